@@ -1,0 +1,172 @@
+/* Foundation shared by the compiler and the runtime: status, arena, vectors, strings, hash, files, log.
+ *
+ * Ownership: an arena owns everything allocated from it until vtb_arena_free(); a vtb_strbuf owns its bytes
+ * until vtb_strbuf_free(). No function here keeps a pointer to its arguments unless it says so.
+ * Threads: objects may be used from one thread at a time; distinct objects are independent.
+ */
+#ifndef VTB_BASE_H
+#define VTB_BASE_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- status -------------------------------------------------------------------------------------------- */
+
+/* The value is also the process exit status, so a command returns what the library returned. */
+typedef enum vtb_status {
+  VTB_OK = 0,
+  VTB_E_INPUT = 1,    /* the user's input is at fault; a diagnostic or error text says why */
+  VTB_E_USAGE = 2,    /* wrong use of the command line */
+  VTB_E_MEMORY = 3,   /* out of memory */
+  VTB_E_DEVICE = 4,   /* device or driver */
+  VTB_E_NUMBERS = 5,  /* numbers differ */
+  VTB_E_INTERNAL = 70 /* our bug */
+} vtb_status;
+
+#if defined(__GNUC__)
+#define VTB_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#define VTB_MUST_USE __attribute__((warn_unused_result))
+#define VTB_NORETURN __attribute__((noreturn))
+#else
+#define VTB_PRINTF(fmt, args)
+#define VTB_MUST_USE
+#define VTB_NORETURN
+#endif
+
+/* First error text of a call chain. `text` is empty while there is none. */
+typedef struct vtb_error {
+  vtb_status status;
+  char text[1024];
+} vtb_error;
+
+/* Records the error if `err` (may be NULL) has none yet; returns `status` always. */
+vtb_status vtb_fail(vtb_error *err, vtb_status status, const char *fmt, ...) VTB_PRINTF(3, 4);
+
+/* Prints "internal error: ..." with the place and exits with status 70. For broken invariants only. */
+VTB_NORETURN void vtb_bug_at(const char *file, int line, const char *fmt, ...) VTB_PRINTF(3, 4);
+#define vtb_bug(...) vtb_bug_at(__FILE__, __LINE__, __VA_ARGS__)
+#define vtb_check(cond, ...) ((cond) ? (void)0 : vtb_bug(__VA_ARGS__))
+
+/* ---- memory -------------------------------------------------------------------------------------------- */
+
+/* Like malloc/realloc/strdup but on exhaustion print one line and exit with status 3. Size products are checked. */
+void *vtb_xmalloc(size_t size_bytes);
+void *vtb_xcalloc(size_t count, size_t size_bytes);
+void *vtb_xrealloc(void *p, size_t count, size_t size_bytes);
+char *vtb_xstrdup(const char *s);
+/* Cache-line (64 byte) aligned; NULL when out of memory. Free with free(). */
+void *vtb_aligned_alloc(size_t size_bytes);
+
+typedef struct vtb_arena {
+  struct vtb_arena_block *head;
+  size_t used_bytes;
+} vtb_arena;
+
+void vtb_arena_init(vtb_arena *a);
+void vtb_arena_free(vtb_arena *a);
+void *vtb_arena_alloc(vtb_arena *a, size_t size_bytes); /* 16-byte aligned, zeroed, never NULL */
+void *vtb_arena_array(vtb_arena *a, size_t count, size_t size_bytes);
+char *vtb_arena_strdup(vtb_arena *a, const char *s);
+char *vtb_arena_strndup(vtb_arena *a, const char *s, size_t n);
+char *vtb_arena_printf(vtb_arena *a, const char *fmt, ...) VTB_PRINTF(2, 3);
+void *vtb_arena_memdup(vtb_arena *a, const void *p, size_t size_bytes);
+#define VTB_NEW(arena, T) ((T *)vtb_arena_alloc((arena), sizeof(T)))
+#define VTB_NEW_ARRAY(arena, T, n) ((T *)vtb_arena_array((arena), (size_t)(n), sizeof(T)))
+
+/* ---- growable vector: VTB_VEC(int) v = {0}; vtb_vec_push(&v, 3); v.at[0]; v.n; vtb_vec_free(&v) ----------- */
+
+#define VTB_VEC(T)                                                                                                     \
+  struct {                                                                                                             \
+    T *at;                                                                                                             \
+    size_t n, cap;                                                                                                     \
+  }
+void *vtb__vec_grow(void *at, size_t *cap, size_t need, size_t elem_bytes);
+#define vtb_vec_push(v, x)                                                                                             \
+  ((v)->n == (v)->cap ? (void)((v)->at = vtb__vec_grow((v)->at, &(v)->cap, (v)->n + 1, sizeof *(v)->at)) : (void)0,    \
+   (v)->at[(v)->n++] = (x))
+#define vtb_vec_free(v) (free((v)->at), (v)->at = NULL, (v)->n = (v)->cap = 0)
+
+/* ---- strings ------------------------------------------------------------------------------------------- */
+
+typedef struct vtb_strbuf {
+  char *at; /* NUL-terminated once anything was appended; NULL before */
+  size_t n, cap;
+} vtb_strbuf;
+
+void vtb_strbuf_putc(vtb_strbuf *s, char c);
+void vtb_strbuf_puts(vtb_strbuf *s, const char *text);
+void vtb_strbuf_write(vtb_strbuf *s, const char *bytes, size_t n);
+void vtb_strbuf_printf(vtb_strbuf *s, const char *fmt, ...) VTB_PRINTF(2, 3);
+void vtb_strbuf_vprintf(vtb_strbuf *s, const char *fmt, va_list ap);
+void vtb_strbuf_free(vtb_strbuf *s);
+
+bool vtb_streq(const char *a, const char *b); /* NULL equals only NULL */
+bool vtb_starts_with(const char *s, const char *prefix);
+bool vtb_ends_with(const char *s, const char *suffix);
+/* Levenshtein distance with transpositions, capped at `limit` + 1. */
+int vtb_edit_distance(const char *a, const char *b, int limit);
+/* The candidate nearest to `name` if it is near enough to suggest, else NULL. */
+const char *vtb_suggest(const char *name, const char *const *candidates, size_t n);
+
+/* Insertion-ordered map from string to pointer. Keys are copied. */
+typedef struct vtb_map {
+  struct vtb_map_entry {
+    char *key;
+    void *value;
+  } *at;
+  size_t n, cap;
+  uint32_t *slots;
+  size_t n_slots;
+} vtb_map;
+void *vtb_map_get(const vtb_map *m, const char *key); /* NULL if absent */
+bool vtb_map_has(const vtb_map *m, const char *key);
+void vtb_map_set(vtb_map *m, const char *key, void *value);
+void vtb_map_free(vtb_map *m); /* frees keys, not values */
+
+/* ---- hash: FNV-1a 64, for tables and content addresses --------------------------------------------------- */
+
+#define VTB_HASH_INIT UINT64_C(0xcbf29ce484222325)
+uint64_t vtb_hash_bytes(uint64_t h, const void *p, size_t n);
+uint64_t vtb_hash_str(uint64_t h, const char *s);
+
+/* ---- files --------------------------------------------------------------------------------------------- */
+
+/* Reads a whole file; *data is malloc'd, NUL-terminated beyond *n. Limit guards against absurd sizes. */
+VTB_MUST_USE vtb_status vtb_file_read(const char *path, size_t limit_bytes, char **data, size_t *n, vtb_error *err);
+/* Writes to a temporary name beside `path`, syncs, renames: readers see the old file or the new one. */
+VTB_MUST_USE vtb_status vtb_file_write_atomic(const char *path, const void *data, size_t n, vtb_error *err);
+
+/* The same for large content written in pieces. Between begin and commit only `file` is used. */
+typedef struct vtb_atomic_file {
+  FILE *file;
+  char *path, *temp_path;
+} vtb_atomic_file;
+VTB_MUST_USE vtb_status vtb_atomic_begin(vtb_atomic_file *f, const char *path, vtb_error *err);
+VTB_MUST_USE vtb_status vtb_atomic_commit(vtb_atomic_file *f, vtb_error *err);
+void vtb_atomic_abort(vtb_atomic_file *f); /* harmless after commit */
+
+typedef struct vtb_mapped_file {
+  const unsigned char *data;
+  size_t n;
+} vtb_mapped_file;
+VTB_MUST_USE vtb_status vtb_map_file(const char *path, vtb_mapped_file *f, vtb_error *err); /* read only */
+void vtb_unmap_file(vtb_mapped_file *f);
+
+bool vtb_path_exists(const char *path);
+bool vtb_path_is_dir(const char *path);
+VTB_MUST_USE vtb_status vtb_make_dirs(const char *path, vtb_error *err);
+/* $XDG_CACHE_HOME/vertebra or ~/.cache/vertebra; caller frees. */
+char *vtb_cache_dir(void);
+
+/* ---- time, terminal, log ------------------------------------------------------------------------------- */
+
+double vtb_now(void);               /* monotonic seconds */
+bool vtb_color_enabled(FILE *f);    /* terminal, and NO_COLOR unset */
+void vtb_log_verbose(bool on);      /* also VTB_VERBOSE=1 */
+void vtb_log(const char *fmt, ...) VTB_PRINTF(1, 2); /* stderr, only when verbose */
+
+#endif

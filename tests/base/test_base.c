@@ -1,0 +1,89 @@
+/* The foundation: arena, strings, map, suggestions, files. */
+#include "runtime/base/base.h"
+#include "tests/test.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+TEST(arena_is_zeroed_and_aligned) {
+  vtb_arena a;
+  vtb_arena_init(&a);
+  for (size_t n = 1; n < 200000; n = n * 3 + 1) {
+    unsigned char *p = vtb_arena_alloc(&a, n);
+    CHECK(((uintptr_t)p & 15) == 0);
+    for (size_t i = 0; i < n; i++) CHECK(p[i] == 0);
+    memset(p, 0xff, n);
+  }
+  CHECK_STR(vtb_arena_printf(&a, "%s-%d", "x", 7), "x-7");
+  vtb_arena_free(&a);
+}
+
+TEST(map_keeps_insertion_order_and_replaces) {
+  vtb_map m = {0};
+  char key[16];
+  for (int i = 0; i < 1000; i++) {
+    snprintf(key, sizeof key, "k%d", i);
+    vtb_map_set(&m, key, (void *)(uintptr_t)(i + 1));
+  }
+  vtb_map_set(&m, "k500", (void *)(uintptr_t)7);
+  CHECK(m.n == 1000);
+  CHECK_STR(m.at[999].key, "k999");
+  CHECK((uintptr_t)vtb_map_get(&m, "k500") == 7);
+  CHECK(vtb_map_get(&m, "absent") == NULL && !vtb_map_has(&m, "absent"));
+  vtb_map_free(&m);
+}
+
+TEST(suggestions_are_near_or_none) {
+  const char *names[] = {"depth", "dim", "patch", "pool"};
+  CHECK_STR(vtb_suggest("dpeth", names, 4), "depth");
+  CHECK_STR(vtb_suggest("ptach", names, 4), "patch");
+  CHECK(vtb_suggest("zebra", names, 4) == NULL);
+  CHECK(vtb_edit_distance("abc", "abc", 2) == 0);
+  CHECK(vtb_edit_distance("kitten", "sitting", 5) == 3);
+}
+
+TEST(first_error_is_kept) {
+  vtb_error err = {0};
+  CHECK(vtb_fail(&err, VTB_E_INPUT, "first %d", 1) == VTB_E_INPUT);
+  CHECK(vtb_fail(&err, VTB_E_MEMORY, "second") == VTB_E_MEMORY);
+  CHECK_STR(err.text, "first 1");
+  CHECK(err.status == VTB_E_INPUT);
+}
+
+TEST(atomic_files_appear_whole_or_not_at_all) {
+  char folder[] = "/tmp/vtb-test-XXXXXX";
+  CHECK(mkdtemp(folder) != NULL);
+  char path[64];
+  snprintf(path, sizeof path, "%s/a/b", folder);
+  vtb_error err = {0};
+  CHECK(vtb_make_dirs(path, &err) == VTB_OK);
+  snprintf(path, sizeof path, "%s/a/b/f", folder);
+  CHECK(vtb_file_write_atomic(path, "one", 3, &err) == VTB_OK);
+  vtb_atomic_file f;
+  CHECK(vtb_atomic_begin(&f, path, &err) == VTB_OK);
+  fputs("two, unfinished", f.file);
+  vtb_atomic_abort(&f);
+  char *data;
+  size_t n;
+  CHECK(vtb_file_read(path, 100, &data, &n, &err) == VTB_OK);
+  CHECK(n == 3 && memcmp(data, "one", 3) == 0);
+  free(data);
+  CHECK(vtb_file_read(path, 2, &data, &n, &err) == VTB_E_INPUT);
+  vtb_mapped_file map;
+  err = (vtb_error){0};
+  CHECK(vtb_map_file(path, &map, &err) == VTB_OK && map.n == 3);
+  vtb_unmap_file(&map);
+  CHECK(vtb_map_file(folder, &map, &err) == VTB_E_INPUT);
+  unlink(path);
+  snprintf(path, sizeof path, "%s/a/b", folder);
+  CHECK(rmdir(path) == 0); /* no temporary file is left behind */
+}
+
+int main(void) {
+  RUN(arena_is_zeroed_and_aligned);
+  RUN(map_keeps_insertion_order_and_replaces);
+  RUN(suggestions_are_near_or_none);
+  RUN(first_error_is_kept);
+  RUN(atomic_files_appear_whole_or_not_at_all);
+  return test_done();
+}
