@@ -1,0 +1,97 @@
+/* Attributes of instructions, and the schema of them in the op table ("axes:ints keep:int?"). */
+#include "ir/internal.h"
+
+const vtb_attr *vtb_attr_find(const vtb_inst *inst, const char *key) {
+  for (int i = 0; i < inst->n_attrs; i++)
+    if (strcmp(inst->attrs[i].key, key) == 0) return &inst->attrs[i];
+  return NULL;
+}
+
+int64_t vtb_attr_int(const vtb_inst *inst, const char *key, int64_t otherwise) {
+  const vtb_attr *a = vtb_attr_find(inst, key);
+  return a && a->kind == VTB_ATTR_INT ? a->i : otherwise;
+}
+
+double vtb_attr_float(const vtb_inst *inst, const char *key, double otherwise) {
+  const vtb_attr *a = vtb_attr_find(inst, key);
+  return a && a->kind == VTB_ATTR_FLOAT ? a->f : otherwise;
+}
+
+const char *vtb_attr_str(const vtb_inst *inst, const char *key, const char *otherwise) {
+  const vtb_attr *a = vtb_attr_find(inst, key);
+  return a && a->kind == VTB_ATTR_STR ? a->s : otherwise;
+}
+
+const int64_t *vtb_attr_ints(const vtb_inst *inst, const char *key, int *n) {
+  const vtb_attr *a = vtb_attr_find(inst, key);
+  bool is = a && a->kind == VTB_ATTR_INTS;
+  *n = is ? a->n : 0;
+  return is ? a->ints : NULL;
+}
+
+/* An empty list still has an address, so that NULL means absent. */
+static const void *copy_list(vtb_module *m, const void *list, int n, size_t elem_bytes) {
+  void *copy = vtb_arena_array(&m->arena, n > 0 ? (size_t)n : 1, elem_bytes);
+  if (n > 0) memcpy(copy, list, (size_t)n * elem_bytes);
+  return copy;
+}
+
+vtb_attr vtb__attr_copy(vtb_module *m, vtb_attr a) {
+  a.key = vtb_intern(m, a.key);
+  if (a.kind == VTB_ATTR_STR) a.s = vtb_intern(m, a.s);
+  if (a.kind == VTB_ATTR_INTS) a.ints = copy_list(m, a.ints, a.n, sizeof *a.ints);
+  if (a.kind == VTB_ATTR_FLOATS) a.floats = copy_list(m, a.floats, a.n, sizeof *a.floats);
+  return a;
+}
+
+void vtb_attr_set(vtb_inst *inst, vtb_attr attr) {
+  vtb_module *m = inst->func->module;
+  attr = vtb__attr_copy(m, attr);
+  for (int i = 0; i < inst->n_attrs; i++) {
+    if (strcmp(inst->attrs[i].key, attr.key) != 0) continue;
+    inst->attrs[i] = attr;
+    return;
+  }
+  vtb_attr *wider = VTB_NEW_ARRAY(&m->arena, vtb_attr, inst->n_attrs + 1);
+  for (int i = 0; i < inst->n_attrs; i++) wider[i] = inst->attrs[i];
+  wider[inst->n_attrs++] = attr;
+  inst->attrs = wider;
+}
+
+void vtb_attr_remove(vtb_inst *inst, const char *key) {
+  int n = 0;
+  for (int i = 0; i < inst->n_attrs; i++)
+    if (strcmp(inst->attrs[i].key, key) != 0) inst->attrs[n++] = inst->attrs[i];
+  inst->n_attrs = n;
+}
+
+/* ---- schema ---------------------------------------------------------------------------------------------- */
+
+static vtb_attr_kind kind_of(const char *word, size_t n) {
+  static const char *const names[] = {[VTB_ATTR_INT] = "int",
+                                      [VTB_ATTR_FLOAT] = "float",
+                                      [VTB_ATTR_STR] = "str",
+                                      [VTB_ATTR_INTS] = "ints",
+                                      [VTB_ATTR_FLOATS] = "floats"};
+  for (int k = 0; k <= VTB_ATTR_FLOATS; k++)
+    if (strlen(names[k]) == n && memcmp(names[k], word, n) == 0) return (vtb_attr_kind)k;
+  vtb_bug("op table: attribute kind %.*s", (int)n, word);
+}
+
+const char *vtb__attr_spec_next(const char *schema, vtb__attr_spec *spec) {
+  while (*schema == ' ') schema++;
+  if (!*schema) return NULL;
+  size_t n = strcspn(schema, " "), key = strcspn(schema, ":");
+  vtb_check(key < n && key < sizeof spec->key, "op table: attributes %s", schema);
+  memcpy(spec->key, schema, key);
+  spec->key[key] = 0;
+  spec->optional = schema[n - 1] == '?';
+  spec->kind = kind_of(schema + key + 1, n - key - 1 - spec->optional);
+  return schema + n;
+}
+
+bool vtb__attr_spec_find(vtb_op op, const char *key, vtb__attr_spec *spec) {
+  for (const char *p = vtb_op_get(op)->attrs; (p = vtb__attr_spec_next(p, spec));)
+    if (strcmp(spec->key, key) == 0) return true;
+  return false;
+}

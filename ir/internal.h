@@ -1,0 +1,146 @@
+/* What the files of this folder share: values and names, shape rules, attributes. Not for other folders. */
+#ifndef VTB_IR_INTERNAL_H
+#define VTB_IR_INTERNAL_H
+
+#include "ir/ir.h"
+#include "ir/path.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Bounds on numbers in types and attributes, so that products of two of them stay within 64 bits. */
+#define VTB__MAX_DIM (INT64_C(1) << 31)
+#define VTB__MAX_COUNT (INT64_C(1) << 46)
+#define VTB__MAX_CALL_DEPTH 256
+
+/* Diagnostic codes of this folder. */
+enum {
+  VTB__D_BROADCAST = 2001,
+  VTB__D_AXIS = 2002,
+  VTB__D_COUNT = 2003,
+  VTB__D_EINSUM = 2004,
+  VTB__D_GRID = 2005,
+  VTB__D_JOIN = 2006,
+  VTB__D_DTYPE = 2007,
+  VTB__D_PATH = 2008,
+  VTB__D_SCAN = 2009,
+  VTB__D_CALL = 2010,
+  VTB__D_ATTR = 2011,
+  VTB__D_SIZE = 2012,
+  VTB__D_SYNTAX = 2101,
+  VTB__D_UNKNOWN = 2102,
+  VTB__D_TWICE = 2103,
+  VTB__D_DECLARED = 2104,
+  VTB__D_LIMIT = 2105
+};
+
+/* A module with the tables that its users need not see. */
+typedef struct vtb__module {
+  vtb_module base;
+  vtb_map interned;  /* string -> the copy in the arena */
+  vtb_map functions; /* name -> function; NULL once removed */
+} vtb__module;
+
+/* ---- names and values ------------------------------------------------------------------------------------ */
+
+bool vtb__is_name_char(char c, bool first);
+vtb_type vtb__type_intern(vtb_module *m, const vtb_type *t); /* axis names into the module, made identifiers */
+/* t with the axis names of `named` (may be NULL) if the two are equal. */
+vtb_type vtb__type_with_names(vtb_type t, const vtb_type *named);
+const char *vtb__value_name(vtb_func *f, const char *hint, int id);
+vtb_value *vtb__value_new(vtb_func *f, const char *hint, const vtb_type *type, vtb_inst *def, int index);
+void vtb__inst_link(vtb_func *f, vtb_inst *inst, vtb_inst *before);
+/* An instruction with copied attributes, without results, not linked. */
+vtb_inst *vtb__inst_new(vtb_func *f, vtb_op op, vtb_func *callee, vtb_value *const *operands, int n,
+                        const vtb_attr *attrs, int n_attrs, vtb_span span);
+vtb_attr vtb__attr_copy(vtb_module *m, vtb_attr a);
+/* "f32[B, N=196]" in memory of the arena. */
+const char *vtb__type_text(vtb_arena *a, const vtb_type *t);
+
+/* Functions reachable from the roots added, callees first, each once. */
+typedef struct vtb__order {
+  vtb_map seen;
+  VTB_VEC(vtb_func *) list;
+} vtb__order;
+void vtb__order_add(vtb__order *o, vtb_func *root);
+
+/* ---- attributes ------------------------------------------------------------------------------------------ */
+
+/* One word of an op's attribute schema, "axes:ints" or "keep:int?". Returns the rest of the schema, NULL at its end. */
+typedef struct vtb__attr_spec {
+  char key[32];
+  vtb_attr_kind kind;
+  bool optional;
+} vtb__attr_spec;
+const char *vtb__attr_spec_next(const char *schema, vtb__attr_spec *spec);
+bool vtb__attr_spec_find(vtb_op op, const char *key, vtb__attr_spec *spec);
+
+/* ---- shape rules ----------------------------------------------------------------------------------------- */
+
+/* One application of a rule: reads `inst` (operands, attributes, callee), pushes result types or fails. */
+typedef struct vtb__shape {
+  const vtb_inst *inst;
+  const vtb_type *given; /* types the maker of the instruction gave, or NULL */
+  int n_given;
+  VTB_VEC(vtb_type) results;
+  int code; /* of the first failure, 0 while there is none */
+  char *text;
+  vtb_arena scratch;
+} vtb__shape;
+
+typedef bool (*vtb__shape_fn)(vtb__shape *s);
+
+/* Checks operand count, attributes and shapes of `inst` and computes its result types. The caller frees with
+ * vtb__shape_free() whether it holds or not. */
+bool vtb__shape_infer(vtb__shape *s, const vtb_inst *inst, const vtb_type *given, int n_given);
+void vtb__shape_free(vtb__shape *s);
+
+bool vtb__shape_fail(vtb__shape *s, int code, const char *fmt, ...) VTB_PRINTF(3, 4); /* always false */
+void vtb__shape_push(vtb__shape *s, vtb_type t);
+const vtb_type *vtb__shape_operand(const vtb__shape *s, int i);
+const char *vtb__shape_text(vtb__shape *s, const vtb_type *t);
+bool vtb__shape_axis(vtb__shape *s, const vtb_type *t, int64_t axis);
+/* The attribute's list if it has exactly n entries, else NULL and a failure. */
+const int64_t *vtb__shape_list(vtb__shape *s, const char *key, int n);
+bool vtb__shape_f32(vtb__shape *s);
+/* Checks the optional `path` attribute against a sequence of n positions. */
+bool vtb__shape_path(vtb__shape *s, int64_t n);
+vtb_dim vtb__dim(int64_t size, const char *name);
+
+bool vtb__shape_given(vtb__shape *s);
+bool vtb__shape_broadcast(vtb__shape *s);
+bool vtb__shape_cast(vtb__shape *s);
+bool vtb__shape_reduce(vtb__shape *s);
+bool vtb__shape_reshape(vtb__shape *s);
+bool vtb__shape_expand(vtb__shape *s);
+bool vtb__shape_transpose(vtb__shape *s);
+bool vtb__shape_slice(vtb__shape *s);
+bool vtb__shape_pad(vtb__shape *s);
+bool vtb__shape_concat(vtb__shape *s);
+bool vtb__shape_permute(vtb__shape *s);
+bool vtb__shape_shift(vtb__shape *s);
+bool vtb__shape_einsum(vtb__shape *s);
+bool vtb__shape_im2col(vtb__shape *s);
+bool vtb__shape_col2im(vtb__shape *s);
+bool vtb__shape_dwconv(vtb__shape *s);
+bool vtb__shape_dwconv_dx(vtb__shape *s);
+bool vtb__shape_dwconv_dw(vtb__shape *s);
+bool vtb__shape_recurrence(vtb__shape *s);
+bool vtb__shape_linscan(vtb__shape *s);
+bool vtb__shape_linscan_grad(vtb__shape *s);
+bool vtb__shape_maxplus(vtb__shape *s);
+bool vtb__shape_maxplus_grad(vtb__shape *s);
+bool vtb__shape_call(vtb__shape *s);
+bool vtb__shape_tap(vtb__shape *s);
+
+/* ---- einsum ---------------------------------------------------------------------------------------------- */
+
+/* "bnd,ed->bne" taken apart. Letters point into the spec. */
+typedef struct vtb__einsum {
+  const char *in[2], *out;
+  int rank[2], out_rank;
+} vtb__einsum;
+/* NULL when well formed, else what is wrong. */
+const char *vtb__einsum_parse(const char *spec, vtb__einsum *e);
+
+#endif

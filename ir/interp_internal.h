@@ -1,0 +1,90 @@
+/* What the interpreter's files share. Not for other folders. */
+#ifndef VTB_IR_INTERP_INTERNAL_H
+#define VTB_IR_INTERP_INTERNAL_H
+
+#include "ir/internal.h"
+#include "ir/interp.h"
+
+/* One run of vtb_interpret(). */
+typedef struct vtb__machine {
+  int64_t batch;
+  const vtb_interp_options *options;
+  bool silent; /* the watcher is not called: values are computed a second time */
+  int depth;   /* of calls */
+  double log_scale; /* m of the step being evaluated, for state_scale */
+  vtb_error *err;
+} vtb__machine;
+
+/* The values of one function under evaluation. */
+typedef struct vtb__frame {
+  const vtb_func *func;
+  vtb_tensor *t;  /* by value id; data NULL until computed */
+  bool *borrowed; /* by value id: data belongs to the caller */
+  int *uses;      /* remaining uses by value id, values are freed at zero; NULL: all are kept */
+} vtb__frame;
+
+void vtb__frame_init(vtb__frame *f, const vtb_func *func, bool keep_all);
+void vtb__frame_free(vtb__frame *f);
+/* Evaluates the instructions; the arguments' tensors are in place. May be called again on a frame that keeps all. */
+vtb_status vtb__frame_run(vtb__machine *m, vtb__frame *f);
+vtb_type vtb__resolve(const vtb__machine *m, const vtb_type *t); /* VTB_DYN replaced by the batch */
+
+/* One instruction under evaluation. Results are allocated; what they hold before is unspecified. */
+typedef struct vtb__eval {
+  vtb__machine *machine;
+  vtb__frame *frame;
+  const vtb_inst *inst;
+  vtb_tensor **in, **out;
+} vtb__eval;
+typedef vtb_status (*vtb__interp_fn)(vtb__eval *e);
+
+/* ---- strided loops --------------------------------------------------------------------------------------- */
+
+#define VTB__MAX_STREAMS 4
+/* A loop nest over up to four arrays walked together; axes that all of them walk as one are merged. */
+typedef struct vtb__loops {
+  int rank, n_streams;
+  int64_t size[VTB_MAX_RANK + 1]; /* one more than a tensor has: a caller may append an axis of size 1 */
+  int64_t stride[VTB__MAX_STREAMS][VTB_MAX_RANK + 1];
+} vtb__loops;
+
+void vtb__strides(const vtb_type *t, int64_t *strides);                               /* row-major */
+void vtb__broadcast_strides(const vtb_type *t, const vtb_type *to, int64_t *strides); /* 0 where stretched */
+void vtb__loops_merge(vtb__loops *l); /* leaves rank >= 1 */
+/* Steps the outer axes; `offset` of each stream is kept. False after the last. `index` starts as zeros. */
+bool vtb__loops_next(const vtb__loops *l, int64_t *index, int64_t *offset);
+void vtb__copy_strided(int rank, const int64_t *size, double *dst, const int64_t *dst_stride, const double *src,
+                       const int64_t *src_stride);
+
+/* The permutation of the attribute `path`, or of storage order; malloc'd. */
+int64_t *vtb__path_perm(const vtb_inst *inst, int64_t n);
+
+vtb_status vtb__interp_constant(vtb__eval *e);
+vtb_status vtb__interp_iota(vtb__eval *e);
+vtb_status vtb__interp_random(vtb__eval *e);
+vtb_status vtb__interp_scalar(vtb__eval *e);
+vtb_status vtb__interp_reduce(vtb__eval *e);
+vtb_status vtb__interp_reshape(vtb__eval *e);
+vtb_status vtb__interp_broadcast(vtb__eval *e);
+vtb_status vtb__interp_transpose(vtb__eval *e);
+vtb_status vtb__interp_slice(vtb__eval *e);
+vtb_status vtb__interp_pad(vtb__eval *e);
+vtb_status vtb__interp_concat(vtb__eval *e);
+vtb_status vtb__interp_permute(vtb__eval *e);
+vtb_status vtb__interp_shift(vtb__eval *e);
+vtb_status vtb__interp_einsum(vtb__eval *e);
+vtb_status vtb__interp_im2col(vtb__eval *e);
+vtb_status vtb__interp_col2im(vtb__eval *e);
+vtb_status vtb__interp_dwconv(vtb__eval *e);
+vtb_status vtb__interp_dwconv_dx(vtb__eval *e);
+vtb_status vtb__interp_dwconv_dw(vtb__eval *e);
+vtb_status vtb__interp_recurrence(vtb__eval *e);
+vtb_status vtb__interp_state_scale(vtb__eval *e);
+vtb_status vtb__interp_linscan(vtb__eval *e);
+vtb_status vtb__interp_linscan_grad(vtb__eval *e);
+vtb_status vtb__interp_maxplus(vtb__eval *e);
+vtb_status vtb__interp_maxplus_grad(vtb__eval *e);
+vtb_status vtb__interp_call(vtb__eval *e);
+vtb_status vtb__interp_tap(vtb__eval *e);
+
+#endif

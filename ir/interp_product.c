@@ -1,0 +1,242 @@
+/* Interpreter: einsum, patches, depthwise convolutions. */
+#include "ir/interp_internal.h"
+
+/* ---- einsum ---------------------------------------------------------------------------------------------- */
+
+/* Letters by where they occur: in both operands and the result (batch), in one and the result, in both and summed.
+ * Letters of one operand only that are summed are summed while that operand is brought into order. */
+typedef struct letters {
+  char name[4][VTB_MAX_RANK * 2];
+  int n[4];
+} letters;
+enum { BATCH, LEFT, RIGHT, SUMMED };
+
+typedef struct contraction {
+  vtb__einsum spec;
+  letters by;
+  int64_t size[128];
+} contraction;
+
+static bool in_operand(const contraction *c, int k, char letter) {
+  return memchr(c->spec.in[k], letter, (size_t)c->spec.rank[k]) != NULL;
+}
+
+static void add_letter(contraction *c, int group, char letter) { c->by.name[group][c->by.n[group]++] = letter; }
+
+static void classify(contraction *c) {
+  for (int i = 0; i < c->spec.out_rank; i++) {
+    char l = c->spec.out[i];
+    add_letter(c, in_operand(c, 0, l) && in_operand(c, 1, l) ? BATCH : in_operand(c, 0, l) ? LEFT : RIGHT, l);
+  }
+  for (int i = 0; i < c->spec.rank[0]; i++) {
+    char l = c->spec.in[0][i];
+    if (in_operand(c, 1, l) && !memchr(c->spec.out, l, (size_t)c->spec.out_rank)) add_letter(c, SUMMED, l);
+  }
+}
+
+static int64_t product(const contraction *c, int group) {
+  int64_t n = 1;
+  for (int i = 0; i < c->by.n[group]; i++) n *= c->size[(unsigned char)c->by.name[group][i]];
+  return n;
+}
+
+static int64_t stride_of(const char *spec, const vtb_type *t, char letter) {
+  int64_t strides[VTB_MAX_RANK];
+  const char *at = memchr(spec, letter, (size_t)t->rank);
+  vtb__strides(t, strides);
+  return at ? strides[at - spec] : 0;
+}
+
+/* The operand as a contiguous array over the letters of the three groups, other letters summed away. */
+static double *ordered(const contraction *c, int k, const vtb_tensor *x, const int groups[3]) {
+  int64_t size[3 * VTB_MAX_RANK], from[3 * VTB_MAX_RANK], n = 1;
+  int rank = 0;
+  for (int g = 0; g < 3; g++)
+    for (int i = 0; i < c->by.n[groups[g]]; i++) {
+      char l = c->by.name[groups[g]][i];
+      size[rank] = c->size[(unsigned char)l];
+      from[rank++] = stride_of(c->spec.in[k], &x->type, l);
+    }
+  vtb__loops solo = {.n_streams = 1};
+  for (int i = 0; i < c->spec.rank[k]; i++) {
+    char l = c->spec.in[k][i];
+    if (in_operand(c, !k, l) || memchr(c->spec.out, l, (size_t)c->spec.out_rank)) continue;
+    solo.size[solo.rank] = c->size[(unsigned char)l];
+    solo.stride[0][solo.rank++] = stride_of(c->spec.in[k], &x->type, l);
+  }
+  int64_t to[3 * VTB_MAX_RANK];
+  for (int i = rank - 1; i >= 0; i--) {
+    to[i] = n;
+    n *= size[i];
+  }
+  double *data = vtb_xcalloc((size_t)n, sizeof *data);
+  if (solo.rank == 0) {
+    vtb__copy_strided(rank, size, data, to, x->data, from);
+    return data;
+  }
+  double *part = vtb_xmalloc((size_t)n * sizeof *part);
+  int64_t index[VTB_MAX_RANK] = {0}, offset[VTB__MAX_STREAMS] = {0};
+  solo.size[solo.rank++] = 1; /* the walk leaves its innermost axis to the caller */
+  do {
+    vtb__copy_strided(rank, size, part, to, x->data + offset[0], from);
+    for (int64_t i = 0; i < n; i++) data[i] += part[i];
+  } while (vtb__loops_next(&solo, index, offset));
+  free(part);
+  return data;
+}
+
+/* c[m, n] += sum_k a[m, k] b[k, n], in order of k: four rows of b at a time. */
+static void matmul(int64_t m, int64_t n, int64_t k, const double *a, const double *b, double *c) {
+  for (int64_t i = 0; i < m; i++, a += k, c += n) {
+    int64_t p = 0;
+    for (; p + 4 <= k; p += 4) {
+      const double *b0 = b + p * n, *b1 = b0 + n, *b2 = b1 + n, *b3 = b2 + n;
+      double a0 = a[p], a1 = a[p + 1], a2 = a[p + 2], a3 = a[p + 3];
+      for (int64_t j = 0; j < n; j++) c[j] = (((c[j] + a0 * b0[j]) + a1 * b1[j]) + a2 * b2[j]) + a3 * b3[j];
+    }
+    for (; p < k; p++)
+      for (int64_t j = 0; j < n; j++) c[j] += a[p] * b[p * n + j];
+  }
+}
+
+vtb_status vtb__interp_einsum(vtb__eval *e) {
+  contraction c = {0};
+  vtb__einsum_parse(vtb_attr_str(e->inst, "spec", ""), &c.spec);
+  for (int k = 0; k < 2; k++)
+    for (int i = 0; i < c.spec.rank[k]; i++) c.size[(unsigned char)c.spec.in[k][i]] = e->in[k]->type.dim[i].size;
+  classify(&c);
+  double *a = ordered(&c, 0, e->in[0], (const int[]){BATCH, LEFT, SUMMED});
+  double *b = ordered(&c, 1, e->in[1], (const int[]){BATCH, SUMMED, RIGHT});
+  int64_t nb = product(&c, BATCH), m = product(&c, LEFT), n = product(&c, RIGHT), k = product(&c, SUMMED);
+  double *y = vtb_xcalloc((size_t)(nb * m * n), sizeof *y);
+  for (int64_t i = 0; i < nb; i++) matmul(m, n, k, a + i * m * k, b + i * k * n, y + i * m * n);
+  int64_t size[VTB_MAX_RANK], to[VTB_MAX_RANK], from[VTB_MAX_RANK], stride = 1;
+  int rank = 0;
+  for (int g = BATCH; g <= RIGHT; g++)
+    for (int i = 0; i < c.by.n[g]; i++) {
+      size[rank] = c.size[(unsigned char)c.by.name[g][i]];
+      to[rank++] = stride_of(c.spec.out, &e->out[0]->type, c.by.name[g][i]);
+    }
+  for (int i = rank - 1; i >= 0; i--) {
+    from[i] = stride;
+    stride *= size[i];
+  }
+  vtb__copy_strided(rank, size, e->out[0]->data, to, y, from);
+  free(a);
+  free(b);
+  free(y);
+  return VTB_OK;
+}
+
+/* ---- patches --------------------------------------------------------------------------------------------- */
+
+typedef struct patches {
+  int64_t b, c, h, w, kh, kw, sh, sw, top, left, oh, ow;
+} patches;
+
+static patches patches_of(const vtb_inst *inst, const vtb_type *image) {
+  int n;
+  const int64_t *kernel = vtb_attr_ints(inst, "kernel", &n), *stride = vtb_attr_ints(inst, "stride", &n);
+  const int64_t *pad = vtb_attr_ints(inst, "pad", &n);
+  patches p = {image->dim[0].size, image->dim[1].size, image->dim[2].size, image->dim[3].size,
+               kernel[0],          kernel[1],          stride[0],          stride[1],
+               pad[0],             pad[1],             0,                  0};
+  p.oh = (p.h + pad[0] + pad[2] - p.kh) / p.sh + 1;
+  p.ow = (p.w + pad[1] + pad[3] - p.kw) / p.sw + 1;
+  return p;
+}
+
+/* Calls fn for every pair of patch element and image element (-1 in the padding). */
+#define FOR_PATCHES(p, col, pix)                                                                                       \
+  for (int64_t b_ = 0, col = 0; b_ < p.b; b_++)                                                                        \
+    for (int64_t y_ = 0; y_ < p.oh; y_++)                                                                              \
+      for (int64_t x_ = 0; x_ < p.ow; x_++)                                                                            \
+        for (int64_t c_ = 0; c_ < p.c; c_++)                                                                           \
+          for (int64_t i_ = 0; i_ < p.kh; i_++)                                                                        \
+            for (int64_t j_ = 0, pix; j_ < p.kw && (pix = pixel(&p, b_, c_, y_ * p.sh + i_ - p.top,                    \
+                                                                x_ * p.sw + j_ - p.left),                              \
+                                                    true);                                                             \
+                 j_++, col++)
+
+static int64_t pixel(const patches *p, int64_t b, int64_t c, int64_t i, int64_t j) {
+  return i < 0 || j < 0 || i >= p->h || j >= p->w ? -1 : ((b * p->c + c) * p->h + i) * p->w + j;
+}
+
+vtb_status vtb__interp_im2col(vtb__eval *e) {
+  patches p = patches_of(e->inst, &e->in[0]->type);
+  FOR_PATCHES(p, col, pix) e->out[0]->data[col] = pix < 0 ? 0 : e->in[0]->data[pix];
+  return VTB_OK;
+}
+
+vtb_status vtb__interp_col2im(vtb__eval *e) {
+  patches p = patches_of(e->inst, &e->out[0]->type);
+  memset(e->out[0]->data, 0, (size_t)vtb_type_count(&e->out[0]->type) * sizeof(double));
+  FOR_PATCHES(p, col, pix) {
+    if (pix >= 0) e->out[0]->data[pix] += e->in[0]->data[col];
+  }
+  return VTB_OK;
+}
+
+/* ---- depthwise convolution ------------------------------------------------------------------------------- */
+
+typedef struct depthwise {
+  int64_t b, n, c, gh, gw, kh, kw, top, left, *perm;
+} depthwise;
+
+static depthwise depthwise_of(const vtb_inst *inst, const vtb_type *x, int64_t kh, int64_t kw) {
+  int n;
+  const int64_t *grid = vtb_attr_ints(inst, "grid", &n), *pad = vtb_attr_ints(inst, "pad", &n);
+  return (depthwise){x->dim[0].size, x->dim[1].size, x->dim[2].size, grid[0], grid[1],
+                     kh,             kw,             pad[0],         pad[1],  vtb__path_perm(inst, x->dim[1].size)};
+}
+
+/* One tap: rows of C channels of the output at step t and the input it reads, for kernel element (i, j). */
+typedef void (*tap_fn)(const depthwise *d, double *out, const double *in, const double *other, int64_t tap);
+
+/* Visits every (output token, input token, kernel element) in a fixed order. `first` and `second` are [B, N, C] arrays
+ * walked at the output's and the input's token. */
+static void for_taps(const depthwise *d, double *first, const double *second, const double *other, tap_fn fn,
+                     bool first_is_input, bool whole) {
+  for (int64_t b = 0; b < d->b; b++)
+    for (int64_t t = 0; t < d->n; t++)
+      for (int64_t tap = 0; tap < d->kh * d->kw; tap++) {
+        int64_t i = t / d->gw + tap / d->kw - d->top, j = t % d->gw + tap % d->kw - d->left;
+        if (i < 0 || j < 0 || i >= d->gh || j >= d->gw) continue;
+        int64_t y = (b * d->n + d->perm[t]) * d->c, x = (b * d->n + d->perm[i * d->gw + j]) * d->c;
+        fn(d, whole ? first : first + (first_is_input ? x : y), second + (first_is_input ? y : x),
+           whole ? other + y : other, tap);
+      }
+}
+
+/* out[c] += in[c] * w[c, tap] */
+static void tap_weight(const depthwise *d, double *out, const double *in, const double *w, int64_t tap) {
+  for (int64_t c = 0, k = d->kh * d->kw; c < d->c; c++) out[c] += in[c] * w[c * k + tap];
+}
+
+/* dw[c, tap] += x[c] * dy[c] */
+static void tap_gradient(const depthwise *d, double *dw, const double *x, const double *dy, int64_t tap) {
+  for (int64_t c = 0, k = d->kh * d->kw; c < d->c; c++) dw[c * k + tap] += x[c] * dy[c];
+}
+
+static void clear(vtb_tensor *t) { memset(t->data, 0, (size_t)vtb_type_count(&t->type) * sizeof(double)); }
+
+static vtb_status convolve(vtb__eval *e, bool adjoint) {
+  const vtb_type *w = &e->in[1]->type;
+  depthwise d = depthwise_of(e->inst, &e->in[0]->type, w->dim[1].size, w->dim[2].size);
+  clear(e->out[0]);
+  for_taps(&d, e->out[0]->data, e->in[0]->data, e->in[1]->data, tap_weight, adjoint, false);
+  free(d.perm);
+  return VTB_OK;
+}
+
+vtb_status vtb__interp_dwconv(vtb__eval *e) { return convolve(e, false); }
+vtb_status vtb__interp_dwconv_dx(vtb__eval *e) { return convolve(e, true); }
+
+vtb_status vtb__interp_dwconv_dw(vtb__eval *e) {
+  const vtb_type *w = &e->out[0]->type;
+  depthwise d = depthwise_of(e->inst, &e->in[0]->type, w->dim[1].size, w->dim[2].size);
+  clear(e->out[0]);
+  for_taps(&d, e->out[0]->data, e->in[0]->data, e->in[1]->data, tap_gradient, false, true);
+  free(d.perm);
+  return VTB_OK;
+}

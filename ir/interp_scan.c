@@ -1,0 +1,360 @@
+/* Interpreter: linscan in its three modes, its adjoint, and max-plus scans.
+ *
+ * Per batch and head the operands are gathered into arrays in path order; a normalizer is one more column of ones in v.
+ * The three modes share no arithmetic: recurrent steps the state; parallel and chunkwise (a parallel form a chunk, states carried between)
+ * keep the rows of the decay matrix, M[t, j] = D_t M[t-1, j], products only.
+ * source  ir/recurrence.h; adjoint: P_t = q_t dy_t^T + D_{t+1} P_{t+1}, see linscan_grad there
+ */
+#include "ir/interp_internal.h"
+#include "ir/recurrence.h"
+
+#include <math.h>
+
+/* Shapes of one linscan, and the scan of one head, gathered. */
+typedef struct scan {
+  vtb_decay_class decay;
+  bool normalizer, init;
+  int64_t b, n, h, k, v, v1;   /* v1 = v + normalizer */
+  int64_t d_size;              /* numbers of D a step: 1, 1, K, V or K*V */
+  int64_t *perm;
+  double *q, *key, *value, *d; /* [N,K] [N,K] [N,V1] [N,d_size] */
+  double *s0;                  /* [K,V1] */
+  double *y, *s;               /* [N,V1], [K,V1] */
+} scan;
+
+static double *numbers(int64_t n) { return vtb_xcalloc((size_t)n, sizeof(double)); }
+
+static scan scan_new(const vtb_inst *inst, const vtb_type *q, const vtb_type *v) {
+  scan c = {.b = q->dim[0].size, .n = q->dim[1].size, .h = q->dim[2].size, .k = q->dim[3].size, .v = v->dim[3].size};
+  vtb_check(vtb_decay_class_find(vtb_attr_str(inst, "class", ""), &c.decay), "linscan without a class");
+  c.normalizer = vtb_attr_int(inst, "normalizer", 0) != 0;
+  c.init = vtb_attr_int(inst, "init", 0) != 0;
+  c.v1 = c.v + c.normalizer;
+  c.d_size = c.decay == VTB_DECAY_KEY     ? c.k
+             : c.decay == VTB_DECAY_VALUE ? c.v
+             : c.decay == VTB_DECAY_FULL  ? c.k * c.v
+                                          : 1;
+  c.perm = vtb__path_perm(inst, c.n);
+  c.q = numbers(c.n * c.k), c.key = numbers(c.n * c.k), c.value = numbers(c.n * c.v1);
+  c.d = numbers(c.n * c.d_size), c.s0 = numbers(c.k * c.v1);
+  c.y = numbers(c.n * c.v1), c.s = numbers(c.k * c.v1);
+  return c;
+}
+
+static void scan_free(scan *c) {
+  free(c->perm), free(c->q), free(c->key), free(c->value), free(c->d), free(c->s0), free(c->y), free(c->s);
+}
+
+/* ---- between tensors and one head ------------------------------------------------------------------------ */
+
+/* Step t of the head: row `width` wide of a [B, N, h, width] tensor. */
+static int64_t row(const scan *c, int64_t b, int64_t h, int64_t t, int64_t width) {
+  return ((b * c->n + c->perm[t]) * c->h + h) * width;
+}
+
+static void gather_rows(const scan *c, const vtb_tensor *x, int64_t b, int64_t h, int64_t width, double *to, int64_t pitch) {
+  for (int64_t t = 0; t < c->n; t++)
+    memcpy(to + t * pitch, x->data + row(c, b, h, t, width), (size_t)width * sizeof *to);
+}
+
+static void scatter_rows(const scan *c, vtb_tensor *x, int64_t b, int64_t h, int64_t width, const double *from,
+                         int64_t pitch) {
+  for (int64_t t = 0; t < c->n; t++)
+    memcpy(x->data + row(c, b, h, t, width), from + t * pitch, (size_t)width * sizeof *from);
+}
+
+/* [B, h, K, V] and [B, h, K] to the head's [K, V1]. */
+static void gather_state(const scan *c, vtb_tensor *const *in, int64_t b, int64_t h, double *s) {
+  for (int64_t k = 0; k < c->k; k++) {
+    memcpy(s + k * c->v1, in[0]->data + ((b * c->h + h) * c->k + k) * c->v, (size_t)c->v * sizeof *s);
+    if (c->normalizer) s[k * c->v1 + c->v] = in[1]->data[(b * c->h + h) * c->k + k];
+  }
+}
+
+static void scatter_state(const scan *c, vtb_tensor *s_out, vtb_tensor *n_out, int64_t b, int64_t h, const double *s) {
+  for (int64_t k = 0; k < c->k; k++) {
+    memcpy(s_out->data + ((b * c->h + h) * c->k + k) * c->v, s + k * c->v1, (size_t)c->v * sizeof *s);
+    if (c->normalizer) n_out->data[(b * c->h + h) * c->k + k] = s[k * c->v1 + c->v];
+  }
+}
+
+static void gather(scan *c, vtb_tensor *const *in, int64_t b, int64_t h) {
+  gather_rows(c, in[0], b, h, c->k, c->q, c->k);
+  gather_rows(c, in[1], b, h, c->k, c->key, c->k);
+  gather_rows(c, in[2], b, h, c->v, c->value, c->v1);
+  for (int64_t t = 0; c->normalizer && t < c->n; t++) c->value[t * c->v1 + c->v] = 1;
+  if (c->decay == VTB_DECAY_CONSTANT)
+    for (int64_t t = 0; t < c->n; t++) c->d[t] = in[3]->data[h];
+  else
+    gather_rows(c, in[3], b, h, c->d_size, c->d, c->d_size);
+  if (c->init) gather_state(c, in + 4, b, h, c->s0);
+}
+
+/* ---- D applied ------------------------------------------------------------------------------------------- */
+
+/* s[K, V1] *= d, d of one step. */
+static void decay_state(const scan *c, const double *d, double *s) {
+  for (int64_t k = 0; k < c->k; k++, s += c->v1)
+    for (int64_t v = 0; v < c->v1; v++)
+      s[v] *= c->decay == VTB_DECAY_KEY     ? d[k]
+              : c->decay == VTB_DECAY_VALUE ? d[v]
+              : c->decay == VTB_DECAY_FULL  ? d[k * c->v + v]
+                                            : d[0];
+}
+
+/* s += scale . (k v^T), scale an element of the decay matrix */
+static void add_outer(const scan *c, const double *m, const double *k, const double *v, double *s) {
+  for (int64_t i = 0; i < c->k; i++, s += c->v1)
+    for (int64_t j = 0; j < c->v1; j++) {
+      double w = c->decay == VTB_DECAY_KEY     ? m[i]
+                 : c->decay == VTB_DECAY_VALUE ? m[j]
+                 : c->decay == VTB_DECAY_FULL  ? m[i * c->v + j]
+                                               : m[0];
+      s[j] += w * k[i] * v[j];
+    }
+}
+
+/* y += s^T q */
+static void read_state(const scan *c, const double *s, const double *q, double *y) {
+  for (int64_t k = 0; k < c->k; k++)
+    for (int64_t v = 0; v < c->v1; v++) y[v] += s[k * c->v1 + v] * q[k];
+}
+
+/* y += the contribution of step j to step t, m the element M[t, j] of the decay matrix */
+static void read_pair(const scan *c, const double *m, int64_t t, int64_t j, double *y) {
+  const double *q = c->q + t * c->k, *k = c->key + j * c->k, *v = c->value + j * c->v1;
+  double a = 0;
+  switch (c->decay) {
+  case VTB_DECAY_CONSTANT:
+  case VTB_DECAY_SCALAR:
+    for (int64_t i = 0; i < c->k; i++) a += q[i] * k[i];
+    for (int64_t i = 0; i < c->v1; i++) y[i] += m[0] * a * v[i];
+    break;
+  case VTB_DECAY_KEY:
+    for (int64_t i = 0; i < c->k; i++) a += q[i] * m[i] * k[i];
+    for (int64_t i = 0; i < c->v1; i++) y[i] += a * v[i];
+    break;
+  case VTB_DECAY_VALUE:
+    for (int64_t i = 0; i < c->k; i++) a += q[i] * k[i];
+    for (int64_t i = 0; i < c->v1; i++) y[i] += a * m[i] * v[i];
+    break;
+  case VTB_DECAY_FULL:
+    for (int64_t i = 0; i < c->k; i++)
+      for (int64_t o = 0; o < c->v; o++) y[o] += q[i] * m[i * c->v + o] * k[i] * v[o];
+    break;
+  }
+}
+
+/* ---- modes ----------------------------------------------------------------------------------------------- */
+
+static void recurrent(scan *c) {
+  const double *one = &(double){1};
+  scan plain = *c;
+  plain.decay = VTB_DECAY_SCALAR;
+  memcpy(c->s, c->s0, (size_t)(c->k * c->v1) * sizeof *c->s);
+  for (int64_t t = 0; t < c->n; t++) {
+    decay_state(c, c->d + t * c->d_size, c->s);
+    add_outer(&plain, one, c->key + t * c->k, c->value + t * c->v1, c->s);
+    read_state(c, c->s, c->q + t * c->k, c->y + t * c->v1);
+  }
+}
+
+/* The parallel form of steps [begin, end) from the state c->s, which is then advanced to `end`. rows: the current row of the decay
+ * matrix, one element of d_size numbers a step; entering: the product of all decays since `begin`. */
+static void parallel(scan *c, int64_t begin, int64_t end, double *rows, double *entering) {
+  double *state = numbers(c->k * c->v1);
+  for (int64_t i = 0; i < c->d_size; i++) entering[i] = 1;
+  for (int64_t t = begin; t < end; t++) {
+    const double *d = c->d + t * c->d_size;
+    double *y = c->y + t * c->v1;
+    for (int64_t i = 0; i < c->d_size; i++) entering[i] *= d[i];
+    for (int64_t j = begin; j < t; j++)
+      for (int64_t i = 0; i < c->d_size; i++) rows[(j - begin) * c->d_size + i] *= d[i];
+    for (int64_t i = 0; i < c->d_size; i++) rows[(t - begin) * c->d_size + i] = 1;
+    memcpy(state, c->s, (size_t)(c->k * c->v1) * sizeof *state);
+    decay_state(c, entering, state);
+    read_state(c, state, c->q + t * c->k, y);
+    for (int64_t j = begin; j <= t; j++) read_pair(c, rows + (j - begin) * c->d_size, t, j, y);
+  }
+  decay_state(c, entering, c->s);
+  for (int64_t j = begin; j < end; j++)
+    add_outer(c, rows + (j - begin) * c->d_size, c->key + j * c->k, c->value + j * c->v1, c->s);
+  free(state);
+}
+
+static void chunkwise(scan *c, int64_t chunk) {
+  if (chunk > c->n) chunk = c->n;
+  double *rows = numbers(chunk * c->d_size), *entering = numbers(c->d_size);
+  memcpy(c->s, c->s0, (size_t)(c->k * c->v1) * sizeof *c->s);
+  for (int64_t t = 0; t < c->n; t += chunk) parallel(c, t, t + chunk < c->n ? t + chunk : c->n, rows, entering);
+  free(rows);
+  free(entering);
+}
+
+vtb_status vtb__interp_linscan(vtb__eval *e) {
+  scan c = scan_new(e->inst, &e->in[0]->type, &e->in[2]->type);
+  const char *mode = vtb_attr_str(e->inst, "mode", "auto");
+  for (int64_t b = 0; b < c.b; b++)
+    for (int64_t h = 0; h < c.h; h++) {
+      gather(&c, e->in, b, h);
+      memset(c.y, 0, (size_t)(c.n * c.v1) * sizeof *c.y);
+      if (vtb_streq(mode, "parallel"))
+        chunkwise(&c, c.n);
+      else if (vtb_streq(mode, "chunkwise"))
+        chunkwise(&c, vtb_attr_int(e->inst, "chunk", 1));
+      else
+        recurrent(&c);
+      scatter_rows(&c, e->out[0], b, h, c.v, c.y, c.v1);
+      if (c.normalizer) scatter_rows(&c, e->out[2], b, h, 1, c.y + c.v, c.v1);
+      scatter_state(&c, e->out[1], c.normalizer ? e->out[3] : NULL, b, h, c.s);
+    }
+  scan_free(&c);
+  return VTB_OK;
+}
+
+/* ---- adjoint --------------------------------------------------------------------------------------------- */
+
+typedef struct adjoint {
+  double *states; /* [N+1, K, V1]: before the first step and after each */
+  double *dy, *p; /* [N, V1], [K, V1] */
+  double *dq, *dk, *dv, *dd;
+} adjoint;
+
+static void run_states(const scan *c, adjoint *a) {
+  const double *one = &(double){1};
+  scan plain = *c;
+  plain.decay = VTB_DECAY_SCALAR;
+  int64_t size = c->k * c->v1;
+  memcpy(a->states, c->s0, (size_t)size * sizeof(double));
+  for (int64_t t = 0; t < c->n; t++) {
+    double *s = a->states + (t + 1) * size;
+    memcpy(s, s - size, (size_t)size * sizeof(double));
+    decay_state(c, c->d + t * c->d_size, s);
+    add_outer(&plain, one, c->key + t * c->k, c->value + t * c->v1, s);
+  }
+}
+
+static void add_decay_gradient(const scan *c, const double *p, const double *before, double *dd) {
+  for (int64_t k = 0; k < c->k; k++)
+    for (int64_t v = 0; v < c->v1; v++) {
+      int64_t i = c->decay == VTB_DECAY_KEY     ? k
+                  : c->decay == VTB_DECAY_VALUE ? v
+                  : c->decay == VTB_DECAY_FULL  ? k * c->v + v
+                                                : 0;
+      dd[i] += p[k * c->v1 + v] * before[k * c->v1 + v];
+    }
+}
+
+static void run_back(const scan *c, adjoint *a) {
+  int64_t size = c->k * c->v1;
+  for (int64_t t = c->n - 1; t >= 0; t--) {
+    const double *q = c->q + t * c->k, *key = c->key + t * c->k, *v = c->value + t * c->v1, *dy = a->dy + t * c->v1;
+    const double *after = a->states + (t + 1) * size;
+    for (int64_t i = 0; i < c->k; i++) {
+      double dq = 0, dk = 0;
+      for (int64_t j = 0; j < c->v1; j++) {
+        double *p = &a->p[i * c->v1 + j];
+        *p += q[i] * dy[j];
+        dq += after[i * c->v1 + j] * dy[j];
+        dk += *p * v[j];
+        a->dv[t * c->v1 + j] += *p * key[i];
+      }
+      a->dq[t * c->k + i] = dq;
+      a->dk[t * c->k + i] = dk;
+    }
+    add_decay_gradient(c, a->p, after - size, a->dd + t * c->d_size);
+    decay_state(c, c->d + t * c->d_size, a->p);
+  }
+}
+
+/* Operands after q, k, v, d, [S_0, [n_0]]: dy, [dz], [dS_T, [dn_T]]. */
+static void gather_adjoints(const scan *c, const vtb__eval *e, adjoint *a, int64_t b, int64_t h) {
+  int at = 4 + (c->init ? 1 + c->normalizer : 0);
+  gather_rows(c, e->in[at++], b, h, c->v, a->dy, c->v1);
+  if (c->normalizer) gather_rows(c, e->in[at++], b, h, 1, a->dy + c->v, c->v1);
+  memset(a->p, 0, (size_t)(c->k * c->v1) * sizeof(double));
+  if (vtb_attr_int(e->inst, "dlast", 0)) gather_state(c, e->in + at, b, h, a->p);
+  memset(a->dv, 0, (size_t)(c->n * c->v1) * sizeof(double));
+  memset(a->dd, 0, (size_t)(c->n * c->d_size) * sizeof(double));
+}
+
+static void scatter_adjoints(const scan *c, const vtb__eval *e, const adjoint *a, int64_t b, int64_t h) {
+  scatter_rows(c, e->out[0], b, h, c->k, a->dq, c->k);
+  scatter_rows(c, e->out[1], b, h, c->k, a->dk, c->k);
+  scatter_rows(c, e->out[2], b, h, c->v, a->dv, c->v1);
+  if (c->decay == VTB_DECAY_CONSTANT)
+    for (int64_t t = 0; t < c->n; t++) e->out[3]->data[h] += a->dd[t];
+  else
+    scatter_rows(c, e->out[3], b, h, c->d_size, a->dd, c->d_size);
+  if (c->init) scatter_state(c, e->out[4], c->normalizer ? e->out[5] : NULL, b, h, a->p);
+}
+
+vtb_status vtb__interp_linscan_grad(vtb__eval *e) {
+  scan c = scan_new(e->inst, &e->in[0]->type, &e->in[2]->type);
+  adjoint a = {numbers((c.n + 1) * c.k * c.v1), numbers(c.n * c.v1), numbers(c.k * c.v1), numbers(c.n * c.k),
+               numbers(c.n * c.k),              numbers(c.n * c.v1), numbers(c.n * c.d_size)};
+  memset(e->out[3]->data, 0, (size_t)vtb_type_count(&e->out[3]->type) * sizeof(double));
+  for (int64_t b = 0; b < c.b; b++)
+    for (int64_t h = 0; h < c.h; h++) {
+      gather(&c, e->in, b, h);
+      gather_adjoints(&c, e, &a, b, h);
+      run_states(&c, &a);
+      run_back(&c, &a);
+      scatter_adjoints(&c, e, &a, b, h);
+    }
+  free(a.states), free(a.dy), free(a.p), free(a.dq), free(a.dk), free(a.dv), free(a.dd);
+  scan_free(&c);
+  return VTB_OK;
+}
+
+/* ---- max-plus -------------------------------------------------------------------------------------------- */
+
+/* [B, N, rest] */
+typedef struct sweep {
+  int64_t b, n, rest, *perm;
+} sweep;
+
+static sweep sweep_new(const vtb_inst *inst, const vtb_type *t) {
+  sweep w = {t->dim[0].size, t->dim[1].size, 1, vtb__path_perm(inst, t->dim[1].size)};
+  for (int i = 2; i < t->rank; i++) w.rest *= t->dim[i].size;
+  return w;
+}
+
+vtb_status vtb__interp_maxplus(vtb__eval *e) {
+  sweep w = sweep_new(e->inst, &e->out[0]->type);
+  for (int64_t b = 0; b < w.b; b++)
+    for (int64_t r = 0; r < w.rest; r++) {
+      double m = e->inst->n_operands == 3 ? e->in[2]->data[b * w.rest + r] : -INFINITY;
+      for (int64_t t = 0; t < w.n; t++) {
+        int64_t at = (b * w.n + w.perm[t]) * w.rest + r;
+        double kept = m + e->in[0]->data[at], gain = e->in[1]->data[at];
+        m = kept > gain ? kept : gain;
+        e->out[0]->data[at] = m;
+      }
+    }
+  free(w.perm);
+  return VTB_OK;
+}
+
+/* The adjoint flows back to the input that won the last maximum; ties go to i. */
+vtb_status vtb__interp_maxplus_grad(vtb__eval *e) {
+  bool init = vtb_attr_int(e->inst, "init", 0) != 0;
+  const double *g = e->in[0]->data, *i = e->in[1]->data, *m = e->in[2 + init]->data, *dm = e->in[3 + init]->data;
+  sweep w = sweep_new(e->inst, &e->in[0]->type);
+  for (int64_t b = 0; b < w.b; b++)
+    for (int64_t r = 0; r < w.rest; r++) {
+      double carry = 0;
+      for (int64_t t = w.n - 1; t >= 0; t--) {
+        int64_t at = (b * w.n + w.perm[t]) * w.rest + r;
+        double before = t > 0 ? m[(b * w.n + w.perm[t - 1]) * w.rest + r] : init ? e->in[2]->data[b * w.rest + r] : -INFINITY;
+        bool kept = before + g[at] > i[at];
+        carry += dm[at];
+        e->out[0]->data[at] = kept ? carry : 0;
+        e->out[1]->data[at] = kept ? 0 : carry;
+        if (!kept) carry = 0;
+      }
+      if (init) e->out[2]->data[b * w.rest + r] = carry;
+    }
+  free(w.perm);
+  return VTB_OK;
+}

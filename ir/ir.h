@@ -1,0 +1,268 @@
+/* The tensor IR: modules of functions of SSA instructions over statically shaped tensors.
+ *
+ * Everything a vtb_module points to is owned by its arena and valid until vtb_module_free(); instructions that a pass
+ * removes stay allocated, unlinked. A module may be used by one thread at a time.
+ * Row-major: the last axis is the fastest. Elementwise operands broadcast numpy's way: aligned at the last axis,
+ * missing and size-1 axes stretch. The batch is symbolic (VTB_DYN) until passes/bind.c replaces it.
+ * Element types: f32 (the interpreter computes it in double) and i32 (labels, indices).
+ *
+ * Text form (round trips, ir/print.c and ir/parse.c):
+ *   func @vil_block(%x: f32[B, N=196, C=192], %w: f32[C=192]) -> (f32[B, N=196, C=192]) {
+ *     %y = mul %x, %w : f32[B, N=196, C=192]                     // models/vil.vtb:12
+ *     %a, %b = call @f(%y) : f32[B, N=196, C=192], f32[B]
+ *     return %a
+ *   }
+ * Attributes stand in braces after the operands: reduce_sum %x {axes = [2], keep = true} : f32[B, N=196, 1]
+ */
+#ifndef VTB_IR_H
+#define VTB_IR_H
+
+#include "ir/diag.h"
+
+#define VTB_MAX_RANK 8
+#define VTB_DYN (-1) /* the symbolic batch size */
+
+typedef enum vtb_dtype { VTB_F32, VTB_I32 } vtb_dtype;
+
+/* An axis: size and, for messages and dumps, a name ("B", "N", "C", "heads", "K"...); NULL if nameless. Names never
+ * change meaning: types are equal when dtype, rank and sizes are. */
+typedef struct vtb_dim {
+  int64_t size;
+  const char *name;
+} vtb_dim;
+
+typedef struct vtb_type {
+  vtb_dtype dtype;
+  int rank;
+  vtb_dim dim[VTB_MAX_RANK];
+} vtb_type;
+
+typedef enum vtb_op {
+#define VTB_OP(name, ...) VTB_OP_##name,
+#include "ir/ops.def"
+#undef VTB_OP
+  VTB_OP_COUNT
+} vtb_op;
+
+typedef struct vtb_inst vtb_inst;
+typedef struct vtb_func vtb_func;
+typedef struct vtb_module vtb_module;
+
+/* An SSA value: a result of an instruction, or an argument of a function (def == NULL). */
+typedef struct vtb_value {
+  int id; /* unique in its function, dense enough to index side tables: 0 <= id < func->n_values */
+  const char *name; /* without '%'; unique in its function, stable between runs; from the user's names where possible */
+  vtb_type type;
+  vtb_inst *def;
+  int index; /* which result of def, or which argument */
+  vtb_func *func;
+  void *scratch; /* for the pass that is running; NULL at its start is not promised */
+} vtb_value;
+
+typedef enum vtb_attr_kind { VTB_ATTR_INT, VTB_ATTR_FLOAT, VTB_ATTR_STR, VTB_ATTR_INTS, VTB_ATTR_FLOATS } vtb_attr_kind;
+typedef struct vtb_attr {
+  const char *key;
+  vtb_attr_kind kind;
+  int64_t i;
+  double f;
+  const char *s;
+  const int64_t *ints;
+  const double *floats;
+  int n; /* length of ints or floats */
+} vtb_attr;
+#define VTB_A_INT(k, v) ((vtb_attr){.key = (k), .kind = VTB_ATTR_INT, .i = (v)})
+#define VTB_A_FLOAT(k, v) ((vtb_attr){.key = (k), .kind = VTB_ATTR_FLOAT, .f = (v)})
+#define VTB_A_STR(k, v) ((vtb_attr){.key = (k), .kind = VTB_ATTR_STR, .s = (v)})
+#define VTB_A_INTS(k, v, len) ((vtb_attr){.key = (k), .kind = VTB_ATTR_INTS, .ints = (v), .n = (len)})
+#define VTB_A_FLOATS(k, v, len) ((vtb_attr){.key = (k), .kind = VTB_ATTR_FLOATS, .floats = (v), .n = (len)})
+
+struct vtb_inst {
+  vtb_op op;
+  int n_operands, n_results, n_attrs;
+  vtb_value **operands;
+  vtb_value **results;
+  vtb_attr *attrs;
+  vtb_func *callee; /* call, fused, recurrence; else NULL */
+  vtb_span span;    /* the .vtb text it came from */
+  vtb_inst *prev, *next;
+  vtb_func *func;
+  int order; /* set by vtb_func_number() */
+};
+
+typedef enum vtb_role {
+  VTB_ROLE_PLAIN,  /* argument of an inner function */
+  VTB_ROLE_INPUT,  /* fed by the user */
+  VTB_ROLE_PARAM,  /* a trained weight; `name` is the official checkpoint name */
+  VTB_ROLE_BUFFER, /* saved with the weights but not trained (batch norm statistics, fixed tables) */
+  VTB_ROLE_GRAD    /* an adjoint that comes in (functions made by autodiff) */
+} vtb_role;
+
+/* What is known about an argument of an entry function beyond its type. */
+typedef struct vtb_arg_info {
+  vtb_role role;
+  const char *official; /* official name for params, user's name for inputs; may hold any character */
+  const char *init;     /* canonical initialiser, "trunc_normal(0.02)", "zeros" ... (runtime/init.h); params only */
+  int decay;            /* 1 if weight decay applies */
+  vtb_span span;
+} vtb_arg_info;
+
+typedef enum vtb_func_kind {
+  VTB_FUNC_PLAIN, /* callable; the entry function is one of these */
+  VTB_FUNC_STEP,  /* step equations of a recurrence (see op recurrence) */
+  VTB_FUNC_KERNEL /* body of a fused instruction: one generated kernel */
+} vtb_func_kind;
+
+struct vtb_func {
+  const char *name; /* without '@' */
+  vtb_func_kind kind;
+  int n_args, n_returns;
+  vtb_value **args;
+  vtb_arg_info *arg_info;    /* n_args entries, always present */
+  vtb_value **returns;       /* values returned, in order */
+  const char **return_names; /* official output names, entries may be NULL */
+  vtb_inst *first, *last;
+  int n_values;
+  vtb_span span;
+  vtb_module *module;
+  vtb_func *next;
+  vtb_map names; /* taken value names; value unused */
+};
+
+struct vtb_module {
+  vtb_arena arena;
+  const char *name;
+  vtb_func *first, *last; /* callees before callers is not promised; vtb_module_post_order() gives it */
+  vtb_func *entry;
+};
+
+/* ---- modules and functions ------------------------------------------------------------------------------ */
+
+vtb_module *vtb_module_new(const char *name);
+void vtb_module_free(vtb_module *m);
+vtb_module *vtb_module_clone(const vtb_module *m);
+/* The name is made unique by a suffix if taken. */
+vtb_func *vtb_func_new(vtb_module *m, const char *name, vtb_func_kind kind, vtb_span span);
+vtb_func *vtb_module_find(const vtb_module *m, const char *name);
+void vtb_module_remove(vtb_module *m, vtb_func *f);
+vtb_value *vtb_func_add_arg(vtb_func *f, const char *name, vtb_type type); /* info zeroed: role PLAIN */
+void vtb_func_remove_arg(vtb_func *f, int index);
+void vtb_func_set_returns(vtb_func *f, vtb_value *const *values, const char *const *names, int n); /* names may be NULL */
+vtb_func *vtb_func_clone(vtb_func *f, vtb_module *into, const char *name); /* callees are shared if same module */
+/* Numbers inst->order from 0; returns the count. */
+int vtb_func_number(vtb_func *f);
+/* Functions reachable from `root`, callees first. *out is malloc'd. */
+size_t vtb_module_post_order(vtb_func *root, vtb_func ***out);
+
+/* ---- types ---------------------------------------------------------------------------------------------- */
+
+vtb_type vtb_type_make(vtb_dtype dtype, int rank, const int64_t *sizes);
+vtb_type vtb_type_scalar(void); /* f32, rank 0 */
+bool vtb_type_equal(const vtb_type *a, const vtb_type *b); /* names ignored */
+int64_t vtb_type_count(const vtb_type *t);                 /* elements; VTB_DYN counts as 1 */
+bool vtb_type_is_dynamic(const vtb_type *t);
+/* Numpy broadcast of two types; false if they do not. Names are taken from the operand that has them. */
+bool vtb_type_broadcast(const vtb_type *a, const vtb_type *b, vtb_type *out);
+void vtb_type_print(const vtb_type *t, vtb_strbuf *out);
+/* Interned copy in the module's arena, for axis names and attribute strings. */
+const char *vtb_intern(vtb_module *m, const char *s);
+
+/* ---- building ------------------------------------------------------------------------------------------- */
+
+/* Inserts at the end of `func`, or before `before` if set. Errors in shapes go to `diags` with the builder's span and
+ * return NULL; with diags == NULL they are internal errors. NULL operands give NULL without a message, so that a
+ * front end may continue after the first error. */
+typedef struct vtb_builder {
+  vtb_module *module;
+  vtb_func *func;
+  vtb_inst *before;
+  vtb_span span;
+  vtb_diags *diags;
+  const char *name_hint; /* name for the next result; consumed */
+} vtb_builder;
+
+vtb_inst *vtb_build(vtb_builder *b, vtb_op op, vtb_value *const *operands, int n, const vtb_attr *attrs, int n_attrs);
+/* For ops whose result types the shape rule cannot know (constant, iota, input-like): the type is given. */
+vtb_inst *vtb_build_typed(vtb_builder *b, vtb_op op, vtb_value *const *operands, int n, const vtb_attr *attrs,
+                          int n_attrs, const vtb_type *types, int n_results);
+vtb_inst *vtb_build_call(vtb_builder *b, vtb_op op, vtb_func *callee, vtb_value *const *operands, int n,
+                         const vtb_attr *attrs, int n_attrs); /* call, fused, recurrence */
+
+/* One-result conveniences over vtb_build; all may return NULL as above. */
+vtb_value *vtb_b_constant(vtb_builder *b, double value); /* f32 scalar; broadcast does the rest */
+vtb_value *vtb_b_splat(vtb_builder *b, double value, const vtb_type *type);
+vtb_value *vtb_b_unary(vtb_builder *b, vtb_op op, vtb_value *x);
+vtb_value *vtb_b_binary(vtb_builder *b, vtb_op op, vtb_value *x, vtb_value *y);
+vtb_value *vtb_b_select(vtb_builder *b, vtb_value *cond, vtb_value *x, vtb_value *y);
+vtb_value *vtb_b_reduce(vtb_builder *b, vtb_op op, vtb_value *x, const int64_t *axes, int n_axes, bool keep);
+vtb_value *vtb_b_reshape(vtb_builder *b, vtb_value *x, const vtb_type *shape); /* dtype from x; at most one VTB_DYN */
+vtb_value *vtb_b_broadcast(vtb_builder *b, vtb_value *x, const vtb_type *shape);
+vtb_value *vtb_b_transpose(vtb_builder *b, vtb_value *x, const int64_t *perm);
+vtb_value *vtb_b_slice(vtb_builder *b, vtb_value *x, int axis, int64_t start, int64_t limit, int64_t step);
+vtb_value *vtb_b_concat(vtb_builder *b, vtb_value *const *xs, int n, int axis);
+vtb_value *vtb_b_einsum(vtb_builder *b, const char *spec, vtb_value *x, vtb_value *y);
+vtb_value *vtb_b_permute(vtb_builder *b, vtb_value *x, int axis, const char *path, bool inverse);
+vtb_inst *vtb_b_call(vtb_builder *b, vtb_func *callee, vtb_value *const *operands, int n);
+/* Sum `x` down to `shape`, the adjoint of broadcasting `shape` to x's type. */
+vtb_value *vtb_b_reduce_to(vtb_builder *b, vtb_value *x, const vtb_type *shape);
+
+/* ---- attributes ----------------------------------------------------------------------------------------- */
+
+const vtb_attr *vtb_attr_find(const vtb_inst *inst, const char *key);
+int64_t vtb_attr_int(const vtb_inst *inst, const char *key, int64_t otherwise);
+double vtb_attr_float(const vtb_inst *inst, const char *key, double otherwise);
+const char *vtb_attr_str(const vtb_inst *inst, const char *key, const char *otherwise);
+const int64_t *vtb_attr_ints(const vtb_inst *inst, const char *key, int *n); /* NULL, *n = 0 if absent */
+void vtb_attr_set(vtb_inst *inst, vtb_attr attr); /* copies into the arena */
+void vtb_attr_remove(vtb_inst *inst, const char *key);
+
+/* ---- rewriting ------------------------------------------------------------------------------------------ */
+
+void vtb_inst_unlink(vtb_inst *inst);
+void vtb_inst_move_before(vtb_inst *inst, vtb_inst *pos); /* pos NULL: to the end */
+void vtb_replace_all(vtb_value *old, vtb_value *with);    /* operands and returns of the function; linear */
+int *vtb_count_uses(vtb_func *f);                         /* by value id, returns included; malloc'd */
+/* An independent copy of one instruction at the builder's place with other operands; results keep their names if free. */
+vtb_inst *vtb_inst_clone(vtb_builder *b, const vtb_inst *inst, vtb_value *const *operands);
+
+/* ---- text, verification --------------------------------------------------------------------------------- */
+
+typedef struct vtb_print_options {
+  bool spans; /* trailing // file:line */
+} vtb_print_options;
+void vtb_module_print(const vtb_module *m, const vtb_print_options *o, vtb_strbuf *out);
+void vtb_func_print(const vtb_func *f, const vtb_print_options *o, vtb_strbuf *out);
+void vtb_inst_print(const vtb_inst *inst, vtb_strbuf *out); /* one line, no newline */
+/* NULL with messages in `diags` if the text is wrong. */
+vtb_module *vtb_module_parse(const vtb_source *source, vtb_diags *diags);
+
+/* True if every rule holds: operands dominate, types agree with shape rules, names unique, callees match, attributes
+ * known. Otherwise the first broken rule is in `err`: function, instruction, rule. */
+bool vtb_module_verify(const vtb_module *m, vtb_error *err);
+
+/* ---- the op table --------------------------------------------------------------------------------------- */
+
+typedef enum vtb_op_class {
+  VTB_CLASS_ELEMENTWISE, /* one scalar expression of its operands, broadcast */
+  VTB_CLASS_REDUCE,
+  VTB_CLASS_SHAPE,      /* moves elements, computes nothing */
+  VTB_CLASS_STRUCTURED, /* matmul, conv, scan: its own kernel */
+  VTB_CLASS_CONTROL     /* call, fused, recurrence, return */
+} vtb_op_class;
+
+typedef struct vtb_op_info {
+  const char *name;
+  vtb_op_class klass;
+  int min_operands, max_operands; /* max -1: any number */
+  const char *attrs;              /* "axes:ints keep:int?" ; '?' marks optional */
+  const char *doc;
+} vtb_op_info;
+const vtb_op_info *vtb_op_get(vtb_op op);
+bool vtb_op_find(const char *name, vtb_op *op);
+
+/* FLOPs (multiply and add counted apart) and bytes of one instruction; VTB_DYN counted as `batch`. */
+typedef struct vtb_cost {
+  double flops, bytes;
+} vtb_cost;
+vtb_cost vtb_inst_cost(const vtb_inst *inst, int64_t batch);
+
+#endif

@@ -1,0 +1,269 @@
+/* Modules and functions: making, copying, ordering. Values and names. */
+#include "ir/internal.h"
+
+vtb_module *vtb_module_new(const char *name) {
+  vtb__module *full = vtb_xcalloc(1, sizeof *full);
+  vtb_arena_init(&full->base.arena);
+  full->base.name = vtb_arena_strdup(&full->base.arena, name ? name : "");
+  return &full->base;
+}
+
+void vtb_module_free(vtb_module *m) {
+  if (!m) return;
+  vtb__module *full = (vtb__module *)m;
+  for (vtb_func *f = m->first; f; f = f->next) vtb_map_free(&f->names);
+  vtb_map_free(&full->interned);
+  vtb_map_free(&full->functions);
+  vtb_arena_free(&m->arena);
+  free(full);
+}
+
+/* ---- names ----------------------------------------------------------------------------------------------- */
+
+static void put_name(vtb_strbuf *out, const char *hint) {
+  if (!vtb__is_name_char(hint[0], true)) vtb_strbuf_putc(out, '_');
+  for (const char *p = hint; *p; p++) vtb_strbuf_putc(out, vtb__is_name_char(*p, false) ? *p : '_');
+}
+
+/* The map's value is the next suffix to try, so that many equal hints do not cost a search each. */
+const char *vtb__value_name(vtb_func *f, const char *hint, int id) {
+  vtb_strbuf base = {0};
+  if (hint && *hint)
+    put_name(&base, hint);
+  else
+    vtb_strbuf_printf(&base, "v%d", id);
+  size_t n = base.n;
+  if (vtb_map_has(&f->names, base.at)) {
+    uintptr_t suffix = (uintptr_t)vtb_map_get(&f->names, base.at);
+    char *stem = vtb_xstrdup(base.at);
+    do {
+      base.n = n;
+      vtb_strbuf_printf(&base, "_%zu", (size_t)suffix++);
+    } while (vtb_map_has(&f->names, base.at));
+    vtb_map_set(&f->names, stem, (void *)suffix);
+    free(stem);
+  }
+  vtb_map_set(&f->names, base.at, (void *)(uintptr_t)1);
+  char *name = vtb_arena_strdup(&f->module->arena, base.at);
+  vtb_strbuf_free(&base);
+  return name;
+}
+
+vtb_value *vtb__value_new(vtb_func *f, const char *hint, const vtb_type *type, vtb_inst *def, int index) {
+  vtb_value *v = VTB_NEW(&f->module->arena, vtb_value);
+  v->id = f->n_values++;
+  v->name = vtb__value_name(f, hint, v->id);
+  v->type = vtb__type_intern(f->module, type);
+  v->def = def;
+  v->index = index;
+  v->func = f;
+  return v;
+}
+
+static const char *func_name(vtb_module *m, const char *hint) {
+  vtb__module *full = (vtb__module *)m;
+  vtb_strbuf name = {0};
+  put_name(&name, hint && *hint ? hint : "f");
+  size_t n = name.n;
+  for (int i = 1; vtb_map_get(&full->functions, name.at); i++) {
+    name.n = n;
+    vtb_strbuf_printf(&name, "_%d", i);
+  }
+  const char *copy = vtb_arena_strdup(&m->arena, name.at);
+  vtb_strbuf_free(&name);
+  return copy;
+}
+
+/* ---- functions ------------------------------------------------------------------------------------------- */
+
+vtb_func *vtb_func_new(vtb_module *m, const char *name, vtb_func_kind kind, vtb_span span) {
+  vtb_func *f = VTB_NEW(&m->arena, vtb_func);
+  f->name = func_name(m, name);
+  f->kind = kind;
+  f->span = span;
+  f->module = m;
+  if (m->last)
+    m->last->next = f;
+  else
+    m->first = f;
+  m->last = f;
+  vtb_map_set(&((vtb__module *)m)->functions, f->name, f);
+  return f;
+}
+
+vtb_func *vtb_module_find(const vtb_module *m, const char *name) {
+  return vtb_map_get(&((const vtb__module *)m)->functions, name);
+}
+
+void vtb_module_remove(vtb_module *m, vtb_func *f) {
+  vtb_func *before = NULL;
+  for (vtb_func *g = m->first; g != f; g = g->next) {
+    vtb_check(g != NULL, "removing @%s, which is not in the module", f->name);
+    before = g;
+  }
+  if (before)
+    before->next = f->next;
+  else
+    m->first = f->next;
+  if (m->last == f) m->last = before;
+  if (m->entry == f) m->entry = NULL;
+  vtb_map_set(&((vtb__module *)m)->functions, f->name, NULL);
+  vtb_map_free(&f->names);
+  f->next = NULL;
+}
+
+/* Room for one more in an arena array that grows by doubling at powers of two. */
+static void *grow(vtb_arena *a, void *at, int n, size_t elem_bytes) {
+  if ((n & (n - 1)) != 0) return at;
+  void *wider = vtb_arena_array(a, n ? 2 * (size_t)n : 1, elem_bytes);
+  if (n) memcpy(wider, at, (size_t)n * elem_bytes);
+  return wider;
+}
+
+vtb_value *vtb_func_add_arg(vtb_func *f, const char *name, vtb_type type) {
+  vtb_arena *a = &f->module->arena;
+  f->args = grow(a, f->args, f->n_args, sizeof *f->args);
+  f->arg_info = grow(a, f->arg_info, f->n_args, sizeof *f->arg_info);
+  vtb_value *v = vtb__value_new(f, name, &type, NULL, f->n_args);
+  f->arg_info[f->n_args] = (vtb_arg_info){.role = VTB_ROLE_PLAIN};
+  f->args[f->n_args++] = v;
+  return v;
+}
+
+void vtb_func_remove_arg(vtb_func *f, int index) {
+  vtb_check(index >= 0 && index < f->n_args, "@%s has no argument %d", f->name, index);
+  /* grow() counts on the capacity that belongs to n_args, so the shorter arrays are made anew. */
+  vtb_arena *a = &f->module->arena;
+  int n = f->n_args;
+  vtb_value **args = f->args;
+  vtb_arg_info *info = f->arg_info;
+  f->args = NULL;
+  f->arg_info = NULL;
+  f->n_args = 0;
+  for (int i = 0; i < n; i++) {
+    if (i == index) continue;
+    f->args = grow(a, f->args, f->n_args, sizeof *f->args);
+    f->arg_info = grow(a, f->arg_info, f->n_args, sizeof *f->arg_info);
+    args[i]->index = f->n_args;
+    f->arg_info[f->n_args] = info[i];
+    f->args[f->n_args++] = args[i];
+  }
+}
+
+void vtb_func_set_returns(vtb_func *f, vtb_value *const *values, const char *const *names, int n) {
+  vtb_arena *a = &f->module->arena;
+  vtb_value **returns = VTB_NEW_ARRAY(a, vtb_value *, n);
+  const char **return_names = VTB_NEW_ARRAY(a, const char *, n);
+  for (int i = 0; i < n; i++) {
+    vtb_check(values[i] && values[i]->func == f, "@%s returns a value of another function", f->name);
+    returns[i] = values[i];
+    return_names[i] = names && names[i] ? vtb_intern(f->module, names[i]) : NULL;
+  }
+  f->returns = returns;
+  f->return_names = return_names;
+  f->n_returns = n;
+}
+
+int vtb_func_number(vtb_func *f) {
+  int n = 0;
+  for (vtb_inst *inst = f->first; inst; inst = inst->next) inst->order = n++;
+  return n;
+}
+
+/* ---- copies ---------------------------------------------------------------------------------------------- */
+
+static const char *intern_or_null(vtb_module *m, const char *s) { return s ? vtb_intern(m, s) : NULL; }
+
+static vtb_func *copy_shell(vtb_func *f, vtb_module *into, const char *name) {
+  vtb_func *copy = vtb_func_new(into, name, f->kind, f->span);
+  for (int i = 0; i < f->n_args; i++) {
+    vtb_func_add_arg(copy, f->args[i]->name, f->args[i]->type);
+    vtb_arg_info info = f->arg_info[i];
+    info.official = intern_or_null(into, info.official);
+    info.init = intern_or_null(into, info.init);
+    copy->arg_info[i] = info;
+  }
+  return copy;
+}
+
+static vtb_func *callee_in(vtb_func *callee, vtb_module *into) {
+  if (!callee || callee->module == into) return callee;
+  vtb_func *there = vtb_module_find(into, callee->name);
+  return there ? there : vtb_func_clone(callee, into, callee->name);
+}
+
+static void copy_body(vtb_func *f, vtb_func *copy) {
+  vtb_value **map = vtb_xcalloc((size_t)f->n_values + 1, sizeof(vtb_value *));
+  VTB_VEC(vtb_value *) operands = {0};
+  for (int i = 0; i < f->n_args; i++) map[f->args[i]->id] = copy->args[i];
+  for (vtb_inst *inst = f->first; inst; inst = inst->next) {
+    operands.n = 0;
+    for (int i = 0; i < inst->n_operands; i++) vtb_vec_push(&operands, map[inst->operands[i]->id]);
+    vtb_inst *made = vtb__inst_new(copy, inst->op, callee_in(inst->callee, copy->module), operands.at,
+                                   inst->n_operands, inst->attrs, inst->n_attrs, inst->span);
+    made->n_results = inst->n_results;
+    made->results = VTB_NEW_ARRAY(&copy->module->arena, vtb_value *, inst->n_results);
+    for (int i = 0; i < inst->n_results; i++) {
+      const vtb_value *r = inst->results[i];
+      made->results[i] = map[r->id] = vtb__value_new(copy, r->name, &r->type, made, i);
+    }
+    vtb__inst_link(copy, made, NULL);
+  }
+  operands.n = 0;
+  for (int i = 0; i < f->n_returns; i++) vtb_vec_push(&operands, map[f->returns[i]->id]);
+  vtb_func_set_returns(copy, operands.at, f->return_names, f->n_returns);
+  vtb_vec_free(&operands);
+  free(map);
+}
+
+vtb_func *vtb_func_clone(vtb_func *f, vtb_module *into, const char *name) {
+  vtb_func *copy = copy_shell(f, into, name ? name : f->name);
+  copy_body(f, copy);
+  return copy;
+}
+
+vtb_module *vtb_module_clone(const vtb_module *m) {
+  vtb_module *copy = vtb_module_new(m->name);
+  for (vtb_func *f = m->first; f; f = f->next) copy_shell(f, copy, f->name);
+  for (vtb_func *f = m->first; f; f = f->next) copy_body(f, vtb_module_find(copy, f->name));
+  if (m->entry) copy->entry = vtb_module_find(copy, m->entry->name);
+  return copy;
+}
+
+/* ---- order ----------------------------------------------------------------------------------------------- */
+
+typedef struct visit {
+  vtb_func *func;
+  vtb_inst *next;
+} visit;
+
+/* With an explicit stack: call chains of a parsed module may be as long as the text. A cycle is left where it closes;
+ * the verifier refuses it. */
+void vtb__order_add(vtb__order *o, vtb_func *root) {
+  VTB_VEC(visit) stack = {0};
+  if (vtb_map_has(&o->seen, root->name)) return;
+  vtb_map_set(&o->seen, root->name, root);
+  vtb_vec_push(&stack, ((visit){root, root->first}));
+  while (stack.n) {
+    visit *top = &stack.at[stack.n - 1];
+    vtb_inst *inst = top->next;
+    if (!inst) {
+      vtb_vec_push(&o->list, top->func);
+      stack.n--;
+      continue;
+    }
+    top->next = inst->next;
+    if (!inst->callee || vtb_map_has(&o->seen, inst->callee->name)) continue;
+    vtb_map_set(&o->seen, inst->callee->name, inst->callee);
+    vtb_vec_push(&stack, ((visit){inst->callee, inst->callee->first}));
+  }
+  vtb_vec_free(&stack);
+}
+
+size_t vtb_module_post_order(vtb_func *root, vtb_func ***out) {
+  vtb__order o = {0};
+  vtb__order_add(&o, root);
+  vtb_map_free(&o.seen);
+  *out = o.list.at;
+  return o.list.n;
+}

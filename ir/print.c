@@ -1,0 +1,159 @@
+/* Modules as text; ir/parse.c reads it back and printing again gives the same bytes.
+ *
+ *   module "name"
+ *   entry func @f(%x: f32[B, C=3] input "image", %w: f32[C=3] param "norm.weight" init "ones" decay) -> (f32[B] "logits") {
+ * Kinds of functions are `func`, `step` and `kernel`. Numbers are printed with as few digits as read back exactly.
+ */
+#include "ir/internal.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+static const char *const kind_names[] = {[VTB_FUNC_PLAIN] = "func", [VTB_FUNC_STEP] = "step", [VTB_FUNC_KERNEL] = "kernel"};
+static const char *const role_names[] = {[VTB_ROLE_PLAIN] = "",
+                                         [VTB_ROLE_INPUT] = " input",
+                                         [VTB_ROLE_PARAM] = " param",
+                                         [VTB_ROLE_BUFFER] = " buffer",
+                                         [VTB_ROLE_GRAD] = " grad"};
+
+static void put_string(vtb_strbuf *out, const char *s) {
+  vtb_strbuf_putc(out, '"');
+  for (; *s; s++) {
+    unsigned char c = (unsigned char)*s;
+    if (c == '"' || c == '\\')
+      vtb_strbuf_printf(out, "\\%c", c);
+    else if (c == '\n')
+      vtb_strbuf_puts(out, "\\n");
+    else if (c < 0x20 || c >= 0x7f)
+      vtb_strbuf_printf(out, "\\x%02x", c);
+    else
+      vtb_strbuf_putc(out, (char)c);
+  }
+  vtb_strbuf_putc(out, '"');
+}
+
+static void put_float(vtb_strbuf *out, double x) {
+  if (isnan(x)) {
+    vtb_strbuf_puts(out, "nan");
+    return;
+  }
+  char text[40];
+  for (int digits = 6; digits <= 17; digits++) {
+    snprintf(text, sizeof text, "%.*g", digits, x);
+    if (strtod(text, NULL) == x) break;
+  }
+  vtb_strbuf_puts(out, text);
+}
+
+static void put_attr(vtb_strbuf *out, const vtb_attr *a) {
+  vtb_strbuf_printf(out, "%s = ", a->key);
+  switch (a->kind) {
+  case VTB_ATTR_INT: vtb_strbuf_printf(out, "%" PRId64, a->i); break;
+  case VTB_ATTR_FLOAT: put_float(out, a->f); break;
+  case VTB_ATTR_STR: put_string(out, a->s); break;
+  case VTB_ATTR_INTS:
+  case VTB_ATTR_FLOATS:
+    vtb_strbuf_putc(out, '[');
+    for (int i = 0; i < a->n; i++) {
+      if (i) vtb_strbuf_puts(out, ", ");
+      if (a->kind == VTB_ATTR_INTS)
+        vtb_strbuf_printf(out, "%" PRId64, a->ints[i]);
+      else
+        put_float(out, a->floats[i]);
+    }
+    vtb_strbuf_putc(out, ']');
+    break;
+  }
+}
+
+static void put_operands(vtb_strbuf *out, const vtb_inst *inst) {
+  if (inst->callee)
+    vtb_strbuf_printf(out, " @%s(", inst->callee->name);
+  else if (inst->n_operands)
+    vtb_strbuf_putc(out, ' ');
+  for (int i = 0; i < inst->n_operands; i++) vtb_strbuf_printf(out, "%s%%%s", i ? ", " : "", inst->operands[i]->name);
+  if (inst->callee) vtb_strbuf_putc(out, ')');
+}
+
+void vtb_inst_print(const vtb_inst *inst, vtb_strbuf *out) {
+  for (int i = 0; i < inst->n_results; i++) vtb_strbuf_printf(out, "%s%%%s", i ? ", " : "", inst->results[i]->name);
+  if (inst->n_results) vtb_strbuf_puts(out, " = ");
+  vtb_strbuf_puts(out, vtb_op_get(inst->op)->name);
+  put_operands(out, inst);
+  for (int i = 0; i < inst->n_attrs; i++) {
+    vtb_strbuf_puts(out, i ? ", " : " {");
+    put_attr(out, &inst->attrs[i]);
+  }
+  if (inst->n_attrs) vtb_strbuf_putc(out, '}');
+  for (int i = 0; i < inst->n_results; i++) {
+    vtb_strbuf_puts(out, i ? ", " : " : ");
+    vtb_type_print(&inst->results[i]->type, out);
+  }
+}
+
+static void put_arg(vtb_strbuf *out, const vtb_func *f, int i) {
+  const vtb_arg_info *info = &f->arg_info[i];
+  vtb_strbuf_printf(out, "%%%s: ", f->args[i]->name);
+  vtb_type_print(&f->args[i]->type, out);
+  vtb_strbuf_puts(out, role_names[info->role]);
+  if (info->official) {
+    vtb_strbuf_puts(out, info->role == VTB_ROLE_PLAIN ? " named " : " ");
+    put_string(out, info->official);
+  }
+  if (info->init) {
+    vtb_strbuf_puts(out, " init ");
+    put_string(out, info->init);
+  }
+  if (info->decay) vtb_strbuf_puts(out, " decay");
+}
+
+#define ARGS_ON_A_LINE 4
+
+static void put_header(vtb_strbuf *out, const vtb_func *f) {
+  bool wide = f->n_args > ARGS_ON_A_LINE;
+  vtb_strbuf_printf(out, "%s%s @%s(", f->module->entry == f ? "entry " : "", kind_names[f->kind], f->name);
+  for (int i = 0; i < f->n_args; i++) {
+    vtb_strbuf_puts(out, wide ? (i ? ",\n    " : "\n    ") : i ? ", " : "");
+    put_arg(out, f, i);
+  }
+  vtb_strbuf_puts(out, wide ? "\n  ) -> (" : ") -> (");
+  for (int i = 0; i < f->n_returns; i++) {
+    if (i) vtb_strbuf_puts(out, ", ");
+    vtb_type_print(&f->returns[i]->type, out);
+    if (!f->return_names[i]) continue;
+    vtb_strbuf_putc(out, ' ');
+    put_string(out, f->return_names[i]);
+  }
+  vtb_strbuf_puts(out, ") {");
+}
+
+static void put_span(vtb_strbuf *out, const vtb_print_options *o, vtb_span span) {
+  if (o && o->spans && span.source) {
+    char place[1024];
+    vtb_strbuf_printf(out, "  // %s", vtb_span_text(span, place, sizeof place));
+  }
+  vtb_strbuf_putc(out, '\n');
+}
+
+void vtb_func_print(const vtb_func *f, const vtb_print_options *o, vtb_strbuf *out) {
+  put_header(out, f);
+  put_span(out, o, f->span);
+  for (const vtb_inst *inst = f->first; inst; inst = inst->next) {
+    vtb_strbuf_puts(out, "  ");
+    vtb_inst_print(inst, out);
+    put_span(out, o, inst->span);
+  }
+  vtb_strbuf_puts(out, "  return");
+  for (int i = 0; i < f->n_returns; i++) vtb_strbuf_printf(out, "%s%%%s", i ? ", " : " ", f->returns[i]->name);
+  vtb_strbuf_puts(out, "\n}\n");
+}
+
+void vtb_module_print(const vtb_module *m, const vtb_print_options *o, vtb_strbuf *out) {
+  vtb_strbuf_puts(out, "module ");
+  put_string(out, m->name);
+  vtb_strbuf_putc(out, '\n');
+  for (const vtb_func *f = m->first; f; f = f->next) {
+    vtb_strbuf_putc(out, '\n');
+    vtb_func_print(f, o, out);
+  }
+}

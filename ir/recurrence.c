@@ -1,0 +1,226 @@
+/* Decay classes by name, and the log-scale analysis of step functions that interpreter and passes share. */
+#include "ir/internal.h"
+#include "ir/recurrence.h"
+
+static const char *const class_names[] = {[VTB_DECAY_CONSTANT] = "constant",
+                                          [VTB_DECAY_SCALAR] = "scalar",
+                                          [VTB_DECAY_KEY] = "key",
+                                          [VTB_DECAY_VALUE] = "value",
+                                          [VTB_DECAY_FULL] = "full"};
+
+const char *vtb_decay_class_name(vtb_decay_class c) { return class_names[c]; }
+
+bool vtb_decay_class_find(const char *name, vtb_decay_class *c) {
+  for (int i = 0; i <= VTB_DECAY_FULL; i++) {
+    if (strcmp(class_names[i], name) != 0) continue;
+    *c = (vtb_decay_class)i;
+    return true;
+  }
+  return false;
+}
+
+/* ---- expansion of an update into terms ------------------------------------------------------------------- */
+
+#define MAX_TERMS 64
+#define MAX_DEPTH 200
+
+typedef VTB_VEC(const vtb_value *) value_list;
+
+typedef struct term {
+  value_list logs; /* arguments of the factors exp(.) */
+  bool state;      /* the old state is a factor, once and bare */
+  bool mixed;      /* a state is inside another factor: not an expanded linear term */
+} term;
+
+typedef VTB_VEC(term) term_list;
+
+typedef struct analysis {
+  const vtb_func *step;
+  int n_states, n_seqs;
+  bool *on_state, *on_input; /* by value id: depends on a state, on a per-step input */
+  const vtb_value *state;    /* the one whose update is being expanded */
+  bool overflow;
+} analysis;
+
+static void mark_dependences(analysis *a) {
+  const vtb_func *f = a->step;
+  for (int i = 0; i < f->n_args; i++) {
+    a->on_state[f->args[i]->id] = i < a->n_states;
+    a->on_input[f->args[i]->id] = i >= a->n_states && i < a->n_states + a->n_seqs;
+  }
+  for (const vtb_inst *inst = f->first; inst; inst = inst->next)
+    for (int r = 0; r < inst->n_results; r++)
+      for (int k = 0; k < inst->n_operands; k++) {
+        a->on_state[inst->results[r]->id] |= a->on_state[inst->operands[k]->id];
+        a->on_input[inst->results[r]->id] |= a->on_input[inst->operands[k]->id];
+      }
+}
+
+static void free_terms(term_list *list) {
+  for (size_t i = 0; i < list->n; i++) vtb_vec_free(&list->at[i].logs);
+  vtb_vec_free(list);
+}
+
+static term multiply(const term *a, const term *b) {
+  term t = {.state = a->state || b->state, .mixed = a->mixed || b->mixed || (a->state && b->state)};
+  for (size_t i = 0; i < a->logs.n; i++) vtb_vec_push(&t.logs, a->logs.at[i]);
+  for (size_t i = 0; i < b->logs.n; i++) vtb_vec_push(&t.logs, b->logs.at[i]);
+  return t;
+}
+
+static void expand(analysis *a, const vtb_value *v, int depth, term_list *out);
+
+static void expand_product(analysis *a, const vtb_inst *inst, int depth, term_list *out) {
+  term_list x = {0}, y = {0};
+  expand(a, inst->operands[0], depth, &x);
+  expand(a, inst->operands[1], depth, &y);
+  for (size_t i = 0; i < x.n; i++)
+    for (size_t j = 0; j < y.n; j++) {
+      if (out->n >= MAX_TERMS) {
+        a->overflow = true;
+        continue;
+      }
+      vtb_vec_push(out, multiply(&x.at[i], &y.at[j]));
+    }
+  free_terms(&x);
+  free_terms(&y);
+}
+
+static bool has_state(const analysis *a, const vtb_value *v) { return a->on_state[v->id]; }
+
+/* Appends the terms of v. What cannot be taken apart is one factor. */
+static void expand(analysis *a, const vtb_value *v, int depth, term_list *out) {
+  const vtb_inst *def = v->def;
+  vtb_op op = def ? def->op : VTB_OP_COUNT;
+  if (depth > MAX_DEPTH) a->overflow = true;
+  if (v == a->state) {
+    vtb_vec_push(out, ((term){.state = true}));
+  } else if (depth > MAX_DEPTH || !def) {
+    vtb_vec_push(out, ((term){.mixed = has_state(a, v)}));
+  } else if (op == VTB_OP_add || op == VTB_OP_sub) {
+    expand(a, def->operands[0], depth + 1, out);
+    expand(a, def->operands[1], depth + 1, out);
+  } else if (op == VTB_OP_neg || op == VTB_OP_reshape || op == VTB_OP_broadcast || op == VTB_OP_transpose) {
+    expand(a, def->operands[0], depth + 1, out);
+  } else if (op == VTB_OP_mul) {
+    expand_product(a, def, depth + 1, out);
+  } else if (op == VTB_OP_einsum && !has_state(a, v)) {
+    expand_product(a, def, depth + 1, out); /* a contraction keeps only factors that are one number; checked later */
+  } else if (op == VTB_OP_div && !has_state(a, def->operands[1])) {
+    expand(a, def->operands[0], depth + 1, out);
+  } else if (op == VTB_OP_exp && !has_state(a, v)) {
+    term t = {0};
+    vtb_vec_push(&t.logs, (const vtb_value *)def->operands[0]);
+    vtb_vec_push(out, t);
+  } else {
+    vtb_vec_push(out, ((term){.mixed = has_state(a, v)}));
+  }
+  if (out->n > MAX_TERMS) a->overflow = true;
+}
+
+/* ---- from terms to decay and gains ----------------------------------------------------------------------- */
+
+static vtb_log_sum to_sum(const term *t) {
+  vtb_log_sum s = {.values = vtb_xcalloc(t->logs.n + 1, sizeof(vtb_value *)), .n = (int)t->logs.n};
+  for (int i = 0; i < s.n; i++) s.values[i] = (vtb_value *)t->logs.at[i];
+  return s;
+}
+
+static int times_in(const vtb_log_sum *s, const vtb_value *v) {
+  int n = 0;
+  for (int i = 0; i < s->n; i++) n += s->values[i] == v;
+  return n;
+}
+
+static bool equal_sums(const vtb_log_sum *a, const vtb_log_sum *b) {
+  if (a->n != b->n) return false;
+  for (int i = 0; i < a->n; i++)
+    if (times_in(a, a->values[i]) != times_in(b, a->values[i])) return false;
+  return true;
+}
+
+static const vtb_value *first_tensor(const vtb_log_sum *s) {
+  for (int i = 0; i < s->n; i++)
+    if (vtb_type_count(&s->values[i]->type) != 1) return s->values[i];
+  return NULL;
+}
+
+static void blame(vtb_step_scale *out, const vtb_value *v) {
+  if (out->uniform) out->blame = v;
+  out->uniform = false;
+}
+
+/* Exponentials of constants are weights, not gains. */
+static void drop_constant_logs(const analysis *a, term *t) {
+  size_t n = 0;
+  for (size_t i = 0; i < t->logs.n; i++)
+    if (a->on_input[t->logs.at[i]->id]) t->logs.at[n++] = t->logs.at[i];
+  t->logs.n = n;
+}
+
+static void add_gain(vtb_step_scale *out, const term *t) {
+  vtb_log_sum gain = to_sum(t);
+  bool known = false;
+  for (int i = 0; i < out->n_gains; i++) known = known || equal_sums(&out->gains[i], &gain);
+  if (known) {
+    free(gain.values);
+    return;
+  }
+  out->gains = vtb_xrealloc(out->gains, (size_t)out->n_gains + 1, sizeof *out->gains);
+  out->gains[out->n_gains++] = gain;
+}
+
+static void add_decay(vtb_step_scale *out, const term *t, bool first, const vtb_value *state) {
+  vtb_log_sum decay = to_sum(t);
+  if (first) {
+    out->decay = decay;
+    return;
+  }
+  if (!equal_sums(&out->decay, &decay)) blame(out, state);
+  free(decay.values);
+}
+
+static void read_update(analysis *a, int k, vtb_step_scale *out) {
+  term_list terms = {0};
+  a->state = a->step->args[k];
+  expand(a, a->step->returns[k], 0, &terms);
+  int n_old = 0;
+  for (size_t i = 0; i < terms.n; i++) {
+    term *t = &terms.at[i];
+    if (t->mixed) {
+      blame(out, a->step->returns[k]);
+    } else if (t->state) {
+      add_decay(out, t, k == 0 && n_old == 0, a->state);
+      n_old++;
+    } else {
+      drop_constant_logs(a, t);
+      out->scaled = out->scaled || t->logs.n > 0;
+      add_gain(out, t);
+    }
+  }
+  if (n_old != 1 || a->overflow) blame(out, a->step->returns[k]);
+  free_terms(&terms);
+}
+
+void vtb_step_scale_find(const vtb_func *step, int n_states, int n_seqs, vtb_step_scale *out) {
+  *out = (vtb_step_scale){.uniform = true};
+  analysis a = {.step = step, .n_states = n_states, .n_seqs = n_seqs};
+  a.on_state = vtb_xcalloc((size_t)step->n_values + 1, sizeof(bool));
+  a.on_input = vtb_xcalloc((size_t)step->n_values + 1, sizeof(bool));
+  mark_dependences(&a);
+  for (int k = 0; k < n_states; k++) read_update(&a, k, out);
+  if (out->scaled) {
+    const vtb_value *v = first_tensor(&out->decay);
+    for (int i = 0; i < out->n_gains && !v; i++) v = first_tensor(&out->gains[i]);
+    if (v) blame(out, v);
+  }
+  free(a.on_state);
+  free(a.on_input);
+}
+
+void vtb_step_scale_free(vtb_step_scale *s) {
+  for (int i = 0; i < s->n_gains; i++) free(s->gains[i].values);
+  free(s->gains);
+  free(s->decay.values);
+  *s = (vtb_step_scale){0};
+}

@@ -1,0 +1,76 @@
+/* Rewriting: linking, moving, replacing, copying instructions. */
+#include "ir/internal.h"
+
+void vtb__inst_link(vtb_func *f, vtb_inst *inst, vtb_inst *before) {
+  inst->func = f;
+  inst->next = before;
+  inst->prev = before ? before->prev : f->last;
+  if (inst->prev)
+    inst->prev->next = inst;
+  else
+    f->first = inst;
+  if (before)
+    before->prev = inst;
+  else
+    f->last = inst;
+}
+
+void vtb_inst_unlink(vtb_inst *inst) {
+  vtb_func *f = inst->func;
+  if (inst->prev)
+    inst->prev->next = inst->next;
+  else if (f->first == inst)
+    f->first = inst->next;
+  if (inst->next)
+    inst->next->prev = inst->prev;
+  else if (f->last == inst)
+    f->last = inst->prev;
+  inst->prev = inst->next = NULL;
+}
+
+void vtb_inst_move_before(vtb_inst *inst, vtb_inst *pos) {
+  if (inst == pos) return;
+  vtb_func *f = inst->func;
+  vtb_inst_unlink(inst);
+  vtb__inst_link(f, inst, pos);
+}
+
+void vtb_replace_all(vtb_value *old, vtb_value *with) {
+  vtb_func *f = old->func;
+  vtb_check(with->func == f, "replacing %%%s by a value of @%s", old->name, with->func->name);
+  for (vtb_inst *inst = f->first; inst; inst = inst->next)
+    for (int i = 0; i < inst->n_operands; i++)
+      if (inst->operands[i] == old) inst->operands[i] = with;
+  for (int i = 0; i < f->n_returns; i++)
+    if (f->returns[i] == old) f->returns[i] = with;
+}
+
+int *vtb_count_uses(vtb_func *f) {
+  int *uses = vtb_xcalloc((size_t)f->n_values + 1, sizeof *uses);
+  for (vtb_inst *inst = f->first; inst; inst = inst->next)
+    for (int i = 0; i < inst->n_operands; i++) uses[inst->operands[i]->id]++;
+  for (int i = 0; i < f->n_returns; i++) uses[f->returns[i]->id]++;
+  return uses;
+}
+
+vtb_inst *vtb_inst_clone(vtb_builder *b, const vtb_inst *inst, vtb_value *const *operands) {
+  vtb_inst *copy = vtb__inst_new(b->func, inst->op, inst->callee, operands, inst->n_operands, inst->attrs,
+                                 inst->n_attrs, b->span.source ? b->span : inst->span);
+  /* Result types follow the new operands; where the rule cannot know them they are the old ones. */
+  VTB_VEC(vtb_type) given = {0};
+  for (int i = 0; i < inst->n_results; i++) vtb_vec_push(&given, inst->results[i]->type);
+  vtb__shape s;
+  if (!vtb__shape_infer(&s, copy, given.at, inst->n_results))
+    vtb_bug("copy of %s: %s", vtb_op_get(inst->op)->name, s.text);
+  copy->n_results = (int)s.results.n;
+  copy->results = VTB_NEW_ARRAY(&b->func->module->arena, vtb_value *, s.results.n);
+  for (size_t i = 0; i < s.results.n; i++) {
+    const char *name = i < given.n ? inst->results[i]->name : NULL;
+    vtb_type t = vtb__type_with_names(s.results.at[i], i < given.n ? &given.at[i] : NULL);
+    copy->results[i] = vtb__value_new(b->func, name, &t, copy, (int)i);
+  }
+  vtb__inst_link(b->func, copy, b->before);
+  vtb__shape_free(&s);
+  vtb_vec_free(&given);
+  return copy;
+}

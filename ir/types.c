@@ -1,0 +1,115 @@
+/* Types: equality, broadcast, text; names made safe for the text form. */
+#include "ir/internal.h"
+
+#include <inttypes.h>
+
+vtb_dim vtb__dim(int64_t size, const char *name) { return (vtb_dim){size, name}; }
+
+vtb_type vtb_type_make(vtb_dtype dtype, int rank, const int64_t *sizes) {
+  vtb_check(rank >= 0 && rank <= VTB_MAX_RANK, "type of rank %d", rank);
+  vtb_type t = {.dtype = dtype, .rank = rank};
+  for (int i = 0; i < rank; i++) t.dim[i].size = sizes[i];
+  return t;
+}
+
+vtb_type vtb_type_scalar(void) { return (vtb_type){.dtype = VTB_F32}; }
+
+bool vtb_type_equal(const vtb_type *a, const vtb_type *b) {
+  if (a->dtype != b->dtype || a->rank != b->rank) return false;
+  for (int i = 0; i < a->rank; i++)
+    if (a->dim[i].size != b->dim[i].size) return false;
+  return true;
+}
+
+int64_t vtb_type_count(const vtb_type *t) {
+  int64_t n = 1;
+  for (int i = 0; i < t->rank; i++)
+    if (t->dim[i].size != VTB_DYN) n *= t->dim[i].size;
+  return n;
+}
+
+bool vtb_type_is_dynamic(const vtb_type *t) {
+  for (int i = 0; i < t->rank; i++)
+    if (t->dim[i].size == VTB_DYN) return true;
+  return false;
+}
+
+/* One axis of a broadcast; missing axes come as size 1 without a name. */
+static bool broadcast_dim(vtb_dim a, vtb_dim b, vtb_dim *out) {
+  if (a.size != b.size && a.size != 1 && b.size != 1) return false;
+  vtb_dim wide = a.size == 1 ? b : a, other = a.size == 1 ? a : b;
+  *out = vtb__dim(wide.size, wide.name ? wide.name : other.name);
+  return true;
+}
+
+bool vtb_type_broadcast(const vtb_type *a, const vtb_type *b, vtb_type *out) {
+  vtb_type t = {.dtype = a->dtype, .rank = a->rank > b->rank ? a->rank : b->rank};
+  for (int i = 0; i < t.rank; i++) {
+    int ia = i - (t.rank - a->rank), ib = i - (t.rank - b->rank);
+    vtb_dim da = ia >= 0 ? a->dim[ia] : vtb__dim(1, NULL), db = ib >= 0 ? b->dim[ib] : vtb__dim(1, NULL);
+    if (!broadcast_dim(da, db, &t.dim[i])) return false;
+  }
+  *out = t;
+  return true;
+}
+
+static void print_dim(const vtb_dim *d, vtb_strbuf *out) {
+  if (d->size == VTB_DYN)
+    vtb_strbuf_puts(out, d->name ? d->name : "?");
+  else if (d->name)
+    vtb_strbuf_printf(out, "%s=%" PRId64, d->name, d->size);
+  else
+    vtb_strbuf_printf(out, "%" PRId64, d->size);
+}
+
+void vtb_type_print(const vtb_type *t, vtb_strbuf *out) {
+  vtb_strbuf_puts(out, t->dtype == VTB_I32 ? "i32[" : "f32[");
+  for (int i = 0; i < t->rank; i++) {
+    if (i) vtb_strbuf_puts(out, ", ");
+    print_dim(&t->dim[i], out);
+  }
+  vtb_strbuf_putc(out, ']');
+}
+
+const char *vtb__type_text(vtb_arena *a, const vtb_type *t) {
+  vtb_strbuf text = {0};
+  vtb_type_print(t, &text);
+  char *copy = vtb_arena_strdup(a, text.at);
+  vtb_strbuf_free(&text);
+  return copy;
+}
+
+/* ---- names ----------------------------------------------------------------------------------------------- */
+
+bool vtb__is_name_char(char c, bool first) {
+  bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  return letter || (!first && ((c >= '0' && c <= '9') || c == '.' || c == '$'));
+}
+
+const char *vtb_intern(vtb_module *m, const char *s) {
+  vtb__module *full = (vtb__module *)m;
+  char *copy = vtb_map_get(&full->interned, s);
+  if (copy) return copy;
+  copy = vtb_arena_strdup(&m->arena, s);
+  vtb_map_set(&full->interned, s, copy);
+  return copy;
+}
+
+/* Axis names are printed bare, so characters that the parser would not take become '_'. */
+static const char *axis_name(vtb_module *m, const char *name) {
+  bool plain = *name != 0;
+  for (const char *p = name; *p; p++) plain = plain && vtb__is_name_char(*p, p == name);
+  if (plain) return vtb_intern(m, name);
+  if (!*name) return NULL;
+  char *copy = vtb_arena_printf(&m->arena, "%s%s", vtb__is_name_char(name[0], true) ? "" : "_", name);
+  for (char *p = copy; *p; p++)
+    if (!vtb__is_name_char(*p, p == copy)) *p = '_';
+  return vtb_intern(m, copy);
+}
+
+vtb_type vtb__type_intern(vtb_module *m, const vtb_type *t) {
+  vtb_type copy = {.dtype = t->dtype, .rank = t->rank};
+  for (int i = 0; i < t->rank; i++)
+    copy.dim[i] = vtb__dim(t->dim[i].size, t->dim[i].name ? axis_name(m, t->dim[i].name) : NULL);
+  return copy;
+}

@@ -1,0 +1,113 @@
+/* Diagnostics: spans, limits, text with carets, JSON. */
+#include "ir/diag.h"
+#include "tests/test.h"
+
+static const char text[] = "model vil {\n\tx = linear(\"a\", y)\n}\n";
+static const vtb_source source = {"models/x.vtb", text, sizeof text - 1};
+
+static vtb_span span_of(const char *needle) {
+  uint32_t at = (uint32_t)(strstr(text, needle) - text);
+  return (vtb_span){&source, at, at + (uint32_t)strlen(needle)};
+}
+
+TEST(line_and_column_count_from_one) {
+  vtb_line_col a = vtb_source_locate(&source, 0), b = vtb_source_locate(&source, span_of("linear").begin);
+  CHECK(a.line == 1 && a.col == 1);
+  CHECK(b.line == 2 && b.col == 6);
+  CHECK(vtb_source_locate(&source, 100000).line == 4);
+  char buf[64];
+  CHECK_STR(vtb_span_text(span_of("linear"), buf, sizeof buf), "models/x.vtb:2");
+  CHECK_STR(vtb_span_text(VTB_NO_SPAN, buf, sizeof buf), "");
+}
+
+TEST(join_covers_both) {
+  vtb_span j = vtb_span_join(span_of("linear"), span_of("y)"));
+  CHECK(j.begin == span_of("linear").begin && j.end == span_of("y)").end);
+  CHECK(vtb_span_join(VTB_NO_SPAN, span_of("x")).source == &source);
+}
+
+TEST(text_shows_line_caret_note_help) {
+  vtb_diags d = {0};
+  vtb_diag_error(&d, 2001, span_of("linear"), "no block named %s", "linear");
+  vtb_diag_note(&d, span_of("model"), "while building this");
+  vtb_diag_help(&d, "write it");
+  vtb_strbuf out = {0};
+  vtb_diags_render(&d, &out, false);
+  CHECK_STR(out.at, "models/x.vtb:2:6: error[VTB2001]: no block named linear\n"
+                    "    2 |  x = linear(\"a\", y)\n"
+                    "      |      ^~~~~~\n"
+                    "models/x.vtb:1:1: note: while building this\n"
+                    "    1 | model vil {\n"
+                    "      | ^~~~~\n"
+                    "help: write it\n");
+  vtb_strbuf_free(&out);
+  vtb_diags_render(&d, &out, true);
+  CHECK(strstr(out.at, "\033[1;31merror") != NULL);
+  vtb_strbuf_free(&out);
+  vtb_diags_free(&d);
+}
+
+TEST(json_nests_notes) {
+  vtb_diags d = {0};
+  vtb_diag_error(&d, 2001, span_of("linear"), "a \"quote\"\n\xff");
+  vtb_diag_help(&d, "write it");
+  vtb_diag_warning(&d, 2002, VTB_NO_SPAN, "w");
+  vtb_strbuf out = {0};
+  vtb_diags_render_json(&d, &out);
+  CHECK_STR(out.at, "[{\"severity\": \"error\", \"code\": \"VTB2001\", \"message\": \"a \\\"quote\\\"\\n\\ufffd\", "
+                    "\"file\": \"models/x.vtb\", \"line\": 2, \"column\": 6, \"end_line\": 2, \"end_column\": 12, "
+                    "\"children\": [{\"severity\": \"help\", \"message\": \"write it\"}]},\n"
+                    " {\"severity\": \"warning\", \"code\": \"VTB2002\", \"message\": \"w\"}]\n");
+  vtb_strbuf_free(&out);
+  vtb_diags_free(&d);
+}
+
+TEST(errors_beyond_the_limit_are_counted_only) {
+  vtb_diags d = {.limit = 2};
+  for (int i = 0; i < 5; i++) {
+    vtb_diag_error(&d, 2001, VTB_NO_SPAN, "e%d", i);
+    vtb_diag_note(&d, VTB_NO_SPAN, "n%d", i);
+  }
+  CHECK(d.n_errors == 5 && d.list.n == 4);
+  vtb_strbuf out = {0};
+  vtb_diags_render(&d, &out, false);
+  CHECK(strstr(out.at, "3 more errors not shown") != NULL);
+  vtb_strbuf_free(&out);
+  vtb_diags_free(&d);
+}
+
+TEST(odd_places_do_not_upset) {
+  static const char odd[] = "\x80\xff\x01 \xc3\xa9x\n";
+  vtb_source s = {"odd", odd, sizeof odd - 1};
+  vtb_diags d = {0};
+  vtb_diag_error(&d, 2001, (vtb_span){&s, 6, 7}, "after a wide character");
+  vtb_diag_error(&d, 2001, (vtb_span){&s, 900, 20}, "beyond the end");
+  char wide[4000];
+  memset(wide, 'a', sizeof wide);
+  vtb_source w = {"wide", wide, sizeof wide};
+  vtb_diag_error(&d, 2001, (vtb_span){&w, 2000, 3999}, "far right");
+  vtb_strbuf out = {0};
+  vtb_diags_render(&d, &out, false);
+  CHECK(strstr(out.at, "    1 | ??? \xc3\xa9x\n      |      ^\n") != NULL);
+  CHECK(out.n < 1500);
+  vtb_strbuf_free(&out);
+  vtb_diags_free(&d);
+}
+
+TEST(codes_are_unique) {
+  size_t n;
+  const vtb_diag_code *codes = vtb_diag_codes(&n);
+  for (size_t i = 0; i < n; i++) CHECK(vtb_diag_code_find(codes[i].number) == &codes[i]);
+  CHECK(vtb_diag_code_find(-5) == NULL);
+}
+
+int main(void) {
+  RUN(line_and_column_count_from_one);
+  RUN(join_covers_both);
+  RUN(text_shows_line_caret_note_help);
+  RUN(json_nests_notes);
+  RUN(errors_beyond_the_limit_are_counted_only);
+  RUN(odd_places_do_not_upset);
+  RUN(codes_are_unique);
+  return test_done();
+}

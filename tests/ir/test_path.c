@@ -1,0 +1,130 @@
+/* Paths: every order is a permutation, closed forms agree with indices, text round trips. */
+#include "ir/path.h"
+#include "tests/test.h"
+
+static vtb_path parse(const char *text) {
+  vtb_path p;
+  vtb_error err = {0};
+  CHECK_MSG(vtb_path_parse(text, &p, &err) == VTB_OK, "%s: %s", text, err.text);
+  return p;
+}
+
+static int64_t *indices(const vtb_path *p) {
+  int64_t *perm = malloc((size_t)(p->n + 1) * sizeof *perm);
+  vtb_path_indices(p, perm);
+  return perm;
+}
+
+static void check_permutation(const char *text) {
+  vtb_path p = parse(text);
+  int64_t *perm = indices(&p);
+  char *seen = calloc((size_t)p.n, 1);
+  for (int64_t t = 0; t < p.n; t++) {
+    CHECK_MSG(perm[t] >= 0 && perm[t] < p.n && !seen[perm[t]], "%s is no permutation at %d", text, (int)t);
+    if (perm[t] >= 0 && perm[t] < p.n) seen[perm[t]] = 1;
+  }
+  vtb_path_affine a;
+  if (vtb_path_get_affine(&p, &a))
+    for (int64_t t = 0; t < p.n; t++)
+      CHECK_MSG(a.base + t / a.inner * a.outer_step + t % a.inner * a.inner_step == perm[t], "%s is not affine so", text);
+  vtb_strbuf out = {0};
+  vtb_path_print(&p, &out);
+  vtb_path back = parse(out.at);
+  CHECK_MSG(vtb_path_equal(&p, &back), "%s printed as %s", text, out.at);
+  vtb_strbuf_free(&out);
+  free(seen);
+  free(perm);
+  vtb_path_free(&p);
+  vtb_path_free(&back);
+}
+
+TEST(all_orders_are_permutations) {
+  static const char *const orders[] = {"rows", "cols", "snake", "diagonal", "hilbert"};
+  static const char *const flips[] = {"", "~", ".hflip", ".vflip", ".hflip~", ".hflip.vflip", "~.vflip.hflip~"};
+  static const char *const grids[] = {"1x1", "1x7", "5x1", "3x5", "4x6", "8x8", "7x3", "14x14", "2x9"};
+  static const char *const extras[] = {"", "+head=1", "+mid=2,at=1", "+head=2,mid=1,tail=3,at=1", "+tail=1"};
+  char text[128];
+  for (int o = 0; o < 5; o++)
+    for (int f = 0; f < 7; f++)
+      for (int g = 0; g < 9; g++)
+        for (int e = 0; e < 5; e++) {
+          snprintf(text, sizeof text, "%s%s@%s%s", orders[o], flips[f], grids[g], extras[e]);
+          check_permutation(text);
+        }
+  check_permutation("[2,0,1]@1x3");
+  check_permutation("[2,0,1,3]~.hflip@1x3+head=1");
+}
+
+static void check_indices(const char *text, const int64_t *want) {
+  vtb_path p = parse(text);
+  int64_t *perm = indices(&p);
+  for (int64_t t = 0; t < p.n; t++) CHECK_MSG(perm[t] == want[t], "%s at %d is %d", text, (int)t, (int)perm[t]);
+  free(perm);
+  vtb_path_free(&p);
+}
+
+TEST(small_orders_by_hand) {
+  check_indices("rows@2x3", (int64_t[]){0, 1, 2, 3, 4, 5});
+  check_indices("cols@2x3", (int64_t[]){0, 3, 1, 4, 2, 5});
+  check_indices("snake@2x3", (int64_t[]){0, 1, 2, 5, 4, 3});
+  check_indices("diagonal@2x3", (int64_t[]){0, 1, 3, 2, 4, 5});
+  check_indices("hilbert@2x2", (int64_t[]){0, 2, 3, 1});
+  check_indices("rows.hflip@2x3", (int64_t[]){2, 1, 0, 5, 4, 3});
+  check_indices("cols.vflip@2x3", (int64_t[]){3, 0, 4, 1, 5, 2});
+  check_indices("cols~@2x3", (int64_t[]){5, 2, 4, 1, 3, 0});
+  check_indices("rows~@1x4+mid=1,at=2", (int64_t[]){4, 3, 2, 1, 0});
+  check_indices("cols@2x2+head=1,mid=1,tail=1,at=1", (int64_t[]){0, 1, 2, 4, 3, 5, 6});
+  check_indices("rows.hflip@1x3+mid=1,at=1", (int64_t[]){3, 1, 2, 0});
+}
+
+TEST(reversing_twice_changes_nothing) {
+  static const char *const pairs[][2] = {{"cols~~@3x5", "cols@3x5"},       {"hilbert~~@4x6", "hilbert@4x6"},
+                                         {"rows~@4x4", "rows.hflip.vflip@4x4"}, {"snake.hflip.hflip@3x4", "snake@3x4"},
+                                         {"rows~@2x3+head=1", "rows~@1x7"},     {"[1,0]~@1x2", "rows@1x2"}};
+  for (int i = 0; i < 6; i++) {
+    vtb_path a = parse(pairs[i][0]), b = parse(pairs[i][1]);
+    CHECK_MSG(vtb_path_equal(&a, &b), "%s and %s", pairs[i][0], pairs[i][1]);
+    vtb_path_free(&a);
+    vtb_path_free(&b);
+  }
+  vtb_path one = parse("snake@1x9"), other = parse("cols@2x2");
+  CHECK(vtb_path_is_identity(&one) && !vtb_path_is_identity(&other));
+  CHECK(!vtb_path_equal(&one, &other));
+}
+
+TEST(hilbert_steps_to_neighbours_on_even_grids) {
+  static const int grids[][2] = {{2, 2}, {4, 4}, {8, 8}, {4, 6}, {6, 10}, {14, 14}, {16, 16}, {12, 8}, {32, 32}};
+  for (int g = 0; g < 9; g++) {
+    char text[64];
+    snprintf(text, sizeof text, "hilbert@%dx%d", grids[g][0], grids[g][1]);
+    vtb_path p = parse(text);
+    int64_t *perm = indices(&p);
+    for (int64_t t = 1; t < p.n; t++) {
+      int64_t di = llabs(perm[t] / p.w - perm[t - 1] / p.w), dj = llabs(perm[t] % p.w - perm[t - 1] % p.w);
+      CHECK_MSG(di + dj == 1, "%s jumps at step %d", text, (int)t);
+    }
+    free(perm);
+    vtb_path_free(&p);
+  }
+}
+
+TEST(wrong_text_is_refused) {
+  static const char *const bad[] = {"",           "rows",        "rows@",      "rows@3",       "rows@3x",     "rows@0x3",
+                                    "rosw@2x2",   "rows@2x2+",   "rows@2x2+a=1", "rows@2x2 ",  "[0,1]@1x3",   "[0,0,1]@1x3",
+                                    "[0,1,9]@1x3", "[0,1,2@1x3", "[]@1x1",     "rows@2x2+mid=1,at=5", "rows@99999999x2",
+                                    "rows@1048576x1048576", "rows@2x-2", "[99999999999999999999]@1x1"};
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    vtb_path p;
+    vtb_error err = {0};
+    CHECK_MSG(vtb_path_parse(bad[i], &p, &err) == VTB_E_INPUT && err.text[0], "\"%s\" was taken", bad[i]);
+  }
+}
+
+int main(void) {
+  RUN(all_orders_are_permutations);
+  RUN(small_orders_by_hand);
+  RUN(reversing_twice_changes_nothing);
+  RUN(hilbert_steps_to_neighbours_on_even_grids);
+  RUN(wrong_text_is_refused);
+  return test_done();
+}

@@ -1,0 +1,153 @@
+/* The verifier refuses modules that break one rule each. */
+#include "ir/ir.h"
+#include "tests/test.h"
+
+static const char text[] = "module \"m\"\n"
+                           "entry func @main(%x: f32[B, 3]) -> (f32[B, 3]) {\n"
+                           "  %a = exp %x : f32[B, 3]\n"
+                           "  %b = neg %a : f32[B, 3]\n"
+                           "  %c = call @g(%b) : f32[B, 3]\n"
+                           "  return %c\n"
+                           "}\n"
+                           "func @g(%x: f32[B, 3]) -> (f32[B, 3]) {\n"
+                           "  %y = relu %x : f32[B, 3]\n"
+                           "  return %y\n"
+                           "}\n";
+static const vtb_source source = {"m.ir", text, sizeof text - 1};
+
+static vtb_module *fresh(void) {
+  vtb_diags diags = {0};
+  vtb_module *m = vtb_module_parse(&source, &diags);
+  vtb_diags_print(&diags, stderr);
+  vtb_diags_free(&diags);
+  return m;
+}
+
+static void refused(vtb_module *m, const char *why) {
+  vtb_error err = {0};
+  CHECK(!vtb_module_verify(m, &err));
+  CHECK_MSG(strstr(err.text, why) != NULL, "\"%s\" does not say \"%s\"", err.text, why);
+  vtb_module_free(m);
+}
+
+static vtb_inst *inst_at(vtb_module *m, int i) {
+  vtb_inst *inst = m->entry->first;
+  while (i-- > 0) inst = inst->next;
+  return inst;
+}
+
+TEST(a_good_module_passes) {
+  vtb_module *m = fresh();
+  vtb_error err = {0};
+  CHECK_MSG(vtb_module_verify(m, &err), "%s", err.text);
+  vtb_module_free(m);
+}
+
+TEST(use_before_definition) {
+  vtb_module *m = fresh();
+  vtb_inst_move_before(inst_at(m, 0), inst_at(m, 2));
+  refused(m, "@main: %b = neg %a : f32[B, 3]: %a is used before its definition");
+}
+
+TEST(wrong_result_type) {
+  vtb_module *m = fresh();
+  inst_at(m, 1)->results[0]->type.dim[1].size = 4;
+  refused(m, "%b should be f32[B, 3]");
+}
+
+TEST(two_values_of_one_name) {
+  vtb_module *m = fresh();
+  inst_at(m, 1)->results[0]->name = "a";
+  refused(m, "two values are named %a");
+}
+
+TEST(value_of_another_function) {
+  vtb_module *m = fresh();
+  inst_at(m, 1)->operands[0] = m->entry->next->args[0];
+  refused(m, "belongs to another function");
+}
+
+TEST(unknown_attribute) {
+  vtb_module *m = fresh();
+  vtb_attr_set(inst_at(m, 0), VTB_A_INT("axis", 1));
+  refused(m, "exp has no attribute axis");
+}
+
+TEST(attribute_of_the_wrong_kind) {
+  vtb_module *m = fresh();
+  vtb_builder b = {.module = m, .func = m->entry};
+  vtb_value *s = vtb_b_slice(&b, m->entry->args[0], 1, 0, 2, 1);
+  vtb_attr_set(s->def, VTB_A_STR("start", "0"));
+  refused(m, "attribute start is of the wrong kind");
+}
+
+TEST(callee_outside_the_module) {
+  vtb_module *m = fresh();
+  vtb_module_remove(m, m->entry->next);
+  refused(m, "@g is not in the module");
+}
+
+TEST(callee_of_the_wrong_kind) {
+  vtb_module *m = fresh();
+  m->entry->next->kind = VTB_FUNC_KERNEL;
+  refused(m, "@g is of the wrong kind for call");
+}
+
+TEST(callee_that_changed_its_type) {
+  vtb_module *m = fresh();
+  m->entry->next->args[0]->type.dim[1].size = 5;
+  refused(m, "@g takes f32[B, 5] as x, not f32[B, 3]");
+}
+
+TEST(recursion) {
+  vtb_module *m = fresh();
+  vtb_func *g = m->entry->next;
+  vtb_builder b = {.module = m, .func = g, .before = g->first};
+  CHECK(vtb_b_call(&b, g, &g->args[0], 1) != NULL);
+  refused(m, "calls itself through @g");
+}
+
+TEST(state_scale_outside_a_step) {
+  vtb_module *m = fresh();
+  vtb_builder b = {.module = m, .func = m->entry};
+  vtb_type scalar = vtb_type_scalar();
+  CHECK(vtb_build_typed(&b, VTB_OP_state_scale, NULL, 0, NULL, 0, &scalar, 1) != NULL);
+  refused(m, "state_scale outside a step function");
+}
+
+TEST(broken_list) {
+  vtb_module *m = fresh();
+  inst_at(m, 1)->prev = NULL;
+  refused(m, "list of instructions");
+}
+
+TEST(returned_value_that_was_removed) {
+  vtb_module *m = fresh();
+  vtb_inst_unlink(inst_at(m, 2));
+  refused(m, "%c is used before its definition");
+}
+
+TEST(entry_of_another_kind) {
+  vtb_module *m = fresh();
+  m->entry->kind = VTB_FUNC_STEP;
+  refused(m, "the entry is not a plain function");
+}
+
+int main(void) {
+  RUN(a_good_module_passes);
+  RUN(use_before_definition);
+  RUN(wrong_result_type);
+  RUN(two_values_of_one_name);
+  RUN(value_of_another_function);
+  RUN(unknown_attribute);
+  RUN(attribute_of_the_wrong_kind);
+  RUN(callee_outside_the_module);
+  RUN(callee_of_the_wrong_kind);
+  RUN(callee_that_changed_its_type);
+  RUN(recursion);
+  RUN(state_scale_outside_a_step);
+  RUN(broken_list);
+  RUN(returned_value_that_was_removed);
+  RUN(entry_of_another_kind);
+  return test_done();
+}
