@@ -1,0 +1,344 @@
+/* Reverse mode over a call graph.
+ *
+ * before   func @f(%x, %w) -> y                       entry @main calls @f for every block
+ * after    func @f_fwd(%x, %w) -> (y, saved...)
+ *          func @f_bwd(%x, %w, saved..., %d_y) -> (d_x, d_w)
+ *          func @main_grad(args..., %d_out) -> (outs..., adjoints)      with both halves inline
+ *
+ * 1. bottom up: which returns of a function depend on which args through a derivative
+ * 2. top down: which args want an adjoint and which returns have one, united over all call sites
+ * 3. bottom up: a joint function (forward, then adjoints in reverse), split in two by autodiff_split.c
+ * A site that has no adjoint for one of the united returns passes zeros; one that does not want an adjoint drops it.
+ */
+#include "passes/autodiff.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what depends on what --------------------------------------------------------------------------------- */
+
+vtb__grad_rule vtb__grad_rule_of(vtb_op op) {
+  static const vtb__grad_rule rules[] = {
+#define VTB_OP(name, klass, min, max, shape, interp, grad, ...) vtb__grad_##grad,
+#include "ir/ops.def"
+#undef VTB_OP
+  };
+  return rules[op];
+}
+
+bool vtb__grad_passes(const vtb_inst *inst, int k) {
+  if (vtb__grad_rule_of(inst->op) == vtb__grad_zero) return false;
+  if (inst->op == VTB_OP_select && k == 0) return false;
+  return inst->operands[k]->type.dtype == VTB_F32;
+}
+
+vtb__ad_func *vtb__ad_find(vtb__ad *ad, const vtb_func *f) {
+  for (size_t i = 0; i < ad->n_funcs; i++)
+    if (ad->funcs[i].func == f) return &ad->funcs[i];
+  return NULL;
+}
+
+static bool return_depends(const vtb__ad_func *fi, int ret, int arg) {
+  return fi->deps[ret * fi->n_words + arg / 64] >> (arg % 64) & 1;
+}
+
+/* Whether result r of a call can carry a derivative of operand k; for other ops any result of any operand. */
+static bool inst_passes(vtb__ad *ad, const vtb_inst *inst, int k, int r) {
+  if (inst->results[r]->type.dtype != VTB_F32 || !vtb__grad_passes(inst, k)) return false;
+  return inst->op != VTB_OP_call || return_depends(vtb__ad_find(ad, inst->callee), r, k);
+}
+
+static void find_deps(vtb__ad *ad, vtb__ad_func *fi) {
+  vtb_func *f = fi->func;
+  size_t words = (size_t)fi->n_words;
+  uint64_t *row = vtb_xcalloc((size_t)f->n_values * words + 1, sizeof *row);
+  for (int i = 0; i < f->n_args; i++)
+    if (f->args[i]->type.dtype == VTB_F32)
+      row[(size_t)f->args[i]->id * words + (size_t)i / 64] |= UINT64_C(1) << (i % 64);
+  for (vtb_inst *inst = f->first; inst; inst = inst->next)
+    for (int r = 0; r < inst->n_results; r++)
+      for (int k = 0; k < inst->n_operands; k++)
+        if (inst_passes(ad, inst, k, r))
+          for (size_t w = 0; w < words; w++)
+            row[(size_t)inst->results[r]->id * words + w] |= row[(size_t)inst->operands[k]->id * words + w];
+  fi->deps = vtb_arena_array(&ad->arena, (size_t)f->n_returns * words + 1, sizeof *fi->deps);
+  for (int r = 0; r < f->n_returns; r++)
+    memcpy(fi->deps + (size_t)r * words, row + (size_t)f->returns[r]->id * words, words * sizeof *row);
+  free(row);
+}
+
+/* By value id, malloc'd: the value depends on a wanted arg and a live return depends on it. */
+static bool *find_active(vtb__ad *ad, const vtb__ad_func *fi) {
+  vtb_func *f = fi->func;
+  bool *varies = vtb_xcalloc((size_t)f->n_values + 1, sizeof *varies);
+  bool *useful = vtb_xcalloc((size_t)f->n_values + 1, sizeof *useful);
+  for (int i = 0; i < f->n_args; i++) varies[f->args[i]->id] = fi->wanted[i] && f->args[i]->type.dtype == VTB_F32;
+  for (int r = 0; r < f->n_returns; r++) useful[f->returns[r]->id] |= fi->live[r];
+  for (vtb_inst *inst = f->first; inst; inst = inst->next)
+    for (int r = 0; r < inst->n_results; r++)
+      for (int k = 0; k < inst->n_operands; k++)
+        if (varies[inst->operands[k]->id] && inst_passes(ad, inst, k, r)) varies[inst->results[r]->id] = true;
+  for (vtb_inst *inst = f->last; inst; inst = inst->prev)
+    for (int r = 0; r < inst->n_results; r++)
+      for (int k = 0; k < inst->n_operands; k++)
+        if (useful[inst->results[r]->id] && inst_passes(ad, inst, k, r)) useful[inst->operands[k]->id] = true;
+  for (int v = 0; v < f->n_values; v++) varies[v] &= useful[v];
+  free(useful);
+  return varies;
+}
+
+static bool any_result_active(const vtb_inst *inst, const bool *active) {
+  for (int r = 0; r < inst->n_results; r++)
+    if (active[inst->results[r]->id]) return true;
+  return false;
+}
+
+/* Adds what the calls in `fi` need to the sets of their callees. */
+static void ask_callees(vtb__ad *ad, const vtb__ad_func *fi) {
+  bool *active = find_active(ad, fi);
+  for (vtb_inst *inst = fi->func->first; inst; inst = inst->next) {
+    if (inst->op != VTB_OP_call || !any_result_active(inst, active)) continue;
+    vtb__ad_func *callee = vtb__ad_find(ad, inst->callee);
+    for (int r = 0; r < inst->n_results; r++) callee->live[r] |= active[inst->results[r]->id];
+    for (int k = 0; k < inst->n_operands; k++) callee->wanted[k] |= active[inst->operands[k]->id];
+  }
+  free(active);
+}
+
+/* ---- the joint function ----------------------------------------------------------------------------------- */
+
+static vtb_value *track(vtb__ad *ad, vtb_value *v, bool active) {
+  vtb__node *n = VTB_NEW(&ad->arena, vtb__node);
+  n->active = active;
+  v->scratch = n;
+  return v;
+}
+
+static void copy_args(vtb__gradient *g, const vtb__ad_func *fi, const bool *active) {
+  vtb_func *f = fi->func;
+  for (int i = 0; i < f->n_args; i++) {
+    vtb_value *a = vtb_func_add_arg(g->joint, f->args[i]->name, f->args[i]->type);
+    g->joint->arg_info[i] = f->arg_info[i];
+    g->forward[f->args[i]->id] = track(g->ad, a, active[f->args[i]->id]);
+  }
+}
+
+/* A call that a gradient passes through calls the forward half, which has further results. */
+static vtb_inst *copy_inst(vtb__gradient *g, const vtb_inst *inst, vtb_value *const *operands, bool active) {
+  vtb__ad_func *callee = inst->op == VTB_OP_call && active ? vtb__ad_find(g->ad, inst->callee) : NULL;
+  g->b.span = inst->span;
+  if (!callee || callee->fwd == inst->callee) return vtb_inst_clone(&g->b, inst, operands);
+  vtb_inst *copy = vtb_b_call(&g->b, callee->fwd, operands, inst->n_operands);
+  for (int r = 0; r < inst->n_results; r++) vtb__rename(copy->results[r], inst->results[r]->name);
+  return copy;
+}
+
+static void copy_forward(vtb__gradient *g, const vtb__ad_func *fi) {
+  bool *active = find_active(g->ad, fi);
+  g->forward = vtb_arena_array(&g->ad->arena, (size_t)fi->func->n_values + 1, sizeof *g->forward);
+  copy_args(g, fi, active);
+  for (vtb_inst *inst = fi->func->first; inst; inst = inst->next) {
+    vtb_value **operands = vtb_xcalloc((size_t)inst->n_operands + 1, sizeof *operands);
+    for (int k = 0; k < inst->n_operands; k++) operands[k] = g->forward[inst->operands[k]->id];
+    vtb_inst *copy = copy_inst(g, inst, operands, any_result_active(inst, active));
+    for (int r = 0; r < copy->n_results; r++) {
+      bool own = r < inst->n_results;
+      track(g->ad, copy->results[r], own && active[inst->results[r]->id]);
+      if (own) g->forward[inst->results[r]->id] = copy->results[r];
+    }
+    free(operands);
+  }
+  g->last_forward = g->joint->last;
+  free(active);
+  vtb_value **returns = vtb_xcalloc((size_t)fi->func->n_returns + 1, sizeof *returns);
+  for (int r = 0; r < fi->func->n_returns; r++) returns[r] = g->forward[fi->func->returns[r]->id];
+  vtb_func_set_returns(g->joint, returns, fi->func->return_names, fi->func->n_returns);
+  free(returns);
+}
+
+static bool has_adjoint(vtb__gradient *g, const vtb_inst *inst) {
+  bool any = false;
+  for (int r = 0; r < inst->n_results; r++)
+    if (vtb__wants(inst->results[r]) && vtb__adjoint(g, inst->results[r])) any = true;
+  return any;
+}
+
+static bool any_operand_wants(const vtb_inst *inst) {
+  for (int k = 0; k < inst->n_operands; k++)
+    if (vtb__wants(inst->operands[k])) return true;
+  return false;
+}
+
+static void emit_adjoints(vtb__gradient *g) {
+  for (vtb_inst *inst = g->last_forward; inst && g->ad->status == VTB_OK; inst = inst->prev) {
+    g->b.span = inst->span;
+    if (any_operand_wants(inst) && has_adjoint(g, inst)) vtb__grad_rule_of(inst->op)(g, inst);
+  }
+}
+
+/* The backward half takes what the forward half took and saved, and zeros where another site has an adjoint. */
+void vtb__grad_call(vtb__gradient *g, vtb_inst *inst) {
+  vtb__ad_func *fi = NULL;
+  for (size_t i = 0; i < g->ad->n_funcs && !fi; i++)
+    if (g->ad->funcs[i].fwd == inst->callee) fi = &g->ad->funcs[i];
+  vtb_check(fi && fi->bwd, "@%s has no backward", inst->callee->name);
+  vtb_value **operands = vtb_xcalloc((size_t)fi->bwd->n_args + 1, sizeof *operands);
+  int n = 0;
+  for (int i = 0; i < fi->n_bwd_args; i++) operands[n++] = inst->operands[fi->bwd_args[i]];
+  for (int i = 0; i < fi->n_saved; i++) operands[n++] = inst->results[fi->saved[i]];
+  for (int r = 0; r < fi->func->n_returns; r++)
+    if (fi->live[r]) operands[n++] = vtb__adjoint_or_zeros(g, inst->results[r]);
+  vtb_inst *back = vtb_b_call(&g->b, fi->bwd, operands, n);
+  free(operands);
+  n = 0;
+  for (int k = 0; k < inst->n_operands; k++)
+    if (fi->wanted[k]) vtb__contribute(g, inst->operands[k], back->results[n++]);
+}
+
+static vtb__gradient joint_new(vtb__ad *ad, const vtb__ad_func *fi, const char *suffix) {
+  vtb__gradient g = {.ad = ad};
+  const char *name = vtb_arena_printf(&ad->arena, "%s_%s", fi->func->name, suffix);
+  g.joint = vtb_func_new(ad->module, name, VTB_FUNC_PLAIN, fi->func->span);
+  g.b = (vtb_builder){.module = ad->module, .func = g.joint};
+  return g;
+}
+
+/* An argument of the joint function that is the adjoint of return `ret`. */
+static void add_seed(vtb__gradient *g, const vtb__ad_func *fi, int ret) {
+  const vtb_func *f = fi->func;
+  vtb_value *out = g->forward[f->returns[ret]->id];
+  const char *name = vtb_arena_printf(&g->ad->arena, "d_%s", f->returns[ret]->name);
+  for (int i = 2; vtb_map_has(&g->joint->names, name); i++)
+    name = vtb_arena_printf(&g->ad->arena, "d_%s_%d", f->returns[ret]->name, i);
+  vtb_value *seed = vtb_func_add_arg(g->joint, name, out->type);
+  const char *official = g->joint->return_names[ret];
+  g->joint->arg_info[seed->index].role = VTB_ROLE_GRAD;
+  g->joint->arg_info[seed->index].official =
+      vtb_intern(g->ad->module, vtb_arena_printf(&g->ad->arena, "d:%s", official ? official : f->returns[ret]->name));
+  vtb__contribute(g, out, seed);
+}
+
+/* ---- halves ----------------------------------------------------------------------------------------------- */
+
+static bool is_asked(const vtb__ad_func *fi) {
+  bool wanted = false, live = false;
+  for (int i = 0; i < fi->func->n_args; i++) wanted |= fi->wanted[i];
+  for (int r = 0; r < fi->func->n_returns; r++) live |= fi->live[r];
+  return wanted && live;
+}
+
+static void make_halves(vtb__ad *ad, vtb__ad_func *fi) {
+  vtb__gradient g = joint_new(ad, fi, "joint");
+  copy_forward(&g, fi);
+  for (int r = 0; r < fi->func->n_returns; r++)
+    if (fi->live[r]) add_seed(&g, fi, r);
+  emit_adjoints(&g);
+  if (ad->status == VTB_OK) {
+    vtb_value **outs = vtb_xcalloc((size_t)fi->func->n_args + 1, sizeof *outs);
+    int n = 0;
+    for (int i = 0; i < fi->func->n_args; i++)
+      if (fi->wanted[i]) outs[n++] = vtb__adjoint_or_zeros(&g, g.joint->args[i]);
+    vtb__ad_split(ad, fi, g.joint, g.last_forward, outs, n);
+    free(outs);
+  }
+  vtb_module_remove(ad->module, g.joint);
+}
+
+/* ---- the entry -------------------------------------------------------------------------------------------- */
+
+static vtb_func *make_entry(vtb__ad *ad, const vtb__ad_func *fi, const int *outs, int n_outs, const int *wrt,
+                            int n_wrt) {
+  vtb_func *f = fi->func;
+  vtb__gradient g = joint_new(ad, fi, "grad");
+  copy_forward(&g, fi);
+  for (int k = 0; k < n_outs; k++) add_seed(&g, fi, outs[k]);
+  emit_adjoints(&g);
+  if (ad->status != VTB_OK) {
+    vtb_module_remove(ad->module, g.joint);
+    return NULL;
+  }
+  g.b.span = f->span;
+  vtb_value **returns = vtb_xcalloc((size_t)(f->n_returns + n_wrt) + 1, sizeof *returns);
+  const char **names = vtb_xcalloc((size_t)(f->n_returns + n_wrt) + 1, sizeof *names);
+  for (int r = 0; r < f->n_returns; r++) {
+    returns[r] = g.joint->returns[r];
+    names[r] = g.joint->return_names[r];
+  }
+  for (int k = 0; k < n_wrt; k++) {
+    const char *official = f->arg_info[wrt[k]].official;
+    returns[f->n_returns + k] = vtb__adjoint_or_zeros(&g, g.joint->args[wrt[k]]);
+    names[f->n_returns + k] =
+        vtb_intern(ad->module, vtb_arena_printf(&ad->arena, "d:%s", official ? official : f->args[wrt[k]]->name));
+  }
+  vtb_func_set_returns(g.joint, returns, names, f->n_returns + n_wrt);
+  free(returns);
+  free(names);
+  return g.joint;
+}
+
+/* ---- the run ---------------------------------------------------------------------------------------------- */
+
+static void list_funcs(vtb__ad *ad, vtb_func *root) {
+  vtb_func **order;
+  ad->n_funcs = vtb_module_post_order(root, &order);
+  ad->funcs = VTB_NEW_ARRAY(&ad->arena, vtb__ad_func, ad->n_funcs);
+  for (size_t i = 0; i < ad->n_funcs; i++) {
+    vtb__ad_func *fi = &ad->funcs[i];
+    fi->func = order[i];
+    fi->n_words = (order[i]->n_args + 63) / 64;
+    fi->wanted = VTB_NEW_ARRAY(&ad->arena, bool, order[i]->n_args + 1);
+    fi->live = VTB_NEW_ARRAY(&ad->arena, bool, order[i]->n_returns + 1);
+  }
+  free(order);
+  for (size_t i = 0; i < ad->n_funcs; i++) find_deps(ad, &ad->funcs[i]);
+}
+
+static vtb_status check_request(const vtb_func *f, const int *outs, int n_outs, const int *wrt, int n_wrt,
+                                vtb_error *err) {
+  for (int i = 0; i < n_outs; i++) {
+    if (outs[i] < 0 || outs[i] >= f->n_returns)
+      return vtb_fail(err, VTB_E_USAGE, "@%s has no output number %d", f->name, outs[i]);
+    if (f->returns[outs[i]]->type.dtype != VTB_F32)
+      return vtb_fail(err, VTB_E_USAGE, "output %d of @%s holds integers and has no adjoint", outs[i], f->name);
+  }
+  for (int i = 0; i < n_wrt; i++) {
+    if (wrt[i] < 0 || wrt[i] >= f->n_args)
+      return vtb_fail(err, VTB_E_USAGE, "@%s has no argument number %d", f->name, wrt[i]);
+    if (f->args[wrt[i]]->type.dtype != VTB_F32)
+      return vtb_fail(err, VTB_E_USAGE, "argument %%%s of @%s holds integers and has no adjoint", f->args[wrt[i]]->name,
+                      f->name);
+  }
+  return VTB_OK;
+}
+
+/* After a failure the module holds what it held before. */
+static void remove_halves(vtb__ad *ad) {
+  for (size_t i = 0; i < ad->n_funcs; i++) {
+    vtb__ad_func *fi = &ad->funcs[i];
+    if (fi->fwd && fi->fwd != fi->func) vtb_module_remove(ad->module, fi->fwd);
+    if (fi->bwd) vtb_module_remove(ad->module, fi->bwd);
+  }
+}
+
+vtb_status vtb_autodiff(vtb_module *m, vtb_func *f, const int *outs, int n_outs, const int *wrt, int n_wrt,
+                        vtb_func **grad, vtb_diags *diags, vtb_error *err) {
+  vtb_status status = check_request(f, outs, n_outs, wrt, n_wrt, err);
+  if (status != VTB_OK) return status;
+  (void)diags; /* there is no way to go wrong that a message with a place would explain better than err */
+  vtb__ad ad = {.module = m, .err = err};
+  vtb_arena_init(&ad.arena);
+  list_funcs(&ad, f);
+  vtb__ad_func *entry = vtb__ad_find(&ad, f);
+  for (int i = 0; i < n_outs; i++) entry->live[outs[i]] = true;
+  for (int i = 0; i < n_wrt; i++) entry->wanted[wrt[i]] = true;
+  for (size_t i = ad.n_funcs; i-- > 0;) ask_callees(&ad, &ad.funcs[i]);
+  for (size_t i = 0; i < ad.n_funcs && ad.status == VTB_OK; i++)
+    if (&ad.funcs[i] != entry && is_asked(&ad.funcs[i])) make_halves(&ad, &ad.funcs[i]);
+  vtb_func *made = ad.status == VTB_OK ? make_entry(&ad, entry, outs, n_outs, wrt, n_wrt) : NULL;
+  if (made)
+    *grad = made;
+  else
+    remove_halves(&ad);
+  vtb_arena_free(&ad.arena);
+  return ad.status;
+}

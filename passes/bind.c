@@ -1,0 +1,38 @@
+/* bind: every VTB_DYN becomes the batch of the context.
+ *
+ *   %y = reshape %x {shape=[-1, 8]} : f32[B, 8]   =>   %y = reshape %x {shape=[4, 8]} : f32[B=4, 8]
+ *
+ * Types of all values and the shapes kept in attributes change together; nothing else depends on the batch.
+ */
+#include "passes/passes_internal.h"
+
+static void bind_type(vtb_type *t, int64_t batch) {
+  for (int i = 0; i < t->rank; i++)
+    if (t->dim[i].size == VTB_DYN) t->dim[i].size = batch;
+}
+
+static void bind_shape(vtb_inst *inst, int64_t batch) {
+  int n;
+  const int64_t *shape = vtb_attr_ints(inst, "shape", &n);
+  int64_t bound[VTB_MAX_RANK];
+  if (!shape || n > VTB_MAX_RANK) return;
+  bool changed = false;
+  for (int i = 0; i < n; i++) {
+    bound[i] = shape[i] == VTB_DYN ? batch : shape[i];
+    changed |= shape[i] == VTB_DYN;
+  }
+  if (changed) vtb_attr_set(inst, VTB_A_INTS("shape", bound, n));
+}
+
+vtb_status vtb__pass_bind(vtb_pass_context *c, vtb_error *err) {
+  if (c->batch < 1)
+    return vtb_fail(err, VTB_E_USAGE, "the batch must be at least 1, and is %lld", (long long)c->batch);
+  for (vtb_func *f = c->module->first; f; f = f->next) {
+    for (int i = 0; i < f->n_args; i++) bind_type(&f->args[i]->type, c->batch);
+    for (vtb_inst *inst = f->first; inst; inst = inst->next) {
+      bind_shape(inst, c->batch);
+      for (int i = 0; i < inst->n_results; i++) bind_type(&inst->results[i]->type, c->batch);
+    }
+  }
+  return VTB_OK;
+}

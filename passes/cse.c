@@ -1,0 +1,106 @@
+/* cse: of equal instructions the first stays.
+ *
+ *   %a = mul %x, %y        %a = mul %x, %y
+ *   %b = mul %y, %x   =>   %c = add %a, %a
+ *   %c = add %a, %b
+ *
+ * Equal: same op, operands (in any order for add, mul, eq), attributes, callee and result types. Everything in the IR is a pure function of its
+ * operands, `random` included; `tap` is left alone. Max and min keep their operand order: it decides where the gradient goes.
+ */
+#include "passes/passes_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool commutes(vtb_op op) { return op == VTB_OP_add || op == VTB_OP_mul || op == VTB_OP_eq; }
+
+/* The i-th operand in an order that does not depend on how it was written. */
+static const vtb_value *operand(const vtb_inst *inst, int i) {
+  bool swap = commutes(inst->op) && inst->operands[0]->id > inst->operands[1]->id;
+  return inst->operands[swap ? 1 - i : i];
+}
+
+static uint64_t hash_attr(uint64_t h, const vtb_attr *a) {
+  h = vtb_hash_str(h, a->key);
+  switch (a->kind) {
+  case VTB_ATTR_INT: return vtb_hash_bytes(h, &a->i, sizeof a->i);
+  case VTB_ATTR_FLOAT: return vtb_hash_bytes(h, &a->f, sizeof a->f);
+  case VTB_ATTR_STR: return vtb_hash_str(h, a->s);
+  case VTB_ATTR_INTS: return vtb_hash_bytes(h, a->ints, (size_t)a->n * sizeof *a->ints);
+  case VTB_ATTR_FLOATS: return vtb_hash_bytes(h, a->floats, (size_t)a->n * sizeof *a->floats);
+  }
+  return h;
+}
+
+static bool attr_equal(const vtb_attr *a, const vtb_attr *b) {
+  if (a->kind != b->kind) return false;
+  switch (a->kind) {
+  case VTB_ATTR_INT: return a->i == b->i;
+  case VTB_ATTR_FLOAT: return memcmp(&a->f, &b->f, sizeof a->f) == 0;
+  case VTB_ATTR_STR: return vtb_streq(a->s, b->s);
+  case VTB_ATTR_INTS: return a->n == b->n && memcmp(a->ints, b->ints, (size_t)a->n * sizeof *a->ints) == 0;
+  case VTB_ATTR_FLOATS: return a->n == b->n && memcmp(a->floats, b->floats, (size_t)a->n * sizeof *a->floats) == 0;
+  }
+  return false;
+}
+
+static uint64_t hash_inst(const vtb_inst *inst) {
+  uint64_t h = vtb_hash_bytes(VTB_HASH_INIT, &inst->op, sizeof inst->op);
+  for (int i = 0; i < inst->n_operands; i++) {
+    int id = operand(inst, i)->id;
+    h = vtb_hash_bytes(h, &id, sizeof id);
+  }
+  uint64_t attrs = 0; /* the order of attributes means nothing */
+  for (int i = 0; i < inst->n_attrs; i++) attrs += hash_attr(VTB_HASH_INIT, &inst->attrs[i]);
+  h = vtb_hash_bytes(h, &attrs, sizeof attrs);
+  return inst->callee ? vtb_hash_str(h, inst->callee->name) : h;
+}
+
+static bool equal(const vtb_inst *a, const vtb_inst *b) {
+  if (a->op != b->op || a->callee != b->callee || a->n_operands != b->n_operands || a->n_results != b->n_results ||
+      a->n_attrs != b->n_attrs)
+    return false;
+  for (int i = 0; i < a->n_operands; i++)
+    if (operand(a, i) != operand(b, i)) return false;
+  for (int i = 0; i < a->n_results; i++)
+    if (!vtb_type_equal(&a->results[i]->type, &b->results[i]->type)) return false;
+  for (int i = 0; i < a->n_attrs; i++) {
+    const vtb_attr *other = vtb_attr_find(b, a->attrs[i].key);
+    if (!other || !attr_equal(&a->attrs[i], other)) return false;
+  }
+  return true;
+}
+
+int vtb__cse_func(vtb_func *f) {
+  size_t n = (size_t)vtb_func_number(f), slots = 16;
+  int removed = 0;
+  while (slots < 2 * n) slots *= 2;
+  vtb_inst **table = vtb_xcalloc(slots, sizeof *table);
+  /* Replacing uses one by one would walk the function each time: collect, then rename operands while walking on. */
+  vtb_value **same = vtb_xcalloc((size_t)f->n_values + 1, sizeof *same);
+  for (vtb_inst *inst = f->first, *next; inst; inst = next) {
+    next = inst->next;
+    for (int i = 0; i < inst->n_operands; i++)
+      if (same[inst->operands[i]->id]) inst->operands[i] = same[inst->operands[i]->id];
+    if (inst->op == VTB_OP_tap || inst->n_results == 0) continue;
+    size_t at = hash_inst(inst) & (slots - 1);
+    while (table[at] && !equal(table[at], inst)) at = (at + 1) & (slots - 1);
+    if (!table[at]) {
+      table[at] = inst;
+      continue;
+    }
+    for (int i = 0; i < inst->n_results; i++) same[inst->results[i]->id] = table[at]->results[i];
+    vtb_inst_unlink(inst);
+    removed++;
+  }
+  for (int i = 0; i < f->n_returns; i++)
+    if (same[f->returns[i]->id]) f->returns[i] = same[f->returns[i]->id];
+  free(table), free(same);
+  return removed;
+}
+
+vtb_status vtb__pass_cse(vtb_pass_context *c, vtb_error *err) {
+  (void)err;
+  for (vtb_func *f = c->module->first; f; f = f->next) vtb__cse_func(f);
+  return VTB_OK;
+}

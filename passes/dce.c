@@ -1,0 +1,170 @@
+/* dce: what nothing uses goes.
+ *
+ *   %a, %b = call @f(%x, %y)      =>   %a = call @f(%x)       when %b has no use and @f reads %y for nothing else
+ *   func @f(%x, %y) -> (a, b)          func @f(%x) -> (a)
+ *
+ * Instructions without used results, functions the entry does not reach, and arguments and results of inner functions that no
+ * call needs. A result that merely returns an argument is replaced by the operand at each call, a result that repeats an earlier one by that.
+ * The signatures of the entry, of step functions and of kernels stay; `tap` stays. Without an entry only instructions go.
+ */
+#include "passes/passes_internal.h"
+
+#include <stdlib.h>
+
+static bool is_root(const vtb_inst *inst) { return inst->op == VTB_OP_tap; }
+
+int vtb__dce_func(vtb_func *f) {
+  int removed = 0;
+  int *uses = vtb_count_uses(f);
+  for (vtb_inst *inst = f->last, *prev; inst; inst = prev) {
+    prev = inst->prev;
+    bool used = is_root(inst);
+    for (int i = 0; i < inst->n_results; i++) used |= uses[inst->results[i]->id] > 0;
+    if (used) continue;
+    for (int i = 0; i < inst->n_operands; i++) uses[inst->operands[i]->id]--;
+    vtb_inst_unlink(inst);
+    removed++;
+  }
+  free(uses);
+  return removed;
+}
+
+/* What the calls of one function use of it, and where they are. */
+typedef struct signature {
+  vtb_func *func;
+  VTB_VEC(vtb_inst *) calls;
+  bool *used; /* by return */
+  bool fixed; /* some use is not a plain call */
+} signature;
+
+static signature *signature_of(signature *all, size_t n, const vtb_func *f) {
+  for (size_t i = 0; i < n; i++)
+    if (all[i].func == f) return &all[i];
+  return NULL;
+}
+
+static void note_calls(vtb_func *f, signature *all, size_t n) {
+  int *uses = vtb_count_uses(f);
+  for (vtb_inst *inst = f->first; inst; inst = inst->next) {
+    signature *s = inst->callee ? signature_of(all, n, inst->callee) : NULL;
+    if (!s) continue;
+    if (inst->op != VTB_OP_call) s->fixed = true;
+    vtb_vec_push(&s->calls, inst);
+    for (int i = 0; i < inst->n_results && i < s->func->n_returns; i++)
+      s->used[i] |= uses[inst->results[i]->id] > 0;
+  }
+  free(uses);
+}
+
+static int returned_arg(const vtb_func *f, int i) {
+  return f->returns[i]->def ? -1 : f->returns[i]->index;
+}
+
+static int same_return(const vtb_func *f, int i) {
+  for (int j = 0; j < i; j++)
+    if (f->returns[j] == f->returns[i]) return j;
+  return -1;
+}
+
+/* Results that the caller already has. */
+static bool bypass_returns(signature *s) {
+  bool changed = false;
+  for (int i = 0; i < s->func->n_returns; i++) {
+    int arg = returned_arg(s->func, i), same = same_return(s->func, i);
+    if (!s->used[i] || (arg < 0 && same < 0)) continue;
+    for (size_t c = 0; c < s->calls.n; c++) {
+      vtb_inst *call = s->calls.at[c];
+      vtb_replace_all(call->results[i], arg >= 0 ? call->operands[arg] : call->results[same]);
+    }
+    if (arg < 0) s->used[same] = true;
+    s->used[i] = false;
+    changed = true;
+  }
+  return changed;
+}
+
+/* Gives the function the signature it needs and rewrites its calls. */
+static bool shrink(signature *s) {
+  vtb_func *f = s->func;
+  int *return_map = vtb_xcalloc((size_t)f->n_returns + 1, sizeof *return_map), n_kept = 0;
+  vtb_value **values = vtb_xcalloc((size_t)f->n_returns + 1, sizeof *values);
+  const char **names = vtb_xcalloc((size_t)f->n_returns + 1, sizeof *names);
+  for (int i = 0; i < f->n_returns; i++) {
+    return_map[i] = s->used[i] ? n_kept : -1;
+    if (!s->used[i]) continue;
+    values[n_kept] = f->returns[i];
+    names[n_kept++] = f->return_names ? f->return_names[i] : NULL;
+  }
+  bool changed = n_kept < f->n_returns && n_kept > 0;
+  if (changed) vtb_func_set_returns(f, values, names, n_kept);
+  vtb__dce_func(f);
+  int *uses = vtb_count_uses(f), n_args = 0, old_args = f->n_args;
+  bool *keep = vtb_xcalloc((size_t)old_args + 1, sizeof *keep);
+  for (int i = 0; i < old_args; i++) n_args += keep[i] = uses[f->args[i]->id] > 0;
+  for (int i = old_args - 1; i >= 0; i--)
+    if (!keep[i]) vtb_func_remove_arg(f, i);
+  if (changed || n_args < old_args) {
+    vtb_value **operands = vtb_xcalloc((size_t)n_args + 1, sizeof *operands);
+    for (size_t c = 0; c < s->calls.n; c++) {
+      vtb_inst *call = s->calls.at[c];
+      for (int i = 0, to = 0; i < old_args; i++)
+        if (keep[i]) operands[to++] = call->operands[i];
+      vtb__replace_call(call, f, operands, n_args, changed ? return_map : NULL);
+    }
+    free(operands);
+  }
+  changed |= n_args < old_args;
+  free(return_map), free(values), free(names), free(uses), free(keep);
+  return changed;
+}
+
+/* One round over the inner functions, callers first, so that an unused result is unused all the way down in one round. */
+static bool shrink_functions(vtb_module *m) {
+  vtb_func **order;
+  size_t n = vtb_module_post_order(m->entry, &order);
+  signature *all = vtb_xcalloc(n, sizeof *all);
+  for (size_t i = 0; i < n; i++) {
+    all[i].func = order[i];
+    all[i].used = vtb_xcalloc((size_t)order[i]->n_returns + 1, sizeof(bool));
+    all[i].fixed = order[i] == m->entry || order[i]->kind != VTB_FUNC_PLAIN;
+  }
+  bool changed = false;
+  for (size_t i = n; i-- > 0;) {
+    vtb__dce_func(order[i]);
+    bool any = false;
+    if (!all[i].fixed) {
+      any = bypass_returns(&all[i]);
+      any |= shrink(&all[i]);
+    }
+    changed |= any;
+    note_calls(order[i], all, n); /* after its own shrinking, so that dead uses of its results are not counted */
+  }
+  for (size_t i = 0; i < n; i++) {
+    free(all[i].used);
+    vtb_vec_free(&all[i].calls);
+  }
+  free(all), free(order);
+  return changed;
+}
+
+static void remove_unreached(vtb_module *m) {
+  vtb_func **order;
+  size_t n = vtb_module_post_order(m->entry, &order);
+  for (vtb_func *f = m->first, *next; f; f = next) {
+    next = f->next;
+    bool reached = false;
+    for (size_t i = 0; i < n && !reached; i++) reached = order[i] == f;
+    if (!reached) vtb_module_remove(m, f);
+  }
+  free(order);
+}
+
+vtb_status vtb__pass_dce(vtb_pass_context *c, vtb_error *err) {
+  (void)err;
+  vtb_module *m = c->module;
+  for (vtb_func *f = m->first; f; f = f->next) vtb__dce_func(f);
+  if (!m->entry) return VTB_OK;
+  while (shrink_functions(m)) continue;
+  remove_unreached(m);
+  return VTB_OK;
+}

@@ -1,0 +1,255 @@
+/* Memory planning: where every value of a compiled function lives.
+ *
+ * Stored values get static offsets in the function's workspace frame from their live ranges; reshape, slice, transpose
+ * and broadcast of stored values are views (offset and strides) and cost nothing; returned values are written straight
+ * into the caller's buffers. Live ranges count instructions; a value used by a view lives as long as the view does.
+ * Offsets are chosen largest value first, each at the lowest place free during its whole life, which packs well and is deterministic.
+ * Callees run in frames placed after their caller's.
+ */
+#include "passes/passes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGN_BYTES = 64 };
+
+typedef struct live {
+  int value; /* id */
+  int from, to;
+  int64_t bytes, offset;
+} live;
+
+static int64_t round_up(int64_t bytes) { return (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES; }
+
+static void row_major(const vtb_type *t, int64_t *stride) {
+  int64_t s = 1;
+  for (int a = t->rank - 1; a >= 0; a--) {
+    stride[a] = s;
+    s *= t->dim[a].size;
+  }
+}
+
+/* Strides of `to` over the elements of a tensor of shape `from` with strides `in`; false if that needs a copy. */
+static bool reshape_strides(const vtb_type *from, const int64_t *in, const vtb_type *to, int64_t *out) {
+  int64_t size[VTB_MAX_RANK], stride[VTB_MAX_RANK];
+  int n = 0;
+  for (int a = 0; a < from->rank; a++) { /* squeeze size-1 axes, merge contiguous ones */
+    if (from->dim[a].size == 1) continue;
+    if (n && stride[n - 1] == in[a] * from->dim[a].size) {
+      size[n - 1] *= from->dim[a].size;
+      stride[n - 1] = in[a];
+    } else {
+      size[n] = from->dim[a].size;
+      stride[n++] = in[a];
+    }
+  }
+  int run = n - 1;
+  int64_t left = n ? size[run] : 1, step = n ? stride[run] : 1;
+  for (int a = to->rank - 1; a >= 0; a--) {
+    int64_t want = to->dim[a].size;
+    if (want == 1) {
+      out[a] = 0;
+      continue;
+    }
+    if (left == 1) {
+      if (--run < 0) return false;
+      left = size[run];
+      step = stride[run];
+    }
+    if (left % want != 0) return false;
+    out[a] = step;
+    step *= want;
+    left /= want;
+  }
+  /* size-1 axes take the stride that keeps the row-major look, so that equal tensors compare equal */
+  int64_t next = 1;
+  for (int a = to->rank - 1; a >= 0; a--) {
+    if (to->dim[a].size == 1) out[a] = next;
+    next = out[a] * to->dim[a].size;
+  }
+  return true;
+}
+
+/* Fills `s` as a view of `from` if instruction `i` only re-addresses it. */
+static bool make_view(const vtb_inst *i, const vtb_slot *from, vtb_slot *s) {
+  const vtb_type *x = &i->operands[0]->type, *y = &i->results[0]->type;
+  const int64_t *in = from->stride;
+  s->view_offset = from->place == VTB_PLACE_VIEW ? from->view_offset : 0;
+  switch (i->op) {
+  case VTB_OP_reshape:
+    if (!reshape_strides(x, in, y, s->stride)) return false;
+    break;
+  case VTB_OP_slice: {
+    int axis = (int)vtb_attr_int(i, "axis", 0);
+    memcpy(s->stride, in, sizeof s->stride);
+    s->view_offset += vtb_attr_int(i, "start", 0) * in[axis];
+    s->stride[axis] = in[axis] * vtb_attr_int(i, "step", 1);
+    break;
+  }
+  case VTB_OP_transpose: {
+    int n;
+    const int64_t *perm = vtb_attr_ints(i, "perm", &n);
+    for (int a = 0; a < n; a++) s->stride[a] = in[perm[a]];
+    break;
+  }
+  case VTB_OP_broadcast:
+    for (int a = 0; a < y->rank; a++) {
+      int b = a - (y->rank - x->rank);
+      s->stride[a] = b < 0 || (x->dim[b].size == 1 && y->dim[a].size != 1) ? 0 : in[b];
+    }
+    break;
+  default:
+    return false;
+  }
+  s->place = VTB_PLACE_VIEW;
+  s->base = from->place == VTB_PLACE_VIEW ? from->base : i->operands[0];
+  return true;
+}
+
+static int by_size(const void *pa, const void *pb) {
+  const live *a = pa, *b = pb;
+  if (a->bytes != b->bytes) return a->bytes < b->bytes ? 1 : -1;
+  return a->from != b->from ? a->from - b->from : a->value - b->value;
+}
+
+static int by_offset(const void *pa, const void *pb) {
+  const live *a = *(live *const *)pa, *b = *(live *const *)pb;
+  return a->offset != b->offset ? (a->offset < b->offset ? -1 : 1) : a->value - b->value;
+}
+
+/* Lowest offset where `l` fits among the placed ranges that are alive at the same time. */
+static int64_t place(live *l, live *placed, int n, live **scratch) {
+  int k = 0;
+  for (int i = 0; i < n; i++)
+    if (placed[i].from <= l->to && l->from <= placed[i].to) scratch[k++] = &placed[i];
+  qsort(scratch, (size_t)k, sizeof *scratch, by_offset);
+  int64_t at = 0;
+  for (int i = 0; i < k; i++) {
+    if (scratch[i]->offset >= at + l->bytes) break;
+    if (scratch[i]->offset + scratch[i]->bytes > at) at = scratch[i]->offset + scratch[i]->bytes;
+  }
+  return at;
+}
+
+static void use(live *lives, const int *live_of, const vtb_frame *frame, const vtb_value *v, int when) {
+  const vtb_slot *s = &frame->slots[v->id];
+  int id = s->place == VTB_PLACE_VIEW ? s->base->id : v->id;
+  if (live_of[id] >= 0 && lives[live_of[id]].to < when) lives[live_of[id]].to = when;
+}
+
+static void plan_func(vtb_func *f, vtb_frame *frame) {
+  int n_insts = vtb_func_number(f), n_live = 0, n_constants = 0;
+  frame->slots = vtb_xcalloc((size_t)f->n_values + 1, sizeof *frame->slots);
+  live *lives = vtb_xcalloc((size_t)f->n_values + 1, sizeof *lives);
+  int *live_of = vtb_xmalloc(((size_t)f->n_values + 1) * sizeof *live_of);
+  int *return_of = vtb_xmalloc(((size_t)f->n_values + 1) * sizeof *return_of);
+  for (int v = 0; v < f->n_values; v++) live_of[v] = return_of[v] = -1;
+  for (int r = f->n_returns - 1; r >= 0; r--) return_of[f->returns[r]->id] = r;
+  for (int a = 0; a < f->n_args; a++) {
+    vtb_slot *s = &frame->slots[f->args[a]->id];
+    *s = (vtb_slot){.place = VTB_PLACE_ARG, .index = a, .bytes = vtb_type_count(&f->args[a]->type) * 4};
+    row_major(&f->args[a]->type, s->stride);
+  }
+  for (vtb_inst *i = f->first; i; i = i->next) {
+    for (int r = 0; r < i->n_results; r++) {
+      vtb_value *v = i->results[r];
+      vtb_slot *s = &frame->slots[v->id];
+      if (i->n_operands == 1 && return_of[v->id] < 0 && make_view(i, &frame->slots[i->operands[0]->id], s)) continue;
+      *s = (vtb_slot){.bytes = round_up(vtb_type_count(&v->type) * 4)};
+      row_major(&v->type, s->stride);
+      if (i->op == VTB_OP_constant) {
+        s->place = VTB_PLACE_CONSTANT;
+        s->index = n_constants++;
+      } else if (return_of[v->id] >= 0) {
+        s->place = VTB_PLACE_RETURN;
+        s->index = return_of[v->id];
+      } else {
+        s->place = VTB_PLACE_WORKSPACE;
+        live_of[v->id] = n_live;
+        lives[n_live++] = (live){v->id, i->order, i->order, s->bytes, 0};
+      }
+    }
+    for (int o = 0; o < i->n_operands; o++) use(lives, live_of, frame, i->operands[o], i->order);
+  }
+  for (int r = 0; r < f->n_returns; r++) use(lives, live_of, frame, f->returns[r], n_insts);
+
+  qsort(lives, (size_t)n_live, sizeof *lives, by_size);
+  live **scratch = vtb_xcalloc((size_t)n_live + 1, sizeof(live *));
+  for (int k = 0; k < n_live; k++) {
+    lives[k].offset = place(&lives[k], lives, k, scratch);
+    frame->slots[lives[k].value].offset = lives[k].offset;
+    if (lives[k].offset + lives[k].bytes > frame->bytes) frame->bytes = lives[k].offset + lives[k].bytes;
+  }
+  free(scratch);
+  free(lives);
+  free(live_of);
+  free(return_of);
+}
+
+const vtb_frame *vtb_plan_frame(const vtb_plan *p, const vtb_func *f) {
+  for (size_t i = 0; i < p->n_funcs; i++)
+    if (p->funcs[i] == f) return &p->frames[i];
+  return NULL;
+}
+
+vtb_status vtb_plan_memory(vtb_module *m, vtb_func *entry, vtb_plan *plan, vtb_error *err) {
+  (void)m;
+  *plan = (vtb_plan){0};
+  vtb_func **order;
+  size_t n = vtb_module_post_order(entry, &order);
+  for (size_t i = 0; i < n; i++)
+    if (order[i]->kind == VTB_FUNC_PLAIN) order[plan->n_funcs++] = order[i];
+  plan->funcs = order;
+  plan->frames = vtb_xcalloc(plan->n_funcs, sizeof *plan->frames);
+  for (size_t i = 0; i < plan->n_funcs; i++) {
+    vtb_func *f = plan->funcs[i];
+    for (vtb_inst *k = f->first; k; k = k->next)
+      for (int r = 0; r < k->n_results; r++)
+        if (vtb_type_is_dynamic(&k->results[r]->type)) {
+          vtb_plan_free(plan);
+          return vtb_fail(err, VTB_E_INTERNAL, "memory planning needs a bound batch; @%s is symbolic", f->name);
+        }
+    plan_func(f, &plan->frames[i]);
+    int64_t deepest = 0;
+    for (vtb_inst *k = f->first; k; k = k->next) {
+      const vtb_frame *callee = k->op == VTB_OP_call ? vtb_plan_frame(plan, k->callee) : NULL;
+      if (callee && callee->total_bytes > deepest) deepest = callee->total_bytes;
+    }
+    plan->frames[i].total_bytes = plan->frames[i].bytes + deepest;
+  }
+  plan->peak_bytes = vtb_plan_frame(plan, entry)->total_bytes;
+  return VTB_OK;
+}
+
+void vtb_plan_free(vtb_plan *p) {
+  for (size_t i = 0; i < p->n_funcs; i++) free(p->frames[i].slots);
+  free(p->frames);
+  free(p->funcs);
+  *p = (vtb_plan){0};
+}
+
+void vtb_plan_print(const vtb_plan *p, vtb_strbuf *out) {
+  static const char *const place_names[] = {"argument", "return", "workspace", "view", "constant", "none"};
+  for (size_t i = p->n_funcs; i-- > 0;) {
+    const vtb_func *f = p->funcs[i];
+    const vtb_frame *frame = &p->frames[i];
+    vtb_strbuf_printf(out, "func @%s: frame %.1f KiB, with callees %.1f KiB\n", f->name, (double)frame->bytes / 1024,
+                      (double)frame->total_bytes / 1024);
+    for (const vtb_inst *k = f->first; k; k = k->next) {
+      for (int r = 0; r < k->n_results; r++) {
+        const vtb_slot *s = &frame->slots[k->results[r]->id];
+        vtb_strbuf_printf(out, "  %%%-24s %-9s ", k->results[r]->name, place_names[s->place]);
+        if (s->place == VTB_PLACE_WORKSPACE)
+          vtb_strbuf_printf(out, "at %9lld, %9lld bytes", (long long)s->offset, (long long)s->bytes);
+        else if (s->place == VTB_PLACE_VIEW)
+          vtb_strbuf_printf(out, "of %%%s + %lld", s->base->name, (long long)s->view_offset);
+        else
+          vtb_strbuf_printf(out, "%d", s->index);
+        vtb_strbuf_puts(out, "  ");
+        vtb_type_print(&k->results[r]->type, out);
+        vtb_strbuf_putc(out, '\n');
+      }
+    }
+  }
+  vtb_strbuf_printf(out, "peak workspace: %.2f MiB\n", (double)p->peak_bytes / (1024.0 * 1024.0));
+}

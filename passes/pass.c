@@ -1,0 +1,149 @@
+/* The pass manager: the table of passes, pipeline strings, dumps after a pass, verification between passes, timing.
+ *
+ * A pipeline is names joined by commas, each with optional text in braces: "simplify,fuse{max=64}".
+ */
+#include "passes/passes_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const vtb_pass table[] = {
+#define X(name, summary) {#name, summary, vtb__pass_##name},
+#include "passes/passes.def"
+#undef X
+};
+enum { N_PASSES = sizeof table / sizeof *table };
+
+/* taps first, so that no later pass has to keep them; paths before recurrences, while a recurrence is one op and takes a path whole;
+ * simplify after both, because they leave reshapes and dead scale arithmetic behind. */
+const char *const vtb_pipeline_graph = "taps,path_fold,recurrence,simplify,cse,dce";
+/* The first cleaning is for what autodiff leaves, so that the batch is bound in little code; the second for the
+ * reductions and reshapes that a known batch turns into nothing. */
+const char *const vtb_pipeline_codegen = "simplify,cse,dce,bind,select_mode,simplify,cse,dce,fuse";
+
+const vtb_pass *vtb_passes(size_t *n) {
+  *n = N_PASSES;
+  return table;
+}
+
+const vtb_pass *vtb_pass_find(const char *name) {
+  for (size_t i = 0; i < N_PASSES; i++)
+    if (vtb_streq(table[i].name, name)) return &table[i];
+  return NULL;
+}
+
+typedef struct stage {
+  const vtb_pass *pass;
+  char *options; /* NULL if none */
+  double seconds;
+} stage;
+typedef VTB_VEC(stage) stages;
+
+static void free_stages(stages *s) {
+  for (size_t i = 0; i < s->n; i++) free(s->at[i].options);
+  vtb_vec_free(s);
+}
+
+static vtb_status unknown_pass(const char *name, vtb_error *err) {
+  const char *names[N_PASSES];
+  for (size_t i = 0; i < N_PASSES; i++) names[i] = table[i].name;
+  const char *near = vtb_suggest(name, names, N_PASSES);
+  if (near) return vtb_fail(err, VTB_E_USAGE, "no pass is named \"%s\"; did you mean \"%s\"?", name, near);
+  return vtb_fail(err, VTB_E_USAGE, "no pass is named \"%s\"", name);
+}
+
+static char *copy_text(const char *s, size_t n) {
+  char *copy = vtb_xmalloc(n + 1);
+  memcpy(copy, s, n);
+  copy[n] = '\0';
+  return copy;
+}
+
+/* One `name` or `name{options}` at *text, which moves behind it. */
+static vtb_status parse_stage(const char **text, stages *out, vtb_error *err) {
+  const char *s = *text;
+  size_t n = strcspn(s, ",{");
+  char *name = copy_text(s, n);
+  s += n;
+  stage st = {.pass = vtb_pass_find(name)};
+  vtb_status status = st.pass ? VTB_OK : unknown_pass(name, err);
+  free(name);
+  if (status) return status;
+  if (*s == '{') {
+    const char *end = strchr(s, '}');
+    if (!end) return vtb_fail(err, VTB_E_USAGE, "the options of pass \"%s\" have no closing brace", st.pass->name);
+    st.options = copy_text(s + 1, (size_t)(end - s - 1));
+    s = end + 1;
+  }
+  vtb_vec_push(out, st);
+  if (*s && *s != ',') return vtb_fail(err, VTB_E_USAGE, "a comma must follow pass \"%s\"", st.pass->name);
+  *text = *s ? s + 1 : s;
+  return VTB_OK;
+}
+
+static vtb_status parse_pipeline(const char *text, stages *out, vtb_error *err) {
+  if (!*text) return VTB_OK;
+  for (bool more = true; more;) {
+    const char *comma = text;
+    vtb_status status = parse_stage(&text, out, err);
+    if (status) return status;
+    more = *text || (text > comma && text[-1] == ',');
+  }
+  return VTB_OK;
+}
+
+static void dump(const vtb_module *m, const char *pass, FILE *f) {
+  vtb_strbuf text = {0};
+  vtb_module_print(m, NULL, &text);
+  fprintf(f, "// after %s\n%s", pass, text.at ? text.at : "");
+  vtb_strbuf_free(&text);
+}
+
+static vtb_status verify(const vtb_module *m, const char *when, vtb_error *err) {
+  vtb_error broken = {0};
+  if (vtb_module_verify(m, &broken)) return VTB_OK;
+  return vtb_fail(err, VTB_E_INTERNAL, "%s: %s", when, broken.text);
+}
+
+static vtb_status run_stage(vtb_pass_context *c, const vtb_pipeline_options *o, stage *s, vtb_error *err) {
+  const char *outer = c->options;
+  int errors_before = c->diags ? c->diags->n_errors : 0;
+  double start = vtb_now();
+  c->options = s->options;
+  vtb_status status = s->pass->run(c, err);
+  c->options = outer;
+  s->seconds = vtb_now() - start;
+  if (!status && c->diags && c->diags->n_errors > errors_before)
+    status = vtb_fail(err, VTB_E_INPUT, "pass \"%s\" reported errors", s->pass->name);
+  if (!status && (vtb_streq(o->print_after, "all") || vtb_streq(o->print_after, s->pass->name)))
+    dump(c->module, s->pass->name, o->dump ? o->dump : stderr);
+  if (!status && o->verify_each) {
+    char when[64];
+    snprintf(when, sizeof when, "after pass \"%s\"", s->pass->name);
+    status = verify(c->module, when, err);
+  }
+  return status;
+}
+
+static void print_times(const stages *s) {
+  double total = 0;
+  for (size_t i = 0; i < s->n; i++) {
+    fprintf(stderr, "%-16s %9.3f ms\n", s->at[i].pass->name, 1e3 * s->at[i].seconds);
+    total += s->at[i].seconds;
+  }
+  fprintf(stderr, "%-16s %9.3f ms\n", "all passes", 1e3 * total);
+}
+
+vtb_status vtb_run_pipeline(vtb_pass_context *c, const vtb_pipeline_options *o, vtb_error *err) {
+  static const vtb_pipeline_options none = {0};
+  if (!o) o = &none;
+  if (o->print_after && !vtb_streq(o->print_after, "all") && !vtb_pass_find(o->print_after))
+    return unknown_pass(o->print_after, err);
+  stages s = {0};
+  vtb_status status = parse_pipeline(o->pipeline ? o->pipeline : vtb_pipeline_graph, &s, err);
+  if (!status && o->verify_each) status = verify(c->module, "before the passes", err);
+  for (size_t i = 0; i < s.n && !status; i++) status = run_stage(c, o, &s.at[i], err);
+  if (o->time) print_times(&s);
+  free_stages(&s);
+  return status;
+}

@@ -1,0 +1,89 @@
+/* IR to IR. The pass manager, the default pipelines, and the analyses code generation asks for.
+ *
+ * A pass is a row of passes/passes.def: name, summary, options. A pipeline is a string, "path_fold,simplify,fuse{max=64}".
+ * Every pass takes the whole module, leaves it verified, and may report to `diags`. Iteration is by list order and id,
+ * never by address: the same input prints the same text.
+ */
+#ifndef VTB_PASSES_H
+#define VTB_PASSES_H
+
+#include "ir/ir.h"
+
+typedef struct vtb_pass_context {
+  vtb_module *module;
+  vtb_diags *diags;
+  const char *options; /* text between the braces of the pipeline, or NULL */
+  int64_t batch;       /* what bind replaces VTB_DYN with */
+  const char *mode;    /* overrides every recurrence: NULL, "auto", "recurrent", "parallel", "chunkwise" */
+  int64_t chunk;       /* with mode "chunkwise"; 0: default */
+  bool keep_taps;
+} vtb_pass_context;
+
+typedef vtb_status (*vtb_pass_fn)(vtb_pass_context *c, vtb_error *err);
+typedef struct vtb_pass {
+  const char *name, *summary;
+  vtb_pass_fn run;
+} vtb_pass;
+const vtb_pass *vtb_pass_find(const char *name);
+const vtb_pass *vtb_passes(size_t *n);
+
+typedef struct vtb_pipeline_options {
+  const char *pipeline;    /* NULL: vtb_pipeline_default */
+  const char *print_after; /* pass name, or "all"; text goes to `dump` */
+  FILE *dump;              /* NULL: stderr */
+  bool verify_each, time;  /* time: a table on stderr */
+} vtb_pipeline_options;
+
+/* First half: graph level, keeps meaning and differentiability (taps, path folding, recurrence lowering, simplify, cse, dce).
+ * Second half: after autodiff (bind batch, select modes, simplify, fuse). */
+extern const char *const vtb_pipeline_graph;
+extern const char *const vtb_pipeline_codegen;
+
+VTB_MUST_USE vtb_status vtb_run_pipeline(vtb_pass_context *c, const vtb_pipeline_options *o, vtb_error *err);
+
+/* Reverse mode. From entry @f(args) -> (outs) makes and returns a new entry function
+ *   @f_grad(args..., adjoints of the outs listed in `outs`...) -> (outs..., adjoints of the args listed in `wrt`...)
+ * with functions called by @f split into a forward that also returns what the backward needs, and a backward.
+ * Adjoint arguments have role GRAD and official name "d:<output>"; adjoint returns are named "d:<arg official name>".
+ * Adjoints of args that the outs do not depend on are zeros. Defined in passes/autodiff.c; rules in passes/grad_*.c. */
+VTB_MUST_USE vtb_status vtb_autodiff(vtb_module *m, vtb_func *f, const int *outs, int n_outs, const int *wrt, int n_wrt,
+                                     vtb_func **grad, vtb_diags *diags, vtb_error *err);
+
+/* Training step for a classifier entry with output logits [B, classes]:
+ *   @train(args..., labels i32 [B]) -> (loss [], logits, d:<param>...)   loss = mean cross entropy with label smoothing.
+ * (passes/train_step.c: builds the loss in IR, then vtb_autodiff with a constant adjoint of 1.) */
+VTB_MUST_USE vtb_status vtb_build_train_step(vtb_module *m, vtb_func *f, const char *logits, double label_smoothing,
+                                             vtb_func **train, vtb_diags *diags, vtb_error *err);
+
+/* ---- memory plan (passes/memory_plan.c) ------------------------------------------------------------------- */
+
+/* Where each value of a function lives when compiled. Views (reshape, slice, transpose, broadcast of stored values) have no storage of
+ * their own but alias another value with an element offset and strides. */
+typedef enum vtb_place { VTB_PLACE_ARG, VTB_PLACE_RETURN, VTB_PLACE_WORKSPACE, VTB_PLACE_VIEW, VTB_PLACE_CONSTANT, VTB_PLACE_NONE } vtb_place;
+typedef struct vtb_slot {
+  vtb_place place;
+  int index;           /* argument or return number; for a constant: number in the function's constant table */
+  int64_t offset;      /* bytes into the function's workspace frame, 64-byte aligned */
+  int64_t bytes;
+  const vtb_value *base; /* VIEW: the stored value it aliases (never itself a view) */
+  int64_t view_offset;   /* VIEW: elements */
+  int64_t stride[VTB_MAX_RANK]; /* element strides; for stored values the row-major ones; 0 on broadcast axes */
+} vtb_slot;
+typedef struct vtb_frame {
+  vtb_slot *slots; /* by value id */
+  int64_t bytes;       /* this function's frame; callees run in frames placed right after it */
+  int64_t total_bytes; /* frame plus the deepest callee */
+} vtb_frame;
+typedef struct vtb_plan {
+  size_t n_funcs;
+  vtb_func **funcs; /* post order from the entry, kernel functions left out */
+  vtb_frame *frames;
+  int64_t peak_bytes; /* entry's total */
+} vtb_plan;
+/* The module must be bound (no VTB_DYN). */
+VTB_MUST_USE vtb_status vtb_plan_memory(vtb_module *m, vtb_func *entry, vtb_plan *plan, vtb_error *err);
+void vtb_plan_free(vtb_plan *p);
+void vtb_plan_print(const vtb_plan *p, vtb_strbuf *out);
+const vtb_frame *vtb_plan_frame(const vtb_plan *p, const vtb_func *f);
+
+#endif

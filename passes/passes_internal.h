@@ -1,0 +1,42 @@
+/* What the files of this folder share: the entry points of the passes and small questions about instructions. */
+#ifndef VTB_PASSES_INTERNAL_H
+#define VTB_PASSES_INTERNAL_H
+
+#include "passes/passes.h"
+
+#define X(name, summary) vtb_status vtb__pass_##name(vtb_pass_context *c, vtb_error *err);
+#include "passes/passes.def"
+#undef X
+
+/* Diagnostic codes of this folder. */
+enum {
+  VTB__D_NONLINEAR = 3001,
+  VTB__D_NOT_DIAGONAL = 3002,
+  VTB__D_CROSS_STATE = 3003,
+  VTB__D_GAIN = 3004,
+  VTB__D_STEP_OP = 3005,
+  VTB__D_MODE = 3006
+};
+
+/* Why recurrences stop when they are not linear; said once after the error. */
+void vtb__recurrent_only_help(vtb_diags *d);
+
+/* ---- questions (util.c) ----------------------------------------------------------------------------------- */
+
+/* True if every element of v is one number; looks through reshape and broadcast. */
+bool vtb__splat(const vtb_value *v, double *value);
+bool vtb__is_constant(const vtb_value *v, double value);
+/* x and y differ only by axes of size 1. */
+bool vtb__unit_reshape(const vtb_type *x, const vtb_type *y);
+/* Order of visits of a path of n tokens; malloc'd. The text is checked when it enters the IR, so it parses. */
+int64_t *vtb__path_indices(const char *path, int64_t n);
+/* A call with the same callee kind and attributes but other operands, placed before `inst`, which is unlinked; result i of
+ * `inst` becomes result map[i] of the new one (map NULL: the same places). */
+vtb_inst *vtb__replace_call(vtb_inst *inst, vtb_func *callee, vtb_value *const *operands, int n, const int *map);
+
+/* ---- parts of passes used by others ----------------------------------------------------------------------- */
+
+int vtb__cse_func(vtb_func *f); /* returns the number of instructions removed */
+int vtb__dce_func(vtb_func *f);
+
+#endif

@@ -1,0 +1,143 @@
+/* Between the files of the recurrence pass: the normal form of one recurrence, and what is built from it.
+ *
+ * The step function works on step shapes; its batched copy has up to three leading axes more: none (constants), heads [h, X...], or
+ * everything [B, N, h, X...]. Several head axes are one here, none is one of size 1.
+ * Everything lives in the arena of the vtb__rec until the lowering of that recurrence ends.
+ */
+#ifndef VTB_PASSES_RECURRENCE_H
+#define VTB_PASSES_RECURRENCE_H
+
+#include "passes/passes_internal.h"
+
+/* What a step value depends on: bit j for state j, and these. */
+enum { VTB__MAX_STATES = 56 };
+#define VTB__DEP_SEQ (UINT64_C(1) << 60)   /* a per-step input */
+#define VTB__DEP_SCALE (UINT64_C(1) << 61) /* state_scale */
+#define VTB__DEP_KNOWN (UINT64_C(1) << 62)
+#define VTB__DEP_STATES ((UINT64_C(1) << VTB__MAX_STATES) - 1)
+
+/* A factor of a product, v or 1/v. The product has a frame of axes; axis[a] is the frame axis of axis a of v, -1 where v has size 1.
+ * Frame axes ascend with a. */
+typedef struct vtb__factor {
+  vtb_value *v;
+  int sign;
+  int axis[VTB_MAX_RANK];
+} vtb__factor;
+
+typedef struct vtb__term {
+  double coef;
+  vtb__factor *at;
+  int n, cap;
+} vtb__term;
+
+/* A contraction of a state with a vector that no state enters: sum over the key axis of q * S, times `post`, and with sum_value also over
+ * the other axis. */
+typedef struct vtb__read {
+  vtb_inst *inst;
+  int state;
+  bool old;  /* reads the state before this step */
+  int key;   /* axis of the state that is contracted; -1: any */
+  vtb__term factors;
+  bool sum_value;
+} vtb__read;
+
+/* One emitted linscan and the readout it was made for. */
+typedef struct vtb__scan {
+  vtb__term q;
+  bool old, any_q; /* any_q: made for the final state alone */
+  vtb_value *y, *z, *s_last, *n_last;
+} vtb__scan;
+
+/* s' = a * s + sum of u. Terms of u that have the same gain are one; without a running scale there is one. A state is either read whole (linscan with K = 1 and all its elements as V) or only through contractions
+ * over `key` (linscan with that axis as K); a vector read like its matrix becomes the normalizer of that. */
+typedef struct vtb__state {
+  vtb_value *old, *now;
+  const vtb_type *type;
+  vtb__term a, *u; /* coef 0: nothing */
+  int n_u;         /* at least 1 */
+  bool whole;
+  int key;
+  int leader, normalizer; /* indices of states, or -1 */
+  VTB_VEC(vtb__scan) scans;
+} vtb__state;
+
+/* A batched value: v has `lead` leading axes (0, 1: heads, 3: B, N, heads) and `rank` step axes. The true value is
+ * e^(degree m) times v. */
+typedef struct vtb__lifted {
+  vtb_value *v;
+  int lead, rank;
+  double degree;
+} vtb__lifted;
+
+typedef struct vtb__rec {
+  vtb_inst *inst;
+  vtb_func *step; /* a copy that synthetic values may be added to */
+  vtb_diags *diags;
+  vtb_arena arena;
+  int n_states, n_inits, n_seqs, n_yields;
+  vtb__state *states;
+  VTB_VEC(uint64_t) deps; /* by id of step values */
+  uint64_t *reach;        /* by state: the states its update depends on, however indirectly */
+  VTB_VEC(vtb__read) reads;
+
+  vtb_builder b;
+  const char *path;
+  vtb_dim batch, tokens, heads;
+  int n_heads; /* head axes before flattening */
+  VTB_VEC(vtb__lifted) lifted; /* by id of step values */
+  bool scaled;                 /* states carry the running scale e^m */
+  bool exact_scale;            /* e^m can be seen from outside: only factors exp(.) make it, as ir/recurrence.h says */
+  vtb_value *g, *m, *m_prev, *m_init; /* [B,N,h] log decay, log scale, the step before's; [B,h] */
+} vtb__rec;
+
+/* ---- recurrence_form.c: the normal form -------------------------------------------------------------------- */
+
+uint64_t vtb__rec_deps(vtb__rec *r, const vtb_value *v);
+bool vtb__rec_normal_form(vtb__rec *r); /* false: diagnostics were given */
+/* Multiplies `t` by v^sign, taken apart as far as products, quotients and reshapes by ones go. */
+void vtb__rec_multiply(vtb__rec *r, vtb__term *t, vtb_value *v, int sign, const int *axis);
+vtb__term vtb__term_copy(vtb__rec *r, const vtb__term *t);
+void vtb__term_push(vtb__rec *r, vtb__term *t, vtb__factor f);
+unsigned vtb__factor_axes(const vtb__factor *f); /* bit set of frame axes it varies over */
+bool vtb__is_gain(vtb__rec *r, const vtb__factor *f);
+/* "`C * C`", from the source if there is one. */
+const char *vtb__rec_text(vtb__rec *r, const vtb_inst *inst);
+
+/* ---- recurrence_read.c: how states are read ---------------------------------------------------------------- */
+
+void vtb__rec_find_reads(vtb__rec *r); /* fills reads, whole, key, leader, normalizer */
+const vtb__read *vtb__rec_read_of(const vtb__rec *r, const vtb_inst *inst);
+int vtb__rec_new_state(vtb__rec *r, const vtb_value *v); /* index, or -1 */
+int vtb__rec_old_state(const vtb__rec *r, const vtb_value *v);
+/* The same product, when axis x_key of the one frame stands for axis y_key of the other and no other axis occurs. */
+bool vtb__terms_match(const vtb__term *x, int x_key, const vtb__term *y, int y_key);
+
+/* ---- recurrence_scale.c: stabilisation --------------------------------------------------------------------- */
+
+bool vtb__rec_decide_scale(vtb__rec *r); /* false: diagnostics were given */
+void vtb__rec_emit_scale(vtb__rec *r);
+vtb_value *vtb__rec_scaled_decay(vtb__rec *r, const vtb__state *s); /* [B,N,h] */
+vtb_value *vtb__rec_scaled_gain(vtb__rec *r, const vtb__term *u);   /* [B,N,h]: exp(i - m) */
+/* x times e^(p m), for lifts (p < 0) kept finite. */
+vtb__lifted vtb__rec_times_scale(vtb__rec *r, vtb__lifted x, double p);
+
+/* ---- recurrence_lift.c: step values to batched values ------------------------------------------------------- */
+
+vtb__lifted vtb__rec_lift(vtb__rec *r, vtb_value *v);
+vtb__lifted vtb__rec_binary(vtb__rec *r, vtb_op op, vtb__lifted x, vtb__lifted y);
+/* [B, N, h, dims...] with every axis at its full size. */
+vtb_value *vtb__rec_full(vtb__rec *r, vtb__lifted x, const vtb_dim *dims, int rank);
+vtb_type vtb__rec_type(const vtb__rec *r, int lead, const vtb_dim *dims, int rank);
+/* The product of the factors that vary over `axes` (bit set) or less, on an output frame: frame axis a becomes axis to[a]. */
+vtb__lifted vtb__rec_product(vtb__rec *r, const vtb__term *t, unsigned axes, const int *to, int rank);
+vtb_value *vtb__rec_shift(vtb__rec *r, vtb_value *x, int by, double fill, vtb_value *first);
+bool vtb__rec_can_lift(vtb__rec *r); /* false: a diagnostic names the op */
+
+/* ---- recurrence_scan.c: linscans and what reads them -------------------------------------------------------- */
+
+vtb__lifted vtb__rec_whole(vtb__rec *r, int state, bool old);
+vtb__lifted vtb__rec_emit_read(vtb__rec *r, const vtb__read *read);
+vtb_value *vtb__rec_last_state(vtb__rec *r, int state); /* in the type of the recurrence's result */
+vtb_value *vtb__rec_last_scale(vtb__rec *r);
+
+#endif

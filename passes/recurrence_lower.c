@@ -1,0 +1,121 @@
+/* recurrence: step equations become batched tensor ops, maxplus and linscan.
+ *
+ *   %h = recurrence @mlstm(%q, %k, %v, %i, %f) {states=2, ...}
+ *   =>
+ *   %g = log_sigmoid %f                       %m = maxplus %g, %i              %mp = shift %m
+ *   %d = exp(%g + %mp - %m)                   %k2 = mul %k, exp(%i - %m)
+ *   %y, %C, %z, %n = linscan %q, %k2, %v, %d {class="scalar", normalizer=1}
+ *   %h = %y / max(|%z|, exp(-%m))
+ *
+ * In order: the normal form of each update (recurrence_form.c), how the yields read the states (recurrence_read.c), whether a running
+ * scale is needed (recurrence_scale.c), then code (recurrence_lift.c, recurrence_scan.c). Declines with diagnostics when an update is not
+ * linear or not diagonal in its state, when states read each other, and when a gain varies over a state axis. Mode, chunk and path are
+ * handed on to the scans.
+ */
+#include "passes/recurrence.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool has_uses(const vtb_value *v, const int *uses) { return uses[v->id] > 0; }
+
+/* Counts and common axes; the first per-step input has them all. */
+static void open_rec(vtb__rec *r, vtb_inst *inst) {
+  const vtb_func *callee = inst->callee;
+  r->inst = inst;
+  r->n_states = (int)vtb_attr_int(inst, "states", 0);
+  r->n_inits = (int)vtb_attr_int(inst, "inits", 0);
+  r->n_seqs = (int)vtb_attr_int(inst, "seqs", 0);
+  r->n_yields = callee->n_returns - r->n_states;
+  r->path = vtb_attr_str(inst, "path", NULL);
+  vtb_arena_init(&r->arena);
+  r->step = vtb_func_clone(inst->callee, inst->func->module, callee->name);
+  vtb__cse_func(r->step);
+  r->states = VTB_NEW_ARRAY(&r->arena, vtb__state, r->n_states + 1);
+  for (int i = 0; i < r->n_states; i++) {
+    vtb__state *s = &r->states[i];
+    s->old = r->step->args[i], s->now = r->step->returns[i], s->type = &r->step->args[i]->type;
+    s->leader = s->normalizer = -1;
+  }
+  const vtb_type *x = &inst->operands[r->n_inits]->type;
+  r->n_heads = x->rank - 2 - r->step->args[r->n_states]->type.rank;
+  r->batch = x->dim[0], r->tokens = x->dim[1];
+  r->heads = (vtb_dim){.size = 1, .name = "h"};
+  if (r->n_heads == 1) r->heads = x->dim[2];
+  for (int i = 0; i < r->n_heads && r->n_heads > 1; i++) r->heads.size *= x->dim[2 + i].size;
+  r->b = (vtb_builder){.module = inst->func->module, .func = inst->func, .before = inst, .span = inst->span};
+}
+
+static void close_rec(vtb__rec *r) {
+  vtb_module_remove(r->step->module, r->step);
+  for (int i = 0; i < r->n_states; i++) vtb_vec_free(&r->states[i].scans);
+  vtb_vec_free(&r->deps);
+  vtb_vec_free(&r->lifted);
+  vtb_vec_free(&r->reads);
+  vtb_arena_free(&r->arena);
+}
+
+/* A yield in the type of the recurrence's result: full size, all head axes. */
+static vtb_value *emit_yield(vtb__rec *r, int i) {
+  vtb_value *step_value = r->step->returns[r->n_states + i];
+  vtb_value *result = r->inst->results[i];
+  vtb__lifted x = vtb__rec_lift(r, step_value);
+  x = vtb__rec_times_scale(r, x, x.degree);
+  vtb_value *v = vtb__rec_full(r, x, step_value->type.dim, step_value->type.rank);
+  return vtb_type_equal(&v->type, &result->type) ? v : vtb_b_reshape(&r->b, v, &result->type);
+}
+
+/* The scale is built before everything that may need it; a recurrence without uses gets no code. */
+static void emit(vtb__rec *r) {
+  int *uses = vtb_count_uses(r->inst->func);
+  vtb_inst *inst = r->inst;
+  vtb_value **with = VTB_NEW_ARRAY(&r->arena, vtb_value *, inst->n_results);
+  vtb__rec_emit_scale(r);
+  for (int i = 0; i < inst->n_results; i++) {
+    if (!has_uses(inst->results[i], uses)) continue;
+    if (i < r->n_yields)
+      with[i] = emit_yield(r, i);
+    else if (i < r->n_yields + r->n_states)
+      with[i] = vtb__rec_last_state(r, i - r->n_yields);
+    else
+      with[i] = vtb__rec_last_scale(r);
+  }
+  for (int i = 0; i < inst->n_results; i++)
+    if (with[i]) vtb_replace_all(inst->results[i], with[i]);
+  vtb_inst_unlink(inst);
+  free(uses);
+}
+
+static bool too_many_states(vtb__rec *r) {
+  if (r->n_states <= VTB__MAX_STATES) return false;
+  vtb_diag_error(r->diags, VTB__D_STEP_OP, r->inst->span, "a recurrence of %d states; at most %d are supported",
+                 r->n_states, VTB__MAX_STATES);
+  return true;
+}
+
+static void lower(vtb_inst *inst, vtb_diags *diags) {
+  vtb__rec r = {.diags = diags};
+  open_rec(&r, inst);
+  if (!too_many_states(&r) && vtb__rec_can_lift(&r) && vtb__rec_normal_form(&r)) {
+    vtb__rec_find_reads(&r);
+    if (vtb__rec_decide_scale(&r)) emit(&r);
+  }
+  close_rec(&r);
+}
+
+vtb_status vtb__pass_recurrence(vtb_pass_context *c, vtb_error *err) {
+  (void)err;
+  vtb_diags own = {0};
+  int errors = c->diags ? c->diags->n_errors : 0;
+  vtb_diags *diags = c->diags ? c->diags : &own;
+  for (vtb_func *f = c->module->first; f; f = f->next)
+    for (vtb_inst *inst = f->first, *next; inst; inst = next) {
+      next = inst->next;
+      if (inst->op == VTB_OP_recurrence) lower(inst, diags);
+    }
+  bool failed = diags->n_errors > errors;
+  vtb_status status = VTB_OK;
+  if (failed) status = vtb_fail(err, VTB_E_INPUT, "%s", diags->list.n ? diags->list.at[0].text : "recurrence");
+  vtb_diags_free(&own);
+  return status;
+}

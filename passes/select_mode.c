@@ -1,0 +1,59 @@
+/* select_mode: "auto" becomes a mode and a chunk; the command line's mode replaces the source's.
+ *
+ *   linscan ... {class="scalar", mode="auto"}   =>   linscan ... {chunk=64, class="scalar", mode="chunkwise"}
+ *
+ * Multiply-adds a token and head are (K + V)(T + 1)/2 in parallel form and (K + V)(L + 1)/2 + 2 K V in chunks of L, so parallel form wins below
+ * T = L + 4 K V / (K + V). A full decay has no matrix form and runs step by step; a decay along keys or values has chunks of bounded exponents
+ * only, so whole-sequence forms of those are left to an explicit request.
+ */
+#include "passes/passes_internal.h"
+
+#include "ir/recurrence.h"
+
+enum { DEFAULT_CHUNK = 64 };
+
+typedef struct choice {
+  const char *mode;
+  int64_t chunk;
+} choice;
+
+static choice automatic(const vtb_inst *inst) {
+  vtb_decay_class c = VTB_DECAY_FULL;
+  (void)vtb_decay_class_find(vtb_attr_str(inst, "class", ""), &c);
+  double t = (double)inst->operands[0]->type.dim[1].size;
+  double k = (double)inst->operands[0]->type.dim[3].size, v = (double)inst->operands[2]->type.dim[3].size;
+  if (c == VTB_DECAY_FULL) return (choice){"recurrent", 0};
+  if (c == VTB_DECAY_KEY || c == VTB_DECAY_VALUE) return (choice){"chunkwise", DEFAULT_CHUNK};
+  if (t < DEFAULT_CHUNK + 4 * k * v / (k + v)) return (choice){"parallel", 0};
+  return (choice){"chunkwise", DEFAULT_CHUNK};
+}
+
+static void decide(const vtb_pass_context *c, vtb_inst *inst) {
+  choice now = {vtb_attr_str(inst, "mode", "auto"), vtb_attr_int(inst, "chunk", 0)};
+  if (c->mode) now.mode = c->mode;
+  if (c->chunk > 0) now.chunk = c->chunk;
+  if (vtb_streq(now.mode, "auto")) {
+    int64_t asked = now.chunk;
+    now = automatic(inst);
+    if (asked > 0 && now.chunk) now.chunk = asked;
+  }
+  vtb_attr_set(inst, VTB_A_STR("mode", now.mode));
+  if (vtb_streq(now.mode, "chunkwise"))
+    vtb_attr_set(inst, VTB_A_INT("chunk", now.chunk > 0 ? now.chunk : DEFAULT_CHUNK));
+  else
+    vtb_attr_remove(inst, "chunk");
+}
+
+static bool known_mode(const char *mode) {
+  return !mode || vtb_streq(mode, "auto") || vtb_streq(mode, "recurrent") || vtb_streq(mode, "parallel") ||
+         vtb_streq(mode, "chunkwise");
+}
+
+vtb_status vtb__pass_select_mode(vtb_pass_context *c, vtb_error *err) {
+  if (!known_mode(c->mode))
+    return vtb_fail(err, VTB_E_USAGE, "no mode is named \"%s\"; there are auto, recurrent, parallel and chunkwise", c->mode);
+  for (vtb_func *f = c->module->first; f; f = f->next)
+    for (vtb_inst *inst = f->first; inst; inst = inst->next)
+      if (inst->op == VTB_OP_linscan || inst->op == VTB_OP_linscan_grad) decide(c, inst);
+  return VTB_OK;
+}

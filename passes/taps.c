@@ -1,0 +1,107 @@
+/* taps: named inspection points leave the graph.
+ *
+ *   %y = tap %x {name="blocks.0.h"}     =>   uses of %y read %x
+ *   kept: the entry function returns %x as "tap:blocks.0.h" after its own outputs; calls between the tap and the entry
+ *   return it outward.
+ *
+ * Taps in step functions and kernels have no single value and vanish in either case. Two taps of one name get the suffixes
+ * "#2", "#3" in the order of execution.
+ */
+#include "passes/passes_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct tapped {
+  const char *name;
+  vtb_value *value;
+} tapped;
+typedef VTB_VEC(tapped) taps;
+
+static void drop_tap(vtb_inst *inst) {
+  vtb_replace_all(inst->results[0], inst->operands[0]);
+  vtb_inst_unlink(inst);
+}
+
+/* The names that `callee` returns beyond its own outputs; they stand at the end of its returns. */
+static int extra_returns(const vtb_func *callee) {
+  int n = 0;
+  while (n < callee->n_returns) {
+    const char *name = callee->return_names ? callee->return_names[callee->n_returns - 1 - n] : NULL;
+    if (!name || !vtb_starts_with(name, "tap:")) break;
+    n++;
+  }
+  return n;
+}
+
+static void collect_call(vtb_inst *inst, taps *out) {
+  int extra = extra_returns(inst->callee);
+  if (!extra || inst->n_results == inst->callee->n_returns) return; /* already returned outward */
+  vtb_func *f = inst->callee;
+  vtb_inst *call = vtb__replace_call(inst, f, inst->operands, inst->n_operands, NULL);
+  for (int i = f->n_returns - extra; i < f->n_returns; i++)
+    vtb_vec_push(out, ((tapped){f->return_names[i], call->results[i]}));
+}
+
+static void collect(vtb_func *f, taps *out) {
+  for (vtb_inst *inst = f->first, *next; inst; inst = next) {
+    next = inst->next;
+    if (inst->op == VTB_OP_tap) {
+      const char *name = vtb_attr_str(inst, "name", "");
+      vtb_vec_push(out, ((tapped){vtb_arena_printf(&f->module->arena, "tap:%s", name), inst->operands[0]}));
+      drop_tap(inst);
+    } else if (inst->op == VTB_OP_call) {
+      collect_call(inst, out);
+    }
+  }
+}
+
+static const char *unique_name(vtb_func *f, const tapped *all, size_t i) {
+  int same = 1;
+  for (size_t j = 0; j < i; j++) same += vtb_streq(all[j].name, all[i].name);
+  return same == 1 ? all[i].name : vtb_arena_printf(&f->module->arena, "%s#%d", all[i].name, same);
+}
+
+static void return_taps(vtb_func *f, const taps *t) {
+  if (!t->n) return;
+  size_t n = (size_t)f->n_returns + t->n;
+  vtb_value **values = vtb_xcalloc(n, sizeof *values);
+  const char **names = vtb_xcalloc(n, sizeof *names);
+  for (int i = 0; i < f->n_returns; i++) {
+    values[i] = f->returns[i];
+    names[i] = f->return_names ? f->return_names[i] : NULL;
+  }
+  for (size_t i = 0; i < t->n; i++) {
+    values[(size_t)f->n_returns + i] = t->at[i].value;
+    names[(size_t)f->n_returns + i] = unique_name(f, t->at, i);
+  }
+  vtb_func_set_returns(f, values, names, (int)n);
+  free(values);
+  free(names);
+}
+
+static void remove_all(vtb_func *f) {
+  for (vtb_inst *inst = f->first, *next; inst; inst = next) {
+    next = inst->next;
+    if (inst->op == VTB_OP_tap) drop_tap(inst);
+  }
+}
+
+vtb_status vtb__pass_taps(vtb_pass_context *c, vtb_error *err) {
+  (void)err;
+  vtb_func *entry = c->module->entry;
+  if (c->keep_taps && entry) {
+    vtb_func **order;
+    size_t n = vtb_module_post_order(entry, &order);
+    for (size_t i = 0; i < n; i++) {
+      if (order[i]->kind != VTB_FUNC_PLAIN) continue;
+      taps t = {0};
+      collect(order[i], &t);
+      return_taps(order[i], &t);
+      vtb_vec_free(&t);
+    }
+    free(order);
+  }
+  for (vtb_func *f = c->module->first; f; f = f->next) remove_all(f);
+  return VTB_OK;
+}

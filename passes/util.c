@@ -1,0 +1,65 @@
+/* Small questions about instructions that several passes ask. */
+#include "passes/passes_internal.h"
+
+#include <stdlib.h>
+
+#include "ir/path.h"
+
+bool vtb__splat(const vtb_value *v, double *value) {
+  for (; v->def; v = v->def->operands[0]) {
+    const vtb_inst *i = v->def;
+    if (i->op == VTB_OP_constant) {
+      if (vtb_attr_find(i, "data")) return false;
+      *value = vtb_attr_float(i, "value", 0);
+      return true;
+    }
+    if (i->op != VTB_OP_reshape && i->op != VTB_OP_broadcast) return false;
+  }
+  return false;
+}
+
+bool vtb__is_constant(const vtb_value *v, double value) {
+  double x;
+  return vtb__splat(v, &x) && x == value;
+}
+
+bool vtb__unit_reshape(const vtb_type *x, const vtb_type *y) {
+  int i = 0, j = 0;
+  for (;;) {
+    while (i < x->rank && x->dim[i].size == 1) i++;
+    while (j < y->rank && y->dim[j].size == 1) j++;
+    if (i == x->rank || j == y->rank) return i == x->rank && j == y->rank;
+    if (x->dim[i++].size != y->dim[j++].size) return false;
+  }
+}
+
+int64_t *vtb__path_indices(const char *path, int64_t n) {
+  int64_t *perm = vtb_xmalloc((size_t)(n ? n : 1) * sizeof *perm);
+  if (!path) {
+    for (int64_t t = 0; t < n; t++) perm[t] = t;
+    return perm;
+  }
+  vtb_path p;
+  vtb_error err = {0};
+  vtb_check(vtb_path_parse(path, &p, &err) == VTB_OK, "path \"%s\": %s", path, err.text);
+  vtb_check(p.n == n, "path \"%s\" visits %lld tokens of %lld", path, (long long)p.n, (long long)n);
+  vtb_path_indices(&p, perm);
+  vtb_path_free(&p);
+  return perm;
+}
+
+vtb_inst *vtb__replace_call(vtb_inst *inst, vtb_func *callee, vtb_value *const *operands, int n, const int *map) {
+  vtb_builder b = {.module = inst->func->module, .func = inst->func, .before = inst, .span = inst->span};
+  vtb_inst *call = vtb_build_call(&b, inst->op, callee, operands, n, inst->attrs, inst->n_attrs);
+  for (int i = 0; i < inst->n_results; i++) {
+    int to = map ? map[i] : i;
+    if (to < 0) continue; /* unused */
+    vtb_value *old = inst->results[i], *now = call->results[to];
+    const char *fresh = now->name;
+    now->name = old->name; /* dumps keep the user's names; the unlinked one takes the fresh name */
+    old->name = fresh;
+    vtb_replace_all(old, now);
+  }
+  vtb_inst_unlink(inst);
+  return call;
+}

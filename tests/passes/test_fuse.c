@@ -1,0 +1,192 @@
+/* Fusion and memory planning: kernel counts, kinds, unchanged meaning, views, disjoint live ranges. */
+#include "ir/interp.h"
+#include "passes/passes.h"
+#include "tests/test.h"
+
+static vtb_module *parse(const char *text) {
+  vtb_source *source = vtb_xcalloc(1, sizeof *source);
+  *source = (vtb_source){.path = "<test>", .text = text, .n = strlen(text)};
+  vtb_diags diags = {0};
+  vtb_module *m = vtb_module_parse(source, &diags);
+  vtb_diags_print(&diags, stderr);
+  CHECK(m && !diags.n_errors);
+  vtb_diags_free(&diags);
+  if (!m) exit(1);
+  return m;
+}
+
+static void run(vtb_module *m, const char *pipeline) {
+  vtb_diags diags = {0};
+  vtb_error err = {0};
+  vtb_pass_context c = {.module = m, .diags = &diags, .batch = 2};
+  vtb_pipeline_options o = {.pipeline = pipeline, .verify_each = true};
+  CHECK_MSG(vtb_run_pipeline(&c, &o, &err) == VTB_OK, "%s", err.text);
+}
+
+static int count_kind(const vtb_func *f, const char *kind) {
+  int n = 0;
+  for (const vtb_inst *i = f->first; i; i = i->next)
+    n += i->op == VTB_OP_fused && strcmp(vtb_attr_str(i, "kind", ""), kind) == 0;
+  return n;
+}
+
+static int count_op(const vtb_func *f, vtb_op op) {
+  int n = 0;
+  for (const vtb_inst *i = f->first; i; i = i->next) n += i->op == op;
+  return n;
+}
+
+static void evaluate(vtb_func *f, vtb_tensor *out) {
+  vtb_tensor in[8];
+  unsigned long long seed = 12345;
+  for (int a = 0; a < f->n_args; a++) {
+    in[a] = vtb_tensor_new(f->args[a]->type);
+    for (int64_t k = 0; k < vtb_type_count(&in[a].type); k++) in[a].data[k] = test_random(&seed);
+  }
+  vtb_error err = {0};
+  CHECK_MSG(vtb_interpret(f, in, out, &(vtb_interp_options){0}, &err) == VTB_OK, "%s", err.text);
+  for (int a = 0; a < f->n_args; a++) vtb_tensor_free(&in[a]);
+}
+
+/* Fuses and compares the values of all returns before and after. */
+static vtb_module *fuse_and_compare(const char *text) {
+  vtb_module *m = parse(text);
+  vtb_tensor before[8], after[8];
+  int n = m->entry->n_returns;
+  evaluate(m->entry, before);
+  run(m, "fuse");
+  evaluate(m->entry, after);
+  for (int r = 0; r < n; r++) {
+    for (int64_t k = 0; k < vtb_type_count(&before[r].type); k++)
+      CHECK_NEAR(after[r].data[k], before[r].data[k], 1e-12);
+    vtb_tensor_free(&before[r]);
+    vtb_tensor_free(&after[r]);
+  }
+  return m;
+}
+
+TEST(layernorm_is_one_row_kernel) {
+  vtb_module *m = fuse_and_compare("entry func @main(%x: f32[2, 5, 8], %w: f32[8]) -> (f32[2, 5, 8]) {\n"
+                                   "  %c8 = constant {value = 0.125} : f32[]\n"
+                                   "  %one = constant {value = 1.0} : f32[]\n"
+                                   "  %s = reduce_sum %x {axes = [2], keep = 1} : f32[2, 5, 1]\n"
+                                   "  %mu = mul %s, %c8 : f32[2, 5, 1]\n"
+                                   "  %c = sub %x, %mu : f32[2, 5, 8]\n"
+                                   "  %q = square %c : f32[2, 5, 8]\n"
+                                   "  %v = reduce_sum %q {axes = [2], keep = 1} : f32[2, 5, 1]\n"
+                                   "  %r = rsqrt %v : f32[2, 5, 1]\n"
+                                   "  %n = mul %c, %r : f32[2, 5, 8]\n"
+                                   "  %w1 = add %w, %one : f32[8]\n"
+                                   "  %y = mul %n, %w1 : f32[2, 5, 8]\n"
+                                   "  return %y\n}\n");
+  CHECK(count_kind(m->entry, "row") == 1);
+  CHECK(count_op(m->entry, VTB_OP_fused) == 1);
+  CHECK(m->entry->first == m->entry->last);
+  vtb_module_free(m);
+}
+
+TEST(a_product_between_keeps_two_kernels_apart) {
+  vtb_module *m = fuse_and_compare("entry func @main(%x: f32[4, 8], %w: f32[8, 8]) -> (f32[4, 8]) {\n"
+                                   "  %a = exp %x : f32[4, 8]\n"
+                                   "  %b = einsum %a, %w {spec = \"nc,dc->nd\"} : f32[4, 8]\n"
+                                   "  %c = add %a, %b : f32[4, 8]\n"
+                                   "  %d = neg %c : f32[4, 8]\n"
+                                   "  return %d\n}\n");
+  CHECK(count_kind(m->entry, "loop") == 2);
+  CHECK(count_op(m->entry, VTB_OP_einsum) == 1);
+  vtb_module_free(m);
+}
+
+TEST(column_sums_take_their_private_producer_and_share) {
+  vtb_module *m = fuse_and_compare("entry func @main(%dy: f32[2, 6, 8], %x: f32[2, 6, 8]) -> (f32[8], f32[8]) {\n"
+                                   "  %p = mul %dy, %x : f32[2, 6, 8]\n"
+                                   "  %dw = reduce_sum %p {axes = [0, 1]} : f32[8]\n"
+                                   "  %db = reduce_sum %dy {axes = [0, 1]} : f32[8]\n"
+                                   "  return %dw, %db\n}\n");
+  CHECK(count_kind(m->entry, "col") == 1);
+  CHECK(count_op(m->entry, VTB_OP_fused) == 1);
+  vtb_module_free(m);
+}
+
+TEST(a_stored_producer_is_not_taken_into_a_column_sum) {
+  vtb_module *m = fuse_and_compare("entry func @main(%dy: f32[2, 6, 8]) -> (f32[8], f32[2, 6, 8]) {\n"
+                                   "  %p = exp %dy : f32[2, 6, 8]\n"
+                                   "  %s = reduce_sum %p {axes = [0, 1]} : f32[8]\n"
+                                   "  return %s, %p\n}\n");
+  CHECK(count_kind(m->entry, "col") == 1 && count_kind(m->entry, "loop") == 1);
+  vtb_module_free(m);
+}
+
+TEST(equal_kernels_are_one_function) {
+  vtb_module *m = fuse_and_compare("entry func @main(%x: f32[4, 8], %w: f32[8, 8]) -> (f32[4, 8]) {\n"
+                                   "  %a = silu %x : f32[4, 8]\n"
+                                   "  %b = einsum %a, %w {spec = \"nc,dc->nd\"} : f32[4, 8]\n"
+                                   "  %c = silu %b : f32[4, 8]\n"
+                                   "  return %c\n}\n");
+  int kernels = 0;
+  for (vtb_func *f = m->first; f; f = f->next) kernels += f->kind == VTB_FUNC_KERNEL;
+  CHECK(kernels == 1);
+  CHECK(count_kind(m->entry, "loop") == 2);
+  vtb_module_free(m);
+}
+
+TEST(plan_views_cost_nothing_and_live_values_do_not_overlap) {
+  vtb_module *m = parse("entry func @main(%x: f32[4, 16], %w: f32[8, 8]) -> (f32[4, 8]) {\n"
+                        "  %a = slice %x {axis = 1, start = 0, limit = 8} : f32[4, 8]\n"
+                        "  %z = slice %x {axis = 1, start = 8, limit = 16} : f32[4, 8]\n"
+                        "  %p = einsum %a, %w {spec = \"nc,dc->nd\"} : f32[4, 8]\n"
+                        "  %q = einsum %p, %w {spec = \"nc,dc->nd\"} : f32[4, 8]\n"
+                        "  %r = einsum %q, %w {spec = \"nc,dc->nd\"} : f32[4, 8]\n"
+                        "  %t = transpose %r {perm = [1, 0]} : f32[8, 4]\n"
+                        "  %u = transpose %t {perm = [1, 0]} : f32[4, 8]\n"
+                        "  %y = add %u, %z : f32[4, 8]\n"
+                        "  return %y\n}\n");
+  vtb_plan plan;
+  vtb_error err = {0};
+  CHECK(vtb_plan_memory(m, m->entry, &plan, &err) == VTB_OK);
+  const vtb_frame *frame = vtb_plan_frame(&plan, m->entry);
+  vtb_inst *i = m->entry->first;
+  const vtb_slot *a = &frame->slots[i->results[0]->id], *z = &frame->slots[i->next->results[0]->id];
+  CHECK(a->place == VTB_PLACE_VIEW && a->view_offset == 0 && a->stride[0] == 16);
+  CHECK(z->place == VTB_PLACE_VIEW && z->view_offset == 8);
+  const vtb_slot *p = &frame->slots[i->next->next->results[0]->id];
+  const vtb_slot *q = &frame->slots[i->next->next->next->results[0]->id];
+  const vtb_slot *r = &frame->slots[i->next->next->next->next->results[0]->id];
+  CHECK(p->offset != q->offset && q->offset != r->offset);
+  CHECK(p->offset == r->offset); /* p is dead when r is made */
+  CHECK(plan.peak_bytes == 2 * 128);
+  CHECK(frame->slots[m->entry->returns[0]->id].place == VTB_PLACE_RETURN);
+  vtb_plan_free(&plan);
+  vtb_module_free(m);
+}
+
+TEST(plan_reshape_of_a_strided_view_is_a_view_only_if_strides_allow) {
+  vtb_module *m = parse("entry func @main(%x: f32[4, 16]) -> (f32[32], f32[4, 2, 4]) {\n"
+                        "  %a = slice %x {axis = 1, start = 0, limit = 8} : f32[4, 8]\n"
+                        "  %flat = reshape %a {shape = [32]} : f32[32]\n"
+                        "  %split = reshape %a {shape = [4, 2, 4]} : f32[4, 2, 4]\n"
+                        "  %f = neg %flat : f32[32]\n"
+                        "  %s = neg %split : f32[4, 2, 4]\n"
+                        "  return %f, %s\n}\n");
+  vtb_plan plan;
+  vtb_error err = {0};
+  CHECK(vtb_plan_memory(m, m->entry, &plan, &err) == VTB_OK);
+  const vtb_frame *frame = vtb_plan_frame(&plan, m->entry);
+  vtb_inst *i = m->entry->first;
+  CHECK(frame->slots[i->next->results[0]->id].place == VTB_PLACE_WORKSPACE);
+  const vtb_slot *split = &frame->slots[i->next->next->results[0]->id];
+  CHECK(split->place == VTB_PLACE_VIEW && split->stride[0] == 16 && split->stride[1] == 4 && split->stride[2] == 1);
+  vtb_plan_free(&plan);
+  vtb_module_free(m);
+}
+
+int main(void) {
+  RUN(layernorm_is_one_row_kernel);
+  RUN(a_product_between_keeps_two_kernels_apart);
+  RUN(column_sums_take_their_private_producer_and_share);
+  RUN(a_stored_producer_is_not_taken_into_a_column_sum);
+  RUN(equal_kernels_are_one_function);
+  RUN(plan_views_cost_nothing_and_live_values_do_not_overlap);
+  RUN(plan_reshape_of_a_strided_view_is_a_view_only_if_strides_allow);
+  return test_done();
+}
