@@ -1,5 +1,5 @@
-/* FLOPs and bytes of instructions. A multiply-add is two FLOPs, exp and its like one; bytes are operands read once and results written
- * once. Scans count what their mode computes. */
+/* FLOPs and bytes of instructions. A multiply-add is two FLOPs, exp and its like one; bytes are operands read once and
+ * results written once. Scans count what their mode computes. */
 #include "ir/internal.h"
 #include "ir/recurrence.h"
 
@@ -23,15 +23,22 @@ static double bytes(const vtb_inst *inst, int64_t batch) {
 static double flops_per_element(vtb_op op) {
   switch (op) {
   case VTB_OP_stop_gradient:
-  case VTB_OP_cast: return 0;
-  case VTB_OP_sigmoid: return 3;
+  case VTB_OP_cast:
+    return 0;
+  case VTB_OP_sigmoid:
+    return 3;
   case VTB_OP_log_sigmoid:
   case VTB_OP_softplus:
-  case VTB_OP_silu: return 4;
-  case VTB_OP_rsqrt: return 2;
-  case VTB_OP_gelu: return 5;
-  case VTB_OP_gelu_tanh: return 8;
-  default: return 1;
+  case VTB_OP_silu:
+    return 4;
+  case VTB_OP_rsqrt:
+    return 2;
+  case VTB_OP_gelu:
+    return 5;
+  case VTB_OP_gelu_tanh:
+    return 8;
+  default:
+    return 1;
   }
 }
 
@@ -83,24 +90,36 @@ static double recurrence_flops(const vtb_inst *inst, int64_t batch) {
 
 static double flops(const vtb_inst *inst, int64_t batch) {
   switch (vtb_op_get(inst->op)->klass) {
-  case VTB_CLASS_ELEMENTWISE: return flops_per_element(inst->op) * count(&inst->results[0]->type, batch);
-  case VTB_CLASS_REDUCE: return count(&inst->operands[0]->type, batch);
-  case VTB_CLASS_SHAPE: return 0;
-  default: break;
+  case VTB_CLASS_ELEMENTWISE:
+    return flops_per_element(inst->op) * count(&inst->results[0]->type, batch);
+  case VTB_CLASS_REDUCE:
+    return count(&inst->operands[0]->type, batch);
+  case VTB_CLASS_SHAPE:
+    return 0;
+  default:
+    break;
   }
   switch (inst->op) {
-  case VTB_OP_einsum: return einsum_flops(inst, batch);
-  case VTB_OP_col2im: return count(&inst->operands[0]->type, batch);
+  case VTB_OP_einsum:
+    return einsum_flops(inst, batch);
+  case VTB_OP_col2im:
+    return count(&inst->operands[0]->type, batch);
   case VTB_OP_dwconv:
   case VTB_OP_dwconv_dx:
-  case VTB_OP_dwconv_dw: return dwconv_flops(inst, batch);
+  case VTB_OP_dwconv_dw:
+    return dwconv_flops(inst, batch);
   case VTB_OP_linscan:
-  case VTB_OP_linscan_grad: return linscan_flops(inst, batch);
+  case VTB_OP_linscan_grad:
+    return linscan_flops(inst, batch);
   case VTB_OP_maxplus:
-  case VTB_OP_maxplus_grad: return 2 * count(&inst->operands[0]->type, batch);
-  case VTB_OP_fused: return func_cost(inst->callee, batch).flops;
-  case VTB_OP_recurrence: return recurrence_flops(inst, batch);
-  default: return 0;
+  case VTB_OP_maxplus_grad:
+    return 2 * count(&inst->operands[0]->type, batch);
+  case VTB_OP_fused:
+    return func_cost(inst->callee, batch).flops;
+  case VTB_OP_recurrence:
+    return recurrence_flops(inst, batch);
+  default:
+    return 0;
   }
 }
 

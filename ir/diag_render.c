@@ -40,7 +40,8 @@ static size_t utf8_length(const char *p, size_t n) {
   return len;
 }
 
-/* Copies text[from, to) with one column a character: tabs become spaces, other bytes that would upset a terminal '?'. */
+/* Copies text[from, to) with one column a character: tabs become spaces, other bytes that would upset a terminal '?'.
+ */
 static void put_line(vtb_strbuf *out, const char *text, size_t from, size_t to) {
   for (size_t i = from; i < to;) {
     size_t len = utf8_length(text + i, to - i);
@@ -69,7 +70,7 @@ static void repeat(vtb_strbuf *out, char c, size_t n) {
 }
 
 typedef struct excerpt {
-  size_t begin, end;      /* what is shown of the line */
+  size_t begin, end;       /* what is shown of the line */
   size_t caret, caret_end; /* within it */
   bool cut_left, cut_right;
 } excerpt;

@@ -141,7 +141,8 @@ static vtb_status check_args(const vtb__machine *m, const vtb_func *f, const vtb
     vtb_strbuf a = {0}, b = {0};
     vtb_type_print(&want, &a);
     vtb_type_print(&args[i].type, &b);
-    vtb_status status = vtb_fail(m->err, VTB_E_INPUT, "@%s: argument %s is %s, got %s", f->name, f->args[i]->name, a.at, b.at);
+    vtb_status status =
+        vtb_fail(m->err, VTB_E_INPUT, "@%s: argument %s is %s, got %s", f->name, f->args[i]->name, a.at, b.at);
     vtb_strbuf_free(&a);
     vtb_strbuf_free(&b);
     return status;

@@ -9,8 +9,8 @@
 typedef struct vtb__machine {
   int64_t batch;
   const vtb_interp_options *options;
-  bool silent; /* the watcher is not called: values are computed a second time */
-  int depth;   /* of calls */
+  bool silent;      /* the watcher is not called: values are computed a second time */
+  int depth;        /* of calls */
   double log_scale; /* m of the step being evaluated, for state_scale */
   vtb_error *err;
 } vtb__machine;
@@ -50,7 +50,7 @@ typedef struct vtb__loops {
 
 void vtb__strides(const vtb_type *t, int64_t *strides);                               /* row-major */
 void vtb__broadcast_strides(const vtb_type *t, const vtb_type *to, int64_t *strides); /* 0 where stretched */
-void vtb__loops_merge(vtb__loops *l); /* leaves rank >= 1 */
+void vtb__loops_merge(vtb__loops *l);                                                 /* leaves rank >= 1 */
 /* Steps the outer axes; `offset` of each stream is kept. False after the last. `index` starts as zeros. */
 bool vtb__loops_next(const vtb__loops *l, int64_t *index, int64_t *offset);
 void vtb__copy_strided(int rank, const int64_t *size, double *dst, const int64_t *dst_stride, const double *src,

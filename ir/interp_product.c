@@ -138,9 +138,18 @@ static patches patches_of(const vtb_inst *inst, const vtb_type *image) {
   int n;
   const int64_t *kernel = vtb_attr_ints(inst, "kernel", &n), *stride = vtb_attr_ints(inst, "stride", &n);
   const int64_t *pad = vtb_attr_ints(inst, "pad", &n);
-  patches p = {image->dim[0].size, image->dim[1].size, image->dim[2].size, image->dim[3].size,
-               kernel[0],          kernel[1],          stride[0],          stride[1],
-               pad[0],             pad[1],             0,                  0};
+  patches p = {image->dim[0].size,
+               image->dim[1].size,
+               image->dim[2].size,
+               image->dim[3].size,
+               kernel[0],
+               kernel[1],
+               stride[0],
+               stride[1],
+               pad[0],
+               pad[1],
+               0,
+               0};
   p.oh = (p.h + pad[0] + pad[2] - p.kh) / p.sh + 1;
   p.ow = (p.w + pad[1] + pad[3] - p.kw) / p.sw + 1;
   return p;
@@ -153,9 +162,8 @@ static patches patches_of(const vtb_inst *inst, const vtb_type *image) {
       for (int64_t x_ = 0; x_ < p.ow; x_++)                                                                            \
         for (int64_t c_ = 0; c_ < p.c; c_++)                                                                           \
           for (int64_t i_ = 0; i_ < p.kh; i_++)                                                                        \
-            for (int64_t j_ = 0, pix; j_ < p.kw && (pix = pixel(&p, b_, c_, y_ * p.sh + i_ - p.top,                    \
-                                                                x_ * p.sw + j_ - p.left),                              \
-                                                    true);                                                             \
+            for (int64_t j_ = 0, pix;                                                                                  \
+                 j_ < p.kw && (pix = pixel(&p, b_, c_, y_ * p.sh + i_ - p.top, x_ * p.sw + j_ - p.left), true);        \
                  j_++, col++)
 
 static int64_t pixel(const patches *p, int64_t b, int64_t c, int64_t i, int64_t j) {
@@ -186,8 +194,16 @@ typedef struct depthwise {
 static depthwise depthwise_of(const vtb_inst *inst, const vtb_type *x, int64_t kh, int64_t kw) {
   int n;
   const int64_t *grid = vtb_attr_ints(inst, "grid", &n), *pad = vtb_attr_ints(inst, "pad", &n);
-  return (depthwise){x->dim[0].size, x->dim[1].size, x->dim[2].size, grid[0], grid[1],
-                     kh,             kw,             pad[0],         pad[1],  vtb__path_perm(inst, x->dim[1].size)};
+  return (depthwise){x->dim[0].size,
+                     x->dim[1].size,
+                     x->dim[2].size,
+                     grid[0],
+                     grid[1],
+                     kh,
+                     kw,
+                     pad[0],
+                     pad[1],
+                     vtb__path_perm(inst, x->dim[1].size)};
 }
 
 /* One tap: rows of C channels of the output at step t and the input it reads, for kernel element (i, j). */

@@ -1,7 +1,8 @@
 /* Interpreter: recurrence before lowering, by calling the step function for every batch, head and step of the path.
  *
- * States are carried as written, unscaled. The running scale m follows from the values that ir/recurrence.c finds in the step function:
- * a first, silent evaluation of a step yields its decay and gains, then m, then the step is evaluated with state_scale = e^m.
+ * States are carried as written, unscaled. The running scale m follows from the values that ir/recurrence.c finds in
+ * the step function: a first, silent evaluation of a step yields its decay and gains, then m, then the step is
+ * evaluated with state_scale = e^m.
  */
 #include "ir/interp_internal.h"
 #include "ir/recurrence.h"
@@ -116,8 +117,7 @@ static void store_step(fold *f, int64_t row) {
     const vtb_value *r = f->step->returns[f->states + i];
     memcpy(f->e->out[i]->data + row * count(r), f->frame.t[r->id].data, (size_t)count(r) * sizeof(double));
   }
-  for (int i = 0; i < f->states; i++)
-    memcpy(state(f, i), f->next[i], (size_t)count(f->step->args[i]) * sizeof(double));
+  for (int i = 0; i < f->states; i++) memcpy(state(f, i), f->next[i], (size_t)count(f->step->args[i]) * sizeof(double));
 }
 
 /* Final states relative to exp(m); exp(-m) in two halves, so that it overflows only where the result does. */

@@ -13,9 +13,7 @@ static double sigmoid(double x) {
 
 static double gelu(double x) { return 0.5 * x * erfc(-x * 0.70710678118654752440); }
 
-static double gelu_tanh(double x) {
-  return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
-}
+static double gelu_tanh(double x) { return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x))); }
 
 /* One inner loop: o[i] from up to three operands with strides; the op is chosen outside the loop. */
 #define LOOP(expr)                                                                                                     \
@@ -33,44 +31,77 @@ static double gelu_tanh(double x) {
 
 static void unary(vtb_op op, int64_t n, double *o, const double *a, int64_t sa) {
   switch (op) {
-  case VTB_OP_neg: LOOP(-x);
-  case VTB_OP_abs: LOOP(fabs(x));
-  case VTB_OP_sign: LOOP((x > 0) - (x < 0));
-  case VTB_OP_exp: LOOP(exp(x));
-  case VTB_OP_log: LOOP(log(x));
-  case VTB_OP_sqrt: LOOP(sqrt(x));
-  case VTB_OP_rsqrt: LOOP(1 / sqrt(x));
-  case VTB_OP_square: LOOP(x * x);
-  case VTB_OP_sin: LOOP(sin(x));
-  case VTB_OP_cos: LOOP(cos(x));
-  case VTB_OP_tanh: LOOP(tanh(x));
-  case VTB_OP_erf: LOOP(erf(x));
-  case VTB_OP_sigmoid: LOOP(sigmoid(x));
-  case VTB_OP_log_sigmoid: LOOP(-log1p_exp(-x));
-  case VTB_OP_softplus: LOOP(log1p_exp(x));
-  case VTB_OP_silu: LOOP(x *sigmoid(x));
-  case VTB_OP_gelu: LOOP(gelu(x));
-  case VTB_OP_gelu_tanh: LOOP(gelu_tanh(x));
-  case VTB_OP_relu: LOOP(x > 0 ? x : 0);
-  case VTB_OP_floor: LOOP(floor(x));
-  case VTB_OP_stop_gradient: LOOP(x);
-  default: vtb_bug("no scalar rule for %s", vtb_op_get(op)->name);
+  case VTB_OP_neg:
+    LOOP(-x);
+  case VTB_OP_abs:
+    LOOP(fabs(x));
+  case VTB_OP_sign:
+    LOOP((x > 0) - (x < 0));
+  case VTB_OP_exp:
+    LOOP(exp(x));
+  case VTB_OP_log:
+    LOOP(log(x));
+  case VTB_OP_sqrt:
+    LOOP(sqrt(x));
+  case VTB_OP_rsqrt:
+    LOOP(1 / sqrt(x));
+  case VTB_OP_square:
+    LOOP(x * x);
+  case VTB_OP_sin:
+    LOOP(sin(x));
+  case VTB_OP_cos:
+    LOOP(cos(x));
+  case VTB_OP_tanh:
+    LOOP(tanh(x));
+  case VTB_OP_erf:
+    LOOP(erf(x));
+  case VTB_OP_sigmoid:
+    LOOP(sigmoid(x));
+  case VTB_OP_log_sigmoid:
+    LOOP(-log1p_exp(-x));
+  case VTB_OP_softplus:
+    LOOP(log1p_exp(x));
+  case VTB_OP_silu:
+    LOOP(x * sigmoid(x));
+  case VTB_OP_gelu:
+    LOOP(gelu(x));
+  case VTB_OP_gelu_tanh:
+    LOOP(gelu_tanh(x));
+  case VTB_OP_relu:
+    LOOP(x > 0 ? x : 0);
+  case VTB_OP_floor:
+    LOOP(floor(x));
+  case VTB_OP_stop_gradient:
+    LOOP(x);
+  default:
+    vtb_bug("no scalar rule for %s", vtb_op_get(op)->name);
   }
 }
 
 static void binary(vtb_op op, int64_t n, double *o, const double *a, int64_t sa, const double *b, int64_t sb) {
   switch (op) {
-  case VTB_OP_add: LOOP2(x + y);
-  case VTB_OP_sub: LOOP2(x - y);
-  case VTB_OP_mul: LOOP2(x *y);
-  case VTB_OP_div: LOOP2(x / y);
-  case VTB_OP_max: LOOP2(x > y ? x : y);
-  case VTB_OP_min: LOOP2(x < y ? x : y);
-  case VTB_OP_pow: LOOP2(pow(x, y));
-  case VTB_OP_gt: LOOP2(x > y);
-  case VTB_OP_ge: LOOP2(x >= y);
-  case VTB_OP_eq: LOOP2(x == y);
-  default: vtb_bug("no scalar rule for %s", vtb_op_get(op)->name);
+  case VTB_OP_add:
+    LOOP2(x + y);
+  case VTB_OP_sub:
+    LOOP2(x - y);
+  case VTB_OP_mul:
+    LOOP2(x * y);
+  case VTB_OP_div:
+    LOOP2(x / y);
+  case VTB_OP_max:
+    LOOP2(x > y ? x : y);
+  case VTB_OP_min:
+    LOOP2(x < y ? x : y);
+  case VTB_OP_pow:
+    LOOP2(pow(x, y));
+  case VTB_OP_gt:
+    LOOP2(x > y);
+  case VTB_OP_ge:
+    LOOP2(x >= y);
+  case VTB_OP_eq:
+    LOOP2(x == y);
+  default:
+    vtb_bug("no scalar rule for %s", vtb_op_get(op)->name);
   }
 }
 

@@ -1,9 +1,9 @@
 /* Interpreter: linscan in its three modes, its adjoint, and max-plus scans.
  *
  * Per batch and head the operands are gathered into arrays in path order; a normalizer is one more column of ones in v.
- * The three modes share no arithmetic: recurrent steps the state; parallel and chunkwise (a parallel form a chunk, states carried between)
- * keep the rows of the decay matrix, M[t, j] = D_t M[t-1, j], products only.
- * source  ir/recurrence.h; adjoint: P_t = q_t dy_t^T + D_{t+1} P_{t+1}, see linscan_grad there
+ * The three modes share no arithmetic: recurrent steps the state; parallel and chunkwise (a parallel form a chunk,
+ * states carried between) keep the rows of the decay matrix, M[t, j] = D_t M[t-1, j], products only. source
+ * ir/recurrence.h; adjoint: P_t = q_t dy_t^T + D_{t+1} P_{t+1}, see linscan_grad there
  */
 #include "ir/interp_internal.h"
 #include "ir/recurrence.h"
@@ -14,8 +14,8 @@
 typedef struct scan {
   vtb_decay_class decay;
   bool normalizer, init;
-  int64_t b, n, h, k, v, v1;   /* v1 = v + normalizer */
-  int64_t d_size;              /* numbers of D a step: 1, 1, K, V or K*V */
+  int64_t b, n, h, k, v, v1; /* v1 = v + normalizer */
+  int64_t d_size;            /* numbers of D a step: 1, 1, K, V or K*V */
   int64_t *perm;
   double *q, *key, *value, *d; /* [N,K] [N,K] [N,V1] [N,d_size] */
   double *s0;                  /* [K,V1] */
@@ -52,7 +52,8 @@ static int64_t row(const scan *c, int64_t b, int64_t h, int64_t t, int64_t width
   return ((b * c->n + c->perm[t]) * c->h + h) * width;
 }
 
-static void gather_rows(const scan *c, const vtb_tensor *x, int64_t b, int64_t h, int64_t width, double *to, int64_t pitch) {
+static void gather_rows(const scan *c, const vtb_tensor *x, int64_t b, int64_t h, int64_t width, double *to,
+                        int64_t pitch) {
   for (int64_t t = 0; t < c->n; t++)
     memcpy(to + t * pitch, x->data + row(c, b, h, t, width), (size_t)width * sizeof *to);
 }
@@ -159,8 +160,8 @@ static void recurrent(scan *c) {
   }
 }
 
-/* The parallel form of steps [begin, end) from the state c->s, which is then advanced to `end`. rows: the current row of the decay
- * matrix, one element of d_size numbers a step; entering: the product of all decays since `begin`. */
+/* The parallel form of steps [begin, end) from the state c->s, which is then advanced to `end`. rows: the current row
+ * of the decay matrix, one element of d_size numbers a step; entering: the product of all decays since `begin`. */
 static void parallel(scan *c, int64_t begin, int64_t end, double *rows, double *entering) {
   double *state = numbers(c->k * c->v1);
   for (int64_t i = 0; i < c->d_size; i++) entering[i] = 1;
@@ -291,8 +292,13 @@ static void scatter_adjoints(const scan *c, const vtb__eval *e, const adjoint *a
 
 vtb_status vtb__interp_linscan_grad(vtb__eval *e) {
   scan c = scan_new(e->inst, &e->in[0]->type, &e->in[2]->type);
-  adjoint a = {numbers((c.n + 1) * c.k * c.v1), numbers(c.n * c.v1), numbers(c.k * c.v1), numbers(c.n * c.k),
-               numbers(c.n * c.k),              numbers(c.n * c.v1), numbers(c.n * c.d_size)};
+  adjoint a = {numbers((c.n + 1) * c.k * c.v1),
+               numbers(c.n * c.v1),
+               numbers(c.k * c.v1),
+               numbers(c.n * c.k),
+               numbers(c.n * c.k),
+               numbers(c.n * c.v1),
+               numbers(c.n * c.d_size)};
   memset(e->out[3]->data, 0, (size_t)vtb_type_count(&e->out[3]->type) * sizeof(double));
   for (int64_t b = 0; b < c.b; b++)
     for (int64_t h = 0; h < c.h; h++) {
@@ -346,7 +352,9 @@ vtb_status vtb__interp_maxplus_grad(vtb__eval *e) {
       double carry = 0;
       for (int64_t t = w.n - 1; t >= 0; t--) {
         int64_t at = (b * w.n + w.perm[t]) * w.rest + r;
-        double before = t > 0 ? m[(b * w.n + w.perm[t - 1]) * w.rest + r] : init ? e->in[2]->data[b * w.rest + r] : -INFINITY;
+        double before = t > 0  ? m[(b * w.n + w.perm[t - 1]) * w.rest + r]
+                        : init ? e->in[2]->data[b * w.rest + r]
+                               : -INFINITY;
         bool kept = before + g[at] > i[at];
         carry += dm[at];
         e->out[0]->data[at] = kept ? carry : 0;

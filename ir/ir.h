@@ -12,7 +12,7 @@
  *     %a, %b = call @f(%y) : f32[B, N=196, C=192], f32[B]
  *     return %a
  *   }
- * Attributes stand in braces after the operands: reduce_sum %x {axes = [2], keep = true} : f32[B, N=196, 1]
+ * Attributes stand in braces after the operands: reduce_sum %x {axes = [2], keep = 1} : f32[B, N=196, 1]
  */
 #ifndef VTB_IR_H
 #define VTB_IR_H

@@ -199,8 +199,8 @@ static void copy_body(vtb_func *f, vtb_func *copy) {
   for (vtb_inst *inst = f->first; inst; inst = inst->next) {
     operands.n = 0;
     for (int i = 0; i < inst->n_operands; i++) vtb_vec_push(&operands, map[inst->operands[i]->id]);
-    vtb_inst *made = vtb__inst_new(copy, inst->op, callee_in(inst->callee, copy->module), operands.at,
-                                   inst->n_operands, inst->attrs, inst->n_attrs, inst->span);
+    vtb_inst *made = vtb__inst_new(copy, inst->op, callee_in(inst->callee, copy->module), operands.at, inst->n_operands,
+                                   inst->attrs, inst->n_attrs, inst->span);
     made->n_results = inst->n_results;
     made->results = VTB_NEW_ARRAY(&copy->module->arena, vtb_value *, inst->n_results);
     for (int i = 0; i < inst->n_results; i++) {

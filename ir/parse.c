@@ -1,6 +1,6 @@
 /* The IR text parser. Two rounds over the text: headers of all functions, so that calls may come before what they call,
- * then bodies. Shape rules are checked at the end, when every callee is complete. The first syntax error ends the parse;
- * of wrong types all are reported. Recursive descent of constant depth; sizes are bounded while they are read.
+ * then bodies. Shape rules are checked at the end, when every callee is complete. The first syntax error ends the
+ * parse; of wrong types all are reported. Recursive descent of constant depth; sizes are bounded while they are read.
  */
 #include "ir/parse_lex.h"
 
@@ -42,7 +42,9 @@ static bool syntax(parser *p, const char *what) {
 /* ---- tokens ---------------------------------------------------------------------------------------------- */
 
 static bool is_punct(const parser *p, char c) { return p->lex.kind == VTB__T_PUNCT && p->lex.punct == c; }
-static bool is_word(const parser *p, const char *w) { return p->lex.kind == VTB__T_WORD && vtb_streq(p->lex.text.at, w); }
+static bool is_word(const parser *p, const char *w) {
+  return p->lex.kind == VTB__T_WORD && vtb_streq(p->lex.text.at, w);
+}
 
 static bool take(parser *p, char c) {
   if (!is_punct(p, c)) return false;
@@ -124,7 +126,8 @@ static bool read_type(parser *p, vtb_type *t) {
     if (!read_dim(p, &d)) return false;
     if (t->rank == VTB_MAX_RANK) return fail(p, VTB__D_LIMIT, span, "a type has at most 8 axes");
     t->dim[t->rank++] = d;
-    if (d.size != VTB_DYN && (n *= d.size) > VTB__MAX_COUNT) return fail(p, VTB__D_LIMIT, span, "the type is too large");
+    if (d.size != VTB_DYN && (n *= d.size) > VTB__MAX_COUNT)
+      return fail(p, VTB__D_LIMIT, span, "the type is too large");
   } while (take(p, ','));
   return expect(p, ']');
 }
@@ -355,7 +358,8 @@ static bool read_line(parser *p, line *l) {
 }
 
 static void add_line(parser *p, vtb_func *f, const line *l, vtb_span span) {
-  vtb_inst *inst = vtb__inst_new(f, l->op, l->callee, l->operands.at, (int)l->operands.n, l->attrs.at, (int)l->attrs.n, span);
+  vtb_inst *inst =
+      vtb__inst_new(f, l->op, l->callee, l->operands.at, (int)l->operands.n, l->attrs.at, (int)l->attrs.n, span);
   inst->n_results = (int)l->results.n;
   inst->results = VTB_NEW_ARRAY(&p->module->arena, vtb_value *, l->results.n);
   for (int i = 0; i < inst->n_results; i++) {
@@ -368,7 +372,8 @@ static void add_line(parser *p, vtb_func *f, const line *l, vtb_span span) {
 static bool read_return(parser *p, body *b, vtb_span span) {
   line l = {0};
   bool good = p->lex.kind != VTB__T_VALUE || read_operands(p, &l);
-  if (good && l.operands.n != b->returns.n) good = fail(p, VTB__D_DECLARED, span, "the header declares another number of results");
+  if (good && l.operands.n != b->returns.n)
+    good = fail(p, VTB__D_DECLARED, span, "the header declares another number of results");
   for (size_t i = 0; good && i < l.operands.n; i++)
     if (!vtb_type_equal(&l.operands.at[i]->type, &b->returns.at[i]))
       good = fail(p, VTB__D_DECLARED, span, "a returned value is not of the type that the header declares");

@@ -31,7 +31,8 @@ static void read_name(vtb__lexer *l, vtb__token_kind kind) {
     bad(l, "expected a name");
     return;
   }
-  for (bool first = true; name_char(peek(l, 0), first); first = false) vtb_strbuf_putc(&l->text, (char)peek(l, 0)), l->at++;
+  for (bool first = true; name_char(peek(l, 0), first); first = false)
+    vtb_strbuf_putc(&l->text, (char)peek(l, 0)), l->at++;
 }
 
 /* Digits, point and exponent; "-inf" counts as a number. Whether it is well formed is seen when it is converted. */

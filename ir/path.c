@@ -1,8 +1,8 @@
 /* Traversal orders: from a path to the permutation it stands for, and to an affine form where there is one.
  *
- * Steps of `cols`, `snake`, `diagonal` and `hilbert` are given as (row, column); anti-diagonals run from their top right end
- * down to the left. Mirrors act on the (row, column) visited, reversal on the finished sequence, so their order in the
- * text does not matter.
+ * Steps of `cols`, `snake`, `diagonal` and `hilbert` are given as (row, column); anti-diagonals run from their top
+ * right end down to the left. Mirrors act on the (row, column) visited, reversal on the finished sequence, so their
+ * order in the text does not matter.
  */
 #include "ir/path.h"
 
@@ -42,9 +42,9 @@ typedef struct curve {
   int64_t w, *at;
 } curve;
 
-/* The block spanned from (x, y) by the major vector a and the minor vector b, entered at its corner and left at the end of a.
- * source  the generalised Hilbert curve for rectangles (J. Cerveny, "gilbert"): halve the longer side when the block is
- *         much longer than wide, else cut it in three: up along b, across along a, back down. */
+/* The block spanned from (x, y) by the major vector a and the minor vector b, entered at its corner and left at the end
+ * of a. source  the generalised Hilbert curve for rectangles (J. Cerveny, "gilbert"): halve the longer side when the
+ * block is much longer than wide, else cut it in three: up along b, across along a, back down. */
 static void hilbert(curve *c, int64_t x, int64_t y, int64_t ax, int64_t ay, int64_t bx, int64_t by) {
   int64_t len_a = llabs(ax + ay), len_b = llabs(bx + by);
   int64_t dax = sign(ax), day = sign(ay), dbx = sign(bx), dby = sign(by);
@@ -98,11 +98,21 @@ static void grid_indices(const vtb_path *p, int64_t *perm) {
   int64_t cells = p->h * p->w, t = 0;
   int64_t *at = vtb_xmalloc((size_t)cells * sizeof *at);
   switch (p->order) {
-  case VTB_PATH_COLS: order_cols(p->h, p->w, at); break;
-  case VTB_PATH_SNAKE: order_snake(p->h, p->w, at); break;
-  case VTB_PATH_DIAGONAL: order_diagonal(p->h, p->w, at); break;
-  case VTB_PATH_HILBERT: order_hilbert(p->h, p->w, at); break;
-  default: order_rows(p->h, p->w, at); break;
+  case VTB_PATH_COLS:
+    order_cols(p->h, p->w, at);
+    break;
+  case VTB_PATH_SNAKE:
+    order_snake(p->h, p->w, at);
+    break;
+  case VTB_PATH_DIAGONAL:
+    order_diagonal(p->h, p->w, at);
+    break;
+  case VTB_PATH_HILBERT:
+    order_hilbert(p->h, p->w, at);
+    break;
+  default:
+    order_rows(p->h, p->w, at);
+    break;
   }
   for (int64_t i = 0; i < p->head; i++) perm[t++] = i;
   for (int64_t i = 0; i <= cells; i++) {

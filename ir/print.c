@@ -1,15 +1,17 @@
 /* Modules as text; ir/parse.c reads it back and printing again gives the same bytes.
  *
  *   module "name"
- *   entry func @f(%x: f32[B, C=3] input "image", %w: f32[C=3] param "norm.weight" init "ones" decay) -> (f32[B] "logits") {
- * Kinds of functions are `func`, `step` and `kernel`. Numbers are printed with as few digits as read back exactly.
+ *   entry func @f(%x: f32[B, C=3] input "image", %w: f32[C=3] param "norm.weight" init "ones" decay) -> (f32[B]
+ * "logits") { Kinds of functions are `func`, `step` and `kernel`. Numbers are printed with as few digits as read back
+ * exactly.
  */
 #include "ir/internal.h"
 
 #include <inttypes.h>
 #include <math.h>
 
-static const char *const kind_names[] = {[VTB_FUNC_PLAIN] = "func", [VTB_FUNC_STEP] = "step", [VTB_FUNC_KERNEL] = "kernel"};
+static const char *const kind_names[] = {
+    [VTB_FUNC_PLAIN] = "func", [VTB_FUNC_STEP] = "step", [VTB_FUNC_KERNEL] = "kernel"};
 static const char *const role_names[] = {[VTB_ROLE_PLAIN] = "",
                                          [VTB_ROLE_INPUT] = " input",
                                          [VTB_ROLE_PARAM] = " param",
@@ -48,9 +50,15 @@ static void put_float(vtb_strbuf *out, double x) {
 static void put_attr(vtb_strbuf *out, const vtb_attr *a) {
   vtb_strbuf_printf(out, "%s = ", a->key);
   switch (a->kind) {
-  case VTB_ATTR_INT: vtb_strbuf_printf(out, "%" PRId64, a->i); break;
-  case VTB_ATTR_FLOAT: put_float(out, a->f); break;
-  case VTB_ATTR_STR: put_string(out, a->s); break;
+  case VTB_ATTR_INT:
+    vtb_strbuf_printf(out, "%" PRId64, a->i);
+    break;
+  case VTB_ATTR_FLOAT:
+    put_float(out, a->f);
+    break;
+  case VTB_ATTR_STR:
+    put_string(out, a->s);
+    break;
   case VTB_ATTR_INTS:
   case VTB_ATTR_FLOATS:
     vtb_strbuf_putc(out, '[');

@@ -22,6 +22,7 @@
  *               d is the decay itself (not its logarithm), >= 0, at most 1 for the forms to be stable.
  *   normalizer  1: also n_t = (D_t) n_{t-1} + k_t and z_t = n_t . q_t (classes constant, scalar, key): one more column of ones in v.
  *   results     y [B,N,h,V], S_T [B,h,K,V], and with normalizer z [B,N,h], n_T [B,h,K]
+ *   last        0: nothing reads S_T and n_T, targets may leave them undefined; absent or 1: they are computed
  *   mode        "recurrent" | "parallel" | "chunkwise" (with chunk = L >= 1) | "auto": passes/select_mode.c decides
  *
  * linscan_grad

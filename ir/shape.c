@@ -164,8 +164,9 @@ static bool broadcast_fail(vtb__shape *s, const vtb_type *a, const vtb_type *b) 
     if (da->size == db->size || da->size == 1 || db->size == 1) continue;
     const char *ta = vtb__shape_text(s, a), *tb = vtb__shape_text(s, b), *axis = axis_label(s, da, db, k - 1);
     if (da->size == VTB_DYN || db->size == VTB_DYN)
-      return vtb__shape_fail(s, VTB__D_BROADCAST, "%s: shapes %s and %s do not broadcast: the batch axis %s meets %" PRId64,
-                             op_name(s), ta, tb, axis, da->size == VTB_DYN ? db->size : da->size);
+      return vtb__shape_fail(s, VTB__D_BROADCAST,
+                             "%s: shapes %s and %s do not broadcast: the batch axis %s meets %" PRId64, op_name(s), ta,
+                             tb, axis, da->size == VTB_DYN ? db->size : da->size);
     return vtb__shape_fail(s, VTB__D_BROADCAST,
                            "%s: shapes %s and %s do not broadcast: axis %s is %" PRId64 " and %" PRId64, op_name(s), ta,
                            tb, axis, da->size, db->size);
@@ -189,8 +190,10 @@ static bool takes_i32(vtb_op op) {
   case VTB_OP_gt:
   case VTB_OP_ge:
   case VTB_OP_eq:
-  case VTB_OP_select: return true;
-  default: return false;
+  case VTB_OP_select:
+    return true;
+  default:
+    return false;
   }
 }
 

@@ -33,7 +33,8 @@ bool vtb__shape_reduce(vtb__shape *s) {
 static bool wanted_shape(vtb__shape *s, vtb_type *t) {
   int n, n_dyn = 0;
   const int64_t *sizes = vtb_attr_ints(s->inst, "shape", &n);
-  if (n > VTB_MAX_RANK) return vtb__shape_fail(s, VTB__D_SIZE, "%s to %d axes; at most %d", op_name(s), n, VTB_MAX_RANK);
+  if (n > VTB_MAX_RANK)
+    return vtb__shape_fail(s, VTB__D_SIZE, "%s to %d axes; at most %d", op_name(s), n, VTB_MAX_RANK);
   *t = (vtb_type){.dtype = vtb__shape_operand(s, 0)->dtype, .rank = n};
   int64_t count = 1;
   for (int i = 0; i < n; i++) {
@@ -122,8 +123,8 @@ bool vtb__shape_slice(vtb__shape *s) {
   int64_t step = vtb_attr_int(s->inst, "step", 1), size = x->dim[axis].size;
   if (step < 1 || start < 0 || start >= limit || limit > size)
     return vtb__shape_fail(s, VTB__D_JOIN,
-                           "slice %" PRId64 ":%" PRId64 ":%" PRId64 " of axis %d of %s: want 0 <= start < limit <= %" PRId64
-                           " and step >= 1",
+                           "slice %" PRId64 ":%" PRId64 ":%" PRId64
+                           " of axis %d of %s: want 0 <= start < limit <= %" PRId64 " and step >= 1",
                            start, limit, step, axis, vtb__shape_text(s, x), size);
   vtb_type t = *x;
   int64_t n = (limit - start + step - 1) / step;
@@ -139,8 +140,9 @@ bool vtb__shape_pad(vtb__shape *s) {
   int64_t low = vtb_attr_int(s->inst, "low", 0), high = vtb_attr_int(s->inst, "high", 0);
   int64_t step = vtb_attr_int(s->inst, "step", 1), size = x->dim[axis].size;
   if (low < 0 || high < 0 || step < 1)
-    return vtb__shape_fail(s, VTB__D_JOIN, "pad by %" PRId64 " and %" PRId64 " with step %" PRId64 ": want 0, 0 and 1 at least",
-                           low, high, step);
+    return vtb__shape_fail(s, VTB__D_JOIN,
+                           "pad by %" PRId64 " and %" PRId64 " with step %" PRId64 ": want 0, 0 and 1 at least", low,
+                           high, step);
   vtb_type t = *x;
   t.dim[axis] = vtb__dim(low + (size - 1) * step + 1 + high, NULL);
   vtb__shape_push(s, t);
@@ -194,8 +196,7 @@ bool vtb__shape_shift(vtb__shape *s) {
     if (!vtb_type_equal(&want, fill))
       return vtb__shape_fail(s, VTB__D_JOIN, "shift of %s: the entering step is %s, not %s", vtb__shape_text(s, x),
                              vtb__shape_text(s, &want), vtb__shape_text(s, fill));
-    if (by != 1 && by != -1)
-      return vtb__shape_fail(s, VTB__D_JOIN, "shift by %" PRId64 " with one entering step", by);
+    if (by != 1 && by != -1) return vtb__shape_fail(s, VTB__D_JOIN, "shift by %" PRId64 " with one entering step", by);
     if (vtb_attr_find(s->inst, "fill"))
       return vtb__shape_fail(s, VTB__D_ATTR, "shift with both an entering step and a fill value");
   }

@@ -28,7 +28,8 @@ const char *vtb__einsum_parse(const char *spec, vtb__einsum *e) {
   e->out = p;
   e->out_rank = read_letters(&p);
   if (*p) return "want \"ab,bc->ac\"";
-  if (e->rank[0] < 0 || e->rank[1] < 0 || e->out_rank < 0) return "a letter comes twice in one place, or too many letters";
+  if (e->rank[0] < 0 || e->rank[1] < 0 || e->out_rank < 0)
+    return "a letter comes twice in one place, or too many letters";
   for (int i = 0; i < e->out_rank; i++)
     if (!memchr(e->in[0], e->out[i], (size_t)e->rank[0]) && !memchr(e->in[1], e->out[i], (size_t)e->rank[1]))
       return "a letter of the result is in no operand";
@@ -91,8 +92,9 @@ static bool patch_grid(vtb__shape *s, int64_t h, int64_t w, patches *out) {
   if (out->oh > VTB__MAX_DIM / (out->ow > 0 ? out->ow : 1) || out->k > VTB__MAX_DIM)
     return vtb__shape_fail(s, VTB__D_SIZE, "too many patches or too large a kernel");
   if (out->oh > 0 && out->ow > 0) return true;
-  return vtb__shape_fail(s, VTB__D_GRID, "a %" PRId64 "x%" PRId64 " kernel does not fit on a %" PRId64 "x%" PRId64 " image",
-                         kernel[0], kernel[1], h, w);
+  return vtb__shape_fail(s, VTB__D_GRID,
+                         "a %" PRId64 "x%" PRId64 " kernel does not fit on a %" PRId64 "x%" PRId64 " image", kernel[0],
+                         kernel[1], h, w);
 }
 
 bool vtb__shape_im2col(vtb__shape *s) {
@@ -102,8 +104,7 @@ bool vtb__shape_im2col(vtb__shape *s) {
   if (x->rank != 4 || x->dim[1].size < 1 || x->dim[2].size < 1 || x->dim[3].size < 1)
     return vtb__shape_fail(s, VTB__D_GRID, "im2col of %s; want an image [B, C, H, W]", vtb__shape_text(s, x));
   if (!patch_grid(s, x->dim[2].size, x->dim[3].size, &p)) return false;
-  if (p.k > VTB__MAX_DIM / x->dim[1].size)
-    return vtb__shape_fail(s, VTB__D_SIZE, "im2col: the result is too large");
+  if (p.k > VTB__MAX_DIM / x->dim[1].size) return vtb__shape_fail(s, VTB__D_SIZE, "im2col: the result is too large");
   vtb_type t = {.dtype = VTB_F32,
                 .rank = 3,
                 .dim = {x->dim[0], vtb__dim(p.oh * p.ow, "N"), vtb__dim(x->dim[1].size * p.k, NULL)}};
@@ -139,8 +140,8 @@ static bool token_grid(vtb__shape *s, const vtb_type *x) {
     return vtb__shape_fail(s, VTB__D_GRID, "%s of %s; want tokens [B, N, C]", vtb_op_get(s->inst->op)->name,
                            vtb__shape_text(s, x));
   if (grid[0] < 1 || grid[1] < 1 || grid[0] * grid[1] != x->dim[1].size)
-    return vtb__shape_fail(s, VTB__D_GRID, "%s is not on a grid of %" PRId64 "x%" PRId64, vtb__shape_text(s, x), grid[0],
-                           grid[1]);
+    return vtb__shape_fail(s, VTB__D_GRID, "%s is not on a grid of %" PRId64 "x%" PRId64, vtb__shape_text(s, x),
+                           grid[0], grid[1]);
   if (pad[0] < 0 || pad[1] < 0) return vtb__shape_fail(s, VTB__D_GRID, "padding is at least 0");
   return vtb__shape_path(s, x->dim[1].size);
 }
@@ -168,9 +169,7 @@ bool vtb__shape_dwconv_dw(vtb__shape *s) {
     return vtb__shape_fail(s, VTB__D_GRID, "dwconv_dw of %s and %s: shapes differ", vtb__shape_text(s, x),
                            vtb__shape_text(s, dy));
   if (kernel[0] < 1 || kernel[1] < 1) return vtb__shape_fail(s, VTB__D_GRID, "a kernel is at least 1x1");
-  vtb_type t = {.dtype = VTB_F32,
-                .rank = 3,
-                .dim = {x->dim[2], vtb__dim(kernel[0], NULL), vtb__dim(kernel[1], NULL)}};
+  vtb_type t = {.dtype = VTB_F32, .rank = 3, .dim = {x->dim[2], vtb__dim(kernel[0], NULL), vtb__dim(kernel[1], NULL)}};
   vtb__shape_push(s, t);
   return true;
 }

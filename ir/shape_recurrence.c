@@ -35,11 +35,16 @@ static bool expect(vtb__shape *s, int operand, const char *what, const vtb_dim *
 
 static bool expect_decay(vtb__shape *s, const scan *c) {
   switch (c->decay) {
-  case VTB_DECAY_CONSTANT: return expect(s, 3, "the decay d", (vtb_dim[]){c->h}, 1);
-  case VTB_DECAY_SCALAR: return expect(s, 3, "the decay d", (vtb_dim[]){c->b, c->n, c->h}, 3);
-  case VTB_DECAY_KEY: return expect(s, 3, "the decay d", (vtb_dim[]){c->b, c->n, c->h, c->k}, 4);
-  case VTB_DECAY_VALUE: return expect(s, 3, "the decay d", (vtb_dim[]){c->b, c->n, c->h, c->v}, 4);
-  case VTB_DECAY_FULL: return expect(s, 3, "the decay d", (vtb_dim[]){c->b, c->n, c->h, c->k, c->v}, 5);
+  case VTB_DECAY_CONSTANT:
+    return expect(s, 3, "the decay d", (vtb_dim[]){c->h}, 1);
+  case VTB_DECAY_SCALAR:
+    return expect(s, 3, "the decay d", (vtb_dim[]){c->b, c->n, c->h}, 3);
+  case VTB_DECAY_KEY:
+    return expect(s, 3, "the decay d", (vtb_dim[]){c->b, c->n, c->h, c->k}, 4);
+  case VTB_DECAY_VALUE:
+    return expect(s, 3, "the decay d", (vtb_dim[]){c->b, c->n, c->h, c->v}, 4);
+  case VTB_DECAY_FULL:
+    return expect(s, 3, "the decay d", (vtb_dim[]){c->b, c->n, c->h, c->k, c->v}, 5);
   }
   return false;
 }
@@ -181,7 +186,8 @@ static bool count_parts(vtb__shape *s, parts *p) {
   if (p->inits != 0 && p->inits != p->states && p->inits != p->states + 1)
     return vtb__shape_fail(s, VTB__D_SCAN, "recurrence @%s: %d initial states for %d states", p->step->name, p->inits,
                            p->states);
-  if (p->consts >= 0 && p->step->n_args == p->states + p->seqs + p->consts && p->step->n_returns >= p->states) return true;
+  if (p->consts >= 0 && p->step->n_args == p->states + p->seqs + p->consts && p->step->n_returns >= p->states)
+    return true;
   return vtb__shape_fail(s, VTB__D_SCAN, "recurrence @%s: %d operands do not fit a step of %d arguments and %d results",
                          p->step->name, inst->n_operands, p->step->n_args, p->step->n_returns);
 }
@@ -233,7 +239,8 @@ static bool constant_operand(vtb__shape *s, parts *p, int i) {
 static bool push_lifted(vtb__shape *s, const parts *p, const vtb_type *step, bool with_n) {
   vtb_type t = {.dtype = step->dtype};
   if (1 + with_n + p->n_heads + step->rank > VTB_MAX_RANK)
-    return vtb__shape_fail(s, VTB__D_SIZE, "recurrence @%s: a result has more than %d axes", p->step->name, VTB_MAX_RANK);
+    return vtb__shape_fail(s, VTB__D_SIZE, "recurrence @%s: a result has more than %d axes", p->step->name,
+                           VTB_MAX_RANK);
   t.dim[t.rank++] = p->b;
   if (with_n) t.dim[t.rank++] = p->n;
   for (int i = 0; i < p->n_heads; i++) t.dim[t.rank++] = p->heads[i];

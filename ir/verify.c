@@ -29,7 +29,8 @@ static bool broken(const verifier *v, const char *fmt, ...) {
 static bool value_rules(verifier *v, const vtb_value *value, const vtb_inst *def, int index, vtb_map *names) {
   if (!value) return broken(v, "a value is missing");
   if (value->func != v->func) return broken(v, "%%%s belongs to another function", value->name);
-  if (value->def != def || value->index != index) return broken(v, "%%%s does not know where it is defined", value->name);
+  if (value->def != def || value->index != index)
+    return broken(v, "%%%s does not know where it is defined", value->name);
   if (value->id < 0 || value->id >= v->func->n_values || v->defined[value->id])
     return broken(v, "%%%s has the id %d, which is taken or out of range", value->name, value->id);
   if (vtb_map_has(names, value->name)) return broken(v, "two values are named %%%s", value->name);

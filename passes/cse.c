@@ -4,8 +4,9 @@
  *   %b = mul %y, %x   =>   %c = add %a, %a
  *   %c = add %a, %b
  *
- * Equal: same op, operands (in any order for add, mul, eq), attributes, callee and result types. Everything in the IR is a pure function of its
- * operands, `random` included; `tap` is left alone. Max and min keep their operand order: it decides where the gradient goes.
+ * Equal: same op, operands (in any order for add, mul, eq), attributes, callee and result types. Everything in the IR
+ * is a pure function of its operands, `random` included; `tap` is left alone. Max and min keep their operand order: it
+ * decides where the gradient goes.
  */
 #include "passes/passes_internal.h"
 
@@ -23,11 +24,16 @@ static const vtb_value *operand(const vtb_inst *inst, int i) {
 static uint64_t hash_attr(uint64_t h, const vtb_attr *a) {
   h = vtb_hash_str(h, a->key);
   switch (a->kind) {
-  case VTB_ATTR_INT: return vtb_hash_bytes(h, &a->i, sizeof a->i);
-  case VTB_ATTR_FLOAT: return vtb_hash_bytes(h, &a->f, sizeof a->f);
-  case VTB_ATTR_STR: return vtb_hash_str(h, a->s);
-  case VTB_ATTR_INTS: return vtb_hash_bytes(h, a->ints, (size_t)a->n * sizeof *a->ints);
-  case VTB_ATTR_FLOATS: return vtb_hash_bytes(h, a->floats, (size_t)a->n * sizeof *a->floats);
+  case VTB_ATTR_INT:
+    return vtb_hash_bytes(h, &a->i, sizeof a->i);
+  case VTB_ATTR_FLOAT:
+    return vtb_hash_bytes(h, &a->f, sizeof a->f);
+  case VTB_ATTR_STR:
+    return vtb_hash_str(h, a->s);
+  case VTB_ATTR_INTS:
+    return vtb_hash_bytes(h, a->ints, (size_t)a->n * sizeof *a->ints);
+  case VTB_ATTR_FLOATS:
+    return vtb_hash_bytes(h, a->floats, (size_t)a->n * sizeof *a->floats);
   }
   return h;
 }
@@ -35,11 +41,16 @@ static uint64_t hash_attr(uint64_t h, const vtb_attr *a) {
 static bool attr_equal(const vtb_attr *a, const vtb_attr *b) {
   if (a->kind != b->kind) return false;
   switch (a->kind) {
-  case VTB_ATTR_INT: return a->i == b->i;
-  case VTB_ATTR_FLOAT: return memcmp(&a->f, &b->f, sizeof a->f) == 0;
-  case VTB_ATTR_STR: return vtb_streq(a->s, b->s);
-  case VTB_ATTR_INTS: return a->n == b->n && memcmp(a->ints, b->ints, (size_t)a->n * sizeof *a->ints) == 0;
-  case VTB_ATTR_FLOATS: return a->n == b->n && memcmp(a->floats, b->floats, (size_t)a->n * sizeof *a->floats) == 0;
+  case VTB_ATTR_INT:
+    return a->i == b->i;
+  case VTB_ATTR_FLOAT:
+    return memcmp(&a->f, &b->f, sizeof a->f) == 0;
+  case VTB_ATTR_STR:
+    return vtb_streq(a->s, b->s);
+  case VTB_ATTR_INTS:
+    return a->n == b->n && memcmp(a->ints, b->ints, (size_t)a->n * sizeof *a->ints) == 0;
+  case VTB_ATTR_FLOATS:
+    return a->n == b->n && memcmp(a->floats, b->floats, (size_t)a->n * sizeof *a->floats) == 0;
   }
   return false;
 }

@@ -3,9 +3,10 @@
  *   %a, %b = call @f(%x, %y)      =>   %a = call @f(%x)       when %b has no use and @f reads %y for nothing else
  *   func @f(%x, %y) -> (a, b)          func @f(%x) -> (a)
  *
- * Instructions without used results, functions the entry does not reach, and arguments and results of inner functions that no
- * call needs. A result that merely returns an argument is replaced by the operand at each call, a result that repeats an earlier one by that.
- * The signatures of the entry, of step functions and of kernels stay; `tap` stays. Without an entry only instructions go.
+ * Instructions without used results, functions the entry does not reach, and arguments and results of inner functions
+ * that no call needs. A result that merely returns an argument is replaced by the operand at each call, a result that
+ * repeats an earlier one by that. The signatures of the entry, of step functions and of kernels stay; `tap` stays.
+ * Without an entry only instructions go.
  */
 #include "passes/passes_internal.h"
 
@@ -50,15 +51,12 @@ static void note_calls(vtb_func *f, signature *all, size_t n) {
     if (!s) continue;
     if (inst->op != VTB_OP_call) s->fixed = true;
     vtb_vec_push(&s->calls, inst);
-    for (int i = 0; i < inst->n_results && i < s->func->n_returns; i++)
-      s->used[i] |= uses[inst->results[i]->id] > 0;
+    for (int i = 0; i < inst->n_results && i < s->func->n_returns; i++) s->used[i] |= uses[inst->results[i]->id] > 0;
   }
   free(uses);
 }
 
-static int returned_arg(const vtb_func *f, int i) {
-  return f->returns[i]->def ? -1 : f->returns[i]->index;
-}
+static int returned_arg(const vtb_func *f, int i) { return f->returns[i]->def ? -1 : f->returns[i]->index; }
 
 static int same_return(const vtb_func *f, int i) {
   for (int j = 0; j < i; j++)
@@ -118,7 +116,8 @@ static bool shrink(signature *s) {
   return changed;
 }
 
-/* One round over the inner functions, callers first, so that an unused result is unused all the way down in one round. */
+/* One round over the inner functions, callers first, so that an unused result is unused all the way down in one round.
+ */
 static bool shrink_functions(vtb_module *m) {
   vtb_func **order;
   size_t n = vtb_module_post_order(m->entry, &order);

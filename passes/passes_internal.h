@@ -14,8 +14,7 @@ enum {
   VTB__D_NOT_DIAGONAL = 3002,
   VTB__D_CROSS_STATE = 3003,
   VTB__D_GAIN = 3004,
-  VTB__D_STEP_OP = 3005,
-  VTB__D_MODE = 3006
+  VTB__D_STEP_OP = 3005
 };
 
 /* Why recurrences stop when they are not linear; said once after the error. */
@@ -30,8 +29,10 @@ bool vtb__is_constant(const vtb_value *v, double value);
 bool vtb__unit_reshape(const vtb_type *x, const vtb_type *y);
 /* Order of visits of a path of n tokens; malloc'd. The text is checked when it enters the IR, so it parses. */
 int64_t *vtb__path_indices(const char *path, int64_t n);
-/* A call with the same callee kind and attributes but other operands, placed before `inst`, which is unlinked; result i of
- * `inst` becomes result map[i] of the new one (map NULL: the same places). */
+/* Both names stay taken, so this is safe for two values of one function. */
+void vtb__swap_names(vtb_value *x, vtb_value *y);
+/* A call with the same callee kind and attributes but other operands, placed before `inst`, which is unlinked; result i
+ * of `inst` becomes result map[i] of the new one (map NULL: the same places). */
 vtb_inst *vtb__replace_call(vtb_inst *inst, vtb_func *callee, vtb_value *const *operands, int n, const int *map);
 
 /* ---- parts of passes used by others ----------------------------------------------------------------------- */

@@ -1,15 +1,18 @@
-/* path_fold: permutations of tokens sink through everything that treats tokens alike, into the ops that depend on order.
+/* path_fold: permutations of tokens sink through everything that treats tokens alike, into the ops that depend on
+ * order.
  *
  *   %p = permute %x {axis=1, path="cols@14x14"}         %g = gelu %x
  *   %g = gelu %p                                   =>   %y = linscan %g, ... {path="cols@14x14"}
  *   %y = linscan %g, ...
  *   %z = permute %y {axis=1, inverse=1, path="cols@14x14"}      uses of %z read %y
  *
- * Walking forward, each value is known as "what the instruction now computes, visited in order o along axis a". A permutation only changes
- * what is known. An op over operands known in one order computes on the values as stored and passes the order on; linscan, maxplus, shift,
- * recurrence and dwconv take it as their path (composed with one they have). Operands of other orders are permuted to fit. Ops that mix tokens in
- * another way get real permutations in front: attention scores, slices of several tokens, concatenation of tokens. Calls with permuted arguments call a copy
- * of the callee in which the permutation goes on sinking. Needs no other pass; runs on recurrences as well as on linscan.
+ * Walking forward, each value is known as "what the instruction now computes, visited in order o along axis a". A
+ * permutation only changes what is known. An op over operands known in one order computes on the values as stored and
+ * passes the order on; linscan, maxplus, shift, recurrence and dwconv take it as their path (composed with one they
+ * have). Operands of other orders are permuted to fit. Ops that mix tokens in another way get real permutations in
+ * front: attention scores, slices of several tokens, concatenation of tokens. Calls with permuted arguments call a copy
+ * of the callee in which the permutation goes on sinking. Needs no other pass; runs on recurrences as well as on
+ * linscan.
  */
 #include "passes/path_order.h"
 
@@ -78,7 +81,8 @@ static void know(walk *w, const vtb_value *v, vtb_value *as, const vtb__order *o
   *k = (known){.v = as, .order = order && !order->identity ? order : NULL, .axis = axis};
 }
 
-/* ---- where an axis goes -------------------------------------------------------------------------------------------- */
+/* ---- where an axis goes --------------------------------------------------------------------------------------------
+ */
 
 enum { GONE = -1, MIXED = -2 }; /* summed over; the op does not treat positions alike */
 
@@ -102,8 +106,10 @@ static int64_t prefix_count(const vtb_type *t, int axis, int *n_dynamic) {
   int64_t count = 1;
   *n_dynamic = 0;
   for (int a = 0; a < axis; a++) {
-    if (t->dim[a].size == VTB_DYN) ++*n_dynamic;
-    else count *= t->dim[a].size;
+    if (t->dim[a].size == VTB_DYN)
+      ++*n_dynamic;
+    else
+      count *= t->dim[a].size;
   }
   return count;
 }
@@ -143,16 +149,24 @@ static int result_axis(const vtb_inst *inst, int i, int axis) {
   const vtb_type *x = &inst->operands[i]->type, *y = &inst->results[0]->type;
   switch (inst->op) {
   case VTB_OP_reduce_sum:
-  case VTB_OP_reduce_max: return after_reduce(inst, axis);
-  case VTB_OP_reshape: return after_reshape(x, y, axis);
-  case VTB_OP_broadcast: return axis + y->rank - x->rank;
-  case VTB_OP_transpose: return after_transpose(inst, axis);
+  case VTB_OP_reduce_max:
+    return after_reduce(inst, axis);
+  case VTB_OP_reshape:
+    return after_reshape(x, y, axis);
+  case VTB_OP_broadcast:
+    return axis + y->rank - x->rank;
+  case VTB_OP_transpose:
+    return after_transpose(inst, axis);
   case VTB_OP_slice:
   case VTB_OP_pad:
-  case VTB_OP_concat: return vtb_attr_int(inst, "axis", 0) == axis ? MIXED : axis;
-  case VTB_OP_shift: return i == 0 && vtb_attr_int(inst, "axis", 0) != axis && inst->n_operands == 1 ? axis : MIXED;
-  case VTB_OP_einsum: return letter_axis(inst, 2, letters(inst, i)[axis]);
-  default: return vtb_op_get(inst->op)->klass == VTB_CLASS_ELEMENTWISE ? axis + y->rank - x->rank : MIXED;
+  case VTB_OP_concat:
+    return vtb_attr_int(inst, "axis", 0) == axis ? MIXED : axis;
+  case VTB_OP_shift:
+    return i == 0 && vtb_attr_int(inst, "axis", 0) != axis && inst->n_operands == 1 ? axis : MIXED;
+  case VTB_OP_einsum:
+    return letter_axis(inst, 2, letters(inst, i)[axis]);
+  default:
+    return vtb_op_get(inst->op)->klass == VTB_CLASS_ELEMENTWISE ? axis + y->rank - x->rank : MIXED;
   }
 }
 
@@ -165,7 +179,8 @@ static int partner_axis(const vtb_inst *inst, int i, int axis, int j) {
   return a >= 0 && y->dim[a].size != 1 ? a : -1;
 }
 
-/* ---- ops that have a path ------------------------------------------------------------------------------------------ */
+/* ---- ops that have a path ------------------------------------------------------------------------------------------
+ */
 
 /* Operands first..last have a token axis 1 and must be in one order. */
 static bool path_operands(const vtb_inst *inst, int *first, int *last) {
@@ -175,11 +190,18 @@ static bool path_operands(const vtb_inst *inst, int *first, int *last) {
     *first = (int)vtb_attr_int(inst, "inits", 0);
     *last = *first + (int)vtb_attr_int(inst, "seqs", 0) - 1;
     return true;
-  case VTB_OP_linscan: *last = vtb_streq(vtb_attr_str(inst, "class", ""), "constant") ? 2 : 3; return true;
-  case VTB_OP_maxplus: *last = 1; return true;
+  case VTB_OP_linscan:
+    *last = vtb_streq(vtb_attr_str(inst, "class", ""), "constant") ? 2 : 3;
+    return true;
+  case VTB_OP_maxplus:
+    *last = 1;
+    return true;
   case VTB_OP_shift:
-  case VTB_OP_dwconv: *last = 0; return true;
-  default: return false;
+  case VTB_OP_dwconv:
+    *last = 0;
+    return true;
+  default:
+    return false;
   }
 }
 
@@ -192,8 +214,10 @@ static bool result_has_tokens(const vtb_inst *inst, int i) {
 static void set_path(walk *w, vtb_inst *inst, const vtb__order *order) {
   const char *path = vtb_attr_str(inst, "path", NULL);
   if (path) order = vtb__order_compose(&w->all->orders, order, vtb__order_of(&w->all->orders, path, false));
-  if (order->identity) vtb_attr_remove(inst, "path");
-  else vtb_attr_set(inst, VTB_A_STR("path", order->text));
+  if (order->identity)
+    vtb_attr_remove(inst, "path");
+  else
+    vtb_attr_set(inst, VTB_A_STR("path", order->text));
 }
 
 static bool fold_into_path(walk *w, vtb_inst *inst) {
@@ -206,15 +230,16 @@ static bool fold_into_path(walk *w, vtb_inst *inst) {
   }
   if (!order) return false;
   for (int i = 0; i < inst->n_operands; i++)
-    inst->operands[i] = i >= first && i <= last ? in_order(w, inst->operands[i], order, axis)
-                                                : as_written(w, inst->operands[i]);
+    inst->operands[i] =
+        i >= first && i <= last ? in_order(w, inst->operands[i], order, axis) : as_written(w, inst->operands[i]);
   set_path(w, inst, order);
   for (int i = 0; i < inst->n_results; i++)
     if (result_has_tokens(inst, i)) know(w, inst->results[i], inst->results[i], order, axis);
   return true;
 }
 
-/* ---- other ops ------------------------------------------------------------------------------------------------------- */
+/* ---- other ops
+ * ------------------------------------------------------------------------------------------------------- */
 
 static void keep_as_written(walk *w, vtb_inst *inst) {
   for (int i = 0; i < inst->n_operands; i++) inst->operands[i] = as_written(w, inst->operands[i]);
@@ -224,7 +249,8 @@ static void keep_as_written(walk *w, vtb_inst *inst) {
 static bool fold_token_slice(walk *w, vtb_inst *inst) {
   const known *k = entry(w, inst->operands[0]);
   int64_t start = vtb_attr_int(inst, "start", 0);
-  if (inst->op != VTB_OP_slice || vtb_attr_int(inst, "axis", 0) != k->axis || vtb_attr_int(inst, "limit", 0) != start + 1)
+  if (inst->op != VTB_OP_slice || vtb_attr_int(inst, "axis", 0) != k->axis ||
+      vtb_attr_int(inst, "limit", 0) != start + 1)
     return false;
   inst->operands[0] = k->v;
   vtb_attr_set(inst, VTB_A_INT("start", k->order->perm[start]));
@@ -263,7 +289,8 @@ static void fold_through(walk *w, vtb_inst *inst) {
 
 static void fold_permute(walk *w, vtb_inst *inst) {
   int axis = (int)vtb_attr_int(inst, "axis", 0);
-  const vtb__order *p = vtb__order_of(&w->all->orders, vtb_attr_str(inst, "path", ""), vtb_attr_int(inst, "inverse", 0) != 0);
+  const vtb__order *p =
+      vtb__order_of(&w->all->orders, vtb_attr_str(inst, "path", ""), vtb_attr_int(inst, "inverse", 0) != 0);
   known k = *entry(w, inst->operands[0]);
   if (k.order && k.axis != axis) k = (known){.v = as_written(w, inst->operands[0])};
   const vtb__order *o = k.order ? vtb__order_compose(&w->all->orders, k.order, p) : p;
@@ -278,7 +305,8 @@ static void fold_tap(walk *w, vtb_inst *inst) {
   if (k.order) know(w, inst->results[0], k.v, k.order, k.axis);
 }
 
-/* ---- calls --------------------------------------------------------------------------------------------------------------- */
+/* ---- calls
+ * --------------------------------------------------------------------------------------------------------------- */
 
 static void fold_function(folder *all, vtb_func *f, const known *args, known *returns);
 
@@ -318,10 +346,12 @@ static void fold_call(walk *w, vtb_inst *inst) {
   const variant *v = variant_for(w, inst, signature);
   for (int i = 0; i < inst->n_operands; i++) inst->operands[i] = entry(w, inst->operands[i])->v;
   inst->callee = v->func;
-  for (int i = 0; i < inst->n_results; i++) know(w, inst->results[i], inst->results[i], v->returns[i].order, v->returns[i].axis);
+  for (int i = 0; i < inst->n_results; i++)
+    know(w, inst->results[i], inst->results[i], v->returns[i].order, v->returns[i].axis);
 }
 
-/* ---- functions ------------------------------------------------------------------------------------------------------------ */
+/* ---- functions
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static bool all_as_written(walk *w, const vtb_inst *inst) {
   for (int i = 0; i < inst->n_operands; i++)
@@ -343,7 +373,8 @@ static void fold_inst(walk *w, vtb_inst *inst) {
     fold_through(w, inst);
 }
 
-/* args: in which orders the arguments arrive (NULL: as written); returns: takes the orders of the results (NULL: as written). */
+/* args: in which orders the arguments arrive (NULL: as written); returns: takes the orders of the results (NULL: as
+ * written). */
 static void fold_function(folder *all, vtb_func *f, const known *args, known *returns) {
   walk w = {.all = all, .func = f, .b = {.module = all->module, .func = f}};
   for (int i = 0; args && i < f->n_args; i++) know(&w, f->args[i], f->args[i], args[i].order, args[i].axis);

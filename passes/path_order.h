@@ -1,4 +1,5 @@
-/* Visiting orders of one sequence as permutations, for path_fold: equal orders are one object, whatever text they came from. */
+/* Visiting orders of one sequence as permutations, for path_fold: equal orders are one object, whatever text they came
+ * from. */
 #ifndef VTB_PASSES_PATH_ORDER_H
 #define VTB_PASSES_PATH_ORDER_H
 

@@ -1,8 +1,8 @@
 /* Between the files of the recurrence pass: the normal form of one recurrence, and what is built from it.
  *
- * The step function works on step shapes; its batched copy has up to three leading axes more: none (constants), heads [h, X...], or
- * everything [B, N, h, X...]. Several head axes are one here, none is one of size 1.
- * Everything lives in the arena of the vtb__rec until the lowering of that recurrence ends.
+ * The step function works on step shapes; its batched copy has up to three leading axes more: none (constants), heads
+ * [h, X...], or everything [B, N, h, X...]. Several head axes are one here, none is one of size 1. Everything lives in
+ * the arena of the vtb__rec until the lowering of that recurrence ends.
  */
 #ifndef VTB_PASSES_RECURRENCE_H
 #define VTB_PASSES_RECURRENCE_H
@@ -16,8 +16,8 @@ enum { VTB__MAX_STATES = 56 };
 #define VTB__DEP_KNOWN (UINT64_C(1) << 62)
 #define VTB__DEP_STATES ((UINT64_C(1) << VTB__MAX_STATES) - 1)
 
-/* A factor of a product, v or 1/v. The product has a frame of axes; axis[a] is the frame axis of axis a of v, -1 where v has size 1.
- * Frame axes ascend with a. */
+/* A factor of a product, v or 1/v. The product has a frame of axes; axis[a] is the frame axis of axis a of v, -1 where
+ * v has size 1. Frame axes ascend with a. */
 typedef struct vtb__factor {
   vtb_value *v;
   int sign;
@@ -30,13 +30,13 @@ typedef struct vtb__term {
   int n, cap;
 } vtb__term;
 
-/* A contraction of a state with a vector that no state enters: sum over the key axis of q * S, times `post`, and with sum_value also over
- * the other axis. */
+/* A contraction of a state with a vector that no state enters: sum over the key axis of q * S, times `post`, and with
+ * sum_value also over the other axis. */
 typedef struct vtb__read {
   vtb_inst *inst;
   int state;
-  bool old;  /* reads the state before this step */
-  int key;   /* axis of the state that is contracted; -1: any */
+  bool old; /* reads the state before this step */
+  int key;  /* axis of the state that is contracted; -1: any */
   vtb__term factors;
   bool sum_value;
 } vtb__read;
@@ -48,8 +48,9 @@ typedef struct vtb__scan {
   vtb_value *y, *z, *s_last, *n_last;
 } vtb__scan;
 
-/* s' = a * s + sum of u. Terms of u that have the same gain are one; without a running scale there is one. A state is either read whole (linscan with K = 1 and all its elements as V) or only through contractions
- * over `key` (linscan with that axis as K); a vector read like its matrix becomes the normalizer of that. */
+/* s' = a * s + sum of u. Terms of u that have the same gain are one; without a running scale there is one. A state is
+ * either read whole (linscan with K = 1 and all its elements as V) or only through contractions over `key` (linscan
+ * with that axis as K); a vector read like its matrix becomes the normalizer of that. */
 typedef struct vtb__state {
   vtb_value *old, *now;
   const vtb_type *type;
@@ -79,11 +80,13 @@ typedef struct vtb__rec {
   VTB_VEC(uint64_t) deps; /* by id of step values */
   uint64_t *reach;        /* by state: the states its update depends on, however indirectly */
   VTB_VEC(vtb__read) reads;
+  int budget, expansions; /* bounds: products and sums of shared values grow exponentially when multiplied out */
+  bool exploded;
 
   vtb_builder b;
   const char *path;
   vtb_dim batch, tokens, heads;
-  int n_heads; /* head axes before flattening */
+  int n_heads;                 /* head axes before flattening */
   VTB_VEC(vtb__lifted) lifted; /* by id of step values */
   bool scaled;                 /* states carry the running scale e^m */
   bool exact_scale;            /* e^m can be seen from outside: only factors exp(.) make it, as ir/recurrence.h says */
@@ -128,7 +131,8 @@ vtb__lifted vtb__rec_binary(vtb__rec *r, vtb_op op, vtb__lifted x, vtb__lifted y
 /* [B, N, h, dims...] with every axis at its full size. */
 vtb_value *vtb__rec_full(vtb__rec *r, vtb__lifted x, const vtb_dim *dims, int rank);
 vtb_type vtb__rec_type(const vtb__rec *r, int lead, const vtb_dim *dims, int rank);
-/* The product of the factors that vary over `axes` (bit set) or less, on an output frame: frame axis a becomes axis to[a]. */
+/* The product of the factors that vary over `axes` (bit set) or less, on an output frame: frame axis a becomes axis
+ * to[a]. */
 vtb__lifted vtb__rec_product(vtb__rec *r, const vtb__term *t, unsigned axes, const int *to, int rank);
 vtb_value *vtb__rec_shift(vtb__rec *r, vtb_value *x, int by, double fill, vtb_value *first);
 bool vtb__rec_can_lift(vtb__rec *r); /* false: a diagnostic names the op */

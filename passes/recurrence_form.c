@@ -1,15 +1,18 @@
 /* The normal form of a recurrence: every state's update as s' = a * s + u.
  *
- *   C = exp(log_sigmoid(f)) * C + exp(i) * outer(k, v)     a: {exp(log_sigmoid(f))}    u: {exp(i), k on axis 0, v on axis 1}
+ *   C = exp(log_sigmoid(f)) * C + exp(i) * outer(k, v)     a: {exp(log_sigmoid(f))}    u: {exp(i), k on axis 0, v on
+ * axis 1}
  *
- * The update is expanded as a polynomial in the states as far as sums, products with what no state enters, and selections by such a condition go;
- * everything else that reads the state is named in a diagnostic. A state that reads another one, which does not read it back,
- * takes that as an input.
+ * The update is expanded as a polynomial in the states as far as sums, products with what no state enters, and
+ * selections by such a condition go; everything else that reads the state is named in a diagnostic. A state that reads
+ * another one, which does not read it back, takes that as an input.
  */
 #include "passes/recurrence.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+enum { MAX_FACTORS = 32, MAX_EXPANSIONS = 10000 };
 
 /* ---- terms --------------------------------------------------------------------------------------------------- */
 
@@ -42,9 +45,7 @@ uint64_t vtb__rec_deps(vtb__rec *r, const vtb_value *v) {
   if (r->deps.at[id]) return r->deps.at[id];
   uint64_t d = VTB__DEP_KNOWN;
   if (!v->def)
-    d |= v->index < r->n_states               ? UINT64_C(1) << v->index
-         : v->index < r->n_states + r->n_seqs ? VTB__DEP_SEQ
-                                              : 0;
+    d |= v->index < r->n_states ? UINT64_C(1) << v->index : v->index < r->n_states + r->n_seqs ? VTB__DEP_SEQ : 0;
   else if (v->def->op == VTB_OP_state_scale)
     d |= VTB__DEP_SCALE;
   else
@@ -101,7 +102,7 @@ void vtb__rec_multiply(vtb__rec *r, vtb__term *t, vtb_value *v, int sign, const 
   const vtb_inst *d = v->def;
   int inner[VTB_MAX_RANK];
   double c;
-  if (vtb__rec_new_state(r, v) >= 0) d = NULL; /* another state, taken as it is */
+  if (vtb__rec_new_state(r, v) >= 0 || t->n >= MAX_FACTORS || r->budget-- <= 0) d = NULL; /* taken as it is */
   if (vtb__splat(v, &c) && (sign > 0 || c != 0)) {
     t->coef = sign > 0 ? t->coef * c : t->coef / c;
   } else if (d && (d->op == VTB_OP_mul || d->op == VTB_OP_div)) {
@@ -142,8 +143,10 @@ const char *vtb__rec_text(vtb__rec *r, const vtb_inst *inst) {
 }
 
 void vtb__recurrent_only_help(vtb_diags *d) {
-  vtb_diag_help(d, "such a recurrence could run in mode recurrent alone, and step-by-step execution is not available: every update "
-                   "must be a factor times the state plus a term that no state enters");
+  vtb_diag_help(
+      d,
+      "such a recurrence could run in mode recurrent alone, and step-by-step execution is not available: every update "
+      "must be a factor times the state plus a term that no state enters");
 }
 
 static bool nonlinear(vtb__rec *r, const vtb_inst *inst, int state, const char *what) {
@@ -161,9 +164,19 @@ static bool not_diagonal(vtb__rec *r, const vtb_inst *inst, int state, const cha
 }
 
 static bool cross_state(vtb__rec *r, vtb_span span, int state, int other) {
+  if (other < state && (r->reach[other] >> state & 1)) return false; /* said when the other one was looked at */
   vtb_diag_error(r->diags, VTB__D_CROSS_STATE, span, "states %s and %s read each other", r->states[state].old->name,
                  r->states[other].old->name);
   vtb__recurrent_only_help(r->diags);
+  return false;
+}
+
+static bool too_long(vtb__rec *r, const vtb__state *s) {
+  if (r->exploded) return false; /* said before */
+  r->exploded = true;
+  vtb_diag_error(r->diags, VTB__D_STEP_OP, s->now->def ? s->now->def->span : r->inst->span,
+                 "the update of state %s has too many terms when it is multiplied out", s->old->name);
+  vtb_diag_help(r->diags, "write it as a factor times the state plus one term");
   return false;
 }
 
@@ -221,7 +234,8 @@ static bool expand_inst(vtb__rec *r, vtb_inst *inst, const vtb__term *by, expans
   case VTB_OP_add:
   case VTB_OP_sub:
     return expand(r, inst->operands[0], by, e) && expand(r, inst->operands[1], inst->op == VTB_OP_sub ? &minus : by, e);
-  case VTB_OP_neg: return expand(r, inst->operands[0], &minus, e);
+  case VTB_OP_neg:
+    return expand(r, inst->operands[0], &minus, e);
   case VTB_OP_mul:
     if (first && second) return nonlinear(r, inst, e->state, "multiplies two states");
     return expand_product(r, inst, first ? 0 : 1, by, 1, e);
@@ -235,9 +249,12 @@ static bool expand_inst(vtb__rec *r, vtb_inst *inst, const vtb__term *by, expans
   case VTB_OP_broadcast:
     if (vtb_type_equal(&inst->operands[0]->type, &inst->results[0]->type)) return expand(r, inst->operands[0], by, e);
     return not_diagonal(r, inst, e->state, "moves the state's elements");
-  case VTB_OP_square: return nonlinear(r, inst, e->state, "multiplies two states");
-  case VTB_OP_state_scale: return nonlinear(r, inst, e->state, "reads the running scale of the states");
-  default: break;
+  case VTB_OP_square:
+    return nonlinear(r, inst, e->state, "multiplies two states");
+  case VTB_OP_state_scale:
+    return nonlinear(r, inst, e->state, "reads the running scale of the states");
+  default:
+    break;
   }
   if (vtb_op_get(inst->op)->klass == VTB_CLASS_ELEMENTWISE) {
     const char *what = vtb_arena_printf(&r->arena, "applies %s to a state", vtb_op_get(inst->op)->name);
@@ -247,19 +264,82 @@ static bool expand_inst(vtb__rec *r, vtb_inst *inst, const vtb__term *by, expans
   return not_diagonal(r, inst, e->state, "mixes the state's elements");
 }
 
+/* ---- sums that no state enters --------------------------------------------------------------------------------------
+ */
+
+static bool is_sum(const vtb_inst *d) { return d->op == VTB_OP_add || d->op == VTB_OP_sub; }
+
+/* True if a gain is a factor of some part of a sum in v. */
+static bool hides_gain(vtb__rec *r, const vtb_value *v, bool in_sum) {
+  const vtb_inst *d = v->def;
+  if (!d || r->budget-- <= 0 || vtb__rec_new_state(r, v) >= 0 || !(vtb__rec_deps(r, v) & VTB__DEP_SEQ)) return false;
+  if (d->op == VTB_OP_exp) return in_sum;
+  if (d->op == VTB_OP_neg || d->op == VTB_OP_broadcast || d->op == VTB_OP_div ||
+      (d->op == VTB_OP_reshape && vtb__unit_reshape(&v->type, &d->operands[0]->type)))
+    return hides_gain(r, d->operands[0], in_sum);
+  if (d->op != VTB_OP_mul && !is_sum(d)) return false;
+  in_sum = in_sum || is_sum(d);
+  return hides_gain(r, d->operands[0], in_sum) || hides_gain(r, d->operands[1], in_sum);
+}
+
+static void add_free(vtb__rec *r, vtb_value *v, const vtb__term *by, const int *axis, terms *out);
+
+static void add_free_product(vtb__rec *r, vtb_value *v, const vtb__term *by, const int *axis, terms *out) {
+  const vtb_inst *d = v->def;
+  int first[VTB_MAX_RANK], second[VTB_MAX_RANK];
+  terms left = {0};
+  align(v, axis, d->operands[0], first);
+  align(v, axis, d->operands[1], second);
+  add_free(r, d->operands[0], by, first, &left);
+  for (size_t i = 0; i < left.n; i++) {
+    if (d->op == VTB_OP_mul) {
+      add_free(r, d->operands[1], &left.at[i], second, out);
+    } else {
+      vtb__rec_multiply(r, &left.at[i], d->operands[1], -1, second);
+      vtb_vec_push(out, left.at[i]);
+    }
+  }
+  vtb_vec_free(&left);
+}
+
+/* Appends the terms of by * v; sums are taken apart only where gains are inside, so that these can be told apart. */
+static void add_free(vtb__rec *r, vtb_value *v, const vtb__term *by, const int *axis, terms *out) {
+  vtb__term t = vtb__term_copy(r, by);
+  int inner[VTB_MAX_RANK];
+  if (!hides_gain(r, v, false)) {
+    vtb__rec_multiply(r, &t, v, 1, axis);
+    vtb_vec_push(out, t);
+    return;
+  }
+  const vtb_inst *d = v->def;
+  if (d->op == VTB_OP_mul || d->op == VTB_OP_div) {
+    add_free_product(r, v, by, axis, out);
+    return;
+  }
+  if (d->op == VTB_OP_reshape)
+    through_reshape(v, axis, d->operands[0], inner);
+  else
+    align(v, axis, d->operands[0], inner);
+  if (d->op == VTB_OP_neg) t.coef = -t.coef;
+  add_free(r, d->operands[0], &t, inner, out);
+  if (!is_sum(d)) return;
+  if (d->op == VTB_OP_sub) t.coef = -t.coef;
+  align(v, axis, d->operands[1], inner);
+  add_free(r, d->operands[1], &t, inner, out);
+}
+
 /* Adds by * v to the expansion. */
 static bool expand(vtb__rec *r, vtb_value *v, const vtb__term *by, expansion *e) {
   vtb__state *s = &r->states[e->state];
+  if (r->expansions++ >= MAX_EXPANSIONS) return too_long(r, s);
   if (v == s->old) {
     vtb_vec_push(&e->factors, vtb__term_copy(r, by));
     return true;
   }
   if (given(r, e->state, v)) {
-    vtb__term t = vtb__term_copy(r, by);
     int axis[VTB_MAX_RANK], shift = s->type->rank - v->type.rank;
     for (int a = 0; a < v->type.rank; a++) axis[a] = v->type.dim[a].size == 1 ? -1 : a + shift;
-    vtb__rec_multiply(r, &t, v, 1, axis);
-    vtb_vec_push(&e->rest, t);
+    add_free(r, v, by, axis, &e->rest);
     return true;
   }
   if (!v->def) return cross_state(r, s->now->def ? s->now->def->span : r->inst->span, e->state, v->index);
@@ -270,7 +350,8 @@ static bool expand(vtb__rec *r, vtb_value *v, const vtb__term *by, expansion *e)
   return expand_inst(r, v->def, by, e);
 }
 
-/* ---- sums of several terms ---------------------------------------------------------------------------------------- */
+/* ---- sums of several terms ----------------------------------------------------------------------------------------
+ */
 
 static bool same_factor(const vtb__factor *x, const vtb__factor *y) {
   return x->v == y->v && x->sign == y->sign && memcmp(x->axis, y->axis, (size_t)x->v->type.rank * sizeof(int)) == 0;
@@ -337,8 +418,7 @@ static vtb__term join(vtb__rec *r, const terms *all, int rank) {
     sum = sum ? vtb_b_binary(&b, VTB_OP_add, sum, v) : v;
   }
   vtb__factor f = {.v = sum, .sign = 1};
-  for (int a = 0; a < sum->type.rank; a++)
-    f.axis[a] = sum->type.dim[a].size == 1 ? -1 : a + rank - sum->type.rank;
+  for (int a = 0; a < sum->type.rank; a++) f.axis[a] = sum->type.dim[a].size == 1 ? -1 : a + rank - sum->type.rank;
   vtb__term_push(r, &joined, f);
   return joined;
 }

@@ -1,8 +1,10 @@
-/* Step values to batched values: a value of step shape [X...] becomes one of [B, N, h, X...], or [h, X...] or [X...] if it is
- * made of constants alone. With a running scale each value has a degree: its true value is e^(degree m) times the one kept.
+/* Step values to batched values: a value of step shape [X...] becomes one of [B, N, h, X...], or [h, X...] or [X...] if
+ * it is made of constants alone. With a running scale each value has a degree: its true value is e^(degree m) times the
+ * one kept.
  *
- *   products add degrees, quotients subtract them; sums, maxima and comparisons lift the lower operand by e^(-m) a degree;
- *   |x|, -x, relu and sums over axes keep the degree; log x gains degree * m; any other function takes the true value
+ *   products add degrees, quotients subtract them; sums, maxima and comparisons lift the lower operand by e^(-m) a
+ * degree; |x|, -x, relu and sums over axes keep the degree; log x gains degree * m; any other function takes the true
+ * value
  */
 #include "passes/recurrence.h"
 
@@ -91,7 +93,8 @@ vtb__lifted vtb__rec_product(vtb__rec *r, const vtb__term *t, unsigned axes, con
   return to_rank(r, x.v ? vtb__rec_binary(r, VTB_OP_mul, x, c) : c, rank);
 }
 
-/* ---- arguments ----------------------------------------------------------------------------------------------------- */
+/* ---- arguments -----------------------------------------------------------------------------------------------------
+ */
 
 /* The operand with one head axis: [B, N, h, X...], [h, X...], or [X...] if it has none. */
 static vtb__lifted lift_argument(vtb__rec *r, const vtb_value *arg) {
@@ -113,7 +116,8 @@ static vtb__lifted lift_scale(vtb__rec *r, const vtb_inst *inst) {
   return to_rank(r, x, inst->results[0]->type.rank);
 }
 
-/* ---- degrees ------------------------------------------------------------------------------------------------------- */
+/* ---- degrees -------------------------------------------------------------------------------------------------------
+ */
 
 static vtb__lifted true_value(vtb__rec *r, vtb__lifted x) {
   x = vtb__rec_times_scale(r, x, x.degree);
@@ -149,31 +153,44 @@ static double settle_degrees(vtb__rec *r, const vtb_inst *inst, vtb__lifted *x) 
   case VTB_OP_neg:
   case VTB_OP_abs:
   case VTB_OP_relu:
-  case VTB_OP_stop_gradient: return x[0].degree;
-  case VTB_OP_sign: return 0;
-  case VTB_OP_sqrt: return x[0].degree / 2;
-  case VTB_OP_rsqrt: return -x[0].degree / 2;
-  case VTB_OP_square: return 2 * x[0].degree;
-  case VTB_OP_mul: return x[0].degree + x[1].degree;
-  case VTB_OP_div: return x[0].degree - x[1].degree;
+  case VTB_OP_stop_gradient:
+    return x[0].degree;
+  case VTB_OP_sign:
+    return 0;
+  case VTB_OP_sqrt:
+    return x[0].degree / 2;
+  case VTB_OP_rsqrt:
+    return -x[0].degree / 2;
+  case VTB_OP_square:
+    return 2 * x[0].degree;
+  case VTB_OP_mul:
+    return x[0].degree + x[1].degree;
+  case VTB_OP_div:
+    return x[0].degree - x[1].degree;
   case VTB_OP_add:
   case VTB_OP_sub:
   case VTB_OP_max:
-  case VTB_OP_min: return same_degree(r, x, 0, 2);
+  case VTB_OP_min:
+    return same_degree(r, x, 0, 2);
   case VTB_OP_gt:
   case VTB_OP_ge:
-  case VTB_OP_eq: same_degree(r, x, 0, 2); return 0;
-  case VTB_OP_select: return same_degree(r, x, 1, 3);
+  case VTB_OP_eq:
+    same_degree(r, x, 0, 2);
+    return 0;
+  case VTB_OP_select:
+    return same_degree(r, x, 1, 3);
   case VTB_OP_pow:
     if (vtb__splat(inst->operands[1], &exponent)) return x[0].degree * exponent;
     break;
-  default: break;
+  default:
+    break;
   }
   for (int i = 0; i < inst->n_operands; i++) x[i] = true_value(r, x[i]);
   return 0;
 }
 
-/* ---- instructions --------------------------------------------------------------------------------------------------- */
+/* ---- instructions ---------------------------------------------------------------------------------------------------
+ */
 
 static vtb__lifted lift_elementwise(vtb__rec *r, const vtb_inst *inst, vtb__lifted *x) {
   if (inst->op == VTB_OP_log) return log_of(r, x[0]);
@@ -185,6 +202,7 @@ static vtb__lifted lift_elementwise(vtb__rec *r, const vtb_inst *inst, vtb__lift
     v[i] = x[i].v;
     lead = larger(lead, x[i].lead);
   }
+  r->b.name_hint = inst->results[0]->name;
   vtb_inst *made = vtb_build(&r->b, inst->op, v, inst->n_operands, inst->attrs, inst->n_attrs);
   return (vtb__lifted){made->results[0], lead, rank, degree};
 }
@@ -280,16 +298,25 @@ static vtb__lifted lift_inst(vtb__rec *r, vtb_inst *inst) {
   for (int i = 0; i < inst->n_operands; i++) x[i] = vtb__rec_lift(r, inst->operands[i]);
   switch (inst->op) {
   case VTB_OP_reduce_sum:
-  case VTB_OP_reduce_max: return lift_reduce(r, inst, x[0]);
-  case VTB_OP_reshape: return (vtb__lifted){reshape_step(r, x[0], t->dim, t->rank), x[0].lead, t->rank, x[0].degree};
-  case VTB_OP_broadcast: return lift_broadcast(r, inst, x[0]);
-  case VTB_OP_transpose: return lift_transpose(r, inst, x[0]);
+  case VTB_OP_reduce_max:
+    return lift_reduce(r, inst, x[0]);
+  case VTB_OP_reshape:
+    return (vtb__lifted){reshape_step(r, x[0], t->dim, t->rank), x[0].lead, t->rank, x[0].degree};
+  case VTB_OP_broadcast:
+    return lift_broadcast(r, inst, x[0]);
+  case VTB_OP_transpose:
+    return lift_transpose(r, inst, x[0]);
   case VTB_OP_slice:
-  case VTB_OP_pad: return lift_on_axis(r, inst, x[0]);
-  case VTB_OP_concat: return lift_concat(r, inst, x);
-  case VTB_OP_einsum: return lift_einsum(r, inst, x);
-  case VTB_OP_tap: return x[0];
-  default: return lift_elementwise(r, inst, x);
+  case VTB_OP_pad:
+    return lift_on_axis(r, inst, x[0]);
+  case VTB_OP_concat:
+    return lift_concat(r, inst, x);
+  case VTB_OP_einsum:
+    return lift_einsum(r, inst, x);
+  case VTB_OP_tap:
+    return x[0];
+  default:
+    return lift_elementwise(r, inst, x);
   }
 }
 
@@ -328,8 +355,11 @@ bool vtb__rec_can_lift(vtb__rec *r) {
     case VTB_OP_concat:
     case VTB_OP_einsum:
     case VTB_OP_state_scale:
-    case VTB_OP_tap: good = true; break;
-    default: break;
+    case VTB_OP_tap:
+      good = true;
+      break;
+    default:
+      break;
     }
     if (good) continue;
     vtb_diag_error(r->diags, VTB__D_STEP_OP, inst->span, "`%s` cannot stand in the step of a recurrence",

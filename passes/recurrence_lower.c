@@ -7,22 +7,21 @@
  *   %y, %C, %z, %n = linscan %q, %k2, %v, %d {class="scalar", normalizer=1}
  *   %h = %y / max(|%z|, exp(-%m))
  *
- * In order: the normal form of each update (recurrence_form.c), how the yields read the states (recurrence_read.c), whether a running
- * scale is needed (recurrence_scale.c), then code (recurrence_lift.c, recurrence_scan.c). Declines with diagnostics when an update is not
- * linear or not diagonal in its state, when states read each other, and when a gain varies over a state axis. Mode, chunk and path are
- * handed on to the scans.
+ * In order: the normal form of each update (recurrence_form.c), how the yields read the states (recurrence_read.c),
+ * whether a running scale is needed (recurrence_scale.c), then code (recurrence_lift.c, recurrence_scan.c). Declines
+ * with diagnostics when an update is not linear or not diagonal in its state, when states read each other, and when a
+ * gain varies over a state axis. Mode, chunk and path are handed on to the scans.
  */
 #include "passes/recurrence.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static bool has_uses(const vtb_value *v, const int *uses) { return uses[v->id] > 0; }
-
 /* Counts and common axes; the first per-step input has them all. */
 static void open_rec(vtb__rec *r, vtb_inst *inst) {
   const vtb_func *callee = inst->callee;
   r->inst = inst;
+  r->budget = 100000;
   r->n_states = (int)vtb_attr_int(inst, "states", 0);
   r->n_inits = (int)vtb_attr_int(inst, "inits", 0);
   r->n_seqs = (int)vtb_attr_int(inst, "seqs", 0);
@@ -65,14 +64,15 @@ static vtb_value *emit_yield(vtb__rec *r, int i) {
   return vtb_type_equal(&v->type, &result->type) ? v : vtb_b_reshape(&r->b, v, &result->type);
 }
 
-/* The scale is built before everything that may need it; a recurrence without uses gets no code. */
+/* The scale is built before everything that may need it; an unused result gets no code. */
 static void emit(vtb__rec *r) {
   int *uses = vtb_count_uses(r->inst->func);
   vtb_inst *inst = r->inst;
   vtb_value **with = VTB_NEW_ARRAY(&r->arena, vtb_value *, inst->n_results);
+  int fresh = inst->func->n_values;
   vtb__rec_emit_scale(r);
   for (int i = 0; i < inst->n_results; i++) {
-    if (!has_uses(inst->results[i], uses)) continue;
+    if (uses[inst->results[i]->id] == 0) continue;
     if (i < r->n_yields)
       with[i] = emit_yield(r, i);
     else if (i < r->n_yields + r->n_states)
@@ -80,8 +80,11 @@ static void emit(vtb__rec *r) {
     else
       with[i] = vtb__rec_last_scale(r);
   }
-  for (int i = 0; i < inst->n_results; i++)
-    if (with[i]) vtb_replace_all(inst->results[i], with[i]);
+  for (int i = 0; i < inst->n_results; i++) {
+    if (!with[i]) continue;
+    if (with[i]->id >= fresh) vtb__swap_names(with[i], inst->results[i]);
+    vtb_replace_all(inst->results[i], with[i]);
+  }
   vtb_inst_unlink(inst);
   free(uses);
 }

@@ -1,10 +1,11 @@
 /* How the yields of a recurrence read its states: by contractions, or whole.
  *
- *   dot(q, C)   einsum "k,kv->v", or reduce_sum over one axis of a product with C     C keeps its two axes, K is the contracted one
- *   abs(n), C   any other use of a state                                              all its elements become the V axis, K = 1
+ *   dot(q, C)   einsum "k,kv->v", or reduce_sum over one axis of a product with C     C keeps its two axes, K is the
+ * contracted one abs(n), C   any other use of a state                                              all its elements
+ * become the V axis, K = 1
  *
- * A matrix state whose update is not an outer product is read whole as well. A vector state that decays like a matrix state,
- * is fed by the same key and is read by the same queries becomes its normalizer.
+ * A matrix state whose update is not an outer product is read whole as well. A vector state that decays like a matrix
+ * state, is fed by the same key and is read by the same queries becomes its normalizer.
  */
 #include "passes/recurrence.h"
 
@@ -56,8 +57,7 @@ static bool collect(vtb__rec *r, vtb__read *read, vtb_value *v, const vtb_type *
   if (d->op == VTB_OP_mul) return collect(r, read, d->operands[0], frame) && collect(r, read, d->operands[1], frame);
   if (d->op != VTB_OP_div || !free_of_states(r, d->operands[1])) return false;
   int axis[VTB_MAX_RANK], shift = frame->rank - d->operands[1]->type.rank;
-  for (int a = 0; a < d->operands[1]->type.rank; a++)
-    axis[a] = d->operands[1]->type.dim[a].size == 1 ? -1 : a + shift;
+  for (int a = 0; a < d->operands[1]->type.rank; a++) axis[a] = d->operands[1]->type.dim[a].size == 1 ? -1 : a + shift;
   vtb__rec_multiply(r, &read->factors, d->operands[1], -1, axis);
   return collect(r, read, d->operands[0], frame);
 }
@@ -204,8 +204,8 @@ static void find_leader(vtb__rec *r, int n) {
     if (i == n || c->type->rank != 2 || c->whole || c->normalizer >= 0) continue;
     if (c->type->dim[c->key].size != s->type->dim[0].size) continue;
     vtb__term k = key_side(r, &c->u[0], c->key);
-    if (!vtb__terms_match(&c->a, c->key, &s->a, 0) || s->n_u != 1 ||
-        !vtb__terms_match(&k, c->key, &s->u[0], 0)) continue;
+    if (!vtb__terms_match(&c->a, c->key, &s->a, 0) || s->n_u != 1 || !vtb__terms_match(&k, c->key, &s->u[0], 0))
+      continue;
     if (!queries_match(r, i, n)) continue;
     s->leader = i;
     c->normalizer = n;

@@ -1,12 +1,14 @@
-/* Stabilisation: a factor exp(i_t) on an update is an unbounded gain, so the states are kept relative to a running scale e^m.
+/* Stabilisation: a factor exp(i_t) on an update is an unbounded gain, so the states are kept relative to a running
+ * scale e^m.
  *
  *   g = log of the decay, i = log of the gain, one number a head and step
  *   m_t = max(m_{t-1} + g_t, i_t)     decay exp(g_t + m_{t-1} - m_t)     gain exp(i_t - m_t)
  *
- * States with different g or i share one m, made from the larger of each; then no state overflows. Factors exp(x) and sigmoid(x) of
- * a decay stay logarithms, others enter m by the logarithm of their magnitude and the decay as they are, so that a decay of zero
- * gives exactly zero; a scale that the program can see (state_scale, final states) is made of the exponentials alone, as ir/recurrence.h
- * defines it. Declines with a diagnostic when g or i varies over a state axis, unless every such gain is at most 1.
+ * States with different g or i share one m, made from the larger of each; then no state overflows. Factors exp(x) and
+ * sigmoid(x) of a decay stay logarithms, others enter m by the logarithm of their magnitude and the decay as they are,
+ * so that a decay of zero gives exactly zero; a scale that the program can see (state_scale, final states) is made of
+ * the exponentials alone, as ir/recurrence.h defines it. Declines with a diagnostic when g or i varies over a state
+ * axis, unless every such gain is at most 1.
  */
 #include "passes/recurrence.h"
 
@@ -19,13 +21,15 @@
 
 /* ---- bounded gains --------------------------------------------------------------------------------------------- */
 
-static bool nonpositive(const vtb_value *v);
+enum { MAX_DEPTH = 8 }; /* every product is looked at four times */
 
-static bool nonnegative(const vtb_value *v) {
+static bool nonpositive(const vtb_value *v, int depth);
+
+static bool nonnegative(const vtb_value *v, int depth) {
   double c;
   if (vtb__splat(v, &c)) return c >= 0;
   const vtb_inst *d = v->def;
-  if (!d) return false;
+  if (!d || depth > MAX_DEPTH) return false;
   switch (d->op) {
   case VTB_OP_softplus:
   case VTB_OP_exp:
@@ -33,41 +37,53 @@ static bool nonnegative(const vtb_value *v) {
   case VTB_OP_relu:
   case VTB_OP_square:
   case VTB_OP_sqrt:
-  case VTB_OP_abs: return true;
-  case VTB_OP_neg: return nonpositive(d->operands[0]);
+  case VTB_OP_abs:
+    return true;
+  case VTB_OP_neg:
+    return nonpositive(d->operands[0], depth + 1);
   case VTB_OP_reshape:
-  case VTB_OP_broadcast: return nonnegative(d->operands[0]);
-  case VTB_OP_max: return nonnegative(d->operands[0]) || nonnegative(d->operands[1]);
-  case VTB_OP_add: return nonnegative(d->operands[0]) && nonnegative(d->operands[1]);
+  case VTB_OP_broadcast:
+    return nonnegative(d->operands[0], depth + 1);
+  case VTB_OP_max:
+    return nonnegative(d->operands[0], depth + 1) || nonnegative(d->operands[1], depth + 1);
+  case VTB_OP_add:
+    return nonnegative(d->operands[0], depth + 1) && nonnegative(d->operands[1], depth + 1);
   case VTB_OP_mul:
-    return (nonnegative(d->operands[0]) && nonnegative(d->operands[1])) ||
-           (nonpositive(d->operands[0]) && nonpositive(d->operands[1]));
-  default: return false;
+    return (nonnegative(d->operands[0], depth + 1) && nonnegative(d->operands[1], depth + 1)) ||
+           (nonpositive(d->operands[0], depth + 1) && nonpositive(d->operands[1], depth + 1));
+  default:
+    return false;
   }
 }
 
-static bool nonpositive(const vtb_value *v) {
+static bool nonpositive(const vtb_value *v, int depth) {
   double c;
   if (vtb__splat(v, &c)) return c <= 0;
   const vtb_inst *d = v->def;
-  if (!d) return false;
+  if (!d || depth > MAX_DEPTH) return false;
   switch (d->op) {
-  case VTB_OP_log_sigmoid: return true;
-  case VTB_OP_neg: return nonnegative(d->operands[0]);
+  case VTB_OP_log_sigmoid:
+    return true;
+  case VTB_OP_neg:
+    return nonnegative(d->operands[0], depth + 1);
   case VTB_OP_reshape:
-  case VTB_OP_broadcast: return nonpositive(d->operands[0]);
-  case VTB_OP_min: return nonpositive(d->operands[0]) || nonpositive(d->operands[1]);
-  case VTB_OP_add: return nonpositive(d->operands[0]) && nonpositive(d->operands[1]);
+  case VTB_OP_broadcast:
+    return nonpositive(d->operands[0], depth + 1);
+  case VTB_OP_min:
+    return nonpositive(d->operands[0], depth + 1) || nonpositive(d->operands[1], depth + 1);
+  case VTB_OP_add:
+    return nonpositive(d->operands[0], depth + 1) && nonpositive(d->operands[1], depth + 1);
   case VTB_OP_mul:
-    return (nonnegative(d->operands[0]) && nonpositive(d->operands[1])) ||
-           (nonpositive(d->operands[0]) && nonnegative(d->operands[1]));
-  default: return false;
+    return (nonnegative(d->operands[0], depth + 1) && nonpositive(d->operands[1], depth + 1)) ||
+           (nonpositive(d->operands[0], depth + 1) && nonnegative(d->operands[1], depth + 1));
+  default:
+    return false;
   }
 }
 
 static bool at_most_one(const vtb__factor *f) {
   const vtb_value *x = f->v->def->operands[0];
-  return f->sign > 0 ? nonpositive(x) : nonnegative(x);
+  return f->sign > 0 ? nonpositive(x, 0) : nonnegative(x, 0);
 }
 
 /* ---- deciding ---------------------------------------------------------------------------------------------------- */
@@ -107,7 +123,8 @@ static bool reads_states(vtb__rec *r, const vtb__state *s, const vtb__term *t) {
   for (int i = 0; i < t->n; i++) {
     if (!(vtb__rec_deps(r, t->at[i].v) & VTB__DEP_STATES)) continue;
     vtb_diag_error(r->diags, VTB__D_CROSS_STATE, span_of(r, t->at[i].v),
-                   "state %s reads another state, and the states of this recurrence carry a running scale", s->old->name);
+                   "state %s reads another state, and the states of this recurrence carry a running scale",
+                   s->old->name);
     vtb_diag_help(r->diags, "write two recurrences in sequence");
     return true;
   }
@@ -298,8 +315,9 @@ vtb_value *vtb__rec_scaled_gain(vtb__rec *r, const vtb__term *u) {
 vtb__lifted vtb__rec_times_scale(vtb__rec *r, vtb__lifted x, double p) {
   if (p == 0) return x;
   vtb__lifted e = {.v = r->m, .lead = 3};
-  if (p != 1) e.v = p == -1 ? vtb_b_unary(&r->b, VTB_OP_neg, e.v)
-                            : vtb_b_binary(&r->b, VTB_OP_mul, e.v, vtb_b_constant(&r->b, p));
+  if (p != 1)
+    e.v =
+        p == -1 ? vtb_b_unary(&r->b, VTB_OP_neg, e.v) : vtb_b_binary(&r->b, VTB_OP_mul, e.v, vtb_b_constant(&r->b, p));
   if (p < 0) e.v = vtb_b_binary(&r->b, VTB_OP_min, e.v, vtb_b_constant(&r->b, LARGEST_EXPONENT));
   e.v = vtb_b_unary(&r->b, VTB_OP_exp, e.v);
   double degree = x.degree;

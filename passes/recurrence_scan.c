@@ -1,8 +1,8 @@
 /* The linscans of a recurrence, and the batched values of what reads them.
  *
- * A matrix state read by contractions: K its key axis, V the other one, one linscan for every query; its normalizer rides along.
- * A state read whole: K = 1, k = 1 (or the gain), q = 1, v = u with all axes of the state as one; y is the state itself.
- * A state read before its update: the query moves one step ahead, the result one step back.
+ * A matrix state read by contractions: K its key axis, V the other one, one linscan for every query; its normalizer
+ * rides along. A state read whole: K = 1, k = 1 (or the gain), q = 1, v = u with all axes of the state as one; y is the
+ * state itself. A state read before its update: the query moves one step ahead, the result one step back.
  */
 #include "passes/recurrence.h"
 
@@ -44,7 +44,8 @@ static vtb_value *times_heads(vtb__rec *r, vtb_value *x, vtb_value *gain) {
   return p.v;
 }
 
-/* ---- decay --------------------------------------------------------------------------------------------------------- */
+/* ---- decay ---------------------------------------------------------------------------------------------------------
+ */
 
 static vtb_value *constant_decay(vtb__rec *r, vtb__lifted a) {
   vtb_type t = {.dtype = VTB_F32, .rank = 1, .dim = {r->heads}};
@@ -76,7 +77,8 @@ static vtb_value *decay(vtb__rec *r, const vtb__state *s, const char **klass) {
   return s->key == 0 ? d : vtb_b_transpose(&r->b, d, (int64_t[]){0, 1, 2, 4, 3});
 }
 
-/* ---- initial states -------------------------------------------------------------------------------------------------- */
+/* ---- initial states
+ * -------------------------------------------------------------------------------------------------- */
 
 /* Operand `state` as [B, h, X...]; relative to e^(m_0) only if the states carry a scale. */
 static vtb_value *initial(vtb__rec *r, int state) {
@@ -99,7 +101,8 @@ static vtb_value *initial_matrix(vtb__rec *r, int state) {
   return vtb_b_reshape(&r->b, v, &t);
 }
 
-/* ---- scans ----------------------------------------------------------------------------------------------------------- */
+/* ---- scans
+ * ----------------------------------------------------------------------------------------------------------- */
 
 /* k and v of a matrix state read by contractions. */
 static void outer_update(vtb__rec *r, const vtb__state *s, vtb_value **k, vtb_value **v) {
@@ -162,10 +165,14 @@ static vtb__scan *emit_scan(vtb__rec *r, int state, vtb_value *q, const vtb__sca
   vtb__scan scan = *what;
   const char *klass;
   vtb_value *operands[6], *q_now = q;
-  if (scan.old) operands[0] = vtb__rec_shift(r, q, -1, 0, NULL);
-  else operands[0] = q;
-  if (s->whole) whole_update(r, s, &operands[1], &operands[2]);
-  else outer_update(r, s, &operands[1], &operands[2]);
+  if (scan.old)
+    operands[0] = vtb__rec_shift(r, q, -1, 0, NULL);
+  else
+    operands[0] = q;
+  if (s->whole)
+    whole_update(r, s, &operands[1], &operands[2]);
+  else
+    outer_update(r, s, &operands[1], &operands[2]);
   operands[3] = decay(r, s, &klass);
   int n = 4;
   if (r->n_inits) operands[n++] = initial_matrix(r, state);
@@ -205,7 +212,8 @@ static const vtb__scan *scan_whole(vtb__rec *r, int state) {
   return emit_scan(r, state, filled(r, 1, 1), &(vtb__scan){.q = {.coef = 1}});
 }
 
-/* ---- reads ----------------------------------------------------------------------------------------------------------- */
+/* ---- reads
+ * ----------------------------------------------------------------------------------------------------------- */
 
 /* Values relative to the step before's scale, relative to this step's. */
 static vtb__lifted to_this_scale(vtb__rec *r, vtb__lifted x) {
@@ -264,7 +272,8 @@ vtb__lifted vtb__rec_emit_read(vtb__rec *r, const vtb__read *read) {
   return x;
 }
 
-/* ---- final states ------------------------------------------------------------------------------------------------------ */
+/* ---- final states
+ * ------------------------------------------------------------------------------------------------------ */
 
 static const vtb__scan *any_scan(vtb__rec *r, int state) {
   vtb__state *s = &r->states[state];
@@ -281,7 +290,8 @@ static vtb_value *last_token(vtb__rec *r, vtb_value *x) {
   return vtb_b_reshape(&r->b, vtb_b_slice(&r->b, x, 1, last, last + 1, 1), &t);
 }
 
-/* [B, h]: the scale that final states are relative to. With none given it starts from m_0 = 0, so it is at least the sum of all g. */
+/* [B, h]: the scale that final states are relative to. With none given it starts from m_0 = 0, so it is at least the
+ * sum of all g. */
 static vtb_value *last_scale(vtb__rec *r) {
   vtb_value *m = last_token(r, r->m);
   if (r->n_inits) return m;

@@ -2,9 +2,10 @@
  *
  *   linscan ... {class="scalar", mode="auto"}   =>   linscan ... {chunk=64, class="scalar", mode="chunkwise"}
  *
- * Multiply-adds a token and head are (K + V)(T + 1)/2 in parallel form and (K + V)(L + 1)/2 + 2 K V in chunks of L, so parallel form wins below
- * T = L + 4 K V / (K + V). A full decay has no matrix form and runs step by step; a decay along keys or values has chunks of bounded exponents
- * only, so whole-sequence forms of those are left to an explicit request.
+ * Multiply-adds a token and head are (K + V)(T + 1)/2 in parallel form and (K + V)(L + 1)/2 + 2 K V in chunks of L, so
+ * parallel form wins below T = L + 4 K V / (K + V). A full decay has no matrix form and runs step by step; a decay
+ * along keys or values has chunks of bounded exponents only, so whole-sequence forms of those are left to an explicit
+ * request.
  */
 #include "passes/passes_internal.h"
 
@@ -51,7 +52,8 @@ static bool known_mode(const char *mode) {
 
 vtb_status vtb__pass_select_mode(vtb_pass_context *c, vtb_error *err) {
   if (!known_mode(c->mode))
-    return vtb_fail(err, VTB_E_USAGE, "no mode is named \"%s\"; there are auto, recurrent, parallel and chunkwise", c->mode);
+    return vtb_fail(err, VTB_E_USAGE, "no mode is named \"%s\"; there are auto, recurrent, parallel and chunkwise",
+                    c->mode);
   for (vtb_func *f = c->module->first; f; f = f->next)
     for (vtb_inst *inst = f->first; inst; inst = inst->next)
       if (inst->op == VTB_OP_linscan || inst->op == VTB_OP_linscan_grad) decide(c, inst);

@@ -1,13 +1,14 @@
-/* simplify: ops that change nothing go, constants are folded. One value is replaced by an equal one; nothing changes beyond rounding.
+/* simplify: ops that change nothing go, constants are folded. One value is replaced by an equal one; nothing changes
+ * beyond rounding.
  *
  *   %o = constant {value=1.0}          %z = sub %x, %y
  *   %a = mul %x, %o               =>
  *   %b = neg %y
  *   %z = add %a, %b
  *
- * Rules for elementwise ops and constants are here, rules for ops that move elements in simplify_shape.c. A rule is called with an
- * instruction whose operands are already simple and returns the value to use instead of its result, or NULL. Declined, because NaN or
- * infinity would change: x*0, x-x, x/x, log(exp x).
+ * Rules for elementwise ops and constants are here, rules for ops that move elements in simplify_shape.c. A rule is
+ * called with an instruction whose operands are already simple and returns the value to use instead of its result, or
+ * NULL. Declined, because NaN or infinity would change: x*0, x-x, x/x, log(exp x).
  */
 #include "passes/simplify.h"
 
@@ -23,42 +24,75 @@ vtb_value *vtb__as_type(vtb_builder *b, vtb_value *x, const vtb_type *t) {
 
 static double fold_unary(vtb_op op, double x, bool *known) {
   switch (op) {
-  case VTB_OP_neg: return -x;
-  case VTB_OP_abs: return fabs(x);
-  case VTB_OP_sign: return (x > 0) - (x < 0);
-  case VTB_OP_exp: return exp(x);
-  case VTB_OP_log: return log(x);
-  case VTB_OP_sqrt: return sqrt(x);
-  case VTB_OP_rsqrt: return 1 / sqrt(x);
-  case VTB_OP_square: return x * x;
-  case VTB_OP_sin: return sin(x);
-  case VTB_OP_cos: return cos(x);
-  case VTB_OP_tanh: return tanh(x);
-  case VTB_OP_erf: return erf(x);
-  case VTB_OP_sigmoid: return 1 / (1 + exp(-x));
-  case VTB_OP_log_sigmoid: return x < 0 ? x - log1p(exp(x)) : -log1p(exp(-x));
-  case VTB_OP_softplus: return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
-  case VTB_OP_silu: return x / (1 + exp(-x));
-  case VTB_OP_relu: return x > 0 ? x : 0;
-  case VTB_OP_floor: return floor(x);
-  case VTB_OP_stop_gradient: return x;
-  default: *known = false; return 0;
+  case VTB_OP_neg:
+    return -x;
+  case VTB_OP_abs:
+    return fabs(x);
+  case VTB_OP_sign:
+    return (x > 0) - (x < 0);
+  case VTB_OP_exp:
+    return exp(x);
+  case VTB_OP_log:
+    return log(x);
+  case VTB_OP_sqrt:
+    return sqrt(x);
+  case VTB_OP_rsqrt:
+    return 1 / sqrt(x);
+  case VTB_OP_square:
+    return x * x;
+  case VTB_OP_sin:
+    return sin(x);
+  case VTB_OP_cos:
+    return cos(x);
+  case VTB_OP_tanh:
+    return tanh(x);
+  case VTB_OP_erf:
+    return erf(x);
+  case VTB_OP_sigmoid:
+    return 1 / (1 + exp(-x));
+  case VTB_OP_log_sigmoid:
+    return x < 0 ? x - log1p(exp(x)) : -log1p(exp(-x));
+  case VTB_OP_softplus:
+    return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
+  case VTB_OP_silu:
+    return x / (1 + exp(-x));
+  case VTB_OP_relu:
+    return x > 0 ? x : 0;
+  case VTB_OP_floor:
+    return floor(x);
+  case VTB_OP_stop_gradient:
+    return x;
+  default:
+    *known = false;
+    return 0;
   }
 }
 
 static double fold_binary(vtb_op op, double x, double y, bool *known) {
   switch (op) {
-  case VTB_OP_add: return x + y;
-  case VTB_OP_sub: return x - y;
-  case VTB_OP_mul: return x * y;
-  case VTB_OP_div: return x / y;
-  case VTB_OP_max: return x > y ? x : y;
-  case VTB_OP_min: return x < y ? x : y;
-  case VTB_OP_pow: return pow(x, y);
-  case VTB_OP_gt: return x > y;
-  case VTB_OP_ge: return x >= y;
-  case VTB_OP_eq: return x == y;
-  default: *known = false; return 0;
+  case VTB_OP_add:
+    return x + y;
+  case VTB_OP_sub:
+    return x - y;
+  case VTB_OP_mul:
+    return x * y;
+  case VTB_OP_div:
+    return x / y;
+  case VTB_OP_max:
+    return x > y ? x : y;
+  case VTB_OP_min:
+    return x < y ? x : y;
+  case VTB_OP_pow:
+    return pow(x, y);
+  case VTB_OP_gt:
+    return x > y;
+  case VTB_OP_ge:
+    return x >= y;
+  case VTB_OP_eq:
+    return x == y;
+  default:
+    *known = false;
+    return 0;
   }
 }
 
@@ -89,7 +123,8 @@ static vtb_value *under(const vtb_value *v, vtb_op op) {
 static vtb_value *simplify_unary(vtb_inst *inst) {
   vtb_value *x = inst->operands[0], *y;
   switch (inst->op) {
-  case VTB_OP_neg: return under(x, VTB_OP_neg);
+  case VTB_OP_neg:
+    return under(x, VTB_OP_neg);
   case VTB_OP_abs:
     if (under(x, VTB_OP_abs)) return x;
     if ((y = under(x, VTB_OP_neg))) inst->operands[0] = y;
@@ -97,9 +132,12 @@ static vtb_value *simplify_unary(vtb_inst *inst) {
   case VTB_OP_square:
     if ((y = under(x, VTB_OP_neg)) || (y = under(x, VTB_OP_abs))) inst->operands[0] = y;
     return NULL;
-  case VTB_OP_relu: return under(x, VTB_OP_relu) ? x : NULL;
-  case VTB_OP_cast: return vtb__has_type(x, &inst->results[0]->type) && x->type.dtype == inst->results[0]->type.dtype ? x : NULL;
-  default: return NULL;
+  case VTB_OP_relu:
+    return under(x, VTB_OP_relu) ? x : NULL;
+  case VTB_OP_cast:
+    return vtb__has_type(x, &inst->results[0]->type) && x->type.dtype == inst->results[0]->type.dtype ? x : NULL;
+  default:
+    return NULL;
   }
 }
 
@@ -160,9 +198,9 @@ static vtb_value *simplify_div(vtb_builder *b, vtb_inst *inst) {
   double r = 1 / c;
   /* A float32 quotient must stay a normal number either way round. */
   if (!isfinite(r) || fabs(r) < 1e-30 || fabs(r) > 1e30) return NULL;
-  return vtb_b_binary(b, VTB_OP_mul, x, vtb__has_type(inst->operands[1], &inst->results[0]->type)
-                                            ? splat(b, r, &inst->results[0]->type)
-                                            : vtb_b_constant(b, r));
+  return vtb_b_binary(b, VTB_OP_mul, x,
+                      vtb__has_type(inst->operands[1], &inst->results[0]->type) ? splat(b, r, &inst->results[0]->type)
+                                                                                : vtb_b_constant(b, r));
 }
 
 static vtb_value *simplify_select(vtb_builder *b, vtb_inst *inst) {
@@ -181,7 +219,8 @@ static vtb_value *simplify_pow(vtb_builder *b, vtb_inst *inst) {
   return NULL;
 }
 
-/* Operands that broadcasting inside the op stretches just as well: broadcast(x), and reshapes that only add leading ones. */
+/* Operands that broadcasting inside the op stretches just as well: broadcast(x), and reshapes that only add leading
+ * ones. */
 static void drop_operand_broadcasts(vtb_inst *inst) {
   for (int i = 0; i < inst->n_operands; i++) {
     const vtb_inst *d = inst->operands[i]->def;
@@ -207,13 +246,20 @@ static vtb_value *simplify_elementwise(vtb_builder *b, vtb_inst *inst) {
   vtb_value *v = fold_constants(b, inst);
   if (v) return v;
   switch (inst->op) {
-  case VTB_OP_add: return simplify_add(b, inst);
-  case VTB_OP_sub: return simplify_sub(b, inst);
-  case VTB_OP_mul: return simplify_mul(b, inst);
-  case VTB_OP_div: return simplify_div(b, inst);
-  case VTB_OP_pow: return simplify_pow(b, inst);
-  case VTB_OP_select: return simplify_select(b, inst);
-  default: return inst->n_operands == 1 ? simplify_unary(inst) : NULL;
+  case VTB_OP_add:
+    return simplify_add(b, inst);
+  case VTB_OP_sub:
+    return simplify_sub(b, inst);
+  case VTB_OP_mul:
+    return simplify_mul(b, inst);
+  case VTB_OP_div:
+    return simplify_div(b, inst);
+  case VTB_OP_pow:
+    return simplify_pow(b, inst);
+  case VTB_OP_select:
+    return simplify_select(b, inst);
+  default:
+    return inst->n_operands == 1 ? simplify_unary(inst) : NULL;
   }
 }
 
@@ -234,9 +280,11 @@ static bool simplify_once(vtb_func *f) {
       if (id < with.n && with.at[id]) inst->operands[i] = with.at[id];
     }
     vtb_builder b = {.module = f->module, .func = f, .before = inst, .span = inst->span};
+    int fresh = f->n_values;
     vtb_value *v = simplify_inst(&b, inst);
     if (!v) continue;
     changed = true;
+    if (v->id >= fresh) vtb__swap_names(v, inst->results[0]); /* dumps keep the user's names */
     while (with.n < (size_t)f->n_values) vtb_vec_push(&with, NULL);
     with.at[inst->results[0]->id] = v;
     vtb_inst_unlink(inst);

@@ -90,7 +90,8 @@ static vtb_value *simplify_slice(vtb_builder *b, vtb_inst *inst) {
   d = made_by(x, VTB_OP_slice);
   range in = d ? range_of(d) : r;
   if (!d || in.axis != r.axis) return moved_splat(b, inst);
-  int64_t count = inst->results[0]->type.dim[r.axis].size, step = in.step * r.step, start = in.start + r.start * in.step;
+  int64_t count = inst->results[0]->type.dim[r.axis].size, step = in.step * r.step,
+          start = in.start + r.start * in.step;
   return vtb_b_slice(b, d->operands[0], r.axis, start, start + (count - 1) * step + 1, step);
 }
 
@@ -212,16 +213,25 @@ static vtb_value *simplify_permute(vtb_builder *b, vtb_inst *inst) {
 
 vtb_value *vtb__simplify_shape(vtb_builder *b, vtb_inst *inst) {
   switch (inst->op) {
-  case VTB_OP_reshape: return simplify_reshape(b, inst);
-  case VTB_OP_broadcast: return simplify_broadcast(b, inst);
-  case VTB_OP_transpose: return simplify_transpose(b, inst);
-  case VTB_OP_slice: return simplify_slice(b, inst);
-  case VTB_OP_concat: return simplify_concat(b, inst);
-  case VTB_OP_pad: return simplify_pad(inst);
+  case VTB_OP_reshape:
+    return simplify_reshape(b, inst);
+  case VTB_OP_broadcast:
+    return simplify_broadcast(b, inst);
+  case VTB_OP_transpose:
+    return simplify_transpose(b, inst);
+  case VTB_OP_slice:
+    return simplify_slice(b, inst);
+  case VTB_OP_concat:
+    return simplify_concat(b, inst);
+  case VTB_OP_pad:
+    return simplify_pad(inst);
   case VTB_OP_reduce_sum:
-  case VTB_OP_reduce_max: return simplify_reduce(b, inst);
-  case VTB_OP_permute: return simplify_permute(b, inst);
-  case VTB_OP_shift: return vtb_attr_int(inst, "by", 0) == 0 ? inst->operands[0] : NULL;
+  case VTB_OP_reduce_max:
+    return simplify_reduce(b, inst);
+  case VTB_OP_permute:
+    return simplify_permute(b, inst);
+  case VTB_OP_shift:
+    return vtb_attr_int(inst, "by", 0) == 0 ? inst->operands[0] : NULL;
   default:
     if (identity_path(vtb_attr_str(inst, "path", NULL))) vtb_attr_remove(inst, "path");
     return NULL;

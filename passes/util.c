@@ -48,6 +48,12 @@ int64_t *vtb__path_indices(const char *path, int64_t n) {
   return perm;
 }
 
+void vtb__swap_names(vtb_value *x, vtb_value *y) {
+  const char *name = x->name;
+  x->name = y->name;
+  y->name = name;
+}
+
 vtb_inst *vtb__replace_call(vtb_inst *inst, vtb_func *callee, vtb_value *const *operands, int n, const int *map) {
   vtb_builder b = {.module = inst->func->module, .func = inst->func, .before = inst, .span = inst->span};
   vtb_inst *call = vtb_build_call(&b, inst->op, callee, operands, n, inst->attrs, inst->n_attrs);
@@ -55,9 +61,7 @@ vtb_inst *vtb__replace_call(vtb_inst *inst, vtb_func *callee, vtb_value *const *
     int to = map ? map[i] : i;
     if (to < 0) continue; /* unused */
     vtb_value *old = inst->results[i], *now = call->results[to];
-    const char *fresh = now->name;
-    now->name = old->name; /* dumps keep the user's names; the unlinked one takes the fresh name */
-    old->name = fresh;
+    vtb__swap_names(old, now); /* dumps keep the user's names */
     vtb_replace_all(old, now);
   }
   vtb_inst_unlink(inst);

@@ -48,7 +48,8 @@ static inline void run(program *p, const vtb_tensor *args, vtb_tensor *results) 
   if (s) exit(1);
 }
 
-/* Runs the function on `n_in` numbers for its first argument (and more arguments after them) and compares its first result. */
+/* Runs the function on `n_in` numbers for its first argument (and more arguments after them) and compares its first
+ * result. */
 static inline void check_run(const char *text, const double *const *in, const double *want, int n_want, double tol) {
   program p = program_parse(text);
   vtb_tensor args[8], results[8];
@@ -56,8 +57,8 @@ static inline void check_run(const char *text, const double *const *in, const do
   run(&p, args, results);
   CHECK_MSG(vtb_type_count(&results[0].type) == n_want, "%s: %d results", text, (int)vtb_type_count(&results[0].type));
   for (int i = 0; i < n_want && i < vtb_type_count(&results[0].type); i++)
-    CHECK_MSG(results[0].data[i] == want[i] || fabs(results[0].data[i] - want[i]) <= tol, "%s\nresult %d is %.17g, want %.17g",
-              text, i, results[0].data[i], want[i]);
+    CHECK_MSG(results[0].data[i] == want[i] || fabs(results[0].data[i] - want[i]) <= tol,
+              "%s\nresult %d is %.17g, want %.17g", text, i, results[0].data[i], want[i]);
   for (int i = 0; i < p.f->n_returns; i++) vtb_tensor_free(&results[i]);
   program_free(&p);
 }

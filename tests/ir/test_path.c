@@ -26,7 +26,8 @@ static void check_permutation(const char *text) {
   vtb_path_affine a;
   if (vtb_path_get_affine(&p, &a))
     for (int64_t t = 0; t < p.n; t++)
-      CHECK_MSG(a.base + t / a.inner * a.outer_step + t % a.inner * a.inner_step == perm[t], "%s is not affine so", text);
+      CHECK_MSG(a.base + t / a.inner * a.outer_step + t % a.inner * a.inner_step == perm[t], "%s is not affine so",
+                text);
   vtb_strbuf out = {0};
   vtb_path_print(&p, &out);
   vtb_path back = parse(out.at);
@@ -78,9 +79,12 @@ TEST(small_orders_by_hand) {
 }
 
 TEST(reversing_twice_changes_nothing) {
-  static const char *const pairs[][2] = {{"cols~~@3x5", "cols@3x5"},       {"hilbert~~@4x6", "hilbert@4x6"},
-                                         {"rows~@4x4", "rows.hflip.vflip@4x4"}, {"snake.hflip.hflip@3x4", "snake@3x4"},
-                                         {"rows~@2x3+head=1", "rows~@1x7"},     {"[1,0]~@1x2", "rows@1x2"}};
+  static const char *const pairs[][2] = {{"cols~~@3x5", "cols@3x5"},
+                                         {"hilbert~~@4x6", "hilbert@4x6"},
+                                         {"rows~@4x4", "rows.hflip.vflip@4x4"},
+                                         {"snake.hflip.hflip@3x4", "snake@3x4"},
+                                         {"rows~@2x3+head=1", "rows~@1x7"},
+                                         {"[1,0]~@1x2", "rows@1x2"}};
   for (int i = 0; i < 6; i++) {
     vtb_path a = parse(pairs[i][0]), b = parse(pairs[i][1]);
     CHECK_MSG(vtb_path_equal(&a, &b), "%s and %s", pairs[i][0], pairs[i][1]);
@@ -109,10 +113,26 @@ TEST(hilbert_steps_to_neighbours_on_even_grids) {
 }
 
 TEST(wrong_text_is_refused) {
-  static const char *const bad[] = {"",           "rows",        "rows@",      "rows@3",       "rows@3x",     "rows@0x3",
-                                    "rosw@2x2",   "rows@2x2+",   "rows@2x2+a=1", "rows@2x2 ",  "[0,1]@1x3",   "[0,0,1]@1x3",
-                                    "[0,1,9]@1x3", "[0,1,2@1x3", "[]@1x1",     "rows@2x2+mid=1,at=5", "rows@99999999x2",
-                                    "rows@1048576x1048576", "rows@2x-2", "[99999999999999999999]@1x1"};
+  static const char *const bad[] = {"",
+                                    "rows",
+                                    "rows@",
+                                    "rows@3",
+                                    "rows@3x",
+                                    "rows@0x3",
+                                    "rosw@2x2",
+                                    "rows@2x2+",
+                                    "rows@2x2+a=1",
+                                    "rows@2x2 ",
+                                    "[0,1]@1x3",
+                                    "[0,0,1]@1x3",
+                                    "[0,1,9]@1x3",
+                                    "[0,1,2@1x3",
+                                    "[]@1x1",
+                                    "rows@2x2+mid=1,at=5",
+                                    "rows@99999999x2",
+                                    "rows@1048576x1048576",
+                                    "rows@2x-2",
+                                    "[99999999999999999999]@1x1"};
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
     vtb_path p;
     vtb_error err = {0};

@@ -56,12 +56,14 @@ static const char *const samples[] = {
     /* products */
     "  %p0 = einsum %x, %m {spec = \"bnd,ed->bne\"} : f32[B, N=4, E=5]\n"
     "  %p1 = im2col %image {kernel = [2, 2], stride = [2, 2], pad = [0, 0, 0, 0]} : f32[B, N=4, 12]\n"
-    "  %p2 = col2im %p1 {kernel = [2, 2], stride = [2, 2], pad = [0, 0, 0, 0], image = [3, 4, 4]} : f32[B, C=3, H=4, W=4]\n"
+    "  %p2 = col2im %p1 {kernel = [2, 2], stride = [2, 2], pad = [0, 0, 0, 0], image = [3, 4, 4]} : f32[B, C=3, H=4, "
+    "W=4]\n"
     "  %p3 = dwconv %x, %k {grid = [2, 2], pad = [1, 1], path = \"cols@2x2\"} : f32[B, N=4, C=6]\n"
     "  %p4 = dwconv_dx %p3, %k {grid = [2, 2], pad = [1, 1]} : f32[B, N=4, C=6]\n"
     "  %p5 = dwconv_dw %x, %p3 {grid = [2, 2], pad = [1, 1], kernel = [3, 3]} : f32[C=6, 3, 3]\n",
     /* scans */
-    "  %s0, %s1, %s2, %s3 = linscan %q, %q, %v, %d {class = \"scalar\", mode = \"chunkwise\", chunk = 3, normalizer = 1, "
+    "  %s0, %s1, %s2, %s3 = linscan %q, %q, %v, %d {class = \"scalar\", mode = \"chunkwise\", chunk = 3, normalizer = "
+    "1, "
     "path = \"rows~@2x2\"} : f32[B, N=4, h=2, V=5], f32[B, h=2, K=3, V=5], f32[B, N=4, h=2], f32[B, h=2, K=3]\n"
     "  %s4, %s5, %s6, %s7 = linscan_grad %q, %q, %v, %d, %s0 {class = \"scalar\"} : f32[B, N=4, h=2, K=3], "
     "f32[B, N=4, h=2, K=3], f32[B, N=4, h=2, V=5], f32[B, N=4, h=2]\n"
@@ -75,27 +77,26 @@ static const char *const samples[] = {
     "  call @nothing()\n"
     "  %t3 = tap %x {name = \"blocks.0 \\\"in\\\"\\x01\\xff\\n\"} : f32[B, N=4, C=6]\n"};
 
-static const char prologue[] =
-    "module \"a \\\\ module\"\n\n"
-    "step @decay(%S: f32[K=3], %q: f32[K=3], %g: f32[]) -> (f32[K=3], f32[K=3]) {\n"
-    "  %e = exp %g : f32[]\n"
-    "  %Se = mul %S, %e : f32[K=3]\n"
-    "  %new = add %Se, %q : f32[K=3]\n"
-    "  %scale = state_scale {log = 1} : f32[]\n"
-    "  %y = mul %new, %scale : f32[K=3]\n"
-    "  return %new, %y\n"
-    "}\n\n"
-    "entry func @main(\n"
-    "    %x: f32[B, N=4, C=6] input \"tokens\",\n"
-    "    %w: f32[C=6] param \"norm.weight\" init \"trunc_normal(0.02)\" decay,\n"
-    "    %m: f32[E=5, C=6] buffer \"fixed\",\n"
-    "    %k: f32[6, 3, 3] grad,\n"
-    "    %image: f32[B, C=3, H=4, W=4] named \"odd\",\n"
-    "    %q: f32[B, N=4, h=2, K=3],\n"
-    "    %v: f32[B, N=4, h=2, V=5],\n"
-    "    %d: f32[B, N=4, h=2],\n"
-    "    %seed: i32[]\n"
-    "  ) -> (f32[B, N=4, C=6] \"out\", f32[C=6]) {\n";
+static const char prologue[] = "module \"a \\\\ module\"\n\n"
+                               "step @decay(%S: f32[K=3], %q: f32[K=3], %g: f32[]) -> (f32[K=3], f32[K=3]) {\n"
+                               "  %e = exp %g : f32[]\n"
+                               "  %Se = mul %S, %e : f32[K=3]\n"
+                               "  %new = add %Se, %q : f32[K=3]\n"
+                               "  %scale = state_scale {log = 1} : f32[]\n"
+                               "  %y = mul %new, %scale : f32[K=3]\n"
+                               "  return %new, %y\n"
+                               "}\n\n"
+                               "entry func @main(\n"
+                               "    %x: f32[B, N=4, C=6] input \"tokens\",\n"
+                               "    %w: f32[C=6] param \"norm.weight\" init \"trunc_normal(0.02)\" decay,\n"
+                               "    %m: f32[E=5, C=6] buffer \"fixed\",\n"
+                               "    %k: f32[6, 3, 3] grad,\n"
+                               "    %image: f32[B, C=3, H=4, W=4] named \"odd\",\n"
+                               "    %q: f32[B, N=4, h=2, K=3],\n"
+                               "    %v: f32[B, N=4, h=2, V=5],\n"
+                               "    %d: f32[B, N=4, h=2],\n"
+                               "    %seed: i32[]\n"
+                               "  ) -> (f32[B, N=4, C=6] \"out\", f32[C=6]) {\n";
 static const char epilogue[] = "  return %x, %w\n"
                                "}\n\n"
                                "func @two(%a: f32[C=6], %b: f32[C=6]) -> (f32[C=6], f32[C=6]) {\n"
@@ -170,8 +171,10 @@ TEST(costs_of_every_op_are_finite) {
   for (vtb_func *f = m ? m->first : NULL; f; f = f->next)
     for (vtb_inst *inst = f->first; inst; inst = inst->next) {
       vtb_cost c = vtb_inst_cost(inst, 4);
-      CHECK_MSG(isfinite(c.flops) && isfinite(c.bytes) && c.flops >= 0 && c.bytes >= 0, "%s", vtb_op_get(inst->op)->name);
-      if (vtb_op_get(inst->op)->klass == VTB_CLASS_STRUCTURED && inst->op != VTB_OP_im2col && inst->op != VTB_OP_state_scale)
+      CHECK_MSG(isfinite(c.flops) && isfinite(c.bytes) && c.flops >= 0 && c.bytes >= 0, "%s",
+                vtb_op_get(inst->op)->name);
+      if (vtb_op_get(inst->op)->klass == VTB_CLASS_STRUCTURED && inst->op != VTB_OP_im2col &&
+          inst->op != VTB_OP_state_scale)
         CHECK_MSG(c.flops > 0, "%s costs nothing", vtb_op_get(inst->op)->name);
     }
   vtb_module_free(m);
@@ -224,11 +227,12 @@ TEST(wrong_text_is_refused_with_its_code) {
       {2010, "  %y = neg @f(%x) : f32[B, 4]\n"}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     char text[1024];
-    snprintf(text, sizeof text, "func @f(%%x: f32[B, 4], %%i: i32[]) -> (f32[B, 4]) {\n%s  return %%x\n}\n", cases[i].body);
+    snprintf(text, sizeof text, "func @f(%%x: f32[B, 4], %%i: i32[]) -> (f32[B, 4]) {\n%s  return %%x\n}\n",
+             cases[i].body);
     vtb_diags diags = {0};
     vtb_module *m = parse(text, &diags);
-    CHECK_MSG(m == NULL && diags.list.n >= 1 && diags.list.at[0].code == cases[i].code, "%s gives %d (%s)", cases[i].body,
-              diags.list.n ? diags.list.at[0].code : 0, diags.list.n ? diags.list.at[0].text : "");
+    CHECK_MSG(m == NULL && diags.list.n >= 1 && diags.list.at[0].code == cases[i].code, "%s gives %d (%s)",
+              cases[i].body, diags.list.n ? diags.list.at[0].code : 0, diags.list.n ? diags.list.at[0].text : "");
     vtb_module_free(m);
     vtb_diags_free(&diags);
   }
@@ -245,18 +249,20 @@ TEST(wrong_types_are_all_reported_with_their_places) {
   CHECK(diags.n_errors == 2);
   vtb_strbuf out = {0};
   vtb_diags_render(&diags, &out, false);
-  CHECK_STR(out.at, "test.ir:2:3: error[VTB2104]: %y is f32[3], not f32[4]\n"
-                    "    2 |   %y = neg %x : f32[4]\n"
-                    "      |   ^~~~~~~~~~~~~~~~~~~~\n"
-                    "test.ir:3:3: error[VTB2001]: add: shapes f32[3] and f32[4] do not broadcast: axis 0 from the last is 3 and 4\n"
-                    "    3 |   %z = add %x, %y : f32[3]\n"
-                    "      |   ^~~~~~~~~~~~~~~~~~~~~~~~\n");
+  CHECK_STR(
+      out.at,
+      "test.ir:2:3: error[VTB2104]: %y is f32[3], not f32[4]\n"
+      "    2 |   %y = neg %x : f32[4]\n"
+      "      |   ^~~~~~~~~~~~~~~~~~~~\n"
+      "test.ir:3:3: error[VTB2001]: add: shapes f32[3] and f32[4] do not broadcast: axis 0 from the last is 3 and 4\n"
+      "    3 |   %z = add %x, %y : f32[3]\n"
+      "      |   ^~~~~~~~~~~~~~~~~~~~~~~~\n");
   vtb_strbuf_free(&out);
   vtb_diags_free(&diags);
 }
 
-/* What a fuzzer would do first: cut, flip and repeat bytes of good text. Only that nothing crashes is checked, and that what
- * is taken prints to something that is taken. */
+/* What a fuzzer would do first: cut, flip and repeat bytes of good text. Only that nothing crashes is checked, and that
+ * what is taken prints to something that is taken. */
 TEST(damaged_text_is_harmless) {
   char *text = whole_text();
   size_t n = strlen(text);
@@ -268,9 +274,15 @@ TEST(damaged_text_is_harmless) {
       size_t at = (size_t)((test_random(&seed) + 1) / 2 * (double)n);
       size_t from = (size_t)((test_random(&seed) + 1) / 2 * (double)n);
       switch (round % 3) {
-      case 0: bad[at] = (char)(test_random(&seed) * 127); break;
-      case 1: bad[at] = text[from]; break;
-      default: memmove(bad + at, bad + (at > from ? at : from), n + 1 - (at > from ? at : from)); break;
+      case 0:
+        bad[at] = (char)(test_random(&seed) * 127);
+        break;
+      case 1:
+        bad[at] = text[from];
+        break;
+      default:
+        memmove(bad + at, bad + (at > from ? at : from), n + 1 - (at > from ? at : from));
+        break;
       }
       n = n < strlen(bad) ? n : strlen(text);
     }

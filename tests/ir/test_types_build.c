@@ -50,7 +50,9 @@ static void stop(fixture *x) {
   vtb_module_free(x->m);
 }
 
-static vtb_value *arg(fixture *x, const char *name, const char *spec) { return vtb_func_add_arg(x->f, name, type_of(spec)); }
+static vtb_value *arg(fixture *x, const char *name, const char *spec) {
+  return vtb_func_add_arg(x->f, name, type_of(spec));
+}
 
 TEST(broadcast_aligns_at_the_last_axis) {
   vtb_type a = type_of("B,N=4,1"), b = type_of("C=3"), t;

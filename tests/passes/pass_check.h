@@ -6,10 +6,20 @@
 #include "passes/passes.h"
 #include "tests/test.h"
 
-/* NULL and a failed check if the text is wrong. The source must outlive the module: it is leaked on purpose. */
+/* Sources outlive the modules whose spans point at them: all are kept until the program ends. */
+typedef struct kept_source {
+  vtb_source source;
+  struct kept_source *next;
+} kept_source;
+static kept_source *kept_sources;
+
+/* NULL and a failed check if the text is wrong. */
 static inline vtb_module *parse_ir(const char *text) {
-  vtb_source *source = vtb_xcalloc(1, sizeof *source);
+  kept_source *kept = vtb_xcalloc(1, sizeof *kept);
+  vtb_source *source = &kept->source;
   *source = (vtb_source){.path = "<test>", .text = text, .n = strlen(text)};
+  kept->next = kept_sources;
+  kept_sources = kept;
   vtb_diags d = {0};
   vtb_module *m = vtb_module_parse(source, &d);
   if (!m) vtb_diags_print(&d, stderr);
@@ -49,18 +59,19 @@ static inline int count_ops(const vtb_module *m, vtb_op op) {
 }
 
 /* Both texts are IR; they are printed by the same printer before they are compared. */
-#define CHECK_PASS(pipeline, before, after)                                                                            \
-  do {                                                                                                                 \
-    vtb_module *m_ = parse_ir(before), *want_ = parse_ir(after);                                                       \
-    if (m_ && want_ && run_passes(m_, pipeline)) {                                                                     \
-      char *got_text_ = print_ir(m_), *want_text_ = print_ir(want_);                                                   \
-      CHECK_STR(got_text_, want_text_);                                                                                \
-      free(got_text_);                                                                                                 \
-      free(want_text_);                                                                                                \
-    }                                                                                                                  \
-    if (m_) vtb_module_free(m_);                                                                                       \
-    if (want_) vtb_module_free(want_);                                                                                 \
-  } while (0)
+static inline void check_pass(const char *file, int line, const char *pipeline, const char *before, const char *after) {
+  vtb_module *m = parse_ir(before), *want = parse_ir(after);
+  if (m && want && run_passes(m, pipeline)) {
+    char *got_text = print_ir(m), *want_text = print_ir(want);
+    if (strcmp(got_text, want_text) != 0)
+      test_fail_(file, line, "%s:\n--- got\n%s\n--- want\n%s", pipeline, got_text, want_text);
+    free(got_text);
+    free(want_text);
+  }
+  if (m) vtb_module_free(m);
+  if (want) vtb_module_free(want);
+}
+#define CHECK_PASS(pipeline, before, after) check_pass(__FILE__, __LINE__, pipeline, before, after)
 
 /* The pass leaves the text alone. */
 #define CHECK_KEPT(pipeline, text) CHECK_PASS(pipeline, text, text)
@@ -109,7 +120,8 @@ static inline double compare_modules(vtb_module *before, vtb_module *after, unsi
   vtb_tensor *args = random_args(before->entry, 2, seed);
   vtb_tensor *want = interpret(before, args, 2), *got = interpret(after, args, 2);
   double worst = want && got ? 0 : INFINITY;
-  for (int i = 0; want && got && i < before->entry->n_returns; i++) worst = fmax(worst, largest_error(&got[i], &want[i]));
+  for (int i = 0; want && got && i < before->entry->n_returns; i++)
+    worst = fmax(worst, largest_error(&got[i], &want[i]));
   if (want) free_tensors(want, before->entry->n_returns);
   if (got) free_tensors(got, after->entry->n_returns);
   free_tensors(args, before->entry->n_args);

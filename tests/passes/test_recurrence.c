@@ -1,27 +1,36 @@
-/* Recurrence lowering: random step functions of every class, folded step by step by the interpreter, equal the lowered form in every mode. */
+/* Recurrence lowering: random step functions of every class, folded step by step by the interpreter, equal the lowered
+ * form in every mode. */
 #include "tests/passes/pass_check.h"
 
 #include "ir/recurrence.h"
 
+static int below(unsigned long long *rng, int n) { return (int)((test_random(rng) + 1) / 2 * n); }
+
 typedef struct config {
-  int rank;            /* of the main state: 0, 1, 2 */
+  int rank; /* of the main state: 0, 1, 2 */
   vtb_decay_class klass;
-  int head_axes;       /* 0, 1, 2 */
+  int head_axes; /* 0, 1, 2 */
   int tokens, k, v;
-  int decay_form;      /* how the decay is written */
+  int decay_form; /* how the decay is written */
   bool gain, normalizer, reads_scale, read_whole, read_old, second_gain, transposed;
-  int inits;           /* 0, states, states + 1 */
-  const char *path;    /* or NULL */
-  double gain_size;
+  int inits;        /* 0, states, states + 1 */
+  const char *path; /* or NULL */
+  double gain_size, gain_shift;
 } config;
 
-static const char *head_dims(const config *c) { return c->head_axes == 0 ? "" : c->head_axes == 1 ? ", h=3" : ", h=2, g=2"; }
+static const char *head_dims(const config *c) {
+  return c->head_axes == 0 ? "" : c->head_axes == 1 ? ", h=3" : ", h=2, g=2";
+}
 
 static const char *state_dims(const config *c, char *buf) {
-  if (c->rank == 2 && c->transposed) sprintf(buf, "%d, %d", c->v, c->k);
-  else if (c->rank == 2) sprintf(buf, "%d, %d", c->k, c->v);
-  else if (c->rank == 1) sprintf(buf, "%d", c->v);
-  else buf[0] = '\0';
+  if (c->rank == 2 && c->transposed)
+    sprintf(buf, "%d, %d", c->v, c->k);
+  else if (c->rank == 2)
+    sprintf(buf, "%d, %d", c->k, c->v);
+  else if (c->rank == 1)
+    sprintf(buf, "%d", c->v);
+  else
+    buf[0] = '\0';
   return buf;
 }
 
@@ -29,10 +38,13 @@ static const char *state_dims(const config *c, char *buf) {
 static const char *decay_dims(const config *c, char *buf) {
   buf[0] = '\0';
   if (c->rank == 2) {
-    bool key = c->klass == VTB_DECAY_KEY || c->klass == VTB_DECAY_FULL, value = c->klass == VTB_DECAY_VALUE || c->klass == VTB_DECAY_FULL;
+    bool key = c->klass == VTB_DECAY_KEY || c->klass == VTB_DECAY_FULL,
+         value = c->klass == VTB_DECAY_VALUE || c->klass == VTB_DECAY_FULL;
     if (!key && !value) return buf;
-    if (c->transposed) sprintf(buf, "%d, %d", value ? c->v : 1, key ? c->k : 1);
-    else sprintf(buf, "%d, %d", key ? c->k : 1, value ? c->v : 1);
+    if (c->transposed)
+      sprintf(buf, "%d, %d", value ? c->v : 1, key ? c->k : 1);
+    else
+      sprintf(buf, "%d, %d", key ? c->k : 1, value ? c->v : 1);
   } else if (c->rank == 1 && c->klass >= VTB_DECAY_KEY) {
     sprintf(buf, "%d", c->v);
   }
@@ -41,27 +53,36 @@ static const char *decay_dims(const config *c, char *buf) {
 
 /* %d, the decay itself, from the raw input %f. */
 static void put_decay(vtb_strbuf *s, const config *c, const char *dims) {
-  if (c->decay_form == 0) vtb_strbuf_printf(s, "%%lf = log_sigmoid %%f : f32[%s]\n%%d = exp %%lf : f32[%s]\n", dims, dims);
+  if (c->decay_form == 0)
+    vtb_strbuf_printf(s, "%%lf = log_sigmoid %%f : f32[%s]\n%%d = exp %%lf : f32[%s]\n", dims, dims);
   if (c->decay_form == 1) vtb_strbuf_printf(s, "%%d = sigmoid %%f : f32[%s]\n", dims);
   if (c->decay_form == 2)
-    vtb_strbuf_printf(s, "%%sp = softplus %%f : f32[%s]\n%%np = neg %%sp : f32[%s]\n%%e = exp %%np : f32[%s]\n%%half = constant {value = 0.9} : "
-                         "f32[]\n%%d = mul %%half, %%e : f32[%s]\n", dims, dims, dims, dims);
+    vtb_strbuf_printf(s,
+                      "%%sp = softplus %%f : f32[%s]\n%%np = neg %%sp : f32[%s]\n%%e = exp %%np : f32[%s]\n%%half = "
+                      "constant {value = 0.9} : "
+                      "f32[]\n%%d = mul %%half, %%e : f32[%s]\n",
+                      dims, dims, dims, dims);
 }
 
 static void put_update(vtb_strbuf *s, const config *c, const char *x) {
-  char e[40];
+  char e[80];
   sprintf(e, "f32[%s]", x);
   vtb_strbuf_printf(s, "%%a = mul %%S, %%d : %s\n", e);
   if (c->rank == 2 && c->transposed)
-    vtb_strbuf_printf(s, "%%v1 = reshape %%v {shape = [%d, 1]} : f32[%d, 1]\n%%u = mul %%v1, %%k : %s\n", c->v, c->v, e);
+    vtb_strbuf_printf(s, "%%v1 = reshape %%v {shape = [%d, 1]} : f32[%d, 1]\n%%u = mul %%v1, %%k : %s\n", c->v, c->v,
+                      e);
   else if (c->rank == 2)
-    vtb_strbuf_printf(s, "%%k1 = reshape %%k {shape = [%d, 1]} : f32[%d, 1]\n%%u = mul %%k1, %%v : %s\n", c->k, c->k, e);
+    vtb_strbuf_printf(s, "%%k1 = reshape %%k {shape = [%d, 1]} : f32[%d, 1]\n%%u = mul %%k1, %%v : %s\n", c->k, c->k,
+                      e);
   else
     vtb_strbuf_printf(s, "%%u = mul %%v, %%w : %s\n", e);
   if (c->gain) vtb_strbuf_printf(s, "%%ei = exp %%i : f32[]\n%%ui = mul %%ei, %%u : %s\n", e);
   const char *u = c->gain ? "ui" : "u";
   if (c->second_gain) {
-    vtb_strbuf_printf(s, "%%i2 = mul %%i, %%w : f32[]\n%%ej = exp %%i2 : f32[]\n%%uj = mul %%ej, %%u : %s\n%%us = sub %%%s, %%uj : %s\n", e, u, e);
+    vtb_strbuf_printf(
+        s,
+        "%%i2 = mul %%i, %%w : f32[]\n%%ej = exp %%i2 : f32[]\n%%uj = mul %%ej, %%u : %s\n%%us = sub %%%s, %%uj : %s\n",
+        e, u, e);
     u = "us";
   }
   vtb_strbuf_printf(s, "%%S2 = add %%a, %%%s : %s\n", u, e);
@@ -79,14 +100,15 @@ static void put_update(vtb_strbuf *s, const config *c, const char *x) {
 
 /* %y [V], or [] for a scalar state. */
 static void put_yield(vtb_strbuf *s, const config *c) {
-  const char *from = c->read_old ? "S" : "S2", *e = c->rank == 0 ? "" : "V";
+  const char *from = c->read_old ? "S" : "S2";
   char y[20];
   sprintf(y, c->rank ? "f32[%d]" : "f32[]", c->v);
-  (void)e;
   if (c->rank == 2 && c->transposed)
-    vtb_strbuf_printf(s, "%%p = mul %%%s, %%q : f32[%d, %d]\n%%y0 = reduce_sum %%p {axes = [1]} : %s\n", from, c->v, c->k, y);
+    vtb_strbuf_printf(s, "%%p = mul %%%s, %%q : f32[%d, %d]\n%%y0 = reduce_sum %%p {axes = [1]} : %s\n", from, c->v,
+                      c->k, y);
   else if (c->rank == 2 && c->read_whole)
-    vtb_strbuf_printf(s, "%%ab = abs %%%s : f32[%d, %d]\n%%y0 = reduce_sum %%ab {axes = [0]} : %s\n", from, c->k, c->v, y);
+    vtb_strbuf_printf(s, "%%ab = abs %%%s : f32[%d, %d]\n%%y0 = reduce_sum %%ab {axes = [0]} : %s\n", from, c->k, c->v,
+                      y);
   else if (c->rank == 2)
     vtb_strbuf_printf(s, "%%y0 = einsum %%q, %%%s {spec = \"a,ab->b\"} : %s\n", from, y);
   else
@@ -95,17 +117,21 @@ static void put_yield(vtb_strbuf *s, const config *c) {
     vtb_strbuf_printf(s, "%%y = add %%y0, %%v : %s\n", y);
     return;
   }
-  vtb_strbuf_printf(s, "%%one = constant {value = 1.0} : f32[]\n%%z = einsum %%q, %%%s {spec = \"k,k->\"} : f32[]\n%%az = abs %%z : f32[]\n"
-                       "%%den0 = max %%az, %%one : f32[]\n", c->read_old ? "n" : "n2");
+  vtb_strbuf_printf(s,
+                    "%%one = constant {value = 1.0} : f32[]\n%%z = einsum %%q, %%%s {spec = \"k,k->\"} : f32[]\n%%az = "
+                    "abs %%z : f32[]\n"
+                    "%%den0 = max %%az, %%one : f32[]\n",
+                    c->read_old ? "n" : "n2");
   if (c->reads_scale)
-    vtb_strbuf_printf(s, "%%eps = constant {value = 0.125} : f32[]\n%%sc = state_scale : f32[]\n%%es = mul %%eps, %%sc : f32[]\n"
-                         "%%den = add %%den0, %%es : f32[]\n");
+    vtb_strbuf_printf(
+        s, "%%eps = constant {value = 0.125} : f32[]\n%%sc = state_scale : f32[]\n%%es = mul %%eps, %%sc : f32[]\n"
+           "%%den = add %%den0, %%es : f32[]\n");
   vtb_strbuf_printf(s, "%%y = div %%y0, %%%s : %s\n", c->reads_scale ? "den" : "den0", y);
 }
 
 static char *write_module(const config *c) {
   vtb_strbuf s = {0};
-  char x[32], d[32], dc[40], yt[40], path[80] = "", h[24];
+  char x[64], d[64], dc[256], yt[128], path[80] = "", h[24];
   snprintf(h, sizeof h, "%s", head_dims(c));
   state_dims(c, x);
   decay_dims(c, d);
@@ -113,10 +139,12 @@ static char *write_module(const config *c) {
   bool constant = c->klass == VTB_DECAY_CONSTANT;
   int n_states = 1 + c->normalizer;
   if (c->path) sprintf(path, ", path = \"%s\"", c->path);
-  if (constant) sprintf(dc, "f32[%s]", h[0] ? h + 2 : "");
-  else sprintf(dc, "f32[B, N=%d%s%s%s]", c->tokens, h, *d ? ", " : "", d);
+  if (constant)
+    sprintf(dc, "f32[%s]", h[0] ? h + 2 : "");
+  else
+    sprintf(dc, "f32[B, N=%d%s%s%s]", c->tokens, h, *d ? ", " : "", d);
   sprintf(yt, c->rank ? "f32[B, N=%d%s, %d]" : "f32[B, N=%d%s]", c->tokens, h, c->v);
-  char bn[60], vs[60], finals[200], inits_args[200] = "", inits_ops[60] = "", states[200], news[60];
+  char bn[64], vs[128], finals[512], inits_args[512] = "", inits_ops[60] = "", states[256], news[256];
   sprintf(bn, "f32[B, N=%d%s", c->tokens, h);
   sprintf(vs, c->rank ? "%s, %d]" : "%s]", bn, c->v);
   int at = sprintf(finals, "f32[B%s%s%s]", h, xs, x);
@@ -128,20 +156,24 @@ static char *write_module(const config *c) {
     if (c->inits > n_states) sprintf(inits_args + at, "%%m0: f32[B%s], ", h);
     sprintf(inits_ops, "%%S0, %s%s", c->normalizer ? "%n0, " : "", c->inits > n_states ? "%m0, " : "");
   }
-  vtb_strbuf_printf(&s, "entry func @f(%s%%q: %s, %d], %%k: %s, %d], %%v: %s, %%i: %s], %s%s%s%%w: f32[]) -> (%s, %s) {\n", inits_args, bn, c->k, bn,
-                    c->k, vs, bn, "%f: ", dc, ", ", yt, finals);
-  vtb_strbuf_printf(&s, "%%y, %%Sf, %s%%mf = recurrence @step(%s%%q, %%k, %%v, %%i, %%f, %%w) {states = %d, inits = %d, seqs = %d%s} : %s, %s\n",
+  vtb_strbuf_printf(&s,
+                    "entry func @f(%s%%q: %s, %d], %%k: %s, %d], %%v: %s, %%i: %s], %s%s%s%%w: f32[]) -> (%s, %s) {\n",
+                    inits_args, bn, c->k, bn, c->k, vs, bn, "%f: ", dc, ", ", yt, finals);
+  vtb_strbuf_printf(&s,
+                    "%%y, %%Sf, %s%%mf = recurrence @step(%s%%q, %%k, %%v, %%i, %%f, %%w) {states = %d, inits = %d, "
+                    "seqs = %d%s} : %s, %s\n",
                     c->normalizer ? "%nf, " : "", inits_ops, n_states, c->inits, constant ? 4 : 5, path, yt, finals);
   vtb_strbuf_printf(&s, "return %%y, %%Sf, %s%%mf\n}\n", c->normalizer ? "%nf, " : "");
   at = sprintf(states, "%%S: f32[%s], ", x);
   if (c->normalizer) sprintf(states + at, "%%n: f32[%d], ", c->k);
   at = sprintf(news, "f32[%s], ", x);
   if (c->normalizer) sprintf(news + at, "f32[%d], ", c->k);
-  char v_step[20], dstep[32];
+  char v_step[20], dstep[64];
   sprintf(v_step, c->rank ? "f32[%d]" : "f32[]", c->v);
   sprintf(dstep, "%s", constant ? "" : d);
-  vtb_strbuf_printf(&s, "step @step(%s%%q: f32[%d], %%k: f32[%d], %%v: %s, %%i: f32[], %%f: f32[%s], %%w: f32[]) -> (%s%s) {\n", states, c->k, c->k,
-                    v_step, dstep, news, v_step);
+  vtb_strbuf_printf(
+      &s, "step @step(%s%%q: f32[%d], %%k: f32[%d], %%v: %s, %%i: f32[], %%f: f32[%s], %%w: f32[]) -> (%s%s) {\n",
+      states, c->k, c->k, v_step, dstep, news, v_step);
   put_decay(&s, c, dstep);
   put_update(&s, c, x);
   put_yield(&s, c);
@@ -149,10 +181,10 @@ static char *write_module(const config *c) {
   return s.at;
 }
 
-static void scale_gains(vtb_func *f, vtb_tensor *args, double size) {
+static void scale_gains(vtb_func *f, vtb_tensor *args, double size, double shift) {
   for (int i = 0; i < f->n_args; i++)
     if (vtb_streq(f->args[i]->name, "i"))
-      for (int64_t k = 0; k < vtb_type_count(&args[i].type); k++) args[i].data[k] *= size;
+      for (int64_t k = 0; k < vtb_type_count(&args[i].type); k++) args[i].data[k] = args[i].data[k] * size + shift;
 }
 
 /* States times e^m: what two runs must agree on whatever scale each reports. */
@@ -165,6 +197,9 @@ static void unscale(vtb_tensor *results, int n) {
   }
 }
 
+/* The definition of the scale in ir/recurrence.h: all decays are one product of exponentials. */
+static bool has_common_scale(const config *c) { return c->gain && c->decay_form == 0; }
+
 static const struct mode {
   const char *name;
   int64_t chunk;
@@ -175,16 +210,24 @@ static void check_config(const config *c, unsigned long long seed) {
   vtb_module *before = parse_ir(text);
   if (!before) return;
   vtb_tensor *args = random_args(before->entry, 2, seed);
-  scale_gains(before->entry, args, c->gain_size);
+  scale_gains(before->entry, args, c->gain_size, c->gain_shift);
   vtb_tensor *want = interpret(before, args, 2);
+  if (!want) return;
   int n = before->entry->n_returns;
-  if (want) unscale(want, n);
-  for (size_t k = 0; want && k < sizeof modes / sizeof *modes; k++) {
+  double *scale = NULL;
+  int64_t heads = vtb_type_count(&want[n - 1].type);
+  if (has_common_scale(c))
+    scale = memcpy(vtb_xcalloc((size_t)heads, sizeof *scale), want[n - 1].data, (size_t)heads * sizeof *scale);
+  unscale(want, n);
+  for (size_t k = 0; k < sizeof modes / sizeof *modes; k++) {
     vtb_module *m = vtb_module_clone(before);
     vtb_pass_context pc = {.module = m, .batch = 2, .mode = modes[k].name, .chunk = modes[k].chunk};
     bool good = run_passes_in(&pc, k % 2 ? "recurrence,simplify,cse,dce,bind,select_mode" : "recurrence,select_mode");
     CHECK(count_ops(m, VTB_OP_recurrence) == 0);
     vtb_tensor *got = good ? interpret(m, args, 2) : NULL;
+    for (int64_t h = 0; got && scale && h < heads; h++)
+      CHECK_MSG(fabs(got[n - 1].data[h] - scale[h]) <= 1e-12 * (1 + fabs(scale[h])), "log scale %g, want %g\n%s",
+                got[n - 1].data[h], scale[h], text);
     if (got) unscale(got, n);
     for (int i = 0; got && i < n - 1; i++) {
       double e = largest_error(&got[i], &want[i]);
@@ -193,18 +236,18 @@ static void check_config(const config *c, unsigned long long seed) {
     if (got) free_tensors(got, n);
     vtb_module_free(m);
   }
-  if (want) free_tensors(want, n);
+  free(scale);
+  free_tensors(want, n);
   free_tensors(args, before->entry->n_args);
   vtb_module_free(before);
   free(text);
 }
 
-static int below(unsigned long long *rng, int n) { return (int)((test_random(rng) + 1) / 2 * n); }
-
 static config random_config(unsigned long long *rng) {
   static const char *const paths[] = {"rows~@1x%d", "cols~@%dx1", "rows.hflip@1x%d"};
   static char path[40];
-  config c = {.rank = below(rng, 5) ? 2 : below(rng, 2), .klass = (vtb_decay_class)below(rng, 5), .head_axes = below(rng, 3)};
+  config c = {
+      .rank = below(rng, 5) ? 2 : below(rng, 2), .klass = (vtb_decay_class)below(rng, 5), .head_axes = below(rng, 3)};
   c.tokens = below(rng, 3) == 0 ? 1 + below(rng, 3) : 1 + below(rng, 40);
   c.k = 1 + below(rng, 4), c.v = 1 + below(rng, 4);
   c.decay_form = below(rng, 3);
@@ -236,18 +279,44 @@ TEST(random_recurrences_equal_their_steps) {
 
 /* Gains that rise and fall by 30 a step, and a gain of +-60. */
 TEST(steep_gains_stay_finite) {
-  config c = {.rank = 2, .klass = VTB_DECAY_SCALAR, .head_axes = 1, .tokens = 9, .k = 3, .v = 2, .gain = true, .normalizer = true, .reads_scale = true, .gain_size = 60};
+  config c = {.rank = 2,
+              .klass = VTB_DECAY_SCALAR,
+              .head_axes = 1,
+              .tokens = 9,
+              .k = 3,
+              .v = 2,
+              .gain = true,
+              .normalizer = true,
+              .reads_scale = true,
+              .gain_size = 60};
   for (int form = 0; form < 3; form++) {
     c.decay_form = form, c.reads_scale = form == 0;
     check_config(&c, 77 + (unsigned long long)form);
   }
 }
 
+/* Far below zero nothing may become infinity times zero, at the first step least of all. */
+TEST(vanishing_gains_stay_finite) {
+  config c = {.rank = 2,
+              .klass = VTB_DECAY_SCALAR,
+              .tokens = 9,
+              .k = 3,
+              .v = 2,
+              .gain = true,
+              .normalizer = true,
+              .gain_size = 20,
+              .gain_shift = -800};
+  for (c.decay_form = 0; c.decay_form < 3; c.decay_form++) check_config(&c, 99);
+}
+
 static const char *const mlstm_text =
-    "entry func @f(%q: f32[B, N=5, 3], %k: f32[B, N=5, 3], %v: f32[B, N=5, 4], %i: f32[B, N=5], %f: f32[B, N=5]) -> (f32[B, N=5, 4]) {\n"
-    "  %y, %C, %n, %m = recurrence @s(%q, %k, %v, %i, %f) {states = 2, inits = 0, seqs = 5} : f32[B, N=5, 4], f32[B, 3, 4], f32[B, 3], f32[B]\n"
+    "entry func @f(%q: f32[B, N=5, 3], %k: f32[B, N=5, 3], %v: f32[B, N=5, 4], %i: f32[B, N=5], %f: f32[B, N=5]) -> "
+    "(f32[B, N=5, 4]) {\n"
+    "  %y, %C, %n, %m = recurrence @s(%q, %k, %v, %i, %f) {states = 2, inits = 0, seqs = 5} : f32[B, N=5, 4], f32[B, "
+    "3, 4], f32[B, 3], f32[B]\n"
     "  return %y\n}\n"
-    "step @s(%C: f32[3, 4], %n: f32[3], %q: f32[3], %k: f32[3], %v: f32[4], %i: f32[], %f: f32[]) -> (f32[3, 4], f32[3], f32[4]) {\n"
+    "step @s(%C: f32[3, 4], %n: f32[3], %q: f32[3], %k: f32[3], %v: f32[4], %i: f32[], %f: f32[]) -> (f32[3, 4], "
+    "f32[3], f32[4]) {\n"
     "  %lf = log_sigmoid %f : f32[]\n  %d = exp %lf : f32[]\n  %ei = exp %i : f32[]\n"
     "  %dC = mul %d, %C : f32[3, 4]\n  %k1 = reshape %k {shape = [3, 1]} : f32[3, 1]\n  %kv = mul %k1, %v : f32[3, 4]\n"
     "  %u = mul %ei, %kv : f32[3, 4]\n  %C2 = add %dC, %u : f32[3, 4]\n"
@@ -268,6 +337,145 @@ TEST(matrix_and_normalizer_are_one_scan) {
   }
   CHECK(vtb_module_find(m, "s") == NULL); /* the step function went with its recurrence */
   vtb_module_free(m);
+}
+
+/* Interpreted as it is and lowered, on random arguments; returns the lowered module for further checks. */
+static vtb_module *check_text(const char *text, double tolerance) {
+  vtb_module *before = parse_ir(text), *m = parse_ir(text);
+  if (!before || !m || !run_passes(m, "recurrence,simplify,cse,dce")) return NULL;
+  for (unsigned long long seed = 1; seed < 4; seed++) {
+    double e = compare_modules(before, m, seed);
+    CHECK_MSG(e <= tolerance, "error %g\n%s", e, text);
+  }
+  vtb_module_free(before);
+  return m;
+}
+
+static const char *class_of_scan(const vtb_module *m) {
+  for (vtb_inst *inst = m->entry->first; inst; inst = inst->next)
+    if (inst->op == VTB_OP_linscan) return vtb_attr_str(inst, "class", "");
+  return "none";
+}
+
+static void check_scan(const char *text, const char *klass, int k, int v) {
+  vtb_module *m = check_text(text, 1e-12);
+  if (!m) return;
+  CHECK(count_ops(m, VTB_OP_linscan) == 1);
+  CHECK_STR(class_of_scan(m), klass);
+  for (vtb_inst *inst = m->entry->first; inst; inst = inst->next) {
+    if (inst->op != VTB_OP_linscan) continue;
+    CHECK(inst->operands[0]->type.dim[3].size == k && inst->operands[2]->type.dim[3].size == v);
+  }
+  vtb_module_free(m);
+}
+
+/* h = exp(delta * A) * h + (delta * u) * B; yield dot(h, C): the state axis N is contracted, the channels E are values.
+ */
+TEST(selective_scan_is_a_full_scan) {
+  check_scan(
+      "entry func @f(%u: f32[B, T=7, E=3], %dt: f32[B, T=7, E=3], %b: f32[B, T=7, S=2], %c: f32[B, T=7, S=2], %A: "
+      "f32[E=3, S=2]) -> (f32[B, T=7, E=3]) {\n"
+      "%y, %h, %m = recurrence @s(%u, %dt, %b, %c, %A) {states = 1, inits = 0, seqs = 4} : f32[B, T=7, E=3], f32[B, "
+      "E=3, S=2], f32[B]\nreturn %y\n}\n"
+      "step @s(%h: f32[3, 2], %u: f32[3], %dt: f32[3], %b: f32[2], %c: f32[2], %A: f32[3, 2]) -> (f32[3, 2], f32[3]) "
+      "{\n"
+      "%d1 = reshape %dt {shape = [3, 1]} : f32[3, 1]\n%g = mul %d1, %A : f32[3, 2]\n%d = exp %g : f32[3, 2]\n%a = mul "
+      "%d, %h : f32[3, 2]\n"
+      "%du = mul %dt, %u : f32[3]\n%w = einsum %du, %b {spec = \"e,s->es\"} : f32[3, 2]\n%h2 = add %a, %w : f32[3, 2]\n"
+      "%y = einsum %h2, %c {spec = \"es,s->e\"} : f32[3]\nreturn %h2, %y\n}\n",
+      "full", 2, 3);
+}
+
+/* A decay a head that is a parameter, two head axes, and a constant decay a channel. */
+TEST(parameters_decay_by_heads) {
+  check_scan("entry func @f(%k: f32[B, N=5, 2, 3, K=2], %v: f32[B, N=5, 2, 3, V=4], %g: f32[2, 3]) -> (f32[B, N=5, 2, "
+             "3, V=4]) {\n"
+             "%y, %S, %m = recurrence @s(%k, %v, %g) {states = 1, inits = 0, seqs = 2} : f32[B, N=5, 2, 3, V=4], "
+             "f32[B, 2, 3, K=2, V=4], f32[B, 2, 3]\nreturn %y\n}\n"
+             "step @s(%S: f32[2, 4], %k: f32[2], %v: f32[4], %g: f32[]) -> (f32[2, 4], f32[4]) {\n%d = sigmoid %g : "
+             "f32[]\n%a = mul %S, %d : f32[2, 4]\n"
+             "%kv = einsum %k, %v {spec = \"k,v->kv\"} : f32[2, 4]\n%S2 = add %a, %kv : f32[2, 4]\n%y = einsum %k, %S2 "
+             "{spec = \"k,kv->v\"} : f32[4]\n"
+             "return %S2, %y\n}\n",
+             "constant", 2, 4);
+  check_scan("entry func @f(%u: f32[B, N=5, X=3], %g: f32[X=3]) -> (f32[B, N=5, X=3]) {\n"
+             "%y, %S, %m = recurrence @s(%u, %g) {states = 1, inits = 0, seqs = 1} : f32[B, N=5, X=3], f32[B, X=3], "
+             "f32[B]\nreturn %y\n}\n"
+             "step @s(%S: f32[3], %u: f32[3], %g: f32[3]) -> (f32[3], f32[3]) {\n%d = sigmoid %g : f32[3]\n%a = mul "
+             "%S, %d : f32[3]\n"
+             "%S2 = sub %a, %u : f32[3]\nreturn %S2, %S2\n}\n",
+             "value", 1, 3);
+}
+
+TEST(a_selected_reset_is_a_decay) {
+  vtb_module *m = check_text("entry func @f(%u: f32[B, N=8, X=3], %r: f32[B, N=8]) -> (f32[B, N=8, X=3]) {\n"
+                             "%y, %S, %m = recurrence @s(%u, %r) {states = 1, inits = 0, seqs = 2} : f32[B, N=8, X=3], "
+                             "f32[B, X=3], f32[B]\nreturn %y\n}\n"
+                             "step @s(%S: f32[3], %u: f32[3], %r: f32[]) -> (f32[3], f32[3]) {\n%z = constant {value = "
+                             "0} : f32[]\n%c = gt %r, %z : f32[]\n"
+                             "%a = add %S, %u : f32[3]\n%S2 = select %c, %a, %u : f32[3]\nreturn %S2, %S2\n}\n",
+                             1e-12);
+  if (!m) return;
+  CHECK_STR(class_of_scan(m), "scalar");
+  vtb_module_free(m);
+}
+
+/* A random expression of the state s (degree 1), the input u, the scale, its logarithm, and constants. */
+static char *random_readout(unsigned long long *rng) {
+  static const char *const unary[] = {"neg", "abs", "relu", "tanh", "square", "sign", "stop_gradient"};
+  static const char *const binary[] = {"add", "sub", "mul", "max", "min", "gt", "ge"};
+  vtb_strbuf s = {0};
+  vtb_strbuf_puts(&s,
+                  "entry func @f(%u: f32[B, N=6, 2], %i: f32[B, N=6, 2], %f: f32[B, N=6, 2]) -> (f32[B, N=6, 2]) {\n"
+                  "%y, %S, %m = recurrence @s(%u, %i, %f) {states = 1, inits = 0, seqs = 3} : f32[B, N=6, 2], f32[B, "
+                  "2], f32[B, 2]\nreturn %y\n}\n"
+                  "step @s(%S: f32[], %u: f32[], %i: f32[], %f: f32[]) -> (f32[], f32[]) {\n%lf = log_sigmoid %f : "
+                  "f32[]\n%d = exp %lf : f32[]\n"
+                  "%a = mul %d, %S : f32[]\n%four = constant {value = 4} : f32[]\n%i4 = mul %i, %four : f32[]\n%e = "
+                  "exp %i4 : f32[]\n%b = mul %e, %u : f32[]\n%t0 = add %a, %b : f32[]\n"
+                  "%t1 = state_scale : f32[]\n%t2 = state_scale {log = 1} : f32[]\n%t3 = constant {value = 0.5} : "
+                  "f32[]\n%t4 = neg %u : f32[]\n");
+  int n = 5 + 1 + below(rng, 6);
+  for (int k = 5; k < n; k++) {
+    int x = below(rng, k), y = below(rng, k), z = below(rng, k);
+    switch (below(rng, 6)) {
+    case 0:
+      vtb_strbuf_printf(&s, "%%t%d = %s %%t%d : f32[]\n", k, unary[below(rng, 7)], x);
+      break;
+    case 1:
+      vtb_strbuf_printf(
+          &s, "%%b%d = abs %%t%d : f32[]\n%%c%d = add %%b%d, %%t3 : f32[]\n%%t%d = div %%t%d, %%c%d : f32[]\n", k, x, k,
+          k, k, y, k);
+      break;
+    case 2:
+      vtb_strbuf_printf(&s, "%%b%d = square %%t%d : f32[]\n%%c%d = add %%b%d, %%t1 : f32[]\n%%t%d = %s %%c%d : f32[]\n",
+                        k, x, k, k, k,
+                        below(rng, 2)   ? "log"
+                        : below(rng, 2) ? "sqrt"
+                                        : "rsqrt",
+                        k);
+      break;
+    case 3:
+      vtb_strbuf_printf(&s, "%%c%d = gt %%t%d, %%t%d : f32[]\n%%t%d = select %%c%d, %%t%d, %%t%d : f32[]\n", k, x, y, k,
+                        k, y, z);
+      break;
+    default:
+      vtb_strbuf_printf(&s, "%%t%d = %s %%t%d, %%t%d : f32[]\n", k, binary[below(rng, 7)], x, y);
+      break;
+    }
+  }
+  vtb_strbuf_printf(&s, "return %%t0, %%t%d\n}\n", n - 1);
+  return s.at;
+}
+
+TEST(readouts_of_any_degree_are_true_values) {
+  unsigned long long rng = 0xda3e39cb94b95bdbull;
+  for (int i = 0; i < 200; i++) {
+    char *text = random_readout(&rng);
+    vtb_module *m = check_text(text, 1e-9);
+    if (m) vtb_module_free(m);
+    free(text);
+  }
 }
 
 /* Without a gain there is nothing to stabilise; the decay is used as it is. */
@@ -295,7 +503,8 @@ static void check_class(const char *klass, vtb_decay_class of, int rank) {
 }
 
 TEST(the_class_is_the_smallest_axis_set) {
-  for (int k = 0; k <= VTB_DECAY_FULL; k++) check_class(vtb_decay_class_name((vtb_decay_class)k), (vtb_decay_class)k, 2);
+  for (int k = 0; k <= VTB_DECAY_FULL; k++)
+    check_class(vtb_decay_class_name((vtb_decay_class)k), (vtb_decay_class)k, 2);
   check_class("value", VTB_DECAY_FULL, 1);
   check_class("scalar", VTB_DECAY_FULL, 0);
 }
@@ -303,9 +512,13 @@ TEST(the_class_is_the_smallest_axis_set) {
 /* One state, one input u and one result; `update` computes %s2. */
 static vtb_module *one_state(const char *update) {
   vtb_strbuf s = {0};
-  vtb_strbuf_printf(&s, "entry func @f(%%u: f32[B, N=4, 3], %%i: f32[B, N=4, 3]) -> (f32[B, N=4, 3]) {\n  %%y, %%sf, %%m = recurrence @s(%%u, %%i) {states = 1, "
-                        "inits = 0, seqs = 2} : f32[B, N=4, 3], f32[B, 3], f32[B]\n  return %%y\n}\n"
-                        "step @s(%%s: f32[3], %%u: f32[3], %%i: f32[3]) -> (f32[3], f32[3]) {\n%s\n  return %%s2, %%s2\n}\n", update);
+  vtb_strbuf_printf(
+      &s,
+      "entry func @f(%%u: f32[B, N=4, 3], %%i: f32[B, N=4, 3]) -> (f32[B, N=4, 3]) {\n  %%y, %%sf, %%m = recurrence "
+      "@s(%%u, %%i) {states = 1, "
+      "inits = 0, seqs = 2} : f32[B, N=4, 3], f32[B, 3], f32[B]\n  return %%y\n}\n"
+      "step @s(%%s: f32[3], %%u: f32[3], %%i: f32[3]) -> (f32[3], f32[3]) {\n%s\n  return %%s2, %%s2\n}\n",
+      update);
   vtb_module *m = parse_ir(s.at);
   return m; /* the text belongs to the source of the module's spans */
 }
@@ -316,8 +529,10 @@ static void check_refused(int code, const char *what, vtb_module *m) {
   vtb_pass_context c = {.module = m, .diags = &d};
   if (!m) return;
   CHECK(vtb_run_pipeline(&c, &(vtb_pipeline_options){.pipeline = "recurrence"}, &err) == VTB_E_INPUT);
-  CHECK_MSG(d.n_errors == 1 && d.list.n > 0 && d.list.at[0].code == code, "code %d, want %d", d.list.n ? d.list.at[0].code : 0, code);
-  CHECK_MSG(d.list.n && strstr(d.list.at[0].text, what), "\"%s\" is not in \"%s\"", what, d.list.n ? d.list.at[0].text : "");
+  CHECK_MSG(d.n_errors == 1 && d.list.n > 0 && d.list.at[0].code == code, "code %d, want %d",
+            d.list.n ? d.list.at[0].code : 0, code);
+  CHECK_MSG(d.list.n && strstr(d.list.at[0].text, what), "\"%s\" is not in \"%s\"", what,
+            d.list.n ? d.list.at[0].text : "");
   CHECK(d.list.n > 1 && d.list.at[1].severity == VTB_SEV_HELP);
   vtb_diags_free(&d);
   vtb_module_free(m);
@@ -332,23 +547,47 @@ TEST(what_is_not_linear_is_named) {
 
 TEST(what_is_not_diagonal_is_named) {
   check_refused(3002, "mixes the state's elements",
-                one_state("  %z = reduce_sum %s {axes = [0], keep = 1} : f32[1]\n  %s2 = add %z, %u : f32[3]") ? one_state("  %w = iota {axis = 0} : f32[3]\n  %k = reshape %w {shape = [3, 1]} : f32[3, 1]\n  %A = mul %k, %w : f32[3, 3]\n  %t = einsum %A, %s {spec = \"ab,b->a\"} : f32[3]\n  %s2 = add %t, %u : f32[3]") : NULL);
-  check_refused(3002, "not diagonal", one_state("  %z = reduce_sum %s {axes = [0], keep = 1} : f32[1]\n  %s2 = add %z, %u : f32[3]"));
+                one_state("  %w = iota {axis = 0} : f32[3]\n  %k = reshape %w {shape = [3, 1]} : f32[3, 1]\n"
+                          "  %A = mul %k, %w : f32[3, 3]\n  %t = einsum %A, %s {spec = \"ab,b->a\"} : f32[3]\n"
+                          "  %s2 = add %t, %u : f32[3]"));
+  check_refused(3002, "does not have the state's shape",
+                one_state("  %z = reduce_sum %s {axes = [0], keep = 1} : f32[1]\n  %s2 = add %z, %u : f32[3]"));
+}
+
+/* Doubling forty times is two to the forty terms. */
+TEST(updates_that_explode_are_refused) {
+  vtb_strbuf s = {0};
+  vtb_strbuf_puts(&s, "  %t0 = add %s, %u : f32[3]\n");
+  for (int k = 1; k <= 40; k++) vtb_strbuf_printf(&s, "  %%t%d = add %%t%d, %%t%d : f32[3]\n", k, k - 1, k - 1);
+  vtb_strbuf_puts(&s, "  %s2 = add %t40, %u : f32[3]");
+  check_refused(3005, "too many terms", one_state(s.at));
+  vtb_strbuf_free(&s);
+  vtb_strbuf_puts(&s, "  %t0 = sigmoid %u : f32[3]\n");
+  for (int k = 1; k <= 40; k++) vtb_strbuf_printf(&s, "  %%t%d = mul %%t%d, %%t%d : f32[3]\n", k, k - 1, k - 1);
+  vtb_strbuf_puts(&s, "  %a = mul %s, %t40 : f32[3]\n  %s2 = add %a, %t40 : f32[3]");
+  vtb_module *m = one_state(s.at);
+  if (m && run_passes(m, "recurrence")) CHECK(count_ops(m, VTB_OP_linscan) == 1);
+  if (m) vtb_module_free(m);
+  vtb_strbuf_free(&s);
 }
 
 TEST(gains_along_a_state_axis_must_be_bounded) {
-  check_refused(3004, "its gain varies", one_state("  %e = exp %i : f32[3]\n  %t = mul %e, %u : f32[3]\n  %s2 = add %s, %t : f32[3]"));
-  vtb_module *m = one_state("  %l = log_sigmoid %i : f32[3]\n  %e = exp %l : f32[3]\n  %t = mul %e, %u : f32[3]\n  %s2 = add %s, %t : f32[3]");
+  check_refused(3004, "its gain varies",
+                one_state("  %e = exp %i : f32[3]\n  %t = mul %e, %u : f32[3]\n  %s2 = add %s, %t : f32[3]"));
+  vtb_module *m = one_state("  %l = log_sigmoid %i : f32[3]\n  %e = exp %l : f32[3]\n  %t = mul %e, %u : f32[3]\n  %s2 "
+                            "= add %s, %t : f32[3]");
   vtb_module *before = m ? vtb_module_clone(m) : NULL;
   if (m && run_passes(m, "recurrence,simplify,dce")) CHECK(compare_modules(before, m, 5) <= 1e-12);
   if (m) vtb_module_free(before), vtb_module_free(m);
 }
 
 static const char *const two_states =
-    "entry func @f(%%u: f32[B, N=6], %%a: f32[B, N=6]) -> (f32[B, N=6]) {\n  %%y, %%x1, %%x2, %%m = recurrence @s(%%u, %%a) {states = 2, "
+    "entry func @f(%%u: f32[B, N=6], %%a: f32[B, N=6]) -> (f32[B, N=6]) {\n  %%y, %%x1, %%x2, %%m = recurrence @s(%%u, "
+    "%%a) {states = 2, "
     "inits = 0, seqs = 2} : f32[B, N=6], f32[B], f32[B], f32[B]\n  return %%y\n}\n"
     "step @s(%%p: f32[], %%q: f32[], %%u: f32[], %%a: f32[]) -> (f32[], f32[], f32[]) {\n  %%d = sigmoid %%a : f32[]\n"
-    "  %%p1 = mul %%d, %%p : f32[]\n  %%p2 = add %%p1, %%%s : f32[]\n  %%q1 = mul %%d, %%q : f32[]\n  %%q2 = add %%q1, %%%s : f32[]\n"
+    "  %%p1 = mul %%d, %%p : f32[]\n  %%p2 = add %%p1, %%%s : f32[]\n  %%q1 = mul %%d, %%q : f32[]\n  %%q2 = add %%q1, "
+    "%%%s : f32[]\n"
     "  return %%p2, %%q2, %%q2\n}\n";
 
 static vtb_module *states_that_read(const char *p_reads, const char *q_reads) {
@@ -373,11 +612,17 @@ TEST(a_state_may_read_another_one_way) {
 int main(void) {
   RUN(random_recurrences_equal_their_steps);
   RUN(steep_gains_stay_finite);
+  RUN(vanishing_gains_stay_finite);
   RUN(matrix_and_normalizer_are_one_scan);
+  RUN(selective_scan_is_a_full_scan);
+  RUN(parameters_decay_by_heads);
+  RUN(a_selected_reset_is_a_decay);
+  RUN(readouts_of_any_degree_are_true_values);
   RUN(no_gain_no_scale);
   RUN(the_class_is_the_smallest_axis_set);
   RUN(what_is_not_linear_is_named);
   RUN(what_is_not_diagonal_is_named);
+  RUN(updates_that_explode_are_refused);
   RUN(gains_along_a_state_axis_must_be_bounded);
   RUN(a_state_may_read_another_one_way);
   return test_done();
