@@ -1,0 +1,32 @@
+/* IR to native code. Input: a module after vtb_pipeline_codegen (bound, fused, modes selected); output: a vtb_program.
+ *
+ * Compilation is single-threaded per module; programs from different modules may be compiled on different threads.
+ * Kernels are emitted once a distinct kernel function or structured instruction shape, so that compile time does not
+ * grow with depth.
+ */
+#ifndef VTB_CODEGEN_H
+#define VTB_CODEGEN_H
+
+#include "passes/passes.h"
+#include "runtime/program.h"
+
+typedef struct vtb_codegen_options {
+  const char *cpu;  /* LLVM cpu name, NULL or "host": this machine's. "x86-64-v3" (AVX2), "x86-64-v4" (AVX-512) */
+  int opt_level;    /* 0..3, default 3 when 0 is not asked by `no_opt` */
+  bool no_opt;
+  bool profile;     /* emit the kernel_begin / kernel_end calls */
+  bool check_nan;   /* after every kernel, test its results; reserved for `verify --nan` */
+} vtb_codegen_options;
+
+/* Compiles entry `f` for this machine. On success *program is owned by the caller. */
+VTB_MUST_USE vtb_status vtb_jit(vtb_module *m, vtb_func *f, const vtb_codegen_options *o, vtb_program **program,
+                                vtb_error *err);
+
+/* Text of what would run, for `vertebra dump --stage llvm|asm`. */
+VTB_MUST_USE vtb_status vtb_codegen_text(vtb_module *m, vtb_func *f, const vtb_codegen_options *o, bool assembly,
+                                         vtb_strbuf *out, vtb_error *err);
+
+/* "znver3, 8 x f32" */
+void vtb_codegen_describe_host(vtb_strbuf *out);
+
+#endif

@@ -1,0 +1,185 @@
+/* Tasks: the frame of every kernel function, its tensors, its scratch memory and temporaries.
+ *
+ * void task(ptr closure, i64 begin, i64 end) { entry: load the closure; for (index = begin; index < end; index++) body
+ * }
+ */
+#include "codegen/host.h"
+
+#include <string.h>
+
+static LLVMValueRef load_slot(vtb_cpu *c, LLVMBuilderRef b, LLVMValueRef closure, int slot) {
+  LLVMValueRef at = LLVMBuildInBoundsGEP2(b, c->ptr, closure, (LLVMValueRef[]){vtb_cpu_i64(c, slot)}, 1, "");
+  return LLVMBuildLoad2(b, c->ptr, at, "");
+}
+
+static void set_name(LLVMValueRef v, const char *name) { LLVMSetValueName2(v, name, strlen(name)); }
+
+static void mark(vtb_cpu *c, LLVMValueRef fn, const char *attribute) {
+  unsigned kind = LLVMGetEnumAttributeKindForName(attribute, strlen(attribute));
+  LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(c->ctx, kind, 0));
+}
+
+static LLVMValueRef new_task_function(vtb_cpu *c, const char *kind) {
+  vtb_cpu_kernel *k = c->kernel;
+  vtb_strbuf name = {0};
+  vtb_strbuf_printf(&name, "%s.%s.%zu", k->name, kind, k->steps.n);
+  LLVMValueRef fn = LLVMAddFunction(c->module, name.at, c->host->task_type);
+  vtb_strbuf_free(&name);
+  LLVMSetLinkage(fn, LLVMInternalLinkage);
+  mark(c, fn, "noinline");
+  mark(c, fn, "nounwind");
+  if (c->width == 16)
+    LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                            LLVMCreateStringAttribute(c->ctx, "prefer-vector-width", 19, "512", 3));
+  return fn;
+}
+
+/* The tensors' pointers, in the prologue; a copied operand lives in the temporaries. */
+static void load_tensors(vtb_cpu *c, vtb_cpu_task *t) {
+  vtb_cpu_kernel *k = c->kernel;
+  int n = k->n_operands + k->n_results;
+  t->t = VTB_NEW_ARRAY(&c->host->arena, vtb_cpu_tensor, n ? n : 1);
+  t->temp = load_slot(c, t->prologue, t->closure, 1 + n);
+  for (int i = 0; i < n; i++) {
+    vtb_cpu_tensor *x = &t->t[i];
+    x->type = k->types[i];
+    memcpy(x->stride, k->stride[i], sizeof x->stride);
+    if (i < k->n_operands && k->operand_temp[i] >= 0) {
+      x->ptr = LLVMBuildInBoundsGEP2(t->prologue, c->i8, t->temp, (LLVMValueRef[]){vtb_cpu_i64(c, k->operand_temp[i])},
+                                     1, "");
+      vtb__dense_strides(x->type, x->stride);
+    } else {
+      x->ptr = load_slot(c, t->prologue, t->closure, 1 + i);
+    }
+  }
+}
+
+vtb_cpu_task *vtb__task_begin(vtb_cpu *c, const char *kind, int64_t n, int64_t grain) {
+  vtb_cpu_task *t = &c->host->task;
+  *t = (vtb_cpu_task){.n = n, .grain = grain < 1 ? 1 : grain};
+  t->n_operands = c->kernel->n_operands;
+  t->n_results = c->kernel->n_results;
+  t->fn = new_task_function(c, kind);
+  t->closure = LLVMGetParam(t->fn, 0);
+  t->begin = LLVMGetParam(t->fn, 1);
+  t->end = LLVMGetParam(t->fn, 2);
+  set_name(t->closure, "closure");
+  set_name(t->begin, "begin");
+  set_name(t->end, "end");
+  t->entry = LLVMAppendBasicBlockInContext(c->ctx, t->fn, "entry");
+  t->head = LLVMAppendBasicBlockInContext(c->ctx, t->fn, "each");
+  LLVMBasicBlockRef body = LLVMAppendBasicBlockInContext(c->ctx, t->fn, "index");
+  t->latch = LLVMAppendBasicBlockInContext(c->ctx, t->fn, "next");
+  t->exit = LLVMAppendBasicBlockInContext(c->ctx, t->fn, "return");
+  t->prologue = LLVMCreateBuilderInContext(c->ctx);
+  LLVMPositionBuilderAtEnd(t->prologue, t->entry);
+  t->services = load_slot(c, t->prologue, t->closure, 0);
+  load_tensors(c, t);
+  LLVMPositionBuilderAtEnd(c->b, t->head);
+  t->index = LLVMBuildPhi(c->b, c->i64, "index");
+  LLVMAddIncoming(t->index, &t->begin, &t->entry, 1);
+  LLVMBuildCondBr(c->b, LLVMBuildICmp(c->b, LLVMIntSLT, t->index, t->end, ""), body, t->exit);
+  LLVMPositionBuilderAtEnd(c->b, body);
+  return t;
+}
+
+vtb_cpu_task *vtb_cpu_task_begin(vtb_cpu *c, const vtb_inst *inst, const char *kind, int64_t n, int64_t grain) {
+  (void)inst;
+  return vtb__task_begin(c, kind, n, grain);
+}
+
+void vtb_cpu_task_end(vtb_cpu *c, vtb_cpu_task *t) {
+  LLVMBuildBr(c->b, t->latch);
+  LLVMPositionBuilderAtEnd(c->b, t->latch);
+  LLVMValueRef next = LLVMBuildNSWAdd(c->b, t->index, vtb_cpu_i64(c, 1), "");
+  LLVMBuildBr(c->b, t->head);
+  LLVMAddIncoming(t->index, &next, &t->latch, 1);
+  LLVMPositionBuilderAtEnd(c->b, t->exit);
+  LLVMBuildRetVoid(c->b);
+  if (t->scratch_call) LLVMSetOperand(t->scratch_call, 1, vtb_cpu_i64(c, t->scratch_bytes));
+  LLVMBuildBr(t->prologue, t->head);
+  LLVMDisposeBuilder(t->prologue);
+  vtb_vec_push(&c->kernel->steps, ((vtb_cpu_step){t->fn, t->n, t->grain}));
+}
+
+/* ---- memory ----------------------------------------------------------------------------------------------- */
+
+static LLVMValueRef load_service(vtb_cpu *c, LLVMBuilderRef b, LLVMValueRef services, size_t offset) {
+  LLVMValueRef at = LLVMBuildInBoundsGEP2(b, c->i8, services, (LLVMValueRef[]){vtb_cpu_i64(c, (int64_t)offset)}, 1, "");
+  return LLVMBuildLoad2(b, c->ptr, at, "");
+}
+
+static int64_t round_up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+LLVMValueRef vtb_cpu_scratch(vtb_cpu *c, vtb_cpu_task *t, int64_t bytes) {
+  if (!t->scratch_call) { /* one request a task; its size is known at the task's end */
+    LLVMTypeRef type = LLVMFunctionType(c->ptr, (LLVMTypeRef[]){c->ptr, c->i64}, 2, 0);
+    LLVMValueRef fn = load_service(c, t->prologue, t->services, offsetof(vtb_services, scratch));
+    t->scratch_call =
+        LLVMBuildCall2(t->prologue, type, fn, (LLVMValueRef[]){t->services, vtb_cpu_i64(c, 0)}, 2, "scratch");
+  }
+  LLVMValueRef at = vtb_cpu_i64(c, t->scratch_bytes);
+  t->scratch_bytes += round_up(bytes);
+  return LLVMBuildInBoundsGEP2(t->prologue, c->i8, t->scratch_call, &at, 1, "");
+}
+
+int64_t vtb_cpu_temp(vtb_cpu *c, int64_t bytes) {
+  int64_t at = c->kernel->temp_bytes;
+  c->kernel->temp_bytes += round_up(bytes);
+  return at;
+}
+
+LLVMValueRef vtb_cpu_temp_ptr(vtb_cpu *c, vtb_cpu_task *t, int64_t temp) {
+  return LLVMBuildInBoundsGEP2(t->prologue, c->i8, t->temp, (LLVMValueRef[]){vtb_cpu_i64(c, temp)}, 1, "");
+}
+
+LLVMValueRef vtb_cpu_var(vtb_cpu *c, vtb_cpu_task *t, LLVMTypeRef type) {
+  (void)c;
+  return LLVMBuildAlloca(t->prologue, type, "var");
+}
+
+const int64_t *vtb_cpu_strides(vtb_cpu *c, int i) { return c->kernel->stride[i]; }
+
+/* ---- services --------------------------------------------------------------------------------------------- */
+
+void vtb_cpu_sgemm(vtb_cpu *c, vtb_cpu_task *t, bool trans_a, bool trans_b, LLVMValueRef m, LLVMValueRef n,
+                   LLVMValueRef k, float alpha, LLVMValueRef a, int64_t lda, LLVMValueRef b, int64_t ldb, float beta,
+                   LLVMValueRef out, int64_t ldc) {
+  LLVMTypeRef i = c->i64, p = c->ptr, f = c->f32, w = LLVMIntTypeInContext(c->ctx, sizeof(int) * 8);
+  LLVMTypeRef types[] = {w, w, i, i, i, f, p, i, p, i, f, p, i};
+  LLVMValueRef args[] = {LLVMConstInt(w, trans_a, 0),
+                         LLVMConstInt(w, trans_b, 0),
+                         m,
+                         n,
+                         k,
+                         vtb_cpu_f32(c, alpha),
+                         a,
+                         vtb_cpu_i64(c, lda),
+                         b,
+                         vtb_cpu_i64(c, ldb),
+                         vtb_cpu_f32(c, beta),
+                         out,
+                         vtb_cpu_i64(c, ldc)};
+  LLVMValueRef fn = load_service(c, t->prologue, t->services, offsetof(vtb_services, sgemm));
+  LLVMBuildCall2(c->b, LLVMFunctionType(c->void_type, types, 13, 0), fn, args, 13, "");
+}
+
+/* ---- tables ----------------------------------------------------------------------------------------------- */
+
+LLVMValueRef vtb__const_bytes(vtb_cpu *c, const void *data, size_t n_bytes) {
+  vtb_host *h = c->host;
+  for (size_t i = 0; i < h->tables.n; i++)
+    if (h->tables.at[i].n_bytes == n_bytes && memcmp(h->tables.at[i].data, data, n_bytes) == 0)
+      return h->tables.at[i].global;
+  LLVMValueRef bytes = LLVMConstStringInContext2(c->ctx, data, n_bytes, 1);
+  LLVMValueRef global = LLVMAddGlobal(c->module, LLVMTypeOf(bytes), "table");
+  LLVMSetInitializer(global, bytes);
+  LLVMSetGlobalConstant(global, 1);
+  LLVMSetLinkage(global, LLVMInternalLinkage);
+  LLVMSetAlignment(global, 64);
+  vtb_vec_push(&h->tables, ((vtb_host_table){vtb_arena_memdup(&h->arena, data, n_bytes), n_bytes, global}));
+  return global;
+}
+
+LLVMValueRef vtb_cpu_const_i32(vtb_cpu *c, const int32_t *v, size_t n) { return vtb__const_bytes(c, v, n * sizeof *v); }
+LLVMValueRef vtb_cpu_const_f32(vtb_cpu *c, const float *v, size_t n) { return vtb__const_bytes(c, v, n * sizeof *v); }

@@ -1,0 +1,443 @@
+/* einsum as matrix products.
+ *
+ * Letters are batch (in both operands and the result), m (first operand and result), n (second and result) or k
+ * (summed). Adjacent letters of a class that keep one stride are merged; what cannot be merged of m and n becomes a
+ * loop around the product, as batch letters are. An operand whose strides no leading dimension can express is copied
+ * first, into the order batch, m, k (or batch, n, k). The work is cut into blocks of rows and columns by shape only,
+ * each one sgemm of the services; where that leaves too few blocks, k is cut as well and the parts are added in order.
+ * Anything else is a generated kernel of a product and a sum.
+ */
+#include "codegen/cpu/einsum.h"
+
+#include <string.h>
+
+/* ---- letters ---------------------------------------------------------------------------------------------- */
+
+vtb_letter_class vtb__letter_class(const vtb_letter *l) {
+  if (l->in[EINSUM_A] && l->in[EINSUM_B]) return l->in[EINSUM_OUT] ? LETTER_BATCH : LETTER_K;
+  if (!l->in[EINSUM_OUT]) return LETTER_LONE;
+  return l->in[EINSUM_A] ? LETTER_M : LETTER_N;
+}
+
+static vtb_letter *find_letter(vtb_letters *l, char name) {
+  for (int i = 0; i < l->n; i++)
+    if (l->at[i].name == name) return &l->at[i];
+  l->at[l->n] = (vtb_letter){.name = name, .size = 1, .at = {-1, -1, -1}};
+  return &l->at[l->n++];
+}
+
+void vtb__letters_read(vtb_cpu *c, const vtb_inst *inst, vtb_letters *l) {
+  const char *p = vtb_attr_str(inst, "spec", "");
+  l->n = 0;
+  for (int which = 0; which < 3; which++) {
+    for (int axis = 0; (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z'); p++, axis++) {
+      int64_t size = c->kernel->types[which]->dim[axis].size;
+      if (size == 1) continue;
+      vtb_letter *x = find_letter(l, *p);
+      x->size = size;
+      x->in[which] = true;
+      x->at[which] = axis;
+      x->stride[which] = vtb_cpu_strides(c, which)[axis];
+    }
+    while (*p == ',' || *p == '-' || *p == '>') p++;
+  }
+}
+
+/* ---- generic: a product and a sum as a kernel body -------------------------------------------------------- */
+
+/* The letters in the order of the loops: the result's, then the summed ones. */
+static int loop_order(const vtb_inst *inst, char *order) {
+  const char *spec = vtb_attr_str(inst, "spec", ""), *out = strchr(spec, '>') + 1;
+  int n = 0;
+  for (; *out; out++) order[n++] = *out;
+  for (const char *p = spec; *p && *p != '-'; p++)
+    if (*p != ',' && !memchr(order, *p, (size_t)n)) order[n++] = *p;
+  return n;
+}
+
+/* `x` with one axis a letter of `order`, size 1 where x lacks it. */
+static vtb_value *spread(vtb_builder *b, vtb_value *x, const char *letters, const char *order, int n) {
+  int64_t perm[VTB_MAX_RANK];
+  vtb_type shape = {.dtype = x->type.dtype, .rank = n};
+  int rank = 0;
+  for (int i = 0; i < n; i++) {
+    const char *at = memchr(letters, order[i], (size_t)x->type.rank);
+    shape.dim[i].size = at ? x->type.dim[at - letters].size : 1;
+    if (at) perm[rank++] = at - letters;
+  }
+  return vtb_b_reshape(b, vtb_b_transpose(b, x, perm), &shape);
+}
+
+static void emit_generic(vtb_cpu *c, const vtb_inst *inst) {
+  char order[EINSUM_MOST_LETTERS];
+  const char *spec = vtb_attr_str(inst, "spec", "");
+  int n = loop_order(inst, order), n_out = inst->results[0]->type.rank;
+  vtb_check(n <= VTB_MAX_RANK, "einsum \"%s\" has more than %d letters", spec, VTB_MAX_RANK);
+  vtb_module *m = vtb_module_new("einsum");
+  vtb_func *f = vtb_func_new(m, "body", VTB_FUNC_KERNEL, VTB_NO_SPAN);
+  vtb_builder b = {.module = m, .func = f};
+  vtb_value *x = vtb_func_add_arg(f, "x", inst->operands[0]->type);
+  vtb_value *y = vtb_func_add_arg(f, "y", inst->operands[1]->type);
+  x = spread(&b, x, spec, order, n);
+  y = spread(&b, y, strchr(spec, ',') + 1, order, n);
+  vtb_value *r = vtb_b_binary(&b, VTB_OP_mul, x, y);
+  int64_t axes[VTB_MAX_RANK];
+  for (int i = n_out; i < n; i++) axes[i - n_out] = i;
+  if (n > n_out) r = vtb_b_reduce(&b, VTB_OP_reduce_sum, r, axes, n - n_out, false);
+  vtb_func_set_returns(f, &r, NULL, 1);
+  vtb_inst fused = *inst;
+  fused.op = VTB_OP_fused;
+  fused.callee = f;
+  vtb__cpu_body(c, &fused);
+  vtb_module_free(m);
+}
+
+/* ---- the plan of a product -------------------------------------------------------------------------------- */
+
+/* Letters merged into one: a size, and a stride a tensor. */
+typedef struct dim {
+  int64_t size, stride[3];
+} dim;
+
+typedef struct product {
+  vtb_letters l;
+  int a, b; /* which operand has the rows and which the columns of the result */
+  dim m, n, k;
+  dim loops[EINSUM_MOST_LETTERS];
+  int n_loops;
+  int64_t temp[3]; /* >= 0: the tensor's copy in canonical order */
+  bool trans_a, trans_b;
+  int64_t lda, ldb, ldc;
+} product;
+
+static bool joins(const dim *outer, const dim *inner, int t, int u) {
+  return outer->stride[t] == inner->stride[t] * inner->size && outer->stride[u] == inner->stride[u] * inner->size;
+}
+
+static dim dim_of(const vtb_letter *l) {
+  dim d = {.size = l->size};
+  memcpy(d.stride, l->stride, sizeof d.stride);
+  return d;
+}
+
+/* Letters of a class by their place in tensor `by`, outermost first. */
+static int letters_of(const product *p, vtb_letter_class class, int by, const vtb_letter **out) {
+  int n = 0;
+  for (int axis = 0; axis < VTB_MAX_RANK; axis++)
+    for (int i = 0; i < p->l.n; i++)
+      if (vtb__letter_class(&p->l.at[i]) == class && p->l.at[i].at[by] == axis) out[n++] = &p->l.at[i];
+  return n;
+}
+
+/* Merges a class from its innermost letter outwards over tensors t and u; the rest become loops. */
+static dim merge_class(product *p, vtb_letter_class class, int by, int t, int u) {
+  const vtb_letter *letters[EINSUM_MOST_LETTERS];
+  int n = letters_of(p, class, by, letters);
+  dim d = {.size = 1};
+  if (!n) return d;
+  d = dim_of(letters[--n]);
+  bool open = true;
+  while (n--) {
+    dim outer = dim_of(letters[n]);
+    open &= joins(&outer, &d, t, u);
+    if (open)
+      d.size *= outer.size;
+    else
+      p->loops[p->n_loops++] = outer;
+  }
+  return d;
+}
+
+/* A matrix with rows r and columns c of tensor t: leading dimension, and whether it lies transposed. */
+static bool matrix(const dim *r, const dim *c, int t, bool *trans, int64_t *ld) {
+  int64_t rs = r->stride[t], cs = c->stride[t];
+  if ((c->size == 1 || cs == 1) && (r->size == 1 || rs >= c->size)) {
+    *trans = false;
+    *ld = r->size == 1 ? c->size : rs;
+    return true;
+  }
+  if ((r->size == 1 || rs == 1) && (c->size == 1 || cs >= r->size)) {
+    *trans = true;
+    *ld = c->size == 1 ? r->size : cs;
+    return true;
+  }
+  return false;
+}
+
+/* All k letters are one in both operands, in a's order; otherwise the operand at fault, or -1. */
+static int merge_k(product *p) {
+  const vtb_letter *letters[EINSUM_MOST_LETTERS];
+  int n = letters_of(p, LETTER_K, p->a, letters);
+  p->k = n ? dim_of(letters[--n]) : (dim){.size = 1};
+  while (n--) {
+    dim outer = dim_of(letters[n]);
+    if (!joins(&outer, &p->k, p->a, p->a)) return p->a;
+    if (!joins(&outer, &p->k, p->b, p->b)) return p->b;
+    p->k.size *= outer.size;
+  }
+  return -1;
+}
+
+/* Fills the plan; returns the tensor that must be copied into canonical order first, or -1. */
+static int analyse(product *p) {
+  vtb_letter_class row = p->a == EINSUM_A ? LETTER_M : LETTER_N, column = p->a == EINSUM_A ? LETTER_N : LETTER_M;
+  const vtb_letter *batch[EINSUM_MOST_LETTERS];
+  bool trans;
+  p->n_loops = 0;
+  int n = letters_of(p, LETTER_BATCH, EINSUM_OUT, batch);
+  for (int i = 0; i < n; i++) p->loops[p->n_loops++] = dim_of(batch[i]);
+  p->m = merge_class(p, row, EINSUM_OUT, p->a, EINSUM_OUT);
+  p->n = merge_class(p, column, EINSUM_OUT, p->b, EINSUM_OUT);
+  int fault = merge_k(p);
+  if (fault >= 0) return fault;
+  if (!matrix(&p->m, &p->k, p->a, &p->trans_a, &p->lda)) return p->a;
+  if (!matrix(&p->k, &p->n, p->b, &p->trans_b, &p->ldb)) return p->b;
+  if (!matrix(&p->m, &p->n, EINSUM_OUT, &trans, &p->ldc) || trans) return EINSUM_OUT;
+  return -1;
+}
+
+/* ---- copies into canonical order -------------------------------------------------------------------------- */
+
+/* The letters of tensor t in the order batch, its own class, k (operands) or batch, rows, columns (result). */
+static int canonical(const product *p, int t, vtb_letter **out) {
+  static const vtb_letter_class orders[3][3] = {
+      {LETTER_BATCH, LETTER_M, LETTER_K}, {LETTER_BATCH, LETTER_N, LETTER_K}, {LETTER_BATCH, LETTER_M, LETTER_N}};
+  int n = 0;
+  for (int pass = 0; pass < 3; pass++) {
+    vtb_letter_class class = orders[t][pass];
+    if (t == EINSUM_OUT && p->a == EINSUM_B && pass) class = orders[t][3 - pass];
+    const vtb_letter *letters[EINSUM_MOST_LETTERS];
+    int count = letters_of(p, class, class == LETTER_K ? p->a : EINSUM_OUT, letters);
+    for (int i = 0; i < count; i++) out[n++] = (vtb_letter *)letters[i];
+  }
+  return n;
+}
+
+/* Type and strides of tensor t seen in canonical order. */
+static vtb_value reordered(int t, vtb_letter **letters, int n, int64_t *stride) {
+  vtb_value v = {.type = {.dtype = VTB_F32, .rank = n}, .name = "reordered"};
+  for (int i = 0; i < n; i++) {
+    v.type.dim[i].size = letters[i]->size;
+    stride[i] = letters[i]->stride[t];
+  }
+  return v;
+}
+
+static void dense_in_order(vtb_letter **letters, int n, int t) {
+  int64_t s = 1;
+  for (int i = n; i-- > 0;) {
+    letters[i]->stride[t] = s;
+    s *= letters[i]->size;
+  }
+}
+
+static void copy_between(vtb_cpu *c, const vtb_value *v, const vtb_leaf *leaf, const vtb_root *root) {
+  vtb_expr e;
+  vtb__expr_init(&e, c, NULL);
+  vtb_leaf source = *leaf;
+  source.value = v;
+  vtb_vec_push(&e.leaves, source);
+  vtb__emit_loop(&e, root, 1);
+  vtb__expr_free(&e);
+}
+
+static void copy_operand(vtb_cpu *c, product *p, int t) {
+  vtb_letter *letters[EINSUM_MOST_LETTERS];
+  int64_t stride[EINSUM_MOST_LETTERS];
+  int n = canonical(p, t, letters);
+  vtb_value v = reordered(t, letters, n, stride);
+  p->temp[t] = vtb_cpu_temp(c, vtb_type_count(&v.type) * 4);
+  vtb_root root = {.value = &v, .tensor = -1, .temp = p->temp[t]};
+  vtb__dense_strides(&v.type, root.stride);
+  copy_between(c, &v, &(vtb_leaf){.tensor = t, .stride = stride}, &root);
+  dense_in_order(letters, n, t);
+}
+
+/* The product goes to a temporary in canonical order; copy_result() brings it into place. */
+static void redirect_result(vtb_cpu *c, product *p) {
+  vtb_letter *letters[EINSUM_MOST_LETTERS];
+  int n = canonical(p, EINSUM_OUT, letters);
+  int64_t count = 1;
+  for (int i = 0; i < n; i++) count *= letters[i]->size;
+  p->temp[EINSUM_OUT] = vtb_cpu_temp(c, count * 4);
+  dense_in_order(letters, n, EINSUM_OUT);
+}
+
+static void copy_result(vtb_cpu *c, product *p) {
+  int64_t stride[EINSUM_MOST_LETTERS];
+  vtb_value v = {.type = {.dtype = VTB_F32}, .name = "reordered"};
+  /* in the result's own order, read with the temporary's strides: the stores are contiguous */
+  for (int axis = 0; axis < VTB_MAX_RANK; axis++)
+    for (int i = 0; i < p->l.n; i++) {
+      if (p->l.at[i].at[EINSUM_OUT] != axis) continue;
+      stride[v.type.rank] = p->l.at[i].stride[EINSUM_OUT];
+      v.type.dim[v.type.rank++].size = p->l.at[i].size;
+    }
+  vtb_root root = {.value = &v, .tensor = EINSUM_OUT};
+  vtb__dense_strides(&v.type, root.stride);
+  copy_between(c, &v, &(vtb_leaf){.tensor = -1, .temp = p->temp[EINSUM_OUT], .stride = stride}, &root);
+}
+
+/* ---- emission --------------------------------------------------------------------------------------------- */
+
+typedef struct blocks {
+  int64_t m, n, k;    /* sizes of a block */
+  int64_t nm, nn, nk; /* how many */
+} blocks;
+
+static int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
+
+static int64_t loops_size(const product *p) {
+  int64_t n = 1;
+  for (int i = 0; i < p->n_loops; i++) n *= p->loops[i].size;
+  return n;
+}
+
+/* About 4 million operations a block, no fewer than 48 rows or 128 columns, at most 64 blocks. */
+static blocks choose_blocks(const product *p) {
+  double flops = 2.0 * (double)p->m.size * (double)p->n.size * (double)p->k.size;
+  int64_t outer = loops_size(p), want = (int64_t)(flops / 4e6) + 1;
+  if (want > 64 / outer) want = 64 / outer;
+  if (want < 1) want = 1;
+  blocks b = {.m = p->m.size, .n = p->n.size, .k = p->k.size};
+  b.nm = want;
+  if (b.nm > p->m.size / 48) b.nm = p->m.size / 48;
+  if (b.nm < 1) b.nm = 1;
+  b.m = ceil_div(ceil_div(p->m.size, b.nm), 16) * 16;
+  b.nm = ceil_div(p->m.size, b.m);
+  b.nn = want / b.nm;
+  if (b.nn > p->n.size / 128) b.nn = p->n.size / 128;
+  if (b.nn < 1) b.nn = 1;
+  b.n = ceil_div(ceil_div(p->n.size, b.nn), 16) * 16;
+  b.nn = ceil_div(p->n.size, b.n);
+  b.nk = 1;
+  if (outer == 1 && b.nm * b.nn * 2 < want && p->k.size >= 2048) { /* few results, long sums */
+    b.nk = want / (b.nm * b.nn);
+    if (b.nk > p->k.size / 1024) b.nk = p->k.size / 1024;
+    if (b.nk > 16) b.nk = 16;
+    b.k = ceil_div(ceil_div(p->k.size, b.nk), 16) * 16;
+    b.nk = ceil_div(p->k.size, b.k);
+  }
+  return b;
+}
+
+static LLVMValueRef base_of(vtb_cpu *c, vtb_cpu_task *t, const product *p, int tensor) {
+  return p->temp[tensor] >= 0 ? vtb_cpu_temp_ptr(c, t, p->temp[tensor]) : t->t[tensor].ptr;
+}
+
+/* Takes the number of an inner block off *index; returns its start, sets its size. */
+static LLVMValueRef take_block(vtb_cpu *c, LLVMValueRef *index, int64_t count, int64_t size, int64_t total,
+                               LLVMValueRef *extent) {
+  LLVMValueRef start = vtb_cpu_mul(c, vtb_cpu_rem(c, *index, count), size);
+  *index = vtb_cpu_div(c, *index, count);
+  *extent = count == 1 ? vtb_cpu_i64(c, total)
+                       : vtb_cpu_min(c, vtb_cpu_i64(c, size), LLVMBuildSub(c->b, vtb_cpu_i64(c, total), start, ""));
+  return start;
+}
+
+/* index = ((loops * nm + im) * nn + in) * nk + ik */
+static void emit_product(vtb_cpu *c, const product *p, const blocks *b, int64_t partial) {
+  double flops = 2.0 * (double)b->m * (double)b->n * (double)b->k;
+  int64_t grain = (int64_t)(2e5 / flops);
+  vtb_cpu_task *t = vtb__task_begin(c, "gemm", loops_size(p) * b->nm * b->nn * b->nk, grain);
+  LLVMValueRef index = t->index, km, kn, kk;
+  LLVMValueRef piece = vtb_cpu_rem(c, index, b->nk);
+  LLVMValueRef ik = take_block(c, &index, b->nk, b->k, p->k.size, &kk);
+  LLVMValueRef in = take_block(c, &index, b->nn, b->n, p->n.size, &kn);
+  LLVMValueRef im = take_block(c, &index, b->nm, b->m, p->m.size, &km);
+  LLVMValueRef at[3];
+  int rows = p->a, columns = p->b;
+  at[rows] = vtb_cpu_add(c, vtb_cpu_mul(c, im, p->m.stride[rows]), vtb_cpu_mul(c, ik, p->k.stride[rows]));
+  at[columns] = vtb_cpu_add(c, vtb_cpu_mul(c, in, p->n.stride[columns]), vtb_cpu_mul(c, ik, p->k.stride[columns]));
+  at[EINSUM_OUT] =
+      vtb_cpu_add(c, vtb_cpu_mul(c, im, p->m.stride[EINSUM_OUT]), vtb_cpu_mul(c, in, p->n.stride[EINSUM_OUT]));
+  for (int i = p->n_loops; i-- > 0;) {
+    LLVMValueRef k = i ? vtb_cpu_rem(c, index, p->loops[i].size) : index;
+    if (i) index = vtb_cpu_div(c, index, p->loops[i].size);
+    for (int x = 0; x < 3; x++) at[x] = vtb_cpu_add(c, at[x], vtb_cpu_mul(c, k, p->loops[i].stride[x]));
+  }
+  LLVMValueRef ptr[3];
+  for (int x = 0; x < 3; x++) ptr[x] = base_of(c, t, p, x);
+  if (b->nk > 1) {
+    ptr[EINSUM_OUT] = vtb_cpu_temp_ptr(c, t, partial);
+    at[EINSUM_OUT] = vtb_cpu_add(c, at[EINSUM_OUT], vtb_cpu_mul(c, piece, p->m.size * p->n.size));
+  }
+  for (int x = 0; x < 3; x++) ptr[x] = vtb_cpu_at(c, ptr[x], at[x]);
+  vtb_cpu_sgemm(c, t, p->trans_a, p->trans_b, km, kn, kk, 1.0f, ptr[rows], p->lda, ptr[columns], p->ldb, 0.0f,
+                ptr[EINSUM_OUT], p->ldc);
+  vtb_cpu_task_end(c, t);
+}
+
+/* Adds the nk partial results at `partial` into the result: reduce_sum over axis 0. */
+static void sum_parts(vtb_cpu *c, const product *p, const blocks *b, int64_t partial) {
+  vtb_value parts = {.type = {.dtype = VTB_F32, .rank = 2}, .name = "parts"},
+            sum = {.type = {.dtype = VTB_F32, .rank = 1}, .name = "sum"};
+  int64_t count = p->m.size * p->n.size, axis = 0;
+  parts.type.dim[0].size = b->nk;
+  parts.type.dim[1].size = sum.type.dim[0].size = count;
+  vtb_attr axes = VTB_A_INTS("axes", &axis, 1);
+  vtb_value *operand = &parts, *result = &sum;
+  vtb_inst add = {.op = VTB_OP_reduce_sum,
+                  .n_operands = 1,
+                  .n_results = 1,
+                  .n_attrs = 1,
+                  .operands = &operand,
+                  .results = &result,
+                  .attrs = &axes};
+  sum.def = &add;
+  vtb_root root = {.value = &sum, .stride = {1}};
+  root.tensor = p->temp[EINSUM_OUT] >= 0 ? -1 : EINSUM_OUT;
+  root.temp = p->temp[EINSUM_OUT];
+  vtb_expr e;
+  vtb__expr_init(&e, c, NULL);
+  vtb_vec_push(&e.leaves, ((vtb_leaf){&parts, -1, partial, NULL}));
+  vtb__emit_reduce(&e, &root, 1);
+  vtb__expr_free(&e);
+}
+
+/* The result's innermost letter decides which operand gives its columns. */
+static void choose_sides(product *p) {
+  const vtb_letter *inner = NULL;
+  for (int i = 0; i < p->l.n; i++)
+    if (p->l.at[i].in[EINSUM_OUT] && (!inner || p->l.at[i].at[EINSUM_OUT] > inner->at[EINSUM_OUT])) inner = &p->l.at[i];
+  bool swap = inner && vtb__letter_class(inner) == LETTER_M;
+  p->a = swap ? EINSUM_B : EINSUM_A;
+  p->b = swap ? EINSUM_A : EINSUM_B;
+}
+
+static bool is_product(const vtb_letters *l) {
+  bool k = false;
+  int64_t inner = 1, loops = 1;
+  for (int i = 0; i < l->n; i++) {
+    vtb_letter_class class = vtb__letter_class(&l->at[i]);
+    if (class == LETTER_LONE) return false;
+    k |= class == LETTER_K;
+    *(class == LETTER_BATCH ? &loops : &inner) *= l->at[i].size;
+  }
+  return k && (inner >= 512 || loops <= 16); /* many tiny products are better generated */
+}
+
+void vtb__cpu_einsum(vtb_cpu *c, const vtb_inst *inst) {
+  product p = {.temp = {-1, -1, -1}};
+  vtb__letters_read(c, inst, &p.l);
+  if (vtb__einsum_blocks(c, &p.l)) return;
+  if (!is_product(&p.l)) {
+    emit_generic(c, inst);
+    return;
+  }
+  choose_sides(&p);
+  for (int tries = 0;; tries++) {
+    int fault = analyse(&p);
+    if (fault < 0) break;
+    vtb_check(tries < 4 && p.temp[fault] < 0, "einsum \"%s\" finds no layout", vtb_attr_str(inst, "spec", ""));
+    if (fault == EINSUM_OUT)
+      redirect_result(c, &p);
+    else
+      copy_operand(c, &p, fault);
+  }
+  blocks b = choose_blocks(&p);
+  int64_t partial = b.nk > 1 ? vtb_cpu_temp(c, b.nk * p.m.size * p.n.size * 4) : 0;
+  emit_product(c, &p, &b, partial);
+  if (b.nk > 1) sum_parts(c, &p, &b, partial);
+  if (p.temp[EINSUM_OUT] >= 0) copy_result(c, &p);
+}

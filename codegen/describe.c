@@ -1,0 +1,60 @@
+/* What a compiled program says of itself: its tensors and its kernels, in memory of the program's own. */
+#include "codegen/host.h"
+
+#include <string.h>
+
+static vtb_io input_io(vtb_role role) {
+  switch (role) {
+  case VTB_ROLE_PARAM:
+    return VTB_IO_PARAM;
+  case VTB_ROLE_BUFFER:
+    return VTB_IO_BUFFER;
+  case VTB_ROLE_GRAD:
+    return VTB_IO_GRAD_IN;
+  default:
+    return VTB_IO_INPUT;
+  }
+}
+
+static vtb_tensor_info tensor_of(const vtb_type *t, const char *name, vtb_io io, vtb_arena *arena) {
+  vtb_tensor_info x = {.name = vtb_arena_strdup(arena, name), .io = io, .is_int = t->dtype == VTB_I32, .rank = t->rank};
+  for (int a = 0; a < t->rank; a++) x.dim[a] = t->dim[a].size;
+  return x;
+}
+
+static void describe_tensors(const vtb_func *f, vtb_program *p, vtb_arena *arena) {
+  p->n_tensors = f->n_args + f->n_returns;
+  p->tensors = VTB_NEW_ARRAY(arena, vtb_tensor_info, p->n_tensors + 1);
+  for (int a = 0; a < f->n_args; a++) {
+    const vtb_arg_info *info = &f->arg_info[a];
+    vtb_tensor_info *x = &p->tensors[a];
+    *x = tensor_of(&f->args[a]->type, info->official ? info->official : f->args[a]->name, input_io(info->role), arena);
+    x->init = info->init ? vtb_arena_strdup(arena, info->init) : NULL;
+    x->decay = info->decay;
+    if (x->io == VTB_IO_INPUT && x->rank > 0 && p->batch == 0) p->batch = x->dim[0];
+  }
+  for (int r = 0; r < f->n_returns; r++) {
+    const char *name = f->return_names && f->return_names[r] ? f->return_names[r] : f->returns[r]->name;
+    vtb_io io = vtb_starts_with(name, "d:") ? VTB_IO_GRAD_OUT : VTB_IO_OUTPUT;
+    p->tensors[f->n_args + r] = tensor_of(&f->returns[r]->type, name, io, arena);
+  }
+  if (p->batch == 0) p->batch = 1;
+}
+
+void vtb__describe_program(vtb_host *h, vtb_func *entry, vtb_program *p, vtb_arena *arena) {
+  describe_tensors(entry, p, arena);
+  p->workspace_bytes = 0;
+  for (size_t i = 0; i < h->funcs.n; i++)
+    if (h->funcs.at[i].func == entry) p->workspace_bytes = h->funcs.at[i].total_bytes;
+  p->n_kernels = (int)h->kernel_list.n;
+  p->kernels = VTB_NEW_ARRAY(arena, vtb_kernel_info, p->n_kernels + 1);
+  for (int i = 0; i < p->n_kernels; i++) {
+    const vtb_cpu_kernel *k = h->kernel_list.at[i];
+    p->kernels[i] = (vtb_kernel_info){vtb_arena_strdup(arena, k->name),
+                                      vtb_arena_strdup(arena, k->ops),
+                                      vtb_arena_strdup(arena, k->origin),
+                                      k->flops,
+                                      k->bytes,
+                                      k->launches};
+  }
+}

@@ -1,0 +1,107 @@
+/* einsum in all its mappings, against the interpreter. */
+#include "tests/codegen/codegen_check.h"
+
+static void check_einsum(const char *spec, const char *a, const char *b, const char *out) {
+  check_format(spec, NULL,
+               "func @f(%%x: f32[%s], %%y: f32[%s]) -> (f32[%s]) {\n  %%z = einsum %%x, %%y {spec = \"%s\"} : "
+               "f32[%s]\n  return %%z\n}\n",
+               a, b, out, spec, out);
+}
+
+TEST(matrix_products_in_every_layout) {
+  check_einsum("mk,kn->mn", "70, 33", "33, 50", "70, 50");
+  check_einsum("mk,nk->mn", "70, 33", "50, 33", "70, 50");
+  check_einsum("km,kn->mn", "33, 70", "33, 50", "70, 50");
+  check_einsum("km,nk->mn", "33, 70", "50, 33", "70, 50");
+  check_einsum("mk,kn->nm", "70, 33", "33, 50", "50, 70");
+  check_einsum("mk,nk->nm", "70, 33", "50, 33", "50, 70");
+  check_einsum("mk,kn->mn", "1, 33", "33, 50", "1, 50");
+  check_einsum("mk,kn->mn", "70, 33", "33, 1", "70, 1");
+  check_einsum("mk,k->m", "70, 33", "33", "70");
+  check_einsum("k,kn->n", "33", "33, 21", "21");
+  check_einsum("k,k->", "133", "133", "");
+  check_einsum("m,n->mn", "17", "13", "17, 13");
+}
+
+TEST(letters_merge_or_loop) {
+  check_einsum("bnd,ed->bne", "2, 50, 24", "40, 24", "2, 50, 40");
+  check_einsum("bnd,ed->ben", "2, 50, 24", "40, 24", "2, 40, 50");
+  check_einsum("bnd,bne->de", "3, 50, 24", "3, 50, 40", "24, 40");
+  check_einsum("bnd,nbe->de", "3, 50, 24", "50, 3, 40", "24, 40");
+  check_einsum("bne,bnd->de", "3, 50, 24", "3, 50, 40", "40, 24");
+  check_einsum("bhqk,bkhd->bqhd", "2, 3, 20, 30", "2, 30, 3, 8", "2, 20, 3, 8");
+  check_einsum("bqhd,bkhd->bhqk", "2, 20, 3, 8", "2, 30, 3, 8", "2, 3, 20, 30");
+  check_einsum("bnd,bne->nbde", "3, 10, 24", "3, 10, 40", "10, 3, 24, 40");
+  check_einsum("bmk,bkn->mnb", "5, 20, 30", "5, 30, 20", "20, 20, 5");
+  check_einsum("abk,kcd->acbd", "6, 7, 20", "20, 8, 9", "6, 8, 7, 9");
+  check_einsum("xy,yz->zx", "1, 19", "19, 1", "1, 1");
+}
+
+TEST(sums_that_no_product_has) {
+  check_einsum("bn,bc->b", "7, 9", "7, 5", "7");
+  check_einsum("ij,jk->k", "7, 9", "9, 20", "20");
+  check_einsum("bi,bi->bi", "7, 9", "7, 9", "7, 9");
+  check_einsum("bi,b->bi", "7, 9", "7", "7, 9");
+  check_einsum("bni,bni->bn", "7, 90, 4", "7, 90, 4", "7, 90");
+  check_einsum("bn,bnk->bnk", "7, 9", "7, 9, 3", "7, 9, 3");
+}
+
+TEST(block_diagonal_products) {
+  static const char *const groups[] = {"1", "3", "12", "5"};
+  static const int sizes[] = {2, 4, 8, 3, 4};
+  for (int s = 0; s < 5; s++)
+    for (int g = 0; g < 4; g++) {
+      char x[64], w[64];
+      snprintf(x, sizeof x, "2, 77, %s, %d", groups[g], sizes[s]);
+      snprintf(w, sizeof w, "%s, %d, %d", groups[g], sizes[s], sizes[s]);
+      check_einsum("bngi,goi->bngo", x, w, x);
+      check_einsum("bngo,goi->bngi", x, w, x);
+      check_einsum("goi,bngi->bngo", w, x, x);
+      check_einsum("bngo,bngi->goi", x, x, w);
+      check_einsum("bngi,bngo->goi", x, x, w);
+    }
+}
+
+TEST(large_products_do_not_depend_on_threads) {
+  check_einsum("bnd,ed->bne", "2, 196, 192", "384, 192", "2, 196, 384");
+  check_einsum("bnd,bne->de", "4, 1200, 20", "4, 1200, 12", "20, 12");
+  check_einsum("bnd,bne->ed", "4, 1200, 20", "4, 1200, 12", "12, 20");
+  check_einsum("kd,ke->de", "9000, 64", "9000, 48", "64, 48");
+}
+
+TEST(operands_may_be_views) {
+  check_text("views",
+             "func @f(%x: f32[2, 20, 48], %w: f32[30, 48]) -> (f32[2, 19, 30], f32[2, 20, 30], f32[24, 24], f32[20, 2, "
+             "30]) {\n"
+             "  %a = slice %x {axis = 1, start = 1, limit = 20} : f32[2, 19, 48]\n"
+             "  %p = einsum %a, %w {spec = \"bnd,ed->bne\"} : f32[2, 19, 30]\n"
+             "  %h = slice %x {axis = 2, start = 0, limit = 48, step = 2} : f32[2, 20, 24]\n"
+             "  %v = slice %w {axis = 1, start = 24, limit = 48} : f32[30, 24]\n"
+             "  %q = einsum %h, %v {spec = \"bnd,ed->bne\"} : f32[2, 20, 30]\n"
+             "  %l = slice %x {axis = 2, start = 24, limit = 48} : f32[2, 20, 24]\n"
+             "  %r = einsum %h, %l {spec = \"bnd,bne->de\"} : f32[24, 24]\n"
+             "  %t = transpose %x {perm = [1, 0, 2]} : f32[20, 2, 48]\n"
+             "  %s = einsum %t, %w {spec = \"nbd,ed->nbe\"} : f32[20, 2, 30]\n"
+             "  return %p, %q, %r, %s\n}\n",
+             NULL);
+  check_text("broadcast operand",
+             "func @f(%x: f32[20, 12], %w: f32[1, 16]) -> (f32[3, 20, 16]) {\n"
+             "  %b = broadcast %x {shape = [3, 20, 12]} : f32[3, 20, 12]\n"
+             "  %c = broadcast %w {shape = [12, 16]} : f32[12, 16]\n"
+             "  %k = constant {value = 0.5} : f32[12, 16]\n"
+             "  %z = einsum %b, %c {spec = \"bnd,de->bne\"} : f32[3, 20, 16]\n"
+             "  %y = einsum %b, %k {spec = \"bnd,de->bne\"} : f32[3, 20, 16]\n"
+             "  %s = add %y, %z : f32[3, 20, 16]\n"
+             "  return %s\n}\n",
+             NULL);
+}
+
+int main(void) {
+  RUN(matrix_products_in_every_layout);
+  RUN(letters_merge_or_loop);
+  RUN(sums_that_no_product_has);
+  RUN(block_diagonal_products);
+  RUN(large_products_do_not_depend_on_threads);
+  RUN(operands_may_be_views);
+  return test_done();
+}

@@ -1,0 +1,184 @@
+/* linscan and linscan_grad: machine code against the interpreter, over classes, modes, chunks, paths and ragged shapes.
+ */
+#include "tests/codegen/one_kernel.h"
+
+#include "ir/recurrence.h"
+
+typedef struct scan_case {
+  vtb_decay_class decay;
+  const char *mode, *path;
+  int64_t chunk, B, N, h, K, V;
+  bool normalizer, init, dlast, grad, views;
+} scan_case;
+
+static vtb_type shape(int rank, int64_t a, int64_t b, int64_t c, int64_t d, int64_t e) {
+  return vtb_type_make(VTB_F32, rank, (int64_t[]){a, b, c, d, e});
+}
+
+static vtb_type decay_type(const scan_case *s) {
+  switch (s->decay) {
+  case VTB_DECAY_CONSTANT:
+    return shape(1, s->h, 0, 0, 0, 0);
+  case VTB_DECAY_SCALAR:
+    return shape(3, s->B, s->N, s->h, 0, 0);
+  case VTB_DECAY_KEY:
+    return shape(4, s->B, s->N, s->h, s->K, 0);
+  case VTB_DECAY_VALUE:
+    return shape(4, s->B, s->N, s->h, s->V, 0);
+  case VTB_DECAY_FULL:
+    break;
+  }
+  return shape(5, s->B, s->N, s->h, s->K, s->V);
+}
+
+/* Decays from all over [0,1]: mostly near 1, some exactly 0 or 1, some tiny. */
+static void fill_decays(vtb_tensor *d, unsigned long long *seed) {
+  for (int64_t i = 0; i < kernel_count(&d->type); i++) {
+    double u = test_random(seed), v = 0.5 + 0.5 * test_random(seed);
+    d->data[i] = (float)(u < -0.9 ? 0 : u < -0.8 ? 1 : u < -0.7 ? 1e-6 * v : u < -0.4 ? v : 1 - 0.05 * v);
+  }
+}
+
+static int operand_types(const scan_case *s, vtb_type *t) {
+  int n = 0;
+  t[n++] = shape(4, s->B, s->N, s->h, s->K, 0);
+  t[n++] = shape(4, s->B, s->N, s->h, s->K, 0);
+  t[n++] = shape(4, s->B, s->N, s->h, s->V, 0);
+  t[n++] = decay_type(s);
+  if (s->init) t[n++] = shape(4, s->B, s->h, s->K, s->V, 0);
+  if (s->init && s->normalizer) t[n++] = shape(3, s->B, s->h, s->K, 0, 0);
+  if (s->grad) t[n++] = shape(4, s->B, s->N, s->h, s->V, 0);
+  if (s->grad && s->normalizer) t[n++] = shape(3, s->B, s->N, s->h, 0, 0);
+  if (s->grad && s->dlast) t[n++] = shape(4, s->B, s->h, s->K, s->V, 0);
+  if (s->grad && s->dlast && s->normalizer) t[n++] = shape(3, s->B, s->h, s->K, 0, 0);
+  return n;
+}
+
+/* The operand as a view: [B, N, h, X] read from [B, h, N, X]. */
+static vtb_value *transposed(vtb_builder *b, vtb_func *f, const char *name, vtb_type t) {
+  vtb_dim swap = t.dim[1];
+  t.dim[1] = t.dim[2];
+  t.dim[2] = swap;
+  return vtb_b_transpose(b, vtb_func_add_arg(f, name, t), (int64_t[]){0, 2, 1, 3});
+}
+
+static vtb_func *build(vtb_module *m, const scan_case *s) {
+  vtb_func *f = vtb_func_new(m, "scan", VTB_FUNC_PLAIN, (vtb_span){0});
+  vtb_builder b = {.module = m, .func = f};
+  vtb_type types[10];
+  vtb_value *operands[10];
+  int n = operand_types(s, types), n_attrs = 0;
+  for (int i = 0; i < n; i++) {
+    char name[8];
+    snprintf(name, sizeof name, "x%d", i);
+    operands[i] = s->views && i < 3 ? transposed(&b, f, name, types[i]) : vtb_func_add_arg(f, name, types[i]);
+  }
+  vtb_attr attrs[8];
+  attrs[n_attrs++] = VTB_A_STR("class", vtb_decay_class_name(s->decay));
+  attrs[n_attrs++] = VTB_A_STR("mode", s->mode);
+  if (vtb_streq(s->mode, "chunkwise")) attrs[n_attrs++] = VTB_A_INT("chunk", s->chunk);
+  if (s->path) attrs[n_attrs++] = VTB_A_STR("path", s->path);
+  if (s->normalizer) attrs[n_attrs++] = VTB_A_INT("normalizer", 1);
+  if (s->init) attrs[n_attrs++] = VTB_A_INT("init", 1);
+  if (s->grad && s->dlast) attrs[n_attrs++] = VTB_A_INT("dlast", 1);
+  vtb_inst *inst = vtb_build(&b, s->grad ? VTB_OP_linscan_grad : VTB_OP_linscan, operands, n, attrs, n_attrs);
+  vtb_func_set_returns(f, inst->results, NULL, inst->n_results);
+  m->entry = f;
+  return f;
+}
+
+static void check(const scan_case *s, unsigned long long *seed) {
+  vtb_module *m = vtb_module_new("test");
+  vtb_func *f = build(m, s);
+  vtb_tensor args[10];
+  for (int i = 0; i < f->n_args; i++) args[i] = kernel_random(f->args[i]->type, seed, 1, 0);
+  fill_decays(&args[3], seed);
+  vtb_strbuf what = {0};
+  vtb_strbuf_printf(&what, "%s %s %s chunk %lld path %s B %lld N %lld h %lld K %lld V %lld%s%s%s%s",
+                    s->grad ? "grad" : "scan", vtb_decay_class_name(s->decay), s->mode, (long long)s->chunk,
+                    s->path ? s->path : "-", (long long)s->B, (long long)s->N, (long long)s->h, (long long)s->K,
+                    (long long)s->V, s->normalizer ? " normalizer" : "", s->init ? " init" : "",
+                    s->dlast ? " dlast" : "", s->views ? " views" : "");
+  kernel_check(m, f, args, 2e-5, what.at);
+  vtb_strbuf_free(&what);
+  for (int i = 0; i < f->n_args; i++) vtb_tensor_free(&args[i]);
+  vtb_module_free(m);
+}
+
+static int64_t pick(unsigned long long *seed, const int64_t *from, int n) {
+  int i = (int)((test_random(seed) + 1) / 2 * n);
+  return from[i < n ? i : n - 1];
+}
+
+static int n_random = 30; /* the first argument of the program: more */
+#define PICK(...)                                                                                                      \
+  pick(seed, (const int64_t[]){__VA_ARGS__}, (int)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)))
+
+static scan_case random_case(unsigned long long *seed) {
+  static const char *const modes[] = {"recurrent", "parallel", "chunkwise"};
+  static char path[64];
+  scan_case s = {.decay = (vtb_decay_class)PICK(0, 1, 1, 2, 3, 4), .mode = modes[PICK(0, 1, 1, 2, 2)]};
+  s.grad = PICK(0, 1), s.init = PICK(0, 1), s.dlast = PICK(0, 1), s.views = PICK(0, 0, 1);
+  s.normalizer = s.decay <= VTB_DECAY_KEY && PICK(0, 1);
+  s.chunk = PICK(1, 7, 16, 64, 300);
+  s.B = PICK(1, 1, 2), s.h = PICK(1, 2, 3, 4), s.K = PICK(1, 3, 8, 12, 48, 96), s.V = PICK(1, 3, 8, 12, 48, 96);
+  bool big = s.decay == VTB_DECAY_FULL && s.K * s.V > 1000;
+  int64_t gh = PICK(1, 1, 2, 4, 5, 8, 10, 14), gw = big ? 3 : PICK(1, 2, 4, 5, 8, 10, 14, 17);
+  static const char *const orders[] = {"rows", "rows~", "cols", "cols~", "snake", "hilbert", "rows.hflip"};
+  int order = (int)PICK(-1, 0, 1, 2, 3, 4, 5, 6);
+  s.N = gh * gw;
+  if (order >= 0) {
+    bool extra = PICK(0, 0, 1);
+    s.N += extra;
+    snprintf(path, sizeof path, "%s@%lldx%lld%s", orders[order], (long long)gh, (long long)gw, extra ? "+head=1" : "");
+    s.path = path;
+  } else {
+    s.N = PICK(1, 2, 5, 16, 17, 37, 64, 100);
+  }
+  return s;
+}
+
+TEST(random_cases) {
+  unsigned long long state = 20240613, *seed = &state;
+  for (int i = 0; i < n_random; i++) {
+    scan_case s = random_case(seed);
+    check(&s, seed);
+  }
+}
+
+/* The shape of a small vision backbone, blocks and remainders in all directions. */
+TEST(model_shape) {
+  unsigned long long state = 7, *seed = &state;
+  for (int grad = 0; grad <= 1; grad++) {
+    scan_case s = {VTB_DECAY_SCALAR, "parallel", "rows~@14x14", 0, 1, 196, 2, 96, 96, true, false, false, grad, false};
+    check(&s, seed);
+    s.mode = "chunkwise", s.chunk = 64, s.path = "cols@14x14";
+    check(&s, seed);
+  }
+  scan_case odd = {VTB_DECAY_CONSTANT, "parallel", NULL, 0, 1, 197, 1, 33, 70, true, true, true, true, true};
+  check(&odd, seed);
+}
+
+/* One hard reset in the middle: the gradient of a decay of 0 is finite and not 0. */
+TEST(gradient_at_reset) {
+  unsigned long long state = 3, *seed = &state;
+  for (int chunk = 4; chunk <= 20; chunk += 8) {
+    scan_case s = {VTB_DECAY_SCALAR, "chunkwise", NULL, chunk, 1, 17, 1, 4, 5, false, true, true, true, false};
+    vtb_module *m = vtb_module_new("test");
+    vtb_func *f = build(m, &s);
+    vtb_tensor args[10];
+    for (int i = 0; i < f->n_args; i++) args[i] = kernel_random(f->args[i]->type, seed, 1, 0);
+    for (int t = 0; t < 17; t++) args[3].data[t] = t == 9 ? 0 : 0.75f;
+    kernel_check(m, f, args, 2e-5, "reset");
+    for (int i = 0; i < f->n_args; i++) vtb_tensor_free(&args[i]);
+    vtb_module_free(m);
+  }
+}
+
+int main(int argc, char **argv) {
+  if (argc > 1) n_random = atoi(argv[1]);
+  RUN(gradient_at_reset);
+  RUN(random_cases);
+  RUN(model_shape);
+  return test_done();
+}
