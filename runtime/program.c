@@ -1,0 +1,21 @@
+/* Queries on compiled programs. */
+#include "runtime/program.h"
+
+#include <stdlib.h>
+
+void vtb_program_free(vtb_program *p) {
+  /* Whoever made the program allocated it; its own free releases tables and code. */
+  if (p && p->free) p->free(p->owner);
+}
+
+int vtb_program_find(const vtb_program *p, const char *name) {
+  for (int i = 0; i < p->n_tensors; i++)
+    if (vtb_streq(p->tensors[i].name, name)) return i;
+  return -1;
+}
+
+int64_t vtb_tensor_info_count(const vtb_tensor_info *t) {
+  int64_t n = 1;
+  for (int i = 0; i < t->rank; i++) n *= t->dim[i];
+  return n;
+}

@@ -1,0 +1,135 @@
+/* Training and evaluating a compiled classifier.
+ *
+ * The step program has the tensors: INPUT image, INPUT labels i32 (B), optionally INPUT "seed" i32 (one element),
+ * PARAMs and BUFFERs, OUTPUT loss (one element), OUTPUT logits (B, classes), GRAD_OUT "d:<param>". The eval program has
+ * the image, PARAMs and BUFFERs of the same names, and OUTPUT logits; its batch may differ. Which input is the image:
+ * the name given, else the first f32 INPUT of rank 4.
+ *
+ * A checkpoint is one safetensors file, replaced atomically: parameters under their own names (so it loads as a weights
+ * file), optimiser state "optim/...", average "ema/...", and metadata: step, epoch, batch, seed, recipe hash, sums. A
+ * run resumed from it gives bit for bit the weights of a run that was not interrupted, for any number of threads.
+ *
+ * Ownership: a trainer refers to programs, data sets and services, which must outlive it; it owns parameters and state.
+ */
+#ifndef VTB_TRAIN_H
+#define VTB_TRAIN_H
+
+#include "runtime/dataset.h"
+#include "runtime/optim.h"
+
+typedef enum vtb_train_event_kind {
+  VTB_TRAIN_START,      /* text: what will be done */
+  VTB_TRAIN_STEP,       /* after every update */
+  VTB_TRAIN_EPOCH,      /* after an epoch, with the evaluation if there was one */
+  VTB_TRAIN_EVAL_STEP,  /* after every evaluated batch: done, total */
+  VTB_TRAIN_CHECKPOINT, /* text: the path */
+  VTB_TRAIN_END         /* text: why it ended */
+} vtb_train_event_kind;
+
+typedef struct vtb_train_event {
+  vtb_train_event_kind kind;
+  int64_t step, total_steps, epoch, n_epochs, batch, n_batches; /* step, epoch: done so far */
+  double loss;     /* STEP: of the batch; EPOCH: mean over the epoch's samples */
+  double accuracy; /* training top-1 in [0, 1], likewise */
+  double lr, grad_norm;
+  double images_per_second;
+  double seconds, seconds_left; /* of this run; -1: unknown */
+  bool evaluated;
+  double eval_loss, eval_top1, eval_top5, best_top1;
+  const char *text;
+} vtb_train_event;
+
+typedef struct vtb_train_config {
+  vtb_program *step, *eval;   /* eval may be NULL: no evaluation */
+  const char *image, *logits; /* tensor names; NULL: found */
+  const vtb_services *services;
+
+  const vtb_dataset *train_set, *eval_set; /* eval_set may be NULL */
+  vtb_transform train_transform, eval_transform;
+  int loader_threads;
+
+  vtb_optim_config optim;
+  vtb_schedule schedule;
+  int64_t epochs;
+  int64_t max_steps;  /* stop (with a checkpoint) after that many updates in total; 0: no limit */
+  double max_seconds; /* stop (with a checkpoint) when this run has lasted that long; 0: no limit */
+  uint64_t seed;
+
+  const char *init_weights;  /* safetensors file to start from; tensors it lacks are initialised; NULL */
+  const char *checkpoint;    /* file; NULL: none */
+  int64_t checkpoint_steps;  /* also every that many updates; 0: only after epochs and at the end */
+  double checkpoint_seconds; /* also when that much time has passed since the last; 0: off */
+  bool resume;               /* continue from `checkpoint` if it exists */
+  const char *recipe;        /* text whose hash a resumed run must share; NULL: not checked */
+  const char *log;           /* path without extension for .csv and .jsonl; NULL: none */
+  int64_t log_steps;         /* .jsonl line every that many updates; 0: 50 */
+  int64_t eval_epochs;       /* evaluate every that many epochs and after the last; 0: 1 */
+
+  void (*on_event)(void *user, const vtb_train_event *e); /* NULL: silent */
+  void *user;
+  const volatile int *stop; /* set to non-zero (by a signal handler) to end after the current update; NULL */
+} vtb_train_config;
+vtb_train_config vtb_train_defaults(void);
+
+typedef struct vtb_train_result {
+  int64_t steps, epochs;
+  bool finished; /* false: ended early, can be resumed */
+  /* of the last epoch; of the run as it stands if a limit ended it within an epoch */
+  double loss, accuracy, eval_loss, eval_top1, eval_top5;
+  double best_top1, seconds, images_per_second;
+} vtb_train_result;
+
+typedef struct vtb_trainer vtb_trainer;
+
+/* Checks the programs, allocates, initialises or resumes. The config is copied, what it points to is not. */
+VTB_MUST_USE vtb_status vtb_trainer_open(const vtb_train_config *config, vtb_trainer **out, vtb_error *err);
+VTB_MUST_USE vtb_status vtb_trainer_run(vtb_trainer *t, vtb_train_result *result, vtb_error *err);
+VTB_MUST_USE vtb_status vtb_trainer_checkpoint(vtb_trainer *t, const char *path, vtb_error *err);
+/* Parameters and buffers only, the average if there is one: what `run` and `eval` load. */
+VTB_MUST_USE vtb_status vtb_trainer_save_weights(vtb_trainer *t, const char *path, vtb_error *err);
+/* The live buffer of a parameter; NULL if unknown. */
+float *vtb_trainer_param(vtb_trainer *t, const char *name, int64_t *count);
+void vtb_trainer_close(vtb_trainer *t); /* NULL is fine */
+
+/* ---- evaluation ---------------------------------------------------------------------------------------- */
+
+typedef struct vtb_eval_result {
+  int64_t n;
+  double loss, top1, top5, seconds, images_per_second; /* top5: among min(5, classes) */
+  int classes;
+  int64_t *confusion; /* (classes, classes): [label][prediction]; malloc'd for the caller if asked, else NULL */
+} vtb_eval_result;
+
+typedef struct vtb_eval_options {
+  const char *image, *logits;
+  const vtb_dataset *dataset;
+  vtb_transform transform;
+  const vtb_services *services;
+  int loader_threads;
+  bool confusion;
+  void (*on_batch)(void *user, int64_t done, int64_t total); /* images */
+  void *user;
+} vtb_eval_options;
+
+/* params[i] for tensor i of `p` that is a PARAM or BUFFER (others ignored). */
+VTB_MUST_USE vtb_status vtb_evaluate(const vtb_program *p, void *const *params, const vtb_eval_options *o,
+                                     vtb_eval_result *result, vtb_error *err);
+
+/* The trainer's eval program on its eval_set, now, with the averaged weights if there are any. */
+VTB_MUST_USE vtb_status vtb_trainer_evaluate(vtb_trainer *t, vtb_eval_result *result, vtb_error *err);
+
+/* ---- printing ------------------------------------------------------------------------------------------ */
+
+/* An on_event that writes to a stream: a bar that is redrawn on a terminal, a plain line every `plain_seconds`
+ * otherwise. user: a vtb_progress. */
+typedef struct vtb_progress {
+  FILE *out;
+  bool terminal;
+  double plain_seconds; /* 0: 10 */
+  double last;          /* private */
+  int width;            /* private: characters of the line on screen */
+} vtb_progress;
+vtb_progress vtb_progress_to(FILE *out);
+void vtb_progress_event(void *progress, const vtb_train_event *e);
+
+#endif

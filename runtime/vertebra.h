@@ -1,0 +1,60 @@
+/* Vertebra's C API for running a compiled model: the one header an application includes.
+ *
+ *   vtb_model *m; vtb_error err = {0};
+ *   if (vtb_model_new(program, 0, &m, &err) || vtb_model_load(m, "weights.safetensors", &err)) fail(err.text);
+ *   float *image = vtb_model_input(m, "image", NULL);      // (B, 3, H, W), filled in place
+ *   ...
+ *   if (vtb_model_run(m, &err)) fail(err.text);
+ *   const float *logits = vtb_model_output(m, "logits", NULL);  // (B, classes), until the next run
+ *
+ * Errors: functions return a vtb_status, VTB_OK or the reason, and leave a sentence in err->text (err may be NULL).
+ * Ownership: a model owns its program, its buffers and its threads' settings until vtb_model_free().
+ * Threads: one thread at a time per model; different models are independent.
+ */
+#ifndef VTB_VERTEBRA_H
+#define VTB_VERTEBRA_H
+
+#include "runtime/program.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct vtb_model vtb_model;
+
+const char *vtb_version(void); /* "0.1.0" */
+
+/* Takes the program: it is freed with the model, also on failure. n_threads 0: chosen by VTB_THREADS,
+ * OMP_NUM_THREADS or the machine. Parameters start as zeros. */
+VTB_MUST_USE vtb_status vtb_model_new(vtb_program *program, int n_threads, vtb_model **out, vtb_error *err);
+void vtb_model_free(vtb_model *m); /* NULL is fine */
+
+/* Parameters from a safetensors file: every one must be there with its shape. */
+VTB_MUST_USE vtb_status vtb_model_load(vtb_model *m, const char *path, vtb_error *err);
+/* Parameters from their initialisers; the same seed gives the same values everywhere. */
+VTB_MUST_USE vtb_status vtb_model_init(vtb_model *m, uint64_t seed, vtb_error *err);
+VTB_MUST_USE vtb_status vtb_model_save(const vtb_model *m, const char *path, vtb_error *err);
+
+/* What the model takes and gives: tensors in the program's order, with names, roles and shapes. */
+int vtb_model_tensors(const vtb_model *m, const vtb_tensor_info **out);
+int64_t vtb_model_batch(const vtb_model *m);
+
+/* Buffers by name, f32 unless the tensor is i32; NULL if there is no such tensor. *count: elements (may be NULL).
+ * name NULL: the only input, the first output. Input contents stay between runs. */
+void *vtb_model_input(vtb_model *m, const char *name, int64_t *count);
+const void *vtb_model_output(const vtb_model *m, const char *name, int64_t *count);
+void *vtb_model_param(vtb_model *m, const char *name, int64_t *count);
+/* Copies `count` elements, which must be the tensor's number, into an f32 input. */
+VTB_MUST_USE vtb_status vtb_model_set_input(vtb_model *m, const char *name, const float *data, int64_t count,
+                                            vtb_error *err);
+
+VTB_MUST_USE vtb_status vtb_model_run(vtb_model *m, vtb_error *err);
+
+/* The services the model runs with, for callers that need kernel times or threads. */
+const vtb_services *vtb_model_services(const vtb_model *m);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

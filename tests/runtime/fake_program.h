@@ -1,0 +1,141 @@
+/* A classifier written by hand in place of a compiled one: logits = (image * mask) W^T + b, mean cross entropy. The
+ * mask depends on the input "seed" in training, so that a run whose seeds differ cannot go unnoticed. */
+#ifndef VTB_TEST_FAKE_PROGRAM_H
+#define VTB_TEST_FAKE_PROGRAM_H
+
+#include "runtime/init.h"
+#include "tests/runtime/support.h"
+
+enum { FAKE_BATCH = 8, FAKE_SIDE = 6, FAKE_PIXELS = FAKE_SIDE * FAKE_SIDE, FAKE_CLASSES = 4 };
+
+/* Tensors of the step: image, labels, seed, weight, bias, loss, logits, d:weight, d:bias. Of the evaluation: image,
+ * weight, bias, logits. */
+typedef struct fake_call {
+  const float *image, *weight, *bias;
+  const int32_t *labels;
+  float *logits, *d_logits, *d_weight, *d_bias;
+  uint64_t seed;
+  bool masked;
+} fake_call;
+
+static inline float fake_mask(const fake_call *c, int64_t sample, int pixel) {
+  if (!c->masked) return 1;
+  return vtb_random_u64(c->seed, (uint64_t)(sample * FAKE_PIXELS + pixel)) % 10 ? 1 : 0;
+}
+
+static void fake_logits(void *closure, int64_t begin, int64_t end) {
+  const fake_call *c = closure;
+  for (int64_t s = begin; s < end; s++)
+    for (int k = 0; k < FAKE_CLASSES; k++) {
+      float sum = c->bias[k];
+      for (int i = 0; i < FAKE_PIXELS; i++)
+        sum += c->image[s * FAKE_PIXELS + i] * fake_mask(c, s, i) * c->weight[k * FAKE_PIXELS + i];
+      c->logits[s * FAKE_CLASSES + k] = sum;
+    }
+}
+
+static void fake_weight_gradient(void *closure, int64_t begin, int64_t end) {
+  const fake_call *c = closure;
+  for (int64_t k = begin; k < end; k++) {
+    c->d_bias[k] = 0;
+    for (int i = 0; i < FAKE_PIXELS; i++) c->d_weight[k * FAKE_PIXELS + i] = 0;
+    for (int64_t s = 0; s < FAKE_BATCH; s++) {
+      float d = c->d_logits[s * FAKE_CLASSES + k];
+      c->d_bias[k] += d;
+      for (int i = 0; i < FAKE_PIXELS; i++)
+        c->d_weight[k * FAKE_PIXELS + i] += d * c->image[s * FAKE_PIXELS + i] * fake_mask(c, s, i);
+    }
+  }
+}
+
+static float fake_loss(fake_call *c) {
+  double loss = 0, valid = 0;
+  for (int s = 0; s < FAKE_BATCH; s++) valid += c->labels[s] >= 0;
+  for (int s = 0; s < FAKE_BATCH; s++) {
+    const float *z = c->logits + s * FAKE_CLASSES;
+    double sum = 0;
+    for (int k = 0; k < FAKE_CLASSES; k++) sum += exp((double)z[k]);
+    for (int k = 0; k < FAKE_CLASSES; k++)
+      c->d_logits[s * FAKE_CLASSES + k] =
+          c->labels[s] < 0 ? 0 : (float)((exp((double)z[k]) / sum - (k == c->labels[s])) / valid);
+    if (c->labels[s] >= 0) loss += (log(sum) - (double)z[c->labels[s]]) / valid;
+  }
+  return (float)loss;
+}
+
+static void fake_step(void *const *a, void *workspace, const vtb_services *s) {
+  fake_call c = {a[0], a[3], a[4], a[1], a[6], workspace, a[7], a[8], (uint64_t) * (const int32_t *)a[2], true};
+  s->parallel(s, fake_logits, &c, FAKE_BATCH, 1);
+  *(float *)a[5] = fake_loss(&c);
+  s->parallel(s, fake_weight_gradient, &c, FAKE_CLASSES, 1);
+}
+
+static void fake_eval(void *const *a, void *workspace, const vtb_services *s) {
+  (void)workspace;
+  fake_call c = {.image = a[0], .weight = a[1], .bias = a[2], .logits = a[3]};
+  s->parallel(s, fake_logits, &c, FAKE_BATCH, 1);
+}
+
+#define FAKE_IMAGE                                                                                                     \
+  { "image", VTB_IO_INPUT, false, 4, {FAKE_BATCH, 1, FAKE_SIDE, FAKE_SIDE}, NULL, false }
+#define FAKE_WEIGHT                                                                                                    \
+  { "weight", VTB_IO_PARAM, false, 2, {FAKE_CLASSES, FAKE_PIXELS}, "trunc_normal(0.02)", true }
+#define FAKE_BIAS                                                                                                      \
+  { "bias", VTB_IO_PARAM, false, 1, {FAKE_CLASSES}, "zeros", false }
+#define FAKE_LOGITS                                                                                                    \
+  { "logits", VTB_IO_OUTPUT, false, 2, {FAKE_BATCH, FAKE_CLASSES}, NULL, false }
+
+static vtb_tensor_info fake_step_tensors[] = {
+    FAKE_IMAGE,
+    {"labels", VTB_IO_INPUT, true, 1, {FAKE_BATCH}, NULL, false},
+    {"seed", VTB_IO_INPUT, true, 0, {0}, NULL, false},
+    FAKE_WEIGHT,
+    FAKE_BIAS,
+    {"loss", VTB_IO_OUTPUT, false, 0, {0}, NULL, false},
+    FAKE_LOGITS,
+    {"d:weight", VTB_IO_GRAD_OUT, false, 2, {FAKE_CLASSES, FAKE_PIXELS}, NULL, false},
+    {"d:bias", VTB_IO_GRAD_OUT, false, 1, {FAKE_CLASSES}, NULL, false},
+};
+static vtb_tensor_info fake_eval_tensors[] = {FAKE_IMAGE, FAKE_WEIGHT, FAKE_BIAS, FAKE_LOGITS};
+
+static inline vtb_program fake_step_program(void) {
+  return (vtb_program){.entry = fake_step,
+                       .n_tensors = 9,
+                       .tensors = fake_step_tensors,
+                       .batch = FAKE_BATCH,
+                       .workspace_bytes = FAKE_BATCH * FAKE_CLASSES * 4};
+}
+
+static inline vtb_program fake_eval_program(void) {
+  return (vtb_program){.entry = fake_eval, .n_tensors = 4, .tensors = fake_eval_tensors, .batch = FAKE_BATCH};
+}
+
+/* IDX files in the temporary folder `name`: the bright quadrant is the class. */
+static inline void fake_dataset(const char *name, const char *stem, int n, unsigned long long seed) {
+  char path[256];
+  vtb_error err = {0};
+  if (vtb_make_dirs(temp_path(name), &err) != VTB_OK) exit(1);
+  size_t n_images = 16 + (size_t)n * FAKE_PIXELS, n_labels = 8 + (size_t)n;
+  unsigned char *images = calloc(n_images, 1), *labels = calloc(n_labels, 1);
+  memcpy(images,
+         (unsigned char[]){0, 0, 8, 3, 0, 0, (unsigned char)(n >> 8), (unsigned char)n, 0, 0, 0, FAKE_SIDE, 0, 0, 0,
+                           FAKE_SIDE},
+         16);
+  memcpy(labels, (unsigned char[]){0, 0, 8, 1, 0, 0, (unsigned char)(n >> 8), (unsigned char)n}, 8);
+  for (int s = 0; s < n; s++) {
+    int label = (int)(2 + 2 * test_random(&seed)) & 3;
+    labels[8 + s] = (unsigned char)label;
+    for (int i = 0; i < FAKE_PIXELS; i++) {
+      bool bright = (i / FAKE_SIDE >= FAKE_SIDE / 2) * 2 + (i % FAKE_SIDE >= FAKE_SIDE / 2) == label;
+      images[16 + s * FAKE_PIXELS + i] = (unsigned char)((bright ? 150 : 80) + 60 * test_random(&seed));
+    }
+  }
+  snprintf(path, sizeof path, "%s/%s-images-idx3-ubyte", name, stem);
+  write_file(temp_path(path), images, n_images);
+  snprintf(path, sizeof path, "%s/%s-labels-idx1-ubyte", name, stem);
+  write_file(temp_path(path), labels, n_labels);
+  free(images);
+  free(labels);
+}
+
+#endif

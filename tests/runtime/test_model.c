@@ -1,0 +1,54 @@
+#include "runtime/safetensors.h"
+#include "runtime/threads.h"
+#include "runtime/vertebra.h"
+#include "tests/runtime/fake_program.h"
+
+static int freed;
+static void count_free(void *owner) { freed += owner == &freed; }
+
+TEST(a_model_loads_runs_and_saves) {
+  vtb_program p = fake_eval_program();
+  p.owner = &freed, p.free = count_free;
+  vtb_model *m = NULL;
+  int64_t n;
+  CHECK_OK(vtb_model_new(&p, 2, &m, err));
+  CHECK(vtb_model_batch(m) == FAKE_BATCH && vtb_model_tensors(m, NULL) == 4);
+  float *image = vtb_model_input(m, "image", &n), *bias = vtb_model_param(m, "bias", NULL);
+  CHECK(n == FAKE_BATCH * FAKE_PIXELS && image == vtb_model_input(m, NULL, NULL));
+  CHECK((uintptr_t)image % 64 == 0);
+  for (int64_t i = 0; i < n; i++) image[i] = 1;
+  CHECK_OK(vtb_model_init(m, 3, err));
+  bias[2] = 100;
+  CHECK_OK(vtb_model_run(m, err));
+  const float *logits = vtb_model_output(m, "logits", &n);
+  CHECK(n == FAKE_BATCH * FAKE_CLASSES && logits == vtb_model_output(m, NULL, NULL));
+  CHECK_NEAR((double)logits[2], 100, 2);
+  double kept = (double)logits[1];
+
+  CHECK_OK(vtb_model_save(m, temp_path("m.safetensors"), err));
+  CHECK_OK(vtb_model_init(m, 4, err));
+  CHECK_OK(vtb_model_load(m, temp_path("m.safetensors"), err));
+  CHECK_OK(vtb_model_run(m, err));
+  CHECK((double)logits[1] == kept);
+
+  CHECK(!vtb_model_input(m, "labels", &n) && n == 0);
+  CHECK(!vtb_model_output(m, "image", NULL));
+  CHECK_REFUSED(vtb_model_set_input(m, "picture", logits, 1, err), "no input picture");
+  CHECK_REFUSED(vtb_model_set_input(m, "image", logits, 1, err), "image has 288 elements, not 1");
+  CHECK_REFUSED(vtb_model_load(m, temp_path("none.safetensors"), err), "cannot open");
+  vtb_weights *w = vtb_weights_new();
+  CHECK_OK(vtb_safetensors_save(temp_path("empty.safetensors"), w, err));
+  vtb_weights_free(w);
+  CHECK_REFUSED(vtb_model_load(m, temp_path("empty.safetensors"), err),
+                "empty.safetensors: weights: tensor weight is missing (and 1 more)");
+  vtb_model_free(m);
+  CHECK(freed == 1);
+}
+
+TEST(the_version_is_known) { CHECK(vtb_version()[0] >= '0' && vtb_version()[0] <= '9'); }
+
+int main(void) {
+  RUN(a_model_loads_runs_and_saves);
+  RUN(the_version_is_known);
+  return test_done();
+}

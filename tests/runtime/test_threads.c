@@ -1,0 +1,153 @@
+#include "runtime/threads.h"
+#include "tests/runtime/support.h"
+
+#include <pthread.h>
+
+typedef struct coverage {
+  int *hits;
+  int64_t n, grain;
+  int ranges;
+  bool aligned;
+  pthread_mutex_t lock;
+} coverage;
+
+static void cover(void *closure, int64_t begin, int64_t end) {
+  coverage *c = closure;
+  for (int64_t i = begin; i < end; i++) c->hits[i]++;
+  pthread_mutex_lock(&c->lock);
+  c->ranges++;
+  if (begin % c->grain || (end % c->grain && end != c->n) || begin >= end) c->aligned = false;
+  pthread_mutex_unlock(&c->lock);
+}
+
+TEST(every_index_is_run_once_in_ranges_of_whole_grains) {
+  const int64_t sizes[] = {0, 1, 2, 7, 64, 65, 1000}, grains[] = {1, 3, 64};
+  for (int threads = 1; threads <= 5; threads++) {
+    vtb_services *s = vtb_services_default(threads);
+    for (size_t a = 0; a < sizeof sizes / sizeof *sizes; a++)
+      for (size_t b = 0; b < 3; b++) {
+        coverage c = {
+            calloc((size_t)sizes[a] + 1, sizeof(int)), sizes[a], grains[b], 0, true, PTHREAD_MUTEX_INITIALIZER};
+        s->parallel(s, cover, &c, c.n, c.grain);
+        bool once = true;
+        for (int64_t i = 0; i < c.n; i++) once = once && c.hits[i] == 1;
+        CHECK_MSG(once && c.aligned && c.ranges <= threads, "threads %d n %d grain %d", threads, (int)c.n,
+                  (int)c.grain);
+        free(c.hits);
+      }
+    vtb_services_free(s);
+  }
+}
+
+typedef struct nested {
+  const vtb_services *s;
+  bool good;
+} nested;
+
+static void inner(void *closure, int64_t begin, int64_t end) {
+  nested *n = closure;
+  (void)begin, (void)end;
+  memset(n->s->scratch(n->s, 4096), 0x22, 4096);
+}
+
+static void outer(void *closure, int64_t begin, int64_t end) {
+  nested *n = closure;
+  (void)begin, (void)end;
+  unsigned char *mine = n->s->scratch(n->s, 100);
+  if ((uintptr_t)mine % 64) n->good = false;
+  memset(mine, 0x11, 100);
+  n->s->parallel(n->s, inner, n, 4, 1); /* must not touch this task's scratch */
+  for (int i = 0; i < 100; i++)
+    if (mine[i] != 0x11) n->good = false;
+  unsigned char *grown = n->s->scratch(n->s, 1 << 20);
+  memset(grown, 0x33, 1 << 20);
+  /* Outgrown memory stays the task's; a request that fits gives the same memory again. */
+  if (mine[0] != (grown == mine ? 0x33 : 0x11)) n->good = false;
+}
+
+TEST(scratch_survives_nested_tasks_and_growth) {
+  vtb_services *s = vtb_services_default(2);
+  nested n = {s, true};
+  unsigned char *base = s->scratch(s, 64);
+  memset(base, 0x44, 64);
+  for (int i = 0; i < 3; i++) s->parallel(s, outer, &n, 8, 1);
+  CHECK(n.good);
+  CHECK(base[0] == 0x44 && base[63] == 0x44);
+  vtb_services_free(s);
+}
+
+TEST(sgemm_matches_a_plain_loop) {
+  enum { M = 5, N = 7, K = 3 };
+  vtb_services *s = vtb_services_default(1);
+  unsigned long long state = 42;
+  for (int variant = 0; variant < 4; variant++) {
+    int ta = variant & 1, tb = variant >> 1;
+    float a[M * K], b[K * N], c[M * N], want[M * N];
+    for (int i = 0; i < M * K; i++) a[i] = (float)test_random(&state);
+    for (int i = 0; i < K * N; i++) b[i] = (float)test_random(&state);
+    for (int i = 0; i < M; i++)
+      for (int j = 0; j < N; j++) {
+        double sum = 0;
+        for (int k = 0; k < K; k++) sum += (double)a[ta ? k * M + i : i * K + k] * b[tb ? j * K + k : k * N + j];
+        c[i * N + j] = 1;
+        want[i * N + j] = (float)(2 * sum + 0.5);
+      }
+    s->sgemm(ta, tb, M, N, K, 2, a, ta ? M : K, b, tb ? K : N, 0.5f, c, N);
+    for (int i = 0; i < M * N; i++) CHECK_NEAR((double)c[i], (double)want[i], 1e-5);
+  }
+  vtb_services_free(s);
+}
+
+static void make_denormal(void *closure, int64_t begin, int64_t end) {
+  float *x = closure;
+  volatile float tiny = 1e-38f;
+  for (int64_t i = begin; i < end; i++) x[i] = tiny * 0.1f;
+}
+
+TEST(denormals_are_flushed_in_tasks_and_only_there) {
+  vtb_services *s = vtb_services_default(2);
+  float x[8];
+  s->parallel(s, make_denormal, x, 8, 1);
+  for (int i = 0; i < 8; i++) CHECK((double)x[i] == 0);
+  volatile float tiny = 1e-38f;
+  CHECK((double)(tiny * 0.1f) > 0);
+  vtb_services_free(s);
+}
+
+TEST(profiling_sums_launches) {
+  vtb_services *s = vtb_services_profiling(1, 2);
+  for (int i = 0; i < 3; i++) {
+    s->kernel_begin(s, 1);
+    s->kernel_end(s, 1);
+  }
+  s->kernel_begin(s, 9); /* out of range: ignored */
+  s->kernel_end(s, 9);
+  int n;
+  const vtb_kernel_time *t = vtb_services_times(s, &n);
+  CHECK(n == 2 && t[0].launches == 0 && t[1].launches == 3 && t[1].seconds >= 0);
+  vtb_services_reset_times(s);
+  CHECK(t[1].launches == 0);
+  vtb_services_free(s);
+}
+
+TEST(thread_count_comes_from_the_environment) {
+  setenv("OMP_NUM_THREADS", "3,2", 1);
+  CHECK(vtb_default_threads() == 3);
+  setenv("VTB_THREADS", "5", 1);
+  CHECK(vtb_default_threads() == 5);
+  setenv("VTB_THREADS", "many", 1);
+  CHECK(vtb_default_threads() == 3);
+  unsetenv("VTB_THREADS");
+  unsetenv("OMP_NUM_THREADS");
+  CHECK(vtb_default_threads() >= 1);
+}
+
+int main(void) {
+  RUN(every_index_is_run_once_in_ranges_of_whole_grains);
+  RUN(scratch_survives_nested_tasks_and_growth);
+  RUN(sgemm_matches_a_plain_loop);
+  RUN(denormals_are_flushed_in_tasks_and_only_there);
+  RUN(profiling_sums_launches);
+  RUN(thread_count_comes_from_the_environment);
+  return test_done();
+}
