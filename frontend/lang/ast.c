@@ -1,0 +1,66 @@
+/* Words for kinds of nodes, and which declaration a name means where. */
+#include "frontend/lang/ast.h"
+
+#include <stdlib.h>
+
+const char *vtb__unary_text(vtb_unary_op op) {
+  static const char *const text[] = {"-", "not", "~"};
+  return text[op];
+}
+
+const char *vtb__binary_text(vtb_binary_op op) {
+  static const char *const text[] = {"+", "-", "*", "/", "%", "==", "!=", "<", "<=", ">", ">=", "and", "or"};
+  return text[op];
+}
+
+const char *vtb__decl_kind_text(vtb_decl_kind k) {
+  static const char *const text[] = {"model", "preset", "block", "fn", "recurrence", "const"};
+  return text[k];
+}
+
+static vtb_decl *own(const vtb_file *f, const char *name) {
+  for (size_t i = 0; i < f->decls.n; i++) {
+    vtb_decl *d = f->decls.at[i];
+    if (vtb_streq(d->name.text, name)) return d;
+    for (size_t k = 0; k < d->n_aliases; k++)
+      if (vtb_streq(d->aliases[k].text, name)) return d;
+  }
+  return NULL;
+}
+
+vtb_decl *vtb__file_lookup(const vtb_file *file, const char *name) {
+  vtb_decl *d = own(file, name);
+  for (size_t i = 0; !d && i < file->uses.n; i++)
+    if (file->uses.at[i].file) d = own(file->uses.at[i].file, name);
+  return d;
+}
+
+vtb_decl *vtb__unit_lookup(const vtb_unit *u, const char *name) {
+  return u->files.n ? vtb__file_lookup(u->files.at[0], name) : NULL;
+}
+
+vtb_decl *vtb__unit_lookup_anywhere(const vtb_unit *u, const char *name) {
+  for (size_t i = 0; i < u->files.n; i++) {
+    vtb_decl *d = own(u->files.at[i], name);
+    if (d) return d;
+  }
+  return NULL;
+}
+
+typedef VTB_VEC(const char *) name_vec;
+
+static void add_names(name_vec *v, const vtb_file *f) {
+  for (size_t i = 0; i < f->decls.n; i++) {
+    vtb_vec_push(v, f->decls.at[i]->name.text);
+    for (size_t k = 0; k < f->decls.at[i]->n_aliases; k++) vtb_vec_push(v, f->decls.at[i]->aliases[k].text);
+  }
+}
+
+size_t vtb__file_names(const vtb_file *file, const char ***out) {
+  name_vec v = {0};
+  add_names(&v, file);
+  for (size_t i = 0; i < file->uses.n; i++)
+    if (file->uses.at[i].file) add_names(&v, file->uses.at[i].file);
+  *out = v.at;
+  return v.n;
+}

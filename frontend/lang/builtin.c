@@ -1,0 +1,284 @@
+/* Builtin functions: how their arguments are taken, and those on compile-time values. Tensors: builtin_tensor.c,
+ * builtin_tokens.c, builtin_step.c. */
+#include "frontend/lang/value.h"
+
+#include <math.h>
+
+/* ---- arguments ---------------------------------------------------------------------------------------------------------- */
+
+static size_t self_count(const vtb__args *a) { return a->n - a->list->n; }
+
+static const char *arg_name(const vtb__args *a, size_t i) {
+  return i < self_count(a) ? NULL : a->list->at[i - self_count(a)]->name.text;
+}
+
+vtb_span vtb__arg_span(const vtb__args *a, size_t i) {
+  if (i >= a->n || i < self_count(a)) return a->span;
+  return a->list->at[i - self_count(a)]->span;
+}
+
+bool vtb__take_optional(vtb__eval *e, vtb__args *a, const char *name, vtb__val *out) {
+  (void)e;
+  for (size_t i = 0; i < a->n; i++) {
+    if (a->used[i] || !vtb_streq(arg_name(a, i), name)) continue;
+    a->used[i] = true;
+    a->last = i;
+    *out = a->at[i];
+    if (out->kind == VTB__ERROR) a->failed = true;
+    return true;
+  }
+  while (a->next < a->n && (a->used[a->next] || arg_name(a, a->next))) a->next++;
+  if (a->next == a->n) return false;
+  a->used[a->next] = true;
+  a->last = a->next;
+  *out = a->at[a->next++];
+  if (out->kind == VTB__ERROR) a->failed = true;
+  return true;
+}
+
+vtb__val vtb__take(vtb__eval *e, vtb__args *a, const char *name) {
+  vtb__val v;
+  if (vtb__take_optional(e, a, name, &v)) return v;
+  if (!a->failed) vtb__report(e, VTB_DIAG_MISSING_ARGUMENT, a->span, "builtin '%s' needs '%s'", a->name, name);
+  a->failed = true;
+  return VTB__ERR;
+}
+
+static bool wrong_type(vtb__eval *e, vtb__args *a, const char *name, const char *want, vtb__val v) {
+  if (v.kind != VTB__ERROR)
+    vtb__report(e, v.kind == VTB__TENSOR ? VTB_DIAG_NOT_COMPILE_TIME : VTB_DIAG_TYPE_MISMATCH, vtb__arg_span(a, a->last),
+               "'%s' of '%s' is %s, and %s is needed", name, a->name, vtb__describe(e, v), want);
+  a->failed = true;
+  return false;
+}
+
+vtb_value *vtb__take_tensor(vtb__eval *e, vtb__args *a, const char *name, vtb__val *whole) {
+  vtb__val v = vtb__take(e, a, name);
+  if (whole) *whole = v;
+  if (v.kind == VTB__TENSOR) return v.u.t.v;
+  if (v.kind != VTB__ERROR)
+    vtb__report(e, VTB_DIAG_TYPE_MISMATCH, vtb__arg_span(a, a->last), "'%s' of '%s' is %s, and a tensor is needed", name, a->name,
+               vtb__describe(e, v));
+  a->failed = true;
+  return NULL;
+}
+
+bool vtb__take_int(vtb__eval *e, vtb__args *a, const char *name, int64_t *out) {
+  vtb__val v = vtb__take(e, a, name);
+  if (v.kind != VTB__INT) return wrong_type(e, a, name, "an int", v);
+  *out = v.u.i;
+  return true;
+}
+
+bool vtb__option_bool(vtb__eval *e, vtb__args *a, const char *name, bool *out) {
+  vtb__val v;
+  if (!vtb__take_optional(e, a, name, &v)) return true;
+  if (v.kind != VTB__BOOL) return wrong_type(e, a, name, "true or false", v);
+  *out = v.u.b;
+  return true;
+}
+
+bool vtb__option_number(vtb__eval *e, vtb__args *a, const char *name, double *out) {
+  vtb__val v;
+  if (!vtb__take_optional(e, a, name, &v)) return true;
+  if (!vtb__is_number(v)) return wrong_type(e, a, name, "a number", v);
+  *out = vtb__val_number(v);
+  return true;
+}
+
+bool vtb__option_string(vtb__eval *e, vtb__args *a, const char *name, const char **out) {
+  vtb__val v;
+  if (!vtb__take_optional(e, a, name, &v)) return true;
+  if (v.kind != VTB__STRING) return wrong_type(e, a, name, "a string", v);
+  *out = v.u.str.s;
+  return true;
+}
+
+bool vtb__option_size(vtb__eval *e, vtb__args *a, const char *name, int64_t *h, int64_t *w) {
+  vtb__val v;
+  if (!vtb__take_optional(e, a, name, &v)) return true;
+  if (v.kind == VTB__SIZE) {
+    *h = v.u.size.h;
+    *w = v.u.size.w;
+    return true;
+  }
+  if (v.kind != VTB__INT) return wrong_type(e, a, name, "a size", v);
+  *h = *w = v.u.i;
+  return true;
+}
+
+static vtb__val surplus(vtb__eval *e, const vtb__args *a) {
+  for (size_t i = 0; i < a->n; i++) {
+    if (a->used[i]) continue;
+    const char *name = arg_name(a, i);
+    if (name) return vtb__report(e, VTB_DIAG_UNKNOWN_ARGUMENT, vtb__arg_span(a, i), "builtin '%s' has no parameter '%s'", a->name, name);
+    return vtb__report(e, VTB_DIAG_TOO_MANY_ARGUMENTS, vtb__arg_span(a, i), "builtin '%s' takes fewer arguments", a->name);
+  }
+  return VTB__NIL;
+}
+
+/* ---- compile-time builtins ------------------------------------------------------------------------------------------------ */
+
+static vtb__val b_len(vtb__eval *e, vtb__args *a) {
+  vtb__val v = vtb__take(e, a, "list");
+  if (v.kind == VTB__ERROR) return v;
+  if (v.kind != VTB__LIST && v.kind != VTB__TUPLE)
+    return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span, "len takes a list, not %s", vtb__describe(e, v));
+  return vtb__int((int64_t)v.u.list.n);
+}
+
+static vtb__val b_size(vtb__eval *e, vtb__args *a) {
+  int64_t h, w;
+  if (!vtb__take_int(e, a, "h", &h) || !vtb__take_int(e, a, "w", &w)) return VTB__ERR;
+  if (h < 1 || w < 1 || h >= VTB__MAX_SIZE || w >= VTB__MAX_SIZE)
+    return vtb__report(e, VTB_DIAG_BAD_SIZE, a->span, "size %lldx%lld is out of range", (long long)h, (long long)w);
+  return (vtb__val){.kind = VTB__SIZE, .u.size = {h, w}};
+}
+
+static bool is_permutation(const int64_t *list, int64_t n) {
+  bool *seen = vtb_xcalloc((size_t)n + 1, sizeof *seen), ok = true;
+  for (int64_t i = 0; i < n && ok; i++) {
+    ok = list[i] >= 0 && list[i] < n && !seen[list[i]];
+    if (ok) seen[list[i]] = true;
+  }
+  free(seen);
+  return ok;
+}
+
+static vtb__val b_path(vtb__eval *e, vtb__args *a) {
+  vtb__val v = vtb__take(e, a, "list");
+  if (v.kind == VTB__ERROR || v.kind == VTB__PATH) return v;
+  if (v.kind != VTB__LIST || !v.u.list.n)
+    return vtb__report(e, VTB_DIAG_BAD_PATH, a->span, "path takes a list of token indices, not %s", vtb__describe(e, v));
+  int64_t n = (int64_t)v.u.list.n, *list = VTB_NEW_ARRAY(&e->arena, int64_t, n);
+  for (int64_t i = 0; i < n; i++) {
+    if (v.u.list.at[i].kind != VTB__INT)
+      return vtb__report(e, VTB_DIAG_BAD_PATH, a->span, "path takes a list of ints");
+    list[i] = v.u.list.at[i].u.i;
+  }
+  if (!is_permutation(list, n))
+    return vtb__report(e, VTB_DIAG_BAD_PERMUTATION, a->span, "the list does not name each of its %lld tokens once", (long long)n);
+  vtb_path p = {.order = VTB_PATH_LIST, .list = list, .n = n};
+  return (vtb__val){.kind = VTB__PATH, .u.path = vtb_arena_memdup(&e->arena, &p, sizeof p)};
+}
+
+static vtb__val b_chunkwise(vtb__eval *e, vtb__args *a) {
+  int64_t n;
+  if (!vtb__take_int(e, a, "chunk", &n)) return VTB__ERR;
+  if (n < 1 || n > (1 << 24)) return vtb__report(e, VTB_DIAG_BAD_CHUNK, a->span, "a chunk of %lld tokens", (long long)n);
+  return (vtb__val){.kind = VTB__MODE, .u.mode = {"chunkwise", n}};
+}
+
+static vtb__val whole(vtb__eval *e, vtb__args *a, double (*f)(double), vtb_op op, bool has_op) {
+  vtb__val v = vtb__take(e, a, "x");
+  if (v.kind == VTB__TENSOR && has_op) return vtb__elementwise1(e, op, v, a->span);
+  if (v.kind == VTB__INT || v.kind == VTB__ERROR) return v;
+  if (v.kind != VTB__FLOAT) return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span, "%s takes a number, not %s", a->name, vtb__describe(e, v));
+  double d = f(v.u.f);
+  if (!(fabs(d) < 9e18)) return vtb__report(e, VTB_DIAG_INTEGER_OVERFLOW, a->span, "the result does not fit into 64 bits");
+  return vtb__int((int64_t)d);
+}
+static vtb__val b_floor(vtb__eval *e, vtb__args *a) { return whole(e, a, floor, VTB_OP_floor, true); }
+static vtb__val b_ceil(vtb__eval *e, vtb__args *a) { return whole(e, a, ceil, VTB_OP_floor, false); }
+
+static vtb__val b_float(vtb__eval *e, vtb__args *a) {
+  vtb__val v = vtb__take(e, a, "x");
+  if (v.kind == VTB__ERROR) return v;
+  if (!vtb__is_number(v)) return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span, "float takes a number, not %s", vtb__describe(e, v));
+  return vtb__float(vtb__val_number(v));
+}
+
+static const vtb__builtin value_builtins[] = {{"len", b_len},     {"size", b_size},   {"path", b_path}, {"chunkwise", b_chunkwise},
+                                              {"floor", b_floor}, {"ceil", b_ceil},   {"float", b_float}, {NULL, NULL}};
+
+static const vtb__builtin *const tables[] = {value_builtins, vtb__tensor_builtins, vtb__token_builtins, vtb__step_builtins};
+enum { N_TABLES = sizeof tables / sizeof *tables };
+static const vtb__builtin tapped = {"tapped", NULL};
+static const char *const init_names[] = {"zeros", "ones", "constant", "normal", "trunc_normal", "uniform", "uniform_fan_in",
+                                         "xavier_uniform", "linspace", "s4d_real"};
+static const vtb__builtin init_call = {"init", NULL};
+static const char *const words[] = {"rows", "cols", "snake", "diagonal", "hilbert", "auto", "parallel", "recurrent",
+                                    "none", "training", "batch", "pi"};
+
+const vtb__builtin *vtb__builtin_find(const char *name) {
+  for (int t = 0; t < N_TABLES; t++)
+    for (const vtb__builtin *b = tables[t]; b->name; b++)
+      if (strcmp(b->name, name) == 0) return b;
+  if (strcmp(name, tapped.name) == 0) return &tapped;
+  return vtb__init_builtin(name) ? &init_call : NULL;
+}
+
+size_t vtb__builtin_names(const char ***out) {
+  VTB_VEC(const char *) v = {0};
+  for (int t = 0; t < N_TABLES; t++)
+    for (const vtb__builtin *b = tables[t]; b->name; b++) vtb_vec_push(&v, b->name);
+  vtb_vec_push(&v, tapped.name);
+  for (size_t i = 0; i < sizeof init_names / sizeof *init_names; i++) vtb_vec_push(&v, init_names[i]);
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) vtb_vec_push(&v, words[i]);
+  *out = v.at;
+  return v.n;
+}
+
+/* ---- words ------------------------------------------------------------------------------------------------------------------ */
+
+bool vtb__builtin_name(vtb__eval *e, const char *name, vtb__val *out) {
+  static const vtb_path orders[] = {{.order = VTB_PATH_ROWS},     {.order = VTB_PATH_COLS},    {.order = VTB_PATH_SNAKE},
+                                    {.order = VTB_PATH_DIAGONAL}, {.order = VTB_PATH_HILBERT}};
+  for (int i = 0; i < 5; i++)
+    if (strcmp(name, words[i]) == 0) {
+      *out = (vtb__val){.kind = VTB__PATH, .u.path = &orders[i]};
+      return true;
+    }
+  static const char *const modes[] = {"auto", "parallel", "recurrent", "chunkwise"};
+  for (int i = 0; i < 4; i++)
+    if (strcmp(name, modes[i]) == 0) {
+      *out = (vtb__val){.kind = VTB__MODE, .u.mode = {modes[i], 0}};
+      return true;
+    }
+  if (strcmp(name, "none") == 0) *out = VTB__NIL;
+  else if (strcmp(name, "training") == 0) *out = vtb__bool(e->options->training);
+  else if (strcmp(name, "batch") == 0) *out = e->batch == VTB_DYN ? vtb__val_string("batch") : vtb__int(e->batch);
+  else if (strcmp(name, "pi") == 0) *out = vtb__float(3.14159265358979323846);
+  else if (vtb__init_builtin(name)) *out = vtb__init_value(e, name, NULL, 0, VTB_NO_SPAN);
+  else return false;
+  return true;
+}
+
+/* ---- calls ------------------------------------------------------------------------------------------------------------------ */
+
+/* tapped("block3", e): taps inside e are named block3.<tap>. */
+static vtb__val call_tapped(vtb__eval *e, const vtb_expr *x) {
+  const vtb_arg_list *l = &x->u.call.args;
+  if (l->n != 2 || x->u.call.self)
+    return vtb__report(e, l->n < 2 ? VTB_DIAG_MISSING_ARGUMENT : VTB_DIAG_TOO_MANY_ARGUMENTS, x->span, "builtin 'tapped' takes a name and an expression");
+  const char *name = vtb__text(e, l->at[0]->value), *saved = e->tap_prefix;
+  if (name) e->tap_prefix = *saved ? vtb_arena_printf(&e->arena, "%s.%s", saved, name) : name;
+  vtb__val v = vtb__expr(e, l->at[1]->value);
+  e->tap_prefix = saved;
+  return v;
+}
+
+vtb__val vtb__builtin_call(vtb__eval *e, const vtb__builtin *b, const vtb_expr *x) {
+  if (b == &tapped) return call_tapped(e, x);
+  const vtb_arg_list *list = &x->u.call.args;
+  size_t n = list->n + (x->u.call.self ? 1 : 0), at = 0;
+  vtb__args a = {.name = x->u.call.callee.text, .list = list, .n = n, .span = x->span};
+  a.at = VTB_NEW_ARRAY(&e->arena, vtb__val, n);
+  a.used = VTB_NEW_ARRAY(&e->arena, bool, n);
+  bool inexact = e->inexact;
+  e->inexact = b->fn == b_floor || b->fn == b_ceil;
+  if (x->u.call.self) a.at[at++] = vtb__expr(e, x->u.call.self);
+  for (size_t i = 0; i < list->n; i++) a.at[at++] = vtb__expr(e, list->at[i]->value);
+  e->inexact = inexact;
+  for (size_t i = 0; i < n; i++) {
+    if (a.at[i].kind == VTB__ERROR) return VTB__ERR;
+    if (a.at[i].kind == VTB__TUPLE && b->fn != b_len)
+      return vtb__report(e, VTB_DIAG_VALUE_COUNT, vtb__arg_span(&a, i), "%s where one argument is needed", vtb__describe(e, a.at[i]));
+  }
+  if (b == &init_call) return vtb__init_value(e, a.name, a.at, n, x->span);
+  vtb__val v = b->fn(e, &a);
+  if (a.failed) return VTB__ERR;
+  if (v.kind == VTB__ERROR) return v;
+  vtb__val extra = surplus(e, &a);
+  return extra.kind == VTB__ERROR ? extra : v;
+}

@@ -1,0 +1,472 @@
+/* Expressions. Every function returns VTB__ERROR after a message, and stays silent about operands that are errors. */
+#include "frontend/lang/value.h"
+
+/* ---- names ---------------------------------------------------------------------------------------------------- */
+
+static void suggest_name(vtb__eval *e, const char *name) {
+  VTB_VEC(const char *) names = {0};
+  for (vtb__env *env = e->env; env; env = env->up)
+    for (vtb__binding *b = env->first; b; b = b->next) vtb_vec_push(&names, b->name);
+  const char **more = NULL;
+  size_t n = vtb__file_names(e->file, &more);
+  for (size_t i = 0; i < n; i++) vtb_vec_push(&names, more[i]);
+  free(more);
+  n = vtb__builtin_names(&more);
+  for (size_t i = 0; i < n; i++) vtb_vec_push(&names, more[i]);
+  free(more);
+  vtb__suggest_help(e, name, names.at, names.n);
+  vtb_vec_free(&names);
+}
+
+vtb__val vtb__const(vtb__eval *e, const vtb_decl *d) {
+  char key[40];
+  snprintf(key, sizeof key, "%p", (const void *)d);
+  vtb__val *known = vtb_map_get(&e->consts, key);
+  if (known) {
+    if (known->kind == VTB__NONE)
+      return vtb__report(e, VTB_DIAG_DEFINITION_CYCLE, d->name.span, "'%s' is defined in terms of itself", d->name.text);
+    return *known;
+  }
+  vtb__val *v = VTB_NEW(&e->arena, vtb__val);
+  *v = VTB__NIL;
+  vtb_map_set(&e->consts, key, v);
+  vtb__env env = {0}, *saved_env = e->env;
+  const vtb_file *saved_file = e->file;
+  e->env = &env;
+  e->file = d->file;
+  *v = vtb__expr(e, d->value);
+  e->env = saved_env;
+  e->file = saved_file;
+  return *v;
+}
+
+static vtb__val unknown_name(vtb__eval *e, const char *name, vtb_span span) {
+  vtb__report(e, VTB_DIAG_UNKNOWN_NAME, span, "unknown name '%s'", name);
+  const vtb_decl *hidden = e->stopped ? NULL : vtb__unit_lookup_anywhere(e->unit, name);
+  if (hidden) {
+    vtb_diag_note(e->diags, hidden->name.span, "declared here, in a file that this one does not use");
+    return VTB__ERR;
+  }
+  suggest_name(e, name);
+  return VTB__ERR;
+}
+
+static vtb__val eval_name(vtb__eval *e, const char *name, vtb_span span) {
+  vtb__val v;
+  if (vtb__env_get(e, name, span, &v)) return v;
+  if (strcmp(name, "suffix") == 0 && e->suffix) {
+    v = vtb__val_string(e->suffix);
+    v.u.str.suffixed = true;
+    return v;
+  }
+  const vtb_decl *d = vtb__file_lookup(e->file, name);
+  if (d && d->kind == VTB_DECL_CONST) return vtb__const(e, d);
+  if (d) {
+    vtb__report(e, VTB_DIAG_NOT_A_VALUE, span, "'%s' is a %s, not a value", name, vtb__decl_kind_text(d->kind));
+    if (!e->stopped) vtb_diag_note(e->diags, d->name.span, "declared here");
+    return VTB__ERR;
+  }
+  if (vtb__builtin_name(e, name, &v)) return v;
+  if (vtb__builtin_find(name))
+    return vtb__report(e, VTB_DIAG_NOT_A_VALUE, span, "'%s' is a builtin function, not a value; call it", name);
+  return unknown_name(e, name, span);
+}
+
+/* ---- strings -------------------------------------------------------------------------------------------------- */
+
+static bool print_piece(vtb__eval *e, const vtb_expr *x, vtb_strbuf *out, bool *suffixed) {
+  vtb__val v = vtb__expr(e, x);
+  switch (v.kind) {
+  case VTB__ERROR: return false;
+  case VTB__STRING:
+    *suffixed |= v.u.str.suffixed;
+    vtb_strbuf_puts(out, v.u.str.s);
+    return true;
+  case VTB__INT:
+  case VTB__BOOL:
+  case VTB__SIZE: vtb__val_print(v, out); return true;
+  default:
+    vtb__report(e, VTB_DIAG_BAD_INTERPOLATED_VALUE, x->span, "%s cannot be written into a string", vtb__describe(e, v));
+    return false;
+  }
+}
+
+const char *vtb__text(vtb__eval *e, const vtb_expr *x) {
+  e->suffix_read = false;
+  if (x->kind == VTB_EXPR_STRING) return x->u.str;
+  if (x->kind != VTB_EXPR_INTERP) {
+    vtb__val v = vtb__expr(e, x);
+    e->suffix_read = v.kind == VTB__STRING && v.u.str.suffixed;
+    if (v.kind == VTB__STRING) return v.u.str.s;
+    if (v.kind != VTB__ERROR)
+      vtb__report(e, VTB_DIAG_TYPE_MISMATCH, x->span, "a string is needed here, not %s", vtb__describe(e, v));
+    return NULL;
+  }
+  vtb_strbuf s = {0};
+  bool ok = true, suffixed = false;
+  for (size_t i = 0; i < x->u.list.n && ok && s.n <= VTB__MAX_TEXT; i++) ok = print_piece(e, x->u.list.at[i], &s, &suffixed);
+  e->suffix_read = suffixed;
+  if (ok && s.n > VTB__MAX_TEXT) {
+    vtb__report(e, VTB_DIAG_TOO_LARGE, x->span, "string is longer than %d bytes", VTB__MAX_TEXT);
+    ok = false;
+  }
+  const char *text = ok ? vtb_arena_strndup(&e->arena, s.at ? s.at : "", s.n) : NULL;
+  vtb_strbuf_free(&s);
+  return text;
+}
+
+/* ---- lists, indices, members ----------------------------------------------------------------------------------- */
+
+static vtb__val eval_list(vtb__eval *e, const vtb_expr *x) {
+  size_t n = x->u.list.n;
+  vtb__val *at = VTB_NEW_ARRAY(&e->arena, vtb__val, n);
+  bool failed = false;
+  for (size_t i = 0; i < n; i++) {
+    at[i] = vtb__expr(e, x->u.list.at[i]);
+    failed |= at[i].kind == VTB__ERROR;
+    if (at[i].kind == VTB__TUPLE)
+      at[i] = vtb__report(e, VTB_DIAG_VALUE_COUNT, x->u.list.at[i]->span, "%s where one element is needed", vtb__describe(e, at[i])),
+      failed = true;
+    if (failed || i == 0 || at[i].kind == at[0].kind || (vtb__is_number(at[i]) && vtb__is_number(at[0]))) continue;
+    vtb__report(e, VTB_DIAG_MIXED_LIST, x->u.list.at[i]->span, "%s in a list that begins with %s", vtb__describe(e, at[i]),
+               vtb__describe(e, at[0]));
+    failed = true;
+  }
+  return failed ? VTB__ERR : (vtb__val){.kind = VTB__LIST, .u.list = {at, n}};
+}
+
+static vtb__val eval_index(vtb__eval *e, const vtb_expr *x) {
+  vtb__val base = vtb__expr(e, x->u.index.base), index = vtb__expr(e, x->u.index.index);
+  if (base.kind == VTB__ERROR || index.kind == VTB__ERROR) return VTB__ERR;
+  if (base.kind != VTB__LIST && base.kind != VTB__TUPLE)
+    return vtb__report(e, VTB_DIAG_BAD_OPERANDS, x->u.index.base->span, "only lists are indexed, not %s",
+                      vtb__describe(e, base));
+  if (index.kind != VTB__INT)
+    return vtb__report(e, index.kind == VTB__TENSOR ? VTB_DIAG_NOT_COMPILE_TIME : VTB_DIAG_TYPE_MISMATCH,
+                      x->u.index.index->span, "an index is an int, not %s", vtb__describe(e, index));
+  if (index.u.i < 0 || index.u.i >= (int64_t)base.u.list.n)
+    return vtb__report(e, VTB_DIAG_INDEX_RANGE, x->u.index.index->span, "index %lld in a list of %zu elements",
+                      (long long)index.u.i, base.u.list.n);
+  return base.u.list.at[index.u.i];
+}
+
+static vtb__val flipped(vtb__eval *e, const vtb_path *p, bool h) {
+  vtb_path *q = vtb_arena_memdup(&e->arena, p, sizeof *p);
+  if (h) q->hflip = !q->hflip;
+  else q->vflip = !q->vflip;
+  return (vtb__val){.kind = VTB__PATH, .u.path = q};
+}
+
+static vtb__val tensor_member(vtb__eval *e, vtb__val v, vtb_name m) {
+  const vtb_type *t = &v.u.t.v->type;
+  const vtb__layout *l = v.u.t.layout;
+  if (strcmp(m.text, "rank") == 0) return vtb__int(t->rank);
+  if (strcmp(m.text, "dim") == 0) {
+    if (!t->rank) return vtb__report(e, VTB_DIAG_WRONG_RANK, m.span, "a scalar has no last axis");
+    int axis = l->kind == VTB__IMAGE ? 1 : t->rank - 1;
+    if (t->dim[axis].size == VTB_DYN)
+      return vtb__report(e, VTB_DIAG_NOT_COMPILE_TIME, m.span, "the last axis of %s is the batch", vtb__describe(e, v));
+    return vtb__int(t->dim[axis].size);
+  }
+  bool token_member = strcmp(m.text, "tokens") == 0 || strcmp(m.text, "extra") == 0;
+  if (token_member && l->kind == VTB__TOKENS)
+    return vtb__int(m.text[0] == 't' ? vtb__layout_tokens(l) : vtb__layout_extra(l));
+  bool grid_member = strcmp(m.text, "h") == 0 || strcmp(m.text, "w") == 0 || strcmp(m.text, "grid") == 0;
+  if (grid_member && l->kind != VTB__PLAIN) {
+    if (m.text[0] == 'g') return (vtb__val){.kind = VTB__SIZE, .u.size = {l->h, l->w}};
+    return vtb__int(m.text[0] == 'h' ? l->h : l->w);
+  }
+  if (token_member || grid_member)
+    return vtb__report(e, VTB_DIAG_NEEDS_TOKENS, m.span, "%s has no .%s, because it is not tokens", vtb__describe(e, v), m.text);
+  return vtb__report(e, VTB_DIAG_UNKNOWN_MEMBER, m.span,
+                    "tensors have .dim .tokens .h .w .grid .extra .rank, and no .%s", m.text);
+}
+
+static vtb__val eval_member(vtb__eval *e, const vtb_expr *x) {
+  vtb__val v = vtb__expr(e, x->u.member.base);
+  vtb_name m = x->u.member.member;
+  if (v.kind == VTB__SIZE && (strcmp(m.text, "h") == 0 || strcmp(m.text, "w") == 0))
+    return vtb__int(m.text[0] == 'h' ? v.u.size.h : v.u.size.w);
+  if (v.kind == VTB__PATH && (strcmp(m.text, "hflip") == 0 || strcmp(m.text, "vflip") == 0))
+    return flipped(e, v.u.path, m.text[0] == 'h');
+  if (v.kind == VTB__TENSOR) return tensor_member(e, v, m);
+  if (v.kind == VTB__ERROR) return v;
+  const char *has = v.kind == VTB__SIZE   ? "sizes have .h and .w"
+                    : v.kind == VTB__PATH ? "paths have .hflip and .vflip"
+                                          : "only sizes, paths and tensors have members";
+  return vtb__report(e, VTB_DIAG_UNKNOWN_MEMBER, m.span, "%s has no .%s; %s", vtb__describe(e, v), m.text, has);
+}
+
+/* ---- choices and conversions ------------------------------------------------------------------------------------ */
+
+static const char *choice_find(const vtb_type_expr *t, const char *word) {
+  for (size_t i = 0; i < t->n_choices; i++) {
+    const vtb_choice *c = t->choices[i];
+    if (strcmp(c->name.text, word) == 0) return c->name.text;
+    for (size_t k = 0; k < c->n_aliases; k++)
+      if (strcmp(c->aliases[k].text, word) == 0) return c->name.text;
+  }
+  return NULL;
+}
+
+static vtb__val unknown_choice(vtb__eval *e, const char *word, const vtb_type_expr *t, vtb_span span) {
+  vtb_strbuf s = {0};
+  VTB_VEC(const char *) names = {0};
+  for (size_t i = 0; i < t->n_choices; i++) {
+    vtb_strbuf_printf(&s, i ? ", %s" : "%s", t->choices[i]->name.text);
+    vtb_vec_push(&names, t->choices[i]->name.text);
+    for (size_t k = 0; k < t->choices[i]->n_aliases; k++) vtb_vec_push(&names, t->choices[i]->aliases[k].text);
+  }
+  vtb__report(e, VTB_DIAG_UNKNOWN_CHOICE, span, "'%s' is not one of %s", word, s.at);
+  vtb__suggest_help(e, word, names.at, names.n);
+  if (!e->stopped) vtb_diag_note(e->diags, t->span, "the choices");
+  vtb_strbuf_free(&s);
+  vtb_vec_free(&names);
+  return VTB__ERR;
+}
+
+static vtb__val chosen(vtb__eval *e, const char *word, const vtb_type_expr *t, vtb_span span) {
+  const char *name = choice_find(t, word);
+  if (!name) return unknown_choice(e, word, t, span);
+  vtb__val v = vtb__val_string(name);
+  v.u.str.choice = t;
+  return v;
+}
+
+bool vtb__is_tensor_type(const vtb_type_expr *t) {
+  return t->kind == VTB_TYPE_NAME && (strcmp(t->name.text, "tensor") == 0 || strcmp(t->name.text, "tokens") == 0 ||
+                                      strcmp(t->name.text, "image") == 0);
+}
+
+static const char *type_text(vtb__eval *e, const vtb_type_expr *t) {
+  switch (t->kind) {
+  case VTB_TYPE_NAME: return t->name.text;
+  case VTB_TYPE_LIST: return vtb_arena_printf(&e->arena, "[%s]", type_text(e, t->elem));
+  case VTB_TYPE_CHOICE: return "one of its choices";
+  case VTB_TYPE_SHAPE: return "a step shape";
+  }
+  return "?";
+}
+
+static vtb__val mismatch(vtb__eval *e, vtb__val v, const vtb_type_expr *t, vtb_span span, const char *what) {
+  int code = v.kind == VTB__TENSOR && !vtb__is_tensor_type(t) ? VTB_DIAG_NOT_COMPILE_TIME : VTB_DIAG_TYPE_MISMATCH;
+  return vtb__report(e, code, span, "%s is %s, and %s is needed", what, vtb__describe(e, v), type_text(e, t));
+}
+
+/* The const that a config's string names, such as "row_tl". */
+static bool named_const(vtb__eval *e, const char *name, vtb__val *out) {
+  vtb_decl *d = vtb__file_lookup(e->file, name);
+  if (d && d->kind == VTB_DECL_CONST) *out = vtb__const(e, d);
+  return (d && d->kind == VTB_DECL_CONST) || vtb__builtin_name(e, name, out);
+}
+
+static vtb__val coerce_tensor(vtb__eval *e, vtb__val v, const vtb_type_expr *t, vtb_span span, const char *what) {
+  if (v.kind == VTB__NONE) return v;
+  if (v.kind != VTB__TENSOR) return mismatch(e, v, t, span, what);
+  vtb__layout_kind k = v.u.t.layout->kind;
+  if (strcmp(t->name.text, "tokens") == 0 && k != VTB__TOKENS)
+    return vtb__report(e, VTB_DIAG_NEEDS_TOKENS, span, "%s is %s, and tokens are needed", what, vtb__describe(e, v));
+  if (strcmp(t->name.text, "image") == 0 && k != VTB__IMAGE)
+    return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, span, "%s is %s, and an image is needed", what, vtb__describe(e, v));
+  return v;
+}
+
+static vtb__val coerce_list(vtb__eval *e, vtb__val v, const vtb_type_expr *t, vtb_span span, const char *what, bool config) {
+  if (v.kind != VTB__LIST && config) { /* one name where several may stand */
+    vtb__val one = vtb__coerce(e, v, t->elem, span, what, config);
+    return one.kind == VTB__ERROR ? one : (vtb__val){.kind = VTB__LIST, .u.list = {vtb_arena_memdup(&e->arena, &one, sizeof one), 1}};
+  }
+  if (v.kind != VTB__LIST) return mismatch(e, v, t, span, what);
+  vtb__val *at = VTB_NEW_ARRAY(&e->arena, vtb__val, v.u.list.n);
+  for (size_t i = 0; i < v.u.list.n; i++) {
+    at[i] = vtb__coerce(e, v.u.list.at[i], t->elem, span, vtb_arena_printf(&e->arena, "element %zu of %s", i, what), config);
+    if (at[i].kind == VTB__ERROR) return VTB__ERR;
+  }
+  v.u.list.at = at;
+  return v;
+}
+
+static vtb__val coerce_named(vtb__eval *e, vtb__val v, const vtb_type_expr *t, vtb_span span, const char *what, bool config) {
+  static const struct {
+    const char *name;
+    vtb__kind kind;
+  } simple[] = {{"int", VTB__INT},   {"float", VTB__FLOAT}, {"bool", VTB__BOOL}, {"string", VTB__STRING},
+                {"size", VTB__SIZE}, {"path", VTB__PATH},   {"mode", VTB__MODE}, {"init", VTB__INIT}};
+  for (size_t i = 0; i < sizeof simple / sizeof *simple; i++) {
+    if (strcmp(t->name.text, simple[i].name) != 0) continue;
+    vtb__kind want = simple[i].kind;
+    if (v.kind == VTB__STRING && config && (want == VTB__PATH || want == VTB__MODE || want == VTB__INIT)) {
+      const char *word = v.u.str.s;
+      if (!named_const(e, word, &v))
+        return vtb__report(e, want == VTB__MODE ? VTB_DIAG_BAD_MODE : VTB_DIAG_BAD_PATH, span, "'%s' is not a %s", word, t->name.text);
+    }
+    if (v.kind == want) return v;
+    if (want == VTB__FLOAT && v.kind == VTB__INT) return vtb__float((double)v.u.i);
+    if (want == VTB__SIZE && v.kind == VTB__INT && v.u.i > 0) return (vtb__val){.kind = VTB__SIZE, .u.size = {v.u.i, v.u.i}};
+    return mismatch(e, v, t, span, what);
+  }
+  return vtb__report(e, VTB_DIAG_UNKNOWN_NAME, t->name.span, "unknown type '%s'", t->name.text);
+}
+
+vtb__val vtb__coerce(vtb__eval *e, vtb__val v, const vtb_type_expr *t, vtb_span span, const char *what, bool config) {
+  if (v.kind == VTB__ERROR) return v;
+  if (v.kind == VTB__TUPLE)
+    return vtb__report(e, VTB_DIAG_VALUE_COUNT, span, "%s is %s, and one is needed", what, vtb__describe(e, v));
+  switch (t->kind) {
+  case VTB_TYPE_CHOICE:
+    if (v.kind == VTB__NONE && choice_find(t, "none")) return chosen(e, "none", t, span);
+    if (v.kind == VTB__MODE && !v.u.mode.chunk) return chosen(e, v.u.mode.name, t, span);
+    if (v.kind != VTB__STRING) return mismatch(e, v, t, span, what);
+    return chosen(e, v.u.str.s, t, span);
+  case VTB_TYPE_LIST: return coerce_list(e, v, t, span, what, config);
+  case VTB_TYPE_NAME:
+    return vtb__is_tensor_type(t) ? coerce_tensor(e, v, t, span, what) : coerce_named(e, v, t, span, what, config);
+  case VTB_TYPE_SHAPE: return v;
+  }
+  return VTB__ERR;
+}
+
+static bool condition(vtb__eval *e, const vtb_expr *x, bool *out);
+
+/* Bare choice names are words where a choice is expected, unless a variable has that name. */
+static vtb__val eval_as(vtb__eval *e, const vtb_expr *x, const vtb_type_expr *t) {
+  if (t->kind != VTB_TYPE_CHOICE) return vtb__expr(e, x);
+  if (x->kind == VTB_EXPR_CONDITIONAL) {
+    bool yes;
+    if (!condition(e, x->u.cond.test, &yes)) return VTB__ERR;
+    return eval_as(e, yes ? x->u.cond.yes : x->u.cond.no, t);
+  }
+  if (x->kind != VTB_EXPR_NAME || vtb__env_has(e, x->u.name)) return vtb__expr(e, x);
+  vtb_decl *d = vtb__file_lookup(e->file, x->u.name);
+  if (!choice_find(t, x->u.name) && d && d->kind == VTB_DECL_CONST) return vtb__expr(e, x);
+  return chosen(e, x->u.name, t, x->span);
+}
+
+vtb__val vtb__expr_as(vtb__eval *e, const vtb_expr *x, const vtb_type_expr *t, const char *what) {
+  return vtb__coerce(e, eval_as(e, x, t), t, x->span, what, false);
+}
+
+/* ---- operators -------------------------------------------------------------------------------------------------- */
+
+static bool condition(vtb__eval *e, const vtb_expr *x, bool *out) {
+  vtb__val v = vtb__expr(e, x);
+  if (v.kind == VTB__BOOL) {
+    *out = v.u.b;
+    return true;
+  }
+  if (v.kind != VTB__ERROR)
+    vtb__report(e, v.kind == VTB__TENSOR ? VTB_DIAG_NOT_COMPILE_TIME : VTB_DIAG_BAD_CONDITION, x->span,
+               v.kind == VTB__TENSOR ? "the condition is %s, which is not known when compiling" : "the condition is %s, not true or false",
+               vtb__describe(e, v));
+  return false;
+}
+
+static vtb__val eval_logic(vtb__eval *e, const vtb_expr *x) {
+  bool l, r, want = x->u.binary.op == VTB_BIN_OR;
+  if (!condition(e, x->u.binary.left, &l)) return VTB__ERR;
+  if (l == want) return vtb__bool(l);
+  return condition(e, x->u.binary.right, &r) ? vtb__bool(r) : VTB__ERR;
+}
+
+/* a == word, where a is a choice. */
+static vtb__val other_side(vtb__eval *e, vtb__val known, const vtb_expr *x) {
+  if (known.kind == VTB__STRING && known.u.str.choice) {
+    vtb__val v = eval_as(e, x, known.u.str.choice);
+    if (v.kind == VTB__NONE || v.kind == VTB__STRING)
+      return vtb__coerce(e, v, known.u.str.choice, x->span, "this", false);
+    return v;
+  }
+  return vtb__expr(e, x);
+}
+
+static bool bare(vtb__eval *e, const vtb_expr *x) { return x->kind == VTB_EXPR_NAME && !vtb__env_has(e, x->u.name); }
+
+static vtb__val eval_binary(vtb__eval *e, const vtb_expr *x) {
+  vtb_binary_op op = x->u.binary.op;
+  if (op == VTB_BIN_AND || op == VTB_BIN_OR) return eval_logic(e, x);
+  const vtb_expr *l = x->u.binary.left, *r = x->u.binary.right;
+  vtb__val a, b;
+  if ((op == VTB_BIN_EQ || op == VTB_BIN_NE) && bare(e, l) && !bare(e, r)) {
+    b = vtb__expr(e, r);
+    a = other_side(e, b, l);
+  } else {
+    a = vtb__expr(e, l);
+    b = op == VTB_BIN_EQ || op == VTB_BIN_NE ? other_side(e, a, r) : vtb__expr(e, r);
+  }
+  if (a.kind == VTB__ERROR || b.kind == VTB__ERROR) return VTB__ERR;
+  return vtb__binary(e, op, a, b, x->span);
+}
+
+static vtb__val eval_size(vtb__eval *e, const vtb_expr *x) {
+  if (x->u.size.h < 1 || x->u.size.w < 1 || x->u.size.h >= VTB__MAX_SIZE || x->u.size.w >= VTB__MAX_SIZE)
+    return vtb__report(e, VTB_DIAG_BAD_SIZE, x->span, "size %lldx%lld is out of range", (long long)x->u.size.h,
+                      (long long)x->u.size.w);
+  return (vtb__val){.kind = VTB__SIZE, .u.size = {x->u.size.h, x->u.size.w}};
+}
+
+/* if and scope on the right of '=': the statement's value, and a return inside ends here. */
+static vtb__val eval_stmt_value(vtb__eval *e, const vtb_expr *x) {
+  vtb_stmt *one[1] = {x->u.stmt};
+  vtb_stmt_list list = {one, 1, x->span};
+  vtb__val v = vtb__body_value(e, &list);
+  if (v.kind == VTB__NONE) return vtb__report(e, VTB_DIAG_NO_VALUE, x->span, "this has no value to use here");
+  return v;
+}
+
+static vtb__val eval_block(vtb__eval *e, const vtb_expr *x) {
+  vtb__val v = vtb__body_value(e, &x->u.block);
+  if (v.kind == VTB__NONE) return vtb__report(e, VTB_DIAG_NO_VALUE, x->span, "the block has no value to use here");
+  return v;
+}
+
+static vtb__val eval(vtb__eval *e, const vtb_expr *x) {
+  switch (x->kind) {
+  case VTB_EXPR_ERROR: return VTB__ERR;
+  case VTB_EXPR_INT: return vtb__int(x->u.i);
+  case VTB_EXPR_FLOAT: return vtb__float(x->u.f);
+  case VTB_EXPR_BOOL: return vtb__bool(x->u.b);
+  case VTB_EXPR_SIZE: return eval_size(e, x);
+  case VTB_EXPR_STRING:
+  case VTB_EXPR_INTERP: {
+    const char *s = vtb__text(e, x);
+    if (!s) return VTB__ERR;
+    vtb__val v = vtb__val_string(s);
+    v.u.str.suffixed = e->suffix_read;
+    return v;
+  }
+  case VTB_EXPR_NAME: return eval_name(e, x->u.name, x->span);
+  case VTB_EXPR_LIST: return eval_list(e, x);
+  case VTB_EXPR_INDEX: return eval_index(e, x);
+  case VTB_EXPR_MEMBER: return eval_member(e, x);
+  case VTB_EXPR_CALL: return vtb__call(e, x);
+  case VTB_EXPR_UNARY: {
+    vtb__val v = vtb__expr(e, x->u.unary.operand);
+    return v.kind == VTB__ERROR ? v : vtb__unary(e, x->u.unary.op, v, x->span);
+  }
+  case VTB_EXPR_BINARY: return eval_binary(e, x);
+  case VTB_EXPR_CONDITIONAL: {
+    bool yes;
+    if (!condition(e, x->u.cond.test, &yes)) return VTB__ERR;
+    return vtb__expr(e, yes ? x->u.cond.yes : x->u.cond.no);
+  }
+  case VTB_EXPR_PARAM: return vtb__eval_param(e, x);
+  case VTB_EXPR_ALONG: return vtb__along(e, x);
+  case VTB_EXPR_BLOCK: return eval_block(e, x);
+  case VTB_EXPR_IF:
+  case VTB_EXPR_SCOPE: return eval_stmt_value(e, x);
+  }
+  return VTB__ERR;
+}
+
+vtb__val vtb__expr(vtb__eval *e, const vtb_expr *x) {
+  if (!vtb__tick(e, x->span)) return VTB__ERR;
+  if (e->depth >= VTB__MAX_DEPTH) {
+    vtb__report(e, VTB_DIAG_TOO_LARGE, x->span, "evaluation is nested more than %d deep", VTB__MAX_DEPTH);
+    e->stopped = true;
+    return VTB__ERR;
+  }
+  e->depth++;
+  vtb__val v = eval(e, x);
+  e->depth--;
+  return v;
+}

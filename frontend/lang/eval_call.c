@@ -1,0 +1,309 @@
+/* Calls: arguments to parameters, fn bodies in line, blocks as IR functions.
+ *
+ * A block sees only its arguments, so that one instantiation serves every call with the same compile-time arguments,
+ * tensor types and layouts: a backbone of 24 equal blocks is one function called 24 times. */
+#include "frontend/lang/value.h"
+
+/* ---- binding ---------------------------------------------------------------------------------------------------------- */
+
+const vtb_param *vtb__param_find(const vtb_decl *d, const char *name) {
+  for (size_t i = 0; i < d->params.n; i++) {
+    const vtb_param *p = d->params.at[i];
+    if (strcmp(p->name.text, name) == 0) return p;
+    for (size_t k = 0; k < p->n_aliases; k++)
+      if (strcmp(p->aliases[k].text, name) == 0) return p;
+  }
+  return NULL;
+}
+
+static void note_declared(vtb__eval *e, const vtb_decl *d) {
+  if (!e->stopped) vtb_diag_note(e->diags, d->name.span, "%s '%s' is declared here", vtb__decl_kind_text(d->kind), d->name.text);
+}
+
+static void unknown_argument(vtb__eval *e, const vtb_decl *d, const char *name, vtb_span span) {
+  VTB_VEC(const char *) names = {0};
+  for (size_t i = 0; i < d->params.n; i++) {
+    vtb_vec_push(&names, d->params.at[i]->name.text);
+    for (size_t k = 0; k < d->params.at[i]->n_aliases; k++) vtb_vec_push(&names, d->params.at[i]->aliases[k].text);
+  }
+  vtb__report(e, VTB_DIAG_UNKNOWN_ARGUMENT, span, "%s '%s' has no parameter '%s'", vtb__decl_kind_text(d->kind), d->name.text, name);
+  vtb__suggest_help(e, name, names.at, names.n);
+  note_declared(e, d);
+  vtb_vec_free(&names);
+}
+
+/* Which actual goes to which parameter; given[] has params.n entries. */
+static bool match_arguments(vtb__eval *e, const vtb_decl *d, const vtb__actual *args, size_t n, const vtb__actual **given) {
+  size_t position = 0;
+  bool ok = true;
+  for (size_t i = 0; i < n; i++) {
+    size_t at;
+    if (!args[i].name) {
+      at = position++;
+      if (at >= d->params.n) {
+        vtb__report(e, VTB_DIAG_TOO_MANY_ARGUMENTS, args[i].span, "%s '%s' has %zu parameter%s", vtb__decl_kind_text(d->kind),
+                   d->name.text, d->params.n, d->params.n == 1 ? "" : "s");
+        note_declared(e, d);
+        return false;
+      }
+    } else {
+      const vtb_param *p = vtb__param_find(d, args[i].name);
+      if (!p) {
+        unknown_argument(e, d, args[i].name, args[i].span);
+        ok = false;
+        continue;
+      }
+      for (at = 0; d->params.at[at] != p;) at++;
+    }
+    if (given[at]) {
+      vtb__report(e, VTB_DIAG_REPEATED_ARGUMENT, args[i].span, "parameter '%s' gets two values", d->params.at[at]->name.text);
+      if (!e->stopped) vtb_diag_note(e->diags, given[at]->span, "the other one");
+      ok = false;
+      continue;
+    }
+    given[at] = &args[i];
+  }
+  return ok;
+}
+
+/* The value of one parameter: the argument, evaluated where the call stands, or the default, where the declaration stands. */
+static vtb__val actual_value(vtb__eval *e, const vtb_decl *d, const vtb_param *p, const vtb__actual *a, vtb__env *callee_env,
+                             vtb__env *caller_env, const vtb_file *caller_file, vtb_span span) {
+  const char *what = vtb_arena_printf(&e->arena, "'%s'", p->name.text);
+  if (a && !a->expr) return vtb__coerce(e, a->value, p->type, a->span, what, false);
+  vtb__val v = VTB__ERR;
+  if (a) {
+    e->env = caller_env;
+    e->file = caller_file;
+    v = vtb__expr_as(e, a->expr, p->type, what);
+  } else if (p->fallback) {
+    e->env = callee_env;
+    e->file = d->file;
+    v = vtb__expr_as(e, p->fallback, p->type, what);
+  } else {
+    vtb__report(e, VTB_DIAG_MISSING_ARGUMENT, span, "parameter '%s' of %s '%s' has no value", p->name.text, vtb__decl_kind_text(d->kind),
+               d->name.text);
+    note_declared(e, d);
+  }
+  return v;
+}
+
+bool vtb__bind_params(vtb__eval *e, const vtb_decl *d, const vtb__actual *args, size_t n, vtb__env *caller_env,
+                      const vtb_file *caller_file, vtb_span span) {
+  const vtb__actual **given = VTB_NEW_ARRAY(&e->arena, const vtb__actual *, d->params.n);
+  vtb__env *env = e->env;
+  const vtb_file *file = e->file;
+  if (!match_arguments(e, d, args, n, given)) return false;
+  bool ok = true;
+  for (size_t i = 0; i < d->params.n; i++) {
+    const vtb_param *p = d->params.at[i];
+    vtb__val v = actual_value(e, d, p, given[i], env, caller_env, caller_file, span);
+    e->env = env;
+    e->file = file;
+    ok &= v.kind != VTB__ERROR;
+    vtb__env_bind(e, p->name.text, v, vtb__is_tensor_type(p->type) ? NULL : "a parameter", p->name.span);
+  }
+  return ok;
+}
+
+/* ---- fn ---------------------------------------------------------------------------------------------------------------- */
+
+vtb__val vtb__run_body(vtb__eval *e, const vtb_decl *d, vtb__env *env, vtb_span span) {
+  if (e->calls >= VTB__MAX_CALLS) {
+    vtb__report(e, VTB_DIAG_CALL_CYCLE, span, "calls are nested %d deep; does '%s' call itself?", VTB__MAX_CALLS, d->name.text);
+    e->stopped = true;
+    return VTB__ERR;
+  }
+  vtb__env *saved_env = e->env;
+  const vtb_file *file = e->file;
+  const vtb_decl *decl = e->decl;
+  e->env = env;
+  e->file = d->file;
+  e->decl = d;
+  e->calls++;
+  vtb__val v = vtb__body_value(e, &d->body);
+  e->calls--;
+  e->env = saved_env;
+  e->file = file;
+  e->decl = decl;
+  if (v.kind == VTB__NONE) {
+    vtb__report(e, VTB_DIAG_NO_VALUE, span, "%s '%s' returns nothing", vtb__decl_kind_text(d->kind), d->name.text);
+    note_declared(e, d);
+    return VTB__ERR;
+  }
+  return v;
+}
+
+/* ---- blocks -------------------------------------------------------------------------------------------------------------- */
+
+static const char *instance_key(vtb__eval *e, const vtb_decl *d, vtb__env *bound) {
+  vtb_strbuf s = {0};
+  vtb_strbuf_printf(&s, "%p", (const void *)d);
+  for (size_t i = 0; i < d->params.n; i++) {
+    vtb_strbuf_putc(&s, ';');
+    vtb__val_print(vtb__env_find_here(bound, d->params.at[i]->name.text)->value, &s);
+  }
+  if (e->options->taps) vtb_strbuf_printf(&s, ";taps %s", e->tap_prefix);
+  const char *key = vtb_arena_strndup(&e->arena, s.at, s.n);
+  vtb_strbuf_free(&s);
+  return key;
+}
+
+static void frame_free(vtb__frame *f) {
+  vtb_vec_free(&f->weights);
+  vtb_vec_free(&f->outputs);
+}
+
+/* Sets the results of a block's function from the value of its body. */
+static bool set_results(vtb__eval *e, const vtb_decl *d, vtb__frame *f, vtb__instance *in, vtb__val v) {
+  in->is_tuple = v.kind == VTB__TUPLE || v.kind == VTB__LIST;
+  in->n_results = in->is_tuple ? v.u.list.n : 1;
+  in->results = VTB_NEW_ARRAY(&e->arena, vtb__val, in->n_results);
+  vtb_value **values = VTB_NEW_ARRAY(&e->arena, vtb_value *, in->n_results);
+  for (size_t i = 0; i < in->n_results; i++) {
+    in->results[i] = in->is_tuple ? v.u.list.at[i] : v;
+    if (in->results[i].kind == VTB__ERROR) return false;
+    if (in->results[i].kind != VTB__TENSOR) {
+      vtb__report(e, VTB_DIAG_TYPE_MISMATCH, d->name.span, "block '%s' returns %s, and blocks return tensors; make it a fn",
+                 d->name.text, vtb__describe(e, in->results[i]));
+      return false;
+    }
+    values[i] = in->results[i].u.t.v;
+  }
+  vtb_func_set_returns(f->func, values, NULL, (int)in->n_results);
+  return true;
+}
+
+static bool build_instance(vtb__eval *e, const vtb_decl *d, vtb__env *bound, vtb__instance *in, vtb_span span) {
+  vtb__frame frame = {0}, *saved = e->frame;
+  const char *prefix = e->prefix, *suffix = e->suffix, *suffix_at = e->suffix_at;
+  vtb_func *func = vtb_func_new(e->module, d->name.text, VTB_FUNC_PLAIN, d->name.span);
+  frame.b = (vtb_builder){.module = e->module, .func = func, .diags = e->diags};
+  frame.func = func;
+  vtb__env env = {0}, *inner = vtb_arena_memdup(&e->arena, &env, sizeof env), *saved_env = e->env;
+  e->env = inner;
+  for (size_t i = 0; i < d->params.n; i++) {
+    const vtb_param *p = d->params.at[i];
+    const vtb__binding *b = vtb__env_find_here(bound, p->name.text);
+    vtb__val v = b->value;
+    if (v.kind == VTB__TENSOR) v.u.t.v = vtb_func_add_arg(func, p->name.text, v.u.t.v->type);
+    vtb__env_bind(e, p->name.text, v, b->fixed, b->span);
+  }
+  e->env = saved_env;
+  e->frame = &frame;
+  e->prefix = "";
+  e->suffix = e->suffix_at = NULL;
+  int errors = e->diags->n_errors;
+  vtb__val v = vtb__run_body(e, d, inner, span);
+  e->frame = saved;
+  e->prefix = prefix;
+  e->suffix = suffix;
+  e->suffix_at = suffix_at;
+  bool ok = v.kind != VTB__ERROR && e->diags->n_errors == errors && !e->stopped && set_results(e, d, &frame, in, v);
+  in->n_weights = frame.weights.n;
+  in->weights = VTB_NEW_ARRAY(&e->arena, vtb__weight, frame.weights.n);
+  if (frame.weights.n) memcpy(in->weights, frame.weights.at, frame.weights.n * sizeof *in->weights);
+  in->seeded = frame.seed != NULL;
+  in->seed_index = frame.seed ? frame.seed->index : -1;
+  in->func = ok ? func : NULL;
+  frame_free(&frame);
+  return ok;
+}
+
+/* Operands of a call in the order of the callee's arguments: tensors, weights under the caller's scopes, the seed. */
+static vtb_value **call_operands(vtb__eval *e, const vtb_decl *d, vtb__env *bound, const vtb__instance *in, vtb_span span) {
+  vtb_value **at = VTB_NEW_ARRAY(&e->arena, vtb_value *, in->func->n_args);
+  int n = 0;
+  for (size_t i = 0; i < d->params.n; i++) {
+    vtb__val v = vtb__env_find_here(bound, d->params.at[i]->name.text)->value;
+    if (v.kind == VTB__TENSOR) at[n++] = v.u.t.v;
+  }
+  for (size_t i = 0; i < in->n_weights; i++) {
+    const vtb__weight *w = &in->weights[i];
+    const char *name = vtb__official(e, w->name, w->span);
+    vtb_value *arg = vtb__weight_get(e, name, &w->arg->type, w->init, w->decay, w->role, w->span);
+    if (!arg) return NULL;
+    at[w->arg->index] = arg;
+  }
+  if (in->seeded && !(at[in->seed_index] = vtb__seed(e, true, span))) return NULL;
+  return at;
+}
+
+vtb__val vtb__call_block(vtb__eval *e, const vtb_decl *d, vtb__env *bound, vtb_span span) {
+  const char *key = instance_key(e, d, bound);
+  vtb__instance *in = vtb_map_get(&e->blocks, key);
+  if (!in) {
+    in = VTB_NEW(&e->arena, vtb__instance);
+    vtb_map_set(&e->blocks, key, in);
+    in->in_progress = true;
+    build_instance(e, d, bound, in, span);
+    in->in_progress = false;
+  } else if (in->in_progress) {
+    return vtb__report(e, VTB_DIAG_CALL_CYCLE, span, "block '%s' calls itself", d->name.text);
+  }
+  if (!in->func) return VTB__ERR;
+  vtb_value **operands = call_operands(e, d, bound, in, span);
+  vtb_builder *b = operands ? vtb__at(e, span) : NULL;
+  vtb_inst *call = b ? vtb_b_call(b, in->func, operands, in->func->n_args) : NULL;
+  if (!call) return VTB__ERR;
+  vtb__val *at = VTB_NEW_ARRAY(&e->arena, vtb__val, in->n_results);
+  for (size_t i = 0; i < in->n_results; i++) at[i] = vtb__tensor(call->results[i], in->results[i].u.t.layout);
+  if (!in->is_tuple) return at[0];
+  return (vtb__val){.kind = VTB__TUPLE, .u.list = {at, in->n_results}};
+}
+
+/* ---- calls ---------------------------------------------------------------------------------------------------------------- */
+
+static vtb__val not_callable(vtb__eval *e, vtb_name callee) {
+  vtb_decl *d = vtb__file_lookup(e->file, callee.text);
+  if (d) {
+    vtb__report(e, VTB_DIAG_NOT_CALLABLE, callee.span, "'%s' is a %s and cannot be called here", callee.text, vtb__decl_kind_text(d->kind));
+    note_declared(e, d);
+    return VTB__ERR;
+  }
+  vtb__report(e, VTB_DIAG_UNKNOWN_NAME, callee.span, "unknown function '%s'", callee.text);
+  d = vtb__unit_lookup_anywhere(e->unit, callee.text);
+  if (d && !e->stopped) {
+    vtb_diag_note(e->diags, d->name.span, "declared here, in a file that this one does not use");
+    return VTB__ERR;
+  }
+  const char **names, **more;
+  size_t n = vtb__file_names(e->file, &names), m = vtb__builtin_names(&more);
+  VTB_VEC(const char *) all = {0};
+  for (size_t i = 0; i < n; i++) vtb_vec_push(&all, names[i]);
+  for (size_t i = 0; i < m; i++) vtb_vec_push(&all, more[i]);
+  vtb__suggest_help(e, callee.text, all.at, all.n);
+  vtb_vec_free(&all);
+  free(names);
+  free(more);
+  return VTB__ERR;
+}
+
+static vtb__val call_decl(vtb__eval *e, const vtb_decl *d, const vtb_expr *x) {
+  const vtb_arg_list *list = &x->u.call.args;
+  size_t n = list->n + (x->u.call.self ? 1 : 0), at = 0;
+  vtb__actual *args = VTB_NEW_ARRAY(&e->arena, vtb__actual, n);
+  if (x->u.call.self) args[at++] = (vtb__actual){.expr = x->u.call.self, .span = x->u.call.self->span};
+  for (size_t i = 0; i < list->n; i++)
+    args[at++] = (vtb__actual){.name = list->at[i]->name.text, .expr = list->at[i]->value, .span = list->at[i]->span};
+  if (d->kind == VTB_DECL_RECURRENCE) return vtb__call_recurrence(e, d, args, n, x->span);
+  if (e->frame && e->frame->step && d->kind == VTB_DECL_BLOCK)
+    return vtb__report(e, VTB_DIAG_NOT_A_STEP_OPERATION, x->span, "a step cannot call block '%s'", d->name.text);
+  vtb__env env = {0}, *bound = vtb_arena_memdup(&e->arena, &env, sizeof env), *caller = e->env;
+  const vtb_file *file = e->file;
+  e->env = bound;
+  bool ok = vtb__bind_params(e, d, args, n, caller, file, x->span);
+  e->env = caller;
+  e->file = file;
+  if (!ok) return VTB__ERR;
+  return d->kind == VTB_DECL_FN ? vtb__run_body(e, d, bound, x->span) : vtb__call_block(e, d, bound, x->span);
+}
+
+vtb__val vtb__call(vtb__eval *e, const vtb_expr *x) {
+  vtb_name callee = x->u.call.callee;
+  const vtb_decl *d = vtb__file_lookup(e->file, callee.text);
+  if (d && (d->kind == VTB_DECL_FN || d->kind == VTB_DECL_BLOCK || d->kind == VTB_DECL_RECURRENCE)) return call_decl(e, d, x);
+  const vtb__builtin *b = vtb__builtin_find(callee.text);
+  if (b) return vtb__builtin_call(e, b, x);
+  return not_callable(e, callee);
+}

@@ -1,0 +1,210 @@
+/* Operators: arithmetic on compile-time numbers, and elementwise IR ops on tensors.
+ *
+ * Broadcasting is numpy's, with two rules by name: a value per sample (one axis, "B") meets the batch axis of a larger
+ * operand; inside a recurrence axes are matched by their names. */
+#include "frontend/lang/value.h"
+
+#include <math.h>
+
+vtb_builder *vtb__at(vtb__eval *e, vtb_span span) {
+  if (e->stopped) return NULL;
+  if (!e->frame) {
+    vtb__report(e, VTB_DIAG_NOT_COMPILE_TIME, span, "tensors are computed in models, blocks, functions and recurrences only");
+    return NULL;
+  }
+  e->n_steps++;
+  if (++e->n_insts > VTB__MAX_INSTS) {
+    vtb__report(e, VTB_DIAG_TOO_LARGE, span, "the program has more than %d instructions", VTB__MAX_INSTS);
+    e->stopped = true;
+    return NULL;
+  }
+  e->frame->b.span = span;
+  return &e->frame->b;
+}
+
+vtb_value *vtb__as_tensor(vtb__eval *e, vtb__val v, vtb_span span) {
+  if (v.kind == VTB__TENSOR) return v.u.t.v;
+  if (vtb__is_number(v)) {
+    vtb_builder *b = vtb__at(e, span);
+    return b ? vtb_b_constant(b, vtb__val_number(v)) : NULL;
+  }
+  if (v.kind != VTB__ERROR)
+    vtb__report(e, VTB_DIAG_TYPE_MISMATCH, span, "a tensor is needed here, not %s", vtb__describe(e, v));
+  return NULL;
+}
+
+/* ---- elementwise ------------------------------------------------------------------------------------------------ */
+
+vtb__val vtb__elementwise1(vtb__eval *e, vtb_op op, vtb__val a, vtb_span span) {
+  vtb_value *x = vtb__as_tensor(e, a, span);
+  vtb_builder *b = x ? vtb__at(e, span) : NULL;
+  if (!b) return VTB__ERR;
+  return vtb__tensor(vtb_b_unary(b, op, x), a.kind == VTB__TENSOR ? a.u.t.layout : NULL);
+}
+
+static bool is_name(const char *name, const char *want) { return name && strcmp(name, want) == 0; }
+
+/* [B] against [B, ...]: gives the vector the other's rank. */
+static vtb_value *per_sample(vtb__eval *e, vtb_value *v, const vtb_type *like, vtb_span span) {
+  const vtb_type *t = &v->type;
+  if (t->rank != 1 || like->rank < 2 || !is_name(t->dim[0].name, "B") || !is_name(like->dim[0].name, "B") ||
+      t->dim[0].size != like->dim[0].size)
+    return v;
+  vtb_type shape = *t;
+  shape.rank = like->rank;
+  for (int i = 1; i < shape.rank; i++) shape.dim[i] = (vtb_dim){1, NULL};
+  vtb_builder *b = vtb__at(e, span);
+  return b ? vtb_b_reshape(b, v, &shape) : NULL;
+}
+
+static bool broadcasts(vtb__eval *e, vtb__val a, vtb__val b, vtb_value *x, vtb_value *y, vtb_span span) {
+  vtb_type t;
+  if (vtb_type_broadcast(&x->type, &y->type, &t)) return true;
+  vtb__report(e, VTB_DIAG_SHAPE_MISMATCH, span, "%s does not fit %s", vtb__describe(e, a), vtb__describe(e, b));
+  return false;
+}
+
+vtb__val vtb__elementwise(vtb__eval *e, vtb_op op, vtb__val a, vtb__val b, vtb_span span) {
+  const vtb__layout *l = vtb__layout_merge(e, a, b, span);
+  if (!l) return VTB__ERR;
+  vtb_value *x = vtb__as_tensor(e, a, span), *y = vtb__as_tensor(e, b, span);
+  if (!x || !y) return VTB__ERR;
+  vtb_type named = {0};
+  bool in_step = e->frame && e->frame->step;
+  if (in_step) {
+    if (!vtb__step_align(e, &x, &y, &named, span)) return VTB__ERR;
+  } else {
+    x = per_sample(e, x, &y->type, span);
+    y = x ? per_sample(e, y, &x->type, span) : NULL;
+    if (!x || !y) return VTB__ERR;
+  }
+  if (!broadcasts(e, a, b, x, y, span)) return VTB__ERR;
+  vtb_builder *bl = vtb__at(e, span);
+  if (!bl) return VTB__ERR;
+  vtb_value *r = vtb_b_binary(bl, op, x, y);
+  if (r && in_step)
+    for (int i = 0; i < r->type.rank; i++) r->type.dim[i].name = vtb_intern(e->module, named.dim[i].name);
+  return vtb__tensor(r, l);
+}
+
+/* ---- integers --------------------------------------------------------------------------------------------------- */
+
+static vtb__val overflow(vtb__eval *e, vtb_span span) {
+  return vtb__report(e, VTB_DIAG_INTEGER_OVERFLOW, span, "the result does not fit into 64 bits");
+}
+
+static vtb__val divide_ints(vtb__eval *e, int64_t a, int64_t b, vtb_span span) {
+  if (!b) return vtb__report(e, VTB_DIAG_DIVISION_BY_ZERO, span, "division of %lld by zero", (long long)a);
+  if (a == INT64_MIN && b == -1) return overflow(e, span);
+  if (a % b == 0) return vtb__int(a / b);
+  if (e->inexact) return vtb__float((double)a / (double)b);
+  vtb__report(e, VTB_DIAG_DIVISION_NOT_EXACT, span, "%lld / %lld leaves a remainder of %lld", (long long)a, (long long)b,
+             (long long)(a % b));
+  if (!e->stopped) vtb_diag_help(e->diags, "floor(a / b) rounds down");
+  return VTB__ERR;
+}
+
+static vtb__val binary_int(vtb__eval *e, vtb_binary_op op, int64_t a, int64_t b, vtb_span span) {
+  int64_t r;
+  switch (op) {
+  case VTB_BIN_ADD: return __builtin_add_overflow(a, b, &r) ? overflow(e, span) : vtb__int(r);
+  case VTB_BIN_SUB: return __builtin_sub_overflow(a, b, &r) ? overflow(e, span) : vtb__int(r);
+  case VTB_BIN_MUL: return __builtin_mul_overflow(a, b, &r) ? overflow(e, span) : vtb__int(r);
+  case VTB_BIN_DIV: return divide_ints(e, a, b, span);
+  case VTB_BIN_MOD:
+    if (!b) return vtb__report(e, VTB_DIAG_DIVISION_BY_ZERO, span, "remainder of %lld by zero", (long long)a);
+    if (b == -1) return vtb__int(0);
+    r = a % b;
+    return vtb__int(r && (r < 0) != (b < 0) ? r + b : r);
+  case VTB_BIN_LT: return vtb__bool(a < b);
+  case VTB_BIN_LE: return vtb__bool(a <= b);
+  case VTB_BIN_GT: return vtb__bool(a > b);
+  case VTB_BIN_GE: return vtb__bool(a >= b);
+  default: return VTB__ERR;
+  }
+}
+
+static vtb__val binary_float(vtb__eval *e, vtb_binary_op op, double a, double b, vtb_span span) {
+  switch (op) {
+  case VTB_BIN_ADD: return vtb__float(a + b);
+  case VTB_BIN_SUB: return vtb__float(a - b);
+  case VTB_BIN_MUL: return vtb__float(a * b);
+  case VTB_BIN_DIV:
+    if (b == 0) return vtb__report(e, VTB_DIAG_DIVISION_BY_ZERO, span, "division by zero");
+    return vtb__float(a / b);
+  case VTB_BIN_MOD:
+    if (b == 0) return vtb__report(e, VTB_DIAG_DIVISION_BY_ZERO, span, "remainder by zero");
+    return vtb__float(a - b * floor(a / b));
+  case VTB_BIN_LT: return vtb__bool(a < b);
+  case VTB_BIN_LE: return vtb__bool(a <= b);
+  case VTB_BIN_GT: return vtb__bool(a > b);
+  case VTB_BIN_GE: return vtb__bool(a >= b);
+  default: return VTB__ERR;
+  }
+}
+
+/* ---- operators -------------------------------------------------------------------------------------------------- */
+
+static vtb__val bad_operands(vtb__eval *e, vtb_binary_op op, vtb__val a, vtb__val b, vtb_span span) {
+  return vtb__report(e, VTB_DIAG_BAD_OPERANDS, span, "%s has no meaning for %s and %s", vtb__binary_text(op),
+                    vtb__describe(e, a), vtb__describe(e, b));
+}
+
+static vtb__val binary_tensor(vtb__eval *e, vtb_binary_op op, vtb__val a, vtb__val b, vtb_span span) {
+  static const vtb_op ops[] = {VTB_OP_add, VTB_OP_sub, VTB_OP_mul, VTB_OP_div};
+  if (op <= VTB_BIN_DIV) return vtb__elementwise(e, ops[op], a, b, span);
+  switch (op) {
+  case VTB_BIN_GT: return vtb__elementwise(e, VTB_OP_gt, a, b, span);
+  case VTB_BIN_GE: return vtb__elementwise(e, VTB_OP_ge, a, b, span);
+  case VTB_BIN_LT: return vtb__elementwise(e, VTB_OP_gt, b, a, span);
+  case VTB_BIN_LE: return vtb__elementwise(e, VTB_OP_ge, b, a, span);
+  case VTB_BIN_EQ: return vtb__elementwise(e, VTB_OP_eq, a, b, span);
+  default: return bad_operands(e, op, a, b, span);
+  }
+}
+
+static vtb__val concat_lists(vtb__eval *e, vtb__val a, vtb__val b, vtb_span span) {
+  size_t n = a.u.list.n + b.u.list.n;
+  if (n > VTB__MAX_LIST) return vtb__report(e, VTB_DIAG_TOO_LARGE, span, "list of more than %d elements", VTB__MAX_LIST);
+  if (a.u.list.n && b.u.list.n && a.u.list.at[0].kind != b.u.list.at[0].kind)
+    return vtb__report(e, VTB_DIAG_MIXED_LIST, span, "lists of different types");
+  vtb__val *at = VTB_NEW_ARRAY(&e->arena, vtb__val, n);
+  for (size_t i = 0; i < n; i++) at[i] = i < a.u.list.n ? a.u.list.at[i] : b.u.list.at[i - a.u.list.n];
+  return (vtb__val){.kind = VTB__LIST, .u.list = {at, n}};
+}
+
+vtb__val vtb__binary(vtb__eval *e, vtb_binary_op op, vtb__val a, vtb__val b, vtb_span span) {
+  bool tensor = a.kind == VTB__TENSOR || b.kind == VTB__TENSOR;
+  if (tensor && (a.kind == VTB__TENSOR || vtb__is_number(a)) && (b.kind == VTB__TENSOR || vtb__is_number(b)))
+    return binary_tensor(e, op, a, b, span);
+  if (op == VTB_BIN_EQ || op == VTB_BIN_NE) {
+    bool comparable = a.kind == b.kind || (vtb__is_number(a) && vtb__is_number(b)) || a.kind == VTB__NONE || b.kind == VTB__NONE;
+    if (!comparable) return bad_operands(e, op, a, b, span);
+    return vtb__bool(vtb__val_equal(a, b) == (op == VTB_BIN_EQ));
+  }
+  if (a.kind == VTB__INT && b.kind == VTB__INT) return binary_int(e, op, a.u.i, b.u.i, span);
+  if (vtb__is_number(a) && vtb__is_number(b)) return binary_float(e, op, vtb__val_number(a), vtb__val_number(b), span);
+  if (a.kind == VTB__LIST && b.kind == VTB__LIST && op == VTB_BIN_ADD) return concat_lists(e, a, b, span);
+  return bad_operands(e, op, a, b, span);
+}
+
+vtb__val vtb__unary(vtb__eval *e, vtb_unary_op op, vtb__val v, vtb_span span) {
+  switch (op) {
+  case VTB_UNARY_NEG:
+    if (v.kind == VTB__INT) return v.u.i == INT64_MIN ? overflow(e, span) : vtb__int(-v.u.i);
+    if (v.kind == VTB__FLOAT) return vtb__float(-v.u.f);
+    if (v.kind == VTB__TENSOR) return vtb__elementwise1(e, VTB_OP_neg, v, span);
+    break;
+  case VTB_UNARY_NOT:
+    if (v.kind == VTB__BOOL) return vtb__bool(!v.u.b);
+    return vtb__report(e, VTB_DIAG_BAD_CONDITION, span, "not needs true or false, not %s", vtb__describe(e, v));
+  case VTB_UNARY_REVERSE:
+    if (v.kind == VTB__PATH) {
+      vtb_path *p = vtb_arena_memdup(&e->arena, v.u.path, sizeof *p);
+      p->reversed = !p->reversed;
+      return (vtb__val){.kind = VTB__PATH, .u.path = p};
+    }
+    return vtb__report(e, VTB_DIAG_BAD_PATH, span, "~ reverses a path, not %s", vtb__describe(e, v));
+  }
+  return vtb__report(e, VTB_DIAG_BAD_OPERANDS, span, "%s has no meaning for %s", vtb__unary_text(op), vtb__describe(e, v));
+}

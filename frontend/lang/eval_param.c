@@ -1,0 +1,207 @@
+/* param and tap: the weights of a function with their official names, and the values it shows.
+ *
+ * A function under construction keeps its weights under names relative to itself. A caller asks for the same weights
+ * under its own scopes and passes them on, so names become official in the entry, and blocks stay shared. */
+#include "frontend/lang/value.h"
+
+#include <math.h>
+
+/* ---- names ---------------------------------------------------------------------------------------------------------- */
+
+static bool good_name(const char *s) {
+  if (!*s || *s == '.') return false;
+  for (const char *c = s; *c; c++) {
+    bool ok = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') || strchr("_-/", *c);
+    if (!ok && (*c != '.' || c[1] == '.' || !c[1])) return false;
+  }
+  return true;
+}
+
+/* The suffix of `along each` goes to the first name inside its body, before any dot: q_proj + "_rev", conv.conv -> conv_rev.conv.
+ * A name that says {suffix} itself is left alone. */
+static const char *suffixed(vtb__eval *e, const char *name, bool spelled) {
+  if (!e->suffix || !*e->suffix || spelled || strcmp(e->prefix, e->suffix_at) != 0) return name;
+  size_t n = strcspn(name, ".");
+  return vtb_arena_printf(&e->arena, "%.*s%s%s", (int)n, name, e->suffix, name + n);
+}
+
+static const char *join_name(vtb__eval *e, const char *name) {
+  if (strlen(e->prefix) + strlen(name) > VTB__MAX_TEXT) return name;
+  return *e->prefix ? vtb_arena_printf(&e->arena, "%s.%s", e->prefix, name) : name;
+}
+
+const char *vtb__official(vtb__eval *e, const char *name, vtb_span span) {
+  if (!good_name(name))
+    vtb__report(e, VTB_DIAG_BAD_SCOPE_NAME, span, "'%s' cannot be part of an official name", name);
+  bool spelled = e->suffix_read;
+  e->suffix_read = false;
+  return join_name(e, suffixed(e, name, spelled));
+}
+
+/* ---- initialisers ------------------------------------------------------------------------------------------------------ */
+
+typedef struct init_rule {
+  const char *name;
+  int min, max;
+} init_rule;
+static const init_rule inits[] = {{"zeros", 0, 0},         {"ones", 0, 0},           {"constant", 1, 1},
+                                  {"normal", 1, 1},        {"trunc_normal", 1, 1},   {"uniform", 1, 2},
+                                  {"uniform_fan_in", 0, 1}, {"xavier_uniform", 0, 0}, {"linspace", 2, 2},
+                                  {"s4d_real", 0, 0}};
+
+static const init_rule *init_find(const char *name) {
+  for (size_t i = 0; i < sizeof inits / sizeof *inits; i++)
+    if (strcmp(inits[i].name, name) == 0) return &inits[i];
+  return NULL;
+}
+
+bool vtb__init_builtin(const char *name) { return init_find(name) != NULL; }
+
+vtb__val vtb__init_value(vtb__eval *e, const char *name, const vtb__val *args, size_t n, vtb_span span) {
+  const init_rule *r = init_find(name);
+  if ((int)n < r->min || (int)n > r->max)
+    return vtb__report(e, (int)n < r->min ? VTB_DIAG_MISSING_ARGUMENT : VTB_DIAG_TOO_MANY_ARGUMENTS, span,
+                      "initialiser '%s' takes %d%s number%s, not %zu", name, r->min, r->min == r->max ? "" : " or more",
+                      r->max == 1 ? "" : "s", n);
+  vtb_strbuf s = {0};
+  vtb_strbuf_puts(&s, name);
+  for (size_t i = 0; i < n; i++) {
+    if (args[i].kind == VTB__ERROR || !vtb__is_number(args[i]) || !isfinite(vtb__val_number(args[i]))) {
+      if (args[i].kind != VTB__ERROR)
+        vtb__report(e, VTB_DIAG_TYPE_MISMATCH, span, "initialiser '%s' takes numbers, not %s", name, vtb__describe(e, args[i]));
+      vtb_strbuf_free(&s);
+      return VTB__ERR;
+    }
+    vtb_strbuf_puts(&s, i ? ", " : "(");
+    vtb__print_double(vtb__val_number(args[i]), &s);
+    /* uniform(a) means [-a, a]. */
+    if (n == 1 && strcmp(name, "uniform") == 0) {
+      vtb_strbuf_free(&s);
+      double a = vtb__val_number(args[0]);
+      return vtb__init_value(e, name, (vtb__val[]){vtb__float(-a), vtb__float(a)}, 2, span);
+    }
+  }
+  if (n) vtb_strbuf_putc(&s, ')');
+  vtb__val v = {.kind = VTB__INIT, .u.init = vtb_arena_strndup(&e->arena, s.at, s.n)};
+  vtb_strbuf_free(&s);
+  return v;
+}
+
+static const char *initialiser(vtb__eval *e, const vtb_expr *x) {
+  bool word = x->kind == VTB_EXPR_NAME && !vtb__env_has(e, x->u.name);
+  const char *name = word ? x->u.name : x->kind == VTB_EXPR_CALL ? x->u.call.callee.text : NULL;
+  if (name && !init_find(name) && !vtb__file_lookup(e->file, name)) {
+    const char *names[sizeof inits / sizeof *inits];
+    for (size_t i = 0; i < sizeof inits / sizeof *inits; i++) names[i] = inits[i].name;
+    vtb__report(e, VTB_DIAG_UNKNOWN_INITIALISER, x->span, "unknown initialiser '%s'", name);
+    vtb__suggest_help(e, name, names, sizeof inits / sizeof *inits);
+    return NULL;
+  }
+  vtb__val v = vtb__expr(e, x);
+  if (v.kind == VTB__INIT) return v.u.init;
+  if (v.kind != VTB__ERROR)
+    vtb__report(e, VTB_DIAG_TYPE_MISMATCH, x->span, "an initialiser is needed here, not %s", vtb__describe(e, v));
+  return NULL;
+}
+
+/* ---- weights ------------------------------------------------------------------------------------------------------------ */
+
+static vtb__weight *weight_find(vtb__frame *f, const char *name) {
+  for (size_t i = 0; i < f->weights.n; i++)
+    if (strcmp(f->weights.at[i].name, name) == 0) return &f->weights.at[i];
+  return NULL;
+}
+
+static bool same_place(vtb_span a, vtb_span b) { return a.source == b.source && a.begin == b.begin; }
+
+vtb_value *vtb__weight_get(vtb__eval *e, const char *name, const vtb_type *type, const char *init, int decay,
+                           vtb_role role, vtb_span span) {
+  vtb__frame *f = e->frame;
+  vtb__weight *w = weight_find(f, name);
+  if (w) {
+    bool equal = vtb_type_equal(&w->arg->type, type);
+    if (equal && e->suffix && same_place(w->span, span)) return w->arg; /* directions that share their weights */
+    if (equal)
+      vtb__report(e, VTB_DIAG_REPEATED_WEIGHT, span, "two params are named '%s'", name);
+    else
+      vtb__report(e, VTB_DIAG_REPEATED_WEIGHT, span, "two params are named '%s', with shapes %s and %s", name,
+                 vtb__type_string(e, &w->arg->type), vtb__type_string(e, type));
+    if (!e->stopped) vtb_diag_note(e->diags, w->span, "the other one");
+    return NULL;
+  }
+  vtb_value *arg = vtb_func_add_arg(f->func, name, *type);
+  vtb_arg_info *info = &f->func->arg_info[arg->index];
+  *info = (vtb_arg_info){.role = f->is_model ? role : VTB_ROLE_PLAIN,
+                         .official = vtb_intern(e->module, name),
+                         .init = vtb_intern(e->module, init),
+                         .decay = decay,
+                         .span = span};
+  vtb__weight new = {vtb_arena_strdup(&e->arena, name), arg, info->init, decay, role, span};
+  vtb_vec_push(&f->weights, new);
+  return arg;
+}
+
+static bool weight_type(vtb__eval *e, const vtb_expr *x, vtb_type *t) {
+  const vtb_expr_list *dims = &x->u.param.dims;
+  *t = (vtb_type){.dtype = VTB_F32};
+  for (size_t i = 0; i < dims->n; i++) {
+    vtb__val v = vtb__expr(e, dims->at[i]);
+    if (v.kind == VTB__ERROR) return false;
+    int64_t sizes[2] = {v.u.i, 0};
+    int n = 1;
+    if (v.kind == VTB__SIZE) sizes[0] = v.u.size.h, sizes[1] = v.u.size.w, n = 2;
+    else if (v.kind != VTB__INT) {
+      vtb__report(e, v.kind == VTB__TENSOR ? VTB_DIAG_NOT_COMPILE_TIME : VTB_DIAG_TYPE_MISMATCH, dims->at[i]->span,
+                 "an axis of a param is an int, not %s", vtb__describe(e, v));
+      return false;
+    }
+    for (int k = 0; k < n; k++) {
+      if (sizes[k] < 1 || sizes[k] >= VTB__MAX_SIZE) {
+        vtb__report(e, VTB_DIAG_BAD_DIMENSION, dims->at[i]->span, "an axis of %lld elements", (long long)sizes[k]);
+        return false;
+      }
+      if (t->rank == VTB_MAX_RANK) {
+        vtb__report(e, VTB_DIAG_TOO_MANY_AXES, x->u.param.dims_span, "a param has at most %d axes", VTB_MAX_RANK);
+        return false;
+      }
+      t->dim[t->rank++] = (vtb_dim){sizes[k], NULL};
+    }
+  }
+  return true;
+}
+
+vtb__val vtb__eval_param(vtb__eval *e, const vtb_expr *x) {
+  if (!e->frame || e->frame->step)
+    return vtb__report(e, VTB_DIAG_MISPLACED, x->span, e->frame ? "a recurrence has no params of its own; pass them as arguments"
+                                                               : "params stand in models, blocks and functions");
+  const char *name = vtb__text(e, x->u.param.name);
+  const char *official = name ? vtb__official(e, name, x->u.param.name->span) : NULL;
+  vtb_type type;
+  bool typed = weight_type(e, x, &type);
+  const char *init = initialiser(e, x->u.param.init);
+  if (!official || !typed || !init) return VTB__ERR;
+  int decay = !x->u.param.no_decay && !x->u.param.buffer;
+  vtb_role role = x->u.param.buffer ? VTB_ROLE_BUFFER : VTB_ROLE_PARAM;
+  return vtb__tensor(vtb__weight_get(e, official, &type, init, decay, role, x->span), NULL);
+}
+
+/* ---- taps ---------------------------------------------------------------------------------------------------------------- */
+
+/* In a recurrence a tap is one more result; elsewhere an op that later passes keep. */
+void vtb__tap(vtb__eval *e, const vtb_expr *name_expr, const vtb_expr *value, vtb_span span) {
+  if (!e->options->taps) return;
+  const char *name = vtb__text(e, name_expr);
+  vtb__val v = vtb__expr(e, value);
+  if (!name || v.kind == VTB__ERROR) return;
+  vtb_value *x = vtb__as_tensor(e, v, value->span);
+  if (!x) return;
+  if (e->frame->step) {
+    vtb__output o = {name, x, span};
+    vtb_vec_push(&e->frame->step->taps, o);
+    return;
+  }
+  if (*e->tap_prefix) name = vtb_arena_printf(&e->arena, "%s.%s", e->tap_prefix, name);
+  vtb_builder *b = vtb__at(e, span);
+  vtb_attr attr = VTB_A_STR("name", name);
+  if (b) vtb_build(b, VTB_OP_tap, &x, 1, &attr, 1);
+}

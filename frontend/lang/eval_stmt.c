@@ -1,0 +1,333 @@
+/* Statements. Control flow is evaluated here and leaves no trace in the IR. */
+#include "frontend/lang/value.h"
+
+static void misplaced(vtb__eval *e, vtb_span span, const char *what, const char *where) {
+  vtb__report(e, VTB_DIAG_MISPLACED, span, "%s belongs to %s", what, where);
+}
+
+/* ---- assignment -------------------------------------------------------------------------------------------------- */
+
+static int state_index(const vtb__step *s, const char *name) {
+  for (int i = 0; i < s->n_states; i++)
+    if (strcmp(s->states[i], name) == 0) return i;
+  return -1;
+}
+
+/* The new value of a state has its declared shape. */
+static vtb__val state_update(vtb__eval *e, int index, vtb__val v, vtb_name target, vtb_span span) {
+  vtb__step *s = e->frame->step;
+  const vtb_value *old = e->frame->func->args[index];
+  if (s->updated[index]) return vtb__report(e, VTB_DIAG_STATE_TWICE, span, "state '%s' is assigned twice", target.text);
+  s->updated[index] = true;
+  vtb_value *x = vtb__as_tensor(e, v, span);
+  if (!x) return VTB__ERR;
+  vtb_type joint;
+  if (!vtb_type_equal(&x->type, &old->type) &&
+      (!vtb_type_broadcast(&x->type, &old->type, &joint) || !vtb_type_equal(&joint, &old->type)))
+    return vtb__report(e, VTB_DIAG_STATE_SHAPE, span, "the update of state '%s' is %s, and the state is %s", target.text,
+                      vtb__type_string(e, &x->type), vtb__type_string(e, &old->type));
+  if (!vtb_type_equal(&x->type, &old->type)) {
+    vtb_builder *b = vtb__at(e, span);
+    x = b ? vtb_b_broadcast(b, x, &old->type) : NULL;
+  }
+  return vtb__tensor(x, NULL);
+}
+
+static void assign(vtb__eval *e, vtb_name target, vtb__val v, vtb_span span) {
+  vtb__binding *b = vtb__env_find_here(e->env, target.text);
+  if (b && b->fixed) {
+    vtb__report(e, VTB_DIAG_IMMUTABLE, target.span, "'%s' is %s and keeps its value", target.text, b->fixed);
+    if (!e->stopped) vtb_diag_note(e->diags, b->span, "bound here");
+    return;
+  }
+  if (v.kind == VTB__TUPLE)
+    v = vtb__report(e, VTB_DIAG_VALUE_COUNT, span, "one name on the left of %s", vtb__describe(e, v));
+  int state = e->frame && e->frame->step ? state_index(e->frame->step, target.text) : -1;
+  if (state >= 0) v = state_update(e, state, v, target, span);
+  vtb__env_bind(e, target.text, v, NULL, target.span);
+}
+
+static void assign_many(vtb__eval *e, const vtb_stmt *s) {
+  vtb__val v = vtb__expr(e, s->u.assign.value);
+  size_t n = s->u.assign.n_targets;
+  if (n == 1) {
+    assign(e, s->u.assign.targets[0], v, s->u.assign.value->span);
+    return;
+  }
+  bool fits = (v.kind == VTB__TUPLE || v.kind == VTB__LIST) && v.u.list.n == n;
+  if (!fits && v.kind != VTB__ERROR)
+    vtb__report(e, VTB_DIAG_VALUE_COUNT, s->u.assign.value->span, "%zu names on the left of %s", n,
+               v.kind == VTB__TUPLE ? vtb__describe(e, v)
+               : v.kind == VTB__LIST ? vtb_arena_printf(&e->arena, "a list of %zu elements", v.u.list.n)
+                                     : "one value");
+  for (size_t i = 0; i < n; i++)
+    assign(e, s->u.assign.targets[i], fits ? v.u.list.at[i] : VTB__ERR, s->u.assign.value->span);
+}
+
+static void op_assign(vtb__eval *e, const vtb_stmt *s) {
+  vtb_name target = s->u.assign.targets[0];
+  vtb_expr old = {.kind = VTB_EXPR_NAME, .span = target.span, .u.name = target.text};
+  vtb__val a = vtb__expr(e, &old), b = vtb__expr(e, s->u.assign.value), v = VTB__ERR;
+  if (a.kind != VTB__ERROR && b.kind != VTB__ERROR) v = vtb__binary(e, s->u.assign.op, a, b, s->span);
+  assign(e, target, v, s->span);
+}
+
+static void let(vtb__eval *e, const vtb_stmt *s) {
+  vtb_name name = s->u.let.name;
+  vtb__binding *b = vtb__env_find_here(e->env, name.text);
+  vtb__val v = vtb__expr(e, s->u.let.value);
+  if (b && b->span.begin != name.span.begin) {
+    if (b->fixed && strcmp(b->fixed, "a let") == 0)
+      vtb__report(e, VTB_DIAG_REPEATED_LET, name.span, "'%s' is already a let", name.text);
+    else vtb__report(e, VTB_DIAG_IMMUTABLE, name.span, "'%s' already has a value, which a let cannot replace", name.text);
+    if (!e->stopped) vtb_diag_note(e->diags, b->span, "bound here");
+    return;
+  }
+  if (v.kind == VTB__TENSOR)
+    v = vtb__report(e, VTB_DIAG_NOT_COMPILE_TIME, s->u.let.value->span, "a let is known when compiling, and this is %s; write '%s = ...'",
+                   vtb__describe(e, v), name.text);
+  vtb__env_bind(e, name.text, v, "a let", name.span);
+}
+
+/* ---- inputs and outputs ------------------------------------------------------------------------------------------- */
+
+static bool input_dims(vtb__eval *e, const vtb_type_expr *t, vtb__val *dims) {
+  for (size_t i = 0; i < t->dims.n; i++) {
+    dims[i] = vtb__expr(e, t->dims.at[i]);
+    if (dims[i].kind == VTB__ERROR) return false;
+    bool ok = dims[i].kind == VTB__SIZE || (dims[i].kind == VTB__INT && dims[i].u.i > 0 && dims[i].u.i < VTB__MAX_SIZE);
+    if (ok) continue;
+    if (vtb__is_number(dims[i]))
+      vtb__report(e, VTB_DIAG_BAD_VALUE, t->dims.at[i]->span, "an axis needs a size from 1 to 2^31 - 1, not %s", vtb__describe(e, dims[i]));
+    else vtb__report(e, VTB_DIAG_TYPE_MISMATCH, t->dims.at[i]->span, "an axis needs a size, not %s", vtb__describe(e, dims[i]));
+    return false;
+  }
+  return true;
+}
+
+static bool image_type(vtb__eval *e, const vtb_type_expr *t, const vtb__val *d, vtb_type *out, vtb__layout *l) {
+  int64_t h = 0, w = 0;
+  vtb__val v;
+  if (t->dims.n == 1 && d[0].kind == VTB__INT && vtb__env_get(e, "image", t->span, &v) && v.kind == VTB__SIZE)
+    h = v.u.size.h, w = v.u.size.w;
+  else if (t->dims.n == 1 && d[0].kind == VTB__INT) h = w = 224;
+  else if (t->dims.n == 2 && d[0].kind == VTB__INT && d[1].kind == VTB__SIZE) h = d[1].u.size.h, w = d[1].u.size.w;
+  else if (t->dims.n == 3 && d[0].kind == VTB__INT && d[1].kind == VTB__INT && d[2].kind == VTB__INT) h = d[1].u.i, w = d[2].u.i;
+  else return false;
+  *out = (vtb_type){.dtype = VTB_F32, .rank = 4, .dim = {{e->batch, "B"}, {d[0].u.i, "C"}, {h, "H"}, {w, "W"}}};
+  *l = (vtb__layout){.kind = VTB__IMAGE, .h = h, .w = w};
+  return true;
+}
+
+static bool input_type(vtb__eval *e, const vtb_type_expr *t, const vtb__val *d, vtb_type *out, vtb__layout *l) {
+  if (t->kind != VTB_TYPE_NAME) return false;
+  *l = vtb__plain;
+  if (strcmp(t->name.text, "image") == 0) return image_type(e, t, d, out, l);
+  if (strcmp(t->name.text, "tokens") == 0) {
+    if (t->dims.n != 2 || d[0].kind != VTB__SIZE || d[1].kind != VTB__INT) return false;
+    *l = (vtb__layout){.kind = VTB__TOKENS, .h = d[0].u.size.h, .w = d[0].u.size.w};
+    *out = (vtb_type){.rank = 3, .dim = {{e->batch, "B"}, {l->h * l->w, "N"}, {d[1].u.i, "C"}}};
+    return true;
+  }
+  bool labels = strcmp(t->name.text, "labels") == 0;
+  if (!labels && strcmp(t->name.text, "tensor") != 0) return false;
+  if (t->dims.n >= VTB_MAX_RANK) return false;
+  *out = (vtb_type){.dtype = labels ? VTB_I32 : VTB_F32, .rank = (int)t->dims.n + 1, .dim = {{e->batch, "B"}}};
+  for (size_t i = 0; i < t->dims.n; i++) {
+    if (d[i].kind != VTB__INT) return false;
+    out->dim[i + 1] = (vtb_dim){d[i].u.i, t->dims.at[i]->kind == VTB_EXPR_NAME ? t->dims.at[i]->u.name : NULL};
+  }
+  return true;
+}
+
+static void input(vtb__eval *e, const vtb_stmt *s) {
+  vtb_name name = s->u.input.name;
+  const vtb_type_expr *t = s->u.input.type;
+  if (!e->frame || !e->frame->is_model) {
+    misplaced(e, s->span, "input", "models");
+    return;
+  }
+  for (int i = 0; i < e->frame->func->n_args; i++)
+    if (e->frame->func->arg_info[i].role == VTB_ROLE_INPUT && vtb_streq(e->frame->func->arg_info[i].official, name.text)) {
+      vtb__report(e, VTB_DIAG_REPEATED_INPUT, name.span, "input '%s' is declared twice", name.text);
+      vtb_diag_note(e->diags, e->frame->func->arg_info[i].span, "declared here first");
+      return;
+    }
+  vtb__val v = VTB__ERR, dims[16];
+  vtb_type type;
+  vtb__layout l;
+  if (t->dims.n <= 16 && input_dims(e, t, dims)) {
+    if (input_type(e, t, dims, &type, &l)) {
+      vtb_value *arg = vtb_func_add_arg(e->frame->func, name.text, type);
+      vtb_arg_info *info = &e->frame->func->arg_info[arg->index];
+      *info = (vtb_arg_info){.role = VTB_ROLE_INPUT, .official = vtb_intern(e->module, name.text), .span = name.span};
+      v = vtb__tensor(arg, vtb__layout_new(e, l));
+    } else {
+      vtb__report(e, VTB_DIAG_BAD_INPUT_TYPE, t->span,
+                 "an input is image[channels], image[channels, height, width], tokens[size, channels], tensor[sizes] or labels");
+    }
+  }
+  vtb__env_bind(e, name.text, v, NULL, name.span);
+}
+
+static void output(vtb__eval *e, const vtb_stmt *s) {
+  const char *name = vtb__text(e, s->u.named.name);
+  vtb__val v = vtb__expr(e, s->u.named.value);
+  if (!e->frame || !e->frame->is_model) {
+    misplaced(e, s->span, "output", "models");
+    return;
+  }
+  if (!name || v.kind == VTB__ERROR) return;
+  if (v.kind != VTB__TENSOR) {
+    vtb__report(e, VTB_DIAG_TYPE_MISMATCH, s->u.named.value->span, "an output is a tensor, not %s", vtb__describe(e, v));
+    return;
+  }
+  for (size_t i = 0; i < e->frame->outputs.n; i++)
+    if (strcmp(e->frame->outputs.at[i].name, name) == 0) {
+      vtb__report(e, VTB_DIAG_REPEATED_OUTPUT, s->u.named.name->span, "output '%s' is declared twice", name);
+      vtb_diag_note(e->diags, e->frame->outputs.at[i].span, "declared here first");
+      return;
+    }
+  vtb__output o = {name, v.u.t.v, s->u.named.name->span};
+  vtb_vec_push(&e->frame->outputs, o);
+}
+
+/* ---- control ------------------------------------------------------------------------------------------------------- */
+
+static vtb__val scoped(vtb__eval *e, const vtb_expr *name, const vtb_stmt_list *body) {
+  const char *text = vtb__text(e, name), *prefix = e->prefix;
+  if (text) e->prefix = vtb__official(e, text, name->span);
+  vtb__val v = vtb__body(e, body);
+  e->prefix = prefix;
+  return v;
+}
+
+static bool repeat_count(vtb__eval *e, const vtb_expr *x, int64_t *n) {
+  vtb__val v = vtb__expr(e, x);
+  if (v.kind == VTB__INT && v.u.i >= 0 && v.u.i <= 10000) {
+    *n = v.u.i;
+    return true;
+  }
+  if (v.kind == VTB__ERROR) return false;
+  vtb__report(e, v.kind == VTB__TENSOR ? VTB_DIAG_NOT_COMPILE_TIME : VTB_DIAG_REPEAT_COUNT, x->span,
+             "a repeat count is an int from 0 to 10000, not %s", vtb__describe(e, v));
+  return false;
+}
+
+static vtb__val repeat(vtb__eval *e, const vtb_stmt *s) {
+  int64_t n;
+  vtb__val last = VTB__NIL;
+  if (!repeat_count(e, s->u.repeat.count, &n)) return last;
+  vtb_name as = s->u.repeat.as;
+  for (int64_t i = 0; i < n && !e->returning && !e->stopped; i++) {
+    int before = e->diags->n_errors;
+    if (as.text) vtb__env_bind(e, as.text, vtb__int(i), "the index of a repeat", as.span);
+    if (s->u.repeat.scope) last = scoped(e, s->u.repeat.scope, &s->u.repeat.body);
+    else last = vtb__body(e, &s->u.repeat.body);
+    if (e->diags->n_errors > before) break; /* the next round would say the same */
+  }
+  return last;
+}
+
+static vtb__val branch(vtb__eval *e, const vtb_stmt *s) {
+  vtb__val v = vtb__expr(e, s->u.cond.test);
+  if (v.kind == VTB__BOOL) return v.u.b ? vtb__body(e, &s->u.cond.yes) : s->u.cond.has_else ? vtb__body(e, &s->u.cond.no) : VTB__NIL;
+  if (v.kind == VTB__ERROR) return VTB__NIL;
+  if (v.kind == VTB__TENSOR)
+    vtb__report(e, VTB_DIAG_NOT_COMPILE_TIME, s->u.cond.test->span, "the condition is %s, which is not known when compiling", vtb__describe(e, v));
+  else vtb__report(e, VTB_DIAG_BAD_CONDITION, s->u.cond.test->span, "the condition is %s, not true or false", vtb__describe(e, v));
+  return VTB__NIL;
+}
+
+static vtb__val values(vtb__eval *e, const vtb_expr_list *list) {
+  if (list->n == 1) return vtb__expr(e, list->at[0]);
+  vtb__val *at = VTB_NEW_ARRAY(&e->arena, vtb__val, list->n);
+  for (size_t i = 0; i < list->n; i++) {
+    at[i] = vtb__expr(e, list->at[i]);
+    if (at[i].kind == VTB__TUPLE)
+      at[i] = vtb__report(e, VTB_DIAG_VALUE_COUNT, list->at[i]->span, "%s where one is needed", vtb__describe(e, at[i]));
+  }
+  return (vtb__val){.kind = VTB__TUPLE, .u.list = {at, list->n}};
+}
+
+static void yield(vtb__eval *e, const vtb_stmt *s) {
+  if (!e->frame || !e->frame->step) {
+    misplaced(e, s->span, "yield", "recurrences");
+    return;
+  }
+  vtb__step *step = e->frame->step;
+  if (step->yields.n) {
+    vtb__report(e, VTB_DIAG_YIELD_TWICE, s->span, "a recurrence has one yield");
+    return;
+  }
+  for (size_t i = 0; i < s->u.values.n; i++) {
+    vtb__val v = vtb__expr(e, s->u.values.at[i]);
+    vtb_vec_push(&step->yields, v);
+  }
+}
+
+static void check(vtb__eval *e, const vtb_stmt *s) {
+  vtb__val v = vtb__expr(e, s->u.check.test);
+  if (v.kind == VTB__ERROR || (v.kind == VTB__BOOL && v.u.b)) return;
+  if (v.kind != VTB__BOOL) {
+    vtb__report(e, v.kind == VTB__TENSOR ? VTB_DIAG_NOT_COMPILE_TIME : VTB_DIAG_BAD_CONDITION, s->u.check.test->span,
+               "the condition is %s, not true or false", vtb__describe(e, v));
+    return;
+  }
+  const char *text = s->u.check.message ? vtb__text(e, s->u.check.message) : "assertion does not hold";
+  if (text) vtb__report(e, VTB_DIAG_ASSERT_FAILED, s->u.check.test->span, "%s", text);
+}
+
+/* ---- statements ---------------------------------------------------------------------------------------------------- */
+
+static vtb__val statement(vtb__eval *e, const vtb_stmt *s, bool last) {
+  switch (s->kind) {
+  case VTB_STMT_EXPR: {
+    vtb__val v = vtb__expr(e, s->u.value);
+    if (!last && v.kind != VTB__NONE && v.kind != VTB__ERROR && !e->stopped)
+      vtb_diag_warning(e->diags, VTB_DIAG_UNUSED_VALUE, s->span, "the value of this expression is not used");
+    return v;
+  }
+  case VTB_STMT_ASSIGN: assign_many(e, s); break;
+  case VTB_STMT_OP_ASSIGN: op_assign(e, s); break;
+  case VTB_STMT_LET: let(e, s); break;
+  case VTB_STMT_INPUT: input(e, s); break;
+  case VTB_STMT_OUTPUT: output(e, s); break;
+  case VTB_STMT_TAP: vtb__tap(e, s->u.named.name, s->u.named.value, s->span); break;
+  case VTB_STMT_REPEAT: return repeat(e, s);
+  case VTB_STMT_IF: return branch(e, s);
+  case VTB_STMT_SCOPE: return scoped(e, s->u.scope.name, &s->u.scope.body);
+  case VTB_STMT_RETURN: {
+    vtb__val v = values(e, &s->u.values);
+    e->result = v;
+    e->returning = true;
+    break;
+  }
+  case VTB_STMT_YIELD: yield(e, s); break;
+  case VTB_STMT_STATE:
+    if (!e->frame || !e->frame->step) misplaced(e, s->span, "state", "the body of a recurrence");
+    break;
+  case VTB_STMT_ASSERT: check(e, s); break;
+  }
+  return VTB__NIL;
+}
+
+vtb__val vtb__body(vtb__eval *e, const vtb_stmt_list *body) {
+  vtb__val last = VTB__NIL;
+  for (size_t i = 0; i < body->n; i++) {
+    if (!vtb__tick(e, body->at[i]->span)) return VTB__ERR;
+    last = statement(e, body->at[i], i + 1 == body->n);
+    if (!e->returning) continue;
+    if (body->at[i]->kind == VTB_STMT_RETURN && i + 1 < body->n && !e->stopped)
+      vtb_diag_warning(e->diags, VTB_DIAG_UNREACHABLE, body->at[i + 1]->span, "this comes after the return and is never evaluated");
+    return last;
+  }
+  return last;
+}
+
+vtb__val vtb__body_value(vtb__eval *e, const vtb_stmt_list *body) {
+  vtb__val v = vtb__body(e, body);
+  if (!e->returning) return v;
+  e->returning = false;
+  return e->result;
+}

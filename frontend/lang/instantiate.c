@@ -1,0 +1,467 @@
+/* vtb_instantiate: an entry of a unit, with hyperparameters, to a module.
+ *
+ * Values for an entry's parameters come from presets, then overrides, then defaults. Fields of a config must reach a
+ * parameter or equal a top-level `let`, so that nothing a config says is ignored. Blocks, functions and recurrences
+ * become entries by binding their tensors to given shapes. */
+#include "frontend/lang/value.h"
+
+#include <math.h>
+
+typedef struct setting { /* an override, parsed */
+  const vtb_override *o;
+  vtb_expr *x;
+  bool used;
+} setting;
+
+typedef struct entry {
+  const vtb_decl *decl;
+  vtb__val *values; /* by parameter; VTB__NIL where only the default is known */
+  bool *set;
+  vtb_span *spans;
+  setting *settings;
+  size_t n_settings;
+} entry;
+
+/* ---- finding the entry ---------------------------------------------------------------------------------------------------- */
+
+static const vtb_decl *default_entry(vtb__eval *e) {
+  const vtb_file *root = e->unit->files.at[0];
+  const vtb_decl *found = NULL;
+  for (size_t i = 0; i < root->decls.n; i++)
+    if (root->decls.at[i]->kind == VTB_DECL_MODEL) found = root->decls.at[i];
+  for (size_t i = root->decls.n; !found && i-- > 0;)
+    if (root->decls.at[i]->kind == VTB_DECL_PRESET) found = root->decls.at[i];
+  if (!found)
+    vtb__report(e, VTB_DIAG_NO_ENTRY, (vtb_span){root->source, 0, 0}, "'%s' declares no model", root->source->path);
+  return found;
+}
+
+static const vtb_decl *find_entry(vtb__eval *e, const char *name) {
+  if (!name) return default_entry(e);
+  const vtb_decl *d = vtb__unit_lookup(e->unit, name);
+  if (!d) d = vtb__unit_lookup_anywhere(e->unit, name);
+  if (d && d->kind != VTB_DECL_CONST) return d;
+  const vtb_file *root = e->unit->files.at[0];
+  vtb__report(e, VTB_DIAG_UNKNOWN_ENTRY, (vtb_span){root->source, 0, 0}, "'%s' declares no model, preset, block, fn or recurrence '%s'", root->source->path, name);
+  const char **names;
+  size_t n = vtb__file_names(root, &names);
+  vtb__suggest_help(e, name, names, n);
+  free(names);
+  return NULL;
+}
+
+/* ---- values from presets and overrides --------------------------------------------------------------------------------------- */
+
+static int param_index(const vtb_decl *d, const char *name) {
+  const vtb_param *p = vtb__param_find(d, name);
+  for (size_t i = 0; p && i < d->params.n; i++)
+    if (d->params.at[i] == p) return (int)i;
+  return -1;
+}
+
+/* Evaluates in the empty environment of a file. */
+static vtb__val global_value(vtb__eval *e, const vtb_file *file, const vtb_expr *x, const vtb_type_expr *type, const char *what) {
+  vtb__env env = {0}, *saved = e->env;
+  const vtb_file *saved_file = e->file;
+  e->env = &env;
+  e->file = file;
+  vtb__val v = type ? vtb__expr_as(e, x, type, what) : vtb__expr(e, x);
+  e->env = saved;
+  e->file = saved_file;
+  return v;
+}
+
+static bool preset_argument(vtb__eval *e, entry *n, const vtb_decl *preset, const vtb_arg *a, int index) {
+  if (a->name.text) index = param_index(n->decl, a->name.text);
+  if (index < 0 || index >= (int)n->decl->params.n) {
+    vtb__report(e, a->name.text ? VTB_DIAG_UNKNOWN_ARGUMENT : VTB_DIAG_TOO_MANY_ARGUMENTS, a->span, "model '%s' has no parameter %s", n->decl->name.text,
+               a->name.text ? vtb_arena_printf(&e->arena, "'%s'", a->name.text) : "at this place");
+    VTB_VEC(const char *) names = {0};
+    for (size_t i = 0; i < n->decl->params.n; i++) vtb_vec_push(&names, n->decl->params.at[i]->name.text);
+    if (a->name.text) vtb__suggest_help(e, a->name.text, names.at, names.n);
+    vtb_vec_free(&names);
+    return false;
+  }
+  const vtb_param *p = n->decl->params.at[index];
+  vtb__val v = global_value(e, preset->file, a->value, p->type, vtb_arena_printf(&e->arena, "'%s'", p->name.text));
+  n->values[index] = v;
+  n->spans[index] = a->span;
+  n->set[index] = true;
+  return v.kind != VTB__ERROR;
+}
+
+/* Follows presets to their model; inner presets are overridden by outer ones. */
+static bool resolve_presets(vtb__eval *e, const vtb_decl *d, entry *n) {
+  VTB_VEC(const vtb_decl *) chain = {0};
+  bool ok = true;
+  while (d && d->kind == VTB_DECL_PRESET && ok) {
+    vtb_vec_push(&chain, d);
+    const vtb_name callee = d->value->kind == VTB_EXPR_CALL ? d->value->u.call.callee : d->name;
+    const vtb_decl *next = vtb__file_lookup(d->file, callee.text);
+    if (!next) vtb__report(e, VTB_DIAG_UNKNOWN_NAME, callee.span, "unknown model '%s'", callee.text);
+    else if (next->kind != VTB_DECL_MODEL && next->kind != VTB_DECL_PRESET)
+      vtb__report(e, VTB_DIAG_NOT_A_MODEL, callee.span, "'%s' is a %s, not a model", callee.text, vtb__decl_kind_text(next->kind));
+    else if (chain.n > 32 || next == d) vtb__report(e, VTB_DIAG_DEFINITION_CYCLE, d->name.span, "preset '%s' is defined in terms of itself", d->name.text);
+    else {
+      d = next;
+      continue;
+    }
+    ok = false;
+  }
+  n->decl = d;
+  if (ok) {
+    n->values = VTB_NEW_ARRAY(&e->arena, vtb__val, d->params.n);
+    n->set = VTB_NEW_ARRAY(&e->arena, bool, d->params.n);
+    n->spans = VTB_NEW_ARRAY(&e->arena, vtb_span, d->params.n);
+  }
+  for (size_t i = chain.n; ok && i-- > 0;) {
+    const vtb_arg_list *args = &chain.at[i]->value->u.call.args;
+    for (size_t k = 0; k < args->n; k++) ok &= preset_argument(e, n, chain.at[i], args->at[k], (int)k);
+  }
+  vtb_vec_free(&chain);
+  return ok;
+}
+
+static bool parse_settings(vtb__eval *e, entry *n) {
+  const vtb_instantiate_options *o = e->options;
+  n->n_settings = o->n_overrides;
+  n->settings = VTB_NEW_ARRAY(&e->arena, setting, o->n_overrides);
+  bool ok = true;
+  for (size_t i = 0; i < o->n_overrides; i++) {
+    n->settings[i].o = &o->overrides[i];
+    n->settings[i].x = vtb__parse_expr_text(e->unit, o->overrides[i].from_config ? "<config>" : "<command line>", o->overrides[i].value, e->diags);
+    ok &= n->settings[i].x != NULL;
+  }
+  return ok;
+}
+
+/* Words of a config reach constants and choices; words of -D are expressions. */
+static vtb__val setting_value(vtb__eval *e, const entry *n, const setting *s, const vtb_type_expr *type, const char *what) {
+  if (!s->o->from_config) return global_value(e, n->decl->file, s->x, type, what);
+  vtb__val v = global_value(e, n->decl->file, s->x, NULL, what);
+  const vtb_file *file = e->file;
+  e->file = n->decl->file;
+  v = vtb__coerce(e, v, type, s->x->span, what, true);
+  e->file = file;
+  return v;
+}
+
+static bool apply_setting(vtb__eval *e, entry *n, setting *s) {
+  int index = param_index(n->decl, s->o->name);
+  if (index < 0 || vtb__is_tensor_type(n->decl->params.at[index]->type) || n->decl->params.at[index]->type->kind == VTB_TYPE_SHAPE) return true;
+  const vtb_param *p = n->decl->params.at[index];
+  for (const setting *t = n->settings; t != s; t++)
+    if (t->used && param_index(n->decl, t->o->name) == index && t->o->from_config == s->o->from_config) {
+      vtb__report(e, VTB_DIAG_REPEATED_OVERRIDE, s->x->span, "'%s' is set twice", p->name.text);
+      return false;
+    }
+  s->used = true;
+  int errors = e->diags->n_errors;
+  vtb__val v = setting_value(e, n, s, p->type, vtb_arena_printf(&e->arena, "'%s'", s->o->name));
+  if (v.kind == VTB__ERROR) {
+    if (e->diags->n_errors > errors && !e->stopped) vtb_diag_note(e->diags, p->span, "declared here");
+    return false;
+  }
+  n->values[index] = v;
+  n->spans[index] = s->x->span;
+  n->set[index] = true;
+  return true;
+}
+
+/* -D comes after the config. */
+static bool apply_settings(vtb__eval *e, entry *n) {
+  bool ok = true;
+  for (int config = 1; config >= 0; config--)
+    for (size_t i = 0; i < n->n_settings; i++)
+      if (n->settings[i].o->from_config == (config == 1)) ok &= apply_setting(e, n, &n->settings[i]);
+  return ok;
+}
+
+/* ---- settings that are not parameters ------------------------------------------------------------------------------------------ */
+
+static bool near(double a, double b) { return fabs(a - b) <= 1e-12 * fmax(fabs(a), fabs(b)); }
+
+static bool let_equal(vtb__eval *e, vtb__val let, vtb__val config) {
+  if (vtb__is_number(let) && vtb__is_number(config)) return near(vtb__val_number(let), vtb__val_number(config));
+  if (config.kind == VTB__STRING && let.kind != VTB__STRING) {
+    const vtb_decl *d = vtb__file_lookup(e->file, config.u.str.s);
+    if (d && d->kind == VTB_DECL_CONST) config = vtb__const(e, d);
+    else vtb__builtin_name(e, config.u.str.s, &config);
+  }
+  if (let.kind == VTB__LIST && config.kind == VTB__LIST && let.u.list.n == config.u.list.n) {
+    for (size_t i = 0; i < let.u.list.n; i++)
+      if (!let_equal(e, let.u.list.at[i], config.u.list.at[i])) return false;
+    return true;
+  }
+  return vtb__val_equal(let, config);
+}
+
+static void unknown_setting(vtb__eval *e, const entry *n, const setting *s, const vtb__env *lets) {
+  const char *kind = vtb__decl_kind_text(n->decl->kind);
+  VTB_VEC(const char *) names = {0};
+  for (size_t i = 0; i < n->decl->params.n; i++) {
+    vtb_vec_push(&names, n->decl->params.at[i]->name.text);
+    for (size_t k = 0; k < n->decl->params.at[i]->n_aliases; k++) vtb_vec_push(&names, n->decl->params.at[i]->aliases[k].text);
+  }
+  for (const vtb__binding *b = lets && s->o->from_config ? lets->first : NULL; b; b = b->next)
+    if (b->fixed && strcmp(b->fixed, "a let") == 0) vtb_vec_push(&names, b->name);
+  if (s->o->from_config)
+    vtb__report(e, VTB_DIAG_UNKNOWN_FIELD, s->x->span, "%s '%s' has neither a hyperparameter nor a let '%s'", kind, n->decl->name.text, s->o->name);
+  else vtb__report(e, VTB_DIAG_UNKNOWN_OVERRIDE, s->x->span, "%s '%s' has no hyperparameter '%s'", kind, n->decl->name.text, s->o->name);
+  vtb__suggest_help(e, s->o->name, names.at, names.n);
+  vtb_vec_free(&names);
+}
+
+static void check_let(vtb__eval *e, const entry *n, setting *s, vtb__val let, vtb_span span) {
+  vtb__val v = global_value(e, n->decl->file, s->x, NULL, "");
+  s->used = true;
+  if (v.kind == VTB__ERROR || let.kind == VTB__ERROR || let_equal(e, let, v)) return;
+  vtb__report(e, VTB_DIAG_LET_MISMATCH, s->x->span, "config field '%s' is %s, and %s '%s' has %s", s->o->name, vtb__describe(e, v),
+             vtb__decl_kind_text(n->decl->kind), n->decl->name.text, vtb__describe(e, let));
+  if (!e->stopped && span.source) vtb_diag_note(e->diags, span, "computed here");
+}
+
+/* What is left over must be a let of the entry. */
+static void check_lets(vtb__eval *e, entry *n, vtb__env *lets) {
+  e->file = n->decl->file;
+  for (size_t i = 0; i < n->n_settings; i++) {
+    setting *s = &n->settings[i];
+    if (s->used) continue;
+    vtb__binding *b = s->o->from_config && lets ? vtb__env_find_here(lets, s->o->name) : NULL;
+    if (b && b->fixed && strcmp(b->fixed, "a let") == 0) check_let(e, n, s, b->value, b->span);
+    else unknown_setting(e, n, s, lets);
+  }
+}
+
+/* ---- models, blocks, functions ----------------------------------------------------------------------------------------------------- */
+
+static vtb__env *new_env(vtb__eval *e) { return VTB_NEW(&e->arena, vtb__env); }
+
+static bool bind_entry(vtb__eval *e, entry *n, vtb__env *env) {
+  vtb__actual *args = VTB_NEW_ARRAY(&e->arena, vtb__actual, n->decl->params.n);
+  size_t k = 0;
+  for (size_t i = 0; i < n->decl->params.n; i++)
+    if (n->set[i]) args[k++] = (vtb__actual){.name = n->decl->params.at[i]->name.text, .value = n->values[i], .span = n->spans[i]};
+  e->env = env;
+  e->file = n->decl->file;
+  return vtb__bind_params(e, n->decl, args, k, env, n->decl->file, n->decl->name.span);
+}
+
+static void run_model(vtb__eval *e, entry *n) {
+  vtb__env *env = new_env(e);
+  if (!bind_entry(e, n, env)) return;
+  e->decl = n->decl;
+  vtb__body_value(e, &n->decl->body);
+  check_lets(e, n, env);
+  bool has_input = false;
+  for (int i = 0; i < e->frame->func->n_args; i++) has_input |= e->frame->func->arg_info[i].role == VTB_ROLE_INPUT;
+  if (e->diags->n_errors > e->errors_before) return;
+  if (!has_input) vtb__report(e, VTB_DIAG_NO_INPUT, n->decl->name.span, "model '%s' has no input", n->decl->name.text);
+  if (!e->frame->outputs.n) vtb__report(e, VTB_DIAG_NO_OUTPUT, n->decl->name.span, "model '%s' has no output", n->decl->name.text);
+}
+
+static const vtb_shape_binding *binding_of(const vtb__eval *e, const vtb_param *p) {
+  for (size_t i = 0; i < e->options->n_inputs; i++) {
+    const vtb_shape_binding *b = &e->options->inputs[i];
+    if (strcmp(b->name, p->name.text) == 0) return b;
+    for (size_t k = 0; k < p->n_aliases; k++)
+      if (strcmp(b->name, p->aliases[k].text) == 0) return b;
+  }
+  return NULL;
+}
+
+/* An int or size hyperparameter's value as far as it is known before binding. */
+static bool early_value(vtb__eval *e, entry *n, const char *name, vtb__val *v) {
+  int i = param_index(n->decl, name);
+  if (i < 0) return false;
+  const vtb_param *p = n->decl->params.at[i];
+  if (n->set[i]) *v = n->values[i];
+  else if (p->fallback && (p->fallback->kind == VTB_EXPR_INT || p->fallback->kind == VTB_EXPR_SIZE)) *v = global_value(e, n->decl->file, p->fallback, p->type, name);
+  else return false;
+  return v->kind == VTB__INT || v->kind == VTB__SIZE;
+}
+
+static bool token_layout(vtb__eval *e, entry *n, const vtb_param *p, const vtb_type *t, vtb__layout *l) {
+  vtb__val h, w;
+  *l = (vtb__layout){.kind = VTB__TOKENS, .h = 1, .w = t->rank > 1 ? t->dim[1].size : 0};
+  if (early_value(e, n, "grid", &h) && h.kind == VTB__SIZE) l->h = h.u.size.h, l->w = h.u.size.w;
+  else if (early_value(e, n, "grid_height", &h) && early_value(e, n, "grid_width", &w)) l->h = h.u.i, l->w = w.u.i;
+  if (t->rank >= 2 && l->h > 0 && l->w > 0 && l->h * l->w == t->dim[1].size) return true;
+  vtb__report(e, VTB_DIAG_BAD_INPUT_TYPE, p->span, "'%s' is %s, which are not the tokens of a grid %lldx%lld", p->name.text, vtb__type_string(e, t),
+             (long long)l->h, (long long)l->w);
+  return false;
+}
+
+static bool entry_tensor(vtb__eval *e, entry *n, size_t i, const vtb_shape_binding *b) {
+  const vtb_param *p = n->decl->params.at[i];
+  static const char *const token_names[] = {"B", "N", "C"}, *const image_names[] = {"B", "C", "H", "W"};
+  vtb_type t = b->type;
+  vtb__layout l = vtb__plain;
+  bool tokens = strcmp(p->type->name.text, "tokens") == 0, image = strcmp(p->type->name.text, "image") == 0;
+  if (tokens && !token_layout(e, n, p, &t, &l)) return false;
+  if (image && t.rank == 4) l = (vtb__layout){.kind = VTB__IMAGE, .h = t.dim[2].size, .w = t.dim[3].size};
+  if (image && t.rank != 4) {
+    vtb__report(e, VTB_DIAG_BAD_INPUT_TYPE, p->span, "'%s' is %s, not an image [B, C, H, W]", p->name.text, vtb__type_string(e, &t));
+    return false;
+  }
+  for (int k = 0; k < t.rank; k++) {
+    if (tokens && k < 3) t.dim[k].name = token_names[k];
+    else if (image) t.dim[k].name = image_names[k];
+    else if (k == 0 && t.rank == 1 && t.dim[0].size == e->batch) t.dim[k].name = "B";
+  }
+  vtb_func *f = e->frame->func;
+  vtb_value *v = vtb_func_add_arg(f, b->name, t);
+  f->arg_info[v->index] = (vtb_arg_info){.role = VTB_ROLE_INPUT, .official = vtb_intern(e->module, b->name), .span = p->name.span};
+  n->values[i] = vtb__tensor(v, vtb__layout_new(e, l));
+  n->spans[i] = p->span;
+  n->set[i] = true;
+  return true;
+}
+
+static bool entry_tensors(vtb__eval *e, entry *n) {
+  const vtb_decl *d = n->decl;
+  bool ok = true;
+  for (size_t i = 0; i < d->params.n; i++) {
+    const vtb_param *p = d->params.at[i];
+    const vtb_shape_binding *b = vtb__is_tensor_type(p->type) ? binding_of(e, p) : NULL;
+    if (b && strcmp(p->type->name.text, "tensor") != 0 && b->type.rank && e->batch == VTB_DYN) e->batch = b->type.dim[0].size;
+  }
+  for (size_t i = 0; i < d->params.n; i++) {
+    const vtb_param *p = d->params.at[i];
+    if (!vtb__is_tensor_type(p->type)) continue;
+    const vtb_shape_binding *b = binding_of(e, p);
+    if (b) ok &= entry_tensor(e, n, i, b);
+    else if (!p->fallback) {
+      vtb__report(e, VTB_DIAG_MISSING_BINDING, p->span, "the shape of '%s' is not given", p->name.text);
+      ok = false;
+    }
+  }
+  for (size_t k = 0; k < e->options->n_inputs; k++) {
+    const vtb_param *p = vtb__param_find(d, e->options->inputs[k].name);
+    if (p && vtb__is_tensor_type(p->type)) continue;
+    vtb__report(e, VTB_DIAG_UNKNOWN_BINDING, d->name.span, "%s '%s' has no tensor '%s'", vtb__decl_kind_text(d->kind), d->name.text, e->options->inputs[k].name);
+    ok = false;
+  }
+  return ok;
+}
+
+static void run_function(vtb__eval *e, entry *n) {
+  if (!entry_tensors(e, n)) return;
+  vtb__env *env = new_env(e);
+  if (!bind_entry(e, n, env)) return;
+  vtb__val v = vtb__run_body(e, n->decl, env, n->decl->name.span);
+  check_lets(e, n, env);
+  size_t count = v.kind == VTB__TUPLE || v.kind == VTB__LIST ? v.u.list.n : 1;
+  for (size_t i = 0; i < count; i++) {
+    vtb__val r = v.kind == VTB__TUPLE || v.kind == VTB__LIST ? v.u.list.at[i] : v;
+    if (r.kind == VTB__ERROR) continue;
+    if (r.kind != VTB__TENSOR) {
+      vtb__report(e, VTB_DIAG_TYPE_MISMATCH, n->decl->name.span, "'%s' returns %s, and an entry returns tensors", n->decl->name.text, vtb__describe(e, r));
+      continue;
+    }
+    vtb__output o = {i ? vtb_arena_printf(&e->arena, "y%zu", i + 1) : "y", r.u.t.v, n->decl->name.span};
+    vtb_vec_push(&e->frame->outputs, o);
+  }
+}
+
+/* ---- recurrences -------------------------------------------------------------------------------------------------------------------- */
+
+/* Fields of a config that every recurrence understands: how it runs, and what its inputs' shapes say. */
+static bool recurrence_fact(vtb__eval *e, entry *n, setting *s, const vtb__entry_values *v) {
+  const struct {
+    const char *name, *alias;
+    int64_t value;
+  } facts[] = {{"batch", "batch_size", v->batch}, {"num_heads", "heads", v->heads}, {"seq_len", "tokens", v->tokens}};
+  for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
+    if (strcmp(s->o->name, facts[i].name) == 0 || strcmp(s->o->name, facts[i].alias) == 0) {
+      check_let(e, n, s, vtb__int(facts[i].value), n->decl->name.span);
+      return true;
+    }
+  if (strcmp(s->o->name, "initial_state") != 0) return false;
+  check_let(e, n, s, vtb__bool(v->has_state), n->decl->name.span);
+  return true;
+}
+
+static void run_recurrence(vtb__eval *e, entry *n) {
+  const vtb_decl *d = n->decl;
+  vtb__entry_values v = {.values = n->values, .mode = VTB__NIL};
+  for (size_t i = 0; i < d->params.n; i++) {
+    const vtb_param *p = d->params.at[i];
+    if (p->type->kind == VTB_TYPE_SHAPE || n->set[i]) continue;
+    if (p->fallback) n->values[i] = global_value(e, d->file, p->fallback, p->type, p->name.text);
+    else vtb__report(e, VTB_DIAG_MISSING_ARGUMENT, p->span, "hyperparameter '%s' has no value", p->name.text);
+  }
+  for (size_t i = 0; i < n->n_settings; i++) {
+    setting *s = &n->settings[i];
+    bool mode = strcmp(s->o->name, "mode") == 0 || strcmp(s->o->name, "form") == 0;
+    bool chunk = strcmp(s->o->name, "chunk") == 0 || strcmp(s->o->name, "chunk_size") == 0;
+    if (s->used || (!mode && !chunk)) continue;
+    vtb__val x = global_value(e, d->file, s->x, NULL, s->o->name);
+    s->used = true;
+    if (mode) v.mode = x;
+    else if (x.kind == VTB__INT && x.u.i >= 0) v.chunk = x.u.i;
+    else if (x.kind != VTB__ERROR) vtb__report(e, VTB_DIAG_BAD_CHUNK, s->x->span, "a chunk is a number of tokens, not %s", vtb__describe(e, x));
+  }
+  if (e->diags->n_errors > e->errors_before || !vtb__recurrence_entry(e, d, &v)) return;
+  for (size_t i = 0; i < n->n_settings; i++)
+    if (!n->settings[i].used && n->settings[i].o->from_config) recurrence_fact(e, n, &n->settings[i], &v);
+  check_lets(e, n, e->step_env);
+}
+
+/* ---- the module ----------------------------------------------------------------------------------------------------------------------- */
+
+static void set_outputs(vtb__eval *e) {
+  vtb__frame *f = e->frame;
+  vtb_value **values = VTB_NEW_ARRAY(&e->arena, vtb_value *, f->outputs.n);
+  const char **names = VTB_NEW_ARRAY(&e->arena, const char *, f->outputs.n);
+  for (size_t i = 0; i < f->outputs.n; i++) {
+    values[i] = f->outputs.at[i].value;
+    names[i] = f->outputs.at[i].name;
+  }
+  vtb_func_set_returns(f->func, values, names, (int)f->outputs.n);
+}
+
+static void run_entry(vtb__eval *e, const char *name) {
+  entry n = {0};
+  const vtb_decl *d = find_entry(e, name);
+  if (!d || !resolve_presets(e, d, &n) || !parse_settings(e, &n) || !apply_settings(e, &n)) return;
+  vtb__frame frame = {.is_model = true};
+  frame.func = vtb_func_new(e->module, d->name.text, VTB_FUNC_PLAIN, n.decl->name.span);
+  frame.b = (vtb_builder){.module = e->module, .func = frame.func, .diags = e->diags};
+  e->frame = &frame;
+  e->file = n.decl->file;
+  if (n.decl->kind == VTB_DECL_MODEL) run_model(e, &n);
+  else if (n.decl->kind == VTB_DECL_RECURRENCE) run_recurrence(e, &n);
+  else run_function(e, &n);
+  if (e->diags->n_errors == e->errors_before) {
+    set_outputs(e);
+    e->module->entry = frame.func;
+  }
+  vtb_vec_free(&frame.weights);
+  vtb_vec_free(&frame.outputs);
+}
+
+/* Errors without a message would be ours. */
+static void finish(vtb__eval *e) {
+  vtb_arena_free(&e->arena);
+  vtb_map_free(&e->blocks);
+  vtb_map_free(&e->steps);
+  vtb_map_free(&e->consts);
+}
+
+vtb_module *vtb_instantiate(vtb_unit *u, const char *name, const vtb_instantiate_options *o, vtb_diags *diags) {
+  static const vtb_instantiate_options none = {0};
+  if (!u || u->has_syntax_errors || !u->files.n) return NULL;
+  vtb__eval e = {.unit = u, .diags = diags, .options = o ? o : &none, .prefix = "", .tap_prefix = "", .batch = VTB_DYN};
+  vtb__env env = {0};
+  vtb_arena_init(&e.arena);
+  e.env = &env;
+  e.file = u->files.at[0];
+  e.errors_before = diags->n_errors;
+  e.module = vtb_module_new(name ? name : "model");
+  run_entry(&e, name);
+  finish(&e);
+  if (diags->n_errors == e.errors_before && e.module->entry) return e.module;
+  vtb_module_free(e.module);
+  return NULL;
+}

@@ -1,0 +1,72 @@
+/* The language: .vtb text to a syntax tree, and a syntax tree with hyperparameters to IR. The folder's outward header.
+ *
+ * A vtb_unit owns the parsed files (a root and what it uses), their texts and trees; it must outlive the modules built
+ * from it, whose spans point into its sources. One thread at a time.
+ */
+#ifndef VTB_LANG_H
+#define VTB_LANG_H
+
+#include "ir/ir.h"
+
+typedef struct vtb_unit vtb_unit;
+
+/* Where `use std.nn` and preset names are looked for: the user's file's folder, then each of these. */
+typedef struct vtb_search {
+  const char *const *dirs;
+  size_t n_dirs;
+} vtb_search;
+/* VTB_MODELS (colon-separated), then the installed or source models folder compiled in. */
+const vtb_search *vtb_search_default(void);
+
+/* Parses `path` and, recursively, what it uses. Several errors a run. NULL only when the file cannot be read; with
+ * syntax errors the unit is returned and diags->n_errors > 0. */
+vtb_unit *vtb_unit_load(const char *path, const vtb_search *search, vtb_diags *diags);
+/* The same for text in memory (tests, fuzzers); `name` stands for the path in messages. */
+vtb_unit *vtb_unit_load_text(const char *name, const char *text, size_t n, const vtb_search *search, vtb_diags *diags);
+/* Finds the file that declares a preset, model, block, fn or recurrence named `name` among the search folders (timm
+ * names and aliases included) and loads it. */
+vtb_unit *vtb_unit_find(const char *name, const vtb_search *search, vtb_diags *diags);
+void vtb_unit_free(vtb_unit *u);
+
+/* A hyperparameter override: -D name=value (value is .vtb expression text) or a field of a case's config. */
+typedef struct vtb_override {
+  const char *name, *value; /* value text: 192, 0.5, true, "text", [rows, rows~], 224x224, chunkwise(16), conv2d */
+  bool from_config;         /* field of a config: may also name a top-level `let`, which it must then equal; strings
+                               may name enum choices, path constants; unknown fields are errors naming them */
+} vtb_override;
+
+typedef struct vtb_shape_binding { /* shapes of a case's inputs and params, for entries that are blocks or recurrences */
+  const char *name;
+  vtb_type type;
+} vtb_shape_binding;
+
+typedef struct vtb_instantiate_options {
+  const vtb_override *overrides;
+  size_t n_overrides;
+  const vtb_shape_binding *inputs; /* NULL for models: their inputs are declared */
+  size_t n_inputs;
+  bool training;        /* value of the builtin `training` */
+  bool taps;            /* keep `tap` statements */
+  const char *mode;     /* --mode: overrides `mode` of every recurrence; NULL: as written */
+  int64_t chunk;
+} vtb_instantiate_options;
+
+/* Evaluates entry `name` (NULL: the file's only model, or its last) to a module whose entry function is the model. */
+vtb_module *vtb_instantiate(vtb_unit *u, const char *name, const vtb_instantiate_options *o, vtb_diags *diags);
+
+/* What a unit declares, for help, completion and `check`. */
+typedef enum vtb_decl_kind { VTB_DECL_MODEL, VTB_DECL_PRESET, VTB_DECL_BLOCK, VTB_DECL_FN, VTB_DECL_RECURRENCE, VTB_DECL_CONST } vtb_decl_kind;
+typedef struct vtb_decl_info {
+  vtb_decl_kind kind;
+  const char *name, *alias, *doc; /* doc: the comment directly above, or "" */
+  vtb_span span;
+} vtb_decl_info;
+size_t vtb_unit_decls(const vtb_unit *u, const vtb_decl_info **out); /* root file's, in order */
+
+/* Canonical layout of the text; idempotent, keeps comments. False (with diags) if the text has syntax errors. */
+bool vtb_format(const vtb_source *source, vtb_strbuf *out, vtb_diags *diags);
+
+/* The tree, for `dump --stage ast`. */
+void vtb_unit_print_ast(const vtb_unit *u, vtb_strbuf *out);
+
+#endif

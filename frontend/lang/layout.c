@@ -1,0 +1,195 @@
+/* Token layouts and `along`: which token stands where, and the orders a body may see them in.
+ *
+ * Entering a path permutes axis 1 and gives the sequence a new layout; leaving it permutes back. After rows, cols and
+ * their mirrors and reversals the sequence is again a grid, read row by row (columns: the transposed grid). */
+#include "frontend/lang/value.h"
+
+const vtb__layout vtb__plain = {.kind = VTB__PLAIN};
+
+int64_t vtb__layout_extra(const vtb__layout *l) { return l->head + l->mid + l->tail; }
+int64_t vtb__layout_tokens(const vtb__layout *l) { return l->h * l->w + vtb__layout_extra(l); }
+
+bool vtb__layout_equal(const vtb__layout *a, const vtb__layout *b) {
+  if (a == b) return true;
+  if (a->kind != b->kind || a->h != b->h || a->w != b->w || a->head != b->head || a->mid != b->mid ||
+      a->tail != b->tail || (a->mid && a->at != b->at))
+    return false;
+  if (!a->via || !b->via) return a->via == b->via;
+  return strcmp(a->via->path, b->via->path) == 0 && vtb__layout_equal(a->via->outer, b->via->outer);
+}
+
+void vtb__layout_print(const vtb__layout *l, vtb_strbuf *out) {
+  if (l->kind == VTB__PLAIN) return;
+  vtb_strbuf_printf(out, "%s%lldx%lld", l->kind == VTB__TOKENS ? "@" : "#", (long long)l->h, (long long)l->w);
+  if (vtb__layout_extra(l))
+    vtb_strbuf_printf(out, "+%lld,%lld@%lld,%lld", (long long)l->head, (long long)l->mid, (long long)l->at,
+                      (long long)l->tail);
+  if (l->via) {
+    vtb_strbuf_printf(out, " along %s of ", l->via->path);
+    vtb__layout_print(l->via->outer, out);
+  }
+}
+
+const vtb__layout *vtb__layout_new(vtb__eval *e, vtb__layout l) {
+  return vtb_arena_memdup(&e->arena, &l, sizeof l);
+}
+
+static const char *order_text(vtb__eval *e, const vtb__layout *l) {
+  if (!l->via)
+    return vtb_arena_printf(&e->arena, "storage order, grid %lldx%lld%s", (long long)l->h, (long long)l->w,
+                            vtb__layout_extra(l) ? " with extra tokens" : "");
+  return vtb_arena_printf(&e->arena, "the order %s", l->via->path);
+}
+
+const vtb__layout *vtb__layout_merge(vtb__eval *e, vtb__val a, vtb__val b, vtb_span span) {
+  const vtb__layout *la = a.kind == VTB__TENSOR ? a.u.t.layout : &vtb__plain;
+  const vtb__layout *lb = b.kind == VTB__TENSOR ? b.u.t.layout : &vtb__plain;
+  if (la->kind == VTB__PLAIN) return lb;
+  if (lb->kind == VTB__PLAIN || vtb__layout_equal(la, lb)) return la;
+  vtb__report(e, VTB_DIAG_LAYOUT_MISMATCH, span, "%s in %s meets %s in %s", vtb__describe(e, a), order_text(e, la),
+             vtb__describe(e, b), order_text(e, lb));
+  return NULL;
+}
+
+/* ---- paths ---------------------------------------------------------------------------------------------------- */
+
+static bool grid_after(const vtb_path *p) { return p->order == VTB_PATH_ROWS || p->order == VTB_PATH_COLS; }
+
+/* `p` on the grid of `l`; false after a message. */
+static bool path_on(vtb__eval *e, const vtb_path *p, const vtb__layout *l, vtb_path *out, vtb_span span) {
+  *out = *p;
+  out->h = l->h, out->w = l->w;
+  out->head = l->head, out->mid = l->mid, out->tail = l->tail;
+  out->at = l->mid ? l->at : 0;
+  int64_t n = vtb__layout_tokens(l);
+  if (p->order == VTB_PATH_LIST && p->n != n) {
+    vtb__report(e, VTB_DIAG_BAD_PERMUTATION, span, "path lists %lld tokens and the sequence has %lld", (long long)p->n,
+               (long long)n);
+    return false;
+  }
+  out->n = n;
+  return true;
+}
+
+static const vtb__layout *traversed(vtb__eval *e, const vtb__layout *l, const vtb_path *p, const char *text) {
+  vtb__layout r = *l;
+  if (p->order == VTB_PATH_COLS) r.h = l->w, r.w = l->h;
+  if (p->reversed) {
+    r.head = l->tail, r.tail = l->head;
+    r.at = l->mid ? l->h * l->w - l->at : 0;
+  }
+  vtb__traversal *via = VTB_NEW(&e->arena, vtb__traversal);
+  *via = (vtb__traversal){text, grid_after(p) && !(l->via && !l->via->grid), l};
+  r.via = via;
+  return vtb__layout_new(e, r);
+}
+
+static vtb__val permute(vtb__eval *e, vtb__val v, const vtb_path *p, bool inverse, vtb_span span) {
+  const vtb__layout *l = v.u.t.layout, *outer = inverse ? l->via->outer : l;
+  vtb_path full;
+  if (!path_on(e, p, outer, &full, span)) return VTB__ERR;
+  vtb_strbuf text = {0};
+  vtb_path_print(&full, &text);
+  const char *path = vtb_arena_strndup(&e->arena, text.at, text.n);
+  vtb_strbuf_free(&text);
+  vtb_builder *b = vtb__at(e, span);
+  if (!b) return VTB__ERR;
+  vtb_value *y = vtb_b_permute(b, v.u.t.v, 1, path, inverse);
+  return vtb__tensor(y, inverse ? outer : traversed(e, l, p, path));
+}
+
+static bool is_identity(const vtb_path *p) {
+  return p->order == VTB_PATH_ROWS && !p->reversed && !p->hflip && !p->vflip;
+}
+
+vtb__val vtb__enter_path(vtb__eval *e, vtb__val v, const vtb_path *p, vtb_span span) {
+  return is_identity(p) ? v : permute(e, v, p, false, span);
+}
+
+vtb__val vtb__leave_path(vtb__eval *e, vtb__val v, const vtb_path *p, vtb_span span) {
+  if (v.kind == VTB__LIST || v.kind == VTB__TUPLE) {
+    vtb__val *at = VTB_NEW_ARRAY(&e->arena, vtb__val, v.u.list.n);
+    for (size_t i = 0; i < v.u.list.n; i++) at[i] = vtb__leave_path(e, v.u.list.at[i], p, span);
+    v.u.list.at = at;
+    return v;
+  }
+  if (v.kind != VTB__TENSOR || v.u.t.layout->kind != VTB__TOKENS || !v.u.t.layout->via || is_identity(p)) return v;
+  return permute(e, v, p, true, span);
+}
+
+/* ---- along ---------------------------------------------------------------------------------------------------- */
+
+static vtb__val along_one(vtb__eval *e, const vtb_expr *x, const vtb_path *p, int64_t index) {
+  vtb__env env = {.up = e->env, .along = p};
+  vtb__env *inner = vtb_arena_memdup(&e->arena, &env, sizeof env);
+  vtb__env *saved = e->env;
+  e->env = inner;
+  if (x->u.along.as.text) vtb__env_bind(e, x->u.along.as.text, vtb__int(index), "the index of a direction", x->u.along.as.span);
+  vtb__val v = vtb__body_value(e, &x->u.along.body);
+  e->env = saved;
+  if (v.kind == VTB__NONE)
+    return vtb__report(e, VTB_DIAG_NO_VALUE, x->u.along.body.span, "the body of along has no value");
+  return vtb__leave_path(e, v, p, x->span);
+}
+
+/* A path argument given as a string comes from a config: the const of that name. */
+static bool take_path(vtb__eval *e, vtb__val v, vtb_span span, const vtb_path **p) {
+  if (v.kind == VTB__PATH) {
+    *p = v.u.path;
+    return true;
+  }
+  if (v.kind != VTB__ERROR) vtb__report(e, VTB_DIAG_BAD_PATH, span, "along needs a path, not %s", vtb__describe(e, v));
+  return false;
+}
+
+static vtb__val along_each(vtb__eval *e, const vtb_expr *x) {
+  vtb__val paths = vtb__expr(e, x->u.along.path);
+  if (paths.kind == VTB__ERROR) return paths;
+  if (paths.kind != VTB__LIST)
+    return vtb__report(e, VTB_DIAG_BAD_PATH, x->u.along.path->span, "along each needs a list of paths, not %s",
+                      vtb__describe(e, paths));
+  vtb__val suffixes = VTB__NIL;
+  if (x->u.along.suffix) {
+    suffixes = vtb__expr(e, x->u.along.suffix);
+    if (suffixes.kind == VTB__ERROR) return suffixes;
+    if (suffixes.kind != VTB__LIST || suffixes.u.list.n != paths.u.list.n)
+      return vtb__report(e, VTB_DIAG_VALUE_COUNT, x->u.along.suffix->span,
+                        "along each has %zu paths and needs a list of as many suffixes, not %s", paths.u.list.n,
+                        vtb__describe(e, suffixes));
+  }
+  const char *suffix = e->suffix, *suffix_at = e->suffix_at;
+  vtb__val *at = VTB_NEW_ARRAY(&e->arena, vtb__val, paths.u.list.n);
+  bool failed = false;
+  for (size_t i = 0; i < paths.u.list.n; i++) {
+    const vtb_path *p;
+    vtb__val s = suffixes.kind == VTB__LIST ? suffixes.u.list.at[i] : vtb__val_string("");
+    if (s.kind != VTB__STRING) {
+      if (s.kind != VTB__ERROR)
+        vtb__report(e, VTB_DIAG_TYPE_MISMATCH, x->u.along.suffix->span, "a suffix is a string, not %s", vtb__describe(e, s));
+      failed = true;
+      break;
+    }
+    if (!take_path(e, paths.u.list.at[i], x->u.along.path->span, &p)) {
+      failed = true;
+      break;
+    }
+    e->suffix = s.u.str.s;
+    e->suffix_at = e->prefix;
+    at[i] = along_one(e, x, p, (int64_t)i);
+    failed |= at[i].kind == VTB__ERROR;
+  }
+  e->suffix = suffix;
+  e->suffix_at = suffix_at;
+  if (failed) return VTB__ERR;
+  return (vtb__val){.kind = VTB__LIST, .u.list = {at, paths.u.list.n}};
+}
+
+vtb__val vtb__along(vtb__eval *e, const vtb_expr *x) {
+  if (e->frame && e->frame->step)
+    return vtb__report(e, VTB_DIAG_NOT_A_STEP_OPERATION, x->span, "along has no place in a step, which sees one token");
+  if (x->u.along.each) return along_each(e, x);
+  const vtb_path *p;
+  vtb__val v = vtb__expr(e, x->u.along.path);
+  if (!take_path(e, v, x->u.along.path->span, &p)) return VTB__ERR;
+  return along_one(e, x, p, 0);
+}

@@ -1,0 +1,391 @@
+/* Units: reading a file and what it uses, checking that names are declared once, finding a file by what it declares. */
+#include "frontend/lang/parse.h"
+#include "ir/diag_codes.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_FILE_BYTES = 16 << 20, MAX_USE_DEPTH = 64, MAX_FOLDER_DEPTH = 4 };
+
+#ifndef VTB_MODELS_DIR
+#define VTB_MODELS_DIR "models"
+#endif
+
+/* ---- search folders ------------------------------------------------------------------------------------- */
+
+const vtb_search *vtb_search_default(void) {
+  static vtb_search search;
+  static VTB_VEC(const char *) dirs;
+  static char *text;
+  if (search.dirs) return &search;
+  const char *env = getenv("VTB_MODELS");
+  text = vtb_xstrdup(env ? env : "");
+  for (char *at = text; at && *at;) {
+    char *colon = strchr(at, ':');
+    if (colon) *colon = '\0';
+    if (*at) vtb_vec_push(&dirs, at);
+    at = colon ? colon + 1 : NULL;
+  }
+  vtb_vec_push(&dirs, VTB_MODELS_DIR);
+  search = (vtb_search){dirs.at, dirs.n};
+  return &search;
+}
+
+/* ---- one file ------------------------------------------------------------------------------------------- */
+
+typedef struct loader {
+  vtb_unit *unit;
+  const vtb_search *search;
+  vtb_diags *diags;
+} loader;
+
+/* Folder of a path with the slash, "" for the current one. In the arena. */
+static const char *folder_of(vtb_arena *a, const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? vtb_arena_strndup(a, path, (size_t)(slash - path) + 1) : "";
+}
+
+static void parse_file(vtb_file *f, vtb_diags *diags) {
+  vtb_parse p;
+  vtb__parse_begin(&p, f->unit, f, f->source, diags);
+  vtb__parse_run(&p, false);
+  for (size_t i = 0; i < p.comments.n; i++) vtb_vec_push(&f->comments, p.comments.at[i]);
+  vtb__parse_end(&p);
+}
+
+/* Takes `text`, which is malloc'd. */
+static vtb_file *add_file(loader *l, const char *path, char *text, size_t n) {
+  vtb_unit *u = l->unit;
+  vtb_vec_push(&u->texts, text);
+  vtb_source *source = VTB_NEW(&u->arena, vtb_source);
+  *source = (vtb_source){vtb_arena_strdup(&u->arena, path), text, n};
+  vtb_file *f = VTB_NEW(&u->arena, vtb_file);
+  f->source = source;
+  f->unit = u;
+  vtb_vec_push(&u->files, f);
+  parse_file(f, l->diags);
+  return f;
+}
+
+static bool same_file(const char *a, const char *b) {
+  if (vtb_streq(a, b)) return true;
+  char *real_a = realpath(a, NULL), *real_b = realpath(b, NULL);
+  bool same = real_a && real_b && vtb_streq(real_a, real_b);
+  free(real_a);
+  free(real_b);
+  return same;
+}
+
+static vtb_file *loaded(const vtb_unit *u, const char *path) {
+  for (size_t i = 0; i < u->files.n; i++)
+    if (same_file(u->files.at[i]->source->path, path)) return u->files.at[i];
+  return NULL;
+}
+
+/* ---- uses ----------------------------------------------------------------------------------------------- */
+
+static void load_uses(loader *l, vtb_file *f, int depth);
+
+static bool is_file(const char *path) {
+  return vtb_path_exists(path) && !vtb_path_is_dir(path);
+}
+
+/* The used file's path: beside the using file, beside the root, in the search folders. NULL if nowhere. */
+static const char *find_used(loader *l, const vtb_file *from, const char *dotted) {
+  vtb_arena *a = &l->unit->arena;
+  char *relative = vtb_arena_printf(a, "%s.vtb", dotted);
+  for (char *c = relative; c < relative + strlen(relative) - 4; c++)
+    if (*c == '.') *c = '/';
+  const char *beside[] = {folder_of(a, from->source->path), folder_of(a, l->unit->files.at[0]->source->path)};
+  for (int i = 0; i < 2; i++) {
+    const char *path = vtb_arena_printf(a, "%s%s", beside[i], relative);
+    if (is_file(path)) return path;
+  }
+  for (size_t i = 0; i < l->search->n_dirs; i++) {
+    const char *dir = l->search->dirs[i];
+    const char *path = vtb_arena_printf(a, "%s%s%s", dir, vtb_ends_with(dir, "/") ? "" : "/", relative);
+    if (is_file(path)) return path;
+  }
+  return NULL;
+}
+
+static void report_not_found(loader *l, const vtb_file *from, const vtb_use *use) {
+  l->unit->has_syntax_errors = true;
+  vtb_diag_error(l->diags, VTB_DIAG_USE_NOT_FOUND, use->path.span, "no file for '%s'", use->path.text);
+  const char *dir = folder_of(&l->unit->arena, from->source->path);
+  vtb_diag_note(l->diags, VTB_NO_SPAN, "looked in %s", *dir ? dir : "./");
+  for (size_t i = 0; i < l->search->n_dirs; i++) vtb_diag_note(l->diags, VTB_NO_SPAN, "looked in %s", l->search->dirs[i]);
+}
+
+static void load_use(loader *l, vtb_file *f, vtb_use *use, int depth) {
+  const char *path = find_used(l, f, use->path.text);
+  if (!path) {
+    report_not_found(l, f, use);
+    return;
+  }
+  vtb_file *used = loaded(l->unit, path);
+  if (used && used->loading) {
+    l->unit->has_syntax_errors = true;
+    vtb_diag_error(l->diags, VTB_DIAG_USE_CYCLE, use->path.span, "'%s' is being read already: the files use each other",
+                   use->path.text);
+    return;
+  }
+  if (!used) {
+    char *text = NULL;
+    size_t n = 0;
+    vtb_error err = {0};
+    if (depth >= MAX_USE_DEPTH || vtb_file_read(path, MAX_FILE_BYTES, &text, &n, &err) != VTB_OK) {
+      l->unit->has_syntax_errors = true;
+      vtb_diag_error(l->diags, VTB_DIAG_FILE_UNREADABLE, use->path.span, "%s",
+                     depth >= MAX_USE_DEPTH ? "files use files too deep" : err.text);
+      return;
+    }
+    used = add_file(l, path, text, n);
+    load_uses(l, used, depth + 1);
+  }
+  use->file = used;
+}
+
+static void load_uses(loader *l, vtb_file *f, int depth) {
+  f->loading = true;
+  for (size_t i = 0; i < f->uses.n; i++) load_use(l, f, &f->uses.at[i], depth);
+  f->loading = false;
+}
+
+/* ---- names are declared once ---------------------------------------------------------------------------- */
+
+static void claim(loader *l, vtb_map *taken, const vtb_name *name, int code, const char *what) {
+  const vtb_name *other = vtb_map_get(taken, name->text);
+  if (!other) {
+    vtb_map_set(taken, name->text, (void *)name);
+    return;
+  }
+  l->unit->has_syntax_errors = true;
+  vtb_diag_error(l->diags, code, name->span, "%s '%s' is declared twice", what, name->text);
+  vtb_diag_note(l->diags, other->span, "first here");
+}
+
+static void check_choices(loader *l, const vtb_type_expr *t) {
+  vtb_map taken = {0};
+  while (t->kind == VTB_TYPE_LIST && t->elem != t) t = t->elem;
+  for (size_t i = 0; t->kind == VTB_TYPE_CHOICE && i < t->n_choices; i++) {
+    claim(l, &taken, &t->choices[i]->name, VTB_DIAG_REPEATED_CHOICE, "choice");
+    for (size_t k = 0; k < t->choices[i]->n_aliases; k++)
+      claim(l, &taken, &t->choices[i]->aliases[k], VTB_DIAG_REPEATED_CHOICE, "choice");
+  }
+  vtb_map_free(&taken);
+}
+
+static void check_params(loader *l, const vtb_decl *d) {
+  vtb_map taken = {0};
+  for (size_t i = 0; i < d->params.n; i++) {
+    const vtb_param *param = d->params.at[i];
+    claim(l, &taken, &param->name, VTB_DIAG_REPEATED_PARAMETER, "parameter");
+    for (size_t k = 0; k < param->n_aliases; k++)
+      claim(l, &taken, &param->aliases[k], VTB_DIAG_REPEATED_PARAMETER, "parameter");
+    check_choices(l, param->type);
+  }
+  vtb_map_free(&taken);
+}
+
+static void check_names(loader *l, const vtb_file *f) {
+  vtb_map taken = {0};
+  for (size_t i = 0; i < f->decls.n; i++) {
+    const vtb_decl *d = f->decls.at[i];
+    claim(l, &taken, &d->name, VTB_DIAG_REPEATED_NAME, "name");
+    for (size_t k = 0; k < d->n_aliases; k++) claim(l, &taken, &d->aliases[k], VTB_DIAG_REPEATED_NAME, "name");
+    check_params(l, d);
+  }
+  /* Names of used files may be hidden by own ones, but not clash with each other. */
+  vtb_map used = {0};
+  for (size_t i = 0; i < f->uses.n; i++) {
+    const vtb_file *other = f->uses.at[i].file;
+    for (size_t k = 0; other && k < other->decls.n; k++) {
+      const vtb_decl *d = other->decls.at[k], *first = vtb_map_get(&used, d->name.text);
+      if (!first) {
+        vtb_map_set(&used, d->name.text, (void *)d);
+      } else if (first->file != other && !vtb_map_has(&taken, d->name.text)) {
+        l->unit->has_syntax_errors = true;
+        vtb_diag_error(l->diags, VTB_DIAG_AMBIGUOUS_NAME, f->uses.at[i].path.span,
+                       "'%s' is declared in two of the files used here", d->name.text);
+        vtb_diag_note(l->diags, first->name.span, "one of them");
+        vtb_diag_note(l->diags, d->name.span, "the other");
+      }
+    }
+  }
+  vtb_map_free(&used);
+  vtb_map_free(&taken);
+}
+
+/* ---- units ---------------------------------------------------------------------------------------------- */
+
+static void collect_infos(vtb_unit *u) {
+  const vtb_file *f = u->files.at[0];
+  for (size_t i = 0; i < f->decls.n; i++) {
+    const vtb_decl *d = f->decls.at[i];
+    vtb_decl_info info = {d->kind, d->name.text, d->n_aliases ? d->aliases[0].text : NULL, d->doc, d->name.span};
+    vtb_vec_push(&u->infos, info);
+  }
+}
+
+static vtb_unit *load(const char *name, char *text, size_t n, const vtb_search *search, vtb_diags *diags) {
+  vtb_unit *u = vtb_xcalloc(1, sizeof *u);
+  vtb_arena_init(&u->arena);
+  loader l = {u, search ? search : vtb_search_default(), diags};
+  vtb_file *root = add_file(&l, name, text, n);
+  load_uses(&l, root, 0);
+  for (size_t i = 0; i < u->files.n; i++) check_names(&l, u->files.at[i]);
+  collect_infos(u);
+  return u;
+}
+
+vtb_unit *vtb_unit_load(const char *path, const vtb_search *search, vtb_diags *diags) {
+  char *text = NULL;
+  size_t n = 0;
+  vtb_error err = {0};
+  if (vtb_path_is_dir(path)) vtb_fail(&err, VTB_E_INPUT, "%s is a folder", path);
+  if (err.status != VTB_OK || vtb_file_read(path, MAX_FILE_BYTES, &text, &n, &err) != VTB_OK) {
+    vtb_diag_error(diags, VTB_DIAG_FILE_UNREADABLE, VTB_NO_SPAN, "%s", err.text);
+    return NULL;
+  }
+  return load(path, text, n, search, diags);
+}
+
+vtb_unit *vtb_unit_load_text(const char *name, const char *text, size_t n, const vtb_search *search, vtb_diags *diags) {
+  if (n > MAX_FILE_BYTES) {
+    vtb_diag_error(diags, VTB_DIAG_FILE_UNREADABLE, VTB_NO_SPAN, "%s is larger than %d bytes", name, MAX_FILE_BYTES);
+    return NULL;
+  }
+  char *copy = vtb_xmalloc(n + 1);
+  if (n) memcpy(copy, text, n);
+  copy[n] = '\0';
+  return load(name, copy, n, search, diags);
+}
+
+void vtb_unit_free(vtb_unit *u) {
+  if (!u) return;
+  for (size_t i = 0; i < u->files.n; i++) {
+    vtb_vec_free(&u->files.at[i]->decls);
+    vtb_vec_free(&u->files.at[i]->uses);
+    vtb_vec_free(&u->files.at[i]->comments);
+  }
+  for (size_t i = 0; i < u->texts.n; i++) free(u->texts.at[i]);
+  vtb_vec_free(&u->files);
+  vtb_vec_free(&u->texts);
+  vtb_vec_free(&u->infos);
+  vtb_arena_free(&u->arena);
+  free(u);
+}
+
+size_t vtb_unit_decls(const vtb_unit *u, const vtb_decl_info **out) {
+  *out = u->infos.at;
+  return u->infos.n;
+}
+
+vtb_expr *vtb__parse_expr_text(vtb_unit *u, const char *origin, const char *text, vtb_diags *diags) {
+  vtb_source *source = VTB_NEW(&u->arena, vtb_source);
+  *source = (vtb_source){vtb_arena_strdup(&u->arena, origin), vtb_arena_strdup(&u->arena, text), strlen(text)};
+  bool before = u->has_syntax_errors;
+  u->has_syntax_errors = false;
+  vtb_parse p;
+  vtb__parse_begin(&p, u, NULL, source, diags);
+  vtb__parse_run(&p, true);
+  vtb_expr *e = u->has_syntax_errors ? NULL : p.result;
+  vtb__parse_end(&p);
+  u->has_syntax_errors = before;
+  return e;
+}
+
+/* ---- finding a file by what it declares ----------------------------------------------------------------- */
+
+typedef VTB_VEC(char *) path_vec;
+
+static int by_text(const void *a, const void *b) {
+  return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Every .vtb file under a folder, sorted by path. */
+static void list_files(const char *dir, int depth, path_vec *out) {
+  DIR *d = depth < MAX_FOLDER_DEPTH ? opendir(dir) : NULL;
+  if (!d) return;
+  size_t first = out->n;
+  path_vec folders = {0};
+  for (struct dirent *e; (e = readdir(d));) {
+    if (e->d_name[0] == '.') continue;
+    vtb_strbuf path = {0};
+    vtb_strbuf_printf(&path, "%s%s%s", dir, vtb_ends_with(dir, "/") ? "" : "/", e->d_name);
+    if (vtb_path_is_dir(path.at)) vtb_vec_push(&folders, path.at);
+    else if (vtb_ends_with(path.at, ".vtb")) vtb_vec_push(out, path.at);
+    else vtb_strbuf_free(&path);
+  }
+  closedir(d);
+  if (out->n > first) qsort(out->at + first, out->n - first, sizeof *out->at, by_text);
+  if (folders.n) qsort(folders.at, folders.n, sizeof *folders.at, by_text);
+  for (size_t i = 0; i < folders.n; i++) {
+    list_files(folders.at[i], depth + 1, out);
+    free(folders.at[i]);
+  }
+  vtb_vec_free(&folders);
+}
+
+static bool text_mentions(const char *path, const char *name) {
+  char *text = NULL;
+  size_t n = 0;
+  if (vtb_file_read(path, MAX_FILE_BYTES, &text, &n, NULL) != VTB_OK) return false;
+  bool found = memmem(text, n, name, strlen(name)) != NULL;
+  free(text);
+  return found;
+}
+
+static bool declares(const vtb_file *f, const char *name) {
+  const vtb_decl *d = vtb__file_lookup(f, name);
+  return d && d->file == f;
+}
+
+static void suggest_entry(const char *name, const path_vec *files, const vtb_search *search, vtb_diags *diags) {
+  VTB_VEC(vtb_unit *) units = {0};
+  VTB_VEC(const char *) names = {0};
+  for (size_t i = 0; i < files->n; i++) {
+    vtb_diags quiet = {0};
+    vtb_unit *u = vtb_unit_load(files->at[i], search, &quiet);
+    vtb_diags_free(&quiet);
+    if (!u) continue;
+    vtb_vec_push(&units, u);
+    for (size_t k = 0; k < u->files.at[0]->decls.n; k++) {
+      const vtb_decl *d = u->files.at[0]->decls.at[k];
+      if (d->kind != VTB_DECL_PRESET && d->kind != VTB_DECL_MODEL) continue;
+      vtb_vec_push(&names, d->name.text);
+      for (size_t a = 0; a < d->n_aliases; a++) vtb_vec_push(&names, d->aliases[a].text);
+    }
+  }
+  const char *near = vtb_suggest(name, names.at, names.n);
+  if (near) vtb_diag_help(diags, "did you mean '%s'?", near);
+  for (size_t i = 0; i < units.n; i++) vtb_unit_free(units.at[i]);
+  vtb_vec_free(&units);
+  vtb_vec_free(&names);
+}
+
+vtb_unit *vtb_unit_find(const char *name, const vtb_search *search, vtb_diags *diags) {
+  if (!search) search = vtb_search_default();
+  path_vec files = {0};
+  for (size_t i = 0; i < search->n_dirs; i++) list_files(search->dirs[i], 0, &files);
+  vtb_unit *found = NULL;
+  for (size_t i = 0; i < files.n && !found && *name; i++) {
+    if (!text_mentions(files.at[i], name)) continue;
+    vtb_diags here = {0};
+    vtb_unit *u = vtb_unit_load(files.at[i], search, &here);
+    if (u && declares(u->files.at[0], name)) found = vtb_unit_load(files.at[i], search, diags);
+    vtb_unit_free(u);
+    vtb_diags_free(&here);
+  }
+  if (!found) {
+    vtb_diag_error(diags, VTB_DIAG_UNKNOWN_ENTRY, VTB_NO_SPAN, "no model or preset '%s' in the search folders", name);
+    suggest_entry(name, &files, search, diags);
+  }
+  for (size_t i = 0; i < files.n; i++) free(files.at[i]);
+  vtb_vec_free(&files);
+  return found;
+}

@@ -1,0 +1,239 @@
+/* Messages for tokens the grammar cannot take: what was found, what could have stood there, and help for the slips people
+ * make. Where parsing goes on is chosen in recover.c. */
+#include "frontend/lang/parse.h"
+#include "frontend/lang/parser.gen.h"
+#include "ir/diag_codes.h"
+
+#include <string.h>
+
+vtb_span vtb__span(const vtb_parse *p, vtb_loc loc) {
+  return (vtb_span){p->source, loc.begin, loc.end};
+}
+
+void vtb__error(vtb_parse *p, vtb_loc loc, int code, const char *fmt, ...) {
+  vtb_strbuf text = {0};
+  va_list ap;
+  va_start(ap, fmt);
+  vtb_strbuf_vprintf(&text, fmt, ap);
+  va_end(ap);
+  p->unit->has_syntax_errors = true;
+  vtb_diag_error(p->diags, code, vtb__span(p, loc), "%s", text.at ? text.at : "");
+  vtb_strbuf_free(&text);
+}
+
+void vtb__report_exhausted(vtb_parse *p, vtb_loc loc) {
+  if (p->give_up) return;
+  vtb__error(p, loc, VTB_DIAG_NESTING_TOO_DEEP, "nested more than %d deep", VTB_MAX_NESTING);
+  p->give_up = true;
+}
+
+/* ---- wording -------------------------------------------------------------------------------------------- */
+
+typedef struct token_set {
+  bool has[512];
+} token_set;
+
+static const int expression_starts[] = {IDENT, NUMBER,   STRING, LPAREN,   LBRACKET, MINUS, NOT,    TRUE,   FALSE,
+                                        PARAM, ALONG,    STATE,  INPUT,    OUTPUT,   TAP,   EACH,   ALIAS,  SUFFIX,
+                                        NO_DECAY, BUFFER, 0};
+static const int operators[] = {PLUS, MINUS, STAR, SLASH, PERCENT, QUESTION, EQ, NE, LT, LE, GT, GE, AND, OR, 0};
+static const int after_expression[] = {DOT, TILDE, LBRACKET, LPAREN, 0};
+static const int name_words[] = {STATE, INPUT, OUTPUT, TAP, EACH, ALIAS, SUFFIX, NO_DECAY, BUFFER, 0};
+static const int op_assigns[] = {ADD_ASSIGN, SUB_ASSIGN, MUL_ASSIGN, DIV_ASSIGN, 0};
+static const int declarations[] = {USE, CONST, FN, BLOCK, RECURRENCE, MODEL, PRESET, 0};
+static const int statements[] = {LET, REPEAT, IF, SCOPE, RETURN, YIELD, ASSERT, 0};
+
+static void leave_out(token_set *s, const int *kinds) {
+  for (; *kinds; kinds++) s->has[*kinds] = false;
+}
+
+static const char *kind_text(const vtb_parse *p, int kind) {
+  if (kind != VTB__YYEOF) return vtb__token_text(kind);
+  return p->string_depth ? "'}'" : p->file ? "the end of the file" : "the end of the text";
+}
+
+static void append(vtb_strbuf *b, int *n, const char *text) {
+  vtb_strbuf_printf(b, "%s%s", (*n)++ ? "\x1f" : "", text);
+}
+
+/* Tokens in the user's words: groups first, then what is left, joined by commas and "or". Empty if too many. */
+static void describe(const vtb_parse *p, vtb_strbuf *out, const int *expected, int n) {
+  token_set s = {0};
+  for (int i = 0; i < n; i++)
+    if (expected[i] >= 0 && expected[i] < 512) s.has[expected[i]] = true;
+  vtb_strbuf parts = {0};
+  int count = 0;
+  bool block_too = s.has[IF] && s.has[NUMBER];
+  if (s.has[FN] && s.has[MODEL]) append(&parts, &count, "a declaration"), leave_out(&s, declarations);
+  if (s.has[LET]) append(&parts, &count, "a statement"), leave_out(&s, statements), leave_out(&s, expression_starts);
+  if (s.has[NUMBER] && s.has[IDENT]) append(&parts, &count, "an expression"), leave_out(&s, expression_starts);
+  if (block_too) leave_out(&s, statements), s.has[LBRACE] = false;
+  if (s.has[IDENT]) {
+    append(&parts, &count, "a name");
+    s.has[IDENT] = false;
+    leave_out(&s, name_words);
+  }
+  bool after = s.has[PLUS] || s.has[EQ] || s.has[AND];
+  if (after) leave_out(&s, operators), leave_out(&s, after_expression);
+  leave_out(&s, op_assigns);
+  /* Of the many ways to go on, the ones that say most. */
+  if (s.has[NEWLINE]) s.has[VTB__YYEOF] = s.has[COMMA] = false;
+  if (s.has[NEWLINE] && p->last.kind != VTB__YYEOF) s.has[RBRACE] = false;
+  if (s.has[NEWLINE] && p->last.kind == VTB__YYEOF) s.has[NEWLINE] = false;
+  if (count) s.has[VTB__YYEOF] = false;
+  if (s.has[COLON]) s.has[ASSIGN] = false;
+  s.has[ALIAS] = s.has[ALIAS] && n == 1;
+  if (!after) s.has[DOT] = s.has[DOT] && count + s.has[ASSIGN] + s.has[COLON] == 0;
+  for (int i = 0; i < n; i++)
+    if (expected[i] >= 0 && expected[i] < 512 && s.has[expected[i]]) append(&parts, &count, kind_text(p, expected[i]));
+  if (after && count == 0) append(&parts, &count, "an operator");
+  for (char *c = parts.at; c && *c && count <= 4; c++) {
+    if (*c != '\x1f') {
+      vtb_strbuf_putc(out, *c);
+      continue;
+    }
+    vtb_strbuf_puts(out, strchr(c + 1, '\x1f') ? ", " : " or ");
+  }
+  vtb_strbuf_free(&parts);
+}
+
+static const char *found_text(const vtb_parse *p, int kind, vtb_loc loc, char *buf, size_t size) {
+  if (kind == VTB__YYEOF || kind == NEWLINE) return kind_text(p, kind);
+  int n = (int)(loc.end - loc.begin);
+  const char *text = p->source->text + loc.begin;
+  const char *quote = kind == STRING ? "" : "'";
+  snprintf(buf, size, "%s%.*s%s%s", quote, n > 32 ? 29 : n, text, n > 32 ? "..." : "", quote);
+  return buf;
+}
+
+bool vtb__among(const int *expected, int n, int kind) {
+  for (int i = 0; i < n; i++)
+    if (expected[i] == kind) return true;
+  return false;
+}
+
+static bool token_is(const vtb_parse *p, vtb_token t, const char *word) {
+  size_t n = strlen(word);
+  return t.kind == IDENT && t.loc.end - t.loc.begin == n && memcmp(p->source->text + t.loc.begin, word, n) == 0;
+}
+
+/* Words of other languages and what is meant here. */
+static const struct {
+  const char *word, *help;
+} habits[] = {
+    {"def", "a function is declared with 'fn name(x: tensor) { ... }'"},
+    {"func", "a function is declared with 'fn name(x: tensor) { ... }'"},
+    {"function", "a function is declared with 'fn name(x: tensor) { ... }'"},
+    {"class", "a backbone is declared with 'model', a part of one with 'block' or 'fn'"},
+    {"module", "a backbone is declared with 'model', a part of one with 'block' or 'fn'"},
+    {"import", "files are used with 'use std.nn'"},
+    {"from", "files are used with 'use std.nn'"},
+    {"include", "files are used with 'use std.nn'"},
+    {"for", "layers are repeated with 'repeat n as i { ... }'"},
+    {"while", "layers are repeated with 'repeat n as i { ... }'"},
+    {"elif", "write 'else if'"},
+    {"elseif", "write 'else if'"},
+    {"var", "a name gets a value with 'x = ...', without a word before it"},
+    {"auto", "a name gets a value with 'x = ...', without a word before it"},
+    {"int", "a name gets a value with 'x = ...', without a type before it"},
+    {"float", "a name gets a value with 'x = ...', without a type before it"},
+    {"lambda", "functions are declared with 'fn'; they have names and are not values"},
+};
+
+static void help_with_habits(vtb_parse *p) {
+  uint32_t head = p->head.loc.begin;
+  if (head != p->last.loc.begin && head != p->before_last.loc.begin) return;
+  for (size_t i = 0; i < sizeof habits / sizeof *habits; i++)
+    if (token_is(p, p->head, habits[i].word)) vtb_diag_help(p->diags, "%s", habits[i].help);
+}
+
+static bool is_comparison(int kind) {
+  return kind == EQ || kind == NE || kind == LT || kind == LE || kind == GT || kind == GE;
+}
+
+/* A code of its own for the slips people make. */
+static int code_for(const vtb_parse *p, int found, const int *expected, int n) {
+  const vtb_bracket in = p->last.inside;
+  if (found == ASSIGN && vtb__among(expected, n, PLUS)) {
+    bool at_head = p->last.n_inside == p->head.n_inside && p->n_assigns <= 1;
+    bool tests = p->head.kind == IF || p->head.kind == REPEAT || p->head.kind == ASSERT || p->head.kind == RETURN;
+    if (p->string_depth || !at_head || tests) return VTB_DIAG_ASSIGN_IN_EXPRESSION;
+    if (in.open == '{') return VTB_DIAG_BAD_TARGET;
+  }
+  if (is_comparison(found) && vtb__among(expected, n, AND)) return VTB_DIAG_COMPARISON_CHAIN;
+  if (found == RPAREN && in.open != '(') return VTB_DIAG_UNBALANCED;
+  if (found == RBRACKET && in.open != '[') return VTB_DIAG_UNBALANCED;
+  if (found == RBRACE && in.open != '{' && !p->string_depth) return VTB_DIAG_UNBALANCED;
+  if (p->last.n_inside == 0 && vtb__among(expected, n, FN)) return VTB_DIAG_UNKNOWN_DECLARATION;
+  if (n == 1 && expected[0] == TILDE) return VTB_DIAG_PARAM_WITHOUT_INIT;
+  return VTB_DIAG_SYNTAX;
+}
+
+static bool is_word(const vtb_parse *p, vtb_loc loc) {
+  char c = p->source->text[loc.begin];
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+static void help_with(vtb_parse *p, int code, const int *expected, int n) {
+  const vtb_bracket in = p->last.inside;
+  bool left_open = vtb__block_left_open(p, p->last);
+  bool wants_close = left_open || (in.open == '(' && vtb__among(expected, n, RPAREN)) || (in.open == '[' && vtb__among(expected, n, RBRACKET)) ||
+                     (in.open == '{' && vtb__among(expected, n, RBRACE) && p->last.kind == VTB__YYEOF);
+  if (code == VTB_DIAG_ASSIGN_IN_EXPRESSION) {
+    vtb_diag_help(p->diags, "comparison is written '=='");
+  } else if (code == VTB_DIAG_BAD_TARGET) {
+    vtb_diag_help(p->diags, "on the left of '=' stand names only");
+  } else if (code == VTB_DIAG_PARAM_WITHOUT_INIT) {
+    vtb_diag_help(p->diags, "say how it is filled before training: '~ zeros', '~ trunc_normal(0.02)'");
+  } else if (wants_close || (code == VTB_DIAG_UNBALANCED && (in.open == '(' || in.open == '['))) {
+    vtb_diag_note(p->diags, vtb__span(p, in.loc), "'%c' is open here", in.open);
+  }
+  if (code == VTB_DIAG_SYNTAX || code == VTB_DIAG_UNKNOWN_DECLARATION) help_with_habits(p);
+  if (code == VTB_DIAG_SYNTAX && vtb__among(expected, n, IDENT) && p->last.kind != IDENT && p->last.kind != ELSE &&
+      is_word(p, p->last.loc))
+    vtb_diag_help(p->diags, "'%.*s' is a word of the language and cannot be a name",
+                  (int)(p->last.loc.end - p->last.loc.begin), p->source->text + p->last.loc.begin);
+}
+
+static void say_unexpected(vtb_parse *p, int found, vtb_loc loc, const int *expected, int n) {
+  char buf[64];
+  static const int closing_brace = RBRACE;
+  if (vtb__block_left_open(p, p->last)) expected = &closing_brace, n = 1;
+  const char *what = found_text(p, found, loc, buf, sizeof buf);
+  int code = code_for(p, found, expected, n);
+  vtb_strbuf wanted = {0};
+  /* What is missing at a line's end is missing there, not at the brace on the next line. */
+  bool after_line = (found == RBRACE || found == VTB__YYEOF) && p->before_last.loc.end > 0 && vtb__first_on_line(p, loc.begin);
+  if (after_line && !p->string_depth && code != VTB_DIAG_UNBALANCED) loc = (vtb_loc){p->before_last.loc.end, p->before_last.loc.end};
+  describe(p, &wanted, expected, n);
+  if (code == VTB_DIAG_ASSIGN_IN_EXPRESSION)
+    vtb__error(p, loc, code, "%s inside an expression", what);
+  else if (code == VTB_DIAG_BAD_TARGET)
+    vtb__error(p, loc, code, "only names can be assigned to");
+  else if (code == VTB_DIAG_COMPARISON_CHAIN)
+    vtb__error(p, loc, code, "comparisons cannot be chained; join two of them with 'and'");
+  else if (code == VTB_DIAG_PARAM_WITHOUT_INIT)
+    vtb__error(p, loc, code, "param without an initialiser: expected '~' before %s", what);
+  else if (code == VTB_DIAG_UNBALANCED && p->last.inside.open != '(' && p->last.inside.open != '[')
+    vtb__error(p, loc, code, "%s closes nothing", what);
+  else if (wanted.n)
+    vtb__error(p, loc, code, "expected %s before %s", wanted.at, what);
+  else
+    vtb__error(p, loc, code, "unexpected %s", what);
+  vtb_strbuf_free(&wanted);
+  help_with(p, code, expected, n);
+}
+
+void vtb__report_unexpected(vtb_parse *p, int found, vtb_loc loc, const int *expected, int n) {
+  if (p->give_up) return;
+  if (p->queue_at < p->queue.n) return; /* a queued token does not fit either: it is dropped, the rest decides */
+  if (p->last_error == loc.begin + 1) {
+    p->give_up = found == VTB__YYEOF;
+    return;
+  }
+  p->last_error = loc.begin + 1;
+  p->queue.n = p->queue_at = 0;
+  bool said = found == VTB__YYUNDEF || (p->broken_at && loc.begin == p->broken_at);
+  if (!said) say_unexpected(p, found, loc, expected, n);
+  vtb__recover(p, expected, n);
+}

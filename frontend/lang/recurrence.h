@@ -1,0 +1,49 @@
+/* Between recurrence.c (calls), step.c (step functions) and instantiate.c (entries). Inside frontend/lang only. */
+#ifndef VTB_LANG_RECURRENCE_H
+#define VTB_LANG_RECURRENCE_H
+
+#include "frontend/lang/value.h"
+
+/* A recurrence with its arguments, ready to be built. Arrays have decl->params.n entries; step parameters have a tensor,
+ * hyperparameters a compile-time value. */
+typedef struct vtb__rcall {
+  const vtb_decl *decl;
+  vtb__val *values;
+  bool *is_step, *is_seq; /* declared with a shape; has a token axis */
+  vtb_span *spans;
+  const vtb_state_decl **state;
+  vtb__val *init; /* initial states, VTB__NIL where absent */
+  size_t n_states;
+  vtb__val scale0; /* initial log scale */
+  bool scaled;     /* scale0 is given */
+  const char *mode;
+  int64_t chunk;
+  bool want_states, want_scale;
+  /* axes of the step, in their order inside it, and of the heads */
+  const char *axes[VTB_MAX_RANK];
+  int64_t sizes[VTB_MAX_RANK];
+  int n_axes, n_heads;
+  vtb_dim heads[VTB_MAX_RANK], batch, tokens;
+  const vtb__layout *layout;
+  vtb_span span;
+} vtb__rcall;
+
+typedef struct vtb__rstep { /* a built step function */
+  vtb_func *func;           /* NULL after errors */
+  size_t n_yields, n_taps;
+  const char **tap_names;
+  vtb__env *env; /* the body's variables */
+} vtb__rstep;
+
+/* Fills decl, states and arrays. */
+void vtb__rcall_init(vtb__eval *e, vtb__rcall *c, const vtb_decl *d, vtb_span span);
+/* Sizes of axes and heads from the arguments; false after messages. */
+bool vtb__rcall_measure(vtb__eval *e, vtb__rcall *c);
+vtb__rstep *vtb__rcall_step(vtb__eval *e, vtb__rcall *c);
+/* The op, with results yields, taps, states, scale. NULL after messages. */
+vtb_inst *vtb__rcall_build(vtb__eval *e, vtb__rcall *c, const vtb__rstep *step);
+int vtb__axis_index(const vtb__rcall *c, const char *name); /* -1 if unknown */
+/* Mode and chunk of the call, overridden by the options. */
+bool vtb__rcall_mode(vtb__eval *e, vtb__rcall *c, vtb__val mode, vtb_span span);
+
+#endif

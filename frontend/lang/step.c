@@ -1,0 +1,320 @@
+/* Step functions: the body of a recurrence evaluated once on the shapes of one step.
+ *
+ * Axes are known by name. Every value in the step has its axes in one order, that of their first appearance in the
+ * states, then in the parameters; operands of elementwise operators meet by name, so [E] * [E, N] needs no reshaping. */
+#include "frontend/lang/recurrence.h"
+
+static int axis_of(const vtb__step *s, const char *name) {
+  for (int i = 0; name && i < s->n_axes; i++)
+    if (strcmp(s->axes[i], name) == 0) return i;
+  return -1;
+}
+
+/* Bit set of the axes of a step value; its unnamed axes are none of them. */
+static unsigned axes_of(const vtb__step *s, const vtb_type *t) {
+  unsigned set = 0;
+  for (int i = 0; i < t->rank; i++) {
+    int a = axis_of(s, t->dim[i].name);
+    if (a >= 0) set |= 1u << a;
+  }
+  return set;
+}
+
+static vtb_type type_of_axes(const vtb__step *s, unsigned set) {
+  vtb_type t = {.dtype = VTB_F32};
+  for (int a = 0; a < s->n_axes; a++)
+    if (set & (1u << a)) t.dim[t.rank++] = (vtb_dim){s->sizes[a], s->axes[a]};
+  return t;
+}
+
+/* The value with ones for the axes of `set` that it lacks; leading ones are left out, broadcasting supplies them. */
+static vtb_value *spread(vtb__eval *e, vtb_value *v, unsigned set, vtb_span span) {
+  const vtb__step *s = e->frame->step;
+  unsigned own = axes_of(s, &v->type);
+  vtb_type t = {.dtype = VTB_F32};
+  for (int a = 0; a < s->n_axes; a++) {
+    if (own & (1u << a)) t.dim[t.rank++] = (vtb_dim){s->sizes[a], s->axes[a]};
+    else if ((set & (1u << a)) && t.rank) t.dim[t.rank++] = (vtb_dim){1, NULL};
+  }
+  if (t.rank == v->type.rank) return v;
+  vtb_builder *b = vtb__at(e, span);
+  return b ? vtb_b_reshape(b, v, &t) : NULL;
+}
+
+bool vtb__step_align(vtb__eval *e, vtb_value **a, vtb_value **b, vtb_type *out, vtb_span span) {
+  const vtb__step *s = e->frame->step;
+  unsigned set = axes_of(s, &(*a)->type) | axes_of(s, &(*b)->type);
+  *out = type_of_axes(s, set);
+  *a = spread(e, *a, set, span);
+  *b = *a ? spread(e, *b, set, span) : NULL;
+  return *a && *b;
+}
+
+/* ---- builtins of steps --------------------------------------------------------------------------------------------------------- */
+
+static bool in_step(vtb__eval *e, vtb__args *a) {
+  if (e->frame && e->frame->step) return true;
+  vtb__report(e, VTB_DIAG_MISPLACED, a->span, "%s belongs to the body of a recurrence", a->name);
+  return false;
+}
+
+static void axis_text(const vtb__step *s, unsigned set, char *out) {
+  for (int a = 0; a < s->n_axes; a++)
+    if (set & (1u << a)) *out++ = (char)('a' + a);
+  *out = '\0';
+}
+
+/* dot(x, y): the product summed over the axes both have. */
+static vtb__val b_dot(vtb__eval *e, vtb__args *a) {
+  vtb__val x, y;
+  if (!in_step(e, a)) return VTB__ERR;
+  vtb_value *vx = vtb__take_tensor(e, a, "x", &x), *vy = vtb__take_tensor(e, a, "y", &y);
+  if (!vx || !vy) return VTB__ERR;
+  const vtb__step *s = e->frame->step;
+  unsigned sx = axes_of(s, &vx->type), sy = axes_of(s, &vy->type);
+  if (!(sx & sy))
+    return vtb__report(e, VTB_DIAG_SHAPE_MISMATCH, a->span, "dot of %s and %s, which have no axis in common", vtb__describe(e, x), vtb__describe(e, y));
+  char in1[VTB_MAX_RANK + 1], in2[VTB_MAX_RANK + 1], out[VTB_MAX_RANK + 1];
+  axis_text(s, sx, in1);
+  axis_text(s, sy, in2);
+  axis_text(s, sx ^ sy, out);
+  vtb_builder *b = vtb__at(e, a->span);
+  vtb_value *r = b ? vtb_b_einsum(b, vtb_arena_printf(&e->arena, "%s,%s->%s", in1, in2, out), vx, vy) : NULL;
+  vtb_type t = type_of_axes(s, sx ^ sy);
+  for (int i = 0; r && i < t.rank; i++) r->type.dim[i].name = vtb_intern(e->module, t.dim[i].name);
+  return vtb__tensor(r, NULL);
+}
+
+/* outer(x, y): every product of an element of x and one of y. */
+static vtb__val b_outer(vtb__eval *e, vtb__args *a) {
+  vtb__val x, y;
+  if (!in_step(e, a)) return VTB__ERR;
+  vtb_value *vx = vtb__take_tensor(e, a, "x", &x), *vy = vtb__take_tensor(e, a, "y", &y);
+  if (!vx || !vy) return VTB__ERR;
+  const vtb__step *s = e->frame->step;
+  if (axes_of(s, &vx->type) & axes_of(s, &vy->type))
+    return vtb__report(e, VTB_DIAG_SHAPE_MISMATCH, a->span, "outer of %s and %s, which have an axis in common; write *", vtb__describe(e, x), vtb__describe(e, y));
+  return vtb__elementwise(e, VTB_OP_mul, x, y, a->span);
+}
+
+static vtb__val state_scale(vtb__eval *e, vtb__args *a, bool log) {
+  vtb__val x;
+  if (!in_step(e, a)) return VTB__ERR;
+  vtb_value *v = vtb__take_tensor(e, a, "state", &x);
+  if (!v) return VTB__ERR;
+  const vtb__step *s = e->frame->step;
+  bool known = !v->def && v->index < s->n_states;
+  for (int i = 0; i < s->n_states && !known; i++) {
+    vtb__binding *b = vtb__env_find_here(e->env, s->states[i]);
+    known = b && b->value.kind == VTB__TENSOR && b->value.u.t.v == v;
+  }
+  if (!known) return vtb__report(e, VTB_DIAG_SCALE_OF, a->span, "%s takes a state, not %s", a->name, vtb__describe(e, x));
+  vtb_builder *b = vtb__at(e, a->span);
+  if (!b) return VTB__ERR;
+  vtb_type t = vtb_type_scalar();
+  vtb_attr attr = VTB_A_INT("log", 1);
+  vtb_inst *i = vtb_build_typed(b, VTB_OP_state_scale, NULL, 0, &attr, log ? 1 : 0, &t, 1);
+  return vtb__tensor(i ? i->results[0] : NULL, NULL);
+}
+
+static vtb__val b_scale(vtb__eval *e, vtb__args *a) { return state_scale(e, a, false); }
+static vtb__val b_log_scale(vtb__eval *e, vtb__args *a) { return state_scale(e, a, true); }
+
+const vtb__builtin vtb__step_builtins[] = {
+    {"dot", b_dot}, {"outer", b_outer}, {"scale", b_scale}, {"log_scale", b_log_scale}, {NULL, NULL}};
+
+/* ---- equal subterms ----------------------------------------------------------------------------------------------------------------- */
+
+static bool attr_equal(const vtb_attr *a, const vtb_attr *b) {
+  if (strcmp(a->key, b->key) != 0 || a->kind != b->kind || a->n != b->n) return false;
+  switch (a->kind) {
+  case VTB_ATTR_INT: return a->i == b->i;
+  case VTB_ATTR_FLOAT: return a->f == b->f;
+  case VTB_ATTR_STR: return strcmp(a->s, b->s) == 0;
+  case VTB_ATTR_INTS: return memcmp(a->ints, b->ints, (size_t)a->n * sizeof *a->ints) == 0;
+  case VTB_ATTR_FLOATS: return memcmp(a->floats, b->floats, (size_t)a->n * sizeof *a->floats) == 0;
+  }
+  return false;
+}
+
+static bool inst_equal(const vtb_inst *a, const vtb_inst *b) {
+  if (a->op != b->op || a->n_operands != b->n_operands || a->n_attrs != b->n_attrs || a->n_results != 1 || b->n_results != 1) return false;
+  for (int i = 0; i < a->n_operands; i++)
+    if (a->operands[i] != b->operands[i]) return false;
+  for (int i = 0; i < a->n_attrs; i++)
+    if (!attr_equal(&a->attrs[i], &b->attrs[i])) return false;
+  return vtb_type_equal(&a->results[0]->type, &b->results[0]->type);
+}
+
+/* Users write a gate wherever it acts; the analysis of decays wants to see that it is the same gate. */
+static void share_equal(vtb_func *f) {
+  for (vtb_inst *inst = f->first, *next; inst; inst = next) {
+    next = inst->next;
+    for (vtb_inst *earlier = f->first; earlier != inst; earlier = earlier->next) {
+      if (!inst_equal(inst, earlier)) continue;
+      vtb_replace_all(inst->results[0], earlier->results[0]);
+      vtb_inst_unlink(inst);
+      break;
+    }
+  }
+}
+
+/* ---- the step function ----------------------------------------------------------------------------------------------------------- */
+
+/* An argument of the step, in the order it was declared with; what the body sees has the step's order. */
+static vtb_value *argument(vtb__eval *e, vtb__rcall *c, vtb_name name, const vtb_type_expr *type) {
+  vtb_type t = {.dtype = VTB_F32, .rank = (int)type->dims.n};
+  int order[VTB_MAX_RANK];
+  bool sorted = true;
+  for (int i = 0; i < t.rank; i++) {
+    order[i] = vtb__axis_index(c, type->dims.at[i]->u.name);
+    t.dim[i] = (vtb_dim){c->sizes[order[i]], c->axes[order[i]]};
+    sorted &= i == 0 || order[i] > order[i - 1];
+  }
+  vtb_value *v = vtb_func_add_arg(e->frame->func, name.text, t);
+  if (sorted) return v;
+  int64_t perm[VTB_MAX_RANK];
+  int n = 0;
+  for (int a = 0; a < c->n_axes; a++)
+    for (int i = 0; i < t.rank; i++)
+      if (order[i] == a) perm[n++] = i;
+  vtb_builder *b = vtb__at(e, name.span);
+  return b && n == t.rank ? vtb_b_transpose(b, v, perm) : NULL;
+}
+
+static bool bind_arguments(vtb__eval *e, vtb__rcall *c, vtb__step *s) {
+  const vtb_decl *d = c->decl;
+  for (int i = 0; i < c->n_axes; i++) vtb__env_bind(e, c->axes[i], vtb__int(c->sizes[i]), "the size of an axis", d->name.span);
+  for (size_t i = 0; i < c->n_states; i++) {
+    vtb_value *v = argument(e, c, c->state[i]->name, c->state[i]->type);
+    vtb__env_bind(e, c->state[i]->name.text, vtb__tensor(v, NULL), NULL, c->state[i]->name.span);
+    s->states[i] = c->state[i]->name.text;
+  }
+  for (int pass = 0; pass < 2; pass++)
+    for (size_t i = 0; i < d->params.n; i++) {
+      const vtb_param *p = d->params.at[i];
+      if (!c->is_step[i] && pass == 0 && vtb__axis_index(c, p->name.text) < 0)
+        vtb__env_bind(e, p->name.text, c->values[i], "a parameter", p->name.span);
+      if (!c->is_step[i] || c->is_seq[i] != (pass == 0)) continue;
+      vtb_value *v = argument(e, c, p->name, p->type);
+      if (!v) return false;
+      vtb__env_bind(e, p->name.text, vtb__tensor(v, NULL), NULL, p->name.span);
+    }
+  return true;
+}
+
+static bool same_axes(vtb__eval *e, vtb__rcall *c, const vtb__step *s, vtb__val v, const vtb_type_expr *t, vtb_span span, vtb_value **out) {
+  unsigned want = 0;
+  for (size_t i = 0; i < t->dims.n; i++) {
+    int a = t->dims.at[i]->kind == VTB_EXPR_NAME ? vtb__axis_index(c, t->dims.at[i]->u.name) : -1;
+    if (a < 0) {
+      vtb__report(e, VTB_DIAG_UNKNOWN_AXIS, t->dims.at[i]->span, "unknown axis; axes come from parameters and states");
+      return false;
+    }
+    want |= 1u << a;
+  }
+  vtb_value *x = vtb__as_tensor(e, v, span);
+  if (!x) return false;
+  vtb_type full = type_of_axes(s, want);
+  if (axes_of(s, &x->type) & ~want) {
+    vtb__report(e, VTB_DIAG_YIELD_SHAPE, span, "the yield is %s, and %s is declared", vtb__type_string(e, &x->type), vtb__type_string(e, &full));
+    return false;
+  }
+  if (!vtb_type_equal(&x->type, &full)) {
+    x = spread(e, x, want, span);
+    vtb_builder *b = x ? vtb__at(e, span) : NULL;
+    x = b ? vtb_b_broadcast(b, x, &full) : NULL;
+  }
+  return (*out = x) != NULL;
+}
+
+static bool set_returns(vtb__eval *e, vtb__rcall *c, vtb__step *s, vtb__rstep *r) {
+  const vtb_decl *d = c->decl;
+  size_t n = c->n_states + s->yields.n + s->taps.n, k = 0;
+  vtb_value **at = VTB_NEW_ARRAY(&e->arena, vtb_value *, n);
+  for (size_t i = 0; i < c->n_states; i++) {
+    vtb__val v = vtb__env_find_here(e->env, s->states[i])->value;
+    if (!s->updated[i]) {
+      vtb__report(e, VTB_DIAG_MISSING_UPDATE, c->state[i]->name.span, "state '%s' is never assigned", s->states[i]);
+      return false;
+    }
+    if (v.kind != VTB__TENSOR) return false;
+    at[k++] = v.u.t.v;
+  }
+  if (!s->yields.n) {
+    vtb__report(e, VTB_DIAG_MISSING_YIELD, d->name.span, "recurrence '%s' yields nothing", d->name.text);
+    return false;
+  }
+  if (d->n_results && d->n_results != s->yields.n) {
+    vtb__report(e, VTB_DIAG_VALUE_COUNT, d->name.span, "recurrence '%s' declares %zu results and yields %zu", d->name.text, d->n_results, s->yields.n);
+    return false;
+  }
+  for (size_t i = 0; i < s->yields.n; i++) {
+    if (s->yields.at[i].kind == VTB__ERROR) return false;
+    vtb_span span = d->n_results ? d->results[i]->span : d->name.span;
+    if (d->n_results ? !same_axes(e, c, s, s->yields.at[i], d->results[i], span, &at[k]) : !(at[k] = vtb__as_tensor(e, s->yields.at[i], span)))
+      return false;
+    k++;
+  }
+  r->n_yields = s->yields.n;
+  r->n_taps = s->taps.n;
+  r->tap_names = VTB_NEW_ARRAY(&e->arena, const char *, s->taps.n);
+  for (size_t i = 0; i < s->taps.n; i++) {
+    r->tap_names[i] = s->taps.at[i].name;
+    at[k++] = s->taps.at[i].value;
+  }
+  vtb_func_set_returns(e->frame->func, at, NULL, (int)k);
+  share_equal(e->frame->func);
+  return true;
+}
+
+static void build_step(vtb__eval *e, vtb__rcall *c, vtb__rstep *r) {
+  const vtb_decl *d = c->decl;
+  vtb__step s = {.decl = d, .n_axes = c->n_axes, .n_states = (int)c->n_states};
+  memcpy(s.axes, c->axes, sizeof s.axes);
+  memcpy(s.sizes, c->sizes, sizeof s.sizes);
+  s.states = VTB_NEW_ARRAY(&e->arena, const char *, c->n_states);
+  s.updated = VTB_NEW_ARRAY(&e->arena, bool, c->n_states);
+  vtb__frame frame = {.step = &s}, *saved_frame = e->frame;
+  frame.func = vtb_func_new(e->module, d->name.text, VTB_FUNC_STEP, d->name.span);
+  frame.b = (vtb_builder){.module = e->module, .func = frame.func, .diags = e->diags};
+  vtb__env env = {0}, *saved_env = e->env;
+  const vtb_file *file = e->file;
+  const vtb_decl *decl = e->decl;
+  int errors = e->diags->n_errors;
+  e->frame = &frame;
+  e->env = vtb_arena_memdup(&e->arena, &env, sizeof env);
+  e->file = d->file;
+  e->decl = d;
+  if (bind_arguments(e, c, &s)) {
+    vtb__body_value(e, &d->body);
+    if (e->diags->n_errors == errors && !e->stopped && set_returns(e, c, &s, r)) r->func = frame.func;
+  }
+  r->env = e->env;
+  e->frame = saved_frame;
+  e->env = saved_env;
+  e->file = file;
+  e->decl = decl;
+  vtb_vec_free(&s.yields);
+  vtb_vec_free(&s.taps);
+}
+
+vtb__rstep *vtb__rcall_step(vtb__eval *e, vtb__rcall *c) {
+  vtb_strbuf key = {0};
+  vtb_strbuf_printf(&key, "%p", (const void *)c->decl);
+  for (int i = 0; i < c->n_axes; i++) vtb_strbuf_printf(&key, ";%lld", (long long)c->sizes[i]);
+  for (size_t i = 0; i < c->decl->params.n; i++) {
+    vtb_strbuf_putc(&key, ';');
+    if (c->is_step[i]) vtb_strbuf_putc(&key, c->is_seq[i] ? 's' : 'c');
+    else vtb__val_print(c->values[i], &key);
+  }
+  vtb__rstep *r = vtb_map_get(&e->steps, key.at);
+  if (!r) {
+    r = VTB_NEW(&e->arena, vtb__rstep);
+    vtb_map_set(&e->steps, key.at, r);
+    build_step(e, c, r);
+  }
+  e->step_env = r->env;
+  vtb_strbuf_free(&key);
+  return r;
+}

@@ -1,0 +1,166 @@
+/* Values, their unique text, and the small services of the evaluator: messages, limits, descriptions. */
+#include "frontend/lang/value.h"
+
+vtb__val vtb__int(int64_t i) { return (vtb__val){.kind = VTB__INT, .u.i = i}; }
+vtb__val vtb__float(double f) { return (vtb__val){.kind = VTB__FLOAT, .u.f = f}; }
+vtb__val vtb__bool(bool b) { return (vtb__val){.kind = VTB__BOOL, .u.b = b}; }
+vtb__val vtb__val_string(const char *s) { return (vtb__val){.kind = VTB__STRING, .u.str = {s, NULL, false}}; }
+
+vtb__val vtb__tensor(vtb_value *v, const vtb__layout *l) {
+  if (!v) return VTB__ERR;
+  return (vtb__val){.kind = VTB__TENSOR, .u.t = {v, l ? l : &vtb__plain}};
+}
+
+bool vtb__is_number(vtb__val v) { return v.kind == VTB__INT || v.kind == VTB__FLOAT; }
+double vtb__val_number(vtb__val v) { return v.kind == VTB__INT ? (double)v.u.i : v.u.f; }
+
+const char *vtb__kind_text(vtb__kind k) {
+  static const char *const text[] = {"none", "error", "int",  "float", "bool", "string", "size",
+                                     "path", "mode",  "init", "list",  "several values", "tensor"};
+  return text[k];
+}
+
+static bool path_equal(const vtb_path *a, const vtb_path *b) {
+  if (a->order != b->order || a->reversed != b->reversed || a->hflip != b->hflip || a->vflip != b->vflip) return false;
+  if (a->order != VTB_PATH_LIST) return true;
+  return a->n == b->n && memcmp(a->list, b->list, (size_t)a->n * sizeof *a->list) == 0;
+}
+
+static bool list_equal(vtb__val a, vtb__val b) {
+  if (a.u.list.n != b.u.list.n) return false;
+  for (size_t i = 0; i < a.u.list.n; i++)
+    if (!vtb__val_equal(a.u.list.at[i], b.u.list.at[i])) return false;
+  return true;
+}
+
+bool vtb__val_equal(vtb__val a, vtb__val b) {
+  if (vtb__is_number(a) && vtb__is_number(b)) {
+    if (a.kind == VTB__INT && b.kind == VTB__INT) return a.u.i == b.u.i;
+    return vtb__val_number(a) == vtb__val_number(b);
+  }
+  if (a.kind != b.kind) return false;
+  switch (a.kind) {
+  case VTB__NONE: return true;
+  case VTB__BOOL: return a.u.b == b.u.b;
+  case VTB__STRING: return vtb_streq(a.u.str.s, b.u.str.s);
+  case VTB__SIZE: return a.u.size.h == b.u.size.h && a.u.size.w == b.u.size.w;
+  case VTB__PATH: return path_equal(a.u.path, b.u.path);
+  case VTB__MODE: return vtb_streq(a.u.mode.name, b.u.mode.name) && a.u.mode.chunk == b.u.mode.chunk;
+  case VTB__INIT: return vtb_streq(a.u.init, b.u.init);
+  case VTB__LIST:
+  case VTB__TUPLE: return list_equal(a, b);
+  default: return false;
+  }
+}
+
+/* ---- text ------------------------------------------------------------------------------------------------- */
+
+void vtb__print_double(double d, vtb_strbuf *out) {
+  char buf[40];
+  for (int digits = 6; digits <= 17; digits++) {
+    snprintf(buf, sizeof buf, "%.*g", digits, d);
+    if (strtod(buf, NULL) == d) break;
+  }
+  vtb_strbuf_puts(out, buf);
+}
+
+static void print_path(const vtb_path *p, vtb_strbuf *out) {
+  static const char *const order[] = {"rows", "cols", "snake", "diagonal", "hilbert"};
+  if (p->order == VTB_PATH_LIST) {
+    vtb_strbuf_puts(out, "path([");
+    for (int64_t i = 0; i < p->n; i++) vtb_strbuf_printf(out, i ? ", %lld" : "%lld", (long long)p->list[i]);
+    vtb_strbuf_puts(out, "])");
+  } else {
+    vtb_strbuf_puts(out, order[p->order]);
+  }
+  if (p->hflip) vtb_strbuf_puts(out, ".hflip");
+  if (p->vflip) vtb_strbuf_puts(out, ".vflip");
+  if (p->reversed) vtb_strbuf_puts(out, "~");
+}
+
+static void print_list(vtb__val v, vtb_strbuf *out) {
+  vtb_strbuf_putc(out, v.kind == VTB__LIST ? '[' : '(');
+  for (size_t i = 0; i < v.u.list.n; i++) {
+    if (i) vtb_strbuf_puts(out, ", ");
+    vtb__val_print(v.u.list.at[i], out);
+  }
+  vtb_strbuf_putc(out, v.kind == VTB__LIST ? ']' : ')');
+}
+
+void vtb__val_print(vtb__val v, vtb_strbuf *out) {
+  switch (v.kind) {
+  case VTB__NONE: vtb_strbuf_puts(out, "none"); break;
+  case VTB__ERROR: vtb_strbuf_puts(out, "?"); break;
+  case VTB__INT: vtb_strbuf_printf(out, "%lld", (long long)v.u.i); break;
+  case VTB__FLOAT: vtb__print_double(v.u.f, out); break;
+  case VTB__BOOL: vtb_strbuf_puts(out, v.u.b ? "true" : "false"); break;
+  case VTB__STRING: vtb_strbuf_printf(out, "\"%s\"", v.u.str.s); break;
+  case VTB__SIZE: vtb_strbuf_printf(out, "%lldx%lld", (long long)v.u.size.h, (long long)v.u.size.w); break;
+  case VTB__PATH: print_path(v.u.path, out); break;
+  case VTB__MODE:
+    vtb_strbuf_puts(out, v.u.mode.name);
+    if (v.u.mode.chunk) vtb_strbuf_printf(out, "(%lld)", (long long)v.u.mode.chunk);
+    break;
+  case VTB__INIT: vtb_strbuf_puts(out, v.u.init); break;
+  case VTB__LIST:
+  case VTB__TUPLE: print_list(v, out); break;
+  case VTB__TENSOR:
+    vtb_type_print(&v.u.t.v->type, out);
+    vtb__layout_print(v.u.t.layout, out);
+    break;
+  }
+}
+
+const char *vtb__type_string(vtb__eval *e, const vtb_type *t) {
+  vtb_strbuf s = {0};
+  vtb_type_print(t, &s);
+  const char *text = vtb_arena_strndup(&e->arena, s.at ? s.at : "", s.n);
+  vtb_strbuf_free(&s);
+  return text;
+}
+
+const char *vtb__describe(vtb__eval *e, vtb__val v) {
+  if (v.kind == VTB__TENSOR) {
+    const vtb__layout *l = v.u.t.layout;
+    const char *what = l->kind == VTB__TOKENS ? "tokens" : l->kind == VTB__IMAGE ? "an image" : "a tensor";
+    return vtb_arena_printf(&e->arena, "%s %s", what, vtb__type_string(e, &v.u.t.v->type));
+  }
+  if (v.kind == VTB__NONE) return "none";
+  if (v.kind == VTB__TUPLE) return vtb_arena_printf(&e->arena, "%zu values", v.u.list.n);
+  vtb_strbuf s = {0};
+  vtb__val_print(v, &s);
+  const char *kind = vtb__kind_text(v.kind);
+  const char *article = v.kind == VTB__INT || v.kind == VTB__INIT ? "an" : "a";
+  const char *text = s.n > 60 ? vtb_arena_printf(&e->arena, "%s %s", article, kind)
+                              : vtb_arena_printf(&e->arena, "the %s %s", kind, s.at ? s.at : "");
+  vtb_strbuf_free(&s);
+  return text;
+}
+
+/* ---- messages and limits ------------------------------------------------------------------------------------- */
+
+vtb__val vtb__report(vtb__eval *e, int code, vtb_span span, const char *fmt, ...) {
+  if (e->stopped) return VTB__ERR;
+  va_list ap;
+  va_start(ap, fmt);
+  vtb_strbuf s = {0};
+  vtb_strbuf_vprintf(&s, fmt, ap);
+  va_end(ap);
+  vtb_diag_error(e->diags, code, span, "%s", s.at ? s.at : "");
+  vtb_strbuf_free(&s);
+  return VTB__ERR;
+}
+
+void vtb__suggest_help(vtb__eval *e, const char *name, const char *const *names, size_t n) {
+  if (e->stopped) return;
+  const char *near = vtb_suggest(name, names, n);
+  if (near) vtb_diag_help(e->diags, "did you mean '%s'?", near);
+}
+
+bool vtb__tick(vtb__eval *e, vtb_span span) {
+  if (e->stopped) return false;
+  if (++e->n_steps <= VTB__MAX_STEPS) return true;
+  vtb__report(e, VTB_DIAG_TOO_LARGE, span, "evaluation takes more than %d steps", VTB__MAX_STEPS);
+  e->stopped = true;
+  return false;
+}

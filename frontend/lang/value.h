@@ -1,0 +1,347 @@
+/* What evaluation of the tree works with: compile-time values, the layout of token tensors, environments, and the
+ * evaluator's state. Inside frontend/lang only.
+ *
+ * Values are small and copied. What they point to lives in the evaluator's arena, IR values in the module's.
+ * VTB__ERROR stands for a value whose message has been given; whatever uses it stays silent and gives VTB__ERROR.
+ */
+#ifndef VTB_LANG_VALUE_H
+#define VTB_LANG_VALUE_H
+
+#include "frontend/lang/ast.h"
+#include "ir/diag_codes.h"
+#include "ir/path.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- limits: no text can hang or exhaust memory ------------------------------------------------------------ */
+
+#define VTB__MAX_STEPS 1000000       /* evaluated statements and expressions */
+#define VTB__MAX_INSTS 400000        /* instructions in a module */
+#define VTB__MAX_CALLS 64            /* nested calls of fn and block */
+#define VTB__MAX_DEPTH 4000          /* nested evaluations on the C stack */
+#define VTB__MAX_LIST 65536          /* elements of a list */
+#define VTB__MAX_TEXT 4096           /* bytes of a string */
+#define VTB__MAX_DATA (1 << 22)      /* elements of a computed constant */
+#define VTB__MAX_SIZE (INT64_C(1) << 31) /* an axis */
+
+/* ---- layouts ------------------------------------------------------------------------------------------------ */
+
+typedef struct vtb__layout vtb__layout;
+
+/* How a sequence came to be in the order it is in. */
+typedef struct vtb__traversal {
+  const char *path;         /* text with grid and extras, for op permute */
+  bool grid;                /* the traversed sequence is itself a grid, row by row */
+  const vtb__layout *outer; /* layout before */
+} vtb__traversal;
+
+typedef enum vtb__layout_kind { VTB__PLAIN, VTB__TOKENS, VTB__IMAGE } vtb__layout_kind;
+
+/* Tokens stand on axis 1: head extra tokens, then a row-major h x w grid with `mid` extra tokens after `at` of its
+ * tokens, then tail extra tokens. An image is [B, C, h, w]. */
+struct vtb__layout {
+  vtb__layout_kind kind;
+  int64_t h, w, head, mid, at, tail;
+  const vtb__traversal *via; /* NULL: storage order */
+};
+extern const vtb__layout vtb__plain;
+
+int64_t vtb__layout_tokens(const vtb__layout *l);
+int64_t vtb__layout_extra(const vtb__layout *l);
+bool vtb__layout_equal(const vtb__layout *a, const vtb__layout *b);
+void vtb__layout_print(const vtb__layout *l, vtb_strbuf *out); /* unique text, for keys and messages */
+
+/* ---- values ------------------------------------------------------------------------------------------------- */
+
+typedef enum vtb__kind {
+  VTB__NONE,
+  VTB__ERROR,
+  VTB__INT,
+  VTB__FLOAT,
+  VTB__BOOL,
+  VTB__STRING,
+  VTB__SIZE,
+  VTB__PATH,
+  VTB__MODE,
+  VTB__INIT,
+  VTB__LIST,
+  VTB__TUPLE, /* several values of one call; never inside another value */
+  VTB__TENSOR
+} vtb__kind;
+
+typedef struct vtb__val {
+  vtb__kind kind;
+  union {
+    int64_t i;
+    double f;
+    bool b;
+    struct {
+      const char *s;
+      const vtb_type_expr *choice; /* the `one of` it was checked against, or NULL */
+      bool suffixed;               /* {suffix} is written in it */
+    } str;
+    struct {
+      int64_t h, w;
+    } size;
+    const vtb_path *path; /* order, reversal, mirrors, list; no grid yet */
+    struct {
+      const char *name; /* auto, parallel, recurrent, chunkwise */
+      int64_t chunk;    /* 0: default */
+    } mode;
+    const char *init; /* canonical initialiser text */
+    struct {
+      struct vtb__val *at;
+      size_t n;
+    } list;
+    struct {
+      vtb_value *v;
+      const vtb__layout *layout; /* never NULL */
+    } t;
+  } u;
+} vtb__val;
+
+#define VTB__ERR ((vtb__val){.kind = VTB__ERROR})
+#define VTB__NIL ((vtb__val){.kind = VTB__NONE})
+vtb__val vtb__int(int64_t i);
+vtb__val vtb__float(double f);
+vtb__val vtb__bool(bool b);
+vtb__val vtb__val_string(const char *s);
+vtb__val vtb__tensor(vtb_value *v, const vtb__layout *l); /* VTB__ERROR if v is NULL */
+bool vtb__is_number(vtb__val v);
+double vtb__val_number(vtb__val v); /* of an int or float */
+bool vtb__val_equal(vtb__val a, vtb__val b);
+const char *vtb__kind_text(vtb__kind k); /* "int", "list" ... */
+/* Unique text of a compile-time value, and of a tensor's type and layout. */
+void vtb__val_print(vtb__val v, vtb_strbuf *out);
+/* Shortest decimal text that reads back as the same double. */
+void vtb__print_double(double d, vtb_strbuf *out);
+
+/* ---- environments ------------------------------------------------------------------------------------------- */
+
+typedef struct vtb__binding {
+  const char *name;
+  vtb__val value;
+  const char *fixed; /* why it may not be assigned, "a let", "a parameter" ...; NULL if it may */
+  vtb_span span;     /* where it was bound */
+  struct vtb__binding *next;
+} vtb__binding;
+
+/* The variables of one body. Only an `along` body sees those outside it (up != NULL), in its own order. */
+typedef struct vtb__env {
+  struct vtb__env *up;
+  vtb__binding *first;
+  const vtb_path *along; /* of the body, NULL otherwise */
+} vtb__env;
+
+/* ---- the evaluator ------------------------------------------------------------------------------------------ */
+
+typedef struct vtb__weight { /* a parameter of the function being built */
+  const char *name;          /* relative to the function */
+  vtb_value *arg;
+  const char *init;
+  int decay;
+  vtb_role role;
+  vtb_span span;
+} vtb__weight;
+
+typedef struct vtb__output {
+  const char *name;
+  vtb_value *value;
+  vtb_span span;
+} vtb__output;
+
+/* The function being built: the entry, a block, or a recurrence's step. */
+typedef struct vtb__frame {
+  vtb_builder b;
+  vtb_func *func;
+  VTB_VEC(vtb__weight) weights;
+  VTB_VEC(vtb__output) outputs;
+  vtb_value *seed; /* argument for op random, NULL until needed */
+  int n_seeds;     /* calls that were given a seed of their own */
+  bool is_model;   /* input and output statements belong here */
+  struct vtb__step *step; /* inside a recurrence */
+} vtb__frame;
+
+/* A recurrence body while it is evaluated. Every tensor in it has its axes in the order of `axes`. */
+typedef struct vtb__step {
+  const vtb_decl *decl;
+  const char *axes[VTB_MAX_RANK];
+  int64_t sizes[VTB_MAX_RANK];
+  int n_axes;
+  const char **states; /* names */
+  bool *updated;
+  int n_states;
+  VTB_VEC(vtb__val) yields;
+  VTB_VEC(vtb__output) taps;
+} vtb__step;
+
+/* One instantiation of a block. */
+typedef struct vtb__instance {
+  vtb_func *func; /* NULL if its body had errors */
+  vtb__weight *weights;
+  size_t n_weights;
+  bool seeded;
+  int seed_index;
+  vtb__val *results; /* kind and layout of each; values are the callee's */
+  size_t n_results;
+  bool is_tuple, in_progress;
+} vtb__instance;
+
+typedef struct vtb__eval {
+  vtb_unit *unit;
+  vtb_diags *diags;
+  vtb_module *module;
+  const vtb_instantiate_options *options;
+  vtb_arena arena;
+  vtb__frame *frame;
+  vtb__env *env;
+  const vtb_file *file;  /* where names are looked up */
+  const vtb_decl *decl;  /* whose body is evaluated */
+  const char *prefix;    /* scopes so far, joined with '.' */
+  const char *suffix;    /* of `along each`, NULL outside */
+  const char *suffix_at; /* the prefix whose next name gets the suffix */
+  const char *tap_prefix;
+  bool suffix_read, inexact, returning, stopped;
+  vtb__val result;  /* of `return` */
+  vtb__env *step_env; /* of the recurrence that was built last */
+  vtb_map blocks;   /* key -> vtb__instance */
+  vtb_map steps;    /* key -> STEP function */
+  vtb_map consts;   /* declaration's place -> vtb__val */
+  int64_t batch;    /* VTB_DYN, or the size the entry's inputs have */
+  int64_t n_steps;
+  int n_streams, n_insts, calls, depth, errors_before;
+} vtb__eval;
+
+/* Reports and gives VTB__ERR. */
+vtb__val vtb__report(vtb__eval *e, int code, vtb_span span, const char *fmt, ...) VTB_PRINTF(4, 5);
+/* "did you mean" for `name`, if one of the candidates is near. */
+void vtb__suggest_help(vtb__eval *e, const char *name, const char *const *names, size_t n);
+/* Text of a value's kind or a tensor's type, in the arena: "an int", "tokens f32[B, N=196, C=192]". */
+const char *vtb__describe(vtb__eval *e, vtb__val v);
+const char *vtb__type_string(vtb__eval *e, const vtb_type *t);
+/* Counts one step of evaluation; false once the limit is reached (reported once). */
+bool vtb__tick(vtb__eval *e, vtb_span span);
+
+/* env.c */
+vtb__binding *vtb__env_find_here(vtb__env *env, const char *name);
+vtb__binding *vtb__env_bind(vtb__eval *e, const char *name, vtb__val v, const char *fixed, vtb_span span);
+/* The value of a variable as seen from the innermost body; false if there is none. */
+bool vtb__env_get(vtb__eval *e, const char *name, vtb_span span, vtb__val *out);
+bool vtb__env_has(vtb__eval *e, const char *name);
+
+/* eval.c */
+vtb__val vtb__expr(vtb__eval *e, const vtb_expr *x);
+/* With the type that the place expects, so that bare choice names are understood; checked and converted. */
+vtb__val vtb__expr_as(vtb__eval *e, const vtb_expr *x, const vtb_type_expr *type, const char *what);
+vtb__val vtb__coerce(vtb__eval *e, vtb__val v, const vtb_type_expr *type, vtb_span span, const char *what, bool config);
+bool vtb__is_tensor_type(const vtb_type_expr *t);
+/* Text of a string expression, NULL after an error. e->suffix_read says whether it contains {suffix}. */
+const char *vtb__text(vtb__eval *e, const vtb_expr *x);
+
+/* eval_stmt.c */
+/* Runs statements; the value of the last expression statement, else VTB__NIL. Stops at return (e->returning). */
+vtb__val vtb__body(vtb__eval *e, const vtb_stmt_list *body);
+/* The same, and a return inside ends here. */
+vtb__val vtb__body_value(vtb__eval *e, const vtb_stmt_list *body);
+
+/* eval_op.c */
+vtb__val vtb__unary(vtb__eval *e, vtb_unary_op op, vtb__val v, vtb_span span);
+vtb__val vtb__binary(vtb__eval *e, vtb_binary_op op, vtb__val a, vtb__val b, vtb_span span);
+/* The elementwise op on tensors and numbers, layouts merged. */
+vtb__val vtb__elementwise(vtb__eval *e, vtb_op op, vtb__val a, vtb__val b, vtb_span span);
+vtb__val vtb__elementwise1(vtb__eval *e, vtb_op op, vtb__val a, vtb_span span);
+vtb_value *vtb__as_tensor(vtb__eval *e, vtb__val v, vtb_span span); /* numbers become constants */
+/* The builder, at `span`; counts the instruction. NULL past the limit. */
+vtb_builder *vtb__at(vtb__eval *e, vtb_span span);
+
+/* eval_call.c */
+vtb__val vtb__call(vtb__eval *e, const vtb_expr *x);
+/* Where values for a declaration's parameters come from. */
+typedef struct vtb__actual {
+  const char *name; /* NULL: positional */
+  const vtb_expr *expr;
+  vtb__val value; /* used when expr is NULL */
+  vtb_span span;
+} vtb__actual;
+/* Binds parameters as variables of e->env, defaults included. False after an error. `used` may be NULL. */
+bool vtb__bind_params(vtb__eval *e, const vtb_decl *d, const vtb__actual *args, size_t n, vtb__env *caller_env,
+                      const vtb_file *caller_file, vtb_span span);
+/* Evaluates a body with its parameters bound; reports a body without a value. */
+vtb__val vtb__run_body(vtb__eval *e, const vtb_decl *d, vtb__env *env, vtb_span span);
+vtb__val vtb__call_block(vtb__eval *e, const vtb_decl *d, vtb__env *bound, vtb_span span);
+const vtb_param *vtb__param_find(const vtb_decl *d, const char *name);
+vtb__val vtb__const(vtb__eval *e, const vtb_decl *d);
+
+/* eval_param.c */
+/* Scopes and suffix applied; reports names that a checkpoint cannot hold. */
+const char *vtb__official(vtb__eval *e, const char *name, vtb_span span);
+vtb__val vtb__eval_param(vtb__eval *e, const vtb_expr *x);
+/* The weight `name` of the current function, made if need be; NULL after an error. */
+vtb_value *vtb__weight_get(vtb__eval *e, const char *name, const vtb_type *type, const char *init, int decay,
+                           vtb_role role, vtb_span span);
+/* The i32 scalar that op random hashes; fresh: one of its own, for a call. */
+vtb_value *vtb__seed(vtb__eval *e, bool fresh, vtb_span span);
+bool vtb__init_builtin(const char *name);
+vtb__val vtb__init_value(vtb__eval *e, const char *name, const vtb__val *args, size_t n, vtb_span span);
+void vtb__tap(vtb__eval *e, const vtb_expr *name, const vtb_expr *value, vtb_span span);
+
+/* layout.c */
+vtb__val vtb__along(vtb__eval *e, const vtb_expr *x);
+vtb__val vtb__enter_path(vtb__eval *e, vtb__val v, const vtb_path *p, vtb_span span);
+vtb__val vtb__leave_path(vtb__eval *e, vtb__val v, const vtb_path *p, vtb_span span);
+const vtb__layout *vtb__layout_new(vtb__eval *e, vtb__layout l);
+/* Layout of a result that has the shape of a and b together; reports if their orders differ. */
+const vtb__layout *vtb__layout_merge(vtb__eval *e, vtb__val a, vtb__val b, vtb_span span);
+
+/* builtin.c */
+typedef struct vtb__args { /* evaluated arguments of a builtin; taken one by one, then checked to be used up */
+  const char *name;
+  const vtb_arg_list *list;
+  vtb__val *at;
+  bool *used;
+  size_t n, next, last;
+  vtb_span span;
+  bool failed;
+} vtb__args;
+typedef vtb__val (*vtb__builtin_fn)(vtb__eval *e, vtb__args *a);
+typedef struct vtb__builtin {
+  const char *name;
+  vtb__builtin_fn fn;
+} vtb__builtin;
+const vtb__builtin *vtb__builtin_find(const char *name);
+size_t vtb__builtin_names(const char ***out); /* malloc'd array */
+vtb__val vtb__builtin_call(vtb__eval *e, const vtb__builtin *b, const vtb_expr *x);
+bool vtb__builtin_name(vtb__eval *e, const char *name, vtb__val *out); /* rows, auto, zeros, training ... */
+extern const vtb__builtin vtb__tensor_builtins[], vtb__token_builtins[], vtb__step_builtins[];
+
+/* Argument `name`, or the next positional one. The first form reports when it is missing. */
+vtb__val vtb__take(vtb__eval *e, vtb__args *a, const char *name);
+bool vtb__take_optional(vtb__eval *e, vtb__args *a, const char *name, vtb__val *out);
+vtb_span vtb__arg_span(const vtb__args *a, size_t i);
+vtb_value *vtb__take_tensor(vtb__eval *e, vtb__args *a, const char *name, vtb__val *whole);
+bool vtb__take_int(vtb__eval *e, vtb__args *a, const char *name, int64_t *out);
+/* Optional arguments: unchanged when absent, false after an error. */
+bool vtb__option_bool(vtb__eval *e, vtb__args *a, const char *name, bool *out);
+bool vtb__option_number(vtb__eval *e, vtb__args *a, const char *name, double *out);
+bool vtb__option_string(vtb__eval *e, vtb__args *a, const char *name, const char **out);
+bool vtb__option_size(vtb__eval *e, vtb__args *a, const char *name, int64_t *h, int64_t *w);
+
+/* recurrence.c */
+vtb__val vtb__call_recurrence(vtb__eval *e, const vtb_decl *d, const vtb__actual *args, size_t n, vtb_span span);
+typedef struct vtb__entry_values { /* what a config says about a recurrence, and what came of it */
+  vtb__val *values; /* hyperparameters, by parameter */
+  vtb__val mode;    /* VTB__NIL if not given */
+  int64_t chunk;
+  int64_t batch, tokens, heads;
+  bool has_state;
+} vtb__entry_values;
+bool vtb__recurrence_entry(vtb__eval *e, const vtb_decl *d, vtb__entry_values *given);
+/* Gives two step tensors shapes that broadcast by axis name; the names of the result in *out. */
+bool vtb__step_align(vtb__eval *e, vtb_value **a, vtb_value **b, vtb_type *out, vtb_span span);
+
+/* resize.c: rows of weights, out x in, of interpolating `in` samples at `out` places. */
+double *vtb__resize_weights(vtb__eval *e, int64_t in, int64_t out, const char *filter, bool antialias,
+                            bool align_corners, double coefficient);
+
+#endif

@@ -1,0 +1,120 @@
+/* Broken texts and what is said about them. Every tests/errors/NAME.vtb begins with comments:
+ *
+ *   // expect: VTB1101 3:9 unknown name      code, line:column ('-' for no place), part of the sentence; any number
+ *   // entry: tiny                           what to instantiate; default: the file's model
+ *   // set: dim=wide                         as -D
+ *   // config: dim=12                        as a field of a config
+ *
+ * Exactly the expected errors and warnings must come, in any order; with an error there is no module. Files in
+ * subfolders are only used by others. */
+#include "frontend/lang/lang.h"
+#include "tests/test.h"
+
+#include <dirent.h>
+
+enum { MAX_LINES = 32 };
+
+typedef struct expectation {
+  int code;
+  char place[32], text[256];
+  bool seen;
+} expectation;
+
+typedef struct broken {
+  expectation expected[MAX_LINES];
+  vtb_override overrides[MAX_LINES];
+  char names[MAX_LINES][64], values[MAX_LINES][128];
+  char entry[64];
+  size_t n_expected, n_overrides;
+} broken;
+
+static void add_override(broken *b, const char *line, bool from_config) {
+  size_t i = b->n_overrides++;
+  if (sscanf(line, "%63[^=]=%127[^\n]", b->names[i], b->values[i]) < 1) b->n_overrides--;
+  b->overrides[i] = (vtb_override){b->names[i], b->values[i], from_config};
+}
+
+static void read_header(const char *text, broken *b) {
+  for (const char *at = text; at && vtb_starts_with(at, "// "); at = strchr(at, '\n'), at = at ? at + 1 : NULL) {
+    if (b->n_expected >= MAX_LINES || b->n_overrides >= MAX_LINES) return;
+    expectation *e = &b->expected[b->n_expected];
+    if (sscanf(at, "// expect: VTB%d %31s %255[^\n]", &e->code, e->place, e->text) == 3) b->n_expected++;
+    if (vtb_starts_with(at, "// entry: ")) sscanf(at, "// entry: %63s", b->entry);
+    if (vtb_starts_with(at, "// set: ")) add_override(b, at + 8, false);
+    if (vtb_starts_with(at, "// config: ")) add_override(b, at + 11, true);
+  }
+}
+
+static void match(broken *b, const vtb_diag *d, const char *path) {
+  char place[32] = "-";
+  if (d->span.source) {
+    vtb_line_col at = vtb_source_locate(d->span.source, d->span.begin);
+    snprintf(place, sizeof place, "%d:%d", at.line, at.col);
+  }
+  for (size_t i = 0; i < b->n_expected; i++) {
+    expectation *e = &b->expected[i];
+    if (e->seen || e->code != d->code || strcmp(e->place, place) != 0 || !strstr(d->text, e->text)) continue;
+    e->seen = true;
+    return;
+  }
+  CHECK_MSG(false, "%s: not expected: VTB%04d %s %s", path, d->code, place, d->text);
+}
+
+static void check_file(const char *path) {
+  char *text = NULL;
+  size_t n = 0;
+  vtb_error err = {0};
+  CHECK(vtb_file_read(path, 1 << 22, &text, &n, &err) == VTB_OK);
+  if (!text) return;
+  broken *b = calloc(1, sizeof *b);
+  if (!b) abort();
+  read_header(text, b);
+  CHECK_MSG(b->n_expected > 0, "%s: no expectations", path);
+  vtb_diags diags = {.limit = 100};
+  vtb_unit *u = vtb_unit_load(path, NULL, &diags);
+  CHECK_MSG(u != NULL, "%s: not loaded", path);
+  if (u && diags.n_errors == 0) {
+    vtb_instantiate_options o = {.overrides = b->overrides, .n_overrides = b->n_overrides};
+    vtb_module *m = vtb_instantiate(u, b->entry[0] ? b->entry : NULL, &o, &diags);
+    CHECK_MSG((m == NULL) == (diags.n_errors > 0), "%s: module and errors", path);
+    vtb_module_free(m);
+  }
+  for (size_t i = 0; i < diags.list.n; i++)
+    if (diags.list.at[i].severity <= VTB_SEV_WARNING) match(b, &diags.list.at[i], path);
+  for (size_t i = 0; i < b->n_expected; i++)
+    CHECK_MSG(b->expected[i].seen, "%s: missing: VTB%04d %s %s", path, b->expected[i].code, b->expected[i].place,
+              b->expected[i].text);
+  vtb_strbuf rendered = {0}; /* rendering must cope with every span */
+  vtb_diags_render(&diags, &rendered, false);
+  CHECK(rendered.n > 0);
+  vtb_strbuf_free(&rendered);
+  vtb_unit_free(u);
+  vtb_diags_free(&diags);
+  free(text);
+  free(b);
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
+
+TEST(every_broken_file_gets_its_messages) {
+  struct dirent **entries;
+  int n = scandir(VTB_SOURCE_DIR "/tests/errors", &entries, NULL, by_name), n_files = 0;
+  for (int i = 0; i < n; i++) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/tests/errors/%s", VTB_SOURCE_DIR, entries[i]->d_name);
+    if (vtb_ends_with(path, ".vtb")) {
+      check_file(path);
+      n_files++;
+    }
+    free(entries[i]);
+  }
+  if (n >= 0) free(entries);
+  CHECK_MSG(n_files >= 60, "only %d files", n_files);
+}
+
+int main(int argc, char **argv) {
+  for (int i = 1; i < argc; i++) check_file(argv[i]);
+  if (argc > 1) return test_done();
+  RUN(every_broken_file_gets_its_messages);
+  return test_done();
+}
