@@ -1,0 +1,195 @@
+/* vertebra bench: latency, images/s, peak memory, and time and GFLOP/s a kernel with its IR ops. */
+#include "frontend/cli/cli.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct bench_options {
+  cli_model_options model;
+  int64_t runs, top;
+  double seconds;
+  bool train;
+} bench_options;
+
+/* All buffers of a program, filled with plausible values; inputs and adjoints are random. */
+static void **make_buffers(const vtb_program *p, vtb_error *err) {
+  void **buffers = vtb_xcalloc((size_t)p->n_tensors, sizeof *buffers);
+  for (int i = 0; i < p->n_tensors; i++) {
+    const vtb_tensor_info *t = &p->tensors[i];
+    int64_t n = vtb_tensor_info_count(t);
+    float *data = vtb_aligned_alloc((size_t)n * 4);
+    if (!data) {
+      vtb_fail(err, VTB_E_MEMORY, "out of memory for %s", t->name);
+      return buffers;
+    }
+    buffers[i] = data;
+    memset(data, 0, (size_t)n * 4);
+    if (t->io == VTB_IO_PARAM || t->io == VTB_IO_BUFFER) {
+      if (vtb_init_tensor(t->init, t->name, 1, t->rank, t->dim, data, err) != VTB_OK) return buffers;
+    } else if (!t->is_int && (t->io == VTB_IO_INPUT || t->io == VTB_IO_GRAD_IN)) {
+      for (int64_t k = 0; k < n; k++) data[k] = (float)(2 * vtb_random_unit(7, (uint64_t)k) - 1);
+    }
+  }
+  return buffers;
+}
+
+typedef struct timing {
+  double best, median, mean;
+  int64_t runs;
+} timing;
+
+static int by_value(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static timing measure(const vtb_program *p, void **buffers, void *workspace, const vtb_services *s,
+                      const bench_options *o) {
+  vtb_program_run(p, buffers, workspace, s);
+  vtb_program_run(p, buffers, workspace, s);
+  VTB_VEC(double) times = {0};
+  double start = vtb_now(), sum = 0;
+  while (times.n < (size_t)(o->runs ? o->runs : 1000) && (o->runs || times.n < 5 || vtb_now() - start < o->seconds)) {
+    double t = vtb_now();
+    vtb_program_run(p, buffers, workspace, s);
+    vtb_vec_push(&times, vtb_now() - t);
+    sum += times.at[times.n - 1];
+  }
+  qsort(times.at, times.n, sizeof *times.at, by_value);
+  timing r = {times.at[0], times.at[times.n / 2], sum / (double)times.n, (int64_t)times.n};
+  vtb_vec_free(&times);
+  return r;
+}
+
+typedef struct row {
+  const vtb_kernel_info *info;
+  double seconds; /* one run */
+} row;
+
+static int by_seconds(const void *a, const void *b) {
+  double x = ((const row *)a)->seconds, y = ((const row *)b)->seconds;
+  return (x < y) - (x > y);
+}
+
+static double buffer_bytes(const vtb_program *p, bool params) {
+  double sum = 0;
+  for (int i = 0; i < p->n_tensors; i++)
+    if ((p->tensors[i].io == VTB_IO_PARAM) == params) sum += 4 * (double)vtb_tensor_info_count(&p->tensors[i]);
+  return sum;
+}
+
+static void report_text(const vtb_program *p, const timing *t, const row *rows, int n, const bench_options *o,
+                        double flops) {
+  double covered = 0;
+  for (int i = 0; i < n; i++) covered += rows[i].seconds;
+  printf("batch %lld: best %.2f ms, median %.2f ms of %lld runs; %.1f img/s; %.1f GFLOP/s\n", (long long)p->batch,
+         1e3 * t->best, 1e3 * t->median, (long long)t->runs, (double)p->batch / t->best, flops / t->best * 1e-9);
+  printf("compile %.2f s; memory: workspace %.1f MiB, parameters %.1f MiB, other buffers %.1f MiB\n\n",
+         p->compile_seconds, (double)p->workspace_bytes / 1048576, buffer_bytes(p, true) / 1048576,
+         buffer_bytes(p, false) / 1048576);
+  printf("%7s %6s %8s %8s %8s  %-34s %s\n", "ms", "%", "launches", "GFLOP/s", "GB/s", "ops", "from");
+  for (int i = 0; i < n && i < o->top; i++) {
+    const vtb_kernel_info *k = rows[i].info;
+    char ops[35];
+    snprintf(ops, sizeof ops, "%s", k->ops);
+    if (strlen(k->ops) >= sizeof ops) memcpy(ops + sizeof ops - 4, "...", 4);
+    printf("%7.3f %6.1f %8d %8.1f %8.1f  %-34s %s\n", 1e3 * rows[i].seconds, 100 * rows[i].seconds / covered,
+           k->launches, k->flops * k->launches / rows[i].seconds * 1e-9, k->bytes * k->launches / rows[i].seconds * 1e-9,
+           ops, k->origin);
+  }
+}
+
+static void report_json(const vtb_program *p, const timing *t, const row *rows, int n, double flops) {
+  cJSON *out = cJSON_CreateObject();
+  cJSON_AddNumberToObject(out, "batch", (double)p->batch);
+  cJSON_AddNumberToObject(out, "best_ms", 1e3 * t->best);
+  cJSON_AddNumberToObject(out, "median_ms", 1e3 * t->median);
+  cJSON_AddNumberToObject(out, "runs", (double)t->runs);
+  cJSON_AddNumberToObject(out, "images_per_second", (double)p->batch / t->best);
+  cJSON_AddNumberToObject(out, "gflop", flops * 1e-9);
+  cJSON_AddNumberToObject(out, "compile_seconds", p->compile_seconds);
+  cJSON_AddNumberToObject(out, "workspace_bytes", (double)p->workspace_bytes);
+  cJSON_AddNumberToObject(out, "parameter_bytes", buffer_bytes(p, true));
+  cJSON *list = cJSON_AddArrayToObject(out, "kernels");
+  for (int i = 0; i < n; i++) {
+    cJSON *k = cJSON_CreateObject();
+    cJSON_AddStringToObject(k, "name", rows[i].info->name);
+    cJSON_AddStringToObject(k, "ops", rows[i].info->ops);
+    cJSON_AddStringToObject(k, "from", rows[i].info->origin);
+    cJSON_AddNumberToObject(k, "ms", 1e3 * rows[i].seconds);
+    cJSON_AddNumberToObject(k, "launches", rows[i].info->launches);
+    cJSON_AddNumberToObject(k, "gflop", rows[i].info->flops * rows[i].info->launches * 1e-9);
+    cJSON_AddItemToArray(list, k);
+  }
+  cli_print_json(out);
+}
+
+static vtb_status bench_program(const vtb_program *p, const vtb_program *profiled, const bench_options *o) {
+  vtb_error err = {0};
+  void **buffers = make_buffers(p, &err);
+  void *workspace = vtb_aligned_alloc((size_t)p->workspace_bytes + 64);
+  vtb_services *services = vtb_services_default((int)o->model.threads);
+  vtb_services *profiling = vtb_services_profiling((int)o->model.threads, profiled->n_kernels);
+  if (!workspace) vtb_fail(&err, VTB_E_MEMORY, "out of memory: the workspace needs %.1f MiB", (double)p->workspace_bytes / 1048576);
+  if (!err.text[0]) {
+    timing t = measure(p, buffers, workspace, services, o);
+    vtb_program_run(profiled, buffers, workspace, profiling);
+    vtb_services_reset_times(profiling);
+    int n, rounds = 5;
+    for (int i = 0; i < rounds; i++) vtb_program_run(profiled, buffers, workspace, profiling);
+    const vtb_kernel_time *times = vtb_services_times(profiling, &n);
+    row *rows = vtb_xcalloc((size_t)n + 1, sizeof *rows);
+    double flops = 0;
+    for (int i = 0; i < n; i++) {
+      rows[i] = (row){&profiled->kernels[i], times[i].seconds / rounds};
+      flops += profiled->kernels[i].flops * profiled->kernels[i].launches;
+    }
+    qsort(rows, (size_t)n, sizeof *rows, by_seconds);
+    if (o->model.json)
+      report_json(p, &t, rows, n, flops);
+    else
+      report_text(p, &t, rows, n, o, flops);
+    free(rows);
+  }
+  for (int i = 0; i < p->n_tensors; i++) free(buffers[i]);
+  free(buffers);
+  free(workspace);
+  vtb_services_free(services);
+  vtb_services_free(profiling);
+  return err.text[0] ? cli_error(&err) : VTB_OK;
+}
+
+vtb_status cli_cmd_bench(int argc, char **argv) {
+  bench_options o = {.seconds = 3, .top = 20};
+  cli_opt opts[CLI_N_MODEL_OPTS + 4] = {
+      {"--train", CLI_FLAG, &o.train, NULL, "a training step: forward and backward, without the optimiser"},
+      {"--runs", CLI_INT, &o.runs, "N", "exactly N runs instead of --seconds"},
+      {"--seconds", CLI_FLOAT, &o.seconds, "S", "time to measure for (default 3)"},
+      {"--top", CLI_INT, &o.top, "N", "kernels to list (default 20)"}};
+  cli_model_opts(&o.model, opts + 4);
+  cli_list rest = {0};
+  int parsed = cli_parse("bench", opts, CLI_N_MODEL_OPTS + 4, argc, argv, &rest);
+  if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
+  if (rest.n != 1) return cli_usage_error("bench", "one MODEL is needed");
+  cli_model model;
+  vtb_instantiate_options more = {.training = o.train};
+  double start = vtb_now();
+  vtb_status status = cli_model_load(rest.at[0], &o.model, &more, &model);
+  if (status != VTB_OK) return status;
+  const char *name = model.name;
+  int64_t batch = o.model.batch ? o.model.batch : 1;
+  vtb_program *program = NULL, *profiled = NULL;
+  status = cli_run_passes(model.module, &o.model, vtb_pipeline_graph, false, 0);
+  if (status == VTB_OK && o.train) status = cli_add_train_step(model.module, 0, &name);
+  if (status == VTB_OK) status = cli_compile(model.module, name, &o.model, batch, false, &program);
+  if (status == VTB_OK) program->compile_seconds = vtb_now() - start;
+  if (status == VTB_OK) status = cli_compile(model.module, name, &o.model, batch, true, &profiled);
+  if (status == VTB_OK) status = bench_program(program, profiled, &o);
+  vtb_program_free(program);
+  vtb_program_free(profiled);
+  cli_model_free(&model);
+  vtb_vec_free(&rest);
+  vtb_vec_free(&o.model.defines);
+  return status;
+}

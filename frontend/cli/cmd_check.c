@@ -1,0 +1,234 @@
+/* vertebra check: what a model is, without making code: inputs, outputs, parameters, FLOPs, memory, structure. */
+#include "frontend/cli/cli.h"
+#include "ir/recurrence.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Published counts are multiply-adds of products and convolutions, pointwise work free; a linear recurrence counts as its
+ * chunkwise form with chunks of 49, (c/2 + 1) (K + V) a token and head inside chunks and 2 (hK)(hV) / c between them. */
+enum { PUBLISHED_CHUNK = 49 };
+
+typedef struct tally {
+  double flops, published_macs;
+  int64_t calls;
+} tally;
+
+static double published_macs(const vtb_inst *i) {
+  if (i->op == VTB_OP_einsum || i->op == VTB_OP_dwconv) return vtb_inst_cost(i, 1).flops / 2;
+  if (i->op != VTB_OP_linscan) return 0;
+  const vtb_type *q = &i->operands[0]->type, *v = &i->operands[2]->type;
+  double tokens = (double)q->dim[1].size, heads = (double)q->dim[2].size;
+  double k = (double)q->dim[3].size, w = (double)v->dim[3].size, c = PUBLISHED_CHUNK;
+  vtb_decay_class class;
+  bool matmul = vtb_decay_class_find(vtb_attr_str(i, "class", ""), &class) && class <= VTB_DECAY_SCALAR;
+  if (!matmul) return 3 * tokens * heads * k * w;
+  return (c / 2 + 1) * (k + w) * heads * tokens + 2 * heads * k * heads * w * tokens / c;
+}
+
+static tally count(const vtb_func *f) {
+  tally t = {0};
+  for (const vtb_inst *i = f->first; i; i = i->next) {
+    if (i->op == VTB_OP_call) {
+      tally inner = count(i->callee);
+      t.flops += inner.flops;
+      t.published_macs += inner.published_macs;
+      t.calls++;
+    } else {
+      t.flops += vtb_inst_cost(i, 1).flops;
+      t.published_macs += published_macs(i);
+    }
+  }
+  return t;
+}
+
+static int64_t call_params(const vtb_func *f, const vtb_inst *call) {
+  int64_t n = 0;
+  for (int o = 0; o < call->n_operands; o++) {
+    const vtb_value *v = call->operands[o];
+    if (!v->def && f->arg_info[v->index].role == VTB_ROLE_PARAM) n += vtb_type_count(&v->type);
+  }
+  return n;
+}
+
+static void print_op(const vtb_inst *i) {
+  vtb_strbuf text = {0};
+  char place[256];
+  vtb_strbuf_printf(&text, "%-9s", vtb_op_get(i->op)->name);
+  for (int o = 0; o < i->n_operands && o < 3; o++) {
+    vtb_strbuf_puts(&text, o ? ", " : " ");
+    vtb_type_print(&i->operands[o]->type, &text);
+  }
+  printf("      %-84s %s\n", text.at, vtb_span_text(i->span, place, sizeof place));
+  vtb_strbuf_free(&text);
+}
+
+static void print_body(const vtb_func *f) {
+  for (const vtb_inst *i = f->first; i; i = i->next)
+    if (vtb_op_get(i->op)->klass == VTB_CLASS_STRUCTURED) print_op(i);
+}
+
+/* Smallest period of the callee sequence from `first`, if it repeats at least twice. */
+static size_t period_of(vtb_func *const *callee, size_t n, size_t *repeats) {
+  for (size_t p = 1; p <= n / 2; p++) {
+    size_t k = p;
+    while (k < n && callee[k] == callee[k - p]) k++;
+    if (k / p >= 2 && k == n / p * p) {
+      *repeats = k / p;
+      return p;
+    }
+  }
+  *repeats = 1;
+  return n;
+}
+
+static void print_calls(const vtb_func *f, vtb_map *seen, const vtb_inst **calls, size_t n) {
+  vtb_func **callee = vtb_xcalloc(n + 1, sizeof *callee);
+  for (size_t i = 0; i < n; i++) callee[i] = calls[i]->callee;
+  size_t repeats, period = period_of(callee, n, &repeats);
+  printf("    %zu x\n", repeats);
+  for (size_t i = 0; i < period; i++) {
+    tally t = count(callee[i]);
+    printf("      @%s: %lld parameters, %.3f GFLOP\n", callee[i]->name, (long long)call_params(f, calls[i]), t.flops * 1e-9);
+    if (vtb_map_has(seen, callee[i]->name)) continue;
+    vtb_map_set(seen, callee[i]->name, callee[i]);
+    print_body(callee[i]);
+  }
+  free(callee);
+}
+
+static void print_structure(const vtb_func *f) {
+  vtb_map seen = {0};
+  VTB_VEC(const vtb_inst *) calls = {0};
+  for (const vtb_inst *i = f->first; i; i = i->next) {
+    if (i->op == VTB_OP_call) {
+      vtb_vec_push(&calls, i);
+      continue;
+    }
+    if (vtb_op_get(i->op)->klass != VTB_CLASS_STRUCTURED) continue;
+    if (calls.n) print_calls(f, &seen, calls.at, calls.n);
+    calls.n = 0;
+    print_op(i);
+  }
+  if (calls.n) print_calls(f, &seen, calls.at, calls.n);
+  vtb_vec_free(&calls);
+  vtb_map_free(&seen);
+}
+
+/* 6391528 -> 6,391,528 */
+static const char *grouped(int64_t n, char *buf, size_t size) {
+  char digits[32];
+  int len = snprintf(digits, sizeof digits, "%lld", (long long)n);
+  size_t k = 0;
+  for (int i = 0; i < len && k + 2 < size; i++) {
+    if (i && (len - i) % 3 == 0) buf[k++] = ',';
+    buf[k++] = digits[i];
+  }
+  buf[k] = 0;
+  return buf;
+}
+
+static void print_io(const vtb_func *f) {
+  vtb_strbuf text = {0};
+  for (int a = 0; a < f->n_args; a++) {
+    if (f->arg_info[a].role != VTB_ROLE_INPUT) continue;
+    vtb_strbuf_printf(&text, "  input  %-12s ", f->arg_info[a].official);
+    vtb_type_print(&f->args[a]->type, &text);
+    vtb_strbuf_putc(&text, '\n');
+  }
+  for (int r = 0; r < f->n_returns; r++) {
+    vtb_strbuf_printf(&text, "  output %-12s ", f->return_names[r] ? f->return_names[r] : "");
+    vtb_type_print(&f->returns[r]->type, &text);
+    vtb_strbuf_putc(&text, '\n');
+  }
+  fputs(text.at ? text.at : "", stdout);
+  vtb_strbuf_free(&text);
+}
+
+static void print_json(const cli_model *model, int64_t params, const tally *t, int64_t peak) {
+  cJSON *out = cJSON_CreateObject();
+  const vtb_func *f = model->module->entry;
+  cJSON_AddStringToObject(out, "model", model->name);
+  cJSON_AddNumberToObject(out, "parameters", (double)params);
+  cJSON_AddNumberToObject(out, "flops", t->flops);
+  cJSON_AddNumberToObject(out, "published_macs", t->published_macs);
+  cJSON_AddNumberToObject(out, "workspace_bytes", (double)peak);
+  cJSON *list = cJSON_AddArrayToObject(out, "params");
+  for (int a = 0; a < f->n_args; a++) {
+    if (f->arg_info[a].role != VTB_ROLE_PARAM) continue;
+    cJSON *p = cJSON_CreateObject(), *shape = cJSON_CreateArray();
+    for (int d = 0; d < f->args[a]->type.rank; d++)
+      cJSON_AddItemToArray(shape, cJSON_CreateNumber((double)f->args[a]->type.dim[d].size));
+    cJSON_AddStringToObject(p, "name", f->arg_info[a].official);
+    cJSON_AddItemToObject(p, "shape", shape);
+    cJSON_AddStringToObject(p, "init", f->arg_info[a].init ? f->arg_info[a].init : "zeros");
+    cJSON_AddBoolToObject(p, "decay", f->arg_info[a].decay);
+    cJSON_AddItemToArray(list, p);
+  }
+  cli_print_json(out);
+}
+
+static vtb_status check(const cli_model *model, const cli_model_options *o, bool list_params) {
+  vtb_func *f = model->module->entry;
+  vtb_status status = cli_run_passes(model->module, o, vtb_pipeline_graph, false, 0);
+  if (status != VTB_OK) return status;
+  int64_t params = 0;
+  for (int a = 0; a < f->n_args; a++)
+    if (f->arg_info[a].role == VTB_ROLE_PARAM) params += vtb_type_count(&f->args[a]->type);
+  int64_t batch = o->batch ? o->batch : 1;
+  vtb_module *modes = vtb_module_clone(model->module), *planned = vtb_module_clone(model->module);
+  vtb_plan plan = {0};
+  vtb_error err = {0};
+  status = cli_run_passes(modes, o, "bind,select_mode", false, 1);
+  if (status == VTB_OK) status = cli_run_passes(planned, o, vtb_pipeline_codegen, false, batch);
+  if (status == VTB_OK && (status = vtb_plan_memory(planned, planned->entry, &plan, &err)) != VTB_OK) cli_error(&err);
+  if (status == VTB_OK) {
+    tally t = count(modes->entry);
+    char number[32];
+    if (o->json) {
+      print_json(model, params, &t, plan.peak_bytes);
+    } else {
+      printf("%s\n", model->name);
+      print_io(f);
+      printf("  parameters   %s (%.1f MiB in f32)\n", grouped(params, number, sizeof number), (double)params * 4 / 1048576);
+      printf("  FLOPs        %.3f G an image as executed; %.2f GMACs in the papers' count (\"FLOPs\" there)\n",
+             t.flops * 1e-9, t.published_macs * 1e-9);
+      printf("  workspace    %.1f MiB for batch %lld\n", (double)plan.peak_bytes / 1048576, (long long)batch);
+      puts("  structure");
+      print_structure(modes->entry);
+      for (int a = 0; list_params && a < f->n_args; a++) {
+        if (f->arg_info[a].role != VTB_ROLE_PARAM) continue;
+        vtb_strbuf type = {0};
+        vtb_type_print(&f->args[a]->type, &type);
+        printf("  %-64s %-32s %s\n", f->arg_info[a].official, type.at, f->arg_info[a].init ? f->arg_info[a].init : "");
+        vtb_strbuf_free(&type);
+      }
+    }
+  }
+  vtb_plan_free(&plan);
+  vtb_module_free(modes);
+  vtb_module_free(planned);
+  return status;
+}
+
+vtb_status cli_cmd_check(int argc, char **argv) {
+  cli_model_options o = {0};
+  bool list_params = false;
+  cli_opt opts[CLI_N_MODEL_OPTS + 1] = {{"--params", CLI_FLAG, &list_params, NULL, "list every parameter"}};
+  cli_model_opts(&o, opts + 1);
+  cli_list rest = {0};
+  int parsed = cli_parse("check", opts, CLI_N_MODEL_OPTS + 1, argc, argv, &rest);
+  if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
+  if (!rest.n) return cli_usage_error("check", "a MODEL is needed");
+  vtb_status status = VTB_OK;
+  for (size_t i = 0; i < rest.n && status == VTB_OK; i++) {
+    cli_model model;
+    status = cli_model_load(rest.at[i], &o, NULL, &model);
+    if (status != VTB_OK) break;
+    status = check(&model, &o, list_params);
+    cli_model_free(&model);
+  }
+  vtb_vec_free(&rest);
+  vtb_vec_free(&o.defines);
+  return status;
+}

@@ -1,0 +1,99 @@
+/* vertebra doctor: what this machine offers, what is missing and how to get it. */
+#include "frontend/cli/cli.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct finding {
+  const char *name;
+  bool ok, needed;
+  char text[256];
+} finding;
+
+static void probe_library(finding *f, const char *const *names, const char *remedy) {
+  for (; *names; names++) {
+    void *h = dlopen(*names, RTLD_LAZY | RTLD_LOCAL);
+    if (!h) continue;
+    f->ok = true;
+    snprintf(f->text, sizeof f->text, "%s", *names);
+    dlclose(h);
+    return;
+  }
+  snprintf(f->text, sizeof f->text, "not found: %s", remedy);
+}
+
+static void probe_dataset(finding *f) {
+  vtb_error err = {0};
+  vtb_dataset *d;
+  if (vtb_dataset_open("fashion-mnist", NULL, &d, &err) == VTB_OK) {
+    f->ok = true;
+    snprintf(f->text, sizeof f->text, "%lld images", (long long)vtb_dataset_count(d));
+    vtb_dataset_free(d);
+  } else {
+    snprintf(f->text, sizeof f->text, "not found: apt-get install dataset-fashion-mnist");
+  }
+}
+
+static void probe_models(finding *f) {
+  const vtb_search *s = vtb_search_default();
+  f->ok = false;
+  for (size_t i = 0; i < s->n_dirs && !f->ok; i++) {
+    if (!vtb_path_is_dir(s->dirs[i])) continue;
+    f->ok = true;
+    snprintf(f->text, sizeof f->text, "%s", s->dirs[i]);
+  }
+  if (!f->ok) snprintf(f->text, sizeof f->text, "no models folder: set VTB_MODELS");
+}
+
+vtb_status cli_cmd_doctor(int argc, char **argv) {
+  bool json = false;
+  const cli_opt opts[] = {{"--json", CLI_FLAG, &json, NULL, "machine-readable output"}};
+  cli_list rest = {0};
+  int parsed = cli_parse("doctor", opts, 1, argc, argv, &rest);
+  if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
+  if (rest.n) return cli_usage_error("doctor", "takes no arguments");
+
+  finding list[] = {{"processor", true, true, ""},
+                    {"threads", true, true, ""},
+                    {"models", false, true, ""},
+                    {"fashion-mnist", false, false, ""},
+                    {"cuda driver", false, false, ""},
+                    {"nvrtc", false, false, ""},
+                    {"cublasLt", false, false, ""},
+                    {"kernel cache", true, false, ""}};
+  vtb_strbuf host = {0};
+  vtb_codegen_describe_host(&host);
+  snprintf(list[0].text, sizeof list[0].text, "%s", host.at ? host.at : "unknown");
+  vtb_strbuf_free(&host);
+  snprintf(list[1].text, sizeof list[1].text, "%d", vtb_default_threads());
+  probe_models(&list[2]);
+  probe_dataset(&list[3]);
+  static const char *const driver[] = {"libcuda.so.1", NULL};
+  static const char *const nvrtc[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", NULL};
+  static const char *const cublas[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", NULL};
+  probe_library(&list[4], driver, "no NVIDIA driver; models run on the CPU");
+  probe_library(&list[5], nvrtc, "not needed for the CPU");
+  probe_library(&list[6], cublas, "not needed for the CPU");
+  char *cache = vtb_cache_dir();
+  snprintf(list[7].text, sizeof list[7].text, "%s", cache);
+  free(cache);
+
+  int n = sizeof list / sizeof *list;
+  bool healthy = true;
+  cJSON *out = cJSON_CreateObject();
+  cJSON_AddStringToObject(out, "version", vtb_version());
+  for (int i = 0; i < n; i++) {
+    healthy &= list[i].ok || !list[i].needed;
+    if (!json) printf("%-14s %-8s %s\n", list[i].name, list[i].ok ? "ok" : list[i].needed ? "MISSING" : "absent", list[i].text);
+    cJSON *item = cJSON_AddObjectToObject(out, list[i].name);
+    cJSON_AddBoolToObject(item, "ok", list[i].ok);
+    cJSON_AddBoolToObject(item, "needed", list[i].needed);
+    cJSON_AddStringToObject(item, "text", list[i].text);
+  }
+  if (json)
+    cli_print_json(out);
+  else
+    cJSON_Delete(out);
+  return healthy ? VTB_OK : VTB_E_DEVICE;
+}

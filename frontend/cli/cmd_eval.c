@@ -1,0 +1,115 @@
+/* vertebra eval: accuracy of weights on a labelled data set. */
+#include "frontend/cli/weights.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct eval_options {
+  cli_model_options model;
+  const char *weights, *data, *split, *write_images;
+  int64_t limit;
+  bool confusion;
+} eval_options;
+
+static void on_batch(void *user, int64_t done, int64_t total) {
+  double *last = user, now = vtb_now();
+  if (!vtb_color_enabled(stderr) || (done < total && now - *last < 0.1)) return;
+  *last = now;
+  fprintf(stderr, "\r%lld/%lld images%s", (long long)done, (long long)total, done == total ? "\r\033[K" : "");
+}
+
+static void print_result(const eval_options *o, const vtb_dataset *d, const vtb_eval_result *r) {
+  if (o->model.json) {
+    cJSON *out = cJSON_CreateObject();
+    cJSON_AddNumberToObject(out, "images", (double)r->n);
+    cJSON_AddNumberToObject(out, "top1", r->top1);
+    cJSON_AddNumberToObject(out, "top5", r->top5);
+    cJSON_AddNumberToObject(out, "loss", r->loss);
+    cJSON_AddNumberToObject(out, "images_per_second", r->images_per_second);
+    cli_print_json(out);
+    return;
+  }
+  printf("%lld images: top-1 %.2f %%, top-5 %.2f %%, loss %.4f (%.0f img/s)\n", (long long)r->n, 100 * r->top1,
+         100 * r->top5, r->loss, r->images_per_second);
+  for (int i = 0; r->confusion && i < r->classes; i++) {
+    printf("%-16s", vtb_dataset_class_name(d, i));
+    for (int j = 0; j < r->classes; j++) printf(" %6lld", (long long)r->confusion[i * r->classes + j]);
+    putchar('\n');
+  }
+}
+
+/* One PNG a class, so that `vertebra run` has files to look at. */
+static vtb_status write_images(const vtb_dataset *d, const char *folder, vtb_error *err) {
+  vtb_status status = vtb_make_dirs(folder, err);
+  bool *done = vtb_xcalloc((size_t)vtb_dataset_classes(d), sizeof *done);
+  for (int64_t i = 0; i < vtb_dataset_count(d) && status == VTB_OK; i++) {
+    int label = vtb_dataset_label(d, i);
+    vtb_image image = {0};
+    if (label < 0 || done[label]) continue;
+    done[label] = true;
+    vtb_strbuf path = {0};
+    vtb_strbuf_printf(&path, "%s/%02d-%s.png", folder, label, vtb_dataset_class_name(d, label));
+    for (char *p = path.at + strlen(folder) + 1; *p; p++)
+      if (*p == '/' || *p == ' ') *p = '-';
+    if ((status = vtb_dataset_image(d, i, 0, &image, err)) == VTB_OK) status = vtb_image_save_png(path.at, &image, err);
+    vtb_image_free(&image);
+    vtb_strbuf_free(&path);
+  }
+  free(done);
+  return status;
+}
+
+static vtb_status evaluate(const char *what, const eval_options *o) {
+  cli_inference inf;
+  vtb_error err = {0};
+  vtb_dataset *d = NULL;
+  vtb_dataset_options data = {.split = o->split ? o->split : "test", .limit = o->limit};
+  vtb_status status = vtb_dataset_open(o->data, &data, &d, &err);
+  if (status != VTB_OK) return cli_error(&err);
+  status = cli_load_for_inference(what, &o->model, o->model.batch ? o->model.batch : 64, o->weights, &inf);
+  if (status != VTB_OK) {
+    vtb_dataset_free(d);
+    return status;
+  }
+  double last = 0;
+  vtb_eval_options e = {.dataset = d, .services = vtb_model_services(inf.model), .confusion = o->confusion, .on_batch = on_batch, .user = &last};
+  vtb_eval_result r = {0};
+  void **params = vtb_xcalloc((size_t)inf.program->n_tensors, sizeof *params);
+  for (int i = 0; i < inf.program->n_tensors; i++)
+    if (inf.program->tensors[i].io == VTB_IO_PARAM || inf.program->tensors[i].io == VTB_IO_BUFFER)
+      params[i] = vtb_model_param(inf.model, inf.program->tensors[i].name, NULL);
+  status = cli_weights_transform(o->weights, d, &inf, &e.transform, &err);
+  if (status == VTB_OK) status = vtb_evaluate(inf.program, params, &e, &r, &err);
+  if (status == VTB_OK && o->write_images) status = write_images(d, o->write_images, &err);
+  if (status == VTB_OK)
+    print_result(o, d, &r);
+  else
+    cli_error(&err);
+  free(r.confusion);
+  free(params);
+  vtb_model_free(inf.model);
+  vtb_dataset_free(d);
+  return status;
+}
+
+vtb_status cli_cmd_eval(int argc, char **argv) {
+  eval_options o = {0};
+  cli_opt opts[CLI_N_MODEL_OPTS + 6] = {
+      {"--weights", CLI_STR, &o.weights, "FILE", "safetensors file with the model's parameters"},
+      {"--data", CLI_STR, &o.data, "D", "fashion-mnist, a folder of IDX files, or a folder with a sub-folder a class"},
+      {"--split", CLI_STR, &o.split, "NAME", "train, val or test (default test)"},
+      {"--limit", CLI_INT, &o.limit, "N", "only the first N images"},
+      {"--write-images", CLI_STR, &o.write_images, "DIR", "write the first image of each class as PNG"},
+      {"--confusion", CLI_FLAG, &o.confusion, NULL, "also the table of classes against predictions"}};
+  cli_model_opts(&o.model, opts + 6);
+  cli_list rest = {0};
+  int parsed = cli_parse("eval", opts, CLI_N_MODEL_OPTS + 6, argc, argv, &rest);
+  if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
+  if (rest.n != 1) return cli_usage_error("eval", "one MODEL is needed");
+  if (!o.weights) return cli_usage_error("eval", "--weights FILE is needed");
+  if (!o.data) return cli_usage_error("eval", "--data D is needed (for example: --data fashion-mnist)");
+  vtb_status status = evaluate(rest.at[0], &o);
+  vtb_vec_free(&rest);
+  vtb_vec_free(&o.model.defines);
+  return status;
+}

@@ -1,0 +1,50 @@
+/* vertebra fmt: canonical layout of .vtb files, in place. */
+#include "frontend/cli/cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static vtb_status format_file(const char *path, bool check, bool to_stdout, bool *differs) {
+  vtb_error err = {0};
+  char *text;
+  size_t n;
+  vtb_status status = vtb_file_read(path, 64u << 20, &text, &n, &err);
+  if (status != VTB_OK) return cli_error(&err);
+  vtb_source source = {.path = path, .text = text, .n = n};
+  vtb_diags diags = {0};
+  vtb_strbuf out = {0};
+  if (!vtb_format(&source, &out, &diags)) {
+    vtb_diags_print(&diags, stderr);
+    status = VTB_E_INPUT;
+  } else {
+    bool changed = out.n != n || memcmp(out.at ? out.at : "", text, n) != 0;
+    *differs |= changed;
+    if (to_stdout)
+      fwrite(out.at, 1, out.n, stdout);
+    else if (changed && check)
+      printf("%s would change\n", path);
+    else if (changed && (status = vtb_file_write_atomic(path, out.at, out.n, &err)) != VTB_OK)
+      cli_error(&err);
+  }
+  vtb_strbuf_free(&out);
+  vtb_diags_free(&diags);
+  free(text);
+  return status;
+}
+
+vtb_status cli_cmd_fmt(int argc, char **argv) {
+  bool check = false, to_stdout = false, differs = false;
+  const cli_opt opts[] = {{"--check", CLI_FLAG, &check, NULL, "change nothing; exit with 1 if a file would change"},
+                          {"--stdout", CLI_FLAG, &to_stdout, NULL, "write to standard output instead of the file"}};
+  cli_list files = {0};
+  int parsed = cli_parse("fmt", opts, 2, argc, argv, &files);
+  if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
+  if (!files.n) return cli_usage_error("fmt", "at least one FILE is needed");
+  vtb_status status = VTB_OK;
+  for (size_t i = 0; i < files.n; i++) {
+    vtb_status s = format_file(files.at[i], check, to_stdout, &differs);
+    if (s != VTB_OK) status = s;
+  }
+  vtb_vec_free(&files);
+  return status == VTB_OK && check && differs ? VTB_E_INPUT : status;
+}

@@ -1,0 +1,369 @@
+/* vertebra train: a classifier from labelled images, with checkpoints, exact resume, a log and a curve. */
+#include "frontend/cli/weights.h"
+#include "runtime/plot.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct train_options {
+  cli_model_options model;
+  const char *data, *out, *recipe, *init, *optimizer;
+  int64_t epochs, seed, shift, limit, eval_batch, max_steps;
+  double lr, final_lr, warmup, decay, clip, smoothing, erase, ema, max_seconds, crop_scale, checkpoint_minutes;
+  bool resume, flip, quiet;
+} train_options;
+
+typedef VTB_VEC(char *) word_list;
+
+static volatile int stop_requested;
+static void on_signal(int number) {
+  (void)number;
+  stop_requested = 1;
+}
+
+static train_options defaults(void) {
+  return (train_options){.data = NULL,
+                         .out = "run",
+                         .optimizer = "adamw",
+                         .epochs = 10,
+                         .lr = 1e-3,
+                         .final_lr = 1e-6,
+                         .warmup = 0.5,
+                         .decay = 0.05,
+                         .clip = 1,
+                         .checkpoint_minutes = 2};
+}
+
+enum { N_TRAIN_OPTS = 26 };
+
+static int train_opts(train_options *t, cli_opt *rows) {
+  const cli_opt table[] = {
+      {"--data", CLI_STR, &t->data, "D", "fashion-mnist, a folder of IDX files, or folders train/ and val/ of classes"},
+      {"--out", CLI_STR, &t->out, "DIR", "folder for weights, checkpoint, log and curve (default run)"},
+      {"--recipe", CLI_STR, &t->recipe, "FILE", "options from a file, one `name = value` a line; the command line wins"},
+      {"--resume", CLI_FLAG, &t->resume, NULL, "continue exactly where the checkpoint in --out stands"},
+      {"--init", CLI_STR, &t->init, "FILE", "start from these weights; tensors it lacks are initialised"},
+      {"--epochs", CLI_INT, &t->epochs, "N", "passes over the data (default 10)"},
+      {"--max-seconds", CLI_FLOAT, &t->max_seconds, "S", "stop, with a checkpoint, after that time"},
+      {"--max-steps", CLI_INT, &t->max_steps, "N", "stop, with a checkpoint, after that many updates"},
+      {"--optimizer", CLI_STR, &t->optimizer, "NAME", "adamw (default) or sgd"},
+      {"--lr", CLI_FLOAT, &t->lr, "X", "peak learning rate (default 1e-3)"},
+      {"--final-lr", CLI_FLOAT, &t->final_lr, "X", "learning rate at the end of the cosine (default 1e-6)"},
+      {"--warmup", CLI_FLOAT, &t->warmup, "E", "epochs of linear warm-up (default 0.5)"},
+      {"--weight-decay", CLI_FLOAT, &t->decay, "X", "decoupled weight decay (default 0.05)"},
+      {"--clip", CLI_FLOAT, &t->clip, "X", "gradient norm clip, 0: off (default 1)"},
+      {"--label-smoothing", CLI_FLOAT, &t->smoothing, "X", "default 0"},
+      {"--ema", CLI_FLOAT, &t->ema, "D", "also average the weights with this decay, and evaluate the average"},
+      {"--shift", CLI_INT, &t->shift, "N", "augmentation: pad by N pixels and crop at random"},
+      {"--flip", CLI_FLAG, &t->flip, NULL, "augmentation: mirror with probability 1/2"},
+      {"--erase", CLI_FLOAT, &t->erase, "P", "augmentation: erase a random rectangle with probability P"},
+      {"--crop-scale", CLI_FLOAT, &t->crop_scale, "A", "augmentation: random resized crop of area fraction A to 1"},
+      {"--seed", CLI_INT, &t->seed, "N", "everything random follows from it (default 0)"},
+      {"--limit", CLI_INT, &t->limit, "N", "train on the first N images only"},
+      {"--eval-batch", CLI_INT, &t->eval_batch, "N", "images at a time in evaluation (default 4 x batch)"},
+      {"--checkpoint-minutes", CLI_FLOAT, &t->checkpoint_minutes, "M", "also checkpoint that often within an epoch (default 2)"},
+      {"--quiet", CLI_FLAG, &t->quiet, NULL, "no progress"}};
+  memcpy(rows, table, sizeof table);
+  cli_model_opts(&t->model, rows + sizeof table / sizeof *table);
+  return (int)(sizeof table / sizeof *table) + CLI_N_MODEL_OPTS;
+}
+
+/* `name = value` lines become options read before the command line's. */
+static vtb_status read_recipe(const char *path, const cli_opt *opts, int n_opts, word_list *words) {
+  char *text;
+  size_t n;
+  vtb_error err = {0};
+  vtb_status status = vtb_file_read(path, 1u << 20, &text, &n, &err);
+  if (status != VTB_OK) return cli_error(&err);
+  int number = 0;
+  char *rest = text;
+  for (char *line; status == VTB_OK && (line = strsep(&rest, "\n"));) {
+    number++;
+    char *hash = strchr(line, '#');
+    if (hash) *hash = 0;
+    while (*line == ' ' || *line == '\t') line++;
+    size_t len = strlen(line);
+    while (len && strchr(" \t\r", line[len - 1])) line[--len] = 0;
+    if (!len) continue;
+    char *eq = strchr(line, '=');
+    vtb_strbuf name = {0};
+    vtb_strbuf_printf(&name, "%s%.*s", line[0] == '-' ? "" : "--", (int)(eq ? strcspn(line, " \t=") : len), line);
+    bool known = false, flag = false;
+    for (int i = 0; i < n_opts; i++) {
+      known |= strcmp(opts[i].name, name.at) == 0;
+      if (strcmp(opts[i].name, name.at) == 0) flag = opts[i].kind == CLI_FLAG;
+    }
+    char *value = eq ? eq + 1 + strspn(eq + 1, " \t") : NULL;
+    if (line[0] == '-' && line[1] == 'D') { /* -D name=value */
+      vtb_vec_push(words, vtb_xstrdup("-D"));
+      vtb_vec_push(words, vtb_xstrdup(line + 2 + strspn(line + 2, " \t")));
+    } else if (!known || (!flag && !value)) {
+      fprintf(stderr, "vertebra train: %s:%d: %s '%s'\n", path, number, known ? "no value for" : "unknown option",
+              name.at + 2);
+      status = VTB_E_INPUT;
+    } else if (!flag || strcmp(value ? value : "true", "true") == 0) {
+      vtb_vec_push(words, vtb_xstrdup(name.at));
+      if (!flag) vtb_vec_push(words, vtb_xstrdup(value));
+    }
+    vtb_strbuf_free(&name);
+  }
+  free(text);
+  return status;
+}
+
+typedef struct curve {
+  VTB_VEC(double) epoch;
+  VTB_VEC(double) train, eval;
+  vtb_progress progress;
+  bool quiet;
+} curve;
+
+static void on_event(void *user, const vtb_train_event *e) {
+  curve *c = user;
+  if (e->kind == VTB_TRAIN_EPOCH) {
+    vtb_vec_push(&c->epoch, (double)e->epoch);
+    vtb_vec_push(&c->train, 100 * e->accuracy);
+    vtb_vec_push(&c->eval, e->evaluated ? 100 * e->eval_top1 : NAN);
+  }
+  if (!c->quiet) vtb_progress_event(&c->progress, e);
+}
+
+static void save_curve(const curve *c, const char *path) {
+  vtb_plot_series series[2] = {{.name = "training", .x = c->epoch.at, .y = c->train.at, .n = c->epoch.n},
+                               {.name = "test", .x = c->epoch.at, .y = c->eval.at, .n = c->epoch.n}};
+  vtb_plot p = {.title = "top-1 accuracy", .x_label = "epoch", .y_label = "%", .series = series, .n_series = 2};
+  vtb_error err = {0};
+  if (c->epoch.n > 1 && vtb_plot_save(&p, path, &err) != VTB_OK) cli_error(&err);
+}
+
+typedef struct compiled {
+  vtb_program *step, *eval;
+  int channels, height, width, classes;
+} compiled;
+
+static int logits_classes(const vtb_func *f) {
+  const vtb_type *t = f->n_returns ? &f->returns[0]->type : NULL;
+  return t && t->rank == 2 ? (int)t->dim[1].size : 0;
+}
+
+/* The model for this many classes: the hyperparameter num_classes follows the data unless the user set it. */
+static vtb_status load_for_classes(const char *what, train_options *o, bool training, int classes, cli_model *model,
+                                   char define[64]) {
+  vtb_instantiate_options more = {.training = training};
+  vtb_status status = cli_model_load(what, &o->model, &more, model);
+  if (status != VTB_OK) return status;
+  int have = logits_classes(model->module->entry);
+  if (!have) {
+    fprintf(stderr, "vertebra train: %s has no class scores to train: its first output must be [batch, classes]\n", what);
+    cli_model_free(model);
+    return VTB_E_INPUT;
+  }
+  if (have == classes) return VTB_OK;
+  for (size_t i = 0; i < o->model.defines.n; i++)
+    if (vtb_starts_with(o->model.defines.at[i], "num_classes=")) {
+      fprintf(stderr, "vertebra train: the data has %d classes, but -D %s\n", classes, o->model.defines.at[i]);
+      cli_model_free(model);
+      return VTB_E_INPUT;
+    }
+  cli_model_free(model);
+  snprintf(define, 64, "num_classes=%d", classes);
+  vtb_vec_push(&o->model.defines, define);
+  status = cli_model_load(what, &o->model, &more, model);
+  if (status == VTB_OK && logits_classes(model->module->entry) != classes) {
+    fprintf(stderr, "vertebra train: the data has %d classes and %s gives %d scores; set its number of classes with -D\n",
+            classes, what, logits_classes(model->module->entry));
+    cli_model_free(model);
+    status = VTB_E_INPUT;
+  }
+  return status;
+}
+
+static vtb_status compile_both(const char *what, train_options *o, int classes, char define[64], compiled *c) {
+  cli_model model;
+  vtb_error err = {0};
+  const char *name;
+  vtb_status status = load_for_classes(what, o, true, classes, &model, define);
+  if (status != VTB_OK) return status;
+  int64_t batch = o->model.batch ? o->model.batch : 64;
+  status = cli_run_passes(model.module, &o->model, vtb_pipeline_graph, false, 0);
+  if (status == VTB_OK &&
+      (status = cli_image_size(model.module->entry, &c->channels, &c->height, &c->width, &err)) != VTB_OK)
+    cli_error(&err);
+  if (status == VTB_OK) status = cli_add_train_step(model.module, o->smoothing, &name);
+  if (status == VTB_OK) status = cli_compile(model.module, name, &o->model, batch, false, &c->step);
+  cli_model_free(&model);
+  if (status == VTB_OK) status = load_for_classes(what, o, false, classes, &model, define);
+  if (status != VTB_OK) return status;
+  status = cli_run_passes(model.module, &o->model, vtb_pipeline_graph, false, 0);
+  if (status == VTB_OK)
+    status = cli_compile(model.module, model.name, &o->model, o->eval_batch ? o->eval_batch : 4 * batch, false, &c->eval);
+  cli_model_free(&model);
+  return status;
+}
+
+static char *in_folder(const char *folder, const char *name) {
+  vtb_strbuf s = {0};
+  vtb_strbuf_printf(&s, "%s/%s", folder, name);
+  return s.at;
+}
+
+static void describe_recipe(const char *what, const train_options *o, vtb_strbuf *out) {
+  vtb_strbuf_printf(out, "model=%s batch=%lld epochs=%lld lr=%.9g final=%.9g warmup=%.9g wd=%.9g clip=%.9g ls=%.9g "
+                         "ema=%.9g shift=%lld flip=%d erase=%.9g crop=%.9g seed=%lld limit=%lld optimizer=%s",
+                    what, (long long)(o->model.batch ? o->model.batch : 64), (long long)o->epochs, o->lr, o->final_lr,
+                    o->warmup, o->decay, o->clip, o->smoothing, o->ema, (long long)o->shift, o->flip, o->erase,
+                    o->crop_scale, (long long)o->seed, (long long)o->limit, o->optimizer);
+  for (size_t i = 0; i < o->model.defines.n; i++) vtb_strbuf_printf(out, " -D%s", o->model.defines.at[i]);
+}
+
+static void report(const train_options *o, const vtb_train_result *r, const char *weights) {
+  if (o->model.json) {
+    cJSON *j = cJSON_CreateObject();
+    cJSON_AddNumberToObject(j, "steps", (double)r->steps);
+    cJSON_AddNumberToObject(j, "epochs", (double)r->epochs);
+    cJSON_AddBoolToObject(j, "finished", r->finished);
+    cJSON_AddNumberToObject(j, "loss", r->loss);
+    cJSON_AddNumberToObject(j, "eval_top1", r->eval_top1);
+    cJSON_AddNumberToObject(j, "eval_top5", r->eval_top5);
+    cJSON_AddNumberToObject(j, "seconds", r->seconds);
+    cJSON_AddNumberToObject(j, "images_per_second", r->images_per_second);
+    cJSON_AddStringToObject(j, "weights", weights);
+    cli_print_json(j);
+    return;
+  }
+  printf("%lld updates in %.0f s (%.0f img/s), loss %.4f, test top-1 %.2f %%, top-5 %.2f %%%s\nweights: %s\n",
+         (long long)r->steps, r->seconds, r->images_per_second, r->loss, 100 * r->eval_top1, 100 * r->eval_top5,
+         r->finished ? "" : " (stopped early; --resume continues)", weights);
+}
+
+static vtb_status run_training(const char *what, train_options *o, vtb_dataset *train, vtb_dataset *test) {
+  char define[64] = "";
+  vtb_error err = {0};
+  compiled c = {0};
+  vtb_status status = compile_both(what, o, vtb_dataset_classes(train), define, &c);
+  if (status != VTB_OK) {
+    vtb_program_free(c.step);
+    vtb_program_free(c.eval);
+    return status;
+  }
+  vtb_train_config t = vtb_train_defaults();
+  curve history = {.progress = vtb_progress_to(stderr), .quiet = o->quiet};
+  vtb_services *services = vtb_services_default((int)o->model.threads);
+  vtb_strbuf recipe = {0};
+  describe_recipe(what, o, &recipe);
+  char *checkpoint = in_folder(o->out, "checkpoint.safetensors"), *weights = in_folder(o->out, "weights.safetensors");
+  char *log = in_folder(o->out, "log"), *plot = in_folder(o->out, "curve.svg");
+  int64_t batch = c.step->batch, updates = vtb_loader_batches(vtb_dataset_count(train), batch, true);
+  if (updates < 1) updates = 1;
+  t.step = c.step;
+  t.eval = c.eval;
+  t.services = services;
+  t.train_set = train;
+  t.eval_set = test;
+  t.optim = vtb_optim_defaults(strcmp(o->optimizer, "sgd") == 0 ? VTB_OPTIM_SGD : VTB_OPTIM_ADAMW);
+  t.optim.weight_decay = o->decay;
+  t.optim.clip_norm = o->clip;
+  t.optim.ema_decay = o->ema;
+  t.schedule = (vtb_schedule){.kind = VTB_SCHEDULE_COSINE,
+                              .base_lr = o->lr,
+                              .final_lr = o->final_lr,
+                              .warmup = (int64_t)(o->warmup * (double)updates),
+                              .total = o->epochs * updates};
+  t.epochs = o->epochs;
+  t.max_steps = o->max_steps;
+  t.max_seconds = o->max_seconds;
+  t.seed = (uint64_t)o->seed;
+  t.init_weights = o->init;
+  t.checkpoint = checkpoint;
+  t.checkpoint_seconds = 60 * o->checkpoint_minutes;
+  t.resume = o->resume;
+  t.recipe = recipe.at;
+  t.log = log;
+  t.on_event = on_event;
+  t.user = &history;
+  t.stop = &stop_requested;
+  status = vtb_transform_init(&t.eval_transform, train, c.channels, c.height, c.width, &err);
+  t.train_transform = t.eval_transform;
+  t.train_transform.shift = (int)o->shift;
+  t.train_transform.flip = o->flip;
+  t.train_transform.erase_prob = o->erase;
+  t.train_transform.scale_min = o->crop_scale;
+  vtb_trainer *trainer = NULL;
+  vtb_train_result result = {0};
+  if (status == VTB_OK) status = vtb_make_dirs(o->out, &err);
+  if (status == VTB_OK) status = vtb_trainer_open(&t, &trainer, &err);
+  if (status == VTB_OK) status = vtb_trainer_run(trainer, &result, &err);
+  if (status == VTB_OK) status = vtb_trainer_save_weights(trainer, weights, &err);
+  if (status == VTB_OK) status = cli_describe_weights(weights, train, &t.eval_transform, what, &o->model.defines, &err);
+  if (status == VTB_OK) {
+    save_curve(&history, plot);
+    report(o, &result, weights);
+  } else {
+    cli_error(&err);
+  }
+  vtb_trainer_close(trainer);
+  vtb_services_free(services);
+  vtb_program_free(c.step);
+  vtb_program_free(c.eval);
+  vtb_strbuf_free(&recipe);
+  free(checkpoint);
+  free(weights);
+  free(log);
+  free(plot);
+  vtb_vec_free(&history.epoch);
+  vtb_vec_free(&history.train);
+  vtb_vec_free(&history.eval);
+  return status;
+}
+
+static vtb_status open_and_train(const char *what, train_options *o) {
+  vtb_error err = {0};
+  vtb_dataset *train = NULL, *test = NULL;
+  vtb_status status = vtb_dataset_open(o->data, &(vtb_dataset_options){.split = "train", .limit = o->limit}, &train, &err);
+  if (status == VTB_OK) status = vtb_dataset_open(o->data, &(vtb_dataset_options){.split = "test"}, &test, &err);
+  if (status == VTB_OK && vtb_dataset_classes(train) != vtb_dataset_classes(test))
+    status = vtb_fail(&err, VTB_E_INPUT, "%s: %d classes to train on but %d to test on", o->data,
+                      vtb_dataset_classes(train), vtb_dataset_classes(test));
+  if (status != VTB_OK)
+    cli_error(&err);
+  else
+    status = run_training(what, o, train, test);
+  vtb_dataset_free(train);
+  vtb_dataset_free(test);
+  return status;
+}
+
+vtb_status cli_cmd_train(int argc, char **argv) {
+  train_options o = defaults();
+  cli_opt opts[N_TRAIN_OPTS + CLI_N_MODEL_OPTS];
+  int n = train_opts(&o, opts);
+  cli_list rest = {0};
+  int parsed = cli_parse("train", opts, n, argc, argv, &rest);
+  if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
+  word_list words = {0};
+  if (o.recipe) { /* the recipe first, then the command line again over it */
+    vtb_vec_push(&words, vtb_xstrdup("train"));
+    vtb_status status = read_recipe(o.recipe, opts, n, &words);
+    if (status != VTB_OK) return status;
+    for (int i = 1; i < argc; i++) vtb_vec_push(&words, vtb_xstrdup(argv[i]));
+    vtb_vec_free(&o.model.defines);
+    o = defaults();
+    rest.n = 0;
+    parsed = cli_parse("train", opts, n, (int)words.n, words.at, &rest);
+    if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
+  }
+  if (rest.n != 1) return cli_usage_error("train", "one MODEL is needed");
+  if (!o.data) return cli_usage_error("train", "--data D is needed (for example: --data fashion-mnist)");
+  if (strcmp(o.optimizer, "adamw") != 0 && strcmp(o.optimizer, "sgd") != 0)
+    return cli_usage_error("train", "unknown optimizer '%s'; there are adamw and sgd", o.optimizer);
+  signal(SIGINT, on_signal);
+  signal(SIGTERM, on_signal);
+  vtb_status status = open_and_train(rest.at[0], &o);
+  for (size_t i = 0; i < words.n; i++) free(words.at[i]);
+  vtb_vec_free(&words);
+  vtb_vec_free(&rest);
+  vtb_vec_free(&o.model.defines);
+  return status;
+}

@@ -1,0 +1,70 @@
+/* vertebra verify: numbers against reference cases, or a model against the interpreter in every mode. */
+#include "frontend/cli/verify.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const verify_mode every_mode[] = {{"parallel", 0},   {"recurrent", 0},   {"chunkwise", 1},
+                                         {"chunkwise", 7},  {"chunkwise", 16}, {"chunkwise", 64}};
+
+static vtb_status verify_cases(const cli_list *cases, const verify_options *o) {
+  static const verify_mode as_written = {NULL, 0};
+  const verify_mode *modes = o->all_modes ? every_mode : &as_written;
+  size_t n_modes = o->all_modes ? sizeof every_mode / sizeof *every_mode : 1;
+  cJSON *json = o->model.json ? cJSON_CreateArray() : NULL;
+  vtb_status worst = VTB_OK;
+  int runs = 0, failed = 0;
+  for (size_t i = 0; i < cases->n; i++)
+    for (int t = 0; t < CLI_N_TARGETS; t++) {
+      if (strcmp(o->target, "all") != 0 && strcmp(o->target, cli_target_names[t]) != 0) continue;
+      for (size_t m = 0; m < n_modes; m++) {
+        vtb_status s = verify_case(cases->at[i], &modes[m], (cli_target)t, o, json);
+        runs++;
+        failed += s != VTB_OK;
+        if (s != VTB_OK && (worst == VTB_OK || worst == VTB_E_NUMBERS)) worst = s;
+      }
+    }
+  if (json)
+    cli_print_json(json);
+  else
+    printf("%d runs of %zu cases, %d failed\n", runs, cases->n, failed);
+  return worst;
+}
+
+vtb_status cli_cmd_verify(int argc, char **argv) {
+  verify_options o = {.target = "cpu", .tol = 2e-4, .grad_tol = 2e-4};
+  const char *modes = NULL;
+  bool grad = false;
+  cli_opt opts[CLI_N_MODEL_OPTS + 9] = {
+      {"--model", CLI_STR, &o.model_file, "FILE", "look for the case's entry in this .vtb file"},
+      {"--modes", CLI_STR, &modes, "all", "run each case in every mode and chunk sizes 1, 7, 16, 64"},
+      {"--target", CLI_STR, &o.target, "T", "cpu (default), interp or all"},
+      {"--tol", CLI_FLOAT, &o.tol, "X", "largest error over largest magnitude (default 2e-4)"},
+      {"--grad-tol", CLI_FLOAT, &o.grad_tol, "X", "the same for gradients (default 2e-4)"},
+      {"--grad", CLI_FLAG, &grad, NULL, "gradients too (the default where the case has them)"},
+      {"--no-grad", CLI_FLAG, &o.no_grad, NULL, "outputs only"},
+      {"--nan", CLI_FLAG, &o.nan, NULL, "find the first op that gives NaN or Inf"},
+      {"-v", CLI_FLAG, &o.verbose, NULL, "a line for every tensor"}};
+  cli_model_opts(&o.model, opts + 9);
+  cli_list rest = {0};
+  int parsed = cli_parse("verify", opts, CLI_N_MODEL_OPTS + 9, argc, argv, &rest);
+  if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
+  if (!rest.n) return cli_usage_error("verify", "a CASE file or a MODEL is needed");
+  if (modes && strcmp(modes, "all") != 0) return cli_usage_error("verify", "--modes takes only \"all\"; use --mode for one");
+  bool known = strcmp(o.target, "all") == 0;
+  for (int t = 0; t < CLI_N_TARGETS; t++) known |= strcmp(o.target, cli_target_names[t]) == 0;
+  if (!known) return cli_usage_error("verify", "unknown target '%s'; targets are cpu, interp and all", o.target);
+  o.all_modes = modes != NULL;
+  vtb_status status = VTB_OK;
+  if (vtb_ends_with(rest.at[0], ".safetensors")) {
+    status = verify_cases(&rest, &o);
+  } else {
+    for (size_t i = 0; i < rest.n && (status == VTB_OK || status == VTB_E_NUMBERS); i++) {
+      vtb_status s = verify_model(rest.at[i], &o);
+      if (s != VTB_OK) status = s;
+    }
+  }
+  vtb_vec_free(&rest);
+  vtb_vec_free(&o.model.defines);
+  return status;
+}

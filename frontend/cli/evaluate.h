@@ -1,0 +1,31 @@
+/* Running one function of a module on named double tensors, on any target: what verify is made of.
+ *
+ * Argument keys: "param/<official>" for parameters and buffers, "input/<name>" for inputs and plain arguments,
+ * "probe/<output>" for adjoints. Result keys are the return names.
+ */
+#ifndef VTB_CLI_EVALUATE_H
+#define VTB_CLI_EVALUATE_H
+
+#include "frontend/cli/cli.h"
+
+typedef enum cli_target { CLI_TARGET_INTERP, CLI_TARGET_CPU, CLI_N_TARGETS } cli_target;
+extern const char *const cli_target_names[CLI_N_TARGETS];
+
+/* Of argument a; valid until `buf` changes. */
+const char *cli_arg_key(const vtb_func *f, int a, vtb_strbuf *buf);
+/* The value of VTB_DYN that the argument tensors imply; 1 if nothing is dynamic. */
+int64_t cli_infer_batch(const vtb_func *f, const vtb_weights *args);
+/* `module` is at graph level. Buffers are poisoned with NaN before compiled code runs. *results is the caller's. */
+VTB_MUST_USE vtb_status cli_evaluate(const vtb_module *module, const char *func, const cli_model_options *o,
+                                     cli_target target, const vtb_weights *args, vtb_weights **results,
+                                     vtb_error *err);
+
+typedef struct cli_difference {
+  double max_abs, scale, relative; /* relative = max_abs / scale; NaN if anything is NaN where it should not be */
+  int64_t index;
+  double got, want;
+} cli_difference;
+/* scale: largest magnitude of `want`, or 1 if that is zero. */
+cli_difference cli_compare(const vtb_weight *got, const vtb_weight *want);
+
+#endif

@@ -1,0 +1,292 @@
+/* Reference cases: a safetensors file names an entry, its hyperparameters, parameters, inputs, and what comes out. */
+#include "frontend/cli/verify.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct case_file {
+  const char *path;
+  vtb_weights *w;
+  const char *entry;
+  cJSON *config;
+  VTB_VEC(vtb_override) overrides;
+  VTB_VEC(vtb_shape_binding) inputs;
+} case_file;
+
+static void case_free(case_file *c) {
+  for (size_t i = 0; i < c->overrides.n; i++) free((char *)(uintptr_t)c->overrides.at[i].value);
+  vtb_vec_free(&c->overrides);
+  vtb_vec_free(&c->inputs);
+  cJSON_Delete(c->config);
+  vtb_weights_free(c->w);
+}
+
+/* JSON to .vtb text. */
+static void literal(const cJSON *v, vtb_strbuf *out) {
+  if (cJSON_IsBool(v)) {
+    vtb_strbuf_puts(out, cJSON_IsTrue(v) ? "true" : "false");
+  } else if (cJSON_IsNumber(v)) {
+    if (v->valuedouble == floor(v->valuedouble) && fabs(v->valuedouble) < 1e15)
+      vtb_strbuf_printf(out, "%lld", (long long)v->valuedouble);
+    else
+      vtb_strbuf_printf(out, "%.17g", v->valuedouble);
+  } else if (cJSON_IsString(v)) {
+    vtb_strbuf_putc(out, '"');
+    for (const char *p = v->valuestring; *p; p++) {
+      if (*p == '"' || *p == '\\' || *p == '{') vtb_strbuf_putc(out, '\\');
+      vtb_strbuf_putc(out, *p);
+    }
+    vtb_strbuf_putc(out, '"');
+  } else if (cJSON_IsArray(v)) {
+    const cJSON *item;
+    vtb_strbuf_putc(out, '[');
+    cJSON_ArrayForEach(item, v) {
+      if (item != v->child) vtb_strbuf_puts(out, ", ");
+      literal(item, out);
+    }
+    vtb_strbuf_putc(out, ']');
+  } else {
+    vtb_strbuf_puts(out, "\"\"");
+  }
+}
+
+static vtb_status case_load(const char *path, case_file *c, vtb_error *err) {
+  *c = (case_file){.path = path};
+  vtb_status status = vtb_safetensors_load(path, &c->w, err);
+  if (status != VTB_OK) return status;
+  c->entry = vtb_weights_meta(c->w, "entry");
+  const char *config = vtb_weights_meta(c->w, "config");
+  if (!c->entry) return vtb_fail(err, VTB_E_INPUT, "%s is not a case: its metadata has no `entry`", path);
+  c->config = cJSON_Parse(config ? config : "{}");
+  if (!cJSON_IsObject(c->config)) return vtb_fail(err, VTB_E_INPUT, "%s: metadata `config` is not a JSON object", path);
+  const cJSON *field;
+  cJSON_ArrayForEach(field, c->config) {
+    if (cJSON_IsNull(field)) continue;
+    vtb_strbuf text = {0};
+    literal(field, &text);
+    vtb_vec_push(&c->overrides, ((vtb_override){field->string, text.at, true}));
+  }
+  for (size_t i = 0; i < c->w->n; i++) {
+    const vtb_weight *t = c->w->at[i];
+    if (!vtb_starts_with(t->name, "input/") || t->rank > VTB_MAX_RANK) continue;
+    bool is_float = t->elem <= VTB_ELEM_BF16;
+    vtb_vec_push(&c->inputs, ((vtb_shape_binding){t->name + 6, vtb_type_make(is_float ? VTB_F32 : VTB_I32, t->rank, t->dim)}));
+  }
+  return VTB_OK;
+}
+
+/* Outputs with a probe, and every argument whose gradient the case knows, become the gradient function. */
+static vtb_status add_gradient(const case_file *c, vtb_module *m, const char **name, vtb_error *err) {
+  vtb_func *f = m->entry, *grad = NULL;
+  vtb_strbuf key = {0};
+  int *outs = vtb_xcalloc((size_t)f->n_returns + 1, sizeof *outs), n_outs = 0;
+  int *wrt = vtb_xcalloc((size_t)f->n_args + 1, sizeof *wrt), n_wrt = 0;
+  for (int r = 0; r < f->n_returns; r++) {
+    key.n = 0;
+    vtb_strbuf_printf(&key, "probe/%s", f->return_names[r]);
+    if (vtb_weights_find(c->w, key.at)) outs[n_outs++] = r;
+  }
+  for (int a = 0; a < f->n_args; a++) {
+    const vtb_arg_info *info = &f->arg_info[a];
+    key.n = 0;
+    vtb_strbuf_printf(&key, "%s/%s", info->role == VTB_ROLE_PARAM ? "grad" : "grad_input", info->official);
+    if (vtb_weights_find(c->w, key.at)) wrt[n_wrt++] = a;
+  }
+  vtb_status status = VTB_OK;
+  if (n_outs && n_wrt) {
+    vtb_diags diags = {0};
+    status = vtb_autodiff(m, f, outs, n_outs, wrt, n_wrt, &grad, &diags, err);
+    vtb_diags_print(&diags, stderr);
+    if (status != VTB_OK && diags.n_errors) vtb_fail(err, status, "%s: no gradient", c->path);
+    vtb_diags_free(&diags);
+    if (status == VTB_OK) *name = grad->name;
+  }
+  free(outs);
+  free(wrt);
+  vtb_strbuf_free(&key);
+  return status;
+}
+
+/* What a tensor of the case is called among the results; NULL if it is not something that comes out. */
+static const char *result_name(const vtb_func *f, const char *tensor, vtb_strbuf *buf) {
+  (void)f;
+  buf->n = 0;
+  if (vtb_starts_with(tensor, "output/")) return tensor + 7;
+  if (vtb_starts_with(tensor, "inter/"))
+    vtb_strbuf_printf(buf, "tap:%s", tensor + 6);
+  else if (vtb_starts_with(tensor, "grad_input/"))
+    vtb_strbuf_printf(buf, "d:%s", tensor + 11);
+  else if (vtb_starts_with(tensor, "grad/"))
+    vtb_strbuf_printf(buf, "d:%s", tensor + 5);
+  else
+    return NULL;
+  return buf->at;
+}
+
+/* The repeated unit a parameter belongs to: its name up to and including the last component that is a number. */
+static size_t block_prefix(const char *name) {
+  size_t end = 0;
+  for (const char *p = name; *p;) {
+    size_t n = strcspn(p, ".");
+    bool number = n > 0;
+    for (size_t i = 0; i < n; i++) number &= isdigit((unsigned char)p[i]) != 0;
+    if (number) end = (size_t)(p - name) + n + 1;
+    p += n + (p[n] == '.');
+  }
+  return end;
+}
+
+static double largest(const vtb_weight *t) {
+  double *x = vtb_xcalloc((size_t)t->count + 1, sizeof *x), m = 0;
+  vtb_weight_read_f64(t, x);
+  for (int64_t i = 0; i < t->count; i++) m = fmax(m, fabs(x[i]));
+  free(x);
+  return m;
+}
+
+/* Gradients whose true value nearly cancels (1000 times below their block's largest) have no digits of their own:
+ * they are measured against that largest one. */
+static double block_scale(const case_file *c, const vtb_weight *t) {
+  const char *prefix = vtb_starts_with(t->name, "grad_input/") ? "grad_input/" : "grad/";
+  size_t n = strlen(prefix) + block_prefix(t->name + strlen(prefix));
+  double m = 0;
+  for (size_t i = 0; i < c->w->n; i++)
+    if (strncmp(c->w->at[i]->name, t->name, n) == 0) m = fmax(m, largest(c->w->at[i]));
+  return m;
+}
+
+typedef struct tally {
+  int compared, failed, missing;
+  double worst;
+  char worst_name[256];
+} tally;
+
+static void record(tally *all, cJSON *json, const verify_options *o, const char *name, const cli_difference *d, bool ok,
+                   const char *remark) {
+  all->compared++;
+  all->failed += !ok;
+  if (!(d->relative <= all->worst)) {
+    all->worst = d->relative;
+    snprintf(all->worst_name, sizeof all->worst_name, "%s", name);
+  }
+  if (json) {
+    cJSON *t = cJSON_CreateObject();
+    cJSON_AddStringToObject(t, "name", name);
+    cJSON_AddNumberToObject(t, "max_abs", d->max_abs);
+    cJSON_AddNumberToObject(t, "relative", d->relative);
+    cJSON_AddBoolToObject(t, "ok", ok);
+    cJSON_AddItemToArray(cJSON_GetObjectItem(json, "tensors"), t);
+  } else if (!ok || o->verbose) {
+    printf("  %-4s %-58s abs %.2e rel %.2e%s", ok ? "ok" : "FAIL", name, d->max_abs, d->relative, remark);
+    if (!ok) printf("  at %lld: %.9g, want %.9g", (long long)d->index, d->got, d->want);
+    putchar('\n');
+  }
+}
+
+static void compare_all(const case_file *c, const vtb_func *f, const vtb_weights *results, bool grads,
+                        const verify_options *o, cJSON *json, tally *all) {
+  vtb_strbuf buf = {0};
+  for (size_t i = 0; i < c->w->n; i++) {
+    const vtb_weight *want = c->w->at[i];
+    const char *name = result_name(f, want->name, &buf);
+    bool is_grad = vtb_starts_with(want->name, "grad");
+    if (!name || (is_grad && !grads)) continue;
+    const vtb_weight *got = vtb_weights_find(results, name);
+    if (!got) {
+      all->missing++;
+      if (!json) printf("  MISS %s: the model does not produce it\n", want->name);
+      continue;
+    }
+    cli_difference d = cli_compare(got, want);
+    const char *remark = "";
+    double tol = is_grad ? o->grad_tol : o->tol;
+    if (is_grad && !(d.relative <= tol)) {
+      double scale = block_scale(c, want);
+      if (d.scale < 1e-3 * scale) {
+        d.scale = scale;
+        d.relative = d.max_abs / scale;
+        remark = " (of its block's largest)";
+      }
+    }
+    record(all, json, o, want->name, &d, d.relative <= tol, remark);
+  }
+  vtb_strbuf_free(&buf);
+}
+
+/* Parameters of the file that nothing took are a sign of a wrong name somewhere. */
+static vtb_status check_params_used(const case_file *c, const vtb_func *f, vtb_error *err) {
+  for (size_t i = 0; i < c->w->n; i++) {
+    if (!vtb_starts_with(c->w->at[i]->name, "param/")) continue;
+    bool used = false;
+    for (int a = 0; a < f->n_args && !used; a++)
+      used = f->arg_info[a].official && strcmp(f->arg_info[a].official, c->w->at[i]->name + 6) == 0;
+    if (!used)
+      return vtb_fail(err, VTB_E_INPUT, "%s: %s has no parameter %s", c->path, c->entry, c->w->at[i]->name + 6);
+  }
+  return VTB_OK;
+}
+
+static vtb_status run_case(const case_file *c, const cli_model_options *mo, cli_target target, const verify_options *o,
+                           cJSON *json, tally *all, vtb_error *err) {
+  vtb_instantiate_options more = {.overrides = c->overrides.at,
+                                  .n_overrides = c->overrides.n,
+                                  .inputs = c->inputs.at,
+                                  .n_inputs = c->inputs.n,
+                                  .taps = true};
+  cli_model model;
+  cli_model_options with = *mo;
+  if (o->model_file && !with.entry) with.entry = c->entry;
+  vtb_status status = cli_model_load(o->model_file ? o->model_file : c->entry, &with, &more, &model);
+  if (status != VTB_OK) return vtb_fail(err, status, "%s: cannot build entry %s", c->path, c->entry);
+  status = check_params_used(c, model.module->entry, err);
+  if (status == VTB_OK) status = cli_run_passes(model.module, mo, vtb_pipeline_graph, true, 0);
+  const char *func = model.module->entry->name;
+  bool grads = false;
+  for (size_t i = 0; i < c->w->n && !o->no_grad; i++) grads |= vtb_starts_with(c->w->at[i]->name, "grad");
+  if (status == VTB_OK && grads) status = add_gradient(c, model.module, &func, err);
+  vtb_weights *results = NULL;
+  if (status == VTB_OK) status = cli_evaluate(model.module, func, mo, target, c->w, &results, err);
+  if (status == VTB_OK) {
+    compare_all(c, vtb_module_find(model.module, func), results, grads, o, json, all);
+    if (all->failed || all->missing) status = VTB_E_NUMBERS;
+  }
+  vtb_weights_free(results);
+  cli_model_free(&model);
+  return status;
+}
+
+vtb_status verify_case(const char *path, const verify_mode *mode, cli_target target, const verify_options *o,
+                       cJSON *json) {
+  case_file c;
+  vtb_error err = {0};
+  tally all = {0};
+  cli_model_options mo = o->model;
+  if (mode->mode) mo.mode = mode->mode;
+  if (mode->chunk) mo.chunk = mode->chunk;
+  char label[64];
+  snprintf(label, sizeof label, "%s%s%s", cli_target_names[target], mo.mode ? " " : "", mo.mode ? mo.mode : "");
+  if (mo.chunk) snprintf(label + strlen(label), sizeof label - strlen(label), "(%lld)", (long long)mo.chunk);
+  cJSON *entry = json ? cJSON_CreateObject() : NULL;
+  if (json) {
+    cJSON_AddStringToObject(entry, "case", path);
+    cJSON_AddStringToObject(entry, "run", label);
+    cJSON_AddArrayToObject(entry, "tensors");
+    cJSON_AddItemToArray(json, entry);
+  }
+  vtb_status status = case_load(path, &c, &err);
+  if (status == VTB_OK) status = run_case(&c, &mo, target, o, entry, &all, &err);
+  if (json) {
+    cJSON_AddNumberToObject(entry, "status", (double)status);
+    cJSON_AddStringToObject(entry, "error", err.text);
+  } else if (status == VTB_OK || status == VTB_E_NUMBERS) {
+    const char *slash = strrchr(path, '/');
+    printf("%-4s %-44s %-20s %3d tensors, worst %.1e (%s)\n", status ? "FAIL" : "ok", slash ? slash + 1 : path, label,
+           all.compared, all.worst, all.worst_name);
+  } else {
+    cli_error(&err);
+  }
+  case_free(&c);
+  return status;
+}

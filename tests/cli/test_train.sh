@@ -1,0 +1,33 @@
+# Train, stop, resume, evaluate, run; a killed run leaves a good checkpoint; a resumed run equals an uninterrupted one.
+. tests/cli/lib.sh
+data=fashion-mnist
+expect 0 "$VERTEBRA" doctor --json
+grep -A1 '"fashion-mnist"' "$work/out" | grep -q true || { echo "no data set: skipped"; exit 77; }
+common=(vil_nano -D depth=2 -D dim=32 --data $data --limit 512 --batch 32 --epochs 2 --lr 1e-3 --quiet --seed 5)
+
+expect 0 "$VERTEBRA" train "${common[@]}" --out "$work/whole"; says "test top-1"
+for f in weights.safetensors checkpoint.safetensors log.csv log.jsonl; do [ -s "$work/whole/$f" ] || fail "no $f"; done
+
+expect 0 "$VERTEBRA" train "${common[@]}" --out "$work/parts" --max-steps 11; says "--resume continues"
+expect 0 "$VERTEBRA" train "${common[@]}" --out "$work/parts" --resume --threads 1
+cmp -s "$work/whole/weights.safetensors" "$work/parts/weights.safetensors" || fail "the resumed run differs from the whole one"
+
+expect 0 "$VERTEBRA" eval vil_nano --weights "$work/whole/weights.safetensors" --data $data --limit 200 --write-images "$work/png"; says "200 images"
+expect 0 "$VERTEBRA" run vil_nano --weights "$work/whole/weights.safetensors" "$work"/png/*.png; says "%"
+expect 0 "$VERTEBRA" run vil_nano --json --weights "$work/whole/weights.safetensors" "$work"/png/*.png; says '"probability"'
+expect 1 "$VERTEBRA" run vil_tiny --weights "$work/whole/weights.safetensors" "$work"/png/*.png
+head -c 100 "$(ls "$work"/png/*.png | head -n 1)" > "$work/cut.png"
+expect 1 "$VERTEBRA" run vil_nano --weights "$work/whole/weights.safetensors" "$work/cut.png"; says "cut.png"
+head -c 5000 "$work/whole/weights.safetensors" > "$work/cut.safetensors"
+expect 1 "$VERTEBRA" eval vil_nano --weights "$work/cut.safetensors" --data $data; says "cut.safetensors"
+
+# killed at arbitrary moments: the checkpoint on disk always resumes
+for wait in 0.7 1.1 1.6; do
+  "$VERTEBRA" train "${common[@]}" --epochs 50 --checkpoint-minutes 0.001 --out "$work/killed" ${resume:-} >/dev/null 2>&1 &
+  pid=$!
+  sleep $wait; kill -9 $pid 2>/dev/null; wait $pid 2>/dev/null
+  resume=--resume
+done
+if [ -f "$work/killed/checkpoint.safetensors" ]; then
+  expect 0 "$VERTEBRA" train "${common[@]}" --epochs 50 --out "$work/killed" --resume --max-seconds 1
+fi

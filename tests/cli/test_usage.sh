@@ -1,0 +1,19 @@
+# Wrong use is told from wrong input, and says what to do.
+. tests/cli/lib.sh
+expect 2 "$VERTEBRA"; says "usage: vertebra COMMAND"
+expect 0 "$VERTEBRA" --help; says "verify"
+expect 0 "$VERTEBRA" --version; says "vertebra 0."
+expect 2 "$VERTEBRA" chekc vil_tiny; says "did you mean 'check'"
+expect 2 "$VERTEBRA" check; says "MODEL is needed"
+expect 2 "$VERTEBRA" check vil_tiny --bacth 3; says "did you mean --batch"
+expect 2 "$VERTEBRA" check vil_tiny --batch three; says "whole number"
+expect 2 "$VERTEBRA" bench vil_tiny --mode sideways; says "unknown mode"
+expect 2 "$VERTEBRA" dump vil_tiny --stage fusd; says "did you mean fused"
+for command in check run train eval bench verify dump fmt explain doctor; do
+  expect 0 "$VERTEBRA" $command --help; says "usage: vertebra $command"
+done
+expect 1 "$VERTEBRA" check vil_tinny; says "vil_tiny"
+expect 1 "$VERTEBRA" check "$work/missing.vtb"; says "missing.vtb"
+expect 1 "$VERTEBRA" run vil_nano --weights "$work/none.safetensors" x.png; says "none.safetensors"
+expect 0 "$VERTEBRA" doctor; says "processor"
+expect 0 "$VERTEBRA" doctor --json; says '"processor"'

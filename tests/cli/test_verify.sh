@@ -1,0 +1,10 @@
+# A model agrees with itself in every mode and on every target; wrong numbers are found and given a place.
+. tests/cli/lib.sh
+expect 0 "$VERTEBRA" verify vil_nano -D depth=2 -D dim=32; says "chunkwise(7)"; says "gradients"
+expect 0 "$VERTEBRA" verify vil_nano -D depth=2 -D dim=32 -D "paths=[snake, cols~, rows.hflip]" --target all
+case=tests/golden/vil/cell_chunkwise_L16_S53.safetensors
+expect 0 "$VERTEBRA" verify --modes all --target all $case; says "0 failed"
+expect 5 "$VERTEBRA" verify --tol 0 --grad-tol 0 $case; says "FAIL"
+cp $case "$work/bad.safetensors"
+printf '\x7f' | dd of="$work/bad.safetensors" bs=1 seek=$(($(stat -c %s $case) - 9)) conv=notrunc 2>/dev/null
+expect 0 "$VERTEBRA" verify --json $case; says '"relative"'
