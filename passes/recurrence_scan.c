@@ -164,7 +164,7 @@ static vtb__scan *emit_scan(vtb__rec *r, int state, vtb_value *q, const vtb__sca
   bool normalizer = s->normalizer >= 0;
   vtb__scan scan = *what;
   const char *klass;
-  vtb_value *operands[6], *q_now = q;
+  vtb_value *operands[6];
   if (scan.old)
     operands[0] = vtb__rec_shift(r, q, -1, 0, NULL);
   else
@@ -182,9 +182,9 @@ static vtb__scan *emit_scan(vtb__rec *r, int state, vtb_value *q, const vtb__sca
   scan.y = made->results[0], scan.s_last = made->results[1];
   if (normalizer) scan.z = made->results[2], scan.n_last = made->results[3];
   if (scan.old) {
-    vtb_value *y0 = r->n_inits ? first_read(r, q_now, operands[4], "bhk,bhkv->bhv") : NULL;
+    vtb_value *y0 = r->n_inits ? first_read(r, q, operands[4], "bhk,bhkv->bhv") : NULL;
     scan.y = vtb__rec_shift(r, scan.y, 1, 0, y0);
-    vtb_value *z0 = r->n_inits && normalizer ? first_read(r, q_now, operands[5], "bhk,bhk->bh") : NULL;
+    vtb_value *z0 = r->n_inits && normalizer ? first_read(r, q, operands[5], "bhk,bhk->bh") : NULL;
     if (normalizer) scan.z = vtb__rec_shift(r, scan.z, 1, 0, z0);
   }
   vtb_vec_push(&s->scans, scan);

@@ -35,7 +35,7 @@ typedef void (*vtb_task_fn)(void *closure, int64_t begin, int64_t end);
 typedef struct vtb_services {
   uint32_t size; /* sizeof(vtb_services) when built */
   int n_threads;
-  /* Runs fn over [0, n) split into at most n_threads contiguous ranges, multiples of `grain` long. */
+  /* Runs fn over [0, n) in contiguous ranges, multiples of `grain` long, on up to n_threads threads. */
   void (*parallel)(const struct vtb_services *s, vtb_task_fn fn, void *closure, int64_t n, int64_t grain);
   /* C[m,n] = alpha * op(A) op(B) + beta * C, row-major f32, single-threaded BLAS. */
   void (*sgemm)(int trans_a, int trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,

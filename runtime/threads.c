@@ -1,5 +1,6 @@
-/* Services: OpenMP ranges, OpenBLAS, scratch memory per thread and nesting level, kernel times. */
+/* Services: ranges run by a team (team.h), OpenBLAS, scratch memory per thread and nesting level, kernel times. */
 #include "runtime/threads.h"
+#include "runtime/team.h"
 
 #include <cblas.h>
 #include <limits.h>
@@ -13,6 +14,7 @@
 #endif
 
 typedef struct services_state {
+  vtb_team *team; /* while a program runs */
   vtb_kernel_time *times; /* NULL unless profiling */
   double *started;
   int n_kernels;
@@ -38,10 +40,26 @@ void vtb_denormals_restore(unsigned mode) {
 #endif
 }
 
-void vtb_program_run(const vtb_program *p, void *const *args, void *workspace, const vtb_services *s) {
+typedef struct run_request {
+  const vtb_program *program;
+  void *const *args;
+  void *workspace;
+  const vtb_services *services;
+} run_request;
+
+static void run_entry(vtb_team *team, void *arg) {
+  const run_request *r = arg;
+  services_state *st = r->services->user;
   unsigned mode = vtb_denormals_flush();
-  p->entry(args, workspace, s);
+  st->team = team;
+  r->program->entry(r->args, r->workspace, r->services);
+  st->team = NULL;
   vtb_denormals_restore(mode);
+}
+
+void vtb_program_run(const vtb_program *p, void *const *args, void *workspace, const vtb_services *s) {
+  run_request request = {p, args, workspace, s};
+  vtb_team_run(s->n_threads, run_entry, &request);
 }
 
 /* ---- scratch ---- */
@@ -143,31 +161,40 @@ static void run_range(vtb_task_fn fn, void *closure, int64_t begin, int64_t end)
   vtb_denormals_restore(mode);
 }
 
-/* Range r of `parts` over `units` grains: sizes differ by one at most, the larger first. */
-static void part_of(int64_t units, int64_t parts, int64_t r, int64_t *begin, int64_t *end) {
-  int64_t q = units / parts, rest = units % parts;
-  *begin = r * q + (r < rest ? r : rest);
-  *end = *begin + q + (r < rest);
+/* A job as the team sees it: the task with this thread's scratch level and denormal mode around it. */
+typedef struct wrapped_task {
+  vtb_task_fn fn;
+  void *closure;
+} wrapped_task;
+
+static void run_wrapped(void *closure, int64_t begin, int64_t end) {
+  const wrapped_task *w = closure;
+  run_range(w->fn, w->closure, begin, end);
 }
 
+typedef struct lone_job {
+  wrapped_task *task;
+  int64_t n, grain;
+} lone_job;
+
+static void run_lone(vtb_team *team, void *arg) {
+  const lone_job *job = arg;
+  vtb_team_parallel(team, run_wrapped, job->task, job->n, job->grain);
+}
+
+/* Inside a program the running team takes the job; outside, a team is made for it; inside a task it runs as it is. */
 static void parallel(const vtb_services *s, vtb_task_fn fn, void *closure, int64_t n, int64_t grain) {
   if (n <= 0) return;
   if (grain < 1) grain = 1;
-  int64_t units = n / grain + (n % grain != 0);
-  int parts = units < s->n_threads ? (int)units : s->n_threads;
-  if (parts <= 1 || omp_in_parallel()) {
+  services_state *st = s->user;
+  wrapped_task task = {fn, closure};
+  if (s->n_threads <= 1 || n <= grain || scratch_of_thread()->depth > 0) {
     run_range(fn, closure, 0, n);
-    return;
-  }
-#pragma omp parallel num_threads(parts)
-  {
-    /* The team may be smaller than asked for: then a thread takes several parts. */
-    for (int r = omp_get_thread_num(); r < parts; r += omp_get_num_threads()) {
-      int64_t begin, end;
-      part_of(units, parts, r, &begin, &end);
-      end = end * grain < n ? end * grain : n;
-      run_range(fn, closure, begin * grain, end);
-    }
+  } else if (st->team) {
+    vtb_team_parallel(st->team, run_wrapped, &task, n, grain);
+  } else {
+    lone_job job = {&task, n, grain};
+    vtb_team_run(s->n_threads, run_lone, &job);
   }
 }
 

@@ -298,55 +298,69 @@ static void load_chunk(const chunked *g, LLVMValueRef t0, LLVMValueRef n) {
   vtb__transpose_tile(c, g->v, k_(c, g->ld_v), n, k_(c, s->V + s->normalizer), g->vt, k_(c, g->ld_t));
 }
 
-static void chunk(const chunked *g, LLVMValueRef number) {
-  vtb__scan *s = g->s;
-  vtb_cpu *c = s->c;
-  LLVMValueRef yes = LLVMConstInt(c->i1, 1, 0), no = LLVMConstInt(c->i1, 0, 0), zero = k_(c, 0);
-  LLVMValueRef t0 = vtb_cpu_mul(c, number, s->chunk), state = state_of(g, number);
-  LLVMValueRef n = vtb_cpu_min(c, sub(c, k_(c, s->n_tokens), t0), k_(c, s->chunk));
-  LLVMValueRef precedes = s->init ? yes : g->n_chunks == 1 ? no : LLVMBuildICmp(c->b, LLVMIntSGT, number, zero, "");
-  LLVMValueRef last = LLVMBuildICmp(c->b, LLVMIntEQ, number, k_(c, g->n_chunks - 1), "");
-  LLVMValueRef follows = s->dlast ? yes : g->n_chunks == 1 ? no : LLVMBuildNot(c->b, last, "");
-  LLVMValueRef decay = vtb__scan_decays(s, t0, n, FLOOR, g->d, g->b, g->suffix);
-  load_chunk(g, t0, n);
-  from_later(g, n, follows);
+static void run_blocks(const chunked *g, LLVMValueRef n) {
+  vtb_cpu *c = g->s->c;
   vtb__fill(c, g->dq, vtb_cpu_mul(c, n, g->ld_k), 0);
   vtb__fill(c, g->below, n, 0);
-  vtb_cpu_for l = vtb_cpu_for_begin(c, zero, n, k_(c, BLOCK)); /* last block first */
+  vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), n, k_(c, BLOCK)); /* last block first */
   LLVMValueRef blocks = vtb_cpu_div(c, vtb_cpu_add(c, n, k_(c, BLOCK - 1)), BLOCK);
   LLVMValueRef i0 = sub(c, vtb_cpu_mul(c, vtb_cpu_add(c, blocks, k_(c, -1)), BLOCK), l.i);
   block(g, i0, vtb_cpu_min(c, sub(c, n, i0), k_(c, BLOCK)));
   vtb_cpu_for_end(c, &l);
+}
 
-  LLVMValueRef both = LLVMBuildAnd(c->b, precedes, follows, "");
-  vtb_cpu_if through = vtb_cpu_if_begin(c, both);
-  LLVMValueRef passing = LLVMBuildFMul(c->b, decay, dot_states(g, state), "");
-  LLVMBasicBlockRef from_then = LLVMGetInsertBlock(c->b), before = through.otherwise;
+/* b_L <S, G>: what passes the whole chunk, 0 at either end of the sequence. */
+static LLVMValueRef passing_term(const chunked *g, LLVMValueRef state, LLVMValueRef decay, LLVMValueRef passes) {
+  vtb_cpu *c = g->s->c;
+  LLVMValueRef none = vtb_cpu_f32(c, 0);
+  vtb_cpu_if through = vtb_cpu_if_begin(c, passes);
+  LLVMValueRef term = LLVMBuildFMul(c->b, decay, dot_states(g, state), "");
+  LLVMBasicBlockRef then = LLVMGetInsertBlock(c->b), otherwise = through.otherwise;
   vtb_cpu_else(c, &through);
   vtb_cpu_if_end(c, &through);
-  LLVMValueRef phi = LLVMBuildPhi(c->b, c->f32, "passing"), none = vtb_cpu_f32(c, 0);
-  LLVMAddIncoming(phi, &passing, &from_then, 1);
-  LLVMAddIncoming(phi, &none, &before, 1);
-  add_column_terms(g, n, phi);
+  LLVMValueRef phi = LLVMBuildPhi(c->b, c->f32, "passing");
+  LLVMAddIncoming(phi, &term, &then, 1);
+  LLVMAddIncoming(phi, &none, &otherwise, 1);
+  return phi;
+}
 
-  vtb_cpu_if enter = vtb_cpu_if_begin(c, precedes); /* dv is done with: its buffer takes b o (dY S^T) */
-  vtb__scan_unpack(s, &g->v_cols, s->at.dv, -1, t0, n, g->dv, g->ld_v);
-  vtb__scan_unpack(s, &g->k_cols, s->at.dk, -1, t0, n, g->dk, g->ld_k);
+/* dq from the state before the chunk, with its row terms, and the adjoint of that state. The buffer of dk, which has
+ * been stored, takes b o (dY S^T). */
+static void to_earlier(const chunked *g, LLVMValueRef n, LLVMValueRef state, LLVMValueRef keep) {
+  vtb__scan *s = g->s;
+  vtb_cpu *c = s->c;
   product(c, (matrix){g->dy, g->ld_v, 1}, (matrix){state, g->ld_k, 1}, vtb_cpu_f32(c, 0), (matrix){g->dk, g->ld_k, 1},
           n, g->n_k, k_(c, s->V + s->normalizer));
   scale_and_dot(c, g->dk, g->ld_k, g->n_k, n, g->b, g->q, g->x);
   add_row_terms(g, n);
-  vtb_cpu_for i = vtb_cpu_for_begin(c, zero, vtb_cpu_mul(c, n, g->ld_k), k_(c, c->width));
+  vtb_cpu_for i = vtb_cpu_for_begin(c, k_(c, 0), vtb_cpu_mul(c, n, g->ld_k), k_(c, c->width));
   LLVMValueRef at = vtb_cpu_at(c, g->dq, i.i), more = vtb_cpu_load(c, vtb_cpu_at(c, g->dk, i.i), c->width);
   vtb_cpu_store(c, LLVMBuildFAdd(c->b, vtb_cpu_load(c, at, c->width), more, ""), at);
   vtb_cpu_for_end(c, &i);
   scale_and_dot(c, g->q, g->ld_k, g->n_k, n, g->b, NULL, NULL);
-  LLVMValueRef keep = LLVMBuildSelect(c->b, follows, decay, vtb_cpu_f32(c, 0), "");
   product(c, (matrix){g->q, 1, g->ld_k}, (matrix){g->dy, g->ld_v, 1}, keep, (matrix){g->adjoint, g->ld_v, 1},
           k_(c, s->K), g->n_v, n);
-  vtb_cpu_else(c, &enter);
+}
+
+static void chunk(const chunked *g, LLVMValueRef number) {
+  vtb__scan *s = g->s;
+  vtb_cpu *c = s->c;
+  LLVMValueRef yes = LLVMConstInt(c->i1, 1, 0), no = LLVMConstInt(c->i1, 0, 0);
+  LLVMValueRef t0 = vtb_cpu_mul(c, number, s->chunk), state = state_of(g, number);
+  LLVMValueRef n = vtb_cpu_min(c, sub(c, k_(c, s->n_tokens), t0), k_(c, s->chunk));
+  LLVMValueRef first = LLVMBuildICmp(c->b, LLVMIntEQ, number, k_(c, 0), "");
+  LLVMValueRef last = LLVMBuildICmp(c->b, LLVMIntEQ, number, k_(c, g->n_chunks - 1), "");
+  LLVMValueRef precedes = s->init ? yes : g->n_chunks == 1 ? no : LLVMBuildNot(c->b, first, "");
+  LLVMValueRef follows = s->dlast ? yes : g->n_chunks == 1 ? no : LLVMBuildNot(c->b, last, "");
+  LLVMValueRef decay = vtb__scan_decays(s, t0, n, FLOOR, g->d, g->b, g->suffix);
+  load_chunk(g, t0, n);
+  from_later(g, n, follows);
+  run_blocks(g, n);
+  add_column_terms(g, n, passing_term(g, state, decay, LLVMBuildAnd(c->b, precedes, follows, "")));
   vtb__scan_unpack(s, &g->v_cols, s->at.dv, -1, t0, n, g->dv, g->ld_v);
   vtb__scan_unpack(s, &g->k_cols, s->at.dk, -1, t0, n, g->dk, g->ld_k);
+  vtb_cpu_if enter = vtb_cpu_if_begin(c, precedes);
+  to_earlier(g, n, state, LLVMBuildSelect(c->b, follows, decay, vtb_cpu_f32(c, 0), ""));
   vtb_cpu_if_end(c, &enter);
   vtb__scan_unpack(s, &g->k_cols, s->at.dq, -1, t0, n, g->dq, g->ld_k);
   store_decay_gradient(g, t0, n);

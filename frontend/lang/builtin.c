@@ -260,6 +260,9 @@ static vtb__val call_tapped(vtb__eval *e, const vtb_expr *x) {
 
 vtb__val vtb__builtin_call(vtb__eval *e, const vtb__builtin *b, const vtb_expr *x) {
   if (b == &tapped) return call_tapped(e, x);
+  bool of_tokens = b >= vtb__token_builtins && b < vtb__token_builtins + vtb__n_token_builtins;
+  if (of_tokens && e->frame && e->frame->step)
+    return vtb__report(e, VTB_DIAG_NOT_A_STEP_OPERATION, x->span, "'%s' works on the sequence, and a step sees one token", x->u.call.callee.text);
   const vtb_arg_list *list = &x->u.call.args;
   size_t n = list->n + (x->u.call.self ? 1 : 0), at = 0;
   vtb__args a = {.name = x->u.call.callee.text, .list = list, .n = n, .span = x->span};

@@ -174,6 +174,7 @@ static vtb__val bad_spec(vtb__eval *e, vtb__args *a, const char *spec) {
 
 static vtb__val b_einsum(vtb__eval *e, vtb__args *a) {
   vtb__val s = vtb__take(e, a, "spec"), x, y;
+  if (a->n != 3) return vtb__report(e, VTB_DIAG_EINSUM_SPEC, a->span, "einsum takes a specification and two operands");
   vtb_value *vx = vtb__take_tensor(e, a, "x", &x), *vy = vtb__take_tensor(e, a, "y", &y);
   if (!vx || !vy) return VTB__ERR;
   if (s.kind != VTB__STRING) return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span, "einsum begins with its specification, a string");

@@ -370,3 +370,4 @@ const vtb__builtin vtb__token_builtins[] = {
     {"extra_tokens", b_extra_tokens}, {"grid_tokens", b_grid_tokens}, {"first", b_first},             {"last", b_last},
     {"token", b_token},               {"center_mean", b_center_mean}, {"to_image", b_to_image},       {"as_grid", b_as_grid},
     {"as_tokens", b_as_tokens},       {"resize", b_resize},           {NULL, NULL}};
+const size_t vtb__n_token_builtins = sizeof vtb__token_builtins / sizeof *vtb__token_builtins;

@@ -41,6 +41,10 @@ vtb__val vtb__const(vtb__eval *e, const vtb_decl *d) {
 }
 
 static vtb__val unknown_name(vtb__eval *e, const char *name, vtb_span span) {
+  const vtb__step *step = e->frame ? e->frame->step : NULL;
+  for (int i = 0; step && i < step->n_states; i++)
+    if (strcmp(step->states[i], name) == 0)
+      return vtb__report(e, VTB_DIAG_STATE_NOT_DECLARED, span, "state '%s' is used before it is declared", name);
   vtb__report(e, VTB_DIAG_UNKNOWN_NAME, span, "unknown name '%s'", name);
   const vtb_decl *hidden = e->stopped ? NULL : vtb__unit_lookup_anywhere(e->unit, name);
   if (hidden) {
@@ -144,6 +148,7 @@ static vtb__val eval_index(vtb__eval *e, const vtb_expr *x) {
   if (index.kind != VTB__INT)
     return vtb__report(e, index.kind == VTB__TENSOR ? VTB_DIAG_NOT_COMPILE_TIME : VTB_DIAG_TYPE_MISMATCH,
                       x->u.index.index->span, "an index is an int, not %s", vtb__describe(e, index));
+  if (!base.u.list.n) return vtb__report(e, VTB_DIAG_EMPTY_LIST, x->u.index.base->span, "the list is empty");
   if (index.u.i < 0 || index.u.i >= (int64_t)base.u.list.n)
     return vtb__report(e, VTB_DIAG_INDEX_RANGE, x->u.index.index->span, "index %lld in a list of %zu elements",
                       (long long)index.u.i, base.u.list.n);
@@ -330,6 +335,14 @@ static bool condition(vtb__eval *e, const vtb_expr *x, bool *out);
 
 /* Bare choice names are words where a choice is expected, unless a variable has that name. */
 static vtb__val eval_as(vtb__eval *e, const vtb_expr *x, const vtb_type_expr *t) {
+  bool mode = t->kind == VTB_TYPE_NAME && strcmp(t->name.text, "mode") == 0 && x->kind == VTB_EXPR_NAME;
+  vtb__val word;
+  if (mode && !vtb__env_has(e, x->u.name) && !vtb__file_lookup(e->file, x->u.name) && !vtb__builtin_name(e, x->u.name, &word)) {
+    static const char *const modes[] = {"auto", "parallel", "recurrent", "chunkwise"};
+    vtb__report(e, VTB_DIAG_BAD_MODE, x->span, "'%s' is not a mode; modes are auto, parallel, recurrent and chunkwise(n)", x->u.name);
+    vtb__suggest_help(e, x->u.name, modes, 4);
+    return VTB__ERR;
+  }
   if (t->kind != VTB_TYPE_CHOICE) return vtb__expr(e, x);
   if (x->kind == VTB_EXPR_CONDITIONAL) {
     bool yes;
@@ -394,6 +407,9 @@ static vtb__val eval_binary(vtb__eval *e, const vtb_expr *x) {
     b = op == VTB_BIN_EQ || op == VTB_BIN_NE ? other_side(e, a, r) : vtb__expr(e, r);
   }
   if (a.kind == VTB__ERROR || b.kind == VTB__ERROR) return VTB__ERR;
+  bool of_length = r->kind == VTB_EXPR_CALL && strcmp(r->u.call.callee.text, "len") == 0;
+  if (of_length && (op == VTB_BIN_MOD || op == VTB_BIN_DIV) && b.kind == VTB__INT && b.u.i == 0)
+    return vtb__report(e, VTB_DIAG_EMPTY_LIST, r->span, "the list is empty");
   return vtb__binary(e, op, a, b, x->span);
 }
 

@@ -152,6 +152,7 @@ static const char *instance_key(vtb__eval *e, const vtb_decl *d, vtb__env *bound
 static void frame_free(vtb__frame *f) {
   vtb_vec_free(&f->weights);
   vtb_vec_free(&f->outputs);
+  vtb_vec_free(&f->taps);
 }
 
 /* Sets the results of a block's function from the value of its body. */

@@ -196,10 +196,18 @@ void vtb__tap(vtb__eval *e, const vtb_expr *name_expr, const vtb_expr *value, vt
   vtb_value *x = vtb__as_tensor(e, v, value->span);
   if (!x) return;
   if (e->frame->step) {
-    vtb__output o = {name, x, span};
+    vtb__output o = {name, x, span, NULL};
     vtb_vec_push(&e->frame->step->taps, o);
     return;
   }
+  for (size_t i = 0; i < e->frame->taps.n; i++)
+    if (strcmp(e->frame->taps.at[i].name, name) == 0 && e->frame->taps.at[i].prefix == e->tap_prefix) {
+      vtb__report(e, VTB_DIAG_REPEATED_TAP, name_expr->span, "two taps are named '%s'", name);
+      if (!e->stopped) vtb_diag_note(e->diags, e->frame->taps.at[i].span, "the other one");
+      return;
+    }
+  vtb__output seen = {name, x, name_expr->span, e->tap_prefix};
+  vtb_vec_push(&e->frame->taps, seen);
   if (*e->tap_prefix) name = vtb_arena_printf(&e->arena, "%s.%s", e->tap_prefix, name);
   vtb_builder *b = vtb__at(e, span);
   vtb_attr attr = VTB_A_STR("name", name);

@@ -33,6 +33,14 @@ static vtb__val state_update(vtb__eval *e, int index, vtb__val v, vtb_name targe
   return vtb__tensor(x, NULL);
 }
 
+static void declare_states(vtb__eval *e, const vtb_stmt *s) {
+  for (size_t i = 0; i < s->u.state.n; i++) {
+    vtb_name name = s->u.state.at[i]->name;
+    int k = state_index(e->frame->step, name.text);
+    if (k >= 0) vtb__env_bind(e, name.text, vtb__tensor(e->frame->step->state[k], NULL), NULL, name.span);
+  }
+}
+
 static void assign(vtb__eval *e, vtb_name target, vtb__val v, vtb_span span) {
   vtb__binding *b = vtb__env_find_here(e->env, target.text);
   if (b && b->fixed) {
@@ -43,6 +51,7 @@ static void assign(vtb__eval *e, vtb_name target, vtb__val v, vtb_span span) {
   if (v.kind == VTB__TUPLE)
     v = vtb__report(e, VTB_DIAG_VALUE_COUNT, span, "one name on the left of %s", vtb__describe(e, v));
   int state = e->frame && e->frame->step ? state_index(e->frame->step, target.text) : -1;
+  if (state >= 0 && !b) v = vtb__report(e, VTB_DIAG_STATE_NOT_DECLARED, target.span, "state '%s' is used before it is declared", target.text);
   if (state >= 0) v = state_update(e, state, v, target, span);
   vtb__env_bind(e, target.text, v, NULL, target.span);
 }
@@ -188,7 +197,7 @@ static void output(vtb__eval *e, const vtb_stmt *s) {
       vtb_diag_note(e->diags, e->frame->outputs.at[i].span, "declared here first");
       return;
     }
-  vtb__output o = {name, v.u.t.v, s->u.named.name->span};
+  vtb__output o = {name, v.u.t.v, s->u.named.name->span, NULL};
   vtb_vec_push(&e->frame->outputs, o);
 }
 
@@ -306,6 +315,7 @@ static vtb__val statement(vtb__eval *e, const vtb_stmt *s, bool last) {
   case VTB_STMT_YIELD: yield(e, s); break;
   case VTB_STMT_STATE:
     if (!e->frame || !e->frame->step) misplaced(e, s->span, "state", "the body of a recurrence");
+    else declare_states(e, s);
     break;
   case VTB_STMT_ASSERT: check(e, s); break;
   }

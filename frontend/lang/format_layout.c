@@ -228,6 +228,7 @@ static bool wrap_before(const layout *l, size_t i, size_t k, size_t j, margin m)
   int segment = 1 + width(l, k, e) + (e == j ? 1 : 0);
   if (column(l) + segment <= VTB_FORMAT_WIDTH) return false;
   if (m.wrap + segment <= VTB_FORMAT_WIDTH) return true;
+  if (column(l) > m.wrap + (VTB_FORMAT_WIDTH - m.wrap) / 2) return true; /* too long for either, but shorter there */
   return column(l) + 1 + width(l, k, head + 1) > VTB_FORMAT_WIDTH && column(l) > m.wrap;
 }
 

@@ -359,7 +359,7 @@ static void run_function(vtb__eval *e, entry *n) {
       vtb__report(e, VTB_DIAG_TYPE_MISMATCH, n->decl->name.span, "'%s' returns %s, and an entry returns tensors", n->decl->name.text, vtb__describe(e, r));
       continue;
     }
-    vtb__output o = {i ? vtb_arena_printf(&e->arena, "y%zu", i + 1) : "y", r.u.t.v, n->decl->name.span};
+    vtb__output o = {i ? vtb_arena_printf(&e->arena, "y%zu", i + 1) : "y", r.u.t.v, n->decl->name.span, NULL};
     vtb_vec_push(&e->frame->outputs, o);
   }
 }
@@ -421,8 +421,18 @@ static void set_outputs(vtb__eval *e) {
   vtb_func_set_returns(f->func, values, names, (int)f->outputs.n);
 }
 
+static void check_names(vtb__eval *e) {
+  for (size_t i = 0; i < e->unit->files.n; i++)
+    for (size_t k = 0; k < e->unit->files.at[i]->decls.n; k++) {
+      const vtb_decl *d = e->unit->files.at[i]->decls.at[k];
+      if (d->kind != VTB_DECL_PRESET && vtb__builtin_find(d->name.text))
+        vtb__report(e, VTB_DIAG_SHADOWS_BUILTIN, d->name.span, "'%s' is the name of a builtin", d->name.text);
+    }
+}
+
 static void run_entry(vtb__eval *e, const char *name) {
   entry n = {0};
+  check_names(e);
   const vtb_decl *d = find_entry(e, name);
   if (!d || !resolve_presets(e, d, &n) || !parse_settings(e, &n) || !apply_settings(e, &n)) return;
   vtb__frame frame = {.is_model = true};
@@ -439,6 +449,7 @@ static void run_entry(vtb__eval *e, const char *name) {
   }
   vtb_vec_free(&frame.weights);
   vtb_vec_free(&frame.outputs);
+  vtb_vec_free(&frame.taps);
 }
 
 /* Errors without a message would be ours. */

@@ -148,6 +148,7 @@ static vtb__val along_each(vtb__eval *e, const vtb_expr *x) {
   if (paths.kind != VTB__LIST)
     return vtb__report(e, VTB_DIAG_BAD_PATH, x->u.along.path->span, "along each needs a list of paths, not %s",
                       vtb__describe(e, paths));
+  if (!paths.u.list.n) return vtb__report(e, VTB_DIAG_EMPTY_LIST, x->u.along.path->span, "along each needs at least one path");
   vtb__val suffixes = VTB__NIL;
   if (x->u.along.suffix) {
     suffixes = vtb__expr(e, x->u.along.suffix);

@@ -142,7 +142,7 @@ void vtb__recover(vtb_parse *p, const int *expected, int n) {
     }
   }
   size_t depth = s.n;
-  while (!(t.n_inside <= depth && (list ? resume_in_list(p, &s, t) : resume_in_block(p, &s, t)))) {
+  while (!((t.n_inside <= depth || t.kind == VTB__YYEOF) && (list ? resume_in_list(p, &s, t) : resume_in_block(p, &s, t)))) {
     t = vtb__significant_token(p);
     if (p->give_up) return;
   }

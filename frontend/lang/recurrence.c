@@ -379,7 +379,7 @@ static bool entry_inputs(vtb__eval *e, vtb__rcall *c) {
 }
 
 static void entry_output(vtb__eval *e, const char *name, vtb_value *v, vtb_span span) {
-  vtb__output o = {vtb_arena_strdup(&e->arena, name), v, span};
+  vtb__output o = {vtb_arena_strdup(&e->arena, name), v, span, NULL};
   if (v) vtb_vec_push(&e->frame->outputs, o);
 }
 

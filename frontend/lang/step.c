@@ -187,7 +187,8 @@ static bool bind_arguments(vtb__eval *e, vtb__rcall *c, vtb__step *s) {
   for (int i = 0; i < c->n_axes; i++) vtb__env_bind(e, c->axes[i], vtb__int(c->sizes[i]), "the size of an axis", d->name.span);
   for (size_t i = 0; i < c->n_states; i++) {
     vtb_value *v = argument(e, c, c->state[i]->name, c->state[i]->type);
-    vtb__env_bind(e, c->state[i]->name.text, vtb__tensor(v, NULL), NULL, c->state[i]->name.span);
+    if (!v) return false;
+    s->state[i] = v;
     s->states[i] = c->state[i]->name.text;
   }
   for (int pass = 0; pass < 2; pass++)
@@ -233,7 +234,8 @@ static bool set_returns(vtb__eval *e, vtb__rcall *c, vtb__step *s, vtb__rstep *r
   size_t n = c->n_states + s->yields.n + s->taps.n, k = 0;
   vtb_value **at = VTB_NEW_ARRAY(&e->arena, vtb_value *, n);
   for (size_t i = 0; i < c->n_states; i++) {
-    vtb__val v = vtb__env_find_here(e->env, s->states[i])->value;
+    const vtb__binding *b = vtb__env_find_here(e->env, s->states[i]);
+    vtb__val v = b ? b->value : VTB__ERR;
     if (!s->updated[i]) {
       vtb__report(e, VTB_DIAG_MISSING_UPDATE, c->state[i]->name.span, "state '%s' is never assigned", s->states[i]);
       return false;
@@ -274,6 +276,7 @@ static void build_step(vtb__eval *e, vtb__rcall *c, vtb__rstep *r) {
   memcpy(s.axes, c->axes, sizeof s.axes);
   memcpy(s.sizes, c->sizes, sizeof s.sizes);
   s.states = VTB_NEW_ARRAY(&e->arena, const char *, c->n_states);
+  s.state = VTB_NEW_ARRAY(&e->arena, vtb_value *, c->n_states);
   s.updated = VTB_NEW_ARRAY(&e->arena, bool, c->n_states);
   vtb__frame frame = {.step = &s}, *saved_frame = e->frame;
   frame.func = vtb_func_new(e->module, d->name.text, VTB_FUNC_STEP, d->name.span);

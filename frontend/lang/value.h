@@ -149,6 +149,7 @@ typedef struct vtb__output {
   const char *name;
   vtb_value *value;
   vtb_span span;
+  const char *prefix; /* of taps: the e->tap_prefix it was made under */
 } vtb__output;
 
 /* The function being built: the entry, a block, or a recurrence's step. */
@@ -156,7 +157,7 @@ typedef struct vtb__frame {
   vtb_builder b;
   vtb_func *func;
   VTB_VEC(vtb__weight) weights;
-  VTB_VEC(vtb__output) outputs;
+  VTB_VEC(vtb__output) outputs, taps;
   vtb_value *seed; /* argument for op random, NULL until needed */
   int n_seeds;     /* calls that were given a seed of their own */
   bool is_model;   /* input and output statements belong here */
@@ -170,6 +171,7 @@ typedef struct vtb__step {
   int64_t sizes[VTB_MAX_RANK];
   int n_axes;
   const char **states; /* names */
+  vtb_value **state; /* the old values */
   bool *updated;
   int n_states;
   VTB_VEC(vtb__val) yields;
@@ -314,6 +316,7 @@ size_t vtb__builtin_names(const char ***out); /* malloc'd array */
 vtb__val vtb__builtin_call(vtb__eval *e, const vtb__builtin *b, const vtb_expr *x);
 bool vtb__builtin_name(vtb__eval *e, const char *name, vtb__val *out); /* rows, auto, zeros, training ... */
 extern const vtb__builtin vtb__tensor_builtins[], vtb__token_builtins[], vtb__step_builtins[];
+extern const size_t vtb__n_token_builtins;
 
 /* Argument `name`, or the next positional one. The first form reports when it is missing. */
 vtb__val vtb__take(vtb__eval *e, vtb__args *a, const char *name);

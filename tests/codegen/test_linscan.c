@@ -81,8 +81,14 @@ static vtb_func *build(vtb_module *m, const scan_case *s) {
   if (s->normalizer) attrs[n_attrs++] = VTB_A_INT("normalizer", 1);
   if (s->init) attrs[n_attrs++] = VTB_A_INT("init", 1);
   if (s->grad && s->dlast) attrs[n_attrs++] = VTB_A_INT("dlast", 1);
+  bool no_last = !s->grad && !s->dlast; /* final states are not asked for */
+  if (no_last) attrs[n_attrs++] = VTB_A_INT("last", 0);
   vtb_inst *inst = vtb_build(&b, s->grad ? VTB_OP_linscan_grad : VTB_OP_linscan, operands, n, attrs, n_attrs);
-  vtb_func_set_returns(f, inst->results, NULL, inst->n_results);
+  vtb_value *returns[8];
+  int n_returns = 0;
+  for (int i = 0; i < inst->n_results; i++)
+    if (!no_last || i == 0 || i == 2) returns[n_returns++] = inst->results[i];
+  vtb_func_set_returns(f, returns, NULL, n_returns);
   m->entry = f;
   return f;
 }
