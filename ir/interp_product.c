@@ -99,6 +99,21 @@ static void matmul(int64_t m, int64_t n, int64_t k, const double *a, const doubl
   }
 }
 
+/* y += x, x broadcast numpy's way. */
+static void add_broadcast(vtb_tensor *y, const vtb_tensor *x) {
+  int64_t count = vtb_type_count(&y->type);
+  for (int64_t i = 0; i < count; i++) {
+    int64_t rest = i, at = 0, stride = 1;
+    for (int a = y->type.rank - 1, b = x->type.rank - 1; b >= 0; a--, b--) {
+      int64_t k = rest % y->type.dim[a].size;
+      rest /= y->type.dim[a].size;
+      if (x->type.dim[b].size != 1) at += k * stride;
+      stride *= x->type.dim[b].size;
+    }
+    y->data[i] += x->data[at];
+  }
+}
+
 vtb_status vtb__interp_einsum(vtb__eval *e) {
   contraction c = {0};
   vtb__einsum_parse(vtb_attr_str(e->inst, "spec", ""), &c.spec);
@@ -122,6 +137,7 @@ vtb_status vtb__interp_einsum(vtb__eval *e) {
     stride *= size[i];
   }
   vtb__copy_strided(rank, size, e->out[0]->data, to, y, from);
+  if (e->inst->n_operands == 3) add_broadcast(e->out[0], e->in[2]);
   free(a);
   free(b);
   free(y);

@@ -63,6 +63,13 @@ bool vtb__shape_einsum(vtb__shape *s) {
   if (!vtb__shape_f32(s) || !bind_letters(s, &e, 0, letters) || !bind_letters(s, &e, 1, letters)) return false;
   vtb_type t = {.dtype = VTB_F32, .rank = e.out_rank};
   for (int i = 0; i < e.out_rank; i++) t.dim[i] = letters[(unsigned char)e.out[i]];
+  if (s->inst->n_operands == 3) {
+    const vtb_type *init = vtb__shape_operand(s, 2);
+    vtb_type sum;
+    if (!vtb_type_broadcast(init, &t, &sum) || !vtb_type_equal(&sum, &t))
+      return vtb__shape_fail(s, VTB__D_EINSUM, "einsum \"%s\": %s cannot be added to %s", spec, vtb__shape_text(s, init),
+                             vtb__shape_text(s, &t));
+  }
   vtb__shape_push(s, t);
   return true;
 }

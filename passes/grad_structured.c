@@ -52,6 +52,8 @@ RULE(einsum) {
   subscripts s = parse_spec(vtb_attr_str(inst, "spec", ""));
   einsum_operand(g, inst, &s, 0);
   einsum_operand(g, inst, &s, 1);
+  if (inst->n_operands == 3 && vtb__wants(inst->operands[2]))
+    vtb__contribute(g, inst->operands[2], vtb_b_reduce_to(&g->b, dr(g, inst), &inst->operands[2]->type));
 }
 
 /* ---- convolutions ----------------------------------------------------------------------------------------- */

@@ -68,7 +68,18 @@ static vtb_value *spread(vtb_builder *b, vtb_value *x, const char *letters, cons
   return vtb_b_reshape(b, vtb_b_transpose(b, x, perm), &shape);
 }
 
-static void emit_generic(vtb_cpu *c, const vtb_inst *inst) {
+/* sum over k of x_k y_k, written out: the innermost loop runs along the result's last letter. */
+static vtb_value *unrolled_sum(vtb_builder *b, vtb_value *x, vtb_value *y, int axis, const vtb_type *out) {
+  vtb_value *sum = NULL;
+  for (int64_t k = 0; k < x->type.dim[axis].size; k++) {
+    vtb_value *part =
+        vtb_b_binary(b, VTB_OP_mul, vtb_b_slice(b, x, axis, k, k + 1, 1), vtb_b_slice(b, y, axis, k, k + 1, 1));
+    sum = sum ? vtb_b_binary(b, VTB_OP_add, sum, part) : part;
+  }
+  return vtb_b_reshape(b, sum, out);
+}
+
+static void emit_generic(vtb_cpu *c, const vtb_inst *inst, bool unroll) {
   char order[EINSUM_MOST_LETTERS];
   const char *spec = vtb_attr_str(inst, "spec", "");
   int n = loop_order(inst, order), n_out = inst->results[0]->type.rank;
@@ -77,19 +88,41 @@ static void emit_generic(vtb_cpu *c, const vtb_inst *inst) {
   vtb_func *f = vtb_func_new(m, "body", VTB_FUNC_KERNEL, VTB_NO_SPAN);
   vtb_builder b = {.module = m, .func = f};
   vtb_value *x = vtb_func_add_arg(f, "x", inst->operands[0]->type);
-  vtb_value *y = vtb_func_add_arg(f, "y", inst->operands[1]->type);
+  vtb_value *y = vtb_func_add_arg(f, "y", inst->operands[1]->type), *r;
   x = spread(&b, x, spec, order, n);
   y = spread(&b, y, strchr(spec, ',') + 1, order, n);
-  vtb_value *r = vtb_b_binary(&b, VTB_OP_mul, x, y);
   int64_t axes[VTB_MAX_RANK];
   for (int i = n_out; i < n; i++) axes[i - n_out] = i;
-  if (n > n_out) r = vtb_b_reduce(&b, VTB_OP_reduce_sum, r, axes, n - n_out, false);
+  if (unroll) {
+    r = unrolled_sum(&b, x, y, n_out, &inst->results[0]->type);
+  } else {
+    r = vtb_b_binary(&b, VTB_OP_mul, x, y);
+    if (n > n_out) r = vtb_b_reduce(&b, VTB_OP_reduce_sum, r, axes, n - n_out, false);
+  }
   vtb_func_set_returns(f, &r, NULL, 1);
   vtb_inst fused = *inst;
   fused.op = VTB_OP_fused;
   fused.callee = f;
   vtb__cpu_body(c, &fused);
   vtb_module_free(m);
+}
+
+/* One short summed letter, and a long innermost letter that is contiguous where it occurs: bound by memory, not by
+ * arithmetic, and no work for a matrix product. */
+static bool is_thin(const vtb_inst *inst, const vtb_letters *l) {
+  const vtb_letter *k = NULL, *inner = NULL;
+  for (int i = 0; i < l->n; i++) {
+    vtb_letter_class class = vtb__letter_class(&l->at[i]);
+    if (class == LETTER_LONE || (class == LETTER_K && k)) return false;
+    if (class == LETTER_K) k = &l->at[i];
+    if (l->at[i].in[EINSUM_OUT] && (!inner || l->at[i].at[EINSUM_OUT] > inner->at[EINSUM_OUT])) inner = &l->at[i];
+  }
+  char order[EINSUM_MOST_LETTERS];
+  int n = loop_order(inst, order);
+  if (!k || !inner || k->size > 8 || inner->size < 32 || n > VTB_MAX_RANK || n != inst->results[0]->type.rank + 1)
+    return false;
+  return (!inner->in[EINSUM_A] || inner->stride[EINSUM_A] == 1) &&
+         (!inner->in[EINSUM_B] || inner->stride[EINSUM_B] == 1);
 }
 
 /* ---- the plan of a product -------------------------------------------------------------------------------- */
@@ -421,8 +454,9 @@ void vtb__cpu_einsum(vtb_cpu *c, const vtb_inst *inst) {
   product p = {.temp = {-1, -1, -1}};
   vtb__letters_read(c, inst, &p.l);
   if (vtb__einsum_blocks(c, &p.l)) return;
-  if (!is_product(&p.l)) {
-    emit_generic(c, inst);
+  bool thin = is_thin(inst, &p.l);
+  if (thin || !is_product(&p.l)) {
+    emit_generic(c, inst, thin);
     return;
   }
   choose_sides(&p);

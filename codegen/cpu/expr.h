@@ -49,9 +49,16 @@ typedef struct vtb_kept {
   int stored;       /* pass that computed it, or -1 */
 } vtb_kept;
 
+typedef struct vtb_level { /* of a value, see vtb__reduce_level */
+  const vtb_value *value;
+  int level;
+} vtb_level;
+
 typedef struct vtb_expr {
   vtb_cpu *c;
+  const vtb_inst *inst; /* whose body this is; NULL: roots and leaves made by hand */
   vtb_cpu_task *task;
+  VTB_VEC(vtb_level) levels; /* known ones; they change with the leaves */
   VTB_VEC(vtb_leaf) leaves;
   /* the nest */
   int n_vars;
@@ -157,6 +164,8 @@ bool vtb__emit_row(vtb_expr *e, const vtb_root *roots, int n);
 void vtb__emit_reduce(vtb_expr *e, const vtb_root *roots, int n);
 
 bool vtb__is_reduce(const vtb_value *v);
+/* The body's reductions that are not leaves yet, in order; call with i = 0, 1, ... until NULL. */
+const vtb_value *vtb__body_reduction(const vtb_expr *e, int i);
 /* Nesting depth of reductions above leaves: 0 none. */
 int vtb__reduce_level(vtb_expr *e, const vtb_value *v);
 

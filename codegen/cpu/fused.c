@@ -12,27 +12,26 @@ typedef VTB_VEC(vtb_root) root_list;
 
 bool vtb__is_reduce(const vtb_value *v) { return v->def && vtb_op_get(v->def->op)->klass == VTB_CLASS_REDUCE; }
 
+const vtb_value *vtb__body_reduction(const vtb_expr *e, int i) {
+  const vtb_inst *bare = e->inst && !e->inst->callee ? e->inst : NULL;
+  for (const vtb_inst *k = bare ? bare : e->inst ? e->inst->callee->first : NULL; k; k = bare ? NULL : k->next)
+    if (k->n_results == 1 && vtb__is_reduce(k->results[0]) && !vtb__leaf_find(e, k->results[0]) && i-- == 0)
+      return k->results[0];
+  return NULL;
+}
+
 int vtb__reduce_level(vtb_expr *e, const vtb_value *v) {
   if (!v->def || vtb__leaf_find(e, v)) return 0;
+  for (size_t i = 0; i < e->levels.n; i++)
+    if (e->levels.at[i].value == v) return e->levels.at[i].level;
   int level = 0;
   for (int o = 0; o < v->def->n_operands; o++) {
     int below = vtb__reduce_level(e, v->def->operands[o]);
     if (below > level) level = below;
   }
-  return level + vtb__is_reduce(v);
-}
-
-static bool listed(const root_list *l, const vtb_value *v) {
-  for (size_t i = 0; i < l->n; i++)
-    if (l->at[i].value == v) return true;
-  return false;
-}
-
-/* Reductions above leaves, inner ones first, each once. */
-static void collect_reductions(vtb_expr *e, const vtb_value *v, root_list *out) {
-  if (!v->def || vtb__leaf_find(e, v)) return;
-  for (int o = 0; o < v->def->n_operands; o++) collect_reductions(e, v->def->operands[o], out);
-  if (vtb__is_reduce(v) && !listed(out, v)) vtb_vec_push(out, ((vtb_root){.value = v, .tensor = -1}));
+  level += vtb__is_reduce(v);
+  vtb_vec_push(&e->levels, ((vtb_level){v, level}));
+  return level;
 }
 
 static bool same_space(const vtb_value *x, const vtb_value *y) {
@@ -55,24 +54,21 @@ static void place_reduction(vtb_expr *e, vtb_root *r, const root_list *results) 
 
 enum { MOST_TOGETHER = 16 };
 
+/* The innermost reductions of one space, computed together, become leaves; until none are left. */
 static void emit_reductions(vtb_expr *e, const root_list *results) {
   for (;;) {
-    root_list all = {0}, now = {0};
-    for (size_t i = 0; i < results->n; i++) collect_reductions(e, results->at[i].value, &all);
-    for (size_t i = 0; i < all.n && now.n < MOST_TOGETHER; i++) {
-      const vtb_value *v = all.at[i].value;
-      if (vtb__reduce_level(e, v) == 1 && (!now.n || same_space(v, now.at[0].value))) vtb_vec_push(&now, all.at[i]);
-    }
-    if (now.n) {
-      for (size_t i = 0; i < now.n; i++) place_reduction(e, &now.at[i], results);
-      vtb__emit_reduce(e, now.at, (int)now.n);
-      for (size_t i = 0; i < now.n; i++)
-        vtb_vec_push(&e->leaves, ((vtb_leaf){now.at[i].value, now.at[i].tensor, now.at[i].temp, NULL}));
-    }
-    bool done = now.n == 0;
-    vtb_vec_free(&all);
+    root_list now = {0};
+    const vtb_value *v;
+    for (int i = 0; now.n < MOST_TOGETHER && (v = vtb__body_reduction(e, i)); i++)
+      if (vtb__reduce_level(e, v) == 1 && (!now.n || same_space(v, now.at[0].value)))
+        vtb_vec_push(&now, ((vtb_root){.value = v, .tensor = -1}));
+    if (!now.n) return;
+    for (size_t i = 0; i < now.n; i++) place_reduction(e, &now.at[i], results);
+    vtb__emit_reduce(e, now.at, (int)now.n);
+    for (size_t i = 0; i < now.n; i++)
+      vtb_vec_push(&e->leaves, ((vtb_leaf){now.at[i].value, now.at[i].tensor, now.at[i].temp, NULL}));
+    e->levels.n = 0;
     vtb_vec_free(&now);
-    if (done) return;
   }
 }
 

@@ -5,7 +5,7 @@
 #include "codegen/cpu/expr.h"
 
 void vtb__expr_init(vtb_expr *e, vtb_cpu *c, const vtb_inst *inst) {
-  *e = (vtb_expr){.c = c, .vec = -1, .lanes = 1, .weight = inst ? vtb__body_weight(inst) : 1};
+  *e = (vtb_expr){.c = c, .inst = inst, .vec = -1, .lanes = 1, .weight = inst ? vtb__body_weight(inst) : 1};
   for (int o = 0; inst && o < inst->n_operands; o++) {
     const vtb_value *v = inst->callee ? inst->callee->args[o] : inst->operands[o];
     vtb_vec_push(&e->leaves, ((vtb_leaf){.value = v, .tensor = o}));
@@ -17,6 +17,7 @@ void vtb__expr_free(vtb_expr *e) {
   vtb_vec_free(&e->memo);
   vtb_vec_free(&e->kept);
   vtb_vec_free(&e->uses);
+  vtb_vec_free(&e->levels);
 }
 
 int64_t vtb__body_weight(const vtb_inst *inst) {

@@ -196,15 +196,7 @@ static void emit_passes(vtb_expr *e, row *r) {
   store_roots(e, r, false);
 }
 
-/* ---- choosing --------------------------------------------------------------------------------------------- */
-
-/* The largest shape among results and reduced operands is that of the rows. */
-static void consider(vtb_expr *e, const vtb_value *v, row *r) {
-  if (vtb__leaf_find(e, v) || !v->def) return;
-  if (vtb__is_reduce(v) && vtb_type_count(&v->def->operands[0]->type) > vtb_type_count(&r->shape))
-    r->shape = v->def->operands[0]->type;
-  for (int o = 0; o < v->def->n_operands; o++) consider(e, v->def->operands[o], r);
-}
+/* ---- the kernel ------------------------------------------------------------------------------------------- */
 
 bool vtb__emit_row(vtb_expr *e, const vtb_root *roots, int n) {
   vtb_cpu *c = e->c;
@@ -212,8 +204,10 @@ bool vtb__emit_row(vtb_expr *e, const vtb_root *roots, int n) {
   vtb_space space;
   for (int i = 0; i < n; i++) {
     if (vtb_type_count(&roots[i].value->type) > vtb_type_count(&r.shape)) r.shape = roots[i].value->type;
-    consider(e, roots[i].value, &r);
   }
+  const vtb_value *v; /* the largest shape among results and reduced operands is that of the rows */
+  for (int i = 0; (v = vtb__body_reduction(e, i)); i++)
+    if (vtb_type_count(&v->def->operands[0]->type) > vtb_type_count(&r.shape)) r.shape = v->def->operands[0]->type;
   if (r.shape.rank == 0 || r.shape.dim[r.shape.rank - 1].size == 1) return false;
   vtb__space_init(e, &space, &r.shape);
   memset(e->no_merge, 0, sizeof e->no_merge);

@@ -4,7 +4,8 @@
 
 #include <math.h>
 
-/* ---- arguments ---------------------------------------------------------------------------------------------------------- */
+/* ---- arguments
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static size_t self_count(const vtb__args *a) { return a->n - a->list->n; }
 
@@ -46,8 +47,9 @@ vtb__val vtb__take(vtb__eval *e, vtb__args *a, const char *name) {
 
 static bool wrong_type(vtb__eval *e, vtb__args *a, const char *name, const char *want, vtb__val v) {
   if (v.kind != VTB__ERROR)
-    vtb__report(e, v.kind == VTB__TENSOR ? VTB_DIAG_NOT_COMPILE_TIME : VTB_DIAG_TYPE_MISMATCH, vtb__arg_span(a, a->last),
-               "'%s' of '%s' is %s, and %s is needed", name, a->name, vtb__describe(e, v), want);
+    vtb__report(e, v.kind == VTB__TENSOR ? VTB_DIAG_NOT_COMPILE_TIME : VTB_DIAG_TYPE_MISMATCH,
+                vtb__arg_span(a, a->last), "'%s' of '%s' is %s, and %s is needed", name, a->name, vtb__describe(e, v),
+                want);
   a->failed = true;
   return false;
 }
@@ -57,8 +59,8 @@ vtb_value *vtb__take_tensor(vtb__eval *e, vtb__args *a, const char *name, vtb__v
   if (whole) *whole = v;
   if (v.kind == VTB__TENSOR) return v.u.t.v;
   if (v.kind != VTB__ERROR)
-    vtb__report(e, VTB_DIAG_TYPE_MISMATCH, vtb__arg_span(a, a->last), "'%s' of '%s' is %s, and a tensor is needed", name, a->name,
-               vtb__describe(e, v));
+    vtb__report(e, VTB_DIAG_TYPE_MISMATCH, vtb__arg_span(a, a->last), "'%s' of '%s' is %s, and a tensor is needed",
+                name, a->name, vtb__describe(e, v));
   a->failed = true;
   return NULL;
 }
@@ -111,13 +113,17 @@ static vtb__val surplus(vtb__eval *e, const vtb__args *a) {
   for (size_t i = 0; i < a->n; i++) {
     if (a->used[i]) continue;
     const char *name = arg_name(a, i);
-    if (name) return vtb__report(e, VTB_DIAG_UNKNOWN_ARGUMENT, vtb__arg_span(a, i), "builtin '%s' has no parameter '%s'", a->name, name);
-    return vtb__report(e, VTB_DIAG_TOO_MANY_ARGUMENTS, vtb__arg_span(a, i), "builtin '%s' takes fewer arguments", a->name);
+    if (name)
+      return vtb__report(e, VTB_DIAG_UNKNOWN_ARGUMENT, vtb__arg_span(a, i), "builtin '%s' has no parameter '%s'",
+                         a->name, name);
+    return vtb__report(e, VTB_DIAG_TOO_MANY_ARGUMENTS, vtb__arg_span(a, i), "builtin '%s' takes fewer arguments",
+                       a->name);
   }
   return VTB__NIL;
 }
 
-/* ---- compile-time builtins ------------------------------------------------------------------------------------------------ */
+/* ---- compile-time builtins
+ * ------------------------------------------------------------------------------------------------ */
 
 static vtb__val b_len(vtb__eval *e, vtb__args *a) {
   vtb__val v = vtb__take(e, a, "list");
@@ -149,15 +155,16 @@ static vtb__val b_path(vtb__eval *e, vtb__args *a) {
   vtb__val v = vtb__take(e, a, "list");
   if (v.kind == VTB__ERROR || v.kind == VTB__PATH) return v;
   if (v.kind != VTB__LIST || !v.u.list.n)
-    return vtb__report(e, VTB_DIAG_BAD_PATH, a->span, "path takes a list of token indices, not %s", vtb__describe(e, v));
+    return vtb__report(e, VTB_DIAG_BAD_PATH, a->span, "path takes a list of token indices, not %s",
+                       vtb__describe(e, v));
   int64_t n = (int64_t)v.u.list.n, *list = VTB_NEW_ARRAY(&e->arena, int64_t, n);
   for (int64_t i = 0; i < n; i++) {
-    if (v.u.list.at[i].kind != VTB__INT)
-      return vtb__report(e, VTB_DIAG_BAD_PATH, a->span, "path takes a list of ints");
+    if (v.u.list.at[i].kind != VTB__INT) return vtb__report(e, VTB_DIAG_BAD_PATH, a->span, "path takes a list of ints");
     list[i] = v.u.list.at[i].u.i;
   }
   if (!is_permutation(list, n))
-    return vtb__report(e, VTB_DIAG_BAD_PERMUTATION, a->span, "the list does not name each of its %lld tokens once", (long long)n);
+    return vtb__report(e, VTB_DIAG_BAD_PERMUTATION, a->span, "the list does not name each of its %lld tokens once",
+                       (long long)n);
   vtb_path p = {.order = VTB_PATH_LIST, .list = list, .n = n};
   return (vtb__val){.kind = VTB__PATH, .u.path = vtb_arena_memdup(&e->arena, &p, sizeof p)};
 }
@@ -165,7 +172,8 @@ static vtb__val b_path(vtb__eval *e, vtb__args *a) {
 static vtb__val b_chunkwise(vtb__eval *e, vtb__args *a) {
   int64_t n;
   if (!vtb__take_int(e, a, "chunk", &n)) return VTB__ERR;
-  if (n < 1 || n > (1 << 24)) return vtb__report(e, VTB_DIAG_BAD_CHUNK, a->span, "a chunk of %lld tokens", (long long)n);
+  if (n < 1 || n > (1 << 24))
+    return vtb__report(e, VTB_DIAG_BAD_CHUNK, a->span, "a chunk of %lld tokens", (long long)n);
   return (vtb__val){.kind = VTB__MODE, .u.mode = {"chunkwise", n}};
 }
 
@@ -173,9 +181,11 @@ static vtb__val whole(vtb__eval *e, vtb__args *a, double (*f)(double), vtb_op op
   vtb__val v = vtb__take(e, a, "x");
   if (v.kind == VTB__TENSOR && has_op) return vtb__elementwise1(e, op, v, a->span);
   if (v.kind == VTB__INT || v.kind == VTB__ERROR) return v;
-  if (v.kind != VTB__FLOAT) return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span, "%s takes a number, not %s", a->name, vtb__describe(e, v));
+  if (v.kind != VTB__FLOAT)
+    return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span, "%s takes a number, not %s", a->name, vtb__describe(e, v));
   double d = f(v.u.f);
-  if (!(fabs(d) < 9e18)) return vtb__report(e, VTB_DIAG_INTEGER_OVERFLOW, a->span, "the result does not fit into 64 bits");
+  if (!(fabs(d) < 9e18))
+    return vtb__report(e, VTB_DIAG_INTEGER_OVERFLOW, a->span, "the result does not fit into 64 bits");
   return vtb__int((int64_t)d);
 }
 static vtb__val b_floor(vtb__eval *e, vtb__args *a) { return whole(e, a, floor, VTB_OP_floor, true); }
@@ -184,21 +194,24 @@ static vtb__val b_ceil(vtb__eval *e, vtb__args *a) { return whole(e, a, ceil, VT
 static vtb__val b_float(vtb__eval *e, vtb__args *a) {
   vtb__val v = vtb__take(e, a, "x");
   if (v.kind == VTB__ERROR) return v;
-  if (!vtb__is_number(v)) return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span, "float takes a number, not %s", vtb__describe(e, v));
+  if (!vtb__is_number(v))
+    return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span, "float takes a number, not %s", vtb__describe(e, v));
   return vtb__float(vtb__val_number(v));
 }
 
-static const vtb__builtin value_builtins[] = {{"len", b_len},     {"size", b_size},   {"path", b_path}, {"chunkwise", b_chunkwise},
-                                              {"floor", b_floor}, {"ceil", b_ceil},   {"float", b_float}, {NULL, NULL}};
+static const vtb__builtin value_builtins[] = {
+    {"len", b_len},     {"size", b_size}, {"path", b_path},   {"chunkwise", b_chunkwise},
+    {"floor", b_floor}, {"ceil", b_ceil}, {"float", b_float}, {NULL, NULL}};
 
-static const vtb__builtin *const tables[] = {value_builtins, vtb__tensor_builtins, vtb__token_builtins, vtb__step_builtins};
+static const vtb__builtin *const tables[] = {value_builtins, vtb__tensor_builtins, vtb__token_builtins,
+                                             vtb__step_builtins};
 enum { N_TABLES = sizeof tables / sizeof *tables };
 static const vtb__builtin tapped = {"tapped", NULL};
-static const char *const init_names[] = {"zeros", "ones", "constant", "normal", "trunc_normal", "uniform", "uniform_fan_in",
-                                         "xavier_uniform", "linspace", "s4d_real"};
+static const char *const init_names[] = {"zeros",   "ones",           "constant",       "normal",   "trunc_normal",
+                                         "uniform", "uniform_fan_in", "xavier_uniform", "linspace", "s4d_real"};
 static const vtb__builtin init_call = {"init", NULL};
-static const char *const words[] = {"rows", "cols", "snake", "diagonal", "hilbert", "auto", "parallel", "recurrent",
-                                    "none", "training", "batch", "pi"};
+static const char *const words[] = {"rows",     "cols",      "snake", "diagonal", "hilbert", "auto",
+                                    "parallel", "recurrent", "none",  "training", "batch",   "pi"};
 
 const vtb__builtin *vtb__builtin_find(const char *name) {
   for (int t = 0; t < N_TABLES; t++)
@@ -219,11 +232,15 @@ size_t vtb__builtin_names(const char ***out) {
   return v.n;
 }
 
-/* ---- words ------------------------------------------------------------------------------------------------------------------ */
+/* ---- words
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 bool vtb__builtin_name(vtb__eval *e, const char *name, vtb__val *out) {
-  static const vtb_path orders[] = {{.order = VTB_PATH_ROWS},     {.order = VTB_PATH_COLS},    {.order = VTB_PATH_SNAKE},
-                                    {.order = VTB_PATH_DIAGONAL}, {.order = VTB_PATH_HILBERT}};
+  static const vtb_path orders[] = {{.order = VTB_PATH_ROWS},
+                                    {.order = VTB_PATH_COLS},
+                                    {.order = VTB_PATH_SNAKE},
+                                    {.order = VTB_PATH_DIAGONAL},
+                                    {.order = VTB_PATH_HILBERT}};
   for (int i = 0; i < 5; i++)
     if (strcmp(name, words[i]) == 0) {
       *out = (vtb__val){.kind = VTB__PATH, .u.path = &orders[i]};
@@ -235,22 +252,30 @@ bool vtb__builtin_name(vtb__eval *e, const char *name, vtb__val *out) {
       *out = (vtb__val){.kind = VTB__MODE, .u.mode = {modes[i], 0}};
       return true;
     }
-  if (strcmp(name, "none") == 0) *out = VTB__NIL;
-  else if (strcmp(name, "training") == 0) *out = vtb__bool(e->options->training);
-  else if (strcmp(name, "batch") == 0) *out = e->batch == VTB_DYN ? vtb__val_string("batch") : vtb__int(e->batch);
-  else if (strcmp(name, "pi") == 0) *out = vtb__float(3.14159265358979323846);
-  else if (vtb__init_builtin(name)) *out = vtb__init_value(e, name, NULL, 0, VTB_NO_SPAN);
-  else return false;
+  if (strcmp(name, "none") == 0)
+    *out = VTB__NIL;
+  else if (strcmp(name, "training") == 0)
+    *out = vtb__bool(e->options->training);
+  else if (strcmp(name, "batch") == 0)
+    *out = e->batch == VTB_DYN ? vtb__val_string("batch") : vtb__int(e->batch);
+  else if (strcmp(name, "pi") == 0)
+    *out = vtb__float(3.14159265358979323846);
+  else if (vtb__init_builtin(name))
+    *out = vtb__init_value(e, name, NULL, 0, VTB_NO_SPAN);
+  else
+    return false;
   return true;
 }
 
-/* ---- calls ------------------------------------------------------------------------------------------------------------------ */
+/* ---- calls
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 /* tapped("block3", e): taps inside e are named block3.<tap>. */
 static vtb__val call_tapped(vtb__eval *e, const vtb_expr *x) {
   const vtb_arg_list *l = &x->u.call.args;
   if (l->n != 2 || x->u.call.self)
-    return vtb__report(e, l->n < 2 ? VTB_DIAG_MISSING_ARGUMENT : VTB_DIAG_TOO_MANY_ARGUMENTS, x->span, "builtin 'tapped' takes a name and an expression");
+    return vtb__report(e, l->n < 2 ? VTB_DIAG_MISSING_ARGUMENT : VTB_DIAG_TOO_MANY_ARGUMENTS, x->span,
+                       "builtin 'tapped' takes a name and an expression");
   const char *name = vtb__text(e, l->at[0]->value), *saved = e->tap_prefix;
   if (name) e->tap_prefix = *saved ? vtb_arena_printf(&e->arena, "%s.%s", saved, name) : name;
   vtb__val v = vtb__expr(e, l->at[1]->value);
@@ -262,7 +287,8 @@ vtb__val vtb__builtin_call(vtb__eval *e, const vtb__builtin *b, const vtb_expr *
   if (b == &tapped) return call_tapped(e, x);
   bool of_tokens = b >= vtb__token_builtins && b < vtb__token_builtins + vtb__n_token_builtins;
   if (of_tokens && e->frame && e->frame->step)
-    return vtb__report(e, VTB_DIAG_NOT_A_STEP_OPERATION, x->span, "'%s' works on the sequence, and a step sees one token", x->u.call.callee.text);
+    return vtb__report(e, VTB_DIAG_NOT_A_STEP_OPERATION, x->span,
+                       "'%s' works on the sequence, and a step sees one token", x->u.call.callee.text);
   const vtb_arg_list *list = &x->u.call.args;
   size_t n = list->n + (x->u.call.self ? 1 : 0), at = 0;
   vtb__args a = {.name = x->u.call.callee.text, .list = list, .n = n, .span = x->span};
@@ -276,7 +302,8 @@ vtb__val vtb__builtin_call(vtb__eval *e, const vtb__builtin *b, const vtb_expr *
   for (size_t i = 0; i < n; i++) {
     if (a.at[i].kind == VTB__ERROR) return VTB__ERR;
     if (a.at[i].kind == VTB__TUPLE && b->fn != b_len)
-      return vtb__report(e, VTB_DIAG_VALUE_COUNT, vtb__arg_span(&a, i), "%s where one argument is needed", vtb__describe(e, a.at[i]));
+      return vtb__report(e, VTB_DIAG_VALUE_COUNT, vtb__arg_span(&a, i), "%s where one argument is needed",
+                         vtb__describe(e, a.at[i]));
   }
   if (b == &init_call) return vtb__init_value(e, a.name, a.at, n, x->span);
   vtb__val v = b->fn(e, &a);

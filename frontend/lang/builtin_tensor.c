@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-/* ---- elementwise ---------------------------------------------------------------------------------------------------------- */
+/* ---- elementwise
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static double d_rsqrt(double x) { return 1 / sqrt(x); }
 static double d_square(double x) { return x * x; }
@@ -39,14 +40,17 @@ static vtb__val b_unary(vtb__eval *e, vtb__args *a) {
   const struct unary *u = unaries;
   while (strcmp(u->name, a->name) != 0) u++;
   vtb__val x = vtb__take(e, a, "x");
-  if (x.kind == VTB__TENSOR || (vtb__is_number(x) && !u->fold && e->frame)) return vtb__elementwise1(e, u->op, x, a->span);
+  if (x.kind == VTB__TENSOR || (vtb__is_number(x) && !u->fold && e->frame))
+    return vtb__elementwise1(e, u->op, x, a->span);
   if (x.kind == VTB__ERROR) return x;
   if (!vtb__is_number(x) || !u->fold)
-    return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span, "%s takes a tensor or a number, not %s", a->name, vtb__describe(e, x));
+    return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span, "%s takes a tensor or a number, not %s", a->name,
+                       vtb__describe(e, x));
   if (x.kind == VTB__INT && (u->fold == fabs || u->fold == d_sign) && x.u.i != INT64_MIN)
     return vtb__int(u->fold == fabs ? llabs(x.u.i) : (x.u.i > 0) - (x.u.i < 0));
   double d = u->fold(vtb__val_number(x));
-  if (!isfinite(d)) return vtb__report(e, VTB_DIAG_BAD_VALUE, a->span, "%s of %s is not a finite number", a->name, vtb__describe(e, x));
+  if (!isfinite(d))
+    return vtb__report(e, VTB_DIAG_BAD_VALUE, a->span, "%s of %s is not a finite number", a->name, vtb__describe(e, x));
   return vtb__float(d);
 }
 
@@ -77,7 +81,8 @@ static vtb__val b_select(vtb__eval *e, vtb__args *a) {
   return b ? vtb__tensor(vtb_b_select(b, vc, vx, vy), l) : VTB__ERR;
 }
 
-/* ---- reductions ------------------------------------------------------------------------------------------------------------- */
+/* ---- reductions
+ * ------------------------------------------------------------------------------------------------------------- */
 
 /* The axis to reduce: the last, or "tokens", or inside a step an axis name. */
 static bool reduce_axis(vtb__eval *e, vtb__args *a, vtb__val x, int64_t *axis, bool *tokens) {
@@ -101,7 +106,8 @@ static bool reduce_axis(vtb__eval *e, vtb__args *a, vtb__val x, int64_t *axis, b
       *axis = i;
       return true;
     }
-  vtb__report(e, strcmp(name, "tokens") == 0 ? VTB_DIAG_NEEDS_TOKENS : VTB_DIAG_WRONG_RANK, a->span, "%s has no axis '%s'", vtb__describe(e, x), name);
+  vtb__report(e, strcmp(name, "tokens") == 0 ? VTB_DIAG_NEEDS_TOKENS : VTB_DIAG_WRONG_RANK, a->span,
+              "%s has no axis '%s'", vtb__describe(e, x), name);
   return false;
 }
 
@@ -117,11 +123,13 @@ static vtb__val b_reduce(vtb__eval *e, vtb__args *a) {
   vtb_value *r = vtb_b_reduce(b, is_max ? VTB_OP_reduce_max : VTB_OP_reduce_sum, v, &axis, 1, keep);
   vtb__val y = vtb__tensor(r, tokens ? NULL : x.u.t.layout);
   if (strcmp(a->name, "mean") != 0 || y.kind == VTB__ERROR) return y;
-  if (v->type.dim[axis].size == VTB_DYN) return vtb__report(e, VTB_DIAG_NOT_COMPILE_TIME, a->span, "the mean over the batch");
+  if (v->type.dim[axis].size == VTB_DYN)
+    return vtb__report(e, VTB_DIAG_NOT_COMPILE_TIME, a->span, "the mean over the batch");
   return vtb__elementwise(e, VTB_OP_mul, y, vtb__float(1.0 / (double)v->type.dim[axis].size), a->span);
 }
 
-/* ---- products ----------------------------------------------------------------------------------------------------------------- */
+/* ---- products
+ * ----------------------------------------------------------------------------------------------------------------- */
 
 static vtb__val b_matmul(vtb__eval *e, vtb__args *a) {
   vtb__val x, w;
@@ -129,10 +137,11 @@ static vtb__val b_matmul(vtb__eval *e, vtb__args *a) {
   if (!vx || !vw) return VTB__ERR;
   int r = vx->type.rank;
   if (vw->type.rank != 2 || r < 1 || r > VTB_MAX_RANK)
-    return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span, "matmul takes x (..., in) and w (out, in), not %s and %s", vtb__describe(e, x), vtb__describe(e, w));
+    return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span, "matmul takes x (..., in) and w (out, in), not %s and %s",
+                       vtb__describe(e, x), vtb__describe(e, w));
   if (vx->type.dim[r - 1].size != vw->type.dim[1].size)
-    return vtb__report(e, VTB_DIAG_MATMUL_AXIS, a->span, "the last axis of %s does not fit the weight %s", vtb__describe(e, x),
-                      vtb__type_string(e, &vw->type));
+    return vtb__report(e, VTB_DIAG_MATMUL_AXIS, a->span, "the last axis of %s does not fit the weight %s",
+                       vtb__describe(e, x), vtb__type_string(e, &vw->type));
   char spec[2 * VTB_MAX_RANK + 16], in[VTB_MAX_RANK + 1] = {0};
   for (int i = 0; i < r; i++) in[i] = (char)('a' + i);
   snprintf(spec, sizeof spec, "%s,z%c->%.*sz", in, in[r - 1], r - 1, in);
@@ -177,7 +186,8 @@ static vtb__val b_einsum(vtb__eval *e, vtb__args *a) {
   if (a->n != 3) return vtb__report(e, VTB_DIAG_EINSUM_SPEC, a->span, "einsum takes a specification and two operands");
   vtb_value *vx = vtb__take_tensor(e, a, "x", &x), *vy = vtb__take_tensor(e, a, "y", &y);
   if (!vx || !vy) return VTB__ERR;
-  if (s.kind != VTB__STRING) return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span, "einsum begins with its specification, a string");
+  if (s.kind != VTB__STRING)
+    return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span, "einsum begins with its specification, a string");
   const char *spec = s.u.str.s, *comma = strchr(spec, ','), *arrow = strstr(spec, "->");
   if (!comma || !arrow || comma > arrow) return bad_spec(e, a, spec);
   size_t n1 = (size_t)(comma - spec), n2 = (size_t)(arrow - comma - 1), n3 = strlen(arrow + 2);
@@ -189,24 +199,31 @@ static vtb__val b_einsum(vtb__eval *e, vtb__args *a) {
   bool d1, d2, d3;
   if (l1 < 0 || l2 < 0 || l1 > n_fresh || l2 > n_fresh) return bad_spec(e, a, spec);
   int lead = l1 > l2 ? l1 : l2;
-  if (!expand(spec, n1, l1, fresh + (lead - l1), in1, sizeof in1, &d1) || !expand(comma + 1, n2, l2, fresh + (lead - l2), in2, sizeof in2, &d2))
+  if (!expand(spec, n1, l1, fresh + (lead - l1), in1, sizeof in1, &d1) ||
+      !expand(comma + 1, n2, l2, fresh + (lead - l2), in2, sizeof in2, &d2))
     return bad_spec(e, a, spec);
   lead = d1 && d2 ? lead : d1 ? l1 : d2 ? l2 : 0;
   if (!d1) l1 = 0;
-  if (!expand(arrow + 2, n3, lead, fresh + ((l1 > l2 ? l1 : l2) - lead), out, sizeof out, &d3) || (d3 && !d1 && !d2)) return bad_spec(e, a, spec);
+  if (!expand(arrow + 2, n3, lead, fresh + ((l1 > l2 ? l1 : l2) - lead), out, sizeof out, &d3) || (d3 && !d1 && !d2))
+    return bad_spec(e, a, spec);
   if ((int)strlen(in1) != vx->type.rank || (int)strlen(in2) != vy->type.rank)
-    return vtb__report(e, VTB_DIAG_EINSUM_SPEC, a->span, "\"%s\" does not fit %s and %s", spec, vtb__describe(e, x), vtb__describe(e, y));
+    return vtb__report(e, VTB_DIAG_EINSUM_SPEC, a->span, "\"%s\" does not fit %s and %s", spec, vtb__describe(e, x),
+                       vtb__describe(e, y));
   vtb_builder *b = vtb__at(e, a->span);
   const char *full = vtb_arena_printf(&e->arena, "%s,%s->%s", in1, in2, out);
   vtb_value *r = b ? vtb_b_einsum(b, full, vx, vy) : NULL;
   /* Tokens stay tokens when the batch and token axes lead the operand and the result. */
-  bool x_tokens = x.u.t.layout->kind == VTB__TOKENS && strncmp(in1, out, 2) == 0 && strlen(in1) >= 2 && strlen(out) >= 2;
-  bool y_tokens = y.u.t.layout->kind == VTB__TOKENS && strncmp(in2, out, 2) == 0 && strlen(in2) >= 2 && strlen(out) >= 2;
+  bool x_tokens =
+      x.u.t.layout->kind == VTB__TOKENS && strncmp(in1, out, 2) == 0 && strlen(in1) >= 2 && strlen(out) >= 2;
+  bool y_tokens =
+      y.u.t.layout->kind == VTB__TOKENS && strncmp(in2, out, 2) == 0 && strlen(in2) >= 2 && strlen(out) >= 2;
   if (x_tokens && y_tokens && !vtb__layout_merge(e, x, y, a->span)) return VTB__ERR;
   return vtb__tensor(r, x_tokens ? x.u.t.layout : y_tokens ? y.u.t.layout : NULL);
 }
 
-/* ---- axes ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- axes
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
 
 static vtb__val b_group(vtb__eval *e, vtb__args *a) {
   vtb__val x;
@@ -215,9 +232,11 @@ static vtb__val b_group(vtb__eval *e, vtb__args *a) {
   if (!v || !vtb__take_int(e, a, "groups", &n)) return VTB__ERR;
   int r = v->type.rank;
   if (r < 1) return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span, "group of a scalar");
-  if (r == VTB_MAX_RANK) return vtb__report(e, VTB_DIAG_TOO_MANY_AXES, a->span, "%s has no room for another axis", vtb__describe(e, x));
+  if (r == VTB_MAX_RANK)
+    return vtb__report(e, VTB_DIAG_TOO_MANY_AXES, a->span, "%s has no room for another axis", vtb__describe(e, x));
   if (n < 1 || v->type.dim[r - 1].size % n)
-    return vtb__report(e, VTB_DIAG_NOT_DIVISIBLE, a->span, "%lld groups do not divide the last axis of %s", (long long)n, vtb__describe(e, x));
+    return vtb__report(e, VTB_DIAG_NOT_DIVISIBLE, a->span, "%lld groups do not divide the last axis of %s",
+                       (long long)n, vtb__describe(e, x));
   vtb_type t = v->type;
   t.rank = r + 1;
   t.dim[r] = (vtb_dim){t.dim[r - 1].size / n, t.dim[r - 1].name};
@@ -232,7 +251,8 @@ static vtb__val b_ungroup(vtb__eval *e, vtb__args *a) {
   if (!v) return VTB__ERR;
   int r = v->type.rank;
   if (r < 2 || v->type.dim[r - 2].size == VTB_DYN || (r == 3 && x.u.t.layout->kind == VTB__TOKENS))
-    return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span, "ungroup joins the last two axes, and %s has none to spare", vtb__describe(e, x));
+    return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span, "ungroup joins the last two axes, and %s has none to spare",
+                       vtb__describe(e, x));
   vtb_type t = v->type;
   t.rank = r - 1;
   t.dim[r - 2] = (vtb_dim){t.dim[r - 2].size * t.dim[r - 1].size, "C"};
@@ -252,7 +272,9 @@ static vtb__val b_concat(vtb__eval *e, vtb__args *a) {
     bool fits = t->rank == f->rank && t->rank > 0;
     for (int k = 0; fits && k + 1 < t->rank; k++) fits = t->dim[k].size == f->dim[k].size;
     if (!fits)
-      return vtb__report(e, VTB_DIAG_CONCAT_SHAPES, vtb__arg_span(a, i), "concat of %s and %s: axes before the last differ", vtb__describe(e, first), vtb__describe(e, x));
+      return vtb__report(e, VTB_DIAG_CONCAT_SHAPES, vtb__arg_span(a, i),
+                         "concat of %s and %s: axes before the last differ", vtb__describe(e, first),
+                         vtb__describe(e, x));
   }
   if (!a->n) return vtb__report(e, VTB_DIAG_MISSING_ARGUMENT, a->span, "concat of nothing");
   vtb_builder *b = vtb__at(e, a->span);
@@ -264,7 +286,8 @@ static bool split_sizes(vtb__eval *e, vtb__args *a, vtb__val x, vtb__val parts, 
   int64_t total = t->dim[t->rank - 1].size, sum = 0;
   if (parts.kind == VTB__INT) {
     if (parts.u.i < 1 || parts.u.i > 4096 || total % parts.u.i) {
-      vtb__report(e, VTB_DIAG_SPLIT_SIZES, a->span, "the last axis of %s does not split into %lld equal parts", vtb__describe(e, x), (long long)parts.u.i);
+      vtb__report(e, VTB_DIAG_SPLIT_SIZES, a->span, "the last axis of %s does not split into %lld equal parts",
+                  vtb__describe(e, x), (long long)parts.u.i);
       return false;
     }
     *n = (size_t)parts.u.i;
@@ -273,7 +296,8 @@ static bool split_sizes(vtb__eval *e, vtb__args *a, vtb__val x, vtb__val parts, 
     return true;
   }
   if (parts.kind != VTB__LIST || !parts.u.list.n || parts.u.list.n > 4096) {
-    vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span, "split takes a number of parts or a list of sizes, not %s", vtb__describe(e, parts));
+    vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span, "split takes a number of parts or a list of sizes, not %s",
+                vtb__describe(e, parts));
     return false;
   }
   *n = parts.u.list.n;
@@ -281,13 +305,15 @@ static bool split_sizes(vtb__eval *e, vtb__args *a, vtb__val x, vtb__val parts, 
   for (size_t i = 0; i < *n; i++) {
     vtb__val s = parts.u.list.at[i];
     if (s.kind != VTB__INT || s.u.i < 1 || s.u.i > total) {
-      vtb__report(e, VTB_DIAG_SPLIT_SIZES, a->span, "part %zu of %s is %s", i, vtb__describe(e, x), vtb__describe(e, s));
+      vtb__report(e, VTB_DIAG_SPLIT_SIZES, a->span, "part %zu of %s is %s", i, vtb__describe(e, x),
+                  vtb__describe(e, s));
       return false;
     }
     sum += (*sizes)[i] = s.u.i;
   }
   if (sum == total) return true;
-  vtb__report(e, VTB_DIAG_SPLIT_SIZES, a->span, "the parts add up to %lld, and the last axis of %s is %lld", (long long)sum, vtb__describe(e, x), (long long)total);
+  vtb__report(e, VTB_DIAG_SPLIT_SIZES, a->span, "the parts add up to %lld, and the last axis of %s is %lld",
+              (long long)sum, vtb__describe(e, x), (long long)total);
   return false;
 }
 
@@ -316,19 +342,23 @@ static vtb__val b_reshape(vtb__eval *e, vtb__args *a) {
   vtb__val shape = vtb__take(e, a, "shape");
   if (!v || shape.kind == VTB__ERROR) return VTB__ERR;
   if (shape.kind != VTB__LIST || shape.u.list.n > VTB_MAX_RANK)
-    return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span, "a shape is a list of at most %d ints, not %s", VTB_MAX_RANK, vtb__describe(e, shape));
+    return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span, "a shape is a list of at most %d ints, not %s", VTB_MAX_RANK,
+                       vtb__describe(e, shape));
   if (vtb_type_is_dynamic(&v->type))
-    return vtb__report(e, VTB_DIAG_RESHAPE_COUNT, a->span, "%s holds the batch and keeps its axes; use group and ungroup", vtb__describe(e, x));
+    return vtb__report(e, VTB_DIAG_RESHAPE_COUNT, a->span,
+                       "%s holds the batch and keeps its axes; use group and ungroup", vtb__describe(e, x));
   vtb_type t = {.dtype = v->type.dtype, .rank = (int)shape.u.list.n};
   double count = 1;
   for (int i = 0; i < t.rank; i++) {
     vtb__val d = shape.u.list.at[i];
-    if (d.kind != VTB__INT || d.u.i < 1 || d.u.i >= VTB__MAX_SIZE) return vtb__report(e, VTB_DIAG_BAD_DIMENSION, a->span, "axis %d is %s", i, vtb__describe(e, d));
+    if (d.kind != VTB__INT || d.u.i < 1 || d.u.i >= VTB__MAX_SIZE)
+      return vtb__report(e, VTB_DIAG_BAD_DIMENSION, a->span, "axis %d is %s", i, vtb__describe(e, d));
     t.dim[i].size = d.u.i;
     count *= (double)d.u.i;
   }
   if (count != (double)vtb_type_count(&v->type))
-    return vtb__report(e, VTB_DIAG_RESHAPE_COUNT, a->span, "%s cannot become %s", vtb__describe(e, x), vtb__type_string(e, &t));
+    return vtb__report(e, VTB_DIAG_RESHAPE_COUNT, a->span, "%s cannot become %s", vtb__describe(e, x),
+                       vtb__type_string(e, &t));
   vtb_builder *b = vtb__at(e, a->span);
   return b ? vtb__tensor(vtb_b_reshape(b, v, &t), NULL) : VTB__ERR;
 }
@@ -339,8 +369,11 @@ static vtb__val b_flatten(vtb__eval *e, vtb__args *a) {
   vtb_value *v = vtb__take_tensor(e, a, "w", &x);
   if (!v) return VTB__ERR;
   if (v->type.rank < 2 || x.u.t.layout->kind == VTB__TOKENS || vtb_type_is_dynamic(&v->type))
-    return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span, "flatten takes a weight of two or more axes, not %s", vtb__describe(e, x));
-  vtb_type t = {.dtype = v->type.dtype, .rank = 2, .dim = {v->type.dim[0], {vtb_type_count(&v->type) / v->type.dim[0].size, NULL}}};
+    return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span, "flatten takes a weight of two or more axes, not %s",
+                       vtb__describe(e, x));
+  vtb_type t = {.dtype = v->type.dtype,
+                .rank = 2,
+                .dim = {v->type.dim[0], {vtb_type_count(&v->type) / v->type.dim[0].size, NULL}}};
   vtb_builder *b = vtb__at(e, a->span);
   return b ? vtb__tensor(vtb_b_reshape(b, v, &t), NULL) : VTB__ERR;
 }
@@ -358,7 +391,9 @@ static vtb__val b_transpose(vtb__eval *e, vtb__args *a) {
     ok = p.kind == VTB__INT && p.u.i >= 0 && p.u.i < v->type.rank && !(seen & (1u << p.u.i));
     if (ok) seen |= 1u << (perm[i] = p.u.i);
   }
-  if (!ok) return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span, "transpose takes a list that names each axis of %s once", vtb__describe(e, x));
+  if (!ok)
+    return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span, "transpose takes a list that names each axis of %s once",
+                       vtb__describe(e, x));
   vtb_builder *b = vtb__at(e, a->span);
   bool stays = v->type.rank >= 2 && perm[0] == 0 && perm[1] == 1;
   return b ? vtb__tensor(vtb_b_transpose(b, v, perm), stays ? x.u.t.layout : NULL) : VTB__ERR;
@@ -369,20 +404,25 @@ static vtb__val b_shape(vtb__eval *e, vtb__args *a) {
   vtb_value *v = vtb__take_tensor(e, a, "x", &x);
   if (!v) return VTB__ERR;
   if (vtb_type_is_dynamic(&v->type))
-    return vtb__report(e, VTB_DIAG_NOT_COMPILE_TIME, a->span, "the shape of %s holds the batch; use .dim, .tokens, .h, .w", vtb__describe(e, x));
+    return vtb__report(e, VTB_DIAG_NOT_COMPILE_TIME, a->span,
+                       "the shape of %s holds the batch; use .dim, .tokens, .h, .w", vtb__describe(e, x));
   vtb__val *at = VTB_NEW_ARRAY(&e->arena, vtb__val, v->type.rank);
   for (int i = 0; i < v->type.rank; i++) at[i] = vtb__int(v->type.dim[i].size);
   return (vtb__val){.kind = VTB__LIST, .u.list = {at, (size_t)v->type.rank}};
 }
 
-/* ---- sources ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- sources
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
 
 static vtb_value *seed_argument(vtb__eval *e, vtb_span span) {
   vtb__frame *f = e->frame;
   if (f->seed) return f->seed;
   vtb_type t = {.dtype = VTB_I32};
   f->seed = vtb_func_add_arg(f->func, "seed", t);
-  if (f->is_model) f->func->arg_info[f->seed->index] = (vtb_arg_info){.role = VTB_ROLE_INPUT, .official = vtb_intern(e->module, "seed"), .span = span};
+  if (f->is_model)
+    f->func->arg_info[f->seed->index] =
+        (vtb_arg_info){.role = VTB_ROLE_INPUT, .official = vtb_intern(e->module, "seed"), .span = span};
   return f->seed;
 }
 
@@ -403,8 +443,11 @@ static vtb__val b_random(vtb__eval *e, vtb__args *a) {
   bool symbolic = n.kind == VTB__STRING && e->batch == VTB_DYN && strcmp(n.u.str.s, "batch") == 0;
   bool per_sample = symbolic || (n.kind == VTB__INT && n.u.i == e->batch);
   if (!per_sample && (n.kind != VTB__INT || n.u.i < 1 || n.u.i >= VTB__MAX_SIZE))
-    return vtb__report(e, VTB_DIAG_BAD_VALUE, a->span, "random takes the batch or a number of elements, not %s", vtb__describe(e, n));
-  if (!e->frame || e->frame->step) return vtb__report(e, VTB_DIAG_NOT_A_STEP_OPERATION, a->span, "random numbers are drawn in models, blocks and functions");
+    return vtb__report(e, VTB_DIAG_BAD_VALUE, a->span, "random takes the batch or a number of elements, not %s",
+                       vtb__describe(e, n));
+  if (!e->frame || e->frame->step)
+    return vtb__report(e, VTB_DIAG_NOT_A_STEP_OPERATION, a->span,
+                       "random numbers are drawn in models, blocks and functions");
   vtb_value *seed = vtb__seed(e, false, a->span);
   vtb_builder *b = vtb__at(e, a->span);
   if (!b) return VTB__ERR;
@@ -450,19 +493,52 @@ static vtb__val b_sample_mask(vtb__eval *e, vtb__args *a) {
   vtb__val x;
   vtb_value *v = vtb__take_tensor(e, a, "indices", &x);
   if (!v) return VTB__ERR;
-  if (v->type.rank != 1) return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span, "sample_mask takes a list of samples, not %s", vtb__describe(e, x));
+  if (v->type.rank != 1)
+    return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span, "sample_mask takes a list of samples, not %s",
+                       vtb__describe(e, x));
   vtb_value *table = index_table(e, v, e->batch, "B", a->span);
   int64_t axis = 0;
   vtb_builder *b = table ? vtb__at(e, a->span) : NULL;
   return b ? vtb__tensor(vtb_b_reduce(b, VTB_OP_reduce_sum, table, &axis, 1, false), NULL) : VTB__ERR;
 }
 
-const vtb__builtin vtb__tensor_builtins[] = {
-    {"exp", b_unary},       {"log", b_unary},         {"sqrt", b_unary},     {"rsqrt", b_unary},         {"square", b_unary},
-    {"abs", b_unary},       {"sign", b_unary},        {"sin", b_unary},      {"cos", b_unary},           {"tanh", b_unary},
-    {"erf", b_unary},       {"sigmoid", b_unary},     {"log_sigmoid", b_unary}, {"softplus", b_unary},   {"silu", b_unary},
-    {"gelu", b_unary},      {"gelu_tanh", b_unary},   {"relu", b_unary},     {"stop_gradient", b_unary}, {"max", b_binary},
-    {"min", b_binary},      {"pow", b_binary},        {"select", b_select},  {"mean", b_reduce},         {"sum", b_reduce},
-    {"amax", b_reduce},     {"matmul", b_matmul},     {"einsum", b_einsum},  {"group", b_group},         {"ungroup", b_ungroup},
-    {"concat", b_concat},   {"split", b_split},       {"reshape_param", b_reshape}, {"flatten", b_flatten}, {"transpose", b_transpose},
-    {"random", b_random},   {"one_hot", b_one_hot},   {"sample_mask", b_sample_mask}, {"shape", b_shape}, {NULL, NULL}};
+const vtb__builtin vtb__tensor_builtins[] = {{"exp", b_unary},
+                                             {"log", b_unary},
+                                             {"sqrt", b_unary},
+                                             {"rsqrt", b_unary},
+                                             {"square", b_unary},
+                                             {"abs", b_unary},
+                                             {"sign", b_unary},
+                                             {"sin", b_unary},
+                                             {"cos", b_unary},
+                                             {"tanh", b_unary},
+                                             {"erf", b_unary},
+                                             {"sigmoid", b_unary},
+                                             {"log_sigmoid", b_unary},
+                                             {"softplus", b_unary},
+                                             {"silu", b_unary},
+                                             {"gelu", b_unary},
+                                             {"gelu_tanh", b_unary},
+                                             {"relu", b_unary},
+                                             {"stop_gradient", b_unary},
+                                             {"max", b_binary},
+                                             {"min", b_binary},
+                                             {"pow", b_binary},
+                                             {"select", b_select},
+                                             {"mean", b_reduce},
+                                             {"sum", b_reduce},
+                                             {"amax", b_reduce},
+                                             {"matmul", b_matmul},
+                                             {"einsum", b_einsum},
+                                             {"group", b_group},
+                                             {"ungroup", b_ungroup},
+                                             {"concat", b_concat},
+                                             {"split", b_split},
+                                             {"reshape_param", b_reshape},
+                                             {"flatten", b_flatten},
+                                             {"transpose", b_transpose},
+                                             {"random", b_random},
+                                             {"one_hot", b_one_hot},
+                                             {"sample_mask", b_sample_mask},
+                                             {"shape", b_shape},
+                                             {NULL, NULL}};

@@ -24,7 +24,8 @@ vtb__val vtb__const(vtb__eval *e, const vtb_decl *d) {
   vtb__val *known = vtb_map_get(&e->consts, key);
   if (known) {
     if (known->kind == VTB__NONE)
-      return vtb__report(e, VTB_DIAG_DEFINITION_CYCLE, d->name.span, "'%s' is defined in terms of itself", d->name.text);
+      return vtb__report(e, VTB_DIAG_DEFINITION_CYCLE, d->name.span, "'%s' is defined in terms of itself",
+                         d->name.text);
     return *known;
   }
   vtb__val *v = VTB_NEW(&e->arena, vtb__val);
@@ -81,14 +82,17 @@ static vtb__val eval_name(vtb__eval *e, const char *name, vtb_span span) {
 static bool print_piece(vtb__eval *e, const vtb_expr *x, vtb_strbuf *out, bool *suffixed) {
   vtb__val v = vtb__expr(e, x);
   switch (v.kind) {
-  case VTB__ERROR: return false;
+  case VTB__ERROR:
+    return false;
   case VTB__STRING:
     *suffixed |= v.u.str.suffixed;
     vtb_strbuf_puts(out, v.u.str.s);
     return true;
   case VTB__INT:
   case VTB__BOOL:
-  case VTB__SIZE: vtb__val_print(v, out); return true;
+  case VTB__SIZE:
+    vtb__val_print(v, out);
+    return true;
   default:
     vtb__report(e, VTB_DIAG_BAD_INTERPOLATED_VALUE, x->span, "%s cannot be written into a string", vtb__describe(e, v));
     return false;
@@ -108,7 +112,8 @@ const char *vtb__text(vtb__eval *e, const vtb_expr *x) {
   }
   vtb_strbuf s = {0};
   bool ok = true, suffixed = false;
-  for (size_t i = 0; i < x->u.list.n && ok && s.n <= VTB__MAX_TEXT; i++) ok = print_piece(e, x->u.list.at[i], &s, &suffixed);
+  for (size_t i = 0; i < x->u.list.n && ok && s.n <= VTB__MAX_TEXT; i++)
+    ok = print_piece(e, x->u.list.at[i], &s, &suffixed);
   e->suffix_read = suffixed;
   if (ok && s.n > VTB__MAX_TEXT) {
     vtb__report(e, VTB_DIAG_TOO_LARGE, x->span, "string is longer than %d bytes", VTB__MAX_TEXT);
@@ -129,11 +134,12 @@ static vtb__val eval_list(vtb__eval *e, const vtb_expr *x) {
     at[i] = vtb__expr(e, x->u.list.at[i]);
     failed |= at[i].kind == VTB__ERROR;
     if (at[i].kind == VTB__TUPLE)
-      at[i] = vtb__report(e, VTB_DIAG_VALUE_COUNT, x->u.list.at[i]->span, "%s where one element is needed", vtb__describe(e, at[i])),
+      at[i] = vtb__report(e, VTB_DIAG_VALUE_COUNT, x->u.list.at[i]->span, "%s where one element is needed",
+                          vtb__describe(e, at[i])),
       failed = true;
     if (failed || i == 0 || at[i].kind == at[0].kind || (vtb__is_number(at[i]) && vtb__is_number(at[0]))) continue;
-    vtb__report(e, VTB_DIAG_MIXED_LIST, x->u.list.at[i]->span, "%s in a list that begins with %s", vtb__describe(e, at[i]),
-               vtb__describe(e, at[0]));
+    vtb__report(e, VTB_DIAG_MIXED_LIST, x->u.list.at[i]->span, "%s in a list that begins with %s",
+                vtb__describe(e, at[i]), vtb__describe(e, at[0]));
     failed = true;
   }
   return failed ? VTB__ERR : (vtb__val){.kind = VTB__LIST, .u.list = {at, n}};
@@ -144,21 +150,23 @@ static vtb__val eval_index(vtb__eval *e, const vtb_expr *x) {
   if (base.kind == VTB__ERROR || index.kind == VTB__ERROR) return VTB__ERR;
   if (base.kind != VTB__LIST && base.kind != VTB__TUPLE)
     return vtb__report(e, VTB_DIAG_BAD_OPERANDS, x->u.index.base->span, "only lists are indexed, not %s",
-                      vtb__describe(e, base));
+                       vtb__describe(e, base));
   if (index.kind != VTB__INT)
     return vtb__report(e, index.kind == VTB__TENSOR ? VTB_DIAG_NOT_COMPILE_TIME : VTB_DIAG_TYPE_MISMATCH,
-                      x->u.index.index->span, "an index is an int, not %s", vtb__describe(e, index));
+                       x->u.index.index->span, "an index is an int, not %s", vtb__describe(e, index));
   if (!base.u.list.n) return vtb__report(e, VTB_DIAG_EMPTY_LIST, x->u.index.base->span, "the list is empty");
   if (index.u.i < 0 || index.u.i >= (int64_t)base.u.list.n)
     return vtb__report(e, VTB_DIAG_INDEX_RANGE, x->u.index.index->span, "index %lld in a list of %zu elements",
-                      (long long)index.u.i, base.u.list.n);
+                       (long long)index.u.i, base.u.list.n);
   return base.u.list.at[index.u.i];
 }
 
 static vtb__val flipped(vtb__eval *e, const vtb_path *p, bool h) {
   vtb_path *q = vtb_arena_memdup(&e->arena, p, sizeof *p);
-  if (h) q->hflip = !q->hflip;
-  else q->vflip = !q->vflip;
+  if (h)
+    q->hflip = !q->hflip;
+  else
+    q->vflip = !q->vflip;
   return (vtb__val){.kind = VTB__PATH, .u.path = q};
 }
 
@@ -182,9 +190,10 @@ static vtb__val tensor_member(vtb__eval *e, vtb__val v, vtb_name m) {
     return vtb__int(m.text[0] == 'h' ? l->h : l->w);
   }
   if (token_member || grid_member)
-    return vtb__report(e, VTB_DIAG_NEEDS_TOKENS, m.span, "%s has no .%s, because it is not tokens", vtb__describe(e, v), m.text);
+    return vtb__report(e, VTB_DIAG_NEEDS_TOKENS, m.span, "%s has no .%s, because it is not tokens", vtb__describe(e, v),
+                       m.text);
   return vtb__report(e, VTB_DIAG_UNKNOWN_MEMBER, m.span,
-                    "tensors have .dim .tokens .h .w .grid .extra .rank, and no .%s", m.text);
+                     "tensors have .dim .tokens .h .w .grid .extra .rank, and no .%s", m.text);
 }
 
 static vtb__val eval_member(vtb__eval *e, const vtb_expr *x) {
@@ -245,10 +254,14 @@ bool vtb__is_tensor_type(const vtb_type_expr *t) {
 
 static const char *type_text(vtb__eval *e, const vtb_type_expr *t) {
   switch (t->kind) {
-  case VTB_TYPE_NAME: return t->name.text;
-  case VTB_TYPE_LIST: return vtb_arena_printf(&e->arena, "[%s]", type_text(e, t->elem));
-  case VTB_TYPE_CHOICE: return "one of its choices";
-  case VTB_TYPE_SHAPE: return "a step shape";
+  case VTB_TYPE_NAME:
+    return t->name.text;
+  case VTB_TYPE_LIST:
+    return vtb_arena_printf(&e->arena, "[%s]", type_text(e, t->elem));
+  case VTB_TYPE_CHOICE:
+    return "one of its choices";
+  case VTB_TYPE_SHAPE:
+    return "a step shape";
   }
   return "?";
 }
@@ -276,22 +289,27 @@ static vtb__val coerce_tensor(vtb__eval *e, vtb__val v, const vtb_type_expr *t, 
   return v;
 }
 
-static vtb__val coerce_list(vtb__eval *e, vtb__val v, const vtb_type_expr *t, vtb_span span, const char *what, bool config) {
+static vtb__val coerce_list(vtb__eval *e, vtb__val v, const vtb_type_expr *t, vtb_span span, const char *what,
+                            bool config) {
   if (v.kind != VTB__LIST && config) { /* one name where several may stand */
     vtb__val one = vtb__coerce(e, v, t->elem, span, what, config);
-    return one.kind == VTB__ERROR ? one : (vtb__val){.kind = VTB__LIST, .u.list = {vtb_arena_memdup(&e->arena, &one, sizeof one), 1}};
+    return one.kind == VTB__ERROR
+               ? one
+               : (vtb__val){.kind = VTB__LIST, .u.list = {vtb_arena_memdup(&e->arena, &one, sizeof one), 1}};
   }
   if (v.kind != VTB__LIST) return mismatch(e, v, t, span, what);
   vtb__val *at = VTB_NEW_ARRAY(&e->arena, vtb__val, v.u.list.n);
   for (size_t i = 0; i < v.u.list.n; i++) {
-    at[i] = vtb__coerce(e, v.u.list.at[i], t->elem, span, vtb_arena_printf(&e->arena, "element %zu of %s", i, what), config);
+    at[i] = vtb__coerce(e, v.u.list.at[i], t->elem, span, vtb_arena_printf(&e->arena, "element %zu of %s", i, what),
+                        config);
     if (at[i].kind == VTB__ERROR) return VTB__ERR;
   }
   v.u.list.at = at;
   return v;
 }
 
-static vtb__val coerce_named(vtb__eval *e, vtb__val v, const vtb_type_expr *t, vtb_span span, const char *what, bool config) {
+static vtb__val coerce_named(vtb__eval *e, vtb__val v, const vtb_type_expr *t, vtb_span span, const char *what,
+                             bool config) {
   static const struct {
     const char *name;
     vtb__kind kind;
@@ -303,11 +321,13 @@ static vtb__val coerce_named(vtb__eval *e, vtb__val v, const vtb_type_expr *t, v
     if (v.kind == VTB__STRING && config && (want == VTB__PATH || want == VTB__MODE || want == VTB__INIT)) {
       const char *word = v.u.str.s;
       if (!named_const(e, word, &v))
-        return vtb__report(e, want == VTB__MODE ? VTB_DIAG_BAD_MODE : VTB_DIAG_BAD_PATH, span, "'%s' is not a %s", word, t->name.text);
+        return vtb__report(e, want == VTB__MODE ? VTB_DIAG_BAD_MODE : VTB_DIAG_BAD_PATH, span, "'%s' is not a %s", word,
+                           t->name.text);
     }
     if (v.kind == want) return v;
     if (want == VTB__FLOAT && v.kind == VTB__INT) return vtb__float((double)v.u.i);
-    if (want == VTB__SIZE && v.kind == VTB__INT && v.u.i > 0) return (vtb__val){.kind = VTB__SIZE, .u.size = {v.u.i, v.u.i}};
+    if (want == VTB__SIZE && v.kind == VTB__INT && v.u.i > 0)
+      return (vtb__val){.kind = VTB__SIZE, .u.size = {v.u.i, v.u.i}};
     return mismatch(e, v, t, span, what);
   }
   return vtb__report(e, VTB_DIAG_UNKNOWN_NAME, t->name.span, "unknown type '%s'", t->name.text);
@@ -323,10 +343,12 @@ vtb__val vtb__coerce(vtb__eval *e, vtb__val v, const vtb_type_expr *t, vtb_span 
     if (v.kind == VTB__MODE && !v.u.mode.chunk) return chosen(e, v.u.mode.name, t, span);
     if (v.kind != VTB__STRING) return mismatch(e, v, t, span, what);
     return chosen(e, v.u.str.s, t, span);
-  case VTB_TYPE_LIST: return coerce_list(e, v, t, span, what, config);
+  case VTB_TYPE_LIST:
+    return coerce_list(e, v, t, span, what, config);
   case VTB_TYPE_NAME:
     return vtb__is_tensor_type(t) ? coerce_tensor(e, v, t, span, what) : coerce_named(e, v, t, span, what, config);
-  case VTB_TYPE_SHAPE: return v;
+  case VTB_TYPE_SHAPE:
+    return v;
   }
   return VTB__ERR;
 }
@@ -337,9 +359,11 @@ static bool condition(vtb__eval *e, const vtb_expr *x, bool *out);
 static vtb__val eval_as(vtb__eval *e, const vtb_expr *x, const vtb_type_expr *t) {
   bool mode = t->kind == VTB_TYPE_NAME && strcmp(t->name.text, "mode") == 0 && x->kind == VTB_EXPR_NAME;
   vtb__val word;
-  if (mode && !vtb__env_has(e, x->u.name) && !vtb__file_lookup(e->file, x->u.name) && !vtb__builtin_name(e, x->u.name, &word)) {
+  if (mode && !vtb__env_has(e, x->u.name) && !vtb__file_lookup(e->file, x->u.name) &&
+      !vtb__builtin_name(e, x->u.name, &word)) {
     static const char *const modes[] = {"auto", "parallel", "recurrent", "chunkwise"};
-    vtb__report(e, VTB_DIAG_BAD_MODE, x->span, "'%s' is not a mode; modes are auto, parallel, recurrent and chunkwise(n)", x->u.name);
+    vtb__report(e, VTB_DIAG_BAD_MODE, x->span,
+                "'%s' is not a mode; modes are auto, parallel, recurrent and chunkwise(n)", x->u.name);
     vtb__suggest_help(e, x->u.name, modes, 4);
     return VTB__ERR;
   }
@@ -369,8 +393,9 @@ static bool condition(vtb__eval *e, const vtb_expr *x, bool *out) {
   }
   if (v.kind != VTB__ERROR)
     vtb__report(e, v.kind == VTB__TENSOR ? VTB_DIAG_NOT_COMPILE_TIME : VTB_DIAG_BAD_CONDITION, x->span,
-               v.kind == VTB__TENSOR ? "the condition is %s, which is not known when compiling" : "the condition is %s, not true or false",
-               vtb__describe(e, v));
+                v.kind == VTB__TENSOR ? "the condition is %s, which is not known when compiling"
+                                      : "the condition is %s, not true or false",
+                vtb__describe(e, v));
   return false;
 }
 
@@ -416,7 +441,7 @@ static vtb__val eval_binary(vtb__eval *e, const vtb_expr *x) {
 static vtb__val eval_size(vtb__eval *e, const vtb_expr *x) {
   if (x->u.size.h < 1 || x->u.size.w < 1 || x->u.size.h >= VTB__MAX_SIZE || x->u.size.w >= VTB__MAX_SIZE)
     return vtb__report(e, VTB_DIAG_BAD_SIZE, x->span, "size %lldx%lld is out of range", (long long)x->u.size.h,
-                      (long long)x->u.size.w);
+                       (long long)x->u.size.w);
   return (vtb__val){.kind = VTB__SIZE, .u.size = {x->u.size.h, x->u.size.w}};
 }
 
@@ -437,11 +462,16 @@ static vtb__val eval_block(vtb__eval *e, const vtb_expr *x) {
 
 static vtb__val eval(vtb__eval *e, const vtb_expr *x) {
   switch (x->kind) {
-  case VTB_EXPR_ERROR: return VTB__ERR;
-  case VTB_EXPR_INT: return vtb__int(x->u.i);
-  case VTB_EXPR_FLOAT: return vtb__float(x->u.f);
-  case VTB_EXPR_BOOL: return vtb__bool(x->u.b);
-  case VTB_EXPR_SIZE: return eval_size(e, x);
+  case VTB_EXPR_ERROR:
+    return VTB__ERR;
+  case VTB_EXPR_INT:
+    return vtb__int(x->u.i);
+  case VTB_EXPR_FLOAT:
+    return vtb__float(x->u.f);
+  case VTB_EXPR_BOOL:
+    return vtb__bool(x->u.b);
+  case VTB_EXPR_SIZE:
+    return eval_size(e, x);
   case VTB_EXPR_STRING:
   case VTB_EXPR_INTERP: {
     const char *s = vtb__text(e, x);
@@ -450,26 +480,36 @@ static vtb__val eval(vtb__eval *e, const vtb_expr *x) {
     v.u.str.suffixed = e->suffix_read;
     return v;
   }
-  case VTB_EXPR_NAME: return eval_name(e, x->u.name, x->span);
-  case VTB_EXPR_LIST: return eval_list(e, x);
-  case VTB_EXPR_INDEX: return eval_index(e, x);
-  case VTB_EXPR_MEMBER: return eval_member(e, x);
-  case VTB_EXPR_CALL: return vtb__call(e, x);
+  case VTB_EXPR_NAME:
+    return eval_name(e, x->u.name, x->span);
+  case VTB_EXPR_LIST:
+    return eval_list(e, x);
+  case VTB_EXPR_INDEX:
+    return eval_index(e, x);
+  case VTB_EXPR_MEMBER:
+    return eval_member(e, x);
+  case VTB_EXPR_CALL:
+    return vtb__call(e, x);
   case VTB_EXPR_UNARY: {
     vtb__val v = vtb__expr(e, x->u.unary.operand);
     return v.kind == VTB__ERROR ? v : vtb__unary(e, x->u.unary.op, v, x->span);
   }
-  case VTB_EXPR_BINARY: return eval_binary(e, x);
+  case VTB_EXPR_BINARY:
+    return eval_binary(e, x);
   case VTB_EXPR_CONDITIONAL: {
     bool yes;
     if (!condition(e, x->u.cond.test, &yes)) return VTB__ERR;
     return vtb__expr(e, yes ? x->u.cond.yes : x->u.cond.no);
   }
-  case VTB_EXPR_PARAM: return vtb__eval_param(e, x);
-  case VTB_EXPR_ALONG: return vtb__along(e, x);
-  case VTB_EXPR_BLOCK: return eval_block(e, x);
+  case VTB_EXPR_PARAM:
+    return vtb__eval_param(e, x);
+  case VTB_EXPR_ALONG:
+    return vtb__along(e, x);
+  case VTB_EXPR_BLOCK:
+    return eval_block(e, x);
   case VTB_EXPR_IF:
-  case VTB_EXPR_SCOPE: return eval_stmt_value(e, x);
+  case VTB_EXPR_SCOPE:
+    return eval_stmt_value(e, x);
   }
   return VTB__ERR;
 }

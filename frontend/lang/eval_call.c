@@ -4,7 +4,8 @@
  * tensor types and layouts: a backbone of 24 equal blocks is one function called 24 times. */
 #include "frontend/lang/value.h"
 
-/* ---- binding ---------------------------------------------------------------------------------------------------------- */
+/* ---- binding
+ * ---------------------------------------------------------------------------------------------------------- */
 
 const vtb_param *vtb__param_find(const vtb_decl *d, const char *name) {
   for (size_t i = 0; i < d->params.n; i++) {
@@ -17,7 +18,8 @@ const vtb_param *vtb__param_find(const vtb_decl *d, const char *name) {
 }
 
 static void note_declared(vtb__eval *e, const vtb_decl *d) {
-  if (!e->stopped) vtb_diag_note(e->diags, d->name.span, "%s '%s' is declared here", vtb__decl_kind_text(d->kind), d->name.text);
+  if (!e->stopped)
+    vtb_diag_note(e->diags, d->name.span, "%s '%s' is declared here", vtb__decl_kind_text(d->kind), d->name.text);
 }
 
 static void unknown_argument(vtb__eval *e, const vtb_decl *d, const char *name, vtb_span span) {
@@ -26,14 +28,16 @@ static void unknown_argument(vtb__eval *e, const vtb_decl *d, const char *name, 
     vtb_vec_push(&names, d->params.at[i]->name.text);
     for (size_t k = 0; k < d->params.at[i]->n_aliases; k++) vtb_vec_push(&names, d->params.at[i]->aliases[k].text);
   }
-  vtb__report(e, VTB_DIAG_UNKNOWN_ARGUMENT, span, "%s '%s' has no parameter '%s'", vtb__decl_kind_text(d->kind), d->name.text, name);
+  vtb__report(e, VTB_DIAG_UNKNOWN_ARGUMENT, span, "%s '%s' has no parameter '%s'", vtb__decl_kind_text(d->kind),
+              d->name.text, name);
   vtb__suggest_help(e, name, names.at, names.n);
   note_declared(e, d);
   vtb_vec_free(&names);
 }
 
 /* Which actual goes to which parameter; given[] has params.n entries. */
-static bool match_arguments(vtb__eval *e, const vtb_decl *d, const vtb__actual *args, size_t n, const vtb__actual **given) {
+static bool match_arguments(vtb__eval *e, const vtb_decl *d, const vtb__actual *args, size_t n,
+                            const vtb__actual **given) {
   size_t position = 0;
   bool ok = true;
   for (size_t i = 0; i < n; i++) {
@@ -41,8 +45,8 @@ static bool match_arguments(vtb__eval *e, const vtb_decl *d, const vtb__actual *
     if (!args[i].name) {
       at = position++;
       if (at >= d->params.n) {
-        vtb__report(e, VTB_DIAG_TOO_MANY_ARGUMENTS, args[i].span, "%s '%s' has %zu parameter%s", vtb__decl_kind_text(d->kind),
-                   d->name.text, d->params.n, d->params.n == 1 ? "" : "s");
+        vtb__report(e, VTB_DIAG_TOO_MANY_ARGUMENTS, args[i].span, "%s '%s' has %zu parameter%s",
+                    vtb__decl_kind_text(d->kind), d->name.text, d->params.n, d->params.n == 1 ? "" : "s");
         note_declared(e, d);
         return false;
       }
@@ -56,7 +60,8 @@ static bool match_arguments(vtb__eval *e, const vtb_decl *d, const vtb__actual *
       for (at = 0; d->params.at[at] != p;) at++;
     }
     if (given[at]) {
-      vtb__report(e, VTB_DIAG_REPEATED_ARGUMENT, args[i].span, "parameter '%s' gets two values", d->params.at[at]->name.text);
+      vtb__report(e, VTB_DIAG_REPEATED_ARGUMENT, args[i].span, "parameter '%s' gets two values",
+                  d->params.at[at]->name.text);
       if (!e->stopped) vtb_diag_note(e->diags, given[at]->span, "the other one");
       ok = false;
       continue;
@@ -66,9 +71,10 @@ static bool match_arguments(vtb__eval *e, const vtb_decl *d, const vtb__actual *
   return ok;
 }
 
-/* The value of one parameter: the argument, evaluated where the call stands, or the default, where the declaration stands. */
-static vtb__val actual_value(vtb__eval *e, const vtb_decl *d, const vtb_param *p, const vtb__actual *a, vtb__env *callee_env,
-                             vtb__env *caller_env, const vtb_file *caller_file, vtb_span span) {
+/* The value of one parameter: the argument, evaluated where the call stands, or the default, where the declaration
+ * stands. */
+static vtb__val actual_value(vtb__eval *e, const vtb_decl *d, const vtb_param *p, const vtb__actual *a,
+                             vtb__env *callee_env, vtb__env *caller_env, const vtb_file *caller_file, vtb_span span) {
   const char *what = vtb_arena_printf(&e->arena, "'%s'", p->name.text);
   if (a && !a->expr) return vtb__coerce(e, a->value, p->type, a->span, what, false);
   vtb__val v = VTB__ERR;
@@ -81,8 +87,8 @@ static vtb__val actual_value(vtb__eval *e, const vtb_decl *d, const vtb_param *p
     e->file = d->file;
     v = vtb__expr_as(e, p->fallback, p->type, what);
   } else {
-    vtb__report(e, VTB_DIAG_MISSING_ARGUMENT, span, "parameter '%s' of %s '%s' has no value", p->name.text, vtb__decl_kind_text(d->kind),
-               d->name.text);
+    vtb__report(e, VTB_DIAG_MISSING_ARGUMENT, span, "parameter '%s' of %s '%s' has no value", p->name.text,
+                vtb__decl_kind_text(d->kind), d->name.text);
     note_declared(e, d);
   }
   return v;
@@ -106,11 +112,13 @@ bool vtb__bind_params(vtb__eval *e, const vtb_decl *d, const vtb__actual *args, 
   return ok;
 }
 
-/* ---- fn ---------------------------------------------------------------------------------------------------------------- */
+/* ---- fn
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 vtb__val vtb__run_body(vtb__eval *e, const vtb_decl *d, vtb__env *env, vtb_span span) {
   if (e->calls >= VTB__MAX_CALLS) {
-    vtb__report(e, VTB_DIAG_CALL_CYCLE, span, "calls are nested %d deep; does '%s' call itself?", VTB__MAX_CALLS, d->name.text);
+    vtb__report(e, VTB_DIAG_CALL_CYCLE, span, "calls are nested %d deep; does '%s' call itself?", VTB__MAX_CALLS,
+                d->name.text);
     e->stopped = true;
     return VTB__ERR;
   }
@@ -134,7 +142,8 @@ vtb__val vtb__run_body(vtb__eval *e, const vtb_decl *d, vtb__env *env, vtb_span 
   return v;
 }
 
-/* ---- blocks -------------------------------------------------------------------------------------------------------------- */
+/* ---- blocks
+ * -------------------------------------------------------------------------------------------------------------- */
 
 static const char *instance_key(vtb__eval *e, const vtb_decl *d, vtb__env *bound) {
   vtb_strbuf s = {0};
@@ -165,8 +174,9 @@ static bool set_results(vtb__eval *e, const vtb_decl *d, vtb__frame *f, vtb__ins
     in->results[i] = in->is_tuple ? v.u.list.at[i] : v;
     if (in->results[i].kind == VTB__ERROR) return false;
     if (in->results[i].kind != VTB__TENSOR) {
-      vtb__report(e, VTB_DIAG_TYPE_MISMATCH, d->name.span, "block '%s' returns %s, and blocks return tensors; make it a fn",
-                 d->name.text, vtb__describe(e, in->results[i]));
+      vtb__report(e, VTB_DIAG_TYPE_MISMATCH, d->name.span,
+                  "block '%s' returns %s, and blocks return tensors; make it a fn", d->name.text,
+                  vtb__describe(e, in->results[i]));
       return false;
     }
     values[i] = in->results[i].u.t.v;
@@ -212,7 +222,8 @@ static bool build_instance(vtb__eval *e, const vtb_decl *d, vtb__env *bound, vtb
 }
 
 /* Operands of a call in the order of the callee's arguments: tensors, weights under the caller's scopes, the seed. */
-static vtb_value **call_operands(vtb__eval *e, const vtb_decl *d, vtb__env *bound, const vtb__instance *in, vtb_span span) {
+static vtb_value **call_operands(vtb__eval *e, const vtb_decl *d, vtb__env *bound, const vtb__instance *in,
+                                 vtb_span span) {
   vtb_value **at = VTB_NEW_ARRAY(&e->arena, vtb_value *, in->func->n_args);
   int n = 0;
   for (size_t i = 0; i < d->params.n; i++) {
@@ -253,12 +264,14 @@ vtb__val vtb__call_block(vtb__eval *e, const vtb_decl *d, vtb__env *bound, vtb_s
   return (vtb__val){.kind = VTB__TUPLE, .u.list = {at, in->n_results}};
 }
 
-/* ---- calls ---------------------------------------------------------------------------------------------------------------- */
+/* ---- calls
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 static vtb__val not_callable(vtb__eval *e, vtb_name callee) {
   vtb_decl *d = vtb__file_lookup(e->file, callee.text);
   if (d) {
-    vtb__report(e, VTB_DIAG_NOT_CALLABLE, callee.span, "'%s' is a %s and cannot be called here", callee.text, vtb__decl_kind_text(d->kind));
+    vtb__report(e, VTB_DIAG_NOT_CALLABLE, callee.span, "'%s' is a %s and cannot be called here", callee.text,
+                vtb__decl_kind_text(d->kind));
     note_declared(e, d);
     return VTB__ERR;
   }
@@ -303,7 +316,8 @@ static vtb__val call_decl(vtb__eval *e, const vtb_decl *d, const vtb_expr *x) {
 vtb__val vtb__call(vtb__eval *e, const vtb_expr *x) {
   vtb_name callee = x->u.call.callee;
   const vtb_decl *d = vtb__file_lookup(e->file, callee.text);
-  if (d && (d->kind == VTB_DECL_FN || d->kind == VTB_DECL_BLOCK || d->kind == VTB_DECL_RECURRENCE)) return call_decl(e, d, x);
+  if (d && (d->kind == VTB_DECL_FN || d->kind == VTB_DECL_BLOCK || d->kind == VTB_DECL_RECURRENCE))
+    return call_decl(e, d, x);
   const vtb__builtin *b = vtb__builtin_find(callee.text);
   if (b) return vtb__builtin_call(e, b, x);
   return not_callable(e, callee);

@@ -9,7 +9,8 @@
 vtb_builder *vtb__at(vtb__eval *e, vtb_span span) {
   if (e->stopped) return NULL;
   if (!e->frame) {
-    vtb__report(e, VTB_DIAG_NOT_COMPILE_TIME, span, "tensors are computed in models, blocks, functions and recurrences only");
+    vtb__report(e, VTB_DIAG_NOT_COMPILE_TIME, span,
+                "tensors are computed in models, blocks, functions and recurrences only");
     return NULL;
   }
   e->n_steps++;
@@ -98,8 +99,8 @@ static vtb__val divide_ints(vtb__eval *e, int64_t a, int64_t b, vtb_span span) {
   if (a == INT64_MIN && b == -1) return overflow(e, span);
   if (a % b == 0) return vtb__int(a / b);
   if (e->inexact) return vtb__float((double)a / (double)b);
-  vtb__report(e, VTB_DIAG_DIVISION_NOT_EXACT, span, "%lld / %lld leaves a remainder of %lld", (long long)a, (long long)b,
-             (long long)(a % b));
+  vtb__report(e, VTB_DIAG_DIVISION_NOT_EXACT, span, "%lld / %lld leaves a remainder of %lld", (long long)a,
+              (long long)b, (long long)(a % b));
   if (!e->stopped) vtb_diag_help(e->diags, "floor(a / b) rounds down");
   return VTB__ERR;
 }
@@ -107,39 +108,56 @@ static vtb__val divide_ints(vtb__eval *e, int64_t a, int64_t b, vtb_span span) {
 static vtb__val binary_int(vtb__eval *e, vtb_binary_op op, int64_t a, int64_t b, vtb_span span) {
   int64_t r;
   switch (op) {
-  case VTB_BIN_ADD: return __builtin_add_overflow(a, b, &r) ? overflow(e, span) : vtb__int(r);
-  case VTB_BIN_SUB: return __builtin_sub_overflow(a, b, &r) ? overflow(e, span) : vtb__int(r);
-  case VTB_BIN_MUL: return __builtin_mul_overflow(a, b, &r) ? overflow(e, span) : vtb__int(r);
-  case VTB_BIN_DIV: return divide_ints(e, a, b, span);
+  case VTB_BIN_ADD:
+    return __builtin_add_overflow(a, b, &r) ? overflow(e, span) : vtb__int(r);
+  case VTB_BIN_SUB:
+    return __builtin_sub_overflow(a, b, &r) ? overflow(e, span) : vtb__int(r);
+  case VTB_BIN_MUL:
+    return __builtin_mul_overflow(a, b, &r) ? overflow(e, span) : vtb__int(r);
+  case VTB_BIN_DIV:
+    return divide_ints(e, a, b, span);
   case VTB_BIN_MOD:
     if (!b) return vtb__report(e, VTB_DIAG_DIVISION_BY_ZERO, span, "remainder of %lld by zero", (long long)a);
     if (b == -1) return vtb__int(0);
     r = a % b;
     return vtb__int(r && (r < 0) != (b < 0) ? r + b : r);
-  case VTB_BIN_LT: return vtb__bool(a < b);
-  case VTB_BIN_LE: return vtb__bool(a <= b);
-  case VTB_BIN_GT: return vtb__bool(a > b);
-  case VTB_BIN_GE: return vtb__bool(a >= b);
-  default: return VTB__ERR;
+  case VTB_BIN_LT:
+    return vtb__bool(a < b);
+  case VTB_BIN_LE:
+    return vtb__bool(a <= b);
+  case VTB_BIN_GT:
+    return vtb__bool(a > b);
+  case VTB_BIN_GE:
+    return vtb__bool(a >= b);
+  default:
+    return VTB__ERR;
   }
 }
 
 static vtb__val binary_float(vtb__eval *e, vtb_binary_op op, double a, double b, vtb_span span) {
   switch (op) {
-  case VTB_BIN_ADD: return vtb__float(a + b);
-  case VTB_BIN_SUB: return vtb__float(a - b);
-  case VTB_BIN_MUL: return vtb__float(a * b);
+  case VTB_BIN_ADD:
+    return vtb__float(a + b);
+  case VTB_BIN_SUB:
+    return vtb__float(a - b);
+  case VTB_BIN_MUL:
+    return vtb__float(a * b);
   case VTB_BIN_DIV:
     if (b == 0) return vtb__report(e, VTB_DIAG_DIVISION_BY_ZERO, span, "division by zero");
     return vtb__float(a / b);
   case VTB_BIN_MOD:
     if (b == 0) return vtb__report(e, VTB_DIAG_DIVISION_BY_ZERO, span, "remainder by zero");
     return vtb__float(a - b * floor(a / b));
-  case VTB_BIN_LT: return vtb__bool(a < b);
-  case VTB_BIN_LE: return vtb__bool(a <= b);
-  case VTB_BIN_GT: return vtb__bool(a > b);
-  case VTB_BIN_GE: return vtb__bool(a >= b);
-  default: return VTB__ERR;
+  case VTB_BIN_LT:
+    return vtb__bool(a < b);
+  case VTB_BIN_LE:
+    return vtb__bool(a <= b);
+  case VTB_BIN_GT:
+    return vtb__bool(a > b);
+  case VTB_BIN_GE:
+    return vtb__bool(a >= b);
+  default:
+    return VTB__ERR;
   }
 }
 
@@ -147,25 +165,32 @@ static vtb__val binary_float(vtb__eval *e, vtb_binary_op op, double a, double b,
 
 static vtb__val bad_operands(vtb__eval *e, vtb_binary_op op, vtb__val a, vtb__val b, vtb_span span) {
   return vtb__report(e, VTB_DIAG_BAD_OPERANDS, span, "%s has no meaning for %s and %s", vtb__binary_text(op),
-                    vtb__describe(e, a), vtb__describe(e, b));
+                     vtb__describe(e, a), vtb__describe(e, b));
 }
 
 static vtb__val binary_tensor(vtb__eval *e, vtb_binary_op op, vtb__val a, vtb__val b, vtb_span span) {
   static const vtb_op ops[] = {VTB_OP_add, VTB_OP_sub, VTB_OP_mul, VTB_OP_div};
   if (op <= VTB_BIN_DIV) return vtb__elementwise(e, ops[op], a, b, span);
   switch (op) {
-  case VTB_BIN_GT: return vtb__elementwise(e, VTB_OP_gt, a, b, span);
-  case VTB_BIN_GE: return vtb__elementwise(e, VTB_OP_ge, a, b, span);
-  case VTB_BIN_LT: return vtb__elementwise(e, VTB_OP_gt, b, a, span);
-  case VTB_BIN_LE: return vtb__elementwise(e, VTB_OP_ge, b, a, span);
-  case VTB_BIN_EQ: return vtb__elementwise(e, VTB_OP_eq, a, b, span);
-  default: return bad_operands(e, op, a, b, span);
+  case VTB_BIN_GT:
+    return vtb__elementwise(e, VTB_OP_gt, a, b, span);
+  case VTB_BIN_GE:
+    return vtb__elementwise(e, VTB_OP_ge, a, b, span);
+  case VTB_BIN_LT:
+    return vtb__elementwise(e, VTB_OP_gt, b, a, span);
+  case VTB_BIN_LE:
+    return vtb__elementwise(e, VTB_OP_ge, b, a, span);
+  case VTB_BIN_EQ:
+    return vtb__elementwise(e, VTB_OP_eq, a, b, span);
+  default:
+    return bad_operands(e, op, a, b, span);
   }
 }
 
 static vtb__val concat_lists(vtb__eval *e, vtb__val a, vtb__val b, vtb_span span) {
   size_t n = a.u.list.n + b.u.list.n;
-  if (n > VTB__MAX_LIST) return vtb__report(e, VTB_DIAG_TOO_LARGE, span, "list of more than %d elements", VTB__MAX_LIST);
+  if (n > VTB__MAX_LIST)
+    return vtb__report(e, VTB_DIAG_TOO_LARGE, span, "list of more than %d elements", VTB__MAX_LIST);
   if (a.u.list.n && b.u.list.n && a.u.list.at[0].kind != b.u.list.at[0].kind)
     return vtb__report(e, VTB_DIAG_MIXED_LIST, span, "lists of different types");
   vtb__val *at = VTB_NEW_ARRAY(&e->arena, vtb__val, n);
@@ -178,7 +203,8 @@ vtb__val vtb__binary(vtb__eval *e, vtb_binary_op op, vtb__val a, vtb__val b, vtb
   if (tensor && (a.kind == VTB__TENSOR || vtb__is_number(a)) && (b.kind == VTB__TENSOR || vtb__is_number(b)))
     return binary_tensor(e, op, a, b, span);
   if (op == VTB_BIN_EQ || op == VTB_BIN_NE) {
-    bool comparable = a.kind == b.kind || (vtb__is_number(a) && vtb__is_number(b)) || a.kind == VTB__NONE || b.kind == VTB__NONE;
+    bool comparable =
+        a.kind == b.kind || (vtb__is_number(a) && vtb__is_number(b)) || a.kind == VTB__NONE || b.kind == VTB__NONE;
     if (!comparable) return bad_operands(e, op, a, b, span);
     return vtb__bool(vtb__val_equal(a, b) == (op == VTB_BIN_EQ));
   }
@@ -206,5 +232,6 @@ vtb__val vtb__unary(vtb__eval *e, vtb_unary_op op, vtb__val v, vtb_span span) {
     }
     return vtb__report(e, VTB_DIAG_BAD_PATH, span, "~ reverses a path, not %s", vtb__describe(e, v));
   }
-  return vtb__report(e, VTB_DIAG_BAD_OPERANDS, span, "%s has no meaning for %s", vtb__unary_text(op), vtb__describe(e, v));
+  return vtb__report(e, VTB_DIAG_BAD_OPERANDS, span, "%s has no meaning for %s", vtb__unary_text(op),
+                     vtb__describe(e, v));
 }

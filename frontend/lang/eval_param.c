@@ -6,7 +6,8 @@
 
 #include <math.h>
 
-/* ---- names ---------------------------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------------------------------
+ */
 
 static bool good_name(const char *s) {
   if (!*s || *s == '.') return false;
@@ -17,8 +18,8 @@ static bool good_name(const char *s) {
   return true;
 }
 
-/* The suffix of `along each` goes to the first name inside its body, before any dot: q_proj + "_rev", conv.conv -> conv_rev.conv.
- * A name that says {suffix} itself is left alone. */
+/* The suffix of `along each` goes to the first name inside its body, before any dot: q_proj + "_rev", conv.conv ->
+ * conv_rev.conv. A name that says {suffix} itself is left alone. */
 static const char *suffixed(vtb__eval *e, const char *name, bool spelled) {
   if (!e->suffix || !*e->suffix || spelled || strcmp(e->prefix, e->suffix_at) != 0) return name;
   size_t n = strcspn(name, ".");
@@ -31,23 +32,22 @@ static const char *join_name(vtb__eval *e, const char *name) {
 }
 
 const char *vtb__official(vtb__eval *e, const char *name, vtb_span span) {
-  if (!good_name(name))
-    vtb__report(e, VTB_DIAG_BAD_SCOPE_NAME, span, "'%s' cannot be part of an official name", name);
+  if (!good_name(name)) vtb__report(e, VTB_DIAG_BAD_SCOPE_NAME, span, "'%s' cannot be part of an official name", name);
   bool spelled = e->suffix_read;
   e->suffix_read = false;
   return join_name(e, suffixed(e, name, spelled));
 }
 
-/* ---- initialisers ------------------------------------------------------------------------------------------------------ */
+/* ---- initialisers
+ * ------------------------------------------------------------------------------------------------------ */
 
 typedef struct init_rule {
   const char *name;
   int min, max;
 } init_rule;
-static const init_rule inits[] = {{"zeros", 0, 0},         {"ones", 0, 0},           {"constant", 1, 1},
-                                  {"normal", 1, 1},        {"trunc_normal", 1, 1},   {"uniform", 1, 2},
-                                  {"uniform_fan_in", 0, 1}, {"xavier_uniform", 0, 0}, {"linspace", 2, 2},
-                                  {"s4d_real", 0, 0}};
+static const init_rule inits[] = {
+    {"zeros", 0, 0},   {"ones", 0, 0},           {"constant", 1, 1},       {"normal", 1, 1},   {"trunc_normal", 1, 1},
+    {"uniform", 1, 2}, {"uniform_fan_in", 0, 1}, {"xavier_uniform", 0, 0}, {"linspace", 2, 2}, {"s4d_real", 0, 0}};
 
 static const init_rule *init_find(const char *name) {
   for (size_t i = 0; i < sizeof inits / sizeof *inits; i++)
@@ -61,14 +61,15 @@ vtb__val vtb__init_value(vtb__eval *e, const char *name, const vtb__val *args, s
   const init_rule *r = init_find(name);
   if ((int)n < r->min || (int)n > r->max)
     return vtb__report(e, (int)n < r->min ? VTB_DIAG_MISSING_ARGUMENT : VTB_DIAG_TOO_MANY_ARGUMENTS, span,
-                      "initialiser '%s' takes %d%s number%s, not %zu", name, r->min, r->min == r->max ? "" : " or more",
-                      r->max == 1 ? "" : "s", n);
+                       "initialiser '%s' takes %d%s number%s, not %zu", name, r->min,
+                       r->min == r->max ? "" : " or more", r->max == 1 ? "" : "s", n);
   vtb_strbuf s = {0};
   vtb_strbuf_puts(&s, name);
   for (size_t i = 0; i < n; i++) {
     if (args[i].kind == VTB__ERROR || !vtb__is_number(args[i]) || !isfinite(vtb__val_number(args[i]))) {
       if (args[i].kind != VTB__ERROR)
-        vtb__report(e, VTB_DIAG_TYPE_MISMATCH, span, "initialiser '%s' takes numbers, not %s", name, vtb__describe(e, args[i]));
+        vtb__report(e, VTB_DIAG_TYPE_MISMATCH, span, "initialiser '%s' takes numbers, not %s", name,
+                    vtb__describe(e, args[i]));
       vtb_strbuf_free(&s);
       return VTB__ERR;
     }
@@ -104,7 +105,8 @@ static const char *initialiser(vtb__eval *e, const vtb_expr *x) {
   return NULL;
 }
 
-/* ---- weights ------------------------------------------------------------------------------------------------------------ */
+/* ---- weights
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static vtb__weight *weight_find(vtb__frame *f, const char *name) {
   for (size_t i = 0; i < f->weights.n; i++)
@@ -125,7 +127,7 @@ vtb_value *vtb__weight_get(vtb__eval *e, const char *name, const vtb_type *type,
       vtb__report(e, VTB_DIAG_REPEATED_WEIGHT, span, "two params are named '%s'", name);
     else
       vtb__report(e, VTB_DIAG_REPEATED_WEIGHT, span, "two params are named '%s', with shapes %s and %s", name,
-                 vtb__type_string(e, &w->arg->type), vtb__type_string(e, type));
+                  vtb__type_string(e, &w->arg->type), vtb__type_string(e, type));
     if (!e->stopped) vtb_diag_note(e->diags, w->span, "the other one");
     return NULL;
   }
@@ -149,10 +151,11 @@ static bool weight_type(vtb__eval *e, const vtb_expr *x, vtb_type *t) {
     if (v.kind == VTB__ERROR) return false;
     int64_t sizes[2] = {v.u.i, 0};
     int n = 1;
-    if (v.kind == VTB__SIZE) sizes[0] = v.u.size.h, sizes[1] = v.u.size.w, n = 2;
+    if (v.kind == VTB__SIZE)
+      sizes[0] = v.u.size.h, sizes[1] = v.u.size.w, n = 2;
     else if (v.kind != VTB__INT) {
       vtb__report(e, v.kind == VTB__TENSOR ? VTB_DIAG_NOT_COMPILE_TIME : VTB_DIAG_TYPE_MISMATCH, dims->at[i]->span,
-                 "an axis of a param is an int, not %s", vtb__describe(e, v));
+                  "an axis of a param is an int, not %s", vtb__describe(e, v));
       return false;
     }
     for (int k = 0; k < n; k++) {
@@ -172,8 +175,9 @@ static bool weight_type(vtb__eval *e, const vtb_expr *x, vtb_type *t) {
 
 vtb__val vtb__eval_param(vtb__eval *e, const vtb_expr *x) {
   if (!e->frame || e->frame->step)
-    return vtb__report(e, VTB_DIAG_MISPLACED, x->span, e->frame ? "a recurrence has no params of its own; pass them as arguments"
-                                                               : "params stand in models, blocks and functions");
+    return vtb__report(e, VTB_DIAG_MISPLACED, x->span,
+                       e->frame ? "a recurrence has no params of its own; pass them as arguments"
+                                : "params stand in models, blocks and functions");
   const char *name = vtb__text(e, x->u.param.name);
   const char *official = name ? vtb__official(e, name, x->u.param.name->span) : NULL;
   vtb_type type;
@@ -185,7 +189,8 @@ vtb__val vtb__eval_param(vtb__eval *e, const vtb_expr *x) {
   return vtb__tensor(vtb__weight_get(e, official, &type, init, decay, role, x->span), NULL);
 }
 
-/* ---- taps ---------------------------------------------------------------------------------------------------------------- */
+/* ---- taps
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 /* In a recurrence a tap is one more result; elsewhere an op that later passes keep. */
 void vtb__tap(vtb__eval *e, const vtb_expr *name_expr, const vtb_expr *value, vtb_span span) {

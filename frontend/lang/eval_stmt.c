@@ -24,8 +24,8 @@ static vtb__val state_update(vtb__eval *e, int index, vtb__val v, vtb_name targe
   vtb_type joint;
   if (!vtb_type_equal(&x->type, &old->type) &&
       (!vtb_type_broadcast(&x->type, &old->type, &joint) || !vtb_type_equal(&joint, &old->type)))
-    return vtb__report(e, VTB_DIAG_STATE_SHAPE, span, "the update of state '%s' is %s, and the state is %s", target.text,
-                      vtb__type_string(e, &x->type), vtb__type_string(e, &old->type));
+    return vtb__report(e, VTB_DIAG_STATE_SHAPE, span, "the update of state '%s' is %s, and the state is %s",
+                       target.text, vtb__type_string(e, &x->type), vtb__type_string(e, &old->type));
   if (!vtb_type_equal(&x->type, &old->type)) {
     vtb_builder *b = vtb__at(e, span);
     x = b ? vtb_b_broadcast(b, x, &old->type) : NULL;
@@ -51,7 +51,9 @@ static void assign(vtb__eval *e, vtb_name target, vtb__val v, vtb_span span) {
   if (v.kind == VTB__TUPLE)
     v = vtb__report(e, VTB_DIAG_VALUE_COUNT, span, "one name on the left of %s", vtb__describe(e, v));
   int state = e->frame && e->frame->step ? state_index(e->frame->step, target.text) : -1;
-  if (state >= 0 && !b) v = vtb__report(e, VTB_DIAG_STATE_NOT_DECLARED, target.span, "state '%s' is used before it is declared", target.text);
+  if (state >= 0 && !b)
+    v = vtb__report(e, VTB_DIAG_STATE_NOT_DECLARED, target.span, "state '%s' is used before it is declared",
+                    target.text);
   if (state >= 0) v = state_update(e, state, v, target, span);
   vtb__env_bind(e, target.text, v, NULL, target.span);
 }
@@ -66,9 +68,9 @@ static void assign_many(vtb__eval *e, const vtb_stmt *s) {
   bool fits = (v.kind == VTB__TUPLE || v.kind == VTB__LIST) && v.u.list.n == n;
   if (!fits && v.kind != VTB__ERROR)
     vtb__report(e, VTB_DIAG_VALUE_COUNT, s->u.assign.value->span, "%zu names on the left of %s", n,
-               v.kind == VTB__TUPLE ? vtb__describe(e, v)
-               : v.kind == VTB__LIST ? vtb_arena_printf(&e->arena, "a list of %zu elements", v.u.list.n)
-                                     : "one value");
+                v.kind == VTB__TUPLE  ? vtb__describe(e, v)
+                : v.kind == VTB__LIST ? vtb_arena_printf(&e->arena, "a list of %zu elements", v.u.list.n)
+                                      : "one value");
   for (size_t i = 0; i < n; i++)
     assign(e, s->u.assign.targets[i], fits ? v.u.list.at[i] : VTB__ERR, s->u.assign.value->span);
 }
@@ -88,17 +90,19 @@ static void let(vtb__eval *e, const vtb_stmt *s) {
   if (b && b->span.begin != name.span.begin) {
     if (b->fixed && strcmp(b->fixed, "a let") == 0)
       vtb__report(e, VTB_DIAG_REPEATED_LET, name.span, "'%s' is already a let", name.text);
-    else vtb__report(e, VTB_DIAG_IMMUTABLE, name.span, "'%s' already has a value, which a let cannot replace", name.text);
+    else
+      vtb__report(e, VTB_DIAG_IMMUTABLE, name.span, "'%s' already has a value, which a let cannot replace", name.text);
     if (!e->stopped) vtb_diag_note(e->diags, b->span, "bound here");
     return;
   }
   if (v.kind == VTB__TENSOR)
-    v = vtb__report(e, VTB_DIAG_NOT_COMPILE_TIME, s->u.let.value->span, "a let is known when compiling, and this is %s; write '%s = ...'",
-                   vtb__describe(e, v), name.text);
+    v = vtb__report(e, VTB_DIAG_NOT_COMPILE_TIME, s->u.let.value->span,
+                    "a let is known when compiling, and this is %s; write '%s = ...'", vtb__describe(e, v), name.text);
   vtb__env_bind(e, name.text, v, "a let", name.span);
 }
 
-/* ---- inputs and outputs ------------------------------------------------------------------------------------------- */
+/* ---- inputs and outputs -------------------------------------------------------------------------------------------
+ */
 
 static bool input_dims(vtb__eval *e, const vtb_type_expr *t, vtb__val *dims) {
   for (size_t i = 0; i < t->dims.n; i++) {
@@ -107,8 +111,11 @@ static bool input_dims(vtb__eval *e, const vtb_type_expr *t, vtb__val *dims) {
     bool ok = dims[i].kind == VTB__SIZE || (dims[i].kind == VTB__INT && dims[i].u.i > 0 && dims[i].u.i < VTB__MAX_SIZE);
     if (ok) continue;
     if (vtb__is_number(dims[i]))
-      vtb__report(e, VTB_DIAG_BAD_VALUE, t->dims.at[i]->span, "an axis needs a size from 1 to 2^31 - 1, not %s", vtb__describe(e, dims[i]));
-    else vtb__report(e, VTB_DIAG_TYPE_MISMATCH, t->dims.at[i]->span, "an axis needs a size, not %s", vtb__describe(e, dims[i]));
+      vtb__report(e, VTB_DIAG_BAD_VALUE, t->dims.at[i]->span, "an axis needs a size from 1 to 2^31 - 1, not %s",
+                  vtb__describe(e, dims[i]));
+    else
+      vtb__report(e, VTB_DIAG_TYPE_MISMATCH, t->dims.at[i]->span, "an axis needs a size, not %s",
+                  vtb__describe(e, dims[i]));
     return false;
   }
   return true;
@@ -119,10 +126,14 @@ static bool image_type(vtb__eval *e, const vtb_type_expr *t, const vtb__val *d, 
   vtb__val v;
   if (t->dims.n == 1 && d[0].kind == VTB__INT && vtb__env_get(e, "image", t->span, &v) && v.kind == VTB__SIZE)
     h = v.u.size.h, w = v.u.size.w;
-  else if (t->dims.n == 1 && d[0].kind == VTB__INT) h = w = 224;
-  else if (t->dims.n == 2 && d[0].kind == VTB__INT && d[1].kind == VTB__SIZE) h = d[1].u.size.h, w = d[1].u.size.w;
-  else if (t->dims.n == 3 && d[0].kind == VTB__INT && d[1].kind == VTB__INT && d[2].kind == VTB__INT) h = d[1].u.i, w = d[2].u.i;
-  else return false;
+  else if (t->dims.n == 1 && d[0].kind == VTB__INT)
+    h = w = 224;
+  else if (t->dims.n == 2 && d[0].kind == VTB__INT && d[1].kind == VTB__SIZE)
+    h = d[1].u.size.h, w = d[1].u.size.w;
+  else if (t->dims.n == 3 && d[0].kind == VTB__INT && d[1].kind == VTB__INT && d[2].kind == VTB__INT)
+    h = d[1].u.i, w = d[2].u.i;
+  else
+    return false;
   *out = (vtb_type){.dtype = VTB_F32, .rank = 4, .dim = {{e->batch, "B"}, {d[0].u.i, "C"}, {h, "H"}, {w, "W"}}};
   *l = (vtb__layout){.kind = VTB__IMAGE, .h = h, .w = w};
   return true;
@@ -157,7 +168,8 @@ static void input(vtb__eval *e, const vtb_stmt *s) {
     return;
   }
   for (int i = 0; i < e->frame->func->n_args; i++)
-    if (e->frame->func->arg_info[i].role == VTB_ROLE_INPUT && vtb_streq(e->frame->func->arg_info[i].official, name.text)) {
+    if (e->frame->func->arg_info[i].role == VTB_ROLE_INPUT &&
+        vtb_streq(e->frame->func->arg_info[i].official, name.text)) {
       vtb__report(e, VTB_DIAG_REPEATED_INPUT, name.span, "input '%s' is declared twice", name.text);
       vtb_diag_note(e->diags, e->frame->func->arg_info[i].span, "declared here first");
       return;
@@ -173,7 +185,8 @@ static void input(vtb__eval *e, const vtb_stmt *s) {
       v = vtb__tensor(arg, vtb__layout_new(e, l));
     } else {
       vtb__report(e, VTB_DIAG_BAD_INPUT_TYPE, t->span,
-                 "an input is image[channels], image[channels, height, width], tokens[size, channels], tensor[sizes] or labels");
+                  "an input is image[channels], image[channels, height, width], tokens[size, channels], tensor[sizes] "
+                  "or labels");
     }
   }
   vtb__env_bind(e, name.text, v, NULL, name.span);
@@ -188,7 +201,8 @@ static void output(vtb__eval *e, const vtb_stmt *s) {
   }
   if (!name || v.kind == VTB__ERROR) return;
   if (v.kind != VTB__TENSOR) {
-    vtb__report(e, VTB_DIAG_TYPE_MISMATCH, s->u.named.value->span, "an output is a tensor, not %s", vtb__describe(e, v));
+    vtb__report(e, VTB_DIAG_TYPE_MISMATCH, s->u.named.value->span, "an output is a tensor, not %s",
+                vtb__describe(e, v));
     return;
   }
   for (size_t i = 0; i < e->frame->outputs.n; i++)
@@ -201,7 +215,8 @@ static void output(vtb__eval *e, const vtb_stmt *s) {
   vtb_vec_push(&e->frame->outputs, o);
 }
 
-/* ---- control ------------------------------------------------------------------------------------------------------- */
+/* ---- control -------------------------------------------------------------------------------------------------------
+ */
 
 static vtb__val scoped(vtb__eval *e, const vtb_expr *name, const vtb_stmt_list *body) {
   const char *text = vtb__text(e, name), *prefix = e->prefix;
@@ -219,7 +234,7 @@ static bool repeat_count(vtb__eval *e, const vtb_expr *x, int64_t *n) {
   }
   if (v.kind == VTB__ERROR) return false;
   vtb__report(e, v.kind == VTB__TENSOR ? VTB_DIAG_NOT_COMPILE_TIME : VTB_DIAG_REPEAT_COUNT, x->span,
-             "a repeat count is an int from 0 to 10000, not %s", vtb__describe(e, v));
+              "a repeat count is an int from 0 to 10000, not %s", vtb__describe(e, v));
   return false;
 }
 
@@ -231,8 +246,10 @@ static vtb__val repeat(vtb__eval *e, const vtb_stmt *s) {
   for (int64_t i = 0; i < n && !e->returning && !e->stopped; i++) {
     int before = e->diags->n_errors;
     if (as.text) vtb__env_bind(e, as.text, vtb__int(i), "the index of a repeat", as.span);
-    if (s->u.repeat.scope) last = scoped(e, s->u.repeat.scope, &s->u.repeat.body);
-    else last = vtb__body(e, &s->u.repeat.body);
+    if (s->u.repeat.scope)
+      last = scoped(e, s->u.repeat.scope, &s->u.repeat.body);
+    else
+      last = vtb__body(e, &s->u.repeat.body);
     if (e->diags->n_errors > before) break; /* the next round would say the same */
   }
   return last;
@@ -240,11 +257,15 @@ static vtb__val repeat(vtb__eval *e, const vtb_stmt *s) {
 
 static vtb__val branch(vtb__eval *e, const vtb_stmt *s) {
   vtb__val v = vtb__expr(e, s->u.cond.test);
-  if (v.kind == VTB__BOOL) return v.u.b ? vtb__body(e, &s->u.cond.yes) : s->u.cond.has_else ? vtb__body(e, &s->u.cond.no) : VTB__NIL;
+  if (v.kind == VTB__BOOL)
+    return v.u.b ? vtb__body(e, &s->u.cond.yes) : s->u.cond.has_else ? vtb__body(e, &s->u.cond.no) : VTB__NIL;
   if (v.kind == VTB__ERROR) return VTB__NIL;
   if (v.kind == VTB__TENSOR)
-    vtb__report(e, VTB_DIAG_NOT_COMPILE_TIME, s->u.cond.test->span, "the condition is %s, which is not known when compiling", vtb__describe(e, v));
-  else vtb__report(e, VTB_DIAG_BAD_CONDITION, s->u.cond.test->span, "the condition is %s, not true or false", vtb__describe(e, v));
+    vtb__report(e, VTB_DIAG_NOT_COMPILE_TIME, s->u.cond.test->span,
+                "the condition is %s, which is not known when compiling", vtb__describe(e, v));
+  else
+    vtb__report(e, VTB_DIAG_BAD_CONDITION, s->u.cond.test->span, "the condition is %s, not true or false",
+                vtb__describe(e, v));
   return VTB__NIL;
 }
 
@@ -254,7 +275,8 @@ static vtb__val values(vtb__eval *e, const vtb_expr_list *list) {
   for (size_t i = 0; i < list->n; i++) {
     at[i] = vtb__expr(e, list->at[i]);
     if (at[i].kind == VTB__TUPLE)
-      at[i] = vtb__report(e, VTB_DIAG_VALUE_COUNT, list->at[i]->span, "%s where one is needed", vtb__describe(e, at[i]));
+      at[i] =
+          vtb__report(e, VTB_DIAG_VALUE_COUNT, list->at[i]->span, "%s where one is needed", vtb__describe(e, at[i]));
   }
   return (vtb__val){.kind = VTB__TUPLE, .u.list = {at, list->n}};
 }
@@ -280,14 +302,15 @@ static void check(vtb__eval *e, const vtb_stmt *s) {
   if (v.kind == VTB__ERROR || (v.kind == VTB__BOOL && v.u.b)) return;
   if (v.kind != VTB__BOOL) {
     vtb__report(e, v.kind == VTB__TENSOR ? VTB_DIAG_NOT_COMPILE_TIME : VTB_DIAG_BAD_CONDITION, s->u.check.test->span,
-               "the condition is %s, not true or false", vtb__describe(e, v));
+                "the condition is %s, not true or false", vtb__describe(e, v));
     return;
   }
   const char *text = s->u.check.message ? vtb__text(e, s->u.check.message) : "assertion does not hold";
   if (text) vtb__report(e, VTB_DIAG_ASSERT_FAILED, s->u.check.test->span, "%s", text);
 }
 
-/* ---- statements ---------------------------------------------------------------------------------------------------- */
+/* ---- statements ----------------------------------------------------------------------------------------------------
+ */
 
 static vtb__val statement(vtb__eval *e, const vtb_stmt *s, bool last) {
   switch (s->kind) {
@@ -297,27 +320,48 @@ static vtb__val statement(vtb__eval *e, const vtb_stmt *s, bool last) {
       vtb_diag_warning(e->diags, VTB_DIAG_UNUSED_VALUE, s->span, "the value of this expression is not used");
     return v;
   }
-  case VTB_STMT_ASSIGN: assign_many(e, s); break;
-  case VTB_STMT_OP_ASSIGN: op_assign(e, s); break;
-  case VTB_STMT_LET: let(e, s); break;
-  case VTB_STMT_INPUT: input(e, s); break;
-  case VTB_STMT_OUTPUT: output(e, s); break;
-  case VTB_STMT_TAP: vtb__tap(e, s->u.named.name, s->u.named.value, s->span); break;
-  case VTB_STMT_REPEAT: return repeat(e, s);
-  case VTB_STMT_IF: return branch(e, s);
-  case VTB_STMT_SCOPE: return scoped(e, s->u.scope.name, &s->u.scope.body);
+  case VTB_STMT_ASSIGN:
+    assign_many(e, s);
+    break;
+  case VTB_STMT_OP_ASSIGN:
+    op_assign(e, s);
+    break;
+  case VTB_STMT_LET:
+    let(e, s);
+    break;
+  case VTB_STMT_INPUT:
+    input(e, s);
+    break;
+  case VTB_STMT_OUTPUT:
+    output(e, s);
+    break;
+  case VTB_STMT_TAP:
+    vtb__tap(e, s->u.named.name, s->u.named.value, s->span);
+    break;
+  case VTB_STMT_REPEAT:
+    return repeat(e, s);
+  case VTB_STMT_IF:
+    return branch(e, s);
+  case VTB_STMT_SCOPE:
+    return scoped(e, s->u.scope.name, &s->u.scope.body);
   case VTB_STMT_RETURN: {
     vtb__val v = values(e, &s->u.values);
     e->result = v;
     e->returning = true;
     break;
   }
-  case VTB_STMT_YIELD: yield(e, s); break;
-  case VTB_STMT_STATE:
-    if (!e->frame || !e->frame->step) misplaced(e, s->span, "state", "the body of a recurrence");
-    else declare_states(e, s);
+  case VTB_STMT_YIELD:
+    yield(e, s);
     break;
-  case VTB_STMT_ASSERT: check(e, s); break;
+  case VTB_STMT_STATE:
+    if (!e->frame || !e->frame->step)
+      misplaced(e, s->span, "state", "the body of a recurrence");
+    else
+      declare_states(e, s);
+    break;
+  case VTB_STMT_ASSERT:
+    check(e, s);
+    break;
   }
   return VTB__NIL;
 }
@@ -329,7 +373,8 @@ vtb__val vtb__body(vtb__eval *e, const vtb_stmt_list *body) {
     last = statement(e, body->at[i], i + 1 == body->n);
     if (!e->returning) continue;
     if (body->at[i]->kind == VTB_STMT_RETURN && i + 1 < body->n && !e->stopped)
-      vtb_diag_warning(e->diags, VTB_DIAG_UNREACHABLE, body->at[i + 1]->span, "this comes after the return and is never evaluated");
+      vtb_diag_warning(e->diags, VTB_DIAG_UNREACHABLE, body->at[i + 1]->span,
+                       "this comes after the return and is never evaluated");
     return last;
   }
   return last;

@@ -77,7 +77,10 @@ static void place_token(spacing *s, int kind, vtb_item *it) {
     it->space = false;
     glued = true;
     break;
-  case MINUS: glued = unary; break;
+  case MINUS:
+    it->space = it->space || (unary && s->previous == MINUS); /* - -x, not --x */
+    glued = unary;
+    break;
   case COLON:
     if (s->param_state[s->depth] == 1) {
       s->param_state[s->depth] = 2;

@@ -22,7 +22,8 @@ typedef struct entry {
   size_t n_settings;
 } entry;
 
-/* ---- finding the entry ---------------------------------------------------------------------------------------------------- */
+/* ---- finding the entry
+ * ---------------------------------------------------------------------------------------------------- */
 
 static const vtb_decl *default_entry(vtb__eval *e) {
   const vtb_file *root = e->unit->files.at[0];
@@ -42,7 +43,8 @@ static const vtb_decl *find_entry(vtb__eval *e, const char *name) {
   if (!d) d = vtb__unit_lookup_anywhere(e->unit, name);
   if (d && d->kind != VTB_DECL_CONST) return d;
   const vtb_file *root = e->unit->files.at[0];
-  vtb__report(e, VTB_DIAG_UNKNOWN_ENTRY, (vtb_span){root->source, 0, 0}, "'%s' declares no model, preset, block, fn or recurrence '%s'", root->source->path, name);
+  vtb__report(e, VTB_DIAG_UNKNOWN_ENTRY, (vtb_span){root->source, 0, 0},
+              "'%s' declares no model, preset, block, fn or recurrence '%s'", root->source->path, name);
   const char **names;
   size_t n = vtb__file_names(root, &names);
   vtb__suggest_help(e, name, names, n);
@@ -50,7 +52,8 @@ static const vtb_decl *find_entry(vtb__eval *e, const char *name) {
   return NULL;
 }
 
-/* ---- values from presets and overrides --------------------------------------------------------------------------------------- */
+/* ---- values from presets and overrides
+ * --------------------------------------------------------------------------------------- */
 
 static int param_index(const vtb_decl *d, const char *name) {
   const vtb_param *p = vtb__param_find(d, name);
@@ -60,7 +63,8 @@ static int param_index(const vtb_decl *d, const char *name) {
 }
 
 /* Evaluates in the empty environment of a file. */
-static vtb__val global_value(vtb__eval *e, const vtb_file *file, const vtb_expr *x, const vtb_type_expr *type, const char *what) {
+static vtb__val global_value(vtb__eval *e, const vtb_file *file, const vtb_expr *x, const vtb_type_expr *type,
+                             const char *what) {
   vtb__env env = {0}, *saved = e->env;
   const vtb_file *saved_file = e->file;
   e->env = &env;
@@ -74,8 +78,9 @@ static vtb__val global_value(vtb__eval *e, const vtb_file *file, const vtb_expr 
 static bool preset_argument(vtb__eval *e, entry *n, const vtb_decl *preset, const vtb_arg *a, int index) {
   if (a->name.text) index = param_index(n->decl, a->name.text);
   if (index < 0 || index >= (int)n->decl->params.n) {
-    vtb__report(e, a->name.text ? VTB_DIAG_UNKNOWN_ARGUMENT : VTB_DIAG_TOO_MANY_ARGUMENTS, a->span, "model '%s' has no parameter %s", n->decl->name.text,
-               a->name.text ? vtb_arena_printf(&e->arena, "'%s'", a->name.text) : "at this place");
+    vtb__report(e, a->name.text ? VTB_DIAG_UNKNOWN_ARGUMENT : VTB_DIAG_TOO_MANY_ARGUMENTS, a->span,
+                "model '%s' has no parameter %s", n->decl->name.text,
+                a->name.text ? vtb_arena_printf(&e->arena, "'%s'", a->name.text) : "at this place");
     VTB_VEC(const char *) names = {0};
     for (size_t i = 0; i < n->decl->params.n; i++) vtb_vec_push(&names, n->decl->params.at[i]->name.text);
     if (a->name.text) vtb__suggest_help(e, a->name.text, names.at, names.n);
@@ -98,10 +103,14 @@ static bool resolve_presets(vtb__eval *e, const vtb_decl *d, entry *n) {
     vtb_vec_push(&chain, d);
     const vtb_name callee = d->value->kind == VTB_EXPR_CALL ? d->value->u.call.callee : d->name;
     const vtb_decl *next = vtb__file_lookup(d->file, callee.text);
-    if (!next) vtb__report(e, VTB_DIAG_UNKNOWN_NAME, callee.span, "unknown model '%s'", callee.text);
+    if (!next)
+      vtb__report(e, VTB_DIAG_UNKNOWN_NAME, callee.span, "unknown model '%s'", callee.text);
     else if (next->kind != VTB_DECL_MODEL && next->kind != VTB_DECL_PRESET)
-      vtb__report(e, VTB_DIAG_NOT_A_MODEL, callee.span, "'%s' is a %s, not a model", callee.text, vtb__decl_kind_text(next->kind));
-    else if (chain.n > 32 || next == d) vtb__report(e, VTB_DIAG_DEFINITION_CYCLE, d->name.span, "preset '%s' is defined in terms of itself", d->name.text);
+      vtb__report(e, VTB_DIAG_NOT_A_MODEL, callee.span, "'%s' is a %s, not a model", callee.text,
+                  vtb__decl_kind_text(next->kind));
+    else if (chain.n > 32 || next == d)
+      vtb__report(e, VTB_DIAG_DEFINITION_CYCLE, d->name.span, "preset '%s' is defined in terms of itself",
+                  d->name.text);
     else {
       d = next;
       continue;
@@ -129,14 +138,16 @@ static bool parse_settings(vtb__eval *e, entry *n) {
   bool ok = true;
   for (size_t i = 0; i < o->n_overrides; i++) {
     n->settings[i].o = &o->overrides[i];
-    n->settings[i].x = vtb__parse_expr_text(e->unit, o->overrides[i].from_config ? "<config>" : "<command line>", o->overrides[i].value, e->diags);
+    n->settings[i].x = vtb__parse_expr_text(e->unit, o->overrides[i].from_config ? "<config>" : "<command line>",
+                                            o->overrides[i].value, e->diags);
     ok &= n->settings[i].x != NULL;
   }
   return ok;
 }
 
 /* Words of a config reach constants and choices; words of -D are expressions. */
-static vtb__val setting_value(vtb__eval *e, const entry *n, const setting *s, const vtb_type_expr *type, const char *what) {
+static vtb__val setting_value(vtb__eval *e, const entry *n, const setting *s, const vtb_type_expr *type,
+                              const char *what) {
   if (!s->o->from_config) return global_value(e, n->decl->file, s->x, type, what);
   vtb__val v = global_value(e, n->decl->file, s->x, NULL, what);
   const vtb_file *file = e->file;
@@ -148,7 +159,9 @@ static vtb__val setting_value(vtb__eval *e, const entry *n, const setting *s, co
 
 static bool apply_setting(vtb__eval *e, entry *n, setting *s) {
   int index = param_index(n->decl, s->o->name);
-  if (index < 0 || vtb__is_tensor_type(n->decl->params.at[index]->type) || n->decl->params.at[index]->type->kind == VTB_TYPE_SHAPE) return true;
+  if (index < 0 || vtb__is_tensor_type(n->decl->params.at[index]->type) ||
+      n->decl->params.at[index]->type->kind == VTB_TYPE_SHAPE)
+    return true;
   const vtb_param *p = n->decl->params.at[index];
   for (const setting *t = n->settings; t != s; t++)
     if (t->used && param_index(n->decl, t->o->name) == index && t->o->from_config == s->o->from_config) {
@@ -177,7 +190,8 @@ static bool apply_settings(vtb__eval *e, entry *n) {
   return ok;
 }
 
-/* ---- settings that are not parameters ------------------------------------------------------------------------------------------ */
+/* ---- settings that are not parameters
+ * ------------------------------------------------------------------------------------------ */
 
 static bool near(double a, double b) { return fabs(a - b) <= 1e-12 * fmax(fabs(a), fabs(b)); }
 
@@ -185,8 +199,10 @@ static bool let_equal(vtb__eval *e, vtb__val let, vtb__val config) {
   if (vtb__is_number(let) && vtb__is_number(config)) return near(vtb__val_number(let), vtb__val_number(config));
   if (config.kind == VTB__STRING && let.kind != VTB__STRING) {
     const vtb_decl *d = vtb__file_lookup(e->file, config.u.str.s);
-    if (d && d->kind == VTB_DECL_CONST) config = vtb__const(e, d);
-    else vtb__builtin_name(e, config.u.str.s, &config);
+    if (d && d->kind == VTB_DECL_CONST)
+      config = vtb__const(e, d);
+    else
+      vtb__builtin_name(e, config.u.str.s, &config);
   }
   if (let.kind == VTB__LIST && config.kind == VTB__LIST && let.u.list.n == config.u.list.n) {
     for (size_t i = 0; i < let.u.list.n; i++)
@@ -201,13 +217,17 @@ static void unknown_setting(vtb__eval *e, const entry *n, const setting *s, cons
   VTB_VEC(const char *) names = {0};
   for (size_t i = 0; i < n->decl->params.n; i++) {
     vtb_vec_push(&names, n->decl->params.at[i]->name.text);
-    for (size_t k = 0; k < n->decl->params.at[i]->n_aliases; k++) vtb_vec_push(&names, n->decl->params.at[i]->aliases[k].text);
+    for (size_t k = 0; k < n->decl->params.at[i]->n_aliases; k++)
+      vtb_vec_push(&names, n->decl->params.at[i]->aliases[k].text);
   }
   for (const vtb__binding *b = lets && s->o->from_config ? lets->first : NULL; b; b = b->next)
     if (b->fixed && strcmp(b->fixed, "a let") == 0) vtb_vec_push(&names, b->name);
   if (s->o->from_config)
-    vtb__report(e, VTB_DIAG_UNKNOWN_FIELD, s->x->span, "%s '%s' has neither a hyperparameter nor a let '%s'", kind, n->decl->name.text, s->o->name);
-  else vtb__report(e, VTB_DIAG_UNKNOWN_OVERRIDE, s->x->span, "%s '%s' has no hyperparameter '%s'", kind, n->decl->name.text, s->o->name);
+    vtb__report(e, VTB_DIAG_UNKNOWN_FIELD, s->x->span, "%s '%s' has neither a hyperparameter nor a let '%s'", kind,
+                n->decl->name.text, s->o->name);
+  else
+    vtb__report(e, VTB_DIAG_UNKNOWN_OVERRIDE, s->x->span, "%s '%s' has no hyperparameter '%s'", kind,
+                n->decl->name.text, s->o->name);
   vtb__suggest_help(e, s->o->name, names.at, names.n);
   vtb_vec_free(&names);
 }
@@ -216,8 +236,8 @@ static void check_let(vtb__eval *e, const entry *n, setting *s, vtb__val let, vt
   vtb__val v = global_value(e, n->decl->file, s->x, NULL, "");
   s->used = true;
   if (v.kind == VTB__ERROR || let.kind == VTB__ERROR || let_equal(e, let, v)) return;
-  vtb__report(e, VTB_DIAG_LET_MISMATCH, s->x->span, "config field '%s' is %s, and %s '%s' has %s", s->o->name, vtb__describe(e, v),
-             vtb__decl_kind_text(n->decl->kind), n->decl->name.text, vtb__describe(e, let));
+  vtb__report(e, VTB_DIAG_LET_MISMATCH, s->x->span, "config field '%s' is %s, and %s '%s' has %s", s->o->name,
+              vtb__describe(e, v), vtb__decl_kind_text(n->decl->kind), n->decl->name.text, vtb__describe(e, let));
   if (!e->stopped && span.source) vtb_diag_note(e->diags, span, "computed here");
 }
 
@@ -228,12 +248,15 @@ static void check_lets(vtb__eval *e, entry *n, vtb__env *lets) {
     setting *s = &n->settings[i];
     if (s->used) continue;
     vtb__binding *b = s->o->from_config && lets ? vtb__env_find_here(lets, s->o->name) : NULL;
-    if (b && b->fixed && strcmp(b->fixed, "a let") == 0) check_let(e, n, s, b->value, b->span);
-    else unknown_setting(e, n, s, lets);
+    if (b && b->fixed && strcmp(b->fixed, "a let") == 0)
+      check_let(e, n, s, b->value, b->span);
+    else
+      unknown_setting(e, n, s, lets);
   }
 }
 
-/* ---- models, blocks, functions ----------------------------------------------------------------------------------------------------- */
+/* ---- models, blocks, functions
+ * ----------------------------------------------------------------------------------------------------- */
 
 static vtb__env *new_env(vtb__eval *e) { return VTB_NEW(&e->arena, vtb__env); }
 
@@ -241,7 +264,8 @@ static bool bind_entry(vtb__eval *e, entry *n, vtb__env *env) {
   vtb__actual *args = VTB_NEW_ARRAY(&e->arena, vtb__actual, n->decl->params.n);
   size_t k = 0;
   for (size_t i = 0; i < n->decl->params.n; i++)
-    if (n->set[i]) args[k++] = (vtb__actual){.name = n->decl->params.at[i]->name.text, .value = n->values[i], .span = n->spans[i]};
+    if (n->set[i])
+      args[k++] = (vtb__actual){.name = n->decl->params.at[i]->name.text, .value = n->values[i], .span = n->spans[i]};
   e->env = env;
   e->file = n->decl->file;
   return vtb__bind_params(e, n->decl, args, k, env, n->decl->file, n->decl->name.span);
@@ -257,7 +281,8 @@ static void run_model(vtb__eval *e, entry *n) {
   for (int i = 0; i < e->frame->func->n_args; i++) has_input |= e->frame->func->arg_info[i].role == VTB_ROLE_INPUT;
   if (e->diags->n_errors > e->errors_before) return;
   if (!has_input) vtb__report(e, VTB_DIAG_NO_INPUT, n->decl->name.span, "model '%s' has no input", n->decl->name.text);
-  if (!e->frame->outputs.n) vtb__report(e, VTB_DIAG_NO_OUTPUT, n->decl->name.span, "model '%s' has no output", n->decl->name.text);
+  if (!e->frame->outputs.n)
+    vtb__report(e, VTB_DIAG_NO_OUTPUT, n->decl->name.span, "model '%s' has no output", n->decl->name.text);
 }
 
 static const vtb_shape_binding *binding_of(const vtb__eval *e, const vtb_param *p) {
@@ -275,20 +300,25 @@ static bool early_value(vtb__eval *e, entry *n, const char *name, vtb__val *v) {
   int i = param_index(n->decl, name);
   if (i < 0) return false;
   const vtb_param *p = n->decl->params.at[i];
-  if (n->set[i]) *v = n->values[i];
-  else if (p->fallback && (p->fallback->kind == VTB_EXPR_INT || p->fallback->kind == VTB_EXPR_SIZE)) *v = global_value(e, n->decl->file, p->fallback, p->type, name);
-  else return false;
+  if (n->set[i])
+    *v = n->values[i];
+  else if (p->fallback && (p->fallback->kind == VTB_EXPR_INT || p->fallback->kind == VTB_EXPR_SIZE))
+    *v = global_value(e, n->decl->file, p->fallback, p->type, name);
+  else
+    return false;
   return v->kind == VTB__INT || v->kind == VTB__SIZE;
 }
 
 static bool token_layout(vtb__eval *e, entry *n, const vtb_param *p, const vtb_type *t, vtb__layout *l) {
   vtb__val h, w;
   *l = (vtb__layout){.kind = VTB__TOKENS, .h = 1, .w = t->rank > 1 ? t->dim[1].size : 0};
-  if (early_value(e, n, "grid", &h) && h.kind == VTB__SIZE) l->h = h.u.size.h, l->w = h.u.size.w;
-  else if (early_value(e, n, "grid_height", &h) && early_value(e, n, "grid_width", &w)) l->h = h.u.i, l->w = w.u.i;
+  if (early_value(e, n, "grid", &h) && h.kind == VTB__SIZE)
+    l->h = h.u.size.h, l->w = h.u.size.w;
+  else if (early_value(e, n, "grid_height", &h) && early_value(e, n, "grid_width", &w))
+    l->h = h.u.i, l->w = w.u.i;
   if (t->rank >= 2 && l->h > 0 && l->w > 0 && l->h * l->w == t->dim[1].size) return true;
-  vtb__report(e, VTB_DIAG_BAD_INPUT_TYPE, p->span, "'%s' is %s, which are not the tokens of a grid %lldx%lld", p->name.text, vtb__type_string(e, t),
-             (long long)l->h, (long long)l->w);
+  vtb__report(e, VTB_DIAG_BAD_INPUT_TYPE, p->span, "'%s' is %s, which are not the tokens of a grid %lldx%lld",
+              p->name.text, vtb__type_string(e, t), (long long)l->h, (long long)l->w);
   return false;
 }
 
@@ -301,17 +331,22 @@ static bool entry_tensor(vtb__eval *e, entry *n, size_t i, const vtb_shape_bindi
   if (tokens && !token_layout(e, n, p, &t, &l)) return false;
   if (image && t.rank == 4) l = (vtb__layout){.kind = VTB__IMAGE, .h = t.dim[2].size, .w = t.dim[3].size};
   if (image && t.rank != 4) {
-    vtb__report(e, VTB_DIAG_BAD_INPUT_TYPE, p->span, "'%s' is %s, not an image [B, C, H, W]", p->name.text, vtb__type_string(e, &t));
+    vtb__report(e, VTB_DIAG_BAD_INPUT_TYPE, p->span, "'%s' is %s, not an image [B, C, H, W]", p->name.text,
+                vtb__type_string(e, &t));
     return false;
   }
   for (int k = 0; k < t.rank; k++) {
-    if (tokens && k < 3) t.dim[k].name = token_names[k];
-    else if (image) t.dim[k].name = image_names[k];
-    else if (k == 0 && t.rank == 1 && t.dim[0].size == e->batch) t.dim[k].name = "B";
+    if (tokens && k < 3)
+      t.dim[k].name = token_names[k];
+    else if (image)
+      t.dim[k].name = image_names[k];
+    else if (k == 0 && t.rank == 1 && t.dim[0].size == e->batch)
+      t.dim[k].name = "B";
   }
   vtb_func *f = e->frame->func;
   vtb_value *v = vtb_func_add_arg(f, b->name, t);
-  f->arg_info[v->index] = (vtb_arg_info){.role = VTB_ROLE_INPUT, .official = vtb_intern(e->module, b->name), .span = p->name.span};
+  f->arg_info[v->index] =
+      (vtb_arg_info){.role = VTB_ROLE_INPUT, .official = vtb_intern(e->module, b->name), .span = p->name.span};
   n->values[i] = vtb__tensor(v, vtb__layout_new(e, l));
   n->spans[i] = p->span;
   n->set[i] = true;
@@ -324,13 +359,15 @@ static bool entry_tensors(vtb__eval *e, entry *n) {
   for (size_t i = 0; i < d->params.n; i++) {
     const vtb_param *p = d->params.at[i];
     const vtb_shape_binding *b = vtb__is_tensor_type(p->type) ? binding_of(e, p) : NULL;
-    if (b && strcmp(p->type->name.text, "tensor") != 0 && b->type.rank && e->batch == VTB_DYN) e->batch = b->type.dim[0].size;
+    if (b && strcmp(p->type->name.text, "tensor") != 0 && b->type.rank && e->batch == VTB_DYN)
+      e->batch = b->type.dim[0].size;
   }
   for (size_t i = 0; i < d->params.n; i++) {
     const vtb_param *p = d->params.at[i];
     if (!vtb__is_tensor_type(p->type)) continue;
     const vtb_shape_binding *b = binding_of(e, p);
-    if (b) ok &= entry_tensor(e, n, i, b);
+    if (b)
+      ok &= entry_tensor(e, n, i, b);
     else if (!p->fallback) {
       vtb__report(e, VTB_DIAG_MISSING_BINDING, p->span, "the shape of '%s' is not given", p->name.text);
       ok = false;
@@ -339,7 +376,8 @@ static bool entry_tensors(vtb__eval *e, entry *n) {
   for (size_t k = 0; k < e->options->n_inputs; k++) {
     const vtb_param *p = vtb__param_find(d, e->options->inputs[k].name);
     if (p && vtb__is_tensor_type(p->type)) continue;
-    vtb__report(e, VTB_DIAG_UNKNOWN_BINDING, d->name.span, "%s '%s' has no tensor '%s'", vtb__decl_kind_text(d->kind), d->name.text, e->options->inputs[k].name);
+    vtb__report(e, VTB_DIAG_UNKNOWN_BINDING, d->name.span, "%s '%s' has no tensor '%s'", vtb__decl_kind_text(d->kind),
+                d->name.text, e->options->inputs[k].name);
     ok = false;
   }
   return ok;
@@ -356,7 +394,8 @@ static void run_function(vtb__eval *e, entry *n) {
     vtb__val r = v.kind == VTB__TUPLE || v.kind == VTB__LIST ? v.u.list.at[i] : v;
     if (r.kind == VTB__ERROR) continue;
     if (r.kind != VTB__TENSOR) {
-      vtb__report(e, VTB_DIAG_TYPE_MISMATCH, n->decl->name.span, "'%s' returns %s, and an entry returns tensors", n->decl->name.text, vtb__describe(e, r));
+      vtb__report(e, VTB_DIAG_TYPE_MISMATCH, n->decl->name.span, "'%s' returns %s, and an entry returns tensors",
+                  n->decl->name.text, vtb__describe(e, r));
       continue;
     }
     vtb__output o = {i ? vtb_arena_printf(&e->arena, "y%zu", i + 1) : "y", r.u.t.v, n->decl->name.span, NULL};
@@ -364,7 +403,9 @@ static void run_function(vtb__eval *e, entry *n) {
   }
 }
 
-/* ---- recurrences -------------------------------------------------------------------------------------------------------------------- */
+/* ---- recurrences
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 /* Fields of a config that every recurrence understands: how it runs, and what its inputs' shapes say. */
 static bool recurrence_fact(vtb__eval *e, entry *n, setting *s, const vtb__entry_values *v) {
@@ -388,8 +429,10 @@ static void run_recurrence(vtb__eval *e, entry *n) {
   for (size_t i = 0; i < d->params.n; i++) {
     const vtb_param *p = d->params.at[i];
     if (p->type->kind == VTB_TYPE_SHAPE || n->set[i]) continue;
-    if (p->fallback) n->values[i] = global_value(e, d->file, p->fallback, p->type, p->name.text);
-    else vtb__report(e, VTB_DIAG_MISSING_ARGUMENT, p->span, "hyperparameter '%s' has no value", p->name.text);
+    if (p->fallback)
+      n->values[i] = global_value(e, d->file, p->fallback, p->type, p->name.text);
+    else
+      vtb__report(e, VTB_DIAG_MISSING_ARGUMENT, p->span, "hyperparameter '%s' has no value", p->name.text);
   }
   for (size_t i = 0; i < n->n_settings; i++) {
     setting *s = &n->settings[i];
@@ -398,9 +441,12 @@ static void run_recurrence(vtb__eval *e, entry *n) {
     if (s->used || (!mode && !chunk)) continue;
     vtb__val x = global_value(e, d->file, s->x, NULL, s->o->name);
     s->used = true;
-    if (mode) v.mode = x;
-    else if (x.kind == VTB__INT && x.u.i >= 0) v.chunk = x.u.i;
-    else if (x.kind != VTB__ERROR) vtb__report(e, VTB_DIAG_BAD_CHUNK, s->x->span, "a chunk is a number of tokens, not %s", vtb__describe(e, x));
+    if (mode)
+      v.mode = x;
+    else if (x.kind == VTB__INT && x.u.i >= 0)
+      v.chunk = x.u.i;
+    else if (x.kind != VTB__ERROR)
+      vtb__report(e, VTB_DIAG_BAD_CHUNK, s->x->span, "a chunk is a number of tokens, not %s", vtb__describe(e, x));
   }
   if (e->diags->n_errors > e->errors_before || !vtb__recurrence_entry(e, d, &v)) return;
   for (size_t i = 0; i < n->n_settings; i++)
@@ -408,7 +454,9 @@ static void run_recurrence(vtb__eval *e, entry *n) {
   check_lets(e, n, e->step_env);
 }
 
-/* ---- the module ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- the module
+ * -----------------------------------------------------------------------------------------------------------------------
+ */
 
 static void set_outputs(vtb__eval *e) {
   vtb__frame *f = e->frame;
@@ -440,9 +488,12 @@ static void run_entry(vtb__eval *e, const char *name) {
   frame.b = (vtb_builder){.module = e->module, .func = frame.func, .diags = e->diags};
   e->frame = &frame;
   e->file = n.decl->file;
-  if (n.decl->kind == VTB_DECL_MODEL) run_model(e, &n);
-  else if (n.decl->kind == VTB_DECL_RECURRENCE) run_recurrence(e, &n);
-  else run_function(e, &n);
+  if (n.decl->kind == VTB_DECL_MODEL)
+    run_model(e, &n);
+  else if (n.decl->kind == VTB_DECL_RECURRENCE)
+    run_recurrence(e, &n);
+  else
+    run_function(e, &n);
   if (e->diags->n_errors == e->errors_before) {
     set_outputs(e);
     e->module->entry = frame.func;

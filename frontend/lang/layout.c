@@ -30,9 +30,7 @@ void vtb__layout_print(const vtb__layout *l, vtb_strbuf *out) {
   }
 }
 
-const vtb__layout *vtb__layout_new(vtb__eval *e, vtb__layout l) {
-  return vtb_arena_memdup(&e->arena, &l, sizeof l);
-}
+const vtb__layout *vtb__layout_new(vtb__eval *e, vtb__layout l) { return vtb_arena_memdup(&e->arena, &l, sizeof l); }
 
 static const char *order_text(vtb__eval *e, const vtb__layout *l) {
   if (!l->via)
@@ -47,7 +45,7 @@ const vtb__layout *vtb__layout_merge(vtb__eval *e, vtb__val a, vtb__val b, vtb_s
   if (la->kind == VTB__PLAIN) return lb;
   if (lb->kind == VTB__PLAIN || vtb__layout_equal(la, lb)) return la;
   vtb__report(e, VTB_DIAG_LAYOUT_MISMATCH, span, "%s in %s meets %s in %s", vtb__describe(e, a), order_text(e, la),
-             vtb__describe(e, b), order_text(e, lb));
+              vtb__describe(e, b), order_text(e, lb));
   return NULL;
 }
 
@@ -64,7 +62,7 @@ static bool path_on(vtb__eval *e, const vtb_path *p, const vtb__layout *l, vtb_p
   int64_t n = vtb__layout_tokens(l);
   if (p->order == VTB_PATH_LIST && p->n != n) {
     vtb__report(e, VTB_DIAG_BAD_PERMUTATION, span, "path lists %lld tokens and the sequence has %lld", (long long)p->n,
-               (long long)n);
+                (long long)n);
     return false;
   }
   out->n = n;
@@ -124,7 +122,8 @@ static vtb__val along_one(vtb__eval *e, const vtb_expr *x, const vtb_path *p, in
   vtb__env *inner = vtb_arena_memdup(&e->arena, &env, sizeof env);
   vtb__env *saved = e->env;
   e->env = inner;
-  if (x->u.along.as.text) vtb__env_bind(e, x->u.along.as.text, vtb__int(index), "the index of a direction", x->u.along.as.span);
+  if (x->u.along.as.text)
+    vtb__env_bind(e, x->u.along.as.text, vtb__int(index), "the index of a direction", x->u.along.as.span);
   vtb__val v = vtb__body_value(e, &x->u.along.body);
   e->env = saved;
   if (v.kind == VTB__NONE)
@@ -147,16 +146,17 @@ static vtb__val along_each(vtb__eval *e, const vtb_expr *x) {
   if (paths.kind == VTB__ERROR) return paths;
   if (paths.kind != VTB__LIST)
     return vtb__report(e, VTB_DIAG_BAD_PATH, x->u.along.path->span, "along each needs a list of paths, not %s",
-                      vtb__describe(e, paths));
-  if (!paths.u.list.n) return vtb__report(e, VTB_DIAG_EMPTY_LIST, x->u.along.path->span, "along each needs at least one path");
+                       vtb__describe(e, paths));
+  if (!paths.u.list.n)
+    return vtb__report(e, VTB_DIAG_EMPTY_LIST, x->u.along.path->span, "along each needs at least one path");
   vtb__val suffixes = VTB__NIL;
   if (x->u.along.suffix) {
     suffixes = vtb__expr(e, x->u.along.suffix);
     if (suffixes.kind == VTB__ERROR) return suffixes;
     if (suffixes.kind != VTB__LIST || suffixes.u.list.n != paths.u.list.n)
       return vtb__report(e, VTB_DIAG_VALUE_COUNT, x->u.along.suffix->span,
-                        "along each has %zu paths and needs a list of as many suffixes, not %s", paths.u.list.n,
-                        vtb__describe(e, suffixes));
+                         "along each has %zu paths and needs a list of as many suffixes, not %s", paths.u.list.n,
+                         vtb__describe(e, suffixes));
   }
   const char *suffix = e->suffix, *suffix_at = e->suffix_at;
   vtb__val *at = VTB_NEW_ARRAY(&e->arena, vtb__val, paths.u.list.n);
@@ -166,7 +166,8 @@ static vtb__val along_each(vtb__eval *e, const vtb_expr *x) {
     vtb__val s = suffixes.kind == VTB__LIST ? suffixes.u.list.at[i] : vtb__val_string("");
     if (s.kind != VTB__STRING) {
       if (s.kind != VTB__ERROR)
-        vtb__report(e, VTB_DIAG_TYPE_MISMATCH, x->u.along.suffix->span, "a suffix is a string, not %s", vtb__describe(e, s));
+        vtb__report(e, VTB_DIAG_TYPE_MISMATCH, x->u.along.suffix->span, "a suffix is a string, not %s",
+                    vtb__describe(e, s));
       failed = true;
       break;
     }

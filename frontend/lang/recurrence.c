@@ -1,10 +1,11 @@
 /* Calls of recurrences: arguments to operands of op recurrence (ir/recurrence.h).
  *
- * A step parameter [X...] takes tokens [B, N, h..., X...]; h... is whatever stands between the token axis and the step's
- * axes, the same for all. A tensor without tokens is a constant of the step, [X...] or [h..., X...]. */
+ * A step parameter [X...] takes tokens [B, N, h..., X...]; h... is whatever stands between the token axis and the
+ * step's axes, the same for all. A tensor without tokens is a constant of the step, [X...] or [h..., X...]. */
 #include "frontend/lang/recurrence.h"
 
-/* ---- the declaration ------------------------------------------------------------------------------------------------------ */
+/* ---- the declaration
+ * ------------------------------------------------------------------------------------------------------ */
 
 void vtb__rcall_init(vtb__eval *e, vtb__rcall *c, const vtb_decl *d, vtb_span span) {
   size_t n = d->params.n;
@@ -50,14 +51,15 @@ static bool declare_axes(vtb__eval *e, vtb__rcall *c, const vtb_type_expr *t) {
   return true;
 }
 
-/* ---- sizes ------------------------------------------------------------------------------------------------------------------ */
+/* ---- sizes
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 static vtb__val step_error(vtb__eval *e, const vtb__rcall *c, size_t i, const char *why) {
   const vtb_param *p = c->decl->params.at[i];
   vtb_strbuf s = {0};
   for (size_t k = 0; k < p->type->dims.n; k++) vtb_strbuf_printf(&s, k ? ", %s" : "%s", p->type->dims.at[k]->u.name);
-  vtb__report(e, VTB_DIAG_STEP_ARGUMENT, c->spans[i], "'%s: [%s]' of recurrence '%s' does not take %s: %s", p->name.text, s.at ? s.at : "",
-             c->decl->name.text, vtb__describe(e, c->values[i]), why);
+  vtb__report(e, VTB_DIAG_STEP_ARGUMENT, c->spans[i], "'%s: [%s]' of recurrence '%s' does not take %s: %s",
+              p->name.text, s.at ? s.at : "", c->decl->name.text, vtb__describe(e, c->values[i]), why);
   if (!e->stopped) vtb_diag_note(e->diags, p->span, "declared here");
   vtb_strbuf_free(&s);
   return VTB__ERR;
@@ -71,7 +73,9 @@ static bool measure_step(vtb__eval *e, vtb__rcall *c, size_t i) {
     int64_t size = v->dim[v->rank - (int)t->dims.n + (int)k].size;
     int axis = vtb__axis_index(c, t->dims.at[k]->u.name);
     if (c->sizes[axis] && c->sizes[axis] != size) {
-      step_error(e, c, i, vtb_arena_printf(&e->arena, "axis %s is %lld here and %lld elsewhere", c->axes[axis], (long long)size, (long long)c->sizes[axis]));
+      step_error(e, c, i,
+                 vtb_arena_printf(&e->arena, "axis %s is %lld here and %lld elsewhere", c->axes[axis], (long long)size,
+                                  (long long)c->sizes[axis]));
       return false;
     }
     if (size == VTB_DYN) {
@@ -87,7 +91,10 @@ static bool measure_seq(vtb__eval *e, vtb__rcall *c, size_t i) {
   const vtb_type *v = &c->values[i].u.t.v->type;
   int heads = v->rank - 2 - (int)c->decl->params.at[i]->type->dims.n;
   if (heads < 0 || (c->n_heads >= 0 && heads != c->n_heads)) {
-    step_error(e, c, i, heads < 0 ? "it has too few axes" : vtb_arena_printf(&e->arena, "it has %d head axes and the arguments before it %d", heads, c->n_heads));
+    step_error(e, c, i,
+               heads < 0 ? "it has too few axes"
+                         : vtb_arena_printf(&e->arena, "it has %d head axes and the arguments before it %d", heads,
+                                            c->n_heads));
     return false;
   }
   if (c->n_heads < 0) {
@@ -99,16 +106,20 @@ static bool measure_seq(vtb__eval *e, vtb__rcall *c, size_t i) {
   }
   if (v->dim[0].size != c->batch.size || v->dim[1].size != c->tokens.size) {
     vtb__report(e, VTB_DIAG_SEQUENCE_LENGTHS, c->spans[i], "'%s' is %s, and the arguments before it have %lld tokens",
-               c->decl->params.at[i]->name.text, vtb__describe(e, c->values[i]), (long long)c->tokens.size);
+                c->decl->params.at[i]->name.text, vtb__describe(e, c->values[i]), (long long)c->tokens.size);
     return false;
   }
   for (int k = 0; k < heads; k++)
     if (v->dim[2 + k].size != c->heads[k].size) {
-      step_error(e, c, i, vtb_arena_printf(&e->arena, "it has %lld heads and the arguments before it %lld", (long long)v->dim[2 + k].size, (long long)c->heads[k].size));
+      step_error(e, c, i,
+                 vtb_arena_printf(&e->arena, "it has %lld heads and the arguments before it %lld",
+                                  (long long)v->dim[2 + k].size, (long long)c->heads[k].size));
       return false;
     }
   if (!vtb__layout_equal(c->layout, c->values[i].u.t.layout)) {
-    vtb__report(e, VTB_DIAG_LAYOUT_MISMATCH, c->spans[i], "'%s' holds its tokens in another order than the arguments before it", c->decl->params.at[i]->name.text);
+    vtb__report(e, VTB_DIAG_LAYOUT_MISMATCH, c->spans[i],
+                "'%s' holds its tokens in another order than the arguments before it",
+                c->decl->params.at[i]->name.text);
     return false;
   }
   return measure_step(e, c, i);
@@ -137,22 +148,27 @@ bool vtb__rcall_measure(vtb__eval *e, vtb__rcall *c) {
   for (size_t i = 0; i < d->params.n; i++)
     if (c->is_step[i] && c->is_seq[i] && !measure_seq(e, c, i)) return false;
   if (c->n_heads < 0) {
-    vtb__report(e, VTB_DIAG_NEEDS_TOKENS, c->span, "recurrence '%s' needs tokens in at least one argument", d->name.text);
+    vtb__report(e, VTB_DIAG_NEEDS_TOKENS, c->span, "recurrence '%s' needs tokens in at least one argument",
+                d->name.text);
     return false;
   }
   for (size_t i = 0; i < d->params.n; i++)
     if (c->is_step[i] && !c->is_seq[i] && !measure_const(e, c, i)) return false;
   for (int a = 0; a < c->n_axes; a++) {
     for (size_t i = 0; i < d->params.n && !c->sizes[a]; i++)
-      if (!c->is_step[i] && c->values[i].kind == VTB__INT && strcmp(d->params.at[i]->name.text, c->axes[a]) == 0) c->sizes[a] = c->values[i].u.i;
+      if (!c->is_step[i] && c->values[i].kind == VTB__INT && strcmp(d->params.at[i]->name.text, c->axes[a]) == 0)
+        c->sizes[a] = c->values[i].u.i;
     if (c->sizes[a] > 0) continue;
-    vtb__report(e, VTB_DIAG_UNKNOWN_AXIS, d->name.span, "axis %s of recurrence '%s' belongs to no parameter", c->axes[a], d->name.text);
+    vtb__report(e, VTB_DIAG_UNKNOWN_AXIS, d->name.span, "axis %s of recurrence '%s' belongs to no parameter",
+                c->axes[a], d->name.text);
     return false;
   }
   return true;
 }
 
-/* ---- the op ------------------------------------------------------------------------------------------------------------------- */
+/* ---- the op
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 static vtb_type outer_type(const vtb__rcall *c, const vtb_type_expr *t) {
   vtb_type r = {.dtype = VTB_F32, .rank = 1, .dim = {c->batch}};
@@ -172,7 +188,8 @@ static vtb_value *initial(vtb__eval *e, vtb__rcall *c, vtb__val v, vtb_type want
   if (vtb_type_equal(&v.u.t.v->type, &want)) return v.u.t.v;
   if (vtb_type_count(&v.u.t.v->type) == vtb_type_count(&want) && v.u.t.v->type.dim[0].size == want.dim[0].size)
     return vtb_b_reshape(b, v.u.t.v, &want);
-  vtb__report(e, VTB_DIAG_STEP_ARGUMENT, c->span, "the initial value of '%s' is %s, not %s", name, vtb__describe(e, v), vtb__type_string(e, &want));
+  vtb__report(e, VTB_DIAG_STEP_ARGUMENT, c->span, "the initial value of '%s' is %s, not %s", name, vtb__describe(e, v),
+              vtb__type_string(e, &want));
   return NULL;
 }
 
@@ -181,7 +198,8 @@ static bool initial_operands(vtb__eval *e, vtb__rcall *c, vtb_value **at, int *n
   for (size_t i = 0; i < c->n_states; i++) any |= c->init[i].kind != VTB__NONE;
   if (!any) return true;
   for (size_t i = 0; i < c->n_states; i++)
-    if (!(at[(*n)++] = initial(e, c, c->init[i], outer_type(c, c->state[i]->type), c->state[i]->name.text))) return false;
+    if (!(at[(*n)++] = initial(e, c, c->init[i], outer_type(c, c->state[i]->type), c->state[i]->name.text)))
+      return false;
   if (c->scaled && !(at[(*n)++] = initial(e, c, c->scale0, outer_type(c, NULL), "the scale"))) return false;
   return true;
 }
@@ -198,20 +216,24 @@ vtb_inst *vtb__rcall_build(vtb__eval *e, vtb__rcall *c, const vtb__rstep *step) 
       at[n++] = c->values[i].u.t.v;
       seqs += pass == 0;
     }
-  vtb_attr attrs[5] = {VTB_A_INT("states", (int64_t)c->n_states), VTB_A_INT("inits", inits), VTB_A_INT("seqs", seqs), VTB_A_STR("mode", c->mode)};
+  vtb_attr attrs[5] = {VTB_A_INT("states", (int64_t)c->n_states), VTB_A_INT("inits", inits), VTB_A_INT("seqs", seqs),
+                       VTB_A_STR("mode", c->mode)};
   int n_attrs = 4;
   if (c->chunk) attrs[n_attrs++] = VTB_A_INT("chunk", c->chunk);
   vtb_builder *b = vtb__at(e, c->span);
   return b ? vtb_build_call(b, VTB_OP_recurrence, step->func, at, n, attrs, n_attrs) : NULL;
 }
 
-/* ---- calls ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- calls
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
 
 bool vtb__rcall_mode(vtb__eval *e, vtb__rcall *c, vtb__val mode, vtb_span span) {
   if (mode.kind == VTB__ERROR) return false;
   if (mode.kind == VTB__STRING && !vtb__builtin_name(e, mode.u.str.s, &mode)) mode.kind = VTB__STRING;
   if (mode.kind != VTB__MODE) {
-    vtb__report(e, VTB_DIAG_BAD_MODE, span, "a mode is auto, parallel, recurrent or chunkwise(n), not %s", vtb__describe(e, mode));
+    vtb__report(e, VTB_DIAG_BAD_MODE, span, "a mode is auto, parallel, recurrent or chunkwise(n), not %s",
+                vtb__describe(e, mode));
     return false;
   }
   c->mode = mode.u.mode.name;
@@ -225,11 +247,15 @@ static void override_mode(vtb__eval *e, vtb__rcall *c) {
     c->chunk = 0;
   }
   if (e->options->chunk > 0) c->chunk = e->options->chunk;
-  if (strcmp(c->mode, "chunkwise") != 0) c->chunk = 0;
-  else if (!c->chunk) c->chunk = 64;
+  if (strcmp(c->mode, "chunkwise") != 0)
+    c->chunk = 0;
+  else if (!c->chunk)
+    c->chunk = 64;
 }
 
-static bool is_word(const char *name, const char *a, const char *b) { return strcmp(name, a) == 0 || (b && strcmp(name, b) == 0); }
+static bool is_word(const char *name, const char *a, const char *b) {
+  return strcmp(name, a) == 0 || (b && strcmp(name, b) == 0);
+}
 
 /* Arguments that every recurrence has: mode, chunk, states, scale, and initial values named after the states. */
 static bool take_common(vtb__eval *e, vtb__rcall *c, const vtb__actual *a, bool *ok) {
@@ -303,7 +329,8 @@ static void emit_taps(vtb__eval *e, const vtb__rcall *c, const vtb__rstep *step,
 }
 
 vtb__val vtb__call_recurrence(vtb__eval *e, const vtb_decl *d, const vtb__actual *args, size_t n, vtb_span span) {
-  if (!e->frame || e->frame->step) return vtb__report(e, VTB_DIAG_NOT_A_STEP_OPERATION, span, "a recurrence cannot be called here");
+  if (!e->frame || e->frame->step)
+    return vtb__report(e, VTB_DIAG_NOT_A_STEP_OPERATION, span, "a recurrence cannot be called here");
   vtb__rcall c;
   vtb__rcall_init(e, &c, d, span);
   if (!take_arguments(e, &c, args, n) || !vtb__rcall_measure(e, &c)) return VTB__ERR;
@@ -322,7 +349,9 @@ vtb__val vtb__call_recurrence(vtb__eval *e, const vtb_decl *d, const vtb__actual
   return (vtb__val){.kind = VTB__TUPLE, .u.list = {at, k}};
 }
 
-/* ---- as an entry ------------------------------------------------------------------------------------------------------------------- */
+/* ---- as an entry
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 static const vtb_shape_binding *binding(const vtb__eval *e, const char *name) {
   for (size_t i = 0; i < e->options->n_inputs; i++)
@@ -333,7 +362,8 @@ static const vtb_shape_binding *binding(const vtb__eval *e, const char *name) {
 static vtb_value *input_argument(vtb__eval *e, const vtb_shape_binding *in, vtb_span span) {
   vtb_func *f = e->frame->func;
   vtb_value *v = vtb_func_add_arg(f, in->name, in->type);
-  f->arg_info[v->index] = (vtb_arg_info){.role = VTB_ROLE_INPUT, .official = vtb_intern(e->module, in->name), .span = span};
+  f->arg_info[v->index] =
+      (vtb_arg_info){.role = VTB_ROLE_INPUT, .official = vtb_intern(e->module, in->name), .span = span};
   return v;
 }
 
@@ -346,7 +376,8 @@ static vtb_value *swap_heads(vtb__eval *e, vtb_value *v, int heads, bool back, v
   return heads && b ? vtb_b_transpose(b, v, perm) : v;
 }
 
-/* The sequences of a case are [batch, heads..., tokens, axes...]; what has no room for batch and tokens is a constant. */
+/* The sequences of a case are [batch, heads..., tokens, axes...]; what has no room for batch and tokens is a constant.
+ */
 static bool entry_inputs(vtb__eval *e, vtb__rcall *c) {
   const vtb_decl *d = c->decl;
   int heads = -1;
@@ -354,7 +385,8 @@ static bool entry_inputs(vtb__eval *e, vtb__rcall *c) {
     if (!c->is_step[i]) continue;
     const vtb_shape_binding *in = binding(e, d->params.at[i]->name.text);
     if (!in) {
-      vtb__report(e, VTB_DIAG_MISSING_BINDING, d->params.at[i]->span, "the shape of '%s' is not given", d->params.at[i]->name.text);
+      vtb__report(e, VTB_DIAG_MISSING_BINDING, d->params.at[i]->span, "the shape of '%s' is not given",
+                  d->params.at[i]->name.text);
       return false;
     }
     int extra = in->type.rank - (int)d->params.at[i]->type->dims.n - 2;
@@ -408,7 +440,8 @@ bool vtb__recurrence_entry(vtb__eval *e, const vtb_decl *d, vtb__entry_values *g
   vtb_inst *op = step->func ? vtb__rcall_build(e, &c, step) : NULL;
   if (!op) return false;
   for (size_t i = 0; i < step->n_yields; i++)
-    entry_output(e, i ? vtb_arena_printf(&e->arena, "y%zu", i + 1) : "y", swap_heads(e, op->results[i], c.n_heads, true, c.span), c.span);
+    entry_output(e, i ? vtb_arena_printf(&e->arena, "y%zu", i + 1) : "y",
+                 swap_heads(e, op->results[i], c.n_heads, true, c.span), c.span);
   for (size_t i = 0; i < step->n_taps; i++) {
     vtb_value *v = swap_heads(e, op->results[step->n_yields + i], c.n_heads, true, c.span);
     vtb_builder *b = v ? vtb__at(e, c.span) : NULL;
@@ -416,7 +449,8 @@ bool vtb__recurrence_entry(vtb__eval *e, const vtb_decl *d, vtb__entry_values *g
     if (b) vtb_build(b, VTB_OP_tap, &v, 1, &attr, 1);
   }
   vtb_value **last = op->results + step->n_yields + step->n_taps;
-  for (size_t i = 0; i < c.n_states; i++) entry_output(e, vtb_arena_printf(&e->arena, "%s_last", c.state[i]->name.text), last[i], c.span);
+  for (size_t i = 0; i < c.n_states; i++)
+    entry_output(e, vtb_arena_printf(&e->arena, "%s_last", c.state[i]->name.text), last[i], c.span);
   entry_output(e, "m_last", add_axis(e, last[c.n_states], c.span), c.span);
   return true;
 }

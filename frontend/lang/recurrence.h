@@ -4,8 +4,8 @@
 
 #include "frontend/lang/value.h"
 
-/* A recurrence with its arguments, ready to be built. Arrays have decl->params.n entries; step parameters have a tensor,
- * hyperparameters a compile-time value. */
+/* A recurrence with its arguments, ready to be built. Arrays have decl->params.n entries; step parameters have a
+ * tensor, hyperparameters a compile-time value. */
 typedef struct vtb__rcall {
   const vtb_decl *decl;
   vtb__val *values;

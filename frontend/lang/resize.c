@@ -1,7 +1,7 @@
 /* Weights of separable interpolation, as torch's interpolate computes them.
  *
- * source coordinate of sample i = (i + 1/2) in/out - 1/2, or i (in-1)/(out-1) with align_corners; indices are clamped to
- * the edge. antialias widens the filter by in/out when shrinking and normalises over the samples inside. */
+ * source coordinate of sample i = (i + 1/2) in/out - 1/2, or i (in-1)/(out-1) with align_corners; indices are clamped
+ * to the edge. antialias widens the filter by in/out when shrinking and normalises over the samples inside. */
 #include "frontend/lang/value.h"
 
 #include <math.h>
@@ -38,15 +38,18 @@ static void smooth_row(double *row, int64_t in, double center, double scale, boo
   for (int64_t k = from; k < to; k++) row[k] /= total;
 }
 
-double *vtb__resize_weights(vtb__eval *e, int64_t in, int64_t out, const char *filter, bool antialias, bool align_corners, double a) {
+double *vtb__resize_weights(vtb__eval *e, int64_t in, int64_t out, const char *filter, bool antialias,
+                            bool align_corners, double a) {
   double *w = VTB_NEW_ARRAY(&e->arena, double, in *out);
   bool bicubic = strcmp(filter, "bicubic") == 0;
   double ratio = align_corners && out > 1 ? (double)(in - 1) / (double)(out - 1) : (double)in / (double)out;
   for (int64_t i = 0; i < out; i++) {
     double at = align_corners ? (double)i * ratio : ((double)i + 0.5) * ratio - 0.5;
     if (!bicubic && at < 0) at = 0;
-    if (antialias && ratio > 1) smooth_row(w + i * in, in, at + 0.5, ratio, bicubic, bicubic ? -0.5 : a);
-    else sharp_row(w + i * in, in, at, bicubic, a);
+    if (antialias && ratio > 1)
+      smooth_row(w + i * in, in, at + 0.5, ratio, bicubic, bicubic ? -0.5 : a);
+    else
+      sharp_row(w + i * in, in, at, bicubic, a);
   }
   return w;
 }

@@ -1,7 +1,8 @@
 /* Step functions: the body of a recurrence evaluated once on the shapes of one step.
  *
  * Axes are known by name. Every value in the step has its axes in one order, that of their first appearance in the
- * states, then in the parameters; operands of elementwise operators meet by name, so [E] * [E, N] needs no reshaping. */
+ * states, then in the parameters; operands of elementwise operators meet by name, so [E] * [E, N] needs no reshaping.
+ */
 #include "frontend/lang/recurrence.h"
 
 static int axis_of(const vtb__step *s, const char *name) {
@@ -33,8 +34,10 @@ static vtb_value *spread(vtb__eval *e, vtb_value *v, unsigned set, vtb_span span
   unsigned own = axes_of(s, &v->type);
   vtb_type t = {.dtype = VTB_F32};
   for (int a = 0; a < s->n_axes; a++) {
-    if (own & (1u << a)) t.dim[t.rank++] = (vtb_dim){s->sizes[a], s->axes[a]};
-    else if ((set & (1u << a)) && t.rank) t.dim[t.rank++] = (vtb_dim){1, NULL};
+    if (own & (1u << a))
+      t.dim[t.rank++] = (vtb_dim){s->sizes[a], s->axes[a]};
+    else if ((set & (1u << a)) && t.rank)
+      t.dim[t.rank++] = (vtb_dim){1, NULL};
   }
   if (t.rank == v->type.rank) return v;
   vtb_builder *b = vtb__at(e, span);
@@ -50,7 +53,8 @@ bool vtb__step_align(vtb__eval *e, vtb_value **a, vtb_value **b, vtb_type *out, 
   return *a && *b;
 }
 
-/* ---- builtins of steps --------------------------------------------------------------------------------------------------------- */
+/* ---- builtins of steps
+ * --------------------------------------------------------------------------------------------------------- */
 
 static bool in_step(vtb__eval *e, vtb__args *a) {
   if (e->frame && e->frame->step) return true;
@@ -73,7 +77,8 @@ static vtb__val b_dot(vtb__eval *e, vtb__args *a) {
   const vtb__step *s = e->frame->step;
   unsigned sx = axes_of(s, &vx->type), sy = axes_of(s, &vy->type);
   if (!(sx & sy))
-    return vtb__report(e, VTB_DIAG_SHAPE_MISMATCH, a->span, "dot of %s and %s, which have no axis in common", vtb__describe(e, x), vtb__describe(e, y));
+    return vtb__report(e, VTB_DIAG_SHAPE_MISMATCH, a->span, "dot of %s and %s, which have no axis in common",
+                       vtb__describe(e, x), vtb__describe(e, y));
   char in1[VTB_MAX_RANK + 1], in2[VTB_MAX_RANK + 1], out[VTB_MAX_RANK + 1];
   axis_text(s, sx, in1);
   axis_text(s, sy, in2);
@@ -93,7 +98,8 @@ static vtb__val b_outer(vtb__eval *e, vtb__args *a) {
   if (!vx || !vy) return VTB__ERR;
   const vtb__step *s = e->frame->step;
   if (axes_of(s, &vx->type) & axes_of(s, &vy->type))
-    return vtb__report(e, VTB_DIAG_SHAPE_MISMATCH, a->span, "outer of %s and %s, which have an axis in common; write *", vtb__describe(e, x), vtb__describe(e, y));
+    return vtb__report(e, VTB_DIAG_SHAPE_MISMATCH, a->span, "outer of %s and %s, which have an axis in common; write *",
+                       vtb__describe(e, x), vtb__describe(e, y));
   return vtb__elementwise(e, VTB_OP_mul, x, y, a->span);
 }
 
@@ -108,7 +114,8 @@ static vtb__val state_scale(vtb__eval *e, vtb__args *a, bool log) {
     vtb__binding *b = vtb__env_find_here(e->env, s->states[i]);
     known = b && b->value.kind == VTB__TENSOR && b->value.u.t.v == v;
   }
-  if (!known) return vtb__report(e, VTB_DIAG_SCALE_OF, a->span, "%s takes a state, not %s", a->name, vtb__describe(e, x));
+  if (!known)
+    return vtb__report(e, VTB_DIAG_SCALE_OF, a->span, "%s takes a state, not %s", a->name, vtb__describe(e, x));
   vtb_builder *b = vtb__at(e, a->span);
   if (!b) return VTB__ERR;
   vtb_type t = vtb_type_scalar();
@@ -123,22 +130,30 @@ static vtb__val b_log_scale(vtb__eval *e, vtb__args *a) { return state_scale(e, 
 const vtb__builtin vtb__step_builtins[] = {
     {"dot", b_dot}, {"outer", b_outer}, {"scale", b_scale}, {"log_scale", b_log_scale}, {NULL, NULL}};
 
-/* ---- equal subterms ----------------------------------------------------------------------------------------------------------------- */
+/* ---- equal subterms
+ * ----------------------------------------------------------------------------------------------------------------- */
 
 static bool attr_equal(const vtb_attr *a, const vtb_attr *b) {
   if (strcmp(a->key, b->key) != 0 || a->kind != b->kind || a->n != b->n) return false;
   switch (a->kind) {
-  case VTB_ATTR_INT: return a->i == b->i;
-  case VTB_ATTR_FLOAT: return a->f == b->f;
-  case VTB_ATTR_STR: return strcmp(a->s, b->s) == 0;
-  case VTB_ATTR_INTS: return memcmp(a->ints, b->ints, (size_t)a->n * sizeof *a->ints) == 0;
-  case VTB_ATTR_FLOATS: return memcmp(a->floats, b->floats, (size_t)a->n * sizeof *a->floats) == 0;
+  case VTB_ATTR_INT:
+    return a->i == b->i;
+  case VTB_ATTR_FLOAT:
+    return a->f == b->f;
+  case VTB_ATTR_STR:
+    return strcmp(a->s, b->s) == 0;
+  case VTB_ATTR_INTS:
+    return memcmp(a->ints, b->ints, (size_t)a->n * sizeof *a->ints) == 0;
+  case VTB_ATTR_FLOATS:
+    return memcmp(a->floats, b->floats, (size_t)a->n * sizeof *a->floats) == 0;
   }
   return false;
 }
 
 static bool inst_equal(const vtb_inst *a, const vtb_inst *b) {
-  if (a->op != b->op || a->n_operands != b->n_operands || a->n_attrs != b->n_attrs || a->n_results != 1 || b->n_results != 1) return false;
+  if (a->op != b->op || a->n_operands != b->n_operands || a->n_attrs != b->n_attrs || a->n_results != 1 ||
+      b->n_results != 1)
+    return false;
   for (int i = 0; i < a->n_operands; i++)
     if (a->operands[i] != b->operands[i]) return false;
   for (int i = 0; i < a->n_attrs; i++)
@@ -159,7 +174,8 @@ static void share_equal(vtb_func *f) {
   }
 }
 
-/* ---- the step function ----------------------------------------------------------------------------------------------------------- */
+/* ---- the step function
+ * ----------------------------------------------------------------------------------------------------------- */
 
 /* An argument of the step, in the order it was declared with; what the body sees has the step's order. */
 static vtb_value *argument(vtb__eval *e, vtb__rcall *c, vtb_name name, const vtb_type_expr *type) {
@@ -184,7 +200,8 @@ static vtb_value *argument(vtb__eval *e, vtb__rcall *c, vtb_name name, const vtb
 
 static bool bind_arguments(vtb__eval *e, vtb__rcall *c, vtb__step *s) {
   const vtb_decl *d = c->decl;
-  for (int i = 0; i < c->n_axes; i++) vtb__env_bind(e, c->axes[i], vtb__int(c->sizes[i]), "the size of an axis", d->name.span);
+  for (int i = 0; i < c->n_axes; i++)
+    vtb__env_bind(e, c->axes[i], vtb__int(c->sizes[i]), "the size of an axis", d->name.span);
   for (size_t i = 0; i < c->n_states; i++) {
     vtb_value *v = argument(e, c, c->state[i]->name, c->state[i]->type);
     if (!v) return false;
@@ -204,7 +221,8 @@ static bool bind_arguments(vtb__eval *e, vtb__rcall *c, vtb__step *s) {
   return true;
 }
 
-static bool same_axes(vtb__eval *e, vtb__rcall *c, const vtb__step *s, vtb__val v, const vtb_type_expr *t, vtb_span span, vtb_value **out) {
+static bool same_axes(vtb__eval *e, vtb__rcall *c, const vtb__step *s, vtb__val v, const vtb_type_expr *t,
+                      vtb_span span, vtb_value **out) {
   unsigned want = 0;
   for (size_t i = 0; i < t->dims.n; i++) {
     int a = t->dims.at[i]->kind == VTB_EXPR_NAME ? vtb__axis_index(c, t->dims.at[i]->u.name) : -1;
@@ -218,7 +236,8 @@ static bool same_axes(vtb__eval *e, vtb__rcall *c, const vtb__step *s, vtb__val 
   if (!x) return false;
   vtb_type full = type_of_axes(s, want);
   if (axes_of(s, &x->type) & ~want) {
-    vtb__report(e, VTB_DIAG_YIELD_SHAPE, span, "the yield is %s, and %s is declared", vtb__type_string(e, &x->type), vtb__type_string(e, &full));
+    vtb__report(e, VTB_DIAG_YIELD_SHAPE, span, "the yield is %s, and %s is declared", vtb__type_string(e, &x->type),
+                vtb__type_string(e, &full));
     return false;
   }
   if (!vtb_type_equal(&x->type, &full)) {
@@ -248,13 +267,15 @@ static bool set_returns(vtb__eval *e, vtb__rcall *c, vtb__step *s, vtb__rstep *r
     return false;
   }
   if (d->n_results && d->n_results != s->yields.n) {
-    vtb__report(e, VTB_DIAG_VALUE_COUNT, d->name.span, "recurrence '%s' declares %zu results and yields %zu", d->name.text, d->n_results, s->yields.n);
+    vtb__report(e, VTB_DIAG_VALUE_COUNT, d->name.span, "recurrence '%s' declares %zu results and yields %zu",
+                d->name.text, d->n_results, s->yields.n);
     return false;
   }
   for (size_t i = 0; i < s->yields.n; i++) {
     if (s->yields.at[i].kind == VTB__ERROR) return false;
     vtb_span span = d->n_results ? d->results[i]->span : d->name.span;
-    if (d->n_results ? !same_axes(e, c, s, s->yields.at[i], d->results[i], span, &at[k]) : !(at[k] = vtb__as_tensor(e, s->yields.at[i], span)))
+    if (d->n_results ? !same_axes(e, c, s, s->yields.at[i], d->results[i], span, &at[k])
+                     : !(at[k] = vtb__as_tensor(e, s->yields.at[i], span)))
       return false;
     k++;
   }
@@ -308,8 +329,10 @@ vtb__rstep *vtb__rcall_step(vtb__eval *e, vtb__rcall *c) {
   for (int i = 0; i < c->n_axes; i++) vtb_strbuf_printf(&key, ";%lld", (long long)c->sizes[i]);
   for (size_t i = 0; i < c->decl->params.n; i++) {
     vtb_strbuf_putc(&key, ';');
-    if (c->is_step[i]) vtb_strbuf_putc(&key, c->is_seq[i] ? 's' : 'c');
-    else vtb__val_print(c->values[i], &key);
+    if (c->is_step[i])
+      vtb_strbuf_putc(&key, c->is_seq[i] ? 's' : 'c');
+    else
+      vtb__val_print(c->values[i], &key);
   }
   vtb__rstep *r = vtb_map_get(&e->steps, key.at);
   if (!r) {

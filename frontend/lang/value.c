@@ -15,7 +15,7 @@ bool vtb__is_number(vtb__val v) { return v.kind == VTB__INT || v.kind == VTB__FL
 double vtb__val_number(vtb__val v) { return v.kind == VTB__INT ? (double)v.u.i : v.u.f; }
 
 const char *vtb__kind_text(vtb__kind k) {
-  static const char *const text[] = {"none", "error", "int",  "float", "bool", "string", "size",
+  static const char *const text[] = {"none", "error", "int",  "float", "bool",           "string", "size",
                                      "path", "mode",  "init", "list",  "several values", "tensor"};
   return text[k];
 }
@@ -40,16 +40,25 @@ bool vtb__val_equal(vtb__val a, vtb__val b) {
   }
   if (a.kind != b.kind) return false;
   switch (a.kind) {
-  case VTB__NONE: return true;
-  case VTB__BOOL: return a.u.b == b.u.b;
-  case VTB__STRING: return vtb_streq(a.u.str.s, b.u.str.s);
-  case VTB__SIZE: return a.u.size.h == b.u.size.h && a.u.size.w == b.u.size.w;
-  case VTB__PATH: return path_equal(a.u.path, b.u.path);
-  case VTB__MODE: return vtb_streq(a.u.mode.name, b.u.mode.name) && a.u.mode.chunk == b.u.mode.chunk;
-  case VTB__INIT: return vtb_streq(a.u.init, b.u.init);
+  case VTB__NONE:
+    return true;
+  case VTB__BOOL:
+    return a.u.b == b.u.b;
+  case VTB__STRING:
+    return vtb_streq(a.u.str.s, b.u.str.s);
+  case VTB__SIZE:
+    return a.u.size.h == b.u.size.h && a.u.size.w == b.u.size.w;
+  case VTB__PATH:
+    return path_equal(a.u.path, b.u.path);
+  case VTB__MODE:
+    return vtb_streq(a.u.mode.name, b.u.mode.name) && a.u.mode.chunk == b.u.mode.chunk;
+  case VTB__INIT:
+    return vtb_streq(a.u.init, b.u.init);
   case VTB__LIST:
-  case VTB__TUPLE: return list_equal(a, b);
-  default: return false;
+  case VTB__TUPLE:
+    return list_equal(a, b);
+  default:
+    return false;
   }
 }
 
@@ -89,21 +98,41 @@ static void print_list(vtb__val v, vtb_strbuf *out) {
 
 void vtb__val_print(vtb__val v, vtb_strbuf *out) {
   switch (v.kind) {
-  case VTB__NONE: vtb_strbuf_puts(out, "none"); break;
-  case VTB__ERROR: vtb_strbuf_puts(out, "?"); break;
-  case VTB__INT: vtb_strbuf_printf(out, "%lld", (long long)v.u.i); break;
-  case VTB__FLOAT: vtb__print_double(v.u.f, out); break;
-  case VTB__BOOL: vtb_strbuf_puts(out, v.u.b ? "true" : "false"); break;
-  case VTB__STRING: vtb_strbuf_printf(out, "\"%s\"", v.u.str.s); break;
-  case VTB__SIZE: vtb_strbuf_printf(out, "%lldx%lld", (long long)v.u.size.h, (long long)v.u.size.w); break;
-  case VTB__PATH: print_path(v.u.path, out); break;
+  case VTB__NONE:
+    vtb_strbuf_puts(out, "none");
+    break;
+  case VTB__ERROR:
+    vtb_strbuf_puts(out, "?");
+    break;
+  case VTB__INT:
+    vtb_strbuf_printf(out, "%lld", (long long)v.u.i);
+    break;
+  case VTB__FLOAT:
+    vtb__print_double(v.u.f, out);
+    break;
+  case VTB__BOOL:
+    vtb_strbuf_puts(out, v.u.b ? "true" : "false");
+    break;
+  case VTB__STRING:
+    vtb_strbuf_printf(out, "\"%s\"", v.u.str.s);
+    break;
+  case VTB__SIZE:
+    vtb_strbuf_printf(out, "%lldx%lld", (long long)v.u.size.h, (long long)v.u.size.w);
+    break;
+  case VTB__PATH:
+    print_path(v.u.path, out);
+    break;
   case VTB__MODE:
     vtb_strbuf_puts(out, v.u.mode.name);
     if (v.u.mode.chunk) vtb_strbuf_printf(out, "(%lld)", (long long)v.u.mode.chunk);
     break;
-  case VTB__INIT: vtb_strbuf_puts(out, v.u.init); break;
+  case VTB__INIT:
+    vtb_strbuf_puts(out, v.u.init);
+    break;
   case VTB__LIST:
-  case VTB__TUPLE: print_list(v, out); break;
+  case VTB__TUPLE:
+    print_list(v, out);
+    break;
   case VTB__TENSOR:
     vtb_type_print(&v.u.t.v->type, out);
     vtb__layout_print(v.u.t.layout, out);

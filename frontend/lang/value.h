@@ -16,13 +16,13 @@
 
 /* ---- limits: no text can hang or exhaust memory ------------------------------------------------------------ */
 
-#define VTB__MAX_STEPS 1000000       /* evaluated statements and expressions */
-#define VTB__MAX_INSTS 400000        /* instructions in a module */
-#define VTB__MAX_CALLS 64            /* nested calls of fn and block */
-#define VTB__MAX_DEPTH 4000          /* nested evaluations on the C stack */
-#define VTB__MAX_LIST 65536          /* elements of a list */
-#define VTB__MAX_TEXT 4096           /* bytes of a string */
-#define VTB__MAX_DATA (1 << 22)      /* elements of a computed constant */
+#define VTB__MAX_STEPS 1000000           /* evaluated statements and expressions */
+#define VTB__MAX_INSTS 400000            /* instructions in a module */
+#define VTB__MAX_CALLS 64                /* nested calls of fn and block */
+#define VTB__MAX_DEPTH 4000              /* nested evaluations on the C stack */
+#define VTB__MAX_LIST 65536              /* elements of a list */
+#define VTB__MAX_TEXT 4096               /* bytes of a string */
+#define VTB__MAX_DATA (1 << 22)          /* elements of a computed constant */
 #define VTB__MAX_SIZE (INT64_C(1) << 31) /* an axis */
 
 /* ---- layouts ------------------------------------------------------------------------------------------------ */
@@ -158,9 +158,9 @@ typedef struct vtb__frame {
   vtb_func *func;
   VTB_VEC(vtb__weight) weights;
   VTB_VEC(vtb__output) outputs, taps;
-  vtb_value *seed; /* argument for op random, NULL until needed */
-  int n_seeds;     /* calls that were given a seed of their own */
-  bool is_model;   /* input and output statements belong here */
+  vtb_value *seed;        /* argument for op random, NULL until needed */
+  int n_seeds;            /* calls that were given a seed of their own */
+  bool is_model;          /* input and output statements belong here */
   struct vtb__step *step; /* inside a recurrence */
 } vtb__frame;
 
@@ -171,7 +171,7 @@ typedef struct vtb__step {
   int64_t sizes[VTB_MAX_RANK];
   int n_axes;
   const char **states; /* names */
-  vtb_value **state; /* the old values */
+  vtb_value **state;   /* the old values */
   bool *updated;
   int n_states;
   VTB_VEC(vtb__val) yields;
@@ -205,12 +205,12 @@ typedef struct vtb__eval {
   const char *suffix_at; /* the prefix whose next name gets the suffix */
   const char *tap_prefix;
   bool suffix_read, inexact, returning, stopped;
-  vtb__val result;  /* of `return` */
+  vtb__val result;    /* of `return` */
   vtb__env *step_env; /* of the recurrence that was built last */
-  vtb_map blocks;   /* key -> vtb__instance */
-  vtb_map steps;    /* key -> STEP function */
-  vtb_map consts;   /* declaration's place -> vtb__val */
-  int64_t batch;    /* VTB_DYN, or the size the entry's inputs have */
+  vtb_map blocks;     /* key -> vtb__instance */
+  vtb_map steps;      /* key -> STEP function */
+  vtb_map consts;     /* declaration's place -> vtb__val */
+  int64_t batch;      /* VTB_DYN, or the size the entry's inputs have */
   int64_t n_steps;
   int n_streams, n_insts, calls, depth, errors_before;
 } vtb__eval;
@@ -333,8 +333,8 @@ bool vtb__option_size(vtb__eval *e, vtb__args *a, const char *name, int64_t *h, 
 /* recurrence.c */
 vtb__val vtb__call_recurrence(vtb__eval *e, const vtb_decl *d, const vtb__actual *args, size_t n, vtb_span span);
 typedef struct vtb__entry_values { /* what a config says about a recurrence, and what came of it */
-  vtb__val *values; /* hyperparameters, by parameter */
-  vtb__val mode;    /* VTB__NIL if not given */
+  vtb__val *values;                /* hyperparameters, by parameter */
+  vtb__val mode;                   /* VTB__NIL if not given */
   int64_t chunk;
   int64_t batch, tokens, heads;
   bool has_state;

@@ -24,6 +24,7 @@ typedef struct check_options {
   double low, high; /* of random arguments; both 0: -1 and 1 */
   int max_index;    /* i32 arguments are in [0, max_index); 0: 7 */
   const char *cpu;
+  bool no_opt;
 } check_options;
 
 static inline void fill_argument(vtb_tensor *t, unsigned long long *seed, const check_options *o) {
@@ -105,7 +106,7 @@ static inline void check_function(vtb_module *m, vtb_func *f, const char *what, 
   vtb_status status = vtb_interpret(f, args, want, &(vtb_interp_options){.batch = 1}, &err);
   CHECK_MSG(status == VTB_OK, "%s: %s", what, err.text);
   vtb_program *p = NULL;
-  vtb_codegen_options options = {.cpu = o->cpu};
+  vtb_codegen_options options = {.cpu = o->cpu, .no_opt = o->no_opt};
   if (status == VTB_OK) {
     status = vtb_jit(m, f, &options, &p, &err);
     CHECK_MSG(status == VTB_OK, "%s: %s", what, err.text);

@@ -1,6 +1,9 @@
 /* Elementwise, moving and reducing kernels, bare and fused, against the interpreter. */
 #include "tests/codegen/codegen_check.h"
 
+static const char *cpu; /* NULL: this machine's */
+#define ON_CPU (&(check_options){.cpu = cpu})
+
 static const int64_t sizes[] = {1, 2, 3, 5, 8, 13, 16, 31, 48, 100};
 enum { N_SIZES = sizeof sizes / sizeof *sizes };
 
@@ -79,7 +82,7 @@ TEST(integers_and_casts) {
       "  %u = cast %t {to = \"i32\"} : i32[3, 11]\n"
       "  %v = select %e, %x, %f : f32[3, 11]\n"
       "  return %m, %e, %f, %u, %v\n}\n",
-      NULL);
+      ON_CPU);
 }
 
 TEST(sources) {
@@ -91,13 +94,13 @@ TEST(sources) {
              "  %d = constant {data = [1, 2, 3.5, -4, 5, 6]} : f32[2, 3]\n"
              "  %s = add %r, %j : f32[3, 21]\n"
              "  return %r, %i, %j, %d, %s\n}\n",
-             &(check_options){.tolerance = 1e-7});
+             &(check_options){.tolerance = 1e-7, .cpu = cpu});
 }
 
 TEST(rows_norm_softmax) {
-  for (int i = 0; i < N_SIZES; i++) {
+  for (int i = 0; i < N_SIZES; i += cpu ? 3 : 1) {
     long n = (long)sizes[i];
-    check_format("layer norm", NULL,
+    check_format("layer norm", ON_CPU,
                  "func @f(%%x: f32[2, 7, %ld], %%g: f32[%ld], %%b: f32[%ld]) -> (f32[2, 7, %ld], f32[2, 7, 1]) {\n"
                  "  %%inv = constant {value = %.9g} : f32[]\n"
                  "  %%eps = constant {value = 1e-5} : f32[]\n"
@@ -114,7 +117,7 @@ TEST(rows_norm_softmax) {
                  "  %%y = add %%o, %%b : f32[2, 7, %ld]\n"
                  "  return %%y, %%r\n}\n",
                  n, n, n, n, 1.0 / (double)n, n, n, n, n, n);
-    check_format("softmax", NULL,
+    check_format("softmax", ON_CPU,
                  "func @f(%%x: f32[5, %ld]) -> (f32[5, %ld], f32[5]) {\n"
                  "  %%m = reduce_max %%x {axes = [1], keep = 1} : f32[5, 1]\n"
                  "  %%c = sub %%x, %%m : f32[5, %ld]\n"
@@ -134,7 +137,7 @@ TEST(sums_over_any_axes) {
                {"0, 1", "33", "1, 1, 33"}, {"1, 2", "6", "6, 1, 1"},   {"0, 2", "7", "1, 7, 1"},
                {"0, 1, 2", "", "1, 1, 1"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-    check_format(cases[i].axes, NULL,
+    check_format(cases[i].axes, ON_CPU,
                  "func @f(%%x: f32[6, 7, 33], %%z: f32[6, 7, 33]) -> (f32[%s], f32[%s], f32[%s], f32[6, 7, 33]) {\n"
                  "  %%p = mul %%x, %%z : f32[6, 7, 33]\n"
                  "  %%a = reduce_sum %%p {axes = [%s]} : f32[%s]\n"
@@ -176,7 +179,7 @@ TEST(views_are_free_or_copied) {
              "  %t = transpose %x {perm = [2, 1, 0]} : f32[20, 6, 2]\n"
              "  %h = neg %a : f32[2, 6, 4, 5]\n"
              "  return %a, %b, %c, %d, %e, %g, %t, %h\n}\n",
-             NULL);
+             ON_CPU);
   check_text("elementwise over views",
              "func @f(%x: f32[4, 6, 24], %w: f32[3, 24]) -> (f32[6, 4, 24], f32[4, 6, 3, 8], f32[24, 6, 4]) {\n"
              "  %b = transpose %x {perm = [1, 0, 2]} : f32[6, 4, 24]\n"
@@ -188,7 +191,7 @@ TEST(views_are_free_or_copied) {
              "  %t = transpose %s {perm = [2, 0, 1]} : f32[24, 6, 4]\n"
              "  %u = exp %t : f32[24, 6, 4]\n"
              "  return %s, %q, %u\n}\n",
-             NULL);
+             ON_CPU);
 }
 
 TEST(pad_concat_permute_shift) {
@@ -204,9 +207,9 @@ TEST(pad_concat_permute_shift) {
              "  %e = concat %w, %x, %w {axis = 2} : f32[3, 5, 19]\n"
              "  %g = exp %d : f32[3, 7, 11]\n"
              "  return %a, %b, %c, %d, %e, %g\n}\n",
-             NULL);
+             ON_CPU);
   for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
-    check_format(paths[i], NULL,
+    check_format(paths[i], ON_CPU,
                  "func @f(%%x: f32[2, 12, 19], %%e: f32[2, 19]) -> (f32[2, 12, 19], f32[2, 12, 19], f32[2, 12, 19], "
                  "f32[2, 12, 19], f32[19, 12]) {\n"
                  "  %%a = permute %%x {axis = 1, path = \"%s\"} : f32[2, 12, 19]\n"
@@ -234,7 +237,7 @@ TEST(views_inside_kernels) {
              "func @f(%x: f32[2, 5, 24], %h: f32[2, 5, 3]) -> (f32[2, 5, 24]) {\n"
              "  %y = fused @k(%x, %h) {kind = \"loop\"} : f32[2, 5, 24]\n"
              "  return %y\n}\n",
-             NULL);
+             ON_CPU);
   check_text("head norm",
              "kernel @k(%x: f32[2, 5, 24], %g: f32[24]) -> (f32[2, 5, 24]) {\n"
              "  %a = reshape %x {shape = [2, 5, 3, 8]} : f32[2, 5, 3, 8]\n"
@@ -246,7 +249,7 @@ TEST(views_inside_kernels) {
              "func @f(%x: f32[2, 5, 24], %g: f32[24]) -> (f32[2, 5, 24]) {\n"
              "  %y = fused @k(%x, %g) {kind = \"row\"} : f32[2, 5, 24]\n"
              "  return %y\n}\n",
-             NULL);
+             ON_CPU);
   check_text("moves inside",
              "kernel @k(%x: f32[2, 5, 9], %z: f32[2, 3, 9]) -> (f32[2, 8, 9], f32[2, 8, 9]) {\n"
              "  %a = concat %x, %z {axis = 1} : f32[2, 8, 9]\n"
@@ -261,7 +264,26 @@ TEST(views_inside_kernels) {
              "func @f(%x: f32[2, 5, 9], %z: f32[2, 3, 9]) -> (f32[2, 8, 9], f32[2, 8, 9]) {\n"
              "  %y, %w = fused @k(%x, %z) {kind = \"loop\"} : f32[2, 8, 9], f32[2, 8, 9]\n"
              "  return %y, %w\n}\n",
-             NULL);
+             ON_CPU);
+}
+
+/* A value used twice by every op above it must not be walked twice. */
+TEST(shared_values_cost_once) {
+  static char text[8192];
+  size_t n =
+      (size_t)snprintf(text, sizeof text,
+                       "kernel @k(%%x: f32[5, 30]) -> (f32[5, 30], f32[5, 1]) {\n  %%v0 = sub %%x, %%x : f32[5, 30]\n");
+  for (int i = 0; i < 60; i++)
+    n += (size_t)snprintf(text + n, sizeof text - n, "  %%v%d = mul %%v%d, %%v%d : f32[5, 30]\n", i + 1, i, i);
+  snprintf(text + n, sizeof text - n,
+           "  %%a = add %%v60, %%x : f32[5, 30]\n"
+           "  %%s = reduce_sum %%a {axes = [1], keep = 1} : f32[5, 1]\n"
+           "  %%y = mul %%a, %%s : f32[5, 30]\n"
+           "  return %%y, %%s\n}\n"
+           "func @f(%%x: f32[5, 30]) -> (f32[5, 30], f32[5, 1]) {\n"
+           "  %%y, %%s = fused @k(%%x) {kind = \"row\"} : f32[5, 30], f32[5, 1]\n"
+           "  return %%y, %%s\n}\n");
+  check_text("shared values", text, ON_CPU);
 }
 
 int main(void) {
@@ -275,5 +297,15 @@ int main(void) {
   RUN(views_are_free_or_copied);
   RUN(pad_concat_permute_shift);
   RUN(views_inside_kernels);
+  RUN(shared_values_cost_once);
+  static const char *const widths[] = {"x86-64", "x86-64-v3-wide"};
+  for (int i = 0; i < 2; i++) {
+    cpu = widths[i];
+    RUN(sources);
+    RUN(rows_norm_softmax);
+    RUN(sums_over_any_axes);
+    RUN(views_are_free_or_copied);
+    RUN(views_inside_kernels);
+  }
   return test_done();
 }

@@ -36,6 +36,10 @@ static const char *const with_calls = "func @inner(%x: f32[4, 6], %w: f32[6]) ->
 
 TEST(calls_nest_and_take_views) { check_text("calls", with_calls, &(check_options){.low = -0.5, .high = 0.3}); }
 
+TEST(unoptimised_code_agrees) {
+  check_text("calls", with_calls, &(check_options){.low = -0.5, .high = 0.3, .no_opt = true});
+}
+
 TEST(structured_ops_take_strided_views) {
   check_text("strided maxplus",
              "func @f(%x: f32[2, 5, 12]) -> (f32[2, 5, 6]) {\n"
@@ -123,7 +127,7 @@ TEST(text_for_every_cpu_level) {
 
 /* Every width must give the right numbers; those this machine lacks are skipped, and said so. */
 TEST(narrower_code_runs_too) {
-  static const char *const cpus[] = {"x86-64", "x86-64-v3", "x86-64-v4"};
+  static const char *const cpus[] = {"x86-64", "x86-64-v3", "x86-64-v3-wide", "x86-64-v4"};
   for (size_t i = 0; i < sizeof cpus / sizeof *cpus; i++) {
     vtb_module *m = parse_ir(with_calls);
     vtb_error err = {0};
@@ -160,6 +164,7 @@ TEST(errors_are_reported) {
 int main(void) {
   RUN(values_may_be_returned_in_any_way);
   RUN(calls_nest_and_take_views);
+  RUN(unoptimised_code_agrees);
   RUN(structured_ops_take_strided_views);
   RUN(equal_instructions_share_a_kernel);
   RUN(kernels_are_timed_when_asked);

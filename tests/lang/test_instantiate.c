@@ -1,4 +1,5 @@
-/* Elaboration: ViL's published sizes and names, sharing of blocks, paths, entries, configs, a user's variant, and messages. */
+/* Elaboration: ViL's published sizes and names, sharing of blocks, paths, entries, configs, a user's variant, and
+ * messages. */
 #include "frontend/lang/lang.h"
 #include "tests/test.h"
 
@@ -91,10 +92,10 @@ TEST(published_parameter_counts) {
   static const struct {
     const char *name;
     long long count;
-  } want[] = {{"vil_tiny_patch16_224", 6391528}, {"vil_small", 23398696},    {"vil_base", 89263528},
-              {"vil_large", 310489448},          {"vil_tiny_patch16_192", 6381544}, {"vil1_tiny", 6088360},
-              {"vil1_tinyplus", 7277840},        {"vil1_small", 22792360},   {"vil1_smallplus", 24628664},
-              {"vil1_base", 88050856}};
+  } want[] = {
+      {"vil_tiny_patch16_224", 6391528}, {"vil_small", 23398696}, {"vil_base", 89263528},     {"vil_large", 310489448},
+      {"vil_tiny_patch16_192", 6381544}, {"vil1_tiny", 6088360},  {"vil1_tinyplus", 7277840}, {"vil1_small", 22792360},
+      {"vil1_smallplus", 24628664},      {"vil1_base", 88050856}};
   for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
     vtb_module *m = make(vil(), want[i].name, NULL);
     if (!m) show();
@@ -163,7 +164,8 @@ TEST(paths_print_with_their_grid) {
   vtb_module *m = make(vil(), "vil_tiny", &(vtb_instantiate_options){.overrides = o, .n_overrides = 2});
   CHECK(m && has_path(m, "rows~@2x3") && has_path(m, "cols@2x3") && has_path(m, "snake.hflip@2x3"));
   if (m) vtb_module_free(m);
-  vtb_override cls[] = {{"cls_tokens", "1", false}, {"pooling", "cls_concat", false}, {"version", "1", false}, {"image", "48x48", false}};
+  vtb_override cls[] = {
+      {"cls_tokens", "1", false}, {"pooling", "cls_concat", false}, {"version", "1", false}, {"image", "48x48", false}};
   m = make(vil(), "vil_tiny", &(vtb_instantiate_options){.overrides = cls, .n_overrides = 4});
   CHECK(m && has_path(m, "rows~@3x3+mid=1,at=5"));
   if (m) vtb_module_free(m);
@@ -180,7 +182,8 @@ TEST(taps_do_not_cost_when_off) {
 
 TEST(stochastic_depth_draws_in_training_only) {
   vtb_override o[] = {{"drop_path", "0.2", false}};
-  vtb_instantiate_options eval = {.overrides = o, .n_overrides = 1}, train = {.overrides = o, .n_overrides = 1, .training = true};
+  vtb_instantiate_options eval = {.overrides = o, .n_overrides = 1},
+                          train = {.overrides = o, .n_overrides = 1, .training = true};
   vtb_module *m = make(vil(), "vil_nano", &eval);
   CHECK(m && count_op(m, VTB_OP_random) == 0 && !argument(m, "seed", NULL));
   if (m) vtb_module_free(m);
@@ -194,7 +197,8 @@ TEST(mode_can_be_overridden) {
   int seen = 0;
   for (const vtb_func *f = m ? m->first : NULL; f; f = f->next)
     for (const vtb_inst *i = f->first; i; i = i->next)
-      seen += i->op == VTB_OP_recurrence && strcmp(vtb_attr_str(i, "mode", ""), "chunkwise") == 0 && vtb_attr_int(i, "chunk", 0) == 16;
+      seen += i->op == VTB_OP_recurrence && strcmp(vtb_attr_str(i, "mode", ""), "chunkwise") == 0 &&
+              vtb_attr_int(i, "chunk", 0) == 16;
   CHECK(seen == 2);
   if (m) vtb_module_free(m);
 }
@@ -227,21 +231,31 @@ TEST(recurrence_as_entry) {
 
 TEST(block_and_function_as_entries) {
   vtb_shape_binding in[] = {{"x", SHAPE(3, 12, 16)}, {"keep_mask", SHAPE(3)}};
-  vtb_override o[] = {{"grid_height", "3", true}, {"grid_width", "4", true}, {"direction", "\"row_br\"", true}, {"residual_scale", "1.25", true}, {"drop_prob", "0.2", true}};
-  vtb_module *m = make(vil(), "vil_block", &(vtb_instantiate_options){.inputs = in, .n_inputs = 2, .overrides = o, .n_overrides = 5});
+  vtb_override o[] = {{"grid_height", "3", true},
+                      {"grid_width", "4", true},
+                      {"direction", "\"row_br\"", true},
+                      {"residual_scale", "1.25", true},
+                      {"drop_prob", "0.2", true}};
+  vtb_module *m = make(vil(), "vil_block",
+                       &(vtb_instantiate_options){.inputs = in, .n_inputs = 2, .overrides = o, .n_overrides = 5});
   if (!m) show();
   CHECK(m && has_path(m, "rows~@3x4") && argument(m, "layer.proj_up.weight", NULL));
   if (m) vtb_module_free(m);
   vtb_shape_binding embed[] = {{"embed", SHAPE(1, 4, 4, 6)}};
   vtb_override size[] = {{"out_height", "7", true}, {"out_width", "5", true}, {"mode", "\"bicubic\"", true}};
-  m = make(vil(), "resize_pos_embed", &(vtb_instantiate_options){.inputs = embed, .n_inputs = 1, .overrides = size, .n_overrides = 3});
+  m = make(vil(), "resize_pos_embed",
+           &(vtb_instantiate_options){.inputs = embed, .n_inputs = 1, .overrides = size, .n_overrides = 3});
   vtb_type want = SHAPE(1, 7, 5, 6);
   CHECK(m && m->entry->n_returns == 1 && vtb_type_equal(&m->entry->returns[0]->type, &want));
   if (m) vtb_module_free(m);
 }
 
 TEST(config_must_mean_something) {
-  vtb_override good[] = {{"num_blocks", "2", true}, {"grid_height", "14", true}, {"inner_dim", "384", true}, {"directions", "[\"row_tl\", \"col_br\"]", true}, {"conv_kind", "\"2d\"", true}};
+  vtb_override good[] = {{"num_blocks", "2", true},
+                         {"grid_height", "14", true},
+                         {"inner_dim", "384", true},
+                         {"directions", "[\"row_tl\", \"col_br\"]", true},
+                         {"conv_kind", "\"2d\"", true}};
   vtb_module *m = make(vil(), "vil", &(vtb_instantiate_options){.overrides = good, .n_overrides = 5});
   if (!m) show();
   CHECK(m && has_path(m, "cols~@14x14"));
@@ -250,10 +264,14 @@ TEST(config_must_mean_something) {
     vtb_override o;
     int code;
     const char *text;
-  } bad[] = {{{"nun_blocks", "2", true}, 1503, "num_blocks"},     {{"grid_height", "13", true}, 1504, "grid_height"},
-             {{"conv_kind", "\"3d\"", true}, 1207, "3d"},         {{"dmi", "3", false}, 1501, "dim"},
-             {{"dim", "wide", false}, 1101, "wide"},              {{"dim", "0.5", false}, 1201, "dim"},
-             {{"directions", "[\"row_tr\", \"row_xx\"]", true}, 1214, "row_xx"}, {{"inner_dim", "384", false}, 1501, "inner_dim"}};
+  } bad[] = {{{"nun_blocks", "2", true}, 1503, "num_blocks"},
+             {{"grid_height", "13", true}, 1504, "grid_height"},
+             {{"conv_kind", "\"3d\"", true}, 1207, "3d"},
+             {{"dmi", "3", false}, 1501, "dim"},
+             {{"dim", "wide", false}, 1101, "wide"},
+             {{"dim", "0.5", false}, 1201, "dim"},
+             {{"directions", "[\"row_tr\", \"row_xx\"]", true}, 1214, "row_xx"},
+             {{"inner_dim", "384", false}, 1501, "inner_dim"}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     CHECK(!make(vil(), "vil", &(vtb_instantiate_options){.overrides = &bad[i].o, .n_overrides = 1}));
     CHECK_MSG(has_code(bad[i].code) && said(bad[i].text), "%s = %s", bad[i].o.name, bad[i].o.value);
@@ -317,7 +335,8 @@ TEST(directions_with_suffixes) {
   vtb_unit *u;
   vtb_module *m = text_model(text, &u);
   if (!m) show();
-  CHECK(m && argument(m, "conv1d.weight", NULL) && argument(m, "conv1d_b.weight", NULL) && argument(m, "A_log", NULL) && argument(m, "A_b_log", NULL));
+  CHECK(m && argument(m, "conv1d.weight", NULL) && argument(m, "conv1d_b.weight", NULL) && argument(m, "A_log", NULL) &&
+        argument(m, "A_b_log", NULL));
   if (m) vtb_module_free(m);
   vtb_unit_free(u);
 }
@@ -341,7 +360,10 @@ TEST(steps_broadcast_by_axis_name) {
 
 static void expect_code(int code, const char *in, const char *body) {
   char text[4096];
-  snprintf(text, sizeof text, "use std.nn\nmodel m() {\n  input image: image[3, 16, 16]\n  x = patches(image, kernel = 4x4)\n%s\n  output y = x\n}\n", body);
+  snprintf(text, sizeof text,
+           "use std.nn\nmodel m() {\n  input image: image[3, 16, 16]\n  x = patches(image, kernel = 4x4)\n%s\n  output "
+           "y = x\n}\n",
+           body);
   vtb_unit *u;
   vtb_module *m = text_model(text, &u);
   CHECK_MSG(!m && has_code(code) && (!in || said(in)), "VTB%d from %s", code, body);
@@ -355,7 +377,8 @@ TEST(wrong_uses_have_their_codes) {
   expect_code(1101, "linear", "  x = liner(\"a\", x, 3)");
   expect_code(1301, "N=16, C=48", "  x += param w: [47] ~ zeros");
   expect_code(1303, "C=48", "  x = matmul(x, param w: [8, 47] ~ zeros)");
-  expect_code(1305, "extra token", "  x = insert_tokens(x, param c: [1, 1, 48] ~ zeros)\n  x = depthwise(\"c\", x, conv2d, 3)");
+  expect_code(1305, "extra token",
+              "  x = insert_tokens(x, param c: [1, 1, 48] ~ zeros)\n  x = depthwise(\"c\", x, conv2d, 3)");
   expect_code(1308, "5 groups", "  x = group(x, 5)");
   expect_code(1313, NULL, "  x = first(image)");
   expect_code(1315, "grid 2x8", "  x += as_tokens(param t: [1, 2, 8, 48] ~ zeros)");
@@ -370,7 +393,8 @@ TEST(wrong_uses_have_their_codes) {
 TEST(errors_do_not_cascade) {
   vtb_unit *u;
   vtb_module *m = text_model("model m() {\n  input image: image[3, 16, 16]\n  x = patches(image, kernel = 4x4)\n"
-                             "  y = x + nothing\n  z = exp(y) * 2\n  w = mean(z) + other\n  output y = w + z\n}\n", &u);
+                             "  y = x + nothing\n  z = exp(y) * 2\n  w = mean(z) + other\n  output y = w + z\n}\n",
+                             &u);
   CHECK(!m && diags.n_errors == 2 && said("nothing") && said("other"));
   vtb_unit_free(u);
 }
@@ -380,13 +404,15 @@ TEST(limits) {
   static const struct {
     int code;
     const char *text;
-  } bad[] = {{1114, "fn f(x: tensor) { return f(x) }\nmodel m() {\n  input x: image[3]\n  output y = f(x)\n}\n"},
-             {1224, "model m() {\n  input x: image[3]\n  n = 0\n  repeat 10000 { repeat 10000 { n = n + 1 } }\n  output y = x\n}\n"},
-             {1224, "model m() {\n  input x: image[3]\n  repeat 10000 { repeat 10000 { x += 1 } }\n  output y = x\n}\n"},
-             {1224, "model m() {\n  input x: image[3]\n  l = [1, 2]\n  repeat 60 { l = l + l }\n  output y = x\n}\n"},
-             {1224, "model m() {\n  input x: image[3]\n  s = \"ab\"\n  repeat 60 { s = \"{s}{s}\" }\n  output y = x\n}\n"},
-             {1115, "const a = b\nconst b = a\nmodel m() {\n  input x: image[3]\n  output y = x * a\n}\n"},
-             {1206, "model m() {\n  input x: image[3]\n  n = 2\n  repeat 80 { n = n * n }\n  output y = x\n}\n"}};
+  } bad[] = {
+      {1114, "fn f(x: tensor) { return f(x) }\nmodel m() {\n  input x: image[3]\n  output y = f(x)\n}\n"},
+      {1224,
+       "model m() {\n  input x: image[3]\n  n = 0\n  repeat 10000 { repeat 10000 { n = n + 1 } }\n  output y = x\n}\n"},
+      {1224, "model m() {\n  input x: image[3]\n  repeat 10000 { repeat 10000 { x += 1 } }\n  output y = x\n}\n"},
+      {1224, "model m() {\n  input x: image[3]\n  l = [1, 2]\n  repeat 60 { l = l + l }\n  output y = x\n}\n"},
+      {1224, "model m() {\n  input x: image[3]\n  s = \"ab\"\n  repeat 60 { s = \"{s}{s}\" }\n  output y = x\n}\n"},
+      {1115, "const a = b\nconst b = a\nmodel m() {\n  input x: image[3]\n  output y = x * a\n}\n"},
+      {1206, "model m() {\n  input x: image[3]\n  n = 2\n  repeat 80 { n = n * n }\n  output y = x\n}\n"}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     vtb_unit *u;
     vtb_module *m = text_model(bad[i].text, &u);
