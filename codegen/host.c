@@ -346,8 +346,9 @@ static void emit_call(host_func *f, const vtb_inst *inst) {
 static void emit_returns(host_func *f) {
   for (int r = 0; r < f->func->n_returns; r++) {
     const vtb_value *v = f->func->returns[r];
-    const vtb_slot *s = slot_of(f, v);
-    if (s->place == VTB_PLACE_RETURN && s->index == r) continue;
+    const vtb_slot *s = slot_of(f, v), *base = slot_of(f, stored_value(f, v));
+    bool in_place = base->place == VTB_PLACE_RETURN && base->index == r;
+    if (in_place && (base == s || (s->view_offset == 0 && !needs_copy(f, v)))) continue;
     emit_copy(f, v, argument(f, f->func->n_args + r));
   }
   LLVMBuildRetVoid(f->b);
@@ -374,7 +375,10 @@ static vtb_status emit_inst(host_func *f, const vtb_inst *i, vtb_error *err) {
     emit_call(f, i);
     return VTB_OK;
   }
-  if (i->n_results == 1 && slot_of(f, i->results[0])->place == VTB_PLACE_VIEW) return VTB_OK;
+  if (i->n_results == 1) {
+    const vtb_slot *s = slot_of(f, i->results[0]);
+    if (s->in_place || (s->place == VTB_PLACE_VIEW && vtb_op_get(i->op)->klass == VTB_CLASS_SHAPE)) return VTB_OK;
+  }
   if (!emitters[i->op])
     return vtb_fail(err, VTB_E_INTERNAL, "op %s reached code generation in @%s", vtb_op_get(i->op)->name,
                     f->func->name);

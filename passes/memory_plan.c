@@ -3,8 +3,8 @@
  * Stored values get static offsets in the function's workspace frame from their live ranges; reshape, slice, transpose
  * and broadcast of stored values are views (offset and strides) and cost nothing; returned values are written straight
  * into the caller's buffers. Live ranges count instructions; a value used by a view lives as long as the view does.
- * Offsets are chosen largest value first, each at the lowest place free during its whole life, which packs well and is deterministic.
- * Callees run in frames placed after their caller's.
+ * Offsets are chosen largest value first, each at the lowest place free during its whole life, which packs well and is
+ * deterministic. Callees run in frames placed after their caller's.
  */
 #include "passes/passes.h"
 
@@ -137,6 +137,74 @@ static void use(live *lives, const int *live_of, const vtb_frame *frame, const v
   if (live_of[id] >= 0 && lives[live_of[id]].to < when) lives[live_of[id]].to = when;
 }
 
+/* A returned reshape of a stored value: the value is written into the caller's buffer, and the reshape is a view. */
+static void return_through_reshapes(const vtb_func *f, int *return_of) {
+  for (int r = 0; r < f->n_returns; r++) {
+    const vtb_value *v = f->returns[r], *base = v;
+    if (return_of[v->id] != r) continue;
+    while (base->def && base->def->op == VTB_OP_reshape && (base == v || return_of[base->id] < 0))
+      base = base->def->operands[0];
+    if (base == v || !base->def || return_of[base->id] >= 0) continue;
+    if (vtb_op_get(base->def->op)->klass == VTB_CLASS_SHAPE || base->def->op == VTB_OP_constant) continue;
+    return_of[base->id] = r;
+    return_of[v->id] = -1;
+  }
+}
+
+/* The concatenation that `i` is, bare or as a kernel of nothing else; NULL if it is none. */
+static const vtb_inst *as_concat(const vtb_inst *i) {
+  if (i->op == VTB_OP_concat) return i;
+  const vtb_inst *only = i->op == VTB_OP_fused ? i->callee->first : NULL;
+  if (!only || only->next || only->op != VTB_OP_concat || only->n_operands != i->n_operands) return NULL;
+  for (int o = 0; o < only->n_operands; o++)
+    if (only->operands[o] != i->callee->args[o]) return NULL;
+  return only;
+}
+
+/* Kernels and products store results with any strides whose last is 1. */
+static bool stores_anywhere(const vtb_inst *i) {
+  if (!i) return false;
+  if (i->op == VTB_OP_einsum) return true;
+  return i->op == VTB_OP_fused && !vtb_streq(vtb_attr_str(i, "kind", ""), "col") && !as_concat(i);
+}
+
+/* Where operand `o` of a concatenation lies in its result, as a slot for the value behind its reshapes; NULL if that
+ * value cannot be written there. */
+static const vtb_value *part_of(const vtb_inst *i, int o, int axis, int64_t start, const int *return_of, vtb_slot *s) {
+  const vtb_value *v = i->operands[o], *base = v;
+  int64_t whole[VTB_MAX_RANK];
+  row_major(&i->results[0]->type, whole);
+  while (base->def && base->def->op == VTB_OP_reshape) base = base->def->operands[0];
+  if (!stores_anywhere(base->def) || return_of[base->id] >= 0 || vtb_type_count(&base->type) == 0) return NULL;
+  *s = (vtb_slot){.place = VTB_PLACE_VIEW, .base = i->results[0], .view_offset = start * whole[axis]};
+  if (!reshape_strides(&v->type, whole, &base->type, s->stride)) return NULL;
+  int last = base->type.rank - 1;
+  return last < 0 || base->type.dim[last].size == 1 || s->stride[last] == 1 ? base : NULL;
+}
+
+/* Concatenations whose operands can all be written into the result: slots of the operands, and the mark. */
+static void plan_concats(const vtb_func *f, vtb_frame *frame, const int *return_of) {
+  for (const vtb_inst *i = f->first; i; i = i->next) {
+    const vtb_inst *concat = as_concat(i);
+    if (!concat) continue;
+    int axis = (int)vtb_attr_int(concat, "axis", 0), n = i->n_operands;
+    const vtb_value **parts = vtb_xcalloc((size_t)n + 1, sizeof *parts);
+    vtb_slot *slots = vtb_xcalloc((size_t)n + 1, sizeof *slots);
+    bool all = true;
+    int64_t start = 0;
+    for (int o = 0; o < n && all; o++) {
+      parts[o] = part_of(i, o, axis, start, return_of, &slots[o]);
+      all = parts[o] && frame->slots[parts[o]->id].base == NULL;
+      for (int k = 0; k < o; k++) all &= parts[k] != parts[o];
+      start += i->operands[o]->type.dim[axis].size;
+    }
+    for (int o = 0; o < n && all; o++) frame->slots[parts[o]->id] = slots[o];
+    frame->slots[i->results[0]->id].in_place = all;
+    free(parts);
+    free(slots);
+  }
+}
+
 static void plan_func(vtb_func *f, vtb_frame *frame) {
   int n_insts = vtb_func_number(f), n_live = 0, n_constants = 0;
   frame->slots = vtb_xcalloc((size_t)f->n_values + 1, sizeof *frame->slots);
@@ -145,6 +213,8 @@ static void plan_func(vtb_func *f, vtb_frame *frame) {
   int *return_of = vtb_xmalloc(((size_t)f->n_values + 1) * sizeof *return_of);
   for (int v = 0; v < f->n_values; v++) live_of[v] = return_of[v] = -1;
   for (int r = f->n_returns - 1; r >= 0; r--) return_of[f->returns[r]->id] = r;
+  return_through_reshapes(f, return_of);
+  plan_concats(f, frame, return_of);
   for (int a = 0; a < f->n_args; a++) {
     vtb_slot *s = &frame->slots[f->args[a]->id];
     *s = (vtb_slot){.place = VTB_PLACE_ARG, .index = a, .bytes = vtb_type_count(&f->args[a]->type) * 4};
@@ -154,8 +224,16 @@ static void plan_func(vtb_func *f, vtb_frame *frame) {
     for (int r = 0; r < i->n_results; r++) {
       vtb_value *v = i->results[r];
       vtb_slot *s = &frame->slots[v->id];
+      if (s->base) { /* part of a concatenation, whose place is taken with its first part */
+        v = (vtb_value *)s->base;
+        s = &frame->slots[v->id];
+      }
+      if (s->bytes) {
+        use(lives, live_of, frame, v, i->order);
+        continue;
+      }
       if (i->n_operands == 1 && return_of[v->id] < 0 && make_view(i, &frame->slots[i->operands[0]->id], s)) continue;
-      *s = (vtb_slot){.bytes = round_up(vtb_type_count(&v->type) * 4)};
+      *s = (vtb_slot){.bytes = round_up(vtb_type_count(&v->type) * 4), .in_place = s->in_place};
       row_major(&v->type, s->stride);
       if (i->op == VTB_OP_constant) {
         s->place = VTB_PLACE_CONSTANT;

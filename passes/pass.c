@@ -16,10 +16,10 @@ enum { N_PASSES = sizeof table / sizeof *table };
 
 /* taps first, so that no later pass has to keep them; paths before recurrences, while a recurrence is one op and takes
  * a path whole; simplify after both, because they leave reshapes and dead scale arithmetic behind. */
-const char *const vtb_pipeline_graph = "taps,path_fold,recurrence,simplify,distribute,cse,dce";
+const char *const vtb_pipeline_graph = "taps,path_fold,recurrence,simplify,cse,unscale,siblings,distribute,cse,dce";
 /* The first cleaning is for what autodiff leaves, so that the batch is bound in little code; the second for the
  * reductions and reshapes that a known batch turns into nothing. */
-const char *const vtb_pipeline_codegen = "simplify,cse,dce,bind,select_mode,simplify,cse,dce,fuse";
+const char *const vtb_pipeline_codegen = "simplify,cse,dce,bind,select_mode,simplify,cse,dce,accumulate,split_rows,simplify,cse,dce,fuse";
 
 const vtb_pass *vtb_passes(size_t *n) {
   *n = N_PASSES;

@@ -67,6 +67,7 @@ typedef struct vtb_slot {
   int64_t bytes;
   const vtb_value *base; /* VIEW: the stored value it aliases (never itself a view) */
   int64_t view_offset;   /* VIEW: elements */
+  bool in_place;         /* a concatenation whose operands are written into it: nothing is left to do */
   int64_t stride[VTB_MAX_RANK]; /* element strides; for stored values the row-major ones; 0 on broadcast axes */
 } vtb_slot;
 typedef struct vtb_frame {

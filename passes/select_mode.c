@@ -5,9 +5,11 @@
  * Multiply-adds a token and head are (K + V)(T + 1)/2 in parallel form and (K + V)(L + 1)/2 + 2 K V in chunks of L, so
  * parallel form wins below T = L + 4 K V / (K + V). A full decay has no matrix form and runs step by step; a decay
  * along keys or values has chunks of bounded exponents only, so whole-sequence forms of those are left to an explicit
- * request.
+ * request. A linscan whose final states have no use is told so: last=0.
  */
 #include "passes/passes_internal.h"
+
+#include <stdlib.h>
 
 #include "ir/recurrence.h"
 
@@ -50,12 +52,24 @@ static bool known_mode(const char *mode) {
          vtb_streq(mode, "chunkwise");
 }
 
+/* Final states that nobody reads are not computed. Late, because autodiff copies attributes to linscan_grad. */
+static void drop_last_states(vtb_func *f) {
+  int *uses = vtb_count_uses(f);
+  for (vtb_inst *inst = f->first; inst; inst = inst->next)
+    if (inst->op == VTB_OP_linscan && !uses[inst->results[1]->id] &&
+        (inst->n_results < 4 || !uses[inst->results[3]->id]))
+      vtb_attr_set(inst, VTB_A_INT("last", 0));
+  free(uses);
+}
+
 vtb_status vtb__pass_select_mode(vtb_pass_context *c, vtb_error *err) {
   if (!known_mode(c->mode))
     return vtb_fail(err, VTB_E_USAGE, "no mode is named \"%s\"; there are auto, recurrent, parallel and chunkwise",
                     c->mode);
-  for (vtb_func *f = c->module->first; f; f = f->next)
+  for (vtb_func *f = c->module->first; f; f = f->next) {
     for (vtb_inst *inst = f->first; inst; inst = inst->next)
       if (inst->op == VTB_OP_linscan || inst->op == VTB_OP_linscan_grad) decide(c, inst);
+    drop_last_states(f);
+  }
   return VTB_OK;
 }

@@ -149,6 +149,20 @@ static void init_dt_bias(const init_job *j) {
   }
 }
 
+/* Tables [side * side, D] of a rotary embedding of the grid, arg[0] the side it was made for: half the channels turn with
+ * the row, half with the column; two neighbours share a frequency 10000^(-2k / (D/2)). Heo et al., arXiv 2403.13298. */
+static void fill_rotary(const init_job *j, double (*wave)(double)) {
+  int64_t d = j->rank ? j->dim[j->rank - 1] : 1, n = d ? j->count / d : 0, side = (int64_t)lround(sqrt((double)n));
+  int64_t half = d / 2 > 0 ? d / 2 : 1;
+  for (int64_t i = 0; i < j->count; i++) {
+    int64_t t = i / d, c = i % d, at = c < half ? t / side : t % side;
+    double f = pow(10000, -2.0 * (double)(c % half / 2) / (double)half);
+    j->out[i] = (float)wave((double)at / (double)side * j->arg[0] * f);
+  }
+}
+static void init_rotary_cos(const init_job *j) { fill_rotary(j, cos); }
+static void init_rotary_sin(const init_job *j) { fill_rotary(j, sin); }
+
 static const struct initialiser {
   const char *name;
   int min_args, max_args;
@@ -168,6 +182,8 @@ static const struct initialiser {
     {"xavier_normal", 0, 1, init_xavier_normal},
     {"s4d_real", 0, 0, init_s4d_real},
     {"dt_bias", 3, 3, init_dt_bias},
+    {"rotary_cos", 1, 1, init_rotary_cos},
+    {"rotary_sin", 1, 1, init_rotary_sin},
 };
 enum { N_INITIALISERS = sizeof table / sizeof *table };
 

@@ -26,21 +26,40 @@ static vtb_letter *find_letter(vtb_letters *l, char name) {
   return &l->at[l->n++];
 }
 
+int vtb__einsum_tensor(const vtb_cpu *c, int which) {
+  return which == EINSUM_OUT ? c->kernel->n_operands : which == EINSUM_ADD ? 2 : which;
+}
+
+/* ADD is broadcast to the result. */
+static void read_addend(vtb_cpu *c, vtb_letters *l) {
+  const vtb_type *add = c->kernel->types[2];
+  int missing = c->kernel->types[vtb__einsum_tensor(c, EINSUM_OUT)]->rank - add->rank;
+  for (int i = 0; i < l->n; i++) {
+    int axis = l->at[i].in[EINSUM_OUT] ? l->at[i].at[EINSUM_OUT] - missing : -1;
+    if (axis < 0 || add->dim[axis].size == 1) continue;
+    l->at[i].in[EINSUM_ADD] = true;
+    l->at[i].stride[EINSUM_ADD] = vtb_cpu_strides(c, 2)[axis];
+  }
+}
+
 void vtb__letters_read(vtb_cpu *c, const vtb_inst *inst, vtb_letters *l) {
   const char *p = vtb_attr_str(inst, "spec", "");
   l->n = 0;
-  for (int which = 0; which < 3; which++) {
+  l->adds = inst->n_operands == 3;
+  for (int which = 0; which <= EINSUM_OUT; which++) {
+    int tensor = vtb__einsum_tensor(c, which);
     for (int axis = 0; (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z'); p++, axis++) {
-      int64_t size = c->kernel->types[which]->dim[axis].size;
+      int64_t size = c->kernel->types[tensor]->dim[axis].size;
       if (size == 1) continue;
       vtb_letter *x = find_letter(l, *p);
       x->size = size;
       x->in[which] = true;
       x->at[which] = axis;
-      x->stride[which] = vtb_cpu_strides(c, which)[axis];
+      x->stride[which] = vtb_cpu_strides(c, tensor)[axis];
     }
     while (*p == ',' || *p == '-' || *p == '>') p++;
   }
+  if (l->adds) read_addend(c, l);
 }
 
 /* ---- generic: a product and a sum as a kernel body -------------------------------------------------------- */
@@ -99,6 +118,7 @@ static void emit_generic(vtb_cpu *c, const vtb_inst *inst, bool unroll) {
     r = vtb_b_binary(&b, VTB_OP_mul, x, y);
     if (n > n_out) r = vtb_b_reduce(&b, VTB_OP_reduce_sum, r, axes, n - n_out, false);
   }
+  if (inst->n_operands == 3) r = vtb_b_binary(&b, VTB_OP_add, r, vtb_func_add_arg(f, "z", inst->operands[2]->type));
   vtb_func_set_returns(f, &r, NULL, 1);
   vtb_inst fused = *inst;
   fused.op = VTB_OP_fused;
@@ -127,21 +147,8 @@ static bool is_thin(const vtb_inst *inst, const vtb_letters *l) {
 
 /* ---- the plan of a product -------------------------------------------------------------------------------- */
 
-/* Letters merged into one: a size, and a stride a tensor. */
-typedef struct dim {
-  int64_t size, stride[3];
-} dim;
-
-typedef struct product {
-  vtb_letters l;
-  int a, b; /* which operand has the rows and which the columns of the result */
-  dim m, n, k;
-  dim loops[EINSUM_MOST_LETTERS];
-  int n_loops;
-  int64_t temp[3]; /* >= 0: the tensor's copy in canonical order */
-  bool trans_a, trans_b;
-  int64_t lda, ldb, ldc;
-} product;
+typedef vtb__dim dim;
+typedef vtb__product product;
 
 static bool joins(const dim *outer, const dim *inner, int t, int u) {
   return outer->stride[t] == inner->stride[t] * inner->size && outer->stride[u] == inner->stride[u] * inner->size;
@@ -172,7 +179,7 @@ static dim merge_class(product *p, vtb_letter_class class, int by, int t, int u)
   bool open = true;
   while (n--) {
     dim outer = dim_of(letters[n]);
-    open &= joins(&outer, &d, t, u);
+    open &= joins(&outer, &d, t, u) && (!p->l.adds || joins(&outer, &d, EINSUM_ADD, EINSUM_ADD));
     if (open)
       d.size *= outer.size;
     else
@@ -299,134 +306,19 @@ static void redirect_result(vtb_cpu *c, product *p) {
 static void copy_result(vtb_cpu *c, product *p) {
   int64_t stride[EINSUM_MOST_LETTERS];
   vtb_value v = {.type = {.dtype = VTB_F32}, .name = "reordered"};
+  vtb_root root = {.value = &v, .tensor = vtb__einsum_tensor(c, EINSUM_OUT)};
   /* in the result's own order, read with the temporary's strides: the stores are contiguous */
   for (int axis = 0; axis < VTB_MAX_RANK; axis++)
     for (int i = 0; i < p->l.n; i++) {
       if (p->l.at[i].at[EINSUM_OUT] != axis) continue;
       stride[v.type.rank] = p->l.at[i].stride[EINSUM_OUT];
+      root.stride[v.type.rank] = vtb_cpu_strides(c, root.tensor)[axis];
       v.type.dim[v.type.rank++].size = p->l.at[i].size;
     }
-  vtb_root root = {.value = &v, .tensor = EINSUM_OUT};
-  vtb__dense_strides(&v.type, root.stride);
   copy_between(c, &v, &(vtb_leaf){.tensor = -1, .temp = p->temp[EINSUM_OUT], .stride = stride}, &root);
 }
 
-/* ---- emission --------------------------------------------------------------------------------------------- */
-
-typedef struct blocks {
-  int64_t m, n, k;    /* sizes of a block */
-  int64_t nm, nn, nk; /* how many */
-} blocks;
-
-static int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
-
-static int64_t loops_size(const product *p) {
-  int64_t n = 1;
-  for (int i = 0; i < p->n_loops; i++) n *= p->loops[i].size;
-  return n;
-}
-
-/* About 4 million operations a block, no fewer than 48 rows or 128 columns, at most 64 blocks. */
-static blocks choose_blocks(const product *p) {
-  double flops = 2.0 * (double)p->m.size * (double)p->n.size * (double)p->k.size;
-  int64_t outer = loops_size(p), want = (int64_t)(flops / 4e6) + 1;
-  if (want > 64 / outer) want = 64 / outer;
-  if (want < 1) want = 1;
-  blocks b = {.m = p->m.size, .n = p->n.size, .k = p->k.size};
-  b.nm = want;
-  if (b.nm > p->m.size / 48) b.nm = p->m.size / 48;
-  if (b.nm < 1) b.nm = 1;
-  b.m = ceil_div(ceil_div(p->m.size, b.nm), 16) * 16;
-  b.nm = ceil_div(p->m.size, b.m);
-  b.nn = want / b.nm;
-  if (b.nn > p->n.size / 128) b.nn = p->n.size / 128;
-  if (b.nn < 1) b.nn = 1;
-  b.n = ceil_div(ceil_div(p->n.size, b.nn), 16) * 16;
-  b.nn = ceil_div(p->n.size, b.n);
-  b.nk = 1;
-  if (outer == 1 && b.nm * b.nn * 2 < want && p->k.size >= 2048) { /* few results, long sums */
-    b.nk = want / (b.nm * b.nn);
-    if (b.nk > p->k.size / 1024) b.nk = p->k.size / 1024;
-    if (b.nk > 16) b.nk = 16;
-    b.k = ceil_div(ceil_div(p->k.size, b.nk), 16) * 16;
-    b.nk = ceil_div(p->k.size, b.k);
-  }
-  return b;
-}
-
-static LLVMValueRef base_of(vtb_cpu *c, vtb_cpu_task *t, const product *p, int tensor) {
-  return p->temp[tensor] >= 0 ? vtb_cpu_temp_ptr(c, t, p->temp[tensor]) : t->t[tensor].ptr;
-}
-
-/* Takes the number of an inner block off *index; returns its start, sets its size. */
-static LLVMValueRef take_block(vtb_cpu *c, LLVMValueRef *index, int64_t count, int64_t size, int64_t total,
-                               LLVMValueRef *extent) {
-  LLVMValueRef start = vtb_cpu_mul(c, vtb_cpu_rem(c, *index, count), size);
-  *index = vtb_cpu_div(c, *index, count);
-  *extent = count == 1 ? vtb_cpu_i64(c, total)
-                       : vtb_cpu_min(c, vtb_cpu_i64(c, size), LLVMBuildSub(c->b, vtb_cpu_i64(c, total), start, ""));
-  return start;
-}
-
-/* index = ((loops * nm + im) * nn + in) * nk + ik */
-static void emit_product(vtb_cpu *c, const product *p, const blocks *b, int64_t partial) {
-  double flops = 2.0 * (double)b->m * (double)b->n * (double)b->k;
-  int64_t grain = (int64_t)(2e5 / flops);
-  vtb_cpu_task *t = vtb__task_begin(c, "gemm", loops_size(p) * b->nm * b->nn * b->nk, grain);
-  LLVMValueRef index = t->index, km, kn, kk;
-  LLVMValueRef piece = vtb_cpu_rem(c, index, b->nk);
-  LLVMValueRef ik = take_block(c, &index, b->nk, b->k, p->k.size, &kk);
-  LLVMValueRef in = take_block(c, &index, b->nn, b->n, p->n.size, &kn);
-  LLVMValueRef im = take_block(c, &index, b->nm, b->m, p->m.size, &km);
-  LLVMValueRef at[3];
-  int rows = p->a, columns = p->b;
-  at[rows] = vtb_cpu_add(c, vtb_cpu_mul(c, im, p->m.stride[rows]), vtb_cpu_mul(c, ik, p->k.stride[rows]));
-  at[columns] = vtb_cpu_add(c, vtb_cpu_mul(c, in, p->n.stride[columns]), vtb_cpu_mul(c, ik, p->k.stride[columns]));
-  at[EINSUM_OUT] =
-      vtb_cpu_add(c, vtb_cpu_mul(c, im, p->m.stride[EINSUM_OUT]), vtb_cpu_mul(c, in, p->n.stride[EINSUM_OUT]));
-  for (int i = p->n_loops; i-- > 0;) {
-    LLVMValueRef k = i ? vtb_cpu_rem(c, index, p->loops[i].size) : index;
-    if (i) index = vtb_cpu_div(c, index, p->loops[i].size);
-    for (int x = 0; x < 3; x++) at[x] = vtb_cpu_add(c, at[x], vtb_cpu_mul(c, k, p->loops[i].stride[x]));
-  }
-  LLVMValueRef ptr[3];
-  for (int x = 0; x < 3; x++) ptr[x] = base_of(c, t, p, x);
-  if (b->nk > 1) {
-    ptr[EINSUM_OUT] = vtb_cpu_temp_ptr(c, t, partial);
-    at[EINSUM_OUT] = vtb_cpu_add(c, at[EINSUM_OUT], vtb_cpu_mul(c, piece, p->m.size * p->n.size));
-  }
-  for (int x = 0; x < 3; x++) ptr[x] = vtb_cpu_at(c, ptr[x], at[x]);
-  vtb_cpu_sgemm(c, t, p->trans_a, p->trans_b, km, kn, kk, 1.0f, ptr[rows], p->lda, ptr[columns], p->ldb, 0.0f,
-                ptr[EINSUM_OUT], p->ldc);
-  vtb_cpu_task_end(c, t);
-}
-
-/* Adds the nk partial results at `partial` into the result: reduce_sum over axis 0. */
-static void sum_parts(vtb_cpu *c, const product *p, const blocks *b, int64_t partial) {
-  vtb_value parts = {.type = {.dtype = VTB_F32, .rank = 2}, .name = "parts"},
-            sum = {.type = {.dtype = VTB_F32, .rank = 1}, .name = "sum"};
-  int64_t count = p->m.size * p->n.size, axis = 0;
-  parts.type.dim[0].size = b->nk;
-  parts.type.dim[1].size = sum.type.dim[0].size = count;
-  vtb_attr axes = VTB_A_INTS("axes", &axis, 1);
-  vtb_value *operand = &parts, *result = &sum;
-  vtb_inst add = {.op = VTB_OP_reduce_sum,
-                  .n_operands = 1,
-                  .n_results = 1,
-                  .n_attrs = 1,
-                  .operands = &operand,
-                  .results = &result,
-                  .attrs = &axes};
-  sum.def = &add;
-  vtb_root root = {.value = &sum, .stride = {1}};
-  root.tensor = p->temp[EINSUM_OUT] >= 0 ? -1 : EINSUM_OUT;
-  root.temp = p->temp[EINSUM_OUT];
-  vtb_expr e;
-  vtb__expr_init(&e, c, NULL);
-  vtb_vec_push(&e.leaves, ((vtb_leaf){&parts, -1, partial, NULL}));
-  vtb__emit_reduce(&e, &root, 1);
-  vtb__expr_free(&e);
-}
+/* ---- choice --------------------------------------------------------------------------------------------- */
 
 /* The result's innermost letter decides which operand gives its columns. */
 static void choose_sides(product *p) {
@@ -469,9 +361,6 @@ void vtb__cpu_einsum(vtb_cpu *c, const vtb_inst *inst) {
     else
       copy_operand(c, &p, fault);
   }
-  blocks b = choose_blocks(&p);
-  int64_t partial = b.nk > 1 ? vtb_cpu_temp(c, b.nk * p.m.size * p.n.size * 4) : 0;
-  emit_product(c, &p, &b, partial);
-  if (b.nk > 1) sum_parts(c, &p, &b, partial);
+  vtb__einsum_emit(c, &p);
   if (p.temp[EINSUM_OUT] >= 0) copy_result(c, &p);
 }

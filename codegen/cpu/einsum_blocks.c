@@ -19,8 +19,9 @@ typedef struct block_form {
   int64_t size, width;            /* of a block; of all blocks */
   const vtb_letter *outer[EINSUM_MOST_LETTERS]; /* token letters but for the merged innermost ones */
   int n_outer;
+  bool adds;
   int64_t outer_size;
-  int64_t tokens, step[3]; /* innermost token letters merged, and their strides */
+  int64_t tokens, step[EINSUM_TENSORS]; /* innermost token letters merged, and their strides */
 } block_form;
 
 static const vtb_letter *only_letter(const vtb_letters *l, vtb_letter_class class) {
@@ -52,7 +53,8 @@ static void gather_tokens(const vtb_letters *l, vtb_letter_class class, block_fo
         f->tokens = x->size;
         continue;
       }
-      open &= x->stride[t] == f->step[t] * f->tokens && x->stride[u] == f->step[u] * f->tokens;
+      open &= x->stride[t] == f->step[t] * f->tokens && x->stride[u] == f->step[u] * f->tokens &&
+              x->stride[EINSUM_ADD] == f->step[EINSUM_ADD] * f->tokens;
       if (open) {
         f->tokens *= x->size;
       } else {
@@ -70,12 +72,12 @@ static bool good_size(const vtb_cpu *c, int64_t n) {
 
 /* Offsets of the outer token letters in every tensor for one linear number. */
 static void outer_offsets(vtb_cpu *c, const block_form *f, LLVMValueRef number, LLVMValueRef *at) {
-  for (int x = 0; x < 3; x++) at[x] = vtb_cpu_i64(c, 0);
+  for (int x = 0; x < EINSUM_TENSORS; x++) at[x] = vtb_cpu_i64(c, 0);
   for (int i = 0; i < f->n_outer; i++) {
     bool last = i + 1 == f->n_outer;
     LLVMValueRef k = last ? number : vtb_cpu_rem(c, number, f->outer[i]->size);
     if (!last) number = vtb_cpu_div(c, number, f->outer[i]->size);
-    for (int x = 0; x < 3; x++) at[x] = vtb_cpu_add(c, at[x], vtb_cpu_mul(c, k, f->outer[i]->stride[x]));
+    for (int x = 0; x < EINSUM_TENSORS; x++) at[x] = vtb_cpu_add(c, at[x], vtb_cpu_mul(c, k, f->outer[i]->stride[x]));
   }
 }
 
@@ -99,6 +101,7 @@ static void store(vtb_cpu *c, LLVMValueRef v, LLVMValueRef ptr, LLVMValueRef mas
 
 typedef struct span {
   LLVMValueRef x, y, to;  /* pointers at the outer letters' place; weights or sums */
+  LLVMValueRef add;       /* what is added, or NULL */
   LLVMValueRef from, end; /* tokens */
 } span;
 typedef void (*column_fn)(vtb_cpu *c, const block_form *f, const span *s, LLVMValueRef column, LLVMValueRef mask);
@@ -116,12 +119,13 @@ static void for_columns(vtb_cpu *c, const block_form *f, const span *s, column_f
 
 /* The range of tokens of a piece, and pointers. index = outer * pieces + piece. */
 static span span_of(vtb_cpu *c, const block_form *f, vtb_cpu_task *t, int64_t piece_tokens, int64_t pieces) {
-  LLVMValueRef at[3], piece = vtb_cpu_rem(c, t->index, pieces);
+  LLVMValueRef at[EINSUM_TENSORS], piece = vtb_cpu_rem(c, t->index, pieces);
   outer_offsets(c, f, vtb_cpu_div(c, t->index, pieces), at);
   span s = {.from = vtb_cpu_mul(c, piece, piece_tokens)};
   s.end = vtb_cpu_min(c, vtb_cpu_add(c, s.from, vtb_cpu_i64(c, piece_tokens)), vtb_cpu_i64(c, f->tokens));
-  s.x = vtb_cpu_at(c, t->t[f->x].ptr, at[f->x]);
-  s.y = vtb_cpu_at(c, t->t[f->y].ptr, at[f->y]);
+  s.x = vtb_cpu_at(c, t->t[vtb__einsum_tensor(c, f->x)].ptr, at[f->x]);
+  s.y = vtb_cpu_at(c, t->t[vtb__einsum_tensor(c, f->y)].ptr, at[f->y]);
+  if (f->adds) s.add = vtb_cpu_at(c, t->t[vtb__einsum_tensor(c, EINSUM_ADD)].ptr, at[EINSUM_ADD]);
   return s;
 }
 
@@ -131,9 +135,14 @@ static void apply_column(vtb_cpu *c, const block_form *f, const span *s, LLVMVal
   LLVMValueRef w[MOST_BLOCK];
   for (int i = 0; i < f->size; i++)
     w[i] = load(c, vtb_cpu_at(c, s->to, vtb_cpu_add(c, column, vtb_cpu_i64(c, i * f->width))), mask);
+  bool one_row = f->adds && f->step[EINSUM_ADD] == 0; /* a bias: the same for every token of the piece */
+  LLVMValueRef bias = one_row ? load(c, vtb_cpu_at(c, s->add, column), mask) : NULL;
   vtb_cpu_for l = vtb_cpu_for_begin(c, s->from, s->end, vtb_cpu_i64(c, 1));
   LLVMValueRef x = load(c, vtb_cpu_at(c, s->x, vtb_cpu_add(c, vtb_cpu_mul(c, l.i, f->step[f->x]), column)), mask);
-  LLVMValueRef acc = LLVMBuildFMul(c->b, spread(c, x, f->size, 0), w[0], "");
+  LLVMValueRef first = spread(c, x, f->size, 0), start = bias;
+  if (f->adds && !bias)
+    start = load(c, vtb_cpu_at(c, s->add, vtb_cpu_add(c, vtb_cpu_mul(c, l.i, f->step[EINSUM_ADD]), column)), mask);
+  LLVMValueRef acc = start ? vtb_cpu_fma(c, first, w[0], start) : LLVMBuildFMul(c->b, first, w[0], "");
   for (int i = 1; i < f->size; i++) acc = vtb_cpu_fma(c, spread(c, x, f->size, i), w[i], acc);
   store(c, acc, vtb_cpu_at(c, s->y, vtb_cpu_add(c, vtb_cpu_mul(c, l.i, f->step[f->y]), column)), mask);
   vtb_cpu_for_end(c, &l);
@@ -181,6 +190,8 @@ static bool match_apply(const vtb_cpu *c, const vtb_letters *l, block_form *f) {
     f->size = f->in->size;
     f->width = f->size * f->g->size;
     if (!blocks_are_adjacent(f, f->in, f->x) || !blocks_are_adjacent(f, f->out, f->y)) continue;
+    if (l->adds && !blocks_are_adjacent(f, f->out, EINSUM_ADD)) continue;
+    f->adds = l->adds;
     gather_tokens(l, tokens, f, f->x, f->y);
     return true;
   }
@@ -205,6 +216,7 @@ static void sum_column(vtb_cpu *c, const block_form *f, const span *s, LLVMValue
 static void sum_parts(vtb_cpu *c, const block_form *f, int64_t parts, int64_t temp) {
   vtb_value v = {.type = {.dtype = VTB_F32, .rank = 4}, .name = "parts"};
   vtb_value sum = {.type = {.dtype = VTB_F32, .rank = 3}, .name = "sum"};
+  vtb_root root = {.value = &sum, .tensor = vtb__einsum_tensor(c, EINSUM_OUT)};
   int64_t stride[4] = {f->size * f->width}, axis = 0;
   const vtb_letter *letters[] = {f->g, f->in, f->out};
   const int64_t strides[] = {f->size, f->width, 1};
@@ -213,6 +225,7 @@ static void sum_parts(vtb_cpu *c, const block_form *f, int64_t parts, int64_t te
   for (int a = 0; a < VTB_MAX_RANK; a++)
     for (int k = 0; k < 3; k++) {
       if (letters[k]->at[EINSUM_OUT] != a) continue;
+      root.stride[rank] = letters[k]->stride[EINSUM_OUT];
       sum.type.dim[rank].size = letters[k]->size;
       v.type.dim[++rank].size = letters[k]->size;
       stride[rank] = strides[k];
@@ -227,8 +240,6 @@ static void sum_parts(vtb_cpu *c, const block_form *f, int64_t parts, int64_t te
                   .results = &result,
                   .attrs = &axes};
   sum.def = &add;
-  vtb_root root = {.value = &sum, .tensor = EINSUM_OUT};
-  vtb__dense_strides(&sum.type, root.stride);
   vtb_expr e;
   vtb__expr_init(&e, c, NULL);
   vtb_vec_push(&e.leaves, ((vtb_leaf){&v, -1, temp, stride}));
@@ -255,7 +266,7 @@ static bool match_sum(const vtb_cpu *c, const vtb_letters *l, block_form *f) {
   f->in = only_letter(l, LETTER_N);
   f->y = EINSUM_A;
   f->x = EINSUM_B;
-  if (!f->g || !f->out || !f->in || f->out->size != f->in->size || !good_size(c, f->in->size)) return false;
+  if (l->adds || !f->g || !f->out || !f->in || f->out->size != f->in->size || !good_size(c, f->in->size)) return false;
   f->size = f->in->size;
   f->width = f->size * f->g->size;
   if (!blocks_are_adjacent(f, f->in, f->x) || !blocks_are_adjacent(f, f->out, f->y)) return false;

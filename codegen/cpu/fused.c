@@ -41,11 +41,11 @@ static bool same_space(const vtb_value *x, const vtb_value *y) {
          (n == 0 || memcmp(a, b, sizeof *a * (size_t)n) == 0);
 }
 
-/* Where a reduction goes: straight to the result if it is one. */
+/* Where a reduction goes: straight to the result if it is one, and dense. */
 static void place_reduction(vtb_expr *e, vtb_root *r, const root_list *results) {
   vtb__dense_strides(&r->value->type, r->stride);
   for (size_t i = 0; i < results->n; i++)
-    if (results->at[i].value == r->value) {
+    if (results->at[i].value == r->value && vtb__is_dense(&r->value->type, results->at[i].stride)) {
       r->tensor = results->at[i].tensor;
       return;
     }

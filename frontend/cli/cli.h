@@ -89,6 +89,7 @@ vtb_status cli_cmd_eval(int argc, char **argv);
 vtb_status cli_cmd_bench(int argc, char **argv);
 vtb_status cli_cmd_verify(int argc, char **argv);
 vtb_status cli_cmd_dump(int argc, char **argv);
+vtb_status cli_cmd_paths(int argc, char **argv);
 vtb_status cli_cmd_fmt(int argc, char **argv);
 vtb_status cli_cmd_explain(int argc, char **argv);
 vtb_status cli_cmd_doctor(int argc, char **argv);

@@ -13,6 +13,7 @@ const cli_command cli_commands[] = {
     {"bench", "MODEL [--batch N] [--train]", "latency, images/s, memory, time a kernel", cli_cmd_bench},
     {"verify", "CASE... | MODEL", "compare with reference cases, or every mode with the interpreter", cli_cmd_verify},
     {"dump", "MODEL --stage STAGE", "print the model at a stage: ast ir graph grad fused plan llvm asm", cli_cmd_dump},
+    {"paths", "MODEL [-o FILE.svg|.png]", "the order in which each block reads its tokens, as a picture", cli_cmd_paths},
     {"fmt", "FILE...", "lay out .vtb files canonically", cli_cmd_fmt},
     {"explain", "CODE", "what a diagnostic means, with an example and the remedy", cli_cmd_explain},
     {"doctor", "", "what this machine offers, what is missing and how to get it", cli_cmd_doctor},

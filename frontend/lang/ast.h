@@ -289,7 +289,7 @@ const char *vtb__decl_kind_text(vtb_decl_kind k); /* "model" "preset" "block" "f
 /* ---- units ---------------------------------------------------------------------------------------------- */
 
 typedef struct vtb_use {
-  vtb_name path; /* "std.nn" */
+  vtb_name path;  /* "std.nn" */
   vtb_file *file; /* NULL if not found */
 } vtb_use;
 
@@ -310,8 +310,8 @@ struct vtb_unit {
   bool has_syntax_errors; /* in any file: vtb_instantiate() must return NULL without further messages */
 };
 
-/* The declaration `name` (or alias) means in `file`: its own, else one of the files it uses itself (not what those use).
- * NULL if there is none. */
+/* The declaration `name` (or alias) means in `file`: its own, else one of the files it uses itself (not what those
+ * use). NULL if there is none. */
 vtb_decl *vtb__file_lookup(const vtb_file *file, const char *name);
 /* The same from the root file. */
 vtb_decl *vtb__unit_lookup(const vtb_unit *u, const char *name);

@@ -11,18 +11,16 @@ static void print_expr(printer *p, const vtb_expr *e);
 static void print_stmts(printer *p, const vtb_stmt_list *l);
 static void print_stmt(printer *p, const vtb_stmt *s);
 
-static void line(printer *p) {
-  vtb_strbuf_printf(p->out, "\n%*s", p->indent, "");
-}
+static void line(printer *p) { vtb_strbuf_printf(p->out, "\n%*s", p->indent, ""); }
 
-static void text(printer *p, const char *s) {
-  vtb_strbuf_puts(p->out, s);
-}
+static void text(printer *p, const char *s) { vtb_strbuf_puts(p->out, s); }
 
 static void quoted(vtb_strbuf *out, const char *s, bool braces) {
   for (; *s; s++) {
-    if (*s == '\n') vtb_strbuf_puts(out, "\\n");
-    else if (*s == '\t') vtb_strbuf_puts(out, "\\t");
+    if (*s == '\n')
+      vtb_strbuf_puts(out, "\\n");
+    else if (*s == '\t')
+      vtb_strbuf_puts(out, "\\t");
     else {
       if (*s == '"' || *s == '\\' || (braces && (*s == '{' || *s == '}'))) vtb_strbuf_putc(out, '\\');
       vtb_strbuf_putc(out, *s);
@@ -45,13 +43,17 @@ static void print_list(printer *p, const vtb_expr_list *l) {
 
 static void print_type(printer *p, const vtb_type_expr *t) {
   switch (t->kind) {
-  case VTB_TYPE_NAME: text(p, t->name.text); break;
+  case VTB_TYPE_NAME:
+    text(p, t->name.text);
+    break;
   case VTB_TYPE_LIST:
     text(p, "(list ");
     if (t->elem != t) print_type(p, t->elem);
     text(p, ")");
     return;
-  case VTB_TYPE_SHAPE: text(p, "(shape"); break;
+  case VTB_TYPE_SHAPE:
+    text(p, "(shape");
+    break;
   case VTB_TYPE_CHOICE:
     text(p, "(one-of");
     for (size_t i = 0; i < t->n_choices; i++) {
@@ -64,8 +66,10 @@ static void print_type(printer *p, const vtb_type_expr *t) {
   }
   if (t->kind == VTB_TYPE_NAME && t->has_dims) text(p, "[");
   print_list(p, &t->dims);
-  if (t->kind == VTB_TYPE_SHAPE) text(p, ")");
-  else if (t->has_dims) text(p, " ]");
+  if (t->kind == VTB_TYPE_SHAPE)
+    text(p, ")");
+  else if (t->has_dims)
+    text(p, " ]");
 }
 
 static void print_args(printer *p, const vtb_arg_list *l) {
@@ -108,15 +112,33 @@ static void print_head_list(printer *p, const char *head, const vtb_expr_list *l
 
 static void print_expr(printer *p, const vtb_expr *e) {
   switch (e->kind) {
-  case VTB_EXPR_ERROR: text(p, "(error)"); break;
-  case VTB_EXPR_INT: vtb_strbuf_printf(p->out, "%lld", (long long)e->u.i); break;
-  case VTB_EXPR_FLOAT: vtb_strbuf_printf(p->out, "(float %.17g)", e->u.f); break;
-  case VTB_EXPR_BOOL: text(p, e->u.b ? "true" : "false"); break;
-  case VTB_EXPR_SIZE: vtb_strbuf_printf(p->out, "%lldx%lld", (long long)e->u.size.h, (long long)e->u.size.w); break;
-  case VTB_EXPR_STRING: print_string(p, e->u.str); break;
-  case VTB_EXPR_INTERP: print_head_list(p, "interp", &e->u.list); break;
-  case VTB_EXPR_NAME: text(p, e->u.name); break;
-  case VTB_EXPR_LIST: print_head_list(p, "list", &e->u.list); break;
+  case VTB_EXPR_ERROR:
+    text(p, "(error)");
+    break;
+  case VTB_EXPR_INT:
+    vtb_strbuf_printf(p->out, "%lld", (long long)e->u.i);
+    break;
+  case VTB_EXPR_FLOAT:
+    vtb_strbuf_printf(p->out, "(float %.17g)", e->u.f);
+    break;
+  case VTB_EXPR_BOOL:
+    text(p, e->u.b ? "true" : "false");
+    break;
+  case VTB_EXPR_SIZE:
+    vtb_strbuf_printf(p->out, "%lldx%lld", (long long)e->u.size.h, (long long)e->u.size.w);
+    break;
+  case VTB_EXPR_STRING:
+    print_string(p, e->u.str);
+    break;
+  case VTB_EXPR_INTERP:
+    print_head_list(p, "interp", &e->u.list);
+    break;
+  case VTB_EXPR_NAME:
+    text(p, e->u.name);
+    break;
+  case VTB_EXPR_LIST:
+    print_head_list(p, "list", &e->u.list);
+    break;
   case VTB_EXPR_INDEX:
     text(p, "(index ");
     print_expr(p, e->u.index.base);
@@ -159,15 +181,21 @@ static void print_expr(printer *p, const vtb_expr *e) {
     print_expr(p, e->u.cond.no);
     text(p, ")");
     break;
-  case VTB_EXPR_PARAM: print_param(p, e); break;
-  case VTB_EXPR_ALONG: print_along(p, e); break;
+  case VTB_EXPR_PARAM:
+    print_param(p, e);
+    break;
+  case VTB_EXPR_ALONG:
+    print_along(p, e);
+    break;
   case VTB_EXPR_BLOCK:
     text(p, "(block");
     print_stmts(p, &e->u.block);
     text(p, ")");
     break;
   case VTB_EXPR_IF:
-  case VTB_EXPR_SCOPE: print_stmt(p, e->u.stmt); break;
+  case VTB_EXPR_SCOPE:
+    print_stmt(p, e->u.stmt);
+    break;
   }
 }
 
@@ -181,8 +209,10 @@ static void print_stmts(printer *p, const vtb_stmt_list *l) {
 }
 
 static void print_assign(printer *p, const vtb_stmt *s) {
-  if (s->kind == VTB_STMT_OP_ASSIGN) vtb_strbuf_printf(p->out, "(%s=", vtb__binary_text(s->u.assign.op));
-  else text(p, "(=");
+  if (s->kind == VTB_STMT_OP_ASSIGN)
+    vtb_strbuf_printf(p->out, "(%s=", vtb__binary_text(s->u.assign.op));
+  else
+    text(p, "(=");
   for (size_t i = 0; i < s->u.assign.n_targets; i++) vtb_strbuf_printf(p->out, " %s", s->u.assign.targets[i].text);
   text(p, " ");
   print_expr(p, s->u.assign.value);
@@ -215,9 +245,13 @@ static void print_if(printer *p, const vtb_stmt *s) {
 
 static void print_stmt(printer *p, const vtb_stmt *s) {
   switch (s->kind) {
-  case VTB_STMT_EXPR: print_expr(p, s->u.value); break;
+  case VTB_STMT_EXPR:
+    print_expr(p, s->u.value);
+    break;
   case VTB_STMT_ASSIGN:
-  case VTB_STMT_OP_ASSIGN: print_assign(p, s); break;
+  case VTB_STMT_OP_ASSIGN:
+    print_assign(p, s);
+    break;
   case VTB_STMT_LET:
     vtb_strbuf_printf(p->out, "(let %s ", s->u.let.name.text);
     print_expr(p, s->u.let.value);
@@ -236,16 +270,24 @@ static void print_stmt(printer *p, const vtb_stmt *s) {
     print_expr(p, s->u.named.value);
     text(p, ")");
     break;
-  case VTB_STMT_REPEAT: print_repeat(p, s); break;
-  case VTB_STMT_IF: print_if(p, s); break;
+  case VTB_STMT_REPEAT:
+    print_repeat(p, s);
+    break;
+  case VTB_STMT_IF:
+    print_if(p, s);
+    break;
   case VTB_STMT_SCOPE:
     text(p, "(scope ");
     print_expr(p, s->u.scope.name);
     print_stmts(p, &s->u.scope.body);
     text(p, ")");
     break;
-  case VTB_STMT_RETURN: print_head_list(p, "return", &s->u.values); break;
-  case VTB_STMT_YIELD: print_head_list(p, "yield", &s->u.values); break;
+  case VTB_STMT_RETURN:
+    print_head_list(p, "return", &s->u.values);
+    break;
+  case VTB_STMT_YIELD:
+    print_head_list(p, "yield", &s->u.values);
+    break;
   case VTB_STMT_STATE:
     text(p, "(state");
     for (size_t i = 0; i < s->u.state.n; i++) {
@@ -408,10 +450,18 @@ static void write_expr(const vtb_expr *e, vtb_strbuf *out) {
     vtb__expr_print(e->u.along.path, out);
     vtb_strbuf_puts(out, e->u.along.each ? " { ... }" : ") { ... }");
     break;
-  case VTB_EXPR_BLOCK: vtb_strbuf_puts(out, "{ ... }"); break;
-  case VTB_EXPR_IF: vtb_strbuf_puts(out, "if ..."); break;
-  case VTB_EXPR_SCOPE: vtb_strbuf_puts(out, "scope ..."); break;
-  default: print_expr(&p, e); break; /* leaves look the same in both forms */
+  case VTB_EXPR_BLOCK:
+    vtb_strbuf_puts(out, "{ ... }");
+    break;
+  case VTB_EXPR_IF:
+    vtb_strbuf_puts(out, "if ...");
+    break;
+  case VTB_EXPR_SCOPE:
+    vtb_strbuf_puts(out, "scope ...");
+    break;
+  default:
+    print_expr(&p, e);
+    break; /* leaves look the same in both forms */
   }
 }
 

@@ -1,5 +1,5 @@
-/* Nodes of the syntax tree. Every node knows its depth; one that would be too deep ends the parse with a message, so that
- * recursion over trees is safe. */
+/* Nodes of the syntax tree. Every node knows its depth; one that would be too deep ends the parse with a message, so
+ * that recursion over trees is safe. */
 #include "frontend/lang/parse.h"
 #include "ir/diag_codes.h"
 
@@ -7,9 +7,7 @@
 
 /* ---- lists, names --------------------------------------------------------------------------------------- */
 
-vtb_list *vtb__list(vtb_parse *p) {
-  return VTB_NEW(&p->unit->arena, vtb_list);
-}
+vtb_list *vtb__list(vtb_parse *p) { return VTB_NEW(&p->unit->arena, vtb_list); }
 
 vtb_list *vtb__list_add(vtb_parse *p, vtb_list *l, void *item) {
   if (!item) return l; /* after a syntax error */
@@ -24,9 +22,7 @@ vtb_list *vtb__list_add(vtb_parse *p, vtb_list *l, void *item) {
   return l;
 }
 
-static vtb_expr_list exprs(vtb_list *l) {
-  return (vtb_expr_list){(vtb_expr **)l->at, l->n};
-}
+static vtb_expr_list exprs(vtb_list *l) { return (vtb_expr_list){(vtb_expr **)l->at, l->n}; }
 
 static vtb_stmt_list stmts(vtb_parse *p, vtb_block_text b) {
   return (vtb_stmt_list){(vtb_stmt **)b.stmts->at, b.stmts->n, vtb__span(p, b.loc)};
@@ -39,9 +35,7 @@ vtb_name *vtb__name(vtb_parse *p, const char *text, vtb_loc loc) {
   return n;
 }
 
-static vtb_name name_or_none(const vtb_name *n) {
-  return n ? *n : (vtb_name){0};
-}
+static vtb_name name_or_none(const vtb_name *n) { return n ? *n : (vtb_name){0}; }
 
 static vtb_name *names(vtb_parse *p, const vtb_list *l) {
   vtb_name *at = VTB_NEW_ARRAY(&p->unit->arena, vtb_name, l->n + 1);
@@ -71,13 +65,9 @@ static int deepest_stmt(const vtb_stmt_list *l) {
   return depth;
 }
 
-static int max2(int a, int b) {
-  return a > b ? a : b;
-}
+static int max2(int a, int b) { return a > b ? a : b; }
 
-static int depth_of(const vtb_expr *e) {
-  return e ? e->depth : 0;
-}
+static int depth_of(const vtb_expr *e) { return e ? e->depth : 0; }
 
 static vtb_expr *expr_at(vtb_parse *p, vtb_expr_kind kind, int children, vtb_loc loc) {
   vtb_expr *e = VTB_NEW(&p->unit->arena, vtb_expr);
@@ -97,13 +87,9 @@ static vtb_stmt *stmt_at(vtb_parse *p, vtb_stmt_kind kind, int children, vtb_loc
 
 /* ---- expressions ---------------------------------------------------------------------------------------- */
 
-vtb_expr *vtb__expr_new(vtb_parse *p, vtb_expr_kind kind, vtb_loc loc) {
-  return expr_at(p, kind, 0, loc);
-}
+vtb_expr *vtb__expr_new(vtb_parse *p, vtb_expr_kind kind, vtb_loc loc) { return expr_at(p, kind, 0, loc); }
 
-static vtb_loc loc_of(vtb_span s) {
-  return (vtb_loc){s.begin, s.end};
-}
+static vtb_loc loc_of(vtb_span s) { return (vtb_loc){s.begin, s.end}; }
 
 vtb_expr *vtb__expr_text(vtb_parse *p, const vtb_name *n) {
   vtb_expr *e = expr_at(p, VTB_EXPR_STRING, 0, loc_of(n->span));
@@ -195,8 +181,7 @@ vtb_expr *vtb__expr_param(vtb_parse *p, vtb_expr *name, const vtb_type_expr *sha
 vtb_expr *vtb__expr_along(vtb_parse *p, bool each, vtb_expr *path, vtb_expr *suffix, const vtb_name *as,
                           vtb_block_text body, vtb_loc loc) {
   vtb_stmt_list list = stmts(p, body);
-  vtb_expr *e =
-      expr_at(p, VTB_EXPR_ALONG, max2(max2(path->depth, depth_of(suffix)), deepest_stmt(&list)), loc);
+  vtb_expr *e = expr_at(p, VTB_EXPR_ALONG, max2(max2(path->depth, depth_of(suffix)), deepest_stmt(&list)), loc);
   e->u.along.each = each;
   e->u.along.path = path;
   e->u.along.suffix = suffix;
@@ -315,8 +300,7 @@ vtb_stmt *vtb__stmt_values(vtb_parse *p, vtb_stmt_kind kind, vtb_list *values, v
 
 vtb_stmt *vtb__stmt_state(vtb_parse *p, vtb_list *states, vtb_loc loc) {
   int depth = 0;
-  for (size_t i = 0; i < states->n; i++)
-    depth = max2(depth, deepest(&((vtb_state_decl *)states->at[i])->type->dims));
+  for (size_t i = 0; i < states->n; i++) depth = max2(depth, deepest(&((vtb_state_decl *)states->at[i])->type->dims));
   vtb_stmt *s = stmt_at(p, VTB_STMT_STATE, depth, loc);
   s->u.state.at = (vtb_state_decl **)states->at;
   s->u.state.n = states->n;
@@ -437,8 +421,10 @@ static void comment_text(vtb_strbuf *out, const char *text, vtb_span c) {
 static bool directly_above(const char *text, uint32_t end, uint32_t begin) {
   int lines = 0;
   for (; end < begin; end++) {
-    if (text[end] == '\n') lines++;
-    else if (!strchr(" \t\r", text[end])) return false;
+    if (text[end] == '\n')
+      lines++;
+    else if (!strchr(" \t\r", text[end]))
+      return false;
   }
   return lines == 1;
 }

@@ -4,8 +4,7 @@
 
 #include <math.h>
 
-/* ---- arguments
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- arguments ----------------------------------------------------------------------------------------- */
 
 static size_t self_count(const vtb__args *a) { return a->n - a->list->n; }
 
@@ -122,8 +121,7 @@ static vtb__val surplus(vtb__eval *e, const vtb__args *a) {
   return VTB__NIL;
 }
 
-/* ---- compile-time builtins
- * ------------------------------------------------------------------------------------------------ */
+/* ---- compile-time builtins ----------------------------------------------------------------------------- */
 
 static vtb__val b_len(vtb__eval *e, vtb__args *a) {
   vtb__val v = vtb__take(e, a, "list");
@@ -204,11 +202,13 @@ static const vtb__builtin value_builtins[] = {
     {"floor", b_floor}, {"ceil", b_ceil}, {"float", b_float}, {NULL, NULL}};
 
 static const vtb__builtin *const tables[] = {value_builtins, vtb__tensor_builtins, vtb__token_builtins,
-                                             vtb__step_builtins};
+                                             vtb__step_builtins,   vtb__sequence_builtins};
 enum { N_TABLES = sizeof tables / sizeof *tables };
 static const vtb__builtin tapped = {"tapped", NULL};
 static const char *const init_names[] = {"zeros",   "ones",           "constant",       "normal",   "trunc_normal",
-                                         "uniform", "uniform_fan_in", "xavier_uniform", "linspace", "s4d_real"};
+                                         "uniform", "uniform_fan_in", "xavier_uniform", "linspace", "s4d_real",
+                                         "dt_bias", "xavier_normal",  "normal_fan_out", "normal_fan_in",
+                                         "rotary_cos", "rotary_sin"};
 static const vtb__builtin init_call = {"init", NULL};
 static const char *const words[] = {"rows",     "cols",      "snake", "diagonal", "hilbert", "auto",
                                     "parallel", "recurrent", "none",  "training", "batch",   "pi"};
@@ -232,8 +232,7 @@ size_t vtb__builtin_names(const char ***out) {
   return v.n;
 }
 
-/* ---- words
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- words --------------------------------------------------------------------------------------------- */
 
 bool vtb__builtin_name(vtb__eval *e, const char *name, vtb__val *out) {
   static const vtb_path orders[] = {{.order = VTB_PATH_ROWS},
@@ -267,8 +266,7 @@ bool vtb__builtin_name(vtb__eval *e, const char *name, vtb__val *out) {
   return true;
 }
 
-/* ---- calls
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- calls --------------------------------------------------------------------------------------------- */
 
 /* tapped("block3", e): taps inside e are named block3.<tap>. */
 static vtb__val call_tapped(vtb__eval *e, const vtb_expr *x) {
@@ -277,7 +275,7 @@ static vtb__val call_tapped(vtb__eval *e, const vtb_expr *x) {
     return vtb__report(e, l->n < 2 ? VTB_DIAG_MISSING_ARGUMENT : VTB_DIAG_TOO_MANY_ARGUMENTS, x->span,
                        "builtin 'tapped' takes a name and an expression");
   const char *name = vtb__text(e, l->at[0]->value), *saved = e->tap_prefix;
-  if (name) e->tap_prefix = *saved ? vtb_arena_printf(&e->arena, "%s.%s", saved, name) : name;
+  if (name) e->tap_prefix = vtb__tap_name(e, name);
   vtb__val v = vtb__expr(e, l->at[1]->value);
   e->tap_prefix = saved;
   return v;

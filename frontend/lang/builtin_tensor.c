@@ -3,8 +3,7 @@
 
 #include <math.h>
 
-/* ---- elementwise
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- elementwise --------------------------------------------------------------------------------------- */
 
 static double d_rsqrt(double x) { return 1 / sqrt(x); }
 static double d_square(double x) { return x * x; }
@@ -81,8 +80,7 @@ static vtb__val b_select(vtb__eval *e, vtb__args *a) {
   return b ? vtb__tensor(vtb_b_select(b, vc, vx, vy), l) : VTB__ERR;
 }
 
-/* ---- reductions
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- reductions ---------------------------------------------------------------------------------------- */
 
 /* The axis to reduce: the last, or "tokens", or inside a step an axis name. */
 static bool reduce_axis(vtb__eval *e, vtb__args *a, vtb__val x, int64_t *axis, bool *tokens) {
@@ -111,6 +109,17 @@ static bool reduce_axis(vtb__eval *e, vtb__args *a, vtb__val x, int64_t *axis, b
   return false;
 }
 
+/* A sum over the batch divided by how many samples it has, which is known when the batch is. */
+static vtb__val over_batch(vtb__eval *e, vtb_value *x, int64_t axis, bool keep, vtb__val sum, vtb_span span) {
+  vtb_type ones = {.dtype = VTB_F32, .rank = x->type.rank};
+  for (int i = 0; i < ones.rank; i++) ones.dim[i] = i == axis ? x->type.dim[i] : (vtb_dim){1, NULL};
+  vtb_builder *b = vtb__at(e, span);
+  vtb_value *one = b ? vtb_b_splat(b, 1, &ones) : NULL;
+  if (!one || !(b = vtb__at(e, span))) return VTB__ERR;
+  vtb_value *count = vtb_b_reduce(b, VTB_OP_reduce_sum, one, &axis, 1, keep);
+  return vtb__elementwise(e, VTB_OP_div, sum, vtb__tensor(count, NULL), span);
+}
+
 static vtb__val b_reduce(vtb__eval *e, vtb__args *a) {
   vtb__val x;
   vtb_value *v = vtb__take_tensor(e, a, "x", &x);
@@ -123,13 +132,11 @@ static vtb__val b_reduce(vtb__eval *e, vtb__args *a) {
   vtb_value *r = vtb_b_reduce(b, is_max ? VTB_OP_reduce_max : VTB_OP_reduce_sum, v, &axis, 1, keep);
   vtb__val y = vtb__tensor(r, tokens ? NULL : x.u.t.layout);
   if (strcmp(a->name, "mean") != 0 || y.kind == VTB__ERROR) return y;
-  if (v->type.dim[axis].size == VTB_DYN)
-    return vtb__report(e, VTB_DIAG_NOT_COMPILE_TIME, a->span, "the mean over the batch");
+  if (v->type.dim[axis].size == VTB_DYN) return over_batch(e, v, axis, keep, y, a->span);
   return vtb__elementwise(e, VTB_OP_mul, y, vtb__float(1.0 / (double)v->type.dim[axis].size), a->span);
 }
 
-/* ---- products
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- products ------------------------------------------------------------------------------------------ */
 
 static vtb__val b_matmul(vtb__eval *e, vtb__args *a) {
   vtb__val x, w;
@@ -221,9 +228,7 @@ static vtb__val b_einsum(vtb__eval *e, vtb__args *a) {
   return vtb__tensor(r, x_tokens ? x.u.t.layout : y_tokens ? y.u.t.layout : NULL);
 }
 
-/* ---- axes
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- axes ---------------------------------------------------------------------------------------------- */
 
 static vtb__val b_group(vtb__eval *e, vtb__args *a) {
   vtb__val x;
@@ -411,9 +416,7 @@ static vtb__val b_shape(vtb__eval *e, vtb__args *a) {
   return (vtb__val){.kind = VTB__LIST, .u.list = {at, (size_t)v->type.rank}};
 }
 
-/* ---- sources
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- sources ------------------------------------------------------------------------------------------- */
 
 static vtb_value *seed_argument(vtb__eval *e, vtb_span span) {
   vtb__frame *f = e->frame;

@@ -32,8 +32,7 @@ static vtb_value *slice_tokens(vtb__eval *e, vtb_value *v, int64_t from, int64_t
   return b ? vtb_b_slice(b, v, 1, from, to, 1) : NULL;
 }
 
-/* ---- patches and convolutions
- * ----------------------------------------------------------------------------------------------- */
+/* ---- patches and convolutions -------------------------------------------------------------------------- */
 
 static vtb__val b_patches(vtb__eval *e, vtb__args *a) {
   vtb__val x;
@@ -141,8 +140,7 @@ static vtb__val b_depthwise1d(vtb__eval *e, vtb__args *a) {
   return vtb__tensor(dwconv(e, v, w, 1, v->type.dim[1].size, 0, causal ? k - 1 : k / 2, a->span), x.u.t.layout);
 }
 
-/* ---- extra tokens
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- extra tokens -------------------------------------------------------------------------------------- */
 
 static vtb_value *row(vtb__eval *e, vtb_value *t, int64_t i, int64_t n, vtb_span span) {
   vtb_builder *b = vtb__at(e, span);
@@ -178,14 +176,20 @@ static vtb__val b_insert_tokens(vtb__eval *e, vtb__args *a) {
   vtb__val x, t;
   vtb_value *v = take_tokens(e, a, &x), *w = vtb__take_tensor(e, a, "tokens", &t);
   const char *where = "head";
-  if (!v || !w || !vtb__option_string(e, a, "at", &where) || !needs_grid(e, a, x, true)) return VTB__ERR;
+  double after = -1; /* grid tokens before the middle ones; half of them, the odd one included, if not given */
+  if (!v || !w || !vtb__option_string(e, a, "at", &where) || !vtb__option_number(e, a, "after", &after) ||
+      !needs_grid(e, a, x, true))
+    return VTB__ERR;
   if (w->type.rank != 3 || w->type.dim[0].size != 1 || w->type.dim[2].size != v->type.dim[2].size)
     return vtb__report(e, VTB_DIAG_WEIGHT_SHAPE, a->span, "tokens to insert into %s are [1, n, %lld], not %s",
                        vtb__describe(e, x), (long long)v->type.dim[2].size, vtb__describe(e, t));
   vtb__layout l = *x.u.t.layout;
   if (!place(e, a, where, w->type.dim[1].size, &l.head, &l.mid, &l.tail)) return VTB__ERR;
   int64_t n = l.h * l.w;
-  l.at = l.mid ? (n + 1) / 2 : 0;
+  if (after > (double)n || (after >= 0 && after != (double)(int64_t)after))
+    return vtb__report(e, VTB_DIAG_TOKEN_INDEX, a->span, "%s has no place after %g of its tokens", vtb__describe(e, x),
+                       after);
+  l.at = !l.mid ? 0 : after >= 0 ? (int64_t)after : (n + 1) / 2;
   vtb_type full = v->type;
   full.dim[1].size = w->type.dim[1].size;
   vtb_builder *b = vtb__at(e, a->span);
@@ -195,7 +199,7 @@ static vtb__val b_insert_tokens(vtb__eval *e, vtb__args *a) {
   int k = 0;
   if (l.head) parts[k++] = row(e, w, 0, l.head, a->span);
   if (l.mid) {
-    parts[k++] = slice_tokens(e, v, 0, l.at, a->span);
+    if (l.at) parts[k++] = slice_tokens(e, v, 0, l.at, a->span);
     parts[k++] = row(e, w, l.head, l.mid, a->span);
     if (l.at < n) parts[k++] = slice_tokens(e, v, l.at, n, a->span);
   } else {
@@ -262,9 +266,7 @@ static vtb__val b_grid_tokens(vtb__eval *e, vtb__args *a) {
   return vtb__tensor(without_extra(e, x, a->span), grid_layout(e, x.u.t.layout));
 }
 
-/* ---- pooling
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- pooling ------------------------------------------------------------------------------------------- */
 
 static vtb__val one_token(vtb__eval *e, vtb__args *a, vtb__val x, int64_t i) {
   vtb_value *v = x.u.t.v;
@@ -319,8 +321,7 @@ static vtb__val b_center_mean(vtb__eval *e, vtb__args *a) {
                           a->span);
 }
 
-/* ---- images and tables
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- images and tables --------------------------------------------------------------------------------- */
 
 static vtb_value *as_grid(vtb__eval *e, vtb__args *a, vtb__val *x) {
   vtb_value *v = take_tokens(e, a, x);

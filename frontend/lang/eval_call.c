@@ -4,8 +4,7 @@
  * tensor types and layouts: a backbone of 24 equal blocks is one function called 24 times. */
 #include "frontend/lang/value.h"
 
-/* ---- binding
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- binding ------------------------------------------------------------------------------------------- */
 
 const vtb_param *vtb__param_find(const vtb_decl *d, const char *name) {
   for (size_t i = 0; i < d->params.n; i++) {
@@ -112,8 +111,7 @@ bool vtb__bind_params(vtb__eval *e, const vtb_decl *d, const vtb__actual *args, 
   return ok;
 }
 
-/* ---- fn
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- fn ------------------------------------------------------------------------------------------------ */
 
 vtb__val vtb__run_body(vtb__eval *e, const vtb_decl *d, vtb__env *env, vtb_span span) {
   if (e->calls >= VTB__MAX_CALLS) {
@@ -142,8 +140,7 @@ vtb__val vtb__run_body(vtb__eval *e, const vtb_decl *d, vtb__env *env, vtb_span 
   return v;
 }
 
-/* ---- blocks
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- blocks -------------------------------------------------------------------------------------------- */
 
 static const char *instance_key(vtb__eval *e, const vtb_decl *d, vtb__env *bound) {
   vtb_strbuf s = {0};
@@ -264,8 +261,7 @@ vtb__val vtb__call_block(vtb__eval *e, const vtb_decl *d, vtb__env *bound, vtb_s
   return (vtb__val){.kind = VTB__TUPLE, .u.list = {at, in->n_results}};
 }
 
-/* ---- calls
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- calls --------------------------------------------------------------------------------------------- */
 
 static vtb__val not_callable(vtb__eval *e, vtb_name callee) {
   vtb_decl *d = vtb__file_lookup(e->file, callee.text);

@@ -6,8 +6,7 @@
 
 #include <math.h>
 
-/* ---- names ----------------------------------------------------------------------------------------------------------
- */
+/* ---- names --------------------------------------------------------------------------------------------- */
 
 static bool good_name(const char *s) {
   if (!*s || *s == '.') return false;
@@ -38,8 +37,7 @@ const char *vtb__official(vtb__eval *e, const char *name, vtb_span span) {
   return join_name(e, suffixed(e, name, spelled));
 }
 
-/* ---- initialisers
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- initialisers -------------------------------------------------------------------------------------- */
 
 typedef struct init_rule {
   const char *name;
@@ -47,7 +45,9 @@ typedef struct init_rule {
 } init_rule;
 static const init_rule inits[] = {
     {"zeros", 0, 0},   {"ones", 0, 0},           {"constant", 1, 1},       {"normal", 1, 1},   {"trunc_normal", 1, 1},
-    {"uniform", 1, 2}, {"uniform_fan_in", 0, 1}, {"xavier_uniform", 0, 0}, {"linspace", 2, 2}, {"s4d_real", 0, 0}};
+    {"uniform", 1, 2}, {"uniform_fan_in", 0, 1}, {"xavier_uniform", 0, 0}, {"linspace", 2, 2}, {"s4d_real", 0, 0},
+    {"dt_bias", 3, 3}, {"xavier_normal", 0, 0},  {"normal_fan_out", 0, 1}, {"normal_fan_in", 0, 1},
+    {"rotary_cos", 1, 1}, {"rotary_sin", 1, 1}};
 
 static const init_rule *init_find(const char *name) {
   for (size_t i = 0; i < sizeof inits / sizeof *inits; i++)
@@ -105,8 +105,7 @@ static const char *initialiser(vtb__eval *e, const vtb_expr *x) {
   return NULL;
 }
 
-/* ---- weights
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- weights ------------------------------------------------------------------------------------------- */
 
 static vtb__weight *weight_find(vtb__frame *f, const char *name) {
   for (size_t i = 0; i < f->weights.n; i++)
@@ -189,10 +188,16 @@ vtb__val vtb__eval_param(vtb__eval *e, const vtb_expr *x) {
   return vtb__tensor(vtb__weight_get(e, official, &type, init, decay, role, x->span), NULL);
 }
 
-/* ---- taps
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- taps ---------------------------------------------------------------------------------------------- */
 
 /* In a recurrence a tap is one more result; elsewhere an op that later passes keep. */
+/* tapped("block0", ...) gives block0.q; tapped("layer0_", ...) gives layer0_q. */
+const char *vtb__tap_name(vtb__eval *e, const char *name) {
+  size_t n = strlen(e->tap_prefix);
+  if (!n) return name;
+  return vtb_arena_printf(&e->arena, e->tap_prefix[n - 1] == '_' ? "%s%s" : "%s.%s", e->tap_prefix, name);
+}
+
 void vtb__tap(vtb__eval *e, const vtb_expr *name_expr, const vtb_expr *value, vtb_span span) {
   if (!e->options->taps) return;
   const char *name = vtb__text(e, name_expr);
@@ -213,7 +218,7 @@ void vtb__tap(vtb__eval *e, const vtb_expr *name_expr, const vtb_expr *value, vt
     }
   vtb__output seen = {name, x, name_expr->span, e->tap_prefix};
   vtb_vec_push(&e->frame->taps, seen);
-  if (*e->tap_prefix) name = vtb_arena_printf(&e->arena, "%s.%s", e->tap_prefix, name);
+  name = vtb__tap_name(e, name);
   vtb_builder *b = vtb__at(e, span);
   vtb_attr attr = VTB_A_STR("name", name);
   if (b) vtb_build(b, VTB_OP_tap, &x, 1, &attr, 1);

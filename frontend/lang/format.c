@@ -13,9 +13,9 @@
 
 /* What decides blanks, carried from token to token; indexed by bracket depth. */
 typedef struct spacing {
-  int previous;                         /* token kind, 0 at the beginning */
-  bool operand;                         /* the previous token ends an operand */
-  bool glued;                           /* the previous token takes no blank after it */
+  int previous; /* token kind, 0 at the beginning */
+  bool operand; /* the previous token ends an operand */
+  bool glued;   /* the previous token takes no blank after it */
   int depth;
   int questions[VTB_MAX_NESTING + 2];   /* ? still waiting for : */
   int param_state[VTB_MAX_NESTING + 2]; /* 1 behind param, 2 behind its colon */
@@ -42,8 +42,10 @@ static bool is_binary(int kind) {
   case AND:
   case OR:
   case QUESTION:
-  case BAR: return true;
-  default: return false;
+  case BAR:
+    return true;
+  default:
+    return false;
   }
 }
 
@@ -68,7 +70,9 @@ static void place_token(spacing *s, int kind, vtb_item *it) {
     it->space = false;
     operand = true;
     break;
-  case RBRACE: operand = true; break;
+  case RBRACE:
+    operand = true;
+    break;
   case COMMA:
     it->space = false;
     may_break = true;
@@ -92,8 +96,12 @@ static void place_token(spacing *s, int kind, vtb_item *it) {
       it->space = false;
     }
     break;
-  case QUESTION: s->questions[s->depth]++; break;
-  case PARAM: s->param_state[s->depth] = 1; break;
+  case QUESTION:
+    s->questions[s->depth]++;
+    break;
+  case PARAM:
+    s->param_state[s->depth] = 1;
+    break;
   case TILDE:
     if (s->param_state[s->depth] == 2) {
       s->param_state[s->depth] = 0;
@@ -102,7 +110,9 @@ static void place_token(spacing *s, int kind, vtb_item *it) {
       operand = true;
     }
     break;
-  default: operand = (word && !keyword_use) || kind == NUMBER || kind == STRING || kind == TRUE || kind == FALSE; break;
+  default:
+    operand = (word && !keyword_use) || kind == NUMBER || kind == STRING || kind == TRUE || kind == FALSE;
+    break;
   }
   it->may_break = may_break;
   s->glued = glued;
@@ -118,16 +128,23 @@ static void place_token(spacing *s, int kind, vtb_item *it) {
 
 static vtb_item_kind item_kind(int kind) {
   switch (kind) {
-  case COMMA: return VTB_ITEM_COMMA;
+  case COMMA:
+    return VTB_ITEM_COMMA;
   case LPAREN:
-  case LBRACKET: return VTB_ITEM_OPEN;
-  case LBRACE: return VTB_ITEM_BRACE;
+  case LBRACKET:
+    return VTB_ITEM_OPEN;
+  case LBRACE:
+    return VTB_ITEM_BRACE;
   case RPAREN:
   case RBRACKET:
-  case RBRACE: return VTB_ITEM_CLOSE;
-  case ELSE: return VTB_ITEM_ELSE;
-  case NEWLINE: return VTB_ITEM_END;
-  default: return VTB_ITEM_TOKEN;
+  case RBRACE:
+    return VTB_ITEM_CLOSE;
+  case ELSE:
+    return VTB_ITEM_ELSE;
+  case NEWLINE:
+    return VTB_ITEM_END;
+  default:
+    return VTB_ITEM_TOKEN;
   }
 }
 

@@ -1,8 +1,8 @@
 /* Canonical layout, second half: items to lines.
  *
- * A statement goes on one line if it fits in VTB_FORMAT_WIDTH and may (`flat`). Otherwise blocks open over several lines,
- * lists with a trailing comma or comments get one element a line, other lists are filled and aligned with their bracket,
- * and long expressions break after operators. Comments behind code on adjacent lines are aligned.
+ * A statement goes on one line if it fits in VTB_FORMAT_WIDTH and may (`flat`). Otherwise blocks open over several
+ * lines, lists with a trailing comma or comments get one element a line, other lists are filled and aligned with their
+ * bracket, and long expressions break after operators. Comments behind code on adjacent lines are aligned.
  */
 #include "frontend/lang/format.h"
 
@@ -38,9 +38,7 @@ static void flush_with(layout *l, const vtb_item *comment) {
   l->open = false;
 }
 
-static void flush(layout *l) {
-  flush_with(l, NULL);
-}
+static void flush(layout *l) { flush_with(l, NULL); }
 
 static void empty_line(layout *l) {
   flush(l);
@@ -103,9 +101,7 @@ static int tail_width(const layout *l, size_t i, size_t j) {
   return n;
 }
 
-static int column(const layout *l) {
-  return l->open ? (int)l->cur.n : 0;
-}
+static int column(const layout *l) { return l->open ? (int)l->cur.n : 0; }
 
 /* ---- ranges of items ------------------------------------------------------------------------------------ */
 
@@ -302,17 +298,14 @@ static void statements(layout *l, size_t i, size_t j, int indent) {
 
 /* ---- output --------------------------------------------------------------------------------------------- */
 
-static bool has_trailing(const line *l) {
-  return l->comment && *l->code && !strchr(l->comment, '\n');
-}
+static bool has_trailing(const line *l) { return l->comment && *l->code && !strchr(l->comment, '\n'); }
 
 static void write_lines(const layout *l, vtb_strbuf *out) {
   for (size_t i = 0; i < l->lines.n;) {
     size_t e = i, widest = 0;
     for (; e < l->lines.n && has_trailing(&l->lines.at[e]); e++)
       if (strlen(l->lines.at[e].code) > widest) widest = strlen(l->lines.at[e].code);
-    for (; i < e; i++)
-      vtb_strbuf_printf(out, "%-*s  %s\n", (int)widest, l->lines.at[i].code, l->lines.at[i].comment);
+    for (; i < e; i++) vtb_strbuf_printf(out, "%-*s  %s\n", (int)widest, l->lines.at[i].code, l->lines.at[i].comment);
     if (i < l->lines.n) {
       const line *plain = &l->lines.at[i++];
       vtb_strbuf_printf(out, "%s%s%s\n", plain->code, plain->comment ? "  " : "", plain->comment ? plain->comment : "");

@@ -22,8 +22,7 @@ typedef struct entry {
   size_t n_settings;
 } entry;
 
-/* ---- finding the entry
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- finding the entry --------------------------------------------------------------------------------- */
 
 static const vtb_decl *default_entry(vtb__eval *e) {
   const vtb_file *root = e->unit->files.at[0];
@@ -52,8 +51,7 @@ static const vtb_decl *find_entry(vtb__eval *e, const char *name) {
   return NULL;
 }
 
-/* ---- values from presets and overrides
- * --------------------------------------------------------------------------------------- */
+/* ---- values from presets and overrides ----------------------------------------------------------------- */
 
 static int param_index(const vtb_decl *d, const char *name) {
   const vtb_param *p = vtb__param_find(d, name);
@@ -190,8 +188,7 @@ static bool apply_settings(vtb__eval *e, entry *n) {
   return ok;
 }
 
-/* ---- settings that are not parameters
- * ------------------------------------------------------------------------------------------ */
+/* ---- settings that are not parameters ------------------------------------------------------------------ */
 
 static bool near(double a, double b) { return fabs(a - b) <= 1e-12 * fmax(fabs(a), fabs(b)); }
 
@@ -241,6 +238,11 @@ static void check_let(vtb__eval *e, const entry *n, setting *s, vtb__val let, vt
   if (!e->stopped && span.source) vtb_diag_note(e->diags, span, "computed here");
 }
 
+static bool is_tensor_param(const vtb_decl *d, const char *name) {
+  const vtb_param *p = vtb__param_find(d, name);
+  return p && vtb__is_tensor_type(p->type);
+}
+
 /* What is left over must be a let of the entry. */
 static void check_lets(vtb__eval *e, entry *n, vtb__env *lets) {
   e->file = n->decl->file;
@@ -248,6 +250,10 @@ static void check_lets(vtb__eval *e, entry *n, vtb__env *lets) {
     setting *s = &n->settings[i];
     if (s->used) continue;
     vtb__binding *b = s->o->from_config && lets ? vtb__env_find_here(lets, s->o->name) : NULL;
+    if (b && s->x->kind == VTB_EXPR_BOOL && is_tensor_param(n->decl, s->o->name)) { /* bias = true: there is a bias */
+      check_let(e, n, s, vtb__bool(b->value.kind == VTB__TENSOR), VTB_NO_SPAN);
+      continue;
+    }
     if (b && b->fixed && strcmp(b->fixed, "a let") == 0)
       check_let(e, n, s, b->value, b->span);
     else
@@ -255,8 +261,7 @@ static void check_lets(vtb__eval *e, entry *n, vtb__env *lets) {
   }
 }
 
-/* ---- models, blocks, functions
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- models, blocks, functions ------------------------------------------------------------------------- */
 
 static vtb__env *new_env(vtb__eval *e) { return VTB_NEW(&e->arena, vtb__env); }
 
@@ -271,8 +276,11 @@ static bool bind_entry(vtb__eval *e, entry *n, vtb__env *env) {
   return vtb__bind_params(e, n->decl, args, k, env, n->decl->file, n->decl->name.span);
 }
 
+static bool model_tensors(vtb__eval *e, entry *n);
+
 static void run_model(vtb__eval *e, entry *n) {
   vtb__env *env = new_env(e);
+  if (!model_tensors(e, n)) return;
   if (!bind_entry(e, n, env)) return;
   e->decl = n->decl;
   vtb__body_value(e, &n->decl->body);
@@ -383,6 +391,20 @@ static bool entry_tensors(vtb__eval *e, entry *n) {
   return ok;
 }
 
+/* Tensor parameters of a model are inputs that it can do without; they fix the batch, since no axis of theirs need be
+ * the batch. */
+static bool model_tensors(vtb__eval *e, entry *n) {
+  bool ok = true;
+  for (size_t i = 0; i < n->decl->params.n; i++) {
+    const vtb_param *p = n->decl->params.at[i];
+    const vtb_shape_binding *b = vtb__is_tensor_type(p->type) ? binding_of(e, p) : NULL;
+    for (size_t k = 0; b && e->batch == VTB_DYN && k < e->options->n_inputs; k++)
+      if (e->options->inputs[k].type.rank == 4) e->batch = e->options->inputs[k].type.dim[0].size;
+    if (b) ok &= entry_tensor(e, n, i, b);
+  }
+  return ok;
+}
+
 static void run_function(vtb__eval *e, entry *n) {
   if (!entry_tensors(e, n)) return;
   vtb__env *env = new_env(e);
@@ -390,6 +412,7 @@ static void run_function(vtb__eval *e, entry *n) {
   vtb__val v = vtb__run_body(e, n->decl, env, n->decl->name.span);
   check_lets(e, n, env);
   size_t count = v.kind == VTB__TUPLE || v.kind == VTB__LIST ? v.u.list.n : 1;
+  vtb__binding *names = vtb__env_find_here(env, "results");
   for (size_t i = 0; i < count; i++) {
     vtb__val r = v.kind == VTB__TUPLE || v.kind == VTB__LIST ? v.u.list.at[i] : v;
     if (r.kind == VTB__ERROR) continue;
@@ -398,14 +421,16 @@ static void run_function(vtb__eval *e, entry *n) {
                   n->decl->name.text, vtb__describe(e, r));
       continue;
     }
-    vtb__output o = {i ? vtb_arena_printf(&e->arena, "y%zu", i + 1) : "y", r.u.t.v, n->decl->name.span, NULL};
+    const char *name = i ? vtb_arena_printf(&e->arena, "y%zu", i + 1) : "y";
+    if (names && names->value.kind == VTB__LIST && i < names->value.u.list.n &&
+        names->value.u.list.at[i].kind == VTB__STRING)
+      name = names->value.u.list.at[i].u.str.s; /* let results = ["y", "state"] */
+    vtb__output o = {name, r.u.t.v, n->decl->name.span, NULL};
     vtb_vec_push(&e->frame->outputs, o);
   }
 }
 
-/* ---- recurrences
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- recurrences --------------------------------------------------------------------------------------- */
 
 /* Fields of a config that every recurrence understands: how it runs, and what its inputs' shapes say. */
 static bool recurrence_fact(vtb__eval *e, entry *n, setting *s, const vtb__entry_values *v) {
@@ -454,9 +479,7 @@ static void run_recurrence(vtb__eval *e, entry *n) {
   check_lets(e, n, e->step_env);
 }
 
-/* ---- the module
- * -----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- the module ---------------------------------------------------------------------------------------- */
 
 static void set_outputs(vtb__eval *e) {
   vtb__frame *f = e->frame;

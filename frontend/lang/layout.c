@@ -49,7 +49,7 @@ const vtb__layout *vtb__layout_merge(vtb__eval *e, vtb__val a, vtb__val b, vtb_s
   return NULL;
 }
 
-/* ---- paths ---------------------------------------------------------------------------------------------------- */
+/* ---- paths --------------------------------------------------------------------------------------------- */
 
 static bool grid_after(const vtb_path *p) { return p->order == VTB_PATH_ROWS || p->order == VTB_PATH_COLS; }
 
@@ -115,7 +115,7 @@ vtb__val vtb__leave_path(vtb__eval *e, vtb__val v, const vtb_path *p, vtb_span s
   return permute(e, v, p, true, span);
 }
 
-/* ---- along ---------------------------------------------------------------------------------------------------- */
+/* ---- along --------------------------------------------------------------------------------------------- */
 
 static vtb__val along_one(vtb__eval *e, const vtb_expr *x, const vtb_path *p, int64_t index) {
   vtb__env env = {.up = e->env, .along = p};

@@ -44,7 +44,8 @@ vtb_expr *vtb__number(vtb_parse *p, vtb_loc loc) {
 
 static uint32_t extent(const vtb_source *s, uint32_t at, uint32_t end, char quote, int depth, bool *closed);
 
-/* From behind an opening brace in a string to its closing brace; *closed is false if the line or the range ends first. */
+/* From behind an opening brace in a string to its closing brace; *closed is false if the line or the range ends first.
+ */
 static uint32_t braces_extent(const vtb_source *s, uint32_t at, uint32_t end, int depth, bool *closed) {
   *closed = false;
   for (int open = 1; at < end && s->text[at] != '\n';) {
@@ -96,12 +97,15 @@ uint32_t vtb__string_extent(const vtb_source *s, uint32_t begin, uint32_t end, c
 static char escaped(vtb_parse *p, uint32_t at) {
   char c = p->source->text[at + 1];
   switch (c) {
-  case 'n': return '\n';
-  case 't': return '\t';
+  case 'n':
+    return '\n';
+  case 't':
+    return '\t';
   case '"':
   case '\\':
   case '{':
-  case '}': return c;
+  case '}':
+    return c;
   default:
     if (!p->bad_encoding || (unsigned char)c < 0x80)
       vtb__error(p, (vtb_loc){at, at + 2}, VTB_DIAG_BAD_ESCAPE, "unknown escape '\\%c' in a string",

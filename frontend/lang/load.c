@@ -19,11 +19,9 @@ enum { MAX_FILE_BYTES = 16 << 20, MAX_USE_DEPTH = 64, MAX_FOLDER_DEPTH = 4 };
 const vtb_search *vtb_search_default(void) {
   static vtb_search search;
   static VTB_VEC(const char *) dirs;
-  static char *text;
   if (search.dirs) return &search;
   const char *env = getenv("VTB_MODELS");
-  text = vtb_xstrdup(env ? env : "");
-  for (char *at = text; at && *at;) {
+  for (char *at = env && *env ? vtb_xstrdup(env) : NULL; at && *at;) { /* the copy lives as long as `dirs` */
     char *colon = strchr(at, ':');
     if (colon) *colon = '\0';
     if (*at) vtb_vec_push(&dirs, at);
@@ -89,9 +87,7 @@ static vtb_file *loaded(const vtb_unit *u, const char *path) {
 
 static void load_uses(loader *l, vtb_file *f, int depth);
 
-static bool is_file(const char *path) {
-  return vtb_path_exists(path) && !vtb_path_is_dir(path);
-}
+static bool is_file(const char *path) { return vtb_path_exists(path) && !vtb_path_is_dir(path); }
 
 /* The used file's path: beside the using file, beside the root, in the search folders. NULL if nowhere. */
 static const char *find_used(loader *l, const vtb_file *from, const char *dotted) {
@@ -117,7 +113,8 @@ static void report_not_found(loader *l, const vtb_file *from, const vtb_use *use
   vtb_diag_error(l->diags, VTB_DIAG_USE_NOT_FOUND, use->path.span, "no file for '%s'", use->path.text);
   const char *dir = folder_of(&l->unit->arena, from->source->path);
   vtb_diag_note(l->diags, VTB_NO_SPAN, "looked in %s", *dir ? dir : "./");
-  for (size_t i = 0; i < l->search->n_dirs; i++) vtb_diag_note(l->diags, VTB_NO_SPAN, "looked in %s", l->search->dirs[i]);
+  for (size_t i = 0; i < l->search->n_dirs; i++)
+    vtb_diag_note(l->diags, VTB_NO_SPAN, "looked in %s", l->search->dirs[i]);
 }
 
 static void load_use(loader *l, vtb_file *f, vtb_use *use, int depth) {
@@ -303,9 +300,7 @@ vtb_expr *vtb__parse_expr_text(vtb_unit *u, const char *origin, const char *text
 
 typedef VTB_VEC(char *) path_vec;
 
-static int by_text(const void *a, const void *b) {
-  return strcmp(*(char *const *)a, *(char *const *)b);
-}
+static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
 /* Every .vtb file under a folder, sorted by path. */
 static void list_files(const char *dir, int depth, path_vec *out) {
@@ -317,9 +312,12 @@ static void list_files(const char *dir, int depth, path_vec *out) {
     if (e->d_name[0] == '.') continue;
     vtb_strbuf path = {0};
     vtb_strbuf_printf(&path, "%s%s%s", dir, vtb_ends_with(dir, "/") ? "" : "/", e->d_name);
-    if (vtb_path_is_dir(path.at)) vtb_vec_push(&folders, path.at);
-    else if (vtb_ends_with(path.at, ".vtb")) vtb_vec_push(out, path.at);
-    else vtb_strbuf_free(&path);
+    if (vtb_path_is_dir(path.at))
+      vtb_vec_push(&folders, path.at);
+    else if (vtb_ends_with(path.at, ".vtb"))
+      vtb_vec_push(out, path.at);
+    else
+      vtb_strbuf_free(&path);
   }
   closedir(d);
   if (out->n > first) qsort(out->at + first, out->n - first, sizeof *out->at, by_text);

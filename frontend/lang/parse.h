@@ -29,7 +29,7 @@ typedef struct vtb_bracket {
 } vtb_bracket;
 
 typedef struct vtb_token {
-  int kind;   /* bison's token kind */
+  int kind; /* bison's token kind */
   vtb_loc loc;
   void *value;        /* text of words, node of numbers and strings */
   vtb_bracket inside; /* innermost bracket around it */
@@ -49,7 +49,7 @@ typedef struct vtb_parse {
   uint32_t offset; /* of the text flex reads next */
   uint32_t comment_begin;
   uint32_t broken_at; /* end of a string without an end: its line is not complained about again */
-  bool bad_encoding; /* NUL or malformed UTF-8 was reported */
+  bool bad_encoding;  /* NUL or malformed UTF-8 was reported */
   VTB_VEC(vtb_bracket) brackets;
   VTB_VEC(vtb_token) queue; /* put in by recovery; handed out before the lexer is asked again */
   size_t queue_at;
@@ -76,7 +76,7 @@ void vtb__parse_begin(vtb_parse *p, vtb_unit *u, vtb_file *file, const vtb_sourc
 void vtb__parse_run(vtb_parse *p, bool as_expr);
 void vtb__parse_end(vtb_parse *p); /* frees what is not in the arena */
 
-void *vtb__scanner_new(vtb_parse *p); /* flex state over p's range */
+void *vtb__scanner_new(vtb_parse *p);           /* flex state over p's range */
 vtb_token vtb__significant_token(vtb_parse *p); /* with line ends that count, without recovery's queue */
 void vtb__scanner_free(void *scanner);
 void vtb__check_encoding(vtb_parse *p); /* reports NUL bytes and malformed UTF-8, one each */

@@ -1,14 +1,12 @@
-/* Messages for tokens the grammar cannot take: what was found, what could have stood there, and help for the slips people
- * make. Where parsing goes on is chosen in recover.c. */
+/* Messages for tokens the grammar cannot take: what was found, what could have stood there, and help for the slips
+ * people make. Where parsing goes on is chosen in recover.c. */
 #include "frontend/lang/parse.h"
 #include "frontend/lang/parser.gen.h"
 #include "ir/diag_codes.h"
 
 #include <string.h>
 
-vtb_span vtb__span(const vtb_parse *p, vtb_loc loc) {
-  return (vtb_span){p->source, loc.begin, loc.end};
-}
+vtb_span vtb__span(const vtb_parse *p, vtb_loc loc) { return (vtb_span){p->source, loc.begin, loc.end}; }
 
 void vtb__error(vtb_parse *p, vtb_loc loc, int code, const char *fmt, ...) {
   vtb_strbuf text = {0};
@@ -33,9 +31,9 @@ typedef struct token_set {
   bool has[512];
 } token_set;
 
-static const int expression_starts[] = {IDENT, NUMBER,   STRING, LPAREN,   LBRACKET, MINUS, NOT,    TRUE,   FALSE,
-                                        PARAM, ALONG,    STATE,  INPUT,    OUTPUT,   TAP,   EACH,   ALIAS,  SUFFIX,
-                                        NO_DECAY, BUFFER, 0};
+static const int expression_starts[] = {IDENT, NUMBER, STRING, LPAREN, LBRACKET, MINUS,  NOT,
+                                        TRUE,  FALSE,  PARAM,  ALONG,  STATE,    INPUT,  OUTPUT,
+                                        TAP,   EACH,   ALIAS,  SUFFIX, NO_DECAY, BUFFER, 0};
 static const int operators[] = {PLUS, MINUS, STAR, SLASH, PERCENT, QUESTION, EQ, NE, LT, LE, GT, GE, AND, OR, 0};
 static const int after_expression[] = {DOT, TILDE, LBRACKET, LPAREN, 0};
 static const int name_words[] = {STATE, INPUT, OUTPUT, TAP, EACH, ALIAS, SUFFIX, NO_DECAY, BUFFER, 0};
@@ -177,7 +175,8 @@ static bool is_word(const vtb_parse *p, vtb_loc loc) {
 static void help_with(vtb_parse *p, int code, const int *expected, int n) {
   const vtb_bracket in = p->last.inside;
   bool left_open = vtb__block_left_open(p, p->last);
-  bool wants_close = left_open || (in.open == '(' && vtb__among(expected, n, RPAREN)) || (in.open == '[' && vtb__among(expected, n, RBRACKET)) ||
+  bool wants_close = left_open || (in.open == '(' && vtb__among(expected, n, RPAREN)) ||
+                     (in.open == '[' && vtb__among(expected, n, RBRACKET)) ||
                      (in.open == '{' && vtb__among(expected, n, RBRACE) && p->last.kind == VTB__YYEOF);
   if (code == VTB_DIAG_ASSIGN_IN_EXPRESSION) {
     vtb_diag_help(p->diags, "comparison is written '=='");
@@ -203,8 +202,10 @@ static void say_unexpected(vtb_parse *p, int found, vtb_loc loc, const int *expe
   int code = code_for(p, found, expected, n);
   vtb_strbuf wanted = {0};
   /* What is missing at a line's end is missing there, not at the brace on the next line. */
-  bool after_line = (found == RBRACE || found == VTB__YYEOF) && p->before_last.loc.end > 0 && vtb__first_on_line(p, loc.begin);
-  if (after_line && !p->string_depth && code != VTB_DIAG_UNBALANCED) loc = (vtb_loc){p->before_last.loc.end, p->before_last.loc.end};
+  bool after_line =
+      (found == RBRACE || found == VTB__YYEOF) && p->before_last.loc.end > 0 && vtb__first_on_line(p, loc.begin);
+  if (after_line && !p->string_depth && code != VTB_DIAG_UNBALANCED)
+    loc = (vtb_loc){p->before_last.loc.end, p->before_last.loc.end};
   describe(p, &wanted, expected, n);
   if (code == VTB_DIAG_ASSIGN_IN_EXPRESSION)
     vtb__error(p, loc, code, "%s inside an expression", what);

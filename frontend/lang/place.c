@@ -5,7 +5,7 @@
 typedef struct place {
   vtb_parse *p;
   vtb_decl_kind kind;
-  bool in_value;  /* inside a block used as a value, which return ends */
+  bool in_value; /* inside a block used as a value, which return ends */
   bool in_repeat;
 } place;
 
@@ -30,19 +30,29 @@ static void check_value_block(place at, const vtb_stmt_list *l) {
 static void check_stmt(place at, const vtb_stmt *s) {
   bool recurrence = at.kind == VTB_DECL_RECURRENCE, model = at.kind == VTB_DECL_MODEL;
   switch (s->kind) {
-  case VTB_STMT_EXPR: check_expr(at, s->u.value); break;
+  case VTB_STMT_EXPR:
+    check_expr(at, s->u.value);
+    break;
   case VTB_STMT_ASSIGN:
-  case VTB_STMT_OP_ASSIGN: check_expr(at, s->u.assign.value); break;
-  case VTB_STMT_LET: check_expr(at, s->u.let.value); break;
+  case VTB_STMT_OP_ASSIGN:
+    check_expr(at, s->u.assign.value);
+    break;
+  case VTB_STMT_LET:
+    check_expr(at, s->u.let.value);
+    break;
   case VTB_STMT_INPUT:
-    if (!model) misplaced(at, s->span, "input", "in a model");
-    else if (at.in_value || at.in_repeat) misplaced(at, s->span, "input", "directly in the model's body");
+    if (!model)
+      misplaced(at, s->span, "input", "in a model");
+    else if (at.in_value || at.in_repeat)
+      misplaced(at, s->span, "input", "directly in the model's body");
     break;
   case VTB_STMT_OUTPUT:
     if (!model) misplaced(at, s->span, "output", "in a model");
     check_expr(at, s->u.named.value);
     break;
-  case VTB_STMT_TAP: check_expr(at, s->u.named.value); break;
+  case VTB_STMT_TAP:
+    check_expr(at, s->u.named.value);
+    break;
   case VTB_STMT_REPEAT:
     if (recurrence) misplaced(at, s->span, "repeat", "in a model, block or fn");
     check_expr(at, s->u.repeat.count);
@@ -59,8 +69,10 @@ static void check_stmt(place at, const vtb_stmt *s) {
     check_list(at, &s->u.scope.body);
     break;
   case VTB_STMT_RETURN:
-    if (recurrence) misplaced(at, s->span, "return", "in a block or fn; recurrences yield");
-    else if (model && !at.in_value) misplaced(at, s->span, "return", "in a block or fn; models have outputs");
+    if (recurrence)
+      misplaced(at, s->span, "return", "in a block or fn; recurrences yield");
+    else if (model && !at.in_value)
+      misplaced(at, s->span, "return", "in a block or fn; models have outputs");
     check_exprs(at, &s->u.values);
     break;
   case VTB_STMT_YIELD:
@@ -70,7 +82,9 @@ static void check_stmt(place at, const vtb_stmt *s) {
   case VTB_STMT_STATE:
     if (!recurrence) misplaced(at, s->span, "state", "in a recurrence");
     break;
-  case VTB_STMT_ASSERT: check_expr(at, s->u.check.test); break;
+  case VTB_STMT_ASSERT:
+    check_expr(at, s->u.check.test);
+    break;
   }
 }
 
@@ -83,17 +97,23 @@ static void check_expr(place at, const vtb_expr *e) {
   if (!e) return;
   switch (e->kind) {
   case VTB_EXPR_INTERP:
-  case VTB_EXPR_LIST: check_exprs(at, &e->u.list); break;
+  case VTB_EXPR_LIST:
+    check_exprs(at, &e->u.list);
+    break;
   case VTB_EXPR_INDEX:
     check_expr(at, e->u.index.base);
     check_expr(at, e->u.index.index);
     break;
-  case VTB_EXPR_MEMBER: check_expr(at, e->u.member.base); break;
+  case VTB_EXPR_MEMBER:
+    check_expr(at, e->u.member.base);
+    break;
   case VTB_EXPR_CALL:
     check_expr(at, e->u.call.self);
     for (size_t i = 0; i < e->u.call.args.n; i++) check_expr(at, e->u.call.args.at[i]->value);
     break;
-  case VTB_EXPR_UNARY: check_expr(at, e->u.unary.operand); break;
+  case VTB_EXPR_UNARY:
+    check_expr(at, e->u.unary.operand);
+    break;
   case VTB_EXPR_BINARY:
     check_expr(at, e->u.binary.left);
     check_expr(at, e->u.binary.right);
@@ -112,13 +132,16 @@ static void check_expr(place at, const vtb_expr *e) {
     check_expr(at, e->u.along.path);
     check_value_block(at, &e->u.along.body);
     break;
-  case VTB_EXPR_BLOCK: check_value_block(at, &e->u.block); break;
+  case VTB_EXPR_BLOCK:
+    check_value_block(at, &e->u.block);
+    break;
   case VTB_EXPR_IF:
   case VTB_EXPR_SCOPE:
     at.in_value = true;
     check_stmt(at, e->u.stmt);
     break;
-  default: break;
+  default:
+    break;
   }
 }
 

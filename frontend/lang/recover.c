@@ -1,7 +1,7 @@
 /* Where parsing goes on after a wrong token.
  *
- * Recovery works on brackets, not on grammar states: around a wrong token is a list in ( ) or [ ], a block in { }, or the
- * file. Tokens are skipped, nested brackets as a whole, to the next comma, closing bracket or line end of that
+ * Recovery works on brackets, not on grammar states: around a wrong token is a list in ( ) or [ ], a block in { }, or
+ * the file. Tokens are skipped, nested brackets as a whole, to the next comma, closing bracket or line end of that
  * surrounding, which is queued for the grammar; brackets that seem to have been forgotten are queued as if they stood
  * there. So each error costs one list element or one statement, and the parser always sees balanced brackets.
  */
@@ -17,17 +17,13 @@ bool vtb__block_left_open(const vtb_parse *p, vtb_token t) {
          vtb__indent(p, t.loc.begin) <= vtb__indent(p, t.inside.loc.begin);
 }
 
-static void queue(vtb_parse *p, vtb_token t) {
-  vtb_vec_push(&p->queue, t);
-}
+static void queue(vtb_parse *p, vtb_token t) { vtb_vec_push(&p->queue, t); }
 
 static void queue_kind(vtb_parse *p, int kind, uint32_t at, vtb_bracket inside, size_t n_inside) {
   queue(p, (vtb_token){.kind = kind, .loc = {at, at}, .inside = inside, .n_inside = n_inside});
 }
 
-static int closer_of(char open) {
-  return open == '(' ? RPAREN : open == '[' ? RBRACKET : RBRACE;
-}
+static int closer_of(char open) { return open == '(' ? RPAREN : open == '[' ? RBRACKET : RBRACE; }
 
 /* Queues closing brackets for all but the `keep` outermost of those around t. */
 static void close_down_to(vtb_parse *p, vtb_bracket *around, size_t n, size_t keep, uint32_t at) {
@@ -40,9 +36,7 @@ typedef struct surrounding {
   size_t n;
 } surrounding;
 
-static bool opens(int kind) {
-  return kind == LPAREN || kind == LBRACKET || kind == LBRACE;
-}
+static bool opens(int kind) { return kind == LPAREN || kind == LBRACKET || kind == LBRACE; }
 
 /* Forgets the brackets of `s` beyond `keep`, not the one t itself opened. */
 static void drop_brackets(vtb_parse *p, size_t keep, vtb_token t) {
@@ -134,7 +128,8 @@ void vtb__recover(vtb_parse *p, const int *expected, int n) {
   if (s.n > VTB_MAX_NESTING) return;
   if (s.n) memcpy(s.at, p->brackets.at, s.n * sizeof *s.at); /* a closing token popped some, the array keeps them */
   bool list = s.n && s.at[s.n - 1].open != '{';
-  if (!list && vtb__among(expected, n, LBRACE) && !vtb__among(expected, n, NUMBER) && (t.kind == NEWLINE || t.kind == COLON)) {
+  if (!list && vtb__among(expected, n, LBRACE) && !vtb__among(expected, n, NUMBER) &&
+      (t.kind == NEWLINE || t.kind == COLON)) {
     t = skip_indented(p, &s, t);
     if (p->queue.n) {
       queue(p, t);
@@ -142,9 +137,9 @@ void vtb__recover(vtb_parse *p, const int *expected, int n) {
     }
   }
   size_t depth = s.n;
-  while (!((t.n_inside <= depth || t.kind == VTB__YYEOF) && (list ? resume_in_list(p, &s, t) : resume_in_block(p, &s, t)))) {
+  while (!((t.n_inside <= depth || t.kind == VTB__YYEOF) &&
+           (list ? resume_in_list(p, &s, t) : resume_in_block(p, &s, t)))) {
     t = vtb__significant_token(p);
     if (p->give_up) return;
   }
 }
-

@@ -4,8 +4,7 @@
  * step's axes, the same for all. A tensor without tokens is a constant of the step, [X...] or [h..., X...]. */
 #include "frontend/lang/recurrence.h"
 
-/* ---- the declaration
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- the declaration ----------------------------------------------------------------------------------- */
 
 void vtb__rcall_init(vtb__eval *e, vtb__rcall *c, const vtb_decl *d, vtb_span span) {
   size_t n = d->params.n;
@@ -51,8 +50,7 @@ static bool declare_axes(vtb__eval *e, vtb__rcall *c, const vtb_type_expr *t) {
   return true;
 }
 
-/* ---- sizes
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- sizes --------------------------------------------------------------------------------------------- */
 
 static vtb__val step_error(vtb__eval *e, const vtb__rcall *c, size_t i, const char *why) {
   const vtb_param *p = c->decl->params.at[i];
@@ -166,9 +164,7 @@ bool vtb__rcall_measure(vtb__eval *e, vtb__rcall *c) {
   return true;
 }
 
-/* ---- the op
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- the op -------------------------------------------------------------------------------------------- */
 
 static vtb_type outer_type(const vtb__rcall *c, const vtb_type_expr *t) {
   vtb_type r = {.dtype = VTB_F32, .rank = 1, .dim = {c->batch}};
@@ -224,9 +220,7 @@ vtb_inst *vtb__rcall_build(vtb__eval *e, vtb__rcall *c, const vtb__rstep *step) 
   return b ? vtb_build_call(b, VTB_OP_recurrence, step->func, at, n, attrs, n_attrs) : NULL;
 }
 
-/* ---- calls
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- calls --------------------------------------------------------------------------------------------- */
 
 bool vtb__rcall_mode(vtb__eval *e, vtb__rcall *c, vtb__val mode, vtb_span span) {
   if (mode.kind == VTB__ERROR) return false;
@@ -321,7 +315,7 @@ static bool take_arguments(vtb__eval *e, vtb__rcall *c, const vtb__actual *args,
 static void emit_taps(vtb__eval *e, const vtb__rcall *c, const vtb__rstep *step, vtb_inst *op) {
   for (size_t i = 0; i < step->n_taps; i++) {
     const char *name = step->tap_names[i];
-    if (*e->tap_prefix) name = vtb_arena_printf(&e->arena, "%s.%s", e->tap_prefix, name);
+    name = vtb__tap_name(e, name);
     vtb_builder *b = vtb__at(e, c->span);
     vtb_attr attr = VTB_A_STR("name", name);
     if (b) vtb_build(b, VTB_OP_tap, &op->results[step->n_yields + i], 1, &attr, 1);
@@ -349,9 +343,7 @@ vtb__val vtb__call_recurrence(vtb__eval *e, const vtb_decl *d, const vtb__actual
   return (vtb__val){.kind = VTB__TUPLE, .u.list = {at, k}};
 }
 
-/* ---- as an entry
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- as an entry --------------------------------------------------------------------------------------- */
 
 static const vtb_shape_binding *binding(const vtb__eval *e, const char *name) {
   for (size_t i = 0; i < e->options->n_inputs; i++)
@@ -422,6 +414,64 @@ static vtb_value *add_axis(vtb__eval *e, vtb_value *v, vtb_span span) {
   return b ? vtb_b_reshape(b, v, &t) : NULL;
 }
 
+static void tap_value(vtb__eval *e, const char *name, vtb_value *v, vtb_span span) {
+  vtb_builder *b = v ? vtb__at(e, span) : NULL;
+  vtb_attr attr = VTB_A_STR("name", name);
+  if (b) vtb_build(b, VTB_OP_tap, &v, 1, &attr, 1);
+}
+
+/* The call on tokens [from, to), begun from the states that `before` ended with. */
+static vtb_inst *part(vtb__eval *e, const vtb__rcall *whole, const vtb__rstep *step, vtb_inst *before, int64_t from,
+                      int64_t to) {
+  vtb__rcall c = *whole;
+  size_t n = c.decl->params.n, at = step->n_yields + step->n_taps;
+  c.values = vtb_arena_memdup(&e->arena, whole->values, n * sizeof *c.values);
+  c.init = VTB_NEW_ARRAY(&e->arena, vtb__val, c.n_states);
+  for (size_t i = 0; i < n; i++) {
+    vtb_builder *b = vtb__at(e, c.span);
+    if (!b) return NULL;
+    if (c.is_step[i] && c.is_seq[i]) c.values[i].u.t.v = vtb_b_slice(b, c.values[i].u.t.v, 1, from, to, 1);
+  }
+  for (size_t i = 0; before && i < c.n_states; i++) c.init[i] = vtb__tensor(before->results[at + i], NULL);
+  if (before) c.scale0 = vtb__tensor(before->results[at + c.n_states], NULL);
+  c.scaled = before != NULL;
+  return vtb__rcall_build(e, &c, step);
+}
+
+/* One state (or the scale, index n_states) at every boundary: [B, h..., chunks + 1, X...]. */
+static void tap_boundaries(vtb__eval *e, const vtb__rcall *c, const vtb__rstep *step, vtb_inst *const *parts, int64_t n,
+                           size_t index) {
+  size_t at = step->n_yields + step->n_taps + index;
+  vtb_value **v = VTB_NEW_ARRAY(&e->arena, vtb_value *, n + 1);
+  int axis = 1 + c->n_heads;
+  for (int64_t i = 0; i <= n; i++) {
+    vtb_builder *b = vtb__at(e, c->span);
+    vtb_type t = parts[0]->results[at]->type;
+    if (!b || t.rank == VTB_MAX_RANK) return;
+    v[i] = i ? parts[i - 1]->results[at] : vtb_b_splat(b, 0, &t);
+    for (int k = t.rank++; k > axis; k--) t.dim[k] = t.dim[k - 1];
+    t.dim[axis] = (vtb_dim){1, NULL};
+    v[i] = vtb_b_reshape(b, v[i], &t);
+  }
+  const char *name = index < c->n_states ? c->state[index]->name.text : "m";
+  vtb_builder *b = vtb__at(e, c->span);
+  if (b) tap_value(e, vtb_arena_printf(&e->arena, "chunk_%s", name), vtb_b_concat(b, v, (int)n + 1, axis), c->span);
+}
+
+/* Taps chunk_<state> and chunk_m: the states before each chunk and after the last, each chunk begun from the one
+ * before. */
+static void tap_chunks(vtb__eval *e, const vtb__rcall *c, const vtb__rstep *step, int64_t chunk) {
+  int64_t tokens = c->tokens.size, n = (tokens + chunk - 1) / chunk;
+  if (n > 1024) return;
+  vtb_inst **parts = VTB_NEW_ARRAY(&e->arena, vtb_inst *, n);
+  for (int64_t i = 0; i < n; i++) {
+    int64_t to = (i + 1) * chunk < tokens ? (i + 1) * chunk : tokens;
+    parts[i] = part(e, c, step, i ? parts[i - 1] : NULL, i * chunk, to);
+    if (!parts[i]) return;
+  }
+  for (size_t i = 0; i <= c->n_states; i++) tap_boundaries(e, c, step, parts, n, i);
+}
+
 bool vtb__recurrence_entry(vtb__eval *e, const vtb_decl *d, vtb__entry_values *given) {
   vtb__rcall c;
   vtb__rcall_init(e, &c, d, d->name.span);
@@ -444,10 +494,9 @@ bool vtb__recurrence_entry(vtb__eval *e, const vtb_decl *d, vtb__entry_values *g
                  swap_heads(e, op->results[i], c.n_heads, true, c.span), c.span);
   for (size_t i = 0; i < step->n_taps; i++) {
     vtb_value *v = swap_heads(e, op->results[step->n_yields + i], c.n_heads, true, c.span);
-    vtb_builder *b = v ? vtb__at(e, c.span) : NULL;
-    vtb_attr attr = VTB_A_STR("name", step->tap_names[i]);
-    if (b) vtb_build(b, VTB_OP_tap, &v, 1, &attr, 1);
+    tap_value(e, step->tap_names[i], v, c.span);
   }
+  if (e->options->taps && given->chunk > 0 && !given->has_state) tap_chunks(e, &c, step, given->chunk);
   vtb_value **last = op->results + step->n_yields + step->n_taps;
   for (size_t i = 0; i < c.n_states; i++)
     entry_output(e, vtb_arena_printf(&e->arena, "%s_last", c.state[i]->name.text), last[i], c.span);

@@ -53,8 +53,7 @@ bool vtb__step_align(vtb__eval *e, vtb_value **a, vtb_value **b, vtb_type *out, 
   return *a && *b;
 }
 
-/* ---- builtins of steps
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- builtins of steps --------------------------------------------------------------------------------- */
 
 static bool in_step(vtb__eval *e, vtb__args *a) {
   if (e->frame && e->frame->step) return true;
@@ -130,8 +129,7 @@ static vtb__val b_log_scale(vtb__eval *e, vtb__args *a) { return state_scale(e, 
 const vtb__builtin vtb__step_builtins[] = {
     {"dot", b_dot}, {"outer", b_outer}, {"scale", b_scale}, {"log_scale", b_log_scale}, {NULL, NULL}};
 
-/* ---- equal subterms
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- equal subterms ------------------------------------------------------------------------------------ */
 
 static bool attr_equal(const vtb_attr *a, const vtb_attr *b) {
   if (strcmp(a->key, b->key) != 0 || a->kind != b->kind || a->n != b->n) return false;
@@ -174,8 +172,7 @@ static void share_equal(vtb_func *f) {
   }
 }
 
-/* ---- the step function
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- the step function --------------------------------------------------------------------------------- */
 
 /* An argument of the step, in the order it was declared with; what the body sees has the step's order. */
 static vtb_value *argument(vtb__eval *e, vtb__rcall *c, vtb_name name, const vtb_type_expr *type) {

@@ -41,8 +41,10 @@ static bool cannot_end(int kind) {
   case AND:
   case OR:
   case NOT:
-  case ELSE: return true;
-  default: return false;
+  case ELSE:
+    return true;
+  default:
+    return false;
   }
 }
 
@@ -77,8 +79,10 @@ static bool cannot_begin(int kind) {
   case MUL_ASSIGN:
   case DIV_ASSIGN:
   case AND:
-  case OR: return true;
-  default: return false;
+  case OR:
+    return true;
+  default:
+    return false;
   }
 }
 
@@ -90,8 +94,10 @@ bool vtb__is_declaration_word(int kind) {
   case BLOCK:
   case RECURRENCE:
   case MODEL:
-  case PRESET: return true;
-  default: return false;
+  case PRESET:
+    return true;
+  default:
+    return false;
   }
 }
 

@@ -62,7 +62,7 @@ bool vtb__val_equal(vtb__val a, vtb__val b) {
   }
 }
 
-/* ---- text ------------------------------------------------------------------------------------------------- */
+/* ---- text ---------------------------------------------------------------------------------------------- */
 
 void vtb__print_double(double d, vtb_strbuf *out) {
   char buf[40];
@@ -166,7 +166,7 @@ const char *vtb__describe(vtb__eval *e, vtb__val v) {
   return text;
 }
 
-/* ---- messages and limits ------------------------------------------------------------------------------------- */
+/* ---- messages and limits ------------------------------------------------------------------------------- */
 
 vtb__val vtb__report(vtb__eval *e, int code, vtb_span span, const char *fmt, ...) {
   if (e->stopped) return VTB__ERR;

@@ -14,18 +14,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- limits: no text can hang or exhaust memory ------------------------------------------------------------ */
+/* ---- limits: no text can hang or exhaust memory -------------------------------------------------------- */
 
 #define VTB__MAX_STEPS 1000000           /* evaluated statements and expressions */
 #define VTB__MAX_INSTS 400000            /* instructions in a module */
 #define VTB__MAX_CALLS 64                /* nested calls of fn and block */
-#define VTB__MAX_DEPTH 4000              /* nested evaluations on the C stack */
+#define VTB__MAX_DEPTH 1200              /* nested evaluations on the C stack */
 #define VTB__MAX_LIST 65536              /* elements of a list */
 #define VTB__MAX_TEXT 4096               /* bytes of a string */
 #define VTB__MAX_DATA (1 << 22)          /* elements of a computed constant */
 #define VTB__MAX_SIZE (INT64_C(1) << 31) /* an axis */
 
-/* ---- layouts ------------------------------------------------------------------------------------------------ */
+/* ---- layouts ------------------------------------------------------------------------------------------- */
 
 typedef struct vtb__layout vtb__layout;
 
@@ -52,7 +52,7 @@ int64_t vtb__layout_extra(const vtb__layout *l);
 bool vtb__layout_equal(const vtb__layout *a, const vtb__layout *b);
 void vtb__layout_print(const vtb__layout *l, vtb_strbuf *out); /* unique text, for keys and messages */
 
-/* ---- values ------------------------------------------------------------------------------------------------- */
+/* ---- values -------------------------------------------------------------------------------------------- */
 
 typedef enum vtb__kind {
   VTB__NONE,
@@ -117,7 +117,7 @@ void vtb__val_print(vtb__val v, vtb_strbuf *out);
 /* Shortest decimal text that reads back as the same double. */
 void vtb__print_double(double d, vtb_strbuf *out);
 
-/* ---- environments ------------------------------------------------------------------------------------------- */
+/* ---- environments -------------------------------------------------------------------------------------- */
 
 typedef struct vtb__binding {
   const char *name;
@@ -134,7 +134,7 @@ typedef struct vtb__env {
   const vtb_path *along; /* of the body, NULL otherwise */
 } vtb__env;
 
-/* ---- the evaluator ------------------------------------------------------------------------------------------ */
+/* ---- the evaluator ------------------------------------------------------------------------------------- */
 
 typedef struct vtb__weight { /* a parameter of the function being built */
   const char *name;          /* relative to the function */
@@ -286,6 +286,7 @@ vtb_value *vtb__weight_get(vtb__eval *e, const char *name, const vtb_type *type,
 vtb_value *vtb__seed(vtb__eval *e, bool fresh, vtb_span span);
 bool vtb__init_builtin(const char *name);
 vtb__val vtb__init_value(vtb__eval *e, const char *name, const vtb__val *args, size_t n, vtb_span span);
+const char *vtb__tap_name(vtb__eval *e, const char *name); /* with the prefix of `tapped` */
 void vtb__tap(vtb__eval *e, const vtb_expr *name, const vtb_expr *value, vtb_span span);
 
 /* layout.c */
@@ -317,6 +318,7 @@ vtb__val vtb__builtin_call(vtb__eval *e, const vtb__builtin *b, const vtb_expr *
 bool vtb__builtin_name(vtb__eval *e, const char *name, vtb__val *out); /* rows, auto, zeros, training ... */
 extern const vtb__builtin vtb__tensor_builtins[], vtb__token_builtins[], vtb__step_builtins[];
 extern const size_t vtb__n_token_builtins;
+extern const vtb__builtin vtb__sequence_builtins[];
 
 /* Argument `name`, or the next positional one. The first form reports when it is missing. */
 vtb__val vtb__take(vtb__eval *e, vtb__args *a, const char *name);

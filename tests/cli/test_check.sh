@@ -7,4 +7,4 @@ expect 0 "$VERTEBRA" check vil_tiny --image 512; says "6.64 GMACs"
 expect 0 "$VERTEBRA" check vil_tiny --json; says '"parameters":'
 expect 0 "$VERTEBRA" check vil_tiny --params; says "blocks.0.rowwise_from_top_left.layer.proj_up.weight"
 expect 1 "$VERTEBRA" check vil_tiny -D dpeth=3; says "depth"
-expect 1 "$VERTEBRA" check vil_tiny -D dim=190; says "error[VTB"
+expect 1 "$VERTEBRA" check vil_tiny -D dim=191; says "error[VTB"

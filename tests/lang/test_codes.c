@@ -77,8 +77,9 @@ static char *index_of_errors(void) {
   size_t n;
   const vtb_diag_code *codes = vtb_diag_codes(&n);
   vtb_strbuf out = {0};
-  vtb_strbuf_puts(&out, "# Errors and warnings\n\nEvery message has a code; `vertebra explain VTB1101` prints the section "
-                        "of one. This file is made from\n`ir/diag_codes.def` (`VTB_UPDATE=1 ctest -R lang/codes`).\n");
+  vtb_strbuf_puts(&out,
+                  "# Errors and warnings\n\nEvery message has a code; `vertebra explain VTB1101` prints the section "
+                  "of one. This file is made from\n`ir/diag_codes.def` (`VTB_UPDATE=1 ctest -R lang/codes`).\n");
   const char *last = "";
   for (size_t i = 0; i < n; i++) {
     const vtb_diag_code *c = &codes[i];

@@ -74,7 +74,7 @@ static void check_file(const char *path) {
   vtb_unit *u = vtb_unit_load(path, NULL, &diags);
   CHECK_MSG(u != NULL, "%s: not loaded", path);
   if (u && diags.n_errors == 0) {
-    vtb_instantiate_options o = {.overrides = b->overrides, .n_overrides = b->n_overrides};
+    vtb_instantiate_options o = {.overrides = b->overrides, .n_overrides = b->n_overrides, .taps = true};
     vtb_module *m = vtb_instantiate(u, b->entry[0] ? b->entry : NULL, &o, &diags);
     CHECK_MSG((m == NULL) == (diags.n_errors > 0), "%s: module and errors", path);
     vtb_module_free(m);

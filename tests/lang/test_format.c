@@ -1,5 +1,5 @@
-/* The formatter: what it makes of some texts, and for every .vtb file of the tree and a text with everything in it, that
- * formatting twice changes nothing and that the meaning stays. */
+/* The formatter: what it makes of some texts, and for every .vtb file of the tree and a text with everything in it,
+ * that formatting twice changes nothing and that the meaning stays. */
 #include "frontend/lang/lang.h"
 #include "tests/test.h"
 
@@ -68,7 +68,8 @@ TEST(blank_lines_group_statements) {
 
 TEST(comments_stay) {
   check("// doc\nconst a = 1 // why\n  // own\nconst bcd = 2 /* in */ + 3// both\nconst e = 4 // f\n//end",
-        "// doc\nconst a = 1  // why\n// own\nconst bcd = 2 /* in */ + 3  // both\nconst e = 4                 // f\n//end\n");
+        "// doc\nconst a = 1  // why\n// own\nconst bcd = 2 /* in */ + 3  // both\nconst e = 4                 // "
+        "f\n//end\n");
   check("fn f(x: tensor) { // head\n  // first\n  return x\n  // last\n} // tail\n",
         "fn f(x: tensor) {  // head\n  // first\n  return x\n  // last\n}  // tail\n");
   check("const a = [1, // one\n 2]\n", "const a = [\n  1,  // one\n  2\n]\n");
@@ -90,15 +91,17 @@ TEST(blocks_on_one_line_stay_if_they_fit) {
 }
 
 TEST(long_lists_are_filled) {
-  check("fn linear(name: string, x: tensor, out: int, bias: bool = true, init: init = trunc_normal(0.02), bias_init: init "
+  check("fn linear(name: string, x: tensor, out: int, bias: bool = true, init: init = trunc_normal(0.02), bias_init: "
+        "init "
         "= zeros) { return x }\n",
         "fn linear(name: string, x: tensor, out: int, bias: bool = true, init: init = trunc_normal(0.02),\n"
         "          bias_init: init = zeros) { return x }\n");
 }
 
 TEST(no_line_is_longer_than_it_must_be) {
-  char *got = formatted("fn f(aaaa: tensor) {\n  y = aaaa + aaaa * aaaa - aaaa + aaaa * aaaa - aaaa + aaaa * aaaa - aaaa + "
-                        "aaaa * aaaa - aaaa + aaaa * aaaa - aaaa + aaaa * aaaa - exp(aaaa, aaaa)\n  return y\n}\n");
+  char *got =
+      formatted("fn f(aaaa: tensor) {\n  y = aaaa + aaaa * aaaa - aaaa + aaaa * aaaa - aaaa + aaaa * aaaa - aaaa + "
+                "aaaa * aaaa - aaaa + aaaa * aaaa - aaaa + aaaa * aaaa - exp(aaaa, aaaa)\n  return y\n}\n");
   size_t longest = 0, n = 0;
   for (char *c = got; *c; c++) {
     n = *c == '\n' ? 0 : n + 1;
@@ -125,7 +128,7 @@ static int check_folder(const char *dir, int depth) {
   int n = 0;
   for (struct dirent *e; d && (e = readdir(d));) {
     char path[1024];
-    snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
+    if ((size_t)snprintf(path, sizeof path, "%s/%s", dir, e->d_name) >= sizeof path) continue;
     if (e->d_name[0] == '.') continue;
     if (vtb_path_is_dir(path)) n += check_folder(path, depth + 1);
     if (!vtb_ends_with(path, ".vtb")) continue;

@@ -86,7 +86,7 @@ static bool said(const char *text) {
   return false;
 }
 
-/* ---- ViL --------------------------------------------------------------------------------------------------- */
+/* ---- ViL ----------------------------------------------------------------------------------------------- */
 
 TEST(published_parameter_counts) {
   static const struct {
@@ -203,7 +203,7 @@ TEST(mode_can_be_overridden) {
   if (m) vtb_module_free(m);
 }
 
-/* ---- entries and configs ------------------------------------------------------------------------------------ */
+/* ---- entries and configs ------------------------------------------------------------------------------- */
 
 static vtb_type shape(int rank, const int64_t *sizes) { return vtb_type_make(VTB_F32, rank, sizes); }
 #define SHAPE(...) shape(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (int64_t[]){__VA_ARGS__})
@@ -278,7 +278,7 @@ TEST(config_must_mean_something) {
   }
 }
 
-/* ---- a user's variant ----------------------------------------------------------------------------------------- */
+/* ---- a user's variant ---------------------------------------------------------------------------------- */
 
 static const char variant[] =
     "use std.nn\n"
@@ -356,7 +356,7 @@ TEST(steps_broadcast_by_axis_name) {
   vtb_unit_free(u);
 }
 
-/* ---- messages --------------------------------------------------------------------------------------------------- */
+/* ---- messages ------------------------------------------------------------------------------------------ */
 
 static void expect_code(int code, const char *in, const char *body) {
   char text[4096];

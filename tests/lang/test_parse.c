@@ -1,4 +1,5 @@
-/* The grammar: trees of texts, where statements end, places, docs, names through uses, and texts that try to break it. */
+/* The grammar: trees of texts, where statements end, places, docs, names through uses, and texts that try to break it.
+ */
 #include "frontend/lang/ast.h"
 #include "ir/diag_codes.h"
 #include "tests/test.h"
@@ -55,16 +56,18 @@ TEST(statements_end_with_lines) {
 TEST(declarations) {
   check_tree("use std.nn\nconst a = rows~\npreset t alias u alias \"v-1\" = m(dim = 1)\n",
              "(use std.nn)\n(const a (~ rows))\n(preset t alias \"u\" alias \"v-1\" (call m dim=1))\n");
-  check_tree("model m(d: int = 3 alias dim, p: [path] = [rows], c: one of x | y alias \"2d\" = x) {\n  input i: image[3]\n"
-             "  let n = d / 3\n  repeat n as k scope \"b.{k}\" { i += param w: [n, 3] ~ normal(0.1) no_decay }\n"
-             "  tap \"t\" = i\n  output y = i\n  assert n > 0, \"positive\"\n}\n",
-             "(model m\n  (d int = 3 alias \"dim\")\n  (p (list path) = (list rows))\n  (c (one-of x y=2d) = x)\n"
-             "  (input i image[ 3 ])\n  (let n (/ d 3))\n  (repeat n as k scope (interp \"b.\" k)\n"
-             "    (+= i (param \"w\" (shape n 3) (call normal (float 0.10000000000000001)) no_decay)))\n"
-             "  (tap \"t\" i)\n  (output \"y\" i)\n  (assert (> n 0) \"positive\"))\n");
-  check_tree("recurrence r(a: [K, V], g: []) -> [V], [K] {\n  state h: [K], s: []\n  yield a, h\n}\n",
-             "(recurrence r\n  (a (shape K V))\n  (g (shape))\n-> (shape V) (shape K)\n  (state h (shape K) s (shape))\n"
-             "  (yield a h))\n");
+  check_tree(
+      "model m(d: int = 3 alias dim, p: [path] = [rows], c: one of x | y alias \"2d\" = x) {\n  input i: image[3]\n"
+      "  let n = d / 3\n  repeat n as k scope \"b.{k}\" { i += param w: [n, 3] ~ normal(0.1) no_decay }\n"
+      "  tap \"t\" = i\n  output y = i\n  assert n > 0, \"positive\"\n}\n",
+      "(model m\n  (d int = 3 alias \"dim\")\n  (p (list path) = (list rows))\n  (c (one-of x y=2d) = x)\n"
+      "  (input i image[ 3 ])\n  (let n (/ d 3))\n  (repeat n as k scope (interp \"b.\" k)\n"
+      "    (+= i (param \"w\" (shape n 3) (call normal (float 0.10000000000000001)) no_decay)))\n"
+      "  (tap \"t\" i)\n  (output \"y\" i)\n  (assert (> n 0) \"positive\"))\n");
+  check_tree(
+      "recurrence r(a: [K, V], g: []) -> [V], [K] {\n  state h: [K], s: []\n  yield a, h\n}\n",
+      "(recurrence r\n  (a (shape K V))\n  (g (shape))\n-> (shape V) (shape K)\n  (state h (shape K) s (shape))\n"
+      "  (yield a h))\n");
 }
 
 TEST(words_are_names_where_they_mean_nothing_else) {
@@ -79,7 +82,8 @@ TEST(blocks_have_values) {
              "  y = along(rows) {\n    z = x\n    z\n  } * 2\n  u = if c { a } else if d { b } else { y }\n"
              "  return { x }\n}\n",
              "(fn f\n  (x tensor)\n  (= a b (along-each (list rows cols) suffix (list \"\" \"_b\") as d\n    x))\n"
-             "  (= y (* (along rows\n    (= z x)\n    z) 2))\n  (= u (if c\n    a\n  else\n    (if d\n      b\n    else\n      y)))\n"
+             "  (= y (* (along rows\n    (= z x)\n    z) 2))\n  (= u (if c\n    a\n  else\n    (if d\n      b\n    "
+             "else\n      y)))\n"
              "  (return (block\n    x)))\n");
 }
 
@@ -100,8 +104,8 @@ TEST(places_are_bytes_of_the_text) {
 
 TEST(docs_are_the_comments_directly_above) {
   vtb_diags diags = {0};
-  vtb_unit *u = load("// file\n\n// one\n// two\nconst a = 1 // not b's\nconst b = 2\n/* three\n * four */\nconst c = 3\n",
-                     &diags);
+  vtb_unit *u = load(
+      "// file\n\n// one\n// two\nconst a = 1 // not b's\nconst b = 2\n/* three\n * four */\nconst c = 3\n", &diags);
   const vtb_decl_info *infos;
   size_t n = vtb_unit_decls(u, &infos);
   CHECK(n == 3);
@@ -148,8 +152,13 @@ TEST(expressions_outside_files) {
   vtb_unit *u = load("const a = 1\n", &diags);
   const struct {
     const char *text, *want;
-  } good[] = {{"192", "192"}, {"[rows, rows~]", "[rows, rows~]"}, {"chunkwise( 16 )", "chunkwise(16)"},
-              {"224x224\n", "224x224"}, {"\"a{b}\"", "\"a{b}\""}, {"0.5", "0.5"}, {"-(1+x.y)", "-(1 + x.y)"}};
+  } good[] = {{"192", "192"},
+              {"[rows, rows~]", "[rows, rows~]"},
+              {"chunkwise( 16 )", "chunkwise(16)"},
+              {"224x224\n", "224x224"},
+              {"\"a{b}\"", "\"a{b}\""},
+              {"0.5", "0.5"},
+              {"-(1+x.y)", "-(1 + x.y)"}};
   for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
     vtb_expr *e = vtb__parse_expr_text(u, "<command line>", good[i].text, &diags);
     vtb_strbuf out = {0};
@@ -201,7 +210,8 @@ TEST(nesting_has_a_limit) {
 TEST(odd_texts) {
   CHECK(first_code("") == 0);
   CHECK(first_code("\n\n  // only a comment") == 0);
-  CHECK(first_code("\xef\xbb\xbf" "const a = 1\r\nconst b = 2\r\n") == 0); /* byte order mark, CR LF */
+  CHECK(first_code("\xef\xbb\xbf"
+                   "const a = 1\r\nconst b = 2\r\n") == 0); /* byte order mark, CR LF */
   CHECK(first_code("const a = \"\\") == VTB_DIAG_UNTERMINATED_STRING);
   CHECK(first_code("\"") == VTB_DIAG_UNTERMINATED_STRING);
   CHECK(first_code("/*") == VTB_DIAG_UNTERMINATED_COMMENT);

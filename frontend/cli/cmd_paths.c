@@ -1,0 +1,297 @@
+/* vertebra paths: a picture of the order in which each block's recurrences read the tokens.
+ *
+ * One row a set of blocks that read alike, one grid a direction. Cells are patches in the image's order, a line with
+ * arrows is the traversal, dashed where it jumps; a green disc marks its first token, a dark square its last; extra
+ * tokens stand beside the grid where the sequence has them. */
+#include "frontend/cli/cli.h"
+#include "frontend/cli/picture.h"
+#include "frontend/cli/traversals.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MARGIN = 24, GAP = 36, TITLE = 11, CAPTION = 8, MAX_STEPS = 200000 };
+static const uint32_t ink = 0x333333, faint = 0xaab4c0, cell_fill = 0xeef1f5, extra_fill = 0xf6c667,
+                      start_fill = 0x2e933c, end_fill = 0x22252b, forward_ink = 0x1f6fb4, reversed_ink = 0xd1495b;
+
+typedef struct panel {
+  picture *p;
+  const vtb_path *path;
+  double x, y, cell; /* of the grid's corner */
+  int64_t columns;   /* cells in a row: the grid's width, or where a sequence without grid wraps */
+} panel;
+
+/* ---- places ------------------------------------------------------------------------------------------------ */
+
+static int64_t wrap(const traversal *t) {
+  if (t->on_grid || t->path.w <= 24) return t->path.w;
+  return (int64_t)ceil(sqrt((double)t->path.w));
+}
+
+static int64_t n_rows(const traversal *t) {
+  int64_t columns = wrap(t);
+  return t->on_grid ? t->path.h : (t->path.w + columns - 1) / columns;
+}
+
+static double cell_size(const traversal *t) {
+  double most = (double)(wrap(t) > n_rows(t) ? wrap(t) : n_rows(t)), size = floor(340 / most);
+  return size < 4 ? 4 : size > 34 ? 34 : size;
+}
+
+/* Room for extra tokens on either side, in pixels. */
+static double side_room(const traversal *t) {
+  const vtb_path *p = &t->path;
+  int64_t left = p->head > p->mid ? p->head : p->mid, most = left > p->tail ? left : p->tail;
+  return most ? cell_size(t) * ((double)most + 1.2) : 0;
+}
+
+/* Centre of a storage position; true if it is an extra token. Those stand left of the row they come before, or right of
+ * the last row. */
+static bool place(const panel *a, int64_t position, double *x, double *y) {
+  const vtb_path *p = a->path;
+  int64_t grid = p->h * p->w, i = position - p->head, row = 0;
+  double column;
+  bool extra = true;
+  if (i < 0) { /* head */
+    column = (double)i - 0.2;
+  } else if (p->mid && i >= p->at && i < p->at + p->mid) {
+    row = p->at / a->columns;
+    column = (double)(i - p->at - p->mid) - 0.2;
+  } else {
+    if (p->mid && i >= p->at) i -= p->mid;
+    extra = i >= grid;
+    row = (extra ? grid - 1 : i) / a->columns;
+    column = extra ? (double)(a->columns + i - grid) + 0.2 : (double)(i % a->columns);
+  }
+  *x = a->x + (column + 0.5) * a->cell;
+  bool mid = p->mid && position - p->head >= p->at && position - p->head < p->at + p->mid;
+  *y = a->y + ((double)row + (mid ? (p->at % a->columns ? 1.0 : 0.0) : 0.5)) * a->cell; /* between two rows */
+  return extra;
+}
+
+/* ---- one direction ---------------------------------------------------------------------------------------- */
+
+static void draw_cells(const panel *a) {
+  double inset = a->cell > 8 ? 1 : 0.5, x, y;
+  for (int64_t i = 0; i < a->path->n; i++) {
+    bool extra = place(a, i, &x, &y);
+    double half = a->cell / 2 - inset;
+    picture_add(a->p, (shape){.kind = SHAPE_RECT,
+                              .x = x - half,
+                              .y = y - half,
+                              .x2 = x + half,
+                              .y2 = y + half,
+                              .colour = extra ? extra_fill : cell_fill});
+  }
+}
+
+static void draw_step(const panel *a, uint32_t colour, const double *from, const double *to, bool arrow) {
+  double reach = fmax(fabs(to[0] - from[0]), fabs(to[1] - from[1])) / a->cell;
+  bool jump = reach > 1.75;
+  picture_add(a->p, (shape){.kind = SHAPE_LINE,
+                            .x = from[0],
+                            .y = from[1],
+                            .x2 = to[0],
+                            .y2 = to[1],
+                            .size = jump           ? 1
+                                    : a->cell > 12 ? 2
+                                                   : 1.4,
+                            .dash = jump ? 3 : 0,
+                            .colour = jump ? faint : colour});
+  if (!arrow) return;
+  double head = a->cell * 0.34, t = jump ? 0.5 : 0.5 + head / (2 * fmax(reach * a->cell, 1));
+  picture_add(a->p, (shape){.kind = SHAPE_ARROW,
+                            .x = from[0],
+                            .y = from[1],
+                            .x2 = from[0] + t * (to[0] - from[0]),
+                            .y2 = from[1] + t * (to[1] - from[1]),
+                            .size = head,
+                            .colour = jump ? faint : colour});
+}
+
+static void draw_path(const panel *a) {
+  int64_t n = a->path->n, *perm = vtb_xcalloc((size_t)n, sizeof *perm);
+  uint32_t colour = a->path->reversed ? reversed_ink : forward_ink;
+  double at[2], next[2];
+  vtb_path_indices(a->path, perm);
+  for (int pass = 0; pass < 2; pass++) { /* jumps beneath, steps above */
+    for (int64_t t = 0; t + 1 < n; t++) {
+      place(a, perm[t], &at[0], &at[1]);
+      place(a, perm[t + 1], &next[0], &next[1]);
+      bool jump = fmax(fabs(next[0] - at[0]), fabs(next[1] - at[1])) > 1.75 * a->cell;
+      if (jump == (pass == 0)) draw_step(a, colour, at, next, a->cell >= 14 || (jump && a->cell >= 8) || t % 4 == 1);
+    }
+  }
+  double mark = fmax(a->cell * 0.24, 2.5);
+  place(a, perm[n - 1], &at[0], &at[1]);
+  picture_add(a->p, (shape){.kind = SHAPE_RECT,
+                            .x = at[0] - mark,
+                            .y = at[1] - mark,
+                            .x2 = at[0] + mark,
+                            .y2 = at[1] + mark,
+                            .colour = end_fill});
+  place(a, perm[0], &at[0], &at[1]);
+  picture_add(a->p, (shape){.kind = SHAPE_DISC, .x = at[0], .y = at[1], .size = mark * 1.2, .colour = start_fill});
+  free(perm);
+}
+
+/* "cols.hflip~ on 14x14, reversed", "sequence of 33, forward". */
+static void caption(const traversal *t, vtb_strbuf *out) {
+  static const char *const names[] = {"rows", "cols", "snake", "diagonal", "hilbert", "list"};
+  const vtb_path *p = &t->path;
+  if (t->on_grid)
+    vtb_strbuf_printf(out, "%s%s%s%s %lldx%lld", names[p->order], p->hflip ? ".hflip" : "", p->vflip ? ".vflip" : "",
+                      p->reversed ? "~" : "", (long long)p->h, (long long)p->w);
+  else
+    vtb_strbuf_printf(out, "sequence of %lld", (long long)p->n);
+  vtb_strbuf_printf(out, ", %s", p->reversed ? "reversed" : "forward");
+  int64_t extra = p->head + p->mid + p->tail;
+  if (extra) vtb_strbuf_printf(out, ", %lld extra", (long long)extra);
+}
+
+static void text(picture *p, double x, double y, double size, uint32_t colour, const char *s) {
+  picture_add(
+      p, (shape){.kind = SHAPE_TEXT, .x = x, .y = y, .size = size, .colour = colour, .text = (char *)(uintptr_t)s});
+}
+
+/* Draws and returns the width taken. */
+static double draw_traversal(picture *p, const traversal *t, double x, double y, double *bottom) {
+  double cell = cell_size(t), room = side_room(t);
+  vtb_strbuf s = {0};
+  panel a = {.p = p, .path = &t->path, .x = x + room, .y = y + CAPTION + 10, .cell = cell, .columns = wrap(t)};
+  caption(t, &s);
+  text(p, x, y + CAPTION, CAPTION, t->path.reversed ? reversed_ink : forward_ink, s.at);
+  draw_cells(&a);
+  draw_path(&a);
+  double width = fmax(2 * room + cell * (double)a.columns, picture_text_width(s.at, CAPTION));
+  *bottom = fmax(*bottom, a.y + cell * (double)n_rows(t));
+  vtb_strbuf_free(&s);
+  return width;
+}
+
+/* ---- the picture ------------------------------------------------------------------------------------------ */
+
+static double legend(picture *p, double x, double y) {
+  picture_add(p, (shape){.kind = SHAPE_DISC, .x = x + 5, .y = y - 4, .size = 5, .colour = start_fill});
+  text(p, x + 16, y, CAPTION, ink, "first token");
+  x += 16 + picture_text_width("first token", CAPTION) + 20;
+  picture_add(p, (shape){.kind = SHAPE_RECT, .x = x, .y = y - 8, .x2 = x + 8, .y2 = y, .colour = end_fill});
+  text(p, x + 16, y, CAPTION, ink, "last");
+  x += 16 + picture_text_width("last", CAPTION) + 20;
+  picture_add(p, (shape){.kind = SHAPE_RECT, .x = x, .y = y - 9, .x2 = x + 10, .y2 = y + 1, .colour = extra_fill});
+  text(p, x + 16, y, CAPTION, ink, "extra token");
+  x += 16 + picture_text_width("extra token", CAPTION) + 20;
+  picture_add(
+      p, (shape){
+             .kind = SHAPE_LINE, .x = x, .y = y - 4, .x2 = x + 22, .y2 = y - 4, .size = 1, .dash = 3, .colour = faint});
+  text(p, x + 30, y, CAPTION, ink, "jump");
+  return x + 30 + picture_text_width("jump", CAPTION);
+}
+
+static void draw_all(picture *p, const char *model, const traversals *t) {
+  double y = MARGIN + TITLE, right = MARGIN;
+  vtb_strbuf s = {0};
+  text(p, MARGIN, y, TITLE, ink, model);
+  right = fmax(right, MARGIN + picture_text_width(model, TITLE));
+  for (size_t i = 0; i < t->groups.n; i++) {
+    const traversal_group *g = &t->groups.at[i];
+    double x = MARGIN, bottom = y;
+    y += GAP;
+    s.n = 0;
+    traversals_print_blocks(g, &s);
+    if (g->blocks.n > 1) vtb_strbuf_printf(&s, "  (%zu blocks)", g->blocks.n);
+    text(p, MARGIN, y, CAPTION + 1, ink, s.at);
+    right = fmax(right, MARGIN + picture_text_width(s.at, CAPTION + 1));
+    for (size_t k = 0; k < g->orders.n; k++) x += draw_traversal(p, &g->orders.at[k], x, y + 14, &bottom) + GAP;
+    right = fmax(right, x - GAP);
+    y = bottom;
+  }
+  vtb_strbuf_free(&s);
+  right = fmax(right, legend(p, MARGIN, y + GAP));
+  p->width = (int)ceil(right) + MARGIN;
+  p->height = (int)ceil(y) + GAP + MARGIN;
+}
+
+static void list_all(const traversals *t, bool json, const char *model) {
+  cJSON *doc = json ? cJSON_CreateObject() : NULL, *groups = json ? cJSON_AddArrayToObject(doc, "groups") : NULL;
+  if (json) cJSON_AddStringToObject(doc, "model", model);
+  for (size_t i = 0; i < t->groups.n; i++) {
+    const traversal_group *g = &t->groups.at[i];
+    cJSON *row = json ? cJSON_CreateObject() : NULL, *blocks = json ? cJSON_AddArrayToObject(row, "blocks") : NULL;
+    cJSON *paths = json ? cJSON_AddArrayToObject(row, "paths") : NULL;
+    vtb_strbuf s = {0};
+    traversals_print_blocks(g, &s);
+    if (!json) printf("  %-32s", s.at);
+    for (size_t k = 0; json && k < g->blocks.n; k++) cJSON_AddItemToArray(blocks, cJSON_CreateString(g->blocks.at[k]));
+    for (size_t k = 0; k < g->orders.n; k++) {
+      s.n = 0;
+      vtb_path_print(&g->orders.at[k].path, &s);
+      if (json)
+        cJSON_AddItemToArray(paths, cJSON_CreateString(s.at));
+      else
+        printf("  %s", s.at);
+    }
+    if (json)
+      cJSON_AddItemToArray(groups, row);
+    else
+      putchar('\n');
+    vtb_strbuf_free(&s);
+  }
+  if (json) cli_print_json(doc);
+}
+
+static vtb_status write_picture(const char *path, const char *model, const traversals *t) {
+  picture p = {0};
+  vtb_error err = {0};
+  int64_t steps = 0;
+  for (size_t i = 0; i < t->groups.n; i++)
+    for (size_t k = 0; k < t->groups.at[i].orders.n; k++) steps += t->groups.at[i].orders.at[k].path.n;
+  if (steps > MAX_STEPS) {
+    vtb_fail(&err, VTB_E_INPUT, "%lld steps are too many for a picture; try a smaller --image", (long long)steps);
+    return cli_error(&err);
+  }
+  draw_all(&p, model, t);
+  vtb_status status =
+      vtb_ends_with(path, ".png") ? picture_write_png(&p, path, &err) : picture_write_svg(&p, path, &err);
+  picture_free(&p);
+  return status == VTB_OK ? VTB_OK : cli_error(&err);
+}
+
+static vtb_status paths_of(cli_model *model, const cli_model_options *o, const char *name, const char *path) {
+  vtb_status status = cli_run_passes(model->module, o, vtb_pipeline_graph, false, 0);
+  if (status != VTB_OK) return status;
+  traversals t;
+  traversals_find(model->module, &t);
+  if (!t.groups.n) {
+    vtb_error err = {0};
+    vtb_fail(&err, VTB_E_INPUT, "%s has no recurrence whose path could be drawn", name);
+    status = cli_error(&err);
+  }
+  if (status == VTB_OK && path) status = write_picture(path, name, &t);
+  if (status == VTB_OK) list_all(&t, o->json, name);
+  traversals_free(&t);
+  return status;
+}
+
+vtb_status cli_cmd_paths(int argc, char **argv) {
+  cli_model_options o = {0};
+  const char *path = NULL;
+  cli_opt opts[CLI_N_MODEL_OPTS + 1] = {{"-o", CLI_STR, &path, "FILE", "picture to write: .svg or .png"}};
+  cli_model_opts(&o, opts + 1);
+  cli_list models = {0};
+  int parsed = cli_parse("paths", opts, CLI_N_MODEL_OPTS + 1, argc, argv, &models);
+  if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
+  if (models.n != 1) return cli_usage_error("paths", "one MODEL is needed");
+  if (path && !vtb_ends_with(path, ".svg") && !vtb_ends_with(path, ".png"))
+    return cli_usage_error("paths", "a picture is a .svg or a .png, not '%s'", path);
+  cli_model model;
+  vtb_status status = cli_model_load(models.at[0], &o, NULL, &model);
+  if (status == VTB_OK) {
+    status = paths_of(&model, &o, o.entry ? o.entry : models.at[0], path);
+    cli_model_free(&model);
+  }
+  vtb_vec_free(&models);
+  vtb_vec_free(&o.defines);
+  return status;
+}

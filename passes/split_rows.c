@@ -1,0 +1,183 @@
+/* split_rows: elementwise ops beside reductions over parts of a row take the parts' shape.
+ *
+ *   %h = mul %x, %rsqrt                 [B, N, heads, V]        %h = mul %x, %rsqrt
+ *   %y = reshape %h                     [B, N, C]         =>    %g = reshape %gate  [B, N, heads, V]
+ *   %z = mul %y, %gate                  [B, N, C]               %p = mul %h, %g     [B, N, heads, V]
+ *                                                               %z = reshape %p     [B, N, C]
+ *
+ * Reshapes are free views, but no kernel reaches across one: normalising heads and the gate after it would be two
+ * passes over memory. Before fuse. Leaves ops alone that have a reduction over the whole row beside them, or that only
+ * column sums use, which compute them on the way.
+ */
+#include "passes/passes_internal.h"
+
+#include <stdlib.h>
+
+typedef struct splitter {
+  vtb_func *func;
+  int *mark; /* by value id: 1 + number of the shape, 0 none */
+  int n_marks;
+  VTB_VEC(vtb_type) shapes;
+  VTB_VEC(vtb_inst *) work;
+} splitter;
+
+static bool is_elementwise(const vtb_inst *i) {
+  return i && vtb_op_get(i->op)->klass == VTB_CLASS_ELEMENTWISE && i->results[0]->type.dtype == VTB_F32;
+}
+
+static bool reduces_rows(const vtb_inst *i) {
+  int n;
+  if (vtb_op_get(i->op)->klass != VTB_CLASS_REDUCE) return false;
+  const int64_t *axes = vtb_attr_ints(i, "axes", &n);
+  const vtb_type *t = &i->operands[0]->type;
+  return n == 1 && axes[0] == t->rank - 1 && t->dim[axes[0]].size > 1;
+}
+
+/* `split` is `whole` with its last axis cut in two. */
+static bool splits(const vtb_type *split, const vtb_type *whole) {
+  int last = whole->rank - 1;
+  if (whole->rank < 1 || split->rank != whole->rank + 1 || split->dtype != whole->dtype) return false;
+  for (int a = 0; a < last; a++)
+    if (split->dim[a].size != whole->dim[a].size) return false;
+  return split->dim[last].size * split->dim[last + 1].size == whole->dim[last].size && split->dim[last].size > 1 &&
+         split->dim[last + 1].size > 1;
+}
+
+static int marked(const splitter *s, const vtb_inst *i) {
+  int id = i->results[0]->id;
+  return id < s->n_marks ? s->mark[id] : 0;
+}
+
+static void mark(splitter *s, vtb_inst *i, int shape) {
+  int id = i->results[0]->id;
+  if (id >= s->n_marks) {
+    int n = s->func->n_values + 64;
+    s->mark = vtb_xrealloc(s->mark, (size_t)n, sizeof *s->mark);
+    while (s->n_marks < n) s->mark[s->n_marks++] = 0;
+  }
+  if (s->mark[id]) return;
+  s->mark[id] = shape;
+  vtb_vec_push(&s->work, i);
+}
+
+static bool uses(const vtb_inst *i, const vtb_value *v) {
+  for (int o = 0; o < i->n_operands; o++)
+    if (i->operands[o] == v) return true;
+  return false;
+}
+
+/* Elementwise ops of a row reduction's own shape, and those they touch. */
+static void mark_region(splitter *s, vtb_inst *reduction) {
+  vtb_type *t = &reduction->operands[0]->type;
+  int shape = 0;
+  for (size_t k = 0; k < s->shapes.n && !shape; k++)
+    if (vtb_type_equal(&s->shapes.at[k], t)) shape = (int)k + 1;
+  if (!shape) {
+    vtb_vec_push(&s->shapes, *t);
+    shape = (int)s->shapes.n;
+  }
+  size_t from = s->work.n;
+  if (is_elementwise(reduction->operands[0]->def)) mark(s, reduction->operands[0]->def, shape);
+  for (vtb_inst *i = reduction->next; i; i = i->next) /* those that read the reduction or its operand */
+    if (is_elementwise(i) && vtb_type_equal(&i->results[0]->type, t) &&
+        (uses(i, reduction->operands[0]) || uses(i, reduction->results[0])))
+      mark(s, i, shape);
+  for (size_t k = from; k < s->work.n; k++) {
+    vtb_inst *w = s->work.at[k];
+    for (int o = 0; o < w->n_operands; o++) {
+      vtb_inst *d = w->operands[o]->def;
+      bool column = d && d->results[0]->type.rank == t->rank && d->results[0]->type.dim[t->rank - 1].size == 1;
+      if (is_elementwise(d) && (column || vtb_type_equal(&d->results[0]->type, t))) mark(s, d, shape);
+    }
+    for (vtb_inst *i = w->next; i; i = i->next)
+      if (is_elementwise(i) && vtb_type_equal(&i->results[0]->type, t) && uses(i, w->results[0])) mark(s, i, shape);
+  }
+}
+
+static bool only_for_columns(const vtb_inst *e) {
+  for (int r = 0; r < e->func->n_returns; r++)
+    if (e->func->returns[r] == e->results[0]) return false;
+  for (const vtb_inst *i = e->next; i; i = i->next)
+    if (uses(i, e->results[0]) && (vtb_op_get(i->op)->klass != VTB_CLASS_REDUCE || reduces_rows(i))) return false;
+  return true;
+}
+
+/* The operand of shape `x` as one for the split shape; false if that takes more than a reshape. */
+static bool operand_shape(const vtb_type *x, const vtb_type *whole, const vtb_type *split, vtb_type *out) {
+  int last = whole->rank - 1;
+  if (x->rank == 0) {
+    *out = *x;
+    return true;
+  }
+  if (x->rank == whole->rank && x->dim[last].size == 1) {
+    *out = *x;
+    out->dim[out->rank++] = x->dim[last];
+    return true;
+  }
+  if (x->dim[x->rank - 1].size != whole->dim[last].size) return false;
+  *out = *x;
+  out->dim[x->rank - 1] = split->dim[last];
+  out->dim[x->rank] = split->dim[last + 1];
+  out->rank = x->rank + 1;
+  return true;
+}
+
+static vtb_value *viewed(vtb_builder *b, vtb_value *x, const vtb_type *t) {
+  if (x->def && x->def->op == VTB_OP_reshape) {
+    vtb_value *from = x->def->operands[0];
+    if (vtb_type_equal(&from->type, t)) return from;
+    return vtb_b_reshape(b, from, t);
+  }
+  return vtb_type_equal(&x->type, t) ? x : vtb_b_reshape(b, x, t);
+}
+
+static void retype(splitter *s, vtb_inst *e, int shape) {
+  const vtb_type whole = e->results[0]->type, split = s->shapes.at[shape - 1];
+  vtb_type types[8];
+  if (!is_elementwise(e) || marked(s, e) || !splits(&split, &whole) || e->n_operands > 8 || only_for_columns(e)) return;
+  for (int o = 0; o < e->n_operands; o++)
+    if (!operand_shape(&e->operands[o]->type, &whole, &split, &types[o])) return;
+  vtb_builder b = {.module = s->func->module, .func = s->func, .before = e, .span = e->span};
+  vtb_value *operands[8];
+  for (int o = 0; o < e->n_operands; o++) operands[o] = viewed(&b, e->operands[o], &types[o]);
+  vtb_inst *now = vtb_build(&b, e->op, operands, e->n_operands, e->attrs, e->n_attrs);
+  b.name_hint = NULL;
+  vtb_value *back = vtb_b_reshape(&b, now->results[0], &whole);
+  vtb__swap_names(back, e->results[0]);
+  vtb_replace_all(e->results[0], back);
+  vtb_inst_unlink(e);
+  mark(s, now, shape);
+}
+
+static void spread(splitter *s, vtb_inst *i, int shape) {
+  for (int o = 0; o < i->n_operands; o++) {
+    const vtb_inst *d = i->operands[o]->def;
+    if (d && d->op == VTB_OP_reshape && d->operands[0]->def) retype(s, d->operands[0]->def, shape);
+  }
+  for (vtb_inst *r = i->next; r; r = r->next) {
+    if (r->op != VTB_OP_reshape || r->operands[0] != i->results[0]) continue;
+    for (vtb_inst *e = r->next, *next; e; e = next) {
+      next = e->next;
+      if (is_elementwise(e) && uses(e, r->results[0])) retype(s, e, shape);
+    }
+  }
+}
+
+static void visit(vtb_func *f) {
+  splitter s = {.func = f};
+  for (vtb_inst *i = f->first; i; i = i->next)
+    if (reduces_rows(i)) mark_region(&s, i);
+  for (size_t k = 0; k < s.work.n; k++) spread(&s, s.work.at[k], marked(&s, s.work.at[k]));
+  bool changed = s.work.n > 0;
+  free(s.mark);
+  vtb_vec_free(&s.work);
+  vtb_vec_free(&s.shapes);
+  if (changed) vtb__dce_func(f);
+}
+
+vtb_status vtb__pass_split_rows(vtb_pass_context *c, vtb_error *err) {
+  (void)err;
+  for (vtb_func *f = c->module->first; f; f = f->next)
+    if (f->kind == VTB_FUNC_PLAIN) visit(f);
+  return VTB_OK;
+}

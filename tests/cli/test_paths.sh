@@ -1,0 +1,14 @@
+# Traversals are listed block by block with grid and extra tokens, and drawn as SVG and PNG.
+. tests/cli/lib.sh
+expect 0 "$VERTEBRA" paths vim_nano -o "$work/a.svg"
+says "rows@7x7+mid=1,at=24"; says "rows~@7x7+mid=1,at=24"
+head -c 4 "$work/a.svg" | grep -q '<svg' || fail "not an SVG"
+grep -q 'layers\.\[0, 1, ..., 5\]' "$work/a.svg" || fail "the blocks are not named"
+arrows=$(grep -c '<polygon' "$work/a.svg")
+[ "$arrows" = 98 ] || fail "$arrows arrows for two directions of 50 tokens"
+expect 0 "$VERTEBRA" paths vil_nano -D 'directions=[rows, hilbert, cols.hflip~]' --image 16x24 -o "$work/a.png"
+says "hilbert@4x6"; says "cols~.hflip@4x6"
+head -c 4 "$work/a.png" | grep -q 'PNG' || fail "not a PNG"
+expect 0 "$VERTEBRA" paths vir_nano --json; says '"rows@7x7+tail=1"'
+expect 2 "$VERTEBRA" paths vir_nano -o "$work/a.gif"; says ".svg or a .png"
+expect 2 "$VERTEBRA" paths; says "one MODEL"

@@ -1,0 +1,189 @@
+/* Passes around products and scans: siblings, accumulate, unscale, split_rows. Each: the same meaning, fewer passes
+ * over memory, and left alone where it would not fit. */
+#include "tests/passes/pass_check.h"
+
+/* Runs the pipeline on the text and compares with the text; the caller frees the module. */
+static vtb_module *changed(const char *pipeline, const char *text) {
+  vtb_module *before = parse_ir(text), *after = parse_ir(text);
+  if (before && after && run_passes(after, pipeline)) {
+    double error = compare_modules(before, after, 7);
+    CHECK_MSG(error < 1e-12, "%s: results differ by %g", pipeline, error);
+  }
+  if (before) vtb_module_free(before);
+  return after;
+}
+
+static const vtb_inst *first_op(const vtb_module *m, vtb_op op) {
+  for (const vtb_inst *i = m->entry->first; i; i = i->next)
+    if (i->op == op) return i;
+  return NULL;
+}
+
+/* ---- siblings --------------------------------------------------------------------------------------------- */
+
+TEST(narrow_products_of_one_operand_join) {
+  vtb_module *m =
+      changed("siblings", "entry func @f(%x: f32[2, 5, 12], %u: f32[3, 12], %v: f32[4, 12]) -> (f32[2, 5, 3], "
+                          "f32[2, 5, 4], f32[2, 5, 3]) {\n"
+                          "  %a = einsum %x, %u {spec = \"bnd,hd->bnh\"} : f32[2, 5, 3]\n"
+                          "  %b = einsum %x, %v {spec = \"bnd,hd->bnh\"} : f32[2, 5, 4]\n"
+                          "  %c = neg %a : f32[2, 5, 3]\n"
+                          "  return %a, %b, %c\n}\n");
+  CHECK(count_ops(m, VTB_OP_einsum) == 1);
+  CHECK(count_ops(m, VTB_OP_concat) == 1 && count_ops(m, VTB_OP_slice) == 2);
+  vtb_module_free(m);
+}
+
+TEST(three_groups_of_siblings) {
+  vtb_module *m =
+      changed("siblings", "entry func @f(%x: f32[5, 6], %y: f32[5, 6], %u: f32[6, 2], %v: f32[6, 2], %w: f32[6, "
+                          "8]) -> (f32[5, 2], f32[5, 2], f32[5, 2], f32[5, 2], f32[5, 8], f32[5, 8]) {\n"
+                          "  %a = einsum %x, %u {spec = \"nd,dh->nh\"} : f32[5, 2]\n"
+                          "  %b = einsum %x, %v {spec = \"nd,dh->nh\"} : f32[5, 2]\n"
+                          "  %c = einsum %y, %u {spec = \"nd,dh->nh\"} : f32[5, 2]\n"
+                          "  %d = einsum %y, %v {spec = \"nd,dh->nh\"} : f32[5, 2]\n"
+                          "  %e = einsum %y, %w {spec = \"nd,dh->nh\"} : f32[5, 8]\n"
+                          "  %g = einsum %x, %w {spec = \"nd,dh->nh\"} : f32[5, 8]\n"
+                          "  return %a, %b, %c, %d, %e, %g\n}\n");
+  CHECK(count_ops(m, VTB_OP_einsum) == 2);
+  vtb_module_free(m);
+}
+
+TEST(siblings_that_stay_apart) {
+  CHECK_KEPT("siblings", /* wide */
+             "entry func @f(%x: f32[5, 6], %u: f32[9, 6], %v: f32[9, 6]) -> (f32[5, 9], f32[5, 9]) {\n"
+             "  %a = einsum %x, %u {spec = \"nd,hd->nh\"} : f32[5, 9]\n"
+             "  %b = einsum %x, %v {spec = \"nd,hd->nh\"} : f32[5, 9]\n  return %a, %b\n}\n");
+  CHECK_KEPT("siblings", /* a batch letter */
+             "entry func @f(%x: f32[5, 6, 4], %u: f32[6, 4, 4], %v: f32[6, 4, 4]) -> (f32[5, 6, 4], f32[5, 6, 4]) {\n"
+             "  %a = einsum %x, %u {spec = \"ngi,goi->ngo\"} : f32[5, 6, 4]\n"
+             "  %b = einsum %x, %v {spec = \"ngi,goi->ngo\"} : f32[5, 6, 4]\n  return %a, %b\n}\n");
+  CHECK_KEPT("siblings", /* the second weight is computed from the first product */
+             "entry func @f(%x: f32[5, 5], %u: f32[5, 5]) -> (f32[5, 5]) {\n"
+             "  %a = einsum %x, %u {spec = \"nd,hd->nh\"} : f32[5, 5]\n"
+             "  %b = einsum %x, %a {spec = \"nd,hd->nh\"} : f32[5, 5]\n  return %b\n}\n");
+}
+
+/* ---- accumulate ------------------------------------------------------------------------------------------- */
+
+TEST(a_bias_goes_to_the_start_of_a_chain) {
+  vtb_module *m =
+      changed("accumulate", "entry func @f(%x: f32[5, 6], %y: f32[5, 6], %u: f32[3, 6], %b: f32[3]) -> (f32[5, "
+                            "3]) {\n"
+                            "  %p = einsum %x, %u {spec = \"nd,hd->nh\"} : f32[5, 3]\n"
+                            "  %q = einsum %y, %u {spec = \"nd,hd->nh\"} : f32[5, 3]\n"
+                            "  %s = add %p, %q : f32[5, 3]\n"
+                            "  %r = add %s, %b : f32[5, 3]\n  return %r\n}\n");
+  CHECK(count_ops(m, VTB_OP_add) == 0 && count_ops(m, VTB_OP_einsum) == 2);
+  const vtb_inst *start = first_op(m, VTB_OP_einsum);
+  CHECK(start->n_operands == 3 && start->operands[2]->type.rank == 1);
+  vtb_module_free(m);
+}
+
+TEST(a_reshape_moves_behind_the_sum) {
+  static const char *const added[] = {"5, 12", "12", "1, 12", "5, 1", "1", ""};
+  for (size_t i = 0; i < sizeof added / sizeof *added; i++) {
+    char text[1024];
+    snprintf(text, sizeof text,
+             "entry func @f(%%x: f32[5, 3, 4], %%w: f32[3, 4, 4], %%b: f32[%s]) -> (f32[5, 12]) {\n"
+             "  %%p = einsum %%x, %%w {spec = \"ngi,goi->ngo\"} : f32[5, 3, 4]\n"
+             "  %%v = reshape %%p {shape = [5, 12]} : f32[5, 12]\n"
+             "  %%r = add %%b, %%v : f32[5, 12]\n  return %%r\n}\n",
+             added[i]);
+    vtb_module *m = changed("accumulate", text);
+    CHECK_MSG(count_ops(m, VTB_OP_add) == (i == 3), "added [%s]", added[i]); /* a column needs more than a reshape */
+    vtb_module_free(m);
+  }
+}
+
+TEST(sums_that_products_do_not_take) {
+  CHECK_KEPT("accumulate", /* another use of the product */
+             "entry func @f(%x: f32[5, 6], %u: f32[3, 6], %b: f32[3]) -> (f32[5, 3], f32[5, 3]) {\n"
+             "  %p = einsum %x, %u {spec = \"nd,hd->nh\"} : f32[5, 3]\n"
+             "  %r = add %p, %b : f32[5, 3]\n  return %r, %p\n}\n");
+  CHECK_KEPT("accumulate", /* the product is broadcast */
+             "entry func @f(%x: f32[1, 6], %u: f32[3, 6], %b: f32[5, 3]) -> (f32[5, 3]) {\n"
+             "  %p = einsum %x, %u {spec = \"nd,hd->nh\"} : f32[1, 3]\n"
+             "  %r = add %p, %b : f32[5, 3]\n  return %r\n}\n");
+  CHECK_KEPT("accumulate", /* a product added to itself */
+             "entry func @f(%x: f32[5, 6], %u: f32[3, 6]) -> (f32[5, 3]) {\n"
+             "  %p = einsum %x, %u {spec = \"nd,hd->nh\"} : f32[5, 3]\n"
+             "  %r = add %p, %p : f32[5, 3]\n  return %r\n}\n");
+}
+
+TEST(what_is_added_may_be_younger_than_the_product) {
+  vtb_module *m = changed("accumulate", "entry func @f(%x: f32[5, 6], %u: f32[3, 6], %b: f32[5, 3]) -> (f32[5, 3]) {\n"
+                                        "  %p = einsum %x, %u {spec = \"nd,hd->nh\"} : f32[5, 3]\n"
+                                        "  %e = exp %b : f32[5, 3]\n"
+                                        "  %r = add %p, %e : f32[5, 3]\n  return %r\n}\n");
+  CHECK(count_ops(m, VTB_OP_add) == 0);
+  vtb_module_free(m);
+}
+
+/* ---- unscale ---------------------------------------------------------------------------------------------- */
+
+#define SCAN(scale)                                                                                                    \
+  "entry func @f(%q: f32[2, 9, 3, 4], %k: f32[2, 9, 3, 4], %v: f32[2, 9, 3, 5], %d: f32[2, 9, 3], %s: f32[]) -> "      \
+  "(f32[2, 9, 3, 5], f32[2, 3, 4, 5], f32[2, 9, 3], f32[2, 3, 4]) {\n" scale "  %t = mul %q, %c : f32[2, 9, 3, 4]\n"   \
+  "  %y, %a, %z, %n = linscan %t, %k, %v, %d {class = \"scalar\", mode = \"auto\", normalizer = 1} : f32[2, 9, 3, "    \
+  "5], f32[2, 3, 4, 5], f32[2, 9, 3], f32[2, 3, 4]\n  return %y, %a, %z, %n\n}\n"
+
+TEST(factors_of_queries_move_behind_the_scan) {
+  vtb_module *m = changed("unscale,dce", SCAN("  %c = constant {value = 0.5} : f32[]\n"));
+  const vtb_inst *scan = first_op(m, VTB_OP_linscan);
+  CHECK(scan && !scan->operands[0]->def && count_ops(m, VTB_OP_mul) == 2);
+  vtb_module_free(m);
+  CHECK_KEPT("unscale", SCAN("  %c = exp %s : f32[]\n"));
+}
+
+/* ---- split_rows ------------------------------------------------------------------------------------------- */
+
+TEST(elementwise_ops_join_the_rows_beside_them) {
+  vtb_module *m =
+      changed("split_rows,simplify,fuse",
+              "entry func @f(%x: f32[2, 5, 12], %g: f32[2, 5, 12], %w: f32[12], %c: f32[2, 5, 1]) -> (f32[2, 5, "
+              "12]) {\n"
+              "  %e = exp %x : f32[2, 5, 12]\n"
+              "  %h = reshape %e {shape = [2, 5, 3, 4]} : f32[2, 5, 3, 4]\n"
+              "  %s = reduce_sum %h {axes = [3], keep = 1} : f32[2, 5, 3, 1]\n"
+              "  %d = div %h, %s : f32[2, 5, 3, 4]\n"
+              "  %y = reshape %d {shape = [2, 5, 12]} : f32[2, 5, 12]\n"
+              "  %a = mul %y, %w : f32[2, 5, 12]\n"
+              "  %b = silu %g : f32[2, 5, 12]\n"
+              "  %m = mul %a, %b : f32[2, 5, 12]\n"
+              "  %r = add %m, %c : f32[2, 5, 12]\n  return %r\n}\n");
+  CHECK(count_ops(m, VTB_OP_fused) == 1);
+  vtb_module_free(m);
+}
+
+TEST(ops_beside_whole_rows_and_column_sums_keep_their_shape) {
+  CHECK_KEPT("split_rows", /* y belongs to a reduction over the whole row */
+             "entry func @f(%x: f32[5, 3, 4]) -> (f32[5, 12], f32[5, 1]) {\n"
+             "  %s = reduce_sum %x {axes = [2], keep = 1} : f32[5, 3, 1]\n"
+             "  %d = div %x, %s : f32[5, 3, 4]\n"
+             "  %v = reshape %d {shape = [5, 12]} : f32[5, 12]\n"
+             "  %y = exp %v : f32[5, 12]\n"
+             "  %t = reduce_sum %y {axes = [1], keep = 1} : f32[5, 1]\n"
+             "  %z = div %y, %t : f32[5, 12]\n  return %z, %t\n}\n");
+  CHECK_KEPT("split_rows", /* the product is computed inside the column sum */
+             "entry func @f(%x: f32[5, 3, 4], %g: f32[5, 12]) -> (f32[12]) {\n"
+             "  %s = reduce_sum %x {axes = [2], keep = 1} : f32[5, 3, 1]\n"
+             "  %d = div %x, %s : f32[5, 3, 4]\n"
+             "  %v = reshape %d {shape = [5, 12]} : f32[5, 12]\n"
+             "  %y = mul %v, %g : f32[5, 12]\n"
+             "  %t = reduce_sum %y {axes = [0]} : f32[12]\n  return %t\n}\n");
+}
+
+int main(void) {
+  RUN(narrow_products_of_one_operand_join);
+  RUN(three_groups_of_siblings);
+  RUN(siblings_that_stay_apart);
+  RUN(a_bias_goes_to_the_start_of_a_chain);
+  RUN(a_reshape_moves_behind_the_sum);
+  RUN(sums_that_products_do_not_take);
+  RUN(what_is_added_may_be_younger_than_the_product);
+  RUN(factors_of_queries_move_behind_the_scan);
+  RUN(elementwise_ops_join_the_rows_beside_them);
+  RUN(ops_beside_whole_rows_and_column_sums_keep_their_shape);
+  return test_done();
+}
