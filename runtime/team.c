@@ -19,11 +19,13 @@
 enum {
   CHUNKS_PER_THREAD = 4,
   SPINS_BEFORE_SLEEP = 20000, /* some 100 microseconds: longer than the serial gaps between kernels */
-  SPINS_BEFORE_YIELD = 2000
+  SPINS_BEFORE_YIELD = 256,
+  SPINS_PER_YIELD = 128
 };
 
 /* `ticket` is the job's number in the high half and its next chunk in the low half: taking a chunk is one compare and
- * swap that fails if the job has changed. The job's fields change only between jobs, when every chunk of the old one is done. */
+ * swap that fails if the job has changed. The job's fields change only between jobs, when every chunk of the old one is
+ * done. */
 struct vtb_team {
   int n_threads;
   _Atomic uint64_t ticket;
@@ -37,7 +39,8 @@ struct vtb_team {
 };
 
 /* Chunk c of the units: sizes differ by one at most, the larger first. */
-static void run_chunk(vtb_task_fn fn, void *closure, int64_t n, int64_t grain, int64_t units, int64_t chunks, int64_t c) {
+static void run_chunk(vtb_task_fn fn, void *closure, int64_t n, int64_t grain, int64_t units, int64_t chunks,
+                      int64_t c) {
   int64_t q = units / chunks, rest = units % chunks;
   int64_t begin = c * q + (c < rest ? c : rest), end = begin + q + (c < rest);
   fn(closure, begin * grain, end * grain < n ? end * grain : n);
@@ -67,6 +70,7 @@ static void sleep_until_new_job(vtb_team *t, uint32_t seen) {
   for (int spin = 0; spin < SPINS_BEFORE_SLEEP; spin++) {
     if (atomic_load_explicit(&t->job, memory_order_acquire) != seen) return;
     RELAX();
+    if (spin % SPINS_PER_YIELD == SPINS_PER_YIELD - 1) sched_yield(); /* the thread with the work may share this core */
   }
   atomic_fetch_add(&t->sleepers, 1);
   if (atomic_load(&t->job) == seen) syscall(SYS_futex, &t->job, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);

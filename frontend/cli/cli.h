@@ -77,6 +77,12 @@ VTB_MUST_USE vtb_status cli_compile(const vtb_module *module, const char *func, 
 /* The training step of a model loaded with training = true: autodiff included; *name is the new entry. */
 VTB_MUST_USE vtb_status cli_add_train_step(vtb_module *module, double label_smoothing, const char **name);
 
+/* All buffers of a program, filled with plausible values; inputs and adjoints are random. Failure is left in `err`. */
+void **cli_make_buffers(const vtb_program *p, vtb_error *err);
+void cli_free_buffers(const vtb_program *p, void **buffers);
+/* Mean seconds of a run, measured for about `seconds`. */
+double cli_measure_run(const vtb_program *p, const vtb_services *s, double seconds, vtb_error *err);
+
 /* One f32 rank-4 input: its channels, height and width. */
 VTB_MUST_USE vtb_status cli_image_size(const vtb_func *f, int *channels, int *height, int *width, vtb_error *err);
 

@@ -12,28 +12,6 @@ typedef struct bench_options {
   bool train;
 } bench_options;
 
-/* All buffers of a program, filled with plausible values; inputs and adjoints are random. */
-static void **make_buffers(const vtb_program *p, vtb_error *err) {
-  void **buffers = vtb_xcalloc((size_t)p->n_tensors, sizeof *buffers);
-  for (int i = 0; i < p->n_tensors; i++) {
-    const vtb_tensor_info *t = &p->tensors[i];
-    int64_t n = vtb_tensor_info_count(t);
-    float *data = vtb_aligned_alloc((size_t)n * 4);
-    if (!data) {
-      vtb_fail(err, VTB_E_MEMORY, "out of memory for %s", t->name);
-      return buffers;
-    }
-    buffers[i] = data;
-    memset(data, 0, (size_t)n * 4);
-    if (t->io == VTB_IO_PARAM || t->io == VTB_IO_BUFFER) {
-      if (vtb_init_tensor(t->init, t->name, 1, t->rank, t->dim, data, err) != VTB_OK) return buffers;
-    } else if (!t->is_int && (t->io == VTB_IO_INPUT || t->io == VTB_IO_GRAD_IN)) {
-      for (int64_t k = 0; k < n; k++) data[k] = (float)(2 * vtb_random_unit(7, (uint64_t)k) - 1);
-    }
-  }
-  return buffers;
-}
-
 typedef struct timing {
   double best, median, mean;
   int64_t runs;
@@ -127,7 +105,7 @@ static void report_json(const vtb_program *p, const timing *t, const row *rows, 
 
 static vtb_status bench_program(const vtb_program *p, const vtb_program *profiled, const bench_options *o) {
   vtb_error err = {0};
-  void **buffers = make_buffers(p, &err);
+  void **buffers = cli_make_buffers(p, &err);
   void *workspace = vtb_aligned_alloc((size_t)p->workspace_bytes + 64);
   vtb_services *services = vtb_services_default((int)o->model.threads);
   vtb_services *profiling = vtb_services_profiling((int)o->model.threads, profiled->n_kernels);
@@ -152,8 +130,7 @@ static vtb_status bench_program(const vtb_program *p, const vtb_program *profile
       report_text(p, &t, rows, n, o, flops);
     free(rows);
   }
-  for (int i = 0; i < p->n_tensors; i++) free(buffers[i]);
-  free(buffers);
+  cli_free_buffers(p, buffers);
   free(workspace);
   vtb_services_free(services);
   vtb_services_free(profiling);

@@ -11,7 +11,7 @@ typedef struct train_options {
   cli_model_options model;
   const char *data, *out, *recipe, *init, *optimizer;
   int64_t epochs, seed, shift, limit, eval_batch, max_steps;
-  double lr, final_lr, warmup, decay, clip, smoothing, erase, ema, max_seconds, crop_scale, checkpoint_minutes;
+  double lr, final_lr, warmup, decay, clip, smoothing, erase, ema, max_seconds, fit_seconds, crop_scale, checkpoint_minutes;
   bool resume, flip, quiet;
 } train_options;
 
@@ -36,7 +36,7 @@ static train_options defaults(void) {
                          .checkpoint_minutes = 2};
 }
 
-enum { N_TRAIN_OPTS = 26 };
+enum { N_TRAIN_OPTS = 27 };
 
 static int train_opts(train_options *t, cli_opt *rows) {
   const cli_opt table[] = {
@@ -47,6 +47,7 @@ static int train_opts(train_options *t, cli_opt *rows) {
       {"--init", CLI_STR, &t->init, "FILE", "start from these weights; tensors it lacks are initialised"},
       {"--epochs", CLI_INT, &t->epochs, "N", "passes over the data (default 10)"},
       {"--max-seconds", CLI_FLOAT, &t->max_seconds, "S", "stop, with a checkpoint, after that time"},
+      {"--fit-seconds", CLI_FLOAT, &t->fit_seconds, "S", "plan the updates, and so the schedule, for S seconds on this machine"},
       {"--max-steps", CLI_INT, &t->max_steps, "N", "stop, with a checkpoint, after that many updates"},
       {"--optimizer", CLI_STR, &t->optimizer, "NAME", "adamw (default) or sgd"},
       {"--lr", CLI_FLOAT, &t->lr, "X", "peak learning rate (default 1e-3)"},
@@ -218,7 +219,7 @@ static void describe_recipe(const char *what, const train_options *o, vtb_strbuf
   for (size_t i = 0; i < o->model.defines.n; i++) vtb_strbuf_printf(out, " -D%s", o->model.defines.at[i]);
 }
 
-static void report(const train_options *o, const vtb_train_result *r, const char *weights) {
+static void report(const train_options *o, const vtb_train_result *r, bool complete, const char *weights) {
   if (o->model.json) {
     cJSON *j = cJSON_CreateObject();
     cJSON_AddNumberToObject(j, "steps", (double)r->steps);
@@ -235,7 +236,23 @@ static void report(const train_options *o, const vtb_train_result *r, const char
   }
   printf("%lld updates in %.0f s (%.0f img/s), loss %.4f, test top-1 %.2f %%, top-5 %.2f %%%s\nweights: %s\n",
          (long long)r->steps, r->seconds, r->images_per_second, r->loss, 100 * r->eval_top1, 100 * r->eval_top5,
-         r->finished ? "" : " (stopped early; --resume continues)", weights);
+         r->finished || complete ? "" : " (stopped early; --resume continues)", weights);
+}
+
+/* As many updates as fit into the time, a tenth kept for evaluation and for a machine that slows down. */
+static vtb_status fit_schedule(vtb_train_config *t, double seconds, int64_t updates, vtb_error *err) {
+  double each = cli_measure_run(t->step, t->services, 2, err);
+  if (err->text[0]) return err->status;
+  int64_t planned = (int64_t)(0.9 * seconds / each);
+  if (planned < 1) planned = 1;
+  t->max_steps = planned;
+  t->max_seconds = seconds;
+  t->epochs = (planned + updates - 1) / updates;
+  t->schedule.total = planned;
+  if (t->schedule.warmup > planned / 5) t->schedule.warmup = planned / 5;
+  t->eval_epochs = t->epochs;
+  fprintf(stderr, "%.0f ms an update: planning %lld updates for %.0f s\n", 1e3 * each, (long long)planned, seconds);
+  return VTB_OK;
 }
 
 static vtb_status run_training(const char *what, train_options *o, vtb_dataset *train, vtb_dataset *test) {
@@ -272,7 +289,8 @@ static vtb_status run_training(const char *what, train_options *o, vtb_dataset *
                               .warmup = (int64_t)(o->warmup * (double)updates),
                               .total = o->epochs * updates};
   t.epochs = o->epochs;
-  t.max_steps = o->max_steps;
+  if (o->fit_seconds > 0) status = fit_schedule(&t, o->fit_seconds, updates, &err);
+  if (o->max_steps) t.max_steps = o->max_steps;
   t.max_seconds = o->max_seconds;
   t.seed = (uint64_t)o->seed;
   t.init_weights = o->init;
@@ -284,7 +302,7 @@ static vtb_status run_training(const char *what, train_options *o, vtb_dataset *
   t.on_event = on_event;
   t.user = &history;
   t.stop = &stop_requested;
-  status = vtb_transform_init(&t.eval_transform, train, c.channels, c.height, c.width, &err);
+  if (status == VTB_OK) status = vtb_transform_init(&t.eval_transform, train, c.channels, c.height, c.width, &err);
   t.train_transform = t.eval_transform;
   t.train_transform.shift = (int)o->shift;
   t.train_transform.flip = o->flip;
@@ -299,7 +317,7 @@ static vtb_status run_training(const char *what, train_options *o, vtb_dataset *
   if (status == VTB_OK) status = cli_describe_weights(weights, train, &t.eval_transform, what, &o->model.defines, &err);
   if (status == VTB_OK) {
     save_curve(&history, plot);
-    report(o, &result, weights);
+    report(o, &result, o->fit_seconds > 0 && result.steps >= t.max_steps, weights);
   } else {
     cli_error(&err);
   }

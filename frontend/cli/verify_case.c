@@ -158,7 +158,7 @@ static double block_scale(const case_file *c, const vtb_weight *t) {
 }
 
 typedef struct tally {
-  int compared, failed, missing;
+  int compared, failed, missing, untapped; /* untapped: intermediates the model does not show */
   double worst;
   char worst_name[256];
 } tally;
@@ -197,6 +197,7 @@ static void compare_all(const case_file *c, const vtb_func *f, const vtb_weights
     if (!got) {
       bool wanted = !vtb_starts_with(want->name, "inter/"); /* those only help to find a mistake */
       all->missing += wanted;
+      all->untapped += !wanted;
       if (!json && (wanted || o->verbose)) printf("  MISS %s: the model does not produce it\n", want->name);
       continue;
     }
@@ -283,8 +284,10 @@ vtb_status verify_case(const char *path, const verify_mode *mode, cli_target tar
     cJSON_AddStringToObject(entry, "error", err.text);
   } else if (status == VTB_OK || status == VTB_E_NUMBERS) {
     const char *slash = strrchr(path, '/');
-    printf("%-4s %-44s %-20s %3d tensors, worst %.1e (%s)\n", status ? "FAIL" : "ok", slash ? slash + 1 : path, label,
+    printf("%-4s %-44s %-20s %3d tensors, worst %.1e (%s)", status ? "FAIL" : "ok", slash ? slash + 1 : path, label,
            all.compared, all.worst, all.worst_name);
+    if (all.untapped) printf(", %d intermediates not tapped", all.untapped);
+    putchar('\n');
   } else {
     cli_error(&err);
   }
