@@ -19,13 +19,14 @@
 enum {
   CHUNKS_PER_THREAD = 4,
   SPINS_BEFORE_SLEEP = 20000, /* some 100 microseconds: longer than the serial gaps between kernels */
-  SPINS_BEFORE_YIELD = 256,
+  SPINS_BEFORE_YIELD = 2000,
   SPINS_PER_YIELD = 128
 };
 
 /* `ticket` is the job's number in the high half and its next chunk in the low half: taking a chunk is one compare and
  * swap that fails if the job has changed. The job's fields change only between jobs, when every chunk of the old one is
- * done. */
+ * done and the ticket is closed: its low half is NO_CHUNKS, which no job has. */
+#define NO_CHUNKS UINT64_C(0xffffffff)
 struct vtb_team {
   int n_threads;
   _Atomic uint64_t ticket;
@@ -58,6 +59,7 @@ static uint32_t help(vtb_team *t) {
     int64_t chunks = atomic_load_explicit(&t->n_chunks, memory_order_relaxed);
     int64_t c = (int64_t)(ticket & UINT32_MAX);
     if (c >= chunks) return (uint32_t)(ticket >> 32);
+    atomic_thread_fence(memory_order_acquire); /* fields of a newer job come with a ticket that is closed, or newer */
     if (!atomic_compare_exchange_weak_explicit(&t->ticket, &ticket, ticket + 1, memory_order_acq_rel,
                                                memory_order_relaxed))
       continue;
@@ -93,6 +95,9 @@ void vtb_team_parallel(vtb_team *t, vtb_task_fn fn, void *closure, int64_t n, in
   int64_t units = n / grain + (n % grain != 0);
   int64_t chunks = (int64_t)t->n_threads * CHUNKS_PER_THREAD;
   if (chunks > units) chunks = units;
+  uint64_t old = atomic_load_explicit(&t->ticket, memory_order_relaxed);
+  atomic_store_explicit(&t->ticket, old | NO_CHUNKS, memory_order_relaxed); /* nobody takes half of the new job's fields */
+  atomic_thread_fence(memory_order_release);
   atomic_store_explicit(&t->fn, fn, memory_order_relaxed);
   atomic_store_explicit(&t->closure, closure, memory_order_relaxed);
   atomic_store_explicit(&t->n, n, memory_order_relaxed);
@@ -100,8 +105,7 @@ void vtb_team_parallel(vtb_team *t, vtb_task_fn fn, void *closure, int64_t n, in
   atomic_store_explicit(&t->units, units, memory_order_relaxed);
   atomic_store_explicit(&t->n_chunks, chunks, memory_order_relaxed);
   atomic_store_explicit(&t->done, 0, memory_order_relaxed);
-  uint32_t number = (uint32_t)(atomic_load_explicit(&t->ticket, memory_order_relaxed) >> 32) + 1;
-  atomic_store_explicit(&t->ticket, (uint64_t)number << 32, memory_order_release);
+  atomic_store_explicit(&t->ticket, ((old >> 32) + 1) << 32, memory_order_release);
   announce(t);
   help(t);
   for (int spin = 0; atomic_load_explicit(&t->done, memory_order_acquire) < chunks; spin++) {
