@@ -50,7 +50,7 @@ typedef struct vtb_module vtb_module;
 
 /* An SSA value: a result of an instruction, or an argument of a function (def == NULL). */
 typedef struct vtb_value {
-  int id; /* unique in its function, dense enough to index side tables: 0 <= id < func->n_values */
+  int id;           /* unique in its function, dense enough to index side tables: 0 <= id < func->n_values */
   const char *name; /* without '%'; unique in its function, stable between runs; from the user's names where possible */
   vtb_type type;
   vtb_inst *def;
@@ -146,7 +146,8 @@ vtb_func *vtb_module_find(const vtb_module *m, const char *name);
 void vtb_module_remove(vtb_module *m, vtb_func *f);
 vtb_value *vtb_func_add_arg(vtb_func *f, const char *name, vtb_type type); /* info zeroed: role PLAIN */
 void vtb_func_remove_arg(vtb_func *f, int index);
-void vtb_func_set_returns(vtb_func *f, vtb_value *const *values, const char *const *names, int n); /* names may be NULL */
+void vtb_func_set_returns(vtb_func *f, vtb_value *const *values, const char *const *names,
+                          int n);                                          /* names may be NULL */
 vtb_func *vtb_func_clone(vtb_func *f, vtb_module *into, const char *name); /* callees are shared if same module */
 /* Numbers inst->order from 0; returns the count. */
 int vtb_func_number(vtb_func *f);
@@ -156,7 +157,7 @@ size_t vtb_module_post_order(vtb_func *root, vtb_func ***out);
 /* ---- types ---------------------------------------------------------------------------------------------- */
 
 vtb_type vtb_type_make(vtb_dtype dtype, int rank, const int64_t *sizes);
-vtb_type vtb_type_scalar(void); /* f32, rank 0 */
+vtb_type vtb_type_scalar(void);                            /* f32, rank 0 */
 bool vtb_type_equal(const vtb_type *a, const vtb_type *b); /* names ignored */
 int64_t vtb_type_count(const vtb_type *t);                 /* elements; VTB_DYN counts as 1 */
 bool vtb_type_is_dynamic(const vtb_type *t);
@@ -212,7 +213,7 @@ int64_t vtb_attr_int(const vtb_inst *inst, const char *key, int64_t otherwise);
 double vtb_attr_float(const vtb_inst *inst, const char *key, double otherwise);
 const char *vtb_attr_str(const vtb_inst *inst, const char *key, const char *otherwise);
 const int64_t *vtb_attr_ints(const vtb_inst *inst, const char *key, int *n); /* NULL, *n = 0 if absent */
-void vtb_attr_set(vtb_inst *inst, vtb_attr attr); /* copies into the arena */
+void vtb_attr_set(vtb_inst *inst, vtb_attr attr);                            /* copies into the arena */
 void vtb_attr_remove(vtb_inst *inst, const char *key);
 
 /* ---- rewriting ------------------------------------------------------------------------------------------ */
@@ -221,7 +222,8 @@ void vtb_inst_unlink(vtb_inst *inst);
 void vtb_inst_move_before(vtb_inst *inst, vtb_inst *pos); /* pos NULL: to the end */
 void vtb_replace_all(vtb_value *old, vtb_value *with);    /* operands and returns of the function; linear */
 int *vtb_count_uses(vtb_func *f);                         /* by value id, returns included; malloc'd */
-/* An independent copy of one instruction at the builder's place with other operands; results keep their names if free. */
+/* An independent copy of one instruction at the builder's place with other operands; results keep their names if free.
+ */
 vtb_inst *vtb_inst_clone(vtb_builder *b, const vtb_inst *inst, vtb_value *const *operands);
 
 /* ---- text, verification --------------------------------------------------------------------------------- */

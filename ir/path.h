@@ -8,8 +8,9 @@
  * Meaning: perm[t] is the storage position visited at step t. `rows` visits storage order, `cols` down the columns
  * left to right, `snake` alternate rows reversed, `diagonal` anti-diagonals from the top left, `hilbert` the
  * generalised Hilbert curve for any h x w. `.hflip` mirrors columns (j -> w-1-j), `.vflip` rows; `~` reverses the whole
- * order. Extra tokens: `~` reverses the whole sequence, extras included; the other orders keep extra tokens at the same step as
- * their storage place (head first, mid after `at` visited grid tokens, tail last). An explicit list orders all positions, extras too.
+ * order. Extra tokens: `~` reverses the whole sequence, extras included; the other orders keep extra tokens at the same
+ * step as their storage place (head first, mid after `at` visited grid tokens, tail last). An explicit list orders all
+ * positions, extras too.
  */
 #ifndef VTB_PATH_H
 #define VTB_PATH_H

@@ -67,8 +67,8 @@ bool vtb__shape_einsum(vtb__shape *s) {
     const vtb_type *init = vtb__shape_operand(s, 2);
     vtb_type sum;
     if (!vtb_type_broadcast(init, &t, &sum) || !vtb_type_equal(&sum, &t))
-      return vtb__shape_fail(s, VTB__D_EINSUM, "einsum \"%s\": %s cannot be added to %s", spec, vtb__shape_text(s, init),
-                             vtb__shape_text(s, &t));
+      return vtb__shape_fail(s, VTB__D_EINSUM, "einsum \"%s\": %s cannot be added to %s", spec,
+                             vtb__shape_text(s, init), vtb__shape_text(s, &t));
   }
   vtb__shape_push(s, t);
   return true;

@@ -8,10 +8,11 @@
  *   row   all shapes share their leading axes; reductions run over the last axis only
  *   loop  no reduction, one iteration shape; pad, permute, shift and concat only as leaves over stored operands
  *   col   reductions over other axes with the elementwise ops that only they use
- * Groups merge along producer-consumer edges as long as the shapes agree and no cycle arises through an op outside. Views that the memory plan
- * makes free (reshape, slice, transpose, broadcast) stay outside. Splat constants are copied into every kernel that reads them.
- * Identical kernel bodies are one function, so that code does not grow with depth.
- * Declines: ops over i32 results other than inside a group, reductions that would store their elementwise operand as well.
+ * Groups merge along producer-consumer edges as long as the shapes agree and no cycle arises through an op outside.
+ * Views that the memory plan makes free (reshape, slice, transpose, broadcast) stay outside. Splat constants are copied
+ * into every kernel that reads them. Identical kernel bodies are one function, so that code does not grow with depth.
+ * Declines: ops over i32 results other than inside a group, reductions that would store their elementwise operand as
+ * well.
  */
 #include "passes/passes_internal.h"
 
@@ -207,7 +208,8 @@ static void merge_sibling_columns(fuser *f) {
       bool direct = false;
       for (int x = 0; x < f->n; x++)
         if (find(f, x) == a || find(f, x) == b)
-          for (int *u = f->users[x]; *u >= 0; u++) direct |= find(f, x) != find(f, *u) && (find(f, *u) == a || find(f, *u) == b);
+          for (int *u = f->users[x]; *u >= 0; u++)
+            direct |= find(f, x) != find(f, *u) && (find(f, *u) == a || find(f, *u) == b);
       if (!direct) merge(f, a, b, GROUP_COL, &f->nodes[a].shape);
     }
   }

@@ -1,8 +1,8 @@
 /* IR to IR. The pass manager, the default pipelines, and the analyses code generation asks for.
  *
- * A pass is a row of passes/passes.def: name, summary, options. A pipeline is a string, "path_fold,simplify,fuse{max=64}".
- * Every pass takes the whole module, leaves it verified, and may report to `diags`. Iteration is by list order and id,
- * never by address: the same input prints the same text.
+ * A pass is a row of passes/passes.def: name, summary, options. A pipeline is a string,
+ * "path_fold,simplify,fuse{max=64}". Every pass takes the whole module, leaves it verified, and may report to `diags`.
+ * Iteration is by list order and id, never by address: the same input prints the same text.
  */
 #ifndef VTB_PASSES_H
 #define VTB_PASSES_H
@@ -34,8 +34,8 @@ typedef struct vtb_pipeline_options {
   bool verify_each, time;  /* time: a table on stderr */
 } vtb_pipeline_options;
 
-/* First half: graph level, keeps meaning and differentiability (taps, path folding, recurrence lowering, simplify, cse, dce).
- * Second half: after autodiff (bind batch, select modes, simplify, fuse). */
+/* First half: graph level, keeps meaning and differentiability (taps, path folding, recurrence lowering, simplify, cse,
+ * dce). Second half: after autodiff (bind batch, select modes, simplify, fuse). */
 extern const char *const vtb_pipeline_graph;
 extern const char *const vtb_pipeline_codegen;
 
@@ -50,28 +50,35 @@ VTB_MUST_USE vtb_status vtb_autodiff(vtb_module *m, vtb_func *f, const int *outs
                                      vtb_func **grad, vtb_diags *diags, vtb_error *err);
 
 /* Training step for a classifier entry with output logits [B, classes]:
- *   @train(args..., labels i32 [B]) -> (loss [], logits, d:<param>...)   loss = mean cross entropy with label smoothing.
- * (passes/train_step.c: builds the loss in IR, then vtb_autodiff with a constant adjoint of 1.) */
+ *   @train(args..., labels i32 [B]) -> (loss [], logits, d:<param>...)   loss = mean cross entropy with label
+ * smoothing. (passes/train_step.c: builds the loss in IR, then vtb_autodiff with a constant adjoint of 1.) */
 VTB_MUST_USE vtb_status vtb_build_train_step(vtb_module *m, vtb_func *f, const char *logits, double label_smoothing,
                                              vtb_func **train, vtb_diags *diags, vtb_error *err);
 
 /* ---- memory plan (passes/memory_plan.c) ------------------------------------------------------------------- */
 
-/* Where each value of a function lives when compiled. Views (reshape, slice, transpose, broadcast of stored values) have no storage of
- * their own but alias another value with an element offset and strides. */
-typedef enum vtb_place { VTB_PLACE_ARG, VTB_PLACE_RETURN, VTB_PLACE_WORKSPACE, VTB_PLACE_VIEW, VTB_PLACE_CONSTANT, VTB_PLACE_NONE } vtb_place;
+/* Where each value of a function lives when compiled. Views (reshape, slice, transpose, broadcast of stored values)
+ * have no storage of their own but alias another value with an element offset and strides. */
+typedef enum vtb_place {
+  VTB_PLACE_ARG,
+  VTB_PLACE_RETURN,
+  VTB_PLACE_WORKSPACE,
+  VTB_PLACE_VIEW,
+  VTB_PLACE_CONSTANT,
+  VTB_PLACE_NONE
+} vtb_place;
 typedef struct vtb_slot {
   vtb_place place;
-  int index;           /* argument or return number; for a constant: number in the function's constant table */
-  int64_t offset;      /* bytes into the function's workspace frame, 64-byte aligned */
+  int index;      /* argument or return number; for a constant: number in the function's constant table */
+  int64_t offset; /* bytes into the function's workspace frame, 64-byte aligned */
   int64_t bytes;
-  const vtb_value *base; /* VIEW: the stored value it aliases (never itself a view) */
-  int64_t view_offset;   /* VIEW: elements */
-  bool in_place;         /* a concatenation whose operands are written into it: nothing is left to do */
+  const vtb_value *base;        /* VIEW: the stored value it aliases (never itself a view) */
+  int64_t view_offset;          /* VIEW: elements */
+  bool in_place;                /* a concatenation whose operands are written into it: nothing is left to do */
   int64_t stride[VTB_MAX_RANK]; /* element strides; for stored values the row-major ones; 0 on broadcast axes */
 } vtb_slot;
 typedef struct vtb_frame {
-  vtb_slot *slots; /* by value id */
+  vtb_slot *slots;     /* by value id */
   int64_t bytes;       /* this function's frame; callees run in frames placed right after it */
   int64_t total_bytes; /* frame plus the deepest callee */
 } vtb_frame;

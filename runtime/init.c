@@ -149,8 +149,9 @@ static void init_dt_bias(const init_job *j) {
   }
 }
 
-/* Tables [side * side, D] of a rotary embedding of the grid, arg[0] the side it was made for: half the channels turn with
- * the row, half with the column; two neighbours share a frequency 10000^(-2k / (D/2)). Heo et al., arXiv 2403.13298. */
+/* Tables [side * side, D] of a rotary embedding of the grid, arg[0] the side it was made for: half the channels turn
+ * with the row, half with the column; two neighbours share a frequency 10000^(-2k / (D/2)). Heo et al., arXiv
+ * 2403.13298. */
 static void fill_rotary(const init_job *j, double (*wave)(double)) {
   int64_t d = j->rank ? j->dim[j->rank - 1] : 1, n = d ? j->count / d : 0, side = (int64_t)lround(sqrt((double)n));
   int64_t half = d / 2 > 0 ? d / 2 : 1;

@@ -96,7 +96,8 @@ void vtb_team_parallel(vtb_team *t, vtb_task_fn fn, void *closure, int64_t n, in
   int64_t chunks = (int64_t)t->n_threads * CHUNKS_PER_THREAD;
   if (chunks > units) chunks = units;
   uint64_t old = atomic_load_explicit(&t->ticket, memory_order_relaxed);
-  atomic_store_explicit(&t->ticket, old | NO_CHUNKS, memory_order_relaxed); /* nobody takes half of the new job's fields */
+  atomic_store_explicit(&t->ticket, old | NO_CHUNKS,
+                        memory_order_relaxed); /* nobody takes half of the new job's fields */
   atomic_thread_fence(memory_order_release);
   atomic_store_explicit(&t->fn, fn, memory_order_relaxed);
   atomic_store_explicit(&t->closure, closure, memory_order_relaxed);

@@ -1,8 +1,8 @@
 /* A team of threads that stays together for one call of a program.
  *
  * One OpenMP region holds the team; the first thread runs the program and publishes jobs, the others take chunks of the
- * current job until the region ends. Chunks are taken by whoever is free, and nobody waits for a thread that took none: on
- * a machine shared with other work a descheduled thread delays a job by its own chunk at most, not by its share.
+ * current job until the region ends. Chunks are taken by whoever is free, and nobody waits for a thread that took none:
+ * on a machine shared with other work a descheduled thread delays a job by its own chunk at most, not by its share.
  * Which thread runs a chunk is not defined; what a chunk computes must not depend on it.
  */
 #ifndef VTB_TEAM_H

@@ -14,7 +14,7 @@
 #endif
 
 typedef struct services_state {
-  vtb_team *team; /* while a program runs */
+  vtb_team *team;         /* while a program runs */
   vtb_kernel_time *times; /* NULL unless profiling */
   double *started;
   int n_kernels;

@@ -37,7 +37,8 @@ typedef struct cli_command {
 extern const cli_command cli_commands[];
 extern const int cli_n_commands;
 
-/* Splits argv into options and positional arguments. Returns VTB_OK, VTB_E_USAGE (message printed), or -1 after --help. */
+/* Splits argv into options and positional arguments. Returns VTB_OK, VTB_E_USAGE (message printed), or -1 after --help.
+ */
 int cli_parse(const char *command, const cli_opt *opts, int n_opts, int argc, char **argv, cli_list *positional);
 /* Prints "vertebra: <text>" and returns the error's status. */
 vtb_status cli_error(const vtb_error *err);

@@ -73,8 +73,8 @@ static void report_text(const vtb_program *p, const timing *t, const row *rows, 
     snprintf(ops, sizeof ops, "%s", k->ops);
     if (strlen(k->ops) >= sizeof ops) memcpy(ops + sizeof ops - 4, "...", 4);
     printf("%7.3f %6.1f %8d %8.1f %8.1f  %-34s %s\n", 1e3 * rows[i].seconds, 100 * rows[i].seconds / covered,
-           k->launches, k->flops * k->launches / rows[i].seconds * 1e-9, k->bytes * k->launches / rows[i].seconds * 1e-9,
-           ops, k->origin);
+           k->launches, k->flops * k->launches / rows[i].seconds * 1e-9,
+           k->bytes * k->launches / rows[i].seconds * 1e-9, ops, k->origin);
   }
 }
 
@@ -109,7 +109,8 @@ static vtb_status bench_program(const vtb_program *p, const vtb_program *profile
   void *workspace = vtb_aligned_alloc((size_t)p->workspace_bytes + 64);
   vtb_services *services = vtb_services_default((int)o->model.threads);
   vtb_services *profiling = vtb_services_profiling((int)o->model.threads, profiled->n_kernels);
-  if (!workspace) vtb_fail(&err, VTB_E_MEMORY, "out of memory: the workspace needs %.1f MiB", (double)p->workspace_bytes / 1048576);
+  if (!workspace)
+    vtb_fail(&err, VTB_E_MEMORY, "out of memory: the workspace needs %.1f MiB", (double)p->workspace_bytes / 1048576);
   if (!err.text[0]) {
     timing t = measure(p, buffers, workspace, services, o);
     vtb_program_run(profiled, buffers, workspace, profiling);

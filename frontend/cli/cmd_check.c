@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Published counts are multiply-adds of products and convolutions, pointwise work free; a linear recurrence counts as its
- * chunkwise form with chunks of 49, (c/2 + 1) (K + V) a token and head inside chunks and 2 (hK)(hV) / c between them. */
+/* Published counts are multiply-adds of products and convolutions, pointwise work free; a linear recurrence counts as
+ * its chunkwise form with chunks of 49, (c/2 + 1) (K + V) a token and head inside chunks and 2 (hK)(hV) / c between
+ * them. */
 enum { PUBLISHED_CHUNK = 49 };
 
 typedef struct tally {
@@ -89,7 +90,8 @@ static void print_calls(const vtb_func *f, vtb_map *seen, const vtb_inst **calls
   printf("    %zu x\n", repeats);
   for (size_t i = 0; i < period; i++) {
     tally t = count(callee[i]);
-    printf("      @%s: %lld parameters, %.3f GFLOP\n", callee[i]->name, (long long)call_params(f, calls[i]), t.flops * 1e-9);
+    printf("      @%s: %lld parameters, %.3f GFLOP\n", callee[i]->name, (long long)call_params(f, calls[i]),
+           t.flops * 1e-9);
     if (vtb_map_has(seen, callee[i]->name)) continue;
     vtb_map_set(seen, callee[i]->name, callee[i]);
     print_body(callee[i]);
@@ -190,7 +192,8 @@ static vtb_status check(const cli_model *model, const cli_model_options *o, bool
     } else {
       printf("%s\n", model->name);
       print_io(f);
-      printf("  parameters   %s (%.1f MiB in f32)\n", grouped(params, number, sizeof number), (double)params * 4 / 1048576);
+      printf("  parameters   %s (%.1f MiB in f32)\n", grouped(params, number, sizeof number),
+             (double)params * 4 / 1048576);
       printf("  FLOPs        %.3f G an image as executed; %.2f GMACs in the papers' count (\"FLOPs\" there)\n",
              t.flops * 1e-9, t.published_macs * 1e-9);
       printf("  workspace    %.1f MiB for batch %lld\n", (double)plan.peak_bytes / 1048576, (long long)batch);

@@ -54,14 +54,9 @@ vtb_status cli_cmd_doctor(int argc, char **argv) {
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (rest.n) return cli_usage_error("doctor", "takes no arguments");
 
-  finding list[] = {{"processor", true, true, ""},
-                    {"threads", true, true, ""},
-                    {"models", false, true, ""},
-                    {"fashion-mnist", false, false, ""},
-                    {"cuda driver", false, false, ""},
-                    {"nvrtc", false, false, ""},
-                    {"cublasLt", false, false, ""},
-                    {"kernel cache", true, false, ""}};
+  finding list[] = {{"processor", true, true, ""},       {"threads", true, true, ""},       {"models", false, true, ""},
+                    {"fashion-mnist", false, false, ""}, {"cuda driver", false, false, ""}, {"nvrtc", false, false, ""},
+                    {"cublasLt", false, false, ""},      {"kernel cache", true, false, ""}};
   vtb_strbuf host = {0};
   vtb_codegen_describe_host(&host);
   snprintf(list[0].text, sizeof list[0].text, "%s", host.at ? host.at : "unknown");
@@ -85,7 +80,8 @@ vtb_status cli_cmd_doctor(int argc, char **argv) {
   cJSON_AddStringToObject(out, "version", vtb_version());
   for (int i = 0; i < n; i++) {
     healthy &= list[i].ok || !list[i].needed;
-    if (!json) printf("%-14s %-8s %s\n", list[i].name, list[i].ok ? "ok" : list[i].needed ? "MISSING" : "absent", list[i].text);
+    if (!json)
+      printf("%-14s %-8s %s\n", list[i].name, list[i].ok ? "ok" : list[i].needed ? "MISSING" : "absent", list[i].text);
     cJSON *item = cJSON_AddObjectToObject(out, list[i].name);
     cJSON_AddBoolToObject(item, "ok", list[i].ok);
     cJSON_AddBoolToObject(item, "needed", list[i].needed);

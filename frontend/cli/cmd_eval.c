@@ -72,7 +72,11 @@ static vtb_status evaluate(const char *what, const eval_options *o) {
     return status;
   }
   double last = 0;
-  vtb_eval_options e = {.dataset = d, .services = vtb_model_services(inf.model), .confusion = o->confusion, .on_batch = on_batch, .user = &last};
+  vtb_eval_options e = {.dataset = d,
+                        .services = vtb_model_services(inf.model),
+                        .confusion = o->confusion,
+                        .on_batch = on_batch,
+                        .user = &last};
   vtb_eval_result r = {0};
   void **params = vtb_xcalloc((size_t)inf.program->n_tensors, sizeof *params);
   for (int i = 0; i < inf.program->n_tensors; i++)

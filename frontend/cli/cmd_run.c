@@ -105,7 +105,8 @@ static vtb_status run_images(const char *what, const run_options *o, const cli_l
   }
   if (status != VTB_OK) cli_error(&err);
   if (status == VTB_OK && !classify && !kept)
-    status = cli_usage_error("run", "%s gives features, not classes: say where to write them with -o FILE.safetensors", what);
+    status = cli_usage_error("run", "%s gives features, not classes: say where to write them with -o FILE.safetensors",
+                             what);
   if (status == VTB_OK && kept) status = save_outputs(o->output, &inf, kept);
   if (json && status == VTB_OK)
     cli_print_json(json);

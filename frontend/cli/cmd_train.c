@@ -11,7 +11,8 @@ typedef struct train_options {
   cli_model_options model;
   const char *data, *out, *recipe, *init, *optimizer;
   int64_t epochs, seed, shift, limit, eval_batch, max_steps;
-  double lr, final_lr, warmup, decay, clip, smoothing, erase, ema, max_seconds, fit_seconds, crop_scale, checkpoint_minutes;
+  double lr, final_lr, warmup, decay, clip, smoothing, erase, ema, max_seconds, fit_seconds, crop_scale,
+      checkpoint_minutes;
   bool resume, flip, quiet;
 } train_options;
 
@@ -42,12 +43,14 @@ static int train_opts(train_options *t, cli_opt *rows) {
   const cli_opt table[] = {
       {"--data", CLI_STR, &t->data, "D", "fashion-mnist, a folder of IDX files, or folders train/ and val/ of classes"},
       {"--out", CLI_STR, &t->out, "DIR", "folder for weights, checkpoint, log and curve (default run)"},
-      {"--recipe", CLI_STR, &t->recipe, "FILE", "options from a file, one `name = value` a line; the command line wins"},
+      {"--recipe", CLI_STR, &t->recipe, "FILE",
+       "options from a file, one `name = value` a line; the command line wins"},
       {"--resume", CLI_FLAG, &t->resume, NULL, "continue exactly where the checkpoint in --out stands"},
       {"--init", CLI_STR, &t->init, "FILE", "start from these weights; tensors it lacks are initialised"},
       {"--epochs", CLI_INT, &t->epochs, "N", "passes over the data (default 10)"},
       {"--max-seconds", CLI_FLOAT, &t->max_seconds, "S", "stop, with a checkpoint, after that time"},
-      {"--fit-seconds", CLI_FLOAT, &t->fit_seconds, "S", "plan the updates, and so the schedule, for S seconds on this machine"},
+      {"--fit-seconds", CLI_FLOAT, &t->fit_seconds, "S",
+       "plan the updates, and so the schedule, for S seconds on this machine"},
       {"--max-steps", CLI_INT, &t->max_steps, "N", "stop, with a checkpoint, after that many updates"},
       {"--optimizer", CLI_STR, &t->optimizer, "NAME", "adamw (default) or sgd"},
       {"--lr", CLI_FLOAT, &t->lr, "X", "peak learning rate (default 1e-3)"},
@@ -64,7 +67,8 @@ static int train_opts(train_options *t, cli_opt *rows) {
       {"--seed", CLI_INT, &t->seed, "N", "everything random follows from it (default 0)"},
       {"--limit", CLI_INT, &t->limit, "N", "train on the first N images only"},
       {"--eval-batch", CLI_INT, &t->eval_batch, "N", "images at a time in evaluation (default 4 x batch)"},
-      {"--checkpoint-minutes", CLI_FLOAT, &t->checkpoint_minutes, "M", "also checkpoint that often within an epoch (default 2)"},
+      {"--checkpoint-minutes", CLI_FLOAT, &t->checkpoint_minutes, "M",
+       "also checkpoint that often within an epoch (default 2)"},
       {"--quiet", CLI_FLAG, &t->quiet, NULL, "no progress"}};
   memcpy(rows, table, sizeof table);
   cli_model_opts(&t->model, rows + sizeof table / sizeof *table);
@@ -114,29 +118,40 @@ static vtb_status read_recipe(const char *path, const cli_opt *opts, int n_opts,
   return status;
 }
 
+/* Training accuracy as a mean over windows of a fiftieth of the run, test accuracy where it was measured. */
 typedef struct curve {
-  VTB_VEC(double) epoch;
-  VTB_VEC(double) train, eval;
+  VTB_VEC(double) train_at, train, eval_at, eval;
+  double window_sum;
+  int64_t window_steps;
   vtb_progress progress;
   bool quiet;
 } curve;
 
 static void on_event(void *user, const vtb_train_event *e) {
   curve *c = user;
-  if (e->kind == VTB_TRAIN_EPOCH) {
-    vtb_vec_push(&c->epoch, (double)e->epoch);
-    vtb_vec_push(&c->train, 100 * e->accuracy);
-    vtb_vec_push(&c->eval, e->evaluated ? 100 * e->eval_top1 : NAN);
+  if (e->kind == VTB_TRAIN_STEP) {
+    int64_t window = e->total_steps > 50 ? e->total_steps / 50 : 1;
+    c->window_sum += 100 * e->accuracy;
+    if (++c->window_steps >= window) {
+      vtb_vec_push(&c->train_at, (double)e->step);
+      vtb_vec_push(&c->train, c->window_sum / (double)c->window_steps);
+      c->window_sum = 0;
+      c->window_steps = 0;
+    }
+  }
+  if (e->kind == VTB_TRAIN_EPOCH && e->evaluated) {
+    vtb_vec_push(&c->eval_at, (double)e->step);
+    vtb_vec_push(&c->eval, 100 * e->eval_top1);
   }
   if (!c->quiet) vtb_progress_event(&c->progress, e);
 }
 
 static void save_curve(const curve *c, const char *path) {
-  vtb_plot_series series[2] = {{.name = "training", .x = c->epoch.at, .y = c->train.at, .n = c->epoch.n},
-                               {.name = "test", .x = c->epoch.at, .y = c->eval.at, .n = c->epoch.n}};
-  vtb_plot p = {.title = "top-1 accuracy", .x_label = "epoch", .y_label = "%", .series = series, .n_series = 2};
+  vtb_plot_series series[2] = {{.name = "training", .x = c->train_at.at, .y = c->train.at, .n = c->train_at.n},
+                               {.name = "test", .x = c->eval_at.at, .y = c->eval.at, .n = c->eval_at.n}};
+  vtb_plot p = {.title = "top-1 accuracy", .x_label = "update", .y_label = "%", .series = series, .n_series = 2};
   vtb_error err = {0};
-  if (c->epoch.n > 1 && vtb_plot_save(&p, path, &err) != VTB_OK) cli_error(&err);
+  if (c->train_at.n > 1 && vtb_plot_save(&p, path, &err) != VTB_OK) cli_error(&err);
 }
 
 typedef struct compiled {
@@ -157,7 +172,8 @@ static vtb_status load_for_classes(const char *what, train_options *o, bool trai
   if (status != VTB_OK) return status;
   int have = logits_classes(model->module->entry);
   if (!have) {
-    fprintf(stderr, "vertebra train: %s has no class scores to train: its first output must be [batch, classes]\n", what);
+    fprintf(stderr, "vertebra train: %s has no class scores to train: its first output must be [batch, classes]\n",
+            what);
     cli_model_free(model);
     return VTB_E_INPUT;
   }
@@ -173,7 +189,8 @@ static vtb_status load_for_classes(const char *what, train_options *o, bool trai
   vtb_vec_push(&o->model.defines, define);
   status = cli_model_load(what, &o->model, &more, model);
   if (status == VTB_OK && logits_classes(model->module->entry) != classes) {
-    fprintf(stderr, "vertebra train: the data has %d classes and %s gives %d scores; set its number of classes with -D\n",
+    fprintf(stderr,
+            "vertebra train: the data has %d classes and %s gives %d scores; set its number of classes with -D\n",
             classes, what, logits_classes(model->module->entry));
     cli_model_free(model);
     status = VTB_E_INPUT;
@@ -199,7 +216,8 @@ static vtb_status compile_both(const char *what, train_options *o, int classes, 
   if (status != VTB_OK) return status;
   status = cli_run_passes(model.module, &o->model, vtb_pipeline_graph, false, 0);
   if (status == VTB_OK)
-    status = cli_compile(model.module, model.name, &o->model, o->eval_batch ? o->eval_batch : 4 * batch, false, &c->eval);
+    status =
+        cli_compile(model.module, model.name, &o->model, o->eval_batch ? o->eval_batch : 4 * batch, false, &c->eval);
   cli_model_free(&model);
   return status;
 }
@@ -211,8 +229,9 @@ static char *in_folder(const char *folder, const char *name) {
 }
 
 static void describe_recipe(const char *what, const train_options *o, vtb_strbuf *out) {
-  vtb_strbuf_printf(out, "model=%s batch=%lld epochs=%lld lr=%.9g final=%.9g warmup=%.9g wd=%.9g clip=%.9g ls=%.9g "
-                         "ema=%.9g shift=%lld flip=%d erase=%.9g crop=%.9g seed=%lld limit=%lld optimizer=%s",
+  vtb_strbuf_printf(out,
+                    "model=%s batch=%lld epochs=%lld lr=%.9g final=%.9g warmup=%.9g wd=%.9g clip=%.9g ls=%.9g "
+                    "ema=%.9g shift=%lld flip=%d erase=%.9g crop=%.9g seed=%lld limit=%lld optimizer=%s",
                     what, (long long)(o->model.batch ? o->model.batch : 64), (long long)o->epochs, o->lr, o->final_lr,
                     o->warmup, o->decay, o->clip, o->smoothing, o->ema, (long long)o->shift, o->flip, o->erase,
                     o->crop_scale, (long long)o->seed, (long long)o->limit, o->optimizer);
@@ -330,8 +349,9 @@ static vtb_status run_training(const char *what, train_options *o, vtb_dataset *
   free(weights);
   free(log);
   free(plot);
-  vtb_vec_free(&history.epoch);
+  vtb_vec_free(&history.train_at);
   vtb_vec_free(&history.train);
+  vtb_vec_free(&history.eval_at);
   vtb_vec_free(&history.eval);
   return status;
 }
@@ -339,7 +359,8 @@ static vtb_status run_training(const char *what, train_options *o, vtb_dataset *
 static vtb_status open_and_train(const char *what, train_options *o) {
   vtb_error err = {0};
   vtb_dataset *train = NULL, *test = NULL;
-  vtb_status status = vtb_dataset_open(o->data, &(vtb_dataset_options){.split = "train", .limit = o->limit}, &train, &err);
+  vtb_status status =
+      vtb_dataset_open(o->data, &(vtb_dataset_options){.split = "train", .limit = o->limit}, &train, &err);
   if (status == VTB_OK) status = vtb_dataset_open(o->data, &(vtb_dataset_options){.split = "test"}, &test, &err);
   if (status == VTB_OK && vtb_dataset_classes(train) != vtb_dataset_classes(test))
     status = vtb_fail(&err, VTB_E_INPUT, "%s: %d classes to train on but %d to test on", o->data,

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const verify_mode every_mode[] = {{"parallel", 0},   {"recurrent", 0},   {"chunkwise", 1},
-                                         {"chunkwise", 7},  {"chunkwise", 16}, {"chunkwise", 64}};
+static const verify_mode every_mode[] = {{"parallel", 0},  {"recurrent", 0},  {"chunkwise", 1},
+                                         {"chunkwise", 7}, {"chunkwise", 16}, {"chunkwise", 64}};
 
 static vtb_status verify_cases(const cli_list *cases, const verify_options *o) {
   static const verify_mode as_written = {NULL, 0};
@@ -50,7 +50,8 @@ vtb_status cli_cmd_verify(int argc, char **argv) {
   int parsed = cli_parse("verify", opts, CLI_N_MODEL_OPTS + 9, argc, argv, &rest);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (!rest.n) return cli_usage_error("verify", "a CASE file or a MODEL is needed");
-  if (modes && strcmp(modes, "all") != 0) return cli_usage_error("verify", "--modes takes only \"all\"; use --mode for one");
+  if (modes && strcmp(modes, "all") != 0)
+    return cli_usage_error("verify", "--modes takes only \"all\"; use --mode for one");
   bool known = strcmp(o.target, "all") == 0;
   for (int t = 0; t < CLI_N_TARGETS; t++) known |= strcmp(o.target, cli_target_names[t]) == 0;
   if (!known) return cli_usage_error("verify", "unknown target '%s'; targets are cpu, interp and all", o.target);

@@ -34,8 +34,7 @@ int64_t cli_infer_batch(const vtb_func *f, const vtb_weights *args) {
 
 static vtb_status check_shape(const char *key, const vtb_weight *w, const vtb_type *t, int64_t batch, vtb_error *err) {
   bool same = w->rank == t->rank;
-  for (int d = 0; same && d < t->rank; d++)
-    same = w->dim[d] == (t->dim[d].size == VTB_DYN ? batch : t->dim[d].size);
+  for (int d = 0; same && d < t->rank; d++) same = w->dim[d] == (t->dim[d].size == VTB_DYN ? batch : t->dim[d].size);
   if (same) return VTB_OK;
   vtb_strbuf want = {0}, have = {0};
   vtb_type_print(t, &want);

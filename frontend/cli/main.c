@@ -13,7 +13,8 @@ const cli_command cli_commands[] = {
     {"bench", "MODEL [--batch N] [--train]", "latency, images/s, memory, time a kernel", cli_cmd_bench},
     {"verify", "CASE... | MODEL", "compare with reference cases, or every mode with the interpreter", cli_cmd_verify},
     {"dump", "MODEL --stage STAGE", "print the model at a stage: ast ir graph grad fused plan llvm asm", cli_cmd_dump},
-    {"paths", "MODEL [-o FILE.svg|.png]", "the order in which each block reads its tokens, as a picture", cli_cmd_paths},
+    {"paths", "MODEL [-o FILE.svg|.png]", "the order in which each block reads its tokens, as a picture",
+     cli_cmd_paths},
     {"fmt", "FILE...", "lay out .vtb files canonically", cli_cmd_fmt},
     {"explain", "CODE", "what a diagnostic means, with an example and the remedy", cli_cmd_explain},
     {"doctor", "", "what this machine offers, what is missing and how to get it", cli_cmd_doctor},
@@ -24,9 +25,10 @@ static void print_help(FILE *f) {
   fprintf(f, "vertebra " VTB_VERSION ": a compiler for vision backbones\n\nusage: vertebra COMMAND [ARGUMENT]...\n\n");
   for (int i = 0; i < cli_n_commands; i++)
     fprintf(f, "  %-8s %-29s %s\n", cli_commands[i].name, cli_commands[i].usage, cli_commands[i].summary);
-  fprintf(f, "\nMODEL is a .vtb file or a preset's name (vil_tiny, vil_tiny_patch16_224). `vertebra COMMAND --help` lists\n"
-             "a command's options. Exit status: 0 done, 1 input at fault, 2 usage, 3 memory, 4 device, 5 numbers\n"
-             "differ, 70 internal error.\n");
+  fprintf(
+      f, "\nMODEL is a .vtb file or a preset's name (vil_tiny, vil_tiny_patch16_224). `vertebra COMMAND --help` lists\n"
+         "a command's options. Exit status: 0 done, 1 input at fault, 2 usage, 3 memory, 4 device, 5 numbers\n"
+         "differ, 70 internal error.\n");
 }
 
 vtb_status cli_error(const vtb_error *err) {
@@ -66,9 +68,15 @@ static int store(const char *command, const cli_opt *o, const char *text) {
   char *end = NULL;
   errno = 0;
   switch (o->kind) {
-  case CLI_FLAG: *(bool *)o->into = true; return 0;
-  case CLI_STR: *(const char **)o->into = text; return 0;
-  case CLI_LIST: vtb_vec_push((cli_list *)o->into, text); return 0;
+  case CLI_FLAG:
+    *(bool *)o->into = true;
+    return 0;
+  case CLI_STR:
+    *(const char **)o->into = text;
+    return 0;
+  case CLI_LIST:
+    vtb_vec_push((cli_list *)o->into, text);
+    return 0;
   case CLI_INT: {
     long long v = strtoll(text, &end, 10);
     if (!*text || *end || errno || v < 0)

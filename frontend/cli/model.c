@@ -6,7 +6,8 @@
 
 void cli_model_opts(cli_model_options *m, cli_opt *rows) {
   const cli_opt table[CLI_N_MODEL_OPTS] = {
-      {"-D", CLI_LIST, &m->defines, "NAME=VALUE", "set a hyperparameter; VALUE is .vtb text, e.g. depth=12, paths=\"[rows, cols]\""},
+      {"-D", CLI_LIST, &m->defines, "NAME=VALUE",
+       "set a hyperparameter; VALUE is .vtb text, e.g. depth=12, paths=\"[rows, cols]\""},
       {"--entry", CLI_STR, &m->entry, "NAME", "the model or preset of a file that declares several"},
       {"--image", CLI_STR, &m->image, "SIZE", "image size: 512 or 224x384"},
       {"--mode", CLI_STR, &m->mode, "MODE", "form of every recurrence: auto, parallel, recurrent, chunkwise"},
@@ -26,9 +27,7 @@ void cli_model_free(cli_model *m) {
   *m = (cli_model){0};
 }
 
-static bool looks_like_file(const char *what) {
-  return vtb_ends_with(what, ".vtb") || strchr(what, '/') != NULL;
-}
+static bool looks_like_file(const char *what) { return vtb_ends_with(what, ".vtb") || strchr(what, '/') != NULL; }
 
 static char *image_value(const char *text) {
   vtb_strbuf s = {0};
@@ -73,8 +72,8 @@ vtb_status cli_model_load(const char *what, const cli_model_options *o, const vt
   bool known = !options.mode;
   for (size_t i = 0; i < 4 && !known; i++) known = strcmp(options.mode, modes[i]) == 0;
   if (status == VTB_OK && !known)
-    status = cli_usage_error("--mode", "unknown mode '%s'; modes are auto, parallel, recurrent and chunkwise",
-                             options.mode);
+    status =
+        cli_usage_error("--mode", "unknown mode '%s'; modes are auto, parallel, recurrent and chunkwise", options.mode);
   if (status == VTB_OK) {
     vtb_module *module = unit && !diags.n_errors ? vtb_instantiate(unit, entry, &options, &diags) : NULL;
     vtb_diags_print(&diags, stderr);
@@ -101,7 +100,9 @@ vtb_status cli_run_passes(vtb_module *module, const cli_model_options *o, const 
   vtb_pass_context c = {.module = module,
                         .diags = &diags,
                         .batch = batch,
-                        .mode = o->mode ? o->mode : o->chunk ? "chunkwise" : NULL,
+                        .mode = o->mode    ? o->mode
+                                : o->chunk ? "chunkwise"
+                                           : NULL,
                         .chunk = o->chunk,
                         .keep_taps = keep_taps};
   vtb_pipeline_options p = {.pipeline = pipeline, .print_after = o->print_after, .time = o->time_passes};

@@ -72,7 +72,8 @@ static vtb_status case_load(const char *path, case_file *c, vtb_error *err) {
     const vtb_weight *t = c->w->at[i];
     if (!vtb_starts_with(t->name, "input/") || t->rank > VTB_MAX_RANK) continue;
     bool is_float = t->elem <= VTB_ELEM_BF16;
-    vtb_vec_push(&c->inputs, ((vtb_shape_binding){t->name + 6, vtb_type_make(is_float ? VTB_F32 : VTB_I32, t->rank, t->dim)}));
+    vtb_vec_push(&c->inputs,
+                 ((vtb_shape_binding){t->name + 6, vtb_type_make(is_float ? VTB_F32 : VTB_I32, t->rank, t->dim)}));
   }
   return VTB_OK;
 }

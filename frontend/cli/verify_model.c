@@ -1,5 +1,6 @@
 /* A model against itself: one set of random weights through every mode, several chunk sizes and every target, forward
- * and gradients, compared with the interpreter running the recurrent form; and the search for the first op that departs. */
+ * and gradients, compared with the interpreter running the recurrent form; and the search for the first op that
+ * departs. */
 #include "frontend/cli/verify.h"
 
 #include <math.h>
@@ -35,7 +36,8 @@ static vtb_status random_args(const vtb_func *f, int64_t batch, vtb_weights *arg
 
 static vtb_status with_gradient(vtb_module *m, const char **name, vtb_error *err) {
   vtb_func *f = m->entry, *grad = NULL;
-  int *outs = vtb_xcalloc((size_t)f->n_returns + 1, sizeof *outs), *wrt = vtb_xcalloc((size_t)f->n_args + 1, sizeof *wrt);
+  int *outs = vtb_xcalloc((size_t)f->n_returns + 1, sizeof *outs),
+      *wrt = vtb_xcalloc((size_t)f->n_args + 1, sizeof *wrt);
   int n_outs = 0, n_wrt = 0;
   for (int r = 0; r < f->n_returns; r++)
     if (f->returns[r]->type.dtype == VTB_F32) outs[n_outs++] = r;
@@ -84,12 +86,14 @@ typedef struct locate {
 } locate;
 
 /* Arguments of a call, by the callee's keys, from the values around it. */
-static vtb_weights *call_args(const vtb_func *f, const vtb_inst *call, const vtb_weights *args, const vtb_weights *values) {
+static vtb_weights *call_args(const vtb_func *f, const vtb_inst *call, const vtb_weights *args,
+                              const vtb_weights *values) {
   vtb_weights *out = vtb_weights_new();
   vtb_strbuf key = {0};
   for (int k = 0; k < call->n_operands; k++) {
     const vtb_value *v = call->operands[k];
-    const vtb_weight *w = v->def ? vtb_weights_find(values, v->name) : vtb_weights_find(args, cli_arg_key(f, v->index, &key));
+    const vtb_weight *w =
+        v->def ? vtb_weights_find(values, v->name) : vtb_weights_find(args, cli_arg_key(f, v->index, &key));
     if (w) vtb_weights_put(out, cli_arg_key(call->callee, k, &key), w->elem, w->rank, w->dim, w->data);
   }
   vtb_strbuf_free(&key);
@@ -100,10 +104,11 @@ static void print_place(const char *what, const vtb_inst *i, const vtb_func *f, 
   vtb_strbuf text = {0};
   char place[256];
   vtb_inst_print(i, &text);
-  printf("  first op that %s: in @%s\n    %s\n    from %s\n", what, f->name, text.at, vtb_span_text(i->span, place, sizeof place));
+  printf("  first op that %s: in @%s\n    %s\n    from %s\n", what, f->name, text.at,
+         vtb_span_text(i->span, place, sizeof place));
   if (d)
-    printf("    largest error %.3e absolute, %.3e relative, at element %lld: %.9g, want %.9g\n", d->max_abs, d->relative,
-           (long long)d->index, d->got, d->want);
+    printf("    largest error %.3e absolute, %.3e relative, at element %lld: %.9g, want %.9g\n", d->max_abs,
+           d->relative, (long long)d->index, d->got, d->want);
   vtb_strbuf_free(&text);
 }
 
@@ -119,7 +124,8 @@ static bool find_first(const locate *l, const vtb_module *module, const char *fu
       cli_evaluate(m, func, l->mo, CLI_TARGET_CPU, args, &got, &err) == VTB_OK) {
     for (vtb_inst *i = f->first; i && !found; i = i->next) {
       for (int r = 0; r < i->n_results && !found; r++) {
-        const vtb_weight *a = vtb_weights_find(got, i->results[r]->name), *b = vtb_weights_find(want, i->results[r]->name);
+        const vtb_weight *a = vtb_weights_find(got, i->results[r]->name),
+                         *b = vtb_weights_find(want, i->results[r]->name);
         if (!a || !b) continue;
         int64_t at = 0;
         cli_difference d = cli_compare(a, b);
@@ -127,7 +133,12 @@ static bool find_first(const locate *l, const vtb_module *module, const char *fu
         found = true;
         vtb_weights *inner = i->op == VTB_OP_call ? call_args(f, i, args, want) : NULL;
         if (!inner || !find_first(l, module, i->callee->name, inner)) {
-          if (l->nan) d = (cli_difference){.index = at, .got = ((double *)a->data)[at], .want = ((double *)b->data)[at], .max_abs = NAN, .relative = NAN};
+          if (l->nan)
+            d = (cli_difference){.index = at,
+                                 .got = ((double *)a->data)[at],
+                                 .want = ((double *)b->data)[at],
+                                 .max_abs = NAN,
+                                 .relative = NAN};
           print_place(l->nan ? "gives NaN or Inf" : "departs", i, f, &d);
         }
         vtb_weights_free(inner);
@@ -145,14 +156,16 @@ static bool find_first(const locate *l, const vtb_module *module, const char *fu
 static double worst_difference(const vtb_weights *got, const vtb_weights *want, bool grads, const char **name) {
   double worst = 0, largest_grad = 0;
   for (size_t i = 0; i < want->n; i++)
-    if (vtb_starts_with(want->at[i]->name, "d:")) largest_grad = fmax(largest_grad, cli_compare(want->at[i], want->at[i]).scale);
+    if (vtb_starts_with(want->at[i]->name, "d:"))
+      largest_grad = fmax(largest_grad, cli_compare(want->at[i], want->at[i]).scale);
   for (size_t i = 0; i < want->n; i++) {
     const char *key = want->at[i]->name;
     bool is_grad = vtb_starts_with(key, "d:");
     const vtb_weight *g = vtb_weights_find(got, key);
     if (is_grad != grads || !g) continue;
     cli_difference d = cli_compare(g, want->at[i]);
-    if (is_grad && d.scale < 1e-3 * largest_grad) d.relative = d.max_abs / (1e-3 * largest_grad); /* nearly cancelling */
+    if (is_grad && d.scale < 1e-3 * largest_grad)
+      d.relative = d.max_abs / (1e-3 * largest_grad); /* nearly cancelling */
     if (d.relative <= worst) continue;
     worst = d.relative;
     *name = key;
@@ -224,7 +237,8 @@ static int64_t longest_sequence(const vtb_module *m) {
   int64_t longest = 1;
   for (const vtb_func *f = m->first; f; f = f->next)
     for (const vtb_inst *i = f->first; i; i = i->next)
-      if (i->op == VTB_OP_linscan && i->operands[0]->type.dim[1].size > longest) longest = i->operands[0]->type.dim[1].size;
+      if (i->op == VTB_OP_linscan && i->operands[0]->type.dim[1].size > longest)
+        longest = i->operands[0]->type.dim[1].size;
   return longest;
 }
 
@@ -248,9 +262,8 @@ vtb_status verify_model(const char *what, const verify_options *o) {
   }
   cli_model_free(&model);
   if (status != VTB_OK && err.text[0]) cli_error(&err);
-  const verify_mode modes[] = {{"recurrent", 0},  {"parallel", 0},   {"chunkwise", 1},
-                               {"chunkwise", 7},  {"chunkwise", 64}, {"chunkwise", length + 1},
-                               {"auto", 0}};
+  const verify_mode modes[] = {{"recurrent", 0},  {"parallel", 0},           {"chunkwise", 1}, {"chunkwise", 7},
+                               {"chunkwise", 64}, {"chunkwise", length + 1}, {"auto", 0}};
   cJSON *json = o->model.json ? cJSON_CreateArray() : NULL;
   vtb_status worst = status;
   for (int t = 0; status == VTB_OK && t < CLI_N_TARGETS; t++) {

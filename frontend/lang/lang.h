@@ -35,7 +35,8 @@ typedef struct vtb_override {
                                may name enum choices, path constants; unknown fields are errors naming them */
 } vtb_override;
 
-typedef struct vtb_shape_binding { /* shapes of a case's inputs and params, for entries that are blocks or recurrences */
+typedef struct vtb_shape_binding { /* shapes of a case's inputs and params, for entries that are blocks or recurrences
+                                    */
   const char *name;
   vtb_type type;
 } vtb_shape_binding;
@@ -45,9 +46,9 @@ typedef struct vtb_instantiate_options {
   size_t n_overrides;
   const vtb_shape_binding *inputs; /* NULL for models: their inputs are declared */
   size_t n_inputs;
-  bool training;        /* value of the builtin `training` */
-  bool taps;            /* keep `tap` statements */
-  const char *mode;     /* --mode: overrides `mode` of every recurrence; NULL: as written */
+  bool training;    /* value of the builtin `training` */
+  bool taps;        /* keep `tap` statements */
+  const char *mode; /* --mode: overrides `mode` of every recurrence; NULL: as written */
   int64_t chunk;
 } vtb_instantiate_options;
 
@@ -55,7 +56,14 @@ typedef struct vtb_instantiate_options {
 vtb_module *vtb_instantiate(vtb_unit *u, const char *name, const vtb_instantiate_options *o, vtb_diags *diags);
 
 /* What a unit declares, for help, completion and `check`. */
-typedef enum vtb_decl_kind { VTB_DECL_MODEL, VTB_DECL_PRESET, VTB_DECL_BLOCK, VTB_DECL_FN, VTB_DECL_RECURRENCE, VTB_DECL_CONST } vtb_decl_kind;
+typedef enum vtb_decl_kind {
+  VTB_DECL_MODEL,
+  VTB_DECL_PRESET,
+  VTB_DECL_BLOCK,
+  VTB_DECL_FN,
+  VTB_DECL_RECURRENCE,
+  VTB_DECL_CONST
+} vtb_decl_kind;
 typedef struct vtb_decl_info {
   vtb_decl_kind kind;
   const char *name, *alias, *doc; /* doc: the comment directly above, or "" */

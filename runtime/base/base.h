@@ -117,7 +117,7 @@ typedef struct vtb_map {
   struct vtb_map_entry {
     char *key;
     void *value;
-  } *at;
+  } * at;
   size_t n, cap;
   uint32_t *slots;
   size_t n_slots;
@@ -164,9 +164,9 @@ char *vtb_cache_dir(void);
 
 /* ---- time, terminal, log ------------------------------------------------------------------------------- */
 
-double vtb_now(void);               /* monotonic seconds */
-bool vtb_color_enabled(FILE *f);    /* terminal, and NO_COLOR unset */
-void vtb_log_verbose(bool on);      /* also VTB_VERBOSE=1 */
+double vtb_now(void);                                /* monotonic seconds */
+bool vtb_color_enabled(FILE *f);                     /* terminal, and NO_COLOR unset */
+void vtb_log_verbose(bool on);                       /* also VTB_VERBOSE=1 */
 void vtb_log(const char *fmt, ...) VTB_PRINTF(1, 2); /* stderr, only when verbose */
 
 #endif

@@ -1,4 +1,5 @@
-/* Any bytes as .vtb text: load, print, format, instantiate. No crash, and formatting keeps the meaning and is stable. */
+/* Any bytes as .vtb text: load, print, format, instantiate. No crash, and formatting keeps the meaning and is stable.
+ */
 #include "frontend/lang/lang.h"
 
 #include <stdlib.h>
@@ -58,4 +59,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
   free(text);
   return 0;
 }
-
