@@ -1,6 +1,6 @@
 /* vertebra paths: a picture of the order in which each block's recurrences read the tokens.
  *
- * One row a set of blocks that read alike, one grid a direction. Cells are patches in the image's order, a line with
+ * One title a set of blocks that read alike, one grid a direction. Cells are patches in the image's order, a line with
  * arrows is the traversal, dashed where it jumps; a green disc marks its first token, a dark square its last; extra
  * tokens stand beside the grid where the sequence has them. */
 #include "frontend/cli/cli.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MARGIN = 24, GAP = 36, TITLE = 11, CAPTION = 8, MAX_STEPS = 200000 };
+enum { MARGIN = 24, GAP = 36, TITLE = 11, CAPTION = 8, IN_A_ROW = 4, MAX_STEPS = 200000 };
 static const uint32_t ink = 0x333333, faint = 0xaab4c0, cell_fill = 0xeef1f5, extra_fill = 0xf6c667,
                       start_fill = 0x2e933c, end_fill = 0x22252b, forward_ink = 0x1f6fb4, reversed_ink = 0xd1495b;
 
@@ -189,28 +189,35 @@ static double legend(picture *p, double x, double y) {
   return x + 30 + picture_text_width("jump", CAPTION);
 }
 
-static void draw_all(picture *p, const char *model, const traversals *t) {
-  double y = MARGIN + TITLE, right = MARGIN;
+/* A group's title and its grids; returns the width taken. */
+static double draw_group(picture *p, const traversal_group *g, double x, double y, double *bottom) {
+  double from = x;
   vtb_strbuf s = {0};
+  traversals_print_blocks(g, &s);
+  if (g->blocks.n > 1) vtb_strbuf_printf(&s, "  (%zu blocks)", g->blocks.n);
+  text(p, x, y, CAPTION + 1, ink, s.at);
+  double title = picture_text_width(s.at, CAPTION + 1);
+  vtb_strbuf_free(&s);
+  for (size_t k = 0; k < g->orders.n; k++) x += draw_traversal(p, &g->orders.at[k], x, y + 14, bottom) + GAP;
+  return fmax(title, x - GAP - from);
+}
+
+/* Groups stand side by side while a row holds no more than IN_A_ROW grids. */
+static void draw_all(picture *p, const char *model, const traversals *t) {
+  double x = MARGIN, y = MARGIN + TITLE, bottom = y, right = MARGIN + picture_text_width(model, TITLE);
+  size_t in_row = 0;
   text(p, MARGIN, y, TITLE, ink, model);
-  right = fmax(right, MARGIN + picture_text_width(model, TITLE));
+  y += GAP;
   for (size_t i = 0; i < t->groups.n; i++) {
     const traversal_group *g = &t->groups.at[i];
-    double x = MARGIN, bottom = y;
-    y += GAP;
-    s.n = 0;
-    traversals_print_blocks(g, &s);
-    if (g->blocks.n > 1) vtb_strbuf_printf(&s, "  (%zu blocks)", g->blocks.n);
-    text(p, MARGIN, y, CAPTION + 1, ink, s.at);
-    right = fmax(right, MARGIN + picture_text_width(s.at, CAPTION + 1));
-    for (size_t k = 0; k < g->orders.n; k++) x += draw_traversal(p, &g->orders.at[k], x, y + 14, &bottom) + GAP;
+    if (in_row && in_row + g->orders.n > IN_A_ROW) x = MARGIN, y = bottom + GAP, in_row = 0;
+    x += draw_group(p, g, x, y, &bottom) + GAP;
     right = fmax(right, x - GAP);
-    y = bottom;
+    in_row += g->orders.n;
   }
-  vtb_strbuf_free(&s);
-  right = fmax(right, legend(p, MARGIN, y + GAP));
+  right = fmax(right, legend(p, MARGIN, bottom + GAP));
   p->width = (int)ceil(right) + MARGIN;
-  p->height = (int)ceil(y) + GAP + MARGIN;
+  p->height = (int)ceil(bottom) + GAP + MARGIN;
 }
 
 static void list_all(const traversals *t, bool json, const char *model) {
