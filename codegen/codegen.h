@@ -8,7 +8,7 @@
 #define VTB_CODEGEN_H
 
 #include "passes/passes.h"
-#include "runtime/program.h"
+#include "runtime/launch_plan.h"
 
 typedef struct vtb_codegen_options {
   const char *cpu; /* LLVM cpu name, NULL or "host": this machine's. "x86-64-v3" (AVX2), "x86-64-v4" (AVX-512) */
@@ -25,6 +25,20 @@ VTB_MUST_USE vtb_status vtb_jit(vtb_module *m, vtb_func *f, const vtb_codegen_op
 /* Text of what would run, for `vertebra dump --stage llvm|asm`. */
 VTB_MUST_USE vtb_status vtb_codegen_text(vtb_module *m, vtb_func *f, const vtb_codegen_options *o, bool assembly,
                                          vtb_strbuf *out, vtb_error *err);
+
+/* ---- CUDA: docs/cuda.md ----------------------------------------------------------------------------------- */
+
+typedef struct vtb_cuda_options {
+  bool library_products; /* large products as cublasLt steps of the plan instead of generated kernels */
+} vtb_cuda_options;
+
+/* Kernels and launches of entry `f`. On success *plan is owned by the caller: vtb_launch_plan_free(). */
+VTB_MUST_USE vtb_status vtb_cuda_plan(vtb_module *m, vtb_func *f, const vtb_cuda_options *o, vtb_launch_plan **plan,
+                                      vtb_error *err);
+
+/* What goes before a source of the plan: the intrinsics (an emulator has its own), then the library. */
+const char *vtb_cuda_intrinsics(void);
+const char *vtb_cuda_library(void);
 
 /* "znver3, 8 x f32" */
 void vtb_codegen_describe_host(vtb_strbuf *out);

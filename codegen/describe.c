@@ -1,4 +1,6 @@
 /* What a compiled program says of itself: its tensors and its kernels, in memory of the program's own. */
+#include "codegen/describe.h"
+
 #include "codegen/host.h"
 
 #include <string.h>
@@ -16,13 +18,24 @@ static vtb_io input_io(vtb_role role) {
   }
 }
 
+static bool is_buffer(const vtb_func *f, const char *name) {
+  for (int a = 0; a < f->n_args; a++)
+    if (f->arg_info[a].role == VTB_ROLE_BUFFER && vtb_streq(f->arg_info[a].official, name)) return true;
+  return false;
+}
+
+static vtb_io output_io(const vtb_func *f, const char *name) {
+  if (vtb_starts_with(name, "d:")) return VTB_IO_GRAD_OUT;
+  return vtb_starts_with(name, "updated.") && is_buffer(f, name + 8) ? VTB_IO_UPDATE : VTB_IO_OUTPUT;
+}
+
 static vtb_tensor_info tensor_of(const vtb_type *t, const char *name, vtb_io io, vtb_arena *arena) {
   vtb_tensor_info x = {.name = vtb_arena_strdup(arena, name), .io = io, .is_int = t->dtype == VTB_I32, .rank = t->rank};
   for (int a = 0; a < t->rank; a++) x.dim[a] = t->dim[a].size;
   return x;
 }
 
-static void describe_tensors(const vtb_func *f, vtb_program *p, vtb_arena *arena) {
+void vtb__describe_tensors(const vtb_func *f, vtb_program *p, vtb_arena *arena) {
   p->n_tensors = f->n_args + f->n_returns;
   p->tensors = VTB_NEW_ARRAY(arena, vtb_tensor_info, p->n_tensors + 1);
   for (int a = 0; a < f->n_args; a++) {
@@ -35,14 +48,13 @@ static void describe_tensors(const vtb_func *f, vtb_program *p, vtb_arena *arena
   }
   for (int r = 0; r < f->n_returns; r++) {
     const char *name = f->return_names && f->return_names[r] ? f->return_names[r] : f->returns[r]->name;
-    vtb_io io = vtb_starts_with(name, "d:") ? VTB_IO_GRAD_OUT : VTB_IO_OUTPUT;
-    p->tensors[f->n_args + r] = tensor_of(&f->returns[r]->type, name, io, arena);
+    p->tensors[f->n_args + r] = tensor_of(&f->returns[r]->type, name, output_io(f, name), arena);
   }
   if (p->batch == 0) p->batch = 1;
 }
 
 void vtb__describe_program(vtb_host *h, vtb_func *entry, vtb_program *p, vtb_arena *arena) {
-  describe_tensors(entry, p, arena);
+  vtb__describe_tensors(entry, p, arena);
   p->workspace_bytes = 0;
   for (size_t i = 0; i < h->funcs.n; i++)
     if (h->funcs.at[i].func == entry) p->workspace_bytes = h->funcs.at[i].total_bytes;

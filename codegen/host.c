@@ -4,9 +4,12 @@
  *
  * args holds one pointer an argument, then one a return. The workspace of a function is its planned frame, then copies
  * of call operands that are not dense, then (sharing one place, since never alive together) the temporaries of the
- * kernel that runs and the frame of the callee that runs.
+ * kernel that runs and the frame of the callee that runs. A fold is a loop around a call; its steps and second states
+ * lie before the callee's frame.
  */
+#include "codegen/cpu/order.h"
 #include "codegen/host.h"
+#include "ir/fold.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -318,15 +321,12 @@ static bool needs_copy(host_func *f, const vtb_value *v) {
 
 static int64_t padded_bytes(const vtb_type *t) { return (vtb_type_count(t) * 4 + 63) / 64 * 64; }
 
-static void emit_call(host_func *f, const vtb_inst *inst) {
-  vtb_cpu *c = &f->h->cpu;
-  const vtb_host_func *callee = find_func(f->h, inst->callee);
-  int n = inst->n_operands + inst->n_results;
-  LLVMValueRef *pointers = vtb_xcalloc((size_t)n + 1, sizeof *pointers);
+/* Addresses of the operands, those that are not dense copied first. */
+static void dense_operands(host_func *f, const vtb_inst *inst, LLVMValueRef *pointers) {
   int64_t copied = 0;
-  for (int i = 0; i < n; i++) {
-    const vtb_value *v = i < inst->n_operands ? inst->operands[i] : inst->results[i - inst->n_operands];
-    if (i < inst->n_operands && needs_copy(f, v)) {
+  for (int i = 0; i < inst->n_operands; i++) {
+    const vtb_value *v = inst->operands[i];
+    if (needs_copy(f, v)) {
       pointers[i] = bytes_from(f, f->workspace, f->copy_base + copied);
       emit_copy(f, v, pointers[i]);
       copied += padded_bytes(&v->type);
@@ -334,6 +334,15 @@ static void emit_call(host_func *f, const vtb_inst *inst) {
       pointers[i] = address(f, v);
     }
   }
+}
+
+static void emit_call(host_func *f, const vtb_inst *inst) {
+  vtb_cpu *c = &f->h->cpu;
+  const vtb_host_func *callee = find_func(f->h, inst->callee);
+  int n = inst->n_operands + inst->n_results;
+  LLVMValueRef *pointers = vtb_xcalloc((size_t)n + 1, sizeof *pointers);
+  dense_operands(f, inst, pointers);
+  for (int r = 0; r < inst->n_results; r++) pointers[inst->n_operands + r] = address(f, inst->results[r]);
   /* the closure's memory serves as the callee's argument array */
   for (int i = 0; i < n; i++) store_closure(f, i, pointers[i]);
   if (callee->total_bytes > f->tail_bytes) f->tail_bytes = callee->total_bytes;
@@ -354,12 +363,143 @@ static void emit_returns(host_func *f) {
   LLVMBuildRetVoid(f->b);
 }
 
+/* ---- folds -------------------------------------------------------------------------------------------------- */
+
+/* A sequence [B, N, len] and its step [B, 1, len]: with one sample the step lies in the sequence, else it is copied to
+ * or from `step`. */
+typedef struct fold_part {
+  LLVMValueRef sequence, step;
+  int64_t batch, n, len;
+} fold_part;
+
+static int64_t take_tail(int64_t *used, int64_t bytes) {
+  int64_t at = *used;
+  *used += (bytes + 63) / 64 * 64;
+  return at;
+}
+
+static fold_part fold_part_of(host_func *f, const vtb_value *v, LLVMValueRef sequence, int64_t *tail) {
+  const vtb_type *t = &v->type;
+  fold_part p = {.sequence = sequence, .batch = t->dim[0].size, .n = t->dim[1].size};
+  p.len = vtb_type_count(t) / (p.batch * p.n);
+  if (p.batch > 1) p.step = bytes_from(f, f->workspace, f->tail_base + take_tail(tail, p.batch * p.len * 4));
+  return p;
+}
+
+/* Copies the step at `pos` between the sequence and `step`, contiguous by sample. */
+static void move_step(host_func *f, const fold_part *p, LLVMValueRef pos, LLVMValueRef step, bool out) {
+  vtb_cpu *c = &f->h->cpu;
+  vtb_cpu_for b = vtb_cpu_for_begin(c, vtb_cpu_i64(c, 0), vtb_cpu_i64(c, p->batch), vtb_cpu_i64(c, 1));
+  LLVMValueRef row = vtb_cpu_add(c, vtb_cpu_mul(c, b.i, p->n), pos);
+  LLVMValueRef all = vtb_cpu_at(c, p->sequence, vtb_cpu_mul(c, row, p->len));
+  LLVMValueRef one = vtb_cpu_at(c, step, vtb_cpu_mul(c, b.i, p->len));
+  LLVMBuildMemCpy(c->b, out ? all : one, 4, out ? one : all, 4, vtb_cpu_i64(c, p->len * 4));
+  vtb_cpu_for_end(c, &b);
+}
+
+static LLVMValueRef step_pointer(host_func *f, const fold_part *p, LLVMValueRef pos) {
+  return p->batch > 1 ? p->step : vtb_cpu_at(&f->h->cpu, p->sequence, vtb_cpu_mul(&f->h->cpu, pos, p->len));
+}
+
+/* States go to and fro between two buffers, so that the last step writes the result. */
+typedef struct fold_state {
+  LLVMValueRef result, other;
+  int64_t bytes;
+} fold_state;
+
+typedef struct fold_code {
+  const vtb_inst *inst;
+  const vtb_host_func *callee;
+  vtb_fold p;
+  int64_t n, tail;
+  fold_state *states;
+  fold_part *parts; /* sequences, yields, kept states */
+  LLVMValueRef *operands;
+  vtb__order order;
+} fold_code;
+
+static void emit_fold_step(host_func *f, const fold_code *k, LLVMValueRef t) {
+  vtb_cpu *c = &f->h->cpu;
+  const vtb_fold *p = &k->p;
+  LLVMValueRef left = LLVMBuildSub(c->b, vtb_cpu_i64(c, k->n), t, "left");
+  LLVMValueRef odd = LLVMBuildTrunc(c->b, left, c->i1, "odd");
+  LLVMValueRef along = p->reverse ? LLVMBuildSub(c->b, left, vtb_cpu_i64(c, 1), "") : t;
+  LLVMValueRef pos = vtb__order_at(c, &k->order, along);
+  const fold_part *yields = k->parts + p->seqs, *kept = yields + p->yields;
+  int slot = 0;
+  for (int i = 0; i < p->states; i++) {
+    const fold_state *s = &k->states[i];
+    LLVMValueRef old = LLVMBuildSelect(c->b, odd, s->other, s->result, "");
+    if (p->keep) move_step(f, &kept[i], pos, old, true);
+    store_closure(f, slot++, old);
+  }
+  for (int i = 0; i < p->seqs; i++) {
+    LLVMValueRef at = step_pointer(f, &k->parts[i], pos);
+    if (k->parts[i].batch > 1) move_step(f, &k->parts[i], pos, at, false);
+    store_closure(f, slot++, at);
+  }
+  for (int i = 0; i < p->consts; i++) store_closure(f, slot++, k->operands[p->states + p->seqs + i]);
+  for (int i = 0; i < p->states; i++)
+    store_closure(f, slot++, LLVMBuildSelect(c->b, odd, k->states[i].result, k->states[i].other, ""));
+  for (int i = 0; i < p->yields; i++) store_closure(f, slot++, step_pointer(f, &yields[i], pos));
+  LLVMValueRef args[] = {f->closure, bytes_from(f, f->workspace, f->tail_base + k->tail), f->services};
+  LLVMBuildCall2(c->b, f->h->host_type, k->callee->fn, args, 3, "");
+  for (int i = 0; i < p->yields; i++)
+    if (yields[i].batch > 1) move_step(f, &yields[i], pos, yields[i].step, true);
+}
+
+static void fold_buffers(host_func *f, fold_code *k) {
+  vtb_cpu *c = &f->h->cpu;
+  const vtb_fold *p = &k->p;
+  const vtb_inst *inst = k->inst;
+  for (int i = 0; i < p->states; i++) {
+    fold_state *s = &k->states[i];
+    s->bytes = vtb_type_count(&inst->operands[i]->type) * 4;
+    s->result = address(f, inst->results[p->yields + i]);
+    s->other = bytes_from(f, f->workspace, f->tail_base + take_tail(&k->tail, s->bytes));
+    LLVMBuildMemCpy(f->b, k->n % 2 ? s->other : s->result, 4, k->operands[i], 4, vtb_cpu_i64(c, s->bytes));
+  }
+  int n = 0;
+  for (int i = 0; i < p->seqs; i++) {
+    int o = p->states + i;
+    k->parts[n++] = fold_part_of(f, inst->operands[o], k->operands[o], &k->tail);
+  }
+  for (int i = 0; i < p->yields; i++)
+    k->parts[n++] = fold_part_of(f, inst->results[i], address(f, inst->results[i]), &k->tail);
+  for (int i = 0; p->keep && i < p->states; i++) {
+    const vtb_value *v = inst->results[p->yields + p->states + i];
+    k->parts[n++] = fold_part_of(f, v, address(f, v), &k->tail);
+  }
+}
+
+static void emit_fold(host_func *f, const vtb_inst *inst) {
+  vtb_cpu *c = &f->h->cpu;
+  fold_code k = {.inst = inst, .callee = find_func(f->h, inst->callee), .p = vtb_fold_of(inst)};
+  k.n = vtb_fold_steps(inst);
+  k.states = vtb_xcalloc((size_t)k.p.states + 1, sizeof *k.states);
+  k.parts = vtb_xcalloc((size_t)(inst->n_operands + inst->n_results) + 1, sizeof *k.parts);
+  k.operands = vtb_xcalloc((size_t)inst->n_operands + 1, sizeof *k.operands);
+  dense_operands(f, inst, k.operands);
+  fold_buffers(f, &k);
+  LLVMBuilderRef tasks = c->b; /* loops are built where c->b stands */
+  c->b = f->b;
+  k.order = vtb__order_make(c, k.p.path, k.n);
+  vtb_cpu_for t = vtb_cpu_for_begin(c, vtb_cpu_i64(c, 0), vtb_cpu_i64(c, k.n), vtb_cpu_i64(c, 1));
+  emit_fold_step(f, &k, t.i);
+  vtb_cpu_for_end(c, &t);
+  c->b = tasks;
+  if (k.tail + k.callee->total_bytes > f->tail_bytes) f->tail_bytes = k.tail + k.callee->total_bytes;
+  free(k.states);
+  free(k.parts);
+  free(k.operands);
+}
+
 static void size_closure(host_func *f) {
   f->closure_slots = 4;
   for (const vtb_inst *i = f->func->first; i; i = i->next) {
     int n = i->n_operands + i->n_results + 2;
     if (n > f->closure_slots) f->closure_slots = n;
-    if (i->op != VTB_OP_call) continue;
+    if (i->op != VTB_OP_call && i->op != VTB_OP_fold) continue;
     int64_t bytes = 0;
     for (int o = 0; o < i->n_operands; o++)
       if (needs_copy(f, i->operands[o])) bytes += padded_bytes(&i->operands[o]->type);
@@ -373,6 +513,10 @@ static vtb_status emit_inst(host_func *f, const vtb_inst *i, vtb_error *err) {
   if (i->op == VTB_OP_constant) return VTB_OK; /* read where it is used */
   if (i->op == VTB_OP_call) {
     emit_call(f, i);
+    return VTB_OK;
+  }
+  if (i->op == VTB_OP_fold) {
+    emit_fold(f, i);
     return VTB_OK;
   }
   if (i->n_results == 1) {
@@ -425,8 +569,9 @@ static void count_runs(vtb_host *h) {
     vtb_host_func *caller = &h->funcs.at[i];
     if (i + 1 == h->funcs.n) caller->runs = 1;
     for (const vtb_inst *k = caller->func->first; k; k = k->next)
-      for (size_t j = 0; k->op == VTB_OP_call && j < h->funcs.n; j++)
-        if (h->funcs.at[j].func == k->callee) h->funcs.at[j].runs += caller->runs;
+      for (size_t j = 0; (k->op == VTB_OP_call || k->op == VTB_OP_fold) && j < h->funcs.n; j++)
+        if (h->funcs.at[j].func == k->callee)
+          h->funcs.at[j].runs += caller->runs * (k->op == VTB_OP_fold ? (int)vtb_fold_steps(k) : 1);
   }
 }
 

@@ -1,5 +1,6 @@
 /* FLOPs and bytes of instructions. A multiply-add is two FLOPs, exp and its like one; bytes are operands read once and
  * results written once. Scans count what their mode computes. */
+#include "ir/fold.h"
 #include "ir/internal.h"
 #include "ir/recurrence.h"
 
@@ -66,10 +67,20 @@ static double linscan_flops(const vtb_inst *inst, int64_t batch) {
   double steps = count(q, batch) / size_at(q, 3, batch), n = size_at(q, 1, batch), k = size_at(q, 3, batch);
   double v = size_at(&inst->operands[2]->type, 3, batch) + (double)vtb_attr_int(inst, "normalizer", 0);
   const char *mode = vtb_attr_str(inst, "mode", "auto");
-  double chunk = (double)vtb_attr_int(inst, "chunk", 1), per_step = 5 * k * v;
+  double chunk = (double)vtb_attr_int(inst, "chunk", 1);
+  double per_step = (vtb_linscan_inputs(inst) == 5 ? 7 : 5) * k * v; /* class rates makes its decay: a product, exp */
   if (vtb_streq(mode, "parallel")) per_step = (k + v) * (n + 1);
   if (vtb_streq(mode, "chunkwise")) per_step = (k + v) * (chunk + 1) + 4 * k * v;
   return per_step * steps * (inst->op == VTB_OP_linscan_grad ? 3 : 1);
+}
+
+/* Two products and, per score, the exponential and its surroundings; the adjoint has five products. */
+static double attention_flops(const vtb_inst *inst, int64_t batch) {
+  const vtb_type *q = &inst->operands[0]->type, *v = &inst->operands[2]->type;
+  double width = size_at(q, 3, batch), scores = count(q, batch) / width * size_at(v, 1, batch);
+  if (vtb_attr_int(inst, "causal", 0)) scores /= 2;
+  bool grad = inst->op == VTB_OP_attention_grad;
+  return scores * (2 * (grad ? 3 : 1) * width + 2 * (grad ? 2 : 1) * size_at(v, 3, batch) + 4);
 }
 
 static vtb_cost func_cost(const vtb_func *f, int64_t batch) {
@@ -114,6 +125,9 @@ static double flops(const vtb_inst *inst, int64_t batch) {
   case VTB_OP_maxplus:
   case VTB_OP_maxplus_grad:
     return 2 * count(&inst->operands[0]->type, batch);
+  case VTB_OP_attention:
+  case VTB_OP_attention_grad:
+    return attention_flops(inst, batch);
   case VTB_OP_fused:
     return func_cost(inst->callee, batch).flops;
   case VTB_OP_recurrence:
@@ -125,5 +139,9 @@ static double flops(const vtb_inst *inst, int64_t batch) {
 
 vtb_cost vtb_inst_cost(const vtb_inst *inst, int64_t batch) {
   if (inst->op == VTB_OP_call) return func_cost(inst->callee, batch);
+  if (inst->op == VTB_OP_fold) {
+    vtb_cost step = func_cost(inst->callee, batch);
+    return (vtb_cost){step.flops * (double)vtb_fold_steps(inst), step.bytes * (double)vtb_fold_steps(inst)};
+  }
   return (vtb_cost){flops(inst, batch), bytes(inst, batch)};
 }

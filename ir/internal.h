@@ -27,6 +27,7 @@ enum {
   VTB__D_CALL = 2010,
   VTB__D_ATTR = 2011,
   VTB__D_SIZE = 2012,
+  VTB__D_ATTENTION = 2013,
   VTB__D_SYNTAX = 2101,
   VTB__D_UNKNOWN = 2102,
   VTB__D_TWICE = 2103,
@@ -130,7 +131,10 @@ bool vtb__shape_linscan(vtb__shape *s);
 bool vtb__shape_linscan_grad(vtb__shape *s);
 bool vtb__shape_maxplus(vtb__shape *s);
 bool vtb__shape_maxplus_grad(vtb__shape *s);
+bool vtb__shape_attention(vtb__shape *s);
+bool vtb__shape_attention_grad(vtb__shape *s);
 bool vtb__shape_call(vtb__shape *s);
+bool vtb__shape_fold(vtb__shape *s);
 bool vtb__shape_tap(vtb__shape *s);
 
 /* ---- einsum ---------------------------------------------------------------------------------------------- */

@@ -84,7 +84,10 @@ vtb_status vtb__interp_linscan(vtb__eval *e);
 vtb_status vtb__interp_linscan_grad(vtb__eval *e);
 vtb_status vtb__interp_maxplus(vtb__eval *e);
 vtb_status vtb__interp_maxplus_grad(vtb__eval *e);
+vtb_status vtb__interp_attention(vtb__eval *e);
+vtb_status vtb__interp_attention_grad(vtb__eval *e);
 vtb_status vtb__interp_call(vtb__eval *e);
+vtb_status vtb__interp_fold(vtb__eval *e);
 vtb_status vtb__interp_tap(vtb__eval *e);
 
 #endif

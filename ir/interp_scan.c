@@ -14,11 +14,13 @@
 typedef struct scan {
   vtb_decay_class decay;
   bool normalizer, init;
+  int n_inputs;              /* 5 with rates, else 4 */
   int64_t b, n, h, k, v, v1; /* v1 = v + normalizer */
   int64_t d_size;            /* numbers of D a step: 1, 1, K, V or K*V */
   int64_t *perm;
   double *q, *key, *value, *d; /* [N,K] [N,K] [N,V1] [N,d_size] */
   double *s0;                  /* [K,V1] */
+  double *step, *rate;         /* class rates, which is a full decay from then on: [N,V] [K,V] */
   double *y, *s;               /* [N,V1], [K,V1] */
 } scan;
 
@@ -30,6 +32,11 @@ static scan scan_new(const vtb_inst *inst, const vtb_type *q, const vtb_type *v)
   c.normalizer = vtb_attr_int(inst, "normalizer", 0) != 0;
   c.init = vtb_attr_int(inst, "init", 0) != 0;
   c.v1 = c.v + c.normalizer;
+  c.n_inputs = vtb_linscan_inputs(inst);
+  if (c.decay == VTB_DECAY_RATES) {
+    c.decay = VTB_DECAY_FULL;
+    c.step = numbers(c.n * c.v), c.rate = numbers(c.k * c.v);
+  }
   c.d_size = c.decay == VTB_DECAY_KEY     ? c.k
              : c.decay == VTB_DECAY_VALUE ? c.v
              : c.decay == VTB_DECAY_FULL  ? c.k * c.v
@@ -43,6 +50,7 @@ static scan scan_new(const vtb_inst *inst, const vtb_type *q, const vtb_type *v)
 
 static void scan_free(scan *c) {
   free(c->perm), free(c->q), free(c->key), free(c->value), free(c->d), free(c->s0), free(c->y), free(c->s);
+  free(c->step), free(c->rate);
 }
 
 /* ---- between tensors and one head ------------------------------------------------------------------------ */
@@ -79,6 +87,14 @@ static void scatter_state(const scan *c, vtb_tensor *s_out, vtb_tensor *n_out, i
   }
 }
 
+/* D_t = exp(step_t rate) of every step. */
+static void gather_rates(scan *c, vtb_tensor *const *in, int64_t b, int64_t h) {
+  gather_rows(c, in[3], b, h, c->v, c->step, c->v);
+  memcpy(c->rate, in[4]->data + h * c->k * c->v, (size_t)(c->k * c->v) * sizeof(double));
+  for (int64_t t = 0; t < c->n; t++)
+    for (int64_t i = 0; i < c->k * c->v; i++) c->d[t * c->d_size + i] = exp(c->step[t * c->v + i % c->v] * c->rate[i]);
+}
+
 static void gather(scan *c, vtb_tensor *const *in, int64_t b, int64_t h) {
   gather_rows(c, in[0], b, h, c->k, c->q, c->k);
   gather_rows(c, in[1], b, h, c->k, c->key, c->k);
@@ -86,9 +102,11 @@ static void gather(scan *c, vtb_tensor *const *in, int64_t b, int64_t h) {
   for (int64_t t = 0; c->normalizer && t < c->n; t++) c->value[t * c->v1 + c->v] = 1;
   if (c->decay == VTB_DECAY_CONSTANT)
     for (int64_t t = 0; t < c->n; t++) c->d[t] = in[3]->data[h];
+  else if (c->rate)
+    gather_rates(c, in, b, h);
   else
     gather_rows(c, in[3], b, h, c->d_size, c->d, c->d_size);
-  if (c->init) gather_state(c, in + 4, b, h, c->s0);
+  if (c->init) gather_state(c, in + c->n_inputs, b, h, c->s0);
 }
 
 /* ---- D applied ------------------------------------------------------------------------------------------- */
@@ -140,6 +158,7 @@ static void read_pair(const scan *c, const double *m, int64_t t, int64_t j, doub
     for (int64_t i = 0; i < c->v1; i++) y[i] += a * m[i] * v[i];
     break;
   case VTB_DECAY_FULL:
+  case VTB_DECAY_RATES:
     for (int64_t i = 0; i < c->k; i++)
       for (int64_t o = 0; o < c->v; o++) y[o] += q[i] * m[i * c->v + o] * k[i] * v[o];
     break;
@@ -268,9 +287,9 @@ static void run_back(const scan *c, adjoint *a) {
   }
 }
 
-/* Operands after q, k, v, d, [S_0, [n_0]]: dy, [dz], [dS_T, [dn_T]]. */
+/* Operands after q, k, v, d, [A], [S_0, [n_0]]: dy, [dz], [dS_T, [dn_T]]. */
 static void gather_adjoints(const scan *c, const vtb__eval *e, adjoint *a, int64_t b, int64_t h) {
-  int at = 4 + (c->init ? 1 + c->normalizer : 0);
+  int at = c->n_inputs + (c->init ? 1 + c->normalizer : 0);
   gather_rows(c, e->in[at++], b, h, c->v, a->dy, c->v1);
   if (c->normalizer) gather_rows(c, e->in[at++], b, h, 1, a->dy + c->v, c->v1);
   memset(a->p, 0, (size_t)(c->k * c->v1) * sizeof(double));
@@ -279,15 +298,35 @@ static void gather_adjoints(const scan *c, const vtb__eval *e, adjoint *a, int64
   memset(a->dd, 0, (size_t)(c->n * c->d_size) * sizeof(double));
 }
 
+/* From dD: d log D = dD o D; the step size gets its sum over keys times the rates, a rate its sum over steps (and over
+ * the batch) times the step sizes. c->step becomes its own adjoint. */
+static void scatter_rates(const scan *c, const vtb__eval *e, const adjoint *a, int64_t b, int64_t h) {
+  double *drate = e->out[4]->data + h * c->k * c->v;
+  for (int64_t t = 0; t < c->n; t++)
+    for (int64_t v = 0; v < c->v; v++) {
+      double *step = &c->step[t * c->v + v], dstep = 0;
+      for (int64_t i = v; i < c->d_size; i += c->v) {
+        double dlog = a->dd[t * c->d_size + i] * c->d[t * c->d_size + i];
+        dstep += dlog * c->rate[i];
+        drate[i] += dlog * *step;
+      }
+      *step = dstep;
+    }
+  scatter_rows(c, e->out[3], b, h, c->v, c->step, c->v);
+}
+
 static void scatter_adjoints(const scan *c, const vtb__eval *e, const adjoint *a, int64_t b, int64_t h) {
   scatter_rows(c, e->out[0], b, h, c->k, a->dq, c->k);
   scatter_rows(c, e->out[1], b, h, c->k, a->dk, c->k);
   scatter_rows(c, e->out[2], b, h, c->v, a->dv, c->v1);
   if (c->decay == VTB_DECAY_CONSTANT)
     for (int64_t t = 0; t < c->n; t++) e->out[3]->data[h] += a->dd[t];
+  else if (c->rate)
+    scatter_rates(c, e, a, b, h);
   else
     scatter_rows(c, e->out[3], b, h, c->d_size, a->dd, c->d_size);
-  if (c->init) scatter_state(c, e->out[4], c->normalizer ? e->out[5] : NULL, b, h, a->p);
+  vtb_tensor *const *states = e->out + c->n_inputs;
+  if (c->init) scatter_state(c, states[0], c->normalizer ? states[1] : NULL, b, h, a->p);
 }
 
 vtb_status vtb__interp_linscan_grad(vtb__eval *e) {
@@ -299,7 +338,8 @@ vtb_status vtb__interp_linscan_grad(vtb__eval *e) {
                numbers(c.n * c.k),
                numbers(c.n * c.v1),
                numbers(c.n * c.d_size)};
-  memset(e->out[3]->data, 0, (size_t)vtb_type_count(&e->out[3]->type) * sizeof(double));
+  for (int i = 3; i < c.n_inputs; i++)
+    memset(e->out[i]->data, 0, (size_t)vtb_type_count(&e->out[i]->type) * sizeof(double));
   for (int64_t b = 0; b < c.b; b++)
     for (int64_t h = 0; h < c.h; h++) {
       gather(&c, e->in, b, h);

@@ -2,21 +2,23 @@
 #include "ir/internal.h"
 #include "ir/recurrence.h"
 
-static const char *const class_names[] = {[VTB_DECAY_CONSTANT] = "constant",
-                                          [VTB_DECAY_SCALAR] = "scalar",
-                                          [VTB_DECAY_KEY] = "key",
-                                          [VTB_DECAY_VALUE] = "value",
-                                          [VTB_DECAY_FULL] = "full"};
+static const char *const class_names[] = {
+    [VTB_DECAY_CONSTANT] = "constant", [VTB_DECAY_SCALAR] = "scalar", [VTB_DECAY_KEY] = "key",
+    [VTB_DECAY_VALUE] = "value",       [VTB_DECAY_FULL] = "full",     [VTB_DECAY_RATES] = "rates"};
 
 const char *vtb_decay_class_name(vtb_decay_class c) { return class_names[c]; }
 
 bool vtb_decay_class_find(const char *name, vtb_decay_class *c) {
-  for (int i = 0; i <= VTB_DECAY_FULL; i++) {
+  for (int i = 0; i < VTB_N_DECAYS; i++) {
     if (strcmp(class_names[i], name) != 0) continue;
     *c = (vtb_decay_class)i;
     return true;
   }
   return false;
+}
+
+int vtb_linscan_inputs(const vtb_inst *inst) {
+  return vtb_streq(vtb_attr_str(inst, "class", ""), class_names[VTB_DECAY_RATES]) ? 5 : 4;
 }
 
 /* ---- expansion of an update into terms ------------------------------------------------------------------- */

@@ -18,14 +18,16 @@
  * storage order. operands    q [B,N,h,K], k [B,N,h,K], v [B,N,h,V], d by class, then if init = 1: S_0 [B,h,K,V] and,
  * with normalizer, n_0 [B,h,K] class       "constant" d [h] · "scalar" d [B,N,h] · "key" d [B,N,h,K] · "value" d
  * [B,N,h,V] · "full" d [B,N,h,K,V] d is the decay itself (not its logarithm), >= 0, at most 1 for the forms to be
- * stable. normalizer  1: also n_t = (D_t) n_{t-1} + k_t and z_t = n_t . q_t (classes constant, scalar, key): one more
- * column of ones in v. results     y [B,N,h,V], S_T [B,h,K,V], and with normalizer z [B,N,h], n_T [B,h,K] last 0:
- * nothing reads S_T and n_T, targets may leave them undefined; absent or 1: they are computed mode        "recurrent" |
- * "parallel" | "chunkwise" (with chunk = L >= 1) | "auto": passes/select_mode.c decides
+ * stable · "rates" a full decay given by two operands, d the step sizes [B,N,h,V] and right after it the rates A
+ * [h,K,V]: D_t[k,v] = exp(d_t[v] A[k,v]); step times rate <= 0 for the forms to be stable. No decay is ever stored.
+ * normalizer  1: also n_t = (D_t) n_{t-1} + k_t and z_t = n_t . q_t (classes constant, scalar, key): one more column of
+ * ones in v. results     y [B,N,h,V], S_T [B,h,K,V], and with normalizer z [B,N,h], n_T [B,h,K] last 0: nothing reads
+ * S_T and n_T, targets may leave them undefined; absent or 1: they are computed mode        "recurrent" | "parallel" |
+ * "chunkwise" (with chunk = L >= 1) | "auto": passes/select_mode.c decides
  *
  * linscan_grad
- *   operands    q, k, v, d, [S_0, [n_0]], dy, [dz if normalizer], and if dlast = 1: dS_T, [dn_T]
- *   results     dq, dk, dv, dd (shape of d), and if init = 1: dS_0, [dn_0]
+ *   operands    q, k, v, d, [A], [S_0, [n_0]], dy, [dz if normalizer], and if dlast = 1: dS_T, [dn_T]
+ *   results     dq, dk, dv, dd (shape of d), [dA], and if init = 1: dS_0, [dn_0]
  *   States are recomputed from the inputs; nothing of size N x N or N x K x V is kept outside parallel mode.
  *
  * Decay matrices are formed by products along rows, M[t,j] = D_t M[t-1,j], never as quotients of exponentials: with D
@@ -41,11 +43,15 @@ typedef enum vtb_decay_class {
   VTB_DECAY_SCALAR,
   VTB_DECAY_KEY,
   VTB_DECAY_VALUE,
-  VTB_DECAY_FULL
+  VTB_DECAY_FULL,
+  VTB_DECAY_RATES
 } vtb_decay_class;
+enum { VTB_N_DECAYS = VTB_DECAY_RATES + 1 };
 
 const char *vtb_decay_class_name(vtb_decay_class c);
 bool vtb_decay_class_find(const char *name, vtb_decay_class *c);
+/* Operands of linscan and linscan_grad before the initial state: q, k, v, d and, for class rates, A. */
+int vtb_linscan_inputs(const vtb_inst *inst);
 
 /* ---- the running scale of a step function (ir/recurrence.c) ----------------------------------------------- */
 

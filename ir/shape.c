@@ -99,7 +99,8 @@ static bool check_operands(vtb__shape *s) {
   int n = s->inst->n_operands;
   if (n < info->min_operands || (info->max_operands >= 0 && n > info->max_operands))
     return vtb__shape_fail(s, VTB__D_ATTR, "%s with %d operands", info->name, n);
-  bool takes_callee = s->inst->op == VTB_OP_call || s->inst->op == VTB_OP_fused || s->inst->op == VTB_OP_recurrence;
+  vtb_op op = s->inst->op;
+  bool takes_callee = op == VTB_OP_call || op == VTB_OP_fused || op == VTB_OP_recurrence || op == VTB_OP_fold;
   if (takes_callee == (s->inst->callee != NULL)) return true;
   return vtb__shape_fail(s, VTB__D_CALL, takes_callee ? "%s lacks a function" : "%s takes no function", info->name);
 }

@@ -45,6 +45,9 @@ static bool expect_decay(vtb__shape *s, const scan *c) {
     return expect(s, 3, "the decay d", (vtb_dim[]){c->b, c->n, c->h, c->v}, 4);
   case VTB_DECAY_FULL:
     return expect(s, 3, "the decay d", (vtb_dim[]){c->b, c->n, c->h, c->k, c->v}, 5);
+  case VTB_DECAY_RATES:
+    return expect(s, 3, "the step size d", (vtb_dim[]){c->b, c->n, c->h, c->v}, 4) &&
+           expect(s, 4, "the rates A", (vtb_dim[]){c->h, c->k, c->v}, 3);
   }
   return false;
 }
@@ -56,15 +59,15 @@ static bool scan_attrs(vtb__shape *s, scan *c) {
   c->normalizer = vtb_attr_int(s->inst, "normalizer", 0) != 0;
   c->init = vtb_attr_int(s->inst, "init", 0) != 0;
   c->dlast = vtb_attr_int(s->inst, "dlast", 0) != 0;
-  if (c->normalizer && (c->decay == VTB_DECAY_VALUE || c->decay == VTB_DECAY_FULL))
+  if (c->normalizer && c->decay >= VTB_DECAY_VALUE)
     return vtb__shape_fail(s, VTB__D_SCAN, "%s: a normalizer needs a decay without a value axis, not class %s",
                            op_name(s), name);
   return check_mode(s);
 }
 
-/* q, k, v, d, S_0, n_0; returns the number of operands checked, -1 after a failure. */
+/* q, k, v, d, A, S_0, n_0; returns the number of operands checked, -1 after a failure. */
 static int scan_operands(vtb__shape *s, scan *c) {
-  int n = 4 + (c->init ? 1 + c->normalizer : 0);
+  int inputs = vtb_linscan_inputs(s->inst), n = inputs + (c->init ? 1 + c->normalizer : 0);
   const vtb_type *q = vtb__shape_operand(s, 0), *v = vtb__shape_operand(s, 2);
   if (s->inst->n_operands < n) {
     vtb__shape_fail(s, VTB__D_SCAN, "%s: %d operands, want %d", op_name(s), s->inst->n_operands, n);
@@ -79,8 +82,8 @@ static int scan_operands(vtb__shape *s, scan *c) {
   bool good = vtb__shape_f32(s) && expect(s, 1, "k", (vtb_dim[]){c->b, c->n, c->h, c->k}, 4) &&
               expect(s, 2, "v", (vtb_dim[]){c->b, c->n, c->h, c->v}, 4) && expect_decay(s, c) &&
               vtb__shape_path(s, c->n.size);
-  if (good && c->init) good = expect(s, 4, "the initial state", (vtb_dim[]){c->b, c->h, c->k, c->v}, 4);
-  if (good && c->init && c->normalizer) good = expect(s, 5, "the initial normalizer", (vtb_dim[]){c->b, c->h, c->k}, 3);
+  if (good && c->init) good = expect(s, inputs, "the initial state", (vtb_dim[]){c->b, c->h, c->k, c->v}, 4);
+  if (good && c->init && c->normalizer) good = expect(s, inputs + 1, "the initial normalizer", (vtb_dim[]){c->b, c->h, c->k}, 3);
   return good ? n : -1;
 }
 
@@ -118,7 +121,7 @@ bool vtb__shape_linscan_grad(vtb__shape *s) {
   if (c.normalizer && !expect(s, at++, "dz", (vtb_dim[]){c.b, c.n, c.h}, 3)) return false;
   if (c.dlast && !expect(s, at++, "dS_T", (vtb_dim[]){c.b, c.h, c.k, c.v}, 4)) return false;
   if (c.dlast && c.normalizer && !expect(s, at++, "dn_T", (vtb_dim[]){c.b, c.h, c.k}, 3)) return false;
-  int n_inputs = 4 + (c.init ? n_states : 0);
+  int n_inputs = vtb_linscan_inputs(s->inst) + (c.init ? n_states : 0);
   for (int i = 0; i < n_inputs; i++) vtb__shape_push(s, *vtb__shape_operand(s, i));
   return true;
 }

@@ -123,10 +123,21 @@ static void copy_args(vtb__gradient *g, const vtb__ad_func *fi, const bool *acti
   }
 }
 
+/* A fold with its states before each step as further results. */
+static vtb_inst *copy_keeping(vtb__gradient *g, const vtb_inst *inst, vtb_value *const *operands) {
+  vtb_attr *attrs = vtb_arena_array(&g->ad->arena, (size_t)inst->n_attrs + 1, sizeof *attrs);
+  memcpy(attrs, inst->attrs, (size_t)inst->n_attrs * sizeof *attrs);
+  attrs[inst->n_attrs] = VTB_A_INT("keep", 1);
+  vtb_inst *copy = vtb_build_call(&g->b, inst->op, inst->callee, operands, inst->n_operands, attrs, inst->n_attrs + 1);
+  for (int r = 0; r < inst->n_results; r++) vtb__rename(copy->results[r], inst->results[r]->name);
+  return copy;
+}
+
 /* A call that a gradient passes through calls the forward half, which has further results. */
 static vtb_inst *copy_inst(vtb__gradient *g, const vtb_inst *inst, vtb_value *const *operands, bool active) {
   vtb__ad_func *callee = inst->op == VTB_OP_call && active ? vtb__ad_find(g->ad, inst->callee) : NULL;
   g->b.span = inst->span;
+  if (inst->op == VTB_OP_fold && active && !vtb_attr_int(inst, "keep", 0)) return copy_keeping(g, inst, operands);
   if (!callee || callee->fwd == inst->callee) return vtb_inst_clone(&g->b, inst, operands);
   vtb_inst *copy = vtb_b_call(&g->b, callee->fwd, operands, inst->n_operands);
   for (int r = 0; r < inst->n_results; r++) vtb__rename(copy->results[r], inst->results[r]->name);

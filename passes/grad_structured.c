@@ -138,6 +138,29 @@ RULE(linscan) {
   for (int i = 0; i < inst->n_operands; i++) vtb__contribute(g, inst->operands[i], grad->results[i]);
 }
 
+/* Operands q, k, v, [bias]; results y, lse. */
+RULE(attention) {
+  bool bias = inst->n_operands == 4, dlse = vtb__adjoint(g, inst->results[1]) != NULL;
+  bool dbias = bias && vtb__wants(inst->operands[3]);
+  vtb_value *operands[8];
+  int n = inst->n_operands;
+  memcpy(operands, inst->operands, (size_t)n * sizeof *operands);
+  operands[n++] = inst->results[0];
+  operands[n++] = inst->results[1];
+  operands[n++] = vtb__adjoint_or_zeros(g, inst->results[0]);
+  if (dlse) operands[n++] = vtb__adjoint(g, inst->results[1]);
+  vtb_attr attrs[5];
+  int n_attrs = 0;
+  const vtb_attr *scale = vtb_attr_find(inst, "scale"), *causal = vtb_attr_find(inst, "causal");
+  if (scale) attrs[n_attrs++] = *scale;
+  if (causal) attrs[n_attrs++] = *causal;
+  if (bias) attrs[n_attrs++] = VTB_A_INT("bias", 1);
+  if (dlse) attrs[n_attrs++] = VTB_A_INT("dlse", 1);
+  if (dbias) attrs[n_attrs++] = VTB_A_INT("dbias", 1);
+  vtb_inst *grad = vtb_build(&g->b, VTB_OP_attention_grad, operands, n, attrs, n_attrs);
+  for (int i = 0; i < 3 + dbias; i++) vtb__contribute(g, inst->operands[i], grad->results[i]);
+}
+
 /* Operands g, i, [m_0]. */
 RULE(maxplus) {
   vtb_value *operands[5];

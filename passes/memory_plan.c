@@ -290,7 +290,7 @@ vtb_status vtb_plan_memory(vtb_module *m, vtb_func *entry, vtb_plan *plan, vtb_e
     plan_func(f, &plan->frames[i]);
     int64_t deepest = 0;
     for (vtb_inst *k = f->first; k; k = k->next) {
-      const vtb_frame *callee = k->op == VTB_OP_call ? vtb_plan_frame(plan, k->callee) : NULL;
+      const vtb_frame *callee = k->op == VTB_OP_call || k->op == VTB_OP_fold ? vtb_plan_frame(plan, k->callee) : NULL;
       if (callee && callee->total_bytes > deepest) deepest = callee->total_bytes;
     }
     plan->frames[i].total_bytes = plan->frames[i].bytes + deepest;

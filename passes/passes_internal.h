@@ -14,10 +14,11 @@ enum {
   VTB__D_NOT_DIAGONAL = 3002,
   VTB__D_CROSS_STATE = 3003,
   VTB__D_GAIN = 3004,
-  VTB__D_STEP_OP = 3005
+  VTB__D_STEP_OP = 3005,
+  VTB__D_STEPWISE = 3006
 };
 
-/* Why recurrences stop when they are not linear; said once after the error. */
+/* How recurrences run that are not linear; said once after the error. */
 void vtb__recurrent_only_help(vtb_diags *d);
 
 /* ---- questions (util.c) ----------------------------------------------------------------------------------- */

@@ -93,6 +93,11 @@ typedef struct vtb__rec {
   vtb_value *g, *m, *m_prev, *m_init; /* [B,N,h] log decay, log scale, the step before's; [B,h] */
 } vtb__rec;
 
+/* ---- recurrence_fold.c: step after step ---------------------------------------------------------------------- */
+
+/* The recurrence as a fold; of a step that can be lifted, does not read its scale and is given no initial one. */
+void vtb__rec_emit_fold(vtb__rec *r);
+
 /* ---- recurrence_form.c: the normal form -------------------------------------------------------------------- */
 
 uint64_t vtb__rec_deps(vtb__rec *r, const vtb_value *v);
@@ -118,6 +123,7 @@ bool vtb__terms_match(const vtb__term *x, int x_key, const vtb__term *y, int y_k
 /* ---- recurrence_scale.c: stabilisation --------------------------------------------------------------------- */
 
 bool vtb__rec_decide_scale(vtb__rec *r); /* false: diagnostics were given */
+bool vtb__rec_is_bounded(const vtb_value *log_gain); /* at most 0, whatever the inputs are */
 void vtb__rec_emit_scale(vtb__rec *r);
 vtb_value *vtb__rec_scaled_decay(vtb__rec *r, const vtb__state *s); /* [B,N,h] */
 vtb_value *vtb__rec_scaled_gain(vtb__rec *r, const vtb__term *u);   /* [B,N,h]: exp(i - m) */
@@ -143,5 +149,11 @@ vtb__lifted vtb__rec_whole(vtb__rec *r, int state, bool old);
 vtb__lifted vtb__rec_emit_read(vtb__rec *r, const vtb__read *read);
 vtb_value *vtb__rec_last_state(vtb__rec *r, int state); /* in the type of the recurrence's result */
 vtb_value *vtb__rec_last_scale(vtb__rec *r);
+
+/* ---- recurrence_rates.c ------------------------------------------------------------------------------------- */
+
+/* The decay of a matrix state read by contractions as step sizes [B,N,h,V] and rates [h,K,V]; false: it is no such
+ * product. */
+bool vtb__rec_rates(vtb__rec *r, const vtb__state *s, vtb_value **steps, vtb_value **rates);
 
 #endif

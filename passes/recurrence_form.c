@@ -145,8 +145,8 @@ const char *vtb__rec_text(vtb__rec *r, const vtb_inst *inst) {
 void vtb__recurrent_only_help(vtb_diags *d) {
   vtb_diag_help(
       d,
-      "such a recurrence could run in mode recurrent alone, and step-by-step execution is not available: every update "
-      "must be a factor times the state plus a term that no state enters");
+      "such a recurrence runs step after step, in mode recurrent or auto; for the other modes every update must be a "
+      "factor times the state plus a term that no state enters");
 }
 
 static bool nonlinear(vtb__rec *r, const vtb_inst *inst, int state, const char *what) {
@@ -269,11 +269,12 @@ static bool expand_inst(vtb__rec *r, vtb_inst *inst, const vtb__term *by, expans
 
 static bool is_sum(const vtb_inst *d) { return d->op == VTB_OP_add || d->op == VTB_OP_sub; }
 
-/* True if a gain is a factor of some part of a sum in v. */
+/* True if a gain that a running scale may have to carry is a factor of some part of a sum in v. One that is at most 1
+ * and varies over an axis of the state never is: a feature like max(k, 0) + exp(min(k, 0)) stays one factor. */
 static bool hides_gain(vtb__rec *r, const vtb_value *v, bool in_sum) {
   const vtb_inst *d = v->def;
   if (!d || r->budget-- <= 0 || vtb__rec_new_state(r, v) >= 0 || !(vtb__rec_deps(r, v) & VTB__DEP_SEQ)) return false;
-  if (d->op == VTB_OP_exp) return in_sum;
+  if (d->op == VTB_OP_exp) return in_sum && (vtb_type_count(&v->type) == 1 || !vtb__rec_is_bounded(d->operands[0]));
   if (d->op == VTB_OP_neg || d->op == VTB_OP_broadcast || d->op == VTB_OP_div ||
       (d->op == VTB_OP_reshape && vtb__unit_reshape(&v->type, &d->operands[0]->type)))
     return hides_gain(r, d->operands[0], in_sum);

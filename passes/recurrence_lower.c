@@ -7,10 +7,11 @@
  *   %y, %C, %z, %n = linscan %q, %k2, %v, %d {class="scalar", normalizer=1}
  *   %h = %y / max(|%z|, exp(-%m))
  *
- * In order: the normal form of each update (recurrence_form.c), how the yields read the states (recurrence_read.c),
- * whether a running scale is needed (recurrence_scale.c), then code (recurrence_lift.c, recurrence_scan.c). Declines
- * with diagnostics when an update is not linear or not diagonal in its state, when states read each other, and when a
- * gain varies over a state axis. Mode, chunk and path are handed on to the scans.
+ * A step that is not linear stays a loop where the mode allows it (recurrence_fold.c). In order: the normal form of
+ * each update (recurrence_form.c), how the yields read the states (recurrence_read.c), whether a running scale is
+ * needed (recurrence_scale.c), then code (recurrence_lift.c, recurrence_scan.c). Declines with diagnostics, in modes
+ * parallel and chunkwise, when an update is not linear or not diagonal in its state, when states read each other, and
+ * when a gain varies over a state axis. Mode, chunk and path are handed on to the scans.
  */
 #include "passes/recurrence.h"
 
@@ -96,14 +97,65 @@ static bool too_many_states(vtb__rec *r) {
   return true;
 }
 
-static void lower(vtb_inst *inst, vtb_diags *diags) {
+static bool lower_linear(vtb_inst *inst, vtb_diags *diags) {
   vtb__rec r = {.diags = diags};
   open_rec(&r, inst);
-  if (!too_many_states(&r) && vtb__rec_can_lift(&r) && vtb__rec_normal_form(&r)) {
-    vtb__rec_find_reads(&r);
-    if (vtb__rec_decide_scale(&r)) emit(&r);
+  bool good = !too_many_states(&r) && vtb__rec_can_lift(&r) && vtb__rec_normal_form(&r);
+  if (good) vtb__rec_find_reads(&r);
+  good = good && vtb__rec_decide_scale(&r);
+  if (good) emit(&r);
+  close_rec(&r);
+  return good;
+}
+
+static bool reads_scale(const vtb_func *step) {
+  for (const vtb_inst *inst = step->first; inst; inst = inst->next)
+    if (inst->op == VTB_OP_state_scale) return true;
+  return false;
+}
+
+/* Without a normal form there is no running scale, and one order of computing. A gain that cannot be stabilised is
+ * dangerous in every order. */
+static bool may_fold(const vtb_inst *inst, const vtb_diag *why) {
+  const char *mode = vtb_attr_str(inst, "mode", "auto");
+  return why->code != VTB__D_GAIN && (vtb_streq(mode, "auto") || vtb_streq(mode, "recurrent")) &&
+         !reads_scale(inst->callee) && vtb_attr_int(inst, "inits", 0) <= vtb_attr_int(inst, "states", 0);
+}
+
+static bool lower_to_fold(vtb_inst *inst, const vtb_diags *why, vtb_diags *diags) {
+  vtb_diags found = {0};
+  vtb__rec r = {.diags = &found};
+  open_rec(&r, inst);
+  bool good = may_fold(inst, &why->list.at[0]) && vtb__rec_can_lift(&r);
+  if (good) {
+    vtb_diag_warning(diags, VTB__D_STEPWISE, inst->span, "'%s' runs step after step, in mode recurrent only",
+                     inst->callee->name);
+    vtb_diag_note(diags, why->list.at[0].span, "%s", why->list.at[0].text);
+    vtb__rec_emit_fold(&r);
   }
   close_rec(&r);
+  vtb_diags_free(&found);
+  return good;
+}
+
+static void hand_over(const vtb_diags *from, vtb_diags *to) {
+  for (size_t i = 0; i < from->list.n; i++) {
+    const vtb_diag *d = &from->list.at[i];
+    if (d->severity == VTB_SEV_ERROR)
+      vtb_diag_error(to, d->code, d->span, "%s", d->text);
+    else if (d->severity == VTB_SEV_WARNING)
+      vtb_diag_warning(to, d->code, d->span, "%s", d->text);
+    else if (d->severity == VTB_SEV_NOTE)
+      vtb_diag_note(to, d->span, "%s", d->text);
+    else
+      vtb_diag_help(to, "%s", d->text);
+  }
+}
+
+static void lower(vtb_inst *inst, vtb_diags *diags) {
+  vtb_diags found = {0};
+  if (!lower_linear(inst, &found) && !lower_to_fold(inst, &found, diags)) hand_over(&found, diags);
+  vtb_diags_free(&found);
 }
 
 vtb_status vtb__pass_recurrence(vtb_pass_context *c, vtb_error *err) {

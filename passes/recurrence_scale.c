@@ -81,6 +81,8 @@ static bool nonpositive(const vtb_value *v, int depth) {
   }
 }
 
+bool vtb__rec_is_bounded(const vtb_value *log_gain) { return nonpositive(log_gain, 0); }
+
 static bool at_most_one(const vtb__factor *f) {
   const vtb_value *x = f->v->def->operands[0];
   return f->sign > 0 ? nonpositive(x, 0) : nonnegative(x, 0);

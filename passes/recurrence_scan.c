@@ -52,9 +52,10 @@ static vtb_value *constant_decay(vtb__rec *r, vtb__lifted a) {
   return vtb_type_equal(&t, &a.v->type) ? a.v : vtb_b_broadcast(&r->b, a.v, &t);
 }
 
-/* The decay operand and its class. For a whole state the axes of the state are one value axis. */
-static vtb_value *decay(vtb__rec *r, const vtb__state *s, const char **klass) {
-  *klass = "scalar";
+/* The decay operand and its class, and for class rates the operand after it. For a whole state the axes of the state are
+ * one value axis. */
+static vtb_value *decay(vtb__rec *r, const vtb__state *s, const char **klass, vtb_value **rates) {
+  *klass = "scalar", *rates = NULL;
   if (r->scaled) return vtb__rec_scaled_decay(r, s);
   unsigned axes = 0;
   for (int i = 0; i < s->a.n; i++) axes |= vtb__factor_axes(&s->a.at[i]);
@@ -73,7 +74,12 @@ static vtb_value *decay(vtb__rec *r, const vtb__state *s, const char **klass) {
   unsigned key = 1u << s->key, value = 1u << (1 - s->key);
   *klass = axes == key ? "key" : axes == value ? "value" : "full";
   if (axes != 3u) return side(r, &s->a, axes, &s->type->dim[axes == key ? s->key : 1 - s->key]);
-  vtb_value *d = vtb__rec_full(r, a, s->type->dim, 2);
+  vtb_value *d;
+  if (vtb__rec_rates(r, s, &d, rates)) {
+    *klass = "rates";
+    return d;
+  }
+  d = vtb__rec_full(r, a, s->type->dim, 2);
   return s->key == 0 ? d : vtb_b_transpose(&r->b, d, (int64_t[]){0, 1, 2, 4, 3});
 }
 
@@ -164,7 +170,7 @@ static vtb__scan *emit_scan(vtb__rec *r, int state, vtb_value *q, const vtb__sca
   bool normalizer = s->normalizer >= 0;
   vtb__scan scan = *what;
   const char *klass;
-  vtb_value *operands[6];
+  vtb_value *operands[6], *rates, *init = r->n_inits ? initial_matrix(r, state) : NULL;
   if (scan.old)
     operands[0] = vtb__rec_shift(r, q, -1, 0, NULL);
   else
@@ -173,18 +179,19 @@ static vtb__scan *emit_scan(vtb__rec *r, int state, vtb_value *q, const vtb__sca
     whole_update(r, s, &operands[1], &operands[2]);
   else
     outer_update(r, s, &operands[1], &operands[2]);
-  operands[3] = decay(r, s, &klass);
+  operands[3] = decay(r, s, &klass, &rates);
   int n = 4;
-  if (r->n_inits) operands[n++] = initial_matrix(r, state);
-  if (r->n_inits && normalizer) operands[n++] = initial(r, s->normalizer);
+  if (rates) operands[n++] = rates;
+  if (init) operands[n++] = init;
+  if (init && normalizer) operands[n++] = initial(r, s->normalizer);
   r->b.name_hint = s->now->name;
   vtb_inst *made = build_linscan(r, operands, n, klass, normalizer);
   scan.y = made->results[0], scan.s_last = made->results[1];
   if (normalizer) scan.z = made->results[2], scan.n_last = made->results[3];
   if (scan.old) {
-    vtb_value *y0 = r->n_inits ? first_read(r, q, operands[4], "bhk,bhkv->bhv") : NULL;
+    vtb_value *y0 = init ? first_read(r, q, init, "bhk,bhkv->bhv") : NULL;
     scan.y = vtb__rec_shift(r, scan.y, 1, 0, y0);
-    vtb_value *z0 = r->n_inits && normalizer ? first_read(r, q, operands[5], "bhk,bhk->bh") : NULL;
+    vtb_value *z0 = init && normalizer ? first_read(r, q, operands[n - 1], "bhk,bhk->bh") : NULL;
     if (normalizer) scan.z = vtb__rec_shift(r, scan.z, 1, 0, z0);
   }
   vtb_vec_push(&s->scans, scan);

@@ -3,9 +3,9 @@
  *   linscan ... {class="scalar", mode="auto"}   =>   linscan ... {chunk=64, class="scalar", mode="chunkwise"}
  *
  * Multiply-adds a token and head are (K + V)(T + 1)/2 in parallel form and (K + V)(L + 1)/2 + 2 K V in chunks of L, so
- * parallel form wins below T = L + 4 K V / (K + V). A full decay has no matrix form and runs step by step; a decay
- * along keys or values has chunks of bounded exponents only, so whole-sequence forms of those are left to an explicit
- * request. A linscan whose final states have no use is told so: last=0.
+ * parallel form wins below T = L + 4 K V / (K + V). A full decay has no matrix form and runs step by step. A decay
+ * along keys or values has both, at a price that small states do not repay: vector_choice. A linscan whose final states
+ * have no use is told so: last=0.
  */
 #include "passes/passes_internal.h"
 
@@ -13,20 +13,33 @@
 
 #include "ir/recurrence.h"
 
-enum { DEFAULT_CHUNK = 64 };
+enum { DEFAULT_CHUNK = 64, VECTOR_CHUNK = 32 };
 
 typedef struct choice {
   const char *mode;
   int64_t chunk;
 } choice;
 
+/* Classes key and value, a token and head, in multiply-adds of a product of matrices: a step costs about 4 K V; the
+ * other forms pay some 50 (K + V) for the decays inside sub-blocks, move a state of K V in and out of the cache for
+ * every sub-block, and take pairs of tokens at 1.4 times the price of a plain product. The adjoint of a step costs
+ * three to four times what its products do, once the state has a few rows. */
+static choice vector_choice(const vtb_inst *inst, double t, double k, double v) {
+  if (inst->op == VTB_OP_linscan_grad)
+    return k * v < 10 * (k + v) ? (choice){"recurrent", 0} : (choice){"chunkwise", DEFAULT_CHUNK};
+  double steps = 4 * k * v, parallel = (k + v) * (50 + 0.7 * t),
+         chunks = (k + v) * (50 + 0.7 * VECTOR_CHUNK) + 2.9 * k * v;
+  if (steps <= parallel && steps <= chunks) return (choice){"recurrent", 0};
+  return parallel <= chunks ? (choice){"parallel", 0} : (choice){"chunkwise", VECTOR_CHUNK};
+}
+
 static choice automatic(const vtb_inst *inst) {
   vtb_decay_class c = VTB_DECAY_FULL;
   (void)vtb_decay_class_find(vtb_attr_str(inst, "class", ""), &c);
   double t = (double)inst->operands[0]->type.dim[1].size;
   double k = (double)inst->operands[0]->type.dim[3].size, v = (double)inst->operands[2]->type.dim[3].size;
-  if (c == VTB_DECAY_FULL) return (choice){"recurrent", 0};
-  if (c == VTB_DECAY_KEY || c == VTB_DECAY_VALUE) return (choice){"chunkwise", DEFAULT_CHUNK};
+  if (c >= VTB_DECAY_FULL) return (choice){"recurrent", 0};
+  if (c == VTB_DECAY_KEY || c == VTB_DECAY_VALUE) return vector_choice(inst, t, k, v);
   if (t < DEFAULT_CHUNK + 4 * k * v / (k + v)) return (choice){"parallel", 0};
   return (choice){"chunkwise", DEFAULT_CHUNK};
 }

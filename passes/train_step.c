@@ -4,6 +4,7 @@
  * its gradient cancels), v = 1 for rows with y >= 0 and 0 for the others, which pad the last batch: row_b = log sum_c
  * exp s_bc - sum_c ((1 - eps) [c = y_b] + eps / C) s_bc      = (1-eps) nll + eps mean(-log p) loss  = sum_b v_b row_b /
  * max(sum_b v_b, 1) A label of C or more has no class to match; the data layer refuses it.
+ * What the entry returns as "updated.<buffer>" is returned too.
  */
 #include "passes/passes.h"
 
@@ -96,7 +97,7 @@ static vtb_status check_classifier(const vtb_func *f, const char *logits, double
   return VTB_E_INPUT;
 }
 
-/* A copy of f with labels as a further input, that returns (loss, logits). */
+/* A copy of f with labels as a further input, that returns loss, logits and f's updates of buffers. */
 static vtb_func *with_loss(vtb_func *f, int at, double eps) {
   vtb_module *m = f->module;
   vtb_func *l = vtb_func_clone(f, m, "loss");
@@ -106,9 +107,21 @@ static vtb_func *with_loss(vtb_func *f, int at, double eps) {
   l->arg_info[labels->index].role = VTB_ROLE_INPUT;
   l->arg_info[labels->index].official = vtb_intern(m, "labels");
   vtb_builder b = {.module = m, .func = l, .span = logits->def ? logits->def->span : f->span};
-  vtb_value *returns[2] = {cross_entropy(&b, logits, labels, eps), logits};
-  const char *names[2] = {"loss", l->return_names[at] ? l->return_names[at] : "logits"};
-  vtb_func_set_returns(l, returns, names, 2);
+  vtb_value **returns = vtb_xcalloc((size_t)l->n_returns + 2, sizeof *returns);
+  const char **names = vtb_xcalloc((size_t)l->n_returns + 2, sizeof *names);
+  returns[0] = cross_entropy(&b, logits, labels, eps);
+  names[0] = "loss";
+  returns[1] = logits;
+  names[1] = l->return_names[at] ? l->return_names[at] : "logits";
+  int n = 2;
+  for (int r = 0; r < l->n_returns; r++)
+    if (l->return_names[r] && vtb_starts_with(l->return_names[r], "updated.")) {
+      returns[n] = l->returns[r];
+      names[n++] = l->return_names[r];
+    }
+  vtb_func_set_returns(l, returns, names, n);
+  free(returns);
+  free(names);
   return l;
 }
 

@@ -54,7 +54,8 @@ static vtb_status run_batches(vtb_bound *b, vtb_loader *loader, const vtb_eval_o
     vtb_status status = vtb_loader_next(loader, &batch, err);
     if (status != VTB_OK || !batch) return status;
     b->args[b->image] = batch->images;
-    vtb_program_run(b->program, b->args, b->workspace, o->services);
+    status = vtb_program_execute(b->program, b->args, b->workspace, o->services, err);
+    if (status != VTB_OK) return status;
     count_batch(t, batch, b->args[b->logits], b->classes);
     if (o->on_batch) o->on_batch(o->user, t->n, total);
   }

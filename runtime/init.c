@@ -164,6 +164,22 @@ static void fill_rotary(const init_job *j, double (*wave)(double)) {
 static void init_rotary_cos(const init_job *j) { fill_rotary(j, cos); }
 static void init_rotary_sin(const init_job *j) { fill_rotary(j, sin); }
 
+/* Fixed positions [.., extra + side * side, D], extra rows of zeros first: a quarter of the channels each sin and cos of
+ * the column (or the row), then of the other; frequencies 10000^(-k / (D/4)). */
+static void fill_sincos(const init_job *j, bool rows_first) {
+  int64_t d = j->rank ? j->dim[j->rank - 1] : 1, rows = j->rank > 1 ? j->dim[j->rank - 2] : 1;
+  int64_t extra = j->n_args ? (int64_t)j->arg[0] : 0, quarter = d / 4 > 0 ? d / 4 : 1;
+  int64_t side = (int64_t)lround(sqrt((double)(rows > extra ? rows - extra : 1)));
+  for (int64_t i = 0; i < j->count; i++) {
+    int64_t t = i / d % rows - extra, c = i % d;
+    double at = (double)((c < 2 * quarter) == rows_first ? t / side : t % side);
+    double angle = at * pow(10000, -(double)(c % quarter) / (double)quarter);
+    j->out[i] = t < 0 ? 0 : (float)(c / quarter % 2 ? cos(angle) : sin(angle));
+  }
+}
+static void init_sincos_columns(const init_job *j) { fill_sincos(j, false); }
+static void init_sincos_rows(const init_job *j) { fill_sincos(j, true); }
+
 static const struct initialiser {
   const char *name;
   int min_args, max_args;
@@ -185,6 +201,8 @@ static const struct initialiser {
     {"dt_bias", 3, 3, init_dt_bias},
     {"rotary_cos", 1, 1, init_rotary_cos},
     {"rotary_sin", 1, 1, init_rotary_sin},
+    {"sincos_columns", 0, 1, init_sincos_columns},
+    {"sincos_rows", 0, 1, init_sincos_rows},
 };
 enum { N_INITIALISERS = sizeof table / sizeof *table };
 

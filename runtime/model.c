@@ -137,7 +137,6 @@ vtb_status vtb_model_set_input(vtb_model *m, const char *name, const float *data
 }
 
 vtb_status vtb_model_run(vtb_model *m, vtb_error *err) {
-  if (!m->program->entry) return vtb_fail(err, VTB_E_INTERNAL, "the program has no entry");
-  vtb_program_run(m->program, m->buffers, m->workspace, m->services);
-  return VTB_OK;
+  if (!m->program->entry && !m->program->run) return vtb_fail(err, VTB_E_INTERNAL, "the program has no entry");
+  return vtb_program_execute(m->program, m->buffers, m->workspace, m->services, err);
 }

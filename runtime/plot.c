@@ -78,7 +78,7 @@ static void put_ticks(vtb_strbuf *out, const axis *a, const axis *other, bool ve
     if (v > a->hi + 1e-9 * a->step) break;
     if (fabs(v) < 1e-9 * a->step) v = 0;
     char label[32];
-    snprintf(label, sizeof label, "%.4g", log_scale ? pow(10, v) : v);
+    snprintf(label, sizeof label, "%.6g", log_scale ? pow(10, v) : v);
     if (vertical) {
       vtb_strbuf_printf(out, "<path class=\"grid\" d=\"M%d %.1fH%d\"/>\n", other->from, at, other->to);
       put_text(out, other->from - 6, at + 4, "end", "", label);
@@ -102,13 +102,27 @@ static void put_series(vtb_strbuf *out, const vtb_plot *p, const vtb_plot_series
   vtb_strbuf_puts(out, "\"/>\n");
 }
 
-static void put_legend(vtb_strbuf *out, const vtb_plot *p, int right) {
+/* Points in the right two fifths, above the middle less those below: the legend takes the emptier corner. */
+static int64_t crowd(const vtb_plot *p, const axis *x, const axis *y) {
+  int64_t above = 0;
+  for (size_t s = 0; s < p->n_series; s++)
+    for (size_t i = 0; i < p->series[s].n; i++) {
+      double py = usable_y(p, p->series[s].y[i]);
+      if (!isfinite(p->series[s].x[i]) || !isfinite(py)) continue;
+      if (p->series[s].x[i] < x->lo + 0.6 * (x->hi - x->lo)) continue;
+      above += py > (y->lo + y->hi) / 2 ? 1 : -1;
+    }
+  return above;
+}
+
+static void put_legend(vtb_strbuf *out, const vtb_plot *p, const axis *x, const axis *y) {
   if (p->n_series < 2) return;
+  double top = crowd(p, x, y) > 0 ? y->from - 17 * (double)p->n_series - 8 : y->to;
   for (size_t s = 0; s < p->n_series; s++) {
-    double y = TOP + 16 + 17 * (double)s;
+    double at = top + 16 + 17 * (double)s;
     vtb_strbuf_printf(out, "<path class=\"line\" stroke=\"%s\" d=\"M%d %.1fh22\"/>\n", colours[s % N_COLOURS],
-                      right - 34, y - 4);
-    put_text(out, right - 40, y, "end", "", p->series[s].name);
+                      x->to - 34, at - 4);
+    put_text(out, x->to - 40, at, "end", "", p->series[s].name);
   }
 }
 
@@ -129,7 +143,7 @@ void vtb_plot_svg(const vtb_plot *p, vtb_strbuf *out) {
   put_ticks(out, &y, &x, true, p->log_y);
   vtb_strbuf_printf(out, "<path class=\"frame\" d=\"M%d %dV%dH%d\"/>\n", x.from, y.to, y.from, x.to);
   for (size_t s = 0; s < p->n_series; s++) put_series(out, p, &p->series[s], &x, &y, colours[s % N_COLOURS]);
-  put_legend(out, p, width - RIGHT);
+  put_legend(out, p, &x, &y);
   put_text(out, width / 2.0, 20, "middle", " class=\"title\"", p->title);
   put_text(out, (x.from + x.to) / 2.0, height - 12, "middle", "", p->x_label);
   char turn[64];

@@ -17,11 +17,12 @@ typedef enum vtb_io {
   VTB_IO_BUFFER,
   VTB_IO_GRAD_IN,
   VTB_IO_OUTPUT,
-  VTB_IO_GRAD_OUT
+  VTB_IO_GRAD_OUT,
+  VTB_IO_UPDATE /* a return: what the buffer that "updated.<buffer>" names is after a training step that counts */
 } vtb_io;
 
 typedef struct vtb_tensor_info {
-  const char *name; /* official name; adjoints are "d:<name>" */
+  const char *name; /* official name; adjoints are "d:<name>", updates "updated.<name>" */
   vtb_io io;
   bool is_int; /* i32, else f32 */
   int rank;
@@ -62,6 +63,10 @@ typedef struct vtb_kernel_info {
 
 typedef struct vtb_program {
   vtb_entry_fn entry;
+  /* Instead of `entry`, for programs that are no code of this process (a GPU's, emulated ones): they have their own
+   * workspace, copy args (in host memory) to their device and results back, and can fail. Called as
+   * vtb_program_execute() (runtime/threads.h) does. */
+  vtb_status (*run)(void *owner, void *const *args, const vtb_services *services, vtb_error *err);
   int n_tensors; /* arguments first, then returns */
   vtb_tensor_info *tensors;
   int64_t batch;

@@ -218,7 +218,9 @@ static vtb_status shape_differs(const vtb_tensor_info *t, const vtb_weight *w, v
   return VTB_E_INPUT;
 }
 
+/* A single number is [] in some files and [1] in others. */
 static bool same_shape(const vtb_tensor_info *t, const vtb_weight *w) {
+  if (t->rank <= 1 && w->rank <= 1 && vtb_tensor_info_count(t) == 1 && w->count == 1) return true;
   if (t->rank != w->rank) return false;
   for (int i = 0; i < t->rank; i++)
     if (t->dim[i] != w->dim[i]) return false;

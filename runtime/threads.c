@@ -45,21 +45,36 @@ typedef struct run_request {
   void *const *args;
   void *workspace;
   const vtb_services *services;
+  vtb_status status;
+  vtb_error *err;
 } run_request;
 
 static void run_entry(vtb_team *team, void *arg) {
-  const run_request *r = arg;
+  run_request *r = arg;
   services_state *st = r->services->user;
   unsigned mode = vtb_denormals_flush();
   st->team = team;
-  r->program->entry(r->args, r->workspace, r->services);
+  if (r->program->run)
+    r->status = r->program->run(r->program->owner, r->args, r->services, r->err);
+  else
+    r->program->entry(r->args, r->workspace, r->services);
   st->team = NULL;
   vtb_denormals_restore(mode);
 }
 
-void vtb_program_run(const vtb_program *p, void *const *args, void *workspace, const vtb_services *s) {
-  run_request request = {p, args, workspace, s};
+vtb_status vtb_program_execute(const vtb_program *p, void *const *args, void *workspace, const vtb_services *s,
+                               vtb_error *err) {
+  run_request request = {p, args, workspace, s, VTB_OK, err};
   vtb_team_run(s->n_threads, run_entry, &request);
+  return request.status;
+}
+
+void vtb_program_run(const vtb_program *p, void *const *args, void *workspace, const vtb_services *s) {
+  vtb_error err = {0};
+  vtb_status status = vtb_program_execute(p, args, workspace, s, &err);
+  if (status == VTB_OK) return;
+  fprintf(stderr, "vertebra: %s\n", err.text);
+  exit((int)status);
 }
 
 /* ---- scratch ---- */

@@ -29,7 +29,11 @@ typedef struct vtb_kernel_time {
 const vtb_kernel_time *vtb_services_times(const vtb_services *s, int *n_kernels);
 void vtb_services_reset_times(vtb_services *s);
 
-/* Calls the entry with denormals flushed. Everything else that calls an entry should call it through this. */
+/* Runs the program once, with denormals flushed. Everything else that runs a program should do it through this. Native
+ * programs cannot fail; those of a device can. */
+VTB_MUST_USE vtb_status vtb_program_execute(const vtb_program *p, void *const *args, void *workspace,
+                                            const vtb_services *s, vtb_error *err);
+/* The same for callers without a way to report: a device's error is printed and ends the process with its status. */
 void vtb_program_run(const vtb_program *p, void *const *args, void *workspace, const vtb_services *s);
 
 /* Sets flush-to-zero and denormals-are-zero for the calling thread; returns the old mode for _restore. */

@@ -93,13 +93,15 @@ static vtb_status initialise(vtb_trainer *t, vtb_error *err) {
 
 static vtb_status prepare(vtb_trainer *t, vtb_error *err) {
   const vtb_train_config *c = &t->config;
-  unsigned roles = 1u << VTB_IO_PARAM | 1u << VTB_IO_BUFFER | 1u << VTB_IO_OUTPUT | 1u << VTB_IO_GRAD_OUT;
+  unsigned roles =
+      1u << VTB_IO_PARAM | 1u << VTB_IO_BUFFER | 1u << VTB_IO_OUTPUT | 1u << VTB_IO_GRAD_OUT | 1u << VTB_IO_UPDATE;
   vtb_status status = check_numbers(c, err);
   if (status == VTB_OK) status = vtb__bound_find(&t->bound, c->step, c->image, c->logits, true, err);
   if (status == VTB_OK) status = check_data(t, err);
   if (status == VTB_OK) status = vtb__bound_allocate(&t->bound, roles, err);
   if (status == VTB_OK) status = initialise(t, err);
   if (status == VTB_OK) status = make_optimiser(t, err); /* after the values: the average starts as their copy */
+  if (status == VTB_OK) status = vtb__buffers_open(t, err);
   if (status != VTB_OK) return status;
   int64_t samples = vtb_dataset_count(c->train_set), batch = t->bound.program->batch;
   t->batches = vtb_loader_batches(samples, batch, samples >= batch);
@@ -130,6 +132,7 @@ vtb_status vtb_trainer_open(const vtb_train_config *config, vtb_trainer **out, v
 void vtb_trainer_close(vtb_trainer *t) {
   if (!t) return;
   vtb_optim_free(t->optim);
+  vtb__buffers_close(t);
   if (t->bound.program) vtb__bound_free(&t->bound);
   vtb_run_log_close(t->log);
   free(t->trained);
@@ -165,6 +168,7 @@ static vtb_status find_value(const vtb_trainer *t, const vtb_tensor_info *want, 
   *out = t->bound.args[i];
   for (int k = 0; k < t->n_trained; k++)
     if (t->trained[k] == i && vtb_optim_ema(t->optim, k)) *out = vtb_optim_ema(t->optim, k);
+  if (vtb__buffer_average(t, i)) *out = vtb__buffer_average(t, i);
   return VTB_OK;
 }
 
@@ -210,7 +214,8 @@ static vtb_status update(vtb_trainer *t, const vtb_batch *batch, int64_t *correc
   b->args[b->image] = batch->images;
   b->args[b->labels] = batch->labels;
   if (b->seed >= 0) b->args[b->seed] = &seed;
-  vtb_program_run(b->program, b->args, b->workspace, t->config.services);
+  vtb_status status = vtb_program_execute(b->program, b->args, b->workspace, t->config.services, err);
+  if (status != VTB_OK) return status;
   t->loss = (double)*(const float *)b->args[b->loss];
   t->lr = vtb_schedule_lr(&t->config.schedule, t->state.step);
   if (!isfinite(t->loss))
@@ -218,7 +223,9 @@ static vtb_status update(vtb_trainer *t, const vtb_batch *batch, int64_t *correc
                     "the loss is not finite at update %lld (learning rate %g); the parameters are those before it",
                     (long long)t->state.step, t->lr);
   *correct = count_correct(batch, b->args[b->logits], b->classes);
-  return vtb_optim_step(t->optim, t->lr, &t->grad_norm, err);
+  status = vtb_optim_step(t->optim, t->lr, &t->grad_norm, err);
+  if (status == VTB_OK) vtb__buffers_step(t);
+  return status;
 }
 
 static void account(vtb_trainer *t, const vtb_batch *batch, int64_t correct, double seconds) {
@@ -279,9 +286,21 @@ static const char *reason_to_stop(const vtb_trainer *t) {
   const vtb_train_config *c = &t->config;
   if (t->state.epoch >= c->epochs) return "all epochs are done";
   if (c->stop && *c->stop) return "stopped on request";
+  if (c->fit_seconds > 0 && t->fit_total && t->state.step >= t->fit_total) return "the time planned for is over";
   if (c->max_steps > 0 && t->state.step >= c->max_steps) return "the limit of updates is reached";
   if (c->max_seconds > 0 && vtb_now() - t->started >= c->max_seconds) return "the time limit is reached";
   return NULL;
+}
+
+/* As many updates in all as the rest of the time holds at the present speed. */
+static void replan(vtb_trainer *t) {
+  vtb_train_config *c = &t->config;
+  if (c->fit_seconds <= 0) return;
+  double left = c->fit_seconds - (vtb_now() - t->started);
+  t->fit_total = t->state.step + (left > 0 ? (int64_t)(left / t->step_seconds) : 0);
+  c->schedule.total = t->fit_total;
+  c->epochs = t->state.step / t->batches + 1; /* never the reason to stop */
+  if (t->fit_total / t->batches >= c->epochs) c->epochs = (t->fit_total + t->batches - 1) / t->batches;
 }
 
 /* Trains one batch; *ended: no batch was left. */
@@ -295,6 +314,7 @@ static vtb_status step_once(vtb_trainer *t, vtb_loader *loader, bool *ended, vtb
   status = update(t, batch, &correct, err);
   if (status != VTB_OK) return status;
   account(t, batch, correct, vtb_now() - start);
+  replan(t);
   vtb_train_event e = vtb__event(t, VTB_TRAIN_STEP);
   e.accuracy = (double)correct / (double)batch->n;
   vtb__send(t, &e);
@@ -336,11 +356,13 @@ static void send_start(const vtb_trainer *t) {
 static vtb_status judge_cut_run(vtb_trainer *t, vtb_error *err) {
   const vtb_train_config *c = &t->config;
   vtb_eval_result r = {0};
-  if (t->state.batch == 0 || !c->eval || !c->eval_set || (c->stop && *c->stop)) return VTB_OK;
+  if ((t->state.batch == 0 && !t->fit_total) || !c->eval || !c->eval_set || (c->stop && *c->stop)) return VTB_OK;
   vtb_status status = vtb_trainer_evaluate(t, &r, err);
   if (status != VTB_OK) return status;
-  t->result.loss = t->state.loss_sum / (double)t->state.seen;
-  t->result.accuracy = (double)t->state.correct / (double)t->state.seen;
+  if (t->state.seen) {
+    t->result.loss = t->state.loss_sum / (double)t->state.seen;
+    t->result.accuracy = (double)t->state.correct / (double)t->state.seen;
+  }
   t->result.eval_loss = r.loss;
   t->result.eval_top1 = r.top1;
   t->result.eval_top5 = r.top5;
@@ -376,7 +398,7 @@ vtb_status vtb_trainer_run(vtb_trainer *t, vtb_train_result *result, vtb_error *
                             .seed = c->seed,
                             .start_epoch = t->state.epoch,
                             .start_batch = t->state.batch,
-                            .n_epochs = c->epochs,
+                            .n_epochs = c->fit_seconds > 0 ? INT32_MAX : c->epochs,
                             .n_threads = c->loader_threads};
     status = vtb_loader_open(&o, &loader, err);
     if (status == VTB_OK) status = loop(t, loader, &why, err);

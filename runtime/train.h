@@ -1,12 +1,15 @@
 /* Training and evaluating a compiled classifier.
  *
  * The step program has the tensors: INPUT image, INPUT labels i32 (B), optionally INPUT "seed" i32 (one element),
- * PARAMs and BUFFERs, OUTPUT loss (one element), OUTPUT logits (B, classes), GRAD_OUT "d:<param>". The eval program has
- * the image, PARAMs and BUFFERs of the same names, and OUTPUT logits; its batch may differ. Which input is the image:
- * the name given, else the first f32 INPUT of rank 4.
+ * PARAMs and BUFFERs, OUTPUT loss (one element), OUTPUT logits (B, classes), GRAD_OUT "d:<param>", UPDATE
+ * "updated.<buffer>". The eval program has the image, PARAMs and BUFFERs of the same names, and OUTPUT logits; its
+ * batch may differ. Which input is the image: the name given, else the first f32 INPUT of rank 4.
+ *
+ * After a step whose loss and gradients are finite the optimiser moves the parameters, and updates are copied to their
+ * buffers; any other step changes nothing and is an error.
  *
  * A checkpoint is one safetensors file, replaced atomically: parameters under their own names (so it loads as a weights
- * file), optimiser state "optim/...", average "ema/...", and metadata: step, epoch, batch, seed, recipe hash, sums. A
+ * file), optimiser state "optim/...", averages "ema/...", and metadata: step, epoch, batch, seed, recipe hash, sums. A
  * run resumed from it gives bit for bit the weights of a run that was not interrupted, for any number of threads.
  *
  * Ownership: a trainer refers to programs, data sets and services, which must outlive it; it owns parameters and state.
@@ -53,6 +56,9 @@ typedef struct vtb_train_config {
   int64_t epochs;
   int64_t max_steps;  /* stop (with a checkpoint) after that many updates in total; 0: no limit */
   double max_seconds; /* stop (with a checkpoint) when this run has lasted that long; 0: no limit */
+  /* Plan the schedule for a run of that time instead of `epochs`: the total is reckoned anew as the machine's speed
+   * shows, so that the cosine ends with the time. Such a run depends on the machine. 0: off. */
+  double fit_seconds;
   uint64_t seed;
 
   const char *init_weights;  /* safetensors file to start from; tensors it lacks are initialised; NULL */

@@ -54,6 +54,7 @@ static void put_params(const vtb_trainer *t, vtb_weights *w, bool averaged) {
       const float *ema = vtb_optim_ema(t->optim, k++);
       if (averaged && ema) data = ema;
     }
+    if (averaged && vtb__buffer_average(t, i)) data = vtb__buffer_average(t, i);
     vtb_weights_borrow(w, info->name, info->is_int ? VTB_ELEM_I32 : VTB_ELEM_F32, info->rank, info->dim, data);
   }
 }
@@ -63,6 +64,7 @@ vtb_status vtb_trainer_checkpoint(vtb_trainer *t, const char *path, vtb_error *e
   put_state(t, w);
   put_params(t, w, false);
   vtb_optim_save(t->optim, w);
+  vtb__buffers_save(t, w);
   vtb_status status = vtb_safetensors_save(path, w, err);
   vtb_weights_free(w);
   if (status != VTB_OK) return status;
@@ -157,6 +159,7 @@ static vtb_status take(vtb_trainer *t, const vtb_weights *w, vtb_error *err) {
                     (long long)s.epoch, (long long)s.batch);
   status = vtb_weights_bind(t->bound.program, w, NULL, t->bound.args, NULL, NULL, err);
   if (status == VTB_OK) status = vtb_optim_load(t->optim, w, err);
+  if (status == VTB_OK) status = vtb__buffers_load(t, w, err);
   if (status == VTB_OK) t->state = s;
   return status;
 }

@@ -1,4 +1,4 @@
-/* The trainer's state, shared by train.c, train_checkpoint.c and train_report.c. */
+/* The trainer's state, shared by train.c, train_buffers.c, train_checkpoint.c and train_report.c. */
 #ifndef VTB_TRAIN_INTERNAL_H
 #define VTB_TRAIN_INTERNAL_H
 
@@ -31,12 +31,20 @@ typedef struct vtb_train_state {
   double seconds;   /* of earlier runs */
 } vtb_train_state;
 
+/* A buffer that training moves: tensor numbers of it and of its update, and its average (NULL: none). */
+typedef struct vtb_moved {
+  int buffer, update;
+  float *average;
+} vtb_moved;
+
 struct vtb_trainer {
   vtb_train_config config;
   vtb_bound bound;
   vtb_optim *optim;
   int *trained; /* tensor numbers of the optimiser's parameters */
   int n_trained;
+  vtb_moved *moved;
+  int n_moved;
   int64_t batches; /* an epoch */
   vtb_train_state state;
   vtb_run_log *log;
@@ -45,10 +53,19 @@ struct vtb_trainer {
   double started, train_seconds; /* of this run; train_seconds without evaluation */
   int64_t images;
   double step_seconds; /* smoothed */
+  int64_t fit_total;   /* updates planned in all, for fit_seconds; 0: not yet */
   double last_checkpoint;
   double loss, lr, grad_norm;
   vtb_train_result result;
 };
+
+/* train_buffers.c. open: after the values are there; step: after an update that counted. */
+VTB_MUST_USE vtb_status vtb__buffers_open(vtb_trainer *t, vtb_error *err);
+void vtb__buffers_close(vtb_trainer *t);
+void vtb__buffers_step(vtb_trainer *t);
+float *vtb__buffer_average(const vtb_trainer *t, int tensor); /* NULL: none */
+void vtb__buffers_save(const vtb_trainer *t, vtb_weights *w); /* borrows */
+VTB_MUST_USE vtb_status vtb__buffers_load(vtb_trainer *t, const vtb_weights *w, vtb_error *err);
 
 VTB_MUST_USE vtb_status vtb__checkpoint_load(vtb_trainer *t, const char *path, vtb_error *err);
 

@@ -7,7 +7,7 @@
 vtb_train_event vtb__event(const vtb_trainer *t, vtb_train_event_kind kind) {
   vtb_train_event e = {.kind = kind,
                        .step = t->state.step,
-                       .total_steps = t->batches * t->config.epochs,
+                       .total_steps = t->fit_total ? t->fit_total : t->batches * t->config.epochs,
                        .epoch = t->state.epoch,
                        .n_epochs = t->config.epochs,
                        .batch = t->state.batch,

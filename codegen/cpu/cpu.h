@@ -149,6 +149,9 @@ LLVMValueRef vtb_cpu_intrinsic(vtb_cpu *c, const char *name, LLVMValueRef *args,
 /* Polynomial mathematics on f32 scalars or vectors, about 1 ulp to 2e-7 relative. NaN in, NaN out; exact at the limits:
  * exp is 0 below -87.3 and infinity above 88.72. */
 LLVMValueRef vtb_cpu_exp(vtb_cpu *c, LLVMValueRef x);
+/* 2^x to 1e-7 relative, cheaper: exactly 1 at 0, exactly 0 from -127 down, infinity from 128 up, a number without
+ * meaning below 2e-38 between -127 and -126. */
+LLVMValueRef vtb_cpu_exp2(vtb_cpu *c, LLVMValueRef x);
 LLVMValueRef vtb_cpu_log(vtb_cpu *c, LLVMValueRef x);
 LLVMValueRef vtb_cpu_log1p(vtb_cpu *c, LLVMValueRef x); /* x > -1 */
 LLVMValueRef vtb_cpu_tanh(vtb_cpu *c, LLVMValueRef x);
@@ -175,6 +178,8 @@ void vtb__cpu_dwconv_dx(vtb_cpu *c, const vtb_inst *inst);
 void vtb__cpu_dwconv_dw(vtb_cpu *c, const vtb_inst *inst);
 void vtb__cpu_linscan(vtb_cpu *c, const vtb_inst *inst);
 void vtb__cpu_linscan_grad(vtb_cpu *c, const vtb_inst *inst);
+void vtb__cpu_attention(vtb_cpu *c, const vtb_inst *inst);
+void vtb__cpu_attention_grad(vtb_cpu *c, const vtb_inst *inst);
 void vtb__cpu_maxplus(vtb_cpu *c, const vtb_inst *inst);
 void vtb__cpu_maxplus_grad(vtb_cpu *c, const vtb_inst *inst);
 

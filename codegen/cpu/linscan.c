@@ -4,10 +4,10 @@
  * memory. In a chunk of L tokens, for each block of rows (queries): P = Q K^T, masked row by row by M[t,j] = d_t
  * M[t-1,j], M[t,t] = 1; columns beyond the block are never computed y = P V + (b o Q) S         b_t: product of the
  * decays of the chunk up to t and then S = b_L S + (s o K)^T V, s_j: product of the decays after j. Parallel mode is
- * one chunk of all tokens. Mode recurrent and the other classes: linscan_steps.c. Q, K, V are packed in path order, so
- * that the products see plain rows.
+ * one chunk of all tokens. Mode recurrent and class full: linscan_steps.c; classes key and value: linscan_vector.c.
+ * Q, K, V are packed in path order, so that the products see plain rows.
  */
-#include "codegen/cpu/linscan.h"
+#include "codegen/cpu/linscan_direct.h"
 
 #define BLOCK 24 /* rows a block: a multiple of both tile heights (6 and 8); less triangle is wasted than with more */
 #define KEY_BLOCK 48 /* rows transposed at a time: a multiple of the width */
@@ -128,8 +128,7 @@ static void reserve(chunked *g) {
   g->ks = floats(g, L * g->ld_k);
 }
 
-/* Columns of V a task takes: all, unless batch and heads are too few to feed two threads or so. */
-static int64_t tile_width(const vtb__scan *s) {
+int64_t vtb__scan_tile_width(const vtb__scan *s) {
   int64_t stored = vtb__cols_stored(s->c, s->V, s->normalizer), least = 2 * s->c->width;
   int64_t want = s->n_batch * s->n_heads >= MIN_TASKS ? 1 : MIN_TASKS / (s->n_batch * s->n_heads);
   int64_t width = vtb__padded(s->c, (stored + want - 1) / want);
@@ -138,7 +137,7 @@ static int64_t tile_width(const vtb__scan *s) {
 
 static void by_products(vtb__scan *s, const vtb_inst *inst) {
   vtb_cpu *c = s->c;
-  int64_t width = tile_width(s), stored = vtb__cols_stored(c, s->V, s->normalizer);
+  int64_t width = vtb__scan_tile_width(s), stored = vtb__cols_stored(c, s->V, s->normalizer);
   int64_t n_tiles = (stored + width - 1) / width;
   s->t = vtb_cpu_task_begin(c, inst, "scan", s->n_batch * s->n_heads * n_tiles, 1);
   LLVMValueRef tile = vtb_cpu_rem(c, s->t->index, n_tiles), bh = vtb_cpu_div(c, s->t->index, n_tiles);
@@ -165,8 +164,12 @@ static void by_products(vtb__scan *s, const vtb_inst *inst) {
 
 void vtb__cpu_linscan(vtb_cpu *c, const vtb_inst *inst) {
   vtb__scan s = vtb__scan_make(c, inst);
-  if (s.by_steps)
+  if (s.decay == VTB_DECAY_RATES)
+    vtb__linscan_rates(&s, inst);
+  else if (s.by_steps)
     vtb__linscan_steps(&s, inst);
+  else if (s.decay == VTB_DECAY_KEY || s.decay == VTB_DECAY_VALUE)
+    vtb__linscan_vector(&s, inst);
   else
     by_products(&s, inst);
 }

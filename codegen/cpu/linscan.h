@@ -10,9 +10,9 @@
 
 /* Numbers of operands and results; -1 if absent. */
 typedef struct vtb__scan_tensors {
-  int q, k, v, d, s0, n0, dy, dz, ds, dn; /* operands */
-  int y, s, z, n;                         /* results of linscan */
-  int dq, dk, dv, dd, ds0, dn0;           /* results of linscan_grad */
+  int q, k, v, d, rates, s0, n0, dy, dz, ds, dn; /* operands */
+  int y, s, z, n;                                /* results of linscan */
+  int dq, dk, dv, dd, drates, ds0, dn0;          /* results of linscan_grad */
 } vtb__scan_tensors;
 
 typedef struct vtb__scan {
@@ -39,6 +39,8 @@ typedef struct vtb__cols {
 } vtb__cols;
 
 vtb__scan vtb__scan_make(vtb_cpu *c, const vtb_inst *inst);
+/* Columns of V a task takes: all, unless batch and heads are too few to feed two threads or so. */
+int64_t vtb__scan_tile_width(const vtb__scan *s);
 
 /* All columns; or part `tile` of those that are `width` wide (a multiple of the vector's). */
 vtb__cols vtb__cols_all(vtb_cpu *c, int64_t n, bool extra);
@@ -104,7 +106,12 @@ LLVMValueRef vtb__steps_decay(const vtb__steps *g, LLVMValueRef pos, LLVMValueRe
 /* next = D_t o prev + k v^T, and y = next^T q to a row of the tile unless NULL. */
 void vtb__steps_advance(const vtb__steps *g, LLVMValueRef pos, LLVMValueRef prev, LLVMValueRef next, LLVMValueRef y);
 
-void vtb__linscan_steps(vtb__scan *s, const vtb_inst *inst);
+void vtb__linscan_steps(vtb__scan *s, const vtb_inst *inst);      /* classes other than rates */
 void vtb__linscan_grad_steps(vtb__scan *s, const vtb_inst *inst); /* classes key, value, full */
+
+/* ---- class rates (linscan_rates.h) -------------------------------------------------------------------------- */
+
+void vtb__linscan_rates(vtb__scan *s, const vtb_inst *inst);
+void vtb__linscan_grad_rates(vtb__scan *s, const vtb_inst *inst);
 
 #endif

@@ -12,9 +12,10 @@
  * Running sums add terms and never take any away, so nothing cancels, and the factor divides out exactly: decays below
  * FLOOR are replaced by it throughout, which changes the other gradients by 1e-18 of the state and makes dd right at 0.
  *
- * Mode recurrent takes chunks of RECURRENT_CHUNK tokens; other classes: linscan_steps_grad.c.
+ * Mode recurrent takes chunks of RECURRENT_CHUNK tokens; other classes: linscan_vector_grad.c,
+ * linscan_steps_grad.c.
  */
-#include "codegen/cpu/linscan.h"
+#include "codegen/cpu/linscan_direct.h"
 
 #define BLOCK 24 /* rows a block: a multiple of both tile heights (6 and 8) */
 #define FLOOR 1e-18
@@ -418,6 +419,10 @@ void vtb__cpu_linscan_grad(vtb_cpu *c, const vtb_inst *inst) {
   if (products && s.by_steps && s.chunk > RECURRENT_CHUNK) s.chunk = RECURRENT_CHUNK;
   if (products)
     by_products(&s, inst);
-  else
+  else if (s.decay == VTB_DECAY_RATES)
+    vtb__linscan_grad_rates(&s, inst);
+  else if (s.by_steps)
     vtb__linscan_grad_steps(&s, inst);
+  else
+    vtb__linscan_grad_vector(&s, inst);
 }

@@ -3,9 +3,11 @@
 #include "codegen/cpu/linscan.h"
 
 static vtb__scan_tensors number_tensors(const vtb_inst *inst, bool init, bool normalizer, bool dlast) {
+  int n_inputs = vtb_linscan_inputs(inst);
   bool grad = inst->op == VTB_OP_linscan_grad;
-  vtb__scan_tensors a = {0, 1, 2, 3, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
+  vtb__scan_tensors a = {0, 1, 2, 3, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
   int n = 4;
+  if (n_inputs == 5) a.rates = n++;
   if (init) a.s0 = n++;
   if (init && normalizer) a.n0 = n++;
   if (grad) a.dy = n++;
@@ -18,6 +20,7 @@ static vtb__scan_tensors number_tensors(const vtb_inst *inst, bool init, bool no
     return a;
   }
   a.dq = n++, a.dk = n++, a.dv = n++, a.dd = n++;
+  if (n_inputs == 5) a.drates = n++;
   if (init) a.ds0 = n++;
   if (init && normalizer) a.dn0 = n++;
   return a;
@@ -36,8 +39,7 @@ vtb__scan vtb__scan_make(vtb_cpu *c, const vtb_inst *inst) {
   s.order = vtb__order_make(c, vtb_attr_str(inst, "path", NULL), s.n_tokens);
   s.at = number_tensors(inst, s.init, s.normalizer, s.dlast);
   const char *mode = vtb_attr_str(inst, "mode", "auto");
-  bool matmul = s.decay == VTB_DECAY_CONSTANT || s.decay == VTB_DECAY_SCALAR;
-  s.by_steps = !matmul || vtb_streq(mode, "recurrent");
+  s.by_steps = s.decay == VTB_DECAY_FULL || vtb_streq(mode, "recurrent");
   int64_t chunk = vtb_streq(mode, "chunkwise") ? vtb_attr_int(inst, "chunk", 64) : s.n_tokens;
   s.chunk = chunk < s.n_tokens ? chunk : s.n_tokens;
   return s;

@@ -67,6 +67,7 @@ LLVMValueRef vtb__steps_decay(const vtb__steps *g, LLVMValueRef pos, LLVMValueRe
   case VTB_DECAY_VALUE:
     return vtb_cpu_load(c, vtb_cpu_at(c, g->d, j), c->width);
   case VTB_DECAY_FULL:
+  case VTB_DECAY_RATES:
     break;
   }
   LLVMValueRef at = vtb_cpu_element(c, d, index, 5);

@@ -74,6 +74,18 @@ LLVMValueRef vtb_cpu_exp(vtb_cpu *c, LLVMValueRef x) {
   return pick(c, LLVMBuildFCmp(c->b, LLVMRealUNO, x, x, ""), x, y);
 }
 
+/* x = n + r, 2^x = 2^n (1 + r Q(r)). The limits of x are those at which the sum of exponent fields is that of 0 and of
+ * infinity while r = 0. The operands of the comparisons stand so that NaN stays. */
+LLVMValueRef vtb_cpu_exp2(vtb_cpu *c, LLVMValueRef x) {
+  LLVMValueRef t = vtb_cpu_fmin(c, k(c, x, 128.0), vtb_cpu_fmax(c, k(c, x, -127.0), x));
+  LLVMValueRef shifted = fadd(c, t, k(c, x, MAGIC));
+  LLVMValueRef r = fsub(c, t, fsub(c, shifted, k(c, x, MAGIC)));
+  LLVMValueRef q = POLY(c, r, 0.001326472725, 0.009671512786, 0.05550733744, 0.2402224208, 0.6931469776); /* 9.1e-8 */
+  LLVMValueRef p = vtb_cpu_fma(c, r, q, k(c, x, 1.0));
+  LLVMValueRef exponent = LLVMBuildShl(c->b, bits(c, shifted), int_const(c, x, 23), "");
+  return floats(c, LLVMBuildAdd(c->b, bits(c, p), exponent, ""), x);
+}
+
 /* x = 2^e (1 + r) with 1 + r in [sqrt 1/2, sqrt 2): ln x = e ln2 + r - r^2/2 + r^3 P(r). */
 LLVMValueRef vtb_cpu_log(vtb_cpu *c, LLVMValueRef x) {
   LLVMValueRef tiny = less(c, x, 1.17549435e-38);

@@ -46,12 +46,32 @@ vtb_status cli_usage_error(const char *command, const char *fmt, ...) VTB_PRINTF
 /* The document, then frees it. */
 void cli_print_json(cJSON *json);
 
+/* ---- targets ----------------------------------------------------------------------------------------------- */
+
+/* "interp", "cpu", "cuda-emulated", "cuda". */
+typedef enum cli_target {
+  CLI_TARGET_INTERP,
+  CLI_TARGET_CPU,
+  CLI_TARGET_CUDA_EMULATED,
+  CLI_TARGET_CUDA,
+  CLI_N_TARGETS
+} cli_target;
+extern const char *const cli_target_names[CLI_N_TARGETS];
+bool cli_target_find(const char *name, cli_target *t);
+/* The option's row of commands that run models. */
+#define CLI_TARGET_OPT(model) {"--target", CLI_STR, &(model).target, "T", "cpu (default), cuda or cuda-emulated"}
+/* The module is after the code passes. Never falls back from one target to another. */
+VTB_MUST_USE vtb_status cli_make_program(vtb_module *m, cli_target target, bool profile, vtb_program **program,
+                                         vtb_error *err);
+
 /* ---- models ------------------------------------------------------------------------------------------------ */
 
 /* Options every command with a MODEL has; cli_model_opts() gives their table rows. */
 typedef struct cli_model_options {
   cli_list defines; /* name=value */
   const char *entry, *image, *mode;
+  const char *target; /* of commands that run models; NULL: "cpu" */
+  const char *made_for; /* the image size that weights to be loaded were made for, where --image differs; else NULL */
   int64_t chunk, batch, threads;
   bool time_passes, json;
   const char *print_after;

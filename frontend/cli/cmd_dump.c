@@ -1,10 +1,11 @@
 /* vertebra dump: the model at any stage of the compiler. */
+#include "codegen/cuda/nvrtc.h"
 #include "frontend/cli/cli.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const stages[] = {"ast", "ir", "graph", "grad", "fused", "plan", "llvm", "asm"};
+static const char *const stages[] = {"ast", "ir", "graph", "grad", "fused", "plan", "llvm", "asm", "cuda", "ptx"};
 enum { N_STAGES = sizeof stages / sizeof *stages };
 
 static void print_module(const vtb_module *m) {
@@ -38,9 +39,32 @@ static vtb_status print_code(vtb_module *m, bool assembly, const char *cpu) {
   return VTB_OK;
 }
 
+static vtb_status print_source(const char *source, bool ptx, vtb_error *err) {
+  if (!ptx) {
+    fputs(source, stdout);
+    return VTB_OK;
+  }
+  vtb_cuda_image image;
+  vtb_status status = vtb_cuda_compile(source, "compute_80", &image, err);
+  if (status != VTB_OK) return status;
+  fputs(image.data, stdout);
+  vtb_cuda_image_free(&image);
+  return VTB_OK;
+}
+
+static vtb_status print_cuda(vtb_module *m, bool ptx) {
+  vtb_error err = {0};
+  vtb_launch_plan *plan = NULL;
+  vtb_status status = vtb_cuda_plan(m, m->entry, NULL, &plan, &err);
+  for (int i = 0; status == VTB_OK && i < plan->n_sources; i++)
+    status = print_source(plan->sources[i].text, ptx, &err);
+  vtb_launch_plan_free(plan);
+  return status == VTB_OK ? VTB_OK : cli_error(&err);
+}
+
 static vtb_status dump_stage(cli_model *model, const cli_model_options *o, int stage, bool train, bool taps,
                              const char *cpu) {
-  enum { AST, IR, GRAPH, GRAD, FUSED, PLAN, LLVM, ASM };
+  enum { AST, IR, GRAPH, GRAD, FUSED, PLAN, LLVM, ASM, CUDA, PTX };
   if (stage == AST) {
     vtb_strbuf out = {0};
     vtb_unit_print_ast(model->unit, &out);
@@ -65,6 +89,7 @@ static vtb_status dump_stage(cli_model *model, const cli_model_options *o, int s
   if (status != VTB_OK) return status;
   if (stage == PLAN) return print_plan(model->module);
   if (stage == LLVM || stage == ASM) return print_code(model->module, stage == ASM, cpu);
+  if (stage == CUDA || stage == PTX) return print_cuda(model->module, stage == PTX);
   print_module(model->module);
   return VTB_OK;
 }
@@ -74,7 +99,7 @@ vtb_status cli_cmd_dump(int argc, char **argv) {
   const char *stage = "ir", *cpu = NULL;
   bool train = false, taps = false;
   cli_opt opts[CLI_N_MODEL_OPTS + 4] = {
-      {"--stage", CLI_STR, &stage, "STAGE", "ast, ir (default), graph, grad, fused, plan, llvm or asm"},
+      {"--stage", CLI_STR, &stage, "STAGE", "ast, ir (default), graph, grad, fused, plan, llvm, asm, cuda or ptx"},
       {"--train", CLI_FLAG, &train, NULL, "the training step instead of the forward pass"},
       {"--taps", CLI_FLAG, &taps, NULL, "keep `tap` statements"},
       {"--cpu", CLI_STR, &cpu, "NAME", "code for another processor: x86-64-v3, x86-64-v4 (default: this one)"}};

@@ -258,19 +258,18 @@ static void report(const train_options *o, const vtb_train_result *r, bool compl
          r->finished || complete ? "" : " (stopped early; --resume continues)", weights);
 }
 
-/* As many updates as fit into the time, a tenth kept for evaluation and for a machine that slows down. */
+/* A schedule for the time; the trainer reckons it anew as it goes. Some of the time is kept for evaluation. */
 static vtb_status fit_schedule(vtb_train_config *t, double seconds, int64_t updates, vtb_error *err) {
   double each = cli_measure_run(t->step, t->services, 2, err);
   if (err->text[0]) return err->status;
-  int64_t planned = (int64_t)(0.9 * seconds / each);
+  t->fit_seconds = 0.95 * seconds;
+  int64_t planned = (int64_t)(t->fit_seconds / each);
   if (planned < 1) planned = 1;
-  t->max_steps = planned;
-  t->max_seconds = seconds;
   t->epochs = (planned + updates - 1) / updates;
   t->schedule.total = planned;
   if (t->schedule.warmup > planned / 5) t->schedule.warmup = planned / 5;
-  t->eval_epochs = t->epochs;
-  fprintf(stderr, "%.0f ms an update: planning %lld updates for %.0f s\n", 1e3 * each, (long long)planned, seconds);
+  t->eval_epochs = INT32_MAX; /* at the end alone */
+  fprintf(stderr, "%.0f ms an update: about %lld updates in %.0f s\n", 1e3 * each, (long long)planned, seconds);
   return VTB_OK;
 }
 
@@ -333,10 +332,13 @@ static vtb_status run_training(const char *what, train_options *o, vtb_dataset *
   if (status == VTB_OK) status = vtb_trainer_open(&t, &trainer, &err);
   if (status == VTB_OK) status = vtb_trainer_run(trainer, &result, &err);
   if (status == VTB_OK) status = vtb_trainer_save_weights(trainer, weights, &err);
+  char image[48]; /* what --image said is stored with the other settings */
+  snprintf(image, sizeof image, "image=%dx%d", c.height, c.width);
+  if (o->model.image) vtb_vec_push(&o->model.defines, image);
   if (status == VTB_OK) status = cli_describe_weights(weights, train, &t.eval_transform, what, &o->model.defines, &err);
   if (status == VTB_OK) {
     save_curve(&history, plot);
-    report(o, &result, o->fit_seconds > 0 && result.steps >= t.max_steps, weights);
+    report(o, &result, o->fit_seconds > 0 && !stop_requested, weights);
   } else {
     cli_error(&err);
   }

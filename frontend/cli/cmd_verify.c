@@ -16,9 +16,10 @@ static vtb_status verify_cases(const cli_list *cases, const verify_options *o) {
   int runs = 0, failed = 0;
   for (size_t i = 0; i < cases->n; i++)
     for (int t = 0; t < CLI_N_TARGETS; t++) {
-      if (strcmp(o->target, "all") != 0 && strcmp(o->target, cli_target_names[t]) != 0) continue;
-      for (size_t m = 0; m < n_modes; m++) {
-        vtb_status s = verify_case(cases->at[i], &modes[m], (cli_target)t, o, json);
+      if (!verify_runs_on(o, (cli_target)t)) continue;
+      bool scans = true;
+      for (size_t m = 0; m < n_modes && scans; m++) {
+        vtb_status s = verify_case(cases->at[i], &modes[m], (cli_target)t, o, json, &scans);
         runs++;
         failed += s != VTB_OK;
         if (s != VTB_OK && (worst == VTB_OK || worst == VTB_E_NUMBERS)) worst = s;
@@ -37,8 +38,8 @@ vtb_status cli_cmd_verify(int argc, char **argv) {
   bool grad = false;
   cli_opt opts[CLI_N_MODEL_OPTS + 9] = {
       {"--model", CLI_STR, &o.model_file, "FILE", "look for the case's entry in this .vtb file"},
-      {"--modes", CLI_STR, &modes, "all", "run each case in every mode and chunk sizes 1, 7, 16, 64"},
-      {"--target", CLI_STR, &o.target, "T", "cpu (default), interp or all"},
+      {"--modes", CLI_STR, &modes, "all", "run each case that has a recurrence in every mode and chunk sizes 1, 7, 16, 64"},
+      {"--target", CLI_STR, &o.target, "T", "cpu (default), interp, all (these two), cuda or cuda-emulated"},
       {"--tol", CLI_FLOAT, &o.tol, "X", "largest error over largest magnitude (default 2e-4)"},
       {"--grad-tol", CLI_FLOAT, &o.grad_tol, "X", "the same for gradients (default 2e-4)"},
       {"--grad", CLI_FLAG, &grad, NULL, "gradients too (the default where the case has them)"},
@@ -52,9 +53,10 @@ vtb_status cli_cmd_verify(int argc, char **argv) {
   if (!rest.n) return cli_usage_error("verify", "a CASE file or a MODEL is needed");
   if (modes && strcmp(modes, "all") != 0)
     return cli_usage_error("verify", "--modes takes only \"all\"; use --mode for one");
-  bool known = strcmp(o.target, "all") == 0;
-  for (int t = 0; t < CLI_N_TARGETS; t++) known |= strcmp(o.target, cli_target_names[t]) == 0;
-  if (!known) return cli_usage_error("verify", "unknown target '%s'; targets are cpu, interp and all", o.target);
+  cli_target target;
+  if (strcmp(o.target, "all") != 0 && !cli_target_find(o.target, &target))
+    return cli_usage_error("verify", "unknown target '%s'; targets are cpu, interp, cuda, cuda-emulated and all",
+                           o.target);
   o.all_modes = modes != NULL;
   vtb_status status = VTB_OK;
   if (vtb_ends_with(rest.at[0], ".safetensors")) {

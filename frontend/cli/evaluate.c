@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const cli_target_names[CLI_N_TARGETS] = {"interp", "cpu"};
-
 const char *cli_arg_key(const vtb_func *f, int a, vtb_strbuf *buf) {
   const vtb_arg_info *info = &f->arg_info[a];
   const char *name = info->official ? info->official : f->args[a]->name;
@@ -124,7 +122,7 @@ static vtb_status run_compiled(const vtb_func *f, const vtb_program *p, const cl
   if (status == VTB_OK) {
     vtb_services *services = vtb_services_default((int)o->threads);
     poison(workspace, p->workspace_bytes / 4);
-    vtb_program_run(p, buffers, workspace, services);
+    status = vtb_program_execute(p, buffers, workspace, services, err);
     vtb_services_free(services);
     for (int r = 0; r < f->n_returns; r++) {
       const vtb_tensor_info *t = &p->tensors[f->n_args + r];
@@ -157,7 +155,9 @@ vtb_status cli_evaluate(const vtb_module *module, const char *func, const cli_mo
     vtb_module_free(m);
   } else {
     vtb_program *p = NULL;
-    status = cli_compile(module, func, o, batch, false, &p);
+    cli_model_options with = *o;
+    with.target = cli_target_names[target];
+    status = cli_compile(module, func, &with, batch, false, &p);
     if (status == VTB_OK) status = run_compiled(f, p, o, args, out, err);
     vtb_program_free(p);
   }

@@ -8,9 +8,6 @@
 
 #include "frontend/cli/cli.h"
 
-typedef enum cli_target { CLI_TARGET_INTERP, CLI_TARGET_CPU, CLI_N_TARGETS } cli_target;
-extern const char *const cli_target_names[CLI_N_TARGETS];
-
 /* Of argument a; valid until `buf` changes. */
 const char *cli_arg_key(const vtb_func *f, int a, vtb_strbuf *buf);
 /* The value of VTB_DYN that the argument tensors imply; 1 if nothing is dynamic. */

@@ -111,7 +111,7 @@ static int unknown_option(const char *command, const cli_opt *opts, int n, const
   return status;
 }
 
-int cli_parse(const char *command, const cli_opt *opts, int n, int argc, char **argv, cli_list *positional) {
+static int parse(const char *command, const cli_opt *opts, int n, int argc, char **argv, cli_list *positional) {
   bool only_positional = false;
   for (int i = 1; i < argc; i++) {
     const char *arg = argv[i];
@@ -148,6 +148,12 @@ int cli_parse(const char *command, const cli_opt *opts, int n, int argc, char **
     if (status) return status;
   }
   return VTB_OK;
+}
+
+int cli_parse(const char *command, const cli_opt *opts, int n, int argc, char **argv, cli_list *positional) {
+  int status = parse(command, opts, n, argc, argv, positional);
+  if (status) vtb_vec_free(positional);
+  return status;
 }
 
 int main(int argc, char **argv) {

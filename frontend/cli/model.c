@@ -57,13 +57,15 @@ vtb_status cli_model_load(const char *what, const cli_model_options *o, const vt
       status = cli_usage_error("-D", "-D needs NAME=VALUE, not '%s'", o->defines.at[i]);
     } else {
       *eq = 0;
-      vtb_vec_push(&overrides, ((vtb_override){name, eq + 1, false}));
+      vtb_vec_push(&overrides, ((vtb_override){.name = name, .value = eq + 1}));
     }
   }
   if (o->image) {
     vtb_vec_push(&owned, image_value(o->image));
-    vtb_vec_push(&overrides, ((vtb_override){"image", owned.at[owned.n - 1], false}));
+    vtb_vec_push(&overrides, ((vtb_override){.name = "image", .value = owned.at[owned.n - 1]}));
   }
+  if (o->made_for)
+    vtb_vec_push(&overrides, ((vtb_override){.name = "table_image", .value = o->made_for, .optional = true}));
   options.overrides = overrides.at;
   options.n_overrides = overrides.n;
   options.mode = o->mode ? o->mode : o->chunk ? "chunkwise" : options.mode;
@@ -93,6 +95,16 @@ vtb_status cli_model_load(const char *what, const cli_model_options *o, const vt
   return status;
 }
 
+/* A command that compiles a model several times warns once. */
+static bool is_news(const vtb_diags *diags) {
+  static uint64_t said;
+  uint64_t now = VTB_HASH_INIT;
+  for (size_t i = 0; i < diags->list.n; i++) now = vtb_hash_str(now, diags->list.at[i].text);
+  if (now == said) return false;
+  if (diags->list.n) said = now;
+  return true;
+}
+
 vtb_status cli_run_passes(vtb_module *module, const cli_model_options *o, const char *pipeline, bool keep_taps,
                           int64_t batch) {
   vtb_diags diags = {0};
@@ -107,7 +119,7 @@ vtb_status cli_run_passes(vtb_module *module, const cli_model_options *o, const 
                         .keep_taps = keep_taps};
   vtb_pipeline_options p = {.pipeline = pipeline, .print_after = o->print_after, .time = o->time_passes};
   vtb_status status = vtb_run_pipeline(&c, &p, &err);
-  vtb_diags_print(&diags, stderr);
+  if (diags.n_errors || is_news(&diags)) vtb_diags_print(&diags, stderr);
   if (status != VTB_OK && !diags.n_errors) cli_error(&err);
   vtb_diags_free(&diags);
   return status;
@@ -116,13 +128,17 @@ vtb_status cli_run_passes(vtb_module *module, const cli_model_options *o, const 
 vtb_status cli_compile(const vtb_module *module, const char *func, const cli_model_options *o, int64_t batch,
                        bool profile, vtb_program **program) {
   vtb_error err = {0};
+  cli_target target = CLI_TARGET_CPU;
+  if (o->target && (!cli_target_find(o->target, &target) || target == CLI_TARGET_INTERP)) {
+    fprintf(stderr, "vertebra: unknown target '%s'; models run on cpu, cuda and cuda-emulated\n", o->target);
+    return VTB_E_USAGE;
+  }
   double start = vtb_now();
   vtb_module *m = vtb_module_clone(module);
   m->entry = vtb_module_find(m, func);
   vtb_status status = cli_run_passes(m, o, vtb_pipeline_codegen, false, batch);
   if (status == VTB_OK) {
-    vtb_codegen_options options = {.profile = profile};
-    status = vtb_jit(m, m->entry, &options, program, &err);
+    status = cli_make_program(m, target, profile, program, &err);
     if (status != VTB_OK) cli_error(&err);
   }
   vtb_module_free(m);

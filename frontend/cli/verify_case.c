@@ -16,7 +16,10 @@ typedef struct case_file {
 } case_file;
 
 static void case_free(case_file *c) {
-  for (size_t i = 0; i < c->overrides.n; i++) free((char *)(uintptr_t)c->overrides.at[i].value);
+  for (size_t i = 0; i < c->overrides.n; i++) {
+    free((char *)(uintptr_t)c->overrides.at[i].name);
+    free((char *)(uintptr_t)c->overrides.at[i].value);
+  }
   vtb_vec_free(&c->overrides);
   vtb_vec_free(&c->inputs);
   cJSON_Delete(c->config);
@@ -52,6 +55,24 @@ static void literal(const cJSON *v, vtb_strbuf *out) {
   }
 }
 
+/* Fields of a nested object are named after it: {"rope": {"base": 100}} is rope_base = 100. */
+static void add_overrides(case_file *c, const cJSON *object, const char *prefix) {
+  const cJSON *field;
+  cJSON_ArrayForEach(field, object) {
+    if (cJSON_IsNull(field)) continue;
+    vtb_strbuf name = {0}, text = {0};
+    vtb_strbuf_printf(&name, "%s%s", prefix, field->string);
+    if (cJSON_IsObject(field)) {
+      vtb_strbuf_putc(&name, '_');
+      add_overrides(c, field, name.at);
+      vtb_strbuf_free(&name);
+      continue;
+    }
+    literal(field, &text);
+    vtb_vec_push(&c->overrides, ((vtb_override){.name = name.at, .value = text.at, .from_config = true}));
+  }
+}
+
 static vtb_status case_load(const char *path, case_file *c, vtb_error *err) {
   *c = (case_file){.path = path};
   vtb_status status = vtb_safetensors_load(path, &c->w, err);
@@ -61,13 +82,7 @@ static vtb_status case_load(const char *path, case_file *c, vtb_error *err) {
   if (!c->entry) return vtb_fail(err, VTB_E_INPUT, "%s is not a case: its metadata has no `entry`", path);
   c->config = cJSON_Parse(config ? config : "{}");
   if (!cJSON_IsObject(c->config)) return vtb_fail(err, VTB_E_INPUT, "%s: metadata `config` is not a JSON object", path);
-  const cJSON *field;
-  cJSON_ArrayForEach(field, c->config) {
-    if (cJSON_IsNull(field)) continue;
-    vtb_strbuf text = {0};
-    literal(field, &text);
-    vtb_vec_push(&c->overrides, ((vtb_override){field->string, text.at, true}));
-  }
+  add_overrides(c, c->config, "");
   for (size_t i = 0; i < c->w->n; i++) {
     const vtb_weight *t = c->w->at[i];
     if (!vtb_starts_with(t->name, "input/") || t->rank > VTB_MAX_RANK) continue;
@@ -160,6 +175,7 @@ static double block_scale(const case_file *c, const vtb_weight *t) {
 
 typedef struct tally {
   int compared, failed, missing, untapped; /* untapped: intermediates the model does not show */
+  bool scans;
   double worst;
   char worst_name[256];
 } tally;
@@ -231,6 +247,13 @@ static vtb_status check_params_used(const case_file *c, const vtb_func *f, vtb_e
   return VTB_OK;
 }
 
+static bool has_scan(const vtb_module *m) {
+  for (const vtb_func *f = m->first; f; f = f->next)
+    for (const vtb_inst *i = f->first; i; i = i->next)
+      if (i->op == VTB_OP_linscan) return true;
+  return false;
+}
+
 static vtb_status run_case(const case_file *c, const cli_model_options *mo, cli_target target, const verify_options *o,
                            cJSON *json, tally *all, vtb_error *err) {
   vtb_instantiate_options more = {.overrides = c->overrides.at,
@@ -245,6 +268,7 @@ static vtb_status run_case(const case_file *c, const cli_model_options *mo, cli_
   if (status != VTB_OK) return vtb_fail(err, status, "%s: cannot build entry %s", c->path, c->entry);
   status = check_params_used(c, model.module->entry, err);
   if (status == VTB_OK) status = cli_run_passes(model.module, mo, vtb_pipeline_graph, true, 0);
+  all->scans = has_scan(model.module);
   const char *func = model.module->entry->name;
   bool grads = false;
   for (size_t i = 0; i < c->w->n && !o->no_grad; i++) grads |= vtb_starts_with(c->w->at[i]->name, "grad");
@@ -261,7 +285,7 @@ static vtb_status run_case(const case_file *c, const cli_model_options *mo, cli_
 }
 
 vtb_status verify_case(const char *path, const verify_mode *mode, cli_target target, const verify_options *o,
-                       cJSON *json) {
+                       cJSON *json, bool *scans) {
   case_file c;
   vtb_error err = {0};
   tally all = {0};
@@ -280,6 +304,7 @@ vtb_status verify_case(const char *path, const verify_mode *mode, cli_target tar
   }
   vtb_status status = case_load(path, &c, &err);
   if (status == VTB_OK) status = run_case(&c, &mo, target, o, entry, &all, &err);
+  *scans = all.scans;
   if (json) {
     cJSON_AddNumberToObject(entry, "status", (double)status);
     cJSON_AddStringToObject(entry, "error", err.text);
@@ -289,7 +314,7 @@ vtb_status verify_case(const char *path, const verify_mode *mode, cli_target tar
            all.compared, all.worst, all.worst_name);
     if (all.untapped) printf(", %d intermediates not tapped", all.untapped);
     putchar('\n');
-  } else {
+  } else if (err.text[0]) { /* else it has been printed */
     cli_error(&err);
   }
   case_free(&c);

@@ -4,8 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The -D settings stored with the weights, before the user's own. */
-static vtb_status stored_defines(const char *weights, cli_list *out, cJSON **keep, vtb_error *err) {
+static bool same_name(const char *a, const char *b) {
+  size_t n = strcspn(a, "=");
+  return n == strcspn(b, "=") && strncmp(a, b, n) == 0;
+}
+
+/* The -D settings stored with the weights that the user does not replace. */
+static vtb_status stored_defines(const char *weights, const cli_list *own, cli_list *out, cJSON **keep,
+                                 vtb_error *err) {
   vtb_weights *w = NULL;
   *keep = NULL;
   if (!weights) return VTB_OK;
@@ -14,8 +20,36 @@ static vtb_status stored_defines(const char *weights, cli_list *out, cJSON **kee
   const char *text = vtb_weights_meta(w, "defines");
   *keep = text ? cJSON_Parse(text) : NULL;
   cJSON *item;
-  cJSON_ArrayForEach(item, *keep) if (cJSON_IsString(item)) vtb_vec_push(out, item->valuestring);
+  cJSON_ArrayForEach(item, *keep) {
+    bool replaced = !cJSON_IsString(item);
+    for (size_t i = 0; i < own->n && !replaced; i++) replaced = same_name(item->valuestring, own->at[i]);
+    if (!replaced) vtb_vec_push(out, item->valuestring);
+  }
   vtb_weights_free(w);
+  return VTB_OK;
+}
+
+/* With --image and weights: finds the size the weights were made for, and takes the stored one out of the settings. */
+static vtb_status made_for(const char *what, cli_model_options *with, char text[32]) {
+  const char *image = with->image;
+  cli_model model;
+  vtb_error err = {0};
+  int channels, height, width;
+  with->image = NULL;
+  vtb_status status = cli_model_load(what, with, NULL, &model);
+  with->image = image;
+  if (status != VTB_OK) return status;
+  status = cli_image_size(model.module->entry, &channels, &height, &width, &err);
+  cli_model_free(&model);
+  if (status != VTB_OK) return cli_error(&err);
+  snprintf(text, 32, "%dx%d", height, width);
+  with->made_for = text;
+  size_t kept = 0;
+  for (size_t i = 0; i < with->defines.n; i++) {
+    if (same_name(with->defines.at[i], "table_image")) with->made_for = NULL;
+    if (!same_name(with->defines.at[i], "image")) with->defines.at[kept++] = with->defines.at[i];
+  }
+  with->defines.n = kept;
   return VTB_OK;
 }
 
@@ -27,10 +61,12 @@ vtb_status cli_load_for_inference(const char *what, const cli_model_options *o, 
   cli_model_options with = *o;
   with.defines = (cli_list){0};
   cJSON *keep;
-  vtb_status status = stored_defines(weights, &with.defines, &keep, &err);
+  char size[32];
+  vtb_status status = stored_defines(weights, &o->defines, &with.defines, &keep, &err);
   if (status != VTB_OK) return cli_error(&err);
   for (size_t i = 0; i < o->defines.n; i++) vtb_vec_push(&with.defines, o->defines.at[i]);
-  status = cli_model_load(what, &with, NULL, &model);
+  if (weights && o->image) status = made_for(what, &with, size);
+  if (status == VTB_OK) status = cli_model_load(what, &with, NULL, &model);
   vtb_vec_free(&with.defines);
   cJSON_Delete(keep);
   if (status != VTB_OK) return status;

@@ -201,14 +201,15 @@ static const vtb__builtin value_builtins[] = {
     {"len", b_len},     {"size", b_size}, {"path", b_path},   {"chunkwise", b_chunkwise},
     {"floor", b_floor}, {"ceil", b_ceil}, {"float", b_float}, {NULL, NULL}};
 
-static const vtb__builtin *const tables[] = {value_builtins, vtb__tensor_builtins, vtb__token_builtins,
-                                             vtb__step_builtins, vtb__sequence_builtins};
+static const vtb__builtin *const tables[] = {value_builtins,      vtb__tensor_builtins,   vtb__token_builtins,
+                                             vtb__step_builtins,  vtb__sequence_builtins, vtb__attention_builtins,
+                                             vtb__buffer_builtins};
 enum { N_TABLES = sizeof tables / sizeof *tables };
 static const vtb__builtin tapped = {"tapped", NULL};
-static const char *const init_names[] = {"zeros",          "ones",          "constant",       "normal",
-                                         "trunc_normal",   "uniform",       "uniform_fan_in", "xavier_uniform",
-                                         "linspace",       "s4d_real",      "dt_bias",        "xavier_normal",
-                                         "normal_fan_out", "normal_fan_in", "rotary_cos",     "rotary_sin"};
+static const char *const init_names[] = {
+    "zeros",          "ones",           "constant",   "normal",     "trunc_normal",   "uniform",
+    "uniform_fan_in", "xavier_uniform", "linspace",   "s4d_real",   "dt_bias",        "xavier_normal",
+    "normal_fan_out", "normal_fan_in",  "rotary_cos", "rotary_sin", "sincos_columns", "sincos_rows"};
 static const vtb__builtin init_call = {"init", NULL};
 static const char *const words[] = {"rows",     "cols",      "snake", "diagonal", "hilbert", "auto",
                                     "parallel", "recurrent", "none",  "training", "batch",   "pi"};

@@ -439,25 +439,37 @@ vtb_value *vtb__seed(vtb__eval *e, bool fresh, vtb_span span) {
   return vtb_b_binary(b, VTB_OP_add, seed, vtb_b_splat(b, (double)step, &t));
 }
 
-/* random(batch): one number a sample, uniform in [0, 1). */
+/* random(batch): one number a sample; random(n): n numbers; random(x): one for each element of x. Uniform in [0, 1). */
+static bool random_shape(vtb__eval *e, vtb__args *a, vtb__val n, vtb_type *t) {
+  if (n.kind == VTB__TENSOR && n.u.t.v->type.dtype == VTB_F32) {
+    *t = n.u.t.v->type;
+    return true;
+  }
+  bool symbolic = n.kind == VTB__STRING && e->batch == VTB_DYN && strcmp(n.u.str.s, "batch") == 0;
+  bool per_sample = symbolic || (n.kind == VTB__INT && n.u.i == e->batch);
+  if (!per_sample && (n.kind != VTB__INT || n.u.i < 1 || n.u.i >= VTB__MAX_SIZE)) {
+    vtb__report(e, VTB_DIAG_BAD_VALUE, a->span, "random takes the batch, a number of elements or a tensor, not %s",
+                vtb__describe(e, n));
+    return false;
+  }
+  *t = (vtb_type){.dtype = VTB_F32, .rank = 1, .dim = {{per_sample ? e->batch : n.u.i, per_sample ? "B" : NULL}}};
+  return true;
+}
+
 static vtb__val b_random(vtb__eval *e, vtb__args *a) {
   vtb__val n = vtb__take(e, a, "n");
   if (n.kind == VTB__ERROR) return n;
-  bool symbolic = n.kind == VTB__STRING && e->batch == VTB_DYN && strcmp(n.u.str.s, "batch") == 0;
-  bool per_sample = symbolic || (n.kind == VTB__INT && n.u.i == e->batch);
-  if (!per_sample && (n.kind != VTB__INT || n.u.i < 1 || n.u.i >= VTB__MAX_SIZE))
-    return vtb__report(e, VTB_DIAG_BAD_VALUE, a->span, "random takes the batch or a number of elements, not %s",
-                       vtb__describe(e, n));
+  vtb_type t;
+  if (!random_shape(e, a, n, &t)) return VTB__ERR;
   if (!e->frame || e->frame->step)
     return vtb__report(e, VTB_DIAG_NOT_A_STEP_OPERATION, a->span,
                        "random numbers are drawn in models, blocks and functions");
   vtb_value *seed = vtb__seed(e, false, a->span);
   vtb_builder *b = vtb__at(e, a->span);
   if (!b) return VTB__ERR;
-  vtb_type t = {.dtype = VTB_F32, .rank = 1, .dim = {{per_sample ? e->batch : n.u.i, per_sample ? "B" : NULL}}};
   vtb_attr stream = VTB_A_INT("stream", e->n_streams++);
   vtb_inst *i = vtb_build_typed(b, VTB_OP_random, &seed, 1, &stream, 1, &t, 1);
-  return vtb__tensor(i ? i->results[0] : NULL, NULL);
+  return vtb__tensor(i ? i->results[0] : NULL, n.kind == VTB__TENSOR ? n.u.t.layout : NULL);
 }
 
 static vtb_value *index_table(vtb__eval *e, vtb_value *idx, int64_t n, const char *name, vtb_span span) {

@@ -370,7 +370,7 @@ static vtb_value *weights(vtb__eval *e, const double *data, int64_t rows, int64_
   return i ? i->results[0] : NULL;
 }
 
-static vtb__val b_resize(vtb__eval *e, vtb__args *a) {
+static vtb__val b_resample(vtb__eval *e, vtb__args *a) {
   vtb__val x;
   vtb_value *v = vtb__take_tensor(e, a, "table", &x);
   int64_t h = 0, w = 0;
@@ -382,19 +382,20 @@ static vtb__val b_resize(vtb__eval *e, vtb__args *a) {
       !vtb__option_number(e, a, "coefficient", &coefficient))
     return VTB__ERR;
   if (v->type.rank != 4)
-    return vtb__report(e, VTB_DIAG_TABLE_SHAPE, a->span, "resize takes a table [1, H, W, C], not %s",
+    return vtb__report(e, VTB_DIAG_TABLE_SHAPE, a->span, "resample takes a table [n, H, W, C], not %s",
                        vtb__describe(e, x));
-  if (h < 1 || w < 1) return vtb__report(e, VTB_DIAG_BAD_SIZE, a->span, "resize needs the size of the result");
-  if (strcmp(filter, "bicubic") != 0 && strcmp(filter, "bilinear") != 0)
+  if (h < 1 || w < 1) return vtb__report(e, VTB_DIAG_BAD_SIZE, a->span, "resample needs the size of the result");
+  if (!vtb__resample_knows(filter))
     return vtb__report(e, VTB_DIAG_BAD_VALUE, a->span,
-                       "resize knows the filters \"bicubic\" and \"bilinear\", not \"%s\"", filter);
+                       "resample knows the filters \"bicubic\", \"bilinear\", \"nearest\" and \"average\", not \"%s\"",
+                       filter);
   int64_t h0 = v->type.dim[1].size, w0 = v->type.dim[2].size;
   if (h0 == h && w0 == w) return x;
   if ((double)h * (double)h0 > VTB__MAX_DATA || (double)w * (double)w0 > VTB__MAX_DATA)
-    return vtb__report(e, VTB_DIAG_TOO_LARGE, a->span, "resizing %lldx%lld to %lldx%lld", (long long)h0, (long long)w0,
+    return vtb__report(e, VTB_DIAG_TOO_LARGE, a->span, "resampling %lldx%lld to %lldx%lld", (long long)h0, (long long)w0,
                        (long long)h, (long long)w);
-  vtb_value *rows = weights(e, vtb__resize_weights(e, h0, h, filter, antialias, corners, coefficient), h, h0, a->span);
-  vtb_value *cols = weights(e, vtb__resize_weights(e, w0, w, filter, antialias, corners, coefficient), w, w0, a->span);
+  vtb_value *rows = weights(e, vtb__resample_weights(e, h0, h, filter, antialias, corners, coefficient), h, h0, a->span);
+  vtb_value *cols = weights(e, vtb__resample_weights(e, w0, w, filter, antialias, corners, coefficient), w, w0, a->span);
   vtb_builder *b = vtb__at(e, a->span);
   if (!b || !rows || !cols) return VTB__ERR;
   v = vtb_b_einsum(b, "bhwc,ih->biwc", v, rows);
@@ -415,6 +416,6 @@ const vtb__builtin vtb__token_builtins[] = {{"patches", b_patches},
                                             {"to_image", b_to_image},
                                             {"as_grid", b_as_grid},
                                             {"as_tokens", b_as_tokens},
-                                            {"resize", b_resize},
+                                            {"resample", b_resample},
                                             {NULL, NULL}};
 const size_t vtb__n_token_builtins = sizeof vtb__token_builtins / sizeof *vtb__token_builtins;

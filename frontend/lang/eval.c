@@ -328,6 +328,12 @@ static vtb__val coerce_named(vtb__eval *e, vtb__val v, const vtb_type_expr *t, v
     if (want == VTB__FLOAT && v.kind == VTB__INT) return vtb__float((double)v.u.i);
     if (want == VTB__SIZE && v.kind == VTB__INT && v.u.i > 0)
       return (vtb__val){.kind = VTB__SIZE, .u.size = {v.u.i, v.u.i}};
+    if (want == VTB__SIZE && config && v.kind == VTB__LIST && v.u.list.n == 2) {
+      vtb__val h = v.u.list.at[0], w = v.u.list.at[1];
+      if (h.kind == VTB__INT && w.kind == VTB__INT && h.u.i > 0 && w.u.i > 0 && h.u.i < VTB__MAX_SIZE &&
+          w.u.i < VTB__MAX_SIZE)
+        return (vtb__val){.kind = VTB__SIZE, .u.size = {h.u.i, w.u.i}};
+    }
     return mismatch(e, v, t, span, what);
   }
   return vtb__report(e, VTB_DIAG_UNKNOWN_NAME, t->name.span, "unknown type '%s'", t->name.text);

@@ -159,14 +159,15 @@ static void frame_free(vtb__frame *f) {
   vtb_vec_free(&f->weights);
   vtb_vec_free(&f->outputs);
   vtb_vec_free(&f->taps);
+  vtb_vec_free(&f->updates);
 }
 
-/* Sets the results of a block's function from the value of its body. */
+/* Sets the results of a block's function from the value of its body, and its updates behind them. */
 static bool set_results(vtb__eval *e, const vtb_decl *d, vtb__frame *f, vtb__instance *in, vtb__val v) {
   in->is_tuple = v.kind == VTB__TUPLE || v.kind == VTB__LIST;
   in->n_results = in->is_tuple ? v.u.list.n : 1;
   in->results = VTB_NEW_ARRAY(&e->arena, vtb__val, in->n_results);
-  vtb_value **values = VTB_NEW_ARRAY(&e->arena, vtb_value *, in->n_results);
+  vtb_value **values = VTB_NEW_ARRAY(&e->arena, vtb_value *, in->n_results + f->updates.n);
   for (size_t i = 0; i < in->n_results; i++) {
     in->results[i] = in->is_tuple ? v.u.list.at[i] : v;
     if (in->results[i].kind == VTB__ERROR) return false;
@@ -178,7 +179,13 @@ static bool set_results(vtb__eval *e, const vtb_decl *d, vtb__frame *f, vtb__ins
     }
     values[i] = in->results[i].u.t.v;
   }
-  vtb_func_set_returns(f->func, values, NULL, (int)in->n_results);
+  in->n_updates = f->updates.n;
+  in->updates = VTB_NEW_ARRAY(&e->arena, vtb__update, in->n_updates);
+  for (size_t i = 0; i < in->n_updates; i++) {
+    in->updates[i] = f->updates.at[i];
+    values[in->n_results + i] = in->updates[i].value;
+  }
+  vtb_func_set_returns(f->func, values, NULL, (int)(in->n_results + in->n_updates));
   return true;
 }
 
@@ -257,6 +264,10 @@ vtb__val vtb__call_block(vtb__eval *e, const vtb_decl *d, vtb__env *bound, vtb_s
   if (!call) return VTB__ERR;
   vtb__val *at = VTB_NEW_ARRAY(&e->arena, vtb__val, in->n_results);
   for (size_t i = 0; i < in->n_results; i++) at[i] = vtb__tensor(call->results[i], in->results[i].u.t.layout);
+  for (size_t i = 0; i < in->n_updates; i++) {
+    const vtb_value *buffer = operands[in->weights[in->updates[i].weight].arg->index];
+    if (!vtb__add_update(e, buffer, call->results[in->n_results + i], in->updates[i].span)) return VTB__ERR;
+  }
   if (!in->is_tuple) return at[0];
   return (vtb__val){.kind = VTB__TUPLE, .u.list = {at, in->n_results}};
 }

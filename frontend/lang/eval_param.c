@@ -47,7 +47,8 @@ static const init_rule inits[] = {
     {"zeros", 0, 0},          {"ones", 0, 0},          {"constant", 1, 1},       {"normal", 1, 1},
     {"trunc_normal", 1, 1},   {"uniform", 1, 2},       {"uniform_fan_in", 0, 1}, {"xavier_uniform", 0, 0},
     {"linspace", 2, 2},       {"s4d_real", 0, 0},      {"dt_bias", 3, 3},        {"xavier_normal", 0, 0},
-    {"normal_fan_out", 0, 1}, {"normal_fan_in", 0, 1}, {"rotary_cos", 1, 1},     {"rotary_sin", 1, 1}};
+    {"normal_fan_out", 0, 1}, {"normal_fan_in", 0, 1}, {"rotary_cos", 1, 1},     {"rotary_sin", 1, 1},
+    {"sincos_columns", 0, 1}, {"sincos_rows", 0, 1}};
 
 static const init_rule *init_find(const char *name) {
   for (size_t i = 0; i < sizeof inits / sizeof *inits; i++)
@@ -193,6 +194,7 @@ vtb__val vtb__eval_param(vtb__eval *e, const vtb_expr *x) {
 /* In a recurrence a tap is one more result; elsewhere an op that later passes keep. */
 /* tapped("block0", ...) gives block0.q; tapped("layer0_", ...) gives layer0_q. */
 const char *vtb__tap_name(vtb__eval *e, const char *name) {
+  if (name[0] == '/') return name + 1; /* from the root; where it repeats, passes/taps.c numbers it */
   size_t n = strlen(e->tap_prefix);
   if (!n) return name;
   return vtb_arena_printf(&e->arena, e->tap_prefix[n - 1] == '_' ? "%s%s" : "%s.%s", e->tap_prefix, name);

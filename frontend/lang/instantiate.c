@@ -248,7 +248,7 @@ static void check_lets(vtb__eval *e, entry *n, vtb__env *lets) {
   e->file = n->decl->file;
   for (size_t i = 0; i < n->n_settings; i++) {
     setting *s = &n->settings[i];
-    if (s->used) continue;
+    if (s->used || s->o->optional) continue;
     vtb__binding *b = s->o->from_config && lets ? vtb__env_find_here(lets, s->o->name) : NULL;
     if (b && s->x->kind == VTB_EXPR_BOOL && is_tensor_param(n->decl, s->o->name)) { /* bias = true: there is a bias */
       check_let(e, n, s, vtb__bool(b->value.kind == VTB__TENSOR), VTB_NO_SPAN);
@@ -483,13 +483,19 @@ static void run_recurrence(vtb__eval *e, entry *n) {
 
 static void set_outputs(vtb__eval *e) {
   vtb__frame *f = e->frame;
-  vtb_value **values = VTB_NEW_ARRAY(&e->arena, vtb_value *, f->outputs.n);
-  const char **names = VTB_NEW_ARRAY(&e->arena, const char *, f->outputs.n);
+  size_t n = f->outputs.n + f->updates.n;
+  vtb_value **values = VTB_NEW_ARRAY(&e->arena, vtb_value *, n);
+  const char **names = VTB_NEW_ARRAY(&e->arena, const char *, n);
   for (size_t i = 0; i < f->outputs.n; i++) {
     values[i] = f->outputs.at[i].value;
     names[i] = f->outputs.at[i].name;
   }
-  vtb_func_set_returns(f->func, values, names, (int)f->outputs.n);
+  for (size_t i = 0; i < f->updates.n; i++) {
+    const vtb__update *u = &f->updates.at[i];
+    values[f->outputs.n + i] = u->value;
+    names[f->outputs.n + i] = vtb_arena_printf(&e->arena, "updated.%s", f->weights.at[u->weight].name);
+  }
+  vtb_func_set_returns(f->func, values, names, (int)n);
 }
 
 static void check_names(vtb__eval *e) {
@@ -524,6 +530,7 @@ static void run_entry(vtb__eval *e, const char *name) {
   vtb_vec_free(&frame.weights);
   vtb_vec_free(&frame.outputs);
   vtb_vec_free(&frame.taps);
+  vtb_vec_free(&frame.updates);
 }
 
 /* Errors without a message would be ours. */

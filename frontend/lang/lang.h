@@ -33,6 +33,7 @@ typedef struct vtb_override {
   const char *name, *value; /* value text: 192, 0.5, true, "text", [rows, rows~], 224x224, chunkwise(16), conv2d */
   bool from_config;         /* field of a config: may also name a top-level `let`, which it must then equal; strings
                                may name enum choices, path constants; unknown fields are errors naming them */
+  bool optional;            /* nothing happens if the entry has no such hyperparameter */
 } vtb_override;
 
 typedef struct vtb_shape_binding { /* shapes of a case's inputs and params, for entries that are blocks or recurrences

@@ -102,6 +102,38 @@ static vtb__val b_outer(vtb__eval *e, vtb__args *a) {
   return vtb__elementwise(e, VTB_OP_mul, x, y, a->span);
 }
 
+/* rename_axis(x, "J", "K"): axis J of x as axis K, which has the same size: for a matrix that maps a state to itself.
+ */
+static vtb__val b_rename_axis(vtb__eval *e, vtb__args *a) {
+  vtb__val x;
+  const char *names[2] = {"", ""};
+  if (!in_step(e, a)) return VTB__ERR;
+  vtb_value *v = vtb__take_tensor(e, a, "x", &x);
+  if (!v || !vtb__option_string(e, a, "from", &names[0]) || !vtb__option_string(e, a, "to", &names[1])) return VTB__ERR;
+  const vtb__step *s = e->frame->step;
+  int from = axis_of(s, names[0]), to = axis_of(s, names[1]);
+  unsigned own = axes_of(s, &v->type);
+  if (from < 0 || to < 0)
+    return vtb__report(e, VTB_DIAG_UNKNOWN_AXIS, a->span, "'%s' is no axis of this recurrence", names[from >= 0]);
+  if (!(own & (1u << from)) || (own & (1u << to)) || s->sizes[from] != s->sizes[to])
+    return vtb__report(e, VTB_DIAG_SHAPE_MISMATCH, a->span, "axis %s [%lld] of %s cannot become axis %s [%lld]",
+                       names[0], (long long)s->sizes[from], vtb__describe(e, x), names[1], (long long)s->sizes[to]);
+  vtb_type t = type_of_axes(s, (own & ~(1u << from)) | 1u << to);
+  int64_t perm[VTB_MAX_RANK];
+  bool moved = false;
+  for (int i = 0; i < t.rank; i++) { /* where the axes of the result were */
+    int was = axis_of(s, t.dim[i].name) == to ? from : axis_of(s, t.dim[i].name);
+    perm[i] = 0;
+    for (int k = 0; k < v->type.rank; k++)
+      if (axis_of(s, v->type.dim[k].name) == was) perm[i] = k;
+    moved |= perm[i] != i;
+  }
+  vtb_builder *b = vtb__at(e, a->span);
+  v = !b ? NULL : moved ? vtb_b_transpose(b, v, perm) : vtb_b_reshape(b, v, &t);
+  for (int i = 0; v && i < t.rank; i++) v->type.dim[i].name = vtb_intern(e->module, t.dim[i].name);
+  return vtb__tensor(v, NULL);
+}
+
 static vtb__val state_scale(vtb__eval *e, vtb__args *a, bool log) {
   vtb__val x;
   if (!in_step(e, a)) return VTB__ERR;
@@ -127,7 +159,8 @@ static vtb__val b_scale(vtb__eval *e, vtb__args *a) { return state_scale(e, a, f
 static vtb__val b_log_scale(vtb__eval *e, vtb__args *a) { return state_scale(e, a, true); }
 
 const vtb__builtin vtb__step_builtins[] = {
-    {"dot", b_dot}, {"outer", b_outer}, {"scale", b_scale}, {"log_scale", b_log_scale}, {NULL, NULL}};
+    {"dot", b_dot},     {"outer", b_outer},         {"rename_axis", b_rename_axis},
+    {"scale", b_scale}, {"log_scale", b_log_scale}, {NULL, NULL}};
 
 /* ---- equal subterms ------------------------------------------------------------------------------------ */
 

@@ -145,6 +145,12 @@ typedef struct vtb__weight { /* a parameter of the function being built */
   vtb_span span;
 } vtb__weight;
 
+typedef struct vtb__update { /* of a buffer of the function being built */
+  int weight;                /* number in the frame's weights */
+  vtb_value *value;
+  vtb_span span;
+} vtb__update;
+
 typedef struct vtb__output {
   const char *name;
   vtb_value *value;
@@ -158,6 +164,7 @@ typedef struct vtb__frame {
   vtb_func *func;
   VTB_VEC(vtb__weight) weights;
   VTB_VEC(vtb__output) outputs, taps;
+  VTB_VEC(vtb__update) updates;
   vtb_value *seed;        /* argument for op random, NULL until needed */
   int n_seeds;            /* calls that were given a seed of their own */
   bool is_model;          /* input and output statements belong here */
@@ -187,6 +194,8 @@ typedef struct vtb__instance {
   int seed_index;
   vtb__val *results; /* kind and layout of each; values are the callee's */
   size_t n_results;
+  vtb__update *updates; /* further results of the function, behind `results` */
+  size_t n_updates;
   bool is_tuple, in_progress;
 } vtb__instance;
 
@@ -289,6 +298,9 @@ vtb__val vtb__init_value(vtb__eval *e, const char *name, const vtb__val *args, s
 const char *vtb__tap_name(vtb__eval *e, const char *name); /* with the prefix of `tapped` */
 void vtb__tap(vtb__eval *e, const vtb_expr *name, const vtb_expr *value, vtb_span span);
 
+/* update.c: records that `buffer`, an argument of the current function, becomes `value`. False after an error. */
+bool vtb__add_update(vtb__eval *e, const vtb_value *buffer, vtb_value *value, vtb_span span);
+
 /* layout.c */
 vtb__val vtb__along(vtb__eval *e, const vtb_expr *x);
 vtb__val vtb__enter_path(vtb__eval *e, vtb__val v, const vtb_path *p, vtb_span span);
@@ -318,7 +330,7 @@ vtb__val vtb__builtin_call(vtb__eval *e, const vtb__builtin *b, const vtb_expr *
 bool vtb__builtin_name(vtb__eval *e, const char *name, vtb__val *out); /* rows, auto, zeros, training ... */
 extern const vtb__builtin vtb__tensor_builtins[], vtb__token_builtins[], vtb__step_builtins[];
 extern const size_t vtb__n_token_builtins;
-extern const vtb__builtin vtb__sequence_builtins[];
+extern const vtb__builtin vtb__sequence_builtins[], vtb__attention_builtins[], vtb__buffer_builtins[];
 
 /* Argument `name`, or the next positional one. The first form reports when it is missing. */
 vtb__val vtb__take(vtb__eval *e, vtb__args *a, const char *name);
@@ -345,8 +357,9 @@ bool vtb__recurrence_entry(vtb__eval *e, const vtb_decl *d, vtb__entry_values *g
 /* Gives two step tensors shapes that broadcast by axis name; the names of the result in *out. */
 bool vtb__step_align(vtb__eval *e, vtb_value **a, vtb_value **b, vtb_type *out, vtb_span span);
 
-/* resize.c: rows of weights, out x in, of interpolating `in` samples at `out` places. */
-double *vtb__resize_weights(vtb__eval *e, int64_t in, int64_t out, const char *filter, bool antialias,
-                            bool align_corners, double coefficient);
+/* resample.c: rows of weights, out x in, of interpolating `in` samples at `out` places with a filter that is known. */
+bool vtb__resample_knows(const char *filter);
+double *vtb__resample_weights(vtb__eval *e, int64_t in, int64_t out, const char *filter, bool antialias,
+                              bool align_corners, double coefficient);
 
 #endif

@@ -62,10 +62,25 @@ static vtb_program *kernel_compile(vtb_module *m, vtb_func *f, const char *what)
   return p;
 }
 
+/* C = alpha op(A) op(B) + beta C, as the service is defined. */
+static void kernel_sgemm(int trans_a, int trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
+                         int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
+  for (int64_t i = 0; i < m; i++)
+    for (int64_t j = 0; j < n; j++) {
+      double sum = 0;
+      for (int64_t l = 0; l < k; l++)
+        sum += (double)a[trans_a ? l * lda + i : i * lda + l] * b[trans_b ? j * ldb + l : l * ldb + j];
+      c[i * ldc + j] = (float)(alpha * sum + (beta == 0 ? 0 : beta * c[i * ldc + j]));
+    }
+}
+
 /* args: f32 values as doubles. out: n_returns arrays from kernel_alloc. */
 static void kernel_run(const vtb_program *p, const vtb_func *f, const vtb_tensor *args, int n_threads, float **out) {
-  vtb_services s = {
-      .size = sizeof s, .n_threads = n_threads, .parallel = kernel_parallel_fn, .scratch = kernel_scratch_fn};
+  vtb_services s = {.size = sizeof s,
+                    .n_threads = n_threads,
+                    .parallel = kernel_parallel_fn,
+                    .sgemm = kernel_sgemm,
+                    .scratch = kernel_scratch_fn};
   void **pointers = vtb_xcalloc((size_t)(f->n_args + f->n_returns), sizeof *pointers);
   for (int i = 0; i < f->n_args + f->n_returns; i++) {
     int64_t n = kernel_count(i < f->n_args ? &args[i].type : &f->returns[i - f->n_args]->type);
@@ -96,7 +111,7 @@ static void kernel_compare(const vtb_func *f, int r, const float *got, const vtb
 }
 
 /* Compares all results within tol of each result's largest value. */
-static void kernel_check(vtb_module *m, vtb_func *f, const vtb_tensor *args, double tol, const char *what) {
+static inline void kernel_check(vtb_module *m, vtb_func *f, const vtb_tensor *args, double tol, const char *what) {
   vtb_error err = {0};
   vtb_tensor *want = vtb_xcalloc((size_t)f->n_returns, sizeof *want);
   float *first[16] = {0}, *again[16] = {0};
@@ -124,7 +139,7 @@ static void kernel_check(vtb_module *m, vtb_func *f, const vtb_tensor *args, dou
 }
 
 /* A tensor of f32 values scale * [-1, 1) + shift. */
-static vtb_tensor kernel_random(vtb_type type, unsigned long long *seed, double scale, double shift) {
+static inline vtb_tensor kernel_random(vtb_type type, unsigned long long *seed, double scale, double shift) {
   vtb_tensor t = vtb_tensor_new(type);
   for (int64_t k = 0; k < kernel_count(&type); k++) t.data[k] = (float)(scale * test_random(seed) + shift);
   return t;

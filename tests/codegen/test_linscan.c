@@ -24,6 +24,7 @@ static vtb_type decay_type(const scan_case *s) {
   case VTB_DECAY_KEY:
     return shape(4, s->B, s->N, s->h, s->K, 0);
   case VTB_DECAY_VALUE:
+  case VTB_DECAY_RATES: /* the step sizes */
     return shape(4, s->B, s->N, s->h, s->V, 0);
   case VTB_DECAY_FULL:
     break;
@@ -39,12 +40,22 @@ static void fill_decays(vtb_tensor *d, unsigned long long *seed) {
   }
 }
 
+/* Step sizes times rates from 0 to far below where the decay is 0: most steps are short, a few are 0 or 60. */
+static void fill_rates(vtb_tensor *step, vtb_tensor *rate, unsigned long long *seed) {
+  for (int64_t i = 0; i < kernel_count(&step->type); i++) {
+    double u = test_random(seed), v = 0.5 + 0.5 * test_random(seed);
+    step->data[i] = (float)(u < -0.9 ? 0 : u < -0.85 ? 60 : u < 0 ? v : 0.05 * v);
+  }
+  for (int64_t i = 0; i < kernel_count(&rate->type); i++) rate->data[i] = (float)(-8 - 8 * test_random(seed));
+}
+
 static int operand_types(const scan_case *s, vtb_type *t) {
   int n = 0;
   t[n++] = shape(4, s->B, s->N, s->h, s->K, 0);
   t[n++] = shape(4, s->B, s->N, s->h, s->K, 0);
   t[n++] = shape(4, s->B, s->N, s->h, s->V, 0);
   t[n++] = decay_type(s);
+  if (s->decay == VTB_DECAY_RATES) t[n++] = shape(3, s->h, s->K, s->V, 0, 0);
   if (s->init) t[n++] = shape(4, s->B, s->h, s->K, s->V, 0);
   if (s->init && s->normalizer) t[n++] = shape(3, s->B, s->h, s->K, 0, 0);
   if (s->grad) t[n++] = shape(4, s->B, s->N, s->h, s->V, 0);
@@ -65,8 +76,8 @@ static vtb_value *transposed(vtb_builder *b, vtb_func *f, const char *name, vtb_
 static vtb_func *build(vtb_module *m, const scan_case *s) {
   vtb_func *f = vtb_func_new(m, "scan", VTB_FUNC_PLAIN, (vtb_span){0});
   vtb_builder b = {.module = m, .func = f};
-  vtb_type types[10];
-  vtb_value *operands[10];
+  vtb_type types[11];
+  vtb_value *operands[11];
   int n = operand_types(s, types), n_attrs = 0;
   for (int i = 0; i < n; i++) {
     char name[8];
@@ -96,9 +107,12 @@ static vtb_func *build(vtb_module *m, const scan_case *s) {
 static void check(const scan_case *s, unsigned long long *seed) {
   vtb_module *m = vtb_module_new("test");
   vtb_func *f = build(m, s);
-  vtb_tensor args[10];
+  vtb_tensor args[11];
   for (int i = 0; i < f->n_args; i++) args[i] = kernel_random(f->args[i]->type, seed, 1, 0);
-  fill_decays(&args[3], seed);
+  if (s->decay == VTB_DECAY_RATES)
+    fill_rates(&args[3], &args[4], seed);
+  else
+    fill_decays(&args[3], seed);
   vtb_strbuf what = {0};
   vtb_strbuf_printf(&what, "%s %s %s chunk %lld path %s B %lld N %lld h %lld K %lld V %lld%s%s%s%s",
                     s->grad ? "grad" : "scan", vtb_decay_class_name(s->decay), s->mode, (long long)s->chunk,
@@ -123,12 +137,12 @@ static int n_random = 30; /* the first argument of the program: more */
 static scan_case random_case(unsigned long long *seed) {
   static const char *const modes[] = {"recurrent", "parallel", "chunkwise"};
   static char path[64];
-  scan_case s = {.decay = (vtb_decay_class)PICK(0, 1, 1, 2, 3, 4), .mode = modes[PICK(0, 1, 1, 2, 2)]};
+  scan_case s = {.decay = (vtb_decay_class)PICK(0, 1, 1, 2, 3, 4, 5, 5), .mode = modes[PICK(0, 1, 1, 2, 2)]};
   s.grad = PICK(0, 1), s.init = PICK(0, 1), s.dlast = PICK(0, 1), s.views = PICK(0, 0, 1);
   s.normalizer = s.decay <= VTB_DECAY_KEY && PICK(0, 1);
   s.chunk = PICK(1, 7, 16, 64, 300);
   s.B = PICK(1, 1, 2), s.h = PICK(1, 2, 3, 4), s.K = PICK(1, 3, 8, 12, 48, 96), s.V = PICK(1, 3, 8, 12, 48, 96);
-  bool big = s.decay == VTB_DECAY_FULL && s.K * s.V > 1000;
+  bool big = s.decay >= VTB_DECAY_FULL && s.K * s.V > 1000;
   int64_t gh = PICK(1, 1, 2, 4, 5, 8, 10, 14), gw = big ? 3 : PICK(1, 2, 4, 5, 8, 10, 14, 17);
   static const char *const orders[] = {"rows", "rows~", "cols", "cols~", "snake", "hilbert", "rows.hflip"};
   int order = (int)PICK(-1, 0, 1, 2, 3, 4, 5, 6);
@@ -149,6 +163,39 @@ TEST(random_cases) {
   for (int i = 0; i < n_random; i++) {
     scan_case s = random_case(seed);
     check(&s, seed);
+  }
+}
+
+/* Class rates: chunks of the adjoint, tiles and groups of channels, blocks of keys, all with remainders. */
+TEST(rates_at_any_shape) {
+  unsigned long long state = 99, *seed = &state;
+  static const char *const paths[] = {NULL, "rows~@1x", "cols@1x"};
+  static char path[32];
+  for (int i = 0; i < n_random / 2; i++) {
+    scan_case s = {.decay = VTB_DECAY_RATES, .mode = "recurrent", .chunk = 5};
+    s.grad = i % 2, s.init = PICK(0, 1), s.dlast = PICK(0, 1), s.views = PICK(0, 0, 1);
+    s.B = PICK(1, 1, 3), s.h = PICK(1, 1, 2), s.K = PICK(1, 2, 16, 16, 17, 35), s.V = PICK(1, 15, 16, 17, 40, 144);
+    s.N = 1 + (int64_t)((test_random(seed) + 1) / 2 * (s.K * s.V > 1000 ? 60 : 700));
+    const char *order = paths[PICK(0, 1, 2)];
+    if (order) snprintf(path, sizeof path, "%s%lld", order, (long long)s.N), s.path = path;
+    check(&s, seed);
+  }
+}
+
+/* Exponents from -60 to 60: a growing state is as exact as a fading one. */
+TEST(steep_rates) {
+  unsigned long long state = 5, *seed = &state;
+  for (int grad = 0; grad <= 1; grad++) {
+    scan_case s = {
+        .decay = VTB_DECAY_RATES, .mode = "recurrent", .B = 1, .N = 2, .h = 1, .K = 16, .V = 33, .grad = grad};
+    vtb_module *m = vtb_module_new("test");
+    vtb_func *f = build(m, &s);
+    vtb_tensor args[11];
+    for (int i = 0; i < f->n_args; i++) args[i] = kernel_random(f->args[i]->type, seed, 1, 0);
+    for (int64_t i = 0; i < kernel_count(&args[4].type); i++) args[4].data[i] = (float)(60 * test_random(seed));
+    kernel_check(m, f, args, 2e-5, "steep rates");
+    for (int i = 0; i < f->n_args; i++) vtb_tensor_free(&args[i]);
+    vtb_module_free(m);
   }
 }
 
@@ -185,6 +232,8 @@ int main(int argc, char **argv) {
   if (argc > 1) n_random = atoi(argv[1]);
   RUN(gradient_at_reset);
   RUN(random_cases);
+  RUN(rates_at_any_shape);
+  RUN(steep_rates);
   RUN(model_shape);
   return test_done();
 }

@@ -41,18 +41,22 @@ static void put_types(vtb_strbuf *s, const char *kinds, const shape *c, const ch
     case 'f':
       put_type(s, (int[]){b, n, h, k, v}, 5);
       break;
+    case 'a':
+      put_type(s, (int[]){h, k, v}, 3);
+      break;
     default:
       vtb_bug("type %c", *p);
     }
   }
 }
 
-static char decay_type(const char *name) {
-  return vtb_streq(name, "constant") ? 'h'
-         : vtb_streq(name, "scalar") ? 'z'
-         : vtb_streq(name, "key")    ? 'q'
-         : vtb_streq(name, "value")  ? 'v'
-                                     : 'f';
+static const char *decay_type(const char *name) {
+  return vtb_streq(name, "constant") ? "h"
+         : vtb_streq(name, "scalar") ? "z"
+         : vtb_streq(name, "key")    ? "q"
+         : vtb_streq(name, "value")  ? "v"
+         : vtb_streq(name, "rates")  ? "va"
+                                     : "f";
 }
 
 /* One function holding one instruction: operands and results of the types given by letters. */
@@ -79,7 +83,7 @@ static program one_op(const char *op, const char *in, const char *out, const cha
 
 static program linscan(const shape *c, const char *mode, int chunk) {
   char in[16], attrs[256];
-  snprintf(in, sizeof in, "qqv%c%s%s", decay_type(c->decay), c->init ? "S" : "", c->init && c->normalizer ? "n" : "");
+  snprintf(in, sizeof in, "qqv%s%s%s", decay_type(c->decay), c->init ? "S" : "", c->init && c->normalizer ? "n" : "");
   int n = snprintf(attrs, sizeof attrs, "class = \"%s\", mode = \"%s\", normalizer = %d, init = %d", c->decay, mode,
                    c->normalizer, c->init);
   if (chunk) n += snprintf(attrs + n, sizeof attrs - (size_t)n, ", chunk = %d", chunk);
@@ -106,7 +110,7 @@ static double largest_difference(const vtb_tensor *a, const vtb_tensor *b) {
   return worst;
 }
 
-static const char *const classes[] = {"constant", "scalar", "key", "value", "full"};
+static const char *const classes[] = {"constant", "scalar", "key", "value", "full", "rates"};
 
 static void compare_modes(const shape *c) {
   unsigned long long seed = 11;
@@ -132,7 +136,7 @@ static void compare_modes(const shape *c) {
 }
 
 TEST(modes_agree) {
-  for (int k = 0; k < 5; k++)
+  for (int k = 0; k < 6; k++)
     for (int init = 0; init < 2; init++) {
       bool norm = k < 3 && init;
       compare_modes(&(shape){classes[k], 2, 12, 2, 3, 4, norm, init, false, "cols~@3x4"});
@@ -191,7 +195,7 @@ TEST(a_reversed_path_is_flip_run_flip) {
 static void check_linscan_grad(const shape *c) {
   program f = linscan(c, "recurrent", 0);
   char in[24], out[16], attrs[256];
-  snprintf(out, sizeof out, "qqv%c%s%s", decay_type(c->decay), c->init ? "S" : "", c->init && c->normalizer ? "n" : "");
+  snprintf(out, sizeof out, "qqv%s%s%s", decay_type(c->decay), c->init ? "S" : "", c->init && c->normalizer ? "n" : "");
   snprintf(in, sizeof in, "%sv%s%s%s", out, c->normalizer ? "z" : "", c->dlast ? "S" : "",
            c->dlast && c->normalizer ? "n" : "");
   int n = snprintf(attrs, sizeof attrs, "class = \"%s\", normalizer = %d, init = %d, dlast = %d", c->decay,
@@ -217,7 +221,7 @@ static void check_linscan_grad(const shape *c) {
 }
 
 TEST(linscan_adjoint_equals_finite_differences) {
-  for (int k = 0; k < 5; k++)
+  for (int k = 0; k < 6; k++)
     for (int variant = 0; variant < 4; variant++)
       check_linscan_grad(&(shape){classes[k], 2, 4, 2, 2, 3, k < 3 && (variant & 2), variant & 1,
                                   (variant & 1) || variant == 2, variant == 3 ? "snake@2x2" : NULL});

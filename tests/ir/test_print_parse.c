@@ -71,9 +71,15 @@ static const char *const samples[] = {
     "  %s9, %s10 = maxplus_grad %d, %d, %s8, %d : f32[B, N=4, h=2], f32[B, N=4, h=2]\n"
     "  %s11, %s12, %s13 = recurrence @decay(%q, %d) {states = 1, inits = 0, seqs = 2, mode = \"auto\"} : "
     "f32[B, N=4, h=2, K=3], f32[B, h=2, K=3], f32[B, h=2]\n",
+    /* attention */
+    "  %n0, %n1 = attention %q, %q, %v, %bias {scale = 0.5, causal = 1} : f32[B, N=4, h=2, V=5], f32[B, N=4, h=2]\n"
+    "  %n2, %n3, %n4, %n5 = attention_grad %q, %q, %v, %bias, %n0, %n1, %n0, %n1 {bias = 1, dlse = 1, dbias = 1} : "
+    "f32[B, N=4, h=2, K=3], f32[B, N=4, h=2, K=3], f32[B, N=4, h=2, V=5], f32[2, 4, 4]\n",
     /* control */
     "  %t0, %t1 = call @two(%w, %w) : f32[C=6], f32[C=6]\n"
     "  %t2 = fused @kern(%w) {kind = \"row\"} : f32[C=6]\n"
+    "  %t4, %t5, %t6 = fold @advance(%s12, %q) {states = 1, seqs = 1, path = \"snake@2x2\", reverse = 1, keep = 1} : "
+    "f32[B, N=4, h=2, K=3], f32[B, h=2, K=3], f32[B, N=4, h=2, K=3]\n"
     "  call @nothing()\n"
     "  %t3 = tap %x {name = \"blocks.0 \\\"in\\\"\\x01\\xff\\n\"} : f32[B, N=4, C=6]\n"};
 
@@ -95,12 +101,17 @@ static const char prologue[] = "module \"a \\\\ module\"\n\n"
                                "    %q: f32[B, N=4, h=2, K=3],\n"
                                "    %v: f32[B, N=4, h=2, V=5],\n"
                                "    %d: f32[B, N=4, h=2],\n"
+                               "    %bias: f32[2, 4, 4],\n"
                                "    %seed: i32[]\n"
                                "  ) -> (f32[B, N=4, C=6] \"out\", f32[C=6]) {\n";
 static const char epilogue[] = "  return %x, %w\n"
                                "}\n\n"
                                "func @two(%a: f32[C=6], %b: f32[C=6]) -> (f32[C=6], f32[C=6]) {\n"
                                "  return %b, %a\n"
+                               "}\n\n"
+                               "func @advance(%s: f32[B, h=2, K=3], %q: f32[B, N=1, h=2, K=3]) -> "
+                               "(f32[B, h=2, K=3], f32[B, N=1, h=2, K=3]) {\n"
+                               "  return %s, %q\n"
                                "}\n\n"
                                "kernel @kern(%a: f32[C=6]) -> (f32[C=6]) {\n"
                                "  %r = relu %a : f32[C=6]\n"

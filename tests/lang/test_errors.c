@@ -31,7 +31,7 @@ typedef struct broken {
 static void add_override(broken *b, const char *line, bool from_config) {
   size_t i = b->n_overrides++;
   if (sscanf(line, "%63[^=]=%127[^\n]", b->names[i], b->values[i]) < 1) b->n_overrides--;
-  b->overrides[i] = (vtb_override){b->names[i], b->values[i], from_config};
+  b->overrides[i] = (vtb_override){.name = b->names[i], .value = b->values[i], .from_config = from_config};
 }
 
 static void read_header(const char *text, broken *b) {

@@ -109,8 +109,9 @@ TEST(published_parameter_counts) {
 }
 
 TEST(headless_and_without_second_norm) {
-  vtb_override plain[] = {{"pooled_norm", "none", false}};
-  vtb_override features[] = {{"task", "features", false}, {"image", "512x512", false}, {"pooled_norm", "none", false}};
+  vtb_override plain[] = {{.name = "pooled_norm", .value = "none"}};
+  vtb_override features[] = {
+      {"task", "features", false, false}, {"image", "512x512", false, false}, {"pooled_norm", "none", false, false}};
   int n;
   vtb_module *m = make(vil(), "vil_tiny", &(vtb_instantiate_options){.overrides = plain, .n_overrides = 1});
   CHECK(m && parameters(m, &n) == 6390760);
@@ -151,7 +152,7 @@ TEST(blocks_are_shared_functions) {
   for (int depth = 2; depth <= 24; depth += 11) {
     char text[8];
     snprintf(text, sizeof text, "%d", depth);
-    vtb_override o[] = {{"depth", text, false}};
+    vtb_override o[] = {{"depth", text, false, false}};
     vtb_module *m = make(vil(), "vil_tiny", &(vtb_instantiate_options){.overrides = o, .n_overrides = 1});
     CHECK(m && functions(m) == 4);
     CHECK(m && count_op(m, VTB_OP_call) == depth);
@@ -160,12 +161,14 @@ TEST(blocks_are_shared_functions) {
 }
 
 TEST(paths_print_with_their_grid) {
-  vtb_override o[] = {{"directions", "[rows~, cols, snake.hflip]", false}, {"image", "32x48", false}};
+  vtb_override o[] = {{"directions", "[rows~, cols, snake.hflip]", false, false}, {"image", "32x48", false, false}};
   vtb_module *m = make(vil(), "vil_tiny", &(vtb_instantiate_options){.overrides = o, .n_overrides = 2});
   CHECK(m && has_path(m, "rows~@2x3") && has_path(m, "cols@2x3") && has_path(m, "snake.hflip@2x3"));
   if (m) vtb_module_free(m);
-  vtb_override cls[] = {
-      {"cls_tokens", "1", false}, {"pooling", "cls_concat", false}, {"version", "1", false}, {"image", "48x48", false}};
+  vtb_override cls[] = {{"cls_tokens", "1", false, false},
+                        {"pooling", "cls_concat", false, false},
+                        {"version", "1", false, false},
+                        {"image", "48x48", false, false}};
   m = make(vil(), "vil_tiny", &(vtb_instantiate_options){.overrides = cls, .n_overrides = 4});
   CHECK(m && has_path(m, "rows~@3x3+mid=1,at=5"));
   if (m) vtb_module_free(m);
@@ -181,7 +184,7 @@ TEST(taps_do_not_cost_when_off) {
 }
 
 TEST(stochastic_depth_draws_in_training_only) {
-  vtb_override o[] = {{"drop_path", "0.2", false}};
+  vtb_override o[] = {{"drop_path", "0.2", false, false}};
   vtb_instantiate_options eval = {.overrides = o, .n_overrides = 1},
                           train = {.overrides = o, .n_overrides = 1, .training = true};
   vtb_module *m = make(vil(), "vil_nano", &eval);
@@ -212,8 +215,9 @@ TEST(recurrence_as_entry) {
   vtb_shape_binding in[] = {{"q", SHAPE(2, 3, 11, 8)}, {"k", SHAPE(2, 3, 11, 8)}, {"v", SHAPE(2, 3, 11, 5)},
                             {"i", SHAPE(2, 3, 11)},    {"f", SHAPE(2, 3, 11)},    {"C0", SHAPE(2, 3, 8, 5)},
                             {"n0", SHAPE(2, 3, 8)},    {"m0", SHAPE(2, 3, 1)}};
-  vtb_override o[] = {{"form", "\"chunkwise\"", true}, {"chunk_size", "4", true}, {"num_heads", "3", true},
-                      {"seq_len", "11", true},         {"head_dim", "8", true},   {"initial_state", "true", true}};
+  vtb_override o[] = {{"form", "\"chunkwise\"", true, false}, {"chunk_size", "4", true, false},
+                      {"num_heads", "3", true, false},        {"seq_len", "11", true, false},
+                      {"head_dim", "8", true, false},         {"initial_state", "true", true, false}};
   vtb_instantiate_options opt = {.inputs = in, .n_inputs = 8, .overrides = o, .n_overrides = 6};
   vtb_module *m = make(vil(), "mlstm", &opt);
   if (!m) show();
@@ -231,18 +235,19 @@ TEST(recurrence_as_entry) {
 
 TEST(block_and_function_as_entries) {
   vtb_shape_binding in[] = {{"x", SHAPE(3, 12, 16)}, {"keep_mask", SHAPE(3)}};
-  vtb_override o[] = {{"grid_height", "3", true},
-                      {"grid_width", "4", true},
-                      {"direction", "\"row_br\"", true},
-                      {"residual_scale", "1.25", true},
-                      {"drop_prob", "0.2", true}};
+  vtb_override o[] = {{"grid_height", "3", true, false},
+                      {"grid_width", "4", true, false},
+                      {"direction", "\"row_br\"", true, false},
+                      {"residual_scale", "1.25", true, false},
+                      {"drop_prob", "0.2", true, false}};
   vtb_module *m = make(vil(), "vil_block",
                        &(vtb_instantiate_options){.inputs = in, .n_inputs = 2, .overrides = o, .n_overrides = 5});
   if (!m) show();
   CHECK(m && has_path(m, "rows~@3x4") && argument(m, "layer.proj_up.weight", NULL));
   if (m) vtb_module_free(m);
   vtb_shape_binding embed[] = {{"embed", SHAPE(1, 4, 4, 6)}};
-  vtb_override size[] = {{"out_height", "7", true}, {"out_width", "5", true}, {"mode", "\"bicubic\"", true}};
+  vtb_override size[] = {
+      {"out_height", "7", true, false}, {"out_width", "5", true, false}, {"mode", "\"bicubic\"", true, false}};
   m = make(vil(), "resize_pos_embed",
            &(vtb_instantiate_options){.inputs = embed, .n_inputs = 1, .overrides = size, .n_overrides = 3});
   vtb_type want = SHAPE(1, 7, 5, 6);
@@ -251,11 +256,11 @@ TEST(block_and_function_as_entries) {
 }
 
 TEST(config_must_mean_something) {
-  vtb_override good[] = {{"num_blocks", "2", true},
-                         {"grid_height", "14", true},
-                         {"inner_dim", "384", true},
-                         {"directions", "[\"row_tl\", \"col_br\"]", true},
-                         {"conv_kind", "\"2d\"", true}};
+  vtb_override good[] = {{"num_blocks", "2", true, false},
+                         {"grid_height", "14", true, false},
+                         {"inner_dim", "384", true, false},
+                         {"directions", "[\"row_tl\", \"col_br\"]", true, false},
+                         {"conv_kind", "\"2d\"", true, false}};
   vtb_module *m = make(vil(), "vil", &(vtb_instantiate_options){.overrides = good, .n_overrides = 5});
   if (!m) show();
   CHECK(m && has_path(m, "cols~@14x14"));
@@ -264,14 +269,14 @@ TEST(config_must_mean_something) {
     vtb_override o;
     int code;
     const char *text;
-  } bad[] = {{{"nun_blocks", "2", true}, 1503, "num_blocks"},
-             {{"grid_height", "13", true}, 1504, "grid_height"},
-             {{"conv_kind", "\"3d\"", true}, 1207, "3d"},
-             {{"dmi", "3", false}, 1501, "dim"},
-             {{"dim", "wide", false}, 1101, "wide"},
-             {{"dim", "0.5", false}, 1201, "dim"},
-             {{"directions", "[\"row_tr\", \"row_xx\"]", true}, 1214, "row_xx"},
-             {{"inner_dim", "384", false}, 1501, "inner_dim"}};
+  } bad[] = {{{"nun_blocks", "2", true, false}, 1503, "num_blocks"},
+             {{"grid_height", "13", true, false}, 1504, "grid_height"},
+             {{"conv_kind", "\"3d\"", true, false}, 1207, "3d"},
+             {{"dmi", "3", false, false}, 1501, "dim"},
+             {{"dim", "wide", false, false}, 1101, "wide"},
+             {{"dim", "0.5", false, false}, 1201, "dim"},
+             {{"directions", "[\"row_tr\", \"row_xx\"]", true, false}, 1214, "row_xx"},
+             {{"inner_dim", "384", false, false}, 1501, "inner_dim"}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     CHECK(!make(vil(), "vil", &(vtb_instantiate_options){.overrides = &bad[i].o, .n_overrides = 1}));
     CHECK_MSG(has_code(bad[i].code) && said(bad[i].text), "%s = %s", bad[i].o.name, bad[i].o.value);

@@ -46,6 +46,13 @@ typedef struct sample {
     .lo = 0.1, .hi = 0.95                                                                                              \
   }
 
+#define ATTENTION(arg, operand, attrs)                                                                                 \
+  {                                                                                                                    \
+    .op = "attention", .args = "%q: f32[B, 3, 4, 3], %k: f32[B, 5, 2, 3], %v: f32[B, 5, 2, 2]" arg,                    \
+    .pre = "", .call = "attention %q, %k, %v" operand " {" attrs "}", .types = "f32[B, 3, 4, 2], f32[B, 3, 4]",        \
+    .n_results = 2                                                                                                     \
+  }
+
 static const sample samples[] = {
     UNARY(neg, .linear = true), UNARY(abs), UNARY(exp), UNARY(log, .lo = 0.5, .hi = 2), UNARY(sqrt, .lo = 0.5, .hi = 2),
     UNARY(rsqrt, .lo = 0.5, .hi = 2), UNARY(square), UNARY(sin), UNARY(cos), UNARY(tanh), UNARY(erf), UNARY(sigmoid),
@@ -122,6 +129,9 @@ static const sample samples[] = {
     SCAN("f32[B, 5, 2, 3]", "class = \"key\", mode = \"chunkwise\", chunk = 3"),
     SCAN("f32[B, 5, 2, 4]", "class = \"value\""),
     SCAN("f32[B, 5, 2, 3, 4]", "class = \"full\", path = \"rows~@1x5\""),
+    {.op = "linscan", .args = QKV "f32[B, 5, 2, 4], %a: f32[2, 3, 4]" S0,
+     .call = "linscan %q, %k, %v, %d, %a, %s {class = \"rates\", init = 1, path = \"rows~@1x5\"}", .types = YS,
+     .n_results = 2},
     SCAN_INIT("f32[B, 5, 2, 4]", "class = \"value\""),
     SCAN_INIT("f32[B, 5, 2, 3, 4]", "class = \"full\""),
     SCAN_NORM("f32[B, 5, 2]", "class = \"scalar\""),
@@ -132,7 +142,14 @@ static const sample samples[] = {
      .call = "maxplus %g, %i {path = \"cols~@2x3\"}"},
     {.op = "maxplus", .args = "%g: f32[B, 6, 2], %i: f32[B, 6, 2], %m: f32[B, 2]", .types = "f32[B, 6, 2]",
      .call = "maxplus %g, %i, %m"},
+    ATTENTION("", "", ""),
+    ATTENTION("", "", "scale = 0.7, causal = 1"),
+    ATTENTION(", %b: f32[3, 5]", ", %b", "scale = -0.5"),
+    ATTENTION(", %b: f32[2, 3, 5]", ", %b", "causal = 1"),
+    ATTENTION(", %b: f32[B, 1, 3, 5]", ", %b", ""),
     {.op = "call", .args = "%x: " XT ", %y: f32[4]", .call = "call @inner(%x, %y)", .types = XT},
+    {.op = "fold", .args = "%s: f32[B, 4], %x: " XT ", %w: f32[4, 4]", .types = XT ", f32[B, 4]", .n_results = 2,
+     .call = "fold @advance(%s, %x, %w) {states = 1, seqs = 1, path = \"rows~@1x3\"}"},
     {.op = "tap", .args = "%x: " XT, .call = "tap %x {name = \"seen\"}", .types = XT, .linear = true},
 };
 /* clang-format on */
@@ -142,10 +159,18 @@ static const sample samples[] = {
   "func @inner(%a: " XT ", %b: f32[4]) -> (" XT ") {\n  %c = mul %a, %b : " XT "\n  %d = tanh %c : " XT                \
   "\n  return %d\n}\n"
 
+/* s' = tanh(s W + x) */
+#define ADVANCE                                                                                                        \
+  "func @advance(%s: f32[B, 4], %x: f32[B, 1, 4], %w: f32[4, 4]) -> (f32[B, 4], f32[B, 1, 4]) {\n"                     \
+  "  %p = einsum %s, %w {spec = \"bi,io->bo\"} : f32[B, 4]\n  %q = reshape %p {shape = [-1, 1, 4]} : f32[B, 1, 4]\n"   \
+  "  %r = add %q, %x : f32[B, 1, 4]\n  %t = tanh %r : f32[B, 1, 4]\n"                                                  \
+  "  %u = reshape %t {shape = [-1, 4]} : f32[B, 4]\n  return %u, %t\n}\n"
+
 static void sample_text(const sample *s, vtb_strbuf *out) {
   static const char *const names[] = {"", "%r", "%r, %r1", "%r, %r1, %r2", "%r, %r1, %r2, %r3"};
   const char *results = names[s->n_results ? s->n_results : 1];
   if (vtb_streq(s->op, "call")) vtb_strbuf_puts(out, INNER);
+  if (vtb_streq(s->op, "fold")) vtb_strbuf_puts(out, ADVANCE);
   vtb_strbuf_printf(out, "func @f(%s) -> (%s) {\n%s", s->args, s->types, s->pre ? s->pre : "");
   vtb_strbuf_printf(out, "  %s = %s : %s\n  return %s\n}\n", results, s->call, s->types, results);
 }

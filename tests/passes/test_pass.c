@@ -115,6 +115,15 @@ TEST(a_tap_called_twice_gets_a_suffix) {
   vtb_module_free(m);
 }
 
+static void check_choice(const char *text, const char *override, int64_t chunk, const char *mode, int64_t want_chunk) {
+  vtb_module *m = parse_ir(text);
+  vtb_pass_context c = {.module = m, .batch = 2, .mode = override, .chunk = chunk};
+  if (!m || !run_passes_in(&c, "select_mode")) return;
+  CHECK_STR(vtb_attr_str(m->entry->first, "mode", ""), mode);
+  CHECK(vtb_attr_int(m->entry->first, "chunk", 0) == want_chunk);
+  vtb_module_free(m);
+}
+
 /* The mode that is chosen for a scan of T tokens with K = V = 16. */
 static void check_mode(const char *klass, const char *dims, int tokens, const char *attrs, const char *override,
                        int64_t chunk, const char *mode, int64_t want_chunk) {
@@ -124,20 +133,42 @@ static void check_mode(const char *klass, const char *dims, int tokens, const ch
            "%%q, %%d {class = \"%s\"%s} : "
            "f32[2, %d, 1, 16], f32[2, 1, 16, 16]\nreturn %%y\n}\n",
            tokens, dims, tokens, klass, attrs, tokens);
-  vtb_module *m = parse_ir(text);
-  vtb_pass_context c = {.module = m, .batch = 2, .mode = override, .chunk = chunk};
-  if (!m || !run_passes_in(&c, "select_mode")) return;
-  CHECK_STR(vtb_attr_str(m->entry->first, "mode", ""), mode);
-  CHECK(vtb_attr_int(m->entry->first, "chunk", 0) == want_chunk);
-  vtb_module_free(m);
+  check_choice(text, override, chunk, mode, want_chunk);
+}
+
+/* The same for a decay a key, K = V = size, and for the gradient of that scan. */
+static void check_vector_mode(bool grad, int size, int tokens, const char *mode, int64_t chunk) {
+  char text[900], rows[40], state[40];
+  snprintf(rows, sizeof rows, "f32[2, %d, 1, %d]", tokens, size);
+  snprintf(state, sizeof state, "f32[2, 1, %d, %d]", size, size);
+  if (grad)
+    snprintf(text, sizeof text,
+             "entry func @f(%%q: %s) -> (%s) {\n%%a, %%b, %%c, %%d = linscan_grad %%q, %%q, %%q, %%q, %%q {class = "
+             "\"key\"} : %s, %s, %s, %s\nreturn %%a\n}\n",
+             rows, rows, rows, rows, rows, rows);
+  else
+    snprintf(text, sizeof text,
+             "entry func @f(%%q: %s) -> (%s) {\n%%y, %%s = linscan %%q, %%q, %%q, %%q {class = \"key\"} : %s, %s\n"
+             "return %%y\n}\n",
+             rows, rows, rows, state);
+  check_choice(text, NULL, 0, mode, chunk);
+}
+
+TEST(vector_decays_pay_where_the_state_is_large) {
+  check_vector_mode(false, 16, 1000, "recurrent", 0);
+  check_vector_mode(false, 64, 1000, "recurrent", 0);
+  check_vector_mode(false, 256, 200, "parallel", 0);
+  check_vector_mode(false, 256, 4000, "chunkwise", 32);
+  check_vector_mode(true, 16, 1000, "recurrent", 0);
+  check_vector_mode(true, 64, 1000, "chunkwise", 64);
 }
 
 TEST(modes_are_decided_by_cost_and_class) {
   check_mode("constant", "1", 95, "", NULL, 0, "parallel", 0); /* below 64 + 2 * 16 */
   check_mode("constant", "1", 96, "", NULL, 0, "chunkwise", 64);
   check_mode("scalar", "2, 200, 1", 200, ", mode = \"auto\"", NULL, 0, "chunkwise", 64);
-  check_mode("key", "2, 10, 1, 16", 10, "", NULL, 0, "chunkwise", 64);
-  check_mode("value", "2, 10, 1, 16", 10, "", NULL, 0, "chunkwise", 64);
+  check_mode("key", "2, 10, 1, 16", 10, "", NULL, 0, "recurrent", 0);
+  check_mode("value", "2, 10, 1, 16", 10, "", NULL, 0, "recurrent", 0);
   check_mode("full", "2, 10, 1, 16, 16", 10, "", NULL, 0, "recurrent", 0);
 }
 
@@ -164,6 +195,7 @@ int main(void) {
   RUN(kept_taps_are_returned_outward);
   RUN(a_tap_called_twice_gets_a_suffix);
   RUN(modes_are_decided_by_cost_and_class);
+  RUN(vector_decays_pay_where_the_state_is_large);
   RUN(the_source_and_then_the_command_line_decide);
   return test_done();
 }

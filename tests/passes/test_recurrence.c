@@ -1,204 +1,6 @@
 /* Recurrence lowering: random step functions of every class, folded step by step by the interpreter, equal the lowered
  * form in every mode. */
-#include "tests/passes/pass_check.h"
-
-#include "ir/recurrence.h"
-
-static int below(unsigned long long *rng, int n) { return (int)((test_random(rng) + 1) / 2 * n); }
-
-typedef struct config {
-  int rank; /* of the main state: 0, 1, 2 */
-  vtb_decay_class klass;
-  int head_axes; /* 0, 1, 2 */
-  int tokens, k, v;
-  int decay_form; /* how the decay is written */
-  bool gain, normalizer, reads_scale, read_whole, read_old, second_gain, transposed;
-  int inits;        /* 0, states, states + 1 */
-  const char *path; /* or NULL */
-  double gain_size, gain_shift;
-} config;
-
-static const char *head_dims(const config *c) {
-  return c->head_axes == 0 ? "" : c->head_axes == 1 ? ", h=3" : ", h=2, g=2";
-}
-
-static const char *state_dims(const config *c, char *buf) {
-  if (c->rank == 2 && c->transposed)
-    sprintf(buf, "%d, %d", c->v, c->k);
-  else if (c->rank == 2)
-    sprintf(buf, "%d, %d", c->k, c->v);
-  else if (c->rank == 1)
-    sprintf(buf, "%d", c->v);
-  else
-    buf[0] = '\0';
-  return buf;
-}
-
-/* Shape of the decay input within the state's frame. */
-static const char *decay_dims(const config *c, char *buf) {
-  buf[0] = '\0';
-  if (c->rank == 2) {
-    bool key = c->klass == VTB_DECAY_KEY || c->klass == VTB_DECAY_FULL,
-         value = c->klass == VTB_DECAY_VALUE || c->klass == VTB_DECAY_FULL;
-    if (!key && !value) return buf;
-    if (c->transposed)
-      sprintf(buf, "%d, %d", value ? c->v : 1, key ? c->k : 1);
-    else
-      sprintf(buf, "%d, %d", key ? c->k : 1, value ? c->v : 1);
-  } else if (c->rank == 1 && c->klass >= VTB_DECAY_KEY) {
-    sprintf(buf, "%d", c->v);
-  }
-  return buf;
-}
-
-/* %d, the decay itself, from the raw input %f. */
-static void put_decay(vtb_strbuf *s, const config *c, const char *dims) {
-  if (c->decay_form == 0)
-    vtb_strbuf_printf(s, "%%lf = log_sigmoid %%f : f32[%s]\n%%d = exp %%lf : f32[%s]\n", dims, dims);
-  if (c->decay_form == 1) vtb_strbuf_printf(s, "%%d = sigmoid %%f : f32[%s]\n", dims);
-  if (c->decay_form == 2)
-    vtb_strbuf_printf(s,
-                      "%%sp = softplus %%f : f32[%s]\n%%np = neg %%sp : f32[%s]\n%%e = exp %%np : f32[%s]\n%%half = "
-                      "constant {value = 0.9} : "
-                      "f32[]\n%%d = mul %%half, %%e : f32[%s]\n",
-                      dims, dims, dims, dims);
-}
-
-static void put_update(vtb_strbuf *s, const config *c, const char *x) {
-  char e[80];
-  sprintf(e, "f32[%s]", x);
-  vtb_strbuf_printf(s, "%%a = mul %%S, %%d : %s\n", e);
-  if (c->rank == 2 && c->transposed)
-    vtb_strbuf_printf(s, "%%v1 = reshape %%v {shape = [%d, 1]} : f32[%d, 1]\n%%u = mul %%v1, %%k : %s\n", c->v, c->v,
-                      e);
-  else if (c->rank == 2)
-    vtb_strbuf_printf(s, "%%k1 = reshape %%k {shape = [%d, 1]} : f32[%d, 1]\n%%u = mul %%k1, %%v : %s\n", c->k, c->k,
-                      e);
-  else
-    vtb_strbuf_printf(s, "%%u = mul %%v, %%w : %s\n", e);
-  if (c->gain) vtb_strbuf_printf(s, "%%ei = exp %%i : f32[]\n%%ui = mul %%ei, %%u : %s\n", e);
-  const char *u = c->gain ? "ui" : "u";
-  if (c->second_gain) {
-    vtb_strbuf_printf(
-        s,
-        "%%i2 = mul %%i, %%w : f32[]\n%%ej = exp %%i2 : f32[]\n%%uj = mul %%ej, %%u : %s\n%%us = sub %%%s, %%uj : %s\n",
-        e, u, e);
-    u = "us";
-  }
-  vtb_strbuf_printf(s, "%%S2 = add %%a, %%%s : %s\n", u, e);
-  if (!c->normalizer) return;
-  /* The decay of n: the same factor, on the key axis if it has one. */
-  const char *d = "d";
-  if (c->klass == VTB_DECAY_KEY) {
-    vtb_strbuf_printf(s, "%%d1 = reshape %%d {shape = [%d]} : f32[%d]\n", c->k, c->k);
-    d = "d1";
-  }
-  vtb_strbuf_printf(s, "%%b = mul %%%s, %%n : f32[%d]\n", d, c->k);
-  if (c->gain) vtb_strbuf_printf(s, "%%kn = mul %%k, %%ei : f32[%d]\n", c->k);
-  vtb_strbuf_printf(s, "%%n2 = add %%b, %%%s : f32[%d]\n", c->gain ? "kn" : "k", c->k);
-}
-
-/* %y [V], or [] for a scalar state. */
-static void put_yield(vtb_strbuf *s, const config *c) {
-  const char *from = c->read_old ? "S" : "S2";
-  char y[20];
-  sprintf(y, c->rank ? "f32[%d]" : "f32[]", c->v);
-  if (c->rank == 2 && c->transposed)
-    vtb_strbuf_printf(s, "%%p = mul %%%s, %%q : f32[%d, %d]\n%%y0 = reduce_sum %%p {axes = [1]} : %s\n", from, c->v,
-                      c->k, y);
-  else if (c->rank == 2 && c->read_whole)
-    vtb_strbuf_printf(s, "%%ab = abs %%%s : f32[%d, %d]\n%%y0 = reduce_sum %%ab {axes = [0]} : %s\n", from, c->k, c->v,
-                      y);
-  else if (c->rank == 2)
-    vtb_strbuf_printf(s, "%%y0 = einsum %%q, %%%s {spec = \"a,ab->b\"} : %s\n", from, y);
-  else
-    vtb_strbuf_printf(s, "%%y0 = mul %%%s, %%w : %s\n", from, y);
-  if (!c->normalizer) {
-    vtb_strbuf_printf(s, "%%y = add %%y0, %%v : %s\n", y);
-    return;
-  }
-  vtb_strbuf_printf(s,
-                    "%%one = constant {value = 1.0} : f32[]\n%%z = einsum %%q, %%%s {spec = \"k,k->\"} : f32[]\n%%az = "
-                    "abs %%z : f32[]\n"
-                    "%%den0 = max %%az, %%one : f32[]\n",
-                    c->read_old ? "n" : "n2");
-  if (c->reads_scale)
-    vtb_strbuf_printf(
-        s, "%%eps = constant {value = 0.125} : f32[]\n%%sc = state_scale : f32[]\n%%es = mul %%eps, %%sc : f32[]\n"
-           "%%den = add %%den0, %%es : f32[]\n");
-  vtb_strbuf_printf(s, "%%y = div %%y0, %%%s : %s\n", c->reads_scale ? "den" : "den0", y);
-}
-
-static char *write_module(const config *c) {
-  vtb_strbuf s = {0};
-  char x[64], d[64], dc[256], yt[128], path[80] = "", h[24];
-  snprintf(h, sizeof h, "%s", head_dims(c));
-  state_dims(c, x);
-  decay_dims(c, d);
-  const char *xs = *x ? ", " : "";
-  bool constant = c->klass == VTB_DECAY_CONSTANT;
-  int n_states = 1 + c->normalizer;
-  if (c->path) sprintf(path, ", path = \"%s\"", c->path);
-  if (constant)
-    sprintf(dc, "f32[%s]", h[0] ? h + 2 : "");
-  else
-    sprintf(dc, "f32[B, N=%d%s%s%s]", c->tokens, h, *d ? ", " : "", d);
-  sprintf(yt, c->rank ? "f32[B, N=%d%s, %d]" : "f32[B, N=%d%s]", c->tokens, h, c->v);
-  char bn[64], vs[128], finals[512], inits_args[512] = "", inits_ops[60] = "", states[256], news[256];
-  sprintf(bn, "f32[B, N=%d%s", c->tokens, h);
-  sprintf(vs, c->rank ? "%s, %d]" : "%s]", bn, c->v);
-  int at = sprintf(finals, "f32[B%s%s%s]", h, xs, x);
-  if (c->normalizer) at += sprintf(finals + at, ", f32[B%s, %d]", h, c->k);
-  sprintf(finals + at, ", f32[B%s]", h);
-  if (c->inits) {
-    at = sprintf(inits_args, "%%S0: f32[B%s%s%s], ", h, xs, x);
-    if (c->normalizer) at += sprintf(inits_args + at, "%%n0: f32[B%s, %d], ", h, c->k);
-    if (c->inits > n_states) sprintf(inits_args + at, "%%m0: f32[B%s], ", h);
-    sprintf(inits_ops, "%%S0, %s%s", c->normalizer ? "%n0, " : "", c->inits > n_states ? "%m0, " : "");
-  }
-  vtb_strbuf_printf(&s,
-                    "entry func @f(%s%%q: %s, %d], %%k: %s, %d], %%v: %s, %%i: %s], %s%s%s%%w: f32[]) -> (%s, %s) {\n",
-                    inits_args, bn, c->k, bn, c->k, vs, bn, "%f: ", dc, ", ", yt, finals);
-  vtb_strbuf_printf(&s,
-                    "%%y, %%Sf, %s%%mf = recurrence @step(%s%%q, %%k, %%v, %%i, %%f, %%w) {states = %d, inits = %d, "
-                    "seqs = %d%s} : %s, %s\n",
-                    c->normalizer ? "%nf, " : "", inits_ops, n_states, c->inits, constant ? 4 : 5, path, yt, finals);
-  vtb_strbuf_printf(&s, "return %%y, %%Sf, %s%%mf\n}\n", c->normalizer ? "%nf, " : "");
-  at = sprintf(states, "%%S: f32[%s], ", x);
-  if (c->normalizer) sprintf(states + at, "%%n: f32[%d], ", c->k);
-  at = sprintf(news, "f32[%s], ", x);
-  if (c->normalizer) sprintf(news + at, "f32[%d], ", c->k);
-  char v_step[20], dstep[64];
-  sprintf(v_step, c->rank ? "f32[%d]" : "f32[]", c->v);
-  sprintf(dstep, "%s", constant ? "" : d);
-  vtb_strbuf_printf(
-      &s, "step @step(%s%%q: f32[%d], %%k: f32[%d], %%v: %s, %%i: f32[], %%f: f32[%s], %%w: f32[]) -> (%s%s) {\n",
-      states, c->k, c->k, v_step, dstep, news, v_step);
-  put_decay(&s, c, dstep);
-  put_update(&s, c, x);
-  put_yield(&s, c);
-  vtb_strbuf_printf(&s, "return %%S2, %s%%y\n}\n", c->normalizer ? "%n2, " : "");
-  return s.at;
-}
-
-static void scale_gains(vtb_func *f, vtb_tensor *args, double size, double shift) {
-  for (int i = 0; i < f->n_args; i++)
-    if (vtb_streq(f->args[i]->name, "i"))
-      for (int64_t k = 0; k < vtb_type_count(&args[i].type); k++) args[i].data[k] = args[i].data[k] * size + shift;
-}
-
-/* States times e^m: what two runs must agree on whatever scale each reports. */
-static void unscale(vtb_tensor *results, int n) {
-  const vtb_tensor *m = &results[n - 1];
-  int64_t heads = vtb_type_count(&m->type);
-  for (int i = 1; i < n - 1; i++) {
-    int64_t each = vtb_type_count(&results[i].type) / heads;
-    for (int64_t k = 0; k < heads * each; k++) results[i].data[k] *= exp(m->data[k / each]);
-  }
-}
-
-/* The definition of the scale in ir/recurrence.h: all decays are one product of exponentials. */
-static bool has_common_scale(const config *c) { return c->gain && c->decay_form == 0; }
+#include "tests/passes/random_recurrence.h"
 
 static const struct mode {
   const char *name;
@@ -209,8 +11,7 @@ static void check_config(const config *c, unsigned long long seed) {
   char *text = write_module(c);
   vtb_module *before = parse_ir(text);
   if (!before) return;
-  vtb_tensor *args = random_args(before->entry, 2, seed);
-  scale_gains(before->entry, args, c->gain_size, c->gain_shift);
+  vtb_tensor *args = config_args(c, before->entry, seed);
   vtb_tensor *want = interpret(before, args, 2);
   if (!want) return;
   int n = before->entry->n_returns;
@@ -243,36 +44,24 @@ static void check_config(const config *c, unsigned long long seed) {
   free(text);
 }
 
-static config random_config(unsigned long long *rng) {
-  static const char *const paths[] = {"rows~@1x%d", "cols~@%dx1", "rows.hflip@1x%d"};
-  static char path[40];
-  config c = {
-      .rank = below(rng, 5) ? 2 : below(rng, 2), .klass = (vtb_decay_class)below(rng, 5), .head_axes = below(rng, 3)};
-  c.tokens = below(rng, 3) == 0 ? 1 + below(rng, 3) : 1 + below(rng, 40);
-  c.k = 1 + below(rng, 4), c.v = 1 + below(rng, 4);
-  c.decay_form = below(rng, 3);
-  bool scalar = c.klass <= VTB_DECAY_SCALAR || c.rank == 0;
-  c.gain = scalar && below(rng, 3) > 0;
-  c.second_gain = c.gain && below(rng, 5) == 0;
-  c.gain_size = below(rng, 2) ? 2 : 30;
-  c.transposed = c.rank == 2 && below(rng, 4) == 0;
-  c.normalizer = c.rank == 2 && below(rng, 2) && (scalar || (c.klass == VTB_DECAY_KEY && !c.transposed));
-  c.reads_scale = c.normalizer && c.gain && c.decay_form == 0 && !c.second_gain && below(rng, 2);
-  c.read_whole = c.rank == 2 && below(rng, 4) == 0;
-  c.read_old = !c.second_gain && below(rng, 5) == 0;
-  int states = 1 + c.normalizer;
-  c.inits = below(rng, 2) ? 0 : c.gain && below(rng, 2) ? states + 1 : states;
-  if (below(rng, 2)) {
-    sprintf(path, paths[below(rng, 3)], c.tokens);
-    c.path = path;
-  }
-  return c;
-}
-
 TEST(random_recurrences_equal_their_steps) {
   unsigned long long rng = 0x9e3779b97f4a7c15ull;
   for (int i = 0; i < 250; i++) {
     config c = random_config(&rng);
+    check_config(&c, rng);
+  }
+}
+
+/* Long sequences, and decays of all classes from exp(-60) to 1. */
+TEST(long_recurrences_equal_their_steps) {
+  unsigned long long rng = 0x2545f4914f6cdd1dull;
+  for (int i = 0; i < 12; i++) {
+    config c = random_config(&rng);
+    c.path = NULL, c.klass = (vtb_decay_class)(i % 5), c.tokens = 100 + below(&rng, 600);
+    c.head_axes = 0, c.decay_size = i % 2 ? 60 : 1;
+    if (c.klass > VTB_DECAY_SCALAR) c.gain = c.second_gain = c.reads_scale = false;
+    if (c.klass > VTB_DECAY_KEY) c.normalizer = false;
+    c.inits = 0;
     check_config(&c, rng);
   }
 }
@@ -371,7 +160,7 @@ static void check_scan(const char *text, const char *klass, int k, int v) {
 
 /* h = exp(delta * A) * h + (delta * u) * B; yield dot(h, C): the state axis N is contracted, the channels E are values.
  */
-TEST(selective_scan_is_a_full_scan) {
+TEST(selective_scan_has_steps_and_rates) {
   check_scan(
       "entry func @f(%u: f32[B, T=7, E=3], %dt: f32[B, T=7, E=3], %b: f32[B, T=7, S=2], %c: f32[B, T=7, S=2], %A: "
       "f32[E=3, S=2]) -> (f32[B, T=7, E=3]) {\n"
@@ -383,7 +172,7 @@ TEST(selective_scan_is_a_full_scan) {
       "%d, %h : f32[3, 2]\n"
       "%du = mul %dt, %u : f32[3]\n%w = einsum %du, %b {spec = \"e,s->es\"} : f32[3, 2]\n%h2 = add %a, %w : f32[3, 2]\n"
       "%y = einsum %h2, %c {spec = \"es,s->e\"} : f32[3]\nreturn %h2, %y\n}\n",
-      "full", 2, 3);
+      "rates", 2, 3);
 }
 
 /* A decay a head that is a parameter, two head axes, and a constant decay a channel. */
@@ -516,7 +305,7 @@ static vtb_module *one_state(const char *update) {
       &s,
       "entry func @f(%%u: f32[B, N=4, 3], %%i: f32[B, N=4, 3]) -> (f32[B, N=4, 3]) {\n  %%y, %%sf, %%m = recurrence "
       "@s(%%u, %%i) {states = 1, "
-      "inits = 0, seqs = 2} : f32[B, N=4, 3], f32[B, 3], f32[B]\n  return %%y\n}\n"
+      "inits = 0, seqs = 2, mode = \"parallel\"} : f32[B, N=4, 3], f32[B, 3], f32[B]\n  return %%y\n}\n"
       "step @s(%%s: f32[3], %%u: f32[3], %%i: f32[3]) -> (f32[3], f32[3]) {\n%s\n  return %%s2, %%s2\n}\n",
       update);
   vtb_module *m = parse_ir(s.at);
@@ -571,6 +360,41 @@ TEST(updates_that_explode_are_refused) {
   vtb_strbuf_free(&s);
 }
 
+/* A feature of the keys that is a sum with a bounded exponential stays one factor: one scan of matrix and normalizer.
+ */
+TEST(features_that_are_sums_stay_factors) {
+  static const char *const before =
+      "entry func @f(%q: f32[B, N=5, K=2], %k: f32[B, N=5, K=2], %v: f32[B, N=5, V=3]) -> (f32[B, N=5, V=3]) {\n"
+      "  %y, %Sf, %nf, %m = recurrence @s(%q, %k, %v) {states = 2, inits = 0, seqs = 3} : f32[B, N=5, V=3], f32[B, "
+      "K=2, "
+      "V=3], f32[B, K=2], f32[B]\n  return %y\n}\n"
+      "step @s(%S: f32[2, 3], %n: f32[2], %q: f32[2], %k: f32[2], %v: f32[3]) -> (f32[2, 3], f32[2], f32[3]) {\n"
+      "  %z = constant {value = 0} : f32[]\n  %a = max %k, %z : f32[2]\n  %b = min %k, %z : f32[2]\n"
+      "  %c = exp %b : f32[2]\n  %p = add %a, %c : f32[2]\n"
+      "  %kv = einsum %p, %v {spec = \"k,v->kv\"} : f32[2, 3]\n  %S2 = add %S, %kv : f32[2, 3]\n"
+      "  %n2 = add %n, %p : f32[2]\n  %y = einsum %q, %S2 {spec = \"k,kv->v\"} : f32[3]\n"
+      "  %w = einsum %q, %n2 {spec = \"k,k->\"} : f32[]\n  %r = div %y, %w : f32[3]\n  return %S2, %n2, %r\n}\n";
+  static const char *const after =
+      "entry func @f(%q: f32[B, N=5, K=2], %k: f32[B, N=5, K=2], %v: f32[B, N=5, V=3]) -> (f32[B, N=5, V=3]) {\n"
+      "  %q_1 = reshape %q {shape = [-1, 5, 1, 2]} : f32[B, N=5, h=1, K=2]\n"
+      "  %k_1 = reshape %k {shape = [-1, 5, 1, 2]} : f32[B, N=5, h=1, K=2]\n"
+      "  %v10 = constant {value = 0} : f32[1]\n"
+      "  %a = max %k_1, %v10 : f32[B, N=5, h=1, K=2]\n"
+      "  %b = min %k_1, %v10 : f32[B, N=5, h=1, K=2]\n"
+      "  %c = exp %b : f32[B, N=5, h=1, K=2]\n"
+      "  %p = add %a, %c : f32[B, N=5, h=1, K=2]\n"
+      "  %v16 = reshape %v {shape = [-1, 5, 1, 3]} : f32[B, N=5, h=1, V=3]\n"
+      "  %v18 = constant {value = 1} : f32[h=1]\n"
+      "  %S2, %S2_1, %S2_2, %S2_3 = linscan %q_1, %p, %v16, %v18 {class = \"constant\", normalizer = 1} : f32[B, N=5, "
+      "h=1, V=3], f32[B, h=1, K=2, V=3], f32[B, N=5, h=1], f32[B, h=1, K=2]\n"
+      "  %v23 = reshape %S2_2 {shape = [-1, 5, 1, 1]} : f32[B, N=5, h=1, 1]\n"
+      "  %r = div %S2, %v23 : f32[B, N=5, h=1, V=3]\n"
+      "  %y = reshape %r {shape = [-1, 5, 3]} : f32[B, N=5, V=3]\n"
+      "  return %y\n"
+      "}\n";
+  CHECK_PASS("recurrence,simplify,cse,dce", before, after);
+}
+
 TEST(gains_along_a_state_axis_must_be_bounded) {
   check_refused(3004, "its gain varies",
                 one_state("  %e = exp %i : f32[3]\n  %t = mul %e, %u : f32[3]\n  %s2 = add %s, %t : f32[3]"));
@@ -584,7 +408,7 @@ TEST(gains_along_a_state_axis_must_be_bounded) {
 static const char *const two_states =
     "entry func @f(%%u: f32[B, N=6], %%a: f32[B, N=6]) -> (f32[B, N=6]) {\n  %%y, %%x1, %%x2, %%m = recurrence @s(%%u, "
     "%%a) {states = 2, "
-    "inits = 0, seqs = 2} : f32[B, N=6], f32[B], f32[B], f32[B]\n  return %%y\n}\n"
+    "inits = 0, seqs = 2, mode = \"parallel\"} : f32[B, N=6], f32[B], f32[B], f32[B]\n  return %%y\n}\n"
     "step @s(%%p: f32[], %%q: f32[], %%u: f32[], %%a: f32[]) -> (f32[], f32[], f32[]) {\n  %%d = sigmoid %%a : f32[]\n"
     "  %%p1 = mul %%d, %%p : f32[]\n  %%p2 = add %%p1, %%%s : f32[]\n  %%q1 = mul %%d, %%q : f32[]\n  %%q2 = add %%q1, "
     "%%%s : f32[]\n"
@@ -611,10 +435,11 @@ TEST(a_state_may_read_another_one_way) {
 
 int main(void) {
   RUN(random_recurrences_equal_their_steps);
+  RUN(long_recurrences_equal_their_steps);
   RUN(steep_gains_stay_finite);
   RUN(vanishing_gains_stay_finite);
   RUN(matrix_and_normalizer_are_one_scan);
-  RUN(selective_scan_is_a_full_scan);
+  RUN(selective_scan_has_steps_and_rates);
   RUN(parameters_decay_by_heads);
   RUN(a_selected_reset_is_a_decay);
   RUN(readouts_of_any_degree_are_true_values);
@@ -623,6 +448,7 @@ int main(void) {
   RUN(what_is_not_linear_is_named);
   RUN(what_is_not_diagonal_is_named);
   RUN(updates_that_explode_are_refused);
+  RUN(features_that_are_sums_stay_factors);
   RUN(gains_along_a_state_axis_must_be_bounded);
   RUN(a_state_may_read_another_one_way);
   return test_done();

@@ -1,0 +1,156 @@
+/* attention and attention_grad without a matrix of scores in memory: text/attention.cu and attention_grad.cu. Shapes and
+ * meaning: ir/attention.h. In texts b is the batch entry, i a query, j a key, head and kv the heads of queries and of
+ * keys, x a column. Blocks of 64 queries (keys for dk and dv) meet tiles of 64 of the others on tensor cores. */
+#include "ir/attention.h"
+#include "codegen/cuda/emitters.h"
+#include "codegen/cuda/holes.h"
+
+#define THREADS 128
+
+typedef enum result { DQ, DK, DV, DBIAS } result; /* as in text/attention_grad.cu */
+
+static int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
+static int64_t along(int64_t n) { return (n + 7) / 8 * 8 + 4; }     /* vtb_pitch_along */
+static int64_t across(int64_t n) { return (n + 15) / 16 * 16 + 8; } /* vtb_pitch_across */
+static int64_t larger(int64_t x, int64_t y) { return x > y ? x : y; }
+
+/* Columns of a result that a block takes: all, or parts of about equal width where they exceed the registers. */
+static int64_t tile_width(int64_t width) {
+  int64_t n = ceil_div(width, 128);
+  return ceil_div(ceil_div(width, n), 8) * 8;
+}
+static int64_t slab_width(int64_t depth) { return depth >= 64 ? 64 : ceil_div(depth, 16) * 16; }
+
+static void hole_element(vtb_cuda *c, vtb__cuda_holes *h, const char *hole, const char *name, int tensor,
+                         const char *token, const char *head, const char *x) {
+  vtb__hole_text(h, hole, "%s[%s]", name, vtb_cuda_offset(c, tensor, (const char *const[]){"b", token, head, x}));
+}
+
+static const char *bias_at(vtb_cuda *c, const vtb_attention *a, int tensor) {
+  const char *index[4] = {NULL, NULL, NULL, NULL};
+  char head[32];
+  int r = vtb_cuda_tensor_of(c, tensor)->type->rank;
+  snprintf(head, sizeof head, "head %% %lld", (long long)a->bias_heads);
+  index[r - 1] = "j";
+  index[r - 2] = "i";
+  if (r >= 3) index[r - 3] = head;
+  if (r == 4) index[0] = "b";
+  return vtb_cuda_offset(c, tensor, index);
+}
+
+static void hole_common(vtb_cuda *c, vtb__cuda_holes *h, vtb_cuda_kernel *k, const vtb_attention *a, int64_t tile,
+                        int64_t slab) {
+  vtb_cuda_in(k, 0, "q");
+  vtb_cuda_in(k, 1, "k");
+  vtb_cuda_in(k, 2, "v");
+  hole_element(c, h, "q", "q", 0, "i", "head", "x");
+  hole_element(c, h, "k", "k", 1, "j", "kv", "x");
+  hole_element(c, h, "v", "v", 2, "j", "kv", "x");
+  if (a->bias >= 0) vtb_cuda_in(k, a->bias, "bias");
+  if (a->bias >= 0)
+    vtb__hole_text(h, "bias", "bias[%s]", bias_at(c, a, a->bias));
+  else
+    vtb__hole_text(h, "bias", "0.0f");
+  vtb__hole_text(h, "scale", "%.9ef", a->scale);
+  vtb__hole_number(h, "N", a->n_queries);
+  vtb__hole_number(h, "M", a->n_keys);
+  vtb__hole_number(h, "HEADS", a->n_heads);
+  vtb__hole_number(h, "SHARED", a->n_heads / a->kv_heads);
+  vtb__hole_number(h, "K", a->width);
+  vtb__hole_number(h, "V", a->value_width);
+  vtb__hole_number(h, "TILE", tile);
+  vtb__hole_number(h, "SLAB", slab);
+  vtb__hole_number(h, "EXACT", 1);
+  vtb__hole_number(h, "CAUSAL", a->causal);
+  vtb__hole_number(h, "BIAS", a->bias >= 0);
+}
+
+static void share(vtb_cuda_kernel *k, int64_t tile, int64_t slab) {
+  vtb_cuda_shared(k, "float", 4, "tiles", larger(2 * 64 * along(slab), 64 * across(tile)));
+  vtb_cuda_shared(k, "float", 4, "scores", 64 * along(64));
+}
+
+void vtb__cuda_attention(vtb_cuda *c, const vtb_inst *inst) {
+  vtb_attention a = vtb_attention_of(inst);
+  vtb__cuda_holes h;
+  int64_t tile = tile_width(a.value_width), slab = slab_width(a.width);
+  int y = inst->n_operands, lse = y + 1;
+  vtb_cuda_kernel *k = vtb_cuda_begin(c, "attention", THREADS);
+  vtb__holes_init(&h);
+  hole_common(c, &h, k, &a, tile, slab);
+  vtb_cuda_out(k, y, "y");
+  vtb_cuda_out(k, lse, "lse");
+  hole_element(c, &h, "y", "y", y, "i", "head", "x");
+  hole_element(c, &h, "lse", "lse", lse, "i", "head", NULL);
+  share(k, tile, slab);
+  vtb__holes_fill(&h, k, "attention.cu");
+  vtb_cuda_launch(k, a.n_batch * a.n_heads * ceil_div(a.n_queries, 64) * ceil_div(a.value_width, tile));
+}
+
+/* ---- adjoint -------------------------------------------------------------------------------------------------- */
+
+static int make_delta(vtb_cuda *c, const vtb_attention *a) {
+  vtb__cuda_holes h;
+  int64_t items = a->n_batch * a->n_queries * a->n_heads;
+  int delta = vtb_cuda_temp(c, items * 4);
+  vtb_cuda_kernel *k = vtb_cuda_begin(c, "attention_delta", THREADS);
+  vtb__holes_init(&h);
+  vtb_cuda_in(k, a->y, "y");
+  vtb_cuda_in(k, a->dy, "dy");
+  vtb_cuda_temp_out(k, delta, "float", "delta");
+  hole_element(c, &h, "y", "y", a->y, "i", "head", "x");
+  hole_element(c, &h, "dy", "dy", a->dy, "i", "head", "x");
+  if (a->dlse >= 0) vtb_cuda_in(k, a->dlse, "dlse");
+  if (a->dlse >= 0)
+    hole_element(c, &h, "dlse", "dlse", a->dlse, "i", "head", NULL);
+  else
+    vtb__hole_text(&h, "dlse", "0.0f");
+  vtb__hole_number(&h, "N", a->n_queries);
+  vtb__hole_number(&h, "HEADS", a->n_heads);
+  vtb__hole_number(&h, "V", a->value_width);
+  vtb__hole_number(&h, "ITEMS", items);
+  vtb__holes_fill(&h, k, "attention_delta.cu");
+  vtb_cuda_launch(k, ceil_div(items, THREADS / 32));
+  return delta;
+}
+
+static void make_result(vtb_cuda *c, const vtb_inst *inst, const vtb_attention *a, int delta, result r) {
+  static const char *const kinds[] = {"attention_dq", "attention_dk", "attention_dv", "attention_dbias"};
+  vtb__cuda_holes h;
+  bool keys = r == DK || r == DV, by_batch = a->bias_batch > 1;
+  int64_t width = r == DBIAS ? a->n_keys : r == DV ? a->value_width : a->width;
+  int64_t tile = r == DBIAS ? 64 : tile_width(width), slab = slab_width(larger(a->width, a->value_width));
+  int64_t outer = r == DBIAS ? a->bias_batch * a->bias_heads : a->n_batch * (keys ? a->kv_heads : a->n_heads);
+  int tensor = inst->n_operands + (int)r;
+  vtb_cuda_kernel *k = vtb_cuda_begin(c, kinds[r], THREADS);
+  vtb__holes_init(&h);
+  hole_common(c, &h, k, a, tile, slab);
+  vtb_cuda_in(k, a->dy, "dy");
+  vtb_cuda_in(k, a->lse, "lse");
+  vtb_cuda_temp_in(k, delta, "float", "delta");
+  vtb_cuda_out(k, tensor, "to");
+  hole_element(c, &h, "dy", "dy", a->dy, "i", "head", "x");
+  hole_element(c, &h, "lse", "lse", a->lse, "i", "head", NULL);
+  if (r == DBIAS)
+    vtb__hole_text(&h, "put", "to[%s]", bias_at(c, a, tensor));
+  else
+    hole_element(c, &h, "put", "to", tensor, keys ? "j" : "i", keys ? "kv" : "head", "x");
+  vtb__hole_number(&h, "RESULT", r);
+  vtb__hole_number(&h, "BIAS_HEADS", a->bias_heads);
+  vtb__hole_number(&h, "BATCH", a->n_batch);
+  vtb__hole_number(&h, "BY_BATCH", by_batch);
+  share(k, tile, slab);
+  vtb_cuda_shared(k, "float", 4, "sums", 64);
+  vtb_cuda_shared(k, "float", 4, "deltas", 64);
+  vtb__holes_fill(&h, k, "attention_grad.cu");
+  vtb_cuda_launch(k, outer * ceil_div(keys ? a->n_keys : a->n_queries, 64) * ceil_div(width, tile));
+}
+
+void vtb__cuda_attention_grad(vtb_cuda *c, const vtb_inst *inst) {
+  vtb_attention a = vtb_attention_of(inst);
+  int delta = make_delta(c, &a);
+  make_result(c, inst, &a, delta, DQ);
+  make_result(c, inst, &a, delta, DK);
+  make_result(c, inst, &a, delta, DV);
+  if (a.wants_dbias) make_result(c, inst, &a, delta, DBIAS);
+}

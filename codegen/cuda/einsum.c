@@ -1,0 +1,406 @@
+/* einsum as products on tensor cores (text/product.cu), with any strides.
+ *
+ * Letters are batch (in both operands and the result), m (first operand and result), n (second and result) or k
+ * (summed). Letters of a class are one index, outermost first; where all strides allow it they are merged into one
+ * letter, and what is left is decoded by divisions at each address: nothing is ever copied into another order. If
+ * there are few tiles and a long k, ranges of k are blocks of their own, whose parts a second kernel adds in order.
+ * Products without k, with a short k, or with a letter in one operand only are bodies of a product and a sum (fused.c).
+ */
+#include <string.h>
+
+#include "codegen/cuda/emitters.h"
+#include "codegen/cuda/program.h"
+
+enum { A, B, OUT, ADD, TENSORS };
+enum { MOST_LETTERS = 3 * VTB_MAX_RANK, K_STEP = 16, STAGES = 3, THREADS = 256, SHORT_K = 8, WANTED_BLOCKS = 264 };
+
+typedef struct letter {
+  char name;
+  int64_t size;
+  bool in[TENSORS];
+  int64_t stride[TENSORS]; /* elements; 0 where absent */
+  int at;                  /* axis of the result, or of the first operand for k */
+} letter;
+
+typedef struct index_of { /* the letters of a class, outermost first: one index */
+  letter at[MOST_LETTERS];
+  int n;
+  int64_t size;
+} index_of;
+
+typedef enum letter_class { BATCH, M, N, K, LONE, CLASSES } letter_class;
+
+typedef struct product {
+  vtb_cuda *c;
+  letter letters[MOST_LETTERS];
+  int n_letters;
+  bool adds;
+  int a, b; /* which operand has the rows and which the columns of the result */
+  index_of of[CLASSES];
+  /* the tile */
+  int bm, bn, warps_n;
+  int64_t tiles_m, tiles_n, splits, k_range;
+} product;
+
+/* ---- letters ---------------------------------------------------------------------------------------------- */
+
+static int tensor_number(const product *p, int which) {
+  return which == OUT ? p->c->unit.n_operands : which == ADD ? 2 : which;
+}
+
+static letter *find_letter(product *p, char name) {
+  for (int i = 0; i < p->n_letters; i++)
+    if (p->letters[i].name == name) return &p->letters[i];
+  p->letters[p->n_letters] = (letter){.name = name, .size = 1, .at = -1};
+  return &p->letters[p->n_letters++];
+}
+
+/* ADD is broadcast to the result. */
+static void read_addend(product *p) {
+  const vtb_cuda_tensor *add = vtb_cuda_tensor_of(p->c, 2), *out = vtb_cuda_tensor_of(p->c, tensor_number(p, OUT));
+  int missing = out->type->rank - add->type->rank;
+  for (int i = 0; i < p->n_letters; i++) {
+    letter *l = &p->letters[i];
+    int axis = l->in[OUT] ? l->at - missing : -1;
+    if (axis < 0 || add->type->dim[axis].size == 1) continue;
+    l->in[ADD] = true;
+    l->stride[ADD] = add->stride[axis];
+  }
+}
+
+static void read_letters(product *p, const vtb_inst *inst) {
+  const char *s = vtb_attr_str(inst, "spec", "");
+  p->adds = inst->n_operands == 3;
+  for (int which = A; which <= OUT; which++) {
+    const vtb_cuda_tensor *t = vtb_cuda_tensor_of(p->c, tensor_number(p, which));
+    for (int axis = 0; (*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z'); s++, axis++) {
+      if (t->type->dim[axis].size == 1) continue;
+      letter *l = find_letter(p, *s);
+      l->size = t->type->dim[axis].size;
+      l->in[which] = true;
+      l->stride[which] = t->stride[axis];
+      if (which == OUT || l->at < 0) l->at = axis;
+    }
+    while (*s == ',' || *s == '-' || *s == '>') s++;
+  }
+  if (p->adds) read_addend(p);
+}
+
+static letter_class class_of(const product *p, const letter *l) {
+  if (l->in[A] && l->in[B]) return l->in[OUT] ? BATCH : K;
+  if (!l->in[OUT]) return LONE;
+  return l->in[p->a] ? M : N;
+}
+
+static bool joins(const letter *outer, const letter *inner) {
+  for (int t = 0; t < TENSORS; t++)
+    if (outer->stride[t] != inner->stride[t] * inner->size) return false;
+  return true;
+}
+
+/* The letters of each class in the order of the result (k: of the first operand), merged where strides allow. */
+static void sort_letters(product *p) {
+  for (int class = 0; class < CLASSES; class++) {
+    index_of *x = &p->of[class];
+    x->n = 0;
+    x->size = 1;
+    for (int axis = 0; axis < VTB_MAX_RANK; axis++)
+      for (int i = 0; i < p->n_letters; i++) {
+        const letter *l = &p->letters[i];
+        if (l->at != axis || (int)class_of(p, l) != class) continue;
+        letter *last = x->n ? &x->at[x->n - 1] : NULL;
+        x->size *= l->size;
+        if (last && joins(last, l)) {
+          letter both = *l;
+          both.size *= last->size;
+          *last = both;
+        } else {
+          x->at[x->n++] = *l;
+        }
+      }
+  }
+}
+
+/* The result's innermost letter belongs to n, so that neighbouring threads store neighbouring elements. */
+static void choose_sides(product *p) {
+  const letter *inner = NULL;
+  p->a = A;
+  p->b = B;
+  for (int i = 0; i < p->n_letters; i++)
+    if (p->letters[i].in[OUT] && (!inner || p->letters[i].at > inner->at)) inner = &p->letters[i];
+  if (!inner || class_of(p, inner) != M) return;
+  p->a = B;
+  p->b = A;
+}
+
+/* ---- bodies of a product and a sum ------------------------------------------------------------------------ */
+
+/* The letters in the order of the loops: the result's, then the summed ones. */
+static int loop_order(const vtb_inst *inst, char *order) {
+  const char *spec = vtb_attr_str(inst, "spec", ""), *out = strchr(spec, '>') + 1;
+  int n = 0;
+  for (; *out; out++) order[n++] = *out;
+  for (const char *p = spec; *p && *p != '-'; p++)
+    if (*p != ',' && !memchr(order, *p, (size_t)n)) order[n++] = *p;
+  return n;
+}
+
+/* `x` with one axis a letter of `order`, size 1 where x lacks it. */
+static vtb_value *spread(vtb_builder *b, vtb_value *x, const char *letters, const char *order, int n) {
+  int64_t perm[VTB_MAX_RANK];
+  vtb_type shape = {.dtype = x->type.dtype, .rank = n};
+  int rank = 0;
+  for (int i = 0; i < n; i++) {
+    const char *at = memchr(letters, order[i], (size_t)x->type.rank);
+    shape.dim[i].size = at ? x->type.dim[at - letters].size : 1;
+    if (at) perm[rank++] = at - letters;
+  }
+  return vtb_b_reshape(b, vtb_b_transpose(b, x, perm), &shape);
+}
+
+/* The sum over axes from n_out on, written out: one thread a result. */
+static vtb_value *unrolled_sum(vtb_builder *b, vtb_value *x, vtb_value *y, int axis, int n) {
+  if (axis == n) return vtb_b_binary(b, VTB_OP_mul, x, y);
+  int64_t size = x->type.dim[axis].size > 1 ? x->type.dim[axis].size : y->type.dim[axis].size;
+  vtb_value *sum = NULL;
+  for (int64_t k = 0; k < size; k++) {
+    vtb_value *xk = x->type.dim[axis].size > 1 ? vtb_b_slice(b, x, axis, k, k + 1, 1) : x;
+    vtb_value *yk = y->type.dim[axis].size > 1 ? vtb_b_slice(b, y, axis, k, k + 1, 1) : y;
+    vtb_value *part = unrolled_sum(b, xk, yk, axis + 1, n);
+    sum = sum ? vtb_b_binary(b, VTB_OP_add, sum, part) : part;
+  }
+  return sum;
+}
+
+static void emit_generic(vtb_cuda *c, const vtb_inst *inst, bool unroll) {
+  char order[MOST_LETTERS];
+  const char *spec = vtb_attr_str(inst, "spec", "");
+  int n = loop_order(inst, order), n_out = inst->results[0]->type.rank;
+  if (n > VTB_MAX_RANK) {
+    vtb_cuda_unsupported(c, inst, "too many letters");
+    return;
+  }
+  vtb_module *m = vtb_module_new("einsum");
+  vtb_func *f = vtb_func_new(m, "body", VTB_FUNC_KERNEL, VTB_NO_SPAN);
+  vtb_builder b = {.module = m, .func = f};
+  vtb_value *x = vtb_func_add_arg(f, "x", inst->operands[0]->type);
+  vtb_value *y = vtb_func_add_arg(f, "y", inst->operands[1]->type), *r;
+  x = spread(&b, x, spec, order, n);
+  y = spread(&b, y, strchr(spec, ',') + 1, order, n);
+  int64_t axes[VTB_MAX_RANK];
+  for (int i = n_out; i < n; i++) axes[i - n_out] = i;
+  if (unroll) {
+    r = vtb_b_reshape(&b, unrolled_sum(&b, x, y, n_out, n), &inst->results[0]->type);
+  } else {
+    r = vtb_b_binary(&b, VTB_OP_mul, x, y);
+    if (n > n_out) r = vtb_b_reduce(&b, VTB_OP_reduce_sum, r, axes, n - n_out, false);
+  }
+  if (inst->n_operands == 3) r = vtb_b_binary(&b, VTB_OP_add, r, vtb_func_add_arg(f, "z", inst->operands[2]->type));
+  vtb_func_set_returns(f, &r, NULL, 1);
+  vtb_inst fused = *inst;
+  fused.op = VTB_OP_fused;
+  fused.callee = f;
+  c->unit.inst = inst;
+  vtb__cuda_body(c, &fused);
+  vtb_module_free(m);
+}
+
+/* ---- texts ------------------------------------------------------------------------------------------------ */
+
+/* Offset in tensor t of the number `i` (a C name) of a class. */
+static const char *offset(product *p, const index_of *x, int t, const char *i) {
+  const vtb_cuda_tensor *tensor = vtb_cuda_tensor_of(p->c, tensor_number(p, t));
+  const char *wide = vtb_cuda_reach(tensor->type, tensor->stride) > INT32_MAX ? "(vtb_i64)" : "";
+  vtb_strbuf s = {0};
+  int64_t inner = 1;
+  for (int k = x->n; k-- > 0;) {
+    const letter *l = &x->at[k];
+    if (l->stride[t]) {
+      if (s.n) vtb_strbuf_puts(&s, " + ");
+      vtb_strbuf_printf(&s, "%s%s%s", wide, *wide && (inner > 1 || k) ? "(" : "", i);
+      if (inner > 1) vtb_strbuf_printf(&s, " / %lld", (long long)inner);
+      if (k) vtb_strbuf_printf(&s, " %% %lld", (long long)l->size);
+      if (*wide && (inner > 1 || k)) vtb_strbuf_putc(&s, ')');
+      if (l->stride[t] != 1) vtb_strbuf_printf(&s, " * %lld", (long long)l->stride[t]);
+    }
+    inner *= l->size;
+  }
+  const char *text = vtb_arena_strdup(&p->c->arena, s.n ? s.at : "0");
+  vtb_strbuf_free(&s);
+  return text;
+}
+
+/* How the tile of an operand is copied: along k or along its rows, 16 bytes or 4 at a time. */
+typedef struct fetch {
+  bool along_k;
+  int width; /* elements: 4 or 1 */
+} fetch;
+
+static bool multiples_of_four(const index_of *x, int t, const letter *but) {
+  for (int i = 0; i < x->n; i++)
+    if (&x->at[i] != but && x->at[i].stride[t] % 4) return false;
+  return true;
+}
+
+static const letter *innermost(const index_of *x) { return x->n ? &x->at[x->n - 1] : NULL; }
+
+static fetch choose_fetch(const product *p, int t, letter_class rows) {
+  const letter *k = innermost(&p->of[K]), *r = innermost(&p->of[rows]);
+  int align = vtb_cuda_tensor_of(p->c, tensor_number(p, t))->align;
+  bool k_run = k && k->stride[t] == 1, r_run = r && r->stride[t] == 1;
+  fetch f = {.along_k = k_run || !r_run, .width = 1};
+  const letter *run = f.along_k ? k : r;
+  if ((k_run || r_run) && align == 4 && run->size % 4 == 0 && multiples_of_four(&p->of[K], t, run) &&
+      multiples_of_four(&p->of[rows], t, run) && multiples_of_four(&p->of[BATCH], t, run))
+    f.width = 4;
+  return f;
+}
+
+static int stage_elements(const fetch *f, int rows) { return f->along_k ? rows * (K_STEP + 4) : K_STEP * (rows + 8); }
+
+/* Shared place of (row, at), in elements of the stage. */
+static const char *shared_place(product *p, const fetch *f, int rows) {
+  return f->along_k ? vtb_arena_printf(&p->c->arena, "row * %d + at", K_STEP + 4)
+                    : vtb_arena_printf(&p->c->arena, "at * %d + row", rows + 8);
+}
+
+static const char *fetch_text(product *p, const fetch *f, int t, letter_class class, int rows, char name) {
+  vtb_strbuf s = {0};
+  int per_row = (f->along_k ? K_STEP : rows) / f->width, n = rows * K_STEP / f->width;
+  char upper = class == M ? 'm' : 'n';
+  vtb_strbuf_printf(&s, "    VTB_UNROLL for (int e = vtb_tid(); e < %d; e += %d) {\n", n, THREADS);
+  if (f->along_k)
+    vtb_strbuf_printf(&s, "      const int row = e / %d, at = e %% %d * %d;\n", per_row, per_row, f->width);
+  else
+    vtb_strbuf_printf(&s, "      const int at = e / %d, row = e %% %d * %d;\n", per_row, per_row, f->width);
+  vtb_strbuf_printf(&s, "      const int %c = %c0 + row, k = k0 + at;\n", upper, upper);
+  vtb_strbuf_printf(&s, "      const bool valid = %c < %lld && k < k_end;\n", upper, (long long)p->of[class].size);
+  vtb_strbuf_printf(&s, "      vtb_cp_async%d(%c_tile + stage * %d + %s, %c_of + (valid ? %s + %s : 0), valid);\n",
+                    f->width * 4, name, stage_elements(f, rows), shared_place(p, f, rows), name,
+                    offset(p, &p->of[class], t, class == M ? "m" : "n"), offset(p, &p->of[K], t, "k"));
+  vtb_strbuf_puts(&s, "    }\n");
+  const char *text = vtb_arena_strdup(&p->c->arena, s.at);
+  vtb_strbuf_free(&s);
+  return text;
+}
+
+static const char *place(product *p, int t) {
+  return vtb_arena_printf(&p->c->arena, "%s + %s + %s", offset(p, &p->of[BATCH], t, "batch"),
+                          offset(p, &p->of[M], t, "m"), offset(p, &p->of[N], t, "n"));
+}
+
+/* ---- the product ------------------------------------------------------------------------------------------ */
+
+/* Tiles by how much of them the shape fills, ranges of k by how few tiles there are. */
+static void choose_tile(product *p) {
+  static const struct {
+    int bm, bn, warps_n;
+  } tiles[] = {{128, 128, 4}, {128, 64, 2}, {64, 64, 4}, {128, 16, 1}};
+  int64_t m = p->of[M].size, n = p->of[N].size, k = p->of[K].size, batch = p->of[BATCH].size;
+  int t = n <= 16 ? 3 : m <= 64 ? 2 : n <= 64 ? 1 : 0;
+  if (t < 2 && batch * ((m + 127) / 128) * ((n + tiles[t].bn - 1) / tiles[t].bn) < WANTED_BLOCKS / 2) t = 2;
+  p->bm = tiles[t].bm;
+  p->bn = tiles[t].bn;
+  p->warps_n = tiles[t].warps_n;
+  p->tiles_m = (m + p->bm - 1) / p->bm;
+  p->tiles_n = (n + p->bn - 1) / p->bn;
+  int64_t blocks = p->tiles_m * p->tiles_n * batch, want = WANTED_BLOCKS / blocks, most = k / 256;
+  if (want > most) want = most;
+  if (want < 1) want = 1;
+  p->k_range = ((k + want - 1) / want + K_STEP - 1) / K_STEP * K_STEP;
+  p->splits = (k + p->k_range - 1) / p->k_range;
+}
+
+static void write_product(product *p, int temp) {
+  vtb_cuda_kernel *k = vtb_cuda_begin(p->c, "product", THREADS);
+  vtb_arena *arena = &p->c->arena;
+  fetch fa = choose_fetch(p, p->a, M), fb = choose_fetch(p, p->b, N);
+  int warps_m = THREADS / 32 / p->warps_n, wm = p->bm / warps_m, wn = p->bn / p->warps_n;
+  int64_t m = p->of[M].size, n = p->of[N].size, batch = p->of[BATCH].size;
+  vtb_cuda_in(k, tensor_number(p, p->a), "a");
+  vtb_cuda_in(k, tensor_number(p, p->b), "b");
+  const char *c_at = place(p, OUT), *add = "";
+  if (p->splits > 1) {
+    vtb_cuda_temp_out(k, temp, "float", "c");
+    c_at = vtb_arena_printf(arena, "(vtb_i64)(split * %lld + batch) * %lld + m * %lld + n", (long long)batch,
+                            (long long)(m * n), (long long)n);
+  } else {
+    if (p->adds) vtb_cuda_in(k, 2, "add");
+    vtb_cuda_out(k, tensor_number(p, OUT), "c");
+    if (p->adds) add = vtb_arena_printf(arena, " + add[%s]", place(p, ADD));
+  }
+  vtb_cuda_shared(k, "float", 4, "a_tile", (int64_t)STAGES * stage_elements(&fa, p->bm));
+  vtb_cuda_shared(k, "float", 4, "b_tile", (int64_t)STAGES * stage_elements(&fb, p->bn));
+  const vtb_cuda_hole holes[] = {
+      {"warps_n", p->warps_n, NULL},
+      {"wm", wm, NULL},
+      {"wn", wn, NULL},
+      {"mi", wm / 16, NULL},
+      {"ni", wn / 8, NULL},
+      {"bm", p->bm, NULL},
+      {"bn", p->bn, NULL},
+      {"tiles_m", p->tiles_m, NULL},
+      {"tiles_n", p->tiles_n, NULL},
+      {"tiles", p->tiles_m * p->tiles_n, NULL},
+      {"batches", batch, NULL},
+      {"blocks", p->tiles_m * p->tiles_n * batch, NULL},
+      {"m", m, NULL},
+      {"n", n, NULL},
+      {"k", p->of[K].size, NULL},
+      {"k_range", p->k_range, NULL},
+      {"stages", STAGES, NULL},
+      {"a_stage", stage_elements(&fa, p->bm), NULL},
+      {"b_stage", stage_elements(&fb, p->bn), NULL},
+      {"a_batch", 0, offset(p, &p->of[BATCH], p->a, "batch")},
+      {"b_batch", 0, offset(p, &p->of[BATCH], p->b, "batch")},
+      {"a_shared", 0, shared_place(p, &fa, p->bm)},
+      {"b_shared", 0, shared_place(p, &fb, p->bn)},
+      {"fetch_a", 0, fetch_text(p, &fa, p->a, M, p->bm, 'a')},
+      {"fetch_b", 0, fetch_text(p, &fb, p->b, N, p->bn, 'b')},
+      {"c_at", 0, c_at},
+      {"add", 0, add},
+  };
+  vtb_cuda_text(k, "product.cu", holes, (int)(sizeof holes / sizeof *holes));
+  vtb_cuda_launch(k, p->tiles_m * p->tiles_n * batch * p->splits);
+}
+
+/* The parts of ranges of k, added in order. */
+static void write_total(product *p, int temp) {
+  vtb_cuda_kernel *k = vtb_cuda_begin(p->c, "total", THREADS);
+  int64_t m = p->of[M].size, n = p->of[N].size, count = m * n * p->of[BATCH].size;
+  vtb_cuda_temp_in(k, temp, "float", "part");
+  if (p->adds) vtb_cuda_in(k, 2, "add");
+  vtb_cuda_out(k, tensor_number(p, OUT), "c");
+  vtb_cuda_line(k, "const vtb_i64 i = (vtb_i64)vtb_block() * %d + vtb_tid();", THREADS);
+  vtb_cuda_open(k, "if (i < %lld)", (long long)count);
+  vtb_cuda_line(k, "const int n = (int)(i %% %lld), m = (int)(i / %lld %% %lld), batch = (int)(i / %lld);", (long long)n,
+                (long long)n, (long long)m, (long long)(m * n));
+  vtb_cuda_line(k, "float sum = part[i];");
+  vtb_cuda_line(k, "for (int s = 1; s < %lld; s++) sum += part[(vtb_i64)s * %lld + i];", (long long)p->splits,
+                (long long)count);
+  if (p->adds) vtb_cuda_line(k, "sum += add[%s];", place(p, ADD));
+  vtb_cuda_line(k, "c[%s] = sum;", place(p, OUT));
+  vtb_cuda_close(k);
+  vtb_cuda_launch(k, (count + THREADS - 1) / THREADS);
+}
+
+/* Tiles mostly empty in both directions: a sum a thread is better. */
+static bool is_product(const product *p) {
+  return p->of[LONE].n == 0 && p->of[K].size > SHORT_K && (p->of[M].size >= 16 || p->of[N].size >= 16);
+}
+
+void vtb__cuda_einsum(vtb_cuda *c, const vtb_inst *inst) {
+  product p = {.c = c};
+  read_letters(&p, inst);
+  choose_sides(&p);
+  sort_letters(&p);
+  if (!is_product(&p)) {
+    emit_generic(c, inst, p.of[LONE].n == 0 && p.of[K].size <= SHORT_K);
+    return;
+  }
+  choose_tile(&p);
+  int temp = -1;
+  if (p.splits > 1) temp = vtb_cuda_temp(c, p.of[BATCH].size * p.of[M].size * p.of[N].size * p.splits * 4);
+  write_product(&p, temp);
+  if (p.splits > 1) write_total(&p, temp);
+}

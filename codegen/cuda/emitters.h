@@ -1,0 +1,22 @@
+/* Emitters of kernels, one a word of the `cpu` column of ir/ops.def (except scalar, view, by_lowering, call). */
+#ifndef VTB_CODEGEN_CUDA_EMITTERS_H
+#define VTB_CODEGEN_CUDA_EMITTERS_H
+
+#include "codegen/cuda/cuda.h"
+
+void vtb__cuda_fused(vtb_cuda *c, const vtb_inst *inst);
+void vtb__cuda_reduce(vtb_cuda *c, const vtb_inst *inst);
+void vtb__cuda_einsum(vtb_cuda *c, const vtb_inst *inst);
+void vtb__cuda_im2col(vtb_cuda *c, const vtb_inst *inst);
+void vtb__cuda_col2im(vtb_cuda *c, const vtb_inst *inst);
+void vtb__cuda_dwconv(vtb_cuda *c, const vtb_inst *inst);
+void vtb__cuda_dwconv_dx(vtb_cuda *c, const vtb_inst *inst);
+void vtb__cuda_dwconv_dw(vtb_cuda *c, const vtb_inst *inst);
+void vtb__cuda_linscan(vtb_cuda *c, const vtb_inst *inst);
+void vtb__cuda_linscan_grad(vtb_cuda *c, const vtb_inst *inst);
+void vtb__cuda_maxplus(vtb_cuda *c, const vtb_inst *inst);
+void vtb__cuda_maxplus_grad(vtb_cuda *c, const vtb_inst *inst);
+void vtb__cuda_attention(vtb_cuda *c, const vtb_inst *inst);
+void vtb__cuda_attention_grad(vtb_cuda *c, const vtb_inst *inst);
+
+#endif

@@ -1,0 +1,34 @@
+/* Holes of a kernel's text: see holes.h. */
+#include "codegen/cuda/holes.h"
+
+#include <stdarg.h>
+
+void vtb__holes_init(vtb__cuda_holes *h) {
+  *h = (vtb__cuda_holes){.n = 0};
+  vtb_arena_init(&h->texts);
+}
+
+static vtb_cuda_hole *add(vtb__cuda_holes *h, const char *name) {
+  vtb_check(h->n < (int)(sizeof h->at / sizeof *h->at), "too many holes at %s", name);
+  h->at[h->n] = (vtb_cuda_hole){.name = name};
+  return &h->at[h->n++];
+}
+
+void vtb__hole_number(vtb__cuda_holes *h, const char *name, int64_t number) { add(h, name)->number = number; }
+
+void vtb__hole_text(vtb__cuda_holes *h, const char *name, const char *fmt, ...) {
+  vtb_strbuf s = {0};
+  va_list ap;
+  va_start(ap, fmt);
+  vtb_strbuf_vprintf(&s, fmt, ap);
+  va_end(ap);
+  add(h, name)->text = vtb_arena_strdup(&h->texts, s.at ? s.at : "");
+  vtb_strbuf_free(&s);
+}
+
+void vtb__holes_fill(vtb__cuda_holes *h, vtb_cuda_kernel *k, const char *file) {
+  vtb_cuda_include(k, "products.cuh");
+  vtb_cuda_text(k, file, h->at, h->n);
+  vtb_arena_free(&h->texts);
+  h->n = 0;
+}

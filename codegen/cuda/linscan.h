@@ -1,0 +1,52 @@
+/* What the emitters of linscan and linscan_grad share: the instruction taken apart, its rows as C expressions. Shapes
+ * and meaning: ir/recurrence.h. The normalizer is one more column: v = 1, dy = dz, S = n. In texts b, h are the batch
+ * entry and head, pos a token's storage position, x a column. */
+#ifndef VTB_CODEGEN_CUDA_LINSCAN_H
+#define VTB_CODEGEN_CUDA_LINSCAN_H
+
+#include "codegen/cuda/holes.h"
+#include "ir/recurrence.h"
+
+typedef struct vtb__cuda_scan {
+  vtb_cuda *c;
+  const vtb_inst *inst;
+  vtb_decay_class decay;
+  bool grad, normalizer, init, last, dlast;
+  bool by_steps; /* no matmul form for the class, or mode recurrent */
+  const char *path;
+  int64_t B, N, heads, K, V, V1; /* V1: V and the normalizer's column */
+  int64_t chunk, n_chunks, row_tiles;
+  /* numbers of operands and results; -1 if absent */
+  int q, k, v, d, a, s0, n0, dy, dz, ds, dn;
+  int y, s, z, n;
+  int dq, dk, dv, dd, da, ds0, dn0;
+} vtb__cuda_scan;
+
+vtb__cuda_scan vtb__cuda_scan_make(vtb_cuda *c, const vtb_inst *inst);
+
+/* Rows of keys' width: q, k; of values' width with the normalizer's column: v (ones), dy (dz). As the element x of the
+ * row at pos; declares the arguments. */
+typedef enum vtb__cuda_row { VTB__ROW_Q, VTB__ROW_K, VTB__ROW_V, VTB__ROW_DY } vtb__cuda_row;
+void vtb__hole_row(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_kernel *k, vtb__cuda_row row,
+                   const char *hole);
+/* ${place}: storage position of step t. ${decay}: the decay of the token at pos (classes constant and scalar). */
+void vtb__hole_place(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_kernel *k);
+void vtb__hole_decay(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_kernel *k);
+/* An offset [b, pos, h, x] or [b, h, key, x] of a tensor; the last index is left out where x is NULL. */
+const char *vtb__cuda_scan_at(const vtb__cuda_scan *s, int tensor, const char *x);
+const char *vtb__cuda_state_at(const vtb__cuda_scan *s, int tensor, bool vector);
+
+/* linscan_products.c: states at the borders of chunks [B h, chunk, K, V1], as a temporary; -1 if there is nothing to
+ * keep. Forward (with the final state if `last`), or of the adjoint, backward. */
+int vtb__cuda_scan_states(const vtb__cuda_scan *s, bool backward);
+/* One of the four products of text/linscan_product.cu. `states`: a temporary or -1. `terms`: a temporary
+ * [n_tiles, B h, N] for the terms of the decays' adjoint or -1. */
+typedef enum vtb__cuda_product { VTB__PRODUCT_Y, VTB__PRODUCT_DQ, VTB__PRODUCT_DK, VTB__PRODUCT_DV } vtb__cuda_product;
+void vtb__cuda_scan_product(const vtb__cuda_scan *s, vtb__cuda_product p, int states, int terms);
+int64_t vtb__cuda_scan_out_tiles(int64_t width); /* of a product so wide */
+
+/* linscan_steps.c */
+void vtb__cuda_scan_steps(const vtb__cuda_scan *s);
+void vtb__cuda_scan_steps_grad(const vtb__cuda_scan *s);
+
+#endif

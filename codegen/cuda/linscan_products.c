@@ -1,0 +1,178 @@
+/* linscan, classes constant and scalar, as products on tensor cores: S_t = d_t S_{t-1} + k_t v_t^T, y_t = S_t^T q_t.
+ *
+ * First the states at the borders of chunks, one kernel that walks the chunks with tiles of the state in registers; then
+ * all tiles of 64 tokens at once, each with the tiles before it in its chunk and the state that enters the chunk.
+ * Parallel mode is one chunk of all tokens, without states. Products are text/linscan_product.cu, which serves y and
+ * the adjoints dq, dk and dv alike. */
+#include "codegen/cuda/emitters.h"
+#include "codegen/cuda/linscan.h"
+
+#define THREADS 128
+
+static int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
+static int64_t along(int64_t n) { return (n + 7) / 8 * 8 + 4; }     /* vtb_pitch_along */
+static int64_t across(int64_t n) { return (n + 15) / 16 * 16 + 8; } /* vtb_pitch_across */
+static int64_t largest(int64_t x, int64_t y) { return x > y ? x : y; }
+
+/* ---- states ------------------------------------------------------------------------------------------------- */
+
+static void hole_first_and_last(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_kernel *k, bool backward) {
+  int from = backward ? s->ds : s->s0, from_n = backward ? s->dn : s->n0;
+  int to = backward ? s->ds0 : s->s, to_n = backward ? s->dn0 : s->n;
+  bool first = from >= 0, last = backward ? s->init : !s->grad && s->last;
+  vtb__hole_number(h, "FIRST", first);
+  vtb__hole_number(h, "LAST", last);
+  if (first) vtb_cuda_in(k, from, "first");
+  if (first && from_n >= 0) {
+    vtb_cuda_in(k, from_n, "first_n");
+    vtb__hole_text(h, "first", "(x < V ? first[%s] : first_n[%s])", vtb__cuda_state_at(s, from, false),
+                   vtb__cuda_state_at(s, from_n, true));
+  } else {
+    vtb__hole_text(h, "first", first ? "first[%s]" : "0.0f", first ? vtb__cuda_state_at(s, from, false) : "");
+  }
+  if (last) vtb_cuda_out(k, to, "last");
+  if (last && to_n >= 0) {
+    vtb_cuda_out(k, to_n, "last_n");
+    vtb__hole_text(h, "put_last", "if (x < V)\n last[%s] = s;\nelse\n last_n[%s] = s;",
+                   vtb__cuda_state_at(s, to, false), vtb__cuda_state_at(s, to_n, true));
+  } else {
+    vtb__hole_text(h, "put_last", last ? "last[%s] = s;" : "", last ? vtb__cuda_state_at(s, to, false) : "");
+  }
+}
+
+int vtb__cuda_scan_states(const vtb__cuda_scan *s, bool backward) {
+  vtb__cuda_holes h;
+  bool enters = s->n_chunks > 1 || (backward ? s->dlast : s->init);
+  bool asked = backward ? s->init : !s->grad && s->last;
+  if (!enters && !asked) return -1;
+  vtb_cuda_kernel *k = vtb_cuda_begin(s->c, backward ? "linscan_adjoint_states" : "linscan_states", THREADS);
+  int temp = vtb_cuda_temp(s->c, s->B * s->heads * s->n_chunks * s->K * s->V1 * 4);
+  vtb__holes_init(&h);
+  vtb__hole_place(&h, s, k);
+  vtb__hole_decay(&h, s, k);
+  vtb__hole_row(&h, s, k, backward ? VTB__ROW_Q : VTB__ROW_K, "key");
+  vtb__hole_row(&h, s, k, backward ? VTB__ROW_DY : VTB__ROW_V, "value");
+  hole_first_and_last(&h, s, k, backward);
+  vtb__hole_number(&h, "N", s->N);
+  vtb__hole_number(&h, "HEADS", s->heads);
+  vtb__hole_number(&h, "K", s->K);
+  vtb__hole_number(&h, "V", s->V);
+  vtb__hole_number(&h, "V1", s->V1);
+  vtb__hole_number(&h, "CHUNK", s->chunk);
+  vtb__hole_number(&h, "EXACT", 1);
+  vtb__hole_number(&h, "BACKWARD", backward);
+  vtb_cuda_temp_out(k, temp, "float", "states");
+  vtb_cuda_shared(k, "float", 4, "keys", 64 * across(64));
+  vtb_cuda_shared(k, "float", 4, "values", 64 * across(64));
+  vtb_cuda_shared(k, "float", 4, "decays", 64);
+  vtb_cuda_shared(k, "float", 4, "through", 64);
+  vtb_cuda_shared(k, "float", 4, "after", 64);
+  vtb_cuda_shared(k, "float", 4, "parts", 32);
+  vtb__holes_fill(&h, k, "linscan_states.cu");
+  vtb_cuda_launch(k, s->B * s->heads * ceil_div(s->K, 64) * ceil_div(s->V1, 64));
+  return enters ? temp : -1;
+}
+
+/* ---- products ----------------------------------------------------------------------------------------------- */
+
+/* Columns of a product that a block takes: all, or parts of about equal width where they exceed the registers. */
+static int64_t tile_width(int64_t width) {
+  int64_t n = ceil_div(width, 128);
+  return ceil_div(ceil_div(width, n), 8) * 8;
+}
+
+int64_t vtb__cuda_scan_out_tiles(int64_t width) { return ceil_div(width, tile_width(width)); }
+
+/* out = (A B^T o M) C + f o (A S), and the row that the terms are taken with. */
+typedef struct product_shape {
+  const char *kind;
+  bool earlier, by_values; /* the depth is that of values; else of keys, and out is of values' width */
+  vtb__cuda_row a, b, c, mate;
+} product_shape;
+
+static const product_shape shapes[] = {
+    [VTB__PRODUCT_Y] = {"linscan", true, false, VTB__ROW_Q, VTB__ROW_K, VTB__ROW_V, VTB__ROW_Q},
+    [VTB__PRODUCT_DQ] = {"linscan_dq", true, true, VTB__ROW_DY, VTB__ROW_V, VTB__ROW_K, VTB__ROW_Q},
+    [VTB__PRODUCT_DK] = {"linscan_dk", false, true, VTB__ROW_V, VTB__ROW_DY, VTB__ROW_Q, VTB__ROW_K},
+    [VTB__PRODUCT_DV] = {"linscan_dv", false, false, VTB__ROW_K, VTB__ROW_Q, VTB__ROW_DY, VTB__ROW_K},
+};
+
+static void hole_result(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_kernel *k, vtb__cuda_product p) {
+  const int results[] = {s->y, s->dq, s->dk, s->dv};
+  const char *at = vtb__cuda_scan_at(s, results[p], "x");
+  vtb_cuda_out(k, results[p], "result");
+  if (!s->normalizer || shapes[p].by_values) {
+    vtb__hole_text(h, "put", "result[%s] = value;", at);
+  } else if (p == VTB__PRODUCT_Y) {
+    vtb_cuda_out(k, s->z, "z");
+    vtb__hole_text(h, "put", "if (x < V)\n result[%s] = value;\nelse\n z[%s] = value;", at,
+                   vtb__cuda_scan_at(s, s->z, NULL));
+  } else {
+    vtb__hole_text(h, "put", "if (x < V) result[%s] = value;", at);
+  }
+}
+
+static void hole_terms(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_kernel *k, const product_shape *shape,
+                       int terms) {
+  vtb__hole_number(h, "TERM", terms >= 0);
+  if (terms < 0) {
+    vtb__hole_text(h, "mate", "0.0f");
+    vtb__hole_text(h, "put_term", "(void)sum");
+    return;
+  }
+  vtb__hole_row(h, s, k, shape->mate, "mate");
+  vtb_cuda_temp_out(k, terms, "float", "terms");
+  vtb__hole_text(h, "put_term", "terms[((vtb_i64)out_tile * %lld + bh) * N + i0 + r] = sum",
+                 (long long)(s->B * s->heads));
+}
+
+void vtb__cuda_scan_product(const vtb__cuda_scan *s, vtb__cuda_product p, int states, int terms) {
+  const product_shape *shape = &shapes[p];
+  vtb__cuda_holes h;
+  int64_t depth = shape->by_values ? s->V1 : s->K, width = shape->by_values ? s->K : p == VTB__PRODUCT_DV ? s->V : s->V1;
+  int64_t tile = tile_width(width), slab = depth >= 64 ? 64 : ceil_div(depth, 16) * 16;
+  vtb_cuda_kernel *k = vtb_cuda_begin(s->c, shape->kind, THREADS);
+  vtb__holes_init(&h);
+  vtb__hole_place(&h, s, k);
+  vtb__hole_decay(&h, s, k);
+  vtb__hole_row(&h, s, k, shape->a, "a");
+  vtb__hole_row(&h, s, k, shape->b, "b");
+  vtb__hole_row(&h, s, k, shape->c, "c");
+  hole_result(&h, s, k, p);
+  hole_terms(&h, s, k, shape, states >= 0 ? terms : -1);
+  const struct {
+    const char *name;
+    int64_t value;
+  } numbers[] = {{"N", s->N},         {"HEADS", s->heads},   {"V", s->V},       {"CHUNK", s->chunk},
+                 {"DEPTH", depth},    {"WIDTH", width},      {"TILE", tile},    {"ROW_TILES", s->row_tiles},
+                 {"SLAB", slab},      {"EXACT", 1},          {"K", s->K},       {"V1", s->V1},
+                 {"EARLIER", shape->earlier}, {"OUTSIDE", states >= 0}, {"STATE_ACROSS", shape->by_values},
+                 {"always_outside", shape->earlier ? s->init : s->dlast}};
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) vtb__hole_number(&h, numbers[i].name, numbers[i].value);
+  if (states >= 0) {
+    vtb_cuda_temp_in(k, states, "float", "states");
+  } else {
+    vtb_cuda_line(k, "VTB_PTR(const float) states = %s; /* none */", shape->by_values ? "v" : "q");
+  }
+  int64_t state_floats = shape->by_values ? tile * along(slab) : slab * across(tile);
+  int64_t floats = 64 * along(slab) + largest(64 * along(slab), states >= 0 ? state_floats : 0);
+  vtb_cuda_shared(k, "float", 4, "tiles", largest(floats, 64 * across(tile)));
+  vtb_cuda_shared(k, "float", 4, "scores", 64 * along(64));
+  vtb_cuda_shared(k, "float", 4, "decays", 64);
+  vtb_cuda_shared(k, "float", 4, "through", 64);
+  vtb_cuda_shared(k, "float", 4, "after", 64);
+  vtb_cuda_shared(k, "float", 4, "own", 64);
+  vtb_cuda_shared(k, "float", 4, "parts", 32);
+  vtb__holes_fill(&h, k, "linscan_product.cu");
+  vtb_cuda_launch(k, s->B * s->heads * s->row_tiles * ceil_div(width, tile));
+}
+
+void vtb__cuda_linscan(vtb_cuda *c, const vtb_inst *inst) {
+  vtb__cuda_scan s = vtb__cuda_scan_make(c, inst);
+  if (s.by_steps) {
+    vtb__cuda_scan_steps(&s);
+    return;
+  }
+  int states = vtb__cuda_scan_states(&s, false);
+  vtb__cuda_scan_product(&s, VTB__PRODUCT_Y, states, -1);
+}

@@ -1,0 +1,90 @@
+/* Taking linscan instructions apart; their tensors as C expressions: see linscan.h. */
+#include "codegen/cuda/linscan.h"
+
+/* A decay below this is taken for it in adjoints of the matmul forms, so that it divides out: codegen/cpu/linscan_grad.c
+ * has the reason. */
+#define FLOOR "1e-18f"
+
+static void number_tensors(vtb__cuda_scan *s) {
+  int *const all[] = {&s->q,  &s->k, &s->v, &s->d, &s->a, &s->s0, &s->n0, &s->dy, &s->dz,  &s->ds, &s->dn,
+                      &s->y,  &s->s, &s->z, &s->n, &s->dq, &s->dk, &s->dv, &s->dd, &s->da, &s->ds0, &s->dn0};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) *all[i] = -1;
+  int n = 0;
+  s->q = n++, s->k = n++, s->v = n++, s->d = n++;
+  bool rates = s->decay == VTB_DECAY_RATES;
+  if (rates) s->a = n++;
+  if (s->init) s->s0 = n++;
+  if (s->init && s->normalizer) s->n0 = n++;
+  if (!s->grad) {
+    s->y = n++, s->s = n++;
+    if (s->normalizer) s->z = n++, s->n = n++;
+    return;
+  }
+  s->dy = n++;
+  if (s->normalizer) s->dz = n++;
+  if (s->dlast) s->ds = n++;
+  if (s->dlast && s->normalizer) s->dn = n++;
+  s->dq = n++, s->dk = n++, s->dv = n++, s->dd = n++;
+  if (rates) s->da = n++;
+  if (s->init) s->ds0 = n++;
+  if (s->init && s->normalizer) s->dn0 = n++;
+}
+
+vtb__cuda_scan vtb__cuda_scan_make(vtb_cuda *c, const vtb_inst *inst) {
+  const vtb_type *q = &inst->operands[0]->type, *v = &inst->operands[2]->type;
+  vtb__cuda_scan s = {.c = c, .inst = inst, .grad = inst->op == VTB_OP_linscan_grad};
+  s.B = q->dim[0].size, s.N = q->dim[1].size, s.heads = q->dim[2].size, s.K = q->dim[3].size, s.V = v->dim[3].size;
+  vtb_check(vtb_decay_class_find(vtb_attr_str(inst, "class", ""), &s.decay), "linscan without a class");
+  s.normalizer = vtb_attr_int(inst, "normalizer", 0) != 0;
+  s.init = vtb_attr_int(inst, "init", 0) != 0;
+  s.last = vtb_attr_int(inst, "last", 1) != 0;
+  s.dlast = vtb_attr_int(inst, "dlast", 0) != 0;
+  s.path = vtb_attr_str(inst, "path", NULL);
+  s.V1 = s.V + s.normalizer;
+  number_tensors(&s);
+  const char *mode = vtb_attr_str(inst, "mode", "auto");
+  bool matmul = s.decay == VTB_DECAY_CONSTANT || s.decay == VTB_DECAY_SCALAR, recurrent = vtb_streq(mode, "recurrent");
+  s.by_steps = !matmul || (recurrent && !s.grad);
+  int64_t chunk = recurrent ? 64 : vtb_streq(mode, "chunkwise") ? vtb_attr_int(inst, "chunk", 64) : s.N;
+  s.chunk = chunk < s.N ? chunk : s.N;
+  s.n_chunks = (s.N + s.chunk - 1) / s.chunk;
+  int64_t rest = s.N - (s.n_chunks - 1) * s.chunk;
+  s.row_tiles = (s.n_chunks - 1) * ((s.chunk + 63) / 64) + (rest + 63) / 64;
+  return s;
+}
+
+const char *vtb__cuda_scan_at(const vtb__cuda_scan *s, int tensor, const char *x) {
+  return vtb_cuda_offset(s->c, tensor, (const char *const[]){"b", "pos", "h", x});
+}
+
+const char *vtb__cuda_state_at(const vtb__cuda_scan *s, int tensor, bool vector) {
+  return vtb_cuda_offset(s->c, tensor, (const char *const[]){"b", "h", "key", vector ? NULL : "x"});
+}
+
+void vtb__hole_row(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_kernel *k, vtb__cuda_row row,
+                   const char *hole) {
+  static const char *const names[] = {"q", "k", "v", "dy"};
+  const int tensors[] = {s->q, s->k, s->v, s->dy};
+  const char *at = vtb__cuda_scan_at(s, tensors[row], "x");
+  vtb_cuda_in(k, tensors[row], names[row]);
+  if (!s->normalizer || row == VTB__ROW_Q || row == VTB__ROW_K) {
+    vtb__hole_text(h, hole, "%s[%s]", names[row], at);
+  } else if (row == VTB__ROW_V) {
+    vtb__hole_text(h, hole, "(x < V ? v[%s] : 1.0f)", at);
+  } else {
+    vtb_cuda_in(k, s->dz, "dz");
+    vtb__hole_text(h, hole, "(x < V ? dy[%s] : dz[%s])", at, vtb__cuda_scan_at(s, s->dz, NULL));
+  }
+}
+
+void vtb__hole_place(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_kernel *k) {
+  vtb_cuda_order order = vtb_cuda_order_make(k, s->path, s->N, "order");
+  vtb__hole_text(h, "place", "%s", vtb_cuda_order_at(s->c, &order, "t"));
+}
+
+void vtb__hole_decay(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_kernel *k) {
+  bool constant = s->decay == VTB_DECAY_CONSTANT;
+  const char *at = constant ? vtb_cuda_offset(s->c, s->d, (const char *const[]){"h"}) : vtb__cuda_scan_at(s, s->d, NULL);
+  vtb_cuda_in(k, s->d, "d");
+  vtb__hole_text(h, "decay", s->grad ? "vtb_max(d[%s], " FLOOR ")" : "d[%s]", at);
+}

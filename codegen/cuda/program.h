@@ -1,0 +1,103 @@
+/* Between the files of codegen/cuda: the program under construction. Emitters include cuda.h only. */
+#ifndef VTB_CODEGEN_CUDA_PROGRAM_H
+#define VTB_CODEGEN_CUDA_PROGRAM_H
+
+#include "codegen/codegen.h"
+#include "codegen/cuda/cuda.h"
+#include "codegen/describe.h"
+
+/* Where a pointer points, as far as a function knows: its arguments and frame are placed when it is called. */
+typedef enum vtb_cuda_place {
+  VTB_CUDA_ARG,    /* argument `index` of the function, then its returns */
+  VTB_CUDA_FRAME,  /* the function's frame: planned values */
+  VTB_CUDA_TAIL,   /* behind it: copies of call operands, temporaries of one instruction */
+  VTB_CUDA_CONSTANT
+} vtb_cuda_place;
+
+typedef struct vtb_cuda_ref {
+  vtb_cuda_place place;
+  int index, value; /* value: id in the function; negative for constants */
+  int access;
+  int64_t offset, bytes;
+} vtb_cuda_ref;
+
+/* A launch of `kernel`, or a call of `callee` if it is not NULL. */
+typedef struct vtb_cuda_step {
+  vtb_cuda_kernel *kernel;
+  const struct vtb_cuda_func *callee;
+  int64_t grid;
+  int n_refs;
+  vtb_cuda_ref *refs; /* in the program's arena */
+} vtb_cuda_step;
+
+typedef struct vtb_cuda_func {
+  const vtb_func *func;
+  const vtb_frame *frame;
+  int n_values; /* ids given, temporaries included */
+  int64_t copy_base, tail_base, tail_bytes, total_bytes;
+  VTB_VEC(vtb_cuda_step) steps;
+} vtb_cuda_func;
+
+typedef struct vtb_cuda_param { /* of a kernel under construction */
+  const char *name;
+  vtb_cuda_ref ref;
+} vtb_cuda_param;
+
+struct vtb_cuda_kernel {
+  vtb_cuda *c;
+  const char *kind;
+  int threads, indent;
+  int64_t shared_bytes;
+  vtb_strbuf shared, body;
+  VTB_VEC(vtb_cuda_param) params;
+  vtb_strbuf signature; /* "VTB_IN(float) a0, VTB_OUT(float) r0" */
+  /* once finished */
+  const char *name, *text; /* text: the whole function with its comment */
+  int number, n_args, launches;
+  const char *ops;
+  char origin[160];
+  double flops, bytes;
+};
+
+/* The instruction being emitted. */
+typedef struct vtb_cuda_unit {
+  const vtb_inst *inst; /* NULL: a copy */
+  int n_operands, n_results;
+  vtb_cuda_tensor *t;
+  vtb_cuda_ref *ref;
+  VTB_VEC(vtb_cuda_ref) temps;
+  int64_t temp_bytes;
+} vtb_cuda_unit;
+
+struct vtb_cuda {
+  const vtb_cuda_options *options;
+  vtb_plan plan;
+  VTB_VEC(vtb_cuda_func) funcs;
+  vtb_cuda_func *func; /* under construction */
+  vtb_cuda_unit unit;
+  vtb_map kernels; /* kind, threads and text -> vtb_cuda_kernel */
+  VTB_VEC(vtb_cuda_kernel *) kernel_list;
+  vtb_map includes; /* file -> its text, in the order they were asked for */
+  vtb_strbuf constants;
+  vtb_map constant_at; /* bytes as hexadecimal text -> offset + 1 */
+  vtb_error *err;
+  bool failed;
+  vtb_arena arena;
+};
+
+/* Bytes in the program's constants, 16-byte aligned; equal ones are shared. Returns the offset. */
+int64_t vtb__cuda_constant(vtb_cuda *c, const void *data, size_t n_bytes);
+/* The kernel is given up, with its text. */
+void vtb__cuda_discard(vtb_cuda_kernel *k);
+/* Declares tensor `t` as argument `name` unless it is one; access READ or WRITE. */
+void vtb__cuda_use(vtb_cuda_kernel *k, int t, const char *name, int access);
+void vtb__cuda_use_temp(vtb_cuda_kernel *k, int temp, const char *type, const char *name, int access);
+
+void vtb__cuda_dense(const vtb_type *t, int64_t *stride);
+
+/* Emitters over a body of ops (fused.c). */
+void vtb__cuda_body(vtb_cuda *c, const vtb_inst *inst);
+/* Tensor 0 of the unit to temporary `temp`, or to tensor 1 if temp < 0, densely. */
+void vtb__cuda_copy(vtb_cuda *c, const vtb_value *value, int from, int to, int temp);
+
+#endif

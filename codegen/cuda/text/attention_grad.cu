@@ -1,0 +1,124 @@
+/* One of the adjoints of attention, from P = exp(s - lse) and dS = P o (dY V^T - delta), made again tile by tile:
+ *   DQ = scale dS K     DK = scale dS^T Q     DV = P^T dY     DBIAS = sum of dS over heads and batch entries that share it
+ * A block owns 64 rows (queries; keys for DK and DV) and TILE columns of the result; for DBIAS, 64 keys as columns. */
+enum { DQ, DK, DV, DBIAS };
+constexpr int RESULT = ${RESULT};
+constexpr int N = ${N}, M = ${M}, HEADS = ${HEADS}, SHARED = ${SHARED}, K = ${K}, V = ${V}, TILE = ${TILE}, SLAB = ${SLAB};
+constexpr int WIDTH = RESULT == DBIAS ? M : RESULT == DV ? V : K, BIAS_HEADS = ${BIAS_HEADS}, BATCH = ${BATCH};
+constexpr bool KEYS = RESULT == DK || RESULT == DV, CAUSAL = ${CAUSAL}, BIAS = ${BIAS}, BY_BATCH = ${BY_BATCH};
+constexpr int OUT_TILES = (WIDTH + TILE - 1) / TILE, ROWS = KEYS ? M : N, COLUMNS = KEYS ? N : M;
+constexpr int ROW_TILES = (ROWS + 63) / 64, COLUMN_TILES = (COLUMNS + 63) / 64, EXACT = ${EXACT};
+constexpr int PA = vtb_pitch_along(SLAB), PC = vtb_pitch_across(TILE), PP = vtb_pitch_along(64);
+constexpr float SCALE = ${scale}, LOG2E = 1.4426950408889634f;
+const int o0 = vtb_block() % OUT_TILES * TILE, i0 = vtb_block() / OUT_TILES % ROW_TILES * 64;
+const int outer = vtb_block() / (OUT_TILES * ROW_TILES), tid = vtb_tid(), row = 16 * vtb_warp();
+const int n_rows = vtb_min_int(ROWS - i0, 64);
+VTB_PTR(float) a_tile = tiles;
+VTB_PTR(float) b_tile = tiles + 64 * PA;
+VTB_PTR(float) c_tile = tiles; /* after a and b */
+
+/* What a step works on. */
+constexpr int STEPS = RESULT == DQ ? COLUMN_TILES
+                      : KEYS       ? SHARED * COLUMN_TILES
+                                   : (BY_BATCH ? 1 : BATCH) * (HEADS / BIAS_HEADS);
+int b = 0, head = 0, kv = 0, j0 = 0;
+auto choose = [&](int step) {
+  if (RESULT == DQ) {
+    b = outer / HEADS, head = outer % HEADS, j0 = step * 64;
+  } else if (KEYS) {
+    b = outer / (HEADS / SHARED);
+    head = outer % (HEADS / SHARED) * SHARED + step / COLUMN_TILES, j0 = step % COLUMN_TILES * 64;
+  } else {
+    constexpr int EACH = HEADS / BIAS_HEADS;
+    b = BY_BATCH ? outer / BIAS_HEADS : step / EACH;
+    head = outer % BIAS_HEADS + step % EACH * BIAS_HEADS, j0 = o0;
+  }
+  kv = head / SHARED;
+};
+auto q_at = [&](vtb_i64 i, int x) -> float { return ${q}; };
+auto k_at = [&](vtb_i64 j, int x) -> float { return ${k}; };
+auto v_at = [&](vtb_i64 j, int x) -> float { return ${v}; };
+auto dy_at = [&](vtb_i64 i, int x) -> float { return ${dy}; };
+auto bias_at = [&](int i, int j) -> float { return ${bias}; };
+auto lse_at = [&](int i) -> float { return ${lse}; };
+auto of_columns = [&](int r) { return j0 + r; };
+auto a_of = [&](int r, int x) -> float { return a_tile[(row + r) * PA + x]; };
+auto b_of = [&](int x, int j) -> float { return b_tile[j * PA + x]; };
+
+float out[TILE / 8][4];
+vtb_clear(out);
+for (int step = 0; step < STEPS; step++) {
+  choose(step);
+  const int n_columns = vtb_min_int(COLUMNS - j0, 64);
+  /* causal: no query of the tile sees a key of the tile */
+  if (CAUSAL && (KEYS ? i0 > j0 + n_columns - 1 + M - N : j0 > i0 + n_rows - 1 + M - N)) continue;
+  float s[8][4], g[8][4];
+  vtb_clear(s);
+  vtb_clear(g);
+  for (int x0 = 0; x0 < K; x0 += SLAB) {
+    const int depth = vtb_min_int(K - x0, SLAB);
+    vtb_sync();
+    auto q_part = [&](vtb_i64 i, int x) { return q_at(i, x0 + x); };
+    auto k_part = [&](vtb_i64 j, int x) { return k_at(j, x0 + x); };
+    vtb_fill_rows<64, SLAB, PA, 4>(KEYS ? b_tile : a_tile, KEYS ? n_columns : n_rows, depth,
+                                   [&](int r) { return (KEYS ? j0 : i0) + r; }, q_part);
+    vtb_fill_rows<64, SLAB, PA, 4>(KEYS ? a_tile : b_tile, KEYS ? n_rows : n_columns, depth,
+                                   [&](int r) { return (KEYS ? i0 : j0) + r; }, k_part);
+    vtb_sync();
+    vtb_product<EXACT, SLAB>(s, a_of, b_of);
+  }
+  if constexpr (RESULT != DV) {
+    for (int x0 = 0; x0 < V; x0 += SLAB) {
+      const int depth = vtb_min_int(V - x0, SLAB);
+      vtb_sync();
+      auto dy_part = [&](vtb_i64 i, int x) { return dy_at(i, x0 + x); };
+      auto v_part = [&](vtb_i64 j, int x) { return v_at(j, x0 + x); };
+      vtb_fill_rows<64, SLAB, PA, 4>(KEYS ? b_tile : a_tile, KEYS ? n_columns : n_rows, depth,
+                                     [&](int r) { return (KEYS ? j0 : i0) + r; }, dy_part);
+      vtb_fill_rows<64, SLAB, PA, 4>(KEYS ? a_tile : b_tile, KEYS ? n_rows : n_columns, depth,
+                                     [&](int r) { return (KEYS ? i0 : j0) + r; }, v_part);
+      vtb_sync();
+      vtb_product<EXACT, SLAB>(g, a_of, b_of);
+    }
+  }
+  if (tid < 64) {
+    const int i = (KEYS ? j0 : i0) + tid;
+    sums[tid] = i < N ? lse_at(i) : vtb_infinity();
+    deltas[tid] = RESULT != DV && i < N ? delta[((vtb_i64)b * N + i) * HEADS + head] : 0.0f;
+  }
+  vtb_sync();
+  vtb_each(s, [&](int r, int c, float &v) {
+    const int query = KEYS ? c : row + r, i = KEYS ? j0 + c : i0 + row + r, j = KEYS ? i0 + row + r : j0 + c;
+    v *= SCALE;
+    if (i >= N || j >= M || (CAUSAL && j > i + M - N))
+      v = 0.0f;
+    else
+      v = vtb_exp2_fast(((BIAS ? v + bias_at(i, j) : v) - sums[query]) * LOG2E);
+    if (RESULT != DBIAS) scores[(row + r) * PP + c] = v;
+  });
+  if constexpr (RESULT == DBIAS) {
+    VTB_UNROLL for (int t = 0; t < 8; t++) VTB_UNROLL for (int e = 0; e < 4; e++)
+        out[t][e] += s[t][e] * (g[t][e] - deltas[row + vtb_lane() / 4 + 8 * (e / 2)]);
+    vtb_sync();
+  } else {
+    if (RESULT != DV)
+      vtb_each(g, [&](int r, int c, float &v) { scores[(row + r) * PP + c] *= v - deltas[KEYS ? c : row + r]; });
+    vtb_fill_rows<64, TILE, PC, 4>(
+        c_tile, n_columns, vtb_min_int(WIDTH - o0, TILE), of_columns, [&](vtb_i64 t, int x) {
+          return RESULT == DQ ? k_at(t, o0 + x) : RESULT == DK ? q_at(t, o0 + x) : dy_at(t, o0 + x);
+        });
+    vtb_sync();
+    vtb_product<EXACT, 64>(
+        out, [&](int r, int c) -> float { return scores[(row + r) * PP + c]; },
+        [&](int c, int o) -> float { return c_tile[c * PC + o]; });
+    vtb_sync();
+  }
+}
+choose(0);
+vtb_each(out, [&](int r, int o, float &value) {
+  const int x = o0 + o, i = i0 + row + r, j = RESULT == DBIAS ? x : i;
+  if (row + r < n_rows && x < WIDTH) {
+    if (RESULT == DQ || RESULT == DK) value *= SCALE;
+    ${put} = value;
+  }
+});

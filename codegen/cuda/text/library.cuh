@@ -1,0 +1,156 @@
+/* Vertebra: plain C++ on top of the intrinsics, the same on a GPU and in the emulator.
+ *
+ * Elementwise functions exist for float and for vtb_f4 (four neighbouring elements of one thread), so that generated
+ * expressions read the same for both. Sums over threads have a fixed order: results repeat bit by bit. */
+
+#define VTB_INF vtb_float(0x7f800000u)
+#define VTB_NAN vtb_float(0x7fc00000u)
+
+/* NaN wins, as in the interpreter. */
+VTB_FN float vtb_max(float x, float y) { return x != x || x > y ? x : y; }
+VTB_FN float vtb_min(float x, float y) { return x != x || x < y ? x : y; }
+VTB_FN float vtb_sign(float x) { return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : x * 0.0f; }
+VTB_FN float vtb_rsqrt(float x) { return 1.0f / vtb_sqrt(x); }
+VTB_FN float vtb_square(float x) { return x * x; }
+/* e^-|x| never overflows; the two halves are 1/(1+t) and t/(1+t). */
+VTB_FN float vtb_sigmoid(float x) {
+  float t = vtb_exp(-vtb_abs(x));
+  return (x >= 0.0f ? 1.0f : t) / (1.0f + t);
+}
+VTB_FN float vtb_softplus(float x) { return vtb_max(x, 0.0f) + vtb_log1p(vtb_exp(-vtb_abs(x))); }
+VTB_FN float vtb_log_sigmoid(float x) { return vtb_min(x, 0.0f) - vtb_log1p(vtb_exp(-vtb_abs(x))); }
+VTB_FN float vtb_silu(float x) { return x * vtb_sigmoid(x); }
+VTB_FN float vtb_gelu(float x) { return 0.5f * x * (1.0f + vtb_erf(x * 0.70710678118654752f)); }
+VTB_FN float vtb_gelu_tanh(float x) {
+  return 0.5f * x * (1.0f + vtb_tanh(0.79788456080286536f * (x + 0.044715f * x * x * x)));
+}
+VTB_FN float vtb_relu(float x) { return x < 0.0f ? 0.0f : x; }
+VTB_FN float vtb_pow(float x, float y) { return vtb_exp(y * vtb_log(x)); }
+VTB_FN float vtb_gt(float x, float y) { return x > y ? 1.0f : 0.0f; }
+VTB_FN float vtb_ge(float x, float y) { return x >= y ? 1.0f : 0.0f; }
+VTB_FN float vtb_eq(float x, float y) { return x == y ? 1.0f : 0.0f; }
+VTB_FN float vtb_select(float c, float x, float y) { return c != 0.0f ? x : y; }
+
+/* ---- four at a time --------------------------------------------------------------------------------------- */
+VTB_FN vtb_f4 vtb_splat(float v) {
+  vtb_f4 r = {v, v, v, v};
+  return r;
+}
+VTB_FN vtb_f4 vtb_splat(vtb_f4 v) { return v; }
+#define VTB_UNARY4(f)                                                                                                  \
+  VTB_FN vtb_f4 f(vtb_f4 a) {                                                                                          \
+    vtb_f4 r = {f(a.x), f(a.y), f(a.z), f(a.w)};                                                                       \
+    return r;                                                                                                          \
+  }
+#define VTB_BINARY4(f)                                                                                                 \
+  VTB_FN vtb_f4 f(vtb_f4 a, vtb_f4 b) {                                                                                \
+    vtb_f4 r = {f(a.x, b.x), f(a.y, b.y), f(a.z, b.z), f(a.w, b.w)};                                                   \
+    return r;                                                                                                          \
+  }                                                                                                                    \
+  VTB_FN vtb_f4 f(vtb_f4 a, float b) { return f(a, vtb_splat(b)); }                                                    \
+  VTB_FN vtb_f4 f(float a, vtb_f4 b) { return f(vtb_splat(a), b); }
+#define VTB_OPERATOR4(o)                                                                                               \
+  VTB_FN vtb_f4 operator o(vtb_f4 a, vtb_f4 b) {                                                                       \
+    vtb_f4 r = {a.x o b.x, a.y o b.y, a.z o b.z, a.w o b.w};                                                           \
+    return r;                                                                                                          \
+  }                                                                                                                    \
+  VTB_FN vtb_f4 operator o(vtb_f4 a, float b) { return a o vtb_splat(b); }                                             \
+  VTB_FN vtb_f4 operator o(float a, vtb_f4 b) { return vtb_splat(a) o b; }
+VTB_OPERATOR4(+)
+VTB_OPERATOR4(-)
+VTB_OPERATOR4(*)
+VTB_OPERATOR4(/)
+VTB_FN vtb_f4 operator-(vtb_f4 a) {
+  vtb_f4 r = {-a.x, -a.y, -a.z, -a.w};
+  return r;
+}
+VTB_UNARY4(vtb_abs)
+VTB_UNARY4(vtb_sign)
+VTB_UNARY4(vtb_exp)
+VTB_UNARY4(vtb_log)
+VTB_UNARY4(vtb_sqrt)
+VTB_UNARY4(vtb_rsqrt)
+VTB_UNARY4(vtb_square)
+VTB_UNARY4(vtb_sin)
+VTB_UNARY4(vtb_cos)
+VTB_UNARY4(vtb_tanh)
+VTB_UNARY4(vtb_erf)
+VTB_UNARY4(vtb_sigmoid)
+VTB_UNARY4(vtb_log_sigmoid)
+VTB_UNARY4(vtb_softplus)
+VTB_UNARY4(vtb_silu)
+VTB_UNARY4(vtb_gelu)
+VTB_UNARY4(vtb_gelu_tanh)
+VTB_UNARY4(vtb_relu)
+VTB_UNARY4(vtb_floor)
+VTB_BINARY4(vtb_max)
+VTB_BINARY4(vtb_min)
+VTB_BINARY4(vtb_pow)
+VTB_BINARY4(vtb_gt)
+VTB_BINARY4(vtb_ge)
+VTB_BINARY4(vtb_eq)
+VTB_FN vtb_f4 vtb_select4(vtb_f4 c, vtb_f4 x, vtb_f4 y) {
+  vtb_f4 r = {vtb_select(c.x, x.x, y.x), vtb_select(c.y, x.y, y.y), vtb_select(c.z, x.z, y.z), vtb_select(c.w, x.w, y.w)};
+  return r;
+}
+/* Four elements `step` apart, or without the alignment of vtb_load4. */
+template <class P> VTB_FN vtb_f4 vtb_gather4(P p, vtb_i64 at, vtb_i64 step) {
+  vtb_f4 r = {p[at], p[at + step], p[at + 2 * step], p[at + 3 * step]};
+  return r;
+}
+template <class P> VTB_FN void vtb_scatter4(P p, vtb_i64 at, vtb_i64 step, vtb_f4 v) {
+  p[at] = v.x;
+  p[at + step] = v.y;
+  p[at + 2 * step] = v.z;
+  p[at + 3 * step] = v.w;
+}
+VTB_FN float vtb_sum4(float v) { return v; }
+VTB_FN float vtb_sum4(vtb_f4 v) { return (v.x + v.y) + (v.z + v.w); }
+VTB_FN float vtb_max4(float v) { return v; }
+VTB_FN float vtb_max4(vtb_f4 v) { return vtb_max(vtb_max(v.x, v.y), vtb_max(v.z, v.w)); }
+
+/* ---- integers --------------------------------------------------------------------------------------------- */
+VTB_FN int vtb_abs_int(int x) { return x > 0 ? x : (int)(0u - (vtb_u32)x); }
+VTB_FN int vtb_sign_int(int x) { return (x > 0) - (x < 0); }
+VTB_FN int vtb_max_int(int x, int y) { return x > y ? x : y; }
+VTB_FN int vtb_min_int(int x, int y) { return x < y ? x : y; }
+
+/* The hash of runtime/base/random.h. */
+VTB_FN vtb_u32 vtb_random_mix(vtb_u32 x) {
+  x ^= x >> 16;
+  x *= 0x7feb352du;
+  x ^= x >> 15;
+  x *= 0x846ca68bu;
+  return x ^ (x >> 16);
+}
+VTB_FN vtb_u32 vtb_random_key(vtb_u32 seed, vtb_u32 stream) {
+  return vtb_random_mix(stream ^ vtb_random_mix(seed + 0x9e3779b9u));
+}
+VTB_FN float vtb_random(vtb_u32 key, vtb_u32 at) { return (float)(vtb_random_mix(at ^ key) >> 8) * 5.9604644775390625e-8f; }
+
+/* ---- sums over threads ------------------------------------------------------------------------------------ */
+VTB_FN float vtb_warp_sum(float v) {
+  VTB_UNROLL for (int m = 16; m > 0; m >>= 1) v += vtb_shfl_xor(v, m);
+  return v;
+}
+VTB_FN float vtb_warp_max(float v) {
+  VTB_UNROLL for (int m = 16; m > 0; m >>= 1) v = vtb_max(v, vtb_shfl_xor(v, m));
+  return v;
+}
+/* Every thread gets the result; `shared` holds 32 floats and may be used again after the next vtb_sync(). */
+template <class P> VTB_FN float vtb_block_sum(float v, int n_warps, P shared) {
+  v = vtb_warp_sum(v);
+  if (vtb_lane() == 0) shared[vtb_warp()] = v;
+  vtb_sync();
+  v = vtb_warp_sum(vtb_lane() < n_warps ? shared[vtb_lane()] : 0.0f);
+  vtb_sync();
+  return v;
+}
+template <class P> VTB_FN float vtb_block_max(float v, int n_warps, P shared) {
+  v = vtb_warp_max(v);
+  if (vtb_lane() == 0) shared[vtb_warp()] = v;
+  vtb_sync();
+  v = vtb_warp_max(shared[vtb_lane() < n_warps ? vtb_lane() : 0]);
+  vtb_sync();
+  return v;
+}

@@ -1,0 +1,143 @@
+/* One product of a chunkwise linear recurrence:
+ *   out = (A B^T o M) C + f o (A S)
+ * Rows are tokens of a tile of 64, columns those of the tiles before it in the chunk (EARLIER: M[t, j] = product of the
+ * decays after j up to t, f all of the chunk's up to t, S the state before the chunk) or of those behind it (M
+ * transposed, f the decays behind the row's token, S the adjoint of the state after the chunk). A block owns a tile of
+ * rows and TILE columns of out. */
+constexpr int N = ${N}, HEADS = ${HEADS}, V = ${V}, CHUNK = ${CHUNK}, DEPTH = ${DEPTH}, WIDTH = ${WIDTH}, TILE = ${TILE};
+constexpr int OUT_TILES = (WIDTH + TILE - 1) / TILE, CHUNK_TILES = (CHUNK + 63) / 64, ROW_TILES = ${ROW_TILES};
+constexpr int N_CHUNKS = (N + CHUNK - 1) / CHUNK, SLAB = ${SLAB}, EXACT = ${EXACT};
+constexpr bool EARLIER = ${EARLIER}, OUTSIDE = ${OUTSIDE}, STATE_ACROSS = ${STATE_ACROSS}, TERM = ${TERM};
+constexpr int PA = vtb_pitch_along(SLAB), PC = vtb_pitch_across(TILE), PP = vtb_pitch_along(64);
+const int out_tile = vtb_block() % OUT_TILES, row_tile = vtb_block() / OUT_TILES % ROW_TILES;
+const int bh = vtb_block() / (OUT_TILES * ROW_TILES), b = bh / HEADS, h = bh % HEADS, o0 = out_tile * TILE;
+const int chunk = row_tile / CHUNK_TILES, c0 = chunk * CHUNK, c1 = vtb_min_int(c0 + CHUNK, N);
+const int i0 = c0 + row_tile % CHUNK_TILES * 64, n_rows = vtb_min_int(c1 - i0, 64), tid = vtb_tid();
+const int row = 16 * vtb_warp(); /* the warp's first */
+VTB_PTR(float) a_tile = tiles;
+VTB_PTR(float) b_tile = tiles + 64 * PA;
+VTB_PTR(float) c_tile = tiles; /* after a and b */
+auto place = [&](int t) -> int { return ${place}; };
+auto decay_at = [&](vtb_i64 pos) -> float { return ${decay}; };
+auto decay = [&](int t) -> float { return decay_at(place(t)); };
+auto a_at = [&](vtb_i64 pos, int x) -> float { return ${a}; };
+auto b_at = [&](vtb_i64 pos, int x) -> float { return ${b}; };
+auto c_at = [&](vtb_i64 pos, int x) -> float { return ${c}; };
+
+float out[TILE / 8][4];
+vtb_clear(out);
+
+/* What enters the chunk, with the term that the decays' adjoint takes of it. */
+bool outside = OUTSIDE && (${always_outside} || (EARLIER ? c0 > 0 : c1 < N));
+if (outside) {
+  float factor = 1.0f;
+  for (int t = EARLIER ? c0 + tid : i0 + n_rows + tid; t < (EARLIER ? i0 : c1); t += 128) factor *= decay(t);
+  VTB_UNROLL for (int m = 16; m > 0; m >>= 1) factor *= vtb_shfl_xor(factor, m);
+  if (vtb_lane() == 0) parts[vtb_warp()] = factor;
+  if (tid < 64) decays[tid] = tid < n_rows ? decay(i0 + tid) : 1.0f;
+  vtb_sync();
+  factor = parts[0] * parts[1] * parts[2] * parts[3];
+  if (vtb_warp() == 0) vtb_running_products(decays, through, after);
+  vtb_sync();
+  for (int x0 = 0; x0 < DEPTH; x0 += SLAB) {
+    const int depth = vtb_min_int(DEPTH - x0, SLAB), width = vtb_min_int(WIDTH - o0, TILE);
+    const vtb_i64 state = ((vtb_i64)bh * N_CHUNKS + chunk) * (${K} * ${V1});
+    vtb_sync();
+    vtb_fill_rows<64, SLAB, PA, 4>(
+        a_tile, n_rows, depth, [&](int r) { return place(i0 + r); },
+        [&](vtb_i64 pos, int x) { return a_at(pos, x0 + x); });
+    if constexpr (STATE_ACROSS) {
+      vtb_fill_rows<TILE, SLAB, PA, 4>(
+          tiles + 64 * PA, width, depth, [&](int o) { return state + (o0 + o) * ${V1}; },
+          [&](vtb_i64 at, int x) { return states[at + x0 + x]; });
+    } else {
+      vtb_fill_rows<SLAB, TILE, PC, 4>(
+          tiles + 64 * PA, depth, width, [&](int x) { return state + (x0 + x) * ${V1}; },
+          [&](vtb_i64 at, int o) { return states[at + o0 + o]; });
+    }
+    vtb_sync();
+    auto a_of = [&](int r, int x) -> float { return a_tile[(row + r) * PA + x]; };
+    if constexpr (STATE_ACROSS)
+      vtb_product<EXACT, SLAB>(out, a_of, [&](int x, int o) -> float { return tiles[64 * PA + o * PA + x]; });
+    else
+      vtb_product<EXACT, SLAB>(out, a_of, [&](int x, int o) -> float { return tiles[64 * PA + x * PC + o]; });
+  }
+  float sums[2] = {0.0f, 0.0f};
+  vtb_each(out, [&](int r, int o, float &v) {
+    v *= factor * (EARLIER ? through[row + r] : after[row + r]);
+    if (TERM && row + r < n_rows && o0 + o < WIDTH) {
+      const vtb_i64 pos = place(i0 + row + r);
+      const int x = o0 + o;
+      sums[r / 8] += v * ${mate};
+    }
+  });
+  if (TERM) {
+    VTB_UNROLL for (int i = 0; i < 2; i++) {
+      const float sum = vtb_quad_sum(sums[i]);
+      const int r = row + 8 * i + vtb_lane() / 4;
+      if (vtb_lane() % 4 == 0 && r < n_rows) ${put_term};
+    }
+  }
+  vtb_sync();
+}
+
+/* Tiles of columns, the rows' own first. */
+const int n_steps = EARLIER ? row_tile % CHUNK_TILES + 1 : (c1 - i0 + 63) / 64;
+float between = 1.0f; /* decays of the tiles between rows and columns */
+for (int step = 0; step < n_steps; step++) {
+  const int j0 = EARLIER ? i0 - 64 * step : i0 + 64 * step, n_columns = vtb_min_int(c1 - j0, 64);
+  if (tid < 64) decays[tid] = tid < n_columns ? decay(j0 + tid) : 1.0f;
+  vtb_sync();
+  /* through, after: of the columns' tile; own: of the rows', kept from step 0 */
+  if (vtb_warp() == 0) {
+    const float all = vtb_running_products(decays, through, after);
+    if (vtb_lane() == 0) parts[4] = all;
+  } else if (step == 0 && tid >= 64) {
+    const int j = tid - 64;
+    float m = 1.0f;
+    for (int t = 0; t < 64; t++) {
+      if (t > j) m *= decays[t];
+      scores[EARLIER ? t * PP + j : j * PP + t] = t < j ? 0.0f : m;
+    }
+  }
+  float s[8][4];
+  vtb_clear(s);
+  for (int x0 = 0; x0 < DEPTH; x0 += SLAB) {
+    const int depth = vtb_min_int(DEPTH - x0, SLAB);
+    vtb_sync();
+    vtb_fill_rows<64, SLAB, PA, 4>(
+        a_tile, n_rows, depth, [&](int r) { return place(i0 + r); },
+        [&](vtb_i64 pos, int x) { return a_at(pos, x0 + x); });
+    vtb_fill_rows<64, SLAB, PA, 4>(
+        b_tile, n_columns, depth, [&](int r) { return place(j0 + r); },
+        [&](vtb_i64 pos, int x) { return b_at(pos, x0 + x); });
+    vtb_sync();
+    vtb_product<EXACT, SLAB>(
+        s, [&](int r, int x) -> float { return a_tile[(row + r) * PA + x]; },
+        [&](int x, int j) -> float { return b_tile[j * PA + x]; });
+  }
+  if (step == 0 && tid < 64) own[tid] = EARLIER ? through[tid] : after[tid];
+  vtb_sync();
+  vtb_each(s, [&](int r, int j, float &v) {
+    const int at = (row + r) * PP + j;
+    scores[at] = v * (step == 0 ? scores[at] : own[row + r] * (between * (EARLIER ? after[j] : through[j])));
+  });
+  vtb_fill_rows<64, TILE, PC, 4>(
+      c_tile, n_columns, vtb_min_int(WIDTH - o0, TILE), [&](int r) { return place(j0 + r); },
+      [&](vtb_i64 pos, int x) { return c_at(pos, o0 + x); });
+  if (step > 0) between *= parts[4];
+  vtb_sync();
+  vtb_product<EXACT, 64>(
+      out, [&](int r, int j) -> float { return scores[(row + r) * PP + j]; },
+      [&](int j, int o) -> float { return c_tile[j * PC + o]; });
+  vtb_sync();
+  if (between == 0.0f) break; /* all that is left has decayed */
+}
+
+vtb_each(out, [&](int r, int o, float &value) {
+  const int x = o0 + o;
+  if (row + r < n_rows && x < WIDTH) {
+    const vtb_i64 pos = place(i0 + row + r);
+    ${put}
+  }
+});

@@ -1,0 +1,73 @@
+/* A linear recurrence token by token. A lane owns column x of V and, of K, the KR states of its warp's group; a block
+ * has WIDE groups of 32 columns or GROUPS groups of keys. Tokens come in segments, whose rows are shared. */
+constexpr int N = ${N}, HEADS = ${HEADS}, K = ${K}, V = ${V}, V1 = ${V1}, KR = ${KR}, GROUPS = ${GROUPS}, WIDE = ${WIDE};
+constexpr int SEGMENT = 8, KP = KR * GROUPS, WARPS = GROUPS * WIDE, BLOCKS = (V1 + 32 * WIDE - 1) / (32 * WIDE);
+constexpr bool FIRST = ${FIRST}, LAST = ${LAST}, BY_KEY = ${BY_KEY}, BY_VALUE = ${BY_VALUE}, RATES = ${RATES};
+const int bh = vtb_block() / BLOCKS, b = bh / HEADS, h = bh % HEADS, lane = vtb_lane(), group = vtb_warp() % GROUPS;
+const int x = (vtb_block() % BLOCKS * WIDE + vtb_warp() / GROUPS) * 32 + lane, key0 = group * KR;
+const bool real = x < V1;
+auto place = [&](int t) -> int { return ${place}; };
+auto q_at = [&](vtb_i64 pos, int x) -> float { return ${q}; };
+auto k_at = [&](vtb_i64 pos, int x) -> float { return ${k}; };
+auto v_at = [&](vtb_i64 pos) -> float { return ${v}; };
+auto decay_row = [&](vtb_i64 pos, int x) -> float { return ${decay_row}; };
+auto decay_value = [&](vtb_i64 pos) -> float { return ${decay_value}; };
+
+float state[KR], rate[KR]; /* rate: class rates, for exponents of two */
+VTB_UNROLL for (int j = 0; j < KR; j++) {
+  const int key = key0 + j;
+  state[j] = rate[j] = 0.0f;
+  if (FIRST && real && key < K) state[j] = ${first};
+  if (RATES && real && key < K) rate[j] = 1.4426950408889634f * ${rate};
+}
+for (int t0 = 0; t0 < N; t0 += SEGMENT) {
+  const int n = vtb_min_int(N - t0, SEGMENT);
+  vtb_sync();
+  vtb_fill_rows<SEGMENT, KP, KP, WARPS>(queries, n, K, [&](int i) { return place(t0 + i); }, q_at);
+  vtb_fill_rows<SEGMENT, KP, KP, WARPS>(keys, n, K, [&](int i) { return place(t0 + i); }, k_at);
+  if (BY_KEY) vtb_fill_rows<SEGMENT, KP, KP, WARPS>(decays, n, K, [&](int i) { return place(t0 + i); }, decay_row);
+  float vs[SEGMENT], step[SEGMENT], y[SEGMENT];
+  VTB_UNROLL for (int i = 0; i < SEGMENT; i++) {
+    const vtb_i64 pos = place(t0 + (i < n ? i : 0));
+    vs[i] = i < n && real ? v_at(pos) : 0.0f;
+    step[i] = BY_VALUE && i < n && real ? decay_value(pos) : 1.0f;
+    y[i] = 0.0f;
+  }
+  vtb_sync();
+  VTB_UNROLL for (int i = 0; i < SEGMENT; i++) {
+    if (i >= n) break;
+    const vtb_i64 pos = place(t0 + i);
+    VTB_UNROLL for (int j = 0; j < KR; j++) {
+      const int at = i * KP + key0 + j, key = key0 + j;
+      const float decay = ${decay};
+      state[j] = decay * state[j] + keys[at] * vs[i];
+      y[i] += queries[at] * state[j];
+    }
+  }
+  auto put = [&](int i, float value) {
+    if (real && i < n) {
+      const vtb_i64 pos = place(t0 + i);
+      ${put}
+    }
+  };
+  if constexpr (GROUPS == 1) {
+    VTB_UNROLL for (int i = 0; i < SEGMENT; i++) put(i, y[i]);
+  } else {
+    VTB_UNROLL for (int i = 0; i < SEGMENT; i++) parts[(group * SEGMENT + i) * 32 + lane] = y[i];
+    vtb_sync();
+    for (int i = group; i < SEGMENT; i += GROUPS) {
+      float value = 0.0f;
+      for (int g = 0; g < GROUPS; g++) value += parts[(g * SEGMENT + i) * 32 + lane];
+      put(i, value);
+    }
+  }
+}
+if (LAST && real) {
+  VTB_UNROLL for (int j = 0; j < KR; j++) {
+    const int key = key0 + j;
+    const float s = state[j];
+    if (key < K) {
+      ${put_last}
+    }
+  }
+}

@@ -1,0 +1,35 @@
+/* m_t = max(m_{t-1} + g_t, i_t). LANES lanes share a sequence, PIECE tokens each. A piece maps what enters it, m, to
+ * max(m + sum, top); pieces compose, so a scan over the lanes tells each what enters. */
+constexpr int N = ${N}, REST = ${REST}, SEQUENCES = ${SEQUENCES}, LANES = ${LANES}, PIECE = ${PIECE};
+const int sequence = (vtb_block() * 128 + vtb_tid()) / LANES, lane = vtb_tid() % LANES;
+const bool real = sequence < SEQUENCES;
+const int b = real ? sequence / REST : 0, r = real ? sequence % REST : 0;
+const int t0 = lane * PIECE, t1 = real ? vtb_min_int(t0 + PIECE, N) : t0;
+auto place = [&](int t) -> int { return ${place}; };
+auto gate = [&](vtb_i64 pos) -> float { return ${g}; };
+auto gain = [&](vtb_i64 pos) -> float { return ${i}; };
+
+float m = real ? ${first} : 0.0f;
+if (LANES > 1) {
+  float sum = 0.0f, top = -vtb_infinity();
+  for (int t = t0; t < t1; t++) {
+    const vtb_i64 pos = place(t);
+    const float x = gate(pos);
+    sum += x;
+    top = vtb_max(top + x, gain(pos));
+  }
+  VTB_UNROLL for (int by = 1; by < 32; by *= 2) {
+    const float sum_below = vtb_shfl_up(sum, by), top_below = vtb_shfl_up(top, by);
+    if (lane >= by) {
+      top = vtb_max(top_below + sum, top);
+      sum += sum_below;
+    }
+  }
+  const float sum_before = vtb_shfl_up(sum, 1), top_before = vtb_shfl_up(top, 1);
+  if (lane > 0) m = vtb_max(m + sum_before, top_before);
+}
+for (int t = t0; t < t1; t++) {
+  const vtb_i64 pos = place(t);
+  m = vtb_max(m + gate(pos), gain(pos));
+  ${m} = m;
+}

@@ -1,0 +1,143 @@
+/* Vertebra: products of matrices in shared memory on tensor cores, on top of library.cuh.
+ *
+ * A warp owns 16 rows of a product and 8 * TILES columns, in registers: float c[TILES][4], element e of tile i being
+ * row lane / 4 + 8 (e / 2), column 8 i + 2 (lane % 4) + e % 2. Operands are functions: a(row, k) of the warp's rows,
+ * b(k, column); depth and columns are whole tiles, what lies beyond a matrix reads as zero.
+ *
+ * EXACT: 1 single precision (each factor as the sum of two tf32 numbers, three products; the fourth is below 2^-23),
+ * 0 tf32, 2 bf16; sums are fp32 always.
+ */
+
+VTB_FN float vtb_infinity() { return vtb_float(0x7f800000u); }
+
+/* Row lengths that keep the lanes of a fragment on distinct banks: of rows along the depth, and across it. */
+constexpr int vtb_pitch_along(int n) { return (n + 7) / 8 * 8 + 4; }
+constexpr int vtb_pitch_across(int n) { return (n + 15) / 16 * 16 + 8; }
+
+struct vtb_split { /* high + low = value */
+  vtb_u32 high, low;
+};
+VTB_FN vtb_split vtb_split_tf32(float v) {
+  vtb_split s;
+  s.high = vtb_to_tf32(v);
+  s.low = vtb_to_tf32(v - vtb_float(s.high));
+  return s;
+}
+
+template <int TILES> VTB_FN void vtb_clear(float (&c)[TILES][4]) {
+  VTB_UNROLL for (int i = 0; i < TILES; i++) VTB_UNROLL for (int e = 0; e < 4; e++) c[i][e] = 0.0f;
+}
+
+/* f(row, column, element) for all elements of the lane. */
+template <int TILES, class F> VTB_FN void vtb_each(float (&c)[TILES][4], F f) {
+  const int row = vtb_lane() >> 2, column = 2 * (vtb_lane() & 3);
+  VTB_UNROLL for (int i = 0; i < TILES; i++) VTB_UNROLL for (int e = 0; e < 4; e++)
+      f(row + 8 * (e >> 1), 8 * i + column + (e & 1), c[i][e]);
+}
+
+template <int TILES, class A, class B> VTB_FN void vtb_step_tf32(float (&c)[TILES][4], int k, A a, B b) {
+  const int g = vtb_lane() >> 2, t = vtb_lane() & 3;
+  const vtb_u32 x[4] = {vtb_to_tf32(a(g, k + t)), vtb_to_tf32(a(g + 8, k + t)), vtb_to_tf32(a(g, k + t + 4)),
+                        vtb_to_tf32(a(g + 8, k + t + 4))};
+  VTB_UNROLL for (int i = 0; i < TILES; i++) {
+    const vtb_u32 y[2] = {vtb_to_tf32(b(k + t, 8 * i + g)), vtb_to_tf32(b(k + t + 4, 8 * i + g))};
+    vtb_mma_tf32_m16n8k8(c[i], x, y);
+  }
+}
+
+template <int TILES, class A, class B> VTB_FN void vtb_step_exact(float (&c)[TILES][4], int k, A a, B b) {
+  const int g = vtb_lane() >> 2, t = vtb_lane() & 3;
+  const vtb_split p = vtb_split_tf32(a(g, k + t)), q = vtb_split_tf32(a(g + 8, k + t));
+  const vtb_split r = vtb_split_tf32(a(g, k + t + 4)), s = vtb_split_tf32(a(g + 8, k + t + 4));
+  const vtb_u32 high[4] = {p.high, q.high, r.high, s.high}, low[4] = {p.low, q.low, r.low, s.low};
+  VTB_UNROLL for (int i = 0; i < TILES; i++) {
+    const vtb_split u = vtb_split_tf32(b(k + t, 8 * i + g)), v = vtb_split_tf32(b(k + t + 4, 8 * i + g));
+    const vtb_u32 b_high[2] = {u.high, v.high}, b_low[2] = {u.low, v.low};
+    vtb_mma_tf32_m16n8k8(c[i], low, b_high);
+    vtb_mma_tf32_m16n8k8(c[i], high, b_low);
+    vtb_mma_tf32_m16n8k8(c[i], high, b_high);
+  }
+}
+
+template <int TILES, class A, class B> VTB_FN void vtb_step_bf16(float (&c)[TILES][4], int k, A a, B b) {
+  const int g = vtb_lane() >> 2, t = k + 2 * (vtb_lane() & 3);
+  const vtb_u32 x[4] = {vtb_pack_bf16(a(g, t), a(g, t + 1)), vtb_pack_bf16(a(g + 8, t), a(g + 8, t + 1)),
+                        vtb_pack_bf16(a(g, t + 8), a(g, t + 9)), vtb_pack_bf16(a(g + 8, t + 8), a(g + 8, t + 9))};
+  VTB_UNROLL for (int i = 0; i < TILES; i++) {
+    const int n = 8 * i + g;
+    const vtb_u32 y[2] = {vtb_pack_bf16(b(t, n), b(t + 1, n)), vtb_pack_bf16(b(t + 8, n), b(t + 9, n))};
+    vtb_mma_bf16_m16n8k16(c[i], x, y);
+  }
+}
+
+/* c += a b over DEPTH (a multiple of 16). */
+template <int EXACT, int DEPTH, int TILES, class A, class B> VTB_FN void vtb_product(float (&c)[TILES][4], A a, B b) {
+  VTB_NO_UNROLL for (int k = 0; k < DEPTH; k += 16) {
+    if constexpr (EXACT == 2) {
+      vtb_step_bf16(c, k, a, b);
+    } else if constexpr (EXACT == 1) {
+      vtb_step_exact(c, k, a, b);
+      vtb_step_exact(c, k + 8, a, b);
+    } else {
+      vtb_step_tf32(c, k, a, b);
+      vtb_step_tf32(c, k + 8, a, b);
+    }
+  }
+}
+
+/* Sum and maximum over the four lanes that hold a row. */
+VTB_FN float vtb_quad_sum(float v) {
+  v += vtb_shfl_xor(v, 1);
+  return v + vtb_shfl_xor(v, 2);
+}
+VTB_FN float vtb_quad_max(float v) {
+  v = vtb_max(v, vtb_shfl_xor(v, 1));
+  return vtb_max(v, vtb_shfl_xor(v, 2));
+}
+
+/* ROWS x COLUMNS of shared memory by WARPS warps: get(place(row), column) where row < n_rows and column < n_columns, else
+ * zero. place is asked once a row: it holds the address arithmetic of a path. */
+template <int ROWS, int COLUMNS, int PITCH, int WARPS, class T, class Place, class Get>
+VTB_FN void vtb_fill_rows(T to, int n_rows, int n_columns, Place place, Get get) {
+  for (int row = vtb_warp(); row < ROWS; row += WARPS) {
+    const bool real = row < n_rows;
+    const vtb_i64 at = real ? place(row) : 0;
+    VTB_UNROLL for (int x = vtb_lane(); x < COLUMNS; x += 32)
+      to[row * PITCH + x] = real && x < n_columns ? get(at, x) : 0.0f;
+  }
+}
+
+/* Running products of 64 numbers d by one warp: through[t] = d[0] ... d[t], after[t] = d[t+1] ... d[63]; returns all of
+ * them multiplied. */
+template <class T> VTB_FN float vtb_running_products(T d, T through, T after) {
+  const int lane = vtb_lane();
+  const float d0 = d[2 * lane], d1 = d[2 * lane + 1];
+  float up = d0 * d1, down = up;
+  VTB_UNROLL for (int by = 1; by < 32; by *= 2) {
+    const float below = vtb_shfl_up(up, by), above = vtb_shfl_down(down, by);
+    if (lane >= by) up *= below;
+    if (lane + by < 32) down *= above;
+  }
+  float before = vtb_shfl_up(up, 1), behind = vtb_shfl_down(down, 1);
+  if (lane == 0) before = 1.0f;
+  if (lane == 31) behind = 1.0f;
+  through[2 * lane] = before * d0;
+  through[2 * lane + 1] = before * d0 * d1;
+  after[2 * lane] = d1 * behind;
+  after[2 * lane + 1] = behind;
+  return vtb_shfl(up, 31);
+}
+
+/* Lane i of a warp receives, in v[0], the sum over lanes of v[i % M]; M a power of two up to 32. Each exchange halves
+ * what is left, so that M sums take M + 4 shuffles. */
+template <int M> VTB_FN void vtb_lane_sums(float (&v)[M]) {
+  VTB_UNROLL for (int half = M / 2; half >= 1; half /= 2) {
+    const bool upper = vtb_lane() & half;
+    VTB_UNROLL for (int i = 0; i < M / 2; i++) {
+      if (i >= half) break;
+      const float sent = upper ? v[i] : v[i + half], kept = upper ? v[i + half] : v[i];
+      v[i] = kept + vtb_shfl_xor(sent, half);
+    }
+  }
+  VTB_UNROLL for (int m = M; m < 32; m *= 2) v[0] += vtb_shfl_xor(v[0], m);
+}

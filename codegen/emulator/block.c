@@ -1,0 +1,320 @@
+/* One block: its threads as fibers that run until they must wait for each other.
+ *
+ * A fiber leaves the processor at a barrier, at a warp collective, or at its end; it then hands over to another lane of
+ * its warp, and to the scheduler once no lane of the warp can run. The last one to arrive releases the others and goes
+ * on. When nothing can run and not all threads have ended, somebody waits for a thread that never comes: that is the
+ * error a GPU would show as a hang or as wrong numbers.
+ */
+#include "codegen/emulator/core.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+_Static_assert(sizeof(vtb__emu_fiber) == offsetof(vtb__emu_fiber, t) + sizeof(vtb_emu_thread), "t ends the fiber");
+
+/* ---- errors ------------------------------------------------------------------------------------------------ */
+
+static void set_error(vtb__emu_launch *l, const char *text) {
+  pthread_mutex_lock(&l->lock);
+  vtb_fail(&l->error, VTB_E_INTERNAL, "%s", text);
+  pthread_mutex_unlock(&l->lock);
+  atomic_store(&l->stop, true);
+}
+
+/* The block's stacks are abandoned where they are: kernels own nothing. */
+VTB_NORETURN static void leave_block(vtb__emu_worker *w) {
+  void *unused;
+  w->failed = true;
+  vtb__fiber_switch(&unused, w->scheduler_sp);
+  vtb_bug("a fiber of a failed block ran again");
+}
+
+VTB_NORETURN static void fail_text(vtb_emu_thread *t, const char *where, const char *what) {
+  vtb__emu_worker *w = vtb__emu_fiber_of(t)->worker;
+  char text[1024];
+  snprintf(text, sizeof text, "kernel %s, block %d, thread %d, %s: %s", w->launch->what->kernel, w->block, t->tid,
+           where, what);
+  set_error(w->launch, text);
+  leave_block(w);
+}
+
+void vtb__emu_fail(vtb_emu_thread *t, const char *where, const char *fmt, ...) {
+  char what[512];
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(what, sizeof what, fmt, ap);
+  va_end(ap);
+  fail_text(t, where, what);
+}
+
+void vtb__emu_fail_at(vtb_emu_thread *t, const void *pc, const char *fmt, ...) {
+  char what[512], where[256];
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(what, sizeof what, fmt, ap);
+  va_end(ap);
+  vtb__emu_locate(vtb__emu_fiber_of(t)->worker->launch->emulator, pc, where, sizeof where);
+  fail_text(t, where, what);
+}
+
+static void api_fail(vtb_emu_thread *t, const char *what) {
+  vtb__emu_fail_at(t, __builtin_return_address(0), "%s", what);
+}
+
+static void api_outside(vtb_emu_thread *t, int is_shared, long first, long n_bytes, long size) {
+  vtb__emu_fail_at(t, __builtin_return_address(0), "access out of bounds: bytes %ld to %ld of %s of %ld bytes", first,
+                   first + n_bytes - 1, is_shared ? "a shared array" : "an argument", size);
+}
+
+/* ---- turns ------------------------------------------------------------------------------------------------- */
+
+static uint64_t next_random(uint64_t *state) { /* splitmix64 */
+  uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
+  z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+  z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+  return z ^ (z >> 31);
+}
+
+/* The next lane in the warp's order that can run, after the one that ran last. */
+static vtb__emu_fiber *next_lane(vtb__emu_warp *w) {
+  if (!w->ready) return NULL;
+  for (int i = 1; i <= VTB__EMU_WARP; i++) {
+    int at = (w->last + i) % VTB__EMU_WARP;
+    if (!(w->ready >> w->order[at] & 1u)) continue;
+    w->last = at;
+    return w->lane[w->order[at]];
+  }
+  return NULL;
+}
+
+static vtb__emu_fiber *fiber(const vtb__emu_worker *w, int tid) {
+  return w->warps[tid / VTB__EMU_WARP].lane[tid % VTB__EMU_WARP];
+}
+
+static void hand_over(vtb__emu_fiber *f) {
+  vtb__emu_fiber *next = next_lane(f->warp);
+  vtb__fiber_switch(&f->sp, next ? next->sp : f->worker->scheduler_sp);
+}
+
+static void stop_running(vtb__emu_fiber *f, vtb__emu_state state) {
+  f->state = state;
+  f->warp->ready &= ~(1u << f->t.tid % VTB__EMU_WARP);
+}
+
+static void resume(vtb__emu_fiber *f) {
+  f->state = VTB__EMU_READY;
+  f->warp->ready |= 1u << f->t.tid % VTB__EMU_WARP;
+}
+
+/* ---- waiting for each other ---------------------------------------------------------------------------------- */
+
+static const char *place_text(vtb_emu_place at, char *text, size_t n) {
+  snprintf(text, n, "%s:%d", at.file, at.line);
+  return text;
+}
+
+static bool same_place(vtb_emu_place a, vtb_emu_place b) {
+  return a.name == b.name && a.line == b.line && a.file == b.file;
+}
+
+static void collective(vtb_emu_thread *t, unsigned mask, vtb_emu_place at, vtb_emu_complete complete) {
+  vtb__emu_fiber *f = vtb__emu_fiber_of(t);
+  vtb__emu_warp *w = f->warp;
+  unsigned lane = (unsigned)t->tid % VTB__EMU_WARP;
+  f->mask = mask;
+  f->at = at;
+  if (w->arrived) {
+    const vtb__emu_fiber *other = w->lane[__builtin_ctz(w->arrived)];
+    char here[256], there[256];
+    if (!same_place(at, other->at))
+      vtb__emu_fail(t, place_text(at, here, sizeof here), "divergent %s: thread %d of the warp is at %s in %s", at.name,
+                    other->t.tid, other->at.name, place_text(other->at, there, sizeof there));
+  }
+  w->arrived |= 1u << lane;
+  if (w->arrived != mask) {
+    stop_running(f, VTB__EMU_AT_COLLECTIVE);
+    hand_over(f);
+    return;
+  }
+  w->arrived = 0;
+  if (complete)
+    complete(w->threads, mask);
+  else
+    w->sync_time = ++f->worker->clock;
+  for (unsigned rest = mask & ~(1u << lane); rest; rest &= rest - 1) resume(w->lane[__builtin_ctz(rest)]);
+}
+
+static void sync_warp(vtb_emu_thread *t, vtb_emu_place at) { collective(t, 0xffffffffu, at, NULL); }
+
+static void sync_block(vtb_emu_thread *t, vtb_emu_place at) {
+  vtb__emu_fiber *f = vtb__emu_fiber_of(t);
+  vtb__emu_worker *w = f->worker;
+  char here[256], there[256];
+  f->at = at;
+  if (!w->n_at_barrier)
+    w->first_at_barrier = f;
+  else if (!same_place(at, w->first_at_barrier->at))
+    vtb__emu_fail(t, place_text(at, here, sizeof here), "divergent barrier: thread %d waits at the one in %s",
+                  w->first_at_barrier->t.tid, place_text(w->first_at_barrier->at, there, sizeof there));
+  if (++w->n_at_barrier < w->n_threads) {
+    stop_running(f, VTB__EMU_AT_BARRIER);
+    hand_over(f);
+    return;
+  }
+  w->n_at_barrier = 0;
+  w->barrier_time = ++w->clock;
+  for (int i = 0; i < w->n_threads; i++) {
+    vtb__emu_fiber *g = fiber(w, i);
+    if (g->state == VTB__EMU_AT_BARRIER) resume(g);
+  }
+}
+
+static const vtb_emu_api api = {.collective = collective,
+                                .sync_warp = sync_warp,
+                                .sync = sync_block,
+                                .shared_read = vtb__emu_shared_read,
+                                .shared_write = vtb__emu_shared_write,
+                                .async_copy = vtb__emu_async_copy,
+                                .async_commit = vtb__emu_async_commit,
+                                .async_wait = vtb__emu_async_wait,
+                                .outside = api_outside,
+                                .fail = api_fail};
+
+/* ---- a block from start to end -------------------------------------------------------------------------------- */
+
+static void fiber_main(void *argument) {
+  vtb__emu_fiber *f = argument;
+  f->worker->launch->kernel(f->worker->launch->args);
+  if (f->copies.n) vtb__emu_fail(&f->t, "at its end", "cp.async copies that nobody waited for");
+  f->worker->n_done++;
+  stop_running(f, VTB__EMU_DONE);
+  hand_over(f);
+  vtb_bug("a finished fiber ran again");
+}
+
+static void shuffle_warp(vtb__emu_warp *w, uint64_t *random) {
+  for (int i = 0; i < VTB__EMU_WARP; i++) w->order[i] = (unsigned char)i;
+  for (int i = VTB__EMU_WARP - 1; i > 0; i--) {
+    int j = (int)(next_random(random) % (unsigned)(i + 1));
+    unsigned char swap = w->order[i];
+    w->order[i] = w->order[j];
+    w->order[j] = swap;
+  }
+  w->last = VTB__EMU_WARP - 1;
+}
+
+static vtb__emu_fiber *stack_fiber(const vtb__emu_worker *w, int tid) {
+  return (vtb__emu_fiber *)(void *)(w->stacks + (size_t)(tid + 1) * VTB_EMU_STACK - sizeof(vtb__emu_fiber));
+}
+
+static void start_fiber(vtb__emu_worker *w, int tid) {
+  vtb__emu_fiber *f = stack_fiber(w, tid);
+  vtb__emu_warp *warp = &w->warps[tid / VTB__EMU_WARP];
+  f->copies.n = 0;
+  f->worker = w;
+  f->warp = warp;
+  f->state = VTB__EMU_READY;
+  f->async_group = 0;
+  f->t.tid = tid;
+  f->t.block = w->block;
+  f->t.shared_bytes = w->launch->what->shared_bytes;
+  f->t.shared = w->shared;
+  f->t.api = &api;
+  f->sp = vtb__fiber_prepare((char *)f, fiber_main, f);
+  warp->lane[tid % VTB__EMU_WARP] = f;
+  warp->threads[tid % VTB__EMU_WARP] = &f->t;
+  warp->ready |= 1u << tid % VTB__EMU_WARP;
+}
+
+static void start_block(vtb__emu_worker *w, int block) {
+  const vtb_emulator_launch *l = w->launch->what;
+  w->block = block;
+  w->failed = false;
+  w->n_threads = l->threads;
+  if (w->most_threads < l->threads) w->most_threads = l->threads;
+  w->n_warps = l->threads / VTB__EMU_WARP;
+  w->n_done = w->n_at_barrier = 0;
+  w->random = w->launch->emulator->seed * UINT64_C(0x2545f4914f6cdd1d) + (uint64_t)block;
+  memset(w->warps, 0, (size_t)w->n_warps * sizeof *w->warps);
+  memset(w->shared, 0xff, (size_t)l->shared_bytes); /* NaN, as far as it is read as floats */
+  vtb__emu_shadow_block(w);
+  for (int i = 0; i < w->n_warps; i++) shuffle_warp(&w->warps[i], &w->random);
+  for (int i = 0; i < w->n_threads; i++) start_fiber(w, i);
+}
+
+static const char *state_text(const vtb__emu_fiber *f, char *text, size_t n) {
+  if (f->state == VTB__EMU_DONE) return "has ended";
+  snprintf(text, n, "waits at %s in %s:%d", f->at.name, f->at.file, f->at.line);
+  return text;
+}
+
+/* Nothing can run: one thread that waits, and one that should come and does not. A warp's collective is the more
+ * precise place. */
+static void report_hang(vtb__emu_worker *w) {
+  const vtb__emu_fiber *waiting = NULL, *missing = NULL;
+  for (int i = 0; i < w->n_threads; i++) {
+    const vtb__emu_fiber *f = fiber(w, i);
+    bool better = !waiting || (waiting->state == VTB__EMU_AT_BARRIER && f->state == VTB__EMU_AT_COLLECTIVE);
+    if (f->state != VTB__EMU_DONE && better) waiting = f;
+  }
+  for (int i = 0; i < w->n_threads && !missing; i++) {
+    const vtb__emu_fiber *f = fiber(w, i);
+    bool concerned = waiting->state == VTB__EMU_AT_BARRIER || f->warp == waiting->warp;
+    if (concerned && (f->state != waiting->state || !same_place(f->at, waiting->at))) missing = f;
+  }
+  char a[256], b[256], text[1024];
+  vtb_check(missing != NULL, "a block of %s hangs though everybody has come", w->launch->what->kernel);
+  snprintf(text, sizeof text, "kernel %s, block %d, thread %d %s for ever: thread %d %s", w->launch->what->kernel,
+           w->block, waiting->t.tid, state_text(waiting, a, sizeof a), missing->t.tid,
+           state_text(missing, b, sizeof b));
+  set_error(w->launch, text);
+}
+
+bool vtb__emu_run_block(vtb__emu_worker *w, int block) {
+  start_block(w, block);
+  int first = (int)(next_random(&w->random) % (unsigned)w->n_warps), step = next_random(&w->random) & 1 ? 1 : -1;
+  while (w->n_done < w->n_threads) {
+    bool ran = false;
+    for (int i = 0; i < w->n_warps; i++) {
+      vtb__emu_warp *warp = &w->warps[(first + step * i + 2 * w->n_warps) % w->n_warps];
+      for (vtb__emu_fiber *f; (f = next_lane(warp)); ran = true) {
+        vtb__fiber_switch(&w->scheduler_sp, f->sp);
+        if (w->failed) return false;
+      }
+    }
+    if (!ran) {
+      report_hang(w);
+      return false;
+    }
+  }
+  return true;
+}
+
+/* ---- workers -------------------------------------------------------------------------------------------------- */
+
+vtb__emu_worker *vtb__emu_worker_new(vtb_error *err) {
+  vtb__emu_worker *w = vtb_xcalloc(1, sizeof *w);
+  /* aligned to the stack's size: one more than needed, from the first multiple on; pages come when they are touched */
+  w->mapping_bytes = (VTB__EMU_MAX_THREADS + 1) * VTB_EMU_STACK;
+  int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  w->mapping = mmap(NULL, w->mapping_bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+  w->shared = vtb_aligned_alloc(VTB__EMU_MAX_SHARED);
+  if (w->mapping == MAP_FAILED || !w->shared) {
+    if (w->mapping != MAP_FAILED) munmap(w->mapping, w->mapping_bytes);
+    free(w->shared);
+    free(w);
+    vtb_fail(err, VTB_E_MEMORY, "out of memory for the emulator's stacks");
+    return NULL;
+  }
+  w->stacks = (char *)(((uintptr_t)w->mapping + VTB_EMU_STACK - 1) & ~(uintptr_t)(VTB_EMU_STACK - 1));
+  return w;
+}
+
+void vtb__emu_worker_free(vtb__emu_worker *w) {
+  if (!w) return;
+  for (int i = 0; i < VTB__EMU_MAX_THREADS && w->most_threads > i; i++) vtb_vec_free(&stack_fiber(w, i)->copies);
+  munmap(w->mapping, w->mapping_bytes);
+  free(w->shared);
+  free(w->cells);
+  free(w);
+}

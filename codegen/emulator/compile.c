@@ -1,0 +1,235 @@
+/* From the text of kernels to a loaded library: the host's C++ compiler, a cache of libraries by content, and the way
+ * back from an address to a line. */
+#include "codegen/codegen.h"
+#include "codegen/cuda/texts.h"
+#include "codegen/emulator/core.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static const char *const flags[] = {"-std=c++17",      "-O2",           "-g1",
+                                    "-fPIC",           "-shared",       "-fvisibility=hidden",
+                                    "-fno-exceptions", "-fno-rtti",     "-fno-strict-aliasing",
+                                    "-fno-math-errno", "-march=native", "-w"};
+enum { N_FLAGS = sizeof flags / sizeof *flags };
+
+/* ---- other programs ------------------------------------------------------------------------------------------ */
+
+/* Runs argv and collects what it prints; returns its exit status, or -1 if it could not be started. */
+static int run_program(char *const *argv, vtb_strbuf *out) {
+  int ends[2];
+  if (pipe(ends) != 0) return -1;
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addclose(&actions, ends[0]);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
+  pid_t pid;
+  int failed = posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
+  posix_spawn_file_actions_destroy(&actions);
+  close(ends[1]);
+  char piece[4096];
+  for (ssize_t n; !failed && (n = read(ends[0], piece, sizeof piece)) != 0;) {
+    if (n < 0 && errno != EINTR) break;
+    if (n > 0) vtb_strbuf_write(out, piece, (size_t)n);
+  }
+  close(ends[0]);
+  int status;
+  if (failed || waitpid(pid, &status, 0) != pid || !WIFEXITED(status)) return -1;
+  return WEXITSTATUS(status);
+}
+
+/* The program's file in $PATH; caller frees. */
+static char *find_program(const char *name) {
+  if (strchr(name, '/')) return access(name, X_OK) == 0 ? vtb_xstrdup(name) : NULL;
+  const char *path = getenv("PATH");
+  for (const char *p = path ? path : "/usr/bin:/bin"; *p;) {
+    size_t n = strcspn(p, ":");
+    vtb_strbuf file = {0};
+    vtb_strbuf_write(&file, p, n);
+    vtb_strbuf_printf(&file, "/%s", name);
+    if (n && access(file.at, X_OK) == 0) return file.at;
+    vtb_strbuf_free(&file);
+    p += n + (p[n] == ':');
+  }
+  return NULL;
+}
+
+static char *find_compiler(const char *wanted, vtb_error *err) {
+  const char *names[] = {wanted, getenv("VTB_CXX"), getenv("CXX"), "g++", "clang++", "c++"};
+  for (int i = 0; i < 6; i++) {
+    if (!names[i] || !*names[i]) continue;
+    char *file = find_program(names[i]);
+    if (file) return file;
+    if (i < 3) {
+      vtb_fail(err, VTB_E_INPUT, "the emulator's C++ compiler %s does not exist", names[i]);
+      return NULL;
+    }
+  }
+  vtb_fail(err, VTB_E_INPUT, "the emulator needs a C++ compiler (g++ or clang++ in PATH, or VTB_CXX)");
+  return NULL;
+}
+
+bool vtb_emulator_available(const vtb_emulator_options *o, vtb_error *err) {
+  char *file = find_compiler(o ? o->compiler : NULL, err);
+  bool found = file != NULL;
+  free(file);
+  return found;
+}
+
+/* ---- the source ------------------------------------------------------------------------------------------------ */
+
+static const char *compiled_in(const char *name) {
+  for (int i = 0; i < vtb__cuda_n_texts; i++)
+    if (strcmp(vtb__cuda_texts[i].name, name) == 0) return vtb__cuda_texts[i].text;
+  vtb_bug("the text %s is not compiled in", name);
+}
+
+static void write_part(const char *file, const char *text, vtb_strbuf *out) {
+  vtb_strbuf_printf(out, "#line 1 \"%s\"\n%s\n", file, text);
+}
+
+static void write_source(const vtb_emulator *e, const char *text, const char *const *kernels, int n_kernels,
+                         vtb_strbuf *out) {
+  if (e->checked) vtb_strbuf_puts(out, "#define VTB_EMU_CHECKED 1\n");
+  write_part("abi.h", compiled_in("abi.h"), out);
+  write_part("device.hpp", compiled_in("device.hpp"), out);
+  write_part("library.cuh", compiled_in("library.cuh"), out);
+  write_part(VTB__EMU_SOURCE, text, out);
+  vtb_strbuf_puts(out, "#line 1 \"entries\"\n");
+  for (int i = 0; i < n_kernels; i++) vtb_strbuf_printf(out, "VTB_EMU_ENTRY(%s)\n", kernels[i]);
+}
+
+static void add_hash(uint64_t *h, const char *text) {
+  size_t n = strlen(text);
+  for (int i = 0; i < 2; i++) h[i] = vtb_hash_bytes(vtb_hash_bytes(h[i], &n, sizeof n), text, n);
+}
+
+/* Names the library: source, flags, compiler (path, size and time of its file), processor, version. */
+static void cache_name(const char *source, const char *compiler, char *name, size_t n) {
+  uint64_t h[2] = {VTB_HASH_INIT, ~VTB_HASH_INIT};
+  struct stat st = {0};
+  char *real = realpath(compiler, NULL);
+  vtb_strbuf host = {0};
+  if (stat(compiler, &st) != 0) memset(&st, 0, sizeof st);
+  vtb_codegen_describe_host(&host);
+  vtb_strbuf_printf(&host, " %s %s %lld %lld", VTB_VERSION, real ? real : compiler, (long long)st.st_size,
+                    (long long)st.st_mtime);
+  add_hash(h, source);
+  add_hash(h, host.at);
+  for (int i = 0; i < N_FLAGS; i++) add_hash(h, flags[i]);
+  snprintf(name, n, "%016llx%016llx", (unsigned long long)h[0], (unsigned long long)h[1]);
+  vtb_strbuf_free(&host);
+  free(real);
+}
+
+/* ---- compilation --------------------------------------------------------------------------------------------------
+ */
+
+static vtb_status report_failure(const char *compiler, const char *source, const vtb_strbuf *log, int code,
+                                 vtb_error *err) {
+  if (code < 0) return vtb_fail(err, VTB_E_INPUT, "%s could not be run", compiler);
+  const char *text = log->at ? log->at : "";
+  const char *error = strstr(text, "error:");
+  while (error && error > text && error[-1] != '\n') error--;
+  return vtb_fail(err, VTB_E_INTERNAL, "%s does not accept the emitted source, kept as %s:\n%.700s", compiler, source,
+                  error ? error : text);
+}
+
+static vtb_status compile(const char *compiler, const char *source, const char *library, const vtb_strbuf *text,
+                          vtb_error *err) {
+  vtb_status status = vtb_file_write_atomic(source, text->at, text->n, err);
+  if (status != VTB_OK) return status;
+  char *temporary = NULL, *argv[N_FLAGS + 8];
+  vtb_strbuf log = {0}, name = {0};
+  vtb_strbuf_printf(&name, "%s.%ld", library, (long)getpid());
+  temporary = name.at;
+  int n = 0;
+  argv[n++] = (char *)compiler;
+  for (int i = 0; i < N_FLAGS; i++) argv[n++] = (char *)flags[i];
+  argv[n++] = "-o";
+  argv[n++] = temporary;
+  argv[n++] = (char *)source;
+  argv[n++] = "-lm";
+  argv[n] = NULL;
+  int code = run_program(argv, &log);
+  if (code != 0)
+    status = report_failure(compiler, source, &log, code, err);
+  else if (rename(temporary, library) != 0)
+    status = vtb_fail(err, VTB_E_INPUT, "cannot create %s: %s", library, strerror(errno));
+  if (status != VTB_OK) unlink(temporary);
+  if (status == VTB_OK) unlink(source);
+  vtb_strbuf_free(&log);
+  vtb_strbuf_free(&name);
+  return status;
+}
+
+vtb_status vtb__emu_compile(vtb_emulator *e, const char *text, const char *const *kernels, int n_kernels,
+                            const char *wanted, vtb_error *err) {
+  char *compiler = find_compiler(wanted, err);
+  if (!compiler) return VTB_E_INPUT;
+  char name[40];
+  vtb_strbuf all = {0}, library = {0}, source = {0};
+  write_source(e, text, kernels, n_kernels, &all);
+  cache_name(all.at, compiler, name, sizeof name);
+  char *folder = vtb_cache_dir();
+  vtb_strbuf_printf(&library, "%s/emulator", folder);
+  vtb_status status = vtb_make_dirs(library.at, err);
+  vtb_strbuf_printf(&library, "/%s.so", name);
+  vtb_strbuf_printf(&source, "%s/emulator/%s.%ld.cpp", folder, name, (long)getpid());
+  if (status == VTB_OK && !vtb_path_exists(library.at)) {
+    double start = vtb_now();
+    status = compile(compiler, source.at, library.at, &all, err);
+    vtb_log("emulator: %d kernels compiled in %.2f s", n_kernels, vtb_now() - start);
+  }
+  if (status == VTB_OK && !(e->library = dlopen(library.at, RTLD_NOW | RTLD_LOCAL)))
+    status = vtb_fail(err, VTB_E_INTERNAL, "cannot load %s: %s", library.at, dlerror());
+  e->library_path = library.at;
+  vtb_strbuf_free(&all);
+  vtb_strbuf_free(&source);
+  free(folder);
+  free(compiler);
+  return status;
+}
+
+/* ---- lines --------------------------------------------------------------------------------------------------------
+ */
+
+/* addr2line names the innermost function first; the kernel's own text is what the reader knows. */
+static bool find_line(const char *frames, const char *file, char *text, size_t n) {
+  for (const char *line = frames; line && *line;) {
+    const char *end = strchr(line, '\n');
+    size_t length = end ? (size_t)(end - line) : strlen(line);
+    const char *at = memmem(line, length, file, strlen(file));
+    if (at) {
+      size_t digits = strlen(file) + 1;
+      while (at + digits < line + length && at[digits] >= '0' && at[digits] <= '9') digits++;
+      snprintf(text, n, "%.*s", (int)digits, at);
+      return true;
+    }
+    line = end ? end + 1 : NULL;
+  }
+  return false;
+}
+
+void vtb__emu_locate(const vtb_emulator *e, const void *pc, char *text, size_t n) {
+  Dl_info info;
+  vtb_strbuf frames = {0};
+  snprintf(text, n, "at an unknown line");
+  if (!dladdr(pc, &info)) return;
+  char offset[32];
+  snprintf(offset, sizeof offset, "0x%lx", (unsigned long)((const char *)pc - (const char *)info.dli_fbase - 1));
+  char *argv[] = {"addr2line", "-i", "-e", e->library_path, offset, NULL};
+  if (run_program(argv, &frames) != 0 || !frames.at)
+    snprintf(text, n, "offset %s (no addr2line to name the line)", offset);
+  else if (!find_line(frames.at, VTB__EMU_SOURCE, text, n))
+    find_line(frames.at, "library.cuh", text, n);
+  vtb_strbuf_free(&frames);
+}

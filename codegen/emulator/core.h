@@ -1,0 +1,136 @@
+/* Between the files of codegen/emulator/: blocks, their fibers, shadow memory. Not for other folders.
+ *
+ * A vtb__emu_worker runs one block at a time on one operating-system thread; fibers never move between workers. All
+ * state of a block lives in its worker; the launch is shared and read only, except `error`, which has a lock.
+ */
+#ifndef VTB_EMULATOR_CORE_H
+#define VTB_EMULATOR_CORE_H
+
+#include "codegen/emulator/abi.h"
+#include "codegen/emulator/emulator.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum { VTB__EMU_WARP = 32, VTB__EMU_MAX_THREADS = 1024, VTB__EMU_MAX_SHARED = 256 * 1024 };
+
+typedef enum vtb__emu_state {
+  VTB__EMU_READY,
+  VTB__EMU_AT_COLLECTIVE,
+  VTB__EMU_AT_BARRIER,
+  VTB__EMU_DONE
+} vtb__emu_state;
+
+typedef struct vtb__emu_copy { /* a cp.async that has not happened yet */
+  char *to;
+  const char *from; /* NULL: zeros */
+  int n_bytes, group;
+} vtb__emu_copy;
+
+typedef struct vtb__emu_worker vtb__emu_worker;
+typedef struct vtb__emu_warp vtb__emu_warp;
+
+/* `t` is what the kernel sees; it is the last member, at the upper end of the stack. */
+typedef struct vtb__emu_fiber {
+  void *sp;
+  vtb__emu_worker *worker;
+  vtb__emu_warp *warp;
+  vtb__emu_state state;
+  unsigned mask; /* AT_COLLECTIVE: whom it waits for */
+  vtb_emu_place at;
+  int async_group;
+  VTB_VEC(vtb__emu_copy) copies; /* its memory is kept from block to block */
+  vtb_emu_thread t;
+} vtb__emu_fiber;
+
+struct vtb__emu_warp {
+  vtb__emu_fiber *lane[VTB__EMU_WARP];
+  vtb_emu_thread *threads[VTB__EMU_WARP]; /* theirs */
+  unsigned char order[VTB__EMU_WARP];     /* a permutation: when lanes get their turn */
+  unsigned ready;                         /* by lane */
+  unsigned arrived;                       /* at the collective, by lane */
+  int last;                               /* position in `order` of the lane that ran last */
+  unsigned sync_time;                     /* shadow clock of the last vtb_sync_warp */
+};
+
+/* What the checked build knows about two bytes of shared memory. */
+typedef struct vtb__emu_cell {
+  unsigned write_time, read_time;
+  unsigned short writer, reader;
+} vtb__emu_cell;
+
+typedef struct vtb__emu_launch {
+  vtb_emulator *emulator;
+  const vtb_emulator_launch *what;
+  int (*kernel)(const vtb_emu_arg *args);
+  const vtb_emu_arg *args;
+  uint64_t stride, start; /* of the order of blocks */
+  atomic_bool stop;
+  pthread_mutex_t lock;
+  vtb_error error;
+} vtb__emu_launch;
+
+struct vtb__emu_worker {
+  vtb__emu_launch *launch;
+  void *mapping; /* of the stacks */
+  size_t mapping_bytes;
+  char *stacks; /* VTB__EMU_MAX_THREADS of them */
+  void *scheduler_sp;
+  int block, n_threads, n_warps, n_done;
+  int most_threads; /* of all blocks so far */
+  int n_at_barrier;
+  const vtb__emu_fiber *first_at_barrier;
+  vtb__emu_warp warps[VTB__EMU_MAX_THREADS / VTB__EMU_WARP];
+  char *shared;         /* the block's */
+  vtb__emu_cell *cells; /* one for two bytes of it */
+  unsigned clock, block_time, barrier_time;
+  uint64_t random;
+  bool failed;
+  struct vtb__emu_worker *next_free;
+};
+
+struct vtb_emulator {
+  void *library;
+  char *library_path;
+  bool checked;
+  uint64_t seed;
+  pthread_mutex_t lock;
+  vtb__emu_worker *free_workers;
+};
+
+/* ---- fiber.c ---- */
+void vtb__fiber_switch(void **save_sp, void *load_sp);
+/* Prepares a stack whose first switch calls entry(argument). */
+void *vtb__fiber_prepare(char *stack_end, void (*entry)(void *), void *argument);
+
+/* ---- block.c ---- */
+vtb__emu_worker *vtb__emu_worker_new(vtb_error *err); /* NULL: out of memory */
+void vtb__emu_worker_free(vtb__emu_worker *w);
+/* Runs one block to its end; false once the launch has failed. */
+bool vtb__emu_run_block(vtb__emu_worker *w, int block);
+/* Records the error of the running thread and leaves its block for good. `where` is "file:line". */
+VTB_NORETURN void vtb__emu_fail(vtb_emu_thread *t, const char *where, const char *fmt, ...) VTB_PRINTF(3, 4);
+/* The same, at an address in the kernel. */
+VTB_NORETURN void vtb__emu_fail_at(vtb_emu_thread *t, const void *pc, const char *fmt, ...) VTB_PRINTF(3, 4);
+static inline vtb__emu_fiber *vtb__emu_fiber_of(vtb_emu_thread *t) {
+  return (vtb__emu_fiber *)(void *)((char *)t - offsetof(vtb__emu_fiber, t));
+}
+
+/* ---- shadow.c ---- */
+void vtb__emu_shadow_block(vtb__emu_worker *w); /* a new block: nothing is written yet */
+void vtb__emu_shared_read(vtb_emu_thread *t, const void *p, long n);
+void vtb__emu_shared_write(vtb_emu_thread *t, void *p, long n);
+void vtb__emu_async_copy(vtb_emu_thread *t, void *shared, const void *from, int n_bytes);
+void vtb__emu_async_commit(vtb_emu_thread *t);
+void vtb__emu_async_wait(vtb_emu_thread *t, int n_groups_left);
+
+/* ---- compile.c ---- */
+/* Compiles (or finds in the cache) the library of `e`. */
+VTB_MUST_USE vtb_status vtb__emu_compile(vtb_emulator *e, const char *text, const char *const *kernels, int n_kernels,
+                                         const char *compiler, vtb_error *err);
+/* What errors call the emitted source. */
+#define VTB__EMU_SOURCE "kernels.cu"
+/* "kernels.cu:41", from an address in the library, as far as it can be told. */
+void vtb__emu_locate(const vtb_emulator *e, const void *pc, char *text, size_t n);
+
+#endif

@@ -1,0 +1,401 @@
+// The emulator's intrinsics: the names of codegen/cuda/text/intrinsics.cuh on a CPU. What the emulator compiles is
+// abi.h, this file, the library and the kernels' text, in this order; nothing is included.
+//
+// With VTB_EMU_CHECKED, pointers are objects that know what they may reach (vtb_emu_pointer), and every access to shared
+// memory is reported to the emulator. Without it they are plain pointers.
+typedef unsigned char vtb_u8;
+typedef unsigned short vtb_bf16;
+typedef unsigned int vtb_u32;
+typedef long long vtb_i64;
+typedef unsigned long long vtb_u64;
+
+// Everything is inlined into the kernel, so that the place it calls the emulator from is a line of the kernel.
+#define VTB_FN static inline __attribute__((always_inline, unused))
+#define VTB_EMU_MEMBER inline __attribute__((always_inline))
+#define VTB_KERNEL(threads, name) extern "C" void name
+#define VTB_UNROLL
+#define VTB_NO_UNROLL
+#define VTB_EMU_HERE const char *file = __builtin_FILE(), int line = __builtin_LINE()
+#define VTB_EMU_PLACE(name)                                                                                            \
+  vtb_emu_place { name, file, line }
+
+VTB_FN vtb_emu_thread *vtb_emu_self() {
+  unsigned long top = ((unsigned long)__builtin_frame_address(0) | (VTB_EMU_STACK - 1)) + 1;
+  return (vtb_emu_thread *)(top - sizeof(vtb_emu_thread));
+}
+
+// ---- pointers ---------------------------------------------------------------------------------------------------
+template <class T> struct vtb_emu_plain { typedef T type; };
+template <class T> struct vtb_emu_plain<const T> { typedef T type; };
+
+#ifdef VTB_EMU_CHECKED
+
+VTB_FN void vtb_emu_outside(bool shared, long first, long n, long size) {
+  vtb_emu_thread *t = vtb_emu_self();
+  t->api->outside(t, shared, first, n, size);
+}
+VTB_FN void vtb_emu_shared_read(const void *p, long n) {
+  vtb_emu_thread *t = vtb_emu_self();
+  t->api->shared_read(t, p, n);
+}
+VTB_FN void vtb_emu_shared_write(void *p, long n) {
+  vtb_emu_thread *t = vtb_emu_self();
+  t->api->shared_write(t, p, n);
+}
+
+// What p[i] of a writable pointer is: a read where a value is wanted, a write where it is assigned to.
+template <class T> struct vtb_emu_element {
+  T *at;
+  bool shared;
+  VTB_EMU_MEMBER operator T() const {
+    if (shared) vtb_emu_shared_read(at, sizeof(T));
+    return *at;
+  }
+  VTB_EMU_MEMBER T operator=(T v) const {
+    if (shared) vtb_emu_shared_write(at, sizeof(T));
+    return *at = v;
+  }
+  VTB_EMU_MEMBER T operator=(const vtb_emu_element &v) const { return *this = (T)v; }
+  vtb_emu_element(T *p, bool s) : at(p), shared(s) {}
+  vtb_emu_element(const vtb_emu_element &) = default;
+  template <class V> VTB_EMU_MEMBER T operator+=(V v) const { return *this = (T)((T) * this + v); }
+  template <class V> VTB_EMU_MEMBER T operator-=(V v) const { return *this = (T)((T) * this - v); }
+  template <class V> VTB_EMU_MEMBER T operator*=(V v) const { return *this = (T)((T) * this * v); }
+  template <class V> VTB_EMU_MEMBER T operator/=(V v) const { return *this = (T)((T) * this / v); }
+};
+
+template <class T> struct vtb_emu_pointer {
+  T *at, *lo, *hi;
+  bool shared;
+  // n elements from i on, which the caller reads or writes
+  VTB_EMU_MEMBER T *reach(vtb_i64 i, long n) const {
+    T *p = (T *)((unsigned long)at + (unsigned long)i * sizeof(T));
+    if (__builtin_expect(p < lo || (unsigned long)p + n * sizeof(T) > (unsigned long)hi, 0))
+      vtb_emu_outside(shared, (char *)p - (char *)lo, n * (long)sizeof(T), (char *)hi - (char *)lo);
+    return p;
+  }
+  VTB_EMU_MEMBER const T *reading(vtb_i64 i, long n) const {
+    T *p = reach(i, n);
+    if (shared) vtb_emu_shared_read(p, n * (long)sizeof(T));
+    return p;
+  }
+  VTB_EMU_MEMBER T *writing(vtb_i64 i, long n) const {
+    T *p = reach(i, n);
+    if (shared) vtb_emu_shared_write((void *)p, n * (long)sizeof(T));
+    return p;
+  }
+  VTB_EMU_MEMBER vtb_emu_element<T> operator[](vtb_i64 i) const { return vtb_emu_element<T>(reach(i, 1), shared); }
+  VTB_EMU_MEMBER vtb_emu_pointer operator+(vtb_i64 i) const {
+    return vtb_emu_pointer{(T *)((unsigned long)at + (unsigned long)i * sizeof(T)), lo, hi, shared};
+  }
+  VTB_EMU_MEMBER vtb_emu_pointer operator-(vtb_i64 i) const { return *this + -i; }
+  VTB_EMU_MEMBER vtb_emu_pointer &operator+=(vtb_i64 i) { return *this = *this + i; }
+  VTB_EMU_MEMBER operator vtb_emu_pointer<const T>() const { return vtb_emu_pointer<const T>{at, lo, hi, shared}; }
+};
+template <class T> struct vtb_emu_pointer<const T> {
+  const T *at, *lo, *hi;
+  bool shared;
+  VTB_EMU_MEMBER const T *reach(vtb_i64 i, long n) const {
+    const T *p = (const T *)((unsigned long)at + (unsigned long)i * sizeof(T));
+    if (__builtin_expect(p < lo || (unsigned long)p + n * sizeof(T) > (unsigned long)hi, 0))
+      vtb_emu_outside(shared, (const char *)p - (const char *)lo, n * (long)sizeof(T), (const char *)hi - (const char *)lo);
+    return p;
+  }
+  VTB_EMU_MEMBER const T *reading(vtb_i64 i, long n) const {
+    const T *p = reach(i, n);
+    if (shared) vtb_emu_shared_read(p, n * (long)sizeof(T));
+    return p;
+  }
+  VTB_EMU_MEMBER T operator[](vtb_i64 i) const { return *reading(i, 1); }
+  VTB_EMU_MEMBER vtb_emu_pointer operator+(vtb_i64 i) const {
+    return vtb_emu_pointer{(const T *)((unsigned long)at + (unsigned long)i * sizeof(T)), lo, hi, shared};
+  }
+  VTB_EMU_MEMBER vtb_emu_pointer operator-(vtb_i64 i) const { return *this + -i; }
+  VTB_EMU_MEMBER vtb_emu_pointer &operator+=(vtb_i64 i) { return *this = *this + i; }
+};
+
+#define VTB_IN(T) vtb_emu_pointer<const T>
+#define VTB_OUT(T) vtb_emu_pointer<T>
+#define VTB_PTR(T) vtb_emu_pointer<T>
+template <class T> VTB_FN const void *vtb_emu_reading(const vtb_emu_pointer<T> &p, long n_bytes) {
+  return p.reading(0, n_bytes / (long)sizeof(T));
+}
+template <class T> VTB_FN void *vtb_emu_reaching(const vtb_emu_pointer<T> &p, long n_bytes) {
+  return p.reach(0, n_bytes / (long)sizeof(T));
+}
+template <class T> VTB_FN const T *vtb_emu_raw_read(const vtb_emu_pointer<T> &p, vtb_i64 at, long n) {
+  return p.reading(at, n);
+}
+template <class T> VTB_FN T *vtb_emu_raw_write(const vtb_emu_pointer<T> &p, vtb_i64 at, long n) {
+  return p.writing(at, n);
+}
+template <class T> VTB_FN vtb_emu_pointer<T> vtb_emu_make(T *begin, T *end, bool shared) {
+  return vtb_emu_pointer<T>{begin, begin, end, shared};
+}
+template <class P> struct vtb_emu_target;
+template <class T> struct vtb_emu_target<vtb_emu_pointer<T>> { typedef T type; };
+
+#else
+
+#define VTB_IN(T) const T *
+#define VTB_OUT(T) T *
+#define VTB_PTR(T) T *
+VTB_FN const void *vtb_emu_reading(const void *p, long) { return p; }
+VTB_FN void *vtb_emu_reaching(void *p, long) { return p; }
+template <class T> VTB_FN const T *vtb_emu_raw_read(T *p, vtb_i64 at, long) { return p + at; }
+template <class T> VTB_FN T *vtb_emu_raw_write(T *p, vtb_i64 at, long) { return p + at; }
+template <class T> VTB_FN T *vtb_emu_make(T *begin, T *, bool) { return begin; }
+template <class P> struct vtb_emu_target;
+template <class T> struct vtb_emu_target<T *> { typedef T type; };
+
+#endif
+
+VTB_FN void vtb_emu_fail(const char *what) {
+  vtb_emu_thread *t = vtb_emu_self();
+  t->api->fail(t, what);
+}
+VTB_FN const void *vtb_emu_aligned(const void *p, unsigned long n) {
+  if (__builtin_expect(((unsigned long)p & (n - 1)) != 0, 0)) vtb_emu_fail("misaligned address");
+  return p;
+}
+
+template <class T> VTB_FN VTB_PTR(T) vtb_emu_shared(long at, long count) {
+  vtb_emu_thread *t = vtb_emu_self();
+  if (at < 0 || at % (long)sizeof(T) || at + count * (long)sizeof(T) > t->shared_bytes)
+    vtb_emu_fail("a shared array lies outside the launch's shared memory");
+  return vtb_emu_make((T *)(t->shared + at), (T *)(t->shared + at) + count, true);
+}
+#define VTB_SHARED(T, name, at, count) const auto name = vtb_emu_shared<T>(at, count)
+
+// ---- threads ----------------------------------------------------------------------------------------------------
+VTB_FN int vtb_tid() { return vtb_emu_self()->tid; }
+VTB_FN int vtb_block() { return vtb_emu_self()->block; }
+VTB_FN int vtb_lane() { return vtb_emu_self()->tid & 31; }
+VTB_FN int vtb_warp() { return vtb_emu_self()->tid >> 5; }
+VTB_FN void vtb_sync(VTB_EMU_HERE) {
+  vtb_emu_thread *t = vtb_emu_self();
+  t->api->sync(t, VTB_EMU_PLACE("vtb_sync"));
+}
+VTB_FN void vtb_sync_warp(VTB_EMU_HERE) {
+  vtb_emu_thread *t = vtb_emu_self();
+  t->api->sync_warp(t, VTB_EMU_PLACE("vtb_sync_warp"));
+}
+
+VTB_FN vtb_u32 vtb_bits(float v) {
+  vtb_u32 r;
+  __builtin_memcpy(&r, &v, 4);
+  return r;
+}
+VTB_FN float vtb_float(vtb_u32 bits) {
+  float r;
+  __builtin_memcpy(&r, &bits, 4);
+  return r;
+}
+
+// in[0]: the value, in[1]: the lane it comes from
+static void vtb_emu_shuffle(vtb_emu_thread **lane, unsigned mask) {
+  for (unsigned l = 0; l < 32; l++)
+    if (mask >> l & 1) lane[l]->out[0] = lane[lane[l]->in[1] & 31]->in[0];
+}
+VTB_FN float vtb_emu_shfl(float v, int from, vtb_emu_place at) {
+  vtb_emu_thread *t = vtb_emu_self();
+  t->in[0] = vtb_bits(v);
+  t->in[1] = (unsigned)from;
+  t->api->collective(t, 0xffffffffu, at, vtb_emu_shuffle);
+  return vtb_float(t->out[0]);
+}
+VTB_FN float vtb_shfl(float v, int lane, VTB_EMU_HERE) { return vtb_emu_shfl(v, lane & 31, VTB_EMU_PLACE("vtb_shfl")); }
+VTB_FN float vtb_shfl_xor(float v, int mask, VTB_EMU_HERE) {
+  return vtb_emu_shfl(v, (vtb_lane() ^ mask) & 31, VTB_EMU_PLACE("vtb_shfl_xor"));
+}
+VTB_FN float vtb_shfl_up(float v, int by, VTB_EMU_HERE) {
+  int from = vtb_lane() - by;
+  return vtb_emu_shfl(v, from < 0 ? vtb_lane() : from, VTB_EMU_PLACE("vtb_shfl_up"));
+}
+VTB_FN float vtb_shfl_down(float v, int by, VTB_EMU_HERE) {
+  int from = vtb_lane() + by;
+  return vtb_emu_shfl(v, from > 31 ? vtb_lane() : from, VTB_EMU_PLACE("vtb_shfl_down"));
+}
+
+// ---- vectors of four ----------------------------------------------------------------------------------------------
+struct alignas(16) vtb_f4 {
+  float x, y, z, w;
+};
+template <class P> VTB_FN vtb_f4 vtb_load4(const P &p, vtb_i64 at) {
+  return *(const vtb_f4 *)vtb_emu_aligned(vtb_emu_raw_read(p, at, 4), 16);
+}
+template <class P> VTB_FN void vtb_store4(const P &p, vtb_i64 at, vtb_f4 v) {
+  float *to = vtb_emu_raw_write(p, at, 4);
+  vtb_emu_aligned(to, 16);
+  *(vtb_f4 *)to = v;
+}
+
+// ---- asynchronous copies ------------------------------------------------------------------------------------------
+template <class A, class B> VTB_FN void vtb_emu_cp_async(const A &to, const B &from, bool valid, int n) {
+  vtb_emu_thread *t = vtb_emu_self();
+  void *target = vtb_emu_reaching(to, n);
+  const void *source = valid ? vtb_emu_reading(from, n) : nullptr;
+  vtb_emu_aligned(target, n);
+  vtb_emu_aligned(source, n);
+  t->api->async_copy(t, target, source, n);
+}
+template <class A, class B> VTB_FN void vtb_cp_async16(const A &to, const B &from, bool valid) {
+  vtb_emu_cp_async(to, from, valid, 16);
+}
+template <class A, class B> VTB_FN void vtb_cp_async4(const A &to, const B &from, bool valid) {
+  vtb_emu_cp_async(to, from, valid, 4);
+}
+VTB_FN void vtb_cp_commit() {
+  vtb_emu_thread *t = vtb_emu_self();
+  t->api->async_commit(t);
+}
+template <int left> VTB_FN void vtb_cp_wait() {
+  vtb_emu_thread *t = vtb_emu_self();
+  t->api->async_wait(t, left);
+}
+
+// ---- conversions --------------------------------------------------------------------------------------------------
+VTB_FN vtb_u32 vtb_emu_bf16(float v) { // nearest, ties to even; NaN as the GPU's 0x7fff
+  vtb_u32 b = vtb_bits(v);
+  return v != v ? 0x7fffu : (b + 0x7fffu + (b >> 16 & 1)) >> 16;
+}
+VTB_FN vtb_u32 vtb_pack_bf16(float lo, float hi) { return vtb_emu_bf16(lo) | vtb_emu_bf16(hi) << 16; }
+VTB_FN vtb_bf16 vtb_to_bf16(float v) { return (vtb_bf16)vtb_emu_bf16(v); }
+VTB_FN vtb_u32 vtb_to_tf32(float v) { // nearest, ties away from zero
+  vtb_u32 b = vtb_bits(v);
+  return v != v ? 0x7fffe000u : (b & 0x7f800000u) == 0x7f800000u ? b : (b + 0x1000u) & 0xffffe000u;
+}
+VTB_FN int vtb_to_int(float v) {
+  return v != v ? 0 : v >= 2147483648.0f ? 2147483647 : v < -2147483648.0f ? -2147483647 - 1 : (int)v;
+}
+
+// ---- tensor cores: fragments as in the PTX manual, g = lane / 4, t = lane % 4 -----------------------------------------
+VTB_FN float vtb_emu_low(vtb_u32 pair) { return vtb_float(pair << 16); }
+VTB_FN float vtb_emu_high(vtb_u32 pair) { return vtb_float(pair & 0xffff0000u); }
+
+// out = in[0..3] + a b, with k products each; b is (k, 8). Eight columns at a time: the compiler makes them a vector.
+template <int k> VTB_FN void vtb_emu_product(vtb_emu_thread **lane, const float (&a)[16][k], const float (&b)[k][8]) {
+  for (int i = 0; i < 16; i++) {
+    float sum[8] = {};
+    for (int p = 0; p < k; p++)
+      for (int j = 0; j < 8; j++) sum[j] += a[i][p] * b[p][j];
+    for (int j = 0; j < 8; j++) {
+      vtb_emu_thread *t = lane[(i & 7) * 4 + j / 2];
+      int r = (i >> 3) * 2 + (j & 1);
+      t->out[r] = vtb_bits(vtb_float(t->in[r]) + sum[j]);
+    }
+  }
+}
+static void vtb_emu_mma_tf32(vtb_emu_thread **lane, unsigned) {
+  float a[16][8], b[8][8];
+  for (int l = 0; l < 32; l++) {
+    const vtb_u32 *in = lane[l]->in + 4;
+    int g = l >> 2, t = l & 3;
+    const vtb_u32 keep = 0xffffe000u; // the tensor core does not read the other bits
+    a[g][t] = vtb_float(in[0] & keep);
+    a[g + 8][t] = vtb_float(in[1] & keep);
+    a[g][t + 4] = vtb_float(in[2] & keep);
+    a[g + 8][t + 4] = vtb_float(in[3] & keep);
+    b[t][g] = vtb_float(in[4] & keep);
+    b[t + 4][g] = vtb_float(in[5] & keep);
+  }
+  vtb_emu_product<8>(lane, a, b);
+}
+static void vtb_emu_mma_bf16(vtb_emu_thread **lane, unsigned) {
+  float a[16][16], b[16][8];
+  for (int l = 0; l < 32; l++) {
+    const vtb_u32 *in = lane[l]->in + 4;
+    int g = l >> 2, t = l & 3;
+    for (int r = 0; r < 4; r++) {
+      int row = g + (r & 1) * 8, col = 2 * t + (r >> 1) * 8;
+      a[row][col] = vtb_emu_low(in[r]);
+      a[row][col + 1] = vtb_emu_high(in[r]);
+    }
+    for (int r = 0; r < 2; r++) {
+      b[2 * t + 8 * r][g] = vtb_emu_low(in[4 + r]);
+      b[2 * t + 8 * r + 1][g] = vtb_emu_high(in[4 + r]);
+    }
+  }
+  vtb_emu_product<16>(lane, a, b);
+}
+VTB_FN void vtb_emu_mma(float (&d)[4], const vtb_u32 (&a)[4], const vtb_u32 (&b)[2], vtb_emu_complete complete,
+                        vtb_emu_place at) {
+  vtb_emu_thread *t = vtb_emu_self();
+  for (int i = 0; i < 4; i++) t->in[i] = vtb_bits(d[i]), t->in[4 + i] = a[i];
+  t->in[8] = b[0];
+  t->in[9] = b[1];
+  t->api->collective(t, 0xffffffffu, at, complete);
+  for (int i = 0; i < 4; i++) d[i] = vtb_float(t->out[i]);
+}
+VTB_FN void vtb_mma_tf32_m16n8k8(float (&d)[4], const vtb_u32 (&a)[4], const vtb_u32 (&b)[2], VTB_EMU_HERE) {
+  vtb_emu_mma(d, a, b, vtb_emu_mma_tf32, VTB_EMU_PLACE("vtb_mma_tf32_m16n8k8"));
+}
+VTB_FN void vtb_mma_bf16_m16n8k16(float (&d)[4], const vtb_u32 (&a)[4], const vtb_u32 (&b)[2], VTB_EMU_HERE) {
+  vtb_emu_mma(d, a, b, vtb_emu_mma_bf16, VTB_EMU_PLACE("vtb_mma_bf16_m16n8k16"));
+}
+
+// lane 8 m + r has the address of row r of matrix m
+static void vtb_emu_ldmatrix(vtb_emu_thread **lane, unsigned) {
+  for (int l = 0; l < 32; l++)
+    for (int m = 0; m < 4; m++)
+      lane[l]->out[m] = ((const vtb_u32 *)lane[8 * m + (l >> 2)]->address)[l & 3];
+}
+static void vtb_emu_ldmatrix_trans(vtb_emu_thread **lane, unsigned) {
+  for (int l = 0; l < 32; l++)
+    for (int m = 0; m < 4; m++) {
+      int row = l >> 2, col = 2 * (l & 3);
+      vtb_u32 lo = ((const vtb_bf16 *)lane[8 * m + col]->address)[row];
+      vtb_u32 hi = ((const vtb_bf16 *)lane[8 * m + col + 1]->address)[row];
+      lane[l]->out[m] = lo | hi << 16;
+    }
+}
+template <class P>
+VTB_FN void vtb_emu_ldmatrix_x4(vtb_u32 (&d)[4], const P &row, vtb_emu_complete complete, vtb_emu_place at) {
+  vtb_emu_thread *t = vtb_emu_self();
+  t->address = vtb_emu_aligned(vtb_emu_reading(row, 16), 16);
+  t->api->collective(t, 0xffffffffu, at, complete);
+  for (int i = 0; i < 4; i++) d[i] = t->out[i];
+}
+template <class P> VTB_FN void vtb_ldmatrix_x4(vtb_u32 (&d)[4], const P &row, VTB_EMU_HERE) {
+  vtb_emu_ldmatrix_x4(d, row, vtb_emu_ldmatrix, VTB_EMU_PLACE("vtb_ldmatrix_x4"));
+}
+template <class P> VTB_FN void vtb_ldmatrix_x4_trans(vtb_u32 (&d)[4], const P &row, VTB_EMU_HERE) {
+  vtb_emu_ldmatrix_x4(d, row, vtb_emu_ldmatrix_trans, VTB_EMU_PLACE("vtb_ldmatrix_x4_trans"));
+}
+
+// ---- mathematics ----------------------------------------------------------------------------------------------------
+VTB_FN float vtb_exp(float x) { return __builtin_expf(x); }
+VTB_FN float vtb_log(float x) { return __builtin_logf(x); }
+VTB_FN float vtb_log1p(float x) { return __builtin_log1pf(x); }
+VTB_FN float vtb_sqrt(float x) { return __builtin_sqrtf(x); }
+VTB_FN float vtb_sin(float x) { return __builtin_sinf(x); }
+VTB_FN float vtb_cos(float x) { return __builtin_cosf(x); }
+VTB_FN float vtb_tanh(float x) { return __builtin_tanhf(x); }
+VTB_FN float vtb_erf(float x) { return __builtin_erff(x); }
+VTB_FN float vtb_floor(float x) { return __builtin_floorf(x); }
+VTB_FN float vtb_abs(float x) { return __builtin_fabsf(x); }
+VTB_FN float vtb_fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+VTB_FN float vtb_exp2_fast(float x) { return __builtin_exp2f(x); }
+VTB_FN float vtb_rcp_fast(float x) { return 1.0f / x; }
+
+// ---- how the emulator calls a kernel ----------------------------------------------------------------------------------
+template <int... i> struct vtb_emu_numbers {};
+template <int n, int... i> struct vtb_emu_count : vtb_emu_count<n - 1, n - 1, i...> {};
+template <int... i> struct vtb_emu_count<0, i...> { typedef vtb_emu_numbers<i...> type; };
+template <class P> VTB_FN P vtb_emu_argument(const vtb_emu_arg &a) {
+  typedef typename vtb_emu_target<P>::type T;
+  return vtb_emu_make((T *)a.begin, (T *)a.end, false);
+}
+template <class... P, int... i>
+VTB_FN void vtb_emu_call(void (*kernel)(P...), const vtb_emu_arg *args, vtb_emu_numbers<i...>) {
+  kernel(vtb_emu_argument<P>(args[i])...);
+}
+template <class... P> VTB_FN int vtb_emu_invoke(void (*kernel)(P...), const vtb_emu_arg *args) {
+  if (args) vtb_emu_call(kernel, args, typename vtb_emu_count<sizeof...(P)>::type());
+  return (int)sizeof...(P);
+}
+// Runs one thread; without arguments it only tells how many the kernel takes.
+#define VTB_EMU_ENTRY(name)                                                                                            \
+  extern "C" __attribute__((visibility("default"))) int vtb_emu_run_##name(const vtb_emu_arg *args) {                  \
+    return vtb_emu_invoke(name, args);                                                                                 \
+  }

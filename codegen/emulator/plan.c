@@ -1,0 +1,171 @@
+/* A launch plan as a program that runs in the emulator.
+ *
+ * Every tensor, the workspace and the constants have memory of their own, aligned as on the device; args are copied in
+ * before a run and results out after it. The workspace and the results are filled with NaN before every run, so that
+ * what is read before it was written shows in the numbers. All sources of the plan are one translation unit.
+ */
+#include "codegen/emulator/emulator.h"
+
+#include <string.h>
+
+enum { ALIGNMENT = 256 }; /* of tensors, workspace and constants, as on the device */
+
+typedef struct emulated {
+  vtb_program program;
+  vtb_launch_plan *plan;
+  vtb_emulator *emulator;
+  char **tensors; /* one a tensor of the plan */
+  char *workspace, *constants;
+  vtb_emu_arg *args; /* of the step that runs */
+} emulated;
+
+static void free_all_but_plan(emulated *e) {
+  for (int i = 0; e->tensors && i < e->plan->n_tensors; i++) free(e->tensors[i]);
+  free(e->tensors);
+  free(e->workspace);
+  free(e->constants);
+  free(e->args);
+  vtb_emulator_free(e->emulator);
+  free(e);
+}
+
+static void free_emulated(void *owner) {
+  vtb_launch_plan *plan = ((emulated *)owner)->plan;
+  free_all_but_plan(owner);
+  vtb_launch_plan_free(plan);
+}
+
+static size_t tensor_bytes(const vtb_tensor_info *t) { return (size_t)vtb_tensor_info_count(t) * 4; }
+
+static bool is_result(const vtb_tensor_info *t) {
+  return t->io == VTB_IO_OUTPUT || t->io == VTB_IO_GRAD_OUT || t->io == VTB_IO_UPDATE;
+}
+
+static char *allocate(int64_t bytes) {
+  return aligned_alloc(ALIGNMENT, ((size_t)bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT + ALIGNMENT);
+}
+
+/* ---- one run ---------------------------------------------------------------------------------------------------- */
+
+static vtb_emu_arg address(const emulated *e, const vtb_launch_arg *a) {
+  char *base = a->space == VTB_LAUNCH_TENSOR      ? e->tensors[a->tensor]
+               : a->space == VTB_LAUNCH_WORKSPACE ? e->workspace
+                                                  : e->constants;
+  return (vtb_emu_arg){base + a->offset, base + a->offset + a->bytes};
+}
+
+static vtb_status run_kernel(emulated *e, const vtb_launch_step *s, const vtb_services *services, vtb_error *err) {
+  const vtb_launch_kernel *k = &e->plan->kernels[s->index];
+  vtb_emulator_launch l = {.kernel = k->name,
+                           .grid = s->grid,
+                           .threads = k->threads,
+                           .shared_bytes = k->shared_bytes,
+                           .n_args = s->n_args,
+                           .args = e->args};
+  return vtb_emulator_run(e->emulator, &l, services, err);
+}
+
+static void run_gemm(const emulated *e, const vtb_launch_gemm *g, const vtb_services *s) {
+  const float *a = (const float *)(void *)e->args[0].begin, *b = (const float *)(void *)e->args[1].begin;
+  float *c = (float *)(void *)e->args[2].begin;
+  for (int64_t i = 0; i < g->batch; i++) {
+    float *to = c + i * g->stride_c;
+    s->sgemm(g->trans_a, g->trans_b, g->m, g->n, g->k, 1.0f, a + i * g->stride_a, g->lda, b + i * g->stride_b, g->ldb,
+             g->accumulate ? 1.0f : 0.0f, to, g->ldc);
+    const float *bias = g->has_bias ? (const float *)(void *)e->args[3].begin : NULL;
+    for (int64_t r = 0; bias && r < g->m; r++)
+      for (int64_t col = 0; col < g->n; col++) to[r * g->ldc + col] += bias[col];
+  }
+}
+
+static void copy_in(emulated *e, void *const *args) {
+  for (int i = 0; i < e->plan->n_tensors; i++) {
+    const vtb_tensor_info *t = &e->plan->tensors[i];
+    if (is_result(t))
+      memset(e->tensors[i], 0xff, tensor_bytes(t));
+    else
+      memcpy(e->tensors[i], args[i], tensor_bytes(t));
+  }
+  memset(e->workspace, 0xff, (size_t)e->plan->workspace_bytes);
+}
+
+static vtb_status run(void *owner, void *const *args, const vtb_services *services, vtb_error *err) {
+  emulated *e = owner;
+  const vtb_launch_plan *p = e->plan;
+  vtb_status status = VTB_OK;
+  copy_in(e, args);
+  for (int i = 0; i < p->n_steps && status == VTB_OK; i++) {
+    const vtb_launch_step *s = &p->steps[i];
+    for (int a = 0; a < s->n_args; a++) e->args[a] = address(e, &p->args[s->first_arg + a]);
+    if (s->kind == VTB_LAUNCH_GEMM)
+      run_gemm(e, &p->gemms[s->index], services);
+    else
+      status = run_kernel(e, s, services, err);
+  }
+  for (int i = 0; i < p->n_tensors; i++)
+    if (is_result(&p->tensors[i])) memcpy(args[i], e->tensors[i], tensor_bytes(&p->tensors[i]));
+  return status;
+}
+
+/* ---- making one ---------------------------------------------------------------------------------------------------
+ */
+
+static vtb_status compile(emulated *e, const vtb_emulator_options *o, vtb_error *err) {
+  const vtb_launch_plan *p = e->plan;
+  vtb_strbuf text = {0};
+  for (int i = 0; i < p->n_sources; i++) vtb_strbuf_printf(&text, "%s\n", p->sources[i].text);
+  const char **names = vtb_xcalloc((size_t)p->n_kernels + 1, sizeof *names);
+  for (int i = 0; i < p->n_kernels; i++) names[i] = p->kernels[i].name;
+  vtb_status status = vtb_emulator_new(text.at ? text.at : "", names, p->n_kernels, o, &e->emulator, err);
+  free(names);
+  vtb_strbuf_free(&text);
+  return status;
+}
+
+static vtb_status allocate_all(emulated *e, vtb_error *err) {
+  const vtb_launch_plan *p = e->plan;
+  int most = 1;
+  for (int i = 0; i < p->n_steps; i++)
+    if (p->steps[i].n_args > most) most = p->steps[i].n_args;
+  e->args = vtb_xcalloc((size_t)most, sizeof *e->args);
+  e->tensors = vtb_xcalloc((size_t)p->n_tensors + 1, sizeof *e->tensors);
+  e->workspace = allocate(p->workspace_bytes);
+  e->constants = allocate(p->constant_bytes);
+  bool enough = e->workspace && e->constants;
+  for (int i = 0; i < p->n_tensors && enough; i++)
+    enough = (e->tensors[i] = allocate((int64_t)tensor_bytes(&p->tensors[i]))) != NULL;
+  if (!enough) return vtb_fail(err, VTB_E_MEMORY, "out of memory for the emulated model");
+  if (p->constant_bytes) memcpy(e->constants, p->constants, (size_t)p->constant_bytes);
+  return VTB_OK;
+}
+
+static void describe(emulated *e) {
+  const vtb_launch_plan *p = e->plan;
+  vtb_kernel_info *kernels = vtb_arena_array(&e->plan->arena, (size_t)p->n_kernels + 1, sizeof *kernels);
+  for (int i = 0; i < p->n_kernels; i++) kernels[i] = p->kernels[i].info;
+  e->program = (vtb_program){.run = run,
+                             .n_tensors = p->n_tensors,
+                             .tensors = p->tensors,
+                             .batch = p->batch,
+                             .n_kernels = p->n_kernels,
+                             .kernels = kernels,
+                             .owner = e,
+                             .free = free_emulated};
+}
+
+vtb_status vtb_emulator_program(vtb_launch_plan *plan, const vtb_emulator_options *o, vtb_program **program,
+                                vtb_error *err) {
+  emulated *e = vtb_xcalloc(1, sizeof *e);
+  e->plan = plan;
+  double start = vtb_now();
+  vtb_status status = compile(e, o, err);
+  if (status == VTB_OK) status = allocate_all(e, err);
+  if (status != VTB_OK) {
+    free_all_but_plan(e);
+    return status;
+  }
+  describe(e);
+  e->program.compile_seconds = vtb_now() - start;
+  *program = &e->program;
+  return VTB_OK;
+}

@@ -1,0 +1,140 @@
+/* What is known about shared memory: who wrote and read each two bytes, and when.
+ *
+ * Time is a counter that every barrier and every vtb_sync_warp advances. Two accesses by different threads, one of them
+ * a write, are in order if the earlier one is older than the last barrier, or than the last vtb_sync_warp if both
+ * threads are of one warp; else it is a race, also where this run happened to execute them in the right order. Cells
+ * keep the last writer and the last reader, a reader of many being remembered as "several".
+ *
+ * A cp.async takes its bytes' contents away when it is issued and brings the new ones at the wait, so that a read
+ * without the wait is seen.
+ */
+#include "codegen/emulator/core.h"
+
+#include <string.h>
+
+enum { COPYING = 0x8000, SEVERAL = 0x4000, WHOLE_BLOCK = 0x3fff }; /* SEVERAL | warp, or SEVERAL | WHOLE_BLOCK */
+
+static vtb__emu_cell *cell_of(const vtb__emu_worker *w, const void *p) {
+  return &w->cells[((const char *)p - w->shared) / 2];
+}
+
+void vtb__emu_shadow_block(vtb__emu_worker *w) {
+  if (!w->launch->emulator->checked) return;
+  if (!w->cells) w->cells = vtb_xcalloc(VTB__EMU_MAX_SHARED / 2, sizeof *w->cells);
+  if (w->clock > 0x7fffffffu) {
+    memset(w->cells, 0, VTB__EMU_MAX_SHARED / 2 * sizeof *w->cells);
+    w->clock = 0;
+  }
+  w->block_time = w->barrier_time = ++w->clock;
+}
+
+/* Whether what `who` (a thread, or SEVERAL) did at `time` is known to have ended before thread f goes on. */
+static bool ordered(const vtb__emu_fiber *f, unsigned time, unsigned who) {
+  const vtb__emu_worker *w = f->worker;
+  if (time < w->barrier_time) return true;
+  if (who & SEVERAL) {
+    unsigned warp = who & WHOLE_BLOCK;
+    return warp == (unsigned)f->t.tid / VTB__EMU_WARP && time < f->warp->sync_time;
+  }
+  if (who == (unsigned)f->t.tid) return true;
+  return who / VTB__EMU_WARP == (unsigned)f->t.tid / VTB__EMU_WARP && time < f->warp->sync_time;
+}
+
+static void describe_thread(unsigned who, char *text, size_t n) {
+  if (!(who & SEVERAL))
+    snprintf(text, n, "thread %u", who & ~(unsigned)COPYING);
+  else if ((who & WHOLE_BLOCK) == WHOLE_BLOCK)
+    snprintf(text, n, "several warps");
+  else
+    snprintf(text, n, "several threads of warp %u", who & WHOLE_BLOCK);
+}
+
+VTB_NORETURN static void race(vtb__emu_fiber *f, const void *pc, const void *p, const char *what, unsigned who,
+                              const char *did) {
+  char other[64];
+  describe_thread(who, other, sizeof other);
+  vtb__emu_fail_at(&f->t, pc, "race on shared memory: %s byte %ld, which %s %s since the last barrier", what,
+                   (long)((const char *)p - f->worker->shared), other, did);
+}
+
+static unsigned merge_reader(unsigned before, unsigned tid) {
+  if (before == tid) return tid;
+  unsigned warp = before & SEVERAL ? before & WHOLE_BLOCK : before / VTB__EMU_WARP;
+  return SEVERAL | (warp == tid / VTB__EMU_WARP ? warp : WHOLE_BLOCK);
+}
+
+static void read_cell(vtb__emu_fiber *f, vtb__emu_cell *c, const void *p, const void *pc) {
+  vtb__emu_worker *w = f->worker;
+  if (c->write_time < w->block_time)
+    vtb__emu_fail_at(&f->t, pc, "read of shared memory nobody wrote: byte %ld", (long)((const char *)p - w->shared));
+  if (c->writer & COPYING)
+    vtb__emu_fail_at(&f->t, pc, "read of shared memory that a cp.async without its wait is writing: byte %ld",
+                     (long)((const char *)p - w->shared));
+  if (!ordered(f, c->write_time, c->writer)) race(f, pc, p, "reads", c->writer, "wrote");
+  bool alone = c->read_time < w->block_time || ordered(f, c->read_time, c->reader);
+  c->reader = (unsigned short)(alone ? (unsigned)f->t.tid : merge_reader(c->reader, (unsigned)f->t.tid));
+  c->read_time = w->clock;
+}
+
+static void write_cell(vtb__emu_fiber *f, vtb__emu_cell *c, const void *p, const void *pc) {
+  vtb__emu_worker *w = f->worker;
+  if (c->write_time >= w->block_time && !ordered(f, c->write_time, c->writer & ~(unsigned)COPYING))
+    race(f, pc, p, "writes", c->writer, "wrote");
+  if (c->read_time >= w->block_time && !ordered(f, c->read_time, c->reader))
+    race(f, pc, p, "writes", c->reader, "read");
+  c->write_time = w->clock;
+  c->writer = (unsigned short)f->t.tid;
+}
+
+void vtb__emu_shared_read(vtb_emu_thread *t, const void *p, long n) {
+  vtb__emu_fiber *f = vtb__emu_fiber_of(t);
+  const void *pc = __builtin_return_address(0);
+  vtb__emu_cell *c = cell_of(f->worker, p), *end = cell_of(f->worker, (const char *)p + n + 1);
+  for (; c < end; c++) read_cell(f, c, f->worker->shared + (c - f->worker->cells) * 2, pc);
+}
+
+static void write_cells(vtb__emu_fiber *f, void *p, long n, const void *pc) {
+  vtb__emu_cell *c = cell_of(f->worker, p), *end = cell_of(f->worker, (char *)p + n + 1);
+  for (; c < end; c++) write_cell(f, c, f->worker->shared + (c - f->worker->cells) * 2, pc);
+}
+
+void vtb__emu_shared_write(vtb_emu_thread *t, void *p, long n) {
+  write_cells(vtb__emu_fiber_of(t), p, n, __builtin_return_address(0));
+}
+
+/* ---- asynchronous copies ---------------------------------------------------------------------------------------- */
+
+void vtb__emu_async_copy(vtb_emu_thread *t, void *shared, const void *from, int n_bytes) {
+  vtb__emu_fiber *f = vtb__emu_fiber_of(t);
+  if (f->worker->launch->emulator->checked) {
+    write_cells(f, shared, n_bytes, __builtin_return_address(0));
+    for (int i = 0; i < n_bytes; i += 2) cell_of(f->worker, (char *)shared + i)->writer |= COPYING;
+  }
+  memset(shared, 0xff, (size_t)n_bytes);
+  vtb_vec_push(&f->copies, ((vtb__emu_copy){shared, from, n_bytes, f->async_group}));
+}
+
+void vtb__emu_async_commit(vtb_emu_thread *t) { vtb__emu_fiber_of(t)->async_group++; }
+
+void vtb__emu_async_wait(vtb_emu_thread *t, int n_groups_left) {
+  vtb__emu_fiber *f = vtb__emu_fiber_of(t);
+  vtb__emu_worker *w = f->worker;
+  size_t kept = 0;
+  for (size_t i = 0; i < f->copies.n; i++) {
+    vtb__emu_copy *c = &f->copies.at[i];
+    if (c->group >= f->async_group - n_groups_left) {
+      f->copies.at[kept++] = *c;
+      continue;
+    }
+    if (c->from)
+      memcpy(c->to, c->from, (size_t)c->n_bytes);
+    else
+      memset(c->to, 0, (size_t)c->n_bytes);
+    for (int b = 0; b < c->n_bytes && w->launch->emulator->checked; b += 2) {
+      vtb__emu_cell *cell = cell_of(w, c->to + b);
+      cell->writer = (unsigned short)t->tid;
+      cell->write_time = w->clock;
+    }
+  }
+  f->copies.n = kept;
+}

@@ -1,0 +1,38 @@
+/* What the attention ops mean. Shapes: B batch, N queries, M keys, h heads, g heads of keys and values (g divides h), K
+ * the width of a query and a key, V that of a value.
+ *
+ * attention
+ *   operands    q [B,N,h,K], k [B,M,g,K], v [B,M,g,V], and optionally bias [N,M], [a,N,M] or [B or 1,a,N,M], a divides
+ * h attributes  scale (absent: 1); causal = 1: query i sees keys j <= i + M - N, so that the last query sees all keys
+ *   results     y [B,N,h,V], lse [B,N,h]:
+ *                 s[i,j] = scale q_i . k_j + bias[i,j],   lse_i = log sum_j exp s[i,j],   y_i = sum_j exp(s[i,j] -
+ * lse_i) v_j Head i reads keys and values of head i div (h/g), and the bias of head i mod a: windows in the head axis
+ * (windows major) share one bias. Biases of -inf exclude keys. A query without any key has y = 0 and lse = +inf, which
+ * makes its probabilities exp(s - lse) zero in the adjoint too.
+ *
+ * attention_grad
+ *   operands    q, k, v, [bias if bias = 1], y, lse, dy, [dlse if dlse = 1]
+ *   attributes  those of attention; bias = 1: there is a bias; dbias = 1: its adjoint is a result
+ *   results     dq, dk, dv, and with dbias: dbias
+ *   Probabilities are made again from lse: P = exp(s - lse), dS = P o (dy v^T - (dy . y - dlse)).
+ *
+ * No target keeps an N x M matrix in memory; blocks of queries meet tiles of keys.
+ */
+#ifndef VTB_ATTENTION_H
+#define VTB_ATTENTION_H
+
+#include "ir/ir.h"
+
+/* One attention or attention_grad taken apart. Operand numbers are -1 where absent. */
+typedef struct vtb_attention {
+  int64_t n_batch, n_queries, n_keys, n_heads, kv_heads, width, value_width;
+  int64_t bias_batch, bias_heads; /* sizes of the bias's leading axes; 1 where it has none */
+  double scale;
+  bool causal, wants_dbias;
+  int bias, y, lse, dy, dlse; /* operands; attention has only a bias */
+} vtb_attention;
+
+/* Of an instruction whose shapes hold. */
+vtb_attention vtb_attention_of(const vtb_inst *inst);
+
+#endif

@@ -1,0 +1,111 @@
+/* The driver, its errors, and a device. */
+#include "runtime/cuda/device.h"
+
+#include "runtime/cuda/library.h"
+
+#include <string.h>
+
+/* CUdevice_attribute */
+enum { SHARED_BYTES_OPTIN = 97, CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76 };
+
+static const char *const driver_names[] = {"libcuda.so.1", "libcuda.so", NULL};
+static const vtb_symbol driver_symbols[] = {
+#define VTB_CU(name, parameters) {#name, offsetof(vtb_cu_api, name)},
+#include "runtime/cuda/functions.def"
+#undef VTB_CU
+};
+static const vtb_library driver = {.what = "CUDA driver",
+                                   .environment = "VTB_CUDA_DRIVER",
+                                   .names = driver_names,
+                                   .symbols = driver_symbols,
+                                   .n_symbols = sizeof driver_symbols / sizeof *driver_symbols};
+
+vtb_status vtb__cu_check(const vtb_cuda_device *d, vtb_cu_result result, const char *call, const char *file, int line,
+                         vtb_error *err) {
+  const char *name = NULL, *text = NULL;
+  if (result == 0) return VTB_OK;
+  if (d->api.cuGetErrorName(result, &name) != 0 || !name) name = "unknown error";
+  if (d->api.cuGetErrorString(result, &text) != 0 || !text) text = "no description";
+  return vtb_fail(err, VTB_E_DEVICE, "%s (%d: %s) in %s at %s:%d", name, result, text, call, file, line);
+}
+
+/* Cubins run on all devices of their major version that are not older; the features of "a" only on their own. */
+static void choose_arch(vtb_cuda_device *d) {
+  const char *arch = d->major == 8 ? "sm_80" : d->major == 9 ? "sm_90a" : d->major == 10 ? "sm_100a" : "compute_80";
+  snprintf(d->arch, sizeof d->arch, "%s", arch);
+}
+
+static vtb_status initialise(vtb_cuda_device *d, vtb_error *err) {
+  vtb_status status = VTB_CU_CALL(d, cuInit, (0), err);
+  if (status == VTB_OK) status = VTB_CU_CALL(d, cuDriverGetVersion, (&d->driver), err);
+  if (status == VTB_OK && d->driver < 12000)
+    return vtb_fail(err, VTB_E_DEVICE, "the CUDA driver is of version %d.%d; 12.0 or newer is needed", d->driver / 1000,
+                    d->driver % 1000 / 10);
+  return status;
+}
+
+static vtb_status find_device(vtb_cuda_device *d, vtb_error *err) {
+  const char *wanted = getenv("VTB_CUDA_DEVICE");
+  int count = 0, ordinal = wanted ? atoi(wanted) : 0;
+  vtb_status status = VTB_CU_CALL(d, cuDeviceGetCount, (&count), err);
+  if (status != VTB_OK) return status;
+  if (count == 0) return vtb_fail(err, VTB_E_DEVICE, "the CUDA driver finds no device (see CUDA_VISIBLE_DEVICES)");
+  if (ordinal < 0 || ordinal >= count)
+    return vtb_fail(err, VTB_E_DEVICE, "there is no CUDA device %d: the driver finds %d", ordinal, count);
+  status = VTB_CU_CALL(d, cuDeviceGet, (&d->number, ordinal), err);
+  if (status == VTB_OK) status = VTB_CU_CALL(d, cuDeviceGetName, (d->name, (int)sizeof d->name, d->number), err);
+  if (status == VTB_OK) status = VTB_CU_CALL(d, cuDeviceGetAttribute, (&d->major, CAPABILITY_MAJOR, d->number), err);
+  if (status == VTB_OK) status = VTB_CU_CALL(d, cuDeviceGetAttribute, (&d->minor, CAPABILITY_MINOR, d->number), err);
+  if (status == VTB_OK)
+    status = VTB_CU_CALL(d, cuDeviceGetAttribute, (&d->shared_bytes, SHARED_BYTES_OPTIN, d->number), err);
+  if (status == VTB_OK && d->major < 8)
+    return vtb_fail(err, VTB_E_DEVICE, "%s has compute capability %d.%d; 8.0 or newer is needed", d->name, d->major,
+                    d->minor);
+  return status;
+}
+
+vtb_status vtb_cuda_device_open(vtb_cuda_device **out, vtb_error *err) {
+  vtb_cuda_device *d = vtb_xcalloc(1, sizeof *d);
+  size_t free_bytes = 0;
+  vtb_status status = vtb_library_open(&driver, &d->api, NULL, err);
+  if (status == VTB_OK) status = initialise(d, err);
+  if (status == VTB_OK) status = find_device(d, err);
+  if (status == VTB_OK) status = VTB_CU_CALL(d, cuDevicePrimaryCtxRetain, (&d->context, d->number), err);
+  if (status == VTB_OK) status = VTB_CU_CALL(d, cuCtxSetCurrent, (d->context), err);
+  if (status == VTB_OK) status = VTB_CU_CALL(d, cuMemGetInfo_v2, (&free_bytes, &d->memory_bytes), err);
+  if (status == VTB_OK) status = VTB_CU_CALL(d, cuStreamCreate, (&d->stream, 1 /* not with the default stream */), err);
+  if (status != VTB_OK) {
+    vtb_cuda_device_close(d);
+    return status;
+  }
+  choose_arch(d);
+  *out = d;
+  return VTB_OK;
+}
+
+void vtb_cuda_device_close(vtb_cuda_device *d) {
+  if (!d) return;
+  /* errors here would be those of work that has been reported before */
+  if (d->stream) (void)d->api.cuStreamDestroy_v2(d->stream);
+  if (d->context) (void)d->api.cuDevicePrimaryCtxRelease_v2(d->number);
+  free(d);
+}
+
+const char *vtb_cuda_device_arch(const vtb_cuda_device *d) { return d->arch; }
+
+void vtb_cuda_device_describe(const vtb_cuda_device *d, vtb_strbuf *out) {
+  vtb_strbuf_printf(out, "%s, compute capability %d.%d, %.0f GB, driver %d.%d", d->name, d->major, d->minor,
+                    (double)d->memory_bytes / 1e9, d->driver / 1000, d->driver % 1000 / 10);
+}
+
+bool vtb_cuda_probe_driver(vtb_strbuf *out) {
+  vtb_cuda_device *d = NULL;
+  vtb_error err = {0};
+  bool ok = vtb_cuda_device_open(&d, &err) == VTB_OK;
+  if (ok)
+    vtb_cuda_device_describe(d, out);
+  else
+    vtb_strbuf_puts(out, err.text);
+  vtb_cuda_device_close(d);
+  return ok;
+}

@@ -1,0 +1,57 @@
+/* Between the files of runtime/cuda: tables of functions, the device, checked calls. Not for other folders. */
+#ifndef VTB_CUDA_DEVICE_H
+#define VTB_CUDA_DEVICE_H
+
+#include "runtime/cuda/cuda.h"
+
+typedef int vtb_cu_result, vtb_cu_device;
+typedef uint64_t vtb_cu_address;
+typedef struct vtb_lt_algorithm {
+  uint64_t data[8];
+} vtb_lt_algorithm;
+typedef struct vtb_lt_choice { /* cublasLtMatmulHeuristicResult_t */
+  vtb_lt_algorithm algorithm;
+  size_t workspace_bytes;
+  int state;
+  float waves;
+  int reserved[4];
+} vtb_lt_choice;
+
+typedef struct vtb_cu_api {
+#define VTB_CU(name, parameters) vtb_cu_result(*name) parameters;
+#include "runtime/cuda/functions.def"
+#undef VTB_CU
+} vtb_cu_api;
+typedef struct vtb_lt_api {
+#define VTB_LT(name, parameters) int(*name) parameters;
+#include "runtime/cuda/functions.def"
+#undef VTB_LT
+} vtb_lt_api;
+
+struct vtb_cuda_device {
+  vtb_cu_api api;
+  vtb_cu_device number;
+  void *context, *stream;
+  int major, minor, driver; /* compute capability; 13000 */
+  int shared_bytes;         /* of a block, with the opt-in */
+  size_t memory_bytes;
+  char name[128], arch[16];
+};
+
+/* One macro for every call of the driver: VTB_CU_CALL(d, cuInit, (0), err) is a status, with the call's text and place
+ * in the error. */
+#define VTB_CU_CALL(d, function, arguments, err)                                                                       \
+  vtb__cu_check((d), (d)->api.function arguments, #function #arguments, __FILE__, __LINE__, (err))
+VTB_MUST_USE vtb_status vtb__cu_check(const vtb_cuda_device *d, vtb_cu_result result, const char *call,
+                                      const char *file, int line, vtb_error *err);
+
+/* ---- product.c: cublasLt ---- */
+typedef struct vtb__products vtb__products;
+/* Plans of all products; none are made, and cublasLt is not opened, for a plan without. */
+VTB_MUST_USE vtb_status vtb__products_open(vtb_cuda_device *d, const vtb_launch_plan *p, vtb__products **out,
+                                           vtb_error *err);
+void vtb__products_free(vtb__products *x);
+/* Enqueues gemm `i` of the plan; addresses as in vtb_launch_gemm. */
+VTB_MUST_USE vtb_status vtb__products_run(vtb__products *x, int i, const vtb_cu_address *args, vtb_error *err);
+
+#endif

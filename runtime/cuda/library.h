@@ -1,0 +1,28 @@
+/* Vendor libraries opened at run time, so that one binary runs with and without them: where they are looked for, and
+ * their functions resolved into a struct of pointers.
+ *
+ * Looked for: the file that an environment variable names; the loader's own path; CUDA_HOME/lib64 and /usr/local/cuda*;
+ * the folders of NVIDIA's Python packages. An opened library stays open until the process ends.
+ */
+#ifndef VTB_CUDA_LIBRARY_H
+#define VTB_CUDA_LIBRARY_H
+
+#include "runtime/base/base.h"
+
+typedef struct vtb_symbol {
+  const char *name;
+  size_t offset; /* of the function pointer in the table */
+} vtb_symbol;
+
+typedef struct vtb_library {
+  const char *what;         /* "CUDA driver" */
+  const char *environment;  /* "VTB_CUDA_DRIVER": the file, instead of the search */
+  const char *const *names; /* file names, best first, NULL at the end */
+  const vtb_symbol *symbols;
+  int n_symbols;
+} vtb_library;
+
+/* Fills the table. *path (may be NULL) is the file that was found, the caller's to free. */
+VTB_MUST_USE vtb_status vtb_library_open(const vtb_library *l, void *table, char **path, vtb_error *err);
+
+#endif

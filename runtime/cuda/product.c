@@ -1,0 +1,165 @@
+/* Library products through cublasLt, which thinks in columns: a row-major C = op(A) op(B) is the column-major
+ * C' = op(B)' op(A)' on the same memory, so that A and B change places. fp32 throughout, without tf32. */
+#include "runtime/cuda/device.h"
+#include "runtime/cuda/library.h"
+
+/* cublasLt.h: data and compute types, attributes, epilogues */
+enum { TYPE_F32 = 0, COMPUTE_F32 = 68 };
+enum { PRODUCT_TRANS_A = 3, PRODUCT_TRANS_B = 4, PRODUCT_EPILOGUE = 7, PRODUCT_BIAS = 8 };
+enum { LAYOUT_BATCH = 5, LAYOUT_STRIDE = 6, PREFERENCE_WORKSPACE = 1, EPILOGUE_BIAS = 4 };
+enum { WORKSPACE_BYTES = 32 << 20 };
+
+static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", NULL};
+static const vtb_symbol symbols[] = {
+#define VTB_LT(name, parameters) {#name, offsetof(vtb_lt_api, name)},
+#include "runtime/cuda/functions.def"
+#undef VTB_LT
+};
+static const vtb_library cublaslt = {.what = "cublasLt library",
+                                     .environment = "VTB_CUBLASLT",
+                                     .names = names,
+                                     .symbols = symbols,
+                                     .n_symbols = sizeof symbols / sizeof *symbols};
+
+typedef struct product {
+  void *operation, *first, *second, *result; /* cublasLt's A is our B */
+  vtb_lt_algorithm algorithm;
+} product;
+
+struct vtb__products {
+  vtb_cuda_device *device;
+  const vtb_launch_plan *plan;
+  vtb_lt_api api;
+  void *handle;
+  vtb_cu_address workspace;
+  product *list; /* one a gemm of the plan */
+};
+
+/* VTB_LT_CALL(x, cublasLtCreate, (&h), err) */
+#define VTB_LT_CALL(x, function, arguments, err)                                                                       \
+  check((x)->api.function arguments, #function #arguments, __FILE__, __LINE__, (err))
+static vtb_status check(int result, const char *call, const char *file, int line, vtb_error *err) {
+  static const char *const texts[16] = {
+      [1] = "not initialised", [3] = "out of memory",     [7] = "invalid value",   [8] = "architecture mismatch",
+      [11] = "mapping error",  [13] = "execution failed", [14] = "internal error", [15] = "not supported"};
+  if (result == 0) return VTB_OK;
+  const char *text = result > 0 && result < 16 && texts[result] ? texts[result] : "unknown error";
+  return vtb_fail(err, VTB_E_DEVICE, "cublasLt: %s (%d) in %s at %s:%d", text, result, call, file, line);
+}
+
+static vtb_status make_layout(vtb__products *x, void **layout, int64_t rows, int64_t columns, int64_t leading,
+                              int64_t batch, int64_t stride, vtb_error *err) {
+  int32_t count = (int32_t)batch;
+  vtb_status status =
+      VTB_LT_CALL(x, cublasLtMatrixLayoutCreate, (layout, TYPE_F32, (uint64_t)rows, (uint64_t)columns, leading), err);
+  if (status != VTB_OK || batch == 1) return status;
+  status = VTB_LT_CALL(x, cublasLtMatrixLayoutSetAttribute, (*layout, LAYOUT_BATCH, &count, sizeof count), err);
+  if (status != VTB_OK) return status;
+  return VTB_LT_CALL(x, cublasLtMatrixLayoutSetAttribute, (*layout, LAYOUT_STRIDE, &stride, sizeof stride), err);
+}
+
+static vtb_status make_operation(vtb__products *x, product *p, const vtb_launch_gemm *g, vtb_error *err) {
+  int32_t trans_first = g->trans_b != 0, trans_second = g->trans_a != 0;
+  uint32_t epilogue = EPILOGUE_BIAS;
+  vtb_status status = VTB_LT_CALL(x, cublasLtMatmulDescCreate, (&p->operation, COMPUTE_F32, TYPE_F32), err);
+  if (status == VTB_OK)
+    status = VTB_LT_CALL(x, cublasLtMatmulDescSetAttribute,
+                         (p->operation, PRODUCT_TRANS_A, &trans_first, sizeof trans_first), err);
+  if (status == VTB_OK)
+    status = VTB_LT_CALL(x, cublasLtMatmulDescSetAttribute,
+                         (p->operation, PRODUCT_TRANS_B, &trans_second, sizeof trans_second), err);
+  if (status == VTB_OK && g->has_bias)
+    status = VTB_LT_CALL(x, cublasLtMatmulDescSetAttribute,
+                         (p->operation, PRODUCT_EPILOGUE, &epilogue, sizeof epilogue), err);
+  return status;
+}
+
+static vtb_status choose_algorithm(vtb__products *x, product *p, const vtb_launch_gemm *g, vtb_error *err) {
+  void *preference = NULL;
+  vtb_lt_choice choice = {0};
+  uint64_t workspace = WORKSPACE_BYTES;
+  int found = 0;
+  vtb_status status = VTB_LT_CALL(x, cublasLtMatmulPreferenceCreate, (&preference), err);
+  if (status != VTB_OK) return status;
+  status = VTB_LT_CALL(x, cublasLtMatmulPreferenceSetAttribute,
+                       (preference, PREFERENCE_WORKSPACE, &workspace, sizeof workspace), err);
+  if (status == VTB_OK)
+    status = VTB_LT_CALL(
+        x, cublasLtMatmulAlgoGetHeuristic,
+        (x->handle, p->operation, p->first, p->second, p->result, p->result, preference, 1, &choice, &found), err);
+  if (status == VTB_OK && found == 0)
+    status = vtb_fail(err, VTB_E_DEVICE, "cublasLt has no way to multiply %lld x %lld by %lld x %lld", (long long)g->m,
+                      (long long)g->k, (long long)g->k, (long long)g->n);
+  p->algorithm = choice.algorithm;
+  int destroyed = x->api.cublasLtMatmulPreferenceDestroy(preference);
+  return status != VTB_OK ? status : check(destroyed, "cublasLtMatmulPreferenceDestroy", __FILE__, __LINE__, err);
+}
+
+static vtb_status make_product(vtb__products *x, product *p, const vtb_launch_gemm *g, vtb_error *err) {
+  vtb_status status = make_operation(x, p, g, err);
+  int64_t b_rows = g->trans_b ? g->k : g->n, b_columns = g->trans_b ? g->n : g->k;
+  int64_t a_rows = g->trans_a ? g->m : g->k, a_columns = g->trans_a ? g->k : g->m;
+  if (status == VTB_OK) status = make_layout(x, &p->first, b_rows, b_columns, g->ldb, g->batch, g->stride_b, err);
+  if (status == VTB_OK) status = make_layout(x, &p->second, a_rows, a_columns, g->lda, g->batch, g->stride_a, err);
+  if (status == VTB_OK) status = make_layout(x, &p->result, g->n, g->m, g->ldc, g->batch, g->stride_c, err);
+  return status == VTB_OK ? choose_algorithm(x, p, g, err) : status;
+}
+
+vtb_status vtb__products_open(vtb_cuda_device *d, const vtb_launch_plan *p, vtb__products **out, vtb_error *err) {
+  *out = NULL;
+  if (!p->n_gemms) return VTB_OK;
+  vtb__products *x = vtb_xcalloc(1, sizeof *x);
+  x->device = d;
+  x->plan = p;
+  x->list = vtb_xcalloc((size_t)p->n_gemms, sizeof *x->list);
+  vtb_status status = vtb_library_open(&cublaslt, &x->api, NULL, err);
+  if (status == VTB_OK) status = VTB_LT_CALL(x, cublasLtCreate, (&x->handle), err);
+  if (status == VTB_OK) status = VTB_CU_CALL(d, cuMemAlloc_v2, (&x->workspace, WORKSPACE_BYTES), err);
+  for (int i = 0; i < p->n_gemms && status == VTB_OK; i++) status = make_product(x, &x->list[i], &p->gemms[i], err);
+  if (status != VTB_OK) {
+    vtb__products_free(x);
+    return status;
+  }
+  *out = x;
+  return VTB_OK;
+}
+
+void vtb__products_free(vtb__products *x) {
+  if (!x) return;
+  for (int i = 0; i < x->plan->n_gemms; i++) {
+    product *p = &x->list[i];
+    if (p->operation) (void)x->api.cublasLtMatmulDescDestroy(p->operation);
+    if (p->first) (void)x->api.cublasLtMatrixLayoutDestroy(p->first);
+    if (p->second) (void)x->api.cublasLtMatrixLayoutDestroy(p->second);
+    if (p->result) (void)x->api.cublasLtMatrixLayoutDestroy(p->result);
+  }
+  if (x->workspace) (void)x->device->api.cuMemFree_v2(x->workspace);
+  if (x->handle) (void)x->api.cublasLtDestroy(x->handle);
+  free(x->list);
+  free(x);
+}
+
+vtb_status vtb__products_run(vtb__products *x, int i, const vtb_cu_address *args, vtb_error *err) {
+  product *p = &x->list[i];
+  const vtb_launch_gemm *g = &x->plan->gemms[i];
+  float alpha = 1, beta = g->accumulate ? 1 : 0;
+  if (g->has_bias) {
+    vtb_status status =
+        VTB_LT_CALL(x, cublasLtMatmulDescSetAttribute, (p->operation, PRODUCT_BIAS, &args[3], sizeof args[3]), err);
+    if (status != VTB_OK) return status;
+  }
+  return VTB_LT_CALL(x, cublasLtMatmul,
+                     (x->handle, p->operation, &alpha, args[1], p->first, args[0], p->second, &beta, args[2], p->result,
+                      args[2], p->result, &p->algorithm, x->workspace, WORKSPACE_BYTES, x->device->stream),
+                     err);
+}
+
+bool vtb_cuda_probe_cublaslt(vtb_strbuf *out) {
+  vtb_lt_api api;
+  vtb_error err = {0};
+  char *path = NULL;
+  bool ok = vtb_library_open(&cublaslt, &api, &path, &err) == VTB_OK;
+  vtb_strbuf_puts(out, ok ? path : err.text);
+  free(path);
+  return ok;
+}

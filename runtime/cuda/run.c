@@ -1,0 +1,267 @@
+/* A launch plan on a device, as a program: modules loaded once, memory allocated once, every run copies the arguments
+ * in, walks the plan on one stream and copies the results out.
+ *
+ * The first run launches step by step; the second one is captured in a graph, which all later ones launch: every
+ * address in the plan is fixed, and one graph costs the host what one launch does. Timing of single kernels (a
+ * profile) and VTB_CUDA_SYNC=1, which finds the kernel behind an error, go step by step.
+ */
+#include "runtime/cuda/device.h"
+#include "runtime/launch_check.h"
+
+#include <string.h>
+
+enum { ALIGNMENT = 256, SHARED_WITHOUT_ASKING = 48 * 1024, CAPTURE_THREAD_LOCAL = 1, MAX_DYNAMIC_SHARED = 8 };
+
+typedef struct cuda_run {
+  vtb_program program;
+  vtb_launch_plan *plan;
+  vtb_cuda_device *device;
+  void **modules;   /* one a source */
+  void **functions; /* one a kernel */
+  vtb_cu_address memory, workspace, constants;
+  vtb_cu_address *tensors;   /* in `memory` */
+  vtb_cu_address *addresses; /* arguments of the step at hand */
+  void **parameters;         /* pointers to them */
+  vtb__products *products;
+  void *graph; /* executable; NULL until there is one */
+  int n_runs;
+  bool no_graph, sync;
+} cuda_run;
+
+static void free_all_but_plan(cuda_run *r) {
+  const vtb_cu_api *api = &r->device->api;
+  if (r->graph) (void)api->cuGraphExecDestroy(r->graph);
+  vtb__products_free(r->products);
+  for (int i = 0; r->modules && i < r->plan->n_sources; i++)
+    if (r->modules[i]) (void)api->cuModuleUnload(r->modules[i]);
+  if (r->memory) (void)api->cuMemFree_v2(r->memory);
+  if (r->workspace) (void)api->cuMemFree_v2(r->workspace);
+  if (r->constants) (void)api->cuMemFree_v2(r->constants);
+  free(r->modules);
+  free(r->functions);
+  free(r->tensors);
+  free(r->addresses);
+  free(r->parameters);
+  free(r);
+}
+
+static void free_run(void *owner) {
+  cuda_run *r = owner;
+  vtb_launch_plan *plan = r->plan;
+  vtb_cuda_device *device = r->device;
+  (void)device->api.cuCtxSetCurrent(device->context);
+  free_all_but_plan(r);
+  vtb_cuda_device_close(device);
+  vtb_launch_plan_free(plan);
+}
+
+static size_t tensor_bytes(const vtb_tensor_info *t) { return (size_t)vtb_tensor_info_count(t) * 4; }
+
+static bool is_result(const vtb_tensor_info *t) {
+  return t->io == VTB_IO_OUTPUT || t->io == VTB_IO_GRAD_OUT || t->io == VTB_IO_UPDATE;
+}
+
+/* ---- one run ---------------------------------------------------------------------------------------------------- */
+
+static vtb_cu_address address(const cuda_run *r, const vtb_launch_arg *a) {
+  vtb_cu_address base = a->space == VTB_LAUNCH_TENSOR      ? r->tensors[a->tensor]
+                        : a->space == VTB_LAUNCH_WORKSPACE ? r->workspace
+                                                           : r->constants;
+  return base + (vtb_cu_address)a->offset;
+}
+
+static vtb_status enqueue_step(cuda_run *r, const vtb_launch_step *s, vtb_error *err) {
+  for (int a = 0; a < s->n_args; a++) r->addresses[a] = address(r, &r->plan->args[s->first_arg + a]);
+  if (s->kind == VTB_LAUNCH_GEMM) return vtb__products_run(r->products, s->index, r->addresses, err);
+  const vtb_launch_kernel *k = &r->plan->kernels[s->index];
+  return VTB_CU_CALL(r->device, cuLaunchKernel,
+                     (r->functions[s->index], (unsigned)s->grid, 1, 1, (unsigned)k->threads, 1, 1,
+                      (unsigned)k->shared_bytes, r->device->stream, r->parameters, NULL),
+                     err);
+}
+
+/* Says at which step it was. */
+static vtb_status blame(const cuda_run *r, int i, const vtb_error *inner, vtb_status status, vtb_error *err) {
+  const vtb_launch_step *s = &r->plan->steps[i];
+  const vtb_kernel_info *k = s->kind == VTB_LAUNCH_KERNEL ? &r->plan->kernels[s->index].info : NULL;
+  return vtb_fail(err, status, "step %d, %s (%s): %s", i, k ? k->name : "a library product",
+                  k && k->origin ? k->origin : "-", inner->text);
+}
+
+static vtb_status enqueue_all(cuda_run *r, vtb_error *err) {
+  for (int i = 0; i < r->plan->n_steps; i++) {
+    vtb_error inner = {0};
+    vtb_status status = enqueue_step(r, &r->plan->steps[i], &inner);
+    if (status == VTB_OK && r->sync) status = VTB_CU_CALL(r->device, cuStreamSynchronize, (r->device->stream), &inner);
+    if (status != VTB_OK) return blame(r, i, &inner, status, err);
+  }
+  return VTB_OK;
+}
+
+/* With the host's clock around each kernel; the stream is empty at both readings. */
+static vtb_status run_timed(cuda_run *r, const vtb_services *services, vtb_error *err) {
+  vtb_status status = VTB_CU_CALL(r->device, cuStreamSynchronize, (r->device->stream), err);
+  for (int i = 0; i < r->plan->n_steps && status == VTB_OK; i++) {
+    const vtb_launch_step *s = &r->plan->steps[i];
+    vtb_error inner = {0};
+    bool timed = s->kind == VTB_LAUNCH_KERNEL;
+    if (timed) services->kernel_begin(services, s->index);
+    status = enqueue_step(r, s, &inner);
+    if (status == VTB_OK) status = VTB_CU_CALL(r->device, cuStreamSynchronize, (r->device->stream), &inner);
+    if (timed) services->kernel_end(services, s->index);
+    if (status != VTB_OK) blame(r, i, &inner, status, err);
+  }
+  return status;
+}
+
+static vtb_status capture(cuda_run *r, vtb_error *err) {
+  vtb_cuda_device *d = r->device;
+  void *graph = NULL;
+  vtb_status status = VTB_CU_CALL(d, cuStreamBeginCapture_v2, (d->stream, CAPTURE_THREAD_LOCAL), err);
+  if (status != VTB_OK) return status;
+  status = enqueue_all(r, err);
+  vtb_cu_result ended = d->api.cuStreamEndCapture(d->stream, &graph); /* also after a failure, to leave the mode */
+  if (status == VTB_OK) status = vtb__cu_check(d, ended, "cuStreamEndCapture", __FILE__, __LINE__, err);
+  if (status == VTB_OK) status = VTB_CU_CALL(d, cuGraphInstantiateWithFlags, (&r->graph, graph, 0), err);
+  if (graph) (void)d->api.cuGraphDestroy(graph);
+  return status;
+}
+
+static vtb_status copy_in(cuda_run *r, void *const *args, vtb_error *err) {
+  vtb_status status = VTB_OK;
+  for (int i = 0; i < r->plan->n_tensors && status == VTB_OK; i++) {
+    const vtb_tensor_info *t = &r->plan->tensors[i];
+    if (is_result(t) || !tensor_bytes(t)) continue;
+    status =
+        VTB_CU_CALL(r->device, cuMemcpyHtoDAsync_v2, (r->tensors[i], args[i], tensor_bytes(t), r->device->stream), err);
+  }
+  return status;
+}
+
+static vtb_status copy_out(cuda_run *r, void *const *args, vtb_error *err) {
+  vtb_status status = VTB_OK;
+  for (int i = 0; i < r->plan->n_tensors && status == VTB_OK; i++) {
+    const vtb_tensor_info *t = &r->plan->tensors[i];
+    if (!is_result(t) || !tensor_bytes(t)) continue;
+    status =
+        VTB_CU_CALL(r->device, cuMemcpyDtoHAsync_v2, (args[i], r->tensors[i], tensor_bytes(t), r->device->stream), err);
+  }
+  if (status == VTB_OK) status = VTB_CU_CALL(r->device, cuStreamSynchronize, (r->device->stream), err);
+  return status;
+}
+
+static vtb_status run(void *owner, void *const *args, const vtb_services *services, vtb_error *err) {
+  cuda_run *r = owner;
+  bool timed = services && services->kernel_begin;
+  vtb_status status = VTB_CU_CALL(r->device, cuCtxSetCurrent, (r->device->context), err);
+  if (status == VTB_OK) status = copy_in(r, args, err);
+  if (status == VTB_OK && r->n_runs == 1 && !r->no_graph && !r->sync && !timed) status = capture(r, err);
+  if (status != VTB_OK) return status;
+  if (timed)
+    status = run_timed(r, services, err);
+  else if (r->graph)
+    status = VTB_CU_CALL(r->device, cuGraphLaunch, (r->graph, r->device->stream), err);
+  else
+    status = enqueue_all(r, err);
+  if (status == VTB_OK) status = copy_out(r, args, err);
+  if (!timed) r->n_runs++;
+  return status;
+}
+
+/* ---- making one ---------------------------------------------------------------------------------------------------
+ */
+
+static vtb_status load(cuda_run *r, const vtb_cuda_image *images, vtb_error *err) {
+  const vtb_launch_plan *p = r->plan;
+  vtb_cuda_device *d = r->device;
+  vtb_status status = VTB_OK;
+  r->modules = vtb_xcalloc((size_t)p->n_sources + 1, sizeof *r->modules);
+  r->functions = vtb_xcalloc((size_t)p->n_kernels + 1, sizeof *r->functions);
+  for (int i = 0; i < p->n_sources && status == VTB_OK; i++)
+    status = VTB_CU_CALL(d, cuModuleLoadDataEx, (&r->modules[i], images[i].data, 0, NULL, NULL), err);
+  for (int i = 0; i < p->n_kernels && status == VTB_OK; i++) {
+    const vtb_launch_kernel *k = &p->kernels[i];
+    status = VTB_CU_CALL(d, cuModuleGetFunction, (&r->functions[i], r->modules[k->source], k->name), err);
+    if (status != VTB_OK || k->shared_bytes <= SHARED_WITHOUT_ASKING) continue;
+    if (k->shared_bytes > d->shared_bytes)
+      return vtb_fail(err, VTB_E_DEVICE, "kernel %s wants %d bytes of shared memory; %s has %d a block", k->name,
+                      k->shared_bytes, d->name, d->shared_bytes);
+    status = VTB_CU_CALL(d, cuFuncSetAttribute, (r->functions[i], MAX_DYNAMIC_SHARED, k->shared_bytes), err);
+  }
+  return status;
+}
+
+static size_t padded(size_t n) { return (n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
+
+static vtb_status allocate_bytes(vtb_cuda_device *d, vtb_cu_address *to, size_t n, const char *what, vtb_error *err) {
+  vtb_error inner = {0};
+  vtb_status status = VTB_CU_CALL(d, cuMemAlloc_v2, (to, n ? n : ALIGNMENT), &inner);
+  if (status == VTB_OK) return VTB_OK;
+  return vtb_fail(err, status, "%.1f MB of device memory for the %s: %s", (double)n / 1e6, what, inner.text);
+}
+
+static vtb_status allocate(cuda_run *r, vtb_error *err) {
+  const vtb_launch_plan *p = r->plan;
+  vtb_cuda_device *d = r->device;
+  size_t total = 0, most = 1, at = 0;
+  for (int i = 0; i < p->n_tensors; i++) total += padded(tensor_bytes(&p->tensors[i]));
+  for (int i = 0; i < p->n_steps; i++)
+    if ((size_t)p->steps[i].n_args > most) most = (size_t)p->steps[i].n_args;
+  vtb_status status = allocate_bytes(d, &r->memory, total, "parameters, inputs and results", err);
+  if (status == VTB_OK) status = allocate_bytes(d, &r->workspace, (size_t)p->workspace_bytes, "workspace", err);
+  if (status == VTB_OK) status = allocate_bytes(d, &r->constants, (size_t)p->constant_bytes, "constants", err);
+  if (status != VTB_OK) return status;
+  r->tensors = vtb_xcalloc((size_t)p->n_tensors + 1, sizeof *r->tensors);
+  for (int i = 0; i < p->n_tensors; i++) {
+    r->tensors[i] = r->memory + at;
+    at += padded(tensor_bytes(&p->tensors[i]));
+  }
+  r->addresses = vtb_xcalloc(most, sizeof *r->addresses);
+  r->parameters = vtb_xcalloc(most, sizeof *r->parameters);
+  for (size_t i = 0; i < most; i++) r->parameters[i] = &r->addresses[i];
+  if (!p->constant_bytes) return VTB_OK;
+  status =
+      VTB_CU_CALL(d, cuMemcpyHtoDAsync_v2, (r->constants, p->constants, (size_t)p->constant_bytes, d->stream), err);
+  return status == VTB_OK ? VTB_CU_CALL(d, cuStreamSynchronize, (d->stream), err) : status;
+}
+
+static void describe(cuda_run *r) {
+  vtb_launch_plan *p = r->plan;
+  vtb_kernel_info *kernels = vtb_arena_array(&p->arena, (size_t)p->n_kernels + 1, sizeof *kernels);
+  for (int i = 0; i < p->n_kernels; i++) kernels[i] = p->kernels[i].info;
+  r->program = (vtb_program){.run = run,
+                             .n_tensors = p->n_tensors,
+                             .tensors = p->tensors,
+                             .batch = p->batch,
+                             .n_kernels = p->n_kernels,
+                             .kernels = kernels,
+                             .owner = r,
+                             .free = free_run};
+}
+
+static bool is_set(const char *variable, const char *value) {
+  const char *text = getenv(variable);
+  return text && strcmp(text, value) == 0;
+}
+
+vtb_status vtb_cuda_program(vtb_launch_plan *plan, const vtb_cuda_image *images, vtb_cuda_device *device,
+                            vtb_program **program, vtb_error *err) {
+  vtb_status status = vtb_launch_plan_check(plan, vtb_arch_find(device->arch), err);
+  if (status != VTB_OK) return status;
+  cuda_run *r = vtb_xcalloc(1, sizeof *r);
+  r->plan = plan;
+  r->device = device;
+  r->no_graph = is_set("VTB_CUDA_GRAPH", "0");
+  r->sync = is_set("VTB_CUDA_SYNC", "1");
+  status = VTB_CU_CALL(device, cuCtxSetCurrent, (device->context), err);
+  if (status == VTB_OK) status = load(r, images, err);
+  if (status == VTB_OK) status = allocate(r, err);
+  if (status == VTB_OK) status = vtb__products_open(device, plan, &r->products, err);
+  if (status != VTB_OK) {
+    free_all_but_plan(r);
+    return status;
+  }
+  describe(r);
+  *program = &r->program;
+  return VTB_OK;
+}

@@ -1,0 +1,89 @@
+/* Depthwise convolutions, patches and max-plus scans with their adjoints: emulated CUDA kernels against the interpreter. */
+#include "tests/codegen/cuda_check.h"
+
+static vtb_type shape(int rank, int64_t a, int64_t b, int64_t c, int64_t d) {
+  return vtb_type_make(VTB_F32, rank, (int64_t[]){a, b, c, d});
+}
+
+static void depthwise(cuda_cases *c, int64_t B, int64_t gh, int64_t gw, int64_t C, int64_t kh, int64_t kw, int64_t top,
+                      int64_t left, const char *path) {
+  vtb_type t = shape(3, B, gh * gw, C, 0);
+  vtb_value *x = cuda_arg(c, t, 1, 0), *dy = cuda_arg(c, t, 1, 0), *w = cuda_arg(c, shape(3, C, kh, kw, 0), 1, 0);
+  const int64_t grid[] = {gh, gw}, pad[] = {top, left}, kernel[] = {kh, kw};
+  vtb_attr attrs[4] = {VTB_A_INTS("grid", grid, 2), VTB_A_INTS("pad", pad, 2)};
+  int n = 2;
+  if (path) attrs[n++] = VTB_A_STR("path", path);
+  cuda_return(c, vtb_build(&c->b, VTB_OP_dwconv, (vtb_value *[]){x, w}, 2, attrs, n));
+  cuda_return(c, vtb_build(&c->b, VTB_OP_dwconv_dx, (vtb_value *[]){dy, w}, 2, attrs, n));
+  attrs[n++] = VTB_A_INTS("kernel", kernel, 2);
+  cuda_return(c, vtb_build(&c->b, VTB_OP_dwconv_dw, (vtb_value *[]){x, dy}, 2, attrs, n));
+  c->n_cases++;
+}
+
+TEST(depthwise_convolutions) {
+  cuda_cases c;
+  cuda_begin(&c);
+  depthwise(&c, 1, 14, 14, 36, 3, 3, 1, 1, NULL);
+  depthwise(&c, 2, 4, 3, 8, 3, 3, 1, 1, "rows.hflip@4x3");
+  depthwise(&c, 2, 5, 7, 12, 3, 3, 1, 1, "rows~@5x7");
+  depthwise(&c, 2, 3, 4, 1, 3, 3, 1, 1, "snake@3x4");
+  depthwise(&c, 1, 4, 4, 20, 5, 5, 2, 2, "hilbert@4x4");
+  depthwise(&c, 1, 3, 2, 8, 2, 4, 0, 3, "cols~@3x2");
+  depthwise(&c, 1, 9, 10, 5, 9, 9, 4, 4, NULL);
+  depthwise(&c, 2, 1, 37, 70, 1, 4, 0, 3, NULL);
+  depthwise(&c, 1, 1, 1, 4, 3, 1, 1, 0, NULL);
+  cuda_end(&c, 1e-5, "depthwise");
+}
+
+static void patches(cuda_cases *c, int64_t B, int64_t C, int64_t H, int64_t W, int64_t kh, int64_t kw, int64_t sh,
+                    int64_t sw, const int64_t *pad) {
+  int64_t oh = (H + pad[0] + pad[2] - kh) / sh + 1, ow = (W + pad[1] + pad[3] - kw) / sw + 1;
+  const int64_t kernel[] = {kh, kw}, stride[] = {sh, sw}, image[] = {C, H, W};
+  vtb_value *x = cuda_arg(c, shape(4, B, C, H, W), 1, 0), *cols = cuda_arg(c, shape(3, B, oh * ow, C * kh * kw, 0), 1, 0);
+  vtb_attr attrs[4] = {VTB_A_INTS("kernel", kernel, 2), VTB_A_INTS("stride", stride, 2), VTB_A_INTS("pad", pad, 4),
+                       VTB_A_INTS("image", image, 3)};
+  cuda_return(c, vtb_build(&c->b, VTB_OP_im2col, &x, 1, attrs, 3));
+  cuda_return(c, vtb_build(&c->b, VTB_OP_col2im, &cols, 1, attrs, 4));
+  c->n_cases++;
+}
+
+static void sweep(cuda_cases *c, vtb_type t, const char *path, bool init) {
+  vtb_type first = t;
+  for (int a = 2; a < t.rank; a++) first.dim[a - 1] = t.dim[a];
+  first.rank--;
+  vtb_value *v[5] = {cuda_arg(c, t, 2, -1), cuda_arg(c, t, 3, 0)};
+  int n = 2;
+  if (init) v[n++] = cuda_arg(c, first, 4, 0);
+  vtb_attr attrs[2];
+  int n_attrs = 0;
+  if (path) attrs[n_attrs++] = VTB_A_STR("path", path);
+  vtb_inst *m = vtb_build(&c->b, VTB_OP_maxplus, v, n, attrs, n_attrs);
+  cuda_return(c, m);
+  if (init) attrs[n_attrs++] = VTB_A_INT("init", 1);
+  v[n++] = m->results[0];
+  v[n++] = cuda_arg(c, t, 1, 0);
+  cuda_return(c, vtb_build(&c->b, VTB_OP_maxplus_grad, v, n, attrs, n_attrs));
+  c->n_cases++;
+}
+
+TEST(patches_and_sweeps) {
+  cuda_cases c;
+  cuda_begin(&c);
+  patches(&c, 2, 3, 12, 8, 4, 4, 4, 4, (int64_t[]){0, 0, 0, 0});
+  patches(&c, 1, 2, 7, 9, 3, 3, 2, 2, (int64_t[]){1, 1, 1, 1});
+  patches(&c, 2, 1, 5, 6, 2, 3, 1, 2, (int64_t[]){0, 2, 1, 0});
+  patches(&c, 1, 1, 9, 9, 2, 2, 3, 4, (int64_t[]){0, 0, 0, 0});
+  sweep(&c, shape(2, 2, 5, 0, 0), NULL, false);
+  sweep(&c, shape(3, 2, 77, 3, 0), "rows~@7x11", true);
+  sweep(&c, shape(4, 1, 12, 2, 5), "snake@3x4", false);
+  sweep(&c, shape(3, 1, 1, 4, 0), NULL, true);
+  sweep(&c, shape(3, 2, 3, 16390, 0), "cols@3x1", true); /* a lane a sequence */
+  cuda_end(&c, 2e-6, "patches and sweeps");
+}
+
+int main(void) {
+  emulate_or_skip();
+  RUN(depthwise_convolutions);
+  RUN(patches_and_sweeps);
+  return test_done();
+}

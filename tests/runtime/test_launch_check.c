@@ -1,0 +1,147 @@
+/* The launch-plan checker: a sound plan passes, each kind of broken one is named. */
+#include "runtime/launch_check.h"
+#include "tests/test.h"
+
+/* x -> k -> t (workspace) -> k -> y, through memory at byte 0 and 256 of the workspace. */
+typedef struct sample {
+  vtb_launch_plan plan;
+  vtb_tensor_info tensors[2];
+  vtb_launch_kernel kernels[1];
+  vtb_launch_gemm gemms[1];
+  vtb_launch_step steps[3];
+  vtb_launch_arg args[6];
+} sample;
+
+static vtb_launch_arg arg(int space, int index, int access, int value, int64_t offset, int64_t bytes) {
+  return (vtb_launch_arg){.space = (uint8_t)space,
+                          .access = (uint8_t)access,
+                          .element_bytes = 4,
+                          .align = 16,
+                          .tensor = index,
+                          .value = value,
+                          .offset = offset,
+                          .bytes = bytes};
+}
+
+enum { R = VTB_LAUNCH_READ, W = VTB_LAUNCH_WRITE, T = VTB_LAUNCH_TENSOR, WS = VTB_LAUNCH_WORKSPACE };
+
+static sample *make(void) {
+  sample *s = calloc(1, sizeof *s);
+  if (!s) exit(3);
+  s->tensors[0] = (vtb_tensor_info){.name = "x", .io = VTB_IO_INPUT, .rank = 1, .dim = {64}};
+  s->tensors[1] = (vtb_tensor_info){.name = "y", .io = VTB_IO_OUTPUT, .rank = 1, .dim = {64}};
+  s->kernels[0] = (vtb_launch_kernel){.name = "k", .threads = 64, .shared_bytes = 1024, .n_args = 2};
+  for (int i = 0; i < 3; i++) s->steps[i] = (vtb_launch_step){VTB_LAUNCH_KERNEL, 0, 1, 2 * i, 2};
+  s->args[0] = arg(T, 0, R, 0, 0, 256);
+  s->args[1] = arg(WS, 0, W, 1, 0, 256);
+  s->args[2] = arg(WS, 0, R, 1, 0, 256);
+  s->args[3] = arg(WS, 0, W, 2, 256, 256);
+  s->args[4] = arg(WS, 0, R, 2, 256, 256);
+  s->args[5] = arg(T, 1, W, 3, 0, 256);
+  s->plan = (vtb_launch_plan){.n_tensors = 2,
+                              .tensors = s->tensors,
+                              .batch = 1,
+                              .workspace_bytes = 512,
+                              .n_kernels = 1,
+                              .n_gemms = 1,
+                              .n_steps = 3,
+                              .n_args = 6,
+                              .kernels = s->kernels,
+                              .gemms = s->gemms,
+                              .steps = s->steps,
+                              .args = s->args};
+  return s;
+}
+
+static void expect(sample *s, const vtb_arch *arch, const char *message) {
+  vtb_error err = {0};
+  vtb_status status = vtb_launch_plan_check(&s->plan, arch, &err);
+  if (message)
+    CHECK_MSG(status == VTB_E_INTERNAL && strstr(err.text, message), "want \"%s\", got \"%s\"", message, err.text);
+  else
+    CHECK_MSG(status == VTB_OK, "%s", err.text);
+  free(s);
+}
+
+TEST(sound_plan) { expect(make(), NULL, NULL); }
+
+TEST(overlapping_workspace) {
+  sample *s = make();
+  s->args[3].offset = 128; /* over the second half of value 1, which the same launch reads */
+  s->args[4].offset = 128;
+  expect(s, NULL, "step 1 (k): argument 1 writes value 2 over value 1 of argument 0");
+  s = make();
+  s->args[3].offset = s->args[4].offset = 0; /* value 1 is read once more, too late */
+  s->args[2] = arg(T, 0, R, 0, 0, 256);
+  s->args[4].value = 1;
+  expect(s, NULL, "step 2 (k): argument 0 reads value 1, but byte 0 has been overwritten by value 2");
+  s = make();
+  s->args[1].bytes = 252;
+  expect(s, NULL, "step 1 (k): argument 0 reads byte 252 of value 1, which nothing has written");
+}
+
+TEST(reuse_of_dead_memory_is_fine) {
+  sample *s = make();
+  s->args[2] = arg(T, 0, R, 0, 0, 256); /* value 1 is dead */
+  s->args[3].offset = s->args[4].offset = 64;
+  expect(s, NULL, NULL);
+}
+
+TEST(bounds_and_alignment) {
+  sample *s = make();
+  s->args[3].bytes = 260;
+  expect(s, NULL, "reaches bytes 256 to 515 of the workspace, which has 512");
+  s = make();
+  s->args[0].offset = 4;
+  expect(s, NULL, "reaches bytes 4 to 259 of the tensor");
+  s = make();
+  s->args[0].offset = 8;
+  s->args[0].bytes = 64;
+  expect(s, NULL, "not aligned to 16 bytes");
+  s = make();
+  s->args[0].offset = -16;
+  expect(s, NULL, "argument 0 reaches");
+  s = make();
+  s->args[0].tensor = 2;
+  expect(s, NULL, "memory that does not exist");
+  s = make();
+  s->args[0].access = W;
+  expect(s, NULL, "read only");
+  s = make();
+  s->args[5].bytes = 128;
+  expect(s, NULL, "nothing writes byte 128 of result y");
+}
+
+TEST(limits) {
+  sample *s = make();
+  s->kernels[0].shared_bytes = 200 * 1024;
+  expect(s, vtb_arch_find("sm_90a"), NULL);
+  s = make();
+  s->kernels[0].shared_bytes = 200 * 1024;
+  expect(s, NULL, "204800 bytes of shared memory; sm_80 has 166912 a block");
+  s = make();
+  s->kernels[0].threads = 1056;
+  expect(s, NULL, "blocks of 1056 threads");
+  s = make();
+  s->steps[1].grid = INT64_C(1) << 31;
+  expect(s, NULL, "step 1 (k): 2147483648 blocks");
+  s = make();
+  s->steps[1].n_args = 1;
+  expect(s, NULL, "1 arguments instead of 2");
+  s = make();
+  s->steps[2].first_arg = 5;
+  expect(s, NULL, "not in the plan");
+  s = make();
+  s->steps[2].index = 1;
+  expect(s, NULL, "neither a kernel nor a product");
+  CHECK(vtb_arch_find("sm_20") == NULL);
+}
+
+int main(void) {
+  RUN(sound_plan);
+  RUN(overlapping_workspace);
+  RUN(reuse_of_dead_memory_is_fine);
+  RUN(bounds_and_alignment);
+  RUN(limits);
+  return test_done();
+}
