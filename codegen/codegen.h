@@ -28,11 +28,16 @@ VTB_MUST_USE vtb_status vtb_codegen_text(vtb_module *m, vtb_func *f, const vtb_c
 
 /* ---- CUDA: docs/cuda.md ----------------------------------------------------------------------------------- */
 
+/* How factors of products are rounded; sums are fp32, and so is everything else. */
+typedef enum vtb_cuda_precision { VTB_CUDA_FP32, VTB_CUDA_TF32, VTB_CUDA_BF16 } vtb_cuda_precision;
+
 typedef struct vtb_cuda_options {
+  vtb_cuda_precision precision;
   bool library_products; /* large products as cublasLt steps of the plan instead of generated kernels */
 } vtb_cuda_options;
 
-/* Kernels and launches of entry `f`. On success *plan is owned by the caller: vtb_launch_plan_free(). */
+/* Kernels and launches of entry `f`, whose module is rewritten on the way. On success *plan is owned by the caller:
+ * vtb_launch_plan_free(). */
 VTB_MUST_USE vtb_status vtb_cuda_plan(vtb_module *m, vtb_func *f, const vtb_cuda_options *o, vtb_launch_plan **plan,
                                       vtb_error *err);
 

@@ -17,7 +17,7 @@
  * linscan: S_t = D_t * S_{t-1} + k_t v_t^T and y_t = S_t^T q_t, t along `path` (storage order if absent), tensors in
  * storage order. operands    q [B,N,h,K], k [B,N,h,K], v [B,N,h,V], d by class, then if init = 1: S_0 [B,h,K,V] and,
  * with normalizer, n_0 [B,h,K] class       "constant" d [h] · "scalar" d [B,N,h] · "key" d [B,N,h,K] · "value" d
- * [B,N,h,V] · "full" d [B,N,h,K,V] d is the decay itself (not its logarithm), >= 0, at most 1 for the forms to be
+ * [B,N,h,V] · "full" d [B,N,h,K,V] d is the decay itself (not its logarithm), of size at most 1 for the forms to be
  * stable · "rates" a full decay given by two operands, d the step sizes [B,N,h,V] and right after it the rates A
  * [h,K,V]: D_t[k,v] = exp(d_t[v] A[k,v]); step times rate <= 0 for the forms to be stable. No decay is ever stored.
  * normalizer  1: also n_t = (D_t) n_{t-1} + k_t and z_t = n_t . q_t (classes constant, scalar, key): one more column of

@@ -83,7 +83,8 @@ static int scan_operands(vtb__shape *s, scan *c) {
               expect(s, 2, "v", (vtb_dim[]){c->b, c->n, c->h, c->v}, 4) && expect_decay(s, c) &&
               vtb__shape_path(s, c->n.size);
   if (good && c->init) good = expect(s, inputs, "the initial state", (vtb_dim[]){c->b, c->h, c->k, c->v}, 4);
-  if (good && c->init && c->normalizer) good = expect(s, inputs + 1, "the initial normalizer", (vtb_dim[]){c->b, c->h, c->k}, 3);
+  if (good && c->init && c->normalizer)
+    good = expect(s, inputs + 1, "the initial normalizer", (vtb_dim[]){c->b, c->h, c->k}, 3);
   return good ? n : -1;
 }
 

@@ -122,7 +122,7 @@ bool vtb__terms_match(const vtb__term *x, int x_key, const vtb__term *y, int y_k
 
 /* ---- recurrence_scale.c: stabilisation --------------------------------------------------------------------- */
 
-bool vtb__rec_decide_scale(vtb__rec *r); /* false: diagnostics were given */
+bool vtb__rec_decide_scale(vtb__rec *r);             /* false: diagnostics were given */
 bool vtb__rec_is_bounded(const vtb_value *log_gain); /* at most 0, whatever the inputs are */
 void vtb__rec_emit_scale(vtb__rec *r);
 vtb_value *vtb__rec_scaled_decay(vtb__rec *r, const vtb__state *s); /* [B,N,h] */

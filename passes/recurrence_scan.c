@@ -52,8 +52,8 @@ static vtb_value *constant_decay(vtb__rec *r, vtb__lifted a) {
   return vtb_type_equal(&t, &a.v->type) ? a.v : vtb_b_broadcast(&r->b, a.v, &t);
 }
 
-/* The decay operand and its class, and for class rates the operand after it. For a whole state the axes of the state are
- * one value axis. */
+/* The decay operand and its class, and for class rates the operand after it. For a whole state the axes of the state
+ * are one value axis. */
 static vtb_value *decay(vtb__rec *r, const vtb__state *s, const char **klass, vtb_value **rates) {
   *klass = "scalar", *rates = NULL;
   if (r->scaled) return vtb__rec_scaled_decay(r, s);

@@ -20,14 +20,14 @@ typedef struct choice {
   int64_t chunk;
 } choice;
 
-/* Classes key and value, a token and head, in multiply-adds of a product of matrices: a step costs about 4 K V; the
- * other forms pay some 50 (K + V) for the decays inside sub-blocks, move a state of K V in and out of the cache for
- * every sub-block, and take pairs of tokens at 1.4 times the price of a plain product. The adjoint of a step costs
- * three to four times what its products do, once the state has a few rows. */
+/* Classes key and value, a token and head, in multiply-adds of a product of matrices (measured, docs/results): a step
+ * costs about 5.5 K V, since it loads and stores the state; the other forms pay some 50 (K + V) for the decays inside
+ * sub-blocks, 0.9 K V to move the state for every sub-block, and 1.4 times the plain price for pairs of tokens. The
+ * adjoint of a step costs three times what its products do, once the state has a few rows and columns. */
 static choice vector_choice(const vtb_inst *inst, double t, double k, double v) {
   if (inst->op == VTB_OP_linscan_grad)
     return k * v < 10 * (k + v) ? (choice){"recurrent", 0} : (choice){"chunkwise", DEFAULT_CHUNK};
-  double steps = 4 * k * v, parallel = (k + v) * (50 + 0.7 * t),
+  double steps = 5.5 * k * v, parallel = (k + v) * (50 + 0.7 * t),
          chunks = (k + v) * (50 + 0.7 * VECTOR_CHUNK) + 2.9 * k * v;
   if (steps <= parallel && steps <= chunks) return (choice){"recurrent", 0};
   return parallel <= chunks ? (choice){"parallel", 0} : (choice){"chunkwise", VECTOR_CHUNK};

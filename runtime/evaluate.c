@@ -49,6 +49,7 @@ static void count_batch(tally *t, const vtb_batch *batch, const float *logits, i
 
 static vtb_status run_batches(vtb_bound *b, vtb_loader *loader, const vtb_eval_options *o, tally *t, vtb_error *err) {
   int64_t total = vtb_dataset_count(o->dataset);
+  vtb_program_keep(b->program, 0); /* parameters may have changed since the last evaluation */
   for (;;) {
     const vtb_batch *batch;
     vtb_status status = vtb_loader_next(loader, &batch, err);
@@ -56,6 +57,7 @@ static vtb_status run_batches(vtb_bound *b, vtb_loader *loader, const vtb_eval_o
     b->args[b->image] = batch->images;
     status = vtb_program_execute(b->program, b->args, b->workspace, o->services, err);
     if (status != VTB_OK) return status;
+    vtb_program_keep(b->program, 1u << VTB_IO_PARAM | 1u << VTB_IO_BUFFER); /* from now on they do not */
     count_batch(t, batch, b->args[b->logits], b->classes);
     if (o->on_batch) o->on_batch(o->user, t->n, total);
   }

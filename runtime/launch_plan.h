@@ -14,9 +14,9 @@
 
 #include "runtime/program.h"
 
-/* A translation unit: the text behind the intrinsics header, compiled by NVRTC or by the emulator. */
+/* A translation unit: kernels, behind the intrinsics, the library and the plan's common text. */
 typedef struct vtb_launch_source {
-  const char *text; /* kernels only; vtb_cuda_prelude() goes before it */
+  const char *text;
 } vtb_launch_source;
 
 /* One __global__ function. Blocks and grids are one-dimensional. All shared memory is dynamic. */
@@ -38,8 +38,8 @@ typedef struct vtb_launch_arg {
   uint8_t element_bytes; /* 4: f32, i32; 2: bf16 */
   uint8_t align;         /* bytes the kernel relies on: 4, 8 or 16 */
   int32_t tensor;        /* number in the plan's tensors, for VTB_LAUNCH_TENSOR */
-  int32_t value;         /* what is stored there: equal numbers are one SSA value (or one temporary) and its views. A read
-                          * that finds bytes last written for another value is an overlap of live memory. */
+  int32_t value; /* what is stored there: equal numbers are one SSA value (or one temporary) and its views. A read
+                  * that finds bytes last written for another value is an overlap of live memory. */
   int64_t offset, bytes;
 } vtb_launch_arg;
 
@@ -52,11 +52,12 @@ typedef struct vtb_launch_step {
   int32_t first_arg, n_args; /* in the plan's args */
 } vtb_launch_step;
 
-/* For cublasLt: C[b] = op(A[b]) op(B[b]) + beta C[b] (+ bias along columns), row-major f32, leading dimensions and batch
- * strides in elements. Arguments of the step: A, B, C and, if has_bias, the bias [n]. */
+/* For cublasLt: C[b] = op(A[b]) op(B[b]) + beta C[b] (+ bias along columns), row-major f32, leading dimensions and
+ * batch strides in elements. Arguments of the step: A, B, C and, if has_bias, the bias [n]. */
 typedef struct vtb_launch_gemm {
   int64_t m, n, k, batch, lda, ldb, ldc, stride_a, stride_b, stride_c;
   uint8_t trans_a, trans_b, has_bias, accumulate; /* accumulate: beta = 1 */
+  uint8_t precision;                              /* of the factors: 0 fp32, 1 tf32, 2 bf16 */
 } vtb_launch_gemm;
 
 typedef struct vtb_launch_plan {
@@ -66,6 +67,7 @@ typedef struct vtb_launch_plan {
   int64_t workspace_bytes, constant_bytes;
   unsigned char *constants;
   int32_t n_sources, n_kernels, n_gemms, n_steps, n_args;
+  const char *common; /* device functions that the sources share; goes before each, or once before all */
   vtb_launch_source *sources;
   vtb_launch_kernel *kernels;
   vtb_launch_gemm *gemms;

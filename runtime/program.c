@@ -8,6 +8,10 @@ void vtb_program_free(vtb_program *p) {
   if (p && p->free) p->free(p->owner);
 }
 
+void vtb_program_keep(const vtb_program *p, unsigned roles) {
+  if (p->keep) p->keep(p->owner, roles);
+}
+
 int vtb_program_find(const vtb_program *p, const char *name) {
   for (int i = 0; i < p->n_tensors; i++)
     if (vtb_streq(p->tensors[i].name, name)) return i;

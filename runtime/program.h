@@ -67,10 +67,12 @@ typedef struct vtb_program {
    * workspace, copy args (in host memory) to their device and results back, and can fail. Called as
    * vtb_program_execute() (runtime/threads.h) does. */
   vtb_status (*run)(void *owner, void *const *args, const vtb_services *services, vtb_error *err);
-  int n_tensors; /* arguments first, then returns */
+  void (*keep)(void *owner, unsigned roles); /* of such programs, may be NULL: see vtb_program_keep() */
+  int n_tensors;                             /* arguments first, then returns */
   vtb_tensor_info *tensors;
   int64_t batch;
-  int64_t workspace_bytes; /* peak of activations and temporaries */
+  int64_t workspace_bytes; /* peak of activations and temporaries; of programs with `run` it is on the device: */
+  int64_t device_workspace_bytes;
   int n_kernels;
   vtb_kernel_info *kernels;
   double compile_seconds;
@@ -79,6 +81,9 @@ typedef struct vtb_program {
 } vtb_program;
 
 void vtb_program_free(vtb_program *p);
+/* From the next run on, args of these roles (1u << vtb_io, or-ed) are not copied: inputs and parameters are as they
+ * were in the run before, results stay on the device. 0: copy all. Nothing to native programs, which work in place. */
+void vtb_program_keep(const vtb_program *p, unsigned roles);
 int vtb_program_find(const vtb_program *p, const char *name); /* tensor index or -1 */
 int64_t vtb_tensor_info_count(const vtb_tensor_info *t);
 

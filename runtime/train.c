@@ -366,7 +366,7 @@ static vtb_status judge_cut_run(vtb_trainer *t, vtb_error *err) {
   t->result.eval_loss = r.loss;
   t->result.eval_top1 = r.top1;
   t->result.eval_top5 = r.top5;
-  return VTB_OK;
+  return t->log ? vtb__log_end(t, err) : VTB_OK;
 }
 
 static void fill_result(vtb_trainer *t, const char *why, vtb_train_result *result) {

@@ -62,6 +62,17 @@ vtb_status vtb__log_epoch(vtb_trainer *t, const vtb_train_event *e, vtb_error *e
   return status == VTB_OK ? vtb_run_log_row(t->log, e->step, fields, n, err) : status;
 }
 
+vtb_status vtb__log_end(vtb_trainer *t, vtb_error *err) {
+  vtb_train_event e = vtb__event(t, VTB_TRAIN_END);
+  double part = t->batches > 0 ? (double)t->state.batch / (double)t->batches : 0;
+  vtb_log_field fields[] = {
+      REAL("epoch", (double)t->state.epoch + part),   REAL("loss", t->result.loss),
+      REAL("accuracy", t->result.accuracy),           REAL("eval_loss", t->result.eval_loss),
+      REAL("eval_top1", t->result.eval_top1),         REAL("eval_top5", t->result.eval_top5),
+      REAL("images_per_second", e.images_per_second), REAL("seconds", t->state.seconds + e.seconds)};
+  return vtb_run_log_event(t->log, "end", e.step, fields, sizeof fields / sizeof *fields, err);
+}
+
 /* ---- a terminal, or a file of lines ---- */
 
 vtb_progress vtb_progress_to(FILE *out) {

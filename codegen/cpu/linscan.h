@@ -76,10 +76,13 @@ void vtb__scan_pack_state(const vtb__scan *s, const vtb__cols *cols, int tensor,
 void vtb__scan_unpack_state(const vtb__scan *s, const vtb__cols *cols, int tensor, int vector, LLVMValueRef rows,
                             int64_t ld);
 
-/* Decays of a chunk (classes constant and scalar), scratch arrays of n floats: d itself, at least `floor`; b_t, the
+/* Decays of a chunk (classes constant and scalar), scratch arrays of n floats: d itself, with vtb__scan_floor; b_t, the
  * product up to and with t; s_t, the product of those after t. Returns b of the last, the whole chunk's decay. */
 LLVMValueRef vtb__scan_decays(const vtb__scan *s, LLVMValueRef t0, LLVMValueRef n, double floor, LLVMValueRef d,
                               LLVMValueRef b, LLVMValueRef suffix);
+
+/* Decays nearer to 0 than `floor` (either sign) become `floor`. */
+LLVMValueRef vtb__scan_floor(vtb_cpu *c, LLVMValueRef d, double floor);
 
 void vtb__fill(vtb_cpu *c, LLVMValueRef at, LLVMValueRef n, double v); /* n floats rounded up to whole vectors */
 

@@ -55,7 +55,7 @@ void vtb__direct_factors(vtb_cpu *c, const vtb__decays *d, double floor) {
   vtb_cpu_for t = vtb_cpu_for_begin(c, zero, d->n, unit);
   LLVMValueRef p = vtb_cpu_carry(c, &t, one), at = at_row(c, t.i, d->ld, x.i), v = get(c, d->d, at);
   if (floor > 0) {
-    v = vtb_cpu_fmax(c, v, vtb_cpu_like(c, v, floor));
+    v = vtb__scan_floor(c, v, floor);
     put(c, v, d->d, at);
   }
   p = mul(c, p, v);

@@ -29,7 +29,8 @@ typedef struct vtb__decays {
   LLVMValueRef n, n_vectors; /* tokens, vectors of a row */
 } vtb__decays;
 
-/* pre, suf, whole from d. Raises d to `floor`, and sets its rows from n to VTB__SUB to 1, as the others rely on. */
+/* pre, suf, whole from d. Applies vtb__scan_floor to d, and sets its rows from n to VTB__SUB to 1, as the others rely
+ * on. */
 void vtb__direct_factors(vtb_cpu *c, const vtb__decays *d, double floor);
 
 /* M[t, j] to out [VTB__SUB, ld_out] for t < n and j < n rounded up to whole vectors, 0 for j > t. bt: b transposed,

@@ -174,17 +174,14 @@ static LLVMValueRef fold_lanes(vtb_cpu *c, LLVMValueRef x) {
   return x;
 }
 
-/* Adds the lane sums of n values to a row of sums; the group's first tile overwrites it. */
+/* Adds what lane sums the `width` vectors x have, of which n count, to a row of sums; the group's first tile overwrites
+ * it. */
 static void add_sums(const backward *b, LLVMValueRef *x, int n, LLVMValueRef row) {
   vtb_cpu *c = b->g.s->c;
-  for (int from = 0; from < n; from += c->width) {
-    LLVMValueRef r[VTB__KEYS];
-    for (int i = 0; i < c->width; i++) r[i] = from + i < n ? fold_lanes(c, x[from + i]) : LLVMConstNull(c->vf32);
-    LLVMValueRef at = vtb_cpu_at(c, row, k_(c, from)), sum = vtb__sum_rows(c, r);
-    LLVMValueRef more = LLVMBuildFAdd(c->b, sum, vtb_cpu_load(c, at, c->width), "");
-    LLVMValueRef first = LLVMBuildICmp(c->b, LLVMIntEQ, b->own, k_(c, 0), "");
-    vtb_cpu_store(c, LLVMBuildSelect(c->b, first, sum, more, ""), at);
-  }
+  for (int i = n; i < c->width; i++) x[i] = LLVMConstNull(c->vf32);
+  LLVMValueRef sum = vtb__sum_rows(c, x), more = LLVMBuildFAdd(c->b, sum, vtb_cpu_load(c, row, c->width), "");
+  LLVMValueRef first = LLVMBuildICmp(c->b, LLVMIntEQ, b->own, k_(c, 0), "");
+  vtb_cpu_store(c, LLVMBuildSelect(c->b, first, sum, more, ""), row);
 }
 
 typedef struct step {
@@ -192,15 +189,15 @@ typedef struct step {
   LLVMValueRef dv, dd;
 } step;
 
-/* One key of one step: P and dA are updated. to_q, to_k: what the lanes give to dq and dk. */
+/* One key of one step: P and dA are updated. to_q, to_k: the lanes of what dq and dk get. */
 static void step_key(const backward *b, step *w, LLVMValueRef key_at, const LLVMValueRef kept[2], LLVMValueRef rate,
                      LLVMValueRef *p, LLVMValueRef *drate, LLVMValueRef *to_q, LLVMValueRef *to_k) {
   vtb_cpu *c = b->g.s->c;
   LLVMValueRef key = vtb_cpu_splat(c, vtb_cpu_load(c, vtb_cpu_at(c, w->keys, key_at), 1), VTB__LANES);
   LLVMValueRef query = vtb_cpu_splat(c, vtb_cpu_load(c, vtb_cpu_at(c, w->queries, key_at), 1), VTB__LANES);
   LLVMValueRef now = vtb_cpu_fma(c, query, w->dy, *p);
-  *to_q = LLVMBuildFMul(c->b, vtb_cpu_fma(c, key, w->v, kept[1]), w->dy, "");
-  *to_k = LLVMBuildFMul(c->b, now, w->v, "");
+  *to_q = fold_lanes(c, LLVMBuildFMul(c->b, vtb_cpu_fma(c, key, w->v, kept[1]), w->dy, ""));
+  *to_k = fold_lanes(c, LLVMBuildFMul(c->b, now, w->v, ""));
   w->dv = vtb_cpu_fma(c, now, key, w->dv);
   LLVMValueRef x = LLVMBuildFMul(c->b, now, kept[1], "");
   w->dd = vtb_cpu_fma(c, x, rate, w->dd);
@@ -235,18 +232,22 @@ static void step_back(const backward *b, LLVMValueRef k0, int n, LLVMValueRef fi
   w.dy = vtb__rates_load(&b->g, vtb__scan_row(s, s->at.dy, pos));
   w.size = vtb__rates_load(&b->g, vtb__scan_row(s, s->at.d, pos));
   w.dv = w.dd = vtb_cpu_like(c, w.v, 0);
+  LLVMValueRef group = vtb_cpu_div(c, b->first_tile, b->group);
+  LLVMValueRef dq = vtb_cpu_at(c, sum_row(b, 0, group, pos), k0), dk = vtb_cpu_at(c, sum_row(b, 1, group, pos), k0);
   for (int k = 0; k < n; k++) {
     LLVMValueRef kept[] = {vtb_cpu_load(c, kept_row(b, b->decay, i, k), VTB__LANES),
                            vtb_cpu_load(c, kept_row(b, b->kept, i, k), VTB__LANES)};
-    step_key(b, &w, row[k], kept, rate[k], &p[k], &drate[k], &to_q[k], &to_k[k]);
+    step_key(b, &w, row[k], kept, rate[k], &p[k], &drate[k], &to_q[k % c->width], &to_k[k % c->width]);
     vtb_cpu_carry_next(&l, k, p[k]);
     vtb_cpu_carry_next(&l, n + k, drate[k]);
+    int in_vector = k % c->width + 1; /* summed as soon as they are whole: no register is left to keep them */
+    if (in_vector < c->width && k + 1 < n) continue;
+    LLVMValueRef from = k_(c, k + 1 - in_vector);
+    add_sums(b, to_q, in_vector, vtb_cpu_at(c, dq, from));
+    add_sums(b, to_k, in_vector, vtb_cpu_at(c, dk, from));
   }
   vtb__rates_accumulate(&b->g, w.dv, vtb__scan_row(s, s->at.dv, pos), first);
   vtb__rates_accumulate(&b->g, w.dd, vtb__scan_row(s, s->at.dd, pos), first);
-  LLVMValueRef group = vtb_cpu_div(c, b->first_tile, b->group);
-  add_sums(b, to_q, n, vtb_cpu_at(c, sum_row(b, 0, group, pos), k0));
-  add_sums(b, to_k, n, vtb_cpu_at(c, sum_row(b, 1, group, pos), k0));
   vtb_cpu_for_end(c, &l);
   for (int k = 0; k < n; k++) {
     vtb_cpu_store(c, vtb_cpu_carried(&l, k), vtb__rates_row(&b->g, p_rows, row[k]));

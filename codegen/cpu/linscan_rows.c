@@ -161,6 +161,11 @@ void vtb__scan_unpack_state(const vtb__scan *s, const vtb__cols *cols, int tenso
 
 /* ---- decays ----------------------------------------------------------------------------------------------- */
 
+LLVMValueRef vtb__scan_floor(vtb_cpu *c, LLVMValueRef d, double floor) {
+  LLVMValueRef least = vtb_cpu_like(c, d, floor), size = vtb_cpu_intrinsic(c, "llvm.fabs", &d, 1);
+  return LLVMBuildSelect(c->b, LLVMBuildFCmp(c->b, LLVMRealOLT, size, least, ""), least, d, "");
+}
+
 LLVMValueRef vtb__scan_decays(const vtb__scan *s, LLVMValueRef t0, LLVMValueRef n, double floor, LLVMValueRef d,
                               LLVMValueRef b, LLVMValueRef suffix) {
   vtb_cpu *c = s->c;
@@ -172,7 +177,7 @@ LLVMValueRef vtb__scan_decays(const vtb__scan *s, LLVMValueRef t0, LLVMValueRef 
   else
     at = vtb__scan_row(s, s->at.d, vtb__order_at(c, &s->order, vtb_cpu_add(c, t0, l.i)));
   LLVMValueRef x = vtb_cpu_load(c, at, 1);
-  if (floor > 0) x = vtb_cpu_fmax(c, vtb_cpu_f32(c, floor), x);
+  if (floor > 0) x = vtb__scan_floor(c, x, floor);
   product = LLVMBuildFMul(c->b, product, x, "");
   vtb_cpu_store(c, x, vtb_cpu_at(c, d, l.i));
   vtb_cpu_store(c, product, vtb_cpu_at(c, b, l.i));

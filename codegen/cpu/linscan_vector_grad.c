@@ -284,8 +284,16 @@ static void take_sides(backward *g) {
   g->X = g->x.n, g->Z = g->z.n + g->z.extra;
 }
 
+/* Beyond this length a chunk keeps more states inside than it saves before the others. */
+static int64_t longest_chunk(int64_t n_tokens) {
+  int64_t n_subs = 1;
+  while (n_subs * n_subs * VTB__SUB < n_tokens) n_subs++;
+  return n_subs * VTB__SUB;
+}
+
 void vtb__linscan_grad_vector(vtb__scan *s, const vtb_inst *inst) {
   vtb_cpu *c = s->c;
+  if (s->chunk > longest_chunk(s->n_tokens)) s->chunk = longest_chunk(s->n_tokens);
   s->t = vtb_cpu_task_begin(c, inst, "grad", s->n_batch * s->n_heads, 1);
   s->batch = vtb_cpu_div(c, s->t->index, s->n_heads);
   s->head = vtb_cpu_rem(c, s->t->index, s->n_heads);

@@ -119,9 +119,12 @@ LLVMValueRef vtb_cpu_log1p(vtb_cpu *c, LLVMValueRef x) {
   return pick(c, LLVMBuildFCmp(c->b, LLVMRealOEQ, x, k(c, x, INF), ""), x, y);
 }
 
-/* ln(1 + e^-|x|), 0 < e^-|x| <= 1. */
+/* ln(1 + e), e = e^-|x| in [0, 1]: 2 artanh s = s P(s^2) with s = e / (e + 2) in [0, 1/3]. */
 static LLVMValueRef log1p_exp_neg_abs(vtb_cpu *c, LLVMValueRef x) {
-  return vtb_cpu_log1p(c, vtb_cpu_exp(c, LLVMBuildFNeg(c->b, fabs_of(c, x), "")));
+  LLVMValueRef e = vtb_cpu_exp(c, LLVMBuildFNeg(c->b, fabs_of(c, x), ""));
+  LLVMValueRef s = fdiv(c, e, fadd(c, e, k(c, x, 2.0)));
+  return fmul(c, s,
+              POLY(c, fmul(c, s, s), 0.2817833537, 0.2796060303, 0.4002491023, 0.6666631468, 2.000000008)); /* 4e-9 */
 }
 
 LLVMValueRef vtb_cpu_log_sigmoid(vtb_cpu *c, LLVMValueRef x) {

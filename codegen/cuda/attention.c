@@ -1,6 +1,6 @@
-/* attention and attention_grad without a matrix of scores in memory: text/attention.cu and attention_grad.cu. Shapes and
- * meaning: ir/attention.h. In texts b is the batch entry, i a query, j a key, head and kv the heads of queries and of
- * keys, x a column. Blocks of 64 queries (keys for dk and dv) meet tiles of 64 of the others on tensor cores. */
+/* attention and attention_grad without a matrix of scores in memory: text/attention.cu and attention_grad.cu. Shapes
+ * and meaning: ir/attention.h. In texts b is the batch entry, i a query, j a key, head and kv the heads of queries and
+ * of keys, x a column. Blocks of 64 queries (keys for dk and dv) meet tiles of 64 of the others on tensor cores. */
 #include "ir/attention.h"
 #include "codegen/cuda/emitters.h"
 #include "codegen/cuda/holes.h"
@@ -26,6 +26,14 @@ static void hole_element(vtb_cuda *c, vtb__cuda_holes *h, const char *hole, cons
   vtb__hole_text(h, hole, "%s[%s]", name, vtb_cuda_offset(c, tensor, (const char *const[]){"b", token, head, x}));
 }
 
+/* The address of a row, for vtb_copy_rows. */
+static void hole_row(vtb_cuda *c, vtb__cuda_holes *h, vtb_cuda_kernel *k, const char *name, int tensor,
+                     const char *token, const char *head) {
+  vtb_cuda_in(k, tensor, name);
+  vtb__hole_text(h, vtb_arena_printf(&h->texts, "%s_from", name), "%s + (%s)", name,
+                 vtb_cuda_offset(c, tensor, (const char *const[]){"b", token, head, NULL}));
+}
+
 static const char *bias_at(vtb_cuda *c, const vtb_attention *a, int tensor) {
   const char *index[4] = {NULL, NULL, NULL, NULL};
   char head[32];
@@ -40,12 +48,11 @@ static const char *bias_at(vtb_cuda *c, const vtb_attention *a, int tensor) {
 
 static void hole_common(vtb_cuda *c, vtb__cuda_holes *h, vtb_cuda_kernel *k, const vtb_attention *a, int64_t tile,
                         int64_t slab) {
-  vtb_cuda_in(k, 0, "q");
-  vtb_cuda_in(k, 1, "k");
-  vtb_cuda_in(k, 2, "v");
-  hole_element(c, h, "q", "q", 0, "i", "head", "x");
-  hole_element(c, h, "k", "k", 1, "j", "kv", "x");
-  hole_element(c, h, "v", "v", 2, "j", "kv", "x");
+  bool four = vtb_cuda_rows_of_four(c, 0) && vtb_cuda_rows_of_four(c, 1) && vtb_cuda_rows_of_four(c, 2);
+  hole_row(c, h, k, "q", 0, "i", "head");
+  hole_row(c, h, k, "k", 1, "j", "kv");
+  hole_row(c, h, k, "v", 2, "j", "kv");
+  vtb__hole_number(h, "FOUR", four && (a->dy < 0 || vtb_cuda_rows_of_four(c, a->dy)));
   if (a->bias >= 0) vtb_cuda_in(k, a->bias, "bias");
   if (a->bias >= 0)
     vtb__hole_text(h, "bias", "bias[%s]", bias_at(c, a, a->bias));
@@ -60,7 +67,7 @@ static void hole_common(vtb_cuda *c, vtb__cuda_holes *h, vtb_cuda_kernel *k, con
   vtb__hole_number(h, "V", a->value_width);
   vtb__hole_number(h, "TILE", tile);
   vtb__hole_number(h, "SLAB", slab);
-  vtb__hole_number(h, "EXACT", 1);
+  vtb__hole_exact(h, c, false);
   vtb__hole_number(h, "CAUSAL", a->causal);
   vtb__hole_number(h, "BIAS", a->bias >= 0);
 }
@@ -125,11 +132,10 @@ static void make_result(vtb_cuda *c, const vtb_inst *inst, const vtb_attention *
   vtb_cuda_kernel *k = vtb_cuda_begin(c, kinds[r], THREADS);
   vtb__holes_init(&h);
   hole_common(c, &h, k, a, tile, slab);
-  vtb_cuda_in(k, a->dy, "dy");
+  hole_row(c, &h, k, "dy", a->dy, "i", "head");
   vtb_cuda_in(k, a->lse, "lse");
   vtb_cuda_temp_in(k, delta, "float", "delta");
   vtb_cuda_out(k, tensor, "to");
-  hole_element(c, &h, "dy", "dy", a->dy, "i", "head", "x");
   hole_element(c, &h, "lse", "lse", a->lse, "i", "head", NULL);
   if (r == DBIAS)
     vtb__hole_text(&h, "put", "to[%s]", bias_at(c, a, tensor));

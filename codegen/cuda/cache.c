@@ -53,7 +53,7 @@ static char *copy_bytes(const char *from, size_t n) {
   return copy;
 }
 
-bool vtb__cuda_cache_get(const vtb_cuda_key *key, vtb_cuda_image *image) {
+bool vtb__cuda_cache_get(const vtb_cuda_key *key, vtb_cuda_code *code) {
   if (!enabled()) return false;
   char *path = path_of(key->text), *data = NULL;
   size_t n = 0;
@@ -64,8 +64,8 @@ bool vtb__cuda_cache_get(const vtb_cuda_key *key, vtb_cuda_image *image) {
   size_t head = MAGIC + sizeof log;
   ok = ok && log < n - head;
   if (ok) {
-    *image = (vtb_cuda_image){.log = copy_bytes(data + head, log), .n = n - head - log, .cached = true};
-    image->data = copy_bytes(data + head + log, image->n);
+    *code = (vtb_cuda_code){.log = copy_bytes(data + head, log), .n_bytes = n - head - log, .cached = true};
+    code->data = copy_bytes(data + head + log, code->n_bytes);
     (void)utimensat(AT_FDCWD, path, NULL, 0); /* used now */
   }
   free(data);
@@ -139,15 +139,15 @@ static void keep_within_limit(void) {
   free(list);
 }
 
-void vtb__cuda_cache_put(const vtb_cuda_key *key, const vtb_cuda_image *image) {
+void vtb__cuda_cache_put(const vtb_cuda_key *key, const vtb_cuda_code *code) {
   if (!enabled()) return;
   vtb_strbuf s = {0};
-  uint64_t log = strlen(image->log);
+  uint64_t log = strlen(code->log);
   char *folder = vtb_cuda_cache_folder(), *path = path_of(key->text);
   vtb_strbuf_write(&s, magic, MAGIC);
   vtb_strbuf_write(&s, (const char *)&log, sizeof log);
-  vtb_strbuf_write(&s, image->log, log);
-  vtb_strbuf_write(&s, image->data, image->n);
+  vtb_strbuf_write(&s, code->log, log);
+  vtb_strbuf_write(&s, code->data, code->n_bytes);
   vtb_error err = {0};
   if (vtb_make_dirs(folder, &err) == VTB_OK && vtb_file_write_atomic(path, s.at, s.n, &err) == VTB_OK)
     keep_within_limit();

@@ -79,6 +79,9 @@ void vtb_cuda_text(vtb_cuda_kernel *k, const char *file, const vtb_cuda_hole *ho
 /* Ends the kernel: finds its equal or adds it to the program, and launches it with `blocks` blocks (>= 1). */
 void vtb_cuda_launch(vtb_cuda_kernel *k, int64_t blocks);
 
+/* 0: factors of products keep fp32 accuracy (2e-4 end to end), 1: tf32, 2: bf16. Sums are fp32 always. */
+int vtb_cuda_precision_of(const vtb_cuda *c);
+
 /* Stops compilation with a message: an op, class or shape that has no kernel. */
 void vtb_cuda_unsupported(vtb_cuda *c, const vtb_inst *inst, const char *why);
 
@@ -88,8 +91,9 @@ void vtb_cuda_unsupported(vtb_cuda *c, const vtb_inst *inst, const char *why);
  * expression an axis (NULL: leave the axis out). In the arena of the program. */
 const char *vtb_cuda_offset(vtb_cuda *c, int tensor, const char *const *index);
 
-/* Storage position of step `t` (a C expression) along a path: arithmetic where the path has a formula, else a look-up in
- * a table that becomes an argument of the kernel, named `table`. path NULL: t itself. In the arena of the program. */
+/* Storage position of step `t` (a C expression) along a path: arithmetic where the path has a formula, else a look-up
+ * in a table that becomes an argument of the kernel, named `table`. path NULL: t itself. In the arena of the program.
+ */
 typedef struct vtb_cuda_order {
   enum { VTB_CUDA_ORDER_LINEAR, VTB_CUDA_ORDER_AFFINE, VTB_CUDA_ORDER_TABLE } kind;
   int64_t base, step;

@@ -1,9 +1,9 @@
 /* Depthwise convolution of tokens [B, N, C] on the grid [gh, gw] that the path walks row by row, and its adjoints.
  *
- *   y[p(t)] = sum over taps (a, e) of w[c, a, e] x[p(t')],  t' = t + (a - top) gw + (e - left), zero where it leaves the
- * grid; dx is the same with the kernel turned by 180 degrees; dw sums x[p(t')] dy[p(t)] over batch and t. Lanes run along
- * the channels; a thread walks a strip of a grid row with a window of inputs in registers. dw: shares of the strips by
- * blocks, added in order by a second kernel. */
+ *   y[p(t)] = sum over taps (a, e) of w[c, a, e] x[p(t')],  t' = t + (a - top) gw + (e - left), zero where it leaves
+ * the grid; dx is the same with the kernel turned by 180 degrees; dw sums x[p(t')] dy[p(t)] over batch and t. Lanes run
+ * along the channels; a thread walks a strip of a grid row with a window of inputs in registers. dw: shares of the
+ * strips by blocks, added in order by a second kernel. */
 #include "codegen/cuda/emitters.h"
 #include "codegen/cuda/holes.h"
 
@@ -36,7 +36,7 @@ static void hole_shape(vtb__cuda_holes *h, const dwconv *g, vtb_cuda_kernel *k) 
   const struct {
     const char *name;
     int64_t value;
-  } numbers[] = {{"C", g->C},   {"GH", g->gh},   {"GW", g->gw},       {"KH", g->kh},        {"KW", g->kw},
+  } numbers[] = {{"C", g->C},     {"GH", g->gh},     {"GW", g->gw},       {"KH", g->kh},        {"KW", g->kw},
                  {"TOP", g->top}, {"LEFT", g->left}, {"STRIP", g->strip}, {"STRIPS", g->strips}};
   vtb_cuda_order order = vtb_cuda_order_make(k, vtb_attr_str(g->inst, "path", NULL), g->N, "order");
   vtb__hole_text(h, "place", "%s", vtb_cuda_order_at(g->c, &order, "t"));
@@ -53,8 +53,8 @@ static void convolve(vtb_cuda *c, const vtb_inst *inst, bool turned) {
   if (turned) g.top = g.kh - 1 - g.top, g.left = g.kw - 1 - g.left;
   bool four = vtb_cuda_rows_of_four(c, 0) && vtb_cuda_rows_of_four(c, 2) && g.kh * g.kw * 4 <= WINDOW;
   int64_t per = four ? 4 : 1, threads = g.B * g.gh * g.strips * (g.C / per);
-  const char *w_at = vtb_cuda_offset(
-      c, 1, (const char *const[]){"ch", turned ? "KH - 1 - a" : "a", turned ? "KW - 1 - e" : "e"});
+  const char *w_at =
+      vtb_cuda_offset(c, 1, (const char *const[]){"ch", turned ? "KH - 1 - a" : "a", turned ? "KW - 1 - e" : "e"});
   long long w_step = (long long)vtb_cuda_tensor_of(c, 1)->stride[0];
   vtb__cuda_holes h;
   vtb_cuda_kernel *k = vtb_cuda_begin(c, turned ? "dwconv_dx" : "dwconv", THREADS);

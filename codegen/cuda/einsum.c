@@ -4,12 +4,13 @@
  * (summed). Letters of a class are one index, outermost first; where all strides allow it they are merged into one
  * letter, and what is left is decoded by divisions at each address: nothing is ever copied into another order. If
  * there are few tiles and a long k, ranges of k are blocks of their own, whose parts a second kernel adds in order.
+ * Where the library may be used, large plain matrices are its (options.library_products).
  * Products without k, with a short k, or with a letter in one operand only are bodies of a product and a sum (fused.c).
  */
 #include <string.h>
 
 #include "codegen/cuda/emitters.h"
-#include "codegen/cuda/program.h"
+#include "codegen/cuda/expr.h"
 
 enum { A, B, OUT, ADD, TENSORS };
 enum { MOST_LETTERS = 3 * VTB_MAX_RANK, K_STEP = 16, STAGES = 3, THREADS = 256, SHORT_K = 8, WANTED_BLOCKS = 264 };
@@ -32,6 +33,8 @@ typedef enum letter_class { BATCH, M, N, K, LONE, CLASSES } letter_class;
 
 typedef struct product {
   vtb_cuda *c;
+  const vtb_inst *einsum;
+  const vtb_inst *fused; /* whose body begins with the einsum; NULL: it stands alone */
   letter letters[MOST_LETTERS];
   int n_letters;
   bool adds;
@@ -44,8 +47,22 @@ typedef struct product {
 
 /* ---- letters ---------------------------------------------------------------------------------------------- */
 
+/* The result of a product with an epilogue is no tensor: it is never stored. */
 static int tensor_number(const product *p, int which) {
+  vtb_check(which != OUT || !p->fused, "the result of a fused product has no place");
   return which == OUT ? p->c->unit.n_operands : which == ADD ? 2 : which;
+}
+
+static const vtb_type *type_of(const product *p, int which) {
+  if (which == OUT) return &p->einsum->results[0]->type;
+  return vtb_cuda_tensor_of(p->c, tensor_number(p, which))->type;
+}
+
+static int64_t stride_of(const product *p, int which, int axis) {
+  int64_t dense[VTB_MAX_RANK];
+  if (which != OUT || !p->fused) return vtb_cuda_tensor_of(p->c, tensor_number(p, which))->stride[axis];
+  vtb__cuda_dense(type_of(p, OUT), dense);
+  return dense[axis];
 }
 
 static letter *find_letter(product *p, char name) {
@@ -57,28 +74,28 @@ static letter *find_letter(product *p, char name) {
 
 /* ADD is broadcast to the result. */
 static void read_addend(product *p) {
-  const vtb_cuda_tensor *add = vtb_cuda_tensor_of(p->c, 2), *out = vtb_cuda_tensor_of(p->c, tensor_number(p, OUT));
-  int missing = out->type->rank - add->type->rank;
+  const vtb_type *add = type_of(p, ADD);
+  int missing = type_of(p, OUT)->rank - add->rank;
   for (int i = 0; i < p->n_letters; i++) {
     letter *l = &p->letters[i];
     int axis = l->in[OUT] ? l->at - missing : -1;
-    if (axis < 0 || add->type->dim[axis].size == 1) continue;
+    if (axis < 0 || add->dim[axis].size == 1) continue;
     l->in[ADD] = true;
-    l->stride[ADD] = add->stride[axis];
+    l->stride[ADD] = stride_of(p, ADD, axis);
   }
 }
 
-static void read_letters(product *p, const vtb_inst *inst) {
-  const char *s = vtb_attr_str(inst, "spec", "");
-  p->adds = inst->n_operands == 3;
+static void read_letters(product *p) {
+  const char *s = vtb_attr_str(p->einsum, "spec", "");
+  p->adds = p->einsum->n_operands == 3;
   for (int which = A; which <= OUT; which++) {
-    const vtb_cuda_tensor *t = vtb_cuda_tensor_of(p->c, tensor_number(p, which));
+    const vtb_type *t = type_of(p, which);
     for (int axis = 0; (*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z'); s++, axis++) {
-      if (t->type->dim[axis].size == 1) continue;
+      if (t->dim[axis].size == 1) continue;
       letter *l = find_letter(p, *s);
-      l->size = t->type->dim[axis].size;
+      l->size = t->dim[axis].size;
       l->in[which] = true;
-      l->stride[which] = t->stride[axis];
+      l->stride[which] = stride_of(p, which, axis);
       if (which == OUT || l->at < 0) l->at = axis;
     }
     while (*s == ',' || *s == '-' || *s == '>') s++;
@@ -100,7 +117,7 @@ static bool joins(const letter *outer, const letter *inner) {
 
 /* The letters of each class in the order of the result (k: of the first operand), merged where strides allow. */
 static void sort_letters(product *p) {
-  for (int class = 0; class < CLASSES; class++) {
+  for (int class = 0; class < CLASSES; class ++) {
     index_of *x = &p->of[class];
     x->n = 0;
     x->size = 1;
@@ -172,7 +189,26 @@ static vtb_value *unrolled_sum(vtb_builder *b, vtb_value *x, vtb_value *y, int a
   return sum;
 }
 
-static void emit_generic(vtb_cuda *c, const vtb_inst *inst, bool unroll) {
+/* The epilogue's ops behind the sum. */
+static void append_epilogue(vtb_builder *b, const product *p, vtb_value *sum, vtb_value **args, vtb_value **returns) {
+  const vtb_func *body = p->fused->callee;
+  vtb_value **inside = vtb_xcalloc((size_t)body->n_values + 1, sizeof *inside);
+  for (int a = 0; a < body->n_args; a++) inside[body->args[a]->id] = args[a];
+  inside[p->einsum->results[0]->id] = sum;
+  for (const vtb_inst *i = p->einsum->next; i; i = i->next) {
+    vtb_value **operands = vtb_xcalloc((size_t)i->n_operands + 1, sizeof *operands);
+    for (int o = 0; o < i->n_operands; o++) operands[o] = inside[i->operands[o]->id];
+    vtb_inst *copy = vtb_inst_clone(b, i, operands);
+    for (int r = 0; r < i->n_results; r++) inside[i->results[r]->id] = copy->results[r];
+    free(operands);
+  }
+  for (int r = 0; r < body->n_returns; r++) returns[r] = inside[body->returns[r]->id];
+  free(inside);
+}
+
+static void emit_generic(product *p, bool unroll) {
+  vtb_cuda *c = p->c;
+  const vtb_inst *inst = p->einsum, *whole = p->fused ? p->fused : p->einsum;
   char order[MOST_LETTERS];
   const char *spec = vtb_attr_str(inst, "spec", "");
   int n = loop_order(inst, order), n_out = inst->results[0]->type.rank;
@@ -183,8 +219,14 @@ static void emit_generic(vtb_cuda *c, const vtb_inst *inst, bool unroll) {
   vtb_module *m = vtb_module_new("einsum");
   vtb_func *f = vtb_func_new(m, "body", VTB_FUNC_KERNEL, VTB_NO_SPAN);
   vtb_builder b = {.module = m, .func = f};
-  vtb_value *x = vtb_func_add_arg(f, "x", inst->operands[0]->type);
-  vtb_value *y = vtb_func_add_arg(f, "y", inst->operands[1]->type), *r;
+  vtb_value **args = vtb_xcalloc((size_t)whole->n_operands + 1, sizeof *args);
+  vtb_value **returns = vtb_xcalloc((size_t)whole->n_results + 1, sizeof *returns);
+  for (int o = 0; o < whole->n_operands; o++) {
+    char name[16];
+    snprintf(name, sizeof name, "x%d", o);
+    args[o] = vtb_func_add_arg(f, name, whole->operands[o]->type);
+  }
+  vtb_value *x = args[0], *y = args[1], *r;
   x = spread(&b, x, spec, order, n);
   y = spread(&b, y, strchr(spec, ',') + 1, order, n);
   int64_t axes[VTB_MAX_RANK];
@@ -195,13 +237,16 @@ static void emit_generic(vtb_cuda *c, const vtb_inst *inst, bool unroll) {
     r = vtb_b_binary(&b, VTB_OP_mul, x, y);
     if (n > n_out) r = vtb_b_reduce(&b, VTB_OP_reduce_sum, r, axes, n - n_out, false);
   }
-  if (inst->n_operands == 3) r = vtb_b_binary(&b, VTB_OP_add, r, vtb_func_add_arg(f, "z", inst->operands[2]->type));
-  vtb_func_set_returns(f, &r, NULL, 1);
-  vtb_inst fused = *inst;
+  if (p->adds) r = vtb_b_binary(&b, VTB_OP_add, r, args[2]);
+  returns[0] = r;
+  if (p->fused) append_epilogue(&b, p, r, args, returns);
+  vtb_func_set_returns(f, returns, NULL, whole->n_results);
+  vtb_inst fused = *whole;
   fused.op = VTB_OP_fused;
   fused.callee = f;
-  c->unit.inst = inst;
   vtb__cuda_body(c, &fused);
+  free(args);
+  free(returns);
   vtb_module_free(m);
 }
 
@@ -209,10 +254,10 @@ static void emit_generic(vtb_cuda *c, const vtb_inst *inst, bool unroll) {
 
 /* Offset in tensor t of the number `i` (a C name) of a class. */
 static const char *offset(product *p, const index_of *x, int t, const char *i) {
-  const vtb_cuda_tensor *tensor = vtb_cuda_tensor_of(p->c, tensor_number(p, t));
-  const char *wide = vtb_cuda_reach(tensor->type, tensor->stride) > INT32_MAX ? "(vtb_i64)" : "";
+  int64_t reach = 1, inner = 1;
+  for (int l = 0; l < p->n_letters; l++) reach += (p->letters[l].size - 1) * p->letters[l].stride[t];
+  const char *wide = reach > INT32_MAX ? "(vtb_i64)" : "";
   vtb_strbuf s = {0};
-  int64_t inner = 1;
   for (int k = x->n; k-- > 0;) {
     const letter *l = &x->at[k];
     if (l->stride[t]) {
@@ -289,13 +334,92 @@ static const char *place(product *p, int t) {
                           offset(p, &p->of[M], t, "m"), offset(p, &p->of[N], t, "n"));
 }
 
+/* ---- the epilogue ------------------------------------------------------------------------------------------ */
+
+/* The class of each variable of a nest over the result, and after the probe the value of each group: a part of m, n or
+ * batch, whose letters are those axes in the same order. */
+typedef struct epilogue {
+  product *p;
+  const char *value; /* of the product */
+  vtb_cuda_space space;
+} epilogue;
+
+static letter_class class_of_axis(const product *p, int axis) {
+  for (int i = 0; i < p->n_letters; i++)
+    if (p->letters[i].in[OUT] && p->letters[i].at == axis) return class_of(p, &p->letters[i]);
+  return LONE;
+}
+
+static void evaluate(vtb_cuda_expr *e, vtb_cuda_space *s, void *user) {
+  epilogue *x = user;
+  const vtb_inst *fused = x->p->fused;
+  vtb_cuda_memo known = {.value = x->p->einsum->results[0], .result = x->value};
+  x->space = *s;
+  vtb__cuda_space_index(e, s, known.index);
+  vtb_vec_push(&e->memo, known);
+  for (int r = 0; r < fused->n_results; r++) {
+    vtb_cuda_root root = {.value = fused->callee->returns[r], .tensor = fused->n_operands + r};
+    memcpy(root.stride, vtb_cuda_tensor_of(e->c, root.tensor)->stride, sizeof root.stride);
+    vtb__cuda_store(e, &root, known.index, vtb__cuda_eval(e, root.value, known.index));
+  }
+}
+
+/* Variables of different classes stay apart; each class' groups are decoded from its number. */
+static void declare_groups(vtb_cuda_expr *e, const product *p, const vtb_cuda_space *s) {
+  static const char *const numbers[] = {[BATCH] = "batch", [M] = "m", [N] = "n"};
+  letter_class class[VTB_CUDA_NEST_MAX];
+  for (int a = 0; a < s->rank; a++)
+    for (int k = s->first[a]; k < s->first[a] + s->count[a]; k++) class[k] = class_of_axis(p, a);
+  for (int which = BATCH; which <= N; which++) {
+    int list[VTB_CUDA_NEST_MAX], n = 0;
+    for (int g = 0; g < e->n_groups; g++)
+      if ((int)class[e->groups[g].first] == which) list[n++] = g;
+    vtb__cuda_decode(e, numbers[which], list, n);
+  }
+}
+
+/* The fused body at the element whose product is `value`, as lines that end in its stores. */
+static const char *epilogue_text(product *p, vtb_cuda_kernel *k, const char *value) {
+  vtb_cuda_expr e;
+  vtb_cuda_space space;
+  epilogue x = {.p = p, .value = value};
+  vtb__cuda_expr_init(&e, p->c, p->fused);
+  e.k = k;
+  vtb__cuda_space_init(&e, &space, type_of(p, OUT));
+  for (int a = 0; a + 1 < space.rank; a++)
+    if (space.count[a] && class_of_axis(p, a) != class_of_axis(p, a + 1)) e.no_merge[space.first[a]] = true;
+  vtb__cuda_probe(&e, &space, evaluate, &x);
+  int indent = k->indent;
+  k->indent = 5;
+  e.next_name = 0;
+  declare_groups(&e, p, &x.space);
+  evaluate(&e, &x.space, &x);
+  k->indent = indent;
+  const char *text = vtb_arena_printf(&p->c->arena, "{\n%s        }", k->body.at ? k->body.at : "");
+  k->body.n = 0;
+  if (k->body.at) k->body.at[0] = '\0';
+  vtb__cuda_expr_free(&e);
+  return text;
+}
+
+/* What becomes of the sum `value`, as a statement; declares what it needs as arguments of the kernel, which has no text
+ * yet. */
+static const char *store_text(product *p, vtb_cuda_kernel *k, const char *value) {
+  vtb_arena *arena = &p->c->arena;
+  if (p->adds) {
+    vtb_cuda_in(k, 2, "add");
+    value = vtb_arena_printf(arena, p->fused ? "(%s + add[%s])" : "%s + add[%s]", value, place(p, ADD));
+  }
+  if (p->fused) return epilogue_text(p, k, value);
+  vtb_cuda_out(k, tensor_number(p, OUT), "c");
+  return vtb_arena_printf(arena, "c[%s] = %s;", place(p, OUT), value);
+}
+
 /* ---- the product ------------------------------------------------------------------------------------------ */
 
 /* Tiles by how much of them the shape fills, ranges of k by how few tiles there are. */
 static void choose_tile(product *p) {
-  static const struct {
-    int bm, bn, warps_n;
-  } tiles[] = {{128, 128, 4}, {128, 64, 2}, {64, 64, 4}, {128, 16, 1}};
+  static const struct { int bm, bn, warps_n; } tiles[] = {{128, 128, 4}, {128, 64, 2}, {64, 64, 4}, {128, 16, 1}};
   int64_t m = p->of[M].size, n = p->of[N].size, k = p->of[K].size, batch = p->of[BATCH].size;
   int t = n <= 16 ? 3 : m <= 64 ? 2 : n <= 64 ? 1 : 0;
   if (t < 2 && batch * ((m + 127) / 128) * ((n + tiles[t].bn - 1) / tiles[t].bn) < WANTED_BLOCKS / 2) t = 2;
@@ -319,19 +443,18 @@ static void write_product(product *p, int temp) {
   int64_t m = p->of[M].size, n = p->of[N].size, batch = p->of[BATCH].size;
   vtb_cuda_in(k, tensor_number(p, p->a), "a");
   vtb_cuda_in(k, tensor_number(p, p->b), "b");
-  const char *c_at = place(p, OUT), *add = "";
+  const char *store;
   if (p->splits > 1) {
-    vtb_cuda_temp_out(k, temp, "float", "c");
-    c_at = vtb_arena_printf(arena, "(vtb_i64)(split * %lld + batch) * %lld + m * %lld + n", (long long)batch,
-                            (long long)(m * n), (long long)n);
+    vtb_cuda_temp_out(k, temp, "float", "part");
+    store = vtb_arena_printf(arena, "part[(vtb_i64)(split * %lld + batch) * %lld + m * %lld + n] = acc[i][j][x];",
+                             (long long)batch, (long long)(m * n), (long long)n);
   } else {
-    if (p->adds) vtb_cuda_in(k, 2, "add");
-    vtb_cuda_out(k, tensor_number(p, OUT), "c");
-    if (p->adds) add = vtb_arena_printf(arena, " + add[%s]", place(p, ADD));
+    store = store_text(p, k, "acc[i][j][x]");
   }
   vtb_cuda_shared(k, "float", 4, "a_tile", (int64_t)STAGES * stage_elements(&fa, p->bm));
   vtb_cuda_shared(k, "float", 4, "b_tile", (int64_t)STAGES * stage_elements(&fb, p->bn));
   const vtb_cuda_hole holes[] = {
+      {"precision", vtb_cuda_precision_of(p->c), NULL},
       {"warps_n", p->warps_n, NULL},
       {"wm", wm, NULL},
       {"wn", wn, NULL},
@@ -357,8 +480,7 @@ static void write_product(product *p, int temp) {
       {"b_shared", 0, shared_place(p, &fb, p->bn)},
       {"fetch_a", 0, fetch_text(p, &fa, p->a, M, p->bm, 'a')},
       {"fetch_b", 0, fetch_text(p, &fb, p->b, N, p->bn, 'b')},
-      {"c_at", 0, c_at},
-      {"add", 0, add},
+      {"store", 0, store},
   };
   vtb_cuda_text(k, "product.cu", holes, (int)(sizeof holes / sizeof *holes));
   vtb_cuda_launch(k, p->tiles_m * p->tiles_n * batch * p->splits);
@@ -369,19 +491,58 @@ static void write_total(product *p, int temp) {
   vtb_cuda_kernel *k = vtb_cuda_begin(p->c, "total", THREADS);
   int64_t m = p->of[M].size, n = p->of[N].size, count = m * n * p->of[BATCH].size;
   vtb_cuda_temp_in(k, temp, "float", "part");
-  if (p->adds) vtb_cuda_in(k, 2, "add");
-  vtb_cuda_out(k, tensor_number(p, OUT), "c");
+  const char *store = store_text(p, k, "sum");
   vtb_cuda_line(k, "const vtb_i64 i = (vtb_i64)vtb_block() * %d + vtb_tid();", THREADS);
   vtb_cuda_open(k, "if (i < %lld)", (long long)count);
-  vtb_cuda_line(k, "const int n = (int)(i %% %lld), m = (int)(i / %lld %% %lld), batch = (int)(i / %lld);", (long long)n,
-                (long long)n, (long long)m, (long long)(m * n));
+  vtb_cuda_line(k, "const int n = (int)(i %% %lld), m = (int)(i / %lld %% %lld), batch = (int)(i / %lld);",
+                (long long)n, (long long)n, (long long)m, (long long)(m * n));
   vtb_cuda_line(k, "float sum = part[i];");
   vtb_cuda_line(k, "for (int s = 1; s < %lld; s++) sum += part[(vtb_i64)s * %lld + i];", (long long)p->splits,
                 (long long)count);
-  if (p->adds) vtb_cuda_line(k, "sum += add[%s];", place(p, ADD));
-  vtb_cuda_line(k, "c[%s] = sum;", place(p, OUT));
+  vtb_cuda_line(k, "%s", store);
   vtb_cuda_close(k);
   vtb_cuda_launch(k, (count + THREADS - 1) / THREADS);
+}
+
+/* ---- by the library --------------------------------------------------------------------------------------- */
+
+/* A matrix with rows r and columns c in tensor t, as BLAS sees it. */
+static bool is_matrix(const letter *r, const letter *c, int t, uint8_t *trans, int64_t *leading) {
+  *trans = c->stride[t] != 1;
+  *leading = *trans ? c->stride[t] : r->stride[t];
+  return *trans ? r->stride[t] == 1 && c->stride[t] >= r->size : r->stride[t] >= c->size;
+}
+
+static bool is_bias(const product *p) {
+  if (p->of[BATCH].n && p->of[BATCH].at[0].stride[ADD]) return false;
+  return !p->of[M].at[0].stride[ADD] && p->of[N].at[0].stride[ADD] == 1;
+}
+
+/* A large product of plain matrices, with a bias or nothing added, as a step of the plan; false if it is not one. */
+static bool by_library(product *p) {
+  enum { LEAST = 64 };
+  vtb_launch_gemm g;
+  uint8_t trans_c;
+  memset(&g, 0, sizeof g); /* compared byte by byte */
+  if (!p->c->options->library_products || p->fused || p->of[BATCH].n > 1) return false;
+  for (int class = M; class <= K; class ++)
+    if (p->of[class].n != 1 || p->of[class].size < LEAST) return false;
+  const letter *m = &p->of[M].at[0], *n = &p->of[N].at[0], *k = &p->of[K].at[0];
+  const letter *batch = p->of[BATCH].n ? &p->of[BATCH].at[0] : NULL;
+  if (!is_matrix(m, k, p->a, &g.trans_a, &g.lda) || !is_matrix(k, n, p->b, &g.trans_b, &g.ldb) ||
+      !is_matrix(m, n, OUT, &trans_c, &g.ldc) || trans_c || (p->adds && !is_bias(p)))
+    return false;
+  g.m = m->size;
+  g.n = n->size;
+  g.k = k->size;
+  g.batch = batch ? batch->size : 1;
+  g.stride_a = batch ? batch->stride[p->a] : 0;
+  g.stride_b = batch ? batch->stride[p->b] : 0;
+  g.stride_c = batch ? batch->stride[OUT] : 0;
+  g.has_bias = p->adds;
+  g.precision = (uint8_t)p->c->options->precision;
+  vtb__cuda_gemm(p->c, &g, (int[]){tensor_number(p, p->a), tensor_number(p, p->b), tensor_number(p, OUT), 2});
+  return true;
 }
 
 /* Tiles mostly empty in both directions: a sum a thread is better. */
@@ -389,18 +550,29 @@ static bool is_product(const product *p) {
   return p->of[LONE].n == 0 && p->of[K].size > SHORT_K && (p->of[M].size >= 16 || p->of[N].size >= 16);
 }
 
-void vtb__cuda_einsum(vtb_cuda *c, const vtb_inst *inst) {
-  product p = {.c = c};
-  read_letters(&p, inst);
-  choose_sides(&p);
-  sort_letters(&p);
-  if (!is_product(&p)) {
-    emit_generic(c, inst, p.of[LONE].n == 0 && p.of[K].size <= SHORT_K);
+static void emit(product *p) {
+  read_letters(p);
+  choose_sides(p);
+  sort_letters(p);
+  if (!is_product(p)) {
+    emit_generic(p, p->of[LONE].n == 0 && p->of[K].size <= SHORT_K);
     return;
   }
-  choose_tile(&p);
+  if (by_library(p)) return;
+  choose_tile(p);
   int temp = -1;
-  if (p.splits > 1) temp = vtb_cuda_temp(c, p.of[BATCH].size * p.of[M].size * p.of[N].size * p.splits * 4);
-  write_product(&p, temp);
-  if (p.splits > 1) write_total(&p, temp);
+  if (p->splits > 1) temp = vtb_cuda_temp(p->c, p->of[BATCH].size * p->of[M].size * p->of[N].size * p->splits * 4);
+  write_product(p, temp);
+  if (p->splits > 1) write_total(p, temp);
+}
+
+void vtb__cuda_einsum(vtb_cuda *c, const vtb_inst *inst) {
+  product p = {.c = c, .einsum = inst};
+  emit(&p);
+}
+
+void vtb__cuda_product(vtb_cuda *c, const vtb_inst *fused) {
+  product p = {.c = c, .einsum = fused->callee->first, .fused = fused};
+  vtb_check(p.einsum->op == VTB_OP_einsum, "the body of a product begins with another op");
+  emit(&p);
 }

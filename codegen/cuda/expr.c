@@ -271,7 +271,8 @@ static const char *select_op(vtb_cuda_expr *e, const vtb_inst *i, const char **a
   bool vector = false, is_int = i->results[0]->type.dtype == VTB_I32;
   for (int o = 0; o < 3; o++) vector |= vtb__cuda_is_vector(a[o]);
   if (vector && i->operands[0]->type.dtype == VTB_F32)
-    return declare(e, 'v', vtb_arena_printf(m, "vtb_select4(%s, %s, %s)", widen(e, a[0]), widen(e, a[1]), widen(e, a[2])));
+    return declare(e, 'v',
+                   vtb_arena_printf(m, "vtb_select4(%s, %s, %s)", widen(e, a[0]), widen(e, a[1]), widen(e, a[2])));
   if (vector) return declare(e, 'v', vtb_arena_printf(m, "%s != 0 ? %s : %s", a[0], widen(e, a[1]), widen(e, a[2])));
   return declare(e, is_int ? 'n' : 's', vtb_arena_printf(m, "%s != 0 ? %s : %s", a[0], a[1], a[2]));
 }
@@ -491,8 +492,8 @@ static truth look_up(vtb_cuda_expr *e, const int32_t *from, int64_t n, const vtb
   return SOMETIMES;
 }
 
-static truth source_index(vtb_cuda_expr *e, const vtb_inst *i, int64_t n, const vtb_cuda_index *at,
-                          vtb_cuda_index *out, const char **cond) {
+static truth source_index(vtb_cuda_expr *e, const vtb_inst *i, int64_t n, const vtb_cuda_index *at, vtb_cuda_index *out,
+                          const char **cond) {
   int32_t *from = source_table(i, n);
   int64_t lo, hi, a, b;
   truth t = ALWAYS;

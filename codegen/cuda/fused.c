@@ -146,7 +146,12 @@ void vtb__cuda_body(vtb_cuda *c, const vtb_inst *inst) {
   vtb__cuda_expr_free(&e);
 }
 
-void vtb__cuda_fused(vtb_cuda *c, const vtb_inst *inst) { vtb__cuda_body(c, inst); }
+void vtb__cuda_fused(vtb_cuda *c, const vtb_inst *inst) {
+  if (vtb_streq(vtb_attr_str(inst, "kind", ""), "product"))
+    vtb__cuda_product(c, inst);
+  else
+    vtb__cuda_body(c, inst);
+}
 void vtb__cuda_reduce(vtb_cuda *c, const vtb_inst *inst) { vtb__cuda_body(c, inst); }
 
 void vtb__cuda_copy(vtb_cuda *c, const vtb_value *value, int from, int to, int temp) {

@@ -1,6 +1,8 @@
 /* Holes of a kernel's text: see holes.h. */
 #include "codegen/cuda/holes.h"
 
+#include "codegen/codegen.h"
+
 #include <stdarg.h>
 
 void vtb__holes_init(vtb__cuda_holes *h) {
@@ -24,6 +26,12 @@ void vtb__hole_text(vtb__cuda_holes *h, const char *name, const char *fmt, ...) 
   va_end(ap);
   add(h, name)->text = vtb_arena_strdup(&h->texts, s.at ? s.at : "");
   vtb_strbuf_free(&s);
+}
+
+void vtb__hole_exact(vtb__cuda_holes *h, const vtb_cuda *c, bool careful) {
+  static const int exact[] = {[VTB_CUDA_FP32] = 1, [VTB_CUDA_TF32] = 0, [VTB_CUDA_BF16] = 2};
+  int precision = vtb_cuda_precision_of(c);
+  vtb__hole_number(h, "EXACT", careful && precision != VTB_CUDA_FP32 ? 3 : exact[precision]);
 }
 
 void vtb__holes_fill(vtb__cuda_holes *h, vtb_cuda_kernel *k, const char *file) {

@@ -127,8 +127,7 @@ const char *vtb__cuda_index_text(vtb_cuda_expr *e, const vtb_cuda_index *x) {
   }
   if (x->dyn) vtb_strbuf_printf(&s, "%s%s", s.n ? " + " : "", x->dyn);
   if (x->c || !s.n)
-    vtb_strbuf_printf(&s, "%s%lld", !s.n ? "" : x->c < 0 ? " - " : " + ",
-                      (long long)(s.n && x->c < 0 ? -x->c : x->c));
+    vtb_strbuf_printf(&s, "%s%lld", !s.n ? "" : x->c < 0 ? " - " : " + ", (long long)(s.n && x->c < 0 ? -x->c : x->c));
   const char *text = vtb_arena_strdup(&e->c->arena, s.at);
   vtb_strbuf_free(&s);
   return text;

@@ -199,8 +199,7 @@ static void describe(vtb_cuda_kernel *k) {
   vtb_strbuf_free(&ops);
   if (inst) vtb_span_text(inst->span, k->origin, sizeof k->origin);
   if (inst && inst->op == VTB_OP_fused) {
-    if (!k->origin[0] && inst->callee->first)
-      vtb_span_text(inst->callee->first->span, k->origin, sizeof k->origin);
+    if (!k->origin[0] && inst->callee->first) vtb_span_text(inst->callee->first->span, k->origin, sizeof k->origin);
     for (const vtb_inst *i = inst->callee->first; i; i = i->next) k->flops += vtb_inst_cost(i, 1).flops;
   } else if (inst) {
     k->flops = vtb_inst_cost(inst, 1).flops;

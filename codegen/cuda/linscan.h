@@ -16,6 +16,7 @@ typedef struct vtb__cuda_scan {
   const char *path;
   int64_t B, N, heads, K, V, V1; /* V1: V and the normalizer's column */
   int64_t chunk, n_chunks, row_tiles;
+  int64_t state_pitch; /* floats of a row of states in temporaries: V1, whole fours */
   /* numbers of operands and results; -1 if absent */
   int q, k, v, d, a, s0, n0, dy, dz, ds, dn;
   int y, s, z, n;
@@ -29,6 +30,12 @@ vtb__cuda_scan vtb__cuda_scan_make(vtb_cuda *c, const vtb_inst *inst);
 typedef enum vtb__cuda_row { VTB__ROW_Q, VTB__ROW_K, VTB__ROW_V, VTB__ROW_DY } vtb__cuda_row;
 void vtb__hole_row(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_kernel *k, vtb__cuda_row row,
                    const char *hole);
+/* The same for vtb_copy_rows: ${<hole>_from}, the row's address, and, of rows with the normalizer's column,
+ * ${<hole>_extra}. */
+void vtb__hole_source(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_kernel *k, vtb__cuda_row row,
+                      const char *hole);
+/* Whether the tensors of all of `n` rows can be read 16 bytes at a time. */
+bool vtb__cuda_rows_four(const vtb__cuda_scan *s, const vtb__cuda_row *rows, int n);
 /* ${place}: storage position of step t. ${decay}: the decay of the token at pos (classes constant and scalar). */
 void vtb__hole_place(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_kernel *k);
 void vtb__hole_decay(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_kernel *k);
@@ -36,8 +43,8 @@ void vtb__hole_decay(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_kerne
 const char *vtb__cuda_scan_at(const vtb__cuda_scan *s, int tensor, const char *x);
 const char *vtb__cuda_state_at(const vtb__cuda_scan *s, int tensor, bool vector);
 
-/* linscan_products.c: states at the borders of chunks [B h, chunk, K, V1], as a temporary; -1 if there is nothing to
- * keep. Forward (with the final state if `last`), or of the adjoint, backward. */
+/* linscan_products.c: states at the borders of chunks [B h, chunk, K, state_pitch], as a temporary; -1 if there is
+ * nothing to keep. Forward (with the final state if `last`), or of the adjoint, backward. */
 int vtb__cuda_scan_states(const vtb__cuda_scan *s, bool backward);
 /* One of the four products of text/linscan_product.cu. `states`: a temporary or -1. `terms`: a temporary
  * [n_tiles, B h, N] for the terms of the decays' adjoint or -1. */

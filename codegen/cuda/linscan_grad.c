@@ -19,7 +19,6 @@ static void hole_sizes(vtb__cuda_holes *h, const vtb__cuda_scan *s) {
   vtb__hole_number(h, "N", s->N);
   vtb__hole_number(h, "HEADS", s->heads);
   vtb__hole_number(h, "K", s->K);
-  vtb__hole_number(h, "V1", s->V1);
   vtb__hole_number(h, "CHUNK", s->chunk);
 }
 
@@ -30,15 +29,18 @@ static void sum_terms(const vtb__cuda_scan *s, const decay_terms *t) {
   vtb__holes_init(&h);
   vtb__hole_place(&h, s, k);
   vtb__hole_decay(&h, s, k);
-  vtb__hole_row(&h, s, k, VTB__ROW_Q, "q");
-  vtb__hole_row(&h, s, k, VTB__ROW_K, "k");
-  vtb__hole_row(&h, s, k, VTB__ROW_V, "v");
-  vtb__hole_row(&h, s, k, VTB__ROW_DY, "dy");
+  vtb__hole_source(&h, s, k, VTB__ROW_Q, "q");
+  vtb__hole_source(&h, s, k, VTB__ROW_K, "k");
+  vtb__hole_source(&h, s, k, VTB__ROW_V, "v");
+  vtb__hole_source(&h, s, k, VTB__ROW_DY, "dy");
   hole_sizes(&h, s);
   vtb__hole_number(&h, "V", s->V);
+  vtb__hole_number(&h, "V1", s->V1);
+  vtb__hole_number(&h, "FOUR",
+                   vtb__cuda_rows_four(s, (const vtb__cuda_row[]){VTB__ROW_Q, VTB__ROW_K, VTB__ROW_V, VTB__ROW_DY}, 4));
   vtb__hole_number(&h, "ROW_TILES", s->row_tiles);
   vtb__hole_number(&h, "SLAB", slab);
-  vtb__hole_number(&h, "EXACT", 1);
+  vtb__hole_exact(&h, s->c, true);
   vtb_cuda_temp_out(k, t->inside, "float", "inside");
   vtb_cuda_temp_out(k, t->row_sums, "float", "row_sums");
   if (t->column_sums >= 0) {
@@ -75,6 +77,7 @@ static void store_decays(const vtb__cuda_scan *s, const decay_terms *t) {
   vtb__hole_place(&h, s, k);
   vtb__hole_decay(&h, s, k);
   hole_sizes(&h, s);
+  vtb__hole_number(&h, "STATE_PITCH", s->state_pitch);
   hole_term(&h, s, k, t->rows, "row_terms", "row_term");
   hole_term(&h, s, k, t->columns, "column_terms", "column_term");
   vtb__hole_number(&h, "ROW_PARTS", vtb__cuda_scan_out_tiles(s->K));
@@ -88,9 +91,10 @@ static void store_decays(const vtb__cuda_scan *s, const decay_terms *t) {
   vtb_cuda_temp_in(k, t->row_sums, "float", "row_sums");
   if (t->column_sums >= 0) vtb_cuda_temp_in(k, t->column_sums, "float", "column_sums");
   vtb__hole_text(&h, "column_sum",
-                 t->column_sums < 0 ? "0.0f"
-                                    : "column_sums[((vtb_i64)bh * %lld + chunk * CHUNK_TILES + later) * CHUNK_TILES * 64 "
-                                      "+ j]",
+                 t->column_sums < 0
+                     ? "0.0f"
+                     : "column_sums[((vtb_i64)bh * %lld + chunk * CHUNK_TILES + later) * CHUNK_TILES * 64 "
+                       "+ j]",
                  (long long)s->row_tiles);
   if (passing) {
     vtb_cuda_temp_in(k, t->states, "float", "states");
@@ -110,6 +114,7 @@ static void store_decays(const vtb__cuda_scan *s, const decay_terms *t) {
     vtb__hole_text(&h, "put_part", "(void)total");
   }
   vtb_cuda_shared(k, "float", 4, "parts", 32);
+  vtb_cuda_shared(k, "float", 4, "near", 64);
   vtb__holes_fill(&h, k, "linscan_decay.cu");
   vtb_cuda_launch(k, bh(s) * s->n_chunks);
 }
@@ -130,18 +135,30 @@ static void add_parts(const vtb__cuda_scan *s, int part) {
   vtb_cuda_launch(k, s->heads);
 }
 
+/* Constant decays are often fixed numbers of a model whose adjoint nobody reads. */
+static bool is_read(const vtb_value *v) {
+  for (const vtb_inst *i = v->func->first; i; i = i->next)
+    for (int o = 0; o < i->n_operands; o++)
+      if (i->operands[o] == v) return true;
+  for (int r = 0; r < v->func->n_returns; r++)
+    if (v->func->returns[r] == v) return true;
+  return false;
+}
+
 static void by_products(const vtb__cuda_scan *s) {
   int64_t tokens = bh(s) * s->N, terms = vtb__cuda_scan_out_tiles(s->K) * tokens;
   decay_terms t = {.states = vtb__cuda_scan_states(s, false), .adjoints = vtb__cuda_scan_states(s, true)};
-  t.rows = t.states >= 0 ? floats(s, terms) : -1;
-  t.columns = t.adjoints >= 0 ? floats(s, terms) : -1;
+  bool decays = is_read(s->inst->results[3]);
+  t.rows = decays && t.states >= 0 ? floats(s, terms) : -1;
+  t.columns = decays && t.adjoints >= 0 ? floats(s, terms) : -1;
+  vtb__cuda_scan_product(s, VTB__PRODUCT_DQ, t.states, t.rows);
+  vtb__cuda_scan_product(s, VTB__PRODUCT_DK, t.adjoints, t.columns);
+  vtb__cuda_scan_product(s, VTB__PRODUCT_DV, t.adjoints, -1);
+  if (!decays) return;
   t.inside = floats(s, tokens);
   t.row_sums = floats(s, tokens);
   t.column_sums = chunk_tiles(s) > 1 ? floats(s, bh(s) * s->row_tiles * chunk_tiles(s) * 64) : -1;
   t.part = s->decay == VTB_DECAY_CONSTANT ? floats(s, bh(s) * s->n_chunks) : -1;
-  vtb__cuda_scan_product(s, VTB__PRODUCT_DQ, t.states, t.rows);
-  vtb__cuda_scan_product(s, VTB__PRODUCT_DK, t.adjoints, t.columns);
-  vtb__cuda_scan_product(s, VTB__PRODUCT_DV, t.adjoints, -1);
   sum_terms(s, &t);
   store_decays(s, &t);
   if (t.part >= 0) add_parts(s, t.part);

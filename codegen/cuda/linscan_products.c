@@ -1,7 +1,7 @@
 /* linscan, classes constant and scalar, as products on tensor cores: S_t = d_t S_{t-1} + k_t v_t^T, y_t = S_t^T q_t.
  *
- * First the states at the borders of chunks, one kernel that walks the chunks with tiles of the state in registers; then
- * all tiles of 64 tokens at once, each with the tiles before it in its chunk and the state that enters the chunk.
+ * First the states at the borders of chunks, one kernel that walks the chunks with tiles of the state in registers;
+ * then all tiles of 64 tokens at once, each with the tiles before it in its chunk and the state that enters the chunk.
  * Parallel mode is one chunk of all tokens, without states. Products are text/linscan_product.cu, which serves y and
  * the adjoints dq, dk and dv alike. */
 #include "codegen/cuda/emitters.h"
@@ -35,8 +35,10 @@ static void hole_first_and_last(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb
     vtb_cuda_out(k, to_n, "last_n");
     vtb__hole_text(h, "put_last", "if (x < V)\n last[%s] = s;\nelse\n last_n[%s] = s;",
                    vtb__cuda_state_at(s, to, false), vtb__cuda_state_at(s, to_n, true));
+  } else if (last) {
+    vtb__hole_text(h, "put_last", "last[%s] = s;", vtb__cuda_state_at(s, to, false));
   } else {
-    vtb__hole_text(h, "put_last", last ? "last[%s] = s;" : "", last ? vtb__cuda_state_at(s, to, false) : "");
+    vtb__hole_text(h, "put_last", "%s", "");
   }
 }
 
@@ -45,13 +47,16 @@ int vtb__cuda_scan_states(const vtb__cuda_scan *s, bool backward) {
   bool enters = s->n_chunks > 1 || (backward ? s->dlast : s->init);
   bool asked = backward ? s->init : !s->grad && s->last;
   if (!enters && !asked) return -1;
-  vtb_cuda_kernel *k = vtb_cuda_begin(s->c, backward ? "linscan_adjoint_states" : "linscan_states", THREADS);
-  int temp = vtb_cuda_temp(s->c, s->B * s->heads * s->n_chunks * s->K * s->V1 * 4);
+  vtb_cuda_kernel *k = vtb_cuda_begin(s->c, backward ? "linscan_adjoint_states" : "linscan_states", 2 * THREADS);
+  int temp = vtb_cuda_temp(s->c, s->B * s->heads * s->n_chunks * s->K * s->state_pitch * 4);
   vtb__holes_init(&h);
   vtb__hole_place(&h, s, k);
   vtb__hole_decay(&h, s, k);
-  vtb__hole_row(&h, s, k, backward ? VTB__ROW_Q : VTB__ROW_K, "key");
-  vtb__hole_row(&h, s, k, backward ? VTB__ROW_DY : VTB__ROW_V, "value");
+  const vtb__cuda_row rows[] = {backward ? VTB__ROW_Q : VTB__ROW_K, backward ? VTB__ROW_DY : VTB__ROW_V};
+  vtb__hole_source(&h, s, k, rows[0], "key");
+  vtb__hole_source(&h, s, k, rows[1], "value");
+  vtb__hole_number(&h, "FOUR", vtb__cuda_rows_four(s, rows, 2));
+  vtb__hole_number(&h, "STATE_PITCH", s->state_pitch);
   hole_first_and_last(&h, s, k, backward);
   vtb__hole_number(&h, "N", s->N);
   vtb__hole_number(&h, "HEADS", s->heads);
@@ -59,7 +64,8 @@ int vtb__cuda_scan_states(const vtb__cuda_scan *s, bool backward) {
   vtb__hole_number(&h, "V", s->V);
   vtb__hole_number(&h, "V1", s->V1);
   vtb__hole_number(&h, "CHUNK", s->chunk);
-  vtb__hole_number(&h, "EXACT", 1);
+  vtb__hole_exact(&h, s->c, true);
+  vtb__hole_number(&h, "ROW_TILES", s->row_tiles);
   vtb__hole_number(&h, "BACKWARD", backward);
   vtb_cuda_temp_out(k, temp, "float", "states");
   vtb_cuda_shared(k, "float", 4, "keys", 64 * across(64));
@@ -97,6 +103,16 @@ static const product_shape shapes[] = {
     [VTB__PRODUCT_DV] = {"linscan_dv", false, false, VTB__ROW_K, VTB__ROW_Q, VTB__ROW_DY, VTB__ROW_K},
 };
 
+/* A factor's rows, how many of its columns are a tensor's, and whether there is one more. */
+static void hole_factor(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_kernel *k, vtb__cuda_row row,
+                        const char *hole) {
+  bool values = row == VTB__ROW_V || row == VTB__ROW_DY;
+  vtb__hole_source(h, s, k, row, hole);
+  if (!values) vtb__hole_text(h, vtb_arena_printf(&h->texts, "%s_extra", hole), "0.0f");
+  vtb__hole_number(h, vtb_arena_printf(&h->texts, "%s_columns", hole), values ? s->V : s->K);
+  vtb__hole_number(h, vtb_arena_printf(&h->texts, "%s_more", hole), values && s->normalizer);
+}
+
 static void hole_result(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_kernel *k, vtb__cuda_product p) {
   const int results[] = {s->y, s->dq, s->dk, s->dv};
   const char *at = vtb__cuda_scan_at(s, results[p], "x");
@@ -116,11 +132,11 @@ static void hole_terms(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_ker
                        int terms) {
   vtb__hole_number(h, "TERM", terms >= 0);
   if (terms < 0) {
-    vtb__hole_text(h, "mate", "0.0f");
+    vtb__hole_text(h, "mate_from", "states"); /* not reached */
     vtb__hole_text(h, "put_term", "(void)sum");
     return;
   }
-  vtb__hole_row(h, s, k, shape->mate, "mate");
+  vtb__hole_source(h, s, k, shape->mate, "mate");
   vtb_cuda_temp_out(k, terms, "float", "terms");
   vtb__hole_text(h, "put_term", "terms[((vtb_i64)out_tile * %lld + bh) * N + i0 + r] = sum",
                  (long long)(s->B * s->heads));
@@ -129,26 +145,41 @@ static void hole_terms(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_ker
 void vtb__cuda_scan_product(const vtb__cuda_scan *s, vtb__cuda_product p, int states, int terms) {
   const product_shape *shape = &shapes[p];
   vtb__cuda_holes h;
-  int64_t depth = shape->by_values ? s->V1 : s->K, width = shape->by_values ? s->K : p == VTB__PRODUCT_DV ? s->V : s->V1;
+  int64_t depth = shape->by_values ? s->V1 : s->K, width = shape->by_values       ? s->K
+                                                           : p == VTB__PRODUCT_DV ? s->V
+                                                                                  : s->V1;
   int64_t tile = tile_width(width), slab = depth >= 64 ? 64 : ceil_div(depth, 16) * 16;
   vtb_cuda_kernel *k = vtb_cuda_begin(s->c, shape->kind, THREADS);
   vtb__holes_init(&h);
   vtb__hole_place(&h, s, k);
   vtb__hole_decay(&h, s, k);
-  vtb__hole_row(&h, s, k, shape->a, "a");
-  vtb__hole_row(&h, s, k, shape->b, "b");
-  vtb__hole_row(&h, s, k, shape->c, "c");
+  hole_factor(&h, s, k, shape->a, "a");
+  hole_factor(&h, s, k, shape->b, "b");
+  hole_factor(&h, s, k, shape->c, "c");
   hole_result(&h, s, k, p);
   hole_terms(&h, s, k, shape, states >= 0 ? terms : -1);
   const struct {
     const char *name;
     int64_t value;
-  } numbers[] = {{"N", s->N},         {"HEADS", s->heads},   {"V", s->V},       {"CHUNK", s->chunk},
-                 {"DEPTH", depth},    {"WIDTH", width},      {"TILE", tile},    {"ROW_TILES", s->row_tiles},
-                 {"SLAB", slab},      {"EXACT", 1},          {"K", s->K},       {"V1", s->V1},
-                 {"EARLIER", shape->earlier}, {"OUTSIDE", states >= 0}, {"STATE_ACROSS", shape->by_values},
-                 {"always_outside", shape->earlier ? s->init : s->dlast}};
+  } numbers[] = {
+      {"N", s->N},
+      {"HEADS", s->heads},
+      {"V", s->V},
+      {"CHUNK", s->chunk},
+      {"DEPTH", depth},
+      {"WIDTH", width},
+      {"TILE", tile},
+      {"ROW_TILES", s->row_tiles},
+      {"SLAB", slab},
+      {"K", s->K},
+      {"FOUR", vtb__cuda_rows_four(s, (const vtb__cuda_row[]){shape->a, shape->b, shape->c, shape->mate}, 4)},
+      {"STATE_PITCH", s->state_pitch},
+      {"EARLIER", shape->earlier},
+      {"OUTSIDE", states >= 0},
+      {"STATE_ACROSS", shape->by_values},
+      {"always_outside", shape->earlier ? s->init : s->dlast}};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) vtb__hole_number(&h, numbers[i].name, numbers[i].value);
+  vtb__hole_exact(&h, s->c, true);
   if (states >= 0) {
     vtb_cuda_temp_in(k, states, "float", "states");
   } else {

@@ -1,13 +1,15 @@
 /* Taking linscan instructions apart; their tensors as C expressions: see linscan.h. */
 #include "codegen/cuda/linscan.h"
 
-/* A decay below this is taken for it in adjoints of the matmul forms, so that it divides out: codegen/cpu/linscan_grad.c
- * has the reason. */
+#include <stdlib.h>
+
+/* A decay below this is taken for it in adjoints of the matmul forms, so that it divides out:
+ * codegen/cpu/linscan_grad.c has the reason. */
 #define FLOOR "1e-18f"
 
 static void number_tensors(vtb__cuda_scan *s) {
-  int *const all[] = {&s->q,  &s->k, &s->v, &s->d, &s->a, &s->s0, &s->n0, &s->dy, &s->dz,  &s->ds, &s->dn,
-                      &s->y,  &s->s, &s->z, &s->n, &s->dq, &s->dk, &s->dv, &s->dd, &s->da, &s->ds0, &s->dn0};
+  int *const all[] = {&s->q, &s->k, &s->v, &s->d, &s->a,  &s->s0, &s->n0, &s->dy, &s->dz, &s->ds,  &s->dn,
+                      &s->y, &s->s, &s->z, &s->n, &s->dq, &s->dk, &s->dv, &s->dd, &s->da, &s->ds0, &s->dn0};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) *all[i] = -1;
   int n = 0;
   s->q = n++, s->k = n++, s->v = n++, s->d = n++;
@@ -41,6 +43,7 @@ vtb__cuda_scan vtb__cuda_scan_make(vtb_cuda *c, const vtb_inst *inst) {
   s.dlast = vtb_attr_int(inst, "dlast", 0) != 0;
   s.path = vtb_attr_str(inst, "path", NULL);
   s.V1 = s.V + s.normalizer;
+  s.state_pitch = (s.V1 + 3) / 4 * 4;
   number_tensors(&s);
   const char *mode = vtb_attr_str(inst, "mode", "auto");
   bool matmul = s.decay == VTB_DECAY_CONSTANT || s.decay == VTB_DECAY_SCALAR, recurrent = vtb_streq(mode, "recurrent");
@@ -77,14 +80,63 @@ void vtb__hole_row(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_kernel 
   }
 }
 
+void vtb__hole_source(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_kernel *k, vtb__cuda_row row,
+                      const char *hole) {
+  static const char *const names[] = {"q", "k", "v", "dy"};
+  const int tensors[] = {s->q, s->k, s->v, s->dy};
+  bool values = row == VTB__ROW_V || row == VTB__ROW_DY;
+  vtb_cuda_in(k, tensors[row], names[row]);
+  vtb__hole_text(h, vtb_arena_printf(&h->texts, "%s_from", hole), "%s + (%s)", names[row],
+                 vtb__cuda_scan_at(s, tensors[row], NULL));
+  if (!values) return;
+  const char *extra = vtb_arena_printf(&h->texts, "%s_extra", hole);
+  if (s->normalizer && row == VTB__ROW_DY) {
+    vtb_cuda_in(k, s->dz, "dz");
+    vtb__hole_text(h, extra, "dz[%s]", vtb__cuda_scan_at(s, s->dz, NULL));
+  } else {
+    vtb__hole_text(h, extra, s->normalizer ? "1.0f" : "0.0f");
+  }
+}
+
+bool vtb__cuda_rows_four(const vtb__cuda_scan *s, const vtb__cuda_row *rows, int n) {
+  const int tensors[] = {s->q, s->k, s->v, s->dy};
+  bool four = true;
+  for (int i = 0; i < n; i++) four = four && vtb_cuda_rows_of_four(s->c, tensors[rows[i]]);
+  return four;
+}
+
+static bool has_paths(const vtb_module *m) {
+  for (const vtb_func *f = m->first; f; f = f->next)
+    for (const vtb_inst *i = f->first; i; i = i->next)
+      if ((i->op == VTB_OP_linscan || i->op == VTB_OP_linscan_grad) && vtb_attr_find(i, "path")) return true;
+  return false;
+}
+
+/* A table even where the path has a formula: then all scans of a model share one kernel and its compilation. */
 void vtb__hole_place(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_kernel *k) {
-  vtb_cuda_order order = vtb_cuda_order_make(k, s->path, s->N, "order");
-  vtb__hole_text(h, "place", "%s", vtb_cuda_order_at(s->c, &order, "t"));
+  vtb_path p = {0};
+  vtb_error err = {0};
+  if (!has_paths(s->inst->func->module)) {
+    vtb__hole_text(h, "place", "t");
+    return;
+  }
+  if (s->path)
+    vtb_check(vtb_path_parse(s->path, &p, &err) == VTB_OK && p.n == s->N, "path '%s': %s", s->path, err.text);
+  int64_t *steps = vtb_xcalloc((size_t)s->N, sizeof *steps);
+  int32_t *table = vtb_xcalloc((size_t)s->N, sizeof *table);
+  if (s->path) vtb_path_indices(&p, steps);
+  for (int64_t t = 0; t < s->N; t++) table[t] = (int32_t)(s->path ? steps[t] : t);
+  vtb_cuda_table_i32(k, table, (size_t)s->N, "order");
+  vtb__hole_text(h, "place", "order[t]");
+  free(table);
+  free(steps);
+  if (s->path) vtb_path_free(&p);
 }
 
 void vtb__hole_decay(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_kernel *k) {
   bool constant = s->decay == VTB_DECAY_CONSTANT;
-  const char *at = constant ? vtb_cuda_offset(s->c, s->d, (const char *const[]){"h"}) : vtb__cuda_scan_at(s, s->d, NULL);
+  const char *at =
+      constant ? vtb_cuda_offset(s->c, s->d, (const char *const[]){"h"}) : vtb__cuda_scan_at(s, s->d, NULL);
   vtb_cuda_in(k, s->d, "d");
   vtb__hole_text(h, "decay", s->grad ? "vtb_max(d[%s], " FLOOR ")" : "d[%s]", at);
 }

@@ -136,8 +136,8 @@ void vtb__cuda_scan_steps(const vtb__cuda_scan *s) {
   vtb_cuda_out(k, s->y, "y_out");
   if (s->normalizer) {
     vtb_cuda_out(k, s->z, "z");
-    vtb__hole_text(&h, "put", "if (x < V)\n y_out[%s] = value;\nelse\n z[%s] = value;",
-                   vtb__cuda_scan_at(s, s->y, "x"), vtb__cuda_scan_at(s, s->z, NULL));
+    vtb__hole_text(&h, "put", "if (x < V)\n y_out[%s] = value;\nelse\n z[%s] = value;", vtb__cuda_scan_at(s, s->y, "x"),
+                   vtb__cuda_scan_at(s, s->z, NULL));
   } else {
     vtb__hole_text(&h, "put", "y_out[%s] = value;", vtb__cuda_scan_at(s, s->y, "x"));
   }
@@ -187,7 +187,8 @@ static void add_partials(const vtb__cuda_scan *s, const steps_shape *p, const st
   vtb_cuda_line(k, "const int b = bh / %lld, h = bh %% %lld, pos = %s;", (long long)s->heads, (long long)s->heads,
                 vtb_cuda_order_at(s->c, &order, "t"));
   vtb_cuda_line(k, "float sum = 0.0f;");
-  vtb_cuda_line(k, "for (int block = 0; block < %lld; block++) sum += partial[((vtb_i64)block * %d + %d) * %lldll + i];",
+  vtb_cuda_line(k,
+                "for (int block = 0; block < %lld; block++) sum += partial[((vtb_i64)block * %d + %d) * %lldll + i];",
                 (long long)p->blocks, sums->n, i, (long long)n);
   vtb_cuda_line(k, "result[%s] = sum;", vtb__cuda_scan_at(s, sums->result[i], "x"));
   vtb_cuda_close(k);
@@ -205,7 +206,8 @@ static void add_rates(const vtb__cuda_scan *s, int rates) {
   vtb_cuda_line(k, "const int x = i %% %lld, key = i / %lld %% %lld, h = i / %lld;", (long long)s->V, (long long)s->V,
                 (long long)s->K, (long long)(s->K * s->V));
   vtb_cuda_line(k, "float sum = 0.0f;");
-  vtb_cuda_line(k, "for (int b = 0; b < %lld; b++) sum += rates[(vtb_i64)b * %lld + i];", (long long)s->B, (long long)n);
+  vtb_cuda_line(k, "for (int b = 0; b < %lld; b++) sum += rates[(vtb_i64)b * %lld + i];", (long long)s->B,
+                (long long)n);
   vtb_cuda_line(k, "da[%s] = sum;", vtb_cuda_offset(s->c, s->da, (const char *const[]){"h", "key", "x"}));
   vtb_cuda_close(k);
   vtb_cuda_launch(k, (n + 255) / 256);

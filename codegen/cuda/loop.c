@@ -15,8 +15,7 @@ typedef struct loop {
 static void store_roots(vtb_cuda_expr *e, const loop *l) {
   vtb_cuda_index index[VTB_MAX_RANK];
   vtb__cuda_space_index(e, &l->space, index);
-  for (int r = 0; r < l->n; r++)
-    vtb__cuda_store(e, &l->roots[r], index, vtb__cuda_eval(e, l->roots[r].value, index));
+  for (int r = 0; r < l->n; r++) vtb__cuda_store(e, &l->roots[r], index, vtb__cuda_eval(e, l->roots[r].value, index));
 }
 
 static void probe_roots(vtb_cuda_expr *e, vtb_cuda_space *s, void *user) {

@@ -2,7 +2,8 @@
  *
  * A sequence is one batch entry and one index of the axes after the tokens. A warp owns a sequence and its lanes pieces
  * of it: the maximum of a piece is known up to what enters it, so a scan over the lanes gives every piece its start.
- * Where there are sequences enough for all lanes of a GPU, a lane owns a whole one, next to its neighbours in memory. */
+ * Where there are sequences enough for all lanes of a GPU, a lane owns a whole one, next to its neighbours in memory.
+ */
 #include "codegen/cuda/emitters.h"
 #include "codegen/cuda/holes.h"
 
@@ -54,7 +55,7 @@ static void hole_first(vtb_cuda *c, vtb__cuda_holes *h, vtb_cuda_kernel *k, bool
   if (init)
     tensor_hole(c, h, "first", "first", 2, false);
   else
-    vtb__hole_text(h, "first", "-vtb_infinity()");
+    vtb__hole_text(h, "first", "-VTB_INF");
 }
 
 void vtb__cuda_maxplus(vtb_cuda *c, const vtb_inst *inst) {

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "codegen/codegen.h"
 #include "runtime/base/library.h"
@@ -10,7 +11,7 @@
 typedef struct nvrtc_program *nvrtc_program;
 
 /* The few functions used; their types have not changed since CUDA 11. */
-static struct {
+typedef struct nvrtc_api {
   int (*version)(int *, int *);
   const char *(*error)(int);
   int (*create)(nvrtc_program *, const char *, const char *, int, const char *const *, const char *const *);
@@ -22,41 +23,40 @@ static struct {
   int (*cubin)(nvrtc_program, char *);
   int (*ptx_size)(nvrtc_program, size_t *);
   int (*ptx)(nvrtc_program, char *);
-} api;
+} nvrtc_api;
 
-static struct {
+static const vtb_symbol symbols[] = {
+    {"nvrtcVersion", offsetof(nvrtc_api, version)},
+    {"nvrtcGetErrorString", offsetof(nvrtc_api, error)},
+    {"nvrtcCreateProgram", offsetof(nvrtc_api, create)},
+    {"nvrtcDestroyProgram", offsetof(nvrtc_api, destroy)},
+    {"nvrtcCompileProgram", offsetof(nvrtc_api, compile)},
+    {"nvrtcGetProgramLogSize", offsetof(nvrtc_api, log_size)},
+    {"nvrtcGetProgramLog", offsetof(nvrtc_api, log)},
+    {"nvrtcGetCUBINSize", offsetof(nvrtc_api, cubin_size)},
+    {"nvrtcGetCUBIN", offsetof(nvrtc_api, cubin)},
+    {"nvrtcGetPTXSize", offsetof(nvrtc_api, ptx_size)},
+    {"nvrtcGetPTX", offsetof(nvrtc_api, ptx)},
+};
+static const char *const file_names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", NULL};
+static const vtb_library library = {.what = "NVRTC",
+                                    .environment = "VTB_NVRTC",
+                                    .names = file_names,
+                                    .symbols = symbols,
+                                    .n_symbols = sizeof symbols / sizeof *symbols};
+
+static nvrtc_api api;
+static struct { /* written once */
   bool ok;
   int major, minor;
   char *path;
-  char why[160];
+  vtb_error why;
 } state;
 
-static const vtb_library_symbol symbols[] = {
-    {"nvrtcVersion", &api.version},
-    {"nvrtcGetErrorString", &api.error},
-    {"nvrtcCreateProgram", &api.create},
-    {"nvrtcDestroyProgram", &api.destroy},
-    {"nvrtcCompileProgram", &api.compile},
-    {"nvrtcGetProgramLogSize", &api.log_size},
-    {"nvrtcGetProgramLog", &api.log},
-    {"nvrtcGetCUBINSize", &api.cubin_size},
-    {"nvrtcGetCUBIN", &api.cubin},
-    {"nvrtcGetPTXSize", &api.ptx_size},
-    {"nvrtcGetPTX", &api.ptx},
-};
-
 static void open_once(void) {
-  static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", NULL};
-  const char *missing = NULL;
-  void *library = vtb_library_open(names, &state.path);
-  if (!library)
-    snprintf(state.why, sizeof state.why, "no libnvrtc.so.13 or .12 was found; set CUDA_HOME or install nvidia-cuda-nvrtc");
-  else if (!vtb_library_bind(library, symbols, sizeof symbols / sizeof *symbols, &missing))
-    snprintf(state.why, sizeof state.why, "%.100s has no function %s", state.path, missing);
-  else if (api.version(&state.major, &state.minor) != 0)
-    snprintf(state.why, sizeof state.why, "%.100s does not tell its version", state.path);
-  else
-    state.ok = true;
+  if (vtb_library_open(&library, &api, &state.path, &state.why) != VTB_OK) return;
+  state.ok = api.version(&state.major, &state.minor) == 0;
+  if (!state.ok) vtb_fail(&state.why, VTB_E_DEVICE, "NVRTC in %s does not tell its version", state.path);
 }
 
 static bool is_open(void) {
@@ -69,14 +69,14 @@ bool vtb_cuda_describe_nvrtc(vtb_strbuf *out) {
   if (is_open())
     vtb_strbuf_printf(out, "NVRTC %d.%d (%s)", state.major, state.minor, state.path);
   else
-    vtb_strbuf_puts(out, state.why);
+    vtb_strbuf_puts(out, state.why.text);
   return state.ok;
 }
 
-void vtb_cuda_image_free(vtb_cuda_image *image) {
-  free(image->data);
-  free(image->log);
-  *image = (vtb_cuda_image){0};
+void vtb_cuda_code_free(vtb_cuda_code *code) {
+  free(code->data);
+  free(code->log);
+  *code = (vtb_cuda_code){0};
 }
 
 /* ---- compiling -------------------------------------------------------------------------------------------- */
@@ -108,53 +108,101 @@ static void print_failure(const char *source, const char *log) {
 }
 
 static vtb_status run(nvrtc_program p, const char *source, const char *const *options, int n_options, bool ptx,
-                      vtb_cuda_image *image, vtb_error *err) {
+                      vtb_cuda_code *code, vtb_error *err) {
   size_t n = 0;
-  int code = api.compile(p, n_options, options);
-  image->log = fetch(p, api.log_size, api.log, &n);
-  if (code != 0) {
-    print_failure(source, image->log);
-    return vtb_fail(err, VTB_E_INTERNAL, "NVRTC: %s (%s); its log and the source are above", api.error(code), options[0]);
+  int result = api.compile(p, n_options, options);
+  code->log = fetch(p, api.log_size, api.log, &n);
+  if (result != 0) {
+    print_failure(source, code->log);
+    return vtb_fail(err, VTB_E_INTERNAL, "NVRTC: %s (%s); its log and the source are above", api.error(result),
+                    options[0]);
   }
-  image->data = ptx ? fetch(p, api.ptx_size, api.ptx, &image->n) : fetch(p, api.cubin_size, api.cubin, &image->n);
-  if (!image->data) return vtb_fail(err, VTB_E_DEVICE, "NVRTC compiled for %s, but gave no code", options[0]);
-  if (!image->log) image->log = vtb_xstrdup("");
+  code->data =
+      ptx ? fetch(p, api.ptx_size, api.ptx, &code->n_bytes) : fetch(p, api.cubin_size, api.cubin, &code->n_bytes);
+  if (!code->data) return vtb_fail(err, VTB_E_DEVICE, "NVRTC compiled for %s, but gave no code", options[0]);
+  if (!code->log) code->log = vtb_xstrdup("");
   return VTB_OK;
 }
 
-static vtb_status compile(const char *source, const char *const *options, int n_options, bool ptx,
-                          vtb_cuda_image *image, vtb_error *err) {
+static vtb_status compile(const char *source, const char *const *options, int n_options, bool ptx, vtb_cuda_code *code,
+                          vtb_error *err) {
   nvrtc_program p = NULL;
-  int code = api.create(&p, source, "vertebra.cu", 0, NULL, NULL);
-  if (code != 0) return vtb_fail(err, VTB_E_DEVICE, "NVRTC: %s", api.error(code));
-  vtb_status status = run(p, source, options, n_options, ptx, image, err);
+  int result = api.create(&p, source, "vertebra.cu", 0, NULL, NULL);
+  if (result != 0) return vtb_fail(err, VTB_E_DEVICE, "NVRTC: %s", api.error(result));
+  vtb_status status = run(p, source, options, n_options, ptx, code, err);
   api.destroy(&p);
-  if (status != VTB_OK) vtb_cuda_image_free(image);
+  if (status != VTB_OK) vtb_cuda_code_free(code);
   return status;
 }
 
-vtb_status vtb_cuda_compile(const char *source, const char *arch, vtb_cuda_image *image, vtb_error *err) {
-  *image = (vtb_cuda_image){0};
-  if (!is_open()) return vtb_fail(err, VTB_E_DEVICE, "CUDA code cannot be compiled: %s", state.why);
+vtb_status vtb_cuda_compile(const char *common, const char *source, const char *arch, vtb_cuda_code *code,
+                            vtb_error *err) {
+  *code = (vtb_cuda_code){0};
+  if (!is_open()) return vtb_fail(err, VTB_E_DEVICE, "CUDA code cannot be compiled: %s", state.why.text);
   char arch_option[64], version[32];
   bool ptx = vtb_starts_with(arch, "compute_");
   snprintf(arch_option, sizeof arch_option, "--gpu-architecture=%s", arch);
   snprintf(version, sizeof version, "nvrtc %d.%d", state.major, state.minor);
-  /* 177: a function of the library that no kernel calls */
-  const char *options[] = {arch_option, "--std=c++17", "-default-device", "-diag-suppress=177", "--ptxas-options=-v"};
+  /* 177: a function of the library that no kernel calls. Division and square root to 2 ulp: the exact ones are calls */
+  const char *options[] = {arch_option,        "--std=c++17",       "-default-device",   "-diag-suppress=177",
+                           "--prec-div=false", "--prec-sqrt=false", "--ptxas-options=-v"};
   enum { N_OPTIONS = sizeof options / sizeof *options };
   vtb_strbuf text = {0};
-  vtb_strbuf_printf(&text, "%s%s%s", vtb_cuda_intrinsics(), vtb_cuda_library(), source);
+  vtb_strbuf_printf(&text, "%s%s%s%s", vtb_cuda_intrinsics(), vtb_cuda_library(), common, source);
   const char *parts[N_OPTIONS + 3] = {VTB_VERSION, version, text.at};
   for (int i = 0; i < N_OPTIONS; i++) parts[3 + i] = options[i];
   vtb_cuda_key key = vtb__cuda_cache_key(parts, N_OPTIONS + 3);
   vtb_status status = VTB_OK;
-  if (!vtb__cuda_cache_get(&key, image)) {
-    status = compile(text.at, options, N_OPTIONS - ptx, ptx, image, err);
-    if (status == VTB_OK) vtb__cuda_cache_put(&key, image);
+  if (!vtb__cuda_cache_get(&key, code)) {
+    status = compile(text.at, options, N_OPTIONS - ptx, ptx, code, err);
+    if (status == VTB_OK) vtb__cuda_cache_put(&key, code);
   }
   vtb_strbuf_free(&text);
   return status;
+}
+
+/* ---- a plan ----------------------------------------------------------------------------------------------- */
+
+typedef struct batch {
+  const vtb_launch_plan *plan;
+  const char *arch;
+  vtb_cuda_code *codes;
+  pthread_mutex_t lock; /* of the rest */
+  int next;
+  vtb_status status;
+  vtb_error *err;
+} batch;
+
+static void *worker(void *user) {
+  batch *b = user;
+  for (;;) {
+    pthread_mutex_lock(&b->lock);
+    int i = b->status == VTB_OK ? b->next++ : b->plan->n_sources;
+    pthread_mutex_unlock(&b->lock);
+    if (i >= b->plan->n_sources) return NULL;
+    vtb_error err = {0};
+    vtb_status status = vtb_cuda_compile(b->plan->common, b->plan->sources[i].text, b->arch, &b->codes[i], &err);
+    if (status == VTB_OK) continue;
+    pthread_mutex_lock(&b->lock);
+    if (b->status == VTB_OK) b->status = vtb_fail(b->err, status, "%s", err.text);
+    pthread_mutex_unlock(&b->lock);
+  }
+}
+
+vtb_status vtb_cuda_compile_plan(const vtb_launch_plan *plan, const char *arch, vtb_cuda_code *codes, vtb_error *err) {
+  enum { MOST_THREADS = 16 };
+  pthread_t threads[MOST_THREADS];
+  batch b = {.plan = plan, .arch = arch, .codes = codes, .err = err};
+  long cores = sysconf(_SC_NPROCESSORS_ONLN);
+  int n = 0, want = plan->n_sources - 1 < cores - 1 ? plan->n_sources - 1 : (int)cores - 1;
+  memset(codes, 0, sizeof *codes * (size_t)plan->n_sources);
+  pthread_mutex_init(&b.lock, NULL);
+  while (n < want && n < MOST_THREADS && pthread_create(&threads[n], NULL, worker, &b) == 0) n++;
+  worker(&b);
+  for (int i = 0; i < n; i++) pthread_join(threads[i], NULL);
+  pthread_mutex_destroy(&b.lock);
+  for (int i = 0; b.status != VTB_OK && i < plan->n_sources; i++) vtb_cuda_code_free(&codes[i]);
+  return b.status;
 }
 
 /* ---- what ptxas says -------------------------------------------------------------------------------------- */
@@ -170,7 +218,8 @@ bool vtb_cuda_resources_of(const char *log, const char *kernel, vtb_cuda_resourc
   const char *at = strstr(log, quoted.at);
   vtb_strbuf_free(&quoted);
   if (!at) return false;
-  const char *used = strstr(at, "Used "), *frame = strstr(at, " bytes stack frame"), *next = strstr(at + 1, "entry function '");
+  const char *used = strstr(at, "Used "), *frame = strstr(at, " bytes stack frame"),
+             *next = strstr(at + 1, "entry function '");
   if (!used || (next && used > next)) return false;
   if (frame && frame < used) {
     while (frame > at && frame[-1] >= '0' && frame[-1] <= '9') frame--;

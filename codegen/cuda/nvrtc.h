@@ -1,24 +1,28 @@
 /* CUDA C to cubin or PTX by NVRTC, opened at run time. No GPU, driver or toolkit is needed.
  *
- * Threads: any; NVRTC may compile several programs at a time. Ownership: images are the caller's, vtb_cuda_image_free().
+ * Threads: any; NVRTC may compile several programs at a time. Ownership: codes are the caller's, vtb_cuda_code_free().
  */
 #ifndef VTB_CODEGEN_CUDA_NVRTC_H
 #define VTB_CODEGEN_CUDA_NVRTC_H
 
 #include "runtime/launch_plan.h"
 
-typedef struct vtb_cuda_image {
+typedef struct vtb_cuda_code {
   char *data; /* cubin, or PTX with its final NUL */
-  size_t n;
+  size_t n_bytes;
   char *log; /* registers and spills of each kernel, from ptxas; "" for PTX */
   bool cached;
-} vtb_cuda_image;
-void vtb_cuda_image_free(vtb_cuda_image *image);
+} vtb_cuda_code;
+void vtb_cuda_code_free(vtb_cuda_code *code);
 
-/* One source of a plan for "sm_90a": a cubin; for "compute_90": PTX for that and newer cards. Through the disk cache,
- * unless VTB_CUDA_CACHE=0. VTB_E_DEVICE if there is no NVRTC; VTB_E_INTERNAL with NVRTC's log over the numbered source,
- * on stderr, if the source is wrong. */
-VTB_MUST_USE vtb_status vtb_cuda_compile(const char *source, const char *arch, vtb_cuda_image *image, vtb_error *err);
+/* A source of a plan, behind what sources have in common, for "sm_90a": a cubin; for "compute_90": PTX for that and
+ * newer cards. Through the disk cache, unless VTB_CUDA_CACHE=0. VTB_E_DEVICE if there is no NVRTC; VTB_E_INTERNAL with
+ * NVRTC's log over the numbered source, on stderr, if the source is wrong. */
+VTB_MUST_USE vtb_status vtb_cuda_compile(const char *common, const char *source, const char *arch, vtb_cuda_code *code,
+                                         vtb_error *err);
+/* All sources of a plan for one architecture, on all cores: codes[plan->n_sources]. None is left on failure. */
+VTB_MUST_USE vtb_status vtb_cuda_compile_plan(const vtb_launch_plan *plan, const char *arch, vtb_cuda_code *codes,
+                                              vtb_error *err);
 
 /* "NVRTC 13.0 (libnvrtc.so.13)", or why there is none; false then. */
 bool vtb_cuda_describe_nvrtc(vtb_strbuf *out);
@@ -36,8 +40,8 @@ typedef struct vtb_cuda_key {
   char text[33];
 } vtb_cuda_key;
 vtb_cuda_key vtb__cuda_cache_key(const char *const *parts, int n);
-bool vtb__cuda_cache_get(const vtb_cuda_key *key, vtb_cuda_image *image);
-void vtb__cuda_cache_put(const vtb_cuda_key *key, const vtb_cuda_image *image); /* best effort */
+bool vtb__cuda_cache_get(const vtb_cuda_key *key, vtb_cuda_code *code);
+void vtb__cuda_cache_put(const vtb_cuda_key *key, const vtb_cuda_code *code); /* best effort */
 
 typedef struct vtb_cuda_cache_entry {
   char key[33];

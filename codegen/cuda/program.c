@@ -39,6 +39,8 @@ void vtb_cuda_unsupported(vtb_cuda *c, const vtb_inst *inst, const char *why) {
   c->failed = true;
 }
 
+int vtb_cuda_precision_of(const vtb_cuda *c) { return (int)c->options->precision; }
+
 void vtb__cuda_dense(const vtb_type *t, int64_t *stride) {
   int64_t s = 1;
   for (int a = t->rank - 1; a >= 0; a--) {
@@ -219,6 +221,23 @@ static void emit_copy(vtb_cuda *c, const vtb_value *v, vtb_cuda_ref to) {
   end_unit(c);
 }
 
+static int find_gemm(vtb_cuda *c, const vtb_launch_gemm *g) {
+  for (size_t i = 0; i < c->gemms.n; i++)
+    if (memcmp(&c->gemms.at[i], g, sizeof *g) == 0) return (int)i;
+  vtb_vec_push(&c->gemms, *g);
+  return (int)c->gemms.n - 1;
+}
+
+void vtb__cuda_gemm(vtb_cuda *c, const vtb_launch_gemm *g, const int tensors[4]) {
+  vtb_cuda_step s = {
+      .gemm = find_gemm(c, g), .n_refs = 3 + g->has_bias, .refs = VTB_NEW_ARRAY(&c->arena, vtb_cuda_ref, 4)};
+  for (int i = 0; i < s.n_refs; i++) {
+    s.refs[i] = c->unit.ref[tensors[i]];
+    s.refs[i].access = i == 2 ? VTB_LAUNCH_WRITE : VTB_LAUNCH_READ;
+  }
+  vtb_vec_push(&c->func->steps, s);
+}
+
 /* ---- calls and returns ------------------------------------------------------------------------------------ */
 
 static const vtb_cuda_func *find_func(const vtb_cuda *c, const vtb_func *func) {
@@ -318,8 +337,8 @@ typedef struct expansion {
   VTB_VEC(vtb_launch_arg) args;
 } expansion;
 
-static vtb_launch_arg resolve(const vtb_cuda_func *f, const vtb_cuda_ref *r, const vtb_launch_arg *outer,
-                              int64_t frame, int first_value) {
+static vtb_launch_arg resolve(const vtb_cuda_func *f, const vtb_cuda_ref *r, const vtb_launch_arg *outer, int64_t frame,
+                              int first_value) {
   vtb_launch_arg a = {.element_bytes = 4, .align = (uint8_t)(align_of(r) * 4), .access = (uint8_t)r->access};
   a.value = first_value + r->value;
   a.offset = r->offset;
@@ -358,8 +377,13 @@ static void expand(expansion *x, const vtb_cuda_func *f, const vtb_launch_arg *o
     if (s->callee) {
       expand(x, s->callee, args, frame + f->tail_base);
     } else {
-      vtb_launch_step step = {VTB_LAUNCH_KERNEL, s->kernel->number, s->grid, (int32_t)x->args.n, s->n_refs};
-      s->kernel->launches++;
+      vtb_launch_step step = {VTB_LAUNCH_GEMM, s->gemm, 0, (int32_t)x->args.n, s->n_refs};
+      if (s->kernel) {
+        step.kind = VTB_LAUNCH_KERNEL;
+        step.index = s->kernel->number;
+        step.grid = s->grid;
+        s->kernel->launches++;
+      }
       vtb_vec_push(&x->steps, step);
       for (int r = 0; r < s->n_refs; r++) vtb_vec_push(&x->args, args[r]);
     }
@@ -378,26 +402,43 @@ static void expand_entry(expansion *x, const vtb_cuda_func *entry) {
 
 /* ---- the plan --------------------------------------------------------------------------------------------- */
 
-static void fill_kernels(vtb_cuda *c, vtb_launch_plan *p) {
-  vtb_arena *a = &p->arena;
+/* Sources are compiled in parallel and kept in a cache, but each costs its own start: a few kernels in each. */
+enum { SOURCE_BYTES = 16 << 10 };
+
+static void end_source(vtb_launch_plan *p, vtb_strbuf *text) {
+  if (!text->n) return;
+  p->sources[p->n_sources++].text = vtb_arena_strdup(&p->arena, text->at);
+  text->n = 0;
+}
+
+static void fill_common(const vtb_cuda *c, vtb_launch_plan *p) {
   vtb_strbuf text = {0};
   for (size_t i = 0; i < c->includes.n; i++) vtb_strbuf_printf(&text, "%s\n", (const char *)c->includes.at[i].value);
+  p->common = vtb_arena_strdup(&p->arena, text.n ? text.at : "");
+  vtb_strbuf_free(&text);
+}
+
+static void fill_kernels(const vtb_cuda *c, vtb_launch_plan *p) {
+  vtb_arena *a = &p->arena;
+  vtb_strbuf text = {0};
+  fill_common(c, p);
   p->n_kernels = (int32_t)c->kernel_list.n;
   p->kernels = VTB_NEW_ARRAY(a, vtb_launch_kernel, p->n_kernels + 1);
+  p->sources = VTB_NEW_ARRAY(a, vtb_launch_source, p->n_kernels + 1);
   for (int i = 0; i < p->n_kernels; i++) {
     const vtb_cuda_kernel *k = c->kernel_list.at[i];
     char *name = vtb_arena_strdup(a, k->name);
-    p->kernels[i] = (vtb_launch_kernel){.name = name,
-                                        .threads = k->threads,
-                                        .shared_bytes = (int32_t)k->shared_bytes,
-                                        .n_args = k->n_args,
-                                        .info = {name, vtb_arena_strdup(a, k->ops), vtb_arena_strdup(a, k->origin),
-                                                 k->flops, k->bytes, k->launches}};
+    p->kernels[i] = (vtb_launch_kernel){
+        .name = name,
+        .source = p->n_sources,
+        .threads = k->threads,
+        .shared_bytes = (int32_t)k->shared_bytes,
+        .n_args = k->n_args,
+        .info = {name, vtb_arena_strdup(a, k->ops), vtb_arena_strdup(a, k->origin), k->flops, k->bytes, k->launches}};
     vtb_strbuf_printf(&text, "%s%s", text.n ? "\n" : "", k->text);
+    if (text.n >= SOURCE_BYTES) end_source(p, &text);
   }
-  p->n_sources = 1;
-  p->sources = VTB_NEW_ARRAY(a, vtb_launch_source, 1);
-  p->sources[0].text = vtb_arena_strdup(a, text.at ? text.at : "");
+  end_source(p, &text);
   vtb_strbuf_free(&text);
 }
 
@@ -415,6 +456,8 @@ static vtb_launch_plan *make_plan(vtb_cuda *c, const vtb_func *entry) {
   p->workspace_bytes = f->total_bytes;
   p->constant_bytes = (int64_t)c->constants.n;
   p->constants = vtb_arena_memdup(&p->arena, c->constants.n ? c->constants.at : "", c->constants.n);
+  p->n_gemms = (int32_t)c->gemms.n;
+  p->gemms = vtb_arena_memdup(&p->arena, c->gemms.n ? (void *)c->gemms.at : "", c->gemms.n * sizeof *c->gemms.at);
   p->n_steps = (int32_t)x.steps.n;
   p->n_args = (int32_t)x.args.n;
   p->steps = vtb_arena_memdup(&p->arena, x.steps.n ? (void *)x.steps.at : "", x.steps.n * sizeof *x.steps.at);
@@ -429,6 +472,7 @@ static void free_program(vtb_cuda *c) {
   for (size_t i = 0; i < c->funcs.n; i++) vtb_vec_free(&c->funcs.at[i].steps);
   vtb_vec_free(&c->funcs);
   vtb_vec_free(&c->kernel_list);
+  vtb_vec_free(&c->gemms);
   vtb_vec_free(&c->unit.temps);
   vtb_strbuf_free(&c->constants);
   vtb_map_free(&c->kernels);
@@ -438,12 +482,20 @@ static void free_program(vtb_cuda *c) {
   vtb_arena_free(&c->arena);
 }
 
+/* Products of the library have no room for epilogues. */
+static vtb_status fuse_products(vtb_module *m, const vtb_cuda_options *o, vtb_error *err) {
+  vtb_pass_context c = {.module = m};
+  if (o->library_products) return VTB_OK;
+  return vtb_run_pipeline(&c, &(vtb_pipeline_options){.pipeline = "fuse_products"}, err);
+}
+
 vtb_status vtb_cuda_plan(vtb_module *m, vtb_func *f, const vtb_cuda_options *o, vtb_launch_plan **plan,
                          vtb_error *err) {
   static const vtb_cuda_options defaults = {0};
   vtb_error ignored = {0};
   vtb_cuda c = {.options = o ? o : &defaults, .err = err ? err : &ignored};
-  vtb_status status = vtb_plan_memory(m, f, &c.plan, err);
+  vtb_status status = fuse_products(m, c.options, err);
+  if (status == VTB_OK) status = vtb_plan_memory(m, f, &c.plan, err);
   if (status != VTB_OK) return status;
   vtb_arena_init(&c.arena);
   for (size_t i = 0; i < c.plan.n_funcs; i++) vtb_vec_push(&c.funcs, ((vtb_cuda_func){.func = c.plan.funcs[i]}));

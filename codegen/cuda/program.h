@@ -8,9 +8,9 @@
 
 /* Where a pointer points, as far as a function knows: its arguments and frame are placed when it is called. */
 typedef enum vtb_cuda_place {
-  VTB_CUDA_ARG,    /* argument `index` of the function, then its returns */
-  VTB_CUDA_FRAME,  /* the function's frame: planned values */
-  VTB_CUDA_TAIL,   /* behind it: copies of call operands, temporaries of one instruction */
+  VTB_CUDA_ARG,   /* argument `index` of the function, then its returns */
+  VTB_CUDA_FRAME, /* the function's frame: planned values */
+  VTB_CUDA_TAIL,  /* behind it: copies of call operands, temporaries of one instruction */
   VTB_CUDA_CONSTANT
 } vtb_cuda_place;
 
@@ -21,10 +21,11 @@ typedef struct vtb_cuda_ref {
   int64_t offset, bytes;
 } vtb_cuda_ref;
 
-/* A launch of `kernel`, or a call of `callee` if it is not NULL. */
+/* A launch of `kernel`, a call of `callee`, or else a product by the library. */
 typedef struct vtb_cuda_step {
   vtb_cuda_kernel *kernel;
   const struct vtb_cuda_func *callee;
+  int gemm;
   int64_t grid;
   int n_refs;
   vtb_cuda_ref *refs; /* in the program's arena */
@@ -77,6 +78,7 @@ struct vtb_cuda {
   vtb_cuda_unit unit;
   vtb_map kernels; /* kind, threads and text -> vtb_cuda_kernel */
   VTB_VEC(vtb_cuda_kernel *) kernel_list;
+  VTB_VEC(vtb_launch_gemm) gemms;
   vtb_map includes; /* file -> its text, in the order they were asked for */
   vtb_strbuf constants;
   vtb_map constant_at; /* bytes as hexadecimal text -> offset + 1 */
@@ -92,6 +94,12 @@ void vtb__cuda_discard(vtb_cuda_kernel *k);
 /* Declares tensor `t` as argument `name` unless it is one; access READ or WRITE. */
 void vtb__cuda_use(vtb_cuda_kernel *k, int t, const char *name, int access);
 void vtb__cuda_use_temp(vtb_cuda_kernel *k, int temp, const char *type, const char *name, int access);
+
+/* A kernel of an einsum and elementwise ops on it (passes/fuse_products.c). */
+void vtb__cuda_product(vtb_cuda *c, const vtb_inst *fused);
+
+/* A product by the library: tensors[] are numbers of the unit's tensors, a, b, c and the bias (or -1). */
+void vtb__cuda_gemm(vtb_cuda *c, const vtb_launch_gemm *g, const int tensors[4]);
 
 void vtb__cuda_dense(const vtb_type *t, int64_t *stride);
 

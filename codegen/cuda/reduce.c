@@ -17,10 +17,10 @@ typedef struct reduction {
   const vtb_cuda_root *roots;
   int n;
   vtb_cuda_space space;
-  bool reduced[VTB_MAX_RANK];                                      /* by axis of the operand */
-  int64_t count;                                                   /* elements of one result */
-  int kept[VTB_CUDA_NEST_MAX], n_kept;                             /* groups; without the last */
-  int over[VTB_CUDA_NEST_MAX], n_over;                             /* with it, if it is reduced */
+  bool reduced[VTB_MAX_RANK];          /* by axis of the operand */
+  int64_t count;                       /* elements of one result */
+  int kept[VTB_CUDA_NEST_MAX], n_kept; /* groups; without the last */
+  int over[VTB_CUDA_NEST_MAX], n_over; /* with it, if it is reduced */
   bool last_reduced;
   int64_t ranges, range; /* of the reduced groups: how many, how long */
   vtb_cuda_root to[8];   /* where blocks store */
@@ -162,8 +162,7 @@ static void emit_last_kept(vtb_cuda_expr *e, reduction *d) {
   vtb_cuda_close(k);
   const char *type = e->lanes > 1 ? "vtb_f4" : "float";
   vtb_cuda_shared(k, type, 4 * e->lanes, "parts", THREADS * d->n);
-  for (int r = 0; r < d->n; r++)
-    vtb_cuda_line(k, "parts[%d + vtb_tid()] = %s;", r * THREADS, sum_name(e, d, r));
+  for (int r = 0; r < d->n; r++) vtb_cuda_line(k, "parts[%d + vtb_tid()] = %s;", r * THREADS, sum_name(e, d, r));
   vtb_cuda_line(k, "vtb_sync();");
   vtb_cuda_open(k, "if (vtb_warp() == 0 && i%d < %lld)", e->vec, (long long)g->size);
   for (int r = 0; r < d->n; r++) {

@@ -8,7 +8,7 @@
 #ifndef VTB_EMULATOR_ABI_H
 #define VTB_EMULATOR_ABI_H
 
-#define VTB_EMU_STACK 65536ul
+#define VTB_EMU_STACK 262144ul
 #define VTB_EMU_SLOTS 12
 
 typedef struct vtb_emu_thread vtb_emu_thread;

@@ -47,22 +47,22 @@ void vtb__emu_fail(vtb_emu_thread *t, const char *where, const char *fmt, ...) {
   fail_text(t, where, what);
 }
 
-void vtb__emu_fail_at(vtb_emu_thread *t, const void *pc, const char *fmt, ...) {
+void vtb__emu_fail_at(vtb_emu_thread *t, const void *frame, const char *fmt, ...) {
   char what[512], where[256];
   va_list ap;
   va_start(ap, fmt);
   vsnprintf(what, sizeof what, fmt, ap);
   va_end(ap);
-  vtb__emu_locate(vtb__emu_fiber_of(t)->worker->launch->emulator, pc, where, sizeof where);
+  vtb__emu_locate(vtb__emu_fiber_of(t)->worker->launch->emulator, frame, t, where, sizeof where);
   fail_text(t, where, what);
 }
 
 static void api_fail(vtb_emu_thread *t, const char *what) {
-  vtb__emu_fail_at(t, __builtin_return_address(0), "%s", what);
+  vtb__emu_fail_at(t, __builtin_frame_address(0), "%s", what);
 }
 
 static void api_outside(vtb_emu_thread *t, int is_shared, long first, long n_bytes, long size) {
-  vtb__emu_fail_at(t, __builtin_return_address(0), "access out of bounds: bytes %ld to %ld of %s of %ld bytes", first,
+  vtb__emu_fail_at(t, __builtin_frame_address(0), "access out of bounds: bytes %ld to %ld of %s of %ld bytes", first,
                    first + n_bytes - 1, is_shared ? "a shared array" : "an argument", size);
 }
 
@@ -182,10 +182,15 @@ static const vtb_emu_api api = {.collective = collective,
 
 /* ---- a block from start to end -------------------------------------------------------------------------------- */
 
+/* The lowest word of a stack: whoever overwrote it needs a larger one. */
+static const uint64_t FLOOR_MARK = UINT64_C(0x6b6361747320666f);
+static uint64_t *stack_floor(vtb__emu_fiber *f) { return (uint64_t *)(void *)((char *)(f + 1) - VTB_EMU_STACK); }
+
 static void fiber_main(void *argument) {
   vtb__emu_fiber *f = argument;
   f->worker->launch->kernel(f->worker->launch->args);
   if (f->copies.n) vtb__emu_fail(&f->t, "at its end", "cp.async copies that nobody waited for");
+  if (*stack_floor(f) != FLOOR_MARK) vtb__emu_fail(&f->t, "at its end", "the emulator's stack is too small for it");
   f->worker->n_done++;
   stop_running(f, VTB__EMU_DONE);
   hand_over(f);
@@ -220,6 +225,7 @@ static void start_fiber(vtb__emu_worker *w, int tid) {
   f->t.shared_bytes = w->launch->what->shared_bytes;
   f->t.shared = w->shared;
   f->t.api = &api;
+  *stack_floor(f) = FLOOR_MARK;
   f->sp = vtb__fiber_prepare((char *)f, fiber_main, f);
   warp->lane[tid % VTB__EMU_WARP] = f;
   warp->threads[tid % VTB__EMU_WARP] = &f->t;
@@ -270,8 +276,17 @@ static void report_hang(vtb__emu_worker *w) {
   set_error(w->launch, text);
 }
 
-bool vtb__emu_run_block(vtb__emu_worker *w, int block) {
-  start_block(w, block);
+/* AddressSanitizer still holds the frames of abandoned stacks for alive. */
+#if defined(__SANITIZE_ADDRESS__)
+void __asan_unpoison_memory_region(void const volatile *at, size_t n_bytes);
+static void forget_frames(const vtb__emu_worker *w) {
+  __asan_unpoison_memory_region(w->stacks, VTB__EMU_MAX_THREADS * VTB_EMU_STACK);
+}
+#else
+static void forget_frames(const vtb__emu_worker *w) { (void)w; }
+#endif
+
+static bool run_fibers(vtb__emu_worker *w) {
   int first = (int)(next_random(&w->random) % (unsigned)w->n_warps), step = next_random(&w->random) & 1 ? 1 : -1;
   while (w->n_done < w->n_threads) {
     bool ran = false;
@@ -288,6 +303,13 @@ bool vtb__emu_run_block(vtb__emu_worker *w, int block) {
     }
   }
   return true;
+}
+
+bool vtb__emu_run_block(vtb__emu_worker *w, int block) {
+  start_block(w, block);
+  if (run_fibers(w)) return true;
+  forget_frames(w);
+  return false;
 }
 
 /* ---- workers -------------------------------------------------------------------------------------------------- */

@@ -14,10 +14,20 @@
 
 extern char **environ;
 
-static const char *const flags[] = {"-std=c++17",      "-O2",           "-g1",
-                                    "-fPIC",           "-shared",       "-fvisibility=hidden",
-                                    "-fno-exceptions", "-fno-rtti",     "-fno-strict-aliasing",
-                                    "-fno-math-errno", "-march=native", "-w"};
+static const char *const flags[] = {"-std=c++17",
+
+                                    "-g1",
+                                    "-gdwarf-4",
+                                    "-fPIC",
+                                    "-shared",
+                                    "-fvisibility=hidden",
+                                    "-fno-exceptions",
+                                    "-fno-omit-frame-pointer",
+                                    "-fno-rtti",
+                                    "-fno-strict-aliasing",
+                                    "-fno-math-errno",
+                                    "-march=native",
+                                    "-w"};
 enum { N_FLAGS = sizeof flags / sizeof *flags };
 
 /* ---- other programs ------------------------------------------------------------------------------------------ */
@@ -96,8 +106,12 @@ static void write_part(const char *file, const char *text, vtb_strbuf *out) {
   vtb_strbuf_printf(out, "#line 1 \"%s\"\n%s\n", file, text);
 }
 
+/* Most kernels of a test run for less time than they compile. */
+static const char *level_of(const vtb_emulator *e) { return e->optimise ? "-O1" : "-O0"; }
+
 static void write_source(const vtb_emulator *e, const char *text, const char *const *kernels, int n_kernels,
                          vtb_strbuf *out) {
+  vtb_strbuf_printf(out, "// %s\n", level_of(e)); /* so that it is part of the content */
   if (e->checked) vtb_strbuf_puts(out, "#define VTB_EMU_CHECKED 1\n");
   write_part("abi.h", compiled_in("abi.h"), out);
   write_part("device.hpp", compiled_in("device.hpp"), out);
@@ -143,8 +157,8 @@ static vtb_status report_failure(const char *compiler, const char *source, const
                   error ? error : text);
 }
 
-static vtb_status compile(const char *compiler, const char *source, const char *library, const vtb_strbuf *text,
-                          vtb_error *err) {
+static vtb_status compile(const char *compiler, const char *level, const char *source, const char *library,
+                          const vtb_strbuf *text, vtb_error *err) {
   vtb_status status = vtb_file_write_atomic(source, text->at, text->n, err);
   if (status != VTB_OK) return status;
   char *temporary = NULL, *argv[N_FLAGS + 8];
@@ -153,6 +167,7 @@ static vtb_status compile(const char *compiler, const char *source, const char *
   temporary = name.at;
   int n = 0;
   argv[n++] = (char *)compiler;
+  argv[n++] = (char *)level;
   for (int i = 0; i < N_FLAGS; i++) argv[n++] = (char *)flags[i];
   argv[n++] = "-o";
   argv[n++] = temporary;
@@ -186,7 +201,7 @@ vtb_status vtb__emu_compile(vtb_emulator *e, const char *text, const char *const
   vtb_strbuf_printf(&source, "%s/emulator/%s.%ld.cpp", folder, name, (long)getpid());
   if (status == VTB_OK && !vtb_path_exists(library.at)) {
     double start = vtb_now();
-    status = compile(compiler, source.at, library.at, &all, err);
+    status = compile(compiler, level_of(e), source.at, library.at, &all, err);
     vtb_log("emulator: %d kernels compiled in %.2f s", n_kernels, vtb_now() - start);
   }
   if (status == VTB_OK && !(e->library = dlopen(library.at, RTLD_NOW | RTLD_LOCAL)))
@@ -202,34 +217,46 @@ vtb_status vtb__emu_compile(vtb_emulator *e, const char *text, const char *const
 /* ---- lines --------------------------------------------------------------------------------------------------------
  */
 
-/* addr2line names the innermost function first; the kernel's own text is what the reader knows. */
-static bool find_line(const char *frames, const char *file, char *text, size_t n) {
-  for (const char *line = frames; line && *line;) {
-    const char *end = strchr(line, '\n');
-    size_t length = end ? (size_t)(end - line) : strlen(line);
-    const char *at = memmem(line, length, file, strlen(file));
-    if (at) {
-      size_t digits = strlen(file) + 1;
-      while (at + digits < line + length && at[digits] >= '0' && at[digits] <= '9') digits++;
-      snprintf(text, n, "%.*s", (int)digits, at);
-      return true;
-    }
-    line = end ? end + 1 : NULL;
+enum { MAX_FRAMES = 16 };
+
+/* Return addresses inside the library; it is compiled with frame pointers: a frame begins with the caller's, behind
+ * which is the return address. */
+static int collect(const vtb_emulator *e, const void *frame, const void *stack_end, char (*offset)[32]) {
+  int n = 0;
+  for (const void *const *f = frame; n < MAX_FRAMES;) {
+    Dl_info info;
+    if (!dladdr(f[1], &info) || !info.dli_fname || strcmp(info.dli_fname, e->library_path) != 0) break;
+    snprintf(offset[n++], 32, "0x%lx", (unsigned long)((const char *)f[1] - (const char *)info.dli_fbase - 1));
+    const void *const *next = *f;
+    if (next <= f || (const void *)(next + 2) > stack_end) break;
+    f = next;
   }
-  return false;
+  return n;
 }
 
-void vtb__emu_locate(const vtb_emulator *e, const void *pc, char *text, size_t n) {
-  Dl_info info;
+/* addr2line names functions from the innermost one on. The first and the last place in the emitted source count. */
+static void name_places(const char *frames, char *text, size_t n) {
+  static const char file[] = VTB__EMU_SOURCE ":";
+  long first = 0, last = 0;
+  for (const char *at = frames; (at = strstr(at, file)); at += strlen(file)) {
+    long line = strtol(at + strlen(file), NULL, 10);
+    if (line > 0 && !first) first = line;
+    if (line > 0) last = line;
+  }
+  if (!first) return;
+  snprintf(text, n, last == first ? "%s%ld" : "%s%ld, called in line %ld", file, first, last);
+}
+
+void vtb__emu_locate(const vtb_emulator *e, const void *frame, const void *stack_end, char *text, size_t n) {
+  char offset[MAX_FRAMES][32];
+  char *argv[MAX_FRAMES + 5] = {"addr2line", "-i", "-e", e->library_path};
+  int n_frames = collect(e, frame, stack_end, offset);
   vtb_strbuf frames = {0};
+  for (int i = 0; i < n_frames; i++) argv[4 + i] = offset[i];
   snprintf(text, n, "at an unknown line");
-  if (!dladdr(pc, &info)) return;
-  char offset[32];
-  snprintf(offset, sizeof offset, "0x%lx", (unsigned long)((const char *)pc - (const char *)info.dli_fbase - 1));
-  char *argv[] = {"addr2line", "-i", "-e", e->library_path, offset, NULL};
   if (run_program(argv, &frames) != 0 || !frames.at)
-    snprintf(text, n, "offset %s (no addr2line to name the line)", offset);
-  else if (!find_line(frames.at, VTB__EMU_SOURCE, text, n))
-    find_line(frames.at, "library.cuh", text, n);
+    snprintf(text, n, "offset %s (addr2line would name the line)", n_frames ? offset[0] : "unknown");
+  else
+    name_places(frames.at, text, n);
   vtb_strbuf_free(&frames);
 }

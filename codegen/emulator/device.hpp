@@ -9,9 +9,14 @@ typedef unsigned int vtb_u32;
 typedef long long vtb_i64;
 typedef unsigned long long vtb_u64;
 
-// Everything is inlined into the kernel, so that the place it calls the emulator from is a line of the kernel.
-#define VTB_FN static inline __attribute__((always_inline, unused))
-#define VTB_EMU_MEMBER inline __attribute__((always_inline))
+#define VTB_FN static inline __attribute__((unused))
+// What a collective computes is worth optimising even where kernels are not.
+#if defined(__clang__)
+#define VTB_EMU_FAST static __attribute__((unused))
+#else
+#define VTB_EMU_FAST static __attribute__((unused, optimize("O3")))
+#endif
+#define VTB_EMU_INLINE static inline __attribute__((always_inline, unused))
 #define VTB_KERNEL(threads, name) extern "C" void name
 #define VTB_UNROLL
 #define VTB_NO_UNROLL
@@ -47,71 +52,71 @@ VTB_FN void vtb_emu_shared_write(void *p, long n) {
 template <class T> struct vtb_emu_element {
   T *at;
   bool shared;
-  VTB_EMU_MEMBER operator T() const {
+  operator T() const {
     if (shared) vtb_emu_shared_read(at, sizeof(T));
     return *at;
   }
-  VTB_EMU_MEMBER T operator=(T v) const {
+  T operator=(T v) const {
     if (shared) vtb_emu_shared_write(at, sizeof(T));
     return *at = v;
   }
-  VTB_EMU_MEMBER T operator=(const vtb_emu_element &v) const { return *this = (T)v; }
+  T operator=(const vtb_emu_element &v) const { return *this = (T)v; }
   vtb_emu_element(T *p, bool s) : at(p), shared(s) {}
   vtb_emu_element(const vtb_emu_element &) = default;
-  template <class V> VTB_EMU_MEMBER T operator+=(V v) const { return *this = (T)((T) * this + v); }
-  template <class V> VTB_EMU_MEMBER T operator-=(V v) const { return *this = (T)((T) * this - v); }
-  template <class V> VTB_EMU_MEMBER T operator*=(V v) const { return *this = (T)((T) * this * v); }
-  template <class V> VTB_EMU_MEMBER T operator/=(V v) const { return *this = (T)((T) * this / v); }
+  template <class V> T operator+=(V v) const { return *this = (T)((T) * this + v); }
+  template <class V> T operator-=(V v) const { return *this = (T)((T) * this - v); }
+  template <class V> T operator*=(V v) const { return *this = (T)((T) * this * v); }
+  template <class V> T operator/=(V v) const { return *this = (T)((T) * this / v); }
 };
 
 template <class T> struct vtb_emu_pointer {
   T *at, *lo, *hi;
   bool shared;
   // n elements from i on, which the caller reads or writes
-  VTB_EMU_MEMBER T *reach(vtb_i64 i, long n) const {
+  T *reach(vtb_i64 i, long n) const {
     T *p = (T *)((unsigned long)at + (unsigned long)i * sizeof(T));
     if (__builtin_expect(p < lo || (unsigned long)p + n * sizeof(T) > (unsigned long)hi, 0))
       vtb_emu_outside(shared, (char *)p - (char *)lo, n * (long)sizeof(T), (char *)hi - (char *)lo);
     return p;
   }
-  VTB_EMU_MEMBER const T *reading(vtb_i64 i, long n) const {
+  const T *reading(vtb_i64 i, long n) const {
     T *p = reach(i, n);
     if (shared) vtb_emu_shared_read(p, n * (long)sizeof(T));
     return p;
   }
-  VTB_EMU_MEMBER T *writing(vtb_i64 i, long n) const {
+  T *writing(vtb_i64 i, long n) const {
     T *p = reach(i, n);
     if (shared) vtb_emu_shared_write((void *)p, n * (long)sizeof(T));
     return p;
   }
-  VTB_EMU_MEMBER vtb_emu_element<T> operator[](vtb_i64 i) const { return vtb_emu_element<T>(reach(i, 1), shared); }
-  VTB_EMU_MEMBER vtb_emu_pointer operator+(vtb_i64 i) const {
+  vtb_emu_element<T> operator[](vtb_i64 i) const { return vtb_emu_element<T>(reach(i, 1), shared); }
+  vtb_emu_pointer operator+(vtb_i64 i) const {
     return vtb_emu_pointer{(T *)((unsigned long)at + (unsigned long)i * sizeof(T)), lo, hi, shared};
   }
-  VTB_EMU_MEMBER vtb_emu_pointer operator-(vtb_i64 i) const { return *this + -i; }
-  VTB_EMU_MEMBER vtb_emu_pointer &operator+=(vtb_i64 i) { return *this = *this + i; }
-  VTB_EMU_MEMBER operator vtb_emu_pointer<const T>() const { return vtb_emu_pointer<const T>{at, lo, hi, shared}; }
+  vtb_emu_pointer operator-(vtb_i64 i) const { return *this + -i; }
+  vtb_emu_pointer &operator+=(vtb_i64 i) { return *this = *this + i; }
+  operator vtb_emu_pointer<const T>() const { return vtb_emu_pointer<const T>{at, lo, hi, shared}; }
 };
 template <class T> struct vtb_emu_pointer<const T> {
   const T *at, *lo, *hi;
   bool shared;
-  VTB_EMU_MEMBER const T *reach(vtb_i64 i, long n) const {
+  const T *reach(vtb_i64 i, long n) const {
     const T *p = (const T *)((unsigned long)at + (unsigned long)i * sizeof(T));
     if (__builtin_expect(p < lo || (unsigned long)p + n * sizeof(T) > (unsigned long)hi, 0))
       vtb_emu_outside(shared, (const char *)p - (const char *)lo, n * (long)sizeof(T), (const char *)hi - (const char *)lo);
     return p;
   }
-  VTB_EMU_MEMBER const T *reading(vtb_i64 i, long n) const {
+  const T *reading(vtb_i64 i, long n) const {
     const T *p = reach(i, n);
     if (shared) vtb_emu_shared_read(p, n * (long)sizeof(T));
     return p;
   }
-  VTB_EMU_MEMBER T operator[](vtb_i64 i) const { return *reading(i, 1); }
-  VTB_EMU_MEMBER vtb_emu_pointer operator+(vtb_i64 i) const {
+  T operator[](vtb_i64 i) const { return *reading(i, 1); }
+  vtb_emu_pointer operator+(vtb_i64 i) const {
     return vtb_emu_pointer{(const T *)((unsigned long)at + (unsigned long)i * sizeof(T)), lo, hi, shared};
   }
-  VTB_EMU_MEMBER vtb_emu_pointer operator-(vtb_i64 i) const { return *this + -i; }
-  VTB_EMU_MEMBER vtb_emu_pointer &operator+=(vtb_i64 i) { return *this = *this + i; }
+  vtb_emu_pointer operator-(vtb_i64 i) const { return *this + -i; }
+  vtb_emu_pointer &operator+=(vtb_i64 i) { return *this = *this + i; }
 };
 
 #define VTB_IN(T) vtb_emu_pointer<const T>
@@ -181,19 +186,19 @@ VTB_FN void vtb_sync_warp(VTB_EMU_HERE) {
   t->api->sync_warp(t, VTB_EMU_PLACE("vtb_sync_warp"));
 }
 
-VTB_FN vtb_u32 vtb_bits(float v) {
+VTB_EMU_INLINE vtb_u32 vtb_bits(float v) {
   vtb_u32 r;
   __builtin_memcpy(&r, &v, 4);
   return r;
 }
-VTB_FN float vtb_float(vtb_u32 bits) {
+VTB_EMU_INLINE float vtb_float(vtb_u32 bits) {
   float r;
   __builtin_memcpy(&r, &bits, 4);
   return r;
 }
 
 // in[0]: the value, in[1]: the lane it comes from
-static void vtb_emu_shuffle(vtb_emu_thread **lane, unsigned mask) {
+VTB_EMU_FAST void vtb_emu_shuffle(vtb_emu_thread **lane, unsigned mask) {
   for (unsigned l = 0; l < 32; l++)
     if (mask >> l & 1) lane[l]->out[0] = lane[lane[l]->in[1] & 31]->in[0];
 }
@@ -270,11 +275,11 @@ VTB_FN int vtb_to_int(float v) {
 }
 
 // ---- tensor cores: fragments as in the PTX manual, g = lane / 4, t = lane % 4 -----------------------------------------
-VTB_FN float vtb_emu_low(vtb_u32 pair) { return vtb_float(pair << 16); }
-VTB_FN float vtb_emu_high(vtb_u32 pair) { return vtb_float(pair & 0xffff0000u); }
+VTB_EMU_INLINE float vtb_emu_low(vtb_u32 pair) { return vtb_float(pair << 16); }
+VTB_EMU_INLINE float vtb_emu_high(vtb_u32 pair) { return vtb_float(pair & 0xffff0000u); }
 
 // out = in[0..3] + a b, with k products each; b is (k, 8). Eight columns at a time: the compiler makes them a vector.
-template <int k> VTB_FN void vtb_emu_product(vtb_emu_thread **lane, const float (&a)[16][k], const float (&b)[k][8]) {
+template <int k> VTB_EMU_INLINE void vtb_emu_product(vtb_emu_thread **lane, const float (&a)[16][k], const float (&b)[k][8]) {
   for (int i = 0; i < 16; i++) {
     float sum[8] = {};
     for (int p = 0; p < k; p++)
@@ -286,7 +291,7 @@ template <int k> VTB_FN void vtb_emu_product(vtb_emu_thread **lane, const float 
     }
   }
 }
-static void vtb_emu_mma_tf32(vtb_emu_thread **lane, unsigned) {
+VTB_EMU_FAST void vtb_emu_mma_tf32(vtb_emu_thread **lane, unsigned) {
   float a[16][8], b[8][8];
   for (int l = 0; l < 32; l++) {
     const vtb_u32 *in = lane[l]->in + 4;
@@ -301,7 +306,7 @@ static void vtb_emu_mma_tf32(vtb_emu_thread **lane, unsigned) {
   }
   vtb_emu_product<8>(lane, a, b);
 }
-static void vtb_emu_mma_bf16(vtb_emu_thread **lane, unsigned) {
+VTB_EMU_FAST void vtb_emu_mma_bf16(vtb_emu_thread **lane, unsigned) {
   float a[16][16], b[16][8];
   for (int l = 0; l < 32; l++) {
     const vtb_u32 *in = lane[l]->in + 4;
@@ -335,12 +340,12 @@ VTB_FN void vtb_mma_bf16_m16n8k16(float (&d)[4], const vtb_u32 (&a)[4], const vt
 }
 
 // lane 8 m + r has the address of row r of matrix m
-static void vtb_emu_ldmatrix(vtb_emu_thread **lane, unsigned) {
+VTB_EMU_FAST void vtb_emu_ldmatrix(vtb_emu_thread **lane, unsigned) {
   for (int l = 0; l < 32; l++)
     for (int m = 0; m < 4; m++)
       lane[l]->out[m] = ((const vtb_u32 *)lane[8 * m + (l >> 2)]->address)[l & 3];
 }
-static void vtb_emu_ldmatrix_trans(vtb_emu_thread **lane, unsigned) {
+VTB_EMU_FAST void vtb_emu_ldmatrix_trans(vtb_emu_thread **lane, unsigned) {
   for (int l = 0; l < 32; l++)
     for (int m = 0; m < 4; m++) {
       int row = l >> 2, col = 2 * (l & 3);

@@ -12,6 +12,7 @@ vtb_status vtb_emulator_new(const char *text, const char *const *kernels, int n_
   if (!o) o = &defaults;
   vtb_emulator *e = vtb_xcalloc(1, sizeof *e);
   e->checked = !o->unchecked;
+  e->optimise = o->optimise;
   e->seed = o->seed;
   pthread_mutex_init(&e->lock, NULL);
   vtb_status status = vtb__emu_compile(e, text, kernels, n_kernels, o->compiler, err);

@@ -18,6 +18,7 @@ typedef struct vtb_emulator vtb_emulator;
 typedef struct vtb_emulator_options {
   const char *compiler; /* NULL: $VTB_CXX, $CXX, g++, clang++, c++: the first that is set or exists */
   bool unchecked;       /* no checks of single accesses: several times faster */
+  bool optimise;        /* compile longer, run faster; vtb_emulator_program() sets it for large plans */
   uint64_t seed;        /* of the order of blocks and threads */
 } vtb_emulator_options;
 

@@ -62,7 +62,10 @@ static vtb_status run_kernel(emulated *e, const vtb_launch_step *s, const vtb_se
                            .shared_bytes = k->shared_bytes,
                            .n_args = s->n_args,
                            .args = e->args};
-  return vtb_emulator_run(e->emulator, &l, services, err);
+  if (services && services->kernel_begin) services->kernel_begin(services, s->index);
+  vtb_status status = vtb_emulator_run(e->emulator, &l, services, err);
+  if (services && services->kernel_end) services->kernel_end(services, s->index);
+  return status;
 }
 
 static void run_gemm(const emulated *e, const vtb_launch_gemm *g, const vtb_services *s) {
@@ -110,13 +113,22 @@ static vtb_status run(void *owner, void *const *args, const vtb_services *servic
 /* ---- making one ---------------------------------------------------------------------------------------------------
  */
 
+/* Operations of a run from which on optimised code repays its compilation. */
+static const double MANY_FLOPS = 1e8;
+
 static vtb_status compile(emulated *e, const vtb_emulator_options *o, vtb_error *err) {
   const vtb_launch_plan *p = e->plan;
+  vtb_emulator_options with = o ? *o : (vtb_emulator_options){0};
+  double flops = 0;
+  for (int i = 0; i < p->n_steps; i++)
+    if (p->steps[i].kind == VTB_LAUNCH_KERNEL) flops += p->kernels[p->steps[i].index].info.flops;
+  with.optimise |= flops > MANY_FLOPS;
   vtb_strbuf text = {0};
+  if (p->common) vtb_strbuf_puts(&text, p->common);
   for (int i = 0; i < p->n_sources; i++) vtb_strbuf_printf(&text, "%s\n", p->sources[i].text);
   const char **names = vtb_xcalloc((size_t)p->n_kernels + 1, sizeof *names);
   for (int i = 0; i < p->n_kernels; i++) names[i] = p->kernels[i].name;
-  vtb_status status = vtb_emulator_new(text.at ? text.at : "", names, p->n_kernels, o, &e->emulator, err);
+  vtb_status status = vtb_emulator_new(text.at ? text.at : "", names, p->n_kernels, &with, &e->emulator, err);
   free(names);
   vtb_strbuf_free(&text);
   return status;
@@ -147,6 +159,7 @@ static void describe(emulated *e) {
                              .n_tensors = p->n_tensors,
                              .tensors = p->tensors,
                              .batch = p->batch,
+                             .device_workspace_bytes = p->workspace_bytes,
                              .n_kernels = p->n_kernels,
                              .kernels = kernels,
                              .owner = e,

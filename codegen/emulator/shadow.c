@@ -49,11 +49,11 @@ static void describe_thread(unsigned who, char *text, size_t n) {
     snprintf(text, n, "several threads of warp %u", who & WHOLE_BLOCK);
 }
 
-VTB_NORETURN static void race(vtb__emu_fiber *f, const void *pc, const void *p, const char *what, unsigned who,
+VTB_NORETURN static void race(vtb__emu_fiber *f, const void *frame, const void *p, const char *what, unsigned who,
                               const char *did) {
   char other[64];
   describe_thread(who, other, sizeof other);
-  vtb__emu_fail_at(&f->t, pc, "race on shared memory: %s byte %ld, which %s %s since the last barrier", what,
+  vtb__emu_fail_at(&f->t, frame, "race on shared memory: %s byte %ld, which %s %s since the last barrier", what,
                    (long)((const char *)p - f->worker->shared), other, did);
 }
 
@@ -63,43 +63,43 @@ static unsigned merge_reader(unsigned before, unsigned tid) {
   return SEVERAL | (warp == tid / VTB__EMU_WARP ? warp : WHOLE_BLOCK);
 }
 
-static void read_cell(vtb__emu_fiber *f, vtb__emu_cell *c, const void *p, const void *pc) {
+static void read_cell(vtb__emu_fiber *f, vtb__emu_cell *c, const void *p, const void *frame) {
   vtb__emu_worker *w = f->worker;
   if (c->write_time < w->block_time)
-    vtb__emu_fail_at(&f->t, pc, "read of shared memory nobody wrote: byte %ld", (long)((const char *)p - w->shared));
+    vtb__emu_fail_at(&f->t, frame, "read of shared memory nobody wrote: byte %ld", (long)((const char *)p - w->shared));
   if (c->writer & COPYING)
-    vtb__emu_fail_at(&f->t, pc, "read of shared memory that a cp.async without its wait is writing: byte %ld",
+    vtb__emu_fail_at(&f->t, frame, "read of shared memory that a cp.async without its wait is writing: byte %ld",
                      (long)((const char *)p - w->shared));
-  if (!ordered(f, c->write_time, c->writer)) race(f, pc, p, "reads", c->writer, "wrote");
+  if (!ordered(f, c->write_time, c->writer)) race(f, frame, p, "reads", c->writer, "wrote");
   bool alone = c->read_time < w->block_time || ordered(f, c->read_time, c->reader);
   c->reader = (unsigned short)(alone ? (unsigned)f->t.tid : merge_reader(c->reader, (unsigned)f->t.tid));
   c->read_time = w->clock;
 }
 
-static void write_cell(vtb__emu_fiber *f, vtb__emu_cell *c, const void *p, const void *pc) {
+static void write_cell(vtb__emu_fiber *f, vtb__emu_cell *c, const void *p, const void *frame) {
   vtb__emu_worker *w = f->worker;
   if (c->write_time >= w->block_time && !ordered(f, c->write_time, c->writer & ~(unsigned)COPYING))
-    race(f, pc, p, "writes", c->writer, "wrote");
+    race(f, frame, p, "writes", c->writer, "wrote");
   if (c->read_time >= w->block_time && !ordered(f, c->read_time, c->reader))
-    race(f, pc, p, "writes", c->reader, "read");
+    race(f, frame, p, "writes", c->reader, "read");
   c->write_time = w->clock;
   c->writer = (unsigned short)f->t.tid;
 }
 
 void vtb__emu_shared_read(vtb_emu_thread *t, const void *p, long n) {
   vtb__emu_fiber *f = vtb__emu_fiber_of(t);
-  const void *pc = __builtin_return_address(0);
+  const void *frame = __builtin_frame_address(0);
   vtb__emu_cell *c = cell_of(f->worker, p), *end = cell_of(f->worker, (const char *)p + n + 1);
-  for (; c < end; c++) read_cell(f, c, f->worker->shared + (c - f->worker->cells) * 2, pc);
+  for (; c < end; c++) read_cell(f, c, f->worker->shared + (c - f->worker->cells) * 2, frame);
 }
 
-static void write_cells(vtb__emu_fiber *f, void *p, long n, const void *pc) {
+static void write_cells(vtb__emu_fiber *f, void *p, long n, const void *frame) {
   vtb__emu_cell *c = cell_of(f->worker, p), *end = cell_of(f->worker, (char *)p + n + 1);
-  for (; c < end; c++) write_cell(f, c, f->worker->shared + (c - f->worker->cells) * 2, pc);
+  for (; c < end; c++) write_cell(f, c, f->worker->shared + (c - f->worker->cells) * 2, frame);
 }
 
 void vtb__emu_shared_write(vtb_emu_thread *t, void *p, long n) {
-  write_cells(vtb__emu_fiber_of(t), p, n, __builtin_return_address(0));
+  write_cells(vtb__emu_fiber_of(t), p, n, __builtin_frame_address(0));
 }
 
 /* ---- asynchronous copies ---------------------------------------------------------------------------------------- */
@@ -107,7 +107,7 @@ void vtb__emu_shared_write(vtb_emu_thread *t, void *p, long n) {
 void vtb__emu_async_copy(vtb_emu_thread *t, void *shared, const void *from, int n_bytes) {
   vtb__emu_fiber *f = vtb__emu_fiber_of(t);
   if (f->worker->launch->emulator->checked) {
-    write_cells(f, shared, n_bytes, __builtin_return_address(0));
+    write_cells(f, shared, n_bytes, __builtin_frame_address(0));
     for (int i = 0; i < n_bytes; i += 2) cell_of(f->worker, (char *)shared + i)->writer |= COPYING;
   }
   memset(shared, 0xff, (size_t)n_bytes);

@@ -59,10 +59,8 @@ typedef enum cli_target {
 extern const char *const cli_target_names[CLI_N_TARGETS];
 bool cli_target_find(const char *name, cli_target *t);
 /* The option's row of commands that run models. */
-#define CLI_TARGET_OPT(model) {"--target", CLI_STR, &(model).target, "T", "cpu (default), cuda or cuda-emulated"}
-/* The module is after the code passes. Never falls back from one target to another. */
-VTB_MUST_USE vtb_status cli_make_program(vtb_module *m, cli_target target, bool profile, vtb_program **program,
-                                         vtb_error *err);
+#define CLI_TARGET_OPT(model)                                                                                          \
+  { "--target", CLI_STR, &(model).target, "T", "cpu (default), cuda or cuda-emulated" }
 
 /* ---- models ------------------------------------------------------------------------------------------------ */
 
@@ -70,13 +68,13 @@ VTB_MUST_USE vtb_status cli_make_program(vtb_module *m, cli_target target, bool 
 typedef struct cli_model_options {
   cli_list defines; /* name=value */
   const char *entry, *image, *mode;
-  const char *target; /* of commands that run models; NULL: "cpu" */
+  const char *target;   /* of commands that run models; NULL: "cpu" */
   const char *made_for; /* the image size that weights to be loaded were made for, where --image differs; else NULL */
   int64_t chunk, batch, threads;
   bool time_passes, json;
-  const char *print_after;
+  const char *print_after, *precision;
 } cli_model_options;
-enum { CLI_N_MODEL_OPTS = 10 };
+enum { CLI_N_MODEL_OPTS = 11 };
 void cli_model_opts(cli_model_options *m, cli_opt *rows);
 
 typedef struct cli_model {
@@ -95,8 +93,14 @@ VTB_MUST_USE vtb_status cli_run_passes(vtb_module *module, const cli_model_optio
 /* Graph and code generation pipelines over a clone of the module with `f`'s name as entry, then the JIT. */
 VTB_MUST_USE vtb_status cli_compile(const vtb_module *module, const char *func, const cli_model_options *o,
                                     int64_t batch, bool profile, vtb_program **program);
+/* The module is after the code passes. Never falls back from one target to another. */
+VTB_MUST_USE vtb_status cli_make_program(vtb_module *m, cli_target target, const cli_model_options *o, bool profile,
+                                         vtb_program **program, vtb_error *err);
 /* The training step of a model loaded with training = true: autodiff included; *name is the new entry. */
 VTB_MUST_USE vtb_status cli_add_train_step(vtb_module *module, double label_smoothing, const char **name);
+
+/* 1,234,567 */
+const char *cli_grouped(int64_t n, char *buf, size_t size);
 
 /* All buffers of a program, filled with plausible values; inputs and adjoints are random. Failure is left in `err`. */
 void **cli_make_buffers(const vtb_program *p, vtb_error *err);
@@ -104,12 +108,16 @@ void cli_free_buffers(const vtb_program *p, void **buffers);
 /* Mean seconds of a run, measured for about `seconds`. */
 double cli_measure_run(const vtb_program *p, const vtb_services *s, double seconds, vtb_error *err);
 
+/* What --precision says, for products on CUDA: fp32 (default), tf32, bf16. */
+VTB_MUST_USE vtb_status cli_precision(const char *text, vtb_cuda_precision *out, vtb_error *err);
+
 /* One f32 rank-4 input: its channels, height and width. */
 VTB_MUST_USE vtb_status cli_image_size(const vtb_func *f, int *channels, int *height, int *width, vtb_error *err);
 
 /* ---- subcommands ------------------------------------------------------------------------------------------- */
 
 vtb_status cli_cmd_check(int argc, char **argv);
+vtb_status cli_cmd_compare(int argc, char **argv);
 vtb_status cli_cmd_run(int argc, char **argv);
 vtb_status cli_cmd_train(int argc, char **argv);
 vtb_status cli_cmd_eval(int argc, char **argv);
@@ -119,6 +127,7 @@ vtb_status cli_cmd_dump(int argc, char **argv);
 vtb_status cli_cmd_paths(int argc, char **argv);
 vtb_status cli_cmd_fmt(int argc, char **argv);
 vtb_status cli_cmd_explain(int argc, char **argv);
+vtb_status cli_cmd_cache(int argc, char **argv);
 vtb_status cli_cmd_doctor(int argc, char **argv);
 
 #endif

@@ -26,6 +26,7 @@ static timing measure(const vtb_program *p, void **buffers, void *workspace, con
                       const bench_options *o) {
   vtb_program_run(p, buffers, workspace, s);
   vtb_program_run(p, buffers, workspace, s);
+  vtb_program_keep(p, ~0u); /* a device's own time, without copies from and to the host */
   VTB_VEC(double) times = {0};
   double start = vtb_now(), sum = 0;
   while (times.n < (size_t)(o->runs ? o->runs : 1000) && (o->runs || times.n < 5 || vtb_now() - start < o->seconds)) {
@@ -64,8 +65,8 @@ static void report_text(const vtb_program *p, const timing *t, const row *rows, 
   printf("batch %lld: best %.2f ms, median %.2f ms of %lld runs; %.1f img/s; %.1f GFLOP/s\n", (long long)p->batch,
          1e3 * t->best, 1e3 * t->median, (long long)t->runs, (double)p->batch / t->best, flops / t->best * 1e-9);
   printf("compile %.2f s; memory: workspace %.1f MiB, parameters %.1f MiB, other buffers %.1f MiB\n\n",
-         p->compile_seconds, (double)p->workspace_bytes / 1048576, buffer_bytes(p, true) / 1048576,
-         buffer_bytes(p, false) / 1048576);
+         p->compile_seconds, (double)(p->workspace_bytes + p->device_workspace_bytes) / 1048576,
+         buffer_bytes(p, true) / 1048576, buffer_bytes(p, false) / 1048576);
   printf("%7s %6s %8s %8s %8s  %-34s %s\n", "ms", "%", "launches", "GFLOP/s", "GB/s", "ops", "from");
   for (int i = 0; i < n && i < o->top; i++) {
     const vtb_kernel_info *k = rows[i].info;
@@ -87,7 +88,7 @@ static void report_json(const vtb_program *p, const timing *t, const row *rows, 
   cJSON_AddNumberToObject(out, "images_per_second", (double)p->batch / t->best);
   cJSON_AddNumberToObject(out, "gflop", flops * 1e-9);
   cJSON_AddNumberToObject(out, "compile_seconds", p->compile_seconds);
-  cJSON_AddNumberToObject(out, "workspace_bytes", (double)p->workspace_bytes);
+  cJSON_AddNumberToObject(out, "workspace_bytes", (double)(p->workspace_bytes + p->device_workspace_bytes));
   cJSON_AddNumberToObject(out, "parameter_bytes", buffer_bytes(p, true));
   cJSON *list = cJSON_AddArrayToObject(out, "kernels");
   for (int i = 0; i < n; i++) {
@@ -140,14 +141,15 @@ static vtb_status bench_program(const vtb_program *p, const vtb_program *profile
 
 vtb_status cli_cmd_bench(int argc, char **argv) {
   bench_options o = {.seconds = 3, .top = 20};
-  cli_opt opts[CLI_N_MODEL_OPTS + 4] = {
+  cli_opt opts[CLI_N_MODEL_OPTS + 5] = {
+      CLI_TARGET_OPT(o.model),
       {"--train", CLI_FLAG, &o.train, NULL, "a training step: forward and backward, without the optimiser"},
       {"--runs", CLI_INT, &o.runs, "N", "exactly N runs instead of --seconds"},
       {"--seconds", CLI_FLOAT, &o.seconds, "S", "time to measure for (default 3)"},
       {"--top", CLI_INT, &o.top, "N", "kernels to list (default 20)"}};
-  cli_model_opts(&o.model, opts + 4);
+  cli_model_opts(&o.model, opts + 5);
   cli_list rest = {0};
-  int parsed = cli_parse("bench", opts, CLI_N_MODEL_OPTS + 4, argc, argv, &rest);
+  int parsed = cli_parse("bench", opts, CLI_N_MODEL_OPTS + 5, argc, argv, &rest);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (rest.n != 1) return cli_usage_error("bench", "one MODEL is needed");
   cli_model model;

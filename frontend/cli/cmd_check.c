@@ -130,7 +130,7 @@ static void print_structure(const vtb_func *f) {
 }
 
 /* 6391528 -> 6,391,528 */
-static const char *grouped(int64_t n, char *buf, size_t size) {
+const char *cli_grouped(int64_t n, char *buf, size_t size) {
   char digits[32];
   int len = snprintf(digits, sizeof digits, "%lld", (long long)n);
   size_t k = 0;
@@ -205,7 +205,7 @@ static vtb_status check(const cli_model *model, const cli_model_options *o, bool
     } else {
       printf("%s\n", model->name);
       print_io(f);
-      printf("  parameters   %s (%.1f MiB in f32)\n", grouped(params, number, sizeof number),
+      printf("  parameters   %s (%.1f MiB in f32)\n", cli_grouped(params, number, sizeof number),
              (double)params * 4 / 1048576);
       printf("  FLOPs        %.3f G an image as executed; %.2f GMACs in the papers' count (\"FLOPs\" there)",
              t.flops * 1e-9, (t.layer_macs + t.mixer_macs) * 1e-9);

@@ -1,7 +1,10 @@
 /* vertebra doctor: what this machine offers, what is missing and how to get it. */
 #include "frontend/cli/cli.h"
 
-#include <dlfcn.h>
+#include "codegen/cuda/nvrtc.h"
+#include "codegen/emulator/emulator.h"
+#include "runtime/cuda/cuda.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,16 +14,19 @@ typedef struct finding {
   char text[256];
 } finding;
 
-static void probe_library(finding *f, const char *const *names, const char *remedy) {
-  for (; *names; names++) {
-    void *h = dlopen(*names, RTLD_LAZY | RTLD_LOCAL);
-    if (!h) continue;
-    f->ok = true;
-    snprintf(f->text, sizeof f->text, "%s", *names);
-    dlclose(h);
-    return;
-  }
-  snprintf(f->text, sizeof f->text, "not found: %s", remedy);
+/* A probe writes what it found, or what is missing. */
+static void probe(finding *f, bool (*find)(vtb_strbuf *)) {
+  vtb_strbuf text = {0};
+  f->ok = find(&text);
+  snprintf(f->text, sizeof f->text, "%s", text.at ? text.at : "");
+  vtb_strbuf_free(&text);
+}
+
+static bool probe_emulator(vtb_strbuf *out) {
+  vtb_error err = {0};
+  bool ok = vtb_emulator_available(NULL, &err);
+  vtb_strbuf_puts(out, ok ? "a C++ compiler for --target cuda-emulated" : err.text);
+  return ok;
 }
 
 static void probe_dataset(finding *f) {
@@ -54,9 +60,10 @@ vtb_status cli_cmd_doctor(int argc, char **argv) {
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (rest.n) return cli_usage_error("doctor", "takes no arguments");
 
-  finding list[] = {{"processor", true, true, ""},       {"threads", true, true, ""},       {"models", false, true, ""},
-                    {"fashion-mnist", false, false, ""}, {"cuda driver", false, false, ""}, {"nvrtc", false, false, ""},
-                    {"cublasLt", false, false, ""},      {"kernel cache", true, false, ""}};
+  finding list[] = {
+      {"processor", true, true, ""},       {"threads", true, true, ""},         {"models", false, true, ""},
+      {"fashion-mnist", false, false, ""}, {"cuda driver", false, false, ""},   {"nvrtc", false, false, ""},
+      {"cublasLt", false, false, ""},      {"cuda emulator", false, false, ""}, {"kernel cache", true, false, ""}};
   vtb_strbuf host = {0};
   vtb_codegen_describe_host(&host);
   snprintf(list[0].text, sizeof list[0].text, "%s", host.at ? host.at : "unknown");
@@ -64,14 +71,12 @@ vtb_status cli_cmd_doctor(int argc, char **argv) {
   snprintf(list[1].text, sizeof list[1].text, "%d", vtb_default_threads());
   probe_models(&list[2]);
   probe_dataset(&list[3]);
-  static const char *const driver[] = {"libcuda.so.1", NULL};
-  static const char *const nvrtc[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", NULL};
-  static const char *const cublas[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", NULL};
-  probe_library(&list[4], driver, "no NVIDIA driver; models run on the CPU");
-  probe_library(&list[5], nvrtc, "not needed for the CPU");
-  probe_library(&list[6], cublas, "not needed for the CPU");
+  probe(&list[4], vtb_cuda_probe_driver);
+  probe(&list[5], vtb_cuda_describe_nvrtc);
+  probe(&list[6], vtb_cuda_probe_cublaslt);
+  probe(&list[7], probe_emulator);
   char *cache = vtb_cache_dir();
-  snprintf(list[7].text, sizeof list[7].text, "%s", cache);
+  snprintf(list[8].text, sizeof list[8].text, "%s", cache);
   free(cache);
 
   int n = sizeof list / sizeof *list;

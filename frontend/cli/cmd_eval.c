@@ -98,16 +98,17 @@ static vtb_status evaluate(const char *what, const eval_options *o) {
 
 vtb_status cli_cmd_eval(int argc, char **argv) {
   eval_options o = {0};
-  cli_opt opts[CLI_N_MODEL_OPTS + 6] = {
+  cli_opt opts[CLI_N_MODEL_OPTS + 7] = {
+      CLI_TARGET_OPT(o.model),
       {"--weights", CLI_STR, &o.weights, "FILE", "safetensors file with the model's parameters"},
       {"--data", CLI_STR, &o.data, "D", "fashion-mnist, a folder of IDX files, or a folder with a sub-folder a class"},
       {"--split", CLI_STR, &o.split, "NAME", "train, val or test (default test)"},
       {"--limit", CLI_INT, &o.limit, "N", "only the first N images"},
       {"--write-images", CLI_STR, &o.write_images, "DIR", "write the first image of each class as PNG"},
       {"--confusion", CLI_FLAG, &o.confusion, NULL, "also the table of classes against predictions"}};
-  cli_model_opts(&o.model, opts + 6);
+  cli_model_opts(&o.model, opts + 7);
   cli_list rest = {0};
-  int parsed = cli_parse("eval", opts, CLI_N_MODEL_OPTS + 6, argc, argv, &rest);
+  int parsed = cli_parse("eval", opts, CLI_N_MODEL_OPTS + 7, argc, argv, &rest);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (rest.n != 1) return cli_usage_error("eval", "one MODEL is needed");
   if (!o.weights) return cli_usage_error("eval", "--weights FILE is needed");

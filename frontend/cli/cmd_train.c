@@ -37,7 +37,7 @@ static train_options defaults(void) {
                          .checkpoint_minutes = 2};
 }
 
-enum { N_TRAIN_OPTS = 27 };
+enum { N_TRAIN_OPTS = 28 };
 
 static int train_opts(train_options *t, cli_opt *rows) {
   const cli_opt table[] = {
@@ -69,7 +69,8 @@ static int train_opts(train_options *t, cli_opt *rows) {
       {"--eval-batch", CLI_INT, &t->eval_batch, "N", "images at a time in evaluation (default 4 x batch)"},
       {"--checkpoint-minutes", CLI_FLOAT, &t->checkpoint_minutes, "M",
        "also checkpoint that often within an epoch (default 2)"},
-      {"--quiet", CLI_FLAG, &t->quiet, NULL, "no progress"}};
+      {"--quiet", CLI_FLAG, &t->quiet, NULL, "no progress"},
+      CLI_TARGET_OPT(t->model)};
   memcpy(rows, table, sizeof table);
   cli_model_opts(&t->model, rows + sizeof table / sizeof *table);
   return (int)(sizeof table / sizeof *table) + CLI_N_MODEL_OPTS;
@@ -268,7 +269,6 @@ static vtb_status fit_schedule(vtb_train_config *t, double seconds, int64_t upda
   t->epochs = (planned + updates - 1) / updates;
   t->schedule.total = planned;
   if (t->schedule.warmup > planned / 5) t->schedule.warmup = planned / 5;
-  t->eval_epochs = INT32_MAX; /* at the end alone */
   fprintf(stderr, "%.0f ms an update: about %lld updates in %.0f s\n", 1e3 * each, (long long)planned, seconds);
   return VTB_OK;
 }

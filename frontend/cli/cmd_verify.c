@@ -32,16 +32,28 @@ static vtb_status verify_cases(const cli_list *cases, const verify_options *o) {
   return worst;
 }
 
+/* What was not asked for follows from the precision. */
+static vtb_status set_tolerances(verify_options *o, vtb_error *err) {
+  static const double by_precision[] = {[VTB_CUDA_FP32] = 2e-4, [VTB_CUDA_TF32] = 5e-3, [VTB_CUDA_BF16] = 2e-2};
+  vtb_cuda_precision precision;
+  vtb_status status = cli_precision(o->model.precision, &precision, err);
+  if (status != VTB_OK) return status;
+  if (o->tol == 0) o->tol = by_precision[precision];
+  if (o->grad_tol == 0) o->grad_tol = by_precision[precision];
+  return VTB_OK;
+}
+
 vtb_status cli_cmd_verify(int argc, char **argv) {
-  verify_options o = {.target = "cpu", .tol = 2e-4, .grad_tol = 2e-4};
+  verify_options o = {.target = "cpu"};
   const char *modes = NULL;
   bool grad = false;
   cli_opt opts[CLI_N_MODEL_OPTS + 9] = {
       {"--model", CLI_STR, &o.model_file, "FILE", "look for the case's entry in this .vtb file"},
-      {"--modes", CLI_STR, &modes, "all", "run each case that has a recurrence in every mode and chunk sizes 1, 7, 16, 64"},
+      {"--modes", CLI_STR, &modes, "all",
+       "run each case that has a recurrence in every mode and chunk sizes 1, 7, 16, 64"},
       {"--target", CLI_STR, &o.target, "T", "cpu (default), interp, all (these two), cuda or cuda-emulated"},
-      {"--tol", CLI_FLOAT, &o.tol, "X", "largest error over largest magnitude (default 2e-4)"},
-      {"--grad-tol", CLI_FLOAT, &o.grad_tol, "X", "the same for gradients (default 2e-4)"},
+      {"--tol", CLI_FLOAT, &o.tol, "X", "largest error over largest magnitude (default 2e-4; tf32 5e-3, bf16 2e-2)"},
+      {"--grad-tol", CLI_FLOAT, &o.grad_tol, "X", "the same for gradients"},
       {"--grad", CLI_FLAG, &grad, NULL, "gradients too (the default where the case has them)"},
       {"--no-grad", CLI_FLAG, &o.no_grad, NULL, "outputs only"},
       {"--nan", CLI_FLAG, &o.nan, NULL, "find the first op that gives NaN or Inf"},
@@ -58,7 +70,9 @@ vtb_status cli_cmd_verify(int argc, char **argv) {
     return cli_usage_error("verify", "unknown target '%s'; targets are cpu, interp, cuda, cuda-emulated and all",
                            o.target);
   o.all_modes = modes != NULL;
-  vtb_status status = VTB_OK;
+  vtb_error err = {0};
+  vtb_status status = set_tolerances(&o, &err);
+  if (status != VTB_OK) return cli_error(&err);
   if (vtb_ends_with(rest.at[0], ".safetensors")) {
     status = verify_cases(&rest, &o);
   } else {

@@ -10,13 +10,17 @@ const cli_command cli_commands[] = {
     {"run", "MODEL [--weights W] IMAGE...", "classify image files, or write features", cli_cmd_run},
     {"train", "MODEL --data D", "train a classifier; checkpoints, resumes, logs", cli_cmd_train},
     {"eval", "MODEL --weights W --data D", "accuracy of weights on a data set", cli_cmd_eval},
+    {"compare", "RUN... [-o FILE.svg]", "training runs side by side: a table, and a plot of test accuracy",
+     cli_cmd_compare},
     {"bench", "MODEL [--batch N] [--train]", "latency, images/s, memory, time a kernel", cli_cmd_bench},
     {"verify", "CASE... | MODEL", "compare with reference cases, or every mode with the interpreter", cli_cmd_verify},
-    {"dump", "MODEL --stage STAGE", "print the model at a stage: ast ir graph grad fused plan llvm asm", cli_cmd_dump},
+    {"dump", "MODEL --stage STAGE", "print the model at a stage: ast ir graph grad fused plan llvm asm cuda",
+     cli_cmd_dump},
     {"paths", "MODEL [-o FILE.svg|.png]", "the order in which each block reads its tokens, as a picture",
      cli_cmd_paths},
     {"fmt", "FILE...", "lay out .vtb files canonically", cli_cmd_fmt},
     {"explain", "CODE", "what a diagnostic means, with an example and the remedy", cli_cmd_explain},
+    {"cache", "ls|clear", "kernels compiled for GPUs that are kept on disk", cli_cmd_cache},
     {"doctor", "", "what this machine offers, what is missing and how to get it", cli_cmd_doctor},
 };
 const int cli_n_commands = sizeof cli_commands / sizeof *cli_commands;

@@ -15,6 +15,7 @@ void cli_model_opts(cli_model_options *m, cli_opt *rows) {
       {"--batch", CLI_INT, &m->batch, "N", "images at a time"},
       {"--threads", CLI_INT, &m->threads, "N", "threads (default: VTB_THREADS, OMP_NUM_THREADS, or the cores)"},
       {"--json", CLI_FLAG, &m->json, NULL, "machine-readable output"},
+      {"--precision", CLI_STR, &m->precision, "P", "of products on CUDA: fp32 (default), tf32, bf16"},
       {"--time-passes", CLI_FLAG, &m->time_passes, NULL, "how long each pass took, on stderr"},
       {"--print-after", CLI_STR, &m->print_after, "PASS", "print the IR after a pass, or after \"all\", on stderr"},
   };
@@ -138,7 +139,7 @@ vtb_status cli_compile(const vtb_module *module, const char *func, const cli_mod
   m->entry = vtb_module_find(m, func);
   vtb_status status = cli_run_passes(m, o, vtb_pipeline_codegen, false, batch);
   if (status == VTB_OK) {
-    status = cli_make_program(m, target, profile, program, &err);
+    status = cli_make_program(m, target, o, profile, program, &err);
     if (status != VTB_OK) cli_error(&err);
   }
   vtb_module_free(m);
@@ -157,6 +158,17 @@ vtb_status cli_add_train_step(vtb_module *module, double label_smoothing, const 
   vtb_diags_free(&diags);
   if (status == VTB_OK) *name = train->name;
   return status;
+}
+
+vtb_status cli_precision(const char *text, vtb_cuda_precision *out, vtb_error *err) {
+  static const char *const names[] = {"fp32", "tf32", "bf16"};
+  *out = VTB_CUDA_FP32;
+  for (int i = 0; text && i < 3; i++) {
+    if (strcmp(text, names[i]) != 0) continue;
+    *out = (vtb_cuda_precision)i;
+    return VTB_OK;
+  }
+  return text ? vtb_fail(err, VTB_E_USAGE, "no precision is named '%s': there are fp32, tf32 and bf16", text) : VTB_OK;
 }
 
 vtb_status cli_image_size(const vtb_func *f, int *channels, int *height, int *width, vtb_error *err) {

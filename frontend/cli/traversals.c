@@ -107,7 +107,9 @@ static vtb_path storage_order(const finder *f, int64_t n) {
 }
 
 static void add_order(const finder *f, traversal_group *g, const vtb_inst *inst) {
-  int first = inst->op == VTB_OP_recurrence ? (int)vtb_attr_int(inst, "inits", 0) : 0;
+  int first = (int)(inst->op == VTB_OP_recurrence ? vtb_attr_int(inst, "inits", 0)
+                    : inst->op == VTB_OP_fold     ? vtb_attr_int(inst, "states", 0)
+                                                  : 0);
   const char *text = vtb_attr_str(inst, "path", NULL);
   traversal t = {0};
   vtb_error err = {0};
@@ -127,7 +129,7 @@ static void add_order(const finder *f, traversal_group *g, const vtb_inst *inst)
   vtb_vec_push(&g->orders, t);
 }
 
-static bool is_scan(vtb_op op) { return op == VTB_OP_linscan || op == VTB_OP_recurrence; }
+static bool is_scan(vtb_op op) { return op == VTB_OP_linscan || op == VTB_OP_recurrence || op == VTB_OP_fold; }
 
 static void add_orders(const finder *f, traversal_group *g, const vtb_func *func, int depth) {
   for (const vtb_inst *inst = func->first; inst; inst = inst->next) {

@@ -392,10 +392,12 @@ static vtb__val b_resample(vtb__eval *e, vtb__args *a) {
   int64_t h0 = v->type.dim[1].size, w0 = v->type.dim[2].size;
   if (h0 == h && w0 == w) return x;
   if ((double)h * (double)h0 > VTB__MAX_DATA || (double)w * (double)w0 > VTB__MAX_DATA)
-    return vtb__report(e, VTB_DIAG_TOO_LARGE, a->span, "resampling %lldx%lld to %lldx%lld", (long long)h0, (long long)w0,
-                       (long long)h, (long long)w);
-  vtb_value *rows = weights(e, vtb__resample_weights(e, h0, h, filter, antialias, corners, coefficient), h, h0, a->span);
-  vtb_value *cols = weights(e, vtb__resample_weights(e, w0, w, filter, antialias, corners, coefficient), w, w0, a->span);
+    return vtb__report(e, VTB_DIAG_TOO_LARGE, a->span, "resampling %lldx%lld to %lldx%lld", (long long)h0,
+                       (long long)w0, (long long)h, (long long)w);
+  vtb_value *rows =
+      weights(e, vtb__resample_weights(e, h0, h, filter, antialias, corners, coefficient), h, h0, a->span);
+  vtb_value *cols =
+      weights(e, vtb__resample_weights(e, w0, w, filter, antialias, corners, coefficient), w, w0, a->span);
   vtb_builder *b = vtb__at(e, a->span);
   if (!b || !rows || !cols) return VTB__ERR;
   v = vtb_b_einsum(b, "bhwc,ih->biwc", v, rows);

@@ -1,74 +1,93 @@
-/* Opening optional shared libraries: see library.h. */
+/* The search for a vendor library: see library.h. */
 #include "runtime/base/library.h"
 
 #include <dlfcn.h>
 #include <glob.h>
 #include <string.h>
 
-/* A leading $NAME is an environment variable; the folder counts only if that is set. */
-static const char *const folders[] = {
-    "$CUDA_HOME/lib64",
-    "$CUDA_HOME/lib",
-    "$CUDA_PATH/lib64",
-    "/usr/local/cuda/lib64",
-    "$VIRTUAL_ENV/lib/python3*/site-packages/nvidia/*/lib",
-    "$CONDA_PREFIX/lib",
-    "$CONDA_PREFIX/lib/python3*/site-packages/nvidia/*/lib",
-    "$HOME/.local/lib/python3*/site-packages/nvidia/*/lib",
-    "/usr/local/lib/python3*/dist-packages/nvidia/*/lib",
-    "/usr/local/lib/python3*/site-packages/nvidia/*/lib",
+/* Behind each stands a file name; %s is replaced by the environment variable in front. */
+static const struct {
+  const char *variable, *pattern;
+} places[] = {
+    {"CUDA_HOME", "%s/lib64"},
+    {"CUDA_PATH", "%s/lib64"},
+    {"CONDA_PREFIX", "%s/lib"},
+    {"VIRTUAL_ENV", "%s/lib/python3*/site-packages/nvidia/*/lib"},
+    {"CONDA_PREFIX", "%s/lib/python3*/site-packages/nvidia/*/lib"},
+    {"HOME", "%s/.local/lib/python3*/site-packages/nvidia/*/lib"},
+    {NULL, "/usr/local/cuda/lib64"},
+    {NULL, "/usr/local/cuda-*/lib64"},
+    {NULL, "/opt/cuda/lib64"},
+    {NULL, "/usr/local/lib/python3*/*-packages/nvidia/*/lib"},
+    {NULL, "/usr/lib/python3*/*-packages/nvidia/*/lib"},
+    {"PYENV_ROOT", "%s/versions/*/lib/python3*/site-packages/nvidia/*/lib"},
+    {"HOME", "%s/.pyenv/versions/*/lib/python3*/site-packages/nvidia/*/lib"},
 };
 
-/* The pattern of `name` in a folder, or false. */
-static bool pattern_of(const char *folder, const char *name, vtb_strbuf *out) {
-  out->n = 0;
-  if (folder[0] == '$') {
-    char variable[32] = "";
-    size_t n = strcspn(folder, "/");
-    if (n > sizeof variable) return false;
-    memcpy(variable, folder + 1, n - 1);
-    const char *value = getenv(variable);
-    if (!value || !value[0]) return false;
-    vtb_strbuf_puts(out, value);
-    folder += n;
-  }
-  vtb_strbuf_printf(out, "%s/%s", folder, name);
-  return true;
-}
-
-static void *open_matching(const char *pattern, char **path) {
+static void *try_pattern(const char *pattern, char **path) {
   glob_t found;
-  void *library = NULL;
+  void *handle = NULL;
   if (glob(pattern, 0, NULL, &found) != 0) return NULL;
-  for (size_t i = 0; i < found.gl_pathc && !library; i++) {
-    library = dlopen(found.gl_pathv[i], RTLD_NOW | RTLD_LOCAL);
-    if (library && path) *path = vtb_xstrdup(found.gl_pathv[i]);
+  for (size_t i = found.gl_pathc; i > 0 && !handle; i--) { /* the highest version is the last */
+    handle = dlopen(found.gl_pathv[i - 1], RTLD_NOW | RTLD_LOCAL);
+    if (handle && path) *path = vtb_xstrdup(found.gl_pathv[i - 1]);
   }
   globfree(&found);
-  return library;
+  return handle;
 }
 
-void *vtb_library_open(const char *const *names, char **path) {
-  vtb_strbuf pattern = {0};
-  void *library = NULL;
-  for (; *names && !library; names++) {
-    library = dlopen(*names, RTLD_NOW | RTLD_LOCAL);
-    if (library && path) *path = vtb_xstrdup(*names);
-    for (size_t i = 0; i < sizeof folders / sizeof *folders && !library; i++)
-      if (pattern_of(folders[i], *names, &pattern)) library = open_matching(pattern.at, path);
+static void *try_places(const char *name, char **path) {
+  void *handle = NULL;
+  for (size_t i = 0; i < sizeof places / sizeof *places && !handle; i++) {
+    const char *root = places[i].variable ? getenv(places[i].variable) : "";
+    if (!root || (places[i].variable && !*root)) continue;
+    vtb_strbuf pattern = {0};
+    const char *rest = places[i].pattern;
+    if (places[i].variable) vtb_strbuf_puts(&pattern, root), rest += strlen("%s");
+    vtb_strbuf_printf(&pattern, "%s/%s", rest, name);
+    handle = try_pattern(pattern.at, path);
+    vtb_strbuf_free(&pattern);
   }
-  vtb_strbuf_free(&pattern);
-  return library;
+  return handle;
 }
 
-bool vtb_library_bind(void *library, const vtb_library_symbol *symbols, size_t n, const char **missing) {
-  for (size_t i = 0; i < n; i++) {
-    void *at = dlsym(library, symbols[i].name);
-    if (!at) {
-      *missing = symbols[i].name;
-      return false;
+static void *find(const vtb_library *l, char **path, vtb_error *err) {
+  const char *wanted = getenv(l->environment);
+  if (wanted && *wanted) {
+    void *handle = dlopen(wanted, RTLD_NOW | RTLD_LOCAL);
+    if (handle && path) *path = vtb_xstrdup(wanted);
+    if (!handle)
+      vtb_fail(err, VTB_E_DEVICE, "%s: %s=%s cannot be loaded: %s", l->what, l->environment, wanted, dlerror());
+    return handle;
+  }
+  for (const char *const *name = l->names; *name; name++) {
+    void *handle = dlopen(*name, RTLD_NOW | RTLD_LOCAL);
+    if (handle && path) *path = vtb_xstrdup(*name);
+    if (!handle) handle = try_places(*name, path);
+    if (handle) return handle;
+  }
+  vtb_fail(err, VTB_E_DEVICE, "no %s: %s was not found (%s names its file if it is elsewhere)", l->what, l->names[0],
+           l->environment);
+  return NULL;
+}
+
+vtb_status vtb_library_open(const vtb_library *l, void *table, char **path, vtb_error *err) {
+  char *file = NULL;
+  void *handle = find(l, &file, err);
+  if (!handle) return VTB_E_DEVICE;
+  for (int i = 0; i < l->n_symbols; i++) {
+    void *symbol = dlsym(handle, l->symbols[i].name);
+    if (!symbol) {
+      vtb_fail(err, VTB_E_DEVICE, "the %s in %s is too old: it has no %s", l->what, file, l->symbols[i].name);
+      free(file);
+      dlclose(handle);
+      return VTB_E_DEVICE;
     }
-    memcpy(symbols[i].into, &at, sizeof at);
+    memcpy((char *)table + l->symbols[i].offset, &symbol, sizeof symbol);
   }
-  return true;
+  if (path)
+    *path = file;
+  else
+    free(file);
+  return VTB_OK;
 }

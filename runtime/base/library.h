@@ -1,19 +1,28 @@
-/* Shared libraries that a machine may or may not have, opened at run time: NVRTC, the driver, cuBLAS. */
+/* Vendor libraries opened at run time, so that one binary runs with and without them: where they are looked for, and
+ * their functions resolved into a struct of pointers.
+ *
+ * Looked for: the file that an environment variable names; the loader's own path; CUDA_HOME/lib64 and /usr/local/cuda*;
+ * the folders of NVIDIA's Python packages. An opened library stays open until the process ends.
+ */
 #ifndef VTB_LIBRARY_H
 #define VTB_LIBRARY_H
 
 #include "runtime/base/base.h"
 
-/* Opens the first of `names` (newest version first, NULL ends) that the loader knows, or that lies under $CUDA_HOME,
- * $CUDA_PATH, /usr/local/cuda, or in a Python environment's nvidia packages. NULL if there is none. Never closed:
- * handles live as long as the process. *path, if wanted, is the name or path that was opened (malloc'd). */
-void *vtb_library_open(const char *const *names, char **path);
-
-/* A table of functions: name and where its address goes. False with the first missing name in *missing. */
-typedef struct vtb_library_symbol {
+typedef struct vtb_symbol {
   const char *name;
-  void *into; /* address of a function pointer */
-} vtb_library_symbol;
-bool vtb_library_bind(void *library, const vtb_library_symbol *symbols, size_t n, const char **missing);
+  size_t offset; /* of the function pointer in the table */
+} vtb_symbol;
+
+typedef struct vtb_library {
+  const char *what;         /* "CUDA driver" */
+  const char *environment;  /* "VTB_CUDA_DRIVER": the file, instead of the search */
+  const char *const *names; /* file names, best first, NULL at the end */
+  const vtb_symbol *symbols;
+  int n_symbols;
+} vtb_library;
+
+/* Fills the table. *path (may be NULL) is the file that was found, the caller's to free. */
+VTB_MUST_USE vtb_status vtb_library_open(const vtb_library *l, void *table, char **path, vtb_error *err);
 
 #endif

@@ -15,7 +15,7 @@ typedef struct vtb_cuda_device vtb_cuda_device;
 /* Opens the driver and the device. */
 VTB_MUST_USE vtb_status vtb_cuda_device_open(vtb_cuda_device **out, vtb_error *err);
 void vtb_cuda_device_close(vtb_cuda_device *d); /* NULL is fine */
-/* The architecture to compile for: "sm_90a"; "compute_80" (PTX) on a device newer than this program. */
+/* The architecture to compile for: "sm_90a"; "compute_90" (PTX) on devices that have no cubin of their own. */
 const char *vtb_cuda_device_arch(const vtb_cuda_device *d);
 /* "NVIDIA H200, compute capability 9.0, 141 GB, driver 13.0" */
 void vtb_cuda_device_describe(const vtb_cuda_device *d, vtb_strbuf *out);

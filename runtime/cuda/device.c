@@ -1,7 +1,7 @@
 /* The driver, its errors, and a device. */
 #include "runtime/cuda/device.h"
 
-#include "runtime/cuda/library.h"
+#include "runtime/base/library.h"
 
 #include <string.h>
 
@@ -29,9 +29,12 @@ vtb_status vtb__cu_check(const vtb_cuda_device *d, vtb_cu_result result, const c
   return vtb_fail(err, VTB_E_DEVICE, "%s (%d: %s) in %s at %s:%d", name, result, text, call, file, line);
 }
 
-/* Cubins run on all devices of their major version that are not older; the features of "a" only on their own. */
+/* A cubin of sm_80 runs on every 8.x; those with the features of "a" run on exactly their own. The rest gets PTX. */
 static void choose_arch(vtb_cuda_device *d) {
-  const char *arch = d->major == 8 ? "sm_80" : d->major == 9 ? "sm_90a" : d->major == 10 ? "sm_100a" : "compute_80";
+  const char *arch = d->major == 8                     ? "sm_80"
+                     : d->major == 9 && d->minor == 0  ? "sm_90a"
+                     : d->major == 10 && d->minor == 0 ? "sm_100a"
+                                                       : "compute_90";
   snprintf(d->arch, sizeof d->arch, "%s", arch);
 }
 

@@ -1,10 +1,11 @@
 /* Library products through cublasLt, which thinks in columns: a row-major C = op(A) op(B) is the column-major
- * C' = op(B)' op(A)' on the same memory, so that A and B change places. fp32 throughout, without tf32. */
+ * C' = op(B)' op(A)' on the same memory, so that A and B change places. Tensors are fp32; the plan's precision says
+ * what factors are rounded to. */
 #include "runtime/cuda/device.h"
-#include "runtime/cuda/library.h"
+#include "runtime/base/library.h"
 
 /* cublasLt.h: data and compute types, attributes, epilogues */
-enum { TYPE_F32 = 0, COMPUTE_F32 = 68 };
+enum { TYPE_F32 = 0, COMPUTE_F32 = 68, COMPUTE_F32_FAST_16BF = 75, COMPUTE_F32_FAST_TF32 = 77 };
 enum { PRODUCT_TRANS_A = 3, PRODUCT_TRANS_B = 4, PRODUCT_EPILOGUE = 7, PRODUCT_BIAS = 8 };
 enum { LAYOUT_BATCH = 5, LAYOUT_STRIDE = 6, PREFERENCE_WORKSPACE = 1, EPILOGUE_BIAS = 4 };
 enum { WORKSPACE_BYTES = 32 << 20 };
@@ -59,9 +60,10 @@ static vtb_status make_layout(vtb__products *x, void **layout, int64_t rows, int
 }
 
 static vtb_status make_operation(vtb__products *x, product *p, const vtb_launch_gemm *g, vtb_error *err) {
+  static const int compute[] = {COMPUTE_F32, COMPUTE_F32_FAST_TF32, COMPUTE_F32_FAST_16BF};
   int32_t trans_first = g->trans_b != 0, trans_second = g->trans_a != 0;
   uint32_t epilogue = EPILOGUE_BIAS;
-  vtb_status status = VTB_LT_CALL(x, cublasLtMatmulDescCreate, (&p->operation, COMPUTE_F32, TYPE_F32), err);
+  vtb_status status = VTB_LT_CALL(x, cublasLtMatmulDescCreate, (&p->operation, compute[g->precision], TYPE_F32), err);
   if (status == VTB_OK)
     status = VTB_LT_CALL(x, cublasLtMatmulDescSetAttribute,
                          (p->operation, PRODUCT_TRANS_A, &trans_first, sizeof trans_first), err);

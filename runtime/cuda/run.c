@@ -25,6 +25,7 @@ typedef struct cuda_run {
   vtb__products *products;
   void *graph; /* executable; NULL until there is one */
   int n_runs;
+  unsigned kept; /* roles that are not copied, from the second run on */
   bool no_graph, sync;
 } cuda_run;
 
@@ -131,7 +132,7 @@ static vtb_status copy_in(cuda_run *r, void *const *args, vtb_error *err) {
   vtb_status status = VTB_OK;
   for (int i = 0; i < r->plan->n_tensors && status == VTB_OK; i++) {
     const vtb_tensor_info *t = &r->plan->tensors[i];
-    if (is_result(t) || !tensor_bytes(t)) continue;
+    if (is_result(t) || !tensor_bytes(t) || (r->n_runs && r->kept >> t->io & 1u)) continue;
     status =
         VTB_CU_CALL(r->device, cuMemcpyHtoDAsync_v2, (r->tensors[i], args[i], tensor_bytes(t), r->device->stream), err);
   }
@@ -142,13 +143,15 @@ static vtb_status copy_out(cuda_run *r, void *const *args, vtb_error *err) {
   vtb_status status = VTB_OK;
   for (int i = 0; i < r->plan->n_tensors && status == VTB_OK; i++) {
     const vtb_tensor_info *t = &r->plan->tensors[i];
-    if (!is_result(t) || !tensor_bytes(t)) continue;
+    if (!is_result(t) || !tensor_bytes(t) || r->kept >> t->io & 1u) continue;
     status =
         VTB_CU_CALL(r->device, cuMemcpyDtoHAsync_v2, (args[i], r->tensors[i], tensor_bytes(t), r->device->stream), err);
   }
   if (status == VTB_OK) status = VTB_CU_CALL(r->device, cuStreamSynchronize, (r->device->stream), err);
   return status;
 }
+
+static void keep(void *owner, unsigned roles) { ((cuda_run *)owner)->kept = roles; }
 
 static vtb_status run(void *owner, void *const *args, const vtb_services *services, vtb_error *err) {
   cuda_run *r = owner;
@@ -230,9 +233,11 @@ static void describe(cuda_run *r) {
   vtb_kernel_info *kernels = vtb_arena_array(&p->arena, (size_t)p->n_kernels + 1, sizeof *kernels);
   for (int i = 0; i < p->n_kernels; i++) kernels[i] = p->kernels[i].info;
   r->program = (vtb_program){.run = run,
+                             .keep = keep,
                              .n_tensors = p->n_tensors,
                              .tensors = p->tensors,
                              .batch = p->batch,
+                             .device_workspace_bytes = p->workspace_bytes,
                              .n_kernels = p->n_kernels,
                              .kernels = kernels,
                              .owner = r,

@@ -1,6 +1,6 @@
 /* Runs a function by the interpreter and by the CUDA-on-CPU emulator, and compares: for tests of single CUDA kernels.
- * The emulator checks every access, fills the workspace with NaN and shuffles threads by a seed; two seeds must agree in
- * every bit. */
+ * The emulator checks every access, fills the workspace with NaN and shuffles threads by a seed; two seeds must agree
+ * in every bit. */
 #ifndef VTB_TEST_CUDA_CHECK_H
 #define VTB_TEST_CUDA_CHECK_H
 
@@ -21,6 +21,8 @@ static inline vtb_program *cuda_program(vtb_module *m, vtb_func *f, uint64_t see
     if (file) {
       fputs(vtb_cuda_intrinsics(), file);
       fputs(vtb_cuda_library(), file);
+      fputs(plan->common, file);
+      fputs(plan->common, file);
       for (int i = 0; i < plan->n_sources; i++) fputs(plan->sources[i].text, file);
       fclose(file);
     }

@@ -1,4 +1,5 @@
-/* Depthwise convolutions, patches and max-plus scans with their adjoints: emulated CUDA kernels against the interpreter. */
+/* Depthwise convolutions, patches and max-plus scans with their adjoints: emulated CUDA kernels against the
+ * interpreter. */
 #include "tests/codegen/cuda_check.h"
 
 static vtb_type shape(int rank, int64_t a, int64_t b, int64_t c, int64_t d) {
@@ -39,7 +40,8 @@ static void patches(cuda_cases *c, int64_t B, int64_t C, int64_t H, int64_t W, i
                     int64_t sw, const int64_t *pad) {
   int64_t oh = (H + pad[0] + pad[2] - kh) / sh + 1, ow = (W + pad[1] + pad[3] - kw) / sw + 1;
   const int64_t kernel[] = {kh, kw}, stride[] = {sh, sw}, image[] = {C, H, W};
-  vtb_value *x = cuda_arg(c, shape(4, B, C, H, W), 1, 0), *cols = cuda_arg(c, shape(3, B, oh * ow, C * kh * kw, 0), 1, 0);
+  vtb_value *x = cuda_arg(c, shape(4, B, C, H, W), 1, 0),
+            *cols = cuda_arg(c, shape(3, B, oh * ow, C * kh * kw, 0), 1, 0);
   vtb_attr attrs[4] = {VTB_A_INTS("kernel", kernel, 2), VTB_A_INTS("stride", stride, 2), VTB_A_INTS("pad", pad, 4),
                        VTB_A_INTS("image", image, 3)};
   cuda_return(c, vtb_build(&c->b, VTB_OP_im2col, &x, 1, attrs, 3));

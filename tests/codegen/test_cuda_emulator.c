@@ -1,6 +1,8 @@
 /* The CUDA-on-CPU emulator: numbers of every intrinsic, in any order of threads, checked and unchecked. */
 #include "tests/codegen/emulate.h"
 
+#include <ctype.h>
+
 static uint16_t bf16_bits(float v) { /* of values bf16 holds exactly */
   uint32_t bits;
   memcpy(&bits, &v, 4);
@@ -155,6 +157,29 @@ TEST(conversions) {
   CHECK(y[3] == INT32_MAX && y[4] == 0 && y[5] == -2);
 }
 
+/* Every function the GPU's intrinsics define exists here too, under the same name. */
+TEST(no_intrinsic_is_missing) {
+  vtb_error err = {0};
+  char *gpu = NULL, *cpu = NULL;
+  size_t n;
+  int functions = 0;
+  CHECK(vtb_file_read(VTB_SOURCE_DIR "/codegen/cuda/text/intrinsics.cuh", 1 << 20, &gpu, &n, &err) == VTB_OK);
+  CHECK(vtb_file_read(VTB_SOURCE_DIR "/codegen/emulator/device.hpp", 1 << 20, &cpu, &n, &err) == VTB_OK);
+  for (const char *p = gpu; p && (p = strstr(p, "VTB_FN ")); p++) {
+    const char *paren = strchr(p, '('), *begin = paren;
+    if (!paren || !cpu) break;
+    while (begin > p && (begin[-1] == '_' || isalnum((unsigned char)begin[-1]))) begin--;
+    char name[128];
+    snprintf(name, sizeof name, "%.*s(", (int)(paren - begin), begin);
+    if (!vtb_starts_with(name, "vtb_") || strcmp(name, "vtb_shared_address(") == 0) continue;
+    CHECK_MSG(strstr(cpu, name), "%s) is not in device.hpp", name);
+    functions++;
+  }
+  CHECK(functions > 30);
+  free(gpu);
+  free(cpu);
+}
+
 int main(void) {
   emulate_or_skip();
   RUN(elementwise);
@@ -163,5 +188,6 @@ int main(void) {
   RUN(mma_tf32);
   RUN(mma_bf16_ldmatrix_cp_async);
   RUN(conversions);
+  RUN(no_intrinsic_is_missing);
   return test_done();
 }

@@ -1,5 +1,5 @@
-/* linscan and linscan_grad: emulated CUDA kernels against the interpreter, over classes, modes, chunks, paths and ragged
- * shapes. All cases of a test are one function, so that they are compiled together. */
+/* linscan and linscan_grad: emulated CUDA kernels against the interpreter, over classes, modes, chunks, paths and
+ * ragged shapes. All cases of a test are one function, so that they are compiled together. */
 #include "tests/codegen/cuda_check.h"
 
 #include "ir/recurrence.h"

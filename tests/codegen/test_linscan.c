@@ -32,11 +32,16 @@ static vtb_type decay_type(const scan_case *s) {
   return shape(5, s->B, s->N, s->h, s->K, s->V);
 }
 
-/* Decays from all over [0,1]: mostly near 1, some exactly 0 or 1, some tiny. */
+/* Decays of size up to 1: mostly near 1, some exactly 0 or 1, some tiny, some negative. */
 static void fill_decays(vtb_tensor *d, unsigned long long *seed) {
   for (int64_t i = 0; i < kernel_count(&d->type); i++) {
     double u = test_random(seed), v = 0.5 + 0.5 * test_random(seed);
-    d->data[i] = (float)(u < -0.9 ? 0 : u < -0.8 ? 1 : u < -0.7 ? 1e-6 * v : u < -0.4 ? v : 1 - 0.05 * v);
+    d->data[i] = (float)(u < -0.9   ? 0
+                         : u < -0.8 ? 1
+                         : u < -0.7 ? 1e-6 * v
+                         : u < -0.4 ? v
+                         : u > 0.9  ? -v
+                                    : 1 - 0.05 * v);
   }
 }
 

@@ -167,9 +167,50 @@ TEST(gradients_of_random_recurrences) {
   }
 }
 
+/* Bytes a thread needs beside the tensors for the gradient of one head of 32 keys and values. */
+static int64_t gradient_bytes(const char *klass, const char *decay, int tokens, int chunk) {
+  vtb_strbuf s = {0};
+  char row[40], d[40];
+  snprintf(row, sizeof row, "f32[1, %d, 1, 32]", tokens);
+  snprintf(d, sizeof d, "f32[1, %d, 1%s]", tokens, decay);
+  vtb_strbuf_printf(&s,
+                    "entry func @f(%%q: %s, %%d: %s) -> (%s, %s) {\n%%dq, %%dk, %%dv, %%dd = linscan_grad %%q, %%q, "
+                    "%%q, %%d, %%q {class = \"%s\", mode = \"chunkwise\", chunk = %d} : %s, %s, %s, %s\n"
+                    "return %%dq, %%dd\n}\n",
+                    row, d, row, d, klass, chunk, row, row, row, d);
+  vtb_module *m = parse_ir(s.at);
+  vtb_program *p = m ? kernel_compile(m, m->entry, klass) : NULL;
+  if (!p) return -1;
+  vtb_tensor *args = random_args(m->entry, 1, 1);
+  float *out[2];
+  kernel_run(p, m->entry, args, 1, out);
+  int64_t bytes = (int64_t)kernel_scratch.bytes;
+  for (int r = 0; r < 2; r++) kernel_free(out[r], (size_t)vtb_type_count(&m->entry->returns[r]->type) * sizeof(float));
+  free_tensors(args, 2);
+  vtb_program_free(p);
+  vtb_module_free(m);
+  vtb_strbuf_free(&s);
+  return bytes;
+}
+
+/* What more tokens cost in training is the state before each of their chunks. */
+TEST(training_keeps_chunk_states_alone) {
+  static const char *const classes[][2] = {{"scalar", ""}, {"key", ", 32"}, {"value", ", 32"}};
+  const int64_t state = 32 * 32 * (int64_t)sizeof(float);
+  for (int i = 0; i < 3; i++)
+    for (int chunk = 16; chunk <= 64; chunk *= 4) {
+      int64_t some = gradient_bytes(classes[i][0], classes[i][1], 512, chunk);
+      int64_t more = gradient_bytes(classes[i][0], classes[i][1], 1024, chunk), states = 512 / chunk;
+      CHECK_MSG(some > 0 && more - some >= states * state && more - some <= states * state + 1024,
+                "class %s, chunk %d: %lld bytes for 512 tokens, %lld for 1024, %lld states of %lld bytes more",
+                classes[i][0], chunk, (long long)some, (long long)more, (long long)states, (long long)state);
+    }
+}
+
 int main(int argc, char **argv) {
   if (argc > 1) n_forward *= atoi(argv[1]), n_gradient *= atoi(argv[1]);
   RUN(random_recurrences);
   RUN(gradients_of_random_recurrences);
+  RUN(training_keeps_chunk_states_alone);
   return test_done();
 }

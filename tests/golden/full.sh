@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Every case of the collection that VTB_GOLDEN names, for the families whose models exist: each in the mode the compiler
 # picks, or in every mode and several chunk sizes with VTB_GOLDEN_MODES=all (half an hour; the small set beside this
-# file always runs in all).
+# file always runs in all). VTB_GOLDEN_TARGET names another target than the CPU.
 set -u
 [ -n "${VTB_GOLDEN:-}" ] && [ -d "$VTB_GOLDEN" ] || { echo "VTB_GOLDEN is not set: skipped"; exit 77; }
 status=0
 modes=()
 [ "${VTB_GOLDEN_MODES:-}" = all ] && modes=(--modes all)
+[ -n "${VTB_GOLDEN_TARGET:-}" ] && modes+=(--target "$VTB_GOLDEN_TARGET")
 for family in vil vir vim; do
   echo "== $family"
   "$VERTEBRA" verify "${modes[@]}" "$VTB_GOLDEN/$family"/*.safetensors || status=1

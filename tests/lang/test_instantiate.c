@@ -195,6 +195,40 @@ TEST(stochastic_depth_draws_in_training_only) {
   if (m) vtb_module_free(m);
 }
 
+/* Layer-wise decay: the first block of DeiT keeps all samples, DeiT-III's drop alike; dropout draws for each element.
+ */
+TEST(vision_transformers_drop_in_training_only) {
+  vtb_override depth[] = {{"drop_path", "0.2", false, false}}, elements[] = {{"dropout", "0.1", false, false}};
+  vtb_unit *u = vtb_unit_load(MODELS "/vit.vtb", search(), &diags);
+  vtb_instantiate_options o = {.overrides = depth, .n_overrides = 1, .training = true};
+  vtb_module *m = make(u, "deit_nano", &o);
+  CHECK(m && count_op(m, VTB_OP_random) == 2 * 3);
+  if (m) vtb_module_free(m);
+  o.overrides = elements;
+  m = make(u, "deit_nano", &o);
+  CHECK(m && count_op(m, VTB_OP_random) == 1 + 3 && functions(m) == 2);
+  if (m) vtb_module_free(m);
+  o.training = false;
+  m = make(u, "deit_nano", &o);
+  CHECK(m && count_op(m, VTB_OP_random) == 0 && !argument(m, "seed", NULL));
+  if (m) vtb_module_free(m);
+  vtb_unit_free(u);
+}
+
+/* A setting that is optional passes entries by that do not know it. */
+TEST(optional_settings) {
+  vtb_override known[] = {{"table_image", "14x14", false, true}}, unknown[] = {{"no_such", "1", false, true}};
+  vtb_instantiate_options o = {.overrides = known, .n_overrides = 1};
+  vtb_module *m = make(vil(), "vil_nano", &o);
+  vtb_type table;
+  CHECK(m && argument(m, "pos_embed.embed", &table) && table.dim[1].size == 3 && table.dim[2].size == 3);
+  if (m) vtb_module_free(m);
+  o.overrides = unknown;
+  m = make(vil(), "vil_nano", &o);
+  CHECK(m != NULL);
+  if (m) vtb_module_free(m);
+}
+
 TEST(mode_can_be_overridden) {
   vtb_module *m = make(vil(), "vil_nano", &(vtb_instantiate_options){.mode = "chunkwise", .chunk = 16});
   int seen = 0;
@@ -434,6 +468,8 @@ int main(void) {
   RUN(paths_print_with_their_grid);
   RUN(taps_do_not_cost_when_off);
   RUN(stochastic_depth_draws_in_training_only);
+  RUN(vision_transformers_drop_in_training_only);
+  RUN(optional_settings);
   RUN(mode_can_be_overridden);
   RUN(recurrence_as_entry);
   RUN(block_and_function_as_entries);

@@ -250,6 +250,11 @@ static void stop_at_seven(void *user, const vtb_train_event *e) {
   if (e->kind == VTB_TRAIN_STEP && e->step == 7) asked_to_stop = 1;
 }
 
+static void oversleep(void *user, const vtb_train_event *e) {
+  (void)user;
+  if (e->kind == VTB_TRAIN_STEP) usleep(600000);
+}
+
 TEST(a_run_stops_on_request_and_tells_what_happens) {
   vtb_services *s = vtb_services_default(1);
   vtb_train_config c = config_for(s);
@@ -262,7 +267,7 @@ TEST(a_run_stops_on_request_and_tells_what_happens) {
   CHECK(events[VTB_TRAIN_START] == 1 && events[VTB_TRAIN_STEP] == 7 && events[VTB_TRAIN_END] == 1);
   CHECK(events[VTB_TRAIN_CHECKPOINT] == 1);
   asked_to_stop = 0;
-  c.stop = NULL, c.on_event = slow_down, c.max_seconds = 0.005;
+  c.stop = NULL, c.on_event = oversleep, c.max_seconds = 0.5;
   run(&c, &r);
   CHECK(r.steps >= 1 && r.steps < 48 && !r.finished && r.eval_top5 == 1);
   vtb_services_free(s);

@@ -3,7 +3,7 @@
  * from tile to tile. */
 constexpr int N = ${N}, M = ${M}, HEADS = ${HEADS}, SHARED = ${SHARED}, K = ${K}, V = ${V}, TILE = ${TILE}, SLAB = ${SLAB};
 constexpr int OUT_TILES = (V + TILE - 1) / TILE, ROW_TILES = (N + 63) / 64, EXACT = ${EXACT};
-constexpr bool CAUSAL = ${CAUSAL}, BIAS = ${BIAS};
+constexpr bool CAUSAL = ${CAUSAL}, BIAS = ${BIAS}, FOUR = ${FOUR};
 constexpr int PA = vtb_pitch_along(SLAB), PC = vtb_pitch_across(TILE), PP = vtb_pitch_along(64);
 constexpr float SCALE = ${scale}, LOG2E = 1.4426950408889634f;
 const int o0 = vtb_block() % OUT_TILES * TILE, i0 = vtb_block() / OUT_TILES % ROW_TILES * 64;
@@ -13,12 +13,13 @@ const int seen = CAUSAL ? vtb_max_int(vtb_min_int(M, i0 + n_rows + M - N), 0) : 
 VTB_PTR(float) a_tile = tiles;
 VTB_PTR(float) b_tile = tiles + 64 * PA;
 VTB_PTR(float) c_tile = tiles; /* after a and b */
-auto q_at = [&](vtb_i64 i, int x) -> float { return ${q}; };
-auto k_at = [&](vtb_i64 j, int x) -> float { return ${k}; };
-auto v_at = [&](vtb_i64 j, int x) -> float { return ${v}; };
+auto q_from = [&](int i) { return ${q_from}; };
+auto k_from = [&](int j) { return ${k_from}; };
+auto v_from = [&](int j) { return ${v_from}; };
+auto nothing = [&](int) -> float { return 0.0f; };
 auto bias_at = [&](int i, int j) -> float { return ${bias}; };
 
-float out[TILE / 8][4], m[2] = {-vtb_infinity(), -vtb_infinity()}, l[2] = {0.0f, 0.0f};
+float out[TILE / 8][4], m[2] = {-VTB_INF, -VTB_INF}, l[2] = {0.0f, 0.0f};
 vtb_clear(out);
 for (int j0 = 0; j0 < seen; j0 += 64) {
   const int n_keys = vtb_min_int(seen - j0, 64);
@@ -27,11 +28,9 @@ for (int j0 = 0; j0 < seen; j0 += 64) {
   for (int x0 = 0; x0 < K; x0 += SLAB) {
     const int depth = vtb_min_int(K - x0, SLAB);
     vtb_sync();
-    vtb_fill_rows<64, SLAB, PA, 4>(
-        a_tile, n_rows, depth, [&](int r) { return i0 + r; }, [&](vtb_i64 i, int x) { return q_at(i, x0 + x); });
-    vtb_fill_rows<64, SLAB, PA, 4>(
-        b_tile, n_keys, depth, [&](int r) { return j0 + r; }, [&](vtb_i64 j, int x) { return k_at(j, x0 + x); });
-    vtb_sync();
+    vtb_copy_rows<FOUR, 64, SLAB, PA, 128>(a_tile, n_rows, depth, -1, [&](int r) { return q_from(i0 + r) + x0; }, nothing);
+    vtb_copy_rows<FOUR, 64, SLAB, PA, 128>(b_tile, n_keys, depth, -1, [&](int r) { return k_from(j0 + r) + x0; }, nothing);
+    vtb_arrived();
     vtb_product<EXACT, SLAB>(
         s, [&](int r, int x) -> float { return a_tile[(row + r) * PA + x]; },
         [&](int x, int j) -> float { return b_tile[j * PA + x]; });
@@ -41,14 +40,14 @@ for (int j0 = 0; j0 < seen; j0 += 64) {
     const int i = i0 + row + r, key = j0 + j;
     v *= SCALE;
     if (j >= n_keys || row + r >= n_rows || (CAUSAL && key > i + M - N))
-      v = -vtb_infinity();
+      v = -VTB_INF;
     else if (BIAS)
       v += bias_at(i, key);
     top[r / 8] = vtb_max(top[r / 8], v);
   });
   VTB_UNROLL for (int e = 0; e < 2; e++) {
     top[e] = vtb_quad_max(top[e]);
-    low[e] = top[e] == -vtb_infinity() ? 0.0f : top[e]; /* no key so far: exponents of -infinity, not NaN */
+    low[e] = top[e] == -VTB_INF ? 0.0f : top[e]; /* no key so far: exponents of -infinity, not NaN */
     shrink[e] = vtb_exp2_fast((m[e] - low[e]) * LOG2E);
     m[e] = top[e];
   }
@@ -60,10 +59,9 @@ for (int j0 = 0; j0 < seen; j0 += 64) {
   VTB_UNROLL for (int e = 0; e < 2; e++) l[e] = l[e] * shrink[e] + vtb_quad_sum(sum[e]);
   vtb_each(out, [&](int r, int, float &v) { v *= shrink[r / 8]; });
   vtb_sync();
-  vtb_fill_rows<64, TILE, PC, 4>(
-      c_tile, n_keys, vtb_min_int(V - o0, TILE), [&](int r) { return j0 + r; },
-      [&](vtb_i64 j, int x) { return v_at(j, o0 + x); });
-  vtb_sync();
+  vtb_copy_rows<FOUR, 64, TILE, PC, 128>(c_tile, n_keys, vtb_min_int(V - o0, TILE), -1,
+                                         [&](int r) { return v_from(j0 + r) + o0; }, nothing);
+  vtb_arrived();
   vtb_product<EXACT, 64>(
       out, [&](int r, int j) -> float { return scores[(row + r) * PP + j]; },
       [&](int j, int o) -> float { return c_tile[j * PC + o]; });
@@ -75,6 +73,6 @@ vtb_each(out, [&](int r, int o, float &value) {
 if (o0 == 0 && vtb_lane() % 4 == 0) {
   VTB_UNROLL for (int e = 0; e < 2; e++) {
     const int i = i0 + row + quad + 8 * e;
-    if (i < N) ${lse} = l[e] == 0.0f ? vtb_infinity() : m[e] + vtb_log(l[e]);
+    if (i < N) ${lse} = l[e] == 0.0f ? VTB_INF : m[e] + vtb_log(l[e]);
   }
 }

@@ -5,7 +5,7 @@ enum { DQ, DK, DV, DBIAS };
 constexpr int RESULT = ${RESULT};
 constexpr int N = ${N}, M = ${M}, HEADS = ${HEADS}, SHARED = ${SHARED}, K = ${K}, V = ${V}, TILE = ${TILE}, SLAB = ${SLAB};
 constexpr int WIDTH = RESULT == DBIAS ? M : RESULT == DV ? V : K, BIAS_HEADS = ${BIAS_HEADS}, BATCH = ${BATCH};
-constexpr bool KEYS = RESULT == DK || RESULT == DV, CAUSAL = ${CAUSAL}, BIAS = ${BIAS}, BY_BATCH = ${BY_BATCH};
+constexpr bool KEYS = RESULT == DK || RESULT == DV, CAUSAL = ${CAUSAL}, BIAS = ${BIAS}, FOUR = ${FOUR}, BY_BATCH = ${BY_BATCH};
 constexpr int OUT_TILES = (WIDTH + TILE - 1) / TILE, ROWS = KEYS ? M : N, COLUMNS = KEYS ? N : M;
 constexpr int ROW_TILES = (ROWS + 63) / 64, COLUMN_TILES = (COLUMNS + 63) / 64, EXACT = ${EXACT};
 constexpr int PA = vtb_pitch_along(SLAB), PC = vtb_pitch_across(TILE), PP = vtb_pitch_along(64);
@@ -35,13 +35,13 @@ auto choose = [&](int step) {
   }
   kv = head / SHARED;
 };
-auto q_at = [&](vtb_i64 i, int x) -> float { return ${q}; };
-auto k_at = [&](vtb_i64 j, int x) -> float { return ${k}; };
-auto v_at = [&](vtb_i64 j, int x) -> float { return ${v}; };
-auto dy_at = [&](vtb_i64 i, int x) -> float { return ${dy}; };
+auto q_from = [&](int i) { return ${q_from}; };
+auto k_from = [&](int j) { return ${k_from}; };
+auto v_from = [&](int j) { return ${v_from}; };
+auto dy_from = [&](int i) { return ${dy_from}; };
+auto nothing = [&](int) -> float { return 0.0f; };
 auto bias_at = [&](int i, int j) -> float { return ${bias}; };
 auto lse_at = [&](int i) -> float { return ${lse}; };
-auto of_columns = [&](int r) { return j0 + r; };
 auto a_of = [&](int r, int x) -> float { return a_tile[(row + r) * PA + x]; };
 auto b_of = [&](int x, int j) -> float { return b_tile[j * PA + x]; };
 
@@ -58,32 +58,28 @@ for (int step = 0; step < STEPS; step++) {
   for (int x0 = 0; x0 < K; x0 += SLAB) {
     const int depth = vtb_min_int(K - x0, SLAB);
     vtb_sync();
-    auto q_part = [&](vtb_i64 i, int x) { return q_at(i, x0 + x); };
-    auto k_part = [&](vtb_i64 j, int x) { return k_at(j, x0 + x); };
-    vtb_fill_rows<64, SLAB, PA, 4>(KEYS ? b_tile : a_tile, KEYS ? n_columns : n_rows, depth,
-                                   [&](int r) { return (KEYS ? j0 : i0) + r; }, q_part);
-    vtb_fill_rows<64, SLAB, PA, 4>(KEYS ? a_tile : b_tile, KEYS ? n_rows : n_columns, depth,
-                                   [&](int r) { return (KEYS ? i0 : j0) + r; }, k_part);
-    vtb_sync();
+    auto q_part = [&](int r) { return q_from((KEYS ? j0 : i0) + r) + x0; };
+    auto k_part = [&](int r) { return k_from((KEYS ? i0 : j0) + r) + x0; };
+    vtb_copy_rows<FOUR, 64, SLAB, PA, 128>(KEYS ? b_tile : a_tile, KEYS ? n_columns : n_rows, depth, -1, q_part, nothing);
+    vtb_copy_rows<FOUR, 64, SLAB, PA, 128>(KEYS ? a_tile : b_tile, KEYS ? n_rows : n_columns, depth, -1, k_part, nothing);
+    vtb_arrived();
     vtb_product<EXACT, SLAB>(s, a_of, b_of);
   }
   if constexpr (RESULT != DV) {
     for (int x0 = 0; x0 < V; x0 += SLAB) {
       const int depth = vtb_min_int(V - x0, SLAB);
       vtb_sync();
-      auto dy_part = [&](vtb_i64 i, int x) { return dy_at(i, x0 + x); };
-      auto v_part = [&](vtb_i64 j, int x) { return v_at(j, x0 + x); };
-      vtb_fill_rows<64, SLAB, PA, 4>(KEYS ? b_tile : a_tile, KEYS ? n_columns : n_rows, depth,
-                                     [&](int r) { return (KEYS ? j0 : i0) + r; }, dy_part);
-      vtb_fill_rows<64, SLAB, PA, 4>(KEYS ? a_tile : b_tile, KEYS ? n_rows : n_columns, depth,
-                                     [&](int r) { return (KEYS ? i0 : j0) + r; }, v_part);
-      vtb_sync();
+      auto dy_part = [&](int r) { return dy_from((KEYS ? j0 : i0) + r) + x0; };
+      auto v_part = [&](int r) { return v_from((KEYS ? i0 : j0) + r) + x0; };
+      vtb_copy_rows<FOUR, 64, SLAB, PA, 128>(KEYS ? b_tile : a_tile, KEYS ? n_columns : n_rows, depth, -1, dy_part, nothing);
+      vtb_copy_rows<FOUR, 64, SLAB, PA, 128>(KEYS ? a_tile : b_tile, KEYS ? n_rows : n_columns, depth, -1, v_part, nothing);
+      vtb_arrived();
       vtb_product<EXACT, SLAB>(g, a_of, b_of);
     }
   }
   if (tid < 64) {
     const int i = (KEYS ? j0 : i0) + tid;
-    sums[tid] = i < N ? lse_at(i) : vtb_infinity();
+    sums[tid] = i < N ? lse_at(i) : VTB_INF;
     deltas[tid] = RESULT != DV && i < N ? delta[((vtb_i64)b * N + i) * HEADS + head] : 0.0f;
   }
   vtb_sync();
@@ -103,11 +99,11 @@ for (int step = 0; step < STEPS; step++) {
   } else {
     if (RESULT != DV)
       vtb_each(g, [&](int r, int c, float &v) { scores[(row + r) * PP + c] *= v - deltas[KEYS ? c : row + r]; });
-    vtb_fill_rows<64, TILE, PC, 4>(
-        c_tile, n_columns, vtb_min_int(WIDTH - o0, TILE), of_columns, [&](vtb_i64 t, int x) {
-          return RESULT == DQ ? k_at(t, o0 + x) : RESULT == DK ? q_at(t, o0 + x) : dy_at(t, o0 + x);
-        });
-    vtb_sync();
+    vtb_copy_rows<FOUR, 64, TILE, PC, 128>(
+        c_tile, n_columns, vtb_min_int(WIDTH - o0, TILE), -1,
+        [&](int r) { return (RESULT == DQ ? k_from(j0 + r) : RESULT == DK ? q_from(j0 + r) : dy_from(j0 + r)) + o0; },
+        nothing);
+    vtb_arrived();
     vtb_product<EXACT, 64>(
         out, [&](int r, int c) -> float { return scores[(row + r) * PP + c]; },
         [&](int c, int o) -> float { return c_tile[c * PC + o]; });

@@ -1,7 +1,7 @@
 /* The adjoint of the decays of one chunk, from sums that never take anything away (linscan_terms.cu): what d_r multiplies
  * is the sum over t >= r > j of W[t, j], with what enters the chunk as a column before all, ENTERS, and what leaves it as a row after
  * all, LEAVES. A block owns a chunk, a thread tokens r of it. PART: the sum over the chunk goes to part[bh, chunk]. */
-constexpr int N = ${N}, HEADS = ${HEADS}, CHUNK = ${CHUNK}, CHUNK_TILES = (CHUNK + 63) / 64, STATE = ${K} * ${V1};
+constexpr int N = ${N}, HEADS = ${HEADS}, CHUNK = ${CHUNK}, CHUNK_TILES = (CHUNK + 63) / 64, STATE = ${K} * ${STATE_PITCH};
 constexpr int N_CHUNKS = (N + CHUNK - 1) / CHUNK, ROW_PARTS = ${ROW_PARTS}, COLUMN_PARTS = ${COLUMN_PARTS};
 constexpr bool ENTERS = ${ENTERS}, LEAVES = ${LEAVES}, CROSSING = CHUNK_TILES > 1, PART = ${PART};
 const int chunk = vtb_block() % N_CHUNKS, bh = vtb_block() / N_CHUNKS, b = bh / HEADS, h = bh % HEADS, tid = vtb_tid();
@@ -35,14 +35,26 @@ if (enters && leaves) {
 }
 
 float total = 0.0f;
-for (int r = c0 + tid; r < c1; r += 128) {
-  const int tile = (r - c0) / 64, i0 = c0 + 64 * tile, i1 = vtb_min_int(i0 + 64, c1);
-  float sum = inside[(vtb_i64)bh * N + r] + passing;
-  for (int t = r; t < i1; t++) sum += row_sums[(vtb_i64)bh * N + t];
+for (int tile = 0; tile < n_tiles; tile++) {
+  const int i0 = c0 + 64 * tile, i1 = vtb_min_int(i0 + 64, c1), r = i0 + tid;
+  float before = 0.0f; /* W of later tiles' rows and earlier tiles' columns; near: of this tile's columns */
   if (CROSSING) {
-    for (int later = tile + 1; later < n_tiles; later++)
-      for (int j = 0; j < 64 * tile + r - i0; j++) sum += ${column_sum};
+    for (int j = tid; j < 64 * tile; j += 128)
+      for (int later = tile + 1; later < n_tiles; later++) before += ${column_sum};
+    before = vtb_block_sum(before, 4, parts);
+    if (tid < 64) {
+      const int j = 64 * tile + tid;
+      float sum = 0.0f;
+      for (int later = tile + 1; later < n_tiles; later++) sum += ${column_sum};
+      near[tid] = sum;
+    }
+    vtb_sync();
   }
+  if (tid >= 64 || r >= i1) continue;
+  float sum = inside[(vtb_i64)bh * N + r] + passing + before;
+  for (int t = r; t < i1; t++) sum += row_sums[(vtb_i64)bh * N + t];
+  if (CROSSING)
+    for (int j = 0; j < tid; j++) sum += near[j];
   if (enters)
     for (int t = r; t < c1; t++) sum += row_term(t);
   if (leaves)

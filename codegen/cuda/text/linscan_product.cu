@@ -8,6 +8,8 @@ constexpr int N = ${N}, HEADS = ${HEADS}, V = ${V}, CHUNK = ${CHUNK}, DEPTH = ${
 constexpr int OUT_TILES = (WIDTH + TILE - 1) / TILE, CHUNK_TILES = (CHUNK + 63) / 64, ROW_TILES = ${ROW_TILES};
 constexpr int N_CHUNKS = (N + CHUNK - 1) / CHUNK, SLAB = ${SLAB}, EXACT = ${EXACT};
 constexpr bool EARLIER = ${EARLIER}, OUTSIDE = ${OUTSIDE}, STATE_ACROSS = ${STATE_ACROSS}, TERM = ${TERM};
+constexpr bool FOUR = ${FOUR};
+constexpr int STATE = ${K} * ${STATE_PITCH};
 constexpr int PA = vtb_pitch_along(SLAB), PC = vtb_pitch_across(TILE), PP = vtb_pitch_along(64);
 const int out_tile = vtb_block() % OUT_TILES, row_tile = vtb_block() / OUT_TILES % ROW_TILES;
 const int bh = vtb_block() / (OUT_TILES * ROW_TILES), b = bh / HEADS, h = bh % HEADS, o0 = out_tile * TILE;
@@ -20,9 +22,45 @@ VTB_PTR(float) c_tile = tiles; /* after a and b */
 auto place = [&](int t) -> int { return ${place}; };
 auto decay_at = [&](vtb_i64 pos) -> float { return ${decay}; };
 auto decay = [&](int t) -> float { return decay_at(place(t)); };
-auto a_at = [&](vtb_i64 pos, int x) -> float { return ${a}; };
-auto b_at = [&](vtb_i64 pos, int x) -> float { return ${b}; };
-auto c_at = [&](vtb_i64 pos, int x) -> float { return ${c}; };
+auto a_from = [&](int t) {
+  const vtb_i64 pos = place(t);
+  return ${a_from};
+};
+auto b_from = [&](int t) {
+  const vtb_i64 pos = place(t);
+  return ${b_from};
+};
+auto c_from = [&](int t) {
+  const vtb_i64 pos = place(t);
+  return ${c_from};
+};
+auto a_extra = [&](int t) -> float {
+  const vtb_i64 pos = place(t);
+  return ${a_extra};
+};
+auto b_extra = [&](int t) -> float {
+  const vtb_i64 pos = place(t);
+  return ${b_extra};
+};
+auto c_extra = [&](int t) -> float {
+  const vtb_i64 pos = place(t);
+  return ${c_extra};
+};
+auto fill_a = [&](int x0) { /* rows */
+  vtb_copy_rows<FOUR, 64, SLAB, PA, 128>(
+      a_tile, n_rows, vtb_clip(${a_columns} - x0, SLAB), ${a_more} ? ${a_columns} - x0 : -1,
+      [&](int r) { return a_from(i0 + r) + x0; }, [&](int r) { return a_extra(i0 + r); });
+};
+auto fill_b = [&](int j0, int n, int x0) { /* columns */
+  vtb_copy_rows<FOUR, 64, SLAB, PA, 128>(
+      b_tile, n, vtb_clip(${b_columns} - x0, SLAB), ${b_more} ? ${b_columns} - x0 : -1,
+      [&](int r) { return b_from(j0 + r) + x0; }, [&](int r) { return b_extra(j0 + r); });
+};
+auto fill_c = [&](int j0, int n) { /* what the columns hand to the rows */
+  vtb_copy_rows<FOUR, 64, TILE, PC, 128>(
+      c_tile, n, vtb_clip(${c_columns} - o0, TILE), ${c_more} ? ${c_columns} - o0 : -1,
+      [&](int r) { return c_from(j0 + r) + o0; }, [&](int r) { return c_extra(j0 + r); });
+};
 
 float out[TILE / 8][4];
 vtb_clear(out);
@@ -40,38 +78,39 @@ if (outside) {
   if (vtb_warp() == 0) vtb_running_products(decays, through, after);
   vtb_sync();
   for (int x0 = 0; x0 < DEPTH; x0 += SLAB) {
-    const int depth = vtb_min_int(DEPTH - x0, SLAB), width = vtb_min_int(WIDTH - o0, TILE);
-    const vtb_i64 state = ((vtb_i64)bh * N_CHUNKS + chunk) * (${K} * ${V1});
+    const vtb_i64 state = ((vtb_i64)bh * N_CHUNKS + chunk) * STATE;
+    auto nothing = [&](int) { return 0.0f; };
     vtb_sync();
-    vtb_fill_rows<64, SLAB, PA, 4>(
-        a_tile, n_rows, depth, [&](int r) { return place(i0 + r); },
-        [&](vtb_i64 pos, int x) { return a_at(pos, x0 + x); });
+    fill_a(x0);
     if constexpr (STATE_ACROSS) {
-      vtb_fill_rows<TILE, SLAB, PA, 4>(
-          tiles + 64 * PA, width, depth, [&](int o) { return state + (o0 + o) * ${V1}; },
-          [&](vtb_i64 at, int x) { return states[at + x0 + x]; });
+      vtb_copy_rows<true, TILE, SLAB, PA, 128>(
+          b_tile, vtb_min_int(WIDTH - o0, TILE), vtb_clip(${STATE_PITCH} - x0, SLAB), -1,
+          [&](int o) { return states + (state + (o0 + o) * ${STATE_PITCH} + x0); }, nothing);
     } else {
-      vtb_fill_rows<SLAB, TILE, PC, 4>(
-          tiles + 64 * PA, depth, width, [&](int x) { return state + (x0 + x) * ${V1}; },
-          [&](vtb_i64 at, int o) { return states[at + o0 + o]; });
+      vtb_copy_rows<true, SLAB, TILE, PC, 128>(
+          b_tile, vtb_min_int(DEPTH - x0, SLAB), vtb_clip(${STATE_PITCH} - o0, TILE), -1,
+          [&](int x) { return states + (state + (x0 + x) * ${STATE_PITCH} + o0); }, nothing);
     }
-    vtb_sync();
+    vtb_arrived();
     auto a_of = [&](int r, int x) -> float { return a_tile[(row + r) * PA + x]; };
     if constexpr (STATE_ACROSS)
-      vtb_product<EXACT, SLAB>(out, a_of, [&](int x, int o) -> float { return tiles[64 * PA + o * PA + x]; });
+      vtb_product<EXACT, SLAB>(out, a_of, [&](int x, int o) -> float { return b_tile[o * PA + x]; });
     else
-      vtb_product<EXACT, SLAB>(out, a_of, [&](int x, int o) -> float { return tiles[64 * PA + x * PC + o]; });
+      vtb_product<EXACT, SLAB>(out, a_of, [&](int x, int o) -> float { return b_tile[x * PC + o]; });
   }
-  float sums[2] = {0.0f, 0.0f};
-  vtb_each(out, [&](int r, int o, float &v) {
-    v *= factor * (EARLIER ? through[row + r] : after[row + r]);
-    if (TERM && row + r < n_rows && o0 + o < WIDTH) {
-      const vtb_i64 pos = place(i0 + row + r);
-      const int x = o0 + o;
-      sums[r / 8] += v * ${mate};
-    }
-  });
-  if (TERM) {
+  vtb_each(out, [&](int r, int, float &v) { v *= factor * (EARLIER ? through[row + r] : after[row + r]); });
+  if constexpr (TERM) {
+    float sums[2] = {0.0f, 0.0f};
+    auto mate_from = [&](int t) {
+      const vtb_i64 pos = place(t);
+      return ${mate_from};
+    };
+    vtb_sync();
+    vtb_copy_rows<FOUR, 64, TILE, PC, 128>(
+        c_tile, n_rows, vtb_clip(WIDTH - o0, TILE), -1, [&](int r) { return mate_from(i0 + r) + o0; },
+        [&](int) { return 0.0f; });
+    vtb_arrived();
+    vtb_each(out, [&](int r, int o, float &v) { sums[r / 8] += v * c_tile[(row + r) * PC + o]; });
     VTB_UNROLL for (int i = 0; i < 2; i++) {
       const float sum = vtb_quad_sum(sums[i]);
       const int r = row + 8 * i + vtb_lane() / 4;
@@ -103,15 +142,10 @@ for (int step = 0; step < n_steps; step++) {
   float s[8][4];
   vtb_clear(s);
   for (int x0 = 0; x0 < DEPTH; x0 += SLAB) {
-    const int depth = vtb_min_int(DEPTH - x0, SLAB);
     vtb_sync();
-    vtb_fill_rows<64, SLAB, PA, 4>(
-        a_tile, n_rows, depth, [&](int r) { return place(i0 + r); },
-        [&](vtb_i64 pos, int x) { return a_at(pos, x0 + x); });
-    vtb_fill_rows<64, SLAB, PA, 4>(
-        b_tile, n_columns, depth, [&](int r) { return place(j0 + r); },
-        [&](vtb_i64 pos, int x) { return b_at(pos, x0 + x); });
-    vtb_sync();
+    fill_a(x0);
+    fill_b(j0, n_columns, x0);
+    vtb_arrived();
     vtb_product<EXACT, SLAB>(
         s, [&](int r, int x) -> float { return a_tile[(row + r) * PA + x]; },
         [&](int x, int j) -> float { return b_tile[j * PA + x]; });
@@ -122,11 +156,9 @@ for (int step = 0; step < n_steps; step++) {
     const int at = (row + r) * PP + j;
     scores[at] = v * (step == 0 ? scores[at] : own[row + r] * (between * (EARLIER ? after[j] : through[j])));
   });
-  vtb_fill_rows<64, TILE, PC, 4>(
-      c_tile, n_columns, vtb_min_int(WIDTH - o0, TILE), [&](int r) { return place(j0 + r); },
-      [&](vtb_i64 pos, int x) { return c_at(pos, o0 + x); });
+  fill_c(j0, n_columns);
   if (step > 0) between *= parts[4];
-  vtb_sync();
+  vtb_arrived();
   vtb_product<EXACT, 64>(
       out, [&](int r, int j) -> float { return scores[(row + r) * PP + j]; },
       [&](int j, int o) -> float { return c_tile[j * PC + o]; });

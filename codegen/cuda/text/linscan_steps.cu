@@ -37,11 +37,14 @@ for (int t0 = 0; t0 < N; t0 += SEGMENT) {
   VTB_UNROLL for (int i = 0; i < SEGMENT; i++) {
     if (i >= n) break;
     const vtb_i64 pos = place(t0 + i);
+    float k_row[KR], q_row[KR];
+    vtb_load_row(k_row, keys, i * KP + key0);
+    vtb_load_row(q_row, queries, i * KP + key0);
     VTB_UNROLL for (int j = 0; j < KR; j++) {
       const int at = i * KP + key0 + j, key = key0 + j;
       const float decay = ${decay};
-      state[j] = decay * state[j] + keys[at] * vs[i];
-      y[i] += queries[at] * state[j];
+      state[j] = decay * state[j] + k_row[j] * vs[i];
+      y[i] += q_row[j] * state[j];
     }
   }
   auto put = [&](int i, float value) {

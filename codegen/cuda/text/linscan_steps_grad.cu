@@ -49,6 +49,11 @@ auto decay_of = [&](int i, int j) -> float {
   const vtb_i64 pos = place(t0 + i);
   return ${decay};
 };
+auto advance = [&](int i) {
+  float k_row[KR];
+  vtb_load_row(k_row, keys, i * KP + key0);
+  VTB_UNROLL for (int j = 0; j < KR; j++) state[j] = decay_of(i, j) * state[j] + k_row[j] * vs[i];
+};
 auto start_of = [&](int segment, int j) -> vtb_i64 {
   return (((vtb_i64)bh * SEGMENTS + segment) * K + key0 + j) * V1 + x;
 };
@@ -57,8 +62,7 @@ for (int segment = 0; segment < SEGMENTS; segment++) {
   if (real) VTB_UNROLL for (int j = 0; j < KR; j++) if (key0 + j < K) starts[start_of(segment, j)] = state[j];
   if (segment == SEGMENTS - 1) break;
   load(segment, false);
-  VTB_UNROLL for (int i = 0; i < SEGMENT; i++) VTB_UNROLL for (int j = 0; j < KR; j++)
-      state[j] = decay_of(i, j) * state[j] + keys[i * KP + key0 + j] * vs[i];
+  VTB_UNROLL for (int i = 0; i < SEGMENT; i++) advance(i);
 }
 
 float carry[KR]; /* D_{t+1} o P_{t+1} */
@@ -75,24 +79,24 @@ for (int segment = SEGMENTS - 1; segment >= 0; segment--) {
   }
   VTB_UNROLL for (int i = 0; i < SEGMENT; i++) {
     if (i >= n) break;
-    VTB_UNROLL for (int j = 0; j < KR; j++) {
-      state[j] = decay_of(i, j) * state[j] + keys[i * KP + key0 + j] * vs[i];
-      history[((i + 1) * KP + key0 + j) * LANES + column] = state[j];
-    }
+    advance(i);
+    VTB_UNROLL for (int j = 0; j < KR; j++) history[((i + 1) * KP + key0 + j) * LANES + column] = state[j];
   }
   float dv[SEGMENT], dstep[SEGMENT];
   VTB_UNROLL for (int i = SEGMENT - 1; i >= 0; i--) {
     dv[i] = dstep[i] = 0.0f;
     if (i >= n) continue;
     const vtb_i64 pos = place(t0 + i);
-    float to_q[KR], to_k[KR], to_d[KR];
+    float to_q[KR], to_k[KR], to_d[KR], k_row[KR], q_row[KR];
+    vtb_load_row(k_row, keys, i * KP + key0);
+    vtb_load_row(q_row, queries, i * KP + key0);
     VTB_UNROLL for (int j = 0; j < KR; j++) {
       const int key = key0 + j;
-      const float p = carry[j] + queries[i * KP + key] * dys[i], decay = decay_of(i, j);
+      const float p = carry[j] + q_row[j] * dys[i], decay = decay_of(i, j);
       to_q[j] = history[((i + 1) * KP + key) * LANES + column] * dys[i];
       to_k[j] = p * vs[i];
       to_d[j] = p * history[(i * KP + key) * LANES + column];
-      dv[i] += p * keys[i * KP + key];
+      dv[i] += p * k_row[j];
       if (RATES) {
         const float dlog = to_d[j] * decay;
         dstep[i] += dlog * (rate[j] * 0.6931471805599453f);

@@ -5,6 +5,7 @@
  *   column_sums[I, j]   sum of W over the rows of tile I, tile by tile, for columns j of tiles before (CROSSING) */
 constexpr int N = ${N}, HEADS = ${HEADS}, K = ${K}, V = ${V}, V1 = ${V1}, CHUNK = ${CHUNK}, EXACT = ${EXACT};
 constexpr int CHUNK_TILES = (CHUNK + 63) / 64, ROW_TILES = ${ROW_TILES}, SLAB = ${SLAB};
+constexpr bool FOUR = ${FOUR};
 constexpr int PA = vtb_pitch_along(SLAB), PP = vtb_pitch_along(64);
 const int row_tile = vtb_block() % ROW_TILES, bh = vtb_block() / ROW_TILES, b = bh / HEADS, h = bh % HEADS;
 const int c0 = row_tile / CHUNK_TILES * CHUNK, c1 = vtb_min_int(c0 + CHUNK, N), tile = row_tile % CHUNK_TILES;
@@ -14,10 +15,28 @@ VTB_PTR(float) b_tile = tiles + 64 * PA;
 auto place = [&](int t) -> int { return ${place}; };
 auto decay_at = [&](vtb_i64 pos) -> float { return ${decay}; };
 auto decay = [&](int t) -> float { return decay_at(place(t)); };
-auto q_at = [&](vtb_i64 pos, int x) -> float { return ${q}; };
-auto k_at = [&](vtb_i64 pos, int x) -> float { return ${k}; };
-auto v_at = [&](vtb_i64 pos, int x) -> float { return ${v}; };
-auto dy_at = [&](vtb_i64 pos, int x) -> float { return ${dy}; };
+auto q_from = [&](int t) {
+  const vtb_i64 pos = place(t);
+  return ${q_from};
+};
+auto k_from = [&](int t) {
+  const vtb_i64 pos = place(t);
+  return ${k_from};
+};
+auto v_from = [&](int t) {
+  const vtb_i64 pos = place(t);
+  return ${v_from};
+};
+auto dy_from = [&](int t) {
+  const vtb_i64 pos = place(t);
+  return ${dy_from};
+};
+auto dy_extra = [&](int t) -> float {
+  const vtb_i64 pos = place(t);
+  return ${dy_extra};
+};
+auto v_extra = [&](int) -> float { return ${v_extra}; };
+auto nothing = [&](int) -> float { return 0.0f; };
 
 float between = 1.0f, row_sum = 0.0f; /* row_sum: of row tid */
 for (int step = 0; step <= tile; step++) {
@@ -41,25 +60,21 @@ for (int step = 0; step <= tile; step++) {
   auto a_of = [&](int r, int x) -> float { return a_tile[(row + r) * PA + x]; };
   auto b_of = [&](int x, int j) -> float { return b_tile[j * PA + x]; };
   for (int x0 = 0; x0 < K; x0 += SLAB) {
+    const int n = vtb_clip(K - x0, SLAB);
     vtb_sync();
-    vtb_fill_rows<64, SLAB, PA, 4>(
-        a_tile, n_rows, vtb_min_int(K - x0, SLAB), [&](int r) { return place(i0 + r); },
-        [&](vtb_i64 pos, int x) { return q_at(pos, x0 + x); });
-    vtb_fill_rows<64, SLAB, PA, 4>(
-        b_tile, n_columns, vtb_min_int(K - x0, SLAB), [&](int r) { return place(j0 + r); },
-        [&](vtb_i64 pos, int x) { return k_at(pos, x0 + x); });
-    vtb_sync();
+    vtb_copy_rows<FOUR, 64, SLAB, PA, 128>(a_tile, n_rows, n, -1, [&](int r) { return q_from(i0 + r) + x0; }, nothing);
+    vtb_copy_rows<FOUR, 64, SLAB, PA, 128>(b_tile, n_columns, n, -1, [&](int r) { return k_from(j0 + r) + x0; }, nothing);
+    vtb_arrived();
     vtb_product<EXACT, SLAB>(s, a_of, b_of);
   }
   for (int x0 = 0; x0 < V1; x0 += SLAB) {
+    const int n = vtb_clip(V - x0, SLAB), more = V1 > V ? V - x0 : -1;
     vtb_sync();
-    vtb_fill_rows<64, SLAB, PA, 4>(
-        a_tile, n_rows, vtb_min_int(V1 - x0, SLAB), [&](int r) { return place(i0 + r); },
-        [&](vtb_i64 pos, int x) { return dy_at(pos, x0 + x); });
-    vtb_fill_rows<64, SLAB, PA, 4>(
-        b_tile, n_columns, vtb_min_int(V1 - x0, SLAB), [&](int r) { return place(j0 + r); },
-        [&](vtb_i64 pos, int x) { return v_at(pos, x0 + x); });
-    vtb_sync();
+    vtb_copy_rows<FOUR, 64, SLAB, PA, 128>(
+        a_tile, n_rows, n, more, [&](int r) { return dy_from(i0 + r) + x0; },
+        [&](int r) { return dy_extra(i0 + r); });
+    vtb_copy_rows<FOUR, 64, SLAB, PA, 128>(b_tile, n_columns, n, more, [&](int r) { return v_from(j0 + r) + x0; }, v_extra);
+    vtb_arrived();
     vtb_product<EXACT, SLAB>(g, a_of, b_of);
   }
   if (step == 0 && tid < 64) own[tid] = through[tid];

@@ -11,7 +11,7 @@ auto gain = [&](vtb_i64 pos) -> float { return ${i}; };
 
 float m = real ? ${first} : 0.0f;
 if (LANES > 1) {
-  float sum = 0.0f, top = -vtb_infinity();
+  float sum = 0.0f, top = -VTB_INF;
   for (int t = t0; t < t1; t++) {
     const vtb_i64 pos = place(t);
     const float x = gate(pos);

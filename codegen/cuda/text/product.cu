@@ -3,9 +3,12 @@
  *
  * Tiles of A and B pass through shared memory in `stages` steps of 16 k that are copied ahead (cp.async), in the order
  * they have in global memory: along k (rows of 16 + 4 padding) or along m or n (rows of bm + 8): both give the
- * fragments' loads distinct banks. fp32 accuracy: each factor is split into two tf32 halves, x = hi + lo, and three of
- * the four products are taken. What lies beyond the edges is copied as zeros.
+ * fragments' loads distinct banks. What lies beyond the edges is copied as zeros. Precisions:
+ *   FP32  each factor is split into two tf32 halves, x = hi + lo, and three of the four products are taken
+ *   TF32  the factors are rounded to tf32 (10 bits), BF16: to bfloat16 (7 bits); sums are fp32 always
  */
+  enum { FP32, TF32, BF16 };
+  constexpr int precision = ${precision};
   const int lane = vtb_lane(), g = lane / 4, t = lane % 4;
   const int warp_m = vtb_warp() / ${warps_n} * ${wm}, warp_n = vtb_warp() % ${warps_n} * ${wn};
   const int n0 = vtb_block() % ${tiles_n} * ${bn};
@@ -39,29 +42,46 @@ ${fetch_a}${fetch_b}    vtb_cp_commit();
       fetch(next % ${stages}, k_begin + next * 16);
     else
       vtb_cp_commit();
-    const int a_at = step % ${stages} * ${a_stage}, b_at = step % ${stages} * ${b_stage};
-    VTB_UNROLL for (int kk = 0; kk < 16; kk += 8) {
-      vtb_u32 a_hi[${mi}][4], a_lo[${mi}][4], b_hi[${ni}][2], b_lo[${ni}][2];
+    auto a_value = [&](int row, int at) { return a_tile[step % ${stages} * ${a_stage} + ${a_shared}]; };
+    auto b_value = [&](int row, int at) { return b_tile[step % ${stages} * ${b_stage} + ${b_shared}]; };
+    if constexpr (precision == BF16) {
+      vtb_u32 a_part[${mi}][4], b_part[${ni}][2];
       VTB_UNROLL for (int i = 0; i < ${mi}; i++)
         VTB_UNROLL for (int x = 0; x < 4; x++) {
-          const int row = warp_m + i * 16 + x % 2 * 8 + g, at = kk + x / 2 * 4 + t;
-          const float v = a_tile[a_at + ${a_shared}];
-          a_hi[i][x] = vtb_to_tf32(v);
-          a_lo[i][x] = vtb_to_tf32(v - vtb_float(a_hi[i][x]));
+          const int row = warp_m + i * 16 + x % 2 * 8 + g, at = x / 2 * 8 + t * 2;
+          a_part[i][x] = vtb_pack_bf16(a_value(row, at), a_value(row, at + 1));
         }
       VTB_UNROLL for (int j = 0; j < ${ni}; j++)
         VTB_UNROLL for (int x = 0; x < 2; x++) {
-          const int row = warp_n + j * 8 + g, at = kk + x * 4 + t;
-          const float v = b_tile[b_at + ${b_shared}];
-          b_hi[j][x] = vtb_to_tf32(v);
-          b_lo[j][x] = vtb_to_tf32(v - vtb_float(b_hi[j][x]));
+          const int row = warp_n + j * 8 + g, at = x * 8 + t * 2;
+          b_part[j][x] = vtb_pack_bf16(b_value(row, at), b_value(row, at + 1));
         }
       VTB_UNROLL for (int i = 0; i < ${mi}; i++)
-        VTB_UNROLL for (int j = 0; j < ${ni}; j++) {
-          vtb_mma_tf32_m16n8k8(acc[i][j], a_lo[i], b_hi[j]);
-          vtb_mma_tf32_m16n8k8(acc[i][j], a_hi[i], b_lo[j]);
-          vtb_mma_tf32_m16n8k8(acc[i][j], a_hi[i], b_hi[j]);
-        }
+        VTB_UNROLL for (int j = 0; j < ${ni}; j++) vtb_mma_bf16_m16n8k16(acc[i][j], a_part[i], b_part[j]);
+    } else {
+      VTB_UNROLL for (int kk = 0; kk < 16; kk += 8) {
+        vtb_u32 a_hi[${mi}][4], a_lo[${mi}][4], b_hi[${ni}][2], b_lo[${ni}][2];
+        VTB_UNROLL for (int i = 0; i < ${mi}; i++)
+          VTB_UNROLL for (int x = 0; x < 4; x++) {
+            const float v = a_value(warp_m + i * 16 + x % 2 * 8 + g, kk + x / 2 * 4 + t);
+            a_hi[i][x] = vtb_to_tf32(v);
+            a_lo[i][x] = vtb_to_tf32(v - vtb_float(a_hi[i][x]));
+          }
+        VTB_UNROLL for (int j = 0; j < ${ni}; j++)
+          VTB_UNROLL for (int x = 0; x < 2; x++) {
+            const float v = b_value(warp_n + j * 8 + g, kk + x * 4 + t);
+            b_hi[j][x] = vtb_to_tf32(v);
+            b_lo[j][x] = vtb_to_tf32(v - vtb_float(b_hi[j][x]));
+          }
+        VTB_UNROLL for (int i = 0; i < ${mi}; i++)
+          VTB_UNROLL for (int j = 0; j < ${ni}; j++) {
+            if constexpr (precision == FP32) {
+              vtb_mma_tf32_m16n8k8(acc[i][j], a_lo[i], b_hi[j]);
+              vtb_mma_tf32_m16n8k8(acc[i][j], a_hi[i], b_lo[j]);
+            }
+            vtb_mma_tf32_m16n8k8(acc[i][j], a_hi[i], b_hi[j]);
+          }
+      }
     }
   }
 
@@ -69,5 +89,5 @@ ${fetch_a}${fetch_b}    vtb_cp_commit();
     VTB_UNROLL for (int j = 0; j < ${ni}; j++)
       VTB_UNROLL for (int x = 0; x < 4; x++) {
         const int m = m0 + warp_m + i * 16 + x / 2 * 8 + g, n = n0 + warp_n + j * 8 + t * 2 + x % 2;
-        if (m < ${m} && n < ${n}) c[${c_at}] = acc[i][j][x]${add};
+        if (m < ${m} && n < ${n}) ${store}
       }

@@ -5,14 +5,12 @@
  * b(k, column); depth and columns are whole tiles, what lies beyond a matrix reads as zero.
  *
  * EXACT: 1 single precision (each factor as the sum of two tf32 numbers, three products; the fourth is below 2^-23),
- * 0 tf32, 2 bf16; sums are fp32 always.
+ * 0 tf32, 2 bf16, 3 each factor as the sum of two bf16 numbers (to 2^-16); sums are fp32 always.
  */
 
-VTB_FN float vtb_infinity() { return vtb_float(0x7f800000u); }
-
 /* Row lengths that keep the lanes of a fragment on distinct banks: of rows along the depth, and across it. */
-constexpr int vtb_pitch_along(int n) { return (n + 7) / 8 * 8 + 4; }
-constexpr int vtb_pitch_across(int n) { return (n + 15) / 16 * 16 + 8; }
+VTB_FN constexpr int vtb_pitch_along(int n) { return (n + 7) / 8 * 8 + 4; }
+VTB_FN constexpr int vtb_pitch_across(int n) { return (n + 15) / 16 * 16 + 8; }
 
 struct vtb_split { /* high + low = value */
   vtb_u32 high, low;
@@ -70,18 +68,40 @@ template <int TILES, class A, class B> VTB_FN void vtb_step_bf16(float (&c)[TILE
   }
 }
 
+/* Two values as bf16 numbers, and what is left of them as two more. */
+VTB_FN vtb_split vtb_split_bf16(float lo, float hi) {
+  vtb_split s;
+  s.high = vtb_pack_bf16(lo, hi);
+  s.low = vtb_pack_bf16(lo - vtb_float(s.high << 16), hi - vtb_float(s.high & 0xffff0000u));
+  return s;
+}
+
+template <int TILES, class A, class B> VTB_FN void vtb_step_split(float (&c)[TILES][4], int k, A a, B b) {
+  const int g = vtb_lane() >> 2, t = k + 2 * (vtb_lane() & 3);
+  const vtb_split p = vtb_split_bf16(a(g, t), a(g, t + 1)), q = vtb_split_bf16(a(g + 8, t), a(g + 8, t + 1));
+  const vtb_split r = vtb_split_bf16(a(g, t + 8), a(g, t + 9)), s = vtb_split_bf16(a(g + 8, t + 8), a(g + 8, t + 9));
+  const vtb_u32 high[4] = {p.high, q.high, r.high, s.high}, low[4] = {p.low, q.low, r.low, s.low};
+  VTB_UNROLL for (int i = 0; i < TILES; i++) {
+    const int n = 8 * i + g;
+    const vtb_split u = vtb_split_bf16(b(t, n), b(t + 1, n)), v = vtb_split_bf16(b(t + 8, n), b(t + 9, n));
+    const vtb_u32 b_high[2] = {u.high, v.high}, b_low[2] = {u.low, v.low};
+    vtb_mma_bf16_m16n8k16(c[i], low, b_high);
+    vtb_mma_bf16_m16n8k16(c[i], high, b_low);
+    vtb_mma_bf16_m16n8k16(c[i], high, b_high);
+  }
+}
+
 /* c += a b over DEPTH (a multiple of 16). */
 template <int EXACT, int DEPTH, int TILES, class A, class B> VTB_FN void vtb_product(float (&c)[TILES][4], A a, B b) {
-  VTB_NO_UNROLL for (int k = 0; k < DEPTH; k += 16) {
-    if constexpr (EXACT == 2) {
+  VTB_NO_UNROLL for (int k = 0; k < DEPTH; k += EXACT >= 2 ? 16 : 8) {
+    if constexpr (EXACT == 3)
+      vtb_step_split(c, k, a, b);
+    else if constexpr (EXACT == 2)
       vtb_step_bf16(c, k, a, b);
-    } else if constexpr (EXACT == 1) {
+    else if constexpr (EXACT == 1)
       vtb_step_exact(c, k, a, b);
-      vtb_step_exact(c, k + 8, a, b);
-    } else {
+    else
       vtb_step_tf32(c, k, a, b);
-      vtb_step_tf32(c, k + 8, a, b);
-    }
   }
 }
 
@@ -94,6 +114,37 @@ VTB_FN float vtb_quad_max(float v) {
   v = vtb_max(v, vtb_shfl_xor(v, 1));
   return vtb_max(v, vtb_shfl_xor(v, 2));
 }
+
+/* ROWS x COLUMNS of shared memory by THREADS threads: row r holds from(r)[0 ... n_columns), then extra(r) at column `more`
+ * (-1: nothing), zeros else, and zeros in rows from n_rows on. FOUR: 16 bytes at a time, asynchronously: n_columns, PITCH
+ * and the rows' addresses are multiples of four. Complete after vtb_arrived(). */
+template <bool FOUR, int ROWS, int COLUMNS, int PITCH, int THREADS, class T, class From, class Extra>
+VTB_FN void vtb_copy_rows(T to, int n_rows, int n_columns, int more, From from, Extra extra) {
+  if constexpr (FOUR) {
+    constexpr int WIDE = COLUMNS / 4;
+    VTB_NO_UNROLL for (int i = vtb_tid(); i < ROWS * WIDE; i += THREADS) { /* copies wait for nothing: few registers */
+      const int row = i / WIDE, x = i % WIDE * 4, at = row * PITCH + x;
+      if (row < n_rows && x < n_columns) {
+        vtb_cp_async16(to + at, from(row) + x, true);
+      } else {
+        vtb_f4 v = vtb_splat(0.0f);
+        if (row < n_rows && x == more) v.x = extra(row);
+        vtb_store4(to, at, v);
+      }
+    }
+    vtb_cp_commit();
+  } else {
+    for (int i = vtb_tid(); i < ROWS * COLUMNS; i += THREADS) {
+      const int row = i / COLUMNS, x = i % COLUMNS;
+      to[row * PITCH + x] = row >= n_rows ? 0.0f : x < n_columns ? from(row)[x] : x == more ? extra(row) : 0.0f;
+    }
+  }
+}
+VTB_FN void vtb_arrived() {
+  vtb_cp_wait<0>();
+  vtb_sync();
+}
+VTB_FN int vtb_clip(int n, int most) { return n < 0 ? 0 : n < most ? n : most; }
 
 /* ROWS x COLUMNS of shared memory by WARPS warps: get(place(row), column) where row < n_rows and column < n_columns, else
  * zero. place is asked once a row: it holds the address arithmetic of a path. */
@@ -140,4 +191,19 @@ template <int M> VTB_FN void vtb_lane_sums(float (&v)[M]) {
     }
   }
   VTB_UNROLL for (int m = M; m < 32; m *= 2) v[0] += vtb_shfl_xor(v[0], m);
+}
+
+/* v = N numbers of shared memory; rows of whole fours are 16-byte aligned. */
+template <int N, class T> VTB_FN void vtb_load_row(float (&v)[N], T from, int at) {
+  if constexpr (N % 4 == 0) {
+    VTB_UNROLL for (int i = 0; i < N; i += 4) {
+      const vtb_f4 four = vtb_load4(from, at + i);
+      v[i] = four.x;
+      v[i + 1] = four.y;
+      v[i + 2] = four.z;
+      v[i + 3] = four.w;
+    }
+  } else {
+    VTB_UNROLL for (int i = 0; i < N; i++) v[i] = from[at + i];
+  }
 }

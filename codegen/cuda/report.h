@@ -1,0 +1,11 @@
+/* What each kernel of a plan needs on an architecture, as a table for people. */
+#ifndef VTB_CODEGEN_CUDA_REPORT_H
+#define VTB_CODEGEN_CUDA_REPORT_H
+
+#include "codegen/cuda/nvrtc.h"
+
+/* Compiles the plan for `arch` (NULL: sm_90a). *n_spilling: kernels that keep registers in memory. */
+VTB_MUST_USE vtb_status vtb_cuda_report(const vtb_launch_plan *plan, const char *arch, vtb_strbuf *out, int *n_spilling,
+                                        vtb_error *err);
+
+#endif

@@ -1,0 +1,111 @@
+/* NVRTC and the cache of what it made: code for every architecture, the log of a mistake, keys, damage, bounds. */
+#include "codegen/codegen.h"
+#include "codegen/cuda/nvrtc.h"
+#include "tests/test.h"
+
+static const char source[] = "VTB_KERNEL(64, twice)(VTB_IN(float) x, VTB_OUT(float) y) {\n"
+                             "  const int i = vtb_block() * 64 + vtb_tid();\n"
+                             "  y[i] = 2.0f * vtb_gelu(x[i]);\n"
+                             "}\n";
+
+static size_t cached(void) {
+  vtb_cuda_cache_entry *list = NULL;
+  size_t n = 0;
+  CHECK(vtb_cuda_cache_list(&list, &n, NULL) == VTB_OK);
+  free(list);
+  return n;
+}
+
+TEST(code_for_every_architecture_is_made_once) {
+  static const char *const archs[] = {"sm_80", "sm_90a", "sm_100a", "compute_80"};
+  for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) {
+    vtb_cuda_code first = {0}, second = {0};
+    vtb_error err = {0};
+    CHECK_MSG(vtb_cuda_compile("", source, archs[i], &first, &err) == VTB_OK, "%s", err.text);
+    CHECK(!first.cached && cached() == i + 1);
+    CHECK(vtb_cuda_compile("", source, archs[i], &second, &err) == VTB_OK && second.cached);
+    CHECK(second.n_bytes == first.n_bytes && memcmp(first.data, second.data, first.n_bytes) == 0);
+    CHECK_STR(second.log, first.log);
+    vtb_cuda_resources r;
+    bool ptx = strncmp(archs[i], "compute", 7) == 0;
+    CHECK(vtb_cuda_resources_of(first.log, "twice", &r) == !ptx && (ptx || (r.registers > 4 && r.spill_bytes == 0)));
+    vtb_cuda_code_free(&first);
+    vtb_cuda_code_free(&second);
+  }
+}
+
+TEST(a_damaged_entry_is_made_again) {
+  vtb_cuda_cache_entry *list = NULL;
+  size_t n = 0;
+  CHECK(vtb_cuda_cache_list(&list, &n, NULL) == VTB_OK && n > 0);
+  char *folder = vtb_cuda_cache_folder();
+  for (size_t i = 0; i < n; i++) {
+    char path[600];
+    snprintf(path, sizeof path, "%s/%s", folder, list[i].key);
+    CHECK(vtb_file_write_atomic(path, "vertebra cuda image 1\n\xff\xff", 24, NULL) == VTB_OK);
+  }
+  vtb_cuda_code code = {0};
+  CHECK(vtb_cuda_compile("", source, "sm_80", &code, NULL) == VTB_OK && !code.cached && code.n_bytes > 100);
+  vtb_cuda_code_free(&code);
+  free(list);
+  free(folder);
+}
+
+TEST(a_mistake_shows_the_log_over_the_numbered_source) {
+  vtb_cuda_code code = {0};
+  vtb_error err = {0};
+  fflush(stderr);
+  FILE *kept = stderr, *file = tmpfile();
+  CHECK(file != NULL);
+  stderr = file;
+  vtb_status status =
+      vtb_cuda_compile("", "VTB_KERNEL(64, k)(VTB_OUT(float) y) {\n  y[0] = nothing;\n}\n", "sm_80", &code, &err);
+  stderr = kept;
+  CHECK(status == VTB_E_INTERNAL && strstr(err.text, "NVRTC") && !code.data);
+  static char text[1 << 16];
+  rewind(file);
+  text[fread(text, 1, sizeof text - 1, file)] = '\0';
+  CHECK(strstr(text, "    y[0] = nothing;") && strstr(text, "\"nothing\" is undefined"));
+  fclose(file);
+}
+
+TEST(the_cache_stays_within_its_bound_and_can_be_cleared) {
+  vtb_cuda_code big = {.data = vtb_xcalloc(700000, 1), .n_bytes = 700000, .log = vtb_xstrdup("")};
+  setenv("VTB_CUDA_CACHE_MB", "2", 1);
+  for (int i = 0; i < 5; i++) {
+    char name[16];
+    const char *parts[] = {name};
+    snprintf(name, sizeof name, "big %d", i);
+    vtb_cuda_key key = vtb__cuda_cache_key(parts, 1);
+    vtb__cuda_cache_put(&key, &big);
+  }
+  unsetenv("VTB_CUDA_CACHE_MB");
+  CHECK(cached() >= 2 && cached() <= 3);
+  size_t n = 0;
+  CHECK(vtb_cuda_cache_clear(&n, NULL) == VTB_OK && n >= 2 && cached() == 0);
+  vtb_cuda_code_free(&big);
+}
+
+TEST(keys_depend_on_every_part_and_its_length) {
+  const char *a[] = {"ab", "c"}, *b[] = {"a", "bc"}, *c[] = {"ab", "c"};
+  CHECK(strcmp(vtb__cuda_cache_key(a, 2).text, vtb__cuda_cache_key(b, 2).text) != 0);
+  CHECK_STR(vtb__cuda_cache_key(a, 2).text, vtb__cuda_cache_key(c, 2).text);
+}
+
+int main(void) {
+  vtb_strbuf why = {0};
+  setenv("XDG_CACHE_HOME", VTB_BINARY_DIR "/test-cache-nvrtc", 1);
+  RUN(keys_depend_on_every_part_and_its_length);
+  if (!vtb_cuda_describe_nvrtc(&why)) {
+    printf("skipped: %s\n", why.at);
+    return test_done() ? 1 : 77;
+  }
+  vtb_strbuf_free(&why);
+  size_t n = 0;
+  CHECK(vtb_cuda_cache_clear(&n, NULL) == VTB_OK);
+  RUN(code_for_every_architecture_is_made_once);
+  RUN(a_damaged_entry_is_made_again);
+  RUN(a_mistake_shows_the_log_over_the_numbered_source);
+  RUN(the_cache_stays_within_its_bound_and_can_be_cleared);
+  return test_done();
+}

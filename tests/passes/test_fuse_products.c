@@ -1,0 +1,61 @@
+/* Products and the elementwise kernels that read them: joined, with the same numbers, or left alone. */
+#include "tests/passes/pass_check.h"
+
+/* Kernels of kind "product" after fuse and fuse_products; the numbers must be those from before. */
+static int products(const char *text) {
+  vtb_module *before = parse_ir(text), *after = vtb_module_clone(before);
+  CHECK(run_passes(after, "fuse,fuse_products"));
+  CHECK(compare_modules(before, after, 3) < 1e-12);
+  int n = 0;
+  for (const vtb_inst *i = after->entry->first; i; i = i->next)
+    n += i->op == VTB_OP_fused && vtb_streq(vtb_attr_str(i, "kind", ""), "product");
+  vtb_module_free(before);
+  vtb_module_free(after);
+  return n;
+}
+
+TEST(an_elementwise_kernel_joins_its_product) {
+  CHECK(products("entry func @f(%x: f32[5, 6], %w: f32[6, 7], %b: f32[7], %r: f32[5, 7]) -> (f32[5, 7], f32[5, 7]) {\n"
+                 "  %p = einsum %x, %w, %b {spec = \"ab,bc->ac\"} : f32[5, 7]\n"
+                 "  %g = gelu %p : f32[5, 7]\n"
+                 "  %y = add %g, %r : f32[5, 7]\n"
+                 "  return %g, %y\n}\n") == 1);
+}
+
+TEST(the_first_operand_is_read_again_by_the_epilogue) {
+  CHECK(products("entry func @f(%x: f32[5, 5], %w: f32[5, 5]) -> (f32[5, 5]) {\n"
+                 "  %p = einsum %x, %w {spec = \"ab,bc->ac\"} : f32[5, 5]\n"
+                 "  %y = mul %p, %x : f32[5, 5]\n"
+                 "  return %y\n}\n") == 1);
+}
+
+TEST(products_that_stay_alone) {
+  CHECK(products(/* returned as well */
+                 "entry func @f(%x: f32[5, 6], %w: f32[6, 7]) -> (f32[5, 7], f32[5, 7]) {\n"
+                 "  %p = einsum %x, %w {spec = \"ab,bc->ac\"} : f32[5, 7]\n"
+                 "  %y = gelu %p : f32[5, 7]\n"
+                 "  return %p, %y\n}\n") == 0);
+  CHECK(products(/* broadcast to more */
+                 "entry func @f(%x: f32[5, 6], %w: f32[6, 7], %r: f32[3, 5, 7]) -> (f32[3, 5, 7]) {\n"
+                 "  %p = einsum %x, %w {spec = \"ab,bc->ac\"} : f32[5, 7]\n"
+                 "  %y = add %p, %r : f32[3, 5, 7]\n"
+                 "  return %y\n}\n") == 0);
+  CHECK(products(/* a sum of the row */
+                 "entry func @f(%x: f32[5, 6], %w: f32[6, 7]) -> (f32[5, 7]) {\n"
+                 "  %p = einsum %x, %w {spec = \"ab,bc->ac\"} : f32[5, 7]\n"
+                 "  %s = reduce_sum %p {axes = [1], keep = 1} : f32[5, 1]\n"
+                 "  %y = div %p, %s : f32[5, 7]\n"
+                 "  return %y\n}\n") == 0);
+  CHECK(products(/* moved */
+                 "entry func @f(%x: f32[5, 6], %w: f32[6, 7]) -> (f32[5, 7]) {\n"
+                 "  %p = einsum %x, %w {spec = \"ab,bc->ac\"} : f32[5, 7]\n"
+                 "  %y = shift %p {axis = 1, by = 1} : f32[5, 7]\n"
+                 "  return %y\n}\n") == 0);
+}
+
+int main(void) {
+  RUN(an_elementwise_kernel_joins_its_product);
+  RUN(the_first_operand_is_read_again_by_the_epilogue);
+  RUN(products_that_stay_alone);
+  return test_done();
+}

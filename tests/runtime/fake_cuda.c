@@ -1,0 +1,266 @@
+/* A CUDA driver without a GPU, as a library of its own: device memory is host memory, a module is the text "fake", and
+ * a launch calls the test's hook. It refuses what the real one would: addresses it did not give out, launches outside
+ * their limits, copies during a capture. Calls can be made to fail by name.
+ *
+ *   fake_cuda_hook = ...; fake_cuda_fail = "cuMemAlloc_v2";        found by dlsym
+ */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef void (*fake_hook)(const char *kernel, unsigned blocks, unsigned threads, unsigned shared, void **parameters);
+fake_hook fake_cuda_hook;
+const char *fake_cuda_fail;
+int fake_cuda_allocations, fake_cuda_launches, fake_cuda_graph_launches, fake_cuda_devices = 1;
+
+enum { OK = 0, INVALID = 1, NO_MEMORY = 2, NO_DEVICE = 100, NO_BINARY = 209, NOT_FOUND = 500, IN_CAPTURE = 900 };
+enum { MAX_BLOCKS = 64, MAX_LAUNCHES = 64, MAX_PARAMETERS = 16 };
+
+static struct {
+  char *at;
+  size_t n;
+} memory[MAX_BLOCKS];
+
+typedef struct launch {
+  char kernel[64];
+  unsigned blocks, threads, shared;
+  uint64_t values[MAX_PARAMETERS];
+} launch;
+static struct {
+  launch list[MAX_LAUNCHES];
+  int n;
+} graph;
+static bool capturing;
+static int opt_in; /* bytes of shared memory that were asked for */
+
+#define FAIL_IF_ASKED(name)                                                                                            \
+  if (fake_cuda_fail && strcmp(fake_cuda_fail, name) == 0) return NO_MEMORY
+
+/* ---- the driver's functions, with its own names and parameters ------------------------------------------------- */
+
+int cuInit(unsigned flags);
+int cuInit(unsigned flags) {
+  (void)flags;
+  FAIL_IF_ASKED("cuInit");
+  return fake_cuda_devices ? OK : NO_DEVICE;
+}
+
+int cuDriverGetVersion(int *version);
+int cuDriverGetVersion(int *version) {
+  *version = fake_cuda_fail && strcmp(fake_cuda_fail, "old") == 0 ? 11040 : 12040;
+  return OK;
+}
+
+int cuGetErrorName(int error, const char **text);
+int cuGetErrorName(int error, const char **text) {
+  *text = error == NO_DEVICE   ? "CUDA_ERROR_NO_DEVICE"
+          : error == NO_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY"
+                               : "CUDA_ERROR_INVALID_VALUE";
+  return OK;
+}
+
+int cuGetErrorString(int error, const char **text);
+int cuGetErrorString(int error, const char **text) {
+  *text = error == NO_DEVICE ? "no CUDA-capable device is detected" : "the fake refuses";
+  return OK;
+}
+
+int cuDeviceGetCount(int *count);
+int cuDeviceGetCount(int *count) {
+  *count = fake_cuda_devices;
+  return OK;
+}
+
+int cuDeviceGet(int *device, int ordinal);
+int cuDeviceGet(int *device, int ordinal) {
+  *device = ordinal;
+  return OK;
+}
+
+int cuDeviceGetName(char *name, int length, int device);
+int cuDeviceGetName(char *name, int length, int device) {
+  snprintf(name, (size_t)length, "Fake %d", device);
+  return OK;
+}
+
+int cuDeviceGetAttribute(int *value, int attribute, int device);
+int cuDeviceGetAttribute(int *value, int attribute, int device) {
+  (void)device;
+  *value = attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 97 ? 232448 : 0;
+  return OK;
+}
+
+int cuDevicePrimaryCtxRetain(void **context, int device);
+int cuDevicePrimaryCtxRetain(void **context, int device) {
+  (void)device;
+  *context = memory;
+  return OK;
+}
+int cuDevicePrimaryCtxRelease_v2(int device);
+int cuDevicePrimaryCtxRelease_v2(int device) { return device < 0; }
+int cuCtxSetCurrent(void *context);
+int cuCtxSetCurrent(void *context) { return context ? OK : INVALID; }
+
+int cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes);
+int cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
+  *free_bytes = *total_bytes = (size_t)1 << 30;
+  return OK;
+}
+
+int cuMemAlloc_v2(uint64_t *address, size_t n_bytes);
+int cuMemAlloc_v2(uint64_t *address, size_t n_bytes) {
+  FAIL_IF_ASKED("cuMemAlloc_v2");
+  for (int i = 0; i < MAX_BLOCKS; i++) {
+    if (memory[i].at) continue;
+    memory[i].at = aligned_alloc(256, (n_bytes + 255) / 256 * 256);
+    memory[i].n = n_bytes;
+    if (!memory[i].at) return NO_MEMORY;
+    memset(memory[i].at, 0xff, n_bytes);
+    *address = (uint64_t)(uintptr_t)memory[i].at;
+    fake_cuda_allocations++;
+    return OK;
+  }
+  return NO_MEMORY;
+}
+
+int cuMemFree_v2(uint64_t address);
+int cuMemFree_v2(uint64_t address) {
+  for (int i = 0; i < MAX_BLOCKS; i++) {
+    if ((uint64_t)(uintptr_t)memory[i].at != address) continue;
+    free(memory[i].at);
+    memory[i].at = NULL;
+    fake_cuda_allocations--;
+    return OK;
+  }
+  return INVALID;
+}
+
+static bool is_device(uint64_t address, size_t n_bytes) {
+  for (int i = 0; i < MAX_BLOCKS; i++) {
+    uint64_t begin = (uint64_t)(uintptr_t)memory[i].at;
+    if (memory[i].at && address >= begin && address + n_bytes <= begin + memory[i].n) return true;
+  }
+  return false;
+}
+
+int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n_bytes, void *stream);
+int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n_bytes, void *stream) {
+  (void)stream;
+  if (capturing) return IN_CAPTURE;
+  if (!is_device(to, n_bytes) || is_device((uint64_t)(uintptr_t)from, n_bytes)) return INVALID;
+  memcpy((void *)(uintptr_t)to, from, n_bytes);
+  return OK;
+}
+
+int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t n_bytes, void *stream);
+int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t n_bytes, void *stream) {
+  (void)stream;
+  if (capturing) return IN_CAPTURE;
+  if (!is_device(from, n_bytes)) return INVALID;
+  memcpy(to, (void *)(uintptr_t)from, n_bytes);
+  return OK;
+}
+
+int cuModuleLoadDataEx(void **module, const void *image, unsigned n, int *options, void **values);
+int cuModuleLoadDataEx(void **module, const void *image, unsigned n, int *options, void **values) {
+  (void)n, (void)options, (void)values;
+  if (strcmp(image, "fake") != 0) return NO_BINARY;
+  *module = strdup(image);
+  return OK;
+}
+int cuModuleUnload(void *module);
+int cuModuleUnload(void *module) {
+  free(module);
+  return OK;
+}
+
+static char functions[MAX_LAUNCHES][64];
+static int n_functions;
+int cuModuleGetFunction(void **function, void *module, const char *name);
+int cuModuleGetFunction(void **function, void *module, const char *name) {
+  if (!module || strstr(name, "absent") || n_functions == MAX_LAUNCHES) return NOT_FOUND;
+  snprintf(functions[n_functions], sizeof functions[0], "%s", name);
+  *function = functions[n_functions++];
+  return OK;
+}
+int cuFuncSetAttribute(void *function, int attribute, int value);
+int cuFuncSetAttribute(void *function, int attribute, int value) {
+  if (!function || attribute != 8) return INVALID;
+  opt_in = value;
+  return OK;
+}
+
+int cuStreamCreate(void **stream, unsigned flags);
+int cuStreamCreate(void **stream, unsigned flags) {
+  (void)flags;
+  *stream = &graph;
+  return OK;
+}
+int cuStreamDestroy_v2(void *stream);
+int cuStreamDestroy_v2(void *stream) { return stream ? OK : INVALID; }
+int cuStreamSynchronize(void *stream);
+int cuStreamSynchronize(void *stream) {
+  FAIL_IF_ASKED("cuStreamSynchronize");
+  return stream && !capturing ? OK : IN_CAPTURE;
+}
+
+static void execute(launch *l) {
+  void *parameters[MAX_PARAMETERS];
+  for (int i = 0; i < MAX_PARAMETERS; i++) parameters[i] = &l->values[i];
+  fake_cuda_launches++;
+  if (fake_cuda_hook) fake_cuda_hook(l->kernel, l->blocks, l->threads, l->shared, parameters);
+}
+
+int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                   unsigned shared, void *stream, void **parameters, void **extra);
+int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                   unsigned shared, void *stream, void **parameters, void **extra) {
+  launch l = {.blocks = gx, .threads = bx, .shared = shared};
+  FAIL_IF_ASKED("cuLaunchKernel");
+  if (!function || !stream || extra || gy != 1 || gz != 1 || by != 1 || bz != 1 || !gx || bx > 1024) return INVALID;
+  if (shared > 49152 && (int)shared > opt_in) return INVALID;
+  snprintf(l.kernel, sizeof l.kernel, "%s", (const char *)function);
+  for (int i = 0; i < 2; i++) { /* the test's kernels take two pointers; they are read now, as the driver does */
+    memcpy(&l.values[i], parameters[i], sizeof l.values[i]);
+    if (!is_device(l.values[i], 4)) return INVALID;
+  }
+  if (!capturing)
+    execute(&l);
+  else if (graph.n < MAX_LAUNCHES)
+    graph.list[graph.n++] = l;
+  return OK;
+}
+
+int cuStreamBeginCapture_v2(void *stream, int mode);
+int cuStreamBeginCapture_v2(void *stream, int mode) {
+  if (!stream || mode != 1 || capturing) return INVALID;
+  capturing = true;
+  graph.n = 0;
+  return OK;
+}
+int cuStreamEndCapture(void *stream, void **out);
+int cuStreamEndCapture(void *stream, void **out) {
+  if (!stream || !capturing) return INVALID;
+  capturing = false;
+  *out = &graph;
+  return OK;
+}
+int cuGraphInstantiateWithFlags(void **executable, void *from, unsigned long long flags);
+int cuGraphInstantiateWithFlags(void **executable, void *from, unsigned long long flags) {
+  if (from != &graph || flags) return INVALID;
+  *executable = &graph;
+  return OK;
+}
+int cuGraphLaunch(void *executable, void *stream);
+int cuGraphLaunch(void *executable, void *stream) {
+  if (executable != &graph || !stream) return INVALID;
+  fake_cuda_graph_launches++;
+  for (int i = 0; i < graph.n; i++) execute(&graph.list[i]);
+  return OK;
+}
+int cuGraphExecDestroy(void *executable);
+int cuGraphExecDestroy(void *executable) { return executable == &graph ? OK : INVALID; }
+int cuGraphDestroy(void *from);
+int cuGraphDestroy(void *from) { return from == &graph ? OK : INVALID; }

@@ -1,0 +1,231 @@
+/* Launch plans on a device, with a driver that needs none (fake_cuda.c): loading, copies, order of steps, the graph
+ * from the second run on, and what is said when something fails. */
+#include "runtime/cuda/cuda.h"
+#include "runtime/threads.h"
+#include "tests/test.h"
+
+#include <dlfcn.h>
+
+typedef void (*hook_fn)(const char *, unsigned, unsigned, unsigned, void **);
+static hook_fn *hook;
+static const char **fail_at;
+static int *allocations, *launches, *graph_launches, *devices;
+static vtb_services *services;
+
+/* k_double: out[i] = 2 in[i]; k_add_one: out[i] = in[i] + 1. One thread an element. */
+static void run_kernel(const char *kernel, unsigned blocks, unsigned threads, unsigned shared, void **parameters) {
+  const float *in = (const float *)*(uintptr_t *)parameters[0];
+  float *out = (float *)*(uintptr_t *)parameters[1];
+  bool twice = strcmp(kernel, "k_double") == 0;
+  CHECK(shared == (twice ? 65536u : 0));
+  for (unsigned i = 0; i < blocks * threads; i++) out[i] = twice ? 2 * in[i] : in[i] + 1;
+}
+
+static vtb_launch_arg arg(int space, int tensor, int access, int value) {
+  return (vtb_launch_arg){.space = (uint8_t)space,
+                          .access = (uint8_t)access,
+                          .element_bytes = 4,
+                          .align = 16,
+                          .tensor = tensor,
+                          .value = value,
+                          .bytes = 256};
+}
+
+/* y = 2 x + 1 in two launches through the workspace. */
+static vtb_launch_plan *make_plan(const char *second) {
+  vtb_launch_plan *p = vtb_xcalloc(1, sizeof *p);
+  vtb_arena *a = &p->arena;
+  p->n_tensors = 2;
+  p->tensors = VTB_NEW_ARRAY(a, vtb_tensor_info, 2);
+  p->tensors[0] = (vtb_tensor_info){.name = "x", .io = VTB_IO_INPUT, .rank = 1, .dim = {64}};
+  p->tensors[1] = (vtb_tensor_info){.name = "y", .io = VTB_IO_OUTPUT, .rank = 1, .dim = {64}};
+  p->batch = 1;
+  p->workspace_bytes = 256;
+  p->n_sources = 1;
+  p->sources = VTB_NEW_ARRAY(a, vtb_launch_source, 1);
+  p->n_kernels = p->n_steps = 2;
+  p->kernels = VTB_NEW_ARRAY(a, vtb_launch_kernel, 2);
+  p->kernels[0] = (vtb_launch_kernel){.name = "k_double", .threads = 32, .shared_bytes = 65536, .n_args = 2};
+  p->kernels[1] = (vtb_launch_kernel){.name = second, .threads = 64, .n_args = 2};
+  p->kernels[1].info = (vtb_kernel_info){.name = second, .origin = "model.vtb:7"};
+  p->steps = VTB_NEW_ARRAY(a, vtb_launch_step, 2);
+  p->steps[0] = (vtb_launch_step){VTB_LAUNCH_KERNEL, 0, 2, 0, 2};
+  p->steps[1] = (vtb_launch_step){VTB_LAUNCH_KERNEL, 1, 1, 2, 2};
+  p->n_args = 4;
+  p->args = VTB_NEW_ARRAY(a, vtb_launch_arg, 4);
+  p->args[0] = arg(VTB_LAUNCH_TENSOR, 0, VTB_LAUNCH_READ, 0);
+  p->args[1] = arg(VTB_LAUNCH_WORKSPACE, 0, VTB_LAUNCH_WRITE, 1);
+  p->args[2] = arg(VTB_LAUNCH_WORKSPACE, 0, VTB_LAUNCH_READ, 1);
+  p->args[3] = arg(VTB_LAUNCH_TENSOR, 1, VTB_LAUNCH_WRITE, 2);
+  return p;
+}
+
+static vtb_status make_program(const char *second, const char *image, vtb_program **program, vtb_error *err) {
+  vtb_cuda_image images[] = {{image, strlen(image) + 1}};
+  vtb_cuda_device *device = NULL;
+  vtb_status status = vtb_cuda_device_open(&device, err);
+  if (status != VTB_OK) return status;
+  CHECK_STR(vtb_cuda_device_arch(device), "sm_90a");
+  vtb_launch_plan *plan = make_plan(second);
+  status = vtb_cuda_program(plan, images, device, program, err);
+  if (status == VTB_OK) return status;
+  vtb_launch_plan_free(plan);
+  vtb_cuda_device_close(device);
+  return status;
+}
+
+static void run_and_compare(vtb_program *p, float start) {
+  float x[64], y[64];
+  void *args[] = {x, y};
+  vtb_error err = {0};
+  for (int i = 0; i < 64; i++) x[i] = start + (float)i;
+  CHECK_MSG(vtb_program_execute(p, args, NULL, services, &err) == VTB_OK, "%s", err.text);
+  for (int i = 0; i < 64; i++) CHECK(y[i] == 2 * (start + (float)i) + 1);
+}
+
+TEST(runs_and_then_replays_a_graph) {
+  vtb_program *p = NULL;
+  vtb_error err = {0};
+  CHECK_MSG(make_program("k_add_one", "fake", &p, &err) == VTB_OK, "%s", err.text);
+  if (!p) return;
+  *launches = *graph_launches = 0;
+  run_and_compare(p, 0);
+  CHECK(*launches == 2 && *graph_launches == 0);
+  run_and_compare(p, 5);
+  run_and_compare(p, 9);
+  CHECK(*launches == 6 && *graph_launches == 2);
+  vtb_program_free(p);
+  CHECK(*allocations == 0);
+}
+
+TEST(the_graph_can_be_turned_off) {
+  vtb_program *p = NULL;
+  vtb_error err = {0};
+  setenv("VTB_CUDA_GRAPH", "0", 1);
+  CHECK(make_program("k_add_one", "fake", &p, &err) == VTB_OK);
+  unsetenv("VTB_CUDA_GRAPH");
+  *graph_launches = 0;
+  for (int i = 0; i < 3; i++) run_and_compare(p, (float)i);
+  CHECK(*graph_launches == 0);
+  vtb_program_free(p);
+}
+
+TEST(profiles_count_every_kernel) {
+  vtb_program *p = NULL;
+  vtb_error err = {0};
+  CHECK(make_program("k_add_one", "fake", &p, &err) == VTB_OK);
+  vtb_services *plain = services;
+  int n;
+  services = vtb_services_profiling(1, 2);
+  for (int i = 0; i < 3; i++) run_and_compare(p, 1);
+  const vtb_kernel_time *times = vtb_services_times(services, &n);
+  CHECK(n == 2 && times[0].launches == 3 && times[1].launches == 3);
+  vtb_services_free(services);
+  services = plain;
+  vtb_program_free(p);
+}
+
+/* Kept inputs are those of the run before; kept results do not come back. */
+TEST(copies_can_be_left_out) {
+  vtb_program *p = NULL;
+  vtb_error err = {0};
+  float x[64] = {1}, y[64];
+  void *args[] = {x, y};
+  CHECK(make_program("k_add_one", "fake", &p, &err) == VTB_OK);
+  vtb_program_keep(p, 1u << VTB_IO_INPUT);
+  CHECK(vtb_program_execute(p, args, NULL, services, &err) == VTB_OK && y[0] == 3); /* the first run copies */
+  x[0] = 10;
+  CHECK(vtb_program_execute(p, args, NULL, services, &err) == VTB_OK && y[0] == 3);
+  vtb_program_keep(p, ~0u);
+  y[0] = -1;
+  CHECK(vtb_program_execute(p, args, NULL, services, &err) == VTB_OK && y[0] == -1);
+  vtb_program_keep(p, 0);
+  CHECK(vtb_program_execute(p, args, NULL, services, &err) == VTB_OK && y[0] == 21);
+  vtb_program_free(p);
+}
+
+static void expect_failure(const char *call, const char *message) {
+  vtb_program *p = NULL;
+  vtb_error err = {0};
+  *fail_at = call;
+  vtb_status status = make_program("k_add_one", "fake", &p, &err);
+  if (status == VTB_OK) {
+    float x[64] = {0}, y[64];
+    void *args[] = {x, y};
+    status = vtb_program_execute(p, args, NULL, services, &err);
+  }
+  *fail_at = NULL;
+  CHECK(status == VTB_E_DEVICE);
+  CHECK_MSG(strstr(err.text, message), "%s: \"%s\" lacks \"%s\"", call, err.text, message);
+  vtb_program_free(p);
+  CHECK(*allocations == 0);
+}
+
+TEST(failures_name_the_call) {
+  expect_failure("cuInit", "CUDA_ERROR_OUT_OF_MEMORY (2: the fake refuses) in cuInit(0) at ");
+  expect_failure("cuMemAlloc_v2", "MB of device memory for the parameters, inputs and results: ");
+  expect_failure("cuLaunchKernel", "step 0, ");
+  expect_failure("cuStreamSynchronize", "cuStreamSynchronize");
+  expect_failure("old", "version 11.4; 12.0 or newer is needed");
+}
+
+TEST(what_is_missing_is_named) {
+  vtb_program *p = NULL;
+  vtb_error err = {0};
+  vtb_cuda_device *d = NULL;
+  CHECK(make_program("absent", "fake", &p, &err) == VTB_E_DEVICE && strstr(err.text, "cuModuleGetFunction"));
+  err = (vtb_error){0};
+  CHECK(make_program("k_add_one", "not an image", &p, &err) == VTB_E_DEVICE && strstr(err.text, "cuModuleLoadDataEx"));
+  err = (vtb_error){0};
+  *devices = 0;
+  CHECK(vtb_cuda_device_open(&d, &err) == VTB_E_DEVICE && strstr(err.text, "CUDA_ERROR_NO_DEVICE"));
+  *devices = 1;
+  err = (vtb_error){0};
+  setenv("VTB_CUDA_DEVICE", "3", 1);
+  CHECK(vtb_cuda_device_open(&d, &err) == VTB_E_DEVICE && strstr(err.text, "no CUDA device 3: the driver finds 1"));
+  unsetenv("VTB_CUDA_DEVICE");
+  err = (vtb_error){0};
+  setenv("VTB_CUDA_DRIVER", "/no/such/file.so", 1);
+  CHECK(vtb_cuda_device_open(&d, &err) == VTB_E_DEVICE && strstr(err.text, "VTB_CUDA_DRIVER=/no/such/file.so"));
+  CHECK(*allocations == 0);
+}
+
+TEST(a_broken_plan_does_not_reach_the_device) {
+  vtb_error err = {0};
+  vtb_cuda_device *d = NULL;
+  vtb_program *p = NULL;
+  vtb_cuda_image images[] = {{"fake", 5}};
+  CHECK(vtb_cuda_device_open(&d, &err) == VTB_OK);
+  vtb_launch_plan *plan = make_plan("k_add_one");
+  plan->args[2].offset = 16;
+  CHECK(vtb_cuda_program(plan, images, d, &p, &err) == VTB_E_INTERNAL && strstr(err.text, "argument 0 reaches bytes"));
+  vtb_launch_plan_free(plan);
+  vtb_cuda_device_close(d);
+}
+
+int main(void) {
+  void *fake = dlopen(VTB_FAKE_CUDA, RTLD_NOW);
+  if (!fake) {
+    fprintf(stderr, "%s\n", dlerror());
+    return 1;
+  }
+  setenv("VTB_CUDA_DRIVER", VTB_FAKE_CUDA, 1);
+  hook = dlsym(fake, "fake_cuda_hook");
+  fail_at = dlsym(fake, "fake_cuda_fail");
+  allocations = dlsym(fake, "fake_cuda_allocations");
+  launches = dlsym(fake, "fake_cuda_launches");
+  graph_launches = dlsym(fake, "fake_cuda_graph_launches");
+  devices = dlsym(fake, "fake_cuda_devices");
+  *hook = run_kernel;
+  services = vtb_services_default(1);
+  RUN(runs_and_then_replays_a_graph);
+  RUN(the_graph_can_be_turned_off);
+  RUN(profiles_count_every_kernel);
+  RUN(copies_can_be_left_out);
+  RUN(failures_name_the_call);
+  RUN(a_broken_plan_does_not_reach_the_device);
+  RUN(what_is_missing_is_named);
+  vtb_services_free(services);
+  dlclose(fake);
+  return test_done();
+}
