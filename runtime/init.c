@@ -164,8 +164,8 @@ static void fill_rotary(const init_job *j, double (*wave)(double)) {
 static void init_rotary_cos(const init_job *j) { fill_rotary(j, cos); }
 static void init_rotary_sin(const init_job *j) { fill_rotary(j, sin); }
 
-/* Fixed positions [.., extra + side * side, D], extra rows of zeros first: a quarter of the channels each sin and cos of
- * the column (or the row), then of the other; frequencies 10000^(-k / (D/4)). */
+/* Fixed positions [.., extra + side * side, D], extra rows of zeros first: a quarter of the channels each sin and cos
+ * of the column (or the row), then of the other; frequencies 10000^(-k / (D/4)). */
 static void fill_sincos(const init_job *j, bool rows_first) {
   int64_t d = j->rank ? j->dim[j->rank - 1] : 1, rows = j->rank > 1 ? j->dim[j->rank - 2] : 1;
   int64_t extra = j->n_args ? (int64_t)j->arg[0] : 0, quarter = d / 4 > 0 ? d / 4 : 1;

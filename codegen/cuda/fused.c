@@ -160,6 +160,7 @@ void vtb__cuda_copy(vtb_cuda *c, const vtb_value *value, int from, int to, int t
   vtb__cuda_expr_init(&e, c, NULL);
   vtb_vec_push(&e.leaves, ((vtb_cuda_leaf){.value = value, .tensor = from}));
   vtb__cuda_dense(&value->type, root.stride);
+  if (to >= 0) memcpy(root.stride, vtb_cuda_tensor_of(c, to)->stride, sizeof root.stride);
   vtb__cuda_emit_loop(&e, &root, 1);
   vtb__cuda_expr_free(&e);
 }

@@ -113,7 +113,7 @@ static void strides_of(const vtb_cuda *c, const vtb_value *v, int64_t *stride) {
   if (!is_splat(c, v)) memcpy(stride, slot_of(c, v)->stride, sizeof(int64_t) * (size_t)v->type.rank);
 }
 
-static vtb_cuda_ref place_of(vtb_cuda *c, const vtb_value *v) {
+vtb_cuda_ref vtb__cuda_place(vtb_cuda *c, const vtb_value *v) {
   const vtb_value *base = stored_value(c, v);
   const vtb_slot *s = slot_of(c, base);
   int64_t stride[VTB_MAX_RANK];
@@ -202,23 +202,29 @@ static void emit_unit(vtb_cuda *c, const vtb_inst *inst) {
     const vtb_value *v = i < inst->n_operands ? inst->operands[i] : inst->results[i - inst->n_operands];
     int64_t stride[VTB_MAX_RANK];
     strides_of(c, v, stride);
-    set_tensor(c, i, &v->type, stride, place_of(c, v));
+    set_tensor(c, i, &v->type, stride, vtb__cuda_place(c, v));
   }
   if (vtb_op_get(inst->op)->klass == VTB_CLASS_STRUCTURED && inst->op != VTB_OP_einsum) copy_in_operands(c, inst);
   emitters[inst->op](c, inst);
   end_unit(c);
 }
 
+void vtb__cuda_copy_between(vtb_cuda *c, const vtb_type *type, vtb_cuda_ref from, const int64_t *from_stride,
+                            vtb_cuda_ref to, const int64_t *to_stride) {
+  vtb_value v = {.name = "copied", .type = *type};
+  begin_unit(c, NULL, 1, 1);
+  set_tensor(c, 0, type, from_stride, from);
+  set_tensor(c, 1, type, to_stride, to);
+  vtb__cuda_copy(c, &v, 0, 1, -1);
+  end_unit(c);
+}
+
 /* A dense copy of `v`, whatever its strides. */
 static void emit_copy(vtb_cuda *c, const vtb_value *v, vtb_cuda_ref to) {
   int64_t stride[VTB_MAX_RANK], dense[VTB_MAX_RANK] = {0};
-  begin_unit(c, NULL, 1, 1);
   strides_of(c, v, stride);
-  set_tensor(c, 0, &v->type, stride, place_of(c, v));
   vtb__cuda_dense(&v->type, dense);
-  set_tensor(c, 1, &v->type, dense, to);
-  vtb__cuda_copy(c, v, 0, 1, -1);
-  end_unit(c);
+  vtb__cuda_copy_between(c, &v->type, vtb__cuda_place(c, v), stride, to, dense);
 }
 
 static int find_gemm(vtb_cuda *c, const vtb_launch_gemm *g) {
@@ -240,7 +246,7 @@ void vtb__cuda_gemm(vtb_cuda *c, const vtb_launch_gemm *g, const int tensors[4])
 
 /* ---- calls and returns ------------------------------------------------------------------------------------ */
 
-static const vtb_cuda_func *find_func(const vtb_cuda *c, const vtb_func *func) {
+const vtb_cuda_func *vtb__cuda_find_func(const vtb_cuda *c, const vtb_func *func) {
   for (size_t i = 0; i < c->funcs.n; i++)
     if (c->funcs.at[i].func == func) return &c->funcs.at[i];
   vtb_bug("@%s is not in the memory plan", func->name);
@@ -249,26 +255,31 @@ static const vtb_cuda_func *find_func(const vtb_cuda *c, const vtb_func *func) {
 static bool needs_copy(vtb_cuda *c, const vtb_value *v) {
   int64_t stride[VTB_MAX_RANK];
   strides_of(c, v, stride);
-  vtb_cuda_ref r = place_of(c, v);
+  vtb_cuda_ref r = vtb__cuda_place(c, v);
   return !is_dense(&v->type, stride) || align_of(&r) != 4;
 }
 
 static int64_t padded_bytes(const vtb_type *t) { return (vtb_type_count(t) * 4 + 255) / 256 * 256; }
 
-static void emit_call(vtb_cuda *c, const vtb_inst *inst) {
-  const vtb_cuda_func *callee = find_func(c, inst->callee);
-  int n = inst->n_operands + inst->n_results;
-  vtb_cuda_step s = {.callee = callee, .n_refs = n, .refs = VTB_NEW_ARRAY(&c->arena, vtb_cuda_ref, n + 1)};
+void vtb__cuda_dense_operands(vtb_cuda *c, const vtb_inst *inst, vtb_cuda_ref *refs) {
   int64_t copied = c->func->copy_base;
-  for (int i = 0; i < n; i++) {
-    const vtb_value *v = i < inst->n_operands ? inst->operands[i] : inst->results[i - inst->n_operands];
-    s.refs[i] = place_of(c, v);
-    if (i >= inst->n_operands || !needs_copy(c, v)) continue;
-    s.refs[i] = (vtb_cuda_ref){.place = VTB_CUDA_FRAME, .offset = copied, .value = c->func->n_values++};
-    s.refs[i].bytes = vtb_type_count(&v->type) * 4;
-    emit_copy(c, v, s.refs[i]);
+  for (int i = 0; i < inst->n_operands; i++) {
+    const vtb_value *v = inst->operands[i];
+    refs[i] = vtb__cuda_place(c, v);
+    if (!needs_copy(c, v)) continue;
+    refs[i] = (vtb_cuda_ref){.place = VTB_CUDA_FRAME, .offset = copied, .value = c->func->n_values++};
+    refs[i].bytes = vtb_type_count(&v->type) * 4;
+    emit_copy(c, v, refs[i]);
     copied += padded_bytes(&v->type);
   }
+}
+
+static void emit_call(vtb_cuda *c, const vtb_inst *inst) {
+  const vtb_cuda_func *callee = vtb__cuda_find_func(c, inst->callee);
+  int n = inst->n_operands + inst->n_results;
+  vtb_cuda_step s = {.callee = callee, .n_refs = n, .refs = VTB_NEW_ARRAY(&c->arena, vtb_cuda_ref, n + 1)};
+  vtb__cuda_dense_operands(c, inst, s.refs);
+  for (int r = 0; r < inst->n_results; r++) s.refs[inst->n_operands + r] = vtb__cuda_place(c, inst->results[r]);
   if (callee->total_bytes > c->func->tail_bytes) c->func->tail_bytes = callee->total_bytes;
   vtb_vec_push(&c->func->steps, s);
 }
@@ -296,6 +307,10 @@ static void emit_inst(vtb_cuda *c, const vtb_inst *i) {
     emit_call(c, i);
     return;
   }
+  if (i->op == VTB_OP_fold) {
+    vtb__cuda_emit_fold(c, i);
+    return;
+  }
   if (i->n_results == 1) {
     const vtb_slot *s = slot_of(c, i->results[0]);
     if (s->in_place || (s->place == VTB_PLACE_VIEW && vtb_op_get(i->op)->klass == VTB_CLASS_SHAPE)) return;
@@ -317,7 +332,7 @@ static void emit_func(vtb_cuda *c, vtb_cuda_func *f) {
   int64_t copies = 0;
   for (const vtb_inst *i = f->func->first; i; i = i->next) {
     int64_t bytes = 0;
-    for (int o = 0; i->op == VTB_OP_call && o < i->n_operands; o++)
+    for (int o = 0; (i->op == VTB_OP_call || i->op == VTB_OP_fold) && o < i->n_operands; o++)
       if (needs_copy(c, i->operands[o])) bytes += padded_bytes(&i->operands[o]->type);
     if (bytes > copies) copies = bytes;
   }
@@ -375,7 +390,7 @@ static void expand(expansion *x, const vtb_cuda_func *f, const vtb_launch_arg *o
     vtb_launch_arg *args = vtb_xcalloc((size_t)s->n_refs + 1, sizeof *args);
     for (int r = 0; r < s->n_refs; r++) args[r] = resolve(f, &s->refs[r], outer, frame, first_value);
     if (s->callee) {
-      expand(x, s->callee, args, frame + f->tail_base);
+      expand(x, s->callee, args, frame + f->tail_base + s->frame);
     } else {
       vtb_launch_step step = {VTB_LAUNCH_GEMM, s->gemm, 0, (int32_t)x->args.n, s->n_refs};
       if (s->kernel) {
@@ -451,7 +466,7 @@ static vtb_launch_plan *make_plan(vtb_cuda *c, const vtb_func *entry) {
   p->tensors = tensors.tensors;
   p->batch = tensors.batch;
   expansion x = {.plan = p};
-  const vtb_cuda_func *f = find_func(c, entry);
+  const vtb_cuda_func *f = vtb__cuda_find_func(c, entry);
   expand_entry(&x, f);
   p->workspace_bytes = f->total_bytes;
   p->constant_bytes = (int64_t)c->constants.n;

@@ -26,6 +26,7 @@ typedef struct vtb_cuda_step {
   vtb_cuda_kernel *kernel;
   const struct vtb_cuda_func *callee;
   int gemm;
+  int64_t frame; /* of a call: bytes behind the tail's beginning */
   int64_t grid;
   int n_refs;
   vtb_cuda_ref *refs; /* in the program's arena */
@@ -95,6 +96,16 @@ void vtb__cuda_discard(vtb_cuda_kernel *k);
 void vtb__cuda_use(vtb_cuda_kernel *k, int t, const char *name, int access);
 void vtb__cuda_use_temp(vtb_cuda_kernel *k, int temp, const char *type, const char *name, int access);
 
+/* ---- for calls and folds ---- */
+vtb_cuda_ref vtb__cuda_place(vtb_cuda *c, const vtb_value *v);
+const vtb_cuda_func *vtb__cuda_find_func(const vtb_cuda *c, const vtb_func *func);
+/* Places of the operands, copied first where they are not dense and aligned. */
+void vtb__cuda_dense_operands(vtb_cuda *c, const vtb_inst *inst, vtb_cuda_ref *refs);
+/* A copy of `type` from one place and its strides to another. */
+void vtb__cuda_copy_between(vtb_cuda *c, const vtb_type *type, vtb_cuda_ref from, const int64_t *from_stride,
+                            vtb_cuda_ref to, const int64_t *to_stride);
+void vtb__cuda_emit_fold(vtb_cuda *c, const vtb_inst *inst); /* fold.c */
+
 /* A kernel of an einsum and elementwise ops on it (passes/fuse_products.c). */
 void vtb__cuda_product(vtb_cuda *c, const vtb_inst *fused);
 
@@ -105,7 +116,7 @@ void vtb__cuda_dense(const vtb_type *t, int64_t *stride);
 
 /* Emitters over a body of ops (fused.c). */
 void vtb__cuda_body(vtb_cuda *c, const vtb_inst *inst);
-/* Tensor 0 of the unit to temporary `temp`, or to tensor 1 if temp < 0, densely. */
+/* Tensor `from` of the unit to tensor `to`, or densely to temporary `temp` if to < 0. */
 void vtb__cuda_copy(vtb_cuda *c, const vtb_value *value, int from, int to, int temp);
 
 #endif

@@ -43,12 +43,12 @@ typedef struct init_rule {
   const char *name;
   int min, max;
 } init_rule;
-static const init_rule inits[] = {
-    {"zeros", 0, 0},          {"ones", 0, 0},          {"constant", 1, 1},       {"normal", 1, 1},
-    {"trunc_normal", 1, 1},   {"uniform", 1, 2},       {"uniform_fan_in", 0, 1}, {"xavier_uniform", 0, 0},
-    {"linspace", 2, 2},       {"s4d_real", 0, 0},      {"dt_bias", 3, 3},        {"xavier_normal", 0, 0},
-    {"normal_fan_out", 0, 1}, {"normal_fan_in", 0, 1}, {"rotary_cos", 1, 1},     {"rotary_sin", 1, 1},
-    {"sincos_columns", 0, 1}, {"sincos_rows", 0, 1}};
+static const init_rule inits[] = {{"zeros", 0, 0},          {"ones", 0, 0},           {"constant", 1, 1},
+                                  {"normal", 1, 1},         {"trunc_normal", 1, 1},   {"uniform", 1, 2},
+                                  {"uniform_fan_in", 0, 1}, {"xavier_uniform", 0, 0}, {"linspace", 2, 2},
+                                  {"s4d_real", 0, 0},       {"dt_bias", 3, 3},        {"xavier_normal", 0, 0},
+                                  {"normal_fan_out", 0, 1}, {"normal_fan_in", 0, 1},  {"rotary_cos", 1, 1},
+                                  {"rotary_sin", 1, 1},     {"sincos_columns", 0, 1}, {"sincos_rows", 0, 1}};
 
 static const init_rule *init_find(const char *name) {
   for (size_t i = 0; i < sizeof inits / sizeof *inits; i++)
