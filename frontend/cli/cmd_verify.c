@@ -38,13 +38,13 @@ static vtb_status set_tolerances(verify_options *o, vtb_error *err) {
   vtb_cuda_precision precision;
   vtb_status status = cli_precision(o->model.precision, &precision, err);
   if (status != VTB_OK) return status;
-  if (o->tol == 0) o->tol = by_precision[precision];
-  if (o->grad_tol == 0) o->grad_tol = by_precision[precision];
+  if (o->tol < 0) o->tol = by_precision[precision];
+  if (o->grad_tol < 0) o->grad_tol = by_precision[precision];
   return VTB_OK;
 }
 
 vtb_status cli_cmd_verify(int argc, char **argv) {
-  verify_options o = {.target = "cpu"};
+  verify_options o = {.target = "cpu", .tol = -1, .grad_tol = -1}; /* below 0: by precision */
   const char *modes = NULL;
   bool grad = false;
   cli_opt opts[CLI_N_MODEL_OPTS + 9] = {
