@@ -13,7 +13,7 @@ typedef struct blocks {
   int64_t nm, nn, nk; /* how many */
 } blocks;
 
-enum { NARROW = 16, MOST_BLOCKS = 64 };
+enum { NARROW = 16, FEW_BLOCKS = 8, MOST_BLOCKS = 64 };
 
 static int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
 static int64_t at_most(int64_t x, int64_t most) { return x < most ? x : most; }
@@ -33,9 +33,12 @@ static void cut(int64_t size, int64_t count, int64_t step, int64_t *piece, int64
   *n = ceil_div(size, *piece);
 }
 
-/* About 4 million operations a block; columns are cut first, as a block of the weights is then packed once. */
+/* About 24 million operations a block, since each packs its rows and columns anew, or as few as 4 million to have
+ * FEW_BLOCKS for the threads; columns are cut first, as a block of the weights is then packed once. */
 static blocks blas_blocks(const vtb__product *p) {
-  int64_t outer = loops_size(p), want = (int64_t)(flops_of(p->m.size, p->n.size, p->k.size) / 4e6) + 1;
+  double flops = flops_of(p->m.size, p->n.size, p->k.size);
+  int64_t outer = loops_size(p),
+          want = at_least((int64_t)(flops / 24e6), at_most((int64_t)(flops / 4e6), FEW_BLOCKS - 1)) + 1;
   want = at_least(at_most(want, MOST_BLOCKS / outer), 1);
   blocks b = {.k = p->k.size, .nk = 1};
   int64_t columns = 2 * p->n.size >= p->m.size ? at_most(want, p->n.size / 96) : 1;
