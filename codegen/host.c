@@ -10,6 +10,7 @@
 #include "codegen/cpu/order.h"
 #include "codegen/host.h"
 #include "ir/fold.h"
+#include "ir/recurrence.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -204,8 +205,8 @@ static vtb_cpu_kernel *intern_kernel(vtb_host *h, vtb_cpu_kernel *k, const vtb_i
   if (!inst) {
     vtb__cpu_copy(&h->cpu, value);
   } else {
-    if (vtb_op_get(inst->op)->klass == VTB_CLASS_STRUCTURED && inst->op != VTB_OP_einsum)
-      copy_in_operands(&h->cpu, inst);
+    bool structured = vtb_op_get(inst->op)->klass == VTB_CLASS_STRUCTURED && inst->op != VTB_OP_einsum;
+    if (structured || vtb_is_scans(inst)) copy_in_operands(&h->cpu, inst);
     emitters[inst->op](&h->cpu, inst);
   }
   h->cpu.kernel = NULL;

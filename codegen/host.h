@@ -29,6 +29,13 @@ struct vtb_cpu_kernel {
   int launches;
 };
 
+/* Instructions of equal shape that share their tasks: see vtb__join_begin(). */
+typedef struct vtb_cpu_joint {
+  bool on;
+  VTB_VEC(vtb_cpu_task *) tasks; /* all open */
+  size_t next;                   /* the one that the instruction at hand takes next */
+} vtb_cpu_joint;
+
 typedef struct vtb_host_table {
   void *data;
   size_t n_bytes;
@@ -53,6 +60,7 @@ struct vtb_host {
   VTB_VEC(vtb_host_table) tables;
   VTB_VEC(vtb_host_func) funcs;
   vtb_cpu_task task; /* the one under construction */
+  vtb_cpu_joint joint;
   vtb_arena arena;
 };
 
@@ -77,6 +85,13 @@ void vtb__cpu_copy(vtb_cpu *c, const vtb_value *value);
 
 /* A task without an instruction. */
 vtb_cpu_task *vtb__task_begin(vtb_cpu *c, const char *kind, int64_t n, int64_t grain);
+
+/* Between begin and end, with next before each instruction but the first: the i-th tasks of all instructions are one
+ * task, body behind body at the same index, so that what one has read the next finds in the cache. They share scratch
+ * memory, not temporaries. All must begin the same tasks. */
+void vtb__join_begin(vtb_cpu *c);
+void vtb__join_next(vtb_cpu *c);
+void vtb__join_end(vtb_cpu *c);
 
 /* The program's tables for the runtime (codegen/describe.c). */
 void vtb__describe_program(vtb_host *h, vtb_func *entry, vtb_program *p, vtb_arena *arena);

@@ -21,6 +21,58 @@ int vtb_linscan_inputs(const vtb_inst *inst) {
   return vtb_streq(vtb_attr_str(inst, "class", ""), class_names[VTB_DECAY_RATES]) ? 5 : 4;
 }
 
+/* In a kernel function: the argument that operand `n` is, or behind the arguments the return that the result is. */
+static int outside(const vtb_inst *inst, int n) {
+  const vtb_func *f = inst->func;
+  for (int a = 0; n < inst->n_operands && a < f->n_args; a++)
+    if (f->args[a] == inst->operands[n]) return a;
+  for (int r = 0; n >= inst->n_operands && r < f->n_returns; r++)
+    if (f->returns[r] == inst->results[n - inst->n_operands]) return f->n_args + r;
+  return -1;
+}
+
+vtb_scan_tensors vtb_scan_number(const vtb_inst *inst) {
+  vtb_scan_tensors a;
+  bool grad = inst->op == VTB_OP_linscan_grad, rates = vtb_linscan_inputs(inst) == 5;
+  bool init = vtb_attr_int(inst, "init", 0) != 0, normalizer = vtb_attr_int(inst, "normalizer", 0) != 0;
+  bool last = vtb_attr_int(inst, "dlast", 0) != 0, inside = inst->func && inst->func->kind == VTB_FUNC_KERNEL;
+  const struct {
+    int *at;
+    bool there;
+  } order[] = {{&a.q, true},
+               {&a.k, true},
+               {&a.v, true},
+               {&a.d, true},
+               {&a.rates, rates},
+               {&a.s0, init},
+               {&a.n0, init && normalizer},
+               {&a.dy, grad},
+               {&a.dz, grad && normalizer},
+               {&a.ds, grad && last},
+               {&a.dn, grad && last && normalizer},
+               {&a.y, !grad},
+               {&a.s, !grad},
+               {&a.z, !grad && normalizer},
+               {&a.n, !grad && normalizer},
+               {&a.dq, grad},
+               {&a.dk, grad},
+               {&a.dv, grad},
+               {&a.dd, grad},
+               {&a.drates, grad && rates},
+               {&a.ds0, grad && init},
+               {&a.dn0, grad && init && normalizer}};
+  int n = 0;
+  for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+    *order[i].at = !order[i].there ? -1 : inside ? outside(inst, n) : n;
+    n += order[i].there;
+  }
+  return a;
+}
+
+bool vtb_is_scans(const vtb_inst *inst) {
+  return inst->op == VTB_OP_fused && vtb_streq(vtb_attr_str(inst, "kind", ""), "scans");
+}
+
 /* ---- expansion of an update into terms ------------------------------------------------------------------- */
 
 #define MAX_TERMS 64

@@ -53,6 +53,19 @@ bool vtb_decay_class_find(const char *name, vtb_decay_class *c);
 /* Operands of linscan and linscan_grad before the initial state: q, k, v, d and, for class rates, A. */
 int vtb_linscan_inputs(const vtb_inst *inst);
 
+/* Where the operands and results of a linscan or linscan_grad are: numbers of operands, then of results; -1 if absent.
+ * Inside a kernel of kind "scans" the numbers are those of the `fused` instruction that runs it. */
+typedef struct vtb_scan_tensors {
+  int q, k, v, d, rates, s0, n0, dy, dz, ds, dn; /* operands */
+  int y, s, z, n;                                /* results of linscan */
+  int dq, dk, dv, dd, drates, ds0, dn0;          /* results of linscan_grad */
+} vtb_scan_tensors;
+vtb_scan_tensors vtb_scan_number(const vtb_inst *inst);
+
+/* True for a `fused` whose kernel holds nothing but scans of equal shape: several directions of one cell
+ * (passes/directions.c). */
+bool vtb_is_scans(const vtb_inst *inst);
+
 /* ---- the running scale of a step function (ir/recurrence.c) ----------------------------------------------- */
 
 /* A sum of values of the step function that stand inside exp(.); empty: 0. */

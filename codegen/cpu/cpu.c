@@ -22,7 +22,7 @@ static void mark(vtb_cpu *c, LLVMValueRef fn, const char *attribute) {
 static LLVMValueRef new_task_function(vtb_cpu *c, const char *kind) {
   vtb_cpu_kernel *k = c->kernel;
   vtb_strbuf name = {0};
-  vtb_strbuf_printf(&name, "%s.%s.%zu", k->name, kind, k->steps.n);
+  vtb_strbuf_printf(&name, "%s.%s.%zu", k->name, kind, k->steps.n + c->host->joint.tasks.n);
   LLVMValueRef fn = LLVMAddFunction(c->module, name.at, c->host->task_type);
   vtb_strbuf_free(&name);
   LLVMSetLinkage(fn, LLVMInternalLinkage);
@@ -54,8 +54,7 @@ static void load_tensors(vtb_cpu *c, vtb_cpu_task *t) {
   }
 }
 
-vtb_cpu_task *vtb__task_begin(vtb_cpu *c, const char *kind, int64_t n, int64_t grain) {
-  vtb_cpu_task *t = &c->host->task;
+static vtb_cpu_task *open_task(vtb_cpu *c, vtb_cpu_task *t, const char *kind, int64_t n, int64_t grain) {
   *t = (vtb_cpu_task){.n = n, .grain = grain < 1 ? 1 : grain};
   t->n_operands = c->kernel->n_operands;
   t->n_results = c->kernel->n_results;
@@ -83,12 +82,32 @@ vtb_cpu_task *vtb__task_begin(vtb_cpu *c, const char *kind, int64_t n, int64_t g
   return t;
 }
 
+static vtb_cpu_task *join_task(vtb_cpu *c, const char *kind, int64_t n, int64_t grain) {
+  vtb_cpu_joint *joint = &c->host->joint;
+  if (joint->next == joint->tasks.n) {
+    vtb_cpu_task *t = open_task(c, VTB_NEW(&c->host->arena, vtb_cpu_task), kind, n, grain);
+    vtb_vec_push(&joint->tasks, t);
+    joint->next++;
+    return t;
+  }
+  vtb_cpu_task *t = joint->tasks.at[joint->next++];
+  vtb_check(t->n == n && t->grain == grain, "tasks '%s' of joined instructions differ", kind);
+  if (t->scratch_bytes > t->scratch_most) t->scratch_most = t->scratch_bytes;
+  t->scratch_bytes = 0;
+  LLVMPositionBuilderAtEnd(c->b, t->body_end);
+  return t;
+}
+
+vtb_cpu_task *vtb__task_begin(vtb_cpu *c, const char *kind, int64_t n, int64_t grain) {
+  return c->host->joint.on ? join_task(c, kind, n, grain) : open_task(c, &c->host->task, kind, n, grain);
+}
+
 vtb_cpu_task *vtb_cpu_task_begin(vtb_cpu *c, const vtb_inst *inst, const char *kind, int64_t n, int64_t grain) {
   (void)inst;
   return vtb__task_begin(c, kind, n, grain);
 }
 
-void vtb_cpu_task_end(vtb_cpu *c, vtb_cpu_task *t) {
+static void close_task(vtb_cpu *c, vtb_cpu_task *t) {
   LLVMBuildBr(c->b, t->latch);
   LLVMPositionBuilderAtEnd(c->b, t->latch);
   LLVMValueRef next = LLVMBuildNSWAdd(c->b, t->index, vtb_cpu_i64(c, 1), "");
@@ -96,10 +115,29 @@ void vtb_cpu_task_end(vtb_cpu *c, vtb_cpu_task *t) {
   LLVMAddIncoming(t->index, &next, &t->latch, 1);
   LLVMPositionBuilderAtEnd(c->b, t->exit);
   LLVMBuildRetVoid(c->b);
-  if (t->scratch_call) LLVMSetOperand(t->scratch_call, 1, vtb_cpu_i64(c, t->scratch_bytes));
+  int64_t scratch = t->scratch_bytes > t->scratch_most ? t->scratch_bytes : t->scratch_most;
+  if (t->scratch_call) LLVMSetOperand(t->scratch_call, 1, vtb_cpu_i64(c, scratch));
   LLVMBuildBr(t->prologue, t->head);
   LLVMDisposeBuilder(t->prologue);
   vtb_vec_push(&c->kernel->steps, ((vtb_cpu_step){t->fn, t->n, t->grain}));
+}
+
+void vtb_cpu_task_end(vtb_cpu *c, vtb_cpu_task *t) {
+  t->body_end = LLVMGetInsertBlock(c->b);
+  if (!c->host->joint.on) close_task(c, t);
+}
+
+void vtb__join_begin(vtb_cpu *c) { c->host->joint.on = true; }
+void vtb__join_next(vtb_cpu *c) { c->host->joint.next = 0; }
+
+void vtb__join_end(vtb_cpu *c) {
+  vtb_cpu_joint *joint = &c->host->joint;
+  for (size_t i = 0; i < joint->tasks.n; i++) {
+    LLVMPositionBuilderAtEnd(c->b, joint->tasks.at[i]->body_end);
+    close_task(c, joint->tasks.at[i]);
+  }
+  vtb_vec_free(&joint->tasks);
+  *joint = (vtb_cpu_joint){0};
 }
 
 /* ---- memory ----------------------------------------------------------------------------------------------- */

@@ -52,9 +52,9 @@ typedef struct vtb_cpu_task {
   LLVMBasicBlockRef entry; /* runs once a call of the task: allocas, hoisted values */
   LLVMBuilderRef prologue; /* at the end of entry; values built here may be used in the loop */
   /* private */
-  LLVMBasicBlockRef head, latch, exit;
+  LLVMBasicBlockRef head, latch, exit, body_end;
   LLVMValueRef scratch_call, temp;
-  int64_t scratch_bytes;
+  int64_t scratch_bytes, scratch_most;
 } vtb_cpu_task;
 
 /* A task over [0, n); a thread gets whole multiples of `grain`. `kind` names it in dumps. n and grain depend on shapes

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "codegen/cpu/expr.h"
+#include "ir/recurrence.h"
 
 typedef VTB_VEC(vtb_root) root_list;
 
@@ -137,7 +138,25 @@ void vtb__cpu_body(vtb_cpu *c, const vtb_inst *inst) {
   vtb__expr_free(&e);
 }
 
-void vtb__cpu_fused(vtb_cpu *c, const vtb_inst *inst) { vtb__cpu_body(c, inst); }
+/* Several directions of one cell: the scans' emitters number tensors as `inst` has them. */
+static void emit_scans(vtb_cpu *c, const vtb_inst *inst) {
+  vtb__join_begin(c);
+  for (const vtb_inst *scan = inst->callee->first; scan; scan = scan->next) {
+    if (scan->prev) vtb__join_next(c);
+    if (scan->op == VTB_OP_linscan)
+      vtb__cpu_linscan(c, scan);
+    else
+      vtb__cpu_linscan_grad(c, scan);
+  }
+  vtb__join_end(c);
+}
+
+void vtb__cpu_fused(vtb_cpu *c, const vtb_inst *inst) {
+  if (vtb_is_scans(inst))
+    emit_scans(c, inst);
+  else
+    vtb__cpu_body(c, inst);
+}
 void vtb__cpu_reduce(vtb_cpu *c, const vtb_inst *inst) { vtb__cpu_body(c, inst); }
 
 /* ---- copies ----------------------------------------------------------------------------------------------- */

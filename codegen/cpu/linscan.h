@@ -8,13 +8,6 @@
 #include "codegen/cpu/smallgemm.h"
 #include "ir/recurrence.h"
 
-/* Numbers of operands and results; -1 if absent. */
-typedef struct vtb__scan_tensors {
-  int q, k, v, d, rates, s0, n0, dy, dz, ds, dn; /* operands */
-  int y, s, z, n;                                /* results of linscan */
-  int dq, dk, dv, dd, drates, ds0, dn0;          /* results of linscan_grad */
-} vtb__scan_tensors;
-
 typedef struct vtb__scan {
   vtb_cpu *c;
   vtb_cpu_task *t; /* under construction */
@@ -24,7 +17,7 @@ typedef struct vtb__scan {
   int64_t n_batch, n_tokens, n_heads, K, V;
   int64_t chunk; /* 1 ... n_tokens */
   vtb__order order;
-  vtb__scan_tensors at;
+  vtb_scan_tensors at;
   LLVMValueRef batch, head; /* of this index of the task */
 } vtb__scan;
 

@@ -2,30 +2,6 @@
  * see linscan.h. */
 #include "codegen/cpu/linscan.h"
 
-static vtb__scan_tensors number_tensors(const vtb_inst *inst, bool init, bool normalizer, bool dlast) {
-  int n_inputs = vtb_linscan_inputs(inst);
-  bool grad = inst->op == VTB_OP_linscan_grad;
-  vtb__scan_tensors a = {0, 1, 2, 3, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
-  int n = 4;
-  if (n_inputs == 5) a.rates = n++;
-  if (init) a.s0 = n++;
-  if (init && normalizer) a.n0 = n++;
-  if (grad) a.dy = n++;
-  if (grad && normalizer) a.dz = n++;
-  if (grad && dlast) a.ds = n++;
-  if (grad && dlast && normalizer) a.dn = n++;
-  if (!grad) {
-    a.y = n++, a.s = n++;
-    if (normalizer) a.z = n++, a.n = n++;
-    return a;
-  }
-  a.dq = n++, a.dk = n++, a.dv = n++, a.dd = n++;
-  if (n_inputs == 5) a.drates = n++;
-  if (init) a.ds0 = n++;
-  if (init && normalizer) a.dn0 = n++;
-  return a;
-}
-
 vtb__scan vtb__scan_make(vtb_cpu *c, const vtb_inst *inst) {
   const vtb_type *q = &inst->operands[0]->type, *v = &inst->operands[2]->type;
   vtb__scan s = {.c = c, .n_batch = q->dim[0].size, .n_tokens = q->dim[1].size, .n_heads = q->dim[2].size};
@@ -37,7 +13,7 @@ vtb__scan vtb__scan_make(vtb_cpu *c, const vtb_inst *inst) {
   s.last = vtb_attr_int(inst, "last", 1) != 0;
   s.dlast = vtb_attr_int(inst, "dlast", 0) != 0;
   s.order = vtb__order_make(c, vtb_attr_str(inst, "path", NULL), s.n_tokens);
-  s.at = number_tensors(inst, s.init, s.normalizer, s.dlast);
+  s.at = vtb_scan_number(inst);
   const char *mode = vtb_attr_str(inst, "mode", "auto");
   s.by_steps = s.decay == VTB_DECAY_FULL || vtb_streq(mode, "recurrent");
   int64_t chunk = vtb_streq(mode, "chunkwise") ? vtb_attr_int(inst, "chunk", 64) : s.n_tokens;

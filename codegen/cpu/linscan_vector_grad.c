@@ -273,7 +273,7 @@ static void chunk(const backward *g, LLVMValueRef number) {
 
 static void take_sides(backward *g) {
   vtb__scan *s = g->s;
-  const vtb__scan_tensors *t = &s->at;
+  const vtb_scan_tensors *t = &s->at;
   vtb__cols k = vtb__cols_all(s->c, s->K, false), v = vtb__cols_all(s->c, s->V, s->normalizer);
   g->by_key = s->decay == VTB_DECAY_KEY;
   g->x = g->by_key ? k : v, g->z = g->by_key ? v : k;

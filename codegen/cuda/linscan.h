@@ -17,10 +17,7 @@ typedef struct vtb__cuda_scan {
   int64_t B, N, heads, K, V, V1; /* V1: V and the normalizer's column */
   int64_t chunk, n_chunks, row_tiles;
   int64_t state_pitch; /* floats of a row of states in temporaries: V1, whole fours */
-  /* numbers of operands and results; -1 if absent */
-  int q, k, v, d, a, s0, n0, dy, dz, ds, dn;
-  int y, s, z, n;
-  int dq, dk, dv, dd, da, ds0, dn0;
+  vtb_scan_tensors at;
 } vtb__cuda_scan;
 
 vtb__cuda_scan vtb__cuda_scan_make(vtb_cuda *c, const vtb_inst *inst);

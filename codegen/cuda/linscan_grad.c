@@ -109,8 +109,8 @@ static void store_decays(const vtb__cuda_scan *s, const decay_terms *t) {
     vtb__hole_text(&h, "put", "(void)pos;");
     vtb__hole_text(&h, "put_part", "part[vtb_block()] = total");
   } else {
-    vtb_cuda_out(k, s->dd, "dd");
-    vtb__hole_text(&h, "put", "dd[%s] = value;", vtb__cuda_scan_at(s, s->dd, NULL));
+    vtb_cuda_out(k, s->at.dd, "dd");
+    vtb__hole_text(&h, "put", "dd[%s] = value;", vtb__cuda_scan_at(s, s->at.dd, NULL));
     vtb__hole_text(&h, "put_part", "(void)total");
   }
   vtb_cuda_shared(k, "float", 4, "parts", 32);
@@ -123,7 +123,7 @@ static void store_decays(const vtb__cuda_scan *s, const decay_terms *t) {
 static void add_parts(const vtb__cuda_scan *s, int part) {
   vtb_cuda_kernel *k = vtb_cuda_begin(s->c, "linscan_decay_sum", 32);
   vtb_cuda_temp_in(k, part, "float", "part");
-  vtb_cuda_out(k, s->dd, "dd");
+  vtb_cuda_out(k, s->at.dd, "dd");
   vtb_cuda_line(k, "const int h = vtb_block();");
   vtb_cuda_line(k, "float sum = 0.0f;");
   vtb_cuda_open(k, "for (int i = vtb_lane(); i < %lld; i += 32)", (long long)(s->B * s->n_chunks));
@@ -131,7 +131,7 @@ static void add_parts(const vtb__cuda_scan *s, int part) {
                 (long long)s->heads, (long long)s->n_chunks, (long long)s->n_chunks);
   vtb_cuda_close(k);
   vtb_cuda_line(k, "sum = vtb_warp_sum(sum);");
-  vtb_cuda_line(k, "if (vtb_lane() == 0) dd[%s] = sum;", vtb_cuda_offset(s->c, s->dd, (const char *const[]){"h"}));
+  vtb_cuda_line(k, "if (vtb_lane() == 0) dd[%s] = sum;", vtb_cuda_offset(s->c, s->at.dd, (const char *const[]){"h"}));
   vtb_cuda_launch(k, s->heads);
 }
 

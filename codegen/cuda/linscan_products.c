@@ -17,8 +17,8 @@ static int64_t largest(int64_t x, int64_t y) { return x > y ? x : y; }
 /* ---- states ------------------------------------------------------------------------------------------------- */
 
 static void hole_first_and_last(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_kernel *k, bool backward) {
-  int from = backward ? s->ds : s->s0, from_n = backward ? s->dn : s->n0;
-  int to = backward ? s->ds0 : s->s, to_n = backward ? s->dn0 : s->n;
+  int from = backward ? s->at.ds : s->at.s0, from_n = backward ? s->at.dn : s->at.n0;
+  int to = backward ? s->at.ds0 : s->at.s, to_n = backward ? s->at.dn0 : s->at.n;
   bool first = from >= 0, last = backward ? s->init : !s->grad && s->last;
   vtb__hole_number(h, "FIRST", first);
   vtb__hole_number(h, "LAST", last);
@@ -114,15 +114,15 @@ static void hole_factor(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_ke
 }
 
 static void hole_result(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_kernel *k, vtb__cuda_product p) {
-  const int results[] = {s->y, s->dq, s->dk, s->dv};
+  const int results[] = {s->at.y, s->at.dq, s->at.dk, s->at.dv};
   const char *at = vtb__cuda_scan_at(s, results[p], "x");
   vtb_cuda_out(k, results[p], "result");
   if (!s->normalizer || shapes[p].by_values) {
     vtb__hole_text(h, "put", "result[%s] = value;", at);
   } else if (p == VTB__PRODUCT_Y) {
-    vtb_cuda_out(k, s->z, "z");
+    vtb_cuda_out(k, s->at.z, "z");
     vtb__hole_text(h, "put", "if (x < V)\n result[%s] = value;\nelse\n z[%s] = value;", at,
-                   vtb__cuda_scan_at(s, s->z, NULL));
+                   vtb__cuda_scan_at(s, s->at.z, NULL));
   } else {
     vtb__hole_text(h, "put", "if (x < V) result[%s] = value;", at);
   }

@@ -7,31 +7,6 @@
  * codegen/cpu/linscan_grad.c has the reason. */
 #define FLOOR "1e-18f"
 
-static void number_tensors(vtb__cuda_scan *s) {
-  int *const all[] = {&s->q, &s->k, &s->v, &s->d, &s->a,  &s->s0, &s->n0, &s->dy, &s->dz, &s->ds,  &s->dn,
-                      &s->y, &s->s, &s->z, &s->n, &s->dq, &s->dk, &s->dv, &s->dd, &s->da, &s->ds0, &s->dn0};
-  for (size_t i = 0; i < sizeof all / sizeof *all; i++) *all[i] = -1;
-  int n = 0;
-  s->q = n++, s->k = n++, s->v = n++, s->d = n++;
-  bool rates = s->decay == VTB_DECAY_RATES;
-  if (rates) s->a = n++;
-  if (s->init) s->s0 = n++;
-  if (s->init && s->normalizer) s->n0 = n++;
-  if (!s->grad) {
-    s->y = n++, s->s = n++;
-    if (s->normalizer) s->z = n++, s->n = n++;
-    return;
-  }
-  s->dy = n++;
-  if (s->normalizer) s->dz = n++;
-  if (s->dlast) s->ds = n++;
-  if (s->dlast && s->normalizer) s->dn = n++;
-  s->dq = n++, s->dk = n++, s->dv = n++, s->dd = n++;
-  if (rates) s->da = n++;
-  if (s->init) s->ds0 = n++;
-  if (s->init && s->normalizer) s->dn0 = n++;
-}
-
 vtb__cuda_scan vtb__cuda_scan_make(vtb_cuda *c, const vtb_inst *inst) {
   const vtb_type *q = &inst->operands[0]->type, *v = &inst->operands[2]->type;
   vtb__cuda_scan s = {.c = c, .inst = inst, .grad = inst->op == VTB_OP_linscan_grad};
@@ -44,7 +19,7 @@ vtb__cuda_scan vtb__cuda_scan_make(vtb_cuda *c, const vtb_inst *inst) {
   s.path = vtb_attr_str(inst, "path", NULL);
   s.V1 = s.V + s.normalizer;
   s.state_pitch = (s.V1 + 3) / 4 * 4;
-  number_tensors(&s);
+  s.at = vtb_scan_number(inst);
   const char *mode = vtb_attr_str(inst, "mode", "auto");
   bool matmul = s.decay == VTB_DECAY_CONSTANT || s.decay == VTB_DECAY_SCALAR, recurrent = vtb_streq(mode, "recurrent");
   s.by_steps = !matmul || (recurrent && !s.grad);
@@ -67,7 +42,7 @@ const char *vtb__cuda_state_at(const vtb__cuda_scan *s, int tensor, bool vector)
 void vtb__hole_row(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_kernel *k, vtb__cuda_row row,
                    const char *hole) {
   static const char *const names[] = {"q", "k", "v", "dy"};
-  const int tensors[] = {s->q, s->k, s->v, s->dy};
+  const int tensors[] = {s->at.q, s->at.k, s->at.v, s->at.dy};
   const char *at = vtb__cuda_scan_at(s, tensors[row], "x");
   vtb_cuda_in(k, tensors[row], names[row]);
   if (!s->normalizer || row == VTB__ROW_Q || row == VTB__ROW_K) {
@@ -75,15 +50,15 @@ void vtb__hole_row(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_kernel 
   } else if (row == VTB__ROW_V) {
     vtb__hole_text(h, hole, "(x < V ? v[%s] : 1.0f)", at);
   } else {
-    vtb_cuda_in(k, s->dz, "dz");
-    vtb__hole_text(h, hole, "(x < V ? dy[%s] : dz[%s])", at, vtb__cuda_scan_at(s, s->dz, NULL));
+    vtb_cuda_in(k, s->at.dz, "dz");
+    vtb__hole_text(h, hole, "(x < V ? dy[%s] : dz[%s])", at, vtb__cuda_scan_at(s, s->at.dz, NULL));
   }
 }
 
 void vtb__hole_source(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_kernel *k, vtb__cuda_row row,
                       const char *hole) {
   static const char *const names[] = {"q", "k", "v", "dy"};
-  const int tensors[] = {s->q, s->k, s->v, s->dy};
+  const int tensors[] = {s->at.q, s->at.k, s->at.v, s->at.dy};
   bool values = row == VTB__ROW_V || row == VTB__ROW_DY;
   vtb_cuda_in(k, tensors[row], names[row]);
   vtb__hole_text(h, vtb_arena_printf(&h->texts, "%s_from", hole), "%s + (%s)", names[row],
@@ -91,15 +66,15 @@ void vtb__hole_source(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_kern
   if (!values) return;
   const char *extra = vtb_arena_printf(&h->texts, "%s_extra", hole);
   if (s->normalizer && row == VTB__ROW_DY) {
-    vtb_cuda_in(k, s->dz, "dz");
-    vtb__hole_text(h, extra, "dz[%s]", vtb__cuda_scan_at(s, s->dz, NULL));
+    vtb_cuda_in(k, s->at.dz, "dz");
+    vtb__hole_text(h, extra, "dz[%s]", vtb__cuda_scan_at(s, s->at.dz, NULL));
   } else {
     vtb__hole_text(h, extra, s->normalizer ? "1.0f" : "0.0f");
   }
 }
 
 bool vtb__cuda_rows_four(const vtb__cuda_scan *s, const vtb__cuda_row *rows, int n) {
-  const int tensors[] = {s->q, s->k, s->v, s->dy};
+  const int tensors[] = {s->at.q, s->at.k, s->at.v, s->at.dy};
   bool four = true;
   for (int i = 0; i < n; i++) four = four && vtb_cuda_rows_of_four(s->c, tensors[rows[i]]);
   return four;
@@ -136,7 +111,7 @@ void vtb__hole_place(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_kerne
 void vtb__hole_decay(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_kernel *k) {
   bool constant = s->decay == VTB_DECAY_CONSTANT;
   const char *at =
-      constant ? vtb_cuda_offset(s->c, s->d, (const char *const[]){"h"}) : vtb__cuda_scan_at(s, s->d, NULL);
-  vtb_cuda_in(k, s->d, "d");
+      constant ? vtb_cuda_offset(s->c, s->at.d, (const char *const[]){"h"}) : vtb__cuda_scan_at(s, s->at.d, NULL);
+  vtb_cuda_in(k, s->at.d, "d");
   vtb__hole_text(h, "decay", s->grad ? "vtb_max(d[%s], " FLOOR ")" : "d[%s]", at);
 }

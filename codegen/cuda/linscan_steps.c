@@ -37,20 +37,20 @@ static void hole_sizes(vtb__cuda_holes *h, const vtb__cuda_scan *s, const steps_
 static void hole_decays(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_kernel *k) {
   bool by_key = s->decay == VTB_DECAY_KEY, rates = s->decay == VTB_DECAY_RATES;
   bool by_value = s->decay == VTB_DECAY_VALUE || rates;
-  vtb_cuda_in(k, s->d, "d");
+  vtb_cuda_in(k, s->at.d, "d");
   vtb__hole_number(h, "BY_KEY", by_key);
   vtb__hole_number(h, "BY_VALUE", by_value);
   vtb__hole_number(h, "RATES", rates);
-  vtb__hole_text(h, "decay_row", "%s%s%s", by_key ? "d[" : "", by_key ? vtb__cuda_scan_at(s, s->d, "x") : "0.0f",
+  vtb__hole_text(h, "decay_row", "%s%s%s", by_key ? "d[" : "", by_key ? vtb__cuda_scan_at(s, s->at.d, "x") : "0.0f",
                  by_key ? "]" : "");
-  vtb__hole_text(h, "decay_value", "%s%s%s", by_value ? "d[" : "", by_value ? vtb__cuda_scan_at(s, s->d, "x") : "1.0f",
-                 by_value ? "]" : "");
+  vtb__hole_text(h, "decay_value", "%s%s%s", by_value ? "d[" : "",
+                 by_value ? vtb__cuda_scan_at(s, s->at.d, "x") : "1.0f", by_value ? "]" : "");
   switch (s->decay) {
   case VTB_DECAY_CONSTANT:
-    vtb__hole_text(h, "decay", "d[%s]", vtb_cuda_offset(s->c, s->d, (const char *const[]){"h"}));
+    vtb__hole_text(h, "decay", "d[%s]", vtb_cuda_offset(s->c, s->at.d, (const char *const[]){"h"}));
     break;
   case VTB_DECAY_SCALAR:
-    vtb__hole_text(h, "decay", "d[%s]", vtb__cuda_scan_at(s, s->d, NULL));
+    vtb__hole_text(h, "decay", "d[%s]", vtb__cuda_scan_at(s, s->at.d, NULL));
     break;
   case VTB_DECAY_KEY:
     vtb__hole_text(h, "decay", "decays[at]");
@@ -60,14 +60,14 @@ static void hole_decays(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_ke
     break;
   case VTB_DECAY_FULL:
     vtb__hole_text(h, "decay", "(real && key < K ? d[%s] : 1.0f)",
-                   vtb_cuda_offset(s->c, s->d, (const char *const[]){"b", "pos", "h", "key", "x"}));
+                   vtb_cuda_offset(s->c, s->at.d, (const char *const[]){"b", "pos", "h", "key", "x"}));
     break;
   default:
     vtb__hole_text(h, "decay", "vtb_exp2_fast(step[i] * rate[j])");
   }
   if (rates) {
-    vtb_cuda_in(k, s->a, "a");
-    vtb__hole_text(h, "rate", "a[%s]", vtb_cuda_offset(s->c, s->a, (const char *const[]){"h", "key", "x"}));
+    vtb_cuda_in(k, s->at.rates, "a");
+    vtb__hole_text(h, "rate", "a[%s]", vtb_cuda_offset(s->c, s->at.rates, (const char *const[]){"h", "key", "x"}));
   } else {
     vtb__hole_text(h, "rate", "0.0f");
   }
@@ -131,15 +131,15 @@ void vtb__cuda_scan_steps(const vtb__cuda_scan *s) {
   hole_sizes(&h, s, &p);
   vtb__hole_number(&h, "FIRST", s->init);
   vtb__hole_number(&h, "LAST", s->last);
-  hole_state(&h, s, k, "first", s->s0, s->n0);
-  hole_put_state(&h, s, k, "put_last", s->last ? s->s : -1, s->last ? s->n : -1);
-  vtb_cuda_out(k, s->y, "y_out");
+  hole_state(&h, s, k, "first", s->at.s0, s->at.n0);
+  hole_put_state(&h, s, k, "put_last", s->last ? s->at.s : -1, s->last ? s->at.n : -1);
+  vtb_cuda_out(k, s->at.y, "y_out");
   if (s->normalizer) {
-    vtb_cuda_out(k, s->z, "z");
-    vtb__hole_text(&h, "put", "if (x < V)\n y_out[%s] = value;\nelse\n z[%s] = value;", vtb__cuda_scan_at(s, s->y, "x"),
-                   vtb__cuda_scan_at(s, s->z, NULL));
+    vtb_cuda_out(k, s->at.z, "z");
+    vtb__hole_text(&h, "put", "if (x < V)\n y_out[%s] = value;\nelse\n z[%s] = value;",
+                   vtb__cuda_scan_at(s, s->at.y, "x"), vtb__cuda_scan_at(s, s->at.z, NULL));
   } else {
-    vtb__hole_text(&h, "put", "y_out[%s] = value;", vtb__cuda_scan_at(s, s->y, "x"));
+    vtb__hole_text(&h, "put", "y_out[%s] = value;", vtb__cuda_scan_at(s, s->at.y, "x"));
   }
   share(k, s, &p, 8, false);
   vtb__holes_fill(&h, k, "linscan_steps.cu");
@@ -200,7 +200,7 @@ static void add_rates(const vtb__cuda_scan *s, int rates) {
   int64_t n = s->heads * s->K * s->V;
   vtb_cuda_kernel *k = vtb_cuda_begin(s->c, "linscan_add_rates", 256);
   vtb_cuda_temp_in(k, rates, "float", "rates");
-  vtb_cuda_out(k, s->da, "da");
+  vtb_cuda_out(k, s->at.drates, "da");
   vtb_cuda_line(k, "const int i = vtb_block() * 256 + vtb_tid();");
   vtb_cuda_open(k, "if (i < %lld)", (long long)n);
   vtb_cuda_line(k, "const int x = i %% %lld, key = i / %lld %% %lld, h = i / %lld;", (long long)s->V, (long long)s->V,
@@ -208,23 +208,23 @@ static void add_rates(const vtb__cuda_scan *s, int rates) {
   vtb_cuda_line(k, "float sum = 0.0f;");
   vtb_cuda_line(k, "for (int b = 0; b < %lld; b++) sum += rates[(vtb_i64)b * %lld + i];", (long long)s->B,
                 (long long)n);
-  vtb_cuda_line(k, "da[%s] = sum;", vtb_cuda_offset(s->c, s->da, (const char *const[]){"h", "key", "x"}));
+  vtb_cuda_line(k, "da[%s] = sum;", vtb_cuda_offset(s->c, s->at.drates, (const char *const[]){"h", "key", "x"}));
   vtb_cuda_close(k);
   vtb_cuda_launch(k, (n + 255) / 256);
 }
 
 static void hole_results(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_kernel *k, int rates) {
   bool by_value = s->decay == VTB_DECAY_VALUE || s->decay == VTB_DECAY_RATES, full = s->decay == VTB_DECAY_FULL;
-  vtb_cuda_out(k, s->dv, "dv_out");
-  if (by_value || full) vtb_cuda_out(k, s->dd, "dd");
+  vtb_cuda_out(k, s->at.dv, "dv_out");
+  if (by_value || full) vtb_cuda_out(k, s->at.dd, "dd");
   if (by_value)
-    vtb__hole_text(h, "put", "dv_out[%s] = value;\ndd[%s] = value_d;", vtb__cuda_scan_at(s, s->dv, "x"),
-                   vtb__cuda_scan_at(s, s->dd, "x"));
+    vtb__hole_text(h, "put", "dv_out[%s] = value;\ndd[%s] = value_d;", vtb__cuda_scan_at(s, s->at.dv, "x"),
+                   vtb__cuda_scan_at(s, s->at.dd, "x"));
   else
-    vtb__hole_text(h, "put", "(void)value_d;\nif (x < V) dv_out[%s] = value;", vtb__cuda_scan_at(s, s->dv, "x"));
+    vtb__hole_text(h, "put", "(void)value_d;\nif (x < V) dv_out[%s] = value;", vtb__cuda_scan_at(s, s->at.dv, "x"));
   if (full)
     vtb__hole_text(h, "put_full", "dd[%s] = value;",
-                   vtb_cuda_offset(s->c, s->dd, (const char *const[]){"b", "pos", "h", "key", "x"}));
+                   vtb_cuda_offset(s->c, s->at.dd, (const char *const[]){"b", "pos", "h", "key", "x"}));
   else
     vtb__hole_text(h, "put_full", "(void)value;");
   if (rates >= 0) {
@@ -243,7 +243,7 @@ void vtb__cuda_scan_steps_grad(const vtb__cuda_scan *s) {
     vtb_cuda_unsupported(s->c, s->inst, "its keys do not fit shared memory");
     return;
   }
-  steps_sums sums = {.n = s->decay == VTB_DECAY_KEY ? 3 : 2, .result = {s->dq, s->dk, s->dd}, .partial = -1};
+  steps_sums sums = {.n = s->decay == VTB_DECAY_KEY ? 3 : 2, .result = {s->at.dq, s->at.dk, s->at.dd}, .partial = -1};
   int starts = vtb_cuda_temp(s->c, bh * ((s->N + p.segment - 1) / p.segment) * s->K * s->V1 * 4);
   int rates = s->decay == VTB_DECAY_RATES ? vtb_cuda_temp(s->c, bh * s->K * s->V * 4) : -1;
   if (p.blocks > 1) sums.partial = vtb_cuda_temp(s->c, p.blocks * sums.n * bh * s->N * s->K * 4);
@@ -261,9 +261,9 @@ void vtb__cuda_scan_steps_grad(const vtb__cuda_scan *s) {
   vtb__hole_number(&h, "FIRST", s->init);
   vtb__hole_number(&h, "LATER", s->dlast);
   vtb__hole_number(&h, "DFIRST", s->init);
-  hole_state(&h, s, k, "first", s->s0, s->n0);
-  hole_state(&h, s, k, "later", s->ds, s->dn);
-  hole_put_state(&h, s, k, "put_first", s->ds0, s->dn0);
+  hole_state(&h, s, k, "first", s->at.s0, s->at.n0);
+  hole_state(&h, s, k, "later", s->at.ds, s->at.dn);
+  hole_put_state(&h, s, k, "put_first", s->at.ds0, s->at.dn0);
   vtb_cuda_temp_out(k, starts, "float", "starts");
   hole_sums(&h, s, k, &sums);
   hole_results(&h, s, k, rates);

@@ -9,6 +9,7 @@ typedef struct scan_case {
   const char *mode, *path;
   int64_t chunk, B, N, h, K, V;
   bool normalizer, init, dlast, grad, views;
+  const char *second; /* path of a second direction: one kernel for both */
 } scan_case;
 
 static vtb_type shape(int rank, int64_t a, int64_t b, int64_t c, int64_t d, int64_t e) {
@@ -90,40 +91,59 @@ static vtb_func *build(vtb_module *m, const scan_case *s) {
     operands[i] = s->views && i < 3 ? transposed(&b, f, name, types[i]) : vtb_func_add_arg(f, name, types[i]);
   }
   vtb_attr attrs[8];
+  int path_at = -1;
   attrs[n_attrs++] = VTB_A_STR("class", vtb_decay_class_name(s->decay));
   attrs[n_attrs++] = VTB_A_STR("mode", s->mode);
   if (vtb_streq(s->mode, "chunkwise")) attrs[n_attrs++] = VTB_A_INT("chunk", s->chunk);
-  if (s->path) attrs[n_attrs++] = VTB_A_STR("path", s->path);
+  if (s->path) path_at = n_attrs, attrs[n_attrs++] = VTB_A_STR("path", s->path);
   if (s->normalizer) attrs[n_attrs++] = VTB_A_INT("normalizer", 1);
   if (s->init) attrs[n_attrs++] = VTB_A_INT("init", 1);
   if (s->grad && s->dlast) attrs[n_attrs++] = VTB_A_INT("dlast", 1);
   bool no_last = !s->grad && !s->dlast; /* final states are not asked for */
   if (no_last) attrs[n_attrs++] = VTB_A_INT("last", 0);
-  vtb_inst *inst = vtb_build(&b, s->grad ? VTB_OP_linscan_grad : VTB_OP_linscan, operands, n, attrs, n_attrs);
-  vtb_value *returns[8];
+  vtb_value *returns[16];
   int n_returns = 0;
-  for (int i = 0; i < inst->n_results; i++)
-    if (!no_last || i == 0 || i == 2) returns[n_returns++] = inst->results[i];
+  for (int direction = 0;; direction++) {
+    vtb_inst *inst = vtb_build(&b, s->grad ? VTB_OP_linscan_grad : VTB_OP_linscan, operands, n, attrs, n_attrs);
+    for (int i = 0; i < inst->n_results; i++)
+      if (!no_last || i == 0 || i == 2) returns[n_returns++] = inst->results[i];
+    if (!s->second || direction == 1) break;
+    /* the second direction has its own keys, and its own initial state and adjoints */
+    operands[1] = vtb_func_add_arg(f, "k2", types[1]);
+    for (int i = s->decay == VTB_DECAY_RATES ? 5 : 4; i < n; i++) operands[i] = vtb_func_add_arg(f, "second", types[i]);
+    attrs[path_at < 0 ? n_attrs++ : path_at] = VTB_A_STR("path", s->second);
+  }
   vtb_func_set_returns(f, returns, NULL, n_returns);
   m->entry = f;
   return f;
 }
 
+static void join_directions(vtb_module *m) {
+  vtb_error err = {0};
+  vtb_pass_context c = {.module = m};
+  vtb_pipeline_options o = {.pipeline = "directions", .verify_each = true};
+  CHECK_MSG(vtb_run_pipeline(&c, &o, &err) == VTB_OK, "%s", err.text);
+  int n = 0;
+  for (const vtb_inst *i = m->entry->first; i; i = i->next) n += vtb_is_scans(i);
+  CHECK(n == 1);
+}
+
 static void check(const scan_case *s, unsigned long long *seed) {
   vtb_module *m = vtb_module_new("test");
   vtb_func *f = build(m, s);
-  vtb_tensor args[11];
+  if (s->second) join_directions(m);
+  vtb_tensor args[20];
   for (int i = 0; i < f->n_args; i++) args[i] = kernel_random(f->args[i]->type, seed, 1, 0);
   if (s->decay == VTB_DECAY_RATES)
     fill_rates(&args[3], &args[4], seed);
   else
     fill_decays(&args[3], seed);
   vtb_strbuf what = {0};
-  vtb_strbuf_printf(&what, "%s %s %s chunk %lld path %s B %lld N %lld h %lld K %lld V %lld%s%s%s%s",
+  vtb_strbuf_printf(&what, "%s %s %s chunk %lld path %s and %s B %lld N %lld h %lld K %lld V %lld%s%s%s%s",
                     s->grad ? "grad" : "scan", vtb_decay_class_name(s->decay), s->mode, (long long)s->chunk,
-                    s->path ? s->path : "-", (long long)s->B, (long long)s->N, (long long)s->h, (long long)s->K,
-                    (long long)s->V, s->normalizer ? " normalizer" : "", s->init ? " init" : "",
-                    s->dlast ? " dlast" : "", s->views ? " views" : "");
+                    s->path ? s->path : "-", s->second ? s->second : "-", (long long)s->B, (long long)s->N,
+                    (long long)s->h, (long long)s->K, (long long)s->V, s->normalizer ? " normalizer" : "",
+                    s->init ? " init" : "", s->dlast ? " dlast" : "", s->views ? " views" : "");
   kernel_check(m, f, args, 2e-5, what.at);
   vtb_strbuf_free(&what);
   for (int i = 0; i < f->n_args; i++) vtb_tensor_free(&args[i]);
@@ -141,7 +161,7 @@ static int n_random = 30; /* the first argument of the program: more */
 
 static scan_case random_case(unsigned long long *seed) {
   static const char *const modes[] = {"recurrent", "parallel", "chunkwise"};
-  static char path[64];
+  static char path[64], second[64];
   scan_case s = {.decay = (vtb_decay_class)PICK(0, 1, 1, 2, 3, 4, 5, 5), .mode = modes[PICK(0, 1, 1, 2, 2)]};
   s.grad = PICK(0, 1), s.init = PICK(0, 1), s.dlast = PICK(0, 1), s.views = PICK(0, 0, 1);
   s.normalizer = s.decay <= VTB_DECAY_KEY && PICK(0, 1);
@@ -157,6 +177,9 @@ static scan_case random_case(unsigned long long *seed) {
     s.N += extra;
     snprintf(path, sizeof path, "%s@%lldx%lld%s", orders[order], (long long)gh, (long long)gw, extra ? "+head=1" : "");
     s.path = path;
+    snprintf(second, sizeof second, "%s@%lldx%lld%s", orders[(order + 1) % 7], (long long)gh, (long long)gw,
+             extra ? "+head=1" : "");
+    if (PICK(0, 1)) s.second = second;
   } else {
     s.N = PICK(1, 2, 5, 16, 17, 37, 64, 100);
   }
@@ -208,12 +231,15 @@ TEST(steep_rates) {
 TEST(model_shape) {
   unsigned long long state = 7, *seed = &state;
   for (int grad = 0; grad <= 1; grad++) {
-    scan_case s = {VTB_DECAY_SCALAR, "parallel", "rows~@14x14", 0, 1, 196, 2, 96, 96, true, false, false, grad, false};
+    scan_case s = {
+        VTB_DECAY_SCALAR, "parallel", "rows~@14x14", 0, 1, 196, 2, 96, 96, true, false, false, grad, false, NULL};
+    check(&s, seed);
+    s.second = "rows@14x14";
     check(&s, seed);
     s.mode = "chunkwise", s.chunk = 64, s.path = "cols@14x14";
     check(&s, seed);
   }
-  scan_case odd = {VTB_DECAY_CONSTANT, "parallel", NULL, 0, 1, 197, 1, 33, 70, true, true, true, true, true};
+  scan_case odd = {VTB_DECAY_CONSTANT, "parallel", NULL, 0, 1, 197, 1, 33, 70, true, true, true, true, true, NULL};
   check(&odd, seed);
 }
 
@@ -221,7 +247,7 @@ TEST(model_shape) {
 TEST(gradient_at_reset) {
   unsigned long long state = 3, *seed = &state;
   for (int chunk = 4; chunk <= 20; chunk += 8) {
-    scan_case s = {VTB_DECAY_SCALAR, "chunkwise", NULL, chunk, 1, 17, 1, 4, 5, false, true, true, true, false};
+    scan_case s = {VTB_DECAY_SCALAR, "chunkwise", NULL, chunk, 1, 17, 1, 4, 5, false, true, true, true, false, NULL};
     vtb_module *m = vtb_module_new("test");
     vtb_func *f = build(m, &s);
     vtb_tensor args[10];
