@@ -146,8 +146,8 @@ LLVMValueRef vtb_cpu_hmax(vtb_cpu *c, LLVMValueRef v);
 /* Calls intrinsic llvm.<name> overloaded on x's type: "llvm.sqrt", "llvm.fabs", "llvm.floor" ... */
 LLVMValueRef vtb_cpu_intrinsic(vtb_cpu *c, const char *name, LLVMValueRef *args, int n);
 
-/* Polynomial mathematics on f32 scalars or vectors, about 1 ulp to 2e-7 relative. NaN in, NaN out; exact at the limits:
- * exp is 0 below -87.3 and infinity above 88.72. */
+/* Polynomial mathematics on f32 scalars or vectors, about 1 ulp to 3.2e-7 relative (erf). NaN in, NaN out; exact at the
+ * limits: exp is 0 below -87.3 and infinity above 88.72. */
 LLVMValueRef vtb_cpu_exp(vtb_cpu *c, LLVMValueRef x);
 /* 2^x to 1e-7 relative, cheaper: exactly 1 at 0, exactly 0 from -127 down, infinity from 128 up, a number without
  * meaning below 2e-38 between -127 and -126. */

@@ -33,17 +33,28 @@ static void cut(int64_t size, int64_t count, int64_t step, int64_t *piece, int64
   *n = ceil_div(size, *piece);
 }
 
-/* About 24 million operations a block, since each packs its rows and columns anew, or as few as 4 million to have
- * FEW_BLOCKS for the threads; columns are cut first, as a block of the weights is then packed once. */
+/* nm x nn blocks, `want` or a few more. BLAS packs a block's rows and columns anew: of all ways the one that packs
+ * least, that is rows nn times and columns nm times. */
+static void cut_squarely(const vtb__product *p, int64_t want, blocks *b) {
+  int64_t most_n = at_least(p->n.size / 96, 1), most_m = at_least(p->m.size / 48, 1), best = INT64_MAX;
+  for (int64_t nn = 1; nn <= at_most(want, most_n); nn++) {
+    int64_t nm = at_most(ceil_div(want, nn), most_m), packed = nn * p->m.size + nm * p->n.size;
+    bool enough = nm * nn >= want || nn == most_n;
+    if (!enough || packed >= best) continue;
+    best = packed;
+    cut(p->n.size, nn, 16, &b->n, &b->nn);
+    cut(p->m.size, nm, 4, &b->m, &b->nm);
+  }
+}
+
+/* About 100 million operations a block, or as few as 4 million to have FEW_BLOCKS for the threads. */
 static blocks blas_blocks(const vtb__product *p) {
   double flops = flops_of(p->m.size, p->n.size, p->k.size);
   int64_t outer = loops_size(p),
-          want = at_least((int64_t)(flops / 24e6), at_most((int64_t)(flops / 4e6), FEW_BLOCKS - 1)) + 1;
+          want = at_least((int64_t)(flops / 100e6), at_most((int64_t)(flops / 4e6), FEW_BLOCKS - 1)) + 1;
   want = at_least(at_most(want, MOST_BLOCKS / outer), 1);
   blocks b = {.k = p->k.size, .nk = 1};
-  int64_t columns = 2 * p->n.size >= p->m.size ? at_most(want, p->n.size / 96) : 1;
-  cut(p->n.size, columns, 16, &b.n, &b.nn);
-  cut(p->m.size, at_most(want / b.nn, p->m.size / 48), 4, &b.m, &b.nm);
+  cut_squarely(p, want, &b);
   if (outer == 1 && !p->l.adds && b.nm * b.nn * 2 < want && p->k.size >= 2048) /* few results, long sums */
     cut(p->k.size, at_most(at_most(want / (b.nm * b.nn), p->k.size / 1024), 16), 16, &b.k, &b.nk);
   return b;
