@@ -14,8 +14,7 @@ typedef struct vtb_codegen_options {
   const char *cpu; /* LLVM cpu name, NULL or "host": this machine's. "x86-64-v3" (AVX2), "x86-64-v4" (AVX-512) */
   int opt_level;   /* 0..3, default 3 when 0 is not asked by `no_opt` */
   bool no_opt;
-  bool profile;   /* emit the kernel_begin / kernel_end calls */
-  bool check_nan; /* after every kernel, test its results; reserved for `verify --nan` */
+  bool profile; /* emit the kernel_begin / kernel_end calls */
 } vtb_codegen_options;
 
 /* Compiles entry `f` for this machine. On success *program is owned by the caller. */

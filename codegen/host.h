@@ -4,6 +4,7 @@
 
 #include <llvm-c/TargetMachine.h>
 
+#include "codegen/body/body.h"
 #include "codegen/cpu/cpu.h"
 
 /* One task of a kernel, launched over [0, n). */
@@ -71,8 +72,6 @@ void vtb__host_free(vtb_host *h); /* the LLVM module and context too, unless tak
 
 /* Everything that decides a kernel's code, as text. */
 void vtb__kernel_key(const vtb_inst *inst, const vtb_cpu_kernel *k, vtb_strbuf *out);
-bool vtb__is_dense(const vtb_type *t, const int64_t *stride);
-void vtb__dense_strides(const vtb_type *t, int64_t *stride);
 
 LLVMValueRef vtb__const_bytes(vtb_cpu *c, const void *data, size_t n_bytes);
 

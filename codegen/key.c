@@ -4,23 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void vtb__dense_strides(const vtb_type *t, int64_t *stride) {
-  int64_t s = 1;
-  for (int a = t->rank - 1; a >= 0; a--) {
-    stride[a] = s;
-    s *= t->dim[a].size;
-  }
-}
-
-bool vtb__is_dense(const vtb_type *t, const int64_t *stride) {
-  int64_t s = 1;
-  for (int a = t->rank - 1; a >= 0; a--) {
-    if (t->dim[a].size != 1 && stride[a] != s) return false;
-    s *= t->dim[a].size;
-  }
-  return true;
-}
-
 static void key_type(const vtb_type *t, vtb_strbuf *out) {
   vtb_strbuf_putc(out, t->dtype == VTB_F32 ? 'f' : 'i');
   for (int a = 0; a < t->rank; a++) vtb_strbuf_printf(out, "%s%lld", a ? "x" : "", (long long)t->dim[a].size);

@@ -64,60 +64,13 @@ void vtb__letters_read(vtb_cpu *c, const vtb_inst *inst, vtb_letters *l) {
 
 /* ---- generic: a product and a sum as a kernel body -------------------------------------------------------- */
 
-/* The letters in the order of the loops: the result's, then the summed ones. */
-static int loop_order(const vtb_inst *inst, char *order) {
-  const char *spec = vtb_attr_str(inst, "spec", ""), *out = strchr(spec, '>') + 1;
-  int n = 0;
-  for (; *out; out++) order[n++] = *out;
-  for (const char *p = spec; *p && *p != '-'; p++)
-    if (*p != ',' && !memchr(order, *p, (size_t)n)) order[n++] = *p;
-  return n;
-}
-
-/* `x` with one axis a letter of `order`, size 1 where x lacks it. */
-static vtb_value *spread(vtb_builder *b, vtb_value *x, const char *letters, const char *order, int n) {
-  int64_t perm[VTB_MAX_RANK];
-  vtb_type shape = {.dtype = x->type.dtype, .rank = n};
-  int rank = 0;
-  for (int i = 0; i < n; i++) {
-    const char *at = memchr(letters, order[i], (size_t)x->type.rank);
-    shape.dim[i].size = at ? x->type.dim[at - letters].size : 1;
-    if (at) perm[rank++] = at - letters;
-  }
-  return vtb_b_reshape(b, vtb_b_transpose(b, x, perm), &shape);
-}
-
-/* sum over k of x_k y_k, written out: the innermost loop runs along the result's last letter. */
-static vtb_value *unrolled_sum(vtb_builder *b, vtb_value *x, vtb_value *y, int axis, const vtb_type *out) {
-  vtb_value *sum = NULL;
-  for (int64_t k = 0; k < x->type.dim[axis].size; k++) {
-    vtb_value *part =
-        vtb_b_binary(b, VTB_OP_mul, vtb_b_slice(b, x, axis, k, k + 1, 1), vtb_b_slice(b, y, axis, k, k + 1, 1));
-    sum = sum ? vtb_b_binary(b, VTB_OP_add, sum, part) : part;
-  }
-  return vtb_b_reshape(b, sum, out);
-}
-
 static void emit_generic(vtb_cpu *c, const vtb_inst *inst, bool unroll) {
-  char order[EINSUM_MOST_LETTERS];
-  const char *spec = vtb_attr_str(inst, "spec", "");
-  int n = loop_order(inst, order), n_out = inst->results[0]->type.rank;
-  vtb_check(n <= VTB_MAX_RANK, "einsum \"%s\" has more than %d letters", spec, VTB_MAX_RANK);
   vtb_module *m = vtb_module_new("einsum");
   vtb_func *f = vtb_func_new(m, "body", VTB_FUNC_KERNEL, VTB_NO_SPAN);
   vtb_builder b = {.module = m, .func = f};
   vtb_value *x = vtb_func_add_arg(f, "x", inst->operands[0]->type);
-  vtb_value *y = vtb_func_add_arg(f, "y", inst->operands[1]->type), *r;
-  x = spread(&b, x, spec, order, n);
-  y = spread(&b, y, strchr(spec, ',') + 1, order, n);
-  int64_t axes[VTB_MAX_RANK];
-  for (int i = n_out; i < n; i++) axes[i - n_out] = i;
-  if (unroll) {
-    r = unrolled_sum(&b, x, y, n_out, &inst->results[0]->type);
-  } else {
-    r = vtb_b_binary(&b, VTB_OP_mul, x, y);
-    if (n > n_out) r = vtb_b_reduce(&b, VTB_OP_reduce_sum, r, axes, n - n_out, false);
-  }
+  vtb_value *y = vtb_func_add_arg(f, "y", inst->operands[1]->type);
+  vtb_value *r = vtb__einsum_sum(&b, inst, x, y, unroll);
   if (inst->n_operands == 3) r = vtb_b_binary(&b, VTB_OP_add, r, vtb_func_add_arg(f, "z", inst->operands[2]->type));
   vtb_func_set_returns(f, &r, NULL, 1);
   vtb_inst fused = *inst;
@@ -137,8 +90,7 @@ static bool is_thin(const vtb_inst *inst, const vtb_letters *l) {
     if (class == LETTER_K) k = &l->at[i];
     if (l->at[i].in[EINSUM_OUT] && (!inner || l->at[i].at[EINSUM_OUT] > inner->at[EINSUM_OUT])) inner = &l->at[i];
   }
-  char order[EINSUM_MOST_LETTERS];
-  int n = loop_order(inst, order);
+  int n = vtb__einsum_letters(inst);
   if (!k || !inner || k->size > 8 || inner->size < 32 || n > VTB_MAX_RANK || n != inst->results[0]->type.rank + 1)
     return false;
   return (!inner->in[EINSUM_A] || inner->stride[EINSUM_A] == 1) &&
@@ -276,8 +228,8 @@ static void copy_between(vtb_cpu *c, const vtb_value *v, const vtb_leaf *leaf, c
   vtb__expr_init(&e, c, NULL);
   vtb_leaf source = *leaf;
   source.value = v;
-  vtb_vec_push(&e.leaves, source);
-  vtb__emit_loop(&e, root, 1);
+  vtb_vec_push(&e.body.leaves, source);
+  vtb__emit_loop(&e.body, root, 1);
   vtb__expr_free(&e);
 }
 

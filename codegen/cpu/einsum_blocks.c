@@ -161,8 +161,8 @@ static int64_t lay_out_weights(vtb_cpu *c, const block_form *f) {
   vtb__dense_strides(&v.type, root.stride);
   vtb_expr e;
   vtb__expr_init(&e, c, NULL);
-  vtb_vec_push(&e.leaves, ((vtb_leaf){&v, f->w, 0, stride}));
-  vtb__emit_loop(&e, &root, 1);
+  vtb_vec_push(&e.body.leaves, ((vtb_leaf){&v, f->w, 0, stride}));
+  vtb__emit_loop(&e.body, &root, 1);
   vtb__expr_free(&e);
   return root.temp;
 }
@@ -242,8 +242,8 @@ static void sum_parts(vtb_cpu *c, const block_form *f, int64_t parts, int64_t te
   sum.def = &add;
   vtb_expr e;
   vtb__expr_init(&e, c, NULL);
-  vtb_vec_push(&e.leaves, ((vtb_leaf){&v, -1, temp, stride}));
-  vtb__emit_reduce(&e, &root, 1);
+  vtb_vec_push(&e.body.leaves, ((vtb_leaf){&v, -1, temp, stride}));
+  vtb__emit_reduce(&e.body, &root, 1);
   vtb__expr_free(&e);
 }
 

@@ -97,8 +97,8 @@ static void plan_narrow(vtb_cpu *c, vtb__product *p) {
   root.temp = p->temp[p->b] = vtb_cpu_temp(c, row * p->k.size * 4);
   vtb_expr e;
   vtb__expr_init(&e, c, NULL);
-  vtb_vec_push(&e.leaves, leaf);
-  vtb__emit_loop(&e, &root, 1);
+  vtb_vec_push(&e.body.leaves, leaf);
+  vtb__emit_loop(&e.body, &root, 1);
   vtb__expr_free(&e);
   p->trans_b = false;
   p->ldb = p->k.stride[p->b] = row;
@@ -269,8 +269,8 @@ static void sum_parts(vtb_cpu *c, const vtb__product *p, const blocks *b, int64_
   root.temp = p->temp[EINSUM_OUT];
   vtb_expr e;
   vtb__expr_init(&e, c, NULL);
-  vtb_vec_push(&e.leaves, ((vtb_leaf){&parts, -1, partial, NULL}));
-  vtb__emit_reduce(&e, &root, 1);
+  vtb_vec_push(&e.body.leaves, ((vtb_leaf){&parts, -1, partial, NULL}));
+  vtb__emit_reduce(&e.body, &root, 1);
   vtb__expr_free(&e);
 }
 

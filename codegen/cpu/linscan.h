@@ -79,6 +79,24 @@ LLVMValueRef vtb__scan_floor(vtb_cpu *c, LLVMValueRef d, double floor);
 
 void vtb__fill(vtb_cpu *c, LLVMValueRef at, LLVMValueRef n, double v); /* n floats rounded up to whole vectors */
 
+/* ---- chunk by chunk, with a matrix form (linscan.c) ---------------------------------------------------------- */
+
+/* First member of an emitter's own state. */
+typedef struct vtb__chunked {
+  vtb__scan *s;
+  vtb__cols k_cols, v_cols;
+  int64_t ld_t, ld_k, ld_v; /* row lengths by what runs along the row */
+  LLVMValueRef n_vectors;   /* of the V tile */
+  LLVMValueRef state;       /* scratch: [K, ld_v] */
+} vtb__chunked;
+
+typedef void vtb__reserve_fn(vtb__chunked *g); /* scratch memory */
+/* Tokens t0 ... t0+n; only: they are all there are. */
+typedef void vtb__chunk_fn(const vtb__chunked *g, LLVMValueRef t0, LLVMValueRef n, bool only);
+/* The task over batch, heads and tiles of V that walks the chunks with the state in scratch memory. */
+void vtb__scan_by_chunks(vtb__chunked *g, vtb__scan *s, const vtb_inst *inst, vtb__reserve_fn *reserve_for,
+                         vtb__chunk_fn *emit);
+
 /* ---- token by token, any class ----------------------------------------------------------------------------- */
 
 typedef struct vtb__steps {

@@ -11,33 +11,30 @@
 #include "codegen/cpu/linscan_direct.h"
 
 typedef struct chunked {
-  vtb__scan *s;
+  vtb__chunked of;
   bool by_key;
-  vtb__cols k_cols, v_cols;
-  int64_t ld_t, ld_k, ld_v;         /* row lengths by what runs along the row */
-  LLVMValueRef n_vectors;           /* of the V tile */
   LLVMValueRef kt, v;               /* of the chunk: [K, ld_t], [L, ld_v] */
   LLVMValueRef q, qd, d, pre, p, y; /* of the sub-block */
-  LLVMValueRef whole, state;        /* [ld], [K, ld_v] */
+  LLVMValueRef whole;               /* [ld] */
 } chunked;
 
 static LLVMValueRef k_(vtb_cpu *c, int64_t v) { return vtb_cpu_i64(c, v); }
 
 static vtb__decays decays_of(const chunked *g, LLVMValueRef n) {
-  vtb_cpu *c = g->s->c;
-  LLVMValueRef k_vectors = k_(c, vtb__padded(c, g->s->K) / c->width);
+  vtb_cpu *c = g->of.s->c;
+  LLVMValueRef k_vectors = k_(c, vtb__padded(c, g->of.s->K) / c->width);
   return (vtb__decays){.d = g->d,
                        .pre = g->pre,
                        .whole = g->whole,
-                       .ld = g->by_key ? g->ld_k : g->ld_v,
+                       .ld = g->by_key ? g->of.ld_k : g->of.ld_v,
                        .n = n,
-                       .n_vectors = g->by_key ? k_vectors : g->n_vectors};
+                       .n_vectors = g->by_key ? k_vectors : g->of.n_vectors};
 }
 
 /* rows[k, 0 ... n_vectors) *= by[k] for all keys. */
 static void decay_keys(const chunked *g, LLVMValueRef rows, int64_t ld, LLVMValueRef n_vectors) {
-  vtb_cpu *c = g->s->c;
-  vtb_cpu_for r = vtb_cpu_for_begin(c, k_(c, 0), k_(c, g->s->K), k_(c, 1));
+  vtb_cpu *c = g->of.s->c;
+  vtb_cpu_for r = vtb_cpu_for_begin(c, k_(c, 0), k_(c, g->of.s->K), k_(c, 1));
   LLVMValueRef f = vtb_cpu_splat(c, vtb_cpu_load(c, vtb_cpu_at(c, g->whole, r.i), 1), c->width);
   LLVMValueRef row = vtb_cpu_at(c, rows, vtb_cpu_mul(c, r.i, ld));
   vtb_cpu_for j = vtb_cpu_for_begin(c, k_(c, 0), vtb_cpu_mul(c, n_vectors, c->width), k_(c, c->width));
@@ -49,77 +46,79 @@ static void decay_keys(const chunked *g, LLVMValueRef rows, int64_t ld, LLVMValu
 
 /* The chunk's rows before i0, and the state before the chunk, seen from the next sub-block. */
 static void leave_behind(const chunked *g, LLVMValueRef i0, LLVMValueRef entering) {
-  vtb_cpu *c = g->s->c;
+  vtb_cpu *c = g->of.s->c;
   if (g->by_key)
-    decay_keys(g, g->kt, g->ld_t, vtb_cpu_div(c, i0, c->width));
+    decay_keys(g, g->kt, g->of.ld_t, vtb_cpu_div(c, i0, c->width));
   else
-    vtb__rows_times(c, g->v, g->v, g->whole, g->ld_v, 0, i0, g->n_vectors);
+    vtb__rows_times(c, g->v, g->v, g->whole, g->of.ld_v, 0, i0, g->of.n_vectors);
   if (!entering) return;
   vtb_cpu_if test = vtb_cpu_if_begin(c, entering);
   if (g->by_key)
-    decay_keys(g, g->state, g->ld_v, g->n_vectors);
+    decay_keys(g, g->of.state, g->of.ld_v, g->of.n_vectors);
   else
-    vtb__rows_times(c, g->state, g->state, g->whole, g->ld_v, 0, k_(c, g->s->K), g->n_vectors);
+    vtb__rows_times(c, g->of.state, g->of.state, g->whole, g->of.ld_v, 0, k_(c, g->of.s->K), g->of.n_vectors);
   vtb_cpu_if_end(c, &test);
 }
 
 /* y += q S. */
 static void read_state(const chunked *g, LLVMValueRef q, LLVMValueRef n, LLVMValueRef entering) {
-  vtb_cpu *c = g->s->c;
+  vtb_cpu *c = g->of.s->c;
   if (!entering) return;
   vtb_cpu_if test = vtb_cpu_if_begin(c, entering);
-  vtb__smallgemm(c, q, k_(c, g->ld_k), k_(c, 1), g->state, k_(c, g->ld_v), vtb_cpu_f32(c, 1), g->y, k_(c, g->ld_v), n,
-                 g->n_vectors, k_(c, g->s->K));
+  vtb__smallgemm(c, q, k_(c, g->of.ld_k), k_(c, 1), g->of.state, k_(c, g->of.ld_v), vtb_cpu_f32(c, 1), g->y,
+                 k_(c, g->of.ld_v), n, g->of.n_vectors, k_(c, g->of.s->K));
   vtb_cpu_if_end(c, &test);
 }
 
 static void read_by_key(const chunked *g, const vtb__decays *d, LLVMValueRef i0, LLVMValueRef entering) {
-  vtb_cpu *c = g->s->c;
+  vtb_cpu *c = g->of.s->c;
   LLVMValueRef zero = vtb_cpu_f32(c, 0), one = k_(c, 1), before = vtb_cpu_div(c, i0, c->width);
-  vtb__rows_times(c, g->qd, g->q, g->pre, g->ld_k, g->ld_k, d->n, d->n_vectors);
-  vtb__smallgemm(c, g->qd, k_(c, g->ld_k), one, g->kt, k_(c, g->ld_t), zero, g->p, k_(c, g->ld_t), d->n, before,
-                 k_(c, g->s->K));
-  vtb__direct_scores(c, d, g->s->K, g->q, vtb_cpu_at(c, g->kt, i0), g->ld_t, vtb_cpu_at(c, g->p, i0), g->ld_t);
-  vtb__smallgemm(c, g->p, k_(c, g->ld_t), one, g->v, k_(c, g->ld_v), zero, g->y, k_(c, g->ld_v), d->n, g->n_vectors,
-                 vtb_cpu_add(c, i0, d->n));
+  vtb__rows_times(c, g->qd, g->q, g->pre, g->of.ld_k, g->of.ld_k, d->n, d->n_vectors);
+  vtb__smallgemm(c, g->qd, k_(c, g->of.ld_k), one, g->kt, k_(c, g->of.ld_t), zero, g->p, k_(c, g->of.ld_t), d->n,
+                 before, k_(c, g->of.s->K));
+  vtb__direct_scores(c, d, g->of.s->K, g->q, vtb_cpu_at(c, g->kt, i0), g->of.ld_t, vtb_cpu_at(c, g->p, i0), g->of.ld_t);
+  vtb__smallgemm(c, g->p, k_(c, g->of.ld_t), one, g->v, k_(c, g->of.ld_v), zero, g->y, k_(c, g->of.ld_v), d->n,
+                 g->of.n_vectors, vtb_cpu_add(c, i0, d->n));
   read_state(g, g->qd, d->n, entering);
 }
 
 static void read_by_value(const chunked *g, const vtb__decays *d, LLVMValueRef i0, LLVMValueRef entering) {
-  vtb_cpu *c = g->s->c;
+  vtb_cpu *c = g->of.s->c;
   LLVMValueRef zero = vtb_cpu_f32(c, 0), one = k_(c, 1);
   LLVMValueRef columns = vtb_cpu_div(c, vtb_cpu_add(c, vtb_cpu_add(c, i0, d->n), k_(c, c->width - 1)), c->width);
-  vtb__smallgemm(c, g->q, k_(c, g->ld_k), one, g->kt, k_(c, g->ld_t), zero, g->p, k_(c, g->ld_t), d->n, columns,
-                 k_(c, g->s->K));
-  vtb__smallgemm(c, g->p, k_(c, g->ld_t), one, g->v, k_(c, g->ld_v), zero, g->y, k_(c, g->ld_v), d->n, g->n_vectors,
-                 i0);
+  vtb__smallgemm(c, g->q, k_(c, g->of.ld_k), one, g->kt, k_(c, g->of.ld_t), zero, g->p, k_(c, g->of.ld_t), d->n,
+                 columns, k_(c, g->of.s->K));
+  vtb__smallgemm(c, g->p, k_(c, g->of.ld_t), one, g->v, k_(c, g->of.ld_v), zero, g->y, k_(c, g->of.ld_v), d->n,
+                 g->of.n_vectors, i0);
   read_state(g, g->q, d->n, entering);
-  vtb__rows_times(c, g->y, g->y, g->pre, g->ld_v, g->ld_v, d->n, d->n_vectors);
-  vtb__direct_sums(c, d, vtb_cpu_at(c, g->p, i0), g->ld_t, vtb_cpu_at(c, g->v, vtb_cpu_mul(c, i0, g->ld_v)), g->y);
+  vtb__rows_times(c, g->y, g->y, g->pre, g->of.ld_v, g->of.ld_v, d->n, d->n_vectors);
+  vtb__direct_sums(c, d, vtb_cpu_at(c, g->p, i0), g->of.ld_t, vtb_cpu_at(c, g->v, vtb_cpu_mul(c, i0, g->of.ld_v)),
+                   g->y);
 }
 
 /* n tokens from t0 + i0 on; entering: i1, or NULL if the state before the chunk is zero. */
 static void sub_block(const chunked *g, LLVMValueRef t0, LLVMValueRef i0, LLVMValueRef n, LLVMValueRef entering) {
-  vtb__scan *s = g->s;
+  vtb__scan *s = g->of.s;
   vtb_cpu *c = s->c;
-  LLVMValueRef from = vtb_cpu_add(c, t0, i0), v = vtb_cpu_at(c, g->v, vtb_cpu_mul(c, i0, g->ld_v));
-  vtb__scan_pack(s, &g->k_cols, (vtb__pack){.tensor = s->at.k}, from, n, g->q, g->ld_k);
-  vtb__transpose_tile(c, g->q, k_(c, g->ld_k), n, k_(c, s->K), vtb_cpu_at(c, g->kt, i0), k_(c, g->ld_t));
-  vtb__scan_pack(s, &g->k_cols, (vtb__pack){.tensor = s->at.q}, from, n, g->q, g->ld_k);
-  vtb__scan_pack(s, &g->v_cols, (vtb__pack){.tensor = s->at.v, .ones = true}, from, n, v, g->ld_v);
+  LLVMValueRef from = vtb_cpu_add(c, t0, i0), v = vtb_cpu_at(c, g->v, vtb_cpu_mul(c, i0, g->of.ld_v));
+  vtb__scan_pack(s, &g->of.k_cols, (vtb__pack){.tensor = s->at.k}, from, n, g->q, g->of.ld_k);
+  vtb__transpose_tile(c, g->q, k_(c, g->of.ld_k), n, k_(c, s->K), vtb_cpu_at(c, g->kt, i0), k_(c, g->of.ld_t));
+  vtb__scan_pack(s, &g->of.k_cols, (vtb__pack){.tensor = s->at.q}, from, n, g->q, g->of.ld_k);
+  vtb__scan_pack(s, &g->of.v_cols, (vtb__pack){.tensor = s->at.v, .ones = true}, from, n, v, g->of.ld_v);
   vtb__decays d = decays_of(g, n);
-  vtb__scan_pack(s, g->by_key ? &g->k_cols : &g->v_cols, (vtb__pack){.tensor = s->at.d}, from, n, g->d, d.ld);
+  vtb__scan_pack(s, g->by_key ? &g->of.k_cols : &g->of.v_cols, (vtb__pack){.tensor = s->at.d}, from, n, g->d, d.ld);
   vtb__direct_factors(c, &d, 0);
   if (g->by_key)
     read_by_key(g, &d, i0, entering);
   else
     read_by_value(g, &d, i0, entering);
-  vtb__scan_unpack(s, &g->v_cols, s->at.y, s->at.z, from, n, g->y, g->ld_v);
+  vtb__scan_unpack(s, &g->of.v_cols, s->at.y, s->at.z, from, n, g->y, g->of.ld_v);
   leave_behind(g, i0, entering);
 }
 
-static void chunk(const chunked *g, LLVMValueRef t0, LLVMValueRef n, bool only) {
-  vtb__scan *s = g->s;
+static void chunk(const vtb__chunked *of, LLVMValueRef t0, LLVMValueRef n, bool only) {
+  const chunked *g = (const chunked *)of;
+  vtb__scan *s = g->of.s;
   vtb_cpu *c = s->c;
   LLVMValueRef yes = LLVMConstInt(c->i1, 1, 0), first = LLVMBuildICmp(c->b, LLVMIntEQ, t0, k_(c, 0), "");
   LLVMValueRef entering = s->init ? yes : only ? NULL : LLVMBuildNot(c->b, first, "");
@@ -134,53 +133,31 @@ static void chunk(const chunked *g, LLVMValueRef t0, LLVMValueRef n, bool only) 
   LLVMValueRef more = LLVMBuildICmp(c->b, LLVMIntSLT, vtb_cpu_add(c, t0, n), k_(c, s->n_tokens), "");
   vtb_cpu_if test = vtb_cpu_if_begin(c, s->last ? yes : more);
   LLVMValueRef one = vtb_cpu_f32(c, 1), keep = s->init ? one : LLVMBuildSelect(c->b, first, vtb_cpu_f32(c, 0), one, "");
-  vtb__smallgemm(c, g->kt, k_(c, g->ld_t), k_(c, 1), g->v, k_(c, g->ld_v), keep, g->state, k_(c, g->ld_v), k_(c, s->K),
-                 g->n_vectors, n);
+  vtb__smallgemm(c, g->kt, k_(c, g->of.ld_t), k_(c, 1), g->v, k_(c, g->of.ld_v), keep, g->of.state, k_(c, g->of.ld_v),
+                 k_(c, s->K), g->of.n_vectors, n);
   vtb_cpu_if_end(c, &test);
 }
 
 static LLVMValueRef floats(const chunked *g, int64_t n) {
-  return vtb_cpu_scratch(g->s->c, g->s->t, n * (int64_t)sizeof(float));
+  return vtb_cpu_scratch(g->of.s->c, g->of.s->t, n * (int64_t)sizeof(float));
 }
 
-static void reserve(chunked *g) {
-  vtb__scan *s = g->s;
-  int64_t L = (s->chunk + VTB__SUB - 1) / VTB__SUB * VTB__SUB, ld_d = g->by_key ? g->ld_k : g->ld_v;
-  g->kt = floats(g, s->K * g->ld_t);
-  g->v = floats(g, L * g->ld_v); /* whole groups: the rows after the last token are read and multiplied by 1 */
-  g->q = floats(g, VTB__SUB * g->ld_k);
-  g->qd = floats(g, VTB__SUB * g->ld_k);
+static void reserve(vtb__chunked *of) {
+  chunked *g = (chunked *)of;
+  vtb__scan *s = g->of.s;
+  int64_t L = (s->chunk + VTB__SUB - 1) / VTB__SUB * VTB__SUB, ld_d = g->by_key ? g->of.ld_k : g->of.ld_v;
+  g->kt = floats(g, s->K * g->of.ld_t);
+  g->v = floats(g, L * g->of.ld_v); /* whole groups: the rows after the last token are read and multiplied by 1 */
+  g->q = floats(g, VTB__SUB * g->of.ld_k);
+  g->qd = floats(g, VTB__SUB * g->of.ld_k);
   g->d = floats(g, VTB__SUB * ld_d);
   g->pre = floats(g, VTB__SUB * ld_d);
-  g->p = floats(g, VTB__SUB * g->ld_t);
-  g->y = floats(g, VTB__SUB * g->ld_v);
+  g->p = floats(g, VTB__SUB * g->of.ld_t);
+  g->y = floats(g, VTB__SUB * g->of.ld_v);
   g->whole = floats(g, ld_d);
-  g->state = floats(g, s->K * g->ld_v);
 }
 
 void vtb__linscan_vector(vtb__scan *s, const vtb_inst *inst) {
-  vtb_cpu *c = s->c;
-  int64_t width = vtb__scan_tile_width(s), stored = vtb__cols_stored(c, s->V, s->normalizer);
-  int64_t n_tiles = (stored + width - 1) / width;
-  s->t = vtb_cpu_task_begin(c, inst, "scan", s->n_batch * s->n_heads * n_tiles, 1);
-  LLVMValueRef tile = vtb_cpu_rem(c, s->t->index, n_tiles), bh = vtb_cpu_div(c, s->t->index, n_tiles);
-  s->batch = vtb_cpu_div(c, bh, s->n_heads);
-  s->head = vtb_cpu_rem(c, bh, s->n_heads);
-  chunked g = {.s = s, .by_key = s->decay == VTB_DECAY_KEY, .k_cols = vtb__cols_all(c, s->K, false)};
-  g.v_cols = vtb__cols_tile(c, s->V, s->normalizer, width, tile);
-  g.n_vectors = vtb__cols_vectors(c, &g.v_cols);
-  g.ld_t = vtb__row_length(c, s->chunk);
-  g.ld_k = vtb__row_length(c, s->K);
-  g.ld_v = vtb__row_length(c, n_tiles > 1 ? width : stored);
-  reserve(&g);
-  if (s->init) vtb__scan_pack_state(s, &g.v_cols, s->at.s0, s->at.n0, g.state, g.ld_v);
-  if (s->chunk == s->n_tokens) {
-    chunk(&g, k_(c, 0), k_(c, s->n_tokens), true);
-  } else {
-    vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), k_(c, s->n_tokens), k_(c, s->chunk));
-    chunk(&g, l.i, vtb_cpu_min(c, LLVMBuildNSWSub(c->b, k_(c, s->n_tokens), l.i, ""), k_(c, s->chunk)), false);
-    vtb_cpu_for_end(c, &l);
-  }
-  if (s->last) vtb__scan_unpack_state(s, &g.v_cols, s->at.s, s->at.n, g.state, g.ld_v);
-  vtb_cpu_task_end(c, s->t);
+  chunked g = {.by_key = s->decay == VTB_DECAY_KEY};
+  vtb__scan_by_chunks(&g.of, s, inst, reserve, chunk);
 }

@@ -4,19 +4,12 @@
  * in a temporary, which a second task adds in order. If the last axis is kept, a block walks its rows and adds them to
  * a row of results; if it is reduced, lanes are added up at the end of a block.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "codegen/cpu/expr.h"
 
 enum { BLOCK = 16384, COLUMNS = 1024, MOST_TASKS = 64, SERIAL = 16384 };
 
 typedef struct reduction {
-  const vtb_root *roots;
-  int n;
-  vtb_space space;
-  bool reduced[VTB_MAX_RANK];                                 /* by axis of the operand */
-  int64_t count;                                              /* elements of one result */
+  vtb_reduction of;
   int kept[VTB_NEST_MAX], n_kept, over[VTB_NEST_MAX], n_over; /* groups, but for the last */
   bool last_reduced;
   int64_t kept_size, over_size, last_size;
@@ -36,58 +29,25 @@ static LLVMValueRef join(vtb_expr *e, const vtb_root *r, LLVMValueRef acc, LLVMV
 }
 
 static LLVMValueRef operand_at(vtb_expr *e, const reduction *d, int r) {
-  vtb_index index[VTB_MAX_RANK];
-  vtb__space_index(e, &d->space, index);
-  return vtb__eval(e, d->roots[r].value->def->operands[0], index);
+  return vtb__reduction_operand(&e->body, &d->of, r);
 }
 
-/* Linear index of the result (dense). */
-static vtb_index result_at(vtb_expr *e, const reduction *d) {
-  vtb_index index[VTB_MAX_RANK], at = {0};
-  int64_t stride = 1;
-  const vtb_type *t = &d->roots[0].value->def->operands[0]->type;
-  vtb__space_index(e, &d->space, index);
-  for (int a = t->rank - 1; a >= 0; a--) {
-    if (d->reduced[a]) continue;
-    vtb_index part = vtb__index_scale(e, &index[a], stride);
-    at = vtb__index_add(e, &at, &part);
-    stride *= t->dim[a].size;
-  }
-  return at;
-}
-
-static void probe_reduction(vtb_expr *e, vtb_space *s, void *user) {
-  reduction *d = user;
-  d->space = *s;
-  for (int r = 0; r < d->n; r++) operand_at(e, d, r);
-  vtb_index at = result_at(e, d);
-  vtb__index_emit(e, &at);
-  bool over[VTB_NEST_MAX] = {0};
-  for (int a = 0; a < s->rank; a++)
-    for (int k = s->first[a]; k < s->first[a] + s->count[a]; k++) over[k] = d->reduced[a];
-  for (int k = 0; k + 1 < e->n_vars; k++) e->no_merge[k] = over[k] != over[k + 1];
-}
-
-static bool group_reduced(const reduction *d, const vtb_group *g) {
-  for (int a = 0; a < d->space.rank; a++)
-    if (g->first >= d->space.first[a] && g->first < d->space.first[a] + d->space.count[a]) return d->reduced[a];
-  return false;
-}
+static vtb_index result_at(vtb_expr *e, const reduction *d) { return vtb__reduction_result(&e->body, &d->of); }
 
 /* ---- shape of the work ------------------------------------------------------------------------------------ */
 
 static void choose_blocks(vtb_expr *e, reduction *d) {
-  int last = e->n_groups - 1;
+  int last = e->body.n_groups - 1;
   d->kept_size = d->over_size = 1;
-  d->last_reduced = group_reduced(d, &e->groups[last]);
-  d->last_size = e->groups[last].size;
+  d->last_reduced = vtb__reduction_over(&d->of, &e->body.groups[last]);
+  d->last_size = e->body.groups[last].size;
   for (int g = 0; g < last; g++) {
-    if (group_reduced(d, &e->groups[g])) {
+    if (vtb__reduction_over(&d->of, &e->body.groups[g])) {
       d->over[d->n_over++] = g;
-      d->over_size *= e->groups[g].size;
+      d->over_size *= e->body.groups[g].size;
     } else {
       d->kept[d->n_kept++] = g;
-      d->kept_size *= e->groups[g].size;
+      d->kept_size *= e->body.groups[g].size;
     }
   }
   d->pieces = 1;
@@ -123,34 +83,34 @@ static void fill_row(vtb_expr *e, LLVMValueRef *carry, void *user) {
   (void)carry;
   reduction *d = user;
   vtb_index at = result_at(e, d);
-  for (int r = 0; r < d->n; r++)
-    vtb__store(e, vtb_cpu_splat(e->c, vtb_cpu_f32(e->c, neutral(&d->roots[r])), e->lanes), d->to[r], &at);
+  for (int r = 0; r < d->of.n; r++)
+    vtb__store(e, vtb_cpu_splat(e->c, vtb_cpu_f32(e->c, neutral(&d->of.roots[r])), e->body.lanes), d->to[r], &at);
 }
 
 static LLVMValueRef load_result(vtb_expr *e, LLVMValueRef ptr, const vtb_index *at) {
   vtb_place_at p = vtb__index_emit(e, at);
   LLVMValueRef from = vtb_cpu_at(e->c, ptr, p.base);
-  return e->mask ? vtb_cpu_load_masked(e->c, from, e->mask, e->lanes) : vtb_cpu_load(e->c, from, e->lanes);
+  return e->mask ? vtb_cpu_load_masked(e->c, from, e->mask, e->body.lanes) : vtb_cpu_load(e->c, from, e->body.lanes);
 }
 
 static void add_row(vtb_expr *e, LLVMValueRef *carry, void *user) {
   (void)carry;
   reduction *d = user;
-  for (int r = 0; r < d->n; r++) {
+  for (int r = 0; r < d->of.n; r++) {
     LLVMValueRef v = vtb__widen(e, operand_at(e, d, r));
     vtb_index at = result_at(e, d);
     LLVMValueRef acc = load_result(e, d->to[r], &at);
-    vtb__store(e, join(e, &d->roots[r], acc, v), d->to[r], &at);
+    vtb__store(e, join(e, &d->of.roots[r], acc, v), d->to[r], &at);
   }
 }
 
 static void add_lanes(vtb_expr *e, LLVMValueRef *carry, void *user) {
   reduction *d = user;
-  for (int r = 0; r < d->n; r++) {
+  for (int r = 0; r < d->of.n; r++) {
     LLVMValueRef v = vtb__widen(e, operand_at(e, d, r));
-    LLVMValueRef none = vtb_cpu_splat(e->c, vtb_cpu_f32(e->c, neutral(&d->roots[r])), e->lanes);
+    LLVMValueRef none = vtb_cpu_splat(e->c, vtb_cpu_f32(e->c, neutral(&d->of.roots[r])), e->body.lanes);
     if (e->mask) v = LLVMBuildSelect(e->c->b, e->mask, v, none, "");
-    carry[r] = join(e, &d->roots[r], carry[r], v);
+    carry[r] = join(e, &d->of.roots[r], carry[r], v);
   }
 }
 
@@ -166,7 +126,7 @@ static vtb_cpu_for begin_rows(vtb_expr *e, reduction *d, LLVMValueRef block) {
 
 static void emit_kept_last(vtb_expr *e, reduction *d, LLVMValueRef piece, LLVMValueRef block) {
   vtb_cpu *c = e->c;
-  bool tail = d->last_size % e->lanes != 0;
+  bool tail = d->last_size % e->body.lanes != 0;
   LLVMValueRef from = vtb_cpu_mul(c, piece, d->piece);
   LLVMValueRef to = vtb_cpu_min(c, vtb_cpu_add(c, from, vtb_cpu_i64(c, d->piece)), vtb_cpu_i64(c, d->last_size));
   vtb__vector_loop(e, from, to, tail, NULL, 0, fill_row, d);
@@ -182,19 +142,20 @@ static void emit_reduced_last(vtb_expr *e, reduction *d, LLVMValueRef piece, LLV
   LLVMValueRef carry[VTB_CPU_MAX_CARRY];
   LLVMValueRef from = vtb_cpu_mul(c, piece, d->piece);
   LLVMValueRef to = vtb_cpu_min(c, vtb_cpu_add(c, from, vtb_cpu_i64(c, d->piece)), vtb_cpu_i64(c, d->last_size));
-  for (int r = 0; r < d->n; r++) carry[r] = vtb_cpu_splat(c, vtb_cpu_f32(c, neutral(&d->roots[r])), e->lanes);
+  for (int r = 0; r < d->of.n; r++)
+    carry[r] = vtb_cpu_splat(c, vtb_cpu_f32(c, neutral(&d->of.roots[r])), e->body.lanes);
   vtb_cpu_for rows = begin_rows(e, d, block);
-  for (int r = 0; r < d->n; r++) carry[r] = vtb_cpu_carry(c, &rows, carry[r]);
+  for (int r = 0; r < d->of.n; r++) carry[r] = vtb_cpu_carry(c, &rows, carry[r]);
   vtb__hoist_here(e);
-  vtb__vector_loop(e, from, to, d->last_size % e->lanes != 0, carry, d->n, add_lanes, d);
+  vtb__vector_loop(e, from, to, d->last_size % e->body.lanes != 0, carry, d->of.n, add_lanes, d);
   e->hoist = NULL;
-  for (int r = 0; r < d->n; r++) vtb_cpu_carry_next(&rows, r, carry[r]);
+  for (int r = 0; r < d->of.n; r++) vtb_cpu_carry_next(&rows, r, carry[r]);
   vtb_cpu_for_end(c, &rows);
   vtb_index at = result_at(e, d);
   LLVMValueRef place = vtb__index_emit(e, &at).base;
-  for (int r = 0; r < d->n; r++) {
+  for (int r = 0; r < d->of.n; r++) {
     LLVMValueRef v = vtb_cpu_carried(&rows, r);
-    v = is_max(&d->roots[r]) ? vtb_cpu_hmax(c, v) : vtb_cpu_hsum(c, v);
+    v = is_max(&d->of.roots[r]) ? vtb_cpu_hmax(c, v) : vtb_cpu_hsum(c, v);
     vtb_cpu_store(c, v, vtb_cpu_at(c, d->to[r], place));
   }
 }
@@ -202,18 +163,18 @@ static void emit_reduced_last(vtb_expr *e, reduction *d, LLVMValueRef piece, LLV
 /* index = (kept * pieces + piece) * blocks + block */
 static void emit_blocks(vtb_expr *e, reduction *d) {
   vtb_cpu *c = e->c;
-  int64_t work = d->per_block * d->piece * e->weight * d->n;
+  int64_t work = d->per_block * d->piece * e->weight * d->of.n;
   e->task = vtb__task_begin(c, "reduce", d->kept_size * d->pieces * d->blocks, SERIAL / (work ? work : 1));
   LLVMValueRef block = vtb_cpu_rem(c, e->task->index, d->blocks), rest = vtb_cpu_div(c, e->task->index, d->blocks);
   LLVMValueRef piece = vtb_cpu_rem(c, rest, d->pieces);
   vtb__decode_list(e, vtb_cpu_div(c, rest, d->pieces), d->kept, d->n_kept);
   LLVMValueRef number = block;
   if (d->last_reduced) number = vtb_cpu_add(c, vtb_cpu_mul(c, block, d->pieces), piece);
-  for (int r = 0; r < d->n; r++) {
-    d->to[r] = vtb__root_ptr(e, &d->roots[r]);
+  for (int r = 0; r < d->of.n; r++) {
+    d->to[r] = vtb__root_ptr(e, &d->of.roots[r]);
     if (partials(d) > 1) {
       d->to[r] = vtb_cpu_temp_ptr(c, e->task, d->partial[r]);
-      d->to[r] = vtb_cpu_at(c, d->to[r], vtb_cpu_mul(c, number, d->count));
+      d->to[r] = vtb_cpu_at(c, d->to[r], vtb_cpu_mul(c, number, d->of.count));
     }
   }
   if (d->last_reduced)
@@ -229,56 +190,43 @@ static void add_partials(vtb_expr *e, LLVMValueRef *carry, void *user) {
   reduction *d = user;
   vtb_cpu *c = e->c;
   vtb_index at = vtb__index_var(0, 1);
-  for (int r = 0; r < d->n; r++) {
+  for (int r = 0; r < d->of.n; r++) {
     LLVMValueRef from = vtb_cpu_temp_ptr(c, e->task, d->partial[r]);
     LLVMValueRef first = load_result(e, from, &at);
     vtb_cpu_for l = vtb_cpu_for_begin(c, vtb_cpu_i64(c, 1), vtb_cpu_i64(c, partials(d)), vtb_cpu_i64(c, 1));
     LLVMValueRef acc = vtb_cpu_carry(c, &l, first);
-    LLVMValueRef v = load_result(e, vtb_cpu_at(c, from, vtb_cpu_mul(c, l.i, d->count)), &at);
-    vtb_cpu_carry_next(&l, 0, join(e, &d->roots[r], acc, v));
+    LLVMValueRef v = load_result(e, vtb_cpu_at(c, from, vtb_cpu_mul(c, l.i, d->of.count)), &at);
+    vtb_cpu_carry_next(&l, 0, join(e, &d->of.roots[r], acc, v));
     vtb_cpu_for_end(c, &l);
-    vtb__store(e, vtb_cpu_carried(&l, 0), vtb__root_ptr(e, &d->roots[r]), &at);
+    vtb__store(e, vtb_cpu_carried(&l, 0), vtb__root_ptr(e, &d->of.roots[r]), &at);
   }
 }
 
 static void emit_sum_of_partials(vtb_expr *e, reduction *d) {
   vtb_cpu *c = e->c;
-  int64_t n = (d->count + COLUMNS - 1) / COLUMNS;
-  e->n_vars = e->n_groups = 1;
-  e->var_size[0] = d->count;
-  e->groups[0] = (vtb_group){0, 0, d->count, NULL};
-  e->memo.n = 0;
+  int64_t n = (d->of.count + COLUMNS - 1) / COLUMNS;
+  e->body.n_vars = e->body.n_groups = 1;
+  e->body.var_size[0] = d->of.count;
+  e->body.groups[0] = (vtb_group){0, 0, d->of.count, NULL};
+  e->body.memo.n = 0;
   vtb__choose_lanes(e, 0);
   e->task = vtb__task_begin(c, "total", n, SERIAL / (COLUMNS * partials(d)));
   LLVMValueRef from = vtb_cpu_mul(c, e->task->index, COLUMNS);
-  LLVMValueRef to = vtb_cpu_min(c, vtb_cpu_add(c, from, vtb_cpu_i64(c, COLUMNS)), vtb_cpu_i64(c, d->count));
-  vtb__vector_loop(e, from, to, d->count % e->lanes != 0 || d->count % COLUMNS % e->lanes != 0, NULL, 0, add_partials,
-                   d);
+  LLVMValueRef to = vtb_cpu_min(c, vtb_cpu_add(c, from, vtb_cpu_i64(c, COLUMNS)), vtb_cpu_i64(c, d->of.count));
+  vtb__vector_loop(e, from, to, d->of.count % e->body.lanes != 0 || d->of.count % COLUMNS % e->body.lanes != 0, NULL, 0,
+                   add_partials, d);
   vtb_cpu_task_end(c, e->task);
 }
 
-void vtb__emit_reduce(vtb_expr *e, const vtb_root *roots, int n) {
+void vtb__emit_reduce(vtb_body *b, const vtb_root *roots, int n) {
+  vtb_expr *e = vtb__expr_of(b);
   vtb_check(n < VTB_CPU_MAX_CARRY, "too many reductions in one kernel");
-  const vtb_inst *first = roots[0].value->def;
-  reduction d = {.roots = roots, .n = n, .count = vtb_type_count(&roots[0].value->type)};
-  int n_axes;
-  const int64_t *axes = vtb_attr_ints(first, "axes", &n_axes);
-  for (int i = 0; i < n_axes; i++) d.reduced[axes[i]] = true;
-  vtb_space space;
-  vtb__space_init(e, &space, &first->operands[0]->type);
-  memset(e->no_merge, 0, sizeof e->no_merge);
-  vtb__probe(e, &space, probe_reduction, &d);
-  if (e->n_groups == 0) { /* all axes have size 1: a loop of one turn */
-    e->n_vars = e->n_groups = 1;
-    e->var_size[0] = 1;
-    e->groups[0] = (vtb_group){0, 0, 1, NULL};
-  }
+  reduction d = {0};
+  vtb__reduction_begin(b, &d.of, roots, n);
   choose_blocks(e, &d);
-  vtb__choose_lanes(e, e->n_groups - 1);
-  for (int r = 0; r < n && partials(&d) > 1; r++) d.partial[r] = vtb_cpu_temp(e->c, partials(&d) * d.count * 4);
+  vtb__choose_lanes(e, b->n_groups - 1);
+  for (int r = 0; r < n && partials(&d) > 1; r++) d.partial[r] = vtb_cpu_temp(e->c, partials(&d) * d.of.count * 4);
   emit_blocks(e, &d);
   if (partials(&d) > 1) emit_sum_of_partials(e, &d);
-  e->memo.n = 0;
-  e->vec = -1;
-  e->lanes = 1;
+  vtb__nest_end(b);
 }

@@ -61,7 +61,7 @@ static const vtb_type *type_of(const product *p, int which) {
 static int64_t stride_of(const product *p, int which, int axis) {
   int64_t dense[VTB_MAX_RANK];
   if (which != OUT || !p->fused) return vtb_cuda_tensor_of(p->c, tensor_number(p, which))->stride[axis];
-  vtb__cuda_dense(type_of(p, OUT), dense);
+  vtb__dense_strides(type_of(p, OUT), dense);
   return dense[axis];
 }
 
@@ -152,43 +152,6 @@ static void choose_sides(product *p) {
 
 /* ---- bodies of a product and a sum ------------------------------------------------------------------------ */
 
-/* The letters in the order of the loops: the result's, then the summed ones. */
-static int loop_order(const vtb_inst *inst, char *order) {
-  const char *spec = vtb_attr_str(inst, "spec", ""), *out = strchr(spec, '>') + 1;
-  int n = 0;
-  for (; *out; out++) order[n++] = *out;
-  for (const char *p = spec; *p && *p != '-'; p++)
-    if (*p != ',' && !memchr(order, *p, (size_t)n)) order[n++] = *p;
-  return n;
-}
-
-/* `x` with one axis a letter of `order`, size 1 where x lacks it. */
-static vtb_value *spread(vtb_builder *b, vtb_value *x, const char *letters, const char *order, int n) {
-  int64_t perm[VTB_MAX_RANK];
-  vtb_type shape = {.dtype = x->type.dtype, .rank = n};
-  int rank = 0;
-  for (int i = 0; i < n; i++) {
-    const char *at = memchr(letters, order[i], (size_t)x->type.rank);
-    shape.dim[i].size = at ? x->type.dim[at - letters].size : 1;
-    if (at) perm[rank++] = at - letters;
-  }
-  return vtb_b_reshape(b, vtb_b_transpose(b, x, perm), &shape);
-}
-
-/* The sum over axes from n_out on, written out: one thread a result. */
-static vtb_value *unrolled_sum(vtb_builder *b, vtb_value *x, vtb_value *y, int axis, int n) {
-  if (axis == n) return vtb_b_binary(b, VTB_OP_mul, x, y);
-  int64_t size = x->type.dim[axis].size > 1 ? x->type.dim[axis].size : y->type.dim[axis].size;
-  vtb_value *sum = NULL;
-  for (int64_t k = 0; k < size; k++) {
-    vtb_value *xk = x->type.dim[axis].size > 1 ? vtb_b_slice(b, x, axis, k, k + 1, 1) : x;
-    vtb_value *yk = y->type.dim[axis].size > 1 ? vtb_b_slice(b, y, axis, k, k + 1, 1) : y;
-    vtb_value *part = unrolled_sum(b, xk, yk, axis + 1, n);
-    sum = sum ? vtb_b_binary(b, VTB_OP_add, sum, part) : part;
-  }
-  return sum;
-}
-
 /* The epilogue's ops behind the sum. */
 static void append_epilogue(vtb_builder *b, const product *p, vtb_value *sum, vtb_value **args, vtb_value **returns) {
   const vtb_func *body = p->fused->callee;
@@ -209,10 +172,7 @@ static void append_epilogue(vtb_builder *b, const product *p, vtb_value *sum, vt
 static void emit_generic(product *p, bool unroll) {
   vtb_cuda *c = p->c;
   const vtb_inst *inst = p->einsum, *whole = p->fused ? p->fused : p->einsum;
-  char order[MOST_LETTERS];
-  const char *spec = vtb_attr_str(inst, "spec", "");
-  int n = loop_order(inst, order), n_out = inst->results[0]->type.rank;
-  if (n > VTB_MAX_RANK) {
+  if (vtb__einsum_letters(inst) > VTB_MAX_RANK) {
     vtb_cuda_unsupported(c, inst, "too many letters");
     return;
   }
@@ -226,17 +186,7 @@ static void emit_generic(product *p, bool unroll) {
     snprintf(name, sizeof name, "x%d", o);
     args[o] = vtb_func_add_arg(f, name, whole->operands[o]->type);
   }
-  vtb_value *x = args[0], *y = args[1], *r;
-  x = spread(&b, x, spec, order, n);
-  y = spread(&b, y, strchr(spec, ',') + 1, order, n);
-  int64_t axes[VTB_MAX_RANK];
-  for (int i = n_out; i < n; i++) axes[i - n_out] = i;
-  if (unroll) {
-    r = vtb_b_reshape(&b, unrolled_sum(&b, x, y, n_out, n), &inst->results[0]->type);
-  } else {
-    r = vtb_b_binary(&b, VTB_OP_mul, x, y);
-    if (n > n_out) r = vtb_b_reduce(&b, VTB_OP_reduce_sum, r, axes, n - n_out, false);
-  }
+  vtb_value *r = vtb__einsum_sum(&b, inst, args[0], args[1], unroll);
   if (p->adds) r = vtb_b_binary(&b, VTB_OP_add, r, args[2]);
   returns[0] = r;
   if (p->fused) append_epilogue(&b, p, r, args, returns);
@@ -340,8 +290,8 @@ static const char *place(product *p, int t) {
  * batch, whose letters are those axes in the same order. */
 typedef struct epilogue {
   product *p;
-  const char *value; /* of the product */
-  vtb_cuda_space space;
+  char *value; /* of the product */
+  vtb_space space;
 } epilogue;
 
 static letter_class class_of_axis(const product *p, int axis) {
@@ -350,30 +300,31 @@ static letter_class class_of_axis(const product *p, int axis) {
   return LONE;
 }
 
-static void evaluate(vtb_cuda_expr *e, vtb_cuda_space *s, void *user) {
+static void evaluate(vtb_body *b, vtb_space *s, void *user) {
+  vtb_cuda_expr *e = vtb__cuda_expr_of(b);
   epilogue *x = user;
   const vtb_inst *fused = x->p->fused;
-  vtb_cuda_memo known = {.value = x->p->einsum->results[0], .result = x->value};
+  vtb_memo known = {.value = x->p->einsum->results[0], .result = x->value};
   x->space = *s;
-  vtb__cuda_space_index(e, s, known.index);
-  vtb_vec_push(&e->memo, known);
+  vtb__space_index(&e->body, s, known.index);
+  vtb_vec_push(&e->body.memo, known);
   for (int r = 0; r < fused->n_results; r++) {
-    vtb_cuda_root root = {.value = fused->callee->returns[r], .tensor = fused->n_operands + r};
+    vtb_root root = {.value = fused->callee->returns[r], .tensor = fused->n_operands + r};
     memcpy(root.stride, vtb_cuda_tensor_of(e->c, root.tensor)->stride, sizeof root.stride);
     vtb__cuda_store(e, &root, known.index, vtb__cuda_eval(e, root.value, known.index));
   }
 }
 
 /* Variables of different classes stay apart; each class' groups are decoded from its number. */
-static void declare_groups(vtb_cuda_expr *e, const product *p, const vtb_cuda_space *s) {
+static void declare_groups(vtb_cuda_expr *e, const product *p, const vtb_space *s) {
   static const char *const numbers[] = {[BATCH] = "batch", [M] = "m", [N] = "n"};
-  letter_class class[VTB_CUDA_NEST_MAX];
+  letter_class class[VTB_NEST_MAX];
   for (int a = 0; a < s->rank; a++)
     for (int k = s->first[a]; k < s->first[a] + s->count[a]; k++) class[k] = class_of_axis(p, a);
   for (int which = BATCH; which <= N; which++) {
-    int list[VTB_CUDA_NEST_MAX], n = 0;
-    for (int g = 0; g < e->n_groups; g++)
-      if ((int)class[e->groups[g].first] == which) list[n++] = g;
+    int list[VTB_NEST_MAX], n = 0;
+    for (int g = 0; g < e->body.n_groups; g++)
+      if ((int)class[e->body.groups[g].first] == which) list[n++] = g;
     vtb__cuda_decode(e, numbers[which], list, n);
   }
 }
@@ -381,19 +332,19 @@ static void declare_groups(vtb_cuda_expr *e, const product *p, const vtb_cuda_sp
 /* The fused body at the element whose product is `value`, as lines that end in its stores. */
 static const char *epilogue_text(product *p, vtb_cuda_kernel *k, const char *value) {
   vtb_cuda_expr e;
-  vtb_cuda_space space;
-  epilogue x = {.p = p, .value = value};
+  vtb_space space;
+  epilogue x = {.p = p, .value = vtb_arena_strdup(&p->c->arena, value)};
   vtb__cuda_expr_init(&e, p->c, p->fused);
   e.k = k;
-  vtb__cuda_space_init(&e, &space, type_of(p, OUT));
+  vtb__space_init(&e.body, &space, type_of(p, OUT));
   for (int a = 0; a + 1 < space.rank; a++)
-    if (space.count[a] && class_of_axis(p, a) != class_of_axis(p, a + 1)) e.no_merge[space.first[a]] = true;
-  vtb__cuda_probe(&e, &space, evaluate, &x);
+    if (space.count[a] && class_of_axis(p, a) != class_of_axis(p, a + 1)) e.body.no_merge[space.first[a]] = true;
+  vtb__probe(&e.body, &space, evaluate, &x);
   int indent = k->indent;
   k->indent = 5;
   e.next_name = 0;
   declare_groups(&e, p, &x.space);
-  evaluate(&e, &x.space, &x);
+  evaluate(&e.body, &x.space, &x);
   k->indent = indent;
   const char *text = vtb_arena_printf(&p->c->arena, "{\n%s        }", k->body.at ? k->body.at : "");
   k->body.n = 0;

@@ -93,7 +93,7 @@ static void take_buffers(fold *f) {
   for (int i = 0; i < p->states; i++) {
     const vtb_type *t = &inst->operands[i]->type;
     int64_t dense[VTB_MAX_RANK] = {0};
-    vtb__cuda_dense(t, dense);
+    vtb__dense_strides(t, dense);
     f->result[i] = vtb__cuda_place(f->c, inst->results[p->yields + i]);
     f->other[i] = take_tail(f, vtb_type_count(t) * 4);
     vtb__cuda_copy_between(f->c, t, f->operands[i], dense, f->n % 2 ? f->other[i] : f->result[i], dense);

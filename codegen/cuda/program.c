@@ -41,14 +41,6 @@ void vtb_cuda_unsupported(vtb_cuda *c, const vtb_inst *inst, const char *why) {
 
 int vtb_cuda_precision_of(const vtb_cuda *c) { return (int)c->options->precision; }
 
-void vtb__cuda_dense(const vtb_type *t, int64_t *stride) {
-  int64_t s = 1;
-  for (int a = t->rank - 1; a >= 0; a--) {
-    stride[a] = s;
-    s *= t->dim[a].size;
-  }
-}
-
 static bool is_dense(const vtb_type *t, const int64_t *stride) {
   int64_t s = 1;
   for (int a = t->rank - 1; a >= 0; a--) {
@@ -191,7 +183,7 @@ static void copy_in_operands(vtb_cuda *c, const vtb_inst *inst) {
     int temp = vtb_cuda_temp(c, vtb_type_count(t->type) * 4);
     int64_t dense[VTB_MAX_RANK] = {0};
     vtb__cuda_copy(c, inst->operands[i], i, -1, temp);
-    vtb__cuda_dense(t->type, dense);
+    vtb__dense_strides(t->type, dense);
     set_tensor(c, i, t->type, dense, c->unit.temps.at[temp]);
   }
 }
@@ -223,7 +215,7 @@ void vtb__cuda_copy_between(vtb_cuda *c, const vtb_type *type, vtb_cuda_ref from
 static void emit_copy(vtb_cuda *c, const vtb_value *v, vtb_cuda_ref to) {
   int64_t stride[VTB_MAX_RANK], dense[VTB_MAX_RANK] = {0};
   strides_of(c, v, stride);
-  vtb__cuda_dense(&v->type, dense);
+  vtb__dense_strides(&v->type, dense);
   vtb__cuda_copy_between(c, &v->type, vtb__cuda_place(c, v), stride, to, dense);
 }
 

@@ -2,6 +2,7 @@
 #ifndef VTB_CODEGEN_CUDA_PROGRAM_H
 #define VTB_CODEGEN_CUDA_PROGRAM_H
 
+#include "codegen/body/body.h"
 #include "codegen/codegen.h"
 #include "codegen/cuda/cuda.h"
 #include "codegen/describe.h"
@@ -111,8 +112,6 @@ void vtb__cuda_product(vtb_cuda *c, const vtb_inst *fused);
 
 /* A product by the library: tensors[] are numbers of the unit's tensors, a, b, c and the bias (or -1). */
 void vtb__cuda_gemm(vtb_cuda *c, const vtb_launch_gemm *g, const int tensors[4]);
-
-void vtb__cuda_dense(const vtb_type *t, int64_t *stride);
 
 /* Emitters over a body of ops (fused.c). */
 void vtb__cuda_body(vtb_cuda *c, const vtb_inst *inst);
