@@ -158,6 +158,9 @@ bool vtb__index_bounds(const vtb_body *b, const vtb_index *x, int64_t *lo, int64
 bool vtb__index_split(vtb_body *b, const vtb_index *x, int64_t inner, vtb_index *quotient, vtb_index *rest);
 int64_t vtb__index_step(const vtb_body *b, const vtb_index *x); /* from lane to lane, but for dyn */
 bool vtb__index_varies(const vtb_body *b, const vtb_index *x);
+/* Row-major memory without gaps. */
+void vtb__dense_strides(const vtb_type *t, int64_t *stride);
+bool vtb__is_dense(const vtb_type *t, const int64_t *stride);
 /* The index of an element in memory of these strides. */
 vtb_index vtb__linear(vtb_body *b, const vtb_type *t, const int64_t *stride, const vtb_index *index);
 /* While probing, a target tells every index that it emits. */
@@ -196,9 +199,6 @@ bool vtb__is_reduce(const vtb_value *v);
 const vtb_value *vtb__body_reduction(const vtb_body *b, int i);
 /* Nesting depth of reductions above leaves: 0 none. */
 int vtb__reduce_level(vtb_body *b, const vtb_value *v);
-
-void vtb__dense_strides(const vtb_type *t, int64_t *stride);
-bool vtb__is_dense(const vtb_type *t, const int64_t *stride);
 
 /* What row kernels find out by probing (row.c): reductions over the last axis among elementwise ops. */
 typedef struct vtb_row_sum { /* a reduction at an index that depends on the row only */

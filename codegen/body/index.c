@@ -78,6 +78,23 @@ void vtb__index_used(vtb_body *b, const vtb_index *x) {
   if (b->probing) vtb_vec_push(&b->uses, *x);
 }
 
+void vtb__dense_strides(const vtb_type *t, int64_t *stride) {
+  int64_t s = 1;
+  for (int a = t->rank - 1; a >= 0; a--) {
+    stride[a] = s;
+    s *= t->dim[a].size;
+  }
+}
+
+bool vtb__is_dense(const vtb_type *t, const int64_t *stride) {
+  int64_t s = 1;
+  for (int a = t->rank - 1; a >= 0; a--) {
+    if (t->dim[a].size != 1 && stride[a] != s) return false;
+    s *= t->dim[a].size;
+  }
+  return true;
+}
+
 vtb_index vtb__linear(vtb_body *b, const vtb_type *t, const int64_t *stride, const vtb_index *index) {
   vtb_index at = {0};
   for (int a = 0; a < t->rank; a++) {

@@ -34,23 +34,6 @@ int vtb__reduce_level(vtb_body *b, const vtb_value *v) {
   return level;
 }
 
-void vtb__dense_strides(const vtb_type *t, int64_t *stride) {
-  int64_t s = 1;
-  for (int a = t->rank - 1; a >= 0; a--) {
-    stride[a] = s;
-    s *= t->dim[a].size;
-  }
-}
-
-bool vtb__is_dense(const vtb_type *t, const int64_t *stride) {
-  int64_t s = 1;
-  for (int a = t->rank - 1; a >= 0; a--) {
-    if (t->dim[a].size != 1 && stride[a] != s) return false;
-    s *= t->dim[a].size;
-  }
-  return true;
-}
-
 static bool same_space(const vtb_value *x, const vtb_value *y) {
   int n, m;
   const int64_t *a = vtb_attr_ints(x->def, "axes", &n), *b = vtb_attr_ints(y->def, "axes", &m);
