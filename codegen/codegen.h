@@ -21,6 +21,18 @@ typedef struct vtb_codegen_options {
 VTB_MUST_USE vtb_status vtb_jit(vtb_module *m, vtb_func *f, const vtb_codegen_options *o, vtb_program **program,
                                 vtb_error *err);
 
+/* The same as an object file: position-independent, with `symbol` (a vtb_entry_fn, hidden) for its entry; only the C
+ * library is called. `about` has the tables of a vtb_program and no entry. Everything is the arena's. */
+typedef struct vtb_object {
+  const char *data;
+  size_t n_bytes;
+  vtb_program about;
+  vtb_arena arena;
+} vtb_object;
+VTB_MUST_USE vtb_status vtb_codegen_object(vtb_module *m, vtb_func *f, const vtb_codegen_options *o, const char *symbol,
+                                           vtb_object *out, vtb_error *err);
+void vtb_object_free(vtb_object *o);
+
 /* Text of what would run, for `vertebra dump --stage llvm|asm`. */
 VTB_MUST_USE vtb_status vtb_codegen_text(vtb_module *m, vtb_func *f, const vtb_codegen_options *o, bool assembly,
                                          vtb_strbuf *out, vtb_error *err);
@@ -28,11 +40,13 @@ VTB_MUST_USE vtb_status vtb_codegen_text(vtb_module *m, vtb_func *f, const vtb_c
 /* ---- CUDA: docs/cuda.md ----------------------------------------------------------------------------------- */
 
 /* How factors of products are rounded; sums are fp32, and so is everything else. */
-typedef enum vtb_cuda_precision { VTB_CUDA_FP32, VTB_CUDA_TF32, VTB_CUDA_BF16 } vtb_cuda_precision;
+typedef enum vtb_cuda_precision { VTB_CUDA_FP32, VTB_CUDA_TF32, VTB_CUDA_BF16, VTB_CUDA_FP16 } vtb_cuda_precision;
 
 typedef struct vtb_cuda_options {
   vtb_cuda_precision precision;
   bool library_products; /* large products as cublasLt steps of the plan instead of generated kernels */
+  bool update;           /* entry is a training step (vtb_build_train_step): the plan ends with AdamW's update */
+  bool average;          /* which also averages parameters and buffers */
 } vtb_cuda_options;
 
 /* Kernels and launches of entry `f`, whose module is rewritten on the way. On success *plan is owned by the caller:

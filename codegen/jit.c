@@ -1,16 +1,11 @@
-/* From a module to a running program: build LLVM IR, verify, optimise, compile to an object, link it in process (ORC).
- */
-#include <llvm-c/Analysis.h>
-#include <llvm-c/Error.h>
+/* From a module to a running program: the object (object.c) linked in process (ORC). */
 #include <llvm-c/LLJIT.h>
 #include <llvm-c/Orc.h>
-#include <llvm-c/Transforms/PassBuilder.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/host.h"
-#include "codegen/target.h"
+#include "codegen/object.h"
 
 /* What a program owns. */
 typedef struct jit_owner {
@@ -18,46 +13,6 @@ typedef struct jit_owner {
   vtb_arena arena;
   vtb_program program;
 } jit_owner;
-
-/* Takes `e`; VTB_OK if there is none. */
-static vtb_status llvm_status(LLVMErrorRef e, const char *what, vtb_error *err) {
-  if (!e) return VTB_OK;
-  char *text = LLVMGetErrorMessage(e);
-  vtb_status status = vtb_fail(err, VTB_E_INTERNAL, "LLVM: %s: %s", what, text);
-  LLVMDisposeErrorMessage(text);
-  return status;
-}
-
-/* Our loops are vectors already: the loop and SLP vectorisers would only cost compile time. */
-static vtb_status optimise(vtb_host *h, const vtb_target *t, vtb_error *err) {
-  const vtb_codegen_options *o = h->options;
-  LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-  LLVMPassBuilderOptionsSetLoopVectorization(options, 0);
-  LLVMPassBuilderOptionsSetSLPVectorization(options, 0);
-  LLVMPassBuilderOptionsSetLoopUnrolling(options, 0);
-  char passes[32];
-  snprintf(passes, sizeof passes, "default<O%d>", o->no_opt ? 0 : o->opt_level ? o->opt_level : 3);
-  vtb_status status = llvm_status(LLVMRunPasses(h->cpu.module, passes, t->machine, options), "optimisation", err);
-  LLVMDisposePassBuilderOptions(options);
-  return status;
-}
-
-/* The optimised LLVM module of entry `f`, in `h`. */
-static vtb_status generate(vtb_module *m, vtb_func *f, const vtb_codegen_options *o, vtb_target *t, vtb_host *h,
-                           vtb_error *err) {
-  vtb__host_init(h, m, o, t->width);
-  LLVMSetTarget(h->cpu.module, t->triple);
-  LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(t->machine);
-  LLVMSetModuleDataLayout(h->cpu.module, layout);
-  LLVMDisposeTargetData(layout);
-  vtb_status status = vtb__host_build(h, f, err);
-  if (status != VTB_OK) return status;
-  char *message = NULL;
-  if (LLVMVerifyModule(h->cpu.module, LLVMReturnStatusAction, &message))
-    status = vtb_fail(err, VTB_E_INTERNAL, "generated LLVM IR is wrong: %s", message);
-  LLVMDisposeMessage(message);
-  return status == VTB_OK ? optimise(h, t, err) : status;
-}
 
 /* The C library functions that LLVM may call for large copies. */
 static vtb_status define_symbols(LLVMOrcLLJITRef jit, vtb_error *err) {
@@ -77,18 +32,14 @@ static vtb_status define_symbols(LLVMOrcLLJITRef jit, vtb_error *err) {
     pairs[i].Sym.Flags = (LLVMJITSymbolFlags){LLVMJITSymbolGenericFlagsExported | LLVMJITSymbolGenericFlagsCallable, 0};
   }
   LLVMOrcJITDylibRef main = LLVMOrcLLJITGetMainJITDylib(jit);
-  return llvm_status(LLVMOrcJITDylibDefine(main, LLVMOrcAbsoluteSymbols(pairs, N)), "symbols", err);
+  return vtb__llvm_status(LLVMOrcJITDylibDefine(main, LLVMOrcAbsoluteSymbols(pairs, N)), "symbols", err);
 }
 
 static vtb_status link_object(vtb_host *h, const vtb_target *t, jit_owner *owner, vtb_entry_fn *entry, vtb_error *err) {
   LLVMMemoryBufferRef object;
-  char *message = NULL;
-  if (LLVMTargetMachineEmitToMemoryBuffer(t->machine, h->cpu.module, LLVMObjectFile, &message, &object)) {
-    vtb_status failed = vtb_fail(err, VTB_E_INTERNAL, "LLVM: code emission: %s", message);
-    LLVMDisposeMessage(message);
-    return failed;
-  }
-  vtb_status status = llvm_status(LLVMOrcCreateLLJIT(&owner->jit, NULL), "JIT", err);
+  vtb_status status = vtb__emit(h, t, LLVMObjectFile, &object, err);
+  if (status != VTB_OK) return status;
+  status = vtb__llvm_status(LLVMOrcCreateLLJIT(&owner->jit, NULL), "JIT", err);
   if (status != VTB_OK) {
     LLVMDisposeMemoryBuffer(object);
     return status;
@@ -99,9 +50,10 @@ static vtb_status link_object(vtb_host *h, const vtb_target *t, jit_owner *owner
     return status;
   }
   LLVMOrcJITDylibRef main = LLVMOrcLLJITGetMainJITDylib(owner->jit);
-  status = llvm_status(LLVMOrcLLJITAddObjectFile(owner->jit, main, object), "linking", err);
+  status = vtb__llvm_status(LLVMOrcLLJITAddObjectFile(owner->jit, main, object), "linking", err);
   LLVMOrcExecutorAddress address = 0;
-  if (status == VTB_OK) status = llvm_status(LLVMOrcLLJITLookup(owner->jit, &address, "vtb_entry"), "linking", err);
+  if (status == VTB_OK)
+    status = vtb__llvm_status(LLVMOrcLLJITLookup(owner->jit, &address, "vtb_entry"), "linking", err);
   *entry = (vtb_entry_fn)(uintptr_t)address;
   return status;
 }
@@ -126,7 +78,7 @@ vtb_status vtb_jit(vtb_module *m, vtb_func *f, const vtb_codegen_options *o, vtb
     vtb__target_close(&target);
     return status;
   }
-  status = generate(m, f, o, &target, &host, err);
+  status = vtb__generate(m, f, o, &target, &host, err);
   jit_owner *owner = vtb_xcalloc(1, sizeof *owner);
   vtb_arena_init(&owner->arena);
   vtb_entry_fn entry = NULL;
@@ -141,35 +93,6 @@ vtb_status vtb_jit(vtb_module *m, vtb_func *f, const vtb_codegen_options *o, vtb
     *program = p;
   } else {
     free_owner(owner);
-  }
-  vtb__host_free(&host);
-  vtb__target_close(&target);
-  return status;
-}
-
-vtb_status vtb_codegen_text(vtb_module *m, vtb_func *f, const vtb_codegen_options *o, bool assembly, vtb_strbuf *out,
-                            vtb_error *err) {
-  static const vtb_codegen_options defaults = {0};
-  vtb_target target;
-  vtb_host host;
-  if (!o) o = &defaults;
-  vtb_status status = vtb__target_open(o, &target, err);
-  if (status != VTB_OK) return status;
-  status = generate(m, f, o, &target, &host, err);
-  if (status == VTB_OK && !assembly) {
-    char *text = LLVMPrintModuleToString(host.cpu.module);
-    vtb_strbuf_puts(out, text);
-    LLVMDisposeMessage(text);
-  } else if (status == VTB_OK) {
-    LLVMMemoryBufferRef text;
-    char *message = NULL;
-    if (LLVMTargetMachineEmitToMemoryBuffer(target.machine, host.cpu.module, LLVMAssemblyFile, &message, &text)) {
-      status = vtb_fail(err, VTB_E_INTERNAL, "LLVM: code emission: %s", message);
-      LLVMDisposeMessage(message);
-    } else {
-      vtb_strbuf_write(out, LLVMGetBufferStart(text), LLVMGetBufferSize(text));
-      LLVMDisposeMemoryBuffer(text);
-    }
   }
   vtb__host_free(&host);
   vtb__target_close(&target);

@@ -13,6 +13,7 @@ typedef struct vtb_source {
   const char *path; /* as the user wrote it; "<config>", "<command line>" for text without a file */
   const char *text; /* NUL-terminated */
   size_t n;
+  const char *name; /* what does not depend on where the tree lies: path in its search folder; NULL: path */
 } vtb_source;
 
 typedef struct vtb_span {
@@ -57,7 +58,7 @@ typedef struct vtb_line_col {
   int line, col; /* from 1; col counts bytes */
 } vtb_line_col;
 vtb_line_col vtb_source_locate(const vtb_source *s, uint32_t offset);
-/* "models/vil.vtb:12" or "" */
+/* "std/nn.vtb:12" (its name, else its path) or "" */
 char *vtb_span_text(vtb_span s, char *buf, size_t n);
 
 /* file:line:col: error[VTB1001]: text / the source line / caret range / notes / help. */

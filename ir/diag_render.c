@@ -19,7 +19,9 @@ vtb_line_col vtb_source_locate(const vtb_source *s, uint32_t offset) {
 char *vtb_span_text(vtb_span s, char *buf, size_t n) {
   if (n == 0) return buf;
   buf[0] = 0;
-  if (s.source) snprintf(buf, n, "%s:%d", s.source->path, vtb_source_locate(s.source, s.begin).line);
+  if (!s.source) return buf;
+  const char *name = s.source->name ? s.source->name : s.source->path;
+  snprintf(buf, n, "%s:%d", name, vtb_source_locate(s.source, s.begin).line);
   return buf;
 }
 

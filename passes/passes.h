@@ -51,9 +51,15 @@ VTB_MUST_USE vtb_status vtb_autodiff(vtb_module *m, vtb_func *f, const int *outs
 
 /* Training step for a classifier entry with output logits [B, classes]:
  *   @train(args..., labels i32 [B]) -> (loss [], logits, d:<param>...)   loss = mean cross entropy with label
- * smoothing. (passes/train_step.c: builds the loss in IR, then vtb_autodiff with a constant adjoint of 1.) */
-VTB_MUST_USE vtb_status vtb_build_train_step(vtb_module *m, vtb_func *f, const char *logits, double label_smoothing,
-                                             vtb_func **train, vtb_diags *diags, vtb_error *err);
+ * smoothing. (passes/train_step.c: builds the loss in IR, then vtb_autodiff with a constant adjoint of 1.) With
+ * loss_scale it has one more argument, input "loss_scale" f32 [], by which every adjoint is multiplied. */
+typedef struct vtb_train_step {
+  const char *logits; /* of f's outputs; NULL: the first */
+  double label_smoothing;
+  bool loss_scale;
+} vtb_train_step;
+VTB_MUST_USE vtb_status vtb_build_train_step(vtb_module *m, vtb_func *f, const vtb_train_step *o, vtb_func **train,
+                                             vtb_diags *diags, vtb_error *err);
 
 /* ---- memory plan (passes/memory_plan.c) ------------------------------------------------------------------- */
 

@@ -125,20 +125,26 @@ static vtb_func *with_loss(vtb_func *f, int at, double eps) {
   return l;
 }
 
-/* Replaces the adjoint of the loss, the last argument, by the constant 1. */
-static void seed_with_one(vtb_func *train) {
-  vtb_value *seed = train->args[train->n_args - 1];
+/* The adjoint of the loss, the last argument, is the constant 1, or becomes the factor on all adjoints. */
+static void seed(vtb_func *train, bool scaled) {
+  vtb_value *adjoint = train->args[train->n_args - 1];
+  if (scaled) {
+    vtb_arg_info *info = &train->arg_info[adjoint->index];
+    info->role = VTB_ROLE_INPUT;
+    info->official = vtb_intern(train->module, "loss_scale");
+    return;
+  }
   vtb_builder b = {.module = train->module, .func = train, .before = train->first, .name_hint = "one"};
-  vtb_replace_all(seed, vtb_b_constant(&b, 1.0));
+  vtb_replace_all(adjoint, vtb_b_constant(&b, 1.0));
   vtb_func_remove_arg(train, train->n_args - 1);
 }
 
-vtb_status vtb_build_train_step(vtb_module *m, vtb_func *f, const char *logits, double label_smoothing,
-                                vtb_func **train, vtb_diags *diags, vtb_error *err) {
-  int at = find_return(f, logits);
-  vtb_status status = check_classifier(f, logits, label_smoothing, at, err);
+vtb_status vtb_build_train_step(vtb_module *m, vtb_func *f, const vtb_train_step *o, vtb_func **train, vtb_diags *diags,
+                                vtb_error *err) {
+  int at = find_return(f, o->logits);
+  vtb_status status = check_classifier(f, o->logits, o->label_smoothing, at, err);
   if (status != VTB_OK) return status;
-  vtb_func *l = with_loss(f, at, label_smoothing);
+  vtb_func *l = with_loss(f, at, o->label_smoothing);
   int *wrt = vtb_xcalloc((size_t)l->n_args + 1, sizeof *wrt), n = 0, loss = 0;
   for (int i = 0; i < l->n_args; i++)
     if (l->arg_info[i].role == VTB_ROLE_PARAM && l->args[i]->type.dtype == VTB_F32) wrt[n++] = i;
@@ -147,7 +153,7 @@ vtb_status vtb_build_train_step(vtb_module *m, vtb_func *f, const char *logits, 
   free(wrt);
   vtb_module_remove(m, l);
   if (status != VTB_OK) return status;
-  seed_with_one(made);
+  seed(made, o->loss_scale);
   *train = vtb_func_clone(made, m, "train");
   vtb_module_remove(m, made);
   return VTB_OK;

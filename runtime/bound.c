@@ -27,7 +27,8 @@ static vtb_status check_inputs(const vtb_bound *b, vtb_error *err) {
   const vtb_program *p = b->program;
   for (int i = 0; i < p->n_tensors; i++) {
     vtb_io io = p->tensors[i].io;
-    if ((io == VTB_IO_INPUT && i != b->image && i != b->labels && i != b->seed) || io == VTB_IO_GRAD_IN)
+    bool known = i == b->image || i == b->labels || i == b->seed || i == b->scalars || i == b->scale;
+    if ((io == VTB_IO_INPUT && !known) || io == VTB_IO_GRAD_IN)
       return vtb_fail(err, VTB_E_INPUT, "the model has an input \"%s\" that a classifier's data set cannot fill",
                       p->tensors[i].name);
   }
@@ -40,12 +41,16 @@ static vtb_status check_training(const vtb_bound *b, vtb_error *err) {
     return vtb_fail(err, VTB_E_INPUT, "the training program has no integer input \"labels\" of one value a sample");
   if (b->loss < 0 || vtb_tensor_info_count(&p->tensors[b->loss]) != 1)
     return vtb_fail(err, VTB_E_INPUT, "the training program has no output \"loss\" of one value");
+  if ((b->scalars >= 0) != (b->result >= 0) ||
+      (b->result >= 0 && vtb_tensor_info_count(&p->tensors[b->result]) != VTB_N_RESULTS) ||
+      (b->scale >= 0 && vtb_tensor_info_count(&p->tensors[b->scale]) != 1))
+    return vtb_fail(err, VTB_E_INPUT, "the training program updates its parameters in a way that is not known here");
   return VTB_OK;
 }
 
 vtb_status vtb__bound_find(vtb_bound *b, const vtb_program *p, const char *image, const char *logits, bool training,
                            vtb_error *err) {
-  *b = (vtb_bound){.program = p, .labels = -1, .loss = -1};
+  *b = (vtb_bound){.program = p, .labels = -1, .loss = -1, .scalars = -1, .result = -1, .scale = -1};
   b->image = image ? find_role(p, image, VTB_IO_INPUT) : find_image(p);
   b->logits = logits ? find_role(p, logits, VTB_IO_OUTPUT) : find_logits(p);
   b->seed = find_role(p, "seed", VTB_IO_INPUT);
@@ -53,6 +58,9 @@ vtb_status vtb__bound_find(vtb_bound *b, const vtb_program *p, const char *image
   if (training) {
     b->labels = find_role(p, "labels", VTB_IO_INPUT);
     b->loss = find_role(p, "loss", VTB_IO_OUTPUT);
+    b->scalars = find_role(p, VTB_UPDATE_SCALARS, VTB_IO_INPUT);
+    b->result = find_role(p, VTB_UPDATE_RESULT, VTB_IO_OUTPUT);
+    b->scale = find_role(p, VTB_LOSS_SCALE, VTB_IO_INPUT);
     vtb_status status = check_training(b, err);
     if (status != VTB_OK) return status;
   }
@@ -73,7 +81,9 @@ vtb_status vtb__bound_allocate(vtb_bound *b, unsigned roles, vtb_error *err) {
   b->workspace = vtb_aligned_alloc((size_t)p->workspace_bytes);
   bool enough = b->workspace != NULL;
   for (int i = 0; i < p->n_tensors && enough; i++) {
-    if (!(roles >> p->tensors[i].io & 1u)) continue;
+    vtb_io io = p->tensors[i].io;
+    bool on_device = vtb_program_is_resident(p, i) && io != VTB_IO_PARAM && io != VTB_IO_BUFFER;
+    if (!(roles >> io & 1u) || on_device) continue;
     size_t bytes = (size_t)vtb_tensor_info_count(&p->tensors[i]) * 4;
     b->args[i] = vtb_aligned_alloc(bytes);
     b->owned[i] = enough = b->args[i] != NULL;

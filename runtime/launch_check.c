@@ -17,6 +17,8 @@ const vtb_arch *vtb_arch_find(const char *name) {
 
 /* ---- who wrote what: neighbouring pieces of a memory, in order --------------------------------------------------- */
 
+enum { NOTHING = INT32_MIN }; /* no value of a plan */
+
 typedef struct piece {
   int64_t begin, end;
   int32_t value;
@@ -28,7 +30,7 @@ typedef struct memory {
 
 typedef struct checker {
   const vtb_launch_plan *plan;
-  memory *workspace, *tensors; /* tensors: one a tensor */
+  memory *workspace, *tensors, *state; /* tensors: one a tensor */
   int step;
   vtb_error *err;
 } checker;
@@ -77,15 +79,24 @@ static void write_piece(memory *m, piece p) {
   m->pieces.n = from + n + tail;
 }
 
-/* The first byte of [begin, end) that does not hold `value`, or -1; *found: what it holds, -1 if nothing. */
+/* As if nobody had written there. */
+static void erase(memory *m, int64_t begin, int64_t end) {
+  write_piece(m, (piece){begin, end, 0});
+  size_t at = first_behind(m, begin);
+  memmove(&m->pieces.at[at], &m->pieces.at[at + 1], (m->pieces.n - at - 1) * sizeof(piece));
+  m->pieces.n--;
+}
+
+/* The first byte of [begin, end) that does not hold `value` (negative: anything), or -1; *found: what it holds, NOTHING
+ * if nobody has written there. */
 static int64_t first_other(const memory *m, int64_t begin, int64_t end, int32_t value, int32_t *found) {
-  *found = -1;
+  *found = NOTHING;
   for (size_t i = first_behind(m, begin); begin < end; i++) {
     if (i == m->pieces.n || m->pieces.at[i].begin > begin) return begin;
     *found = m->pieces.at[i].value;
-    if (*found != value) return begin;
+    if (value >= 0 && *found != value) return begin;
     begin = m->pieces.at[i].end;
-    *found = -1;
+    *found = NOTHING;
   }
   return -1;
 }
@@ -105,12 +116,14 @@ static int64_t space_bytes(const vtb_launch_plan *p, const vtb_launch_arg *a) {
     return p->workspace_bytes;
   case VTB_LAUNCH_CONSTANT:
     return p->constant_bytes;
+  case VTB_LAUNCH_STATE:
+    return p->state_bytes;
   }
   return -1;
 }
 
 static vtb_status check_arg(const checker *c, int number, const vtb_launch_arg *a) {
-  static const char *const names[] = {"tensor", "workspace", "constants"};
+  static const char *const names[] = {"tensor", "workspace", "constants", "state"};
   int64_t size = space_bytes(c->plan, a);
   if (size < 0) return broken(c, "argument %d points to memory that does not exist", number);
   if (a->offset < 0 || a->bytes < 0 || a->offset > size || a->bytes > size - a->offset)
@@ -124,37 +137,39 @@ static vtb_status check_arg(const checker *c, int number, const vtb_launch_arg *
   return VTB_OK;
 }
 
-/* NULL for memory that is there from the start. */
-static memory *memory_of(const checker *c, const vtb_launch_arg *a) {
+/* NULL for memory that is there from the start. *at: where the argument begins in it. */
+static memory *memory_of(const checker *c, const vtb_launch_arg *a, int64_t *at) {
+  int64_t place = a->space == VTB_LAUNCH_TENSOR ? vtb_launch_place(c->plan, a->tensor) : -1;
+  *at = a->offset + (place >= 0 ? place : 0);
   if (a->space == VTB_LAUNCH_WORKSPACE) return c->workspace;
+  if (a->space == VTB_LAUNCH_STATE || place >= 0) return c->state;
   if (a->space == VTB_LAUNCH_TENSOR && is_result(&c->plan->tensors[a->tensor])) return &c->tensors[a->tensor];
   return NULL;
 }
 
 static vtb_status check_read(const checker *c, int number, const vtb_launch_arg *a) {
-  const memory *m = memory_of(c, a);
+  int64_t begin, at;
+  const memory *m = memory_of(c, a, &begin);
   int32_t found;
   if (!m || !(a->access & VTB_LAUNCH_READ)) return VTB_OK;
-  int64_t at = first_other(m, a->offset, a->offset + a->bytes, a->value, &found);
+  at = first_other(m, begin, begin + a->bytes, a->value, &found);
   if (at < 0) return VTB_OK;
-  if (found < 0)
+  if (found == NOTHING)
     return broken(c, "argument %d reads byte %lld of value %d, which nothing has written", number, (long long)at,
                   a->value);
   return broken(c, "argument %d reads value %d, but byte %lld has been overwritten by value %d", number, a->value,
                 (long long)at, found);
 }
 
-static bool overlap(const vtb_launch_arg *a, const vtb_launch_arg *b) {
-  return a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
-}
-
 /* Blocks run in any order, so that a launch must not write what another of its values is read from or written to. */
 static vtb_status check_within(const checker *c, const vtb_launch_arg *args, int n) {
   for (int i = 0; i < n; i++)
     for (int j = 0; j < n; j++) {
-      if (i == j || !(args[i].access & VTB_LAUNCH_WRITE) || args[i].value == args[j].value) continue;
-      const memory *m = memory_of(c, &args[i]);
-      if (m && m == memory_of(c, &args[j]) && overlap(&args[i], &args[j]))
+      bool same = args[i].value >= 0 && args[i].value == args[j].value;
+      int64_t a, b;
+      if (i == j || !(args[i].access & VTB_LAUNCH_WRITE) || same) continue;
+      const memory *m = memory_of(c, &args[i], &a);
+      if (m && m == memory_of(c, &args[j], &b) && a < b + args[j].bytes && b < a + args[i].bytes)
         return broken(c, "argument %d writes value %d over value %d of argument %d", i, args[i].value, args[j].value,
                       j);
     }
@@ -177,6 +192,29 @@ static vtb_status check_limits(const checker *c, const vtb_launch_step *s, const
   return VTB_OK;
 }
 
+/* Bytes from the first element of `batch` matrices to the last; -1 if the numbers make no sense. */
+static int64_t extent(int64_t batch, int64_t stride, int64_t rows, int64_t columns, int64_t leading) {
+  int64_t between, within, all;
+  bool sound = batch > 0 && stride >= 0 && rows > 0 && columns > 0 && leading >= columns;
+  if (!sound || __builtin_mul_overflow(batch - 1, stride, &between) ||
+      __builtin_mul_overflow(rows - 1, leading, &within) || __builtin_add_overflow(between, within, &all) ||
+      __builtin_add_overflow(all, columns, &all) || __builtin_mul_overflow(all, (int64_t)4, &all))
+    return -1;
+  return all;
+}
+
+/* The library is told shapes, not ends: they must lie within the arguments. */
+static vtb_status check_product(const checker *c, const vtb_launch_gemm *g, const vtb_launch_arg *args, int n) {
+  const int64_t bytes[] = {extent(g->batch, g->stride_a, g->trans_a ? g->k : g->m, g->trans_a ? g->m : g->k, g->lda),
+                           extent(g->batch, g->stride_b, g->trans_b ? g->n : g->k, g->trans_b ? g->k : g->n, g->ldb),
+                           extent(g->batch, g->stride_c, g->m, g->n, g->ldc), extent(1, 0, 1, g->n, g->n)};
+  for (int i = 0; i < n; i++)
+    if (bytes[i] < 0 || bytes[i] > args[i].bytes)
+      return broken(c, "argument %d has %lld bytes, of which the product takes %lld", i, (long long)args[i].bytes,
+                    (long long)bytes[i]);
+  return VTB_OK;
+}
+
 static vtb_status check_shape(const checker *c, const vtb_launch_step *s, const vtb_arch *arch) {
   const vtb_launch_plan *p = c->plan;
   int n_args;
@@ -186,6 +224,7 @@ static vtb_status check_shape(const checker *c, const vtb_launch_step *s, const 
     n_args = 3 + (p->gemms[s->index].has_bias != 0);
   else
     return vtb_fail(c->err, VTB_E_INTERNAL, "launch plan, step %d: neither a kernel nor a product", c->step);
+  if (s->kind == VTB_LAUNCH_GEMM && p->gemms[s->index].precision > 3) return broken(c, "factors of no known precision");
   if (s->n_args != n_args) return broken(c, "%d arguments instead of %d", s->n_args, n_args);
   if (s->first_arg < 0 || s->first_arg > p->n_args - n_args) return broken(c, "its arguments are not in the plan");
   vtb_status status = VTB_OK;
@@ -200,12 +239,15 @@ static vtb_status check_step(checker *c, const vtb_arch *arch) {
   if (status != VTB_OK) return status;
   const vtb_launch_arg *args = &c->plan->args[s->first_arg];
   for (int i = 0; i < s->n_args && status == VTB_OK; i++) status = check_arg(c, i, &args[i]);
+  if (status == VTB_OK && s->kind == VTB_LAUNCH_GEMM)
+    status = check_product(c, &c->plan->gemms[s->index], args, s->n_args);
   for (int i = 0; i < s->n_args && status == VTB_OK; i++) status = check_read(c, i, &args[i]);
   if (status == VTB_OK) status = check_within(c, args, s->n_args);
   for (int i = 0; i < s->n_args && status == VTB_OK; i++) {
-    memory *m = memory_of(c, &args[i]);
+    int64_t at;
+    memory *m = memory_of(c, &args[i], &at);
     if (m && args[i].bytes && args[i].access & VTB_LAUNCH_WRITE)
-      write_piece(m, (piece){args[i].offset, args[i].offset + args[i].bytes, args[i].value});
+      write_piece(m, (piece){at, at + args[i].bytes, args[i].value});
   }
   return status;
 }
@@ -215,25 +257,44 @@ static vtb_status check_results(const checker *c) {
   for (int i = 0; i < c->plan->n_tensors; i++) {
     const vtb_tensor_info *t = &c->plan->tensors[i];
     if (!is_result(t)) continue;
-    int64_t at = 0, size = vtb_tensor_info_count(t) * 4;
-    const memory *m = &c->tensors[i];
-    for (size_t k = 0; k < m->pieces.n && m->pieces.at[k].begin <= at; k++) at = m->pieces.at[k].end;
-    if (at < size)
-      return vtb_fail(c->err, VTB_E_INTERNAL, "launch plan: nothing writes byte %lld of result %s", (long long)at,
-                      t->name);
+    int64_t place = vtb_launch_place(c->plan, i), size = vtb_tensor_info_count(t) * 4, begin = place >= 0 ? place : 0;
+    int32_t found;
+    int64_t at = first_other(place >= 0 ? c->state : &c->tensors[i], begin, begin + size, -1, &found);
+    if (at >= 0)
+      return vtb_fail(c->err, VTB_E_INTERNAL, "launch plan: nothing writes byte %lld of result %s",
+                      (long long)(at - begin), t->name);
+  }
+  return VTB_OK;
+}
+
+/* What stands in the state when a run begins: everything but results. Argument i holds value i. */
+static vtb_status fill_state(const checker *c) {
+  const vtb_launch_plan *p = c->plan;
+  if (p->state_bytes > 0) write_piece(c->state, (piece){0, p->state_bytes, INT32_MAX});
+  for (int i = 0; i < p->n_tensors; i++) {
+    int64_t place = vtb_launch_place(p, i), bytes = vtb_tensor_info_count(&p->tensors[i]) * 4;
+    if (place < 0 || bytes == 0) continue;
+    if (place % 16 || bytes > p->state_bytes || place > p->state_bytes - bytes)
+      return vtb_fail(c->err, VTB_E_INTERNAL, "launch plan: %s has byte %lld of the state, which has %lld",
+                      p->tensors[i].name, (long long)place, (long long)p->state_bytes);
+    if (is_result(&p->tensors[i]))
+      erase(c->state, place, place + bytes);
+    else
+      write_piece(c->state, (piece){place, place + bytes, i});
   }
   return VTB_OK;
 }
 
 vtb_status vtb_launch_plan_check(const vtb_launch_plan *p, const vtb_arch *arch, vtb_error *err) {
-  memory workspace = {0};
-  checker c = {.plan = p, .workspace = &workspace, .err = err};
-  vtb_status status = VTB_OK;
+  memory workspace = {0}, state = {0};
+  checker c = {.plan = p, .workspace = &workspace, .state = &state, .err = err};
   c.tensors = vtb_xcalloc((size_t)p->n_tensors + 1, sizeof *c.tensors);
+  vtb_status status = fill_state(&c);
   for (; c.step < p->n_steps && status == VTB_OK; c.step++) status = check_step(&c, arch);
   if (status == VTB_OK) status = check_results(&c);
   for (int i = 0; i < p->n_tensors; i++) vtb_vec_free(&c.tensors[i].pieces);
   free(c.tensors);
   vtb_vec_free(&workspace.pieces);
+  vtb_vec_free(&state.pieces);
   return status;
 }

@@ -6,8 +6,9 @@
  * writing its arrays. Ownership: the plan owns all it points to until vtb_launch_plan_free().
  *
  * Memory of a run: one buffer a tensor (arguments, then returns; 256-byte aligned), the workspace (256-byte aligned,
- * contents undefined at the start) and the constants (256-byte aligned, read only). Steps run one after another in
- * order: step i sees everything steps before it wrote.
+ * contents undefined at the start), the constants (256-byte aligned, read only) and, of plans that update parameters
+ * (runtime/update.h), the state (256-byte aligned, zero at first), which stays from run to run and in which tensors may
+ * have their place. Steps run one after another in order: step i sees everything steps before it wrote.
  */
 #ifndef VTB_LAUNCH_PLAN_H
 #define VTB_LAUNCH_PLAN_H
@@ -29,17 +30,23 @@ typedef struct vtb_launch_kernel {
   vtb_kernel_info info; /* for profiles and messages; `name` is the same */
 } vtb_launch_kernel;
 
-typedef enum vtb_launch_space { VTB_LAUNCH_TENSOR, VTB_LAUNCH_WORKSPACE, VTB_LAUNCH_CONSTANT } vtb_launch_space;
+typedef enum vtb_launch_space {
+  VTB_LAUNCH_TENSOR,
+  VTB_LAUNCH_WORKSPACE,
+  VTB_LAUNCH_CONSTANT,
+  VTB_LAUNCH_STATE
+} vtb_launch_space;
 enum { VTB_LAUNCH_READ = 1, VTB_LAUNCH_WRITE = 2 };
 
 /* A pointer: base of the space + offset. The kernel touches no byte outside [offset, offset + bytes). */
 typedef struct vtb_launch_arg {
   uint8_t space, access; /* vtb_launch_space; READ, WRITE or both */
-  uint8_t element_bytes; /* 4: f32, i32; 2: bf16 */
+  uint8_t element_bytes; /* 4: f32, i32; 2: bf16; 8: f64 */
   uint8_t align;         /* bytes the kernel relies on: 4, 8 or 16 */
   int32_t tensor;        /* number in the plan's tensors, for VTB_LAUNCH_TENSOR */
   int32_t value; /* what is stored there: equal numbers are one SSA value (or one temporary) and its views. A read
-                  * that finds bytes last written for another value is an overlap of live memory. */
+                  * that finds bytes last written for another value is an overlap of live memory. Negative: constants,
+                  * and the state as a whole, of whatever values. */
   int64_t offset, bytes;
 } vtb_launch_arg;
 
@@ -57,14 +64,15 @@ typedef struct vtb_launch_step {
 typedef struct vtb_launch_gemm {
   int64_t m, n, k, batch, lda, ldb, ldc, stride_a, stride_b, stride_c;
   uint8_t trans_a, trans_b, has_bias, accumulate; /* accumulate: beta = 1 */
-  uint8_t precision;                              /* of the factors: 0 fp32, 1 tf32, 2 bf16 */
+  uint8_t precision;                              /* of the factors: 0 fp32, 1 tf32, 2 bf16, 3 fp16 */
 } vtb_launch_gemm;
 
 typedef struct vtb_launch_plan {
-  int32_t n_tensors; /* arguments first, then returns: as in a vtb_program */
+  int32_t n_tensors; /* arguments first, then returns, then an update's: as in a vtb_program */
   vtb_tensor_info *tensors;
+  int64_t *place; /* one a tensor: its first byte in the state, or -1: a buffer of its own. NULL: all -1 */
   int64_t batch;
-  int64_t workspace_bytes, constant_bytes;
+  int64_t workspace_bytes, constant_bytes, state_bytes;
   unsigned char *constants;
   int32_t n_sources, n_kernels, n_gemms, n_steps, n_args;
   const char *common; /* device functions that the sources share; goes before each, or once before all */
@@ -77,5 +85,9 @@ typedef struct vtb_launch_plan {
 } vtb_launch_plan;
 
 void vtb_launch_plan_free(vtb_launch_plan *p); /* NULL is fine; the struct too */
+/* Where tensor i stands in the state, or -1. */
+static inline int64_t vtb_launch_place(const vtb_launch_plan *p, int i) { return p->place ? p->place[i] : -1; }
+/* What a program that runs the plan says of itself; tables are the plan's. */
+void vtb_launch_plan_describe(vtb_launch_plan *p, vtb_program *program);
 
 #endif

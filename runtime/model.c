@@ -1,4 +1,5 @@
 /* The public API: a program, buffers for all of its tensors, and threads. */
+#include "runtime/artefact.h"
 #include "runtime/init.h"
 #include "runtime/safetensors.h"
 #include "runtime/threads.h"
@@ -12,6 +13,8 @@ struct vtb_model {
   vtb_services *services;
   void **buffers; /* one a tensor */
   void *workspace;
+  vtb_artefact *file; /* NULL: not from one */
+  bool kept;          /* a device has the parameters as they are */
 };
 
 const char *vtb_version(void) { return VTB_VERSION; }
@@ -45,7 +48,53 @@ void vtb_model_free(vtb_model *m) {
   free(m->workspace);
   vtb_services_free(m->services);
   vtb_program_free(m->program);
+  vtb_artefact_close(m->file);
   free(m);
+}
+
+/* ---- built files ---- */
+
+/* Takes the artefact. */
+static vtb_status from_file(vtb_artefact *a, const vtb_open_options *o, vtb_model **out, vtb_error *err) {
+  const char *target = o->target ? o->target : vtb_artefact_target(a);
+  vtb_program *program;
+  vtb_status status = vtb_artefact_load(a, VTB_ARTEFACT_INFERENCE, target, &program, err);
+  if (status == VTB_OK) status = vtb_model_new(program, o->n_threads, out, err);
+  if (status == VTB_OK)
+    (*out)->file = a;
+  else
+    vtb_artefact_close(a);
+  return status;
+}
+
+vtb_status vtb_model_open(const char *path, const vtb_open_options *o, vtb_model **out, vtb_error *err) {
+  static const vtb_open_options defaults = {0};
+  vtb_artefact *a;
+  vtb_model *m = NULL;
+  if (!o) o = &defaults;
+  vtb_status status = vtb_artefact_open(path, &a, err);
+  if (status == VTB_OK) status = from_file(a, o, &m, err);
+  if (status != VTB_OK) return status;
+  const vtb_weights *w = vtb_artefact_weights(a);
+  if (o->weights)
+    status = vtb_model_load(m, o->weights, err);
+  else if (w)
+    status = vtb_weights_bind(m->program, w, NULL, m->buffers, NULL, NULL, err);
+  if (status == VTB_OK)
+    *out = m;
+  else
+    vtb_model_free(m);
+  return status;
+}
+
+const char *vtb_model_meta(const vtb_model *m, const char *key) {
+  return m->file ? vtb_manifest_meta(vtb_artefact_manifest(m->file), key) : NULL;
+}
+
+/* Parameters may change now: the next run copies them again. */
+static void release_params(vtb_model *m) {
+  if (m->kept) vtb_program_keep(m->program, 0);
+  m->kept = false;
 }
 
 static bool is_state(const vtb_tensor_info *t) { return t->io == VTB_IO_PARAM || t->io == VTB_IO_BUFFER; }
@@ -53,6 +102,7 @@ static bool is_state(const vtb_tensor_info *t) { return t->io == VTB_IO_PARAM ||
 /* ---- parameters ---- */
 
 vtb_status vtb_model_load(vtb_model *m, const char *path, vtb_error *err) {
+  release_params(m);
   vtb_weights *w = NULL;
   vtb_status status = vtb_safetensors_load(path, &w, err);
   if (status != VTB_OK) return status;
@@ -66,6 +116,7 @@ vtb_status vtb_model_load(vtb_model *m, const char *path, vtb_error *err) {
 }
 
 vtb_status vtb_model_init(vtb_model *m, uint64_t seed, vtb_error *err) {
+  release_params(m);
   for (int i = 0; i < m->program->n_tensors; i++) {
     const vtb_tensor_info *t = &m->program->tensors[i];
     if (!is_state(t) || t->is_int) continue;
@@ -121,6 +172,7 @@ const void *vtb_model_output(const vtb_model *m, const char *name, int64_t *coun
 }
 
 void *vtb_model_param(vtb_model *m, const char *name, int64_t *count) {
+  release_params(m);
   return buffer(m, find(m, name, VTB_IO_PARAM, VTB_IO_BUFFER), count);
 }
 
@@ -138,5 +190,10 @@ vtb_status vtb_model_set_input(vtb_model *m, const char *name, const float *data
 
 vtb_status vtb_model_run(vtb_model *m, vtb_error *err) {
   if (!m->program->entry && !m->program->run) return vtb_fail(err, VTB_E_INTERNAL, "the program has no entry");
-  return vtb_program_execute(m->program, m->buffers, m->workspace, m->services, err);
+  vtb_status status = vtb_program_execute(m->program, m->buffers, m->workspace, m->services, err);
+  if (status == VTB_OK && !m->kept) {
+    vtb_program_keep(m->program, 1u << VTB_IO_PARAM | 1u << VTB_IO_BUFFER);
+    m->kept = true;
+  }
+  return status;
 }

@@ -5,6 +5,8 @@
  */
 #include "runtime/optim.h"
 
+#include "runtime/update.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +29,7 @@ struct vtb_optim {
   int64_t n_pieces;
   double *sums; /* one a piece */
   int64_t steps;
+  double scale; /* of the gradients */
 };
 
 static const char *const state_names[2][MAX_STATES] = {
@@ -98,6 +101,7 @@ vtb_status vtb_optim_new(const vtb_optim_config *config, const vtb_optim_param *
   vtb_optim *o = vtb_xcalloc(1, sizeof *o);
   o->config = *config;
   o->services = services;
+  o->scale = 1;
   o->n_params = n_params;
   o->params = vtb_xcalloc((size_t)n_params, sizeof *o->params);
   for (int i = 0; i < n_params; i++) {
@@ -136,6 +140,7 @@ void vtb_optim_free(vtb_optim *o) {
 }
 
 int64_t vtb_optim_steps(const vtb_optim *o) { return o->steps; }
+void vtb_optim_set_scale(vtb_optim *o, double scale) { o->scale = scale; }
 float *vtb_optim_ema(const vtb_optim *o, int i) { return o->ema ? o->ema[i] : NULL; }
 
 /* ---- gradient norm ---- */
@@ -162,13 +167,19 @@ static double gradient_norm(vtb_optim *o) {
   o->services->parallel(o->services, norm_task, o, o->n_pieces, 1);
   double sum = 0;
   for (int64_t i = 0; i < o->n_pieces; i++) sum += o->sums[i];
-  return sqrt(sum);
+  return sqrt(sum) / o->scale;
 }
 
-static const char *first_bad_gradient(const vtb_optim *o) {
+/* The first parameter with a gradient that is not finite, -1: none. */
+static int culprit(const vtb_optim *o) {
   for (int64_t i = 0; i < o->n_pieces; i++)
-    if (!isfinite(o->sums[i])) return o->params[o->pieces[i].param].name;
-  return "(sum)";
+    if (!isfinite(o->sums[i])) return o->pieces[i].param;
+  return -1;
+}
+
+vtb_status vtb_optim_not_finite(const vtb_optim *o, int i, vtb_error *err) {
+  const char *name = i >= 0 && i < o->n_params ? o->params[i].name : "(sum)";
+  return vtb_fail(err, VTB_E_NUMBERS, "the gradient of %s is not finite at update %lld", name, (long long)o->steps);
 }
 
 /* ---- updates ---- */
@@ -178,15 +189,25 @@ typedef struct update {
   double lr, clip; /* clip: factor on the gradients */
 } update;
 
+/* The two factors of a parameter in the update that makes the steps t: on its value and on its direction. */
+static void adamw_rates(const vtb_optim *o, const vtb_optim_param *param, double rate, double t, float *keep,
+                        float *size) {
+  const vtb_optim_config *c = &o->config;
+  double lr = rate * param->lr_scale;
+  *keep = (float)(1 - lr * (param->decay ? c->weight_decay : 0));
+  *size = (float)(lr / (1 - pow(c->beta1, t)));
+}
+
+static float adamw_root(const vtb_optim_config *c, double t) { return (float)(1 / sqrt(1 - pow(c->beta2, t))); }
+
 /* p *= 1 - lr wd; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2; p -= lr/(1-b1^t) m / (sqrt(v)/sqrt(1-b2^t) + eps)
  * source  Loshchilov and Hutter 2019, arXiv:1711.05101 */
 static void adamw(const update *u, const piece *at) {
   const vtb_optim_config *c = &u->o->config;
   const vtb_optim_param *param = &u->o->params[at->param];
-  double lr = u->lr * param->lr_scale, t = (double)u->o->steps;
-  float keep = (float)(1 - lr * (param->decay ? c->weight_decay : 0)), clip = (float)u->clip, eps = (float)c->eps;
+  float keep, size, root = adamw_root(c, (double)u->o->steps), clip = (float)u->clip, eps = (float)c->eps;
   float b1 = (float)c->beta1, c1 = (float)(1 - c->beta1), b2 = (float)c->beta2, c2 = (float)(1 - c->beta2);
-  float size = (float)(lr / (1 - pow(c->beta1, t))), root = (float)(1 / sqrt(1 - pow(c->beta2, t)));
+  adamw_rates(u->o, param, u->lr, (double)u->o->steps, &keep, &size);
   float *restrict p = param->value + at->begin, *restrict m = u->o->state[0][at->param] + at->begin;
   float *restrict v = u->o->state[1][at->param] + at->begin;
   const float *restrict g = param->grad + at->begin;
@@ -244,16 +265,34 @@ static void update_task(void *closure, int64_t begin, int64_t end) {
 
 vtb_status vtb_optim_step(vtb_optim *o, double lr, double *grad_norm, vtb_error *err) {
   double norm = gradient_norm(o);
-  if (!isfinite(norm))
-    return vtb_fail(err, VTB_E_NUMBERS, "the gradient of %s is not finite at update %lld", first_bad_gradient(o),
-                    (long long)o->steps);
+  if (!isfinite(norm)) return vtb_optim_not_finite(o, culprit(o), err);
   o->steps++;
   double clip = o->config.clip_norm > 0 ? fmin(1, o->config.clip_norm / (norm + 1e-6)) : 1;
-  update u = {o, lr, clip};
+  update u = {o, lr, clip / o->scale};
   o->services->parallel(o->services, update_task, &u, o->n_pieces, 1);
   if (grad_norm) *grad_norm = norm;
   return VTB_OK;
 }
+
+/* ---- updates that a program does itself ---- */
+
+void vtb_optim_scalars(const vtb_optim *o, double lr, float *scalars) {
+  const vtb_optim_config *c = &o->config;
+  double t = (double)o->steps + 1;
+  const double numbers[] = {[VTB_SCALAR_BETA1] = c->beta1,       [VTB_SCALAR_REST1] = 1 - c->beta1,
+                            [VTB_SCALAR_BETA2] = c->beta2,       [VTB_SCALAR_REST2] = 1 - c->beta2,
+                            [VTB_SCALAR_EPS] = c->eps,           [VTB_SCALAR_ROOT] = (double)adamw_root(c, t),
+                            [VTB_SCALAR_CLIP] = c->clip_norm,    [VTB_SCALAR_UNSCALE] = 1 / o->scale,
+                            [VTB_SCALAR_AVERAGE] = c->ema_decay, [VTB_SCALAR_AVERAGE_REST] = 1 - c->ema_decay,
+                            [VTB_SCALAR_RATES - 1] = 0};
+  for (int i = 0; i < VTB_SCALAR_RATES; i++) scalars[i] = (float)numbers[i];
+  for (int i = 0; i < o->n_params; i++) {
+    float *rates = &scalars[VTB_SCALAR_RATES + 2 * i];
+    adamw_rates(o, &o->params[i], lr, t, &rates[0], &rates[1]);
+  }
+}
+
+void vtb_optim_count(vtb_optim *o) { o->steps++; }
 
 /* ---- state in a store ---- */
 
@@ -265,21 +304,26 @@ static void state_name(vtb_strbuf *s, const char *state, const char *param) {
     vtb_strbuf_printf(s, "ema/%s", param);
 }
 
+static int states_of_param(const vtb_optim *o) { return n_states(&o->config) + (o->ema != NULL); }
+
+int vtb_optim_n_states(const vtb_optim *o) { return o->n_params * states_of_param(o); }
+
+float *vtb_optim_state(const vtb_optim *o, int i, vtb_strbuf *name) {
+  int each = states_of_param(o), param = i / each, state = i % each;
+  bool is_state = state < n_states(&o->config);
+  state_name(name, is_state ? state_names[o->config.kind][state] : NULL, o->params[param].name);
+  return is_state ? o->state[state][param] : o->ema[param];
+}
+
 void vtb_optim_save(const vtb_optim *o, vtb_weights *w) {
   char text[32];
   vtb_strbuf name = {0};
   vtb_weights_set_meta(w, "optim.kind", kind_names[o->config.kind]);
   snprintf(text, sizeof text, "%lld", (long long)o->steps);
   vtb_weights_set_meta(w, "optim.steps", text);
-  for (int i = 0; i < o->n_params; i++) {
-    for (int s = 0; s < n_states(&o->config); s++) {
-      state_name(&name, state_names[o->config.kind][s], o->params[i].name);
-      vtb_weights_borrow(w, name.at, VTB_ELEM_F32, 1, &o->params[i].count, o->state[s][i]);
-    }
-    if (o->ema) {
-      state_name(&name, NULL, o->params[i].name);
-      vtb_weights_borrow(w, name.at, VTB_ELEM_F32, 1, &o->params[i].count, o->ema[i]);
-    }
+  for (int i = 0; i < vtb_optim_n_states(o); i++) {
+    const float *data = vtb_optim_state(o, i, &name);
+    vtb_weights_borrow(w, name.at, VTB_ELEM_F32, 1, &o->params[i / states_of_param(o)].count, data);
   }
   vtb_strbuf_free(&name);
 }
@@ -304,15 +348,9 @@ vtb_status vtb_optim_load(vtb_optim *o, const vtb_weights *w, vtb_error *err) {
   if (n < 0 || *end) return vtb_fail(err, VTB_E_INPUT, "checkpoint: optim.steps is missing or not a number");
   vtb_strbuf name = {0};
   vtb_status status = VTB_OK;
-  for (int i = 0; i < o->n_params && status == VTB_OK; i++) {
-    for (int s = 0; s < n_states(&o->config) && status == VTB_OK; s++) {
-      state_name(&name, state_names[o->config.kind][s], o->params[i].name);
-      status = load_one(w, name.at, o->params[i].count, o->state[s][i], err);
-    }
-    if (o->ema && status == VTB_OK) {
-      state_name(&name, NULL, o->params[i].name);
-      status = load_one(w, name.at, o->params[i].count, o->ema[i], err);
-    }
+  for (int i = 0; i < vtb_optim_n_states(o) && status == VTB_OK; i++) {
+    float *data = vtb_optim_state(o, i, &name);
+    status = load_one(w, name.at, o->params[i / states_of_param(o)].count, data, err);
   }
   vtb_strbuf_free(&name);
   if (status == VTB_OK) o->steps = n;

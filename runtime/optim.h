@@ -37,12 +37,26 @@ VTB_MUST_USE vtb_status vtb_optim_new(const vtb_optim_config *config, const vtb_
                                       const vtb_services *services, vtb_optim **out, vtb_error *err);
 void vtb_optim_free(vtb_optim *o);
 
+/* Gradients are this many times too large (a loss that was scaled); 1 at first. */
+void vtb_optim_set_scale(vtb_optim *o, double scale);
 /* One update. *grad_norm (may be NULL) is the norm before clipping. Gradients that are not finite change nothing and
  * are VTB_E_NUMBERS. */
 VTB_MUST_USE vtb_status vtb_optim_step(vtb_optim *o, double lr, double *grad_norm, vtb_error *err);
 int64_t vtb_optim_steps(const vtb_optim *o);
 /* EMA copy of parameter i; NULL without EMA. */
 float *vtb_optim_ema(const vtb_optim *o, int i);
+
+/* ---- for programs that do the update themselves (runtime/update.h): the optimiser holds what is saved ---- */
+/* What such a program needs for the next update of AdamW: VTB_SCALAR_RATES + 2 * n_params numbers. */
+void vtb_optim_scalars(const vtb_optim *o, double lr, float *scalars);
+/* The program made an update: the state is of one more. */
+void vtb_optim_count(vtb_optim *o);
+/* Buffer i of vtb_optim_n_states() and, as `name`, what it is called in a checkpoint: "optim/m/<param>",
+ * "ema/<param>". */
+float *vtb_optim_state(const vtb_optim *o, int i, vtb_strbuf *name);
+int vtb_optim_n_states(const vtb_optim *o);
+/* The error of a step whose gradients are not finite; i: the parameter, -1: only their sum is not. */
+vtb_status vtb_optim_not_finite(const vtb_optim *o, int i, vtb_error *err);
 
 /* State as tensors "optim/<state>/<name>", EMA as "ema/<name>", and metadata optim.kind, optim.steps. `save` borrows:
  * write the store before the next step. */

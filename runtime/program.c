@@ -12,6 +12,12 @@ void vtb_program_keep(const vtb_program *p, unsigned roles) {
   if (p->keep) p->keep(p->owner, roles);
 }
 
+vtb_status vtb_program_exchange(const vtb_program *p, void *const *args, bool in, vtb_error *err) {
+  return p->exchange ? p->exchange(p->owner, args, in, err) : VTB_OK;
+}
+
+bool vtb_program_is_resident(const vtb_program *p, int tensor) { return p->resident && p->resident[tensor]; }
+
 int vtb_program_find(const vtb_program *p, const char *name) {
   for (int i = 0; i < p->n_tensors; i++)
     if (vtb_streq(p->tensors[i].name, name)) return i;

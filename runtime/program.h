@@ -18,7 +18,8 @@ typedef enum vtb_io {
   VTB_IO_GRAD_IN,
   VTB_IO_OUTPUT,
   VTB_IO_GRAD_OUT,
-  VTB_IO_UPDATE /* a return: what the buffer that "updated.<buffer>" names is after a training step that counts */
+  VTB_IO_UPDATE, /* a return: what the buffer that "updated.<buffer>" names is after a training step that counts */
+  VTB_IO_STATE   /* what an update remembers: of programs that update their parameters themselves (runtime/update.h) */
 } vtb_io;
 
 typedef struct vtb_tensor_info {
@@ -68,8 +69,10 @@ typedef struct vtb_program {
    * vtb_program_execute() (runtime/threads.h) does. */
   vtb_status (*run)(void *owner, void *const *args, const vtb_services *services, vtb_error *err);
   void (*keep)(void *owner, unsigned roles); /* of such programs, may be NULL: see vtb_program_keep() */
-  int n_tensors;                             /* arguments first, then returns */
+  vtb_status (*exchange)(void *owner, void *const *args, bool in, vtb_error *err); /* vtb_program_exchange() */
+  int n_tensors; /* arguments, returns, then what an update adds */
   vtb_tensor_info *tensors;
+  const bool *resident; /* one a tensor: it stays on the device, and runs copy it neither in nor out; NULL: none */
   int64_t batch;
   int64_t workspace_bytes; /* peak of activations and temporaries; of programs with `run` it is on the device: */
   int64_t device_workspace_bytes;
@@ -84,6 +87,9 @@ void vtb_program_free(vtb_program *p);
 /* From the next run on, args of these roles (1u << vtb_io, or-ed) are not copied: inputs and parameters are as they
  * were in the run before, results stay on the device. 0: copy all. Nothing to native programs, which work in place. */
 void vtb_program_keep(const vtb_program *p, unsigned roles);
+/* Copies parameters, buffers and state that stay on the device from (`in`) or to args; other args may be NULL. */
+VTB_MUST_USE vtb_status vtb_program_exchange(const vtb_program *p, void *const *args, bool in, vtb_error *err);
+bool vtb_program_is_resident(const vtb_program *p, int tensor);
 int vtb_program_find(const vtb_program *p, const char *name); /* tensor index or -1 */
 int64_t vtb_tensor_info_count(const vtb_tensor_info *t);
 

@@ -291,33 +291,43 @@ static bool write_all(FILE *f, const vtb_strbuf *header, vtb_weight *const *tens
   return true;
 }
 
-vtb_status vtb_safetensors_save(const char *path, const vtb_weights *w, vtb_error *err) {
+/* The sorted tensors, and the header that describes them. */
+static vtb_weight **prepare(const vtb_weights *w, vtb_strbuf *header) {
   vtb_weight **sorted = vtb_xmalloc((w->n ? w->n : 1) * sizeof *sorted);
   if (w->n) memcpy(sorted, w->at, w->n * sizeof *sorted);
   if (w->n) qsort(sorted, w->n, sizeof *sorted, by_alignment_then_name);
-  vtb_strbuf header = {0};
   uint64_t offset = 0;
-  vtb_strbuf_putc(&header, '{');
-  put_metadata(&header, &w->meta);
+  vtb_strbuf_putc(header, '{');
+  put_metadata(header, &w->meta);
   for (size_t i = 0; i < w->n; i++) {
-    if (i || w->meta.n) vtb_strbuf_putc(&header, ',');
-    put_tensor(&header, sorted[i], &offset);
+    if (i || w->meta.n) vtb_strbuf_putc(header, ',');
+    put_tensor(header, sorted[i], &offset);
   }
-  vtb_strbuf_putc(&header, '}');
-  while (header.n % 8) vtb_strbuf_putc(&header, ' ');
+  vtb_strbuf_putc(header, '}');
+  while (header->n % 8) vtb_strbuf_putc(header, ' ');
+  return sorted;
+}
 
-  vtb_atomic_file file;
-  vtb_status status = vtb_atomic_begin(&file, path, err);
-  if (status == VTB_OK) {
-    errno = 0;
-    if (write_all(file.file, &header, sorted, w->n)) {
-      status = vtb_atomic_commit(&file, err);
-    } else {
-      status = vtb_fail(err, VTB_E_INPUT, "cannot write %s: %s", path, strerror(errno));
-      vtb_atomic_abort(&file);
-    }
-  }
+vtb_status vtb_safetensors_write(FILE *file, const vtb_weights *w, uint64_t *n_bytes, vtb_error *err) {
+  vtb_strbuf header = {0};
+  vtb_weight **sorted = prepare(w, &header);
+  errno = 0;
+  bool ok = write_all(file, &header, sorted, w->n);
+  *n_bytes = 8 + header.n;
+  for (size_t i = 0; i < w->n; i++) *n_bytes += (uint64_t)sorted[i]->count * vtb_elem_bytes(sorted[i]->elem);
   vtb_strbuf_free(&header);
   free(sorted);
-  return status;
+  return ok ? VTB_OK : vtb_fail(err, VTB_E_INPUT, "cannot write tensors: %s", strerror(errno));
+}
+
+vtb_status vtb_safetensors_save(const char *path, const vtb_weights *w, vtb_error *err) {
+  vtb_atomic_file file;
+  uint64_t n_bytes;
+  vtb_error inner = {0};
+  vtb_status status = vtb_atomic_begin(&file, path, err);
+  if (status != VTB_OK) return status;
+  status = vtb_safetensors_write(file.file, w, &n_bytes, &inner);
+  if (status == VTB_OK) return vtb_atomic_commit(&file, err);
+  vtb_atomic_abort(&file);
+  return vtb_fail(err, status, "%s: %s", path, inner.text);
 }

@@ -19,5 +19,7 @@ VTB_MUST_USE vtb_status vtb_safetensors_parse(const char *name, const void *data
 /* Replaces `path` atomically. Tensors are ordered by falling alignment, then by name, metadata by key: the same
  * content gives the same bytes. */
 VTB_MUST_USE vtb_status vtb_safetensors_save(const char *path, const vtb_weights *w, vtb_error *err);
+/* The same bytes where `file` stands; *n_bytes: how many. */
+VTB_MUST_USE vtb_status vtb_safetensors_write(FILE *file, const vtb_weights *w, uint64_t *n_bytes, vtb_error *err);
 
 #endif

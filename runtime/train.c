@@ -102,13 +102,16 @@ static vtb_status prepare(vtb_trainer *t, vtb_error *err) {
   if (status == VTB_OK) status = initialise(t, err);
   if (status == VTB_OK) status = make_optimiser(t, err); /* after the values: the average starts as their copy */
   if (status == VTB_OK) status = vtb__buffers_open(t, err);
+  if (status == VTB_OK && vtb__updates_itself(t)) status = vtb__device_open(t, err);
   if (status != VTB_OK) return status;
+  vtb__scale_open(t);
   int64_t samples = vtb_dataset_count(c->train_set), batch = t->bound.program->batch;
   t->batches = vtb_loader_batches(samples, batch, samples >= batch);
   if (c->resume && c->checkpoint && vtb_path_exists(c->checkpoint)) {
     status = vtb__checkpoint_load(t, c->checkpoint, err);
     t->resumed = status == VTB_OK;
   }
+  if (status == VTB_OK && vtb__updates_itself(t)) status = vtb__device_push(t, err);
   if (status == VTB_OK && c->log) status = vtb_run_log_open(c->log, t->resumed ? t->state.step : -1, &t->log, err);
   return status;
 }
@@ -133,6 +136,7 @@ void vtb_trainer_close(vtb_trainer *t) {
   if (!t) return;
   vtb_optim_free(t->optim);
   vtb__buffers_close(t);
+  vtb__device_close(t);
   if (t->bound.program) vtb__bound_free(&t->bound);
   vtb_run_log_close(t->log);
   free(t->trained);
@@ -142,8 +146,13 @@ void vtb_trainer_close(vtb_trainer *t) {
 float *vtb_trainer_param(vtb_trainer *t, const char *name, int64_t *count) {
   const vtb_program *p = t->bound.program;
   int i = vtb_program_find(p, name);
+  vtb_error err = {0};
   if (i < 0 || (p->tensors[i].io != VTB_IO_PARAM && p->tensors[i].io != VTB_IO_BUFFER) || p->tensors[i].is_int)
     return NULL;
+  if (vtb__device_pull(t, &err) != VTB_OK) {
+    vtb_log("%s", err.text);
+    return NULL;
+  }
   if (count) *count = vtb_tensor_info_count(&p->tensors[i]);
   return t->bound.args[i];
 }
@@ -175,8 +184,9 @@ static vtb_status find_value(const vtb_trainer *t, const vtb_tensor_info *want, 
 vtb_status vtb_trainer_evaluate(vtb_trainer *t, vtb_eval_result *result, vtb_error *err) {
   const vtb_train_config *c = &t->config;
   if (!c->eval || !c->eval_set) return vtb_fail(err, VTB_E_USAGE, "no program or data set for evaluation");
+  vtb_status status = vtb__device_pull(t, err);
+  if (status != VTB_OK) return status;
   void **params = vtb_xcalloc((size_t)c->eval->n_tensors, sizeof *params);
-  vtb_status status = VTB_OK;
   for (int i = 0; i < c->eval->n_tensors && status == VTB_OK; i++) {
     const vtb_tensor_info *info = &c->eval->tensors[i];
     if (info->io == VTB_IO_PARAM || info->io == VTB_IO_BUFFER) status = find_value(t, info, &params[i], err);
@@ -208,24 +218,33 @@ static int64_t count_correct(const vtb_batch *batch, const float *logits, int64_
   return correct;
 }
 
+/* After a run of a step program that leaves the update to the host. */
+static vtb_status update_here(vtb_trainer *t, const vtb_batch *batch, int64_t *correct, vtb_error *err) {
+  *correct = count_correct(batch, t->bound.args[t->bound.logits], t->bound.classes);
+  vtb_status status = vtb_optim_step(t->optim, t->lr, &t->grad_norm, err);
+  if (status == VTB_OK) vtb__buffers_step(t);
+  return status;
+}
+
 static vtb_status update(vtb_trainer *t, const vtb_batch *batch, int64_t *correct, vtb_error *err) {
   vtb_bound *b = &t->bound;
   int32_t seed = (int32_t)(vtb_random_u64(t->config.seed, (uint64_t)t->state.step) >> 33);
   b->args[b->image] = batch->images;
   b->args[b->labels] = batch->labels;
   if (b->seed >= 0) b->args[b->seed] = &seed;
+  t->lr = vtb_schedule_lr(&t->config.schedule, t->state.step);
+  vtb__scale_begin(t);
+  if (vtb__updates_itself(t)) vtb_optim_scalars(t->optim, t->lr, t->scalars);
   vtb_status status = vtb_program_execute(b->program, b->args, b->workspace, t->config.services, err);
   if (status != VTB_OK) return status;
   t->loss = (double)*(const float *)b->args[b->loss];
-  t->lr = vtb_schedule_lr(&t->config.schedule, t->state.step);
   if (!isfinite(t->loss))
     return vtb_fail(err, VTB_E_NUMBERS,
                     "the loss is not finite at update %lld (learning rate %g); the parameters are those before it",
                     (long long)t->state.step, t->lr);
-  *correct = count_correct(batch, b->args[b->logits], b->classes);
-  status = vtb_optim_step(t->optim, t->lr, &t->grad_norm, err);
-  if (status == VTB_OK) vtb__buffers_step(t);
-  return status;
+  vtb_error inner = {0};
+  status = vtb__updates_itself(t) ? vtb__device_result(t, correct, &inner) : update_here(t, batch, correct, &inner);
+  return vtb__scale_end(t, status, &inner, err);
 }
 
 static void account(vtb_trainer *t, const vtb_batch *batch, int64_t correct, double seconds) {
@@ -344,9 +363,10 @@ static void send_start(const vtb_trainer *t) {
   char text[256];
   int64_t parameters = 0;
   for (int i = 0; i < t->n_trained; i++) parameters += vtb_tensor_info_count(&t->bound.program->tensors[t->trained[i]]);
-  snprintf(text, sizeof text, "%lld parameters, %lld images, batch %lld, %lld updates an epoch, %d threads%s",
+  snprintf(text, sizeof text, "%lld parameters, %lld images, batch %lld, %lld updates an epoch%s, %d threads%s",
            (long long)parameters, (long long)vtb_dataset_count(t->config.train_set), (long long)t->bound.program->batch,
-           (long long)t->batches, t->config.services->n_threads, t->resumed ? ", resumed" : "");
+           (long long)t->batches, vtb__updates_itself(t) ? " on the device" : "", t->config.services->n_threads,
+           t->resumed ? ", resumed" : "");
   vtb_train_event e = vtb__event(t, VTB_TRAIN_START);
   e.text = text;
   vtb__send(t, &e);
@@ -374,6 +394,7 @@ static void fill_result(vtb_trainer *t, const char *why, vtb_train_result *resul
   t->result.epochs = t->state.epoch;
   t->result.finished = t->state.epoch >= t->config.epochs;
   t->result.best_top1 = t->state.best_top1;
+  t->result.skipped = t->state.skipped;
   t->result.seconds = vtb_now() - t->started;
   t->result.images_per_second = t->train_seconds > 0 ? (double)t->images / t->train_seconds : 0;
   vtb_train_event e = vtb__event(t, VTB_TRAIN_END);

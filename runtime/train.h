@@ -6,7 +6,11 @@
  * batch may differ. Which input is the image: the name given, else the first f32 INPUT of rank 4.
  *
  * After a step whose loss and gradients are finite the optimiser moves the parameters, and updates are copied to their
- * buffers; any other step changes nothing and is an error.
+ * buffers; any other step changes nothing and is an error. A program may do all this itself (runtime/update.h); then
+ * parameters and state are copied to the host for checkpoints, evaluation and vtb_trainer_param() only.
+ *
+ * A step program with an input "loss_scale" multiplies its gradients by it. The trainer begins with a large factor and
+ * halves it when gradients overflow, which costs that batch and is no error, and doubles it after many good updates.
  *
  * A checkpoint is one safetensors file, replaced atomically: parameters under their own names (so it loads as a weights
  * file), optimiser state "optim/...", averages "ema/...", and metadata: step, epoch, batch, seed, recipe hash, sums. A
@@ -35,6 +39,8 @@ typedef struct vtb_train_event {
   double loss;     /* STEP: of the batch; EPOCH: mean over the epoch's samples */
   double accuracy; /* training top-1 in [0, 1], likewise */
   double lr, grad_norm;
+  double loss_scale; /* 0: the step has none */
+  int64_t skipped;   /* batches so far whose gradients overflowed */
   double images_per_second;
   double seconds, seconds_left; /* of this run; -1: unknown */
   bool evaluated;
@@ -60,6 +66,8 @@ typedef struct vtb_train_config {
    * shows, so that the cosine ends with the time. Such a run depends on the machine. 0: off. */
   double fit_seconds;
   uint64_t seed;
+  double loss_scale;        /* to begin with, of programs with that input; 0: 65536 */
+  int64_t loss_scale_steps; /* doubled after that many good updates; 0: 2000 */
 
   const char *init_weights;  /* safetensors file to start from; tensors it lacks are initialised; NULL */
   const char *checkpoint;    /* file; NULL: none */
@@ -83,6 +91,7 @@ typedef struct vtb_train_result {
   /* of the last epoch; of the run as it stands if a limit ended it within an epoch */
   double loss, accuracy, eval_loss, eval_top1, eval_top5;
   double best_top1, seconds, images_per_second;
+  int64_t skipped; /* batches that changed nothing, see loss_scale */
 } vtb_train_result;
 
 typedef struct vtb_trainer vtb_trainer;
@@ -93,7 +102,7 @@ VTB_MUST_USE vtb_status vtb_trainer_run(vtb_trainer *t, vtb_train_result *result
 VTB_MUST_USE vtb_status vtb_trainer_checkpoint(vtb_trainer *t, const char *path, vtb_error *err);
 /* Parameters and buffers only, the average if there is one: what `run` and `eval` load. */
 VTB_MUST_USE vtb_status vtb_trainer_save_weights(vtb_trainer *t, const char *path, vtb_error *err);
-/* The live buffer of a parameter; NULL if unknown. */
+/* The live buffer of a parameter; NULL if unknown. Of programs that update their parameters themselves: a copy. */
 float *vtb_trainer_param(vtb_trainer *t, const char *name, int64_t *count);
 void vtb_trainer_close(vtb_trainer *t); /* NULL is fine */
 

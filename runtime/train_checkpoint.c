@@ -41,6 +41,10 @@ static void put_state(const vtb_trainer *t, vtb_weights *w) {
   set_real(w, "loss_sum", t->state.loss_sum);
   set_real(w, "best_top1", t->state.best_top1);
   set_real(w, "seconds", t->state.seconds + (vtb_now() - t->started));
+  if (!vtb__is_scaled(t)) return;
+  set_real(w, "loss_scale", t->state.scale);
+  set_int(w, "loss_scale_updates", t->state.scaled);
+  set_int(w, "skipped", t->state.skipped);
 }
 
 /* Parameters and buffers under their own names; averaged copies instead where `averaged` and there are any. */
@@ -60,12 +64,14 @@ static void put_params(const vtb_trainer *t, vtb_weights *w, bool averaged) {
 }
 
 vtb_status vtb_trainer_checkpoint(vtb_trainer *t, const char *path, vtb_error *err) {
+  vtb_status status = vtb__device_pull(t, err);
+  if (status != VTB_OK) return status;
   vtb_weights *w = vtb_weights_new();
   put_state(t, w);
   put_params(t, w, false);
   vtb_optim_save(t->optim, w);
   vtb__buffers_save(t, w);
-  vtb_status status = vtb_safetensors_save(path, w, err);
+  status = vtb_safetensors_save(path, w, err);
   vtb_weights_free(w);
   if (status != VTB_OK) return status;
   t->last_checkpoint = vtb_now();
@@ -76,12 +82,14 @@ vtb_status vtb_trainer_checkpoint(vtb_trainer *t, const char *path, vtb_error *e
 }
 
 vtb_status vtb_trainer_save_weights(vtb_trainer *t, const char *path, vtb_error *err) {
+  vtb_status status = vtb__device_pull(t, err);
+  if (status != VTB_OK) return status;
   vtb_weights *w = vtb_weights_new();
   put_params(t, w, true);
   vtb_weights_set_meta(w, "format", "vertebra-weights-1");
   set_int(w, "step", t->state.step);
   set_int(w, "epoch", t->state.epoch);
-  vtb_status status = vtb_safetensors_save(path, w, err);
+  status = vtb_safetensors_save(path, w, err);
   vtb_weights_free(w);
   return status;
 }
@@ -149,10 +157,23 @@ static vtb_status get_state(const vtb_weights *w, vtb_train_state *s, vtb_error 
   return status;
 }
 
+/* A checkpoint of a run without a factor begins with this run's. */
+static vtb_status get_scale(const vtb_trainer *t, const vtb_weights *w, vtb_train_state *s, vtb_error *err) {
+  s->scale = t->state.scale;
+  if (!vtb__is_scaled(t) || !vtb_weights_meta(w, "loss_scale")) return VTB_OK;
+  vtb_status status = get_real(w, "loss_scale", &s->scale, err);
+  if (status == VTB_OK) status = get_int(w, "loss_scale_updates", &s->scaled, err);
+  if (status == VTB_OK) status = get_int(w, "skipped", &s->skipped, err);
+  if (status == VTB_OK && !(s->scale >= 1 && s->scale <= 0x1p127))
+    return vtb_fail(err, VTB_E_INPUT, "checkpoint: a loss scale of %g", s->scale);
+  return status;
+}
+
 static vtb_status take(vtb_trainer *t, const vtb_weights *w, vtb_error *err) {
   vtb_train_state s = {0};
   vtb_status status = check_same_run(t, w, err);
   if (status == VTB_OK) status = get_state(w, &s, err);
+  if (status == VTB_OK) status = get_scale(t, w, &s, err);
   if (status != VTB_OK) return status;
   if (s.step < 0 || s.epoch < 0 || s.batch < 0 || s.batch >= t->batches || s.step != s.epoch * t->batches + s.batch)
     return vtb_fail(err, VTB_E_INPUT, "checkpoint: step %lld does not fit epoch %lld, batch %lld", (long long)s.step,

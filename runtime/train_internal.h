@@ -1,9 +1,10 @@
-/* The trainer's state, shared by train.c, train_buffers.c, train_checkpoint.c and train_report.c. */
+/* The trainer's state, shared by the files train*.c. */
 #ifndef VTB_TRAIN_INTERNAL_H
 #define VTB_TRAIN_INTERNAL_H
 
 #include "runtime/log.h"
 #include "runtime/train.h"
+#include "runtime/update.h"
 
 /* A program with its buffers: one a tensor. Entries that are not owned are set before a run. */
 typedef struct vtb_bound {
@@ -12,13 +13,15 @@ typedef struct vtb_bound {
   bool *owned;
   void *workspace;
   int image, labels, seed, loss, logits; /* tensor numbers, -1: none */
+  int scalars, result, scale;            /* of runtime/update.h, likewise */
   int64_t classes;
 } vtb_bound;
 
 /* Finds and checks the tensors a classifier must have; `training`: labels and loss too. */
 VTB_MUST_USE vtb_status vtb__bound_find(vtb_bound *b, const vtb_program *p, const char *image, const char *logits,
                                         bool training, vtb_error *err);
-/* Allocates the workspace and the buffers of tensors in the set of roles (bit 1 << vtb_io). */
+/* Allocates the workspace and the buffers of tensors in the set of roles (bit 1 << vtb_io); no results that stay on the
+ * device. */
 VTB_MUST_USE vtb_status vtb__bound_allocate(vtb_bound *b, unsigned roles, vtb_error *err);
 void vtb__bound_free(vtb_bound *b);
 
@@ -29,6 +32,9 @@ typedef struct vtb_train_state {
   int64_t seen, correct;
   double best_top1; /* -1: none yet */
   double seconds;   /* of earlier runs */
+  double scale;     /* what the loss is multiplied by */
+  int64_t scaled;   /* updates since it last changed */
+  int64_t skipped;  /* batches whose gradients it made overflow */
 } vtb_train_state;
 
 /* A buffer that training moves: tensor numbers of it and of its update, and its average (NULL: none). */
@@ -41,7 +47,8 @@ struct vtb_trainer {
   vtb_train_config config;
   vtb_bound bound;
   vtb_optim *optim;
-  int *trained; /* tensor numbers of the optimiser's parameters */
+  float *scalars, loss_scale; /* inputs of the step */
+  int *trained;               /* tensor numbers of the optimiser's parameters */
   int n_trained;
   vtb_moved *moved;
   int n_moved;
@@ -49,6 +56,7 @@ struct vtb_trainer {
   vtb_train_state state;
   vtb_run_log *log;
   bool resumed;
+  bool stale; /* the program updates its parameters itself, and has done so since the host's were copied */
 
   double started, train_seconds; /* of this run; train_seconds without evaluation */
   int64_t images;
@@ -66,6 +74,24 @@ void vtb__buffers_step(vtb_trainer *t);
 float *vtb__buffer_average(const vtb_trainer *t, int tensor); /* NULL: none */
 void vtb__buffers_save(const vtb_trainer *t, vtb_weights *w); /* borrows */
 VTB_MUST_USE vtb_status vtb__buffers_load(vtb_trainer *t, const vtb_weights *w, vtb_error *err);
+
+/* train_device.c: programs that update their parameters themselves. open: binds their state to what the optimiser and
+ * the buffers' averages hold on the host; push and pull copy it. pull does nothing while the host is up to date. */
+static inline bool vtb__updates_itself(const vtb_trainer *t) { return t->bound.scalars >= 0; }
+VTB_MUST_USE vtb_status vtb__device_open(vtb_trainer *t, vtb_error *err);
+void vtb__device_close(vtb_trainer *t);
+VTB_MUST_USE vtb_status vtb__device_push(vtb_trainer *t, vtb_error *err);
+VTB_MUST_USE vtb_status vtb__device_pull(vtb_trainer *t, vtb_error *err);
+/* What a run of the step says of its update. Gradients that are not finite are VTB_E_NUMBERS, as of vtb_optim_step().
+ */
+VTB_MUST_USE vtb_status vtb__device_result(vtb_trainer *t, int64_t *correct, vtb_error *err);
+
+/* train_scale.c: the factor on the loss that keeps gradients within a narrow format. begin: before a run; end: what
+ * becomes of the status of the update: too large gradients are a smaller factor and no error. */
+static inline bool vtb__is_scaled(const vtb_trainer *t) { return t->bound.scale >= 0; }
+void vtb__scale_open(vtb_trainer *t);
+void vtb__scale_begin(vtb_trainer *t);
+VTB_MUST_USE vtb_status vtb__scale_end(vtb_trainer *t, vtb_status status, const vtb_error *inner, vtb_error *err);
 
 VTB_MUST_USE vtb_status vtb__checkpoint_load(vtb_trainer *t, const char *path, vtb_error *err);
 

@@ -15,6 +15,8 @@ vtb_train_event vtb__event(const vtb_trainer *t, vtb_train_event_kind kind) {
                        .loss = t->loss,
                        .lr = t->lr,
                        .grad_norm = t->grad_norm,
+                       .loss_scale = vtb__is_scaled(t) ? t->state.scale : 0,
+                       .skipped = t->state.skipped,
                        .seconds = vtb_now() - t->started,
                        .seconds_left = -1};
   if (t->step_seconds > 0) {
@@ -42,8 +44,11 @@ vtb_status vtb__log_step(vtb_trainer *t, vtb_error *err) {
                             REAL("lr", e.lr),
                             REAL("grad_norm", e.grad_norm),
                             REAL("images_per_second", e.images_per_second),
-                            REAL("seconds", t->state.seconds + e.seconds)};
-  return vtb_run_log_event(t->log, "step", e.step, fields, sizeof fields / sizeof *fields, err);
+                            REAL("seconds", t->state.seconds + e.seconds),
+                            REAL("loss_scale", e.loss_scale),
+                            INT("skipped", e.skipped)};
+  size_t n = sizeof fields / sizeof *fields - (e.loss_scale > 0 ? 0 : 2);
+  return vtb_run_log_event(t->log, "step", e.step, fields, n, err);
 }
 
 vtb_status vtb__log_epoch(vtb_trainer *t, const vtb_train_event *e, vtb_error *err) {
@@ -99,6 +104,10 @@ static void put_bar(vtb_strbuf *s, int64_t done, int64_t total) {
   vtb_strbuf_putc(s, ']');
 }
 
+static void put_skipped(vtb_strbuf *s, const vtb_train_event *e) {
+  if (e->skipped) vtb_strbuf_printf(s, "  skipped %lld (scale %g)", (long long)e->skipped, e->loss_scale);
+}
+
 static void put_step(vtb_strbuf *s, const vtb_train_event *e, bool bar) {
   /* The batch that ends an epoch is reported as that epoch's last. */
   int64_t epoch = e->epoch + 1 < e->n_epochs ? e->epoch + 1 : e->n_epochs;
@@ -107,6 +116,7 @@ static void put_step(vtb_strbuf *s, const vtb_train_event *e, bool bar) {
   vtb_strbuf_printf(s, " %lld/%lld  loss %.4f  lr %.2e  %.0f img/s  left ", (long long)e->batch,
                     (long long)e->n_batches, e->loss, e->lr, e->images_per_second);
   put_duration(s, e->seconds_left);
+  put_skipped(s, e);
 }
 
 static void put_epoch(vtb_strbuf *s, const vtb_train_event *e) {
@@ -117,6 +127,7 @@ static void put_epoch(vtb_strbuf *s, const vtb_train_event *e) {
                       100 * e->eval_top5, 100 * e->best_top1);
   vtb_strbuf_printf(s, "  %.0f img/s  ", e->images_per_second);
   put_duration(s, e->seconds);
+  put_skipped(s, e);
 }
 
 /* Overwrites what the last transient line left. */

@@ -1,11 +1,15 @@
 /* attention and attention_grad without a matrix of scores in memory: text/attention.cu and attention_grad.cu. Shapes
  * and meaning: ir/attention.h. In texts b is the batch entry, i a query, j a key, head and kv the heads of queries and
- * of keys, x a column. Blocks of 64 queries (keys for dk and dv) meet tiles of 64 of the others on tensor cores. */
+ * of keys, x a column. Blocks of 64 queries (keys for dk and dv) meet tiles of 64 of the others on tensor cores. Few
+ * keys of usual width (images of 224 pixels, windows) fit shared memory whole: text/attention_short.cu. */
 #include "ir/attention.h"
 #include "codegen/cuda/emitters.h"
 #include "codegen/cuda/holes.h"
 
 #define THREADS 128
+#define SHORT_KEYS 256 /* 143 KB of shared memory at 64 columns */
+#define SHORT_WIDTH 64
+#define BUSY_BLOCKS 264 /* two for each of 132 multiprocessors */
 
 typedef enum result { DQ, DK, DV, DBIAS } result; /* as in text/attention_grad.cu */
 
@@ -77,18 +81,49 @@ static void share(vtb_cuda_kernel *k, int64_t tile, int64_t slab) {
   vtb_cuda_shared(k, "float", 4, "scores", 64 * along(64));
 }
 
+static void hole_results(vtb_cuda *c, vtb__cuda_holes *h, vtb_cuda_kernel *k, const vtb_inst *inst) {
+  int y = inst->n_operands, lse = y + 1;
+  vtb_cuda_out(k, y, "y");
+  vtb_cuda_out(k, lse, "lse");
+  hole_element(c, h, "y", "y", y, "i", "head", "x");
+  hole_element(c, h, "lse", "lse", lse, "i", "head", NULL);
+}
+
+static bool is_short(const vtb_attention *a) {
+  return a->n_keys <= SHORT_KEYS && a->width <= SHORT_WIDTH && a->value_width <= SHORT_WIDTH;
+}
+
+/* A block takes all queries of a head (256 of many) where that keeps the machine busy, else one strip a warp. */
+static void attend_short(vtb_cuda *c, const vtb_inst *inst, const vtb_attention *a) {
+  vtb__cuda_holes h;
+  int64_t tile = ceil_div(a->value_width, 8) * 8, slab = ceil_div(a->width, 16) * 16, warps = a->n_keys > 96 ? 8 : 4;
+  int64_t keys = ceil_div(a->n_keys, 16) * 16, heads = a->n_batch * a->n_heads;
+  int64_t rows = ceil_div(a->n_queries, 16) * 16, most = rows < 256 ? rows : 256;
+  rows = heads * ceil_div(a->n_queries, most) >= BUSY_BLOCKS ? most : 16 * warps;
+  vtb_cuda_kernel *k = vtb_cuda_begin(c, "attention_short", (int)(32 * warps));
+  vtb__holes_init(&h);
+  hole_common(c, &h, k, a, tile, slab);
+  hole_results(c, &h, k, inst);
+  vtb__hole_number(&h, "ROWS", rows);
+  vtb__hole_number(&h, "WARPS", warps);
+  vtb_cuda_shared(k, "float", 4, "keys", keys * along(slab));
+  vtb_cuda_shared(k, "float", 4, "values", keys * across(tile));
+  vtb__holes_fill(&h, k, "attention_short.cu");
+  vtb_cuda_launch(k, heads * ceil_div(a->n_queries, rows));
+}
+
 void vtb__cuda_attention(vtb_cuda *c, const vtb_inst *inst) {
   vtb_attention a = vtb_attention_of(inst);
+  if (is_short(&a)) {
+    attend_short(c, inst, &a);
+    return;
+  }
   vtb__cuda_holes h;
   int64_t tile = tile_width(a.value_width), slab = slab_width(a.width);
-  int y = inst->n_operands, lse = y + 1;
   vtb_cuda_kernel *k = vtb_cuda_begin(c, "attention", THREADS);
   vtb__holes_init(&h);
   hole_common(c, &h, k, &a, tile, slab);
-  vtb_cuda_out(k, y, "y");
-  vtb_cuda_out(k, lse, "lse");
-  hole_element(c, &h, "y", "y", y, "i", "head", "x");
-  hole_element(c, &h, "lse", "lse", lse, "i", "head", NULL);
+  hole_results(c, &h, k, inst);
   share(k, tile, slab);
   vtb__holes_fill(&h, k, "attention.cu");
   vtb_cuda_launch(k, a.n_batch * a.n_heads * ceil_div(a.n_queries, 64) * ceil_div(a.value_width, tile));

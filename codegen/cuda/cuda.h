@@ -79,9 +79,6 @@ void vtb_cuda_text(vtb_cuda_kernel *k, const char *file, const vtb_cuda_hole *ho
 /* Ends the kernel: finds its equal or adds it to the program, and launches it with `blocks` blocks (>= 1). */
 void vtb_cuda_launch(vtb_cuda_kernel *k, int64_t blocks);
 
-/* 0: factors of products keep fp32 accuracy (2e-4 end to end), 1: tf32, 2: bf16. Sums are fp32 always. */
-int vtb_cuda_precision_of(const vtb_cuda *c);
-
 /* Stops compilation with a message: an op, class or shape that has no kernel. */
 void vtb_cuda_unsupported(vtb_cuda *c, const vtb_inst *inst, const char *why);
 

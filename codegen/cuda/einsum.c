@@ -386,12 +386,29 @@ static void choose_tile(product *p) {
   p->splits = (k + p->k_range - 1) / p->k_range;
 }
 
+static bool is_convolution(const product *p) {
+  const vtb_inst *whole = p->fused ? p->fused : p->einsum;
+  for (int i = A; i <= B; i++) {
+    const vtb_value *v = whole->operands[i];
+    while (v->def && vtb_op_get(v->def->op)->klass == VTB_CLASS_SHAPE && v->def->n_operands == 1)
+      v = v->def->operands[0];
+    if (v->def && v->def->op == VTB_OP_im2col) return true;
+  }
+  return false;
+}
+
+static vtb__cuda_factors factors_of(const product *p) {
+  if (vtb__cuda_ends_in_parameter(p->einsum)) return p->c->ending;
+  return is_convolution(p) ? p->c->convolved : p->c->carried;
+}
+
 static void write_product(product *p, int temp) {
   vtb_cuda_kernel *k = vtb_cuda_begin(p->c, "product", THREADS);
   vtb_arena *arena = &p->c->arena;
   fetch fa = choose_fetch(p, p->a, M), fb = choose_fetch(p, p->b, N);
   int warps_m = THREADS / 32 / p->warps_n, wm = p->bm / warps_m, wn = p->bn / p->warps_n;
   int64_t m = p->of[M].size, n = p->of[N].size, batch = p->of[BATCH].size;
+  vtb_cuda_include(k, "products.cuh");
   vtb_cuda_in(k, tensor_number(p, p->a), "a");
   vtb_cuda_in(k, tensor_number(p, p->b), "b");
   const char *store;
@@ -405,7 +422,7 @@ static void write_product(product *p, int temp) {
   vtb_cuda_shared(k, "float", 4, "a_tile", (int64_t)STAGES * stage_elements(&fa, p->bm));
   vtb_cuda_shared(k, "float", 4, "b_tile", (int64_t)STAGES * stage_elements(&fb, p->bn));
   const vtb_cuda_hole holes[] = {
-      {"precision", vtb_cuda_precision_of(p->c), NULL},
+      {"precision", (int)factors_of(p), NULL},
       {"warps_n", p->warps_n, NULL},
       {"wm", wm, NULL},
       {"wn", wn, NULL},
@@ -475,7 +492,8 @@ static bool by_library(product *p) {
   vtb_launch_gemm g;
   uint8_t trans_c;
   memset(&g, 0, sizeof g); /* compared byte by byte */
-  if (!p->c->options->library_products || p->fused || p->of[BATCH].n > 1) return false;
+  vtb__cuda_factors factors = factors_of(p);
+  if (!p->c->options->library_products || p->fused || p->of[BATCH].n > 1 || factors == VTB__FACTORS_SPLIT) return false;
   for (int class = M; class <= K; class ++)
     if (p->of[class].n != 1 || p->of[class].size < LEAST) return false;
   const letter *m = &p->of[M].at[0], *n = &p->of[N].at[0], *k = &p->of[K].at[0];
@@ -491,7 +509,7 @@ static bool by_library(product *p) {
   g.stride_b = batch ? batch->stride[p->b] : 0;
   g.stride_c = batch ? batch->stride[OUT] : 0;
   g.has_bias = p->adds;
-  g.precision = (uint8_t)p->c->options->precision;
+  g.precision = (uint8_t)factors;
   vtb__cuda_gemm(p->c, &g, (int[]){tensor_number(p, p->a), tensor_number(p, p->b), tensor_number(p, OUT), 2});
   return true;
 }

@@ -21,19 +21,9 @@ void vtb__cuda_body(vtb_cuda *c, const vtb_inst *inst) {
   vtb__cuda_expr_free(&e);
 }
 
-/* Several directions of one cell: the scans' emitters number tensors as `inst` has them. */
-static void emit_scans(vtb_cuda *c, const vtb_inst *inst) {
-  for (const vtb_inst *scan = inst->callee->first; scan; scan = scan->next) {
-    if (scan->op == VTB_OP_linscan)
-      vtb__cuda_linscan(c, scan);
-    else
-      vtb__cuda_linscan_grad(c, scan);
-  }
-}
-
 void vtb__cuda_fused(vtb_cuda *c, const vtb_inst *inst) {
   if (vtb_is_scans(inst))
-    emit_scans(c, inst);
+    vtb__cuda_scans(c, inst);
   else if (vtb_streq(vtb_attr_str(inst, "kind", ""), "product"))
     vtb__cuda_product(c, inst);
   else

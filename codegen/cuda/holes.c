@@ -1,7 +1,7 @@
 /* Holes of a kernel's text: see holes.h. */
 #include "codegen/cuda/holes.h"
 
-#include "codegen/codegen.h"
+#include "codegen/cuda/program.h"
 
 #include <stdarg.h>
 
@@ -29,9 +29,12 @@ void vtb__hole_text(vtb__cuda_holes *h, const char *name, const char *fmt, ...) 
 }
 
 void vtb__hole_exact(vtb__cuda_holes *h, const vtb_cuda *c, bool careful) {
-  static const int exact[] = {[VTB_CUDA_FP32] = 1, [VTB_CUDA_TF32] = 0, [VTB_CUDA_BF16] = 2};
-  int precision = vtb_cuda_precision_of(c);
-  vtb__hole_number(h, "EXACT", careful && precision != VTB_CUDA_FP32 ? 3 : exact[precision]);
+  static const int exact[] = {[VTB__FACTORS_FP32] = 1,
+                              [VTB__FACTORS_TF32] = 0,
+                              [VTB__FACTORS_BF16] = 2,
+                              [VTB__FACTORS_FP16] = 4,
+                              [VTB__FACTORS_SPLIT] = 3};
+  vtb__hole_number(h, "EXACT", exact[careful ? c->carried : c->scored]);
 }
 
 void vtb__holes_fill(vtb__cuda_holes *h, vtb_cuda_kernel *k, const char *file) {

@@ -13,9 +13,8 @@ typedef struct vtb__cuda_holes {
 void vtb__holes_init(vtb__cuda_holes *h);
 void vtb__hole_number(vtb__cuda_holes *h, const char *name, int64_t number);
 void vtb__hole_text(vtb__cuda_holes *h, const char *name, const char *fmt, ...) VTB_PRINTF(3, 4);
-/* ${EXACT}, the accuracy of products (text/products.cuh) by the program's precision. careful: for results that
- * differences of such sums divide (mLSTM's normalizer), so that one bf16 or tf32 number a factor would not do: two bf16
- * numbers. */
+/* ${EXACT}, the accuracy of products (text/products.cuh) by the program's precision (precision.c): of a recurrence's
+ * with `careful`, else of attention's. */
 void vtb__hole_exact(vtb__cuda_holes *h, const vtb_cuda *c, bool careful);
 /* The body from text/<file>, which may use text/products.cuh; the holes are gone afterwards. */
 void vtb__holes_fill(vtb__cuda_holes *h, vtb_cuda_kernel *k, const char *file);

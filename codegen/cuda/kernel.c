@@ -84,6 +84,11 @@ void vtb_cuda_temp_out(vtb_cuda_kernel *k, int temp, const char *type, const cha
   vtb__cuda_use_temp(k, temp, type, name, VTB_LAUNCH_WRITE);
 }
 
+void vtb__cuda_use_ref(vtb_cuda_kernel *k, vtb_cuda_ref ref, const char *type, const char *name, int access) {
+  ref.access = access;
+  add_param(k, type, name, ref);
+}
+
 static void add_table(vtb_cuda_kernel *k, const void *data, size_t n, const char *type, const char *name) {
   if (declared(k, name)) return;
   vtb_cuda_ref ref = {.place = VTB_CUDA_CONSTANT, .value = -1, .access = VTB_LAUNCH_READ, .bytes = (int64_t)n * 4};
@@ -176,9 +181,10 @@ void vtb_cuda_text(vtb_cuda_kernel *k, const char *file, const vtb_cuda_hole *ho
 
 /* ---- launches --------------------------------------------------------------------------------------------- */
 
-static void list_ops(const vtb_inst *inst, vtb_strbuf *out) {
+static void list_ops(const vtb_cuda_unit *u, vtb_strbuf *out) {
+  const vtb_inst *inst = u->inst;
   if (!inst) {
-    vtb_strbuf_puts(out, "copy");
+    vtb_strbuf_puts(out, u->what);
   } else if (inst->op != VTB_OP_fused) {
     vtb_strbuf_puts(out, vtb_op_get(inst->op)->name);
   } else {
@@ -194,7 +200,7 @@ static void list_ops(const vtb_inst *inst, vtb_strbuf *out) {
 static void describe(vtb_cuda_kernel *k) {
   const vtb_inst *inst = k->c->unit.inst;
   vtb_strbuf ops = {0};
-  list_ops(inst, &ops);
+  list_ops(&k->c->unit, &ops);
   k->ops = vtb_arena_strdup(&k->c->arena, ops.at ? ops.at : "");
   vtb_strbuf_free(&ops);
   if (inst) vtb_span_text(inst->span, k->origin, sizeof k->origin);

@@ -2,8 +2,8 @@
  * dq, dk and dv as the three other products of text/linscan_product.cu, then the decays' adjoint from sums that only
  * add (text/linscan_terms.cu, linscan_decay.cu). Nothing is kept from the forward pass. Other classes:
  * linscan_steps_grad.c. */
-#include "codegen/cuda/emitters.h"
 #include "codegen/cuda/linscan.h"
+#include "codegen/cuda/program.h"
 
 #define THREADS 128
 
@@ -11,22 +11,21 @@ typedef struct decay_terms { /* temporaries, -1 if absent */
   int states, adjoints, rows, columns, inside, row_sums, column_sums, part;
 } decay_terms;
 
-static int64_t bh(const vtb__cuda_scan *s) { return s->B * s->heads; }
-static int64_t chunk_tiles(const vtb__cuda_scan *s) { return (s->chunk + 63) / 64; }
-static int floats(const vtb__cuda_scan *s, int64_t n) { return vtb_cuda_temp(s->c, n * 4); }
+static int64_t chunk_tiles(vtb__cuda_scan *s) { return (s->chunk + 63) / 64; }
+static int floats(vtb__cuda_scan *s, int64_t n) { return vtb_cuda_temp(s->c, n * 4); }
 
-static void hole_sizes(vtb__cuda_holes *h, const vtb__cuda_scan *s) {
+static void hole_sizes(vtb__cuda_holes *h, vtb__cuda_scan *s) {
   vtb__hole_number(h, "N", s->N);
-  vtb__hole_number(h, "HEADS", s->heads);
   vtb__hole_number(h, "K", s->K);
   vtb__hole_number(h, "CHUNK", s->chunk);
 }
 
-static void sum_terms(const vtb__cuda_scan *s, const decay_terms *t) {
+static void sum_terms(vtb__cuda_scan *s, const decay_terms *t) {
   vtb__cuda_holes h;
   vtb_cuda_kernel *k = vtb_cuda_begin(s->c, "linscan_terms", THREADS);
   int64_t deepest = s->K > s->V1 ? s->K : s->V1, slab = deepest >= 64 ? 64 : (deepest + 15) / 16 * 16;
   vtb__holes_init(&h);
+  vtb__scan_begin(s, k, s->row_tiles);
   vtb__hole_place(&h, s, k);
   vtb__hole_decay(&h, s, k);
   vtb__hole_source(&h, s, k, VTB__ROW_Q, "q");
@@ -47,7 +46,7 @@ static void sum_terms(const vtb__cuda_scan *s, const decay_terms *t) {
     vtb_cuda_temp_out(k, t->column_sums, "float", "column_sums");
     vtb__hole_text(
         &h, "put_column_sum",
-        "column_sums[(((vtb_i64)bh * ROW_TILES + row_tile) * CHUNK_TILES + tile - step) * 64 + tid - 64] = sum;");
+        "column_sums[(((vtb_i64)scan * ROW_TILES + row_tile) * CHUNK_TILES + tile - step) * 64 + tid - 64] = sum;");
   } else {
     vtb__hole_text(&h, "put_column_sum", "(void)sum;");
   }
@@ -59,21 +58,22 @@ static void sum_terms(const vtb__cuda_scan *s, const decay_terms *t) {
   vtb_cuda_shared(k, "float", 4, "own", 64);
   vtb_cuda_shared(k, "float", 4, "parts", 32);
   vtb__holes_fill(&h, k, "linscan_terms.cu");
-  vtb_cuda_launch(k, bh(s) * s->row_tiles);
+  vtb_cuda_launch(k, s->n * s->row_tiles);
 }
 
 /* The sum over i of temporary [n, B h, N] at token t. */
-static void hole_term(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_kernel *k, int temp, const char *name,
+static void hole_term(vtb__cuda_holes *h, vtb__cuda_scan *s, vtb_cuda_kernel *k, int temp, const char *name,
                       const char *hole) {
   if (temp >= 0) vtb_cuda_temp_in(k, temp, "float", name);
-  vtb__hole_text(h, hole, temp < 0 ? "0.0f" : "%s[((vtb_i64)i * %lld + bh) * N + t]", name, (long long)bh(s));
+  vtb__hole_text(h, hole, temp < 0 ? "0.0f" : "%s[((vtb_i64)i * %lld + scan) * N + t]", name, (long long)s->n);
 }
 
-static void store_decays(const vtb__cuda_scan *s, const decay_terms *t) {
+static void store_decays(vtb__cuda_scan *s, const decay_terms *t) {
   vtb__cuda_holes h;
   bool constant = s->decay == VTB_DECAY_CONSTANT, passing = t->rows >= 0 && t->columns >= 0;
   vtb_cuda_kernel *k = vtb_cuda_begin(s->c, "linscan_decay", THREADS);
   vtb__holes_init(&h);
+  vtb__scan_begin(s, k, s->n_chunks);
   vtb__hole_place(&h, s, k);
   vtb__hole_decay(&h, s, k);
   hole_sizes(&h, s);
@@ -93,7 +93,7 @@ static void store_decays(const vtb__cuda_scan *s, const decay_terms *t) {
   vtb__hole_text(&h, "column_sum",
                  t->column_sums < 0
                      ? "0.0f"
-                     : "column_sums[((vtb_i64)bh * %lld + chunk * CHUNK_TILES + later) * CHUNK_TILES * 64 "
+                     : "column_sums[((vtb_i64)scan * %lld + chunk * CHUNK_TILES + later) * CHUNK_TILES * 64 "
                        "+ j]",
                  (long long)s->row_tiles);
   if (passing) {
@@ -101,38 +101,40 @@ static void store_decays(const vtb__cuda_scan *s, const decay_terms *t) {
     vtb_cuda_temp_in(k, t->adjoints, "float", "adjoints");
   }
   vtb__hole_text(&h, "passing",
-                 passing ? "states[((vtb_i64)bh * N_CHUNKS + chunk) * STATE + i] * adjoints[((vtb_i64)bh * N_CHUNKS + "
-                           "chunk) * STATE + i]"
-                         : "0.0f");
+                 passing
+                     ? "states[((vtb_i64)scan * N_CHUNKS + chunk) * STATE + i] * adjoints[((vtb_i64)scan * N_CHUNKS + "
+                       "chunk) * STATE + i]"
+                     : "0.0f");
   if (constant) {
     vtb_cuda_temp_out(k, t->part, "float", "part");
     vtb__hole_text(&h, "put", "(void)pos;");
     vtb__hole_text(&h, "put_part", "part[vtb_block()] = total");
   } else {
-    vtb_cuda_out(k, s->at.dd, "dd");
+    vtb__scan_out(s, k, &s->at.dd, "dd");
     vtb__hole_text(&h, "put", "dd[%s] = value;", vtb__cuda_scan_at(s, s->at.dd, NULL));
     vtb__hole_text(&h, "put_part", "(void)total");
   }
   vtb_cuda_shared(k, "float", 4, "parts", 32);
   vtb_cuda_shared(k, "float", 4, "near", 64);
   vtb__holes_fill(&h, k, "linscan_decay.cu");
-  vtb_cuda_launch(k, bh(s) * s->n_chunks);
+  vtb_cuda_launch(k, s->n * s->n_chunks);
 }
 
-/* dd[h]: the parts of all batch entries and chunks. */
-static void add_parts(const vtb__cuda_scan *s, int part) {
+/* dd[h]: the parts of all batch entries and chunks; a block owns a head of a direction. */
+static void add_parts(vtb__cuda_scan *s, int part) {
   vtb_cuda_kernel *k = vtb_cuda_begin(s->c, "linscan_decay_sum", 32);
+  long long n_chunks = (long long)s->n_chunks, entry = s->n_dirs * (long long)s->heads;
+  vtb__scan_begin(s, k, 1);
   vtb_cuda_temp_in(k, part, "float", "part");
-  vtb_cuda_out(k, s->at.dd, "dd");
-  vtb_cuda_line(k, "const int h = vtb_block();");
+  vtb__scan_out(s, k, &s->at.dd, "dd");
   vtb_cuda_line(k, "float sum = 0.0f;");
-  vtb_cuda_open(k, "for (int i = vtb_lane(); i < %lld; i += 32)", (long long)(s->B * s->n_chunks));
-  vtb_cuda_line(k, "sum += part[((vtb_i64)(i / %lld) * %lld + h) * %lld + i %% %lld];", (long long)s->n_chunks,
-                (long long)s->heads, (long long)s->n_chunks, (long long)s->n_chunks);
+  vtb_cuda_open(k, "for (int i = vtb_lane(); i < %lld; i += 32)", (long long)s->B * n_chunks);
+  vtb_cuda_line(k, "sum += part[((vtb_i64)(i / %lld) * %lld + scan) * %lld + i %% %lld];", n_chunks, entry, n_chunks,
+                n_chunks);
   vtb_cuda_close(k);
   vtb_cuda_line(k, "sum = vtb_warp_sum(sum);");
   vtb_cuda_line(k, "if (vtb_lane() == 0) dd[%s] = sum;", vtb_cuda_offset(s->c, s->at.dd, (const char *const[]){"h"}));
-  vtb_cuda_launch(k, s->heads);
+  vtb_cuda_launch(k, entry);
 }
 
 /* Constant decays are often fixed numbers of a model whose adjoint nobody reads. */
@@ -145,10 +147,18 @@ static bool is_read(const vtb_value *v) {
   return false;
 }
 
-static void by_products(const vtb__cuda_scan *s) {
-  int64_t tokens = bh(s) * s->N, terms = vtb__cuda_scan_out_tiles(s->K) * tokens;
+/* Of any direction: results are those of the instruction being emitted. */
+static bool decays_are_read(const vtb__cuda_scan *s) {
+  const vtb_inst *inst = s->c->unit.inst;
+  bool read = false;
+  for (int d = 0; d < s->n_dirs; d++) read = read || is_read(inst->results[s->dir_at[d].dd - inst->n_operands]);
+  return read;
+}
+
+static void by_products(vtb__cuda_scan *s) {
+  int64_t tokens = s->n * s->N, terms = vtb__cuda_scan_out_tiles(s->K) * tokens;
   decay_terms t = {.states = vtb__cuda_scan_states(s, false), .adjoints = vtb__cuda_scan_states(s, true)};
-  bool decays = is_read(s->inst->results[3]);
+  bool decays = decays_are_read(s);
   t.rows = decays && t.states >= 0 ? floats(s, terms) : -1;
   t.columns = decays && t.adjoints >= 0 ? floats(s, terms) : -1;
   vtb__cuda_scan_product(s, VTB__PRODUCT_DQ, t.states, t.rows);
@@ -157,17 +167,16 @@ static void by_products(const vtb__cuda_scan *s) {
   if (!decays) return;
   t.inside = floats(s, tokens);
   t.row_sums = floats(s, tokens);
-  t.column_sums = chunk_tiles(s) > 1 ? floats(s, bh(s) * s->row_tiles * chunk_tiles(s) * 64) : -1;
-  t.part = s->decay == VTB_DECAY_CONSTANT ? floats(s, bh(s) * s->n_chunks) : -1;
+  t.column_sums = chunk_tiles(s) > 1 ? floats(s, s->n * s->row_tiles * chunk_tiles(s) * 64) : -1;
+  t.part = s->decay == VTB_DECAY_CONSTANT ? floats(s, s->n * s->n_chunks) : -1;
   sum_terms(s, &t);
   store_decays(s, &t);
   if (t.part >= 0) add_parts(s, t.part);
 }
 
-void vtb__cuda_linscan_grad(vtb_cuda *c, const vtb_inst *inst) {
-  vtb__cuda_scan s = vtb__cuda_scan_make(c, inst);
-  if (s.by_steps)
-    vtb__cuda_scan_steps_grad(&s);
+void vtb__cuda_scan_grad(vtb__cuda_scan *s) {
+  if (s->by_steps)
+    vtb__cuda_scan_steps_grad(s);
   else
-    by_products(&s);
+    by_products(s);
 }

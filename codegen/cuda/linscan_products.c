@@ -3,8 +3,7 @@
  * First the states at the borders of chunks, one kernel that walks the chunks with tiles of the state in registers;
  * then all tiles of 64 tokens at once, each with the tiles before it in its chunk and the state that enters the chunk.
  * Parallel mode is one chunk of all tokens, without states. Products are text/linscan_product.cu, which serves y and
- * the adjoints dq, dk and dv alike. */
-#include "codegen/cuda/emitters.h"
+ * the adjoints dq, dk and dv alike. Directions that go opposite ways share a block (linscan.h, paired). */
 #include "codegen/cuda/linscan.h"
 
 #define THREADS 128
@@ -16,40 +15,42 @@ static int64_t largest(int64_t x, int64_t y) { return x > y ? x : y; }
 
 /* ---- states ------------------------------------------------------------------------------------------------- */
 
-static void hole_first_and_last(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_kernel *k, bool backward) {
-  int from = backward ? s->at.ds : s->at.s0, from_n = backward ? s->at.dn : s->at.n0;
-  int to = backward ? s->at.ds0 : s->at.s, to_n = backward ? s->at.dn0 : s->at.n;
-  bool first = from >= 0, last = backward ? s->init : !s->grad && s->last;
+static void hole_first_and_last(vtb__cuda_holes *h, vtb__cuda_scan *s, vtb_cuda_kernel *k, bool backward) {
+  const int *from = backward ? &s->at.ds : &s->at.s0, *from_n = backward ? &s->at.dn : &s->at.n0;
+  const int *to = backward ? &s->at.ds0 : &s->at.s, *to_n = backward ? &s->at.dn0 : &s->at.n;
+  bool first = *from >= 0, last = backward ? s->init : !s->grad && s->last;
   vtb__hole_number(h, "FIRST", first);
   vtb__hole_number(h, "LAST", last);
-  if (first) vtb_cuda_in(k, from, "first");
-  if (first && from_n >= 0) {
-    vtb_cuda_in(k, from_n, "first_n");
-    vtb__hole_text(h, "first", "(x < V ? first[%s] : first_n[%s])", vtb__cuda_state_at(s, from, false),
-                   vtb__cuda_state_at(s, from_n, true));
+  if (first) vtb__scan_in(s, k, from, "first");
+  if (first && *from_n >= 0) {
+    vtb__scan_in(s, k, from_n, "first_n");
+    vtb__hole_text(h, "first", "(x < V ? first[%s] : first_n[%s])", vtb__cuda_state_at(s, *from, false),
+                   vtb__cuda_state_at(s, *from_n, true));
   } else {
-    vtb__hole_text(h, "first", first ? "first[%s]" : "0.0f", first ? vtb__cuda_state_at(s, from, false) : "");
+    vtb__hole_text(h, "first", first ? "first[%s]" : "0.0f", first ? vtb__cuda_state_at(s, *from, false) : "");
   }
-  if (last) vtb_cuda_out(k, to, "last");
-  if (last && to_n >= 0) {
-    vtb_cuda_out(k, to_n, "last_n");
+  if (last) vtb__scan_out(s, k, to, "last");
+  if (last && *to_n >= 0) {
+    vtb__scan_out(s, k, to_n, "last_n");
     vtb__hole_text(h, "put_last", "if (x < V)\n last[%s] = s;\nelse\n last_n[%s] = s;",
-                   vtb__cuda_state_at(s, to, false), vtb__cuda_state_at(s, to_n, true));
+                   vtb__cuda_state_at(s, *to, false), vtb__cuda_state_at(s, *to_n, true));
   } else if (last) {
-    vtb__hole_text(h, "put_last", "last[%s] = s;", vtb__cuda_state_at(s, to, false));
+    vtb__hole_text(h, "put_last", "last[%s] = s;", vtb__cuda_state_at(s, *to, false));
   } else {
     vtb__hole_text(h, "put_last", "%s", "");
   }
 }
 
-int vtb__cuda_scan_states(const vtb__cuda_scan *s, bool backward) {
+int vtb__cuda_scan_states(vtb__cuda_scan *s, bool backward) {
   vtb__cuda_holes h;
   bool enters = s->n_chunks > 1 || (backward ? s->dlast : s->init);
   bool asked = backward ? s->init : !s->grad && s->last;
   if (!enters && !asked) return -1;
   vtb_cuda_kernel *k = vtb_cuda_begin(s->c, backward ? "linscan_adjoint_states" : "linscan_states", 2 * THREADS);
-  int temp = vtb_cuda_temp(s->c, s->B * s->heads * s->n_chunks * s->K * s->state_pitch * 4);
+  int temp = vtb_cuda_temp(s->c, s->n * s->n_chunks * s->K * s->state_pitch * 4);
+  int64_t per_scan = ceil_div(s->K, 64) * ceil_div(s->V1, 64);
   vtb__holes_init(&h);
+  vtb__scan_begin(s, k, per_scan);
   vtb__hole_place(&h, s, k);
   vtb__hole_decay(&h, s, k);
   const vtb__cuda_row rows[] = {backward ? VTB__ROW_Q : VTB__ROW_K, backward ? VTB__ROW_DY : VTB__ROW_V};
@@ -59,14 +60,14 @@ int vtb__cuda_scan_states(const vtb__cuda_scan *s, bool backward) {
   vtb__hole_number(&h, "STATE_PITCH", s->state_pitch);
   hole_first_and_last(&h, s, k, backward);
   vtb__hole_number(&h, "N", s->N);
-  vtb__hole_number(&h, "HEADS", s->heads);
   vtb__hole_number(&h, "K", s->K);
   vtb__hole_number(&h, "V", s->V);
   vtb__hole_number(&h, "V1", s->V1);
   vtb__hole_number(&h, "CHUNK", s->chunk);
   vtb__hole_exact(&h, s->c, true);
   vtb__hole_number(&h, "ROW_TILES", s->row_tiles);
-  vtb__hole_number(&h, "BACKWARD", backward);
+  vtb__hole_text(&h, "BACKWARD", s->paired ? "dir %% 2 == 1" : backward ? "true" : "false");
+  vtb__hole_number(&h, "PAIRED", s->paired);
   vtb_cuda_temp_out(k, temp, "float", "states");
   vtb_cuda_shared(k, "float", 4, "keys", 64 * across(64));
   vtb_cuda_shared(k, "float", 4, "values", 64 * across(64));
@@ -75,7 +76,7 @@ int vtb__cuda_scan_states(const vtb__cuda_scan *s, bool backward) {
   vtb_cuda_shared(k, "float", 4, "after", 64);
   vtb_cuda_shared(k, "float", 4, "parts", 32);
   vtb__holes_fill(&h, k, "linscan_states.cu");
-  vtb_cuda_launch(k, s->B * s->heads * ceil_div(s->K, 64) * ceil_div(s->V1, 64));
+  vtb_cuda_launch(k, s->n * per_scan);
   return enters ? temp : -1;
 }
 
@@ -104,7 +105,7 @@ static const product_shape shapes[] = {
 };
 
 /* A factor's rows, how many of its columns are a tensor's, and whether there is one more. */
-static void hole_factor(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_kernel *k, vtb__cuda_row row,
+static void hole_factor(vtb__cuda_holes *h, vtb__cuda_scan *s, vtb_cuda_kernel *k, vtb__cuda_row row,
                         const char *hole) {
   bool values = row == VTB__ROW_V || row == VTB__ROW_DY;
   vtb__hole_source(h, s, k, row, hole);
@@ -113,14 +114,14 @@ static void hole_factor(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_ke
   vtb__hole_number(h, vtb_arena_printf(&h->texts, "%s_more", hole), values && s->normalizer);
 }
 
-static void hole_result(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_kernel *k, vtb__cuda_product p) {
-  const int results[] = {s->at.y, s->at.dq, s->at.dk, s->at.dv};
-  const char *at = vtb__cuda_scan_at(s, results[p], "x");
-  vtb_cuda_out(k, results[p], "result");
+static void hole_result(vtb__cuda_holes *h, vtb__cuda_scan *s, vtb_cuda_kernel *k, vtb__scan_product p) {
+  const int *const results[] = {&s->at.y, &s->at.dq, &s->at.dk, &s->at.dv};
+  const char *at = vtb__cuda_scan_at(s, *results[p], "x");
+  vtb__scan_out(s, k, results[p], "result");
   if (!s->normalizer || shapes[p].by_values) {
     vtb__hole_text(h, "put", "result[%s] = value;", at);
   } else if (p == VTB__PRODUCT_Y) {
-    vtb_cuda_out(k, s->at.z, "z");
+    vtb__scan_out(s, k, &s->at.z, "z");
     vtb__hole_text(h, "put", "if (x < V)\n result[%s] = value;\nelse\n z[%s] = value;", at,
                    vtb__cuda_scan_at(s, s->at.z, NULL));
   } else {
@@ -128,7 +129,7 @@ static void hole_result(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_ke
   }
 }
 
-static void hole_terms(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_kernel *k, const product_shape *shape,
+static void hole_terms(vtb__cuda_holes *h, vtb__cuda_scan *s, vtb_cuda_kernel *k, const product_shape *shape,
                        int terms) {
   vtb__hole_number(h, "TERM", terms >= 0);
   if (terms < 0) {
@@ -138,19 +139,24 @@ static void hole_terms(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_ker
   }
   vtb__hole_source(h, s, k, shape->mate, "mate");
   vtb_cuda_temp_out(k, terms, "float", "terms");
-  vtb__hole_text(h, "put_term", "terms[((vtb_i64)out_tile * %lld + bh) * N + i0 + r] = sum",
-                 (long long)(s->B * s->heads));
+  vtb__hole_text(h, "put_term", "terms[((vtb_i64)out_tile * %lld + scan) * N + i0 + r] = sum", (long long)s->n);
 }
 
-void vtb__cuda_scan_product(const vtb__cuda_scan *s, vtb__cuda_product p, int states, int terms) {
+void vtb__cuda_scan_product(vtb__cuda_scan *s, vtb__scan_product p, int states, int terms) {
   const product_shape *shape = &shapes[p];
   vtb__cuda_holes h;
   int64_t depth = shape->by_values ? s->V1 : s->K, width = shape->by_values       ? s->K
                                                            : p == VTB__PRODUCT_DV ? s->V
                                                                                   : s->V1;
   int64_t tile = tile_width(width), slab = depth >= 64 ? 64 : ceil_div(depth, 16) * 16;
+  int64_t per_scan = s->row_tiles * ceil_div(width, tile);
   vtb_cuda_kernel *k = vtb_cuda_begin(s->c, shape->kind, THREADS);
   vtb__holes_init(&h);
+  vtb_cuda_line(k, "bool have_a = false; /* the rows' tile */");
+  if (s->paired)
+    vtb__scan_begin_pair(s, k, per_scan);
+  else
+    vtb__scan_begin(s, k, per_scan);
   vtb__hole_place(&h, s, k);
   vtb__hole_decay(&h, s, k);
   hole_factor(&h, s, k, shape->a, "a");
@@ -163,7 +169,6 @@ void vtb__cuda_scan_product(const vtb__cuda_scan *s, vtb__cuda_product p, int st
     int64_t value;
   } numbers[] = {
       {"N", s->N},
-      {"HEADS", s->heads},
       {"V", s->V},
       {"CHUNK", s->chunk},
       {"DEPTH", depth},
@@ -174,10 +179,11 @@ void vtb__cuda_scan_product(const vtb__cuda_scan *s, vtb__cuda_product p, int st
       {"K", s->K},
       {"FOUR", vtb__cuda_rows_four(s, (const vtb__cuda_row[]){shape->a, shape->b, shape->c, shape->mate}, 4)},
       {"STATE_PITCH", s->state_pitch},
-      {"EARLIER", shape->earlier},
+      {"PAIRED", s->paired},
       {"OUTSIDE", states >= 0},
       {"STATE_ACROSS", shape->by_values},
       {"always_outside", shape->earlier ? s->init : s->dlast}};
+  vtb__hole_text(&h, "EARLIER", s->paired ? "side == 0" : shape->earlier ? "true" : "false");
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) vtb__hole_number(&h, numbers[i].name, numbers[i].value);
   vtb__hole_exact(&h, s->c, true);
   if (states >= 0) {
@@ -187,7 +193,8 @@ void vtb__cuda_scan_product(const vtb__cuda_scan *s, vtb__cuda_product p, int st
   }
   int64_t state_floats = shape->by_values ? tile * along(slab) : slab * across(tile);
   int64_t floats = 64 * along(slab) + largest(64 * along(slab), states >= 0 ? state_floats : 0);
-  vtb_cuda_shared(k, "float", 4, "tiles", largest(floats, 64 * across(tile)));
+  floats = s->paired ? largest(floats, 64 * along(slab) + 64 * across(tile)) : largest(floats, 64 * across(tile));
+  vtb_cuda_shared(k, "float", 4, "tiles", floats);
   vtb_cuda_shared(k, "float", 4, "scores", 64 * along(64));
   vtb_cuda_shared(k, "float", 4, "decays", 64);
   vtb_cuda_shared(k, "float", 4, "through", 64);
@@ -195,15 +202,15 @@ void vtb__cuda_scan_product(const vtb__cuda_scan *s, vtb__cuda_product p, int st
   vtb_cuda_shared(k, "float", 4, "own", 64);
   vtb_cuda_shared(k, "float", 4, "parts", 32);
   vtb__holes_fill(&h, k, "linscan_product.cu");
-  vtb_cuda_launch(k, s->B * s->heads * s->row_tiles * ceil_div(width, tile));
+  if (s->paired) vtb_cuda_close(k);
+  vtb_cuda_launch(k, s->n * per_scan / (s->paired ? 2 : 1));
 }
 
-void vtb__cuda_linscan(vtb_cuda *c, const vtb_inst *inst) {
-  vtb__cuda_scan s = vtb__cuda_scan_make(c, inst);
-  if (s.by_steps) {
-    vtb__cuda_scan_steps(&s);
+void vtb__cuda_scan_forward(vtb__cuda_scan *s) {
+  if (s->by_steps) {
+    vtb__cuda_scan_steps(s);
     return;
   }
-  int states = vtb__cuda_scan_states(&s, false);
-  vtb__cuda_scan_product(&s, VTB__PRODUCT_Y, states, -1);
+  int states = vtb__cuda_scan_states(s, false);
+  vtb__cuda_scan_product(s, VTB__PRODUCT_Y, states, -1);
 }

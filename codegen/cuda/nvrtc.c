@@ -135,6 +135,51 @@ static vtb_status compile(const char *source, const char *const *options, int n_
   return status;
 }
 
+static int spills_in(const char *log) {
+  int total = 0, stores, loads;
+  for (const char *at = log; (at = strstr(at, " bytes stack frame, ")); at++)
+    if (sscanf(at, " bytes stack frame, %d bytes spill stores, %d bytes spill loads", &stores, &loads) == 2)
+      total += stores + loads;
+  return total;
+}
+
+char *vtb__cuda_give_room(const char *text, const char *log) {
+  static const char plain[] = "VTB_KERNEL(";
+  vtb_strbuf out = {0};
+  bool changed = false;
+  for (const char *at; (at = strstr(text, plain)); text = at + strlen(plain)) {
+    char name[128];
+    vtb_cuda_resources r;
+    bool spills =
+        sscanf(at, "VTB_KERNEL(%*d, %127[^)])", name) == 1 && vtb_cuda_resources_of(log, name, &r) && r.spill_bytes > 0;
+    vtb_strbuf_write(&out, text, (size_t)(at - text));
+    vtb_strbuf_puts(&out, spills ? "VTB_KERNEL_ROOMY(" : plain);
+    changed |= spills;
+  }
+  vtb_strbuf_puts(&out, text);
+  if (changed) return out.at;
+  vtb_strbuf_free(&out);
+  return NULL;
+}
+
+/* Once more, with room for the kernels that spill, if that helps. */
+static vtb_status compile_without_spills(const char *source, const char *const *options, int n_options, bool ptx,
+                                         vtb_cuda_code *code, vtb_error *err) {
+  vtb_status status = compile(source, options, n_options, ptx, code, err);
+  char *roomy = status == VTB_OK && !ptx ? vtb__cuda_give_room(source, code->log) : NULL;
+  vtb_cuda_code second = {0};
+  vtb_error ignored = {0};
+  if (roomy && compile(roomy, options, n_options, ptx, &second, &ignored) == VTB_OK &&
+      spills_in(second.log) < spills_in(code->log)) {
+    vtb_cuda_code_free(code);
+    *code = second;
+  } else {
+    vtb_cuda_code_free(&second);
+  }
+  free(roomy);
+  return status;
+}
+
 vtb_status vtb_cuda_compile(const char *common, const char *source, const char *arch, vtb_cuda_code *code,
                             vtb_error *err) {
   *code = (vtb_cuda_code){0};
@@ -154,7 +199,7 @@ vtb_status vtb_cuda_compile(const char *common, const char *source, const char *
   vtb_cuda_key key = vtb__cuda_cache_key(parts, N_OPTIONS + 3);
   vtb_status status = VTB_OK;
   if (!vtb__cuda_cache_get(&key, code)) {
-    status = compile(text.at, options, N_OPTIONS - ptx, ptx, code, err);
+    status = compile_without_spills(text.at, options, N_OPTIONS - ptx, ptx, code, err);
     if (status == VTB_OK) vtb__cuda_cache_put(&key, code);
   }
   vtb_strbuf_free(&text);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "codegen/cuda/emitters.h"
+#include "ir/recurrence.h"
 
 typedef void (*emit_fn)(vtb_cuda *, const vtb_inst *);
 
@@ -37,17 +38,6 @@ void vtb_cuda_unsupported(vtb_cuda *c, const vtb_inst *inst, const char *why) {
   vtb_fail(c->err, VTB_E_INTERNAL, "no CUDA kernel for %s%s%s: %s", text.at, place[0] ? " at " : "", place, why);
   vtb_strbuf_free(&text);
   c->failed = true;
-}
-
-int vtb_cuda_precision_of(const vtb_cuda *c) { return (int)c->options->precision; }
-
-static bool is_dense(const vtb_type *t, const int64_t *stride) {
-  int64_t s = 1;
-  for (int a = t->rank - 1; a >= 0; a--) {
-    if (t->dim[a].size != 1 && stride[a] != s) return false;
-    s *= t->dim[a].size;
-  }
-  return true;
 }
 
 /* ---- constants -------------------------------------------------------------------------------------------- */
@@ -151,6 +141,7 @@ static void begin_unit(vtb_cuda *c, const vtb_inst *inst, int n_operands, int n_
   vtb_cuda_unit *u = &c->unit;
   int n = n_operands + n_results;
   u->inst = inst;
+  u->what = "copy";
   u->n_operands = n_operands;
   u->n_results = n_results;
   u->t = VTB_NEW_ARRAY(&c->arena, vtb_cuda_tensor, n + 1);
@@ -174,6 +165,12 @@ static void end_unit(vtb_cuda *c) {
   if (c->unit.temp_bytes > c->func->tail_bytes) c->func->tail_bytes = c->unit.temp_bytes;
 }
 
+void vtb__cuda_begin_unit(vtb_cuda *c, const char *what) {
+  begin_unit(c, NULL, 0, 0);
+  c->unit.what = what;
+}
+void vtb__cuda_end_unit(vtb_cuda *c) { end_unit(c); }
+
 /* Structured ops address rows: their last axis must be contiguous, in operands that the plan made views. */
 static void copy_in_operands(vtb_cuda *c, const vtb_inst *inst) {
   for (int i = 0; i < inst->n_operands; i++) {
@@ -196,7 +193,8 @@ static void emit_unit(vtb_cuda *c, const vtb_inst *inst) {
     strides_of(c, v, stride);
     set_tensor(c, i, &v->type, stride, vtb__cuda_place(c, v));
   }
-  if (vtb_op_get(inst->op)->klass == VTB_CLASS_STRUCTURED && inst->op != VTB_OP_einsum) copy_in_operands(c, inst);
+  bool rows = vtb_op_get(inst->op)->klass == VTB_CLASS_STRUCTURED && inst->op != VTB_OP_einsum;
+  if (rows || vtb_is_scans(inst)) copy_in_operands(c, inst);
   emitters[inst->op](c, inst);
   end_unit(c);
 }
@@ -248,7 +246,7 @@ static bool needs_copy(vtb_cuda *c, const vtb_value *v) {
   int64_t stride[VTB_MAX_RANK];
   strides_of(c, v, stride);
   vtb_cuda_ref r = vtb__cuda_place(c, v);
-  return !is_dense(&v->type, stride) || align_of(&r) != 4;
+  return !vtb__is_dense(&v->type, stride) || align_of(&r) != 4;
 }
 
 static int64_t padded_bytes(const vtb_type *t) { return (vtb_type_count(t) * 4 + 255) / 256 * 256; }
@@ -331,6 +329,7 @@ static void emit_func(vtb_cuda *c, vtb_cuda_func *f) {
   f->tail_base = f->copy_base + copies;
   for (const vtb_inst *i = f->func->first; i && !c->failed; i = i->next) emit_inst(c, i);
   if (!c->failed) emit_returns(c);
+  if (!c->failed && c->update) vtb__cuda_emit_update(c);
   f->total_bytes = f->tail_base + (f->tail_bytes + 255) / 256 * 256;
   c->func = NULL;
 }
@@ -366,6 +365,10 @@ static vtb_launch_arg resolve(const vtb_cuda_func *f, const vtb_cuda_ref *r, con
     break;
   case VTB_CUDA_CONSTANT:
     a.space = VTB_LAUNCH_CONSTANT;
+    a.value = -1;
+    break;
+  case VTB_CUDA_STATE:
+    a.space = VTB_LAUNCH_STATE;
     a.value = -1;
     break;
   }
@@ -457,6 +460,7 @@ static vtb_launch_plan *make_plan(vtb_cuda *c, const vtb_func *entry) {
   p->n_tensors = tensors.n_tensors;
   p->tensors = tensors.tensors;
   p->batch = tensors.batch;
+  if (c->update) vtb__cuda_update_tensors(c, p);
   expansion x = {.plan = p};
   const vtb_cuda_func *f = vtb__cuda_find_func(c, entry);
   expand_entry(&x, f);
@@ -506,9 +510,11 @@ vtb_status vtb_cuda_plan(vtb_module *m, vtb_func *f, const vtb_cuda_options *o, 
   if (status != VTB_OK) return status;
   vtb_arena_init(&c.arena);
   for (size_t i = 0; i < c.plan.n_funcs; i++) vtb_vec_push(&c.funcs, ((vtb_cuda_func){.func = c.plan.funcs[i]}));
+  vtb__cuda_choose_factors(&c, m, f);
+  if (c.options->update) c.failed = !vtb__cuda_update_layout(&c, f);
   for (size_t i = 0; i < c.funcs.n && !c.failed; i++) emit_func(&c, &c.funcs.at[i]);
   if (!c.failed) *plan = make_plan(&c, f);
-  status = c.failed ? VTB_E_INTERNAL : VTB_OK;
+  status = c.failed ? c.err->status : VTB_OK;
   free_program(&c);
   return status;
 }

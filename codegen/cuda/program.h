@@ -12,7 +12,8 @@ typedef enum vtb_cuda_place {
   VTB_CUDA_ARG,   /* argument `index` of the function, then its returns */
   VTB_CUDA_FRAME, /* the function's frame: planned values */
   VTB_CUDA_TAIL,  /* behind it: copies of call operands, temporaries of one instruction */
-  VTB_CUDA_CONSTANT
+  VTB_CUDA_CONSTANT,
+  VTB_CUDA_STATE
 } vtb_cuda_place;
 
 typedef struct vtb_cuda_ref {
@@ -64,7 +65,8 @@ struct vtb_cuda_kernel {
 
 /* The instruction being emitted. */
 typedef struct vtb_cuda_unit {
-  const vtb_inst *inst; /* NULL: a copy */
+  const vtb_inst *inst; /* NULL: no instruction, but: */
+  const char *what;
   int n_operands, n_results;
   vtb_cuda_tensor *t;
   vtb_cuda_ref *ref;
@@ -72,8 +74,19 @@ typedef struct vtb_cuda_unit {
   int64_t temp_bytes;
 } vtb_cuda_unit;
 
+/* How a product's factors are rounded: `precision` of text/product.cu. SPLIT: two bf16 numbers each. */
+typedef enum vtb__cuda_factors {
+  VTB__FACTORS_FP32,
+  VTB__FACTORS_TF32,
+  VTB__FACTORS_BF16,
+  VTB__FACTORS_FP16,
+  VTB__FACTORS_SPLIT
+} vtb__cuda_factors;
+
 struct vtb_cuda {
   const vtb_cuda_options *options;
+  /* of products others build on, of parameters' gradients, of attention, of convolutions */
+  vtb__cuda_factors carried, ending, scored, convolved;
   vtb_plan plan;
   VTB_VEC(vtb_cuda_func) funcs;
   vtb_cuda_func *func; /* under construction */
@@ -83,7 +96,8 @@ struct vtb_cuda {
   VTB_VEC(vtb_launch_gemm) gemms;
   vtb_map includes; /* file -> its text, in the order they were asked for */
   vtb_strbuf constants;
-  vtb_map constant_at; /* bytes as hexadecimal text -> offset + 1 */
+  vtb_map constant_at;             /* bytes as hexadecimal text -> offset + 1 */
+  struct vtb__cuda_update *update; /* update.c; NULL: the plan only computes */
   vtb_error *err;
   bool failed;
   vtb_arena arena;
@@ -96,6 +110,23 @@ void vtb__cuda_discard(vtb_cuda_kernel *k);
 /* Declares tensor `t` as argument `name` unless it is one; access READ or WRITE. */
 void vtb__cuda_use(vtb_cuda_kernel *k, int t, const char *name, int access);
 void vtb__cuda_use_temp(vtb_cuda_kernel *k, int temp, const char *type, const char *name, int access);
+void vtb__cuda_use_ref(vtb_cuda_kernel *k, vtb_cuda_ref ref, const char *type, const char *name, int access);
+
+/* A unit of kernels that serve no instruction: `what` they do, for profiles. */
+void vtb__cuda_begin_unit(vtb_cuda *c, const char *what);
+void vtb__cuda_end_unit(vtb_cuda *c);
+
+/* ---- precision.c ---- */
+void vtb__cuda_choose_factors(vtb_cuda *c, const vtb_module *m, const vtb_func *entry);
+/* Whether the product is a sum over images or tokens, as the gradient of a parameter is. */
+bool vtb__cuda_ends_in_parameter(const vtb_inst *einsum);
+
+/* ---- update.c: the end of a training step ---- */
+/* Decides where the tensors of `entry` stand in the state; false with c->err: it is no training step. */
+bool vtb__cuda_update_layout(vtb_cuda *c, const vtb_func *entry);
+void vtb__cuda_emit_update(vtb_cuda *c); /* nothing in functions that are not the entry */
+/* Tensors that the update adds to the entry's, and everyone's place; p->tensors is the entry's. */
+void vtb__cuda_update_tensors(const vtb_cuda *c, vtb_launch_plan *p);
 
 /* ---- for calls and folds ---- */
 vtb_cuda_ref vtb__cuda_place(vtb_cuda *c, const vtb_value *v);

@@ -266,6 +266,14 @@ VTB_FN vtb_u32 vtb_emu_bf16(float v) { // nearest, ties to even; NaN as the GPU'
 }
 VTB_FN vtb_u32 vtb_pack_bf16(float lo, float hi) { return vtb_emu_bf16(lo) | vtb_emu_bf16(hi) << 16; }
 VTB_FN vtb_bf16 vtb_to_bf16(float v) { return (vtb_bf16)vtb_emu_bf16(v); }
+VTB_FN vtb_u32 vtb_emu_f16(float v) { // nearest, ties to even; from 65520 on infinity; NaN as the GPU's 0x7fff
+  vtb_u32 b = vtb_bits(v), sign = b >> 16 & 0x8000u, size = b & 0x7fffffffu;
+  if (v != v) return 0x7fffu;
+  if (size >= 0x477ff000u) return sign | 0x7c00u;
+  if (size < 0x38800000u) return sign | (vtb_bits(vtb_float(size) + 0.5f) - 0x3f000000u); // the sum's last bit is 2^-24
+  return sign | (size + 0xfffu + (size >> 13 & 1) - 0x38000000u) >> 13;
+}
+VTB_FN vtb_u32 vtb_pack_f16(float lo, float hi) { return vtb_emu_f16(lo) | vtb_emu_f16(hi) << 16; }
 VTB_FN vtb_u32 vtb_to_tf32(float v) { // nearest, ties away from zero
   vtb_u32 b = vtb_bits(v);
   return v != v ? 0x7fffe000u : (b & 0x7f800000u) == 0x7f800000u ? b : (b + 0x1000u) & 0xffffe000u;
@@ -277,6 +285,11 @@ VTB_FN int vtb_to_int(float v) {
 // ---- tensor cores: fragments as in the PTX manual, g = lane / 4, t = lane % 4 -----------------------------------------
 VTB_EMU_INLINE float vtb_emu_low(vtb_u32 pair) { return vtb_float(pair << 16); }
 VTB_EMU_INLINE float vtb_emu_high(vtb_u32 pair) { return vtb_float(pair & 0xffff0000u); }
+VTB_EMU_INLINE float vtb_emu_half(vtb_u32 h) {
+  vtb_u32 sign = (h & 0x8000u) << 16, size = h & 0x7fffu;
+  if (size < 0x400u) return vtb_float(sign | vtb_bits((float)size * 5.9604644775390625e-8f));
+  return vtb_float(sign | (size >= 0x7c00u ? 0x7f800000u | size << 13 : (size << 13) + 0x38000000u));
+}
 
 // out = in[0..3] + a b, with k products each; b is (k, 8). Eight columns at a time: the compiler makes them a vector.
 template <int k> VTB_EMU_INLINE void vtb_emu_product(vtb_emu_thread **lane, const float (&a)[16][k], const float (&b)[k][8]) {
@@ -306,23 +319,27 @@ VTB_EMU_FAST void vtb_emu_mma_tf32(vtb_emu_thread **lane, unsigned) {
   }
   vtb_emu_product<8>(lane, a, b);
 }
-VTB_EMU_FAST void vtb_emu_mma_bf16(vtb_emu_thread **lane, unsigned) {
+template <bool half> VTB_EMU_INLINE void vtb_emu_mma_16(vtb_emu_thread **lane) {
   float a[16][16], b[16][8];
+  auto low = [](vtb_u32 pair) { return half ? vtb_emu_half(pair & 0xffffu) : vtb_emu_low(pair); };
+  auto high = [](vtb_u32 pair) { return half ? vtb_emu_half(pair >> 16) : vtb_emu_high(pair); };
   for (int l = 0; l < 32; l++) {
     const vtb_u32 *in = lane[l]->in + 4;
     int g = l >> 2, t = l & 3;
     for (int r = 0; r < 4; r++) {
       int row = g + (r & 1) * 8, col = 2 * t + (r >> 1) * 8;
-      a[row][col] = vtb_emu_low(in[r]);
-      a[row][col + 1] = vtb_emu_high(in[r]);
+      a[row][col] = low(in[r]);
+      a[row][col + 1] = high(in[r]);
     }
     for (int r = 0; r < 2; r++) {
-      b[2 * t + 8 * r][g] = vtb_emu_low(in[4 + r]);
-      b[2 * t + 8 * r + 1][g] = vtb_emu_high(in[4 + r]);
+      b[2 * t + 8 * r][g] = low(in[4 + r]);
+      b[2 * t + 8 * r + 1][g] = high(in[4 + r]);
     }
   }
   vtb_emu_product<16>(lane, a, b);
 }
+VTB_EMU_FAST void vtb_emu_mma_bf16(vtb_emu_thread **lane, unsigned) { vtb_emu_mma_16<false>(lane); }
+VTB_EMU_FAST void vtb_emu_mma_f16(vtb_emu_thread **lane, unsigned) { vtb_emu_mma_16<true>(lane); }
 VTB_FN void vtb_emu_mma(float (&d)[4], const vtb_u32 (&a)[4], const vtb_u32 (&b)[2], vtb_emu_complete complete,
                         vtb_emu_place at) {
   vtb_emu_thread *t = vtb_emu_self();
@@ -337,6 +354,9 @@ VTB_FN void vtb_mma_tf32_m16n8k8(float (&d)[4], const vtb_u32 (&a)[4], const vtb
 }
 VTB_FN void vtb_mma_bf16_m16n8k16(float (&d)[4], const vtb_u32 (&a)[4], const vtb_u32 (&b)[2], VTB_EMU_HERE) {
   vtb_emu_mma(d, a, b, vtb_emu_mma_bf16, VTB_EMU_PLACE("vtb_mma_bf16_m16n8k16"));
+}
+VTB_FN void vtb_mma_f16_m16n8k16(float (&d)[4], const vtb_u32 (&a)[4], const vtb_u32 (&b)[2], VTB_EMU_HERE) {
+  vtb_emu_mma(d, a, b, vtb_emu_mma_f16, VTB_EMU_PLACE("vtb_mma_f16_m16n8k16"));
 }
 
 // lane 8 m + r has the address of row r of matrix m
@@ -373,6 +393,7 @@ VTB_FN float vtb_exp(float x) { return __builtin_expf(x); }
 VTB_FN float vtb_log(float x) { return __builtin_logf(x); }
 VTB_FN float vtb_log1p(float x) { return __builtin_log1pf(x); }
 VTB_FN float vtb_sqrt(float x) { return __builtin_sqrtf(x); }
+VTB_FN double vtb_sqrt64(double x) { return __builtin_sqrt(x); }
 VTB_FN float vtb_sin(float x) { return __builtin_sinf(x); }
 VTB_FN float vtb_cos(float x) { return __builtin_cosf(x); }
 VTB_FN float vtb_tanh(float x) { return __builtin_tanhf(x); }

@@ -1,8 +1,9 @@
 /* A launch plan as a program that runs in the emulator.
  *
  * Every tensor, the workspace and the constants have memory of their own, aligned as on the device; args are copied in
- * before a run and results out after it. The workspace and the results are filled with NaN before every run, so that
- * what is read before it was written shows in the numbers. All sources of the plan are one translation unit.
+ * before a run and results out after it; what has its place in the state stays there. The workspace and the results are
+ * filled with NaN before every run, so that what is read before it was written shows in the numbers. All sources of the
+ * plan are one translation unit.
  */
 #include "codegen/emulator/emulator.h"
 
@@ -14,16 +15,18 @@ typedef struct emulated {
   vtb_program program;
   vtb_launch_plan *plan;
   vtb_emulator *emulator;
-  char **tensors; /* one a tensor of the plan */
-  char *workspace, *constants;
+  char **tensors; /* one a tensor of the plan; in the state or its own */
+  char *workspace, *constants, *state;
   vtb_emu_arg *args; /* of the step that runs */
 } emulated;
 
 static void free_all_but_plan(emulated *e) {
-  for (int i = 0; e->tensors && i < e->plan->n_tensors; i++) free(e->tensors[i]);
+  for (int i = 0; e->tensors && i < e->plan->n_tensors; i++)
+    if (vtb_launch_place(e->plan, i) < 0) free(e->tensors[i]);
   free(e->tensors);
   free(e->workspace);
   free(e->constants);
+  free(e->state);
   free(e->args);
   vtb_emulator_free(e->emulator);
   free(e);
@@ -50,6 +53,7 @@ static char *allocate(int64_t bytes) {
 static vtb_emu_arg address(const emulated *e, const vtb_launch_arg *a) {
   char *base = a->space == VTB_LAUNCH_TENSOR      ? e->tensors[a->tensor]
                : a->space == VTB_LAUNCH_WORKSPACE ? e->workspace
+               : a->space == VTB_LAUNCH_STATE     ? e->state
                                                   : e->constants;
   return (vtb_emu_arg){base + a->offset, base + a->offset + a->bytes};
 }
@@ -86,7 +90,7 @@ static void copy_in(emulated *e, void *const *args) {
     const vtb_tensor_info *t = &e->plan->tensors[i];
     if (is_result(t))
       memset(e->tensors[i], 0xff, tensor_bytes(t));
-    else
+    else if (vtb_launch_place(e->plan, i) < 0)
       memcpy(e->tensors[i], args[i], tensor_bytes(t));
   }
   memset(e->workspace, 0xff, (size_t)e->plan->workspace_bytes);
@@ -106,8 +110,20 @@ static vtb_status run(void *owner, void *const *args, const vtb_services *servic
       status = run_kernel(e, s, services, err);
   }
   for (int i = 0; i < p->n_tensors; i++)
-    if (is_result(&p->tensors[i])) memcpy(args[i], e->tensors[i], tensor_bytes(&p->tensors[i]));
+    if (is_result(&p->tensors[i]) && vtb_launch_place(p, i) < 0)
+      memcpy(args[i], e->tensors[i], tensor_bytes(&p->tensors[i]));
   return status;
+}
+
+static vtb_status exchange(void *owner, void *const *args, bool in, vtb_error *err) {
+  const emulated *e = owner;
+  (void)err;
+  for (int i = 0; i < e->plan->n_tensors; i++) {
+    const vtb_tensor_info *t = &e->plan->tensors[i];
+    if (vtb_launch_place(e->plan, i) < 0 || is_result(t)) continue;
+    memcpy(in ? e->tensors[i] : args[i], in ? args[i] : e->tensors[i], tensor_bytes(t));
+  }
+  return VTB_OK;
 }
 
 /* ---- making one ---------------------------------------------------------------------------------------------------
@@ -143,27 +159,22 @@ static vtb_status allocate_all(emulated *e, vtb_error *err) {
   e->tensors = vtb_xcalloc((size_t)p->n_tensors + 1, sizeof *e->tensors);
   e->workspace = allocate(p->workspace_bytes);
   e->constants = allocate(p->constant_bytes);
-  bool enough = e->workspace && e->constants;
-  for (int i = 0; i < p->n_tensors && enough; i++)
-    enough = (e->tensors[i] = allocate((int64_t)tensor_bytes(&p->tensors[i]))) != NULL;
+  e->state = allocate(p->state_bytes);
+  bool enough = e->workspace && e->constants && e->state;
+  if (enough) memset(e->state, 0, (size_t)p->state_bytes);
+  for (int i = 0; i < p->n_tensors && enough; i++) {
+    int64_t place = vtb_launch_place(p, i);
+    e->tensors[i] = place >= 0 ? e->state + place : allocate((int64_t)tensor_bytes(&p->tensors[i]));
+    enough = e->tensors[i] != NULL;
+  }
   if (!enough) return vtb_fail(err, VTB_E_MEMORY, "out of memory for the emulated model");
   if (p->constant_bytes) memcpy(e->constants, p->constants, (size_t)p->constant_bytes);
   return VTB_OK;
 }
 
 static void describe(emulated *e) {
-  const vtb_launch_plan *p = e->plan;
-  vtb_kernel_info *kernels = vtb_arena_array(&e->plan->arena, (size_t)p->n_kernels + 1, sizeof *kernels);
-  for (int i = 0; i < p->n_kernels; i++) kernels[i] = p->kernels[i].info;
-  e->program = (vtb_program){.run = run,
-                             .n_tensors = p->n_tensors,
-                             .tensors = p->tensors,
-                             .batch = p->batch,
-                             .device_workspace_bytes = p->workspace_bytes,
-                             .n_kernels = p->n_kernels,
-                             .kernels = kernels,
-                             .owner = e,
-                             .free = free_emulated};
+  e->program = (vtb_program){.run = run, .exchange = exchange, .owner = e, .free = free_emulated};
+  vtb_launch_plan_describe(e->plan, &e->program);
 }
 
 vtb_status vtb_emulator_program(vtb_launch_plan *plan, const vtb_emulator_options *o, vtb_program **program,

@@ -73,6 +73,8 @@ typedef struct cli_model_options {
   int64_t chunk, batch, threads;
   bool time_passes, json;
   const char *print_after, *precision;
+  bool update,
+      average; /* what is compiled is a training step that CUDA targets end with the update of vtb_cuda_options */
 } cli_model_options;
 enum { CLI_N_MODEL_OPTS = 11 };
 void cli_model_opts(cli_model_options *m, cli_opt *rows);
@@ -96,8 +98,14 @@ VTB_MUST_USE vtb_status cli_compile(const vtb_module *module, const char *func, 
 /* The module is after the code passes. Never falls back from one target to another. */
 VTB_MUST_USE vtb_status cli_make_program(vtb_module *m, cli_target target, const cli_model_options *o, bool profile,
                                          vtb_program **program, vtb_error *err);
+/* The plan of a module after the code passes, checked: every plan is before it runs anywhere. */
+VTB_MUST_USE vtb_status cli_make_plan(vtb_module *m, const vtb_cuda_options *options, vtb_launch_plan **plan,
+                                      vtb_error *err);
+/* Takes the plan, also on failure. */
+VTB_MUST_USE vtb_status cli_emulate_plan(vtb_launch_plan *plan, vtb_program **program, vtb_error *err);
 /* The training step of a model loaded with training = true: autodiff included; *name is the new entry. */
-VTB_MUST_USE vtb_status cli_add_train_step(vtb_module *module, double label_smoothing, const char **name);
+VTB_MUST_USE vtb_status cli_add_train_step(vtb_module *module, const cli_model_options *o, double label_smoothing,
+                                           const char **name);
 
 /* 1,234,567 */
 const char *cli_grouped(int64_t n, char *buf, size_t size);
@@ -108,14 +116,17 @@ void cli_free_buffers(const vtb_program *p, void **buffers);
 /* Mean seconds of a run, measured for about `seconds`. */
 double cli_measure_run(const vtb_program *p, const vtb_services *s, double seconds, vtb_error *err);
 
-/* What --precision says, for products on CUDA: fp32 (default), tf32, bf16. */
+/* What --precision says, for products on CUDA: fp32 (default), tf32, bf16, fp16. */
 VTB_MUST_USE vtb_status cli_precision(const char *text, vtb_cuda_precision *out, vtb_error *err);
 
 /* One f32 rank-4 input: its channels, height and width. */
 VTB_MUST_USE vtb_status cli_image_size(const vtb_func *f, int *channels, int *height, int *width, vtb_error *err);
+VTB_MUST_USE vtb_status cli_program_image_size(const vtb_program *p, int *channels, int *height, int *width,
+                                               vtb_error *err);
 
 /* ---- subcommands ------------------------------------------------------------------------------------------- */
 
+vtb_status cli_cmd_build(int argc, char **argv);
 vtb_status cli_cmd_check(int argc, char **argv);
 vtb_status cli_cmd_compare(int argc, char **argv);
 vtb_status cli_cmd_run(int argc, char **argv);

@@ -1,5 +1,5 @@
 /* vertebra bench: latency, images/s, peak memory, and time and GFLOP/s a kernel with its IR ops. */
-#include "frontend/cli/cli.h"
+#include "frontend/cli/built.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -90,6 +90,7 @@ static void report_json(const vtb_program *p, const timing *t, const row *rows, 
   cJSON_AddNumberToObject(out, "compile_seconds", p->compile_seconds);
   cJSON_AddNumberToObject(out, "workspace_bytes", (double)(p->workspace_bytes + p->device_workspace_bytes));
   cJSON_AddNumberToObject(out, "parameter_bytes", buffer_bytes(p, true));
+  cJSON_AddNumberToObject(out, "buffer_bytes", buffer_bytes(p, false)); /* images, results, gradients */
   cJSON *list = cJSON_AddArrayToObject(out, "kernels");
   for (int i = 0; i < n; i++) {
     cJSON *k = cJSON_CreateObject();
@@ -99,33 +100,41 @@ static void report_json(const vtb_program *p, const timing *t, const row *rows, 
     cJSON_AddNumberToObject(k, "ms", 1e3 * rows[i].seconds);
     cJSON_AddNumberToObject(k, "launches", rows[i].info->launches);
     cJSON_AddNumberToObject(k, "gflop", rows[i].info->flops * rows[i].info->launches * 1e-9);
+    cJSON_AddNumberToObject(k, "gbyte", rows[i].info->bytes * rows[i].info->launches * 1e-9);
     cJSON_AddItemToArray(list, k);
   }
   cli_print_json(out);
 }
 
+/* Time a kernel, longest first. *rows is malloc'd. */
+static int profile(const vtb_program *p, void **buffers, void *workspace, int64_t threads, row **rows) {
+  vtb_services *profiling = vtb_services_profiling((int)threads, p->n_kernels);
+  vtb_program_run(p, buffers, workspace, profiling);
+  vtb_services_reset_times(profiling);
+  int n, rounds = 5;
+  for (int i = 0; i < rounds; i++) vtb_program_run(p, buffers, workspace, profiling);
+  const vtb_kernel_time *times = vtb_services_times(profiling, &n);
+  *rows = vtb_xcalloc((size_t)n + 1, sizeof **rows);
+  for (int i = 0; i < n; i++) (*rows)[i] = (row){&p->kernels[i], times[i].seconds / rounds};
+  qsort(*rows, (size_t)n, sizeof **rows, by_seconds);
+  vtb_services_free(profiling);
+  return n;
+}
+
+/* profiled: the same program with calls around its kernels. */
 static vtb_status bench_program(const vtb_program *p, const vtb_program *profiled, const bench_options *o) {
   vtb_error err = {0};
   void **buffers = cli_make_buffers(p, &err);
   void *workspace = vtb_aligned_alloc((size_t)p->workspace_bytes + 64);
   vtb_services *services = vtb_services_default((int)o->model.threads);
-  vtb_services *profiling = vtb_services_profiling((int)o->model.threads, profiled->n_kernels);
   if (!workspace)
     vtb_fail(&err, VTB_E_MEMORY, "out of memory: the workspace needs %.1f MiB", (double)p->workspace_bytes / 1048576);
   if (!err.text[0]) {
-    timing t = measure(p, buffers, workspace, services, o);
-    vtb_program_run(profiled, buffers, workspace, profiling);
-    vtb_services_reset_times(profiling);
-    int n, rounds = 5;
-    for (int i = 0; i < rounds; i++) vtb_program_run(profiled, buffers, workspace, profiling);
-    const vtb_kernel_time *times = vtb_services_times(profiling, &n);
-    row *rows = vtb_xcalloc((size_t)n + 1, sizeof *rows);
+    row *rows;
     double flops = 0;
-    for (int i = 0; i < n; i++) {
-      rows[i] = (row){&profiled->kernels[i], times[i].seconds / rounds};
-      flops += profiled->kernels[i].flops * profiled->kernels[i].launches;
-    }
-    qsort(rows, (size_t)n, sizeof *rows, by_seconds);
+    timing t = measure(p, buffers, workspace, services, o);
+    int n = profile(profiled, buffers, workspace, o->model.threads, &rows);
+    for (int i = 0; i < n; i++) flops += rows[i].info->flops * rows[i].info->launches;
     if (o->model.json)
       report_json(p, &t, rows, n, flops);
     else
@@ -135,8 +144,45 @@ static vtb_status bench_program(const vtb_program *p, const vtb_program *profile
   cli_free_buffers(p, buffers);
   free(workspace);
   vtb_services_free(services);
-  vtb_services_free(profiling);
   return err.text[0] ? cli_error(&err) : VTB_OK;
+}
+
+static vtb_status bench_model(const char *what, const bench_options *o) {
+  cli_model model;
+  vtb_instantiate_options more = {.training = o->train};
+  double start = vtb_now();
+  vtb_status status = cli_model_load(what, &o->model, &more, &model);
+  if (status != VTB_OK) return status;
+  const char *name = model.name;
+  int64_t batch = o->model.batch ? o->model.batch : 1;
+  vtb_program *program = NULL, *profiled = NULL;
+  status = cli_run_passes(model.module, &o->model, vtb_pipeline_graph, false, 0);
+  if (status == VTB_OK && o->train) status = cli_add_train_step(model.module, &o->model, 0, &name);
+  if (status == VTB_OK) status = cli_compile(model.module, name, &o->model, batch, false, &program);
+  if (status == VTB_OK) program->compile_seconds = vtb_now() - start;
+  if (status == VTB_OK) status = cli_compile(model.module, name, &o->model, batch, true, &profiled);
+  if (status == VTB_OK) status = bench_program(program, profiled, o);
+  vtb_program_free(program);
+  vtb_program_free(profiled);
+  cli_model_free(&model);
+  return status;
+}
+
+static vtb_status bench_built(const char *path, const bench_options *o) {
+  vtb_artefact *a = NULL;
+  vtb_program *program = NULL;
+  double start = vtb_now();
+  vtb_status status = cli_built_open("bench", path, &o->model, &a);
+  if (status != VTB_OK) return status;
+  vtb_artefact_role role = o->train ? VTB_ARTEFACT_STEP : VTB_ARTEFACT_INFERENCE;
+  status = cli_built_program(a, role, &o->model, o->model.batch, &program);
+  if (status == VTB_OK) {
+    program->compile_seconds = vtb_now() - start;
+    status = bench_program(program, program, o);
+  }
+  vtb_program_free(program);
+  vtb_artefact_close(a);
+  return status;
 }
 
 vtb_status cli_cmd_bench(int argc, char **argv) {
@@ -151,24 +197,8 @@ vtb_status cli_cmd_bench(int argc, char **argv) {
   cli_list rest = {0};
   int parsed = cli_parse("bench", opts, CLI_N_MODEL_OPTS + 5, argc, argv, &rest);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
-  if (rest.n != 1) return cli_usage_error("bench", "one MODEL is needed");
-  cli_model model;
-  vtb_instantiate_options more = {.training = o.train};
-  double start = vtb_now();
-  vtb_status status = cli_model_load(rest.at[0], &o.model, &more, &model);
-  if (status != VTB_OK) return status;
-  const char *name = model.name;
-  int64_t batch = o.model.batch ? o.model.batch : 1;
-  vtb_program *program = NULL, *profiled = NULL;
-  status = cli_run_passes(model.module, &o.model, vtb_pipeline_graph, false, 0);
-  if (status == VTB_OK && o.train) status = cli_add_train_step(model.module, 0, &name);
-  if (status == VTB_OK) status = cli_compile(model.module, name, &o.model, batch, false, &program);
-  if (status == VTB_OK) program->compile_seconds = vtb_now() - start;
-  if (status == VTB_OK) status = cli_compile(model.module, name, &o.model, batch, true, &profiled);
-  if (status == VTB_OK) status = bench_program(program, profiled, &o);
-  vtb_program_free(program);
-  vtb_program_free(profiled);
-  cli_model_free(&model);
+  if (rest.n != 1) return cli_usage_error("bench", "one MODEL or built FILE is needed");
+  vtb_status status = cli_is_built(rest.at[0]) ? bench_built(rest.at[0], &o) : bench_model(rest.at[0], &o);
   vtb_vec_free(&rest);
   vtb_vec_free(&o.model.defines);
   return status;

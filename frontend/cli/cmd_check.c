@@ -1,5 +1,5 @@
 /* vertebra check: what a model is, without making code: inputs, outputs, parameters, FLOPs, memory, structure. */
-#include "frontend/cli/cli.h"
+#include "frontend/cli/built.h"
 #include "ir/fold.h"
 #include "ir/recurrence.h"
 
@@ -240,6 +240,14 @@ vtb_status cli_cmd_check(int argc, char **argv) {
   if (!rest.n) return cli_usage_error("check", "a MODEL is needed");
   vtb_status status = VTB_OK;
   for (size_t i = 0; i < rest.n && status == VTB_OK; i++) {
+    if (cli_is_built(rest.at[i])) {
+      vtb_artefact *built;
+      status = cli_built_open("check", rest.at[i], &o, &built);
+      if (status != VTB_OK) break;
+      cli_built_show(rest.at[i], built, list_params, o.json);
+      vtb_artefact_close(built);
+      continue;
+    }
     cli_model model;
     status = cli_model_load(rest.at[i], &o, NULL, &model);
     if (status != VTB_OK) break;

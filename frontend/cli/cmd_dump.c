@@ -83,7 +83,7 @@ static vtb_status dump_stage(cli_model *model, const cli_model_options *o, int s
   if (status != VTB_OK) return status;
   if (train || stage == GRAD) {
     const char *name;
-    if ((status = cli_add_train_step(model->module, 0, &name)) != VTB_OK) return status;
+    if ((status = cli_add_train_step(model->module, o, 0, &name)) != VTB_OK) return status;
     model->module->entry = vtb_module_find(model->module, name);
     if (stage == GRAD && (status = cli_run_passes(model->module, o, "simplify,cse,dce", taps, 0)) != VTB_OK)
       return status;
@@ -95,7 +95,7 @@ static vtb_status dump_stage(cli_model *model, const cli_model_options *o, int s
   if (stage >= CUDA) {
     vtb_error err = {0};
     vtb_launch_plan *cuda = NULL;
-    vtb_cuda_options options = {0};
+    vtb_cuda_options options = {.update = train};
     status = cli_precision(o->precision, &options.precision, &err);
     if (status == VTB_OK) status = vtb_cuda_plan(model->module, model->module->entry, &options, &cuda, &err);
     if (status == VTB_OK && stage == CUDA) print_sources(cuda);

@@ -1,4 +1,5 @@
 /* vertebra eval: accuracy of weights on a labelled data set. */
+#include "frontend/cli/built.h"
 #include "frontend/cli/weights.h"
 
 #include <stdlib.h>
@@ -66,7 +67,7 @@ static vtb_status evaluate(const char *what, const eval_options *o) {
   vtb_dataset_options data = {.split = o->split ? o->split : "test", .limit = o->limit};
   vtb_status status = vtb_dataset_open(o->data, &data, &d, &err);
   if (status != VTB_OK) return cli_error(&err);
-  status = cli_load_for_inference(what, &o->model, o->model.batch ? o->model.batch : 64, o->weights, &inf);
+  status = cli_load_for_inference("eval", what, &o->model, o->model.batch ? o->model.batch : 64, o->weights, &inf);
   if (status != VTB_OK) {
     vtb_dataset_free(d);
     return status;
@@ -82,7 +83,9 @@ static vtb_status evaluate(const char *what, const eval_options *o) {
   for (int i = 0; i < inf.program->n_tensors; i++)
     if (inf.program->tensors[i].io == VTB_IO_PARAM || inf.program->tensors[i].io == VTB_IO_BUFFER)
       params[i] = vtb_model_param(inf.model, inf.program->tensors[i].name, NULL);
-  status = cli_weights_transform(o->weights, d, &inf, &e.transform, &err);
+  status = cli_weights_transform(&inf, d, &e.transform, &err);
+  if (status == VTB_OK && !inf.weights)
+    status = vtb_fail(&err, VTB_E_USAGE, "%s has no weights in it: --weights FILE is needed", what);
   if (status == VTB_OK) status = vtb_evaluate(inf.program, params, &e, &r, &err);
   if (status == VTB_OK && o->write_images) status = write_images(d, o->write_images, &err);
   if (status == VTB_OK)
@@ -91,7 +94,7 @@ static vtb_status evaluate(const char *what, const eval_options *o) {
     cli_error(&err);
   free(r.confusion);
   free(params);
-  vtb_model_free(inf.model);
+  cli_inference_free(&inf);
   vtb_dataset_free(d);
   return status;
 }
@@ -110,8 +113,8 @@ vtb_status cli_cmd_eval(int argc, char **argv) {
   cli_list rest = {0};
   int parsed = cli_parse("eval", opts, CLI_N_MODEL_OPTS + 7, argc, argv, &rest);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
-  if (rest.n != 1) return cli_usage_error("eval", "one MODEL is needed");
-  if (!o.weights) return cli_usage_error("eval", "--weights FILE is needed");
+  if (rest.n != 1) return cli_usage_error("eval", "one MODEL or built FILE is needed");
+  if (!o.weights && !cli_is_built(rest.at[0])) return cli_usage_error("eval", "--weights FILE is needed");
   if (!o.data) return cli_usage_error("eval", "--data D is needed (for example: --data fashion-mnist)");
   vtb_status status = evaluate(rest.at[0], &o);
   vtb_vec_free(&rest);

@@ -51,71 +51,102 @@ static void report_image(const char *file, const float *logits, int classes, cha
   free(p);
 }
 
-static vtb_status save_outputs(const char *path, const cli_inference *inf, vtb_weights *w) {
+static vtb_status save_outputs(const char *path, const vtb_weights *w) {
   vtb_error err = {0};
-  (void)inf;
   vtb_status status = vtb_safetensors_save(path, w, &err);
   return status == VTB_OK ? VTB_OK : cli_error(&err);
 }
 
-/* Appends this image's slice of every output to the file's tensors "<file>/<output>". */
-static void keep_outputs(const cli_inference *inf, const char *file, vtb_weights *w) {
+/* Row `row` of every output becomes a tensor "<file>/<output>"; an output without rows is the first image's. */
+static void keep_outputs(const cli_inference *inf, const char *file, int64_t row, vtb_weights *w) {
   const vtb_tensor_info *t;
   int n = vtb_model_tensors(inf->model, &t);
   for (int i = 0; i < n; i++) {
+    int64_t count, batch = vtb_model_batch(inf->model), dim[VTB_PROGRAM_MAX_RANK];
     if (t[i].io != VTB_IO_OUTPUT) continue;
+    const float *data = vtb_model_output(inf->model, t[i].name, &count);
+    memcpy(dim, t[i].dim, sizeof dim);
+    bool rows = t[i].rank > 0 && dim[0] == batch;
+    if (rows) {
+      dim[0] = 1;
+      data += row * (count / batch);
+    }
     vtb_strbuf name = {0};
     vtb_strbuf_printf(&name, "%s/%s", file, t[i].name);
-    if (!vtb_weights_find(w, name.at))
-      vtb_weights_put(w, name.at, VTB_ELEM_F32, t[i].rank, t[i].dim, vtb_model_output(inf->model, t[i].name, NULL));
+    if ((rows || row == 0) && !vtb_weights_find(w, name.at))
+      vtb_weights_put(w, name.at, VTB_ELEM_F32, t[i].rank, dim, data);
     vtb_strbuf_free(&name);
   }
 }
 
-static vtb_status run_images(const char *what, const run_options *o, const cli_list *files) {
+typedef struct runner {
   cli_inference inf;
-  vtb_error err = {0};
   vtb_transform transform;
-  vtb_status status = cli_load_for_inference(what, &o->model, 1, o->weights, &inf);
-  if (status != VTB_OK) return status;
-  if ((status = cli_weights_transform(o->weights, NULL, &inf, &transform, &err)) != VTB_OK) {
-    vtb_model_free(inf.model);
-    return cli_error(&err);
-  }
-  int n_names = 0, n_tensors;
-  char **names = cli_weights_classes(o->weights, &n_names);
-  const vtb_tensor_info *tensors, *logits = NULL;
-  n_tensors = vtb_model_tensors(inf.model, &tensors);
-  for (int i = 0; i < n_tensors && !logits; i++)
-    if (tensors[i].io == VTB_IO_OUTPUT) logits = &tensors[i];
-  bool classify = logits && logits->rank == 2;
-  cJSON *json = o->model.json ? cJSON_CreateArray() : NULL;
-  vtb_weights *kept = o->output ? vtb_weights_new() : NULL;
-  for (size_t f = 0; f < files->n && status == VTB_OK; f++) {
+  const vtb_tensor_info *logits; /* the first output if it is [batch, classes], else NULL */
+  char **names;
+  int n_names;
+  cJSON *json;
+  vtb_weights *kept;
+  int64_t top;
+} runner;
+
+static void find_logits(runner *r) {
+  const vtb_tensor_info *t;
+  int n = vtb_model_tensors(r->inf.model, &t), i = 0;
+  while (i < n && t[i].io != VTB_IO_OUTPUT) i++;
+  if (i < n && t[i].rank == 2) r->logits = &t[i];
+}
+
+/* At most the model's batch. */
+static vtb_status run_batch(runner *r, const char *const *files, int64_t n, vtb_error *err) {
+  int64_t count, batch = vtb_model_batch(r->inf.model);
+  float *input = vtb_model_input(r->inf.model, NULL, &count);
+  vtb_status status = VTB_OK;
+  for (int64_t i = 0; i < n && status == VTB_OK; i++) {
     vtb_image image = {0};
-    int64_t count;
-    if ((status = vtb_image_load(files->at[f], inf.channels, &image, &err)) != VTB_OK) break;
-    vtb_transform_apply(&transform, &image, 0, vtb_model_input(inf.model, NULL, &count));
+    status = vtb_image_load(files[i], r->inf.channels, &image, err);
+    if (status != VTB_OK) break;
+    vtb_transform_apply(&r->transform, &image, 0, input + i * (count / batch));
     vtb_image_free(&image);
-    if ((status = vtb_model_run(inf.model, &err)) != VTB_OK) break;
-    if (kept) keep_outputs(&inf, files->at[f], kept);
-    if (classify)
-      report_image(files->at[f], vtb_model_output(inf.model, logits->name, NULL), (int)logits->dim[1], names, n_names,
-                   o->top, json);
   }
+  if (status == VTB_OK) status = vtb_model_run(r->inf.model, err);
+  for (int64_t i = 0; i < n && status == VTB_OK; i++) {
+    if (r->kept) keep_outputs(&r->inf, files[i], i, r->kept);
+    if (!r->logits) continue;
+    const float *logits = vtb_model_output(r->inf.model, r->logits->name, NULL);
+    int classes = (int)r->logits->dim[1];
+    report_image(files[i], logits + i * classes, classes, r->names, r->n_names, r->top, r->json);
+  }
+  return status;
+}
+
+static vtb_status run_images(const char *what, const run_options *o, const cli_list *files) {
+  runner r = {.top = o->top};
+  vtb_error err = {0};
+  vtb_status status = cli_load_for_inference("run", what, &o->model, 1, o->weights, &r.inf);
+  if (status != VTB_OK) return status;
+  if (!r.inf.weights) fprintf(stderr, "vertebra run: no --weights: the model has random weights\n");
+  status = cli_weights_transform(&r.inf, NULL, &r.transform, &err);
+  find_logits(&r);
+  r.names = cli_weights_classes(&r.inf, &r.n_names);
+  r.json = o->model.json ? cJSON_CreateArray() : NULL;
+  r.kept = o->output ? vtb_weights_new() : NULL;
+  size_t batch = (size_t)vtb_model_batch(r.inf.model);
+  for (size_t f = 0; f < files->n && status == VTB_OK; f += batch)
+    status = run_batch(&r, files->at + f, (int64_t)(files->n - f < batch ? files->n - f : batch), &err);
   if (status != VTB_OK) cli_error(&err);
-  if (status == VTB_OK && !classify && !kept)
+  if (status == VTB_OK && !r.logits && !r.kept)
     status = cli_usage_error("run", "%s gives features, not classes: say where to write them with -o FILE.safetensors",
                              what);
-  if (status == VTB_OK && kept) status = save_outputs(o->output, &inf, kept);
-  if (json && status == VTB_OK)
-    cli_print_json(json);
+  if (status == VTB_OK && r.kept) status = save_outputs(o->output, r.kept);
+  if (r.json && status == VTB_OK)
+    cli_print_json(r.json);
   else
-    cJSON_Delete(json);
-  for (int i = 0; i < n_names; i++) free(names[i]);
-  free(names);
-  vtb_weights_free(kept);
-  vtb_model_free(inf.model);
+    cJSON_Delete(r.json);
+  for (int i = 0; i < r.n_names; i++) free(r.names[i]);
+  free(r.names);
+  vtb_weights_free(r.kept);
+  cli_inference_free(&r.inf);
   return status;
 }
 
@@ -130,8 +161,7 @@ vtb_status cli_cmd_run(int argc, char **argv) {
   cli_list rest = {0};
   int parsed = cli_parse("run", opts, CLI_N_MODEL_OPTS + 4, argc, argv, &rest);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
-  if (rest.n < 2) return cli_usage_error("run", "a MODEL and at least one IMAGE are needed");
-  if (!o.weights) fprintf(stderr, "vertebra run: no --weights: the model has random weights\n");
+  if (rest.n < 2) return cli_usage_error("run", "a MODEL or built FILE and at least one IMAGE are needed");
   cli_list files = {.at = rest.at + 1, .n = rest.n - 1};
   vtb_status status = run_images(rest.at[0], &o, &files);
   vtb_vec_free(&rest);

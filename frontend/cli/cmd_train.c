@@ -1,6 +1,8 @@
 /* vertebra train: a classifier from labelled images, with checkpoints, exact resume, a log and a curve. */
+#include "frontend/cli/built.h"
 #include "frontend/cli/weights.h"
 #include "runtime/plot.h"
+#include "runtime/update.h"
 
 #include <math.h>
 #include <signal.h>
@@ -12,7 +14,7 @@ typedef struct train_options {
   const char *data, *out, *recipe, *init, *optimizer;
   int64_t epochs, seed, shift, limit, eval_batch, max_steps;
   double lr, final_lr, warmup, decay, clip, smoothing, erase, ema, max_seconds, fit_seconds, crop_scale,
-      checkpoint_minutes;
+      checkpoint_minutes, loss_scale;
   bool resume, flip, quiet;
 } train_options;
 
@@ -37,7 +39,7 @@ static train_options defaults(void) {
                          .checkpoint_minutes = 2};
 }
 
-enum { N_TRAIN_OPTS = 28 };
+enum { N_TRAIN_OPTS = 29 };
 
 static int train_opts(train_options *t, cli_opt *rows) {
   const cli_opt table[] = {
@@ -58,6 +60,8 @@ static int train_opts(train_options *t, cli_opt *rows) {
       {"--warmup", CLI_FLOAT, &t->warmup, "E", "epochs of linear warm-up (default 0.5)"},
       {"--weight-decay", CLI_FLOAT, &t->decay, "X", "decoupled weight decay (default 0.05)"},
       {"--clip", CLI_FLOAT, &t->clip, "X", "gradient norm clip, 0: off (default 1)"},
+      {"--loss-scale", CLI_FLOAT, &t->loss_scale, "X",
+       "fp16: what the loss is multiplied by at first; it halves on overflow (default 65536)"},
       {"--label-smoothing", CLI_FLOAT, &t->smoothing, "X", "default 0"},
       {"--ema", CLI_FLOAT, &t->ema, "D", "also average the weights with this decay, and evaluate the average"},
       {"--shift", CLI_INT, &t->shift, "N", "augmentation: pad by N pixels and crop at random"},
@@ -158,6 +162,8 @@ static void save_curve(const curve *c, const char *path) {
 typedef struct compiled {
   vtb_program *step, *eval;
   int channels, height, width, classes;
+  vtb_artefact *file; /* both are from it; NULL: compiled here */
+  cJSON *settings;    /* the texts of its defines */
 } compiled;
 
 static int logits_classes(const vtb_func *f) {
@@ -210,8 +216,11 @@ static vtb_status compile_both(const char *what, train_options *o, int classes, 
   if (status == VTB_OK &&
       (status = cli_image_size(model.module->entry, &c->channels, &c->height, &c->width, &err)) != VTB_OK)
     cli_error(&err);
-  if (status == VTB_OK) status = cli_add_train_step(model.module, o->smoothing, &name);
-  if (status == VTB_OK) status = cli_compile(model.module, name, &o->model, batch, false, &c->step);
+  if (status == VTB_OK) status = cli_add_train_step(model.module, &o->model, o->smoothing, &name);
+  cli_model_options step = o->model;
+  step.update = strcmp(o->optimizer, "adamw") == 0;
+  step.average = o->ema > 0;
+  if (status == VTB_OK) status = cli_compile(model.module, name, &step, batch, false, &c->step);
   cli_model_free(&model);
   if (status == VTB_OK) status = load_for_classes(what, o, false, classes, &model, define);
   if (status != VTB_OK) return status;
@@ -221,6 +230,70 @@ static vtb_status compile_both(const char *what, train_options *o, int classes, 
         cli_compile(model.module, model.name, &o->model, o->eval_batch ? o->eval_batch : 4 * batch, false, &c->eval);
   cli_model_free(&model);
   return status;
+}
+
+/* ---- built files instead of a model --------------------------------------------------------------------------- */
+
+/* What was decided when the file was built: settings as if they were the user's, so that a run of the file and one of
+ * its model write the same. */
+static void take_settings(train_options *o, compiled *c) {
+  const vtb_manifest *m = vtb_artefact_manifest(c->file);
+  const char *smoothing = vtb_manifest_meta(m, "label_smoothing"), *defines = vtb_manifest_meta(m, "defines");
+  o->smoothing = smoothing ? strtod(smoothing, NULL) : 0;
+  o->model.image = vtb_manifest_meta(m, "image");
+  o->model.batch = c->step->batch;
+  o->model.precision = m->precision;
+  c->settings = defines ? cJSON_Parse(defines) : NULL;
+  cJSON *item;
+  cJSON_ArrayForEach(item, c->settings) if (cJSON_IsString(item)) vtb_vec_push(&o->model.defines, item->valuestring);
+}
+
+/* Options that the step has compiled in, one way or the other. */
+static vtb_status check_built(const char *path, const train_options *o, int classes, const compiled *c) {
+  const char *text = vtb_manifest_meta(vtb_artefact_manifest(c->file), "label_smoothing");
+  bool updates = vtb_program_find(c->step, VTB_UPDATE_SCALARS) >= 0, averages = false;
+  int64_t have = 0;
+  for (int i = 0; i < c->step->n_tensors; i++) {
+    const vtb_tensor_info *t = &c->step->tensors[i];
+    averages |= t->io == VTB_IO_STATE && vtb_starts_with(t->name, "ema/");
+    if (t->io == VTB_IO_OUTPUT && t->rank == 2 && !have) have = t->dim[1];
+  }
+  if (have != classes) {
+    fprintf(stderr,
+            "vertebra train: the data has %d classes and %s gives %lld scores: build it with -D num_classes=%d\n",
+            classes, path, (long long)have, classes);
+    return VTB_E_INPUT;
+  }
+  if (o->smoothing > 0 && (!text || o->smoothing != strtod(text, NULL)))
+    return cli_usage_error("train", "%s was built with --label-smoothing %s", path, text ? text : "0");
+  if (updates && strcmp(o->optimizer, "adamw") != 0)
+    return cli_usage_error("train", "on CUDA %s updates by adamw, which is compiled", path);
+  if (updates && averages != (o->ema > 0))
+    return cli_usage_error("train", "on CUDA %s was built %s averages: %s", path, averages ? "with" : "without",
+                           averages ? "--ema D is needed" : "build it with --ema");
+  return VTB_OK;
+}
+
+static vtb_status open_both(const char *path, train_options *o, int classes, compiled *c) {
+  vtb_status status = cli_built_open("train", path, &o->model, &c->file);
+  if (status == VTB_OK) status = cli_built_program(c->file, VTB_ARTEFACT_STEP, &o->model, o->model.batch, &c->step);
+  if (status == VTB_OK) status = cli_built_program(c->file, VTB_ARTEFACT_INFERENCE, &o->model, o->eval_batch, &c->eval);
+  if (status == VTB_OK) status = check_built(path, o, classes, c);
+  if (status != VTB_OK) return status;
+  vtb_error err = {0};
+  status = cli_program_image_size(c->eval, &c->channels, &c->height, &c->width, &err);
+  if (status != VTB_OK) return cli_error(&err);
+  if (vtb_artefact_weights(c->file) && !o->init)
+    fprintf(stderr, "vertebra train: the weights in %s are not used: --init FILE starts from a weights file\n", path);
+  take_settings(o, c);
+  return VTB_OK;
+}
+
+static void free_compiled(compiled *c) {
+  vtb_program_free(c->step);
+  vtb_program_free(c->eval);
+  vtb_artefact_close(c->file);
+  cJSON_Delete(c->settings);
 }
 
 static char *in_folder(const char *folder, const char *name) {
@@ -248,6 +321,7 @@ static void report(const train_options *o, const vtb_train_result *r, bool compl
     cJSON_AddNumberToObject(j, "loss", r->loss);
     cJSON_AddNumberToObject(j, "eval_top1", r->eval_top1);
     cJSON_AddNumberToObject(j, "eval_top5", r->eval_top5);
+    cJSON_AddNumberToObject(j, "skipped", (double)r->skipped);
     cJSON_AddNumberToObject(j, "seconds", r->seconds);
     cJSON_AddNumberToObject(j, "images_per_second", r->images_per_second);
     cJSON_AddStringToObject(j, "weights", weights);
@@ -257,6 +331,9 @@ static void report(const train_options *o, const vtb_train_result *r, bool compl
   printf("%lld updates in %.0f s (%.0f img/s), loss %.4f, test top-1 %.2f %%, top-5 %.2f %%%s\nweights: %s\n",
          (long long)r->steps, r->seconds, r->images_per_second, r->loss, 100 * r->eval_top1, 100 * r->eval_top5,
          r->finished || complete ? "" : " (stopped early; --resume continues)", weights);
+  if (r->skipped)
+    printf("%lld batches were skipped, whose gradients overflowed at the loss scale of the time\n",
+           (long long)r->skipped);
 }
 
 /* A schedule for the time; the trainer reckons it anew as it goes. Some of the time is kept for evaluation. */
@@ -277,12 +354,13 @@ static vtb_status run_training(const char *what, train_options *o, vtb_dataset *
   char define[64] = "";
   vtb_error err = {0};
   compiled c = {0};
-  vtb_status status = compile_both(what, o, vtb_dataset_classes(train), define, &c);
+  int classes = vtb_dataset_classes(train);
+  vtb_status status = cli_is_built(what) ? open_both(what, o, classes, &c) : compile_both(what, o, classes, define, &c);
   if (status != VTB_OK) {
-    vtb_program_free(c.step);
-    vtb_program_free(c.eval);
+    free_compiled(&c);
     return status;
   }
+  if (c.file) what = vtb_artefact_manifest(c.file)->model;
   vtb_train_config t = vtb_train_defaults();
   curve history = {.progress = vtb_progress_to(stderr), .quiet = o->quiet};
   vtb_services *services = vtb_services_default((int)o->model.threads);
@@ -311,6 +389,7 @@ static vtb_status run_training(const char *what, train_options *o, vtb_dataset *
   if (o->max_steps) t.max_steps = o->max_steps;
   t.max_seconds = o->max_seconds;
   t.seed = (uint64_t)o->seed;
+  t.loss_scale = o->loss_scale;
   t.init_weights = o->init;
   t.checkpoint = checkpoint;
   t.checkpoint_seconds = 60 * o->checkpoint_minutes;
@@ -344,8 +423,7 @@ static vtb_status run_training(const char *what, train_options *o, vtb_dataset *
   }
   vtb_trainer_close(trainer);
   vtb_services_free(services);
-  vtb_program_free(c.step);
-  vtb_program_free(c.eval);
+  free_compiled(&c);
   vtb_strbuf_free(&recipe);
   free(checkpoint);
   free(weights);
@@ -395,7 +473,7 @@ vtb_status cli_cmd_train(int argc, char **argv) {
     parsed = cli_parse("train", opts, n, (int)words.n, words.at, &rest);
     if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   }
-  if (rest.n != 1) return cli_usage_error("train", "one MODEL is needed");
+  if (rest.n != 1) return cli_usage_error("train", "one MODEL or built FILE is needed");
   if (!o.data) return cli_usage_error("train", "--data D is needed (for example: --data fashion-mnist)");
   if (strcmp(o.optimizer, "adamw") != 0 && strcmp(o.optimizer, "sgd") != 0)
     return cli_usage_error("train", "unknown optimizer '%s'; there are adamw and sgd", o.optimizer);

@@ -34,7 +34,8 @@ static vtb_status verify_cases(const cli_list *cases, const verify_options *o) {
 
 /* What was not asked for follows from the precision. */
 static vtb_status set_tolerances(verify_options *o, vtb_error *err) {
-  static const double by_precision[] = {[VTB_CUDA_FP32] = 2e-4, [VTB_CUDA_TF32] = 5e-3, [VTB_CUDA_BF16] = 2e-2};
+  static const double by_precision[] = {
+      [VTB_CUDA_FP32] = 2e-4, [VTB_CUDA_TF32] = 1e-2, [VTB_CUDA_BF16] = 2e-2, [VTB_CUDA_FP16] = 1e-2};
   vtb_cuda_precision precision;
   vtb_status status = cli_precision(o->model.precision, &precision, err);
   if (status != VTB_OK) return status;
@@ -52,7 +53,8 @@ vtb_status cli_cmd_verify(int argc, char **argv) {
       {"--modes", CLI_STR, &modes, "all",
        "run each case that has a recurrence in every mode and chunk sizes 1, 7, 16, 64"},
       {"--target", CLI_STR, &o.target, "T", "cpu (default), interp, all (these two), cuda or cuda-emulated"},
-      {"--tol", CLI_FLOAT, &o.tol, "X", "largest error over largest magnitude (default 2e-4; tf32 5e-3, bf16 2e-2)"},
+      {"--tol", CLI_FLOAT, &o.tol, "X",
+       "largest error over largest magnitude (default 2e-4; tf32 and fp16 1e-2, bf16 2e-2)"},
       {"--grad-tol", CLI_FLOAT, &o.grad_tol, "X", "the same for gradients"},
       {"--grad", CLI_FLAG, &grad, NULL, "gradients too (the default where the case has them)"},
       {"--no-grad", CLI_FLAG, &o.no_grad, NULL, "outputs only"},

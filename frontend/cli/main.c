@@ -6,13 +6,15 @@
 #include <string.h>
 
 const cli_command cli_commands[] = {
-    {"check", "MODEL [-D name=value]...", "types, layers, parameters, FLOPs and memory; makes no code", cli_cmd_check},
-    {"run", "MODEL [--weights W] IMAGE...", "classify image files, or write features", cli_cmd_run},
-    {"train", "MODEL --data D", "train a classifier; checkpoints, resumes, logs", cli_cmd_train},
-    {"eval", "MODEL --weights W --data D", "accuracy of weights on a data set", cli_cmd_eval},
+    {"check", "MODEL|FILE [-D name=value]...", "types, layers, parameters, FLOPs, memory; what a built file holds",
+     cli_cmd_check},
+    {"build", "MODEL [-o FILE] [--target LIST]", "compile into a file that runs without the compiler", cli_cmd_build},
+    {"run", "MODEL|FILE [--weights W] IMAGE...", "classify image files, or write features", cli_cmd_run},
+    {"train", "MODEL|FILE --data D", "train a classifier; checkpoints, resumes, logs", cli_cmd_train},
+    {"eval", "MODEL|FILE --weights W --data D", "accuracy of weights on a data set", cli_cmd_eval},
     {"compare", "RUN... [-o FILE.svg]", "training runs side by side: a table, and a plot of test accuracy",
      cli_cmd_compare},
-    {"bench", "MODEL [--batch N] [--train]", "latency, images/s, memory, time a kernel", cli_cmd_bench},
+    {"bench", "MODEL|FILE [--batch N] [--train]", "latency, images/s, memory, time a kernel", cli_cmd_bench},
     {"verify", "CASE... | MODEL", "compare with reference cases, or every mode with the interpreter", cli_cmd_verify},
     {"dump", "MODEL --stage STAGE", "print the model at a stage: ast ir graph grad fused plan llvm asm cuda",
      cli_cmd_dump},
@@ -28,11 +30,13 @@ const int cli_n_commands = sizeof cli_commands / sizeof *cli_commands;
 static void print_help(FILE *f) {
   fprintf(f, "vertebra " VTB_VERSION ": a compiler for vision backbones\n\nusage: vertebra COMMAND [ARGUMENT]...\n\n");
   for (int i = 0; i < cli_n_commands; i++)
-    fprintf(f, "  %-8s %-29s %s\n", cli_commands[i].name, cli_commands[i].usage, cli_commands[i].summary);
+    fprintf(f, "  %-8s %-34s %s\n", cli_commands[i].name, cli_commands[i].usage, cli_commands[i].summary);
   fprintf(
-      f, "\nMODEL is a .vtb file or a preset's name (vil_tiny, vil_tiny_patch16_224). `vertebra COMMAND --help` lists\n"
-         "a command's options. Exit status: 0 done, 1 input at fault, 2 usage, 3 memory, 4 device, 5 numbers\n"
-         "differ, 70 internal error.\n");
+      f,
+      "\nMODEL is a .vtb file or a preset's name (vil_tiny, vil_tiny_patch16_224), FILE what `vertebra build` made.\n"
+      "`vertebra COMMAND --help` lists a command's options. Exit status: 0 done, 1 input at fault, 2 usage, 3 memory, "
+      "4 device, 5 numbers\n"
+      "differ, 70 internal error.\n");
 }
 
 vtb_status cli_error(const vtb_error *err) {

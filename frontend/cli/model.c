@@ -1,5 +1,5 @@
 /* From a MODEL argument to a module, and from a module to a compiled program. */
-#include "frontend/cli/cli.h"
+#include "frontend/cli/built.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ void cli_model_opts(cli_model_options *m, cli_opt *rows) {
       {"--batch", CLI_INT, &m->batch, "N", "images at a time"},
       {"--threads", CLI_INT, &m->threads, "N", "threads (default: VTB_THREADS, OMP_NUM_THREADS, or the cores)"},
       {"--json", CLI_FLAG, &m->json, NULL, "machine-readable output"},
-      {"--precision", CLI_STR, &m->precision, "P", "of products on CUDA: fp32 (default), tf32, bf16"},
+      {"--precision", CLI_STR, &m->precision, "P", "of products on CUDA: fp32 (default), tf32, bf16, fp16"},
       {"--time-passes", CLI_FLAG, &m->time_passes, NULL, "how long each pass took, on stderr"},
       {"--print-after", CLI_STR, &m->print_after, "PASS", "print the IR after a pass, or after \"all\", on stderr"},
   };
@@ -42,6 +42,10 @@ static char *image_value(const char *text) {
 vtb_status cli_model_load(const char *what, const cli_model_options *o, const vtb_instantiate_options *more,
                           cli_model *out) {
   *out = (cli_model){0};
+  if (cli_is_built(what)) {
+    fprintf(stderr, "vertebra: %s is compiled already: this needs the model's source\n", what);
+    return VTB_E_INPUT;
+  }
   vtb_diags diags = {0};
   const vtb_search *search = vtb_search_default();
   vtb_unit *unit = looks_like_file(what) ? vtb_unit_load(what, search, &diags) : vtb_unit_find(what, search, &diags);
@@ -147,12 +151,17 @@ vtb_status cli_compile(const vtb_module *module, const char *func, const cli_mod
   return status;
 }
 
-vtb_status cli_add_train_step(vtb_module *module, double label_smoothing, const char **name) {
+vtb_status cli_add_train_step(vtb_module *module, const cli_model_options *o, double label_smoothing,
+                              const char **name) {
   vtb_diags diags = {0};
   vtb_error err = {0};
   vtb_func *entry = module->entry, *train = NULL;
-  const char *logits = entry->n_returns ? entry->return_names[0] : NULL;
-  vtb_status status = vtb_build_train_step(module, entry, logits, label_smoothing, &train, &diags, &err);
+  vtb_cuda_precision precision;
+  vtb_status status = cli_precision(o->precision, &precision, &err);
+  vtb_train_step step = {.logits = entry->n_returns ? entry->return_names[0] : NULL,
+                         .label_smoothing = label_smoothing,
+                         .loss_scale = precision == VTB_CUDA_FP16};
+  if (status == VTB_OK) status = vtb_build_train_step(module, entry, &step, &train, &diags, &err);
   vtb_diags_print(&diags, stderr);
   if (status != VTB_OK && !diags.n_errors) cli_error(&err);
   vtb_diags_free(&diags);
@@ -161,14 +170,15 @@ vtb_status cli_add_train_step(vtb_module *module, double label_smoothing, const 
 }
 
 vtb_status cli_precision(const char *text, vtb_cuda_precision *out, vtb_error *err) {
-  static const char *const names[] = {"fp32", "tf32", "bf16"};
+  static const char *const names[] = {"fp32", "tf32", "bf16", "fp16"};
   *out = VTB_CUDA_FP32;
-  for (int i = 0; text && i < 3; i++) {
+  for (int i = 0; text && i < 4; i++) {
     if (strcmp(text, names[i]) != 0) continue;
     *out = (vtb_cuda_precision)i;
     return VTB_OK;
   }
-  return text ? vtb_fail(err, VTB_E_USAGE, "no precision is named '%s': there are fp32, tf32 and bf16", text) : VTB_OK;
+  return text ? vtb_fail(err, VTB_E_USAGE, "no precision is named '%s': there are fp32, tf32, bf16 and fp16", text)
+              : VTB_OK;
 }
 
 vtb_status cli_image_size(const vtb_func *f, int *channels, int *height, int *width, vtb_error *err) {
@@ -181,4 +191,16 @@ vtb_status cli_image_size(const vtb_func *f, int *channels, int *height, int *wi
     return VTB_OK;
   }
   return vtb_fail(err, VTB_E_INPUT, "the model %s has no image input", f->name);
+}
+
+vtb_status cli_program_image_size(const vtb_program *p, int *channels, int *height, int *width, vtb_error *err) {
+  for (int i = 0; i < p->n_tensors; i++) {
+    const vtb_tensor_info *t = &p->tensors[i];
+    if (t->io != VTB_IO_INPUT || t->rank != 4 || t->is_int) continue;
+    *channels = (int)t->dim[1];
+    *height = (int)t->dim[2];
+    *width = (int)t->dim[3];
+    return VTB_OK;
+  }
+  return vtb_fail(err, VTB_E_INPUT, "the model has no image input");
 }

@@ -19,8 +19,7 @@ bool cli_target_find(const char *name, cli_target *t) {
   return false;
 }
 
-/* Every plan is checked before it runs anywhere. */
-static vtb_status make_plan(vtb_module *m, const vtb_cuda_options *options, vtb_launch_plan **plan, vtb_error *err) {
+vtb_status cli_make_plan(vtb_module *m, const vtb_cuda_options *options, vtb_launch_plan **plan, vtb_error *err) {
   vtb_status status = vtb_cuda_plan(m, m->entry, options, plan, err);
   if (status != VTB_OK) return status;
   status = vtb_launch_plan_check(*plan, NULL, err);
@@ -28,17 +27,19 @@ static vtb_status make_plan(vtb_module *m, const vtb_cuda_options *options, vtb_
   return status;
 }
 
-static vtb_status emulate(vtb_module *m, vtb_cuda_precision precision, vtb_program **program, vtb_error *err) {
+vtb_status cli_emulate_plan(vtb_launch_plan *plan, vtb_program **program, vtb_error *err) {
   const char *checks = getenv("VTB_EMULATOR_CHECKS"), *seed = getenv("VTB_EMULATOR_SEED");
   vtb_emulator_options o = {.unchecked = checks && strcmp(checks, "0") == 0,
                             .seed = seed ? strtoull(seed, NULL, 10) : 1};
-  vtb_cuda_options options = {.precision = precision};
-  vtb_launch_plan *plan = NULL;
-  vtb_status status = make_plan(m, &options, &plan, err);
-  if (status != VTB_OK) return status;
-  status = vtb_emulator_program(plan, &o, program, err);
+  vtb_status status = vtb_emulator_program(plan, &o, program, err);
   if (status != VTB_OK) vtb_launch_plan_free(plan);
   return status;
+}
+
+static vtb_status emulate(vtb_module *m, const vtb_cuda_options *options, vtb_program **program, vtb_error *err) {
+  vtb_launch_plan *plan = NULL;
+  vtb_status status = cli_make_plan(m, options, &plan, err);
+  return status == VTB_OK ? cli_emulate_plan(plan, program, err) : status;
 }
 
 /* The device first: without one nothing need be compiled. */
@@ -67,13 +68,14 @@ static bool library_products(void) {
   return there;
 }
 
-static vtb_status run_on_device(vtb_module *m, vtb_cuda_precision precision, vtb_program **program, vtb_error *err) {
-  vtb_cuda_options options = {.library_products = library_products(), .precision = precision};
+static vtb_status run_on_device(vtb_module *m, const vtb_cuda_options *wanted, vtb_program **program, vtb_error *err) {
+  vtb_cuda_options options = *wanted;
+  options.library_products = library_products();
   vtb_cuda_device *device = NULL;
   vtb_launch_plan *plan = NULL;
   vtb_status status = vtb_cuda_device_open(&device, err);
   if (status != VTB_OK) return status;
-  status = make_plan(m, &options, &plan, err);
+  status = cli_make_plan(m, &options, &plan, err);
   if (status == VTB_OK && (status = compile_for(device, plan, program, err)) != VTB_OK) vtb_launch_plan_free(plan);
   if (status != VTB_OK) vtb_cuda_device_close(device);
   return status;
@@ -81,13 +83,13 @@ static vtb_status run_on_device(vtb_module *m, vtb_cuda_precision precision, vtb
 
 vtb_status cli_make_program(vtb_module *m, cli_target target, const cli_model_options *o, bool profile,
                             vtb_program **program, vtb_error *err) {
-  vtb_cuda_precision precision;
-  vtb_status status = cli_precision(o->precision, &precision, err);
+  vtb_cuda_options cuda = {.update = o->update, .average = o->average};
+  vtb_status status = cli_precision(o->precision, &cuda.precision, err);
   if (status != VTB_OK) return status;
-  if (target == CLI_TARGET_CPU && precision != VTB_CUDA_FP32)
+  if (target == CLI_TARGET_CPU && cuda.precision != VTB_CUDA_FP32)
     return vtb_fail(err, VTB_E_USAGE, "--precision %s is for CUDA targets: the CPU computes in fp32", o->precision);
-  if (target == CLI_TARGET_CUDA_EMULATED) return emulate(m, precision, program, err);
-  if (target == CLI_TARGET_CUDA) return run_on_device(m, precision, program, err);
+  if (target == CLI_TARGET_CUDA_EMULATED) return emulate(m, &cuda, program, err);
+  if (target == CLI_TARGET_CUDA) return run_on_device(m, &cuda, program, err);
   vtb_codegen_options options = {.profile = profile};
   return vtb_jit(m, m->entry, &options, program, err);
 }

@@ -254,25 +254,50 @@ static bool has_scan(const vtb_module *m) {
   return false;
 }
 
-static vtb_status run_case(const case_file *c, const cli_model_options *mo, cli_target target, const verify_options *o,
-                           cJSON *json, tally *all, vtb_error *err) {
+/* The case's entry at graph level, with its gradient if the case knows any. *func: what to compile. */
+static vtb_status make_model(const case_file *c, const cli_model_options *mo, const char *model_file, bool grads,
+                             cli_model *model, const char **func, vtb_error *err) {
   vtb_instantiate_options more = {.overrides = c->overrides.at,
                                   .n_overrides = c->overrides.n,
                                   .inputs = c->inputs.at,
                                   .n_inputs = c->inputs.n,
                                   .taps = true};
-  cli_model model;
   cli_model_options with = *mo;
-  if (o->model_file && !with.entry) with.entry = c->entry;
-  vtb_status status = cli_model_load(o->model_file ? o->model_file : c->entry, &with, &more, &model);
+  if (model_file && !with.entry) with.entry = c->entry;
+  vtb_status status = cli_model_load(model_file ? model_file : c->entry, &with, &more, model);
   if (status != VTB_OK) return vtb_fail(err, status, "%s: cannot build entry %s", c->path, c->entry);
-  status = check_params_used(c, model.module->entry, err);
-  if (status == VTB_OK) status = cli_run_passes(model.module, mo, vtb_pipeline_graph, true, 0);
+  status = check_params_used(c, model->module->entry, err);
+  if (status == VTB_OK) status = cli_run_passes(model->module, mo, vtb_pipeline_graph, true, 0);
+  *func = model->module->entry->name;
+  if (status == VTB_OK && grads) status = add_gradient(c, model->module, func, err);
+  if (status != VTB_OK) cli_model_free(model);
+  return status;
+}
+
+static bool knows_gradients(const case_file *c) {
+  for (size_t i = 0; i < c->w->n; i++)
+    if (vtb_starts_with(c->w->at[i]->name, "grad")) return true;
+  return false;
+}
+
+vtb_status verify_case_model(const char *path, const cli_model_options *o, cli_model *model, const char **func,
+                             int64_t *batch, vtb_error *err) {
+  case_file c;
+  vtb_status status = case_load(path, &c, err);
+  if (status == VTB_OK) status = make_model(&c, o, NULL, knows_gradients(&c), model, func, err);
+  if (status == VTB_OK) *batch = cli_infer_batch(vtb_module_find(model->module, *func), c.w);
+  case_free(&c);
+  return status;
+}
+
+static vtb_status run_case(const case_file *c, const cli_model_options *mo, cli_target target, const verify_options *o,
+                           cJSON *json, tally *all, vtb_error *err) {
+  cli_model model;
+  const char *func;
+  bool grads = !o->no_grad && knows_gradients(c);
+  vtb_status status = make_model(c, mo, o->model_file, grads, &model, &func, err);
+  if (status != VTB_OK) return status;
   all->scans = has_scan(model.module);
-  const char *func = model.module->entry->name;
-  bool grads = false;
-  for (size_t i = 0; i < c->w->n && !o->no_grad; i++) grads |= vtb_starts_with(c->w->at[i]->name, "grad");
-  if (status == VTB_OK && grads) status = add_gradient(c, model.module, &func, err);
   vtb_weights *results = NULL;
   if (status == VTB_OK) status = cli_evaluate(model.module, func, mo, target, c->w, &results, err);
   if (status == VTB_OK) {

@@ -1,5 +1,6 @@
 /* Models with weights: what run and eval share. */
 #include "frontend/cli/weights.h"
+#include "frontend/cli/built.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,23 +10,24 @@ static bool same_name(const char *a, const char *b) {
   return n == strcspn(b, "=") && strncmp(a, b, n) == 0;
 }
 
-/* The -D settings stored with the weights that the user does not replace. */
-static vtb_status stored_defines(const char *weights, const cli_list *own, cli_list *out, cJSON **keep,
-                                 vtb_error *err) {
+/* The -D settings that hold: those stored with the weights that the user does not replace, then the user's. */
+static vtb_status settings_for(const char *weights, const cli_list *own, cli_list *out, cJSON **keep, vtb_error *err) {
   vtb_weights *w = NULL;
   *keep = NULL;
-  if (!weights) return VTB_OK;
-  vtb_status status = vtb_safetensors_load(weights, &w, err);
-  if (status != VTB_OK) return status;
-  const char *text = vtb_weights_meta(w, "defines");
-  *keep = text ? cJSON_Parse(text) : NULL;
+  if (weights) {
+    vtb_status status = vtb_safetensors_load(weights, &w, err);
+    if (status != VTB_OK) return status;
+    const char *text = vtb_weights_meta(w, "defines");
+    *keep = text ? cJSON_Parse(text) : NULL;
+    vtb_weights_free(w);
+  }
   cJSON *item;
   cJSON_ArrayForEach(item, *keep) {
     bool replaced = !cJSON_IsString(item);
     for (size_t i = 0; i < own->n && !replaced; i++) replaced = same_name(item->valuestring, own->at[i]);
     if (!replaced) vtb_vec_push(out, item->valuestring);
   }
-  vtb_weights_free(w);
+  for (size_t i = 0; i < own->n; i++) vtb_vec_push(out, own->at[i]);
   return VTB_OK;
 }
 
@@ -53,45 +55,102 @@ static vtb_status made_for(const char *what, cli_model_options *with, char text[
   return VTB_OK;
 }
 
-vtb_status cli_load_for_inference(const char *what, const cli_model_options *o, int64_t batch, const char *weights,
-                                  cli_inference *out) {
-  *out = (cli_inference){0};
-  cli_model model;
+static char *list_text(const cli_list *list) {
+  cJSON *array = cJSON_CreateArray();
+  for (size_t i = 0; i < list->n; i++) cJSON_AddItemToArray(array, cJSON_CreateString(list->at[i]));
+  char *text = cJSON_PrintUnformatted(array);
+  cJSON_Delete(array);
+  return text;
+}
+
+vtb_status cli_model_load_for(const char *what, const cli_model_options *o, const char *weights,
+                              const vtb_instantiate_options *more, cli_model *out, char **settings) {
   vtb_error err = {0};
   cli_model_options with = *o;
   with.defines = (cli_list){0};
   cJSON *keep;
   char size[32];
-  vtb_status status = stored_defines(weights, &o->defines, &with.defines, &keep, &err);
+  vtb_status status = settings_for(weights, &o->defines, &with.defines, &keep, &err);
   if (status != VTB_OK) return cli_error(&err);
-  for (size_t i = 0; i < o->defines.n; i++) vtb_vec_push(&with.defines, o->defines.at[i]);
   if (weights && o->image) status = made_for(what, &with, size);
-  if (status == VTB_OK) status = cli_model_load(what, &with, NULL, &model);
+  if (status == VTB_OK) status = cli_model_load(what, &with, more, out);
+  if (status == VTB_OK && settings) *settings = list_text(&with.defines);
   vtb_vec_free(&with.defines);
   cJSON_Delete(keep);
-  if (status != VTB_OK) return status;
-  status = cli_run_passes(model.module, o, vtb_pipeline_graph, false, 0);
-  if (status == VTB_OK &&
-      (status = cli_image_size(model.module->entry, &out->channels, &out->height, &out->width, &err)) != VTB_OK)
-    cli_error(&err);
-  vtb_program *program = NULL;
-  if (status == VTB_OK) status = cli_compile(model.module, model.name, o, batch, false, &program);
-  cli_model_free(&model);
-  if (status != VTB_OK) return status;
-  out->program = program;
-  status = vtb_model_new(program, (int)o->threads, &out->model, &err);
-  if (status == VTB_OK)
-    status = weights ? vtb_model_load(out->model, weights, &err) : vtb_model_init(out->model, 0, &err);
-  if (status != VTB_OK) {
-    cli_error(&err);
-    vtb_model_free(out->model);
-    *out = (cli_inference){0};
-  }
   return status;
 }
 
-vtb_status cli_weights_transform(const char *weights, const vtb_dataset *d, const cli_inference *inf, vtb_transform *t,
-                                 vtb_error *err) {
+/* ---- inference ----------------------------------------------------------------------------------------------- */
+
+void cli_inference_free(cli_inference *inf) {
+  vtb_model_free(inf->model);
+  vtb_weights_free(inf->own);
+  vtb_artefact_close(inf->built);
+  *inf = (cli_inference){0};
+}
+
+static vtb_status compile(const char *what, const cli_model_options *o, int64_t batch, const char *weights,
+                          vtb_program **program) {
+  cli_model model;
+  vtb_status status = cli_model_load_for(what, o, weights, NULL, &model, NULL);
+  if (status != VTB_OK) return status;
+  status = cli_run_passes(model.module, o, vtb_pipeline_graph, false, 0);
+  if (status == VTB_OK) status = cli_compile(model.module, model.name, o, batch, false, program);
+  cli_model_free(&model);
+  return status;
+}
+
+/* Parameters from the file named, else from the built file, else from their initialisers. */
+static vtb_status fill(cli_inference *inf, const char *weights, vtb_error *err) {
+  vtb_program *p = inf->program;
+  inf->weights = inf->built ? vtb_artefact_weights(inf->built) : NULL;
+  if (weights) {
+    vtb_status status = vtb_safetensors_load(weights, &inf->own, err);
+    if (status != VTB_OK) return status;
+    inf->weights = inf->own;
+    return vtb_model_load(inf->model, weights, err);
+  }
+  if (!inf->weights) return vtb_model_init(inf->model, 0, err);
+  void **params = vtb_xcalloc((size_t)p->n_tensors + 1, sizeof *params);
+  for (int i = 0; i < p->n_tensors; i++)
+    if (p->tensors[i].io == VTB_IO_PARAM || p->tensors[i].io == VTB_IO_BUFFER)
+      params[i] = vtb_model_param(inf->model, p->tensors[i].name, NULL);
+  vtb_status status = vtb_weights_bind(p, inf->weights, NULL, params, NULL, NULL, err);
+  free(params);
+  return status;
+}
+
+vtb_status cli_load_for_inference(const char *command, const char *what, const cli_model_options *o, int64_t batch,
+                                  const char *weights, cli_inference *out) {
+  vtb_error err = {0};
+  vtb_status status;
+  *out = (cli_inference){0};
+  if (cli_is_built(what)) {
+    status = cli_built_open(command, what, o, &out->built);
+    if (status == VTB_OK) status = cli_built_program(out->built, VTB_ARTEFACT_INFERENCE, o, o->batch, &out->program);
+  } else {
+    status = compile(what, o, batch, weights, &out->program);
+  }
+  if (status != VTB_OK) {
+    cli_inference_free(out);
+    return status;
+  }
+  status = vtb_model_new(out->program, (int)o->threads, &out->model, &err);
+  if (status == VTB_OK) status = cli_program_image_size(out->program, &out->channels, &out->height, &out->width, &err);
+  if (status == VTB_OK) status = fill(out, weights, &err);
+  if (status == VTB_OK) return VTB_OK;
+  cli_inference_free(out);
+  return cli_error(&err);
+}
+
+/* ---- what weights say besides numbers ------------------------------------------------------------------------ */
+
+static const char *said(const cli_inference *inf, const char *key) {
+  if (inf->weights) return vtb_weights_meta(inf->weights, key);
+  return inf->built ? vtb_manifest_meta(vtb_artefact_manifest(inf->built), key) : NULL;
+}
+
+vtb_status cli_weights_transform(const cli_inference *inf, const vtb_dataset *d, vtb_transform *t, vtb_error *err) {
   *t = (vtb_transform){.channels = inf->channels, .height = inf->height, .width = inf->width, .crop_ratio = 1};
   static const float mean[] = {0.485f, 0.456f, 0.406f}, std[] = {0.229f, 0.224f, 0.225f};
   memcpy(t->mean, mean, sizeof mean);
@@ -100,33 +159,25 @@ vtb_status cli_weights_transform(const char *weights, const vtb_dataset *d, cons
     vtb_status status = vtb_transform_init(t, d, inf->channels, inf->height, inf->width, err);
     if (status != VTB_OK) return status;
   }
-  vtb_weights *w = NULL;
-  if (!weights) return VTB_OK;
-  vtb_status status = vtb_safetensors_load(weights, &w, err);
-  if (status != VTB_OK) return status;
   for (int k = 0; k < 2; k++) {
-    const char *text = vtb_weights_meta(w, k ? "std" : "mean");
+    const char *text = said(inf, k ? "std" : "mean");
     float *into = k ? t->std : t->mean;
     if (text) sscanf(text, "%f,%f,%f", &into[0], &into[1], &into[2]);
   }
-  vtb_weights_free(w);
   return VTB_OK;
 }
 
-char **cli_weights_classes(const char *weights, int *n) {
-  vtb_weights *w = NULL;
-  *n = 0;
-  if (!weights || vtb_safetensors_load(weights, &w, NULL) != VTB_OK) return NULL;
-  const char *text = vtb_weights_meta(w, "classes");
+char **cli_weights_classes(const cli_inference *inf, int *n) {
+  const char *text = said(inf, "classes");
   cJSON *list = text ? cJSON_Parse(text) : NULL;
   char **names = NULL;
+  *n = 0;
   if (cJSON_IsArray(list)) {
     names = vtb_xcalloc((size_t)cJSON_GetArraySize(list) + 1, sizeof *names);
     cJSON *item;
     cJSON_ArrayForEach(item, list) names[(*n)++] = vtb_xstrdup(cJSON_IsString(item) ? item->valuestring : "?");
   }
   cJSON_Delete(list);
-  vtb_weights_free(w);
   return names;
 }
 
@@ -145,12 +196,9 @@ vtb_status cli_describe_weights(const char *path, const vtb_dataset *d, const vt
   snprintf(numbers, sizeof numbers, "%.9g,%.9g,%.9g", (double)t->std[0], (double)t->std[1], (double)t->std[2]);
   vtb_weights_set_meta(w, "std", numbers);
   vtb_weights_set_meta(w, "model", model);
-  cJSON *settings = cJSON_CreateArray();
-  for (size_t i = 0; i < defines->n; i++) cJSON_AddItemToArray(settings, cJSON_CreateString(defines->at[i]));
-  char *settings_text = cJSON_PrintUnformatted(settings);
-  vtb_weights_set_meta(w, "defines", settings_text);
-  cJSON_free(settings_text);
-  cJSON_Delete(settings);
+  char *settings = list_text(defines);
+  vtb_weights_set_meta(w, "defines", settings);
+  cJSON_free(settings);
   status = vtb_safetensors_save(path, w, err);
   cJSON_free(text);
   cJSON_Delete(names);

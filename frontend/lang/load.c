@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MAX_FILE_BYTES = 16 << 20, MAX_USE_DEPTH = 64, MAX_FOLDER_DEPTH = 4 };
 
@@ -15,6 +16,21 @@ enum { MAX_FILE_BYTES = 16 << 20, MAX_USE_DEPTH = 64, MAX_FOLDER_DEPTH = 4 };
 #endif
 
 /* ---- search folders ------------------------------------------------------------------------------------- */
+
+/* Of an installed command: PREFIX/bin/vertebra reads PREFIX/share/vertebra/models. NULL if there is none. */
+static const char *installed_models(void) {
+  static char path[PATH_MAX + 64];
+  ssize_t n = readlink("/proc/self/exe", path, PATH_MAX);
+  if (n <= 0) return NULL;
+  path[n] = '\0';
+  for (int up = 0; up < 2; up++) {
+    char *slash = strrchr(path, '/');
+    if (!slash) return NULL;
+    *slash = '\0';
+  }
+  strcat(path, "/share/vertebra/models");
+  return vtb_path_is_dir(path) ? path : NULL;
+}
 
 const vtb_search *vtb_search_default(void) {
   static vtb_search search;
@@ -27,7 +43,8 @@ const vtb_search *vtb_search_default(void) {
     if (*at) vtb_vec_push(&dirs, at);
     at = colon ? colon + 1 : NULL;
   }
-  vtb_vec_push(&dirs, VTB_MODELS_DIR);
+  const char *installed = installed_models();
+  vtb_vec_push(&dirs, installed ? installed : VTB_MODELS_DIR);
   search = (vtb_search){dirs.at, dirs.n};
   return &search;
 }
@@ -54,12 +71,23 @@ static void parse_file(vtb_file *f, vtb_diags *diags) {
   vtb__parse_end(&p);
 }
 
+/* The part of `path` behind the search folder it lies in; NULL if in none. */
+static const char *path_in_folder(const vtb_search *search, const char *path) {
+  for (size_t i = 0; search && i < search->n_dirs; i++) {
+    size_t n = strlen(search->dirs[i]);
+    while (n > 0 && search->dirs[i][n - 1] == '/') n--;
+    if (n > 0 && strncmp(path, search->dirs[i], n) == 0 && path[n] == '/') return path + n + 1;
+  }
+  return NULL;
+}
+
 /* Takes `text`, which is malloc'd. */
 static vtb_file *add_file(loader *l, const char *path, char *text, size_t n) {
   vtb_unit *u = l->unit;
   vtb_vec_push(&u->texts, text);
   vtb_source *source = VTB_NEW(&u->arena, vtb_source);
-  *source = (vtb_source){vtb_arena_strdup(&u->arena, path), text, n};
+  *source = (vtb_source){.path = vtb_arena_strdup(&u->arena, path), .text = text, .n = n};
+  source->name = path_in_folder(l->search, source->path);
   vtb_file *f = VTB_NEW(&u->arena, vtb_file);
   f->source = source;
   f->unit = u;
@@ -284,7 +312,8 @@ size_t vtb_unit_decls(const vtb_unit *u, const vtb_decl_info **out) {
 
 vtb_expr *vtb__parse_expr_text(vtb_unit *u, const char *origin, const char *text, vtb_diags *diags) {
   vtb_source *source = VTB_NEW(&u->arena, vtb_source);
-  *source = (vtb_source){vtb_arena_strdup(&u->arena, origin), vtb_arena_strdup(&u->arena, text), strlen(text)};
+  *source = (vtb_source){
+      .path = vtb_arena_strdup(&u->arena, origin), .text = vtb_arena_strdup(&u->arena, text), .n = strlen(text)};
   bool before = u->has_syntax_errors;
   u->has_syntax_errors = false;
   vtb_parse p;

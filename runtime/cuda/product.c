@@ -5,7 +5,13 @@
 #include "runtime/base/library.h"
 
 /* cublasLt.h: data and compute types, attributes, epilogues */
-enum { TYPE_F32 = 0, COMPUTE_F32 = 68, COMPUTE_F32_FAST_16BF = 75, COMPUTE_F32_FAST_TF32 = 77 };
+enum {
+  TYPE_F32 = 0,
+  COMPUTE_F32 = 68,
+  COMPUTE_F32_FAST_16F = 74,
+  COMPUTE_F32_FAST_16BF = 75,
+  COMPUTE_F32_FAST_TF32 = 77
+};
 enum { PRODUCT_TRANS_A = 3, PRODUCT_TRANS_B = 4, PRODUCT_EPILOGUE = 7, PRODUCT_BIAS = 8 };
 enum { LAYOUT_BATCH = 5, LAYOUT_STRIDE = 6, PREFERENCE_WORKSPACE = 1, EPILOGUE_BIAS = 4 };
 enum { WORKSPACE_BYTES = 32 << 20 };
@@ -60,7 +66,7 @@ static vtb_status make_layout(vtb__products *x, void **layout, int64_t rows, int
 }
 
 static vtb_status make_operation(vtb__products *x, product *p, const vtb_launch_gemm *g, vtb_error *err) {
-  static const int compute[] = {COMPUTE_F32, COMPUTE_F32_FAST_TF32, COMPUTE_F32_FAST_16BF};
+  static const int compute[] = {COMPUTE_F32, COMPUTE_F32_FAST_TF32, COMPUTE_F32_FAST_16BF, COMPUTE_F32_FAST_16F};
   int32_t trans_first = g->trans_b != 0, trans_second = g->trans_a != 0;
   uint32_t epilogue = EPILOGUE_BIAS;
   vtb_status status = VTB_LT_CALL(x, cublasLtMatmulDescCreate, (&p->operation, compute[g->precision], TYPE_F32), err);

@@ -1,5 +1,6 @@
 /* A launch plan on a device, as a program: modules loaded once, memory allocated once, every run copies the arguments
- * in, walks the plan on one stream and copies the results out.
+ * in, walks the plan on one stream and copies the results out. What has its place in the plan's state stays on the
+ * device from run to run and is copied on request.
  *
  * The first run launches step by step; the second one is captured in a graph, which all later ones launch: every
  * address in the plan is fixed, and one graph costs the host what one launch does. Timing of single kernels (a
@@ -18,8 +19,8 @@ typedef struct cuda_run {
   vtb_cuda_device *device;
   void **modules;   /* one a source */
   void **functions; /* one a kernel */
-  vtb_cu_address memory, workspace, constants;
-  vtb_cu_address *tensors;   /* in `memory` */
+  vtb_cu_address memory, workspace, constants, state;
+  vtb_cu_address *tensors;   /* in `memory` or `state` */
   vtb_cu_address *addresses; /* arguments of the step at hand */
   void **parameters;         /* pointers to them */
   vtb__products *products;
@@ -38,6 +39,7 @@ static void free_all_but_plan(cuda_run *r) {
   if (r->memory) (void)api->cuMemFree_v2(r->memory);
   if (r->workspace) (void)api->cuMemFree_v2(r->workspace);
   if (r->constants) (void)api->cuMemFree_v2(r->constants);
+  if (r->state) (void)api->cuMemFree_v2(r->state);
   free(r->modules);
   free(r->functions);
   free(r->tensors);
@@ -67,6 +69,7 @@ static bool is_result(const vtb_tensor_info *t) {
 static vtb_cu_address address(const cuda_run *r, const vtb_launch_arg *a) {
   vtb_cu_address base = a->space == VTB_LAUNCH_TENSOR      ? r->tensors[a->tensor]
                         : a->space == VTB_LAUNCH_WORKSPACE ? r->workspace
+                        : a->space == VTB_LAUNCH_STATE     ? r->state
                                                            : r->constants;
   return base + (vtb_cu_address)a->offset;
 }
@@ -128,11 +131,15 @@ static vtb_status capture(cuda_run *r, vtb_error *err) {
   return status;
 }
 
+static bool is_copied(const cuda_run *r, int i) {
+  return tensor_bytes(&r->plan->tensors[i]) && vtb_launch_place(r->plan, i) < 0;
+}
+
 static vtb_status copy_in(cuda_run *r, void *const *args, vtb_error *err) {
   vtb_status status = VTB_OK;
   for (int i = 0; i < r->plan->n_tensors && status == VTB_OK; i++) {
     const vtb_tensor_info *t = &r->plan->tensors[i];
-    if (is_result(t) || !tensor_bytes(t) || (r->n_runs && r->kept >> t->io & 1u)) continue;
+    if (is_result(t) || !is_copied(r, i) || (r->n_runs && r->kept >> t->io & 1u)) continue;
     status =
         VTB_CU_CALL(r->device, cuMemcpyHtoDAsync_v2, (r->tensors[i], args[i], tensor_bytes(t), r->device->stream), err);
   }
@@ -143,12 +150,26 @@ static vtb_status copy_out(cuda_run *r, void *const *args, vtb_error *err) {
   vtb_status status = VTB_OK;
   for (int i = 0; i < r->plan->n_tensors && status == VTB_OK; i++) {
     const vtb_tensor_info *t = &r->plan->tensors[i];
-    if (!is_result(t) || !tensor_bytes(t) || r->kept >> t->io & 1u) continue;
+    if (!is_result(t) || !is_copied(r, i) || r->kept >> t->io & 1u) continue;
     status =
         VTB_CU_CALL(r->device, cuMemcpyDtoHAsync_v2, (args[i], r->tensors[i], tensor_bytes(t), r->device->stream), err);
   }
   if (status == VTB_OK) status = VTB_CU_CALL(r->device, cuStreamSynchronize, (r->device->stream), err);
   return status;
+}
+
+/* Between args and the state: what a training run goes on from. */
+static vtb_status exchange(void *owner, void *const *args, bool in, vtb_error *err) {
+  cuda_run *r = owner;
+  vtb_cuda_device *d = r->device;
+  vtb_status status = VTB_CU_CALL(d, cuCtxSetCurrent, (d->context), err);
+  for (int i = 0; i < r->plan->n_tensors && status == VTB_OK; i++) {
+    const vtb_tensor_info *t = &r->plan->tensors[i];
+    if (vtb_launch_place(r->plan, i) < 0 || is_result(t) || !tensor_bytes(t)) continue;
+    status = in ? VTB_CU_CALL(d, cuMemcpyHtoDAsync_v2, (r->tensors[i], args[i], tensor_bytes(t), d->stream), err)
+                : VTB_CU_CALL(d, cuMemcpyDtoHAsync_v2, (args[i], r->tensors[i], tensor_bytes(t), d->stream), err);
+  }
+  return status == VTB_OK ? VTB_CU_CALL(d, cuStreamSynchronize, (d->stream), err) : status;
 }
 
 static void keep(void *owner, unsigned roles) { ((cuda_run *)owner)->kept = roles; }
@@ -207,17 +228,23 @@ static vtb_status allocate(cuda_run *r, vtb_error *err) {
   const vtb_launch_plan *p = r->plan;
   vtb_cuda_device *d = r->device;
   size_t total = 0, most = 1, at = 0;
-  for (int i = 0; i < p->n_tensors; i++) total += padded(tensor_bytes(&p->tensors[i]));
+  for (int i = 0; i < p->n_tensors; i++)
+    if (vtb_launch_place(p, i) < 0) total += padded(tensor_bytes(&p->tensors[i]));
   for (int i = 0; i < p->n_steps; i++)
     if ((size_t)p->steps[i].n_args > most) most = (size_t)p->steps[i].n_args;
   vtb_status status = allocate_bytes(d, &r->memory, total, "parameters, inputs and results", err);
   if (status == VTB_OK) status = allocate_bytes(d, &r->workspace, (size_t)p->workspace_bytes, "workspace", err);
   if (status == VTB_OK) status = allocate_bytes(d, &r->constants, (size_t)p->constant_bytes, "constants", err);
+  if (status == VTB_OK && p->state_bytes)
+    status = allocate_bytes(d, &r->state, (size_t)p->state_bytes, "state of the training", err);
+  if (status == VTB_OK && p->state_bytes)
+    status = VTB_CU_CALL(d, cuMemsetD8Async, (r->state, 0, (size_t)p->state_bytes, d->stream), err);
   if (status != VTB_OK) return status;
   r->tensors = vtb_xcalloc((size_t)p->n_tensors + 1, sizeof *r->tensors);
   for (int i = 0; i < p->n_tensors; i++) {
-    r->tensors[i] = r->memory + at;
-    at += padded(tensor_bytes(&p->tensors[i]));
+    int64_t place = vtb_launch_place(p, i);
+    r->tensors[i] = place >= 0 ? r->state + (vtb_cu_address)place : r->memory + at;
+    if (place < 0) at += padded(tensor_bytes(&p->tensors[i]));
   }
   r->addresses = vtb_xcalloc(most, sizeof *r->addresses);
   r->parameters = vtb_xcalloc(most, sizeof *r->parameters);
@@ -229,19 +256,8 @@ static vtb_status allocate(cuda_run *r, vtb_error *err) {
 }
 
 static void describe(cuda_run *r) {
-  vtb_launch_plan *p = r->plan;
-  vtb_kernel_info *kernels = vtb_arena_array(&p->arena, (size_t)p->n_kernels + 1, sizeof *kernels);
-  for (int i = 0; i < p->n_kernels; i++) kernels[i] = p->kernels[i].info;
-  r->program = (vtb_program){.run = run,
-                             .keep = keep,
-                             .n_tensors = p->n_tensors,
-                             .tensors = p->tensors,
-                             .batch = p->batch,
-                             .device_workspace_bytes = p->workspace_bytes,
-                             .n_kernels = p->n_kernels,
-                             .kernels = kernels,
-                             .owner = r,
-                             .free = free_run};
+  r->program = (vtb_program){.run = run, .keep = keep, .exchange = exchange, .owner = r, .free = free_run};
+  vtb_launch_plan_describe(r->plan, &r->program);
 }
 
 static bool is_set(const char *variable, const char *value) {

@@ -95,12 +95,12 @@ class Named(nn.Module):
 
 
 class ViL(nn.Module):
-    def __init__(self, dim, depth=24, patch=16, image=224, classes=1000):
+    def __init__(self, dim, depth=24, patch=16, image=224, classes=1000, channels=3):
         super().__init__()
         g = image // patch
         self.grid = (g, g)
         self.patch_embed, self.pos_embed = Named(), Named()
-        self.patch_embed.proj = nn.Conv2d(3, dim, patch, patch)
+        self.patch_embed.proj = nn.Conv2d(channels, dim, patch, patch)
         self.pos_embed.embed = nn.Parameter(torch.randn(1, g, g, dim) * 0.02)
         pairs = []
         for _ in range(depth // 2):
@@ -120,13 +120,13 @@ class ViL(nn.Module):
         return self.head(self.legacy_norm(torch.cat([x[:, 0], x[:, -1]], -1)))
 
 
-def save_case(model, x, y, path, entry):
-    """A reference case (tests/golden/README.md) so that `vertebra verify` compares the two."""
+def save_case(model, x, y, path, entry, config=None, more=None):
+    """A reference case (tests/golden/README.md) so that `vertebra verify` compares the two. more: further tensors."""
     tensors = {"param/" + k: v.detach() for k, v in model.state_dict().items()}
-    tensors.update({"input/x": x, "output/y": y})
-    header, offset, blobs = {"__metadata__": {"entry": entry, "config": "{}"}}, 0, []
+    tensors.update({"input/x": x, "output/y": y}, **(more or {}))
+    header, offset, blobs = {"__metadata__": {"entry": entry, "config": json.dumps(config or {})}}, 0, []
     for name, t in tensors.items():
-        raw = t.contiguous().float().numpy().tobytes()
+        raw = t.detach().contiguous().float().numpy().tobytes()
         header[name] = {"dtype": "F32", "shape": list(t.shape), "data_offsets": [offset, offset + len(raw)]}
         offset += len(raw)
         blobs.append(raw)

@@ -27,3 +27,10 @@ expect 0 "$VERTEBRA" verify --target cuda-emulated "${cases[@]}"; says "2 cases,
 first=$out
 VTB_EMULATOR_SEED=7 VTB_EMULATOR_CHECKS=0 expect 0 "$VERTEBRA" verify --target cuda-emulated "${cases[@]}"
 [ "$out" = "$first" ] || fail "results depend on the order of threads: $out, before: $first"
+
+# gradients in narrow formats, of cases whose errors grow most on the way
+narrow=(tests/golden/vil/vil2_conv1d.safetensors tests/golden/vllama/twins_svt_baseline.safetensors)
+for precision in bf16 fp16; do
+  VTB_EMULATOR_CHECKS=0 expect 0 "$VERTEBRA" verify --target cuda-emulated --precision $precision "${narrow[@]}"; says "2 cases, 0 failed"
+done
+expect 2 "$VERTEBRA" verify --target cuda-emulated --precision fp8 "${narrow[@]}"; says "fp32, tf32, bf16 and fp16"

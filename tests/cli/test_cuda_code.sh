@@ -2,10 +2,13 @@
 . tests/cli/lib.sh
 export XDG_CACHE_HOME="$(dirname "$VERTEBRA")/test-cache"
 
-expect 0 "$VERTEBRA" dump vil_nano --stage cuda; says 'VTB_KERNEL(256, row_0)(VTB_IN(float) a0'; says "models/std/nn.vtb:"
+expect 0 "$VERTEBRA" dump vil_nano --stage cuda; says 'VTB_KERNEL(256, row_0)(VTB_IN(float) a0'; says " std/nn.vtb:"
 first=$out
 expect 0 "$VERTEBRA" dump vil_nano --stage cuda
 [ "$out" = "$first" ] || fail "the same model gave another text"
+# nor does the text depend on where the models lie
+mkdir "$work/elsewhere" && cp -r models/. "$work/elsewhere"
+[ "$(VTB_MODELS="$work/elsewhere" "$VERTEBRA" dump vil_nano --stage cuda)" = "$first" ] || fail "the text depends on folders"
 # one more block of the same kind is launches, not text
 expect 0 "$VERTEBRA" dump vil_nano -D depth=14 --stage cuda
 [ "$(grep -c ^VTB_KERNEL <<<"$out")" = "$(grep -c ^VTB_KERNEL <<<"$first")" ] || fail "text grows with depth"

@@ -9,7 +9,7 @@ expect 2 "$VERTEBRA" check vil_tiny --bacth 3; says "did you mean --batch"
 expect 2 "$VERTEBRA" check vil_tiny --batch three; says "whole number"
 expect 2 "$VERTEBRA" bench vil_tiny --mode sideways; says "unknown mode"
 expect 2 "$VERTEBRA" dump vil_tiny --stage fusd; says "did you mean fused"
-for command in check run train eval compare bench verify dump fmt explain doctor; do
+for command in check build run train eval compare bench verify dump fmt explain doctor; do
   expect 0 "$VERTEBRA" $command --help; says "usage: vertebra $command"
 done
 expect 1 "$VERTEBRA" check vil_tinny; says "vil_tiny"

@@ -107,6 +107,7 @@ typedef struct cuda_cases {
   vtb_tensor args[256];
   vtb_value *returns[256];
   int n_returns, n_cases;
+  const char *pipeline; /* passes over all of it, before code is made; or NULL */
 } cuda_cases;
 
 static inline void cuda_begin(cuda_cases *c) {
@@ -128,19 +129,29 @@ static inline vtb_value *cuda_arg(cuda_cases *c, vtb_type type, double scale, do
   return vtb_func_add_arg(c->f, name, type);
 }
 
-/* The results of `inst` are to be compared, as "<case>_<op>_<result>". */
+/* The results of `inst` are to be compared, as "<case>_<op>_<number among all>". */
 static inline void cuda_return(cuda_cases *c, vtb_inst *inst) {
   for (int r = 0; r < inst->n_results; r++) {
     char name[80];
-    snprintf(name, sizeof name, "case%d_%s_%d", c->n_cases, vtb_op_get(inst->op)->name, r);
+    snprintf(name, sizeof name, "case%d_%s_%d", c->n_cases, vtb_op_get(inst->op)->name, c->n_returns);
     inst->results[r]->name = vtb_intern(c->m, name);
     c->returns[c->n_returns++] = inst->results[r];
   }
 }
 
+static inline void cuda_passes(vtb_module *m, const char *pipeline) {
+  vtb_error err = {0};
+  vtb_diags d = {0};
+  vtb_pass_context c = {.module = m, .diags = &d, .batch = 1};
+  vtb_status status = vtb_run_pipeline(&c, &(vtb_pipeline_options){.pipeline = pipeline}, &err);
+  CHECK_MSG(status == VTB_OK, "%s", err.text);
+  vtb_diags_free(&d);
+}
+
 static inline void cuda_end(cuda_cases *c, double tol, const char *what) {
   vtb_func_set_returns(c->f, c->returns, NULL, c->n_returns);
   c->m->entry = c->f;
+  if (c->pipeline) cuda_passes(c->m, c->pipeline);
   cuda_check(c->m, c->f, c->args, tol, what);
   for (int i = 0; i < c->f->n_args; i++) vtb_tensor_free(&c->args[i]);
   vtb_module_free(c->m);

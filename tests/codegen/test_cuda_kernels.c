@@ -13,22 +13,13 @@ static vtb_module *parse(const char *text) {
   return m;
 }
 
-static void fuse(vtb_module *m) {
-  vtb_error err = {0};
-  vtb_diags d = {0};
-  vtb_pass_context c = {.module = m, .diags = &d, .batch = 1};
-  vtb_status status = vtb_run_pipeline(&c, &(vtb_pipeline_options){.pipeline = "fuse"}, &err);
-  CHECK_MSG(status == VTB_OK, "%s", err.text);
-  vtb_diags_free(&d);
-}
-
 /* Random arguments in [low, high). */
 static void check(const char *what, const char *text, bool fused, double low, double high, double tol) {
   vtb_module *m = parse(text);
   unsigned long long seed = 11400714819323198485ull;
   if (!m) return;
   vtb_func *f = m->entry = vtb_module_find(m, "f");
-  if (fused) fuse(m);
+  if (fused) cuda_passes(m, "fuse");
   vtb_tensor *args = vtb_xcalloc((size_t)f->n_args + 1, sizeof *args);
   for (int a = 0; a < f->n_args; a++) {
     args[a] = vtb_tensor_new(f->args[a]->type);

@@ -8,7 +8,7 @@ typedef struct scan_case {
   vtb_decay_class decay;
   const char *mode, *path;
   int64_t chunk, B, N, h, K, V;
-  bool normalizer, init, dlast, views;
+  bool normalizer, init, dlast, views, negative; /* negative: half of the decays */
 } scan_case;
 
 #define CONSTANT VTB_DECAY_CONSTANT
@@ -19,25 +19,34 @@ typedef struct scan_case {
 #define RATES VTB_DECAY_RATES
 
 static const scan_case products[] = {
-    {SCALAR, "parallel", NULL, 0, 1, 1, 1, 1, 1, false, false, false, false},
-    {SCALAR, "parallel", "rows~@10x15", 0, 1, 150, 2, 24, 20, true, false, false, false},
-    {SCALAR, "chunkwise", "cols@5x15", 16, 1, 75, 2, 8, 12, true, true, true, false},
-    {SCALAR, "chunkwise", "hilbert@13x11", 70, 1, 143, 1, 70, 130, false, false, false, true},
-    {CONSTANT, "chunkwise", "snake@6x7", 7, 2, 42, 3, 5, 6, false, true, false, true},
-    {CONSTANT, "parallel", NULL, 0, 2, 67, 2, 16, 9, true, true, true, false},
-    {SCALAR, "chunkwise", NULL, 1, 1, 5, 1, 3, 4, false, false, true, false},
-    {SCALAR, "recurrent", "rows.hflip@3x7", 0, 2, 21, 2, 12, 40, true, true, true, false},
+    {SCALAR, "parallel", NULL, 0, 1, 1, 1, 1, 1, false, false, false, false, false},
+    {SCALAR, "parallel", "rows~@10x15", 0, 1, 150, 2, 24, 20, true, false, false, false, false},
+    {SCALAR, "chunkwise", "cols@5x15", 16, 1, 75, 2, 8, 12, true, true, true, false, false},
+    {SCALAR, "chunkwise", "hilbert@13x11", 70, 1, 143, 1, 70, 130, false, false, false, true, false},
+    {CONSTANT, "chunkwise", "snake@6x7", 7, 2, 42, 3, 5, 6, false, true, false, true, false},
+    {CONSTANT, "parallel", NULL, 0, 2, 67, 2, 16, 9, true, true, true, false, false},
+    {SCALAR, "chunkwise", NULL, 1, 1, 5, 1, 3, 4, false, false, true, false, false},
+    {SCALAR, "recurrent", "rows.hflip@3x7", 0, 2, 21, 2, 12, 40, true, true, true, false, false},
+    {SCALAR, "chunkwise", "rows~@4x9", 20, 1, 36, 2, 12, 8, true, true, true, false, true},
+    {SCALAR, "parallel", NULL, 0, 1, 70, 1, 5, 6, false, false, false, false, true},
+    {CONSTANT, "chunkwise", "cols@2x9", 8, 1, 18, 4, 8, 4, false, true, true, false, true},
 };
 
 static const scan_case steps[] = {
-    {KEY, "recurrent", "cols~@4x5", 0, 1, 20, 2, 3, 40, true, true, true, false},
-    {KEY, "chunkwise", NULL, 8, 2, 17, 1, 33, 5, false, false, false, true},
-    {VALUE, "parallel", "rows~@3x5", 0, 2, 15, 2, 1, 33, false, true, true, false},
-    {VALUE, "recurrent", NULL, 0, 1, 9, 1, 20, 7, false, false, false, false},
-    {FULL, "recurrent", "snake@3x5", 0, 1, 15, 1, 16, 140, false, true, true, false},
-    {FULL, "parallel", NULL, 0, 2, 7, 2, 5, 3, false, false, false, true},
-    {RATES, "recurrent", "rows~@5x5", 0, 2, 25, 1, 16, 150, false, true, true, false},
-    {RATES, "chunkwise", NULL, 4, 1, 10, 2, 3, 8, false, false, false, false},
+    {KEY, "recurrent", "cols~@4x5", 0, 1, 20, 2, 3, 40, true, true, true, false, false},
+    {KEY, "chunkwise", NULL, 8, 2, 17, 1, 33, 5, false, false, false, true, false},
+    {VALUE, "parallel", "rows~@3x5", 0, 2, 15, 2, 1, 33, false, true, true, false, false},
+    {VALUE, "recurrent", NULL, 0, 1, 9, 1, 20, 7, false, false, false, false, false},
+    {FULL, "recurrent", "snake@3x5", 0, 1, 15, 1, 16, 140, false, true, true, false, false},
+    {FULL, "parallel", NULL, 0, 2, 7, 2, 5, 3, false, false, false, true, false},
+    {RATES, "recurrent", "rows~@5x5", 0, 2, 25, 1, 16, 150, false, true, true, false, false},
+    {RATES, "chunkwise", NULL, 4, 1, 10, 2, 3, 8, false, false, false, false, false},
+    {KEY, "recurrent", NULL, 0, 1, 9, 1, 700, 1, true, true, true, false, false},
+    {RATES, "recurrent", "cols@1x5", 0, 1, 5, 1, 131, 3, false, true, false, false, false},
+    {FULL, "recurrent", NULL, 0, 2, 3, 1, 261, 1, false, false, true, false, false},
+    {KEY, "chunkwise", NULL, 4, 1, 19, 1, 6, 5, true, true, true, false, true},
+    {VALUE, "recurrent", "rows~@3x5", 0, 1, 15, 1, 3, 6, false, true, false, false, true},
+    {FULL, "parallel", NULL, 0, 1, 11, 1, 4, 5, false, false, true, false, true},
 };
 
 static vtb_type shape(int rank, int64_t a, int64_t b, int64_t c, int64_t d, int64_t e) {
@@ -75,11 +84,13 @@ static int operand_types(const scan_case *s, bool grad, vtb_type *t) {
   return n;
 }
 
-/* Decays from all over [0, 1]: mostly near 1, some exactly 0 or 1, some tiny. */
-static void fill_decays(vtb_tensor *t, unsigned long long *seed) {
+/* Decays from all over [0, 1]: mostly near 1, some exactly 0 or 1, some tiny. Or half of them less than 0, the first 0.
+ */
+static void fill_decays(vtb_tensor *t, bool negative, unsigned long long *seed) {
   for (int64_t i = 0; i < vtb_type_count(&t->type); i++) {
     double u = test_random(seed), v = 0.5 + 0.5 * test_random(seed);
     t->data[i] = (float)(u < -0.9 ? 0 : u < -0.8 ? 1 : u < -0.7 ? 1e-6 * v : u < -0.4 ? v : 1 - 0.05 * v);
+    if (negative) t->data[i] *= i == 0 ? 0 : test_random(seed) < 0 ? -1 : 1;
   }
 }
 
@@ -94,20 +105,18 @@ static vtb_value *operand(cuda_cases *c, const scan_case *s, int i, vtb_type t) 
   if (rates && i == 3) return cuda_arg(c, t, 0.15, 0.15);
   if (rates && i == 4) return cuda_arg(c, t, 2, -2);
   vtb_value *v = cuda_arg(c, t, 1, 0);
-  if (i == 3) fill_decays(&c->args[c->f->n_args - 1], &c->seed);
+  if (i == 3) fill_decays(&c->args[c->f->n_args - 1], s->negative, &c->seed);
   return v;
 }
 
-static void add(cuda_cases *c, const scan_case *s, bool grad) {
+static void build_scan(cuda_cases *c, const scan_case *s, bool grad, vtb_value *const *operands, const char *path) {
   vtb_type types[12];
-  vtb_value *operands[12];
   vtb_attr attrs[8];
   int n = operand_types(s, grad, types), n_attrs = 0;
-  for (int i = 0; i < n; i++) operands[i] = operand(c, s, i, types[i]);
   attrs[n_attrs++] = VTB_A_STR("class", vtb_decay_class_name(s->decay));
   attrs[n_attrs++] = VTB_A_STR("mode", s->mode);
   if (vtb_streq(s->mode, "chunkwise")) attrs[n_attrs++] = VTB_A_INT("chunk", s->chunk);
-  if (s->path) attrs[n_attrs++] = VTB_A_STR("path", s->path);
+  if (path) attrs[n_attrs++] = VTB_A_STR("path", path);
   if (s->normalizer) attrs[n_attrs++] = VTB_A_INT("normalizer", 1);
   if (s->init) attrs[n_attrs++] = VTB_A_INT("init", 1);
   if (grad && s->dlast) attrs[n_attrs++] = VTB_A_INT("dlast", 1);
@@ -119,12 +128,86 @@ static void add(cuda_cases *c, const scan_case *s, bool grad) {
   c->n_returns -= s->normalizer ? 2 : 1;
 }
 
+static int add(cuda_cases *c, const scan_case *s, bool grad, vtb_value **operands) {
+  vtb_type types[12];
+  int n = operand_types(s, grad, types);
+  for (int i = 0; i < n; i++) operands[i] = operand(c, s, i, types[i]);
+  build_scan(c, s, grad, operands, s->path);
+  return n;
+}
+
 static void check(const scan_case *cases, int n, bool grad, double tol, const char *what) {
   cuda_cases c;
+  vtb_value *operands[12];
   cuda_begin(&c);
-  for (c.n_cases = 0; c.n_cases < n; c.n_cases++) add(&c, &cases[c.n_cases], grad);
+  for (c.n_cases = 0; c.n_cases < n; c.n_cases++) add(&c, &cases[c.n_cases], grad, operands);
   cuda_end(&c, tol, what);
 }
+
+/* ---- several directions of one cell ----------------------------------------------------------------------------- */
+
+static const struct {
+  scan_case scan;
+  const char *paths[4];
+} directions[] = {
+    {{SCALAR, "chunkwise", "rows@10x15", 70, 2, 150, 2, 8, 12, true, true, true, false, false},
+     {"rows~@10x15", "cols@10x15", "cols~@10x15"}},
+    {{SCALAR, "chunkwise", "cols@3x11", 8, 1, 33, 1, 12, 10, false, false, true, false, false}, {"cols~@3x11"}},
+    {{SCALAR, "parallel", NULL, 0, 1, 67, 2, 6, 5, false, false, false, true, false}, {"rows~@1x67"}},
+    {{CONSTANT, "chunkwise", "snake@3x7", 8, 2, 21, 3, 8, 4, false, false, false, false, false}, {"hilbert@3x7", NULL}},
+    {{RATES, "recurrent", "rows@3x5", 0, 2, 15, 1, 16, 136, false, true, false, false, false}, {"cols~@3x5"}},
+    {{KEY, "recurrent", NULL, 0, 1, 9, 2, 140, 3, true, false, true, false, false}, {"rows~@1x9"}},
+};
+
+/* Directions have a decay or values of their own, or nothing; some are pairs there and back. */
+static void check_directions(bool grad, double tol, const char *what) {
+  cuda_cases c;
+  cuda_begin(&c);
+  c.pipeline = "directions";
+  for (c.n_cases = 0; c.n_cases < (int)(sizeof directions / sizeof *directions); c.n_cases++) {
+    const scan_case *s = &directions[c.n_cases].scan;
+    vtb_value *operands[12];
+    add(&c, s, grad, operands);
+    for (int d = 0; directions[c.n_cases].paths[d]; d++) {
+      int own = d == 0 ? 3 : 2;
+      if (d < 2) operands[own] = operand(&c, s, own, operands[own]->type);
+      build_scan(&c, s, grad, operands, directions[c.n_cases].paths[d]);
+    }
+  }
+  cuda_end(&c, tol, what);
+}
+
+/* One launch of each kernel, whatever number of directions; two where their tensors are not laid out alike. */
+static int launches(bool second, bool transposed) {
+  cuda_cases c;
+  vtb_launch_plan *plan = NULL;
+  vtb_error err = {0};
+  vtb_value *operands[12];
+  const scan_case s = {SCALAR, "chunkwise", "rows@2x6", 4, 1, 12, 2, 4, 4, true, false, false, false, false};
+  cuda_begin(&c);
+  add(&c, &s, false, operands);
+  if (transposed)
+    operands[2] = vtb_b_transpose(&c.b, cuda_arg(&c, shape(4, 1, 2, 12, 4, 0), 1, 0), (int64_t[]){0, 2, 1, 3});
+  if (second) build_scan(&c, &s, false, operands, "cols~@2x6");
+  vtb_func_set_returns(c.f, c.returns, NULL, c.n_returns);
+  c.m->entry = c.f;
+  cuda_passes(c.m, "directions");
+  CHECK(vtb_cuda_plan(c.m, c.f, &(vtb_cuda_options){0}, &plan, &err) == VTB_OK);
+  int n = plan ? plan->n_steps : 0;
+  vtb_launch_plan_free(plan);
+  for (int i = 0; i < c.f->n_args; i++) vtb_tensor_free(&c.args[i]);
+  vtb_module_free(c.m);
+  return n;
+}
+
+TEST(directions_share_launches) {
+  CHECK(launches(false, false) == 2); /* states, products */
+  CHECK(launches(true, false) == 2);
+  CHECK(launches(true, true) == 4);
+}
+
+TEST(directions_forward) { check_directions(false, 2e-5, "directions"); }
+TEST(directions_adjoint) { check_directions(true, 5e-5, "adjoints of directions"); }
 
 #define COUNT(cases) ((int)(sizeof cases / sizeof *cases))
 TEST(products_forward) { check(products, COUNT(products), false, 2e-5, "products"); }
@@ -134,10 +217,13 @@ TEST(steps_adjoint) { check(steps, COUNT(steps), true, 5e-5, "adjoints of steps"
 
 int main(int argc, char **argv) {
   emulate_or_skip();
-  const char *only = argc > 1 ? argv[1] : NULL; /* one test by its letter: f, a, s, t */
+  const char *only = argc > 1 ? argv[1] : NULL; /* one test by its letter: f, a, s, t, d, e */
   if (!only || *only == 'f') RUN(products_forward);
   if (!only || *only == 'a') RUN(products_adjoint);
   if (!only || *only == 's') RUN(steps_forward);
   if (!only || *only == 't') RUN(steps_adjoint);
+  if (!only || *only == 'd') RUN(directions_forward);
+  if (!only || *only == 'e') RUN(directions_adjoint);
+  RUN(directions_share_launches);
   return test_done();
 }

@@ -92,10 +92,24 @@ TEST(keys_depend_on_every_part_and_its_length) {
   CHECK_STR(vtb__cuda_cache_key(a, 2).text, vtb__cuda_cache_key(c, 2).text);
 }
 
+#define PTXAS(kernel, spills)                                                                                          \
+  "ptxas info    : Compiling entry function '" kernel "' for 'sm_90a'\n    8 bytes stack frame, " spills               \
+  " bytes spill stores, " spills " bytes spill loads\nptxas info    : Used 48 registers\n"
+
+TEST(kernels_that_spill_are_given_room) {
+  static const char text[] = "VTB_KERNEL(threads, name) x\nVTB_KERNEL(64, a_1)() {}\nVTB_KERNEL(64, a_12)() {}\n";
+  CHECK(vtb__cuda_give_room(text, PTXAS("a_1", "0") PTXAS("a_12", "0")) == NULL);
+  char *roomy = vtb__cuda_give_room(text, PTXAS("a_1", "0") PTXAS("a_12", "4"));
+  CHECK_STR(roomy ? roomy : "",
+            "VTB_KERNEL(threads, name) x\nVTB_KERNEL(64, a_1)() {}\nVTB_KERNEL_ROOMY(64, a_12)() {}\n");
+  free(roomy);
+}
+
 int main(void) {
   vtb_strbuf why = {0};
   setenv("XDG_CACHE_HOME", VTB_BINARY_DIR "/test-cache-nvrtc", 1);
   RUN(keys_depend_on_every_part_and_its_length);
+  RUN(kernels_that_spill_are_given_room);
   if (!vtb_cuda_describe_nvrtc(&why)) {
     printf("skipped: %s\n", why.at);
     return test_done() ? 1 : 77;

@@ -23,10 +23,10 @@ static char *tree(const char *text, size_t n) {
 
 static void check_format(const char *text, size_t n) {
   vtb_diags diags = {0};
-  vtb_source source = {"fuzz.vtb", text, n};
+  vtb_source source = {.path = "fuzz.vtb", .text = text, .n = n};
   vtb_strbuf once = {0}, twice = {0};
   if (vtb_format(&source, &once, &diags)) {
-    vtb_source again = {"fuzz.vtb", once.at ? once.at : "", once.n};
+    vtb_source again = {.path = "fuzz.vtb", .text = once.at ? once.at : "", .n = once.n};
     vtb_check(vtb_format(&again, &twice, &diags), "formatted text has syntax errors:\n%s", once.at);
     vtb_check(once.n == twice.n && memcmp(once.at, twice.at, once.n) == 0, "not stable:\n%s\n---\n%s", once.at,
               twice.at);

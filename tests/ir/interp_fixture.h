@@ -14,7 +14,7 @@ typedef struct program {
 
 static inline program program_parse(const char *text) {
   program p = {.text = strdup(text)};
-  p.source = (vtb_source){"test.ir", p.text, strlen(p.text)};
+  p.source = (vtb_source){.path = "test.ir", .text = p.text, .n = strlen(p.text)};
   vtb_diags diags = {0};
   p.m = vtb_module_parse(&p.source, &diags);
   vtb_diags_print(&diags, stderr);

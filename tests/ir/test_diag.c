@@ -3,7 +3,7 @@
 #include "tests/test.h"
 
 static const char text[] = "model vil {\n\tx = linear(\"a\", y)\n}\n";
-static const vtb_source source = {"models/x.vtb", text, sizeof text - 1};
+static const vtb_source source = {.path = "models/x.vtb", .text = text, .n = sizeof text - 1};
 
 static vtb_span span_of(const char *needle) {
   uint32_t at = (uint32_t)(strstr(text, needle) - text);
@@ -78,13 +78,13 @@ TEST(errors_beyond_the_limit_are_counted_only) {
 
 TEST(odd_places_do_not_upset) {
   static const char odd[] = "\x80\xff\x01 \xc3\xa9x\n";
-  vtb_source s = {"odd", odd, sizeof odd - 1};
+  vtb_source s = {.path = "odd", .text = odd, .n = sizeof odd - 1};
   vtb_diags d = {0};
   vtb_diag_error(&d, 2001, (vtb_span){&s, 6, 7}, "after a wide character");
   vtb_diag_error(&d, 2001, (vtb_span){&s, 900, 20}, "beyond the end");
   char wide[4000];
   memset(wide, 'a', sizeof wide);
-  vtb_source w = {"wide", wide, sizeof wide};
+  vtb_source w = {.path = "wide", .text = wide, .n = sizeof wide};
   vtb_diag_error(&d, 2001, (vtb_span){&w, 2000, 3999}, "far right");
   vtb_strbuf out = {0};
   vtb_diags_render(&d, &out, false);

@@ -123,7 +123,7 @@ static const char epilogue[] = "  return %x, %w\n"
 
 static vtb_module *parse(const char *text, vtb_diags *diags) {
   static vtb_source s; /* outlives the module of one test */
-  s = (vtb_source){"test.ir", text, strlen(text)};
+  s = (vtb_source){.path = "test.ir", .text = text, .n = strlen(text)};
   return vtb_module_parse(&s, diags);
 }
 
@@ -297,7 +297,7 @@ TEST(damaged_text_is_harmless) {
       }
       n = n < strlen(bad) ? n : strlen(text);
     }
-    vtb_source s = {"fuzz", bad, strlen(bad)};
+    vtb_source s = {.path = "fuzz", .text = bad, .n = strlen(bad)};
     vtb_diags diags = {0};
     vtb_module *m = vtb_module_parse(&s, &diags);
     CHECK((m == NULL) == (diags.n_errors > 0));
@@ -306,7 +306,7 @@ TEST(damaged_text_is_harmless) {
     vtb_strbuf_free(&out);
     if (m) {
       vtb_module_print(m, NULL, &out);
-      vtb_source again = {"again", out.at, out.n};
+      vtb_source again = {.path = "again", .text = out.at, .n = out.n};
       vtb_module *back = vtb_module_parse(&again, &diags);
       CHECK(back != NULL);
       vtb_module_free(back);

@@ -13,7 +13,7 @@ static const char text[] = "module \"m\"\n"
                            "  %y = relu %x : f32[B, 3]\n"
                            "  return %y\n"
                            "}\n";
-static const vtb_source source = {"m.ir", text, sizeof text - 1};
+static const vtb_source source = {.path = "m.ir", .text = text, .n = sizeof text - 1};
 
 static vtb_module *fresh(void) {
   vtb_diags diags = {0};

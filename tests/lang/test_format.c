@@ -7,7 +7,7 @@
 
 static char *formatted(const char *text) {
   vtb_diags diags = {0};
-  vtb_source source = {"test.vtb", text, strlen(text)};
+  vtb_source source = {.path = "test.vtb", .text = text, .n = strlen(text)};
   vtb_strbuf out = {0};
   CHECK_MSG(vtb_format(&source, &out, &diags), "does not parse: %s", diags.list.n ? diags.list.at[0].text : "");
   vtb_diags_free(&diags);
@@ -113,7 +113,7 @@ TEST(no_line_is_longer_than_it_must_be) {
 
 TEST(broken_text_is_refused) {
   vtb_diags diags = {0};
-  vtb_source source = {"test.vtb", "const = 1", 9};
+  vtb_source source = {.path = "test.vtb", .text = "const = 1", .n = 9};
   vtb_strbuf out = {0};
   CHECK(!vtb_format(&source, &out, &diags));
   CHECK(diags.n_errors == 1);
@@ -136,7 +136,7 @@ static int check_folder(const char *dir, int depth) {
     size_t size = 0;
     vtb_diags diags = {0};
     CHECK(vtb_file_read(path, 1 << 22, &text, &size, NULL) == VTB_OK);
-    vtb_source source = {path, text, size};
+    vtb_source source = {.path = path, .text = text, .n = size};
     vtb_strbuf out = {0};
     if (vtb_format(&source, &out, &diags)) {
       check_stable(path, text);

@@ -29,7 +29,8 @@ static vtb_func *train_of(vtb_module *m, vtb_func *f, double eps) {
   vtb_func *train = NULL;
   vtb_diags diags = {0};
   vtb_error err = {0};
-  vtb_status status = vtb_build_train_step(m, f, "logits", eps, &train, &diags, &err);
+  vtb_status status =
+      vtb_build_train_step(m, f, &(vtb_train_step){.logits = "logits", .label_smoothing = eps}, &train, &diags, &err);
   CHECK_MSG(status == VTB_OK, "%s", err.text);
   if (status != VTB_OK) exit(1);
   CHECK_MSG(vtb_module_verify(m, &err), "%s", err.text);
@@ -172,6 +173,32 @@ TEST(bias_gradient_is_softmax_minus_target) {
   step_free(&s);
 }
 
+/* The factor is one more input; the loss is what it was, the adjoints are multiplied. */
+TEST(adjoints_are_scaled_by_an_input) {
+  const double labels[] = {1, -1, 3};
+  step s = run_step(labels, 3, 0.1);
+  vtb_func *scaled = NULL;
+  vtb_diags diags = {0};
+  vtb_error err = {0};
+  vtb_train_step o = {.logits = "logits", .label_smoothing = 0.1, .loss_scale = true};
+  CHECK_MSG(vtb_build_train_step(s.m, s.f, &o, &scaled, &diags, &err) == VTB_OK, "%s", err.text);
+  vtb_diags_free(&diags);
+  if (!scaled) exit(1);
+  CHECK(scaled->n_args == 6 && scaled->arg_info[5].role == VTB_ROLE_INPUT);
+  CHECK_STR(scaled->arg_info[5].official, "loss_scale");
+  vtb_tensor args[6], *r = vtb_xcalloc((size_t)scaled->n_returns, sizeof *r);
+  memcpy(args, s.args, sizeof s.args);
+  args[5] = vtb_tensor_new(vtb_type_scalar());
+  args[5].data[0] = 3;
+  CHECK_MSG(vtb_interpret(scaled, args, r, &(vtb_interp_options){.batch = 3}, &err) == VTB_OK, "%s", err.text);
+  CHECK_NEAR(r[0].data[0], s.results[0].data[0], 1e-12);
+  for (int i = 2; i < 4; i++)
+    for (int64_t e = 0; e < vtb_type_count(&r[i].type); e++) CHECK_NEAR(r[i].data[e], 3 * s.results[i].data[e], 1e-12);
+  grad_free(r, scaled->n_returns);
+  vtb_tensor_free(&args[5]);
+  step_free(&s);
+}
+
 TEST(large_logits_do_not_overflow) {
   const double labels[] = {1, 0};
   step s = run_step(labels, 2, 0);
@@ -185,10 +212,11 @@ TEST(wrong_requests_are_explained) {
   vtb_func *f = load_classifier(&m), *train = NULL;
   vtb_diags diags = {0};
   vtb_error err = {0};
-  CHECK(vtb_build_train_step(m, f, "logit", 0.1, &train, &diags, &err) == VTB_E_INPUT);
+  CHECK(vtb_build_train_step(m, f, &(vtb_train_step){.logits = "logit"}, &train, &diags, &err) == VTB_E_INPUT);
   CHECK(strstr(err.text, "logits, features") != NULL);
   err = (vtb_error){0};
-  CHECK(vtb_build_train_step(m, f, "logits", 1.5, &train, &diags, &err) == VTB_E_INPUT);
+  CHECK(vtb_build_train_step(m, f, &(vtb_train_step){.logits = "logits", .label_smoothing = 1.5}, &train, &diags,
+                             &err) == VTB_E_INPUT);
   CHECK(strstr(err.text, "label smoothing") != NULL);
   CHECK(train == NULL);
   vtb_diags_free(&diags);
@@ -202,6 +230,7 @@ int main(void) {
   RUN(batch_of_padding_has_zero_loss);
   RUN(adjoints_match_differences);
   RUN(bias_gradient_is_softmax_minus_target);
+  RUN(adjoints_are_scaled_by_an_input);
   RUN(large_logits_do_not_overflow);
   RUN(wrong_requests_are_explained);
   return test_done();

@@ -1,6 +1,7 @@
-/* A CUDA driver without a GPU, as a library of its own: device memory is host memory, a module is the text "fake", and
- * a launch calls the test's hook. It refuses what the real one would: addresses it did not give out, launches outside
- * their limits, copies during a capture. Calls can be made to fail by name.
+/* A CUDA driver without a GPU, as a library of its own: device memory is host memory, a module is the text "fake",
+ * perhaps with lines "kernel parameters" behind it (2 where a kernel has none), and a launch calls the test's hook. It
+ * refuses what the real one would: addresses it did not give out, launches outside their limits, copies during a
+ * capture. Calls can be made to fail by name.
  *
  *   fake_cuda_hook = ...; fake_cuda_fail = "cuMemAlloc_v2";        found by dlsym
  */
@@ -16,7 +17,7 @@ const char *fake_cuda_fail;
 int fake_cuda_allocations, fake_cuda_launches, fake_cuda_graph_launches, fake_cuda_devices = 1;
 
 enum { OK = 0, INVALID = 1, NO_MEMORY = 2, NO_DEVICE = 100, NO_BINARY = 209, NOT_FOUND = 500, IN_CAPTURE = 900 };
-enum { MAX_BLOCKS = 64, MAX_LAUNCHES = 64, MAX_PARAMETERS = 16 };
+enum { MAX_BLOCKS = 64, MAX_LAUNCHES = 512, MAX_PARAMETERS = 24 };
 
 static struct {
   char *at;
@@ -145,6 +146,14 @@ static bool is_device(uint64_t address, size_t n_bytes) {
   return false;
 }
 
+int cuMemsetD8Async(uint64_t to, unsigned char value, size_t n_bytes, void *stream);
+int cuMemsetD8Async(uint64_t to, unsigned char value, size_t n_bytes, void *stream) {
+  if (capturing) return IN_CAPTURE;
+  if (!stream || !is_device(to, n_bytes)) return INVALID;
+  memset((void *)(uintptr_t)to, value, n_bytes);
+  return OK;
+}
+
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n_bytes, void *stream);
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n_bytes, void *stream) {
   (void)stream;
@@ -166,7 +175,7 @@ int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t n_bytes, void *stream) 
 int cuModuleLoadDataEx(void **module, const void *image, unsigned n, int *options, void **values);
 int cuModuleLoadDataEx(void **module, const void *image, unsigned n, int *options, void **values) {
   (void)n, (void)options, (void)values;
-  if (strcmp(image, "fake") != 0) return NO_BINARY;
+  if (strncmp(image, "fake", 4) != 0) return NO_BINARY;
   *module = strdup(image);
   return OK;
 }
@@ -176,13 +185,21 @@ int cuModuleUnload(void *module) {
   return OK;
 }
 
-static char functions[MAX_LAUNCHES][64];
+static struct function {
+  char name[64];
+  int n_parameters;
+} functions[MAX_LAUNCHES];
 static int n_functions;
 int cuModuleGetFunction(void **function, void *module, const char *name);
 int cuModuleGetFunction(void **function, void *module, const char *name) {
   if (!module || strstr(name, "absent") || n_functions == MAX_LAUNCHES) return NOT_FOUND;
-  snprintf(functions[n_functions], sizeof functions[0], "%s", name);
-  *function = functions[n_functions++];
+  struct function *f = &functions[n_functions++];
+  char line[80];
+  snprintf(f->name, sizeof f->name, "%s", name);
+  snprintf(line, sizeof line, "\n%s ", name);
+  const char *at = strstr(module, line);
+  f->n_parameters = at ? atoi(at + strlen(line)) : 2;
+  *function = f;
   return OK;
 }
 int cuFuncSetAttribute(void *function, int attribute, int value);
@@ -221,8 +238,10 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
   FAIL_IF_ASKED("cuLaunchKernel");
   if (!function || !stream || extra || gy != 1 || gz != 1 || by != 1 || bz != 1 || !gx || bx > 1024) return INVALID;
   if (shared > 49152 && (int)shared > opt_in) return INVALID;
-  snprintf(l.kernel, sizeof l.kernel, "%s", (const char *)function);
-  for (int i = 0; i < 2; i++) { /* the test's kernels take two pointers; they are read now, as the driver does */
+  const struct function *f = function;
+  snprintf(l.kernel, sizeof l.kernel, "%s", f->name);
+  if (f->n_parameters > MAX_PARAMETERS) return INVALID;
+  for (int i = 0; i < f->n_parameters; i++) { /* read now, as the driver does */
     memcpy(&l.values[i], parameters[i], sizeof l.values[i]);
     if (!is_device(l.values[i], 4)) return INVALID;
   }
@@ -230,6 +249,8 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
     execute(&l);
   else if (graph.n < MAX_LAUNCHES)
     graph.list[graph.n++] = l;
+  else
+    return NO_MEMORY;
   return OK;
 }
 

@@ -87,6 +87,49 @@ TEST(reuse_of_dead_memory_is_fine) {
   expect(s, NULL, NULL);
 }
 
+/* A parameter w at byte 0 of the state, its gradient at 256: k makes the gradient, k updates w by it. */
+static sample *make_update(int64_t place[2]) {
+  sample *s = make();
+  s->tensors[0] = (vtb_tensor_info){.name = "w", .io = VTB_IO_PARAM, .rank = 1, .dim = {64}};
+  s->tensors[1] = (vtb_tensor_info){.name = "d:w", .io = VTB_IO_GRAD_OUT, .rank = 1, .dim = {64}};
+  place[0] = 0, place[1] = 256;
+  s->plan.place = place;
+  s->plan.state_bytes = 512;
+  s->plan.n_steps = 2;
+  s->args[0] = arg(T, 0, R, 0, 0, 256);
+  s->args[1] = arg(T, 1, W, 1, 0, 256);
+  s->args[2] = arg(VTB_LAUNCH_STATE, 0, R, -1, 256, 256);
+  s->args[3] = arg(VTB_LAUNCH_STATE, 0, R | W, -1, 0, 256);
+  return s;
+}
+
+TEST(the_state_is_followed_too) {
+  int64_t place[2];
+  expect(make_update(place), NULL, NULL);
+  sample *s = make_update(place);
+  vtb_launch_step first = s->steps[0]; /* the update before the gradient */
+  s->steps[0] = s->steps[1];
+  s->steps[1] = first;
+  expect(s, NULL, "step 0 (k): argument 0 reads byte 256 of value -1, which nothing has written");
+  s = make_update(place);
+  s->plan.n_steps = 3; /* w is read once more, after its update */
+  s->args[4] = arg(T, 0, R, 0, 0, 256);
+  s->args[5] = arg(WS, 0, W, 2, 0, 256);
+  expect(s, NULL, "step 2 (k): argument 0 reads value 0, but byte 0 has been overwritten by value -1");
+  s = make_update(place);
+  s->args[3].offset = 128; /* over the gradient that the same launch reads */
+  expect(s, NULL, "step 1 (k): argument 1 writes value -1 over value -1 of argument 0");
+  s = make_update(place);
+  s->args[3].bytes = 528;
+  expect(s, NULL, "reaches bytes 0 to 527 of the state, which has 512");
+  s = make_update(place);
+  place[1] = 272;
+  expect(s, NULL, "d:w has byte 272 of the state, which has 512");
+  s = make_update(place);
+  s->args[1].bytes = 240;
+  expect(s, NULL, "reads byte 496");
+}
+
 TEST(bounds_and_alignment) {
   sample *s = make();
   s->args[3].bytes = 260;
@@ -141,6 +184,7 @@ int main(void) {
   RUN(sound_plan);
   RUN(overlapping_workspace);
   RUN(reuse_of_dead_memory_is_fine);
+  RUN(the_state_is_followed_too);
   RUN(bounds_and_alignment);
   RUN(limits);
   return test_done();

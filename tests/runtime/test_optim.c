@@ -1,6 +1,7 @@
 #include "runtime/optim.h"
 #include "runtime/safetensors.h"
 #include "runtime/threads.h"
+#include "runtime/update.h"
 #include "tests/runtime/support.h"
 
 #include <cjson/cJSON.h>
@@ -31,6 +32,61 @@ TEST(adamw_follows_its_equations) {
     g[0] = -g[0] * 0.7f, g[1] += 0.1f;
   }
   CHECK(vtb_optim_steps(o) == 4);
+  vtb_optim_free(o);
+  vtb_services_free(s);
+}
+
+/* A power of two is no rounding: not one bit differs. */
+TEST(scaled_gradients_make_the_same_steps) {
+  vtb_services *s = vtb_services_default(1);
+  float p[2][3] = {{1, -2, 0.5f}, {1, -2, 0.5f}}, g[2][3];
+  vtb_optim_config c = vtb_optim_defaults(VTB_OPTIM_ADAMW);
+  vtb_optim *o[2] = {NULL, NULL};
+  c.clip_norm = 0.3;
+  for (int k = 0; k < 2; k++)
+    CHECK_OK(vtb_optim_new(&c, &(vtb_optim_param){"p", p[k], g[k], 3, true, 0}, 1, s, &o[k], err));
+  for (int t = 1; t <= 5; t++) {
+    double norm[2];
+    for (int i = 0; i < 3; i++) g[0][i] = 0.3f * (float)(i + 1) / (float)t, g[1][i] = 1024 * g[0][i];
+    vtb_optim_set_scale(o[1], 1024);
+    for (int k = 0; k < 2; k++) CHECK_OK(vtb_optim_step(o[k], 0.01, &norm[k], err));
+    CHECK(norm[0] == norm[1] && memcmp(p[0], p[1], sizeof p[0]) == 0);
+  }
+  vtb_optim_free(o[0]);
+  vtb_optim_free(o[1]);
+  vtb_services_free(s);
+}
+
+/* The numbers for the next update, which a program does: it is the one that the optimiser would do. */
+TEST(scalars_are_those_of_the_next_update) {
+  vtb_services *s = vtb_services_default(1);
+  float p[2] = {1, -2}, g[2] = {0.5f, 0.25f}, n[VTB_SCALAR_RATES + 4];
+  vtb_optim_config c = vtb_optim_defaults(VTB_OPTIM_ADAMW);
+  vtb_optim_param params[] = {{"a", &p[0], &g[0], 1, true, 0}, {"b", &p[1], &g[1], 1, false, 0.5}};
+  vtb_optim *o = NULL;
+  vtb_strbuf name = {0};
+  c.weight_decay = 0.1, c.ema_decay = 0.9;
+  CHECK_OK(vtb_optim_new(&c, params, 2, s, &o, err));
+  CHECK(vtb_optim_n_states(o) == 6);
+  for (int t = 0; t < 3; t++) {
+    float want[2];
+    vtb_optim_scalars(o, 0.01, n);
+    for (int i = 0; i < 2; i++) {
+      float *m = vtb_optim_state(o, 3 * i, &name), *v = vtb_optim_state(o, 3 * i + 1, &name);
+      float m1 = n[VTB_SCALAR_BETA1] * *m + n[VTB_SCALAR_REST1] * g[i];
+      float v1 = n[VTB_SCALAR_BETA2] * *v + n[VTB_SCALAR_REST2] * (g[i] * g[i]);
+      const float *rates = &n[VTB_SCALAR_RATES + 2 * i];
+      want[i] = p[i] * rates[0] - rates[1] * m1 / (sqrtf(v1) * n[VTB_SCALAR_ROOT] + n[VTB_SCALAR_EPS]);
+    }
+    CHECK_STR(name.at, "optim/v/b");
+    CHECK_OK(vtb_optim_step(o, 0.01, NULL, err));
+    CHECK(p[0] == want[0] && p[1] == want[1]);
+  }
+  vtb_optim_count(o);
+  CHECK(vtb_optim_steps(o) == 4);
+  vtb_optim_state(o, 5, &name);
+  CHECK_STR(name.at, "ema/b");
+  vtb_strbuf_free(&name);
   vtb_optim_free(o);
   vtb_services_free(s);
 }
@@ -296,6 +352,8 @@ TEST(reference_schedules_are_met) {
 
 int main(void) {
   RUN(adamw_follows_its_equations);
+  RUN(scaled_gradients_make_the_same_steps);
+  RUN(scalars_are_those_of_the_next_update);
   RUN(sgd_with_momentum_clipping_and_average);
   RUN(bad_gradients_change_nothing_and_name_the_parameter);
   RUN(results_do_not_depend_on_threads_and_saved_state_goes_on_exactly);

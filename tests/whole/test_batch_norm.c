@@ -36,7 +36,7 @@ static vtb_module *module_of(vtb_unit *u, bool training) {
     exit(1);
   }
   vtb_func *train = NULL;
-  if (training) CHECK_OK(vtb_build_train_step(m, m->entry, NULL, 0, &train, &diags, err));
+  if (training) CHECK_OK(vtb_build_train_step(m, m->entry, &(vtb_train_step){0}, &train, &diags, err));
   if (train) m->entry = train;
   vtb_diags_free(&diags);
   return m;

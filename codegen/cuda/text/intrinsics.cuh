@@ -18,6 +18,8 @@ typedef long long vtb_i64;
 typedef unsigned long long vtb_u64;
 
 #define VTB_KERNEL(threads, name) extern "C" __global__ void __launch_bounds__(threads) name
+/* For kernels that would spill: all the registers that one block can have. */
+#define VTB_KERNEL_ROOMY(threads, name) extern "C" __global__ void __launch_bounds__(threads, 1) name
 #define VTB_IN(T) const T *__restrict__
 #define VTB_OUT(T) T *__restrict__
 #define VTB_PTR(T) T *
@@ -72,6 +74,12 @@ VTB_FN vtb_u32 vtb_pack_bf16(float lo, float hi) {
   return r;
 }
 VTB_FN vtb_bf16 vtb_to_bf16(float v) { return (vtb_bf16)vtb_pack_bf16(v, 0.0f); }
+/* The same as fp16: too large is infinity, below 2^-14 are multiples of 2^-24. */
+VTB_FN vtb_u32 vtb_pack_f16(float lo, float hi) {
+  vtb_u32 r;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
+  return r;
+}
 /* v rounded to tf32 (nearest, ties away), as bits with 13 zeros at the end. */
 VTB_FN vtb_u32 vtb_to_tf32(float v) {
   vtb_u32 r;
@@ -89,7 +97,7 @@ VTB_FN int vtb_to_int(float v) { /* toward zero, saturating, NaN to 0 */
  *   D (16 x 8, f32)  d[0] (g, 2t)  d[1] (g, 2t+1)  d[2] (g+8, 2t)  d[3] (g+8, 2t+1)
  *   tf32 A (16 x 8)  a[0] (g, t)  a[1] (g+8, t)  a[2] (g, t+4)  a[3] (g+8, t+4);  B (8 x 8)  b[0] (t, g)  b[1] (t+4, g)
  *   bf16 A (16 x 16) a[0] (g, 2t..2t+1)  a[1] (g+8, 2t..)  a[2] (g, 2t+8..)  a[3] (g+8, 2t+8..), lower column in the low
- *   half;            B (16 x 8)  b[0] (2t..2t+1, g)  b[1] (2t+8..2t+9, g), lower row in the low half
+ *   half;            B (16 x 8)  b[0] (2t..2t+1, g)  b[1] (2t+8..2t+9, g), lower row in the low half; fp16 likewise
  * d += a b. */
 VTB_FN void vtb_mma_tf32_m16n8k8(float (&d)[4], const vtb_u32 (&a)[4], const vtb_u32 (&b)[2]) {
   asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
@@ -98,6 +106,11 @@ VTB_FN void vtb_mma_tf32_m16n8k8(float (&d)[4], const vtb_u32 (&a)[4], const vtb
 }
 VTB_FN void vtb_mma_bf16_m16n8k16(float (&d)[4], const vtb_u32 (&a)[4], const vtb_u32 (&b)[2]) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+VTB_FN void vtb_mma_f16_m16n8k16(float (&d)[4], const vtb_u32 (&a)[4], const vtb_u32 (&b)[2]) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
@@ -121,6 +134,7 @@ VTB_FN float vtb_exp(float x) { return expf(x); }
 VTB_FN float vtb_log(float x) { return logf(x); }
 VTB_FN float vtb_log1p(float x) { return log1pf(x); }
 VTB_FN float vtb_sqrt(float x) { return sqrtf(x); }
+VTB_FN double vtb_sqrt64(double x) { return sqrt(x); }
 VTB_FN float vtb_sin(float x) { return sinf(x); }
 VTB_FN float vtb_cos(float x) { return cosf(x); }
 VTB_FN float vtb_tanh(float x) { return tanhf(x); }

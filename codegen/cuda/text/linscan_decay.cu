@@ -1,10 +1,10 @@
 /* The adjoint of the decays of one chunk, from sums that never take anything away (linscan_terms.cu): what d_r multiplies
  * is the sum over t >= r > j of W[t, j], with what enters the chunk as a column before all, ENTERS, and what leaves it as a row after
- * all, LEAVES. A block owns a chunk, a thread tokens r of it. PART: the sum over the chunk goes to part[bh, chunk]. */
-constexpr int N = ${N}, HEADS = ${HEADS}, CHUNK = ${CHUNK}, CHUNK_TILES = (CHUNK + 63) / 64, STATE = ${K} * ${STATE_PITCH};
+ * all, LEAVES. A block owns a chunk, a thread tokens r of it. PART: the sum over the chunk goes to part[scan, chunk]. */
+constexpr int N = ${N}, CHUNK = ${CHUNK}, CHUNK_TILES = (CHUNK + 63) / 64, STATE = ${K} * ${STATE_PITCH};
 constexpr int N_CHUNKS = (N + CHUNK - 1) / CHUNK, ROW_PARTS = ${ROW_PARTS}, COLUMN_PARTS = ${COLUMN_PARTS};
 constexpr bool ENTERS = ${ENTERS}, LEAVES = ${LEAVES}, CROSSING = CHUNK_TILES > 1, PART = ${PART};
-const int chunk = vtb_block() % N_CHUNKS, bh = vtb_block() / N_CHUNKS, b = bh / HEADS, h = bh % HEADS, tid = vtb_tid();
+const int chunk = unit, tid = vtb_tid();
 const int c0 = chunk * CHUNK, c1 = vtb_min_int(c0 + CHUNK, N), n_tiles = (c1 - c0 + 63) / 64;
 const bool enters = ENTERS && (${always_enters} || c0 > 0), leaves = LEAVES && (${always_leaves} || c1 < N);
 auto place = [&](int t) -> int { return ${place}; };
@@ -51,8 +51,8 @@ for (int tile = 0; tile < n_tiles; tile++) {
     vtb_sync();
   }
   if (tid >= 64 || r >= i1) continue;
-  float sum = inside[(vtb_i64)bh * N + r] + passing + before;
-  for (int t = r; t < i1; t++) sum += row_sums[(vtb_i64)bh * N + t];
+  float sum = inside[(vtb_i64)scan * N + r] + passing + before;
+  for (int t = r; t < i1; t++) sum += row_sums[(vtb_i64)scan * N + t];
   if (CROSSING)
     for (int j = 0; j < tid; j++) sum += near[j];
   if (enters)

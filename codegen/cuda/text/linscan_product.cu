@@ -3,25 +3,31 @@
  * Rows are tokens of a tile of 64, columns those of the tiles before it in the chunk (EARLIER: M[t, j] = product of the
  * decays after j up to t, f all of the chunk's up to t, S the state before the chunk) or of those behind it (M
  * transposed, f the decays behind the row's token, S the adjoint of the state after the chunk). A block owns a tile of
- * rows and TILE columns of out. */
-constexpr int N = ${N}, HEADS = ${HEADS}, V = ${V}, CHUNK = ${CHUNK}, DEPTH = ${DEPTH}, WIDTH = ${WIDTH}, TILE = ${TILE};
+ * rows and TILE columns of out.
+ *
+ * PAIRED: two directions along a path, forth and back, with the same rows. The way back is the second form in the order
+ * of the way forth, its decays moved by one: from t on, token j >= t arrives with those of t ... j - 1. */
+constexpr int N = ${N}, V = ${V}, CHUNK = ${CHUNK}, DEPTH = ${DEPTH}, WIDTH = ${WIDTH}, TILE = ${TILE};
 constexpr int OUT_TILES = (WIDTH + TILE - 1) / TILE, CHUNK_TILES = (CHUNK + 63) / 64, ROW_TILES = ${ROW_TILES};
 constexpr int N_CHUNKS = (N + CHUNK - 1) / CHUNK, SLAB = ${SLAB}, EXACT = ${EXACT};
-constexpr bool EARLIER = ${EARLIER}, OUTSIDE = ${OUTSIDE}, STATE_ACROSS = ${STATE_ACROSS}, TERM = ${TERM};
-constexpr bool FOUR = ${FOUR};
+const bool EARLIER = ${EARLIER};
+constexpr bool OUTSIDE = ${OUTSIDE}, STATE_ACROSS = ${STATE_ACROSS}, TERM = ${TERM};
+constexpr bool FOUR = ${FOUR}, PAIRED = ${PAIRED};
 constexpr int STATE = ${K} * ${STATE_PITCH};
 constexpr int PA = vtb_pitch_along(SLAB), PC = vtb_pitch_across(TILE), PP = vtb_pitch_along(64);
-const int out_tile = vtb_block() % OUT_TILES, row_tile = vtb_block() / OUT_TILES % ROW_TILES;
-const int bh = vtb_block() / (OUT_TILES * ROW_TILES), b = bh / HEADS, h = bh % HEADS, o0 = out_tile * TILE;
+const int out_tile = unit % OUT_TILES, row_tile = unit / OUT_TILES, o0 = out_tile * TILE;
 const int chunk = row_tile / CHUNK_TILES, c0 = chunk * CHUNK, c1 = vtb_min_int(c0 + CHUNK, N);
 const int i0 = c0 + row_tile % CHUNK_TILES * 64, n_rows = vtb_min_int(c1 - i0, 64), tid = vtb_tid();
 const int row = 16 * vtb_warp(); /* the warp's first */
 VTB_PTR(float) a_tile = tiles;
 VTB_PTR(float) b_tile = tiles + 64 * PA;
-VTB_PTR(float) c_tile = tiles; /* after a and b */
+VTB_PTR(float) c_tile = tiles + (PAIRED ? 64 * PA : 0); /* after a and b */
 auto place = [&](int t) -> int { return ${place}; };
 auto decay_at = [&](vtb_i64 pos) -> float { return ${decay}; };
-auto decay = [&](int t) -> float { return decay_at(place(t)); };
+auto decay = [&](int t) -> float { /* of a step from t - 1 to t, or PAIRED from t to t - 1 */
+  if (!PAIRED || EARLIER) return decay_at(place(t));
+  return t > 0 ? decay_at(place(t - 1)) : 1.0f;
+};
 auto a_from = [&](int t) {
   const vtb_i64 pos = place(t);
   return ${a_from};
@@ -46,7 +52,9 @@ auto c_extra = [&](int t) -> float {
   const vtb_i64 pos = place(t);
   return ${c_extra};
 };
-auto fill_a = [&](int x0) { /* rows */
+auto fill_a = [&](int x0) { /* rows; PAIRED: one slab, once */
+  if (PAIRED && have_a) return;
+  have_a = true;
   vtb_copy_rows<FOUR, 64, SLAB, PA, 128>(
       a_tile, n_rows, vtb_clip(${a_columns} - x0, SLAB), ${a_more} ? ${a_columns} - x0 : -1,
       [&](int r) { return a_from(i0 + r) + x0; }, [&](int r) { return a_extra(i0 + r); });
@@ -78,7 +86,7 @@ if (outside) {
   if (vtb_warp() == 0) vtb_running_products(decays, through, after);
   vtb_sync();
   for (int x0 = 0; x0 < DEPTH; x0 += SLAB) {
-    const vtb_i64 state = ((vtb_i64)bh * N_CHUNKS + chunk) * STATE;
+    const vtb_i64 state = ((vtb_i64)scan * N_CHUNKS + chunk) * STATE;
     auto nothing = [&](int) { return 0.0f; };
     vtb_sync();
     fill_a(x0);

@@ -1,19 +1,22 @@
 /* The state at the border of every chunk: before it, S <- D S + (products of the decays behind a token o k)^T v, or,
  * BACKWARD, the adjoint of the state after it, G <- D G + (products of the decays up to a token o q)^T dy. A block walks
  * all chunks with 64 x 64 numbers of the state in its warps' registers. */
-constexpr int N = ${N}, HEADS = ${HEADS}, K = ${K}, V = ${V}, V1 = ${V1}, CHUNK = ${CHUNK}, EXACT = ${EXACT};
-constexpr int K_TILES = (K + 63) / 64, V_TILES = (V1 + 63) / 64, N_CHUNKS = (N + CHUNK - 1) / CHUNK;
+constexpr int N = ${N}, K = ${K}, V = ${V}, V1 = ${V1}, CHUNK = ${CHUNK}, EXACT = ${EXACT};
+constexpr int V_TILES = (V1 + 63) / 64, N_CHUNKS = (N + CHUNK - 1) / CHUNK;
 constexpr int CHUNK_TILES = (CHUNK + 63) / 64, ROW_TILES = ${ROW_TILES};
-constexpr bool BACKWARD = ${BACKWARD}, FIRST = ${FIRST}, LAST = ${LAST};
+const bool BACKWARD = ${BACKWARD};
+constexpr bool PAIRED = ${PAIRED}, FIRST = ${FIRST}, LAST = ${LAST};
 constexpr int PITCH = ${STATE_PITCH}; /* of rows of states: what is beyond V1 is zero */
 constexpr int P = vtb_pitch_across(64);
-const int bh = vtb_block() / (K_TILES * V_TILES), b = bh / HEADS, h = bh % HEADS, tid = vtb_tid();
-const int k0 = vtb_block() / V_TILES % K_TILES * 64, v0 = vtb_block() % V_TILES * 64, row = 16 * (vtb_warp() % 4);
+const int k0 = unit / V_TILES * 64, v0 = unit % V_TILES * 64, row = 16 * (vtb_warp() % 4), tid = vtb_tid();
 const int half = vtb_warp() / 4 * 32; /* the warp's columns, from */
 const int n_keys = vtb_min_int(K - k0, 64);
 auto place = [&](int t) -> int { return ${place}; };
 auto decay_at = [&](vtb_i64 pos) -> float { return ${decay}; };
-auto decay = [&](int t) -> float { return decay_at(place(t)); };
+auto decay = [&](int t) -> float { /* PAIRED: as in linscan_product.cu */
+  if (!PAIRED || !BACKWARD) return decay_at(place(t));
+  return t > 0 ? decay_at(place(t - 1)) : 1.0f;
+};
 auto key_from = [&](int t) {
   const vtb_i64 pos = place(t);
   return ${key_from};
@@ -32,6 +35,7 @@ vtb_each(state, [&](int r, int o, float &s) {
   const int key = k0 + row + r, x = v0 + half + o;
   s = 0.0f;
   if (FIRST && key < K && x < V1) s = ${first};
+  if (FIRST && PAIRED && BACKWARD) s *= decay_at(place(N - 1));
 });
 for (int step = 0; step < ROW_TILES; step++) {
   const int tile = BACKWARD ? ROW_TILES - 1 - step : step, chunk = tile / CHUNK_TILES;
@@ -39,7 +43,7 @@ for (int step = 0; step < ROW_TILES; step++) {
   const int n = vtb_min_int(vtb_min_int(chunk * CHUNK + CHUNK, N) - t0, 64);
   const bool border = BACKWARD ? tile == ROW_TILES - 1 || tile % CHUNK_TILES == CHUNK_TILES - 1 : tile % CHUNK_TILES == 0;
   if (border) {
-    VTB_PTR(float) kept = states + (((vtb_i64)bh * N_CHUNKS + chunk) * (K * PITCH) + (k0 + row) * PITCH + v0 + half);
+    VTB_PTR(float) kept = states + (((vtb_i64)scan * N_CHUNKS + chunk) * (K * PITCH) + (k0 + row) * PITCH + v0 + half);
     vtb_each(state, [&](int r, int o, float &s) {
       if (row + r < n_keys && v0 + half + o < PITCH) kept[r * PITCH + o] = s;
     });

@@ -1,16 +1,27 @@
 /* A linear recurrence token by token. A lane owns column x of V and, of K, the KR states of its warp's group; a block
- * has WIDE groups of 32 columns or GROUPS groups of keys. Tokens come in segments, whose rows are shared. */
-constexpr int N = ${N}, HEADS = ${HEADS}, K = ${K}, V = ${V}, V1 = ${V1}, KR = ${KR}, GROUPS = ${GROUPS}, WIDE = ${WIDE};
+ * has WIDE groups of 32 columns or, of one tile of keys, GROUPS groups. Tokens come in segments, whose rows are shared. */
+constexpr int N = ${N}, K = ${K}, V = ${V}, V1 = ${V1}, KR = ${KR}, GROUPS = ${GROUPS}, WIDE = ${WIDE}, KEY_TILES = ${KEY_TILES};
 constexpr int SEGMENT = 8, KP = KR * GROUPS, WARPS = GROUPS * WIDE, BLOCKS = (V1 + 32 * WIDE - 1) / (32 * WIDE);
 constexpr bool FIRST = ${FIRST}, LAST = ${LAST}, BY_KEY = ${BY_KEY}, BY_VALUE = ${BY_VALUE}, RATES = ${RATES};
-const int bh = vtb_block() / BLOCKS, b = bh / HEADS, h = bh % HEADS, lane = vtb_lane(), group = vtb_warp() % GROUPS;
-const int x = (vtb_block() % BLOCKS * WIDE + vtb_warp() / GROUPS) * 32 + lane, key0 = group * KR;
+const int key_tile = unit / BLOCKS, lane = vtb_lane(), group = vtb_warp() % GROUPS;
+const int x = (unit % BLOCKS * WIDE + vtb_warp() / GROUPS) * 32 + lane;
+const int tile_key = key_tile * KP, own0 = group * KR, key0 = tile_key + own0; /* own: of the tile's keys */
+const int n_keys = KEY_TILES == 1 ? K : vtb_min_int(K - tile_key, KP);
 const bool real = x < V1;
 auto place = [&](int t) -> int { return ${place}; };
-auto q_at = [&](vtb_i64 pos, int x) -> float { return ${q}; };
-auto k_at = [&](vtb_i64 pos, int x) -> float { return ${k}; };
+auto q_at = [&](vtb_i64 pos, int own) -> float {
+  const int x = tile_key + own;
+  return ${q};
+};
+auto k_at = [&](vtb_i64 pos, int own) -> float {
+  const int x = tile_key + own;
+  return ${k};
+};
 auto v_at = [&](vtb_i64 pos) -> float { return ${v}; };
-auto decay_row = [&](vtb_i64 pos, int x) -> float { return ${decay_row}; };
+auto decay_row = [&](vtb_i64 pos, int own) -> float {
+  const int x = tile_key + own;
+  return ${decay_row};
+};
 auto decay_value = [&](vtb_i64 pos) -> float { return ${decay_value}; };
 
 float state[KR], rate[KR]; /* rate: class rates, for exponents of two */
@@ -23,25 +34,26 @@ VTB_UNROLL for (int j = 0; j < KR; j++) {
 for (int t0 = 0; t0 < N; t0 += SEGMENT) {
   const int n = vtb_min_int(N - t0, SEGMENT);
   vtb_sync();
-  vtb_fill_rows<SEGMENT, KP, KP, WARPS>(queries, n, K, [&](int i) { return place(t0 + i); }, q_at);
-  vtb_fill_rows<SEGMENT, KP, KP, WARPS>(keys, n, K, [&](int i) { return place(t0 + i); }, k_at);
-  if (BY_KEY) vtb_fill_rows<SEGMENT, KP, KP, WARPS>(decays, n, K, [&](int i) { return place(t0 + i); }, decay_row);
-  float vs[SEGMENT], step[SEGMENT], y[SEGMENT];
+  vtb_fill_rows<SEGMENT, KP, KP, WARPS>(queries, n, n_keys, [&](int i) { return place(t0 + i); }, q_at);
+  vtb_fill_rows<SEGMENT, KP, KP, WARPS>(keys, n, n_keys, [&](int i) { return place(t0 + i); }, k_at);
+  if (BY_KEY) vtb_fill_rows<SEGMENT, KP, KP, WARPS>(decays, n, n_keys, [&](int i) { return place(t0 + i); }, decay_row);
+  float vs[SEGMENT], steps[SEGMENT], y[SEGMENT];
   VTB_UNROLL for (int i = 0; i < SEGMENT; i++) {
     const vtb_i64 pos = place(t0 + (i < n ? i : 0));
     vs[i] = i < n && real ? v_at(pos) : 0.0f;
-    step[i] = BY_VALUE && i < n && real ? decay_value(pos) : 1.0f;
+    steps[i] = BY_VALUE && i < n && real ? decay_value(pos) : 1.0f;
     y[i] = 0.0f;
   }
   vtb_sync();
   VTB_UNROLL for (int i = 0; i < SEGMENT; i++) {
     if (i >= n) break;
     const vtb_i64 pos = place(t0 + i);
+    const float step = steps[i];
     float k_row[KR], q_row[KR];
-    vtb_load_row(k_row, keys, i * KP + key0);
-    vtb_load_row(q_row, queries, i * KP + key0);
+    vtb_load_row(k_row, keys, i * KP + own0);
+    vtb_load_row(q_row, queries, i * KP + own0);
     VTB_UNROLL for (int j = 0; j < KR; j++) {
-      const int at = i * KP + key0 + j, key = key0 + j;
+      const int at = i * KP + own0 + j, key = key0 + j;
       const float decay = ${decay};
       state[j] = decay * state[j] + k_row[j] * vs[i];
       y[i] += q_row[j] * state[j];

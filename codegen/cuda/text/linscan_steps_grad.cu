@@ -2,22 +2,33 @@
  * every segment's start; then, last segment first, the states inside a segment are made again and
  *   P_t = q_t dy_t^T + D_{t+1} o P_{t+1}
  *   dq_t = S_t dy_t   dk_t = P_t v_t   dv_t = P_t^T k_t   dD_t = P_t o S_{t-1}
- * Sums over columns (dq, dk and, BY_KEY, dd) are of the block's columns; linscan_steps.c adds the blocks. */
-constexpr int N = ${N}, HEADS = ${HEADS}, K = ${K}, V = ${V}, V1 = ${V1}, KR = ${KR}, GROUPS = ${GROUPS}, WIDE = ${WIDE};
+ * Sums over columns (dq, dk and, BY_KEY, dd) are of the block's columns, sums over keys of its tile of keys; linscan_steps.c
+ * adds the blocks. */
+constexpr int N = ${N}, K = ${K}, V = ${V}, V1 = ${V1}, KR = ${KR}, GROUPS = ${GROUPS}, WIDE = ${WIDE}, KEY_TILES = ${KEY_TILES};
 constexpr int SEGMENT = ${SEGMENT}, KP = KR * GROUPS, WARPS = GROUPS * WIDE, BLOCKS = (V1 + 32 * WIDE - 1) / (32 * WIDE);
 constexpr int SEGMENTS = (N + SEGMENT - 1) / SEGMENT, LANES = 32 * WIDE, N_SUMS = ${BY_KEY} ? 3 : 2;
 constexpr bool FIRST = ${FIRST}, BY_KEY = ${BY_KEY}, BY_VALUE = ${BY_VALUE}, RATES = ${RATES}, FULL = ${FULL};
 constexpr bool LATER = ${LATER}, DFIRST = ${DFIRST};
-const int block = vtb_block() % BLOCKS, bh = vtb_block() / BLOCKS, b = bh / HEADS, h = bh % HEADS, lane = vtb_lane();
+const int block = unit % BLOCKS, key_tile = unit / BLOCKS, lane = vtb_lane();
 const int group = vtb_warp() % GROUPS, wide = vtb_warp() / GROUPS, x = (block * WIDE + wide) * 32 + lane;
-const int key0 = group * KR, column = wide * 32 + lane;
+const int tile_key = key_tile * KP, own0 = group * KR, key0 = tile_key + own0; /* own: of the tile's keys */
+const int n_keys = KEY_TILES == 1 ? K : vtb_min_int(K - tile_key, KP), column = wide * 32 + lane;
 const bool real = x < V1;
 auto place = [&](int t) -> int { return ${place}; };
-auto q_at = [&](vtb_i64 pos, int x) -> float { return ${q}; };
-auto k_at = [&](vtb_i64 pos, int x) -> float { return ${k}; };
+auto q_at = [&](vtb_i64 pos, int own) -> float {
+  const int x = tile_key + own;
+  return ${q};
+};
+auto k_at = [&](vtb_i64 pos, int own) -> float {
+  const int x = tile_key + own;
+  return ${k};
+};
 auto v_at = [&](vtb_i64 pos) -> float { return ${v}; };
 auto dy_at = [&](vtb_i64 pos) -> float { return ${dy}; };
-auto decay_row = [&](vtb_i64 pos, int x) -> float { return ${decay_row}; };
+auto decay_row = [&](vtb_i64 pos, int own) -> float {
+  const int x = tile_key + own;
+  return ${decay_row};
+};
 auto decay_value = [&](vtb_i64 pos) -> float { return ${decay_value}; };
 
 float state[KR], rate[KR], drate[KR];
@@ -27,42 +38,44 @@ VTB_UNROLL for (int j = 0; j < KR; j++) {
   if (FIRST && real && key < K) state[j] = ${first};
   if (RATES && real && key < K) rate[j] = 1.4426950408889634f * ${rate};
 }
-float vs[SEGMENT], step[SEGMENT], dys[SEGMENT];
+/* The lane's v, dy and step sizes of the segment lie in shared memory too: loops over tokens stay loops. */
+auto row = [&](int which, int i) -> int { return (which * SEGMENT + i) * (32 * WARPS) + vtb_tid(); };
 int t0 = 0, n = 0;
 auto load = [&](int segment, bool backward) {
   t0 = segment * SEGMENT;
   n = vtb_min_int(N - t0, SEGMENT);
   vtb_sync();
-  vtb_fill_rows<SEGMENT, KP, KP, WARPS>(keys, n, K, [&](int i) { return place(t0 + i); }, k_at);
-  if (BY_KEY) vtb_fill_rows<SEGMENT, KP, KP, WARPS>(decays, n, K, [&](int i) { return place(t0 + i); }, decay_row);
-  if (backward) vtb_fill_rows<SEGMENT, KP, KP, WARPS>(queries, n, K, [&](int i) { return place(t0 + i); }, q_at);
+  vtb_fill_rows<SEGMENT, KP, KP, WARPS>(keys, n, n_keys, [&](int i) { return place(t0 + i); }, k_at);
+  if (BY_KEY) vtb_fill_rows<SEGMENT, KP, KP, WARPS>(decays, n, n_keys, [&](int i) { return place(t0 + i); }, decay_row);
+  if (backward) vtb_fill_rows<SEGMENT, KP, KP, WARPS>(queries, n, n_keys, [&](int i) { return place(t0 + i); }, q_at);
   VTB_UNROLL for (int i = 0; i < SEGMENT; i++) {
     const vtb_i64 pos = place(t0 + (i < n ? i : 0));
-    vs[i] = i < n && real ? v_at(pos) : 0.0f;
-    step[i] = BY_VALUE && i < n && real ? decay_value(pos) : 1.0f;
-    if (backward) dys[i] = i < n && real ? dy_at(pos) : 0.0f;
+    rows[row(0, i)] = i < n && real ? v_at(pos) : 0.0f;
+    if (BY_VALUE) rows[row(2, i)] = i < n && real ? decay_value(pos) : 1.0f;
+    if (backward) rows[row(1, i)] = i < n && real ? dy_at(pos) : 0.0f;
   }
   vtb_sync();
 };
-auto decay_of = [&](int i, int j) -> float {
-  const int at = i * KP + key0 + j, key = key0 + j;
+auto decay_of = [&](int i, int j, float step) -> float {
+  const int at = i * KP + own0 + j, key = key0 + j;
   const vtb_i64 pos = place(t0 + i);
   return ${decay};
 };
 auto advance = [&](int i) {
+  const float v = rows[row(0, i)], step = BY_VALUE ? rows[row(2, i)] : 1.0f;
   float k_row[KR];
-  vtb_load_row(k_row, keys, i * KP + key0);
-  VTB_UNROLL for (int j = 0; j < KR; j++) state[j] = decay_of(i, j) * state[j] + k_row[j] * vs[i];
+  vtb_load_row(k_row, keys, i * KP + own0);
+  VTB_UNROLL for (int j = 0; j < KR; j++) state[j] = decay_of(i, j, step) * state[j] + k_row[j] * v;
 };
 auto start_of = [&](int segment, int j) -> vtb_i64 {
-  return (((vtb_i64)bh * SEGMENTS + segment) * K + key0 + j) * V1 + x;
+  return (((vtb_i64)scan * SEGMENTS + segment) * K + key0 + j) * V1 + x;
 };
 
 for (int segment = 0; segment < SEGMENTS; segment++) {
   if (real) VTB_UNROLL for (int j = 0; j < KR; j++) if (key0 + j < K) starts[start_of(segment, j)] = state[j];
   if (segment == SEGMENTS - 1) break;
   load(segment, false);
-  VTB_UNROLL for (int i = 0; i < SEGMENT; i++) advance(i);
+  VTB_NO_UNROLL for (int i = 0; i < SEGMENT; i++) advance(i);
 }
 
 float carry[KR]; /* D_{t+1} o P_{t+1} */
@@ -75,65 +88,62 @@ for (int segment = SEGMENTS - 1; segment >= 0; segment--) {
   load(segment, true);
   VTB_UNROLL for (int j = 0; j < KR; j++) {
     if (segment < SEGMENTS - 1) state[j] = real && key0 + j < K ? starts[start_of(segment, j)] : 0.0f;
-    history[(key0 + j) * LANES + column] = state[j];
   }
-  VTB_UNROLL for (int i = 0; i < SEGMENT; i++) {
-    if (i >= n) break;
+  VTB_NO_UNROLL for (int i = 0; i < n; i++) { /* history: the states before each token */
+    VTB_UNROLL for (int j = 0; j < KR; j++) history[(i * KP + own0 + j) * LANES + column] = state[j];
     advance(i);
-    VTB_UNROLL for (int j = 0; j < KR; j++) history[((i + 1) * KP + key0 + j) * LANES + column] = state[j];
   }
-  float dv[SEGMENT], dstep[SEGMENT];
-  VTB_UNROLL for (int i = SEGMENT - 1; i >= 0; i--) {
-    dv[i] = dstep[i] = 0.0f;
-    if (i >= n) continue;
+  auto put = [&](int i, float value, float value_d) {
+    if (real) {
+      const vtb_i64 pos = place(t0 + i);
+      ${put}
+    }
+  };
+  VTB_NO_UNROLL for (int i = n - 1; i >= 0; i--) {
+    const float v = rows[row(0, i)], dy = rows[row(1, i)], step = BY_VALUE ? rows[row(2, i)] : 1.0f;
+    float dv = 0.0f, dstep = 0.0f;
     const vtb_i64 pos = place(t0 + i);
     float to_q[KR], to_k[KR], to_d[KR], k_row[KR], q_row[KR];
-    vtb_load_row(k_row, keys, i * KP + key0);
-    vtb_load_row(q_row, queries, i * KP + key0);
+    vtb_load_row(k_row, keys, i * KP + own0);
+    vtb_load_row(q_row, queries, i * KP + own0);
     VTB_UNROLL for (int j = 0; j < KR; j++) {
       const int key = key0 + j;
-      const float p = carry[j] + q_row[j] * dys[i], decay = decay_of(i, j);
-      to_q[j] = history[((i + 1) * KP + key) * LANES + column] * dys[i];
-      to_k[j] = p * vs[i];
-      to_d[j] = p * history[(i * KP + key) * LANES + column];
-      dv[i] += p * k_row[j];
+      const float p = carry[j] + q_row[j] * dy, decay = decay_of(i, j, step);
+      to_q[j] = state[j] * dy;
+      state[j] = history[(i * KP + own0 + j) * LANES + column];
+      to_k[j] = p * v;
+      to_d[j] = p * state[j];
+      dv += p * k_row[j];
       if (RATES) {
         const float dlog = to_d[j] * decay;
-        dstep[i] += dlog * (rate[j] * 0.6931471805599453f);
-        drate[j] += dlog * step[i];
+        dstep += dlog * (rate[j] * 0.6931471805599453f);
+        drate[j] += dlog * step;
       } else if (BY_VALUE) {
-        dstep[i] += to_d[j];
+        dstep += to_d[j];
       } else if (FULL && real && key < K) {
         const float value = to_d[j];
         ${put_full}
       }
       carry[j] = decay * p;
     }
+    if constexpr (GROUPS == 1) {
+      put(i, dv, dstep);
+    } else {
+      parts[(group * SEGMENT + i) * 32 + lane] = dv;
+      if (BY_VALUE) parts[((GROUPS + group) * SEGMENT + i) * 32 + lane] = dstep;
+    }
     vtb_lane_sums(to_q);
     vtb_lane_sums(to_k);
     if (BY_KEY) vtb_lane_sums(to_d);
     if (lane < KR) {
-      sums[((wide * N_SUMS + 0) * SEGMENT + i) * KP + key0 + lane] = to_q[0];
-      sums[((wide * N_SUMS + 1) * SEGMENT + i) * KP + key0 + lane] = to_k[0];
-      if (BY_KEY) sums[((wide * N_SUMS + N_SUMS - 1) * SEGMENT + i) * KP + key0 + lane] = to_d[0];
+      sums[((wide * N_SUMS + 0) * SEGMENT + i) * KP + own0 + lane] = to_q[0];
+      sums[((wide * N_SUMS + 1) * SEGMENT + i) * KP + own0 + lane] = to_k[0];
+      if (BY_KEY) sums[((wide * N_SUMS + N_SUMS - 1) * SEGMENT + i) * KP + own0 + lane] = to_d[0];
     }
   }
-  auto put = [&](int i, float value, float value_d) {
-    if (real && i < n) {
-      const vtb_i64 pos = place(t0 + i);
-      ${put}
-    }
-  };
-  if constexpr (GROUPS == 1) {
-    VTB_UNROLL for (int i = 0; i < SEGMENT; i++) put(i, dv[i], dstep[i]);
-    vtb_sync();
-  } else {
-    VTB_UNROLL for (int i = 0; i < SEGMENT; i++) {
-      parts[(group * SEGMENT + i) * 32 + lane] = dv[i];
-      if (BY_VALUE) parts[((GROUPS + group) * SEGMENT + i) * 32 + lane] = dstep[i];
-    }
-    vtb_sync();
-    for (int i = group; i < SEGMENT; i += GROUPS) {
+  vtb_sync();
+  if constexpr (GROUPS > 1) {
+    for (int i = group; i < n; i += GROUPS) {
       float value = 0.0f, value_d = 0.0f;
       for (int g = 0; g < GROUPS; g++) {
         value += parts[(g * SEGMENT + i) * 32 + lane];
@@ -142,11 +152,11 @@ for (int segment = SEGMENTS - 1; segment >= 0; segment--) {
       put(i, value, value_d);
     }
   }
-  for (int i = vtb_tid(); i < N_SUMS * n * K; i += 32 * WARPS) {
-    const int which = i / (n * K), token = i / K % n, x = i % K;
+  for (int i = vtb_tid(); i < N_SUMS * n * n_keys; i += 32 * WARPS) {
+    const int which = i / (n * n_keys), token = i / n_keys % n, own = i % n_keys, x = tile_key + own;
     const vtb_i64 pos = place(t0 + token);
     float value = 0.0f;
-    for (int w = 0; w < WIDE; w++) value += sums[((w * N_SUMS + which) * SEGMENT + token) * KP + x];
+    for (int w = 0; w < WIDE; w++) value += sums[((w * N_SUMS + which) * SEGMENT + token) * KP + own];
     ${put_sum}
   }
 }

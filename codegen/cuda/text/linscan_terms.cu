@@ -3,11 +3,11 @@
  *   inside[r]           sum of W over t >= r > j, both in the rows' tile
  *   row_sums[t]         sum of W over the columns of tiles before
  *   column_sums[I, j]   sum of W over the rows of tile I, tile by tile, for columns j of tiles before (CROSSING) */
-constexpr int N = ${N}, HEADS = ${HEADS}, K = ${K}, V = ${V}, V1 = ${V1}, CHUNK = ${CHUNK}, EXACT = ${EXACT};
+constexpr int N = ${N}, K = ${K}, V = ${V}, V1 = ${V1}, CHUNK = ${CHUNK}, EXACT = ${EXACT};
 constexpr int CHUNK_TILES = (CHUNK + 63) / 64, ROW_TILES = ${ROW_TILES}, SLAB = ${SLAB};
 constexpr bool FOUR = ${FOUR};
 constexpr int PA = vtb_pitch_along(SLAB), PP = vtb_pitch_along(64);
-const int row_tile = vtb_block() % ROW_TILES, bh = vtb_block() / ROW_TILES, b = bh / HEADS, h = bh % HEADS;
+const int row_tile = unit;
 const int c0 = row_tile / CHUNK_TILES * CHUNK, c1 = vtb_min_int(c0 + CHUNK, N), tile = row_tile % CHUNK_TILES;
 const int i0 = c0 + tile * 64, n_rows = vtb_min_int(c1 - i0, 64), tid = vtb_tid(), row = 16 * vtb_warp();
 VTB_PTR(float) a_tile = tiles;
@@ -103,8 +103,8 @@ for (int step = 0; step <= tile; step++) {
     if (tid < n_rows) {
       float sum = 0.0f;
       for (int j = 0; j < tid; j++) sum += terms[tid * PP + j];
-      inside[(vtb_i64)bh * N + i0 + tid] = sum;
+      inside[(vtb_i64)scan * N + i0 + tid] = sum;
     }
   }
 }
-if (tid < n_rows) row_sums[(vtb_i64)bh * N + i0 + tid] = row_sum;
+if (tid < n_rows) row_sums[(vtb_i64)scan * N + i0 + tid] = row_sum;

@@ -5,9 +5,11 @@
  * they have in global memory: along k (rows of 16 + 4 padding) or along m or n (rows of bm + 8): both give the
  * fragments' loads distinct banks. What lies beyond the edges is copied as zeros. Precisions:
  *   FP32  each factor is split into two tf32 halves, x = hi + lo, and three of the four products are taken
- *   TF32  the factors are rounded to tf32 (10 bits), BF16: to bfloat16 (7 bits); sums are fp32 always
+ *   TF32  the factors are rounded to tf32 (10 bits), BF16: to bfloat16 (7 bits), FP16: to fp16 (10 bits, up to 65504)
+ *   SPLIT each factor is the sum of two bfloat16 numbers (15 bits), of whose four products three are taken
+ * Sums are fp32 always.
  */
-  enum { FP32, TF32, BF16 };
+  enum { FP32, TF32, BF16, FP16, SPLIT };
   constexpr int precision = ${precision};
   const int lane = vtb_lane(), g = lane / 4, t = lane % 4;
   const int warp_m = vtb_warp() / ${warps_n} * ${wm}, warp_n = vtb_warp() % ${warps_n} * ${wn};
@@ -44,20 +46,31 @@ ${fetch_a}${fetch_b}    vtb_cp_commit();
       vtb_cp_commit();
     auto a_value = [&](int row, int at) { return a_tile[step % ${stages} * ${a_stage} + ${a_shared}]; };
     auto b_value = [&](int row, int at) { return b_tile[step % ${stages} * ${b_stage} + ${b_shared}]; };
-    if constexpr (precision == BF16) {
-      vtb_u32 a_part[${mi}][4], b_part[${ni}][2];
+    if constexpr (precision >= BF16) {
+      constexpr bool half = precision == FP16, both = precision == SPLIT;
+      vtb_u32 a_hi[${mi}][4], a_lo[${mi}][4], b_hi[${ni}][2], b_lo[${ni}][2];
       VTB_UNROLL for (int i = 0; i < ${mi}; i++)
         VTB_UNROLL for (int x = 0; x < 4; x++) {
           const int row = warp_m + i * 16 + x % 2 * 8 + g, at = x / 2 * 8 + t * 2;
-          a_part[i][x] = vtb_pack_bf16(a_value(row, at), a_value(row, at + 1));
+          const float u = a_value(row, at), v = a_value(row, at + 1);
+          a_hi[i][x] = vtb_pack<half>(u, v);
+          if constexpr (both) a_lo[i][x] = vtb_rest_bf16(a_hi[i][x], u, v);
         }
       VTB_UNROLL for (int j = 0; j < ${ni}; j++)
         VTB_UNROLL for (int x = 0; x < 2; x++) {
           const int row = warp_n + j * 8 + g, at = x * 8 + t * 2;
-          b_part[j][x] = vtb_pack_bf16(b_value(row, at), b_value(row, at + 1));
+          const float u = b_value(row, at), v = b_value(row, at + 1);
+          b_hi[j][x] = vtb_pack<half>(u, v);
+          if constexpr (both) b_lo[j][x] = vtb_rest_bf16(b_hi[j][x], u, v);
         }
       VTB_UNROLL for (int i = 0; i < ${mi}; i++)
-        VTB_UNROLL for (int j = 0; j < ${ni}; j++) vtb_mma_bf16_m16n8k16(acc[i][j], a_part[i], b_part[j]);
+        VTB_UNROLL for (int j = 0; j < ${ni}; j++) {
+          if constexpr (both) {
+            vtb_mma_bf16_m16n8k16(acc[i][j], a_lo[i], b_hi[j]);
+            vtb_mma_bf16_m16n8k16(acc[i][j], a_hi[i], b_lo[j]);
+          }
+          vtb_mma_16<half>(acc[i][j], a_hi[i], b_hi[j]);
+        }
     } else {
       VTB_UNROLL for (int kk = 0; kk < 16; kk += 8) {
         vtb_u32 a_hi[${mi}][4], a_lo[${mi}][4], b_hi[${ni}][2], b_lo[${ni}][2];

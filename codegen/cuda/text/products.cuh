@@ -5,7 +5,7 @@
  * b(k, column); depth and columns are whole tiles, what lies beyond a matrix reads as zero.
  *
  * EXACT: 1 single precision (each factor as the sum of two tf32 numbers, three products; the fourth is below 2^-23),
- * 0 tf32, 2 bf16, 3 each factor as the sum of two bf16 numbers (to 2^-16); sums are fp32 always.
+ * 0 tf32, 2 bf16, 3 each factor as the sum of two bf16 numbers (to 2^-16), 4 fp16; sums are fp32 always.
  */
 
 /* Row lengths that keep the lanes of a fragment on distinct banks: of rows along the depth, and across it. */
@@ -57,22 +57,39 @@ template <int TILES, class A, class B> VTB_FN void vtb_step_exact(float (&c)[TIL
   }
 }
 
-template <int TILES, class A, class B> VTB_FN void vtb_step_bf16(float (&c)[TILES][4], int k, A a, B b) {
+/* Formats of 16 bits: fp16 or bf16. */
+template <bool HALF> VTB_FN vtb_u32 vtb_pack(float lo, float hi) {
+  if constexpr (HALF)
+    return vtb_pack_f16(lo, hi);
+  else
+    return vtb_pack_bf16(lo, hi);
+}
+template <bool HALF> VTB_FN void vtb_mma_16(float (&d)[4], const vtb_u32 (&a)[4], const vtb_u32 (&b)[2]) {
+  if constexpr (HALF)
+    vtb_mma_f16_m16n8k16(d, a, b);
+  else
+    vtb_mma_bf16_m16n8k16(d, a, b);
+}
+
+template <bool HALF, int TILES, class A, class B> VTB_FN void vtb_step_16(float (&c)[TILES][4], int k, A a, B b) {
   const int g = vtb_lane() >> 2, t = k + 2 * (vtb_lane() & 3);
-  const vtb_u32 x[4] = {vtb_pack_bf16(a(g, t), a(g, t + 1)), vtb_pack_bf16(a(g + 8, t), a(g + 8, t + 1)),
-                        vtb_pack_bf16(a(g, t + 8), a(g, t + 9)), vtb_pack_bf16(a(g + 8, t + 8), a(g + 8, t + 9))};
+  const vtb_u32 x[4] = {vtb_pack<HALF>(a(g, t), a(g, t + 1)), vtb_pack<HALF>(a(g + 8, t), a(g + 8, t + 1)),
+                        vtb_pack<HALF>(a(g, t + 8), a(g, t + 9)), vtb_pack<HALF>(a(g + 8, t + 8), a(g + 8, t + 9))};
   VTB_UNROLL for (int i = 0; i < TILES; i++) {
     const int n = 8 * i + g;
-    const vtb_u32 y[2] = {vtb_pack_bf16(b(t, n), b(t + 1, n)), vtb_pack_bf16(b(t + 8, n), b(t + 9, n))};
-    vtb_mma_bf16_m16n8k16(c[i], x, y);
+    const vtb_u32 y[2] = {vtb_pack<HALF>(b(t, n), b(t + 1, n)), vtb_pack<HALF>(b(t + 8, n), b(t + 9, n))};
+    vtb_mma_16<HALF>(c[i], x, y);
   }
 }
 
-/* Two values as bf16 numbers, and what is left of them as two more. */
+/* What bf16 numbers leave of two values, as two more. */
+VTB_FN vtb_u32 vtb_rest_bf16(vtb_u32 pair, float lo, float hi) {
+  return vtb_pack_bf16(lo - vtb_float(pair << 16), hi - vtb_float(pair & 0xffff0000u));
+}
 VTB_FN vtb_split vtb_split_bf16(float lo, float hi) {
   vtb_split s;
   s.high = vtb_pack_bf16(lo, hi);
-  s.low = vtb_pack_bf16(lo - vtb_float(s.high << 16), hi - vtb_float(s.high & 0xffff0000u));
+  s.low = vtb_rest_bf16(s.high, lo, hi);
   return s;
 }
 
@@ -96,8 +113,8 @@ template <int EXACT, int DEPTH, int TILES, class A, class B> VTB_FN void vtb_pro
   VTB_NO_UNROLL for (int k = 0; k < DEPTH; k += EXACT >= 2 ? 16 : 8) {
     if constexpr (EXACT == 3)
       vtb_step_split(c, k, a, b);
-    else if constexpr (EXACT == 2)
-      vtb_step_bf16(c, k, a, b);
+    else if constexpr (EXACT == 2 || EXACT == 4)
+      vtb_step_16<EXACT == 4>(c, k, a, b);
     else if constexpr (EXACT == 1)
       vtb_step_exact(c, k, a, b);
     else
@@ -157,6 +174,9 @@ VTB_FN void vtb_fill_rows(T to, int n_rows, int n_columns, Place place, Get get)
       to[row * PITCH + x] = real && x < n_columns ? get(at, x) : 0.0f;
   }
 }
+
+/* A decay that a sum can be divided by; a negative one stays negative. */
+VTB_FN float vtb_scan_floor(float d, float least) { return vtb_abs(d) < least ? least : d; }
 
 /* Running products of 64 numbers d by one warp: through[t] = d[0] ... d[t], after[t] = d[t+1] ... d[63]; returns all of
  * them multiplied. */

@@ -1,0 +1,42 @@
+/* What a trainer and a program that updates its parameters itself say to each other.
+ *
+ * One run of such a program (codegen/cuda/update.c makes them) is a whole training step: forward, backward, norm of the
+ * gradients, clipping, AdamW, averages, updates of buffers, all as runtime/optim.c and runtime/train_buffers.c do them.
+ * Parameters, buffers, gradients and the optimiser's tensors stay in its memory; those of role VTB_IO_STATE have the
+ * names of a checkpoint: "optim/m/<param>", "optim/v/<param>", "ema/<param or buffer>". A step whose loss or gradients
+ * are not finite changes none of them.
+ *
+ *   VTB_UPDATE_SCALARS  an input, f32 [VTB_SCALAR_RATES + 2 n] for n trained parameters (those with a gradient, in the
+ *                       order of the program's tensors): vtb_optim_scalars() fills it
+ *   VTB_UPDATE_RESULT   an output, f32 [VTB_N_RESULTS]
+ *   VTB_LOSS_SCALE      an input, f32 []: what the loss was multiplied by, and so all gradients are; only of programs
+ *                       whose gradients would be lost in a narrow format otherwise
+ */
+#ifndef VTB_UPDATE_H
+#define VTB_UPDATE_H
+
+#define VTB_UPDATE_SCALARS "update.scalars"
+#define VTB_UPDATE_RESULT "update.result"
+#define VTB_LOSS_SCALE "loss_scale"
+
+/* Of AdamW: b1, 1 - b1, b2, 1 - b2, eps, 1 / sqrt(1 - b2^t); the bound of the norm (0: none); 1 / loss scale; d, 1 - d
+ * of averages; then for each parameter 1 - lr decay and lr / (1 - b1^t). */
+enum {
+  VTB_SCALAR_BETA1,
+  VTB_SCALAR_REST1,
+  VTB_SCALAR_BETA2,
+  VTB_SCALAR_REST2,
+  VTB_SCALAR_EPS,
+  VTB_SCALAR_ROOT,
+  VTB_SCALAR_CLIP,
+  VTB_SCALAR_UNSCALE,
+  VTB_SCALAR_AVERAGE,
+  VTB_SCALAR_AVERAGE_REST,
+  VTB_SCALAR_RATES = 12
+};
+
+/* The norm before clipping; 1 if the step counted, else 0; how many images were classified right; the trained parameter
+ * (from 0) whose gradient was not finite, -1: none. */
+enum { VTB_RESULT_NORM, VTB_RESULT_COUNTS, VTB_RESULT_CORRECT, VTB_RESULT_CULPRIT, VTB_N_RESULTS };
+
+#endif

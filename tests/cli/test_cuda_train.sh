@@ -1,0 +1,46 @@
+# Training on CUDA targets: the whole step in the plan, on the emulator against the CPU; resuming on the other target;
+# narrow formats; what was skipped is shown.
+. tests/cli/lib.sh
+export XDG_CACHE_HOME="$(dirname "$VERTEBRA")/test-cache" VTB_EMULATOR_CHECKS=0
+"$VERTEBRA" doctor | grep -q '^cuda emulator  *ok' || { echo "skipped: no emulator"; exit 77; }
+
+# 8 x 8 images of 4 classes, as IDX files: a bright column tells the class.
+idx() { # STEM COUNT
+  { printf '\0\0\10\3\0\0\0'; printf "\\$(printf %o "$2")"; printf '\0\0\0\10\0\0\0\10'
+    LC_ALL=C awk -v n="$2" 'BEGIN { for (i = 0; i < n; i++) for (p = 0; p < 64; p++)
+      printf "%c", (p % 8) % 4 == i % 4 ? 100 + (i * 7 + p * 13) % 27 : 1 + (i * 31 + p * 17) % 40 }'
+  } > "$work/data/$1-images-idx3-ubyte"
+  { printf '\0\0\10\1\0\0\0'; printf "\\$(printf %o "$2")"
+    for ((i = 0; i < $2; i++)); do printf "\\$(printf %o $((i % 4)))"; done
+  } > "$work/data/$1-labels-idx1-ubyte"
+}
+mkdir "$work/data"; idx train 24; idx t10k 8
+common=(vil_nano -D depth=1 -D dim=16 --image 8 --data "$work/data" --batch 8 --eval-batch 8 --epochs 2 --warmup 0 --lr 3e-3 --ema 0.5 --quiet --seed 5 --threads 1)
+
+# loss and accuracy, in training and evaluation, of every epoch within a tolerance: curves CPU OTHER TOLERANCE
+curves() {
+  awk -F, -v tolerance="$3" 'NR == FNR { for (i = 3; i <= 6; i++) want[FNR, i] = $i; rows = FNR; next }
+    FNR > 1 { for (i = 3; i <= 6; i++) { d = $i - want[FNR, i]; if (!(d <= tolerance && d >= -tolerance)) bad = 1 } }
+    END { exit bad || rows != 3 || FNR != rows }' "$work/$1/log.csv" "$work/$2/log.csv" || fail "$2 departs from $1:
+$(cat "$work/$1/log.csv" "$work/$2/log.csv")"
+}
+
+expect 0 "$VERTEBRA" train "${common[@]}" --out "$work/cpu"
+expect 0 "$VERTEBRA" train "${common[@]}" --out "$work/emulated" --target cuda-emulated
+curves cpu emulated 1e-4
+awk -F, 'NR == 2 { first = $3 } END { exit !($3 < first - 0.005) }' "$work/cpu/log.csv" || fail "nothing was learned"
+
+# a run goes on where it stands, on the same target with the same bits, and on the other
+expect 0 "$VERTEBRA" train "${common[@]}" --out "$work/parts" --target cuda-emulated --max-steps 2; says "--resume continues"
+cp -r "$work/parts" "$work/moved"
+expect 0 "$VERTEBRA" train "${common[@]}" --out "$work/parts" --target cuda-emulated --resume
+cmp -s "$work/emulated/weights.safetensors" "$work/parts/weights.safetensors" || fail "the resumed run differs from the whole one"
+expect 0 "$VERTEBRA" train "${common[@]}" --out "$work/moved" --resume
+curves cpu moved 1e-4
+
+# narrow formats; fp16 begins with a factor that overflows, and says how many batches that cost
+expect 0 "$VERTEBRA" train "${common[@]}" --out "$work/bf16" --target cuda-emulated --precision bf16
+curves cpu bf16 2e-2
+expect 0 "$VERTEBRA" train "${common[@]}" --out "$work/fp16" --target cuda-emulated --precision fp16 --loss-scale 1e12 --max-steps 3; says "skipped"
+expect 2 "$VERTEBRA" train "${common[@]}" --out "$work/no" --precision fp16; says "the CPU computes in fp32"
+expect 2 "$VERTEBRA" train "${common[@]}" --out "$work/no" --target cuda-emulated --precision fp8; says "fp32, tf32, bf16 and fp16"

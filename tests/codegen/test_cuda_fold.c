@@ -1,0 +1,121 @@
+/* fold on CUDA: emulated against the interpreter, forwards and back, with states kept, for one and several samples, an
+ * even and an odd number of steps, along paths; and the gradient, which is a second fold. All folds of a test are one
+ * function, so that they are compiled together. */
+#include "tests/codegen/cuda_check.h"
+
+static vtb_module *parse(const char *text) {
+  static vtb_source source;
+  source = (vtb_source){.path = "<test>", .text = text, .n = strlen(text)};
+  vtb_diags d = {0};
+  vtb_module *m = vtb_module_parse(&source, &d);
+  vtb_diags_print(&d, stderr);
+  CHECK_MSG(m != NULL, "the IR does not parse:\n%s", text);
+  vtb_diags_free(&d);
+  return m;
+}
+
+/* Random arguments in [-1, 1). */
+static void check(const char *what, vtb_module *m, vtb_func *f, double tol) {
+  unsigned long long seed = 11400714819323198485ull;
+  m->entry = f;
+  vtb_tensor *args = vtb_xcalloc((size_t)f->n_args + 1, sizeof *args);
+  for (int a = 0; a < f->n_args; a++) {
+    args[a] = vtb_tensor_new(f->args[a]->type);
+    for (int64_t k = 0; k < vtb_type_count(&args[a].type); k++) args[a].data[k] = (float)test_random(&seed);
+  }
+  cuda_check(m, f, args, tol, what);
+  for (int a = 0; a < f->n_args; a++) vtb_tensor_free(&args[a]);
+  free(args);
+}
+
+/* A cell of two states that read each other through a matrix, tanh and a gate: @c of three samples (steps are copied to
+ * and fro), @s of one (steps stay in the sequence, rows of four and of one); @v reads views and yields nothing dense.
+ */
+static const char folds[] =
+    "func @f(%c: f32[3, 6], %h: f32[3, 6], %x: f32[3, 6, 6], %g: f32[3, 6], %w: f32[6, 6], %d: f32[1, 4],\n"
+    "    %k: f32[1, 4], %y: f32[1, 5, 4], %i: f32[1, 5], %u: f32[4, 4], %e: f32[2, 4, 3]) -> (f32[3, 6, 6], f32[3, "
+    "6],\n"
+    "    f32[3, 6], f32[1, 5, 4], f32[1, 5], f32[1, 4], f32[2, 4, 1], f32[2, 2]$) {\n"
+    "  %y1, %z1, %c1, %h1$ = fold @c(%c, %h, %x, %g, %w) {states = 2, seqs = 2, path = \"snake@2x3\"$}\n"
+    "    : f32[3, 6, 6], f32[3, 6], f32[3, 6], f32[3, 6]$\n"
+    "  %y2, %z2, %c2, %h2$ = fold @s(%d, %k, %y, %i, %u) {states = 2, seqs = 2, reverse = 1$}\n"
+    "    : f32[1, 5, 4], f32[1, 5], f32[1, 4], f32[1, 4]$\n"
+    "  %e1 = slice %e {axis = 2, start = 1, limit = 3} : f32[2, 4, 2]\n"
+    "  %w1 = slice %w {axis = 0, start = 1, limit = 3} : f32[2, 6]\n"
+    "  %w2 = slice %w1 {axis = 1, start = 3, limit = 5} : f32[2, 2]\n"
+    "  %v = transpose %w2 {perm = [1, 0]} : f32[2, 2]\n"
+    "  %z = constant {value = 0.25} : f32[2, 2]\n"
+    "  %y3, %a, %b = fold @v(%z, %z, %e1, %v) {states = 2, seqs = 1} : f32[2, 4, 1], f32[2, 2], f32[2, 2]\n"
+    "  %ab = add %a, %b : f32[2, 2]\n"
+    "  return %y1, %z1, %c1, %y2, %z2, %h2, %y3, %ab$\n"
+    "}\n"
+    "func @c(%c: f32[3, 6], %h: f32[3, 6], %x: f32[3, 1, 6], %g: f32[3, 1], %w: f32[6, 6]) -> (f32[3, 6], f32[3, 6],\n"
+    "    f32[3, 1, 6], f32[3, 1]) {\n"
+    "  %p = einsum %h, %w {spec = \"bi,io->bo\"} : f32[3, 6]\n  %x1 = reshape %x {shape = [3, 6]} : f32[3, 6]\n"
+    "  %q = add %p, %x1 : f32[3, 6]\n  %t = tanh %q : f32[3, 6]\n  %d = sigmoid %g : f32[3, 1]\n"
+    "  %dc = mul %d, %c : f32[3, 6]\n  %c2 = add %dc, %t : f32[3, 6]\n  %h2 = tanh %c2 : f32[3, 6]\n"
+    "  %y = reshape %h2 {shape = [3, 1, 6]} : f32[3, 1, 6]\n"
+    "  %z = reduce_sum %c2 {axes = [1], keep = 1} : f32[3, 1]\n  return %c2, %h2, %y, %z\n}\n"
+    "func @s(%c: f32[1, 4], %h: f32[1, 4], %x: f32[1, 1, 4], %g: f32[1, 1], %w: f32[4, 4]) -> (f32[1, 4], f32[1, 4],\n"
+    "    f32[1, 1, 4], f32[1, 1]) {\n"
+    "  %p = einsum %h, %w {spec = \"bi,io->bo\"} : f32[1, 4]\n  %x1 = reshape %x {shape = [1, 4]} : f32[1, 4]\n"
+    "  %q = add %p, %x1 : f32[1, 4]\n  %t = tanh %q : f32[1, 4]\n  %d = sigmoid %g : f32[1, 1]\n"
+    "  %dc = mul %d, %c : f32[1, 4]\n  %c2 = add %dc, %t : f32[1, 4]\n  %h2 = tanh %c2 : f32[1, 4]\n"
+    "  %y = reshape %h2 {shape = [1, 1, 4]} : f32[1, 1, 4]\n"
+    "  %z = reduce_sum %c2 {axes = [1], keep = 1} : f32[1, 1]\n  return %c2, %h2, %y, %z\n}\n"
+    "func @v(%a: f32[2, 2], %b: f32[2, 2], %x: f32[2, 1, 2], %v: f32[2, 2]) -> (f32[2, 2], f32[2, 2], f32[2, 1, 1]) {\n"
+    "  %x1 = reshape %x {shape = [2, 2]} : f32[2, 2]\n  %p = mul %a, %v : f32[2, 2]\n"
+    "  %q = add %p, %x1 : f32[2, 2]\n  %t = tanh %q : f32[2, 2]\n"
+    "  %r = reduce_sum %b {axes = [1], keep = 1} : f32[2, 1]\n"
+    "  %y = reshape %r {shape = [2, 1, 1]} : f32[2, 1, 1]\n  return %b, %t, %y\n}\n";
+
+/* The text above, with what `keep` adds at every $. */
+static char *folds_text(bool keep) {
+  static const char *const kept[] = {", f32[3, 6, 6], f32[1, 5, 4]", ", %k1, %l1", ", keep = 1",
+                                     ", f32[3, 6, 6], f32[3, 6, 6]", ", %k2, %l2", ", keep = 1",
+                                     ", f32[1, 5, 4], f32[1, 5, 4]", ", %k1, %l2"};
+  vtb_strbuf s = {0};
+  int n = 0;
+  for (const char *at = folds; *at; at++) {
+    if (*at != '$')
+      vtb_strbuf_putc(&s, *at);
+    else
+      vtb_strbuf_puts(&s, keep ? kept[n] : ""), n++;
+  }
+  return s.at;
+}
+
+TEST(folds_match_the_interpreter) {
+  char *text = folds_text(true); /* spans of the module point into it */
+  vtb_module *m = parse(text);
+  if (m) check("folds", m, vtb_module_find(m, "f"), 2e-6);
+  vtb_module_free(m);
+  free(text);
+}
+
+TEST(gradients_are_folds_backwards) {
+  enum { ARGS = 11, OUTS = 8 };
+  char *text = folds_text(false);
+  vtb_module *m = parse(text);
+  vtb_error err = {0};
+  vtb_func *grad = NULL;
+  int all[ARGS];
+  if (!m) return;
+  for (int i = 0; i < ARGS; i++) all[i] = i;
+  m->entry = vtb_module_find(m, "f");
+  vtb_status status = vtb_autodiff(m, m->entry, all, OUTS, all, ARGS, &grad, NULL, &err);
+  CHECK_MSG(status == VTB_OK, "%s", err.text);
+  if (status != VTB_OK) return;
+  m->entry = grad;
+  cuda_passes(m, "dce,bind,simplify,cse,dce,fuse");
+  check("gradients", m, m->entry, 5e-6);
+  vtb_module_free(m);
+  free(text);
+}
+
+int main(void) {
+  emulate_or_skip();
+  RUN(folds_match_the_interpreter);
+  RUN(gradients_are_folds_backwards);
+  return test_done();
+}

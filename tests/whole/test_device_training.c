@@ -1,0 +1,436 @@
+/* Training with the update in the launch plan, from .vtb text to checkpoints: the emulated device follows the CPU, a
+ * run goes on on either from the other's checkpoint, a step that does not count changes nothing, and the driver's
+ * runtime (with a driver that has no GPU, whose launches the emulator does) gives the emulator's bits; in fp16,
+ * gradients that would be lost are not where the loss is scaled.
+ */
+#include "codegen/codegen.h"
+#include "codegen/emulator/emulator.h"
+#include "frontend/lang/lang.h"
+#include "runtime/cuda/cuda.h"
+#include "runtime/launch_check.h"
+#include "runtime/safetensors.h"
+#include "runtime/threads.h"
+#include "runtime/train.h"
+#include "runtime/update.h"
+#include "tests/runtime/fake_program.h"
+
+#include <dlfcn.h>
+
+enum { TRAIN_IMAGES = 5 * FAKE_BATCH, TEST_IMAGES = 43, STEPS = 10 };
+
+#define MODEL(body) "use std.nn\nuse std.conv\nmodel small() {\n  input image: image[1, 6, 6]\n" body "}\n"
+/* mid.weight has 151 * 113 elements: more than one piece of the update, and no whole number of fours. */
+static const char plain[] =
+    MODEL("  x = relu(batch_norm(\"bn\", conv2d(\"conv\", image, 5, 3, pad = 1, bias = false)))\n"
+          "  y = silu(linear(\"in\", mean(x, axis = \"tokens\"), 113))\n"
+          "  output logits = linear(\"head\", silu(linear(\"mid\", y, 151)), 4)\n");
+/* Adjoints of what the convolution gives are near 1e-8, below half of what fp16 can say; those of the head's parameters
+ * are not made by tensor cores. */
+static const char faint[] = MODEL("  x = relu(conv2d(\"conv\", image, 16, 3, pad = 1))\n"
+                                  "  output logits = 1e-4 * linear(\"head\", mean(x, axis = \"tokens\"), 4)\n");
+
+static vtb_services *services;
+static vtb_dataset *train_set, *eval_set;
+static vtb_program *host, *device, *eval_program, *exact, *half; /* the last two are of the faint model */
+
+/* ---- the model, compiled ---- */
+
+static vtb_module *module_of(vtb_unit *u, bool training, bool scaled) {
+  vtb_diags diags = {0};
+  vtb_error failure = {0};
+  vtb_instantiate_options o = {.training = training};
+  vtb_module *m = vtb_instantiate(u, "small", &o, &diags);
+  vtb_diags_print(&diags, stderr);
+  vtb_pass_context c = {.module = m, .diags = &diags, .batch = FAKE_BATCH};
+  vtb_func *train = NULL;
+  if (!m || vtb_run_pipeline(&c, &(vtb_pipeline_options){.pipeline = vtb_pipeline_graph}, &failure) != VTB_OK) {
+    fprintf(stderr, "no module: %s\n", failure.text);
+    exit(1);
+  }
+  if (training)
+    CHECK_OK(vtb_build_train_step(m, m->entry, &(vtb_train_step){.loss_scale = scaled}, &train, &diags, err));
+  if (train) m->entry = train;
+  CHECK_OK(vtb_run_pipeline(&c, &(vtb_pipeline_options){.pipeline = vtb_pipeline_codegen}, err));
+  vtb_diags_free(&diags);
+  return m;
+}
+
+typedef vtb_status (*make_fn)(vtb_module *m, vtb_cuda_precision precision, vtb_program **p, vtb_error *err);
+
+static vtb_program *compile(const char *text, bool training, vtb_cuda_precision precision, make_fn make) {
+  vtb_diags diags = {0};
+  vtb_unit *u = vtb_unit_load_text("small.vtb", text, strlen(text), vtb_search_default(), &diags);
+  vtb_module *m = module_of(u, training, precision == VTB_CUDA_FP16); /* its spans point into the unit */
+  vtb_program *p = NULL;
+  CHECK_OK(make(m, precision, &p, err));
+  vtb_module_free(m);
+  vtb_unit_free(u);
+  vtb_diags_free(&diags);
+  if (!p) exit(1);
+  return p;
+}
+
+static vtb_status for_cpu(vtb_module *m, vtb_cuda_precision precision, vtb_program **p, vtb_error *err) {
+  (void)precision;
+  return vtb_jit(m, m->entry, &(vtb_codegen_options){0}, p, err);
+}
+
+static vtb_status make_plan(vtb_module *m, vtb_cuda_precision precision, vtb_launch_plan **plan, vtb_error *err) {
+  vtb_cuda_options o = {.precision = precision, .update = true, .average = true};
+  vtb_status status = vtb_cuda_plan(m, m->entry, &o, plan, err);
+  return status == VTB_OK ? vtb_launch_plan_check(*plan, NULL, err) : status;
+}
+
+static vtb_status for_emulator(vtb_module *m, vtb_cuda_precision precision, vtb_program **p, vtb_error *err) {
+  vtb_launch_plan *plan = NULL;
+  vtb_status status = make_plan(m, precision, &plan, err);
+  return status == VTB_OK ? vtb_emulator_program(plan, &(vtb_emulator_options){.seed = 3}, p, err) : status;
+}
+
+/* ---- training ---- */
+
+static vtb_train_config config(const vtb_program *step) {
+  vtb_train_config c = vtb_train_defaults();
+  c.step = (vtb_program *)(uintptr_t)step, c.eval = eval_program, c.services = services;
+  c.train_set = train_set, c.eval_set = eval_set;
+  CHECK_OK(vtb_transform_init(&c.train_transform, train_set, 1, FAKE_SIDE, FAKE_SIDE, err));
+  c.eval_transform = c.train_transform;
+  c.optim.ema_decay = 0.8, c.optim.clip_norm = 0.05; /* below what the gradients have */
+  c.schedule.base_lr = 0.01, c.schedule.warmup = 2, c.schedule.total = STEPS;
+  c.epochs = STEPS / 5, c.seed = 5;
+  return c;
+}
+
+typedef struct history {
+  double loss[STEPS + 1], accuracy[STEPS + 1], norm[STEPS + 1], scale[STEPS + 1], eval_loss;
+  int64_t skipped;
+  float *values[64]; /* a copy of each tensor that training moves */
+  int64_t count[64];
+  int n_values;
+} history;
+
+static void on_event(void *user, const vtb_train_event *e) {
+  history *h = user;
+  if (e->kind != VTB_TRAIN_STEP) return;
+  h->loss[e->step] = e->loss;
+  h->accuracy[e->step] = e->accuracy;
+  h->norm[e->step] = e->grad_norm;
+  h->scale[e->step] = e->loss_scale;
+  h->skipped = e->skipped;
+}
+
+static void keep_values(history *h, const char *path) {
+  vtb_weights *w = NULL;
+  CHECK_OK(vtb_safetensors_load(path, &w, err));
+  for (size_t i = 0; w && i < w->n; i++) {
+    h->count[h->n_values] = w->at[i]->count;
+    h->values[h->n_values] = vtb_xcalloc((size_t)w->at[i]->count, 4);
+    vtb_weight_read_f32(w->at[i], h->values[h->n_values++]);
+  }
+  vtb_weights_free(w);
+}
+
+/* Trains and keeps the checkpoint's tensors: parameters, buffers, moments, averages. */
+static void train(vtb_train_config c, history *h) {
+  vtb_trainer *t = NULL;
+  vtb_train_result r = {0};
+  char path[512];
+  snprintf(path, sizeof path, "%s", temp_path("last"));
+  c.on_event = on_event, c.user = h;
+  CHECK_OK(vtb_trainer_open(&c, &t, err));
+  if (!t) exit(1);
+  CHECK_OK(vtb_trainer_run(t, &r, err));
+  CHECK_OK(vtb_trainer_checkpoint(t, path, err));
+  h->eval_loss = r.eval_loss;
+  vtb_trainer_close(t);
+  keep_values(h, path);
+}
+
+static void forget(history *h) {
+  for (int i = 0; i < h->n_values; i++) free(h->values[i]);
+  *h = (history){0};
+}
+
+/* The largest difference between tensors of two runs, over the tensor's largest number. */
+static double distance(const history *a, const history *b) {
+  double worst = a->n_values == b->n_values ? 0 : HUGE_VAL;
+  for (int i = 0; i < a->n_values && i < b->n_values; i++) {
+    double scale = 0, difference = 0;
+    for (int64_t k = 0; k < a->count[i]; k++) {
+      scale = fmax(scale, fabs((double)b->values[i][k]));
+      difference = fmax(difference, fabs((double)a->values[i][k] - (double)b->values[i][k]));
+    }
+    if (!(difference <= worst * scale)) worst = difference / scale;
+  }
+  return worst;
+}
+
+/* ---- tests ---- */
+
+TEST(the_device_follows_the_cpu) {
+  history want = {0}, got = {0};
+  train(config(host), &want);
+  train(config(device), &got);
+  for (int i = 1; i <= STEPS; i++) {
+    CHECK_NEAR(got.loss[i], want.loss[i], 1e-5);
+    CHECK_NEAR(got.norm[i], want.norm[i], 1e-4 * want.norm[i]);
+    CHECK(got.accuracy[i] == want.accuracy[i]);
+  }
+  CHECK(want.norm[1] > 0.05 && want.loss[STEPS] < want.loss[1]);
+  CHECK_NEAR(got.eval_loss, want.eval_loss, 1e-5);
+  CHECK(want.n_values == 41);
+  CHECK_MSG(distance(&got, &want) < 1e-3, "distance %g", distance(&got, &want));
+  forget(&want);
+  forget(&got);
+}
+
+/* Begun on `first` and gone on with on `second` against one uninterrupted run on `second`. */
+static double interrupted(const vtb_program *first, const vtb_program *second) {
+  history whole = {0}, part = {0};
+  train(config(second), &whole);
+  vtb_train_config c = config(first);
+  c.checkpoint = temp_path("parts"), c.resume = true, c.max_steps = 4;
+  remove(c.checkpoint);
+  train(c, &part);
+  forget(&part);
+  c = config(second);
+  c.checkpoint = temp_path("parts"), c.resume = true;
+  train(c, &part);
+  double d = distance(&part, &whole);
+  forget(&whole);
+  forget(&part);
+  return d;
+}
+
+TEST(checkpoints_go_on_on_either) {
+  char path[512];
+  snprintf(path, sizeof path, "%s", temp_path("parts")); /* one name for all runs */
+  CHECK(interrupted(device, device) == 0);
+  CHECK(interrupted(host, device) < 1e-3);
+  CHECK(interrupted(device, host) < 1e-3);
+}
+
+TEST(settings_the_program_was_not_made_for_are_refused) {
+  vtb_trainer *t = NULL;
+  vtb_train_config c = config(device);
+  c.optim.kind = VTB_OPTIM_SGD;
+  CHECK_REFUSED(vtb_trainer_open(&c, &t, err), "by AdamW");
+  c = config(device), c.optim.ema_decay = 0;
+  CHECK_REFUSED(vtb_trainer_open(&c, &t, err), "the training program keeps ema/");
+}
+
+/* Buffers for every tensor of a program, parameters initialised. */
+static void **buffers_of(const vtb_program *p) {
+  void **all = vtb_xcalloc((size_t)p->n_tensors, sizeof *all);
+  for (int i = 0; i < p->n_tensors; i++) {
+    const vtb_tensor_info *x = &p->tensors[i];
+    int64_t n = vtb_tensor_info_count(x);
+    all[i] = vtb_xcalloc((size_t)n + 1, 4);
+    float *at = all[i];
+    if (x->io == VTB_IO_PARAM || x->io == VTB_IO_BUFFER)
+      CHECK_OK(vtb_init_tensor(x->init, x->name, 1, x->rank, x->dim, at, err));
+    for (int64_t k = 0; k < n && x->io == VTB_IO_INPUT && !x->is_int; k++)
+      at[k] = (float)vtb_random_unit(1, (uint64_t)k);
+    for (int64_t k = 0; k < n && x->is_int && x->io == VTB_IO_INPUT; k++) ((int32_t *)all[i])[k] = (int32_t)k % 4;
+  }
+  float *scalars = all[vtb_program_find(p, VTB_UPDATE_SCALARS)];
+  memset(scalars, 0, VTB_SCALAR_RATES * 4);
+  scalars[VTB_SCALAR_BETA1] = 0.5f, scalars[VTB_SCALAR_REST1] = 0.5f, scalars[VTB_SCALAR_UNSCALE] = 1;
+  scalars[VTB_SCALAR_BETA2] = 0.5f, scalars[VTB_SCALAR_REST2] = 0.5f, scalars[VTB_SCALAR_EPS] = 1e-8f;
+  scalars[VTB_SCALAR_ROOT] = 1, scalars[VTB_SCALAR_AVERAGE] = 0.5f, scalars[VTB_SCALAR_AVERAGE_REST] = 0.5f;
+  return all;
+}
+
+static void free_all(const vtb_program *p, void **all) {
+  for (int i = 0; i < p->n_tensors; i++) free(all[i]);
+  free(all);
+}
+
+static uint64_t hash_of_state(const vtb_program *p, void **all) {
+  uint64_t h = VTB_HASH_INIT;
+  CHECK_OK(vtb_program_exchange(p, all, false, err));
+  for (int i = 0; i < p->n_tensors; i++)
+    if (vtb_program_is_resident(p, i)) h = vtb_hash_bytes(h, all[i], (size_t)vtb_tensor_info_count(&p->tensors[i]) * 4);
+  return h;
+}
+
+TEST(a_step_that_does_not_count_changes_nothing) {
+  void **all = buffers_of(device);
+  float *result = all[vtb_program_find(device, VTB_UPDATE_RESULT)], *image = all[vtb_program_find(device, "image")];
+  CHECK_OK(vtb_program_exchange(device, all, true, err));
+  uint64_t before = hash_of_state(device, all);
+  image[7] = NAN;
+  CHECK_OK(vtb_program_execute(device, all, NULL, services, err));
+  CHECK(result[VTB_RESULT_COUNTS] == 0 && result[VTB_RESULT_CULPRIT] == 0); /* the first parameter */
+  CHECK(hash_of_state(device, all) == before);
+  image[7] = 0.5f;
+  CHECK_OK(vtb_program_execute(device, all, NULL, services, err));
+  CHECK(result[VTB_RESULT_COUNTS] == 1 && result[VTB_RESULT_CULPRIT] == -1 && result[VTB_RESULT_NORM] > 0);
+  CHECK(hash_of_state(device, all) != before);
+  free_all(device, all);
+}
+
+/* ---- the driver's runtime, its launches done by the emulator ---- */
+
+static vtb_emulator *launcher;
+static const vtb_launch_plan *launched;
+
+static void launch(const char *kernel, unsigned blocks, unsigned threads, unsigned shared, void **parameters) {
+  vtb_emu_arg args[32];
+  vtb_emulator_launch l = {
+      .kernel = kernel, .grid = blocks, .threads = (int)threads, .shared_bytes = (int)shared, .args = args};
+  for (int i = 0; i < launched->n_kernels; i++)
+    if (strcmp(launched->kernels[i].name, kernel) == 0) l.n_args = launched->kernels[i].n_args;
+  for (int i = 0; i < l.n_args; i++) args[i] = (vtb_emu_arg){(char *)*(uintptr_t *)parameters[i], NULL};
+  CHECK_OK(vtb_emulator_run(launcher, &l, services, err));
+}
+
+static vtb_status open_launcher(const vtb_launch_plan *p, vtb_error *err) {
+  vtb_strbuf all = {0};
+  vtb_strbuf_puts(&all, p->common);
+  for (int i = 0; i < p->n_sources; i++) vtb_strbuf_printf(&all, "%s\n", p->sources[i].text);
+  const char **names = vtb_xcalloc((size_t)p->n_kernels, sizeof *names);
+  for (int i = 0; i < p->n_kernels; i++) names[i] = p->kernels[i].name;
+  launched = p;
+  vtb_status status =
+      vtb_emulator_new(all.at, names, p->n_kernels, &(vtb_emulator_options){.unchecked = true}, &launcher, err);
+  free(names);
+  vtb_strbuf_free(&all);
+  return status;
+}
+
+static vtb_status for_driver(vtb_module *m, vtb_cuda_precision precision, vtb_program **program, vtb_error *err) {
+  vtb_launch_plan *plan = NULL;
+  vtb_cuda_device *d = NULL;
+  vtb_strbuf module = {0};
+  vtb_status status = make_plan(m, precision, &plan, err);
+  if (status == VTB_OK) status = open_launcher(plan, err);
+  if (status == VTB_OK) status = vtb_cuda_device_open(&d, err);
+  if (status != VTB_OK) return status;
+  vtb_strbuf_puts(&module, "fake\n");
+  for (int i = 0; i < plan->n_kernels; i++)
+    vtb_strbuf_printf(&module, "%s %d\n", plan->kernels[i].name, plan->kernels[i].n_args);
+  vtb_cuda_image *images = vtb_xcalloc((size_t)plan->n_sources, sizeof *images);
+  for (int i = 0; i < plan->n_sources; i++) images[i] = (vtb_cuda_image){module.at, module.n + 1};
+  status = vtb_cuda_program(plan, images, d, program, err);
+  free(images);
+  vtb_strbuf_free(&module);
+  return status;
+}
+
+TEST(the_driver_runs_the_same_plan) {
+  typedef void (*hook_fn)(const char *, unsigned, unsigned, unsigned, void **);
+  void *fake = dlopen(VTB_FAKE_CUDA, RTLD_NOW);
+  CHECK_MSG(fake != NULL, "%s", dlerror());
+  if (!fake) return;
+  setenv("VTB_CUDA_DRIVER", VTB_FAKE_CUDA, 1);
+  *(hook_fn *)dlsym(fake, "fake_cuda_hook") = launch;
+  vtb_program *driver = compile(plain, true, VTB_CUDA_FP32, for_driver);
+  history want = {0}, got = {0};
+  train(config(device), &want);
+  train(config(driver), &got);
+  CHECK(distance(&got, &want) == 0 && got.loss[STEPS] == want.loss[STEPS] && got.norm[STEPS] == want.norm[STEPS]);
+  CHECK(*(int *)dlsym(fake, "fake_cuda_graph_launches") == STEPS - 1);
+  vtb_program_free(driver);
+  CHECK(*(int *)dlsym(fake, "fake_cuda_allocations") == 0);
+  vtb_emulator_free(launcher);
+  forget(&want);
+  forget(&got);
+  dlclose(fake);
+}
+
+/* ---- fp16 ---- */
+
+enum { FILTER = 16 * 9 };
+
+/* The filter's first moment after one step is half its gradient: into `moment`; the largest of it. */
+static double half_gradient(const vtb_program *p, float scale, float *moment, bool *counts) {
+  void **all = buffers_of(p);
+  float *scalars = all[vtb_program_find(p, VTB_UPDATE_SCALARS)], *result = all[vtb_program_find(p, VTB_UPDATE_RESULT)];
+  int at = vtb_program_find(p, VTB_LOSS_SCALE);
+  double largest = 0;
+  if (at >= 0) *(float *)all[at] = scale;
+  scalars[VTB_SCALAR_UNSCALE] = 1 / scale;
+  CHECK_OK(vtb_program_exchange(p, all, true, err));
+  CHECK_OK(vtb_program_execute(p, all, NULL, services, err));
+  CHECK_OK(vtb_program_exchange(p, all, false, err));
+  memcpy(moment, all[vtb_program_find(p, "optim/m/conv.weight")], FILTER * sizeof *moment);
+  for (int i = 0; i < FILTER; i++) largest = fmax(largest, fabs((double)moment[i]));
+  *counts = result[VTB_RESULT_COUNTS] != 0;
+  free_all(p, all);
+  return largest;
+}
+
+TEST(scaling_saves_what_fp16_would_lose) {
+  float want[FILTER], got[FILTER];
+  bool counts;
+  double largest = half_gradient(exact, 1, want, &counts), difference = 0;
+  CHECK(largest > 0 && counts);
+  CHECK(half_gradient(half, 1, got, &counts) == 0 && counts); /* all of it is lost */
+  half_gradient(half, 65536, got, &counts);
+  for (int i = 0; i < FILTER; i++) difference = fmax(difference, fabs((double)got[i] - (double)want[i]));
+  CHECK_MSG(difference < 5e-3 * largest && counts, "difference %g of %g", difference, largest);
+  CHECK(half_gradient(half, 0x1p60f, got, &counts) == 0 && !counts); /* too much: the step is left out */
+}
+
+TEST(the_scale_finds_its_size) {
+  history want = {0}, whole = {0}, part = {0};
+  vtb_train_config c = config(exact);
+  c.eval = NULL;
+  train(c, &want);
+  c.step = half, c.loss_scale = 0x1p46, c.loss_scale_steps = 3;
+  train(c, &whole);
+  CHECK_MSG(whole.skipped > 0 && whole.skipped < STEPS - 3, "%d were skipped", (int)whole.skipped);
+  CHECK(isnan(whole.norm[1]) && whole.norm[STEPS] > 0);
+  CHECK_NEAR(whole.loss[1], want.loss[1], 1e-4);
+  bool grew = false; /* after three updates that counted */
+  for (int i = 2; i <= STEPS; i++) {
+    grew |= whole.scale[i] == 2 * whole.scale[i - 1];
+    if (isnan(whole.norm[i])) CHECK(whole.scale[i] == whole.scale[i - 1] / 2);
+  }
+  CHECK(grew);
+  c.checkpoint = temp_path("scaled"), c.resume = true, c.max_steps = 2; /* what was found is in the checkpoint */
+  train(c, &part);
+  forget(&part);
+  c.max_steps = 0;
+  train(c, &part);
+  CHECK(distance(&part, &whole) == 0 && part.scale[STEPS] == whole.scale[STEPS] && part.skipped == whole.skipped);
+  forget(&want);
+  forget(&whole);
+  forget(&part);
+}
+
+int main(void) {
+  vtb_error none = {0};
+  if (!vtb_emulator_available(NULL, &none)) {
+    printf("skipped: %s\n", none.text);
+    return 77;
+  }
+  setenv("XDG_CACHE_HOME", VTB_BINARY_DIR "/test-cache", 1);
+  fake_dataset("data", "train", TRAIN_IMAGES, 1);
+  fake_dataset("data", "t10k", TEST_IMAGES, 2);
+  CHECK_OK(vtb_dataset_open(temp_path("data"), NULL, &train_set, err));
+  CHECK_OK(vtb_dataset_open(temp_path("data"), &(vtb_dataset_options){.split = "test"}, &eval_set, err));
+  services = vtb_services_default(2);
+  host = compile(plain, true, VTB_CUDA_FP32, for_cpu);
+  eval_program = compile(plain, false, VTB_CUDA_FP32, for_cpu);
+  device = compile(plain, true, VTB_CUDA_FP32, for_emulator);
+  exact = compile(faint, true, VTB_CUDA_FP32, for_emulator);
+  half = compile(faint, true, VTB_CUDA_FP16, for_emulator);
+  RUN(the_device_follows_the_cpu);
+  RUN(checkpoints_go_on_on_either);
+  RUN(settings_the_program_was_not_made_for_are_refused);
+  RUN(a_step_that_does_not_count_changes_nothing);
+  RUN(the_driver_runs_the_same_plan);
+  RUN(scaling_saves_what_fp16_would_lose);
+  RUN(the_scale_finds_its_size);
+  vtb_program_free(host);
+  vtb_program_free(device);
+  vtb_program_free(exact);
+  vtb_program_free(half);
+  vtb_program_free(eval_program);
+  vtb_services_free(services);
+  vtb_dataset_free(train_set);
+  vtb_dataset_free(eval_set);
+  return test_done();
+}
