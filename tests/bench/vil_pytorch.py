@@ -123,7 +123,7 @@ class ViL(nn.Module):
 def save_case(model, x, y, path, entry, config=None, more=None):
     """A reference case (tests/golden/README.md) so that `vertebra verify` compares the two. more: further tensors."""
     tensors = {"param/" + k: v.detach() for k, v in model.state_dict().items()}
-    tensors.update({"input/x": x, "output/y": y}, **(more or {}))
+    tensors.update({"input/x": x, "output/y": y} | (more or {}))
     header, offset, blobs = {"__metadata__": {"entry": entry, "config": json.dumps(config or {})}}, 0, []
     for name, t in tensors.items():
         raw = t.detach().contiguous().float().numpy().tobytes()

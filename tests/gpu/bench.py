@@ -3,11 +3,11 @@
 
 usage: bench.py [--vertebra build/release/vertebra] [--out gpu-bench] [--budget MINUTES] [--only REGEX] [--list]
 
-One measurement is one process, and one process runs at a time. Each gives one line of OUT/results.jsonl as soon as it is done,
-also if it failed (out of memory, say): what is there is not measured again, so the same command goes on where the last
-one stopped (--again REGEX measures once more). The most telling ones come first. OUT/report.md and OUT/percent.svg are
-written at the end, and by --report alone. Without PyTorch, or with --ours, only our own numbers are taken. --device cpu
---quick tries all of it in seconds without a GPU; its numbers mean nothing.
+One measurement is one process, and one process runs at a time. Each gives a line of OUT/results.jsonl as soon as it is
+done, also if it failed (out of memory, say): what is there is not measured again, so the same command goes on where the
+last one stopped (--again REGEX measures once more). The most telling ones come first. OUT/report.md and OUT/percent.svg
+are written at the end, and by --report alone. Without PyTorch, or with --ours, only our own numbers are taken. --device
+cpu --quick tries all of it in seconds without a GPU; its numbers mean nothing.
 """
 import argparse, dataclasses, datetime, json, os, platform, re, shlex, signal, subprocess, sys, time
 
@@ -35,8 +35,8 @@ class Plan:
 
     def ours(self, id, what, entry, *more, precision="bf16", file=None):
         a = self.args
-        command = [a.vertebra, "bench", os.path.join(here, file) if file else entry, "--json", "--seconds", str(a.seconds)]
-        command += ["--entry", entry] if file else []
+        model = [os.path.join(here, file), "--entry", entry] if file else [entry]
+        command = [a.vertebra, "bench", *model, "--json", "--seconds", str(a.seconds)]
         command += ["--target", "cuda", "--precision", precision] if self.cuda else []
         self.jobs.append(Job(id, what, command + [str(m) for m in more]))
 
@@ -53,7 +53,8 @@ class Plan:
         for name, (side, dim) in shapes.items():
             what = {"kind": "ceiling", "name": name, "numbers": side * side * dim}
             entry = "copy" if name == "copy" else "exponentials"
-            self.ours(f"ceiling/{name}", what, entry, "--image", side, "-D", f"dim={dim}", file="ceilings.vtb", precision="fp32")
+            self.ours(f"ceiling/{name}", what, entry, "--image", side, "-D", f"dim={dim}", file="ceilings.vtb",
+                      precision="fp32")
         rows, dim = ("16x16", 256) if quick else ("64x128", 8192)
         for precision in ("bf16", "tf32", "fp32") if self.cuda else ("fp32",):
             what = {"kind": "ceiling", "name": "product_" + precision, "flop": 2 * dim ** 3}
@@ -74,40 +75,47 @@ class Plan:
             for package in PEERS[mixer]:
                 self.python(f"cell/{name}/{package}", {**shape, "who": package}, "kernels.py", "peer", package, name)
 
-    def model(self, name, image, batch, train, peers=True):
+    def model(self, name, image, batch, train, ours=True, peers=True):
         what = {"kind": "model", "model": name, "image": image, "batch": batch, "train": train}
         key = f"model/{image}/b{batch}/{name}/{'train' if train else 'forward'}"
-        step = ["--train"] if train else []
+        shape = ["--image", image, "--batch", batch, *(["--train"] if train else [])]
         # stochastic depth is off on both sides: a step does all of its work
-        self.ours(key, {**what, "who": "vertebra"}, name, "--image", image, "--batch", batch, "-D", "drop_path=0", *step)
+        if ours:
+            self.ours(key, {**what, "who": "vertebra"}, name, *shape, "-D", "drop_path=0")
         for how in self.args.how if peers else []:
             if how != "mamba_ssm" or MODELS[name].family == "vim":
-                self.python(f"{key}/{how}", {**what, "who": how}, "peers.py", "measure", name, "--how", how, "--image", image,
-                            "--batch", batch, "--seconds", self.args.seconds, *step)
+                self.python(f"{key}/{how}", {**what, "who": how}, "peers.py", "measure", name, "--how", how, *shape,
+                            "--seconds", self.args.seconds)
 
-    def directions(self, model, image, batch):
-        for train in (False, True):
-            for paths in ("bi", "quad", "oct"):
-                what = {"kind": "directions", "model": model, "image": image, "batch": batch, "train": train, "paths": paths}
-                self.ours(f"directions/{image}/{model}/{'train' if train else 'forward'}/{paths}", what, model, "--image", image,
-                          "--batch", batch, "-D", f"directions={paths}", "-D", "drop_path=0", *(["--train"] if train else []))
+    def directions(self, model, image, batch, all_paths=("bi", "quad", "oct"), steps=(False, True)):
+        for train in steps:
+            what = {"kind": "directions", "model": model, "image": image, "batch": batch, "train": train}
+            shape = ["--image", image, "--batch", batch, "-D", "drop_path=0", *(["--train"] if train else [])]
+            for paths in all_paths:
+                self.ours(f"directions/{image}/{model}/{'train' if train else 'forward'}/{paths}",
+                          {**what, "paths": paths}, model, *shape, "-D", f"directions={paths}")
 
     def everything(self):
         self.ceilings()
         self.cells()
         if self.args.quick:
             self.model("vil_nano", 28, 2, False)
-            self.model("vil_nano", 28, 2, True, peers=False)
-            self.model("vir_nano", 28, 2, False)
+            self.model("vir_nano", 28, 2, True)
+            self.directions("vil_nano", 28, 2, ("bi", "quad"), steps=(False,))
             return self.jobs
-        models = [m for m in MODELS if not m.endswith("nano")]
-        for image, batch in [(224, 128), (224, 1), (224, 32)] + [(i, b) for i in (512, 1024) for b in (128, 1, 32)]:
-            for name in models:
-                for train in (False, True):
-                    self.model(name, image, batch, train)
-            if (image, batch) in ((224, 128), (512, 32)):
-                for name in ("vil_tiny", "vil_base"):
-                    self.directions(name, image, batch)
+        # what goals are about; then all of ours, since peers compile for minutes; then theirs
+        for train in (False, True):
+            self.model("vil_base", 224, 128, train)
+        for image, batch in (224, 128), (512, 32):
+            for name in ("vil_tiny", "vil_base"):
+                self.directions(name, image, batch)
+        every = [(name, image, batch, train) for image in (224, 512, 1024) for batch in (128, 1, 32)
+                 for name in MODELS if not name.endswith("nano") for train in (False, True)]
+        every = [e for e in every if e[:3] != ("vil_base", 224, 128)]
+        for e in every:
+            self.model(*e, peers=False)
+        for e in every:
+            self.model(*e, ours=False)
         return self.jobs
 
 
@@ -124,26 +132,37 @@ def run(command, seconds):
         return None, "", ""
 
 
+def portable(text, args):
+    """Without the folders of this machine."""
+    return text.replace(here, "tests/gpu").replace(args.vertebra, "vertebra").replace(sys.executable, "python3")
+
+
+def around():
+    """Where in cells.vtb the passes stand that feed a mixer and end its training step: no part of it."""
+    with open(os.path.join(here, "cells.vtb")) as f:
+        return {f"tests/gpu/cells.vtb:{n}" for n, line in enumerate(f, 1) if "return learn ?" in line}
+
+
 def trimmed(result):
-    """The bench's JSON with sums over kernels in place of all of them: gflop, gbyte and, for cells, the mixer's own time."""
+    """The bench's JSON with kernels as short lists, and for cells the time of the mixer's own."""
     kernels = result.pop("kernels", [])
     if kernels:
-        own = [k for k in kernels if k["from"].startswith("std/") or re.search("linscan|attention|maxplus|scans", k["ops"])]
-        result["own_ms"] = sum(k["ms"] for k in own)
+        feeding = around()
+        result["own_ms"] = sum(k["ms"] for k in kernels if k["from"] not in feeding)
         result["kernels"] = [[k["name"], k["ops"][:60], k["from"], round(k["ms"], 4), k["launches"], k["gflop"],
                               k.get("gbyte", 0)] for k in kernels]
     return result
 
 
-def measure(job, seconds):
+def measure(job, seconds, args):
     start = time.time()
     status, out, err = run(job.command, seconds)
-    record = {"id": job.id, **job.what, "command": shlex.join(os.path.relpath(c) if os.path.isabs(c) else c for c in job.command),
+    record = {"id": job.id, **job.what, "command": portable(shlex.join(job.command), args),
               "took": round(time.time() - start, 1), "at": datetime.datetime.now().isoformat(timespec="seconds")}
     lines = [l for l in err.splitlines() if l.strip()]
     if status == 0:
         try:
-            record["result"] = trimmed(json.loads(out[out.index("{"):]))
+            record["result"] = trimmed(json.loads(out[out.index("{"):].replace(here, "tests/gpu")))
             record["status"] = "absent" if "absent" in record["result"] else "ok"
             return record
         except ValueError:
@@ -158,7 +177,8 @@ def machine(args):
     """What the report says about where it was made: program, driver, libraries, device."""
     _, doctor, _ = run([args.vertebra, "doctor"], 60)
     info = {"id": "machine", "date": datetime.date.today().isoformat(), "device": args.device,
-            "doctor": [l.rstrip() for l in doctor.splitlines()], "python": platform.python_version(), "options": sys.argv[1:]}
+            "doctor": re.findall("^(?:processor|threads|cuda driver|nvrtc|cublas).*", doctor, re.M),
+            "python": platform.python_version(), "options": sys.argv[1:]}
     try:
         query = "name,driver_version,memory.total,clocks.max.sm,clocks.max.mem,power.limit"
         info["gpu"] = run(["nvidia-smi", "--query-gpu=" + query, "--format=csv,noheader"], 60)[1].strip()
@@ -224,7 +244,11 @@ def main():
             log.write(json.dumps(record) + "\n")
 
         if not args.report:
-            keep(machine(args))
+            here_now = machine(args)
+            if args.device == "cuda" and not any(re.match("cuda driver +ok", l) for l in here_now["doctor"]):
+                print("no GPU: nothing was measured", file=sys.stderr)
+                return 4
+            keep(here_now)
         todo = [j for j in Plan(args).everything() if re.search(args.only, j.id) and
                 (j.id not in done or re.search(args.again, j.id))]
         for n, job in enumerate([] if args.report else todo):
@@ -232,12 +256,14 @@ def main():
             if left <= 0:
                 print(f"the time is over: {len(todo) - n} measurements are left, the same command goes on")
                 break
-            record = measure(job, min(args.timeout, left))
+            record = measure(job, min(args.timeout, left), args)
             if record["status"] == "timeout" and left < args.timeout:
                 continue  # the budget's end is no result
             keep(record)
             result = record.get("result", {})
-            value = record.get("error") or result.get("absent") or (f"{result['best_ms']:.3f} ms" if "best_ms" in result else "ok")
+            value = record.get("error") or result.get("absent") or ""
+            if "best_ms" in result:
+                value = f"{result['best_ms']:.3f} ms"
             print(f"[{n + 1}/{len(todo)}] {job.id:55s} {record['status']:8s}{value}", flush=True)
     report.write(done, args.out)
     failed = [r for r in done.values() if r.get("status") == "failed" and r.get("who", "vertebra") == "vertebra"]

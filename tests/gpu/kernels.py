@@ -3,8 +3,8 @@
 
 usage: kernels.py peer PACKAGE CELL [--device cuda] [--quick]     kernels.py ceilings [--device cuda] [--quick]
 
-Times are milliseconds of a forward pass and of forward and backward: as called, and replayed from a CUDA graph, which leaves
-the host out. A package that is not there gives {"absent": how to get it}. CELLS are the shapes, for bench.py as well.
+Times are milliseconds of a forward pass and of forward and backward: as called, and replayed from a CUDA graph, which
+leaves the host out. A package that is not there gives {"absent": how to get it}. CELLS are the shapes, for bench.py too.
 """
 import argparse, json, sys
 
@@ -22,11 +22,7 @@ CELLS = {
     "attention_4096": ("attention", 8, 4096, {"heads": 12, "width": 64}),
     "attention_197": ("attention", 128, 197, {"heads": 12, "width": 64}),
 }
-QUICK_CELLS = {
-    "mlstm_24": ("mlstm", 2, 24, {"heads": 2, "keys": 16, "values": 16}),
-    "scan_24": ("scan", 2, 24, {"channels": 32, "states": 16}),
-    "attention_24": ("attention", 2, 24, {"heads": 2, "width": 16}),
-}
+QUICK_CELLS = {"mlstm_24": ("mlstm", 2, 24, {"heads": 2, "keys": 16, "values": 16})}
 PEERS = {"mlstm": ["mlstm_kernels"], "retention": ["fla"], "scan": ["mamba_ssm"],
          "attention": ["cudnn", "flash", "efficient"]}
 INSTALL = {"mlstm_kernels": "pip install mlstm-kernels", "fla": "pip install flash-linear-attention",

@@ -2,11 +2,11 @@
 """The measured architectures in plain PyTorch, as one would write them without kernels of one's own.
 
 usage: peers.py check [--vertebra PROGRAM] [--family vil vir vllama vim]
-       peers.py measure MODEL [--how eager|compile|max-autotune|mamba_ssm] [--image 224] [--batch 1] [--train] [--device cuda]
+       peers.py measure MODEL [--how eager|compile|max-autotune|mamba_ssm] [--image 224] [--batch 1] [--train] [--device cpu]
 
-check builds small models, writes each as a reference case with gradients of a random cotangent, and has `vertebra verify`
-compare the two at 1e-4. measure prints one line of JSON: times of a forward pass, or of forward and backward, on the GPU in
-bf16 autocast. max-autotune is torch.compile with CUDA graphs; mamba_ssm is Vim with that package's selective_scan_fn.
+check builds small models, writes each as a reference case with gradients of a random cotangent, and has `vertebra
+verify` compare the two at 1e-4. measure prints one line of JSON: times of a forward pass, or of forward and backward, on
+the GPU in bf16 autocast. max-autotune is torch.compile with CUDA graphs; mamba_ssm is Vim with that package's scan.
 """
 import argparse, json, os, statistics, subprocess, sys, tempfile, time
 
@@ -159,8 +159,8 @@ class VisionLLaMA(nn.Module):
 
 # ---- Vim ------------------------------------------------------------------------------------------------------------
 def chunked_scan(u, delta, A, B, C, chunk=16):
-    """h = exp(delta A) h + delta u B, y = C h, over tensors [batch, tokens, ...]: steps inside all chunks at once, then from
-    chunk to chunk, about twice the root of the length in all. Every state is in memory, as it is without a kernel."""
+    """h = exp(delta A) h + delta u B, y = C h, over tensors [batch, tokens, ...]: steps inside all chunks at once, then
+    from chunk to chunk, about twice the root of the length in all. Every state is in memory, as without a kernel."""
     n, c = u.shape[1], chunk
     a = torch.exp(delta[..., None] * A)
     b = (delta * u)[..., None] * B[:, :, None]
@@ -179,7 +179,7 @@ def chunked_scan(u, delta, A, B, C, chunk=16):
 
 
 class Direction(nn.Module):
-    """What belongs to one direction, under the mixer's names: conv1d, x_proj, dt_proj, A_log, D and the same with _b."""
+    """Weights of one direction, under the mixer's names: conv1d, x_proj, dt_proj, A_log, D, or the same with _b."""
     fused = None  # mamba_ssm's selective_scan_fn
 
     def __init__(self, mixer, inner, rank, states, suffix):
@@ -306,10 +306,11 @@ def prepare(args):
     if args.how == "mamba_ssm":
         from mamba_ssm.ops.selective_scan_interface import selective_scan_fn
         Direction.fused = selective_scan_fn
-    call = model
     if args.how in ("compile", "max-autotune"):
-        torch._dynamo.config.cache_size_limit = 256  # a layer each
-        call = torch.compile(model, mode=None if args.how == "compile" else "max-autotune")
+        # a Vim unrolled over all its layers would compile for an hour; its mixers share one compiled graph
+        parts = [layer.mixer for layer in model.layers] if m.family == "vim" else [model]
+        for part in parts:
+            part.compile(mode=None if args.how == "compile" else "max-autotune")
     x = torch.randn(args.batch, m.channels, args.image, args.image, device=args.device)
     labels = torch.randint(m.classes, (args.batch,), device=args.device)
 
@@ -317,7 +318,7 @@ def prepare(args):
         if args.how == "max-autotune":
             torch.compiler.cudagraph_mark_step_begin()
         with torch.autocast(args.device, torch.bfloat16, enabled=cuda), torch.set_grad_enabled(args.train):
-            y = call(x)
+            y = model(x)
             loss = F.cross_entropy(y, labels) if args.train else None
         if args.train:
             loss.backward()
@@ -327,7 +328,7 @@ def prepare(args):
 
 
 def times(run, cuda, seconds):
-    """Seconds of each run: on the GPU by events, so that what the host does meanwhile counts only where the GPU waits."""
+    """Seconds of each run: on the GPU by events, so that the host counts only where the GPU waits for it."""
     out, start = [], time.perf_counter()
     while len(out) < 5 or time.perf_counter() - start < seconds:
         if cuda:
@@ -347,7 +348,11 @@ def times(run, cuda, seconds):
 def measure(args):
     cuda = args.device == "cuda"
     start = time.perf_counter()
-    run = prepare(args)
+    try:
+        run = prepare(args)
+    except ImportError as e:
+        print(json.dumps({"absent": "pip install mamba-ssm --no-build-isolation", "why": str(e)}))
+        return 0
     for _ in range(3):
         run()
     if cuda:
@@ -355,8 +360,8 @@ def measure(args):
         torch.cuda.reset_peak_memory_stats()
     ready = time.perf_counter() - start
     t = times(run, cuda, args.seconds)
-    print(json.dumps({"batch": args.batch, "best_ms": 1e3 * min(t), "median_ms": 1e3 * statistics.median(t), "runs": len(t),
-                      "images_per_second": args.batch / min(t), "compile_seconds": ready,
+    print(json.dumps({"batch": args.batch, "best_ms": 1e3 * min(t), "median_ms": 1e3 * statistics.median(t),
+                      "runs": len(t), "images_per_second": args.batch / min(t), "compile_seconds": ready,
                       "memory_bytes": torch.cuda.max_memory_reserved() if cuda else None}))
     return 0
 

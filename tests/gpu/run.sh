@@ -5,7 +5,8 @@
 #   tests/gpu/run.sh [OUT]        results go to the folder OUT (default gpu-results); exit status 0 if all that ran passed
 #
 # VTB_GPU_TARGET is what the built files are for (cuda: every architecture; cuda:sm_90a is quicker to build);
-# VTB_GPU_QUICK=1 leaves out sanitizer and benchmarks; VTB_GOLDEN names a larger collection of cases.
+# VTB_GPU_QUICK=1 leaves out sanitizer and benchmarks, VTB_GPU_BENCH_MINUTES (120) bounds these;
+# VTB_GOLDEN names a larger collection of cases.
 set -u
 here=$(cd "$(dirname "$0")/../.." && pwd)
 vertebra=${VERTEBRA:-$here/build/release/vertebra}
@@ -80,12 +81,16 @@ if [ -z "${VTB_GPU_QUICK:-}" ]; then
   fi
 
   # ---- benchmarks -----------------------------------------------------------------------------------------------------
-  for model in vil_tiny vil_small vil_base vim_tiny vim_small vim_base; do
-    for batch in 1 32 128; do
-      part "bench_${model}_b$batch" "$vertebra" bench $model --target cuda --batch $batch --json
-      part "bench_${model}_b${batch}_train" "$vertebra" bench $model --target cuda --batch $batch --train --json
-    done
-  done
+  # bench.py stops by itself when its minutes are over; run again with the same OUT, it goes on where it stopped
+  if command -v python3 >/dev/null; then
+    if python3 -c 'import torch' 2>/dev/null; then
+      part peers_check python3 "$here/tests/gpu/peers.py" check --vertebra "$vertebra"
+    fi
+    part bench python3 "$here/tests/gpu/bench.py" --vertebra "$vertebra" --out "$out/bench" \
+      --budget "${VTB_GPU_BENCH_MINUTES:-120}"
+  else
+    echo "python3 is not installed: benchmarks are left out"
+  fi
 fi
 
 if [ ${#failed[@]} -gt 0 ]; then

@@ -1,14 +1,14 @@
 """The models that are measured, and the fastest a device could run them.
 
-The limit is counted from the layers, not from our kernels: every tensor that crosses the border of a matrix product is read
-or written once at two bytes a number (four on the CPU), everything between products is fused, and weights are read once a
-batch. A block is a few regions, each with FLOPs, bytes and exponentials; a region takes the longest of the three at
-the measured ceilings (product, copy, exp), and regions follow one another. Per token, in units of the width D, regions move
+The limit is counted from the layers, not from our kernels: every tensor that crosses the border of a matrix product is
+read or written once at two bytes a number (four on the CPU), everything between products is fused, and weights are read
+once a batch. A block is a few regions, each with FLOPs, bytes and exponentials; a region takes the longest of the three
+at the measured ceilings (product, copy, exp), and regions follow one another. Per token, in units of the width D, they move
   ViL           proj_up 5, mixer 8 (gates 2, then x, z in, h out, convolution made again), proj_down 4
   Vim           in_proj 7 (two streams), x_proj 2, scan 6, out_proj 3
   ViR           qkv 4, mixer 4, proj 3, fc1 5, fc2 6;  VisionLLaMA the same with 1 + 8/3 and 2 + 8/3 at the end
-The mixer of ViL and ViR takes the cheaper of its parallel form (the triangle only) and chunks of 64. A training step is three
-times the products' FLOPs and bytes, and 3.5, 3.3 and 3 times the mixer's FLOPs, bytes and exps.
+The mixer of ViL and ViR takes the cheaper of its parallel form (the triangle only) and chunks of 64. A training step is
+three times the products' FLOPs and bytes, and 3.5, 3.3 and 3 times the mixer's FLOPs, bytes and exps.
 """
 import dataclasses, math
 

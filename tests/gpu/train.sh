@@ -22,14 +22,16 @@ fi
 mkdir -p "$out/data"
 
 byte() { printf "\\$(printf %03o "$1")"; }
-idx() { # STEM COUNT: 10 classes of stripes, across or down and of five widths, with noise
+# 10 classes of stripes, across or down and of five widths, with noise. Every seventh label is wrong, so that losses stay
+# of a size that differences can be judged by.
+idx() { # STEM COUNT
   { printf '\0\0\010\003\0\0'; byte $(($2 / 256)); byte $(($2 % 256)); printf '\0\0\0\034\0\0\0\034'
     LC_ALL=C awk -v n="$2" 'BEGIN { srand(n); for (i = 0; i < n; i++) for (y = 0; y < 28; y++) for (x = 0; x < 28; x++) {
       c = i % 10; stripe = int((c < 5 ? x : y) / (2 + c % 5)) % 2
-      printf "%c", 1 + int(70 * rand() + (stripe ? 50 : 0)) } }'
+      printf "%c", 1 + int(70 * rand() + (stripe ? 35 : 0)) } }'
   } >"$out/data/$1-images-idx3-ubyte"
   { printf '\0\0\010\001\0\0'; byte $(($2 / 256)); byte $(($2 % 256))
-    for ((i = 0; i < $2; i++)); do byte $((i % 10)); done
+    for ((i = 0; i < $2; i++)); do byte $((i % 7 == 3 ? i / 7 * 3 % 10 : i % 10)); done
   } >"$out/data/$1-labels-idx1-ubyte"
 }
 idx train "$images"

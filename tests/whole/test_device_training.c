@@ -219,6 +219,18 @@ TEST(settings_the_program_was_not_made_for_are_refused) {
   CHECK_REFUSED(vtb_trainer_open(&c, &t, err), "the training program keeps ema/");
 }
 
+TEST(what_is_no_training_step_is_refused) {
+  vtb_diags diags = {0};
+  vtb_unit *u = vtb_unit_load_text("small.vtb", plain, strlen(plain), vtb_search_default(), &diags);
+  vtb_module *m = module_of(u, false, false);
+  vtb_launch_plan *plan = NULL;
+  CHECK_REFUSED(make_plan(m, VTB_CUDA_FP32, &plan, err), "is no training step of a classifier");
+  CHECK(plan == NULL);
+  vtb_module_free(m);
+  vtb_unit_free(u);
+  vtb_diags_free(&diags);
+}
+
 /* Buffers for every tensor of a program, parameters initialised. */
 static void **buffers_of(const vtb_program *p) {
   void **all = vtb_xcalloc((size_t)p->n_tensors, sizeof *all);
@@ -420,6 +432,7 @@ int main(void) {
   RUN(the_device_follows_the_cpu);
   RUN(checkpoints_go_on_on_either);
   RUN(settings_the_program_was_not_made_for_are_refused);
+  RUN(what_is_no_training_step_is_refused);
   RUN(a_step_that_does_not_count_changes_nothing);
   RUN(the_driver_runs_the_same_plan);
   RUN(scaling_saves_what_fp16_would_lose);

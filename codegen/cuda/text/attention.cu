@@ -33,7 +33,7 @@ for (int j0 = 0; j0 < seen; j0 += 64) {
     vtb_arrived();
     vtb_product<EXACT, SLAB>(
         s, [&](int r, int x) -> float { return a_tile[(row + r) * PA + x]; },
-        [&](int x, int j) -> float { return b_tile[j * PA + x]; });
+        [&](int x, int j) -> float { return b_tile[j * PA + x]; }, row < n_rows ? SLAB : 0);
   }
   float top[2] = {m[0], m[1]}, shrink[2], low[2], sum[2] = {0.0f, 0.0f};
   vtb_each(s, [&](int r, int j, float &v) {
@@ -64,7 +64,7 @@ for (int j0 = 0; j0 < seen; j0 += 64) {
   vtb_arrived();
   vtb_product<EXACT, 64>(
       out, [&](int r, int j) -> float { return scores[(row + r) * PP + j]; },
-      [&](int j, int o) -> float { return c_tile[j * PC + o]; });
+      [&](int j, int o) -> float { return c_tile[j * PC + o]; }, row < n_rows ? (n_keys + 15) / 16 * 16 : 0);
 }
 vtb_each(out, [&](int r, int o, float &value) {
   const int i = i0 + row + r, x = o0 + o;

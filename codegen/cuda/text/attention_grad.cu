@@ -13,6 +13,7 @@ constexpr float SCALE = ${scale}, LOG2E = 1.4426950408889634f;
 const int o0 = vtb_block() % OUT_TILES * TILE, i0 = vtb_block() / OUT_TILES % ROW_TILES * 64;
 const int outer = vtb_block() / (OUT_TILES * ROW_TILES), tid = vtb_tid(), row = 16 * vtb_warp();
 const int n_rows = vtb_min_int(ROWS - i0, 64);
+const bool live = row < n_rows; /* a strip of 16 rows beyond the last costs nothing */
 VTB_PTR(float) a_tile = tiles;
 VTB_PTR(float) b_tile = tiles + 64 * PA;
 VTB_PTR(float) c_tile = tiles; /* after a and b */
@@ -63,7 +64,7 @@ for (int step = 0; step < STEPS; step++) {
     vtb_copy_rows<FOUR, 64, SLAB, PA, 128>(KEYS ? b_tile : a_tile, KEYS ? n_columns : n_rows, depth, -1, q_part, nothing);
     vtb_copy_rows<FOUR, 64, SLAB, PA, 128>(KEYS ? a_tile : b_tile, KEYS ? n_rows : n_columns, depth, -1, k_part, nothing);
     vtb_arrived();
-    vtb_product<EXACT, SLAB>(s, a_of, b_of);
+    vtb_product<EXACT, SLAB>(s, a_of, b_of, live ? SLAB : 0);
   }
   if constexpr (RESULT != DV) {
     for (int x0 = 0; x0 < V; x0 += SLAB) {
@@ -74,7 +75,7 @@ for (int step = 0; step < STEPS; step++) {
       vtb_copy_rows<FOUR, 64, SLAB, PA, 128>(KEYS ? b_tile : a_tile, KEYS ? n_columns : n_rows, depth, -1, dy_part, nothing);
       vtb_copy_rows<FOUR, 64, SLAB, PA, 128>(KEYS ? a_tile : b_tile, KEYS ? n_rows : n_columns, depth, -1, v_part, nothing);
       vtb_arrived();
-      vtb_product<EXACT, SLAB>(g, a_of, b_of);
+      vtb_product<EXACT, SLAB>(g, a_of, b_of, live ? SLAB : 0);
     }
   }
   if (tid < 64) {
@@ -106,7 +107,7 @@ for (int step = 0; step < STEPS; step++) {
     vtb_arrived();
     vtb_product<EXACT, 64>(
         out, [&](int r, int c) -> float { return scores[(row + r) * PP + c]; },
-        [&](int c, int o) -> float { return c_tile[c * PC + o]; });
+        [&](int c, int o) -> float { return c_tile[c * PC + o]; }, live ? (n_columns + 15) / 16 * 16 : 0);
     vtb_sync();
   }
 }

@@ -19,6 +19,7 @@ const int out_tile = unit % OUT_TILES, row_tile = unit / OUT_TILES, o0 = out_til
 const int chunk = row_tile / CHUNK_TILES, c0 = chunk * CHUNK, c1 = vtb_min_int(c0 + CHUNK, N);
 const int i0 = c0 + row_tile % CHUNK_TILES * 64, n_rows = vtb_min_int(c1 - i0, 64), tid = vtb_tid();
 const int row = 16 * vtb_warp(); /* the warp's first */
+const bool live = row < n_rows;   /* 196 tokens are 13 strips of 16, not 16 */
 VTB_PTR(float) a_tile = tiles;
 VTB_PTR(float) b_tile = tiles + 64 * PA;
 VTB_PTR(float) c_tile = tiles + (PAIRED ? 64 * PA : 0); /* after a and b */
@@ -102,9 +103,9 @@ if (outside) {
     vtb_arrived();
     auto a_of = [&](int r, int x) -> float { return a_tile[(row + r) * PA + x]; };
     if constexpr (STATE_ACROSS)
-      vtb_product<EXACT, SLAB>(out, a_of, [&](int x, int o) -> float { return b_tile[o * PA + x]; });
+      vtb_product<EXACT, SLAB>(out, a_of, [&](int x, int o) -> float { return b_tile[o * PA + x]; }, live ? SLAB : 0);
     else
-      vtb_product<EXACT, SLAB>(out, a_of, [&](int x, int o) -> float { return b_tile[x * PC + o]; });
+      vtb_product<EXACT, SLAB>(out, a_of, [&](int x, int o) -> float { return b_tile[x * PC + o]; }, live ? SLAB : 0);
   }
   vtb_each(out, [&](int r, int, float &v) { v *= factor * (EARLIER ? through[row + r] : after[row + r]); });
   if constexpr (TERM) {
@@ -156,7 +157,7 @@ for (int step = 0; step < n_steps; step++) {
     vtb_arrived();
     vtb_product<EXACT, SLAB>(
         s, [&](int r, int x) -> float { return a_tile[(row + r) * PA + x]; },
-        [&](int x, int j) -> float { return b_tile[j * PA + x]; });
+        [&](int x, int j) -> float { return b_tile[j * PA + x]; }, live ? SLAB : 0);
   }
   if (step == 0 && tid < 64) own[tid] = EARLIER ? through[tid] : after[tid];
   vtb_sync();
@@ -169,7 +170,7 @@ for (int step = 0; step < n_steps; step++) {
   vtb_arrived();
   vtb_product<EXACT, 64>(
       out, [&](int r, int j) -> float { return scores[(row + r) * PP + j]; },
-      [&](int j, int o) -> float { return c_tile[j * PC + o]; });
+      [&](int j, int o) -> float { return c_tile[j * PC + o]; }, live ? (n_columns + 15) / 16 * 16 : 0);
   vtb_sync();
   if (between == 0.0f) break; /* all that is left has decayed */
 }

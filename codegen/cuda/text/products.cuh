@@ -108,9 +108,10 @@ template <int TILES, class A, class B> VTB_FN void vtb_step_split(float (&c)[TIL
   }
 }
 
-/* c += a b over DEPTH (a multiple of 16). */
-template <int EXACT, int DEPTH, int TILES, class A, class B> VTB_FN void vtb_product(float (&c)[TILES][4], A a, B b) {
-  VTB_NO_UNROLL for (int k = 0; k < DEPTH; k += EXACT >= 2 ? 16 : 8) {
+/* c += a b over DEPTH (a multiple of 16), or the first `depth` of it: 0 for a warp whose rows are none. */
+template <int EXACT, int DEPTH, int TILES, class A, class B>
+VTB_FN void vtb_product(float (&c)[TILES][4], A a, B b, int depth = DEPTH) {
+  VTB_NO_UNROLL for (int k = 0; k < depth; k += EXACT >= 2 ? 16 : 8) {
     if constexpr (EXACT == 3)
       vtb_step_split(c, k, a, b);
     else if constexpr (EXACT == 2 || EXACT == 4)
