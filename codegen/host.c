@@ -9,6 +9,7 @@
  */
 #include "codegen/cpu/order.h"
 #include "codegen/host.h"
+#include "ir/attention.h"
 #include "ir/fold.h"
 #include "ir/recurrence.h"
 
@@ -206,7 +207,7 @@ static vtb_cpu_kernel *intern_kernel(vtb_host *h, vtb_cpu_kernel *k, const vtb_i
     vtb__cpu_copy(&h->cpu, value);
   } else {
     bool structured = vtb_op_get(inst->op)->klass == VTB_CLASS_STRUCTURED && inst->op != VTB_OP_einsum;
-    if (structured || vtb_is_scans(inst)) copy_in_operands(&h->cpu, inst);
+    if (structured || vtb_is_scans(inst) || vtb_is_turned_attention(inst)) copy_in_operands(&h->cpu, inst);
     emitters[inst->op](&h->cpu, inst);
   }
   h->cpu.kernel = NULL;

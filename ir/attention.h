@@ -35,4 +35,10 @@ typedef struct vtb_attention {
 /* Of an instruction whose shapes hold. */
 vtb_attention vtb_attention_of(const vtb_inst *inst);
 
+/* True for a `fused` of kind "attention": a kernel of rotary embeddings and the attention they lead to, made by
+ * passes/prologue.c. Attribute turned: 1 if q is, 2 if k is, 3 both. Operands: q, then if it is turned its cosines and
+ * sines [N, 1 or h, r/2]; k likewise; v; and the bias if there is one. Channels 2p and 2p+1 below r become
+ * x c - y s and x s + y c; the others stay. Results are the attention's. */
+bool vtb_is_turned_attention(const vtb_inst *inst);
+
 #endif

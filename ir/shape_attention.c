@@ -24,6 +24,10 @@ vtb_attention vtb_attention_of(const vtb_inst *inst) {
   return a;
 }
 
+bool vtb_is_turned_attention(const vtb_inst *inst) {
+  return inst->op == VTB_OP_fused && vtb_streq(vtb_attr_str(inst, "kind", ""), "attention");
+}
+
 static const char *name_of(const vtb__shape *s) { return vtb_op_get(s->inst->op)->name; }
 
 static bool expect(vtb__shape *s, int operand, const char *what, const vtb_dim *dims, int rank) {

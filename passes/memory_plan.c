@@ -6,6 +6,7 @@
  * Offsets are chosen largest value first, each at the lowest place free during its whole life, which packs well and is
  * deterministic. Callees run in frames placed after their caller's.
  */
+#include "ir/attention.h"
 #include "ir/recurrence.h"
 #include "passes/passes.h"
 
@@ -166,7 +167,8 @@ static const vtb_inst *as_concat(const vtb_inst *i) {
 static bool stores_anywhere(const vtb_inst *i) {
   if (!i) return false;
   if (i->op == VTB_OP_einsum) return true;
-  return i->op == VTB_OP_fused && !vtb_streq(vtb_attr_str(i, "kind", ""), "col") && !vtb_is_scans(i) && !as_concat(i);
+  return i->op == VTB_OP_fused && !vtb_streq(vtb_attr_str(i, "kind", ""), "col") && !vtb_is_scans(i) &&
+         !vtb_is_turned_attention(i) && !as_concat(i);
 }
 
 /* Where operand `o` of a concatenation lies in its result, as a slot for the value behind its reshapes; NULL if that

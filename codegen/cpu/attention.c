@@ -22,7 +22,7 @@ static int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
 /* ---- shared with the adjoint -------------------------------------------------------------------------------- */
 
 vtb__attention vtb__attention_make(vtb_cpu *c, const vtb_inst *inst) {
-  vtb__attention g = {.c = c, .a = vtb_attention_of(inst)};
+  vtb__attention g = {.c = c, .a = vtb_attention_of(inst), .q = 0, .k = 1, .v = 2, .y = inst->n_operands};
   int64_t rows = c->width >= 16 ? 8 : 6;
   g.n_blocks = ceil_div(g.a.n_queries, QUERIES);
   g.block = ceil_div(ceil_div(g.a.n_queries, g.n_blocks), rows) * rows;
@@ -58,14 +58,63 @@ void vtb__attention_pack(const vtb__attention *g, int tensor, LLVMValueRef head,
   vtb_cpu_for_end(c, &l);
 }
 
-void vtb__attention_transpose(vtb__attention *g, int tensor, LLVMValueRef head, int64_t width, LLVMValueRef rows,
-                              int64_t ld, LLVMValueRef out) {
+/* Lanes 2p and 2p+1 of the result: lane p of half. */
+static LLVMValueRef twice(vtb_cpu *c, LLVMValueRef half) {
+  LLVMValueRef lane[16];
+  for (int l = 0; l < c->width; l++) lane[l] = LLVMConstInt(c->i32, (unsigned)l / 2, 0);
+  return LLVMBuildShuffleVector(c->b, half, half, LLVMConstVector(lane, (unsigned)c->width), "");
+}
+
+/* x c + swap(x) s, swap exchanging neighbours, s negative in even lanes. */
+static LLVMValueRef turn_vector(vtb_cpu *c, LLVMValueRef x, LLVMValueRef cosines, LLVMValueRef sines) {
+  LLVMValueRef lane[16], sign[16];
+  for (int l = 0; l < c->width; l++) {
+    lane[l] = LLVMConstInt(c->i32, (unsigned)l ^ 1u, 0);
+    sign[l] = LLVMConstReal(c->f32, l % 2 ? 1 : -1);
+  }
+  LLVMValueRef swapped = LLVMBuildShuffleVector(c->b, x, x, LLVMConstVector(lane, (unsigned)c->width), "");
+  LLVMValueRef s = LLVMBuildFMul(c->b, twice(c, sines), LLVMConstVector(sign, (unsigned)c->width), "");
+  return vtb_cpu_fma(c, swapped, s, LLVMBuildFMul(c->b, x, twice(c, cosines), ""));
+}
+
+static void turn_pair(vtb_cpu *c, LLVMValueRef row, LLVMValueRef cosines, LLVMValueRef sines, int64_t p) {
+  LLVMValueRef first = vtb_cpu_at(c, row, k_(c, 2 * p)), second = vtb_cpu_at(c, row, k_(c, 2 * p + 1));
+  LLVMValueRef x = vtb_cpu_load(c, first, 1), y = vtb_cpu_load(c, second, 1);
+  LLVMValueRef cosine = vtb_cpu_load(c, vtb_cpu_at(c, cosines, k_(c, p)), 1);
+  LLVMValueRef sine = vtb_cpu_load(c, vtb_cpu_at(c, sines, k_(c, p)), 1);
+  vtb_cpu_store(c, vtb_cpu_fma(c, LLVMBuildFNeg(c->b, y, ""), sine, LLVMBuildFMul(c->b, x, cosine, "")), first);
+  vtb_cpu_store(c, vtb_cpu_fma(c, x, sine, LLVMBuildFMul(c->b, y, cosine, "")), second);
+}
+
+void vtb__attention_turn(const vtb__attention *g, const vtb__turn *t, LLVMValueRef head, LLVMValueRef from,
+                         LLVMValueRef n, LLVMValueRef rows, int64_t ld) {
+  vtb_cpu *c = g->c;
+  if (!t || !t->width) return;
+  int64_t whole = t->width / c->width * c->width;
+  const vtb_cpu_tensor *cosine = &g->t->t[t->cosines], *sine = &g->t->t[t->sines];
+  vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), n, k_(c, 1));
+  LLVMValueRef index[] = {vtb_cpu_add(c, from, l.i), cosine->type->dim[1].size > 1 ? head : k_(c, 0)};
+  LLVMValueRef cosines = vtb_cpu_element(c, cosine, index, 2), sines = vtb_cpu_element(c, sine, index, 2);
+  LLVMValueRef row = vtb_cpu_at(c, rows, vtb_cpu_mul(c, l.i, ld));
+  vtb_cpu_for j = vtb_cpu_for_begin(c, k_(c, 0), k_(c, whole), k_(c, c->width));
+  LLVMValueRef at = vtb_cpu_at(c, row, j.i), half = vtb_cpu_div(c, j.i, 2);
+  LLVMValueRef cs = vtb_cpu_load(c, vtb_cpu_at(c, cosines, half), c->width / 2);
+  LLVMValueRef ss = vtb_cpu_load(c, vtb_cpu_at(c, sines, half), c->width / 2);
+  vtb_cpu_store(c, turn_vector(c, vtb_cpu_load(c, at, c->width), cs, ss), at);
+  vtb_cpu_for_end(c, &j);
+  for (int64_t p = whole / 2; p < t->width / 2; p++) turn_pair(c, row, cosines, sines, p);
+  vtb_cpu_for_end(c, &l);
+}
+
+void vtb__attention_transpose(vtb__attention *g, int tensor, LLVMValueRef head, int64_t width, const vtb__turn *turn,
+                              LLVMValueRef rows, int64_t ld, LLVMValueRef out) {
   vtb_cpu *c = g->c;
   vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), k_(c, g->n_tiles), k_(c, 1));
   vtb__attention_tile(g, l.i);
   LLVMValueRef from, to = vtb__attention_tile_at(g, out, l.i, width);
   if (rows) {
     vtb__attention_pack(g, tensor, head, width, g->j0, g->cols, rows, ld);
+    vtb__attention_turn(g, turn, head, g->j0, g->cols, rows, ld);
     from = rows;
   } else {
     from = vtb__attention_row(g, tensor, g->j0, head);
@@ -138,6 +187,7 @@ LLVMValueRef vtb__attention_score(const vtb__attention *g, LLVMValueRef s, LLVMV
 typedef struct forward {
   vtb__attention g;
   LLVMValueRef kt, v, s, o, m, l; /* keys, values; of a block: scores, outputs, maxima, sums */
+  LLVMValueRef q;                 /* queries of the block, if they are turned */
 } forward;
 
 static LLVMValueRef load(vtb_cpu *c, LLVMValueRef at, LLVMValueRef i) {
@@ -196,9 +246,10 @@ static void one_tile(forward *f, LLVMValueRef tile) {
   vtb__attention *g = &f->g;
   vtb_cpu *c = g->c;
   vtb__attention_tile(g, tile);
-  LLVMValueRef q = vtb__attention_row(g, 0, g->i0, g->head), ld_s = k_(c, g->ld_s), ld_v = k_(c, g->ld_v);
-  vtb__smallgemm(c, q, k_(c, g->t->t[0].stride[1]), k_(c, 1), vtb__attention_tile_at(g, f->kt, tile, g->a.width), ld_s,
-                 vtb_cpu_f32(c, 0), f->s, ld_s, g->rows, g->vectors, k_(c, g->a.width));
+  LLVMValueRef q = f->q ? f->q : vtb__attention_row(g, g->q, g->i0, g->head);
+  LLVMValueRef ld_s = k_(c, g->ld_s), ld_v = k_(c, g->ld_v), ld_q = k_(c, f->q ? g->ld_k : g->t->t[g->q].stride[1]);
+  vtb__smallgemm(c, q, ld_q, k_(c, 1), vtb__attention_tile_at(g, f->kt, tile, g->a.width), ld_s, vtb_cpu_f32(c, 0),
+                 f->s, ld_s, g->rows, g->vectors, k_(c, g->a.width));
   vtb_cpu_for r = vtb_cpu_for_begin(c, k_(c, 0), g->rows, k_(c, 1));
   softmax_row(f, r.i, tile);
   vtb_cpu_for_end(c, &r);
@@ -226,20 +277,24 @@ static void finish_rows(forward *f, int y, int lse) {
   vtb_cpu_for_end(c, &r);
 }
 
-static void one_block(forward *f, LLVMValueRef block, int y) {
+static void one_block(forward *f, LLVMValueRef block) {
   vtb__attention *g = &f->g;
   vtb_cpu *c = g->c;
   vtb__attention_block(g, block);
+  if (f->q) {
+    vtb__attention_pack(g, g->q, g->head, g->a.width, g->i0, g->rows, f->q, g->ld_k);
+    vtb__attention_turn(g, &g->turn_q, g->head, g->i0, g->rows, f->q, g->ld_k);
+  }
   vtb__fill(c, f->m, k_(c, g->block), -FLT_MAX);
   vtb__fill(c, f->l, k_(c, g->block), 0);
   vtb_cpu_for t = vtb_cpu_for_begin(c, k_(c, 0), vtb__attention_tiles(g), k_(c, 1));
   one_tile(f, t.i);
   vtb_cpu_for_end(c, &t);
-  finish_rows(f, y, y + 1);
+  finish_rows(f, g->y, g->y + 1);
 }
 
-void vtb__cpu_attention(vtb_cpu *c, const vtb_inst *inst) {
-  forward f = {.g = vtb__attention_make(c, inst)};
+static void emit(vtb_cpu *c, const vtb_inst *inst, const vtb__attention *of) {
+  forward f = {.g = *of};
   vtb__attention *g = &f.g;
   const vtb_attention *a = &g->a;
   int64_t pairs = a->n_batch * a->n_heads, parts = ceil_div(MIN_TASKS, pairs);
@@ -254,18 +309,48 @@ void vtb__cpu_attention(vtb_cpu *c, const vtb_inst *inst) {
   f.o = vtb__attention_scratch(g, g->block * g->ld_v);
   f.m = vtb__attention_scratch(g, vtb__padded(c, g->block));
   f.l = vtb__attention_scratch(g, vtb__padded(c, g->block));
-  LLVMValueRef rows = a->width % c->width ? vtb__attention_scratch(g, g->tile * g->ld_k) : NULL;
+  bool packed = a->width % c->width || g->turn_k.width;
+  LLVMValueRef rows = packed ? vtb__attention_scratch(g, g->tile * g->ld_k) : NULL;
+  if (g->turn_q.width) f.q = vtb__attention_scratch(g, g->block * g->ld_k);
 
   LLVMValueRef pair = vtb_cpu_div(c, g->t->index, parts), part = vtb_cpu_rem(c, g->t->index, parts);
   g->batch = vtb_cpu_div(c, pair, a->n_heads);
   g->head = vtb_cpu_rem(c, pair, a->n_heads);
   LLVMValueRef kv = vtb__attention_kv_head(g);
-  vtb__attention_transpose(g, 1, kv, a->width, rows, g->ld_k, f.kt);
-  vtb__attention_pack(g, 2, kv, a->value_width, k_(c, 0), k_(c, a->n_keys), f.v, g->ld_v);
+  vtb__attention_transpose(g, g->k, kv, a->width, &g->turn_k, rows, g->ld_k, f.kt);
+  vtb__attention_pack(g, g->v, kv, a->value_width, k_(c, 0), k_(c, a->n_keys), f.v, g->ld_v);
   LLVMValueRef from = vtb_cpu_mul(c, part, per_part);
   LLVMValueRef to = vtb_cpu_min(c, vtb_cpu_add(c, from, k_(c, per_part)), k_(c, g->n_blocks));
   vtb_cpu_for blocks = vtb_cpu_for_begin(c, from, to, k_(c, 1));
-  one_block(&f, blocks.i, inst->n_operands);
+  one_block(&f, blocks.i);
   vtb_cpu_for_end(c, &blocks);
   vtb_cpu_task_end(c, g->t);
+}
+
+void vtb__cpu_attention(vtb_cpu *c, const vtb_inst *inst) {
+  vtb__attention g = vtb__attention_make(c, inst);
+  emit(c, inst, &g);
+}
+
+/* Number of the next operand; its tables follow it. */
+static int take_turned(const vtb_inst *fused, bool is_turned, int *next, vtb__turn *t) {
+  int at = (*next)++;
+  if (!is_turned) return at;
+  t->cosines = (*next)++;
+  t->sines = (*next)++;
+  t->width = 2 * fused->operands[t->cosines]->type.dim[2].size;
+  return at;
+}
+
+void vtb__cpu_turned_attention(vtb_cpu *c, const vtb_inst *fused) {
+  const vtb_inst *inst = fused->callee->returns[0]->def;
+  int64_t turned = vtb_attr_int(fused, "turned", 0);
+  vtb__attention g = vtb__attention_make(c, inst);
+  int next = 0;
+  g.q = take_turned(fused, turned & 1, &next, &g.turn_q);
+  g.k = take_turned(fused, turned & 2, &next, &g.turn_k);
+  g.v = next++;
+  if (g.a.bias >= 0) g.a.bias = next++;
+  g.y = next;
+  emit(c, fused, &g);
 }

@@ -8,10 +8,18 @@
 #include "codegen/cpu/linscan.h"
 #include "ir/attention.h"
 
+/* A rotary embedding of rows: numbers of its tables [N, 1 or h, width/2]; width 0: none. */
+typedef struct vtb__turn {
+  int cosines, sines;
+  int64_t width;
+} vtb__turn;
+
 typedef struct vtb__attention {
   vtb_cpu *c;
   vtb_cpu_task *t; /* under construction */
   vtb_attention a;
+  int q, k, v, y; /* numbers of tensors; lse is after y */
+  vtb__turn turn_q, turn_k;
   int64_t block, n_blocks;  /* queries a block */
   int64_t tile, n_tiles;    /* keys a tile, a multiple of the vector where there are several */
   int64_t ld_s, ld_k, ld_v; /* row lengths of scores, keys and queries, values */
@@ -31,9 +39,13 @@ LLVMValueRef vtb__attention_row(const vtb__attention *g, int tensor, LLVMValueRe
 void vtb__attention_pack(const vtb__attention *g, int tensor, LLVMValueRef head, int64_t width, LLVMValueRef from,
                          LLVMValueRef n, LLVMValueRef out, int64_t ld);
 /* All keys' (or values') rows of the head, transposed by tiles; `rows` is scratch for one tile of rows, NULL where the
- * width is whole vectors. Columns beyond the last key repeat it. */
-void vtb__attention_transpose(vtb__attention *g, int tensor, LLVMValueRef head, int64_t width, LLVMValueRef rows,
-                              int64_t ld, LLVMValueRef out);
+ * width is whole vectors and nothing turned. Columns beyond the last key repeat it. */
+void vtb__attention_transpose(vtb__attention *g, int tensor, LLVMValueRef head, int64_t width, const vtb__turn *turn,
+                              LLVMValueRef rows, int64_t ld, LLVMValueRef out);
+
+/* Turns packed rows of the tokens from `from` on; nothing if t is NULL or no turn. */
+void vtb__attention_turn(const vtb__attention *g, const vtb__turn *t, LLVMValueRef head, LLVMValueRef from,
+                         LLVMValueRef n, LLVMValueRef rows, int64_t ld);
 
 /* Sets i0 and rows of block `block`. */
 void vtb__attention_block(vtb__attention *g, LLVMValueRef block);
@@ -49,5 +61,7 @@ LLVMValueRef vtb__attention_bias_row(const vtb__attention *g, int tensor, LLVMVa
  * if there is a bias or an exclusion; else they repeat the last key). */
 LLVMValueRef vtb__attention_score(const vtb__attention *g, LLVMValueRef s, LLVMValueRef bias_row, LLVMValueRef i,
                                   LLVMValueRef j);
+
+void vtb__cpu_turned_attention(vtb_cpu *c, const vtb_inst *fused); /* vtb_is_turned_attention() */
 
 #endif

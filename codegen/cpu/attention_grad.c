@@ -156,8 +156,8 @@ static void transpose_head(backward *w, LLVMValueRef kv) {
   vtb__attention *g = &w->g;
   const vtb_attention *a = &g->a;
   int64_t width = g->c->width;
-  vtb__attention_transpose(g, 1, kv, a->width, a->width % width ? w->values : NULL, g->ld_k, w->kt);
-  vtb__attention_transpose(g, 2, kv, a->value_width, a->value_width % width ? w->values : NULL, g->ld_v, w->vt);
+  vtb__attention_transpose(g, 1, kv, a->width, NULL, a->width % width ? w->values : NULL, g->ld_k, w->kt);
+  vtb__attention_transpose(g, 2, kv, a->value_width, NULL, a->value_width % width ? w->values : NULL, g->ld_v, w->vt);
 }
 
 static void inputs(vtb_cpu *c, const vtb_inst *inst) {

@@ -1,6 +1,7 @@
 /* Kernels of ops that are expressions, moves and reductions: a fused body, or one bare op; and fused scans. */
 #include <string.h>
 
+#include "codegen/cpu/attention.h"
 #include "codegen/cpu/expr.h"
 #include "ir/recurrence.h"
 
@@ -35,6 +36,8 @@ static void emit_scans(vtb_cpu *c, const vtb_inst *inst) {
 void vtb__cpu_fused(vtb_cpu *c, const vtb_inst *inst) {
   if (vtb_is_scans(inst))
     emit_scans(c, inst);
+  else if (vtb_is_turned_attention(inst))
+    vtb__cpu_turned_attention(c, inst);
   else
     vtb__cpu_body(c, inst);
 }

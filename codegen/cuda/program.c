@@ -493,11 +493,11 @@ static void free_program(vtb_cuda *c) {
   vtb_arena_free(&c->arena);
 }
 
-/* Products of the library have no room for epilogues. */
-static vtb_status fuse_products(vtb_module *m, const vtb_cuda_options *o, vtb_error *err) {
+/* Kernels as this target has them. Products of the library have no room for epilogues. */
+static vtb_status fuse_again(vtb_module *m, const vtb_cuda_options *o, vtb_error *err) {
   vtb_pass_context c = {.module = m};
-  if (o->library_products) return VTB_OK;
-  return vtb_run_pipeline(&c, &(vtb_pipeline_options){.pipeline = "fuse_products"}, err);
+  const char *pipeline = o->library_products ? "unprologue,fuse" : "unprologue,fuse,fuse_products";
+  return vtb_run_pipeline(&c, &(vtb_pipeline_options){.pipeline = pipeline}, err);
 }
 
 vtb_status vtb_cuda_plan(vtb_module *m, vtb_func *f, const vtb_cuda_options *o, vtb_launch_plan **plan,
@@ -505,7 +505,7 @@ vtb_status vtb_cuda_plan(vtb_module *m, vtb_func *f, const vtb_cuda_options *o, 
   static const vtb_cuda_options defaults = {0};
   vtb_error ignored = {0};
   vtb_cuda c = {.options = o ? o : &defaults, .err = err ? err : &ignored};
-  vtb_status status = fuse_products(m, c.options, err);
+  vtb_status status = fuse_again(m, c.options, err);
   if (status == VTB_OK) status = vtb_plan_memory(m, f, &c.plan, err);
   if (status != VTB_OK) return status;
   vtb_arena_init(&c.arena);

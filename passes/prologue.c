@@ -1,0 +1,206 @@
+/* prologue: the rotary embedding of an attention's queries and keys moves into the attention's kernel.
+ *
+ *   %q2 = ... pairs of channels of %q turned ...           %y, %lse = fused @attention(%q, %cos, %sin, %k, ..., %v)
+ *   %y, %lse = attention %q2, %k2, %v                 =>       {kind = "attention", turned = 3}
+ *
+ *                                                          func kernel @attention { the turns, then the attention }
+ *
+ * Before `fuse`. A turn is what rotate_heads of std.attention becomes: channels 2p and 2p+1 of a head, below the width
+ * of the tables, times cosines and sines that depend on token and channel, and on the head or not. Declines where
+ * turned rows are wanted elsewhere too, as a gradient may; `unprologue` is the reverse, for targets without such a
+ * kernel.
+ */
+#include "ir/attention.h"
+#include "passes/passes_internal.h"
+
+#include <stdlib.h>
+
+typedef struct turn {
+  vtb_value *pairs;           /* [B, N, h, r/2, 2] */
+  vtb_value *whole;           /* [B, N, h, K], of which the pairs are the first channels; NULL: they are all */
+  vtb_value *cosines, *sines; /* [..1, N, 1 or h, r/2, 1] */
+} turn;
+
+static bool is_op(const vtb_value *v, vtb_op op, int n_operands) {
+  return v->def && v->def->op == op && v->def->n_operands == n_operands;
+}
+
+static bool is_slice(const vtb_value *v, int axis, int64_t start, int64_t limit) {
+  return is_op(v, VTB_OP_slice, 1) && vtb_attr_int(v->def, "axis", 0) == axis && vtb_attr_int(v->def, "step", 1) == 1 &&
+         vtb_attr_int(v->def, "start", 0) == start && vtb_attr_int(v->def, "limit", 0) == limit;
+}
+
+/* The factor beside x in the product v; NULL if v is no such product. */
+static vtb_value *beside(const vtb_value *v, const vtb_value *x) {
+  if (!is_op(v, VTB_OP_mul, 2)) return NULL;
+  return v->def->operands[0] == x ? v->def->operands[1] : v->def->operands[1] == x ? v->def->operands[0] : NULL;
+}
+
+/* first = even c - odd s, second = even s + odd c; even and odd are the two halves of pairs. */
+static bool is_rotation(const vtb_value *first, const vtb_value *second, turn *t) {
+  if (!is_op(first, VTB_OP_sub, 2) || !is_op(second, VTB_OP_add, 2) || !is_op(first->def->operands[0], VTB_OP_mul, 2))
+    return false;
+  for (int side = 0; side < 2; side++) {
+    vtb_value *even = first->def->operands[0]->def->operands[side];
+    if (!is_slice(even, 4, 0, 1)) continue;
+    t->pairs = even->def->operands[0];
+    t->cosines = beside(first->def->operands[0], even);
+    t->sines = beside(second->def->operands[0], even);
+    vtb_value *odd = NULL;
+    for (int o = 0; o < 2 && is_op(first->def->operands[1], VTB_OP_mul, 2); o++) {
+      vtb_value *x = first->def->operands[1]->def->operands[o];
+      if (is_slice(x, 4, 1, 2) && x->def->operands[0] == t->pairs) odd = x;
+    }
+    return odd && t->cosines && t->sines && beside(first->def->operands[1], odd) == t->sines &&
+           beside(second->def->operands[1], odd) == t->cosines;
+  }
+  return false;
+}
+
+static bool is_table(const vtb_value *v, const vtb_type *pairs) {
+  const vtb_type *t = &v->type;
+  int r = t->rank;
+  if (r < 4 || (r == 5 && t->dim[0].size != 1) || t->dim[r - 1].size != 1) return false;
+  int64_t heads = t->dim[r - 3].size;
+  return t->dim[r - 4].size == pairs->dim[1].size && (heads == 1 || heads == pairs->dim[2].size) &&
+         t->dim[r - 2].size == pairs->dim[3].size;
+}
+
+static bool find_turn(vtb_value *v, turn *t) {
+  vtb_value *turned = v, *rest = NULL;
+  *t = (turn){0};
+  if (is_op(v, VTB_OP_concat, 2) && vtb_attr_int(v->def, "axis", 0) == 3) {
+    turned = v->def->operands[0];
+    rest = v->def->operands[1];
+  }
+  if (!is_op(turned, VTB_OP_reshape, 1) || !is_op(turned->def->operands[0], VTB_OP_concat, 2)) return false;
+  const vtb_inst *halves = turned->def->operands[0]->def;
+  const vtb_type *pairs = &halves->results[0]->type;
+  if (pairs->rank != 5 || vtb_attr_int(halves, "axis", 0) != 4 || pairs->dim[4].size != 2) return false;
+  if (!is_rotation(halves->operands[0], halves->operands[1], t) || !vtb_type_equal(&t->pairs->type, pairs))
+    return false;
+  for (int a = 0; a < 3; a++)
+    if (pairs->dim[a].size != turned->type.dim[a].size) return false;
+  if (!is_table(t->cosines, pairs) || !vtb_type_equal(&t->cosines->type, &t->sines->type)) return false;
+  if (!rest) return true;
+  int64_t r = turned->type.dim[3].size;
+  if (!is_op(t->pairs, VTB_OP_reshape, 1) || !is_slice(t->pairs->def->operands[0], 3, 0, r)) return false;
+  t->whole = t->pairs->def->operands[0]->def->operands[0];
+  return vtb_type_equal(&t->whole->type, &v->type) && is_slice(rest, 3, r, v->type.dim[3].size) &&
+         rest->def->operands[0] == t->whole;
+}
+
+/* ---- the kernel ------------------------------------------------------------------------------------------- */
+
+typedef struct kernel {
+  vtb_func *func;
+  vtb_builder inner, outer;
+  vtb_value *inputs[8];
+  int n;
+} kernel;
+
+static vtb_value *argument(kernel *k, vtb_value *v) {
+  char label[16];
+  snprintf(label, sizeof label, "a%d", k->n);
+  k->inputs[k->n++] = v;
+  return vtb_func_add_arg(k->func, label, v->type);
+}
+
+/* Outside: the table as [N, 1 or h, r/2]. Inside: with the axis of the pair. */
+static vtb_value *table(kernel *k, vtb_value *v) {
+  vtb_type t = {.dtype = VTB_F32, .rank = 3};
+  for (int a = 0; a < 3; a++) t.dim[a].size = v->type.dim[v->type.rank - 4 + a].size;
+  vtb_value *inside = argument(k, vtb_b_reshape(&k->outer, v, &t));
+  t.dim[t.rank++].size = 1;
+  return vtb_b_reshape(&k->inner, inside, &t);
+}
+
+/* Operand v of the attention, inside the kernel. */
+static vtb_value *turned(kernel *k, vtb_value *v, const turn *t) {
+  if (!t->pairs) return argument(k, v);
+  vtb_builder *b = &k->inner;
+  vtb_type pairs = t->pairs->type, rows = v->type;
+  int64_t width = 2 * pairs.dim[3].size;
+  vtb_value *x = argument(k, t->whole ? t->whole : vtb_b_reshape(&k->outer, t->pairs, &rows));
+  vtb_value *part = t->whole ? vtb_b_slice(b, x, 3, 0, width, 1) : x;
+  vtb_value *split = vtb_b_reshape(b, part, &pairs), *cosines = table(k, t->cosines), *sines = table(k, t->sines);
+  vtb_value *even = vtb_b_slice(b, split, 4, 0, 1, 1), *odd = vtb_b_slice(b, split, 4, 1, 2, 1);
+  vtb_value *halves[2] = {
+      vtb_b_binary(b, VTB_OP_sub, vtb_b_binary(b, VTB_OP_mul, even, cosines), vtb_b_binary(b, VTB_OP_mul, odd, sines)),
+      vtb_b_binary(b, VTB_OP_add, vtb_b_binary(b, VTB_OP_mul, even, sines), vtb_b_binary(b, VTB_OP_mul, odd, cosines))};
+  rows.dim[3].size = width;
+  vtb_value *y = vtb_b_reshape(b, vtb_b_concat(b, halves, 2, 4), &rows);
+  if (!t->whole) return y;
+  return vtb_b_concat(b, (vtb_value *[]){y, vtb_b_slice(b, x, 3, width, v->type.dim[3].size, 1)}, 2, 3);
+}
+
+static void join(vtb_func *f, vtb_inst *attention, const turn *q, const turn *k) {
+  kernel out = {.func = vtb_func_new(f->module, "attention", VTB_FUNC_KERNEL, attention->span)};
+  out.inner = (vtb_builder){.module = f->module, .func = out.func, .span = attention->span};
+  out.outer = (vtb_builder){.module = f->module, .func = f, .before = attention, .span = attention->span};
+  vtb_value *operands[4];
+  operands[0] = turned(&out, attention->operands[0], q);
+  operands[1] = turned(&out, attention->operands[1], k);
+  for (int o = 2; o < attention->n_operands; o++) operands[o] = argument(&out, attention->operands[o]);
+  const vtb_inst *inside = vtb_inst_clone(&out.inner, attention, operands);
+  vtb_func_set_returns(out.func, inside->results, NULL, inside->n_results);
+  vtb_attr attrs[] = {VTB_A_STR("kind", "attention"), VTB_A_INT("turned", (q->pairs ? 1 : 0) + (k->pairs ? 2 : 0))};
+  const vtb_inst *fused = vtb_build_call(&out.outer, VTB_OP_fused, out.func, out.inputs, out.n, attrs, 2);
+  for (int r = 0; r < fused->n_results; r++) {
+    vtb_replace_all(attention->results[r], fused->results[r]);
+    vtb__swap_names(attention->results[r], fused->results[r]);
+  }
+  vtb_inst_unlink(attention);
+}
+
+vtb_status vtb__pass_prologue(vtb_pass_context *c, vtb_error *err) {
+  (void)err;
+  for (vtb_func *f = c->module->first; f; f = f->next) {
+    if (f->kind != VTB_FUNC_PLAIN) continue;
+    int *uses = vtb_count_uses(f), n = f->n_values;
+    for (vtb_inst *i = f->first, *next; i; i = next) {
+      next = i->next;
+      if (i->op != VTB_OP_attention) continue;
+      turn t[2];
+      for (int o = 0; o < 2; o++) {
+        const vtb_value *v = i->operands[o];
+        if (v->id >= n || uses[v->id] != 1 || !find_turn(i->operands[o], &t[o])) t[o] = (turn){0};
+      }
+      if (t[0].pairs || t[1].pairs) join(f, i, &t[0], &t[1]);
+    }
+    free(uses);
+    vtb__dce_func(f);
+  }
+  return VTB_OK;
+}
+
+/* ---- and back --------------------------------------------------------------------------------------------- */
+
+static void expand(vtb_func *f, vtb_inst *fused) {
+  const vtb_func *body = fused->callee;
+  vtb_builder b = {.module = f->module, .func = f, .before = fused, .span = fused->span};
+  vtb_value **inside = vtb_xcalloc((size_t)body->n_values + 1, sizeof *inside);
+  for (int a = 0; a < body->n_args; a++) inside[body->args[a]->id] = fused->operands[a];
+  for (const vtb_inst *i = body->first; i; i = i->next) {
+    vtb_value *operands[8];
+    vtb_check(i->n_operands <= 8, "an op of %d operands in a kernel of attention", i->n_operands);
+    for (int o = 0; o < i->n_operands; o++) operands[o] = inside[i->operands[o]->id];
+    const vtb_inst *copy = vtb_inst_clone(&b, i, operands);
+    for (int r = 0; r < i->n_results; r++) inside[i->results[r]->id] = copy->results[r];
+  }
+  for (int r = 0; r < fused->n_results; r++) vtb_replace_all(fused->results[r], inside[body->returns[r]->id]);
+  vtb_inst_unlink(fused);
+  free(inside);
+}
+
+vtb_status vtb__pass_unprologue(vtb_pass_context *c, vtb_error *err) {
+  (void)err;
+  for (vtb_func *f = c->module->first; f; f = f->next) {
+    if (f->kind != VTB_FUNC_PLAIN) continue;
+    for (vtb_inst *i = f->first, *next; i; i = next) {
+      next = i->next;
+      if (vtb_is_turned_attention(i)) expand(f, i);
+    }
+  }
+  return VTB_OK;
+}
