@@ -6,6 +6,7 @@
  * runs: as on the CPU (codegen/host.c).
  */
 #include "codegen/cuda/program.h"
+#include "ir/attention.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -493,11 +494,21 @@ static void free_program(vtb_cuda *c) {
   vtb_arena_free(&c->arena);
 }
 
+static bool has_turned_attention(const vtb_module *m) {
+  for (const vtb_func *f = m->first; f; f = f->next)
+    for (const vtb_inst *i = f->first; i; i = i->next)
+      if (vtb_is_turned_attention(i)) return true;
+  return false;
+}
+
 /* Kernels as this target has them. Products of the library have no room for epilogues. */
 static vtb_status fuse_again(vtb_module *m, const vtb_cuda_options *o, vtb_error *err) {
   vtb_pass_context c = {.module = m};
-  const char *pipeline = o->library_products ? "unprologue,fuse" : "unprologue,fuse,fuse_products";
-  return vtb_run_pipeline(&c, &(vtb_pipeline_options){.pipeline = pipeline}, err);
+  vtb_status status = VTB_OK;
+  if (has_turned_attention(m))
+    status = vtb_run_pipeline(&c, &(vtb_pipeline_options){.pipeline = "unprologue,fuse"}, err);
+  if (status != VTB_OK || o->library_products) return status;
+  return vtb_run_pipeline(&c, &(vtb_pipeline_options){.pipeline = "fuse_products"}, err);
 }
 
 vtb_status vtb_cuda_plan(vtb_module *m, vtb_func *f, const vtb_cuda_options *o, vtb_launch_plan **plan,
