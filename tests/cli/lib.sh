@@ -21,3 +21,19 @@ $err" ;; esac; }
 silent_about() { case "$out$err" in *"$1"*) fail "unexpected \"$1\" in:
 $out
 $err" ;; *) ;; esac; }
+
+# small_images TRAIN TEST: so many 8 x 8 images of 4 classes in $work/data, as IDX files; a bright column tells the class
+small_images() {
+  mkdir "$work/data"
+  idx train "$1"
+  idx t10k "$2"
+}
+idx() { # STEM COUNT
+  { printf '\0\0\10\3\0\0\0'; printf "\\$(printf %o "$2")"; printf '\0\0\0\10\0\0\0\10'
+    LC_ALL=C awk -v n="$2" 'BEGIN { for (i = 0; i < n; i++) for (p = 0; p < 64; p++)
+      printf "%c", (p % 8) % 4 == i % 4 ? 100 + (i * 7 + p * 13) % 27 : 1 + (i * 31 + p * 17) % 40 }'
+  } > "$work/data/$1-images-idx3-ubyte"
+  { printf '\0\0\10\1\0\0\0'; printf "\\$(printf %o "$2")"
+    for ((i = 0; i < $2; i++)); do printf "\\$(printf %o $((i % 4)))"; done
+  } > "$work/data/$1-labels-idx1-ubyte"
+}

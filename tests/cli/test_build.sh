@@ -91,17 +91,8 @@ if "$VERTEBRA" dump vil_nano --stage ptx >/dev/null 2>&1 && "$VERTEBRA" doctor |
   expect 4 env VTB_CUDA_DRIVER="$work/absent.so" "$VERTEBRA" run "$work/both.so" --target cuda $image; says "CUDA driver"
 fi
 
-# training from a file, weights inside: 8 x 8 images of 4 classes, as IDX files; a bright column tells the class
-idx() { # STEM COUNT
-  { printf '\0\0\10\3\0\0\0'; printf "\\$(printf %o "$2")"; printf '\0\0\0\10\0\0\0\10'
-    LC_ALL=C awk -v n="$2" 'BEGIN { for (i = 0; i < n; i++) for (p = 0; p < 64; p++)
-      printf "%c", (p % 8) % 4 == i % 4 ? 100 + (i * 7 + p * 13) % 27 : 1 + (i * 31 + p * 17) % 40 }'
-  } > "$work/data/$1-images-idx3-ubyte"
-  { printf '\0\0\10\1\0\0\0'; printf "\\$(printf %o "$2")"
-    for ((i = 0; i < $2; i++)); do printf "\\$(printf %o $((i % 4)))"; done
-  } > "$work/data/$1-labels-idx1-ubyte"
-}
-mkdir "$work/data"; idx train 64; idx t10k 16
+# training from a file, weights inside
+small_images 64 16
 small=(vil_nano -D depth=1 -D dim=16 --image 8)
 compiled=(--batch 8 --eval-batch 8 --label-smoothing 0.1)
 recipe=(--data "$work/data" --epochs 2 --warmup 0 --lr 3e-3 --quiet --seed 5)

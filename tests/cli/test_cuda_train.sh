@@ -4,17 +4,7 @@
 export XDG_CACHE_HOME="$(dirname "$VERTEBRA")/test-cache" VTB_EMULATOR_CHECKS=0
 "$VERTEBRA" doctor | grep -q '^cuda emulator  *ok' || { echo "skipped: no emulator"; exit 77; }
 
-# 8 x 8 images of 4 classes, as IDX files: a bright column tells the class.
-idx() { # STEM COUNT
-  { printf '\0\0\10\3\0\0\0'; printf "\\$(printf %o "$2")"; printf '\0\0\0\10\0\0\0\10'
-    LC_ALL=C awk -v n="$2" 'BEGIN { for (i = 0; i < n; i++) for (p = 0; p < 64; p++)
-      printf "%c", (p % 8) % 4 == i % 4 ? 100 + (i * 7 + p * 13) % 27 : 1 + (i * 31 + p * 17) % 40 }'
-  } > "$work/data/$1-images-idx3-ubyte"
-  { printf '\0\0\10\1\0\0\0'; printf "\\$(printf %o "$2")"
-    for ((i = 0; i < $2; i++)); do printf "\\$(printf %o $((i % 4)))"; done
-  } > "$work/data/$1-labels-idx1-ubyte"
-}
-mkdir "$work/data"; idx train 24; idx t10k 8
+small_images 24 8
 common=(vil_nano -D depth=1 -D dim=16 --image 8 --data "$work/data" --batch 8 --eval-batch 8 --epochs 2 --warmup 0 --lr 3e-3 --ema 0.5 --quiet --seed 5 --threads 1)
 
 # loss and accuracy, in training and evaluation, of every epoch within a tolerance: curves CPU OTHER TOLERANCE
