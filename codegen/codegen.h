@@ -39,8 +39,14 @@ VTB_MUST_USE vtb_status vtb_codegen_text(vtb_module *m, vtb_func *f, const vtb_c
 
 /* ---- CUDA: docs/cuda.md ----------------------------------------------------------------------------------- */
 
-/* How factors of products are rounded; sums are fp32, and so is everything else. */
-typedef enum vtb_cuda_precision { VTB_CUDA_FP32, VTB_CUDA_TF32, VTB_CUDA_BF16, VTB_CUDA_FP16 } vtb_cuda_precision;
+/* How factors of products are rounded (codegen/cuda/precision.c); sums are fp32, and so is everything else. */
+typedef enum vtb_cuda_precision {
+  VTB_CUDA_FP32,
+  VTB_CUDA_TF32,
+  VTB_CUDA_BF16,
+  VTB_CUDA_FP16,
+  VTB_CUDA_BF16_ALL /* no product is spared */
+} vtb_cuda_precision;
 
 typedef struct vtb_cuda_options {
   vtb_cuda_precision precision;

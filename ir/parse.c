@@ -117,8 +117,11 @@ static bool read_dim(parser *p, vtb_dim *d) {
 
 static bool read_type(parser *p, vtb_type *t) {
   vtb_span span = p->lex.span;
-  *t = (vtb_type){.dtype = is_word(p, "i32") ? VTB_I32 : VTB_F32};
-  if (!take_word(p, "f32") && !take_word(p, "i32")) return syntax(p, "expected a type, f32[...] or i32[...]");
+  static const char *const names[] = {[VTB_F32] = "f32", [VTB_I32] = "i32", [VTB_BF16] = "bf16", [VTB_F16] = "f16"};
+  vtb_dtype dtype = VTB_F32;
+  while (dtype < VTB_F16 && !is_word(p, names[dtype])) dtype++;
+  *t = (vtb_type){.dtype = dtype};
+  if (!take_word(p, names[dtype])) return syntax(p, "expected a type, f32[...] or i32[...]");
   if (!take(p, '[') || take(p, ']')) return true;
   int64_t n = 1;
   do {

@@ -71,6 +71,7 @@ bool vtb__shape_path(vtb__shape *s, int64_t n) {
 
 static bool check_attr(vtb__shape *s, const vtb_attr *a) {
   vtb__attr_spec spec;
+  if (vtb_streq(a->key, "prepared") && a->kind == VTB_ATTR_INT) return true; /* of any op: codegen/cuda/prepare.c */
   if (!vtb__attr_spec_find(s->inst->op, a->key, &spec))
     return vtb__shape_fail(s, VTB__D_ATTR, "%s has no attribute %s", op_name(s), a->key);
   if (a->kind != spec.kind)

@@ -28,6 +28,10 @@ int64_t vtb_type_count(const vtb_type *t) {
   return n;
 }
 
+int vtb_dtype_bytes(vtb_dtype d) { return d == VTB_BF16 || d == VTB_F16 ? 2 : 4; }
+
+int64_t vtb_type_bytes(const vtb_type *t) { return vtb_type_count(t) * vtb_dtype_bytes(t->dtype); }
+
 bool vtb_type_is_dynamic(const vtb_type *t) {
   for (int i = 0; i < t->rank; i++)
     if (t->dim[i].size == VTB_DYN) return true;
@@ -63,7 +67,8 @@ static void print_dim(const vtb_dim *d, vtb_strbuf *out) {
 }
 
 void vtb_type_print(const vtb_type *t, vtb_strbuf *out) {
-  vtb_strbuf_puts(out, t->dtype == VTB_I32 ? "i32[" : "f32[");
+  static const char *const names[] = {[VTB_F32] = "f32[", [VTB_I32] = "i32[", [VTB_BF16] = "bf16[", [VTB_F16] = "f16["};
+  vtb_strbuf_puts(out, names[t->dtype]);
   for (int i = 0; i < t->rank; i++) {
     if (i) vtb_strbuf_puts(out, ", ");
     print_dim(&t->dim[i], out);

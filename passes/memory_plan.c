@@ -4,7 +4,8 @@
  * and broadcast of stored values are views (offset and strides) and cost nothing; returned values are written straight
  * into the caller's buffers. Live ranges count instructions; a value used by a view lives as long as the view does.
  * Offsets are chosen largest value first, each at the lowest place free during its whole life, which packs well and is
- * deterministic. Callees run in frames placed after their caller's.
+ * deterministic. Callees run in frames placed after their caller's. Results of instructions with the attribute
+ * `prepared` (codegen/cuda/prepare.c) live to the function's end.
  */
 #include "ir/attention.h"
 #include "ir/recurrence.h"
@@ -220,7 +221,7 @@ static void plan_func(vtb_func *f, vtb_frame *frame) {
   plan_concats(f, frame, return_of);
   for (int a = 0; a < f->n_args; a++) {
     vtb_slot *s = &frame->slots[f->args[a]->id];
-    *s = (vtb_slot){.place = VTB_PLACE_ARG, .index = a, .bytes = vtb_type_count(&f->args[a]->type) * 4};
+    *s = (vtb_slot){.place = VTB_PLACE_ARG, .index = a, .bytes = vtb_type_bytes(&f->args[a]->type)};
     row_major(&f->args[a]->type, s->stride);
   }
   for (vtb_inst *i = f->first; i; i = i->next) {
@@ -236,7 +237,7 @@ static void plan_func(vtb_func *f, vtb_frame *frame) {
         continue;
       }
       if (i->n_operands == 1 && return_of[v->id] < 0 && make_view(i, &frame->slots[i->operands[0]->id], s)) continue;
-      *s = (vtb_slot){.bytes = round_up(vtb_type_count(&v->type) * 4), .in_place = s->in_place};
+      *s = (vtb_slot){.bytes = round_up(vtb_type_bytes(&v->type)), .in_place = s->in_place};
       row_major(&v->type, s->stride);
       if (i->op == VTB_OP_constant) {
         s->place = VTB_PLACE_CONSTANT;
@@ -246,8 +247,9 @@ static void plan_func(vtb_func *f, vtb_frame *frame) {
         s->index = return_of[v->id];
       } else {
         s->place = VTB_PLACE_WORKSPACE;
+        int to = vtb_attr_int(i, "prepared", 0) ? n_insts : i->order; /* to the next run */
         live_of[v->id] = n_live;
-        lives[n_live++] = (live){v->id, i->order, i->order, s->bytes, 0};
+        lives[n_live++] = (live){v->id, i->order, to, s->bytes, 0};
       }
     }
     for (int o = 0; o < i->n_operands; o++) use(lives, live_of, frame, i->operands[o], i->order);

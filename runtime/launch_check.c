@@ -291,6 +291,9 @@ vtb_status vtb_launch_plan_check(const vtb_launch_plan *p, const vtb_arch *arch,
   c.tensors = vtb_xcalloc((size_t)p->n_tensors + 1, sizeof *c.tensors);
   vtb_status status = fill_state(&c);
   for (; c.step < p->n_steps && status == VTB_OK; c.step++) status = check_step(&c, arch);
+  /* once more, as the next run does */
+  if (p->n_prepared > 0)
+    for (c.step = p->n_prepared; c.step < p->n_steps && status == VTB_OK; c.step++) status = check_step(&c, arch);
   if (status == VTB_OK) status = check_results(&c);
   for (int i = 0; i < p->n_tensors; i++) vtb_vec_free(&c.tensors[i].pieces);
   free(c.tensors);

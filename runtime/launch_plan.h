@@ -8,7 +8,8 @@
  * Memory of a run: one buffer a tensor (arguments, then returns; 256-byte aligned), the workspace (256-byte aligned,
  * contents undefined at the start), the constants (256-byte aligned, read only) and, of plans that update parameters
  * (runtime/update.h), the state (256-byte aligned, zero at first), which stays from run to run and in which tensors may
- * have their place. Steps run one after another in order: step i sees everything steps before it wrote.
+ * have their place. Steps run one after another in order: step i sees everything steps before it wrote. A run whose
+ * parameters and buffers are those of the run before, in the same workspace, may begin behind the prepared steps.
  */
 #ifndef VTB_LAUNCH_PLAN_H
 #define VTB_LAUNCH_PLAN_H
@@ -75,6 +76,7 @@ typedef struct vtb_launch_plan {
   int64_t workspace_bytes, constant_bytes, state_bytes;
   unsigned char *constants;
   int32_t n_sources, n_kernels, n_gemms, n_steps, n_args;
+  int32_t n_prepared; /* of the steps, the first: what they write stays valid while parameters and buffers do */
   const char *common; /* device functions that the sources share; goes before each, or once before all */
   vtb_launch_source *sources;
   vtb_launch_kernel *kernels;

@@ -4,7 +4,7 @@
 #include "runtime/launch_check.h"
 #include "runtime/wire.h"
 
-enum { FORMAT = 1 };
+enum { FORMAT = 2 };
 /* Bytes that an element takes at least; see vtb__wire_count(). */
 enum { LEAST_SOURCE = 4, LEAST_KERNEL = 48, GEMM = 85, STEP = 24, ARG = 28 };
 
@@ -75,6 +75,7 @@ static void whole(vtb_wire *w, vtb_launch_plan *p) {
   for (int i = 0; i < p->n_gemms; i++) gemm(w, &p->gemms[i]);
   vtb__wire_array(w, &p->n_steps, p->steps, STEP);
   for (int i = 0; i < p->n_steps; i++) step(w, &p->steps[i]);
+  vtb__wire_i32(w, &p->n_prepared);
   vtb__wire_array(w, &p->n_args, p->args, ARG);
   for (int i = 0; i < p->n_args; i++) arg(w, &p->args[i]);
 }
@@ -99,6 +100,8 @@ static vtb_status check_tables(const vtb_launch_plan *p, vtb_error *err) {
     if (at != -1 && (at < 0 || at % 16 || at > p->state_bytes || bytes > p->state_bytes - at))
       return vtb_fail(err, VTB_E_INPUT, "launch plan: tensor %s lies outside the state", p->tensors[i].name);
   }
+  if (p->n_prepared < 0 || p->n_prepared > p->n_steps)
+    return vtb_fail(err, VTB_E_INPUT, "launch plan: %d of %d steps are prepared", p->n_prepared, p->n_steps);
   for (int i = 0; i < p->n_sources; i++)
     if (!p->sources[i].text) return vtb_fail(err, VTB_E_INPUT, "launch plan: source %d has no text", i);
   for (int i = 0; i < p->n_kernels; i++) {

@@ -293,7 +293,7 @@ static bool same_place(const vtb_body *b, const vtb_value *v, const vtb_index *x
 /* Number of the entry for a value that the row's loop has element by element and that is worth keeping; made while
  * probing. -1: none. */
 static int kept_entry(vtb_body *b, const vtb_value *v, const vtb_index *index, bool leaf) {
-  if (!b->keep || b->conditions || b->vec < 0 || v->type.dtype != VTB_F32) return -1;
+  if (!b->keep || b->conditions || b->vec < 0 || v->type.dtype == VTB_I32) return -1;
   if (leaf ? !b->target->keeps_leaves : !v->def || !vtb__is_costly(v->def->op)) return -1;
   bool along_row = false;
   for (int a = 0; a < v->type.rank; a++) along_row |= index[a].coef[b->groups[b->vec].last] != 0;

@@ -34,7 +34,7 @@ typedef struct vtb_cuda_kernel vtb_cuda_kernel; /* one __global__ function under
 typedef struct vtb_cuda_tensor {
   const vtb_type *type;
   int64_t stride[VTB_MAX_RANK];
-  int align; /* 4, 2 or 1 */
+  int align; /* 4, 2 or 1; 8 of 16 bits */
 } vtb_cuda_tensor;
 /* Operands first, then results. Valid while the instruction is emitted. */
 const vtb_cuda_tensor *vtb_cuda_tensor_of(const vtb_cuda *c, int i);

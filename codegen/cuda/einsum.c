@@ -13,7 +13,7 @@
 #include "codegen/cuda/expr.h"
 
 enum { A, B, OUT, ADD, TENSORS };
-enum { MOST_LETTERS = 3 * VTB_MAX_RANK, K_STEP = 16, STAGES = 3, THREADS = 256, SHORT_K = 8, WANTED_BLOCKS = 264 };
+enum { MOST_LETTERS = 3 * VTB_MAX_RANK, STAGES = 3, THREADS = 256, SHORT_K = 8, WANTED_BLOCKS = 264 };
 
 typedef struct letter {
   char name;
@@ -41,7 +41,7 @@ typedef struct product {
   int a, b; /* which operand has the rows and which the columns of the result */
   index_of of[CLASSES];
   /* the tile */
-  int bm, bn, warps_n;
+  int bm, bn, warps_n, k_step;
   int64_t tiles_m, tiles_n, splits, k_range;
 } product;
 
@@ -184,7 +184,9 @@ static void emit_generic(product *p, bool unroll) {
   for (int o = 0; o < whole->n_operands; o++) {
     char name[16];
     snprintf(name, sizeof name, "x%d", o);
-    args[o] = vtb_func_add_arg(f, name, whole->operands[o]->type);
+    vtb_type type = whole->operands[o]->type;
+    type.dtype = VTB_F32;
+    args[o] = vtb_func_add_arg(f, name, type);
   }
   vtb_value *r = vtb__einsum_sum(&b, inst, args[0], args[1], unroll);
   if (p->adds) r = vtb_b_binary(&b, VTB_OP_add, r, args[2]);
@@ -225,15 +227,16 @@ static const char *offset(product *p, const index_of *x, int t, const char *i) {
   return text;
 }
 
-/* How the tile of an operand is copied: along k or along its rows, 16 bytes or 4 at a time. */
+/* How the tile of an operand is copied: along k or along its rows, 16 bytes, 4, or one element of 2 at a time. */
 typedef struct fetch {
   bool along_k;
-  int width; /* elements: 4 or 1 */
+  int element; /* bytes */
+  int width;   /* elements copied at a time */
 } fetch;
 
-static bool multiples_of_four(const index_of *x, int t, const letter *but) {
+static bool multiples_of(int64_t n, const index_of *x, int t, const letter *but) {
   for (int i = 0; i < x->n; i++)
-    if (&x->at[i] != but && x->at[i].stride[t] % 4) return false;
+    if (&x->at[i] != but && x->at[i].stride[t] % n) return false;
   return true;
 }
 
@@ -243,25 +246,34 @@ static fetch choose_fetch(const product *p, int t, letter_class rows) {
   const letter *k = innermost(&p->of[K]), *r = innermost(&p->of[rows]);
   int align = vtb_cuda_tensor_of(p->c, tensor_number(p, t))->align;
   bool k_run = k && k->stride[t] == 1, r_run = r && r->stride[t] == 1;
-  fetch f = {.along_k = k_run || !r_run, .width = 1};
+  fetch f = {.along_k = k_run || !r_run, .width = 1, .element = vtb_dtype_bytes(type_of(p, t)->dtype)};
   const letter *run = f.along_k ? k : r;
-  if ((k_run || r_run) && align == 4 && run->size % 4 == 0 && multiples_of_four(&p->of[K], t, run) &&
-      multiples_of_four(&p->of[rows], t, run) && multiples_of_four(&p->of[BATCH], t, run))
-    f.width = 4;
+  for (int n = 16 / f.element; n > 1 && (k_run || r_run); n = n * f.element > 4 ? 4 / f.element : 1)
+    if (align >= n && run->size % n == 0 && multiples_of(n, &p->of[K], t, run) &&
+        multiples_of(n, &p->of[rows], t, run) && multiples_of(n, &p->of[BATCH], t, run)) {
+      f.width = n;
+      break;
+    }
   return f;
 }
 
-static int stage_elements(const fetch *f, int rows) { return f->along_k ? rows * (K_STEP + 4) : K_STEP * (rows + 8); }
+/* Elements from row to row of the tile: 16 bytes more than they take; floats along m or n 32. */
+static int pitch_of(const product *p, const fetch *f, int rows) {
+  return f->along_k ? p->k_step + 16 / f->element : rows + 8;
+}
+
+static int stage_elements(const product *p, const fetch *f, int rows) {
+  return (f->along_k ? rows : p->k_step) * pitch_of(p, f, rows);
+}
 
 /* Shared place of (row, at), in elements of the stage. */
 static const char *shared_place(product *p, const fetch *f, int rows) {
-  return f->along_k ? vtb_arena_printf(&p->c->arena, "row * %d + at", K_STEP + 4)
-                    : vtb_arena_printf(&p->c->arena, "at * %d + row", rows + 8);
+  return vtb_arena_printf(&p->c->arena, f->along_k ? "row * %d + at" : "at * %d + row", pitch_of(p, f, rows));
 }
 
 static const char *fetch_text(product *p, const fetch *f, int t, letter_class class, int rows, char name) {
   vtb_strbuf s = {0};
-  int per_row = (f->along_k ? K_STEP : rows) / f->width, n = rows * K_STEP / f->width;
+  int per_row = (f->along_k ? p->k_step : rows) / f->width, n = rows * p->k_step / f->width;
   char upper = class == M ? 'm' : 'n';
   vtb_strbuf_printf(&s, "    VTB_UNROLL for (int e = vtb_tid(); e < %d; e += %d) {\n", n, THREADS);
   if (f->along_k)
@@ -270,9 +282,15 @@ static const char *fetch_text(product *p, const fetch *f, int t, letter_class cl
     vtb_strbuf_printf(&s, "      const int at = e / %d, row = e %% %d * %d;\n", per_row, per_row, f->width);
   vtb_strbuf_printf(&s, "      const int %c = %c0 + row, k = k0 + at;\n", upper, upper);
   vtb_strbuf_printf(&s, "      const bool valid = %c < %lld && k < k_end;\n", upper, (long long)p->of[class].size);
-  vtb_strbuf_printf(&s, "      vtb_cp_async%d(%c_tile + stage * %d + %s, %c_of + (valid ? %s + %s : 0), valid);\n",
-                    f->width * 4, name, stage_elements(f, rows), shared_place(p, f, rows), name,
-                    offset(p, &p->of[class], t, class == M ? "m" : "n"), offset(p, &p->of[K], t, "k"));
+  const char *from = offset(p, &p->of[class], t, class == M ? "m" : "n"), *along = offset(p, &p->of[K], t, "k");
+  int stage = stage_elements(p, f, rows);
+  const char *at = shared_place(p, f, rows);
+  if (f->width * f->element >= 4)
+    vtb_strbuf_printf(&s, "      vtb_cp_async%d(%c_tile + stage * %d + %s, %c_of + (valid ? %s + %s : 0), valid);\n",
+                      f->width * f->element, name, stage, at, name, from, along);
+  else
+    vtb_strbuf_printf(&s, "      %c_tile[stage * %d + %s] = valid ? (float)%c_of[%s + %s] : 0.0f;\n", name, stage, at,
+                      name, from, along);
   vtb_strbuf_puts(&s, "    }\n");
   const char *text = vtb_arena_strdup(&p->c->arena, s.at);
   vtb_strbuf_free(&s);
@@ -382,25 +400,18 @@ static void choose_tile(product *p) {
   int64_t blocks = p->tiles_m * p->tiles_n * batch, want = WANTED_BLOCKS / blocks, most = k / 256;
   if (want > most) want = most;
   if (want < 1) want = 1;
-  p->k_range = ((k + want - 1) / want + K_STEP - 1) / K_STEP * K_STEP;
+  p->k_range = ((k + want - 1) / want + p->k_step - 1) / p->k_step * p->k_step;
   p->splits = (k + p->k_range - 1) / p->k_range;
 }
 
-static bool is_convolution(const product *p) {
-  const vtb_inst *whole = p->fused ? p->fused : p->einsum;
-  for (int i = A; i <= B; i++) {
-    const vtb_value *v = whole->operands[i];
-    while (v->def && vtb_op_get(v->def->op)->klass == VTB_CLASS_SHAPE && v->def->n_operands == 1)
-      v = v->def->operands[0];
-    if (v->def && v->def->op == VTB_OP_im2col) return true;
-  }
-  return false;
+static vtb__cuda_factors factors_of(const product *p) {
+  return vtb__cuda_factors_of(p->c, p->fused ? p->fused : p->einsum, p->einsum);
 }
 
-static vtb__cuda_factors factors_of(const product *p) {
-  if (vtb__cuda_ends_in_parameter(p->einsum)) return p->c->ending;
-  return is_convolution(p) ? p->c->convolved : p->c->carried;
-}
+static vtb_dtype dtype_of(const product *p, int which) { return type_of(p, which)->dtype; }
+static bool is_half(vtb_dtype d) { return d == VTB_BF16 || d == VTB_F16; }
+/* Whether the text is product_half.cu. */
+static bool has_half(const product *p) { return is_half(dtype_of(p, A)) || is_half(dtype_of(p, B)); }
 
 static void write_product(product *p, int temp) {
   vtb_cuda_kernel *k = vtb_cuda_begin(p->c, "product", THREADS);
@@ -419,10 +430,23 @@ static void write_product(product *p, int temp) {
   } else {
     store = store_text(p, k, "acc[i][j][x]");
   }
-  vtb_cuda_shared(k, "float", 4, "a_tile", (int64_t)STAGES * stage_elements(&fa, p->bm));
-  vtb_cuda_shared(k, "float", 4, "b_tile", (int64_t)STAGES * stage_elements(&fb, p->bn));
-  const vtb_cuda_hole holes[] = {
-      {"precision", (int)factors_of(p), NULL},
+  const char *a_type = vtb__cuda_type_name(dtype_of(p, p->a)), *b_type = vtb__cuda_type_name(dtype_of(p, p->b));
+  int a_stage = stage_elements(p, &fa, p->bm), b_stage = stage_elements(p, &fb, p->bn);
+  vtb_cuda_shared(k, a_type, fa.element, "a_tile", (int64_t)STAGES * a_stage);
+  vtb_cuda_shared(k, b_type, fb.element, "b_tile", (int64_t)STAGES * b_stage);
+  vtb__cuda_factors factors = factors_of(p);
+  const vtb_cuda_hole only_half[] = {{"half", factors == VTB__FACTORS_FP16, NULL},
+                                     {"step", p->k_step, NULL},
+                                     {"a_type", 0, a_type},
+                                     {"b_type", 0, b_type},
+                                     {"a_along", fa.along_k, NULL},
+                                     {"b_along", fb.along_k, NULL},
+                                     {"a_pitch", pitch_of(p, &fa, p->bm), NULL},
+                                     {"b_pitch", pitch_of(p, &fb, p->bn), NULL}};
+  const vtb_cuda_hole only_wide[] = {{"precision", (int)factors, NULL},
+                                     {"a_shared", 0, shared_place(p, &fa, p->bm)},
+                                     {"b_shared", 0, shared_place(p, &fb, p->bn)}};
+  vtb_cuda_hole holes[48] = {
       {"warps_n", p->warps_n, NULL},
       {"wm", wm, NULL},
       {"wn", wn, NULL},
@@ -440,17 +464,25 @@ static void write_product(product *p, int temp) {
       {"k", p->of[K].size, NULL},
       {"k_range", p->k_range, NULL},
       {"stages", STAGES, NULL},
-      {"a_stage", stage_elements(&fa, p->bm), NULL},
-      {"b_stage", stage_elements(&fb, p->bn), NULL},
+      {"a_stage", a_stage, NULL},
+      {"b_stage", b_stage, NULL},
       {"a_batch", 0, offset(p, &p->of[BATCH], p->a, "batch")},
       {"b_batch", 0, offset(p, &p->of[BATCH], p->b, "batch")},
-      {"a_shared", 0, shared_place(p, &fa, p->bm)},
-      {"b_shared", 0, shared_place(p, &fb, p->bn)},
       {"fetch_a", 0, fetch_text(p, &fa, p->a, M, p->bm, 'a')},
       {"fetch_b", 0, fetch_text(p, &fb, p->b, N, p->bn, 'b')},
       {"store", 0, store},
   };
-  vtb_cuda_text(k, "product.cu", holes, (int)(sizeof holes / sizeof *holes));
+  int n_holes = 0;
+  while (holes[n_holes].name) n_holes++;
+  if (has_half(p)) {
+    memcpy(&holes[n_holes], only_half, sizeof only_half);
+    n_holes += (int)(sizeof only_half / sizeof *only_half);
+    vtb_cuda_include(k, "halves.cuh");
+  } else {
+    memcpy(&holes[n_holes], only_wide, sizeof only_wide);
+    n_holes += (int)(sizeof only_wide / sizeof *only_wide);
+  }
+  vtb_cuda_text(k, has_half(p) ? "product_half.cu" : "product.cu", holes, n_holes);
   vtb_cuda_launch(k, p->tiles_m * p->tiles_n * batch * p->splits);
 }
 
@@ -493,7 +525,9 @@ static bool by_library(product *p) {
   uint8_t trans_c;
   memset(&g, 0, sizeof g); /* compared byte by byte */
   vtb__cuda_factors factors = factors_of(p);
-  if (!p->c->options->library_products || p->fused || p->of[BATCH].n > 1 || factors == VTB__FACTORS_SPLIT) return false;
+  if (!p->c->options->library_products || p->fused || p->of[BATCH].n > 1 || factors == VTB__FACTORS_SPLIT ||
+      has_half(p))
+    return false;
   for (int class = M; class <= K; class ++)
     if (p->of[class].n != 1 || p->of[class].size < LEAST) return false;
   const letter *m = &p->of[M].at[0], *n = &p->of[N].at[0], *k = &p->of[K].at[0];
@@ -515,19 +549,31 @@ static bool by_library(product *p) {
 }
 
 /* Tiles mostly empty in both directions: a sum a thread is better. */
-static bool is_product(const product *p) {
-  return p->of[LONE].n == 0 && p->of[K].size > SHORT_K && (p->of[M].size >= 16 || p->of[N].size >= 16);
+bool vtb__cuda_is_product(const vtb_inst *einsum) {
+  const char *spec = vtb_attr_str(einsum, "spec", ""), *second = strchr(spec, ',') + 1, *out = strchr(spec, '>') + 1;
+  int64_t size[3] = {1, 1, 1}; /* m, n, k */
+  for (int which = A; which <= B; which++)
+    for (const char *s = which == A ? spec : second; *s != ',' && *s != '-'; s++) {
+      int64_t n = einsum->operands[which]->type.dim[s - (which == A ? spec : second)].size;
+      const char *in_other = which == A ? strchr(second, *s) : memchr(spec, *s, (size_t)(second - spec));
+      bool both = in_other && in_other < out - 2, kept = strchr(out, *s);
+      if (n == 1 || (both && kept) || (both && which == B)) continue;
+      if (!both && !kept) return false;
+      size[both ? 2 : which] *= n;
+    }
+  return size[2] > SHORT_K && (size[0] >= 16 || size[1] >= 16);
 }
 
 static void emit(product *p) {
   read_letters(p);
   choose_sides(p);
   sort_letters(p);
-  if (!is_product(p)) {
+  if (!vtb__cuda_is_product(p->einsum)) {
     emit_generic(p, p->of[LONE].n == 0 && p->of[K].size <= SHORT_K);
     return;
   }
   if (by_library(p)) return;
+  p->k_step = has_half(p) ? 32 : 16;
   choose_tile(p);
   int temp = -1;
   if (p->splits > 1) temp = vtb_cuda_temp(p->c, p->of[BATCH].size * p->of[M].size * p->of[N].size * p->splits * 4);

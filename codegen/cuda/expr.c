@@ -142,7 +142,7 @@ static void *load_leaf(vtb_body *b, const vtb_leaf *leaf, const vtb_index *index
     align = e->c->unit.t[leaf->tensor].align;
     vtb__cuda_use(e->k, leaf->tensor, name, VTB_LAUNCH_READ);
   } else {
-    vtb__cuda_use_temp(e->k, (int)leaf->temp, v->type.dtype == VTB_F32 ? "float" : "int", name, VTB_LAUNCH_READ);
+    vtb__cuda_use_temp(e->k, (int)leaf->temp, vtb__cuda_type_name(v->type.dtype), name, VTB_LAUNCH_READ);
   }
   vtb_index at = vtb__linear(&e->body, &v->type, stride, index);
   return as_handle(load(e, v->type.dtype, name, align, &at));
@@ -155,7 +155,7 @@ void vtb__cuda_store(vtb_cuda_expr *e, const vtb_root *r, const vtb_index *index
   if (r->tensor >= 0)
     vtb__cuda_use(e->k, r->tensor, name, VTB_LAUNCH_WRITE);
   else
-    vtb__cuda_use_temp(e->k, (int)r->temp, d == VTB_F32 ? "float" : "int", name, VTB_LAUNCH_WRITE);
+    vtb__cuda_use_temp(e->k, (int)r->temp, vtb__cuda_type_name(d), name, VTB_LAUNCH_WRITE);
   vtb_index at = vtb__linear(&e->body, &r->value->type, r->stride, index);
   at = vtb__index_shift(&at, r->offset);
   const char *text = vtb__cuda_index_text(e, &at);
@@ -288,7 +288,7 @@ static const char *const int_ops[VTB_OP_COUNT] = {
 
 static const char *cast_op(vtb_cuda_expr *e, const vtb_inst *i, const char *x) {
   vtb_dtype from = i->operands[0]->type.dtype, to = i->results[0]->type.dtype;
-  if (from == to) return x;
+  if (from == to || (from != VTB_I32 && to != VTB_I32)) return x; /* it is rounded where it is stored */
   if (to == VTB_F32) return declare(e, 's', fmt(e, "(float)$", x, NULL));
   if (vtb__cuda_is_vector(x)) {
     e->no_lanes = true;

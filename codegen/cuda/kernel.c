@@ -48,13 +48,19 @@ static bool declared(const vtb_cuda_kernel *k, const char *name) {
   return false;
 }
 
+const char *vtb__cuda_type_name(vtb_dtype d) {
+  static const char *const names[] = {
+      [VTB_F32] = "float", [VTB_I32] = "int", [VTB_BF16] = "vtb_bf16", [VTB_F16] = "vtb_f16"};
+  return names[d];
+}
+
 void vtb__cuda_use(vtb_cuda_kernel *k, int t, const char *name, int access) {
   const vtb_cuda_unit *u = &k->c->unit;
   vtb_check(t >= 0 && t < u->n_operands + u->n_results, "tensor %d of a kernel", t);
   if (declared(k, name)) return;
   vtb_cuda_ref ref = u->ref[t];
   ref.access = access;
-  add_param(k, u->t[t].type->dtype == VTB_F32 ? "float" : "int", name, ref);
+  add_param(k, vtb__cuda_type_name(u->t[t].type->dtype), name, ref);
 }
 
 void vtb_cuda_in(vtb_cuda_kernel *k, int tensor, const char *name) { vtb__cuda_use(k, tensor, name, VTB_LAUNCH_READ); }

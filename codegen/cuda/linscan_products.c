@@ -189,7 +189,7 @@ void vtb__cuda_scan_product(vtb__cuda_scan *s, vtb__scan_product p, int states, 
   if (states >= 0) {
     vtb_cuda_temp_in(k, states, "float", "states");
   } else {
-    vtb_cuda_line(k, "VTB_PTR(const float) states = %s; /* none */", shape->by_values ? "v" : "q");
+    vtb_cuda_line(k, "VTB_PTR(const float) states = d; /* none */");
   }
   int64_t state_floats = shape->by_values ? tile * along(slab) : slab * across(tile);
   int64_t floats = 64 * along(slab) + largest(64 * along(slab), states >= 0 ? state_floats : 0);

@@ -10,6 +10,13 @@
  * codegen/cpu/linscan_grad.c has the reason. */
 #define FLOOR "1e-18f"
 
+bool vtb__cuda_scan_is_product(const vtb_inst *scan) {
+  vtb_decay_class decay = VTB_DECAY_CONSTANT;
+  vtb_check(vtb_decay_class_find(vtb_attr_str(scan, "class", ""), &decay), "linscan without a class");
+  bool recurrent = vtb_streq(vtb_attr_str(scan, "mode", "auto"), "recurrent") && scan->op == VTB_OP_linscan;
+  return (decay == VTB_DECAY_CONSTANT || decay == VTB_DECAY_SCALAR) && !recurrent;
+}
+
 vtb__cuda_scan vtb__cuda_scan_make(vtb_cuda *c, const vtb_inst *inst) {
   const vtb_type *q = &inst->operands[0]->type, *v = &inst->operands[2]->type;
   vtb__cuda_scan s = {.c = c, .inst = inst, .grad = inst->op == VTB_OP_linscan_grad, .n_dirs = 1, .dir = {inst}};
@@ -24,8 +31,8 @@ vtb__cuda_scan vtb__cuda_scan_make(vtb_cuda *c, const vtb_inst *inst) {
   s.state_pitch = (s.V1 + 3) / 4 * 4;
   s.at = s.dir_at[0] = vtb_scan_number(inst);
   const char *mode = vtb_attr_str(inst, "mode", "auto");
-  bool matmul = s.decay == VTB_DECAY_CONSTANT || s.decay == VTB_DECAY_SCALAR, recurrent = vtb_streq(mode, "recurrent");
-  s.by_steps = !matmul || (recurrent && !s.grad);
+  bool recurrent = vtb_streq(mode, "recurrent");
+  s.by_steps = !vtb__cuda_scan_is_product(inst);
   int64_t chunk = recurrent ? 64 : vtb_streq(mode, "chunkwise") ? vtb_attr_int(inst, "chunk", 64) : s.N;
   s.chunk = chunk < s.N ? chunk : s.N;
   s.n_chunks = (s.N + s.chunk - 1) / s.chunk;
@@ -45,7 +52,7 @@ static bool laid_out_alike(const vtb__cuda_scan *s, int dir, int m) {
   int first = members(&s->at)[m], other = members(&s->dir_at[dir])[m];
   if (first < 0 || first == other) return other == first;
   const vtb_cuda_tensor *a = vtb_cuda_tensor_of(s->c, first), *b = vtb_cuda_tensor_of(s->c, other);
-  return vtb_cuda_rows_of_four(s->c, first) == vtb_cuda_rows_of_four(s->c, other) &&
+  return a->type->dtype == b->type->dtype && vtb_cuda_rows_of_four(s->c, first) == vtb_cuda_rows_of_four(s->c, other) &&
          memcmp(a->stride, b->stride, (size_t)a->type->rank * sizeof *a->stride) == 0;
 }
 
@@ -167,7 +174,9 @@ static void declare(vtb__cuda_scan *s, vtb_cuda_kernel *k, const int *member, co
     if (d + 1 < n)
       vtb_strbuf_printf(&choice, "dir == %d ? %s : ", d, own);
     else if (n > 1)
-      vtb_cuda_line(k, "VTB_PTR(%sfloat) %s = %s%s;", out ? "" : "const ", name, choice.at, own);
+      vtb_cuda_line(k, "VTB_PTR(%s%s) %s = %s%s;", out ? "" : "const ",
+                    vtb__cuda_type_name(vtb_cuda_tensor_of(s->c, members(&s->at)[m])->type->dtype), name, choice.at,
+                    own);
   }
   vtb_strbuf_free(&choice);
 }

@@ -100,7 +100,7 @@ vtb_cuda_ref vtb__cuda_place(vtb_cuda *c, const vtb_value *v) {
   const vtb_value *base = stored_value(c, v);
   const vtb_slot *s = slot_of(c, base);
   int64_t stride[VTB_MAX_RANK];
-  vtb_cuda_ref r = {.value = base->id};
+  vtb_cuda_ref r = {.value = base->id, .element = vtb_dtype_bytes(base->type.dtype)};
   switch (s->place) {
   case VTB_PLACE_ARG:
     r.place = VTB_CUDA_ARG;
@@ -122,14 +122,21 @@ vtb_cuda_ref vtb__cuda_place(vtb_cuda *c, const vtb_value *v) {
   default:
     vtb_bug("value %%%s of @%s has no place", v->name, c->func->func->name);
   }
-  if (base != v && !is_splat(c, v)) r.offset += slot_of(c, v)->view_offset * 4;
+  if (base != v && !is_splat(c, v)) r.offset += slot_of(c, v)->view_offset * r.element;
   strides_of(c, v, stride);
-  r.bytes = vtb_cuda_reach(&v->type, stride) * 4;
+  r.bytes = vtb_cuda_reach(&v->type, stride) * r.element;
   return r;
 }
 
-/* Arguments of functions and tensors of the program start at multiples of 16 bytes, as do frames and temporaries. */
-static int align_of(const vtb_cuda_ref *r) { return r->offset % 16 == 0 ? 4 : r->offset % 8 == 0 ? 2 : 1; }
+static int element_of(const vtb_cuda_ref *r) { return r->element ? r->element : 4; }
+
+/* In elements. Arguments of functions and tensors of the program start at multiples of 16 bytes, as do frames and
+ * temporaries. */
+static int align_of(const vtb_cuda_ref *r) {
+  int align = 16 / element_of(r);
+  while (r->offset % (align * element_of(r))) align /= 2;
+  return align;
+}
 
 /* ---- units: one instruction or copy ----------------------------------------------------------------------- */
 
@@ -178,7 +185,8 @@ static void copy_in_operands(vtb_cuda *c, const vtb_inst *inst) {
     const vtb_cuda_tensor *t = &c->unit.t[i];
     int last = t->type->rank - 1;
     if (last < 0 || t->type->dim[last].size == 1 || t->stride[last] == 1) continue;
-    int temp = vtb_cuda_temp(c, vtb_type_count(t->type) * 4);
+    int temp = vtb_cuda_temp(c, vtb_type_bytes(t->type));
+    c->unit.temps.at[temp].element = vtb_dtype_bytes(t->type->dtype);
     int64_t dense[VTB_MAX_RANK] = {0};
     vtb__cuda_copy(c, inst->operands[i], i, -1, temp);
     vtb__dense_strides(t->type, dense);
@@ -250,7 +258,7 @@ static bool needs_copy(vtb_cuda *c, const vtb_value *v) {
   return !vtb__is_dense(&v->type, stride) || align_of(&r) != 4;
 }
 
-static int64_t padded_bytes(const vtb_type *t) { return (vtb_type_count(t) * 4 + 255) / 256 * 256; }
+static int64_t padded_bytes(const vtb_type *t) { return (vtb_type_bytes(t) + 255) / 256 * 256; }
 
 void vtb__cuda_dense_operands(vtb_cuda *c, const vtb_inst *inst, vtb_cuda_ref *refs) {
   int64_t copied = c->func->copy_base;
@@ -259,7 +267,8 @@ void vtb__cuda_dense_operands(vtb_cuda *c, const vtb_inst *inst, vtb_cuda_ref *r
     refs[i] = vtb__cuda_place(c, v);
     if (!needs_copy(c, v)) continue;
     refs[i] = (vtb_cuda_ref){.place = VTB_CUDA_FRAME, .offset = copied, .value = c->func->n_values++};
-    refs[i].bytes = vtb_type_count(&v->type) * 4;
+    refs[i].element = vtb_dtype_bytes(v->type.dtype);
+    refs[i].bytes = vtb_type_bytes(&v->type);
     emit_copy(c, v, refs[i]);
     copied += padded_bytes(&v->type);
   }
@@ -285,7 +294,8 @@ static void emit_returns(vtb_cuda *c) {
     bool in_place = base->place == VTB_PLACE_RETURN && base->index == r;
     if (in_place && (base == s || (s->view_offset == 0 && !needs_copy(c, v)))) continue;
     vtb_cuda_ref to = {.place = VTB_CUDA_ARG, .index = f->n_args + r, .value = c->func->n_values++};
-    to.bytes = vtb_type_count(&v->type) * 4;
+    to.element = vtb_dtype_bytes(v->type.dtype);
+    to.bytes = vtb_type_bytes(&v->type);
     emit_copy(c, v, to);
   }
 }
@@ -328,7 +338,10 @@ static void emit_func(vtb_cuda *c, vtb_cuda_func *f) {
     if (bytes > copies) copies = bytes;
   }
   f->tail_base = f->copy_base + copies;
-  for (const vtb_inst *i = f->func->first; i && !c->failed; i = i->next) emit_inst(c, i);
+  for (const vtb_inst *i = f->func->first; i && !c->failed; i = i->next) {
+    emit_inst(c, i);
+    if (vtb_attr_int(i, "prepared", 0)) f->n_prepared = f->steps.n;
+  }
   if (!c->failed) emit_returns(c);
   if (!c->failed && c->update) vtb__cuda_emit_update(c);
   f->total_bytes = f->tail_base + (f->tail_bytes + 255) / 256 * 256;
@@ -346,7 +359,9 @@ typedef struct expansion {
 
 static vtb_launch_arg resolve(const vtb_cuda_func *f, const vtb_cuda_ref *r, const vtb_launch_arg *outer, int64_t frame,
                               int first_value) {
-  vtb_launch_arg a = {.element_bytes = 4, .align = (uint8_t)(align_of(r) * 4), .access = (uint8_t)r->access};
+  int element = element_of(r);
+  vtb_launch_arg a = {
+      .element_bytes = (uint8_t)element, .align = (uint8_t)(align_of(r) * element), .access = (uint8_t)r->access};
   a.value = first_value + r->value;
   a.offset = r->offset;
   switch (r->place) {
@@ -398,6 +413,7 @@ static void expand(expansion *x, const vtb_cuda_func *f, const vtb_launch_arg *o
       vtb_vec_push(&x->steps, step);
       for (int r = 0; r < s->n_refs; r++) vtb_vec_push(&x->args, args[r]);
     }
+    if (f->n_prepared == i + 1) x->plan->n_prepared = (int32_t)x->steps.n;
     free(args);
   }
 }
@@ -517,11 +533,14 @@ vtb_status vtb_cuda_plan(vtb_module *m, vtb_func *f, const vtb_cuda_options *o, 
   vtb_error ignored = {0};
   vtb_cuda c = {.options = o ? o : &defaults, .err = err ? err : &ignored};
   vtb_status status = fuse_again(m, c.options, err);
-  if (status == VTB_OK) status = vtb_plan_memory(m, f, &c.plan, err);
+  if (status != VTB_OK) return status;
+  vtb__cuda_choose_factors(&c, m, f);
+  vtb__cuda_choose_storage(&c, m, f);
+  if (!c.options->update) vtb__cuda_prepare(f);
+  status = vtb_plan_memory(m, f, &c.plan, err);
   if (status != VTB_OK) return status;
   vtb_arena_init(&c.arena);
   for (size_t i = 0; i < c.plan.n_funcs; i++) vtb_vec_push(&c.funcs, ((vtb_cuda_func){.func = c.plan.funcs[i]}));
-  vtb__cuda_choose_factors(&c, m, f);
   if (c.options->update) c.failed = !vtb__cuda_update_layout(&c, f);
   for (size_t i = 0; i < c.funcs.n && !c.failed; i++) emit_func(&c, &c.funcs.at[i]);
   if (!c.failed) *plan = make_plan(&c, f);

@@ -20,6 +20,7 @@ typedef struct vtb_cuda_ref {
   vtb_cuda_place place;
   int index, value; /* value: id in the function; negative for constants */
   int access;
+  int element; /* bytes of one; 0: 4 */
   int64_t offset, bytes;
 } vtb_cuda_ref;
 
@@ -40,6 +41,7 @@ typedef struct vtb_cuda_func {
   int n_values; /* ids given, temporaries included */
   int64_t copy_base, tail_base, tail_bytes, total_bytes;
   VTB_VEC(vtb_cuda_step) steps;
+  size_t n_prepared; /* of the steps, the first */
 } vtb_cuda_func;
 
 typedef struct vtb_cuda_param { /* of a kernel under construction */
@@ -103,6 +105,7 @@ struct vtb_cuda {
   vtb_arena arena;
 };
 
+const char *vtb__cuda_type_name(vtb_dtype d); /* of an element in memory */
 /* Bytes in the program's constants, 16-byte aligned; equal ones are shared. Returns the offset. */
 int64_t vtb__cuda_constant(vtb_cuda *c, const void *data, size_t n_bytes);
 /* The kernel is given up, with its text. */
@@ -116,10 +119,22 @@ void vtb__cuda_use_ref(vtb_cuda_kernel *k, vtb_cuda_ref ref, const char *type, c
 void vtb__cuda_begin_unit(vtb_cuda *c, const char *what);
 void vtb__cuda_end_unit(vtb_cuda *c);
 
+/* ---- storage.c: which values are 16 bits in memory; before memory is planned ---- */
+void vtb__cuda_choose_storage(vtb_cuda *c, vtb_module *m, vtb_func *entry);
+
+/* ---- prepare.c: what runs need not repeat; before memory is planned ---- */
+void vtb__cuda_prepare(vtb_func *entry);
+
 /* ---- precision.c ---- */
 void vtb__cuda_choose_factors(vtb_cuda *c, const vtb_module *m, const vtb_func *entry);
 /* Whether the product is a sum over images or tokens, as the gradient of a parameter is. */
 bool vtb__cuda_ends_in_parameter(const vtb_inst *einsum);
+/* Whether an einsum is a product on tensor cores, not a sum a thread (einsum.c). */
+bool vtb__cuda_is_product(const vtb_inst *einsum);
+/* Whether a linscan or linscan_grad multiplies on tensor cores (linscan_rows.c). */
+bool vtb__cuda_scan_is_product(const vtb_inst *scan);
+/* Of an einsum, alone or at the beginning of the fused `whole`. */
+vtb__cuda_factors vtb__cuda_factors_of(const vtb_cuda *c, const vtb_inst *whole, const vtb_inst *einsum);
 
 /* ---- update.c: the end of a training step ---- */
 /* Decides where the tensors of `entry` stand in the state; false with c->err: it is no training step. */

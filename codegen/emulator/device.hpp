@@ -4,7 +4,6 @@
 // With VTB_EMU_CHECKED, pointers are objects that know what they may reach (vtb_emu_pointer), and every access to shared
 // memory is reported to the emulator. Without it they are plain pointers.
 typedef unsigned char vtb_u8;
-typedef unsigned short vtb_bf16;
 typedef unsigned int vtb_u32;
 typedef long long vtb_i64;
 typedef unsigned long long vtb_u64;
@@ -23,6 +22,48 @@ typedef unsigned long long vtb_u64;
 #define VTB_EMU_HERE const char *file = __builtin_FILE(), int line = __builtin_LINE()
 #define VTB_EMU_PLACE(name)                                                                                            \
   vtb_emu_place { name, file, line }
+
+VTB_EMU_INLINE vtb_u32 vtb_bits(float v) {
+  vtb_u32 r;
+  __builtin_memcpy(&r, &v, 4);
+  return r;
+}
+VTB_EMU_INLINE float vtb_float(vtb_u32 bits) {
+  float r;
+  __builtin_memcpy(&r, &bits, 4);
+  return r;
+}
+
+// ---- numbers of 16 bits -------------------------------------------------------------------------------------------
+VTB_FN vtb_u32 vtb_emu_bf16(float v) { // nearest, ties to even; NaN as the GPU's 0x7fff
+  vtb_u32 b = vtb_bits(v);
+  return v != v ? 0x7fffu : (b + 0x7fffu + (b >> 16 & 1)) >> 16;
+}
+VTB_FN vtb_u32 vtb_pack_bf16(float lo, float hi) { return vtb_emu_bf16(lo) | vtb_emu_bf16(hi) << 16; }
+VTB_FN vtb_u32 vtb_emu_f16(float v) { // nearest, ties to even; from 65520 on infinity; NaN as the GPU's 0x7fff
+  vtb_u32 b = vtb_bits(v), sign = b >> 16 & 0x8000u, size = b & 0x7fffffffu;
+  if (v != v) return 0x7fffu;
+  if (size >= 0x477ff000u) return sign | 0x7c00u;
+  if (size < 0x38800000u) return sign | (vtb_bits(vtb_float(size) + 0.5f) - 0x3f000000u); // the sum's last bit is 2^-24
+  return sign | (size + 0xfffu + (size >> 13 & 1) - 0x38000000u) >> 13;
+}
+VTB_FN vtb_u32 vtb_pack_f16(float lo, float hi) { return vtb_emu_f16(lo) | vtb_emu_f16(hi) << 16; }
+VTB_EMU_INLINE float vtb_emu_half(vtb_u32 h) {
+  vtb_u32 sign = (h & 0x8000u) << 16, size = h & 0x7fffu;
+  if (size < 0x400u) return vtb_float(sign | vtb_bits((float)size * 5.9604644775390625e-8f));
+  return vtb_float(sign | (size >= 0x7c00u ? 0x7f800000u | size << 13 : (size << 13) + 0x38000000u));
+}
+VTB_FN float vtb_from_f16(unsigned short bits) { return vtb_emu_half(bits); }
+struct vtb_bf16 {
+  unsigned short bits;
+  operator float() const { return vtb_float((vtb_u32)bits << 16); }
+  void operator=(float v) { bits = (unsigned short)vtb_emu_bf16(v); }
+};
+struct vtb_f16 {
+  unsigned short bits;
+  operator float() const { return vtb_from_f16(bits); }
+  void operator=(float v) { bits = (unsigned short)vtb_emu_f16(v); }
+};
 
 VTB_FN vtb_emu_thread *vtb_emu_self() {
   unsigned long top = ((unsigned long)__builtin_frame_address(0) | (VTB_EMU_STACK - 1)) + 1;
@@ -67,6 +108,30 @@ template <class T> struct vtb_emu_element {
   template <class V> T operator-=(V v) const { return *this = (T)((T) * this - v); }
   template <class V> T operator*=(V v) const { return *this = (T)((T) * this * v); }
   template <class V> T operator/=(V v) const { return *this = (T)((T) * this / v); }
+};
+
+template <class T> struct vtb_emu_element16 { // of vtb_bf16, vtb_f16
+  T *at;
+  bool shared;
+  operator float() const {
+    if (shared) vtb_emu_shared_read(at, sizeof(T));
+    return *at;
+  }
+  void operator=(float v) const {
+    if (shared) vtb_emu_shared_write(at, sizeof(T));
+    *at = v;
+  }
+  void operator=(const vtb_emu_element16 &v) const { *this = (float)v; }
+  vtb_emu_element16(T *p, bool s) : at(p), shared(s) {}
+  vtb_emu_element16(const vtb_emu_element16 &) = default;
+};
+template <> struct vtb_emu_element<vtb_bf16> : vtb_emu_element16<vtb_bf16> {
+  using vtb_emu_element16::vtb_emu_element16;
+  using vtb_emu_element16::operator=;
+};
+template <> struct vtb_emu_element<vtb_f16> : vtb_emu_element16<vtb_f16> {
+  using vtb_emu_element16::vtb_emu_element16;
+  using vtb_emu_element16::operator=;
 };
 
 template <class T> struct vtb_emu_pointer {
@@ -186,17 +251,6 @@ VTB_FN void vtb_sync_warp(VTB_EMU_HERE) {
   t->api->sync_warp(t, VTB_EMU_PLACE("vtb_sync_warp"));
 }
 
-VTB_EMU_INLINE vtb_u32 vtb_bits(float v) {
-  vtb_u32 r;
-  __builtin_memcpy(&r, &v, 4);
-  return r;
-}
-VTB_EMU_INLINE float vtb_float(vtb_u32 bits) {
-  float r;
-  __builtin_memcpy(&r, &bits, 4);
-  return r;
-}
-
 // in[0]: the value, in[1]: the lane it comes from
 VTB_EMU_FAST void vtb_emu_shuffle(vtb_emu_thread **lane, unsigned mask) {
   for (unsigned l = 0; l < 32; l++)
@@ -226,13 +280,17 @@ VTB_FN float vtb_shfl_down(float v, int by, VTB_EMU_HERE) {
 struct alignas(16) vtb_f4 {
   float x, y, z, w;
 };
-template <class P> VTB_FN vtb_f4 vtb_load4(const P &p, vtb_i64 at) {
-  return *(const vtb_f4 *)vtb_emu_aligned(vtb_emu_raw_read(p, at, 4), 16);
+template <class T> VTB_FN vtb_f4 vtb_emu_load4(const T *p) {
+  vtb_emu_aligned(p, 4 * sizeof(T));
+  return vtb_f4{p[0], p[1], p[2], p[3]};
 }
+template <class T> VTB_FN void vtb_emu_store4(T *p, vtb_f4 v) {
+  vtb_emu_aligned(p, 4 * sizeof(T));
+  p[0] = v.x, p[1] = v.y, p[2] = v.z, p[3] = v.w;
+}
+template <class P> VTB_FN vtb_f4 vtb_load4(const P &p, vtb_i64 at) { return vtb_emu_load4(vtb_emu_raw_read(p, at, 4)); }
 template <class P> VTB_FN void vtb_store4(const P &p, vtb_i64 at, vtb_f4 v) {
-  float *to = vtb_emu_raw_write(p, at, 4);
-  vtb_emu_aligned(to, 16);
-  *(vtb_f4 *)to = v;
+  vtb_emu_store4(vtb_emu_raw_write(p, at, 4), v);
 }
 
 // ---- asynchronous copies ------------------------------------------------------------------------------------------
@@ -260,20 +318,6 @@ template <int left> VTB_FN void vtb_cp_wait() {
 }
 
 // ---- conversions --------------------------------------------------------------------------------------------------
-VTB_FN vtb_u32 vtb_emu_bf16(float v) { // nearest, ties to even; NaN as the GPU's 0x7fff
-  vtb_u32 b = vtb_bits(v);
-  return v != v ? 0x7fffu : (b + 0x7fffu + (b >> 16 & 1)) >> 16;
-}
-VTB_FN vtb_u32 vtb_pack_bf16(float lo, float hi) { return vtb_emu_bf16(lo) | vtb_emu_bf16(hi) << 16; }
-VTB_FN vtb_bf16 vtb_to_bf16(float v) { return (vtb_bf16)vtb_emu_bf16(v); }
-VTB_FN vtb_u32 vtb_emu_f16(float v) { // nearest, ties to even; from 65520 on infinity; NaN as the GPU's 0x7fff
-  vtb_u32 b = vtb_bits(v), sign = b >> 16 & 0x8000u, size = b & 0x7fffffffu;
-  if (v != v) return 0x7fffu;
-  if (size >= 0x477ff000u) return sign | 0x7c00u;
-  if (size < 0x38800000u) return sign | (vtb_bits(vtb_float(size) + 0.5f) - 0x3f000000u); // the sum's last bit is 2^-24
-  return sign | (size + 0xfffu + (size >> 13 & 1) - 0x38000000u) >> 13;
-}
-VTB_FN vtb_u32 vtb_pack_f16(float lo, float hi) { return vtb_emu_f16(lo) | vtb_emu_f16(hi) << 16; }
 VTB_FN vtb_u32 vtb_to_tf32(float v) { // nearest, ties away from zero
   vtb_u32 b = vtb_bits(v);
   return v != v ? 0x7fffe000u : (b & 0x7f800000u) == 0x7f800000u ? b : (b + 0x1000u) & 0xffffe000u;
@@ -285,11 +329,6 @@ VTB_FN int vtb_to_int(float v) {
 // ---- tensor cores: fragments as in the PTX manual, g = lane / 4, t = lane % 4 -----------------------------------------
 VTB_EMU_INLINE float vtb_emu_low(vtb_u32 pair) { return vtb_float(pair << 16); }
 VTB_EMU_INLINE float vtb_emu_high(vtb_u32 pair) { return vtb_float(pair & 0xffff0000u); }
-VTB_EMU_INLINE float vtb_emu_half(vtb_u32 h) {
-  vtb_u32 sign = (h & 0x8000u) << 16, size = h & 0x7fffu;
-  if (size < 0x400u) return vtb_float(sign | vtb_bits((float)size * 5.9604644775390625e-8f));
-  return vtb_float(sign | (size >= 0x7c00u ? 0x7f800000u | size << 13 : (size << 13) + 0x38000000u));
-}
 
 // out = in[0..3] + a b, with k products each; b is (k, 8). Eight columns at a time: the compiler makes them a vector.
 template <int k> VTB_EMU_INLINE void vtb_emu_product(vtb_emu_thread **lane, const float (&a)[16][k], const float (&b)[k][8]) {
@@ -369,8 +408,8 @@ VTB_EMU_FAST void vtb_emu_ldmatrix_trans(vtb_emu_thread **lane, unsigned) {
   for (int l = 0; l < 32; l++)
     for (int m = 0; m < 4; m++) {
       int row = l >> 2, col = 2 * (l & 3);
-      vtb_u32 lo = ((const vtb_bf16 *)lane[8 * m + col]->address)[row];
-      vtb_u32 hi = ((const vtb_bf16 *)lane[8 * m + col + 1]->address)[row];
+      vtb_u32 lo = ((const unsigned short *)lane[8 * m + col]->address)[row];
+      vtb_u32 hi = ((const unsigned short *)lane[8 * m + col + 1]->address)[row];
       lane[l]->out[m] = lo | hi << 16;
     }
 }

@@ -15,7 +15,7 @@ void cli_model_opts(cli_model_options *m, cli_opt *rows) {
       {"--batch", CLI_INT, &m->batch, "N", "images at a time"},
       {"--threads", CLI_INT, &m->threads, "N", "threads (default: VTB_THREADS, OMP_NUM_THREADS, or the cores)"},
       {"--json", CLI_FLAG, &m->json, NULL, "machine-readable output"},
-      {"--precision", CLI_STR, &m->precision, "P", "of products on CUDA: fp32 (default), tf32, bf16, fp16"},
+      {"--precision", CLI_STR, &m->precision, "P", "of products on CUDA: fp32 (default), tf32, bf16, fp16, bf16-all"},
       {"--time-passes", CLI_FLAG, &m->time_passes, NULL, "how long each pass took, on stderr"},
       {"--print-after", CLI_STR, &m->print_after, "PASS", "print the IR after a pass, or after \"all\", on stderr"},
   };
@@ -170,14 +170,15 @@ vtb_status cli_add_train_step(vtb_module *module, const cli_model_options *o, do
 }
 
 vtb_status cli_precision(const char *text, vtb_cuda_precision *out, vtb_error *err) {
-  static const char *const names[] = {"fp32", "tf32", "bf16", "fp16"};
+  static const char *const names[] = {"fp32", "tf32", "bf16", "fp16", "bf16-all"};
   *out = VTB_CUDA_FP32;
-  for (int i = 0; text && i < 4; i++) {
+  for (int i = 0; text && i < 5; i++) {
     if (strcmp(text, names[i]) != 0) continue;
     *out = (vtb_cuda_precision)i;
     return VTB_OK;
   }
-  return text ? vtb_fail(err, VTB_E_USAGE, "no precision is named '%s': there are fp32, tf32, bf16 and fp16", text)
+  return text ? vtb_fail(err, VTB_E_USAGE, "no precision is named '%s': there are fp32, tf32, bf16, fp16 and bf16-all",
+                         text)
               : VTB_OK;
 }
 

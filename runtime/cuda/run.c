@@ -2,7 +2,8 @@
  * in, walks the plan on one stream and copies the results out. What has its place in the plan's state stays on the
  * device from run to run and is copied on request.
  *
- * The first run launches step by step; the second one is captured in a graph, which all later ones launch: every
+ * The first run launches step by step; the second one, without the prepared steps, is captured in a graph, which all
+ * later ones launch: every
  * address in the plan is fixed, and one graph costs the host what one launch does. Timing of single kernels (a
  * profile) and VTB_CUDA_SYNC=1, which finds the kernel behind an error, go step by step.
  */
@@ -92,8 +93,8 @@ static vtb_status blame(const cuda_run *r, int i, const vtb_error *inner, vtb_st
                   k && k->origin ? k->origin : "-", inner->text);
 }
 
-static vtb_status enqueue_all(cuda_run *r, vtb_error *err) {
-  for (int i = 0; i < r->plan->n_steps; i++) {
+static vtb_status enqueue(cuda_run *r, int first, int end, vtb_error *err) {
+  for (int i = first; i < end; i++) {
     vtb_error inner = {0};
     vtb_status status = enqueue_step(r, &r->plan->steps[i], &inner);
     if (status == VTB_OK && r->sync) status = VTB_CU_CALL(r->device, cuStreamSynchronize, (r->device->stream), &inner);
@@ -103,9 +104,9 @@ static vtb_status enqueue_all(cuda_run *r, vtb_error *err) {
 }
 
 /* With the host's clock around each kernel; the stream is empty at both readings. */
-static vtb_status run_timed(cuda_run *r, const vtb_services *services, vtb_error *err) {
+static vtb_status run_timed(cuda_run *r, int first, const vtb_services *services, vtb_error *err) {
   vtb_status status = VTB_CU_CALL(r->device, cuStreamSynchronize, (r->device->stream), err);
-  for (int i = 0; i < r->plan->n_steps && status == VTB_OK; i++) {
+  for (int i = first; i < r->plan->n_steps && status == VTB_OK; i++) {
     const vtb_launch_step *s = &r->plan->steps[i];
     vtb_error inner = {0};
     bool timed = s->kind == VTB_LAUNCH_KERNEL;
@@ -123,7 +124,7 @@ static vtb_status capture(cuda_run *r, vtb_error *err) {
   void *graph = NULL;
   vtb_status status = VTB_CU_CALL(d, cuStreamBeginCapture_v2, (d->stream, CAPTURE_THREAD_LOCAL), err);
   if (status != VTB_OK) return status;
-  status = enqueue_all(r, err);
+  status = enqueue(r, r->plan->n_prepared, r->plan->n_steps, err);
   vtb_cu_result ended = d->api.cuStreamEndCapture(d->stream, &graph); /* also after a failure, to leave the mode */
   if (status == VTB_OK) status = vtb__cu_check(d, ended, "cuStreamEndCapture", __FILE__, __LINE__, err);
   if (status == VTB_OK) status = VTB_CU_CALL(d, cuGraphInstantiateWithFlags, (&r->graph, graph, 0), err);
@@ -176,17 +177,21 @@ static void keep(void *owner, unsigned roles) { ((cuda_run *)owner)->kept = role
 
 static vtb_status run(void *owner, void *const *args, const vtb_services *services, vtb_error *err) {
   cuda_run *r = owner;
+  const unsigned fixed = 1u << VTB_IO_PARAM | 1u << VTB_IO_BUFFER;
   bool timed = services && services->kernel_begin;
+  bool is_prepared = r->n_runs && (r->kept & fixed) == fixed;
+  int behind = r->plan->n_prepared;
   vtb_status status = VTB_CU_CALL(r->device, cuCtxSetCurrent, (r->device->context), err);
   if (status == VTB_OK) status = copy_in(r, args, err);
+  if (status == VTB_OK && !is_prepared && !timed) status = enqueue(r, 0, behind, err);
   if (status == VTB_OK && r->n_runs == 1 && !r->no_graph && !r->sync && !timed) status = capture(r, err);
   if (status != VTB_OK) return status;
   if (timed)
-    status = run_timed(r, services, err);
+    status = run_timed(r, is_prepared ? behind : 0, services, err);
   else if (r->graph)
     status = VTB_CU_CALL(r->device, cuGraphLaunch, (r->graph, r->device->stream), err);
   else
-    status = enqueue_all(r, err);
+    status = enqueue(r, behind, r->plan->n_steps, err);
   if (status == VTB_OK) status = copy_out(r, args, err);
   if (!timed) r->n_runs++;
   return status;

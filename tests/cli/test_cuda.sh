@@ -33,4 +33,4 @@ narrow=(tests/golden/vil/vil2_conv1d.safetensors tests/golden/vllama/twins_svt_b
 for precision in bf16 fp16; do
   VTB_EMULATOR_CHECKS=0 expect 0 "$VERTEBRA" verify --target cuda-emulated --precision $precision "${narrow[@]}"; says "2 cases, 0 failed"
 done
-expect 2 "$VERTEBRA" verify --target cuda-emulated --precision fp8 "${narrow[@]}"; says "fp32, tf32, bf16 and fp16"
+expect 2 "$VERTEBRA" verify --target cuda-emulated --precision fp8 "${narrow[@]}"; says "fp32, tf32, bf16, fp16 and bf16-all"

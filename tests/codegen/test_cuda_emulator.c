@@ -141,7 +141,7 @@ TEST(mma_bf16_ldmatrix_cp_async) {
 TEST(conversions) {
   static const char text[] = "VTB_KERNEL(32, k)(VTB_IN(float) x, VTB_OUT(int) y) {\n"
                              "  if (vtb_tid() == 0) {\n"
-                             "    y[0] = (int)vtb_to_bf16(x[0]); y[1] = (int)vtb_to_bf16(x[1]);\n"
+                             "    y[0] = (int)vtb_pack_bf16(x[0], 0.0f); y[1] = (int)vtb_pack_bf16(x[1], 0.0f);\n"
                              "    y[2] = (int)vtb_to_tf32(x[2]); y[3] = vtb_to_int(x[3]); y[4] = vtb_to_int(x[4]);\n"
                              "    y[5] = vtb_to_int(x[5]);\n"
                              "  }\n"

@@ -11,6 +11,7 @@ static hook_fn *hook;
 static const char **fail_at;
 static int *allocations, *launches, *graph_launches, *devices;
 static vtb_services *services;
+static int prepared; /* of the next plan's steps */
 
 /* k_double: out[i] = 2 in[i]; k_add_one: out[i] = in[i] + 1. One thread an element. */
 static void run_kernel(const char *kernel, unsigned blocks, unsigned threads, unsigned shared, void **parameters) {
@@ -44,6 +45,7 @@ static vtb_launch_plan *make_plan(const char *second) {
   p->n_sources = 1;
   p->sources = VTB_NEW_ARRAY(a, vtb_launch_source, 1);
   p->n_kernels = p->n_steps = 2;
+  p->n_prepared = prepared;
   p->kernels = VTB_NEW_ARRAY(a, vtb_launch_kernel, 2);
   p->kernels[0] = (vtb_launch_kernel){.name = "k_double", .threads = 32, .shared_bytes = 65536, .n_args = 2};
   p->kernels[1] = (vtb_launch_kernel){.name = second, .threads = 64, .n_args = 2};
@@ -123,6 +125,32 @@ TEST(profiles_count_every_kernel) {
   vtb_services_free(services);
   services = plain;
   vtb_program_free(p);
+}
+
+/* Without new parameters the first step is not repeated; with new ones it is, also once there is a graph. */
+TEST(prepared_steps_are_run_when_parameters_change) {
+  const unsigned fixed = 1u << VTB_IO_PARAM | 1u << VTB_IO_BUFFER;
+  vtb_program *p = NULL;
+  vtb_error err = {0};
+  prepared = 1;
+  CHECK_MSG(make_program("k_add_one", "fake", &p, &err) == VTB_OK, "%s", err.text);
+  prepared = 0;
+  if (!p) return;
+  *launches = *graph_launches = 0;
+  run_and_compare(p, 0);
+  vtb_program_keep(p, fixed);
+  float x[64] = {4}, y[64];
+  void *args[] = {x, y};
+  for (int i = 0; i < 2; i++) {
+    CHECK(vtb_program_execute(p, args, NULL, services, &err) == VTB_OK);
+    CHECK(y[0] == 1); /* as prepared from the run before */
+  }
+  CHECK(*launches == 4 && *graph_launches == 2);
+  vtb_program_keep(p, 0);
+  run_and_compare(p, 3);
+  CHECK(*launches == 6 && *graph_launches == 3);
+  vtb_program_free(p);
+  CHECK(*allocations == 0);
 }
 
 /* Kept inputs are those of the run before; kept results do not come back. */
@@ -221,6 +249,7 @@ int main(void) {
   RUN(runs_and_then_replays_a_graph);
   RUN(the_graph_can_be_turned_off);
   RUN(profiles_count_every_kernel);
+  RUN(prepared_steps_are_run_when_parameters_change);
   RUN(copies_can_be_left_out);
   RUN(failures_name_the_call);
   RUN(a_broken_plan_does_not_reach_the_device);

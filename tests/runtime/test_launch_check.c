@@ -87,6 +87,22 @@ TEST(reuse_of_dead_memory_is_fine) {
   expect(s, NULL, NULL);
 }
 
+/* Value 1 is made once and read by every run: nothing may take its place. */
+TEST(what_is_prepared_must_last) {
+  sample *s = make();
+  s->plan.n_prepared = 1;
+  expect(s, NULL, NULL);
+  s = make();
+  s->args[5] = arg(WS, 0, W, 3, 0, 256);
+  s->plan.n_tensors = 1; /* no result to be written */
+  expect(s, NULL, NULL);
+  s = make();
+  s->args[5] = arg(WS, 0, W, 3, 0, 256);
+  s->plan.n_tensors = 1;
+  s->plan.n_prepared = 1;
+  expect(s, NULL, "step 1 (k): argument 0 reads value 1, but byte 0 has been overwritten by value 3");
+}
+
 /* A parameter w at byte 0 of the state, its gradient at 256: k makes the gradient, k updates w by it. */
 static sample *make_update(int64_t place[2]) {
   sample *s = make();
@@ -184,6 +200,7 @@ int main(void) {
   RUN(sound_plan);
   RUN(overlapping_workspace);
   RUN(reuse_of_dead_memory_is_fine);
+  RUN(what_is_prepared_must_last);
   RUN(the_state_is_followed_too);
   RUN(bounds_and_alignment);
   RUN(limits);

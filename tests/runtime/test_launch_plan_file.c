@@ -61,8 +61,8 @@ TEST(every_cut_is_refused) {
     CHECK_REFUSED(vtb_launch_plan_read(bytes.at, n, &q, err), "the launch plan is damaged");
   vtb_strbuf_putc(&bytes, 0);
   CHECK_REFUSED(vtb_launch_plan_read(bytes.at, bytes.n, &q, err), "the launch plan is damaged");
-  bytes.at[0] = 2;
-  CHECK_REFUSED(vtb_launch_plan_read(bytes.at, bytes.n, &q, err), "has format 2; this runtime reads 1");
+  bytes.at[0] = 1;
+  CHECK_REFUSED(vtb_launch_plan_read(bytes.at, bytes.n, &q, err), "has format 1; this runtime reads 2");
   vtb_strbuf_free(&bytes);
   vtb_launch_plan_free(p);
 }

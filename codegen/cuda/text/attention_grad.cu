@@ -102,7 +102,9 @@ for (int step = 0; step < STEPS; step++) {
       vtb_each(g, [&](int r, int c, float &v) { scores[(row + r) * PP + c] *= v - deltas[KEYS ? c : row + r]; });
     vtb_copy_rows<FOUR, 64, TILE, PC, 128>(
         c_tile, n_columns, vtb_min_int(WIDTH - o0, TILE), -1,
-        [&](int r) { return (RESULT == DQ ? k_from(j0 + r) : RESULT == DK ? q_from(j0 + r) : dy_from(j0 + r)) + o0; },
+        [&](int r) {
+          return vtb_choose<RESULT == DQ ? 0 : RESULT == DK ? 1 : 2>(k_from(j0 + r), q_from(j0 + r), dy_from(j0 + r)) + o0;
+        },
         nothing);
     vtb_arrived();
     vtb_product<EXACT, 64>(

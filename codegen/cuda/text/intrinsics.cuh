@@ -8,11 +8,12 @@
  *            passing it to the functions below: the emulator checks each access.
  * Shared:    VTB_SHARED(T, name, at, count): `count` elements at byte `at` of the block's dynamic shared memory (16-byte
  *            aligned). Contents are undefined at first; two arrays may overlap only on purpose.
+ * 16 bits:   elements vtb_bf16 and vtb_f16 in memory are floats where they are read, and rounded (nearest, ties to even)
+ *            where they are assigned to
  * Threads:   vtb_tid() in the block, vtb_block(), vtb_lane() in the warp, vtb_warp() in the block. Shuffles, mma and
  *            ldmatrix are executed by whole warps, vtb_sync() by whole blocks; no early return before one.
  */
 typedef unsigned char vtb_u8;
-typedef unsigned short vtb_bf16; /* bits of a bfloat16 */
 typedef unsigned int vtb_u32;
 typedef long long vtb_i64;
 typedef unsigned long long vtb_u64;
@@ -29,6 +30,48 @@ typedef unsigned long long vtb_u64;
 extern __shared__ __align__(128) vtb_u8 vtb_dynamic[];
 #define VTB_SHARED(T, name, at, count) T *const name = (T *)(vtb_dynamic + (at))
 
+/* ---- conversions ------------------------------------------------------------------------------------------ */
+VTB_FN vtb_u32 vtb_bits(float v) { return __float_as_uint(v); }
+VTB_FN float vtb_float(vtb_u32 bits) { return __uint_as_float(bits); }
+/* Nearest, ties to even: `lo` in the low half. */
+VTB_FN vtb_u32 vtb_pack_bf16(float lo, float hi) {
+  vtb_u32 r;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
+  return r;
+}
+/* The same as fp16: too large is infinity, below 2^-14 are multiples of 2^-24. */
+VTB_FN vtb_u32 vtb_pack_f16(float lo, float hi) {
+  vtb_u32 r;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
+  return r;
+}
+VTB_FN float vtb_from_f16(unsigned short bits) {
+  float r;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(bits));
+  return r;
+}
+/* v rounded to tf32 (nearest, ties away), as bits with 13 zeros at the end. */
+VTB_FN vtb_u32 vtb_to_tf32(float v) {
+  vtb_u32 r;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(v));
+  return r;
+}
+VTB_FN int vtb_to_int(float v) { /* toward zero, saturating, NaN to 0 */
+  int r;
+  asm("cvt.rzi.s32.f32 %0, %1;" : "=r"(r) : "f"(v));
+  return r;
+}
+struct vtb_bf16 {
+  unsigned short bits;
+  __device__ __forceinline__ operator float() const { return vtb_float((vtb_u32)bits << 16); }
+  __device__ __forceinline__ void operator=(float v) { bits = (unsigned short)vtb_pack_bf16(v, 0.0f); }
+};
+struct vtb_f16 {
+  unsigned short bits;
+  __device__ __forceinline__ operator float() const { return vtb_from_f16(bits); }
+  __device__ __forceinline__ void operator=(float v) { bits = (unsigned short)vtb_pack_f16(v, 0.0f); }
+};
+
 /* ---- threads ---------------------------------------------------------------------------------------------- */
 VTB_FN int vtb_tid() { return (int)threadIdx.x; }
 VTB_FN int vtb_block() { return (int)blockIdx.x; }
@@ -41,12 +84,35 @@ VTB_FN float vtb_shfl_xor(float v, int mask) { return __shfl_xor_sync(0xffffffff
 VTB_FN float vtb_shfl_up(float v, int by) { return __shfl_up_sync(0xffffffffu, v, by); }     /* lanes < by: own v */
 VTB_FN float vtb_shfl_down(float v, int by) { return __shfl_down_sync(0xffffffffu, v, by); } /* last lanes: own v */
 
-/* ---- vectors of four: 16-byte accesses, p + at must be 16-byte aligned --------------------------------------- */
+/* ---- vectors of four: 16-byte accesses (8 of 16 bits), to which p + at must be aligned --------------------------------------- */
 struct __align__(16) vtb_f4 {
   float x, y, z, w;
 };
 VTB_FN vtb_f4 vtb_load4(const float *p, vtb_i64 at) { return *(const vtb_f4 *)(p + at); }
 VTB_FN void vtb_store4(float *p, vtb_i64 at, vtb_f4 v) { *(vtb_f4 *)(p + at) = v; }
+struct __align__(8) vtb_pairs { /* four elements of 16 bits: 8-byte accesses */
+  vtb_u32 low, high;
+};
+VTB_FN vtb_f4 vtb_load4(const vtb_bf16 *p, vtb_i64 at) {
+  const vtb_pairs v = *(const vtb_pairs *)(p + at);
+  vtb_f4 r = {vtb_float(v.low << 16), vtb_float(v.low & 0xffff0000u), vtb_float(v.high << 16),
+              vtb_float(v.high & 0xffff0000u)};
+  return r;
+}
+VTB_FN void vtb_store4(vtb_bf16 *p, vtb_i64 at, vtb_f4 v) {
+  vtb_pairs r = {vtb_pack_bf16(v.x, v.y), vtb_pack_bf16(v.z, v.w)};
+  *(vtb_pairs *)(p + at) = r;
+}
+VTB_FN vtb_f4 vtb_load4(const vtb_f16 *p, vtb_i64 at) {
+  const vtb_pairs v = *(const vtb_pairs *)(p + at);
+  vtb_f4 r = {vtb_from_f16((unsigned short)v.low), vtb_from_f16((unsigned short)(v.low >> 16)),
+              vtb_from_f16((unsigned short)v.high), vtb_from_f16((unsigned short)(v.high >> 16))};
+  return r;
+}
+VTB_FN void vtb_store4(vtb_f16 *p, vtb_i64 at, vtb_f4 v) {
+  vtb_pairs r = {vtb_pack_f16(v.x, v.y), vtb_pack_f16(v.z, v.w)};
+  *(vtb_pairs *)(p + at) = r;
+}
 
 /* ---- asynchronous copies to shared memory: 16 bytes, both sides 16-byte aligned; zeros if not `valid` --------- */
 VTB_FN vtb_u32 vtb_shared_address(const void *p) { return (vtb_u32)__cvta_generic_to_shared(p); }
@@ -63,34 +129,6 @@ VTB_FN void vtb_cp_async4(void *to, const void *from, bool valid) { /* 4 bytes, 
 VTB_FN void vtb_cp_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 /* Until at most `left` of this thread's groups are on their way; others' data needs vtb_sync() after it. */
 template <int left> VTB_FN void vtb_cp_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(left) : "memory"); }
-
-/* ---- conversions ------------------------------------------------------------------------------------------ */
-VTB_FN vtb_u32 vtb_bits(float v) { return __float_as_uint(v); }
-VTB_FN float vtb_float(vtb_u32 bits) { return __uint_as_float(bits); }
-/* Nearest, ties to even: `lo` in the low half. */
-VTB_FN vtb_u32 vtb_pack_bf16(float lo, float hi) {
-  vtb_u32 r;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
-  return r;
-}
-VTB_FN vtb_bf16 vtb_to_bf16(float v) { return (vtb_bf16)vtb_pack_bf16(v, 0.0f); }
-/* The same as fp16: too large is infinity, below 2^-14 are multiples of 2^-24. */
-VTB_FN vtb_u32 vtb_pack_f16(float lo, float hi) {
-  vtb_u32 r;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
-  return r;
-}
-/* v rounded to tf32 (nearest, ties away), as bits with 13 zeros at the end. */
-VTB_FN vtb_u32 vtb_to_tf32(float v) {
-  vtb_u32 r;
-  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(v));
-  return r;
-}
-VTB_FN int vtb_to_int(float v) { /* toward zero, saturating, NaN to 0 */
-  int r;
-  asm("cvt.rzi.s32.f32 %0, %1;" : "=r"(r) : "f"(v));
-  return r;
-}
 
 /* ---- tensor cores ------------------------------------------------------------------------------------------
  * With g = lane / 4 and t = lane % 4, as in the PTX manual:
@@ -116,13 +154,13 @@ VTB_FN void vtb_mma_f16_m16n8k16(float (&d)[4], const vtb_u32 (&a)[4], const vtb
 }
 /* Four 8 x 8 matrices of 16-bit elements from shared memory: lane 8i + r gives the 16-byte aligned address of row r of
  * matrix i; lane g*4+t receives in d[i] elements 2t, 2t+1 of row g of matrix i. _trans: of the transposed matrices. */
-VTB_FN void vtb_ldmatrix_x4(vtb_u32 (&d)[4], const vtb_bf16 *row) {
+VTB_FN void vtb_ldmatrix_x4(vtb_u32 (&d)[4], const void *row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
                : "r"(vtb_shared_address(row))
                : "memory");
 }
-VTB_FN void vtb_ldmatrix_x4_trans(vtb_u32 (&d)[4], const vtb_bf16 *row) {
+VTB_FN void vtb_ldmatrix_x4_trans(vtb_u32 (&d)[4], const void *row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
                : "r"(vtb_shared_address(row))

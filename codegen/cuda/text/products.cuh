@@ -133,6 +133,11 @@ VTB_FN float vtb_quad_max(float v) {
   return vtb_max(v, vtb_shfl_xor(v, 2));
 }
 
+/* Four elements to shared memory: of floats asynchronously, of 16 bits through registers. */
+VTB_FN void vtb_bring4(VTB_PTR(float) to, VTB_PTR(const float) from) { vtb_cp_async16(to, from, true); }
+VTB_FN void vtb_bring4(VTB_PTR(float) to, VTB_PTR(const vtb_bf16) from) { vtb_store4(to, 0, vtb_load4(from, 0)); }
+VTB_FN void vtb_bring4(VTB_PTR(float) to, VTB_PTR(const vtb_f16) from) { vtb_store4(to, 0, vtb_load4(from, 0)); }
+
 /* ROWS x COLUMNS of shared memory by THREADS threads: row r holds from(r)[0 ... n_columns), then extra(r) at column `more`
  * (-1: nothing), zeros else, and zeros in rows from n_rows on. FOUR: 16 bytes at a time, asynchronously: n_columns, PITCH
  * and the rows' addresses are multiples of four. Complete after vtb_arrived(). */
@@ -143,7 +148,7 @@ VTB_FN void vtb_copy_rows(T to, int n_rows, int n_columns, int more, From from, 
     VTB_NO_UNROLL for (int i = vtb_tid(); i < ROWS * WIDE; i += THREADS) { /* copies wait for nothing: few registers */
       const int row = i / WIDE, x = i % WIDE * 4, at = row * PITCH + x;
       if (row < n_rows && x < n_columns) {
-        vtb_cp_async16(to + at, from(row) + x, true);
+        vtb_bring4(to + at, from(row) + x);
       } else {
         vtb_f4 v = vtb_splat(0.0f);
         if (row < n_rows && x == more) v.x = extra(row);
@@ -157,6 +162,15 @@ VTB_FN void vtb_copy_rows(T to, int n_rows, int n_columns, int more, From from, 
       to[row * PITCH + x] = row >= n_rows ? 0.0f : x < n_columns ? from(row)[x] : x == more ? extra(row) : 0.0f;
     }
   }
+}
+/* One of three, which may be pointers to different types. */
+template <int WHICH, class A, class B, class C> VTB_FN auto vtb_choose(A a, B b, C c) {
+  if constexpr (WHICH == 0)
+    return a;
+  else if constexpr (WHICH == 1)
+    return b;
+  else
+    return c;
 }
 VTB_FN void vtb_arrived() {
   vtb_cp_wait<0>();
