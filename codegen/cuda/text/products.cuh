@@ -51,9 +51,11 @@ template <int TILES, class A, class B> VTB_FN void vtb_step_exact(float (&c)[TIL
   VTB_UNROLL for (int i = 0; i < TILES; i++) {
     const vtb_split u = vtb_split_tf32(b(k + t, 8 * i + g)), v = vtb_split_tf32(b(k + t + 4, 8 * i + g));
     const vtb_u32 b_high[2] = {u.high, v.high}, b_low[2] = {u.low, v.low};
-    vtb_mma_tf32_m16n8k8(c[i], low, b_high);
-    vtb_mma_tf32_m16n8k8(c[i], high, b_low);
-    vtb_mma_tf32_m16n8k8(c[i], high, b_high);
+    float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f}; /* added outside: tensor cores cut sums off instead of rounding them */
+    vtb_mma_tf32_m16n8k8(sum, low, b_high);
+    vtb_mma_tf32_m16n8k8(sum, high, b_low);
+    vtb_mma_tf32_m16n8k8(sum, high, b_high);
+    VTB_UNROLL for (int e = 0; e < 4; e++) c[i][e] += sum[e];
   }
 }
 
