@@ -89,10 +89,14 @@ ${fetch_a}${fetch_b}    vtb_cp_commit();
         VTB_UNROLL for (int i = 0; i < ${mi}; i++)
           VTB_UNROLL for (int j = 0; j < ${ni}; j++) {
             if constexpr (precision == FP32) {
-              vtb_mma_tf32_m16n8k8(acc[i][j], a_lo[i], b_hi[j]);
-              vtb_mma_tf32_m16n8k8(acc[i][j], a_hi[i], b_lo[j]);
+              float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f}; /* added outside: tensor cores cut sums off, not round them */
+              vtb_mma_tf32_m16n8k8(sum, a_lo[i], b_hi[j]);
+              vtb_mma_tf32_m16n8k8(sum, a_hi[i], b_lo[j]);
+              vtb_mma_tf32_m16n8k8(sum, a_hi[i], b_hi[j]);
+              VTB_UNROLL for (int x = 0; x < 4; x++) acc[i][j][x] += sum[x];
+            } else {
+              vtb_mma_tf32_m16n8k8(acc[i][j], a_hi[i], b_hi[j]);
             }
-            vtb_mma_tf32_m16n8k8(acc[i][j], a_hi[i], b_hi[j]);
           }
       }
     }
