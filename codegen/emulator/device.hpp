@@ -330,16 +330,22 @@ VTB_FN int vtb_to_int(float v) {
 VTB_EMU_INLINE float vtb_emu_low(vtb_u32 pair) { return vtb_float(pair << 16); }
 VTB_EMU_INLINE float vtb_emu_high(vtb_u32 pair) { return vtb_float(pair & 0xffff0000u); }
 
+// Sums are exact within one instruction, then cut off: tensor cores do not round to nearest.
+VTB_EMU_INLINE float vtb_emu_cut(double v) {
+  float f = (float)v;
+  bool over = v > 0 ? f > v : f < v;
+  return over && f - f == 0.0f ? vtb_float(vtb_bits(f) - 1) : f;
+}
 // out = in[0..3] + a b, with k products each; b is (k, 8). Eight columns at a time: the compiler makes them a vector.
 template <int k> VTB_EMU_INLINE void vtb_emu_product(vtb_emu_thread **lane, const float (&a)[16][k], const float (&b)[k][8]) {
   for (int i = 0; i < 16; i++) {
-    float sum[8] = {};
+    double sum[8] = {};
     for (int p = 0; p < k; p++)
-      for (int j = 0; j < 8; j++) sum[j] += a[i][p] * b[p][j];
+      for (int j = 0; j < 8; j++) sum[j] += (double)a[i][p] * b[p][j];
     for (int j = 0; j < 8; j++) {
       vtb_emu_thread *t = lane[(i & 7) * 4 + j / 2];
       int r = (i >> 3) * 2 + (j & 1);
-      t->out[r] = vtb_bits(vtb_float(t->in[r]) + sum[j]);
+      t->out[r] = vtb_bits(vtb_emu_cut(vtb_float(t->in[r]) + sum[j]));
     }
   }
 }
