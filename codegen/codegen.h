@@ -9,6 +9,7 @@
 
 #include "passes/passes.h"
 #include "runtime/launch_plan.h"
+#include "runtime/update.h"
 
 typedef struct vtb_codegen_options {
   const char *cpu; /* LLVM cpu name, NULL or "host": this machine's. "x86-64-v3" (AVX2), "x86-64-v4" (AVX-512) */
@@ -51,8 +52,9 @@ typedef enum vtb_cuda_precision {
 typedef struct vtb_cuda_options {
   vtb_cuda_precision precision;
   bool library_products; /* large products as cublasLt steps of the plan instead of generated kernels */
-  bool update;           /* entry is a training step (vtb_build_train_step): the plan ends with AdamW's update */
-  bool average;          /* which also averages parameters and buffers */
+  /* If any, entry is a training step (vtb_build_train_step): the plan ends with its update. */
+  vtb_update_rule update;
+  bool average; /* which also averages parameters and buffers */
 } vtb_cuda_options;
 
 /* Kernels and launches of entry `f`, whose module is rewritten on the way. On success *plan is owned by the caller:

@@ -221,13 +221,21 @@ static void adamw(const update *u, const piece *at) {
   }
 }
 
+/* Of SGD in the update that makes the steps t: what enters the momentum of a gradient. */
+static double sgd_gain(const vtb_optim_config *c, double t) { return t == 1 ? 1 : 1 - c->dampening; }
+
+static void sgd_rates(const vtb_optim *o, const vtb_optim_param *param, double rate, float *decay, float *lr) {
+  *decay = param->decay ? (float)o->config.weight_decay : 0;
+  *lr = (float)(rate * param->lr_scale);
+}
+
 /* g += wd p; first step b = g, later b = mu b + (1 - dampening) g; p -= lr (nesterov ? g + mu b : b) */
 static void sgd(const update *u, const piece *at) {
   const vtb_optim_config *c = &u->o->config;
   const vtb_optim_param *param = &u->o->params[at->param];
-  float lr = (float)(u->lr * param->lr_scale), wd = param->decay ? (float)c->weight_decay : 0, clip = (float)u->clip;
-  float mu = (float)c->momentum, in = u->o->steps == 1 ? 1 : (float)(1 - c->dampening);
+  float lr, wd, clip = (float)u->clip, mu = (float)c->momentum, in = (float)sgd_gain(c, (double)u->o->steps);
   float ahead = c->nesterov ? mu : 1, direct = c->nesterov ? 1 : 0;
+  sgd_rates(u->o, param, u->lr, &wd, &lr);
   float *restrict p = param->value + at->begin;
   const float *restrict g = param->grad + at->begin;
   int64_t n = at->end - at->begin;
@@ -276,19 +284,32 @@ vtb_status vtb_optim_step(vtb_optim *o, double lr, double *grad_norm, vtb_error 
 
 /* ---- updates that a program does itself ---- */
 
+static void adamw_scalars(const vtb_optim_config *c, double t, float *scalars) {
+  scalars[VTB_SCALAR_BETA1] = (float)c->beta1, scalars[VTB_SCALAR_REST1] = (float)(1 - c->beta1);
+  scalars[VTB_SCALAR_BETA2] = (float)c->beta2, scalars[VTB_SCALAR_REST2] = (float)(1 - c->beta2);
+  scalars[VTB_SCALAR_EPS] = (float)c->eps, scalars[VTB_SCALAR_ROOT] = adamw_root(c, t);
+}
+
+static void sgd_scalars(const vtb_optim_config *c, double t, float *scalars) {
+  scalars[VTB_SCALAR_MOMENTUM] = (float)c->momentum, scalars[VTB_SCALAR_GAIN] = (float)sgd_gain(c, t);
+  scalars[VTB_SCALAR_AHEAD] = c->nesterov ? (float)c->momentum : 1;
+  scalars[VTB_SCALAR_DIRECT] = c->nesterov ? 1 : 0;
+}
+
 void vtb_optim_scalars(const vtb_optim *o, double lr, float *scalars) {
   const vtb_optim_config *c = &o->config;
   double t = (double)o->steps + 1;
-  const double numbers[] = {[VTB_SCALAR_BETA1] = c->beta1,       [VTB_SCALAR_REST1] = 1 - c->beta1,
-                            [VTB_SCALAR_BETA2] = c->beta2,       [VTB_SCALAR_REST2] = 1 - c->beta2,
-                            [VTB_SCALAR_EPS] = c->eps,           [VTB_SCALAR_ROOT] = (double)adamw_root(c, t),
-                            [VTB_SCALAR_CLIP] = c->clip_norm,    [VTB_SCALAR_UNSCALE] = 1 / o->scale,
-                            [VTB_SCALAR_AVERAGE] = c->ema_decay, [VTB_SCALAR_AVERAGE_REST] = 1 - c->ema_decay,
-                            [VTB_SCALAR_RATES - 1] = 0};
-  for (int i = 0; i < VTB_SCALAR_RATES; i++) scalars[i] = (float)numbers[i];
+  bool is_adamw = c->kind == VTB_OPTIM_ADAMW;
+  for (int i = 0; i < VTB_SCALAR_RATES; i++) scalars[i] = 0;
+  (is_adamw ? adamw_scalars : sgd_scalars)(c, t, scalars);
+  scalars[VTB_SCALAR_CLIP] = (float)c->clip_norm, scalars[VTB_SCALAR_UNSCALE] = (float)(1 / o->scale);
+  scalars[VTB_SCALAR_AVERAGE] = (float)c->ema_decay, scalars[VTB_SCALAR_AVERAGE_REST] = (float)(1 - c->ema_decay);
   for (int i = 0; i < o->n_params; i++) {
     float *rates = &scalars[VTB_SCALAR_RATES + 2 * i];
-    adamw_rates(o, &o->params[i], lr, t, &rates[0], &rates[1]);
+    if (is_adamw)
+      adamw_rates(o, &o->params[i], lr, t, &rates[0], &rates[1]);
+    else
+      sgd_rates(o, &o->params[i], lr, &rates[0], &rates[1]);
   }
 }
 

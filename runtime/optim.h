@@ -47,7 +47,7 @@ int64_t vtb_optim_steps(const vtb_optim *o);
 float *vtb_optim_ema(const vtb_optim *o, int i);
 
 /* ---- for programs that do the update themselves (runtime/update.h): the optimiser holds what is saved ---- */
-/* What such a program needs for the next update of AdamW: VTB_SCALAR_RATES + 2 * n_params numbers. */
+/* What such a program needs for the next update: VTB_SCALAR_RATES + 2 * n_params numbers. */
 void vtb_optim_scalars(const vtb_optim *o, double lr, float *scalars);
 /* The program made an update: the state is of one more. */
 void vtb_optim_count(vtb_optim *o);

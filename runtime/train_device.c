@@ -13,7 +13,9 @@ static vtb_status bind(vtb_trainer *t, const char *name, void *data, vtb_error *
   const vtb_program *p = t->bound.program;
   int i = vtb_program_find(p, name);
   if (i < 0 || p->tensors[i].io != VTB_IO_STATE)
-    return vtb_fail(err, VTB_E_INPUT, "the training program updates its parameters itself, but keeps no %s", name);
+    return vtb_fail(
+        err, VTB_E_INPUT,
+        "the training program updates its parameters itself, but keeps no %s: it was made for other settings", name);
   t->bound.args[i] = data;
   return VTB_OK;
 }
@@ -39,8 +41,6 @@ vtb_status vtb__device_open(vtb_trainer *t, vtb_error *err) {
   vtb_bound *b = &t->bound;
   const vtb_program *p = b->program;
   int64_t wanted = VTB_SCALAR_RATES + 2 * (int64_t)t->n_trained;
-  if (t->config.optim.kind != VTB_OPTIM_ADAMW)
-    return vtb_fail(err, VTB_E_INPUT, "the training program updates its parameters itself, and that by AdamW");
   if (vtb_tensor_info_count(&p->tensors[b->scalars]) != wanted)
     return vtb_fail(err, VTB_E_INPUT, "the training program updates another number of parameters than it has");
   vtb_status status = bind_all(t, err);

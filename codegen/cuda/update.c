@@ -1,21 +1,23 @@
-/* The end of a training step in the plan: norm of the gradients, verdict, AdamW (runtime/update.h says what it means to
- * the host). Four launches, whatever the number of parameters.
+/* The end of a training step in the plan: norm of the gradients, verdict, AdamW or SGD (runtime/update.h says what it
+ * means to the host). Four launches, whatever the number of parameters.
  *
  * The state is regions of one layout: element e of a parameter stands at the same offset in values, gradients (of
- * buffers: their updates), the moments m and v, and the averages. Slots come in the order trained parameters, moved
- * buffers, all else that stays, so that each region needs to reach only as far as it is used; each slot starts at a
- * multiple of 256 bytes, and what pads it is zero and stays so. Slots are cut into pieces, one a block, listed in a
- * table of the plan's constants: the pieces are the unit of the norm's sum, whose order is thereby fixed.
+ * buffers: their updates), the moments m and v (of SGD: the momentum alone), and the averages. Slots come in the order
+ * trained parameters, moved buffers, all else that stays, so that each region needs to reach only as far as it is used;
+ * each slot starts at a multiple of 256 bytes, and what pads it is zero and stays so. Slots are cut into pieces, one a
+ * block, listed in a table of the plan's constants: the pieces are the unit of the norm's sum, whose order is thereby
+ * fixed.
  */
 #include "runtime/update.h"
 
 #include <string.h>
 
+#include "codegen/cuda/holes.h"
 #include "codegen/cuda/program.h"
 
 enum { THREADS = 256, PIECE = 1 << 14, SLOT_ALIGN = 64 /* elements */ };
 
-typedef enum slot_kind { TRAINED, AVERAGED, COPIED, FIXED } slot_kind; /* the first three as in text/update.cu */
+typedef enum slot_kind { TRAINED, AVERAGED, COPIED, FIXED } slot_kind; /* the first three as in text/update_adamw.cu */
 
 typedef struct slot {
   int arg, result; /* tensors: the value; its gradient or update, -1: none */
@@ -27,6 +29,7 @@ typedef enum region { VALUES, GRADS, MOMENT1, MOMENT2, AVERAGES, LOGITS, N_REGIO
 
 typedef struct vtb__cuda_update {
   const vtb_func *entry;
+  vtb_update_rule rule;
   bool average;
   int loss, logits, labels; /* tensors of the entry */
   slot *slots;              /* in the program's arena */
@@ -81,7 +84,8 @@ static void place_slots(vtb_cuda *c, update *u) {
   }
   u->size[VALUES] = end[FIXED];
   u->size[GRADS] = end[COPIED];
-  u->size[MOMENT1] = u->size[MOMENT2] = end[TRAINED];
+  u->size[MOMENT1] = end[TRAINED];
+  u->size[MOMENT2] = u->rule == VTB_UPDATE_ADAMW ? end[TRAINED] : 0;
   u->size[AVERAGES] = u->average ? end[AVERAGED] : 0;
   u->size[LOGITS] = vtb_type_count(&u->entry->returns[u->logits - u->entry->n_args]->type) * 4;
   int64_t begin = 0;
@@ -109,6 +113,7 @@ static void find_tensors(update *u) {
 bool vtb__cuda_update_layout(vtb_cuda *c, const vtb_func *entry) {
   update *u = VTB_NEW(&c->arena, update);
   u->entry = entry;
+  u->rule = c->options->update;
   u->average = c->options->average;
   c->update = u;
   find_tensors(u);
@@ -200,31 +205,45 @@ static void emit_verdict(vtb_cuda *c, const update *u, const int32_t *table, int
   vtb_cuda_launch(k, 1);
 }
 
-static void emit_adamw(vtb_cuda *c, const update *u, const int32_t *table, int n_pieces, int control) {
+static void hole_scalars(const update *u, vtb__cuda_holes *h) {
+  vtb__hole_number(h, "threads", THREADS);
+  vtb__hole_number(h, "AVERAGE", VTB_SCALAR_AVERAGE);
+  vtb__hole_number(h, "AVERAGE_REST", VTB_SCALAR_AVERAGE_REST);
+  vtb__hole_number(h, "RATES", VTB_SCALAR_RATES);
+  vtb__hole_text(h, "average",
+                 u->average ? "if (kind != 2) vtb_store4(e, at, d * vtb_load4(e, at) + d_rest * now);"
+                            : "(void)d, (void)d_rest;");
+  if (u->rule == VTB_UPDATE_ADAMW) {
+    vtb__hole_number(h, "BETA1", VTB_SCALAR_BETA1);
+    vtb__hole_number(h, "REST1", VTB_SCALAR_REST1);
+    vtb__hole_number(h, "BETA2", VTB_SCALAR_BETA2);
+    vtb__hole_number(h, "REST2", VTB_SCALAR_REST2);
+    vtb__hole_number(h, "EPS", VTB_SCALAR_EPS);
+    vtb__hole_number(h, "ROOT", VTB_SCALAR_ROOT);
+  } else {
+    vtb__hole_number(h, "MOMENTUM", VTB_SCALAR_MOMENTUM);
+    vtb__hole_number(h, "GAIN", VTB_SCALAR_GAIN);
+    vtb__hole_number(h, "AHEAD", VTB_SCALAR_AHEAD);
+    vtb__hole_number(h, "DIRECT", VTB_SCALAR_DIRECT);
+  }
+}
+
+static void emit_rule(vtb_cuda *c, const update *u, const int32_t *table, int n_pieces, int control) {
   const int both = VTB_LAUNCH_READ | VTB_LAUNCH_WRITE;
-  vtb_cuda_kernel *k = vtb_cuda_begin(c, "adamw", THREADS);
+  bool adamw = u->rule == VTB_UPDATE_ADAMW;
+  vtb__cuda_holes h;
+  vtb_cuda_kernel *k = vtb_cuda_begin(c, adamw ? "adamw" : "sgd", THREADS);
   use_region(k, u, VALUES, "p", both);
   use_region(k, u, GRADS, "g", VTB_LAUNCH_READ);
   use_region(k, u, MOMENT1, "m", both);
-  use_region(k, u, MOMENT2, "v", both);
+  if (adamw) use_region(k, u, MOMENT2, "v", both);
   if (u->average) use_region(k, u, AVERAGES, "e", both);
   vtb_cuda_table_i32(k, table, (size_t)n_pieces * 4, "table");
   use_tensor(k, u->scalars, n_scalars(u), "float", "scalars", VTB_LAUNCH_READ);
   vtb_cuda_temp_in(k, control, "float", "control");
-  const char *average =
-      u->average ? "if (kind != 2) vtb_store4(e, at, d * vtb_load4(e, at) + d_rest * now);" : "(void)d, (void)d_rest;";
-  const vtb_cuda_hole holes[] = {{"threads", THREADS, NULL},
-                                 {"AVERAGE", VTB_SCALAR_AVERAGE, NULL},
-                                 {"AVERAGE_REST", VTB_SCALAR_AVERAGE_REST, NULL},
-                                 {"BETA1", VTB_SCALAR_BETA1, NULL},
-                                 {"REST1", VTB_SCALAR_REST1, NULL},
-                                 {"BETA2", VTB_SCALAR_BETA2, NULL},
-                                 {"REST2", VTB_SCALAR_REST2, NULL},
-                                 {"EPS", VTB_SCALAR_EPS, NULL},
-                                 {"ROOT", VTB_SCALAR_ROOT, NULL},
-                                 {"RATES", VTB_SCALAR_RATES, NULL},
-                                 {"average", 0, average}};
-  vtb_cuda_text(k, "update.cu", holes, (int)(sizeof holes / sizeof *holes));
+  vtb__holes_init(&h);
+  hole_scalars(u, &h);
+  vtb__holes_fill(&h, k, adamw ? "update_adamw.cu" : "update_sgd.cu");
   vtb_cuda_launch(k, n_pieces);
 }
 
@@ -240,7 +259,7 @@ void vtb__cuda_emit_update(vtb_cuda *c) {
   emit_norm(c, u, trained, n_trained_pieces, temps[0]);
   emit_hits(c, u, temps[1]);
   emit_verdict(c, u, trained, n_trained_pieces, temps);
-  emit_adamw(c, u, table, n_pieces, temps[2]);
+  emit_rule(c, u, table, n_pieces, temps[2]);
   vtb__cuda_end_unit(c);
   free(table);
   free(trained);
@@ -261,6 +280,7 @@ static void add_state(const update *u, vtb_launch_plan *p, const char *kind, reg
 void vtb__cuda_update_tensors(const vtb_cuda *c, vtb_launch_plan *p) {
   const update *u = c->update;
   int n = p->n_tensors, most = n + 2 + 3 * u->n_slots;
+  bool adamw = u->rule == VTB_UPDATE_ADAMW;
   vtb_tensor_info *tensors = VTB_NEW_ARRAY(&p->arena, vtb_tensor_info, most);
   memcpy(tensors, p->tensors, (size_t)n * sizeof *tensors);
   p->tensors = tensors;
@@ -273,8 +293,8 @@ void vtb__cuda_update_tensors(const vtb_cuda *c, vtb_launch_plan *p) {
     const slot *s = &u->slots[i];
     p->place[s->arg] = u->begin[VALUES] + s->at * 4;
     if (s->result >= 0) p->place[s->result] = u->begin[GRADS] + s->at * 4;
-    if (s->kind == TRAINED) add_state(u, p, "optim/m", MOMENT1, s);
-    if (s->kind == TRAINED) add_state(u, p, "optim/v", MOMENT2, s);
+    if (s->kind == TRAINED) add_state(u, p, adamw ? "optim/m" : "optim/momentum", MOMENT1, s);
+    if (s->kind == TRAINED && adamw) add_state(u, p, "optim/v", MOMENT2, s);
     if (u->average && s->kind <= AVERAGED) add_state(u, p, "ema", AVERAGES, s);
   }
   p->state_bytes = u->begin[LOGITS] + (u->size[LOGITS] + 255) / 256 * 256;

@@ -116,7 +116,7 @@ static bool library_products(void) {
 static vtb_status make_plan(cli_builder *b, vtb_artefact_role role, vtb_module *m, vtb_launch_plan **plan,
                             vtb_error *err) {
   vtb_cuda_options options = {.library_products = library_products(),
-                              .update = role == VTB_ARTEFACT_STEP,
+                              .update = role == VTB_ARTEFACT_STEP ? b->rule : VTB_UPDATE_NONE,
                               .average = role == VTB_ARTEFACT_STEP && b->average};
   vtb_status status = cli_precision(b->options->precision, &options.precision, err);
   if (status == VTB_OK) status = cli_make_plan(m, &options, plan, err);

@@ -33,7 +33,8 @@ typedef struct cli_builder {
   VTB_VEC(vtb_launch_plan *) plans;
   VTB_VEC(vtb_artefact_meta) meta;
   vtb_arena arena;
-  bool average;               /* training steps on CUDA keep averages too */
+  vtb_update_rule rule;       /* of training steps on CUDA */
+  bool average;               /* which keep averages too */
   const vtb_weights *weights; /* to be written too; NULL: none */
 } cli_builder;
 

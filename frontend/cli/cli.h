@@ -73,8 +73,9 @@ typedef struct cli_model_options {
   int64_t chunk, batch, threads;
   bool time_passes, json;
   const char *print_after, *precision;
-  bool update,
-      average; /* what is compiled is a training step that CUDA targets end with the update of vtb_cuda_options */
+  /* What is compiled is a training step that CUDA targets end with this update of vtb_cuda_options. */
+  vtb_update_rule update;
+  bool average;
 } cli_model_options;
 enum { CLI_N_MODEL_OPTS = 11 };
 void cli_model_opts(cli_model_options *m, cli_opt *rows);
@@ -118,6 +119,9 @@ double cli_measure_run(const vtb_program *p, const vtb_services *s, double secon
 
 /* What --precision says, for products on CUDA: fp32 (default), tf32, bf16, fp16. */
 VTB_MUST_USE vtb_status cli_precision(const char *text, vtb_cuda_precision *out, vtb_error *err);
+
+/* What --optimizer says: adamw or sgd. */
+VTB_MUST_USE vtb_status cli_optimizer(const char *name, vtb_update_rule *out, vtb_error *err);
 
 /* One f32 rank-4 input: its channels, height and width. */
 VTB_MUST_USE vtb_status cli_image_size(const vtb_func *f, int *channels, int *height, int *width, vtb_error *err);

@@ -11,10 +11,11 @@
 
 typedef struct build_options {
   cli_model_options model;
-  const char *output, *target, *weights;
+  const char *output, *target, *weights, *optimizer;
   double smoothing;
   int64_t eval_batch;
   bool train, ema;
+  vtb_update_rule rule; /* what --optimizer says */
 } build_options;
 
 /* ---- targets --------------------------------------------------------------------------------------------------- */
@@ -199,6 +200,7 @@ static vtb_status build(const char *what, const build_options *o, const cli_buil
   int64_t batch = o->model.batch ? o->model.batch : o->train ? 64 : 1;
   int64_t eval_batch = !o->train ? batch : o->eval_batch ? o->eval_batch : 4 * batch;
   cli_builder_init(&b, targets, &o->model);
+  b.rule = o->rule;
   b.average = o->ema;
   vtb_status status = is_case(what) ? add_case(what, o, &b) : add_inference(what, o, eval_batch, &b);
   if (status == VTB_OK && o->train) status = add_step(what, o, batch, &b);
@@ -212,14 +214,15 @@ static vtb_status build(const char *what, const build_options *o, const cli_buil
 }
 
 /* What is wrong can be said before anything is compiled. */
-static vtb_status check_options(const char *what, const build_options *o, const cli_build_targets *t) {
+static vtb_status check_options(const char *what, build_options *o, const cli_build_targets *t) {
   vtb_cuda_precision precision;
   vtb_error err = {0};
+  if (cli_optimizer(o->optimizer, &o->rule, &err) != VTB_OK) return cli_usage_error("build", "%s", err.text);
   if (cli_precision(o->model.precision, &precision, &err) != VTB_OK) return cli_error(&err);
   if (!t->cuda && precision != VTB_CUDA_FP32)
     return cli_usage_error("build", "--precision %s is for CUDA targets: the CPU computes in fp32", o->model.precision);
-  if (!o->train && (o->smoothing > 0 || o->eval_batch || o->ema))
-    return cli_usage_error("build", "--label-smoothing, --eval-batch and --ema are for --train");
+  if (!o->train && (o->smoothing > 0 || o->eval_batch || o->ema || o->rule != VTB_UPDATE_ADAMW))
+    return cli_usage_error("build", "--label-smoothing, --eval-batch, --optimizer and --ema are for --train");
   if (is_case(what) && (o->train || o->weights || o->model.batch))
     return cli_usage_error("build", "a case has its own parameters and batch, and no training step");
   if (cli_is_built(what)) return cli_usage_error("build", "%s is compiled already", what);
@@ -227,8 +230,8 @@ static vtb_status check_options(const char *what, const build_options *o, const 
 }
 
 vtb_status cli_cmd_build(int argc, char **argv) {
-  build_options o = {.target = "cpu"};
-  enum { OWN = 7 };
+  build_options o = {.target = "cpu", .optimizer = "adamw"};
+  enum { OWN = 8 };
   cli_opt opts[OWN + CLI_N_MODEL_OPTS] = {
       {"-o", CLI_STR, &o.output, "FILE", "the file to write (default: the model's name with .so)"},
       {"--target", CLI_STR, &o.target, "LIST",
@@ -236,6 +239,7 @@ vtb_status cli_cmd_build(int argc, char **argv) {
       {"--weights", CLI_STR, &o.weights, "FILE", "safetensors file whose parameters go into the file"},
       {"--train", CLI_FLAG, &o.train, NULL, "a training step too, for vertebra train"},
       {"--label-smoothing", CLI_FLOAT, &o.smoothing, "X", "of the training step (default 0)"},
+      {"--optimizer", CLI_STR, &o.optimizer, "NAME", "of the training step on CUDA: adamw (default) or sgd"},
       {"--ema", CLI_FLAG, &o.ema, NULL, "the training step on CUDA can average the weights"},
       {"--eval-batch", CLI_INT, &o.eval_batch, "N",
        "with --train: images at a time in evaluation (default 4 x batch)"}};

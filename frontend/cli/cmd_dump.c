@@ -95,7 +95,7 @@ static vtb_status dump_stage(cli_model *model, const cli_model_options *o, int s
   if (stage >= CUDA) {
     vtb_error err = {0};
     vtb_launch_plan *cuda = NULL;
-    vtb_cuda_options options = {.update = train};
+    vtb_cuda_options options = {.update = train ? VTB_UPDATE_ADAMW : VTB_UPDATE_NONE};
     status = cli_precision(o->precision, &options.precision, &err);
     if (status == VTB_OK) status = vtb_cuda_plan(model->module, model->module->entry, &options, &cuda, &err);
     if (status == VTB_OK && stage == CUDA) print_sources(cuda);

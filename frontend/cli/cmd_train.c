@@ -16,6 +16,7 @@ typedef struct train_options {
   double lr, final_lr, warmup, decay, clip, smoothing, erase, ema, max_seconds, fit_seconds, crop_scale,
       checkpoint_minutes, loss_scale;
   bool resume, flip, quiet;
+  vtb_update_rule rule; /* what --optimizer says */
 } train_options;
 
 typedef VTB_VEC(char *) word_list;
@@ -218,7 +219,7 @@ static vtb_status compile_both(const char *what, train_options *o, int classes, 
     cli_error(&err);
   if (status == VTB_OK) status = cli_add_train_step(model.module, &o->model, o->smoothing, &name);
   cli_model_options step = o->model;
-  step.update = strcmp(o->optimizer, "adamw") == 0;
+  step.update = o->rule;
   step.average = o->ema > 0;
   if (status == VTB_OK) status = cli_compile(model.module, name, &step, batch, false, &c->step);
   cli_model_free(&model);
@@ -251,11 +252,12 @@ static void take_settings(train_options *o, compiled *c) {
 /* Options that the step has compiled in, one way or the other. */
 static vtb_status check_built(const char *path, const train_options *o, int classes, const compiled *c) {
   const char *text = vtb_manifest_meta(vtb_artefact_manifest(c->file), "label_smoothing");
-  bool updates = vtb_program_find(c->step, VTB_UPDATE_SCALARS) >= 0, averages = false;
+  bool updates = vtb_program_find(c->step, VTB_UPDATE_SCALARS) >= 0, averages = false, sgd = false;
   int64_t have = 0;
   for (int i = 0; i < c->step->n_tensors; i++) {
     const vtb_tensor_info *t = &c->step->tensors[i];
     averages |= t->io == VTB_IO_STATE && vtb_starts_with(t->name, "ema/");
+    sgd |= t->io == VTB_IO_STATE && vtb_starts_with(t->name, "optim/momentum/");
     if (t->io == VTB_IO_OUTPUT && t->rank == 2 && !have) have = t->dim[1];
   }
   if (have != classes) {
@@ -266,8 +268,9 @@ static vtb_status check_built(const char *path, const train_options *o, int clas
   }
   if (o->smoothing > 0 && (!text || o->smoothing != strtod(text, NULL)))
     return cli_usage_error("train", "%s was built with --label-smoothing %s", path, text ? text : "0");
-  if (updates && strcmp(o->optimizer, "adamw") != 0)
-    return cli_usage_error("train", "on CUDA %s updates by adamw, which is compiled", path);
+  if (updates && sgd != (o->rule == VTB_UPDATE_SGD))
+    return cli_usage_error("train", "on CUDA %s updates by %s, which is compiled: build it with --optimizer %s", path,
+                           sgd ? "sgd" : "adamw", o->optimizer);
   if (updates && averages != (o->ema > 0))
     return cli_usage_error("train", "on CUDA %s was built %s averages: %s", path, averages ? "with" : "without",
                            averages ? "--ema D is needed" : "build it with --ema");
@@ -375,7 +378,7 @@ static vtb_status run_training(const char *what, train_options *o, vtb_dataset *
   t.services = services;
   t.train_set = train;
   t.eval_set = test;
-  t.optim = vtb_optim_defaults(strcmp(o->optimizer, "sgd") == 0 ? VTB_OPTIM_SGD : VTB_OPTIM_ADAMW);
+  t.optim = vtb_optim_defaults(o->rule == VTB_UPDATE_SGD ? VTB_OPTIM_SGD : VTB_OPTIM_ADAMW);
   t.optim.weight_decay = o->decay;
   t.optim.clip_norm = o->clip;
   t.optim.ema_decay = o->ema;
@@ -475,8 +478,8 @@ vtb_status cli_cmd_train(int argc, char **argv) {
   }
   if (rest.n != 1) return cli_usage_error("train", "one MODEL or built FILE is needed");
   if (!o.data) return cli_usage_error("train", "--data D is needed (for example: --data fashion-mnist)");
-  if (strcmp(o.optimizer, "adamw") != 0 && strcmp(o.optimizer, "sgd") != 0)
-    return cli_usage_error("train", "unknown optimizer '%s'; there are adamw and sgd", o.optimizer);
+  vtb_error err = {0};
+  if (cli_optimizer(o.optimizer, &o.rule, &err) != VTB_OK) return cli_usage_error("train", "%s", err.text);
   signal(SIGINT, on_signal);
   signal(SIGTERM, on_signal);
   vtb_status status = open_and_train(rest.at[0], &o);

@@ -182,6 +182,14 @@ vtb_status cli_precision(const char *text, vtb_cuda_precision *out, vtb_error *e
               : VTB_OK;
 }
 
+vtb_status cli_optimizer(const char *name, vtb_update_rule *out, vtb_error *err) {
+  bool adamw = strcmp(name, "adamw") == 0;
+  if (!adamw && strcmp(name, "sgd") != 0)
+    return vtb_fail(err, VTB_E_USAGE, "unknown optimizer '%s'; there are adamw and sgd", name);
+  *out = adamw ? VTB_UPDATE_ADAMW : VTB_UPDATE_SGD;
+  return VTB_OK;
+}
+
 vtb_status cli_image_size(const vtb_func *f, int *channels, int *height, int *width, vtb_error *err) {
   for (int a = 0; a < f->n_args; a++) {
     const vtb_type *t = &f->args[a]->type;

@@ -28,6 +28,11 @@ cmp -s "$work/emulated/weights.safetensors" "$work/parts/weights.safetensors" ||
 expect 0 "$VERTEBRA" train "${common[@]}" --out "$work/moved" --resume
 curves cpu moved 1e-4
 
+# by SGD
+expect 0 "$VERTEBRA" train "${common[@]}" --out "$work/sgd" --optimizer sgd --lr 0.1
+expect 0 "$VERTEBRA" train "${common[@]}" --out "$work/sgd_emulated" --optimizer sgd --lr 0.1 --target cuda-emulated
+curves sgd sgd_emulated 1e-4
+
 # narrow formats; fp16 begins with a factor that overflows, and says how many batches that cost
 expect 0 "$VERTEBRA" train "${common[@]}" --out "$work/bf16" --target cuda-emulated --precision bf16
 curves cpu bf16 2e-2

@@ -91,6 +91,34 @@ TEST(scalars_are_those_of_the_next_update) {
   vtb_services_free(s);
 }
 
+TEST(scalars_are_those_of_the_next_update_by_sgd) {
+  vtb_services *s = vtb_services_default(1);
+  for (int nesterov = 0; nesterov < 2; nesterov++) {
+    float p[2] = {1, -2}, g[2] = {0.5f, 0.25f}, n[VTB_SCALAR_RATES + 4];
+    vtb_optim_config c = vtb_optim_defaults(VTB_OPTIM_SGD);
+    vtb_optim_param params[] = {{"a", &p[0], &g[0], 1, true, 0}, {"b", &p[1], &g[1], 1, false, 0.5}};
+    vtb_optim *o = NULL;
+    vtb_strbuf name = {0};
+    c.weight_decay = 0.1, c.nesterov = nesterov, c.dampening = nesterov ? 0 : 0.25;
+    CHECK_OK(vtb_optim_new(&c, params, 2, s, &o, err));
+    for (int t = 0; t < 3; t++) {
+      float want[2];
+      vtb_optim_scalars(o, 0.01, n);
+      for (int i = 0; i < 2; i++) {
+        const float *rates = &n[VTB_SCALAR_RATES + 2 * i], *b = vtb_optim_state(o, i, &name);
+        float grad = g[i] + rates[0] * p[i], b1 = n[VTB_SCALAR_MOMENTUM] * *b + n[VTB_SCALAR_GAIN] * grad;
+        want[i] = p[i] - rates[1] * (n[VTB_SCALAR_DIRECT] * grad + n[VTB_SCALAR_AHEAD] * b1);
+      }
+      CHECK_OK(vtb_optim_step(o, 0.01, NULL, err));
+      CHECK(p[0] == want[0] && p[1] == want[1]);
+    }
+    CHECK_STR(name.at, "optim/momentum/b");
+    vtb_strbuf_free(&name);
+    vtb_optim_free(o);
+  }
+  vtb_services_free(s);
+}
+
 TEST(sgd_with_momentum_clipping_and_average) {
   vtb_services *s = vtb_services_default(1);
   float p = 2, g = 10;
@@ -354,6 +382,7 @@ int main(void) {
   RUN(adamw_follows_its_equations);
   RUN(scaled_gradients_make_the_same_steps);
   RUN(scalars_are_those_of_the_next_update);
+  RUN(scalars_are_those_of_the_next_update_by_sgd);
   RUN(sgd_with_momentum_clipping_and_average);
   RUN(bad_gradients_change_nothing_and_name_the_parameter);
   RUN(results_do_not_depend_on_threads_and_saved_state_goes_on_exactly);

@@ -1,7 +1,7 @@
-/* Training with the update in the launch plan, from .vtb text to checkpoints: the emulated device follows the CPU, a
- * run goes on on either from the other's checkpoint, a step that does not count changes nothing, and the driver's
- * runtime (with a driver that has no GPU, whose launches the emulator does) gives the emulator's bits; in fp16,
- * gradients that would be lost are not where the loss is scaled.
+/* Training with the update in the launch plan, by AdamW or SGD, from .vtb text to checkpoints: the emulated device
+ * follows the CPU, a run goes on on either from the other's checkpoint, a step that does not count changes nothing, and
+ * the driver's runtime (with a driver that has no GPU, whose launches the emulator does) gives the emulator's bits; in
+ * fp16, gradients that would be lost are not where the loss is scaled.
  */
 #include "codegen/codegen.h"
 #include "codegen/emulator/emulator.h"
@@ -31,7 +31,8 @@ static const char faint[] = MODEL("  x = relu(conv2d(\"conv\", image, 16, 3, pad
 
 static vtb_services *services;
 static vtb_dataset *train_set, *eval_set;
-static vtb_program *host, *device, *eval_program, *exact, *half; /* the last two are of the faint model */
+static vtb_program *host, *device, *by_sgd, *eval_program;
+static vtb_program *exact, *half; /* of the faint model */
 
 /* ---- the model, compiled ---- */
 
@@ -75,8 +76,9 @@ static vtb_status for_cpu(vtb_module *m, vtb_cuda_precision precision, vtb_progr
   return vtb_jit(m, m->entry, &(vtb_codegen_options){0}, p, err);
 }
 
+static vtb_update_rule rule = VTB_UPDATE_ADAMW; /* of plans made from here on */
 static vtb_status make_plan(vtb_module *m, vtb_cuda_precision precision, vtb_launch_plan **plan, vtb_error *err) {
-  vtb_cuda_options o = {.precision = precision, .update = true, .average = true};
+  vtb_cuda_options o = {.precision = precision, .update = rule, .average = true};
   vtb_status status = vtb_cuda_plan(m, m->entry, &o, plan, err);
   return status == VTB_OK ? vtb_launch_plan_check(*plan, NULL, err) : status;
 }
@@ -167,10 +169,12 @@ static double distance(const history *a, const history *b) {
 
 /* ---- tests ---- */
 
-TEST(the_device_follows_the_cpu) {
+/* A run as in c, and one by another program: they agree, and learn. */
+static void follow(vtb_train_config c, const vtb_program *step, int n_values) {
   history want = {0}, got = {0};
-  train(config(host), &want);
-  train(config(device), &got);
+  train(c, &want);
+  c.step = (vtb_program *)(uintptr_t)step;
+  train(c, &got);
   for (int i = 1; i <= STEPS; i++) {
     CHECK_NEAR(got.loss[i], want.loss[i], 1e-5);
     CHECK_NEAR(got.norm[i], want.norm[i], 1e-4 * want.norm[i]);
@@ -178,23 +182,37 @@ TEST(the_device_follows_the_cpu) {
   }
   CHECK(want.norm[1] > 0.05 && want.loss[STEPS] < want.loss[1]);
   CHECK_NEAR(got.eval_loss, want.eval_loss, 1e-5);
-  CHECK(want.n_values == 41);
+  CHECK_MSG(want.n_values == n_values, "%d tensors", want.n_values);
   CHECK_MSG(distance(&got, &want) < 1e-3, "distance %g", distance(&got, &want));
   forget(&want);
   forget(&got);
 }
 
-/* Begun on `first` and gone on with on `second` against one uninterrupted run on `second`. */
-static double interrupted(const vtb_program *first, const vtb_program *second) {
+TEST(the_device_follows_the_cpu) { follow(config(host), device, 41); }
+
+static vtb_train_config sgd_config(const vtb_program *step, bool nesterov) {
+  vtb_train_config c = config(step);
+  vtb_optim_config sgd = vtb_optim_defaults(VTB_OPTIM_SGD);
+  sgd.weight_decay = 0.1, sgd.clip_norm = c.optim.clip_norm, sgd.ema_decay = c.optim.ema_decay;
+  sgd.nesterov = nesterov, sgd.dampening = nesterov ? 0 : 0.3;
+  c.optim = sgd, c.schedule.base_lr = 0.5;
+  return c;
+}
+
+/* One moment less for each of nine parameters. */
+TEST(the_device_follows_the_cpu_by_sgd) { follow(sgd_config(host, false), by_sgd, 32); }
+
+/* Begun on `first` and gone on with on c's program against one uninterrupted run on that. */
+static double interrupted(const vtb_program *first, vtb_train_config c) {
   history whole = {0}, part = {0};
-  train(config(second), &whole);
-  vtb_train_config c = config(first);
+  vtb_program *second = c.step;
+  train(c, &whole);
   c.checkpoint = temp_path("parts"), c.resume = true, c.max_steps = 4;
+  c.step = (vtb_program *)(uintptr_t)first;
   remove(c.checkpoint);
   train(c, &part);
   forget(&part);
-  c = config(second);
-  c.checkpoint = temp_path("parts"), c.resume = true;
+  c.step = second, c.max_steps = 0;
   train(c, &part);
   double d = distance(&part, &whole);
   forget(&whole);
@@ -205,16 +223,21 @@ static double interrupted(const vtb_program *first, const vtb_program *second) {
 TEST(checkpoints_go_on_on_either) {
   char path[512];
   snprintf(path, sizeof path, "%s", temp_path("parts")); /* one name for all runs */
-  CHECK(interrupted(device, device) == 0);
-  CHECK(interrupted(host, device) < 1e-3);
-  CHECK(interrupted(device, host) < 1e-3);
+  CHECK(interrupted(device, config(device)) == 0);
+  CHECK(interrupted(host, config(device)) < 1e-3);
+  CHECK(interrupted(device, config(host)) < 1e-3);
+  CHECK(interrupted(host, sgd_config(by_sgd, true)) < 1e-3);
+  CHECK(interrupted(by_sgd, sgd_config(host, true)) < 1e-3);
 }
 
 TEST(settings_the_program_was_not_made_for_are_refused) {
   vtb_trainer *t = NULL;
-  vtb_train_config c = config(device);
-  c.optim.kind = VTB_OPTIM_SGD;
-  CHECK_REFUSED(vtb_trainer_open(&c, &t, err), "by AdamW");
+  vtb_train_config c = sgd_config(device, false);
+  CHECK_REFUSED(vtb_trainer_open(&c, &t, err), "keeps no optim/momentum/");
+  c.optim.momentum = 0;
+  CHECK_REFUSED(vtb_trainer_open(&c, &t, err), "the training program keeps optim/m/");
+  c = config(by_sgd);
+  CHECK_REFUSED(vtb_trainer_open(&c, &t, err), "keeps no optim/m/");
   c = config(device), c.optim.ema_decay = 0;
   CHECK_REFUSED(vtb_trainer_open(&c, &t, err), "the training program keeps ema/");
 }
@@ -427,9 +450,13 @@ int main(void) {
   host = compile(plain, true, VTB_CUDA_FP32, for_cpu);
   eval_program = compile(plain, false, VTB_CUDA_FP32, for_cpu);
   device = compile(plain, true, VTB_CUDA_FP32, for_emulator);
+  rule = VTB_UPDATE_SGD;
+  by_sgd = compile(plain, true, VTB_CUDA_FP32, for_emulator);
+  rule = VTB_UPDATE_ADAMW;
   exact = compile(faint, true, VTB_CUDA_FP32, for_emulator);
   half = compile(faint, true, VTB_CUDA_FP16, for_emulator);
   RUN(the_device_follows_the_cpu);
+  RUN(the_device_follows_the_cpu_by_sgd);
   RUN(checkpoints_go_on_on_either);
   RUN(settings_the_program_was_not_made_for_are_refused);
   RUN(what_is_no_training_step_is_refused);
@@ -439,6 +466,7 @@ int main(void) {
   RUN(the_scale_finds_its_size);
   vtb_program_free(host);
   vtb_program_free(device);
+  vtb_program_free(by_sgd);
   vtb_program_free(exact);
   vtb_program_free(half);
   vtb_program_free(eval_program);
