@@ -193,21 +193,23 @@ static vtb_status check_limits(const checker *c, const vtb_launch_step *s, const
 }
 
 /* Bytes from the first element of `batch` matrices to the last; -1 if the numbers make no sense. */
-static int64_t extent(int64_t batch, int64_t stride, int64_t rows, int64_t columns, int64_t leading) {
+static int64_t extent(bool narrow, int64_t batch, int64_t stride, int64_t rows, int64_t columns, int64_t leading) {
   int64_t between, within, all;
   bool sound = batch > 0 && stride >= 0 && rows > 0 && columns > 0 && leading >= columns;
   if (!sound || __builtin_mul_overflow(batch - 1, stride, &between) ||
       __builtin_mul_overflow(rows - 1, leading, &within) || __builtin_add_overflow(between, within, &all) ||
-      __builtin_add_overflow(all, columns, &all) || __builtin_mul_overflow(all, (int64_t)4, &all))
+      __builtin_add_overflow(all, columns, &all) || __builtin_mul_overflow(all, (int64_t)(narrow ? 2 : 4), &all))
     return -1;
   return all;
 }
 
 /* The library is told shapes, not ends: they must lie within the arguments. */
 static vtb_status check_product(const checker *c, const vtb_launch_gemm *g, const vtb_launch_arg *args, int n) {
-  const int64_t bytes[] = {extent(g->batch, g->stride_a, g->trans_a ? g->k : g->m, g->trans_a ? g->m : g->k, g->lda),
-                           extent(g->batch, g->stride_b, g->trans_b ? g->n : g->k, g->trans_b ? g->k : g->n, g->ldb),
-                           extent(g->batch, g->stride_c, g->m, g->n, g->ldc), extent(1, 0, 1, g->n, g->n)};
+  bool from = g->narrow_factors != 0, to = g->narrow_result != 0;
+  const int64_t bytes[] = {
+      extent(from, g->batch, g->stride_a, g->trans_a ? g->k : g->m, g->trans_a ? g->m : g->k, g->lda),
+      extent(from, g->batch, g->stride_b, g->trans_b ? g->n : g->k, g->trans_b ? g->k : g->n, g->ldb),
+      extent(to, g->batch, g->stride_c, g->m, g->n, g->ldc), extent(to, 1, 0, 1, g->n, g->n)};
   for (int i = 0; i < n; i++)
     if (bytes[i] < 0 || bytes[i] > args[i].bytes)
       return broken(c, "argument %d has %lld bytes, of which the product takes %lld", i, (long long)args[i].bytes,
@@ -224,7 +226,11 @@ static vtb_status check_shape(const checker *c, const vtb_launch_step *s, const 
     n_args = 3 + (p->gemms[s->index].has_bias != 0);
   else
     return vtb_fail(c->err, VTB_E_INTERNAL, "launch plan, step %d: neither a kernel nor a product", c->step);
-  if (s->kind == VTB_LAUNCH_GEMM && p->gemms[s->index].precision > 3) return broken(c, "factors of no known precision");
+  if (s->kind == VTB_LAUNCH_GEMM) {
+    const vtb_launch_gemm *g = &p->gemms[s->index];
+    if (g->precision > 3) return broken(c, "factors of no known precision");
+    if ((g->narrow_factors || g->narrow_result) && g->precision < 2) return broken(c, "16 bits of no known format");
+  }
   if (s->n_args != n_args) return broken(c, "%d arguments instead of %d", s->n_args, n_args);
   if (s->first_arg < 0 || s->first_arg > p->n_args - n_args) return broken(c, "its arguments are not in the plan");
   vtb_status status = VTB_OK;

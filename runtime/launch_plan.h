@@ -66,6 +66,7 @@ typedef struct vtb_launch_gemm {
   int64_t m, n, k, batch, lda, ldb, ldc, stride_a, stride_b, stride_c;
   uint8_t trans_a, trans_b, has_bias, accumulate; /* accumulate: beta = 1 */
   uint8_t precision;                              /* of the factors: 0 fp32, 1 tf32, 2 bf16, 3 fp16 */
+  uint8_t narrow_factors, narrow_result;          /* A and B; C and the bias: 16 bits in memory, of that format */
 } vtb_launch_gemm;
 
 typedef struct vtb_launch_plan {

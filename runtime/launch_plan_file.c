@@ -6,7 +6,7 @@
 
 enum { FORMAT = 2 };
 /* Bytes that an element takes at least; see vtb__wire_count(). */
-enum { LEAST_SOURCE = 4, LEAST_KERNEL = 48, GEMM = 85, STEP = 24, ARG = 28 };
+enum { LEAST_SOURCE = 4, LEAST_KERNEL = 48, GEMM = 87, STEP = 24, ARG = 28 };
 
 /* Whoever adds a field adds it below, and to the format. */
 _Static_assert(sizeof(vtb_launch_source) == 8, "source()");
@@ -27,9 +27,10 @@ static void kernel(vtb_wire *w, vtb_launch_kernel *k) {
 static void gemm(vtb_wire *w, vtb_launch_gemm *g) {
   int64_t *sizes[] = {&g->m,   &g->n,   &g->k,        &g->batch,    &g->lda,
                       &g->ldb, &g->ldc, &g->stride_a, &g->stride_b, &g->stride_c};
-  uint8_t *flags[] = {&g->trans_a, &g->trans_b, &g->has_bias, &g->accumulate, &g->precision};
+  uint8_t *flags[] = {&g->trans_a,   &g->trans_b,        &g->has_bias,     &g->accumulate,
+                      &g->precision, &g->narrow_factors, &g->narrow_result};
   for (int i = 0; i < 10; i++) vtb__wire_i64(w, sizes[i]);
-  for (int i = 0; i < 5; i++) vtb__wire_u8(w, flags[i]);
+  for (int i = 0; i < 7; i++) vtb__wire_u8(w, flags[i]);
 }
 
 static void step(vtb_wire *w, vtb_launch_step *s) {

@@ -1,6 +1,8 @@
 /* The store of named tensors and conversion between element types. */
 #include "runtime/tensors.h"
 
+#include "runtime/base/half.h"
+
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -95,20 +97,6 @@ const char *vtb_weights_meta(const vtb_weights *w, const char *key) { return vtb
 
 /* ---- conversion ---- */
 
-static float float_of_bits(uint32_t bits) {
-  float f;
-  memcpy(&f, &bits, sizeof f);
-  return f;
-}
-
-static float half_to_float(uint16_t h) {
-  uint32_t sign = (uint32_t)(h & 0x8000u) << 16, exponent = (h >> 10) & 31u, mantissa = h & 0x3ffu;
-  if (exponent == 31) return float_of_bits(sign | 0x7f800000u | mantissa << 13);
-  if (exponent) return float_of_bits(sign | (exponent + 112) << 23 | mantissa << 13);
-  float tiny = ldexpf((float)mantissa, -24);
-  return sign ? -tiny : tiny;
-}
-
 /* memcpy because the bytes of a mapped file may lie at any address. */
 #define READ(T, v)                                                                                                     \
   T v;                                                                                                                 \
@@ -126,11 +114,11 @@ static double element_as_double(vtb_elem e, const unsigned char *p) {
   }
   case VTB_ELEM_F16: {
     READ(uint16_t, v);
-    return (double)half_to_float(v);
+    return (double)vtb_f16_to_f32(v);
   }
   case VTB_ELEM_BF16: {
     READ(uint16_t, v);
-    return (double)float_of_bits((uint32_t)v << 16);
+    return (double)vtb_bf16_to_f32(v);
   }
   case VTB_ELEM_I64: {
     READ(int64_t, v);

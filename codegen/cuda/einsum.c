@@ -14,6 +14,7 @@
 
 enum { A, B, OUT, ADD, TENSORS };
 enum { MOST_LETTERS = 3 * VTB_MAX_RANK, STAGES = 3, THREADS = 256, SHORT_K = 8, WANTED_BLOCKS = 264 };
+enum { LIBRARY_LEAST = 64 };
 
 typedef struct letter {
   char name;
@@ -520,16 +521,17 @@ static bool is_bias(const product *p) {
 
 /* A large product of plain matrices, with a bias or nothing added, as a step of the plan; false if it is not one. */
 static bool by_library(product *p) {
-  enum { LEAST = 64 };
   vtb_launch_gemm g;
   uint8_t trans_c;
   memset(&g, 0, sizeof g); /* compared byte by byte */
   vtb__cuda_factors factors = factors_of(p);
-  if (!p->c->options->library_products || p->fused || p->of[BATCH].n > 1 || factors == VTB__FACTORS_SPLIT ||
-      has_half(p))
+  vtb_dtype a = dtype_of(p, A), b = dtype_of(p, B), add = p->adds ? dtype_of(p, ADD) : VTB_F32;
+  if (!p->c->options->library_products || p->fused || p->of[BATCH].n > 1 || factors == VTB__FACTORS_SPLIT) return false;
+  /* what the library combines */
+  if (a != b || (p->adds && add != dtype_of(p, OUT)) || (is_half(dtype_of(p, OUT)) && dtype_of(p, OUT) != a))
     return false;
   for (int class = M; class <= K; class ++)
-    if (p->of[class].n != 1 || p->of[class].size < LEAST) return false;
+    if (p->of[class].n != 1 || p->of[class].size < LIBRARY_LEAST) return false;
   const letter *m = &p->of[M].at[0], *n = &p->of[N].at[0], *k = &p->of[K].at[0];
   const letter *batch = p->of[BATCH].n ? &p->of[BATCH].at[0] : NULL;
   if (!is_matrix(m, k, p->a, &g.trans_a, &g.lda) || !is_matrix(k, n, p->b, &g.trans_b, &g.ldb) ||
@@ -544,14 +546,16 @@ static bool by_library(product *p) {
   g.stride_c = batch ? batch->stride[OUT] : 0;
   g.has_bias = p->adds;
   g.precision = (uint8_t)factors;
+  g.narrow_factors = is_half(a);
+  g.narrow_result = is_half(dtype_of(p, OUT));
   vtb__cuda_gemm(p->c, &g, (int[]){tensor_number(p, p->a), tensor_number(p, p->b), tensor_number(p, OUT), 2});
   return true;
 }
 
-/* Tiles mostly empty in both directions: a sum a thread is better. */
-bool vtb__cuda_is_product(const vtb_inst *einsum) {
+/* Whether the sizes of an einsum are those of a product, which it gives as m, n and k. */
+static bool product_sizes(const vtb_inst *einsum, int64_t size[3]) {
   const char *spec = vtb_attr_str(einsum, "spec", ""), *second = strchr(spec, ',') + 1, *out = strchr(spec, '>') + 1;
-  int64_t size[3] = {1, 1, 1}; /* m, n, k */
+  size[0] = size[1] = size[2] = 1;
   for (int which = A; which <= B; which++)
     for (const char *s = which == A ? spec : second; *s != ',' && *s != '-'; s++) {
       int64_t n = einsum->operands[which]->type.dim[s - (which == A ? spec : second)].size;
@@ -561,7 +565,20 @@ bool vtb__cuda_is_product(const vtb_inst *einsum) {
       if (!both && !kept) return false;
       size[both ? 2 : which] *= n;
     }
-  return size[2] > SHORT_K && (size[0] >= 16 || size[1] >= 16);
+  return true;
+}
+
+/* Tiles mostly empty in both directions: a sum a thread is better. */
+bool vtb__cuda_is_product(const vtb_inst *einsum) {
+  int64_t size[3];
+  return product_sizes(einsum, size) && size[2] > SHORT_K && (size[0] >= 16 || size[1] >= 16);
+}
+
+bool vtb__cuda_suits_library(const vtb_cuda *c, const vtb_inst *einsum) {
+  int64_t size[3];
+  if (!c->options->library_products || einsum->func->kind == VTB_FUNC_KERNEL || !product_sizes(einsum, size))
+    return false;
+  return size[0] >= LIBRARY_LEAST && size[1] >= LIBRARY_LEAST && size[2] >= LIBRARY_LEAST;
 }
 
 static void emit(product *p) {

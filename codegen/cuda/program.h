@@ -131,6 +131,8 @@ void vtb__cuda_choose_factors(vtb_cuda *c, const vtb_module *m, const vtb_func *
 bool vtb__cuda_ends_in_parameter(const vtb_inst *einsum);
 /* Whether an einsum is a product on tensor cores, not a sum a thread (einsum.c). */
 bool vtb__cuda_is_product(const vtb_inst *einsum);
+/* Whether it is large enough for the library, which is there. */
+bool vtb__cuda_suits_library(const vtb_cuda *c, const vtb_inst *einsum);
 /* Whether a linscan or linscan_grad multiplies on tensor cores (linscan_rows.c). */
 bool vtb__cuda_scan_is_product(const vtb_inst *scan);
 /* Of an einsum, alone or at the beginning of the fused `whole`. */

@@ -17,7 +17,7 @@
 #include "ir/attention.h"
 #include "ir/recurrence.h"
 
-enum { BARRED = 1, FACTOR = 2, SUMMED = 4, READ = 8, PRODUCT = 16, MADE = 32 };
+enum { BARRED = 1, FACTOR = 2, SUMMED = 4, READ = 8, PRODUCT = 16, MADE = 32, BIAS = 64 };
 
 typedef struct storage {
   vtb_cuda *c;
@@ -83,16 +83,26 @@ static bool reads_beyond(const vtb_inst *i, const vtb_value *v, int first) {
   return false;
 }
 
+/* bf16-all: whoever asks for it wants speed. */
+static bool trusts(const storage *s) { return s->c->options->precision == VTB_CUDA_BF16_ALL; }
+
 /* The first `n` operands are factors. */
 static void note_product(storage *s, const vtb_inst *i, int n, bool rounds) {
+  bool bias = i->op == VTB_OP_einsum && rounds && trusts(s) && vtb__cuda_suits_library(s->c, i);
   for (int o = 0; o < i->n_operands; o++)
-    note(s, i->operands[o], rounds && o < n && !reads_beyond(i, i->operands[o], n) ? FACTOR : READ);
+    if (rounds && o < n && !reads_beyond(i, i->operands[o], n))
+      note(s, i->operands[o], FACTOR);
+    else
+      note(s, i->operands[o], bias && o == 2 ? BIAS : READ);
   for (int r = 0; r < i->n_results; r++) note(s, i->results[r], rounds && !adds_to_stream(i, n) ? PRODUCT : MADE);
 }
 
 static void note_einsum(storage *s, const vtb_inst *whole, const vtb_inst *einsum) {
   bool rounds = vtb__cuda_is_product(einsum) && vtb__cuda_factors_of(s->c, whole, einsum) == s->half;
   note_product(s, whole, 2, rounds);
+  if (!rounds || einsum->n_operands < 3 || !vtb__cuda_suits_library(s->c, einsum)) return;
+  /* the library adds biases of the result's width: those, or else the result, have another */
+  if (!trusts(s)) note(s, whole->results[0], BARRED);
 }
 
 static void note_attention(storage *s, const vtb_inst *i) {
@@ -204,10 +214,9 @@ static void note_func(storage *s, const vtb_func *f) {
 
 static bool is_half(storage *s, const vtb_value *v) {
   unsigned facts = facts_of(s, v);
-  bool all = s->c->options->precision == VTB_CUDA_BF16_ALL;
   if (facts & BARRED) return false;
-  if (facts & FACTOR && !(facts & (all ? READ : READ | SUMMED))) return true;
-  return all && facts & PRODUCT && !(facts & MADE);
+  if (facts & (FACTOR | BIAS) && !(facts & (trusts(s) ? READ : READ | SUMMED))) return true;
+  return trusts(s) && facts & PRODUCT && !(facts & MADE);
 }
 
 static void set(storage *s, vtb_value *v) {

@@ -6,6 +6,7 @@
  * plan are one translation unit.
  */
 #include "codegen/emulator/emulator.h"
+#include "runtime/base/half.h"
 
 #include <string.h>
 
@@ -72,17 +73,36 @@ static vtb_status run_kernel(emulated *e, const vtb_launch_step *s, const vtb_se
   return status;
 }
 
+/* A product's argument as floats: itself, or `copy`. */
+static float *as_floats(const vtb_emu_arg *arg, bool narrow, bool fp16, float **copy) {
+  if (!narrow) return (float *)(void *)arg->begin;
+  size_t n = (size_t)((char *)arg->end - (char *)arg->begin) / 2;
+  const uint16_t *from = (const uint16_t *)(void *)arg->begin;
+  *copy = vtb_xmalloc((n + 1) * sizeof **copy);
+  for (size_t i = 0; i < n; i++) (*copy)[i] = fp16 ? vtb_f16_to_f32(from[i]) : vtb_bf16_to_f32(from[i]);
+  return *copy;
+}
+
 static void run_gemm(const emulated *e, const vtb_launch_gemm *g, const vtb_services *s) {
-  const float *a = (const float *)(void *)e->args[0].begin, *b = (const float *)(void *)e->args[1].begin;
-  float *c = (float *)(void *)e->args[2].begin;
+  float *copies[4] = {NULL};
+  bool fp16 = g->precision == 3;
+  const float *a = as_floats(&e->args[0], g->narrow_factors, fp16, &copies[0]);
+  const float *b = as_floats(&e->args[1], g->narrow_factors, fp16, &copies[1]);
+  float *c = as_floats(&e->args[2], g->narrow_result, fp16, &copies[2]);
+  const float *bias = g->has_bias ? as_floats(&e->args[3], g->narrow_result, fp16, &copies[3]) : NULL;
   for (int64_t i = 0; i < g->batch; i++) {
     float *to = c + i * g->stride_c;
     s->sgemm(g->trans_a, g->trans_b, g->m, g->n, g->k, 1.0f, a + i * g->stride_a, g->lda, b + i * g->stride_b, g->ldb,
              g->accumulate ? 1.0f : 0.0f, to, g->ldc);
-    const float *bias = g->has_bias ? (const float *)(void *)e->args[3].begin : NULL;
     for (int64_t r = 0; bias && r < g->m; r++)
       for (int64_t col = 0; col < g->n; col++) to[r * g->ldc + col] += bias[col];
+    for (int64_t r = 0; g->narrow_result && r < g->m; r++) /* only what is the product's */
+      for (int64_t col = 0; col < g->n; col++) {
+        int64_t at = i * g->stride_c + r * g->ldc + col;
+        ((uint16_t *)(void *)e->args[2].begin)[at] = fp16 ? vtb_f32_to_f16(c[at]) : vtb_f32_to_bf16(c[at]);
+      }
   }
+  for (int i = 0; i < 4; i++) free(copies[i]);
 }
 
 static void copy_in(emulated *e, void *const *args) {

@@ -7,6 +7,8 @@
 /* cublasLt.h: data and compute types, attributes, epilogues */
 enum {
   TYPE_F32 = 0,
+  TYPE_F16 = 2,
+  TYPE_BF16 = 14,
   COMPUTE_F32 = 68,
   COMPUTE_F32_FAST_16F = 74,
   COMPUTE_F32_FAST_16BF = 75,
@@ -14,6 +16,7 @@ enum {
 };
 enum { PRODUCT_TRANS_A = 3, PRODUCT_TRANS_B = 4, PRODUCT_EPILOGUE = 7, PRODUCT_BIAS = 8 };
 enum { LAYOUT_BATCH = 5, LAYOUT_STRIDE = 6, PREFERENCE_WORKSPACE = 1, EPILOGUE_BIAS = 4 };
+enum { ALIGNMENT_A = 5, ALIGNMENT_B = 6, ALIGNMENT_C = 7, ALIGNMENT_D = 8, MOST_ALIGNMENT = 256 }; /* preferences */
 enum { WORKSPACE_BYTES = 32 << 20 };
 
 static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", NULL};
@@ -54,11 +57,11 @@ static vtb_status check(int result, const char *call, const char *file, int line
   return vtb_fail(err, VTB_E_DEVICE, "cublasLt: %s (%d) in %s at %s:%d", text, result, call, file, line);
 }
 
-static vtb_status make_layout(vtb__products *x, void **layout, int64_t rows, int64_t columns, int64_t leading,
+static vtb_status make_layout(vtb__products *x, void **layout, int type, int64_t rows, int64_t columns, int64_t leading,
                               int64_t batch, int64_t stride, vtb_error *err) {
   int32_t count = (int32_t)batch;
   vtb_status status =
-      VTB_LT_CALL(x, cublasLtMatrixLayoutCreate, (layout, TYPE_F32, (uint64_t)rows, (uint64_t)columns, leading), err);
+      VTB_LT_CALL(x, cublasLtMatrixLayoutCreate, (layout, type, (uint64_t)rows, (uint64_t)columns, leading), err);
   if (status != VTB_OK || batch == 1) return status;
   status = VTB_LT_CALL(x, cublasLtMatrixLayoutSetAttribute, (*layout, LAYOUT_BATCH, &count, sizeof count), err);
   if (status != VTB_OK) return status;
@@ -69,7 +72,7 @@ static vtb_status make_operation(vtb__products *x, product *p, const vtb_launch_
   static const int compute[] = {COMPUTE_F32, COMPUTE_F32_FAST_TF32, COMPUTE_F32_FAST_16BF, COMPUTE_F32_FAST_16F};
   int32_t trans_first = g->trans_b != 0, trans_second = g->trans_a != 0;
   uint32_t epilogue = EPILOGUE_BIAS;
-  vtb_status status = VTB_LT_CALL(x, cublasLtMatmulDescCreate, (&p->operation, compute[g->precision], TYPE_F32), err);
+  vtb_status status = VTB_LT_CALL(x, cublasLtMatmulDescCreate, (&p->operation, g->narrow_factors ? COMPUTE_F32 : compute[g->precision], TYPE_F32), err);
   if (status == VTB_OK)
     status = VTB_LT_CALL(x, cublasLtMatmulDescSetAttribute,
                          (p->operation, PRODUCT_TRANS_A, &trans_first, sizeof trans_first), err);
@@ -82,6 +85,32 @@ static vtb_status make_operation(vtb__products *x, product *p, const vtb_launch_
   return status;
 }
 
+/* The least alignment that argument `arg` of the product has at any step. Memory begins at multiples of 256 bytes. */
+static uint32_t alignment_of(const vtb__products *x, const product *p, int arg) {
+  uint32_t align = MOST_ALIGNMENT;
+  for (int s = 0; s < x->plan->n_steps; s++) {
+    const vtb_launch_step *step = &x->plan->steps[s];
+    if (step->kind != VTB_LAUNCH_GEMM || &x->list[step->index] != p) continue;
+    const vtb_launch_arg *a = &x->plan->args[step->first_arg + arg];
+    int64_t place = a->space == VTB_LAUNCH_TENSOR ? vtb_launch_place(x->plan, a->tensor) : -1;
+    while ((a->offset + (place > 0 ? place : 0)) % align) align /= 2;
+  }
+  return align;
+}
+
+/* The library takes 256 bytes for granted unless it is told. */
+static vtb_status set_alignments(vtb__products *x, const product *p, void *preference, vtb_error *err) {
+  static const struct { int attribute, arg; } all[] = {
+      {ALIGNMENT_A, 1}, {ALIGNMENT_B, 0}, {ALIGNMENT_C, 2}, {ALIGNMENT_D, 2}};
+  vtb_status status = VTB_OK;
+  for (int i = 0; i < 4 && status == VTB_OK; i++) {
+    uint32_t align = alignment_of(x, p, all[i].arg);
+    status = VTB_LT_CALL(x, cublasLtMatmulPreferenceSetAttribute,
+                         (preference, all[i].attribute, &align, sizeof align), err);
+  }
+  return status;
+}
+
 static vtb_status choose_algorithm(vtb__products *x, product *p, const vtb_launch_gemm *g, vtb_error *err) {
   void *preference = NULL;
   vtb_lt_choice choice = {0};
@@ -91,6 +120,7 @@ static vtb_status choose_algorithm(vtb__products *x, product *p, const vtb_launc
   if (status != VTB_OK) return status;
   status = VTB_LT_CALL(x, cublasLtMatmulPreferenceSetAttribute,
                        (preference, PREFERENCE_WORKSPACE, &workspace, sizeof workspace), err);
+  if (status == VTB_OK) status = set_alignments(x, p, preference, err);
   if (status == VTB_OK)
     status = VTB_LT_CALL(
         x, cublasLtMatmulAlgoGetHeuristic,
@@ -107,9 +137,11 @@ static vtb_status make_product(vtb__products *x, product *p, const vtb_launch_ge
   vtb_status status = make_operation(x, p, g, err);
   int64_t b_rows = g->trans_b ? g->k : g->n, b_columns = g->trans_b ? g->n : g->k;
   int64_t a_rows = g->trans_a ? g->m : g->k, a_columns = g->trans_a ? g->k : g->m;
-  if (status == VTB_OK) status = make_layout(x, &p->first, b_rows, b_columns, g->ldb, g->batch, g->stride_b, err);
-  if (status == VTB_OK) status = make_layout(x, &p->second, a_rows, a_columns, g->lda, g->batch, g->stride_a, err);
-  if (status == VTB_OK) status = make_layout(x, &p->result, g->n, g->m, g->ldc, g->batch, g->stride_c, err);
+  int narrow = g->precision == 3 ? TYPE_F16 : TYPE_BF16, from = g->narrow_factors ? narrow : TYPE_F32;
+  int to = g->narrow_result ? narrow : TYPE_F32;
+  if (status == VTB_OK) status = make_layout(x, &p->first, from, b_rows, b_columns, g->ldb, g->batch, g->stride_b, err);
+  if (status == VTB_OK) status = make_layout(x, &p->second, from, a_rows, a_columns, g->lda, g->batch, g->stride_a, err);
+  if (status == VTB_OK) status = make_layout(x, &p->result, to, g->n, g->m, g->ldc, g->batch, g->stride_c, err);
   return status == VTB_OK ? choose_algorithm(x, p, g, err) : status;
 }
 

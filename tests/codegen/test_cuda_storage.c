@@ -190,9 +190,71 @@ TEST(factors_are_rounded_once_wherever_they_lie) {
     }
 }
 
+/* ---- by the library ---------------------------------------------------------------------------------------------- */
+
+/* Two layers with biases, large enough for the library. */
+static const char layers[] =
+    "entry func @f(%x: f32[80, 64] input \"x\", %w1: f32[96, 64] param \"w1\", %b1: f32[96] param \"b1\", %w2: f32[64, "
+    "96] param \"w2\", %b2: f32[64] param \"b2\") -> (f32[80, 64]) {\n"
+    "  %n = tanh %x : f32[80, 64]\n"
+    "  %p = einsum %n, %w1, %b1 {spec = \"tc,dc->td\"} : f32[80, 96]\n"
+    "  %h = square %p : f32[80, 96]\n"
+    "  %q = einsum %h, %w2, %b2 {spec = \"td,cd->tc\"} : f32[80, 64]\n"
+    "  %y = add %q, %x : f32[80, 64]\n"
+    "  return %y\n}\n";
+
+static void run_layers(vtb_cuda_precision precision, bool library, float *y, const float *x) {
+  static float w1[96 * 64], b1[96], w2[64 * 96], b2[64];
+  vtb_module *m = parse(layers);
+  vtb_launch_plan *plan = NULL;
+  vtb_program *p = NULL;
+  vtb_error err = {0};
+  unsigned long long seed = 5;
+  vtb_cuda_options o = {.precision = precision, .library_products = library};
+  CHECK_MSG(vtb_cuda_plan(m, m->entry, &o, &plan, &err) == VTB_OK, "%s", err.text);
+  if (!plan) exit(1);
+  CHECK(plan->n_gemms == (library ? 2 : 0));
+  for (int i = 0; i < plan->n_gemms; i++) {
+    bool narrow = precision != VTB_CUDA_FP32, result = precision == VTB_CUDA_BF16_ALL;
+    CHECK(plan->gemms[i].narrow_factors == narrow && plan->gemms[i].narrow_result == result);
+  }
+  CHECK_MSG(vtb_emulator_program(plan, NULL, &p, &err) == VTB_OK, "%s", err.text);
+  if (!p) exit(1);
+  for (int i = 0; i < 96 * 64; i++) w1[i] = (float)test_random(&seed), w2[i] = (float)test_random(&seed) / 8;
+  for (int i = 0; i < 96; i++) b1[i] = (float)test_random(&seed);
+  for (int i = 0; i < 64; i++) b2[i] = (float)test_random(&seed);
+  vtb_services *s = vtb_services_default(1);
+  CHECK_MSG(vtb_program_execute(p, (void *[]){(void *)(uintptr_t)x, w1, b1, w2, b2, y}, NULL, s, &err) == VTB_OK, "%s",
+            err.text);
+  vtb_services_free(s);
+  vtb_program_free(p);
+  vtb_module_free(m);
+}
+
+TEST(the_library_takes_narrow_factors) {
+  static float x[80 * 64], want[80 * 64], got[80 * 64];
+  static const struct {
+    vtb_cuda_precision precision;
+    double most;
+  } cases[] = {{VTB_CUDA_FP32, 1e-5}, {VTB_CUDA_FP16, 5e-3}, {VTB_CUDA_BF16, 4e-2}, {VTB_CUDA_BF16_ALL, 6e-2}};
+  unsigned long long seed = 8;
+  for (int i = 0; i < 80 * 64; i++) x[i] = (float)test_random(&seed);
+  run_layers(VTB_CUDA_FP32, false, want, x);
+  for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+    double worst = 0, largest = 0;
+    run_layers(cases[c].precision, true, got, x);
+    for (int i = 0; i < 80 * 64; i++) {
+      worst = fmax(worst, fabs((double)got[i] - (double)want[i]));
+      largest = fmax(largest, fabs((double)want[i]));
+    }
+    CHECK_MSG(worst < cases[c].most * largest, "precision %d: error %g of %g", (int)cases[c].precision, worst, largest);
+  }
+}
+
 int main(void) {
   RUN(what_only_products_read_is_narrow);
   RUN(what_others_read_is_wide);
+  RUN(the_library_takes_narrow_factors);
   RUN(factors_are_rounded_once_wherever_they_lie);
   return test_done();
 }
