@@ -7,8 +7,7 @@
  *
  * Before `fuse`. A turn is what rotate_heads of std.attention becomes: channels 2p and 2p+1 of a head, below the width
  * of the tables, times cosines and sines that depend on token and channel, and on the head or not. Declines where
- * turned rows are wanted elsewhere too, as a gradient may; `unprologue` is the reverse, for targets without such a
- * kernel.
+ * turned rows are wanted elsewhere too, as a gradient may.
  */
 #include "ir/attention.h"
 #include "passes/passes_internal.h"
@@ -170,37 +169,6 @@ vtb_status vtb__pass_prologue(vtb_pass_context *c, vtb_error *err) {
     }
     free(uses);
     vtb__dce_func(f);
-  }
-  return VTB_OK;
-}
-
-/* ---- and back --------------------------------------------------------------------------------------------- */
-
-static void expand(vtb_func *f, vtb_inst *fused) {
-  const vtb_func *body = fused->callee;
-  vtb_builder b = {.module = f->module, .func = f, .before = fused, .span = fused->span};
-  vtb_value **inside = vtb_xcalloc((size_t)body->n_values + 1, sizeof *inside);
-  for (int a = 0; a < body->n_args; a++) inside[body->args[a]->id] = fused->operands[a];
-  for (const vtb_inst *i = body->first; i; i = i->next) {
-    vtb_value *operands[8];
-    vtb_check(i->n_operands <= 8, "an op of %d operands in a kernel of attention", i->n_operands);
-    for (int o = 0; o < i->n_operands; o++) operands[o] = inside[i->operands[o]->id];
-    const vtb_inst *copy = vtb_inst_clone(&b, i, operands);
-    for (int r = 0; r < i->n_results; r++) inside[i->results[r]->id] = copy->results[r];
-  }
-  for (int r = 0; r < fused->n_results; r++) vtb_replace_all(fused->results[r], inside[body->returns[r]->id]);
-  vtb_inst_unlink(fused);
-  free(inside);
-}
-
-vtb_status vtb__pass_unprologue(vtb_pass_context *c, vtb_error *err) {
-  (void)err;
-  for (vtb_func *f = c->module->first; f; f = f->next) {
-    if (f->kind != VTB_FUNC_PLAIN) continue;
-    for (vtb_inst *i = f->first, *next; i; i = next) {
-      next = i->next;
-      if (vtb_is_turned_attention(i)) expand(f, i);
-    }
   }
   return VTB_OK;
 }

@@ -1,7 +1,12 @@
 /* attention and attention_grad without a matrix of scores in memory: text/attention.cu and attention_grad.cu. Shapes
  * and meaning: ir/attention.h. In texts b is the batch entry, i a query, j a key, head and kv the heads of queries and
  * of keys, x a column. Blocks of 64 queries (keys for dk and dv) meet tiles of 64 of the others on tensor cores. Few
- * keys of usual width (images of 224 pixels, windows) fit shared memory whole: text/attention_short.cu. */
+ * keys of usual width (images of 224 pixels, windows) fit shared memory whole: text/attention_short.cu.
+ *
+ * Queries and keys that are to be turned (a `fused` of kind "attention") are copied to shared memory as they are, and
+ * each thread turns there what it copied, before the barrier that follows anyway: text/turns.cuh. What is turned once a
+ * block stays so: in attention.cu the queries keep a place of their own, in attention_short.cu a lane turns its queries
+ * on the way to its registers. */
 #include "ir/attention.h"
 #include "codegen/cuda/emitters.h"
 #include "codegen/cuda/holes.h"
@@ -10,8 +15,48 @@
 #define SHORT_KEYS 256 /* 143 KB of shared memory at 64 columns */
 #define SHORT_WIDTH 64
 #define BUSY_BLOCKS 264 /* two for each of 132 multiprocessors */
+#define KEPT_WIDTH 256  /* 70 KB of queries that stay turned */
 
 typedef enum result { DQ, DK, DV, DBIAS } result; /* as in text/attention_grad.cu */
+
+/* Tables [N, 1 or heads, width/2] of rows whose first `width` channels turn; 0: none. */
+typedef struct turn {
+  int cosines, sines;
+  int64_t width;
+} turn;
+
+/* An attention and the numbers of its tensors. */
+typedef struct operands {
+  vtb_attention a;
+  int q, k, v, y; /* y: the first result */
+  turn turn_q, turn_k;
+} operands;
+
+static operands operands_of(const vtb_inst *inst) {
+  return (operands){.a = vtb_attention_of(inst), .q = 0, .k = 1, .v = 2, .y = inst->n_operands};
+}
+
+/* Number of the next operand; its tables follow it. */
+static int take_turned(const vtb_inst *fused, bool is_turned, int *next, turn *t) {
+  int at = (*next)++;
+  if (!is_turned) return at;
+  t->cosines = (*next)++;
+  t->sines = (*next)++;
+  t->width = 2 * fused->operands[t->cosines]->type.dim[2].size;
+  return at;
+}
+
+static operands turned_operands_of(const vtb_inst *fused) {
+  int64_t turned = vtb_attr_int(fused, "turned", 0);
+  int next = 0;
+  operands o = operands_of(fused->callee->returns[0]->def);
+  o.q = take_turned(fused, turned & 1, &next, &o.turn_q);
+  o.k = take_turned(fused, turned & 2, &next, &o.turn_k);
+  o.v = next++;
+  if (o.a.bias >= 0) o.a.bias = next++;
+  o.y = next;
+  return o;
+}
 
 static int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
 static int64_t along(int64_t n) { return (n + 7) / 8 * 8 + 4; }     /* vtb_pitch_along */
@@ -50,12 +95,13 @@ static const char *bias_at(vtb_cuda *c, const vtb_attention *a, int tensor) {
   return vtb_cuda_offset(c, tensor, index);
 }
 
-static void hole_common(vtb_cuda *c, vtb__cuda_holes *h, vtb_cuda_kernel *k, const vtb_attention *a, int64_t tile,
+static void hole_common(vtb_cuda *c, vtb__cuda_holes *h, vtb_cuda_kernel *k, const operands *o, int64_t tile,
                         int64_t slab) {
-  bool four = vtb_cuda_rows_of_four(c, 0) && vtb_cuda_rows_of_four(c, 1) && vtb_cuda_rows_of_four(c, 2);
-  hole_row(c, h, k, "q", 0, "i", "head");
-  hole_row(c, h, k, "k", 1, "j", "kv");
-  hole_row(c, h, k, "v", 2, "j", "kv");
+  const vtb_attention *a = &o->a;
+  bool four = vtb_cuda_rows_of_four(c, o->q) && vtb_cuda_rows_of_four(c, o->k) && vtb_cuda_rows_of_four(c, o->v);
+  hole_row(c, h, k, "q", o->q, "i", "head");
+  hole_row(c, h, k, "k", o->k, "j", "kv");
+  hole_row(c, h, k, "v", o->v, "j", "kv");
   vtb__hole_number(h, "FOUR", four && (a->dy < 0 || vtb_cuda_rows_of_four(c, a->dy)));
   if (a->bias >= 0) vtb_cuda_in(k, a->bias, "bias");
   if (a->bias >= 0)
@@ -76,25 +122,93 @@ static void hole_common(vtb_cuda *c, vtb__cuda_holes *h, vtb_cuda_kernel *k, con
   vtb__hole_number(h, "BIAS", a->bias >= 0);
 }
 
-static void share(vtb_cuda_kernel *k, int64_t tile, int64_t slab) {
-  vtb_cuda_shared(k, "float", 4, "tiles", larger(2 * 64 * along(slab), 64 * across(tile)));
+static void hole_results(vtb_cuda *c, vtb__cuda_holes *h, vtb_cuda_kernel *k, const operands *o) {
+  int lse = o->y + 1;
+  vtb_cuda_out(k, o->y, "y");
+  vtb_cuda_out(k, lse, "lse");
+  hole_element(c, h, "y", "y", o->y, "i", "head", "x");
+  hole_element(c, h, "lse", "lse", lse, "i", "head", NULL);
+}
+
+/* Tiles of 64 rows: factors along the depth (one, where queries are kept elsewhere), then one across it. */
+static void share(vtb_cuda_kernel *k, int factors, int64_t tile, int64_t slab) {
+  vtb_cuda_shared(k, "float", 4, "tiles", larger(factors * 64 * along(slab), 64 * across(tile)));
   vtb_cuda_shared(k, "float", 4, "scores", 64 * along(64));
 }
 
-static void hole_results(vtb_cuda *c, vtb__cuda_holes *h, vtb_cuda_kernel *k, const vtb_inst *inst) {
-  int y = inst->n_operands, lse = y + 1;
-  vtb_cuda_out(k, y, "y");
-  vtb_cuda_out(k, lse, "lse");
-  hole_element(c, h, "y", "y", y, "i", "head", "x");
-  hole_element(c, h, "lse", "lse", lse, "i", "head", NULL);
+/* ---- turned queries and keys ---------------------------------------------------------------------------------- */
+
+static void put_table(vtb_cuda *c, vtb_cuda_kernel *k, vtb_strbuf *s, const char *name, int tensor, const char *token,
+                      const char *head) {
+  const char *at = vtb_cuda_offset(c, tensor, (const char *const[]){token, head, NULL});
+  vtb_cuda_in(k, tensor, name);
+  vtb_strbuf_printf(s, "auto %s_of = [&](int %s) { return %s + (%s); };\n", name, token, name, at);
 }
+
+/* ${turns}: where the tables lie. In texts X_turned is the number of channels of X (q or k) that turn. */
+static void hole_tables(vtb_cuda *c, vtb__cuda_holes *h, vtb_cuda_kernel *k, const operands *o) {
+  vtb_strbuf s = {0};
+  if (o->turn_q.width || o->turn_k.width) vtb_cuda_include(k, "turns.cuh");
+  if (o->turn_q.width) {
+    vtb_strbuf_printf(&s, "constexpr int q_turned = %lld;\n", (long long)o->turn_q.width);
+    put_table(c, k, &s, "q_cosines", o->turn_q.cosines, "i", "head");
+    put_table(c, k, &s, "q_sines", o->turn_q.sines, "i", "head");
+  }
+  if (o->turn_k.width) {
+    vtb_strbuf_printf(&s, "constexpr int k_turned = %lld;\n", (long long)o->turn_k.width);
+    put_table(c, k, &s, "k_cosines", o->turn_k.cosines, "j", "kv");
+    put_table(c, k, &s, "k_sines", o->turn_k.sines, "j", "kv");
+  }
+  vtb__hole_text(h, "turns", "%s", s.at ? s.at : "");
+  vtb_strbuf_free(&s);
+}
+
+/* Turns a slab of a tile of attention.cu whose first row is `first`. */
+static void put_turn(vtb_strbuf *s, const char *when, const char *tile, const char *rows, const char *x,
+                     const char *first) {
+  vtb_strbuf_printf(s,
+                    "    %svtb_turn_rows<FOUR, 64, SLAB, PA, 128>(\n"
+                    "        %s, %s, %s_turned - x0, [&](int r) { return %s_cosines_of(%s + r) + x0 / 2; },\n"
+                    "        [&](int r) { return %s_sines_of(%s + r) + x0 / 2; });\n",
+                    when, tile, rows, x, x, first, x, first);
+}
+
+/* attention.cu. Queries that are turned once lie beside the tiles, slab by slab. */
+static void hole_turns(vtb__cuda_holes *h, const operands *o, bool kept) {
+  const char *a = kept ? "(a_tile + x0 * PA)" : "a_tile", *once = kept ? "if (j0 == 0) " : "";
+  vtb_strbuf s = {0};
+  if (o->turn_q.width || o->turn_k.width) vtb_strbuf_puts(&s, "vtb_landed<FOUR>();\n");
+  if (o->turn_q.width) put_turn(&s, once, a, "n_rows", "q", "i0");
+  if (o->turn_k.width) put_turn(&s, "", "b_tile", "n_keys", "k", "j0");
+  vtb__hole_text(h, "turn", "%s%s", s.at ? s.at : "", s.n ? "    " : "");
+  vtb__hole_text(h, "once", "%s", once);
+  vtb__hole_text(h, "a", "%s", a);
+  vtb__hole_text(h, "a_tile", kept ? "queries" : "tiles");
+  vtb__hole_text(h, "b_tile", kept ? "tiles" : "tiles + 64 * PA");
+  vtb_strbuf_free(&s);
+}
+
+/* attention_short.cu. The values may still be on their way while keys are turned. */
+static void hole_turns_short(vtb__cuda_holes *h, const operands *o) {
+  vtb__hole_text(h, "turn", "%s",
+                 !o->turn_k.width ? ""
+                                  : "vtb_landed<FOUR, 1>();\n"
+                                    "vtb_turn_rows<FOUR, KEYS, DEPTH, PK, 32 * WARPS>(keys, M, k_turned, k_cosines_of, "
+                                    "k_sines_of);\n");
+  vtb__hole_text(h, "q_at", "%s",
+                 o->turn_q.width ? "vtb_turned(q_from(i0 + r), x, q_turned, q_cosines_of(i0 + r), q_sines_of(i0 + r))"
+                                 : "q_from(i0 + r)[x]");
+}
+
+/* ---- forward -------------------------------------------------------------------------------------------------- */
 
 static bool is_short(const vtb_attention *a) {
   return a->n_keys <= SHORT_KEYS && a->width <= SHORT_WIDTH && a->value_width <= SHORT_WIDTH;
 }
 
 /* A block takes all queries of a head (256 of many) where that keeps the machine busy, else one strip a warp. */
-static void attend_short(vtb_cuda *c, const vtb_inst *inst, const vtb_attention *a) {
+static void attend_short(vtb_cuda *c, const operands *o) {
+  const vtb_attention *a = &o->a;
   vtb__cuda_holes h;
   int64_t tile = ceil_div(a->value_width, 8) * 8, slab = ceil_div(a->width, 16) * 16, warps = a->n_keys > 96 ? 8 : 4;
   int64_t keys = ceil_div(a->n_keys, 16) * 16, heads = a->n_batch * a->n_heads;
@@ -102,8 +216,10 @@ static void attend_short(vtb_cuda *c, const vtb_inst *inst, const vtb_attention 
   rows = heads * ceil_div(a->n_queries, most) >= BUSY_BLOCKS ? most : 16 * warps;
   vtb_cuda_kernel *k = vtb_cuda_begin(c, "attention_short", (int)(32 * warps));
   vtb__holes_init(&h);
-  hole_common(c, &h, k, a, tile, slab);
-  hole_results(c, &h, k, inst);
+  hole_common(c, &h, k, o, tile, slab);
+  hole_tables(c, &h, k, o);
+  hole_turns_short(&h, o);
+  hole_results(c, &h, k, o);
   vtb__hole_number(&h, "ROWS", rows);
   vtb__hole_number(&h, "WARPS", warps);
   vtb_cuda_shared(k, "float", 4, "keys", keys * along(slab));
@@ -112,21 +228,35 @@ static void attend_short(vtb_cuda *c, const vtb_inst *inst, const vtb_attention 
   vtb_cuda_launch(k, heads * ceil_div(a->n_queries, rows));
 }
 
-void vtb__cuda_attention(vtb_cuda *c, const vtb_inst *inst) {
-  vtb_attention a = vtb_attention_of(inst);
-  if (is_short(&a)) {
-    attend_short(c, inst, &a);
+static void attend(vtb_cuda *c, const operands *o) {
+  const vtb_attention *a = &o->a;
+  if (is_short(a)) {
+    attend_short(c, o);
     return;
   }
   vtb__cuda_holes h;
-  int64_t tile = tile_width(a.value_width), slab = slab_width(a.width);
+  int64_t tile = tile_width(a->value_width), slab = slab_width(a->width);
+  bool kept = o->turn_q.width && a->width <= KEPT_WIDTH;
   vtb_cuda_kernel *k = vtb_cuda_begin(c, "attention", THREADS);
   vtb__holes_init(&h);
-  hole_common(c, &h, k, &a, tile, slab);
-  hole_results(c, &h, k, inst);
-  share(k, tile, slab);
+  hole_common(c, &h, k, o, tile, slab);
+  hole_tables(c, &h, k, o);
+  hole_turns(&h, o, kept);
+  hole_results(c, &h, k, o);
+  share(k, kept ? 1 : 2, tile, slab);
+  if (kept) vtb_cuda_shared(k, "float", 4, "queries", ceil_div(a->width, slab) * 64 * along(slab));
   vtb__holes_fill(&h, k, "attention.cu");
-  vtb_cuda_launch(k, a.n_batch * a.n_heads * ceil_div(a.n_queries, 64) * ceil_div(a.value_width, tile));
+  vtb_cuda_launch(k, a->n_batch * a->n_heads * ceil_div(a->n_queries, 64) * ceil_div(a->value_width, tile));
+}
+
+void vtb__cuda_attention(vtb_cuda *c, const vtb_inst *inst) {
+  operands o = operands_of(inst);
+  attend(c, &o);
+}
+
+void vtb__cuda_turned_attention(vtb_cuda *c, const vtb_inst *fused) {
+  operands o = turned_operands_of(fused);
+  attend(c, &o);
 }
 
 /* ---- adjoint -------------------------------------------------------------------------------------------------- */
@@ -156,17 +286,18 @@ static int make_delta(vtb_cuda *c, const vtb_attention *a) {
   return delta;
 }
 
-static void make_result(vtb_cuda *c, const vtb_inst *inst, const vtb_attention *a, int delta, result r) {
+static void make_result(vtb_cuda *c, const operands *o, int delta, result r) {
   static const char *const kinds[] = {"attention_dq", "attention_dk", "attention_dv", "attention_dbias"};
+  const vtb_attention *a = &o->a;
   vtb__cuda_holes h;
   bool keys = r == DK || r == DV, by_batch = a->bias_batch > 1;
   int64_t width = r == DBIAS ? a->n_keys : r == DV ? a->value_width : a->width;
   int64_t tile = r == DBIAS ? 64 : tile_width(width), slab = slab_width(larger(a->width, a->value_width));
   int64_t outer = r == DBIAS ? a->bias_batch * a->bias_heads : a->n_batch * (keys ? a->kv_heads : a->n_heads);
-  int tensor = inst->n_operands + (int)r;
+  int tensor = o->y + (int)r;
   vtb_cuda_kernel *k = vtb_cuda_begin(c, kinds[r], THREADS);
   vtb__holes_init(&h);
-  hole_common(c, &h, k, a, tile, slab);
+  hole_common(c, &h, k, o, tile, slab);
   hole_row(c, &h, k, "dy", a->dy, "i", "head");
   vtb_cuda_in(k, a->lse, "lse");
   vtb_cuda_temp_in(k, delta, "float", "delta");
@@ -180,7 +311,7 @@ static void make_result(vtb_cuda *c, const vtb_inst *inst, const vtb_attention *
   vtb__hole_number(&h, "BIAS_HEADS", a->bias_heads);
   vtb__hole_number(&h, "BATCH", a->n_batch);
   vtb__hole_number(&h, "BY_BATCH", by_batch);
-  share(k, tile, slab);
+  share(k, 2, tile, slab);
   vtb_cuda_shared(k, "float", 4, "sums", 64);
   vtb_cuda_shared(k, "float", 4, "deltas", 64);
   vtb__holes_fill(&h, k, "attention_grad.cu");
@@ -188,10 +319,10 @@ static void make_result(vtb_cuda *c, const vtb_inst *inst, const vtb_attention *
 }
 
 void vtb__cuda_attention_grad(vtb_cuda *c, const vtb_inst *inst) {
-  vtb_attention a = vtb_attention_of(inst);
-  int delta = make_delta(c, &a);
-  make_result(c, inst, &a, delta, DQ);
-  make_result(c, inst, &a, delta, DK);
-  make_result(c, inst, &a, delta, DV);
-  if (a.wants_dbias) make_result(c, inst, &a, delta, DBIAS);
+  operands o = operands_of(inst);
+  int delta = make_delta(c, &o.a);
+  make_result(c, &o, delta, DQ);
+  make_result(c, &o, delta, DK);
+  make_result(c, &o, delta, DV);
+  if (o.a.wants_dbias) make_result(c, &o, delta, DBIAS);
 }

@@ -4,6 +4,7 @@
 
 #include "codegen/cuda/emitters.h"
 #include "codegen/cuda/expr.h"
+#include "ir/attention.h"
 #include "ir/recurrence.h"
 
 void vtb__cuda_body(vtb_cuda *c, const vtb_inst *inst) {
@@ -24,6 +25,8 @@ void vtb__cuda_body(vtb_cuda *c, const vtb_inst *inst) {
 void vtb__cuda_fused(vtb_cuda *c, const vtb_inst *inst) {
   if (vtb_is_scans(inst))
     vtb__cuda_scans(c, inst);
+  else if (vtb_is_turned_attention(inst))
+    vtb__cuda_turned_attention(c, inst);
   else if (vtb_streq(vtb_attr_str(inst, "kind", ""), "product"))
     vtb__cuda_product(c, inst);
   else

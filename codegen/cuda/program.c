@@ -203,7 +203,7 @@ static void emit_unit(vtb_cuda *c, const vtb_inst *inst) {
     set_tensor(c, i, &v->type, stride, vtb__cuda_place(c, v));
   }
   bool rows = vtb_op_get(inst->op)->klass == VTB_CLASS_STRUCTURED && inst->op != VTB_OP_einsum;
-  if (rows || vtb_is_scans(inst)) copy_in_operands(c, inst);
+  if (rows || vtb_is_scans(inst) || vtb_is_turned_attention(inst)) copy_in_operands(c, inst);
   emitters[inst->op](c, inst);
   end_unit(c);
 }
@@ -510,20 +510,10 @@ static void free_program(vtb_cuda *c) {
   vtb_arena_free(&c->arena);
 }
 
-static bool has_turned_attention(const vtb_module *m) {
-  for (const vtb_func *f = m->first; f; f = f->next)
-    for (const vtb_inst *i = f->first; i; i = i->next)
-      if (vtb_is_turned_attention(i)) return true;
-  return false;
-}
-
 /* Kernels as this target has them. Products of the library have no room for epilogues. */
 static vtb_status fuse_again(vtb_module *m, const vtb_cuda_options *o, vtb_error *err) {
   vtb_pass_context c = {.module = m};
-  vtb_status status = VTB_OK;
-  if (has_turned_attention(m))
-    status = vtb_run_pipeline(&c, &(vtb_pipeline_options){.pipeline = "unprologue,fuse"}, err);
-  if (status != VTB_OK || o->library_products) return status;
+  if (o->library_products) return VTB_OK;
   return vtb_run_pipeline(&c, &(vtb_pipeline_options){.pipeline = "fuse_products"}, err);
 }
 

@@ -10,8 +10,8 @@ const int o0 = vtb_block() % OUT_TILES * TILE, i0 = vtb_block() / OUT_TILES % RO
 const int bh = vtb_block() / (OUT_TILES * ROW_TILES), b = bh / HEADS, head = bh % HEADS, kv = head / SHARED;
 const int n_rows = vtb_min_int(N - i0, 64), row = 16 * vtb_warp(), quad = vtb_lane() / 4;
 const int seen = CAUSAL ? vtb_max_int(vtb_min_int(M, i0 + n_rows + M - N), 0) : M; /* keys that some query sees */
-VTB_PTR(float) a_tile = tiles;
-VTB_PTR(float) b_tile = tiles + 64 * PA;
+VTB_PTR(float) a_tile = ${a_tile};
+VTB_PTR(float) b_tile = ${b_tile};
 VTB_PTR(float) c_tile = tiles; /* after a and b */
 auto q_from = [&](int i) { return ${q_from}; };
 auto k_from = [&](int j) { return ${k_from}; };
@@ -19,7 +19,7 @@ auto v_from = [&](int j) { return ${v_from}; };
 auto nothing = [&](int) -> float { return 0.0f; };
 auto bias_at = [&](int i, int j) -> float { return ${bias}; };
 
-float out[TILE / 8][4], m[2] = {-VTB_INF, -VTB_INF}, l[2] = {0.0f, 0.0f};
+${turns}float out[TILE / 8][4], m[2] = {-VTB_INF, -VTB_INF}, l[2] = {0.0f, 0.0f};
 vtb_clear(out);
 for (int j0 = 0; j0 < seen; j0 += 64) {
   const int n_keys = vtb_min_int(seen - j0, 64);
@@ -28,11 +28,11 @@ for (int j0 = 0; j0 < seen; j0 += 64) {
   for (int x0 = 0; x0 < K; x0 += SLAB) {
     const int depth = vtb_min_int(K - x0, SLAB);
     vtb_sync();
-    vtb_copy_rows<FOUR, 64, SLAB, PA, 128>(a_tile, n_rows, depth, -1, [&](int r) { return q_from(i0 + r) + x0; }, nothing);
+    ${once}vtb_copy_rows<FOUR, 64, SLAB, PA, 128>(${a}, n_rows, depth, -1, [&](int r) { return q_from(i0 + r) + x0; }, nothing);
     vtb_copy_rows<FOUR, 64, SLAB, PA, 128>(b_tile, n_keys, depth, -1, [&](int r) { return k_from(j0 + r) + x0; }, nothing);
-    vtb_arrived();
+    ${turn}vtb_arrived();
     vtb_product<EXACT, SLAB>(
-        s, [&](int r, int x) -> float { return a_tile[(row + r) * PA + x]; },
+        s, [&](int r, int x) -> float { return ${a}[(row + r) * PA + x]; },
         [&](int x, int j) -> float { return b_tile[j * PA + x]; }, row < n_rows ? SLAB : 0);
   }
   float top[2] = {m[0], m[1]}, shrink[2], low[2], sum[2] = {0.0f, 0.0f};

@@ -15,16 +15,16 @@ auto k_from = [&](int j) { return ${k_from}; };
 auto v_from = [&](int j) { return ${v_from}; };
 auto nothing = [&](int) -> float { return 0.0f; };
 auto bias_at = [&](int i, int j) -> float { return ${bias}; };
-vtb_copy_rows<FOUR, KEYS, DEPTH, PK, 32 * WARPS>(keys, M, K, -1, k_from, nothing);
+${turns}vtb_copy_rows<FOUR, KEYS, DEPTH, PK, 32 * WARPS>(keys, M, K, -1, k_from, nothing);
 vtb_copy_rows<FOUR, KEYS, WIDTH, PV, 32 * WARPS>(values, M, V, -1, v_from, nothing);
-vtb_arrived();
+${turn}vtb_arrived();
 
 VTB_NO_UNROLL for (int i0 = first + 16 * vtb_warp(); i0 < end; i0 += 16 * WARPS) {
   float s[KEYS / 8][4], out[WIDTH / 8][4], top[2] = {-VTB_INF, -VTB_INF}, sum[2] = {0.0f, 0.0f};
   vtb_clear(s);
   vtb_clear(out);
   vtb_product<EXACT, DEPTH>(
-      s, [&](int r, int x) -> float { return i0 + r < end && x < K ? q_from(i0 + r)[x] : 0.0f; },
+      s, [&](int r, int x) -> float { return i0 + r < end && x < K ? ${q_at} : 0.0f; },
       [&](int x, int j) -> float { return keys[j * PK + x]; });
   vtb_each(s, [&](int r, int j, float &v) {
     const int i = i0 + r;
