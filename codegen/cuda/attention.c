@@ -206,14 +206,17 @@ static bool is_short(const vtb_attention *a) {
   return a->n_keys <= SHORT_KEYS && a->width <= SHORT_WIDTH && a->value_width <= SHORT_WIDTH;
 }
 
-/* A block takes all queries of a head (256 of many) where that keeps the machine busy, else one strip a warp. */
+/* A block takes all queries of a head (256 of many) where that keeps the machine busy, else one strip a warp. Of a busy
+ * machine no warp is taken that would only copy: a window of up to 48 tokens has fewer strips than warps. */
 static void attend_short(vtb_cuda *c, const operands *o) {
   const vtb_attention *a = &o->a;
   vtb__cuda_holes h;
   int64_t tile = ceil_div(a->value_width, 8) * 8, slab = ceil_div(a->width, 16) * 16, warps = a->n_keys > 96 ? 8 : 4;
   int64_t keys = ceil_div(a->n_keys, 16) * 16, heads = a->n_batch * a->n_heads;
   int64_t rows = ceil_div(a->n_queries, 16) * 16, most = rows < 256 ? rows : 256;
-  rows = heads * ceil_div(a->n_queries, most) >= BUSY_BLOCKS ? most : 16 * warps;
+  bool busy = heads * ceil_div(a->n_queries, most) >= BUSY_BLOCKS;
+  if (busy && keys <= 64 && rows < 16 * warps) warps = rows / 16;
+  rows = busy ? most : 16 * warps;
   vtb_cuda_kernel *k = vtb_cuda_begin(c, "attention_short", (int)(32 * warps));
   vtb__holes_init(&h);
   hole_common(c, &h, k, o, tile, slab);

@@ -57,6 +57,7 @@ static const attention_case cases[] = {
      .range = 1,
      .causal = true,
      .forward = true},
+    {.B = 66, .N = 20, .M = 33, .h = 4, .g = 4, .K = 4, .V = 4, .scale = 0.5, .range = 1, .forward = true},
     {.B = 66, .N = 49, .M = 49, .h = 4, .g = 2, .K = 4, .V = 4, .scale = 0.5, .range = 1, .forward = true},
     {.B = 1,
      .N = 70,
