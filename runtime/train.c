@@ -41,13 +41,13 @@ static vtb_status check_numbers(const vtb_train_config *c, vtb_error *err) {
   return VTB_OK;
 }
 
-/* A parameter is trained if the program returns its gradient. */
-static vtb_status make_optimiser(vtb_trainer *t, vtb_error *err) {
-  const vtb_program *p = t->bound.program;
+vtb_status vtb_optim_of_program(const vtb_program *p, void *const *args, const vtb_optim_config *config,
+                                const vtb_services *services, int *trained, int *n_trained, vtb_optim **out,
+                                vtb_error *err) {
   vtb_optim_param *params = vtb_xcalloc((size_t)p->n_tensors, sizeof *params);
-  t->trained = vtb_xcalloc((size_t)p->n_tensors, sizeof *t->trained);
   vtb_strbuf name = {0};
   vtb_status status = VTB_OK;
+  int n = 0;
   for (int i = 0; i < p->n_tensors && status == VTB_OK; i++) {
     const vtb_tensor_info *info = &p->tensors[i];
     if (info->io != VTB_IO_PARAM || info->is_int) continue;
@@ -57,19 +57,26 @@ static vtb_status make_optimiser(vtb_trainer *t, vtb_error *err) {
     if (g < 0) continue;
     if (vtb_tensor_info_count(&p->tensors[g]) != vtb_tensor_info_count(info))
       status = vtb_fail(err, VTB_E_INPUT, "gradient %s has another size than its parameter", name.at);
-    params[t->n_trained] = (vtb_optim_param){.name = info->name,
-                                             .value = t->bound.args[i],
-                                             .grad = t->bound.args[g],
-                                             .count = vtb_tensor_info_count(info),
-                                             .decay = info->decay};
-    t->trained[t->n_trained++] = i;
+    params[n] = (vtb_optim_param){.name = info->name,
+                                  .value = args[i],
+                                  .grad = args[g],
+                                  .count = vtb_tensor_info_count(info),
+                                  .decay = info->decay};
+    trained[n++] = i;
   }
-  if (status == VTB_OK && !t->n_trained) status = vtb_fail(err, VTB_E_INPUT, "the training program has no gradients");
-  if (status == VTB_OK)
-    status = vtb_optim_new(&t->config.optim, params, t->n_trained, t->config.services, &t->optim, err);
+  if (status == VTB_OK && !n) status = vtb_fail(err, VTB_E_INPUT, "the training program has no gradients");
+  if (status == VTB_OK) status = vtb_optim_new(config, params, n, services, out, err);
+  *n_trained = n;
   vtb_strbuf_free(&name);
   free(params);
   return status;
+}
+
+static vtb_status make_optimiser(vtb_trainer *t, vtb_error *err) {
+  const vtb_program *p = t->bound.program;
+  t->trained = vtb_xcalloc((size_t)p->n_tensors, sizeof *t->trained);
+  return vtb_optim_of_program(p, t->bound.args, &t->config.optim, t->config.services, t->trained, &t->n_trained,
+                              &t->optim, err);
 }
 
 static vtb_status initialise(vtb_trainer *t, vtb_error *err) {

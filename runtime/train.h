@@ -106,6 +106,12 @@ VTB_MUST_USE vtb_status vtb_trainer_save_weights(vtb_trainer *t, const char *pat
 float *vtb_trainer_param(vtb_trainer *t, const char *name, int64_t *count);
 void vtb_trainer_close(vtb_trainer *t); /* NULL is fine */
 
+/* The optimiser of a step program's parameters, those whose gradient it returns; args: a buffer a tensor. trained (room
+ * for all tensors): their numbers. */
+VTB_MUST_USE vtb_status vtb_optim_of_program(const vtb_program *p, void *const *args, const vtb_optim_config *config,
+                                             const vtb_services *services, int *trained, int *n_trained,
+                                             vtb_optim **out, vtb_error *err);
+
 /* ---- evaluation ---------------------------------------------------------------------------------------- */
 
 typedef struct vtb_eval_result {

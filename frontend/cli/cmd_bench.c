@@ -1,4 +1,6 @@
-/* vertebra bench: latency, images/s, peak memory, and time and GFLOP/s a kernel with its IR ops. */
+/* vertebra bench: latency, images/s (of a training step: with its update), peak memory, and time and GFLOP/s a kernel
+ * with its IR ops. */
+#include "frontend/cli/bench_update.h"
 #include "frontend/cli/built.h"
 
 #include <math.h>
@@ -9,8 +11,13 @@ typedef struct bench_options {
   cli_model_options model;
   int64_t runs, top;
   double seconds;
-  bool train;
+  bool train, no_update;
 } bench_options;
+
+/* What a run is. */
+static const char *what_is_timed(const bench_options *o) {
+  return !o->train ? "forward" : o->no_update ? "forward, backward" : "forward, backward, update";
+}
 
 typedef struct timing {
   double best, median, mean;
@@ -22,23 +29,35 @@ static int by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-static timing measure(const vtb_program *p, void **buffers, void *workspace, const vtb_services *s,
-                      const bench_options *o) {
-  vtb_program_run(p, buffers, workspace, s);
-  vtb_program_run(p, buffers, workspace, s);
+/* One step: a run, and what the host does of the update. */
+static vtb_status step(const vtb_program *p, void **buffers, void *workspace, const vtb_services *s, cli_update *u,
+                       vtb_error *err) {
+  vtb_status status = vtb_program_execute(p, buffers, workspace, s, err);
+  return status == VTB_OK && u ? cli_update_step(u, err) : status;
+}
+
+/* u: NULL without an update. */
+static vtb_status measure(const vtb_program *p, void **buffers, void *workspace, const vtb_services *s,
+                          const bench_options *o, cli_update *u, timing *out, vtb_error *err) {
+  vtb_status status = VTB_OK;
+  for (int i = 0; i < 2 && status == VTB_OK; i++) status = step(p, buffers, workspace, s, u, err);
+  if (status == VTB_OK && u) status = cli_update_check(u, err);
   vtb_program_keep(p, ~0u); /* a device's own time, without copies from and to the host */
   VTB_VEC(double) times = {0};
   double start = vtb_now(), sum = 0;
-  while (times.n < (size_t)(o->runs ? o->runs : 1000) && (o->runs || times.n < 5 || vtb_now() - start < o->seconds)) {
+  while (status == VTB_OK && times.n < (size_t)(o->runs > 0 ? o->runs : 1000) &&
+         (o->runs > 0 || times.n < 5 || vtb_now() - start < o->seconds)) {
     double t = vtb_now();
-    vtb_program_run(p, buffers, workspace, s);
+    status = step(p, buffers, workspace, s, u, err);
     vtb_vec_push(&times, vtb_now() - t);
     sum += times.at[times.n - 1];
   }
-  qsort(times.at, times.n, sizeof *times.at, by_value);
-  timing r = {times.at[0], times.at[times.n / 2], sum / (double)times.n, (int64_t)times.n};
+  if (status == VTB_OK) {
+    qsort(times.at, times.n, sizeof *times.at, by_value);
+    *out = (timing){times.at[0], times.at[times.n / 2], sum / (double)times.n, (int64_t)times.n};
+  }
   vtb_vec_free(&times);
-  return r;
+  return status;
 }
 
 typedef struct row {
@@ -64,8 +83,8 @@ static void report_text(const vtb_program *p, const timing *t, const row *rows, 
   for (int i = 0; i < n; i++) covered += rows[i].seconds;
   printf("batch %lld: best %.2f ms, median %.2f ms of %lld runs; %.1f img/s; %.1f GFLOP/s\n", (long long)p->batch,
          1e3 * t->best, 1e3 * t->median, (long long)t->runs, (double)p->batch / t->best, flops / t->best * 1e-9);
-  printf("compile %.2f s; memory: workspace %.1f MiB, parameters %.1f MiB, other buffers %.1f MiB\n\n",
-         p->compile_seconds, (double)(p->workspace_bytes + p->device_workspace_bytes) / 1048576,
+  printf("timed: %s; compile %.2f s; memory: workspace %.1f MiB, parameters %.1f MiB, other buffers %.1f MiB\n\n",
+         what_is_timed(o), p->compile_seconds, (double)(p->workspace_bytes + p->device_workspace_bytes) / 1048576,
          buffer_bytes(p, true) / 1048576, buffer_bytes(p, false) / 1048576);
   printf("%7s %6s %8s %8s %8s  %-34s %s\n", "ms", "%", "launches", "GFLOP/s", "GB/s", "ops", "from");
   for (int i = 0; i < n && i < o->top; i++) {
@@ -79,8 +98,10 @@ static void report_text(const vtb_program *p, const timing *t, const row *rows, 
   }
 }
 
-static void report_json(const vtb_program *p, const timing *t, const row *rows, int n, double flops) {
+static void report_json(const vtb_program *p, const timing *t, const row *rows, int n, const bench_options *o,
+                        double flops) {
   cJSON *out = cJSON_CreateObject();
+  cJSON_AddStringToObject(out, "timed", what_is_timed(o));
   cJSON_AddNumberToObject(out, "batch", (double)p->batch);
   cJSON_AddNumberToObject(out, "best_ms", 1e3 * t->best);
   cJSON_AddNumberToObject(out, "median_ms", 1e3 * t->median);
@@ -121,30 +142,47 @@ static int profile(const vtb_program *p, void **buffers, void *workspace, int64_
   return n;
 }
 
+static void report(const vtb_program *p, const timing *t, const row *rows, int n, const bench_options *o) {
+  double flops = 0;
+  for (int i = 0; i < n; i++) flops += rows[i].info->flops * rows[i].info->launches;
+  if (o->model.json)
+    report_json(p, t, rows, n, o, flops);
+  else
+    report_text(p, t, rows, n, o, flops);
+}
+
+static vtb_status time_all(const vtb_program *p, const vtb_program *profiled, void **buffers, void *workspace,
+                           const vtb_services *services, const bench_options *o, vtb_error *err) {
+  cli_update update = {0}, *u = o->train && !o->no_update ? &update : NULL;
+  timing t = {0};
+  vtb_status status = u ? cli_update_open(p, buffers, services, u, err) : VTB_OK;
+  if (status == VTB_OK) status = measure(p, buffers, workspace, services, o, u, &t, err);
+  if (status == VTB_OK && u && u->inside && profiled != p) status = vtb_program_exchange(profiled, buffers, true, err);
+  if (status == VTB_OK) {
+    row *rows;
+    int n = profile(profiled, buffers, workspace, o->model.threads, &rows);
+    report(p, &t, rows, n, o);
+    free(rows);
+  }
+  cli_update_close(&update);
+  return status;
+}
+
 /* profiled: the same program with calls around its kernels. */
 static vtb_status bench_program(const vtb_program *p, const vtb_program *profiled, const bench_options *o) {
   vtb_error err = {0};
   void **buffers = cli_make_buffers(p, &err);
   void *workspace = vtb_aligned_alloc((size_t)p->workspace_bytes + 64);
   vtb_services *services = vtb_services_default((int)o->model.threads);
+  vtb_status status = err.text[0] ? VTB_E_MEMORY : VTB_OK;
   if (!workspace)
-    vtb_fail(&err, VTB_E_MEMORY, "out of memory: the workspace needs %.1f MiB", (double)p->workspace_bytes / 1048576);
-  if (!err.text[0]) {
-    row *rows;
-    double flops = 0;
-    timing t = measure(p, buffers, workspace, services, o);
-    int n = profile(profiled, buffers, workspace, o->model.threads, &rows);
-    for (int i = 0; i < n; i++) flops += rows[i].info->flops * rows[i].info->launches;
-    if (o->model.json)
-      report_json(p, &t, rows, n, flops);
-    else
-      report_text(p, &t, rows, n, o, flops);
-    free(rows);
-  }
+    status = vtb_fail(&err, VTB_E_MEMORY, "out of memory: the workspace needs %.1f MiB",
+                      (double)p->workspace_bytes / 1048576);
+  if (status == VTB_OK) status = time_all(p, profiled, buffers, workspace, services, o, &err);
   cli_free_buffers(p, buffers);
   free(workspace);
   vtb_services_free(services);
-  return err.text[0] ? cli_error(&err) : VTB_OK;
+  return status == VTB_OK ? VTB_OK : cli_error(&err);
 }
 
 static vtb_status bench_model(const char *what, const bench_options *o) {
@@ -158,9 +196,11 @@ static vtb_status bench_model(const char *what, const bench_options *o) {
   vtb_program *program = NULL, *profiled = NULL;
   status = cli_run_passes(model.module, &o->model, vtb_pipeline_graph, false, 0);
   if (status == VTB_OK && o->train) status = cli_add_train_step(model.module, &o->model, 0, &name);
-  if (status == VTB_OK) status = cli_compile(model.module, name, &o->model, batch, false, &program);
+  cli_model_options mo = o->model;
+  if (o->train && !o->no_update) mo.update = VTB_UPDATE_ADAMW;
+  if (status == VTB_OK) status = cli_compile(model.module, name, &mo, batch, false, &program);
   if (status == VTB_OK) program->compile_seconds = vtb_now() - start;
-  if (status == VTB_OK) status = cli_compile(model.module, name, &o->model, batch, true, &profiled);
+  if (status == VTB_OK) status = cli_compile(model.module, name, &mo, batch, true, &profiled);
   if (status == VTB_OK) status = bench_program(program, profiled, o);
   vtb_program_free(program);
   vtb_program_free(profiled);
@@ -176,6 +216,9 @@ static vtb_status bench_built(const char *path, const bench_options *o) {
   if (status != VTB_OK) return status;
   vtb_artefact_role role = o->train ? VTB_ARTEFACT_STEP : VTB_ARTEFACT_INFERENCE;
   status = cli_built_program(a, role, &o->model, o->model.batch, &program);
+  if (status == VTB_OK && o->no_update && cli_updates_itself(program))
+    status =
+        cli_usage_error("bench", "on CUDA the training step of %s has its update inside: leave out --no-update", path);
   if (status == VTB_OK) {
     program->compile_seconds = vtb_now() - start;
     status = bench_program(program, program, o);
@@ -187,17 +230,20 @@ static vtb_status bench_built(const char *path, const bench_options *o) {
 
 vtb_status cli_cmd_bench(int argc, char **argv) {
   bench_options o = {.seconds = 3, .top = 20};
-  cli_opt opts[CLI_N_MODEL_OPTS + 5] = {
+  enum { OWN = 6 };
+  cli_opt opts[CLI_N_MODEL_OPTS + OWN] = {
       CLI_TARGET_OPT(o.model),
-      {"--train", CLI_FLAG, &o.train, NULL, "a training step: forward and backward, without the optimiser"},
+      {"--train", CLI_FLAG, &o.train, NULL, "a whole training step: forward, backward, clipping and AdamW's update"},
+      {"--no-update", CLI_FLAG, &o.no_update, NULL, "with --train: forward and backward alone"},
       {"--runs", CLI_INT, &o.runs, "N", "exactly N runs instead of --seconds"},
       {"--seconds", CLI_FLOAT, &o.seconds, "S", "time to measure for (default 3)"},
       {"--top", CLI_INT, &o.top, "N", "kernels to list (default 20)"}};
-  cli_model_opts(&o.model, opts + 5);
+  cli_model_opts(&o.model, opts + OWN);
   cli_list rest = {0};
-  int parsed = cli_parse("bench", opts, CLI_N_MODEL_OPTS + 5, argc, argv, &rest);
+  int parsed = cli_parse("bench", opts, CLI_N_MODEL_OPTS + OWN, argc, argv, &rest);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (rest.n != 1) return cli_usage_error("bench", "one MODEL or built FILE is needed");
+  if (o.no_update && !o.train) return cli_usage_error("bench", "--no-update is for --train");
   vtb_status status = cli_is_built(rest.at[0]) ? bench_built(rest.at[0], &o) : bench_model(rest.at[0], &o);
   vtb_vec_free(&rest);
   vtb_vec_free(&o.model.defines);

@@ -112,7 +112,7 @@ def main():
             for form, into in ((True, fused), (False, plain)):
                 Attention.fused = form
                 into.append(best(run, args.seconds))
-            ours.append(vertebra_ms(args, ["--batch", str(batch)] + (["--train"] if args.train else [])))
+            ours.append(vertebra_ms(args, ["--batch", str(batch)] + (["--train", "--no-update"] if args.train else [])))
         ours, fused, plain = min(ours), min(fused), min(plain)
         print(f"{what}, batch {batch:2d}   vertebra {ours:8.1f} ms   torch {fused:8.1f} ms   torch plain {plain:8.1f} ms"
               f"   ratio {min(fused, plain) / ours:.2f}", flush=True)

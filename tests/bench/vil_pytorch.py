@@ -181,7 +181,8 @@ def main():
         F.cross_entropy(model(xb), labels).backward()
 
     rows = {"forward, batch 1": (forward, ["--batch", "1"]),
-            f"training step, batch {args.train_batch}": (step, ["--batch", str(args.train_batch), "--train"])}
+            f"training step, batch {args.train_batch}": (step, ["--batch", str(args.train_batch), "--train",
+                                                                "--no-update"])}
     print(f"{args.model}, torch {torch.__version__} eager, 2 threads each, best of {args.rounds} alternating rounds")
     for name, (fn, extra) in rows.items():
         ours, theirs = [], []

@@ -105,7 +105,9 @@ equal built model
 expect 0 "$VERTEBRA" train "$work/train.so" "${recipe[@]}" --out "$work/parts" --max-steps 5; says "--resume continues"
 expect 0 "$VERTEBRA" train "$work/train.so" "${recipe[@]}" --out "$work/parts" --resume
 equal built parts
-expect 0 "$VERTEBRA" bench "$work/train.so" --train --runs 3; says "einsum"
+expect 0 "$VERTEBRA" bench "$work/train.so" --train --runs 3; says "einsum"; says "timed: forward, backward, update"
+expect 0 "$VERTEBRA" bench "$work/train.so" --train --no-update --runs 3; says "timed: forward, backward;"
+expect 2 "$VERTEBRA" bench "$work/train.so" --no-update; says "is for --train"
 expect 2 "$VERTEBRA" train "$work/train.so" "${recipe[@]}" --label-smoothing 0.3; says "built with --label-smoothing 0.1"
 expect 2 "$VERTEBRA" train "$work/train.so" "${recipe[@]}" --batch 16; says "8 images at a time, not 16"
 expect 0 "$VERTEBRA" build "${small[@]}" --train -o "$work/ten.so"
@@ -131,5 +133,7 @@ if [ -f "$work/both.so" ]; then
   expect 0 "$VERTEBRA" train "${small[@]}" "${compiled[@]}" "${recipe[@]}" --max-steps 2 --target cuda-emulated --out "$work/same"
   equal step same
   expect 2 "$VERTEBRA" train "$work/step.so" "${recipe[@]}" --target cuda-emulated --ema 0.5; says "build it with --ema"
+  expect 0 "$VERTEBRA" bench "$work/step.so" --train --runs 1 --target cuda-emulated --json; says '"timed":	"forward, backward, update"'; says adamw
+  expect 2 "$VERTEBRA" bench "$work/step.so" --train --no-update --target cuda-emulated; says "leave out --no-update"
   expect 2 "$VERTEBRA" train "$work/step.so" "${recipe[@]}" --target cuda-emulated --optimizer sgd; says "build it with --optimizer sgd"
 fi

@@ -68,7 +68,7 @@ class Plan:
             defines = [x for k, v in size.items() if k != "states" or mixer == "scan" for x in ("-D", f"{k}={v}")]
             shape = {"kind": "cell", "cell": name, "mixer": mixer, "batch": batch, "tokens": tokens, **size}
             for train in (False, True):
-                step = ["-D", "learn=true", "--train"] if train else []
+                step = ["-D", "learn=true", "--train", "--no-update"] if train else []
                 self.ours(f"cell/{name}/{'both' if train else 'forward'}", {**shape, "who": "vertebra", "train": train},
                           mixer + "_cell", "--image", f"{grid}x{tokens // grid}", "--batch", batch, *defines, *step,
                           file="cells.vtb")

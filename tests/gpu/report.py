@@ -125,9 +125,9 @@ def model_rows(done, top, image, batch):
 
 def models_section(done, top):
     shapes = sorted({(r["image"], r["batch"]) for r in done.values() if r.get("kind") == "model"})
-    lines = ["## Models", "", "Images a second; in brackets how many times as fast ours is. A training step is forward and "
-             "backward. \"Of the limit\" is the time of the layers at the ceilings above, counted as tests/gpu/sizes.py says, "
-             "over the time measured; \"of the kernels'\" the same with the FLOPs and bytes of our own kernels.", ""]
+    lines = ["## Models", "", "Images a second; in brackets how many times as fast ours is. A training step is forward, "
+             "backward, clipping and AdamW's update. \"Of the limit\" is the time of the layers at the ceilings above, "
+             "counted as tests/gpu/sizes.py says, over the time measured; \"of the kernels'\" the same with the FLOPs and bytes of our own kernels.", ""]
     head = ["model", "step", "ms", "images/s", "of the limit", "of the kernels'", "GiB", *PEER_COLUMNS]
     for image, batch in shapes:
         lines += [f"### {image} pixels, batch {batch}", "", *table(head, model_rows(done, top, image, batch))]

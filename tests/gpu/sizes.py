@@ -8,7 +8,8 @@ at the measured ceilings (product, copy, exp), and regions follow one another. P
   Vim           in_proj 7 (two streams), x_proj 2, scan 6, out_proj 3
   ViR           qkv 4, mixer 4, proj 3, fc1 5, fc2 6;  VisionLLaMA the same with 1 + 8/3 and 2 + 8/3 at the end
 The mixer of ViL and ViR takes the cheaper of its parallel form (the triangle only) and chunks of 64. A training step is
-three times the products' FLOPs and bytes, and 3.5, 3.3 and 3 times the mixer's FLOPs, bytes and exps.
+three times the products' FLOPs and bytes, and 3.5, 3.3 and 3 times the mixer's FLOPs, bytes and exps; then AdamW reads and
+writes a weight in four bytes, its gradient and two moments: 28 bytes.
 """
 import dataclasses, math
 
@@ -97,4 +98,5 @@ def limit(m, image, batch, train, ceilings):
         total += max(flops * batch * r.flop / ceilings["product"],
                      moved * size * (batch * r.numbers + r.weights) / ceilings["copy"],
                      exps * batch * r.exps / ceilings["exp"])
+        total += 28 * r.weights / ceilings["copy"] if train else 0
     return total
