@@ -116,6 +116,19 @@ static void note_attention(storage *s, const vtb_inst *i) {
   if (a.dlse >= 0) note(s, i->operands[a.dlse], BARRED);
 }
 
+/* What is turned first would be rounded twice. */
+static void note_turned_attention(storage *s, const vtb_inst *i) {
+  int64_t turned = vtb_attr_int(i, "turned", 0);
+  bool rounds = s->c->scored == s->half;
+  for (int o = 0, which = 1; o < i->n_operands; o++, which *= 2) { /* q, k, v: 1, 2, 4 */
+    bool exact = rounds && (trusts(s) || !(turned & which));
+    note(s, i->operands[o], which <= 4 && exact ? FACTOR : READ);
+    for (int table = 0; which <= 2 && turned & which && table < 2; table++) note(s, i->operands[++o], BARRED);
+  }
+  note(s, i->results[0], rounds ? PRODUCT : MADE);
+  note(s, i->results[1], BARRED); /* a logarithm */
+}
+
 static void note_tensor(storage *s, const vtb_inst *i, int tensor, unsigned facts) {
   if (tensor < 0) return;
   note(s, tensor < i->n_operands ? i->operands[tensor] : i->results[tensor - i->n_operands], facts);
@@ -140,7 +153,7 @@ static bool is_concat(const vtb_inst *i) {
 static void note_fused(storage *s, const vtb_inst *i) {
   const char *kind = vtb_attr_str(i, "kind", "");
   if (vtb_is_turned_attention(i))
-    note_all(s, i, BARRED, BARRED);
+    note_turned_attention(s, i);
   else if (vtb_is_scans(i))
     for (const vtb_inst *scan = i->callee->first; scan; scan = scan->next) note_scan(s, i, scan);
   else if (vtb_streq(kind, "product"))
