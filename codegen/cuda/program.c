@@ -255,7 +255,7 @@ static bool needs_copy(vtb_cuda *c, const vtb_value *v) {
   int64_t stride[VTB_MAX_RANK];
   strides_of(c, v, stride);
   vtb_cuda_ref r = vtb__cuda_place(c, v);
-  return !vtb__is_dense(&v->type, stride) || align_of(&r) != 4;
+  return !vtb__is_dense(&v->type, stride) || align_of(&r) * element_of(&r) != 16;
 }
 
 static int64_t padded_bytes(const vtb_type *t) { return (vtb_type_bytes(t) + 255) / 256 * 256; }

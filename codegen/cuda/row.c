@@ -9,7 +9,7 @@
  */
 #include "codegen/cuda/expr.h"
 
-enum { BLOCK = 256, MOST_CHUNKS = 16, MOST_KEPT = 64 /* registers */, MOST_SUMS = 32 };
+enum { BLOCK = 256, MOST_CHUNKS = 16, MOST_KEPT = 64 /* registers */, MOST_SUMS = 32, MOST_UNROLLED = 256 };
 
 typedef struct row {
   vtb_row of;
@@ -138,12 +138,21 @@ static void emit_passes(vtb_cuda_expr *e, row *r) {
 
 /* ---- the kernel ------------------------------------------------------------------------------------------- */
 
+/* A warp is enough for a row: unrolled over its chunks, the body's ops still find registers. */
+static bool is_short(const vtb_cuda_expr *e, int64_t columns) {
+  int64_t chunks = (columns + 127) / 128, ops = 0;
+  if (chunks > 8) return false;
+  const vtb_func *body = e->body.inst ? e->body.inst->callee : NULL;
+  for (const vtb_inst *i = body ? body->first : NULL; i; i = i->next) ops++;
+  return chunks * ops <= MOST_UNROLLED;
+}
+
 static bool write_kernel(vtb_cuda_expr *e, row *r, int lanes) {
   int outer[VTB_NEST_MAX], last = e->body.n_groups - 1;
   for (int g = 0; g < last; g++) outer[g] = g;
   vtb__cuda_begin_lanes(e, lanes);
   r->columns = e->body.groups[last].size;
-  r->threads = r->columns <= 32 * 4 * 8 ? 32 : BLOCK;
+  r->threads = is_short(e, r->columns) ? 32 : BLOCK;
   r->chunks = (r->columns + r->threads * lanes - 1) / ((int64_t)r->threads * lanes);
   int64_t rows = vtb__cuda_groups_size(e, outer, last), per_block = BLOCK / r->threads;
   e->k = vtb_cuda_begin(e->c, "row", BLOCK);

@@ -5,13 +5,15 @@
  * alike. A class is stored in 16 bits if
  *
  *   nothing but such products reads it: results are the same to the bit; or, where all products round (bf16-all),
- *   nothing but such products and sums over tokens reads it, or nothing but products makes it, as in a mixed precision
- *   that has the outputs of its products in 16 bits. What is added to (a residual stream) stays in 32.
+ *   nothing but such products and sums over tokens reads it, or it is made by products, or of such values alone, as
+ *   mixed precisions have it that follow the type of what they are given. What is added to (a residual stream) stays
+ *   in 32 bits, and so do statistics and gates, which are small.
  *
  * Parameters stay fp32. Those that only products read get a copy in 16 bits by a `cast` at the beginning of the entry,
  * which is one of the steps that runs do not repeat while parameters stay as they are (program.c).
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "codegen/cuda/program.h"
 #include "ir/attention.h"
@@ -26,9 +28,10 @@ typedef struct storage {
   vtb_dtype dtype;
   vtb_func **funcs;
   size_t n_funcs;
-  int *first;           /* of each function's values */
+  int *first, n_values; /* of each function's values */
   int *parent;          /* classes: union-find */
   unsigned char *facts; /* of the class, at its root */
+  bool *narrow;         /* the values as the last round left them */
 } storage;
 
 /* ---- classes ---------------------------------------------------------------------------------------------- */
@@ -43,8 +46,6 @@ static int root_of(storage *s, int x) {
   while (s->parent[x] != x) x = s->parent[x] = s->parent[s->parent[x]];
   return x;
 }
-
-static unsigned facts_of(storage *s, const vtb_value *v) { return s->facts[root_of(s, number_of(s, v))]; }
 
 static void note(storage *s, const vtb_value *v, unsigned facts) {
   s->facts[root_of(s, number_of(s, v))] |= (unsigned char)facts;
@@ -63,6 +64,31 @@ static void join_all(storage *s, const vtb_inst *i) {
 }
 
 /* ---- what instructions make of values ----------------------------------------------------------------------- */
+
+/* bf16-all: whoever asks for it wants speed. */
+static bool trusts(const storage *s) { return s->c->options->precision == VTB_CUDA_BF16_ALL; }
+
+static bool is_much(const vtb_value *v, const vtb_value *beside) {
+  return vtb_type_count(&v->type) * 8 > vtb_type_count(&beside->type);
+}
+
+/* Made of narrow values alone, but for statistics, gates and scales; and as large as they are. */
+static bool follows(const storage *s, const vtb_inst *i, const vtb_value *result) {
+  bool any = false;
+  for (int o = 0; o < i->n_operands && trusts(s); o++) {
+    const vtb_value *v = i->operands[o];
+    if (v->type.dtype != VTB_F32 || !is_much(v, result)) continue;
+    if (!s->narrow[number_of(s, v)] || !is_much(result, v)) return false;
+    any = true;
+  }
+  return any;
+}
+
+/* Elementwise ops, norms and the like. */
+static void note_computed(storage *s, const vtb_inst *i, unsigned read) {
+  for (int o = 0; o < i->n_operands; o++) note(s, i->operands[o], read);
+  for (int r = 0; r < i->n_results; r++) note(s, i->results[r], follows(s, i, i->results[r]) ? PRODUCT : MADE);
+}
 
 static void note_all(storage *s, const vtb_inst *i, unsigned read, unsigned made) {
   for (int o = 0; o < i->n_operands; o++) note(s, i->operands[o], read);
@@ -83,9 +109,6 @@ static bool reads_beyond(const vtb_inst *i, const vtb_value *v, int first) {
   return false;
 }
 
-/* bf16-all: whoever asks for it wants speed. */
-static bool trusts(const storage *s) { return s->c->options->precision == VTB_CUDA_BF16_ALL; }
-
 /* The first `n` operands are factors. */
 static void note_product(storage *s, const vtb_inst *i, int n, bool rounds) {
   bool bias = i->op == VTB_OP_einsum && rounds && trusts(s) && vtb__cuda_suits_library(s->c, i);
@@ -94,12 +117,17 @@ static void note_product(storage *s, const vtb_inst *i, int n, bool rounds) {
       note(s, i->operands[o], FACTOR);
     else
       note(s, i->operands[o], bias && o == 2 ? BIAS : READ);
-  for (int r = 0; r < i->n_results; r++) note(s, i->results[r], rounds && !adds_to_stream(i, n) ? PRODUCT : MADE);
+  rounds = rounds && !adds_to_stream(i, n);
+  for (int r = 0; r < i->n_results; r++)
+    note(s, i->results[r], rounds && is_much(i->results[r], i->operands[0]) ? PRODUCT : MADE);
 }
 
 static void note_einsum(storage *s, const vtb_inst *whole, const vtb_inst *einsum) {
   bool rounds = vtb__cuda_is_product(einsum) && vtb__cuda_factors_of(s->c, whole, einsum) == s->half;
-  note_product(s, whole, 2, rounds);
+  if (rounds)
+    note_product(s, whole, 2, rounds);
+  else
+    note_computed(s, whole, READ);
   if (!rounds || einsum->n_operands < 3 || !vtb__cuda_suits_library(s->c, einsum)) return;
   /* the library adds biases of the result's width: those, or else the result, have another */
   if (!trusts(s)) note(s, whole->results[0], BARRED);
@@ -141,7 +169,10 @@ static void note_scan(storage *s, const vtb_inst *whole, const vtb_inst *scan) {
   const int wide[] = {t.d, t.rates, t.s0, t.n0, t.dz, t.ds, t.dn, t.s, t.z, t.n, t.dd, t.drates, t.ds0, t.dn0};
   bool rounds = vtb__cuda_scan_is_product(scan) && s->c->carried == s->half;
   for (size_t i = 0; i < sizeof read / sizeof *read; i++) note_tensor(s, whole, read[i], rounds ? FACTOR : READ);
-  for (size_t i = 0; i < sizeof made / sizeof *made; i++) note_tensor(s, whole, made[i], rounds ? PRODUCT : MADE);
+  for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
+    const vtb_value *v = made[i] < 0 ? NULL : whole->results[made[i] - whole->n_operands];
+    if (v) note(s, v, rounds || follows(s, whole, v) ? PRODUCT : MADE);
+  }
   for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) note_tensor(s, whole, wide[i], BARRED);
 }
 
@@ -161,7 +192,7 @@ static void note_fused(storage *s, const vtb_inst *i) {
   else if (is_concat(i))
     join_all(s, i);
   else
-    note_all(s, i, vtb_streq(kind, "col") ? SUMMED : READ, MADE);
+    note_computed(s, i, vtb_streq(kind, "col") ? SUMMED : READ);
 }
 
 static void note_call(storage *s, const vtb_inst *i) {
@@ -203,7 +234,7 @@ static void note_inst(storage *s, const vtb_inst *i) {
   if (klass == VTB_CLASS_SHAPE)
     join_all(s, i);
   else if (klass == VTB_CLASS_ELEMENTWISE || i->op == VTB_OP_im2col || i->op == VTB_OP_col2im)
-    note_all(s, i, READ, MADE);
+    note_computed(s, i, READ);
   else
     note_all(s, i, BARRED, BARRED);
 }
@@ -225,20 +256,34 @@ static void note_func(storage *s, const vtb_func *f) {
   }
 }
 
-static bool is_half(storage *s, const vtb_value *v) {
-  unsigned facts = facts_of(s, v);
+static bool is_half(storage *s, int number) {
+  unsigned facts = s->facts[root_of(s, number)];
   if (facts & BARRED) return false;
   if (facts & (FACTOR | BIAS) && !(facts & (trusts(s) ? READ : READ | SUMMED))) return true;
   return trusts(s) && facts & PRODUCT && !(facts & MADE);
 }
 
+/* Until nothing more follows from what is narrow; each round can only add to it. */
+static void note_program(storage *s) {
+  for (bool changed = true; changed;) {
+    memset(s->facts, 0, (size_t)s->n_values);
+    for (size_t i = 0; i < s->n_funcs; i++) note_func(s, s->funcs[i]);
+    changed = false;
+    for (int x = 0; x < s->n_values; x++) {
+      bool half = is_half(s, x);
+      changed |= half && !s->narrow[x];
+      s->narrow[x] |= half;
+    }
+  }
+}
+
 static void set(storage *s, vtb_value *v) {
-  if (is_half(s, v)) v->type.dtype = s->dtype;
+  if (s->narrow[number_of(s, v)]) v->type.dtype = s->dtype;
 }
 
 /* A copy of the parameter takes its place. */
 static void cast(storage *s, vtb_module *m, vtb_func *entry, vtb_value *v) {
-  if (!is_half(s, v)) return;
+  if (!s->narrow[number_of(s, v)]) return;
   vtb_builder b = {.module = m, .func = entry, .before = entry->first, .span = entry->arg_info[v->index].span};
   vtb_value *copy = vtb_build(&b, VTB_OP_cast, &v, 1, &VTB_A_STR("to", "f32"), 1)->results[0];
   for (vtb_inst *i = copy->def->next; i; i = i->next)
@@ -263,6 +308,8 @@ static void begin(storage *s) {
     s->first[i] = values;
     values += s->funcs[i]->n_values;
   }
+  s->n_values = values;
+  s->narrow = vtb_xcalloc((size_t)values + 1, sizeof *s->narrow);
   s->parent = vtb_xcalloc((size_t)values + 1, sizeof *s->parent);
   s->facts = vtb_xcalloc((size_t)values + 1, sizeof *s->facts);
   for (int i = 0; i < values; i++) s->parent[i] = i;
@@ -277,11 +324,12 @@ void vtb__cuda_choose_storage(vtb_cuda *c, vtb_module *m, vtb_func *entry) {
     return;
   }
   begin(&s);
-  for (size_t i = 0; i < s.n_funcs; i++) note_func(&s, s.funcs[i]);
+  note_program(&s);
   for (size_t i = 0; i < s.n_funcs; i++) set_func(&s, s.funcs[i]);
   for (int a = entry->n_args; a-- > 0;) cast(&s, m, entry, entry->args[a]);
   free(s.funcs);
   free(s.first);
   free(s.parent);
   free(s.facts);
+  free(s.narrow);
 }

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const stages[] = {"ast",  "ir",  "graph", "grad", "fused",    "plan",
-                                     "llvm", "asm", "cuda",  "ptx",  "resources"};
+static const char *const stages[] = {"ast",  "ir",  "graph", "grad",     "fused", "plan",
+                                     "llvm", "asm", "cuda",  "launches", "ptx",   "resources"};
 enum { N_STAGES = sizeof stages / sizeof *stages };
 
 static void print_module(const vtb_module *m) {
@@ -60,6 +60,13 @@ static vtb_status print_resources(const vtb_launch_plan *plan, const char *arch,
   return status;
 }
 
+static void print_launches(const vtb_launch_plan *plan) {
+  vtb_strbuf out = {0};
+  vtb_cuda_launches(plan, &out);
+  fputs(out.at, stdout);
+  vtb_strbuf_free(&out);
+}
+
 static void print_sources(const vtb_launch_plan *plan) {
   fputs(plan->common, stdout);
   for (int i = 0; i < plan->n_sources; i++) printf("%s%s", i ? "\n" : "", plan->sources[i].text);
@@ -67,7 +74,7 @@ static void print_sources(const vtb_launch_plan *plan) {
 
 static vtb_status dump_stage(cli_model *model, const cli_model_options *o, int stage, bool train, bool taps,
                              const char *cpu, const char *arch) {
-  enum { AST, IR, GRAPH, GRAD, FUSED, PLAN, LLVM, ASM, CUDA, PTX, RESOURCES };
+  enum { AST, IR, GRAPH, GRAD, FUSED, PLAN, LLVM, ASM, CUDA, LAUNCHES, PTX, RESOURCES };
   if (stage == AST) {
     vtb_strbuf out = {0};
     vtb_unit_print_ast(model->unit, &out);
@@ -99,6 +106,7 @@ static vtb_status dump_stage(cli_model *model, const cli_model_options *o, int s
     status = cli_precision(o->precision, &options.precision, &err);
     if (status == VTB_OK) status = vtb_cuda_plan(model->module, model->module->entry, &options, &cuda, &err);
     if (status == VTB_OK && stage == CUDA) print_sources(cuda);
+    if (status == VTB_OK && stage == LAUNCHES) print_launches(cuda);
     if (status == VTB_OK && stage == PTX) status = print_ptx(cuda, arch, &err);
     if (status == VTB_OK && stage == RESOURCES) status = print_resources(cuda, arch, &err);
     vtb_launch_plan_free(cuda);
@@ -114,7 +122,7 @@ vtb_status cli_cmd_dump(int argc, char **argv) {
   bool train = false, taps = false;
   cli_opt opts[CLI_N_MODEL_OPTS + 5] = {
       {"--stage", CLI_STR, &stage, "STAGE",
-       "ast, ir (default), graph, grad, fused, plan, llvm, asm, cuda, ptx or resources"},
+       "ast, ir (default), graph, grad, fused, plan, llvm, asm, cuda, launches, ptx or resources"},
       {"--train", CLI_FLAG, &train, NULL, "the training step instead of the forward pass"},
       {"--taps", CLI_FLAG, &taps, NULL, "keep `tap` statements"},
       {"--cpu", CLI_STR, &cpu, "NAME", "code for another processor: x86-64-v3, x86-64-v4 (default: this one)"},
