@@ -36,6 +36,8 @@ curves sgd sgd_emulated 1e-4
 # narrow formats; fp16 begins with a factor that overflows, and says how many batches that cost
 expect 0 "$VERTEBRA" train "${common[@]}" --out "$work/bf16" --target cuda-emulated --precision bf16
 curves cpu bf16 2e-2
+expect 0 "$VERTEBRA" train "${common[@]}" --out "$work/all" --target cuda-emulated --precision bf16-all
+curves cpu all 5e-2
 expect 0 "$VERTEBRA" train "${common[@]}" --out "$work/fp16" --target cuda-emulated --precision fp16 --loss-scale 1e12 --max-steps 3; says "skipped"
 expect 2 "$VERTEBRA" train "${common[@]}" --out "$work/no" --precision fp16; says "the CPU computes in fp32"
 expect 2 "$VERTEBRA" train "${common[@]}" --out "$work/no" --target cuda-emulated --precision fp8; says "fp32, tf32, bf16, fp16 and bf16-all"

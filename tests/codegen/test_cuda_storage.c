@@ -78,6 +78,24 @@ TEST(what_only_products_read_is_narrow) {
   vtb_module_free(m);
 }
 
+/* Mixed precision follows its operands: of two products, not of a product and what is wide. */
+TEST(what_is_computed_of_narrow_values_is_narrow) {
+  vtb_module *m = parse("entry func @f(%x: f32[40, 32] input \"x\", %w: f32[32, 24] param \"w\", %v: f32[40, 24] input "
+                        "\"v\") -> (f32[40, 24]) {\n"
+                        "  %p = einsum %x, %w {spec = \"tc,cd->td\"} : f32[40, 24]\n"
+                        "  %e = exp %p : f32[40, 24]\n"
+                        "  %s = add %e, %v : f32[40, 24]\n"
+                        "  %y = mul %s, %e : f32[40, 24]\n"
+                        "  return %y\n}\n");
+  vtb_launch_plan *p = plan_of(m, VTB_CUDA_BF16_ALL);
+  CHECK_STR(signature(p, "loop", 0), "VTB_IN(float) a0, VTB_OUT(vtb_bf16) r0) "); /* the cast of w */
+  CHECK_STR(signature(p, "loop", 1), "VTB_IN(vtb_bf16) a0, VTB_OUT(vtb_bf16) r0) ");
+  CHECK_STR(signature(p, "loop", 2), "VTB_IN(vtb_bf16) a0, VTB_IN(float) a1, VTB_OUT(float) r0) ");
+  CHECK_STR(signature(p, "loop", 3), "VTB_IN(float) a0, VTB_IN(vtb_bf16) a1, VTB_OUT(float) r0) ");
+  vtb_launch_plan_free(p);
+  vtb_module_free(m);
+}
+
 /* What another kernel reads too stays as it is, through calls and views as well. */
 TEST(what_others_read_is_wide) {
   vtb_module *m = parse("func @layer(%a: f32[20, 32], %w: f32[32, 24]) -> (f32[20, 24]) {\n"
@@ -253,6 +271,7 @@ TEST(the_library_takes_narrow_factors) {
 
 int main(void) {
   RUN(what_only_products_read_is_narrow);
+  RUN(what_is_computed_of_narrow_values_is_narrow);
   RUN(what_others_read_is_wide);
   RUN(the_library_takes_narrow_factors);
   RUN(factors_are_rounded_once_wherever_they_lie);
