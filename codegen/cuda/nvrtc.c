@@ -41,6 +41,7 @@ static const vtb_symbol symbols[] = {
 static const char *const file_names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", NULL};
 static const vtb_library library = {.what = "NVRTC",
                                     .environment = "VTB_NVRTC",
+                                    .remedy = "pip install nvidia-cuda-nvrtc, or nvidia-cuda-nvrtc-cu12 for CUDA 12",
                                     .names = file_names,
                                     .symbols = symbols,
                                     .n_symbols = sizeof symbols / sizeof *symbols};

@@ -3,7 +3,7 @@
 
 #include "codegen/cuda/nvrtc.h"
 #include "codegen/emulator/emulator.h"
-#include "runtime/cuda/cuda.h"
+#include "runtime/cuda/group.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -60,10 +60,11 @@ vtb_status cli_cmd_doctor(int argc, char **argv) {
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (rest.n) return cli_usage_error("doctor", "takes no arguments");
 
-  finding list[] = {
-      {"processor", true, true, ""},       {"threads", true, true, ""},         {"models", false, true, ""},
-      {"fashion-mnist", false, false, ""}, {"cuda driver", false, false, ""},   {"nvrtc", false, false, ""},
-      {"cublasLt", false, false, ""},      {"cuda emulator", false, false, ""}, {"kernel cache", true, false, ""}};
+  finding list[] = {{"processor", true, true, ""},       {"threads", true, true, ""},
+                    {"models", false, true, ""},         {"fashion-mnist", false, false, ""},
+                    {"cuda driver", false, false, ""},   {"nvrtc", false, false, ""},
+                    {"cublasLt", false, false, ""},      {"nccl", false, false, ""},
+                    {"cuda emulator", false, false, ""}, {"kernel cache", true, false, ""}};
   vtb_strbuf host = {0};
   vtb_codegen_describe_host(&host);
   snprintf(list[0].text, sizeof list[0].text, "%s", host.at ? host.at : "unknown");
@@ -74,9 +75,10 @@ vtb_status cli_cmd_doctor(int argc, char **argv) {
   probe(&list[4], vtb_cuda_probe_driver);
   probe(&list[5], vtb_cuda_describe_nvrtc);
   probe(&list[6], vtb_cuda_probe_cublaslt);
-  probe(&list[7], probe_emulator);
+  probe(&list[7], vtb_cuda_probe_nccl);
+  probe(&list[8], probe_emulator);
   char *cache = vtb_cache_dir();
-  snprintf(list[8].text, sizeof list[8].text, "%s", cache);
+  snprintf(list[9].text, sizeof list[9].text, "%s", cache);
   free(cache);
 
   int n = sizeof list / sizeof *list;

@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <glob.h>
+#include <limits.h>
 #include <string.h>
 
 /* Behind each stands a file name; %s is replaced by the environment variable in front. */
@@ -22,6 +23,7 @@ static const struct {
     {NULL, "/usr/lib/python3*/*-packages/nvidia/*/lib"},
     {"PYENV_ROOT", "%s/versions/*/lib/python3*/site-packages/nvidia/*/lib"},
     {"HOME", "%s/.pyenv/versions/*/lib/python3*/site-packages/nvidia/*/lib"},
+    {NULL, "/opt/*/lib/python3*/site-packages/nvidia/*/lib"}, /* conda, venv of containers */
 };
 
 static void *try_pattern(const char *pattern, char **path) {
@@ -51,6 +53,36 @@ static void *try_places(const char *name, char **path) {
   return handle;
 }
 
+/* The CUDA that the driver is of: 13; INT_MAX without a driver. */
+static int driver_major(void) {
+  const char *wanted = getenv("VTB_CUDA_DRIVER");
+  void *handle = dlopen(wanted && *wanted ? wanted : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  int (*get)(int *) = NULL, version = 0;
+  if (!handle) return INT_MAX;
+  void *symbol = dlsym(handle, "cuDriverGetVersion");
+  memcpy(&get, &symbol, sizeof get);
+  bool known = get && get(&version) == 0;
+  dlclose(handle);
+  return known ? version / 1000 : INT_MAX;
+}
+
+/* "libnvrtc.so.13" is of CUDA 13; smaller numbers are other libraries' own. */
+static bool is_newer(const char *name, int major) {
+  const char *dot = strrchr(name, '.');
+  return dot && strtol(dot + 1, NULL, 10) > (major > 11 ? major : 11);
+}
+
+static void *try_names(const vtb_library *l, int major, bool newer, char **path) {
+  for (const char *const *name = l->names; *name; name++) {
+    if (is_newer(*name, major) != newer) continue;
+    void *handle = dlopen(*name, RTLD_NOW | RTLD_LOCAL);
+    if (handle && path) *path = vtb_xstrdup(*name);
+    if (!handle) handle = try_places(*name, path);
+    if (handle) return handle;
+  }
+  return NULL;
+}
+
 static void *find(const vtb_library *l, char **path, vtb_error *err) {
   const char *wanted = getenv(l->environment);
   if (wanted && *wanted) {
@@ -60,15 +92,13 @@ static void *find(const vtb_library *l, char **path, vtb_error *err) {
       vtb_fail(err, VTB_E_DEVICE, "%s: %s=%s cannot be loaded: %s", l->what, l->environment, wanted, dlerror());
     return handle;
   }
-  for (const char *const *name = l->names; *name; name++) {
-    void *handle = dlopen(*name, RTLD_NOW | RTLD_LOCAL);
-    if (handle && path) *path = vtb_xstrdup(*name);
-    if (!handle) handle = try_places(*name, path);
-    if (handle) return handle;
-  }
-  vtb_fail(err, VTB_E_DEVICE, "no %s: %s was not found (%s names its file if it is elsewhere)", l->what, l->names[0],
-           l->environment);
-  return NULL;
+  int major = driver_major();
+  void *handle = try_names(l, major, false, path);
+  if (!handle) handle = try_names(l, major, true, path);
+  if (!handle)
+    vtb_fail(err, VTB_E_DEVICE, "no %s: %s was not found: %s (%s names its file if it is elsewhere)", l->what,
+             l->names[0], l->remedy, l->environment);
+  return handle;
 }
 
 vtb_status vtb_library_open(const vtb_library *l, void *table, char **path, vtb_error *err) {

@@ -2,7 +2,8 @@
  * their functions resolved into a struct of pointers.
  *
  * Looked for: the file that an environment variable names; the loader's own path; CUDA_HOME/lib64 and /usr/local/cuda*;
- * the folders of NVIDIA's Python packages. An opened library stays open until the process ends.
+ * the folders of NVIDIA's Python packages. Libraries of a newer CUDA than the driver's come last: they do not work on
+ * it. An opened library stays open until the process ends.
  */
 #ifndef VTB_LIBRARY_H
 #define VTB_LIBRARY_H
@@ -17,6 +18,7 @@ typedef struct vtb_symbol {
 typedef struct vtb_library {
   const char *what;         /* "CUDA driver" */
   const char *environment;  /* "VTB_CUDA_DRIVER": the file, instead of the search */
+  const char *remedy;       /* "pip install nvidia-cuda-nvrtc" */
   const char *const *names; /* file names, best first, NULL at the end */
   const vtb_symbol *symbols;
   int n_symbols;

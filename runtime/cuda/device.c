@@ -5,9 +5,6 @@
 
 #include <string.h>
 
-/* CUdevice_attribute */
-enum { SHARED_BYTES_OPTIN = 97, CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76 };
-
 static const char *const driver_names[] = {"libcuda.so.1", "libcuda.so", NULL};
 static const vtb_symbol driver_symbols[] = {
 #define VTB_CU(name, parameters) {#name, offsetof(vtb_cu_api, name)},
@@ -16,6 +13,7 @@ static const vtb_symbol driver_symbols[] = {
 };
 static const vtb_library driver = {.what = "CUDA driver",
                                    .environment = "VTB_CUDA_DRIVER",
+                                   .remedy = "install NVIDIA's driver",
                                    .names = driver_names,
                                    .symbols = driver_symbols,
                                    .n_symbols = sizeof driver_symbols / sizeof *driver_symbols};
@@ -57,10 +55,12 @@ static vtb_status find_device(vtb_cuda_device *d, vtb_error *err) {
     return vtb_fail(err, VTB_E_DEVICE, "there is no CUDA device %d: the driver finds %d", ordinal, count);
   status = VTB_CU_CALL(d, cuDeviceGet, (&d->number, ordinal), err);
   if (status == VTB_OK) status = VTB_CU_CALL(d, cuDeviceGetName, (d->name, (int)sizeof d->name, d->number), err);
-  if (status == VTB_OK) status = VTB_CU_CALL(d, cuDeviceGetAttribute, (&d->major, CAPABILITY_MAJOR, d->number), err);
-  if (status == VTB_OK) status = VTB_CU_CALL(d, cuDeviceGetAttribute, (&d->minor, CAPABILITY_MINOR, d->number), err);
   if (status == VTB_OK)
-    status = VTB_CU_CALL(d, cuDeviceGetAttribute, (&d->shared_bytes, SHARED_BYTES_OPTIN, d->number), err);
+    status = VTB_CU_CALL(d, cuDeviceGetAttribute, (&d->major, VTB__CU_CAPABILITY_MAJOR, d->number), err);
+  if (status == VTB_OK)
+    status = VTB_CU_CALL(d, cuDeviceGetAttribute, (&d->minor, VTB__CU_CAPABILITY_MINOR, d->number), err);
+  if (status == VTB_OK)
+    status = VTB_CU_CALL(d, cuDeviceGetAttribute, (&d->shared_bytes, VTB__CU_SHARED_BYTES_OPTIN, d->number), err);
   if (status == VTB_OK && d->major < 8)
     return vtb_fail(err, VTB_E_DEVICE, "%s has compute capability %d.%d; 8.0 or newer is needed", d->name, d->major,
                     d->minor);
@@ -76,7 +76,7 @@ vtb_status vtb_cuda_device_open(vtb_cuda_device **out, vtb_error *err) {
   if (status == VTB_OK) status = VTB_CU_CALL(d, cuDevicePrimaryCtxRetain, (&d->context, d->number), err);
   if (status == VTB_OK) status = VTB_CU_CALL(d, cuCtxSetCurrent, (d->context), err);
   if (status == VTB_OK) status = VTB_CU_CALL(d, cuMemGetInfo_v2, (&free_bytes, &d->memory_bytes), err);
-  if (status == VTB_OK) status = VTB_CU_CALL(d, cuStreamCreate, (&d->stream, 1 /* not with the default stream */), err);
+  if (status == VTB_OK) status = VTB_CU_CALL(d, cuStreamCreate, (&d->stream, VTB__CU_STREAM_NON_BLOCKING), err);
   if (status != VTB_OK) {
     vtb_cuda_device_close(d);
     return status;

@@ -2,7 +2,9 @@
 #ifndef VTB_CUDA_DEVICE_H
 #define VTB_CUDA_DEVICE_H
 
+#include "runtime/cuda/constants.h"
 #include "runtime/cuda/cuda.h"
+#include "runtime/cuda/group.h"
 
 typedef int vtb_cu_result, vtb_cu_device;
 typedef uint64_t vtb_cu_address;
@@ -27,6 +29,12 @@ typedef struct vtb_lt_api {
 #include "runtime/cuda/functions.def"
 #undef VTB_LT
 } vtb_lt_api;
+
+typedef struct vtb_nccl_api {
+#define VTB_NCCL(type, name, parameters) type(*name) parameters;
+#include "runtime/cuda/functions.def"
+#undef VTB_NCCL
+} vtb_nccl_api;
 
 struct vtb_cuda_device {
   vtb_cu_api api;

@@ -4,19 +4,7 @@
 #include "runtime/cuda/device.h"
 #include "runtime/base/library.h"
 
-/* cublasLt.h: data and compute types, attributes, epilogues */
-enum {
-  TYPE_F32 = 0,
-  TYPE_F16 = 2,
-  TYPE_BF16 = 14,
-  COMPUTE_F32 = 68,
-  COMPUTE_F32_FAST_16F = 74,
-  COMPUTE_F32_FAST_16BF = 75,
-  COMPUTE_F32_FAST_TF32 = 77
-};
-enum { PRODUCT_TRANS_A = 3, PRODUCT_TRANS_B = 4, PRODUCT_EPILOGUE = 7, PRODUCT_BIAS = 8 };
-enum { LAYOUT_BATCH = 5, LAYOUT_STRIDE = 6, PREFERENCE_WORKSPACE = 1, EPILOGUE_BIAS = 4 };
-enum { ALIGNMENT_A = 5, ALIGNMENT_B = 6, ALIGNMENT_C = 7, ALIGNMENT_D = 8, MOST_ALIGNMENT = 256 }; /* preferences */
+enum { MOST_ALIGNMENT = 256 };
 enum { WORKSPACE_BYTES = 32 << 20 };
 
 static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", NULL};
@@ -27,6 +15,7 @@ static const vtb_symbol symbols[] = {
 };
 static const vtb_library cublaslt = {.what = "cublasLt library",
                                      .environment = "VTB_CUBLASLT",
+                                     .remedy = "pip install nvidia-cublas, or nvidia-cublas-cu12 for CUDA 12",
                                      .names = names,
                                      .symbols = symbols,
                                      .n_symbols = sizeof symbols / sizeof *symbols};
@@ -63,25 +52,28 @@ static vtb_status make_layout(vtb__products *x, void **layout, int type, int64_t
   vtb_status status =
       VTB_LT_CALL(x, cublasLtMatrixLayoutCreate, (layout, type, (uint64_t)rows, (uint64_t)columns, leading), err);
   if (status != VTB_OK || batch == 1) return status;
-  status = VTB_LT_CALL(x, cublasLtMatrixLayoutSetAttribute, (*layout, LAYOUT_BATCH, &count, sizeof count), err);
+  status = VTB_LT_CALL(x, cublasLtMatrixLayoutSetAttribute, (*layout, VTB__LT_LAYOUT_BATCH, &count, sizeof count), err);
   if (status != VTB_OK) return status;
-  return VTB_LT_CALL(x, cublasLtMatrixLayoutSetAttribute, (*layout, LAYOUT_STRIDE, &stride, sizeof stride), err);
+  return VTB_LT_CALL(x, cublasLtMatrixLayoutSetAttribute, (*layout, VTB__LT_LAYOUT_STRIDE, &stride, sizeof stride),
+                     err);
 }
 
 static vtb_status make_operation(vtb__products *x, product *p, const vtb_launch_gemm *g, vtb_error *err) {
-  static const int compute[] = {COMPUTE_F32, COMPUTE_F32_FAST_TF32, COMPUTE_F32_FAST_16BF, COMPUTE_F32_FAST_16F};
+  static const int compute[] = {VTB__LT_COMPUTE_F32, VTB__LT_COMPUTE_F32_FAST_TF32, VTB__LT_COMPUTE_F32_FAST_16BF,
+                                VTB__LT_COMPUTE_F32_FAST_16F};
   int32_t trans_first = g->trans_b != 0, trans_second = g->trans_a != 0;
-  uint32_t epilogue = EPILOGUE_BIAS;
-  vtb_status status = VTB_LT_CALL(x, cublasLtMatmulDescCreate, (&p->operation, g->narrow_factors ? COMPUTE_F32 : compute[g->precision], TYPE_F32), err);
+  uint32_t epilogue = VTB__LT_EPILOGUE_BIAS;
+  int precision = g->narrow_factors ? VTB__LT_COMPUTE_F32 : compute[g->precision];
+  vtb_status status = VTB_LT_CALL(x, cublasLtMatmulDescCreate, (&p->operation, precision, VTB__LT_F32), err);
   if (status == VTB_OK)
     status = VTB_LT_CALL(x, cublasLtMatmulDescSetAttribute,
-                         (p->operation, PRODUCT_TRANS_A, &trans_first, sizeof trans_first), err);
+                         (p->operation, VTB__LT_TRANS_A, &trans_first, sizeof trans_first), err);
   if (status == VTB_OK)
     status = VTB_LT_CALL(x, cublasLtMatmulDescSetAttribute,
-                         (p->operation, PRODUCT_TRANS_B, &trans_second, sizeof trans_second), err);
+                         (p->operation, VTB__LT_TRANS_B, &trans_second, sizeof trans_second), err);
   if (status == VTB_OK && g->has_bias)
     status = VTB_LT_CALL(x, cublasLtMatmulDescSetAttribute,
-                         (p->operation, PRODUCT_EPILOGUE, &epilogue, sizeof epilogue), err);
+                         (p->operation, VTB__LT_EPILOGUE, &epilogue, sizeof epilogue), err);
   return status;
 }
 
@@ -100,13 +92,17 @@ static uint32_t alignment_of(const vtb__products *x, const product *p, int arg) 
 
 /* The library takes 256 bytes for granted unless it is told. */
 static vtb_status set_alignments(vtb__products *x, const product *p, void *preference, vtb_error *err) {
-  static const struct { int attribute, arg; } all[] = {
-      {ALIGNMENT_A, 1}, {ALIGNMENT_B, 0}, {ALIGNMENT_C, 2}, {ALIGNMENT_D, 2}};
+  static const struct {
+    int attribute, arg;
+  } all[] = {{VTB__LT_PREFERENCE_ALIGNMENT_A, 1},
+             {VTB__LT_PREFERENCE_ALIGNMENT_B, 0},
+             {VTB__LT_PREFERENCE_ALIGNMENT_C, 2},
+             {VTB__LT_PREFERENCE_ALIGNMENT_D, 2}};
   vtb_status status = VTB_OK;
   for (int i = 0; i < 4 && status == VTB_OK; i++) {
     uint32_t align = alignment_of(x, p, all[i].arg);
-    status = VTB_LT_CALL(x, cublasLtMatmulPreferenceSetAttribute,
-                         (preference, all[i].attribute, &align, sizeof align), err);
+    status =
+        VTB_LT_CALL(x, cublasLtMatmulPreferenceSetAttribute, (preference, all[i].attribute, &align, sizeof align), err);
   }
   return status;
 }
@@ -119,7 +115,7 @@ static vtb_status choose_algorithm(vtb__products *x, product *p, const vtb_launc
   vtb_status status = VTB_LT_CALL(x, cublasLtMatmulPreferenceCreate, (&preference), err);
   if (status != VTB_OK) return status;
   status = VTB_LT_CALL(x, cublasLtMatmulPreferenceSetAttribute,
-                       (preference, PREFERENCE_WORKSPACE, &workspace, sizeof workspace), err);
+                       (preference, VTB__LT_PREFERENCE_WORKSPACE, &workspace, sizeof workspace), err);
   if (status == VTB_OK) status = set_alignments(x, p, preference, err);
   if (status == VTB_OK)
     status = VTB_LT_CALL(
@@ -137,10 +133,11 @@ static vtb_status make_product(vtb__products *x, product *p, const vtb_launch_ge
   vtb_status status = make_operation(x, p, g, err);
   int64_t b_rows = g->trans_b ? g->k : g->n, b_columns = g->trans_b ? g->n : g->k;
   int64_t a_rows = g->trans_a ? g->m : g->k, a_columns = g->trans_a ? g->k : g->m;
-  int narrow = g->precision == 3 ? TYPE_F16 : TYPE_BF16, from = g->narrow_factors ? narrow : TYPE_F32;
-  int to = g->narrow_result ? narrow : TYPE_F32;
+  int narrow = g->precision == 3 ? VTB__LT_F16 : VTB__LT_BF16, from = g->narrow_factors ? narrow : VTB__LT_F32;
+  int to = g->narrow_result ? narrow : VTB__LT_F32;
   if (status == VTB_OK) status = make_layout(x, &p->first, from, b_rows, b_columns, g->ldb, g->batch, g->stride_b, err);
-  if (status == VTB_OK) status = make_layout(x, &p->second, from, a_rows, a_columns, g->lda, g->batch, g->stride_a, err);
+  if (status == VTB_OK)
+    status = make_layout(x, &p->second, from, a_rows, a_columns, g->lda, g->batch, g->stride_a, err);
   if (status == VTB_OK) status = make_layout(x, &p->result, to, g->n, g->m, g->ldc, g->batch, g->stride_c, err);
   return status == VTB_OK ? choose_algorithm(x, p, g, err) : status;
 }
@@ -185,7 +182,7 @@ vtb_status vtb__products_run(vtb__products *x, int i, const vtb_cu_address *args
   float alpha = 1, beta = g->accumulate ? 1 : 0;
   if (g->has_bias) {
     vtb_status status =
-        VTB_LT_CALL(x, cublasLtMatmulDescSetAttribute, (p->operation, PRODUCT_BIAS, &args[3], sizeof args[3]), err);
+        VTB_LT_CALL(x, cublasLtMatmulDescSetAttribute, (p->operation, VTB__LT_BIAS, &args[3], sizeof args[3]), err);
     if (status != VTB_OK) return status;
   }
   return VTB_LT_CALL(x, cublasLtMatmul,

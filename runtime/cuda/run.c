@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-enum { ALIGNMENT = 256, SHARED_WITHOUT_ASKING = 48 * 1024, CAPTURE_THREAD_LOCAL = 1, MAX_DYNAMIC_SHARED = 8 };
+enum { ALIGNMENT = 256, SHARED_WITHOUT_ASKING = 48 * 1024 };
 
 typedef struct cuda_run {
   vtb_program program;
@@ -122,7 +122,7 @@ static vtb_status run_timed(cuda_run *r, int first, const vtb_services *services
 static vtb_status capture(cuda_run *r, vtb_error *err) {
   vtb_cuda_device *d = r->device;
   void *graph = NULL;
-  vtb_status status = VTB_CU_CALL(d, cuStreamBeginCapture_v2, (d->stream, CAPTURE_THREAD_LOCAL), err);
+  vtb_status status = VTB_CU_CALL(d, cuStreamBeginCapture_v2, (d->stream, VTB__CU_CAPTURE_THREAD_LOCAL), err);
   if (status != VTB_OK) return status;
   status = enqueue(r, r->plan->n_prepared, r->plan->n_steps, err);
   vtb_cu_result ended = d->api.cuStreamEndCapture(d->stream, &graph); /* also after a failure, to leave the mode */
@@ -215,7 +215,7 @@ static vtb_status load(cuda_run *r, const vtb_cuda_image *images, vtb_error *err
     if (k->shared_bytes > d->shared_bytes)
       return vtb_fail(err, VTB_E_DEVICE, "kernel %s wants %d bytes of shared memory; %s has %d a block", k->name,
                       k->shared_bytes, d->name, d->shared_bytes);
-    status = VTB_CU_CALL(d, cuFuncSetAttribute, (r->functions[i], MAX_DYNAMIC_SHARED, k->shared_bytes), err);
+    status = VTB_CU_CALL(d, cuFuncSetAttribute, (r->functions[i], VTB__CU_MAX_DYNAMIC_SHARED, k->shared_bytes), err);
   }
   return status;
 }

@@ -12,6 +12,7 @@ expect 4 "$VERTEBRA" verify --target cuda tests/golden/vil/cell_parallel_basic.s
 silent_about "ok "
 expect 0 "$VERTEBRA" doctor; says "cuda driver    absent"; says "$work/absent.so"
 unset VTB_CUDA_DRIVER
+VTB_NCCL="$work/absent.so" expect 0 "$VERTEBRA" doctor; says "nccl           absent"; says "VTB_NCCL=$work/absent.so"
 
 if ! "$VERTEBRA" doctor | grep -q '^cuda emulator  *ok'; then
   echo "skipped: $("$VERTEBRA" doctor | grep '^cuda emulator')"

@@ -5,6 +5,8 @@
 #include "tests/test.h"
 
 #include <dlfcn.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 typedef void (*hook_fn)(const char *, unsigned, unsigned, unsigned, void **);
 static hook_fn *hook;
@@ -218,6 +220,24 @@ TEST(what_is_missing_is_named) {
   CHECK(*allocations == 0);
 }
 
+/* The fake driver is of CUDA 12.4: a library of 12 comes before one of 13, wherever that is. */
+TEST(libraries_of_the_drivers_cuda_come_first) {
+  const char *folder = VTB_BINARY_DIR "/test-libraries",
+             *file = VTB_BINARY_DIR "/test-libraries/lib64/libcublasLt.so.12";
+  vtb_strbuf text = {0};
+  mkdir(folder, 0777);
+  mkdir(VTB_BINARY_DIR "/test-libraries/lib64", 0777);
+  unlink(file);
+  CHECK(symlink(VTB_FAKE_CUDA, file) == 0); /* no cublasLt, which tells that it was taken */
+  setenv("CUDA_HOME", folder, 1);
+  setenv("VTB_CUDA_DRIVER", VTB_FAKE_CUDA, 1);
+  CHECK(!vtb_cuda_probe_cublaslt(&text));
+  CHECK_MSG(strstr(text.at, "lib64/libcublasLt.so.12 is too old: it has no cublasLtCreate"), "%s", text.at);
+  unsetenv("CUDA_HOME");
+  unlink(file);
+  vtb_strbuf_free(&text);
+}
+
 TEST(a_broken_plan_does_not_reach_the_device) {
   vtb_error err = {0};
   vtb_cuda_device *d = NULL;
@@ -254,6 +274,7 @@ int main(void) {
   RUN(failures_name_the_call);
   RUN(a_broken_plan_does_not_reach_the_device);
   RUN(what_is_missing_is_named);
+  RUN(libraries_of_the_drivers_cuda_come_first);
   vtb_services_free(services);
   dlclose(fake);
   return test_done();

@@ -1,0 +1,46 @@
+/* Numbers of cuda.h, cublasLt.h and nccl.h, whose headers nothing here needs: tests/runtime/vendor_headers.c compares
+ * them, and the types and functions of device.h, with the headers where those are installed. */
+#ifndef VTB_CUDA_CONSTANTS_H
+#define VTB_CUDA_CONSTANTS_H
+
+/* cuda.h: CUdevice_attribute, CUfunction_attribute, CUstreamCaptureMode, CUstream_flags */
+enum {
+  VTB__CU_CAPABILITY_MAJOR = 75,
+  VTB__CU_CAPABILITY_MINOR = 76,
+  VTB__CU_SHARED_BYTES_OPTIN = 97,
+  VTB__CU_MAX_DYNAMIC_SHARED = 8,
+  VTB__CU_CAPTURE_THREAD_LOCAL = 1,
+  VTB__CU_STREAM_NON_BLOCKING = 1
+};
+
+/* library_types.h, cublas_api.h: cudaDataType, cublasComputeType_t */
+enum {
+  VTB__LT_F32 = 0,
+  VTB__LT_F16 = 2,
+  VTB__LT_BF16 = 14,
+  VTB__LT_COMPUTE_F32 = 68,
+  VTB__LT_COMPUTE_F32_FAST_16F = 74,
+  VTB__LT_COMPUTE_F32_FAST_16BF = 75,
+  VTB__LT_COMPUTE_F32_FAST_TF32 = 77
+};
+
+/* cublasLt.h: attributes of products, layouts and preferences; epilogues */
+enum {
+  VTB__LT_TRANS_A = 3,
+  VTB__LT_TRANS_B = 4,
+  VTB__LT_EPILOGUE = 7,
+  VTB__LT_BIAS = 8,
+  VTB__LT_LAYOUT_BATCH = 5,
+  VTB__LT_LAYOUT_STRIDE = 6,
+  VTB__LT_PREFERENCE_WORKSPACE = 1,
+  VTB__LT_PREFERENCE_ALIGNMENT_A = 5, /* then B, C, D */
+  VTB__LT_PREFERENCE_ALIGNMENT_B = 6,
+  VTB__LT_PREFERENCE_ALIGNMENT_C = 7,
+  VTB__LT_PREFERENCE_ALIGNMENT_D = 8,
+  VTB__LT_EPILOGUE_BIAS = 4
+};
+
+/* nccl.h: ncclResult_t, ncclDataType_t, ncclRedOp_t */
+enum { VTB__NCCL_SUCCESS = 0, VTB__NCCL_FLOAT32 = 7, VTB__NCCL_SUM = 0 };
+
+#endif
