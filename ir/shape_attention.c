@@ -28,6 +28,12 @@ bool vtb_is_turned_attention(const vtb_inst *inst) {
   return inst->op == VTB_OP_fused && vtb_streq(vtb_attr_str(inst, "kind", ""), "attention");
 }
 
+const vtb_inst *vtb_turned_attention(const vtb_inst *fused) {
+  for (const vtb_inst *i = fused->callee->first; i; i = i->next)
+    if (i->op == VTB_OP_attention || i->op == VTB_OP_attention_grad) return i;
+  vtb_bug("no attention in @%s", fused->callee->name);
+}
+
 static const char *name_of(const vtb__shape *s) { return vtb_op_get(s->inst->op)->name; }
 
 static bool expect(vtb__shape *s, int operand, const char *what, const vtb_dim *dims, int rank) {

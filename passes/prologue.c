@@ -5,6 +5,8 @@
  *
  *                                                          func kernel @attention { the turns, then the attention }
  *
+ * Likewise attention_grad, if the adjoints of what is turned are turned back behind it, which its kernel then does too.
+ *
  * Before `fuse`. A turn is what rotate_heads of std.attention becomes: channels 2p and 2p+1 of a head, below the width
  * of the tables, times cosines and sines that depend on token and channel, and on the head or not. Declines where
  * turned rows are wanted elsewhere too, as a gradient may.
@@ -18,6 +20,7 @@ typedef struct turn {
   vtb_value *pairs;           /* [B, N, h, r/2, 2] */
   vtb_value *whole;           /* [B, N, h, K], of which the pairs are the first channels; NULL: they are all */
   vtb_value *cosines, *sines; /* [..1, N, 1 or h, r/2, 1] */
+  vtb_value *back, *adjoint;  /* of attention_grad: the adjoint of the pairs before the turn, made of that behind it */
 } turn;
 
 static bool is_op(const vtb_value *v, vtb_op op, int n_operands) {
@@ -89,12 +92,80 @@ static bool find_turn(vtb_value *v, turn *t) {
          rest->def->operands[0] == t->whole;
 }
 
+/* ---- turned back ------------------------------------------------------------------------------------------ */
+
+/* The half of some pairs, 0 for even, in a product; *factor is beside it. */
+static vtb_value *half_in(const vtb_value *v, int which, vtb_value **factor) {
+  for (int o = 0; o < 2 && is_op(v, VTB_OP_mul, 2); o++) {
+    vtb_value *half = v->def->operands[o];
+    *factor = v->def->operands[1 - o];
+    if (is_slice(half, 4, which, which + 1)) return half;
+  }
+  return NULL;
+}
+
+/* first = even c + odd s, second = odd c - even s, as a gradient writes it; even and odd are the halves of pairs, which
+ * nothing else reads. */
+static bool is_rotation_back(const vtb_inst *first, const vtb_inst *second, const int *uses, turn *t) {
+  for (int side = 0; side < 4; side++) {
+    const vtb_value *even_c = first->operands[side & 1], *odd_s = first->operands[1 - (side & 1)];
+    const vtb_value *odd_c = second->operands[side >> 1], *even_s = second->operands[1 - (side >> 1)];
+    const vtb_value *even = half_in(even_c, 0, &t->cosines), *odd = half_in(odd_s, 1, &t->sines);
+    if (!even || !odd || even->def->operands[0] != odd->def->operands[0]) continue;
+    t->pairs = even->def->operands[0];
+    if (uses[even->id] != 2 || uses[odd->id] != 2 || uses[t->pairs->id] != 2) return false;
+    if (beside(odd_c, odd) != t->cosines || !is_op(even_s, VTB_OP_mul, 2)) continue;
+    for (int o = 0; o < 2; o++) {
+      const vtb_value *minus = even_s->def->operands[o];
+      if (is_op(minus, VTB_OP_neg, 1) && minus->def->operands[0] == even && beside(even_s, minus) == t->sines)
+        return true;
+    }
+  }
+  return false;
+}
+
+static bool reads(const vtb_inst *i, const vtb_value *v) {
+  for (int o = 0; o < i->n_operands; o++)
+    if (i->operands[o] == v) return true;
+  return false;
+}
+
+/* Whether the channels of v below r are read by `part` alone, which is v itself or a slice of it. */
+static bool is_read_once(const vtb_func *f, const vtb_value *v, const vtb_value *part, int64_t r, const int *uses) {
+  if (uses[part->id] != 1) return false;
+  if (part == v) return true;
+  int others = 0;
+  for (const vtb_inst *i = f->first; i; i = i->next)
+    others += reads(i, v) && i != part->def && is_slice(i->results[0], 3, r, v->type.dim[3].size);
+  return uses[v->id] == 1 + others;
+}
+
+/* Finds where the adjoint `v` of turned rows is turned back by the same tables. */
+static bool find_turn_back(const vtb_func *f, const vtb_value *v, const int *uses, turn *t) {
+  int64_t r = 2 * t->pairs->type.dim[3].size;
+  for (const vtb_inst *i = v->def->next; i; i = i->next) {
+    turn back = {0};
+    if (i->op != VTB_OP_concat || i->n_operands != 2 || vtb_attr_int(i, "axis", 0) != 4) continue;
+    if (!vtb_type_equal(&i->results[0]->type, &t->pairs->type)) continue;
+    if (!is_op(i->operands[0], VTB_OP_add, 2) || !is_op(i->operands[1], VTB_OP_add, 2)) continue;
+    if (!is_rotation_back(i->operands[0]->def, i->operands[1]->def, uses, &back)) continue;
+    if (back.cosines != t->cosines || back.sines != t->sines || !is_op(back.pairs, VTB_OP_reshape, 1)) continue;
+    const vtb_value *part = back.pairs->def->operands[0];
+    bool whole = part == v && r == v->type.dim[3].size;
+    if (!whole && (!is_slice(part, 3, 0, r) || part->def->operands[0] != v)) continue;
+    t->back = i->results[0];
+    t->adjoint = back.pairs;
+    return is_read_once(f, v, part, r, uses);
+  }
+  return false;
+}
+
 /* ---- the kernel ------------------------------------------------------------------------------------------- */
 
 typedef struct kernel {
   vtb_func *func;
   vtb_builder inner, outer;
-  vtb_value *inputs[8];
+  vtb_value *inputs[12];
   int n;
 } kernel;
 
@@ -114,42 +185,64 @@ static vtb_value *table(kernel *k, vtb_value *v) {
   return vtb_b_reshape(&k->inner, inside, &t);
 }
 
-/* Operand v of the attention, inside the kernel. */
-static vtb_value *turned(kernel *k, vtb_value *v, const turn *t) {
-  if (!t->pairs) return argument(k, v);
-  vtb_builder *b = &k->inner;
-  vtb_type pairs = t->pairs->type, rows = v->type;
-  int64_t width = 2 * pairs.dim[3].size;
-  vtb_value *x = argument(k, t->whole ? t->whole : vtb_b_reshape(&k->outer, t->pairs, &rows));
-  vtb_value *part = t->whole ? vtb_b_slice(b, x, 3, 0, width, 1) : x;
-  vtb_value *split = vtb_b_reshape(b, part, &pairs), *cosines = table(k, t->cosines), *sines = table(k, t->sines);
+/* Rows x, inside the kernel, with channels below the tables' width turned, or turned back. */
+static vtb_value *rotated(vtb_builder *b, vtb_value *x, const turn *t, vtb_value *const *tables, bool back) {
+  vtb_type pairs = t->pairs->type, rows = x->type;
+  int64_t all = rows.dim[3].size, width = 2 * pairs.dim[3].size;
+  vtb_value *split = vtb_b_reshape(b, width < all ? vtb_b_slice(b, x, 3, 0, width, 1) : x, &pairs);
   vtb_value *even = vtb_b_slice(b, split, 4, 0, 1, 1), *odd = vtb_b_slice(b, split, 4, 1, 2, 1);
-  vtb_value *halves[2] = {
-      vtb_b_binary(b, VTB_OP_sub, vtb_b_binary(b, VTB_OP_mul, even, cosines), vtb_b_binary(b, VTB_OP_mul, odd, sines)),
-      vtb_b_binary(b, VTB_OP_add, vtb_b_binary(b, VTB_OP_mul, even, sines), vtb_b_binary(b, VTB_OP_mul, odd, cosines))};
+  vtb_value *cosines = tables[0], *sines = tables[1];
+  vtb_value *even_c = vtb_b_binary(b, VTB_OP_mul, even, cosines), *odd_s = vtb_b_binary(b, VTB_OP_mul, odd, sines);
+  vtb_value *even_s = vtb_b_binary(b, VTB_OP_mul, even, sines), *odd_c = vtb_b_binary(b, VTB_OP_mul, odd, cosines);
+  vtb_value *halves[2] = {vtb_b_binary(b, back ? VTB_OP_add : VTB_OP_sub, even_c, odd_s),
+                          back ? vtb_b_binary(b, VTB_OP_sub, odd_c, even_s)
+                               : vtb_b_binary(b, VTB_OP_add, even_s, odd_c)};
   rows.dim[3].size = width;
   vtb_value *y = vtb_b_reshape(b, vtb_b_concat(b, halves, 2, 4), &rows);
-  if (!t->whole) return y;
-  return vtb_b_concat(b, (vtb_value *[]){y, vtb_b_slice(b, x, 3, width, v->type.dim[3].size, 1)}, 2, 3);
+  if (width == all) return y;
+  return vtb_b_concat(b, (vtb_value *[]){y, vtb_b_slice(b, x, 3, width, all, 1)}, 2, 3);
 }
 
-static void join(vtb_func *f, vtb_inst *attention, const turn *q, const turn *k) {
+/* Operand v of the attention, inside the kernel. */
+static vtb_value *turned(kernel *k, vtb_value *v, const turn *t, vtb_value **tables) {
+  if (!t->pairs) return argument(k, v);
+  vtb_value *x = argument(k, t->whole ? t->whole : vtb_b_reshape(&k->outer, t->pairs, &v->type));
+  tables[0] = table(k, t->cosines);
+  tables[1] = table(k, t->sines);
+  return rotated(&k->inner, x, t, tables, false);
+}
+
+static void join(vtb_func *f, vtb_inst *attention, const turn *t) {
   kernel out = {.func = vtb_func_new(f->module, "attention", VTB_FUNC_KERNEL, attention->span)};
   out.inner = (vtb_builder){.module = f->module, .func = out.func, .span = attention->span};
   out.outer = (vtb_builder){.module = f->module, .func = f, .before = attention, .span = attention->span};
-  vtb_value *operands[4];
-  operands[0] = turned(&out, attention->operands[0], q);
-  operands[1] = turned(&out, attention->operands[1], k);
-  for (int o = 2; o < attention->n_operands; o++) operands[o] = argument(&out, attention->operands[o]);
+  vtb_value *operands[8], *tables[2][2], *results[4];
+  for (int o = 0; o < attention->n_operands; o++)
+    operands[o] =
+        o < 2 ? turned(&out, attention->operands[o], &t[o], tables[o]) : argument(&out, attention->operands[o]);
   const vtb_inst *inside = vtb_inst_clone(&out.inner, attention, operands);
-  vtb_func_set_returns(out.func, inside->results, NULL, inside->n_results);
-  vtb_attr attrs[] = {VTB_A_STR("kind", "attention"), VTB_A_INT("turned", (q->pairs ? 1 : 0) + (k->pairs ? 2 : 0))};
+  for (int r = 0; r < inside->n_results; r++)
+    results[r] =
+        r < 2 && t[r].back ? rotated(&out.inner, inside->results[r], &t[r], tables[r], true) : inside->results[r];
+  vtb_func_set_returns(out.func, results, NULL, inside->n_results);
+  vtb_attr attrs[] = {VTB_A_STR("kind", "attention"), VTB_A_INT("turned", (t[0].pairs ? 1 : 0) + (t[1].pairs ? 2 : 0))};
   const vtb_inst *fused = vtb_build_call(&out.outer, VTB_OP_fused, out.func, out.inputs, out.n, attrs, 2);
   for (int r = 0; r < fused->n_results; r++) {
     vtb_replace_all(attention->results[r], fused->results[r]);
     vtb__swap_names(attention->results[r], fused->results[r]);
+    if (r < 2 && t[r].back) vtb_replace_all(t[r].back, t[r].adjoint);
   }
   vtb_inst_unlink(attention);
+}
+
+/* What of operand o (q or k) can move into the kernel. */
+static turn turn_of(const vtb_func *f, const vtb_inst *attention, int o, const int *uses, int n_uses) {
+  turn t = {0};
+  vtb_value *v = attention->operands[o];
+  bool found = v->id < n_uses && uses[v->id] == 1 && find_turn(v, &t);
+  if (found && attention->op == VTB_OP_attention_grad)
+    found = attention->results[o]->id < n_uses && find_turn_back(f, attention->results[o], uses, &t);
+  return found ? t : (turn){0};
 }
 
 vtb_status vtb__pass_prologue(vtb_pass_context *c, vtb_error *err) {
@@ -159,13 +252,9 @@ vtb_status vtb__pass_prologue(vtb_pass_context *c, vtb_error *err) {
     int *uses = vtb_count_uses(f), n = f->n_values;
     for (vtb_inst *i = f->first, *next; i; i = next) {
       next = i->next;
-      if (i->op != VTB_OP_attention) continue;
-      turn t[2];
-      for (int o = 0; o < 2; o++) {
-        const vtb_value *v = i->operands[o];
-        if (v->id >= n || uses[v->id] != 1 || !find_turn(i->operands[o], &t[o])) t[o] = (turn){0};
-      }
-      if (t[0].pairs || t[1].pairs) join(f, i, &t[0], &t[1]);
+      if (i->op != VTB_OP_attention && i->op != VTB_OP_attention_grad) continue;
+      turn t[2] = {turn_of(f, i, 0, uses, n), turn_of(f, i, 1, uses, n)};
+      if (t[0].pairs || t[1].pairs) join(f, i, t);
     }
     free(uses);
     vtb__dce_func(f);

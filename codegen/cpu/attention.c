@@ -77,17 +77,15 @@ static LLVMValueRef turn_vector(vtb_cpu *c, LLVMValueRef x, LLVMValueRef cosines
   return vtb_cpu_fma(c, swapped, s, LLVMBuildFMul(c->b, x, twice(c, cosines), ""));
 }
 
-static void turn_pair(vtb_cpu *c, LLVMValueRef row, LLVMValueRef cosines, LLVMValueRef sines, int64_t p) {
+static void turn_pair(vtb_cpu *c, LLVMValueRef row, LLVMValueRef cosine, LLVMValueRef sine, int64_t p) {
   LLVMValueRef first = vtb_cpu_at(c, row, k_(c, 2 * p)), second = vtb_cpu_at(c, row, k_(c, 2 * p + 1));
   LLVMValueRef x = vtb_cpu_load(c, first, 1), y = vtb_cpu_load(c, second, 1);
-  LLVMValueRef cosine = vtb_cpu_load(c, vtb_cpu_at(c, cosines, k_(c, p)), 1);
-  LLVMValueRef sine = vtb_cpu_load(c, vtb_cpu_at(c, sines, k_(c, p)), 1);
   vtb_cpu_store(c, vtb_cpu_fma(c, LLVMBuildFNeg(c->b, y, ""), sine, LLVMBuildFMul(c->b, x, cosine, "")), first);
   vtb_cpu_store(c, vtb_cpu_fma(c, x, sine, LLVMBuildFMul(c->b, y, cosine, "")), second);
 }
 
-void vtb__attention_turn(const vtb__attention *g, const vtb__turn *t, LLVMValueRef head, LLVMValueRef from,
-                         LLVMValueRef n, LLVMValueRef rows, int64_t ld) {
+static void turn_rows(const vtb__attention *g, const vtb__turn *t, LLVMValueRef head, LLVMValueRef from, LLVMValueRef n,
+                      LLVMValueRef rows, int64_t ld, bool back) {
   vtb_cpu *c = g->c;
   if (!t || !t->width) return;
   int64_t whole = t->width / c->width * c->width;
@@ -100,10 +98,24 @@ void vtb__attention_turn(const vtb__attention *g, const vtb__turn *t, LLVMValueR
   LLVMValueRef at = vtb_cpu_at(c, row, j.i), half = vtb_cpu_div(c, j.i, 2);
   LLVMValueRef cs = vtb_cpu_load(c, vtb_cpu_at(c, cosines, half), c->width / 2);
   LLVMValueRef ss = vtb_cpu_load(c, vtb_cpu_at(c, sines, half), c->width / 2);
+  if (back) ss = LLVMBuildFNeg(c->b, ss, "");
   vtb_cpu_store(c, turn_vector(c, vtb_cpu_load(c, at, c->width), cs, ss), at);
   vtb_cpu_for_end(c, &j);
-  for (int64_t p = whole / 2; p < t->width / 2; p++) turn_pair(c, row, cosines, sines, p);
+  for (int64_t p = whole / 2; p < t->width / 2; p++) {
+    LLVMValueRef s = vtb_cpu_load(c, vtb_cpu_at(c, sines, k_(c, p)), 1);
+    turn_pair(c, row, vtb_cpu_load(c, vtb_cpu_at(c, cosines, k_(c, p)), 1), back ? LLVMBuildFNeg(c->b, s, "") : s, p);
+  }
   vtb_cpu_for_end(c, &l);
+}
+
+void vtb__attention_turn(const vtb__attention *g, const vtb__turn *t, LLVMValueRef head, LLVMValueRef from,
+                         LLVMValueRef n, LLVMValueRef rows, int64_t ld) {
+  turn_rows(g, t, head, from, n, rows, ld, false);
+}
+
+void vtb__attention_turn_back(const vtb__attention *g, const vtb__turn *t, LLVMValueRef head, LLVMValueRef from,
+                              LLVMValueRef n, LLVMValueRef rows, int64_t ld) {
+  turn_rows(g, t, head, from, n, rows, ld, true);
 }
 
 void vtb__attention_transpose(vtb__attention *g, int tensor, LLVMValueRef head, int64_t width, const vtb__turn *turn,
@@ -343,14 +355,18 @@ static int take_turned(const vtb_inst *fused, bool is_turned, int *next, vtb__tu
 }
 
 void vtb__cpu_turned_attention(vtb_cpu *c, const vtb_inst *fused) {
-  const vtb_inst *inst = fused->callee->returns[0]->def;
+  const vtb_inst *inst = vtb_turned_attention(fused);
   int64_t turned = vtb_attr_int(fused, "turned", 0);
   vtb__attention g = vtb__attention_make(c, inst);
-  int next = 0;
+  int next = 0, *others[] = {&g.a.bias, &g.a.y, &g.a.lse, &g.a.dy, &g.a.dlse};
   g.q = take_turned(fused, turned & 1, &next, &g.turn_q);
   g.k = take_turned(fused, turned & 2, &next, &g.turn_k);
-  g.v = next++;
-  if (g.a.bias >= 0) g.a.bias = next++;
-  g.y = next;
-  emit(c, fused, &g);
+  for (int i = 0; i < 5; i++)
+    if (*others[i] >= 0) *others[i] += next - g.v;
+  g.v = next;
+  g.y = fused->n_operands;
+  if (inst->op == VTB_OP_attention_grad)
+    vtb__attention_grad_emit(c, fused, &g);
+  else
+    emit(c, fused, &g);
 }

@@ -30,6 +30,7 @@ typedef struct vtb__attention {
 } vtb__attention;
 
 vtb__attention vtb__attention_make(vtb_cpu *c, const vtb_inst *inst);
+void vtb__attention_grad_emit(vtb_cpu *c, const vtb_inst *inst, const vtb__attention *of);
 LLVMValueRef vtb__attention_scratch(vtb__attention *g, int64_t floats);
 LLVMValueRef vtb__attention_kv_head(const vtb__attention *g);
 
@@ -46,6 +47,9 @@ void vtb__attention_transpose(vtb__attention *g, int tensor, LLVMValueRef head, 
 /* Turns packed rows of the tokens from `from` on; nothing if t is NULL or no turn. */
 void vtb__attention_turn(const vtb__attention *g, const vtb__turn *t, LLVMValueRef head, LLVMValueRef from,
                          LLVMValueRef n, LLVMValueRef rows, int64_t ld);
+/* The same of adjoints, the other way round. */
+void vtb__attention_turn_back(const vtb__attention *g, const vtb__turn *t, LLVMValueRef head, LLVMValueRef from,
+                              LLVMValueRef n, LLVMValueRef rows, int64_t ld);
 
 /* Sets i0 and rows of block `block`. */
 void vtb__attention_block(vtb__attention *g, LLVMValueRef block);

@@ -63,7 +63,8 @@ static void pack_block(backward *w) {
   vtb__attention *g = &w->g;
   vtb_cpu *c = g->c;
   const vtb_attention *a = &g->a;
-  vtb__attention_pack(g, 0, g->head, a->width, g->i0, g->rows, w->q, g->ld_k);
+  vtb__attention_pack(g, g->q, g->head, a->width, g->i0, g->rows, w->q, g->ld_k);
+  vtb__attention_turn(g, &g->turn_q, g->head, g->i0, g->rows, w->q, g->ld_k);
   vtb__attention_pack(g, a->dy, g->head, a->value_width, g->i0, g->rows, w->dy, g->ld_v);
   vtb__cols cols = vtb__cols_all(c, a->value_width, false);
   vtb_cpu_for r = vtb_cpu_for_begin(c, k_(c, 0), g->rows, k_(c, 1));
@@ -149,6 +150,7 @@ static void one_block(backward *w, LLVMValueRef block) {
   vtb__smallgemm(c, w->ds, k_(c, g->ld_s), k_(c, 1), row_of(c, w->k, g->j0, g->ld_k), k_(c, g->ld_k), vtb_cpu_f32(c, 1),
                  w->dq, k_(c, g->ld_k), g->rows, k_(c, g->ld_k / c->width), g->cols);
   vtb_cpu_for_end(c, &t);
+  vtb__attention_turn_back(g, &g->turn_q, g->head, g->i0, g->rows, w->dq, g->ld_k);
   unpack(g, w->dq, g->ld_k, g->a.width, g->a.scale, w->r, g->head, g->i0, g->rows);
 }
 
@@ -156,12 +158,14 @@ static void transpose_head(backward *w, LLVMValueRef kv) {
   vtb__attention *g = &w->g;
   const vtb_attention *a = &g->a;
   int64_t width = g->c->width;
-  vtb__attention_transpose(g, 1, kv, a->width, NULL, a->width % width ? w->values : NULL, g->ld_k, w->kt);
-  vtb__attention_transpose(g, 2, kv, a->value_width, NULL, a->value_width % width ? w->values : NULL, g->ld_v, w->vt);
+  bool packed = a->width % width || g->turn_k.width;
+  vtb__attention_transpose(g, g->k, kv, a->width, &g->turn_k, packed ? w->values : NULL, g->ld_k, w->kt);
+  vtb__attention_transpose(g, g->v, kv, a->value_width, NULL, a->value_width % width ? w->values : NULL, g->ld_v,
+                           w->vt);
 }
 
-static void inputs(vtb_cpu *c, const vtb_inst *inst) {
-  backward w = {.g = vtb__attention_make(c, inst), .r = inst->n_operands};
+static void inputs(vtb_cpu *c, const vtb_inst *inst, const vtb__attention *of) {
+  backward w = {.g = *of, .r = of->y};
   vtb__attention *g = &w.g;
   const vtb_attention *a = &g->a;
   g->t = vtb_cpu_task_begin(c, inst, "attention_grad", a->n_batch * a->kv_heads, 1);
@@ -170,7 +174,8 @@ static void inputs(vtb_cpu *c, const vtb_inst *inst) {
   LLVMValueRef kv = vtb_cpu_rem(c, g->t->index, a->kv_heads);
   g->batch = vtb_cpu_div(c, g->t->index, a->kv_heads);
   transpose_head(&w, kv);
-  vtb__attention_pack(g, 1, kv, a->width, zero, keys, w.k, g->ld_k);
+  vtb__attention_pack(g, g->k, kv, a->width, zero, keys, w.k, g->ld_k);
+  vtb__attention_turn(g, &g->turn_k, kv, zero, keys, w.k, g->ld_k);
   vtb__fill(c, w.dk, k_(c, a->n_keys * g->ld_k), 0);
   vtb__fill(c, w.dv, k_(c, a->n_keys * g->ld_v), 0);
   int64_t shared = a->n_heads / a->kv_heads;
@@ -180,6 +185,7 @@ static void inputs(vtb_cpu *c, const vtb_inst *inst) {
   one_block(&w, blocks.i);
   vtb_cpu_for_end(c, &blocks);
   vtb_cpu_for_end(c, &heads);
+  vtb__attention_turn_back(g, &g->turn_k, kv, zero, keys, w.dk, g->ld_k);
   unpack(g, w.dk, g->ld_k, a->width, a->scale, w.r + 1, kv, zero, keys);
   unpack(g, w.dv, g->ld_v, a->value_width, 1, w.r + 2, kv, zero, keys);
   vtb_cpu_task_end(c, g->t);
@@ -200,8 +206,8 @@ static void clear_rows(backward *w) {
   vtb_cpu_for_end(c, &r);
 }
 
-static void bias(vtb_cpu *c, const vtb_inst *inst) {
-  backward w = {.g = vtb__attention_make(c, inst), .r = inst->n_operands};
+static void bias(vtb_cpu *c, const vtb_inst *inst, const vtb__attention *of) {
+  backward w = {.g = *of, .r = of->y};
   vtb__attention *g = &w.g;
   const vtb_attention *a = &g->a;
   bool by_batch = a->bias_batch > 1;
@@ -227,7 +233,12 @@ static void bias(vtb_cpu *c, const vtb_inst *inst) {
   vtb_cpu_task_end(c, g->t);
 }
 
+void vtb__attention_grad_emit(vtb_cpu *c, const vtb_inst *inst, const vtb__attention *of) {
+  inputs(c, inst, of);
+  if (of->a.wants_dbias) bias(c, inst, of);
+}
+
 void vtb__cpu_attention_grad(vtb_cpu *c, const vtb_inst *inst) {
-  inputs(c, inst);
-  if (vtb_attr_int(inst, "dbias", 0)) bias(c, inst);
+  vtb__attention g = vtb__attention_make(c, inst);
+  vtb__attention_grad_emit(c, inst, &g);
 }

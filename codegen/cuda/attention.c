@@ -6,7 +6,8 @@
  * Queries and keys that are to be turned (a `fused` of kind "attention") are copied to shared memory as they are, and
  * each thread turns there what it copied, before the barrier that follows anyway: text/turns.cuh. What is turned once a
  * block stays so: in attention.cu the queries keep a place of their own, in attention_short.cu a lane turns its queries
- * on the way to its registers. */
+ * on the way to its registers. The adjoint would turn each row again in all its tiles and launches, so there it is done
+ * once, by a kernel of its own; dq and dk are turned back in the registers that hold their sums. */
 #include "ir/attention.h"
 #include "codegen/cuda/emitters.h"
 #include "codegen/cuda/holes.h"
@@ -19,9 +20,10 @@
 
 typedef enum result { DQ, DK, DV, DBIAS } result; /* as in text/attention_grad.cu */
 
-/* Tables [N, 1 or heads, width/2] of rows whose first `width` channels turn; 0: none. */
+/* Tables [N, 1 or heads, width/2] of rows whose first `width` channels turn; 0: none. The adjoint reads rows that
+ * attention_turn.cu has turned before, from the temporary `rows`. */
 typedef struct turn {
-  int cosines, sines;
+  int cosines, sines, rows;
   int64_t width;
 } turn;
 
@@ -33,7 +35,9 @@ typedef struct operands {
 } operands;
 
 static operands operands_of(const vtb_inst *inst) {
-  return (operands){.a = vtb_attention_of(inst), .q = 0, .k = 1, .v = 2, .y = inst->n_operands};
+  operands o = {.a = vtb_attention_of(inst), .q = 0, .k = 1, .v = 2, .y = inst->n_operands};
+  o.turn_q.rows = o.turn_k.rows = -1;
+  return o;
 }
 
 /* Number of the next operand; its tables follow it. */
@@ -48,13 +52,14 @@ static int take_turned(const vtb_inst *fused, bool is_turned, int *next, turn *t
 
 static operands turned_operands_of(const vtb_inst *fused) {
   int64_t turned = vtb_attr_int(fused, "turned", 0);
-  int next = 0;
-  operands o = operands_of(fused->callee->returns[0]->def);
+  operands o = operands_of(vtb_turned_attention(fused));
+  int next = 0, *others[] = {&o.a.bias, &o.a.y, &o.a.lse, &o.a.dy, &o.a.dlse};
   o.q = take_turned(fused, turned & 1, &next, &o.turn_q);
   o.k = take_turned(fused, turned & 2, &next, &o.turn_k);
-  o.v = next++;
-  if (o.a.bias >= 0) o.a.bias = next++;
-  o.y = next;
+  for (int i = 0; i < 5; i++)
+    if (*others[i] >= 0) *others[i] += next - o.v;
+  o.v = next;
+  o.y = fused->n_operands;
   return o;
 }
 
@@ -83,6 +88,22 @@ static void hole_row(vtb_cuda *c, vtb__cuda_holes *h, vtb_cuda_kernel *k, const 
                  vtb_cuda_offset(c, tensor, (const char *const[]){"b", token, head, NULL}));
 }
 
+/* The same of queries or keys, as they are or turned before. True if 16 bytes at a time can be read. */
+static bool hole_turned_row(vtb_cuda *c, vtb__cuda_holes *h, vtb_cuda_kernel *k, const char *name, int tensor,
+                            const turn *t, const char *token, const char *head) {
+  const vtb_type *type = vtb_cuda_tensor_of(c, tensor)->type;
+  const vtb_dim *d = type->dim;
+  if (t->rows < 0) {
+    hole_row(c, h, k, name, tensor, token, head);
+    return vtb_cuda_rows_of_four(c, tensor);
+  }
+  const char *b = vtb_type_count(type) > INT32_MAX ? "(vtb_i64)b" : "b";
+  vtb_cuda_temp_in(k, t->rows, "float", name);
+  vtb__hole_text(h, vtb_arena_printf(&h->texts, "%s_from", name), "%s + ((%s * %lld + %s) * %lld + %s) * %lld", name, b,
+                 (long long)d[1].size, token, (long long)d[2].size, head, (long long)d[3].size);
+  return d[3].size % 4 == 0;
+}
+
 static const char *bias_at(vtb_cuda *c, const vtb_attention *a, int tensor) {
   const char *index[4] = {NULL, NULL, NULL, NULL};
   char head[32];
@@ -98,9 +119,9 @@ static const char *bias_at(vtb_cuda *c, const vtb_attention *a, int tensor) {
 static void hole_common(vtb_cuda *c, vtb__cuda_holes *h, vtb_cuda_kernel *k, const operands *o, int64_t tile,
                         int64_t slab) {
   const vtb_attention *a = &o->a;
-  bool four = vtb_cuda_rows_of_four(c, o->q) && vtb_cuda_rows_of_four(c, o->k) && vtb_cuda_rows_of_four(c, o->v);
-  hole_row(c, h, k, "q", o->q, "i", "head");
-  hole_row(c, h, k, "k", o->k, "j", "kv");
+  bool four_q = hole_turned_row(c, h, k, "q", o->q, &o->turn_q, "i", "head");
+  bool four_k = hole_turned_row(c, h, k, "k", o->k, &o->turn_k, "j", "kv");
+  bool four = four_q && four_k && vtb_cuda_rows_of_four(c, o->v);
   hole_row(c, h, k, "v", o->v, "j", "kv");
   vtb__hole_number(h, "FOUR", four && (a->dy < 0 || vtb_cuda_rows_of_four(c, a->dy)));
   if (a->bias >= 0) vtb_cuda_in(k, a->bias, "bias");
@@ -257,12 +278,52 @@ void vtb__cuda_attention(vtb_cuda *c, const vtb_inst *inst) {
   attend(c, &o);
 }
 
-void vtb__cuda_turned_attention(vtb_cuda *c, const vtb_inst *fused) {
-  operands o = turned_operands_of(fused);
-  attend(c, &o);
+/* ---- adjoint -------------------------------------------------------------------------------------------------- */
+
+/* Rows [.., heads, K] turned, as a temporary: three kernels read them, many times each. */
+static void make_turned(vtb_cuda *c, int tensor, turn *t) {
+  vtb__cuda_holes h;
+  const vtb_type *type = vtb_cuda_tensor_of(c, tensor)->type;
+  const char *const table[] = {"i", "head", NULL};
+  bool four = vtb_cuda_rows_of_four(c, tensor);
+  int64_t width = type->dim[3].size, items = vtb_type_count(type) / width * ceil_div(width, four ? 4 : 2);
+  t->rows = vtb_cuda_temp(c, vtb_type_count(type) * 4);
+  vtb_cuda_kernel *k = vtb_cuda_begin(c, "attention_turn", 256);
+  vtb__holes_init(&h);
+  vtb_cuda_include(k, "turns.cuh");
+  hole_row(c, &h, k, "rows", tensor, "i", "head");
+  vtb_cuda_in(k, t->cosines, "cosines");
+  vtb_cuda_in(k, t->sines, "sines");
+  vtb_cuda_temp_out(k, t->rows, "float", "turned");
+  vtb__hole_text(&h, "cosines_from", "cosines + (%s)", vtb_cuda_offset(c, t->cosines, table));
+  vtb__hole_text(&h, "sines_from", "sines + (%s)", vtb_cuda_offset(c, t->sines, table));
+  vtb__hole_number(&h, "N", type->dim[1].size);
+  vtb__hole_number(&h, "HEADS", type->dim[2].size);
+  vtb__hole_number(&h, "K", width);
+  vtb__hole_number(&h, "TURNED", t->width);
+  vtb__hole_number(&h, "FOUR", four);
+  vtb__hole_number(&h, "ITEMS", items);
+  vtb__holes_fill(&h, k, "attention_turn.cu");
+  vtb_cuda_launch(k, ceil_div(items, 256));
 }
 
-/* ---- adjoint -------------------------------------------------------------------------------------------------- */
+/* ${turn_back}: the lines that turn dq or dk back in the registers where their sums are. */
+static void hole_turn_back(vtb_cuda *c, vtb__cuda_holes *h, vtb_cuda_kernel *k, const operands *o, result r) {
+  const turn *t = r == DQ ? &o->turn_q : &o->turn_k;
+  vtb_strbuf s = {0};
+  if ((r == DQ || r == DK) && t->width) {
+    vtb_cuda_include(k, "turns.cuh");
+    put_table(c, k, &s, "cosines", t->cosines, r == DQ ? "i" : "j", r == DQ ? "head" : "kv");
+    put_table(c, k, &s, "sines", t->sines, r == DQ ? "i" : "j", r == DQ ? "head" : "kv");
+    vtb_strbuf_printf(&s,
+                      "vtb_turn_back(\n"
+                      "    out, n_rows - row, o0, %lld, [&](int r) { return cosines_of(i0 + row + r); },\n"
+                      "    [&](int r) { return sines_of(i0 + row + r); });\n",
+                      (long long)t->width);
+  }
+  vtb__hole_text(h, "turn_back", "%s", s.at ? s.at : "");
+  vtb_strbuf_free(&s);
+}
 
 static int make_delta(vtb_cuda *c, const vtb_attention *a) {
   vtb__cuda_holes h;
@@ -310,6 +371,7 @@ static void make_result(vtb_cuda *c, const operands *o, int delta, result r) {
     vtb__hole_text(&h, "put", "to[%s]", bias_at(c, a, tensor));
   else
     hole_element(c, &h, "put", "to", tensor, keys ? "j" : "i", keys ? "kv" : "head", "x");
+  hole_turn_back(c, &h, k, o, r);
   vtb__hole_number(&h, "RESULT", r);
   vtb__hole_number(&h, "BIAS_HEADS", a->bias_heads);
   vtb__hole_number(&h, "BATCH", a->n_batch);
@@ -321,11 +383,25 @@ static void make_result(vtb_cuda *c, const operands *o, int delta, result r) {
   vtb_cuda_launch(k, outer * ceil_div(keys ? a->n_keys : a->n_queries, 64) * ceil_div(width, tile));
 }
 
+static void attend_grad(vtb_cuda *c, operands *o) {
+  if (o->turn_q.width) make_turned(c, o->q, &o->turn_q);
+  if (o->turn_k.width) make_turned(c, o->k, &o->turn_k);
+  int delta = make_delta(c, &o->a);
+  make_result(c, o, delta, DQ);
+  make_result(c, o, delta, DK);
+  make_result(c, o, delta, DV);
+  if (o->a.wants_dbias) make_result(c, o, delta, DBIAS);
+}
+
 void vtb__cuda_attention_grad(vtb_cuda *c, const vtb_inst *inst) {
   operands o = operands_of(inst);
-  int delta = make_delta(c, &o.a);
-  make_result(c, &o, delta, DQ);
-  make_result(c, &o, delta, DK);
-  make_result(c, &o, delta, DV);
-  if (o.a.wants_dbias) make_result(c, &o, delta, DBIAS);
+  attend_grad(c, &o);
+}
+
+void vtb__cuda_turned_attention(vtb_cuda *c, const vtb_inst *fused) {
+  operands o = turned_operands_of(fused);
+  if (o.a.dy >= 0)
+    attend_grad(c, &o);
+  else
+    attend(c, &o);
 }

@@ -1,13 +1,12 @@
-/* Rotary embeddings in the prologue of attention: emulated CUDA kernels against the interpreter, over whole and partial
- * turns, tables for all heads or each, shared heads, layouts with and without 16-byte rows, one slab of channels and
- * several. The emulator finds a missing barrier between copying, turning and reading. */
+/* Rotary embeddings in the kernels of attention and its adjoint: emulated CUDA kernels against the interpreter, over
+ * whole and partial turns, tables for all heads or each, shared heads, layouts with and without 16-byte rows, one slab
+ * of channels and several. The emulator finds a missing barrier between copying, turning and reading. */
 #include "tests/codegen/cuda_check.h"
-
-#include "ir/attention.h"
+#include "tests/codegen/turned.h"
 
 typedef struct turned_case {
   int64_t B, N, M, h, g, K, V, r_q, r_k; /* r: channels that turn; 0: none */
-  bool by_head, causal, has_bias;
+  bool by_head, causal, has_bias, dlse;
   bool packed; /* q, k and v are slices of one tensor; N = M, h = g, K = V */
 } turned_case;
 
@@ -34,23 +33,9 @@ static const turned_case cases[] = {
 
 static vtb_type shape(int rank, const int64_t *dims) { return vtb_type_make(VTB_F32, rank, dims); }
 
-/* What rotate_heads of std.attention becomes. */
-static vtb_value *turn(cuda_cases *c, vtb_value *x, int64_t r, bool by_head) {
-  vtb_builder *b = &c->b;
-  const vtb_dim *d = x->type.dim;
-  int64_t B = d[0].size, n = d[1].size, h = d[2].size, K = d[3].size, t = by_head ? h : 1;
-  vtb_type pairs = shape(5, (int64_t[]){B, n, h, r / 2, 2}), rows = shape(4, (int64_t[]){B, n, h, r});
-  vtb_type table = shape(3, (int64_t[]){n, t, r / 2}), column = shape(4, (int64_t[]){n, t, r / 2, 1});
-  vtb_value *cosines = vtb_b_reshape(b, cuda_arg(c, table, 1, 0), &column);
-  vtb_value *sines = vtb_b_reshape(b, cuda_arg(c, table, 1, 0), &column);
-  vtb_value *split = vtb_b_reshape(b, r < K ? vtb_b_slice(b, x, 3, 0, r, 1) : x, &pairs);
-  vtb_value *even = vtb_b_slice(b, split, 4, 0, 1, 1), *odd = vtb_b_slice(b, split, 4, 1, 2, 1);
-  vtb_value *halves[2] = {
-      vtb_b_binary(b, VTB_OP_sub, vtb_b_binary(b, VTB_OP_mul, even, cosines), vtb_b_binary(b, VTB_OP_mul, odd, sines)),
-      vtb_b_binary(b, VTB_OP_add, vtb_b_binary(b, VTB_OP_mul, even, sines), vtb_b_binary(b, VTB_OP_mul, odd, cosines))};
-  vtb_value *y = vtb_b_reshape(b, vtb_b_concat(b, halves, 2, 4), &rows);
-  if (r == K) return y;
-  return vtb_b_concat(b, (vtb_value *[]){y, vtb_b_slice(b, x, 3, r, K, 1)}, 2, 3);
+static turn_tables tables(cuda_cases *c, int64_t n, int64_t heads, int64_t r) {
+  vtb_value *cosines = cuda_arg(c, turn_table_type(n, heads, r), 1, 0);
+  return turn_tables_of(&c->b, cosines, cuda_arg(c, turn_table_type(n, heads, r), 1, 0));
 }
 
 static void rows_of(cuda_cases *c, const turned_case *t, vtb_value *v[3]) {
@@ -68,37 +53,78 @@ static void rows_of(cuda_cases *c, const turned_case *t, vtb_value *v[3]) {
   }
 }
 
-static void add(cuda_cases *c, const turned_case *t) {
-  vtb_value *v[4];
+static void add(cuda_cases *c, const turned_case *t, bool grad) {
+  turn_tables q = {0}, k = {0};
+  vtb_value *v[8];
+  vtb_attr attrs[5] = {VTB_A_FLOAT("scale", 0.4)};
+  int n = 3, n_attrs = 1;
   rows_of(c, t, v);
-  if (t->r_q) v[0] = turn(c, v[0], t->r_q, t->by_head);
-  if (t->r_k) v[1] = turn(c, v[1], t->r_k, t->by_head);
-  if (t->has_bias) v[3] = cuda_arg(c, shape(2, (int64_t[]){t->N, t->M}), 2, 0);
-  vtb_attr attrs[2] = {VTB_A_FLOAT("scale", 0.4), VTB_A_INT("causal", 1)};
-  cuda_return(c, vtb_build(&c->b, VTB_OP_attention, v, 3 + t->has_bias, attrs, 1 + t->causal));
+  if (t->r_q) q = tables(c, t->N, t->by_head ? t->h : 1, t->r_q);
+  if (t->r_k) k = tables(c, t->M, t->by_head ? t->g : 1, t->r_k);
+  if (t->r_q) v[0] = turned(&c->b, v[0], &q);
+  if (t->r_k) v[1] = turned(&c->b, v[1], &k);
+  if (t->has_bias) v[n++] = cuda_arg(c, shape(2, (int64_t[]){t->N, t->M}), 2, 0);
+  if (t->causal) attrs[n_attrs++] = VTB_A_INT("causal", 1);
+  if (!grad) {
+    cuda_return(c, vtb_build(&c->b, VTB_OP_attention, v, n, attrs, n_attrs));
+    return;
+  }
+  vtb_type y = shape(4, (int64_t[]){t->B, t->N, t->h, t->V}), lse = shape(3, (int64_t[]){t->B, t->N, t->h});
+  v[n++] = cuda_arg(c, y, 1, 0), v[n++] = cuda_arg(c, lse, 1, 2), v[n++] = cuda_arg(c, y, 1, 0);
+  if (t->dlse) v[n++] = cuda_arg(c, lse, 1, 0);
+  if (t->has_bias) attrs[n_attrs++] = VTB_A_INT("bias", 1), attrs[n_attrs++] = VTB_A_INT("dbias", 1);
+  if (t->dlse) attrs[n_attrs++] = VTB_A_INT("dlse", 1);
+  vtb_inst *d = vtb_build(&c->b, VTB_OP_attention_grad, v, n, attrs, n_attrs);
+  if (t->r_q) cuda_return(c, turned_back(&c->b, d->results[0], &q)->def);
+  if (t->r_k) cuda_return(c, turned_back(&c->b, d->results[1], &k)->def);
+  for (int r = 0; r < d->n_results; r++)
+    if (r > 1 || !(r ? t->r_k : t->r_q)) c->returns[c->n_returns++] = d->results[r];
 }
 
 /* The pass moves what is returned: the cases end here, not in cuda_end(). */
-TEST(turned_queries_and_keys) {
+static void check(const turned_case *all, int n_cases, bool grad) {
   cuda_cases c;
-  int n_cases = (int)(sizeof cases / sizeof *cases), kernels = 0, others = 0;
+  int others;
   cuda_begin(&c);
-  for (; c.n_cases < n_cases; c.n_cases++) add(&c, &cases[c.n_cases]);
+  for (; c.n_cases < n_cases; c.n_cases++) add(&c, &all[c.n_cases], grad);
   vtb_func_set_returns(c.f, c.returns, NULL, c.n_returns);
   c.m->entry = c.f;
   cuda_passes(c.m, "prologue");
-  for (const vtb_inst *i = c.f->first; i; i = i->next) {
-    kernels += vtb_is_turned_attention(i);
-    others += vtb_op_get(i->op)->klass != VTB_CLASS_SHAPE && !vtb_is_turned_attention(i);
-  }
+  int kernels = turned_kernels(c.f, &others);
   CHECK_MSG(kernels == n_cases && others == 0, "%d kernels, %d other ops", kernels, others);
-  cuda_check(c.m, c.f, c.args, 1e-4, "turned attention");
+  cuda_check(c.m, c.f, c.args, 1e-4, grad ? "adjoint of turned attention" : "turned attention");
   for (int i = 0; i < c.f->n_args; i++) vtb_tensor_free(&c.args[i]);
   vtb_module_free(c.m);
+}
+
+TEST(turned_queries_and_keys) { check(cases, sizeof cases / sizeof *cases, false); }
+
+TEST(adjoints_are_turned_back) {
+  static const turned_case some[] = {
+      {.B = 1, .N = 5, .M = 5, .h = 1, .g = 1, .K = 8, .V = 8, .r_q = 8, .r_k = 8, .dlse = true},
+      {.B = 2,
+       .N = 20,
+       .M = 20,
+       .h = 2,
+       .g = 2,
+       .K = 16,
+       .V = 16,
+       .r_q = 16,
+       .r_k = 16,
+       .by_head = true,
+       .packed = true},
+      {.B = 1, .N = 70, .M = 66, .h = 2, .g = 1, .K = 12, .V = 8, .r_q = 10, .r_k = 4, .by_head = true, .causal = true},
+      {.B = 2, .N = 9, .M = 12, .h = 2, .g = 2, .K = 7, .V = 5, .r_q = 2, .r_k = 6, .has_bias = true, .dlse = true},
+      {.B = 1, .N = 17, .M = 18, .h = 1, .g = 1, .K = 136, .V = 8, .r_q = 136, .r_k = 102},
+      {.B = 1, .N = 10, .M = 10, .h = 2, .g = 2, .K = 10, .V = 10, .r_q = 10, .packed = true},
+      {.B = 1, .N = 10, .M = 11, .h = 2, .g = 2, .K = 6, .V = 4, .r_k = 4},
+  };
+  check(some, sizeof some / sizeof *some, true);
 }
 
 int main(void) {
   emulate_or_skip();
   RUN(turned_queries_and_keys);
+  RUN(adjoints_are_turned_back);
   return test_done();
 }

@@ -114,7 +114,7 @@ for (int step = 0; step < STEPS; step++) {
   }
 }
 choose(0);
-vtb_each(out, [&](int r, int o, float &value) {
+${turn_back}vtb_each(out, [&](int r, int o, float &value) {
   const int x = o0 + o, i = i0 + row + r, j = RESULT == DBIAS ? x : i;
   if (row + r < n_rows && x < WIDTH) {
     if (RESULT == DQ || RESULT == DK) value *= SCALE;

@@ -54,3 +54,19 @@ template <class T, class C, class S> VTB_FN float vtb_turned(T row, int x, int n
   const float along = v * cosines[x / 2], across = row[x ^ 1] * sines[x / 2];
   return x % 2 ? along + across : along - across;
 }
+
+/* Rows of a product in registers (vtb_each), of which the warp has n_rows and the lane columns from `first` on, turned
+ * back: adjoints of turned rows. */
+template <int TILES, class C, class S>
+VTB_FN void vtb_turn_back(float (&out)[TILES][4], int n_rows, int first, int n_turned, C cosines, S sines) {
+  VTB_UNROLL for (int half = 0; half < 2; half++) {
+    const int row = (vtb_lane() >> 2) + 8 * half;
+    if (row >= n_rows) continue;
+    const auto c = cosines(row);
+    const auto s = sines(row);
+    VTB_UNROLL for (int i = 0; i < TILES; i++) {
+      const int x = first + 8 * i + 2 * (vtb_lane() & 3);
+      if (x < n_turned) vtb_turn(out[i][2 * half], out[i][2 * half + 1], c[x / 2], -s[x / 2]);
+    }
+  }
+}
