@@ -133,28 +133,22 @@ static void note_einsum(storage *s, const vtb_inst *whole, const vtb_inst *einsu
   if (!trusts(s)) note(s, whole->results[0], BARRED);
 }
 
+/* Alone or with what turns q and k first, which would be rounded twice. */
 static void note_attention(storage *s, const vtb_inst *i) {
-  note_product(s, i, 3, s->c->scored == s->half);
-  vtb_attention a = vtb_attention_of(i);
-  if (i->op == VTB_OP_attention) {
-    note(s, i->results[1], BARRED); /* a logarithm */
-    return;
-  }
-  note(s, i->operands[a.lse], BARRED);
-  if (a.dlse >= 0) note(s, i->operands[a.dlse], BARRED);
-}
-
-/* What is turned first would be rounded twice. */
-static void note_turned_attention(storage *s, const vtb_inst *i) {
-  int64_t turned = vtb_attr_int(i, "turned", 0);
-  bool rounds = s->c->scored == s->half;
-  for (int o = 0, which = 1; o < i->n_operands; o++, which *= 2) { /* q, k, v: 1, 2, 4 */
-    bool exact = rounds && (trusts(s) || !(turned & which));
-    note(s, i->operands[o], which <= 4 && exact ? FACTOR : READ);
-    for (int table = 0; which <= 2 && turned & which && table < 2; table++) note(s, i->operands[++o], BARRED);
-  }
-  note(s, i->results[0], rounds ? PRODUCT : MADE);
-  note(s, i->results[1], BARRED); /* a logarithm */
+  bool fused = i->op == VTB_OP_fused, rounds = s->c->scored == s->half;
+  int64_t turned = fused ? vtb_attr_int(i, "turned", 0) : 0;
+  const vtb_inst *inner = fused ? vtb_turned_attention(i) : i;
+  vtb_attention a = vtb_attention_of(inner);
+  int q = 0, k = turned & 1 ? 3 : 1, v = turned & 2 ? k + 3 : k + 1, shift = v - 2;
+  for (int o = 0; o < i->n_operands; o++) note(s, i->operands[o], o == q || o == k || o == v ? 0 : READ);
+  note(s, i->operands[q], rounds && (trusts(s) || !(turned & 1)) ? FACTOR : READ);
+  note(s, i->operands[k], rounds && (trusts(s) || !(turned & 2)) ? FACTOR : READ);
+  note(s, i->operands[v], rounds ? FACTOR : READ);
+  for (int r = 0; r < i->n_results; r++) note(s, i->results[r], rounds ? PRODUCT : MADE);
+  /* logarithms are wide */
+  if (inner->op == VTB_OP_attention) note(s, i->results[1], BARRED);
+  if (a.lse >= 0) note(s, i->operands[a.lse + shift], BARRED);
+  if (a.dlse >= 0) note(s, i->operands[a.dlse + shift], BARRED);
 }
 
 static void note_tensor(storage *s, const vtb_inst *i, int tensor, unsigned facts) {
@@ -184,7 +178,7 @@ static bool is_concat(const vtb_inst *i) {
 static void note_fused(storage *s, const vtb_inst *i) {
   const char *kind = vtb_attr_str(i, "kind", "");
   if (vtb_is_turned_attention(i))
-    note_turned_attention(s, i);
+    note_attention(s, i);
   else if (vtb_is_scans(i))
     for (const vtb_inst *scan = i->callee->first; scan; scan = scan->next) note_scan(s, i, scan);
   else if (vtb_streq(kind, "product"))
