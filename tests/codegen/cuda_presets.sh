@@ -2,13 +2,13 @@
 # Every preset, forward and training step, through NVRTC for every architecture, with a table of registers and spills.
 #
 #   cuda_presets.sh          all of them: hours where nothing is cached (`./dev test --all`)
-#   cuda_presets.sh sample   the nano model of each family, forward and training, an architecture each; which one moves
-#                            on from day to day
+#   cuda_presets.sh sample   the nano model of each family, forward and training, an architecture and a precision each;
+#                            which ones moves on from day to day
 #   cuda_presets.sh table    the table of what is known, as Markdown
 #
 # What a program gave is kept under its name beside a hash of its kernels' text: a run takes up where the last one was
 # stopped, and only what changed is compiled again. Several may run at once: each takes programs nobody else has.
-# VTB_PRESETS and VTB_ARCHS choose; VTB_ROTATE (a number) instead of the day.
+# VTB_PRESETS, VTB_ARCHS and VTB_PRECISIONS (fp32 bf16-all) choose; VTB_ROTATE (a number) instead of the day.
 set -u
 : "${VERTEBRA:?path of the vertebra program}"
 known=${VTB_PRESET_RESULTS:-${XDG_CACHE_HOME:-$HOME/.cache}/vertebra/presets}
@@ -16,43 +16,43 @@ families="vil vim vir vit vllama"
 mkdir -p "$known" || exit 1
 
 presets_of() { grep -hoE '^preset [a-z0-9_]+' "models/$1.vtb" | awk '{print $2}'; }
-file_of() { echo "$known/$1.${2:-forward}.$3"; }
+file_of() { echo "$known/$1.${2:-forward}.$4.$3"; }
 
 # One program: its kernels with registers and spills, unless they are known. 1: it does not compile; 3: not a classifier.
-compile() { # FAMILY PRESET ""|--train ARCH
+compile() { # FAMILY PRESET ""|--train ARCH PRECISION
   local file hash out start
-  file=$(file_of "$2" "${3#--}" "$4")
+  file=$(file_of "$2" "${3#--}" "$4" "$5")
   exec 9>"$file.lock"
   flock -n 9 || return 0
-  if ! out=$("$VERTEBRA" dump "$2" $3 --stage cuda 2>&1); then
+  if ! out=$("$VERTEBRA" dump "$2" $3 --precision "$5" --stage cuda 2>&1); then
     case $out in *"training needs logits"*) return 3 ;; esac
-    echo "FAIL $2 $3: $(tail -1 <<<"$out")"
+    echo "FAIL $2 $3 $5: $(tail -1 <<<"$out")"
     return 1
   fi
   hash=$(sha256sum <<<"$out" | cut -c1-16)
   [ "$(head -1 "$file" 2>/dev/null)" = "$hash" ] && return 0
   start=$(date +%s.%N)
-  if ! out=$("$VERTEBRA" dump "$2" $3 --stage resources --arch "$4" 2>&1); then
-    echo "FAIL $2 $3 $4: $(tail -1 <<<"$out")"
+  if ! out=$("$VERTEBRA" dump "$2" $3 --precision "$5" --stage resources --arch "$4" 2>&1); then
+    echo "FAIL $2 $3 $4 $5: $(tail -1 <<<"$out")"
     return 1
   fi
   { echo "$hash"
-    echo "$1 $2 ${3:-forward} $4 $(awk "BEGIN { print $(date +%s.%N) - $start }")"
+    echo "$1 $2 ${3:-forward}:$5 $4 $(awk "BEGIN { print $(date +%s.%N) - $start }")"
     awk '$2 ~ /^[0-9]+$/ && $5 ~ /^[0-9]+$/ { print $1, $4, $5, $NF }' <<<"$out"
   } >"$file.new" && mv "$file.new" "$file"
-  awk -v what="$2 $3 $4" '$2 ~ /^[0-9]+$/ && $5 > 0 { print "spills " $5 " bytes: " what " " $1 " " $NF }' <<<"$out"
+  awk -v what="$2 $3 $4 $5" '$2 ~ /^[0-9]+$/ && $5 > 0 { print "spills " $5 " bytes: " what " " $1 " " $NF }' <<<"$out"
 }
 
 # A line a family and architecture; below it every kernel that spills, once a source line.
 table() {
   cat "$known"/*.sm_* 2>/dev/null | awk '
-    NF == 5 { key = $1 " | " $4; programs[key]++; seconds[key] += $5; what = $2 " " $3 " " $4; next }
+    NF == 5 { split($3, how, ":"); key = $1 " | " how[2] " | " $4; programs[key]++; seconds[key] += $5; what = $2 " " $3 " " $4; next }
     NF == 4 { kernels[key]++; if ($2 > most[key]) most[key] = $2
               if ($3 > 0) { spilling[key]++; kind = $1; sub(/_[0-9]+$/, "", kind); s = kind " " $4 " " what " " $3
                             spills[s]++ } }
     END {
-      print "| family | architecture | programs | kernels | registers, at most | kernels that spill | seconds |"
-      print "| --- | --- | --- | --- | --- | --- | --- |"
+      print "| family | precision | architecture | programs | kernels | registers, at most | kernels that spill | seconds |"
+      print "| --- | --- | --- | --- | --- | --- | --- | --- |"
       n = 0
       for (k in programs) keys[++n] = k
       for (i = 1; i <= n; i++) for (j = i + 1; j <= n; j++) if (keys[j] < keys[i]) { t = keys[i]; keys[i] = keys[j]; keys[j] = t }
@@ -65,11 +65,11 @@ table() {
 
 sample() {
   local turn=${VTB_ROTATE:-$(date +%-j)} i=0 family preset train
-  local archs=(sm_80 sm_90a sm_100a)
+  local archs=(sm_80 sm_90a sm_100a) precisions=(fp32 bf16-all)
   for family in $families; do
     preset=$(presets_of "$family" | grep nano | head -1)
     for train in "" --train; do
-      compile "$family" "$preset" "$train" "${archs[(turn + i) % 3]}"
+      compile "$family" "$preset" "$train" "${archs[(turn + i) % 3]}" "${precisions[(turn + i / 2) % 2]}"
       [ $? = 1 ] && status=1
       i=$((i + 1))
     done
@@ -77,14 +77,16 @@ sample() {
 }
 
 all() {
-  local family preset train arch
+  local family preset train arch precision
   for family in $families; do
     for preset in ${VTB_PRESETS:-$(presets_of "$family")}; do
       [ -z "${VTB_PRESETS:-}" ] || presets_of "$family" | grep -qx "$preset" || continue
       for train in "" --train; do
         for arch in ${VTB_ARCHS:-sm_80 sm_90a sm_100a}; do
-          compile "$family" "$preset" "$train" "$arch"
-          case $? in 1) status=1 ;; 3) break ;; esac
+          for precision in ${VTB_PRECISIONS:-fp32 bf16-all}; do
+            compile "$family" "$preset" "$train" "$arch" "$precision"
+            case $? in 1) status=1 ;; 3) break 2 ;; esac
+          done
         done
       done
     done
