@@ -4,8 +4,9 @@
 #include "tests/codegen/cuda_check.h"
 
 static vtb_module *parse(const char *text) {
+  static vtb_source source; /* spans point to it */
   vtb_diags diags = {0};
-  vtb_source source = {.path = "storage.ir", .text = text, .n = strlen(text)};
+  source = (vtb_source){.path = "storage.ir", .text = text, .n = strlen(text)};
   vtb_module *m = vtb_module_parse(&source, &diags);
   vtb_diags_print(&diags, stderr);
   vtb_diags_free(&diags);
