@@ -122,7 +122,10 @@ class Plan:
 # ---- how ------------------------------------------------------------------------------------------------------------
 def run(command, seconds):
     """Exit status (None: out of time), standard output, standard error. What it started ends with it."""
-    p = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        p = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    except OSError as e:
+        return 127, "", f"{command[0]}: {e.strerror}"
     try:
         out, err = p.communicate(timeout=seconds)
         return p.returncode, out, err
@@ -175,15 +178,14 @@ def measure(job, seconds, args):
 
 def machine(args):
     """What the report says about where it was made: program, driver, libraries, device."""
-    _, doctor, _ = run([args.vertebra, "doctor"], 60)
+    status, doctor, err = run([args.vertebra, "doctor"], 60)
+    if status in (126, 127):
+        sys.exit(f"{args.vertebra} does not start here: {err.strip()}")
     info = {"id": "machine", "date": datetime.date.today().isoformat(), "device": args.device,
             "doctor": re.findall("^(?:processor|threads|cuda driver|nvrtc|cublas).*", doctor, re.M),
             "python": platform.python_version(), "options": sys.argv[1:]}
-    try:
-        query = "name,driver_version,memory.total,clocks.max.sm,clocks.max.mem,power.limit"
-        info["gpu"] = run(["nvidia-smi", "--query-gpu=" + query, "--format=csv,noheader"], 60)[1].strip()
-    except OSError:
-        info["gpu"] = ""
+    query = "name,driver_version,memory.total,clocks.max.sm,clocks.max.mem,power.limit"
+    info["gpu"] = run(["nvidia-smi", "--query-gpu=" + query, "--format=csv,noheader"], 60)[1].strip()
     if not args.ours:
         code = "import torch; print(torch.__version__, torch.version.cuda, torch.backends.cudnn.version())"
         info["torch"] = run([sys.executable, "-c", code], 120)[1].strip()

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What a machine with a GPU needs and nothing of what compiling needs: built cases, the cases, and a program of the runtime
-# alone that compares them. Copy the folder there and run its check.sh; neither LLVM nor NVRTC is needed there.
+# alone that compares them, with its libraries. Copy the folder there and run its check.sh; neither LLVM nor NVRTC is
+# needed there.
 #
 #   tests/gpu/pack.sh [FOLDER [TARGETS [CASE...]]]      default: gpu-pack, cuda:sm_80,sm_90a,sm_100a, every reference case
 #
@@ -12,8 +13,10 @@ export VTB_MODELS=${VTB_MODELS:-$here/models} NO_COLOR=1
 out=${1:-gpu-pack} targets=${2:-cuda}
 shift $(($# < 2 ? $# : 2))
 [ $# -gt 0 ] || set -- "$here"/tests/golden/*/*.safetensors
+. "$here/tests/gpu/libraries.sh"
 mkdir -p "$out/cases" "$out/built"
 cp "$(dirname "$vertebra")/check_built" "$out/"
+carry_libraries "$out/lib" "$out/check_built"
 for case in "$@"; do
   name=$(basename "$(dirname "$case")")_$(basename "$case" .safetensors)
   cp "$case" "$out/cases/$name.safetensors"
@@ -24,6 +27,7 @@ cat >"$out/check.sh" <<'SCRIPT'
 #!/usr/bin/env bash
 # usage: check.sh [TARGET]: every built case on cuda (default) or cpu; exit status 0 if all pass
 cd "$(dirname "$0")" || exit 2
+export LD_LIBRARY_PATH=$PWD/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 pairs=()
 for file in built/*.so; do pairs+=("$file" "cases/$(basename "$file" .so).safetensors"); done
 exec ./check_built "${1:-cuda}" 2e-4 "${pairs[@]}"

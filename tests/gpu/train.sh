@@ -15,10 +15,12 @@ export VTB_MODELS=${VTB_MODELS:-$here/models} NO_COLOR=1
 pack=
 [ "${1:-}" != --pack ] || { pack=yes; shift; }
 out=${1:?folder for results}
-images=3200 batch=64 target=cuda model=(vil_nano)
+images=3200 batch=64 target=cuda model=(vil_nano) cpu=cpu
+[ -z "$pack" ] || cpu=cpu:x86-64-v3 # the other machine's level may be lower than this one's
 if [ -n "${VTB_GPU_REHEARSE:-}" ]; then
   images=16 batch=8 target=cpu model=(vil_nano -D depth=1 -D dim=16 --image 12)
 fi
+. "$here/tests/gpu/libraries.sh"
 mkdir -p "$out/data"
 
 byte() { printf "\\$(printf %03o "$1")"; }
@@ -38,13 +40,15 @@ idx train "$images"
 idx t10k $((images / 4))
 for precision in fp32 tf32 fp16 bf16; do
   "$vertebra" build "${model[@]}" -D num_classes=10 --train --ema --batch "$batch" --eval-batch "$batch" \
-    --precision $precision --target "cpu,${VTB_GPU_TARGET:-cuda}" -o "$out/$precision.so" >"$out/build.txt" 2>&1 ||
+    --precision $precision --target "$cpu,${VTB_GPU_TARGET:-cuda}" -o "$out/$precision.so" >"$out/build.txt" 2>&1 ||
     { cat "$out/build.txt" >&2; exit 1; }
 done
 cp "$(dirname "$vertebra")/train_built" "$out/"
+[ -z "$pack" ] || carry_libraries "$out/lib" "$out/train_built"
 cat >"$out/train.sh" <<SCRIPT
 #!/usr/bin/env bash
 cd "\$(dirname "\$0")" || exit 2
+[ ! -d lib ] || export LD_LIBRARY_PATH=\$PWD/lib\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}
 exec ./train_built "\${1:-$target}" data 4 ./fp32.so 0.02 ./tf32.so 0.03 ./fp16.so 0.03 ./bf16.so 0.05
 SCRIPT
 chmod +x "$out/train.sh"

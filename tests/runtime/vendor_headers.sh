@@ -4,7 +4,7 @@ set -u
 cxx=${CXX:-g++}
 command -v "$cxx" >/dev/null || { echo "skipped: no C++ compiler"; exit 77; }
 shopt -s nullglob
-folders=() cuda= lt=
+folders=() cuda='' lt=''
 for folder in ${CUDA_HOME:+"$CUDA_HOME/include"} /usr/local/cuda/include /usr/include \
   {"$HOME"/.local,/usr,/usr/local,"$HOME"/.pyenv/versions/*}/lib/python3*/{site,dist}-packages/nvidia/*/include; do
   [ -d "$folder" ] || continue
