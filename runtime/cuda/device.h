@@ -25,7 +25,7 @@ typedef struct vtb_cu_api {
 #undef VTB_CU
 } vtb_cu_api;
 typedef struct vtb_lt_api {
-#define VTB_LT(name, parameters) int(*name) parameters;
+#define VTB_LT(type, name, parameters) type(*name) parameters;
 #include "runtime/cuda/functions.def"
 #undef VTB_LT
 } vtb_lt_api;

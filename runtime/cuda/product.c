@@ -9,7 +9,7 @@ enum { WORKSPACE_BYTES = 32 << 20 };
 
 static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", NULL};
 static const vtb_symbol symbols[] = {
-#define VTB_LT(name, parameters) {#name, offsetof(vtb_lt_api, name)},
+#define VTB_LT(type, name, parameters) {#name, offsetof(vtb_lt_api, name)},
 #include "runtime/cuda/functions.def"
 #undef VTB_LT
 };
@@ -196,7 +196,11 @@ bool vtb_cuda_probe_cublaslt(vtb_strbuf *out) {
   vtb_error err = {0};
   char *path = NULL;
   bool ok = vtb_library_open(&cublaslt, &api, &path, &err) == VTB_OK;
-  vtb_strbuf_puts(out, ok ? path : err.text);
+  int v = ok ? (int)api.cublasLtGetVersion() : 0;
+  if (ok)
+    vtb_strbuf_printf(out, "cublasLt %d.%d.%d (%s)", v / 10000, v % 10000 / 100, v % 100, path);
+  else
+    vtb_strbuf_puts(out, err.text);
   free(path);
   return ok;
 }

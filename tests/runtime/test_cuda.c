@@ -232,7 +232,7 @@ TEST(libraries_of_the_drivers_cuda_come_first) {
   setenv("CUDA_HOME", folder, 1);
   setenv("VTB_CUDA_DRIVER", VTB_FAKE_CUDA, 1);
   CHECK(!vtb_cuda_probe_cublaslt(&text));
-  CHECK_MSG(strstr(text.at, "lib64/libcublasLt.so.12 is too old: it has no cublasLtCreate"), "%s", text.at);
+  CHECK_MSG(strstr(text.at, "lib64/libcublasLt.so.12 is too old: it has no cublasLtGetVersion"), "%s", text.at);
   unsetenv("CUDA_HOME");
   unlink(file);
   vtb_strbuf_free(&text);

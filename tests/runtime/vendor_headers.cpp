@@ -95,7 +95,7 @@ constexpr bool equal(const char *a, const char *b) { return *a == *b && (!*a || 
 #define VTB_CU(name, parameters)                                                                                       \
   CHECK_FUNCTION(vtb_cu_result, name, parameters, #name)                                                               \
   static_assert(equal(#name, TEXT(name)), #name " has a newer form");
-#define VTB_LT(name, parameters) CHECK_FUNCTION(int, name, parameters, #name)
+#define VTB_LT(type, name, parameters) CHECK_FUNCTION(type, name, parameters, #name)
 #ifdef HAVE_NCCL
 #define VTB_NCCL(type, name, parameters) CHECK_FUNCTION(type, name, parameters, #name)
 #endif
