@@ -9,6 +9,7 @@
 #include "runtime/base/library.h"
 
 typedef struct nvrtc_program *nvrtc_program;
+enum { INVALID_OPTION = 5 }; /* nvrtcResult */
 
 /* The few functions used; their types have not changed since CUDA 11. */
 typedef struct nvrtc_api {
@@ -113,6 +114,9 @@ static vtb_status run(nvrtc_program p, const char *source, const char *const *op
   size_t n = 0;
   int result = api.compile(p, n_options, options);
   code->log = fetch(p, api.log_size, api.log, &n);
+  if (result == INVALID_OPTION) /* all others are as old as the versions that are looked for */
+    return vtb_fail(err, VTB_E_DEVICE, "NVRTC %d.%d (%s) does not know %s: a newer one is needed", state.major,
+                    state.minor, state.path, options[0]);
   if (result != 0) {
     print_failure(source, code->log);
     return vtb_fail(err, VTB_E_INTERNAL, "NVRTC: %s (%s); its log and the source are above", api.error(result),

@@ -51,6 +51,13 @@ TEST(a_damaged_entry_is_made_again) {
   free(folder);
 }
 
+TEST(an_architecture_that_is_too_new_is_named) {
+  vtb_cuda_code code = {0};
+  vtb_error err = {0};
+  CHECK(vtb_cuda_compile("", source, "sm_999", &code, &err) == VTB_E_DEVICE && !code.data && !code.log);
+  CHECK_MSG(strstr(err.text, "does not know --gpu-architecture=sm_999"), "%s", err.text);
+}
+
 TEST(a_mistake_shows_the_log_over_the_numbered_source) {
   vtb_cuda_code code = {0};
   vtb_error err = {0};
@@ -119,6 +126,7 @@ int main(void) {
   CHECK(vtb_cuda_cache_clear(&n, NULL) == VTB_OK);
   RUN(code_for_every_architecture_is_made_once);
   RUN(a_damaged_entry_is_made_again);
+  RUN(an_architecture_that_is_too_new_is_named);
   RUN(a_mistake_shows_the_log_over_the_numbered_source);
   RUN(the_cache_stays_within_its_bound_and_can_be_cleared);
   return test_done();
