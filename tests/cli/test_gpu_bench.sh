@@ -7,9 +7,10 @@ bench() { expect "$1" python3 tests/gpu/bench.py --vertebra "$VERTEBRA" --device
 bench 0
 silent_about failed
 says "model/28/b2/vir_nano/train "
+# the backward time is a difference: of a mixer so small, noise may make it negative
 report=$(cat "$work/bench/report.md")
 for row in "copy, GB/s | [0-9]" "product fp32, TFLOP/s | [0-9]" "vil_nano | forward | [0-9.,]* | [0-9.,]* | [0-9]* %" \
-  "vir_nano | training | [0-9]" "mlstm | batch 2 tokens 24 .* | vertebra | [0-9.]* | [0-9]" "vil_nano | 28 | 2 | forward | [0-9]" \
+  "vir_nano | training | [0-9]" "mlstm | batch 2 tokens 24 .* | vertebra | [0-9.]* | -\?[0-9]" "vil_nano | 28 | 2 | forward | [0-9]" \
   "times torch.compile | 5.00 | not measured"; do
   grep -q "$row" <<<"$report" || fail "the report has no row like \"$row\":
 $report"
