@@ -103,6 +103,25 @@ TEST(mma_tf32) {
   CHECK(c[0] != exact); /* it does round */
 }
 
+/* Sums within one instruction are exact and then cut off towards zero. */
+TEST(mma_cuts_sums_off) {
+  static const char text[] = "VTB_KERNEL(32, k)(VTB_IN(float) c, VTB_OUT(float) d) {\n"
+                             "  float s[4] = {c[0], c[1], c[2], c[3]};\n"
+                             "  const vtb_u32 a[4] = {vtb_bits(0.000244140625f), 0u, 0u, 0u};\n" /* 2^-12 */
+                             "  const vtb_u32 b[2] = {vtb_bits(0.00006103515625f), 0u};\n"       /* 2^-14 */
+                             "  vtb_mma_tf32_m16n8k8(s, a, b);\n" /* + 4 2^-26 in the rows from 0 to 7 */
+                             "  for (int i = 0; i < 4; i++) d[vtb_lane() * 4 + i] = s[i];\n"
+                             "}\n";
+  float c[4] = {1, -1, -1, 1}, d[128];
+  vtb_emu_arg args[] = {EMU_ARG(c), EMU_ARG(d)};
+  vtb_emulator_launch l = {.grid = 1, .threads = 32, .n_args = 2, .args = args};
+  emulate_ok(text, &l, true, 1);
+  CHECK(d[0] == 1 && d[1] == -1 + 0x1p-24f && d[2] == -1 && d[3] == 1);
+  c[0] = 1 - 0x1p-24f; /* 1 - 2^-24 + 2^-24 */
+  emulate_ok(text, &l, true, 1);
+  CHECK(d[0] == 1);
+}
+
 /* A through ldmatrix, B through the transposed form, both brought to shared memory by cp.async. */
 TEST(mma_bf16_ldmatrix_cp_async) {
   static const char text[] = "VTB_KERNEL(32, k)(VTB_IN(vtb_bf16) a, VTB_IN(vtb_bf16) b, VTB_OUT(float) c) {\n"
@@ -186,6 +205,7 @@ int main(void) {
   RUN(block_sum);
   RUN(shuffles);
   RUN(mma_tf32);
+  RUN(mma_cuts_sums_off);
   RUN(mma_bf16_ldmatrix_cp_async);
   RUN(conversions);
   RUN(no_intrinsic_is_missing);

@@ -200,6 +200,16 @@ TEST(plain_products_can_be_a_librarys) {
   vtb_module_free(m);
 }
 
+/* Errors of one sign would add up along so deep a sum of positive numbers: to 1e-5 if tensor cores kept it. */
+TEST(deep_products_have_no_drift) {
+  check("deep product",
+        "func @f(%x: f32[32, 1024], %w: f32[16, 1024]) -> (f32[32, 16]) {\n"
+        "  %y = einsum %x, %w {spec = \"mk,nk->mn\"} : f32[32, 16]\n"
+        "  return %y\n"
+        "}\n",
+        false, 0.5, 1, 1e-6);
+}
+
 int main(void) {
   emulate_or_skip();
   RUN(moves_alone);
@@ -211,5 +221,6 @@ int main(void) {
   RUN(products_of_every_kind);
   RUN(products_with_epilogues);
   RUN(plain_products_can_be_a_librarys);
+  RUN(deep_products_have_no_drift);
   return test_done();
 }
