@@ -33,11 +33,11 @@ class Plan:
         self.args, self.jobs = args, []
         self.cuda = args.device == "cuda"
 
-    def ours(self, id, what, entry, *more, precision="bf16", file=None):
+    def ours(self, id, what, entry, *more, precision=None, file=None):
         a = self.args
         model = [os.path.join(here, file), "--entry", entry] if file else [entry]
         command = [a.vertebra, "bench", *model, "--json", "--seconds", str(a.seconds)]
-        command += ["--target", "cuda", "--precision", precision] if self.cuda else []
+        command += ["--target", "cuda", "--precision", precision or a.precision] if self.cuda else []
         self.jobs.append(Job(id, what, command + [str(m) for m in more]))
 
     def python(self, id, what, script, *more):
@@ -217,6 +217,7 @@ def options():
     p.add_argument("--seconds", type=float, default=2, help="seconds to time for (default 2)")
     p.add_argument("--only", default="", metavar="REGEX", help="measurements whose name matches, see --list")
     p.add_argument("--again", default="^$", metavar="REGEX", help="measure these once more")
+    p.add_argument("--precision", default="bf16-all", help="of our models and mixers (default bf16-all, as autocast)")
     p.add_argument("--how", nargs="*", default=HOWS, choices=HOWS, help="forms of the PyTorch models")
     p.add_argument("--ours", action="store_true", help="nothing but our own")
     p.add_argument("--quick", action="store_true", help="a few tiny sizes")

@@ -58,7 +58,7 @@ export VTB_GPU_TARGET=${VTB_GPU_TARGET:-$here_only}
 cases() { printf '%s\n' "${VTB_GOLDEN:-$here/tests/golden}/$1"/*.safetensors; }
 for family in vil vim vir vllama vit; do
   mapfile -t list < <(cases $family)
-  for precision in fp32 tf32 bf16 fp16; do
+  for precision in fp32 tf32 bf16 fp16 bf16-all; do
     part "cases_${family}_$precision" "$vertebra" verify --target cuda --precision $precision "${list[@]}"
   done
 done

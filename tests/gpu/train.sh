@@ -38,7 +38,7 @@ idx() { # STEM COUNT
 }
 idx train "$images"
 idx t10k $((images / 4))
-for precision in fp32 tf32 fp16 bf16; do
+for precision in fp32 tf32 fp16 bf16 bf16-all; do
   "$vertebra" build "${model[@]}" -D num_classes=10 --train --ema --batch "$batch" --eval-batch "$batch" \
     --precision $precision --target "$cpu,${VTB_GPU_TARGET:-cuda}" -o "$out/$precision.so" >"$out/build.txt" 2>&1 ||
     { cat "$out/build.txt" >&2; exit 1; }
@@ -49,7 +49,7 @@ cat >"$out/train.sh" <<SCRIPT
 #!/usr/bin/env bash
 cd "\$(dirname "\$0")" || exit 2
 [ ! -d lib ] || export LD_LIBRARY_PATH=\$PWD/lib\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}
-exec ./train_built "\${1:-$target}" data 4 ./fp32.so 0.02 ./tf32.so 0.03 ./fp16.so 0.03 ./bf16.so 0.05
+exec ./train_built "\${1:-$target}" data 4 ./fp32.so 0.02 ./tf32.so 0.03 ./fp16.so 0.03 ./bf16.so 0.05 ./bf16-all.so 0.1
 SCRIPT
 chmod +x "$out/train.sh"
 [ -n "$pack" ] || exec "$out/train.sh"
