@@ -11,6 +11,7 @@
 
 #include "codegen/cuda/emitters.h"
 #include "codegen/cuda/expr.h"
+#include "codegen/cuda/holes.h"
 
 enum { A, B, OUT, ADD, TENSORS };
 enum { MOST_LETTERS = 3 * VTB_MAX_RANK, STAGES = 3, THREADS = 256, SHORT_K = 8, WANTED_BLOCKS = 264 };
@@ -414,77 +415,66 @@ static bool is_half(vtb_dtype d) { return d == VTB_BF16 || d == VTB_F16; }
 /* Whether the text is product_half.cu. */
 static bool has_half(const product *p) { return is_half(dtype_of(p, A)) || is_half(dtype_of(p, B)); }
 
+/* What becomes of the accumulators: ranges of k are parts for write_total(). */
+static const char *accumulated(product *p, vtb_cuda_kernel *k, int temp) {
+  int64_t m = p->of[M].size, n = p->of[N].size;
+  if (p->splits == 1) return store_text(p, k, "acc[i][j][x]");
+  vtb_cuda_temp_out(k, temp, "float", "part");
+  return vtb_arena_printf(&p->c->arena, "part[(vtb_i64)(split * %lld + batch) * %lld + m * %lld + n] = acc[i][j][x];",
+                          (long long)p->of[BATCH].size, (long long)(m * n), (long long)n);
+}
+
+/* The tile of operand t, called `name` in the text: its rows are of `class`, `rows` of them. */
+static void put_tile(product *p, vtb_cuda_kernel *k, vtb__cuda_holes *h, int t, letter_class class, int rows,
+                     char name) {
+  fetch f = choose_fetch(p, t, class);
+  const char *type = vtb__cuda_type_name(dtype_of(p, t));
+  vtb_arena *a = &h->texts;
+  int stage = stage_elements(p, &f, rows);
+  vtb_cuda_shared(k, type, f.element, vtb_arena_printf(&p->c->arena, "%c_tile", name), (int64_t)STAGES * stage);
+  vtb__hole_number(h, vtb_arena_printf(a, "%c_stage", name), stage);
+  vtb__hole_text(h, vtb_arena_printf(a, "%c_batch", name), "%s", offset(p, &p->of[BATCH], t, "batch"));
+  vtb__hole_text(h, vtb_arena_printf(a, "fetch_%c", name), "%s", fetch_text(p, &f, t, class, rows, name));
+  if (!has_half(p)) {
+    vtb__hole_text(h, vtb_arena_printf(a, "%c_shared", name), "%s", shared_place(p, &f, rows));
+    return;
+  }
+  vtb__hole_text(h, vtb_arena_printf(a, "%c_type", name), "%s", type);
+  vtb__hole_number(h, vtb_arena_printf(a, "%c_along", name), f.along_k);
+  vtb__hole_number(h, vtb_arena_printf(a, "%c_pitch", name), pitch_of(p, &f, rows));
+}
+
 static void write_product(product *p, int temp) {
   vtb_cuda_kernel *k = vtb_cuda_begin(p->c, "product", THREADS);
-  vtb_arena *arena = &p->c->arena;
-  fetch fa = choose_fetch(p, p->a, M), fb = choose_fetch(p, p->b, N);
   int warps_m = THREADS / 32 / p->warps_n, wm = p->bm / warps_m, wn = p->bn / p->warps_n;
-  int64_t m = p->of[M].size, n = p->of[N].size, batch = p->of[BATCH].size;
-  vtb_cuda_include(k, "products.cuh");
+  int64_t batch = p->of[BATCH].size, tiles = p->tiles_m * p->tiles_n;
+  const struct {
+    const char *name;
+    int64_t value;
+  } numbers[] = {{"warps_n", p->warps_n}, {"wm", wm},           {"wn", wn},           {"mi", wm / 16},
+                 {"ni", wn / 8},          {"bm", p->bm},        {"bn", p->bn},        {"tiles_m", p->tiles_m},
+                 {"tiles_n", p->tiles_n}, {"tiles", tiles},     {"batches", batch},   {"blocks", tiles * batch},
+                 {"m", p->of[M].size},    {"n", p->of[N].size}, {"k", p->of[K].size}, {"k_range", p->k_range},
+                 {"stages", STAGES}};
+  vtb__cuda_holes h;
+  vtb__holes_init(&h);
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) vtb__hole_number(&h, numbers[i].name, numbers[i].value);
   vtb_cuda_in(k, tensor_number(p, p->a), "a");
   vtb_cuda_in(k, tensor_number(p, p->b), "b");
-  const char *store;
-  if (p->splits > 1) {
-    vtb_cuda_temp_out(k, temp, "float", "part");
-    store = vtb_arena_printf(arena, "part[(vtb_i64)(split * %lld + batch) * %lld + m * %lld + n] = acc[i][j][x];",
-                             (long long)batch, (long long)(m * n), (long long)n);
-  } else {
-    store = store_text(p, k, "acc[i][j][x]");
-  }
-  const char *a_type = vtb__cuda_type_name(dtype_of(p, p->a)), *b_type = vtb__cuda_type_name(dtype_of(p, p->b));
-  int a_stage = stage_elements(p, &fa, p->bm), b_stage = stage_elements(p, &fb, p->bn);
-  vtb_cuda_shared(k, a_type, fa.element, "a_tile", (int64_t)STAGES * a_stage);
-  vtb_cuda_shared(k, b_type, fb.element, "b_tile", (int64_t)STAGES * b_stage);
-  vtb__cuda_factors factors = factors_of(p);
-  const vtb_cuda_hole only_half[] = {{"half", factors == VTB__FACTORS_FP16, NULL},
-                                     {"step", p->k_step, NULL},
-                                     {"a_type", 0, a_type},
-                                     {"b_type", 0, b_type},
-                                     {"a_along", fa.along_k, NULL},
-                                     {"b_along", fb.along_k, NULL},
-                                     {"a_pitch", pitch_of(p, &fa, p->bm), NULL},
-                                     {"b_pitch", pitch_of(p, &fb, p->bn), NULL}};
-  const vtb_cuda_hole only_wide[] = {{"precision", (int)factors, NULL},
-                                     {"a_shared", 0, shared_place(p, &fa, p->bm)},
-                                     {"b_shared", 0, shared_place(p, &fb, p->bn)}};
-  vtb_cuda_hole holes[48] = {
-      {"warps_n", p->warps_n, NULL},
-      {"wm", wm, NULL},
-      {"wn", wn, NULL},
-      {"mi", wm / 16, NULL},
-      {"ni", wn / 8, NULL},
-      {"bm", p->bm, NULL},
-      {"bn", p->bn, NULL},
-      {"tiles_m", p->tiles_m, NULL},
-      {"tiles_n", p->tiles_n, NULL},
-      {"tiles", p->tiles_m * p->tiles_n, NULL},
-      {"batches", batch, NULL},
-      {"blocks", p->tiles_m * p->tiles_n * batch, NULL},
-      {"m", m, NULL},
-      {"n", n, NULL},
-      {"k", p->of[K].size, NULL},
-      {"k_range", p->k_range, NULL},
-      {"stages", STAGES, NULL},
-      {"a_stage", a_stage, NULL},
-      {"b_stage", b_stage, NULL},
-      {"a_batch", 0, offset(p, &p->of[BATCH], p->a, "batch")},
-      {"b_batch", 0, offset(p, &p->of[BATCH], p->b, "batch")},
-      {"fetch_a", 0, fetch_text(p, &fa, p->a, M, p->bm, 'a')},
-      {"fetch_b", 0, fetch_text(p, &fb, p->b, N, p->bn, 'b')},
-      {"store", 0, store},
-  };
-  int n_holes = 0;
-  while (holes[n_holes].name) n_holes++;
+  vtb__hole_text(&h, "store", "%s", accumulated(p, k, temp));
+  put_tile(p, k, &h, p->a, M, p->bm, 'a');
+  put_tile(p, k, &h, p->b, N, p->bn, 'b');
   if (has_half(p)) {
-    memcpy(&holes[n_holes], only_half, sizeof only_half);
-    n_holes += (int)(sizeof only_half / sizeof *only_half);
+    vtb__hole_number(&h, "half", factors_of(p) == VTB__FACTORS_FP16);
+    vtb__hole_number(&h, "step", p->k_step);
+    vtb_cuda_include(k, "products.cuh");
     vtb_cuda_include(k, "halves.cuh");
+    vtb__holes_fill(&h, k, "product_half.cu");
   } else {
-    memcpy(&holes[n_holes], only_wide, sizeof only_wide);
-    n_holes += (int)(sizeof only_wide / sizeof *only_wide);
+    vtb__hole_number(&h, "precision", (int)factors_of(p));
+    vtb__holes_fill(&h, k, "product.cu");
   }
-  vtb_cuda_text(k, has_half(p) ? "product_half.cu" : "product.cu", holes, n_holes);
-  vtb_cuda_launch(k, p->tiles_m * p->tiles_n * batch * p->splits);
+  vtb_cuda_launch(k, tiles * batch * p->splits);
 }
 
 /* The parts of ranges of k, added in order. */
