@@ -19,8 +19,8 @@ enum { N_PASSES = sizeof table / sizeof *table };
 const char *const vtb_pipeline_graph = "taps,path_fold,recurrence,simplify,cse,unscale,siblings,distribute,cse,dce";
 /* The first cleaning is for what autodiff leaves, so that the batch is bound in little code; the second for the
  * reductions and reshapes that a known batch turns into nothing. */
-const char *const vtb_pipeline_codegen =
-    "simplify,cse,dce,bind,select_mode,simplify,cse,dce,accumulate,split_rows,simplify,cse,dce,directions,prologue,fuse";
+const char *const vtb_pipeline_codegen = "simplify,cse,dce,bind,select_mode,simplify,cse,dce,accumulate,split_rows,"
+                                         "simplify,cse,dce,directions,prologue,fuse";
 
 const vtb_pass *vtb_passes(size_t *n) {
   *n = N_PASSES;
