@@ -9,8 +9,9 @@
 #define THREADS 128
 
 static int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
-static int64_t along(int64_t n) { return (n + 7) / 8 * 8 + 4; }     /* vtb_pitch_along */
-static int64_t across(int64_t n) { return (n + 15) / 16 * 16 + 8; } /* vtb_pitch_across */
+static int64_t along(int64_t n) { return (n + 7) / 8 * 8 + 4; }         /* vtb_pitch_along */
+static int64_t across(int64_t n) { return (n + 15) / 16 * 16 + 8; }     /* vtb_pitch_across */
+static int64_t along_half(int64_t n) { return (n + 15) / 16 * 16 + 8; } /* vtb_pitch_half */
 static int64_t largest(int64_t x, int64_t y) { return x > y ? x : y; }
 
 /* ---- states ------------------------------------------------------------------------------------------------- */
@@ -142,6 +143,23 @@ static void hole_terms(vtb__cuda_holes *h, vtb__cuda_scan *s, vtb_cuda_kernel *k
   vtb__hole_text(h, "put_term", "terms[((vtb_i64)out_tile * %lld + scan) * N + i0 + r] = sum", (long long)s->n);
 }
 
+/* Tiles are of 16 bits where products round to them, and then second factors are taken by ldmatrix. */
+static void hole_tiles(vtb__cuda_holes *h, vtb_cuda_kernel *k, const char *half) {
+  static const char *const wide[] = {"[&](int x, int o) -> float { return b_tile[o * PA + x]; }",
+                                     "[&](int x, int o) -> float { return b_tile[x * PC + o]; }",
+                                     "[&](int x, int j) -> float { return b_tile[j * PA + x]; }",
+                                     "[&](int j, int o) -> float { return c_tile[j * PC + o]; }"};
+  static const char *const narrow[] = {"vtb_tile<true, PA>(b_tile)", "vtb_tile<false, PC>(b_tile)",
+                                       "vtb_tile<true, PA>(b_tile)", "vtb_tile<false, PC>(c_tile)"};
+  static const char *const names[] = {"state_along", "state_across", "columns", "values"};
+  for (int i = 0; i < 4; i++) vtb__hole_text(h, names[i], "%s", half ? narrow[i] : wide[i]);
+  vtb__hole_text(h, "tile", "%s", half ? half : "float");
+  vtb__hole_text(h, "pitch_along", "%s", half ? "vtb_pitch_half" : "vtb_pitch_along");
+  if (!half) return;
+  vtb_cuda_include(k, "products.cuh");
+  vtb_cuda_include(k, "halves.cuh");
+}
+
 void vtb__cuda_scan_product(vtb__cuda_scan *s, vtb__scan_product p, int states, int terms) {
   const product_shape *shape = &shapes[p];
   vtb__cuda_holes h;
@@ -191,10 +209,13 @@ void vtb__cuda_scan_product(vtb__cuda_scan *s, vtb__scan_product p, int states, 
   } else {
     vtb_cuda_line(k, "VTB_PTR(const float) states = d; /* none */");
   }
-  int64_t state_floats = shape->by_values ? tile * along(slab) : slab * across(tile);
-  int64_t floats = 64 * along(slab) + largest(64 * along(slab), states >= 0 ? state_floats : 0);
-  floats = s->paired ? largest(floats, 64 * along(slab) + 64 * across(tile)) : largest(floats, 64 * across(tile));
-  vtb_cuda_shared(k, "float", 4, "tiles", floats);
+  const char *half = vtb__cuda_half_tiles(s->c);
+  int64_t pitch = half ? along_half(slab) : along(slab);
+  int64_t state = shape->by_values ? tile * pitch : slab * across(tile);
+  int64_t elements = 64 * pitch + largest(64 * pitch, states >= 0 ? state : 0);
+  elements = s->paired ? largest(elements, 64 * pitch + 64 * across(tile)) : largest(elements, 64 * across(tile));
+  hole_tiles(&h, k, half);
+  vtb_cuda_shared(k, half ? half : "float", half ? 2 : 4, "tiles", elements);
   vtb_cuda_shared(k, "float", 4, "scores", 64 * along(64));
   vtb_cuda_shared(k, "float", 4, "decays", 64);
   vtb_cuda_shared(k, "float", 4, "through", 64);

@@ -305,6 +305,9 @@ template <class A, class B> VTB_FN void vtb_emu_cp_async(const A &to, const B &f
 template <class A, class B> VTB_FN void vtb_cp_async16(const A &to, const B &from, bool valid) {
   vtb_emu_cp_async(to, from, valid, 16);
 }
+template <class A, class B> VTB_FN void vtb_cp_async8(const A &to, const B &from, bool valid) {
+  vtb_emu_cp_async(to, from, valid, 8);
+}
 template <class A, class B> VTB_FN void vtb_cp_async4(const A &to, const B &from, bool valid) {
   vtb_emu_cp_async(to, from, valid, 4);
 }

@@ -121,6 +121,11 @@ VTB_FN void vtb_cp_async16(void *to, const void *from, bool valid) {
                "r"(valid ? 16 : 0)
                : "memory");
 }
+VTB_FN void vtb_cp_async8(void *to, const void *from, bool valid) { /* 8 bytes, 8-byte aligned */
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(vtb_shared_address(to)), "l"(from),
+               "r"(valid ? 8 : 0)
+               : "memory");
+}
 VTB_FN void vtb_cp_async4(void *to, const void *from, bool valid) { /* 4 bytes, 4-byte aligned */
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(vtb_shared_address(to)), "l"(from),
                "r"(valid ? 4 : 0)

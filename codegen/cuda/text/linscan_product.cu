@@ -14,15 +14,15 @@ const bool EARLIER = ${EARLIER};
 constexpr bool OUTSIDE = ${OUTSIDE}, STATE_ACROSS = ${STATE_ACROSS}, TERM = ${TERM};
 constexpr bool FOUR = ${FOUR}, PAIRED = ${PAIRED};
 constexpr int STATE = ${K} * ${STATE_PITCH};
-constexpr int PA = vtb_pitch_along(SLAB), PC = vtb_pitch_across(TILE), PP = vtb_pitch_along(64);
+constexpr int PA = ${pitch_along}(SLAB), PC = vtb_pitch_across(TILE), PP = vtb_pitch_along(64);
 const int out_tile = unit % OUT_TILES, row_tile = unit / OUT_TILES, o0 = out_tile * TILE;
 const int chunk = row_tile / CHUNK_TILES, c0 = chunk * CHUNK, c1 = vtb_min_int(c0 + CHUNK, N);
 const int i0 = c0 + row_tile % CHUNK_TILES * 64, n_rows = vtb_min_int(c1 - i0, 64), tid = vtb_tid();
 const int row = 16 * vtb_warp(); /* the warp's first */
 const bool live = row < n_rows;   /* 196 tokens are 13 strips of 16, not 16 */
-VTB_PTR(float) a_tile = tiles;
-VTB_PTR(float) b_tile = tiles + 64 * PA;
-VTB_PTR(float) c_tile = tiles + (PAIRED ? 64 * PA : 0); /* after a and b */
+VTB_PTR(${tile}) a_tile = tiles;
+VTB_PTR(${tile}) b_tile = tiles + 64 * PA;
+VTB_PTR(${tile}) c_tile = tiles + (PAIRED ? 64 * PA : 0); /* after a and b */
 auto place = [&](int t) -> int { return ${place}; };
 auto decay_at = [&](vtb_i64 pos) -> float { return ${decay}; };
 auto decay = [&](int t) -> float { /* of a step from t - 1 to t, or PAIRED from t to t - 1 */
@@ -103,9 +103,9 @@ if (outside) {
     vtb_arrived();
     auto a_of = [&](int r, int x) -> float { return a_tile[(row + r) * PA + x]; };
     if constexpr (STATE_ACROSS)
-      vtb_product<EXACT, SLAB>(out, a_of, [&](int x, int o) -> float { return b_tile[o * PA + x]; }, live ? SLAB : 0);
+      vtb_product<EXACT, SLAB>(out, a_of, ${state_along}, live ? SLAB : 0);
     else
-      vtb_product<EXACT, SLAB>(out, a_of, [&](int x, int o) -> float { return b_tile[x * PC + o]; }, live ? SLAB : 0);
+      vtb_product<EXACT, SLAB>(out, a_of, ${state_across}, live ? SLAB : 0);
   }
   vtb_each(out, [&](int r, int, float &v) { v *= factor * (EARLIER ? through[row + r] : after[row + r]); });
   if constexpr (TERM) {
@@ -157,7 +157,7 @@ for (int step = 0; step < n_steps; step++) {
     vtb_arrived();
     vtb_product<EXACT, SLAB>(
         s, [&](int r, int x) -> float { return a_tile[(row + r) * PA + x]; },
-        [&](int x, int j) -> float { return b_tile[j * PA + x]; }, live ? SLAB : 0);
+        ${columns}, live ? SLAB : 0);
   }
   if (step == 0 && tid < 64) own[tid] = EARLIER ? through[tid] : after[tid];
   vtb_sync();
@@ -170,7 +170,7 @@ for (int step = 0; step < n_steps; step++) {
   vtb_arrived();
   vtb_product<EXACT, 64>(
       out, [&](int r, int j) -> float { return scores[(row + r) * PP + j]; },
-      [&](int j, int o) -> float { return c_tile[j * PC + o]; }, live ? (n_columns + 15) / 16 * 16 : 0);
+      ${values}, live ? (n_columns + 15) / 16 * 16 : 0);
   vtb_sync();
   if (between == 0.0f) break; /* all that is left has decayed */
 }
