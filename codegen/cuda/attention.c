@@ -64,8 +64,9 @@ static operands turned_operands_of(const vtb_inst *fused) {
 }
 
 static int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
-static int64_t along(int64_t n) { return (n + 7) / 8 * 8 + 4; }     /* vtb_pitch_along */
-static int64_t across(int64_t n) { return (n + 15) / 16 * 16 + 8; } /* vtb_pitch_across */
+static int64_t along(int64_t n) { return (n + 7) / 8 * 8 + 4; }         /* vtb_pitch_along */
+static int64_t across(int64_t n) { return (n + 15) / 16 * 16 + 8; }     /* vtb_pitch_across */
+static int64_t along_half(int64_t n) { return (n + 15) / 16 * 16 + 8; } /* vtb_pitch_half */
 static int64_t larger(int64_t x, int64_t y) { return x > y ? x : y; }
 
 /* Columns of a result that a block takes: all, or parts of about equal width where they exceed the registers. */
@@ -151,9 +152,37 @@ static void hole_results(vtb_cuda *c, vtb__cuda_holes *h, vtb_cuda_kernel *k, co
   hole_element(c, h, "lse", "lse", lse, "i", "head", NULL);
 }
 
-/* Tiles of 64 rows: factors along the depth (one, where queries are kept elsewhere), then one across it. */
-static void share(vtb_cuda_kernel *k, int factors, int64_t tile, int64_t slab) {
-  vtb_cuda_shared(k, "float", 4, "tiles", larger(factors * 64 * along(slab), 64 * across(tile)));
+/* ---- tiles ------------------------------------------------------------------------------------------------------ */
+
+static bool is_wide(const vtb_cuda *c, int tensor) { return vtb_cuda_tensor_of(c, tensor)->type->dtype == VTB_F32; }
+
+/* The element type of tiles of 16 bits, or NULL: what is turned in its tile must not have been rounded by it before. */
+static const char *half_tiles(const vtb_cuda *c, const operands *o, bool queries_too) {
+  if (o->turn_k.width && is_wide(c, o->k)) return NULL;
+  if (queries_too && o->turn_q.width && is_wide(c, o->q)) return NULL;
+  return vtb__cuda_half_tiles(c, false);
+}
+
+/* The second factors of both products: keys along the depth, values across it. */
+static void hole_tiles(vtb__cuda_holes *h, vtb_cuda_kernel *k, const char *half, const char *keys,
+                       const char *half_keys, const char *values, const char *half_values) {
+  vtb__hole_text(h, "pitch_along", "%s", half ? "vtb_pitch_half" : "vtb_pitch_along");
+  vtb__hole_text(h, "keys", "%s", half ? half_keys : keys);
+  vtb__hole_text(h, "values", "%s", half ? half_values : values);
+  if (!half) return;
+  vtb_cuda_include(k, "products.cuh");
+  vtb_cuda_include(k, "halves.cuh");
+}
+
+static int64_t pitch_of(const char *half, int64_t n) { return half ? along_half(n) : along(n); }
+
+static void share_tiles(vtb_cuda_kernel *k, const char *half, const char *name, int64_t elements) {
+  vtb_cuda_shared(k, half ? half : "float", half ? 2 : 4, name, elements);
+}
+
+/* The adjoint's: tiles of 64 rows of two factors along the depth, then one across it. */
+static void share(vtb_cuda_kernel *k, int64_t tile, int64_t slab) {
+  vtb_cuda_shared(k, "float", 4, "tiles", larger(2 * 64 * along(slab), 64 * across(tile)));
   vtb_cuda_shared(k, "float", 4, "scores", 64 * along(64));
 }
 
@@ -246,8 +275,14 @@ static void attend_short(vtb_cuda *c, const operands *o) {
   hole_results(c, &h, k, o);
   vtb__hole_number(&h, "ROWS", rows);
   vtb__hole_number(&h, "WARPS", warps);
-  vtb_cuda_shared(k, "float", 4, "keys", keys * along(slab));
-  vtb_cuda_shared(k, "float", 4, "values", keys * across(tile));
+  const char *half = half_tiles(c, o, false);
+  hole_tiles(&h, k, half, "[&](int x, int j) -> float { return keys[j * PK + x]; }", "vtb_tile<true, PK>(keys)",
+             "[&](int k, int o) -> float {\n"
+             "          return values[(k0 + (STEP == 16 ? k : 2 * (k % 4) + k / 4)) * PV + o];\n"
+             "        }",
+             "vtb_tile<false, PV>(values + k0 * PV)");
+  share_tiles(k, half, "keys", keys * pitch_of(half, slab));
+  share_tiles(k, half, "values", keys * across(tile));
   vtb__holes_fill(&h, k, "attention_short.cu");
   vtb_cuda_launch(k, heads * ceil_div(a->n_queries, rows));
 }
@@ -267,8 +302,14 @@ static void attend(vtb_cuda *c, const operands *o) {
   hole_tables(c, &h, k, o);
   hole_turns(&h, o, kept);
   hole_results(c, &h, k, o);
-  share(k, kept ? 1 : 2, tile, slab);
-  if (kept) vtb_cuda_shared(k, "float", 4, "queries", ceil_div(a->width, slab) * 64 * along(slab));
+  const char *half = half_tiles(c, o, true);
+  hole_tiles(&h, k, half, "[&](int x, int j) -> float { return b_tile[j * PA + x]; }", "vtb_tile<true, PA>(b_tile)",
+             "[&](int j, int o) -> float { return c_tile[j * PC + o]; }", "vtb_tile<false, PC>(c_tile)");
+  vtb__hole_text(&h, "tile", "%s", half ? half : "float");
+  int64_t pitch = pitch_of(half, slab);
+  share_tiles(k, half, "tiles", larger((kept ? 1 : 2) * 64 * pitch, 64 * across(tile)));
+  vtb_cuda_shared(k, "float", 4, "scores", 64 * along(64));
+  if (kept) share_tiles(k, half, "queries", ceil_div(a->width, slab) * 64 * pitch);
   vtb__holes_fill(&h, k, "attention.cu");
   vtb_cuda_launch(k, a->n_batch * a->n_heads * ceil_div(a->n_queries, 64) * ceil_div(a->value_width, tile));
 }
@@ -376,7 +417,7 @@ static void make_result(vtb_cuda *c, const operands *o, int delta, result r) {
   vtb__hole_number(&h, "BIAS_HEADS", a->bias_heads);
   vtb__hole_number(&h, "BATCH", a->n_batch);
   vtb__hole_number(&h, "BY_BATCH", by_batch);
-  share(k, 2, tile, slab);
+  share(k, tile, slab);
   vtb_cuda_shared(k, "float", 4, "sums", 64);
   vtb_cuda_shared(k, "float", 4, "deltas", 64);
   vtb__holes_fill(&h, k, "attention_grad.cu");

@@ -37,8 +37,9 @@ void vtb__hole_exact(vtb__cuda_holes *h, const vtb_cuda *c, bool careful) {
   vtb__hole_number(h, "EXACT", exact[careful ? c->carried : c->scored]);
 }
 
-const char *vtb__cuda_half_tiles(const vtb_cuda *c) {
-  return c->carried == VTB__FACTORS_BF16 ? "vtb_bf16" : c->carried == VTB__FACTORS_FP16 ? "vtb_f16" : NULL;
+const char *vtb__cuda_half_tiles(const vtb_cuda *c, bool careful) {
+  vtb__cuda_factors factors = careful ? c->carried : c->scored;
+  return factors == VTB__FACTORS_BF16 ? "vtb_bf16" : factors == VTB__FACTORS_FP16 ? "vtb_f16" : NULL;
 }
 
 void vtb__holes_fill(vtb__cuda_holes *h, vtb_cuda_kernel *k, const char *file) {

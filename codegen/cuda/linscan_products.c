@@ -209,7 +209,7 @@ void vtb__cuda_scan_product(vtb__cuda_scan *s, vtb__scan_product p, int states, 
   } else {
     vtb_cuda_line(k, "VTB_PTR(const float) states = d; /* none */");
   }
-  const char *half = vtb__cuda_half_tiles(s->c);
+  const char *half = vtb__cuda_half_tiles(s->c, true);
   int64_t pitch = half ? along_half(slab) : along(slab);
   int64_t state = shape->by_values ? tile * pitch : slab * across(tile);
   int64_t elements = 64 * pitch + largest(64 * pitch, states >= 0 ? state : 0);

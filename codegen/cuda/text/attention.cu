@@ -4,15 +4,15 @@
 constexpr int N = ${N}, M = ${M}, HEADS = ${HEADS}, SHARED = ${SHARED}, K = ${K}, V = ${V}, TILE = ${TILE}, SLAB = ${SLAB};
 constexpr int OUT_TILES = (V + TILE - 1) / TILE, ROW_TILES = (N + 63) / 64, EXACT = ${EXACT};
 constexpr bool CAUSAL = ${CAUSAL}, BIAS = ${BIAS}, FOUR = ${FOUR};
-constexpr int PA = vtb_pitch_along(SLAB), PC = vtb_pitch_across(TILE), PP = vtb_pitch_along(64);
+constexpr int PA = ${pitch_along}(SLAB), PC = vtb_pitch_across(TILE), PP = vtb_pitch_along(64);
 constexpr float SCALE = ${scale}, LOG2E = 1.4426950408889634f;
 const int o0 = vtb_block() % OUT_TILES * TILE, i0 = vtb_block() / OUT_TILES % ROW_TILES * 64;
 const int bh = vtb_block() / (OUT_TILES * ROW_TILES), b = bh / HEADS, head = bh % HEADS, kv = head / SHARED;
 const int n_rows = vtb_min_int(N - i0, 64), row = 16 * vtb_warp(), quad = vtb_lane() / 4;
 const int seen = CAUSAL ? vtb_max_int(vtb_min_int(M, i0 + n_rows + M - N), 0) : M; /* keys that some query sees */
-VTB_PTR(float) a_tile = ${a_tile};
-VTB_PTR(float) b_tile = ${b_tile};
-VTB_PTR(float) c_tile = tiles; /* after a and b */
+VTB_PTR(${tile}) a_tile = ${a_tile};
+VTB_PTR(${tile}) b_tile = ${b_tile};
+VTB_PTR(${tile}) c_tile = tiles; /* after a and b */
 auto q_from = [&](int i) { return ${q_from}; };
 auto k_from = [&](int j) { return ${k_from}; };
 auto v_from = [&](int j) { return ${v_from}; };
@@ -33,7 +33,7 @@ for (int j0 = 0; j0 < seen; j0 += 64) {
     ${turn}vtb_arrived();
     vtb_product<EXACT, SLAB>(
         s, [&](int r, int x) -> float { return ${a}[(row + r) * PA + x]; },
-        [&](int x, int j) -> float { return b_tile[j * PA + x]; }, row < n_rows ? SLAB : 0);
+        ${keys}, row < n_rows ? SLAB : 0);
   }
   float top[2] = {m[0], m[1]}, shrink[2], low[2], sum[2] = {0.0f, 0.0f};
   vtb_each(s, [&](int r, int j, float &v) {
@@ -64,7 +64,7 @@ for (int j0 = 0; j0 < seen; j0 += 64) {
   vtb_arrived();
   vtb_product<EXACT, 64>(
       out, [&](int r, int j) -> float { return scores[(row + r) * PP + j]; },
-      [&](int j, int o) -> float { return c_tile[j * PC + o]; }, row < n_rows ? (n_keys + 15) / 16 * 16 : 0);
+      ${values}, row < n_rows ? (n_keys + 15) / 16 * 16 : 0);
 }
 vtb_each(out, [&](int r, int o, float &value) {
   const int i = i0 + row + r, x = o0 + o;

@@ -6,7 +6,7 @@ constexpr int N = ${N}, M = ${M}, HEADS = ${HEADS}, SHARED = ${SHARED}, K = ${K}
 constexpr int DEPTH = ${SLAB}, KEYS = (M + 15) / 16 * 16, ROWS = ${ROWS}, WARPS = ${WARPS}, EXACT = ${EXACT};
 constexpr int ROW_BLOCKS = (N + ROWS - 1) / ROWS, STEP = EXACT >= 2 ? 16 : 8;
 constexpr bool CAUSAL = ${CAUSAL}, BIAS = ${BIAS}, FOUR = ${FOUR};
-constexpr int PK = vtb_pitch_along(DEPTH), PV = vtb_pitch_across(WIDTH);
+constexpr int PK = ${pitch_along}(DEPTH), PV = vtb_pitch_across(WIDTH);
 constexpr float SCALE = ${scale}, LOG2E = 1.4426950408889634f;
 const int bh = vtb_block() / ROW_BLOCKS, b = bh / HEADS, head = bh % HEADS, kv = head / SHARED;
 const int first = vtb_block() % ROW_BLOCKS * ROWS, end = vtb_min_int(first + ROWS, N);
@@ -25,7 +25,7 @@ VTB_NO_UNROLL for (int i0 = first + 16 * vtb_warp(); i0 < end; i0 += 16 * WARPS)
   vtb_clear(out);
   vtb_product<EXACT, DEPTH>(
       s, [&](int r, int x) -> float { return i0 + r < end && x < K ? ${q_at} : 0.0f; },
-      [&](int x, int j) -> float { return keys[j * PK + x]; });
+      ${keys});
   vtb_each(s, [&](int r, int j, float &v) {
     const int i = i0 + r;
     v *= SCALE;
@@ -48,9 +48,7 @@ VTB_NO_UNROLL for (int i0 = first + 16 * vtb_warp(); i0 < end; i0 += 16 * WARPS)
     vtb_product<EXACT, STEP>(
         out,
         [&](int r, int k) -> float { return s[k0 / 8 + k / 8][2 * (r / 8) + (STEP == 16 ? k % 2 : k % 8 / 4)]; },
-        [&](int k, int o) -> float {
-          return values[(k0 + (STEP == 16 ? k : 2 * (k % 4) + k / 4)) * PV + o];
-        });
+        ${values});
   }
   vtb_each(out, [&](int r, int o, float &value) {
     const int i = i0 + r, x = o;
