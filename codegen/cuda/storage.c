@@ -4,13 +4,13 @@
  * Values that are one place in memory (views, parts of a concatenation, arguments of calls) are one class and stored
  * alike. A class is stored in 16 bits if
  *
- *   nothing but such products reads it: results are the same to the bit; or, where all products round (bf16-all),
- *   nothing but such products and sums over tokens reads it, or it is made by products, or of such values alone, as
- *   mixed precisions have it that follow the type of what they are given. What is added to (a residual stream) stays
- *   in 32 bits, and so do statistics and gates, which are small.
+ *   nothing but such products reads it, so that nothing is rounded which was not; or, where all products round
+ * (bf16-all), nothing but such products and sums over tokens reads it, or it is made by products, or of such values
+ * alone, as mixed precisions have it that follow the type of what they are given. What is added to (a residual stream)
+ * stays in 32 bits, and so do statistics and gates, which are small.
  *
  * Parameters stay fp32. Those that only products read get a copy in 16 bits by a `cast` at the beginning of the entry,
- * which is one of the steps that runs do not repeat while parameters stay as they are (program.c).
+ * which is one of the steps that runs do not repeat while parameters stay as they are (prepare.c).
  */
 #include <stdlib.h>
 #include <string.h>
