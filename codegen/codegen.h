@@ -8,19 +8,20 @@
 #define VTB_CODEGEN_H
 
 #include "passes/passes.h"
-#include "runtime/launch_plan.h"
-#include "runtime/update.h"
+#include "runtime/launch/launch_plan.h"
+#include "runtime/train/update.h"
 
 typedef struct vtb_codegen_options {
-  const char *cpu; /* LLVM cpu name, NULL or "host": this machine's. "x86-64-v3" (AVX2), "x86-64-v4" (AVX-512) */
-  int opt_level;   /* 0..3, default 3 when 0 is not asked by `no_opt` */
+  const char *
+      cpu; /* LLVM cpu name, NULL or "host": this machine's. "x86-64-v3" (AVX2), "x86-64-v4" (AVX-512) */
+  int opt_level; /* 0..3, default 3 when 0 is not asked by `no_opt` */
   bool no_opt;
   bool profile; /* emit the kernel_begin / kernel_end calls */
 } vtb_codegen_options;
 
 /* Compiles entry `f` for this machine. On success *program is owned by the caller. */
-VTB_MUST_USE vtb_status vtb_jit(vtb_module *m, vtb_func *f, const vtb_codegen_options *o, vtb_program **program,
-                                vtb_error *err);
+VTB_MUST_USE vtb_status vtb_jit(vtb_module *m, vtb_func *f, const vtb_codegen_options *o,
+                                vtb_program **program, vtb_error *err);
 
 /* The same as an object file: position-independent, with `symbol` (a vtb_entry_fn, hidden) for its entry; only the C
  * library is called. `about` has the tables of a vtb_program and no entry. Everything is the arena's. */
@@ -30,17 +31,17 @@ typedef struct vtb_object {
   vtb_program about;
   vtb_arena arena;
 } vtb_object;
-VTB_MUST_USE vtb_status vtb_codegen_object(vtb_module *m, vtb_func *f, const vtb_codegen_options *o, const char *symbol,
-                                           vtb_object *out, vtb_error *err);
+VTB_MUST_USE vtb_status vtb_codegen_object(vtb_module *m, vtb_func *f, const vtb_codegen_options *o,
+                                           const char *symbol, vtb_object *out, vtb_error *err);
 void vtb_object_free(vtb_object *o);
 
 /* Text of what would run, for `vertebra dump --stage llvm|asm`. */
-VTB_MUST_USE vtb_status vtb_codegen_text(vtb_module *m, vtb_func *f, const vtb_codegen_options *o, bool assembly,
-                                         vtb_strbuf *out, vtb_error *err);
+VTB_MUST_USE vtb_status vtb_codegen_text(vtb_module *m, vtb_func *f, const vtb_codegen_options *o,
+                                         bool assembly, vtb_strbuf *out, vtb_error *err);
 
 /* ---- CUDA: docs/cuda.md ----------------------------------------------------------------------------------- */
 
-/* How factors of products are rounded (codegen/cuda/precision.c); sums are fp32, and so is everything else. */
+/* How factors of products are rounded (codegen/cuda/plan/precision.c); sums are fp32, and so is everything else. */
 typedef enum vtb_cuda_precision {
   VTB_CUDA_FP32,
   VTB_CUDA_TF32,
@@ -51,7 +52,8 @@ typedef enum vtb_cuda_precision {
 
 typedef struct vtb_cuda_options {
   vtb_cuda_precision precision;
-  bool library_products; /* large products as cublasLt steps of the plan instead of generated kernels */
+  bool
+      library_products; /* large products as cublasLt steps of the plan instead of generated kernels */
   /* If any, entry is a training step (vtb_build_train_step): the plan ends with its update. */
   vtb_update_rule update;
   bool average; /* which also averages parameters and buffers */
@@ -59,8 +61,8 @@ typedef struct vtb_cuda_options {
 
 /* Kernels and launches of entry `f`, whose module is rewritten on the way. On success *plan is owned by the caller:
  * vtb_launch_plan_free(). */
-VTB_MUST_USE vtb_status vtb_cuda_plan(vtb_module *m, vtb_func *f, const vtb_cuda_options *o, vtb_launch_plan **plan,
-                                      vtb_error *err);
+VTB_MUST_USE vtb_status vtb_cuda_plan(vtb_module *m, vtb_func *f, const vtb_cuda_options *o,
+                                      vtb_launch_plan **plan, vtb_error *err);
 
 /* What goes before a source of the plan: the intrinsics (an emulator has its own), then the library. */
 const char *vtb_cuda_intrinsics(void);

@@ -1,7 +1,7 @@
 /* What a compiled program says of itself: its tensors and its kernels, in memory of the program's own. */
 #include "codegen/describe.h"
 
-#include "codegen/host.h"
+#include "codegen/cpu/host/host.h"
 
 #include <string.h>
 
@@ -20,17 +20,22 @@ static vtb_io input_io(vtb_role role) {
 
 static bool is_buffer(const vtb_func *f, const char *name) {
   for (int a = 0; a < f->n_args; a++)
-    if (f->arg_info[a].role == VTB_ROLE_BUFFER && vtb_streq(f->arg_info[a].official, name)) return true;
+    if (f->arg_info[a].role == VTB_ROLE_BUFFER && vtb_streq(f->arg_info[a].official, name))
+      return true;
   return false;
 }
 
 static vtb_io output_io(const vtb_func *f, const char *name) {
   if (vtb_starts_with(name, "d:")) return VTB_IO_GRAD_OUT;
-  return vtb_starts_with(name, "updated.") && is_buffer(f, name + 8) ? VTB_IO_UPDATE : VTB_IO_OUTPUT;
+  return vtb_starts_with(name, "updated.") && is_buffer(f, name + 8) ? VTB_IO_UPDATE
+                                                                     : VTB_IO_OUTPUT;
 }
 
 static vtb_tensor_info tensor_of(const vtb_type *t, const char *name, vtb_io io, vtb_arena *arena) {
-  vtb_tensor_info x = {.name = vtb_arena_strdup(arena, name), .io = io, .is_int = t->dtype == VTB_I32, .rank = t->rank};
+  vtb_tensor_info x = {.name = vtb_arena_strdup(arena, name),
+                       .io = io,
+                       .is_int = t->dtype == VTB_I32,
+                       .rank = t->rank};
   for (int a = 0; a < t->rank; a++) x.dim[a] = t->dim[a].size;
   return x;
 }
@@ -41,13 +46,15 @@ void vtb__describe_tensors(const vtb_func *f, vtb_program *p, vtb_arena *arena) 
   for (int a = 0; a < f->n_args; a++) {
     const vtb_arg_info *info = &f->arg_info[a];
     vtb_tensor_info *x = &p->tensors[a];
-    *x = tensor_of(&f->args[a]->type, info->official ? info->official : f->args[a]->name, input_io(info->role), arena);
+    *x = tensor_of(&f->args[a]->type, info->official ? info->official : f->args[a]->name,
+                   input_io(info->role), arena);
     x->init = info->init ? vtb_arena_strdup(arena, info->init) : NULL;
     x->decay = info->decay;
     if (x->io == VTB_IO_INPUT && x->rank > 0 && p->batch == 0) p->batch = x->dim[0];
   }
   for (int r = 0; r < f->n_returns; r++) {
-    const char *name = f->return_names && f->return_names[r] ? f->return_names[r] : f->returns[r]->name;
+    const char *name =
+        f->return_names && f->return_names[r] ? f->return_names[r] : f->returns[r]->name;
     p->tensors[f->n_args + r] = tensor_of(&f->returns[r]->type, name, output_io(f, name), arena);
   }
   if (p->batch == 0) p->batch = 1;

@@ -33,14 +33,15 @@ vtb_type vtb__type_with_names(vtb_type t, const vtb_type *named) {
   return t;
 }
 
-static vtb_inst *build(vtb_builder *b, vtb_op op, vtb_func *callee, vtb_value *const *operands, int n,
-                       const vtb_attr *attrs, int n_attrs, const vtb_type *types, int n_types) {
+static vtb_inst *build(vtb_builder *b, vtb_op op, vtb_func *callee, vtb_value *const *operands,
+                       int n, const vtb_attr *attrs, int n_attrs, const vtb_type *types,
+                       int n_types) {
   const char *hint = b->name_hint;
   b->name_hint = NULL;
   for (int i = 0; i < n; i++) {
     if (!operands[i]) return NULL;
-    vtb_check(operands[i]->func == b->func, "%s in @%s: operand %%%s belongs to @%s", vtb_op_get(op)->name,
-              b->func->name, operands[i]->name, operands[i]->func->name);
+    vtb_check(operands[i]->func == b->func, "%s in @%s: operand %%%s belongs to @%s",
+              vtb_op_get(op)->name, b->func->name, operands[i]->name, operands[i]->func->name);
   }
   vtb_inst *inst = vtb__inst_new(b->func, op, callee, operands, n, attrs, n_attrs, b->span);
   vtb__shape s;
@@ -56,17 +57,19 @@ static vtb_inst *build(vtb_builder *b, vtb_op op, vtb_func *callee, vtb_value *c
   return inst;
 }
 
-vtb_inst *vtb_build(vtb_builder *b, vtb_op op, vtb_value *const *operands, int n, const vtb_attr *attrs, int n_attrs) {
+vtb_inst *vtb_build(vtb_builder *b, vtb_op op, vtb_value *const *operands, int n,
+                    const vtb_attr *attrs, int n_attrs) {
   return build(b, op, NULL, operands, n, attrs, n_attrs, NULL, 0);
 }
 
-vtb_inst *vtb_build_typed(vtb_builder *b, vtb_op op, vtb_value *const *operands, int n, const vtb_attr *attrs,
-                          int n_attrs, const vtb_type *types, int n_results) {
+vtb_inst *vtb_build_typed(vtb_builder *b, vtb_op op, vtb_value *const *operands, int n,
+                          const vtb_attr *attrs, int n_attrs, const vtb_type *types,
+                          int n_results) {
   return build(b, op, NULL, operands, n, attrs, n_attrs, types, n_results);
 }
 
-vtb_inst *vtb_build_call(vtb_builder *b, vtb_op op, vtb_func *callee, vtb_value *const *operands, int n,
-                         const vtb_attr *attrs, int n_attrs) {
+vtb_inst *vtb_build_call(vtb_builder *b, vtb_op op, vtb_func *callee, vtb_value *const *operands,
+                         int n, const vtb_attr *attrs, int n_attrs) {
   return build(b, op, callee, operands, n, attrs, n_attrs, NULL, 0);
 }
 
@@ -84,7 +87,9 @@ vtb_value *vtb_b_constant(vtb_builder *b, double value) {
   return vtb_b_splat(b, value, &scalar);
 }
 
-vtb_value *vtb_b_unary(vtb_builder *b, vtb_op op, vtb_value *x) { return first(vtb_build(b, op, &x, 1, NULL, 0)); }
+vtb_value *vtb_b_unary(vtb_builder *b, vtb_op op, vtb_value *x) {
+  return first(vtb_build(b, op, &x, 1, NULL, 0));
+}
 
 vtb_value *vtb_b_binary(vtb_builder *b, vtb_op op, vtb_value *x, vtb_value *y) {
   return first(vtb_build(b, op, (vtb_value *[]){x, y}, 2, NULL, 0));
@@ -94,7 +99,8 @@ vtb_value *vtb_b_select(vtb_builder *b, vtb_value *cond, vtb_value *x, vtb_value
   return first(vtb_build(b, VTB_OP_select, (vtb_value *[]){cond, x, y}, 3, NULL, 0));
 }
 
-vtb_value *vtb_b_reduce(vtb_builder *b, vtb_op op, vtb_value *x, const int64_t *axes, int n_axes, bool keep) {
+vtb_value *vtb_b_reduce(vtb_builder *b, vtb_op op, vtb_value *x, const int64_t *axes, int n_axes,
+                        bool keep) {
   vtb_attr attrs[] = {VTB_A_INTS("axes", axes, n_axes), VTB_A_INT("keep", 1)};
   return first(vtb_build(b, op, &x, 1, attrs, keep ? 2 : 1));
 }
@@ -123,7 +129,8 @@ vtb_value *vtb_b_transpose(vtb_builder *b, vtb_value *x, const int64_t *perm) {
   return first(vtb_build(b, VTB_OP_transpose, &x, 1, &attr, 1));
 }
 
-vtb_value *vtb_b_slice(vtb_builder *b, vtb_value *x, int axis, int64_t start, int64_t limit, int64_t step) {
+vtb_value *vtb_b_slice(vtb_builder *b, vtb_value *x, int axis, int64_t start, int64_t limit,
+                       int64_t step) {
   vtb_attr attrs[] = {VTB_A_INT("axis", axis), VTB_A_INT("start", start), VTB_A_INT("limit", limit),
                       VTB_A_INT("step", step)};
   return first(vtb_build(b, VTB_OP_slice, &x, 1, attrs, step == 1 ? 3 : 4));

@@ -6,7 +6,8 @@
 
 static double count(const vtb_type *t, int64_t batch) {
   double n = 1;
-  for (int i = 0; i < t->rank; i++) n *= t->dim[i].size == VTB_DYN ? (double)batch : (double)t->dim[i].size;
+  for (int i = 0; i < t->rank; i++)
+    n *= t->dim[i].size == VTB_DYN ? (double)batch : (double)t->dim[i].size;
   return n;
 }
 
@@ -48,7 +49,8 @@ static double einsum_flops(const vtb_inst *inst, int64_t batch) {
   if (vtb__einsum_parse(vtb_attr_str(inst, "spec", ""), &e)) return 0;
   double n = count(&inst->operands[0]->type, batch);
   for (int i = 0; i < e.rank[1]; i++)
-    if (!memchr(e.in[0], e.in[1][i], (size_t)e.rank[0])) n *= size_at(&inst->operands[1]->type, i, batch);
+    if (!memchr(e.in[0], e.in[1][i], (size_t)e.rank[0]))
+      n *= size_at(&inst->operands[1]->type, i, batch);
   return 2 * n;
 }
 
@@ -57,18 +59,22 @@ static double dwconv_flops(const vtb_inst *inst, int64_t batch) {
   int n;
   const int64_t *kernel = vtb_attr_ints(inst, "kernel", &n);
   const vtb_type *w = kernel ? NULL : &inst->operands[1]->type;
-  double taps = kernel ? (double)kernel[0] * (double)kernel[1] : (double)w->dim[1].size * (double)w->dim[2].size;
+  double taps = kernel ? (double)kernel[0] * (double)kernel[1]
+                       : (double)w->dim[1].size * (double)w->dim[2].size;
   return 2 * taps * count(&inst->operands[0]->type, batch);
 }
 
 /* Causal half only; see linscan's modes in ir/recurrence.h. The adjoint does about three times the work. */
 static double linscan_flops(const vtb_inst *inst, int64_t batch) {
   const vtb_type *q = &inst->operands[0]->type;
-  double steps = count(q, batch) / size_at(q, 3, batch), n = size_at(q, 1, batch), k = size_at(q, 3, batch);
-  double v = size_at(&inst->operands[2]->type, 3, batch) + (double)vtb_attr_int(inst, "normalizer", 0);
+  double steps = count(q, batch) / size_at(q, 3, batch), n = size_at(q, 1, batch),
+         k = size_at(q, 3, batch);
+  double v =
+      size_at(&inst->operands[2]->type, 3, batch) + (double)vtb_attr_int(inst, "normalizer", 0);
   const char *mode = vtb_attr_str(inst, "mode", "auto");
   double chunk = (double)vtb_attr_int(inst, "chunk", 1);
-  double per_step = (vtb_linscan_inputs(inst) == 5 ? 7 : 5) * k * v; /* class rates makes its decay: a product, exp */
+  double per_step = (vtb_linscan_inputs(inst) == 5 ? 7 : 5) * k *
+                    v; /* class rates makes its decay: a product, exp */
   if (vtb_streq(mode, "parallel")) per_step = (k + v) * (n + 1);
   if (vtb_streq(mode, "chunkwise")) per_step = (k + v) * (chunk + 1) + 4 * k * v;
   return per_step * steps * (inst->op == VTB_OP_linscan_grad ? 3 : 1);
@@ -141,7 +147,8 @@ vtb_cost vtb_inst_cost(const vtb_inst *inst, int64_t batch) {
   if (inst->op == VTB_OP_call) return func_cost(inst->callee, batch);
   if (inst->op == VTB_OP_fold) {
     vtb_cost step = func_cost(inst->callee, batch);
-    return (vtb_cost){step.flops * (double)vtb_fold_steps(inst), step.bytes * (double)vtb_fold_steps(inst)};
+    return (vtb_cost){step.flops * (double)vtb_fold_steps(inst),
+                      step.bytes * (double)vtb_fold_steps(inst)};
   }
   return (vtb_cost){flops(inst, batch), bytes(inst, batch)};
 }

@@ -5,7 +5,8 @@
 #include <string.h>
 
 static const vtb_diag_code codes[] = {
-#define X(number, title, explanation, example, remedy) {number, title, explanation, example, remedy},
+#define X(number, title, explanation, example, remedy)                                             \
+  {number, title, explanation, example, remedy},
 #include "ir/diag_codes.def"
 #undef X
 };
@@ -37,7 +38,8 @@ void vtb_diags_free(vtb_diags *d) {
 
 static bool full(const vtb_diags *d) { return d->n_errors > (d->limit > 0 ? d->limit : 20); }
 
-static void add(vtb_diags *d, vtb_severity severity, int code, vtb_span span, const char *fmt, va_list ap) {
+static void add(vtb_diags *d, vtb_severity severity, int code, vtb_span span, const char *fmt,
+                va_list ap) {
   if (severity == VTB_SEV_ERROR) d->n_errors++;
   if (full(d)) return; /* notes and help of a dropped error are dropped with it */
   vtb_strbuf text = {0};

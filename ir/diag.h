@@ -13,7 +13,8 @@ typedef struct vtb_source {
   const char *path; /* as the user wrote it; "<config>", "<command line>" for text without a file */
   const char *text; /* NUL-terminated */
   size_t n;
-  const char *name; /* what does not depend on where the tree lies: path in its search folder; NULL: path */
+  const char *
+      name; /* what does not depend on where the tree lies: path in its search folder; NULL: path */
 } vtb_source;
 
 typedef struct vtb_span {
@@ -24,7 +25,12 @@ typedef struct vtb_span {
 #define VTB_NO_SPAN ((vtb_span){0})
 vtb_span vtb_span_join(vtb_span a, vtb_span b); /* from the first's begin to the second's end */
 
-typedef enum vtb_severity { VTB_SEV_ERROR, VTB_SEV_WARNING, VTB_SEV_NOTE, VTB_SEV_HELP } vtb_severity;
+typedef enum vtb_severity {
+  VTB_SEV_ERROR,
+  VTB_SEV_WARNING,
+  VTB_SEV_NOTE,
+  VTB_SEV_HELP
+} vtb_severity;
 
 /* One row a code in diag_codes.def: X(number, "title", "explanation", "bad example", "remedy"). */
 typedef struct vtb_diag_code {
@@ -51,7 +57,8 @@ void vtb_diags_free(vtb_diags *d);
 /* Texts are lower case, factual, in the user's names and shapes, without a full stop. */
 void vtb_diag_error(vtb_diags *d, int code, vtb_span span, const char *fmt, ...) VTB_PRINTF(4, 5);
 void vtb_diag_warning(vtb_diags *d, int code, vtb_span span, const char *fmt, ...) VTB_PRINTF(4, 5);
-void vtb_diag_note(vtb_diags *d, vtb_span span, const char *fmt, ...) VTB_PRINTF(3, 4); /* belongs to the last one */
+void vtb_diag_note(vtb_diags *d, vtb_span span, const char *fmt, ...)
+    VTB_PRINTF(3, 4); /* belongs to the last one */
 void vtb_diag_help(vtb_diags *d, const char *fmt, ...) VTB_PRINTF(2, 3);
 
 typedef struct vtb_line_col {

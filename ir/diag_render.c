@@ -28,14 +28,19 @@ char *vtb_span_text(vtb_span s, char *buf, size_t n) {
 /* ---- text ------------------------------------------------------------------------------------------------ */
 
 static const char *const severity_names[] = {"error", "warning", "note", "help"};
-static const char *const severity_colors[] = {"\033[1;31m", "\033[1;35m", "\033[1;36m", "\033[1;32m"};
+static const char *const severity_colors[] = {"\033[1;31m", "\033[1;35m", "\033[1;36m",
+                                              "\033[1;32m"};
 
 static const char *color_of(bool color, const char *sequence) { return color ? sequence : ""; }
 
 /* Bytes of the well-formed UTF-8 character at p, or 0. */
 static size_t utf8_length(const char *p, size_t n) {
   unsigned char c = (unsigned char)p[0];
-  size_t len = c < 0x80 ? 1 : c >= 0xc2 && c < 0xe0 ? 2 : (c & 0xf0) == 0xe0 ? 3 : c >= 0xf0 && c < 0xf5 ? 4 : 0;
+  size_t len = c < 0x80                ? 1
+               : c >= 0xc2 && c < 0xe0 ? 2
+               : (c & 0xf0) == 0xe0    ? 3
+               : c >= 0xf0 && c < 0xf5 ? 4
+                                       : 0;
   if (len == 0 || len > n) return 0;
   for (size_t i = 1; i < len; i++)
     if (((unsigned char)p[i] & 0xc0) != 0x80) return 0;
@@ -85,15 +90,18 @@ static excerpt find_excerpt(const vtb_source *s, vtb_span span) {
   if (e.end > e.begin && s->text[e.end - 1] == '\r') e.end--;
   if (e.caret > e.end) e.caret = e.end;
   if (e.end - e.begin > WINDOW_COLUMNS) {
-    if (e.caret - e.begin > WINDOW_COLUMNS / 2) e.begin = e.caret - WINDOW_COLUMNS / 2, e.cut_left = true;
+    if (e.caret - e.begin > WINDOW_COLUMNS / 2)
+      e.begin = e.caret - WINDOW_COLUMNS / 2, e.cut_left = true;
     if (e.end - e.begin > WINDOW_COLUMNS) e.end = e.begin + WINDOW_COLUMNS, e.cut_right = true;
   }
-  e.caret_end = span.end > e.end ? e.end : span.end; /* a range over several lines is marked on its first */
+  e.caret_end =
+      span.end > e.end ? e.end : span.end; /* a range over several lines is marked on its first */
   if (e.caret_end < e.caret) e.caret_end = e.caret;
   return e;
 }
 
-static void render_excerpt(vtb_strbuf *out, vtb_span span, int line, vtb_severity severity, bool color) {
+static void render_excerpt(vtb_strbuf *out, vtb_span span, int line, vtb_severity severity,
+                           bool color) {
   const vtb_source *s = span.source;
   excerpt e = find_excerpt(s, span);
   vtb_strbuf_printf(out, "%5d | %s", line, e.cut_left ? "..." : "");
@@ -115,11 +123,12 @@ static void render_one(const vtb_diag *d, vtb_strbuf *out, bool color) {
     at = vtb_source_locate(d->span.source, d->span.begin);
     vtb_strbuf_printf(out, "%s:%d:%d: ", d->span.source->path, at.line, at.col);
   }
-  vtb_strbuf_printf(out, "%s%s", color_of(color, severity_colors[d->severity]), severity_names[d->severity]);
+  vtb_strbuf_printf(out, "%s%s", color_of(color, severity_colors[d->severity]),
+                    severity_names[d->severity]);
   if (d->code) vtb_strbuf_printf(out, "[VTB%04d]", d->code);
   vtb_strbuf_printf(out, ":%s ", color_of(color, "\033[0m"));
-  vtb_strbuf_printf(out, "%s%s%s\n", color_of(color && d->severity <= VTB_SEV_WARNING, "\033[1m"), d->text,
-                    color_of(color && d->severity <= VTB_SEV_WARNING, "\033[0m"));
+  vtb_strbuf_printf(out, "%s%s%s\n", color_of(color && d->severity <= VTB_SEV_WARNING, "\033[1m"),
+                    d->text, color_of(color && d->severity <= VTB_SEV_WARNING, "\033[0m"));
   if (d->span.source) render_excerpt(out, d->span, at.line, d->severity, color);
 }
 
@@ -131,7 +140,8 @@ static int n_dropped(const vtb_diags *d) {
 void vtb_diags_render(const vtb_diags *d, vtb_strbuf *out, bool color) {
   for (size_t i = 0; i < d->list.n; i++) render_one(&d->list.at[i], out, color);
   int dropped = n_dropped(d);
-  if (dropped) vtb_strbuf_printf(out, "%d more error%s not shown\n", dropped, dropped == 1 ? "" : "s");
+  if (dropped)
+    vtb_strbuf_printf(out, "%d more error%s not shown\n", dropped, dropped == 1 ? "" : "s");
 }
 
 void vtb_diags_print(const vtb_diags *d, FILE *f) {
@@ -167,11 +177,12 @@ static void json_string(vtb_strbuf *out, const char *s) {
 
 static void json_place(vtb_strbuf *out, vtb_span span) {
   if (!span.source) return;
-  vtb_line_col a = vtb_source_locate(span.source, span.begin), b = vtb_source_locate(span.source, span.end);
+  vtb_line_col a = vtb_source_locate(span.source, span.begin),
+               b = vtb_source_locate(span.source, span.end);
   vtb_strbuf_puts(out, ", \"file\": ");
   json_string(out, span.source->path);
-  vtb_strbuf_printf(out, ", \"line\": %d, \"column\": %d, \"end_line\": %d, \"end_column\": %d", a.line, a.col, b.line,
-                    b.col);
+  vtb_strbuf_printf(out, ", \"line\": %d, \"column\": %d, \"end_line\": %d, \"end_column\": %d",
+                    a.line, a.col, b.line, b.col);
 }
 
 static void json_diag(vtb_strbuf *out, const vtb_diag *d) {

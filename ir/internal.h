@@ -45,11 +45,13 @@ typedef struct vtb__module {
 /* ---- names and values ------------------------------------------------------------------------------------ */
 
 bool vtb__is_name_char(char c, bool first);
-vtb_type vtb__type_intern(vtb_module *m, const vtb_type *t); /* axis names into the module, made identifiers */
+vtb_type vtb__type_intern(vtb_module *m,
+                          const vtb_type *t); /* axis names into the module, made identifiers */
 /* t with the axis names of `named` (may be NULL) if the two are equal. */
 vtb_type vtb__type_with_names(vtb_type t, const vtb_type *named);
 const char *vtb__value_name(vtb_func *f, const char *hint, int id);
-vtb_value *vtb__value_new(vtb_func *f, const char *hint, const vtb_type *type, vtb_inst *def, int index);
+vtb_value *vtb__value_new(vtb_func *f, const char *hint, const vtb_type *type, vtb_inst *def,
+                          int index);
 void vtb__inst_link(vtb_func *f, vtb_inst *inst, vtb_inst *before);
 /* An instruction with copied attributes, without results, not linked. */
 vtb_inst *vtb__inst_new(vtb_func *f, vtb_op op, vtb_func *callee, vtb_value *const *operands, int n,
@@ -96,7 +98,8 @@ typedef bool (*vtb__shape_fn)(vtb__shape *s);
 bool vtb__shape_infer(vtb__shape *s, const vtb_inst *inst, const vtb_type *given, int n_given);
 void vtb__shape_free(vtb__shape *s);
 
-bool vtb__shape_fail(vtb__shape *s, int code, const char *fmt, ...) VTB_PRINTF(3, 4); /* always false */
+bool vtb__shape_fail(vtb__shape *s, int code, const char *fmt, ...)
+    VTB_PRINTF(3, 4); /* always false */
 void vtb__shape_push(vtb__shape *s, vtb_type t);
 const vtb_type *vtb__shape_operand(const vtb__shape *s, int i);
 const char *vtb__shape_text(vtb__shape *s, const vtb_type *t);

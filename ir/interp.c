@@ -81,8 +81,8 @@ static vtb_status run_inst(vtb__machine *m, vtb__frame *f, const vtb_inst *inst)
   vtb__eval e = {m, f, inst, in, out};
   vtb_status status = table[inst->op](&e);
   if (status == VTB_OK && !watched(m, inst, out))
-    status = vtb_fail(m->err, VTB_E_NUMBERS, "stopped at %%%s in @%s", inst->n_results ? inst->results[0]->name : "",
-                      f->func->name);
+    status = vtb_fail(m->err, VTB_E_NUMBERS, "stopped at %%%s in @%s",
+                      inst->n_results ? inst->results[0]->name : "", f->func->name);
   if (in != few) free(in);
   return status;
 }
@@ -120,7 +120,8 @@ vtb_status vtb__interp_call(vtb__eval *e) {
 }
 
 vtb_status vtb__interp_tap(vtb__eval *e) {
-  memcpy(e->out[0]->data, e->in[0]->data, (size_t)vtb_type_count(&e->out[0]->type) * sizeof(double));
+  memcpy(e->out[0]->data, e->in[0]->data,
+         (size_t)vtb_type_count(&e->out[0]->type) * sizeof(double));
   return VTB_OK;
 }
 
@@ -141,8 +142,8 @@ static vtb_status check_args(const vtb__machine *m, const vtb_func *f, const vtb
     vtb_strbuf a = {0}, b = {0};
     vtb_type_print(&want, &a);
     vtb_type_print(&args[i].type, &b);
-    vtb_status status =
-        vtb_fail(m->err, VTB_E_INPUT, "@%s: argument %s is %s, got %s", f->name, f->args[i]->name, a.at, b.at);
+    vtb_status status = vtb_fail(m->err, VTB_E_INPUT, "@%s: argument %s is %s, got %s", f->name,
+                                 f->args[i]->name, a.at, b.at);
     vtb_strbuf_free(&a);
     vtb_strbuf_free(&b);
     return status;
@@ -150,8 +151,8 @@ static vtb_status check_args(const vtb__machine *m, const vtb_func *f, const vtb
   return VTB_OK;
 }
 
-vtb_status vtb_interpret(vtb_func *f, const vtb_tensor *args, vtb_tensor *results, const vtb_interp_options *options,
-                         vtb_error *err) {
+vtb_status vtb_interpret(vtb_func *f, const vtb_tensor *args, vtb_tensor *results,
+                         const vtb_interp_options *options, vtb_error *err) {
   vtb__machine m = {.batch = find_batch(f, args, options), .options = options, .err = err};
   vtb_status status = check_args(&m, f, args);
   if (status) return status;

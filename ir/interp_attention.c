@@ -6,20 +6,24 @@
 
 typedef struct query {
   const vtb_attention *a;
-  const double *q, *k, *v, *bias; /* the query; keys and values of its batch entry and head; bias NULL or its row */
-  int64_t k_step, v_step;         /* from one key to the next */
-  int64_t n_keys;                 /* it may see */
-  int64_t index;                  /* (b * N + i) * h + head */
-  int64_t k_at, v_at, bias_at;    /* offsets of k, v and bias in their tensors */
+  const double *q, *k, *v,
+      *bias; /* the query; keys and values of its batch entry and head; bias NULL or its row */
+  int64_t k_step, v_step;      /* from one key to the next */
+  int64_t n_keys;              /* it may see */
+  int64_t index;               /* (b * N + i) * h + head */
+  int64_t k_at, v_at, bias_at; /* offsets of k, v and bias in their tensors */
 } query;
 
-static query query_at(const vtb_attention *a, vtb_tensor *const *in, int64_t b, int64_t i, int64_t head) {
+static query query_at(const vtb_attention *a, vtb_tensor *const *in, int64_t b, int64_t i,
+                      int64_t head) {
   query x = {.a = a, .k_step = a->kv_heads * a->width, .v_step = a->kv_heads * a->value_width};
   int64_t group = head / (a->n_heads / a->kv_heads), seen = i + 1 + a->n_keys - a->n_queries;
   x.index = (b * a->n_queries + i) * a->n_heads + head;
   x.k_at = (b * a->n_keys * a->kv_heads + group) * a->width;
   x.v_at = (b * a->n_keys * a->kv_heads + group) * a->value_width;
-  x.bias_at = (((a->bias_batch > 1 ? b : 0) * a->bias_heads + head % a->bias_heads) * a->n_queries + i) * a->n_keys;
+  x.bias_at =
+      (((a->bias_batch > 1 ? b : 0) * a->bias_heads + head % a->bias_heads) * a->n_queries + i) *
+      a->n_keys;
   x.q = in[0]->data + x.index * a->width, x.k = in[1]->data + x.k_at, x.v = in[2]->data + x.v_at;
   if (a->bias >= 0) x.bias = in[a->bias]->data + x.bias_at;
   x.n_keys = !a->causal ? a->n_keys : seen > 0 ? seen : 0;
@@ -76,8 +80,10 @@ static void adjoin(vtb__eval *e, const query *x, double *s) {
   const vtb_attention *a = x->a;
   int64_t width = a->value_width;
   double lse = e->in[a->lse]->data[x->index], delta = 0;
-  const double *y = e->in[a->y]->data + x->index * width, *dy = e->in[a->dy]->data + x->index * width;
-  double *dq = e->out[0]->data + x->index * a->width, *dk = e->out[1]->data + x->k_at, *dv = e->out[2]->data + x->v_at;
+  const double *y = e->in[a->y]->data + x->index * width,
+               *dy = e->in[a->dy]->data + x->index * width;
+  double *dq = e->out[0]->data + x->index * a->width, *dk = e->out[1]->data + x->k_at,
+         *dv = e->out[2]->data + x->v_at;
   scores(x, s);
   for (int64_t c = 0; c < width; c++) delta += dy[c] * y[c];
   if (a->dlse >= 0) delta -= e->in[a->dlse]->data[x->index];

@@ -12,11 +12,16 @@ typedef struct fold_run {
   int64_t batch, n;
 } fold_run;
 
-static double *argument(const fold_run *r, int i) { return r->frame.t[r->frame.func->args[i]->id].data; }
-static const vtb_tensor *returned(const fold_run *r, int i) { return &r->frame.t[r->frame.func->returns[i]->id]; }
+static double *argument(const fold_run *r, int i) {
+  return r->frame.t[r->frame.func->args[i]->id].data;
+}
+static const vtb_tensor *returned(const fold_run *r, int i) {
+  return &r->frame.t[r->frame.func->returns[i]->id];
+}
 
 /* Elements [b, pos, ...] of a sequence to (or from) the contiguous step [b, 0, ...]. */
-static void move(const fold_run *r, double *sequence, double *step, int64_t count, int64_t pos, bool out) {
+static void move(const fold_run *r, double *sequence, double *step, int64_t count, int64_t pos,
+                 bool out) {
   int64_t len = count / r->batch;
   for (int64_t b = 0; b < r->batch; b++) {
     double *at = sequence + (b * r->n + pos) * len, *one = step + b * len;
@@ -35,7 +40,8 @@ static fold_run run_new(vtb__eval *e) {
     vtb_type t = vtb__resolve(e->machine, &arg->type);
     r.frame.borrowed[arg->id] = is_const;
     r.frame.t[arg->id] = is_const ? *e->in[i] : vtb_tensor_new(t);
-    if (i < r.p.states) memcpy(argument(&r, i), e->in[i]->data, (size_t)vtb_type_count(&t) * sizeof(double));
+    if (i < r.p.states)
+      memcpy(argument(&r, i), e->in[i]->data, (size_t)vtb_type_count(&t) * sizeof(double));
   }
   return r;
 }
@@ -71,12 +77,14 @@ static vtb_status run_step(fold_run *r, int64_t pos) {
 
 vtb_status vtb__interp_fold(vtb__eval *e) {
   if (e->machine->depth >= VTB__MAX_CALL_DEPTH)
-    return vtb_fail(e->machine->err, VTB_E_INPUT, "calls nest too deeply at @%s", e->inst->callee->name);
+    return vtb_fail(e->machine->err, VTB_E_INPUT, "calls nest too deeply at @%s",
+                    e->inst->callee->name);
   fold_run r = run_new(e);
   int64_t *perm = vtb__path_perm(e->inst, r.n);
   vtb_status status = VTB_OK;
   e->machine->depth++;
-  for (int64_t t = 0; t < r.n && status == VTB_OK; t++) status = run_step(&r, perm[r.p.reverse ? r.n - 1 - t : t]);
+  for (int64_t t = 0; t < r.n && status == VTB_OK; t++)
+    status = run_step(&r, perm[r.p.reverse ? r.n - 1 - t : t]);
   e->machine->depth--;
   free(perm);
   vtb__frame_free(&r.frame);

@@ -44,17 +44,19 @@ typedef vtb_status (*vtb__interp_fn)(vtb__eval *e);
 /* A loop nest over up to four arrays walked together; axes that all of them walk as one are merged. */
 typedef struct vtb__loops {
   int rank, n_streams;
-  int64_t size[VTB_MAX_RANK + 1]; /* one more than a tensor has: a caller may append an axis of size 1 */
+  int64_t size[VTB_MAX_RANK +
+               1]; /* one more than a tensor has: a caller may append an axis of size 1 */
   int64_t stride[VTB__MAX_STREAMS][VTB_MAX_RANK + 1];
 } vtb__loops;
 
-void vtb__strides(const vtb_type *t, int64_t *strides);                               /* row-major */
-void vtb__broadcast_strides(const vtb_type *t, const vtb_type *to, int64_t *strides); /* 0 where stretched */
-void vtb__loops_merge(vtb__loops *l);                                                 /* leaves rank >= 1 */
+void vtb__strides(const vtb_type *t, int64_t *strides); /* row-major */
+void vtb__broadcast_strides(const vtb_type *t, const vtb_type *to,
+                            int64_t *strides); /* 0 where stretched */
+void vtb__loops_merge(vtb__loops *l);          /* leaves rank >= 1 */
 /* Steps the outer axes; `offset` of each stream is kept. False after the last. `index` starts as zeros. */
 bool vtb__loops_next(const vtb__loops *l, int64_t *index, int64_t *offset);
-void vtb__copy_strided(int rank, const int64_t *size, double *dst, const int64_t *dst_stride, const double *src,
-                       const int64_t *src_stride);
+void vtb__copy_strided(int rank, const int64_t *size, double *dst, const int64_t *dst_stride,
+                       const double *src, const int64_t *src_stride);
 
 /* The permutation of the attribute `path`, or of storage order; malloc'd. */
 int64_t *vtb__path_perm(const vtb_inst *inst, int64_t n);

@@ -14,7 +14,8 @@ void vtb__broadcast_strides(const vtb_type *t, const vtb_type *to, int64_t *stri
   int lead = to->rank - t->rank;
   vtb__strides(t, own);
   for (int i = 0; i < to->rank; i++)
-    strides[i] = i < lead || (t->dim[i - lead].size == 1 && to->dim[i].size != 1) ? 0 : own[i - lead];
+    strides[i] =
+        i < lead || (t->dim[i - lead].size == 1 && to->dim[i].size != 1) ? 0 : own[i - lead];
 }
 
 static bool merges(const vtb__loops *l, int outer, int inner) {
@@ -50,8 +51,8 @@ bool vtb__loops_next(const vtb__loops *l, int64_t *index, int64_t *offset) {
   return false;
 }
 
-void vtb__copy_strided(int rank, const int64_t *size, double *dst, const int64_t *dst_stride, const double *src,
-                       const int64_t *src_stride) {
+void vtb__copy_strided(int rank, const int64_t *size, double *dst, const int64_t *dst_stride,
+                       const double *src, const int64_t *src_stride) {
   vtb__loops l = {.rank = rank, .n_streams = 2};
   for (int i = 0; i < rank; i++) {
     l.size[i] = size[i];

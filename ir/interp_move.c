@@ -5,10 +5,12 @@
 
 /* ---- reductions ------------------------------------------------------------------------------------------ */
 
-static void reduce_inner(bool is_max, int64_t n, double *o, int64_t so, const double *x, int64_t sx) {
+static void reduce_inner(bool is_max, int64_t n, double *o, int64_t so, const double *x,
+                         int64_t sx) {
   if (so == 0) {
     double acc = *o;
-    for (int64_t i = 0; i < n; i++) acc = is_max ? (x[i * sx] > acc ? x[i * sx] : acc) : acc + x[i * sx];
+    for (int64_t i = 0; i < n; i++)
+      acc = is_max ? (x[i * sx] > acc ? x[i * sx] : acc) : acc + x[i * sx];
     *o = acc;
   } else if (is_max) {
     for (int64_t i = 0; i < n; i++) o[i * so] = x[i * sx] > o[i * so] ? x[i * sx] : o[i * so];
@@ -39,8 +41,8 @@ vtb_status vtb__interp_reduce(vtb__eval *e) {
   int64_t index[VTB_MAX_RANK] = {0}, offset[VTB__MAX_STREAMS] = {0};
   int last = l.rank - 1;
   do {
-    reduce_inner(is_max, l.size[last], e->out[0]->data + offset[1], l.stride[1][last], e->in[0]->data + offset[0],
-                 l.stride[0][last]);
+    reduce_inner(is_max, l.size[last], e->out[0]->data + offset[1], l.stride[1][last],
+                 e->in[0]->data + offset[0], l.stride[0][last]);
   } while (vtb__loops_next(&l, index, offset));
   return VTB_OK;
 }
@@ -52,7 +54,8 @@ static void sizes_of(const vtb_type *t, int64_t *size) {
 }
 
 vtb_status vtb__interp_reshape(vtb__eval *e) {
-  memcpy(e->out[0]->data, e->in[0]->data, (size_t)vtb_type_count(&e->out[0]->type) * sizeof(double));
+  memcpy(e->out[0]->data, e->in[0]->data,
+         (size_t)vtb_type_count(&e->out[0]->type) * sizeof(double));
   return VTB_OK;
 }
 
@@ -81,7 +84,8 @@ vtb_status vtb__interp_transpose(vtb__eval *e) {
 
 vtb_status vtb__interp_slice(vtb__eval *e) {
   const vtb_type *t = &e->out[0]->type;
-  int64_t size[VTB_MAX_RANK], to[VTB_MAX_RANK], from[VTB_MAX_RANK], axis = vtb_attr_int(e->inst, "axis", 0);
+  int64_t size[VTB_MAX_RANK], to[VTB_MAX_RANK], from[VTB_MAX_RANK],
+      axis = vtb_attr_int(e->inst, "axis", 0);
   sizes_of(t, size);
   vtb__strides(t, to);
   vtb__strides(&e->in[0]->type, from);
@@ -93,7 +97,8 @@ vtb_status vtb__interp_slice(vtb__eval *e) {
 
 vtb_status vtb__interp_pad(vtb__eval *e) {
   const vtb_type *x = &e->in[0]->type, *t = &e->out[0]->type;
-  int64_t size[VTB_MAX_RANK], to[VTB_MAX_RANK], from[VTB_MAX_RANK], axis = vtb_attr_int(e->inst, "axis", 0);
+  int64_t size[VTB_MAX_RANK], to[VTB_MAX_RANK], from[VTB_MAX_RANK],
+      axis = vtb_attr_int(e->inst, "axis", 0);
   sizes_of(x, size);
   vtb__strides(t, to);
   vtb__strides(x, from);
@@ -140,8 +145,8 @@ vtb_status vtb__interp_permute(vtb__eval *e) {
   for (int64_t o = 0; o < a.outer; o++)
     for (int64_t t = 0; t < a.n; t++) {
       int64_t to = inverse ? perm[t] : t, from = inverse ? t : perm[t];
-      memcpy(e->out[0]->data + (o * a.n + to) * a.inner, e->in[0]->data + (o * a.n + from) * a.inner,
-             (size_t)a.inner * sizeof(double));
+      memcpy(e->out[0]->data + (o * a.n + to) * a.inner,
+             e->in[0]->data + (o * a.n + from) * a.inner, (size_t)a.inner * sizeof(double));
     }
   free(perm);
   return VTB_OK;

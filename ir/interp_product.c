@@ -21,16 +21,23 @@ static bool in_operand(const contraction *c, int k, char letter) {
   return memchr(c->spec.in[k], letter, (size_t)c->spec.rank[k]) != NULL;
 }
 
-static void add_letter(contraction *c, int group, char letter) { c->by.name[group][c->by.n[group]++] = letter; }
+static void add_letter(contraction *c, int group, char letter) {
+  c->by.name[group][c->by.n[group]++] = letter;
+}
 
 static void classify(contraction *c) {
   for (int i = 0; i < c->spec.out_rank; i++) {
     char l = c->spec.out[i];
-    add_letter(c, in_operand(c, 0, l) && in_operand(c, 1, l) ? BATCH : in_operand(c, 0, l) ? LEFT : RIGHT, l);
+    add_letter(c,
+               in_operand(c, 0, l) && in_operand(c, 1, l) ? BATCH
+               : in_operand(c, 0, l)                      ? LEFT
+                                                          : RIGHT,
+               l);
   }
   for (int i = 0; i < c->spec.rank[0]; i++) {
     char l = c->spec.in[0][i];
-    if (in_operand(c, 1, l) && !memchr(c->spec.out, l, (size_t)c->spec.out_rank)) add_letter(c, SUMMED, l);
+    if (in_operand(c, 1, l) && !memchr(c->spec.out, l, (size_t)c->spec.out_rank))
+      add_letter(c, SUMMED, l);
   }
 }
 
@@ -92,7 +99,8 @@ static void matmul(int64_t m, int64_t n, int64_t k, const double *a, const doubl
     for (; p + 4 <= k; p += 4) {
       const double *b0 = b + p * n, *b1 = b0 + n, *b2 = b1 + n, *b3 = b2 + n;
       double a0 = a[p], a1 = a[p + 1], a2 = a[p + 2], a3 = a[p + 3];
-      for (int64_t j = 0; j < n; j++) c[j] = (((c[j] + a0 * b0[j]) + a1 * b1[j]) + a2 * b2[j]) + a3 * b3[j];
+      for (int64_t j = 0; j < n; j++)
+        c[j] = (((c[j] + a0 * b0[j]) + a1 * b1[j]) + a2 * b2[j]) + a3 * b3[j];
     }
     for (; p < k; p++)
       for (int64_t j = 0; j < n; j++) c[j] += a[p] * b[p * n + j];
@@ -118,11 +126,13 @@ vtb_status vtb__interp_einsum(vtb__eval *e) {
   contraction c = {0};
   vtb__einsum_parse(vtb_attr_str(e->inst, "spec", ""), &c.spec);
   for (int k = 0; k < 2; k++)
-    for (int i = 0; i < c.spec.rank[k]; i++) c.size[(unsigned char)c.spec.in[k][i]] = e->in[k]->type.dim[i].size;
+    for (int i = 0; i < c.spec.rank[k]; i++)
+      c.size[(unsigned char)c.spec.in[k][i]] = e->in[k]->type.dim[i].size;
   classify(&c);
   double *a = ordered(&c, 0, e->in[0], (const int[]){BATCH, LEFT, SUMMED});
   double *b = ordered(&c, 1, e->in[1], (const int[]){BATCH, SUMMED, RIGHT});
-  int64_t nb = product(&c, BATCH), m = product(&c, LEFT), n = product(&c, RIGHT), k = product(&c, SUMMED);
+  int64_t nb = product(&c, BATCH), m = product(&c, LEFT), n = product(&c, RIGHT),
+          k = product(&c, SUMMED);
   double *y = vtb_xcalloc((size_t)(nb * m * n), sizeof *y);
   for (int64_t i = 0; i < nb; i++) matmul(m, n, k, a + i * m * k, b + i * k * n, y + i * m * n);
   int64_t size[VTB_MAX_RANK], to[VTB_MAX_RANK], from[VTB_MAX_RANK], stride = 1;
@@ -152,7 +162,8 @@ typedef struct patches {
 
 static patches patches_of(const vtb_inst *inst, const vtb_type *image) {
   int n;
-  const int64_t *kernel = vtb_attr_ints(inst, "kernel", &n), *stride = vtb_attr_ints(inst, "stride", &n);
+  const int64_t *kernel = vtb_attr_ints(inst, "kernel", &n),
+                *stride = vtb_attr_ints(inst, "stride", &n);
   const int64_t *pad = vtb_attr_ints(inst, "pad", &n);
   patches p = {image->dim[0].size,
                image->dim[1].size,
@@ -172,14 +183,15 @@ static patches patches_of(const vtb_inst *inst, const vtb_type *image) {
 }
 
 /* Calls fn for every pair of patch element and image element (-1 in the padding). */
-#define FOR_PATCHES(p, col, pix)                                                                                       \
-  for (int64_t b_ = 0, col = 0; b_ < p.b; b_++)                                                                        \
-    for (int64_t y_ = 0; y_ < p.oh; y_++)                                                                              \
-      for (int64_t x_ = 0; x_ < p.ow; x_++)                                                                            \
-        for (int64_t c_ = 0; c_ < p.c; c_++)                                                                           \
-          for (int64_t i_ = 0; i_ < p.kh; i_++)                                                                        \
-            for (int64_t j_ = 0, pix;                                                                                  \
-                 j_ < p.kw && (pix = pixel(&p, b_, c_, y_ * p.sh + i_ - p.top, x_ * p.sw + j_ - p.left), true);        \
+#define FOR_PATCHES(p, col, pix)                                                                   \
+  for (int64_t b_ = 0, col = 0; b_ < p.b; b_++)                                                    \
+    for (int64_t y_ = 0; y_ < p.oh; y_++)                                                          \
+      for (int64_t x_ = 0; x_ < p.ow; x_++)                                                        \
+        for (int64_t c_ = 0; c_ < p.c; c_++)                                                       \
+          for (int64_t i_ = 0; i_ < p.kh; i_++)                                                    \
+            for (int64_t j_ = 0, pix;                                                              \
+                 j_ < p.kw &&                                                                      \
+                 (pix = pixel(&p, b_, c_, y_ * p.sh + i_ - p.top, x_ * p.sw + j_ - p.left), true); \
                  j_++, col++)
 
 static int64_t pixel(const patches *p, int64_t b, int64_t c, int64_t i, int64_t j) {
@@ -223,12 +235,13 @@ static depthwise depthwise_of(const vtb_inst *inst, const vtb_type *x, int64_t k
 }
 
 /* One tap: rows of C channels of the output at step t and the input it reads, for kernel element (i, j). */
-typedef void (*tap_fn)(const depthwise *d, double *out, const double *in, const double *other, int64_t tap);
+typedef void (*tap_fn)(const depthwise *d, double *out, const double *in, const double *other,
+                       int64_t tap);
 
 /* Visits every (output token, input token, kernel element) in a fixed order. `first` and `second` are [B, N, C] arrays
  * walked at the output's and the input's token. */
-static void for_taps(const depthwise *d, double *first, const double *second, const double *other, tap_fn fn,
-                     bool first_is_input, bool whole) {
+static void for_taps(const depthwise *d, double *first, const double *second, const double *other,
+                     tap_fn fn, bool first_is_input, bool whole) {
   for (int64_t b = 0; b < d->b; b++)
     for (int64_t t = 0; t < d->n; t++)
       for (int64_t tap = 0; tap < d->kh * d->kw; tap++) {
@@ -241,16 +254,20 @@ static void for_taps(const depthwise *d, double *first, const double *second, co
 }
 
 /* out[c] += in[c] * w[c, tap] */
-static void tap_weight(const depthwise *d, double *out, const double *in, const double *w, int64_t tap) {
+static void tap_weight(const depthwise *d, double *out, const double *in, const double *w,
+                       int64_t tap) {
   for (int64_t c = 0, k = d->kh * d->kw; c < d->c; c++) out[c] += in[c] * w[c * k + tap];
 }
 
 /* dw[c, tap] += x[c] * dy[c] */
-static void tap_gradient(const depthwise *d, double *dw, const double *x, const double *dy, int64_t tap) {
+static void tap_gradient(const depthwise *d, double *dw, const double *x, const double *dy,
+                         int64_t tap) {
   for (int64_t c = 0, k = d->kh * d->kw; c < d->c; c++) dw[c * k + tap] += x[c] * dy[c];
 }
 
-static void clear(vtb_tensor *t) { memset(t->data, 0, (size_t)vtb_type_count(&t->type) * sizeof(double)); }
+static void clear(vtb_tensor *t) {
+  memset(t->data, 0, (size_t)vtb_type_count(&t->type) * sizeof(double));
+}
 
 static vtb_status convolve(vtb__eval *e, bool adjoint) {
   const vtb_type *w = &e->in[1]->type;

@@ -115,9 +115,11 @@ static void store_step(fold *f, int64_t row) {
   }
   for (int i = 0; i < f->yields; i++) {
     const vtb_value *r = f->step->returns[f->states + i];
-    memcpy(f->e->out[i]->data + row * count(r), f->frame.t[r->id].data, (size_t)count(r) * sizeof(double));
+    memcpy(f->e->out[i]->data + row * count(r), f->frame.t[r->id].data,
+           (size_t)count(r) * sizeof(double));
   }
-  for (int i = 0; i < f->states; i++) memcpy(state(f, i), f->next[i], (size_t)count(f->step->args[i]) * sizeof(double));
+  for (int i = 0; i < f->states; i++)
+    memcpy(state(f, i), f->next[i], (size_t)count(f->step->args[i]) * sizeof(double));
 }
 
 /* Final states relative to exp(m); exp(-m) in two halves, so that it overflows only where the result does. */
@@ -166,8 +168,9 @@ vtb_status vtb__interp_recurrence(vtb__eval *e) {
   fold f = fold_new(e);
   vtb_status status = VTB_OK;
   if (f.reads_scale && f.scale.scaled && !f.scale.uniform)
-    status = vtb_fail(e->machine->err, VTB_E_INPUT, "@%s reads its scale, but its states have no common one%s%s",
-                      f.step->name, f.scale.blame ? ": see " : "", f.scale.blame ? f.scale.blame->name : "");
+    status = vtb_fail(e->machine->err, VTB_E_INPUT,
+                      "@%s reads its scale, but its states have no common one%s%s", f.step->name,
+                      f.scale.blame ? ": see " : "", f.scale.blame ? f.scale.blame->name : "");
   for (int64_t b = 0; b < f.b && status == VTB_OK; b++)
     for (int64_t h = 0; h < f.heads && status == VTB_OK; h++) status = run_head(&f, b, h);
   fold_free(&f);

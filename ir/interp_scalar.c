@@ -13,20 +13,22 @@ static double sigmoid(double x) {
 
 static double gelu(double x) { return 0.5 * x * erfc(-x * 0.70710678118654752440); }
 
-static double gelu_tanh(double x) { return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x))); }
+static double gelu_tanh(double x) {
+  return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
+}
 
 /* One inner loop: o[i] from up to three operands with strides; the op is chosen outside the loop. */
-#define LOOP(expr)                                                                                                     \
-  for (int64_t i = 0; i < n; i++) {                                                                                    \
-    double x = a[i * sa];                                                                                              \
-    o[i] = (expr);                                                                                                     \
-  }                                                                                                                    \
+#define LOOP(expr)                                                                                 \
+  for (int64_t i = 0; i < n; i++) {                                                                \
+    double x = a[i * sa];                                                                          \
+    o[i] = (expr);                                                                                 \
+  }                                                                                                \
   break
-#define LOOP2(expr)                                                                                                    \
-  for (int64_t i = 0; i < n; i++) {                                                                                    \
-    double x = a[i * sa], y = b[i * sb];                                                                               \
-    o[i] = (expr);                                                                                                     \
-  }                                                                                                                    \
+#define LOOP2(expr)                                                                                \
+  for (int64_t i = 0; i < n; i++) {                                                                \
+    double x = a[i * sa], y = b[i * sb];                                                           \
+    o[i] = (expr);                                                                                 \
+  }                                                                                                \
   break
 
 static void unary(vtb_op op, int64_t n, double *o, const double *a, int64_t sa) {
@@ -78,7 +80,8 @@ static void unary(vtb_op op, int64_t n, double *o, const double *a, int64_t sa) 
   }
 }
 
-static void binary(vtb_op op, int64_t n, double *o, const double *a, int64_t sa, const double *b, int64_t sb) {
+static void binary(vtb_op op, int64_t n, double *o, const double *a, int64_t sa, const double *b,
+                   int64_t sb) {
   switch (op) {
   case VTB_OP_add:
     LOOP2(x + y);
@@ -105,7 +108,8 @@ static void binary(vtb_op op, int64_t n, double *o, const double *a, int64_t sa,
   }
 }
 
-static void inner(const vtb__eval *e, int64_t n, double *o, const double *const *p, const int64_t *s) {
+static void inner(const vtb__eval *e, int64_t n, double *o, const double *const *p,
+                  const int64_t *s) {
   vtb_op op = e->inst->op;
   if (op == VTB_OP_select) {
     for (int64_t i = 0; i < n; i++) o[i] = p[0][i * s[0]] != 0 ? p[1][i * s[1]] : p[2][i * s[2]];
@@ -151,7 +155,8 @@ vtb_status vtb__interp_iota(vtb__eval *e) {
   const vtb_type *t = &e->out[0]->type;
   int64_t strides[VTB_MAX_RANK], axis = vtb_attr_int(e->inst, "axis", 0), n = vtb_type_count(t);
   vtb__strides(t, strides);
-  for (int64_t i = 0; i < n; i++) e->out[0]->data[i] = (double)(i / strides[axis] % t->dim[axis].size);
+  for (int64_t i = 0; i < n; i++)
+    e->out[0]->data[i] = (double)(i / strides[axis] % t->dim[axis].size);
   return VTB_OK;
 }
 
@@ -161,7 +166,9 @@ float vtb_random_uniform(uint32_t seed, uint32_t stream, uint32_t index) {
 
 vtb_status vtb__interp_random(vtb__eval *e) {
   int64_t n = vtb_type_count(&e->out[0]->type);
-  uint32_t seed = (uint32_t)(int64_t)e->in[0]->data[0], stream = (uint32_t)vtb_attr_int(e->inst, "stream", 0);
-  for (int64_t i = 0; i < n; i++) e->out[0]->data[i] = (double)vtb_random_uniform(seed, stream, (uint32_t)i);
+  uint32_t seed = (uint32_t)(int64_t)e->in[0]->data[0],
+           stream = (uint32_t)vtb_attr_int(e->inst, "stream", 0);
+  for (int64_t i = 0; i < n; i++)
+    e->out[0]->data[i] = (double)vtb_random_uniform(seed, stream, (uint32_t)i);
   return VTB_OK;
 }

@@ -27,8 +27,13 @@ typedef struct scan {
 static double *numbers(int64_t n) { return vtb_xcalloc((size_t)n, sizeof(double)); }
 
 static scan scan_new(const vtb_inst *inst, const vtb_type *q, const vtb_type *v) {
-  scan c = {.b = q->dim[0].size, .n = q->dim[1].size, .h = q->dim[2].size, .k = q->dim[3].size, .v = v->dim[3].size};
-  vtb_check(vtb_decay_class_find(vtb_attr_str(inst, "class", ""), &c.decay), "linscan without a class");
+  scan c = {.b = q->dim[0].size,
+            .n = q->dim[1].size,
+            .h = q->dim[2].size,
+            .k = q->dim[3].size,
+            .v = v->dim[3].size};
+  vtb_check(vtb_decay_class_find(vtb_attr_str(inst, "class", ""), &c.decay),
+            "linscan without a class");
   c.normalizer = vtb_attr_int(inst, "normalizer", 0) != 0;
   c.init = vtb_attr_int(inst, "init", 0) != 0;
   c.v1 = c.v + c.normalizer;
@@ -49,7 +54,8 @@ static scan scan_new(const vtb_inst *inst, const vtb_type *q, const vtb_type *v)
 }
 
 static void scan_free(scan *c) {
-  free(c->perm), free(c->q), free(c->key), free(c->value), free(c->d), free(c->s0), free(c->y), free(c->s);
+  free(c->perm), free(c->q), free(c->key), free(c->value), free(c->d), free(c->s0), free(c->y),
+      free(c->s);
   free(c->step), free(c->rate);
 }
 
@@ -60,14 +66,14 @@ static int64_t row(const scan *c, int64_t b, int64_t h, int64_t t, int64_t width
   return ((b * c->n + c->perm[t]) * c->h + h) * width;
 }
 
-static void gather_rows(const scan *c, const vtb_tensor *x, int64_t b, int64_t h, int64_t width, double *to,
-                        int64_t pitch) {
+static void gather_rows(const scan *c, const vtb_tensor *x, int64_t b, int64_t h, int64_t width,
+                        double *to, int64_t pitch) {
   for (int64_t t = 0; t < c->n; t++)
     memcpy(to + t * pitch, x->data + row(c, b, h, t, width), (size_t)width * sizeof *to);
 }
 
-static void scatter_rows(const scan *c, vtb_tensor *x, int64_t b, int64_t h, int64_t width, const double *from,
-                         int64_t pitch) {
+static void scatter_rows(const scan *c, vtb_tensor *x, int64_t b, int64_t h, int64_t width,
+                         const double *from, int64_t pitch) {
   for (int64_t t = 0; t < c->n; t++)
     memcpy(x->data + row(c, b, h, t, width), from + t * pitch, (size_t)width * sizeof *from);
 }
@@ -75,14 +81,17 @@ static void scatter_rows(const scan *c, vtb_tensor *x, int64_t b, int64_t h, int
 /* [B, h, K, V] and [B, h, K] to the head's [K, V1]. */
 static void gather_state(const scan *c, vtb_tensor *const *in, int64_t b, int64_t h, double *s) {
   for (int64_t k = 0; k < c->k; k++) {
-    memcpy(s + k * c->v1, in[0]->data + ((b * c->h + h) * c->k + k) * c->v, (size_t)c->v * sizeof *s);
+    memcpy(s + k * c->v1, in[0]->data + ((b * c->h + h) * c->k + k) * c->v,
+           (size_t)c->v * sizeof *s);
     if (c->normalizer) s[k * c->v1 + c->v] = in[1]->data[(b * c->h + h) * c->k + k];
   }
 }
 
-static void scatter_state(const scan *c, vtb_tensor *s_out, vtb_tensor *n_out, int64_t b, int64_t h, const double *s) {
+static void scatter_state(const scan *c, vtb_tensor *s_out, vtb_tensor *n_out, int64_t b, int64_t h,
+                          const double *s) {
   for (int64_t k = 0; k < c->k; k++) {
-    memcpy(s_out->data + ((b * c->h + h) * c->k + k) * c->v, s + k * c->v1, (size_t)c->v * sizeof *s);
+    memcpy(s_out->data + ((b * c->h + h) * c->k + k) * c->v, s + k * c->v1,
+           (size_t)c->v * sizeof *s);
     if (c->normalizer) n_out->data[(b * c->h + h) * c->k + k] = s[k * c->v1 + c->v];
   }
 }
@@ -92,7 +101,8 @@ static void gather_rates(scan *c, vtb_tensor *const *in, int64_t b, int64_t h) {
   gather_rows(c, in[3], b, h, c->v, c->step, c->v);
   memcpy(c->rate, in[4]->data + h * c->k * c->v, (size_t)(c->k * c->v) * sizeof(double));
   for (int64_t t = 0; t < c->n; t++)
-    for (int64_t i = 0; i < c->k * c->v; i++) c->d[t * c->d_size + i] = exp(c->step[t * c->v + i % c->v] * c->rate[i]);
+    for (int64_t i = 0; i < c->k * c->v; i++)
+      c->d[t * c->d_size + i] = exp(c->step[t * c->v + i % c->v] * c->rate[i]);
 }
 
 static void gather(scan *c, vtb_tensor *const *in, int64_t b, int64_t h) {
@@ -206,7 +216,8 @@ static void chunkwise(scan *c, int64_t chunk) {
   if (chunk > c->n) chunk = c->n;
   double *rows = numbers(chunk * c->d_size), *entering = numbers(c->d_size);
   memcpy(c->s, c->s0, (size_t)(c->k * c->v1) * sizeof *c->s);
-  for (int64_t t = 0; t < c->n; t += chunk) parallel(c, t, t + chunk < c->n ? t + chunk : c->n, rows, entering);
+  for (int64_t t = 0; t < c->n; t += chunk)
+    parallel(c, t, t + chunk < c->n ? t + chunk : c->n, rows, entering);
   free(rows);
   free(entering);
 }
@@ -268,7 +279,8 @@ static void add_decay_gradient(const scan *c, const double *p, const double *bef
 static void run_back(const scan *c, adjoint *a) {
   int64_t size = c->k * c->v1;
   for (int64_t t = c->n - 1; t >= 0; t--) {
-    const double *q = c->q + t * c->k, *key = c->key + t * c->k, *v = c->value + t * c->v1, *dy = a->dy + t * c->v1;
+    const double *q = c->q + t * c->k, *key = c->key + t * c->k, *v = c->value + t * c->v1,
+                 *dy = a->dy + t * c->v1;
     const double *after = a->states + (t + 1) * size;
     for (int64_t i = 0; i < c->k; i++) {
       double dq = 0, dk = 0;
@@ -300,7 +312,8 @@ static void gather_adjoints(const scan *c, const vtb__eval *e, adjoint *a, int64
 
 /* From dD: d log D = dD o D; the step size gets its sum over keys times the rates, a rate its sum over steps (and over
  * the batch) times the step sizes. c->step becomes its own adjoint. */
-static void scatter_rates(const scan *c, const vtb__eval *e, const adjoint *a, int64_t b, int64_t h) {
+static void scatter_rates(const scan *c, const vtb__eval *e, const adjoint *a, int64_t b,
+                          int64_t h) {
   double *drate = e->out[4]->data + h * c->k * c->v;
   for (int64_t t = 0; t < c->n; t++)
     for (int64_t v = 0; v < c->v; v++) {
@@ -315,7 +328,8 @@ static void scatter_rates(const scan *c, const vtb__eval *e, const adjoint *a, i
   scatter_rows(c, e->out[3], b, h, c->v, c->step, c->v);
 }
 
-static void scatter_adjoints(const scan *c, const vtb__eval *e, const adjoint *a, int64_t b, int64_t h) {
+static void scatter_adjoints(const scan *c, const vtb__eval *e, const adjoint *a, int64_t b,
+                             int64_t h) {
   scatter_rows(c, e->out[0], b, h, c->k, a->dq, c->k);
   scatter_rows(c, e->out[1], b, h, c->k, a->dk, c->k);
   scatter_rows(c, e->out[2], b, h, c->v, a->dv, c->v1);
@@ -385,7 +399,8 @@ vtb_status vtb__interp_maxplus(vtb__eval *e) {
 /* The adjoint flows back to the input that won the last maximum; ties go to i. */
 vtb_status vtb__interp_maxplus_grad(vtb__eval *e) {
   bool init = vtb_attr_int(e->inst, "init", 0) != 0;
-  const double *g = e->in[0]->data, *i = e->in[1]->data, *m = e->in[2 + init]->data, *dm = e->in[3 + init]->data;
+  const double *g = e->in[0]->data, *i = e->in[1]->data, *m = e->in[2 + init]->data,
+               *dm = e->in[3 + init]->data;
   sweep w = sweep_new(e->inst, &e->in[0]->type);
   for (int64_t b = 0; b < w.b; b++)
     for (int64_t r = 0; r < w.rest; r++) {

@@ -51,8 +51,9 @@ typedef struct vtb_module vtb_module;
 
 /* An SSA value: a result of an instruction, or an argument of a function (def == NULL). */
 typedef struct vtb_value {
-  int id;           /* unique in its function, dense enough to index side tables: 0 <= id < func->n_values */
-  const char *name; /* without '%'; unique in its function, stable between runs; from the user's names where possible */
+  int id; /* unique in its function, dense enough to index side tables: 0 <= id < func->n_values */
+  const char *
+      name; /* without '%'; unique in its function, stable between runs; from the user's names where possible */
   vtb_type type;
   vtb_inst *def;
   int index; /* which result of def, or which argument */
@@ -60,7 +61,13 @@ typedef struct vtb_value {
   void *scratch; /* for the pass that is running; NULL at its start is not promised */
 } vtb_value;
 
-typedef enum vtb_attr_kind { VTB_ATTR_INT, VTB_ATTR_FLOAT, VTB_ATTR_STR, VTB_ATTR_INTS, VTB_ATTR_FLOATS } vtb_attr_kind;
+typedef enum vtb_attr_kind {
+  VTB_ATTR_INT,
+  VTB_ATTR_FLOAT,
+  VTB_ATTR_STR,
+  VTB_ATTR_INTS,
+  VTB_ATTR_FLOATS
+} vtb_attr_kind;
 typedef struct vtb_attr {
   const char *key;
   vtb_attr_kind kind;
@@ -74,8 +81,10 @@ typedef struct vtb_attr {
 #define VTB_A_INT(k, v) ((vtb_attr){.key = (k), .kind = VTB_ATTR_INT, .i = (v)})
 #define VTB_A_FLOAT(k, v) ((vtb_attr){.key = (k), .kind = VTB_ATTR_FLOAT, .f = (v)})
 #define VTB_A_STR(k, v) ((vtb_attr){.key = (k), .kind = VTB_ATTR_STR, .s = (v)})
-#define VTB_A_INTS(k, v, len) ((vtb_attr){.key = (k), .kind = VTB_ATTR_INTS, .ints = (v), .n = (len)})
-#define VTB_A_FLOATS(k, v, len) ((vtb_attr){.key = (k), .kind = VTB_ATTR_FLOATS, .floats = (v), .n = (len)})
+#define VTB_A_INTS(k, v, len)                                                                      \
+  ((vtb_attr){.key = (k), .kind = VTB_ATTR_INTS, .ints = (v), .n = (len)})
+#define VTB_A_FLOATS(k, v, len)                                                                    \
+  ((vtb_attr){.key = (k), .kind = VTB_ATTR_FLOATS, .floats = (v), .n = (len)})
 
 struct vtb_inst {
   vtb_op op;
@@ -101,9 +110,11 @@ typedef enum vtb_role {
 /* What is known about an argument of an entry function beyond its type. */
 typedef struct vtb_arg_info {
   vtb_role role;
-  const char *official; /* official name for params, user's name for inputs; may hold any character */
-  const char *init;     /* canonical initialiser, "trunc_normal(0.02)", "zeros" ... (runtime/init.h); params only */
-  int decay;            /* 1 if weight decay applies */
+  const char
+      *official; /* official name for params, user's name for inputs; may hold any character */
+  const char *
+      init; /* canonical initialiser, "trunc_normal(0.02)", "zeros" ... (runtime/train/init.h); params only */
+  int decay; /* 1 if weight decay applies */
   vtb_span span;
 } vtb_arg_info;
 
@@ -132,7 +143,8 @@ struct vtb_func {
 struct vtb_module {
   vtb_arena arena;
   const char *name;
-  vtb_func *first, *last; /* callees before callers is not promised; vtb_module_post_order() gives it */
+  vtb_func *first,
+      *last; /* callees before callers is not promised; vtb_module_post_order() gives it */
   vtb_func *entry;
 };
 
@@ -145,11 +157,13 @@ vtb_module *vtb_module_clone(const vtb_module *m);
 vtb_func *vtb_func_new(vtb_module *m, const char *name, vtb_func_kind kind, vtb_span span);
 vtb_func *vtb_module_find(const vtb_module *m, const char *name);
 void vtb_module_remove(vtb_module *m, vtb_func *f);
-vtb_value *vtb_func_add_arg(vtb_func *f, const char *name, vtb_type type); /* info zeroed: role PLAIN */
+vtb_value *vtb_func_add_arg(vtb_func *f, const char *name,
+                            vtb_type type); /* info zeroed: role PLAIN */
 void vtb_func_remove_arg(vtb_func *f, int index);
 void vtb_func_set_returns(vtb_func *f, vtb_value *const *values, const char *const *names,
-                          int n);                                          /* names may be NULL */
-vtb_func *vtb_func_clone(vtb_func *f, vtb_module *into, const char *name); /* callees are shared if same module */
+                          int n); /* names may be NULL */
+vtb_func *vtb_func_clone(vtb_func *f, vtb_module *into,
+                         const char *name); /* callees are shared if same module */
 /* Numbers inst->order from 0; returns the count. */
 int vtb_func_number(vtb_func *f);
 /* Functions reachable from `root`, callees first. *out is malloc'd. */
@@ -184,12 +198,13 @@ typedef struct vtb_builder {
   const char *name_hint; /* name for the next result; consumed */
 } vtb_builder;
 
-vtb_inst *vtb_build(vtb_builder *b, vtb_op op, vtb_value *const *operands, int n, const vtb_attr *attrs, int n_attrs);
+vtb_inst *vtb_build(vtb_builder *b, vtb_op op, vtb_value *const *operands, int n,
+                    const vtb_attr *attrs, int n_attrs);
 /* For ops whose result types the shape rule cannot know (constant, iota, input-like): the type is given. */
-vtb_inst *vtb_build_typed(vtb_builder *b, vtb_op op, vtb_value *const *operands, int n, const vtb_attr *attrs,
-                          int n_attrs, const vtb_type *types, int n_results);
-vtb_inst *vtb_build_call(vtb_builder *b, vtb_op op, vtb_func *callee, vtb_value *const *operands, int n,
-                         const vtb_attr *attrs, int n_attrs); /* call, fused, recurrence */
+vtb_inst *vtb_build_typed(vtb_builder *b, vtb_op op, vtb_value *const *operands, int n,
+                          const vtb_attr *attrs, int n_attrs, const vtb_type *types, int n_results);
+vtb_inst *vtb_build_call(vtb_builder *b, vtb_op op, vtb_func *callee, vtb_value *const *operands,
+                         int n, const vtb_attr *attrs, int n_attrs); /* call, fused, recurrence */
 
 /* One-result conveniences over vtb_build; all may return NULL as above. */
 vtb_value *vtb_b_constant(vtb_builder *b, double value); /* f32 scalar; broadcast does the rest */
@@ -197,11 +212,14 @@ vtb_value *vtb_b_splat(vtb_builder *b, double value, const vtb_type *type);
 vtb_value *vtb_b_unary(vtb_builder *b, vtb_op op, vtb_value *x);
 vtb_value *vtb_b_binary(vtb_builder *b, vtb_op op, vtb_value *x, vtb_value *y);
 vtb_value *vtb_b_select(vtb_builder *b, vtb_value *cond, vtb_value *x, vtb_value *y);
-vtb_value *vtb_b_reduce(vtb_builder *b, vtb_op op, vtb_value *x, const int64_t *axes, int n_axes, bool keep);
-vtb_value *vtb_b_reshape(vtb_builder *b, vtb_value *x, const vtb_type *shape); /* dtype from x; at most one VTB_DYN */
+vtb_value *vtb_b_reduce(vtb_builder *b, vtb_op op, vtb_value *x, const int64_t *axes, int n_axes,
+                        bool keep);
+vtb_value *vtb_b_reshape(vtb_builder *b, vtb_value *x,
+                         const vtb_type *shape); /* dtype from x; at most one VTB_DYN */
 vtb_value *vtb_b_broadcast(vtb_builder *b, vtb_value *x, const vtb_type *shape);
 vtb_value *vtb_b_transpose(vtb_builder *b, vtb_value *x, const int64_t *perm);
-vtb_value *vtb_b_slice(vtb_builder *b, vtb_value *x, int axis, int64_t start, int64_t limit, int64_t step);
+vtb_value *vtb_b_slice(vtb_builder *b, vtb_value *x, int axis, int64_t start, int64_t limit,
+                       int64_t step);
 vtb_value *vtb_b_concat(vtb_builder *b, vtb_value *const *xs, int n, int axis);
 vtb_value *vtb_b_einsum(vtb_builder *b, const char *spec, vtb_value *x, vtb_value *y);
 vtb_value *vtb_b_permute(vtb_builder *b, vtb_value *x, int axis, const char *path, bool inverse);
@@ -215,16 +233,18 @@ const vtb_attr *vtb_attr_find(const vtb_inst *inst, const char *key);
 int64_t vtb_attr_int(const vtb_inst *inst, const char *key, int64_t otherwise);
 double vtb_attr_float(const vtb_inst *inst, const char *key, double otherwise);
 const char *vtb_attr_str(const vtb_inst *inst, const char *key, const char *otherwise);
-const int64_t *vtb_attr_ints(const vtb_inst *inst, const char *key, int *n); /* NULL, *n = 0 if absent */
-void vtb_attr_set(vtb_inst *inst, vtb_attr attr);                            /* copies into the arena */
+const int64_t *vtb_attr_ints(const vtb_inst *inst, const char *key,
+                             int *n);             /* NULL, *n = 0 if absent */
+void vtb_attr_set(vtb_inst *inst, vtb_attr attr); /* copies into the arena */
 void vtb_attr_remove(vtb_inst *inst, const char *key);
 
 /* ---- rewriting ------------------------------------------------------------------------------------------ */
 
 void vtb_inst_unlink(vtb_inst *inst);
 void vtb_inst_move_before(vtb_inst *inst, vtb_inst *pos); /* pos NULL: to the end */
-void vtb_replace_all(vtb_value *old, vtb_value *with);    /* operands and returns of the function; linear */
-int *vtb_count_uses(vtb_func *f);                         /* by value id, returns included; malloc'd */
+void vtb_replace_all(vtb_value *old,
+                     vtb_value *with); /* operands and returns of the function; linear */
+int *vtb_count_uses(vtb_func *f);      /* by value id, returns included; malloc'd */
 /* An independent copy of one instruction at the builder's place with other operands; results keep their names if free.
  */
 vtb_inst *vtb_inst_clone(vtb_builder *b, const vtb_inst *inst, vtb_value *const *operands);

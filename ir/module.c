@@ -49,7 +49,8 @@ const char *vtb__value_name(vtb_func *f, const char *hint, int id) {
   return name;
 }
 
-vtb_value *vtb__value_new(vtb_func *f, const char *hint, const vtb_type *type, vtb_inst *def, int index) {
+vtb_value *vtb__value_new(vtb_func *f, const char *hint, const vtb_type *type, vtb_inst *def,
+                          int index) {
   vtb_value *v = VTB_NEW(&f->module->arena, vtb_value);
   v->id = f->n_values++;
   v->name = vtb__value_name(f, hint, v->id);
@@ -155,7 +156,8 @@ void vtb_func_set_returns(vtb_func *f, vtb_value *const *values, const char *con
   vtb_value **returns = VTB_NEW_ARRAY(a, vtb_value *, n);
   const char **return_names = VTB_NEW_ARRAY(a, const char *, n);
   for (int i = 0; i < n; i++) {
-    vtb_check(values[i] && values[i]->func == f, "@%s returns a value of another function", f->name);
+    vtb_check(values[i] && values[i]->func == f, "@%s returns a value of another function",
+              f->name);
     returns[i] = values[i];
     return_names[i] = names && names[i] ? vtb_intern(f->module, names[i]) : NULL;
   }
@@ -172,7 +174,9 @@ int vtb_func_number(vtb_func *f) {
 
 /* ---- copies ---------------------------------------------------------------------------------------------- */
 
-static const char *intern_or_null(vtb_module *m, const char *s) { return s ? vtb_intern(m, s) : NULL; }
+static const char *intern_or_null(vtb_module *m, const char *s) {
+  return s ? vtb_intern(m, s) : NULL;
+}
 
 static vtb_func *copy_shell(vtb_func *f, vtb_module *into, const char *name) {
   vtb_func *copy = vtb_func_new(into, name, f->kind, f->span);
@@ -199,8 +203,9 @@ static void copy_body(vtb_func *f, vtb_func *copy) {
   for (vtb_inst *inst = f->first; inst; inst = inst->next) {
     operands.n = 0;
     for (int i = 0; i < inst->n_operands; i++) vtb_vec_push(&operands, map[inst->operands[i]->id]);
-    vtb_inst *made = vtb__inst_new(copy, inst->op, callee_in(inst->callee, copy->module), operands.at, inst->n_operands,
-                                   inst->attrs, inst->n_attrs, inst->span);
+    vtb_inst *made =
+        vtb__inst_new(copy, inst->op, callee_in(inst->callee, copy->module), operands.at,
+                      inst->n_operands, inst->attrs, inst->n_attrs, inst->span);
     made->n_results = inst->n_results;
     made->results = VTB_NEW_ARRAY(&copy->module->arena, vtb_value *, inst->n_results);
     for (int i = 0; i < inst->n_results; i++) {

@@ -29,8 +29,10 @@ static bool fail(parser *p, int code, vtb_span span, const char *what) {
   return false;
 }
 
-static bool fail_name(parser *p, int code, const char *fmt_before, const char *name, const char *after) {
-  if (!p->failed) vtb_diag_error(p->diags, code, p->lex.span, "%s%.200s%s", fmt_before, name, after);
+static bool fail_name(parser *p, int code, const char *fmt_before, const char *name,
+                      const char *after) {
+  if (!p->failed)
+    vtb_diag_error(p->diags, code, p->lex.span, "%s%.200s%s", fmt_before, name, after);
   p->failed = true;
   return false;
 }
@@ -41,7 +43,9 @@ static bool syntax(parser *p, const char *what) {
 
 /* ---- tokens ---------------------------------------------------------------------------------------------- */
 
-static bool is_punct(const parser *p, char c) { return p->lex.kind == VTB__T_PUNCT && p->lex.punct == c; }
+static bool is_punct(const parser *p, char c) {
+  return p->lex.kind == VTB__T_PUNCT && p->lex.punct == c;
+}
 static bool is_word(const parser *p, const char *w) {
   return p->lex.kind == VTB__T_WORD && vtb_streq(p->lex.text.at, w);
 }
@@ -117,7 +121,8 @@ static bool read_dim(parser *p, vtb_dim *d) {
 
 static bool read_type(parser *p, vtb_type *t) {
   vtb_span span = p->lex.span;
-  static const char *const names[] = {[VTB_F32] = "f32", [VTB_I32] = "i32", [VTB_BF16] = "bf16", [VTB_F16] = "f16"};
+  static const char *const names[] = {
+      [VTB_F32] = "f32", [VTB_I32] = "i32", [VTB_BF16] = "bf16", [VTB_F16] = "f16"};
   vtb_dtype dtype = VTB_F32;
   while (dtype < VTB_F16 && !is_word(p, names[dtype])) dtype++;
   *t = (vtb_type){.dtype = dtype};
@@ -162,7 +167,8 @@ static bool read_arg(parser *p, vtb_func *f) {
   vtb_arg_info info = {.span = span};
   const char *name = name_of(p, VTB__T_VALUE, "expected an argument %name");
   if (!name) return false;
-  if (vtb_map_has(&f->names, name)) return fail(p, VTB__D_TWICE, span, "an argument of this name comes before");
+  if (vtb_map_has(&f->names, name))
+    return fail(p, VTB__D_TWICE, span, "an argument of this name comes before");
   if (!expect(p, ':') || !read_type(p, &t) || !read_role(p, &info)) return false;
   vtb_func_add_arg(f, name, t);
   f->arg_info[f->n_args - 1] = info;
@@ -195,14 +201,18 @@ static bool skip_body(parser *p) {
 
 static bool read_header(parser *p) {
   bool entry = take_word(p, "entry");
-  vtb_func_kind kind = is_word(p, "step") ? VTB_FUNC_STEP : is_word(p, "kernel") ? VTB_FUNC_KERNEL : VTB_FUNC_PLAIN;
+  vtb_func_kind kind = is_word(p, "step")     ? VTB_FUNC_STEP
+                       : is_word(p, "kernel") ? VTB_FUNC_KERNEL
+                                              : VTB_FUNC_PLAIN;
   if (!take_word(p, "func") && !take_word(p, "step") && !take_word(p, "kernel"))
     return syntax(p, "expected func, step or kernel");
   vtb_span span = p->lex.span;
   const char *name = name_of(p, VTB__T_FUNC, "expected a function @name");
   if (!name) return false;
-  if (vtb_module_find(p->module, name)) return fail(p, VTB__D_TWICE, span, "a function of this name comes before");
-  if (entry && p->module->entry) return fail(p, VTB__D_TWICE, span, "another function is the entry");
+  if (vtb_module_find(p->module, name))
+    return fail(p, VTB__D_TWICE, span, "a function of this name comes before");
+  if (entry && p->module->entry)
+    return fail(p, VTB__D_TWICE, span, "another function is the entry");
   vtb_vec_push(&p->bodies, ((body){.func = vtb_func_new(p->module, name, kind, span)}));
   body *b = &p->bodies.at[p->bodies.n - 1];
   if (entry) p->module->entry = b->func;
@@ -285,7 +295,8 @@ static bool read_list(parser *p, vtb_attr *a) {
   if (good) {
     a->n = (int)n;
     a->ints = ints.n ? vtb_arena_memdup(&p->module->arena, ints.at, n * sizeof *ints.at) : NULL;
-    a->floats = floats.n ? vtb_arena_memdup(&p->module->arena, floats.at, n * sizeof *floats.at) : NULL;
+    a->floats =
+        floats.n ? vtb_arena_memdup(&p->module->arena, floats.at, n * sizeof *floats.at) : NULL;
   }
   vtb_vec_free(&ints);
   vtb_vec_free(&floats);
@@ -297,9 +308,11 @@ static bool read_attr(parser *p, line *l) {
   vtb_attr a = {0};
   if (p->lex.kind != VTB__T_WORD) return syntax(p, "expected an attribute");
   if (!vtb__attr_spec_find(l->op, p->lex.text.at, &spec))
-    return fail_name(p, VTB__D_UNKNOWN, vtb_op_get(l->op)->name, " has no attribute ", p->lex.text.at);
+    return fail_name(p, VTB__D_UNKNOWN, vtb_op_get(l->op)->name, " has no attribute ",
+                     p->lex.text.at);
   for (size_t i = 0; i < l->attrs.n; i++)
-    if (vtb_streq(l->attrs.at[i].key, p->lex.text.at)) return syntax(p, "the attribute comes twice");
+    if (vtb_streq(l->attrs.at[i].key, p->lex.text.at))
+      return syntax(p, "the attribute comes twice");
   a.key = name_of(p, VTB__T_WORD, "expected an attribute");
   a.kind = spec.kind;
   if (!expect(p, '=')) return false;
@@ -339,7 +352,8 @@ static bool read_results(parser *p, line *l) {
 static bool read_line(parser *p, line *l) {
   if (p->lex.kind == VTB__T_VALUE && !read_results(p, l)) return false;
   if (p->lex.kind != VTB__T_WORD) return syntax(p, "expected an instruction");
-  if (!vtb_op_find(p->lex.text.at, &l->op)) return fail_name(p, VTB__D_UNKNOWN, "no op \"", p->lex.text.at, "\"");
+  if (!vtb_op_find(p->lex.text.at, &l->op))
+    return fail_name(p, VTB__D_UNKNOWN, "no op \"", p->lex.text.at, "\"");
   vtb__lex_next(&p->lex);
   if (p->lex.kind == VTB__T_FUNC && !read_callee(p, l)) return false;
   if (p->lex.kind == VTB__T_VALUE && !l->callee && !read_operands(p, l)) return false;
@@ -361,8 +375,8 @@ static bool read_line(parser *p, line *l) {
 }
 
 static void add_line(parser *p, vtb_func *f, const line *l, vtb_span span) {
-  vtb_inst *inst =
-      vtb__inst_new(f, l->op, l->callee, l->operands.at, (int)l->operands.n, l->attrs.at, (int)l->attrs.n, span);
+  vtb_inst *inst = vtb__inst_new(f, l->op, l->callee, l->operands.at, (int)l->operands.n,
+                                 l->attrs.at, (int)l->attrs.n, span);
   inst->n_results = (int)l->results.n;
   inst->results = VTB_NEW_ARRAY(&p->module->arena, vtb_value *, l->results.n);
   for (int i = 0; i < inst->n_results; i++) {
@@ -379,7 +393,8 @@ static bool read_return(parser *p, body *b, vtb_span span) {
     good = fail(p, VTB__D_DECLARED, span, "the header declares another number of results");
   for (size_t i = 0; good && i < l.operands.n; i++)
     if (!vtb_type_equal(&l.operands.at[i]->type, &b->returns.at[i]))
-      good = fail(p, VTB__D_DECLARED, span, "a returned value is not of the type that the header declares");
+      good = fail(p, VTB__D_DECLARED, span,
+                  "a returned value is not of the type that the header declares");
   if (good) vtb_func_set_returns(b->func, l.operands.at, b->names.at, (int)l.operands.n);
   line_free(&l);
   return good && expect(p, '}');
@@ -387,7 +402,8 @@ static bool read_return(parser *p, body *b, vtb_span span) {
 
 static bool read_body(parser *p, body *b) {
   vtb_map_free(&p->values);
-  for (int i = 0; i < b->func->n_args; i++) vtb_map_set(&p->values, b->func->args[i]->name, b->func->args[i]);
+  for (int i = 0; i < b->func->n_args; i++)
+    vtb_map_set(&p->values, b->func->args[i]->name, b->func->args[i]);
   vtb__lex_at(&p->lex, p->lex.source, b->at);
   for (;;) {
     vtb_span span = p->lex.span;
@@ -396,7 +412,8 @@ static bool read_body(parser *p, body *b) {
     bool good = read_line(p, &l);
     /* The last token belongs to the next line; the span ends where the text before it does. */
     span.end = p->lex.span.begin;
-    while (span.end > span.begin + 1 && strchr(" \t\r\n", p->lex.source->text[span.end - 1])) span.end--;
+    while (span.end > span.begin + 1 && strchr(" \t\r\n", p->lex.source->text[span.end - 1]))
+      span.end--;
     if (good) add_line(p, b->func, &l, span);
     line_free(&l);
     if (!good) return false;
@@ -413,14 +430,15 @@ static void check_inst(parser *p, const vtb_inst *inst) {
     vtb_diag_error(p->diags, s.code, inst->span, "%s", s.text);
     p->failed = true;
   } else if ((int)s.results.n != inst->n_results) {
-    vtb_diag_error(p->diags, VTB__D_DECLARED, inst->span, "%s has %zu results, not %d", vtb_op_get(inst->op)->name,
-                   s.results.n, inst->n_results);
+    vtb_diag_error(p->diags, VTB__D_DECLARED, inst->span, "%s has %zu results, not %d",
+                   vtb_op_get(inst->op)->name, s.results.n, inst->n_results);
     p->failed = true;
   }
   for (int i = 0; !s.code && i < inst->n_results && (size_t)i < s.results.n; i++) {
     if (vtb_type_equal(&s.results.at[i], &given.at[i])) continue;
-    vtb_diag_error(p->diags, VTB__D_DECLARED, inst->span, "%%%s is %s, not %s", inst->results[i]->name,
-                   vtb__shape_text(&s, &s.results.at[i]), vtb__shape_text(&s, &given.at[i]));
+    vtb_diag_error(p->diags, VTB__D_DECLARED, inst->span, "%%%s is %s, not %s",
+                   inst->results[i]->name, vtb__shape_text(&s, &s.results.at[i]),
+                   vtb__shape_text(&s, &given.at[i]));
     p->failed = true;
   }
   vtb__shape_free(&s);

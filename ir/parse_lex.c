@@ -50,7 +50,10 @@ static void read_number(vtb__lexer *l) {
 }
 
 static int hex(int c) {
-  return digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+  return digit(c)               ? c - '0'
+         : c >= 'a' && c <= 'f' ? c - 'a' + 10
+         : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                : -1;
 }
 
 static bool read_escape(vtb__lexer *l) {

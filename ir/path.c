@@ -36,7 +36,9 @@ static void order_diagonal(int64_t h, int64_t w, int64_t *at) {
 }
 
 static int64_t sign(int64_t x) { return (x > 0) - (x < 0); }
-static int64_t half(int64_t x) { return x < 0 ? -(-x / 2) - (-x % 2) : x / 2; } /* toward minus infinity */
+static int64_t half(int64_t x) {
+  return x < 0 ? -(-x / 2) - (-x % 2) : x / 2;
+} /* toward minus infinity */
 
 typedef struct curve {
   int64_t w, *at;
@@ -45,17 +47,20 @@ typedef struct curve {
 /* The block spanned from (x, y) by the major vector a and the minor vector b, entered at its corner and left at the end
  * of a. source  the generalised Hilbert curve for rectangles (J. Cerveny, "gilbert"): halve the longer side when the
  * block is much longer than wide, else cut it in three: up along b, across along a, back down. */
-static void hilbert(curve *c, int64_t x, int64_t y, int64_t ax, int64_t ay, int64_t bx, int64_t by) {
+static void hilbert(curve *c, int64_t x, int64_t y, int64_t ax, int64_t ay, int64_t bx,
+                    int64_t by) {
   int64_t len_a = llabs(ax + ay), len_b = llabs(bx + by);
   int64_t dax = sign(ax), day = sign(ay), dbx = sign(bx), dby = sign(by);
   if (len_a == 1 || len_b == 1) {
-    int64_t n = len_b == 1 ? len_a : len_b, sx = len_b == 1 ? dax : dbx, sy = len_b == 1 ? day : dby;
+    int64_t n = len_b == 1 ? len_a : len_b, sx = len_b == 1 ? dax : dbx,
+            sy = len_b == 1 ? day : dby;
     for (int64_t i = 0; i < n; i++) *c->at++ = (y + i * sy) * c->w + x + i * sx;
     return;
   }
   int64_t ax2 = half(ax), ay2 = half(ay), bx2 = half(bx), by2 = half(by);
   if (2 * len_a > 3 * len_b) {
-    if (llabs(ax2 + ay2) % 2 && len_a > 2) ax2 += dax, ay2 += day; /* even steps meet without a diagonal */
+    if (llabs(ax2 + ay2) % 2 && len_a > 2)
+      ax2 += dax, ay2 += day; /* even steps meet without a diagonal */
     hilbert(c, x, y, ax2, ay2, bx, by);
     hilbert(c, x + ax2, y + ay2, ax - ax2, ay - ay2, bx, by);
     return;
@@ -63,7 +68,8 @@ static void hilbert(curve *c, int64_t x, int64_t y, int64_t ax, int64_t ay, int6
   if (llabs(bx2 + by2) % 2 && len_b > 2) bx2 += dbx, by2 += dby;
   hilbert(c, x, y, bx2, by2, ax2, ay2);
   hilbert(c, x + bx2, y + by2, ax, ay, bx - bx2, by - by2);
-  hilbert(c, x + (ax - dax) + (bx2 - dbx), y + (ay - day) + (by2 - dby), -bx2, -by2, -(ax - ax2), -(ay - ay2));
+  hilbert(c, x + (ax - dax) + (bx2 - dbx), y + (ay - day) + (by2 - dby), -bx2, -by2, -(ax - ax2),
+          -(ay - ay2));
 }
 
 static void order_hilbert(int64_t h, int64_t w, int64_t *at) {
@@ -82,7 +88,9 @@ static int64_t mirror(const vtb_path *p, int64_t cell) {
 }
 
 /* Storage position of a grid cell: head tokens stand before, mid tokens after `at` cells. */
-static int64_t stored(const vtb_path *p, int64_t cell) { return p->head + cell + (cell >= p->at ? p->mid : 0); }
+static int64_t stored(const vtb_path *p, int64_t cell) {
+  return p->head + cell + (cell >= p->at ? p->mid : 0);
+}
 
 static void list_indices(const vtb_path *p, int64_t *perm) {
   for (int64_t t = 0; t < p->n; t++) {
@@ -165,7 +173,8 @@ bool vtb_path_equal(const vtb_path *a, const vtb_path *b) {
 bool vtb_path_get_affine(const vtb_path *p, vtb_path_affine *a) {
   if (p->order != VTB_PATH_ROWS && p->order != VTB_PATH_COLS) return false;
   bool extras = p->head || p->mid || p->tail;
-  if (p->order == VTB_PATH_ROWS && !p->hflip && !p->vflip) { /* storage order, extras and all, or its reversal */
+  if (p->order == VTB_PATH_ROWS && !p->hflip &&
+      !p->vflip) { /* storage order, extras and all, or its reversal */
     *a = (vtb_path_affine){p->reversed ? p->n - 1 : 0, p->n, 0, p->reversed ? -1 : 1};
     return true;
   }

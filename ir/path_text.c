@@ -60,7 +60,8 @@ static bool read_order(reader *r, vtb_path *p, int64_t *n_list) {
   } else {
     int k = 0;
     while (k < VTB_PATH_LIST && !take(r, order_names[k])) k++;
-    if (k == VTB_PATH_LIST) return fail(r, "unknown order; orders are rows, cols, snake, diagonal, hilbert, [i,j,...]");
+    if (k == VTB_PATH_LIST)
+      return fail(r, "unknown order; orders are rows, cols, snake, diagonal, hilbert, [i,j,...]");
     p->order = (vtb_path_order)k;
   }
   for (;;) {
@@ -130,13 +131,14 @@ vtb_status vtb_path_parse(const char *text, vtb_path *p, vtb_error *err) {
 
 void vtb_path_print(const vtb_path *p, vtb_strbuf *out) {
   if (p->order == VTB_PATH_LIST) {
-    for (int64_t i = 0; i < p->n; i++) vtb_strbuf_printf(out, "%c%" PRId64, i ? ',' : '[', p->list[i]);
+    for (int64_t i = 0; i < p->n; i++)
+      vtb_strbuf_printf(out, "%c%" PRId64, i ? ',' : '[', p->list[i]);
     vtb_strbuf_putc(out, ']');
   } else {
     vtb_strbuf_puts(out, order_names[p->order]);
   }
-  vtb_strbuf_printf(out, "%s%s%s@%" PRId64 "x%" PRId64, p->reversed ? "~" : "", p->hflip ? ".hflip" : "",
-                    p->vflip ? ".vflip" : "", p->h, p->w);
+  vtb_strbuf_printf(out, "%s%s%s@%" PRId64 "x%" PRId64, p->reversed ? "~" : "",
+                    p->hflip ? ".hflip" : "", p->vflip ? ".vflip" : "", p->h, p->w);
   char sep = '+';
   const struct {
     const char *name;

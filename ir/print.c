@@ -79,12 +79,14 @@ static void put_operands(vtb_strbuf *out, const vtb_inst *inst) {
     vtb_strbuf_printf(out, " @%s(", inst->callee->name);
   else if (inst->n_operands)
     vtb_strbuf_putc(out, ' ');
-  for (int i = 0; i < inst->n_operands; i++) vtb_strbuf_printf(out, "%s%%%s", i ? ", " : "", inst->operands[i]->name);
+  for (int i = 0; i < inst->n_operands; i++)
+    vtb_strbuf_printf(out, "%s%%%s", i ? ", " : "", inst->operands[i]->name);
   if (inst->callee) vtb_strbuf_putc(out, ')');
 }
 
 void vtb_inst_print(const vtb_inst *inst, vtb_strbuf *out) {
-  for (int i = 0; i < inst->n_results; i++) vtb_strbuf_printf(out, "%s%%%s", i ? ", " : "", inst->results[i]->name);
+  for (int i = 0; i < inst->n_results; i++)
+    vtb_strbuf_printf(out, "%s%%%s", i ? ", " : "", inst->results[i]->name);
   if (inst->n_results) vtb_strbuf_puts(out, " = ");
   vtb_strbuf_puts(out, vtb_op_get(inst->op)->name);
   put_operands(out, inst);
@@ -119,7 +121,8 @@ static void put_arg(vtb_strbuf *out, const vtb_func *f, int i) {
 
 static void put_header(vtb_strbuf *out, const vtb_func *f) {
   bool wide = f->n_args > ARGS_ON_A_LINE;
-  vtb_strbuf_printf(out, "%s%s @%s(", f->module->entry == f ? "entry " : "", kind_names[f->kind], f->name);
+  vtb_strbuf_printf(out, "%s%s @%s(", f->module->entry == f ? "entry " : "", kind_names[f->kind],
+                    f->name);
   for (int i = 0; i < f->n_args; i++) {
     vtb_strbuf_puts(out, wide ? (i ? ",\n    " : "\n    ") : i ? ", " : "");
     put_arg(out, f, i);
@@ -152,7 +155,8 @@ void vtb_func_print(const vtb_func *f, const vtb_print_options *o, vtb_strbuf *o
     put_span(out, o, inst->span);
   }
   vtb_strbuf_puts(out, "  return");
-  for (int i = 0; i < f->n_returns; i++) vtb_strbuf_printf(out, "%s%%%s", i ? ", " : " ", f->returns[i]->name);
+  for (int i = 0; i < f->n_returns; i++)
+    vtb_strbuf_printf(out, "%s%%%s", i ? ", " : " ", f->returns[i]->name);
   vtb_strbuf_puts(out, "\n}\n");
 }
 

@@ -34,8 +34,10 @@ static int outside(const vtb_inst *inst, int n) {
 vtb_scan_tensors vtb_scan_number(const vtb_inst *inst) {
   vtb_scan_tensors a;
   bool grad = inst->op == VTB_OP_linscan_grad, rates = vtb_linscan_inputs(inst) == 5;
-  bool init = vtb_attr_int(inst, "init", 0) != 0, normalizer = vtb_attr_int(inst, "normalizer", 0) != 0;
-  bool last = vtb_attr_int(inst, "dlast", 0) != 0, inside = inst->func && inst->func->kind == VTB_FUNC_KERNEL;
+  bool init = vtb_attr_int(inst, "init", 0) != 0,
+       normalizer = vtb_attr_int(inst, "normalizer", 0) != 0;
+  bool last = vtb_attr_int(inst, "dlast", 0) != 0,
+       inside = inst->func && inst->func->kind == VTB_FUNC_KERNEL;
   const struct {
     int *at;
     bool there;
@@ -154,12 +156,14 @@ static void expand(analysis *a, const vtb_value *v, int depth, term_list *out) {
   } else if (op == VTB_OP_add || op == VTB_OP_sub) {
     expand(a, def->operands[0], depth + 1, out);
     expand(a, def->operands[1], depth + 1, out);
-  } else if (op == VTB_OP_neg || op == VTB_OP_reshape || op == VTB_OP_broadcast || op == VTB_OP_transpose) {
+  } else if (op == VTB_OP_neg || op == VTB_OP_reshape || op == VTB_OP_broadcast ||
+             op == VTB_OP_transpose) {
     expand(a, def->operands[0], depth + 1, out);
   } else if (op == VTB_OP_mul) {
     expand_product(a, def, depth + 1, out);
   } else if (op == VTB_OP_einsum && !has_state(a, v)) {
-    expand_product(a, def, depth + 1, out); /* a contraction keeps only factors that are one number; checked later */
+    expand_product(a, def, depth + 1,
+                   out); /* a contraction keeps only factors that are one number; checked later */
   } else if (op == VTB_OP_div && !has_state(a, def->operands[1])) {
     expand(a, def->operands[0], depth + 1, out);
   } else if (op == VTB_OP_exp && !has_state(a, v)) {

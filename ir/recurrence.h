@@ -79,8 +79,9 @@ typedef struct vtb_log_sum {
  * and i_j the gains m_t = max(m_{t-1} + g, max_j i_j),   S = exp(m) S^, or m = 0 throughout where no update has a log
  * gain. A term without such a factor, beside terms that have one, has gain 0. */
 typedef struct vtb_step_scale {
-  bool scaled;       /* some update carries a log gain */
-  bool uniform;      /* all updates could be expanded, share the decay, and decay and gains are one number a head */
+  bool scaled; /* some update carries a log gain */
+  bool
+      uniform; /* all updates could be expanded, share the decay, and decay and gains are one number a head */
   vtb_log_sum decay; /* meaningful if scaled and uniform */
   vtb_log_sum *gains;
   int n_gains;

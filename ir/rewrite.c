@@ -54,8 +54,8 @@ int *vtb_count_uses(vtb_func *f) {
 }
 
 vtb_inst *vtb_inst_clone(vtb_builder *b, const vtb_inst *inst, vtb_value *const *operands) {
-  vtb_inst *copy = vtb__inst_new(b->func, inst->op, inst->callee, operands, inst->n_operands, inst->attrs,
-                                 inst->n_attrs, b->span.source ? b->span : inst->span);
+  vtb_inst *copy = vtb__inst_new(b->func, inst->op, inst->callee, operands, inst->n_operands,
+                                 inst->attrs, inst->n_attrs, b->span.source ? b->span : inst->span);
   /* Result types follow the new operands; where the rule cannot know them they are the old ones. */
   VTB_VEC(vtb_type) given = {0};
   for (int i = 0; i < inst->n_results; i++) vtb_vec_push(&given, inst->results[i]->type);

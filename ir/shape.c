@@ -25,23 +25,28 @@ bool vtb__shape_fail(vtb__shape *s, int code, const char *fmt, ...) {
 
 void vtb__shape_push(vtb__shape *s, vtb_type t) { vtb_vec_push(&s->results, t); }
 
-const vtb_type *vtb__shape_operand(const vtb__shape *s, int i) { return &s->inst->operands[i]->type; }
+const vtb_type *vtb__shape_operand(const vtb__shape *s, int i) {
+  return &s->inst->operands[i]->type;
+}
 
-const char *vtb__shape_text(vtb__shape *s, const vtb_type *t) { return vtb__type_text(&s->scratch, t); }
+const char *vtb__shape_text(vtb__shape *s, const vtb_type *t) {
+  return vtb__type_text(&s->scratch, t);
+}
 
 static const char *op_name(const vtb__shape *s) { return vtb_op_get(s->inst->op)->name; }
 
 bool vtb__shape_axis(vtb__shape *s, const vtb_type *t, int64_t axis) {
   if (axis >= 0 && axis < t->rank) return true;
-  return vtb__shape_fail(s, VTB__D_AXIS, "%s: axis %" PRId64 " of %s, which has %d axes", op_name(s), axis,
-                         vtb__shape_text(s, t), t->rank);
+  return vtb__shape_fail(s, VTB__D_AXIS, "%s: axis %" PRId64 " of %s, which has %d axes",
+                         op_name(s), axis, vtb__shape_text(s, t), t->rank);
 }
 
 const int64_t *vtb__shape_list(vtb__shape *s, const char *key, int n) {
   int len;
   const int64_t *list = vtb_attr_ints(s->inst, key, &len);
   if (list && len == n) return list;
-  vtb__shape_fail(s, VTB__D_ATTR, "%s: attribute %s has %d entries, not %d", op_name(s), key, len, n);
+  vtb__shape_fail(s, VTB__D_ATTR, "%s: attribute %s has %d entries, not %d", op_name(s), key, len,
+                  n);
   return NULL;
 }
 
@@ -58,12 +63,15 @@ bool vtb__shape_path(vtb__shape *s, int64_t n) {
   if (!text) return true;
   vtb_path path;
   vtb_error err = {0};
-  if (vtb_path_parse(text, &path, &err)) return vtb__shape_fail(s, VTB__D_PATH, "%s: %s", op_name(s), err.text);
+  if (vtb_path_parse(text, &path, &err))
+    return vtb__shape_fail(s, VTB__D_PATH, "%s: %s", op_name(s), err.text);
   int64_t length = path.n;
   vtb_path_free(&path);
   if (length == n) return true;
-  if (n == VTB_DYN) return vtb__shape_fail(s, VTB__D_PATH, "%s: path %s along the batch axis", op_name(s), text);
-  return vtb__shape_fail(s, VTB__D_PATH, "%s: path %s orders %" PRId64 " positions, the sequence has %" PRId64,
+  if (n == VTB_DYN)
+    return vtb__shape_fail(s, VTB__D_PATH, "%s: path %s along the batch axis", op_name(s), text);
+  return vtb__shape_fail(s, VTB__D_PATH,
+                         "%s: path %s orders %" PRId64 " positions, the sequence has %" PRId64,
                          op_name(s), text, length, n);
 }
 
@@ -71,16 +79,20 @@ bool vtb__shape_path(vtb__shape *s, int64_t n) {
 
 static bool check_attr(vtb__shape *s, const vtb_attr *a) {
   vtb__attr_spec spec;
-  if (vtb_streq(a->key, "prepared") && a->kind == VTB_ATTR_INT) return true; /* of any op: codegen/cuda/prepare.c */
+  if (vtb_streq(a->key, "prepared") && a->kind == VTB_ATTR_INT)
+    return true; /* of any op: codegen/cuda/plan/prepare.c */
   if (!vtb__attr_spec_find(s->inst->op, a->key, &spec))
     return vtb__shape_fail(s, VTB__D_ATTR, "%s has no attribute %s", op_name(s), a->key);
   if (a->kind != spec.kind)
-    return vtb__shape_fail(s, VTB__D_ATTR, "%s: attribute %s is of the wrong kind", op_name(s), a->key);
+    return vtb__shape_fail(s, VTB__D_ATTR, "%s: attribute %s is of the wrong kind", op_name(s),
+                           a->key);
   if ((a->kind == VTB_ATTR_INT && (a->i > VTB__MAX_DIM || a->i < -VTB__MAX_DIM)))
-    return vtb__shape_fail(s, VTB__D_ATTR, "%s: attribute %s = %" PRId64 " is too large", op_name(s), a->key, a->i);
+    return vtb__shape_fail(s, VTB__D_ATTR, "%s: attribute %s = %" PRId64 " is too large",
+                           op_name(s), a->key, a->i);
   for (int i = 0; a->kind == VTB_ATTR_INTS && i < a->n; i++)
     if (a->ints[i] > VTB__MAX_DIM || a->ints[i] < -VTB__MAX_DIM)
-      return vtb__shape_fail(s, VTB__D_ATTR, "%s: attribute %s holds %" PRId64 ", which is too large", op_name(s),
+      return vtb__shape_fail(s, VTB__D_ATTR,
+                             "%s: attribute %s holds %" PRId64 ", which is too large", op_name(s),
                              a->key, a->ints[i]);
   return true;
 }
@@ -101,9 +113,11 @@ static bool check_operands(vtb__shape *s) {
   if (n < info->min_operands || (info->max_operands >= 0 && n > info->max_operands))
     return vtb__shape_fail(s, VTB__D_ATTR, "%s with %d operands", info->name, n);
   vtb_op op = s->inst->op;
-  bool takes_callee = op == VTB_OP_call || op == VTB_OP_fused || op == VTB_OP_recurrence || op == VTB_OP_fold;
+  bool takes_callee =
+      op == VTB_OP_call || op == VTB_OP_fused || op == VTB_OP_recurrence || op == VTB_OP_fold;
   if (takes_callee == (s->inst->callee != NULL)) return true;
-  return vtb__shape_fail(s, VTB__D_CALL, takes_callee ? "%s lacks a function" : "%s takes no function", info->name);
+  return vtb__shape_fail(s, VTB__D_CALL,
+                         takes_callee ? "%s lacks a function" : "%s takes no function", info->name);
 }
 
 static bool check_size(vtb__shape *s, const vtb_type *t) {
@@ -112,9 +126,11 @@ static bool check_size(vtb__shape *s, const vtb_type *t) {
     int64_t size = t->dim[i].size;
     if (size == VTB_DYN) continue;
     if (size < 1)
-      return vtb__shape_fail(s, VTB__D_SIZE, "%s: the result %s has no elements", op_name(s), vtb__shape_text(s, t));
+      return vtb__shape_fail(s, VTB__D_SIZE, "%s: the result %s has no elements", op_name(s),
+                             vtb__shape_text(s, t));
     if (size > VTB__MAX_DIM || (n *= size) > VTB__MAX_COUNT)
-      return vtb__shape_fail(s, VTB__D_SIZE, "%s: the result %s is too large", op_name(s), vtb__shape_text(s, t));
+      return vtb__shape_fail(s, VTB__D_SIZE, "%s: the result %s is too large", op_name(s),
+                             vtb__shape_text(s, t));
   }
   return true;
 }
@@ -138,18 +154,22 @@ void vtb__shape_free(vtb__shape *s) {
 /* ---- given, elementwise ---------------------------------------------------------------------------------- */
 
 bool vtb__shape_given(vtb__shape *s) {
-  if (s->n_given != 1) return vtb__shape_fail(s, VTB__D_ATTR, "%s needs one given result type", op_name(s));
+  if (s->n_given != 1)
+    return vtb__shape_fail(s, VTB__D_ATTR, "%s needs one given result type", op_name(s));
   const vtb_type *t = &s->given[0];
   const vtb_attr *data = vtb_attr_find(s->inst, "data");
   if (data && (vtb_type_is_dynamic(t) || !check_size(s, t) || vtb_type_count(t) != data->n))
-    return vtb__shape_fail(s, VTB__D_COUNT, "constant: %d numbers for %s", data->n, vtb__shape_text(s, t));
+    return vtb__shape_fail(s, VTB__D_COUNT, "constant: %d numbers for %s", data->n,
+                           vtb__shape_text(s, t));
   if (s->inst->op == VTB_OP_constant && (data != NULL) == (vtb_attr_find(s->inst, "value") != NULL))
     return vtb__shape_fail(s, VTB__D_ATTR, "constant needs either value or data");
-  if (s->inst->op == VTB_OP_iota && !vtb__shape_axis(s, t, vtb_attr_int(s->inst, "axis", 0))) return false;
+  if (s->inst->op == VTB_OP_iota && !vtb__shape_axis(s, t, vtb_attr_int(s->inst, "axis", 0)))
+    return false;
   if (s->inst->op == VTB_OP_random) {
     const vtb_type *seed = vtb__shape_operand(s, 0);
     if (seed->dtype != VTB_I32 || vtb_type_count(seed) != 1 || vtb_type_is_dynamic(seed))
-      return vtb__shape_fail(s, VTB__D_DTYPE, "random: the seed is an i32 scalar, not %s", vtb__shape_text(s, seed));
+      return vtb__shape_fail(s, VTB__D_DTYPE, "random: the seed is an i32 scalar, not %s",
+                             vtb__shape_text(s, seed));
   }
   vtb__shape_push(s, *t);
   return true;
@@ -164,14 +184,17 @@ static bool broadcast_fail(vtb__shape *s, const vtb_type *a, const vtb_type *b) 
   for (int k = 1; k <= a->rank && k <= b->rank; k++) {
     const vtb_dim *da = &a->dim[a->rank - k], *db = &b->dim[b->rank - k];
     if (da->size == db->size || da->size == 1 || db->size == 1) continue;
-    const char *ta = vtb__shape_text(s, a), *tb = vtb__shape_text(s, b), *axis = axis_label(s, da, db, k - 1);
+    const char *ta = vtb__shape_text(s, a), *tb = vtb__shape_text(s, b),
+               *axis = axis_label(s, da, db, k - 1);
     if (da->size == VTB_DYN || db->size == VTB_DYN)
-      return vtb__shape_fail(s, VTB__D_BROADCAST,
-                             "%s: shapes %s and %s do not broadcast: the batch axis %s meets %" PRId64, op_name(s), ta,
-                             tb, axis, da->size == VTB_DYN ? db->size : da->size);
+      return vtb__shape_fail(
+          s, VTB__D_BROADCAST,
+          "%s: shapes %s and %s do not broadcast: the batch axis %s meets %" PRId64, op_name(s), ta,
+          tb, axis, da->size == VTB_DYN ? db->size : da->size);
     return vtb__shape_fail(s, VTB__D_BROADCAST,
-                           "%s: shapes %s and %s do not broadcast: axis %s is %" PRId64 " and %" PRId64, op_name(s), ta,
-                           tb, axis, da->size, db->size);
+                           "%s: shapes %s and %s do not broadcast: axis %s is %" PRId64
+                           " and %" PRId64,
+                           op_name(s), ta, tb, axis, da->size, db->size);
   }
   vtb_bug("shapes broadcast after all");
 }
@@ -217,7 +240,8 @@ bool vtb__shape_broadcast(vtb__shape *s) {
   vtb_dtype dtype = VTB_F32;
   if (!elementwise_dtype(s, &dtype)) return false;
   for (int i = 1; i < s->inst->n_operands; i++)
-    if (!vtb_type_broadcast(&t, vtb__shape_operand(s, i), &t)) return broadcast_fail(s, &t, vtb__shape_operand(s, i));
+    if (!vtb_type_broadcast(&t, vtb__shape_operand(s, i), &t))
+      return broadcast_fail(s, &t, vtb__shape_operand(s, i));
   t.dtype = dtype;
   vtb__shape_push(s, t);
   return true;
@@ -226,7 +250,8 @@ bool vtb__shape_broadcast(vtb__shape *s) {
 bool vtb__shape_cast(vtb__shape *s) {
   const char *to = vtb_attr_str(s->inst, "to", "");
   if (!vtb_streq(to, "f32") && !vtb_streq(to, "i32"))
-    return vtb__shape_fail(s, VTB__D_DTYPE, "cast to \"%s\"; element types are \"f32\" and \"i32\"", to);
+    return vtb__shape_fail(s, VTB__D_DTYPE, "cast to \"%s\"; element types are \"f32\" and \"i32\"",
+                           to);
   vtb_type t = *vtb__shape_operand(s, 0);
   t.dtype = vtb_streq(to, "i32") ? VTB_I32 : VTB_F32;
   vtb__shape_push(s, t);
@@ -238,7 +263,8 @@ bool vtb__shape_cast(vtb__shape *s) {
 bool vtb__shape_call(vtb__shape *s) {
   const vtb_func *f = s->inst->callee;
   if (f->n_args != s->inst->n_operands)
-    return vtb__shape_fail(s, VTB__D_CALL, "@%s takes %d arguments, not %d", f->name, f->n_args, s->inst->n_operands);
+    return vtb__shape_fail(s, VTB__D_CALL, "@%s takes %d arguments, not %d", f->name, f->n_args,
+                           s->inst->n_operands);
   for (int i = 0; i < f->n_args; i++)
     if (!vtb_type_equal(&f->args[i]->type, vtb__shape_operand(s, i)))
       return vtb__shape_fail(s, VTB__D_CALL, "@%s takes %s as %s, not %s", f->name,

@@ -3,9 +3,12 @@
 #include "ir/internal.h"
 
 vtb_attention vtb_attention_of(const vtb_inst *inst) {
-  const vtb_type *q = &inst->operands[0]->type, *k = &inst->operands[1]->type, *v = &inst->operands[2]->type;
-  vtb_attention a = {.bias = -1, .y = -1, .lse = -1, .dy = -1, .dlse = -1, .bias_batch = 1, .bias_heads = 1};
-  a.n_batch = q->dim[0].size, a.n_queries = q->dim[1].size, a.n_heads = q->dim[2].size, a.width = q->dim[3].size;
+  const vtb_type *q = &inst->operands[0]->type, *k = &inst->operands[1]->type,
+                 *v = &inst->operands[2]->type;
+  vtb_attention a = {
+      .bias = -1, .y = -1, .lse = -1, .dy = -1, .dlse = -1, .bias_batch = 1, .bias_heads = 1};
+  a.n_batch = q->dim[0].size, a.n_queries = q->dim[1].size, a.n_heads = q->dim[2].size,
+  a.width = q->dim[3].size;
   a.n_keys = k->dim[1].size, a.kv_heads = k->dim[2].size, a.value_width = v->dim[3].size;
   a.scale = vtb_attr_float(inst, "scale", 1);
   a.causal = vtb_attr_int(inst, "causal", 0) != 0;
@@ -41,37 +44,46 @@ static bool expect(vtb__shape *s, int operand, const char *what, const vtb_dim *
   for (int i = 0; i < rank; i++) want.dim[i] = dims[i];
   if (vtb_type_equal(&want, vtb__shape_operand(s, operand))) return true;
   return vtb__shape_fail(s, VTB__D_ATTENTION, "%s: %s is %s, not %s", name_of(s), what,
-                         vtb__shape_text(s, vtb__shape_operand(s, operand)), vtb__shape_text(s, &want));
+                         vtb__shape_text(s, vtb__shape_operand(s, operand)),
+                         vtb__shape_text(s, &want));
 }
 
 static bool check_bias(vtb__shape *s, int operand) {
-  const vtb_type *q = vtb__shape_operand(s, 0), *k = vtb__shape_operand(s, 1), *t = vtb__shape_operand(s, operand);
+  const vtb_type *q = vtb__shape_operand(s, 0), *k = vtb__shape_operand(s, 1),
+                 *t = vtb__shape_operand(s, operand);
   int r = t->rank;
-  bool good = r >= 2 && r <= 4 && t->dim[r - 1].size == k->dim[1].size && t->dim[r - 2].size == q->dim[1].size;
+  bool good = r >= 2 && r <= 4 && t->dim[r - 1].size == k->dim[1].size &&
+              t->dim[r - 2].size == q->dim[1].size;
   if (good && r >= 3) good = t->dim[r - 3].size > 0 && q->dim[2].size % t->dim[r - 3].size == 0;
   if (good && r == 4) good = t->dim[0].size == 1 || t->dim[0].size == q->dim[0].size;
-  return good || vtb__shape_fail(s, VTB__D_ATTENTION,
-                                 "%s: the bias is %s; want [N, M], [a, N, M] or [B, a, N, M] with %lld queries, %lld "
-                                 "keys and a that divides %lld heads",
-                                 name_of(s), vtb__shape_text(s, t), (long long)q->dim[1].size,
-                                 (long long)k->dim[1].size, (long long)q->dim[2].size);
+  return good ||
+         vtb__shape_fail(
+             s, VTB__D_ATTENTION,
+             "%s: the bias is %s; want [N, M], [a, N, M] or [B, a, N, M] with %lld queries, %lld "
+             "keys and a that divides %lld heads",
+             name_of(s), vtb__shape_text(s, t), (long long)q->dim[1].size,
+             (long long)k->dim[1].size, (long long)q->dim[2].size);
 }
 
 /* q, k, v, [bias]; *n is how many operands they are. */
 static bool check_operands(vtb__shape *s, bool bias, int *n) {
-  const vtb_type *q = vtb__shape_operand(s, 0), *k = vtb__shape_operand(s, 1), *v = vtb__shape_operand(s, 2);
+  const vtb_type *q = vtb__shape_operand(s, 0), *k = vtb__shape_operand(s, 1),
+                 *v = vtb__shape_operand(s, 2);
   if (!vtb__shape_f32(s)) return false;
   bool good = q->rank == 4 && k->rank == 4 && v->rank == 4;
   for (int i = 1; good && i < 4; i++)
-    good = q->dim[i].size >= 1 && k->dim[i].size >= 1 && v->dim[i].size >= 1; /* the batch alone may be symbolic */
+    good = q->dim[i].size >= 1 && k->dim[i].size >= 1 &&
+           v->dim[i].size >= 1; /* the batch alone may be symbolic */
   if (good)
-    good = q->dim[0].size == k->dim[0].size && q->dim[0].size == v->dim[0].size && k->dim[1].size == v->dim[1].size &&
-           k->dim[2].size == v->dim[2].size && q->dim[2].size % k->dim[2].size == 0 && q->dim[3].size == k->dim[3].size;
+    good = q->dim[0].size == k->dim[0].size && q->dim[0].size == v->dim[0].size &&
+           k->dim[1].size == v->dim[1].size && k->dim[2].size == v->dim[2].size &&
+           q->dim[2].size % k->dim[2].size == 0 && q->dim[3].size == k->dim[3].size;
   if (!good)
-    return vtb__shape_fail(s, VTB__D_ATTENTION,
-                           "%s: q is %s, k is %s and v is %s; want [B, N, h, K], [B, M, g, K] and [B, M, g, V] with g "
-                           "that divides h",
-                           name_of(s), vtb__shape_text(s, q), vtb__shape_text(s, k), vtb__shape_text(s, v));
+    return vtb__shape_fail(
+        s, VTB__D_ATTENTION,
+        "%s: q is %s, k is %s and v is %s; want [B, N, h, K], [B, M, g, K] and [B, M, g, V] with g "
+        "that divides h",
+        name_of(s), vtb__shape_text(s, q), vtb__shape_text(s, k), vtb__shape_text(s, v));
   *n = 3 + bias;
   return !bias || check_bias(s, 3);
 }
@@ -96,11 +108,13 @@ bool vtb__shape_attention_grad(vtb__shape *s) {
   bool dlse = vtb_attr_int(s->inst, "dlse", 0) != 0;
   int n, want = 6 + bias + dlse;
   if (s->inst->n_operands != want)
-    return vtb__shape_fail(s, VTB__D_ATTENTION, "%s: %d operands, want %d", name_of(s), s->inst->n_operands, want);
+    return vtb__shape_fail(s, VTB__D_ATTENTION, "%s: %d operands, want %d", name_of(s),
+                           s->inst->n_operands, want);
   if (dbias && !bias) return vtb__shape_fail(s, VTB__D_ATTR, "%s: dbias needs a bias", name_of(s));
   if (!check_operands(s, bias, &n)) return false;
   vtb_type y = like_queries(s, 4, vtb__shape_operand(s, 2)->dim[3]);
-  if (!expect(s, n, "y", y.dim, 4) || !expect(s, n + 1, "lse", y.dim, 3) || !expect(s, n + 2, "dy", y.dim, 4))
+  if (!expect(s, n, "y", y.dim, 4) || !expect(s, n + 1, "lse", y.dim, 3) ||
+      !expect(s, n + 2, "dy", y.dim, 4))
     return false;
   if (dlse && !expect(s, n + 3, "dlse", y.dim, 3)) return false;
   for (int i = 0; i < 3 + dbias; i++) vtb__shape_push(s, *vtb__shape_operand(s, i));

@@ -41,7 +41,8 @@ static bool push_sequence(vtb__shape *s, vtb_type t, vtb_dim n, const char *what
 
 static bool push_kept(vtb__shape *s, const vtb_type *state, vtb_dim batch, vtb_dim n, int i) {
   if (state->rank < 1 || state->rank == VTB_MAX_RANK || state->dim[0].size != batch.size)
-    return vtb__shape_fail(s, VTB__D_SCAN, "fold @%s: state %d is %s, which cannot be kept by sample",
+    return vtb__shape_fail(s, VTB__D_SCAN,
+                           "fold @%s: state %d is %s, which cannot be kept by sample",
                            s->inst->callee->name, i + 1, vtb__shape_text(s, state));
   vtb_type t = {.dtype = state->dtype, .rank = state->rank + 1, .dim = {state->dim[0], n}};
   for (int a = 1; a < state->rank; a++) t.dim[a + 1] = state->dim[a];
@@ -52,26 +53,31 @@ static bool push_kept(vtb__shape *s, const vtb_type *state, vtb_dim batch, vtb_d
 bool vtb__shape_fold(vtb__shape *s) {
   const vtb_func *f = s->inst->callee;
   vtb_fold p = vtb_fold_of(s->inst);
-  if (p.states < 0 || p.seqs < 1 || p.consts < 0 || p.yields < 0 || f->n_args != s->inst->n_operands)
-    return vtb__shape_fail(s, VTB__D_SCAN, "fold @%s: %d operands do not fit %d states, %d sequences, %d arguments",
+  if (p.states < 0 || p.seqs < 1 || p.consts < 0 || p.yields < 0 ||
+      f->n_args != s->inst->n_operands)
+    return vtb__shape_fail(s, VTB__D_SCAN,
+                           "fold @%s: %d operands do not fit %d states, %d sequences, %d arguments",
                            f->name, s->inst->n_operands, p.states, p.seqs, f->n_args);
   for (int i = 0; i < f->n_args; i++)
-    if (!argument_fits(vtb__shape_operand(s, i), &f->args[i]->type, i >= p.states && i < p.states + p.seqs))
-      return vtb__shape_fail(s, VTB__D_SCAN, "fold @%s: operand %d is %s, which does not fit %s", f->name, i + 1,
-                             vtb__shape_text(s, vtb__shape_operand(s, i)), vtb__shape_text(s, &f->args[i]->type));
+    if (!argument_fits(vtb__shape_operand(s, i), &f->args[i]->type,
+                       i >= p.states && i < p.states + p.seqs))
+      return vtb__shape_fail(s, VTB__D_SCAN, "fold @%s: operand %d is %s, which does not fit %s",
+                             f->name, i + 1, vtb__shape_text(s, vtb__shape_operand(s, i)),
+                             vtb__shape_text(s, &f->args[i]->type));
   const vtb_type *first = vtb__shape_operand(s, p.states);
   vtb_dim batch = first->dim[0], n = first->dim[1];
   for (int i = 0; i < p.seqs; i++) {
     const vtb_type *t = vtb__shape_operand(s, p.states + i);
     if (n.size == VTB_DYN || t->dim[0].size != batch.size || t->dim[1].size != n.size)
-      return vtb__shape_fail(s, VTB__D_SCAN, "fold @%s: sequences %s and %s do not go together", f->name,
-                             vtb__shape_text(s, first), vtb__shape_text(s, t));
+      return vtb__shape_fail(s, VTB__D_SCAN, "fold @%s: sequences %s and %s do not go together",
+                             f->name, vtb__shape_text(s, first), vtb__shape_text(s, t));
   }
   if (!vtb__shape_path(s, n.size)) return false;
   for (int i = 0; i < p.states; i++)
     if (!vtb_type_equal(&f->returns[i]->type, &f->args[i]->type))
-      return vtb__shape_fail(s, VTB__D_SCAN, "fold @%s: state %d is %s but its update is %s", f->name, i + 1,
-                             vtb__shape_text(s, &f->args[i]->type), vtb__shape_text(s, &f->returns[i]->type));
+      return vtb__shape_fail(s, VTB__D_SCAN, "fold @%s: state %d is %s but its update is %s",
+                             f->name, i + 1, vtb__shape_text(s, &f->args[i]->type),
+                             vtb__shape_text(s, &f->returns[i]->type));
   for (int i = 0; i < p.yields; i++)
     if (!push_sequence(s, f->returns[p.states + i]->type, n, "yield", i)) return false;
   for (int i = 0; i < p.states; i++) vtb__shape_push(s, f->args[i]->type);

@@ -14,7 +14,8 @@ static bool check_mode(vtb__shape *s) {
   if (!known) return vtb__shape_fail(s, VTB__D_ATTR, "%s: no mode \"%s\"", op_name(s), mode);
   const vtb_attr *chunk = vtb_attr_find(s->inst, "chunk");
   if (chunk ? chunk->i >= 1 : !vtb_streq(mode, "chunkwise")) return true;
-  return vtb__shape_fail(s, VTB__D_ATTR, "%s: mode chunkwise needs a chunk length of at least 1", op_name(s));
+  return vtb__shape_fail(s, VTB__D_ATTR, "%s: mode chunkwise needs a chunk length of at least 1",
+                         op_name(s));
 }
 
 /* ---- linscan --------------------------------------------------------------------------------------------- */
@@ -30,7 +31,8 @@ static bool expect(vtb__shape *s, int operand, const char *what, const vtb_dim *
   for (int i = 0; i < rank; i++) want.dim[i] = dims[i];
   if (vtb_type_equal(&want, vtb__shape_operand(s, operand))) return true;
   return vtb__shape_fail(s, VTB__D_SCAN, "%s: %s is %s, not %s", op_name(s), what,
-                         vtb__shape_text(s, vtb__shape_operand(s, operand)), vtb__shape_text(s, &want));
+                         vtb__shape_text(s, vtb__shape_operand(s, operand)),
+                         vtb__shape_text(s, &want));
 }
 
 static bool expect_decay(vtb__shape *s, const scan *c) {
@@ -60,7 +62,8 @@ static bool scan_attrs(vtb__shape *s, scan *c) {
   c->init = vtb_attr_int(s->inst, "init", 0) != 0;
   c->dlast = vtb_attr_int(s->inst, "dlast", 0) != 0;
   if (c->normalizer && c->decay >= VTB_DECAY_VALUE)
-    return vtb__shape_fail(s, VTB__D_SCAN, "%s: a normalizer needs a decay without a value axis, not class %s",
+    return vtb__shape_fail(s, VTB__D_SCAN,
+                           "%s: a normalizer needs a decay without a value axis, not class %s",
                            op_name(s), name);
   return check_mode(s);
 }
@@ -74,15 +77,16 @@ static int scan_operands(vtb__shape *s, scan *c) {
     return -1;
   }
   if (q->rank != 4 || v->rank != 4 || q->dim[1].size == VTB_DYN) {
-    vtb__shape_fail(s, VTB__D_SCAN, "%s: q is %s and v is %s; want [B, N, h, K] and [B, N, h, V]", op_name(s),
-                    vtb__shape_text(s, q), vtb__shape_text(s, v));
+    vtb__shape_fail(s, VTB__D_SCAN, "%s: q is %s and v is %s; want [B, N, h, K] and [B, N, h, V]",
+                    op_name(s), vtb__shape_text(s, q), vtb__shape_text(s, v));
     return -1;
   }
   c->b = q->dim[0], c->n = q->dim[1], c->h = q->dim[2], c->k = q->dim[3], c->v = v->dim[3];
   bool good = vtb__shape_f32(s) && expect(s, 1, "k", (vtb_dim[]){c->b, c->n, c->h, c->k}, 4) &&
               expect(s, 2, "v", (vtb_dim[]){c->b, c->n, c->h, c->v}, 4) && expect_decay(s, c) &&
               vtb__shape_path(s, c->n.size);
-  if (good && c->init) good = expect(s, inputs, "the initial state", (vtb_dim[]){c->b, c->h, c->k, c->v}, 4);
+  if (good && c->init)
+    good = expect(s, inputs, "the initial state", (vtb_dim[]){c->b, c->h, c->k, c->v}, 4);
   if (good && c->init && c->normalizer)
     good = expect(s, inputs + 1, "the initial normalizer", (vtb_dim[]){c->b, c->h, c->k}, 3);
   return good ? n : -1;
@@ -90,7 +94,8 @@ static int scan_operands(vtb__shape *s, scan *c) {
 
 static bool wrong_count(vtb__shape *s, int want) {
   if (s->inst->n_operands == want) return false;
-  vtb__shape_fail(s, VTB__D_SCAN, "%s: %d operands, want %d", op_name(s), s->inst->n_operands, want);
+  vtb__shape_fail(s, VTB__D_SCAN, "%s: %d operands, want %d", op_name(s), s->inst->n_operands,
+                  want);
   return true;
 }
 
@@ -121,7 +126,8 @@ bool vtb__shape_linscan_grad(vtb__shape *s) {
   if (!expect(s, at++, "dy", (vtb_dim[]){c.b, c.n, c.h, c.v}, 4)) return false;
   if (c.normalizer && !expect(s, at++, "dz", (vtb_dim[]){c.b, c.n, c.h}, 3)) return false;
   if (c.dlast && !expect(s, at++, "dS_T", (vtb_dim[]){c.b, c.h, c.k, c.v}, 4)) return false;
-  if (c.dlast && c.normalizer && !expect(s, at++, "dn_T", (vtb_dim[]){c.b, c.h, c.k}, 3)) return false;
+  if (c.dlast && c.normalizer && !expect(s, at++, "dn_T", (vtb_dim[]){c.b, c.h, c.k}, 3))
+    return false;
   int n_inputs = vtb_linscan_inputs(s->inst) + (c.init ? n_states : 0);
   for (int i = 0; i < n_inputs; i++) vtb__shape_push(s, *vtb__shape_operand(s, i));
   return true;
@@ -134,8 +140,8 @@ static bool maxplus_operands(vtb__shape *s, bool init) {
   const vtb_type *g = vtb__shape_operand(s, 0), *i = vtb__shape_operand(s, 1);
   if (!vtb__shape_f32(s)) return false;
   if (g->rank < 2 || g->dim[1].size == VTB_DYN || !vtb_type_equal(g, i))
-    return vtb__shape_fail(s, VTB__D_SCAN, "%s: g is %s and i is %s; want the same [B, N, ...]", op_name(s),
-                           vtb__shape_text(s, g), vtb__shape_text(s, i));
+    return vtb__shape_fail(s, VTB__D_SCAN, "%s: g is %s and i is %s; want the same [B, N, ...]",
+                           op_name(s), vtb__shape_text(s, g), vtb__shape_text(s, i));
   if (!vtb__shape_path(s, g->dim[1].size)) return false;
   if (!init) return true;
   vtb_dim dims[VTB_MAX_RANK] = {g->dim[0]};
@@ -172,9 +178,11 @@ typedef struct parts {
   bool have_b;
 } parts;
 
-static bool scan_fail(vtb__shape *s, const char *what, int i, const vtb_type *t, const vtb_type *step) {
-  return vtb__shape_fail(s, VTB__D_SCAN, "@%s: %s %d is %s, which does not fit %s a step", s->inst->callee->name, what,
-                         i + 1, vtb__shape_text(s, t), vtb__shape_text(s, step));
+static bool scan_fail(vtb__shape *s, const char *what, int i, const vtb_type *t,
+                      const vtb_type *step) {
+  return vtb__shape_fail(s, VTB__D_SCAN, "@%s: %s %d is %s, which does not fit %s a step",
+                         s->inst->callee->name, what, i + 1, vtb__shape_text(s, t),
+                         vtb__shape_text(s, step));
 }
 
 static bool count_parts(vtb__shape *s, parts *p) {
@@ -183,17 +191,21 @@ static bool count_parts(vtb__shape *s, parts *p) {
   p->states = (int)vtb_attr_int(inst, "states", -1);
   p->inits = (int)vtb_attr_int(inst, "inits", -1);
   p->seqs = (int)vtb_attr_int(inst, "seqs", -1);
-  if (p->states < 0 || p->seqs < 1 || p->inits < 0 || p->seqs > inst->n_operands || p->inits > inst->n_operands ||
-      p->states > p->step->n_args)
-    return vtb__shape_fail(s, VTB__D_SCAN, "recurrence @%s: states, inits or seqs out of range", p->step->name);
+  if (p->states < 0 || p->seqs < 1 || p->inits < 0 || p->seqs > inst->n_operands ||
+      p->inits > inst->n_operands || p->states > p->step->n_args)
+    return vtb__shape_fail(s, VTB__D_SCAN, "recurrence @%s: states, inits or seqs out of range",
+                           p->step->name);
   p->consts = inst->n_operands - p->inits - p->seqs;
   if (p->inits != 0 && p->inits != p->states && p->inits != p->states + 1)
-    return vtb__shape_fail(s, VTB__D_SCAN, "recurrence @%s: %d initial states for %d states", p->step->name, p->inits,
-                           p->states);
-  if (p->consts >= 0 && p->step->n_args == p->states + p->seqs + p->consts && p->step->n_returns >= p->states)
+    return vtb__shape_fail(s, VTB__D_SCAN, "recurrence @%s: %d initial states for %d states",
+                           p->step->name, p->inits, p->states);
+  if (p->consts >= 0 && p->step->n_args == p->states + p->seqs + p->consts &&
+      p->step->n_returns >= p->states)
     return true;
-  return vtb__shape_fail(s, VTB__D_SCAN, "recurrence @%s: %d operands do not fit a step of %d arguments and %d results",
-                         p->step->name, inst->n_operands, p->step->n_args, p->step->n_returns);
+  return vtb__shape_fail(
+      s, VTB__D_SCAN,
+      "recurrence @%s: %d operands do not fit a step of %d arguments and %d results", p->step->name,
+      inst->n_operands, p->step->n_args, p->step->n_returns);
 }
 
 static bool tail_equal(const vtb_type *t, const vtb_type *step) {
@@ -215,9 +227,11 @@ static bool heads_at(parts *p, const vtb_type *t, int at, int n) {
 }
 
 static bool sequence_operand(vtb__shape *s, parts *p, int i) {
-  const vtb_type *t = vtb__shape_operand(s, p->inits + i), *step = &p->step->args[p->states + i]->type;
+  const vtb_type *t = vtb__shape_operand(s, p->inits + i),
+                 *step = &p->step->args[p->states + i]->type;
   int n_heads = t->rank - 2 - step->rank;
-  bool good = n_heads >= 0 && tail_equal(t, step) && heads_at(p, t, 2, n_heads) && t->dim[1].size != VTB_DYN;
+  bool good = n_heads >= 0 && tail_equal(t, step) && heads_at(p, t, 2, n_heads) &&
+              t->dim[1].size != VTB_DYN;
   if (good && i == 0) p->b = t->dim[0], p->n = t->dim[1];
   good = good && t->dim[0].size == p->b.size && t->dim[1].size == p->n.size;
   return good || scan_fail(s, "per-step input", i, t, step);
@@ -225,9 +239,10 @@ static bool sequence_operand(vtb__shape *s, parts *p, int i) {
 
 static bool initial_operand(vtb__shape *s, parts *p, int i) {
   vtb_type scalar = vtb_type_scalar();
-  const vtb_type *t = vtb__shape_operand(s, i), *step = i < p->states ? &p->step->args[i]->type : &scalar;
-  bool good = t->rank == 1 + p->n_heads + step->rank && tail_equal(t, step) && t->dim[0].size == p->b.size &&
-              heads_at(p, t, 1, p->n_heads);
+  const vtb_type *t = vtb__shape_operand(s, i),
+                 *step = i < p->states ? &p->step->args[i]->type : &scalar;
+  bool good = t->rank == 1 + p->n_heads + step->rank && tail_equal(t, step) &&
+              t->dim[0].size == p->b.size && heads_at(p, t, 1, p->n_heads);
   return good || scan_fail(s, i < p->states ? "initial state" : "initial log scale", i, t, step);
 }
 
@@ -243,8 +258,8 @@ static bool constant_operand(vtb__shape *s, parts *p, int i) {
 static bool push_lifted(vtb__shape *s, const parts *p, const vtb_type *step, bool with_n) {
   vtb_type t = {.dtype = step->dtype};
   if (1 + with_n + p->n_heads + step->rank > VTB_MAX_RANK)
-    return vtb__shape_fail(s, VTB__D_SIZE, "recurrence @%s: a result has more than %d axes", p->step->name,
-                           VTB_MAX_RANK);
+    return vtb__shape_fail(s, VTB__D_SIZE, "recurrence @%s: a result has more than %d axes",
+                           p->step->name, VTB_MAX_RANK);
   t.dim[t.rank++] = p->b;
   if (with_n) t.dim[t.rank++] = p->n;
   for (int i = 0; i < p->n_heads; i++) t.dim[t.rank++] = p->heads[i];
@@ -258,7 +273,8 @@ bool vtb__shape_recurrence(vtb__shape *s) {
   if (!check_mode(s) || !count_parts(s, &p)) return false;
   for (int i = 0; i < p.step->n_args; i++)
     if (vtb_type_is_dynamic(&p.step->args[i]->type))
-      return vtb__shape_fail(s, VTB__D_SCAN, "recurrence @%s: a step has no batch axis", p.step->name);
+      return vtb__shape_fail(s, VTB__D_SCAN, "recurrence @%s: a step has no batch axis",
+                             p.step->name);
   for (int i = 0; i < p.seqs; i++)
     if (!sequence_operand(s, &p, i)) return false;
   for (int i = 0; i < p.inits; i++)
@@ -268,8 +284,9 @@ bool vtb__shape_recurrence(vtb__shape *s) {
   if (!vtb__shape_path(s, p.n.size)) return false;
   for (int i = 0; i < p.states; i++)
     if (!vtb_type_equal(&p.step->returns[i]->type, &p.step->args[i]->type))
-      return vtb__shape_fail(s, VTB__D_SCAN, "@%s: state %s is %s but its update is %s", p.step->name,
-                             p.step->args[i]->name, vtb__shape_text(s, &p.step->args[i]->type),
+      return vtb__shape_fail(s, VTB__D_SCAN, "@%s: state %s is %s but its update is %s",
+                             p.step->name, p.step->args[i]->name,
+                             vtb__shape_text(s, &p.step->args[i]->type),
                              vtb__shape_text(s, &p.step->returns[i]->type));
   vtb_type scalar = vtb_type_scalar();
   for (int i = p.states; i < p.step->n_returns; i++)

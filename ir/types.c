@@ -50,7 +50,8 @@ bool vtb_type_broadcast(const vtb_type *a, const vtb_type *b, vtb_type *out) {
   vtb_type t = {.dtype = a->dtype, .rank = a->rank > b->rank ? a->rank : b->rank};
   for (int i = 0; i < t.rank; i++) {
     int ia = i - (t.rank - a->rank), ib = i - (t.rank - b->rank);
-    vtb_dim da = ia >= 0 ? a->dim[ia] : vtb__dim(1, NULL), db = ib >= 0 ? b->dim[ib] : vtb__dim(1, NULL);
+    vtb_dim da = ia >= 0 ? a->dim[ia] : vtb__dim(1, NULL),
+            db = ib >= 0 ? b->dim[ib] : vtb__dim(1, NULL);
     if (!broadcast_dim(da, db, &t.dim[i])) return false;
   }
   *out = t;
@@ -67,7 +68,8 @@ static void print_dim(const vtb_dim *d, vtb_strbuf *out) {
 }
 
 void vtb_type_print(const vtb_type *t, vtb_strbuf *out) {
-  static const char *const names[] = {[VTB_F32] = "f32[", [VTB_I32] = "i32[", [VTB_BF16] = "bf16[", [VTB_F16] = "f16["};
+  static const char *const names[] = {
+      [VTB_F32] = "f32[", [VTB_I32] = "i32[", [VTB_BF16] = "bf16[", [VTB_F16] = "f16["};
   vtb_strbuf_puts(out, names[t->dtype]);
   for (int i = 0; i < t->rank; i++) {
     if (i) vtb_strbuf_puts(out, ", ");
@@ -106,7 +108,8 @@ static const char *axis_name(vtb_module *m, const char *name) {
   for (const char *p = name; *p; p++) plain = plain && vtb__is_name_char(*p, p == name);
   if (plain) return vtb_intern(m, name);
   if (!*name) return NULL;
-  char *copy = vtb_arena_printf(&m->arena, "%s%s", vtb__is_name_char(name[0], true) ? "" : "_", name);
+  char *copy =
+      vtb_arena_printf(&m->arena, "%s%s", vtb__is_name_char(name[0], true) ? "" : "_", name);
   for (char *p = copy; *p; p++)
     if (!vtb__is_name_char(*p, p == copy)) *p = '_';
   return vtb_intern(m, copy);

@@ -18,15 +18,16 @@ static bool broken(const verifier *v, const char *fmt, ...) {
   va_end(ap);
   vtb_strbuf line = {0};
   if (v->inst) vtb_inst_print(v->inst, &line);
-  vtb_fail(v->err, VTB_E_INTERNAL, "@%s%s%.300s: %s", v->func ? v->func->name : "", v->inst ? ": " : "",
-           line.at ? line.at : "", rule);
+  vtb_fail(v->err, VTB_E_INTERNAL, "@%s%s%.300s: %s", v->func ? v->func->name : "",
+           v->inst ? ": " : "", line.at ? line.at : "", rule);
   vtb_strbuf_free(&line);
   return false;
 }
 
 /* ---- values ---------------------------------------------------------------------------------------------- */
 
-static bool value_rules(verifier *v, const vtb_value *value, const vtb_inst *def, int index, vtb_map *names) {
+static bool value_rules(verifier *v, const vtb_value *value, const vtb_inst *def, int index,
+                        vtb_map *names) {
   if (!value) return broken(v, "a value is missing");
   if (value->func != v->func) return broken(v, "%%%s belongs to another function", value->name);
   if (value->def != def || value->index != index)
@@ -41,7 +42,8 @@ static bool value_rules(verifier *v, const vtb_value *value, const vtb_inst *def
 
 static bool use_rules(verifier *v, const vtb_value *value) {
   if (!value) return broken(v, "an operand is missing");
-  if (value->func != v->func) return broken(v, "operand %%%s belongs to another function", value->name);
+  if (value->func != v->func)
+    return broken(v, "operand %%%s belongs to another function", value->name);
   if (value->id < 0 || value->id >= v->func->n_values || !v->defined[value->id])
     return broken(v, "%%%s is used before its definition", value->name);
   return true;
@@ -55,11 +57,13 @@ static bool callee_rules(verifier *v) {
   if (inst->op == VTB_OP_state_scale && v->func->kind != VTB_FUNC_STEP)
     return broken(v, "state_scale outside a step function");
   if (!callee) return true;
-  if (vtb_module_find(v->module, callee->name) != callee) return broken(v, "@%s is not in the module", callee->name);
+  if (vtb_module_find(v->module, callee->name) != callee)
+    return broken(v, "@%s is not in the module", callee->name);
   vtb_func_kind want = inst->op == VTB_OP_recurrence ? VTB_FUNC_STEP
                        : inst->op == VTB_OP_fused    ? VTB_FUNC_KERNEL
                                                      : VTB_FUNC_PLAIN;
-  return callee->kind == want || broken(v, "@%s is of the wrong kind for %s", callee->name, vtb_op_get(inst->op)->name);
+  return callee->kind == want ||
+         broken(v, "@%s is of the wrong kind for %s", callee->name, vtb_op_get(inst->op)->name);
 }
 
 static bool shape_rules(verifier *v) {
@@ -74,7 +78,8 @@ static bool shape_rules(verifier *v) {
     good = broken(v, "the rule gives %zu results", s.results.n);
   for (int i = 0; good && i < inst->n_results; i++)
     if (!vtb_type_equal(&s.results.at[i], &given.at[i]))
-      good = broken(v, "%%%s should be %s", inst->results[i]->name, vtb__shape_text(&s, &s.results.at[i]));
+      good = broken(v, "%%%s should be %s", inst->results[i]->name,
+                    vtb__shape_text(&s, &s.results.at[i]));
   vtb__shape_free(&s);
   vtb_vec_free(&given);
   return good;
@@ -115,7 +120,8 @@ static bool func_rules(verifier *v) {
   v->defined = vtb_xcalloc((size_t)v->func->n_values + 1, sizeof *v->defined);
   v->inst = NULL;
   bool good = v->func->module == v->module || broken(v, "the function belongs to another module");
-  good = good && (vtb_module_find(v->module, v->func->name) == v->func || broken(v, "two functions have this name"));
+  good = good && (vtb_module_find(v->module, v->func->name) == v->func ||
+                  broken(v, "two functions have this name"));
   good = good && body_rules(v, &names);
   free(v->defined);
   vtb_map_free(&names);
@@ -149,7 +155,9 @@ bool vtb_module_verify(const vtb_module *m, vtb_error *err) {
   }
   v.func = m->entry;
   v.inst = NULL;
-  if (m->entry && vtb_module_find(m, m->entry->name) != m->entry) return broken(&v, "the entry is not in the module");
-  if (m->entry && m->entry->kind != VTB_FUNC_PLAIN) return broken(&v, "the entry is not a plain function");
+  if (m->entry && vtb_module_find(m, m->entry->name) != m->entry)
+    return broken(&v, "the entry is not in the module");
+  if (m->entry && m->entry->kind != VTB_FUNC_PLAIN)
+    return broken(&v, "the entry is not a plain function");
   return call_rules(&v);
 }

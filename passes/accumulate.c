@@ -31,7 +31,8 @@ static vtb_inst *chain_start(const vtb_value *v, const int *uses) {
 
 /* `x`, which broadcasts to type `sum`, as a shape that broadcasts to `product`, which has the same elements; false if
  * it takes more than a reshape. */
-static bool start_shape(const vtb_type *x, const vtb_type *sum, const vtb_type *product, vtb_type *out) {
+static bool start_shape(const vtb_type *x, const vtb_type *sum, const vtb_type *product,
+                        vtb_type *out) {
   *out = *x;
   if (vtb_type_equal(sum, product)) return true;
   if (vtb_type_count(x) == vtb_type_count(sum)) {
@@ -54,10 +55,13 @@ static bool start_shape(const vtb_type *x, const vtb_type *sum, const vtb_type *
   return true;
 }
 
-static bool defined_before(const vtb_value *v, const vtb_inst *i) { return !v->def || v->def->order < i->order; }
+static bool defined_before(const vtb_value *v, const vtb_inst *i) {
+  return !v->def || v->def->order < i->order;
+}
 
 /* Whether operand `which` of the sum can take the other one; *start is where it goes in, of type *shape. */
-static bool can_take(const vtb_inst *sum, int which, const int *uses, vtb_inst **start, vtb_type *shape) {
+static bool can_take(const vtb_inst *sum, int which, const int *uses, vtb_inst **start,
+                     vtb_type *shape) {
   const vtb_value *own = sum->operands[which], *other = sum->operands[1 - which];
   const vtb_type *type = &sum->results[0]->type;
   *start = chain_start(own, uses);
@@ -68,7 +72,8 @@ static bool can_take(const vtb_inst *sum, int which, const int *uses, vtb_inst *
 }
 
 /* `product` with a start value, in place of `product`. */
-static void add_operand(vtb_func *f, vtb_inst *product, vtb_inst *before, vtb_value *x, const vtb_type *shape) {
+static void add_operand(vtb_func *f, vtb_inst *product, vtb_inst *before, vtb_value *x,
+                        const vtb_type *shape) {
   vtb_value *old = product->results[0];
   vtb_builder b = {.module = f->module, .func = f, .before = before, .span = product->span};
   if (!vtb_type_equal(&x->type, shape)) x = vtb_b_reshape(&b, x, shape);
@@ -84,7 +89,8 @@ static void rewrite(vtb_func *f, vtb_inst *sum, int which, vtb_inst *start, cons
   vtb_value *own = sum->operands[which], *other = sum->operands[1 - which], *y = sum->results[0];
   vtb_inst *view = own->def->op == VTB_OP_reshape ? own->def : NULL;
   bool whole = start->results[0] == (view ? view->operands[0] : own);
-  add_operand(f, start, whole ? sum : start, other, shape); /* what is added may be younger than the product */
+  add_operand(f, start, whole ? sum : start, other,
+              shape); /* what is added may be younger than the product */
   if (view) {
     vtb_inst_move_before(view, sum);
     view->order = sum->order;
@@ -100,10 +106,12 @@ static bool visit(vtb_func *f, vtb_inst *sum) {
   vtb_inst *start[2];
   vtb_type shape[2];
   bool takes[2];
-  for (int which = 0; which < 2; which++) takes[which] = can_take(sum, which, uses, &start[which], &shape[which]);
+  for (int which = 0; which < 2; which++)
+    takes[which] = can_take(sum, which, uses, &start[which], &shape[which]);
   free(uses);
   /* of two products the later takes the earlier one's result, so that neither moves across what it depends on */
-  int which = takes[0] && takes[1] ? sum->operands[0]->def->order < sum->operands[1]->def->order : takes[1];
+  int which =
+      takes[0] && takes[1] ? sum->operands[0]->def->order < sum->operands[1]->def->order : takes[1];
   if (!takes[which]) return false;
   rewrite(f, sum, which, start[which], &shape[which]);
   return true;

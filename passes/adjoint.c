@@ -22,16 +22,19 @@ void vtb__rename(vtb_value *v, const char *name) {
   vtb_map_set(&v->func->names, name, (void *)(uintptr_t)1);
 }
 
-vtb_value *vtb__build_pad(vtb_builder *b, vtb_value *x, int axis, int64_t low, int64_t high, int64_t step) {
+vtb_value *vtb__build_pad(vtb_builder *b, vtb_value *x, int axis, int64_t low, int64_t high,
+                          int64_t step) {
   if (low == 0 && high == 0 && step == 1) return x;
-  vtb_attr attrs[] = {VTB_A_INT("axis", axis), VTB_A_INT("low", low), VTB_A_INT("high", high), VTB_A_INT("step", step)};
+  vtb_attr attrs[] = {VTB_A_INT("axis", axis), VTB_A_INT("low", low), VTB_A_INT("high", high),
+                      VTB_A_INT("step", step)};
   return vtb_build(b, VTB_OP_pad, &x, 1, attrs, step == 1 ? 3 : 4)->results[0];
 }
 
 static void append(vtb__gradient *g, vtb_value *v, vtb__part part) {
   vtb__node *n = node_of(v);
   if (!n->active) return;
-  vtb_check(!n->resolved, "contribution to %%%s of @%s after its adjoint was used", v->name, v->func->name);
+  vtb_check(!n->resolved, "contribution to %%%s of @%s after its adjoint was used", v->name,
+            v->func->name);
   vtb__part *p = vtb_arena_memdup(&g->ad->arena, &part, sizeof part);
   if (n->last_part)
     n->last_part->next = p;
@@ -45,7 +48,8 @@ void vtb__contribute(vtb__gradient *g, vtb_value *v, vtb_value *d) {
   append(g, v, (vtb__part){.value = vtb_b_reduce_to(&g->b, d, &v->type), .axis = -1});
 }
 
-void vtb__contribute_slice(vtb__gradient *g, vtb_value *v, vtb_value *d, int axis, int64_t start, int64_t limit) {
+void vtb__contribute_slice(vtb__gradient *g, vtb_value *v, vtb_value *d, int axis, int64_t start,
+                           int64_t limit) {
   if (!d) return;
   if (start == 0 && limit == v->type.dim[axis].size) axis = -1;
   append(g, v, (vtb__part){.value = d, .axis = axis, .start = start, .limit = limit});
@@ -60,7 +64,9 @@ static void sort_by_start(vtb__part *at, int n) {
   for (int i = 1; i < n; i++) {
     vtb__part p = at[i];
     int k = i;
-    for (; k > 0 && (at[k - 1].start > p.start || (at[k - 1].start == p.start && at[k - 1].limit > p.limit)); k--)
+    for (; k > 0 &&
+           (at[k - 1].start > p.start || (at[k - 1].start == p.start && at[k - 1].limit > p.limit));
+         k--)
       at[k] = at[k - 1];
     at[k] = p;
   }
@@ -97,7 +103,8 @@ static vtb_value *join_pieces(vtb_builder *b, const vtb__part *at, int n, int ax
 }
 
 /* The sum of the parts that are slices along `axis`, as a whole tensor. */
-static vtb_value *sum_slices(vtb__gradient *g, const vtb_value *v, const vtb__node *node, int axis) {
+static vtb_value *sum_slices(vtb__gradient *g, const vtb_value *v, const vtb__node *node,
+                             int axis) {
   int n = 0;
   for (vtb__part *p = node->first_part; p; p = p->next) n += p->axis == axis;
   if (n == 0) return NULL;
@@ -112,7 +119,8 @@ static vtb_value *sum_slices(vtb__gradient *g, const vtb_value *v, const vtb__no
   if (!overlap(at, n))
     total = join_pieces(&g->b, at, n, axis, size);
   else
-    for (int i = 0; i < n; i++) total = sum(&g->b, total, join_pieces(&g->b, &at[i], 1, axis, size));
+    for (int i = 0; i < n; i++)
+      total = sum(&g->b, total, join_pieces(&g->b, &at[i], 1, axis, size));
   free(at);
   return total;
 }
@@ -124,7 +132,8 @@ vtb_value *vtb__adjoint(vtb__gradient *g, vtb_value *v) {
   vtb_value *total = NULL;
   for (vtb__part *p = node->first_part; p; p = p->next)
     if (p->axis < 0) total = sum(&g->b, total, p->value);
-  for (int axis = 0; axis < v->type.rank; axis++) total = sum(&g->b, total, sum_slices(g, v, node, axis));
+  for (int axis = 0; axis < v->type.rank; axis++)
+    total = sum(&g->b, total, sum_slices(g, v, node, axis));
   node->adjoint = total;
   /* Named once: an adjoint handed through by an add keeps the name of the value it came from. */
   if (total && total->def && !total->scratch) {

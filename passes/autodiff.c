@@ -60,10 +60,12 @@ static void find_deps(vtb__ad *ad, vtb__ad_func *fi) {
       for (int k = 0; k < inst->n_operands; k++)
         if (inst_passes(ad, inst, k, r))
           for (size_t w = 0; w < words; w++)
-            row[(size_t)inst->results[r]->id * words + w] |= row[(size_t)inst->operands[k]->id * words + w];
+            row[(size_t)inst->results[r]->id * words + w] |=
+                row[(size_t)inst->operands[k]->id * words + w];
   fi->deps = vtb_arena_array(&ad->arena, (size_t)f->n_returns * words + 1, sizeof *fi->deps);
   for (int r = 0; r < f->n_returns; r++)
-    memcpy(fi->deps + (size_t)r * words, row + (size_t)f->returns[r]->id * words, words * sizeof *row);
+    memcpy(fi->deps + (size_t)r * words, row + (size_t)f->returns[r]->id * words,
+           words * sizeof *row);
   free(row);
 }
 
@@ -72,16 +74,19 @@ static bool *find_active(vtb__ad *ad, const vtb__ad_func *fi) {
   vtb_func *f = fi->func;
   bool *varies = vtb_xcalloc((size_t)f->n_values + 1, sizeof *varies);
   bool *useful = vtb_xcalloc((size_t)f->n_values + 1, sizeof *useful);
-  for (int i = 0; i < f->n_args; i++) varies[f->args[i]->id] = fi->wanted[i] && f->args[i]->type.dtype == VTB_F32;
+  for (int i = 0; i < f->n_args; i++)
+    varies[f->args[i]->id] = fi->wanted[i] && f->args[i]->type.dtype == VTB_F32;
   for (int r = 0; r < f->n_returns; r++) useful[f->returns[r]->id] |= fi->live[r];
   for (vtb_inst *inst = f->first; inst; inst = inst->next)
     for (int r = 0; r < inst->n_results; r++)
       for (int k = 0; k < inst->n_operands; k++)
-        if (varies[inst->operands[k]->id] && inst_passes(ad, inst, k, r)) varies[inst->results[r]->id] = true;
+        if (varies[inst->operands[k]->id] && inst_passes(ad, inst, k, r))
+          varies[inst->results[r]->id] = true;
   for (vtb_inst *inst = f->last; inst; inst = inst->prev)
     for (int r = 0; r < inst->n_results; r++)
       for (int k = 0; k < inst->n_operands; k++)
-        if (useful[inst->results[r]->id] && inst_passes(ad, inst, k, r)) useful[inst->operands[k]->id] = true;
+        if (useful[inst->results[r]->id] && inst_passes(ad, inst, k, r))
+          useful[inst->operands[k]->id] = true;
   for (int v = 0; v < f->n_values; v++) varies[v] &= useful[v];
   free(useful);
   return varies;
@@ -128,16 +133,20 @@ static vtb_inst *copy_keeping(vtb__gradient *g, const vtb_inst *inst, vtb_value 
   vtb_attr *attrs = vtb_arena_array(&g->ad->arena, (size_t)inst->n_attrs + 1, sizeof *attrs);
   memcpy(attrs, inst->attrs, (size_t)inst->n_attrs * sizeof *attrs);
   attrs[inst->n_attrs] = VTB_A_INT("keep", 1);
-  vtb_inst *copy = vtb_build_call(&g->b, inst->op, inst->callee, operands, inst->n_operands, attrs, inst->n_attrs + 1);
+  vtb_inst *copy = vtb_build_call(&g->b, inst->op, inst->callee, operands, inst->n_operands, attrs,
+                                  inst->n_attrs + 1);
   for (int r = 0; r < inst->n_results; r++) vtb__rename(copy->results[r], inst->results[r]->name);
   return copy;
 }
 
 /* A call that a gradient passes through calls the forward half, which has further results. */
-static vtb_inst *copy_inst(vtb__gradient *g, const vtb_inst *inst, vtb_value *const *operands, bool active) {
-  vtb__ad_func *callee = inst->op == VTB_OP_call && active ? vtb__ad_find(g->ad, inst->callee) : NULL;
+static vtb_inst *copy_inst(vtb__gradient *g, const vtb_inst *inst, vtb_value *const *operands,
+                           bool active) {
+  vtb__ad_func *callee =
+      inst->op == VTB_OP_call && active ? vtb__ad_find(g->ad, inst->callee) : NULL;
   g->b.span = inst->span;
-  if (inst->op == VTB_OP_fold && active && !vtb_attr_int(inst, "keep", 0)) return copy_keeping(g, inst, operands);
+  if (inst->op == VTB_OP_fold && active && !vtb_attr_int(inst, "keep", 0))
+    return copy_keeping(g, inst, operands);
   if (!callee || callee->fwd == inst->callee) return vtb_inst_clone(&g->b, inst, operands);
   vtb_inst *copy = vtb_b_call(&g->b, callee->fwd, operands, inst->n_operands);
   for (int r = 0; r < inst->n_results; r++) vtb__rename(copy->results[r], inst->results[r]->name);
@@ -225,7 +234,8 @@ static void add_seed(vtb__gradient *g, const vtb__ad_func *fi, int ret) {
   const char *official = g->joint->return_names[ret];
   g->joint->arg_info[seed->index].role = VTB_ROLE_GRAD;
   g->joint->arg_info[seed->index].official =
-      vtb_intern(g->ad->module, vtb_arena_printf(&g->ad->arena, "d:%s", official ? official : f->returns[ret]->name));
+      vtb_intern(g->ad->module, vtb_arena_printf(&g->ad->arena, "d:%s",
+                                                 official ? official : f->returns[ret]->name));
   vtb__contribute(g, out, seed);
 }
 
@@ -257,8 +267,8 @@ static void make_halves(vtb__ad *ad, vtb__ad_func *fi) {
 
 /* ---- the entry -------------------------------------------------------------------------------------------- */
 
-static vtb_func *make_entry(vtb__ad *ad, const vtb__ad_func *fi, const int *outs, int n_outs, const int *wrt,
-                            int n_wrt) {
+static vtb_func *make_entry(vtb__ad *ad, const vtb__ad_func *fi, const int *outs, int n_outs,
+                            const int *wrt, int n_wrt) {
   vtb_func *f = fi->func;
   vtb__gradient g = joint_new(ad, fi, "grad");
   copy_forward(&g, fi);
@@ -279,7 +289,8 @@ static vtb_func *make_entry(vtb__ad *ad, const vtb__ad_func *fi, const int *outs
     const char *official = f->arg_info[wrt[k]].official;
     returns[f->n_returns + k] = vtb__adjoint_or_zeros(&g, g.joint->args[wrt[k]]);
     names[f->n_returns + k] =
-        vtb_intern(ad->module, vtb_arena_printf(&ad->arena, "d:%s", official ? official : f->args[wrt[k]]->name));
+        vtb_intern(ad->module, vtb_arena_printf(&ad->arena, "d:%s",
+                                                official ? official : f->args[wrt[k]]->name));
   }
   vtb_func_set_returns(g.joint, returns, names, f->n_returns + n_wrt);
   free(returns);
@@ -304,20 +315,21 @@ static void list_funcs(vtb__ad *ad, vtb_func *root) {
   for (size_t i = 0; i < ad->n_funcs; i++) find_deps(ad, &ad->funcs[i]);
 }
 
-static vtb_status check_request(const vtb_func *f, const int *outs, int n_outs, const int *wrt, int n_wrt,
-                                vtb_error *err) {
+static vtb_status check_request(const vtb_func *f, const int *outs, int n_outs, const int *wrt,
+                                int n_wrt, vtb_error *err) {
   for (int i = 0; i < n_outs; i++) {
     if (outs[i] < 0 || outs[i] >= f->n_returns)
       return vtb_fail(err, VTB_E_USAGE, "@%s has no output number %d", f->name, outs[i]);
     if (f->returns[outs[i]]->type.dtype != VTB_F32)
-      return vtb_fail(err, VTB_E_USAGE, "output %d of @%s holds integers and has no adjoint", outs[i], f->name);
+      return vtb_fail(err, VTB_E_USAGE, "output %d of @%s holds integers and has no adjoint",
+                      outs[i], f->name);
   }
   for (int i = 0; i < n_wrt; i++) {
     if (wrt[i] < 0 || wrt[i] >= f->n_args)
       return vtb_fail(err, VTB_E_USAGE, "@%s has no argument number %d", f->name, wrt[i]);
     if (f->args[wrt[i]]->type.dtype != VTB_F32)
-      return vtb_fail(err, VTB_E_USAGE, "argument %%%s of @%s holds integers and has no adjoint", f->args[wrt[i]]->name,
-                      f->name);
+      return vtb_fail(err, VTB_E_USAGE, "argument %%%s of @%s holds integers and has no adjoint",
+                      f->args[wrt[i]]->name, f->name);
   }
   return VTB_OK;
 }
@@ -331,11 +343,12 @@ static void remove_halves(vtb__ad *ad) {
   }
 }
 
-vtb_status vtb_autodiff(vtb_module *m, vtb_func *f, const int *outs, int n_outs, const int *wrt, int n_wrt,
-                        vtb_func **grad, vtb_diags *diags, vtb_error *err) {
+vtb_status vtb_autodiff(vtb_module *m, vtb_func *f, const int *outs, int n_outs, const int *wrt,
+                        int n_wrt, vtb_func **grad, vtb_diags *diags, vtb_error *err) {
   vtb_status status = check_request(f, outs, n_outs, wrt, n_wrt, err);
   if (status != VTB_OK) return status;
-  (void)diags; /* there is no way to go wrong that a message with a place would explain better than err */
+  (void)
+      diags; /* there is no way to go wrong that a message with a place would explain better than err */
   vtb__ad ad = {.module = m, .err = err};
   vtb_arena_init(&ad.arena);
   list_funcs(&ad, f);

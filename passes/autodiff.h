@@ -18,8 +18,10 @@ typedef struct vtb__ad_func {
   uint64_t *deps; /* n_returns rows: the args a return depends on with a derivative */
   bool *wanted;   /* by arg: some site wants its adjoint */
   bool *live;     /* by return: some site has an adjoint for it */
-  vtb_func *fwd;  /* (args) -> (returns, further saved values); may be func itself; NULL: no gradient is asked for */
-  vtb_func *bwd;  /* (args[bwd_args], results[saved], adjoints of live returns) -> adjoints of wanted args */
+  vtb_func *
+      fwd; /* (args) -> (returns, further saved values); may be func itself; NULL: no gradient is asked for */
+  vtb_func *
+      bwd; /* (args[bwd_args], results[saved], adjoints of live returns) -> adjoints of wanted args */
   int n_bwd_args, n_saved;
   int *bwd_args; /* numbers of args */
   int *saved;    /* numbers of fwd's results */
@@ -70,8 +72,10 @@ bool vtb__wants(const vtb_value *v);
 /* Adds `d`, of v's type or of one that v's type broadcasts to, if v wants an adjoint. */
 void vtb__contribute(vtb__gradient *g, vtb_value *v, vtb_value *d);
 /* Adds `d` to elements [start, limit) of axis. */
-void vtb__contribute_slice(vtb__gradient *g, vtb_value *v, vtb_value *d, int axis, int64_t start, int64_t limit);
-vtb_value *vtb__build_pad(vtb_builder *b, vtb_value *x, int axis, int64_t low, int64_t high, int64_t step);
+void vtb__contribute_slice(vtb__gradient *g, vtb_value *v, vtb_value *d, int axis, int64_t start,
+                           int64_t limit);
+vtb_value *vtb__build_pad(vtb_builder *b, vtb_value *x, int axis, int64_t low, int64_t high,
+                          int64_t step);
 /* Gives `v` the name if it is free. */
 void vtb__rename(vtb_value *v, const char *name);
 
@@ -79,7 +83,8 @@ void vtb__rename(vtb_value *v, const char *name);
 
 /* Emits the adjoints of the operands of `inst`. Called when a result has an adjoint and an operand wants one. */
 typedef void (*vtb__grad_rule)(vtb__gradient *g, vtb_inst *inst);
-#define VTB_OP(name, klass, min, max, shape, interp, grad, ...) void vtb__grad_##grad(vtb__gradient *g, vtb_inst *inst);
+#define VTB_OP(name, klass, min, max, shape, interp, grad, ...)                                    \
+  void vtb__grad_##grad(vtb__gradient *g, vtb_inst *inst);
 #include "ir/ops.def"
 #undef VTB_OP
 
@@ -91,12 +96,12 @@ bool vtb__grad_passes(const vtb_inst *inst, int k);
 
 /* Makes fi->fwd and fi->bwd from the joint function: seeds are the adjoint arguments, by live return; outs the
  * adjoints, by wanted arg, none NULL. */
-void vtb__ad_split(vtb__ad *ad, vtb__ad_func *fi, vtb_func *joint, vtb_inst *last_forward, vtb_value *const *outs,
-                   int n_outs);
+void vtb__ad_split(vtb__ad *ad, vtb__ad_func *fi, vtb_func *joint, vtb_inst *last_forward,
+                   vtb_value *const *outs, int n_outs);
 
 /* The cheapest set of vertices whose removal parts every source from every sink, the one nearest the sinks. Vertices
  * may be in the set whether source, sink or neither. edge[2e] -> edge[2e+1]. Fills cut[n]. */
-void vtb__min_vertex_cut(int n, const int64_t *weight, const bool *source, const bool *sink, const int *edge,
-                         int n_edges, bool *cut);
+void vtb__min_vertex_cut(int n, const int64_t *weight, const bool *source, const bool *sink,
+                         const int *edge, int n_edges, bool *cut);
 
 #endif

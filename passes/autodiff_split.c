@@ -35,8 +35,8 @@ static bool can_recompute(const vtb_inst *inst) {
 }
 
 static bool is_view(vtb_op op) {
-  return op == VTB_OP_reshape || op == VTB_OP_transpose || op == VTB_OP_slice || op == VTB_OP_broadcast ||
-         op == VTB_OP_tap;
+  return op == VTB_OP_reshape || op == VTB_OP_transpose || op == VTB_OP_slice ||
+         op == VTB_OP_broadcast || op == VTB_OP_tap;
 }
 
 static bool is_return(const split *s, const vtb_value *v, int *at) {
@@ -69,7 +69,8 @@ static void mark_live(split *s) {
 static void choose_saved(split *s) {
   int n = s->joint->n_values;
   int64_t *weight = vtb_xcalloc((size_t)n + 1, sizeof *weight);
-  bool *source = vtb_xcalloc((size_t)n + 1, sizeof *source), *sink = vtb_xcalloc((size_t)n + 1, sizeof *sink);
+  bool *source = vtb_xcalloc((size_t)n + 1, sizeof *source),
+       *sink = vtb_xcalloc((size_t)n + 1, sizeof *sink);
   VTB_VEC(int) edges = {0};
   for (vtb_inst *inst = s->joint->first; inst && inst != s->first_backward; inst = inst->next) {
     for (int r = 0; r < inst->n_results; r++) {
@@ -186,7 +187,8 @@ static void build_forward(split *s) {
 /* Puts a copy of a forward value into the backward half where it is not an argument there. */
 static void recompute(split *s, const vtb_value *v) {
   if (s->map[v->id]) return;
-  vtb_check(v->def && can_recompute(v->def), "%%%s of @%s is neither saved nor recomputed", v->name, s->joint->name);
+  vtb_check(v->def && can_recompute(v->def), "%%%s of @%s is neither saved nor recomputed", v->name,
+            s->joint->name);
   for (int k = 0; k < v->def->n_operands; k++) recompute(s, v->def->operands[k]);
   if (v->def->op == VTB_OP_tap)
     s->map[v->id] = s->map[v->def->operands[0]->id];
@@ -218,7 +220,8 @@ static void add_backward_args(split *s) {
   for (vtb_inst *inst = s->joint->first; inst && inst != s->first_backward; inst = inst->next)
     for (int r = 0; r < inst->n_results; r++)
       if (s->saved[inst->results[r]->id]) add_arg(s, inst->results[r], NULL);
-  for (int i = f->n_args; i < s->joint->n_args; i++) add_arg(s, s->joint->args[i], &s->joint->arg_info[i]);
+  for (int i = f->n_args; i < s->joint->n_args; i++)
+    add_arg(s, s->joint->args[i], &s->joint->arg_info[i]);
   free(seen);
 }
 
@@ -239,8 +242,8 @@ static void build_backward(split *s) {
   free(returns);
 }
 
-void vtb__ad_split(vtb__ad *ad, vtb__ad_func *fi, vtb_func *joint, vtb_inst *last_forward, vtb_value *const *outs,
-                   int n_outs) {
+void vtb__ad_split(vtb__ad *ad, vtb__ad_func *fi, vtb_func *joint, vtb_inst *last_forward,
+                   vtb_value *const *outs, int n_outs) {
   split s = {.ad = ad, .fi = fi, .joint = joint, .outs = outs, .n_outs = n_outs};
   s.first_backward = last_forward ? last_forward->next : joint->first;
   s.live = vtb_xcalloc((size_t)joint->n_values + 1, sizeof *s.live);

@@ -25,7 +25,9 @@ static void bind_shape(vtb_inst *inst, int64_t batch) {
 }
 
 vtb_status vtb__pass_bind(vtb_pass_context *c, vtb_error *err) {
-  if (c->batch < 1) return vtb_fail(err, VTB_E_USAGE, "the batch must be at least 1, and is %lld", (long long)c->batch);
+  if (c->batch < 1)
+    return vtb_fail(err, VTB_E_USAGE, "the batch must be at least 1, and is %lld",
+                    (long long)c->batch);
   for (vtb_func *f = c->module->first; f; f = f->next) {
     for (int i = 0; i < f->n_args; i++) bind_type(&f->args[i]->type, c->batch);
     for (vtb_inst *inst = f->first; inst; inst = inst->next) {

@@ -68,8 +68,8 @@ static uint64_t hash_inst(const vtb_inst *inst) {
 }
 
 static bool equal(const vtb_inst *a, const vtb_inst *b) {
-  if (a->op != b->op || a->callee != b->callee || a->n_operands != b->n_operands || a->n_results != b->n_results ||
-      a->n_attrs != b->n_attrs)
+  if (a->op != b->op || a->callee != b->callee || a->n_operands != b->n_operands ||
+      a->n_results != b->n_results || a->n_attrs != b->n_attrs)
     return false;
   for (int i = 0; i < a->n_operands; i++)
     if (operand(a, i) != operand(b, i)) return false;

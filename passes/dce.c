@@ -51,12 +51,15 @@ static void note_calls(vtb_func *f, signature *all, size_t n) {
     if (!s) continue;
     if (inst->op != VTB_OP_call) s->fixed = true;
     vtb_vec_push(&s->calls, inst);
-    for (int i = 0; i < inst->n_results && i < s->func->n_returns; i++) s->used[i] |= uses[inst->results[i]->id] > 0;
+    for (int i = 0; i < inst->n_results && i < s->func->n_returns; i++)
+      s->used[i] |= uses[inst->results[i]->id] > 0;
   }
   free(uses);
 }
 
-static int returned_arg(const vtb_func *f, int i) { return f->returns[i]->def ? -1 : f->returns[i]->index; }
+static int returned_arg(const vtb_func *f, int i) {
+  return f->returns[i]->def ? -1 : f->returns[i]->index;
+}
 
 static int same_return(const vtb_func *f, int i) {
   for (int j = 0; j < i; j++)
@@ -136,7 +139,8 @@ static bool shrink_functions(vtb_module *m) {
       any |= shrink(&all[i]);
     }
     changed |= any;
-    note_calls(order[i], all, n); /* after its own shrinking, so that dead uses of its results are not counted */
+    note_calls(order[i], all,
+               n); /* after its own shrinking, so that dead uses of its results are not counted */
   }
   for (size_t i = 0; i < n; i++) {
     free(all[i].used);

@@ -18,7 +18,9 @@ enum { MOST_DIRECTIONS = 8, N_SEQUENCES = 3 /* q, k and v come first */ };
 
 typedef VTB_VEC(vtb_inst *) inst_list;
 
-static bool is_scan(const vtb_inst *i) { return i->op == VTB_OP_linscan || i->op == VTB_OP_linscan_grad; }
+static bool is_scan(const vtb_inst *i) {
+  return i->op == VTB_OP_linscan || i->op == VTB_OP_linscan_grad;
+}
 
 static bool same_attr(const vtb_attr *a, const vtb_attr *b) {
   if (a->kind != b->kind) return false;
@@ -38,7 +40,9 @@ static bool attrs_within(const vtb_inst *a, const vtb_inst *b) {
 }
 
 static bool alike(const vtb_inst *a, const vtb_inst *b) {
-  if (a->op != b->op || a->n_operands != b->n_operands || !attrs_within(a, b) || !attrs_within(b, a)) return false;
+  if (a->op != b->op || a->n_operands != b->n_operands || !attrs_within(a, b) ||
+      !attrs_within(b, a))
+    return false;
   for (int o = 0; o < a->n_operands; o++)
     if (!vtb_type_equal(&a->operands[o]->type, &b->operands[o]->type)) return false;
   return true;
@@ -52,7 +56,8 @@ static bool share_a_sequence(const vtb_inst *a, const vtb_inst *b) {
 
 /* Instructions after `first` that `i` needs, in order, without `i`; false if one of them is in the group or needs one
  * that is. */
-static bool needed(const vtb_inst *first, vtb_inst *i, vtb_inst *const *group, int n, inst_list *out) {
+static bool needed(const vtb_inst *first, vtb_inst *i, vtb_inst *const *group, int n,
+                   inst_list *out) {
   int span = i->order - first->order;
   bool *need = vtb_xcalloc((size_t)span + 1, sizeof *need), independent = true;
   need[span] = true;
@@ -92,12 +97,14 @@ static void join(vtb_func *f, vtb_inst **group, int n) {
   vtb_func *k = vtb_func_new(f->module, "scans", VTB_FUNC_KERNEL, first->span);
   vtb_builder inner = {.module = f->module, .func = k, .span = first->span};
   size_t most = (size_t)n * (size_t)(first->n_operands + first->n_results);
-  vtb_value **inputs = vtb_xcalloc(most, sizeof *inputs), **outputs = vtb_xcalloc(most, sizeof *outputs);
+  vtb_value **inputs = vtb_xcalloc(most, sizeof *inputs),
+            **outputs = vtb_xcalloc(most, sizeof *outputs);
   vtb_value **returns = vtb_xcalloc(most, sizeof *returns);
   vtb_value **operands = vtb_xcalloc((size_t)first->n_operands, sizeof *operands);
   int n_inputs = 0, n_returns = 0;
   for (int g = 0; g < n; g++) {
-    for (int o = 0; o < first->n_operands; o++) operands[o] = argument(k, group[g]->operands[o], inputs, &n_inputs);
+    for (int o = 0; o < first->n_operands; o++)
+      operands[o] = argument(k, group[g]->operands[o], inputs, &n_inputs);
     const vtb_inst *scan = vtb_inst_clone(&inner, group[g], operands);
     for (int r = 0; r < scan->n_results; r++) {
       if (!is_computed(scan, r)) continue;
@@ -128,7 +135,8 @@ static bool visit(vtb_func *f, vtb_inst *first) {
   for (vtb_inst *i = first->next, *next; i && n < MOST_DIRECTIONS; i = next) {
     inst_list before = {0};
     next = i->next;
-    if (is_scan(i) && alike(first, i) && share_a_sequence(first, i) && needed(first, i, group, n, &before)) {
+    if (is_scan(i) && alike(first, i) && share_a_sequence(first, i) &&
+        needed(first, i, group, n, &before)) {
       for (size_t b = 0; b < before.n; b++) vtb_inst_move_before(before.at[b], first);
       vtb_func_number(f);
       group[n++] = i;

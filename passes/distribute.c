@@ -81,7 +81,8 @@ vtb_status vtb__pass_distribute(vtb_pass_context *c, vtb_error *err) {
       if (!every_use_fits(f, i, axis)) continue;
       for (vtb_inst *e = i->next, *after; e; e = after) {
         after = e->next;
-        if (e->op == VTB_OP_einsum && (e->operands[0] == i->results[0] || e->operands[1] == i->results[0]))
+        if (e->op == VTB_OP_einsum &&
+            (e->operands[0] == i->results[0] || e->operands[1] == i->results[0]))
           distribute(f, e, i, axis);
       }
       next = i->next;

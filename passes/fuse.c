@@ -42,7 +42,9 @@ typedef struct fuser {
   int mark_now;
 } fuser;
 
-static bool is_splat(const vtb_inst *i) { return i->op == VTB_OP_constant && !vtb_attr_find(i, "data"); }
+static bool is_splat(const vtb_inst *i) {
+  return i->op == VTB_OP_constant && !vtb_attr_find(i, "data");
+}
 
 static bool is_leaf_mover(vtb_op op) {
   return op == VTB_OP_pad || op == VTB_OP_permute || op == VTB_OP_shift || op == VTB_OP_concat;
@@ -120,7 +122,8 @@ static bool broadcasts_into(const vtb_type *small, const vtb_type *big) {
 
 /* Same leading axes, last axis of `column` 1. */
 static bool is_row_column(const vtb_type *column, const vtb_type *row) {
-  if (column->rank != row->rank || row->rank == 0 || column->dim[row->rank - 1].size != 1) return false;
+  if (column->rank != row->rank || row->rank == 0 || column->dim[row->rank - 1].size != 1)
+    return false;
   for (int a = 0; a + 1 < row->rank; a++)
     if (column->dim[a].size != row->dim[a].size) return false;
   return true;
@@ -155,7 +158,8 @@ static bool compatible(fuser *f, int p, int c, group_kind *kind, vtb_type *shape
     *shape = a;
     return true;
   }
-  if (np->kind == GROUP_LOOP && !np->has_leaf && broadcasts_into(&a, &b) && !used_outside(f, p, c)) {
+  if (np->kind == GROUP_LOOP && !np->has_leaf && broadcasts_into(&a, &b) &&
+      !used_outside(f, p, c)) {
     *shape = b;
     return true;
   }
@@ -187,10 +191,13 @@ static bool try_merge(fuser *f, int producer, int consumer) {
 static void merge_sibling_columns(fuser *f) {
   for (int i = 0; i < f->n; i++) {
     int a = find(f, i);
-    if (vtb_op_get(f->nodes[i].inst->op)->klass != VTB_CLASS_REDUCE || f->nodes[a].kind != GROUP_COL) continue;
+    if (vtb_op_get(f->nodes[i].inst->op)->klass != VTB_CLASS_REDUCE ||
+        f->nodes[a].kind != GROUP_COL)
+      continue;
     for (int j = i + 1; j < f->n; j++) {
       int b = find(f, j);
-      if (a == b || vtb_op_get(f->nodes[j].inst->op)->klass != VTB_CLASS_REDUCE || f->nodes[b].kind != GROUP_COL)
+      if (a == b || vtb_op_get(f->nodes[j].inst->op)->klass != VTB_CLASS_REDUCE ||
+          f->nodes[b].kind != GROUP_COL)
         continue;
       if (!vtb_type_equal(&f->nodes[a].shape, &f->nodes[b].shape) ||
           !vtb_type_equal(&f->nodes[i].inst->results[0]->type, &f->nodes[j].inst->results[0]->type))
@@ -241,7 +248,8 @@ static void analyse(fuser *f) {
     group_kind kind = kind_of(i);
     *n = (node){.inst = i, .group = i->order, .kind = kind, .has_leaf = is_leaf_mover(i->op)};
     if (i->n_results)
-      n->shape = vtb_op_get(i->op)->klass == VTB_CLASS_REDUCE ? i->operands[0]->type : i->results[0]->type;
+      n->shape =
+          vtb_op_get(i->op)->klass == VTB_CLASS_REDUCE ? i->operands[0]->type : i->results[0]->type;
     for (int o = 0; o < i->n_operands; o++) {
       int p = f->node_of[i->operands[o]->id];
       if (p < 0) continue;
@@ -257,7 +265,8 @@ static void form_groups(fuser *f) {
   for (int pass = 0; pass < 2; pass++) {
     for (int i = f->n - 1; i >= 0; i--) {
       int g = find(f, i);
-      if (f->nodes[g].kind == GROUP_NONE || (pass == 0) != (f->nodes[g].kind == GROUP_COL)) continue;
+      if (f->nodes[g].kind == GROUP_NONE || (pass == 0) != (f->nodes[g].kind == GROUP_COL))
+        continue;
       vtb_inst *inst = f->nodes[i].inst;
       for (int o = 0; o < inst->n_operands; o++) {
         int p = f->node_of[inst->operands[o]->id];
@@ -270,7 +279,9 @@ static void form_groups(fuser *f) {
 
 /* ---- rewriting --------------------------------------------------------------------------------------------- */
 
-static const char *kind_name(group_kind k) { return k == GROUP_ROW ? "row" : k == GROUP_COL ? "col" : "loop"; }
+static const char *kind_name(group_kind k) {
+  return k == GROUP_ROW ? "row" : k == GROUP_COL ? "col" : "loop";
+}
 
 static vtb_func *same_kernel(vtb_map *kernels, vtb_func *k) {
   vtb_strbuf text = {0};
@@ -331,7 +342,8 @@ static void emit_group(fuser *f, int group, vtb_inst *before, vtb_map *kernels) 
   /* canonical names, so that equal kernels print alike */
   int number = 0;
   for (vtb_inst *i = k->first; i; i = i->next)
-    for (int r = 0; r < i->n_results; r++) i->results[r]->name = vtb_arena_printf(&m->arena, "v%d", number++);
+    for (int r = 0; r < i->n_results; r++)
+      i->results[r]->name = vtb_arena_printf(&m->arena, "v%d", number++);
   for (int a = 0; a < k->n_args; a++)
     for (int d = 0; d < k->args[a]->type.rank; d++) k->args[a]->type.dim[d].name = NULL;
   for (vtb_inst *i = k->first; i; i = i->next)
@@ -342,7 +354,8 @@ static void emit_group(fuser *f, int group, vtb_inst *before, vtb_map *kernels) 
     vtb_module_remove(m, k);
     k = known;
   }
-  vtb_builder outer = {.module = m, .func = func, .before = before, .span = f->nodes[group].inst->span};
+  vtb_builder outer = {
+      .module = m, .func = func, .before = before, .span = f->nodes[group].inst->span};
   vtb_attr attr = VTB_A_STR("kind", kind_name(kind));
   vtb_inst *fused = vtb_build_call(&outer, VTB_OP_fused, k, inputs.at, (int)inputs.n, &attr, 1);
   for (size_t r = 0; r < outputs.n; r++) {
@@ -381,7 +394,8 @@ static void rewrite(fuser *f, vtb_map *kernels) {
             if (find(f, *u) != g) waiting[find(f, *u)]--;
     }
   }
-  for (int i = 0; i < f->n; i++) vtb_check(done[find(f, i)], "fusion made a cycle in @%s", f->func->name);
+  for (int i = 0; i < f->n; i++)
+    vtb_check(done[find(f, i)], "fusion made a cycle in @%s", f->func->name);
   for (size_t k = 0; k < order.n; k++)
     for (int i = 0; i < f->n; i++)
       if (find(f, i) == order.at[k]) vtb_inst_move_before(f->nodes[i].inst, NULL);

@@ -25,7 +25,8 @@ static vtb_func *differentiate(vtb__gradient *g, vtb_func *f) {
   for (int a = 0; a < f->n_args; a++)
     if (is_float(f->args[a])) wrt[n_wrt++] = a;
   vtb_func *grad = NULL;
-  vtb_status status = vtb_autodiff(g->ad->module, f, outs, n_outs, wrt, n_wrt, &grad, NULL, g->ad->err);
+  vtb_status status =
+      vtb_autodiff(g->ad->module, f, outs, n_outs, wrt, n_wrt, &grad, NULL, g->ad->err);
   if (status != VTB_OK) g->ad->status = status;
   free(outs);
   free(wrt);
@@ -40,11 +41,13 @@ typedef struct back {
 } back;
 
 static vtb_value *add(back *k, const char *prefix, const vtb_value *like, const vtb_type *type) {
-  return vtb_func_add_arg(k->func, vtb_arena_printf(&k->func->module->arena, "%s%s", prefix, like->name), *type);
+  return vtb_func_add_arg(
+      k->func, vtb_arena_printf(&k->func->module->arena, "%s%s", prefix, like->name), *type);
 }
 
 static vtb_type one_step(const vtb_type *state) {
-  vtb_type t = {.dtype = state->dtype, .rank = state->rank + 1, .dim = {state->dim[0], {.size = 1}}};
+  vtb_type t = {
+      .dtype = state->dtype, .rank = state->rank + 1, .dim = {state->dim[0], {.size = 1}}};
   for (int a = 1; a < state->rank; a++) t.dim[a + 1] = state->dim[a];
   return t;
 }
@@ -61,12 +64,14 @@ static void back_arguments(back *k, const vtb_func *f, const vtb_fold *p, vtb_va
   }
   for (int i = p->states; i < seqs_end; i++) k->in[i] = add(k, "", f->args[i], &f->args[i]->type);
   for (int i = 0; i < p->yields; i++)
-    seeds[p->states + i] = add(k, "dy_", f->returns[p->states + i], &f->returns[p->states + i]->type);
+    seeds[p->states + i] =
+        add(k, "dy_", f->returns[p->states + i], &f->returns[p->states + i]->type);
   for (int i = seqs_end; i < f->n_args; i++) k->in[i] = add(k, "", f->args[i], &f->args[i]->type);
 }
 
 /* Calls the gradient; returns new ds, new sums, dx. */
-static void back_body(back *k, const vtb_func *f, const vtb_fold *p, vtb_func *grad, vtb_value *const *seeds) {
+static void back_body(back *k, const vtb_func *f, const vtb_fold *p, vtb_func *grad,
+                      vtb_value *const *seeds) {
   vtb_value **at = vtb_xcalloc((size_t)(grad->n_args + grad->n_returns) + 1, sizeof *at);
   int n = 0;
   for (int i = 0; i < f->n_args; i++) at[n++] = k->in[i];
@@ -116,7 +121,8 @@ static vtb_func *back_of(vtb__gradient *g, vtb_func *f, const vtb_fold *p) {
 static vtb_inst *build(vtb__gradient *g, const vtb_inst *inst, const vtb_fold *p, vtb_func *f) {
   int kept = p->yields + p->states, seqs_end = p->states + p->seqs, n = 0, n_states;
   vtb_value **at = vtb_xcalloc((size_t)f->n_args + 1, sizeof *at);
-  for (int i = 0; i < p->states; i++) at[n++] = vtb__adjoint_or_zeros(g, inst->results[p->yields + i]);
+  for (int i = 0; i < p->states; i++)
+    at[n++] = vtb__adjoint_or_zeros(g, inst->results[p->yields + i]);
   for (int i = seqs_end; i < inst->n_operands; i++)
     if (is_float(inst->operands[i])) at[n++] = vtb_b_splat(&g->b, 0, &inst->operands[i]->type);
   n_states = n;
@@ -125,8 +131,8 @@ static vtb_inst *build(vtb__gradient *g, const vtb_inst *inst, const vtb_fold *p
   for (int i = 0; i < p->yields; i++) at[n++] = vtb__adjoint_or_zeros(g, inst->results[i]);
   int n_seqs = n - n_states;
   for (int i = seqs_end; i < inst->n_operands; i++) at[n++] = inst->operands[i];
-  vtb_attr attrs[] = {VTB_A_INT("states", n_states), VTB_A_INT("seqs", n_seqs), VTB_A_INT("reverse", !p->reverse),
-                      VTB_A_STR("path", p->path)};
+  vtb_attr attrs[] = {VTB_A_INT("states", n_states), VTB_A_INT("seqs", n_seqs),
+                      VTB_A_INT("reverse", !p->reverse), VTB_A_STR("path", p->path)};
   vtb_inst *made = vtb_build_call(&g->b, VTB_OP_fold, f, at, n, attrs, p->path ? 4 : 3);
   free(at);
   return made;

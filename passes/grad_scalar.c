@@ -14,10 +14,18 @@
 #define RULE(name) void vtb__grad_##name(vtb__gradient *g, vtb_inst *inst)
 
 static vtb_value *dr(vtb__gradient *g, vtb_inst *inst) { return vtb__adjoint(g, inst->results[0]); }
-static vtb_value *add(vtb__gradient *g, vtb_value *x, vtb_value *y) { return vtb_b_binary(B, VTB_OP_add, x, y); }
-static vtb_value *sub(vtb__gradient *g, vtb_value *x, vtb_value *y) { return vtb_b_binary(B, VTB_OP_sub, x, y); }
-static vtb_value *mul(vtb__gradient *g, vtb_value *x, vtb_value *y) { return vtb_b_binary(B, VTB_OP_mul, x, y); }
-static vtb_value *div_(vtb__gradient *g, vtb_value *x, vtb_value *y) { return vtb_b_binary(B, VTB_OP_div, x, y); }
+static vtb_value *add(vtb__gradient *g, vtb_value *x, vtb_value *y) {
+  return vtb_b_binary(B, VTB_OP_add, x, y);
+}
+static vtb_value *sub(vtb__gradient *g, vtb_value *x, vtb_value *y) {
+  return vtb_b_binary(B, VTB_OP_sub, x, y);
+}
+static vtb_value *mul(vtb__gradient *g, vtb_value *x, vtb_value *y) {
+  return vtb_b_binary(B, VTB_OP_mul, x, y);
+}
+static vtb_value *div_(vtb__gradient *g, vtb_value *x, vtb_value *y) {
+  return vtb_b_binary(B, VTB_OP_div, x, y);
+}
 static vtb_value *neg(vtb__gradient *g, vtb_value *x) { return vtb_b_unary(B, VTB_OP_neg, x); }
 static vtb_value *num(vtb__gradient *g, double c) { return vtb_b_constant(B, c); }
 static vtb_value *scale(vtb__gradient *g, double c, vtb_value *x) { return mul(g, num(g, c), x); }
@@ -35,9 +43,9 @@ RULE(not_diff) {
   if (g->ad->status != VTB_OK) return;
   char place[256];
   vtb_span_text(inst->span, place, sizeof place);
-  g->ad->status =
-      vtb_fail(g->ad->err, VTB_E_INPUT, "%s%s%s in @%s has no derivative, but a gradient has to pass through it", place,
-               place[0] ? ": " : "", vtb_op_get(inst->op)->name, g->joint->name);
+  g->ad->status = vtb_fail(g->ad->err, VTB_E_INPUT,
+                           "%s%s%s in @%s has no derivative, but a gradient has to pass through it",
+                           place, place[0] ? ": " : "", vtb_op_get(inst->op)->name, g->joint->name);
 }
 
 /* ---- one operand ------------------------------------------------------------------------------------------ */
@@ -120,7 +128,8 @@ RULE(div) {
 }
 
 /* The adjoint goes to `first` where cond holds, else to `second`. */
-static void route(vtb__gradient *g, vtb_value *d, vtb_value *cond, vtb_value *first, vtb_value *second) {
+static void route(vtb__gradient *g, vtb_value *d, vtb_value *cond, vtb_value *first,
+                  vtb_value *second) {
   vtb_value *zero = num(g, 0.0);
   if (vtb__wants(first)) vtb__contribute(g, first, vtb_b_select(B, cond, d, zero));
   if (vtb__wants(second)) vtb__contribute(g, second, vtb_b_select(B, cond, zero, d));
@@ -136,5 +145,6 @@ RULE(pow) {
     vtb_value *p = vtb_b_binary(B, VTB_OP_pow, X, sub(g, Y, num(g, 1.0)));
     vtb__contribute(g, X, mul(g, dr(g, inst), mul(g, Y, p)));
   }
-  if (vtb__wants(Y)) vtb__contribute(g, Y, mul(g, dr(g, inst), mul(g, R, vtb_b_unary(B, VTB_OP_log, X))));
+  if (vtb__wants(Y))
+    vtb__contribute(g, Y, mul(g, dr(g, inst), mul(g, R, vtb_b_unary(B, VTB_OP_log, X))));
 }

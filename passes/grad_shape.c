@@ -68,7 +68,8 @@ RULE(reduce_max) {
   }
   vtb_value *top = with_kept_axes(g, inst, inst->results[0]);
   vtb_value *at = negated_index(g, inst);
-  vtb_value *mark = vtb_b_select(b, vtb_b_binary(b, VTB_OP_eq, X, top), at, vtb_b_constant(b, -3e38));
+  vtb_value *mark =
+      vtb_b_select(b, vtb_b_binary(b, VTB_OP_eq, X, top), at, vtb_b_constant(b, -3e38));
   vtb_value *first = vtb_b_reduce(b, VTB_OP_reduce_max, mark, axes, n, true);
   vtb_value *chosen = vtb_b_binary(b, VTB_OP_eq, mark, first);
   vtb__contribute(g, X, vtb_b_select(b, chosen, d, vtb_b_constant(b, 0.0)));
@@ -97,7 +98,8 @@ RULE(slice) {
   if (step == 1)
     vtb__contribute_slice(g, X, d, axis, start, limit);
   else
-    vtb__contribute(g, X, vtb__build_pad(&g->b, d, axis, start, size - start - (count - 1) * step - 1, step));
+    vtb__contribute(
+        g, X, vtb__build_pad(&g->b, d, axis, start, size - start - (count - 1) * step - 1, step));
 }
 
 RULE(pad) {
@@ -114,7 +116,9 @@ RULE(concat) {
   for (int k = 0; k < inst->n_operands; k++) {
     vtb_value *x = inst->operands[k];
     int64_t size = x->type.dim[axis].size;
-    if (vtb__wants(x)) vtb__contribute(g, x, inst->n_operands == 1 ? d : vtb_b_slice(&g->b, d, axis, at, at + size, 1));
+    if (vtb__wants(x))
+      vtb__contribute(g, x,
+                      inst->n_operands == 1 ? d : vtb_b_slice(&g->b, d, axis, at, at + size, 1));
     at += size;
   }
 }
@@ -122,7 +126,8 @@ RULE(concat) {
 RULE(permute) {
   int axis = (int)vtb_attr_int(inst, "axis", 0);
   bool inverse = vtb_attr_int(inst, "inverse", 0) != 0;
-  vtb__contribute(g, X, vtb_b_permute(&g->b, dr(g, inst), axis, vtb_attr_str(inst, "path", ""), !inverse));
+  vtb__contribute(
+      g, X, vtb_b_permute(&g->b, dr(g, inst), axis, vtb_attr_str(inst, "path", ""), !inverse));
 }
 
 /* The storage position of the step that has no predecessor: the first, or with by < 0 the last. */

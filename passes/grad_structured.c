@@ -53,14 +53,15 @@ RULE(einsum) {
   einsum_operand(g, inst, &s, 0);
   einsum_operand(g, inst, &s, 1);
   if (inst->n_operands == 3 && vtb__wants(inst->operands[2]))
-    vtb__contribute(g, inst->operands[2], vtb_b_reduce_to(&g->b, dr(g, inst), &inst->operands[2]->type));
+    vtb__contribute(g, inst->operands[2],
+                    vtb_b_reduce_to(&g->b, dr(g, inst), &inst->operands[2]->type));
 }
 
 /* ---- convolutions ----------------------------------------------------------------------------------------- */
 
 /* `op` on one or two operands with those attributes of `inst` that `keys` names, and one more. */
-static vtb_value *sibling(vtb__gradient *g, const vtb_inst *inst, vtb_op op, vtb_value *x, vtb_value *y,
-                          const char *const *keys, int n_keys, const vtb_attr *more) {
+static vtb_value *sibling(vtb__gradient *g, const vtb_inst *inst, vtb_op op, vtb_value *x,
+                          vtb_value *y, const char *const *keys, int n_keys, const vtb_attr *more) {
   vtb_attr attrs[8];
   int n = 0;
   for (int i = 0; i < n_keys; i++) {
@@ -78,16 +79,18 @@ RULE(im2col) {
   const vtb_type *t = &inst->operands[0]->type;
   int64_t image[3] = {t->dim[1].size, t->dim[2].size, t->dim[3].size};
   vtb_attr more = VTB_A_INTS("image", image, 3);
-  vtb__contribute(g, inst->operands[0], sibling(g, inst, VTB_OP_col2im, dr(g, inst), NULL, im2col_keys, 3, &more));
+  vtb__contribute(g, inst->operands[0],
+                  sibling(g, inst, VTB_OP_col2im, dr(g, inst), NULL, im2col_keys, 3, &more));
 }
 
 RULE(col2im) {
-  vtb__contribute(g, inst->operands[0], sibling(g, inst, VTB_OP_im2col, dr(g, inst), NULL, im2col_keys, 3, NULL));
+  vtb__contribute(g, inst->operands[0],
+                  sibling(g, inst, VTB_OP_im2col, dr(g, inst), NULL, im2col_keys, 3, NULL));
 }
 
 /* dwconv is bilinear: with <u, conv(x, w)> = <dx(u, w), x> = <dw(x, u), w> each member's adjoints are the other two. */
-static vtb_value *conv(vtb__gradient *g, const vtb_inst *inst, vtb_op op, vtb_value *x, vtb_value *y,
-                       const vtb_type *w) {
+static vtb_value *conv(vtb__gradient *g, const vtb_inst *inst, vtb_op op, vtb_value *x,
+                       vtb_value *y, const vtb_type *w) {
   static const char *const keys[] = {"grid", "pad", "path"};
   int64_t kernel[2] = {w->dim[1].size, w->dim[2].size};
   vtb_attr more = VTB_A_INTS("kernel", kernel, 2);
@@ -135,7 +138,8 @@ RULE(linscan) {
   }
   if (dlast) attrs[n_attrs++] = VTB_A_INT("dlast", 1);
   vtb_inst *grad = vtb_build(&g->b, VTB_OP_linscan_grad, operands, n, attrs, n_attrs);
-  for (int i = 0; i < inst->n_operands; i++) vtb__contribute(g, inst->operands[i], grad->results[i]);
+  for (int i = 0; i < inst->n_operands; i++)
+    vtb__contribute(g, inst->operands[i], grad->results[i]);
 }
 
 /* Operands q, k, v, [bias]; results y, lse. */
@@ -174,5 +178,6 @@ RULE(maxplus) {
   if (path) attrs[n_attrs++] = *path;
   if (inst->n_operands == 3) attrs[n_attrs++] = VTB_A_INT("init", 1);
   vtb_inst *grad = vtb_build(&g->b, VTB_OP_maxplus_grad, operands, n, attrs, n_attrs);
-  for (int i = 0; i < inst->n_operands; i++) vtb__contribute(g, inst->operands[i], grad->results[i]);
+  for (int i = 0; i < inst->n_operands; i++)
+    vtb__contribute(g, inst->operands[i], grad->results[i]);
 }

@@ -5,7 +5,7 @@
  * into the caller's buffers. Live ranges count instructions; a value used by a view lives as long as the view does.
  * Offsets are chosen largest value first, each at the lowest place free during its whole life, which packs well and is
  * deterministic. Callees run in frames placed after their caller's. Results of instructions with the attribute
- * `prepared` (codegen/cuda/prepare.c) live to the function's end.
+ * `prepared` (codegen/cuda/plan/prepare.c) live to the function's end.
  */
 #include "ir/attention.h"
 #include "ir/recurrence.h"
@@ -22,7 +22,9 @@ typedef struct live {
   int64_t bytes, offset;
 } live;
 
-static int64_t round_up(int64_t bytes) { return (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES; }
+static int64_t round_up(int64_t bytes) {
+  return (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
+}
 
 static void row_major(const vtb_type *t, int64_t *stride) {
   int64_t s = 1;
@@ -33,7 +35,8 @@ static void row_major(const vtb_type *t, int64_t *stride) {
 }
 
 /* Strides of `to` over the elements of a tensor of shape `from` with strides `in`; false if that needs a copy. */
-static bool reshape_strides(const vtb_type *from, const int64_t *in, const vtb_type *to, int64_t *out) {
+static bool reshape_strides(const vtb_type *from, const int64_t *in, const vtb_type *to,
+                            int64_t *out) {
   int64_t size[VTB_MAX_RANK], stride[VTB_MAX_RANK];
   int n = 0;
   for (int a = 0; a < from->rank; a++) { /* squeeze size-1 axes, merge contiguous ones */
@@ -134,7 +137,8 @@ static int64_t place(live *l, live *placed, int n, live **scratch) {
   return at;
 }
 
-static void use(live *lives, const int *live_of, const vtb_frame *frame, const vtb_value *v, int when) {
+static void use(live *lives, const int *live_of, const vtb_frame *frame, const vtb_value *v,
+                int when) {
   const vtb_slot *s = &frame->slots[v->id];
   int id = s->place == VTB_PLACE_VIEW ? s->base->id : v->id;
   if (live_of[id] >= 0 && lives[live_of[id]].to < when) lives[live_of[id]].to = when;
@@ -148,7 +152,8 @@ static void return_through_reshapes(const vtb_func *f, int *return_of) {
     while (base->def && base->def->op == VTB_OP_reshape && (base == v || return_of[base->id] < 0))
       base = base->def->operands[0];
     if (base == v || !base->def || return_of[base->id] >= 0) continue;
-    if (vtb_op_get(base->def->op)->klass == VTB_CLASS_SHAPE || base->def->op == VTB_OP_constant) continue;
+    if (vtb_op_get(base->def->op)->klass == VTB_CLASS_SHAPE || base->def->op == VTB_OP_constant)
+      continue;
     return_of[base->id] = r;
     return_of[v->id] = -1;
   }
@@ -158,7 +163,8 @@ static void return_through_reshapes(const vtb_func *f, int *return_of) {
 static const vtb_inst *as_concat(const vtb_inst *i) {
   if (i->op == VTB_OP_concat) return i;
   const vtb_inst *only = i->op == VTB_OP_fused ? i->callee->first : NULL;
-  if (!only || only->next || only->op != VTB_OP_concat || only->n_operands != i->n_operands) return NULL;
+  if (!only || only->next || only->op != VTB_OP_concat || only->n_operands != i->n_operands)
+    return NULL;
   for (int o = 0; o < only->n_operands; o++)
     if (only->operands[o] != i->callee->args[o]) return NULL;
   return only;
@@ -168,19 +174,22 @@ static const vtb_inst *as_concat(const vtb_inst *i) {
 static bool stores_anywhere(const vtb_inst *i) {
   if (!i) return false;
   if (i->op == VTB_OP_einsum) return true;
-  return i->op == VTB_OP_fused && !vtb_streq(vtb_attr_str(i, "kind", ""), "col") && !vtb_is_scans(i) &&
-         !vtb_is_turned_attention(i) && !as_concat(i);
+  return i->op == VTB_OP_fused && !vtb_streq(vtb_attr_str(i, "kind", ""), "col") &&
+         !vtb_is_scans(i) && !vtb_is_turned_attention(i) && !as_concat(i);
 }
 
 /* Where operand `o` of a concatenation lies in its result, as a slot for the value behind its reshapes; NULL if that
  * value cannot be written there. */
-static const vtb_value *part_of(const vtb_inst *i, int o, int axis, int64_t start, const int *return_of, vtb_slot *s) {
+static const vtb_value *part_of(const vtb_inst *i, int o, int axis, int64_t start,
+                                const int *return_of, vtb_slot *s) {
   const vtb_value *v = i->operands[o], *base = v;
   int64_t whole[VTB_MAX_RANK];
   row_major(&i->results[0]->type, whole);
   while (base->def && base->def->op == VTB_OP_reshape) base = base->def->operands[0];
-  if (!stores_anywhere(base->def) || return_of[base->id] >= 0 || vtb_type_count(&base->type) == 0) return NULL;
-  *s = (vtb_slot){.place = VTB_PLACE_VIEW, .base = i->results[0], .view_offset = start * whole[axis]};
+  if (!stores_anywhere(base->def) || return_of[base->id] >= 0 || vtb_type_count(&base->type) == 0)
+    return NULL;
+  *s = (vtb_slot){
+      .place = VTB_PLACE_VIEW, .base = i->results[0], .view_offset = start * whole[axis]};
   if (!reshape_strides(&v->type, whole, &base->type, s->stride)) return NULL;
   int last = base->type.rank - 1;
   return last < 0 || base->type.dim[last].size == 1 || s->stride[last] == 1 ? base : NULL;
@@ -236,7 +245,9 @@ static void plan_func(vtb_func *f, vtb_frame *frame) {
         use(lives, live_of, frame, v, i->order);
         continue;
       }
-      if (i->n_operands == 1 && return_of[v->id] < 0 && make_view(i, &frame->slots[i->operands[0]->id], s)) continue;
+      if (i->n_operands == 1 && return_of[v->id] < 0 &&
+          make_view(i, &frame->slots[i->operands[0]->id], s))
+        continue;
       *s = (vtb_slot){.bytes = round_up(vtb_type_bytes(&v->type)), .in_place = s->in_place};
       row_major(&v->type, s->stride);
       if (i->op == VTB_OP_constant) {
@@ -261,7 +272,8 @@ static void plan_func(vtb_func *f, vtb_frame *frame) {
   for (int k = 0; k < n_live; k++) {
     lives[k].offset = place(&lives[k], lives, k, scratch);
     frame->slots[lives[k].value].offset = lives[k].offset;
-    if (lives[k].offset + lives[k].bytes > frame->bytes) frame->bytes = lives[k].offset + lives[k].bytes;
+    if (lives[k].offset + lives[k].bytes > frame->bytes)
+      frame->bytes = lives[k].offset + lives[k].bytes;
   }
   free(scratch);
   free(lives);
@@ -290,12 +302,14 @@ vtb_status vtb_plan_memory(vtb_module *m, vtb_func *entry, vtb_plan *plan, vtb_e
       for (int r = 0; r < k->n_results; r++)
         if (vtb_type_is_dynamic(&k->results[r]->type)) {
           vtb_plan_free(plan);
-          return vtb_fail(err, VTB_E_INTERNAL, "memory planning needs a bound batch; @%s is symbolic", f->name);
+          return vtb_fail(err, VTB_E_INTERNAL,
+                          "memory planning needs a bound batch; @%s is symbolic", f->name);
         }
     plan_func(f, &plan->frames[i]);
     int64_t deepest = 0;
     for (vtb_inst *k = f->first; k; k = k->next) {
-      const vtb_frame *callee = k->op == VTB_OP_call || k->op == VTB_OP_fold ? vtb_plan_frame(plan, k->callee) : NULL;
+      const vtb_frame *callee =
+          k->op == VTB_OP_call || k->op == VTB_OP_fold ? vtb_plan_frame(plan, k->callee) : NULL;
       if (callee && callee->total_bytes > deepest) deepest = callee->total_bytes;
     }
     plan->frames[i].total_bytes = plan->frames[i].bytes + deepest;
@@ -312,18 +326,20 @@ void vtb_plan_free(vtb_plan *p) {
 }
 
 void vtb_plan_print(const vtb_plan *p, vtb_strbuf *out) {
-  static const char *const place_names[] = {"argument", "return", "workspace", "view", "constant", "none"};
+  static const char *const place_names[] = {"argument", "return",   "workspace",
+                                            "view",     "constant", "none"};
   for (size_t i = p->n_funcs; i-- > 0;) {
     const vtb_func *f = p->funcs[i];
     const vtb_frame *frame = &p->frames[i];
-    vtb_strbuf_printf(out, "func @%s: frame %.1f KiB, with callees %.1f KiB\n", f->name, (double)frame->bytes / 1024,
-                      (double)frame->total_bytes / 1024);
+    vtb_strbuf_printf(out, "func @%s: frame %.1f KiB, with callees %.1f KiB\n", f->name,
+                      (double)frame->bytes / 1024, (double)frame->total_bytes / 1024);
     for (const vtb_inst *k = f->first; k; k = k->next) {
       for (int r = 0; r < k->n_results; r++) {
         const vtb_slot *s = &frame->slots[k->results[r]->id];
         vtb_strbuf_printf(out, "  %%%-24s %-9s ", k->results[r]->name, place_names[s->place]);
         if (s->place == VTB_PLACE_WORKSPACE)
-          vtb_strbuf_printf(out, "at %9lld, %9lld bytes", (long long)s->offset, (long long)s->bytes);
+          vtb_strbuf_printf(out, "at %9lld, %9lld bytes", (long long)s->offset,
+                            (long long)s->bytes);
         else if (s->place == VTB_PLACE_VIEW)
           vtb_strbuf_printf(out, "of %%%s + %lld", s->base->name, (long long)s->view_offset);
         else

@@ -75,8 +75,8 @@ static void mark_reaching(network *w, int to, bool *reaches) {
   }
 }
 
-void vtb__min_vertex_cut(int n, const int64_t *weight, const bool *source, const bool *sink, const int *edge,
-                         int n_edges, bool *cut) {
+void vtb__min_vertex_cut(int n, const int64_t *weight, const bool *source, const bool *sink,
+                         const int *edge, int n_edges, bool *cut) {
   network w = {.n = 2 * n + 2};
   int from = 2 * n, to = 2 * n + 1;
   w.head = vtb_xcalloc((size_t)w.n, sizeof *w.head);
@@ -89,7 +89,8 @@ void vtb__min_vertex_cut(int n, const int64_t *weight, const bool *source, const
     if (source[v]) connect(&w, from, 2 * v, UNBOUNDED);
     if (sink[v]) connect(&w, 2 * v + 1, to, UNBOUNDED);
   }
-  for (int e = 0; e < n_edges; e++) connect(&w, 2 * edge[2 * e] + 1, 2 * edge[2 * e + 1], UNBOUNDED);
+  for (int e = 0; e < n_edges; e++)
+    connect(&w, 2 * edge[2 * e] + 1, 2 * edge[2 * e + 1], UNBOUNDED);
   while (find_path(&w, from, to)) augment(&w, from, to);
   mark_reaching(&w, to, reaches);
   for (int v = 0; v < n; v++) cut[v] = reaches[2 * v + 1] && !reaches[2 * v];

@@ -16,11 +16,13 @@ enum { N_PASSES = sizeof table / sizeof *table };
 
 /* taps first, so that no later pass has to keep them; paths before recurrences, while a recurrence is one op and takes
  * a path whole; simplify after both, because they leave reshapes and dead scale arithmetic behind. */
-const char *const vtb_pipeline_graph = "taps,path_fold,recurrence,simplify,cse,unscale,siblings,distribute,cse,dce";
+const char *const vtb_pipeline_graph =
+    "taps,path_fold,recurrence,simplify,cse,unscale,siblings,distribute,cse,dce";
 /* The first cleaning is for what autodiff leaves, so that the batch is bound in little code; the second for the
  * reductions and reshapes that a known batch turns into nothing. */
-const char *const vtb_pipeline_codegen = "simplify,cse,dce,bind,select_mode,simplify,cse,dce,accumulate,split_rows,"
-                                         "simplify,cse,dce,directions,prologue,fuse";
+const char *const vtb_pipeline_codegen =
+    "simplify,cse,dce,bind,select_mode,simplify,cse,dce,accumulate,split_rows,"
+    "simplify,cse,dce,directions,prologue,fuse";
 
 const vtb_pass *vtb_passes(size_t *n) {
   *n = N_PASSES;
@@ -49,7 +51,8 @@ static vtb_status unknown_pass(const char *name, vtb_error *err) {
   const char *names[N_PASSES];
   for (size_t i = 0; i < N_PASSES; i++) names[i] = table[i].name;
   const char *near = vtb_suggest(name, names, N_PASSES);
-  if (near) return vtb_fail(err, VTB_E_USAGE, "no pass is named \"%s\"; did you mean \"%s\"?", name, near);
+  if (near)
+    return vtb_fail(err, VTB_E_USAGE, "no pass is named \"%s\"; did you mean \"%s\"?", name, near);
   return vtb_fail(err, VTB_E_USAGE, "no pass is named \"%s\"", name);
 }
 
@@ -72,12 +75,15 @@ static vtb_status parse_stage(const char **text, stages *out, vtb_error *err) {
   if (status) return status;
   if (*s == '{') {
     const char *end = strchr(s, '}');
-    if (!end) return vtb_fail(err, VTB_E_USAGE, "the options of pass \"%s\" have no closing brace", st.pass->name);
+    if (!end)
+      return vtb_fail(err, VTB_E_USAGE, "the options of pass \"%s\" have no closing brace",
+                      st.pass->name);
     st.options = copy_text(s + 1, (size_t)(end - s - 1));
     s = end + 1;
   }
   vtb_vec_push(out, st);
-  if (*s && *s != ',') return vtb_fail(err, VTB_E_USAGE, "a comma must follow pass \"%s\"", st.pass->name);
+  if (*s && *s != ',')
+    return vtb_fail(err, VTB_E_USAGE, "a comma must follow pass \"%s\"", st.pass->name);
   *text = *s ? s + 1 : s;
   return VTB_OK;
 }
@@ -106,7 +112,8 @@ static vtb_status verify(const vtb_module *m, const char *when, vtb_error *err) 
   return vtb_fail(err, VTB_E_INTERNAL, "%s: %s", when, broken.text);
 }
 
-static vtb_status run_stage(vtb_pass_context *c, const vtb_pipeline_options *o, stage *s, vtb_error *err) {
+static vtb_status run_stage(vtb_pass_context *c, const vtb_pipeline_options *o, stage *s,
+                            vtb_error *err) {
   const char *outer = c->options;
   int errors_before = c->diags ? c->diags->n_errors : 0;
   double start = vtb_now();

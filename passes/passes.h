@@ -14,8 +14,9 @@ typedef struct vtb_pass_context {
   vtb_diags *diags;
   const char *options; /* text between the braces of the pipeline, or NULL */
   int64_t batch;       /* what bind replaces VTB_DYN with */
-  const char *mode;    /* overrides every recurrence: NULL, "auto", "recurrent", "parallel", "chunkwise" */
-  int64_t chunk;       /* with mode "chunkwise"; 0: default */
+  const char
+      *mode; /* overrides every recurrence: NULL, "auto", "recurrent", "parallel", "chunkwise" */
+  int64_t chunk; /* with mode "chunkwise"; 0: default */
   bool keep_taps;
 } vtb_pass_context;
 
@@ -39,15 +40,17 @@ typedef struct vtb_pipeline_options {
 extern const char *const vtb_pipeline_graph;
 extern const char *const vtb_pipeline_codegen;
 
-VTB_MUST_USE vtb_status vtb_run_pipeline(vtb_pass_context *c, const vtb_pipeline_options *o, vtb_error *err);
+VTB_MUST_USE vtb_status vtb_run_pipeline(vtb_pass_context *c, const vtb_pipeline_options *o,
+                                         vtb_error *err);
 
 /* Reverse mode. From entry @f(args) -> (outs) makes and returns a new entry function
  *   @f_grad(args..., adjoints of the outs listed in `outs`...) -> (outs..., adjoints of the args listed in `wrt`...)
  * with functions called by @f split into a forward that also returns what the backward needs, and a backward.
  * Adjoint arguments have role GRAD and official name "d:<output>"; adjoint returns are named "d:<arg official name>".
  * Adjoints of args that the outs do not depend on are zeros. Defined in passes/autodiff.c; rules in passes/grad_*.c. */
-VTB_MUST_USE vtb_status vtb_autodiff(vtb_module *m, vtb_func *f, const int *outs, int n_outs, const int *wrt, int n_wrt,
-                                     vtb_func **grad, vtb_diags *diags, vtb_error *err);
+VTB_MUST_USE vtb_status vtb_autodiff(vtb_module *m, vtb_func *f, const int *outs, int n_outs,
+                                     const int *wrt, int n_wrt, vtb_func **grad, vtb_diags *diags,
+                                     vtb_error *err);
 
 /* Training step for a classifier entry with output logits [B, classes]:
  *   @train(args..., labels i32 [B]) -> (loss [], logits, d:<param>...)   loss = mean cross entropy with label
@@ -58,8 +61,8 @@ typedef struct vtb_train_step {
   double label_smoothing;
   bool loss_scale;
 } vtb_train_step;
-VTB_MUST_USE vtb_status vtb_build_train_step(vtb_module *m, vtb_func *f, const vtb_train_step *o, vtb_func **train,
-                                             vtb_diags *diags, vtb_error *err);
+VTB_MUST_USE vtb_status vtb_build_train_step(vtb_module *m, vtb_func *f, const vtb_train_step *o,
+                                             vtb_func **train, vtb_diags *diags, vtb_error *err);
 
 /* ---- memory plan (passes/memory_plan.c) ------------------------------------------------------------------- */
 
@@ -75,13 +78,14 @@ typedef enum vtb_place {
 } vtb_place;
 typedef struct vtb_slot {
   vtb_place place;
-  int index;      /* argument or return number; for a constant: number in the function's constant table */
+  int index; /* argument or return number; for a constant: number in the function's constant table */
   int64_t offset; /* bytes into the function's workspace frame, 64-byte aligned */
   int64_t bytes;
-  const vtb_value *base;        /* VIEW: the stored value it aliases (never itself a view) */
-  int64_t view_offset;          /* VIEW: elements */
-  bool in_place;                /* a concatenation whose operands are written into it: nothing is left to do */
-  int64_t stride[VTB_MAX_RANK]; /* element strides; for stored values the row-major ones; 0 on broadcast axes */
+  const vtb_value *base; /* VIEW: the stored value it aliases (never itself a view) */
+  int64_t view_offset;   /* VIEW: elements */
+  bool in_place; /* a concatenation whose operands are written into it: nothing is left to do */
+  int64_t stride
+      [VTB_MAX_RANK]; /* element strides; for stored values the row-major ones; 0 on broadcast axes */
 } vtb_slot;
 typedef struct vtb_frame {
   vtb_slot *slots;     /* by value id */
@@ -95,7 +99,8 @@ typedef struct vtb_plan {
   int64_t peak_bytes; /* entry's total */
 } vtb_plan;
 /* The module must be bound (no VTB_DYN). */
-VTB_MUST_USE vtb_status vtb_plan_memory(vtb_module *m, vtb_func *entry, vtb_plan *plan, vtb_error *err);
+VTB_MUST_USE vtb_status vtb_plan_memory(vtb_module *m, vtb_func *entry, vtb_plan *plan,
+                                        vtb_error *err);
 void vtb_plan_free(vtb_plan *p);
 void vtb_plan_print(const vtb_plan *p, vtb_strbuf *out);
 const vtb_frame *vtb_plan_frame(const vtb_plan *p, const vtb_func *f);

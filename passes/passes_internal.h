@@ -34,7 +34,8 @@ int64_t *vtb__path_indices(const char *path, int64_t n);
 void vtb__swap_names(vtb_value *x, vtb_value *y);
 /* A call with the same callee kind and attributes but other operands, placed before `inst`, which is unlinked; result i
  * of `inst` becomes result map[i] of the new one (map NULL: the same places). */
-vtb_inst *vtb__replace_call(vtb_inst *inst, vtb_func *callee, vtb_value *const *operands, int n, const int *map);
+vtb_inst *vtb__replace_call(vtb_inst *inst, vtb_func *callee, vtb_value *const *operands, int n,
+                            const int *map);
 
 /* ---- parts of passes used by others ----------------------------------------------------------------------- */
 

@@ -118,7 +118,9 @@ static int after_reshape(const vtb_type *from, const vtb_type *to, int axis) {
   int dynamic, other;
   int64_t before = prefix_count(from, axis, &dynamic);
   for (int a = 0; a < to->rank; a++)
-    if (to->dim[a].size == from->dim[axis].size && prefix_count(to, a, &other) == before && other == dynamic) return a;
+    if (to->dim[a].size == from->dim[axis].size && prefix_count(to, a, &other) == before &&
+        other == dynamic)
+      return a;
   return MIXED;
 }
 
@@ -206,14 +208,16 @@ static bool path_operands(const vtb_inst *inst, int *first, int *last) {
 }
 
 static bool result_has_tokens(const vtb_inst *inst, int i) {
-  if (inst->op == VTB_OP_recurrence) return i < inst->callee->n_returns - (int)vtb_attr_int(inst, "states", 0);
+  if (inst->op == VTB_OP_recurrence)
+    return i < inst->callee->n_returns - (int)vtb_attr_int(inst, "states", 0);
   if (inst->op == VTB_OP_linscan) return i % 2 == 0;
   return true;
 }
 
 static void set_path(walk *w, vtb_inst *inst, const vtb__order *order) {
   const char *path = vtb_attr_str(inst, "path", NULL);
-  if (path) order = vtb__order_compose(&w->all->orders, order, vtb__order_of(&w->all->orders, path, false));
+  if (path)
+    order = vtb__order_compose(&w->all->orders, order, vtb__order_of(&w->all->orders, path, false));
   if (order->identity)
     vtb_attr_remove(inst, "path");
   else
@@ -230,8 +234,8 @@ static bool fold_into_path(walk *w, vtb_inst *inst) {
   }
   if (!order) return false;
   for (int i = 0; i < inst->n_operands; i++)
-    inst->operands[i] =
-        i >= first && i <= last ? in_order(w, inst->operands[i], order, axis) : as_written(w, inst->operands[i]);
+    inst->operands[i] = i >= first && i <= last ? in_order(w, inst->operands[i], order, axis)
+                                                : as_written(w, inst->operands[i]);
   set_path(w, inst, order);
   for (int i = 0; i < inst->n_results; i++)
     if (result_has_tokens(inst, i)) know(w, inst->results[i], inst->results[i], order, axis);
@@ -277,10 +281,12 @@ static void fold_through(walk *w, vtb_inst *inst) {
   }
   const known k = *entry(w, inst->operands[lead]);
   vtb_value *x[2 + VTB_MAX_RANK], **operands = x;
-  if (inst->n_operands > 2 + VTB_MAX_RANK) operands = vtb_xcalloc((size_t)inst->n_operands, sizeof *operands);
+  if (inst->n_operands > 2 + VTB_MAX_RANK)
+    operands = vtb_xcalloc((size_t)inst->n_operands, sizeof *operands);
   for (int j = 0; j < inst->n_operands; j++) {
     int axis = j == lead ? k.axis : partner_axis(inst, lead, k.axis, j);
-    operands[j] = axis < 0 ? as_written(w, inst->operands[j]) : in_order(w, inst->operands[j], k.order, axis);
+    operands[j] =
+        axis < 0 ? as_written(w, inst->operands[j]) : in_order(w, inst->operands[j], k.order, axis);
   }
   for (int j = 0; j < inst->n_operands; j++) inst->operands[j] = operands[j];
   if (operands != x) free(operands);
@@ -289,8 +295,8 @@ static void fold_through(walk *w, vtb_inst *inst) {
 
 static void fold_permute(walk *w, vtb_inst *inst) {
   int axis = (int)vtb_attr_int(inst, "axis", 0);
-  const vtb__order *p =
-      vtb__order_of(&w->all->orders, vtb_attr_str(inst, "path", ""), vtb_attr_int(inst, "inverse", 0) != 0);
+  const vtb__order *p = vtb__order_of(&w->all->orders, vtb_attr_str(inst, "path", ""),
+                                      vtb_attr_int(inst, "inverse", 0) != 0);
   known k = *entry(w, inst->operands[0]);
   if (k.order && k.axis != axis) k = (known){.v = as_written(w, inst->operands[0])};
   const vtb__order *o = k.order ? vtb__order_compose(&w->all->orders, k.order, p) : p;
@@ -322,7 +328,9 @@ static char *signature_of(walk *w, const vtb_inst *call) {
 static const variant *variant_for(walk *w, const vtb_inst *call, char *signature) {
   folder *all = w->all;
   for (size_t i = 0; i < all->variants.n; i++) {
-    if (all->variants.at[i].original != call->callee || !vtb_streq(all->variants.at[i].signature, signature)) continue;
+    if (all->variants.at[i].original != call->callee ||
+        !vtb_streq(all->variants.at[i].signature, signature))
+      continue;
     free(signature);
     return &all->variants.at[i];
   }
@@ -377,7 +385,8 @@ static void fold_inst(walk *w, vtb_inst *inst) {
  * written). */
 static void fold_function(folder *all, vtb_func *f, const known *args, known *returns) {
   walk w = {.all = all, .func = f, .b = {.module = all->module, .func = f}};
-  for (int i = 0; args && i < f->n_args; i++) know(&w, f->args[i], f->args[i], args[i].order, args[i].axis);
+  for (int i = 0; args && i < f->n_args; i++)
+    know(&w, f->args[i], f->args[i], args[i].order, args[i].axis);
   for (vtb_inst *inst = f->first, *next; inst; inst = next) {
     next = inst->next;
     fold_inst(&w, inst);

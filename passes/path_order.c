@@ -53,7 +53,8 @@ static char *list_path(const vtb_path *p, const int64_t *perm) {
 }
 
 /* The order `perm` on the grid of the path `like`. */
-static const vtb__order *intern(vtb__orders *all, const int64_t *perm, int64_t n, const char *like) {
+static const vtb__order *intern(vtb__orders *all, const int64_t *perm, int64_t n,
+                                const char *like) {
   const vtb__order *o = find(all, perm, n);
   if (o) return o;
   vtb_path p;

@@ -17,10 +17,12 @@
 #include <stdlib.h>
 
 typedef struct turn {
-  vtb_value *pairs;           /* [B, N, h, r/2, 2] */
-  vtb_value *whole;           /* [B, N, h, K], of which the pairs are the first channels; NULL: they are all */
+  vtb_value *pairs; /* [B, N, h, r/2, 2] */
+  vtb_value
+      *whole; /* [B, N, h, K], of which the pairs are the first channels; NULL: they are all */
   vtb_value *cosines, *sines; /* [..1, N, 1 or h, r/2, 1] */
-  vtb_value *back, *adjoint;  /* of attention_grad: the adjoint of the pairs before the turn, made of that behind it */
+  vtb_value *back,
+      *adjoint; /* of attention_grad: the adjoint of the pairs before the turn, made of that behind it */
 } turn;
 
 static bool is_op(const vtb_value *v, vtb_op op, int n_operands) {
@@ -28,19 +30,23 @@ static bool is_op(const vtb_value *v, vtb_op op, int n_operands) {
 }
 
 static bool is_slice(const vtb_value *v, int axis, int64_t start, int64_t limit) {
-  return is_op(v, VTB_OP_slice, 1) && vtb_attr_int(v->def, "axis", 0) == axis && vtb_attr_int(v->def, "step", 1) == 1 &&
-         vtb_attr_int(v->def, "start", 0) == start && vtb_attr_int(v->def, "limit", 0) == limit;
+  return is_op(v, VTB_OP_slice, 1) && vtb_attr_int(v->def, "axis", 0) == axis &&
+         vtb_attr_int(v->def, "step", 1) == 1 && vtb_attr_int(v->def, "start", 0) == start &&
+         vtb_attr_int(v->def, "limit", 0) == limit;
 }
 
 /* The factor beside x in the product v; NULL if v is no such product. */
 static vtb_value *beside(const vtb_value *v, const vtb_value *x) {
   if (!is_op(v, VTB_OP_mul, 2)) return NULL;
-  return v->def->operands[0] == x ? v->def->operands[1] : v->def->operands[1] == x ? v->def->operands[0] : NULL;
+  return v->def->operands[0] == x   ? v->def->operands[1]
+         : v->def->operands[1] == x ? v->def->operands[0]
+                                    : NULL;
 }
 
 /* first = even c - odd s, second = even s + odd c; even and odd are the two halves of pairs. */
 static bool is_rotation(const vtb_value *first, const vtb_value *second, turn *t) {
-  if (!is_op(first, VTB_OP_sub, 2) || !is_op(second, VTB_OP_add, 2) || !is_op(first->def->operands[0], VTB_OP_mul, 2))
+  if (!is_op(first, VTB_OP_sub, 2) || !is_op(second, VTB_OP_add, 2) ||
+      !is_op(first->def->operands[0], VTB_OP_mul, 2))
     return false;
   for (int side = 0; side < 2; side++) {
     vtb_value *even = first->def->operands[0]->def->operands[side];
@@ -75,18 +81,23 @@ static bool find_turn(vtb_value *v, turn *t) {
     turned = v->def->operands[0];
     rest = v->def->operands[1];
   }
-  if (!is_op(turned, VTB_OP_reshape, 1) || !is_op(turned->def->operands[0], VTB_OP_concat, 2)) return false;
+  if (!is_op(turned, VTB_OP_reshape, 1) || !is_op(turned->def->operands[0], VTB_OP_concat, 2))
+    return false;
   const vtb_inst *halves = turned->def->operands[0]->def;
   const vtb_type *pairs = &halves->results[0]->type;
-  if (pairs->rank != 5 || vtb_attr_int(halves, "axis", 0) != 4 || pairs->dim[4].size != 2) return false;
-  if (!is_rotation(halves->operands[0], halves->operands[1], t) || !vtb_type_equal(&t->pairs->type, pairs))
+  if (pairs->rank != 5 || vtb_attr_int(halves, "axis", 0) != 4 || pairs->dim[4].size != 2)
+    return false;
+  if (!is_rotation(halves->operands[0], halves->operands[1], t) ||
+      !vtb_type_equal(&t->pairs->type, pairs))
     return false;
   for (int a = 0; a < 3; a++)
     if (pairs->dim[a].size != turned->type.dim[a].size) return false;
-  if (!is_table(t->cosines, pairs) || !vtb_type_equal(&t->cosines->type, &t->sines->type)) return false;
+  if (!is_table(t->cosines, pairs) || !vtb_type_equal(&t->cosines->type, &t->sines->type))
+    return false;
   if (!rest) return true;
   int64_t r = turned->type.dim[3].size;
-  if (!is_op(t->pairs, VTB_OP_reshape, 1) || !is_slice(t->pairs->def->operands[0], 3, 0, r)) return false;
+  if (!is_op(t->pairs, VTB_OP_reshape, 1) || !is_slice(t->pairs->def->operands[0], 3, 0, r))
+    return false;
   t->whole = t->pairs->def->operands[0]->def->operands[0];
   return vtb_type_equal(&t->whole->type, &v->type) && is_slice(rest, 3, r, v->type.dim[3].size) &&
          rest->def->operands[0] == t->whole;
@@ -106,10 +117,12 @@ static vtb_value *half_in(const vtb_value *v, int which, vtb_value **factor) {
 
 /* first = even c + odd s, second = odd c - even s, as a gradient writes it; even and odd are the halves of pairs, which
  * nothing else reads. */
-static bool is_rotation_back(const vtb_inst *first, const vtb_inst *second, const int *uses, turn *t) {
+static bool is_rotation_back(const vtb_inst *first, const vtb_inst *second, const int *uses,
+                             turn *t) {
   for (int side = 0; side < 4; side++) {
     const vtb_value *even_c = first->operands[side & 1], *odd_s = first->operands[1 - (side & 1)];
-    const vtb_value *odd_c = second->operands[side >> 1], *even_s = second->operands[1 - (side >> 1)];
+    const vtb_value *odd_c = second->operands[side >> 1],
+                    *even_s = second->operands[1 - (side >> 1)];
     const vtb_value *even = half_in(even_c, 0, &t->cosines), *odd = half_in(odd_s, 1, &t->sines);
     if (!even || !odd || even->def->operands[0] != odd->def->operands[0]) continue;
     t->pairs = even->def->operands[0];
@@ -117,7 +130,8 @@ static bool is_rotation_back(const vtb_inst *first, const vtb_inst *second, cons
     if (beside(odd_c, odd) != t->cosines || !is_op(even_s, VTB_OP_mul, 2)) continue;
     for (int o = 0; o < 2; o++) {
       const vtb_value *minus = even_s->def->operands[o];
-      if (is_op(minus, VTB_OP_neg, 1) && minus->def->operands[0] == even && beside(even_s, minus) == t->sines)
+      if (is_op(minus, VTB_OP_neg, 1) && minus->def->operands[0] == even &&
+          beside(even_s, minus) == t->sines)
         return true;
     }
   }
@@ -131,7 +145,8 @@ static bool reads(const vtb_inst *i, const vtb_value *v) {
 }
 
 /* Whether the channels of v below r are read by `part` alone, which is v itself or a slice of it. */
-static bool is_read_once(const vtb_func *f, const vtb_value *v, const vtb_value *part, int64_t r, const int *uses) {
+static bool is_read_once(const vtb_func *f, const vtb_value *v, const vtb_value *part, int64_t r,
+                         const int *uses) {
   if (uses[part->id] != 1) return false;
   if (part == v) return true;
   int others = 0;
@@ -149,7 +164,9 @@ static bool find_turn_back(const vtb_func *f, const vtb_value *v, const int *use
     if (!vtb_type_equal(&i->results[0]->type, &t->pairs->type)) continue;
     if (!is_op(i->operands[0], VTB_OP_add, 2) || !is_op(i->operands[1], VTB_OP_add, 2)) continue;
     if (!is_rotation_back(i->operands[0]->def, i->operands[1]->def, uses, &back)) continue;
-    if (back.cosines != t->cosines || back.sines != t->sines || !is_op(back.pairs, VTB_OP_reshape, 1)) continue;
+    if (back.cosines != t->cosines || back.sines != t->sines ||
+        !is_op(back.pairs, VTB_OP_reshape, 1))
+      continue;
     const vtb_value *part = back.pairs->def->operands[0];
     bool whole = part == v && r == v->type.dim[3].size;
     if (!whole && (!is_slice(part, 3, 0, r) || part->def->operands[0] != v)) continue;
@@ -186,14 +203,17 @@ static vtb_value *table(kernel *k, vtb_value *v) {
 }
 
 /* Rows x, inside the kernel, with channels below the tables' width turned, or turned back. */
-static vtb_value *rotated(vtb_builder *b, vtb_value *x, const turn *t, vtb_value *const *tables, bool back) {
+static vtb_value *rotated(vtb_builder *b, vtb_value *x, const turn *t, vtb_value *const *tables,
+                          bool back) {
   vtb_type pairs = t->pairs->type, rows = x->type;
   int64_t all = rows.dim[3].size, width = 2 * pairs.dim[3].size;
   vtb_value *split = vtb_b_reshape(b, width < all ? vtb_b_slice(b, x, 3, 0, width, 1) : x, &pairs);
   vtb_value *even = vtb_b_slice(b, split, 4, 0, 1, 1), *odd = vtb_b_slice(b, split, 4, 1, 2, 1);
   vtb_value *cosines = tables[0], *sines = tables[1];
-  vtb_value *even_c = vtb_b_binary(b, VTB_OP_mul, even, cosines), *odd_s = vtb_b_binary(b, VTB_OP_mul, odd, sines);
-  vtb_value *even_s = vtb_b_binary(b, VTB_OP_mul, even, sines), *odd_c = vtb_b_binary(b, VTB_OP_mul, odd, cosines);
+  vtb_value *even_c = vtb_b_binary(b, VTB_OP_mul, even, cosines),
+            *odd_s = vtb_b_binary(b, VTB_OP_mul, odd, sines);
+  vtb_value *even_s = vtb_b_binary(b, VTB_OP_mul, even, sines),
+            *odd_c = vtb_b_binary(b, VTB_OP_mul, odd, cosines);
   vtb_value *halves[2] = {vtb_b_binary(b, back ? VTB_OP_add : VTB_OP_sub, even_c, odd_s),
                           back ? vtb_b_binary(b, VTB_OP_sub, odd_c, even_s)
                                : vtb_b_binary(b, VTB_OP_add, even_s, odd_c)};
@@ -215,18 +235,22 @@ static vtb_value *turned(kernel *k, vtb_value *v, const turn *t, vtb_value **tab
 static void join(vtb_func *f, vtb_inst *attention, const turn *t) {
   kernel out = {.func = vtb_func_new(f->module, "attention", VTB_FUNC_KERNEL, attention->span)};
   out.inner = (vtb_builder){.module = f->module, .func = out.func, .span = attention->span};
-  out.outer = (vtb_builder){.module = f->module, .func = f, .before = attention, .span = attention->span};
+  out.outer =
+      (vtb_builder){.module = f->module, .func = f, .before = attention, .span = attention->span};
   vtb_value *operands[8], *tables[2][2], *results[4];
   for (int o = 0; o < attention->n_operands; o++)
-    operands[o] =
-        o < 2 ? turned(&out, attention->operands[o], &t[o], tables[o]) : argument(&out, attention->operands[o]);
+    operands[o] = o < 2 ? turned(&out, attention->operands[o], &t[o], tables[o])
+                        : argument(&out, attention->operands[o]);
   const vtb_inst *inside = vtb_inst_clone(&out.inner, attention, operands);
   for (int r = 0; r < inside->n_results; r++)
-    results[r] =
-        r < 2 && t[r].back ? rotated(&out.inner, inside->results[r], &t[r], tables[r], true) : inside->results[r];
+    results[r] = r < 2 && t[r].back
+                     ? rotated(&out.inner, inside->results[r], &t[r], tables[r], true)
+                     : inside->results[r];
   vtb_func_set_returns(out.func, results, NULL, inside->n_results);
-  vtb_attr attrs[] = {VTB_A_STR("kind", "attention"), VTB_A_INT("turned", (t[0].pairs ? 1 : 0) + (t[1].pairs ? 2 : 0))};
-  const vtb_inst *fused = vtb_build_call(&out.outer, VTB_OP_fused, out.func, out.inputs, out.n, attrs, 2);
+  vtb_attr attrs[] = {VTB_A_STR("kind", "attention"),
+                      VTB_A_INT("turned", (t[0].pairs ? 1 : 0) + (t[1].pairs ? 2 : 0))};
+  const vtb_inst *fused =
+      vtb_build_call(&out.outer, VTB_OP_fused, out.func, out.inputs, out.n, attrs, 2);
   for (int r = 0; r < fused->n_results; r++) {
     vtb_replace_all(attention->results[r], fused->results[r]);
     vtb__swap_names(attention->results[r], fused->results[r]);
@@ -236,12 +260,14 @@ static void join(vtb_func *f, vtb_inst *attention, const turn *t) {
 }
 
 /* What of operand o (q or k) can move into the kernel. */
-static turn turn_of(const vtb_func *f, const vtb_inst *attention, int o, const int *uses, int n_uses) {
+static turn turn_of(const vtb_func *f, const vtb_inst *attention, int o, const int *uses,
+                    int n_uses) {
   turn t = {0};
   vtb_value *v = attention->operands[o];
   bool found = v->id < n_uses && uses[v->id] == 1 && find_turn(v, &t);
   if (found && attention->op == VTB_OP_attention_grad)
-    found = attention->results[o]->id < n_uses && find_turn_back(f, attention->results[o], uses, &t);
+    found =
+        attention->results[o]->id < n_uses && find_turn_back(f, attention->results[o], uses, &t);
   return found ? t : (turn){0};
 }
 

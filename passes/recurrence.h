@@ -80,7 +80,8 @@ typedef struct vtb__rec {
   VTB_VEC(uint64_t) deps; /* by id of step values */
   uint64_t *reach;        /* by state: the states its update depends on, however indirectly */
   VTB_VEC(vtb__read) reads;
-  int budget, expansions; /* bounds: products and sums of shared values grow exponentially when multiplied out */
+  int budget,
+      expansions; /* bounds: products and sums of shared values grow exponentially when multiplied out */
   bool exploded;
 
   vtb_builder b;
@@ -89,7 +90,8 @@ typedef struct vtb__rec {
   int n_heads;                 /* head axes before flattening */
   VTB_VEC(vtb__lifted) lifted; /* by id of step values */
   bool scaled;                 /* states carry the running scale e^m */
-  bool exact_scale;            /* e^m can be seen from outside: only factors exp(.) make it, as ir/recurrence.h says */
+  bool
+      exact_scale; /* e^m can be seen from outside: only factors exp(.) make it, as ir/recurrence.h says */
   vtb_value *g, *m, *m_prev, *m_init; /* [B,N,h] log decay, log scale, the step before's; [B,h] */
 } vtb__rec;
 
@@ -139,7 +141,8 @@ vtb_value *vtb__rec_full(vtb__rec *r, vtb__lifted x, const vtb_dim *dims, int ra
 vtb_type vtb__rec_type(const vtb__rec *r, int lead, const vtb_dim *dims, int rank);
 /* The product of the factors that vary over `axes` (bit set) or less, on an output frame: frame axis a becomes axis
  * to[a]. */
-vtb__lifted vtb__rec_product(vtb__rec *r, const vtb__term *t, unsigned axes, const int *to, int rank);
+vtb__lifted vtb__rec_product(vtb__rec *r, const vtb__term *t, unsigned axes, const int *to,
+                             int rank);
 vtb_value *vtb__rec_shift(vtb__rec *r, vtb_value *x, int by, double fill, vtb_value *first);
 bool vtb__rec_can_lift(vtb__rec *r); /* false: a diagnostic names the op */
 

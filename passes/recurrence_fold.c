@@ -37,9 +37,13 @@ static void make_operands(vtb__rec *r, vtb_builder *outer, int64_t tokens, vtb_v
   for (int i = 0; i < r->step->n_args; i++) {
     const vtb_value *arg = r->step->args[i];
     bool is_state = i < r->n_states, is_seq = !is_state && i < r->n_states + r->n_seqs;
-    vtb_value *given = is_state && !r->n_inits ? NULL : r->inst->operands[is_state ? i : r->n_inits + i - r->n_states];
+    vtb_value *given = is_state && !r->n_inits
+                           ? NULL
+                           : r->inst->operands[is_state ? i : r->n_inits + i - r->n_states];
     int lead = is_state || is_seq ? 3 : given->type.rank == arg->type.rank ? 0 : 1;
-    vtb_type one = is_state ? state_type(r, &arg->type) : vtb__rec_type(r, lead, arg->type.dim, arg->type.rank), all;
+    vtb_type one = is_state ? state_type(r, &arg->type)
+                            : vtb__rec_type(r, lead, arg->type.dim, arg->type.rank),
+             all;
     one.dtype = arg->type.dtype;
     all = one;
     if (is_seq) all.dim[1].size = tokens;
@@ -82,12 +86,15 @@ void vtb__rec_emit_fold(vtb__rec *r) {
   int n_states = r->n_states;
   vtb_value **operands = VTB_NEW_ARRAY(&r->arena, vtb_value *, r->step->n_args);
   const char *name = vtb_arena_printf(&r->arena, "%s_step", r->inst->callee->name);
-  r->b = (vtb_builder){.module = m, .func = vtb_func_new(m, name, VTB_FUNC_PLAIN, r->inst->span), .span = r->b.span};
+  r->b = (vtb_builder){
+      .module = m, .func = vtb_func_new(m, name, VTB_FUNC_PLAIN, r->inst->span), .span = r->b.span};
   r->tokens.size = 1;
   make_operands(r, &outer, tokens, operands);
   r->n_states = 0; /* from here on states are arguments like others */
   make_returns(r, n_states);
-  vtb_attr attrs[] = {VTB_A_INT("states", n_states), VTB_A_INT("seqs", r->n_seqs), VTB_A_STR("path", r->path)};
-  vtb_inst *fold = vtb_build_call(&outer, VTB_OP_fold, r->b.func, operands, r->step->n_args, attrs, r->path ? 3 : 2);
+  vtb_attr attrs[] = {VTB_A_INT("states", n_states), VTB_A_INT("seqs", r->n_seqs),
+                      VTB_A_STR("path", r->path)};
+  vtb_inst *fold = vtb_build_call(&outer, VTB_OP_fold, r->b.func, operands, r->step->n_args, attrs,
+                                  r->path ? 3 : 2);
   replace(r, &outer, fold);
 }

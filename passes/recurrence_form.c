@@ -45,7 +45,9 @@ uint64_t vtb__rec_deps(vtb__rec *r, const vtb_value *v) {
   if (r->deps.at[id]) return r->deps.at[id];
   uint64_t d = VTB__DEP_KNOWN;
   if (!v->def)
-    d |= v->index < r->n_states ? UINT64_C(1) << v->index : v->index < r->n_states + r->n_seqs ? VTB__DEP_SEQ : 0;
+    d |= v->index < r->n_states               ? UINT64_C(1) << v->index
+         : v->index < r->n_states + r->n_seqs ? VTB__DEP_SEQ
+                                              : 0;
   else if (v->def->op == VTB_OP_state_scale)
     d |= VTB__DEP_SCALE;
   else
@@ -60,11 +62,13 @@ bool vtb__is_gain(vtb__rec *r, const vtb__factor *f) {
 /* Axis maps of an operand that is aligned at the last axis with its user. */
 static void align(const vtb_value *user, const int *axis, const vtb_value *operand, int *out) {
   int shift = user->type.rank - operand->type.rank;
-  for (int a = 0; a < operand->type.rank; a++) out[a] = operand->type.dim[a].size == 1 ? -1 : axis[a + shift];
+  for (int a = 0; a < operand->type.rank; a++)
+    out[a] = operand->type.dim[a].size == 1 ? -1 : axis[a + shift];
 }
 
 /* Axis maps through a reshape that only adds or drops axes of size 1. */
-static void through_reshape(const vtb_value *user, const int *axis, const vtb_value *operand, int *out) {
+static void through_reshape(const vtb_value *user, const int *axis, const vtb_value *operand,
+                            int *out) {
   int at = 0;
   for (int a = 0; a < operand->type.rank; a++) {
     out[a] = -1;
@@ -75,7 +79,8 @@ static void through_reshape(const vtb_value *user, const int *axis, const vtb_va
 }
 
 /* Axis maps of the operand of an einsum whose letters, in order, are all in the result; false otherwise. */
-static bool through_letters(const vtb_value *operand, const char *letters, const char *out, const int *axis, int *to) {
+static bool through_letters(const vtb_value *operand, const char *letters, const char *out,
+                            const int *axis, int *to) {
   int last = -1;
   for (int a = 0; a < operand->type.rank; a++) {
     const char *at = strchr(out, letters[a]);
@@ -87,8 +92,10 @@ static bool through_letters(const vtb_value *operand, const char *letters, const
 }
 
 /* An einsum that sums over nothing is a product. */
-static bool multiply_outer(vtb__rec *r, vtb__term *t, const vtb_inst *inst, int sign, const int *axis) {
-  const char *spec = vtb_attr_str(inst, "spec", ""), *comma = strchr(spec, ','), *arrow = strstr(spec, "->");
+static bool multiply_outer(vtb__rec *r, vtb__term *t, const vtb_inst *inst, int sign,
+                           const int *axis) {
+  const char *spec = vtb_attr_str(inst, "spec", ""), *comma = strchr(spec, ','),
+             *arrow = strstr(spec, "->");
   int x[VTB_MAX_RANK], y[VTB_MAX_RANK];
   if (!comma || !arrow || !through_letters(inst->operands[0], spec, arrow + 2, axis, x) ||
       !through_letters(inst->operands[1], comma + 1, arrow + 2, axis, y))
@@ -102,7 +109,8 @@ void vtb__rec_multiply(vtb__rec *r, vtb__term *t, vtb_value *v, int sign, const 
   const vtb_inst *d = v->def;
   int inner[VTB_MAX_RANK];
   double c;
-  if (vtb__rec_new_state(r, v) >= 0 || t->n >= MAX_FACTORS || r->budget-- <= 0) d = NULL; /* taken as it is */
+  if (vtb__rec_new_state(r, v) >= 0 || t->n >= MAX_FACTORS || r->budget-- <= 0)
+    d = NULL; /* taken as it is */
   if (vtb__splat(v, &c) && (sign > 0 || c != 0)) {
     t->coef = sign > 0 ? t->coef * c : t->coef / c;
   } else if (d && (d->op == VTB_OP_mul || d->op == VTB_OP_div)) {
@@ -143,30 +151,32 @@ const char *vtb__rec_text(vtb__rec *r, const vtb_inst *inst) {
 }
 
 void vtb__recurrent_only_help(vtb_diags *d) {
-  vtb_diag_help(
-      d,
-      "such a recurrence runs step after step, in mode recurrent or auto; for the other modes every update must be a "
-      "factor times the state plus a term that no state enters");
+  vtb_diag_help(d, "such a recurrence runs step after step, in mode recurrent or auto; for the "
+                   "other modes every update must be a "
+                   "factor times the state plus a term that no state enters");
 }
 
 static bool nonlinear(vtb__rec *r, const vtb_inst *inst, int state, const char *what) {
-  vtb_diag_error(r->diags, VTB__D_NONLINEAR, inst->span, "the update of state %s is not linear: `%s` %s",
-                 r->states[state].old->name, vtb__rec_text(r, inst), what);
+  vtb_diag_error(r->diags, VTB__D_NONLINEAR, inst->span,
+                 "the update of state %s is not linear: `%s` %s", r->states[state].old->name,
+                 vtb__rec_text(r, inst), what);
   vtb__recurrent_only_help(r->diags);
   return false;
 }
 
 static bool not_diagonal(vtb__rec *r, const vtb_inst *inst, int state, const char *what) {
-  vtb_diag_error(r->diags, VTB__D_NOT_DIAGONAL, inst->span, "the update of state %s is not diagonal: `%s` %s",
-                 r->states[state].old->name, vtb__rec_text(r, inst), what);
+  vtb_diag_error(r->diags, VTB__D_NOT_DIAGONAL, inst->span,
+                 "the update of state %s is not diagonal: `%s` %s", r->states[state].old->name,
+                 vtb__rec_text(r, inst), what);
   vtb__recurrent_only_help(r->diags);
   return false;
 }
 
 static bool cross_state(vtb__rec *r, vtb_span span, int state, int other) {
-  if (other < state && (r->reach[other] >> state & 1)) return false; /* said when the other one was looked at */
-  vtb_diag_error(r->diags, VTB__D_CROSS_STATE, span, "states %s and %s read each other", r->states[state].old->name,
-                 r->states[other].old->name);
+  if (other < state && (r->reach[other] >> state & 1))
+    return false; /* said when the other one was looked at */
+  vtb_diag_error(r->diags, VTB__D_CROSS_STATE, span, "states %s and %s read each other",
+                 r->states[state].old->name, r->states[other].old->name);
   vtb__recurrent_only_help(r->diags);
   return false;
 }
@@ -175,7 +185,8 @@ static bool too_long(vtb__rec *r, const vtb__state *s) {
   if (r->exploded) return false; /* said before */
   r->exploded = true;
   vtb_diag_error(r->diags, VTB__D_STEP_OP, s->now->def ? s->now->def->span : r->inst->span,
-                 "the update of state %s has too many terms when it is multiplied out", s->old->name);
+                 "the update of state %s has too many terms when it is multiplied out",
+                 s->old->name);
   vtb_diag_help(r->diags, "write it as a factor times the state plus one term");
   return false;
 }
@@ -201,7 +212,8 @@ static bool given(vtb__rec *r, int state, const vtb_value *v) {
 
 static bool expand(vtb__rec *r, vtb_value *v, const vtb__term *by, expansion *e);
 
-static bool expand_product(vtb__rec *r, vtb_inst *inst, int reads, const vtb__term *by, int sign, expansion *e) {
+static bool expand_product(vtb__rec *r, vtb_inst *inst, int reads, const vtb__term *by, int sign,
+                           expansion *e) {
   vtb_value *other = inst->operands[1 - reads];
   int axis[VTB_MAX_RANK], identity[VTB_MAX_RANK];
   for (int a = 0; a < VTB_MAX_RANK; a++) identity[a] = a;
@@ -212,10 +224,12 @@ static bool expand_product(vtb__rec *r, vtb_inst *inst, int reads, const vtb__te
 }
 
 /* A branch of select(cond, x, y): the other branch's zero as a factor of one and zero. */
-static bool expand_branch(vtb__rec *r, vtb_inst *inst, int branch, const vtb__term *by, expansion *e) {
+static bool expand_branch(vtb__rec *r, vtb_inst *inst, int branch, const vtb__term *by,
+                          expansion *e) {
   vtb_builder b = {.module = r->step->module, .func = r->step, .span = inst->span};
   vtb_value *one = vtb_b_constant(&b, 1), *zero = vtb_b_constant(&b, 0);
-  vtb_value *mask = vtb_b_select(&b, inst->operands[0], branch == 1 ? one : zero, branch == 1 ? zero : one);
+  vtb_value *mask =
+      vtb_b_select(&b, inst->operands[0], branch == 1 ? one : zero, branch == 1 ? zero : one);
   vtb__factor f = {.v = mask, .sign = 1};
   int identity[VTB_MAX_RANK];
   for (int a = 0; a < VTB_MAX_RANK; a++) identity[a] = a;
@@ -233,7 +247,8 @@ static bool expand_inst(vtb__rec *r, vtb_inst *inst, const vtb__term *by, expans
   switch (inst->op) {
   case VTB_OP_add:
   case VTB_OP_sub:
-    return expand(r, inst->operands[0], by, e) && expand(r, inst->operands[1], inst->op == VTB_OP_sub ? &minus : by, e);
+    return expand(r, inst->operands[0], by, e) &&
+           expand(r, inst->operands[1], inst->op == VTB_OP_sub ? &minus : by, e);
   case VTB_OP_neg:
     return expand(r, inst->operands[0], &minus, e);
   case VTB_OP_mul:
@@ -247,7 +262,8 @@ static bool expand_inst(vtb__rec *r, vtb_inst *inst, const vtb__term *by, expans
     return expand_branch(r, inst, 1, by, e) && expand_branch(r, inst, 2, by, e);
   case VTB_OP_reshape:
   case VTB_OP_broadcast:
-    if (vtb_type_equal(&inst->operands[0]->type, &inst->results[0]->type)) return expand(r, inst->operands[0], by, e);
+    if (vtb_type_equal(&inst->operands[0]->type, &inst->results[0]->type))
+      return expand(r, inst->operands[0], by, e);
     return not_diagonal(r, inst, e->state, "moves the state's elements");
   case VTB_OP_square:
     return nonlinear(r, inst, e->state, "multiplies two states");
@@ -257,10 +273,12 @@ static bool expand_inst(vtb__rec *r, vtb_inst *inst, const vtb__term *by, expans
     break;
   }
   if (vtb_op_get(inst->op)->klass == VTB_CLASS_ELEMENTWISE) {
-    const char *what = vtb_arena_printf(&r->arena, "applies %s to a state", vtb_op_get(inst->op)->name);
+    const char *what =
+        vtb_arena_printf(&r->arena, "applies %s to a state", vtb_op_get(inst->op)->name);
     return nonlinear(r, inst, e->state, what);
   }
-  if (inst->op == VTB_OP_einsum && first && second) return nonlinear(r, inst, e->state, "multiplies two states");
+  if (inst->op == VTB_OP_einsum && first && second)
+    return nonlinear(r, inst, e->state, "multiplies two states");
   return not_diagonal(r, inst, e->state, "mixes the state's elements");
 }
 
@@ -273,8 +291,11 @@ static bool is_sum(const vtb_inst *d) { return d->op == VTB_OP_add || d->op == V
  * and varies over an axis of the state never is: a feature like max(k, 0) + exp(min(k, 0)) stays one factor. */
 static bool hides_gain(vtb__rec *r, const vtb_value *v, bool in_sum) {
   const vtb_inst *d = v->def;
-  if (!d || r->budget-- <= 0 || vtb__rec_new_state(r, v) >= 0 || !(vtb__rec_deps(r, v) & VTB__DEP_SEQ)) return false;
-  if (d->op == VTB_OP_exp) return in_sum && (vtb_type_count(&v->type) == 1 || !vtb__rec_is_bounded(d->operands[0]));
+  if (!d || r->budget-- <= 0 || vtb__rec_new_state(r, v) >= 0 ||
+      !(vtb__rec_deps(r, v) & VTB__DEP_SEQ))
+    return false;
+  if (d->op == VTB_OP_exp)
+    return in_sum && (vtb_type_count(&v->type) == 1 || !vtb__rec_is_bounded(d->operands[0]));
   if (d->op == VTB_OP_neg || d->op == VTB_OP_broadcast || d->op == VTB_OP_div ||
       (d->op == VTB_OP_reshape && vtb__unit_reshape(&v->type, &d->operands[0]->type)))
     return hides_gain(r, d->operands[0], in_sum);
@@ -285,7 +306,8 @@ static bool hides_gain(vtb__rec *r, const vtb_value *v, bool in_sum) {
 
 static void add_free(vtb__rec *r, vtb_value *v, const vtb__term *by, const int *axis, terms *out);
 
-static void add_free_product(vtb__rec *r, vtb_value *v, const vtb__term *by, const int *axis, terms *out) {
+static void add_free_product(vtb__rec *r, vtb_value *v, const vtb__term *by, const int *axis,
+                             terms *out) {
   const vtb_inst *d = v->def;
   int first[VTB_MAX_RANK], second[VTB_MAX_RANK];
   terms left = {0};
@@ -343,11 +365,13 @@ static bool expand(vtb__rec *r, vtb_value *v, const vtb__term *by, expansion *e)
     add_free(r, v, by, axis, &e->rest);
     return true;
   }
-  if (!v->def) return cross_state(r, s->now->def ? s->now->def->span : r->inst->span, e->state, v->index);
+  if (!v->def)
+    return cross_state(r, s->now->def ? s->now->def->span : r->inst->span, e->state, v->index);
   int other = vtb__rec_new_state(r, v);
   if (other >= 0 && other != e->state) return cross_state(r, v->def->span, e->state, other);
   /* Along the way to the state only its own shape may occur: anything else spreads or sums its elements. */
-  if (!vtb_type_equal(&v->type, s->type)) return not_diagonal(r, v->def, e->state, "does not have the state's shape");
+  if (!vtb_type_equal(&v->type, s->type))
+    return not_diagonal(r, v->def, e->state, "does not have the state's shape");
   return expand_inst(r, v->def, by, e);
 }
 
@@ -355,7 +379,8 @@ static bool expand(vtb__rec *r, vtb_value *v, const vtb__term *by, expansion *e)
  */
 
 static bool same_factor(const vtb__factor *x, const vtb__factor *y) {
-  return x->v == y->v && x->sign == y->sign && memcmp(x->axis, y->axis, (size_t)x->v->type.rank * sizeof(int)) == 0;
+  return x->v == y->v && x->sign == y->sign &&
+         memcmp(x->axis, y->axis, (size_t)x->v->type.rank * sizeof(int)) == 0;
 }
 
 static bool take_factor(vtb__term *t, const vtb__factor *f) {
@@ -381,7 +406,8 @@ static vtb_value *on_frame(vtb_builder *b, const vtb__factor *f, int rank) {
 static vtb_value *product_in_step(vtb_builder *b, const vtb__term *t, int rank) {
   vtb_value *v = vtb_b_constant(b, t->coef);
   for (int i = 0; i < t->n; i++)
-    v = vtb_b_binary(b, t->at[i].sign > 0 ? VTB_OP_mul : VTB_OP_div, v, on_frame(b, &t->at[i], rank));
+    v = vtb_b_binary(b, t->at[i].sign > 0 ? VTB_OP_mul : VTB_OP_div, v,
+                     on_frame(b, &t->at[i], rank));
   return v;
 }
 
@@ -419,7 +445,8 @@ static vtb__term join(vtb__rec *r, const terms *all, int rank) {
     sum = sum ? vtb_b_binary(&b, VTB_OP_add, sum, v) : v;
   }
   vtb__factor f = {.v = sum, .sign = 1};
-  for (int a = 0; a < sum->type.rank; a++) f.axis[a] = sum->type.dim[a].size == 1 ? -1 : a + rank - sum->type.rank;
+  for (int a = 0; a < sum->type.rank; a++)
+    f.axis[a] = sum->type.dim[a].size == 1 ? -1 : a + rank - sum->type.rank;
   vtb__term_push(r, &joined, f);
   return joined;
 }
@@ -446,7 +473,8 @@ static int join_all(vtb__rec *r, const terms *all, int rank, vtb__term **out) {
 
 static void find_reach(vtb__rec *r) {
   r->reach = VTB_NEW_ARRAY(&r->arena, uint64_t, r->n_states + 1);
-  for (int i = 0; i < r->n_states; i++) r->reach[i] = vtb__rec_deps(r, r->states[i].now) & VTB__DEP_STATES;
+  for (int i = 0; i < r->n_states; i++)
+    r->reach[i] = vtb__rec_deps(r, r->states[i].now) & VTB__DEP_STATES;
   for (int k = 0; k < r->n_states; k++)
     for (int i = 0; i < r->n_states; i++)
       if (r->reach[i] >> k & 1) r->reach[i] |= r->reach[k];

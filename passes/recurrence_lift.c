@@ -35,7 +35,8 @@ static vtb__lifted to_rank(vtb__rec *r, vtb__lifted x, int rank) {
   vtb_dim dims[VTB_MAX_RANK];
   if (x.rank >= rank) return x;
   int extra = rank - x.rank;
-  for (int a = 0; a < rank; a++) dims[a] = a < extra ? (vtb_dim){.size = 1} : x.v->type.dim[x.lead + a - extra];
+  for (int a = 0; a < rank; a++)
+    dims[a] = a < extra ? (vtb_dim){.size = 1} : x.v->type.dim[x.lead + a - extra];
   x.v = reshape_step(r, x, dims, rank);
   x.rank = rank;
   return x;
@@ -76,7 +77,8 @@ static vtb__lifted place_factor(vtb__rec *r, const vtb__factor *f, const int *to
   return x;
 }
 
-vtb__lifted vtb__rec_product(vtb__rec *r, const vtb__term *t, unsigned axes, const int *to, int rank) {
+vtb__lifted vtb__rec_product(vtb__rec *r, const vtb__term *t, unsigned axes, const int *to,
+                             int rank) {
   vtb__lifted x = nothing;
   for (int i = 0; i < t->n; i++) {
     if (vtb__factor_axes(&t->at[i]) & ~axes) continue;
@@ -266,14 +268,16 @@ static void spare_letters(const char *spec, char out[3]) {
 }
 
 static vtb__lifted lift_einsum(vtb__rec *r, const vtb_inst *inst, vtb__lifted *x) {
-  const char *spec = vtb_attr_str(inst, "spec", ""), *comma = strchr(spec, ','), *arrow = strstr(spec, "->");
+  const char *spec = vtb_attr_str(inst, "spec", ""), *comma = strchr(spec, ','),
+             *arrow = strstr(spec, "->");
   char free_letters[3] = "xyz";
   spare_letters(spec, free_letters);
   int lead = larger(x[0].lead, x[1].lead);
   const char *prefix[4] = {"", &free_letters[2], "", free_letters};
-  char *batched = vtb_arena_printf(&r->arena, "%.*s%.*s,%.*s%.*s->%.*s%s", x[0].lead, prefix[x[0].lead],
-                                   (int)(comma - spec), spec, x[1].lead, prefix[x[1].lead], (int)(arrow - comma - 1),
-                                   comma + 1, lead, prefix[lead], arrow + 2);
+  char *batched =
+      vtb_arena_printf(&r->arena, "%.*s%.*s,%.*s%.*s->%.*s%s", x[0].lead, prefix[x[0].lead],
+                       (int)(comma - spec), spec, x[1].lead, prefix[x[1].lead],
+                       (int)(arrow - comma - 1), comma + 1, lead, prefix[lead], arrow + 2);
   vtb_value *v = vtb_b_einsum(&r->b, batched, x[0].v, x[1].v);
   return (vtb__lifted){v, lead, inst->results[0]->type.rank, x[0].degree + x[1].degree};
 }
@@ -293,7 +297,8 @@ static vtb__lifted lift_inst(vtb__rec *r, vtb_inst *inst) {
   const vtb_type *t = &inst->results[0]->type;
   if (read && !r->states[read->state].whole) return vtb__rec_emit_read(r, read);
   if (inst->op == VTB_OP_state_scale) return lift_scale(r, inst);
-  if (inst->n_operands == 0) return (vtb__lifted){vtb_inst_clone(&r->b, inst, NULL)->results[0], 0, t->rank, 0};
+  if (inst->n_operands == 0)
+    return (vtb__lifted){vtb_inst_clone(&r->b, inst, NULL)->results[0], 0, t->rank, 0};
   vtb__lifted *x = VTB_NEW_ARRAY(&r->arena, vtb__lifted, inst->n_operands);
   for (int i = 0; i < inst->n_operands; i++) x[i] = vtb__rec_lift(r, inst->operands[i]);
   switch (inst->op) {
@@ -362,8 +367,8 @@ bool vtb__rec_can_lift(vtb__rec *r) {
       break;
     }
     if (good) continue;
-    vtb_diag_error(r->diags, VTB__D_STEP_OP, inst->span, "`%s` cannot stand in the step of a recurrence",
-                   vtb__rec_text(r, inst));
+    vtb_diag_error(r->diags, VTB__D_STEP_OP, inst->span,
+                   "`%s` cannot stand in the step of a recurrence", vtb__rec_text(r, inst));
     vtb_diag_help(r->diags, "compute it before the recurrence and hand it in as a per-step input");
     return false;
   }

@@ -43,7 +43,8 @@ static void open_rec(vtb__rec *r, vtb_inst *inst) {
   r->heads = (vtb_dim){.size = 1, .name = "h"};
   if (r->n_heads == 1) r->heads = x->dim[2];
   for (int i = 0; i < r->n_heads && r->n_heads > 1; i++) r->heads.size *= x->dim[2 + i].size;
-  r->b = (vtb_builder){.module = inst->func->module, .func = inst->func, .before = inst, .span = inst->span};
+  r->b = (vtb_builder){
+      .module = inst->func->module, .func = inst->func, .before = inst, .span = inst->span};
 }
 
 static void close_rec(vtb__rec *r) {
@@ -92,8 +93,9 @@ static void emit(vtb__rec *r) {
 
 static bool too_many_states(vtb__rec *r) {
   if (r->n_states <= VTB__MAX_STATES) return false;
-  vtb_diag_error(r->diags, VTB__D_STEP_OP, r->inst->span, "a recurrence of %d states; at most %d are supported",
-                 r->n_states, VTB__MAX_STATES);
+  vtb_diag_error(r->diags, VTB__D_STEP_OP, r->inst->span,
+                 "a recurrence of %d states; at most %d are supported", r->n_states,
+                 VTB__MAX_STATES);
   return true;
 }
 
@@ -119,7 +121,8 @@ static bool reads_scale(const vtb_func *step) {
 static bool may_fold(const vtb_inst *inst, const vtb_diag *why) {
   const char *mode = vtb_attr_str(inst, "mode", "auto");
   return why->code != VTB__D_GAIN && (vtb_streq(mode, "auto") || vtb_streq(mode, "recurrent")) &&
-         !reads_scale(inst->callee) && vtb_attr_int(inst, "inits", 0) <= vtb_attr_int(inst, "states", 0);
+         !reads_scale(inst->callee) &&
+         vtb_attr_int(inst, "inits", 0) <= vtb_attr_int(inst, "states", 0);
 }
 
 static bool lower_to_fold(vtb_inst *inst, const vtb_diags *why, vtb_diags *diags) {
@@ -128,8 +131,8 @@ static bool lower_to_fold(vtb_inst *inst, const vtb_diags *why, vtb_diags *diags
   open_rec(&r, inst);
   bool good = may_fold(inst, &why->list.at[0]) && vtb__rec_can_lift(&r);
   if (good) {
-    vtb_diag_warning(diags, VTB__D_STEPWISE, inst->span, "'%s' runs step after step, in mode recurrent only",
-                     inst->callee->name);
+    vtb_diag_warning(diags, VTB__D_STEPWISE, inst->span,
+                     "'%s' runs step after step, in mode recurrent only", inst->callee->name);
     vtb_diag_note(diags, why->list.at[0].span, "%s", why->list.at[0].text);
     vtb__rec_emit_fold(&r);
   }
@@ -170,7 +173,9 @@ vtb_status vtb__pass_recurrence(vtb_pass_context *c, vtb_error *err) {
     }
   bool failed = diags->n_errors > errors;
   vtb_status status = VTB_OK;
-  if (failed) status = vtb_fail(err, VTB_E_INPUT, "%s", diags->list.n ? diags->list.at[0].text : "recurrence");
+  if (failed)
+    status =
+        vtb_fail(err, VTB_E_INPUT, "%s", diags->list.n ? diags->list.at[0].text : "recurrence");
   vtb_diags_free(&own);
   return status;
 }

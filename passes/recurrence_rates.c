@@ -11,7 +11,8 @@
 static vtb__term pick(vtb__rec *r, const vtb__term *t, bool changing) {
   vtb__term out = {.coef = changing ? 1 : t->coef};
   for (int i = 0; i < t->n; i++)
-    if ((vtb__rec_deps(r, t->at[i].v) & ~VTB__DEP_KNOWN) ? changing : !changing) vtb__term_push(r, &out, t->at[i]);
+    if ((vtb__rec_deps(r, t->at[i].v) & ~VTB__DEP_KNOWN) ? changing : !changing)
+      vtb__term_push(r, &out, t->at[i]);
   return out;
 }
 
@@ -24,7 +25,8 @@ bool vtb__rec_rates(vtb__rec *r, const vtb__state *s, vtb_value **steps, vtb_val
   vtb__term changing = pick(r, &log, true), constant = pick(r, &log, false);
   for (int i = 0; i < changing.n; i++)
     if (vtb__factor_axes(&changing.at[i]) & 1u << s->key) return false;
-  *steps = vtb__rec_full(r, vtb__rec_product(r, &changing, ~0u, to, 1), &s->type->dim[1 - s->key], 1);
+  *steps =
+      vtb__rec_full(r, vtb__rec_product(r, &changing, ~0u, to, 1), &s->type->dim[1 - s->key], 1);
   vtb__lifted a = vtb__rec_product(r, &constant, ~0u, NULL, 2);
   vtb_type t = vtb__rec_type(r, 1, s->type->dim, 2);
   *rates = vtb_type_equal(&t, &a.v->type) ? a.v : vtb_b_broadcast(&r->b, a.v, &t);

@@ -54,10 +54,12 @@ static bool collect(vtb__rec *r, vtb__read *read, vtb_value *v, const vtb_type *
     read->factors.coef = -read->factors.coef;
     return collect(r, read, d->operands[0], frame);
   }
-  if (d->op == VTB_OP_mul) return collect(r, read, d->operands[0], frame) && collect(r, read, d->operands[1], frame);
+  if (d->op == VTB_OP_mul)
+    return collect(r, read, d->operands[0], frame) && collect(r, read, d->operands[1], frame);
   if (d->op != VTB_OP_div || !free_of_states(r, d->operands[1])) return false;
   int axis[VTB_MAX_RANK], shift = frame->rank - d->operands[1]->type.rank;
-  for (int a = 0; a < d->operands[1]->type.rank; a++) axis[a] = d->operands[1]->type.dim[a].size == 1 ? -1 : a + shift;
+  for (int a = 0; a < d->operands[1]->type.rank; a++)
+    axis[a] = d->operands[1]->type.dim[a].size == 1 ? -1 : a + shift;
   vtb__rec_multiply(r, &read->factors, d->operands[1], -1, axis);
   return collect(r, read, d->operands[0], frame);
 }
@@ -83,12 +85,15 @@ static bool match_reduce(vtb__rec *r, vtb__read *read) {
 
 /* Letters of the operand that holds the state, of the other one, and of the result. */
 static bool match_einsum(vtb__rec *r, vtb__read *read) {
-  const char *spec = vtb_attr_str(read->inst, "spec", ""), *comma = strchr(spec, ','), *arrow = strstr(spec, "->");
+  const char *spec = vtb_attr_str(read->inst, "spec", ""), *comma = strchr(spec, ','),
+             *arrow = strstr(spec, "->");
   if (!comma || !arrow) return false;
   int holder = free_of_states(r, read->inst->operands[0]) ? 1 : 0;
   vtb_value *x = read->inst->operands[holder], *y = read->inst->operands[1 - holder];
   const char *in_x = holder ? comma + 1 : spec, *in_y = holder ? spec : comma + 1, *out = arrow + 2;
-  if (x->type.rank > 2 || !free_of_states(r, y) || !collect(r, read, x, &x->type) || read->state < 0) return false;
+  if (x->type.rank > 2 || !free_of_states(r, y) || !collect(r, read, x, &x->type) ||
+      read->state < 0)
+    return false;
   int axis[VTB_MAX_RANK], kept = (int)strlen(out);
   for (int a = 0; a < y->type.rank; a++) {
     const char *at = memchr(in_x, in_y[a], (size_t)x->type.rank);
@@ -204,7 +209,8 @@ static void find_leader(vtb__rec *r, int n) {
     if (i == n || c->type->rank != 2 || c->whole || c->normalizer >= 0) continue;
     if (c->type->dim[c->key].size != s->type->dim[0].size) continue;
     vtb__term k = key_side(r, &c->u[0], c->key);
-    if (!vtb__terms_match(&c->a, c->key, &s->a, 0) || s->n_u != 1 || !vtb__terms_match(&k, c->key, &s->u[0], 0))
+    if (!vtb__terms_match(&c->a, c->key, &s->a, 0) || s->n_u != 1 ||
+        !vtb__terms_match(&k, c->key, &s->u[0], 0))
       continue;
     if (!queries_match(r, i, n)) continue;
     s->leader = i;

@@ -96,13 +96,18 @@ static const vtb__factor *varying(const vtb__term *t) {
   return NULL;
 }
 
-static vtb_span span_of(const vtb__rec *r, const vtb_value *v) { return v->def ? v->def->span : r->inst->span; }
+static vtb_span span_of(const vtb__rec *r, const vtb_value *v) {
+  return v->def ? v->def->span : r->inst->span;
+}
 
 static bool refuse(vtb__rec *r, const vtb__state *s, const vtb_value *v, const char *what) {
   vtb_diag_error(r->diags, VTB__D_GAIN, span_of(r, v),
-                 "the running scale of state %s must be one number a head, but its %s varies over a state axis: `%s`",
+                 "the running scale of state %s must be one number a head, but its %s varies over "
+                 "a state axis: `%s`",
                  s->old->name, what, v->def ? vtb__rec_text(r, v->def) : v->name);
-  vtb_diag_help(r->diags, "bound the gain, as in exp(log_sigmoid(i)) or exp(min(i, 0)), and no scale is needed");
+  vtb_diag_help(
+      r->diags,
+      "bound the gain, as in exp(log_sigmoid(i)) or exp(min(i, 0)), and no scale is needed");
   return false;
 }
 
@@ -124,9 +129,10 @@ static bool scale_fits(vtb__rec *r, bool say) {
 static bool reads_states(vtb__rec *r, const vtb__state *s, const vtb__term *t) {
   for (int i = 0; i < t->n; i++) {
     if (!(vtb__rec_deps(r, t->at[i].v) & VTB__DEP_STATES)) continue;
-    vtb_diag_error(r->diags, VTB__D_CROSS_STATE, span_of(r, t->at[i].v),
-                   "state %s reads another state, and the states of this recurrence carry a running scale",
-                   s->old->name);
+    vtb_diag_error(
+        r->diags, VTB__D_CROSS_STATE, span_of(r, t->at[i].v),
+        "state %s reads another state, and the states of this recurrence carry a running scale",
+        s->old->name);
     vtb_diag_help(r->diags, "write two recurrences in sequence");
     return true;
   }
@@ -173,7 +179,8 @@ bool vtb__rec_decide_scale(vtb__rec *r) {
   bool good = scale_fits(r, true);
   for (int j = 0; j < r->n_states && good; j++) {
     good = !reads_states(r, &r->states[j], &r->states[j].a);
-    for (int k = 0; k < r->states[j].n_u && good; k++) good = !reads_states(r, &r->states[j], &r->states[j].u[k]);
+    for (int k = 0; k < r->states[j].n_u && good; k++)
+      good = !reads_states(r, &r->states[j], &r->states[j].u[k]);
   }
   return good;
 }
@@ -182,7 +189,9 @@ bool vtb__rec_decide_scale(vtb__rec *r) {
 
 static vtb_value *on_heads(vtb__rec *r, vtb__lifted x) { return vtb__rec_full(r, x, NULL, 0); }
 
-static vtb__lifted constant(vtb__rec *r, double c) { return (vtb__lifted){.v = vtb_b_constant(&r->b, c)}; }
+static vtb__lifted constant(vtb__rec *r, double c) {
+  return (vtb__lifted){.v = vtb_b_constant(&r->b, c)};
+}
 
 /* A factor that varies over no state axis, without the axes of size 1 it may have. */
 static vtb__lifted scalar_factor(vtb__rec *r, vtb_value *v) {
@@ -236,7 +245,8 @@ static vtb_value *log_of_decay(vtb__rec *r, const vtb__state *s) {
 static vtb_value *log_of_gain(vtb__rec *r, const vtb__term *u) {
   vtb__lifted i = {0};
   for (int k = 0; k < u->n; k++)
-    if (vtb__is_gain(r, &u->at[k])) i = plus(r, i, scalar_factor(r, u->at[k].v->def->operands[0]), u->at[k].sign);
+    if (vtb__is_gain(r, &u->at[k]))
+      i = plus(r, i, scalar_factor(r, u->at[k].v->def->operands[0]), u->at[k].sign);
   return on_heads(r, i.v ? i : constant(r, 0));
 }
 
@@ -286,7 +296,8 @@ static vtb_value *largest_decay(vtb__rec *r) {
 
 static vtb_value *initial_scale(vtb__rec *r) {
   vtb_type t = {.dtype = VTB_F32, .rank = 2, .dim = {r->batch, r->heads}};
-  if (r->n_inits == r->n_states + 1) return vtb_b_reshape(&r->b, r->inst->operands[r->n_states], &t);
+  if (r->n_inits == r->n_states + 1)
+    return vtb_b_reshape(&r->b, r->inst->operands[r->n_states], &t);
   return r->n_inits ? vtb_b_splat(&r->b, 0, &t) : NULL;
 }
 
@@ -298,7 +309,8 @@ void vtb__rec_emit_scale(vtb__rec *r) {
   vtb_value *operands[] = {r->g, i, r->m_init};
   vtb_attr path = VTB_A_STR("path", r->path);
   r->b.name_hint = "m";
-  r->m = vtb_build(&r->b, VTB_OP_maxplus, operands, r->m_init ? 3 : 2, &path, r->path ? 1 : 0)->results[0];
+  r->m = vtb_build(&r->b, VTB_OP_maxplus, operands, r->m_init ? 3 : 2, &path, r->path ? 1 : 0)
+             ->results[0];
   r->b.name_hint = "m_prev";
   r->m_prev = vtb__rec_shift(r, r->m, 1, MINUS_INFINITY, r->m_init);
 }
@@ -318,8 +330,8 @@ vtb__lifted vtb__rec_times_scale(vtb__rec *r, vtb__lifted x, double p) {
   if (p == 0) return x;
   vtb__lifted e = {.v = r->m, .lead = 3};
   if (p != 1)
-    e.v =
-        p == -1 ? vtb_b_unary(&r->b, VTB_OP_neg, e.v) : vtb_b_binary(&r->b, VTB_OP_mul, e.v, vtb_b_constant(&r->b, p));
+    e.v = p == -1 ? vtb_b_unary(&r->b, VTB_OP_neg, e.v)
+                  : vtb_b_binary(&r->b, VTB_OP_mul, e.v, vtb_b_constant(&r->b, p));
   if (p < 0) e.v = vtb_b_binary(&r->b, VTB_OP_min, e.v, vtb_b_constant(&r->b, LARGEST_EXPONENT));
   e.v = vtb_b_unary(&r->b, VTB_OP_exp, e.v);
   double degree = x.degree;

@@ -40,7 +40,8 @@ static vtb__term pick(vtb__rec *r, const vtb__term *t, unsigned axis, bool on_ax
 
 /* x [B,N,h,n] times a number a head and step. */
 static vtb_value *times_heads(vtb__rec *r, vtb_value *x, vtb_value *gain) {
-  vtb__lifted p = vtb__rec_binary(r, VTB_OP_mul, (vtb__lifted){x, 3, 1, 0}, (vtb__lifted){gain, 3, 0, 0});
+  vtb__lifted p =
+      vtb__rec_binary(r, VTB_OP_mul, (vtb__lifted){x, 3, 1, 0}, (vtb__lifted){gain, 3, 0, 0});
   return p.v;
 }
 
@@ -91,7 +92,8 @@ static vtb_value *initial(vtb__rec *r, int state) {
   const vtb_type *x = r->states[state].type;
   vtb_type t = {.dtype = VTB_F32, .rank = 2, .dim = {r->batch, r->heads}};
   vtb_type scale_type = t;
-  for (int a = 0; a < x->rank; a++) t.dim[t.rank++] = x->dim[a], scale_type.dim[scale_type.rank++].size = 1;
+  for (int a = 0; a < x->rank; a++)
+    t.dim[t.rank++] = x->dim[a], scale_type.dim[scale_type.rank++].size = 1;
   vtb_value *v = vtb_b_reshape(&r->b, r->inst->operands[state], &t);
   if (r->scaled || r->n_inits <= r->n_states) return v;
   vtb_value *m = vtb_b_reshape(&r->b, r->inst->operands[r->n_states], &scale_type);
@@ -103,7 +105,9 @@ static vtb_value *initial_matrix(vtb__rec *r, int state) {
   const vtb__state *s = &r->states[state];
   vtb_value *v = initial(r, state);
   if (!s->whole) return s->key == 0 ? v : vtb_b_transpose(&r->b, v, (int64_t[]){0, 1, 3, 2});
-  vtb_type t = {.dtype = VTB_F32, .rank = 4, .dim = {r->batch, r->heads, {.size = 1}, {.size = count(s->type)}}};
+  vtb_type t = {.dtype = VTB_F32,
+                .rank = 4,
+                .dim = {r->batch, r->heads, {.size = 1}, {.size = count(s->type)}}};
   return vtb_b_reshape(&r->b, v, &t);
 }
 
@@ -113,7 +117,8 @@ static vtb_value *initial_matrix(vtb__rec *r, int state) {
 /* k and v of a matrix state read by contractions. */
 static void outer_update(vtb__rec *r, const vtb__state *s, vtb_value **k, vtb_value **v) {
   unsigned key = 1u << s->key, value = 1u << (1 - s->key);
-  vtb__term u = without_gains(r, &s->u[0]), of_value = pick(r, &u, value, true), of_key = pick(r, &u, value, false);
+  vtb__term u = without_gains(r, &s->u[0]), of_value = pick(r, &u, value, true),
+            of_key = pick(r, &u, value, false);
   r->b.name_hint = "k";
   *k = side(r, &of_key, key, &s->type->dim[s->key]);
   *v = side(r, &of_value, value, &s->type->dim[1 - s->key]);
@@ -123,7 +128,8 @@ static void outer_update(vtb__rec *r, const vtb__state *s, vtb_value **k, vtb_va
 /* One term of the update with all axes of the state as one: [B, N, h, X]. */
 static vtb_value *whole_term(vtb__rec *r, const vtb__state *s, const vtb__term *t) {
   vtb__term u = without_gains(r, t);
-  vtb_value *x = vtb__rec_full(r, vtb__rec_product(r, &u, ~0u, NULL, s->type->rank), s->type->dim, s->type->rank);
+  vtb_value *x = vtb__rec_full(r, vtb__rec_product(r, &u, ~0u, NULL, s->type->rank), s->type->dim,
+                               s->type->rank);
   vtb_type flat = vtb__rec_type(r, 3, &(vtb_dim){.size = count(s->type)}, 1);
   return vtb_type_equal(&flat, &x->type) ? x : vtb_b_reshape(&r->b, x, &flat);
 }
@@ -151,7 +157,8 @@ static vtb_value *first_read(vtb__rec *r, vtb_value *q, vtb_value *init, const c
   return vtb_b_einsum(&r->b, spec, vtb_b_reshape(&r->b, at, &t), init);
 }
 
-static vtb_inst *build_linscan(vtb__rec *r, vtb_value **operands, int n, const char *klass, bool normalizer) {
+static vtb_inst *build_linscan(vtb__rec *r, vtb_value **operands, int n, const char *klass,
+                               bool normalizer) {
   static const char *const copied[] = {"mode", "chunk"};
   vtb_attr attrs[8] = {VTB_A_STR("class", klass)};
   int n_attrs = 1;
@@ -202,7 +209,8 @@ static vtb__scan *emit_scan(vtb__rec *r, int state, vtb_value *q, const vtb__sca
 static const vtb__scan *scan_for(vtb__rec *r, int state, const vtb__term *q, int q_key, bool old) {
   vtb__state *s = &r->states[state];
   for (size_t i = 0; i < s->scans.n; i++)
-    if (s->scans.at[i].old == old && vtb__terms_match(&s->scans.at[i].q, s->key, q, q_key)) return &s->scans.at[i];
+    if (s->scans.at[i].old == old && vtb__terms_match(&s->scans.at[i].q, s->key, q, q_key))
+      return &s->scans.at[i];
   vtb__term named = vtb__term_copy(r, q);
   if (q_key != s->key) /* the same factors on the matrix's frame */
     for (int i = 0; i < named.n; i++)
@@ -246,8 +254,8 @@ vtb__lifted vtb__rec_whole(vtb__rec *r, int state, bool old) {
 }
 
 /* Factors of a read on the value axis times y, and the sum over that axis if asked for. */
-static vtb__lifted finish_matrix_read(vtb__rec *r, const vtb__read *read, const vtb__state *s, vtb_value *y,
-                                      const vtb__term *post) {
+static vtb__lifted finish_matrix_read(vtb__rec *r, const vtb__read *read, const vtb__state *s,
+                                      vtb_value *y, const vtb__term *post) {
   vtb__lifted x = {y, 3, 1, 0};
   if (post->n) {
     vtb__lifted w = {side(r, post, ~0u, &s->type->dim[1 - s->key]), 3, 1, 0};
@@ -268,7 +276,8 @@ vtb__lifted vtb__rec_emit_read(vtb__rec *r, const vtb__read *read) {
     x = (vtb__lifted){scan_for(r, s->leader, &read->factors, 0, read->old)->z, 3, 0, 0};
   } else {
     unsigned value = 1u << (1 - s->key);
-    vtb__term q = pick(r, &read->factors, value, false), post = pick(r, &read->factors, value, true);
+    vtb__term q = pick(r, &read->factors, value, false),
+              post = pick(r, &read->factors, value, true);
     x = finish_matrix_read(r, read, s, scan_for(r, read->state, &q, s->key, read->old)->y, &post);
   }
   x.degree = r->scaled ? 1 : 0;
@@ -286,7 +295,8 @@ static const vtb__scan *any_scan(vtb__rec *r, int state) {
   vtb__state *s = &r->states[state];
   if (s->whole) return scan_whole(r, state);
   if (s->scans.n) return &s->scans.at[0];
-  return emit_scan(r, state, filled(r, 0, s->type->dim[s->key].size), &(vtb__scan){.any_q = true, .q = {.coef = 0}});
+  return emit_scan(r, state, filled(r, 0, s->type->dim[s->key].size),
+                   &(vtb__scan){.any_q = true, .q = {.coef = 0}});
 }
 
 /* [B, h] of the last visited token. */
@@ -311,11 +321,15 @@ vtb_value *vtb__rec_last_state(vtb__rec *r, int state) {
   const vtb_type *want = &r->inst->results[r->n_yields + state]->type;
   const vtb__scan *scan = any_scan(r, s->leader >= 0 ? s->leader : state);
   vtb_value *v = s->leader >= 0 ? scan->n_last : scan->s_last;
-  if (s->leader < 0 && !s->whole && s->key == 1) v = vtb_b_transpose(&r->b, v, (int64_t[]){0, 1, 3, 2});
+  if (s->leader < 0 && !s->whole && s->key == 1)
+    v = vtb_b_transpose(&r->b, v, (int64_t[]){0, 1, 3, 2});
   if (r->scaled && !r->n_inits) {
     vtb_value *d = vtb_b_binary(&r->b, VTB_OP_sub, last_token(r, r->m), last_scale(r));
-    vtb_type t = {.dtype = VTB_F32, .rank = v->type.rank, .dim = {r->batch, r->heads, {.size = 1}, {.size = 1}}};
-    v = vtb_b_binary(&r->b, VTB_OP_mul, v, vtb_b_reshape(&r->b, vtb_b_unary(&r->b, VTB_OP_exp, d), &t));
+    vtb_type t = {.dtype = VTB_F32,
+                  .rank = v->type.rank,
+                  .dim = {r->batch, r->heads, {.size = 1}, {.size = 1}}};
+    v = vtb_b_binary(&r->b, VTB_OP_mul, v,
+                     vtb_b_reshape(&r->b, vtb_b_unary(&r->b, VTB_OP_exp, d), &t));
   }
   return vtb_type_equal(want, &v->type) ? v : vtb_b_reshape(&r->b, v, want);
 }

@@ -37,7 +37,8 @@ static choice automatic(const vtb_inst *inst) {
   vtb_decay_class c = VTB_DECAY_FULL;
   (void)vtb_decay_class_find(vtb_attr_str(inst, "class", ""), &c);
   double t = (double)inst->operands[0]->type.dim[1].size;
-  double k = (double)inst->operands[0]->type.dim[3].size, v = (double)inst->operands[2]->type.dim[3].size;
+  double k = (double)inst->operands[0]->type.dim[3].size,
+         v = (double)inst->operands[2]->type.dim[3].size;
   if (c >= VTB_DECAY_FULL) return (choice){"recurrent", 0};
   if (c == VTB_DECAY_KEY || c == VTB_DECAY_VALUE) return vector_choice(inst, t, k, v);
   if (t < DEFAULT_CHUNK + 4 * k * v / (k + v)) return (choice){"parallel", 0};
@@ -61,8 +62,8 @@ static void decide(const vtb_pass_context *c, vtb_inst *inst) {
 }
 
 static bool known_mode(const char *mode) {
-  return !mode || vtb_streq(mode, "auto") || vtb_streq(mode, "recurrent") || vtb_streq(mode, "parallel") ||
-         vtb_streq(mode, "chunkwise");
+  return !mode || vtb_streq(mode, "auto") || vtb_streq(mode, "recurrent") ||
+         vtb_streq(mode, "parallel") || vtb_streq(mode, "chunkwise");
 }
 
 /* Final states that nobody reads are not computed. Late, because autodiff copies attributes to linscan_grad. */
@@ -77,7 +78,8 @@ static void drop_last_states(vtb_func *f) {
 
 vtb_status vtb__pass_select_mode(vtb_pass_context *c, vtb_error *err) {
   if (!known_mode(c->mode))
-    return vtb_fail(err, VTB_E_USAGE, "no mode is named \"%s\"; there are auto, recurrent, parallel and chunkwise",
+    return vtb_fail(err, VTB_E_USAGE,
+                    "no mode is named \"%s\"; there are auto, recurrent, parallel and chunkwise",
                     c->mode);
   for (vtb_func *f = c->module->first; f; f = f->next) {
     for (vtb_inst *inst = f->first; inst; inst = inst->next)

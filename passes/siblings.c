@@ -18,7 +18,8 @@ enum { MOST_COLUMNS = 16 };
 /* Axis of the letter that only operand 1 and the result have; -1 if there is not exactly one, if it is not the result's
  * last, or if another letter of operand 1 is not summed. */
 static int column_axis(const vtb_inst *e) {
-  const char *spec = vtb_attr_str(e, "spec", ""), *second = strchr(spec, ',') + 1, *out = strchr(spec, '>') + 1;
+  const char *spec = vtb_attr_str(e, "spec", ""), *second = strchr(spec, ',') + 1,
+             *out = strchr(spec, '>') + 1;
   int rank = e->operands[1]->type.rank, axis = -1;
   for (int a = 0; a < rank; a++) {
     if (!strchr(out, second[a])) continue;
@@ -37,7 +38,8 @@ static bool is_candidate(const vtb_inst *e, int *axis) {
 
 static bool alike(const vtb_inst *first, const vtb_inst *e, int axis) {
   const vtb_type *x = &first->operands[1]->type, *y = &e->operands[1]->type;
-  if (first->operands[0] != e->operands[0] || x->rank != y->rank || x->dtype != y->dtype) return false;
+  if (first->operands[0] != e->operands[0] || x->rank != y->rank || x->dtype != y->dtype)
+    return false;
   if (!vtb_streq(vtb_attr_str(first, "spec", ""), vtb_attr_str(e, "spec", ""))) return false;
   for (int a = 0; a < x->rank; a++)
     if (a != axis && x->dim[a].size != y->dim[a].size) return false;

@@ -104,7 +104,8 @@ static vtb_value *splat(vtb_builder *b, double value, const vtb_type *type) {
 static vtb_value *fold_constants(vtb_builder *b, vtb_inst *inst) {
   double x = 0, y = 0, value = 0;
   bool known = true;
-  if (inst->results[0]->type.dtype != VTB_F32 || inst->operands[0]->type.dtype != VTB_F32) return NULL;
+  if (inst->results[0]->type.dtype != VTB_F32 || inst->operands[0]->type.dtype != VTB_F32)
+    return NULL;
   if (!vtb__splat(inst->operands[0], &x)) return NULL;
   if (inst->n_operands == 1)
     value = fold_unary(inst->op, x, &known);
@@ -135,7 +136,10 @@ static vtb_value *simplify_unary(vtb_inst *inst) {
   case VTB_OP_relu:
     return under(x, VTB_OP_relu) ? x : NULL;
   case VTB_OP_cast:
-    return vtb__has_type(x, &inst->results[0]->type) && x->type.dtype == inst->results[0]->type.dtype ? x : NULL;
+    return vtb__has_type(x, &inst->results[0]->type) &&
+                   x->type.dtype == inst->results[0]->type.dtype
+               ? x
+               : NULL;
   default:
     return NULL;
   }
@@ -147,7 +151,8 @@ static vtb_value *join_constants(vtb_builder *b, vtb_inst *inst, vtb_value *x, d
   for (int side = 0; side < 2; side++) {
     double c1;
     vtb_value *inner = x->def->operands[1 - side];
-    if (!vtb__splat(x->def->operands[side], &c1) || !vtb__has_type(inner, &inst->results[0]->type)) continue;
+    if (!vtb__splat(x->def->operands[side], &c1) || !vtb__has_type(inner, &inst->results[0]->type))
+      continue;
     double c = inst->op == VTB_OP_mul ? c1 * c2 : c1 + c2;
     if (!isfinite(c) || (c == 0 && inst->op == VTB_OP_mul)) return NULL;
     return vtb_b_binary(b, inst->op, inner, vtb_b_constant(b, c));
@@ -172,7 +177,8 @@ static vtb_value *simplify_add(vtb_builder *b, vtb_inst *inst) {
 static vtb_value *simplify_sub(vtb_builder *b, vtb_inst *inst) {
   vtb_value *x = inst->operands[0], *y = inst->operands[1], *z;
   if (vtb__is_constant(y, 0)) return vtb__as_type(b, x, &inst->results[0]->type);
-  if (vtb__is_constant(x, 0) && vtb__has_type(y, &inst->results[0]->type)) return vtb_b_unary(b, VTB_OP_neg, y);
+  if (vtb__is_constant(x, 0) && vtb__has_type(y, &inst->results[0]->type))
+    return vtb_b_unary(b, VTB_OP_neg, y);
   if ((z = under(y, VTB_OP_neg))) return vtb_b_binary(b, VTB_OP_add, x, z);
   return NULL;
 }
@@ -199,8 +205,9 @@ static vtb_value *simplify_div(vtb_builder *b, vtb_inst *inst) {
   /* A float32 quotient must stay a normal number either way round. */
   if (!isfinite(r) || fabs(r) < 1e-30 || fabs(r) > 1e30) return NULL;
   return vtb_b_binary(b, VTB_OP_mul, x,
-                      vtb__has_type(inst->operands[1], &inst->results[0]->type) ? splat(b, r, &inst->results[0]->type)
-                                                                                : vtb_b_constant(b, r));
+                      vtb__has_type(inst->operands[1], &inst->results[0]->type)
+                          ? splat(b, r, &inst->results[0]->type)
+                          : vtb_b_constant(b, r));
 }
 
 static vtb_value *simplify_select(vtb_builder *b, vtb_inst *inst) {

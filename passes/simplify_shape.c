@@ -7,14 +7,17 @@
 
 #include "ir/path.h"
 
-static vtb_inst *made_by(const vtb_value *v, vtb_op op) { return v->def && v->def->op == op ? v->def : NULL; }
+static vtb_inst *made_by(const vtb_value *v, vtb_op op) {
+  return v->def && v->def->op == op ? v->def : NULL;
+}
 
 /* Moving the elements of a splat gives a splat. */
 static vtb_value *moved_splat(vtb_builder *b, vtb_inst *inst) {
   double c;
   if (!vtb__splat(inst->operands[0], &c)) return NULL;
   vtb_attr a = VTB_A_FLOAT("value", c);
-  return vtb_build_typed(b, VTB_OP_constant, NULL, 0, &a, 1, &inst->results[0]->type, 1)->results[0];
+  return vtb_build_typed(b, VTB_OP_constant, NULL, 0, &a, 1, &inst->results[0]->type, 1)
+      ->results[0];
 }
 
 static vtb_value *simplify_reshape(vtb_builder *b, vtb_inst *inst) {
@@ -64,8 +67,8 @@ typedef struct range {
 } range;
 
 static range range_of(const vtb_inst *inst) {
-  return (range){(int)vtb_attr_int(inst, "axis", 0), vtb_attr_int(inst, "start", 0), vtb_attr_int(inst, "limit", 0),
-                 vtb_attr_int(inst, "step", 1)};
+  return (range){(int)vtb_attr_int(inst, "axis", 0), vtb_attr_int(inst, "start", 0),
+                 vtb_attr_int(inst, "limit", 0), vtb_attr_int(inst, "step", 1)};
 }
 
 /* A slice that lies inside one operand of a concat. */
@@ -75,7 +78,8 @@ static vtb_value *slice_of_concat(vtb_builder *b, const range *r, vtb_inst *conc
   for (int i = 0; i < concat->n_operands; i++) {
     int64_t end = begin + concat->operands[i]->type.dim[r->axis].size;
     if (r->start >= begin && r->limit <= end)
-      return vtb_b_slice(b, concat->operands[i], r->axis, r->start - begin, r->limit - begin, r->step);
+      return vtb_b_slice(b, concat->operands[i], r->axis, r->start - begin, r->limit - begin,
+                         r->step);
     begin = end;
   }
   return NULL;
@@ -100,7 +104,8 @@ static vtb_value *join_slices(vtb_builder *b, int axis, const vtb_value *x, cons
   const vtb_inst *dx = made_by(x, VTB_OP_slice), *dy = made_by(y, VTB_OP_slice);
   if (!dx || !dy || dx->operands[0] != dy->operands[0]) return NULL;
   range rx = range_of(dx), ry = range_of(dy);
-  if (rx.axis != axis || ry.axis != axis || rx.step != 1 || ry.step != 1 || rx.limit != ry.start) return NULL;
+  if (rx.axis != axis || ry.axis != axis || rx.step != 1 || ry.step != 1 || rx.limit != ry.start)
+    return NULL;
   return vtb_b_slice(b, dx->operands[0], axis, rx.start, ry.limit, 1);
 }
 
@@ -148,7 +153,8 @@ static vtb_value *reduce_splat(vtb_builder *b, vtb_inst *inst, const int64_t *ax
     count *= (double)size;
   }
   vtb_attr a = VTB_A_FLOAT("value", inst->op == VTB_OP_reduce_sum ? c * count : c);
-  return vtb_build_typed(b, VTB_OP_constant, NULL, 0, &a, 1, &inst->results[0]->type, 1)->results[0];
+  return vtb_build_typed(b, VTB_OP_constant, NULL, 0, &a, 1, &inst->results[0]->type, 1)
+      ->results[0];
 }
 
 /* Axes of size 1 need no reduction, only a reshape. */

@@ -22,7 +22,8 @@ typedef struct splitter {
 } splitter;
 
 static bool is_elementwise(const vtb_inst *i) {
-  return i && vtb_op_get(i->op)->klass == VTB_CLASS_ELEMENTWISE && i->results[0]->type.dtype == VTB_F32;
+  return i && vtb_op_get(i->op)->klass == VTB_CLASS_ELEMENTWISE &&
+         i->results[0]->type.dtype == VTB_F32;
 }
 
 static bool reduces_rows(const vtb_inst *i) {
@@ -36,11 +37,12 @@ static bool reduces_rows(const vtb_inst *i) {
 /* `split` is `whole` with its last axis cut in two. */
 static bool splits(const vtb_type *split, const vtb_type *whole) {
   int last = whole->rank - 1;
-  if (whole->rank < 1 || split->rank != whole->rank + 1 || split->dtype != whole->dtype) return false;
+  if (whole->rank < 1 || split->rank != whole->rank + 1 || split->dtype != whole->dtype)
+    return false;
   for (int a = 0; a < last; a++)
     if (split->dim[a].size != whole->dim[a].size) return false;
-  return split->dim[last].size * split->dim[last + 1].size == whole->dim[last].size && split->dim[last].size > 1 &&
-         split->dim[last + 1].size > 1;
+  return split->dim[last].size * split->dim[last + 1].size == whole->dim[last].size &&
+         split->dim[last].size > 1 && split->dim[last + 1].size > 1;
 }
 
 static int marked(const splitter *s, const vtb_inst *i) {
@@ -78,7 +80,8 @@ static void mark_region(splitter *s, vtb_inst *reduction) {
   }
   size_t from = s->work.n;
   if (is_elementwise(reduction->operands[0]->def)) mark(s, reduction->operands[0]->def, shape);
-  for (vtb_inst *i = reduction->next; i; i = i->next) /* those that read the reduction or its operand */
+  for (vtb_inst *i = reduction->next; i;
+       i = i->next) /* those that read the reduction or its operand */
     if (is_elementwise(i) && vtb_type_equal(&i->results[0]->type, t) &&
         (uses(i, reduction->operands[0]) || uses(i, reduction->results[0])))
       mark(s, i, shape);
@@ -86,11 +89,14 @@ static void mark_region(splitter *s, vtb_inst *reduction) {
     vtb_inst *w = s->work.at[k];
     for (int o = 0; o < w->n_operands; o++) {
       vtb_inst *d = w->operands[o]->def;
-      bool column = d && d->results[0]->type.rank == t->rank && d->results[0]->type.dim[t->rank - 1].size == 1;
-      if (is_elementwise(d) && (column || vtb_type_equal(&d->results[0]->type, t))) mark(s, d, shape);
+      bool column = d && d->results[0]->type.rank == t->rank &&
+                    d->results[0]->type.dim[t->rank - 1].size == 1;
+      if (is_elementwise(d) && (column || vtb_type_equal(&d->results[0]->type, t)))
+        mark(s, d, shape);
     }
     for (vtb_inst *i = w->next; i; i = i->next)
-      if (is_elementwise(i) && vtb_type_equal(&i->results[0]->type, t) && uses(i, w->results[0])) mark(s, i, shape);
+      if (is_elementwise(i) && vtb_type_equal(&i->results[0]->type, t) && uses(i, w->results[0]))
+        mark(s, i, shape);
   }
 }
 
@@ -98,12 +104,14 @@ static bool only_for_columns(const vtb_inst *e) {
   for (int r = 0; r < e->func->n_returns; r++)
     if (e->func->returns[r] == e->results[0]) return false;
   for (const vtb_inst *i = e->next; i; i = i->next)
-    if (uses(i, e->results[0]) && (vtb_op_get(i->op)->klass != VTB_CLASS_REDUCE || reduces_rows(i))) return false;
+    if (uses(i, e->results[0]) && (vtb_op_get(i->op)->klass != VTB_CLASS_REDUCE || reduces_rows(i)))
+      return false;
   return true;
 }
 
 /* The operand of shape `x` as one for the split shape; false if that takes more than a reshape. */
-static bool operand_shape(const vtb_type *x, const vtb_type *whole, const vtb_type *split, vtb_type *out) {
+static bool operand_shape(const vtb_type *x, const vtb_type *whole, const vtb_type *split,
+                          vtb_type *out) {
   int last = whole->rank - 1;
   if (x->rank == 0) {
     *out = *x;
@@ -134,7 +142,9 @@ static vtb_value *viewed(vtb_builder *b, vtb_value *x, const vtb_type *t) {
 static void retype(splitter *s, vtb_inst *e, int shape) {
   const vtb_type whole = e->results[0]->type, split = s->shapes.at[shape - 1];
   vtb_type types[8];
-  if (!is_elementwise(e) || marked(s, e) || !splits(&split, &whole) || e->n_operands > 8 || only_for_columns(e)) return;
+  if (!is_elementwise(e) || marked(s, e) || !splits(&split, &whole) || e->n_operands > 8 ||
+      only_for_columns(e))
+    return;
   for (int o = 0; o < e->n_operands; o++)
     if (!operand_shape(&e->operands[o]->type, &whole, &split, &types[o])) return;
   vtb_builder b = {.module = s->func->module, .func = s->func, .before = e, .span = e->span};

@@ -28,7 +28,8 @@ static void drop_tap(vtb_inst *inst) {
 static int extra_returns(const vtb_func *callee) {
   int n = 0;
   while (n < callee->n_returns) {
-    const char *name = callee->return_names ? callee->return_names[callee->n_returns - 1 - n] : NULL;
+    const char *name =
+        callee->return_names ? callee->return_names[callee->n_returns - 1 - n] : NULL;
     if (!name || !vtb_starts_with(name, "tap:")) break;
     n++;
   }
@@ -49,7 +50,8 @@ static void collect(vtb_func *f, taps *out) {
     next = inst->next;
     if (inst->op == VTB_OP_tap) {
       const char *name = vtb_attr_str(inst, "name", "");
-      vtb_vec_push(out, ((tapped){vtb_arena_printf(&f->module->arena, "tap:%s", name), inst->operands[0]}));
+      vtb_vec_push(
+          out, ((tapped){vtb_arena_printf(&f->module->arena, "tap:%s", name), inst->operands[0]}));
       drop_tap(inst);
     } else if (inst->op == VTB_OP_call) {
       collect_call(inst, out);

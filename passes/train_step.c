@@ -56,16 +56,19 @@ static vtb_value *target(vtb_builder *b, vtb_value *label, vtb_dim classes, doub
 static vtb_value *cross_entropy(vtb_builder *b, vtb_value *logits, vtb_value *labels, double eps) {
   const int64_t axis = 1;
   vtb_value *top = vtb_b_reduce(b, VTB_OP_reduce_max, logits, &axis, 1, true);
-  vtb_value *s = binary(b, VTB_OP_sub, logits, vtb_b_unary(b, VTB_OP_stop_gradient, top), "shifted");
+  vtb_value *s =
+      binary(b, VTB_OP_sub, logits, vtb_b_unary(b, VTB_OP_stop_gradient, top), "shifted");
   vtb_value *total = sum_classes(b, vtb_b_unary(b, VTB_OP_exp, s));
   vtb_value *label = label_column(b, labels);
-  vtb_value *at_target = sum_classes(b, vtb_b_binary(b, VTB_OP_mul, target(b, label, logits->type.dim[1], eps), s));
+  vtb_value *at_target =
+      sum_classes(b, vtb_b_binary(b, VTB_OP_mul, target(b, label, logits->type.dim[1], eps), s));
   vtb_value *row = binary(b, VTB_OP_sub, vtb_b_unary(b, VTB_OP_log, total), at_target, "row_loss");
   vtb_value *valid = binary(b, VTB_OP_ge, label, vtb_b_constant(b, 0.0), "valid");
   vtb_value *count = sum_all(b, valid, "n_valid");
   /* select, not mul: a padding row may hold anything */
   vtb_value *loss = sum_all(b, vtb_b_select(b, valid, row, vtb_b_constant(b, 0.0)), "total_loss");
-  return binary(b, VTB_OP_div, loss, vtb_b_binary(b, VTB_OP_max, count, vtb_b_constant(b, 1.0)), "loss");
+  return binary(b, VTB_OP_div, loss, vtb_b_binary(b, VTB_OP_max, count, vtb_b_constant(b, 1.0)),
+                "loss");
 }
 
 /* The return named `name`; with NULL the first one. -1 if there is none. */
@@ -75,15 +78,19 @@ static int find_return(const vtb_func *f, const char *name) {
   return -1;
 }
 
-static vtb_status check_classifier(const vtb_func *f, const char *logits, double eps, int at, vtb_error *err) {
-  if (!(eps >= 0.0 && eps < 1.0)) return vtb_fail(err, VTB_E_INPUT, "label smoothing %g is not in [0, 1)", eps);
-  if (at < 0 && !logits) return vtb_fail(err, VTB_E_INPUT, "@%s has no output to train on", f->name);
+static vtb_status check_classifier(const vtb_func *f, const char *logits, double eps, int at,
+                                   vtb_error *err) {
+  if (!(eps >= 0.0 && eps < 1.0))
+    return vtb_fail(err, VTB_E_INPUT, "label smoothing %g is not in [0, 1)", eps);
+  if (at < 0 && !logits)
+    return vtb_fail(err, VTB_E_INPUT, "@%s has no output to train on", f->name);
   if (at < 0) {
     vtb_strbuf have = {0};
     for (int r = 0; r < f->n_returns; r++)
-      vtb_strbuf_printf(&have, "%s%s", r ? ", " : "", f->return_names[r] ? f->return_names[r] : "(nameless)");
-    vtb_fail(err, VTB_E_INPUT, "@%s has no output \"%s\" to train on; its outputs are %s", f->name, logits,
-             have.at ? have.at : "none");
+      vtb_strbuf_printf(&have, "%s%s", r ? ", " : "",
+                        f->return_names[r] ? f->return_names[r] : "(nameless)");
+    vtb_fail(err, VTB_E_INPUT, "@%s has no output \"%s\" to train on; its outputs are %s", f->name,
+             logits, have.at ? have.at : "none");
     vtb_strbuf_free(&have);
     return VTB_E_INPUT;
   }
@@ -91,7 +98,8 @@ static vtb_status check_classifier(const vtb_func *f, const char *logits, double
   if (t->rank == 2 && t->dtype == VTB_F32 && t->dim[1].size > 0) return VTB_OK;
   vtb_strbuf text = {0};
   vtb_type_print(t, &text);
-  vtb_fail(err, VTB_E_INPUT, "training needs logits f32[B, classes], but output \"%s\" of @%s is %s",
+  vtb_fail(err, VTB_E_INPUT,
+           "training needs logits f32[B, classes], but output \"%s\" of @%s is %s",
            f->return_names[at] ? f->return_names[at] : f->returns[at]->name, f->name, text.at);
   vtb_strbuf_free(&text);
   return VTB_E_INPUT;
@@ -134,13 +142,14 @@ static void seed(vtb_func *train, bool scaled) {
     info->official = vtb_intern(train->module, "loss_scale");
     return;
   }
-  vtb_builder b = {.module = train->module, .func = train, .before = train->first, .name_hint = "one"};
+  vtb_builder b = {
+      .module = train->module, .func = train, .before = train->first, .name_hint = "one"};
   vtb_replace_all(adjoint, vtb_b_constant(&b, 1.0));
   vtb_func_remove_arg(train, train->n_args - 1);
 }
 
-vtb_status vtb_build_train_step(vtb_module *m, vtb_func *f, const vtb_train_step *o, vtb_func **train, vtb_diags *diags,
-                                vtb_error *err) {
+vtb_status vtb_build_train_step(vtb_module *m, vtb_func *f, const vtb_train_step *o,
+                                vtb_func **train, vtb_diags *diags, vtb_error *err) {
   int at = find_return(f, o->logits);
   vtb_status status = check_classifier(f, o->logits, o->label_smoothing, at, err);
   if (status != VTB_OK) return status;

@@ -38,7 +38,8 @@ vtb_status vtb__pass_unscale(vtb_pass_context *c, vtb_error *err) {
   for (vtb_func *f = c->module->first; f; f = f->next) {
     if (f->kind != VTB_FUNC_PLAIN) continue;
     for (vtb_inst *i = f->first; i; i = i->next)
-      if (i->op == VTB_OP_linscan && i->operands[0]->def && i->operands[0]->def->op == VTB_OP_mul) unscale(f, i);
+      if (i->op == VTB_OP_linscan && i->operands[0]->def && i->operands[0]->def->op == VTB_OP_mul)
+        unscale(f, i);
   }
   return VTB_OK;
 }

@@ -54,8 +54,10 @@ void vtb__swap_names(vtb_value *x, vtb_value *y) {
   y->name = name;
 }
 
-vtb_inst *vtb__replace_call(vtb_inst *inst, vtb_func *callee, vtb_value *const *operands, int n, const int *map) {
-  vtb_builder b = {.module = inst->func->module, .func = inst->func, .before = inst, .span = inst->span};
+vtb_inst *vtb__replace_call(vtb_inst *inst, vtb_func *callee, vtb_value *const *operands, int n,
+                            const int *map) {
+  vtb_builder b = {
+      .module = inst->func->module, .func = inst->func, .before = inst, .span = inst->span};
   vtb_inst *call = vtb_build_call(&b, inst->op, callee, operands, n, inst->attrs, inst->n_attrs);
   for (int i = 0; i < inst->n_results; i++) {
     int to = map ? map[i] : i;

@@ -15,7 +15,7 @@
 #ifndef VTB_VERTEBRA_H
 #define VTB_VERTEBRA_H
 
-#include "runtime/program.h"
+#include "runtime/launch/program.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -33,14 +33,16 @@ typedef struct vtb_open_options {
 /* A built file, for inference; o NULL: all defaults. VTB_E_INPUT: the file is not sound, or of another version;
  * VTB_E_DEVICE: it has no code for this machine, or there is no such device. Without weights, in the file or named,
  * parameters start as zeros: vtb_model_load() fills them. */
-VTB_MUST_USE vtb_status vtb_model_open(const char *path, const vtb_open_options *o, vtb_model **out, vtb_error *err);
+VTB_MUST_USE vtb_status vtb_model_open(const char *path, const vtb_open_options *o, vtb_model **out,
+                                       vtb_error *err);
 /* What a built file says of its model: "mean" and "std" of the preprocessing, "0.5,0.5,0.5"; "classes", a JSON list of
  * names; "defines", the settings it was built with. NULL if it does not. Valid until vtb_model_free(). */
 const char *vtb_model_meta(const vtb_model *m, const char *key);
 
 /* Takes the program: it is freed with the model, also on failure. n_threads 0: chosen by VTB_THREADS,
  * OMP_NUM_THREADS or the machine. Parameters start as zeros. */
-VTB_MUST_USE vtb_status vtb_model_new(vtb_program *program, int n_threads, vtb_model **out, vtb_error *err);
+VTB_MUST_USE vtb_status vtb_model_new(vtb_program *program, int n_threads, vtb_model **out,
+                                      vtb_error *err);
 void vtb_model_free(vtb_model *m); /* NULL is fine */
 
 /* Parameters from a safetensors file: every one must be there with its shape. */
@@ -60,8 +62,8 @@ void *vtb_model_input(vtb_model *m, const char *name, int64_t *count);
 const void *vtb_model_output(const vtb_model *m, const char *name, int64_t *count);
 void *vtb_model_param(vtb_model *m, const char *name, int64_t *count);
 /* Copies `count` elements, which must be the tensor's number, into an f32 input. */
-VTB_MUST_USE vtb_status vtb_model_set_input(vtb_model *m, const char *name, const float *data, int64_t count,
-                                            vtb_error *err);
+VTB_MUST_USE vtb_status vtb_model_set_input(vtb_model *m, const char *name, const float *data,
+                                            int64_t count, vtb_error *err);
 
 VTB_MUST_USE vtb_status vtb_model_run(vtb_model *m, vtb_error *err);
 

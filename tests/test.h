@@ -20,20 +20,22 @@ static const char *test_current = "";
 #define CHECK(cond) ((cond) ? (void)0 : test_fail_(__FILE__, __LINE__, "%s", #cond))
 #define CHECK_MSG(cond, ...) ((cond) ? (void)0 : test_fail_(__FILE__, __LINE__, __VA_ARGS__))
 /* NaN fails. */
-#define CHECK_NEAR(got, want, tol)                                                                                     \
-  do {                                                                                                                 \
-    double got_ = (got), want_ = (want), tol_ = (tol);                                                                 \
-    if (!(fabs(got_ - want_) <= tol_))                                                                                 \
-      test_fail_(__FILE__, __LINE__, "%s = %.17g, want %.17g within %g", #got, got_, want_, tol_);                     \
+#define CHECK_NEAR(got, want, tol)                                                                 \
+  do {                                                                                             \
+    double got_ = (got), want_ = (want), tol_ = (tol);                                             \
+    if (!(fabs(got_ - want_) <= tol_))                                                             \
+      test_fail_(__FILE__, __LINE__, "%s = %.17g, want %.17g within %g", #got, got_, want_, tol_); \
   } while (0)
-#define CHECK_STR(got, want)                                                                                           \
-  do {                                                                                                                 \
-    const char *got_ = (got), *want_ = (want);                                                                         \
-    if (!got_ || strcmp(got_, want_) != 0)                                                                             \
-      test_fail_(__FILE__, __LINE__, "%s:\n--- got\n%s\n--- want\n%s", #got, got_ ? got_ : "(null)", want_);           \
+#define CHECK_STR(got, want)                                                                       \
+  do {                                                                                             \
+    const char *got_ = (got), *want_ = (want);                                                     \
+    if (!got_ || strcmp(got_, want_) != 0)                                                         \
+      test_fail_(__FILE__, __LINE__, "%s:\n--- got\n%s\n--- want\n%s", #got,                       \
+                 got_ ? got_ : "(null)", want_);                                                   \
   } while (0)
 
-__attribute__((format(printf, 3, 4))) static inline void test_fail_(const char *file, int line, const char *fmt, ...) {
+__attribute__((format(printf, 3, 4))) static inline void test_fail_(const char *file, int line,
+                                                                    const char *fmt, ...) {
   __builtin_va_list ap;
   __builtin_va_start(ap, fmt);
   fprintf(stderr, "%s:%d: %s: ", file, line, test_current);

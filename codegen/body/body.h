@@ -29,9 +29,10 @@ typedef struct vtb_index {
 /* Where a value that is stored already lies: an operand (or result) of the kernel, or a temporary of it. */
 typedef struct vtb_leaf {
   const vtb_value *value;
-  int tensor;            /* >= 0: number of the operand or result */
-  int64_t temp;          /* else a temporary, dense */
-  const int64_t *stride; /* instead of the memory's own, for a value that is another view of it; or NULL */
+  int tensor;   /* >= 0: number of the operand or result */
+  int64_t temp; /* else a temporary, dense */
+  const int64_t
+      *stride; /* instead of the memory's own, for a value that is another view of it; or NULL */
 } vtb_leaf;
 
 /* A value to compute and where it goes. */
@@ -78,14 +79,15 @@ typedef struct vtb_level { /* of a value, see vtb__reduce_level */
 typedef void *(*vtb_arm_fn)(vtb_body *b, const void *user, bool yes);
 
 typedef struct vtb_body_target {
-  int most_together;      /* reductions in one kernel */
-  bool keeps_leaves;      /* several passes over a row keep what they load, not only what is costly */
+  int most_together; /* reductions in one kernel */
+  bool keeps_leaves; /* several passes over a row keep what they load, not only what is costly */
   bool grids_by_division; /* else by a table, where an index cannot be split at compile time */
   /* run-time parts of indices */
   bool (*same)(const void *x, const void *y);
   void *(*add)(vtb_body *b, const vtb_index *x, const vtb_index *y);
   void *(*scale)(vtb_body *b, const vtb_index *x, int64_t k);
-  void (*divide)(vtb_body *b, const vtb_index *x, int64_t inner, vtb_index *quotient, vtb_index *rest);
+  void (*divide)(vtb_body *b, const vtb_index *x, int64_t inner, vtb_index *quotient,
+                 vtb_index *rest);
   /* x into [lo, hi) where the lanes of a condition are evaluated on both sides; x itself where they never are */
   vtb_index (*clamp)(vtb_body *b, const vtb_index *x, int64_t lo, int64_t hi);
   /* values at an index */
@@ -97,9 +99,11 @@ typedef struct vtb_body_target {
   void *(*random)(vtb_body *b, void *seed, uint32_t stream, const vtb_index *at);
   void *(*elementwise)(vtb_body *b, const vtb_inst *i, void **operands);
   void *(*load_kept)(vtb_body *b, const vtb_kept *k);
-  void *(*store_kept)(vtb_body *b, const vtb_kept *k, void *v); /* returns v as the target likes it */
+  void *(*store_kept)(vtb_body *b, const vtb_kept *k,
+                      void *v); /* returns v as the target likes it */
   /* conditions */
-  void *(*within)(vtb_body *b, const vtb_index *x, int64_t lo, int64_t hi, bool above, bool below); /* already known */
+  void *(*within)(vtb_body *b, const vtb_index *x, int64_t lo, int64_t hi, bool above,
+                  bool below); /* already known */
   void *(*both)(vtb_body *b, void *x, void *y);
   void *(*choose)(vtb_body *b, vtb_dtype d, void *condition, vtb_arm_fn arm, const void *user);
   /* probing: where a body may be emitted for nothing; returns what stands for every variable */
@@ -109,7 +113,8 @@ typedef struct vtb_body_target {
   void (*store)(vtb_body *b, const vtb_root *r, const vtb_index *index, void *value);
   int64_t (*temp)(vtb_body *b, int64_t bytes);
   void (*loop)(vtb_body *b, const vtb_root *roots, int n); /* no reductions left inside */
-  bool (*row)(vtb_body *b, const vtb_root *roots, int n);  /* false, with nothing emitted: not of that form */
+  bool (*row)(vtb_body *b, const vtb_root *roots,
+              int n); /* false, with nothing emitted: not of that form */
   void (*reduce)(vtb_body *b, const vtb_root *roots, int n);
 } vtb_body_target;
 
@@ -153,28 +158,35 @@ vtb_index vtb__index_add(vtb_body *b, const vtb_index *x, const vtb_index *y);
 vtb_index vtb__index_scale(vtb_body *b, const vtb_index *x, int64_t k);
 vtb_index vtb__index_shift(const vtb_index *x, int64_t by);
 bool vtb__index_equal(const vtb_body *b, const vtb_index *x, const vtb_index *y);
-bool vtb__index_bounds(const vtb_body *b, const vtb_index *x, int64_t *lo, int64_t *hi); /* false: unknown */
+bool vtb__index_bounds(const vtb_body *b, const vtb_index *x, int64_t *lo,
+                       int64_t *hi); /* false: unknown */
 /* x / inner and x % inner; false if they are computed at run time. */
-bool vtb__index_split(vtb_body *b, const vtb_index *x, int64_t inner, vtb_index *quotient, vtb_index *rest);
+bool vtb__index_split(vtb_body *b, const vtb_index *x, int64_t inner, vtb_index *quotient,
+                      vtb_index *rest);
 int64_t vtb__index_step(const vtb_body *b, const vtb_index *x); /* from lane to lane, but for dyn */
 bool vtb__index_varies(const vtb_body *b, const vtb_index *x);
 /* Row-major memory without gaps. */
 void vtb__dense_strides(const vtb_type *t, int64_t *stride);
 bool vtb__is_dense(const vtb_type *t, const int64_t *stride);
 /* The index of an element in memory of these strides. */
-vtb_index vtb__linear(vtb_body *b, const vtb_type *t, const int64_t *stride, const vtb_index *index);
+vtb_index vtb__linear(vtb_body *b, const vtb_type *t, const int64_t *stride,
+                      const vtb_index *index);
 /* While probing, a target tells every index that it emits. */
 void vtb__index_used(vtb_body *b, const vtb_index *x);
 
 /* ---- views as changes of index (moves.c) ---- */
-void vtb__operand_index(const vtb_value *operand, const vtb_type *result, const vtb_index *index, vtb_index *out);
-void vtb__reshape_index(vtb_body *b, const vtb_type *to, const vtb_index *index, const vtb_type *from, vtb_index *out);
+void vtb__operand_index(const vtb_value *operand, const vtb_type *result, const vtb_index *index,
+                        vtb_index *out);
+void vtb__reshape_index(vtb_body *b, const vtb_type *to, const vtb_index *index,
+                        const vtb_type *from, vtb_index *out);
 /* from[s]: which position of x comes to position s of a permute or shift; -1: none. malloc'd. */
 int32_t *vtb__source_table(const vtb_inst *i, int64_t n);
 /* from[s] = a s + b for lo <= s < hi, -1 elsewhere. */
-bool vtb__table_is_line(const int32_t *from, int64_t n, int64_t *lo, int64_t *hi, int64_t *a, int64_t *b);
+bool vtb__table_is_line(const int32_t *from, int64_t n, int64_t *lo, int64_t *hi, int64_t *a,
+                        int64_t *b);
 /* from[s] = from[0] + (s / inner) outer_step + (s % inner) inner_step, nothing missing. */
-bool vtb__table_is_grid(const int32_t *from, int64_t n, int64_t *inner, int64_t *outer_step, int64_t *inner_step);
+bool vtb__table_is_grid(const int32_t *from, int64_t n, int64_t *inner, int64_t *outer_step,
+                        int64_t *inner_step);
 
 /* ---- values (eval.c) ---- */
 void *vtb__body_eval(vtb_body *b, const vtb_value *v, const vtb_index *index);
@@ -221,7 +233,8 @@ void vtb__row_end(vtb_body *b, vtb_row *r);
 /* The index of a sum's operand along the row. */
 void vtb__row_operand(const vtb_body *b, const vtb_row_sum *s, vtb_index *out);
 /* Index of a root: the row's axes, and the last one if it is as long (*full). False if its shape is neither. */
-bool vtb__row_root(const vtb_body *b, const vtb_row *r, const vtb_value *v, vtb_index *index, bool *full);
+bool vtb__row_root(const vtb_body *b, const vtb_row *r, const vtb_value *v, vtb_index *index,
+                   bool *full);
 /* A sum is known from here on. */
 void vtb__row_know(vtb_body *b, const vtb_row_sum *s, void *value);
 
@@ -239,8 +252,10 @@ void *vtb__reduction_operand(vtb_body *b, const vtb_reduction *d, int r);
 vtb_index vtb__reduction_result(vtb_body *b, const vtb_reduction *d); /* linear, dense */
 
 /* ---- products as bodies (einsum.c) ---- */
-int vtb__einsum_letters(const vtb_inst *inst); /* different ones; a body has room for VTB_MAX_RANK */
+int vtb__einsum_letters(
+    const vtb_inst *inst); /* different ones; a body has room for VTB_MAX_RANK */
 /* The product and sum of an einsum of x and y as ops, without what is added; `unroll`: the sum written out. */
-vtb_value *vtb__einsum_sum(vtb_builder *b, const vtb_inst *inst, vtb_value *x, vtb_value *y, bool unroll);
+vtb_value *vtb__einsum_sum(vtb_builder *b, const vtb_inst *inst, vtb_value *x, vtb_value *y,
+                           bool unroll);
 
 #endif

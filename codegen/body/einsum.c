@@ -21,7 +21,8 @@ int vtb__einsum_letters(const vtb_inst *inst) {
 }
 
 /* `x` with one axis a letter of `order`, size 1 where x lacks it. */
-static vtb_value *spread(vtb_builder *b, vtb_value *x, const char *letters, const char *order, int n) {
+static vtb_value *spread(vtb_builder *b, vtb_value *x, const char *letters, const char *order,
+                         int n) {
   int64_t perm[VTB_MAX_RANK];
   vtb_type shape = {.dtype = x->type.dtype, .rank = n};
   int rank = 0;
@@ -43,13 +44,15 @@ static vtb_value *unrolled_sum(vtb_builder *b, vtb_value *x, vtb_value *y, int a
   int64_t size = x->type.dim[axis].size > 1 ? x->type.dim[axis].size : y->type.dim[axis].size;
   vtb_value *sum = NULL;
   for (int64_t k = 0; k < size; k++) {
-    vtb_value *part = unrolled_sum(b, slice_of(b, x, axis, k), slice_of(b, y, axis, k), axis + 1, n);
+    vtb_value *part =
+        unrolled_sum(b, slice_of(b, x, axis, k), slice_of(b, y, axis, k), axis + 1, n);
     sum = sum ? vtb_b_binary(b, VTB_OP_add, sum, part) : part;
   }
   return sum;
 }
 
-vtb_value *vtb__einsum_sum(vtb_builder *b, const vtb_inst *inst, vtb_value *x, vtb_value *y, bool unroll) {
+vtb_value *vtb__einsum_sum(vtb_builder *b, const vtb_inst *inst, vtb_value *x, vtb_value *y,
+                           bool unroll) {
   char order[MOST_LETTERS];
   const char *spec = vtb_attr_str(inst, "spec", "");
   int n = loop_order(inst, order), n_out = inst->results[0]->type.rank;

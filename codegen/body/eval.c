@@ -86,7 +86,8 @@ static void *eval_random(vtb_body *b, const vtb_value *v, const vtb_index *index
 static void *eval_pad(vtb_body *b, const vtb_value *v, const vtb_index *index) {
   const vtb_inst *i = v->def;
   int axis = (int)vtb_attr_int(i, "axis", 0);
-  int64_t step = vtb_attr_int(i, "step", 1), reach = (i->operands[0]->type.dim[axis].size - 1) * step + 1;
+  int64_t step = vtb_attr_int(i, "step", 1),
+          reach = (i->operands[0]->type.dim[axis].size - 1) * step + 1;
   vtb_index at[VTB_MAX_RANK];
   choice c = {{i->operands[0], at, 0}, {0}, v->type.dtype};
   void *condition = NULL, *whole = NULL;
@@ -127,7 +128,8 @@ static void *concat_arm(vtb_body *b, const void *user, bool yes) {
   at[axis] = vtb__index_shift(&c->index[axis], -c->start);
   int64_t lo, hi;
   bool inside = vtb__index_bounds(b, &at[axis], &lo, &hi) && lo >= 0 && hi < size;
-  if (!inside && vtb__index_varies(b, &at[axis])) at[axis] = b->target->clamp(b, &at[axis], 0, size);
+  if (!inside && vtb__index_varies(b, &at[axis]))
+    at[axis] = b->target->clamp(b, &at[axis], 0, size);
   return vtb__body_eval(b, x, at);
 }
 
@@ -137,7 +139,8 @@ static void *eval_concat(vtb_body *b, const rest *c) {
   int64_t size = i->operands[c->k]->type.dim[axis].size;
   void *condition = NULL;
   truth t = ALWAYS;
-  if (c->k + 1 < i->n_operands) t = in_range(b, &c->index[axis], c->start, c->start + size, &condition);
+  if (c->k + 1 < i->n_operands)
+    t = in_range(b, &c->index[axis], c->start, c->start + size, &condition);
   if (t != SOMETIMES) return concat_arm(b, c, t == ALWAYS);
   return b->target->choose(b, c->v->type.dtype, condition, concat_arm, c);
 }
@@ -145,8 +148,8 @@ static void *eval_concat(vtb_body *b, const rest *c) {
 /* ---- along a path ----------------------------------------------------------------------------------------- */
 
 /* The position that step `at` reads, as an entry of a table. */
-static truth look_up(vtb_body *b, const int32_t *from, int64_t n, const vtb_index *at, vtb_index *out,
-                     void **condition) {
+static truth look_up(vtb_body *b, const int32_t *from, int64_t n, const vtb_index *at,
+                     vtb_index *out, void **condition) {
   void *entry = b->target->as_dyn(b, b->target->table(b, VTB_I32, from, (size_t)n, at));
   bool missing = false;
   for (int64_t s = 0; s < n; s++) missing |= from[s] < 0;
@@ -158,8 +161,8 @@ static truth look_up(vtb_body *b, const int32_t *from, int64_t n, const vtb_inde
 }
 
 /* Index into x along the axis; *condition as in_range. */
-static truth source_index(vtb_body *b, const vtb_inst *i, int64_t n, const vtb_index *at, vtb_index *out,
-                          void **condition) {
+static truth source_index(vtb_body *b, const vtb_inst *i, int64_t n, const vtb_index *at,
+                          vtb_index *out, void **condition) {
   int32_t *from = vtb__source_table(i, n);
   int64_t lo, hi, x, y;
   truth t = ALWAYS;
@@ -268,7 +271,8 @@ static void *eval_elementwise(vtb_body *b, const vtb_value *v, const vtb_index *
   return b->target->elementwise(b, i, operands);
 }
 
-static void *eval_new(vtb_body *b, const vtb_leaf *leaf, const vtb_value *v, const vtb_index *index) {
+static void *eval_new(vtb_body *b, const vtb_leaf *leaf, const vtb_value *v,
+                      const vtb_index *index) {
   if (leaf) return b->target->load(b, leaf, index);
   vtb_check(v->def != NULL, "value %%%s of a kernel is neither an operand nor computed", v->name);
   switch (vtb_op_get(v->def->op)->klass) {
@@ -284,7 +288,8 @@ static void *eval_new(vtb_body *b, const vtb_leaf *leaf, const vtb_value *v, con
   }
 }
 
-static bool same_place(const vtb_body *b, const vtb_value *v, const vtb_index *x, const vtb_index *y) {
+static bool same_place(const vtb_body *b, const vtb_value *v, const vtb_index *x,
+                       const vtb_index *y) {
   for (int a = 0; a < v->type.rank; a++)
     if (!vtb__index_equal(b, &x[a], &y[a])) return false;
   return true;
@@ -307,7 +312,8 @@ static int kept_entry(vtb_body *b, const vtb_value *v, const vtb_index *index, b
   return (int)b->kept.n - 1;
 }
 
-static void *eval_kept(vtb_body *b, int entry, const vtb_leaf *leaf, const vtb_value *v, const vtb_index *index) {
+static void *eval_kept(vtb_body *b, int entry, const vtb_leaf *leaf, const vtb_value *v,
+                       const vtb_index *index) {
   vtb_kept *k = &b->kept.at[entry];
   if (b->probing) k->passes |= 1u << (b->pass < VTB_LAST_PASS ? b->pass : VTB_LAST_PASS);
   if (b->probing || !k->place) return eval_new(b, leaf, v, index);
@@ -320,7 +326,8 @@ static void *eval_kept(vtb_body *b, int entry, const vtb_leaf *leaf, const vtb_v
 
 void *vtb__body_eval(vtb_body *b, const vtb_value *v, const vtb_index *index) {
   for (size_t m = b->memo.n; m-- > 0;)
-    if (b->memo.at[m].value == v && same_place(b, v, b->memo.at[m].index, index)) return b->memo.at[m].result;
+    if (b->memo.at[m].value == v && same_place(b, v, b->memo.at[m].index, index))
+      return b->memo.at[m].result;
   const vtb_leaf *leaf = vtb__leaf_find(b, v);
   int kept = kept_entry(b, v, index, leaf != NULL);
   vtb_memo known = {.value = v};

@@ -11,7 +11,9 @@ vtb_index vtb__index_var(int k, int64_t coef) {
   return x;
 }
 
-vtb_index vtb__index_dyn(void *dyn, bool lanes) { return (vtb_index){.dyn = dyn, .multiple = 1, .lanes = lanes}; }
+vtb_index vtb__index_dyn(void *dyn, bool lanes) {
+  return (vtb_index){.dyn = dyn, .multiple = 1, .lanes = lanes};
+}
 
 static int64_t divisor(int64_t a, int64_t b) {
   while (b) {
@@ -52,7 +54,8 @@ vtb_index vtb__index_shift(const vtb_index *x, int64_t by) {
 }
 
 bool vtb__index_equal(const vtb_body *b, const vtb_index *x, const vtb_index *y) {
-  return x->c == y->c && (x->dyn == y->dyn || (x->dyn && y->dyn && b->target->same(x->dyn, y->dyn))) &&
+  return x->c == y->c &&
+         (x->dyn == y->dyn || (x->dyn && y->dyn && b->target->same(x->dyn, y->dyn))) &&
          memcmp(x->coef, y->coef, sizeof x->coef) == 0;
 }
 
@@ -95,7 +98,8 @@ bool vtb__is_dense(const vtb_type *t, const int64_t *stride) {
   return true;
 }
 
-vtb_index vtb__linear(vtb_body *b, const vtb_type *t, const int64_t *stride, const vtb_index *index) {
+vtb_index vtb__linear(vtb_body *b, const vtb_type *t, const int64_t *stride,
+                      const vtb_index *index) {
   vtb_index at = {0};
   for (int a = 0; a < t->rank; a++) {
     if (t->dim[a].size == 1) continue;
@@ -108,7 +112,8 @@ vtb_index vtb__linear(vtb_body *b, const vtb_type *t, const int64_t *stride, con
 /* ---- splitting -------------------------------------------------------------------------------------------- */
 
 /* Terms that are multiples of `inner` go to the quotient; exact if the others stay within one period. */
-static bool split_affine(const vtb_body *b, const vtb_index *x, int64_t inner, vtb_index *q, vtb_index *r) {
+static bool split_affine(const vtb_body *b, const vtb_index *x, int64_t inner, vtb_index *q,
+                         vtb_index *r) {
   if (x->dyn) return false;
   int64_t whole = x->c >= 0 ? x->c / inner : -((inner - 1 - x->c) / inner);
   *q = vtb__index_const(whole);
@@ -138,7 +143,8 @@ static void want_split(vtb_body *b, const vtb_index *x, int64_t inner) {
   }
 }
 
-bool vtb__index_split(vtb_body *b, const vtb_index *x, int64_t inner, vtb_index *quotient, vtb_index *rest) {
+bool vtb__index_split(vtb_body *b, const vtb_index *x, int64_t inner, vtb_index *quotient,
+                      vtb_index *rest) {
   if (split_affine(b, x, inner, quotient, rest)) return true;
   want_split(b, x, inner);
   b->target->divide(b, x, inner, quotient, rest);

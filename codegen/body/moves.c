@@ -5,15 +5,16 @@
 #include <stdlib.h>
 
 /* Numpy broadcast: the operand's axes are the last ones of the result. */
-void vtb__operand_index(const vtb_value *operand, const vtb_type *result, const vtb_index *index, vtb_index *out) {
+void vtb__operand_index(const vtb_value *operand, const vtb_type *result, const vtb_index *index,
+                        vtb_index *out) {
   int skip = result->rank - operand->type.rank;
   for (int a = 0; a < operand->type.rank; a++)
     out[a] = operand->type.dim[a].size == 1 ? vtb__index_const(0) : index[a + skip];
 }
 
 /* Row-major regrouping: runs of axes with equal products are joined, then cut at the operand's sizes. */
-void vtb__reshape_index(vtb_body *body, const vtb_type *to, const vtb_index *index, const vtb_type *from,
-                        vtb_index *out) {
+void vtb__reshape_index(vtb_body *body, const vtb_type *to, const vtb_index *index,
+                        const vtb_type *from, vtb_index *out) {
   int a = to->rank - 1, b = from->rank - 1;
   while (b >= 0) {
     if (from->dim[b].size == 1) {
@@ -51,7 +52,8 @@ int32_t *vtb__source_table(const vtb_inst *i, int64_t n) {
   if (text) {
     vtb_path path;
     vtb_error err = {0};
-    vtb_check(vtb_path_parse(text, &path, &err) == VTB_OK && path.n == n, "path %s: %s", text, err.text);
+    vtb_check(vtb_path_parse(text, &path, &err) == VTB_OK && path.n == n, "path %s: %s", text,
+              err.text);
     vtb_path_indices(&path, perm);
     vtb_path_free(&path);
   }
@@ -70,7 +72,8 @@ int32_t *vtb__source_table(const vtb_inst *i, int64_t n) {
   return from;
 }
 
-bool vtb__table_is_line(const int32_t *from, int64_t n, int64_t *lo, int64_t *hi, int64_t *a, int64_t *b) {
+bool vtb__table_is_line(const int32_t *from, int64_t n, int64_t *lo, int64_t *hi, int64_t *a,
+                        int64_t *b) {
   for (*lo = 0; *lo < n && from[*lo] < 0;) ++*lo;
   for (*hi = n; *hi > *lo && from[*hi - 1] < 0;) --*hi;
   *a = *hi - *lo > 1 ? from[*lo + 1] - from[*lo] : 1;
@@ -80,7 +83,8 @@ bool vtb__table_is_line(const int32_t *from, int64_t n, int64_t *lo, int64_t *hi
   return true;
 }
 
-bool vtb__table_is_grid(const int32_t *from, int64_t n, int64_t *inner, int64_t *outer_step, int64_t *inner_step) {
+bool vtb__table_is_grid(const int32_t *from, int64_t n, int64_t *inner, int64_t *outer_step,
+                        int64_t *inner_step) {
   if (n < 4 || from[0] < 0) return false;
   *inner_step = from[1] - from[0];
   for (*inner = 1; *inner < n && from[*inner] - from[*inner - 1] == *inner_step;) ++*inner;

@@ -23,7 +23,8 @@ vtb_index vtb__reduction_result(vtb_body *b, const vtb_reduction *d) {
 
 bool vtb__reduction_over(const vtb_reduction *d, const vtb_group *g) {
   for (int a = 0; a < d->space.rank; a++)
-    if (g->first >= d->space.first[a] && g->first < d->space.first[a] + d->space.count[a]) return d->reduced[a];
+    if (g->first >= d->space.first[a] && g->first < d->space.first[a] + d->space.count[a])
+      return d->reduced[a];
   return false;
 }
 

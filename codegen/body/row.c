@@ -11,10 +11,12 @@
 void vtb__row_operand(const vtb_body *b, const vtb_row_sum *s, vtb_index *out) {
   const vtb_type *t = &s->value->def->operands[0]->type;
   for (int a = 0; a + 1 < t->rank; a++) out[a] = s->index[a];
-  out[t->rank - 1] = t->dim[t->rank - 1].size == 1 ? vtb__index_const(0) : vtb__index_var(b->n_vars - 1, 1);
+  out[t->rank - 1] =
+      t->dim[t->rank - 1].size == 1 ? vtb__index_const(0) : vtb__index_var(b->n_vars - 1, 1);
 }
 
-bool vtb__row_root(const vtb_body *b, const vtb_row *r, const vtb_value *v, vtb_index *index, bool *full) {
+bool vtb__row_root(const vtb_body *b, const vtb_row *r, const vtb_value *v, vtb_index *index,
+                   bool *full) {
   vtb_index whole[VTB_MAX_RANK];
   int rank = r->shape.rank, n = v->type.rank;
   vtb__space_index(b, &r->space, whole);
@@ -40,7 +42,8 @@ void vtb__row_know(vtb_body *b, const vtb_row_sum *s, void *value) {
 static bool fits(const vtb_body *b, const vtb_row *r, const vtb_value *v, const vtb_index *index) {
   const vtb_type *t = &v->def->operands[0]->type;
   int n;
-  const int64_t *axes = vtb_attr_ints(v->def, "axes", &n), columns = r->shape.dim[r->shape.rank - 1].size;
+  const int64_t *axes = vtb_attr_ints(v->def, "axes", &n),
+                columns = r->shape.dim[r->shape.rank - 1].size;
   if (n != 1 || axes[0] != t->rank - 1 || t->dim[t->rank - 1].size != columns) return false;
   if (b->var_size[b->n_vars - 1] != columns) return false;
   for (int a = 0; a < v->type.rank; a++)
@@ -48,9 +51,11 @@ static bool fits(const vtb_body *b, const vtb_row *r, const vtb_value *v, const 
   return true;
 }
 
-static bool is_same(const vtb_body *b, const vtb_row_sum *s, const vtb_value *v, const vtb_index *index) {
+static bool is_same(const vtb_body *b, const vtb_row_sum *s, const vtb_value *v,
+                    const vtb_index *index) {
   bool same = s->value == v;
-  for (int a = 0; same && a < v->type.rank; a++) same = vtb__index_equal(b, &s->index[a], &index[a]);
+  for (int a = 0; same && a < v->type.rank; a++)
+    same = vtb__index_equal(b, &s->index[a], &index[a]);
   return same;
 }
 
@@ -110,9 +115,11 @@ bool vtb__row_begin(vtb_body *b, vtb_row *r, const vtb_root *roots, int n) {
   *r = (vtb_row){.roots = roots, .n_roots = n, .shape = roots[0].value->type};
   const vtb_value *v; /* the largest shape among results and reduced operands is that of the rows */
   for (int i = 0; i < n; i++)
-    if (vtb_type_count(&roots[i].value->type) > vtb_type_count(&r->shape)) r->shape = roots[i].value->type;
+    if (vtb_type_count(&roots[i].value->type) > vtb_type_count(&r->shape))
+      r->shape = roots[i].value->type;
   for (int i = 0; (v = vtb__body_reduction(b, i)); i++)
-    if (vtb_type_count(&v->def->operands[0]->type) > vtb_type_count(&r->shape)) r->shape = v->def->operands[0]->type;
+    if (vtb_type_count(&v->def->operands[0]->type) > vtb_type_count(&r->shape))
+      r->shape = v->def->operands[0]->type;
   if (r->shape.rank == 0 || r->shape.dim[r->shape.rank - 1].size == 1) return false;
   vtb_space space;
   vtb__space_init(b, &space, &r->shape);

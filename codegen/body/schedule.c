@@ -10,12 +10,18 @@
 
 typedef VTB_VEC(vtb_root) root_list;
 
-bool vtb__is_reduce(const vtb_value *v) { return v->def && vtb_op_get(v->def->op)->klass == VTB_CLASS_REDUCE; }
+bool vtb__is_reduce(const vtb_value *v) {
+  return v->def && vtb_op_get(v->def->op)->klass == VTB_CLASS_REDUCE;
+}
 
 const vtb_value *vtb__body_reduction(const vtb_body *b, int i) {
   const vtb_inst *bare = b->inst && !b->inst->callee ? b->inst : NULL;
-  for (const vtb_inst *k = bare ? bare : b->inst ? b->inst->callee->first : NULL; k; k = bare ? NULL : k->next)
-    if (k->n_results == 1 && vtb__is_reduce(k->results[0]) && !vtb__leaf_find(b, k->results[0]) && i-- == 0)
+  for (const vtb_inst *k = bare      ? bare
+                           : b->inst ? b->inst->callee->first
+                                     : NULL;
+       k; k = bare ? NULL : k->next)
+    if (k->n_results == 1 && vtb__is_reduce(k->results[0]) && !vtb__leaf_find(b, k->results[0]) &&
+        i-- == 0)
       return k->results[0];
   return NULL;
 }
@@ -57,14 +63,16 @@ static void emit_reductions(vtb_body *b, const vtb_root *results, int n) {
   for (;;) {
     root_list now = {0};
     const vtb_value *v;
-    for (int i = 0; now.n < (size_t)b->target->most_together && (v = vtb__body_reduction(b, i)); i++)
+    for (int i = 0; now.n < (size_t)b->target->most_together && (v = vtb__body_reduction(b, i));
+         i++)
       if (vtb__reduce_level(b, v) == 1 && (!now.n || same_space(v, now.at[0].value)))
         vtb_vec_push(&now, ((vtb_root){.value = v, .tensor = -1}));
     if (!now.n) return;
     for (size_t i = 0; i < now.n; i++) place_reduction(b, &now.at[i], results, n);
     b->target->reduce(b, now.at, (int)now.n);
     for (size_t i = 0; i < now.n; i++)
-      vtb_vec_push(&b->leaves, ((vtb_leaf){now.at[i].value, now.at[i].tensor, now.at[i].temp, NULL}));
+      vtb_vec_push(&b->leaves,
+                   ((vtb_leaf){now.at[i].value, now.at[i].tensor, now.at[i].temp, NULL}));
     b->levels.n = 0;
     vtb_vec_free(&now);
   }

@@ -3,12 +3,13 @@
  * void task(ptr closure, i64 begin, i64 end) { entry: load the closure; for (index = begin; index < end; index++) body
  * }
  */
-#include "codegen/host.h"
+#include "codegen/cpu/host/host.h"
 
 #include <string.h>
 
 static LLVMValueRef load_slot(vtb_cpu *c, LLVMBuilderRef b, LLVMValueRef closure, int slot) {
-  LLVMValueRef at = LLVMBuildInBoundsGEP2(b, c->ptr, closure, (LLVMValueRef[]){vtb_cpu_i64(c, slot)}, 1, "");
+  LLVMValueRef at =
+      LLVMBuildInBoundsGEP2(b, c->ptr, closure, (LLVMValueRef[]){vtb_cpu_i64(c, slot)}, 1, "");
   return LLVMBuildLoad2(b, c->ptr, at, "");
 }
 
@@ -16,7 +17,8 @@ static void set_name(LLVMValueRef v, const char *name) { LLVMSetValueName2(v, na
 
 static void mark(vtb_cpu *c, LLVMValueRef fn, const char *attribute) {
   unsigned kind = LLVMGetEnumAttributeKindForName(attribute, strlen(attribute));
-  LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(c->ctx, kind, 0));
+  LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                          LLVMCreateEnumAttribute(c->ctx, kind, 0));
 }
 
 static LLVMValueRef new_task_function(vtb_cpu *c, const char *kind) {
@@ -45,8 +47,8 @@ static void load_tensors(vtb_cpu *c, vtb_cpu_task *t) {
     x->type = k->types[i];
     memcpy(x->stride, k->stride[i], sizeof x->stride);
     if (i < k->n_operands && k->operand_temp[i] >= 0) {
-      x->ptr = LLVMBuildInBoundsGEP2(t->prologue, c->i8, t->temp, (LLVMValueRef[]){vtb_cpu_i64(c, k->operand_temp[i])},
-                                     1, "");
+      x->ptr = LLVMBuildInBoundsGEP2(t->prologue, c->i8, t->temp,
+                                     (LLVMValueRef[]){vtb_cpu_i64(c, k->operand_temp[i])}, 1, "");
       vtb__dense_strides(x->type, x->stride);
     } else {
       x->ptr = load_slot(c, t->prologue, t->closure, 1 + i);
@@ -54,7 +56,8 @@ static void load_tensors(vtb_cpu *c, vtb_cpu_task *t) {
   }
 }
 
-static vtb_cpu_task *open_task(vtb_cpu *c, vtb_cpu_task *t, const char *kind, int64_t n, int64_t grain) {
+static vtb_cpu_task *open_task(vtb_cpu *c, vtb_cpu_task *t, const char *kind, int64_t n,
+                               int64_t grain) {
   *t = (vtb_cpu_task){.n = n, .grain = grain < 1 ? 1 : grain};
   t->n_operands = c->kernel->n_operands;
   t->n_results = c->kernel->n_results;
@@ -99,10 +102,12 @@ static vtb_cpu_task *join_task(vtb_cpu *c, const char *kind, int64_t n, int64_t 
 }
 
 vtb_cpu_task *vtb__task_begin(vtb_cpu *c, const char *kind, int64_t n, int64_t grain) {
-  return c->host->joint.on ? join_task(c, kind, n, grain) : open_task(c, &c->host->task, kind, n, grain);
+  return c->host->joint.on ? join_task(c, kind, n, grain)
+                           : open_task(c, &c->host->task, kind, n, grain);
 }
 
-vtb_cpu_task *vtb_cpu_task_begin(vtb_cpu *c, const vtb_inst *inst, const char *kind, int64_t n, int64_t grain) {
+vtb_cpu_task *vtb_cpu_task_begin(vtb_cpu *c, const vtb_inst *inst, const char *kind, int64_t n,
+                                 int64_t grain) {
   (void)inst;
   return vtb__task_begin(c, kind, n, grain);
 }
@@ -142,8 +147,10 @@ void vtb__join_end(vtb_cpu *c) {
 
 /* ---- memory ----------------------------------------------------------------------------------------------- */
 
-static LLVMValueRef load_service(vtb_cpu *c, LLVMBuilderRef b, LLVMValueRef services, size_t offset) {
-  LLVMValueRef at = LLVMBuildInBoundsGEP2(b, c->i8, services, (LLVMValueRef[]){vtb_cpu_i64(c, (int64_t)offset)}, 1, "");
+static LLVMValueRef load_service(vtb_cpu *c, LLVMBuilderRef b, LLVMValueRef services,
+                                 size_t offset) {
+  LLVMValueRef at = LLVMBuildInBoundsGEP2(b, c->i8, services,
+                                          (LLVMValueRef[]){vtb_cpu_i64(c, (int64_t)offset)}, 1, "");
   return LLVMBuildLoad2(b, c->ptr, at, "");
 }
 
@@ -153,8 +160,8 @@ LLVMValueRef vtb_cpu_scratch(vtb_cpu *c, vtb_cpu_task *t, int64_t bytes) {
   if (!t->scratch_call) { /* one request a task; its size is known at the task's end */
     LLVMTypeRef type = LLVMFunctionType(c->ptr, (LLVMTypeRef[]){c->ptr, c->i64}, 2, 0);
     LLVMValueRef fn = load_service(c, t->prologue, t->services, offsetof(vtb_services, scratch));
-    t->scratch_call =
-        LLVMBuildCall2(t->prologue, type, fn, (LLVMValueRef[]){t->services, vtb_cpu_i64(c, 0)}, 2, "scratch");
+    t->scratch_call = LLVMBuildCall2(
+        t->prologue, type, fn, (LLVMValueRef[]){t->services, vtb_cpu_i64(c, 0)}, 2, "scratch");
   }
   LLVMValueRef at = vtb_cpu_i64(c, t->scratch_bytes);
   t->scratch_bytes += round_up(bytes);
@@ -168,7 +175,8 @@ int64_t vtb_cpu_temp(vtb_cpu *c, int64_t bytes) {
 }
 
 LLVMValueRef vtb_cpu_temp_ptr(vtb_cpu *c, vtb_cpu_task *t, int64_t temp) {
-  return LLVMBuildInBoundsGEP2(t->prologue, c->i8, t->temp, (LLVMValueRef[]){vtb_cpu_i64(c, temp)}, 1, "");
+  return LLVMBuildInBoundsGEP2(t->prologue, c->i8, t->temp, (LLVMValueRef[]){vtb_cpu_i64(c, temp)},
+                               1, "");
 }
 
 LLVMValueRef vtb_cpu_var(vtb_cpu *c, vtb_cpu_task *t, LLVMTypeRef type) {
@@ -180,9 +188,9 @@ const int64_t *vtb_cpu_strides(vtb_cpu *c, int i) { return c->kernel->stride[i];
 
 /* ---- services --------------------------------------------------------------------------------------------- */
 
-void vtb_cpu_sgemm(vtb_cpu *c, vtb_cpu_task *t, bool trans_a, bool trans_b, LLVMValueRef m, LLVMValueRef n,
-                   LLVMValueRef k, float alpha, LLVMValueRef a, int64_t lda, LLVMValueRef b, int64_t ldb, float beta,
-                   LLVMValueRef out, int64_t ldc) {
+void vtb_cpu_sgemm(vtb_cpu *c, vtb_cpu_task *t, bool trans_a, bool trans_b, LLVMValueRef m,
+                   LLVMValueRef n, LLVMValueRef k, float alpha, LLVMValueRef a, int64_t lda,
+                   LLVMValueRef b, int64_t ldb, float beta, LLVMValueRef out, int64_t ldc) {
   LLVMTypeRef i = c->i64, p = c->ptr, f = c->f32, w = LLVMIntTypeInContext(c->ctx, sizeof(int) * 8);
   LLVMTypeRef types[] = {w, w, i, i, i, f, p, i, p, i, f, p, i};
   LLVMValueRef args[] = {LLVMConstInt(w, trans_a, 0),
@@ -215,9 +223,14 @@ LLVMValueRef vtb__const_bytes(vtb_cpu *c, const void *data, size_t n_bytes) {
   LLVMSetGlobalConstant(global, 1);
   LLVMSetLinkage(global, LLVMInternalLinkage);
   LLVMSetAlignment(global, 64);
-  vtb_vec_push(&h->tables, ((vtb_host_table){vtb_arena_memdup(&h->arena, data, n_bytes), n_bytes, global}));
+  vtb_vec_push(&h->tables,
+               ((vtb_host_table){vtb_arena_memdup(&h->arena, data, n_bytes), n_bytes, global}));
   return global;
 }
 
-LLVMValueRef vtb_cpu_const_i32(vtb_cpu *c, const int32_t *v, size_t n) { return vtb__const_bytes(c, v, n * sizeof *v); }
-LLVMValueRef vtb_cpu_const_f32(vtb_cpu *c, const float *v, size_t n) { return vtb__const_bytes(c, v, n * sizeof *v); }
+LLVMValueRef vtb_cpu_const_i32(vtb_cpu *c, const int32_t *v, size_t n) {
+  return vtb__const_bytes(c, v, n * sizeof *v);
+}
+LLVMValueRef vtb_cpu_const_f32(vtb_cpu *c, const float *v, size_t n) {
+  return vtb__const_bytes(c, v, n * sizeof *v);
+}

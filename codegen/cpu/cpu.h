@@ -19,7 +19,7 @@
 
 #include "codegen/codegen.h"
 
-typedef struct vtb_cpu_kernel vtb_cpu_kernel; /* codegen/host.h */
+typedef struct vtb_cpu_kernel vtb_cpu_kernel; /* codegen/cpu/host/host.h */
 typedef struct vtb_host vtb_host;
 
 typedef struct vtb_cpu {
@@ -27,9 +27,9 @@ typedef struct vtb_cpu {
   LLVMModuleRef module;
   LLVMBuilderRef b;                                  /* inside the current task */
   LLVMTypeRef f32, i1, i8, i32, i64, ptr, void_type; /* scalar types */
-  int width;                                         /* f32 lanes of a vector: 8 or 16 (4 on a bare x86-64) */
-  LLVMTypeRef vf32, vi32;                            /* <width x float>, <width x i32> */
-  vtb_cpu_kernel *kernel;                            /* under construction */
+  int width;              /* f32 lanes of a vector: 8 or 16 (4 on a bare x86-64) */
+  LLVMTypeRef vf32, vi32; /* <width x float>, <width x i32> */
+  vtb_cpu_kernel *kernel; /* under construction */
   vtb_host *host;
 } vtb_cpu;
 
@@ -39,7 +39,8 @@ typedef struct vtb_cpu {
 typedef struct vtb_cpu_tensor {
   LLVMValueRef ptr;
   const vtb_type *type;
-  int64_t stride[VTB_MAX_RANK]; /* elements; 0 on broadcast axes. Structured ops: the last is 1 wherever its size > 1 */
+  int64_t stride
+      [VTB_MAX_RANK]; /* elements; 0 on broadcast axes. Structured ops: the last is 1 wherever its size > 1 */
 } vtb_cpu_tensor;
 
 typedef struct vtb_cpu_task {
@@ -59,7 +60,8 @@ typedef struct vtb_cpu_task {
 
 /* A task over [0, n); a thread gets whole multiples of `grain`. `kind` names it in dumps. n and grain depend on shapes
  * only, never on the number of threads, and so must every order of summation. */
-vtb_cpu_task *vtb_cpu_task_begin(vtb_cpu *c, const vtb_inst *inst, const char *kind, int64_t n, int64_t grain);
+vtb_cpu_task *vtb_cpu_task_begin(vtb_cpu *c, const vtb_inst *inst, const char *kind, int64_t n,
+                                 int64_t grain);
 void vtb_cpu_task_end(vtb_cpu *c, vtb_cpu_task *t);
 
 /* The thread's scratch memory of this task, 64-byte aligned, contents undefined at every index. May be called several
@@ -77,9 +79,9 @@ LLVMValueRef vtb_cpu_var(vtb_cpu *c, vtb_cpu_task *t, LLVMTypeRef type);
 const int64_t *vtb_cpu_strides(vtb_cpu *c, int i);
 
 /* C[m,n] = alpha op(A) op(B) + beta C on the calling thread, row-major; leading dimensions in elements. */
-void vtb_cpu_sgemm(vtb_cpu *c, vtb_cpu_task *t, bool trans_a, bool trans_b, LLVMValueRef m, LLVMValueRef n,
-                   LLVMValueRef k, float alpha, LLVMValueRef a, int64_t lda, LLVMValueRef b, int64_t ldb, float beta,
-                   LLVMValueRef out, int64_t ldc);
+void vtb_cpu_sgemm(vtb_cpu *c, vtb_cpu_task *t, bool trans_a, bool trans_b, LLVMValueRef m,
+                   LLVMValueRef n, LLVMValueRef k, float alpha, LLVMValueRef a, int64_t lda,
+                   LLVMValueRef b, int64_t ldb, float beta, LLVMValueRef out, int64_t ldc);
 
 /* Read-only tables in the program; equal tables are shared. */
 LLVMValueRef vtb_cpu_const_i32(vtb_cpu *c, const int32_t *v, size_t n);
@@ -115,7 +117,8 @@ void vtb_cpu_if_end(vtb_cpu *c, vtb_cpu_if *i);
 /* ---- integers and addresses ------------------------------------------------------------------------------- */
 
 LLVMValueRef vtb_cpu_i64(vtb_cpu *c, int64_t v);
-LLVMValueRef vtb_cpu_add(vtb_cpu *c, LLVMValueRef x, LLVMValueRef y); /* i64, no signed wrap; folds constants */
+LLVMValueRef vtb_cpu_add(vtb_cpu *c, LLVMValueRef x,
+                         LLVMValueRef y); /* i64, no signed wrap; folds constants */
 LLVMValueRef vtb_cpu_mul(vtb_cpu *c, LLVMValueRef x, int64_t k);
 LLVMValueRef vtb_cpu_div(vtb_cpu *c, LLVMValueRef x, int64_t k); /* x >= 0, k > 0 */
 LLVMValueRef vtb_cpu_rem(vtb_cpu *c, LLVMValueRef x, int64_t k);
@@ -127,11 +130,13 @@ LLVMValueRef vtb_cpu_element(vtb_cpu *c, const vtb_cpu_tensor *t, const LLVMValu
 
 /* ---- f32 scalars and vectors ------------------------------------------------------------------------------ */
 
-LLVMTypeRef vtb_cpu_vector(vtb_cpu *c, int lanes);               /* <lanes x float>; lanes 1: float */
-LLVMValueRef vtb_cpu_f32(vtb_cpu *c, double v);                  /* scalar constant */
-LLVMValueRef vtb_cpu_like(vtb_cpu *c, LLVMValueRef x, double v); /* constant of x's type, scalar or vector */
+LLVMTypeRef vtb_cpu_vector(vtb_cpu *c, int lanes); /* <lanes x float>; lanes 1: float */
+LLVMValueRef vtb_cpu_f32(vtb_cpu *c, double v);    /* scalar constant */
+LLVMValueRef vtb_cpu_like(vtb_cpu *c, LLVMValueRef x,
+                          double v); /* constant of x's type, scalar or vector */
 LLVMValueRef vtb_cpu_splat(vtb_cpu *c, LLVMValueRef x, int lanes);
-LLVMValueRef vtb_cpu_load(vtb_cpu *c, LLVMValueRef ptr, int lanes); /* contiguous, alignment 4; lanes 1: scalar */
+LLVMValueRef vtb_cpu_load(vtb_cpu *c, LLVMValueRef ptr,
+                          int lanes); /* contiguous, alignment 4; lanes 1: scalar */
 void vtb_cpu_store(vtb_cpu *c, LLVMValueRef v, LLVMValueRef ptr);
 LLVMValueRef vtb_cpu_load_i32(vtb_cpu *c, LLVMValueRef ptr); /* scalar i32 */
 /* Lanes l with l < left (i64); masked loads give 0 in the others. */
@@ -139,9 +144,10 @@ LLVMValueRef vtb_cpu_mask(vtb_cpu *c, LLVMValueRef left, int lanes);
 LLVMValueRef vtb_cpu_load_masked(vtb_cpu *c, LLVMValueRef ptr, LLVMValueRef mask, int lanes);
 void vtb_cpu_store_masked(vtb_cpu *c, LLVMValueRef v, LLVMValueRef ptr, LLVMValueRef mask);
 LLVMValueRef vtb_cpu_fma(vtb_cpu *c, LLVMValueRef x, LLVMValueRef y, LLVMValueRef z); /* x*y + z */
-LLVMValueRef vtb_cpu_fmax(vtb_cpu *c, LLVMValueRef x, LLVMValueRef y);                /* y where either is NaN */
+LLVMValueRef vtb_cpu_fmax(vtb_cpu *c, LLVMValueRef x, LLVMValueRef y); /* y where either is NaN */
 LLVMValueRef vtb_cpu_fmin(vtb_cpu *c, LLVMValueRef x, LLVMValueRef y);
-LLVMValueRef vtb_cpu_hsum(vtb_cpu *c, LLVMValueRef v); /* pairwise, fixed order; a scalar is itself */
+LLVMValueRef vtb_cpu_hsum(vtb_cpu *c,
+                          LLVMValueRef v); /* pairwise, fixed order; a scalar is itself */
 LLVMValueRef vtb_cpu_hmax(vtb_cpu *c, LLVMValueRef v);
 /* Calls intrinsic llvm.<name> overloaded on x's type: "llvm.sqrt", "llvm.fabs", "llvm.floor" ... */
 LLVMValueRef vtb_cpu_intrinsic(vtb_cpu *c, const char *name, LLVMValueRef *args, int n);

@@ -53,13 +53,15 @@ void vtb_cuda_in(vtb_cuda_kernel *k, int tensor, const char *name);
 void vtb_cuda_out(vtb_cuda_kernel *k, int tensor, const char *name);
 /* Temporary memory of the instruction, from one of its kernels to the next; 256-byte aligned, contents undefined. */
 int vtb_cuda_temp(vtb_cuda *c, int64_t n_bytes);
-void vtb_cuda_temp_in(vtb_cuda_kernel *k, int temp, const char *type, const char *name); /* type: "float", "int" */
+void vtb_cuda_temp_in(vtb_cuda_kernel *k, int temp, const char *type,
+                      const char *name); /* type: "float", "int" */
 void vtb_cuda_temp_out(vtb_cuda_kernel *k, int temp, const char *type, const char *name);
 /* A table of the program: VTB_IN(int) or VTB_IN(float). */
 void vtb_cuda_table_i32(vtb_cuda_kernel *k, const int32_t *data, size_t n, const char *name);
 void vtb_cuda_table_f32(vtb_cuda_kernel *k, const float *data, size_t n, const char *name);
 /* Declares `count` elements of shared memory, 16-byte aligned, behind those declared so far. */
-void vtb_cuda_shared(vtb_cuda_kernel *k, const char *type, int type_bytes, const char *name, int64_t count);
+void vtb_cuda_shared(vtb_cuda_kernel *k, const char *type, int type_bytes, const char *name,
+                     int64_t count);
 
 /* Text: a line at the current indentation; `open` ends it with " {" and indents, `close` writes "}". */
 void vtb_cuda_line(vtb_cuda_kernel *k, const char *fmt, ...) VTB_PRINTF(2, 3);
@@ -97,7 +99,8 @@ typedef struct vtb_cuda_order {
   vtb_path_affine affine;
   const char *table;
 } vtb_cuda_order;
-vtb_cuda_order vtb_cuda_order_make(vtb_cuda_kernel *k, const char *path, int64_t n, const char *table);
+vtb_cuda_order vtb_cuda_order_make(vtb_cuda_kernel *k, const char *path, int64_t n,
+                                   const char *table);
 const char *vtb_cuda_order_at(vtb_cuda *c, const vtb_cuda_order *o, const char *t);
 
 #endif

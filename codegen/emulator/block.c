@@ -10,7 +10,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-_Static_assert(sizeof(vtb__emu_fiber) == offsetof(vtb__emu_fiber, t) + sizeof(vtb_emu_thread), "t ends the fiber");
+_Static_assert(sizeof(vtb__emu_fiber) == offsetof(vtb__emu_fiber, t) + sizeof(vtb_emu_thread),
+               "t ends the fiber");
 
 /* ---- errors ------------------------------------------------------------------------------------------------ */
 
@@ -32,8 +33,8 @@ VTB_NORETURN static void leave_block(vtb__emu_worker *w) {
 VTB_NORETURN static void fail_text(vtb_emu_thread *t, const char *where, const char *what) {
   vtb__emu_worker *w = vtb__emu_fiber_of(t)->worker;
   char text[1024];
-  snprintf(text, sizeof text, "kernel %s, block %d, thread %d, %s: %s", w->launch->what->kernel, w->block, t->tid,
-           where, what);
+  snprintf(text, sizeof text, "kernel %s, block %d, thread %d, %s: %s", w->launch->what->kernel,
+           w->block, t->tid, where, what);
   set_error(w->launch, text);
   leave_block(w);
 }
@@ -62,7 +63,8 @@ static void api_fail(vtb_emu_thread *t, const char *what) {
 }
 
 static void api_outside(vtb_emu_thread *t, int is_shared, long first, long n_bytes, long size) {
-  vtb__emu_fail_at(t, __builtin_frame_address(0), "access out of bounds: bytes %ld to %ld of %s of %ld bytes", first,
+  vtb__emu_fail_at(t, __builtin_frame_address(0),
+                   "access out of bounds: bytes %ld to %ld of %s of %ld bytes", first,
                    first + n_bytes - 1, is_shared ? "a shared array" : "an argument", size);
 }
 
@@ -117,7 +119,8 @@ static bool same_place(vtb_emu_place a, vtb_emu_place b) {
   return a.name == b.name && a.line == b.line && a.file == b.file;
 }
 
-static void collective(vtb_emu_thread *t, unsigned mask, vtb_emu_place at, vtb_emu_complete complete) {
+static void collective(vtb_emu_thread *t, unsigned mask, vtb_emu_place at,
+                       vtb_emu_complete complete) {
   vtb__emu_fiber *f = vtb__emu_fiber_of(t);
   vtb__emu_warp *w = f->warp;
   unsigned lane = (unsigned)t->tid % VTB__EMU_WARP;
@@ -127,8 +130,9 @@ static void collective(vtb_emu_thread *t, unsigned mask, vtb_emu_place at, vtb_e
     const vtb__emu_fiber *other = w->lane[__builtin_ctz(w->arrived)];
     char here[256], there[256];
     if (!same_place(at, other->at))
-      vtb__emu_fail(t, place_text(at, here, sizeof here), "divergent %s: thread %d of the warp is at %s in %s", at.name,
-                    other->t.tid, other->at.name, place_text(other->at, there, sizeof there));
+      vtb__emu_fail(t, place_text(at, here, sizeof here),
+                    "divergent %s: thread %d of the warp is at %s in %s", at.name, other->t.tid,
+                    other->at.name, place_text(other->at, there, sizeof there));
   }
   w->arrived |= 1u << lane;
   if (w->arrived != mask) {
@@ -141,7 +145,8 @@ static void collective(vtb_emu_thread *t, unsigned mask, vtb_emu_place at, vtb_e
     complete(w->threads, mask);
   else
     w->sync_time = ++f->worker->clock;
-  for (unsigned rest = mask & ~(1u << lane); rest; rest &= rest - 1) resume(w->lane[__builtin_ctz(rest)]);
+  for (unsigned rest = mask & ~(1u << lane); rest; rest &= rest - 1)
+    resume(w->lane[__builtin_ctz(rest)]);
 }
 
 static void sync_warp(vtb_emu_thread *t, vtb_emu_place at) { collective(t, 0xffffffffu, at, NULL); }
@@ -154,8 +159,9 @@ static void sync_block(vtb_emu_thread *t, vtb_emu_place at) {
   if (!w->n_at_barrier)
     w->first_at_barrier = f;
   else if (!same_place(at, w->first_at_barrier->at))
-    vtb__emu_fail(t, place_text(at, here, sizeof here), "divergent barrier: thread %d waits at the one in %s",
-                  w->first_at_barrier->t.tid, place_text(w->first_at_barrier->at, there, sizeof there));
+    vtb__emu_fail(t, place_text(at, here, sizeof here),
+                  "divergent barrier: thread %d waits at the one in %s", w->first_at_barrier->t.tid,
+                  place_text(w->first_at_barrier->at, there, sizeof there));
   if (++w->n_at_barrier < w->n_threads) {
     stop_running(f, VTB__EMU_AT_BARRIER);
     hand_over(f);
@@ -184,13 +190,16 @@ static const vtb_emu_api api = {.collective = collective,
 
 /* The lowest word of a stack: whoever overwrote it needs a larger one. */
 static const uint64_t FLOOR_MARK = UINT64_C(0x6b6361747320666f);
-static uint64_t *stack_floor(vtb__emu_fiber *f) { return (uint64_t *)(void *)((char *)(f + 1) - VTB_EMU_STACK); }
+static uint64_t *stack_floor(vtb__emu_fiber *f) {
+  return (uint64_t *)(void *)((char *)(f + 1) - VTB_EMU_STACK);
+}
 
 static void fiber_main(void *argument) {
   vtb__emu_fiber *f = argument;
   f->worker->launch->kernel(f->worker->launch->args);
   if (f->copies.n) vtb__emu_fail(&f->t, "at its end", "cp.async copies that nobody waited for");
-  if (*stack_floor(f) != FLOOR_MARK) vtb__emu_fail(&f->t, "at its end", "the emulator's stack is too small for it");
+  if (*stack_floor(f) != FLOOR_MARK)
+    vtb__emu_fail(&f->t, "at its end", "the emulator's stack is too small for it");
   f->worker->n_done++;
   stop_running(f, VTB__EMU_DONE);
   hand_over(f);
@@ -209,7 +218,8 @@ static void shuffle_warp(vtb__emu_warp *w, uint64_t *random) {
 }
 
 static vtb__emu_fiber *stack_fiber(const vtb__emu_worker *w, int tid) {
-  return (vtb__emu_fiber *)(void *)(w->stacks + (size_t)(tid + 1) * VTB_EMU_STACK - sizeof(vtb__emu_fiber));
+  return (vtb__emu_fiber *)(void *)(w->stacks + (size_t)(tid + 1) * VTB_EMU_STACK -
+                                    sizeof(vtb__emu_fiber));
 }
 
 static void start_fiber(vtb__emu_worker *w, int tid) {
@@ -260,7 +270,8 @@ static void report_hang(vtb__emu_worker *w) {
   const vtb__emu_fiber *waiting = NULL, *missing = NULL;
   for (int i = 0; i < w->n_threads; i++) {
     const vtb__emu_fiber *f = fiber(w, i);
-    bool better = !waiting || (waiting->state == VTB__EMU_AT_BARRIER && f->state == VTB__EMU_AT_COLLECTIVE);
+    bool better =
+        !waiting || (waiting->state == VTB__EMU_AT_BARRIER && f->state == VTB__EMU_AT_COLLECTIVE);
     if (f->state != VTB__EMU_DONE && better) waiting = f;
   }
   for (int i = 0; i < w->n_threads && !missing; i++) {
@@ -269,10 +280,11 @@ static void report_hang(vtb__emu_worker *w) {
     if (concerned && (f->state != waiting->state || !same_place(f->at, waiting->at))) missing = f;
   }
   char a[256], b[256], text[1024];
-  vtb_check(missing != NULL, "a block of %s hangs though everybody has come", w->launch->what->kernel);
-  snprintf(text, sizeof text, "kernel %s, block %d, thread %d %s for ever: thread %d %s", w->launch->what->kernel,
-           w->block, waiting->t.tid, state_text(waiting, a, sizeof a), missing->t.tid,
-           state_text(missing, b, sizeof b));
+  vtb_check(missing != NULL, "a block of %s hangs though everybody has come",
+            w->launch->what->kernel);
+  snprintf(text, sizeof text, "kernel %s, block %d, thread %d %s for ever: thread %d %s",
+           w->launch->what->kernel, w->block, waiting->t.tid, state_text(waiting, a, sizeof a),
+           missing->t.tid, state_text(missing, b, sizeof b));
   set_error(w->launch, text);
 }
 
@@ -287,7 +299,8 @@ static void forget_frames(const vtb__emu_worker *w) { (void)w; }
 #endif
 
 static bool run_fibers(vtb__emu_worker *w) {
-  int first = (int)(next_random(&w->random) % (unsigned)w->n_warps), step = next_random(&w->random) & 1 ? 1 : -1;
+  int first = (int)(next_random(&w->random) % (unsigned)w->n_warps),
+      step = next_random(&w->random) & 1 ? 1 : -1;
   while (w->n_done < w->n_threads) {
     bool ran = false;
     for (int i = 0; i < w->n_warps; i++) {
@@ -328,13 +341,15 @@ vtb__emu_worker *vtb__emu_worker_new(vtb_error *err) {
     vtb_fail(err, VTB_E_MEMORY, "out of memory for the emulator's stacks");
     return NULL;
   }
-  w->stacks = (char *)(((uintptr_t)w->mapping + VTB_EMU_STACK - 1) & ~(uintptr_t)(VTB_EMU_STACK - 1));
+  w->stacks =
+      (char *)(((uintptr_t)w->mapping + VTB_EMU_STACK - 1) & ~(uintptr_t)(VTB_EMU_STACK - 1));
   return w;
 }
 
 void vtb__emu_worker_free(vtb__emu_worker *w) {
   if (!w) return;
-  for (int i = 0; i < VTB__EMU_MAX_THREADS && w->most_threads > i; i++) vtb_vec_free(&stack_fiber(w, i)->copies);
+  for (int i = 0; i < VTB__EMU_MAX_THREADS && w->most_threads > i; i++)
+    vtb_vec_free(&stack_fiber(w, i)->copies);
   munmap(w->mapping, w->mapping_bytes);
   free(w->shared);
   free(w->cells);

@@ -83,7 +83,8 @@ static char *find_compiler(const char *wanted, vtb_error *err) {
       return NULL;
     }
   }
-  vtb_fail(err, VTB_E_INPUT, "the emulator needs a C++ compiler (g++ or clang++ in PATH, or VTB_CXX)");
+  vtb_fail(err, VTB_E_INPUT,
+           "the emulator needs a C++ compiler (g++ or clang++ in PATH, or VTB_CXX)");
   return NULL;
 }
 
@@ -109,8 +110,8 @@ static void write_part(const char *file, const char *text, vtb_strbuf *out) {
 /* Most kernels of a test run for less time than they compile. */
 static const char *level_of(const vtb_emulator *e) { return e->optimise ? "-O1" : "-O0"; }
 
-static void write_source(const vtb_emulator *e, const char *text, const char *const *kernels, int n_kernels,
-                         vtb_strbuf *out) {
+static void write_source(const vtb_emulator *e, const char *text, const char *const *kernels,
+                         int n_kernels, vtb_strbuf *out) {
   vtb_strbuf_printf(out, "// %s\n", level_of(e)); /* so that it is part of the content */
   if (e->checked) vtb_strbuf_puts(out, "#define VTB_EMU_CHECKED 1\n");
   write_part("abi.h", compiled_in("abi.h"), out);
@@ -134,8 +135,8 @@ static void cache_name(const char *source, const char *compiler, char *name, siz
   vtb_strbuf host = {0};
   if (stat(compiler, &st) != 0) memset(&st, 0, sizeof st);
   vtb_codegen_describe_host(&host);
-  vtb_strbuf_printf(&host, " %s %s %lld %lld", VTB_VERSION, real ? real : compiler, (long long)st.st_size,
-                    (long long)st.st_mtime);
+  vtb_strbuf_printf(&host, " %s %s %lld %lld", VTB_VERSION, real ? real : compiler,
+                    (long long)st.st_size, (long long)st.st_mtime);
   add_hash(h, source);
   add_hash(h, host.at);
   for (int i = 0; i < N_FLAGS; i++) add_hash(h, flags[i]);
@@ -147,18 +148,18 @@ static void cache_name(const char *source, const char *compiler, char *name, siz
 /* ---- compilation --------------------------------------------------------------------------------------------------
  */
 
-static vtb_status report_failure(const char *compiler, const char *source, const vtb_strbuf *log, int code,
-                                 vtb_error *err) {
+static vtb_status report_failure(const char *compiler, const char *source, const vtb_strbuf *log,
+                                 int code, vtb_error *err) {
   if (code < 0) return vtb_fail(err, VTB_E_INPUT, "%s could not be run", compiler);
   const char *text = log->at ? log->at : "";
   const char *error = strstr(text, "error:");
   while (error && error > text && error[-1] != '\n') error--;
-  return vtb_fail(err, VTB_E_INTERNAL, "%s does not accept the emitted source, kept as %s:\n%.700s", compiler, source,
-                  error ? error : text);
+  return vtb_fail(err, VTB_E_INTERNAL, "%s does not accept the emitted source, kept as %s:\n%.700s",
+                  compiler, source, error ? error : text);
 }
 
-static vtb_status compile(const char *compiler, const char *level, const char *source, const char *library,
-                          const vtb_strbuf *text, vtb_error *err) {
+static vtb_status compile(const char *compiler, const char *level, const char *source,
+                          const char *library, const vtb_strbuf *text, vtb_error *err) {
   vtb_status status = vtb_file_write_atomic(source, text->at, text->n, err);
   if (status != VTB_OK) return status;
   char *temporary = NULL, *argv[N_FLAGS + 8];
@@ -186,8 +187,8 @@ static vtb_status compile(const char *compiler, const char *level, const char *s
   return status;
 }
 
-vtb_status vtb__emu_compile(vtb_emulator *e, const char *text, const char *const *kernels, int n_kernels,
-                            const char *wanted, vtb_error *err) {
+vtb_status vtb__emu_compile(vtb_emulator *e, const char *text, const char *const *kernels,
+                            int n_kernels, const char *wanted, vtb_error *err) {
   char *compiler = find_compiler(wanted, err);
   if (!compiler) return VTB_E_INPUT;
   char name[40];
@@ -221,12 +222,15 @@ enum { MAX_FRAMES = 16 };
 
 /* Return addresses inside the library; it is compiled with frame pointers: a frame begins with the caller's, behind
  * which is the return address. */
-static int collect(const vtb_emulator *e, const void *frame, const void *stack_end, char (*offset)[32]) {
+static int collect(const vtb_emulator *e, const void *frame, const void *stack_end,
+                   char (*offset)[32]) {
   int n = 0;
   for (const void *const *f = frame; n < MAX_FRAMES;) {
     Dl_info info;
-    if (!dladdr(f[1], &info) || !info.dli_fname || strcmp(info.dli_fname, e->library_path) != 0) break;
-    snprintf(offset[n++], 32, "0x%lx", (unsigned long)((const char *)f[1] - (const char *)info.dli_fbase - 1));
+    if (!dladdr(f[1], &info) || !info.dli_fname || strcmp(info.dli_fname, e->library_path) != 0)
+      break;
+    snprintf(offset[n++], 32, "0x%lx",
+             (unsigned long)((const char *)f[1] - (const char *)info.dli_fbase - 1));
     const void *const *next = *f;
     if (next <= f || (const void *)(next + 2) > stack_end) break;
     f = next;
@@ -247,7 +251,8 @@ static void name_places(const char *frames, char *text, size_t n) {
   snprintf(text, n, last == first ? "%s%ld" : "%s%ld, called in line %ld", file, first, last);
 }
 
-void vtb__emu_locate(const vtb_emulator *e, const void *frame, const void *stack_end, char *text, size_t n) {
+void vtb__emu_locate(const vtb_emulator *e, const void *frame, const void *stack_end, char *text,
+                     size_t n) {
   char offset[MAX_FRAMES][32];
   char *argv[MAX_FRAMES + 5] = {"addr2line", "-i", "-e", e->library_path};
   int n_frames = collect(e, frame, stack_end, offset);
@@ -255,7 +260,8 @@ void vtb__emu_locate(const vtb_emulator *e, const void *frame, const void *stack
   for (int i = 0; i < n_frames; i++) argv[4 + i] = offset[i];
   snprintf(text, n, "at an unknown line");
   if (run_program(argv, &frames) != 0 || !frames.at)
-    snprintf(text, n, "offset %s (addr2line would name the line)", n_frames ? offset[0] : "unknown");
+    snprintf(text, n, "offset %s (addr2line would name the line)",
+             n_frames ? offset[0] : "unknown");
   else
     name_places(frames.at, text, n);
   vtb_strbuf_free(&frames);

@@ -109,9 +109,11 @@ void vtb__emu_worker_free(vtb__emu_worker *w);
 /* Runs one block to its end; false once the launch has failed. */
 bool vtb__emu_run_block(vtb__emu_worker *w, int block);
 /* Records the error of the running thread and leaves its block for good. `where` is "file:line". */
-VTB_NORETURN void vtb__emu_fail(vtb_emu_thread *t, const char *where, const char *fmt, ...) VTB_PRINTF(3, 4);
+VTB_NORETURN void vtb__emu_fail(vtb_emu_thread *t, const char *where, const char *fmt, ...)
+    VTB_PRINTF(3, 4);
 /* The same, where the kernel called the function of the emulator whose frame this is. */
-VTB_NORETURN void vtb__emu_fail_at(vtb_emu_thread *t, const void *frame, const char *fmt, ...) VTB_PRINTF(3, 4);
+VTB_NORETURN void vtb__emu_fail_at(vtb_emu_thread *t, const void *frame, const char *fmt, ...)
+    VTB_PRINTF(3, 4);
 static inline vtb__emu_fiber *vtb__emu_fiber_of(vtb_emu_thread *t) {
   return (vtb__emu_fiber *)(void *)((char *)t - offsetof(vtb__emu_fiber, t));
 }
@@ -126,12 +128,14 @@ void vtb__emu_async_wait(vtb_emu_thread *t, int n_groups_left);
 
 /* ---- compile.c ---- */
 /* Compiles (or finds in the cache) the library of `e`. */
-VTB_MUST_USE vtb_status vtb__emu_compile(vtb_emulator *e, const char *text, const char *const *kernels, int n_kernels,
+VTB_MUST_USE vtb_status vtb__emu_compile(vtb_emulator *e, const char *text,
+                                         const char *const *kernels, int n_kernels,
                                          const char *compiler, vtb_error *err);
 /* What errors call the emitted source. */
 #define VTB__EMU_SOURCE "kernels.cu"
 /* "kernels.cu:41", or "kernels.cu:41, called in line 100": where in the source the kernel was. `frame` is that of a
  * function the kernel called; frames follow each other up to the end of the stack. */
-void vtb__emu_locate(const vtb_emulator *e, const void *frame, const void *stack_end, char *text, size_t n);
+void vtb__emu_locate(const vtb_emulator *e, const void *frame, const void *stack_end, char *text,
+                     size_t n);
 
 #endif

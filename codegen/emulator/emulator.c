@@ -6,8 +6,8 @@
 #include <dlfcn.h>
 #include <string.h>
 
-vtb_status vtb_emulator_new(const char *text, const char *const *kernels, int n_kernels, const vtb_emulator_options *o,
-                            vtb_emulator **out, vtb_error *err) {
+vtb_status vtb_emulator_new(const char *text, const char *const *kernels, int n_kernels,
+                            const vtb_emulator_options *o, vtb_emulator **out, vtb_error *err) {
   static const vtb_emulator_options defaults;
   if (!o) o = &defaults;
   vtb_emulator *e = vtb_xcalloc(1, sizeof *e);
@@ -83,7 +83,8 @@ static uint64_t common_divisor(uint64_t a, uint64_t b) { return b ? common_divis
 
 /* Blocks start + i * stride: every one once, in an order that the seed decides. */
 static void shuffle_blocks(vtb__emu_launch *l) {
-  uint64_t n = (uint64_t)l->what->grid, h = vtb_hash_bytes(VTB_HASH_INIT, &l->emulator->seed, sizeof(uint64_t));
+  uint64_t n = (uint64_t)l->what->grid,
+           h = vtb_hash_bytes(VTB_HASH_INIT, &l->emulator->seed, sizeof(uint64_t));
   l->start = h % n;
   l->stride = n > 1 ? (h >> 20) % n : 1;
   while (common_divisor(l->stride, n) != 1) l->stride++;
@@ -93,22 +94,27 @@ static vtb_status check_launch(const vtb__emu_launch *l, vtb_error *err) {
   const vtb_emulator_launch *what = l->what;
   int n_args = l->kernel(NULL);
   if (n_args != what->n_args)
-    return vtb_fail(err, VTB_E_INTERNAL, "kernel %s takes %d arguments, the launch has %d", what->kernel, n_args,
-                    what->n_args);
-  if (what->threads < VTB__EMU_WARP || what->threads > VTB__EMU_MAX_THREADS || what->threads % VTB__EMU_WARP)
-    return vtb_fail(err, VTB_E_INTERNAL, "kernel %s: blocks of %d threads", what->kernel, what->threads);
-  if (what->grid < 1 || what->grid > INT32_MAX || what->shared_bytes < 0 || what->shared_bytes > VTB__EMU_MAX_SHARED)
-    return vtb_fail(err, VTB_E_INTERNAL, "kernel %s: %lld blocks with %d bytes of shared memory", what->kernel,
-                    (long long)what->grid, what->shared_bytes);
+    return vtb_fail(err, VTB_E_INTERNAL, "kernel %s takes %d arguments, the launch has %d",
+                    what->kernel, n_args, what->n_args);
+  if (what->threads < VTB__EMU_WARP || what->threads > VTB__EMU_MAX_THREADS ||
+      what->threads % VTB__EMU_WARP)
+    return vtb_fail(err, VTB_E_INTERNAL, "kernel %s: blocks of %d threads", what->kernel,
+                    what->threads);
+  if (what->grid < 1 || what->grid > INT32_MAX || what->shared_bytes < 0 ||
+      what->shared_bytes > VTB__EMU_MAX_SHARED)
+    return vtb_fail(err, VTB_E_INTERNAL, "kernel %s: %lld blocks with %d bytes of shared memory",
+                    what->kernel, (long long)what->grid, what->shared_bytes);
   return VTB_OK;
 }
 
-vtb_status vtb_emulator_run(vtb_emulator *e, const vtb_emulator_launch *what, const vtb_services *s, vtb_error *err) {
+vtb_status vtb_emulator_run(vtb_emulator *e, const vtb_emulator_launch *what, const vtb_services *s,
+                            vtb_error *err) {
   vtb__emu_launch l = {.emulator = e, .what = what};
   char symbol[256];
   snprintf(symbol, sizeof symbol, "vtb_emu_run_%s", what->kernel);
   *(void **)&l.kernel = dlsym(e->library, symbol);
-  if (!l.kernel) return vtb_fail(err, VTB_E_INTERNAL, "the emulated source has no kernel %s", what->kernel);
+  if (!l.kernel)
+    return vtb_fail(err, VTB_E_INTERNAL, "the emulated source has no kernel %s", what->kernel);
   vtb_status status = check_launch(&l, err);
   if (status != VTB_OK) return status;
   l.args = what->args;

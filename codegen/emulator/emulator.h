@@ -11,15 +11,16 @@
 #define VTB_EMULATOR_H
 
 #include "codegen/emulator/abi.h"
-#include "runtime/launch_plan.h"
+#include "runtime/launch/launch_plan.h"
 
 typedef struct vtb_emulator vtb_emulator;
 
 typedef struct vtb_emulator_options {
-  const char *compiler; /* NULL: $VTB_CXX, $CXX, g++, clang++, c++: the first that is set or exists */
-  bool unchecked;       /* no checks of single accesses: several times faster */
-  bool optimise;        /* compile longer, run faster; vtb_emulator_program() sets it for large plans */
-  uint64_t seed;        /* of the order of blocks and threads */
+  const char
+      *compiler;  /* NULL: $VTB_CXX, $CXX, g++, clang++, c++: the first that is set or exists */
+  bool unchecked; /* no checks of single accesses: several times faster */
+  bool optimise;  /* compile longer, run faster; vtb_emulator_program() sets it for large plans */
+  uint64_t seed;  /* of the order of blocks and threads */
 } vtb_emulator_options;
 
 typedef struct vtb_emulator_launch {
@@ -34,13 +35,14 @@ bool vtb_emulator_available(const vtb_emulator_options *o, vtb_error *err);
 
 /* `text` is CUDA C behind the intrinsics and the library; `kernels` are the names of its __global__ functions. Compiled
  * libraries are kept in the cache folder by content. o may be NULL. */
-VTB_MUST_USE vtb_status vtb_emulator_new(const char *text, const char *const *kernels, int n_kernels,
-                                         const vtb_emulator_options *o, vtb_emulator **out, vtb_error *err);
+VTB_MUST_USE vtb_status vtb_emulator_new(const char *text, const char *const *kernels,
+                                         int n_kernels, const vtb_emulator_options *o,
+                                         vtb_emulator **out, vtb_error *err);
 void vtb_emulator_free(vtb_emulator *e); /* NULL is fine */
 
 /* s gives the threads; NULL: the caller's only. */
-VTB_MUST_USE vtb_status vtb_emulator_run(vtb_emulator *e, const vtb_emulator_launch *l, const vtb_services *s,
-                                         vtb_error *err);
+VTB_MUST_USE vtb_status vtb_emulator_run(vtb_emulator *e, const vtb_emulator_launch *l,
+                                         const vtb_services *s, vtb_error *err);
 
 /* A program whose runs walk the plan in the emulator (plan.c): tensors are copied to memory of their own and back, the
  * workspace is filled with NaN before every run. Takes the plan on success. o may be NULL. */

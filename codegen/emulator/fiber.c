@@ -94,7 +94,8 @@ void vtb__fiber_start(void);
 
 void *vtb__fiber_prepare(char *stack_end, void (*entry)(void *), void *argument) {
   /* the call in vtb__fiber_start must find a 16-byte aligned stack; above it, a zero return address for debuggers */
-  void **frame = (void **)(void *)((char *)((uintptr_t)stack_end & ~(uintptr_t)15) - (FRAME + 2) * sizeof(void *));
+  void **frame = (void **)(void *)((char *)((uintptr_t)stack_end & ~(uintptr_t)15) -
+                                   (FRAME + 2) * sizeof(void *));
   memset(frame, 0, (FRAME + 2) * sizeof *frame);
   frame[AT_ARGUMENT] = argument;
   memcpy(&frame[AT_FUNCTION], &(void (*)(void *)){entry}, sizeof entry);

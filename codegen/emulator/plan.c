@@ -39,14 +39,17 @@ static void free_emulated(void *owner) {
   vtb_launch_plan_free(plan);
 }
 
-static size_t tensor_bytes(const vtb_tensor_info *t) { return (size_t)vtb_tensor_info_count(t) * 4; }
+static size_t tensor_bytes(const vtb_tensor_info *t) {
+  return (size_t)vtb_tensor_info_count(t) * 4;
+}
 
 static bool is_result(const vtb_tensor_info *t) {
   return t->io == VTB_IO_OUTPUT || t->io == VTB_IO_GRAD_OUT || t->io == VTB_IO_UPDATE;
 }
 
 static char *allocate(int64_t bytes) {
-  return aligned_alloc(ALIGNMENT, ((size_t)bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT + ALIGNMENT);
+  return aligned_alloc(ALIGNMENT,
+                       ((size_t)bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT + ALIGNMENT);
 }
 
 /* ---- one run ---------------------------------------------------------------------------------------------------- */
@@ -59,7 +62,8 @@ static vtb_emu_arg address(const emulated *e, const vtb_launch_arg *a) {
   return (vtb_emu_arg){base + a->offset, base + a->offset + a->bytes};
 }
 
-static vtb_status run_kernel(emulated *e, const vtb_launch_step *s, const vtb_services *services, vtb_error *err) {
+static vtb_status run_kernel(emulated *e, const vtb_launch_step *s, const vtb_services *services,
+                             vtb_error *err) {
   const vtb_launch_kernel *k = &e->plan->kernels[s->index];
   vtb_emulator_launch l = {.kernel = k->name,
                            .grid = s->grid,
@@ -79,7 +83,8 @@ static float *as_floats(const vtb_emu_arg *arg, bool narrow, bool fp16, float **
   size_t n = (size_t)((char *)arg->end - (char *)arg->begin) / 2;
   const uint16_t *from = (const uint16_t *)(void *)arg->begin;
   *copy = vtb_xmalloc((n + 1) * sizeof **copy);
-  for (size_t i = 0; i < n; i++) (*copy)[i] = fp16 ? vtb_f16_to_f32(from[i]) : vtb_bf16_to_f32(from[i]);
+  for (size_t i = 0; i < n; i++)
+    (*copy)[i] = fp16 ? vtb_f16_to_f32(from[i]) : vtb_bf16_to_f32(from[i]);
   return *copy;
 }
 
@@ -89,17 +94,19 @@ static void run_gemm(const emulated *e, const vtb_launch_gemm *g, const vtb_serv
   const float *a = as_floats(&e->args[0], g->narrow_factors, fp16, &copies[0]);
   const float *b = as_floats(&e->args[1], g->narrow_factors, fp16, &copies[1]);
   float *c = as_floats(&e->args[2], g->narrow_result, fp16, &copies[2]);
-  const float *bias = g->has_bias ? as_floats(&e->args[3], g->narrow_result, fp16, &copies[3]) : NULL;
+  const float *bias =
+      g->has_bias ? as_floats(&e->args[3], g->narrow_result, fp16, &copies[3]) : NULL;
   for (int64_t i = 0; i < g->batch; i++) {
     float *to = c + i * g->stride_c;
-    s->sgemm(g->trans_a, g->trans_b, g->m, g->n, g->k, 1.0f, a + i * g->stride_a, g->lda, b + i * g->stride_b, g->ldb,
-             g->accumulate ? 1.0f : 0.0f, to, g->ldc);
+    s->sgemm(g->trans_a, g->trans_b, g->m, g->n, g->k, 1.0f, a + i * g->stride_a, g->lda,
+             b + i * g->stride_b, g->ldb, g->accumulate ? 1.0f : 0.0f, to, g->ldc);
     for (int64_t r = 0; bias && r < g->m; r++)
       for (int64_t col = 0; col < g->n; col++) to[r * g->ldc + col] += bias[col];
     for (int64_t r = 0; g->narrow_result && r < g->m; r++) /* only what is the product's */
       for (int64_t col = 0; col < g->n; col++) {
         int64_t at = i * g->stride_c + r * g->ldc + col;
-        ((uint16_t *)(void *)e->args[2].begin)[at] = fp16 ? vtb_f32_to_f16(c[at]) : vtb_f32_to_bf16(c[at]);
+        ((uint16_t *)(void *)e->args[2].begin)[at] =
+            fp16 ? vtb_f32_to_f16(c[at]) : vtb_f32_to_bf16(c[at]);
       }
   }
   for (int i = 0; i < 4; i++) free(copies[i]);
@@ -116,7 +123,8 @@ static void copy_in(emulated *e, void *const *args) {
   memset(e->workspace, 0xff, (size_t)e->plan->workspace_bytes);
 }
 
-static vtb_status run(void *owner, void *const *args, const vtb_services *services, vtb_error *err) {
+static vtb_status run(void *owner, void *const *args, const vtb_services *services,
+                      vtb_error *err) {
   emulated *e = owner;
   const vtb_launch_plan *p = e->plan;
   vtb_status status = VTB_OK;
@@ -164,7 +172,8 @@ static vtb_status compile(emulated *e, const vtb_emulator_options *o, vtb_error 
   for (int i = 0; i < p->n_sources; i++) vtb_strbuf_printf(&text, "%s\n", p->sources[i].text);
   const char **names = vtb_xcalloc((size_t)p->n_kernels + 1, sizeof *names);
   for (int i = 0; i < p->n_kernels; i++) names[i] = p->kernels[i].name;
-  vtb_status status = vtb_emulator_new(text.at ? text.at : "", names, p->n_kernels, &with, &e->emulator, err);
+  vtb_status status =
+      vtb_emulator_new(text.at ? text.at : "", names, p->n_kernels, &with, &e->emulator, err);
   free(names);
   vtb_strbuf_free(&text);
   return status;
@@ -197,8 +206,8 @@ static void describe(emulated *e) {
   vtb_launch_plan_describe(e->plan, &e->program);
 }
 
-vtb_status vtb_emulator_program(vtb_launch_plan *plan, const vtb_emulator_options *o, vtb_program **program,
-                                vtb_error *err) {
+vtb_status vtb_emulator_program(vtb_launch_plan *plan, const vtb_emulator_options *o,
+                                vtb_program **program, vtb_error *err) {
   emulated *e = vtb_xcalloc(1, sizeof *e);
   e->plan = plan;
   double start = vtb_now();

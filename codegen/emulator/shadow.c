@@ -12,7 +12,11 @@
 
 #include <string.h>
 
-enum { COPYING = 0x8000, SEVERAL = 0x4000, WHOLE_BLOCK = 0x3fff }; /* SEVERAL | warp, or SEVERAL | WHOLE_BLOCK */
+enum {
+  COPYING = 0x8000,
+  SEVERAL = 0x4000,
+  WHOLE_BLOCK = 0x3fff
+}; /* SEVERAL | warp, or SEVERAL | WHOLE_BLOCK */
 
 static vtb__emu_cell *cell_of(const vtb__emu_worker *w, const void *p) {
   return &w->cells[((const char *)p - w->shared) / 2];
@@ -49,11 +53,12 @@ static void describe_thread(unsigned who, char *text, size_t n) {
     snprintf(text, n, "several threads of warp %u", who & WHOLE_BLOCK);
 }
 
-VTB_NORETURN static void race(vtb__emu_fiber *f, const void *frame, const void *p, const char *what, unsigned who,
-                              const char *did) {
+VTB_NORETURN static void race(vtb__emu_fiber *f, const void *frame, const void *p, const char *what,
+                              unsigned who, const char *did) {
   char other[64];
   describe_thread(who, other, sizeof other);
-  vtb__emu_fail_at(&f->t, frame, "race on shared memory: %s byte %ld, which %s %s since the last barrier", what,
+  vtb__emu_fail_at(&f->t, frame,
+                   "race on shared memory: %s byte %ld, which %s %s since the last barrier", what,
                    (long)((const char *)p - f->worker->shared), other, did);
 }
 
@@ -66,13 +71,16 @@ static unsigned merge_reader(unsigned before, unsigned tid) {
 static void read_cell(vtb__emu_fiber *f, vtb__emu_cell *c, const void *p, const void *frame) {
   vtb__emu_worker *w = f->worker;
   if (c->write_time < w->block_time)
-    vtb__emu_fail_at(&f->t, frame, "read of shared memory nobody wrote: byte %ld", (long)((const char *)p - w->shared));
+    vtb__emu_fail_at(&f->t, frame, "read of shared memory nobody wrote: byte %ld",
+                     (long)((const char *)p - w->shared));
   if (c->writer & COPYING)
-    vtb__emu_fail_at(&f->t, frame, "read of shared memory that a cp.async without its wait is writing: byte %ld",
+    vtb__emu_fail_at(&f->t, frame,
+                     "read of shared memory that a cp.async without its wait is writing: byte %ld",
                      (long)((const char *)p - w->shared));
   if (!ordered(f, c->write_time, c->writer)) race(f, frame, p, "reads", c->writer, "wrote");
   bool alone = c->read_time < w->block_time || ordered(f, c->read_time, c->reader);
-  c->reader = (unsigned short)(alone ? (unsigned)f->t.tid : merge_reader(c->reader, (unsigned)f->t.tid));
+  c->reader =
+      (unsigned short)(alone ? (unsigned)f->t.tid : merge_reader(c->reader, (unsigned)f->t.tid));
   c->read_time = w->clock;
 }
 

@@ -16,7 +16,8 @@ void **cli_make_buffers(const vtb_program *p, vtb_error *err) {
     buffers[i] = data;
     memset(data, 0, (size_t)n * 4);
     if (t->io == VTB_IO_PARAM || t->io == VTB_IO_BUFFER) {
-      if (vtb_init_tensor(t->init, t->name, 1, t->rank, t->dim, data, err) != VTB_OK) return buffers;
+      if (vtb_init_tensor(t->init, t->name, 1, t->rank, t->dim, data, err) != VTB_OK)
+        return buffers;
     } else if (!t->is_int && (t->io == VTB_IO_INPUT || t->io == VTB_IO_GRAD_IN)) {
       for (int64_t k = 0; k < n; k++) data[k] = (float)(2 * vtb_random_unit(7, (uint64_t)k) - 1);
     }
@@ -29,7 +30,8 @@ void cli_free_buffers(const vtb_program *p, void **buffers) {
   free(buffers);
 }
 
-double cli_measure_run(const vtb_program *p, const vtb_services *s, double seconds, vtb_error *err) {
+double cli_measure_run(const vtb_program *p, const vtb_services *s, double seconds,
+                       vtb_error *err) {
   void **buffers = cli_make_buffers(p, err);
   void *workspace = vtb_aligned_alloc((size_t)p->workspace_bytes + 64);
   double each = 0;

@@ -1,11 +1,11 @@
 /* See builder.h. */
 #include "frontend/cli/builder.h"
 
-#include "codegen/cuda/nvrtc.h"
-#include "codegen/link.h"
+#include "codegen/cuda/compile/nvrtc.h"
+#include "codegen/cpu/host/link.h"
 #include "frontend/cli/built.h"
-#include "runtime/launch_check.h"
-#include "runtime/launch_plan_file.h"
+#include "runtime/launch/launch_check.h"
+#include "runtime/launch/launch_plan_file.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,8 @@ void cli_builder_free(cli_builder *b) {
 }
 
 void cli_builder_meta(cli_builder *b, const char *key, const char *value) {
-  vtb_vec_push(&b->meta, ((vtb_artefact_meta){vtb_arena_strdup(&b->arena, key), vtb_arena_strdup(&b->arena, value)}));
+  vtb_vec_push(&b->meta, ((vtb_artefact_meta){vtb_arena_strdup(&b->arena, key),
+                                              vtb_arena_strdup(&b->arena, value)}));
 }
 
 /* Takes data that is in the builder's arena. */
@@ -40,8 +41,8 @@ static void wait_for_place(cli_builder *b, const void *data, size_t n, vtb_blob 
 }
 
 /* The code passes rewrite their module: every target has one of its own. */
-static vtb_status lower(const cli_builder *b, const vtb_module *module, const char *func, int64_t batch,
-                        vtb_module **out) {
+static vtb_status lower(const cli_builder *b, const vtb_module *module, const char *func,
+                        int64_t batch, vtb_module **out) {
   *out = vtb_module_clone(module);
   (*out)->entry = vtb_module_find(*out, func);
   return cli_run_passes(*out, b->options, vtb_pipeline_codegen, false, batch);
@@ -49,8 +50,8 @@ static vtb_status lower(const cli_builder *b, const vtb_module *module, const ch
 
 /* ---- processors ---------------------------------------------------------------------------------------------- */
 
-static vtb_status add_code(cli_builder *b, vtb_artefact_program *p, const vtb_module *module, const char *func,
-                           int64_t batch, int level) {
+static vtb_status add_code(cli_builder *b, vtb_artefact_program *p, const vtb_module *module,
+                           const char *func, int64_t batch, int level) {
   char symbol[32];
   vtb_error err = {0};
   vtb_module *m;
@@ -60,7 +61,8 @@ static vtb_status add_code(cli_builder *b, vtb_artefact_program *p, const vtb_mo
   int32_t entry = (int32_t)b->objects.n;
   vtb_status status = lower(b, module, func, batch, &m);
   if (status == VTB_OK &&
-      (status = vtb_codegen_object(m, m->entry, &options, vtb_link_symbol(entry, symbol), &object, &err)) != VTB_OK)
+      (status = vtb_codegen_object(m, m->entry, &options, vtb_link_symbol(entry, symbol), &object,
+                                   &err)) != VTB_OK)
     cli_error(&err);
   vtb_module_free(m);
   if (status != VTB_OK) return status;
@@ -79,15 +81,17 @@ static vtb_status add_code(cli_builder *b, vtb_artefact_program *p, const vtb_mo
 
 /* ---- CUDA ---------------------------------------------------------------------------------------------------- */
 
-static vtb_status add_images(cli_builder *b, vtb_artefact_program *p, const vtb_launch_plan *plan, const char *arch,
-                             vtb_error *err) {
+static vtb_status add_images(cli_builder *b, vtb_artefact_program *p, const vtb_launch_plan *plan,
+                             const char *arch, vtb_error *err) {
   vtb_cuda_code *codes = vtb_xcalloc((size_t)plan->n_sources + 1, sizeof *codes);
   vtb_status status = vtb_cuda_compile_plan(plan, arch, codes, err);
   if (status == VTB_OK) {
     vtb_artefact_images *m = &p->images[p->n_images++];
-    *m = (vtb_artefact_images){arch, plan->n_sources, VTB_NEW_ARRAY(&b->arena, vtb_blob, plan->n_sources + 1)};
+    *m = (vtb_artefact_images){arch, plan->n_sources,
+                               VTB_NEW_ARRAY(&b->arena, vtb_blob, plan->n_sources + 1)};
     for (int i = 0; i < plan->n_sources; i++) {
-      wait_for_place(b, vtb_arena_memdup(&b->arena, codes[i].data, codes[i].n_bytes), codes[i].n_bytes, &m->at[i]);
+      wait_for_place(b, vtb_arena_memdup(&b->arena, codes[i].data, codes[i].n_bytes),
+                     codes[i].n_bytes, &m->at[i]);
       vtb_cuda_code_free(&codes[i]);
     }
   }
@@ -96,7 +100,8 @@ static vtb_status add_images(cli_builder *b, vtb_artefact_program *p, const vtb_
 }
 
 /* Cubins run on their own architecture only; PTX of the oldest one asked for is for cards to come. */
-static vtb_status compile_plan(cli_builder *b, vtb_artefact_program *p, const vtb_launch_plan *plan, vtb_error *err) {
+static vtb_status compile_plan(cli_builder *b, vtb_artefact_program *p, const vtb_launch_plan *plan,
+                               vtb_error *err) {
   vtb_status status = VTB_OK;
   const bool *arch = b->targets.arch;
   p->images = VTB_NEW_ARRAY(&b->arena, vtb_artefact_images, CLI_BUILD_ARCHS + CLI_BUILD_PTX);
@@ -113,8 +118,8 @@ static bool library_products(void) {
   return wish && *wish && strcmp(wish, "0") != 0;
 }
 
-static vtb_status make_plan(cli_builder *b, vtb_artefact_role role, vtb_module *m, vtb_launch_plan **plan,
-                            vtb_error *err) {
+static vtb_status make_plan(cli_builder *b, vtb_artefact_role role, vtb_module *m,
+                            vtb_launch_plan **plan, vtb_error *err) {
   vtb_cuda_options options = {.library_products = library_products(),
                               .update = role == VTB_ARTEFACT_STEP ? b->rule : VTB_UPDATE_NONE,
                               .average = role == VTB_ARTEFACT_STEP && b->average};
@@ -124,8 +129,8 @@ static vtb_status make_plan(cli_builder *b, vtb_artefact_role role, vtb_module *
   return status;
 }
 
-static vtb_status add_plan(cli_builder *b, vtb_artefact_program *p, const vtb_module *module, const char *func,
-                           int64_t batch) {
+static vtb_status add_plan(cli_builder *b, vtb_artefact_program *p, const vtb_module *module,
+                           const char *func, int64_t batch) {
   vtb_module *m;
   vtb_error err = {0};
   vtb_launch_plan *plan = NULL;
@@ -148,11 +153,12 @@ static vtb_status add_plan(cli_builder *b, vtb_artefact_program *p, const vtb_mo
   return VTB_OK;
 }
 
-vtb_status cli_builder_add(cli_builder *b, vtb_artefact_role role, const vtb_module *module, const char *func,
-                           int64_t batch) {
+vtb_status cli_builder_add(cli_builder *b, vtb_artefact_role role, const vtb_module *module,
+                           const char *func, int64_t batch) {
   vtb_artefact_program *p = &b->programs[b->manifest.n_programs++];
   vtb_status status = VTB_OK;
-  *p = (vtb_artefact_program){.role = role, .codes = VTB_NEW_ARRAY(&b->arena, vtb_artefact_code, VTB_CPU_LEVELS)};
+  *p = (vtb_artefact_program){.role = role,
+                              .codes = VTB_NEW_ARRAY(&b->arena, vtb_artefact_code, VTB_CPU_LEVELS)};
   for (int i = 0; i < VTB_CPU_LEVELS && status == VTB_OK; i++)
     if (b->targets.level[i]) status = add_code(b, p, module, func, batch, i);
   return status == VTB_OK && b->targets.cuda ? add_plan(b, p, module, func, batch) : status;
@@ -163,16 +169,20 @@ vtb_status cli_builder_add(cli_builder *b, vtb_artefact_role role, const vtb_mod
 /* Of everything that runs: code that is loaded for a manifest of another build is refused. */
 static uint64_t build_number(const cli_builder *b) {
   uint64_t h = vtb_hash_str(VTB_HASH_INIT, VTB_VERSION);
-  for (size_t i = 0; i < b->objects.n; i++) h = vtb_hash_bytes(h, b->objects.at[i].data, b->objects.at[i].n_bytes);
-  for (size_t i = 0; i < b->pending.n; i++) h = vtb_hash_bytes(h, b->pending.at[i].data, b->pending.at[i].n_bytes);
+  for (size_t i = 0; i < b->objects.n; i++)
+    h = vtb_hash_bytes(h, b->objects.at[i].data, b->objects.at[i].n_bytes);
+  for (size_t i = 0; i < b->pending.n; i++)
+    h = vtb_hash_bytes(h, b->pending.at[i].data, b->pending.at[i].n_bytes);
   return h;
 }
 
 static vtb_status write_parts(cli_builder *b, vtb_artefact_writer *w, vtb_error *err) {
   vtb_status status = VTB_OK;
   for (size_t i = 0; i < b->pending.n && status == VTB_OK; i++)
-    status = vtb_artefact_put(w, b->pending.at[i].data, b->pending.at[i].n_bytes, b->pending.at[i].place, err);
-  if (b->weights && status == VTB_OK) status = vtb_artefact_put_weights(w, b->weights, &b->manifest.weights, err);
+    status = vtb_artefact_put(w, b->pending.at[i].data, b->pending.at[i].n_bytes,
+                              b->pending.at[i].place, err);
+  if (b->weights && status == VTB_OK)
+    status = vtb_artefact_put_weights(w, b->weights, &b->manifest.weights, err);
   return status == VTB_OK ? vtb_artefact_finish(w, &b->manifest, err) : status;
 }
 
@@ -186,7 +196,8 @@ vtb_status cli_builder_write(cli_builder *b, const char *path) {
   b->manifest.meta = b->meta.at;
   b->manifest.n_meta = (int32_t)b->meta.n;
   if (b->targets.cuda && vtb_cuda_describe_nvrtc(&nvrtc)) b->manifest.nvrtc = nvrtc.at;
-  vtb_status status = vtb_link_table(b->objects.at, (int)b->objects.n, b->manifest.build, &library, &n, &err);
+  vtb_status status =
+      vtb_link_table(b->objects.at, (int)b->objects.n, b->manifest.build, &library, &n, &err);
   if (status == VTB_OK) status = vtb_artefact_begin(&w, path, library, n, &err);
   if (status == VTB_OK) status = write_parts(b, &w, &err);
   if (status != VTB_OK) cli_error(&err);

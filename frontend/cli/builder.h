@@ -3,8 +3,8 @@
 #define VTB_CLI_BUILDER_H
 
 #include "frontend/cli/cli.h"
-#include "runtime/artefact.h"
-#include "runtime/cpu_level.h"
+#include "runtime/artefact/artefact.h"
+#include "runtime/artefact/cpu_level.h"
 
 enum { CLI_BUILD_ARCHS = 3, CLI_BUILD_PTX = 2 };
 
@@ -43,8 +43,8 @@ void cli_builder_free(cli_builder *b);
 /* A pair of the manifest; both are copied. */
 void cli_builder_meta(cli_builder *b, const char *key, const char *value);
 /* `func` of a module at graph level, compiled for every target. Errors are printed. */
-VTB_MUST_USE vtb_status cli_builder_add(cli_builder *b, vtb_artefact_role role, const vtb_module *module,
-                                        const char *func, int64_t batch);
+VTB_MUST_USE vtb_status cli_builder_add(cli_builder *b, vtb_artefact_role role,
+                                        const vtb_module *module, const char *func, int64_t batch);
 /* Links and writes. Errors are printed. */
 VTB_MUST_USE vtb_status cli_builder_write(cli_builder *b, const char *path);
 

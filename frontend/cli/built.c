@@ -22,11 +22,13 @@ static const char *option_of_source(const cli_model_options *o) {
   return NULL;
 }
 
-vtb_status cli_built_open(const char *command, const char *path, const cli_model_options *o, vtb_artefact **out) {
+vtb_status cli_built_open(const char *command, const char *path, const cli_model_options *o,
+                          vtb_artefact **out) {
   vtb_error err = {0};
   const char *option = option_of_source(o);
   if (option)
-    return cli_usage_error(command, "%s cannot change %s, which is compiled: give it to vertebra build", option, path);
+    return cli_usage_error(
+        command, "%s cannot change %s, which is compiled: give it to vertebra build", option, path);
   if (vtb_artefact_open(path, out, &err) != VTB_OK) return cli_error(&err);
   const char *precision = vtb_artefact_manifest(*out)->precision;
   if (!o->precision || strcmp(o->precision, precision) == 0) return VTB_OK;
@@ -42,29 +44,34 @@ uint64_t cli_library_hash(void) {
   return vtb_hash_str(vtb_hash_str(VTB_HASH_INIT, vtb_cuda_intrinsics()), vtb_cuda_library());
 }
 
-static vtb_status emulate(const vtb_artefact *a, vtb_artefact_role role, vtb_program **program, vtb_error *err) {
+static vtb_status emulate(const vtb_artefact *a, vtb_artefact_role role, vtb_program **program,
+                          vtb_error *err) {
   vtb_launch_plan *plan;
   if (vtb_artefact_manifest(a)->library != cli_library_hash())
     return vtb_fail(err, VTB_E_INPUT,
-                    "the file's kernels rely on the library of vertebra %s, which is another than this one's: they "
+                    "the file's kernels rely on the library of vertebra %s, which is another than "
+                    "this one's: they "
                     "cannot be emulated here",
                     vtb_artefact_manifest(a)->compiler);
   vtb_status status = vtb_artefact_plan(a, role, &plan, err);
   return status == VTB_OK ? cli_emulate_plan(plan, program, err) : status;
 }
 
-vtb_status cli_built_program(vtb_artefact *a, vtb_artefact_role role, const cli_model_options *o, int64_t batch,
-                             vtb_program **program) {
+vtb_status cli_built_program(vtb_artefact *a, vtb_artefact_role role, const cli_model_options *o,
+                             int64_t batch, vtb_program **program) {
   vtb_error err = {0};
   const char *target = o->target ? o->target : vtb_artefact_target(a);
   const vtb_artefact_program *p = vtb_artefact_find(a, role);
   if (p && batch && batch != p->batch) {
-    fprintf(stderr, "vertebra: the file's %s takes %lld images at a time, not %lld: build it again with --batch\n",
+    fprintf(stderr,
+            "vertebra: the file's %s takes %lld images at a time, not %lld: build it again with "
+            "--batch\n",
             vtb_artefact_role_names[role], (long long)p->batch, (long long)batch);
     return VTB_E_USAGE;
   }
   bool emulated = strcmp(target, cli_target_names[CLI_TARGET_CUDA_EMULATED]) == 0;
-  vtb_status status = emulated ? emulate(a, role, program, &err) : vtb_artefact_load(a, role, target, program, &err);
+  vtb_status status = emulated ? emulate(a, role, program, &err)
+                               : vtb_artefact_load(a, role, target, program, &err);
   return status == VTB_OK ? VTB_OK : cli_error(&err);
 }
 
@@ -87,8 +94,11 @@ static void print_tensors(const vtb_artefact_program *p, bool list_params) {
   vtb_strbuf shape = {0};
   for (int i = 0; i < p->n_tensors; i++) {
     const vtb_tensor_info *t = &p->tensors[i];
-    const char *what = t->io == VTB_IO_INPUT ? "input" : t->io == VTB_IO_OUTPUT ? "output" : "param";
-    if (t->io != VTB_IO_INPUT && t->io != VTB_IO_OUTPUT && !(list_params && t->io == VTB_IO_PARAM)) continue;
+    const char *what = t->io == VTB_IO_INPUT    ? "input"
+                       : t->io == VTB_IO_OUTPUT ? "output"
+                                                : "param";
+    if (t->io != VTB_IO_INPUT && t->io != VTB_IO_OUTPUT && !(list_params && t->io == VTB_IO_PARAM))
+      continue;
     shape.n = 0;
     vtb_shape_print(&shape, t->rank, t->dim);
     printf("    %-7s %-12s %s%s\n", what, t->name, t->is_int ? "i32 " : "", shape.at);
@@ -106,8 +116,9 @@ static void print_program(const vtb_artefact *a, const vtb_artefact_program *p, 
            (double)p->codes[i].workspace_bytes / 1048576);
   vtb_launch_plan *plan;
   if (p->plan.bytes && vtb_artefact_plan(a, p->role, &plan, NULL) == VTB_OK) {
-    printf("    %-20s %d kernels, %d launches, workspace %.1f MiB, state %.1f MiB\n", "CUDA", plan->n_kernels,
-           plan->n_steps, (double)plan->workspace_bytes / 1048576, (double)plan->state_bytes / 1048576);
+    printf("    %-20s %d kernels, %d launches, workspace %.1f MiB, state %.1f MiB\n", "CUDA",
+           plan->n_kernels, plan->n_steps, (double)plan->workspace_bytes / 1048576,
+           (double)plan->state_bytes / 1048576);
     vtb_launch_plan_free(plan);
   }
   for (int i = 0; i < p->n_images; i++)
@@ -120,15 +131,19 @@ static cJSON *program_json(const vtb_artefact_program *p) {
   cJSON_AddStringToObject(out, "role", vtb_artefact_role_names[p->role]);
   cJSON_AddNumberToObject(out, "batch", (double)p->batch);
   cJSON_AddNumberToObject(out, "parameters", (double)n_params(p));
-  cJSON *targets = cJSON_AddArrayToObject(out, "targets"), *tensors = cJSON_AddArrayToObject(out, "tensors");
-  for (int i = 0; i < p->n_codes; i++) cJSON_AddItemToArray(targets, cJSON_CreateString(p->codes[i].cpu));
-  for (int i = 0; i < p->n_images; i++) cJSON_AddItemToArray(targets, cJSON_CreateString(p->images[i].arch));
+  cJSON *targets = cJSON_AddArrayToObject(out, "targets"),
+        *tensors = cJSON_AddArrayToObject(out, "tensors");
+  for (int i = 0; i < p->n_codes; i++)
+    cJSON_AddItemToArray(targets, cJSON_CreateString(p->codes[i].cpu));
+  for (int i = 0; i < p->n_images; i++)
+    cJSON_AddItemToArray(targets, cJSON_CreateString(p->images[i].arch));
   for (int i = 0; i < p->n_tensors; i++) {
     static const char *const roles[] = {"input",  "param",    "buffer", "cotangent",
                                         "output", "gradient", "update", "state"};
     const vtb_tensor_info *t = &p->tensors[i];
     cJSON *item = cJSON_CreateObject(), *shape = cJSON_CreateArray();
-    for (int d = 0; d < t->rank; d++) cJSON_AddItemToArray(shape, cJSON_CreateNumber((double)t->dim[d]));
+    for (int d = 0; d < t->rank; d++)
+      cJSON_AddItemToArray(shape, cJSON_CreateNumber((double)t->dim[d]));
     cJSON_AddStringToObject(item, "name", t->name);
     cJSON_AddStringToObject(item, "role", roles[t->io]);
     cJSON_AddStringToObject(item, "type", t->is_int ? "i32" : "f32");
@@ -148,9 +163,12 @@ static void show_json(const vtb_manifest *m) {
   cJSON_AddStringToObject(out, "precision", m->precision);
   if (m->nvrtc) cJSON_AddStringToObject(out, "nvrtc", m->nvrtc);
   cJSON_AddNumberToObject(out, "weight_bytes", (double)m->weights.bytes);
-  cJSON *meta = cJSON_AddObjectToObject(out, "meta"), *programs = cJSON_AddArrayToObject(out, "programs");
-  for (int i = 0; i < m->n_meta; i++) cJSON_AddStringToObject(meta, m->meta[i].key, m->meta[i].value);
-  for (int i = 0; i < m->n_programs; i++) cJSON_AddItemToArray(programs, program_json(&m->programs[i]));
+  cJSON *meta = cJSON_AddObjectToObject(out, "meta"),
+        *programs = cJSON_AddArrayToObject(out, "programs");
+  for (int i = 0; i < m->n_meta; i++)
+    cJSON_AddStringToObject(meta, m->meta[i].key, m->meta[i].value);
+  for (int i = 0; i < m->n_programs; i++)
+    cJSON_AddItemToArray(programs, program_json(&m->programs[i]));
   cli_print_json(out);
 }
 
@@ -160,7 +178,8 @@ void cli_built_show(const char *path, const vtb_artefact *a, bool list_params, b
     show_json(m);
     return;
   }
-  printf("%s: %s, built by vertebra %s (format %d)\n", path, m->model, m->compiler, VTB_ARTEFACT_FORMAT);
+  printf("%s: %s, built by vertebra %s (format %d)\n", path, m->model, m->compiler,
+         VTB_ARTEFACT_FORMAT);
   for (int i = 0; i < m->n_meta; i++) printf("  %-16s %s\n", m->meta[i].key, m->meta[i].value);
   if (m->nvrtc) printf("  %-16s %s by %s\n", "CUDA", m->precision, m->nvrtc);
   if (m->weights.bytes)

@@ -9,10 +9,10 @@
 #include "codegen/codegen.h"
 #include "frontend/lang/lang.h"
 #include "ir/interp.h"
-#include "runtime/init.h"
-#include "runtime/safetensors.h"
-#include "runtime/threads.h"
-#include "runtime/train.h"
+#include "runtime/train/init.h"
+#include "runtime/artefact/safetensors.h"
+#include "runtime/launch/threads.h"
+#include "runtime/train/train.h"
 #include "runtime/vertebra.h"
 
 #include <cjson/cJSON.h>
@@ -39,7 +39,8 @@ extern const int cli_n_commands;
 
 /* Splits argv into options and positional arguments. Returns VTB_OK, VTB_E_USAGE (message printed), or -1 after --help.
  */
-int cli_parse(const char *command, const cli_opt *opts, int n_opts, int argc, char **argv, cli_list *positional);
+int cli_parse(const char *command, const cli_opt *opts, int n_opts, int argc, char **argv,
+              cli_list *positional);
 /* Prints "vertebra: <text>" and returns the error's status. */
 vtb_status cli_error(const vtb_error *err);
 vtb_status cli_usage_error(const char *command, const char *fmt, ...) VTB_PRINTF(2, 3);
@@ -59,7 +60,7 @@ typedef enum cli_target {
 extern const char *const cli_target_names[CLI_N_TARGETS];
 bool cli_target_find(const char *name, cli_target *t);
 /* The option's row of commands that run models. */
-#define CLI_TARGET_OPT(model)                                                                                          \
+#define CLI_TARGET_OPT(model)                                                                      \
   { "--target", CLI_STR, &(model).target, "T", "cpu (default), cuda or cuda-emulated" }
 
 /* ---- models ------------------------------------------------------------------------------------------------ */
@@ -68,8 +69,9 @@ bool cli_target_find(const char *name, cli_target *t);
 typedef struct cli_model_options {
   cli_list defines; /* name=value */
   const char *entry, *image, *mode;
-  const char *target;   /* of commands that run models; NULL: "cpu" */
-  const char *made_for; /* the image size that weights to be loaded were made for, where --image differs; else NULL */
+  const char *target; /* of commands that run models; NULL: "cpu" */
+  const char *
+      made_for; /* the image size that weights to be loaded were made for, where --image differs; else NULL */
   int64_t chunk, batch, threads;
   bool time_passes, json;
   const char *print_after, *precision;
@@ -91,22 +93,25 @@ void cli_model_free(cli_model *m);
 VTB_MUST_USE vtb_status cli_model_load(const char *what, const cli_model_options *o,
                                        const vtb_instantiate_options *more, cli_model *out);
 /* Runs a pipeline over the module; diagnostics are printed. */
-VTB_MUST_USE vtb_status cli_run_passes(vtb_module *module, const cli_model_options *o, const char *pipeline,
-                                       bool keep_taps, int64_t batch);
+VTB_MUST_USE vtb_status cli_run_passes(vtb_module *module, const cli_model_options *o,
+                                       const char *pipeline, bool keep_taps, int64_t batch);
 /* Graph and code generation pipelines over a clone of the module with `f`'s name as entry, then the JIT. */
-VTB_MUST_USE vtb_status cli_compile(const vtb_module *module, const char *func, const cli_model_options *o,
-                                    int64_t batch, bool profile, vtb_program **program);
+VTB_MUST_USE vtb_status cli_compile(const vtb_module *module, const char *func,
+                                    const cli_model_options *o, int64_t batch, bool profile,
+                                    vtb_program **program);
 /* The module is after the code passes. Never falls back from one target to another. */
-VTB_MUST_USE vtb_status cli_make_program(vtb_module *m, cli_target target, const cli_model_options *o, bool profile,
+VTB_MUST_USE vtb_status cli_make_program(vtb_module *m, cli_target target,
+                                         const cli_model_options *o, bool profile,
                                          vtb_program **program, vtb_error *err);
 /* The plan of a module after the code passes, checked: every plan is before it runs anywhere. */
-VTB_MUST_USE vtb_status cli_make_plan(vtb_module *m, const vtb_cuda_options *options, vtb_launch_plan **plan,
-                                      vtb_error *err);
+VTB_MUST_USE vtb_status cli_make_plan(vtb_module *m, const vtb_cuda_options *options,
+                                      vtb_launch_plan **plan, vtb_error *err);
 /* Takes the plan, also on failure. */
-VTB_MUST_USE vtb_status cli_emulate_plan(vtb_launch_plan *plan, vtb_program **program, vtb_error *err);
+VTB_MUST_USE vtb_status cli_emulate_plan(vtb_launch_plan *plan, vtb_program **program,
+                                         vtb_error *err);
 /* The training step of a model loaded with training = true: autodiff included; *name is the new entry. */
-VTB_MUST_USE vtb_status cli_add_train_step(vtb_module *module, const cli_model_options *o, double label_smoothing,
-                                           const char **name);
+VTB_MUST_USE vtb_status cli_add_train_step(vtb_module *module, const cli_model_options *o,
+                                           double label_smoothing, const char **name);
 
 /* 1,234,567 */
 const char *cli_grouped(int64_t n, char *buf, size_t size);
@@ -124,9 +129,10 @@ VTB_MUST_USE vtb_status cli_precision(const char *text, vtb_cuda_precision *out,
 VTB_MUST_USE vtb_status cli_optimizer(const char *name, vtb_update_rule *out, vtb_error *err);
 
 /* One f32 rank-4 input: its channels, height and width. */
-VTB_MUST_USE vtb_status cli_image_size(const vtb_func *f, int *channels, int *height, int *width, vtb_error *err);
-VTB_MUST_USE vtb_status cli_program_image_size(const vtb_program *p, int *channels, int *height, int *width,
-                                               vtb_error *err);
+VTB_MUST_USE vtb_status cli_image_size(const vtb_func *f, int *channels, int *height, int *width,
+                                       vtb_error *err);
+VTB_MUST_USE vtb_status cli_program_image_size(const vtb_program *p, int *channels, int *height,
+                                               int *width, vtb_error *err);
 
 /* ---- subcommands ------------------------------------------------------------------------------------------- */
 

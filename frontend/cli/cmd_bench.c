@@ -30,15 +30,16 @@ static int by_value(const void *a, const void *b) {
 }
 
 /* One step: a run, and what the host does of the update. */
-static vtb_status step(const vtb_program *p, void **buffers, void *workspace, const vtb_services *s, cli_update *u,
-                       vtb_error *err) {
+static vtb_status step(const vtb_program *p, void **buffers, void *workspace, const vtb_services *s,
+                       cli_update *u, vtb_error *err) {
   vtb_status status = vtb_program_execute(p, buffers, workspace, s, err);
   return status == VTB_OK && u ? cli_update_step(u, err) : status;
 }
 
 /* u: NULL without an update. */
-static vtb_status measure(const vtb_program *p, void **buffers, void *workspace, const vtb_services *s,
-                          const bench_options *o, cli_update *u, timing *out, vtb_error *err) {
+static vtb_status measure(const vtb_program *p, void **buffers, void *workspace,
+                          const vtb_services *s, const bench_options *o, cli_update *u, timing *out,
+                          vtb_error *err) {
   vtb_status status = VTB_OK;
   for (int i = 0; i < 2 && status == VTB_OK; i++) status = step(p, buffers, workspace, s, u, err);
   if (status == VTB_OK && u) status = cli_update_check(u, err);
@@ -73,33 +74,39 @@ static int by_seconds(const void *a, const void *b) {
 static double buffer_bytes(const vtb_program *p, bool params) {
   double sum = 0;
   for (int i = 0; i < p->n_tensors; i++)
-    if ((p->tensors[i].io == VTB_IO_PARAM) == params) sum += 4 * (double)vtb_tensor_info_count(&p->tensors[i]);
+    if ((p->tensors[i].io == VTB_IO_PARAM) == params)
+      sum += 4 * (double)vtb_tensor_info_count(&p->tensors[i]);
   return sum;
 }
 
-static void report_text(const vtb_program *p, const timing *t, const row *rows, int n, const bench_options *o,
-                        double flops) {
+static void report_text(const vtb_program *p, const timing *t, const row *rows, int n,
+                        const bench_options *o, double flops) {
   double covered = 0;
   for (int i = 0; i < n; i++) covered += rows[i].seconds;
-  printf("batch %lld: best %.2f ms, median %.2f ms of %lld runs; %.1f img/s; %.1f GFLOP/s\n", (long long)p->batch,
-         1e3 * t->best, 1e3 * t->median, (long long)t->runs, (double)p->batch / t->best, flops / t->best * 1e-9);
-  printf("timed: %s; compile %.2f s; memory: workspace %.1f MiB, parameters %.1f MiB, other buffers %.1f MiB\n\n",
-         what_is_timed(o), p->compile_seconds, (double)(p->workspace_bytes + p->device_workspace_bytes) / 1048576,
+  printf("batch %lld: best %.2f ms, median %.2f ms of %lld runs; %.1f img/s; %.1f GFLOP/s\n",
+         (long long)p->batch, 1e3 * t->best, 1e3 * t->median, (long long)t->runs,
+         (double)p->batch / t->best, flops / t->best * 1e-9);
+  printf("timed: %s; compile %.2f s; memory: workspace %.1f MiB, parameters %.1f MiB, other "
+         "buffers %.1f MiB\n\n",
+         what_is_timed(o), p->compile_seconds,
+         (double)(p->workspace_bytes + p->device_workspace_bytes) / 1048576,
          buffer_bytes(p, true) / 1048576, buffer_bytes(p, false) / 1048576);
-  printf("%7s %6s %8s %8s %8s  %-34s %s\n", "ms", "%", "launches", "GFLOP/s", "GB/s", "ops", "from");
+  printf("%7s %6s %8s %8s %8s  %-34s %s\n", "ms", "%", "launches", "GFLOP/s", "GB/s", "ops",
+         "from");
   for (int i = 0; i < n && i < o->top; i++) {
     const vtb_kernel_info *k = rows[i].info;
     char ops[35];
     snprintf(ops, sizeof ops, "%s", k->ops);
     if (strlen(k->ops) >= sizeof ops) memcpy(ops + sizeof ops - 4, "...", 4);
-    printf("%7.3f %6.1f %8d %8.1f %8.1f  %-34s %s\n", 1e3 * rows[i].seconds, 100 * rows[i].seconds / covered,
-           k->launches, k->flops * k->launches / rows[i].seconds * 1e-9,
+    printf("%7.3f %6.1f %8d %8.1f %8.1f  %-34s %s\n", 1e3 * rows[i].seconds,
+           100 * rows[i].seconds / covered, k->launches,
+           k->flops * k->launches / rows[i].seconds * 1e-9,
            k->bytes * k->launches / rows[i].seconds * 1e-9, ops, k->origin);
   }
 }
 
-static void report_json(const vtb_program *p, const timing *t, const row *rows, int n, const bench_options *o,
-                        double flops) {
+static void report_json(const vtb_program *p, const timing *t, const row *rows, int n,
+                        const bench_options *o, double flops) {
   cJSON *out = cJSON_CreateObject();
   cJSON_AddStringToObject(out, "timed", what_is_timed(o));
   cJSON_AddNumberToObject(out, "batch", (double)p->batch);
@@ -109,9 +116,11 @@ static void report_json(const vtb_program *p, const timing *t, const row *rows, 
   cJSON_AddNumberToObject(out, "images_per_second", (double)p->batch / t->best);
   cJSON_AddNumberToObject(out, "gflop", flops * 1e-9);
   cJSON_AddNumberToObject(out, "compile_seconds", p->compile_seconds);
-  cJSON_AddNumberToObject(out, "workspace_bytes", (double)(p->workspace_bytes + p->device_workspace_bytes));
+  cJSON_AddNumberToObject(out, "workspace_bytes",
+                          (double)(p->workspace_bytes + p->device_workspace_bytes));
   cJSON_AddNumberToObject(out, "parameter_bytes", buffer_bytes(p, true));
-  cJSON_AddNumberToObject(out, "buffer_bytes", buffer_bytes(p, false)); /* images, results, gradients */
+  cJSON_AddNumberToObject(out, "buffer_bytes",
+                          buffer_bytes(p, false)); /* images, results, gradients */
   cJSON *list = cJSON_AddArrayToObject(out, "kernels");
   for (int i = 0; i < n; i++) {
     cJSON *k = cJSON_CreateObject();
@@ -128,7 +137,8 @@ static void report_json(const vtb_program *p, const timing *t, const row *rows, 
 }
 
 /* Time a kernel, longest first. *rows is malloc'd. */
-static int profile(const vtb_program *p, void **buffers, void *workspace, int64_t threads, row **rows) {
+static int profile(const vtb_program *p, void **buffers, void *workspace, int64_t threads,
+                   row **rows) {
   vtb_services *profiling = vtb_services_profiling((int)threads, p->n_kernels);
   vtb_program_run(p, buffers, workspace, profiling);
   vtb_services_reset_times(profiling);
@@ -142,7 +152,8 @@ static int profile(const vtb_program *p, void **buffers, void *workspace, int64_
   return n;
 }
 
-static void report(const vtb_program *p, const timing *t, const row *rows, int n, const bench_options *o) {
+static void report(const vtb_program *p, const timing *t, const row *rows, int n,
+                   const bench_options *o) {
   double flops = 0;
   for (int i = 0; i < n; i++) flops += rows[i].info->flops * rows[i].info->launches;
   if (o->model.json)
@@ -151,13 +162,15 @@ static void report(const vtb_program *p, const timing *t, const row *rows, int n
     report_text(p, t, rows, n, o, flops);
 }
 
-static vtb_status time_all(const vtb_program *p, const vtb_program *profiled, void **buffers, void *workspace,
-                           const vtb_services *services, const bench_options *o, vtb_error *err) {
+static vtb_status time_all(const vtb_program *p, const vtb_program *profiled, void **buffers,
+                           void *workspace, const vtb_services *services, const bench_options *o,
+                           vtb_error *err) {
   cli_update update = {0}, *u = o->train && !o->no_update ? &update : NULL;
   timing t = {0};
   vtb_status status = u ? cli_update_open(p, buffers, services, u, err) : VTB_OK;
   if (status == VTB_OK) status = measure(p, buffers, workspace, services, o, u, &t, err);
-  if (status == VTB_OK && u && u->inside && profiled != p) status = vtb_program_exchange(profiled, buffers, true, err);
+  if (status == VTB_OK && u && u->inside && profiled != p)
+    status = vtb_program_exchange(profiled, buffers, true, err);
   if (status == VTB_OK) {
     row *rows;
     int n = profile(profiled, buffers, workspace, o->model.threads, &rows);
@@ -169,7 +182,8 @@ static vtb_status time_all(const vtb_program *p, const vtb_program *profiled, vo
 }
 
 /* profiled: the same program with calls around its kernels. */
-static vtb_status bench_program(const vtb_program *p, const vtb_program *profiled, const bench_options *o) {
+static vtb_status bench_program(const vtb_program *p, const vtb_program *profiled,
+                                const bench_options *o) {
   vtb_error err = {0};
   void **buffers = cli_make_buffers(p, &err);
   void *workspace = vtb_aligned_alloc((size_t)p->workspace_bytes + 64);
@@ -217,8 +231,9 @@ static vtb_status bench_built(const char *path, const bench_options *o) {
   vtb_artefact_role role = o->train ? VTB_ARTEFACT_STEP : VTB_ARTEFACT_INFERENCE;
   status = cli_built_program(a, role, &o->model, o->model.batch, &program);
   if (status == VTB_OK && o->no_update && cli_updates_itself(program))
-    status =
-        cli_usage_error("bench", "on CUDA the training step of %s has its update inside: leave out --no-update", path);
+    status = cli_usage_error(
+        "bench", "on CUDA the training step of %s has its update inside: leave out --no-update",
+        path);
   if (status == VTB_OK) {
     program->compile_seconds = vtb_now() - start;
     status = bench_program(program, program, o);
@@ -233,7 +248,8 @@ vtb_status cli_cmd_bench(int argc, char **argv) {
   enum { OWN = 6 };
   cli_opt opts[CLI_N_MODEL_OPTS + OWN] = {
       CLI_TARGET_OPT(o.model),
-      {"--train", CLI_FLAG, &o.train, NULL, "a whole training step: forward, backward, clipping and AdamW's update"},
+      {"--train", CLI_FLAG, &o.train, NULL,
+       "a whole training step: forward, backward, clipping and AdamW's update"},
       {"--no-update", CLI_FLAG, &o.no_update, NULL, "with --train: forward and backward alone"},
       {"--runs", CLI_INT, &o.runs, "N", "exactly N runs instead of --seconds"},
       {"--seconds", CLI_FLOAT, &o.seconds, "S", "time to measure for (default 3)"},
@@ -244,7 +260,8 @@ vtb_status cli_cmd_bench(int argc, char **argv) {
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (rest.n != 1) return cli_usage_error("bench", "one MODEL or built FILE is needed");
   if (o.no_update && !o.train) return cli_usage_error("bench", "--no-update is for --train");
-  vtb_status status = cli_is_built(rest.at[0]) ? bench_built(rest.at[0], &o) : bench_model(rest.at[0], &o);
+  vtb_status status =
+      cli_is_built(rest.at[0]) ? bench_built(rest.at[0], &o) : bench_model(rest.at[0], &o);
   vtb_vec_free(&rest);
   vtb_vec_free(&o.model.defines);
   return status;

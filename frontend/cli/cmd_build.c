@@ -4,7 +4,7 @@
 #include "frontend/cli/built.h"
 #include "frontend/cli/verify.h"
 #include "frontend/cli/weights.h"
-#include "runtime/launch_check.h"
+#include "runtime/launch/launch_check.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -50,10 +50,11 @@ vtb_status cli_build_targets_parse(const char *text, cli_build_targets *out) {
   *out = (cli_build_targets){0};
   for (char *name; status == VTB_OK && (name = strsep(&rest, ","));)
     if (!take_target(name, out))
-      status = cli_usage_error("build",
-                               "'%s' is no target: there are cpu (this machine's level), cpu:x86-64, cpu:x86-64-v2, "
-                               "cpu:x86-64-v3, cpu:x86-64-v4, cuda (all), cuda:sm_80, cuda:sm_90a and cuda:sm_100a",
-                               name);
+      status = cli_usage_error(
+          "build",
+          "'%s' is no target: there are cpu (this machine's level), cpu:x86-64, cpu:x86-64-v2, "
+          "cpu:x86-64-v3, cpu:x86-64-v4, cuda (all), cuda:sm_80, cuda:sm_90a and cuda:sm_100a",
+          name);
   free(copy);
   return status;
 }
@@ -61,8 +62,8 @@ vtb_status cli_build_targets_parse(const char *text, cli_build_targets *out) {
 /* ---- weights --------------------------------------------------------------------------------------------------- */
 
 /* The tensors that the program has, as they are in the file, which may hold others: an optimiser's, say. */
-static vtb_status take_weights(const vtb_artefact_program *p, const char *path, const char *prefix, vtb_weights **file,
-                               vtb_weights **out, vtb_error *err) {
+static vtb_status take_weights(const vtb_artefact_program *p, const char *path, const char *prefix,
+                               vtb_weights **file, vtb_weights **out, vtb_error *err) {
   vtb_program about = {.n_tensors = p->n_tensors, .tensors = p->tensors};
   void **buffers = vtb_xcalloc((size_t)p->n_tensors + 1, sizeof *buffers);
   vtb_error inner = {0};
@@ -70,7 +71,8 @@ static vtb_status take_weights(const vtb_artefact_program *p, const char *path, 
   for (int i = 0; i < p->n_tensors && status == VTB_OK; i++)
     if (p->tensors[i].io == VTB_IO_PARAM || p->tensors[i].io == VTB_IO_BUFFER)
       buffers[i] = vtb_xmalloc((size_t)vtb_tensor_info_count(&p->tensors[i]) * 4 + 4);
-  if (status == VTB_OK && vtb_weights_bind(&about, *file, prefix, buffers, NULL, NULL, &inner) != VTB_OK)
+  if (status == VTB_OK &&
+      vtb_weights_bind(&about, *file, prefix, buffers, NULL, NULL, &inner) != VTB_OK)
     status = vtb_fail(err, VTB_E_INPUT, "%s: %s", path, inner.text);
   *out = vtb_weights_new();
   for (int i = 0; i < p->n_tensors && status == VTB_OK; i++) {
@@ -88,12 +90,15 @@ static vtb_status take_weights(const vtb_artefact_program *p, const char *path, 
 /* The file says of itself what the weights say: class names, normalisation. */
 static void copy_meta(cli_builder *b, const vtb_weights *from, vtb_weights *to) {
   static const char *const said[] = {"classes", "mean", "std"};
-  for (size_t i = 0; i < from->meta.n; i++) vtb_weights_set_meta(to, from->meta.at[i].key, from->meta.at[i].value);
+  for (size_t i = 0; i < from->meta.n; i++)
+    vtb_weights_set_meta(to, from->meta.at[i].key, from->meta.at[i].value);
   for (size_t i = 0; i < sizeof said / sizeof *said; i++)
-    if (vtb_weights_meta(from, said[i])) cli_builder_meta(b, said[i], vtb_weights_meta(from, said[i]));
+    if (vtb_weights_meta(from, said[i]))
+      cli_builder_meta(b, said[i], vtb_weights_meta(from, said[i]));
 }
 
-static vtb_status write_file(const char *weights, const char *prefix, const char *output, cli_builder *b) {
+static vtb_status write_file(const char *weights, const char *prefix, const char *output,
+                             cli_builder *b) {
   vtb_weights *file = NULL, *kept = NULL;
   vtb_error err = {0};
   vtb_status status = VTB_OK;
@@ -114,7 +119,8 @@ static vtb_status write_file(const char *weights, const char *prefix, const char
 
 /* ---- the model ------------------------------------------------------------------------------------------------- */
 
-static vtb_status load(const char *what, const build_options *o, bool training, cli_model *model, char **settings) {
+static vtb_status load(const char *what, const build_options *o, bool training, cli_model *model,
+                       char **settings) {
   vtb_instantiate_options more = {.training = training};
   vtb_status status = cli_model_load_for(what, &o->model, o->weights, &more, model, settings);
   if (status != VTB_OK) return status;
@@ -123,7 +129,8 @@ static vtb_status load(const char *what, const build_options *o, bool training, 
   return status;
 }
 
-static void describe(const char *what, const build_options *o, const char *settings, cli_builder *b) {
+static void describe(const char *what, const build_options *o, const char *settings,
+                     cli_builder *b) {
   char number[32];
   b->manifest.model = vtb_arena_strdup(&b->arena, what);
   cli_builder_meta(b, "defines", settings);
@@ -136,7 +143,8 @@ static void describe(const char *what, const build_options *o, const char *setti
   if (o->train) cli_builder_meta(b, "label_smoothing", number);
 }
 
-static vtb_status add_inference(const char *what, const build_options *o, int64_t batch, cli_builder *b) {
+static vtb_status add_inference(const char *what, const build_options *o, int64_t batch,
+                                cli_builder *b) {
   cli_model model;
   char *settings = NULL;
   vtb_status status = load(what, o, false, &model, &settings);
@@ -148,7 +156,8 @@ static vtb_status add_inference(const char *what, const build_options *o, int64_
   return status;
 }
 
-static vtb_status add_step(const char *what, const build_options *o, int64_t batch, cli_builder *b) {
+static vtb_status add_step(const char *what, const build_options *o, int64_t batch,
+                           cli_builder *b) {
   cli_model model;
   const char *name;
   vtb_status status = load(what, o, true, &model, NULL);
@@ -178,7 +187,8 @@ static vtb_status add_case(const char *path, const build_options *o, cli_builder
 static char *default_output(const char *what) {
   const char *slash = strrchr(what, '/'), *base = slash ? slash + 1 : what;
   vtb_strbuf s = {0};
-  const char *dot = vtb_ends_with(base, ".vtb") || is_case(base) ? strrchr(base, '.') : base + strlen(base);
+  const char *dot =
+      vtb_ends_with(base, ".vtb") || is_case(base) ? strrchr(base, '.') : base + strlen(base);
   vtb_strbuf_printf(&s, "%.*s.so", (int)(dot - base), base);
   return s.at;
 }
@@ -193,7 +203,8 @@ static vtb_status show(const char *path, bool json) {
   return VTB_OK;
 }
 
-static vtb_status build(const char *what, const build_options *o, const cli_build_targets *targets) {
+static vtb_status build(const char *what, const build_options *o,
+                        const cli_build_targets *targets) {
   double start = vtb_now();
   cli_builder b;
   char *output = o->output ? vtb_xstrdup(o->output) : default_output(what);
@@ -202,10 +213,12 @@ static vtb_status build(const char *what, const build_options *o, const cli_buil
   cli_builder_init(&b, targets, &o->model);
   b.rule = o->rule;
   b.average = o->ema;
-  vtb_status status = is_case(what) ? add_case(what, o, &b) : add_inference(what, o, eval_batch, &b);
+  vtb_status status =
+      is_case(what) ? add_case(what, o, &b) : add_inference(what, o, eval_batch, &b);
   if (status == VTB_OK && o->train) status = add_step(what, o, batch, &b);
   if (status == VTB_OK)
-    status = is_case(what) ? write_file(what, "param/", output, &b) : write_file(o->weights, "", output, &b);
+    status = is_case(what) ? write_file(what, "param/", output, &b)
+                           : write_file(o->weights, "", output, &b);
   if (status == VTB_OK) status = show(output, o->model.json);
   vtb_log("built in %.1f s", vtb_now() - start);
   cli_builder_free(&b);
@@ -217,14 +230,18 @@ static vtb_status build(const char *what, const build_options *o, const cli_buil
 static vtb_status check_options(const char *what, build_options *o, const cli_build_targets *t) {
   vtb_cuda_precision precision;
   vtb_error err = {0};
-  if (cli_optimizer(o->optimizer, &o->rule, &err) != VTB_OK) return cli_usage_error("build", "%s", err.text);
+  if (cli_optimizer(o->optimizer, &o->rule, &err) != VTB_OK)
+    return cli_usage_error("build", "%s", err.text);
   if (cli_precision(o->model.precision, &precision, &err) != VTB_OK) return cli_error(&err);
   if (!t->cuda && precision != VTB_CUDA_FP32)
-    return cli_usage_error("build", "--precision %s is for CUDA targets: the CPU computes in fp32", o->model.precision);
+    return cli_usage_error("build", "--precision %s is for CUDA targets: the CPU computes in fp32",
+                           o->model.precision);
   if (!o->train && (o->smoothing > 0 || o->eval_batch || o->ema || o->rule != VTB_UPDATE_ADAMW))
-    return cli_usage_error("build", "--label-smoothing, --eval-batch, --optimizer and --ema are for --train");
+    return cli_usage_error(
+        "build", "--label-smoothing, --eval-batch, --optimizer and --ema are for --train");
   if (is_case(what) && (o->train || o->weights || o->model.batch))
-    return cli_usage_error("build", "a case has its own parameters and batch, and no training step");
+    return cli_usage_error("build",
+                           "a case has its own parameters and batch, and no training step");
   if (cli_is_built(what)) return cli_usage_error("build", "%s is compiled already", what);
   return VTB_OK;
 }
@@ -235,11 +252,14 @@ vtb_status cli_cmd_build(int argc, char **argv) {
   cli_opt opts[OWN + CLI_N_MODEL_OPTS] = {
       {"-o", CLI_STR, &o.output, "FILE", "the file to write (default: the model's name with .so)"},
       {"--target", CLI_STR, &o.target, "LIST",
-       "cpu (this machine's level, default), cpu:x86-64-v3, cuda (all), cuda:sm_80,sm_90a,sm_100a, or several"},
-      {"--weights", CLI_STR, &o.weights, "FILE", "safetensors file whose parameters go into the file"},
+       "cpu (this machine's level, default), cpu:x86-64-v3, cuda (all), cuda:sm_80,sm_90a,sm_100a, "
+       "or several"},
+      {"--weights", CLI_STR, &o.weights, "FILE",
+       "safetensors file whose parameters go into the file"},
       {"--train", CLI_FLAG, &o.train, NULL, "a training step too, for vertebra train"},
       {"--label-smoothing", CLI_FLOAT, &o.smoothing, "X", "of the training step (default 0)"},
-      {"--optimizer", CLI_STR, &o.optimizer, "NAME", "of the training step on CUDA: adamw (default) or sgd"},
+      {"--optimizer", CLI_STR, &o.optimizer, "NAME",
+       "of the training step on CUDA: adamw (default) or sgd"},
       {"--ema", CLI_FLAG, &o.ema, NULL, "the training step on CUDA can average the weights"},
       {"--eval-batch", CLI_INT, &o.eval_batch, "N",
        "with --train: images at a time in evaluation (default 4 x batch)"}};

@@ -1,5 +1,5 @@
 /* vertebra cache: the compiled kernels kept on disk. */
-#include "codegen/cuda/nvrtc.h"
+#include "codegen/cuda/compile/nvrtc.h"
 #include "frontend/cli/cli.h"
 
 #include <string.h>
@@ -11,7 +11,8 @@ static vtb_status list(bool json) {
   vtb_status status = vtb_cuda_cache_list(&entries, &n, &err);
   if (status != VTB_OK) return cli_error(&err);
   char *folder = vtb_cuda_cache_folder();
-  cJSON *all = json ? cJSON_CreateObject() : NULL, *rows = json ? cJSON_AddArrayToObject(all, "entries") : NULL;
+  cJSON *all = json ? cJSON_CreateObject() : NULL,
+        *rows = json ? cJSON_AddArrayToObject(all, "entries") : NULL;
   double bytes = 0;
   for (size_t i = 0; i < n; i++) {
     bytes += (double)entries[i].bytes;

@@ -35,7 +35,8 @@ static double mixer_macs(const vtb_inst *i) {
   double k = (double)q->dim[3].size, w = (double)v->dim[3].size, c = PUBLISHED_CHUNK;
   if (i->op == VTB_OP_attention) return tokens * (double)v->dim[1].size * heads * (k + w);
   vtb_decay_class class;
-  bool matmul = vtb_decay_class_find(vtb_attr_str(i, "class", ""), &class) && class <= VTB_DECAY_SCALAR;
+  bool matmul =
+      vtb_decay_class_find(vtb_attr_str(i, "class", ""), &class) && class <= VTB_DECAY_SCALAR;
   if (!matmul) return (class >= VTB_DECAY_FULL ? 3.5 : 3) * tokens * heads * k * w;
   return (c / 2 + 1) * (k + w) * heads * tokens + 2 * heads * k * heads * w * tokens / c;
 }
@@ -48,7 +49,10 @@ static tally count(const vtb_func *f) {
       add(&t, &inner, i->op == VTB_OP_fold ? (double)vtb_fold_steps(i) : 1);
       t.calls++;
     } else {
-      add(&t, &(tally){.flops = vtb_inst_cost(i, 1).flops, .layer_macs = layer_macs(i), .mixer_macs = mixer_macs(i)},
+      add(&t,
+          &(tally){.flops = vtb_inst_cost(i, 1).flops,
+                   .layer_macs = layer_macs(i),
+                   .mixer_macs = mixer_macs(i)},
           1);
     }
   }
@@ -102,8 +106,8 @@ static void print_calls(const vtb_func *f, vtb_map *seen, const vtb_inst **calls
   printf("    %zu x\n", repeats);
   for (size_t i = 0; i < period; i++) {
     tally t = count(callee[i]);
-    printf("      @%s: %lld parameters, %.3f GFLOP\n", callee[i]->name, (long long)call_params(f, calls[i]),
-           t.flops * 1e-9);
+    printf("      @%s: %lld parameters, %.3f GFLOP\n", callee[i]->name,
+           (long long)call_params(f, calls[i]), t.flops * 1e-9);
     if (vtb_map_has(seen, callee[i]->name)) continue;
     vtb_map_set(seen, callee[i]->name, callee[i]);
     print_body(callee[i]);
@@ -196,7 +200,9 @@ static vtb_status check(const cli_model *model, const cli_model_options *o, bool
   vtb_error err = {0};
   status = cli_run_passes(modes, o, "bind,select_mode", false, 1);
   if (status == VTB_OK) status = cli_run_passes(planned, o, vtb_pipeline_codegen, false, batch);
-  if (status == VTB_OK && (status = vtb_plan_memory(planned, planned->entry, &plan, &err)) != VTB_OK) cli_error(&err);
+  if (status == VTB_OK &&
+      (status = vtb_plan_memory(planned, planned->entry, &plan, &err)) != VTB_OK)
+    cli_error(&err);
   if (status == VTB_OK) {
     tally t = count(modes->entry);
     char number[32];
@@ -207,18 +213,21 @@ static vtb_status check(const cli_model *model, const cli_model_options *o, bool
       print_io(f);
       printf("  parameters   %s (%.1f MiB in f32)\n", cli_grouped(params, number, sizeof number),
              (double)params * 4 / 1048576);
-      printf("  FLOPs        %.3f G an image as executed; %.2f GMACs in the papers' count (\"FLOPs\" there)",
+      printf("  FLOPs        %.3f G an image as executed; %.2f GMACs in the papers' count "
+             "(\"FLOPs\" there)",
              t.flops * 1e-9, (t.layer_macs + t.mixer_macs) * 1e-9);
       if (t.mixer_macs > 0) printf(", %.2f without the mixers' own", t.layer_macs * 1e-9);
       putchar('\n');
-      printf("  workspace    %.1f MiB for batch %lld\n", (double)plan.peak_bytes / 1048576, (long long)batch);
+      printf("  workspace    %.1f MiB for batch %lld\n", (double)plan.peak_bytes / 1048576,
+             (long long)batch);
       puts("  structure");
       print_structure(modes->entry);
       for (int a = 0; list_params && a < f->n_args; a++) {
         if (f->arg_info[a].role != VTB_ROLE_PARAM) continue;
         vtb_strbuf type = {0};
         vtb_type_print(&f->args[a]->type, &type);
-        printf("  %-64s %-32s %s\n", f->arg_info[a].official, type.at, f->arg_info[a].init ? f->arg_info[a].init : "");
+        printf("  %-64s %-32s %s\n", f->arg_info[a].official, type.at,
+               f->arg_info[a].init ? f->arg_info[a].init : "");
         vtb_strbuf_free(&type);
       }
     }
@@ -232,7 +241,8 @@ static vtb_status check(const cli_model *model, const cli_model_options *o, bool
 vtb_status cli_cmd_check(int argc, char **argv) {
   cli_model_options o = {0};
   bool list_params = false;
-  cli_opt opts[CLI_N_MODEL_OPTS + 1] = {{"--params", CLI_FLAG, &list_params, NULL, "list every parameter"}};
+  cli_opt opts[CLI_N_MODEL_OPTS + 1] = {
+      {"--params", CLI_FLAG, &list_params, NULL, "list every parameter"}};
   cli_model_opts(&o, opts + 1);
   cli_list rest = {0};
   int parsed = cli_parse("check", opts, CLI_N_MODEL_OPTS + 1, argc, argv, &rest);

@@ -1,7 +1,7 @@
 /* vertebra compare: training runs side by side, from the logs and weights they left: a table, and a plot of test
  * accuracy. */
 #include "frontend/cli/weights.h"
-#include "runtime/plot.h"
+#include "runtime/train/plot.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,8 @@ static double number(const cJSON *event, const char *name) {
 }
 
 static void add_event(run *r, const cJSON *event, bool by_epoch) {
-  r->epochs = number(event, "epoch"), r->steps = number(event, "step"), r->loss = number(event, "loss");
+  r->epochs = number(event, "epoch"), r->steps = number(event, "step"),
+  r->loss = number(event, "loss");
   r->seconds = number(event, "seconds"), r->images_per_second = number(event, "images_per_second");
   if (!cJSON_IsNumber(cJSON_GetObjectItem(event, "eval_top1"))) return;
   vtb_vec_push(&r->x, by_epoch ? r->epochs : r->seconds);
@@ -46,11 +47,13 @@ static vtb_status read_log(run *r, bool by_epoch, vtb_error *err) {
     const cJSON *kind = cJSON_GetObjectItem(event, "event");
     if (!cJSON_IsObject(event))
       status = vtb_fail(err, VTB_E_INPUT, "%s has a line that is not JSON", path.at);
-    else if (cJSON_IsString(kind) && (strcmp(kind->valuestring, "epoch") == 0 || strcmp(kind->valuestring, "end") == 0))
+    else if (cJSON_IsString(kind) &&
+             (strcmp(kind->valuestring, "epoch") == 0 || strcmp(kind->valuestring, "end") == 0))
       add_event(r, event, by_epoch);
     cJSON_Delete(event);
   }
-  if (status == VTB_OK && !r->top1.n) status = vtb_fail(err, VTB_E_INPUT, "%s holds no test accuracy", path.at);
+  if (status == VTB_OK && !r->top1.n)
+    status = vtb_fail(err, VTB_E_INPUT, "%s holds no test accuracy", path.at);
   free(text);
   vtb_strbuf_free(&path);
   return status;
@@ -78,14 +81,15 @@ static double best_of(const run *r) {
 }
 
 static void print_table(const run *runs, size_t n) {
-  puts("| model | parameters | updates | epochs | seconds | images/s | training loss | test top-1 | best |");
+  puts("| model | parameters | updates | epochs | seconds | images/s | training loss | test top-1 "
+       "| best |");
   puts("| --- | --- | --- | --- | --- | --- | --- | --- | --- |");
   for (size_t i = 0; i < n; i++) {
     const run *r = &runs[i];
     char count[32];
     printf("| %s | %s | %.0f | %.1f | %.0f | %.0f | %.4f | %.2f %% | %.2f %% |\n", r->name,
-           cli_grouped(r->parameters, count, sizeof count), r->steps, r->epochs, r->seconds, r->images_per_second,
-           r->loss, r->top1.at[r->top1.n - 1], best_of(r));
+           cli_grouped(r->parameters, count, sizeof count), r->steps, r->epochs, r->seconds,
+           r->images_per_second, r->loss, r->top1.at[r->top1.n - 1], best_of(r));
   }
 }
 
@@ -107,11 +111,13 @@ static void print_runs_json(const run *runs, size_t n) {
   cli_print_json(list);
 }
 
-static vtb_status draw(const run *runs, size_t n, bool by_epoch, const char *title, const char *path, vtb_error *err) {
+static vtb_status draw(const run *runs, size_t n, bool by_epoch, const char *title,
+                       const char *path, vtb_error *err) {
   vtb_plot_series *series = vtb_xcalloc(n, sizeof *series);
   for (size_t i = 0; i < n; i++)
     series[i] = (vtb_plot_series){runs[i].name, runs[i].x.at, runs[i].top1.at, runs[i].top1.n};
-  vtb_plot p = {.title = title, .x_label = by_epoch ? "epoch" : "seconds", .y_label = "%", .series = series};
+  vtb_plot p = {
+      .title = title, .x_label = by_epoch ? "epoch" : "seconds", .y_label = "%", .series = series};
   p.n_series = n;
   vtb_status status = vtb_plot_save(&p, path, err);
   free(series);
@@ -121,10 +127,11 @@ static vtb_status draw(const run *runs, size_t n, bool by_epoch, const char *tit
 vtb_status cli_cmd_compare(int argc, char **argv) {
   const char *out = NULL, *title = "test top-1 accuracy";
   bool by_epoch = false, json = false;
-  cli_opt opts[] = {{"-o", CLI_STR, &out, "FILE", "also draw test accuracy, one curve a run, as SVG"},
-                    {"--by-epoch", CLI_FLAG, &by_epoch, NULL, "against epochs instead of seconds"},
-                    {"--title", CLI_STR, &title, "TEXT", "of the plot"},
-                    {"--json", CLI_FLAG, &json, NULL, "machine-readable output"}};
+  cli_opt opts[] = {
+      {"-o", CLI_STR, &out, "FILE", "also draw test accuracy, one curve a run, as SVG"},
+      {"--by-epoch", CLI_FLAG, &by_epoch, NULL, "against epochs instead of seconds"},
+      {"--title", CLI_STR, &title, "TEXT", "of the plot"},
+      {"--json", CLI_FLAG, &json, NULL, "machine-readable output"}};
   cli_list rest = {0};
   int parsed = cli_parse("compare", opts, sizeof opts / sizeof *opts, argc, argv, &rest);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;

@@ -1,5 +1,5 @@
 /* vertebra dump: the model at any stage of the compiler. */
-#include "codegen/cuda/report.h"
+#include "codegen/cuda/compile/report.h"
 #include "frontend/cli/cli.h"
 
 #include <stdlib.h>
@@ -72,8 +72,8 @@ static void print_sources(const vtb_launch_plan *plan) {
   for (int i = 0; i < plan->n_sources; i++) printf("%s%s", i ? "\n" : "", plan->sources[i].text);
 }
 
-static vtb_status dump_stage(cli_model *model, const cli_model_options *o, int stage, bool train, bool taps,
-                             const char *cpu, const char *arch) {
+static vtb_status dump_stage(cli_model *model, const cli_model_options *o, int stage, bool train,
+                             bool taps, const char *cpu, const char *arch) {
   enum { AST, IR, GRAPH, GRAD, FUSED, PLAN, LLVM, ASM, CUDA, LAUNCHES, PTX, RESOURCES };
   if (stage == AST) {
     vtb_strbuf out = {0};
@@ -92,10 +92,12 @@ static vtb_status dump_stage(cli_model *model, const cli_model_options *o, int s
     const char *name;
     if ((status = cli_add_train_step(model->module, o, 0, &name)) != VTB_OK) return status;
     model->module->entry = vtb_module_find(model->module, name);
-    if (stage == GRAD && (status = cli_run_passes(model->module, o, "simplify,cse,dce", taps, 0)) != VTB_OK)
+    if (stage == GRAD &&
+        (status = cli_run_passes(model->module, o, "simplify,cse,dce", taps, 0)) != VTB_OK)
       return status;
   }
-  if (stage > GRAD) status = cli_run_passes(model->module, o, vtb_pipeline_codegen, taps, o->batch ? o->batch : 1);
+  if (stage > GRAD)
+    status = cli_run_passes(model->module, o, vtb_pipeline_codegen, taps, o->batch ? o->batch : 1);
   if (status != VTB_OK) return status;
   if (stage == PLAN) return print_plan(model->module);
   if (stage == LLVM || stage == ASM) return print_code(model->module, stage == ASM, cpu);
@@ -104,7 +106,8 @@ static vtb_status dump_stage(cli_model *model, const cli_model_options *o, int s
     vtb_launch_plan *cuda = NULL;
     vtb_cuda_options options = {.update = train ? VTB_UPDATE_ADAMW : VTB_UPDATE_NONE};
     status = cli_precision(o->precision, &options.precision, &err);
-    if (status == VTB_OK) status = vtb_cuda_plan(model->module, model->module->entry, &options, &cuda, &err);
+    if (status == VTB_OK)
+      status = vtb_cuda_plan(model->module, model->module->entry, &options, &cuda, &err);
     if (status == VTB_OK && stage == CUDA) print_sources(cuda);
     if (status == VTB_OK && stage == LAUNCHES) print_launches(cuda);
     if (status == VTB_OK && stage == PTX) status = print_ptx(cuda, arch, &err);
@@ -125,8 +128,10 @@ vtb_status cli_cmd_dump(int argc, char **argv) {
        "ast, ir (default), graph, grad, fused, plan, llvm, asm, cuda, launches, ptx or resources"},
       {"--train", CLI_FLAG, &train, NULL, "the training step instead of the forward pass"},
       {"--taps", CLI_FLAG, &taps, NULL, "keep `tap` statements"},
-      {"--cpu", CLI_STR, &cpu, "NAME", "code for another processor: x86-64-v3, x86-64-v4 (default: this one)"},
-      {"--arch", CLI_STR, &arch, "NAME", "ptx, resources: compute_80, compute_90; sm_80, sm_90a (default), sm_100a"}};
+      {"--cpu", CLI_STR, &cpu, "NAME",
+       "code for another processor: x86-64-v3, x86-64-v4 (default: this one)"},
+      {"--arch", CLI_STR, &arch, "NAME",
+       "ptx, resources: compute_80, compute_90; sm_80, sm_90a (default), sm_100a"}};
   cli_model_opts(&o, opts + 5);
   cli_list models = {0};
   int parsed = cli_parse("dump", opts, CLI_N_MODEL_OPTS + 5, argc, argv, &models);
@@ -136,7 +141,8 @@ vtb_status cli_cmd_dump(int argc, char **argv) {
   while (which < N_STAGES && strcmp(stage, stages[which]) != 0) which++;
   if (which == N_STAGES) {
     const char *near = vtb_suggest(stage, stages, N_STAGES);
-    return cli_usage_error("dump", "unknown stage '%s'%s%s", stage, near ? "; did you mean " : "", near ? near : "");
+    return cli_usage_error("dump", "unknown stage '%s'%s%s", stage, near ? "; did you mean " : "",
+                           near ? near : "");
   }
   cli_model model;
   vtb_instantiate_options more = {.training = train || strcmp(stage, "grad") == 0, .taps = taps};

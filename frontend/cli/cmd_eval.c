@@ -16,7 +16,8 @@ static void on_batch(void *user, int64_t done, int64_t total) {
   double *last = user, now = vtb_now();
   if (!vtb_color_enabled(stderr) || (done < total && now - *last < 0.1)) return;
   *last = now;
-  fprintf(stderr, "\r%lld/%lld images%s", (long long)done, (long long)total, done == total ? "\r\033[K" : "");
+  fprintf(stderr, "\r%lld/%lld images%s", (long long)done, (long long)total,
+          done == total ? "\r\033[K" : "");
 }
 
 static void print_result(const eval_options *o, const vtb_dataset *d, const vtb_eval_result *r) {
@@ -30,11 +31,12 @@ static void print_result(const eval_options *o, const vtb_dataset *d, const vtb_
     cli_print_json(out);
     return;
   }
-  printf("%lld images: top-1 %.2f %%, top-5 %.2f %%, loss %.4f (%.0f img/s)\n", (long long)r->n, 100 * r->top1,
-         100 * r->top5, r->loss, r->images_per_second);
+  printf("%lld images: top-1 %.2f %%, top-5 %.2f %%, loss %.4f (%.0f img/s)\n", (long long)r->n,
+         100 * r->top1, 100 * r->top5, r->loss, r->images_per_second);
   for (int i = 0; r->confusion && i < r->classes; i++) {
     printf("%-16s", vtb_dataset_class_name(d, i));
-    for (int j = 0; j < r->classes; j++) printf(" %6lld", (long long)r->confusion[i * r->classes + j]);
+    for (int j = 0; j < r->classes; j++)
+      printf(" %6lld", (long long)r->confusion[i * r->classes + j]);
     putchar('\n');
   }
 }
@@ -52,7 +54,8 @@ static vtb_status write_images(const vtb_dataset *d, const char *folder, vtb_err
     vtb_strbuf_printf(&path, "%s/%02d-%s.png", folder, label, vtb_dataset_class_name(d, label));
     for (char *p = path.at + strlen(folder) + 1; *p; p++)
       if (*p == '/' || *p == ' ') *p = '-';
-    if ((status = vtb_dataset_image(d, i, 0, &image, err)) == VTB_OK) status = vtb_image_save_png(path.at, &image, err);
+    if ((status = vtb_dataset_image(d, i, 0, &image, err)) == VTB_OK)
+      status = vtb_image_save_png(path.at, &image, err);
     vtb_image_free(&image);
     vtb_strbuf_free(&path);
   }
@@ -67,7 +70,8 @@ static vtb_status evaluate(const char *what, const eval_options *o) {
   vtb_dataset_options data = {.split = o->split ? o->split : "test", .limit = o->limit};
   vtb_status status = vtb_dataset_open(o->data, &data, &d, &err);
   if (status != VTB_OK) return cli_error(&err);
-  status = cli_load_for_inference("eval", what, &o->model, o->model.batch ? o->model.batch : 64, o->weights, &inf);
+  status = cli_load_for_inference("eval", what, &o->model, o->model.batch ? o->model.batch : 64,
+                                  o->weights, &inf);
   if (status != VTB_OK) {
     vtb_dataset_free(d);
     return status;
@@ -104,18 +108,23 @@ vtb_status cli_cmd_eval(int argc, char **argv) {
   cli_opt opts[CLI_N_MODEL_OPTS + 7] = {
       CLI_TARGET_OPT(o.model),
       {"--weights", CLI_STR, &o.weights, "FILE", "safetensors file with the model's parameters"},
-      {"--data", CLI_STR, &o.data, "D", "fashion-mnist, a folder of IDX files, or a folder with a sub-folder a class"},
+      {"--data", CLI_STR, &o.data, "D",
+       "fashion-mnist, a folder of IDX files, or a folder with a sub-folder a class"},
       {"--split", CLI_STR, &o.split, "NAME", "train, val or test (default test)"},
       {"--limit", CLI_INT, &o.limit, "N", "only the first N images"},
-      {"--write-images", CLI_STR, &o.write_images, "DIR", "write the first image of each class as PNG"},
-      {"--confusion", CLI_FLAG, &o.confusion, NULL, "also the table of classes against predictions"}};
+      {"--write-images", CLI_STR, &o.write_images, "DIR",
+       "write the first image of each class as PNG"},
+      {"--confusion", CLI_FLAG, &o.confusion, NULL,
+       "also the table of classes against predictions"}};
   cli_model_opts(&o.model, opts + 7);
   cli_list rest = {0};
   int parsed = cli_parse("eval", opts, CLI_N_MODEL_OPTS + 7, argc, argv, &rest);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (rest.n != 1) return cli_usage_error("eval", "one MODEL or built FILE is needed");
-  if (!o.weights && !cli_is_built(rest.at[0])) return cli_usage_error("eval", "--weights FILE is needed");
-  if (!o.data) return cli_usage_error("eval", "--data D is needed (for example: --data fashion-mnist)");
+  if (!o.weights && !cli_is_built(rest.at[0]))
+    return cli_usage_error("eval", "--weights FILE is needed");
+  if (!o.data)
+    return cli_usage_error("eval", "--data D is needed (for example: --data fashion-mnist)");
   vtb_status status = evaluate(rest.at[0], &o);
   vtb_vec_free(&rest);
   vtb_vec_free(&o.model.defines);

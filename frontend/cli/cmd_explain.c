@@ -43,14 +43,17 @@ vtb_status cli_cmd_explain(int argc, char **argv) {
     for (size_t i = 0; i < n; i++) printf("VTB%04d  %s\n", table[i].number, table[i].title);
     return VTB_OK;
   }
-  if (codes.n != 1) return cli_usage_error("explain", "one CODE is needed, as in VTB1101; --list shows all");
+  if (codes.n != 1)
+    return cli_usage_error("explain", "one CODE is needed, as in VTB1101; --list shows all");
   const char *text = codes.at[0];
   if (strncasecmp(text, "VTB", 3) == 0) text += 3;
   char *end;
   long number = strtol(text, &end, 10);
-  const vtb_diag_code *c = *end || !isdigit((unsigned char)*text) ? NULL : vtb_diag_code_find((int)number);
+  const vtb_diag_code *c =
+      *end || !isdigit((unsigned char)*text) ? NULL : vtb_diag_code_find((int)number);
   if (!c) {
-    fprintf(stderr, "vertebra: there is no diagnostic %s; `vertebra explain --list` shows all\n", codes.at[0]);
+    fprintf(stderr, "vertebra: there is no diagnostic %s; `vertebra explain --list` shows all\n",
+            codes.at[0]);
     return VTB_E_INPUT;
   }
   printf("VTB%04d: %s\n\n", c->number, c->title);

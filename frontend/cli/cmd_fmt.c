@@ -34,8 +34,9 @@ static vtb_status format_file(const char *path, bool check, bool to_stdout, bool
 
 vtb_status cli_cmd_fmt(int argc, char **argv) {
   bool check = false, to_stdout = false, differs = false;
-  const cli_opt opts[] = {{"--check", CLI_FLAG, &check, NULL, "change nothing; exit with 1 if a file would change"},
-                          {"--stdout", CLI_FLAG, &to_stdout, NULL, "write to standard output instead of the file"}};
+  const cli_opt opts[] = {
+      {"--check", CLI_FLAG, &check, NULL, "change nothing; exit with 1 if a file would change"},
+      {"--stdout", CLI_FLAG, &to_stdout, NULL, "write to standard output instead of the file"}};
   cli_list files = {0};
   int parsed = cli_parse("fmt", opts, 2, argc, argv, &files);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;

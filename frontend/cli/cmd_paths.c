@@ -13,7 +13,8 @@
 
 enum { MARGIN = 24, GAP = 36, TITLE = 11, CAPTION = 8, IN_A_ROW = 4, MAX_STEPS = 200000 };
 static const uint32_t ink = 0x333333, faint = 0xaab4c0, cell_fill = 0xeef1f5, extra_fill = 0xf6c667,
-                      start_fill = 0x2e933c, end_fill = 0x22252b, forward_ink = 0x1f6fb4, reversed_ink = 0xd1495b;
+                      start_fill = 0x2e933c, end_fill = 0x22252b, forward_ink = 0x1f6fb4,
+                      reversed_ink = 0xd1495b;
 
 typedef struct panel {
   picture *p;
@@ -66,7 +67,8 @@ static bool place(const panel *a, int64_t position, double *x, double *y) {
   }
   *x = a->x + (column + 0.5) * a->cell;
   bool mid = p->mid && position - p->head >= p->at && position - p->head < p->at + p->mid;
-  *y = a->y + ((double)row + (mid ? (p->at % a->columns ? 1.0 : 0.0) : 0.5)) * a->cell; /* between two rows */
+  *y = a->y + ((double)row + (mid ? (p->at % a->columns ? 1.0 : 0.0) : 0.5)) *
+                  a->cell; /* between two rows */
   return extra;
 }
 
@@ -86,7 +88,8 @@ static void draw_cells(const panel *a) {
   }
 }
 
-static void draw_step(const panel *a, uint32_t colour, const double *from, const double *to, bool arrow) {
+static void draw_step(const panel *a, uint32_t colour, const double *from, const double *to,
+                      bool arrow) {
   double reach = fmax(fabs(to[0] - from[0]), fabs(to[1] - from[1])) / a->cell;
   bool jump = reach > 1.75;
   picture_add(a->p, (shape){.kind = SHAPE_LINE,
@@ -120,7 +123,8 @@ static void draw_path(const panel *a) {
       place(a, perm[t], &at[0], &at[1]);
       place(a, perm[t + 1], &next[0], &next[1]);
       bool jump = fmax(fabs(next[0] - at[0]), fabs(next[1] - at[1])) > 1.75 * a->cell;
-      if (jump == (pass == 0)) draw_step(a, colour, at, next, a->cell >= 14 || (jump && a->cell >= 8) || t % 4 == 1);
+      if (jump == (pass == 0))
+        draw_step(a, colour, at, next, a->cell >= 14 || (jump && a->cell >= 8) || t % 4 == 1);
     }
   }
   double mark = fmax(a->cell * 0.24, 2.5);
@@ -132,7 +136,10 @@ static void draw_path(const panel *a) {
                             .y2 = at[1] + mark,
                             .colour = end_fill});
   place(a, perm[0], &at[0], &at[1]);
-  picture_add(a->p, (shape){.kind = SHAPE_DISC, .x = at[0], .y = at[1], .size = mark * 1.2, .colour = start_fill});
+  picture_add(
+      a->p,
+      (shape){
+          .kind = SHAPE_DISC, .x = at[0], .y = at[1], .size = mark * 1.2, .colour = start_fill});
   free(perm);
 }
 
@@ -141,8 +148,9 @@ static void caption(const traversal *t, vtb_strbuf *out) {
   static const char *const names[] = {"rows", "cols", "snake", "diagonal", "hilbert", "list"};
   const vtb_path *p = &t->path;
   if (t->on_grid)
-    vtb_strbuf_printf(out, "%s%s%s%s %lldx%lld", names[p->order], p->hflip ? ".hflip" : "", p->vflip ? ".vflip" : "",
-                      p->reversed ? "~" : "", (long long)p->h, (long long)p->w);
+    vtb_strbuf_printf(out, "%s%s%s%s %lldx%lld", names[p->order], p->hflip ? ".hflip" : "",
+                      p->vflip ? ".vflip" : "", p->reversed ? "~" : "", (long long)p->h,
+                      (long long)p->w);
   else
     vtb_strbuf_printf(out, "sequence of %lld", (long long)p->n);
   vtb_strbuf_printf(out, ", %s", p->reversed ? "reversed" : "forward");
@@ -151,15 +159,24 @@ static void caption(const traversal *t, vtb_strbuf *out) {
 }
 
 static void text(picture *p, double x, double y, double size, uint32_t colour, const char *s) {
-  picture_add(
-      p, (shape){.kind = SHAPE_TEXT, .x = x, .y = y, .size = size, .colour = colour, .text = (char *)(uintptr_t)s});
+  picture_add(p, (shape){.kind = SHAPE_TEXT,
+                         .x = x,
+                         .y = y,
+                         .size = size,
+                         .colour = colour,
+                         .text = (char *)(uintptr_t)s});
 }
 
 /* Draws and returns the width taken. */
 static double draw_traversal(picture *p, const traversal *t, double x, double y, double *bottom) {
   double cell = cell_size(t), room = side_room(t);
   vtb_strbuf s = {0};
-  panel a = {.p = p, .path = &t->path, .x = x + room, .y = y + CAPTION + 10, .cell = cell, .columns = wrap(t)};
+  panel a = {.p = p,
+             .path = &t->path,
+             .x = x + room,
+             .y = y + CAPTION + 10,
+             .cell = cell,
+             .columns = wrap(t)};
   caption(t, &s);
   text(p, x, y + CAPTION, CAPTION, t->path.reversed ? reversed_ink : forward_ink, s.at);
   draw_cells(&a);
@@ -173,18 +190,28 @@ static double draw_traversal(picture *p, const traversal *t, double x, double y,
 /* ---- the picture ------------------------------------------------------------------------------------------ */
 
 static double legend(picture *p, double x, double y) {
-  picture_add(p, (shape){.kind = SHAPE_DISC, .x = x + 5, .y = y - 4, .size = 5, .colour = start_fill});
+  picture_add(p,
+              (shape){.kind = SHAPE_DISC, .x = x + 5, .y = y - 4, .size = 5, .colour = start_fill});
   text(p, x + 16, y, CAPTION, ink, "first token");
   x += 16 + picture_text_width("first token", CAPTION) + 20;
-  picture_add(p, (shape){.kind = SHAPE_RECT, .x = x, .y = y - 8, .x2 = x + 8, .y2 = y, .colour = end_fill});
+  picture_add(
+      p, (shape){.kind = SHAPE_RECT, .x = x, .y = y - 8, .x2 = x + 8, .y2 = y, .colour = end_fill});
   text(p, x + 16, y, CAPTION, ink, "last");
   x += 16 + picture_text_width("last", CAPTION) + 20;
-  picture_add(p, (shape){.kind = SHAPE_RECT, .x = x, .y = y - 9, .x2 = x + 10, .y2 = y + 1, .colour = extra_fill});
+  picture_add(
+      p,
+      (shape){
+          .kind = SHAPE_RECT, .x = x, .y = y - 9, .x2 = x + 10, .y2 = y + 1, .colour = extra_fill});
   text(p, x + 16, y, CAPTION, ink, "extra token");
   x += 16 + picture_text_width("extra token", CAPTION) + 20;
-  picture_add(
-      p, (shape){
-             .kind = SHAPE_LINE, .x = x, .y = y - 4, .x2 = x + 22, .y2 = y - 4, .size = 1, .dash = 3, .colour = faint});
+  picture_add(p, (shape){.kind = SHAPE_LINE,
+                         .x = x,
+                         .y = y - 4,
+                         .x2 = x + 22,
+                         .y2 = y - 4,
+                         .size = 1,
+                         .dash = 3,
+                         .colour = faint});
   text(p, x + 30, y, CAPTION, ink, "jump");
   return x + 30 + picture_text_width("jump", CAPTION);
 }
@@ -198,13 +225,15 @@ static double draw_group(picture *p, const traversal_group *g, double x, double 
   text(p, x, y, CAPTION + 1, ink, s.at);
   double title = picture_text_width(s.at, CAPTION + 1);
   vtb_strbuf_free(&s);
-  for (size_t k = 0; k < g->orders.n; k++) x += draw_traversal(p, &g->orders.at[k], x, y + 14, bottom) + GAP;
+  for (size_t k = 0; k < g->orders.n; k++)
+    x += draw_traversal(p, &g->orders.at[k], x, y + 14, bottom) + GAP;
   return fmax(title, x - GAP - from);
 }
 
 /* Groups stand side by side while a row holds no more than IN_A_ROW grids. */
 static void draw_all(picture *p, const char *model, const traversals *t) {
-  double x = MARGIN, y = MARGIN + TITLE, bottom = y, right = MARGIN + picture_text_width(model, TITLE);
+  double x = MARGIN, y = MARGIN + TITLE, bottom = y,
+         right = MARGIN + picture_text_width(model, TITLE);
   size_t in_row = 0;
   text(p, MARGIN, y, TITLE, ink, model);
   y += GAP;
@@ -221,16 +250,19 @@ static void draw_all(picture *p, const char *model, const traversals *t) {
 }
 
 static void list_all(const traversals *t, bool json, const char *model) {
-  cJSON *doc = json ? cJSON_CreateObject() : NULL, *groups = json ? cJSON_AddArrayToObject(doc, "groups") : NULL;
+  cJSON *doc = json ? cJSON_CreateObject() : NULL,
+        *groups = json ? cJSON_AddArrayToObject(doc, "groups") : NULL;
   if (json) cJSON_AddStringToObject(doc, "model", model);
   for (size_t i = 0; i < t->groups.n; i++) {
     const traversal_group *g = &t->groups.at[i];
-    cJSON *row = json ? cJSON_CreateObject() : NULL, *blocks = json ? cJSON_AddArrayToObject(row, "blocks") : NULL;
+    cJSON *row = json ? cJSON_CreateObject() : NULL,
+          *blocks = json ? cJSON_AddArrayToObject(row, "blocks") : NULL;
     cJSON *paths = json ? cJSON_AddArrayToObject(row, "paths") : NULL;
     vtb_strbuf s = {0};
     traversals_print_blocks(g, &s);
     if (!json) printf("  %-32s", s.at);
-    for (size_t k = 0; json && k < g->blocks.n; k++) cJSON_AddItemToArray(blocks, cJSON_CreateString(g->blocks.at[k]));
+    for (size_t k = 0; json && k < g->blocks.n; k++)
+      cJSON_AddItemToArray(blocks, cJSON_CreateString(g->blocks.at[k]));
     for (size_t k = 0; k < g->orders.n; k++) {
       s.n = 0;
       vtb_path_print(&g->orders.at[k].path, &s);
@@ -253,19 +285,22 @@ static vtb_status write_picture(const char *path, const char *model, const trave
   vtb_error err = {0};
   int64_t steps = 0;
   for (size_t i = 0; i < t->groups.n; i++)
-    for (size_t k = 0; k < t->groups.at[i].orders.n; k++) steps += t->groups.at[i].orders.at[k].path.n;
+    for (size_t k = 0; k < t->groups.at[i].orders.n; k++)
+      steps += t->groups.at[i].orders.at[k].path.n;
   if (steps > MAX_STEPS) {
-    vtb_fail(&err, VTB_E_INPUT, "%lld steps are too many for a picture; try a smaller --image", (long long)steps);
+    vtb_fail(&err, VTB_E_INPUT, "%lld steps are too many for a picture; try a smaller --image",
+             (long long)steps);
     return cli_error(&err);
   }
   draw_all(&p, model, t);
-  vtb_status status =
-      vtb_ends_with(path, ".png") ? picture_write_png(&p, path, &err) : picture_write_svg(&p, path, &err);
+  vtb_status status = vtb_ends_with(path, ".png") ? picture_write_png(&p, path, &err)
+                                                  : picture_write_svg(&p, path, &err);
   picture_free(&p);
   return status == VTB_OK ? VTB_OK : cli_error(&err);
 }
 
-static vtb_status paths_of(cli_model *model, const cli_model_options *o, const char *name, const char *path) {
+static vtb_status paths_of(cli_model *model, const cli_model_options *o, const char *name,
+                           const char *path) {
   vtb_status status = cli_run_passes(model->module, o, vtb_pipeline_graph, false, 0);
   if (status != VTB_OK) return status;
   traversals t;
@@ -284,7 +319,8 @@ static vtb_status paths_of(cli_model *model, const cli_model_options *o, const c
 vtb_status cli_cmd_paths(int argc, char **argv) {
   cli_model_options o = {0};
   const char *path = NULL;
-  cli_opt opts[CLI_N_MODEL_OPTS + 1] = {{"-o", CLI_STR, &path, "FILE", "picture to write: .svg or .png"}};
+  cli_opt opts[CLI_N_MODEL_OPTS + 1] = {
+      {"-o", CLI_STR, &path, "FILE", "picture to write: .svg or .png"}};
   cli_model_opts(&o, opts + 1);
   cli_list models = {0};
   int parsed = cli_parse("paths", opts, CLI_N_MODEL_OPTS + 1, argc, argv, &models);

@@ -18,8 +18,8 @@ static void softmax(const float *x, int n, double *p) {
   for (int i = 0; i < n; i++) p[i] /= sum;
 }
 
-static void report_image(const char *file, const float *logits, int classes, char **names, int n_names, int64_t top,
-                         cJSON *json) {
+static void report_image(const char *file, const float *logits, int classes, char **names,
+                         int n_names, int64_t top, cJSON *json) {
   double *p = vtb_xcalloc((size_t)classes, sizeof *p);
   softmax(logits, classes, p);
   cJSON *entry = json ? cJSON_CreateObject() : NULL, *list = NULL;
@@ -133,11 +133,13 @@ static vtb_status run_images(const char *what, const run_options *o, const cli_l
   r.kept = o->output ? vtb_weights_new() : NULL;
   size_t batch = (size_t)vtb_model_batch(r.inf.model);
   for (size_t f = 0; f < files->n && status == VTB_OK; f += batch)
-    status = run_batch(&r, files->at + f, (int64_t)(files->n - f < batch ? files->n - f : batch), &err);
+    status =
+        run_batch(&r, files->at + f, (int64_t)(files->n - f < batch ? files->n - f : batch), &err);
   if (status != VTB_OK) cli_error(&err);
   if (status == VTB_OK && !r.logits && !r.kept)
-    status = cli_usage_error("run", "%s gives features, not classes: say where to write them with -o FILE.safetensors",
-                             what);
+    status = cli_usage_error(
+        "run", "%s gives features, not classes: say where to write them with -o FILE.safetensors",
+        what);
   if (status == VTB_OK && r.kept) status = save_outputs(o->output, r.kept);
   if (r.json && status == VTB_OK)
     cli_print_json(r.json);
@@ -156,12 +158,14 @@ vtb_status cli_cmd_run(int argc, char **argv) {
       CLI_TARGET_OPT(o.model),
       {"--weights", CLI_STR, &o.weights, "FILE", "safetensors file with the model's parameters"},
       {"--top", CLI_INT, &o.top, "K", "classes to print an image (default 3)"},
-      {"-o", CLI_STR, &o.output, "FILE", "write every output of every image to a safetensors file"}};
+      {"-o", CLI_STR, &o.output, "FILE",
+       "write every output of every image to a safetensors file"}};
   cli_model_opts(&o.model, opts + 4);
   cli_list rest = {0};
   int parsed = cli_parse("run", opts, CLI_N_MODEL_OPTS + 4, argc, argv, &rest);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
-  if (rest.n < 2) return cli_usage_error("run", "a MODEL or built FILE and at least one IMAGE are needed");
+  if (rest.n < 2)
+    return cli_usage_error("run", "a MODEL or built FILE and at least one IMAGE are needed");
   cli_list files = {.at = rest.at + 1, .n = rest.n - 1};
   vtb_status status = run_images(rest.at[0], &o, &files);
   vtb_vec_free(&rest);

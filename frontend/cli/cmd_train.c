@@ -1,8 +1,8 @@
 /* vertebra train: a classifier from labelled images, with checkpoints, exact resume, a log and a curve. */
 #include "frontend/cli/built.h"
 #include "frontend/cli/weights.h"
-#include "runtime/plot.h"
-#include "runtime/update.h"
+#include "runtime/train/plot.h"
+#include "runtime/train/update.h"
 
 #include <math.h>
 #include <signal.h>
@@ -13,8 +13,8 @@ typedef struct train_options {
   cli_model_options model;
   const char *data, *out, *recipe, *init, *optimizer;
   int64_t epochs, seed, shift, limit, eval_batch, max_steps;
-  double lr, final_lr, warmup, decay, clip, smoothing, erase, ema, max_seconds, fit_seconds, crop_scale,
-      checkpoint_minutes, loss_scale;
+  double lr, final_lr, warmup, decay, clip, smoothing, erase, ema, max_seconds, fit_seconds,
+      crop_scale, checkpoint_minutes, loss_scale;
   bool resume, flip, quiet;
   vtb_update_rule rule; /* what --optimizer says */
 } train_options;
@@ -44,34 +44,45 @@ enum { N_TRAIN_OPTS = 29 };
 
 static int train_opts(train_options *t, cli_opt *rows) {
   const cli_opt table[] = {
-      {"--data", CLI_STR, &t->data, "D", "fashion-mnist, a folder of IDX files, or folders train/ and val/ of classes"},
-      {"--out", CLI_STR, &t->out, "DIR", "folder for weights, checkpoint, log and curve (default run)"},
+      {"--data", CLI_STR, &t->data, "D",
+       "fashion-mnist, a folder of IDX files, or folders train/ and val/ of classes"},
+      {"--out", CLI_STR, &t->out, "DIR",
+       "folder for weights, checkpoint, log and curve (default run)"},
       {"--recipe", CLI_STR, &t->recipe, "FILE",
        "options from a file, one `name = value` a line; the command line wins"},
-      {"--resume", CLI_FLAG, &t->resume, NULL, "continue exactly where the checkpoint in --out stands"},
-      {"--init", CLI_STR, &t->init, "FILE", "start from these weights; tensors it lacks are initialised"},
+      {"--resume", CLI_FLAG, &t->resume, NULL,
+       "continue exactly where the checkpoint in --out stands"},
+      {"--init", CLI_STR, &t->init, "FILE",
+       "start from these weights; tensors it lacks are initialised"},
       {"--epochs", CLI_INT, &t->epochs, "N", "passes over the data (default 10)"},
-      {"--max-seconds", CLI_FLOAT, &t->max_seconds, "S", "stop, with a checkpoint, after that time"},
+      {"--max-seconds", CLI_FLOAT, &t->max_seconds, "S",
+       "stop, with a checkpoint, after that time"},
       {"--fit-seconds", CLI_FLOAT, &t->fit_seconds, "S",
        "plan the updates, and so the schedule, for S seconds on this machine"},
-      {"--max-steps", CLI_INT, &t->max_steps, "N", "stop, with a checkpoint, after that many updates"},
+      {"--max-steps", CLI_INT, &t->max_steps, "N",
+       "stop, with a checkpoint, after that many updates"},
       {"--optimizer", CLI_STR, &t->optimizer, "NAME", "adamw (default) or sgd"},
       {"--lr", CLI_FLOAT, &t->lr, "X", "peak learning rate (default 1e-3)"},
-      {"--final-lr", CLI_FLOAT, &t->final_lr, "X", "learning rate at the end of the cosine (default 1e-6)"},
+      {"--final-lr", CLI_FLOAT, &t->final_lr, "X",
+       "learning rate at the end of the cosine (default 1e-6)"},
       {"--warmup", CLI_FLOAT, &t->warmup, "E", "epochs of linear warm-up (default 0.5)"},
       {"--weight-decay", CLI_FLOAT, &t->decay, "X", "decoupled weight decay (default 0.05)"},
       {"--clip", CLI_FLOAT, &t->clip, "X", "gradient norm clip, 0: off (default 1)"},
       {"--loss-scale", CLI_FLOAT, &t->loss_scale, "X",
        "fp16: what the loss is multiplied by at first; it halves on overflow (default 65536)"},
       {"--label-smoothing", CLI_FLOAT, &t->smoothing, "X", "default 0"},
-      {"--ema", CLI_FLOAT, &t->ema, "D", "also average the weights with this decay, and evaluate the average"},
+      {"--ema", CLI_FLOAT, &t->ema, "D",
+       "also average the weights with this decay, and evaluate the average"},
       {"--shift", CLI_INT, &t->shift, "N", "augmentation: pad by N pixels and crop at random"},
       {"--flip", CLI_FLAG, &t->flip, NULL, "augmentation: mirror with probability 1/2"},
-      {"--erase", CLI_FLOAT, &t->erase, "P", "augmentation: erase a random rectangle with probability P"},
-      {"--crop-scale", CLI_FLOAT, &t->crop_scale, "A", "augmentation: random resized crop of area fraction A to 1"},
+      {"--erase", CLI_FLOAT, &t->erase, "P",
+       "augmentation: erase a random rectangle with probability P"},
+      {"--crop-scale", CLI_FLOAT, &t->crop_scale, "A",
+       "augmentation: random resized crop of area fraction A to 1"},
       {"--seed", CLI_INT, &t->seed, "N", "everything random follows from it (default 0)"},
       {"--limit", CLI_INT, &t->limit, "N", "train on the first N images only"},
-      {"--eval-batch", CLI_INT, &t->eval_batch, "N", "images at a time in evaluation (default 4 x batch)"},
+      {"--eval-batch", CLI_INT, &t->eval_batch, "N",
+       "images at a time in evaluation (default 4 x batch)"},
       {"--checkpoint-minutes", CLI_FLOAT, &t->checkpoint_minutes, "M",
        "also checkpoint that often within an epoch (default 2)"},
       {"--quiet", CLI_FLAG, &t->quiet, NULL, "no progress"},
@@ -100,7 +111,8 @@ static vtb_status read_recipe(const char *path, const cli_opt *opts, int n_opts,
     if (!len) continue;
     char *eq = strchr(line, '=');
     vtb_strbuf name = {0};
-    vtb_strbuf_printf(&name, "%s%.*s", line[0] == '-' ? "" : "--", (int)(eq ? strcspn(line, " \t=") : len), line);
+    vtb_strbuf_printf(&name, "%s%.*s", line[0] == '-' ? "" : "--",
+                      (int)(eq ? strcspn(line, " \t=") : len), line);
     bool known = false, flag = false;
     for (int i = 0; i < n_opts; i++) {
       known |= strcmp(opts[i].name, name.at) == 0;
@@ -111,8 +123,8 @@ static vtb_status read_recipe(const char *path, const cli_opt *opts, int n_opts,
       vtb_vec_push(words, vtb_xstrdup("-D"));
       vtb_vec_push(words, vtb_xstrdup(line + 2 + strspn(line + 2, " \t")));
     } else if (!known || (!flag && !value)) {
-      fprintf(stderr, "vertebra train: %s:%d: %s '%s'\n", path, number, known ? "no value for" : "unknown option",
-              name.at + 2);
+      fprintf(stderr, "vertebra train: %s:%d: %s '%s'\n", path, number,
+              known ? "no value for" : "unknown option", name.at + 2);
       status = VTB_E_INPUT;
     } else if (!flag || strcmp(value ? value : "true", "true") == 0) {
       vtb_vec_push(words, vtb_xstrdup(name.at));
@@ -153,9 +165,14 @@ static void on_event(void *user, const vtb_train_event *e) {
 }
 
 static void save_curve(const curve *c, const char *path) {
-  vtb_plot_series series[2] = {{.name = "training", .x = c->train_at.at, .y = c->train.at, .n = c->train_at.n},
-                               {.name = "test", .x = c->eval_at.at, .y = c->eval.at, .n = c->eval_at.n}};
-  vtb_plot p = {.title = "top-1 accuracy", .x_label = "update", .y_label = "%", .series = series, .n_series = 2};
+  vtb_plot_series series[2] = {
+      {.name = "training", .x = c->train_at.at, .y = c->train.at, .n = c->train_at.n},
+      {.name = "test", .x = c->eval_at.at, .y = c->eval.at, .n = c->eval_at.n}};
+  vtb_plot p = {.title = "top-1 accuracy",
+                .x_label = "update",
+                .y_label = "%",
+                .series = series,
+                .n_series = 2};
   vtb_error err = {0};
   if (c->train_at.n > 1 && vtb_plot_save(&p, path, &err) != VTB_OK) cli_error(&err);
 }
@@ -173,14 +190,16 @@ static int logits_classes(const vtb_func *f) {
 }
 
 /* The model for this many classes: the hyperparameter num_classes follows the data unless the user set it. */
-static vtb_status load_for_classes(const char *what, train_options *o, bool training, int classes, cli_model *model,
-                                   char define[64]) {
+static vtb_status load_for_classes(const char *what, train_options *o, bool training, int classes,
+                                   cli_model *model, char define[64]) {
   vtb_instantiate_options more = {.training = training};
   vtb_status status = cli_model_load(what, &o->model, &more, model);
   if (status != VTB_OK) return status;
   int have = logits_classes(model->module->entry);
   if (!have) {
-    fprintf(stderr, "vertebra train: %s has no class scores to train: its first output must be [batch, classes]\n",
+    fprintf(stderr,
+            "vertebra train: %s has no class scores to train: its first output must be [batch, "
+            "classes]\n",
             what);
     cli_model_free(model);
     return VTB_E_INPUT;
@@ -188,7 +207,8 @@ static vtb_status load_for_classes(const char *what, train_options *o, bool trai
   if (have == classes) return VTB_OK;
   for (size_t i = 0; i < o->model.defines.n; i++)
     if (vtb_starts_with(o->model.defines.at[i], "num_classes=")) {
-      fprintf(stderr, "vertebra train: the data has %d classes, but -D %s\n", classes, o->model.defines.at[i]);
+      fprintf(stderr, "vertebra train: the data has %d classes, but -D %s\n", classes,
+              o->model.defines.at[i]);
       cli_model_free(model);
       return VTB_E_INPUT;
     }
@@ -198,7 +218,8 @@ static vtb_status load_for_classes(const char *what, train_options *o, bool trai
   status = cli_model_load(what, &o->model, &more, model);
   if (status == VTB_OK && logits_classes(model->module->entry) != classes) {
     fprintf(stderr,
-            "vertebra train: the data has %d classes and %s gives %d scores; set its number of classes with -D\n",
+            "vertebra train: the data has %d classes and %s gives %d scores; set its number of "
+            "classes with -D\n",
             classes, what, logits_classes(model->module->entry));
     cli_model_free(model);
     status = VTB_E_INPUT;
@@ -206,7 +227,8 @@ static vtb_status load_for_classes(const char *what, train_options *o, bool trai
   return status;
 }
 
-static vtb_status compile_both(const char *what, train_options *o, int classes, char define[64], compiled *c) {
+static vtb_status compile_both(const char *what, train_options *o, int classes, char define[64],
+                               compiled *c) {
   cli_model model;
   vtb_error err = {0};
   const char *name;
@@ -214,8 +236,8 @@ static vtb_status compile_both(const char *what, train_options *o, int classes, 
   if (status != VTB_OK) return status;
   int64_t batch = o->model.batch ? o->model.batch : 64;
   status = cli_run_passes(model.module, &o->model, vtb_pipeline_graph, false, 0);
-  if (status == VTB_OK &&
-      (status = cli_image_size(model.module->entry, &c->channels, &c->height, &c->width, &err)) != VTB_OK)
+  if (status == VTB_OK && (status = cli_image_size(model.module->entry, &c->channels, &c->height,
+                                                   &c->width, &err)) != VTB_OK)
     cli_error(&err);
   if (status == VTB_OK) status = cli_add_train_step(model.module, &o->model, o->smoothing, &name);
   cli_model_options step = o->model;
@@ -227,8 +249,8 @@ static vtb_status compile_both(const char *what, train_options *o, int classes, 
   if (status != VTB_OK) return status;
   status = cli_run_passes(model.module, &o->model, vtb_pipeline_graph, false, 0);
   if (status == VTB_OK)
-    status =
-        cli_compile(model.module, model.name, &o->model, o->eval_batch ? o->eval_batch : 4 * batch, false, &c->eval);
+    status = cli_compile(model.module, model.name, &o->model,
+                         o->eval_batch ? o->eval_batch : 4 * batch, false, &c->eval);
   cli_model_free(&model);
   return status;
 }
@@ -239,18 +261,21 @@ static vtb_status compile_both(const char *what, train_options *o, int classes, 
  * its model write the same. */
 static void take_settings(train_options *o, compiled *c) {
   const vtb_manifest *m = vtb_artefact_manifest(c->file);
-  const char *smoothing = vtb_manifest_meta(m, "label_smoothing"), *defines = vtb_manifest_meta(m, "defines");
+  const char *smoothing = vtb_manifest_meta(m, "label_smoothing"),
+             *defines = vtb_manifest_meta(m, "defines");
   o->smoothing = smoothing ? strtod(smoothing, NULL) : 0;
   o->model.image = vtb_manifest_meta(m, "image");
   o->model.batch = c->step->batch;
   o->model.precision = m->precision;
   c->settings = defines ? cJSON_Parse(defines) : NULL;
   cJSON *item;
-  cJSON_ArrayForEach(item, c->settings) if (cJSON_IsString(item)) vtb_vec_push(&o->model.defines, item->valuestring);
+  cJSON_ArrayForEach(item, c->settings) if (cJSON_IsString(item))
+      vtb_vec_push(&o->model.defines, item->valuestring);
 }
 
 /* Options that the step has compiled in, one way or the other. */
-static vtb_status check_built(const char *path, const train_options *o, int classes, const compiled *c) {
+static vtb_status check_built(const char *path, const train_options *o, int classes,
+                              const compiled *c) {
   const char *text = vtb_manifest_meta(vtb_artefact_manifest(c->file), "label_smoothing");
   bool updates = vtb_program_find(c->step, VTB_UPDATE_SCALARS) >= 0, averages = false, sgd = false;
   int64_t have = 0;
@@ -262,32 +287,41 @@ static vtb_status check_built(const char *path, const train_options *o, int clas
   }
   if (have != classes) {
     fprintf(stderr,
-            "vertebra train: the data has %d classes and %s gives %lld scores: build it with -D num_classes=%d\n",
+            "vertebra train: the data has %d classes and %s gives %lld scores: build it with -D "
+            "num_classes=%d\n",
             classes, path, (long long)have, classes);
     return VTB_E_INPUT;
   }
   if (o->smoothing > 0 && (!text || o->smoothing != strtod(text, NULL)))
-    return cli_usage_error("train", "%s was built with --label-smoothing %s", path, text ? text : "0");
+    return cli_usage_error("train", "%s was built with --label-smoothing %s", path,
+                           text ? text : "0");
   if (updates && sgd != (o->rule == VTB_UPDATE_SGD))
-    return cli_usage_error("train", "on CUDA %s updates by %s, which is compiled: build it with --optimizer %s", path,
-                           sgd ? "sgd" : "adamw", o->optimizer);
+    return cli_usage_error(
+        "train", "on CUDA %s updates by %s, which is compiled: build it with --optimizer %s", path,
+        sgd ? "sgd" : "adamw", o->optimizer);
   if (updates && averages != (o->ema > 0))
-    return cli_usage_error("train", "on CUDA %s was built %s averages: %s", path, averages ? "with" : "without",
+    return cli_usage_error("train", "on CUDA %s was built %s averages: %s", path,
+                           averages ? "with" : "without",
                            averages ? "--ema D is needed" : "build it with --ema");
   return VTB_OK;
 }
 
 static vtb_status open_both(const char *path, train_options *o, int classes, compiled *c) {
   vtb_status status = cli_built_open("train", path, &o->model, &c->file);
-  if (status == VTB_OK) status = cli_built_program(c->file, VTB_ARTEFACT_STEP, &o->model, o->model.batch, &c->step);
-  if (status == VTB_OK) status = cli_built_program(c->file, VTB_ARTEFACT_INFERENCE, &o->model, o->eval_batch, &c->eval);
+  if (status == VTB_OK)
+    status = cli_built_program(c->file, VTB_ARTEFACT_STEP, &o->model, o->model.batch, &c->step);
+  if (status == VTB_OK)
+    status = cli_built_program(c->file, VTB_ARTEFACT_INFERENCE, &o->model, o->eval_batch, &c->eval);
   if (status == VTB_OK) status = check_built(path, o, classes, c);
   if (status != VTB_OK) return status;
   vtb_error err = {0};
   status = cli_program_image_size(c->eval, &c->channels, &c->height, &c->width, &err);
   if (status != VTB_OK) return cli_error(&err);
   if (vtb_artefact_weights(c->file) && !o->init)
-    fprintf(stderr, "vertebra train: the weights in %s are not used: --init FILE starts from a weights file\n", path);
+    fprintf(
+        stderr,
+        "vertebra train: the weights in %s are not used: --init FILE starts from a weights file\n",
+        path);
   take_settings(o, c);
   return VTB_OK;
 }
@@ -306,16 +340,19 @@ static char *in_folder(const char *folder, const char *name) {
 }
 
 static void describe_recipe(const char *what, const train_options *o, vtb_strbuf *out) {
-  vtb_strbuf_printf(out,
-                    "model=%s batch=%lld epochs=%lld lr=%.9g final=%.9g warmup=%.9g wd=%.9g clip=%.9g ls=%.9g "
-                    "ema=%.9g shift=%lld flip=%d erase=%.9g crop=%.9g seed=%lld limit=%lld optimizer=%s",
-                    what, (long long)(o->model.batch ? o->model.batch : 64), (long long)o->epochs, o->lr, o->final_lr,
-                    o->warmup, o->decay, o->clip, o->smoothing, o->ema, (long long)o->shift, o->flip, o->erase,
-                    o->crop_scale, (long long)o->seed, (long long)o->limit, o->optimizer);
-  for (size_t i = 0; i < o->model.defines.n; i++) vtb_strbuf_printf(out, " -D%s", o->model.defines.at[i]);
+  vtb_strbuf_printf(
+      out,
+      "model=%s batch=%lld epochs=%lld lr=%.9g final=%.9g warmup=%.9g wd=%.9g clip=%.9g ls=%.9g "
+      "ema=%.9g shift=%lld flip=%d erase=%.9g crop=%.9g seed=%lld limit=%lld optimizer=%s",
+      what, (long long)(o->model.batch ? o->model.batch : 64), (long long)o->epochs, o->lr,
+      o->final_lr, o->warmup, o->decay, o->clip, o->smoothing, o->ema, (long long)o->shift, o->flip,
+      o->erase, o->crop_scale, (long long)o->seed, (long long)o->limit, o->optimizer);
+  for (size_t i = 0; i < o->model.defines.n; i++)
+    vtb_strbuf_printf(out, " -D%s", o->model.defines.at[i]);
 }
 
-static void report(const train_options *o, const vtb_train_result *r, bool complete, const char *weights) {
+static void report(const train_options *o, const vtb_train_result *r, bool complete,
+                   const char *weights) {
   if (o->model.json) {
     cJSON *j = cJSON_CreateObject();
     cJSON_AddNumberToObject(j, "steps", (double)r->steps);
@@ -331,16 +368,19 @@ static void report(const train_options *o, const vtb_train_result *r, bool compl
     cli_print_json(j);
     return;
   }
-  printf("%lld updates in %.0f s (%.0f img/s), loss %.4f, test top-1 %.2f %%, top-5 %.2f %%%s\nweights: %s\n",
-         (long long)r->steps, r->seconds, r->images_per_second, r->loss, 100 * r->eval_top1, 100 * r->eval_top5,
-         r->finished || complete ? "" : " (stopped early; --resume continues)", weights);
+  printf("%lld updates in %.0f s (%.0f img/s), loss %.4f, test top-1 %.2f %%, top-5 %.2f "
+         "%%%s\nweights: %s\n",
+         (long long)r->steps, r->seconds, r->images_per_second, r->loss, 100 * r->eval_top1,
+         100 * r->eval_top5, r->finished || complete ? "" : " (stopped early; --resume continues)",
+         weights);
   if (r->skipped)
     printf("%lld batches were skipped, whose gradients overflowed at the loss scale of the time\n",
            (long long)r->skipped);
 }
 
 /* A schedule for the time; the trainer reckons it anew as it goes. Some of the time is kept for evaluation. */
-static vtb_status fit_schedule(vtb_train_config *t, double seconds, int64_t updates, vtb_error *err) {
+static vtb_status fit_schedule(vtb_train_config *t, double seconds, int64_t updates,
+                               vtb_error *err) {
   double each = cli_measure_run(t->step, t->services, 2, err);
   if (err->text[0]) return err->status;
   t->fit_seconds = 0.95 * seconds;
@@ -349,16 +389,19 @@ static vtb_status fit_schedule(vtb_train_config *t, double seconds, int64_t upda
   t->epochs = (planned + updates - 1) / updates;
   t->schedule.total = planned;
   if (t->schedule.warmup > planned / 5) t->schedule.warmup = planned / 5;
-  fprintf(stderr, "%.0f ms an update: about %lld updates in %.0f s\n", 1e3 * each, (long long)planned, seconds);
+  fprintf(stderr, "%.0f ms an update: about %lld updates in %.0f s\n", 1e3 * each,
+          (long long)planned, seconds);
   return VTB_OK;
 }
 
-static vtb_status run_training(const char *what, train_options *o, vtb_dataset *train, vtb_dataset *test) {
+static vtb_status run_training(const char *what, train_options *o, vtb_dataset *train,
+                               vtb_dataset *test) {
   char define[64] = "";
   vtb_error err = {0};
   compiled c = {0};
   int classes = vtb_dataset_classes(train);
-  vtb_status status = cli_is_built(what) ? open_both(what, o, classes, &c) : compile_both(what, o, classes, define, &c);
+  vtb_status status = cli_is_built(what) ? open_both(what, o, classes, &c)
+                                         : compile_both(what, o, classes, define, &c);
   if (status != VTB_OK) {
     free_compiled(&c);
     return status;
@@ -369,9 +412,11 @@ static vtb_status run_training(const char *what, train_options *o, vtb_dataset *
   vtb_services *services = vtb_services_default((int)o->model.threads);
   vtb_strbuf recipe = {0};
   describe_recipe(what, o, &recipe);
-  char *checkpoint = in_folder(o->out, "checkpoint.safetensors"), *weights = in_folder(o->out, "weights.safetensors");
+  char *checkpoint = in_folder(o->out, "checkpoint.safetensors"),
+       *weights = in_folder(o->out, "weights.safetensors");
   char *log = in_folder(o->out, "log"), *plot = in_folder(o->out, "curve.svg");
-  int64_t batch = c.step->batch, updates = vtb_loader_batches(vtb_dataset_count(train), batch, true);
+  int64_t batch = c.step->batch,
+          updates = vtb_loader_batches(vtb_dataset_count(train), batch, true);
   if (updates < 1) updates = 1;
   t.step = c.step;
   t.eval = c.eval;
@@ -402,7 +447,8 @@ static vtb_status run_training(const char *what, train_options *o, vtb_dataset *
   t.on_event = on_event;
   t.user = &history;
   t.stop = &stop_requested;
-  if (status == VTB_OK) status = vtb_transform_init(&t.eval_transform, train, c.channels, c.height, c.width, &err);
+  if (status == VTB_OK)
+    status = vtb_transform_init(&t.eval_transform, train, c.channels, c.height, c.width, &err);
   t.train_transform = t.eval_transform;
   t.train_transform.shift = (int)o->shift;
   t.train_transform.flip = o->flip;
@@ -417,7 +463,8 @@ static vtb_status run_training(const char *what, train_options *o, vtb_dataset *
   char image[48]; /* what --image said is stored with the other settings */
   snprintf(image, sizeof image, "image=%dx%d", c.height, c.width);
   if (o->model.image) vtb_vec_push(&o->model.defines, image);
-  if (status == VTB_OK) status = cli_describe_weights(weights, train, &t.eval_transform, what, &o->model.defines, &err);
+  if (status == VTB_OK)
+    status = cli_describe_weights(weights, train, &t.eval_transform, what, &o->model.defines, &err);
   if (status == VTB_OK) {
     save_curve(&history, plot);
     report(o, &result, o->fit_seconds > 0 && !stop_requested, weights);
@@ -442,9 +489,10 @@ static vtb_status run_training(const char *what, train_options *o, vtb_dataset *
 static vtb_status open_and_train(const char *what, train_options *o) {
   vtb_error err = {0};
   vtb_dataset *train = NULL, *test = NULL;
-  vtb_status status =
-      vtb_dataset_open(o->data, &(vtb_dataset_options){.split = "train", .limit = o->limit}, &train, &err);
-  if (status == VTB_OK) status = vtb_dataset_open(o->data, &(vtb_dataset_options){.split = "test"}, &test, &err);
+  vtb_status status = vtb_dataset_open(
+      o->data, &(vtb_dataset_options){.split = "train", .limit = o->limit}, &train, &err);
+  if (status == VTB_OK)
+    status = vtb_dataset_open(o->data, &(vtb_dataset_options){.split = "test"}, &test, &err);
   if (status == VTB_OK && vtb_dataset_classes(train) != vtb_dataset_classes(test))
     status = vtb_fail(&err, VTB_E_INPUT, "%s: %d classes to train on but %d to test on", o->data,
                       vtb_dataset_classes(train), vtb_dataset_classes(test));
@@ -477,9 +525,11 @@ vtb_status cli_cmd_train(int argc, char **argv) {
     if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   }
   if (rest.n != 1) return cli_usage_error("train", "one MODEL or built FILE is needed");
-  if (!o.data) return cli_usage_error("train", "--data D is needed (for example: --data fashion-mnist)");
+  if (!o.data)
+    return cli_usage_error("train", "--data D is needed (for example: --data fashion-mnist)");
   vtb_error err = {0};
-  if (cli_optimizer(o.optimizer, &o.rule, &err) != VTB_OK) return cli_usage_error("train", "%s", err.text);
+  if (cli_optimizer(o.optimizer, &o.rule, &err) != VTB_OK)
+    return cli_usage_error("train", "%s", err.text);
   signal(SIGINT, on_signal);
   signal(SIGTERM, on_signal);
   vtb_status status = open_and_train(rest.at[0], &o);

@@ -55,7 +55,8 @@ vtb_status cli_cmd_verify(int argc, char **argv) {
       {"--model", CLI_STR, &o.model_file, "FILE", "look for the case's entry in this .vtb file"},
       {"--modes", CLI_STR, &modes, "all",
        "run each case that has a recurrence in every mode and chunk sizes 1, 7, 16, 64"},
-      {"--target", CLI_STR, &o.target, "T", "cpu (default), interp, all (these two), cuda or cuda-emulated"},
+      {"--target", CLI_STR, &o.target, "T",
+       "cpu (default), interp, all (these two), cuda or cuda-emulated"},
       {"--tol", CLI_FLOAT, &o.tol, "X",
        "largest error over largest magnitude (default 2e-4; tf32 and fp16 1e-2, bf16 2e-2)"},
       {"--grad-tol", CLI_FLOAT, &o.grad_tol, "X", "the same for gradients"},
@@ -72,8 +73,9 @@ vtb_status cli_cmd_verify(int argc, char **argv) {
     return cli_usage_error("verify", "--modes takes only \"all\"; use --mode for one");
   cli_target target;
   if (strcmp(o.target, "all") != 0 && !cli_target_find(o.target, &target))
-    return cli_usage_error("verify", "unknown target '%s'; targets are cpu, interp, cuda, cuda-emulated and all",
-                           o.target);
+    return cli_usage_error(
+        "verify", "unknown target '%s'; targets are cpu, interp, cuda, cuda-emulated and all",
+        o.target);
   o.all_modes = modes != NULL;
   vtb_error err = {0};
   vtb_status status = set_tolerances(&o, &err);

@@ -30,9 +30,11 @@ int64_t cli_infer_batch(const vtb_func *f, const vtb_weights *args) {
   return batch;
 }
 
-static vtb_status check_shape(const char *key, const vtb_weight *w, const vtb_type *t, int64_t batch, vtb_error *err) {
+static vtb_status check_shape(const char *key, const vtb_weight *w, const vtb_type *t,
+                              int64_t batch, vtb_error *err) {
   bool same = w->rank == t->rank;
-  for (int d = 0; same && d < t->rank; d++) same = w->dim[d] == (t->dim[d].size == VTB_DYN ? batch : t->dim[d].size);
+  for (int d = 0; same && d < t->rank; d++)
+    same = w->dim[d] == (t->dim[d].size == VTB_DYN ? batch : t->dim[d].size);
   if (same) return VTB_OK;
   vtb_strbuf want = {0}, have = {0};
   vtb_type_print(t, &want);
@@ -43,8 +45,8 @@ static vtb_status check_shape(const char *key, const vtb_weight *w, const vtb_ty
   return VTB_E_INPUT;
 }
 
-static vtb_status find_arg(const vtb_func *f, int a, const vtb_weights *args, int64_t batch, const vtb_weight **out,
-                           vtb_error *err) {
+static vtb_status find_arg(const vtb_func *f, int a, const vtb_weights *args, int64_t batch,
+                           const vtb_weight **out, vtb_error *err) {
   vtb_strbuf key = {0};
   vtb_status status = VTB_OK;
   *out = vtb_weights_find(args, cli_arg_key(f, a, &key));
@@ -56,8 +58,8 @@ static vtb_status find_arg(const vtb_func *f, int a, const vtb_weights *args, in
   return status;
 }
 
-static vtb_status run_interpreter(vtb_func *f, int64_t batch, const vtb_weights *args, vtb_weights *results,
-                                  vtb_error *err) {
+static vtb_status run_interpreter(vtb_func *f, int64_t batch, const vtb_weights *args,
+                                  vtb_weights *results, vtb_error *err) {
   vtb_tensor *in = vtb_xcalloc((size_t)f->n_args + 1, sizeof *in);
   vtb_tensor *out = vtb_xcalloc((size_t)f->n_returns + 1, sizeof *out);
   vtb_status status = VTB_OK;
@@ -76,7 +78,8 @@ static vtb_status run_interpreter(vtb_func *f, int64_t batch, const vtb_weights 
     int64_t dims[VTB_MAX_RANK];
     for (int d = 0; d < out[r].type.rank; d++) dims[d] = out[r].type.dim[d].size;
     if (!vtb_weights_find(results, f->return_names[r]))
-      vtb_weights_put(results, f->return_names[r], VTB_ELEM_F64, out[r].type.rank, dims, out[r].data);
+      vtb_weights_put(results, f->return_names[r], VTB_ELEM_F64, out[r].type.rank, dims,
+                      out[r].data);
   }
   for (int a = 0; a < f->n_args; a++) vtb_tensor_free(&in[a]);
   for (int r = 0; r < f->n_returns; r++) vtb_tensor_free(&out[r]);
@@ -90,11 +93,12 @@ static void poison(void *data, int64_t count) {
   for (int64_t i = 0; i < count; i++) x[i] = NAN;
 }
 
-static vtb_status fill_buffers(const vtb_func *f, const vtb_program *p, const vtb_weights *args, void **buffers,
-                               vtb_error *err) {
+static vtb_status fill_buffers(const vtb_func *f, const vtb_program *p, const vtb_weights *args,
+                               void **buffers, vtb_error *err) {
   for (int i = 0; i < p->n_tensors; i++) {
     int64_t n = vtb_tensor_info_count(&p->tensors[i]);
-    if (!(buffers[i] = vtb_aligned_alloc((size_t)n * 4 + 64))) return vtb_fail(err, VTB_E_MEMORY, "out of memory");
+    if (!(buffers[i] = vtb_aligned_alloc((size_t)n * 4 + 64)))
+      return vtb_fail(err, VTB_E_MEMORY, "out of memory");
     poison(buffers[i], n);
     if (i >= f->n_args) continue;
     const vtb_weight *w;
@@ -129,7 +133,8 @@ static vtb_status run_compiled(const vtb_func *f, const vtb_program *p, const cl
       int64_t n = vtb_tensor_info_count(t);
       double *wide = vtb_xcalloc((size_t)n + 1, sizeof *wide);
       for (int64_t k = 0; k < n; k++)
-        wide[k] = t->is_int ? ((int32_t *)buffers[f->n_args + r])[k] : (double)((float *)buffers[f->n_args + r])[k];
+        wide[k] = t->is_int ? ((int32_t *)buffers[f->n_args + r])[k]
+                            : (double)((float *)buffers[f->n_args + r])[k];
       if (!vtb_weights_find(results, f->return_names[r]))
         vtb_weights_put(results, f->return_names[r], VTB_ELEM_F64, t->rank, t->dim, wide);
       free(wide);
@@ -141,8 +146,9 @@ static vtb_status run_compiled(const vtb_func *f, const vtb_program *p, const cl
   return status;
 }
 
-vtb_status cli_evaluate(const vtb_module *module, const char *func, const cli_model_options *o, cli_target target,
-                        const vtb_weights *args, vtb_weights **results, vtb_error *err) {
+vtb_status cli_evaluate(const vtb_module *module, const char *func, const cli_model_options *o,
+                        cli_target target, const vtb_weights *args, vtb_weights **results,
+                        vtb_error *err) {
   vtb_func *f = vtb_module_find(module, func);
   int64_t batch = cli_infer_batch(f, args);
   vtb_weights *out = vtb_weights_new();
@@ -171,7 +177,8 @@ vtb_status cli_evaluate(const vtb_module *module, const char *func, const cli_mo
 
 cli_difference cli_compare(const vtb_weight *got, const vtb_weight *want) {
   cli_difference d = {.index = -1};
-  double *a = vtb_xcalloc((size_t)got->count + 1, sizeof *a), *b = vtb_xcalloc((size_t)want->count + 1, sizeof *b);
+  double *a = vtb_xcalloc((size_t)got->count + 1, sizeof *a),
+         *b = vtb_xcalloc((size_t)want->count + 1, sizeof *b);
   vtb_weight_read_f64(got, a);
   vtb_weight_read_f64(want, b);
   int64_t n = got->count < want->count ? got->count : want->count;

@@ -13,11 +13,14 @@ const char *cli_arg_key(const vtb_func *f, int a, vtb_strbuf *buf);
 /* The value of VTB_DYN that the argument tensors imply; 1 if nothing is dynamic. */
 int64_t cli_infer_batch(const vtb_func *f, const vtb_weights *args);
 /* `module` is at graph level. Buffers are poisoned with NaN before compiled code runs. *results is the caller's. */
-VTB_MUST_USE vtb_status cli_evaluate(const vtb_module *module, const char *func, const cli_model_options *o,
-                                     cli_target target, const vtb_weights *args, vtb_weights **results, vtb_error *err);
+VTB_MUST_USE vtb_status cli_evaluate(const vtb_module *module, const char *func,
+                                     const cli_model_options *o, cli_target target,
+                                     const vtb_weights *args, vtb_weights **results,
+                                     vtb_error *err);
 
 typedef struct cli_difference {
-  double max_abs, scale, relative; /* relative = max_abs / scale; NaN if anything is NaN where it should not be */
+  double max_abs, scale,
+      relative; /* relative = max_abs / scale; NaN if anything is NaN where it should not be */
   int64_t index;
   double got, want;
 } cli_difference;

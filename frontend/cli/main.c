@@ -6,20 +6,25 @@
 #include <string.h>
 
 const cli_command cli_commands[] = {
-    {"check", "MODEL|FILE [-D name=value]...", "types, layers, parameters, FLOPs, memory; what a built file holds",
-     cli_cmd_check},
-    {"build", "MODEL [-o FILE] [--target LIST]", "compile into a file that runs without the compiler", cli_cmd_build},
-    {"run", "MODEL|FILE [--weights W] IMAGE...", "classify image files, or write features", cli_cmd_run},
-    {"train", "MODEL|FILE --data D", "train a classifier; checkpoints, resumes, logs", cli_cmd_train},
+    {"check", "MODEL|FILE [-D name=value]...",
+     "types, layers, parameters, FLOPs, memory; what a built file holds", cli_cmd_check},
+    {"build", "MODEL [-o FILE] [--target LIST]",
+     "compile into a file that runs without the compiler", cli_cmd_build},
+    {"run", "MODEL|FILE [--weights W] IMAGE...", "classify image files, or write features",
+     cli_cmd_run},
+    {"train", "MODEL|FILE --data D", "train a classifier; checkpoints, resumes, logs",
+     cli_cmd_train},
     {"eval", "MODEL|FILE --weights W --data D", "accuracy of weights on a data set", cli_cmd_eval},
-    {"compare", "RUN... [-o FILE.svg]", "training runs side by side: a table, and a plot of test accuracy",
-     cli_cmd_compare},
-    {"bench", "MODEL|FILE [--batch N] [--train]", "latency, images/s, memory, time a kernel", cli_cmd_bench},
-    {"verify", "CASE... | MODEL", "compare with reference cases, or every mode with the interpreter", cli_cmd_verify},
-    {"dump", "MODEL --stage STAGE", "print the model at a stage: ast ir graph grad fused plan llvm asm cuda",
-     cli_cmd_dump},
-    {"paths", "MODEL [-o FILE.svg|.png]", "the order in which each block reads its tokens, as a picture",
-     cli_cmd_paths},
+    {"compare", "RUN... [-o FILE.svg]",
+     "training runs side by side: a table, and a plot of test accuracy", cli_cmd_compare},
+    {"bench", "MODEL|FILE [--batch N] [--train]", "latency, images/s, memory, time a kernel",
+     cli_cmd_bench},
+    {"verify", "CASE... | MODEL",
+     "compare with reference cases, or every mode with the interpreter", cli_cmd_verify},
+    {"dump", "MODEL --stage STAGE",
+     "print the model at a stage: ast ir graph grad fused plan llvm asm cuda", cli_cmd_dump},
+    {"paths", "MODEL [-o FILE.svg|.png]",
+     "the order in which each block reads its tokens, as a picture", cli_cmd_paths},
     {"fmt", "FILE...", "lay out .vtb files canonically", cli_cmd_fmt},
     {"explain", "CODE", "what a diagnostic means, with an example and the remedy", cli_cmd_explain},
     {"cache", "ls|clear", "kernels compiled for GPUs that are kept on disk", cli_cmd_cache},
@@ -28,15 +33,17 @@ const cli_command cli_commands[] = {
 const int cli_n_commands = sizeof cli_commands / sizeof *cli_commands;
 
 static void print_help(FILE *f) {
-  fprintf(f, "vertebra " VTB_VERSION ": a compiler for vision backbones\n\nusage: vertebra COMMAND [ARGUMENT]...\n\n");
+  fprintf(f, "vertebra " VTB_VERSION
+             ": a compiler for vision backbones\n\nusage: vertebra COMMAND [ARGUMENT]...\n\n");
   for (int i = 0; i < cli_n_commands; i++)
-    fprintf(f, "  %-8s %-34s %s\n", cli_commands[i].name, cli_commands[i].usage, cli_commands[i].summary);
-  fprintf(
-      f,
-      "\nMODEL is a .vtb file or a preset's name (vil_tiny, vil_tiny_patch16_224), FILE what `vertebra build` made.\n"
-      "`vertebra COMMAND --help` lists a command's options. Exit status: 0 done, 1 input at fault, 2 usage, 3 memory, "
-      "4 device, 5 numbers\n"
-      "differ, 70 internal error.\n");
+    fprintf(f, "  %-8s %-34s %s\n", cli_commands[i].name, cli_commands[i].usage,
+            cli_commands[i].summary);
+  fprintf(f, "\nMODEL is a .vtb file or a preset's name (vil_tiny, vil_tiny_patch16_224), FILE "
+             "what `vertebra build` made.\n"
+             "`vertebra COMMAND --help` lists a command's options. Exit status: 0 done, 1 input at "
+             "fault, 2 usage, 3 memory, "
+             "4 device, 5 numbers\n"
+             "differ, 70 internal error.\n");
 }
 
 vtb_status cli_error(const vtb_error *err) {
@@ -64,7 +71,8 @@ void cli_print_json(cJSON *json) {
 static void print_options(const char *command, const cli_opt *opts, int n) {
   for (int i = 0; i < cli_n_commands; i++)
     if (strcmp(cli_commands[i].name, command) == 0)
-      printf("usage: vertebra %s %s\n%s\n\n", command, cli_commands[i].usage, cli_commands[i].summary);
+      printf("usage: vertebra %s %s\n%s\n\n", command, cli_commands[i].usage,
+             cli_commands[i].summary);
   for (int i = 0; i < n; i++) {
     char left[64];
     snprintf(left, sizeof left, "%s %s", opts[i].name, opts[i].metavar ? opts[i].metavar : "");
@@ -95,7 +103,8 @@ static int store(const char *command, const cli_opt *o, const char *text) {
   case CLI_FLOAT: {
     double v = strtod(text, &end);
     if (!*text || *end || errno || !(v >= 0))
-      return (int)cli_usage_error(command, "%s takes a number of at least 0, not '%s'", o->name, text);
+      return (int)cli_usage_error(command, "%s takes a number of at least 0, not '%s'", o->name,
+                                  text);
     *(double *)o->into = v;
     return 0;
   }
@@ -113,13 +122,15 @@ static int unknown_option(const char *command, const cli_opt *opts, int n, const
   const char **names = vtb_xcalloc((size_t)n + 1, sizeof *names);
   for (int i = 0; i < n; i++) names[i] = opts[i].name;
   const char *near = vtb_suggest(arg, names, (size_t)n);
-  int status = near ? (int)cli_usage_error(command, "unknown option %s; did you mean %s?", arg, near)
-                    : (int)cli_usage_error(command, "unknown option %s", arg);
+  int status = near
+                   ? (int)cli_usage_error(command, "unknown option %s; did you mean %s?", arg, near)
+                   : (int)cli_usage_error(command, "unknown option %s", arg);
   free(names);
   return status;
 }
 
-static int parse(const char *command, const cli_opt *opts, int n, int argc, char **argv, cli_list *positional) {
+static int parse(const char *command, const cli_opt *opts, int n, int argc, char **argv,
+                 cli_list *positional) {
   bool only_positional = false;
   for (int i = 1; i < argc; i++) {
     const char *arg = argv[i];
@@ -147,9 +158,11 @@ static int parse(const char *command, const cli_opt *opts, int n, int argc, char
     name[len] = 0;
     const cli_opt *o = find_option(opts, n, name);
     if (!o) return unknown_option(command, opts, n, name);
-    if (o->kind == CLI_FLAG && value) return (int)cli_usage_error(command, "%s takes no value", name);
+    if (o->kind == CLI_FLAG && value)
+      return (int)cli_usage_error(command, "%s takes no value", name);
     if (o->kind != CLI_FLAG && !value) {
-      if (i + 1 >= argc) return (int)cli_usage_error(command, "%s needs a value (%s)", name, o->metavar);
+      if (i + 1 >= argc)
+        return (int)cli_usage_error(command, "%s needs a value (%s)", name, o->metavar);
       value = argv[++i];
     }
     int status = store(command, o, value);
@@ -158,14 +171,16 @@ static int parse(const char *command, const cli_opt *opts, int n, int argc, char
   return VTB_OK;
 }
 
-int cli_parse(const char *command, const cli_opt *opts, int n, int argc, char **argv, cli_list *positional) {
+int cli_parse(const char *command, const cli_opt *opts, int n, int argc, char **argv,
+              cli_list *positional) {
   int status = parse(command, opts, n, argc, argv, positional);
   if (status) vtb_vec_free(positional);
   return status;
 }
 
 int main(int argc, char **argv) {
-  if (argc < 2 || strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+  if (argc < 2 || strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0 ||
+      strcmp(argv[1], "-h") == 0) {
     print_help(argc < 2 ? stderr : stdout);
     return argc < 2 ? VTB_E_USAGE : VTB_OK;
   }

@@ -8,16 +8,21 @@ void cli_model_opts(cli_model_options *m, cli_opt *rows) {
   const cli_opt table[CLI_N_MODEL_OPTS] = {
       {"-D", CLI_LIST, &m->defines, "NAME=VALUE",
        "set a hyperparameter; VALUE is .vtb text, e.g. depth=12, paths=\"[rows, cols]\""},
-      {"--entry", CLI_STR, &m->entry, "NAME", "the model or preset of a file that declares several"},
+      {"--entry", CLI_STR, &m->entry, "NAME",
+       "the model or preset of a file that declares several"},
       {"--image", CLI_STR, &m->image, "SIZE", "image size: 512 or 224x384"},
-      {"--mode", CLI_STR, &m->mode, "MODE", "form of every recurrence: auto, parallel, recurrent, chunkwise"},
+      {"--mode", CLI_STR, &m->mode, "MODE",
+       "form of every recurrence: auto, parallel, recurrent, chunkwise"},
       {"--chunk", CLI_INT, &m->chunk, "N", "chunk size; implies --mode chunkwise"},
       {"--batch", CLI_INT, &m->batch, "N", "images at a time"},
-      {"--threads", CLI_INT, &m->threads, "N", "threads (default: VTB_THREADS, OMP_NUM_THREADS, or the cores)"},
+      {"--threads", CLI_INT, &m->threads, "N",
+       "threads (default: VTB_THREADS, OMP_NUM_THREADS, or the cores)"},
       {"--json", CLI_FLAG, &m->json, NULL, "machine-readable output"},
-      {"--precision", CLI_STR, &m->precision, "P", "of products on CUDA: fp32 (default), tf32, bf16, fp16, bf16-all"},
+      {"--precision", CLI_STR, &m->precision, "P",
+       "of products on CUDA: fp32 (default), tf32, bf16, fp16, bf16-all"},
       {"--time-passes", CLI_FLAG, &m->time_passes, NULL, "how long each pass took, on stderr"},
-      {"--print-after", CLI_STR, &m->print_after, "PASS", "print the IR after a pass, or after \"all\", on stderr"},
+      {"--print-after", CLI_STR, &m->print_after, "PASS",
+       "print the IR after a pass, or after \"all\", on stderr"},
   };
   memcpy(rows, table, sizeof table);
 }
@@ -28,7 +33,9 @@ void cli_model_free(cli_model *m) {
   *m = (cli_model){0};
 }
 
-static bool looks_like_file(const char *what) { return vtb_ends_with(what, ".vtb") || strchr(what, '/') != NULL; }
+static bool looks_like_file(const char *what) {
+  return vtb_ends_with(what, ".vtb") || strchr(what, '/') != NULL;
+}
 
 static char *image_value(const char *text) {
   vtb_strbuf s = {0};
@@ -39,8 +46,8 @@ static char *image_value(const char *text) {
   return s.at;
 }
 
-vtb_status cli_model_load(const char *what, const cli_model_options *o, const vtb_instantiate_options *more,
-                          cli_model *out) {
+vtb_status cli_model_load(const char *what, const cli_model_options *o,
+                          const vtb_instantiate_options *more, cli_model *out) {
   *out = (cli_model){0};
   if (cli_is_built(what)) {
     fprintf(stderr, "vertebra: %s is compiled already: this needs the model's source\n", what);
@@ -48,7 +55,8 @@ vtb_status cli_model_load(const char *what, const cli_model_options *o, const vt
   }
   vtb_diags diags = {0};
   const vtb_search *search = vtb_search_default();
-  vtb_unit *unit = looks_like_file(what) ? vtb_unit_load(what, search, &diags) : vtb_unit_find(what, search, &diags);
+  vtb_unit *unit = looks_like_file(what) ? vtb_unit_load(what, search, &diags)
+                                         : vtb_unit_find(what, search, &diags);
   const char *entry = o->entry ? o->entry : looks_like_file(what) ? NULL : what;
   vtb_instantiate_options options = more ? *more : (vtb_instantiate_options){0};
   VTB_VEC(vtb_override) overrides = {0};
@@ -70,7 +78,8 @@ vtb_status cli_model_load(const char *what, const cli_model_options *o, const vt
     vtb_vec_push(&overrides, ((vtb_override){.name = "image", .value = owned.at[owned.n - 1]}));
   }
   if (o->made_for)
-    vtb_vec_push(&overrides, ((vtb_override){.name = "table_image", .value = o->made_for, .optional = true}));
+    vtb_vec_push(&overrides,
+                 ((vtb_override){.name = "table_image", .value = o->made_for, .optional = true}));
   options.overrides = overrides.at;
   options.n_overrides = overrides.n;
   options.mode = o->mode ? o->mode : o->chunk ? "chunkwise" : options.mode;
@@ -79,10 +88,12 @@ vtb_status cli_model_load(const char *what, const cli_model_options *o, const vt
   bool known = !options.mode;
   for (size_t i = 0; i < 4 && !known; i++) known = strcmp(options.mode, modes[i]) == 0;
   if (status == VTB_OK && !known)
-    status =
-        cli_usage_error("--mode", "unknown mode '%s'; modes are auto, parallel, recurrent and chunkwise", options.mode);
+    status = cli_usage_error("--mode",
+                             "unknown mode '%s'; modes are auto, parallel, recurrent and chunkwise",
+                             options.mode);
   if (status == VTB_OK) {
-    vtb_module *module = unit && !diags.n_errors ? vtb_instantiate(unit, entry, &options, &diags) : NULL;
+    vtb_module *module =
+        unit && !diags.n_errors ? vtb_instantiate(unit, entry, &options, &diags) : NULL;
     vtb_diags_print(&diags, stderr);
     if (!module || diags.n_errors) {
       vtb_module_free(module);
@@ -110,8 +121,8 @@ static bool is_news(const vtb_diags *diags) {
   return true;
 }
 
-vtb_status cli_run_passes(vtb_module *module, const cli_model_options *o, const char *pipeline, bool keep_taps,
-                          int64_t batch) {
+vtb_status cli_run_passes(vtb_module *module, const cli_model_options *o, const char *pipeline,
+                          bool keep_taps, int64_t batch) {
   vtb_diags diags = {0};
   vtb_error err = {0};
   vtb_pass_context c = {.module = module,
@@ -122,7 +133,8 @@ vtb_status cli_run_passes(vtb_module *module, const cli_model_options *o, const 
                                            : NULL,
                         .chunk = o->chunk,
                         .keep_taps = keep_taps};
-  vtb_pipeline_options p = {.pipeline = pipeline, .print_after = o->print_after, .time = o->time_passes};
+  vtb_pipeline_options p = {
+      .pipeline = pipeline, .print_after = o->print_after, .time = o->time_passes};
   vtb_status status = vtb_run_pipeline(&c, &p, &err);
   if (diags.n_errors || is_news(&diags)) vtb_diags_print(&diags, stderr);
   if (status != VTB_OK && !diags.n_errors) cli_error(&err);
@@ -130,12 +142,13 @@ vtb_status cli_run_passes(vtb_module *module, const cli_model_options *o, const 
   return status;
 }
 
-vtb_status cli_compile(const vtb_module *module, const char *func, const cli_model_options *o, int64_t batch,
-                       bool profile, vtb_program **program) {
+vtb_status cli_compile(const vtb_module *module, const char *func, const cli_model_options *o,
+                       int64_t batch, bool profile, vtb_program **program) {
   vtb_error err = {0};
   cli_target target = CLI_TARGET_CPU;
   if (o->target && (!cli_target_find(o->target, &target) || target == CLI_TARGET_INTERP)) {
-    fprintf(stderr, "vertebra: unknown target '%s'; models run on cpu, cuda and cuda-emulated\n", o->target);
+    fprintf(stderr, "vertebra: unknown target '%s'; models run on cpu, cuda and cuda-emulated\n",
+            o->target);
     return VTB_E_USAGE;
   }
   double start = vtb_now();
@@ -151,8 +164,8 @@ vtb_status cli_compile(const vtb_module *module, const char *func, const cli_mod
   return status;
 }
 
-vtb_status cli_add_train_step(vtb_module *module, const cli_model_options *o, double label_smoothing,
-                              const char **name) {
+vtb_status cli_add_train_step(vtb_module *module, const cli_model_options *o,
+                              double label_smoothing, const char **name) {
   vtb_diags diags = {0};
   vtb_error err = {0};
   vtb_func *entry = module->entry, *train = NULL;
@@ -177,9 +190,11 @@ vtb_status cli_precision(const char *text, vtb_cuda_precision *out, vtb_error *e
     *out = (vtb_cuda_precision)i;
     return VTB_OK;
   }
-  return text ? vtb_fail(err, VTB_E_USAGE, "no precision is named '%s': there are fp32, tf32, bf16, fp16 and bf16-all",
-                         text)
-              : VTB_OK;
+  return text
+             ? vtb_fail(err, VTB_E_USAGE,
+                        "no precision is named '%s': there are fp32, tf32, bf16, fp16 and bf16-all",
+                        text)
+             : VTB_OK;
 }
 
 vtb_status cli_optimizer(const char *name, vtb_update_rule *out, vtb_error *err) {
@@ -190,7 +205,8 @@ vtb_status cli_optimizer(const char *name, vtb_update_rule *out, vtb_error *err)
   return VTB_OK;
 }
 
-vtb_status cli_image_size(const vtb_func *f, int *channels, int *height, int *width, vtb_error *err) {
+vtb_status cli_image_size(const vtb_func *f, int *channels, int *height, int *width,
+                          vtb_error *err) {
   for (int a = 0; a < f->n_args; a++) {
     const vtb_type *t = &f->args[a]->type;
     if (f->arg_info[a].role != VTB_ROLE_INPUT || t->rank != 4 || t->dtype != VTB_F32) continue;
@@ -202,7 +218,8 @@ vtb_status cli_image_size(const vtb_func *f, int *channels, int *height, int *wi
   return vtb_fail(err, VTB_E_INPUT, "the model %s has no image input", f->name);
 }
 
-vtb_status cli_program_image_size(const vtb_program *p, int *channels, int *height, int *width, vtb_error *err) {
+vtb_status cli_program_image_size(const vtb_program *p, int *channels, int *height, int *width,
+                                  vtb_error *err) {
   for (int i = 0; i < p->n_tensors; i++) {
     const vtb_tensor_info *t = &p->tensors[i];
     if (t->io != VTB_IO_INPUT || t->rank != 4 || t->is_int) continue;

@@ -1,7 +1,7 @@
 /* Pictures as SVG text, and as PNG: every shape is a distance to its outline, from which a pixel's share follows. */
 #include "frontend/cli/picture.h"
 
-#include "runtime/image.h"
+#include "runtime/data/image.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -20,7 +20,9 @@ void picture_free(picture *p) {
 }
 
 /* Both outputs use a fixed pitch of six sevenths of the height of capitals. */
-double picture_text_width(const char *text, double size) { return (double)strlen(text) * size * 6 / 7; }
+double picture_text_width(const char *text, double size) {
+  return (double)strlen(text) * size * 6 / 7;
+}
 
 /* ---- arrow heads --------------------------------------------------------------------------------------- */
 
@@ -41,7 +43,11 @@ static void head_corners(const shape *s, double at[3][2]) {
 
 static void escaped(const char *text, vtb_strbuf *out) {
   for (const char *c = text; *c; c++) {
-    const char *entity = *c == '<' ? "&lt;" : *c == '>' ? "&gt;" : *c == '&' ? "&amp;" : *c == '"' ? "&quot;" : NULL;
+    const char *entity = *c == '<'   ? "&lt;"
+                         : *c == '>' ? "&gt;"
+                         : *c == '&' ? "&amp;"
+                         : *c == '"' ? "&quot;"
+                                     : NULL;
     if (entity)
       vtb_strbuf_puts(out, entity);
     else
@@ -54,27 +60,30 @@ static void svg_shape(const shape *s, vtb_strbuf *out) {
   switch (s->kind) {
   case SHAPE_LINE:
     vtb_strbuf_printf(out,
-                      "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#%06x\" stroke-width=\"%.1f\"",
+                      "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#%06x\" "
+                      "stroke-width=\"%.1f\"",
                       s->x, s->y, s->x2, s->y2, (unsigned)s->colour, s->size);
     if (s->dash > 0) vtb_strbuf_printf(out, " stroke-dasharray=\"%.1f\"", s->dash);
     vtb_strbuf_puts(out, "/>\n");
     break;
   case SHAPE_RECT:
-    vtb_strbuf_printf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"#%06x\"/>\n", s->x, s->y,
-                      s->x2 - s->x, s->y2 - s->y, (unsigned)s->colour);
+    vtb_strbuf_printf(
+        out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"#%06x\"/>\n", s->x,
+        s->y, s->x2 - s->x, s->y2 - s->y, (unsigned)s->colour);
     break;
   case SHAPE_DISC:
-    vtb_strbuf_printf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\" fill=\"#%06x\"/>\n", s->x, s->y, s->size,
-                      (unsigned)s->colour);
+    vtb_strbuf_printf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\" fill=\"#%06x\"/>\n", s->x,
+                      s->y, s->size, (unsigned)s->colour);
     break;
   case SHAPE_ARROW:
     head_corners(s, c);
-    vtb_strbuf_printf(out, "<polygon points=\"%.1f,%.1f %.1f,%.1f %.1f,%.1f\" fill=\"#%06x\"/>\n", c[0][0], c[0][1],
-                      c[1][0], c[1][1], c[2][0], c[2][1], (unsigned)s->colour);
+    vtb_strbuf_printf(out, "<polygon points=\"%.1f,%.1f %.1f,%.1f %.1f,%.1f\" fill=\"#%06x\"/>\n",
+                      c[0][0], c[0][1], c[1][0], c[1][1], c[2][0], c[2][1], (unsigned)s->colour);
     break;
   case SHAPE_TEXT:
-    vtb_strbuf_printf(out, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%.1f\" textLength=\"%.1f\" fill=\"#%06x\">", s->x,
-                      s->y, s->size * 1.42, picture_text_width(s->text, s->size), (unsigned)s->colour);
+    vtb_strbuf_printf(
+        out, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%.1f\" textLength=\"%.1f\" fill=\"#%06x\">",
+        s->x, s->y, s->size * 1.42, picture_text_width(s->text, s->size), (unsigned)s->colour);
     escaped(s->text, out);
     vtb_strbuf_puts(out, "</text>\n");
     break;
@@ -83,10 +92,11 @@ static void svg_shape(const shape *s, vtb_strbuf *out) {
 
 vtb_status picture_write_svg(const picture *p, const char *path, vtb_error *err) {
   vtb_strbuf out = {0};
-  vtb_strbuf_printf(&out,
-                    "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
-                    "font-family=\"monospace\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n",
-                    p->width, p->height, p->width, p->height);
+  vtb_strbuf_printf(
+      &out,
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
+      "font-family=\"monospace\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n",
+      p->width, p->height, p->width, p->height);
   for (size_t i = 0; i < p->shapes.n; i++) svg_shape(&p->shapes.at[i], &out);
   vtb_strbuf_puts(&out, "</svg>\n");
   vtb_status status = vtb_file_write_atomic(path, out.at, out.n, err);
@@ -100,24 +110,31 @@ vtb_status picture_write_svg(const picture *p, const char *path, vtb_error *err)
 static const struct glyph {
   char c;
   uint8_t column[5];
-} glyphs[] = {
-    {'0', {0x3e, 0x51, 0x49, 0x45, 0x3e}}, {'1', {0x00, 0x42, 0x7f, 0x40, 0x00}}, {'2', {0x62, 0x51, 0x49, 0x49, 0x46}},
-    {'3', {0x22, 0x41, 0x49, 0x49, 0x36}}, {'4', {0x18, 0x14, 0x12, 0x7f, 0x10}}, {'5', {0x27, 0x45, 0x45, 0x45, 0x39}},
-    {'6', {0x3e, 0x49, 0x49, 0x49, 0x32}}, {'7', {0x01, 0x71, 0x09, 0x05, 0x03}}, {'8', {0x36, 0x49, 0x49, 0x49, 0x36}},
-    {'9', {0x26, 0x49, 0x49, 0x49, 0x3e}}, {'a', {0x20, 0x54, 0x54, 0x54, 0x78}}, {'b', {0x7f, 0x44, 0x44, 0x44, 0x38}},
-    {'c', {0x38, 0x44, 0x44, 0x44, 0x28}}, {'d', {0x38, 0x44, 0x44, 0x44, 0x7f}}, {'e', {0x38, 0x54, 0x54, 0x54, 0x18}},
-    {'f', {0x04, 0x7e, 0x05, 0x01, 0x02}}, {'g', {0x08, 0x54, 0x54, 0x54, 0x3c}}, {'h', {0x7f, 0x04, 0x04, 0x04, 0x78}},
-    {'i', {0x00, 0x44, 0x7d, 0x40, 0x00}}, {'j', {0x20, 0x40, 0x44, 0x3d, 0x00}}, {'k', {0x7f, 0x10, 0x10, 0x28, 0x44}},
-    {'l', {0x00, 0x41, 0x7f, 0x40, 0x00}}, {'m', {0x7c, 0x04, 0x38, 0x04, 0x78}}, {'n', {0x7c, 0x04, 0x04, 0x04, 0x78}},
-    {'o', {0x38, 0x44, 0x44, 0x44, 0x38}}, {'p', {0x7c, 0x14, 0x14, 0x14, 0x08}}, {'q', {0x08, 0x14, 0x14, 0x14, 0x7c}},
-    {'r', {0x7c, 0x08, 0x04, 0x04, 0x08}}, {'s', {0x48, 0x54, 0x54, 0x54, 0x24}}, {'t', {0x04, 0x3f, 0x44, 0x40, 0x20}},
-    {'u', {0x3c, 0x40, 0x40, 0x20, 0x7c}}, {'v', {0x1c, 0x20, 0x40, 0x20, 0x1c}}, {'w', {0x3c, 0x40, 0x30, 0x40, 0x3c}},
-    {'x', {0x44, 0x28, 0x10, 0x28, 0x44}}, {'y', {0x0c, 0x50, 0x50, 0x50, 0x3c}}, {'z', {0x44, 0x64, 0x54, 0x4c, 0x44}},
-    {'.', {0x00, 0x60, 0x60, 0x00, 0x00}}, {',', {0x00, 0x50, 0x30, 0x00, 0x00}}, {':', {0x00, 0x36, 0x36, 0x00, 0x00}},
-    {'-', {0x08, 0x08, 0x08, 0x08, 0x08}}, {'_', {0x40, 0x40, 0x40, 0x40, 0x40}}, {'~', {0x08, 0x04, 0x08, 0x10, 0x08}},
-    {'+', {0x08, 0x08, 0x3e, 0x08, 0x08}}, {'=', {0x14, 0x14, 0x14, 0x14, 0x14}}, {'/', {0x20, 0x10, 0x08, 0x04, 0x02}},
-    {'(', {0x00, 0x1c, 0x22, 0x41, 0x00}}, {')', {0x00, 0x41, 0x22, 0x1c, 0x00}}, {'[', {0x00, 0x7f, 0x41, 0x41, 0x00}},
-    {']', {0x00, 0x41, 0x41, 0x7f, 0x00}}, {'*', {0x14, 0x08, 0x3e, 0x08, 0x14}}};
+} glyphs[] = {{'0', {0x3e, 0x51, 0x49, 0x45, 0x3e}}, {'1', {0x00, 0x42, 0x7f, 0x40, 0x00}},
+              {'2', {0x62, 0x51, 0x49, 0x49, 0x46}}, {'3', {0x22, 0x41, 0x49, 0x49, 0x36}},
+              {'4', {0x18, 0x14, 0x12, 0x7f, 0x10}}, {'5', {0x27, 0x45, 0x45, 0x45, 0x39}},
+              {'6', {0x3e, 0x49, 0x49, 0x49, 0x32}}, {'7', {0x01, 0x71, 0x09, 0x05, 0x03}},
+              {'8', {0x36, 0x49, 0x49, 0x49, 0x36}}, {'9', {0x26, 0x49, 0x49, 0x49, 0x3e}},
+              {'a', {0x20, 0x54, 0x54, 0x54, 0x78}}, {'b', {0x7f, 0x44, 0x44, 0x44, 0x38}},
+              {'c', {0x38, 0x44, 0x44, 0x44, 0x28}}, {'d', {0x38, 0x44, 0x44, 0x44, 0x7f}},
+              {'e', {0x38, 0x54, 0x54, 0x54, 0x18}}, {'f', {0x04, 0x7e, 0x05, 0x01, 0x02}},
+              {'g', {0x08, 0x54, 0x54, 0x54, 0x3c}}, {'h', {0x7f, 0x04, 0x04, 0x04, 0x78}},
+              {'i', {0x00, 0x44, 0x7d, 0x40, 0x00}}, {'j', {0x20, 0x40, 0x44, 0x3d, 0x00}},
+              {'k', {0x7f, 0x10, 0x10, 0x28, 0x44}}, {'l', {0x00, 0x41, 0x7f, 0x40, 0x00}},
+              {'m', {0x7c, 0x04, 0x38, 0x04, 0x78}}, {'n', {0x7c, 0x04, 0x04, 0x04, 0x78}},
+              {'o', {0x38, 0x44, 0x44, 0x44, 0x38}}, {'p', {0x7c, 0x14, 0x14, 0x14, 0x08}},
+              {'q', {0x08, 0x14, 0x14, 0x14, 0x7c}}, {'r', {0x7c, 0x08, 0x04, 0x04, 0x08}},
+              {'s', {0x48, 0x54, 0x54, 0x54, 0x24}}, {'t', {0x04, 0x3f, 0x44, 0x40, 0x20}},
+              {'u', {0x3c, 0x40, 0x40, 0x20, 0x7c}}, {'v', {0x1c, 0x20, 0x40, 0x20, 0x1c}},
+              {'w', {0x3c, 0x40, 0x30, 0x40, 0x3c}}, {'x', {0x44, 0x28, 0x10, 0x28, 0x44}},
+              {'y', {0x0c, 0x50, 0x50, 0x50, 0x3c}}, {'z', {0x44, 0x64, 0x54, 0x4c, 0x44}},
+              {'.', {0x00, 0x60, 0x60, 0x00, 0x00}}, {',', {0x00, 0x50, 0x30, 0x00, 0x00}},
+              {':', {0x00, 0x36, 0x36, 0x00, 0x00}}, {'-', {0x08, 0x08, 0x08, 0x08, 0x08}},
+              {'_', {0x40, 0x40, 0x40, 0x40, 0x40}}, {'~', {0x08, 0x04, 0x08, 0x10, 0x08}},
+              {'+', {0x08, 0x08, 0x3e, 0x08, 0x08}}, {'=', {0x14, 0x14, 0x14, 0x14, 0x14}},
+              {'/', {0x20, 0x10, 0x08, 0x04, 0x02}}, {'(', {0x00, 0x1c, 0x22, 0x41, 0x00}},
+              {')', {0x00, 0x41, 0x22, 0x1c, 0x00}}, {'[', {0x00, 0x7f, 0x41, 0x41, 0x00}},
+              {']', {0x00, 0x41, 0x41, 0x7f, 0x00}}, {'*', {0x14, 0x08, 0x3e, 0x08, 0x14}}};
 
 static const uint8_t *columns_of(char c) {
   static const uint8_t blank[5] = {0}, unknown[5] = {0x7f, 0x41, 0x41, 0x41, 0x7f};
@@ -140,14 +157,17 @@ static void blend(vtb_image *im, int x, int y, uint32_t colour, double share) {
 }
 
 static double segment_distance(double px, double py, double x, double y, double x2, double y2) {
-  double dx = x2 - x, dy = y2 - y, n = dx * dx + dy * dy, t = n > 0 ? ((px - x) * dx + (py - y) * dy) / n : 0;
+  double dx = x2 - x, dy = y2 - y, n = dx * dx + dy * dy,
+         t = n > 0 ? ((px - x) * dx + (py - y) * dy) / n : 0;
   t = t < 0 ? 0 : t > 1 ? 1 : t;
   return hypot(px - x - t * dx, py - y - t * dy);
 }
 
 /* Negative inside. */
 static double triangle_distance(double px, double py, const double c[3][2]) {
-  double area = (c[1][0] - c[0][0]) * (c[2][1] - c[0][1]) - (c[1][1] - c[0][1]) * (c[2][0] - c[0][0]), worst = -1e9;
+  double area =
+             (c[1][0] - c[0][0]) * (c[2][1] - c[0][1]) - (c[1][1] - c[0][1]) * (c[2][0] - c[0][0]),
+         worst = -1e9;
   for (int i = 0; i < 3; i++) {
     const double *a = c[i], *b = c[(i + 1) % 3];
     double d = hypot(b[0] - a[0], b[1] - a[1]);
@@ -161,7 +181,8 @@ static double triangle_distance(double px, double py, const double c[3][2]) {
 static double distance(const shape *s, double px, double py, const double head[3][2]) {
   switch (s->kind) {
   case SHAPE_LINE: {
-    double d = segment_distance(px, py, s->x, s->y, s->x2, s->y2) - s->size / 2, n = hypot(s->x2 - s->x, s->y2 - s->y);
+    double d = segment_distance(px, py, s->x, s->y, s->x2, s->y2) - s->size / 2,
+           n = hypot(s->x2 - s->x, s->y2 - s->y);
     if (s->dash <= 0 || n <= 0) return d;
     double along = ((px - s->x) * (s->x2 - s->x) + (py - s->y) * (s->y2 - s->y)) / n;
     return fmod(fmax(along, 0), 2 * s->dash) < s->dash ? d : 1e9;
@@ -203,16 +224,20 @@ static void draw(vtb_image *im, const shape *s) {
   if (s->kind == SHAPE_ARROW) head_corners(s, c);
   double x2 = s->kind == SHAPE_DISC ? s->x : s->x2, y2 = s->kind == SHAPE_DISC ? s->y : s->y2;
   double x1 = s->kind == SHAPE_ARROW ? x2 : s->x, y1 = s->kind == SHAPE_ARROW ? y2 : s->y;
-  int left = (int)fmax(0, floor(fmin(x1, x2) - reach)), right = (int)fmin(im->width - 1, ceil(fmax(x1, x2) + reach));
-  int top = (int)fmax(0, floor(fmin(y1, y2) - reach)), bottom = (int)fmin(im->height - 1, ceil(fmax(y1, y2) + reach));
+  int left = (int)fmax(0, floor(fmin(x1, x2) - reach)),
+      right = (int)fmin(im->width - 1, ceil(fmax(x1, x2) + reach));
+  int top = (int)fmax(0, floor(fmin(y1, y2) - reach)),
+      bottom = (int)fmin(im->height - 1, ceil(fmax(y1, y2) + reach));
   for (int y = top; y <= bottom; y++)
-    for (int x = left; x <= right; x++) blend(im, x, y, s->colour, 0.5 - distance(s, x + 0.5, y + 0.5, c));
+    for (int x = left; x <= right; x++)
+      blend(im, x, y, s->colour, 0.5 - distance(s, x + 0.5, y + 0.5, c));
 }
 
 vtb_status picture_write_png(const picture *p, const char *path, vtb_error *err) {
-  if (p->width < 1 || p->height < 1 || p->width > VTB_IMAGE_MAX_SIDE || p->height > VTB_IMAGE_MAX_SIDE ||
-      (int64_t)p->width * p->height > VTB_IMAGE_MAX_PIXELS)
-    return vtb_fail(err, VTB_E_INPUT, "a picture of %dx%d pixels is too large for PNG; write SVG", p->width, p->height);
+  if (p->width < 1 || p->height < 1 || p->width > VTB_IMAGE_MAX_SIDE ||
+      p->height > VTB_IMAGE_MAX_SIDE || (int64_t)p->width * p->height > VTB_IMAGE_MAX_PIXELS)
+    return vtb_fail(err, VTB_E_INPUT, "a picture of %dx%d pixels is too large for PNG; write SVG",
+                    p->width, p->height);
   vtb_image im = vtb_image_new(p->width, p->height, 3);
   memset(im.pixels, 255, 3 * (size_t)p->width * (size_t)p->height);
   for (size_t i = 0; i < p->shapes.n; i++) draw(&im, &p->shapes.at[i]);

@@ -1,9 +1,9 @@
 /* From a module after the code passes to a program, on the target the user named. */
-#include "codegen/cuda/nvrtc.h"
+#include "codegen/cuda/compile/nvrtc.h"
 #include "codegen/emulator/emulator.h"
 #include "frontend/cli/cli.h"
 #include "runtime/cuda/cuda.h"
-#include "runtime/launch_check.h"
+#include "runtime/launch/launch_check.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,8 @@ bool cli_target_find(const char *name, cli_target *t) {
   return false;
 }
 
-vtb_status cli_make_plan(vtb_module *m, const vtb_cuda_options *options, vtb_launch_plan **plan, vtb_error *err) {
+vtb_status cli_make_plan(vtb_module *m, const vtb_cuda_options *options, vtb_launch_plan **plan,
+                         vtb_error *err) {
   vtb_status status = vtb_cuda_plan(m, m->entry, options, plan, err);
   if (status != VTB_OK) return status;
   status = vtb_launch_plan_check(*plan, NULL, err);
@@ -36,19 +37,22 @@ vtb_status cli_emulate_plan(vtb_launch_plan *plan, vtb_program **program, vtb_er
   return status;
 }
 
-static vtb_status emulate(vtb_module *m, const vtb_cuda_options *options, vtb_program **program, vtb_error *err) {
+static vtb_status emulate(vtb_module *m, const vtb_cuda_options *options, vtb_program **program,
+                          vtb_error *err) {
   vtb_launch_plan *plan = NULL;
   vtb_status status = cli_make_plan(m, options, &plan, err);
   return status == VTB_OK ? cli_emulate_plan(plan, program, err) : status;
 }
 
 /* The device first: without one nothing need be compiled. */
-static vtb_status compile_for(vtb_cuda_device *device, vtb_launch_plan *plan, vtb_program **program, vtb_error *err) {
+static vtb_status compile_for(vtb_cuda_device *device, vtb_launch_plan *plan, vtb_program **program,
+                              vtb_error *err) {
   vtb_cuda_code *codes = vtb_xcalloc((size_t)plan->n_sources + 1, sizeof *codes);
   vtb_cuda_image *images = vtb_xcalloc((size_t)plan->n_sources + 1, sizeof *images);
   vtb_status status = vtb_cuda_compile_plan(plan, vtb_cuda_device_arch(device), codes, err);
   if (status == VTB_OK) {
-    for (int i = 0; i < plan->n_sources; i++) images[i] = (vtb_cuda_image){codes[i].data, codes[i].n_bytes};
+    for (int i = 0; i < plan->n_sources; i++)
+      images[i] = (vtb_cuda_image){codes[i].data, codes[i].n_bytes};
     status = vtb_cuda_program(plan, images, device, program, err);
     for (int i = 0; i < plan->n_sources; i++) vtb_cuda_code_free(&codes[i]);
   }
@@ -68,7 +72,8 @@ static bool library_products(void) {
   return there;
 }
 
-static vtb_status run_on_device(vtb_module *m, const vtb_cuda_options *wanted, vtb_program **program, vtb_error *err) {
+static vtb_status run_on_device(vtb_module *m, const vtb_cuda_options *wanted,
+                                vtb_program **program, vtb_error *err) {
   vtb_cuda_options options = *wanted;
   options.library_products = library_products();
   vtb_cuda_device *device = NULL;
@@ -76,18 +81,20 @@ static vtb_status run_on_device(vtb_module *m, const vtb_cuda_options *wanted, v
   vtb_status status = vtb_cuda_device_open(&device, err);
   if (status != VTB_OK) return status;
   status = cli_make_plan(m, &options, &plan, err);
-  if (status == VTB_OK && (status = compile_for(device, plan, program, err)) != VTB_OK) vtb_launch_plan_free(plan);
+  if (status == VTB_OK && (status = compile_for(device, plan, program, err)) != VTB_OK)
+    vtb_launch_plan_free(plan);
   if (status != VTB_OK) vtb_cuda_device_close(device);
   return status;
 }
 
-vtb_status cli_make_program(vtb_module *m, cli_target target, const cli_model_options *o, bool profile,
-                            vtb_program **program, vtb_error *err) {
+vtb_status cli_make_program(vtb_module *m, cli_target target, const cli_model_options *o,
+                            bool profile, vtb_program **program, vtb_error *err) {
   vtb_cuda_options cuda = {.update = o->update, .average = o->average};
   vtb_status status = cli_precision(o->precision, &cuda.precision, err);
   if (status != VTB_OK) return status;
   if (target == CLI_TARGET_CPU && cuda.precision != VTB_CUDA_FP32)
-    return vtb_fail(err, VTB_E_USAGE, "--precision %s is for CUDA targets: the CPU computes in fp32", o->precision);
+    return vtb_fail(err, VTB_E_USAGE,
+                    "--precision %s is for CUDA targets: the CPU computes in fp32", o->precision);
   if (target == CLI_TARGET_CUDA_EMULATED) return emulate(m, &cuda, program, err);
   if (target == CLI_TARGET_CUDA) return run_on_device(m, &cuda, program, err);
   vtb_codegen_options options = {.profile = profile};

@@ -60,7 +60,8 @@ static void learn_from(finder *f, const vtb_inst *inst) {
 /* Marks what the inputs reach. */
 static bool *reached_by_inputs(const vtb_func *f) {
   bool *marked = vtb_xcalloc((size_t)f->n_values + 1, sizeof *marked);
-  for (int i = 0; i < f->n_args; i++) marked[f->args[i]->id] = f->arg_info[i].role == VTB_ROLE_INPUT;
+  for (int i = 0; i < f->n_args; i++)
+    marked[f->args[i]->id] = f->arg_info[i].role == VTB_ROLE_INPUT;
   for (const vtb_inst *inst = f->first; inst; inst = inst->next) {
     bool any = false;
     for (int i = 0; i < inst->n_operands; i++) any |= marked[inst->operands[i]->id];
@@ -71,7 +72,9 @@ static bool *reached_by_inputs(const vtb_func *f) {
 
 /* concat of patches and of tokens that no input reaches. */
 static void learn_concat(finder *f, const vtb_inst *inst, const bool *marked) {
-  if (inst->op != VTB_OP_concat || vtb_attr_int(inst, "axis", 0) != 1 || inst->results[0]->type.rank < 2) return;
+  if (inst->op != VTB_OP_concat || vtb_attr_int(inst, "axis", 0) != 1 ||
+      inst->results[0]->type.rank < 2)
+    return;
   int64_t patches = 0, head = 0, mid = 0, at = 0, tail = 0;
   for (int i = 0; i < inst->n_operands; i++) {
     int64_t n = inst->operands[i]->type.dim[1].size;
@@ -86,14 +89,16 @@ static void learn_concat(finder *f, const vtb_inst *inst, const bool *marked) {
   }
   const vtb_path *grid = head + mid + tail ? grid_of(f, patches) : NULL;
   if (!grid || grid->head + grid->mid + grid->tail) return;
-  learn(f, (vtb_path){.h = grid->h, .w = grid->w, .head = head, .mid = mid, .at = at, .tail = tail});
+  learn(f,
+        (vtb_path){.h = grid->h, .w = grid->w, .head = head, .mid = mid, .at = at, .tail = tail});
 }
 
 static void learn_all(finder *f, vtb_func **funcs, size_t n) {
   for (size_t i = 0; i < n; i++)
     for (const vtb_inst *inst = funcs[i]->first; inst; inst = inst->next) learn_from(f, inst);
   bool *marked = reached_by_inputs(f->m->entry);
-  for (const vtb_inst *inst = f->m->entry->first; inst; inst = inst->next) learn_concat(f, inst, marked);
+  for (const vtb_inst *inst = f->m->entry->first; inst; inst = inst->next)
+    learn_concat(f, inst, marked);
   free(marked);
 }
 
@@ -115,7 +120,8 @@ static void add_order(const finder *f, traversal_group *g, const vtb_inst *inst)
   vtb_error err = {0};
   if (!text || vtb_path_parse(text, &t.path, &err) != VTB_OK)
     t.path = storage_order(f, inst->operands[first]->type.dim[1].size);
-  if (t.path.h == 1 && t.path.order == VTB_PATH_ROWS && !t.path.head && !t.path.mid && !t.path.tail) {
+  if (t.path.h == 1 && t.path.order == VTB_PATH_ROWS && !t.path.head && !t.path.mid &&
+      !t.path.tail) {
     vtb_path p = storage_order(f, t.path.n); /* "rows~@1x196" of a grid that is known */
     p.reversed = t.path.reversed != t.path.hflip;
     if (p.h > 1) t.path = p;
@@ -129,7 +135,9 @@ static void add_order(const finder *f, traversal_group *g, const vtb_inst *inst)
   vtb_vec_push(&g->orders, t);
 }
 
-static bool is_scan(vtb_op op) { return op == VTB_OP_linscan || op == VTB_OP_recurrence || op == VTB_OP_fold; }
+static bool is_scan(vtb_op op) {
+  return op == VTB_OP_linscan || op == VTB_OP_recurrence || op == VTB_OP_fold;
+}
 
 static void add_orders(const finder *f, traversal_group *g, const vtb_func *func, int depth) {
   for (const vtb_inst *inst = func->first; inst; inst = inst->next) {

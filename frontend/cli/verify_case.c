@@ -69,7 +69,8 @@ static void add_overrides(case_file *c, const cJSON *object, const char *prefix)
       continue;
     }
     literal(field, &text);
-    vtb_vec_push(&c->overrides, ((vtb_override){.name = name.at, .value = text.at, .from_config = true}));
+    vtb_vec_push(&c->overrides,
+                 ((vtb_override){.name = name.at, .value = text.at, .from_config = true}));
   }
 }
 
@@ -79,22 +80,26 @@ static vtb_status case_load(const char *path, case_file *c, vtb_error *err) {
   if (status != VTB_OK) return status;
   c->entry = vtb_weights_meta(c->w, "entry");
   const char *config = vtb_weights_meta(c->w, "config");
-  if (!c->entry) return vtb_fail(err, VTB_E_INPUT, "%s is not a case: its metadata has no `entry`", path);
+  if (!c->entry)
+    return vtb_fail(err, VTB_E_INPUT, "%s is not a case: its metadata has no `entry`", path);
   c->config = cJSON_Parse(config ? config : "{}");
-  if (!cJSON_IsObject(c->config)) return vtb_fail(err, VTB_E_INPUT, "%s: metadata `config` is not a JSON object", path);
+  if (!cJSON_IsObject(c->config))
+    return vtb_fail(err, VTB_E_INPUT, "%s: metadata `config` is not a JSON object", path);
   add_overrides(c, c->config, "");
   for (size_t i = 0; i < c->w->n; i++) {
     const vtb_weight *t = c->w->at[i];
     if (!vtb_starts_with(t->name, "input/") || t->rank > VTB_MAX_RANK) continue;
     bool is_float = t->elem <= VTB_ELEM_BF16;
     vtb_vec_push(&c->inputs,
-                 ((vtb_shape_binding){t->name + 6, vtb_type_make(is_float ? VTB_F32 : VTB_I32, t->rank, t->dim)}));
+                 ((vtb_shape_binding){
+                     t->name + 6, vtb_type_make(is_float ? VTB_F32 : VTB_I32, t->rank, t->dim)}));
   }
   return VTB_OK;
 }
 
 /* Outputs with a probe, and every argument whose gradient the case knows, become the gradient function. */
-static vtb_status add_gradient(const case_file *c, vtb_module *m, const char **name, vtb_error *err) {
+static vtb_status add_gradient(const case_file *c, vtb_module *m, const char **name,
+                               vtb_error *err) {
   vtb_func *f = m->entry, *grad = NULL;
   vtb_strbuf key = {0};
   int *outs = vtb_xcalloc((size_t)f->n_returns + 1, sizeof *outs), n_outs = 0;
@@ -107,7 +112,8 @@ static vtb_status add_gradient(const case_file *c, vtb_module *m, const char **n
   for (int a = 0; a < f->n_args; a++) {
     const vtb_arg_info *info = &f->arg_info[a];
     key.n = 0;
-    vtb_strbuf_printf(&key, "%s/%s", info->role == VTB_ROLE_PARAM ? "grad" : "grad_input", info->official);
+    vtb_strbuf_printf(&key, "%s/%s", info->role == VTB_ROLE_PARAM ? "grad" : "grad_input",
+                      info->official);
     if (vtb_weights_find(c->w, key.at)) wrt[n_wrt++] = a;
   }
   vtb_status status = VTB_OK;
@@ -180,8 +186,8 @@ typedef struct tally {
   char worst_name[256];
 } tally;
 
-static void record(tally *all, cJSON *json, const verify_options *o, const char *name, const cli_difference *d, bool ok,
-                   const char *remark) {
+static void record(tally *all, cJSON *json, const verify_options *o, const char *name,
+                   const cli_difference *d, bool ok, const char *remark) {
   all->compared++;
   all->failed += !ok;
   if (!(d->relative <= all->worst)) {
@@ -196,14 +202,15 @@ static void record(tally *all, cJSON *json, const verify_options *o, const char 
     cJSON_AddBoolToObject(t, "ok", ok);
     cJSON_AddItemToArray(cJSON_GetObjectItem(json, "tensors"), t);
   } else if (!ok || o->verbose) {
-    printf("  %-4s %-58s abs %.2e rel %.2e%s", ok ? "ok" : "FAIL", name, d->max_abs, d->relative, remark);
+    printf("  %-4s %-58s abs %.2e rel %.2e%s", ok ? "ok" : "FAIL", name, d->max_abs, d->relative,
+           remark);
     if (!ok) printf("  at %lld: %.9g, want %.9g", (long long)d->index, d->got, d->want);
     putchar('\n');
   }
 }
 
-static void compare_all(const case_file *c, const vtb_func *f, const vtb_weights *results, bool grads,
-                        const verify_options *o, cJSON *json, tally *all) {
+static void compare_all(const case_file *c, const vtb_func *f, const vtb_weights *results,
+                        bool grads, const verify_options *o, cJSON *json, tally *all) {
   vtb_strbuf buf = {0};
   for (size_t i = 0; i < c->w->n; i++) {
     const vtb_weight *want = c->w->at[i];
@@ -215,7 +222,8 @@ static void compare_all(const case_file *c, const vtb_func *f, const vtb_weights
       bool wanted = !vtb_starts_with(want->name, "inter/"); /* those only help to find a mistake */
       all->missing += wanted;
       all->untapped += !wanted;
-      if (!json && (wanted || o->verbose)) printf("  MISS %s: the model does not produce it\n", want->name);
+      if (!json && (wanted || o->verbose))
+        printf("  MISS %s: the model does not produce it\n", want->name);
       continue;
     }
     cli_difference d = cli_compare(got, want);
@@ -242,7 +250,8 @@ static vtb_status check_params_used(const case_file *c, const vtb_func *f, vtb_e
     for (int a = 0; a < f->n_args && !used; a++)
       used = f->arg_info[a].official && strcmp(f->arg_info[a].official, c->w->at[i]->name + 6) == 0;
     if (!used)
-      return vtb_fail(err, VTB_E_INPUT, "%s: %s has no parameter %s", c->path, c->entry, c->w->at[i]->name + 6);
+      return vtb_fail(err, VTB_E_INPUT, "%s: %s has no parameter %s", c->path, c->entry,
+                      c->w->at[i]->name + 6);
   }
   return VTB_OK;
 }
@@ -255,8 +264,9 @@ static bool has_scan(const vtb_module *m) {
 }
 
 /* The case's entry at graph level, with its gradient if the case knows any. *func: what to compile. */
-static vtb_status make_model(const case_file *c, const cli_model_options *mo, const char *model_file, bool grads,
-                             cli_model *model, const char **func, vtb_error *err) {
+static vtb_status make_model(const case_file *c, const cli_model_options *mo,
+                             const char *model_file, bool grads, cli_model *model,
+                             const char **func, vtb_error *err) {
   vtb_instantiate_options more = {.overrides = c->overrides.at,
                                   .n_overrides = c->overrides.n,
                                   .inputs = c->inputs.at,
@@ -265,7 +275,8 @@ static vtb_status make_model(const case_file *c, const cli_model_options *mo, co
   cli_model_options with = *mo;
   if (model_file && !with.entry) with.entry = c->entry;
   vtb_status status = cli_model_load(model_file ? model_file : c->entry, &with, &more, model);
-  if (status != VTB_OK) return vtb_fail(err, status, "%s: cannot build entry %s", c->path, c->entry);
+  if (status != VTB_OK)
+    return vtb_fail(err, status, "%s: cannot build entry %s", c->path, c->entry);
   status = check_params_used(c, model->module->entry, err);
   if (status == VTB_OK) status = cli_run_passes(model->module, mo, vtb_pipeline_graph, true, 0);
   *func = model->module->entry->name;
@@ -280,8 +291,8 @@ static bool knows_gradients(const case_file *c) {
   return false;
 }
 
-vtb_status verify_case_model(const char *path, const cli_model_options *o, cli_model *model, const char **func,
-                             int64_t *batch, vtb_error *err) {
+vtb_status verify_case_model(const char *path, const cli_model_options *o, cli_model *model,
+                             const char **func, int64_t *batch, vtb_error *err) {
   case_file c;
   vtb_status status = case_load(path, &c, err);
   if (status == VTB_OK) status = make_model(&c, o, NULL, knows_gradients(&c), model, func, err);
@@ -290,8 +301,8 @@ vtb_status verify_case_model(const char *path, const cli_model_options *o, cli_m
   return status;
 }
 
-static vtb_status run_case(const case_file *c, const cli_model_options *mo, cli_target target, const verify_options *o,
-                           cJSON *json, tally *all, vtb_error *err) {
+static vtb_status run_case(const case_file *c, const cli_model_options *mo, cli_target target,
+                           const verify_options *o, cJSON *json, tally *all, vtb_error *err) {
   cli_model model;
   const char *func;
   bool grads = !o->no_grad && knows_gradients(c);
@@ -309,8 +320,8 @@ static vtb_status run_case(const case_file *c, const cli_model_options *mo, cli_
   return status;
 }
 
-vtb_status verify_case(const char *path, const verify_mode *mode, cli_target target, const verify_options *o,
-                       cJSON *json, bool *scans) {
+vtb_status verify_case(const char *path, const verify_mode *mode, cli_target target,
+                       const verify_options *o, cJSON *json, bool *scans) {
   case_file c;
   vtb_error err = {0};
   tally all = {0};
@@ -318,8 +329,10 @@ vtb_status verify_case(const char *path, const verify_mode *mode, cli_target tar
   if (mode->mode) mo.mode = mode->mode;
   if (mode->chunk) mo.chunk = mode->chunk;
   char label[64];
-  snprintf(label, sizeof label, "%s%s%s", cli_target_names[target], mo.mode ? " " : "", mo.mode ? mo.mode : "");
-  if (mo.chunk) snprintf(label + strlen(label), sizeof label - strlen(label), "(%lld)", (long long)mo.chunk);
+  snprintf(label, sizeof label, "%s%s%s", cli_target_names[target], mo.mode ? " " : "",
+           mo.mode ? mo.mode : "");
+  if (mo.chunk)
+    snprintf(label + strlen(label), sizeof label - strlen(label), "(%lld)", (long long)mo.chunk);
   cJSON *entry = json ? cJSON_CreateObject() : NULL;
   if (json) {
     cJSON_AddStringToObject(entry, "case", path);
@@ -335,8 +348,8 @@ vtb_status verify_case(const char *path, const verify_mode *mode, cli_target tar
     cJSON_AddStringToObject(entry, "error", err.text);
   } else if (status == VTB_OK || status == VTB_E_NUMBERS) {
     const char *slash = strrchr(path, '/');
-    printf("%-4s %-44s %-20s %3d tensors, worst %.1e (%s)", status ? "FAIL" : "ok", slash ? slash + 1 : path, label,
-           all.compared, all.worst, all.worst_name);
+    printf("%-4s %-44s %-20s %3d tensors, worst %.1e (%s)", status ? "FAIL" : "ok",
+           slash ? slash + 1 : path, label, all.compared, all.worst, all.worst_name);
     if (all.untapped) printf(", %d intermediates not tapped", all.untapped);
     putchar('\n');
   } else if (err.text[0]) { /* else it has been printed */

@@ -15,8 +15,9 @@ static vtb_status random_args(const vtb_func *f, int64_t batch, vtb_weights *arg
     const vtb_type *t = &f->args[a]->type;
     int64_t dims[VTB_MAX_RANK];
     for (int d = 0; d < t->rank; d++) dims[d] = t->dim[d].size == VTB_DYN ? batch : t->dim[d].size;
-    vtb_weight *w = vtb_weights_add(args, cli_arg_key(f, a, &key), t->dtype == VTB_I32 ? VTB_ELEM_I32 : VTB_ELEM_F32,
-                                    t->rank, dims);
+    vtb_weight *w =
+        vtb_weights_add(args, cli_arg_key(f, a, &key),
+                        t->dtype == VTB_I32 ? VTB_ELEM_I32 : VTB_ELEM_F32, t->rank, dims);
     if (!w) {
       status = vtb_fail(err, VTB_E_MEMORY, "out of memory for %s", key.at);
     } else if (t->dtype == VTB_F32) {
@@ -92,28 +93,31 @@ static vtb_weights *call_args(const vtb_func *f, const vtb_inst *call, const vtb
   vtb_strbuf key = {0};
   for (int k = 0; k < call->n_operands; k++) {
     const vtb_value *v = call->operands[k];
-    const vtb_weight *w =
-        v->def ? vtb_weights_find(values, v->name) : vtb_weights_find(args, cli_arg_key(f, v->index, &key));
-    if (w) vtb_weights_put(out, cli_arg_key(call->callee, k, &key), w->elem, w->rank, w->dim, w->data);
+    const vtb_weight *w = v->def ? vtb_weights_find(values, v->name)
+                                 : vtb_weights_find(args, cli_arg_key(f, v->index, &key));
+    if (w)
+      vtb_weights_put(out, cli_arg_key(call->callee, k, &key), w->elem, w->rank, w->dim, w->data);
   }
   vtb_strbuf_free(&key);
   return out;
 }
 
-static void print_place(const char *what, const vtb_inst *i, const vtb_func *f, const cli_difference *d) {
+static void print_place(const char *what, const vtb_inst *i, const vtb_func *f,
+                        const cli_difference *d) {
   vtb_strbuf text = {0};
   char place[256];
   vtb_inst_print(i, &text);
   printf("  first op that %s: in @%s\n    %s\n    from %s\n", what, f->name, text.at,
          vtb_span_text(i->span, place, sizeof place));
   if (d)
-    printf("    largest error %.3e absolute, %.3e relative, at element %lld: %.9g, want %.9g\n", d->max_abs,
-           d->relative, (long long)d->index, d->got, d->want);
+    printf("    largest error %.3e absolute, %.3e relative, at element %lld: %.9g, want %.9g\n",
+           d->max_abs, d->relative, (long long)d->index, d->got, d->want);
   vtb_strbuf_free(&text);
 }
 
 /* Compares every value of `func` in order and descends into the call that departs first. */
-static bool find_first(const locate *l, const vtb_module *module, const char *func, const vtb_weights *args) {
+static bool find_first(const locate *l, const vtb_module *module, const char *func,
+                       const vtb_weights *args) {
   vtb_module *m = vtb_module_clone(module);
   vtb_func *f = vtb_module_find(m, func);
   vtb_error err = {0};
@@ -153,7 +157,8 @@ static bool find_first(const locate *l, const vtb_module *module, const char *fu
   return found;
 }
 
-static double worst_difference(const vtb_weights *got, const vtb_weights *want, bool grads, const char **name) {
+static double worst_difference(const vtb_weights *got, const vtb_weights *want, bool grads,
+                               const char **name) {
   double worst = 0, largest_grad = 0;
   for (size_t i = 0; i < want->n; i++)
     if (vtb_starts_with(want->at[i]->name, "d:"))
@@ -183,8 +188,9 @@ static bool any_not_finite(const vtb_weights *w, const char **name) {
   return false;
 }
 
-static vtb_status one_run(const char *what, const verify_options *o, const verify_mode *mode, cli_target target,
-                          const vtb_weights *args, const vtb_weights *reference, cJSON *json) {
+static vtb_status one_run(const char *what, const verify_options *o, const verify_mode *mode,
+                          cli_target target, const vtb_weights *args, const vtb_weights *reference,
+                          cJSON *json) {
   vtb_error err = {0};
   cli_model model;
   cli_model_options mo = o->model;
@@ -196,7 +202,8 @@ static vtb_status one_run(const char *what, const verify_options *o, const verif
   const char *func = model.name, *worst_out = "", *worst_grad = "", *bad = NULL;
   if (status == VTB_OK && !o->no_grad) status = with_gradient(model.module, &func, &err);
   vtb_weights *results = NULL;
-  if (status == VTB_OK) status = cli_evaluate(model.module, func, &mo, target, args, &results, &err);
+  if (status == VTB_OK)
+    status = cli_evaluate(model.module, func, &mo, target, args, &results, &err);
   if (status == VTB_OK) {
     double exact = target == CLI_TARGET_INTERP ? 1e-9 : 0;
     double out = worst_difference(results, reference, false, &worst_out);
@@ -204,7 +211,8 @@ static vtb_status one_run(const char *what, const verify_options *o, const verif
     bool ok = out <= (exact > 0 ? exact : o->tol) && grad <= (exact > 0 ? exact : o->grad_tol);
     if (o->nan && any_not_finite(results, &bad)) ok = false;
     char label[64];
-    snprintf(label, sizeof label, mode->chunk ? "%s(%lld)" : "%s", mode->mode, (long long)mode->chunk);
+    snprintf(label, sizeof label, mode->chunk ? "%s(%lld)" : "%s", mode->mode,
+             (long long)mode->chunk);
     if (json) {
       cJSON *r = cJSON_CreateObject();
       cJSON_AddStringToObject(r, "mode", label);
@@ -214,7 +222,8 @@ static vtb_status one_run(const char *what, const verify_options *o, const verif
       cJSON_AddBoolToObject(r, "ok", ok);
       cJSON_AddItemToArray(json, r);
     } else {
-      printf("%-4s %-7s %-16s outputs %.1e", ok ? "ok" : "FAIL", cli_target_names[target], label, out);
+      printf("%-4s %-7s %-16s outputs %.1e", ok ? "ok" : "FAIL", cli_target_names[target], label,
+             out);
       if (!o->no_grad) printf("  gradients %.1e (%s)", grad, worst_grad);
       putchar('\n');
     }
@@ -263,17 +272,21 @@ vtb_status verify_model(const char *what, const verify_options *o) {
   if (status == VTB_OK && !o->no_grad) status = with_gradient(model.module, &func, &err);
   vtb_weights *args = vtb_weights_new(), *reference = NULL;
   int64_t batch = o->model.batch ? o->model.batch : 1, length = longest_sequence(model.module);
-  if (status == VTB_OK) status = random_args(vtb_module_find(model.module, func), batch, args, &err);
+  if (status == VTB_OK)
+    status = random_args(vtb_module_find(model.module, func), batch, args, &err);
   if (status == VTB_OK) {
-    if (!o->model.json) fprintf(stderr, "reference: interpreter, recurrent form, batch %lld\n", (long long)batch);
+    if (!o->model.json)
+      fprintf(stderr, "reference: interpreter, recurrent form, batch %lld\n", (long long)batch);
     status = cli_evaluate(model.module, func, &mo, CLI_TARGET_INTERP, args, &reference, &err);
   }
   bool stepwise = runs_stepwise(model.module);
-  if (stepwise && !o->model.json) fputs("only modes recurrent and auto apply: see the warning above\n", stderr);
+  if (stepwise && !o->model.json)
+    fputs("only modes recurrent and auto apply: see the warning above\n", stderr);
   cli_model_free(&model);
   if (status != VTB_OK && err.text[0]) cli_error(&err);
-  const verify_mode modes[] = {{"recurrent", 0},  {"parallel", 0},           {"chunkwise", 1}, {"chunkwise", 7},
-                               {"chunkwise", 64}, {"chunkwise", length + 1}, {"auto", 0}};
+  const verify_mode modes[] = {{"recurrent", 0}, {"parallel", 0},   {"chunkwise", 1},
+                               {"chunkwise", 7}, {"chunkwise", 64}, {"chunkwise", length + 1},
+                               {"auto", 0}};
   cJSON *json = o->model.json ? cJSON_CreateArray() : NULL;
   vtb_status worst = status;
   for (int t = 0; status == VTB_OK && t < CLI_N_TARGETS; t++) {
@@ -281,7 +294,8 @@ vtb_status verify_model(const char *what, const verify_options *o) {
     for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
       if (o->model.mode && strcmp(o->model.mode, modes[m].mode) != 0) continue;
       if (t == CLI_TARGET_INTERP && m == 0) continue; /* the reference itself */
-      if (stepwise && strcmp(modes[m].mode, "recurrent") != 0 && strcmp(modes[m].mode, "auto") != 0) continue;
+      if (stepwise && strcmp(modes[m].mode, "recurrent") != 0 && strcmp(modes[m].mode, "auto") != 0)
+        continue;
       vtb_status s = one_run(what, o, &modes[m], (cli_target)t, args, reference, json);
       if (s != VTB_OK && worst == VTB_OK) worst = s;
     }

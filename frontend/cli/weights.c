@@ -11,7 +11,8 @@ static bool same_name(const char *a, const char *b) {
 }
 
 /* The -D settings that hold: those stored with the weights that the user does not replace, then the user's. */
-static vtb_status settings_for(const char *weights, const cli_list *own, cli_list *out, cJSON **keep, vtb_error *err) {
+static vtb_status settings_for(const char *weights, const cli_list *own, cli_list *out,
+                               cJSON **keep, vtb_error *err) {
   vtb_weights *w = NULL;
   *keep = NULL;
   if (weights) {
@@ -24,7 +25,8 @@ static vtb_status settings_for(const char *weights, const cli_list *own, cli_lis
   cJSON *item;
   cJSON_ArrayForEach(item, *keep) {
     bool replaced = !cJSON_IsString(item);
-    for (size_t i = 0; i < own->n && !replaced; i++) replaced = same_name(item->valuestring, own->at[i]);
+    for (size_t i = 0; i < own->n && !replaced; i++)
+      replaced = same_name(item->valuestring, own->at[i]);
     if (!replaced) vtb_vec_push(out, item->valuestring);
   }
   for (size_t i = 0; i < own->n; i++) vtb_vec_push(out, own->at[i]);
@@ -64,7 +66,8 @@ static char *list_text(const cli_list *list) {
 }
 
 vtb_status cli_model_load_for(const char *what, const cli_model_options *o, const char *weights,
-                              const vtb_instantiate_options *more, cli_model *out, char **settings) {
+                              const vtb_instantiate_options *more, cli_model *out,
+                              char **settings) {
   vtb_error err = {0};
   cli_model_options with = *o;
   with.defines = (cli_list){0};
@@ -89,8 +92,8 @@ void cli_inference_free(cli_inference *inf) {
   *inf = (cli_inference){0};
 }
 
-static vtb_status compile(const char *what, const cli_model_options *o, int64_t batch, const char *weights,
-                          vtb_program **program) {
+static vtb_status compile(const char *what, const cli_model_options *o, int64_t batch,
+                          const char *weights, vtb_program **program) {
   cli_model model;
   vtb_status status = cli_model_load_for(what, o, weights, NULL, &model, NULL);
   if (status != VTB_OK) return status;
@@ -120,14 +123,15 @@ static vtb_status fill(cli_inference *inf, const char *weights, vtb_error *err) 
   return status;
 }
 
-vtb_status cli_load_for_inference(const char *command, const char *what, const cli_model_options *o, int64_t batch,
-                                  const char *weights, cli_inference *out) {
+vtb_status cli_load_for_inference(const char *command, const char *what, const cli_model_options *o,
+                                  int64_t batch, const char *weights, cli_inference *out) {
   vtb_error err = {0};
   vtb_status status;
   *out = (cli_inference){0};
   if (cli_is_built(what)) {
     status = cli_built_open(command, what, o, &out->built);
-    if (status == VTB_OK) status = cli_built_program(out->built, VTB_ARTEFACT_INFERENCE, o, o->batch, &out->program);
+    if (status == VTB_OK)
+      status = cli_built_program(out->built, VTB_ARTEFACT_INFERENCE, o, o->batch, &out->program);
   } else {
     status = compile(what, o, batch, weights, &out->program);
   }
@@ -136,7 +140,8 @@ vtb_status cli_load_for_inference(const char *command, const char *what, const c
     return status;
   }
   status = vtb_model_new(out->program, (int)o->threads, &out->model, &err);
-  if (status == VTB_OK) status = cli_program_image_size(out->program, &out->channels, &out->height, &out->width, &err);
+  if (status == VTB_OK)
+    status = cli_program_image_size(out->program, &out->channels, &out->height, &out->width, &err);
   if (status == VTB_OK) status = fill(out, weights, &err);
   if (status == VTB_OK) return VTB_OK;
   cli_inference_free(out);
@@ -150,8 +155,10 @@ static const char *said(const cli_inference *inf, const char *key) {
   return inf->built ? vtb_manifest_meta(vtb_artefact_manifest(inf->built), key) : NULL;
 }
 
-vtb_status cli_weights_transform(const cli_inference *inf, const vtb_dataset *d, vtb_transform *t, vtb_error *err) {
-  *t = (vtb_transform){.channels = inf->channels, .height = inf->height, .width = inf->width, .crop_ratio = 1};
+vtb_status cli_weights_transform(const cli_inference *inf, const vtb_dataset *d, vtb_transform *t,
+                                 vtb_error *err) {
+  *t = (vtb_transform){
+      .channels = inf->channels, .height = inf->height, .width = inf->width, .crop_ratio = 1};
   static const float mean[] = {0.485f, 0.456f, 0.406f}, std[] = {0.229f, 0.224f, 0.225f};
   memcpy(t->mean, mean, sizeof mean);
   memcpy(t->std, std, sizeof std);
@@ -175,14 +182,15 @@ char **cli_weights_classes(const cli_inference *inf, int *n) {
   if (cJSON_IsArray(list)) {
     names = vtb_xcalloc((size_t)cJSON_GetArraySize(list) + 1, sizeof *names);
     cJSON *item;
-    cJSON_ArrayForEach(item, list) names[(*n)++] = vtb_xstrdup(cJSON_IsString(item) ? item->valuestring : "?");
+    cJSON_ArrayForEach(item, list) names[(*n)++] =
+        vtb_xstrdup(cJSON_IsString(item) ? item->valuestring : "?");
   }
   cJSON_Delete(list);
   return names;
 }
 
-vtb_status cli_describe_weights(const char *path, const vtb_dataset *d, const vtb_transform *t, const char *model,
-                                const cli_list *defines, vtb_error *err) {
+vtb_status cli_describe_weights(const char *path, const vtb_dataset *d, const vtb_transform *t,
+                                const char *model, const cli_list *defines, vtb_error *err) {
   vtb_weights *w = NULL;
   vtb_status status = vtb_safetensors_load(path, &w, err);
   if (status != VTB_OK) return status;
@@ -191,9 +199,11 @@ vtb_status cli_describe_weights(const char *path, const vtb_dataset *d, const vt
     cJSON_AddItemToArray(names, cJSON_CreateString(vtb_dataset_class_name(d, i)));
   char *text = cJSON_PrintUnformatted(names), numbers[128];
   vtb_weights_set_meta(w, "classes", text);
-  snprintf(numbers, sizeof numbers, "%.9g,%.9g,%.9g", (double)t->mean[0], (double)t->mean[1], (double)t->mean[2]);
+  snprintf(numbers, sizeof numbers, "%.9g,%.9g,%.9g", (double)t->mean[0], (double)t->mean[1],
+           (double)t->mean[2]);
   vtb_weights_set_meta(w, "mean", numbers);
-  snprintf(numbers, sizeof numbers, "%.9g,%.9g,%.9g", (double)t->std[0], (double)t->std[1], (double)t->std[2]);
+  snprintf(numbers, sizeof numbers, "%.9g,%.9g,%.9g", (double)t->std[0], (double)t->std[1],
+           (double)t->std[2]);
   vtb_weights_set_meta(w, "std", numbers);
   vtb_weights_set_meta(w, "model", model);
   char *settings = list_text(defines);

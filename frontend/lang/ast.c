@@ -9,7 +9,8 @@ const char *vtb__unary_text(vtb_unary_op op) {
 }
 
 const char *vtb__binary_text(vtb_binary_op op) {
-  static const char *const text[] = {"+", "-", "*", "/", "%", "==", "!=", "<", "<=", ">", ">=", "and", "or"};
+  static const char *const text[] = {
+      "+", "-", "*", "/", "%", "==", "!=", "<", "<=", ">", ">=", "and", "or"};
   return text[op];
 }
 
@@ -52,7 +53,8 @@ typedef VTB_VEC(const char *) name_vec;
 static void add_names(name_vec *v, const vtb_file *f) {
   for (size_t i = 0; i < f->decls.n; i++) {
     vtb_vec_push(v, f->decls.at[i]->name.text);
-    for (size_t k = 0; k < f->decls.at[i]->n_aliases; k++) vtb_vec_push(v, f->decls.at[i]->aliases[k].text);
+    for (size_t k = 0; k < f->decls.at[i]->n_aliases; k++)
+      vtb_vec_push(v, f->decls.at[i]->aliases[k].text);
   }
 }
 

@@ -48,7 +48,11 @@ typedef enum vtb_expr_kind {
   VTB_EXPR_SCOPE        /* scope on the right of '=': u.stmt, a VTB_STMT_SCOPE */
 } vtb_expr_kind;
 
-typedef enum vtb_unary_op { VTB_UNARY_NEG, VTB_UNARY_NOT, VTB_UNARY_REVERSE /* postfix ~ */ } vtb_unary_op;
+typedef enum vtb_unary_op {
+  VTB_UNARY_NEG,
+  VTB_UNARY_NOT,
+  VTB_UNARY_REVERSE /* postfix ~ */
+} vtb_unary_op;
 
 /* Arithmetic first, then comparisons, then logic. */
 typedef enum vtb_binary_op {
@@ -171,7 +175,7 @@ typedef enum vtb_stmt_kind {
 
 /* How a type is written; meaning comes from elaboration. */
 typedef enum vtb_type_kind {
-  VTB_TYPE_NAME,  /* int, tokens, image ... : name; image[3], tensor[8, 16], tokens[14x14, 192]: with dims */
+  VTB_TYPE_NAME, /* int, tokens, image ... : name; image[3], tensor[8, 16], tokens[14x14, 192]: with dims */
   VTB_TYPE_LIST,  /* [T]: elem. In parameters of everything but recurrences */
   VTB_TYPE_SHAPE, /* [K, V], []: dims. In recurrences: step parameters, states, results */
   VTB_TYPE_CHOICE /* one of a | b alias "2d" | c: choices */
@@ -284,7 +288,8 @@ struct vtb_decl {
   vtb_expr *value;
   vtb_file *file;
 };
-const char *vtb__decl_kind_text(vtb_decl_kind k); /* "model" "preset" "block" "fn" "recurrence" "const" */
+const char *
+vtb__decl_kind_text(vtb_decl_kind k); /* "model" "preset" "block" "fn" "recurrence" "const" */
 
 /* ---- units ---------------------------------------------------------------------------------------------- */
 
@@ -307,7 +312,8 @@ struct vtb_unit {
   VTB_VEC(vtb_file *) files; /* at[0] is the root */
   VTB_VEC(char *) texts;     /* malloc'd file contents */
   VTB_VEC(vtb_decl_info) infos;
-  bool has_syntax_errors; /* in any file: vtb_instantiate() must return NULL without further messages */
+  bool
+      has_syntax_errors; /* in any file: vtb_instantiate() must return NULL without further messages */
 };
 
 /* The declaration `name` (or alias) means in `file`: its own, else one of the files it uses itself (not what those

@@ -22,7 +22,8 @@ static void quoted(vtb_strbuf *out, const char *s, bool braces) {
     else if (*s == '\t')
       vtb_strbuf_puts(out, "\\t");
     else {
-      if (*s == '"' || *s == '\\' || (braces && (*s == '{' || *s == '}'))) vtb_strbuf_putc(out, '\\');
+      if (*s == '"' || *s == '\\' || (braces && (*s == '{' || *s == '}')))
+        vtb_strbuf_putc(out, '\\');
       vtb_strbuf_putc(out, *s);
     }
   }
@@ -213,7 +214,8 @@ static void print_assign(printer *p, const vtb_stmt *s) {
     vtb_strbuf_printf(p->out, "(%s=", vtb__binary_text(s->u.assign.op));
   else
     text(p, "(=");
-  for (size_t i = 0; i < s->u.assign.n_targets; i++) vtb_strbuf_printf(p->out, " %s", s->u.assign.targets[i].text);
+  for (size_t i = 0; i < s->u.assign.n_targets; i++)
+    vtb_strbuf_printf(p->out, " %s", s->u.assign.targets[i].text);
   text(p, " ");
   print_expr(p, s->u.assign.value);
   text(p, ")");
@@ -357,7 +359,8 @@ void vtb_unit_print_ast(const vtb_unit *u, vtb_strbuf *out) {
   printer p = {out, 0};
   if (!u->files.n) return;
   const vtb_file *f = u->files.at[0];
-  for (size_t i = 0; i < f->uses.n; i++) vtb_strbuf_printf(out, "(use %s)\n", f->uses.at[i].path.text);
+  for (size_t i = 0; i < f->uses.n; i++)
+    vtb_strbuf_printf(out, "(use %s)\n", f->uses.at[i].path.text);
   for (size_t i = 0; i < f->decls.n; i++) print_decl(&p, f->decls.at[i]);
 }
 
@@ -377,7 +380,8 @@ static void write_expr(const vtb_expr *e, vtb_strbuf *out) {
     size_t before = out->n;
     vtb_strbuf_printf(out, "%.9g", e->u.f);
     bool plain = true;
-    for (size_t i = before; i < out->n; i++) plain = plain && ((out->at[i] >= '0' && out->at[i] <= '9'));
+    for (size_t i = before; i < out->n; i++)
+      plain = plain && ((out->at[i] >= '0' && out->at[i] <= '9'));
     if (plain) vtb_strbuf_puts(out, ".0");
     break;
   }
@@ -418,14 +422,16 @@ static void write_expr(const vtb_expr *e, vtb_strbuf *out) {
     vtb_strbuf_printf(out, "%s(", e->u.call.callee.text);
     for (size_t i = 0; i < e->u.call.args.n; i++) {
       const vtb_arg *a = e->u.call.args.at[i];
-      vtb_strbuf_printf(out, "%s%s%s", i ? ", " : "", a->name.text ? a->name.text : "", a->name.text ? " = " : "");
+      vtb_strbuf_printf(out, "%s%s%s", i ? ", " : "", a->name.text ? a->name.text : "",
+                        a->name.text ? " = " : "");
       vtb__expr_print(a->value, out);
     }
     vtb_strbuf_putc(out, ')');
     break;
   case VTB_EXPR_UNARY:
     if (e->u.unary.op != VTB_UNARY_REVERSE)
-      vtb_strbuf_printf(out, "%s%s", vtb__unary_text(e->u.unary.op), e->u.unary.op == VTB_UNARY_NOT ? " " : "");
+      vtb_strbuf_printf(out, "%s%s", vtb__unary_text(e->u.unary.op),
+                        e->u.unary.op == VTB_UNARY_NOT ? " " : "");
     vtb__expr_print(e->u.unary.operand, out);
     if (e->u.unary.op == VTB_UNARY_REVERSE) vtb_strbuf_putc(out, '~');
     break;

@@ -87,7 +87,9 @@ static vtb_stmt *stmt_at(vtb_parse *p, vtb_stmt_kind kind, int children, vtb_loc
 
 /* ---- expressions ---------------------------------------------------------------------------------------- */
 
-vtb_expr *vtb__expr_new(vtb_parse *p, vtb_expr_kind kind, vtb_loc loc) { return expr_at(p, kind, 0, loc); }
+vtb_expr *vtb__expr_new(vtb_parse *p, vtb_expr_kind kind, vtb_loc loc) {
+  return expr_at(p, kind, 0, loc);
+}
 
 static vtb_loc loc_of(vtb_span s) { return (vtb_loc){s.begin, s.end}; }
 
@@ -117,7 +119,8 @@ vtb_expr *vtb__expr_unary(vtb_parse *p, vtb_unary_op op, vtb_expr *x, vtb_loc lo
   return e;
 }
 
-vtb_expr *vtb__expr_binary(vtb_parse *p, vtb_binary_op op, vtb_expr *l, vtb_expr *r, vtb_loc op_loc, vtb_loc loc) {
+vtb_expr *vtb__expr_binary(vtb_parse *p, vtb_binary_op op, vtb_expr *l, vtb_expr *r, vtb_loc op_loc,
+                           vtb_loc loc) {
   vtb_expr *e = expr_at(p, VTB_EXPR_BINARY, max2(l->depth, r->depth), loc);
   e->u.binary.op = op;
   e->u.binary.op_span = vtb__span(p, op_loc);
@@ -148,7 +151,8 @@ vtb_expr *vtb__expr_member(vtb_parse *p, vtb_expr *base, const vtb_name *member,
   return e;
 }
 
-vtb_expr *vtb__expr_call(vtb_parse *p, vtb_expr *self, const vtb_name *callee, vtb_list *args, vtb_loc loc) {
+vtb_expr *vtb__expr_call(vtb_parse *p, vtb_expr *self, const vtb_name *callee, vtb_list *args,
+                         vtb_loc loc) {
   int depth = depth_of(self);
   bool named = false;
   for (size_t i = 0; i < args->n; i++) {
@@ -157,7 +161,8 @@ vtb_expr *vtb__expr_call(vtb_parse *p, vtb_expr *self, const vtb_name *callee, v
     if (a->name.text)
       named = true;
     else if (named && a->value->kind != VTB_EXPR_ERROR)
-      vtb__error(p, loc_of(a->span), VTB_DIAG_POSITIONAL_AFTER_NAMED, "positional argument after a named one");
+      vtb__error(p, loc_of(a->span), VTB_DIAG_POSITIONAL_AFTER_NAMED,
+                 "positional argument after a named one");
   }
   vtb_expr *e = expr_at(p, VTB_EXPR_CALL, depth, loc);
   e->u.call.callee = *callee;
@@ -166,9 +171,10 @@ vtb_expr *vtb__expr_call(vtb_parse *p, vtb_expr *self, const vtb_name *callee, v
   return e;
 }
 
-vtb_expr *vtb__expr_param(vtb_parse *p, vtb_expr *name, const vtb_type_expr *shape, vtb_expr *init, int flags,
-                          vtb_loc loc) {
-  vtb_expr *e = expr_at(p, VTB_EXPR_PARAM, max2(max2(name->depth, init->depth), deepest(&shape->dims)), loc);
+vtb_expr *vtb__expr_param(vtb_parse *p, vtb_expr *name, const vtb_type_expr *shape, vtb_expr *init,
+                          int flags, vtb_loc loc) {
+  vtb_expr *e =
+      expr_at(p, VTB_EXPR_PARAM, max2(max2(name->depth, init->depth), deepest(&shape->dims)), loc);
   e->u.param.name = name;
   e->u.param.dims = shape->dims;
   e->u.param.dims_span = shape->span;
@@ -178,10 +184,11 @@ vtb_expr *vtb__expr_param(vtb_parse *p, vtb_expr *name, const vtb_type_expr *sha
   return e;
 }
 
-vtb_expr *vtb__expr_along(vtb_parse *p, bool each, vtb_expr *path, vtb_expr *suffix, const vtb_name *as,
-                          vtb_block_text body, vtb_loc loc) {
+vtb_expr *vtb__expr_along(vtb_parse *p, bool each, vtb_expr *path, vtb_expr *suffix,
+                          const vtb_name *as, vtb_block_text body, vtb_loc loc) {
   vtb_stmt_list list = stmts(p, body);
-  vtb_expr *e = expr_at(p, VTB_EXPR_ALONG, max2(max2(path->depth, depth_of(suffix)), deepest_stmt(&list)), loc);
+  vtb_expr *e = expr_at(p, VTB_EXPR_ALONG,
+                        max2(max2(path->depth, depth_of(suffix)), deepest_stmt(&list)), loc);
   e->u.along.each = each;
   e->u.along.path = path;
   e->u.along.suffix = suffix;
@@ -219,7 +226,8 @@ vtb_stmt *vtb__stmt_value(vtb_parse *p, vtb_expr *e) {
   return s;
 }
 
-vtb_stmt *vtb__stmt_assign(vtb_parse *p, vtb_list *targets, vtb_expr *value, vtb_loc op_loc, vtb_loc loc) {
+vtb_stmt *vtb__stmt_assign(vtb_parse *p, vtb_list *targets, vtb_expr *value, vtb_loc op_loc,
+                           vtb_loc loc) {
   vtb_stmt *s = stmt_at(p, VTB_STMT_ASSIGN, value->depth, loc);
   s->u.assign.targets = names(p, targets);
   s->u.assign.n_targets = targets->n;
@@ -228,8 +236,8 @@ vtb_stmt *vtb__stmt_assign(vtb_parse *p, vtb_list *targets, vtb_expr *value, vtb
   return s;
 }
 
-vtb_stmt *vtb__stmt_op_assign(vtb_parse *p, const vtb_name *target, vtb_binary_op op, vtb_expr *value, vtb_loc op_loc,
-                              vtb_loc loc) {
+vtb_stmt *vtb__stmt_op_assign(vtb_parse *p, const vtb_name *target, vtb_binary_op op,
+                              vtb_expr *value, vtb_loc op_loc, vtb_loc loc) {
   vtb_stmt *s = stmt_at(p, VTB_STMT_OP_ASSIGN, value->depth, loc);
   s->u.assign.targets = VTB_NEW(&p->unit->arena, vtb_name);
   *s->u.assign.targets = *target;
@@ -254,17 +262,19 @@ vtb_stmt *vtb__stmt_input(vtb_parse *p, const vtb_name *name, vtb_type_expr *typ
   return s;
 }
 
-vtb_stmt *vtb__stmt_named(vtb_parse *p, vtb_stmt_kind kind, vtb_expr *name, vtb_expr *value, vtb_loc loc) {
+vtb_stmt *vtb__stmt_named(vtb_parse *p, vtb_stmt_kind kind, vtb_expr *name, vtb_expr *value,
+                          vtb_loc loc) {
   vtb_stmt *s = stmt_at(p, kind, max2(name->depth, value->depth), loc);
   s->u.named.name = name;
   s->u.named.value = value;
   return s;
 }
 
-vtb_stmt *vtb__stmt_repeat(vtb_parse *p, vtb_expr *count, const vtb_name *as, vtb_expr *scope, vtb_block_text body,
-                           vtb_loc loc) {
+vtb_stmt *vtb__stmt_repeat(vtb_parse *p, vtb_expr *count, const vtb_name *as, vtb_expr *scope,
+                           vtb_block_text body, vtb_loc loc) {
   vtb_stmt_list list = stmts(p, body);
-  vtb_stmt *s = stmt_at(p, VTB_STMT_REPEAT, max2(max2(count->depth, depth_of(scope)), deepest_stmt(&list)), loc);
+  vtb_stmt *s = stmt_at(p, VTB_STMT_REPEAT,
+                        max2(max2(count->depth, depth_of(scope)), deepest_stmt(&list)), loc);
   s->u.repeat.count = count;
   s->u.repeat.as = name_or_none(as);
   s->u.repeat.scope = scope;
@@ -272,10 +282,12 @@ vtb_stmt *vtb__stmt_repeat(vtb_parse *p, vtb_expr *count, const vtb_name *as, vt
   return s;
 }
 
-vtb_stmt *vtb__stmt_if(vtb_parse *p, vtb_expr *test, vtb_block_text yes, const vtb_block_text *no, vtb_loc loc) {
+vtb_stmt *vtb__stmt_if(vtb_parse *p, vtb_expr *test, vtb_block_text yes, const vtb_block_text *no,
+                       vtb_loc loc) {
   vtb_stmt_list a = stmts(p, yes), b = {0};
   if (no) b = stmts(p, *no);
-  vtb_stmt *s = stmt_at(p, VTB_STMT_IF, max2(test->depth, max2(deepest_stmt(&a), deepest_stmt(&b))), loc);
+  vtb_stmt *s =
+      stmt_at(p, VTB_STMT_IF, max2(test->depth, max2(deepest_stmt(&a), deepest_stmt(&b))), loc);
   s->u.cond.test = test;
   s->u.cond.yes = a;
   s->u.cond.has_else = no != NULL;
@@ -300,7 +312,8 @@ vtb_stmt *vtb__stmt_values(vtb_parse *p, vtb_stmt_kind kind, vtb_list *values, v
 
 vtb_stmt *vtb__stmt_state(vtb_parse *p, vtb_list *states, vtb_loc loc) {
   int depth = 0;
-  for (size_t i = 0; i < states->n; i++) depth = max2(depth, deepest(&((vtb_state_decl *)states->at[i])->type->dims));
+  for (size_t i = 0; i < states->n; i++)
+    depth = max2(depth, deepest(&((vtb_state_decl *)states->at[i])->type->dims));
   vtb_stmt *s = stmt_at(p, VTB_STMT_STATE, depth, loc);
   s->u.state.at = (vtb_state_decl **)states->at;
   s->u.state.n = states->n;
@@ -318,7 +331,8 @@ vtb_list *vtb__stmts_add(vtb_parse *p, vtb_list *l, vtb_stmt *s) {
   if (s && l->n && s->kind == VTB_STMT_EXPR && p->source->text[s->span.begin] == '-') {
     vtb__error(p, (vtb_loc){s->span.begin, s->span.begin + 1}, VTB_DIAG_LEADING_MINUS,
                "a line cannot begin with '-': the statement before it has ended");
-    vtb_diag_help(p->diags, "put the '-' at the end of the line before, or brackets around the negation");
+    vtb_diag_help(p->diags,
+                  "put the '-' at the end of the line before, or brackets around the negation");
   }
   return vtb__list_add(p, l, s);
 }
@@ -362,11 +376,13 @@ vtb_state_decl *vtb__state(vtb_parse *p, const vtb_name *name, vtb_type_expr *ty
   return s;
 }
 
-vtb_param *vtb__param(vtb_parse *p, const vtb_name *name, vtb_type_expr *type, vtb_expr *fallback, vtb_list *aliases,
-                      vtb_loc loc) {
+vtb_param *vtb__param(vtb_parse *p, const vtb_name *name, vtb_type_expr *type, vtb_expr *fallback,
+                      vtb_list *aliases, vtb_loc loc) {
   if (!type) {
-    vtb__error(p, loc_of(name->span), VTB_DIAG_PARAMETER_WITHOUT_TYPE, "parameter '%s' has no type", name->text);
-    vtb_diag_help(p->diags, "write '%s: tensor', or tokens, int, float, bool, string, [int] ...", name->text);
+    vtb__error(p, loc_of(name->span), VTB_DIAG_PARAMETER_WITHOUT_TYPE, "parameter '%s' has no type",
+               name->text);
+    vtb_diag_help(p->diags, "write '%s: tensor', or tokens, int, float, bool, string, [int] ...",
+                  name->text);
     type = vtb__type_dims(p, vtb__name(p, "tensor", loc), NULL, loc);
   }
   vtb_param *param = VTB_NEW(&p->unit->arena, vtb_param);
@@ -392,7 +408,8 @@ static vtb_type_expr *list_type(vtb_parse *p, const vtb_expr_list *dims, vtb_spa
     t->elem = list_type(p, &e->u.list, e->span);
   } else {
     if (!e || e->kind != VTB_EXPR_ERROR)
-      vtb__error(p, loc_of(span), VTB_DIAG_BAD_LIST_TYPE, "a list type is one type in brackets, such as [int]");
+      vtb__error(p, loc_of(span), VTB_DIAG_BAD_LIST_TYPE,
+                 "a list type is one type in brackets, such as [int]");
     t->elem = t;
   }
   return t;
@@ -455,13 +472,14 @@ static vtb_decl *decl_at(vtb_parse *p, vtb_decl_kind kind, const vtb_name *name,
   return d;
 }
 
-void vtb__add_decl(vtb_parse *p, vtb_decl_kind kind, const vtb_name *name, vtb_list *params, vtb_list *results,
-                   const vtb_block_text *body, vtb_loc loc) {
+void vtb__add_decl(vtb_parse *p, vtb_decl_kind kind, const vtb_name *name, vtb_list *params,
+                   vtb_list *results, const vtb_block_text *body, vtb_loc loc) {
   vtb_decl *d = decl_at(p, kind, name, loc);
   d->params = (vtb_param_list){(vtb_param **)params->at, params->n};
   for (size_t i = 0; kind != VTB_DECL_RECURRENCE && i < params->n; i++) {
     vtb_param *param = params->at[i];
-    if (param->type->kind == VTB_TYPE_SHAPE) param->type = list_type(p, &param->type->dims, param->type->span);
+    if (param->type->kind == VTB_TYPE_SHAPE)
+      param->type = list_type(p, &param->type->dims, param->type->span);
   }
   if (results) {
     d->results = (vtb_type_expr **)results->at;
@@ -471,8 +489,8 @@ void vtb__add_decl(vtb_parse *p, vtb_decl_kind kind, const vtb_name *name, vtb_l
   vtb__check_places(d, p);
 }
 
-void vtb__add_definition(vtb_parse *p, vtb_decl_kind kind, const vtb_name *name, vtb_list *aliases, vtb_expr *value,
-                         vtb_loc loc) {
+void vtb__add_definition(vtb_parse *p, vtb_decl_kind kind, const vtb_name *name, vtb_list *aliases,
+                         vtb_expr *value, vtb_loc loc) {
   vtb_decl *d = decl_at(p, kind, name, loc);
   d->value = value;
   if (aliases) {
@@ -480,7 +498,8 @@ void vtb__add_definition(vtb_parse *p, vtb_decl_kind kind, const vtb_name *name,
     d->n_aliases = aliases->n;
   }
   if (kind == VTB_DECL_PRESET && value->kind != VTB_EXPR_CALL && value->kind != VTB_EXPR_ERROR)
-    vtb__error(p, loc_of(value->span), VTB_DIAG_BAD_PRESET, "a preset is a call of a model, such as vil(dim = 192)");
+    vtb__error(p, loc_of(value->span), VTB_DIAG_BAD_PRESET,
+               "a preset is a call of a model, such as vil(dim = 192)");
 }
 
 void vtb__add_use(vtb_parse *p, const vtb_name *path) {

@@ -39,7 +39,8 @@ bool vtb__take_optional(vtb__eval *e, vtb__args *a, const char *name, vtb__val *
 vtb__val vtb__take(vtb__eval *e, vtb__args *a, const char *name) {
   vtb__val v;
   if (vtb__take_optional(e, a, name, &v)) return v;
-  if (!a->failed) vtb__report(e, VTB_DIAG_MISSING_ARGUMENT, a->span, "builtin '%s' needs '%s'", a->name, name);
+  if (!a->failed)
+    vtb__report(e, VTB_DIAG_MISSING_ARGUMENT, a->span, "builtin '%s' needs '%s'", a->name, name);
   a->failed = true;
   return VTB__ERR;
 }
@@ -47,8 +48,8 @@ vtb__val vtb__take(vtb__eval *e, vtb__args *a, const char *name) {
 static bool wrong_type(vtb__eval *e, vtb__args *a, const char *name, const char *want, vtb__val v) {
   if (v.kind != VTB__ERROR)
     vtb__report(e, v.kind == VTB__TENSOR ? VTB_DIAG_NOT_COMPILE_TIME : VTB_DIAG_TYPE_MISMATCH,
-                vtb__arg_span(a, a->last), "'%s' of '%s' is %s, and %s is needed", name, a->name, vtb__describe(e, v),
-                want);
+                vtb__arg_span(a, a->last), "'%s' of '%s' is %s, and %s is needed", name, a->name,
+                vtb__describe(e, v), want);
   a->failed = true;
   return false;
 }
@@ -58,8 +59,8 @@ vtb_value *vtb__take_tensor(vtb__eval *e, vtb__args *a, const char *name, vtb__v
   if (whole) *whole = v;
   if (v.kind == VTB__TENSOR) return v.u.t.v;
   if (v.kind != VTB__ERROR)
-    vtb__report(e, VTB_DIAG_TYPE_MISMATCH, vtb__arg_span(a, a->last), "'%s' of '%s' is %s, and a tensor is needed",
-                name, a->name, vtb__describe(e, v));
+    vtb__report(e, VTB_DIAG_TYPE_MISMATCH, vtb__arg_span(a, a->last),
+                "'%s' of '%s' is %s, and a tensor is needed", name, a->name, vtb__describe(e, v));
   a->failed = true;
   return NULL;
 }
@@ -113,10 +114,10 @@ static vtb__val surplus(vtb__eval *e, const vtb__args *a) {
     if (a->used[i]) continue;
     const char *name = arg_name(a, i);
     if (name)
-      return vtb__report(e, VTB_DIAG_UNKNOWN_ARGUMENT, vtb__arg_span(a, i), "builtin '%s' has no parameter '%s'",
-                         a->name, name);
-    return vtb__report(e, VTB_DIAG_TOO_MANY_ARGUMENTS, vtb__arg_span(a, i), "builtin '%s' takes fewer arguments",
-                       a->name);
+      return vtb__report(e, VTB_DIAG_UNKNOWN_ARGUMENT, vtb__arg_span(a, i),
+                         "builtin '%s' has no parameter '%s'", a->name, name);
+    return vtb__report(e, VTB_DIAG_TOO_MANY_ARGUMENTS, vtb__arg_span(a, i),
+                       "builtin '%s' takes fewer arguments", a->name);
   }
   return VTB__NIL;
 }
@@ -127,7 +128,8 @@ static vtb__val b_len(vtb__eval *e, vtb__args *a) {
   vtb__val v = vtb__take(e, a, "list");
   if (v.kind == VTB__ERROR) return v;
   if (v.kind != VTB__LIST && v.kind != VTB__TUPLE)
-    return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span, "len takes a list, not %s", vtb__describe(e, v));
+    return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span, "len takes a list, not %s",
+                       vtb__describe(e, v));
   return vtb__int((int64_t)v.u.list.n);
 }
 
@@ -135,7 +137,8 @@ static vtb__val b_size(vtb__eval *e, vtb__args *a) {
   int64_t h, w;
   if (!vtb__take_int(e, a, "h", &h) || !vtb__take_int(e, a, "w", &w)) return VTB__ERR;
   if (h < 1 || w < 1 || h >= VTB__MAX_SIZE || w >= VTB__MAX_SIZE)
-    return vtb__report(e, VTB_DIAG_BAD_SIZE, a->span, "size %lldx%lld is out of range", (long long)h, (long long)w);
+    return vtb__report(e, VTB_DIAG_BAD_SIZE, a->span, "size %lldx%lld is out of range",
+                       (long long)h, (long long)w);
   return (vtb__val){.kind = VTB__SIZE, .u.size = {h, w}};
 }
 
@@ -157,12 +160,13 @@ static vtb__val b_path(vtb__eval *e, vtb__args *a) {
                        vtb__describe(e, v));
   int64_t n = (int64_t)v.u.list.n, *list = VTB_NEW_ARRAY(&e->arena, int64_t, n);
   for (int64_t i = 0; i < n; i++) {
-    if (v.u.list.at[i].kind != VTB__INT) return vtb__report(e, VTB_DIAG_BAD_PATH, a->span, "path takes a list of ints");
+    if (v.u.list.at[i].kind != VTB__INT)
+      return vtb__report(e, VTB_DIAG_BAD_PATH, a->span, "path takes a list of ints");
     list[i] = v.u.list.at[i].u.i;
   }
   if (!is_permutation(list, n))
-    return vtb__report(e, VTB_DIAG_BAD_PERMUTATION, a->span, "the list does not name each of its %lld tokens once",
-                       (long long)n);
+    return vtb__report(e, VTB_DIAG_BAD_PERMUTATION, a->span,
+                       "the list does not name each of its %lld tokens once", (long long)n);
   vtb_path p = {.order = VTB_PATH_LIST, .list = list, .n = n};
   return (vtb__val){.kind = VTB__PATH, .u.path = vtb_arena_memdup(&e->arena, &p, sizeof p)};
 }
@@ -180,20 +184,27 @@ static vtb__val whole(vtb__eval *e, vtb__args *a, double (*f)(double), vtb_op op
   if (v.kind == VTB__TENSOR && has_op) return vtb__elementwise1(e, op, v, a->span);
   if (v.kind == VTB__INT || v.kind == VTB__ERROR) return v;
   if (v.kind != VTB__FLOAT)
-    return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span, "%s takes a number, not %s", a->name, vtb__describe(e, v));
+    return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span, "%s takes a number, not %s", a->name,
+                       vtb__describe(e, v));
   double d = f(v.u.f);
   if (!(fabs(d) < 9e18))
-    return vtb__report(e, VTB_DIAG_INTEGER_OVERFLOW, a->span, "the result does not fit into 64 bits");
+    return vtb__report(e, VTB_DIAG_INTEGER_OVERFLOW, a->span,
+                       "the result does not fit into 64 bits");
   return vtb__int((int64_t)d);
 }
-static vtb__val b_floor(vtb__eval *e, vtb__args *a) { return whole(e, a, floor, VTB_OP_floor, true); }
-static vtb__val b_ceil(vtb__eval *e, vtb__args *a) { return whole(e, a, ceil, VTB_OP_floor, false); }
+static vtb__val b_floor(vtb__eval *e, vtb__args *a) {
+  return whole(e, a, floor, VTB_OP_floor, true);
+}
+static vtb__val b_ceil(vtb__eval *e, vtb__args *a) {
+  return whole(e, a, ceil, VTB_OP_floor, false);
+}
 
 static vtb__val b_float(vtb__eval *e, vtb__args *a) {
   vtb__val v = vtb__take(e, a, "x");
   if (v.kind == VTB__ERROR) return v;
   if (!vtb__is_number(v))
-    return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span, "float takes a number, not %s", vtb__describe(e, v));
+    return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span, "float takes a number, not %s",
+                       vtb__describe(e, v));
   return vtb__float(vtb__val_number(v));
 }
 
@@ -201,15 +212,16 @@ static const vtb__builtin value_builtins[] = {
     {"len", b_len},     {"size", b_size}, {"path", b_path},   {"chunkwise", b_chunkwise},
     {"floor", b_floor}, {"ceil", b_ceil}, {"float", b_float}, {NULL, NULL}};
 
-static const vtb__builtin *const tables[] = {value_builtins,      vtb__tensor_builtins,   vtb__token_builtins,
-                                             vtb__step_builtins,  vtb__sequence_builtins, vtb__attention_builtins,
-                                             vtb__buffer_builtins};
+static const vtb__builtin *const tables[] = {
+    value_builtins,         vtb__tensor_builtins,    vtb__token_builtins, vtb__step_builtins,
+    vtb__sequence_builtins, vtb__attention_builtins, vtb__buffer_builtins};
 enum { N_TABLES = sizeof tables / sizeof *tables };
 static const vtb__builtin tapped = {"tapped", NULL};
 static const char *const init_names[] = {
-    "zeros",          "ones",           "constant",   "normal",     "trunc_normal",   "uniform",
-    "uniform_fan_in", "xavier_uniform", "linspace",   "s4d_real",   "dt_bias",        "xavier_normal",
-    "normal_fan_out", "normal_fan_in",  "rotary_cos", "rotary_sin", "sincos_columns", "sincos_rows"};
+    "zeros",      "ones",           "constant",       "normal",        "trunc_normal",
+    "uniform",    "uniform_fan_in", "xavier_uniform", "linspace",      "s4d_real",
+    "dt_bias",    "xavier_normal",  "normal_fan_out", "normal_fan_in", "rotary_cos",
+    "rotary_sin", "sincos_columns", "sincos_rows"};
 static const vtb__builtin init_call = {"init", NULL};
 static const char *const words[] = {"rows",     "cols",      "snake", "diagonal", "hilbert", "auto",
                                     "parallel", "recurrent", "none",  "training", "batch",   "pi"};
@@ -227,7 +239,8 @@ size_t vtb__builtin_names(const char ***out) {
   for (int t = 0; t < N_TABLES; t++)
     for (const vtb__builtin *b = tables[t]; b->name; b++) vtb_vec_push(&v, b->name);
   vtb_vec_push(&v, tapped.name);
-  for (size_t i = 0; i < sizeof init_names / sizeof *init_names; i++) vtb_vec_push(&v, init_names[i]);
+  for (size_t i = 0; i < sizeof init_names / sizeof *init_names; i++)
+    vtb_vec_push(&v, init_names[i]);
   for (size_t i = 0; i < sizeof words / sizeof *words; i++) vtb_vec_push(&v, words[i]);
   *out = v.at;
   return v.n;
@@ -273,8 +286,8 @@ bool vtb__builtin_name(vtb__eval *e, const char *name, vtb__val *out) {
 static vtb__val call_tapped(vtb__eval *e, const vtb_expr *x) {
   const vtb_arg_list *l = &x->u.call.args;
   if (l->n != 2 || x->u.call.self)
-    return vtb__report(e, l->n < 2 ? VTB_DIAG_MISSING_ARGUMENT : VTB_DIAG_TOO_MANY_ARGUMENTS, x->span,
-                       "builtin 'tapped' takes a name and an expression");
+    return vtb__report(e, l->n < 2 ? VTB_DIAG_MISSING_ARGUMENT : VTB_DIAG_TOO_MANY_ARGUMENTS,
+                       x->span, "builtin 'tapped' takes a name and an expression");
   const char *name = vtb__text(e, l->at[0]->value), *saved = e->tap_prefix;
   if (name) e->tap_prefix = vtb__tap_name(e, name);
   vtb__val v = vtb__expr(e, l->at[1]->value);
@@ -287,7 +300,8 @@ vtb__val vtb__builtin_call(vtb__eval *e, const vtb__builtin *b, const vtb_expr *
   bool of_tokens = b >= vtb__token_builtins && b < vtb__token_builtins + vtb__n_token_builtins;
   if (of_tokens && e->frame && e->frame->step)
     return vtb__report(e, VTB_DIAG_NOT_A_STEP_OPERATION, x->span,
-                       "'%s' works on the sequence, and a step sees one token", x->u.call.callee.text);
+                       "'%s' works on the sequence, and a step sees one token",
+                       x->u.call.callee.text);
   const vtb_arg_list *list = &x->u.call.args;
   size_t n = list->n + (x->u.call.self ? 1 : 0), at = 0;
   vtb__args a = {.name = x->u.call.callee.text, .list = list, .n = n, .span = x->span};
@@ -301,8 +315,8 @@ vtb__val vtb__builtin_call(vtb__eval *e, const vtb__builtin *b, const vtb_expr *
   for (size_t i = 0; i < n; i++) {
     if (a.at[i].kind == VTB__ERROR) return VTB__ERR;
     if (a.at[i].kind == VTB__TUPLE && b->fn != b_len)
-      return vtb__report(e, VTB_DIAG_VALUE_COUNT, vtb__arg_span(&a, i), "%s where one argument is needed",
-                         vtb__describe(e, a.at[i]));
+      return vtb__report(e, VTB_DIAG_VALUE_COUNT, vtb__arg_span(&a, i),
+                         "%s where one argument is needed", vtb__describe(e, a.at[i]));
   }
   if (b == &init_call) return vtb__init_value(e, a.name, a.at, n, x->span);
   vtb__val v = b->fn(e, &a);

@@ -28,8 +28,10 @@ static vtb__val b_attention(vtb__eval *e, vtb__args *a) {
     if (bias.kind == VTB__ERROR) return bias;
     if (!(operands[n++] = vtb__as_tensor(e, bias, a->span))) return VTB__ERR;
   }
-  if (!vtb__option_number(e, a, "scale", &scale) || !vtb__option_bool(e, a, "causal", &causal)) return VTB__ERR;
-  if (!vtb__layout_merge(e, (vtb__val){.kind = VTB__TENSOR, .u.t = {k.u.t.v, k.u.t.layout}}, v, a->span))
+  if (!vtb__option_number(e, a, "scale", &scale) || !vtb__option_bool(e, a, "causal", &causal))
+    return VTB__ERR;
+  if (!vtb__layout_merge(e, (vtb__val){.kind = VTB__TENSOR, .u.t = {k.u.t.v, k.u.t.layout}}, v,
+                         a->span))
     return VTB__ERR;
   vtb_attr attrs[2] = {VTB_A_FLOAT("scale", scale), VTB_A_INT("causal", 1)};
   vtb_builder *b = vtb__at(e, a->span);
@@ -45,16 +47,19 @@ static vtb_value *take_grid(vtb__eval *e, vtb__args *a, vtb__val *x) {
   const vtb__layout *l = x->u.t.layout;
   if (l->kind == VTB__TOKENS && !vtb__layout_extra(l) && !l->via && v->type.rank == 3) return v;
   vtb__report(e, l->kind == VTB__TOKENS ? VTB_DIAG_NEEDS_GRID : VTB_DIAG_NEEDS_TOKENS, a->span,
-              "%s takes tokens [B, N, C] of a complete grid in storage order, not %s", a->name, vtb__describe(e, *x));
+              "%s takes tokens [B, N, C] of a complete grid in storage order, not %s", a->name,
+              vtb__describe(e, *x));
   return NULL;
 }
 
-static vtb_value *reshape(vtb__eval *e, vtb_value *v, const int64_t *sizes, int rank, vtb_span span) {
+static vtb_value *reshape(vtb__eval *e, vtb_value *v, const int64_t *sizes, int rank,
+                          vtb_span span) {
   vtb_builder *b = v ? vtb__at(e, span) : NULL;
   if (!b) return NULL;
   vtb_type t = {.dtype = v->type.dtype, .rank = rank + 1, .dim = {v->type.dim[0]}};
   for (int i = 0; i < rank; i++) t.dim[i + 1] = (vtb_dim){sizes[i], NULL};
-  if (rank == 2) t.dim[1].name = vtb_intern(e->module, "N"), t.dim[2].name = vtb_intern(e->module, "C");
+  if (rank == 2)
+    t.dim[1].name = vtb_intern(e->module, "N"), t.dim[2].name = vtb_intern(e->module, "C");
   return vtb_b_reshape(b, v, &t);
 }
 
@@ -85,7 +90,8 @@ static vtb__val b_window_partition(vtb__eval *e, vtb__args *a) {
   int64_t wh = 0, ww = 0;
   if (!v || !vtb__option_size(e, a, "size", &wh, &ww)) return VTB__ERR;
   if (wh < 1 || ww < 1 || wh > VTB__MAX_LIST || ww > VTB__MAX_LIST)
-    return vtb__report(e, VTB_DIAG_BAD_SIZE, a->span, "window_partition needs the size of a window");
+    return vtb__report(e, VTB_DIAG_BAD_SIZE, a->span,
+                       "window_partition needs the size of a window");
   int64_t h = x.u.t.layout->h, w = x.u.t.layout->w, c = v->type.dim[2].size;
   int64_t nh = windows_along(h, wh), nw = windows_along(w, ww);
   v = reshape(e, v, (int64_t[]){h, w, c}, 3, a->span);
@@ -104,13 +110,15 @@ static vtb__val b_window_merge(vtb__eval *e, vtb__args *a) {
   int64_t h = 0, w = 0;
   if (!v || !vtb__option_size(e, a, "grid", &h, &w)) return VTB__ERR;
   int64_t wh = x.u.t.layout->h, ww = x.u.t.layout->w, channels = v->type.dim[2].size;
-  if (h < 1 || w < 1) return vtb__report(e, VTB_DIAG_BAD_SIZE, a->span, "window_merge needs the size of the grid");
+  if (h < 1 || w < 1)
+    return vtb__report(e, VTB_DIAG_BAD_SIZE, a->span, "window_merge needs the size of the grid");
   int64_t nh = windows_along(h, wh), nw = windows_along(w, ww), c = channels / (nh * nw);
   if (c * nh * nw != channels || c == 0)
-    return vtb__report(e, VTB_DIAG_NOT_DIVISIBLE, a->span,
-                       "%s does not hold the %lld windows of %lldx%lld that cover a grid of %lldx%lld",
-                       vtb__describe(e, x), (long long)(nh * nw), (long long)wh, (long long)ww, (long long)h,
-                       (long long)w);
+    return vtb__report(
+        e, VTB_DIAG_NOT_DIVISIBLE, a->span,
+        "%s does not hold the %lld windows of %lldx%lld that cover a grid of %lldx%lld",
+        vtb__describe(e, x), (long long)(nh * nw), (long long)wh, (long long)ww, (long long)h,
+        (long long)w);
   v = reshape(e, v, (int64_t[]){wh, ww, nh, nw, c}, 5, a->span);
   v = transpose(e, v, (int64_t[]){0, 3, 1, 4, 2, 5}, a->span);
   v = reshape(e, v, (int64_t[]){nh * wh, nw * ww, c}, 3, a->span);
@@ -136,9 +144,10 @@ static vtb__val b_coordinates(vtb__eval *e, vtb__args *a) {
   int64_t n, width;
   if (!vtb__take_int(e, a, "n", &n) || !vtb__take_int(e, a, "width", &width)) return VTB__ERR;
   if (n < 1 || n > VTB__MAX_DATA || width < 1)
-    return vtb__report(e, VTB_DIAG_BAD_VALUE, a->span, "coordinates of %lld tokens, %lld a row", (long long)n,
-                       (long long)width);
-  double *columns = VTB_NEW_ARRAY(&e->arena, double, n), *rows = VTB_NEW_ARRAY(&e->arena, double, n);
+    return vtb__report(e, VTB_DIAG_BAD_VALUE, a->span, "coordinates of %lld tokens, %lld a row",
+                       (long long)n, (long long)width);
+  double *columns = VTB_NEW_ARRAY(&e->arena, double, n),
+         *rows = VTB_NEW_ARRAY(&e->arena, double, n);
   for (int64_t i = 0; i < n; i++) {
     columns[i] = (double)(i % width);
     rows[i] = (double)(i / width);

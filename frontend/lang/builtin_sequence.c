@@ -5,7 +5,8 @@
 static vtb__val as_sequence(vtb__eval *e, vtb_value *v) {
   if (!v) return VTB__ERR;
   v->type.dim[1].name = vtb_intern(e->module, "N");
-  return vtb__tensor(v, vtb__layout_new(e, (vtb__layout){.kind = VTB__TOKENS, .h = 1, .w = v->type.dim[1].size}));
+  return vtb__tensor(
+      v, vtb__layout_new(e, (vtb__layout){.kind = VTB__TOKENS, .h = 1, .w = v->type.dim[1].size}));
 }
 
 /* sequence(a, b, ...): [B, N, ...] end to end along axis 1, as tokens without a grid. */
@@ -39,10 +40,13 @@ static vtb__val b_reorder(vtb__eval *e, vtb__args *a) {
   vtb__val p = vtb__take(e, a, "path");
   if (!v || p.kind == VTB__ERROR) return VTB__ERR;
   if (x.u.t.layout->kind != VTB__TOKENS)
-    return vtb__report(e, VTB_DIAG_NEEDS_TOKENS, a->span, "reorder takes tokens, not %s", vtb__describe(e, x));
+    return vtb__report(e, VTB_DIAG_NEEDS_TOKENS, a->span, "reorder takes tokens, not %s",
+                       vtb__describe(e, x));
   if (p.kind != VTB__PATH)
-    return vtb__report(e, VTB_DIAG_BAD_PATH, a->span, "reorder needs a path, not %s", vtb__describe(e, p));
-  if (x.u.t.layout->via) return vtb__report(e, VTB_DIAG_NEEDS_GRID, a->span, "reorder needs tokens in storage order");
+    return vtb__report(e, VTB_DIAG_BAD_PATH, a->span, "reorder needs a path, not %s",
+                       vtb__describe(e, p));
+  if (x.u.t.layout->via)
+    return vtb__report(e, VTB_DIAG_NEEDS_GRID, a->span, "reorder needs tokens in storage order");
   vtb__val y = vtb__enter_path(e, x, p.u.path, a->span);
   return y.kind == VTB__TENSOR ? as_sequence(e, y.u.t.v) : y;
 }
@@ -59,11 +63,12 @@ static vtb__val b_stack(vtb__eval *e, vtb__args *a) {
   vtb_value **rows = VTB_NEW_ARRAY(&e->arena, vtb_value *, n + 1);
   for (size_t i = 0; i < n; i++) {
     if (at[i].kind != VTB__TENSOR)
-      return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span, "stack takes tensors, not %s", vtb__describe(e, at[i]));
+      return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span, "stack takes tensors, not %s",
+                         vtb__describe(e, at[i]));
     vtb_type t = at[i].u.t.v->type;
     if (t.rank == VTB_MAX_RANK || !vtb_type_equal(&t, &at[0].u.t.v->type))
-      return vtb__report(e, VTB_DIAG_CONCAT_SHAPES, a->span, "stack of %s and %s", vtb__describe(e, at[0]),
-                         vtb__describe(e, at[i]));
+      return vtb__report(e, VTB_DIAG_CONCAT_SHAPES, a->span, "stack of %s and %s",
+                         vtb__describe(e, at[0]), vtb__describe(e, at[i]));
     for (int k = t.rank++; k > 0; k--) t.dim[k] = t.dim[k - 1];
     t.dim[0] = (vtb_dim){1, NULL};
     vtb_builder *b = vtb__at(e, a->span);
@@ -109,5 +114,6 @@ static vtb__val b_range(vtb__eval *e, vtb__args *a) {
   return vtb__tensor(i ? i->results[0] : NULL, NULL);
 }
 
-const vtb__builtin vtb__sequence_builtins[] = {{"sequence", b_sequence}, {"reorder", b_reorder}, {"stack", b_stack},
-                                               {"vector", b_vector},     {"range", b_range},     {NULL, NULL}};
+const vtb__builtin vtb__sequence_builtins[] = {{"sequence", b_sequence}, {"reorder", b_reorder},
+                                               {"stack", b_stack},       {"vector", b_vector},
+                                               {"range", b_range},       {NULL, NULL}};

@@ -43,13 +43,14 @@ static vtb__val b_unary(vtb__eval *e, vtb__args *a) {
     return vtb__elementwise1(e, u->op, x, a->span);
   if (x.kind == VTB__ERROR) return x;
   if (!vtb__is_number(x) || !u->fold)
-    return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span, "%s takes a tensor or a number, not %s", a->name,
-                       vtb__describe(e, x));
+    return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span, "%s takes a tensor or a number, not %s",
+                       a->name, vtb__describe(e, x));
   if (x.kind == VTB__INT && (u->fold == fabs || u->fold == d_sign) && x.u.i != INT64_MIN)
     return vtb__int(u->fold == fabs ? llabs(x.u.i) : (x.u.i > 0) - (x.u.i < 0));
   double d = u->fold(vtb__val_number(x));
   if (!isfinite(d))
-    return vtb__report(e, VTB_DIAG_BAD_VALUE, a->span, "%s of %s is not a finite number", a->name, vtb__describe(e, x));
+    return vtb__report(e, VTB_DIAG_BAD_VALUE, a->span, "%s of %s is not a finite number", a->name,
+                       vtb__describe(e, x));
   return vtb__float(d);
 }
 
@@ -58,13 +59,19 @@ static vtb__val b_binary(vtb__eval *e, vtb__args *a) {
   if (x.kind == VTB__ERROR || y.kind == VTB__ERROR) return VTB__ERR;
   bool is_max = strcmp(a->name, "max") == 0, is_min = strcmp(a->name, "min") == 0;
   if (!vtb__is_number(x) || !vtb__is_number(y))
-    return vtb__elementwise(e, is_max ? VTB_OP_max : is_min ? VTB_OP_min : VTB_OP_pow, x, y, a->span);
+    return vtb__elementwise(e,
+                            is_max   ? VTB_OP_max
+                            : is_min ? VTB_OP_min
+                                     : VTB_OP_pow,
+                            x, y, a->span);
   double dx = vtb__val_number(x), dy = vtb__val_number(y);
   if (is_max) return dx > dy ? x : y;
   if (is_min) return dx < dy ? x : y;
   double d = pow(dx, dy);
-  if (!isfinite(d)) return vtb__report(e, VTB_DIAG_BAD_VALUE, a->span, "the power is not a finite number");
-  if (x.kind == VTB__INT && y.kind == VTB__INT && y.u.i >= 0 && fabs(d) < 9e15) return vtb__int((int64_t)d);
+  if (!isfinite(d))
+    return vtb__report(e, VTB_DIAG_BAD_VALUE, a->span, "the power is not a finite number");
+  if (x.kind == VTB__INT && y.kind == VTB__INT && y.u.i >= 0 && fabs(d) < 9e15)
+    return vtb__int((int64_t)d);
   return vtb__float(d);
 }
 
@@ -110,7 +117,8 @@ static bool reduce_axis(vtb__eval *e, vtb__args *a, vtb__val x, int64_t *axis, b
 }
 
 /* A sum over the batch divided by how many samples it has, which is known when the batch is. */
-static vtb__val over_batch(vtb__eval *e, vtb_value *x, int64_t axis, bool keep, vtb__val sum, vtb_span span) {
+static vtb__val over_batch(vtb__eval *e, vtb_value *x, int64_t axis, bool keep, vtb__val sum,
+                           vtb_span span) {
   vtb_type ones = {.dtype = VTB_F32, .rank = x->type.rank};
   for (int i = 0; i < ones.rank; i++) ones.dim[i] = i == axis ? x->type.dim[i] : (vtb_dim){1, NULL};
   vtb_builder *b = vtb__at(e, span);
@@ -133,7 +141,8 @@ static vtb__val b_reduce(vtb__eval *e, vtb__args *a) {
   vtb__val y = vtb__tensor(r, tokens ? NULL : x.u.t.layout);
   if (strcmp(a->name, "mean") != 0 || y.kind == VTB__ERROR) return y;
   if (v->type.dim[axis].size == VTB_DYN) return over_batch(e, v, axis, keep, y, a->span);
-  return vtb__elementwise(e, VTB_OP_mul, y, vtb__float(1.0 / (double)v->type.dim[axis].size), a->span);
+  return vtb__elementwise(e, VTB_OP_mul, y, vtb__float(1.0 / (double)v->type.dim[axis].size),
+                          a->span);
 }
 
 /* ---- products ------------------------------------------------------------------------------------------ */
@@ -144,11 +153,13 @@ static vtb__val b_matmul(vtb__eval *e, vtb__args *a) {
   if (!vx || !vw) return VTB__ERR;
   int r = vx->type.rank;
   if (vw->type.rank != 2 || r < 1 || r > VTB_MAX_RANK)
-    return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span, "matmul takes x (..., in) and w (out, in), not %s and %s",
+    return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span,
+                       "matmul takes x (..., in) and w (out, in), not %s and %s",
                        vtb__describe(e, x), vtb__describe(e, w));
   if (vx->type.dim[r - 1].size != vw->type.dim[1].size)
-    return vtb__report(e, VTB_DIAG_MATMUL_AXIS, a->span, "the last axis of %s does not fit the weight %s",
-                       vtb__describe(e, x), vtb__type_string(e, &vw->type));
+    return vtb__report(e, VTB_DIAG_MATMUL_AXIS, a->span,
+                       "the last axis of %s does not fit the weight %s", vtb__describe(e, x),
+                       vtb__type_string(e, &vw->type));
   char spec[2 * VTB_MAX_RANK + 16], in[VTB_MAX_RANK + 1] = {0};
   for (int i = 0; i < r; i++) in[i] = (char)('a' + i);
   snprintf(spec, sizeof spec, "%s,z%c->%.*sz", in, in[r - 1], r - 1, in);
@@ -159,7 +170,8 @@ static vtb__val b_matmul(vtb__eval *e, vtb__args *a) {
 }
 
 /* One operand or result of a specification: "..." becomes `lead` letters that the specification does not use. */
-static bool expand(const char *part, size_t n, int lead, const char *fresh, char *out, size_t size, bool *dots) {
+static bool expand(const char *part, size_t n, int lead, const char *fresh, char *out, size_t size,
+                   bool *dots) {
   size_t at = 0;
   *dots = false;
   for (size_t i = 0; i < n; i++) {
@@ -185,16 +197,20 @@ static int letters(const char *part, size_t n) {
 }
 
 static vtb__val bad_spec(vtb__eval *e, vtb__args *a, const char *spec) {
-  return vtb__report(e, VTB_DIAG_EINSUM_SPEC, a->span, "\"%s\" does not describe a product of two operands", spec);
+  return vtb__report(e, VTB_DIAG_EINSUM_SPEC, a->span,
+                     "\"%s\" does not describe a product of two operands", spec);
 }
 
 static vtb__val b_einsum(vtb__eval *e, vtb__args *a) {
   vtb__val s = vtb__take(e, a, "spec"), x, y;
-  if (a->n != 3) return vtb__report(e, VTB_DIAG_EINSUM_SPEC, a->span, "einsum takes a specification and two operands");
+  if (a->n != 3)
+    return vtb__report(e, VTB_DIAG_EINSUM_SPEC, a->span,
+                       "einsum takes a specification and two operands");
   vtb_value *vx = vtb__take_tensor(e, a, "x", &x), *vy = vtb__take_tensor(e, a, "y", &y);
   if (!vx || !vy) return VTB__ERR;
   if (s.kind != VTB__STRING)
-    return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span, "einsum begins with its specification, a string");
+    return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span,
+                       "einsum begins with its specification, a string");
   const char *spec = s.u.str.s, *comma = strchr(spec, ','), *arrow = strstr(spec, "->");
   if (!comma || !arrow || comma > arrow) return bad_spec(e, a, spec);
   size_t n1 = (size_t)(comma - spec), n2 = (size_t)(arrow - comma - 1), n3 = strlen(arrow + 2);
@@ -211,19 +227,20 @@ static vtb__val b_einsum(vtb__eval *e, vtb__args *a) {
     return bad_spec(e, a, spec);
   lead = d1 && d2 ? lead : d1 ? l1 : d2 ? l2 : 0;
   if (!d1) l1 = 0;
-  if (!expand(arrow + 2, n3, lead, fresh + ((l1 > l2 ? l1 : l2) - lead), out, sizeof out, &d3) || (d3 && !d1 && !d2))
+  if (!expand(arrow + 2, n3, lead, fresh + ((l1 > l2 ? l1 : l2) - lead), out, sizeof out, &d3) ||
+      (d3 && !d1 && !d2))
     return bad_spec(e, a, spec);
   if ((int)strlen(in1) != vx->type.rank || (int)strlen(in2) != vy->type.rank)
-    return vtb__report(e, VTB_DIAG_EINSUM_SPEC, a->span, "\"%s\" does not fit %s and %s", spec, vtb__describe(e, x),
-                       vtb__describe(e, y));
+    return vtb__report(e, VTB_DIAG_EINSUM_SPEC, a->span, "\"%s\" does not fit %s and %s", spec,
+                       vtb__describe(e, x), vtb__describe(e, y));
   vtb_builder *b = vtb__at(e, a->span);
   const char *full = vtb_arena_printf(&e->arena, "%s,%s->%s", in1, in2, out);
   vtb_value *r = b ? vtb_b_einsum(b, full, vx, vy) : NULL;
   /* Tokens stay tokens when the batch and token axes lead the operand and the result. */
-  bool x_tokens =
-      x.u.t.layout->kind == VTB__TOKENS && strncmp(in1, out, 2) == 0 && strlen(in1) >= 2 && strlen(out) >= 2;
-  bool y_tokens =
-      y.u.t.layout->kind == VTB__TOKENS && strncmp(in2, out, 2) == 0 && strlen(in2) >= 2 && strlen(out) >= 2;
+  bool x_tokens = x.u.t.layout->kind == VTB__TOKENS && strncmp(in1, out, 2) == 0 &&
+                  strlen(in1) >= 2 && strlen(out) >= 2;
+  bool y_tokens = y.u.t.layout->kind == VTB__TOKENS && strncmp(in2, out, 2) == 0 &&
+                  strlen(in2) >= 2 && strlen(out) >= 2;
   if (x_tokens && y_tokens && !vtb__layout_merge(e, x, y, a->span)) return VTB__ERR;
   return vtb__tensor(r, x_tokens ? x.u.t.layout : y_tokens ? y.u.t.layout : NULL);
 }
@@ -238,10 +255,12 @@ static vtb__val b_group(vtb__eval *e, vtb__args *a) {
   int r = v->type.rank;
   if (r < 1) return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span, "group of a scalar");
   if (r == VTB_MAX_RANK)
-    return vtb__report(e, VTB_DIAG_TOO_MANY_AXES, a->span, "%s has no room for another axis", vtb__describe(e, x));
+    return vtb__report(e, VTB_DIAG_TOO_MANY_AXES, a->span, "%s has no room for another axis",
+                       vtb__describe(e, x));
   if (n < 1 || v->type.dim[r - 1].size % n)
-    return vtb__report(e, VTB_DIAG_NOT_DIVISIBLE, a->span, "%lld groups do not divide the last axis of %s",
-                       (long long)n, vtb__describe(e, x));
+    return vtb__report(e, VTB_DIAG_NOT_DIVISIBLE, a->span,
+                       "%lld groups do not divide the last axis of %s", (long long)n,
+                       vtb__describe(e, x));
   vtb_type t = v->type;
   t.rank = r + 1;
   t.dim[r] = (vtb_dim){t.dim[r - 1].size / n, t.dim[r - 1].name};
@@ -256,7 +275,8 @@ static vtb__val b_ungroup(vtb__eval *e, vtb__args *a) {
   if (!v) return VTB__ERR;
   int r = v->type.rank;
   if (r < 2 || v->type.dim[r - 2].size == VTB_DYN || (r == 3 && x.u.t.layout->kind == VTB__TOKENS))
-    return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span, "ungroup joins the last two axes, and %s has none to spare",
+    return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span,
+                       "ungroup joins the last two axes, and %s has none to spare",
                        vtb__describe(e, x));
   vtb_type t = v->type;
   t.rank = r - 1;
@@ -272,27 +292,30 @@ static vtb__val b_concat(vtb__eval *e, vtb__args *a) {
   for (size_t i = 0; i < a->n; i++) {
     if (!(at[i] = vtb__take_tensor(e, a, "x", &x))) return VTB__ERR;
     if (i == 0) first = x;
-    if (!(l = vtb__layout_merge(e, (vtb__val){.kind = VTB__TENSOR, .u.t = {at[i], l}}, x, a->span))) return VTB__ERR;
+    if (!(l = vtb__layout_merge(e, (vtb__val){.kind = VTB__TENSOR, .u.t = {at[i], l}}, x, a->span)))
+      return VTB__ERR;
     const vtb_type *t = &at[i]->type, *f = &at[0]->type;
     bool fits = t->rank == f->rank && t->rank > 0;
     for (int k = 0; fits && k + 1 < t->rank; k++) fits = t->dim[k].size == f->dim[k].size;
     if (!fits)
       return vtb__report(e, VTB_DIAG_CONCAT_SHAPES, vtb__arg_span(a, i),
-                         "concat of %s and %s: axes before the last differ", vtb__describe(e, first),
-                         vtb__describe(e, x));
+                         "concat of %s and %s: axes before the last differ",
+                         vtb__describe(e, first), vtb__describe(e, x));
   }
   if (!a->n) return vtb__report(e, VTB_DIAG_MISSING_ARGUMENT, a->span, "concat of nothing");
   vtb_builder *b = vtb__at(e, a->span);
   return b ? vtb__tensor(vtb_b_concat(b, at, (int)a->n, at[0]->type.rank - 1), l) : VTB__ERR;
 }
 
-static bool split_sizes(vtb__eval *e, vtb__args *a, vtb__val x, vtb__val parts, int64_t **sizes, size_t *n) {
+static bool split_sizes(vtb__eval *e, vtb__args *a, vtb__val x, vtb__val parts, int64_t **sizes,
+                        size_t *n) {
   const vtb_type *t = &x.u.t.v->type;
   int64_t total = t->dim[t->rank - 1].size, sum = 0;
   if (parts.kind == VTB__INT) {
     if (parts.u.i < 1 || parts.u.i > 4096 || total % parts.u.i) {
-      vtb__report(e, VTB_DIAG_SPLIT_SIZES, a->span, "the last axis of %s does not split into %lld equal parts",
-                  vtb__describe(e, x), (long long)parts.u.i);
+      vtb__report(e, VTB_DIAG_SPLIT_SIZES, a->span,
+                  "the last axis of %s does not split into %lld equal parts", vtb__describe(e, x),
+                  (long long)parts.u.i);
       return false;
     }
     *n = (size_t)parts.u.i;
@@ -301,7 +324,8 @@ static bool split_sizes(vtb__eval *e, vtb__args *a, vtb__val x, vtb__val parts, 
     return true;
   }
   if (parts.kind != VTB__LIST || !parts.u.list.n || parts.u.list.n > 4096) {
-    vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span, "split takes a number of parts or a list of sizes, not %s",
+    vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span,
+                "split takes a number of parts or a list of sizes, not %s",
                 vtb__describe(e, parts));
     return false;
   }
@@ -317,8 +341,9 @@ static bool split_sizes(vtb__eval *e, vtb__args *a, vtb__val x, vtb__val parts, 
     sum += (*sizes)[i] = s.u.i;
   }
   if (sum == total) return true;
-  vtb__report(e, VTB_DIAG_SPLIT_SIZES, a->span, "the parts add up to %lld, and the last axis of %s is %lld",
-              (long long)sum, vtb__describe(e, x), (long long)total);
+  vtb__report(e, VTB_DIAG_SPLIT_SIZES, a->span,
+              "the parts add up to %lld, and the last axis of %s is %lld", (long long)sum,
+              vtb__describe(e, x), (long long)total);
   return false;
 }
 
@@ -347,23 +372,26 @@ static vtb__val b_reshape(vtb__eval *e, vtb__args *a) {
   vtb__val shape = vtb__take(e, a, "shape");
   if (!v || shape.kind == VTB__ERROR) return VTB__ERR;
   if (shape.kind != VTB__LIST || shape.u.list.n > VTB_MAX_RANK)
-    return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span, "a shape is a list of at most %d ints, not %s", VTB_MAX_RANK,
+    return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span,
+                       "a shape is a list of at most %d ints, not %s", VTB_MAX_RANK,
                        vtb__describe(e, shape));
   if (vtb_type_is_dynamic(&v->type))
     return vtb__report(e, VTB_DIAG_RESHAPE_COUNT, a->span,
-                       "%s holds the batch and keeps its axes; use group and ungroup", vtb__describe(e, x));
+                       "%s holds the batch and keeps its axes; use group and ungroup",
+                       vtb__describe(e, x));
   vtb_type t = {.dtype = v->type.dtype, .rank = (int)shape.u.list.n};
   double count = 1;
   for (int i = 0; i < t.rank; i++) {
     vtb__val d = shape.u.list.at[i];
     if (d.kind != VTB__INT || d.u.i < 1 || d.u.i >= VTB__MAX_SIZE)
-      return vtb__report(e, VTB_DIAG_BAD_DIMENSION, a->span, "axis %d is %s", i, vtb__describe(e, d));
+      return vtb__report(e, VTB_DIAG_BAD_DIMENSION, a->span, "axis %d is %s", i,
+                         vtb__describe(e, d));
     t.dim[i].size = d.u.i;
     count *= (double)d.u.i;
   }
   if (count != (double)vtb_type_count(&v->type))
-    return vtb__report(e, VTB_DIAG_RESHAPE_COUNT, a->span, "%s cannot become %s", vtb__describe(e, x),
-                       vtb__type_string(e, &t));
+    return vtb__report(e, VTB_DIAG_RESHAPE_COUNT, a->span, "%s cannot become %s",
+                       vtb__describe(e, x), vtb__type_string(e, &t));
   vtb_builder *b = vtb__at(e, a->span);
   return b ? vtb__tensor(vtb_b_reshape(b, v, &t), NULL) : VTB__ERR;
 }
@@ -374,8 +402,8 @@ static vtb__val b_flatten(vtb__eval *e, vtb__args *a) {
   vtb_value *v = vtb__take_tensor(e, a, "w", &x);
   if (!v) return VTB__ERR;
   if (v->type.rank < 2 || x.u.t.layout->kind == VTB__TOKENS || vtb_type_is_dynamic(&v->type))
-    return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span, "flatten takes a weight of two or more axes, not %s",
-                       vtb__describe(e, x));
+    return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span,
+                       "flatten takes a weight of two or more axes, not %s", vtb__describe(e, x));
   vtb_type t = {.dtype = v->type.dtype,
                 .rank = 2,
                 .dim = {v->type.dim[0], {vtb_type_count(&v->type) / v->type.dim[0].size, NULL}}};
@@ -397,7 +425,8 @@ static vtb__val b_transpose(vtb__eval *e, vtb__args *a) {
     if (ok) seen |= 1u << (perm[i] = p.u.i);
   }
   if (!ok)
-    return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span, "transpose takes a list that names each axis of %s once",
+    return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span,
+                       "transpose takes a list that names each axis of %s once",
                        vtb__describe(e, x));
   vtb_builder *b = vtb__at(e, a->span);
   bool stays = v->type.rank >= 2 && perm[0] == 0 && perm[1] == 1;
@@ -410,7 +439,8 @@ static vtb__val b_shape(vtb__eval *e, vtb__args *a) {
   if (!v) return VTB__ERR;
   if (vtb_type_is_dynamic(&v->type))
     return vtb__report(e, VTB_DIAG_NOT_COMPILE_TIME, a->span,
-                       "the shape of %s holds the batch; use .dim, .tokens, .h, .w", vtb__describe(e, x));
+                       "the shape of %s holds the batch; use .dim, .tokens, .h, .w",
+                       vtb__describe(e, x));
   vtb__val *at = VTB_NEW_ARRAY(&e->arena, vtb__val, v->type.rank);
   for (int i = 0; i < v->type.rank; i++) at[i] = vtb__int(v->type.dim[i].size);
   return (vtb__val){.kind = VTB__LIST, .u.list = {at, (size_t)v->type.rank}};
@@ -424,8 +454,8 @@ static vtb_value *seed_argument(vtb__eval *e, vtb_span span) {
   vtb_type t = {.dtype = VTB_I32};
   f->seed = vtb_func_add_arg(f->func, "seed", t);
   if (f->is_model)
-    f->func->arg_info[f->seed->index] =
-        (vtb_arg_info){.role = VTB_ROLE_INPUT, .official = vtb_intern(e->module, "seed"), .span = span};
+    f->func->arg_info[f->seed->index] = (vtb_arg_info){
+        .role = VTB_ROLE_INPUT, .official = vtb_intern(e->module, "seed"), .span = span};
   return f->seed;
 }
 
@@ -448,11 +478,14 @@ static bool random_shape(vtb__eval *e, vtb__args *a, vtb__val n, vtb_type *t) {
   bool symbolic = n.kind == VTB__STRING && e->batch == VTB_DYN && strcmp(n.u.str.s, "batch") == 0;
   bool per_sample = symbolic || (n.kind == VTB__INT && n.u.i == e->batch);
   if (!per_sample && (n.kind != VTB__INT || n.u.i < 1 || n.u.i >= VTB__MAX_SIZE)) {
-    vtb__report(e, VTB_DIAG_BAD_VALUE, a->span, "random takes the batch, a number of elements or a tensor, not %s",
+    vtb__report(e, VTB_DIAG_BAD_VALUE, a->span,
+                "random takes the batch, a number of elements or a tensor, not %s",
                 vtb__describe(e, n));
     return false;
   }
-  *t = (vtb_type){.dtype = VTB_F32, .rank = 1, .dim = {{per_sample ? e->batch : n.u.i, per_sample ? "B" : NULL}}};
+  *t = (vtb_type){.dtype = VTB_F32,
+                  .rank = 1,
+                  .dim = {{per_sample ? e->batch : n.u.i, per_sample ? "B" : NULL}}};
   return true;
 }
 
@@ -472,7 +505,8 @@ static vtb__val b_random(vtb__eval *e, vtb__args *a) {
   return vtb__tensor(i ? i->results[0] : NULL, n.kind == VTB__TENSOR ? n.u.t.layout : NULL);
 }
 
-static vtb_value *index_table(vtb__eval *e, vtb_value *idx, int64_t n, const char *name, vtb_span span) {
+static vtb_value *index_table(vtb__eval *e, vtb_value *idx, int64_t n, const char *name,
+                              vtb_span span) {
   vtb_type t = idx->type;
   if (t.dtype != VTB_I32) {
     vtb_builder *b = vtb__at(e, span);
@@ -509,12 +543,13 @@ static vtb__val b_sample_mask(vtb__eval *e, vtb__args *a) {
   vtb_value *v = vtb__take_tensor(e, a, "indices", &x);
   if (!v) return VTB__ERR;
   if (v->type.rank != 1)
-    return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span, "sample_mask takes a list of samples, not %s",
-                       vtb__describe(e, x));
+    return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span,
+                       "sample_mask takes a list of samples, not %s", vtb__describe(e, x));
   vtb_value *table = index_table(e, v, e->batch, "B", a->span);
   int64_t axis = 0;
   vtb_builder *b = table ? vtb__at(e, a->span) : NULL;
-  return b ? vtb__tensor(vtb_b_reduce(b, VTB_OP_reduce_sum, table, &axis, 1, false), NULL) : VTB__ERR;
+  return b ? vtb__tensor(vtb_b_reduce(b, VTB_OP_reduce_sum, table, &axis, 1, false), NULL)
+           : VTB__ERR;
 }
 
 const vtb__builtin vtb__tensor_builtins[] = {{"exp", b_unary},

@@ -9,7 +9,8 @@ vtb__binding *vtb__env_find_here(vtb__env *env, const char *name) {
   return NULL;
 }
 
-vtb__binding *vtb__env_bind(vtb__eval *e, const char *name, vtb__val v, const char *fixed, vtb_span span) {
+vtb__binding *vtb__env_bind(vtb__eval *e, const char *name, vtb__val v, const char *fixed,
+                            vtb_span span) {
   vtb__binding *b = vtb__env_find_here(e->env, name);
   if (!b) {
     b = VTB_NEW(&e->arena, vtb__binding);
@@ -24,7 +25,8 @@ vtb__binding *vtb__env_bind(vtb__eval *e, const char *name, vtb__val v, const ch
 }
 
 static vtb__val enter(vtb__eval *e, vtb__val v, const vtb_path *p, vtb_span span) {
-  if (v.kind == VTB__TENSOR) return v.u.t.layout->kind == VTB__TOKENS ? vtb__enter_path(e, v, p, span) : v;
+  if (v.kind == VTB__TENSOR)
+    return v.u.t.layout->kind == VTB__TOKENS ? vtb__enter_path(e, v, p, span) : v;
   if (v.kind != VTB__LIST && v.kind != VTB__TUPLE) return v;
   bool any = false;
   for (size_t i = 0; i < v.u.list.n; i++) any |= v.u.list.at[i].kind == VTB__TENSOR;

@@ -24,8 +24,8 @@ vtb__val vtb__const(vtb__eval *e, const vtb_decl *d) {
   vtb__val *known = vtb_map_get(&e->consts, key);
   if (known) {
     if (known->kind == VTB__NONE)
-      return vtb__report(e, VTB_DIAG_DEFINITION_CYCLE, d->name.span, "'%s' is defined in terms of itself",
-                         d->name.text);
+      return vtb__report(e, VTB_DIAG_DEFINITION_CYCLE, d->name.span,
+                         "'%s' is defined in terms of itself", d->name.text);
     return *known;
   }
   vtb__val *v = VTB_NEW(&e->arena, vtb__val);
@@ -45,11 +45,13 @@ static vtb__val unknown_name(vtb__eval *e, const char *name, vtb_span span) {
   const vtb__step *step = e->frame ? e->frame->step : NULL;
   for (int i = 0; step && i < step->n_states; i++)
     if (strcmp(step->states[i], name) == 0)
-      return vtb__report(e, VTB_DIAG_STATE_NOT_DECLARED, span, "state '%s' is used before it is declared", name);
+      return vtb__report(e, VTB_DIAG_STATE_NOT_DECLARED, span,
+                         "state '%s' is used before it is declared", name);
   vtb__report(e, VTB_DIAG_UNKNOWN_NAME, span, "unknown name '%s'", name);
   const vtb_decl *hidden = e->stopped ? NULL : vtb__unit_lookup_anywhere(e->unit, name);
   if (hidden) {
-    vtb_diag_note(e->diags, hidden->name.span, "declared here, in a file that this one does not use");
+    vtb_diag_note(e->diags, hidden->name.span,
+                  "declared here, in a file that this one does not use");
     return VTB__ERR;
   }
   suggest_name(e, name);
@@ -67,13 +69,15 @@ static vtb__val eval_name(vtb__eval *e, const char *name, vtb_span span) {
   const vtb_decl *d = vtb__file_lookup(e->file, name);
   if (d && d->kind == VTB_DECL_CONST) return vtb__const(e, d);
   if (d) {
-    vtb__report(e, VTB_DIAG_NOT_A_VALUE, span, "'%s' is a %s, not a value", name, vtb__decl_kind_text(d->kind));
+    vtb__report(e, VTB_DIAG_NOT_A_VALUE, span, "'%s' is a %s, not a value", name,
+                vtb__decl_kind_text(d->kind));
     if (!e->stopped) vtb_diag_note(e->diags, d->name.span, "declared here");
     return VTB__ERR;
   }
   if (vtb__builtin_name(e, name, &v)) return v;
   if (vtb__builtin_find(name))
-    return vtb__report(e, VTB_DIAG_NOT_A_VALUE, span, "'%s' is a builtin function, not a value; call it", name);
+    return vtb__report(e, VTB_DIAG_NOT_A_VALUE, span,
+                       "'%s' is a builtin function, not a value; call it", name);
   return unknown_name(e, name, span);
 }
 
@@ -94,7 +98,8 @@ static bool print_piece(vtb__eval *e, const vtb_expr *x, vtb_strbuf *out, bool *
     vtb__val_print(v, out);
     return true;
   default:
-    vtb__report(e, VTB_DIAG_BAD_INTERPOLATED_VALUE, x->span, "%s cannot be written into a string", vtb__describe(e, v));
+    vtb__report(e, VTB_DIAG_BAD_INTERPOLATED_VALUE, x->span, "%s cannot be written into a string",
+                vtb__describe(e, v));
     return false;
   }
 }
@@ -107,7 +112,8 @@ const char *vtb__text(vtb__eval *e, const vtb_expr *x) {
     e->suffix_read = v.kind == VTB__STRING && v.u.str.suffixed;
     if (v.kind == VTB__STRING) return v.u.str.s;
     if (v.kind != VTB__ERROR)
-      vtb__report(e, VTB_DIAG_TYPE_MISMATCH, x->span, "a string is needed here, not %s", vtb__describe(e, v));
+      vtb__report(e, VTB_DIAG_TYPE_MISMATCH, x->span, "a string is needed here, not %s",
+                  vtb__describe(e, v));
     return NULL;
   }
   vtb_strbuf s = {0};
@@ -134,10 +140,12 @@ static vtb__val eval_list(vtb__eval *e, const vtb_expr *x) {
     at[i] = vtb__expr(e, x->u.list.at[i]);
     failed |= at[i].kind == VTB__ERROR;
     if (at[i].kind == VTB__TUPLE)
-      at[i] = vtb__report(e, VTB_DIAG_VALUE_COUNT, x->u.list.at[i]->span, "%s where one element is needed",
-                          vtb__describe(e, at[i])),
+      at[i] = vtb__report(e, VTB_DIAG_VALUE_COUNT, x->u.list.at[i]->span,
+                          "%s where one element is needed", vtb__describe(e, at[i])),
       failed = true;
-    if (failed || i == 0 || at[i].kind == at[0].kind || (vtb__is_number(at[i]) && vtb__is_number(at[0]))) continue;
+    if (failed || i == 0 || at[i].kind == at[0].kind ||
+        (vtb__is_number(at[i]) && vtb__is_number(at[0])))
+      continue;
     vtb__report(e, VTB_DIAG_MIXED_LIST, x->u.list.at[i]->span, "%s in a list that begins with %s",
                 vtb__describe(e, at[i]), vtb__describe(e, at[0]));
     failed = true;
@@ -149,15 +157,17 @@ static vtb__val eval_index(vtb__eval *e, const vtb_expr *x) {
   vtb__val base = vtb__expr(e, x->u.index.base), index = vtb__expr(e, x->u.index.index);
   if (base.kind == VTB__ERROR || index.kind == VTB__ERROR) return VTB__ERR;
   if (base.kind != VTB__LIST && base.kind != VTB__TUPLE)
-    return vtb__report(e, VTB_DIAG_BAD_OPERANDS, x->u.index.base->span, "only lists are indexed, not %s",
-                       vtb__describe(e, base));
+    return vtb__report(e, VTB_DIAG_BAD_OPERANDS, x->u.index.base->span,
+                       "only lists are indexed, not %s", vtb__describe(e, base));
   if (index.kind != VTB__INT)
-    return vtb__report(e, index.kind == VTB__TENSOR ? VTB_DIAG_NOT_COMPILE_TIME : VTB_DIAG_TYPE_MISMATCH,
-                       x->u.index.index->span, "an index is an int, not %s", vtb__describe(e, index));
-  if (!base.u.list.n) return vtb__report(e, VTB_DIAG_EMPTY_LIST, x->u.index.base->span, "the list is empty");
+    return vtb__report(
+        e, index.kind == VTB__TENSOR ? VTB_DIAG_NOT_COMPILE_TIME : VTB_DIAG_TYPE_MISMATCH,
+        x->u.index.index->span, "an index is an int, not %s", vtb__describe(e, index));
+  if (!base.u.list.n)
+    return vtb__report(e, VTB_DIAG_EMPTY_LIST, x->u.index.base->span, "the list is empty");
   if (index.u.i < 0 || index.u.i >= (int64_t)base.u.list.n)
-    return vtb__report(e, VTB_DIAG_INDEX_RANGE, x->u.index.index->span, "index %lld in a list of %zu elements",
-                       (long long)index.u.i, base.u.list.n);
+    return vtb__report(e, VTB_DIAG_INDEX_RANGE, x->u.index.index->span,
+                       "index %lld in a list of %zu elements", (long long)index.u.i, base.u.list.n);
   return base.u.list.at[index.u.i];
 }
 
@@ -178,20 +188,22 @@ static vtb__val tensor_member(vtb__eval *e, vtb__val v, vtb_name m) {
     if (!t->rank) return vtb__report(e, VTB_DIAG_WRONG_RANK, m.span, "a scalar has no last axis");
     int axis = l->kind == VTB__IMAGE ? 1 : t->rank - 1;
     if (t->dim[axis].size == VTB_DYN)
-      return vtb__report(e, VTB_DIAG_NOT_COMPILE_TIME, m.span, "the last axis of %s is the batch", vtb__describe(e, v));
+      return vtb__report(e, VTB_DIAG_NOT_COMPILE_TIME, m.span, "the last axis of %s is the batch",
+                         vtb__describe(e, v));
     return vtb__int(t->dim[axis].size);
   }
   bool token_member = strcmp(m.text, "tokens") == 0 || strcmp(m.text, "extra") == 0;
   if (token_member && l->kind == VTB__TOKENS)
     return vtb__int(m.text[0] == 't' ? vtb__layout_tokens(l) : vtb__layout_extra(l));
-  bool grid_member = strcmp(m.text, "h") == 0 || strcmp(m.text, "w") == 0 || strcmp(m.text, "grid") == 0;
+  bool grid_member =
+      strcmp(m.text, "h") == 0 || strcmp(m.text, "w") == 0 || strcmp(m.text, "grid") == 0;
   if (grid_member && l->kind != VTB__PLAIN) {
     if (m.text[0] == 'g') return (vtb__val){.kind = VTB__SIZE, .u.size = {l->h, l->w}};
     return vtb__int(m.text[0] == 'h' ? l->h : l->w);
   }
   if (token_member || grid_member)
-    return vtb__report(e, VTB_DIAG_NEEDS_TOKENS, m.span, "%s has no .%s, because it is not tokens", vtb__describe(e, v),
-                       m.text);
+    return vtb__report(e, VTB_DIAG_NEEDS_TOKENS, m.span, "%s has no .%s, because it is not tokens",
+                       vtb__describe(e, v), m.text);
   return vtb__report(e, VTB_DIAG_UNKNOWN_MEMBER, m.span,
                      "tensors have .dim .tokens .h .w .grid .extra .rank, and no .%s", m.text);
 }
@@ -208,7 +220,8 @@ static vtb__val eval_member(vtb__eval *e, const vtb_expr *x) {
   const char *has = v.kind == VTB__SIZE   ? "sizes have .h and .w"
                     : v.kind == VTB__PATH ? "paths have .hflip and .vflip"
                                           : "only sizes, paths and tensors have members";
-  return vtb__report(e, VTB_DIAG_UNKNOWN_MEMBER, m.span, "%s has no .%s; %s", vtb__describe(e, v), m.text, has);
+  return vtb__report(e, VTB_DIAG_UNKNOWN_MEMBER, m.span, "%s has no .%s; %s", vtb__describe(e, v),
+                     m.text, has);
 }
 
 /* ---- choices and conversions --------------------------------------------------------------------------- */
@@ -223,13 +236,15 @@ static const char *choice_find(const vtb_type_expr *t, const char *word) {
   return NULL;
 }
 
-static vtb__val unknown_choice(vtb__eval *e, const char *word, const vtb_type_expr *t, vtb_span span) {
+static vtb__val unknown_choice(vtb__eval *e, const char *word, const vtb_type_expr *t,
+                               vtb_span span) {
   vtb_strbuf s = {0};
   VTB_VEC(const char *) names = {0};
   for (size_t i = 0; i < t->n_choices; i++) {
     vtb_strbuf_printf(&s, i ? ", %s" : "%s", t->choices[i]->name.text);
     vtb_vec_push(&names, t->choices[i]->name.text);
-    for (size_t k = 0; k < t->choices[i]->n_aliases; k++) vtb_vec_push(&names, t->choices[i]->aliases[k].text);
+    for (size_t k = 0; k < t->choices[i]->n_aliases; k++)
+      vtb_vec_push(&names, t->choices[i]->aliases[k].text);
   }
   vtb__report(e, VTB_DIAG_UNKNOWN_CHOICE, span, "'%s' is not one of %s", word, s.at);
   vtb__suggest_help(e, word, names.at, names.n);
@@ -248,8 +263,9 @@ static vtb__val chosen(vtb__eval *e, const char *word, const vtb_type_expr *t, v
 }
 
 bool vtb__is_tensor_type(const vtb_type_expr *t) {
-  return t->kind == VTB_TYPE_NAME && (strcmp(t->name.text, "tensor") == 0 || strcmp(t->name.text, "tokens") == 0 ||
-                                      strcmp(t->name.text, "image") == 0);
+  return t->kind == VTB_TYPE_NAME &&
+         (strcmp(t->name.text, "tensor") == 0 || strcmp(t->name.text, "tokens") == 0 ||
+          strcmp(t->name.text, "image") == 0);
 }
 
 static const char *type_text(vtb__eval *e, const vtb_type_expr *t) {
@@ -266,9 +282,12 @@ static const char *type_text(vtb__eval *e, const vtb_type_expr *t) {
   return "?";
 }
 
-static vtb__val mismatch(vtb__eval *e, vtb__val v, const vtb_type_expr *t, vtb_span span, const char *what) {
-  int code = v.kind == VTB__TENSOR && !vtb__is_tensor_type(t) ? VTB_DIAG_NOT_COMPILE_TIME : VTB_DIAG_TYPE_MISMATCH;
-  return vtb__report(e, code, span, "%s is %s, and %s is needed", what, vtb__describe(e, v), type_text(e, t));
+static vtb__val mismatch(vtb__eval *e, vtb__val v, const vtb_type_expr *t, vtb_span span,
+                         const char *what) {
+  int code = v.kind == VTB__TENSOR && !vtb__is_tensor_type(t) ? VTB_DIAG_NOT_COMPILE_TIME
+                                                              : VTB_DIAG_TYPE_MISMATCH;
+  return vtb__report(e, code, span, "%s is %s, and %s is needed", what, vtb__describe(e, v),
+                     type_text(e, t));
 }
 
 /* The const that a config's string names, such as "row_tl". */
@@ -278,51 +297,57 @@ static bool named_const(vtb__eval *e, const char *name, vtb__val *out) {
   return (d && d->kind == VTB_DECL_CONST) || vtb__builtin_name(e, name, out);
 }
 
-static vtb__val coerce_tensor(vtb__eval *e, vtb__val v, const vtb_type_expr *t, vtb_span span, const char *what) {
+static vtb__val coerce_tensor(vtb__eval *e, vtb__val v, const vtb_type_expr *t, vtb_span span,
+                              const char *what) {
   if (v.kind == VTB__NONE) return v;
   if (v.kind != VTB__TENSOR) return mismatch(e, v, t, span, what);
   vtb__layout_kind k = v.u.t.layout->kind;
   if (strcmp(t->name.text, "tokens") == 0 && k != VTB__TOKENS)
-    return vtb__report(e, VTB_DIAG_NEEDS_TOKENS, span, "%s is %s, and tokens are needed", what, vtb__describe(e, v));
+    return vtb__report(e, VTB_DIAG_NEEDS_TOKENS, span, "%s is %s, and tokens are needed", what,
+                       vtb__describe(e, v));
   if (strcmp(t->name.text, "image") == 0 && k != VTB__IMAGE)
-    return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, span, "%s is %s, and an image is needed", what, vtb__describe(e, v));
+    return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, span, "%s is %s, and an image is needed", what,
+                       vtb__describe(e, v));
   return v;
 }
 
-static vtb__val coerce_list(vtb__eval *e, vtb__val v, const vtb_type_expr *t, vtb_span span, const char *what,
-                            bool config) {
+static vtb__val coerce_list(vtb__eval *e, vtb__val v, const vtb_type_expr *t, vtb_span span,
+                            const char *what, bool config) {
   if (v.kind != VTB__LIST && config) { /* one name where several may stand */
     vtb__val one = vtb__coerce(e, v, t->elem, span, what, config);
     return one.kind == VTB__ERROR
                ? one
-               : (vtb__val){.kind = VTB__LIST, .u.list = {vtb_arena_memdup(&e->arena, &one, sizeof one), 1}};
+               : (vtb__val){.kind = VTB__LIST,
+                            .u.list = {vtb_arena_memdup(&e->arena, &one, sizeof one), 1}};
   }
   if (v.kind != VTB__LIST) return mismatch(e, v, t, span, what);
   vtb__val *at = VTB_NEW_ARRAY(&e->arena, vtb__val, v.u.list.n);
   for (size_t i = 0; i < v.u.list.n; i++) {
-    at[i] = vtb__coerce(e, v.u.list.at[i], t->elem, span, vtb_arena_printf(&e->arena, "element %zu of %s", i, what),
-                        config);
+    at[i] = vtb__coerce(e, v.u.list.at[i], t->elem, span,
+                        vtb_arena_printf(&e->arena, "element %zu of %s", i, what), config);
     if (at[i].kind == VTB__ERROR) return VTB__ERR;
   }
   v.u.list.at = at;
   return v;
 }
 
-static vtb__val coerce_named(vtb__eval *e, vtb__val v, const vtb_type_expr *t, vtb_span span, const char *what,
-                             bool config) {
+static vtb__val coerce_named(vtb__eval *e, vtb__val v, const vtb_type_expr *t, vtb_span span,
+                             const char *what, bool config) {
   static const struct {
     const char *name;
     vtb__kind kind;
-  } simple[] = {{"int", VTB__INT},   {"float", VTB__FLOAT}, {"bool", VTB__BOOL}, {"string", VTB__STRING},
-                {"size", VTB__SIZE}, {"path", VTB__PATH},   {"mode", VTB__MODE}, {"init", VTB__INIT}};
+  } simple[] = {{"int", VTB__INT},       {"float", VTB__FLOAT}, {"bool", VTB__BOOL},
+                {"string", VTB__STRING}, {"size", VTB__SIZE},   {"path", VTB__PATH},
+                {"mode", VTB__MODE},     {"init", VTB__INIT}};
   for (size_t i = 0; i < sizeof simple / sizeof *simple; i++) {
     if (strcmp(t->name.text, simple[i].name) != 0) continue;
     vtb__kind want = simple[i].kind;
-    if (v.kind == VTB__STRING && config && (want == VTB__PATH || want == VTB__MODE || want == VTB__INIT)) {
+    if (v.kind == VTB__STRING && config &&
+        (want == VTB__PATH || want == VTB__MODE || want == VTB__INIT)) {
       const char *word = v.u.str.s;
       if (!named_const(e, word, &v))
-        return vtb__report(e, want == VTB__MODE ? VTB_DIAG_BAD_MODE : VTB_DIAG_BAD_PATH, span, "'%s' is not a %s", word,
-                           t->name.text);
+        return vtb__report(e, want == VTB__MODE ? VTB_DIAG_BAD_MODE : VTB_DIAG_BAD_PATH, span,
+                           "'%s' is not a %s", word, t->name.text);
     }
     if (v.kind == want) return v;
     if (want == VTB__FLOAT && v.kind == VTB__INT) return vtb__float((double)v.u.i);
@@ -330,8 +355,8 @@ static vtb__val coerce_named(vtb__eval *e, vtb__val v, const vtb_type_expr *t, v
       return (vtb__val){.kind = VTB__SIZE, .u.size = {v.u.i, v.u.i}};
     if (want == VTB__SIZE && config && v.kind == VTB__LIST && v.u.list.n == 2) {
       vtb__val h = v.u.list.at[0], w = v.u.list.at[1];
-      if (h.kind == VTB__INT && w.kind == VTB__INT && h.u.i > 0 && w.u.i > 0 && h.u.i < VTB__MAX_SIZE &&
-          w.u.i < VTB__MAX_SIZE)
+      if (h.kind == VTB__INT && w.kind == VTB__INT && h.u.i > 0 && w.u.i > 0 &&
+          h.u.i < VTB__MAX_SIZE && w.u.i < VTB__MAX_SIZE)
         return (vtb__val){.kind = VTB__SIZE, .u.size = {h.u.i, w.u.i}};
     }
     return mismatch(e, v, t, span, what);
@@ -339,10 +364,12 @@ static vtb__val coerce_named(vtb__eval *e, vtb__val v, const vtb_type_expr *t, v
   return vtb__report(e, VTB_DIAG_UNKNOWN_NAME, t->name.span, "unknown type '%s'", t->name.text);
 }
 
-vtb__val vtb__coerce(vtb__eval *e, vtb__val v, const vtb_type_expr *t, vtb_span span, const char *what, bool config) {
+vtb__val vtb__coerce(vtb__eval *e, vtb__val v, const vtb_type_expr *t, vtb_span span,
+                     const char *what, bool config) {
   if (v.kind == VTB__ERROR) return v;
   if (v.kind == VTB__TUPLE)
-    return vtb__report(e, VTB_DIAG_VALUE_COUNT, span, "%s is %s, and one is needed", what, vtb__describe(e, v));
+    return vtb__report(e, VTB_DIAG_VALUE_COUNT, span, "%s is %s, and one is needed", what,
+                       vtb__describe(e, v));
   switch (t->kind) {
   case VTB_TYPE_CHOICE:
     if (v.kind == VTB__NONE && choice_find(t, "none")) return chosen(e, "none", t, span);
@@ -352,7 +379,8 @@ vtb__val vtb__coerce(vtb__eval *e, vtb__val v, const vtb_type_expr *t, vtb_span 
   case VTB_TYPE_LIST:
     return coerce_list(e, v, t, span, what, config);
   case VTB_TYPE_NAME:
-    return vtb__is_tensor_type(t) ? coerce_tensor(e, v, t, span, what) : coerce_named(e, v, t, span, what, config);
+    return vtb__is_tensor_type(t) ? coerce_tensor(e, v, t, span, what)
+                                  : coerce_named(e, v, t, span, what, config);
   case VTB_TYPE_SHAPE:
     return v;
   }
@@ -363,13 +391,15 @@ static bool condition(vtb__eval *e, const vtb_expr *x, bool *out);
 
 /* Bare choice names are words where a choice is expected, unless a variable has that name. */
 static vtb__val eval_as(vtb__eval *e, const vtb_expr *x, const vtb_type_expr *t) {
-  bool mode = t->kind == VTB_TYPE_NAME && strcmp(t->name.text, "mode") == 0 && x->kind == VTB_EXPR_NAME;
+  bool mode =
+      t->kind == VTB_TYPE_NAME && strcmp(t->name.text, "mode") == 0 && x->kind == VTB_EXPR_NAME;
   vtb__val word;
   if (mode && !vtb__env_has(e, x->u.name) && !vtb__file_lookup(e->file, x->u.name) &&
       !vtb__builtin_name(e, x->u.name, &word)) {
     static const char *const modes[] = {"auto", "parallel", "recurrent", "chunkwise"};
     vtb__report(e, VTB_DIAG_BAD_MODE, x->span,
-                "'%s' is not a mode; modes are auto, parallel, recurrent and chunkwise(n)", x->u.name);
+                "'%s' is not a mode; modes are auto, parallel, recurrent and chunkwise(n)",
+                x->u.name);
     vtb__suggest_help(e, x->u.name, modes, 4);
     return VTB__ERR;
   }
@@ -398,7 +428,8 @@ static bool condition(vtb__eval *e, const vtb_expr *x, bool *out) {
     return true;
   }
   if (v.kind != VTB__ERROR)
-    vtb__report(e, v.kind == VTB__TENSOR ? VTB_DIAG_NOT_COMPILE_TIME : VTB_DIAG_BAD_CONDITION, x->span,
+    vtb__report(e, v.kind == VTB__TENSOR ? VTB_DIAG_NOT_COMPILE_TIME : VTB_DIAG_BAD_CONDITION,
+                x->span,
                 v.kind == VTB__TENSOR ? "the condition is %s, which is not known when compiling"
                                       : "the condition is %s, not true or false",
                 vtb__describe(e, v));
@@ -423,7 +454,9 @@ static vtb__val other_side(vtb__eval *e, vtb__val known, const vtb_expr *x) {
   return vtb__expr(e, x);
 }
 
-static bool bare(vtb__eval *e, const vtb_expr *x) { return x->kind == VTB_EXPR_NAME && !vtb__env_has(e, x->u.name); }
+static bool bare(vtb__eval *e, const vtb_expr *x) {
+  return x->kind == VTB_EXPR_NAME && !vtb__env_has(e, x->u.name);
+}
 
 static vtb__val eval_binary(vtb__eval *e, const vtb_expr *x) {
   vtb_binary_op op = x->u.binary.op;
@@ -445,9 +478,10 @@ static vtb__val eval_binary(vtb__eval *e, const vtb_expr *x) {
 }
 
 static vtb__val eval_size(vtb__eval *e, const vtb_expr *x) {
-  if (x->u.size.h < 1 || x->u.size.w < 1 || x->u.size.h >= VTB__MAX_SIZE || x->u.size.w >= VTB__MAX_SIZE)
-    return vtb__report(e, VTB_DIAG_BAD_SIZE, x->span, "size %lldx%lld is out of range", (long long)x->u.size.h,
-                       (long long)x->u.size.w);
+  if (x->u.size.h < 1 || x->u.size.w < 1 || x->u.size.h >= VTB__MAX_SIZE ||
+      x->u.size.w >= VTB__MAX_SIZE)
+    return vtb__report(e, VTB_DIAG_BAD_SIZE, x->span, "size %lldx%lld is out of range",
+                       (long long)x->u.size.h, (long long)x->u.size.w);
   return (vtb__val){.kind = VTB__SIZE, .u.size = {x->u.size.h, x->u.size.w}};
 }
 
@@ -456,13 +490,15 @@ static vtb__val eval_stmt_value(vtb__eval *e, const vtb_expr *x) {
   vtb_stmt *one[1] = {x->u.stmt};
   vtb_stmt_list list = {one, 1, x->span};
   vtb__val v = vtb__body_value(e, &list);
-  if (v.kind == VTB__NONE) return vtb__report(e, VTB_DIAG_NO_VALUE, x->span, "this has no value to use here");
+  if (v.kind == VTB__NONE)
+    return vtb__report(e, VTB_DIAG_NO_VALUE, x->span, "this has no value to use here");
   return v;
 }
 
 static vtb__val eval_block(vtb__eval *e, const vtb_expr *x) {
   vtb__val v = vtb__body_value(e, &x->u.block);
-  if (v.kind == VTB__NONE) return vtb__report(e, VTB_DIAG_NO_VALUE, x->span, "the block has no value to use here");
+  if (v.kind == VTB__NONE)
+    return vtb__report(e, VTB_DIAG_NO_VALUE, x->span, "the block has no value to use here");
   return v;
 }
 
@@ -523,7 +559,8 @@ static vtb__val eval(vtb__eval *e, const vtb_expr *x) {
 vtb__val vtb__expr(vtb__eval *e, const vtb_expr *x) {
   if (!vtb__tick(e, x->span)) return VTB__ERR;
   if (e->depth >= VTB__MAX_DEPTH) {
-    vtb__report(e, VTB_DIAG_TOO_LARGE, x->span, "evaluation is nested more than %d deep", VTB__MAX_DEPTH);
+    vtb__report(e, VTB_DIAG_TOO_LARGE, x->span, "evaluation is nested more than %d deep",
+                VTB__MAX_DEPTH);
     e->stopped = true;
     return VTB__ERR;
   }

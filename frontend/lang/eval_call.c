@@ -18,17 +18,19 @@ const vtb_param *vtb__param_find(const vtb_decl *d, const char *name) {
 
 static void note_declared(vtb__eval *e, const vtb_decl *d) {
   if (!e->stopped)
-    vtb_diag_note(e->diags, d->name.span, "%s '%s' is declared here", vtb__decl_kind_text(d->kind), d->name.text);
+    vtb_diag_note(e->diags, d->name.span, "%s '%s' is declared here", vtb__decl_kind_text(d->kind),
+                  d->name.text);
 }
 
 static void unknown_argument(vtb__eval *e, const vtb_decl *d, const char *name, vtb_span span) {
   VTB_VEC(const char *) names = {0};
   for (size_t i = 0; i < d->params.n; i++) {
     vtb_vec_push(&names, d->params.at[i]->name.text);
-    for (size_t k = 0; k < d->params.at[i]->n_aliases; k++) vtb_vec_push(&names, d->params.at[i]->aliases[k].text);
+    for (size_t k = 0; k < d->params.at[i]->n_aliases; k++)
+      vtb_vec_push(&names, d->params.at[i]->aliases[k].text);
   }
-  vtb__report(e, VTB_DIAG_UNKNOWN_ARGUMENT, span, "%s '%s' has no parameter '%s'", vtb__decl_kind_text(d->kind),
-              d->name.text, name);
+  vtb__report(e, VTB_DIAG_UNKNOWN_ARGUMENT, span, "%s '%s' has no parameter '%s'",
+              vtb__decl_kind_text(d->kind), d->name.text, name);
   vtb__suggest_help(e, name, names.at, names.n);
   note_declared(e, d);
   vtb_vec_free(&names);
@@ -45,7 +47,8 @@ static bool match_arguments(vtb__eval *e, const vtb_decl *d, const vtb__actual *
       at = position++;
       if (at >= d->params.n) {
         vtb__report(e, VTB_DIAG_TOO_MANY_ARGUMENTS, args[i].span, "%s '%s' has %zu parameter%s",
-                    vtb__decl_kind_text(d->kind), d->name.text, d->params.n, d->params.n == 1 ? "" : "s");
+                    vtb__decl_kind_text(d->kind), d->name.text, d->params.n,
+                    d->params.n == 1 ? "" : "s");
         note_declared(e, d);
         return false;
       }
@@ -72,8 +75,9 @@ static bool match_arguments(vtb__eval *e, const vtb_decl *d, const vtb__actual *
 
 /* The value of one parameter: the argument, evaluated where the call stands, or the default, where the declaration
  * stands. */
-static vtb__val actual_value(vtb__eval *e, const vtb_decl *d, const vtb_param *p, const vtb__actual *a,
-                             vtb__env *callee_env, vtb__env *caller_env, const vtb_file *caller_file, vtb_span span) {
+static vtb__val actual_value(vtb__eval *e, const vtb_decl *d, const vtb_param *p,
+                             const vtb__actual *a, vtb__env *callee_env, vtb__env *caller_env,
+                             const vtb_file *caller_file, vtb_span span) {
   const char *what = vtb_arena_printf(&e->arena, "'%s'", p->name.text);
   if (a && !a->expr) return vtb__coerce(e, a->value, p->type, a->span, what, false);
   vtb__val v = VTB__ERR;
@@ -86,15 +90,15 @@ static vtb__val actual_value(vtb__eval *e, const vtb_decl *d, const vtb_param *p
     e->file = d->file;
     v = vtb__expr_as(e, p->fallback, p->type, what);
   } else {
-    vtb__report(e, VTB_DIAG_MISSING_ARGUMENT, span, "parameter '%s' of %s '%s' has no value", p->name.text,
-                vtb__decl_kind_text(d->kind), d->name.text);
+    vtb__report(e, VTB_DIAG_MISSING_ARGUMENT, span, "parameter '%s' of %s '%s' has no value",
+                p->name.text, vtb__decl_kind_text(d->kind), d->name.text);
     note_declared(e, d);
   }
   return v;
 }
 
-bool vtb__bind_params(vtb__eval *e, const vtb_decl *d, const vtb__actual *args, size_t n, vtb__env *caller_env,
-                      const vtb_file *caller_file, vtb_span span) {
+bool vtb__bind_params(vtb__eval *e, const vtb_decl *d, const vtb__actual *args, size_t n,
+                      vtb__env *caller_env, const vtb_file *caller_file, vtb_span span) {
   const vtb__actual **given = VTB_NEW_ARRAY(&e->arena, const vtb__actual *, d->params.n);
   vtb__env *env = e->env;
   const vtb_file *file = e->file;
@@ -106,7 +110,8 @@ bool vtb__bind_params(vtb__eval *e, const vtb_decl *d, const vtb__actual *args, 
     e->env = env;
     e->file = file;
     ok &= v.kind != VTB__ERROR;
-    vtb__env_bind(e, p->name.text, v, vtb__is_tensor_type(p->type) ? NULL : "a parameter", p->name.span);
+    vtb__env_bind(e, p->name.text, v, vtb__is_tensor_type(p->type) ? NULL : "a parameter",
+                  p->name.span);
   }
   return ok;
 }
@@ -115,8 +120,8 @@ bool vtb__bind_params(vtb__eval *e, const vtb_decl *d, const vtb__actual *args, 
 
 vtb__val vtb__run_body(vtb__eval *e, const vtb_decl *d, vtb__env *env, vtb_span span) {
   if (e->calls >= VTB__MAX_CALLS) {
-    vtb__report(e, VTB_DIAG_CALL_CYCLE, span, "calls are nested %d deep; does '%s' call itself?", VTB__MAX_CALLS,
-                d->name.text);
+    vtb__report(e, VTB_DIAG_CALL_CYCLE, span, "calls are nested %d deep; does '%s' call itself?",
+                VTB__MAX_CALLS, d->name.text);
     e->stopped = true;
     return VTB__ERR;
   }
@@ -133,7 +138,8 @@ vtb__val vtb__run_body(vtb__eval *e, const vtb_decl *d, vtb__env *env, vtb_span 
   e->file = file;
   e->decl = decl;
   if (v.kind == VTB__NONE) {
-    vtb__report(e, VTB_DIAG_NO_VALUE, span, "%s '%s' returns nothing", vtb__decl_kind_text(d->kind), d->name.text);
+    vtb__report(e, VTB_DIAG_NO_VALUE, span, "%s '%s' returns nothing", vtb__decl_kind_text(d->kind),
+                d->name.text);
     note_declared(e, d);
     return VTB__ERR;
   }
@@ -163,7 +169,8 @@ static void frame_free(vtb__frame *f) {
 }
 
 /* Sets the results of a block's function from the value of its body, and its updates behind them. */
-static bool set_results(vtb__eval *e, const vtb_decl *d, vtb__frame *f, vtb__instance *in, vtb__val v) {
+static bool set_results(vtb__eval *e, const vtb_decl *d, vtb__frame *f, vtb__instance *in,
+                        vtb__val v) {
   in->is_tuple = v.kind == VTB__TUPLE || v.kind == VTB__LIST;
   in->n_results = in->is_tuple ? v.u.list.n : 1;
   in->results = VTB_NEW_ARRAY(&e->arena, vtb__val, in->n_results);
@@ -189,7 +196,8 @@ static bool set_results(vtb__eval *e, const vtb_decl *d, vtb__frame *f, vtb__ins
   return true;
 }
 
-static bool build_instance(vtb__eval *e, const vtb_decl *d, vtb__env *bound, vtb__instance *in, vtb_span span) {
+static bool build_instance(vtb__eval *e, const vtb_decl *d, vtb__env *bound, vtb__instance *in,
+                           vtb_span span) {
   vtb__frame frame = {0}, *saved = e->frame;
   const char *prefix = e->prefix, *suffix = e->suffix, *suffix_at = e->suffix_at;
   vtb_func *func = vtb_func_new(e->module, d->name.text, VTB_FUNC_PLAIN, d->name.span);
@@ -214,7 +222,8 @@ static bool build_instance(vtb__eval *e, const vtb_decl *d, vtb__env *bound, vtb
   e->prefix = prefix;
   e->suffix = suffix;
   e->suffix_at = suffix_at;
-  bool ok = v.kind != VTB__ERROR && e->diags->n_errors == errors && !e->stopped && set_results(e, d, &frame, in, v);
+  bool ok = v.kind != VTB__ERROR && e->diags->n_errors == errors && !e->stopped &&
+            set_results(e, d, &frame, in, v);
   in->n_weights = frame.weights.n;
   in->weights = VTB_NEW_ARRAY(&e->arena, vtb__weight, frame.weights.n);
   if (frame.weights.n) memcpy(in->weights, frame.weights.at, frame.weights.n * sizeof *in->weights);
@@ -226,8 +235,8 @@ static bool build_instance(vtb__eval *e, const vtb_decl *d, vtb__env *bound, vtb
 }
 
 /* Operands of a call in the order of the callee's arguments: tensors, weights under the caller's scopes, the seed. */
-static vtb_value **call_operands(vtb__eval *e, const vtb_decl *d, vtb__env *bound, const vtb__instance *in,
-                                 vtb_span span) {
+static vtb_value **call_operands(vtb__eval *e, const vtb_decl *d, vtb__env *bound,
+                                 const vtb__instance *in, vtb_span span) {
   vtb_value **at = VTB_NEW_ARRAY(&e->arena, vtb_value *, in->func->n_args);
   int n = 0;
   for (size_t i = 0; i < d->params.n; i++) {
@@ -263,10 +272,12 @@ vtb__val vtb__call_block(vtb__eval *e, const vtb_decl *d, vtb__env *bound, vtb_s
   vtb_inst *call = b ? vtb_b_call(b, in->func, operands, in->func->n_args) : NULL;
   if (!call) return VTB__ERR;
   vtb__val *at = VTB_NEW_ARRAY(&e->arena, vtb__val, in->n_results);
-  for (size_t i = 0; i < in->n_results; i++) at[i] = vtb__tensor(call->results[i], in->results[i].u.t.layout);
+  for (size_t i = 0; i < in->n_results; i++)
+    at[i] = vtb__tensor(call->results[i], in->results[i].u.t.layout);
   for (size_t i = 0; i < in->n_updates; i++) {
     const vtb_value *buffer = operands[in->weights[in->updates[i].weight].arg->index];
-    if (!vtb__add_update(e, buffer, call->results[in->n_results + i], in->updates[i].span)) return VTB__ERR;
+    if (!vtb__add_update(e, buffer, call->results[in->n_results + i], in->updates[i].span))
+      return VTB__ERR;
   }
   if (!in->is_tuple) return at[0];
   return (vtb__val){.kind = VTB__TUPLE, .u.list = {at, in->n_results}};
@@ -277,8 +288,8 @@ vtb__val vtb__call_block(vtb__eval *e, const vtb_decl *d, vtb__env *bound, vtb_s
 static vtb__val not_callable(vtb__eval *e, vtb_name callee) {
   vtb_decl *d = vtb__file_lookup(e->file, callee.text);
   if (d) {
-    vtb__report(e, VTB_DIAG_NOT_CALLABLE, callee.span, "'%s' is a %s and cannot be called here", callee.text,
-                vtb__decl_kind_text(d->kind));
+    vtb__report(e, VTB_DIAG_NOT_CALLABLE, callee.span, "'%s' is a %s and cannot be called here",
+                callee.text, vtb__decl_kind_text(d->kind));
     note_declared(e, d);
     return VTB__ERR;
   }
@@ -304,12 +315,15 @@ static vtb__val call_decl(vtb__eval *e, const vtb_decl *d, const vtb_expr *x) {
   const vtb_arg_list *list = &x->u.call.args;
   size_t n = list->n + (x->u.call.self ? 1 : 0), at = 0;
   vtb__actual *args = VTB_NEW_ARRAY(&e->arena, vtb__actual, n);
-  if (x->u.call.self) args[at++] = (vtb__actual){.expr = x->u.call.self, .span = x->u.call.self->span};
+  if (x->u.call.self)
+    args[at++] = (vtb__actual){.expr = x->u.call.self, .span = x->u.call.self->span};
   for (size_t i = 0; i < list->n; i++)
-    args[at++] = (vtb__actual){.name = list->at[i]->name.text, .expr = list->at[i]->value, .span = list->at[i]->span};
+    args[at++] = (vtb__actual){
+        .name = list->at[i]->name.text, .expr = list->at[i]->value, .span = list->at[i]->span};
   if (d->kind == VTB_DECL_RECURRENCE) return vtb__call_recurrence(e, d, args, n, x->span);
   if (e->frame && e->frame->step && d->kind == VTB_DECL_BLOCK)
-    return vtb__report(e, VTB_DIAG_NOT_A_STEP_OPERATION, x->span, "a step cannot call block '%s'", d->name.text);
+    return vtb__report(e, VTB_DIAG_NOT_A_STEP_OPERATION, x->span, "a step cannot call block '%s'",
+                       d->name.text);
   vtb__env env = {0}, *bound = vtb_arena_memdup(&e->arena, &env, sizeof env), *caller = e->env;
   const vtb_file *file = e->file;
   e->env = bound;
@@ -317,7 +331,8 @@ static vtb__val call_decl(vtb__eval *e, const vtb_decl *d, const vtb_expr *x) {
   e->env = caller;
   e->file = file;
   if (!ok) return VTB__ERR;
-  return d->kind == VTB_DECL_FN ? vtb__run_body(e, d, bound, x->span) : vtb__call_block(e, d, bound, x->span);
+  return d->kind == VTB_DECL_FN ? vtb__run_body(e, d, bound, x->span)
+                                : vtb__call_block(e, d, bound, x->span);
 }
 
 vtb__val vtb__call(vtb__eval *e, const vtb_expr *x) {

@@ -15,7 +15,8 @@ vtb_builder *vtb__at(vtb__eval *e, vtb_span span) {
   }
   e->n_steps++;
   if (++e->n_insts > VTB__MAX_INSTS) {
-    vtb__report(e, VTB_DIAG_TOO_LARGE, span, "the program has more than %d instructions", VTB__MAX_INSTS);
+    vtb__report(e, VTB_DIAG_TOO_LARGE, span, "the program has more than %d instructions",
+                VTB__MAX_INSTS);
     e->stopped = true;
     return NULL;
   }
@@ -30,7 +31,8 @@ vtb_value *vtb__as_tensor(vtb__eval *e, vtb__val v, vtb_span span) {
     return b ? vtb_b_constant(b, vtb__val_number(v)) : NULL;
   }
   if (v.kind != VTB__ERROR)
-    vtb__report(e, VTB_DIAG_TYPE_MISMATCH, span, "a tensor is needed here, not %s", vtb__describe(e, v));
+    vtb__report(e, VTB_DIAG_TYPE_MISMATCH, span, "a tensor is needed here, not %s",
+                vtb__describe(e, v));
   return NULL;
 }
 
@@ -48,8 +50,8 @@ static bool is_name(const char *name, const char *want) { return name && strcmp(
 /* [B] against [B, ...]: gives the vector the other's rank. */
 static vtb_value *per_sample(vtb__eval *e, vtb_value *v, const vtb_type *like, vtb_span span) {
   const vtb_type *t = &v->type;
-  if (t->rank != 1 || like->rank < 2 || !is_name(t->dim[0].name, "B") || !is_name(like->dim[0].name, "B") ||
-      t->dim[0].size != like->dim[0].size)
+  if (t->rank != 1 || like->rank < 2 || !is_name(t->dim[0].name, "B") ||
+      !is_name(like->dim[0].name, "B") || t->dim[0].size != like->dim[0].size)
     return v;
   vtb_type shape = *t;
   shape.rank = like->rank;
@@ -58,10 +60,12 @@ static vtb_value *per_sample(vtb__eval *e, vtb_value *v, const vtb_type *like, v
   return b ? vtb_b_reshape(b, v, &shape) : NULL;
 }
 
-static bool broadcasts(vtb__eval *e, vtb__val a, vtb__val b, vtb_value *x, vtb_value *y, vtb_span span) {
+static bool broadcasts(vtb__eval *e, vtb__val a, vtb__val b, vtb_value *x, vtb_value *y,
+                       vtb_span span) {
   vtb_type t;
   if (vtb_type_broadcast(&x->type, &y->type, &t)) return true;
-  vtb__report(e, VTB_DIAG_SHAPE_MISMATCH, span, "%s does not fit %s", vtb__describe(e, a), vtb__describe(e, b));
+  vtb__report(e, VTB_DIAG_SHAPE_MISMATCH, span, "%s does not fit %s", vtb__describe(e, a),
+              vtb__describe(e, b));
   return false;
 }
 
@@ -84,7 +88,8 @@ vtb__val vtb__elementwise(vtb__eval *e, vtb_op op, vtb__val a, vtb__val b, vtb_s
   if (!bl) return VTB__ERR;
   vtb_value *r = vtb_b_binary(bl, op, x, y);
   if (r && in_step)
-    for (int i = 0; i < r->type.rank; i++) r->type.dim[i].name = vtb_intern(e->module, named.dim[i].name);
+    for (int i = 0; i < r->type.rank; i++)
+      r->type.dim[i].name = vtb_intern(e->module, named.dim[i].name);
   return vtb__tensor(r, l);
 }
 
@@ -95,12 +100,14 @@ static vtb__val overflow(vtb__eval *e, vtb_span span) {
 }
 
 static vtb__val divide_ints(vtb__eval *e, int64_t a, int64_t b, vtb_span span) {
-  if (!b) return vtb__report(e, VTB_DIAG_DIVISION_BY_ZERO, span, "division of %lld by zero", (long long)a);
+  if (!b)
+    return vtb__report(e, VTB_DIAG_DIVISION_BY_ZERO, span, "division of %lld by zero",
+                       (long long)a);
   if (a == INT64_MIN && b == -1) return overflow(e, span);
   if (a % b == 0) return vtb__int(a / b);
   if (e->inexact) return vtb__float((double)a / (double)b);
-  vtb__report(e, VTB_DIAG_DIVISION_NOT_EXACT, span, "%lld / %lld leaves a remainder of %lld", (long long)a,
-              (long long)b, (long long)(a % b));
+  vtb__report(e, VTB_DIAG_DIVISION_NOT_EXACT, span, "%lld / %lld leaves a remainder of %lld",
+              (long long)a, (long long)b, (long long)(a % b));
   if (!e->stopped) vtb_diag_help(e->diags, "floor(a / b) rounds down");
   return VTB__ERR;
 }
@@ -117,7 +124,9 @@ static vtb__val binary_int(vtb__eval *e, vtb_binary_op op, int64_t a, int64_t b,
   case VTB_BIN_DIV:
     return divide_ints(e, a, b, span);
   case VTB_BIN_MOD:
-    if (!b) return vtb__report(e, VTB_DIAG_DIVISION_BY_ZERO, span, "remainder of %lld by zero", (long long)a);
+    if (!b)
+      return vtb__report(e, VTB_DIAG_DIVISION_BY_ZERO, span, "remainder of %lld by zero",
+                         (long long)a);
     if (b == -1) return vtb__int(0);
     r = a % b;
     return vtb__int(r && (r < 0) != (b < 0) ? r + b : r);
@@ -163,12 +172,14 @@ static vtb__val binary_float(vtb__eval *e, vtb_binary_op op, double a, double b,
 
 /* ---- operators ----------------------------------------------------------------------------------------- */
 
-static vtb__val bad_operands(vtb__eval *e, vtb_binary_op op, vtb__val a, vtb__val b, vtb_span span) {
-  return vtb__report(e, VTB_DIAG_BAD_OPERANDS, span, "%s has no meaning for %s and %s", vtb__binary_text(op),
-                     vtb__describe(e, a), vtb__describe(e, b));
+static vtb__val bad_operands(vtb__eval *e, vtb_binary_op op, vtb__val a, vtb__val b,
+                             vtb_span span) {
+  return vtb__report(e, VTB_DIAG_BAD_OPERANDS, span, "%s has no meaning for %s and %s",
+                     vtb__binary_text(op), vtb__describe(e, a), vtb__describe(e, b));
 }
 
-static vtb__val binary_tensor(vtb__eval *e, vtb_binary_op op, vtb__val a, vtb__val b, vtb_span span) {
+static vtb__val binary_tensor(vtb__eval *e, vtb_binary_op op, vtb__val a, vtb__val b,
+                              vtb_span span) {
   static const vtb_op ops[] = {VTB_OP_add, VTB_OP_sub, VTB_OP_mul, VTB_OP_div};
   if (op <= VTB_BIN_DIV) return vtb__elementwise(e, ops[op], a, b, span);
   switch (op) {
@@ -194,23 +205,27 @@ static vtb__val concat_lists(vtb__eval *e, vtb__val a, vtb__val b, vtb_span span
   if (a.u.list.n && b.u.list.n && a.u.list.at[0].kind != b.u.list.at[0].kind)
     return vtb__report(e, VTB_DIAG_MIXED_LIST, span, "lists of different types");
   vtb__val *at = VTB_NEW_ARRAY(&e->arena, vtb__val, n);
-  for (size_t i = 0; i < n; i++) at[i] = i < a.u.list.n ? a.u.list.at[i] : b.u.list.at[i - a.u.list.n];
+  for (size_t i = 0; i < n; i++)
+    at[i] = i < a.u.list.n ? a.u.list.at[i] : b.u.list.at[i - a.u.list.n];
   return (vtb__val){.kind = VTB__LIST, .u.list = {at, n}};
 }
 
 vtb__val vtb__binary(vtb__eval *e, vtb_binary_op op, vtb__val a, vtb__val b, vtb_span span) {
   bool tensor = a.kind == VTB__TENSOR || b.kind == VTB__TENSOR;
-  if (tensor && (a.kind == VTB__TENSOR || vtb__is_number(a)) && (b.kind == VTB__TENSOR || vtb__is_number(b)))
+  if (tensor && (a.kind == VTB__TENSOR || vtb__is_number(a)) &&
+      (b.kind == VTB__TENSOR || vtb__is_number(b)))
     return binary_tensor(e, op, a, b, span);
   if (op == VTB_BIN_EQ || op == VTB_BIN_NE) {
-    bool comparable =
-        a.kind == b.kind || (vtb__is_number(a) && vtb__is_number(b)) || a.kind == VTB__NONE || b.kind == VTB__NONE;
+    bool comparable = a.kind == b.kind || (vtb__is_number(a) && vtb__is_number(b)) ||
+                      a.kind == VTB__NONE || b.kind == VTB__NONE;
     if (!comparable) return bad_operands(e, op, a, b, span);
     return vtb__bool(vtb__val_equal(a, b) == (op == VTB_BIN_EQ));
   }
   if (a.kind == VTB__INT && b.kind == VTB__INT) return binary_int(e, op, a.u.i, b.u.i, span);
-  if (vtb__is_number(a) && vtb__is_number(b)) return binary_float(e, op, vtb__val_number(a), vtb__val_number(b), span);
-  if (a.kind == VTB__LIST && b.kind == VTB__LIST && op == VTB_BIN_ADD) return concat_lists(e, a, b, span);
+  if (vtb__is_number(a) && vtb__is_number(b))
+    return binary_float(e, op, vtb__val_number(a), vtb__val_number(b), span);
+  if (a.kind == VTB__LIST && b.kind == VTB__LIST && op == VTB_BIN_ADD)
+    return concat_lists(e, a, b, span);
   return bad_operands(e, op, a, b, span);
 }
 
@@ -223,15 +238,17 @@ vtb__val vtb__unary(vtb__eval *e, vtb_unary_op op, vtb__val v, vtb_span span) {
     break;
   case VTB_UNARY_NOT:
     if (v.kind == VTB__BOOL) return vtb__bool(!v.u.b);
-    return vtb__report(e, VTB_DIAG_BAD_CONDITION, span, "not needs true or false, not %s", vtb__describe(e, v));
+    return vtb__report(e, VTB_DIAG_BAD_CONDITION, span, "not needs true or false, not %s",
+                       vtb__describe(e, v));
   case VTB_UNARY_REVERSE:
     if (v.kind == VTB__PATH) {
       vtb_path *p = vtb_arena_memdup(&e->arena, v.u.path, sizeof *p);
       p->reversed = !p->reversed;
       return (vtb__val){.kind = VTB__PATH, .u.path = p};
     }
-    return vtb__report(e, VTB_DIAG_BAD_PATH, span, "~ reverses a path, not %s", vtb__describe(e, v));
+    return vtb__report(e, VTB_DIAG_BAD_PATH, span, "~ reverses a path, not %s",
+                       vtb__describe(e, v));
   }
-  return vtb__report(e, VTB_DIAG_BAD_OPERANDS, span, "%s has no meaning for %s", vtb__unary_text(op),
-                     vtb__describe(e, v));
+  return vtb__report(e, VTB_DIAG_BAD_OPERANDS, span, "%s has no meaning for %s",
+                     vtb__unary_text(op), vtb__describe(e, v));
 }

@@ -11,7 +11,8 @@
 static bool good_name(const char *s) {
   if (!*s || *s == '.') return false;
   for (const char *c = s; *c; c++) {
-    bool ok = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') || strchr("_-/", *c);
+    bool ok = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') ||
+              strchr("_-/", *c);
     if (!ok && (*c != '.' || c[1] == '.' || !c[1])) return false;
   }
   return true;
@@ -31,7 +32,8 @@ static const char *join_name(vtb__eval *e, const char *name) {
 }
 
 const char *vtb__official(vtb__eval *e, const char *name, vtb_span span) {
-  if (!good_name(name)) vtb__report(e, VTB_DIAG_BAD_SCOPE_NAME, span, "'%s' cannot be part of an official name", name);
+  if (!good_name(name))
+    vtb__report(e, VTB_DIAG_BAD_SCOPE_NAME, span, "'%s' cannot be part of an official name", name);
   bool spelled = e->suffix_read;
   e->suffix_read = false;
   return join_name(e, suffixed(e, name, spelled));
@@ -43,12 +45,13 @@ typedef struct init_rule {
   const char *name;
   int min, max;
 } init_rule;
-static const init_rule inits[] = {{"zeros", 0, 0},          {"ones", 0, 0},           {"constant", 1, 1},
-                                  {"normal", 1, 1},         {"trunc_normal", 1, 1},   {"uniform", 1, 2},
-                                  {"uniform_fan_in", 0, 1}, {"xavier_uniform", 0, 0}, {"linspace", 2, 2},
-                                  {"s4d_real", 0, 0},       {"dt_bias", 3, 3},        {"xavier_normal", 0, 0},
-                                  {"normal_fan_out", 0, 1}, {"normal_fan_in", 0, 1},  {"rotary_cos", 1, 1},
-                                  {"rotary_sin", 1, 1},     {"sincos_columns", 0, 1}, {"sincos_rows", 0, 1}};
+static const init_rule inits[] = {
+    {"zeros", 0, 0},          {"ones", 0, 0},           {"constant", 1, 1},
+    {"normal", 1, 1},         {"trunc_normal", 1, 1},   {"uniform", 1, 2},
+    {"uniform_fan_in", 0, 1}, {"xavier_uniform", 0, 0}, {"linspace", 2, 2},
+    {"s4d_real", 0, 0},       {"dt_bias", 3, 3},        {"xavier_normal", 0, 0},
+    {"normal_fan_out", 0, 1}, {"normal_fan_in", 0, 1},  {"rotary_cos", 1, 1},
+    {"rotary_sin", 1, 1},     {"sincos_columns", 0, 1}, {"sincos_rows", 0, 1}};
 
 static const init_rule *init_find(const char *name) {
   for (size_t i = 0; i < sizeof inits / sizeof *inits; i++)
@@ -58,16 +61,18 @@ static const init_rule *init_find(const char *name) {
 
 bool vtb__init_builtin(const char *name) { return init_find(name) != NULL; }
 
-vtb__val vtb__init_value(vtb__eval *e, const char *name, const vtb__val *args, size_t n, vtb_span span) {
+vtb__val vtb__init_value(vtb__eval *e, const char *name, const vtb__val *args, size_t n,
+                         vtb_span span) {
   const init_rule *r = init_find(name);
   if ((int)n < r->min || (int)n > r->max)
-    return vtb__report(e, (int)n < r->min ? VTB_DIAG_MISSING_ARGUMENT : VTB_DIAG_TOO_MANY_ARGUMENTS, span,
-                       "initialiser '%s' takes %d%s number%s, not %zu", name, r->min,
+    return vtb__report(e, (int)n < r->min ? VTB_DIAG_MISSING_ARGUMENT : VTB_DIAG_TOO_MANY_ARGUMENTS,
+                       span, "initialiser '%s' takes %d%s number%s, not %zu", name, r->min,
                        r->min == r->max ? "" : " or more", r->max == 1 ? "" : "s", n);
   vtb_strbuf s = {0};
   vtb_strbuf_puts(&s, name);
   for (size_t i = 0; i < n; i++) {
-    if (args[i].kind == VTB__ERROR || !vtb__is_number(args[i]) || !isfinite(vtb__val_number(args[i]))) {
+    if (args[i].kind == VTB__ERROR || !vtb__is_number(args[i]) ||
+        !isfinite(vtb__val_number(args[i]))) {
       if (args[i].kind != VTB__ERROR)
         vtb__report(e, VTB_DIAG_TYPE_MISMATCH, span, "initialiser '%s' takes numbers, not %s", name,
                     vtb__describe(e, args[i]));
@@ -102,7 +107,8 @@ static const char *initialiser(vtb__eval *e, const vtb_expr *x) {
   vtb__val v = vtb__expr(e, x);
   if (v.kind == VTB__INIT) return v.u.init;
   if (v.kind != VTB__ERROR)
-    vtb__report(e, VTB_DIAG_TYPE_MISMATCH, x->span, "an initialiser is needed here, not %s", vtb__describe(e, v));
+    vtb__report(e, VTB_DIAG_TYPE_MISMATCH, x->span, "an initialiser is needed here, not %s",
+                vtb__describe(e, v));
   return NULL;
 }
 
@@ -114,19 +120,23 @@ static vtb__weight *weight_find(vtb__frame *f, const char *name) {
   return NULL;
 }
 
-static bool same_place(vtb_span a, vtb_span b) { return a.source == b.source && a.begin == b.begin; }
+static bool same_place(vtb_span a, vtb_span b) {
+  return a.source == b.source && a.begin == b.begin;
+}
 
-vtb_value *vtb__weight_get(vtb__eval *e, const char *name, const vtb_type *type, const char *init, int decay,
-                           vtb_role role, vtb_span span) {
+vtb_value *vtb__weight_get(vtb__eval *e, const char *name, const vtb_type *type, const char *init,
+                           int decay, vtb_role role, vtb_span span) {
   vtb__frame *f = e->frame;
   vtb__weight *w = weight_find(f, name);
   if (w) {
     bool equal = vtb_type_equal(&w->arg->type, type);
-    if (equal && e->suffix && same_place(w->span, span)) return w->arg; /* directions that share their weights */
+    if (equal && e->suffix && same_place(w->span, span))
+      return w->arg; /* directions that share their weights */
     if (equal)
       vtb__report(e, VTB_DIAG_REPEATED_WEIGHT, span, "two params are named '%s'", name);
     else
-      vtb__report(e, VTB_DIAG_REPEATED_WEIGHT, span, "two params are named '%s', with shapes %s and %s", name,
+      vtb__report(e, VTB_DIAG_REPEATED_WEIGHT, span,
+                  "two params are named '%s', with shapes %s and %s", name,
                   vtb__type_string(e, &w->arg->type), vtb__type_string(e, type));
     if (!e->stopped) vtb_diag_note(e->diags, w->span, "the other one");
     return NULL;
@@ -154,17 +164,19 @@ static bool weight_type(vtb__eval *e, const vtb_expr *x, vtb_type *t) {
     if (v.kind == VTB__SIZE)
       sizes[0] = v.u.size.h, sizes[1] = v.u.size.w, n = 2;
     else if (v.kind != VTB__INT) {
-      vtb__report(e, v.kind == VTB__TENSOR ? VTB_DIAG_NOT_COMPILE_TIME : VTB_DIAG_TYPE_MISMATCH, dims->at[i]->span,
-                  "an axis of a param is an int, not %s", vtb__describe(e, v));
+      vtb__report(e, v.kind == VTB__TENSOR ? VTB_DIAG_NOT_COMPILE_TIME : VTB_DIAG_TYPE_MISMATCH,
+                  dims->at[i]->span, "an axis of a param is an int, not %s", vtb__describe(e, v));
       return false;
     }
     for (int k = 0; k < n; k++) {
       if (sizes[k] < 1 || sizes[k] >= VTB__MAX_SIZE) {
-        vtb__report(e, VTB_DIAG_BAD_DIMENSION, dims->at[i]->span, "an axis of %lld elements", (long long)sizes[k]);
+        vtb__report(e, VTB_DIAG_BAD_DIMENSION, dims->at[i]->span, "an axis of %lld elements",
+                    (long long)sizes[k]);
         return false;
       }
       if (t->rank == VTB_MAX_RANK) {
-        vtb__report(e, VTB_DIAG_TOO_MANY_AXES, x->u.param.dims_span, "a param has at most %d axes", VTB_MAX_RANK);
+        vtb__report(e, VTB_DIAG_TOO_MANY_AXES, x->u.param.dims_span, "a param has at most %d axes",
+                    VTB_MAX_RANK);
         return false;
       }
       t->dim[t->rank++] = (vtb_dim){sizes[k], NULL};
@@ -194,10 +206,12 @@ vtb__val vtb__eval_param(vtb__eval *e, const vtb_expr *x) {
 /* In a recurrence a tap is one more result; elsewhere an op that later passes keep. */
 /* tapped("block0", ...) gives block0.q; tapped("layer0_", ...) gives layer0_q. */
 const char *vtb__tap_name(vtb__eval *e, const char *name) {
-  if (name[0] == '/') return name + 1; /* from the root; where it repeats, passes/taps.c numbers it */
+  if (name[0] == '/')
+    return name + 1; /* from the root; where it repeats, passes/taps.c numbers it */
   size_t n = strlen(e->tap_prefix);
   if (!n) return name;
-  return vtb_arena_printf(&e->arena, e->tap_prefix[n - 1] == '_' ? "%s%s" : "%s.%s", e->tap_prefix, name);
+  return vtb_arena_printf(&e->arena, e->tap_prefix[n - 1] == '_' ? "%s%s" : "%s.%s", e->tap_prefix,
+                          name);
 }
 
 void vtb__tap(vtb__eval *e, const vtb_expr *name_expr, const vtb_expr *value, vtb_span span) {
@@ -213,7 +227,8 @@ void vtb__tap(vtb__eval *e, const vtb_expr *name_expr, const vtb_expr *value, vt
     return;
   }
   for (size_t i = 0; i < e->frame->taps.n; i++)
-    if (strcmp(e->frame->taps.at[i].name, name) == 0 && e->frame->taps.at[i].prefix == e->tap_prefix) {
+    if (strcmp(e->frame->taps.at[i].name, name) == 0 &&
+        e->frame->taps.at[i].prefix == e->tap_prefix) {
       vtb__report(e, VTB_DIAG_REPEATED_TAP, name_expr->span, "two taps are named '%s'", name);
       if (!e->stopped) vtb_diag_note(e->diags, e->frame->taps.at[i].span, "the other one");
       return;

@@ -17,15 +17,17 @@ static int state_index(const vtb__step *s, const char *name) {
 static vtb__val state_update(vtb__eval *e, int index, vtb__val v, vtb_name target, vtb_span span) {
   vtb__step *s = e->frame->step;
   const vtb_value *old = e->frame->func->args[index];
-  if (s->updated[index]) return vtb__report(e, VTB_DIAG_STATE_TWICE, span, "state '%s' is assigned twice", target.text);
+  if (s->updated[index])
+    return vtb__report(e, VTB_DIAG_STATE_TWICE, span, "state '%s' is assigned twice", target.text);
   s->updated[index] = true;
   vtb_value *x = vtb__as_tensor(e, v, span);
   if (!x) return VTB__ERR;
   vtb_type joint;
   if (!vtb_type_equal(&x->type, &old->type) &&
       (!vtb_type_broadcast(&x->type, &old->type, &joint) || !vtb_type_equal(&joint, &old->type)))
-    return vtb__report(e, VTB_DIAG_STATE_SHAPE, span, "the update of state '%s' is %s, and the state is %s",
-                       target.text, vtb__type_string(e, &x->type), vtb__type_string(e, &old->type));
+    return vtb__report(e, VTB_DIAG_STATE_SHAPE, span,
+                       "the update of state '%s' is %s, and the state is %s", target.text,
+                       vtb__type_string(e, &x->type), vtb__type_string(e, &old->type));
   if (!vtb_type_equal(&x->type, &old->type)) {
     vtb_builder *b = vtb__at(e, span);
     x = b ? vtb_b_broadcast(b, x, &old->type) : NULL;
@@ -37,23 +39,26 @@ static void declare_states(vtb__eval *e, const vtb_stmt *s) {
   for (size_t i = 0; i < s->u.state.n; i++) {
     vtb_name name = s->u.state.at[i]->name;
     int k = state_index(e->frame->step, name.text);
-    if (k >= 0) vtb__env_bind(e, name.text, vtb__tensor(e->frame->step->state[k], NULL), NULL, name.span);
+    if (k >= 0)
+      vtb__env_bind(e, name.text, vtb__tensor(e->frame->step->state[k], NULL), NULL, name.span);
   }
 }
 
 static void assign(vtb__eval *e, vtb_name target, vtb__val v, vtb_span span) {
   vtb__binding *b = vtb__env_find_here(e->env, target.text);
   if (b && b->fixed) {
-    vtb__report(e, VTB_DIAG_IMMUTABLE, target.span, "'%s' is %s and keeps its value", target.text, b->fixed);
+    vtb__report(e, VTB_DIAG_IMMUTABLE, target.span, "'%s' is %s and keeps its value", target.text,
+                b->fixed);
     if (!e->stopped) vtb_diag_note(e->diags, b->span, "bound here");
     return;
   }
   if (v.kind == VTB__TUPLE)
-    v = vtb__report(e, VTB_DIAG_VALUE_COUNT, span, "one name on the left of %s", vtb__describe(e, v));
+    v = vtb__report(e, VTB_DIAG_VALUE_COUNT, span, "one name on the left of %s",
+                    vtb__describe(e, v));
   int state = e->frame && e->frame->step ? state_index(e->frame->step, target.text) : -1;
   if (state >= 0 && !b)
-    v = vtb__report(e, VTB_DIAG_STATE_NOT_DECLARED, target.span, "state '%s' is used before it is declared",
-                    target.text);
+    v = vtb__report(e, VTB_DIAG_STATE_NOT_DECLARED, target.span,
+                    "state '%s' is used before it is declared", target.text);
   if (state >= 0) v = state_update(e, state, v, target, span);
   vtb__env_bind(e, target.text, v, NULL, target.span);
 }
@@ -68,9 +73,10 @@ static void assign_many(vtb__eval *e, const vtb_stmt *s) {
   bool fits = (v.kind == VTB__TUPLE || v.kind == VTB__LIST) && v.u.list.n == n;
   if (!fits && v.kind != VTB__ERROR)
     vtb__report(e, VTB_DIAG_VALUE_COUNT, s->u.assign.value->span, "%zu names on the left of %s", n,
-                v.kind == VTB__TUPLE  ? vtb__describe(e, v)
-                : v.kind == VTB__LIST ? vtb_arena_printf(&e->arena, "a list of %zu elements", v.u.list.n)
-                                      : "one value");
+                v.kind == VTB__TUPLE ? vtb__describe(e, v)
+                : v.kind == VTB__LIST
+                    ? vtb_arena_printf(&e->arena, "a list of %zu elements", v.u.list.n)
+                    : "one value");
   for (size_t i = 0; i < n; i++)
     assign(e, s->u.assign.targets[i], fits ? v.u.list.at[i] : VTB__ERR, s->u.assign.value->span);
 }
@@ -79,7 +85,8 @@ static void op_assign(vtb__eval *e, const vtb_stmt *s) {
   vtb_name target = s->u.assign.targets[0];
   vtb_expr old = {.kind = VTB_EXPR_NAME, .span = target.span, .u.name = target.text};
   vtb__val a = vtb__expr(e, &old), b = vtb__expr(e, s->u.assign.value), v = VTB__ERR;
-  if (a.kind != VTB__ERROR && b.kind != VTB__ERROR) v = vtb__binary(e, s->u.assign.op, a, b, s->span);
+  if (a.kind != VTB__ERROR && b.kind != VTB__ERROR)
+    v = vtb__binary(e, s->u.assign.op, a, b, s->span);
   assign(e, target, v, s->span);
 }
 
@@ -91,13 +98,15 @@ static void let(vtb__eval *e, const vtb_stmt *s) {
     if (b->fixed && strcmp(b->fixed, "a let") == 0)
       vtb__report(e, VTB_DIAG_REPEATED_LET, name.span, "'%s' is already a let", name.text);
     else
-      vtb__report(e, VTB_DIAG_IMMUTABLE, name.span, "'%s' already has a value, which a let cannot replace", name.text);
+      vtb__report(e, VTB_DIAG_IMMUTABLE, name.span,
+                  "'%s' already has a value, which a let cannot replace", name.text);
     if (!e->stopped) vtb_diag_note(e->diags, b->span, "bound here");
     return;
   }
   if (v.kind == VTB__TENSOR)
     v = vtb__report(e, VTB_DIAG_NOT_COMPILE_TIME, s->u.let.value->span,
-                    "a let is known when compiling, and this is %s; write '%s = ...'", vtb__describe(e, v), name.text);
+                    "a let is known when compiling, and this is %s; write '%s = ...'",
+                    vtb__describe(e, v), name.text);
   vtb__env_bind(e, name.text, v, "a let", name.span);
 }
 
@@ -107,11 +116,12 @@ static bool input_dims(vtb__eval *e, const vtb_type_expr *t, vtb__val *dims) {
   for (size_t i = 0; i < t->dims.n; i++) {
     dims[i] = vtb__expr(e, t->dims.at[i]);
     if (dims[i].kind == VTB__ERROR) return false;
-    bool ok = dims[i].kind == VTB__SIZE || (dims[i].kind == VTB__INT && dims[i].u.i > 0 && dims[i].u.i < VTB__MAX_SIZE);
+    bool ok = dims[i].kind == VTB__SIZE ||
+              (dims[i].kind == VTB__INT && dims[i].u.i > 0 && dims[i].u.i < VTB__MAX_SIZE);
     if (ok) continue;
     if (vtb__is_number(dims[i]))
-      vtb__report(e, VTB_DIAG_BAD_VALUE, t->dims.at[i]->span, "an axis needs a size from 1 to 2^31 - 1, not %s",
-                  vtb__describe(e, dims[i]));
+      vtb__report(e, VTB_DIAG_BAD_VALUE, t->dims.at[i]->span,
+                  "an axis needs a size from 1 to 2^31 - 1, not %s", vtb__describe(e, dims[i]));
     else
       vtb__report(e, VTB_DIAG_TYPE_MISMATCH, t->dims.at[i]->span, "an axis needs a size, not %s",
                   vtb__describe(e, dims[i]));
@@ -120,25 +130,30 @@ static bool input_dims(vtb__eval *e, const vtb_type_expr *t, vtb__val *dims) {
   return true;
 }
 
-static bool image_type(vtb__eval *e, const vtb_type_expr *t, const vtb__val *d, vtb_type *out, vtb__layout *l) {
+static bool image_type(vtb__eval *e, const vtb_type_expr *t, const vtb__val *d, vtb_type *out,
+                       vtb__layout *l) {
   int64_t h = 0, w = 0;
   vtb__val v;
-  if (t->dims.n == 1 && d[0].kind == VTB__INT && vtb__env_get(e, "image", t->span, &v) && v.kind == VTB__SIZE)
+  if (t->dims.n == 1 && d[0].kind == VTB__INT && vtb__env_get(e, "image", t->span, &v) &&
+      v.kind == VTB__SIZE)
     h = v.u.size.h, w = v.u.size.w;
   else if (t->dims.n == 1 && d[0].kind == VTB__INT)
     h = w = 224;
   else if (t->dims.n == 2 && d[0].kind == VTB__INT && d[1].kind == VTB__SIZE)
     h = d[1].u.size.h, w = d[1].u.size.w;
-  else if (t->dims.n == 3 && d[0].kind == VTB__INT && d[1].kind == VTB__INT && d[2].kind == VTB__INT)
+  else if (t->dims.n == 3 && d[0].kind == VTB__INT && d[1].kind == VTB__INT &&
+           d[2].kind == VTB__INT)
     h = d[1].u.i, w = d[2].u.i;
   else
     return false;
-  *out = (vtb_type){.dtype = VTB_F32, .rank = 4, .dim = {{e->batch, "B"}, {d[0].u.i, "C"}, {h, "H"}, {w, "W"}}};
+  *out = (vtb_type){
+      .dtype = VTB_F32, .rank = 4, .dim = {{e->batch, "B"}, {d[0].u.i, "C"}, {h, "H"}, {w, "W"}}};
   *l = (vtb__layout){.kind = VTB__IMAGE, .h = h, .w = w};
   return true;
 }
 
-static bool input_type(vtb__eval *e, const vtb_type_expr *t, const vtb__val *d, vtb_type *out, vtb__layout *l) {
+static bool input_type(vtb__eval *e, const vtb_type_expr *t, const vtb__val *d, vtb_type *out,
+                       vtb__layout *l) {
   if (t->kind != VTB_TYPE_NAME) return false;
   *l = vtb__plain;
   if (strcmp(t->name.text, "image") == 0) return image_type(e, t, d, out, l);
@@ -151,10 +166,12 @@ static bool input_type(vtb__eval *e, const vtb_type_expr *t, const vtb__val *d, 
   bool labels = strcmp(t->name.text, "labels") == 0;
   if (!labels && strcmp(t->name.text, "tensor") != 0) return false;
   if (t->dims.n >= VTB_MAX_RANK) return false;
-  *out = (vtb_type){.dtype = labels ? VTB_I32 : VTB_F32, .rank = (int)t->dims.n + 1, .dim = {{e->batch, "B"}}};
+  *out = (vtb_type){
+      .dtype = labels ? VTB_I32 : VTB_F32, .rank = (int)t->dims.n + 1, .dim = {{e->batch, "B"}}};
   for (size_t i = 0; i < t->dims.n; i++) {
     if (d[i].kind != VTB__INT) return false;
-    out->dim[i + 1] = (vtb_dim){d[i].u.i, t->dims.at[i]->kind == VTB_EXPR_NAME ? t->dims.at[i]->u.name : NULL};
+    out->dim[i + 1] =
+        (vtb_dim){d[i].u.i, t->dims.at[i]->kind == VTB_EXPR_NAME ? t->dims.at[i]->u.name : NULL};
   }
   return true;
 }
@@ -180,11 +197,13 @@ static void input(vtb__eval *e, const vtb_stmt *s) {
     if (input_type(e, t, dims, &type, &l)) {
       vtb_value *arg = vtb_func_add_arg(e->frame->func, name.text, type);
       vtb_arg_info *info = &e->frame->func->arg_info[arg->index];
-      *info = (vtb_arg_info){.role = VTB_ROLE_INPUT, .official = vtb_intern(e->module, name.text), .span = name.span};
+      *info = (vtb_arg_info){
+          .role = VTB_ROLE_INPUT, .official = vtb_intern(e->module, name.text), .span = name.span};
       v = vtb__tensor(arg, vtb__layout_new(e, l));
     } else {
       vtb__report(e, VTB_DIAG_BAD_INPUT_TYPE, t->span,
-                  "an input is image[channels], image[channels, height, width], tokens[size, channels], tensor[sizes] "
+                  "an input is image[channels], image[channels, height, width], tokens[size, "
+                  "channels], tensor[sizes] "
                   "or labels");
     }
   }
@@ -206,7 +225,8 @@ static void output(vtb__eval *e, const vtb_stmt *s) {
   }
   for (size_t i = 0; i < e->frame->outputs.n; i++)
     if (strcmp(e->frame->outputs.at[i].name, name) == 0) {
-      vtb__report(e, VTB_DIAG_REPEATED_OUTPUT, s->u.named.name->span, "output '%s' is declared twice", name);
+      vtb__report(e, VTB_DIAG_REPEATED_OUTPUT, s->u.named.name->span,
+                  "output '%s' is declared twice", name);
       vtb_diag_note(e->diags, e->frame->outputs.at[i].span, "declared here first");
       return;
     }
@@ -256,14 +276,16 @@ static vtb__val repeat(vtb__eval *e, const vtb_stmt *s) {
 static vtb__val branch(vtb__eval *e, const vtb_stmt *s) {
   vtb__val v = vtb__expr(e, s->u.cond.test);
   if (v.kind == VTB__BOOL)
-    return v.u.b ? vtb__body(e, &s->u.cond.yes) : s->u.cond.has_else ? vtb__body(e, &s->u.cond.no) : VTB__NIL;
+    return v.u.b                ? vtb__body(e, &s->u.cond.yes)
+           : s->u.cond.has_else ? vtb__body(e, &s->u.cond.no)
+                                : VTB__NIL;
   if (v.kind == VTB__ERROR) return VTB__NIL;
   if (v.kind == VTB__TENSOR)
     vtb__report(e, VTB_DIAG_NOT_COMPILE_TIME, s->u.cond.test->span,
                 "the condition is %s, which is not known when compiling", vtb__describe(e, v));
   else
-    vtb__report(e, VTB_DIAG_BAD_CONDITION, s->u.cond.test->span, "the condition is %s, not true or false",
-                vtb__describe(e, v));
+    vtb__report(e, VTB_DIAG_BAD_CONDITION, s->u.cond.test->span,
+                "the condition is %s, not true or false", vtb__describe(e, v));
   return VTB__NIL;
 }
 
@@ -273,8 +295,8 @@ static vtb__val values(vtb__eval *e, const vtb_expr_list *list) {
   for (size_t i = 0; i < list->n; i++) {
     at[i] = vtb__expr(e, list->at[i]);
     if (at[i].kind == VTB__TUPLE)
-      at[i] =
-          vtb__report(e, VTB_DIAG_VALUE_COUNT, list->at[i]->span, "%s where one is needed", vtb__describe(e, at[i]));
+      at[i] = vtb__report(e, VTB_DIAG_VALUE_COUNT, list->at[i]->span, "%s where one is needed",
+                          vtb__describe(e, at[i]));
   }
   return (vtb__val){.kind = VTB__TUPLE, .u.list = {at, list->n}};
 }
@@ -299,11 +321,13 @@ static void check(vtb__eval *e, const vtb_stmt *s) {
   vtb__val v = vtb__expr(e, s->u.check.test);
   if (v.kind == VTB__ERROR || (v.kind == VTB__BOOL && v.u.b)) return;
   if (v.kind != VTB__BOOL) {
-    vtb__report(e, v.kind == VTB__TENSOR ? VTB_DIAG_NOT_COMPILE_TIME : VTB_DIAG_BAD_CONDITION, s->u.check.test->span,
-                "the condition is %s, not true or false", vtb__describe(e, v));
+    vtb__report(e, v.kind == VTB__TENSOR ? VTB_DIAG_NOT_COMPILE_TIME : VTB_DIAG_BAD_CONDITION,
+                s->u.check.test->span, "the condition is %s, not true or false",
+                vtb__describe(e, v));
     return;
   }
-  const char *text = s->u.check.message ? vtb__text(e, s->u.check.message) : "assertion does not hold";
+  const char *text =
+      s->u.check.message ? vtb__text(e, s->u.check.message) : "assertion does not hold";
   if (text) vtb__report(e, VTB_DIAG_ASSERT_FAILED, s->u.check.test->span, "%s", text);
 }
 
@@ -314,7 +338,8 @@ static vtb__val statement(vtb__eval *e, const vtb_stmt *s, bool last) {
   case VTB_STMT_EXPR: {
     vtb__val v = vtb__expr(e, s->u.value);
     if (!last && v.kind != VTB__NONE && v.kind != VTB__ERROR && !e->stopped)
-      vtb_diag_warning(e->diags, VTB_DIAG_UNUSED_VALUE, s->span, "the value of this expression is not used");
+      vtb_diag_warning(e->diags, VTB_DIAG_UNUSED_VALUE, s->span,
+                       "the value of this expression is not used");
     return v;
   }
   case VTB_STMT_ASSIGN:

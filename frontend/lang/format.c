@@ -22,8 +22,8 @@ typedef struct spacing {
 } spacing;
 
 static bool is_contextual(int kind) {
-  return kind == STATE || kind == INPUT || kind == OUTPUT || kind == TAP || kind == EACH || kind == ALIAS ||
-         kind == SUFFIX || kind == NO_DECAY || kind == BUFFER;
+  return kind == STATE || kind == INPUT || kind == OUTPUT || kind == TAP || kind == EACH ||
+         kind == ALIAS || kind == SUFFIX || kind == NO_DECAY || kind == BUFFER;
 }
 
 static bool is_binary(int kind) {
@@ -111,7 +111,8 @@ static void place_token(spacing *s, int kind, vtb_item *it) {
     }
     break;
   default:
-    operand = (word && !keyword_use) || kind == NUMBER || kind == STRING || kind == TRUE || kind == FALSE;
+    operand =
+        (word && !keyword_use) || kind == NUMBER || kind == STRING || kind == TRUE || kind == FALSE;
     break;
   }
   it->may_break = may_break;
@@ -123,7 +124,8 @@ static void place_token(spacing *s, int kind, vtb_item *it) {
     s->questions[s->depth] = s->param_state[s->depth] = 0;
   }
   if ((kind == RPAREN || kind == RBRACKET || kind == RBRACE) && s->depth > 0) s->depth--;
-  if (kind == NEWLINE) s->operand = false, s->previous = 0, s->questions[s->depth] = s->param_state[s->depth] = 0;
+  if (kind == NEWLINE)
+    s->operand = false, s->previous = 0, s->questions[s->depth] = s->param_state[s->depth] = 0;
 }
 
 static vtb_item_kind item_kind(int kind) {
@@ -158,14 +160,17 @@ static void add_comment(vtb_items *items, const vtb_parse *p, vtb_span c, uint32
   vtb_item it = {.kind = VTB_ITEM_COMMENT, .space = true};
   it.text = p->source->text + c.begin;
   it.n = c.end - c.begin;
-  while (it.n && (it.text[it.n - 1] == '\r' || it.text[it.n - 1] == ' ' || it.text[it.n - 1] == '\t')) it.n--;
+  while (it.n &&
+         (it.text[it.n - 1] == '\r' || it.text[it.n - 1] == ' ' || it.text[it.n - 1] == '\t'))
+    it.n--;
   it.lines_before = line_ends(p->source->text, previous_end, c.begin);
   it.own_line = vtb__first_on_line(p, c.begin);
   it.ends_line = it.text[1] == '/' || memchr(it.text, '\n', it.n);
   vtb_vec_push(items, it);
 }
 
-static void add_token(vtb_items *items, spacing *s, const vtb_parse *p, vtb_token t, uint32_t previous_end) {
+static void add_token(vtb_items *items, spacing *s, const vtb_parse *p, vtb_token t,
+                      uint32_t previous_end) {
   vtb_item it = {.kind = item_kind(t.kind)};
   it.text = p->source->text + t.loc.begin;
   it.n = t.kind == NEWLINE ? 0 : t.loc.end - t.loc.begin;
@@ -190,7 +195,8 @@ static void collect(const vtb_parse *p, vtb_items *items) {
   size_t c = 0;
   uint32_t previous_end = 0;
   for (size_t t = 0; t < p->tokens.n || c < p->comments.n;) {
-    bool comment = c < p->comments.n && (t == p->tokens.n || p->comments.at[c].begin < p->tokens.at[t].loc.begin);
+    bool comment = c < p->comments.n &&
+                   (t == p->tokens.n || p->comments.at[c].begin < p->tokens.at[t].loc.begin);
     if (comment) {
       add_comment(items, p, p->comments.at[c], previous_end);
       previous_end = p->comments.at[c++].end;

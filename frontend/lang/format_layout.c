@@ -68,7 +68,9 @@ static bool is_magic_comma(const layout *l, size_t i) {
 static bool may_be_flat(const layout *l, size_t i, size_t j) {
   for (size_t k = i; k < j; k++) {
     const vtb_item *it = &l->at[k];
-    if (it->kind == VTB_ITEM_END || (it->kind == VTB_ITEM_COMMENT && (it->ends_line || it->own_line))) return false;
+    if (it->kind == VTB_ITEM_END ||
+        (it->kind == VTB_ITEM_COMMENT && (it->ends_line || it->own_line)))
+      return false;
     if (k + 1 < j && is_magic_comma(l, k)) return false;
     if (it->kind == VTB_ITEM_ELSE && it->lines_before) return false;
     if (it->kind == VTB_ITEM_BRACE)
@@ -155,7 +157,8 @@ static void list_one_per_line(layout *l, size_t open, margin m) {
     size_t e = i;
     while (e < close && l->at[e].kind != VTB_ITEM_COMMA) e = past(l, e);
     if (e < close) e++;
-    while (e > i + 1 && l->at[e - 1].kind == VTB_ITEM_COMMENT) e--; /* comments are placed by the loop */
+    while (e > i + 1 && l->at[e - 1].kind == VTB_ITEM_COMMENT)
+      e--; /* comments are placed by the loop */
     range(l, i, e, inner);
     i = e;
   }
@@ -167,7 +170,8 @@ static void list(layout *l, size_t open, size_t j, margin m) {
   size_t close = l->at[open].match;
   bool flat = may_be_flat(l, open, close + 1);
   /* The bracket itself is written. */
-  if (flat && column(l) + width(l, open + 1, close + 1) + tail_width(l, close + 1, j) <= VTB_FORMAT_WIDTH) {
+  if (flat &&
+      column(l) + width(l, open + 1, close + 1) + tail_width(l, close + 1, j) <= VTB_FORMAT_WIDTH) {
     for (size_t k = open + 1; k <= close; k++) put(l, &l->at[k], m.wrap);
   } else if (one_per_line(l, open)) {
     list_one_per_line(l, open, m);
@@ -195,7 +199,8 @@ static void block(layout *l, size_t open, size_t j, margin m) {
     return;
   }
   size_t i = open + 1;
-  for (; i < close && l->at[i].kind == VTB_ITEM_COMMENT && !l->at[i].own_line; i++) comment(l, &l->at[i], m.indent + 2);
+  for (; i < close && l->at[i].kind == VTB_ITEM_COMMENT && !l->at[i].own_line; i++)
+    comment(l, &l->at[i], m.indent + 2);
   flush(l);
   statements(l, i, close, m.indent + 2);
   put(l, &l->at[close], m.indent);
@@ -215,7 +220,8 @@ static bool wrap_before(const layout *l, size_t i, size_t k, size_t j, margin m)
       break;
     }
   }
-  if (m.commas && !after_comma) { /* inside an element: only if the element has no line of its own */
+  if (m.commas &&
+      !after_comma) { /* inside an element: only if the element has no line of its own */
     size_t first = k, last = k;
     while (first > i && l->at[first - 1].kind != VTB_ITEM_COMMA) first--;
     while (last < j && l->at[last].kind != VTB_ITEM_COMMA) last = past(l, last);
@@ -224,7 +230,8 @@ static bool wrap_before(const layout *l, size_t i, size_t k, size_t j, margin m)
   int segment = 1 + width(l, k, e) + (e == j ? 1 : 0);
   if (column(l) + segment <= VTB_FORMAT_WIDTH) return false;
   if (m.wrap + segment <= VTB_FORMAT_WIDTH) return true;
-  if (column(l) > m.wrap + (VTB_FORMAT_WIDTH - m.wrap) / 2) return true; /* too long for either, but shorter there */
+  if (column(l) > m.wrap + (VTB_FORMAT_WIDTH - m.wrap) / 2)
+    return true; /* too long for either, but shorter there */
   return column(l) + 1 + width(l, k, head + 1) > VTB_FORMAT_WIDTH && column(l) > m.wrap;
 }
 
@@ -236,7 +243,8 @@ static void range(layout *l, size_t i, size_t j, margin m) {
       comment(l, it, after_block ? m.indent : m.wrap);
       continue;
     }
-    if (it->kind == VTB_ITEM_ELSE && it->lines_before && l->open && strchr(l->cur.at, '{')) flush(l);
+    if (it->kind == VTB_ITEM_ELSE && it->lines_before && l->open && strchr(l->cur.at, '{'))
+      flush(l);
     if (k > i && l->at[k - 1].may_break && l->open && wrap_before(l, i, k, j, m)) flush(l);
     int indent = k == i || it->kind == VTB_ITEM_ELSE ? m.indent : m.wrap;
     if (k == i && m.commas) indent = m.wrap;
@@ -291,24 +299,30 @@ static void statements(layout *l, size_t i, size_t j, int indent) {
     while (cut > i && l->at[cut - 1].kind == VTB_ITEM_COMMENT && l->at[cut - 1].own_line) cut--;
     size_t before = l->lines.n;
     statement(l, i, cut, indent);
-    separate = indent == 0 && l->lines.n > before + 1; /* declarations of several lines stand apart */
+    separate =
+        indent == 0 && l->lines.n > before + 1; /* declarations of several lines stand apart */
     i = cut;
   }
 }
 
 /* ---- output --------------------------------------------------------------------------------------------- */
 
-static bool has_trailing(const line *l) { return l->comment && *l->code && !strchr(l->comment, '\n'); }
+static bool has_trailing(const line *l) {
+  return l->comment && *l->code && !strchr(l->comment, '\n');
+}
 
 static void write_lines(const layout *l, vtb_strbuf *out) {
   for (size_t i = 0; i < l->lines.n;) {
     size_t e = i, widest = 0;
     for (; e < l->lines.n && has_trailing(&l->lines.at[e]); e++)
       if (strlen(l->lines.at[e].code) > widest) widest = strlen(l->lines.at[e].code);
-    for (; i < e; i++) vtb_strbuf_printf(out, "%-*s  %s\n", (int)widest, l->lines.at[i].code, l->lines.at[i].comment);
+    for (; i < e; i++)
+      vtb_strbuf_printf(out, "%-*s  %s\n", (int)widest, l->lines.at[i].code,
+                        l->lines.at[i].comment);
     if (i < l->lines.n) {
       const line *plain = &l->lines.at[i++];
-      vtb_strbuf_printf(out, "%s%s%s\n", plain->code, plain->comment ? "  " : "", plain->comment ? plain->comment : "");
+      vtb_strbuf_printf(out, "%s%s%s\n", plain->code, plain->comment ? "  " : "",
+                        plain->comment ? plain->comment : "");
     }
   }
 }

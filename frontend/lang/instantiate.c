@@ -32,7 +32,8 @@ static const vtb_decl *default_entry(vtb__eval *e) {
   for (size_t i = root->decls.n; !found && i-- > 0;)
     if (root->decls.at[i]->kind == VTB_DECL_PRESET) found = root->decls.at[i];
   if (!found)
-    vtb__report(e, VTB_DIAG_NO_ENTRY, (vtb_span){root->source, 0, 0}, "'%s' declares no model", root->source->path);
+    vtb__report(e, VTB_DIAG_NO_ENTRY, (vtb_span){root->source, 0, 0}, "'%s' declares no model",
+                root->source->path);
   return found;
 }
 
@@ -43,7 +44,8 @@ static const vtb_decl *find_entry(vtb__eval *e, const char *name) {
   if (d && d->kind != VTB_DECL_CONST) return d;
   const vtb_file *root = e->unit->files.at[0];
   vtb__report(e, VTB_DIAG_UNKNOWN_ENTRY, (vtb_span){root->source, 0, 0},
-              "'%s' declares no model, preset, block, fn or recurrence '%s'", root->source->path, name);
+              "'%s' declares no model, preset, block, fn or recurrence '%s'", root->source->path,
+              name);
   const char **names;
   size_t n = vtb__file_names(root, &names);
   vtb__suggest_help(e, name, names, n);
@@ -61,8 +63,8 @@ static int param_index(const vtb_decl *d, const char *name) {
 }
 
 /* Evaluates in the empty environment of a file. */
-static vtb__val global_value(vtb__eval *e, const vtb_file *file, const vtb_expr *x, const vtb_type_expr *type,
-                             const char *what) {
+static vtb__val global_value(vtb__eval *e, const vtb_file *file, const vtb_expr *x,
+                             const vtb_type_expr *type, const char *what) {
   vtb__env env = {0}, *saved = e->env;
   const vtb_file *saved_file = e->file;
   e->env = &env;
@@ -73,20 +75,23 @@ static vtb__val global_value(vtb__eval *e, const vtb_file *file, const vtb_expr 
   return v;
 }
 
-static bool preset_argument(vtb__eval *e, entry *n, const vtb_decl *preset, const vtb_arg *a, int index) {
+static bool preset_argument(vtb__eval *e, entry *n, const vtb_decl *preset, const vtb_arg *a,
+                            int index) {
   if (a->name.text) index = param_index(n->decl, a->name.text);
   if (index < 0 || index >= (int)n->decl->params.n) {
     vtb__report(e, a->name.text ? VTB_DIAG_UNKNOWN_ARGUMENT : VTB_DIAG_TOO_MANY_ARGUMENTS, a->span,
                 "model '%s' has no parameter %s", n->decl->name.text,
                 a->name.text ? vtb_arena_printf(&e->arena, "'%s'", a->name.text) : "at this place");
     VTB_VEC(const char *) names = {0};
-    for (size_t i = 0; i < n->decl->params.n; i++) vtb_vec_push(&names, n->decl->params.at[i]->name.text);
+    for (size_t i = 0; i < n->decl->params.n; i++)
+      vtb_vec_push(&names, n->decl->params.at[i]->name.text);
     if (a->name.text) vtb__suggest_help(e, a->name.text, names.at, names.n);
     vtb_vec_free(&names);
     return false;
   }
   const vtb_param *p = n->decl->params.at[index];
-  vtb__val v = global_value(e, preset->file, a->value, p->type, vtb_arena_printf(&e->arena, "'%s'", p->name.text));
+  vtb__val v = global_value(e, preset->file, a->value, p->type,
+                            vtb_arena_printf(&e->arena, "'%s'", p->name.text));
   n->values[index] = v;
   n->spans[index] = a->span;
   n->set[index] = true;
@@ -107,8 +112,8 @@ static bool resolve_presets(vtb__eval *e, const vtb_decl *d, entry *n) {
       vtb__report(e, VTB_DIAG_NOT_A_MODEL, callee.span, "'%s' is a %s, not a model", callee.text,
                   vtb__decl_kind_text(next->kind));
     else if (chain.n > 32 || next == d)
-      vtb__report(e, VTB_DIAG_DEFINITION_CYCLE, d->name.span, "preset '%s' is defined in terms of itself",
-                  d->name.text);
+      vtb__report(e, VTB_DIAG_DEFINITION_CYCLE, d->name.span,
+                  "preset '%s' is defined in terms of itself", d->name.text);
     else {
       d = next;
       continue;
@@ -123,7 +128,8 @@ static bool resolve_presets(vtb__eval *e, const vtb_decl *d, entry *n) {
   }
   for (size_t i = chain.n; ok && i-- > 0;) {
     const vtb_arg_list *args = &chain.at[i]->value->u.call.args;
-    for (size_t k = 0; k < args->n; k++) ok &= preset_argument(e, n, chain.at[i], args->at[k], (int)k);
+    for (size_t k = 0; k < args->n; k++)
+      ok &= preset_argument(e, n, chain.at[i], args->at[k], (int)k);
   }
   vtb_vec_free(&chain);
   return ok;
@@ -136,16 +142,17 @@ static bool parse_settings(vtb__eval *e, entry *n) {
   bool ok = true;
   for (size_t i = 0; i < o->n_overrides; i++) {
     n->settings[i].o = &o->overrides[i];
-    n->settings[i].x = vtb__parse_expr_text(e->unit, o->overrides[i].from_config ? "<config>" : "<command line>",
-                                            o->overrides[i].value, e->diags);
+    n->settings[i].x =
+        vtb__parse_expr_text(e->unit, o->overrides[i].from_config ? "<config>" : "<command line>",
+                             o->overrides[i].value, e->diags);
     ok &= n->settings[i].x != NULL;
   }
   return ok;
 }
 
 /* Words of a config reach constants and choices; words of -D are expressions. */
-static vtb__val setting_value(vtb__eval *e, const entry *n, const setting *s, const vtb_type_expr *type,
-                              const char *what) {
+static vtb__val setting_value(vtb__eval *e, const entry *n, const setting *s,
+                              const vtb_type_expr *type, const char *what) {
   if (!s->o->from_config) return global_value(e, n->decl->file, s->x, type, what);
   vtb__val v = global_value(e, n->decl->file, s->x, NULL, what);
   const vtb_file *file = e->file;
@@ -162,7 +169,8 @@ static bool apply_setting(vtb__eval *e, entry *n, setting *s) {
     return true;
   const vtb_param *p = n->decl->params.at[index];
   for (const setting *t = n->settings; t != s; t++)
-    if (t->used && param_index(n->decl, t->o->name) == index && t->o->from_config == s->o->from_config) {
+    if (t->used && param_index(n->decl, t->o->name) == index &&
+        t->o->from_config == s->o->from_config) {
       vtb__report(e, VTB_DIAG_REPEATED_OVERRIDE, s->x->span, "'%s' is set twice", p->name.text);
       return false;
     }
@@ -170,7 +178,8 @@ static bool apply_setting(vtb__eval *e, entry *n, setting *s) {
   int errors = e->diags->n_errors;
   vtb__val v = setting_value(e, n, s, p->type, vtb_arena_printf(&e->arena, "'%s'", s->o->name));
   if (v.kind == VTB__ERROR) {
-    if (e->diags->n_errors > errors && !e->stopped) vtb_diag_note(e->diags, p->span, "declared here");
+    if (e->diags->n_errors > errors && !e->stopped)
+      vtb_diag_note(e->diags, p->span, "declared here");
     return false;
   }
   n->values[index] = v;
@@ -184,7 +193,8 @@ static bool apply_settings(vtb__eval *e, entry *n) {
   bool ok = true;
   for (int config = 1; config >= 0; config--)
     for (size_t i = 0; i < n->n_settings; i++)
-      if (n->settings[i].o->from_config == (config == 1)) ok &= apply_setting(e, n, &n->settings[i]);
+      if (n->settings[i].o->from_config == (config == 1))
+        ok &= apply_setting(e, n, &n->settings[i]);
   return ok;
 }
 
@@ -193,7 +203,8 @@ static bool apply_settings(vtb__eval *e, entry *n) {
 static bool near(double a, double b) { return fabs(a - b) <= 1e-12 * fmax(fabs(a), fabs(b)); }
 
 static bool let_equal(vtb__eval *e, vtb__val let, vtb__val config) {
-  if (vtb__is_number(let) && vtb__is_number(config)) return near(vtb__val_number(let), vtb__val_number(config));
+  if (vtb__is_number(let) && vtb__is_number(config))
+    return near(vtb__val_number(let), vtb__val_number(config));
   if (config.kind == VTB__STRING && let.kind != VTB__STRING) {
     const vtb_decl *d = vtb__file_lookup(e->file, config.u.str.s);
     if (d && d->kind == VTB_DECL_CONST)
@@ -220,11 +231,12 @@ static void unknown_setting(vtb__eval *e, const entry *n, const setting *s, cons
   for (const vtb__binding *b = lets && s->o->from_config ? lets->first : NULL; b; b = b->next)
     if (b->fixed && strcmp(b->fixed, "a let") == 0) vtb_vec_push(&names, b->name);
   if (s->o->from_config)
-    vtb__report(e, VTB_DIAG_UNKNOWN_FIELD, s->x->span, "%s '%s' has neither a hyperparameter nor a let '%s'", kind,
-                n->decl->name.text, s->o->name);
+    vtb__report(e, VTB_DIAG_UNKNOWN_FIELD, s->x->span,
+                "%s '%s' has neither a hyperparameter nor a let '%s'", kind, n->decl->name.text,
+                s->o->name);
   else
-    vtb__report(e, VTB_DIAG_UNKNOWN_OVERRIDE, s->x->span, "%s '%s' has no hyperparameter '%s'", kind,
-                n->decl->name.text, s->o->name);
+    vtb__report(e, VTB_DIAG_UNKNOWN_OVERRIDE, s->x->span, "%s '%s' has no hyperparameter '%s'",
+                kind, n->decl->name.text, s->o->name);
   vtb__suggest_help(e, s->o->name, names.at, names.n);
   vtb_vec_free(&names);
 }
@@ -233,8 +245,9 @@ static void check_let(vtb__eval *e, const entry *n, setting *s, vtb__val let, vt
   vtb__val v = global_value(e, n->decl->file, s->x, NULL, "");
   s->used = true;
   if (v.kind == VTB__ERROR || let.kind == VTB__ERROR || let_equal(e, let, v)) return;
-  vtb__report(e, VTB_DIAG_LET_MISMATCH, s->x->span, "config field '%s' is %s, and %s '%s' has %s", s->o->name,
-              vtb__describe(e, v), vtb__decl_kind_text(n->decl->kind), n->decl->name.text, vtb__describe(e, let));
+  vtb__report(e, VTB_DIAG_LET_MISMATCH, s->x->span, "config field '%s' is %s, and %s '%s' has %s",
+              s->o->name, vtb__describe(e, v), vtb__decl_kind_text(n->decl->kind),
+              n->decl->name.text, vtb__describe(e, let));
   if (!e->stopped && span.source) vtb_diag_note(e->diags, span, "computed here");
 }
 
@@ -250,7 +263,8 @@ static void check_lets(vtb__eval *e, entry *n, vtb__env *lets) {
     setting *s = &n->settings[i];
     if (s->used || s->o->optional) continue;
     vtb__binding *b = s->o->from_config && lets ? vtb__env_find_here(lets, s->o->name) : NULL;
-    if (b && s->x->kind == VTB_EXPR_BOOL && is_tensor_param(n->decl, s->o->name)) { /* bias = true: there is a bias */
+    if (b && s->x->kind == VTB_EXPR_BOOL &&
+        is_tensor_param(n->decl, s->o->name)) { /* bias = true: there is a bias */
       check_let(e, n, s, vtb__bool(b->value.kind == VTB__TENSOR), VTB_NO_SPAN);
       continue;
     }
@@ -270,7 +284,8 @@ static bool bind_entry(vtb__eval *e, entry *n, vtb__env *env) {
   size_t k = 0;
   for (size_t i = 0; i < n->decl->params.n; i++)
     if (n->set[i])
-      args[k++] = (vtb__actual){.name = n->decl->params.at[i]->name.text, .value = n->values[i], .span = n->spans[i]};
+      args[k++] = (vtb__actual){
+          .name = n->decl->params.at[i]->name.text, .value = n->values[i], .span = n->spans[i]};
   e->env = env;
   e->file = n->decl->file;
   return vtb__bind_params(e, n->decl, args, k, env, n->decl->file, n->decl->name.span);
@@ -286,11 +301,15 @@ static void run_model(vtb__eval *e, entry *n) {
   vtb__body_value(e, &n->decl->body);
   check_lets(e, n, env);
   bool has_input = false;
-  for (int i = 0; i < e->frame->func->n_args; i++) has_input |= e->frame->func->arg_info[i].role == VTB_ROLE_INPUT;
+  for (int i = 0; i < e->frame->func->n_args; i++)
+    has_input |= e->frame->func->arg_info[i].role == VTB_ROLE_INPUT;
   if (e->diags->n_errors > e->errors_before) return;
-  if (!has_input) vtb__report(e, VTB_DIAG_NO_INPUT, n->decl->name.span, "model '%s' has no input", n->decl->name.text);
+  if (!has_input)
+    vtb__report(e, VTB_DIAG_NO_INPUT, n->decl->name.span, "model '%s' has no input",
+                n->decl->name.text);
   if (!e->frame->outputs.n)
-    vtb__report(e, VTB_DIAG_NO_OUTPUT, n->decl->name.span, "model '%s' has no output", n->decl->name.text);
+    vtb__report(e, VTB_DIAG_NO_OUTPUT, n->decl->name.span, "model '%s' has no output",
+                n->decl->name.text);
 }
 
 static const vtb_shape_binding *binding_of(const vtb__eval *e, const vtb_param *p) {
@@ -317,7 +336,8 @@ static bool early_value(vtb__eval *e, entry *n, const char *name, vtb__val *v) {
   return v->kind == VTB__INT || v->kind == VTB__SIZE;
 }
 
-static bool token_layout(vtb__eval *e, entry *n, const vtb_param *p, const vtb_type *t, vtb__layout *l) {
+static bool token_layout(vtb__eval *e, entry *n, const vtb_param *p, const vtb_type *t,
+                         vtb__layout *l) {
   vtb__val h, w;
   *l = (vtb__layout){.kind = VTB__TOKENS, .h = 1, .w = t->rank > 1 ? t->dim[1].size : 0};
   if (early_value(e, n, "grid", &h) && h.kind == VTB__SIZE)
@@ -325,22 +345,26 @@ static bool token_layout(vtb__eval *e, entry *n, const vtb_param *p, const vtb_t
   else if (early_value(e, n, "grid_height", &h) && early_value(e, n, "grid_width", &w))
     l->h = h.u.i, l->w = w.u.i;
   if (t->rank >= 2 && l->h > 0 && l->w > 0 && l->h * l->w == t->dim[1].size) return true;
-  vtb__report(e, VTB_DIAG_BAD_INPUT_TYPE, p->span, "'%s' is %s, which are not the tokens of a grid %lldx%lld",
-              p->name.text, vtb__type_string(e, t), (long long)l->h, (long long)l->w);
+  vtb__report(e, VTB_DIAG_BAD_INPUT_TYPE, p->span,
+              "'%s' is %s, which are not the tokens of a grid %lldx%lld", p->name.text,
+              vtb__type_string(e, t), (long long)l->h, (long long)l->w);
   return false;
 }
 
 static bool entry_tensor(vtb__eval *e, entry *n, size_t i, const vtb_shape_binding *b) {
   const vtb_param *p = n->decl->params.at[i];
-  static const char *const token_names[] = {"B", "N", "C"}, *const image_names[] = {"B", "C", "H", "W"};
+  static const char *const token_names[] = {"B", "N", "C"}, *const image_names[] = {"B", "C", "H",
+                                                                                    "W"};
   vtb_type t = b->type;
   vtb__layout l = vtb__plain;
-  bool tokens = strcmp(p->type->name.text, "tokens") == 0, image = strcmp(p->type->name.text, "image") == 0;
+  bool tokens = strcmp(p->type->name.text, "tokens") == 0,
+       image = strcmp(p->type->name.text, "image") == 0;
   if (tokens && !token_layout(e, n, p, &t, &l)) return false;
-  if (image && t.rank == 4) l = (vtb__layout){.kind = VTB__IMAGE, .h = t.dim[2].size, .w = t.dim[3].size};
+  if (image && t.rank == 4)
+    l = (vtb__layout){.kind = VTB__IMAGE, .h = t.dim[2].size, .w = t.dim[3].size};
   if (image && t.rank != 4) {
-    vtb__report(e, VTB_DIAG_BAD_INPUT_TYPE, p->span, "'%s' is %s, not an image [B, C, H, W]", p->name.text,
-                vtb__type_string(e, &t));
+    vtb__report(e, VTB_DIAG_BAD_INPUT_TYPE, p->span, "'%s' is %s, not an image [B, C, H, W]",
+                p->name.text, vtb__type_string(e, &t));
     return false;
   }
   for (int k = 0; k < t.rank; k++) {
@@ -353,8 +377,8 @@ static bool entry_tensor(vtb__eval *e, entry *n, size_t i, const vtb_shape_bindi
   }
   vtb_func *f = e->frame->func;
   vtb_value *v = vtb_func_add_arg(f, b->name, t);
-  f->arg_info[v->index] =
-      (vtb_arg_info){.role = VTB_ROLE_INPUT, .official = vtb_intern(e->module, b->name), .span = p->name.span};
+  f->arg_info[v->index] = (vtb_arg_info){
+      .role = VTB_ROLE_INPUT, .official = vtb_intern(e->module, b->name), .span = p->name.span};
   n->values[i] = vtb__tensor(v, vtb__layout_new(e, l));
   n->spans[i] = p->span;
   n->set[i] = true;
@@ -377,15 +401,16 @@ static bool entry_tensors(vtb__eval *e, entry *n) {
     if (b)
       ok &= entry_tensor(e, n, i, b);
     else if (!p->fallback) {
-      vtb__report(e, VTB_DIAG_MISSING_BINDING, p->span, "the shape of '%s' is not given", p->name.text);
+      vtb__report(e, VTB_DIAG_MISSING_BINDING, p->span, "the shape of '%s' is not given",
+                  p->name.text);
       ok = false;
     }
   }
   for (size_t k = 0; k < e->options->n_inputs; k++) {
     const vtb_param *p = vtb__param_find(d, e->options->inputs[k].name);
     if (p && vtb__is_tensor_type(p->type)) continue;
-    vtb__report(e, VTB_DIAG_UNKNOWN_BINDING, d->name.span, "%s '%s' has no tensor '%s'", vtb__decl_kind_text(d->kind),
-                d->name.text, e->options->inputs[k].name);
+    vtb__report(e, VTB_DIAG_UNKNOWN_BINDING, d->name.span, "%s '%s' has no tensor '%s'",
+                vtb__decl_kind_text(d->kind), d->name.text, e->options->inputs[k].name);
     ok = false;
   }
   return ok;
@@ -417,8 +442,9 @@ static void run_function(vtb__eval *e, entry *n) {
     vtb__val r = v.kind == VTB__TUPLE || v.kind == VTB__LIST ? v.u.list.at[i] : v;
     if (r.kind == VTB__ERROR) continue;
     if (r.kind != VTB__TENSOR) {
-      vtb__report(e, VTB_DIAG_TYPE_MISMATCH, n->decl->name.span, "'%s' returns %s, and an entry returns tensors",
-                  n->decl->name.text, vtb__describe(e, r));
+      vtb__report(e, VTB_DIAG_TYPE_MISMATCH, n->decl->name.span,
+                  "'%s' returns %s, and an entry returns tensors", n->decl->name.text,
+                  vtb__describe(e, r));
       continue;
     }
     const char *name = i ? vtb_arena_printf(&e->arena, "y%zu", i + 1) : "y";
@@ -437,7 +463,9 @@ static bool recurrence_fact(vtb__eval *e, entry *n, setting *s, const vtb__entry
   const struct {
     const char *name, *alias;
     int64_t value;
-  } facts[] = {{"batch", "batch_size", v->batch}, {"num_heads", "heads", v->heads}, {"seq_len", "tokens", v->tokens}};
+  } facts[] = {{"batch", "batch_size", v->batch},
+               {"num_heads", "heads", v->heads},
+               {"seq_len", "tokens", v->tokens}};
   for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
     if (strcmp(s->o->name, facts[i].name) == 0 || strcmp(s->o->name, facts[i].alias) == 0) {
       check_let(e, n, s, vtb__int(facts[i].value), n->decl->name.span);
@@ -457,7 +485,8 @@ static void run_recurrence(vtb__eval *e, entry *n) {
     if (p->fallback)
       n->values[i] = global_value(e, d->file, p->fallback, p->type, p->name.text);
     else
-      vtb__report(e, VTB_DIAG_MISSING_ARGUMENT, p->span, "hyperparameter '%s' has no value", p->name.text);
+      vtb__report(e, VTB_DIAG_MISSING_ARGUMENT, p->span, "hyperparameter '%s' has no value",
+                  p->name.text);
   }
   for (size_t i = 0; i < n->n_settings; i++) {
     setting *s = &n->settings[i];
@@ -471,11 +500,13 @@ static void run_recurrence(vtb__eval *e, entry *n) {
     else if (x.kind == VTB__INT && x.u.i >= 0)
       v.chunk = x.u.i;
     else if (x.kind != VTB__ERROR)
-      vtb__report(e, VTB_DIAG_BAD_CHUNK, s->x->span, "a chunk is a number of tokens, not %s", vtb__describe(e, x));
+      vtb__report(e, VTB_DIAG_BAD_CHUNK, s->x->span, "a chunk is a number of tokens, not %s",
+                  vtb__describe(e, x));
   }
   if (e->diags->n_errors > e->errors_before || !vtb__recurrence_entry(e, d, &v)) return;
   for (size_t i = 0; i < n->n_settings; i++)
-    if (!n->settings[i].used && n->settings[i].o->from_config) recurrence_fact(e, n, &n->settings[i], &v);
+    if (!n->settings[i].used && n->settings[i].o->from_config)
+      recurrence_fact(e, n, &n->settings[i], &v);
   check_lets(e, n, e->step_env);
 }
 
@@ -493,7 +524,8 @@ static void set_outputs(vtb__eval *e) {
   for (size_t i = 0; i < f->updates.n; i++) {
     const vtb__update *u = &f->updates.at[i];
     values[f->outputs.n + i] = u->value;
-    names[f->outputs.n + i] = vtb_arena_printf(&e->arena, "updated.%s", f->weights.at[u->weight].name);
+    names[f->outputs.n + i] =
+        vtb_arena_printf(&e->arena, "updated.%s", f->weights.at[u->weight].name);
   }
   vtb_func_set_returns(f->func, values, names, (int)n);
 }
@@ -503,7 +535,8 @@ static void check_names(vtb__eval *e) {
     for (size_t k = 0; k < e->unit->files.at[i]->decls.n; k++) {
       const vtb_decl *d = e->unit->files.at[i]->decls.at[k];
       if (d->kind != VTB_DECL_PRESET && vtb__builtin_find(d->name.text))
-        vtb__report(e, VTB_DIAG_SHADOWS_BUILTIN, d->name.span, "'%s' is the name of a builtin", d->name.text);
+        vtb__report(e, VTB_DIAG_SHADOWS_BUILTIN, d->name.span, "'%s' is the name of a builtin",
+                    d->name.text);
     }
 }
 
@@ -541,10 +574,16 @@ static void finish(vtb__eval *e) {
   vtb_map_free(&e->consts);
 }
 
-vtb_module *vtb_instantiate(vtb_unit *u, const char *name, const vtb_instantiate_options *o, vtb_diags *diags) {
+vtb_module *vtb_instantiate(vtb_unit *u, const char *name, const vtb_instantiate_options *o,
+                            vtb_diags *diags) {
   static const vtb_instantiate_options none = {0};
   if (!u || u->has_syntax_errors || !u->files.n) return NULL;
-  vtb__eval e = {.unit = u, .diags = diags, .options = o ? o : &none, .prefix = "", .tap_prefix = "", .batch = VTB_DYN};
+  vtb__eval e = {.unit = u,
+                 .diags = diags,
+                 .options = o ? o : &none,
+                 .prefix = "",
+                 .tap_prefix = "",
+                 .batch = VTB_DYN};
   vtb__env env = {0};
   vtb_arena_init(&e.arena);
   e.env = &env;

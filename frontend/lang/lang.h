@@ -22,7 +22,8 @@ const vtb_search *vtb_search_default(void);
  * syntax errors the unit is returned and diags->n_errors > 0. */
 vtb_unit *vtb_unit_load(const char *path, const vtb_search *search, vtb_diags *diags);
 /* The same for text in memory (tests, fuzzers); `name` stands for the path in messages. */
-vtb_unit *vtb_unit_load_text(const char *name, const char *text, size_t n, const vtb_search *search, vtb_diags *diags);
+vtb_unit *vtb_unit_load_text(const char *name, const char *text, size_t n, const vtb_search *search,
+                             vtb_diags *diags);
 /* Finds the file that declares a preset, model, block, fn or recurrence named `name` among the search folders (timm
  * names and aliases included) and loads it. */
 vtb_unit *vtb_unit_find(const char *name, const vtb_search *search, vtb_diags *diags);
@@ -30,13 +31,16 @@ void vtb_unit_free(vtb_unit *u);
 
 /* A hyperparameter override: -D name=value (value is .vtb expression text) or a field of a case's config. */
 typedef struct vtb_override {
-  const char *name, *value; /* value text: 192, 0.5, true, "text", [rows, rows~], 224x224, chunkwise(16), conv2d */
-  bool from_config;         /* field of a config: may also name a top-level `let`, which it must then equal; strings
+  const char *name,
+      *value; /* value text: 192, 0.5, true, "text", [rows, rows~], 224x224, chunkwise(16), conv2d */
+  bool
+      from_config; /* field of a config: may also name a top-level `let`, which it must then equal; strings
                                may name enum choices, path constants; unknown fields are errors naming them */
-  bool optional;            /* nothing happens if the entry has no such hyperparameter */
+  bool optional; /* nothing happens if the entry has no such hyperparameter */
 } vtb_override;
 
-typedef struct vtb_shape_binding { /* shapes of a case's inputs and params, for entries that are blocks or recurrences
+typedef struct
+    vtb_shape_binding { /* shapes of a case's inputs and params, for entries that are blocks or recurrences
                                     */
   const char *name;
   vtb_type type;
@@ -54,7 +58,8 @@ typedef struct vtb_instantiate_options {
 } vtb_instantiate_options;
 
 /* Evaluates entry `name` (NULL: the file's only model, or its last) to a module whose entry function is the model. */
-vtb_module *vtb_instantiate(vtb_unit *u, const char *name, const vtb_instantiate_options *o, vtb_diags *diags);
+vtb_module *vtb_instantiate(vtb_unit *u, const char *name, const vtb_instantiate_options *o,
+                            vtb_diags *diags);
 
 /* What a unit declares, for help, completion and `check`. */
 typedef enum vtb_decl_kind {

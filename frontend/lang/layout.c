@@ -11,8 +11,8 @@ int64_t vtb__layout_tokens(const vtb__layout *l) { return l->h * l->w + vtb__lay
 
 bool vtb__layout_equal(const vtb__layout *a, const vtb__layout *b) {
   if (a == b) return true;
-  if (a->kind != b->kind || a->h != b->h || a->w != b->w || a->head != b->head || a->mid != b->mid ||
-      a->tail != b->tail || (a->mid && a->at != b->at))
+  if (a->kind != b->kind || a->h != b->h || a->w != b->w || a->head != b->head ||
+      a->mid != b->mid || a->tail != b->tail || (a->mid && a->at != b->at))
     return false;
   if (!a->via || !b->via) return a->via == b->via;
   return strcmp(a->via->path, b->via->path) == 0 && vtb__layout_equal(a->via->outer, b->via->outer);
@@ -20,22 +20,25 @@ bool vtb__layout_equal(const vtb__layout *a, const vtb__layout *b) {
 
 void vtb__layout_print(const vtb__layout *l, vtb_strbuf *out) {
   if (l->kind == VTB__PLAIN) return;
-  vtb_strbuf_printf(out, "%s%lldx%lld", l->kind == VTB__TOKENS ? "@" : "#", (long long)l->h, (long long)l->w);
+  vtb_strbuf_printf(out, "%s%lldx%lld", l->kind == VTB__TOKENS ? "@" : "#", (long long)l->h,
+                    (long long)l->w);
   if (vtb__layout_extra(l))
-    vtb_strbuf_printf(out, "+%lld,%lld@%lld,%lld", (long long)l->head, (long long)l->mid, (long long)l->at,
-                      (long long)l->tail);
+    vtb_strbuf_printf(out, "+%lld,%lld@%lld,%lld", (long long)l->head, (long long)l->mid,
+                      (long long)l->at, (long long)l->tail);
   if (l->via) {
     vtb_strbuf_printf(out, " along %s of ", l->via->path);
     vtb__layout_print(l->via->outer, out);
   }
 }
 
-const vtb__layout *vtb__layout_new(vtb__eval *e, vtb__layout l) { return vtb_arena_memdup(&e->arena, &l, sizeof l); }
+const vtb__layout *vtb__layout_new(vtb__eval *e, vtb__layout l) {
+  return vtb_arena_memdup(&e->arena, &l, sizeof l);
+}
 
 static const char *order_text(vtb__eval *e, const vtb__layout *l) {
   if (!l->via)
-    return vtb_arena_printf(&e->arena, "storage order, grid %lldx%lld%s", (long long)l->h, (long long)l->w,
-                            vtb__layout_extra(l) ? " with extra tokens" : "");
+    return vtb_arena_printf(&e->arena, "storage order, grid %lldx%lld%s", (long long)l->h,
+                            (long long)l->w, vtb__layout_extra(l) ? " with extra tokens" : "");
   return vtb_arena_printf(&e->arena, "the order %s", l->via->path);
 }
 
@@ -44,32 +47,36 @@ const vtb__layout *vtb__layout_merge(vtb__eval *e, vtb__val a, vtb__val b, vtb_s
   const vtb__layout *lb = b.kind == VTB__TENSOR ? b.u.t.layout : &vtb__plain;
   if (la->kind == VTB__PLAIN) return lb;
   if (lb->kind == VTB__PLAIN || vtb__layout_equal(la, lb)) return la;
-  vtb__report(e, VTB_DIAG_LAYOUT_MISMATCH, span, "%s in %s meets %s in %s", vtb__describe(e, a), order_text(e, la),
-              vtb__describe(e, b), order_text(e, lb));
+  vtb__report(e, VTB_DIAG_LAYOUT_MISMATCH, span, "%s in %s meets %s in %s", vtb__describe(e, a),
+              order_text(e, la), vtb__describe(e, b), order_text(e, lb));
   return NULL;
 }
 
 /* ---- paths --------------------------------------------------------------------------------------------- */
 
-static bool grid_after(const vtb_path *p) { return p->order == VTB_PATH_ROWS || p->order == VTB_PATH_COLS; }
+static bool grid_after(const vtb_path *p) {
+  return p->order == VTB_PATH_ROWS || p->order == VTB_PATH_COLS;
+}
 
 /* `p` on the grid of `l`; false after a message. */
-static bool path_on(vtb__eval *e, const vtb_path *p, const vtb__layout *l, vtb_path *out, vtb_span span) {
+static bool path_on(vtb__eval *e, const vtb_path *p, const vtb__layout *l, vtb_path *out,
+                    vtb_span span) {
   *out = *p;
   out->h = l->h, out->w = l->w;
   out->head = l->head, out->mid = l->mid, out->tail = l->tail;
   out->at = l->mid ? l->at : 0;
   int64_t n = vtb__layout_tokens(l);
   if (p->order == VTB_PATH_LIST && p->n != n) {
-    vtb__report(e, VTB_DIAG_BAD_PERMUTATION, span, "path lists %lld tokens and the sequence has %lld", (long long)p->n,
-                (long long)n);
+    vtb__report(e, VTB_DIAG_BAD_PERMUTATION, span,
+                "path lists %lld tokens and the sequence has %lld", (long long)p->n, (long long)n);
     return false;
   }
   out->n = n;
   return true;
 }
 
-static const vtb__layout *traversed(vtb__eval *e, const vtb__layout *l, const vtb_path *p, const char *text) {
+static const vtb__layout *traversed(vtb__eval *e, const vtb__layout *l, const vtb_path *p,
+                                    const char *text) {
   vtb__layout r = *l;
   if (p->order == VTB_PATH_COLS) r.h = l->w, r.w = l->h;
   if (p->reversed) {
@@ -111,7 +118,9 @@ vtb__val vtb__leave_path(vtb__eval *e, vtb__val v, const vtb_path *p, vtb_span s
     v.u.list.at = at;
     return v;
   }
-  if (v.kind != VTB__TENSOR || v.u.t.layout->kind != VTB__TOKENS || !v.u.t.layout->via || is_identity(p)) return v;
+  if (v.kind != VTB__TENSOR || v.u.t.layout->kind != VTB__TOKENS || !v.u.t.layout->via ||
+      is_identity(p))
+    return v;
   return permute(e, v, p, true, span);
 }
 
@@ -123,11 +132,13 @@ static vtb__val along_one(vtb__eval *e, const vtb_expr *x, const vtb_path *p, in
   vtb__env *saved = e->env;
   e->env = inner;
   if (x->u.along.as.text)
-    vtb__env_bind(e, x->u.along.as.text, vtb__int(index), "the index of a direction", x->u.along.as.span);
+    vtb__env_bind(e, x->u.along.as.text, vtb__int(index), "the index of a direction",
+                  x->u.along.as.span);
   vtb__val v = vtb__body_value(e, &x->u.along.body);
   e->env = saved;
   if (v.kind == VTB__NONE)
-    return vtb__report(e, VTB_DIAG_NO_VALUE, x->u.along.body.span, "the body of along has no value");
+    return vtb__report(e, VTB_DIAG_NO_VALUE, x->u.along.body.span,
+                       "the body of along has no value");
   return vtb__leave_path(e, v, p, x->span);
 }
 
@@ -137,7 +148,8 @@ static bool take_path(vtb__eval *e, vtb__val v, vtb_span span, const vtb_path **
     *p = v.u.path;
     return true;
   }
-  if (v.kind != VTB__ERROR) vtb__report(e, VTB_DIAG_BAD_PATH, span, "along needs a path, not %s", vtb__describe(e, v));
+  if (v.kind != VTB__ERROR)
+    vtb__report(e, VTB_DIAG_BAD_PATH, span, "along needs a path, not %s", vtb__describe(e, v));
   return false;
 }
 
@@ -145,18 +157,19 @@ static vtb__val along_each(vtb__eval *e, const vtb_expr *x) {
   vtb__val paths = vtb__expr(e, x->u.along.path);
   if (paths.kind == VTB__ERROR) return paths;
   if (paths.kind != VTB__LIST)
-    return vtb__report(e, VTB_DIAG_BAD_PATH, x->u.along.path->span, "along each needs a list of paths, not %s",
-                       vtb__describe(e, paths));
+    return vtb__report(e, VTB_DIAG_BAD_PATH, x->u.along.path->span,
+                       "along each needs a list of paths, not %s", vtb__describe(e, paths));
   if (!paths.u.list.n)
-    return vtb__report(e, VTB_DIAG_EMPTY_LIST, x->u.along.path->span, "along each needs at least one path");
+    return vtb__report(e, VTB_DIAG_EMPTY_LIST, x->u.along.path->span,
+                       "along each needs at least one path");
   vtb__val suffixes = VTB__NIL;
   if (x->u.along.suffix) {
     suffixes = vtb__expr(e, x->u.along.suffix);
     if (suffixes.kind == VTB__ERROR) return suffixes;
     if (suffixes.kind != VTB__LIST || suffixes.u.list.n != paths.u.list.n)
       return vtb__report(e, VTB_DIAG_VALUE_COUNT, x->u.along.suffix->span,
-                         "along each has %zu paths and needs a list of as many suffixes, not %s", paths.u.list.n,
-                         vtb__describe(e, suffixes));
+                         "along each has %zu paths and needs a list of as many suffixes, not %s",
+                         paths.u.list.n, vtb__describe(e, suffixes));
   }
   const char *suffix = e->suffix, *suffix_at = e->suffix_at;
   vtb__val *at = VTB_NEW_ARRAY(&e->arena, vtb__val, paths.u.list.n);
@@ -166,8 +179,8 @@ static vtb__val along_each(vtb__eval *e, const vtb_expr *x) {
     vtb__val s = suffixes.kind == VTB__LIST ? suffixes.u.list.at[i] : vtb__val_string("");
     if (s.kind != VTB__STRING) {
       if (s.kind != VTB__ERROR)
-        vtb__report(e, VTB_DIAG_TYPE_MISMATCH, x->u.along.suffix->span, "a suffix is a string, not %s",
-                    vtb__describe(e, s));
+        vtb__report(e, VTB_DIAG_TYPE_MISMATCH, x->u.along.suffix->span,
+                    "a suffix is a string, not %s", vtb__describe(e, s));
       failed = true;
       break;
     }
@@ -188,7 +201,8 @@ static vtb__val along_each(vtb__eval *e, const vtb_expr *x) {
 
 vtb__val vtb__along(vtb__eval *e, const vtb_expr *x) {
   if (e->frame && e->frame->step)
-    return vtb__report(e, VTB_DIAG_NOT_A_STEP_OPERATION, x->span, "along has no place in a step, which sees one token");
+    return vtb__report(e, VTB_DIAG_NOT_A_STEP_OPERATION, x->span,
+                       "along has no place in a step, which sees one token");
   if (x->u.along.each) return along_each(e, x);
   const vtb_path *p;
   vtb__val v = vtb__expr(e, x->u.along.path);

@@ -36,17 +36,22 @@ vtb_expr *vtb__number(vtb_parse *p, vtb_loc loc) {
     e = vtb__expr_new(p, VTB_EXPR_INT, loc);
     ok = read_int(text, &e->u.i);
   }
-  if (!ok) vtb__error(p, loc, VTB_DIAG_NUMBER_TOO_LARGE, "%.40s%s is too large", text, strlen(text) > 40 ? "..." : "");
+  if (!ok)
+    vtb__error(p, loc, VTB_DIAG_NUMBER_TOO_LARGE, "%.40s%s is too large", text,
+               strlen(text) > 40 ? "..." : "");
   if (ok && x && (e->u.size.h < 1 || e->u.size.w < 1))
-    vtb__error(p, loc, VTB_DIAG_BAD_SIZE, "%s has no pixels: height and width are at least 1", text);
+    vtb__error(p, loc, VTB_DIAG_BAD_SIZE, "%s has no pixels: height and width are at least 1",
+               text);
   return e;
 }
 
-static uint32_t extent(const vtb_source *s, uint32_t at, uint32_t end, char quote, int depth, bool *closed);
+static uint32_t extent(const vtb_source *s, uint32_t at, uint32_t end, char quote, int depth,
+                       bool *closed);
 
 /* From behind an opening brace in a string to its closing brace; *closed is false if the line or the range ends first.
  */
-static uint32_t braces_extent(const vtb_source *s, uint32_t at, uint32_t end, int depth, bool *closed) {
+static uint32_t braces_extent(const vtb_source *s, uint32_t at, uint32_t end, int depth,
+                              bool *closed) {
   *closed = false;
   for (int open = 1; at < end && s->text[at] != '\n';) {
     char c = s->text[at];
@@ -67,7 +72,8 @@ static uint32_t braces_extent(const vtb_source *s, uint32_t at, uint32_t end, in
   return at;
 }
 
-static uint32_t extent(const vtb_source *s, uint32_t at, uint32_t end, char quote, int depth, bool *closed) {
+static uint32_t extent(const vtb_source *s, uint32_t at, uint32_t end, char quote, int depth,
+                       bool *closed) {
   *closed = false;
   for (at++; at < end && s->text[at] != '\n';) {
     char c = s->text[at];
@@ -90,7 +96,8 @@ static uint32_t extent(const vtb_source *s, uint32_t at, uint32_t end, char quot
   return at;
 }
 
-uint32_t vtb__string_extent(const vtb_source *s, uint32_t begin, uint32_t end, char quote, bool *closed) {
+uint32_t vtb__string_extent(const vtb_source *s, uint32_t begin, uint32_t end, char quote,
+                            bool *closed) {
   return extent(s, begin, end, quote, 0, closed);
 }
 
@@ -126,7 +133,8 @@ static vtb_expr *interpolated(vtb_parse *p, uint32_t begin, uint32_t end) {
   uint32_t first = begin;
   while (first < end && strchr(" \t\r", p->source->text[first])) first++;
   if (first == end || p->string_depth >= MAX_STRING_DEPTH) {
-    vtb__error(p, (vtb_loc){begin - 1, end + 1}, first == end ? VTB_DIAG_BAD_INTERPOLATION : VTB_DIAG_NESTING_TOO_DEEP,
+    vtb__error(p, (vtb_loc){begin - 1, end + 1},
+               first == end ? VTB_DIAG_BAD_INTERPOLATION : VTB_DIAG_NESTING_TOO_DEEP,
                first == end ? "no expression between the braces; a brace itself is written \\{"
                             : "strings in strings are nested too deep");
     return vtb__expr_new(p, VTB_EXPR_ERROR, (vtb_loc){begin, end});

@@ -37,7 +37,8 @@ const vtb_search *vtb_search_default(void) {
   static VTB_VEC(const char *) dirs;
   if (search.dirs) return &search;
   const char *env = getenv("VTB_MODELS");
-  for (char *at = env && *env ? vtb_xstrdup(env) : NULL; at && *at;) { /* the copy lives as long as `dirs` */
+  for (char *at = env && *env ? vtb_xstrdup(env) : NULL;
+       at && *at;) { /* the copy lives as long as `dirs` */
     char *colon = strchr(at, ':');
     if (colon) *colon = '\0';
     if (*at) vtb_vec_push(&dirs, at);
@@ -123,14 +124,16 @@ static const char *find_used(loader *l, const vtb_file *from, const char *dotted
   char *relative = vtb_arena_printf(a, "%s.vtb", dotted);
   for (char *c = relative; c < relative + strlen(relative) - 4; c++)
     if (*c == '.') *c = '/';
-  const char *beside[] = {folder_of(a, from->source->path), folder_of(a, l->unit->files.at[0]->source->path)};
+  const char *beside[] = {folder_of(a, from->source->path),
+                          folder_of(a, l->unit->files.at[0]->source->path)};
   for (int i = 0; i < 2; i++) {
     const char *path = vtb_arena_printf(a, "%s%s", beside[i], relative);
     if (is_file(path)) return path;
   }
   for (size_t i = 0; i < l->search->n_dirs; i++) {
     const char *dir = l->search->dirs[i];
-    const char *path = vtb_arena_printf(a, "%s%s%s", dir, vtb_ends_with(dir, "/") ? "" : "/", relative);
+    const char *path =
+        vtb_arena_printf(a, "%s%s%s", dir, vtb_ends_with(dir, "/") ? "" : "/", relative);
     if (is_file(path)) return path;
   }
   return NULL;
@@ -138,7 +141,8 @@ static const char *find_used(loader *l, const vtb_file *from, const char *dotted
 
 static void report_not_found(loader *l, const vtb_file *from, const vtb_use *use) {
   l->unit->has_syntax_errors = true;
-  vtb_diag_error(l->diags, VTB_DIAG_USE_NOT_FOUND, use->path.span, "no file for '%s'", use->path.text);
+  vtb_diag_error(l->diags, VTB_DIAG_USE_NOT_FOUND, use->path.span, "no file for '%s'",
+                 use->path.text);
   const char *dir = folder_of(&l->unit->arena, from->source->path);
   vtb_diag_note(l->diags, VTB_NO_SPAN, "looked in %s", *dir ? dir : "./");
   for (size_t i = 0; i < l->search->n_dirs; i++)
@@ -154,8 +158,8 @@ static void load_use(loader *l, vtb_file *f, vtb_use *use, int depth) {
   vtb_file *used = loaded(l->unit, path);
   if (used && used->loading) {
     l->unit->has_syntax_errors = true;
-    vtb_diag_error(l->diags, VTB_DIAG_USE_CYCLE, use->path.span, "'%s' is being read already: the files use each other",
-                   use->path.text);
+    vtb_diag_error(l->diags, VTB_DIAG_USE_CYCLE, use->path.span,
+                   "'%s' is being read already: the files use each other", use->path.text);
     return;
   }
   if (!used) {
@@ -221,7 +225,8 @@ static void check_names(loader *l, const vtb_file *f) {
   for (size_t i = 0; i < f->decls.n; i++) {
     const vtb_decl *d = f->decls.at[i];
     claim(l, &taken, &d->name, VTB_DIAG_REPEATED_NAME, "name");
-    for (size_t k = 0; k < d->n_aliases; k++) claim(l, &taken, &d->aliases[k], VTB_DIAG_REPEATED_NAME, "name");
+    for (size_t k = 0; k < d->n_aliases; k++)
+      claim(l, &taken, &d->aliases[k], VTB_DIAG_REPEATED_NAME, "name");
     check_params(l, d);
   }
   /* Names of used files may be hidden by own ones, but not clash with each other. */
@@ -251,12 +256,14 @@ static void collect_infos(vtb_unit *u) {
   const vtb_file *f = u->files.at[0];
   for (size_t i = 0; i < f->decls.n; i++) {
     const vtb_decl *d = f->decls.at[i];
-    vtb_decl_info info = {d->kind, d->name.text, d->n_aliases ? d->aliases[0].text : NULL, d->doc, d->name.span};
+    vtb_decl_info info = {d->kind, d->name.text, d->n_aliases ? d->aliases[0].text : NULL, d->doc,
+                          d->name.span};
     vtb_vec_push(&u->infos, info);
   }
 }
 
-static vtb_unit *load(const char *name, char *text, size_t n, const vtb_search *search, vtb_diags *diags) {
+static vtb_unit *load(const char *name, char *text, size_t n, const vtb_search *search,
+                      vtb_diags *diags) {
   vtb_unit *u = vtb_xcalloc(1, sizeof *u);
   vtb_arena_init(&u->arena);
   loader l = {u, search ? search : vtb_search_default(), diags};
@@ -279,9 +286,11 @@ vtb_unit *vtb_unit_load(const char *path, const vtb_search *search, vtb_diags *d
   return load(path, text, n, search, diags);
 }
 
-vtb_unit *vtb_unit_load_text(const char *name, const char *text, size_t n, const vtb_search *search, vtb_diags *diags) {
+vtb_unit *vtb_unit_load_text(const char *name, const char *text, size_t n, const vtb_search *search,
+                             vtb_diags *diags) {
   if (n > MAX_FILE_BYTES) {
-    vtb_diag_error(diags, VTB_DIAG_FILE_UNREADABLE, VTB_NO_SPAN, "%s is larger than %d bytes", name, MAX_FILE_BYTES);
+    vtb_diag_error(diags, VTB_DIAG_FILE_UNREADABLE, VTB_NO_SPAN, "%s is larger than %d bytes", name,
+                   MAX_FILE_BYTES);
     return NULL;
   }
   char *copy = vtb_xmalloc(n + 1);
@@ -310,10 +319,12 @@ size_t vtb_unit_decls(const vtb_unit *u, const vtb_decl_info **out) {
   return u->infos.n;
 }
 
-vtb_expr *vtb__parse_expr_text(vtb_unit *u, const char *origin, const char *text, vtb_diags *diags) {
+vtb_expr *vtb__parse_expr_text(vtb_unit *u, const char *origin, const char *text,
+                               vtb_diags *diags) {
   vtb_source *source = VTB_NEW(&u->arena, vtb_source);
-  *source = (vtb_source){
-      .path = vtb_arena_strdup(&u->arena, origin), .text = vtb_arena_strdup(&u->arena, text), .n = strlen(text)};
+  *source = (vtb_source){.path = vtb_arena_strdup(&u->arena, origin),
+                         .text = vtb_arena_strdup(&u->arena, text),
+                         .n = strlen(text)};
   bool before = u->has_syntax_errors;
   u->has_syntax_errors = false;
   vtb_parse p;
@@ -329,7 +340,9 @@ vtb_expr *vtb__parse_expr_text(vtb_unit *u, const char *origin, const char *text
 
 typedef VTB_VEC(char *) path_vec;
 
-static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static int by_text(const void *a, const void *b) {
+  return strcmp(*(char *const *)a, *(char *const *)b);
+}
 
 /* Every .vtb file under a folder, sorted by path. */
 static void list_files(const char *dir, int depth, path_vec *out) {
@@ -372,7 +385,8 @@ static bool declares(const vtb_file *f, const char *name) {
   return d && d->file == f;
 }
 
-static void suggest_entry(const char *name, const path_vec *files, const vtb_search *search, vtb_diags *diags) {
+static void suggest_entry(const char *name, const path_vec *files, const vtb_search *search,
+                          vtb_diags *diags) {
   VTB_VEC(vtb_unit *) units = {0};
   VTB_VEC(const char *) names = {0};
   for (size_t i = 0; i < files->n; i++) {
@@ -409,7 +423,8 @@ vtb_unit *vtb_unit_find(const char *name, const vtb_search *search, vtb_diags *d
     vtb_diags_free(&here);
   }
   if (!found) {
-    vtb_diag_error(diags, VTB_DIAG_UNKNOWN_ENTRY, VTB_NO_SPAN, "no model or preset '%s' in the search folders", name);
+    vtb_diag_error(diags, VTB_DIAG_UNKNOWN_ENTRY, VTB_NO_SPAN,
+                   "no model or preset '%s' in the search folders", name);
     suggest_entry(name, &files, search, diags);
   }
   for (size_t i = 0; i < files.n; i++) free(files.at[i]);

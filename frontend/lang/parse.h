@@ -72,12 +72,14 @@ typedef struct vtb_parse {
 /* ---- parser.y, lexer.l, token.c ------------------------------------------------------------------------- */
 
 /* Parses range [begin, end) of p->source; p is filled by vtb__parse_begin(). */
-void vtb__parse_begin(vtb_parse *p, vtb_unit *u, vtb_file *file, const vtb_source *source, vtb_diags *diags);
+void vtb__parse_begin(vtb_parse *p, vtb_unit *u, vtb_file *file, const vtb_source *source,
+                      vtb_diags *diags);
 void vtb__parse_run(vtb_parse *p, bool as_expr);
 void vtb__parse_end(vtb_parse *p); /* frees what is not in the arena */
 
-void *vtb__scanner_new(vtb_parse *p);           /* flex state over p's range */
-vtb_token vtb__significant_token(vtb_parse *p); /* with line ends that count, without recovery's queue */
+void *vtb__scanner_new(vtb_parse *p); /* flex state over p's range */
+vtb_token
+vtb__significant_token(vtb_parse *p); /* with line ends that count, without recovery's queue */
 void vtb__scanner_free(void *scanner);
 void vtb__check_encoding(vtb_parse *p); /* reports NUL bytes and malformed UTF-8, one each */
 
@@ -90,7 +92,8 @@ bool vtb__is_declaration_word(int kind);
 
 vtb_expr *vtb__number(vtb_parse *p, vtb_loc loc);
 /* End of the string that begins at `begin` (a quote); *closed is false if the line ended first. */
-uint32_t vtb__string_extent(const vtb_source *s, uint32_t begin, uint32_t end, char quote, bool *closed);
+uint32_t vtb__string_extent(const vtb_source *s, uint32_t begin, uint32_t end, char quote,
+                            bool *closed);
 vtb_expr *vtb__string(vtb_parse *p, vtb_loc loc, bool closed);
 
 /* ---- parse_error.c -------------------------------------------------------------------------------------- */
@@ -119,30 +122,35 @@ vtb_expr *vtb__expr_text(vtb_parse *p, const vtb_name *n); /* a bare name as a s
 vtb_expr *vtb__expr_name(vtb_parse *p, const vtb_name *n);
 vtb_expr *vtb__expr_list_of(vtb_parse *p, vtb_expr_kind kind, vtb_list *items, vtb_loc loc);
 vtb_expr *vtb__expr_unary(vtb_parse *p, vtb_unary_op op, vtb_expr *x, vtb_loc loc);
-vtb_expr *vtb__expr_binary(vtb_parse *p, vtb_binary_op op, vtb_expr *l, vtb_expr *r, vtb_loc op_loc, vtb_loc loc);
+vtb_expr *vtb__expr_binary(vtb_parse *p, vtb_binary_op op, vtb_expr *l, vtb_expr *r, vtb_loc op_loc,
+                           vtb_loc loc);
 vtb_expr *vtb__expr_conditional(vtb_parse *p, vtb_expr *c, vtb_expr *a, vtb_expr *b, vtb_loc loc);
 vtb_expr *vtb__expr_index(vtb_parse *p, vtb_expr *base, vtb_expr *index, vtb_loc loc);
 vtb_expr *vtb__expr_member(vtb_parse *p, vtb_expr *base, const vtb_name *member, vtb_loc loc);
-vtb_expr *vtb__expr_call(vtb_parse *p, vtb_expr *self, const vtb_name *callee, vtb_list *args, vtb_loc loc);
+vtb_expr *vtb__expr_call(vtb_parse *p, vtb_expr *self, const vtb_name *callee, vtb_list *args,
+                         vtb_loc loc);
 /* flags: 1 no_decay, 2 buffer */
-vtb_expr *vtb__expr_param(vtb_parse *p, vtb_expr *name, const vtb_type_expr *shape, vtb_expr *init, int flags,
-                          vtb_loc loc);
-vtb_expr *vtb__expr_along(vtb_parse *p, bool each, vtb_expr *path, vtb_expr *suffix, const vtb_name *as,
-                          vtb_block_text body, vtb_loc loc);
+vtb_expr *vtb__expr_param(vtb_parse *p, vtb_expr *name, const vtb_type_expr *shape, vtb_expr *init,
+                          int flags, vtb_loc loc);
+vtb_expr *vtb__expr_along(vtb_parse *p, bool each, vtb_expr *path, vtb_expr *suffix,
+                          const vtb_name *as, vtb_block_text body, vtb_loc loc);
 vtb_expr *vtb__expr_block(vtb_parse *p, vtb_block_text body);
 vtb_expr *vtb__expr_stmt(vtb_parse *p, vtb_expr_kind kind, vtb_stmt *s);
 vtb_arg *vtb__arg(vtb_parse *p, const vtb_name *name, vtb_expr *value, vtb_loc loc);
 
 vtb_stmt *vtb__stmt_value(vtb_parse *p, vtb_expr *e);
-vtb_stmt *vtb__stmt_assign(vtb_parse *p, vtb_list *targets, vtb_expr *value, vtb_loc op_loc, vtb_loc loc);
-vtb_stmt *vtb__stmt_op_assign(vtb_parse *p, const vtb_name *target, vtb_binary_op op, vtb_expr *value, vtb_loc op_loc,
-                              vtb_loc loc);
+vtb_stmt *vtb__stmt_assign(vtb_parse *p, vtb_list *targets, vtb_expr *value, vtb_loc op_loc,
+                           vtb_loc loc);
+vtb_stmt *vtb__stmt_op_assign(vtb_parse *p, const vtb_name *target, vtb_binary_op op,
+                              vtb_expr *value, vtb_loc op_loc, vtb_loc loc);
 vtb_stmt *vtb__stmt_let(vtb_parse *p, const vtb_name *name, vtb_expr *value, vtb_loc loc);
 vtb_stmt *vtb__stmt_input(vtb_parse *p, const vtb_name *name, vtb_type_expr *type, vtb_loc loc);
-vtb_stmt *vtb__stmt_named(vtb_parse *p, vtb_stmt_kind kind, vtb_expr *name, vtb_expr *value, vtb_loc loc);
-vtb_stmt *vtb__stmt_repeat(vtb_parse *p, vtb_expr *count, const vtb_name *as, vtb_expr *scope, vtb_block_text body,
-                           vtb_loc loc);
-vtb_stmt *vtb__stmt_if(vtb_parse *p, vtb_expr *test, vtb_block_text yes, const vtb_block_text *no, vtb_loc loc);
+vtb_stmt *vtb__stmt_named(vtb_parse *p, vtb_stmt_kind kind, vtb_expr *name, vtb_expr *value,
+                          vtb_loc loc);
+vtb_stmt *vtb__stmt_repeat(vtb_parse *p, vtb_expr *count, const vtb_name *as, vtb_expr *scope,
+                           vtb_block_text body, vtb_loc loc);
+vtb_stmt *vtb__stmt_if(vtb_parse *p, vtb_expr *test, vtb_block_text yes, const vtb_block_text *no,
+                       vtb_loc loc);
 vtb_stmt *vtb__stmt_scope(vtb_parse *p, vtb_expr *name, vtb_block_text body, vtb_loc loc);
 vtb_stmt *vtb__stmt_values(vtb_parse *p, vtb_stmt_kind kind, vtb_list *values, vtb_loc loc);
 vtb_stmt *vtb__stmt_state(vtb_parse *p, vtb_list *states, vtb_loc loc);
@@ -155,12 +163,12 @@ vtb_type_expr *vtb__type_dims(vtb_parse *p, const vtb_name *name, vtb_list *dims
 vtb_type_expr *vtb__type_choices(vtb_parse *p, vtb_list *choices, vtb_loc loc);
 vtb_choice *vtb__choice(vtb_parse *p, const vtb_name *name, vtb_list *aliases);
 vtb_state_decl *vtb__state(vtb_parse *p, const vtb_name *name, vtb_type_expr *type);
-vtb_param *vtb__param(vtb_parse *p, const vtb_name *name, vtb_type_expr *type, vtb_expr *fallback, vtb_list *aliases,
-                      vtb_loc loc);
-void vtb__add_decl(vtb_parse *p, vtb_decl_kind kind, const vtb_name *name, vtb_list *params, vtb_list *results,
-                   const vtb_block_text *body, vtb_loc loc);
-void vtb__add_definition(vtb_parse *p, vtb_decl_kind kind, const vtb_name *name, vtb_list *aliases, vtb_expr *value,
-                         vtb_loc loc);
+vtb_param *vtb__param(vtb_parse *p, const vtb_name *name, vtb_type_expr *type, vtb_expr *fallback,
+                      vtb_list *aliases, vtb_loc loc);
+void vtb__add_decl(vtb_parse *p, vtb_decl_kind kind, const vtb_name *name, vtb_list *params,
+                   vtb_list *results, const vtb_block_text *body, vtb_loc loc);
+void vtb__add_definition(vtb_parse *p, vtb_decl_kind kind, const vtb_name *name, vtb_list *aliases,
+                         vtb_expr *value, vtb_loc loc);
 void vtb__add_use(vtb_parse *p, const vtb_name *path);
 
 /* ---- place.c -------------------------------------------------------------------------------------------- */

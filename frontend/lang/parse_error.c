@@ -6,7 +6,9 @@
 
 #include <string.h>
 
-vtb_span vtb__span(const vtb_parse *p, vtb_loc loc) { return (vtb_span){p->source, loc.begin, loc.end}; }
+vtb_span vtb__span(const vtb_parse *p, vtb_loc loc) {
+  return (vtb_span){p->source, loc.begin, loc.end};
+}
 
 void vtb__error(vtb_parse *p, vtb_loc loc, int code, const char *fmt, ...) {
   vtb_strbuf text = {0};
@@ -34,9 +36,11 @@ typedef struct token_set {
 static const int expression_starts[] = {IDENT, NUMBER, STRING, LPAREN, LBRACKET, MINUS,  NOT,
                                         TRUE,  FALSE,  PARAM,  ALONG,  STATE,    INPUT,  OUTPUT,
                                         TAP,   EACH,   ALIAS,  SUFFIX, NO_DECAY, BUFFER, 0};
-static const int operators[] = {PLUS, MINUS, STAR, SLASH, PERCENT, QUESTION, EQ, NE, LT, LE, GT, GE, AND, OR, 0};
+static const int operators[] = {PLUS, MINUS, STAR, SLASH, PERCENT, QUESTION, EQ, NE,
+                                LT,   LE,    GT,   GE,    AND,     OR,       0};
 static const int after_expression[] = {DOT, TILDE, LBRACKET, LPAREN, 0};
-static const int name_words[] = {STATE, INPUT, OUTPUT, TAP, EACH, ALIAS, SUFFIX, NO_DECAY, BUFFER, 0};
+static const int name_words[] = {STATE, INPUT,  OUTPUT,   TAP,    EACH,
+                                 ALIAS, SUFFIX, NO_DECAY, BUFFER, 0};
 static const int op_assigns[] = {ADD_ASSIGN, SUB_ASSIGN, MUL_ASSIGN, DIV_ASSIGN, 0};
 static const int declarations[] = {USE, CONST, FN, BLOCK, RECURRENCE, MODEL, PRESET, 0};
 static const int statements[] = {LET, REPEAT, IF, SCOPE, RETURN, YIELD, ASSERT, 0};
@@ -62,9 +66,13 @@ static void describe(const vtb_parse *p, vtb_strbuf *out, const int *expected, i
   vtb_strbuf parts = {0};
   int count = 0;
   bool block_too = s.has[IF] && s.has[NUMBER];
-  if (s.has[FN] && s.has[MODEL]) append(&parts, &count, "a declaration"), leave_out(&s, declarations);
-  if (s.has[LET]) append(&parts, &count, "a statement"), leave_out(&s, statements), leave_out(&s, expression_starts);
-  if (s.has[NUMBER] && s.has[IDENT]) append(&parts, &count, "an expression"), leave_out(&s, expression_starts);
+  if (s.has[FN] && s.has[MODEL])
+    append(&parts, &count, "a declaration"), leave_out(&s, declarations);
+  if (s.has[LET])
+    append(&parts, &count, "a statement"), leave_out(&s, statements),
+        leave_out(&s, expression_starts);
+  if (s.has[NUMBER] && s.has[IDENT])
+    append(&parts, &count, "an expression"), leave_out(&s, expression_starts);
   if (block_too) leave_out(&s, statements), s.has[LBRACE] = false;
   if (s.has[IDENT]) {
     append(&parts, &count, "a name");
@@ -83,7 +91,8 @@ static void describe(const vtb_parse *p, vtb_strbuf *out, const int *expected, i
   s.has[ALIAS] = s.has[ALIAS] && n == 1;
   if (!after) s.has[DOT] = s.has[DOT] && count + s.has[ASSIGN] + s.has[COLON] == 0;
   for (int i = 0; i < n; i++)
-    if (expected[i] >= 0 && expected[i] < 512 && s.has[expected[i]]) append(&parts, &count, kind_text(p, expected[i]));
+    if (expected[i] >= 0 && expected[i] < 512 && s.has[expected[i]])
+      append(&parts, &count, kind_text(p, expected[i]));
   if (after && count == 0) append(&parts, &count, "an operator");
   for (char *c = parts.at; c && *c && count <= 4; c++) {
     if (*c != '\x1f') {
@@ -112,7 +121,8 @@ bool vtb__among(const int *expected, int n, int kind) {
 
 static bool token_is(const vtb_parse *p, vtb_token t, const char *word) {
   size_t n = strlen(word);
-  return t.kind == IDENT && t.loc.end - t.loc.begin == n && memcmp(p->source->text + t.loc.begin, word, n) == 0;
+  return t.kind == IDENT && t.loc.end - t.loc.begin == n &&
+         memcmp(p->source->text + t.loc.begin, word, n) == 0;
 }
 
 /* Words of other languages and what is meant here. */
@@ -154,7 +164,8 @@ static int code_for(const vtb_parse *p, int found, const int *expected, int n) {
   const vtb_bracket in = p->last.inside;
   if (found == ASSIGN && vtb__among(expected, n, PLUS)) {
     bool at_head = p->last.n_inside == p->head.n_inside && p->n_assigns <= 1;
-    bool tests = p->head.kind == IF || p->head.kind == REPEAT || p->head.kind == ASSERT || p->head.kind == RETURN;
+    bool tests = p->head.kind == IF || p->head.kind == REPEAT || p->head.kind == ASSERT ||
+                 p->head.kind == RETURN;
     if (p->string_depth || !at_head || tests) return VTB_DIAG_ASSIGN_IN_EXPRESSION;
     if (in.open == '{') return VTB_DIAG_BAD_TARGET;
   }
@@ -175,21 +186,23 @@ static bool is_word(const vtb_parse *p, vtb_loc loc) {
 static void help_with(vtb_parse *p, int code, const int *expected, int n) {
   const vtb_bracket in = p->last.inside;
   bool left_open = vtb__block_left_open(p, p->last);
-  bool wants_close = left_open || (in.open == '(' && vtb__among(expected, n, RPAREN)) ||
-                     (in.open == '[' && vtb__among(expected, n, RBRACKET)) ||
-                     (in.open == '{' && vtb__among(expected, n, RBRACE) && p->last.kind == VTB__YYEOF);
+  bool wants_close =
+      left_open || (in.open == '(' && vtb__among(expected, n, RPAREN)) ||
+      (in.open == '[' && vtb__among(expected, n, RBRACKET)) ||
+      (in.open == '{' && vtb__among(expected, n, RBRACE) && p->last.kind == VTB__YYEOF);
   if (code == VTB_DIAG_ASSIGN_IN_EXPRESSION) {
     vtb_diag_help(p->diags, "comparison is written '=='");
   } else if (code == VTB_DIAG_BAD_TARGET) {
     vtb_diag_help(p->diags, "on the left of '=' stand names only");
   } else if (code == VTB_DIAG_PARAM_WITHOUT_INIT) {
-    vtb_diag_help(p->diags, "say how it is filled before training: '~ zeros', '~ trunc_normal(0.02)'");
+    vtb_diag_help(p->diags,
+                  "say how it is filled before training: '~ zeros', '~ trunc_normal(0.02)'");
   } else if (wants_close || (code == VTB_DIAG_UNBALANCED && (in.open == '(' || in.open == '['))) {
     vtb_diag_note(p->diags, vtb__span(p, in.loc), "'%c' is open here", in.open);
   }
   if (code == VTB_DIAG_SYNTAX || code == VTB_DIAG_UNKNOWN_DECLARATION) help_with_habits(p);
-  if (code == VTB_DIAG_SYNTAX && vtb__among(expected, n, IDENT) && p->last.kind != IDENT && p->last.kind != ELSE &&
-      is_word(p, p->last.loc))
+  if (code == VTB_DIAG_SYNTAX && vtb__among(expected, n, IDENT) && p->last.kind != IDENT &&
+      p->last.kind != ELSE && is_word(p, p->last.loc))
     vtb_diag_help(p->diags, "'%.*s' is a word of the language and cannot be a name",
                   (int)(p->last.loc.end - p->last.loc.begin), p->source->text + p->last.loc.begin);
 }
@@ -202,8 +215,8 @@ static void say_unexpected(vtb_parse *p, int found, vtb_loc loc, const int *expe
   int code = code_for(p, found, expected, n);
   vtb_strbuf wanted = {0};
   /* What is missing at a line's end is missing there, not at the brace on the next line. */
-  bool after_line =
-      (found == RBRACE || found == VTB__YYEOF) && p->before_last.loc.end > 0 && vtb__first_on_line(p, loc.begin);
+  bool after_line = (found == RBRACE || found == VTB__YYEOF) && p->before_last.loc.end > 0 &&
+                    vtb__first_on_line(p, loc.begin);
   if (after_line && !p->string_depth && code != VTB_DIAG_UNBALANCED)
     loc = (vtb_loc){p->before_last.loc.end, p->before_last.loc.end};
   describe(p, &wanted, expected, n);
@@ -227,7 +240,8 @@ static void say_unexpected(vtb_parse *p, int found, vtb_loc loc, const int *expe
 
 void vtb__report_unexpected(vtb_parse *p, int found, vtb_loc loc, const int *expected, int n) {
   if (p->give_up) return;
-  if (p->queue_at < p->queue.n) return; /* a queued token does not fit either: it is dropped, the rest decides */
+  if (p->queue_at < p->queue.n)
+    return; /* a queued token does not fit either: it is dropped, the rest decides */
   if (p->last_error == loc.begin + 1) {
     p->give_up = found == VTB__YYEOF;
     return;

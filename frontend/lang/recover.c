@@ -13,7 +13,8 @@
 
 /* A declaration begins where a block is still open. */
 bool vtb__block_left_open(const vtb_parse *p, vtb_token t) {
-  return t.inside.open == '{' && vtb__is_declaration_word(t.kind) && vtb__first_on_line(p, t.loc.begin) &&
+  return t.inside.open == '{' && vtb__is_declaration_word(t.kind) &&
+         vtb__first_on_line(p, t.loc.begin) &&
          vtb__indent(p, t.loc.begin) <= vtb__indent(p, t.inside.loc.begin);
 }
 
@@ -49,11 +50,12 @@ static void drop_brackets(vtb_parse *p, size_t keep, vtb_token t) {
 /* In a list: true if parsing goes on with t, which is then queued, after the brackets that were forgotten before it. */
 static bool resume_in_list(vtb_parse *p, surrounding *s, vtb_token t) {
   char open = s->at[s->n - 1].open;
-  size_t outer = s->n; /* brackets that stay if the list was never closed: those down to the block */
+  size_t outer =
+      s->n; /* brackets that stay if the list was never closed: those down to the block */
   while (outer > 0 && s->at[outer - 1].open != '{') outer--;
   bool first = vtb__first_on_line(p, t.loc.begin);
-  bool heads_block = p->head.kind == FN || p->head.kind == BLOCK || p->head.kind == MODEL || p->head.kind == IF ||
-                     p->head.kind == REPEAT || p->head.kind == SCOPE;
+  bool heads_block = p->head.kind == FN || p->head.kind == BLOCK || p->head.kind == MODEL ||
+                     p->head.kind == IF || p->head.kind == REPEAT || p->head.kind == SCOPE;
   if (t.kind == VTB__YYEOF) {
     close_down_to(p, s->at, s->n, 0, t.loc.begin);
   } else if (t.kind == COMMA || t.kind == closer_of(open)) {
@@ -110,7 +112,8 @@ static vtb_token skip_indented(vtb_parse *p, const surrounding *s, vtb_token t) 
     bool deeper = vtb__indent(p, t.loc.begin) > indent;
     bool out = t.kind != NEWLINE && vtb__first_on_line(p, t.loc.begin) && !deeper;
     if (out && t.kind == RBRACE && p->brackets.n < s->n) {
-      if (s->n) vtb_vec_push(&p->brackets, s->at[s->n - 1]); /* it closed the block that was never opened */
+      if (s->n)
+        vtb_vec_push(&p->brackets, s->at[s->n - 1]); /* it closed the block that was never opened */
       return vtb__significant_token(p);
     }
     if (out && t.kind == RBRACE) return vtb__significant_token(p);
@@ -126,7 +129,9 @@ void vtb__recover(vtb_parse *p, const int *expected, int n) {
   vtb_token t = p->last;
   surrounding s = {.n = t.n_inside};
   if (s.n > VTB_MAX_NESTING) return;
-  if (s.n) memcpy(s.at, p->brackets.at, s.n * sizeof *s.at); /* a closing token popped some, the array keeps them */
+  if (s.n)
+    memcpy(s.at, p->brackets.at,
+           s.n * sizeof *s.at); /* a closing token popped some, the array keeps them */
   bool list = s.n && s.at[s.n - 1].open != '{';
   if (!list && vtb__among(expected, n, LBRACE) && !vtb__among(expected, n, NUMBER) &&
       (t.kind == NEWLINE || t.kind == COLON)) {

@@ -55,9 +55,11 @@ static bool declare_axes(vtb__eval *e, vtb__rcall *c, const vtb_type_expr *t) {
 static vtb__val step_error(vtb__eval *e, const vtb__rcall *c, size_t i, const char *why) {
   const vtb_param *p = c->decl->params.at[i];
   vtb_strbuf s = {0};
-  for (size_t k = 0; k < p->type->dims.n; k++) vtb_strbuf_printf(&s, k ? ", %s" : "%s", p->type->dims.at[k]->u.name);
-  vtb__report(e, VTB_DIAG_STEP_ARGUMENT, c->spans[i], "'%s: [%s]' of recurrence '%s' does not take %s: %s",
-              p->name.text, s.at ? s.at : "", c->decl->name.text, vtb__describe(e, c->values[i]), why);
+  for (size_t k = 0; k < p->type->dims.n; k++)
+    vtb_strbuf_printf(&s, k ? ", %s" : "%s", p->type->dims.at[k]->u.name);
+  vtb__report(e, VTB_DIAG_STEP_ARGUMENT, c->spans[i],
+              "'%s: [%s]' of recurrence '%s' does not take %s: %s", p->name.text, s.at ? s.at : "",
+              c->decl->name.text, vtb__describe(e, c->values[i]), why);
   if (!e->stopped) vtb_diag_note(e->diags, p->span, "declared here");
   vtb_strbuf_free(&s);
   return VTB__ERR;
@@ -72,8 +74,8 @@ static bool measure_step(vtb__eval *e, vtb__rcall *c, size_t i) {
     int axis = vtb__axis_index(c, t->dims.at[k]->u.name);
     if (c->sizes[axis] && c->sizes[axis] != size) {
       step_error(e, c, i,
-                 vtb_arena_printf(&e->arena, "axis %s is %lld here and %lld elsewhere", c->axes[axis], (long long)size,
-                                  (long long)c->sizes[axis]));
+                 vtb_arena_printf(&e->arena, "axis %s is %lld here and %lld elsewhere",
+                                  c->axes[axis], (long long)size, (long long)c->sizes[axis]));
       return false;
     }
     if (size == VTB_DYN) {
@@ -91,8 +93,9 @@ static bool measure_seq(vtb__eval *e, vtb__rcall *c, size_t i) {
   if (heads < 0 || (c->n_heads >= 0 && heads != c->n_heads)) {
     step_error(e, c, i,
                heads < 0 ? "it has too few axes"
-                         : vtb_arena_printf(&e->arena, "it has %d head axes and the arguments before it %d", heads,
-                                            c->n_heads));
+                         : vtb_arena_printf(&e->arena,
+                                            "it has %d head axes and the arguments before it %d",
+                                            heads, c->n_heads));
     return false;
   }
   if (c->n_heads < 0) {
@@ -103,8 +106,10 @@ static bool measure_seq(vtb__eval *e, vtb__rcall *c, size_t i) {
     c->layout = c->values[i].u.t.layout;
   }
   if (v->dim[0].size != c->batch.size || v->dim[1].size != c->tokens.size) {
-    vtb__report(e, VTB_DIAG_SEQUENCE_LENGTHS, c->spans[i], "'%s' is %s, and the arguments before it have %lld tokens",
-                c->decl->params.at[i]->name.text, vtb__describe(e, c->values[i]), (long long)c->tokens.size);
+    vtb__report(e, VTB_DIAG_SEQUENCE_LENGTHS, c->spans[i],
+                "'%s' is %s, and the arguments before it have %lld tokens",
+                c->decl->params.at[i]->name.text, vtb__describe(e, c->values[i]),
+                (long long)c->tokens.size);
     return false;
   }
   for (int k = 0; k < heads; k++)
@@ -127,7 +132,8 @@ static bool measure_const(vtb__eval *e, vtb__rcall *c, size_t i) {
   const vtb_type *v = &c->values[i].u.t.v->type;
   int rank = (int)c->decl->params.at[i]->type->dims.n;
   bool fits = v->rank == rank || v->rank == rank + c->n_heads;
-  for (int k = 0; fits && v->rank > rank && k < c->n_heads; k++) fits = v->dim[k].size == c->heads[k].size;
+  for (int k = 0; fits && v->rank > rank && k < c->n_heads; k++)
+    fits = v->dim[k].size == c->heads[k].size;
   if (fits) return measure_step(e, c, i);
   step_error(e, c, i, "a constant has the step's axes, or the head axes and these");
   return false;
@@ -146,19 +152,20 @@ bool vtb__rcall_measure(vtb__eval *e, vtb__rcall *c) {
   for (size_t i = 0; i < d->params.n; i++)
     if (c->is_step[i] && c->is_seq[i] && !measure_seq(e, c, i)) return false;
   if (c->n_heads < 0) {
-    vtb__report(e, VTB_DIAG_NEEDS_TOKENS, c->span, "recurrence '%s' needs tokens in at least one argument",
-                d->name.text);
+    vtb__report(e, VTB_DIAG_NEEDS_TOKENS, c->span,
+                "recurrence '%s' needs tokens in at least one argument", d->name.text);
     return false;
   }
   for (size_t i = 0; i < d->params.n; i++)
     if (c->is_step[i] && !c->is_seq[i] && !measure_const(e, c, i)) return false;
   for (int a = 0; a < c->n_axes; a++) {
     for (size_t i = 0; i < d->params.n && !c->sizes[a]; i++)
-      if (!c->is_step[i] && c->values[i].kind == VTB__INT && strcmp(d->params.at[i]->name.text, c->axes[a]) == 0)
+      if (!c->is_step[i] && c->values[i].kind == VTB__INT &&
+          strcmp(d->params.at[i]->name.text, c->axes[a]) == 0)
         c->sizes[a] = c->values[i].u.i;
     if (c->sizes[a] > 0) continue;
-    vtb__report(e, VTB_DIAG_UNKNOWN_AXIS, d->name.span, "axis %s of recurrence '%s' belongs to no parameter",
-                c->axes[a], d->name.text);
+    vtb__report(e, VTB_DIAG_UNKNOWN_AXIS, d->name.span,
+                "axis %s of recurrence '%s' belongs to no parameter", c->axes[a], d->name.text);
     return false;
   }
   return true;
@@ -177,15 +184,17 @@ static vtb_type outer_type(const vtb__rcall *c, const vtb_type_expr *t) {
 }
 
 /* A given initial state in the type it must have, or zeros. */
-static vtb_value *initial(vtb__eval *e, vtb__rcall *c, vtb__val v, vtb_type want, const char *name) {
+static vtb_value *initial(vtb__eval *e, vtb__rcall *c, vtb__val v, vtb_type want,
+                          const char *name) {
   vtb_builder *b = vtb__at(e, c->span);
   if (!b) return NULL;
   if (v.kind == VTB__NONE) return vtb_b_splat(b, 0, &want);
   if (vtb_type_equal(&v.u.t.v->type, &want)) return v.u.t.v;
-  if (vtb_type_count(&v.u.t.v->type) == vtb_type_count(&want) && v.u.t.v->type.dim[0].size == want.dim[0].size)
+  if (vtb_type_count(&v.u.t.v->type) == vtb_type_count(&want) &&
+      v.u.t.v->type.dim[0].size == want.dim[0].size)
     return vtb_b_reshape(b, v.u.t.v, &want);
-  vtb__report(e, VTB_DIAG_STEP_ARGUMENT, c->span, "the initial value of '%s' is %s, not %s", name, vtb__describe(e, v),
-              vtb__type_string(e, &want));
+  vtb__report(e, VTB_DIAG_STEP_ARGUMENT, c->span, "the initial value of '%s' is %s, not %s", name,
+              vtb__describe(e, v), vtb__type_string(e, &want));
   return NULL;
 }
 
@@ -194,9 +203,11 @@ static bool initial_operands(vtb__eval *e, vtb__rcall *c, vtb_value **at, int *n
   for (size_t i = 0; i < c->n_states; i++) any |= c->init[i].kind != VTB__NONE;
   if (!any) return true;
   for (size_t i = 0; i < c->n_states; i++)
-    if (!(at[(*n)++] = initial(e, c, c->init[i], outer_type(c, c->state[i]->type), c->state[i]->name.text)))
+    if (!(at[(*n)++] =
+              initial(e, c, c->init[i], outer_type(c, c->state[i]->type), c->state[i]->name.text)))
       return false;
-  if (c->scaled && !(at[(*n)++] = initial(e, c, c->scale0, outer_type(c, NULL), "the scale"))) return false;
+  if (c->scaled && !(at[(*n)++] = initial(e, c, c->scale0, outer_type(c, NULL), "the scale")))
+    return false;
   return true;
 }
 
@@ -212,8 +223,8 @@ vtb_inst *vtb__rcall_build(vtb__eval *e, vtb__rcall *c, const vtb__rstep *step) 
       at[n++] = c->values[i].u.t.v;
       seqs += pass == 0;
     }
-  vtb_attr attrs[5] = {VTB_A_INT("states", (int64_t)c->n_states), VTB_A_INT("inits", inits), VTB_A_INT("seqs", seqs),
-                       VTB_A_STR("mode", c->mode)};
+  vtb_attr attrs[5] = {VTB_A_INT("states", (int64_t)c->n_states), VTB_A_INT("inits", inits),
+                       VTB_A_INT("seqs", seqs), VTB_A_STR("mode", c->mode)};
   int n_attrs = 4;
   if (c->chunk) attrs[n_attrs++] = VTB_A_INT("chunk", c->chunk);
   vtb_builder *b = vtb__at(e, c->span);
@@ -224,9 +235,11 @@ vtb_inst *vtb__rcall_build(vtb__eval *e, vtb__rcall *c, const vtb__rstep *step) 
 
 bool vtb__rcall_mode(vtb__eval *e, vtb__rcall *c, vtb__val mode, vtb_span span) {
   if (mode.kind == VTB__ERROR) return false;
-  if (mode.kind == VTB__STRING && !vtb__builtin_name(e, mode.u.str.s, &mode)) mode.kind = VTB__STRING;
+  if (mode.kind == VTB__STRING && !vtb__builtin_name(e, mode.u.str.s, &mode))
+    mode.kind = VTB__STRING;
   if (mode.kind != VTB__MODE) {
-    vtb__report(e, VTB_DIAG_BAD_MODE, span, "a mode is auto, parallel, recurrent or chunkwise(n), not %s",
+    vtb__report(e, VTB_DIAG_BAD_MODE, span,
+                "a mode is auto, parallel, recurrent or chunkwise(n), not %s",
                 vtb__describe(e, mode));
     return false;
   }
@@ -300,9 +313,11 @@ static bool take_arguments(vtb__eval *e, vtb__rcall *c, const vtb__actual *args,
     const vtb_param *p = c->decl->params.at[i];
     c->values[i] = vtb__env_find_here(bound, p->name.text)->value;
     for (size_t k = 0; k < n_rest; k++)
-      if (rest[k].name ? vtb__param_find(c->decl, rest[k].name) == p : k == i) c->spans[i] = rest[k].span;
+      if (rest[k].name ? vtb__param_find(c->decl, rest[k].name) == p : k == i)
+        c->spans[i] = rest[k].span;
     if (!c->is_step[i]) continue;
-    if (vtb__is_number(c->values[i])) c->values[i] = vtb__tensor(vtb__as_tensor(e, c->values[i], c->spans[i]), NULL);
+    if (vtb__is_number(c->values[i]))
+      c->values[i] = vtb__tensor(vtb__as_tensor(e, c->values[i], c->spans[i]), NULL);
     if (c->values[i].kind != VTB__TENSOR) {
       step_error(e, c, i, "a tensor is needed");
       ok = false;
@@ -322,9 +337,11 @@ static void emit_taps(vtb__eval *e, const vtb__rcall *c, const vtb__rstep *step,
   }
 }
 
-vtb__val vtb__call_recurrence(vtb__eval *e, const vtb_decl *d, const vtb__actual *args, size_t n, vtb_span span) {
+vtb__val vtb__call_recurrence(vtb__eval *e, const vtb_decl *d, const vtb__actual *args, size_t n,
+                              vtb_span span) {
   if (!e->frame || e->frame->step)
-    return vtb__report(e, VTB_DIAG_NOT_A_STEP_OPERATION, span, "a recurrence cannot be called here");
+    return vtb__report(e, VTB_DIAG_NOT_A_STEP_OPERATION, span,
+                       "a recurrence cannot be called here");
   vtb__rcall c;
   vtb__rcall_init(e, &c, d, span);
   if (!take_arguments(e, &c, args, n) || !vtb__rcall_measure(e, &c)) return VTB__ERR;
@@ -354,8 +371,8 @@ static const vtb_shape_binding *binding(const vtb__eval *e, const char *name) {
 static vtb_value *input_argument(vtb__eval *e, const vtb_shape_binding *in, vtb_span span) {
   vtb_func *f = e->frame->func;
   vtb_value *v = vtb_func_add_arg(f, in->name, in->type);
-  f->arg_info[v->index] =
-      (vtb_arg_info){.role = VTB_ROLE_INPUT, .official = vtb_intern(e->module, in->name), .span = span};
+  f->arg_info[v->index] = (vtb_arg_info){
+      .role = VTB_ROLE_INPUT, .official = vtb_intern(e->module, in->name), .span = span};
   return v;
 }
 
@@ -363,7 +380,8 @@ static vtb_value *input_argument(vtb__eval *e, const vtb_shape_binding *in, vtb_
 static vtb_value *swap_heads(vtb__eval *e, vtb_value *v, int heads, bool back, vtb_span span) {
   int64_t perm[VTB_MAX_RANK];
   for (int i = 0; i < v->type.rank; i++) perm[i] = i;
-  for (int i = 1; i <= heads + 1; i++) perm[i] = back ? (i == heads + 1 ? 1 : i + 1) : (i == 1 ? heads + 1 : i - 1);
+  for (int i = 1; i <= heads + 1; i++)
+    perm[i] = back ? (i == heads + 1 ? 1 : i + 1) : (i == 1 ? heads + 1 : i - 1);
   vtb_builder *b = vtb__at(e, span);
   return heads && b ? vtb_b_transpose(b, v, perm) : v;
 }
@@ -377,8 +395,8 @@ static bool entry_inputs(vtb__eval *e, vtb__rcall *c) {
     if (!c->is_step[i]) continue;
     const vtb_shape_binding *in = binding(e, d->params.at[i]->name.text);
     if (!in) {
-      vtb__report(e, VTB_DIAG_MISSING_BINDING, d->params.at[i]->span, "the shape of '%s' is not given",
-                  d->params.at[i]->name.text);
+      vtb__report(e, VTB_DIAG_MISSING_BINDING, d->params.at[i]->span,
+                  "the shape of '%s' is not given", d->params.at[i]->name.text);
       return false;
     }
     int extra = in->type.rank - (int)d->params.at[i]->type->dims.n - 2;
@@ -390,7 +408,8 @@ static bool entry_inputs(vtb__eval *e, vtb__rcall *c) {
     if (!v) return false;
   }
   for (size_t i = 0; i < c->n_states; i++) {
-    const vtb_shape_binding *in = binding(e, vtb_arena_printf(&e->arena, "%s0", c->state[i]->name.text));
+    const vtb_shape_binding *in =
+        binding(e, vtb_arena_printf(&e->arena, "%s0", c->state[i]->name.text));
     if (in) c->init[i] = vtb__tensor(input_argument(e, in, c->state[i]->name.span), NULL);
   }
   const vtb_shape_binding *m = binding(e, "m0");
@@ -421,8 +440,8 @@ static void tap_value(vtb__eval *e, const char *name, vtb_value *v, vtb_span spa
 }
 
 /* The call on tokens [from, to), begun from the states that `before` ended with. */
-static vtb_inst *part(vtb__eval *e, const vtb__rcall *whole, const vtb__rstep *step, vtb_inst *before, int64_t from,
-                      int64_t to) {
+static vtb_inst *part(vtb__eval *e, const vtb__rcall *whole, const vtb__rstep *step,
+                      vtb_inst *before, int64_t from, int64_t to) {
   vtb__rcall c = *whole;
   size_t n = c.decl->params.n, at = step->n_yields + step->n_taps;
   c.values = vtb_arena_memdup(&e->arena, whole->values, n * sizeof *c.values);
@@ -430,17 +449,19 @@ static vtb_inst *part(vtb__eval *e, const vtb__rcall *whole, const vtb__rstep *s
   for (size_t i = 0; i < n; i++) {
     vtb_builder *b = vtb__at(e, c.span);
     if (!b) return NULL;
-    if (c.is_step[i] && c.is_seq[i]) c.values[i].u.t.v = vtb_b_slice(b, c.values[i].u.t.v, 1, from, to, 1);
+    if (c.is_step[i] && c.is_seq[i])
+      c.values[i].u.t.v = vtb_b_slice(b, c.values[i].u.t.v, 1, from, to, 1);
   }
-  for (size_t i = 0; before && i < c.n_states; i++) c.init[i] = vtb__tensor(before->results[at + i], NULL);
+  for (size_t i = 0; before && i < c.n_states; i++)
+    c.init[i] = vtb__tensor(before->results[at + i], NULL);
   if (before) c.scale0 = vtb__tensor(before->results[at + c.n_states], NULL);
   c.scaled = before != NULL;
   return vtb__rcall_build(e, &c, step);
 }
 
 /* One state (or the scale, index n_states) at every boundary: [B, h..., chunks + 1, X...]. */
-static void tap_boundaries(vtb__eval *e, const vtb__rcall *c, const vtb__rstep *step, vtb_inst *const *parts, int64_t n,
-                           size_t index) {
+static void tap_boundaries(vtb__eval *e, const vtb__rcall *c, const vtb__rstep *step,
+                           vtb_inst *const *parts, int64_t n, size_t index) {
   size_t at = step->n_yields + step->n_taps + index;
   vtb_value **v = VTB_NEW_ARRAY(&e->arena, vtb_value *, n + 1);
   int axis = 1 + c->n_heads;
@@ -455,7 +476,9 @@ static void tap_boundaries(vtb__eval *e, const vtb__rcall *c, const vtb__rstep *
   }
   const char *name = index < c->n_states ? c->state[index]->name.text : "m";
   vtb_builder *b = vtb__at(e, c->span);
-  if (b) tap_value(e, vtb_arena_printf(&e->arena, "chunk_%s", name), vtb_b_concat(b, v, (int)n + 1, axis), c->span);
+  if (b)
+    tap_value(e, vtb_arena_printf(&e->arena, "chunk_%s", name),
+              vtb_b_concat(b, v, (int)n + 1, axis), c->span);
 }
 
 /* Taps chunk_<state> and chunk_m: the states before each chunk and after the last, each chunk begun from the one
@@ -477,7 +500,8 @@ bool vtb__recurrence_entry(vtb__eval *e, const vtb_decl *d, vtb__entry_values *g
   vtb__rcall_init(e, &c, d, d->name.span);
   for (size_t i = 0; i < d->params.n; i++) c.values[i] = given->values[i];
   if (!entry_inputs(e, &c) || !vtb__rcall_measure(e, &c)) return false;
-  if (given->mode.kind != VTB__NONE && !vtb__rcall_mode(e, &c, given->mode, d->name.span)) return false;
+  if (given->mode.kind != VTB__NONE && !vtb__rcall_mode(e, &c, given->mode, d->name.span))
+    return false;
   if (given->chunk > 0) c.chunk = given->chunk;
   override_mode(e, &c);
   given->batch = c.batch.size;
@@ -496,7 +520,8 @@ bool vtb__recurrence_entry(vtb__eval *e, const vtb_decl *d, vtb__entry_values *g
     vtb_value *v = swap_heads(e, op->results[step->n_yields + i], c.n_heads, true, c.span);
     tap_value(e, step->tap_names[i], v, c.span);
   }
-  if (e->options->taps && given->chunk > 0 && !given->has_state) tap_chunks(e, &c, step, given->chunk);
+  if (e->options->taps && given->chunk > 0 && !given->has_state)
+    tap_chunks(e, &c, step, given->chunk);
   vtb_value **last = op->results + step->n_yields + step->n_taps;
   for (size_t i = 0; i < c.n_states; i++)
     entry_output(e, vtb_arena_printf(&e->arena, "%s_last", c.state[i]->name.text), last[i], c.span);

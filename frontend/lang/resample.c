@@ -29,9 +29,11 @@ static void sharp_row(double *row, int64_t in, double at, bool bicubic, double a
   }
 }
 
-static void smooth_row(double *row, int64_t in, double center, double scale, bool bicubic, double a) {
+static void smooth_row(double *row, int64_t in, double center, double scale, bool bicubic,
+                       double a) {
   double radius = (bicubic ? 2 : 1) * scale, total = 0;
-  int64_t from = (int64_t)fmax(center - radius + 0.5, 0), to = (int64_t)fmin(center + radius + 0.5, (double)in);
+  int64_t from = (int64_t)fmax(center - radius + 0.5, 0),
+          to = (int64_t)fmin(center + radius + 0.5, (double)in);
   for (int64_t k = from; k < to; k++) {
     double d = ((double)k - center + 0.5) / scale;
     total += row[k] = bicubic ? cubic(d, a) : triangle(d);
@@ -54,14 +56,16 @@ bool vtb__resample_knows(const char *filter) {
   return false;
 }
 
-double *vtb__resample_weights(vtb__eval *e, int64_t in, int64_t out, const char *filter, bool antialias,
-                              bool align_corners, double coefficient) {
+double *vtb__resample_weights(vtb__eval *e, int64_t in, int64_t out, const char *filter,
+                              bool antialias, bool align_corners, double coefficient) {
   double *w = VTB_NEW_ARRAY(&e->arena, double, in *out);
   bool bicubic = strcmp(filter, "bicubic") == 0, nearest = strcmp(filter, "nearest") == 0;
   bool average = strcmp(filter, "average") == 0;
-  double ratio = align_corners ? (double)(in - 1) / (double)(out > 1 ? out - 1 : 1) : (double)in / (double)out;
+  double ratio =
+      align_corners ? (double)(in - 1) / (double)(out > 1 ? out - 1 : 1) : (double)in / (double)out;
   for (int64_t i = 0; i < out; i++) {
-    double *row = w + i * in, at = align_corners ? (double)i * ratio : ((double)i + 0.5) * ratio - 0.5;
+    double *row = w + i * in,
+           at = align_corners ? (double)i * ratio : ((double)i + 0.5) * ratio - 0.5;
     if (!bicubic && at < 0) at = 0;
     if (nearest)
       nearest_row(row, in, i, out);

@@ -76,14 +76,16 @@ static vtb__val b_dot(vtb__eval *e, vtb__args *a) {
   const vtb__step *s = e->frame->step;
   unsigned sx = axes_of(s, &vx->type), sy = axes_of(s, &vy->type);
   if (!(sx & sy))
-    return vtb__report(e, VTB_DIAG_SHAPE_MISMATCH, a->span, "dot of %s and %s, which have no axis in common",
-                       vtb__describe(e, x), vtb__describe(e, y));
+    return vtb__report(e, VTB_DIAG_SHAPE_MISMATCH, a->span,
+                       "dot of %s and %s, which have no axis in common", vtb__describe(e, x),
+                       vtb__describe(e, y));
   char in1[VTB_MAX_RANK + 1], in2[VTB_MAX_RANK + 1], out[VTB_MAX_RANK + 1];
   axis_text(s, sx, in1);
   axis_text(s, sy, in2);
   axis_text(s, sx ^ sy, out);
   vtb_builder *b = vtb__at(e, a->span);
-  vtb_value *r = b ? vtb_b_einsum(b, vtb_arena_printf(&e->arena, "%s,%s->%s", in1, in2, out), vx, vy) : NULL;
+  vtb_value *r =
+      b ? vtb_b_einsum(b, vtb_arena_printf(&e->arena, "%s,%s->%s", in1, in2, out), vx, vy) : NULL;
   vtb_type t = type_of_axes(s, sx ^ sy);
   for (int i = 0; r && i < t.rank; i++) r->type.dim[i].name = vtb_intern(e->module, t.dim[i].name);
   return vtb__tensor(r, NULL);
@@ -97,7 +99,8 @@ static vtb__val b_outer(vtb__eval *e, vtb__args *a) {
   if (!vx || !vy) return VTB__ERR;
   const vtb__step *s = e->frame->step;
   if (axes_of(s, &vx->type) & axes_of(s, &vy->type))
-    return vtb__report(e, VTB_DIAG_SHAPE_MISMATCH, a->span, "outer of %s and %s, which have an axis in common; write *",
+    return vtb__report(e, VTB_DIAG_SHAPE_MISMATCH, a->span,
+                       "outer of %s and %s, which have an axis in common; write *",
                        vtb__describe(e, x), vtb__describe(e, y));
   return vtb__elementwise(e, VTB_OP_mul, x, y, a->span);
 }
@@ -109,15 +112,20 @@ static vtb__val b_rename_axis(vtb__eval *e, vtb__args *a) {
   const char *names[2] = {"", ""};
   if (!in_step(e, a)) return VTB__ERR;
   vtb_value *v = vtb__take_tensor(e, a, "x", &x);
-  if (!v || !vtb__option_string(e, a, "from", &names[0]) || !vtb__option_string(e, a, "to", &names[1])) return VTB__ERR;
+  if (!v || !vtb__option_string(e, a, "from", &names[0]) ||
+      !vtb__option_string(e, a, "to", &names[1]))
+    return VTB__ERR;
   const vtb__step *s = e->frame->step;
   int from = axis_of(s, names[0]), to = axis_of(s, names[1]);
   unsigned own = axes_of(s, &v->type);
   if (from < 0 || to < 0)
-    return vtb__report(e, VTB_DIAG_UNKNOWN_AXIS, a->span, "'%s' is no axis of this recurrence", names[from >= 0]);
+    return vtb__report(e, VTB_DIAG_UNKNOWN_AXIS, a->span, "'%s' is no axis of this recurrence",
+                       names[from >= 0]);
   if (!(own & (1u << from)) || (own & (1u << to)) || s->sizes[from] != s->sizes[to])
-    return vtb__report(e, VTB_DIAG_SHAPE_MISMATCH, a->span, "axis %s [%lld] of %s cannot become axis %s [%lld]",
-                       names[0], (long long)s->sizes[from], vtb__describe(e, x), names[1], (long long)s->sizes[to]);
+    return vtb__report(e, VTB_DIAG_SHAPE_MISMATCH, a->span,
+                       "axis %s [%lld] of %s cannot become axis %s [%lld]", names[0],
+                       (long long)s->sizes[from], vtb__describe(e, x), names[1],
+                       (long long)s->sizes[to]);
   vtb_type t = type_of_axes(s, (own & ~(1u << from)) | 1u << to);
   int64_t perm[VTB_MAX_RANK];
   bool moved = false;
@@ -146,7 +154,8 @@ static vtb__val state_scale(vtb__eval *e, vtb__args *a, bool log) {
     known = b && b->value.kind == VTB__TENSOR && b->value.u.t.v == v;
   }
   if (!known)
-    return vtb__report(e, VTB_DIAG_SCALE_OF, a->span, "%s takes a state, not %s", a->name, vtb__describe(e, x));
+    return vtb__report(e, VTB_DIAG_SCALE_OF, a->span, "%s takes a state, not %s", a->name,
+                       vtb__describe(e, x));
   vtb_builder *b = vtb__at(e, a->span);
   if (!b) return VTB__ERR;
   vtb_type t = vtb_type_scalar();
@@ -182,8 +191,8 @@ static bool attr_equal(const vtb_attr *a, const vtb_attr *b) {
 }
 
 static bool inst_equal(const vtb_inst *a, const vtb_inst *b) {
-  if (a->op != b->op || a->n_operands != b->n_operands || a->n_attrs != b->n_attrs || a->n_results != 1 ||
-      b->n_results != 1)
+  if (a->op != b->op || a->n_operands != b->n_operands || a->n_attrs != b->n_attrs ||
+      a->n_results != 1 || b->n_results != 1)
     return false;
   for (int i = 0; i < a->n_operands; i++)
     if (a->operands[i] != b->operands[i]) return false;
@@ -251,13 +260,14 @@ static bool bind_arguments(vtb__eval *e, vtb__rcall *c, vtb__step *s) {
   return true;
 }
 
-static bool same_axes(vtb__eval *e, vtb__rcall *c, const vtb__step *s, vtb__val v, const vtb_type_expr *t,
-                      vtb_span span, vtb_value **out) {
+static bool same_axes(vtb__eval *e, vtb__rcall *c, const vtb__step *s, vtb__val v,
+                      const vtb_type_expr *t, vtb_span span, vtb_value **out) {
   unsigned want = 0;
   for (size_t i = 0; i < t->dims.n; i++) {
     int a = t->dims.at[i]->kind == VTB_EXPR_NAME ? vtb__axis_index(c, t->dims.at[i]->u.name) : -1;
     if (a < 0) {
-      vtb__report(e, VTB_DIAG_UNKNOWN_AXIS, t->dims.at[i]->span, "unknown axis; axes come from parameters and states");
+      vtb__report(e, VTB_DIAG_UNKNOWN_AXIS, t->dims.at[i]->span,
+                  "unknown axis; axes come from parameters and states");
       return false;
     }
     want |= 1u << a;
@@ -266,8 +276,8 @@ static bool same_axes(vtb__eval *e, vtb__rcall *c, const vtb__step *s, vtb__val 
   if (!x) return false;
   vtb_type full = type_of_axes(s, want);
   if (axes_of(s, &x->type) & ~want) {
-    vtb__report(e, VTB_DIAG_YIELD_SHAPE, span, "the yield is %s, and %s is declared", vtb__type_string(e, &x->type),
-                vtb__type_string(e, &full));
+    vtb__report(e, VTB_DIAG_YIELD_SHAPE, span, "the yield is %s, and %s is declared",
+                vtb__type_string(e, &x->type), vtb__type_string(e, &full));
     return false;
   }
   if (!vtb_type_equal(&x->type, &full)) {
@@ -286,19 +296,22 @@ static bool set_returns(vtb__eval *e, vtb__rcall *c, vtb__step *s, vtb__rstep *r
     const vtb__binding *b = vtb__env_find_here(e->env, s->states[i]);
     vtb__val v = b ? b->value : VTB__ERR;
     if (!s->updated[i]) {
-      vtb__report(e, VTB_DIAG_MISSING_UPDATE, c->state[i]->name.span, "state '%s' is never assigned", s->states[i]);
+      vtb__report(e, VTB_DIAG_MISSING_UPDATE, c->state[i]->name.span,
+                  "state '%s' is never assigned", s->states[i]);
       return false;
     }
     if (v.kind != VTB__TENSOR) return false;
     at[k++] = v.u.t.v;
   }
   if (!s->yields.n) {
-    vtb__report(e, VTB_DIAG_MISSING_YIELD, d->name.span, "recurrence '%s' yields nothing", d->name.text);
+    vtb__report(e, VTB_DIAG_MISSING_YIELD, d->name.span, "recurrence '%s' yields nothing",
+                d->name.text);
     return false;
   }
   if (d->n_results && d->n_results != s->yields.n) {
-    vtb__report(e, VTB_DIAG_VALUE_COUNT, d->name.span, "recurrence '%s' declares %zu results and yields %zu",
-                d->name.text, d->n_results, s->yields.n);
+    vtb__report(e, VTB_DIAG_VALUE_COUNT, d->name.span,
+                "recurrence '%s' declares %zu results and yields %zu", d->name.text, d->n_results,
+                s->yields.n);
     return false;
   }
   for (size_t i = 0; i < s->yields.n; i++) {
@@ -342,7 +355,8 @@ static void build_step(vtb__eval *e, vtb__rcall *c, vtb__rstep *r) {
   e->decl = d;
   if (bind_arguments(e, c, &s)) {
     vtb__body_value(e, &d->body);
-    if (e->diags->n_errors == errors && !e->stopped && set_returns(e, c, &s, r)) r->func = frame.func;
+    if (e->diags->n_errors == errors && !e->stopped && set_returns(e, c, &s, r))
+      r->func = frame.func;
   }
   r->env = e->env;
   e->frame = saved_frame;

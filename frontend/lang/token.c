@@ -114,7 +114,8 @@ static vtb_token raw(vtb_parse *p) {
 
 /* Keeps what later tokens are judged by. */
 static vtb_token note(vtb_parse *p, vtb_token t) {
-  if (!p->started || p->last.kind == NEWLINE || p->last.kind == LBRACE) p->head = t, p->n_assigns = 0;
+  if (!p->started || p->last.kind == NEWLINE || p->last.kind == LBRACE)
+    p->head = t, p->n_assigns = 0;
   if (t.kind == ASSIGN && t.n_inside == p->head.n_inside) p->n_assigns++;
   p->started = true;
   p->before_last = p->last;
@@ -193,19 +194,23 @@ void vtb__check_encoding(vtb_parse *p) {
     size_t len = utf8_length(s + i, p->end - i);
     if (s[i] == 0 && !nul) {
       nul = true;
-      vtb__error(p, (vtb_loc){i, i + 1}, VTB_DIAG_NUL_BYTE, "the text holds a NUL byte; it is not a .vtb file");
+      vtb__error(p, (vtb_loc){i, i + 1}, VTB_DIAG_NUL_BYTE,
+                 "the text holds a NUL byte; it is not a .vtb file");
     }
     if (len == 0 && !malformed) {
       malformed = true;
-      vtb__error(p, (vtb_loc){i, i + 1}, VTB_DIAG_BAD_UTF8, "byte 0x%02x does not belong to UTF-8 text", s[i]);
+      vtb__error(p, (vtb_loc){i, i + 1}, VTB_DIAG_BAD_UTF8,
+                 "byte 0x%02x does not belong to UTF-8 text", s[i]);
     }
     i += len ? (uint32_t)len : 1;
   }
   p->bad_encoding = nul || malformed;
 }
 
-void vtb__parse_begin(vtb_parse *p, vtb_unit *u, vtb_file *file, const vtb_source *source, vtb_diags *diags) {
-  *p = (vtb_parse){.unit = u, .file = file, .source = source, .diags = diags, .end = (uint32_t)source->n};
+void vtb__parse_begin(vtb_parse *p, vtb_unit *u, vtb_file *file, const vtb_source *source,
+                      vtb_diags *diags) {
+  *p = (vtb_parse){
+      .unit = u, .file = file, .source = source, .diags = diags, .end = (uint32_t)source->n};
 }
 
 void vtb__parse_end(vtb_parse *p) {

@@ -2,7 +2,7 @@
  *
  * Nothing is written while a program runs. A function keeps its updates as results behind its own; its caller asks for
  * the same buffers under its own scopes, as it does for weights, and hands the updates on; the entry returns them,
- * named "updated.<official name>", and whoever trains copies them back (runtime/train_buffers.c). A block that is
+ * named "updated.<official name>", and whoever trains copies them back (runtime/train/train_buffers.c). A block that is
  * called many times thus updates the buffers of each call. */
 #include "frontend/lang/value.h"
 
@@ -20,7 +20,8 @@ bool vtb__add_update(vtb__eval *e, const vtb_value *buffer, vtb_value *value, vt
   vtb_check(w >= 0, "an update of %%%s, which is no buffer", buffer->name);
   for (size_t i = 0; i < f->updates.n; i++) {
     if (f->updates.at[i].weight != w) continue;
-    vtb__report(e, VTB_DIAG_UPDATED_TWICE, span, "buffer '%s' is updated twice", f->weights.at[w].name);
+    vtb__report(e, VTB_DIAG_UPDATED_TWICE, span, "buffer '%s' is updated twice",
+                f->weights.at[w].name);
     if (!e->stopped) vtb_diag_note(e->diags, f->updates.at[i].span, "the other update");
     return false;
   }
@@ -33,18 +34,23 @@ static vtb__val b_update(vtb__eval *e, vtb__args *a) {
   vtb__val v = vtb__take(e, a, "value");
   vtb_value *value = buffer ? vtb__as_tensor(e, v, vtb__arg_span(a, a->last)) : NULL;
   if (!buffer || !value) return VTB__ERR;
-  if (e->frame->step) return vtb__report(e, VTB_DIAG_NOT_A_STEP_OPERATION, a->span, "a step cannot update a buffer");
+  if (e->frame->step)
+    return vtb__report(e, VTB_DIAG_NOT_A_STEP_OPERATION, a->span, "a step cannot update a buffer");
   int w = buffer_of(e->frame, buffer);
   if (w < 0)
-    return vtb__report(e, VTB_DIAG_NOT_A_BUFFER, a->span,
-                       "the first argument of 'update' is not a `param ... buffer` of this model or block");
+    return vtb__report(
+        e, VTB_DIAG_NOT_A_BUFFER, a->span,
+        "the first argument of 'update' is not a `param ... buffer` of this model or block");
   vtb_type joint;
-  if (!vtb_type_broadcast(&value->type, &buffer->type, &joint) || !vtb_type_equal(&joint, &buffer->type))
-    return vtb__report(e, VTB_DIAG_WEIGHT_SHAPE, a->span, "the update of buffer '%s' is %s, and the buffer is %s",
+  if (!vtb_type_broadcast(&value->type, &buffer->type, &joint) ||
+      !vtb_type_equal(&joint, &buffer->type))
+    return vtb__report(e, VTB_DIAG_WEIGHT_SHAPE, a->span,
+                       "the update of buffer '%s' is %s, and the buffer is %s",
                        e->frame->weights.at[w].name, vtb__type_string(e, &value->type),
                        vtb__type_string(e, &buffer->type));
   vtb_builder *b = vtb__at(e, a->span);
-  if (!vtb_type_equal(&value->type, &buffer->type)) value = b ? vtb_b_broadcast(b, value, &buffer->type) : NULL;
+  if (!vtb_type_equal(&value->type, &buffer->type))
+    value = b ? vtb_b_broadcast(b, value, &buffer->type) : NULL;
   if (!value || !vtb__add_update(e, buffer, value, a->span)) return VTB__ERR;
   return VTB__NIL;
 }

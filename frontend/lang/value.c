@@ -4,7 +4,9 @@
 vtb__val vtb__int(int64_t i) { return (vtb__val){.kind = VTB__INT, .u.i = i}; }
 vtb__val vtb__float(double f) { return (vtb__val){.kind = VTB__FLOAT, .u.f = f}; }
 vtb__val vtb__bool(bool b) { return (vtb__val){.kind = VTB__BOOL, .u.b = b}; }
-vtb__val vtb__val_string(const char *s) { return (vtb__val){.kind = VTB__STRING, .u.str = {s, NULL, false}}; }
+vtb__val vtb__val_string(const char *s) {
+  return (vtb__val){.kind = VTB__STRING, .u.str = {s, NULL, false}};
+}
 
 vtb__val vtb__tensor(vtb_value *v, const vtb__layout *l) {
   if (!v) return VTB__ERR;
@@ -15,13 +17,16 @@ bool vtb__is_number(vtb__val v) { return v.kind == VTB__INT || v.kind == VTB__FL
 double vtb__val_number(vtb__val v) { return v.kind == VTB__INT ? (double)v.u.i : v.u.f; }
 
 const char *vtb__kind_text(vtb__kind k) {
-  static const char *const text[] = {"none", "error", "int",  "float", "bool",           "string", "size",
-                                     "path", "mode",  "init", "list",  "several values", "tensor"};
+  static const char *const text[] = {"none",   "error",          "int",   "float", "bool",
+                                     "string", "size",           "path",  "mode",  "init",
+                                     "list",   "several values", "tensor"};
   return text[k];
 }
 
 static bool path_equal(const vtb_path *a, const vtb_path *b) {
-  if (a->order != b->order || a->reversed != b->reversed || a->hflip != b->hflip || a->vflip != b->vflip) return false;
+  if (a->order != b->order || a->reversed != b->reversed || a->hflip != b->hflip ||
+      a->vflip != b->vflip)
+    return false;
   if (a->order != VTB_PATH_LIST) return true;
   return a->n == b->n && memcmp(a->list, b->list, (size_t)a->n * sizeof *a->list) == 0;
 }
@@ -77,7 +82,8 @@ static void print_path(const vtb_path *p, vtb_strbuf *out) {
   static const char *const order[] = {"rows", "cols", "snake", "diagonal", "hilbert"};
   if (p->order == VTB_PATH_LIST) {
     vtb_strbuf_puts(out, "path([");
-    for (int64_t i = 0; i < p->n; i++) vtb_strbuf_printf(out, i ? ", %lld" : "%lld", (long long)p->list[i]);
+    for (int64_t i = 0; i < p->n; i++)
+      vtb_strbuf_printf(out, i ? ", %lld" : "%lld", (long long)p->list[i]);
     vtb_strbuf_puts(out, "])");
   } else {
     vtb_strbuf_puts(out, order[p->order]);
@@ -151,7 +157,9 @@ const char *vtb__type_string(vtb__eval *e, const vtb_type *t) {
 const char *vtb__describe(vtb__eval *e, vtb__val v) {
   if (v.kind == VTB__TENSOR) {
     const vtb__layout *l = v.u.t.layout;
-    const char *what = l->kind == VTB__TOKENS ? "tokens" : l->kind == VTB__IMAGE ? "an image" : "a tensor";
+    const char *what = l->kind == VTB__TOKENS  ? "tokens"
+                       : l->kind == VTB__IMAGE ? "an image"
+                                               : "a tensor";
     return vtb_arena_printf(&e->arena, "%s %s", what, vtb__type_string(e, &v.u.t.v->type));
   }
   if (v.kind == VTB__NONE) return "none";

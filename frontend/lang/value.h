@@ -50,7 +50,8 @@ extern const vtb__layout vtb__plain;
 int64_t vtb__layout_tokens(const vtb__layout *l);
 int64_t vtb__layout_extra(const vtb__layout *l);
 bool vtb__layout_equal(const vtb__layout *a, const vtb__layout *b);
-void vtb__layout_print(const vtb__layout *l, vtb_strbuf *out); /* unique text, for keys and messages */
+void vtb__layout_print(const vtb__layout *l,
+                       vtb_strbuf *out); /* unique text, for keys and messages */
 
 /* ---- values -------------------------------------------------------------------------------------------- */
 
@@ -236,7 +237,8 @@ bool vtb__tick(vtb__eval *e, vtb_span span);
 
 /* env.c */
 vtb__binding *vtb__env_find_here(vtb__env *env, const char *name);
-vtb__binding *vtb__env_bind(vtb__eval *e, const char *name, vtb__val v, const char *fixed, vtb_span span);
+vtb__binding *vtb__env_bind(vtb__eval *e, const char *name, vtb__val v, const char *fixed,
+                            vtb_span span);
 /* The value of a variable as seen from the innermost body; false if there is none. */
 bool vtb__env_get(vtb__eval *e, const char *name, vtb_span span, vtb__val *out);
 bool vtb__env_has(vtb__eval *e, const char *name);
@@ -245,7 +247,8 @@ bool vtb__env_has(vtb__eval *e, const char *name);
 vtb__val vtb__expr(vtb__eval *e, const vtb_expr *x);
 /* With the type that the place expects, so that bare choice names are understood; checked and converted. */
 vtb__val vtb__expr_as(vtb__eval *e, const vtb_expr *x, const vtb_type_expr *type, const char *what);
-vtb__val vtb__coerce(vtb__eval *e, vtb__val v, const vtb_type_expr *type, vtb_span span, const char *what, bool config);
+vtb__val vtb__coerce(vtb__eval *e, vtb__val v, const vtb_type_expr *type, vtb_span span,
+                     const char *what, bool config);
 bool vtb__is_tensor_type(const vtb_type_expr *t);
 /* Text of a string expression, NULL after an error. e->suffix_read says whether it contains {suffix}. */
 const char *vtb__text(vtb__eval *e, const vtb_expr *x);
@@ -276,8 +279,8 @@ typedef struct vtb__actual {
   vtb_span span;
 } vtb__actual;
 /* Binds parameters as variables of e->env, defaults included. False after an error. `used` may be NULL. */
-bool vtb__bind_params(vtb__eval *e, const vtb_decl *d, const vtb__actual *args, size_t n, vtb__env *caller_env,
-                      const vtb_file *caller_file, vtb_span span);
+bool vtb__bind_params(vtb__eval *e, const vtb_decl *d, const vtb__actual *args, size_t n,
+                      vtb__env *caller_env, const vtb_file *caller_file, vtb_span span);
 /* Evaluates a body with its parameters bound; reports a body without a value. */
 vtb__val vtb__run_body(vtb__eval *e, const vtb_decl *d, vtb__env *env, vtb_span span);
 vtb__val vtb__call_block(vtb__eval *e, const vtb_decl *d, vtb__env *bound, vtb_span span);
@@ -289,12 +292,13 @@ vtb__val vtb__const(vtb__eval *e, const vtb_decl *d);
 const char *vtb__official(vtb__eval *e, const char *name, vtb_span span);
 vtb__val vtb__eval_param(vtb__eval *e, const vtb_expr *x);
 /* The weight `name` of the current function, made if need be; NULL after an error. */
-vtb_value *vtb__weight_get(vtb__eval *e, const char *name, const vtb_type *type, const char *init, int decay,
-                           vtb_role role, vtb_span span);
+vtb_value *vtb__weight_get(vtb__eval *e, const char *name, const vtb_type *type, const char *init,
+                           int decay, vtb_role role, vtb_span span);
 /* The i32 scalar that op random hashes; fresh: one of its own, for a call. */
 vtb_value *vtb__seed(vtb__eval *e, bool fresh, vtb_span span);
 bool vtb__init_builtin(const char *name);
-vtb__val vtb__init_value(vtb__eval *e, const char *name, const vtb__val *args, size_t n, vtb_span span);
+vtb__val vtb__init_value(vtb__eval *e, const char *name, const vtb__val *args, size_t n,
+                         vtb_span span);
 const char *vtb__tap_name(vtb__eval *e, const char *name); /* with the prefix of `tapped` */
 void vtb__tap(vtb__eval *e, const vtb_expr *name, const vtb_expr *value, vtb_span span);
 
@@ -310,7 +314,8 @@ const vtb__layout *vtb__layout_new(vtb__eval *e, vtb__layout l);
 const vtb__layout *vtb__layout_merge(vtb__eval *e, vtb__val a, vtb__val b, vtb_span span);
 
 /* builtin.c */
-typedef struct vtb__args { /* evaluated arguments of a builtin; taken one by one, then checked to be used up */
+typedef struct
+    vtb__args { /* evaluated arguments of a builtin; taken one by one, then checked to be used up */
   const char *name;
   const vtb_arg_list *list;
   vtb__val *at;
@@ -327,10 +332,12 @@ typedef struct vtb__builtin {
 const vtb__builtin *vtb__builtin_find(const char *name);
 size_t vtb__builtin_names(const char ***out); /* malloc'd array */
 vtb__val vtb__builtin_call(vtb__eval *e, const vtb__builtin *b, const vtb_expr *x);
-bool vtb__builtin_name(vtb__eval *e, const char *name, vtb__val *out); /* rows, auto, zeros, training ... */
+bool vtb__builtin_name(vtb__eval *e, const char *name,
+                       vtb__val *out); /* rows, auto, zeros, training ... */
 extern const vtb__builtin vtb__tensor_builtins[], vtb__token_builtins[], vtb__step_builtins[];
 extern const size_t vtb__n_token_builtins;
-extern const vtb__builtin vtb__sequence_builtins[], vtb__attention_builtins[], vtb__buffer_builtins[];
+extern const vtb__builtin vtb__sequence_builtins[], vtb__attention_builtins[],
+    vtb__buffer_builtins[];
 
 /* Argument `name`, or the next positional one. The first form reports when it is missing. */
 vtb__val vtb__take(vtb__eval *e, vtb__args *a, const char *name);
@@ -345,7 +352,8 @@ bool vtb__option_string(vtb__eval *e, vtb__args *a, const char *name, const char
 bool vtb__option_size(vtb__eval *e, vtb__args *a, const char *name, int64_t *h, int64_t *w);
 
 /* recurrence.c */
-vtb__val vtb__call_recurrence(vtb__eval *e, const vtb_decl *d, const vtb__actual *args, size_t n, vtb_span span);
+vtb__val vtb__call_recurrence(vtb__eval *e, const vtb_decl *d, const vtb__actual *args, size_t n,
+                              vtb_span span);
 typedef struct vtb__entry_values { /* what a config says about a recurrence, and what came of it */
   vtb__val *values;                /* hyperparameters, by parameter */
   vtb__val mode;                   /* VTB__NIL if not given */
@@ -359,7 +367,7 @@ bool vtb__step_align(vtb__eval *e, vtb_value **a, vtb_value **b, vtb_type *out, 
 
 /* resample.c: rows of weights, out x in, of interpolating `in` samples at `out` places with a filter that is known. */
 bool vtb__resample_knows(const char *filter);
-double *vtb__resample_weights(vtb__eval *e, int64_t in, int64_t out, const char *filter, bool antialias,
-                              bool align_corners, double coefficient);
+double *vtb__resample_weights(vtb__eval *e, int64_t in, int64_t out, const char *filter,
+                              bool antialias, bool align_corners, double coefficient);
 
 #endif

@@ -21,7 +21,8 @@ void vtb_bug_at(const char *file, int line, const char *fmt, ...) {
   va_start(ap, fmt);
   fprintf(stderr, "vertebra: internal error at %s:%d: ", file, line);
   vfprintf(stderr, fmt, ap);
-  fprintf(stderr, "\nThis is a defect in vertebra, not in your input; please report it with the command you ran.\n");
+  fprintf(stderr, "\nThis is a defect in vertebra, not in your input; please report it with the "
+                  "command you ran.\n");
   va_end(ap);
   exit(VTB_E_INTERNAL);
 }
@@ -173,7 +174,9 @@ void vtb_strbuf_free(vtb_strbuf *s) {
 }
 
 bool vtb_streq(const char *a, const char *b) { return a == b || (a && b && strcmp(a, b) == 0); }
-bool vtb_starts_with(const char *s, const char *prefix) { return strncmp(s, prefix, strlen(prefix)) == 0; }
+bool vtb_starts_with(const char *s, const char *prefix) {
+  return strncmp(s, prefix, strlen(prefix)) == 0;
+}
 
 bool vtb_ends_with(const char *s, const char *suffix) {
   size_t n = strlen(s), k = strlen(suffix);
@@ -217,7 +220,8 @@ const char *vtb_suggest(const char *name, const char *const *candidates, size_t 
 
 static size_t map_find(const vtb_map *m, const char *key) {
   size_t i = vtb_hash_str(VTB_HASH_INIT, key) & (m->n_slots - 1);
-  while (m->slots[i] && strcmp(m->at[m->slots[i] - 1].key, key) != 0) i = (i + 1) & (m->n_slots - 1);
+  while (m->slots[i] && strcmp(m->at[m->slots[i] - 1].key, key) != 0)
+    i = (i + 1) & (m->n_slots - 1);
   return i;
 }
 

@@ -79,14 +79,16 @@ void *vtb_arena_memdup(vtb_arena *a, const void *p, size_t size_bytes);
 
 /* ---- growable vector: VTB_VEC(int) v = {0}; vtb_vec_push(&v, 3); v.at[0]; v.n; vtb_vec_free(&v) ----------- */
 
-#define VTB_VEC(T)                                                                                                     \
-  struct {                                                                                                             \
-    T *at;                                                                                                             \
-    size_t n, cap;                                                                                                     \
+#define VTB_VEC(T)                                                                                 \
+  struct {                                                                                         \
+    T *at;                                                                                         \
+    size_t n, cap;                                                                                 \
   }
 void *vtb__vec_grow(void *at, size_t *cap, size_t need, size_t elem_bytes);
-#define vtb_vec_push(v, x)                                                                                             \
-  ((v)->n == (v)->cap ? (void)((v)->at = vtb__vec_grow((v)->at, &(v)->cap, (v)->n + 1, sizeof *(v)->at)) : (void)0,    \
+#define vtb_vec_push(v, x)                                                                         \
+  ((v)->n == (v)->cap                                                                              \
+       ? (void)((v)->at = vtb__vec_grow((v)->at, &(v)->cap, (v)->n + 1, sizeof *(v)->at))          \
+       : (void)0,                                                                                  \
    (v)->at[(v)->n++] = (x))
 #define vtb_vec_free(v) (free((v)->at), (v)->at = NULL, (v)->n = (v)->cap = 0)
 
@@ -136,9 +138,11 @@ uint64_t vtb_hash_str(uint64_t h, const char *s);
 /* ---- files --------------------------------------------------------------------------------------------- */
 
 /* Reads a whole file; *data is malloc'd, NUL-terminated beyond *n. Limit guards against absurd sizes. */
-VTB_MUST_USE vtb_status vtb_file_read(const char *path, size_t limit_bytes, char **data, size_t *n, vtb_error *err);
+VTB_MUST_USE vtb_status vtb_file_read(const char *path, size_t limit_bytes, char **data, size_t *n,
+                                      vtb_error *err);
 /* Writes to a temporary name beside `path`, syncs, renames: readers see the old file or the new one. */
-VTB_MUST_USE vtb_status vtb_file_write_atomic(const char *path, const void *data, size_t n, vtb_error *err);
+VTB_MUST_USE vtb_status vtb_file_write_atomic(const char *path, const void *data, size_t n,
+                                              vtb_error *err);
 
 /* The same for large content written in pieces. Between begin and commit only `file` is used. */
 typedef struct vtb_atomic_file {
@@ -153,7 +157,8 @@ typedef struct vtb_mapped_file {
   const unsigned char *data;
   size_t n;
 } vtb_mapped_file;
-VTB_MUST_USE vtb_status vtb_map_file(const char *path, vtb_mapped_file *f, vtb_error *err); /* read only */
+VTB_MUST_USE vtb_status vtb_map_file(const char *path, vtb_mapped_file *f,
+                                     vtb_error *err); /* read only */
 void vtb_unmap_file(vtb_mapped_file *f);
 
 bool vtb_path_exists(const char *path);

@@ -8,7 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-vtb_status vtb_file_read(const char *path, size_t limit_bytes, char **data, size_t *n, vtb_error *err) {
+vtb_status vtb_file_read(const char *path, size_t limit_bytes, char **data, size_t *n,
+                         vtb_error *err) {
   FILE *f = fopen(path, "rb");
   if (!f) return vtb_fail(err, VTB_E_INPUT, "cannot open %s: %s", path, strerror(errno));
   vtb_strbuf s = {0};
@@ -18,12 +19,14 @@ vtb_status vtb_file_read(const char *path, size_t limit_bytes, char **data, size
   vtb_strbuf_write(&s, "", 0);
   while ((got = fread(piece, 1, sizeof piece, f)) > 0) {
     if (s.n + got > limit_bytes) {
-      status = vtb_fail(err, VTB_E_INPUT, "%s is larger than the limit of %zu bytes", path, limit_bytes);
+      status =
+          vtb_fail(err, VTB_E_INPUT, "%s is larger than the limit of %zu bytes", path, limit_bytes);
       break;
     }
     vtb_strbuf_write(&s, piece, got);
   }
-  if (status == VTB_OK && ferror(f)) status = vtb_fail(err, VTB_E_INPUT, "cannot read %s: %s", path, strerror(errno));
+  if (status == VTB_OK && ferror(f))
+    status = vtb_fail(err, VTB_E_INPUT, "cannot read %s: %s", path, strerror(errno));
   fclose(f);
   if (status != VTB_OK) {
     vtb_strbuf_free(&s);

@@ -89,14 +89,16 @@ static void *find(const vtb_library *l, char **path, vtb_error *err) {
     void *handle = dlopen(wanted, RTLD_NOW | RTLD_LOCAL);
     if (handle && path) *path = vtb_xstrdup(wanted);
     if (!handle)
-      vtb_fail(err, VTB_E_DEVICE, "%s: %s=%s cannot be loaded: %s", l->what, l->environment, wanted, dlerror());
+      vtb_fail(err, VTB_E_DEVICE, "%s: %s=%s cannot be loaded: %s", l->what, l->environment, wanted,
+               dlerror());
     return handle;
   }
   int major = driver_major();
   void *handle = try_names(l, major, false, path);
   if (!handle) handle = try_names(l, major, true, path);
   if (!handle)
-    vtb_fail(err, VTB_E_DEVICE, "no %s: %s was not found: %s (%s names its file if it is elsewhere)", l->what,
+    vtb_fail(err, VTB_E_DEVICE,
+             "no %s: %s was not found: %s (%s names its file if it is elsewhere)", l->what,
              l->names[0], l->remedy, l->environment);
   return handle;
 }
@@ -108,7 +110,8 @@ vtb_status vtb_library_open(const vtb_library *l, void *table, char **path, vtb_
   for (int i = 0; i < l->n_symbols; i++) {
     void *symbol = dlsym(handle, l->symbols[i].name);
     if (!symbol) {
-      vtb_fail(err, VTB_E_DEVICE, "the %s in %s is too old: it has no %s", l->what, file, l->symbols[i].name);
+      vtb_fail(err, VTB_E_DEVICE, "the %s in %s is too old: it has no %s", l->what, file,
+               l->symbols[i].name);
       free(file);
       dlclose(handle);
       return VTB_E_DEVICE;

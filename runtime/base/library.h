@@ -25,6 +25,7 @@ typedef struct vtb_library {
 } vtb_library;
 
 /* Fills the table. *path (may be NULL) is the file that was found, the caller's to free. */
-VTB_MUST_USE vtb_status vtb_library_open(const vtb_library *l, void *table, char **path, vtb_error *err);
+VTB_MUST_USE vtb_status vtb_library_open(const vtb_library *l, void *table, char **path,
+                                         vtb_error *err);
 
 #endif

@@ -8,7 +8,7 @@
 #ifndef VTB_RUNTIME_CUDA_H
 #define VTB_RUNTIME_CUDA_H
 
-#include "runtime/launch_plan.h"
+#include "runtime/launch/launch_plan.h"
 
 typedef struct vtb_cuda_device vtb_cuda_device;
 
@@ -27,8 +27,9 @@ typedef struct vtb_cuda_image {
 } vtb_cuda_image;
 
 /* images: one a source of the plan, copied. Takes plan and device on success. */
-VTB_MUST_USE vtb_status vtb_cuda_program(vtb_launch_plan *plan, const vtb_cuda_image *images, vtb_cuda_device *device,
-                                         vtb_program **program, vtb_error *err);
+VTB_MUST_USE vtb_status vtb_cuda_program(vtb_launch_plan *plan, const vtb_cuda_image *images,
+                                         vtb_cuda_device *device, vtb_program **program,
+                                         vtb_error *err);
 
 /* For `vertebra doctor`: what is there and in which version, or what is missing. True if it can be used. */
 bool vtb_cuda_probe_driver(vtb_strbuf *out);

@@ -18,13 +18,14 @@ static const vtb_library driver = {.what = "CUDA driver",
                                    .symbols = driver_symbols,
                                    .n_symbols = sizeof driver_symbols / sizeof *driver_symbols};
 
-vtb_status vtb__cu_check(const vtb_cuda_device *d, vtb_cu_result result, const char *call, const char *file, int line,
-                         vtb_error *err) {
+vtb_status vtb__cu_check(const vtb_cuda_device *d, vtb_cu_result result, const char *call,
+                         const char *file, int line, vtb_error *err) {
   const char *name = NULL, *text = NULL;
   if (result == 0) return VTB_OK;
   if (d->api.cuGetErrorName(result, &name) != 0 || !name) name = "unknown error";
   if (d->api.cuGetErrorString(result, &text) != 0 || !text) text = "no description";
-  return vtb_fail(err, VTB_E_DEVICE, "%s (%d: %s) in %s at %s:%d", name, result, text, call, file, line);
+  return vtb_fail(err, VTB_E_DEVICE, "%s (%d: %s) in %s at %s:%d", name, result, text, call, file,
+                  line);
 }
 
 /* A cubin of sm_80 runs on every 8.x; those with the features of "a" run on exactly their own. The rest gets PTX. */
@@ -40,8 +41,9 @@ static vtb_status initialise(vtb_cuda_device *d, vtb_error *err) {
   vtb_status status = VTB_CU_CALL(d, cuInit, (0), err);
   if (status == VTB_OK) status = VTB_CU_CALL(d, cuDriverGetVersion, (&d->driver), err);
   if (status == VTB_OK && d->driver < 12000)
-    return vtb_fail(err, VTB_E_DEVICE, "the CUDA driver is of version %d.%d; 12.0 or newer is needed", d->driver / 1000,
-                    d->driver % 1000 / 10);
+    return vtb_fail(err, VTB_E_DEVICE,
+                    "the CUDA driver is of version %d.%d; 12.0 or newer is needed",
+                    d->driver / 1000, d->driver % 1000 / 10);
   return status;
 }
 
@@ -50,20 +52,27 @@ static vtb_status find_device(vtb_cuda_device *d, vtb_error *err) {
   int count = 0, ordinal = wanted ? atoi(wanted) : 0;
   vtb_status status = VTB_CU_CALL(d, cuDeviceGetCount, (&count), err);
   if (status != VTB_OK) return status;
-  if (count == 0) return vtb_fail(err, VTB_E_DEVICE, "the CUDA driver finds no device (see CUDA_VISIBLE_DEVICES)");
+  if (count == 0)
+    return vtb_fail(err, VTB_E_DEVICE,
+                    "the CUDA driver finds no device (see CUDA_VISIBLE_DEVICES)");
   if (ordinal < 0 || ordinal >= count)
-    return vtb_fail(err, VTB_E_DEVICE, "there is no CUDA device %d: the driver finds %d", ordinal, count);
+    return vtb_fail(err, VTB_E_DEVICE, "there is no CUDA device %d: the driver finds %d", ordinal,
+                    count);
   status = VTB_CU_CALL(d, cuDeviceGet, (&d->number, ordinal), err);
-  if (status == VTB_OK) status = VTB_CU_CALL(d, cuDeviceGetName, (d->name, (int)sizeof d->name, d->number), err);
   if (status == VTB_OK)
-    status = VTB_CU_CALL(d, cuDeviceGetAttribute, (&d->major, VTB__CU_CAPABILITY_MAJOR, d->number), err);
+    status = VTB_CU_CALL(d, cuDeviceGetName, (d->name, (int)sizeof d->name, d->number), err);
   if (status == VTB_OK)
-    status = VTB_CU_CALL(d, cuDeviceGetAttribute, (&d->minor, VTB__CU_CAPABILITY_MINOR, d->number), err);
+    status =
+        VTB_CU_CALL(d, cuDeviceGetAttribute, (&d->major, VTB__CU_CAPABILITY_MAJOR, d->number), err);
   if (status == VTB_OK)
-    status = VTB_CU_CALL(d, cuDeviceGetAttribute, (&d->shared_bytes, VTB__CU_SHARED_BYTES_OPTIN, d->number), err);
+    status =
+        VTB_CU_CALL(d, cuDeviceGetAttribute, (&d->minor, VTB__CU_CAPABILITY_MINOR, d->number), err);
+  if (status == VTB_OK)
+    status = VTB_CU_CALL(d, cuDeviceGetAttribute,
+                         (&d->shared_bytes, VTB__CU_SHARED_BYTES_OPTIN, d->number), err);
   if (status == VTB_OK && d->major < 8)
-    return vtb_fail(err, VTB_E_DEVICE, "%s has compute capability %d.%d; 8.0 or newer is needed", d->name, d->major,
-                    d->minor);
+    return vtb_fail(err, VTB_E_DEVICE, "%s has compute capability %d.%d; 8.0 or newer is needed",
+                    d->name, d->major, d->minor);
   return status;
 }
 
@@ -73,10 +82,13 @@ vtb_status vtb_cuda_device_open(vtb_cuda_device **out, vtb_error *err) {
   vtb_status status = vtb_library_open(&driver, &d->api, NULL, err);
   if (status == VTB_OK) status = initialise(d, err);
   if (status == VTB_OK) status = find_device(d, err);
-  if (status == VTB_OK) status = VTB_CU_CALL(d, cuDevicePrimaryCtxRetain, (&d->context, d->number), err);
+  if (status == VTB_OK)
+    status = VTB_CU_CALL(d, cuDevicePrimaryCtxRetain, (&d->context, d->number), err);
   if (status == VTB_OK) status = VTB_CU_CALL(d, cuCtxSetCurrent, (d->context), err);
-  if (status == VTB_OK) status = VTB_CU_CALL(d, cuMemGetInfo_v2, (&free_bytes, &d->memory_bytes), err);
-  if (status == VTB_OK) status = VTB_CU_CALL(d, cuStreamCreate, (&d->stream, VTB__CU_STREAM_NON_BLOCKING), err);
+  if (status == VTB_OK)
+    status = VTB_CU_CALL(d, cuMemGetInfo_v2, (&free_bytes, &d->memory_bytes), err);
+  if (status == VTB_OK)
+    status = VTB_CU_CALL(d, cuStreamCreate, (&d->stream, VTB__CU_STREAM_NON_BLOCKING), err);
   if (status != VTB_OK) {
     vtb_cuda_device_close(d);
     return status;
@@ -97,8 +109,9 @@ void vtb_cuda_device_close(vtb_cuda_device *d) {
 const char *vtb_cuda_device_arch(const vtb_cuda_device *d) { return d->arch; }
 
 void vtb_cuda_device_describe(const vtb_cuda_device *d, vtb_strbuf *out) {
-  vtb_strbuf_printf(out, "%s, compute capability %d.%d, %.0f GB, driver %d.%d", d->name, d->major, d->minor,
-                    (double)d->memory_bytes / 1e9, d->driver / 1000, d->driver % 1000 / 10);
+  vtb_strbuf_printf(out, "%s, compute capability %d.%d, %.0f GB, driver %d.%d", d->name, d->major,
+                    d->minor, (double)d->memory_bytes / 1e9, d->driver / 1000,
+                    d->driver % 1000 / 10);
 }
 
 bool vtb_cuda_probe_driver(vtb_strbuf *out) {

@@ -48,18 +48,19 @@ struct vtb_cuda_device {
 
 /* One macro for every call of the driver: VTB_CU_CALL(d, cuInit, (0), err) is a status, with the call's text and place
  * in the error. */
-#define VTB_CU_CALL(d, function, arguments, err)                                                                       \
+#define VTB_CU_CALL(d, function, arguments, err)                                                   \
   vtb__cu_check((d), (d)->api.function arguments, #function #arguments, __FILE__, __LINE__, (err))
-VTB_MUST_USE vtb_status vtb__cu_check(const vtb_cuda_device *d, vtb_cu_result result, const char *call,
-                                      const char *file, int line, vtb_error *err);
+VTB_MUST_USE vtb_status vtb__cu_check(const vtb_cuda_device *d, vtb_cu_result result,
+                                      const char *call, const char *file, int line, vtb_error *err);
 
 /* ---- product.c: cublasLt ---- */
 typedef struct vtb__products vtb__products;
 /* Plans of all products; none are made, and cublasLt is not opened, for a plan without. */
-VTB_MUST_USE vtb_status vtb__products_open(vtb_cuda_device *d, const vtb_launch_plan *p, vtb__products **out,
-                                           vtb_error *err);
+VTB_MUST_USE vtb_status vtb__products_open(vtb_cuda_device *d, const vtb_launch_plan *p,
+                                           vtb__products **out, vtb_error *err);
 void vtb__products_free(vtb__products *x);
 /* Enqueues gemm `i` of the plan; addresses as in vtb_launch_gemm. */
-VTB_MUST_USE vtb_status vtb__products_run(vtb__products *x, int i, const vtb_cu_address *args, vtb_error *err);
+VTB_MUST_USE vtb_status vtb__products_run(vtb__products *x, int i, const vtb_cu_address *args,
+                                          vtb_error *err);
 
 #endif

@@ -16,12 +16,14 @@ typedef struct vtb_cuda_group_id {
 
 VTB_MUST_USE vtb_status vtb_cuda_group_make_id(vtb_cuda_group_id *id, vtb_error *err);
 /* Waits for all `n_ranks`; ranks from 0. */
-VTB_MUST_USE vtb_status vtb_cuda_group_join(const vtb_cuda_group_id *id, int n_ranks, int rank, vtb_cuda_device *d,
-                                            vtb_cuda_group **out, vtb_error *err);
+VTB_MUST_USE vtb_status vtb_cuda_group_join(const vtb_cuda_group_id *id, int n_ranks, int rank,
+                                            vtb_cuda_device *d, vtb_cuda_group **out,
+                                            vtb_error *err);
 void vtb_cuda_group_leave(vtb_cuda_group *g); /* NULL is fine */
 /* n floats at an address of the device become their sums over all ranks, in the order of the device's stream; every
  * rank calls it with the same n. */
-VTB_MUST_USE vtb_status vtb_cuda_group_sum(vtb_cuda_group *g, uint64_t address, size_t n, vtb_error *err);
+VTB_MUST_USE vtb_status vtb_cuda_group_sum(vtb_cuda_group *g, uint64_t address, size_t n,
+                                           vtb_error *err);
 
 /* For `vertebra doctor`: "NCCL 2.27.3 (libnccl.so.2)", or what is missing. */
 bool vtb_cuda_probe_nccl(vtb_strbuf *out);

@@ -7,18 +7,20 @@
 enum { MOST_ALIGNMENT = 256 };
 enum { WORKSPACE_BYTES = 32 << 20 };
 
-static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", NULL};
+static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so",
+                                    NULL};
 static const vtb_symbol symbols[] = {
 #define VTB_LT(type, name, parameters) {#name, offsetof(vtb_lt_api, name)},
 #include "runtime/cuda/functions.def"
 #undef VTB_LT
 };
-static const vtb_library cublaslt = {.what = "cublasLt library",
-                                     .environment = "VTB_CUBLASLT",
-                                     .remedy = "pip install nvidia-cublas, or nvidia-cublas-cu12 for CUDA 12",
-                                     .names = names,
-                                     .symbols = symbols,
-                                     .n_symbols = sizeof symbols / sizeof *symbols};
+static const vtb_library cublaslt = {
+    .what = "cublasLt library",
+    .environment = "VTB_CUBLASLT",
+    .remedy = "pip install nvidia-cublas, or nvidia-cublas-cu12 for CUDA 12",
+    .names = names,
+    .symbols = symbols,
+    .n_symbols = sizeof symbols / sizeof *symbols};
 
 typedef struct product {
   void *operation, *first, *second, *result; /* cublasLt's A is our B */
@@ -35,36 +37,42 @@ struct vtb__products {
 };
 
 /* VTB_LT_CALL(x, cublasLtCreate, (&h), err) */
-#define VTB_LT_CALL(x, function, arguments, err)                                                                       \
+#define VTB_LT_CALL(x, function, arguments, err)                                                   \
   check((x)->api.function arguments, #function #arguments, __FILE__, __LINE__, (err))
 static vtb_status check(int result, const char *call, const char *file, int line, vtb_error *err) {
   static const char *const texts[16] = {
-      [1] = "not initialised", [3] = "out of memory",     [7] = "invalid value",   [8] = "architecture mismatch",
-      [11] = "mapping error",  [13] = "execution failed", [14] = "internal error", [15] = "not supported"};
+      [1] = "not initialised",       [3] = "out of memory",  [7] = "invalid value",
+      [8] = "architecture mismatch", [11] = "mapping error", [13] = "execution failed",
+      [14] = "internal error",       [15] = "not supported"};
   if (result == 0) return VTB_OK;
   const char *text = result > 0 && result < 16 && texts[result] ? texts[result] : "unknown error";
-  return vtb_fail(err, VTB_E_DEVICE, "cublasLt: %s (%d) in %s at %s:%d", text, result, call, file, line);
+  return vtb_fail(err, VTB_E_DEVICE, "cublasLt: %s (%d) in %s at %s:%d", text, result, call, file,
+                  line);
 }
 
-static vtb_status make_layout(vtb__products *x, void **layout, int type, int64_t rows, int64_t columns, int64_t leading,
-                              int64_t batch, int64_t stride, vtb_error *err) {
+static vtb_status make_layout(vtb__products *x, void **layout, int type, int64_t rows,
+                              int64_t columns, int64_t leading, int64_t batch, int64_t stride,
+                              vtb_error *err) {
   int32_t count = (int32_t)batch;
-  vtb_status status =
-      VTB_LT_CALL(x, cublasLtMatrixLayoutCreate, (layout, type, (uint64_t)rows, (uint64_t)columns, leading), err);
+  vtb_status status = VTB_LT_CALL(x, cublasLtMatrixLayoutCreate,
+                                  (layout, type, (uint64_t)rows, (uint64_t)columns, leading), err);
   if (status != VTB_OK || batch == 1) return status;
-  status = VTB_LT_CALL(x, cublasLtMatrixLayoutSetAttribute, (*layout, VTB__LT_LAYOUT_BATCH, &count, sizeof count), err);
+  status = VTB_LT_CALL(x, cublasLtMatrixLayoutSetAttribute,
+                       (*layout, VTB__LT_LAYOUT_BATCH, &count, sizeof count), err);
   if (status != VTB_OK) return status;
-  return VTB_LT_CALL(x, cublasLtMatrixLayoutSetAttribute, (*layout, VTB__LT_LAYOUT_STRIDE, &stride, sizeof stride),
-                     err);
+  return VTB_LT_CALL(x, cublasLtMatrixLayoutSetAttribute,
+                     (*layout, VTB__LT_LAYOUT_STRIDE, &stride, sizeof stride), err);
 }
 
-static vtb_status make_operation(vtb__products *x, product *p, const vtb_launch_gemm *g, vtb_error *err) {
-  static const int compute[] = {VTB__LT_COMPUTE_F32, VTB__LT_COMPUTE_F32_FAST_TF32, VTB__LT_COMPUTE_F32_FAST_16BF,
-                                VTB__LT_COMPUTE_F32_FAST_16F};
+static vtb_status make_operation(vtb__products *x, product *p, const vtb_launch_gemm *g,
+                                 vtb_error *err) {
+  static const int compute[] = {VTB__LT_COMPUTE_F32, VTB__LT_COMPUTE_F32_FAST_TF32,
+                                VTB__LT_COMPUTE_F32_FAST_16BF, VTB__LT_COMPUTE_F32_FAST_16F};
   int32_t trans_first = g->trans_b != 0, trans_second = g->trans_a != 0;
   uint32_t epilogue = VTB__LT_EPILOGUE_BIAS;
   int precision = g->narrow_factors ? VTB__LT_COMPUTE_F32 : compute[g->precision];
-  vtb_status status = VTB_LT_CALL(x, cublasLtMatmulDescCreate, (&p->operation, precision, VTB__LT_F32), err);
+  vtb_status status =
+      VTB_LT_CALL(x, cublasLtMatmulDescCreate, (&p->operation, precision, VTB__LT_F32), err);
   if (status == VTB_OK)
     status = VTB_LT_CALL(x, cublasLtMatmulDescSetAttribute,
                          (p->operation, VTB__LT_TRANS_A, &trans_first, sizeof trans_first), err);
@@ -91,7 +99,8 @@ static uint32_t alignment_of(const vtb__products *x, const product *p, int arg) 
 }
 
 /* The library takes 256 bytes for granted unless it is told. */
-static vtb_status set_alignments(vtb__products *x, const product *p, void *preference, vtb_error *err) {
+static vtb_status set_alignments(vtb__products *x, const product *p, void *preference,
+                                 vtb_error *err) {
   static const struct {
     int attribute, arg;
   } all[] = {{VTB__LT_PREFERENCE_ALIGNMENT_A, 1},
@@ -101,48 +110,60 @@ static vtb_status set_alignments(vtb__products *x, const product *p, void *prefe
   vtb_status status = VTB_OK;
   for (int i = 0; i < 4 && status == VTB_OK; i++) {
     uint32_t align = alignment_of(x, p, all[i].arg);
-    status =
-        VTB_LT_CALL(x, cublasLtMatmulPreferenceSetAttribute, (preference, all[i].attribute, &align, sizeof align), err);
+    status = VTB_LT_CALL(x, cublasLtMatmulPreferenceSetAttribute,
+                         (preference, all[i].attribute, &align, sizeof align), err);
   }
   return status;
 }
 
-static vtb_status choose_algorithm(vtb__products *x, product *p, const vtb_launch_gemm *g, vtb_error *err) {
+static vtb_status choose_algorithm(vtb__products *x, product *p, const vtb_launch_gemm *g,
+                                   vtb_error *err) {
   void *preference = NULL;
   vtb_lt_choice choice = {0};
   uint64_t workspace = WORKSPACE_BYTES;
   int found = 0;
   vtb_status status = VTB_LT_CALL(x, cublasLtMatmulPreferenceCreate, (&preference), err);
   if (status != VTB_OK) return status;
-  status = VTB_LT_CALL(x, cublasLtMatmulPreferenceSetAttribute,
-                       (preference, VTB__LT_PREFERENCE_WORKSPACE, &workspace, sizeof workspace), err);
+  status =
+      VTB_LT_CALL(x, cublasLtMatmulPreferenceSetAttribute,
+                  (preference, VTB__LT_PREFERENCE_WORKSPACE, &workspace, sizeof workspace), err);
   if (status == VTB_OK) status = set_alignments(x, p, preference, err);
   if (status == VTB_OK)
-    status = VTB_LT_CALL(
-        x, cublasLtMatmulAlgoGetHeuristic,
-        (x->handle, p->operation, p->first, p->second, p->result, p->result, preference, 1, &choice, &found), err);
+    status = VTB_LT_CALL(x, cublasLtMatmulAlgoGetHeuristic,
+                         (x->handle, p->operation, p->first, p->second, p->result, p->result,
+                          preference, 1, &choice, &found),
+                         err);
   if (status == VTB_OK && found == 0)
-    status = vtb_fail(err, VTB_E_DEVICE, "cublasLt has no way to multiply %lld x %lld by %lld x %lld", (long long)g->m,
-                      (long long)g->k, (long long)g->k, (long long)g->n);
+    status =
+        vtb_fail(err, VTB_E_DEVICE, "cublasLt has no way to multiply %lld x %lld by %lld x %lld",
+                 (long long)g->m, (long long)g->k, (long long)g->k, (long long)g->n);
   p->algorithm = choice.algorithm;
   int destroyed = x->api.cublasLtMatmulPreferenceDestroy(preference);
-  return status != VTB_OK ? status : check(destroyed, "cublasLtMatmulPreferenceDestroy", __FILE__, __LINE__, err);
+  return status != VTB_OK
+             ? status
+             : check(destroyed, "cublasLtMatmulPreferenceDestroy", __FILE__, __LINE__, err);
 }
 
-static vtb_status make_product(vtb__products *x, product *p, const vtb_launch_gemm *g, vtb_error *err) {
+static vtb_status make_product(vtb__products *x, product *p, const vtb_launch_gemm *g,
+                               vtb_error *err) {
   vtb_status status = make_operation(x, p, g, err);
   int64_t b_rows = g->trans_b ? g->k : g->n, b_columns = g->trans_b ? g->n : g->k;
   int64_t a_rows = g->trans_a ? g->m : g->k, a_columns = g->trans_a ? g->k : g->m;
-  int narrow = g->precision == 3 ? VTB__LT_F16 : VTB__LT_BF16, from = g->narrow_factors ? narrow : VTB__LT_F32;
+  int narrow = g->precision == 3 ? VTB__LT_F16 : VTB__LT_BF16,
+      from = g->narrow_factors ? narrow : VTB__LT_F32;
   int to = g->narrow_result ? narrow : VTB__LT_F32;
-  if (status == VTB_OK) status = make_layout(x, &p->first, from, b_rows, b_columns, g->ldb, g->batch, g->stride_b, err);
   if (status == VTB_OK)
-    status = make_layout(x, &p->second, from, a_rows, a_columns, g->lda, g->batch, g->stride_a, err);
-  if (status == VTB_OK) status = make_layout(x, &p->result, to, g->n, g->m, g->ldc, g->batch, g->stride_c, err);
+    status = make_layout(x, &p->first, from, b_rows, b_columns, g->ldb, g->batch, g->stride_b, err);
+  if (status == VTB_OK)
+    status =
+        make_layout(x, &p->second, from, a_rows, a_columns, g->lda, g->batch, g->stride_a, err);
+  if (status == VTB_OK)
+    status = make_layout(x, &p->result, to, g->n, g->m, g->ldc, g->batch, g->stride_c, err);
   return status == VTB_OK ? choose_algorithm(x, p, g, err) : status;
 }
 
-vtb_status vtb__products_open(vtb_cuda_device *d, const vtb_launch_plan *p, vtb__products **out, vtb_error *err) {
+vtb_status vtb__products_open(vtb_cuda_device *d, const vtb_launch_plan *p, vtb__products **out,
+                              vtb_error *err) {
   *out = NULL;
   if (!p->n_gemms) return VTB_OK;
   vtb__products *x = vtb_xcalloc(1, sizeof *x);
@@ -151,8 +172,10 @@ vtb_status vtb__products_open(vtb_cuda_device *d, const vtb_launch_plan *p, vtb_
   x->list = vtb_xcalloc((size_t)p->n_gemms, sizeof *x->list);
   vtb_status status = vtb_library_open(&cublaslt, &x->api, NULL, err);
   if (status == VTB_OK) status = VTB_LT_CALL(x, cublasLtCreate, (&x->handle), err);
-  if (status == VTB_OK) status = VTB_CU_CALL(d, cuMemAlloc_v2, (&x->workspace, WORKSPACE_BYTES), err);
-  for (int i = 0; i < p->n_gemms && status == VTB_OK; i++) status = make_product(x, &x->list[i], &p->gemms[i], err);
+  if (status == VTB_OK)
+    status = VTB_CU_CALL(d, cuMemAlloc_v2, (&x->workspace, WORKSPACE_BYTES), err);
+  for (int i = 0; i < p->n_gemms && status == VTB_OK; i++)
+    status = make_product(x, &x->list[i], &p->gemms[i], err);
   if (status != VTB_OK) {
     vtb__products_free(x);
     return status;
@@ -181,13 +204,14 @@ vtb_status vtb__products_run(vtb__products *x, int i, const vtb_cu_address *args
   const vtb_launch_gemm *g = &x->plan->gemms[i];
   float alpha = 1, beta = g->accumulate ? 1 : 0;
   if (g->has_bias) {
-    vtb_status status =
-        VTB_LT_CALL(x, cublasLtMatmulDescSetAttribute, (p->operation, VTB__LT_BIAS, &args[3], sizeof args[3]), err);
+    vtb_status status = VTB_LT_CALL(x, cublasLtMatmulDescSetAttribute,
+                                    (p->operation, VTB__LT_BIAS, &args[3], sizeof args[3]), err);
     if (status != VTB_OK) return status;
   }
   return VTB_LT_CALL(x, cublasLtMatmul,
-                     (x->handle, p->operation, &alpha, args[1], p->first, args[0], p->second, &beta, args[2], p->result,
-                      args[2], p->result, &p->algorithm, x->workspace, WORKSPACE_BYTES, x->device->stream),
+                     (x->handle, p->operation, &alpha, args[1], p->first, args[0], p->second, &beta,
+                      args[2], p->result, args[2], p->result, &p->algorithm, x->workspace,
+                      WORKSPACE_BYTES, x->device->stream),
                      err);
 }
 

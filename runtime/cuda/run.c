@@ -8,7 +8,7 @@
  * profile) and VTB_CUDA_SYNC=1, which finds the kernel behind an error, go step by step.
  */
 #include "runtime/cuda/device.h"
-#include "runtime/launch_check.h"
+#include "runtime/launch/launch_check.h"
 
 #include <string.h>
 
@@ -59,7 +59,9 @@ static void free_run(void *owner) {
   vtb_launch_plan_free(plan);
 }
 
-static size_t tensor_bytes(const vtb_tensor_info *t) { return (size_t)vtb_tensor_info_count(t) * 4; }
+static size_t tensor_bytes(const vtb_tensor_info *t) {
+  return (size_t)vtb_tensor_info_count(t) * 4;
+}
 
 static bool is_result(const vtb_tensor_info *t) {
   return t->io == VTB_IO_OUTPUT || t->io == VTB_IO_GRAD_OUT || t->io == VTB_IO_UPDATE;
@@ -76,8 +78,10 @@ static vtb_cu_address address(const cuda_run *r, const vtb_launch_arg *a) {
 }
 
 static vtb_status enqueue_step(cuda_run *r, const vtb_launch_step *s, vtb_error *err) {
-  for (int a = 0; a < s->n_args; a++) r->addresses[a] = address(r, &r->plan->args[s->first_arg + a]);
-  if (s->kind == VTB_LAUNCH_GEMM) return vtb__products_run(r->products, s->index, r->addresses, err);
+  for (int a = 0; a < s->n_args; a++)
+    r->addresses[a] = address(r, &r->plan->args[s->first_arg + a]);
+  if (s->kind == VTB_LAUNCH_GEMM)
+    return vtb__products_run(r->products, s->index, r->addresses, err);
   const vtb_launch_kernel *k = &r->plan->kernels[s->index];
   return VTB_CU_CALL(r->device, cuLaunchKernel,
                      (r->functions[s->index], (unsigned)s->grid, 1, 1, (unsigned)k->threads, 1, 1,
@@ -86,7 +90,8 @@ static vtb_status enqueue_step(cuda_run *r, const vtb_launch_step *s, vtb_error 
 }
 
 /* Says at which step it was. */
-static vtb_status blame(const cuda_run *r, int i, const vtb_error *inner, vtb_status status, vtb_error *err) {
+static vtb_status blame(const cuda_run *r, int i, const vtb_error *inner, vtb_status status,
+                        vtb_error *err) {
   const vtb_launch_step *s = &r->plan->steps[i];
   const vtb_kernel_info *k = s->kind == VTB_LAUNCH_KERNEL ? &r->plan->kernels[s->index].info : NULL;
   return vtb_fail(err, status, "step %d, %s (%s): %s", i, k ? k->name : "a library product",
@@ -97,7 +102,8 @@ static vtb_status enqueue(cuda_run *r, int first, int end, vtb_error *err) {
   for (int i = first; i < end; i++) {
     vtb_error inner = {0};
     vtb_status status = enqueue_step(r, &r->plan->steps[i], &inner);
-    if (status == VTB_OK && r->sync) status = VTB_CU_CALL(r->device, cuStreamSynchronize, (r->device->stream), &inner);
+    if (status == VTB_OK && r->sync)
+      status = VTB_CU_CALL(r->device, cuStreamSynchronize, (r->device->stream), &inner);
     if (status != VTB_OK) return blame(r, i, &inner, status, err);
   }
   return VTB_OK;
@@ -112,7 +118,8 @@ static vtb_status run_timed(cuda_run *r, int first, const vtb_services *services
     bool timed = s->kind == VTB_LAUNCH_KERNEL;
     if (timed) services->kernel_begin(services, s->index);
     status = enqueue_step(r, s, &inner);
-    if (status == VTB_OK) status = VTB_CU_CALL(r->device, cuStreamSynchronize, (r->device->stream), &inner);
+    if (status == VTB_OK)
+      status = VTB_CU_CALL(r->device, cuStreamSynchronize, (r->device->stream), &inner);
     if (timed) services->kernel_end(services, s->index);
     if (status != VTB_OK) blame(r, i, &inner, status, err);
   }
@@ -122,12 +129,16 @@ static vtb_status run_timed(cuda_run *r, int first, const vtb_services *services
 static vtb_status capture(cuda_run *r, vtb_error *err) {
   vtb_cuda_device *d = r->device;
   void *graph = NULL;
-  vtb_status status = VTB_CU_CALL(d, cuStreamBeginCapture_v2, (d->stream, VTB__CU_CAPTURE_THREAD_LOCAL), err);
+  vtb_status status =
+      VTB_CU_CALL(d, cuStreamBeginCapture_v2, (d->stream, VTB__CU_CAPTURE_THREAD_LOCAL), err);
   if (status != VTB_OK) return status;
   status = enqueue(r, r->plan->n_prepared, r->plan->n_steps, err);
-  vtb_cu_result ended = d->api.cuStreamEndCapture(d->stream, &graph); /* also after a failure, to leave the mode */
-  if (status == VTB_OK) status = vtb__cu_check(d, ended, "cuStreamEndCapture", __FILE__, __LINE__, err);
-  if (status == VTB_OK) status = VTB_CU_CALL(d, cuGraphInstantiateWithFlags, (&r->graph, graph, 0), err);
+  vtb_cu_result ended =
+      d->api.cuStreamEndCapture(d->stream, &graph); /* also after a failure, to leave the mode */
+  if (status == VTB_OK)
+    status = vtb__cu_check(d, ended, "cuStreamEndCapture", __FILE__, __LINE__, err);
+  if (status == VTB_OK)
+    status = VTB_CU_CALL(d, cuGraphInstantiateWithFlags, (&r->graph, graph, 0), err);
   if (graph) (void)d->api.cuGraphDestroy(graph);
   return status;
 }
@@ -141,8 +152,8 @@ static vtb_status copy_in(cuda_run *r, void *const *args, vtb_error *err) {
   for (int i = 0; i < r->plan->n_tensors && status == VTB_OK; i++) {
     const vtb_tensor_info *t = &r->plan->tensors[i];
     if (is_result(t) || !is_copied(r, i) || (r->n_runs && r->kept >> t->io & 1u)) continue;
-    status =
-        VTB_CU_CALL(r->device, cuMemcpyHtoDAsync_v2, (r->tensors[i], args[i], tensor_bytes(t), r->device->stream), err);
+    status = VTB_CU_CALL(r->device, cuMemcpyHtoDAsync_v2,
+                         (r->tensors[i], args[i], tensor_bytes(t), r->device->stream), err);
   }
   return status;
 }
@@ -152,10 +163,11 @@ static vtb_status copy_out(cuda_run *r, void *const *args, vtb_error *err) {
   for (int i = 0; i < r->plan->n_tensors && status == VTB_OK; i++) {
     const vtb_tensor_info *t = &r->plan->tensors[i];
     if (!is_result(t) || !is_copied(r, i) || r->kept >> t->io & 1u) continue;
-    status =
-        VTB_CU_CALL(r->device, cuMemcpyDtoHAsync_v2, (args[i], r->tensors[i], tensor_bytes(t), r->device->stream), err);
+    status = VTB_CU_CALL(r->device, cuMemcpyDtoHAsync_v2,
+                         (args[i], r->tensors[i], tensor_bytes(t), r->device->stream), err);
   }
-  if (status == VTB_OK) status = VTB_CU_CALL(r->device, cuStreamSynchronize, (r->device->stream), err);
+  if (status == VTB_OK)
+    status = VTB_CU_CALL(r->device, cuStreamSynchronize, (r->device->stream), err);
   return status;
 }
 
@@ -167,15 +179,18 @@ static vtb_status exchange(void *owner, void *const *args, bool in, vtb_error *e
   for (int i = 0; i < r->plan->n_tensors && status == VTB_OK; i++) {
     const vtb_tensor_info *t = &r->plan->tensors[i];
     if (vtb_launch_place(r->plan, i) < 0 || is_result(t) || !tensor_bytes(t)) continue;
-    status = in ? VTB_CU_CALL(d, cuMemcpyHtoDAsync_v2, (r->tensors[i], args[i], tensor_bytes(t), d->stream), err)
-                : VTB_CU_CALL(d, cuMemcpyDtoHAsync_v2, (args[i], r->tensors[i], tensor_bytes(t), d->stream), err);
+    status = in ? VTB_CU_CALL(d, cuMemcpyHtoDAsync_v2,
+                              (r->tensors[i], args[i], tensor_bytes(t), d->stream), err)
+                : VTB_CU_CALL(d, cuMemcpyDtoHAsync_v2,
+                              (args[i], r->tensors[i], tensor_bytes(t), d->stream), err);
   }
   return status == VTB_OK ? VTB_CU_CALL(d, cuStreamSynchronize, (d->stream), err) : status;
 }
 
 static void keep(void *owner, unsigned roles) { ((cuda_run *)owner)->kept = roles; }
 
-static vtb_status run(void *owner, void *const *args, const vtb_services *services, vtb_error *err) {
+static vtb_status run(void *owner, void *const *args, const vtb_services *services,
+                      vtb_error *err) {
   cuda_run *r = owner;
   const unsigned fixed = 1u << VTB_IO_PARAM | 1u << VTB_IO_BUFFER;
   bool timed = services && services->kernel_begin;
@@ -184,7 +199,8 @@ static vtb_status run(void *owner, void *const *args, const vtb_services *servic
   vtb_status status = VTB_CU_CALL(r->device, cuCtxSetCurrent, (r->device->context), err);
   if (status == VTB_OK) status = copy_in(r, args, err);
   if (status == VTB_OK && !is_prepared && !timed) status = enqueue(r, 0, behind, err);
-  if (status == VTB_OK && r->n_runs == 1 && !r->no_graph && !r->sync && !timed) status = capture(r, err);
+  if (status == VTB_OK && r->n_runs == 1 && !r->no_graph && !r->sync && !timed)
+    status = capture(r, err);
   if (status != VTB_OK) return status;
   if (timed)
     status = run_timed(r, is_prepared ? behind : 0, services, err);
@@ -207,26 +223,32 @@ static vtb_status load(cuda_run *r, const vtb_cuda_image *images, vtb_error *err
   r->modules = vtb_xcalloc((size_t)p->n_sources + 1, sizeof *r->modules);
   r->functions = vtb_xcalloc((size_t)p->n_kernels + 1, sizeof *r->functions);
   for (int i = 0; i < p->n_sources && status == VTB_OK; i++)
-    status = VTB_CU_CALL(d, cuModuleLoadDataEx, (&r->modules[i], images[i].data, 0, NULL, NULL), err);
+    status =
+        VTB_CU_CALL(d, cuModuleLoadDataEx, (&r->modules[i], images[i].data, 0, NULL, NULL), err);
   for (int i = 0; i < p->n_kernels && status == VTB_OK; i++) {
     const vtb_launch_kernel *k = &p->kernels[i];
-    status = VTB_CU_CALL(d, cuModuleGetFunction, (&r->functions[i], r->modules[k->source], k->name), err);
+    status = VTB_CU_CALL(d, cuModuleGetFunction, (&r->functions[i], r->modules[k->source], k->name),
+                         err);
     if (status != VTB_OK || k->shared_bytes <= SHARED_WITHOUT_ASKING) continue;
     if (k->shared_bytes > d->shared_bytes)
-      return vtb_fail(err, VTB_E_DEVICE, "kernel %s wants %d bytes of shared memory; %s has %d a block", k->name,
+      return vtb_fail(err, VTB_E_DEVICE,
+                      "kernel %s wants %d bytes of shared memory; %s has %d a block", k->name,
                       k->shared_bytes, d->name, d->shared_bytes);
-    status = VTB_CU_CALL(d, cuFuncSetAttribute, (r->functions[i], VTB__CU_MAX_DYNAMIC_SHARED, k->shared_bytes), err);
+    status = VTB_CU_CALL(d, cuFuncSetAttribute,
+                         (r->functions[i], VTB__CU_MAX_DYNAMIC_SHARED, k->shared_bytes), err);
   }
   return status;
 }
 
 static size_t padded(size_t n) { return (n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
 
-static vtb_status allocate_bytes(vtb_cuda_device *d, vtb_cu_address *to, size_t n, const char *what, vtb_error *err) {
+static vtb_status allocate_bytes(vtb_cuda_device *d, vtb_cu_address *to, size_t n, const char *what,
+                                 vtb_error *err) {
   vtb_error inner = {0};
   vtb_status status = VTB_CU_CALL(d, cuMemAlloc_v2, (to, n ? n : ALIGNMENT), &inner);
   if (status == VTB_OK) return VTB_OK;
-  return vtb_fail(err, status, "%.1f MB of device memory for the %s: %s", (double)n / 1e6, what, inner.text);
+  return vtb_fail(err, status, "%.1f MB of device memory for the %s: %s", (double)n / 1e6, what,
+                  inner.text);
 }
 
 static vtb_status allocate(cuda_run *r, vtb_error *err) {
@@ -238,8 +260,10 @@ static vtb_status allocate(cuda_run *r, vtb_error *err) {
   for (int i = 0; i < p->n_steps; i++)
     if ((size_t)p->steps[i].n_args > most) most = (size_t)p->steps[i].n_args;
   vtb_status status = allocate_bytes(d, &r->memory, total, "parameters, inputs and results", err);
-  if (status == VTB_OK) status = allocate_bytes(d, &r->workspace, (size_t)p->workspace_bytes, "workspace", err);
-  if (status == VTB_OK) status = allocate_bytes(d, &r->constants, (size_t)p->constant_bytes, "constants", err);
+  if (status == VTB_OK)
+    status = allocate_bytes(d, &r->workspace, (size_t)p->workspace_bytes, "workspace", err);
+  if (status == VTB_OK)
+    status = allocate_bytes(d, &r->constants, (size_t)p->constant_bytes, "constants", err);
   if (status == VTB_OK && p->state_bytes)
     status = allocate_bytes(d, &r->state, (size_t)p->state_bytes, "state of the training", err);
   if (status == VTB_OK && p->state_bytes)
@@ -255,13 +279,14 @@ static vtb_status allocate(cuda_run *r, vtb_error *err) {
   r->parameters = vtb_xcalloc(most, sizeof *r->parameters);
   for (size_t i = 0; i < most; i++) r->parameters[i] = &r->addresses[i];
   if (!p->constant_bytes) return VTB_OK;
-  status =
-      VTB_CU_CALL(d, cuMemcpyHtoDAsync_v2, (r->constants, p->constants, (size_t)p->constant_bytes, d->stream), err);
+  status = VTB_CU_CALL(d, cuMemcpyHtoDAsync_v2,
+                       (r->constants, p->constants, (size_t)p->constant_bytes, d->stream), err);
   return status == VTB_OK ? VTB_CU_CALL(d, cuStreamSynchronize, (d->stream), err) : status;
 }
 
 static void describe(cuda_run *r) {
-  r->program = (vtb_program){.run = run, .keep = keep, .exchange = exchange, .owner = r, .free = free_run};
+  r->program =
+      (vtb_program){.run = run, .keep = keep, .exchange = exchange, .owner = r, .free = free_run};
   vtb_launch_plan_describe(r->plan, &r->program);
 }
 
@@ -270,8 +295,8 @@ static bool is_set(const char *variable, const char *value) {
   return text && strcmp(text, value) == 0;
 }
 
-vtb_status vtb_cuda_program(vtb_launch_plan *plan, const vtb_cuda_image *images, vtb_cuda_device *device,
-                            vtb_program **program, vtb_error *err) {
+vtb_status vtb_cuda_program(vtb_launch_plan *plan, const vtb_cuda_image *images,
+                            vtb_cuda_device *device, vtb_program **program, vtb_error *err) {
   vtb_status status = vtb_launch_plan_check(plan, vtb_arch_find(device->arch), err);
   if (status != VTB_OK) return status;
   cuda_run *r = vtb_xcalloc(1, sizeof *r);

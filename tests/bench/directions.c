@@ -12,7 +12,7 @@
 
 #include "codegen/codegen.h"
 #include "frontend/lang/lang.h"
-#include "runtime/threads.h"
+#include "runtime/launch/threads.h"
 
 static void fail(const char *what, const vtb_error *err) {
   fprintf(stderr, "%s: %s\n", what, err ? err->text : "");
@@ -20,11 +20,14 @@ static void fail(const char *what, const vtb_error *err) {
 }
 
 /* `directions` NULL: the model's own. */
-static vtb_program *compile(const char *model, const char *directions, const char *image, bool train) {
+static vtb_program *compile(const char *model, const char *directions, const char *image,
+                            bool train) {
   vtb_diags diags = {0};
   vtb_error err = {0};
-  vtb_override set[2] = {{.name = "image", .value = image}, {.name = "directions", .value = directions}};
-  vtb_instantiate_options o = {.overrides = set, .n_overrides = directions ? 2 : 1, .training = train};
+  vtb_override set[2] = {{.name = "image", .value = image},
+                         {.name = "directions", .value = directions}};
+  vtb_instantiate_options o = {
+      .overrides = set, .n_overrides = directions ? 2 : 1, .training = train};
   vtb_unit *u = vtb_unit_find(model, vtb_search_default(), &diags);
   vtb_module *m = u ? vtb_instantiate(u, model, &o, &diags) : NULL;
   vtb_diags_print(&diags, stderr);
@@ -34,7 +37,8 @@ static vtb_program *compile(const char *model, const char *directions, const cha
   vtb_program *p = NULL;
   vtb_pipeline_options code = {.pipeline = vtb_pipeline_codegen};
   if (vtb_run_pipeline(&c, NULL, &err) != VTB_OK) fail(model, &err);
-  if (train && vtb_build_train_step(m, m->entry, &(vtb_train_step){0}, &step, &diags, &err) != VTB_OK)
+  if (train &&
+      vtb_build_train_step(m, m->entry, &(vtb_train_step){0}, &step, &diags, &err) != VTB_OK)
     fail(model, &err);
   if (step) m->entry = step;
   if (vtb_run_pipeline(&c, &code, &err) != VTB_OK) fail(model, &err);
@@ -57,7 +61,8 @@ static runner runner_new(vtb_program *p) {
   r.workspace = vtb_aligned_alloc((size_t)p->workspace_bytes + 64);
   for (int i = 0; i < p->n_tensors; i++) {
     int64_t n = vtb_tensor_info_count(&p->tensors[i]);
-    if (!r.workspace || !(r.args[i] = vtb_aligned_alloc((size_t)n * 4 + 64))) fail("out of memory", NULL);
+    if (!r.workspace || !(r.args[i] = vtb_aligned_alloc((size_t)n * 4 + 64)))
+      fail("out of memory", NULL);
     for (int64_t k = 0; k < n; k++) {
       if (p->tensors[i].is_int)
         ((int32_t *)r.args[i])[k] = 0;
@@ -85,7 +90,8 @@ static void compare(const char *what, bool train, double seconds) {
   static const char *const directions[] = {"bi", "quad", "oct"};
   vtb_services *services = vtb_services_default(1);
   runner r[3];
-  for (int k = 0; k < 3; k++) r[k] = runner_new(compile("vil_tiny", directions[k], "224x224", train));
+  for (int k = 0; k < 3; k++)
+    r[k] = runner_new(compile("vil_tiny", directions[k], "224x224", train));
   int rounds = 0;
   for (double start = vtb_now(); rounds < 3 || vtb_now() - start < seconds; rounds++)
     for (int k = 0; k < 3; k++) {
@@ -94,8 +100,9 @@ static void compare(const char *what, bool train, double seconds) {
       double took = processor_seconds() - before;
       if (took < r[k].best) r[k].best = took;
     }
-  printf("| %s | %.1f | %.1f (%+.1f %%) | %.1f (%+.1f %%) | %d |\n", what, 1e3 * r[0].best, 1e3 * r[1].best,
-         100 * (r[1].best / r[0].best - 1), 1e3 * r[2].best, 100 * (r[2].best / r[0].best - 1), rounds);
+  printf("| %s | %.1f | %.1f (%+.1f %%) | %.1f (%+.1f %%) | %d |\n", what, 1e3 * r[0].best,
+         1e3 * r[1].best, 100 * (r[1].best / r[0].best - 1), 1e3 * r[2].best,
+         100 * (r[2].best / r[0].best - 1), rounds);
   fflush(stdout);
   for (int k = 0; k < 3; k++) runner_free(&r[k]);
   vtb_services_free(services);
@@ -113,15 +120,16 @@ static void memory(const char *model) {
       vtb_program_free(p);
     }
     int tokens = sizes[i] * sizes[i] / 256;
-    printf("| %s | %d | %d | %.1f (%.1f) | %.1f (%.1f) |\n", model, sizes[i], tokens, mib[0], 1024 * mib[0] / tokens,
-           mib[1], 1024 * mib[1] / tokens);
+    printf("| %s | %d | %d | %.1f (%.1f) | %.1f (%.1f) |\n", model, sizes[i], tokens, mib[0],
+           1024 * mib[0] / tokens, mib[1], 1024 * mib[1] / tokens);
     fflush(stdout);
   }
 }
 
 int main(int argc, char **argv) {
   double seconds = argc > 1 ? atof(argv[1]) : 30;
-  puts("| vil_tiny, ms of processor time | two directions | four | eight | runs |\n| --- | --- | --- | --- | --- |");
+  puts("| vil_tiny, ms of processor time | two directions | four | eight | runs |\n| --- | --- | "
+       "--- | --- | --- |");
   compare("forward, batch 1", false, seconds);
   compare("training step, batch 1", true, seconds);
   puts("\n| model | pixels | tokens | workspace, forward: MiB (KiB a token) | training step |\n"

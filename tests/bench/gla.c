@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "codegen/codegen.h"
-#include "runtime/threads.h"
+#include "runtime/launch/threads.h"
 
 typedef struct shape {
   int64_t tokens, keys, values, heads;
@@ -30,7 +30,8 @@ static void fail(const char *what) {
   exit(1);
 }
 
-static vtb_program *compile(const shape *c, const char *klass, const char *mode, int64_t chunk, bool grad) {
+static vtb_program *compile(const shape *c, const char *klass, const char *mode, int64_t chunk,
+                            bool grad) {
   char key[64], value[64], state[64], form[96];
   vtb_strbuf s = {0};
   sprintf(key, "f32[1, %" PRId64 ", %" PRId64 ", %" PRId64 "]", c->tokens, c->heads, c->keys);
@@ -38,18 +39,20 @@ static vtb_program *compile(const shape *c, const char *klass, const char *mode,
   sprintf(state, "f32[1, %" PRId64 ", %" PRId64 ", %" PRId64 "]", c->heads, c->keys, c->values);
   sprintf(form, chunk ? "mode = \"%s\", chunk = %" PRId64 : "mode = \"%s\"", mode, chunk);
   const char *decay = strcmp(klass, "key") == 0 ? key : value;
-  vtb_strbuf_printf(&s, "func @f(%%q: %s, %%k: %s, %%v: %s, %%d: %s%s%s) -> (", key, key, value, decay,
-                    grad ? ", %dy: " : "", grad ? value : "");
+  vtb_strbuf_printf(&s, "func @f(%%q: %s, %%k: %s, %%v: %s, %%d: %s%s%s) -> (", key, key, value,
+                    decay, grad ? ", %dy: " : "", grad ? value : "");
   if (grad)
     vtb_strbuf_printf(&s,
-                      "%s, %s, %s, %s) {\n  %%dq, %%dk, %%dv, %%dd = linscan_grad %%q, %%k, %%v, %%d, %%dy {class = "
+                      "%s, %s, %s, %s) {\n  %%dq, %%dk, %%dv, %%dd = linscan_grad %%q, %%k, %%v, "
+                      "%%d, %%dy {class = "
                       "\"%s\", %s} : %s, %s, %s, %s\n  return %%dq, %%dk, %%dv, %%dd\n}\n",
                       key, key, value, decay, klass, form, key, key, value, decay);
   else
-    vtb_strbuf_printf(&s,
-                      "%s) {\n  %%y, %%S = linscan %%q, %%k, %%v, %%d {class = \"%s\", %s, last = 0} : %s, %s\n  "
-                      "return %%y\n}\n",
-                      value, klass, form, value, state);
+    vtb_strbuf_printf(
+        &s,
+        "%s) {\n  %%y, %%S = linscan %%q, %%k, %%v, %%d {class = \"%s\", %s, last = 0} : %s, %s\n  "
+        "return %%y\n}\n",
+        value, klass, form, value, state);
   vtb_source source = {.path = "<bench>", .text = s.at, .n = s.n};
   vtb_diags d = {0};
   vtb_error err = {0};
@@ -108,7 +111,8 @@ static double best_time(const vtb_program *p, double seconds) {
   return best;
 }
 
-static double milliseconds(const shape *c, const char *klass, const char *mode, int64_t chunk, bool grad) {
+static double milliseconds(const shape *c, const char *klass, const char *mode, int64_t chunk,
+                           bool grad) {
   vtb_program *p = compile(c, klass, mode, chunk, grad);
   double best = best_time(p, 0.15);
   vtb_program_free(p);
@@ -117,17 +121,19 @@ static double milliseconds(const shape *c, const char *klass, const char *mode, 
 
 static void measure(const shape *c, const char *klass, const char *mode, int64_t chunk) {
   double forward = milliseconds(c, klass, mode, chunk, false);
-  double forward_mib = (double)scratch_bytes / 1048576, gradient = milliseconds(c, klass, mode, chunk, true);
-  printf("%-6s %-10s %5" PRId64 " %10.3f ms %8.2f MiB %10.3f ms %8.2f MiB\n", klass, mode, chunk, forward, forward_mib,
-         gradient, (double)scratch_bytes / 1048576);
+  double forward_mib = (double)scratch_bytes / 1048576,
+         gradient = milliseconds(c, klass, mode, chunk, true);
+  printf("%-6s %-10s %5" PRId64 " %10.3f ms %8.2f MiB %10.3f ms %8.2f MiB\n", klass, mode, chunk,
+         forward, forward_mib, gradient, (double)scratch_bytes / 1048576);
 }
 
 int main(int argc, char **argv) {
   static const int64_t chunks[] = {16, 32, 64, 128, 256};
-  shape c = {argc > 1 ? atoi(argv[1]) : 1024, argc > 2 ? atoi(argv[2]) : 64, argc > 3 ? atoi(argv[3]) : 64,
-             argc > 4 ? atoi(argv[4]) : 4};
-  printf("%" PRId64 " tokens, %" PRId64 " heads, %" PRId64 " keys, %" PRId64 " values\n%-23s %10s %26s\n", c.tokens,
-         c.heads, c.keys, c.values, "class, mode, chunk", "forward", "gradient");
+  shape c = {argc > 1 ? atoi(argv[1]) : 1024, argc > 2 ? atoi(argv[2]) : 64,
+             argc > 3 ? atoi(argv[3]) : 64, argc > 4 ? atoi(argv[4]) : 4};
+  printf("%" PRId64 " tokens, %" PRId64 " heads, %" PRId64 " keys, %" PRId64
+         " values\n%-23s %10s %26s\n",
+         c.tokens, c.heads, c.keys, c.values, "class, mode, chunk", "forward", "gradient");
   for (int k = 0; k < 2; k++) {
     const char *klass = k ? "value" : "key";
     measure(&c, klass, "recurrent", 0);

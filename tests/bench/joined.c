@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "codegen/codegen.h"
-#include "runtime/threads.h"
+#include "runtime/launch/threads.h"
 
 typedef struct cell {
   const char *what, *klass, *mode;
@@ -51,14 +51,17 @@ static void put(vtb_strbuf *s, const cell *c, int64_t n) {
   sprintf(value, "f32[1, %" PRId64 ", %" PRId64 ", %" PRId64 "]", n, c->heads, c->values);
   sprintf(state, "f32[1, %" PRId64 ", %" PRId64 ", %" PRId64 "]", c->heads, c->keys, c->values);
   sprintf(decay, "f32[1, %" PRId64 ", %" PRId64 "]", n, c->heads);
-  if (has_rates) sprintf(rates, ", %%A: f32[%" PRId64 ", %" PRId64 ", %" PRId64 "]", c->heads, c->keys, c->values);
+  if (has_rates)
+    sprintf(rates, ", %%A: f32[%" PRId64 ", %" PRId64 ", %" PRId64 "]", c->heads, c->keys,
+            c->values);
   if (strcmp(c->klass, "key") == 0) strcpy(decay, key);
   if (has_rates) strcpy(decay, value);
-  vtb_strbuf_printf(s, "func @f(%%q: %s, %%k: %s, %%v: %s, %%d: %s%s) -> (%s, %s) {\n", key, key, value, decay, rates,
-                    value, value);
+  vtb_strbuf_printf(s, "func @f(%%q: %s, %%k: %s, %%v: %s, %%d: %s%s) -> (%s, %s) {\n", key, key,
+                    value, decay, rates, value, value);
   for (int i = 0; i < 2; i++) {
-    vtb_strbuf_printf(s, "  %%y%d, %%S%d = linscan %%q, %%k, %%v, %%d%s {class = \"%s\", mode = \"%s\"", i, i,
-                      has_rates ? ", %A" : "", c->klass, c->mode);
+    vtb_strbuf_printf(
+        s, "  %%y%d, %%S%d = linscan %%q, %%k, %%v, %%d%s {class = \"%s\", mode = \"%s\"", i, i,
+        has_rates ? ", %A" : "", c->klass, c->mode);
     if (strcmp(c->mode, "chunkwise") == 0) vtb_strbuf_puts(s, ", chunk = 64");
     if (i) vtb_strbuf_printf(s, ", path = \"rows~@1x%" PRId64 "\"", n);
     vtb_strbuf_printf(s, ", last = 0} : %s, %s\n", value, state);
@@ -125,8 +128,9 @@ static void measure(const cell *c, int64_t n) {
     t = now() - t;
     if (run > 1 && t < best[i]) best[i] = t;
   }
-  printf("%-10s %-10s %6" PRId64 " %9.3f %9.3f %7.2f %9.2f %9.2f\n", c->what, c->mode, n, 1e3 * best[0], 1e3 * best[1],
-         best[0] / best[1], bytes_of(p[0]) / 1048576, bytes_of(p[1]) / 1048576);
+  printf("%-10s %-10s %6" PRId64 " %9.3f %9.3f %7.2f %9.2f %9.2f\n", c->what, c->mode, n,
+         1e3 * best[0], 1e3 * best[1], best[0] / best[1], bytes_of(p[0]) / 1048576,
+         bytes_of(p[1]) / 1048576);
   for (int i = 0; i < p[0]->n_tensors; i++) free(tensors[i]);
   free(tensors);
   for (int i = 0; i < 2; i++) {
@@ -143,8 +147,8 @@ int main(int argc, char **argv) {
                                {"ViL-T", "scalar", "chunkwise", 4, 96, 96},
                                {"GLA", "key", "chunkwise", 4, 64, 64}};
   static const int64_t tokens[] = {196, 1024, 4096};
-  printf("%-10s %-10s %6s %9s %9s %7s %9s %9s\n", "cell", "mode", "tokens", "two, ms", "one, ms", "ratio", "two, MiB",
-         "one, MiB");
+  printf("%-10s %-10s %6s %9s %9s %7s %9s %9s\n", "cell", "mode", "tokens", "two, ms", "one, ms",
+         "ratio", "two, MiB", "one, MiB");
   for (size_t c = 0; c < sizeof cells / sizeof *cells; c++)
     for (int i = 0; i < (argc > 1 ? argc - 1 : 3); i++) {
       int64_t n = argc > 1 ? atoll(argv[i + 1]) : tokens[i];

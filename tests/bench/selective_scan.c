@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include "codegen/codegen.h"
-#include "runtime/threads.h"
+#include "runtime/launch/threads.h"
 
 typedef struct shape {
   int64_t batch, tokens, channels, states;
@@ -25,7 +25,8 @@ static void fail(const char *what) {
 
 /* ---- the functions that are measured --------------------------------------------------------------------------- */
 
-static void put_types(vtb_strbuf *s, const shape *c, char *row, char *key, char *rates, char *decay, char *state) {
+static void put_types(vtb_strbuf *s, const shape *c, char *row, char *key, char *rates, char *decay,
+                      char *state) {
   int64_t b = c->batch, n = c->tokens, e = c->channels, k = c->states;
   (void)s;
   sprintf(row, "f32[%" PRId64 ", %" PRId64 ", 1, %" PRId64 "]", b, n, e);
@@ -37,21 +38,23 @@ static void put_types(vtb_strbuf *s, const shape *c, char *row, char *key, char 
 
 /* The step sizes as [B, N, 1, 1, E], times the rates, exponentiated. */
 static void put_decay(vtb_strbuf *s, const shape *c, const char *decay) {
-  vtb_strbuf_printf(s,
-                    "  %%u = reshape %%d {shape = [%" PRId64 ", %" PRId64 ", 1, 1, %" PRId64 "]} : f32[%" PRId64
-                    ", %" PRId64 ", 1, 1, %" PRId64 "]\n  %%g = mul %%u, %%A : %s\n  %%D = exp %%g : %s\n",
-                    c->batch, c->tokens, c->channels, c->batch, c->tokens, c->channels, decay, decay);
+  vtb_strbuf_printf(
+      s,
+      "  %%u = reshape %%d {shape = [%" PRId64 ", %" PRId64 ", 1, 1, %" PRId64 "]} : f32[%" PRId64
+      ", %" PRId64 ", 1, 1, %" PRId64 "]\n  %%g = mul %%u, %%A : %s\n  %%D = exp %%g : %s\n",
+      c->batch, c->tokens, c->channels, c->batch, c->tokens, c->channels, decay, decay);
 }
 
 static void put_forward(vtb_strbuf *s, const shape *c, bool stored, bool both) {
   char row[64], key[64], rates[64], decay[96], state[64];
   put_types(s, c, row, key, rates, decay, state);
-  vtb_strbuf_printf(s, "func @f(%%q: %s, %%k: %s, %%v: %s, %%d: %s, %%A: %s) -> (%s%s%s) {\n", key, key, row, row,
-                    rates, row, both ? ", " : "", both ? row : "");
+  vtb_strbuf_printf(s, "func @f(%%q: %s, %%k: %s, %%v: %s, %%d: %s, %%A: %s) -> (%s%s%s) {\n", key,
+                    key, row, row, rates, row, both ? ", " : "", both ? row : "");
   if (stored) put_decay(s, c, decay);
   for (int i = 0; i <= both; i++) {
-    vtb_strbuf_printf(s, "  %%y%d, %%S%d = linscan %%q, %%k, %%v, %s {class = \"%s\", mode = \"recurrent\"", i, i,
-                      stored ? "%D" : "%d, %A", stored ? "full" : "rates");
+    vtb_strbuf_printf(
+        s, "  %%y%d, %%S%d = linscan %%q, %%k, %%v, %s {class = \"%s\", mode = \"recurrent\"", i, i,
+        stored ? "%D" : "%d, %A", stored ? "full" : "rates");
     if (i) vtb_strbuf_printf(s, ", path = \"rows~@1x%" PRId64 "\"", c->tokens);
     vtb_strbuf_printf(s, ", last = 0} : %s, %s\n", row, state);
   }
@@ -61,18 +64,24 @@ static void put_forward(vtb_strbuf *s, const shape *c, bool stored, bool both) {
 static void put_backward(vtb_strbuf *s, const shape *c, bool stored) {
   char row[64], key[64], rates[64], decay[96], state[64];
   put_types(s, c, row, key, rates, decay, state);
-  vtb_strbuf_printf(s, "func @f(%%q: %s, %%k: %s, %%v: %s, %%d: %s, %%A: %s, %%dy: %s) -> (%s, %s, %s, %s, %s) {\n",
-                    key, key, row, row, rates, row, key, key, row, row, rates);
+  vtb_strbuf_printf(
+      s,
+      "func @f(%%q: %s, %%k: %s, %%v: %s, %%d: %s, %%A: %s, %%dy: %s) -> (%s, %s, %s, %s, %s) {\n",
+      key, key, row, row, rates, row, key, key, row, row, rates);
   if (stored) put_decay(s, c, decay);
-  vtb_strbuf_printf(s, "  %%dq, %%dk, %%dv, %%dd%s = linscan_grad %%q, %%k, %%v, %s, %%dy {class = \"%s\", mode = ",
-                    stored ? "" : ", %dA", stored ? "%D" : "%d, %A", stored ? "full" : "rates");
-  vtb_strbuf_printf(s, "\"recurrent\"} : %s, %s, %s, %s%s%s\n", key, key, row, stored ? decay : row, stored ? "" : ", ",
-                    stored ? "" : rates);
+  vtb_strbuf_printf(
+      s,
+      "  %%dq, %%dk, %%dv, %%dd%s = linscan_grad %%q, %%k, %%v, %s, %%dy {class = \"%s\", mode = ",
+      stored ? "" : ", %dA", stored ? "%D" : "%d, %A", stored ? "full" : "rates");
+  vtb_strbuf_printf(s, "\"recurrent\"} : %s, %s, %s, %s%s%s\n", key, key, row, stored ? decay : row,
+                    stored ? "" : ", ", stored ? "" : rates);
   if (stored)
-    vtb_strbuf_printf(s,
-                      "  %%dg = mul %%dd, %%D : %s\n  %%gA = mul %%dg, %%A : %s\n  %%du = reduce_sum %%gA {axes = [3]} "
-                      ": %s\n  %%gu = mul %%dg, %%u : %s\n  %%dA = reduce_sum %%gu {axes = [0, 1]} : %s\n",
-                      decay, decay, row, decay, rates);
+    vtb_strbuf_printf(
+        s,
+        "  %%dg = mul %%dd, %%D : %s\n  %%gA = mul %%dg, %%A : %s\n  %%du = reduce_sum %%gA {axes "
+        "= [3]} "
+        ": %s\n  %%gu = mul %%dg, %%u : %s\n  %%dA = reduce_sum %%gu {axes = [0, 1]} : %s\n",
+        decay, decay, row, decay, rates);
   vtb_strbuf_printf(s, "  return %%dq, %%dk, %%dv, %s, %%dA\n}\n", stored ? "%du" : "%dd");
 }
 
@@ -140,12 +149,14 @@ static double best_time(const vtb_program *p, int n_args, int threads) {
   return best;
 }
 
-static void measure(const char *what, const shape *c, vtb_strbuf *text, int n_scans, int n_args, int threads) {
+static void measure(const char *what, const shape *c, vtb_strbuf *text, int n_scans, int n_args,
+                    int threads) {
   vtb_program *p = compile(text->at);
   double seconds = best_time(p, n_args, threads);
-  double steps = (double)n_scans * (double)c->batch * (double)c->tokens * (double)c->channels * (double)c->states;
-  printf("%7" PRId64 "  %-26s %10.3f ms %10.2f e9 state-steps/s %10.1f MiB\n", c->tokens, what, 1e3 * seconds,
-         steps / seconds * 1e-9, (double)p->workspace_bytes / 1048576);
+  double steps = (double)n_scans * (double)c->batch * (double)c->tokens * (double)c->channels *
+                 (double)c->states;
+  printf("%7" PRId64 "  %-26s %10.3f ms %10.2f e9 state-steps/s %10.1f MiB\n", c->tokens, what,
+         1e3 * seconds, steps / seconds * 1e-9, (double)p->workspace_bytes / 1048576);
   vtb_program_free(p);
   vtb_strbuf_free(text);
 }
@@ -153,9 +164,10 @@ static void measure(const char *what, const shape *c, vtb_strbuf *text, int n_sc
 int main(int argc, char **argv) {
   static const int64_t tokens[] = {197, 1025, 4097};
   int threads = argc > 1 ? atoi(argv[1]) : 0;
-  shape c = {argc > 2 ? atoi(argv[2]) : 1, 0, argc > 3 ? atoi(argv[3]) : 384, argc > 4 ? atoi(argv[4]) : 16};
-  printf("batch %" PRId64 ", %" PRId64 " channels, %" PRId64 " states, %d threads\n%7s\n", c.batch, c.channels,
-         c.states, threads ? threads : vtb_default_threads(), "tokens");
+  shape c = {argc > 2 ? atoi(argv[2]) : 1, 0, argc > 3 ? atoi(argv[3]) : 384,
+             argc > 4 ? atoi(argv[4]) : 16};
+  printf("batch %" PRId64 ", %" PRId64 " channels, %" PRId64 " states, %d threads\n%7s\n", c.batch,
+         c.channels, c.states, threads ? threads : vtb_default_threads(), "tokens");
   for (int i = 0; i < 3; i++) {
     c.tokens = tokens[i];
     vtb_strbuf s = {0};

@@ -5,7 +5,7 @@
 
 #include "codegen/codegen.h"
 #include "ir/interp.h"
-#include "runtime/threads.h"
+#include "runtime/launch/threads.h"
 #include "tests/test.h"
 
 static inline vtb_module *parse_ir(const char *text) {
@@ -34,8 +34,8 @@ static inline void fill_argument(vtb_tensor *t, unsigned long long *seed, const 
   if (low == 0 && high == 0) low = -1, high = 1;
   for (int64_t i = 0; i < vtb_type_count(&t->type); i++) {
     double u = (test_random(seed) + 1) / 2;
-    t->data[i] =
-        t->type.dtype == VTB_I32 ? floor(u * (o->max_index ? o->max_index : 7)) : (float)(low + u * (high - low));
+    t->data[i] = t->type.dtype == VTB_I32 ? floor(u * (o->max_index ? o->max_index : 7))
+                                          : (float)(low + u * (high - low));
   }
 }
 
@@ -66,7 +66,8 @@ static inline void **run_program(const vtb_program *p, int n_args, void *const *
   vtb_program_run(p, all, workspace, s);
   vtb_services_free(s);
   for (size_t i = 0; i < 64; i++)
-    CHECK_MSG(((unsigned char *)workspace)[p->workspace_bytes + (int64_t)i] == 0xff, "workspace overrun");
+    CHECK_MSG(((unsigned char *)workspace)[p->workspace_bytes + (int64_t)i] == 0xff,
+              "workspace overrun");
   for (int r = n_args; r < p->n_tensors; r++) {
     size_t bytes = (size_t)vtb_tensor_info_count(&p->tensors[r]) * 4;
     for (size_t i = 0; i < 64; i++)
@@ -76,25 +77,29 @@ static inline void **run_program(const vtb_program *p, int n_args, void *const *
   return all;
 }
 
-static inline void compare_result(const char *what, int r, const void *got, const vtb_tensor *want, double tolerance) {
+static inline void compare_result(const char *what, int r, const void *got, const vtb_tensor *want,
+                                  double tolerance) {
   int64_t n = vtb_type_count(&want->type), worst = 0;
   double scale = 0, worst_error = -1;
   for (int64_t i = 0; i < n; i++)
     if (isfinite(want->data[i]) && fabs(want->data[i]) > scale) scale = fabs(want->data[i]);
   for (int64_t i = 0; i < n; i++) {
-    double g = want->type.dtype == VTB_F32 ? (double)((const float *)got)[i] : (double)((const int32_t *)got)[i];
+    double g = want->type.dtype == VTB_F32 ? (double)((const float *)got)[i]
+                                           : (double)((const int32_t *)got)[i];
     double w = (double)(float)want->data[i];
     double error = (isnan(g) && isnan(w)) || g == w ? 0 : fabs(g - w);
     if (isnan(error)) error = INFINITY;
     if (error > worst_error) worst_error = error, worst = i;
   }
-  double g = want->type.dtype == VTB_F32 ? (double)((const float *)got)[worst] : (double)((const int32_t *)got)[worst];
+  double g = want->type.dtype == VTB_F32 ? (double)((const float *)got)[worst]
+                                         : (double)((const int32_t *)got)[worst];
   CHECK_MSG(worst_error <= tolerance * (scale > 0 ? scale : 1),
-            "%s: result %d element %lld is %.9g, want %.9g (error %.3g of scale %.3g)", what, r, (long long)worst, g,
-            want->data[worst], worst_error, scale);
+            "%s: result %d element %lld is %.9g, want %.9g (error %.3g of scale %.3g)", what, r,
+            (long long)worst, g, want->data[worst], worst_error, scale);
 }
 
-static inline void check_function(vtb_module *m, vtb_func *f, const char *what, const check_options *o) {
+static inline void check_function(vtb_module *m, vtb_func *f, const char *what,
+                                  const check_options *o) {
   vtb_error err = {0};
   unsigned long long seed = 88172645463325252ull;
   vtb_tensor *args = vtb_xcalloc((size_t)f->n_args + 1, sizeof *args);
@@ -124,8 +129,8 @@ static inline void check_function(vtb_module *m, vtb_func *f, const char *what, 
           continue;
         }
         size_t bytes = (size_t)vtb_type_count(&want[r].type) * 4;
-        CHECK_MSG(memcmp(mine, first[f->n_args + r], bytes) == 0, "%s: result %d differs with %d threads", what, r,
-                  threads);
+        CHECK_MSG(memcmp(mine, first[f->n_args + r], bytes) == 0,
+                  "%s: result %d differs with %d threads", what, r, threads);
       }
       if (first) {
         for (int r = 0; r < f->n_returns; r++) free(got[f->n_args + r]);
@@ -165,7 +170,8 @@ static inline void check_text(const char *what, const char *text, const check_op
     char name[200];
     snprintf(name, sizeof name, "%s (fused)", what);
     vtb_pass_context c = {.module = m, .diags = &d, .batch = 1};
-    vtb_status status = vtb_run_pipeline(&c, &(vtb_pipeline_options){.pipeline = "fuse", .verify_each = true}, &err);
+    vtb_status status = vtb_run_pipeline(
+        &c, &(vtb_pipeline_options){.pipeline = "fuse", .verify_each = true}, &err);
     CHECK_MSG(status == VTB_OK, "%s: %s", name, err.text);
     if (status == VTB_OK) check_function(m, f, name, o);
     vtb_diags_free(&d);
@@ -174,8 +180,8 @@ static inline void check_text(const char *what, const char *text, const check_op
 }
 
 /* The same with numbers put into a format. */
-__attribute__((format(printf, 3, 4))) static inline void check_format(const char *what, const check_options *o,
-                                                                      const char *format, ...) {
+__attribute__((format(printf, 3, 4))) static inline void
+check_format(const char *what, const check_options *o, const char *format, ...) {
   static char text[16384];
   va_list ap;
   va_start(ap, format);

@@ -6,10 +6,11 @@
 
 #include "codegen/codegen.h"
 #include "ir/interp.h"
-#include "runtime/threads.h"
+#include "runtime/launch/threads.h"
 #include "tests/codegen/emulate.h"
 
-static inline vtb_program *cuda_program(vtb_module *m, vtb_func *f, uint64_t seed, const char *what) {
+static inline vtb_program *cuda_program(vtb_module *m, vtb_func *f, uint64_t seed,
+                                        const char *what) {
   vtb_error err = {0};
   vtb_launch_plan *plan = NULL;
   vtb_program *p = NULL;
@@ -32,8 +33,8 @@ static inline vtb_program *cuda_program(vtb_module *m, vtb_func *f, uint64_t see
   return p;
 }
 
-static inline void cuda_compare(const char *what, const char *name, const float *got, const vtb_tensor *want,
-                                double tol) {
+static inline void cuda_compare(const char *what, const char *name, const float *got,
+                                const vtb_tensor *want, double tol) {
   double scale = 0, worst = 0;
   int64_t at = 0, n = vtb_type_count(&want->type);
   for (int64_t i = 0; i < n; i++)
@@ -42,8 +43,8 @@ static inline void cuda_compare(const char *what, const char *name, const float 
     double error = got[i] == (float)want->data[i] ? 0 : fabs(got[i] - want->data[i]);
     if (!(error <= worst)) worst = isnan(error) ? HUGE_VAL : error, at = i;
   }
-  CHECK_MSG(worst <= tol * scale + 1e-15, "%s: %s element %lld is %.9g, want %.9g (largest %.3g)", what, name,
-            (long long)at, (double)got[at], want->data[at], scale);
+  CHECK_MSG(worst <= tol * scale + 1e-15, "%s: %s element %lld is %.9g, want %.9g (largest %.3g)",
+            what, name, (long long)at, (double)got[at], want->data[at], scale);
 }
 
 static inline void **cuda_run(const vtb_program *p, int n_args, const vtb_tensor *args) {
@@ -63,22 +64,24 @@ static inline void **cuda_run(const vtb_program *p, int n_args, const vtb_tensor
   return all;
 }
 
-static inline void cuda_check(vtb_module *m, vtb_func *f, const vtb_tensor *args, double tol, const char *what) {
+static inline void cuda_check(vtb_module *m, vtb_func *f, const vtb_tensor *args, double tol,
+                              const char *what) {
   vtb_error err = {0};
   vtb_tensor *want = vtb_xcalloc((size_t)f->n_returns + 1, sizeof *want);
   vtb_status status = vtb_interpret(f, args, want, &(vtb_interp_options){.batch = 1}, &err);
   CHECK_MSG(status == VTB_OK, "%s: %s", what, err.text);
   void **first = NULL;
   vtb_program *p = NULL;
-  for (uint64_t seed = 1; status == VTB_OK && seed <= 2 && (p = cuda_program(m, f, seed, what)); seed++) {
+  for (uint64_t seed = 1; status == VTB_OK && seed <= 2 && (p = cuda_program(m, f, seed, what));
+       seed++) {
     void **got = cuda_run(p, f->n_args, args);
     for (int r = 0; r < f->n_returns; r++) {
       size_t bytes = (size_t)vtb_type_count(&want[r].type) * 4;
       char name[120];
       snprintf(name, sizeof name, "%s", f->returns[r]->name ? f->returns[r]->name : "");
       if (first)
-        CHECK_MSG(memcmp(got[f->n_args + r], first[f->n_args + r], bytes) == 0, "%s: %s differs with the seed", what,
-                  name);
+        CHECK_MSG(memcmp(got[f->n_args + r], first[f->n_args + r], bytes) == 0,
+                  "%s: %s differs with the seed", what, name);
       else
         cuda_compare(what, name, got[f->n_args + r], &want[r], tol);
     }
@@ -133,7 +136,8 @@ static inline vtb_value *cuda_arg(cuda_cases *c, vtb_type type, double scale, do
 static inline void cuda_return(cuda_cases *c, vtb_inst *inst) {
   for (int r = 0; r < inst->n_results; r++) {
     char name[80];
-    snprintf(name, sizeof name, "case%d_%s_%d", c->n_cases, vtb_op_get(inst->op)->name, c->n_returns);
+    snprintf(name, sizeof name, "case%d_%s_%d", c->n_cases, vtb_op_get(inst->op)->name,
+             c->n_returns);
     inst->results[r]->name = vtb_intern(c->m, name);
     c->returns[c->n_returns++] = inst->results[r];
   }

@@ -17,7 +17,8 @@ static inline void emulate_or_skip(void) {
 }
 
 /* Runs kernel `k`; the error's text goes to `message` (1024 bytes), "" if there is none. */
-static inline void emulate(const char *text, vtb_emulator_launch *l, bool checked, uint64_t seed, char *message) {
+static inline void emulate(const char *text, vtb_emulator_launch *l, bool checked, uint64_t seed,
+                           char *message) {
   vtb_error err = {0};
   vtb_emulator *e = NULL;
   vtb_emulator_options o = {.unchecked = !checked, .seed = seed};
@@ -30,7 +31,8 @@ static inline void emulate(const char *text, vtb_emulator_launch *l, bool checke
   vtb_emulator_free(e);
 }
 
-static inline void emulate_ok(const char *text, vtb_emulator_launch *l, bool checked, uint64_t seed) {
+static inline void emulate_ok(const char *text, vtb_emulator_launch *l, bool checked,
+                              uint64_t seed) {
   char message[1024];
   emulate(text, l, checked, seed, message);
   CHECK_MSG(!message[0], "%s", message);

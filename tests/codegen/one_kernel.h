@@ -17,7 +17,8 @@
 /* Bytes of NaN right before a page without access; a float's alignment only. kernel_free needs the size again. */
 static void *kernel_alloc(size_t bytes) {
   size_t pages = (bytes + KERNEL_PAGE - 1) / KERNEL_PAGE * KERNEL_PAGE;
-  char *at = mmap(NULL, pages + KERNEL_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  char *at =
+      mmap(NULL, pages + KERNEL_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED || mprotect(at + pages, KERNEL_PAGE, PROT_NONE) != 0) exit(3);
   memset(at, 0xff, pages);
   return at + (pages - bytes);
@@ -42,8 +43,10 @@ static void *kernel_scratch_fn(const vtb_services *s, int64_t bytes) {
 }
 
 /* Last range first: tasks may not lean on their order. */
-static void kernel_parallel_fn(const vtb_services *s, vtb_task_fn fn, void *closure, int64_t n, int64_t grain) {
-  int64_t units = (n + grain - 1) / grain, share = (units + s->n_threads - 1) / s->n_threads * grain;
+static void kernel_parallel_fn(const vtb_services *s, vtb_task_fn fn, void *closure, int64_t n,
+                               int64_t grain) {
+  int64_t units = (n + grain - 1) / grain,
+          share = (units + s->n_threads - 1) / s->n_threads * grain;
   if (share < 1) return;
   for (int64_t begin = (n - 1) / share * share; begin >= 0; begin -= share)
     fn(closure, begin, begin + share < n ? begin + share : n);
@@ -63,19 +66,22 @@ static vtb_program *kernel_compile(vtb_module *m, vtb_func *f, const char *what)
 }
 
 /* C = alpha op(A) op(B) + beta C, as the service is defined. */
-static void kernel_sgemm(int trans_a, int trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
-                         int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
+static void kernel_sgemm(int trans_a, int trans_b, int64_t m, int64_t n, int64_t k, float alpha,
+                         const float *a, int64_t lda, const float *b, int64_t ldb, float beta,
+                         float *c, int64_t ldc) {
   for (int64_t i = 0; i < m; i++)
     for (int64_t j = 0; j < n; j++) {
       double sum = 0;
       for (int64_t l = 0; l < k; l++)
-        sum += (double)a[trans_a ? l * lda + i : i * lda + l] * b[trans_b ? j * ldb + l : l * ldb + j];
+        sum +=
+            (double)a[trans_a ? l * lda + i : i * lda + l] * b[trans_b ? j * ldb + l : l * ldb + j];
       c[i * ldc + j] = (float)(alpha * sum + (beta == 0 ? 0 : beta * c[i * ldc + j]));
     }
 }
 
 /* args: f32 values as doubles. out: n_returns arrays from kernel_alloc. */
-static void kernel_run(const vtb_program *p, const vtb_func *f, const vtb_tensor *args, int n_threads, float **out) {
+static void kernel_run(const vtb_program *p, const vtb_func *f, const vtb_tensor *args,
+                       int n_threads, float **out) {
   vtb_services s = {.size = sizeof s,
                     .n_threads = n_threads,
                     .parallel = kernel_parallel_fn,
@@ -92,26 +98,30 @@ static void kernel_run(const vtb_program *p, const vtb_func *f, const vtb_tensor
   size_t workspace_bytes = ((size_t)p->workspace_bytes + 63) / 64 * 64;
   void *workspace = kernel_alloc(workspace_bytes);
   p->entry(pointers, workspace, &s);
-  for (int i = 0; i < f->n_args; i++) kernel_free(pointers[i], (size_t)kernel_count(&args[i].type) * sizeof(float));
+  for (int i = 0; i < f->n_args; i++)
+    kernel_free(pointers[i], (size_t)kernel_count(&args[i].type) * sizeof(float));
   kernel_free(workspace, workspace_bytes);
   free(pointers);
 }
 
-static void kernel_compare(const vtb_func *f, int r, const float *got, const vtb_tensor *want, double tol,
-                           const char *what) {
+static void kernel_compare(const vtb_func *f, int r, const float *got, const vtb_tensor *want,
+                           double tol, const char *what) {
   double scale = 0, worst = 0;
   int64_t at = 0, n = kernel_count(&want->type);
-  for (int64_t k = 0; k < n; k++) scale = fmax(scale, fabs(isinf(want->data[k]) ? 0 : want->data[k]));
+  for (int64_t k = 0; k < n; k++)
+    scale = fmax(scale, fabs(isinf(want->data[k]) ? 0 : want->data[k]));
   for (int64_t k = 0; k < n; k++) {
     double error = got[k] == want->data[k] ? 0 : fabs(got[k] - want->data[k]);
     if (!(error <= worst)) worst = isnan(error) ? HUGE_VAL : error, at = k;
   }
-  CHECK_MSG(worst <= tol * scale + 1e-15, "%s: result %d of %d, element %lld: %.9g, want %.9g (largest %.3g)", what, r,
+  CHECK_MSG(worst <= tol * scale + 1e-15,
+            "%s: result %d of %d, element %lld: %.9g, want %.9g (largest %.3g)", what, r,
             f->n_returns, (long long)at, (double)got[at], want->data[at], scale);
 }
 
 /* Compares all results within tol of each result's largest value. */
-static inline void kernel_check(vtb_module *m, vtb_func *f, const vtb_tensor *args, double tol, const char *what) {
+static inline void kernel_check(vtb_module *m, vtb_func *f, const vtb_tensor *args, double tol,
+                                const char *what) {
   vtb_error err = {0};
   vtb_tensor *want = vtb_xcalloc((size_t)f->n_returns, sizeof *want);
   float *first[16] = {0}, *again[16] = {0};
@@ -123,7 +133,8 @@ static inline void kernel_check(vtb_module *m, vtb_func *f, const vtb_tensor *ar
       kernel_run(p, f, args, n_threads, again);
       for (int r = 0; r < f->n_returns; r++) {
         size_t bytes = (size_t)kernel_count(&want[r].type) * sizeof(float);
-        CHECK_MSG(memcmp(first[r], again[r], bytes) == 0, "%s: result %d depends on the threads", what, r);
+        CHECK_MSG(memcmp(first[r], again[r], bytes) == 0, "%s: result %d depends on the threads",
+                  what, r);
         kernel_free(again[r], bytes);
       }
     }
@@ -139,9 +150,11 @@ static inline void kernel_check(vtb_module *m, vtb_func *f, const vtb_tensor *ar
 }
 
 /* A tensor of f32 values scale * [-1, 1) + shift. */
-static inline vtb_tensor kernel_random(vtb_type type, unsigned long long *seed, double scale, double shift) {
+static inline vtb_tensor kernel_random(vtb_type type, unsigned long long *seed, double scale,
+                                       double shift) {
   vtb_tensor t = vtb_tensor_new(type);
-  for (int64_t k = 0; k < kernel_count(&type); k++) t.data[k] = (float)(scale * test_random(seed) + shift);
+  for (int64_t k = 0; k < kernel_count(&type); k++)
+    t.data[k] = (float)(scale * test_random(seed) + shift);
   return t;
 }
 

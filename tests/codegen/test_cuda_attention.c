@@ -4,19 +4,75 @@
 
 typedef struct attention_case {
   int B, N, M, h, g, K, V;
-  int bias[3], bias_rank;                           /* axes before [N, M] */
-  bool has_bias, causal, dlse, transposed, forward; /* forward: no adjoints, which are zero but for rounding */
-  double scale, range;                              /* range: of operands */
+  int bias[3], bias_rank; /* axes before [N, M] */
+  bool has_bias, causal, dlse, transposed,
+      forward;         /* forward: no adjoints, which are zero but for rounding */
+  double scale, range; /* range: of operands */
 } attention_case;
 
 static const attention_case cases[] = {
-    {.B = 1, .N = 1, .M = 1, .h = 1, .g = 1, .K = 1, .V = 1, .scale = 1, .range = 1, .forward = true},
-    {.B = 2, .N = 7, .M = 7, .h = 3, .g = 3, .K = 5, .V = 6, .scale = 0.4, .range = 1, .dlse = true},
+    {.B = 1,
+     .N = 1,
+     .M = 1,
+     .h = 1,
+     .g = 1,
+     .K = 1,
+     .V = 1,
+     .scale = 1,
+     .range = 1,
+     .forward = true},
+    {.B = 2,
+     .N = 7,
+     .M = 7,
+     .h = 3,
+     .g = 3,
+     .K = 5,
+     .V = 6,
+     .scale = 0.4,
+     .range = 1,
+     .dlse = true},
     {.B = 1, .N = 130, .M = 150, .h = 2, .g = 1, .K = 70, .V = 20, .scale = 0.2, .range = 1},
-    {.B = 1, .N = 20, .M = 66, .h = 2, .g = 2, .K = 12, .V = 136, .scale = 0.3, .range = 1, .transposed = true},
-    {.B = 2, .N = 67, .M = 67, .h = 2, .g = 2, .K = 8, .V = 8, .scale = 0.5, .range = 1, .causal = true},
-    {.B = 1, .N = 100, .M = 30, .h = 2, .g = 2, .K = 8, .V = 4, .scale = 1, .range = 1, .causal = true, .dlse = true},
-    {.B = 2, .N = 10, .M = 13, .h = 4, .g = 4, .K = 8, .V = 8, .scale = 0.5, .range = 1, .has_bias = true},
+    {.B = 1,
+     .N = 20,
+     .M = 66,
+     .h = 2,
+     .g = 2,
+     .K = 12,
+     .V = 136,
+     .scale = 0.3,
+     .range = 1,
+     .transposed = true},
+    {.B = 2,
+     .N = 67,
+     .M = 67,
+     .h = 2,
+     .g = 2,
+     .K = 8,
+     .V = 8,
+     .scale = 0.5,
+     .range = 1,
+     .causal = true},
+    {.B = 1,
+     .N = 100,
+     .M = 30,
+     .h = 2,
+     .g = 2,
+     .K = 8,
+     .V = 4,
+     .scale = 1,
+     .range = 1,
+     .causal = true,
+     .dlse = true},
+    {.B = 2,
+     .N = 10,
+     .M = 13,
+     .h = 4,
+     .g = 4,
+     .K = 8,
+     .V = 8,
+     .scale = 0.5,
+     .range = 1,
+     .has_bias = true},
     {.B = 2,
      .N = 49,
      .M = 70,
@@ -42,10 +98,37 @@ static const attention_case cases[] = {
      .bias = {2, 1},
      .bias_rank = 2,
      .causal = true},
-    {.B = 1, .N = 30, .M = 40, .h = 1, .g = 1, .K = 16, .V = 8, .scale = 3, .range = 40, .forward = true},
+    {.B = 1,
+     .N = 30,
+     .M = 40,
+     .h = 1,
+     .g = 1,
+     .K = 16,
+     .V = 8,
+     .scale = 3,
+     .range = 40,
+     .forward = true},
     /* a whole head a block: an image of 224 pixels, full shared memory, windows; and one key too many for that */
-    {.B = 1, .N = 197, .M = 197, .h = 1, .g = 1, .K = 24, .V = 20, .scale = 0.2, .range = 1, .forward = true},
-    {.B = 1, .N = 33, .M = 256, .h = 1, .g = 1, .K = 64, .V = 64, .scale = 0.1, .range = 1, .forward = true},
+    {.B = 1,
+     .N = 197,
+     .M = 197,
+     .h = 1,
+     .g = 1,
+     .K = 24,
+     .V = 20,
+     .scale = 0.2,
+     .range = 1,
+     .forward = true},
+    {.B = 1,
+     .N = 33,
+     .M = 256,
+     .h = 1,
+     .g = 1,
+     .K = 64,
+     .V = 64,
+     .scale = 0.1,
+     .range = 1,
+     .forward = true},
     {.B = 1,
      .N = 64,
      .M = 64,
@@ -57,8 +140,26 @@ static const attention_case cases[] = {
      .range = 1,
      .causal = true,
      .forward = true},
-    {.B = 66, .N = 20, .M = 33, .h = 4, .g = 4, .K = 4, .V = 4, .scale = 0.5, .range = 1, .forward = true},
-    {.B = 66, .N = 49, .M = 49, .h = 4, .g = 2, .K = 4, .V = 4, .scale = 0.5, .range = 1, .forward = true},
+    {.B = 66,
+     .N = 20,
+     .M = 33,
+     .h = 4,
+     .g = 4,
+     .K = 4,
+     .V = 4,
+     .scale = 0.5,
+     .range = 1,
+     .forward = true},
+    {.B = 66,
+     .N = 49,
+     .M = 49,
+     .h = 4,
+     .g = 2,
+     .K = 4,
+     .V = 4,
+     .scale = 0.5,
+     .range = 1,
+     .forward = true},
     {.B = 1,
      .N = 70,
      .M = 257,
@@ -76,9 +177,11 @@ static vtb_type shape(int64_t a, int64_t b, int64_t c, int64_t d) {
   return vtb_type_make(VTB_F32, 4, (int64_t[]){a, b, c, d});
 }
 
-static vtb_value *heads(cuda_cases *c, const attention_case *a, int64_t n, int64_t h, int64_t width) {
+static vtb_value *heads(cuda_cases *c, const attention_case *a, int64_t n, int64_t h,
+                        int64_t width) {
   if (!a->transposed) return cuda_arg(c, shape(a->B, n, h, width), a->range, 0);
-  return vtb_b_transpose(&c->b, cuda_arg(c, shape(a->B, h, n, width), a->range, 0), (int64_t[]){0, 2, 1, 3});
+  return vtb_b_transpose(&c->b, cuda_arg(c, shape(a->B, h, n, width), a->range, 0),
+                         (int64_t[]){0, 2, 1, 3});
 }
 
 static vtb_type bias_type(const attention_case *a) {
@@ -90,7 +193,8 @@ static vtb_type bias_type(const attention_case *a) {
 }
 
 static void add(cuda_cases *c, const attention_case *a, bool grad) {
-  vtb_value *v[8] = {heads(c, a, a->N, a->h, a->K), heads(c, a, a->M, a->g, a->K), heads(c, a, a->M, a->g, a->V)};
+  vtb_value *v[8] = {heads(c, a, a->N, a->h, a->K), heads(c, a, a->M, a->g, a->K),
+                     heads(c, a, a->M, a->g, a->V)};
   int n = 3, n_attrs = 0;
   vtb_attr attrs[5];
   if (a->has_bias) v[n++] = cuda_arg(c, bias_type(a), 2, 0);
@@ -102,7 +206,8 @@ static void add(cuda_cases *c, const attention_case *a, bool grad) {
   v[n++] = y->results[0], v[n++] = y->results[1];
   v[n++] = cuda_arg(c, shape(a->B, a->N, a->h, a->V), 1, 0);
   if (a->dlse) v[n++] = cuda_arg(c, y->results[1]->type, 1, 0);
-  if (a->has_bias) attrs[n_attrs++] = VTB_A_INT("bias", 1), attrs[n_attrs++] = VTB_A_INT("dbias", 1);
+  if (a->has_bias)
+    attrs[n_attrs++] = VTB_A_INT("bias", 1), attrs[n_attrs++] = VTB_A_INT("dbias", 1);
   if (a->dlse) attrs[n_attrs++] = VTB_A_INT("dlse", 1);
   cuda_return(c, vtb_build(&c->b, VTB_OP_attention_grad, v, n, attrs, n_attrs));
 }
@@ -110,7 +215,8 @@ static void add(cuda_cases *c, const attention_case *a, bool grad) {
 TEST(forward_and_adjoints) {
   cuda_cases c;
   cuda_begin(&c);
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++, c.n_cases++) add(&c, &cases[i], !cases[i].forward);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++, c.n_cases++)
+    add(&c, &cases[i], !cases[i].forward);
   cuda_end(&c, 1e-4, "attention");
 }
 
@@ -118,7 +224,16 @@ TEST(forward_and_adjoints) {
 TEST(masked_keys) {
   cuda_cases c;
   cuda_begin(&c);
-  attention_case a = {.B = 1, .N = 3, .M = 3, .h = 2, .g = 2, .K = 4, .V = 4, .scale = 1, .range = 1, .has_bias = true};
+  attention_case a = {.B = 1,
+                      .N = 3,
+                      .M = 3,
+                      .h = 2,
+                      .g = 2,
+                      .K = 4,
+                      .V = 4,
+                      .scale = 1,
+                      .range = 1,
+                      .has_bias = true};
   add(&c, &a, true);
   const int shut[9] = {0, 0, 1, 1, 0, 0, 1, 1, 1};
   for (int i = 0; i < 9; i++)

@@ -6,10 +6,11 @@ static vtb_type shape(int rank, int64_t a, int64_t b, int64_t c, int64_t d) {
   return vtb_type_make(VTB_F32, rank, (int64_t[]){a, b, c, d});
 }
 
-static void depthwise(cuda_cases *c, int64_t B, int64_t gh, int64_t gw, int64_t C, int64_t kh, int64_t kw, int64_t top,
-                      int64_t left, const char *path) {
+static void depthwise(cuda_cases *c, int64_t B, int64_t gh, int64_t gw, int64_t C, int64_t kh,
+                      int64_t kw, int64_t top, int64_t left, const char *path) {
   vtb_type t = shape(3, B, gh * gw, C, 0);
-  vtb_value *x = cuda_arg(c, t, 1, 0), *dy = cuda_arg(c, t, 1, 0), *w = cuda_arg(c, shape(3, C, kh, kw, 0), 1, 0);
+  vtb_value *x = cuda_arg(c, t, 1, 0), *dy = cuda_arg(c, t, 1, 0),
+            *w = cuda_arg(c, shape(3, C, kh, kw, 0), 1, 0);
   const int64_t grid[] = {gh, gw}, pad[] = {top, left}, kernel[] = {kh, kw};
   vtb_attr attrs[4] = {VTB_A_INTS("grid", grid, 2), VTB_A_INTS("pad", pad, 2)};
   int n = 2;
@@ -36,14 +37,14 @@ TEST(depthwise_convolutions) {
   cuda_end(&c, 1e-5, "depthwise");
 }
 
-static void patches(cuda_cases *c, int64_t B, int64_t C, int64_t H, int64_t W, int64_t kh, int64_t kw, int64_t sh,
-                    int64_t sw, const int64_t *pad) {
+static void patches(cuda_cases *c, int64_t B, int64_t C, int64_t H, int64_t W, int64_t kh,
+                    int64_t kw, int64_t sh, int64_t sw, const int64_t *pad) {
   int64_t oh = (H + pad[0] + pad[2] - kh) / sh + 1, ow = (W + pad[1] + pad[3] - kw) / sw + 1;
   const int64_t kernel[] = {kh, kw}, stride[] = {sh, sw}, image[] = {C, H, W};
   vtb_value *x = cuda_arg(c, shape(4, B, C, H, W), 1, 0),
             *cols = cuda_arg(c, shape(3, B, oh * ow, C * kh * kw, 0), 1, 0);
-  vtb_attr attrs[4] = {VTB_A_INTS("kernel", kernel, 2), VTB_A_INTS("stride", stride, 2), VTB_A_INTS("pad", pad, 4),
-                       VTB_A_INTS("image", image, 3)};
+  vtb_attr attrs[4] = {VTB_A_INTS("kernel", kernel, 2), VTB_A_INTS("stride", stride, 2),
+                       VTB_A_INTS("pad", pad, 4), VTB_A_INTS("image", image, 3)};
   cuda_return(c, vtb_build(&c->b, VTB_OP_im2col, &x, 1, attrs, 3));
   cuda_return(c, vtb_build(&c->b, VTB_OP_col2im, &cols, 1, attrs, 4));
   c->n_cases++;

@@ -15,9 +15,11 @@ static int n_kernels;
 static void read_kernels(void) {
   vtb_error err = {0};
   size_t n;
-  vtb_status status = vtb_file_read(VTB_SOURCE_DIR "/tests/codegen/emulator_bugs.cu", 1 << 20, &source, &n, &err);
+  vtb_status status =
+      vtb_file_read(VTB_SOURCE_DIR "/tests/codegen/emulator_bugs.cu", 1 << 20, &source, &n, &err);
   CHECK_MSG(status == VTB_OK, "%s", err.text);
-  for (const char *p = source; status == VTB_OK && (p = strstr(p, "VTB_KERNEL(64, ")) && n_kernels < MAX_KERNELS;) {
+  for (const char *p = source;
+       status == VTB_OK && (p = strstr(p, "VTB_KERNEL(64, ")) && n_kernels < MAX_KERNELS;) {
     p += strlen("VTB_KERNEL(64, ");
     snprintf(names[n_kernels], sizeof names[0], "%.*s", (int)strcspn(p, ")"), p);
     name_list[n_kernels] = names[n_kernels];
@@ -51,19 +53,27 @@ static void run_all(bool checked, uint64_t seed) {
   CHECK_MSG(status == VTB_OK, "%s", err.text);
   for (int k = 0; e && k < n_kernels; k++) {
     vtb_emu_arg args[] = {EMU_ARG(x), EMU_ARG(y)};
-    vtb_emulator_launch l = {
-        .kernel = names[k], .grid = 2, .threads = 64, .shared_bytes = 512, .n_args = 2, .args = args};
+    vtb_emulator_launch l = {.kernel = names[k],
+                             .grid = 2,
+                             .threads = 64,
+                             .shared_bytes = 512,
+                             .n_args = 2,
+                             .args = args};
     vtb_error bug = {0};
     bool sound = vtb_starts_with(names[k], "ok_");
-    bool waits = strstr(names[k], "barrier_in") || strstr(names[k], "two_bar") || strstr(names[k], "after_return");
-    if (!checked && !sound && !waits) continue; /* out of bounds without a check could be anything */
+    bool waits = strstr(names[k], "barrier_in") || strstr(names[k], "two_bar") ||
+                 strstr(names[k], "after_return");
+    if (!checked && !sound && !waits)
+      continue; /* out of bounds without a check could be anything */
     status = vtb_emulator_run(e, &l, NULL, &bug);
     if (sound) {
       CHECK_MSG(status == VTB_OK, "%s", bug.text);
       continue;
     }
     CHECK_MSG(status == VTB_E_INTERNAL, "%s is not caught (seed %d)", names[k], (int)seed);
-    CHECK_MSG(strstr(bug.text, names[k]) && strstr(bug.text, "block ") && strstr(bug.text, "thread "), "%s", bug.text);
+    CHECK_MSG(strstr(bug.text, names[k]) && strstr(bug.text, "block ") &&
+                  strstr(bug.text, "thread "),
+              "%s", bug.text);
     CHECK_MSG(names_a_marked_line(bug.text, names[k]), "%s: wrong line: %s", names[k], bug.text);
     if (getenv("VTB_VERBOSE")) puts(bug.text);
   }
@@ -83,17 +93,19 @@ static void product(const char *row, float *c) {
   float a[128], b[64];
   for (int i = 0; i < 128; i++) a[i] = (float)(i / 8);
   for (int i = 0; i < 64; i++) b[i] = i % 8 == i / 8;
-  vtb_strbuf_printf(&text,
-                    "VTB_KERNEL(32, k)(VTB_IN(float) a, VTB_IN(float) b, VTB_OUT(float) c) {\n"
-                    "  int g = vtb_lane() >> 2, t = vtb_lane() & 3, r = %s;\n"
-                    "  float d[4] = {0, 0, 0, 0};\n"
-                    "  vtb_u32 fa[4], fb[2];\n"
-                    "  for (int i = 0; i < 4; i++) fa[i] = vtb_bits(a[((i & 1) * 8 + r) * 8 + t + (i >> 1) * 4]);\n"
-                    "  for (int i = 0; i < 2; i++) fb[i] = vtb_bits(b[(t + i * 4) * 8 + g]);\n"
-                    "  vtb_mma_tf32_m16n8k8(d, fa, fb);\n"
-                    "  for (int i = 0; i < 4; i++) c[(g + (i >> 1) * 8) * 8 + 2 * t + (i & 1)] = d[i];\n"
-                    "}\n",
-                    row);
+  vtb_strbuf_printf(
+      &text,
+      "VTB_KERNEL(32, k)(VTB_IN(float) a, VTB_IN(float) b, VTB_OUT(float) c) {\n"
+      "  int g = vtb_lane() >> 2, t = vtb_lane() & 3, r = %s;\n"
+      "  float d[4] = {0, 0, 0, 0};\n"
+      "  vtb_u32 fa[4], fb[2];\n"
+      "  for (int i = 0; i < 4; i++) fa[i] = vtb_bits(a[((i & 1) * 8 + r) * 8 + t + (i >> 1) * "
+      "4]);\n"
+      "  for (int i = 0; i < 2; i++) fb[i] = vtb_bits(b[(t + i * 4) * 8 + g]);\n"
+      "  vtb_mma_tf32_m16n8k8(d, fa, fb);\n"
+      "  for (int i = 0; i < 4; i++) c[(g + (i >> 1) * 8) * 8 + 2 * t + (i & 1)] = d[i];\n"
+      "}\n",
+      row);
   vtb_emu_arg args[] = {EMU_ARG(a), EMU_ARG(b), {(char *)c, (char *)(c + 128)}};
   vtb_emulator_launch l = {.grid = 1, .threads = 32, .n_args = 3, .args = args};
   emulate_ok(text.at, &l, true, 0);

@@ -21,7 +21,8 @@ static void check(const char *what, vtb_module *m, vtb_func *f, double tol) {
   vtb_tensor *args = vtb_xcalloc((size_t)f->n_args + 1, sizeof *args);
   for (int a = 0; a < f->n_args; a++) {
     args[a] = vtb_tensor_new(f->args[a]->type);
-    for (int64_t k = 0; k < vtb_type_count(&args[a].type); k++) args[a].data[k] = (float)test_random(&seed);
+    for (int64_t k = 0; k < vtb_type_count(&args[a].type); k++)
+      args[a].data[k] = (float)test_random(&seed);
   }
   cuda_check(m, f, args, tol, what);
   for (int a = 0; a < f->n_args; a++) vtb_tensor_free(&args[a]);
@@ -32,11 +33,14 @@ static void check(const char *what, vtb_module *m, vtb_func *f, double tol) {
  * and fro), @s of one (steps stay in the sequence, rows of four and of one); @v reads views and yields nothing dense.
  */
 static const char folds[] =
-    "func @f(%c: f32[3, 6], %h: f32[3, 6], %x: f32[3, 6, 6], %g: f32[3, 6], %w: f32[6, 6], %d: f32[1, 4],\n"
-    "    %k: f32[1, 4], %y: f32[1, 5, 4], %i: f32[1, 5], %u: f32[4, 4], %e: f32[2, 4, 3]) -> (f32[3, 6, 6], f32[3, "
+    "func @f(%c: f32[3, 6], %h: f32[3, 6], %x: f32[3, 6, 6], %g: f32[3, 6], %w: f32[6, 6], %d: "
+    "f32[1, 4],\n"
+    "    %k: f32[1, 4], %y: f32[1, 5, 4], %i: f32[1, 5], %u: f32[4, 4], %e: f32[2, 4, 3]) -> "
+    "(f32[3, 6, 6], f32[3, "
     "6],\n"
     "    f32[3, 6], f32[1, 5, 4], f32[1, 5], f32[1, 4], f32[2, 4, 1], f32[2, 2]$) {\n"
-    "  %y1, %z1, %c1, %h1$ = fold @c(%c, %h, %x, %g, %w) {states = 2, seqs = 2, path = \"snake@2x3\"$}\n"
+    "  %y1, %z1, %c1, %h1$ = fold @c(%c, %h, %x, %g, %w) {states = 2, seqs = 2, path = "
+    "\"snake@2x3\"$}\n"
     "    : f32[3, 6, 6], f32[3, 6], f32[3, 6], f32[3, 6]$\n"
     "  %y2, %z2, %c2, %h2$ = fold @s(%d, %k, %y, %i, %u) {states = 2, seqs = 2, reverse = 1$}\n"
     "    : f32[1, 5, 4], f32[1, 5], f32[1, 4], f32[1, 4]$\n"
@@ -45,25 +49,33 @@ static const char folds[] =
     "  %w2 = slice %w1 {axis = 1, start = 3, limit = 5} : f32[2, 2]\n"
     "  %v = transpose %w2 {perm = [1, 0]} : f32[2, 2]\n"
     "  %z = constant {value = 0.25} : f32[2, 2]\n"
-    "  %y3, %a, %b = fold @v(%z, %z, %e1, %v) {states = 2, seqs = 1} : f32[2, 4, 1], f32[2, 2], f32[2, 2]\n"
+    "  %y3, %a, %b = fold @v(%z, %z, %e1, %v) {states = 2, seqs = 1} : f32[2, 4, 1], f32[2, 2], "
+    "f32[2, 2]\n"
     "  %ab = add %a, %b : f32[2, 2]\n"
     "  return %y1, %z1, %c1, %y2, %z2, %h2, %y3, %ab$\n"
     "}\n"
-    "func @c(%c: f32[3, 6], %h: f32[3, 6], %x: f32[3, 1, 6], %g: f32[3, 1], %w: f32[6, 6]) -> (f32[3, 6], f32[3, 6],\n"
+    "func @c(%c: f32[3, 6], %h: f32[3, 6], %x: f32[3, 1, 6], %g: f32[3, 1], %w: f32[6, 6]) -> "
+    "(f32[3, 6], f32[3, 6],\n"
     "    f32[3, 1, 6], f32[3, 1]) {\n"
-    "  %p = einsum %h, %w {spec = \"bi,io->bo\"} : f32[3, 6]\n  %x1 = reshape %x {shape = [3, 6]} : f32[3, 6]\n"
+    "  %p = einsum %h, %w {spec = \"bi,io->bo\"} : f32[3, 6]\n  %x1 = reshape %x {shape = [3, 6]} "
+    ": f32[3, 6]\n"
     "  %q = add %p, %x1 : f32[3, 6]\n  %t = tanh %q : f32[3, 6]\n  %d = sigmoid %g : f32[3, 1]\n"
-    "  %dc = mul %d, %c : f32[3, 6]\n  %c2 = add %dc, %t : f32[3, 6]\n  %h2 = tanh %c2 : f32[3, 6]\n"
+    "  %dc = mul %d, %c : f32[3, 6]\n  %c2 = add %dc, %t : f32[3, 6]\n  %h2 = tanh %c2 : f32[3, "
+    "6]\n"
     "  %y = reshape %h2 {shape = [3, 1, 6]} : f32[3, 1, 6]\n"
     "  %z = reduce_sum %c2 {axes = [1], keep = 1} : f32[3, 1]\n  return %c2, %h2, %y, %z\n}\n"
-    "func @s(%c: f32[1, 4], %h: f32[1, 4], %x: f32[1, 1, 4], %g: f32[1, 1], %w: f32[4, 4]) -> (f32[1, 4], f32[1, 4],\n"
+    "func @s(%c: f32[1, 4], %h: f32[1, 4], %x: f32[1, 1, 4], %g: f32[1, 1], %w: f32[4, 4]) -> "
+    "(f32[1, 4], f32[1, 4],\n"
     "    f32[1, 1, 4], f32[1, 1]) {\n"
-    "  %p = einsum %h, %w {spec = \"bi,io->bo\"} : f32[1, 4]\n  %x1 = reshape %x {shape = [1, 4]} : f32[1, 4]\n"
+    "  %p = einsum %h, %w {spec = \"bi,io->bo\"} : f32[1, 4]\n  %x1 = reshape %x {shape = [1, 4]} "
+    ": f32[1, 4]\n"
     "  %q = add %p, %x1 : f32[1, 4]\n  %t = tanh %q : f32[1, 4]\n  %d = sigmoid %g : f32[1, 1]\n"
-    "  %dc = mul %d, %c : f32[1, 4]\n  %c2 = add %dc, %t : f32[1, 4]\n  %h2 = tanh %c2 : f32[1, 4]\n"
+    "  %dc = mul %d, %c : f32[1, 4]\n  %c2 = add %dc, %t : f32[1, 4]\n  %h2 = tanh %c2 : f32[1, "
+    "4]\n"
     "  %y = reshape %h2 {shape = [1, 1, 4]} : f32[1, 1, 4]\n"
     "  %z = reduce_sum %c2 {axes = [1], keep = 1} : f32[1, 1]\n  return %c2, %h2, %y, %z\n}\n"
-    "func @v(%a: f32[2, 2], %b: f32[2, 2], %x: f32[2, 1, 2], %v: f32[2, 2]) -> (f32[2, 2], f32[2, 2], f32[2, 1, 1]) {\n"
+    "func @v(%a: f32[2, 2], %b: f32[2, 2], %x: f32[2, 1, 2], %v: f32[2, 2]) -> (f32[2, 2], f32[2, "
+    "2], f32[2, 1, 1]) {\n"
     "  %x1 = reshape %x {shape = [2, 2]} : f32[2, 2]\n  %p = mul %a, %v : f32[2, 2]\n"
     "  %q = add %p, %x1 : f32[2, 2]\n  %t = tanh %q : f32[2, 2]\n"
     "  %r = reduce_sum %b {axes = [1], keep = 1} : f32[2, 1]\n"

@@ -13,52 +13,57 @@ static double rounded(double v) {
 
 /* 16 values in column 0 of A, ones in row 0 of B: column 0 of the product has them back, rounded. */
 TEST(fp16_is_rounded_as_by_the_hardware) {
-  static const char text[] = "VTB_KERNEL(32, k)(VTB_IN(float) x, VTB_OUT(float) y) {\n"
-                             "  const int g = vtb_lane() >> 2, t = vtb_lane() & 3, at = vtb_block() * 16 + g;\n"
-                             "  float d[4] = {0.0f, 0.0f, 0.0f, 0.0f};\n"
-                             "  const vtb_u32 a[4] = {t ? 0u : vtb_pack_f16(x[at], 0.0f),\n"
-                             "                        t ? 0u : vtb_pack_f16(x[at + 8], 0.0f), 0u, 0u};\n"
-                             "  const vtb_u32 b[2] = {t ? 0u : vtb_pack_f16(1.0f, 0.0f), 0u};\n"
-                             "  vtb_mma_f16_m16n8k16(d, a, b);\n"
-                             "  if (t == 0) {\n"
-                             "    y[at] = d[0];\n"
-                             "    y[at + 8] = d[2];\n"
-                             "  }\n"
-                             "}\n";
+  static const char text[] =
+      "VTB_KERNEL(32, k)(VTB_IN(float) x, VTB_OUT(float) y) {\n"
+      "  const int g = vtb_lane() >> 2, t = vtb_lane() & 3, at = vtb_block() * 16 + g;\n"
+      "  float d[4] = {0.0f, 0.0f, 0.0f, 0.0f};\n"
+      "  const vtb_u32 a[4] = {t ? 0u : vtb_pack_f16(x[at], 0.0f),\n"
+      "                        t ? 0u : vtb_pack_f16(x[at + 8], 0.0f), 0u, 0u};\n"
+      "  const vtb_u32 b[2] = {t ? 0u : vtb_pack_f16(1.0f, 0.0f), 0u};\n"
+      "  vtb_mma_f16_m16n8k16(d, a, b);\n"
+      "  if (t == 0) {\n"
+      "    y[at] = d[0];\n"
+      "    y[at + 8] = d[2];\n"
+      "  }\n"
+      "}\n";
   enum { N = 2048 };
-  static float x[N] = {65504, 65519.996f,   65520,        -65520, 0x1p-25f, 0x1.8p-25f, 0x1p-24f,  -0x1p-26f,
-                       1e30f, 0x1.ffep-15f, 0x1.fffp-15f, 2049,   2051,     -0.0f,      HUGE_VALF, 0x1p-14f};
+  static float x[N] = {65504,    65519.996f, 65520,     -65520,       0x1p-25f,     0x1.8p-25f,
+                       0x1p-24f, -0x1p-26f,  1e30f,     0x1.ffep-15f, 0x1.fffp-15f, 2049,
+                       2051,     -0.0f,      HUGE_VALF, 0x1p-14f};
   static float y[N];
   unsigned long long seed = 4;
   for (int i = 16; i < N; i++) { /* every power of two from 2^-26 to 2^17; every other one a tie */
-    double fraction = i % 2 ? test_random(&seed) : 1 + floor(1024 * fabs(test_random(&seed))) / 1024 + 0x1p-11;
+    double fraction =
+        i % 2 ? test_random(&seed) : 1 + floor(1024 * fabs(test_random(&seed))) / 1024 + 0x1p-11;
     x[i] = (float)ldexp(fraction, i % 44 - 26);
   }
   vtb_emu_arg args[] = {EMU_ARG(x), EMU_ARG(y)};
   vtb_emulator_launch l = {.grid = N / 16, .threads = 32, .n_args = 2, .args = args};
   emulate_ok(text, &l, true, 1);
   for (int i = 0; i < N; i++)
-    CHECK_MSG((double)y[i] == rounded((double)x[i]), "%a becomes %a, want %a", (double)x[i], (double)y[i],
-              rounded((double)x[i]));
-  CHECK(y[1] == 65504 && isinf(y[2]) && y[4] == 0 && y[5] == 0x1p-24f && y[11] == 2048 && y[12] == 2052);
+    CHECK_MSG((double)y[i] == rounded((double)x[i]), "%a becomes %a, want %a", (double)x[i],
+              (double)y[i], rounded((double)x[i]));
+  CHECK(y[1] == 65504 && isinf(y[2]) && y[4] == 0 && y[5] == 0x1p-24f && y[11] == 2048 &&
+        y[12] == 2052);
 }
 
 TEST(fp16_fragments) {
-  static const char text[] = "VTB_FN vtb_u32 pair(VTB_IN(float) m, int at, int step) {\n"
-                             "  return vtb_pack_f16(m[at], m[at + step]);\n"
-                             "}\n"
-                             "VTB_KERNEL(32, k)(VTB_IN(float) a, VTB_IN(float) b, VTB_OUT(float) c) {\n"
-                             "  const int g = vtb_lane() >> 2, t = 2 * (vtb_lane() & 3);\n"
-                             "  float d[4] = {1.0f, 0.0f, 0.0f, 0.0f};\n"
-                             "  const vtb_u32 fa[4] = {pair(a, g * 16 + t, 1), pair(a, (g + 8) * 16 + t, 1),\n"
-                             "                         pair(a, g * 16 + t + 8, 1), pair(a, (g + 8) * 16 + t + 8, 1)};\n"
-                             "  const vtb_u32 fb[2] = {pair(b, t * 8 + g, 8), pair(b, (t + 8) * 8 + g, 8)};\n"
-                             "  vtb_mma_f16_m16n8k16(d, fa, fb);\n"
-                             "  c[g * 8 + t] = d[0] - 1.0f;\n"
-                             "  c[g * 8 + t + 1] = d[1];\n"
-                             "  c[(g + 8) * 8 + t] = d[2];\n"
-                             "  c[(g + 8) * 8 + t + 1] = d[3];\n"
-                             "}\n";
+  static const char text[] =
+      "VTB_FN vtb_u32 pair(VTB_IN(float) m, int at, int step) {\n"
+      "  return vtb_pack_f16(m[at], m[at + step]);\n"
+      "}\n"
+      "VTB_KERNEL(32, k)(VTB_IN(float) a, VTB_IN(float) b, VTB_OUT(float) c) {\n"
+      "  const int g = vtb_lane() >> 2, t = 2 * (vtb_lane() & 3);\n"
+      "  float d[4] = {1.0f, 0.0f, 0.0f, 0.0f};\n"
+      "  const vtb_u32 fa[4] = {pair(a, g * 16 + t, 1), pair(a, (g + 8) * 16 + t, 1),\n"
+      "                         pair(a, g * 16 + t + 8, 1), pair(a, (g + 8) * 16 + t + 8, 1)};\n"
+      "  const vtb_u32 fb[2] = {pair(b, t * 8 + g, 8), pair(b, (t + 8) * 8 + g, 8)};\n"
+      "  vtb_mma_f16_m16n8k16(d, fa, fb);\n"
+      "  c[g * 8 + t] = d[0] - 1.0f;\n"
+      "  c[g * 8 + t + 1] = d[1];\n"
+      "  c[(g + 8) * 8 + t] = d[2];\n"
+      "  c[(g + 8) * 8 + t + 1] = d[3];\n"
+      "}\n";
   float a[256], b[128], c[128];
   for (int i = 0; i < 256; i++) a[i] = (float)((i * 37) % 19 - 9);
   for (int i = 0; i < 128; i++) b[i] = (float)((i * 23) % 17 - 8);
@@ -92,7 +97,8 @@ static void run_product(vtb_cuda_precision precision, double scale, double *wors
   for (int i = 0; i < M * K; i++) a[i] = (float)(scale * test_random(&seed));
   for (int i = 0; i < K * N; i++) b[i] = (float)test_random(&seed);
   vtb_status status =
-      m ? vtb_cuda_plan(m, m->entry, &(vtb_cuda_options){.precision = precision}, &plan, &err) : VTB_E_INPUT;
+      m ? vtb_cuda_plan(m, m->entry, &(vtb_cuda_options){.precision = precision}, &plan, &err)
+        : VTB_E_INPUT;
   if (status == VTB_OK) status = vtb_emulator_program(plan, NULL, &p, &err);
   vtb_services *s = vtb_services_default(1);
   if (status == VTB_OK) status = vtb_program_execute(p, (void *[]){a, b, c}, NULL, s, &err);
@@ -116,18 +122,21 @@ TEST(products_are_as_exact_as_their_factors) {
   static const struct {
     vtb_cuda_precision precision;
     double least, most; /* of the largest error over the size of a sum */
-  } cases[] = {
-      {VTB_CUDA_FP32, 0, 1e-6}, {VTB_CUDA_TF32, 1e-5, 1e-3}, {VTB_CUDA_BF16, 1e-4, 8e-3}, {VTB_CUDA_FP16, 1e-5, 1e-3}};
+  } cases[] = {{VTB_CUDA_FP32, 0, 1e-6},
+               {VTB_CUDA_TF32, 1e-5, 1e-3},
+               {VTB_CUDA_BF16, 1e-4, 8e-3},
+               {VTB_CUDA_FP16, 1e-5, 1e-3}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     double worst;
     bool finite;
     run_product(cases[i].precision, 1, &worst, &finite);
-    CHECK_MSG(finite && worst > cases[i].least && worst < cases[i].most, "precision %d: error %g", (int)i, worst);
+    CHECK_MSG(finite && worst > cases[i].least && worst < cases[i].most, "precision %d: error %g",
+              (int)i, worst);
     run_product(cases[i].precision, 1e6, &worst, &finite); /* beyond fp16 */
     CHECK_MSG(finite == (cases[i].precision != VTB_CUDA_FP16), "precision %d", (int)i);
     run_product(cases[i].precision, 1e-9, &worst, &finite); /* below it */
-    CHECK_MSG((worst < cases[i].most) == (cases[i].precision != VTB_CUDA_FP16), "precision %d: error %g", (int)i,
-              worst);
+    CHECK_MSG((worst < cases[i].most) == (cases[i].precision != VTB_CUDA_FP16),
+              "precision %d: error %g", (int)i, worst);
   }
 }
 
@@ -137,15 +146,17 @@ TEST(products_are_as_exact_as_their_factors) {
 enum { CARRIED = 64, ENDING = 80 }; /* their numbers of columns tell the two products apart */
 
 /* The precisions in the texts of a product that is carried on and of a parameter's gradient. */
-static void precisions_of(const char *returns, const char *more, vtb_cuda_precision precision, int *carried,
-                          int *ending) {
+static void precisions_of(const char *returns, const char *more, vtb_cuda_precision precision,
+                          int *carried, int *ending) {
   vtb_strbuf text = {0};
-  vtb_strbuf_printf(&text,
-                    "entry func @f(%%x: f32[2, 20, 48], %%w: f32[48, %d], %%u: f32[2, 20, %d], %%k: f32[2, 20, 1, 4], "
-                    "%%g: f32[2, 20, 1]) -> (f32[2, 20, %d], f32[48, %d]) "
-                    "{\n  %%y = einsum %%x, %%w {spec = \"btk,kn->btn\"} : f32[2, 20, %d]\n"
-                    "  %%d = einsum %%x, %%u {spec = \"btk,btn->kn\"} : f32[48, %d]\n%s  return %%y, %%d\n}\n",
-                    CARRIED, ENDING, CARRIED, ENDING, CARRIED, ENDING, more);
+  vtb_strbuf_printf(
+      &text,
+      "entry func @f(%%x: f32[2, 20, 48], %%w: f32[48, %d], %%u: f32[2, 20, %d], %%k: f32[2, 20, "
+      "1, 4], "
+      "%%g: f32[2, 20, 1]) -> (f32[2, 20, %d], f32[48, %d]) "
+      "{\n  %%y = einsum %%x, %%w {spec = \"btk,kn->btn\"} : f32[2, 20, %d]\n"
+      "  %%d = einsum %%x, %%u {spec = \"btk,btn->kn\"} : f32[48, %d]\n%s  return %%y, %%d\n}\n",
+      CARRIED, ENDING, CARRIED, ENDING, CARRIED, ENDING, more);
   vtb_source source = {.path = "two.ir", .text = text.at, .n = text.n};
   vtb_diags diags = {0};
   vtb_error err = {0};
@@ -156,13 +167,16 @@ static void precisions_of(const char *returns, const char *more, vtb_cuda_precis
   const char *names[] = {"y", returns};
   vtb_launch_plan *plan = NULL;
   vtb_func_set_returns(m->entry, m->entry->returns, names, 2);
-  CHECK_MSG(vtb_cuda_plan(m, m->entry, &(vtb_cuda_options){.precision = precision}, &plan, &err) == VTB_OK, "%s",
-            err.text);
+  CHECK_MSG(vtb_cuda_plan(m, m->entry, &(vtb_cuda_options){.precision = precision}, &plan, &err) ==
+                VTB_OK,
+            "%s", err.text);
   *carried = *ending = -1;
   for (int i = 0; plan && i < plan->n_sources; i++)
-    for (const char *at = plan->sources[i].text; (at = strstr(at, "constexpr int precision = ")) != NULL; at++) {
+    for (const char *at = plan->sources[i].text;
+         (at = strstr(at, "constexpr int precision = ")) != NULL; at++) {
       int value = at[strlen("constexpr int precision = ")] - '0';
-      const char *stop = strstr(at + 1, "VTB_KERNEL"), *wide = strstr(at, "n < 64)"), *wider = strstr(at, "n < 80)");
+      const char *stop = strstr(at + 1, "VTB_KERNEL"), *wide = strstr(at, "n < 64)"),
+                 *wider = strstr(at, "n < 80)");
       if (wide && (!stop || wide < stop)) *carried = value;
       if (wider && (!stop || wider < stop)) *ending = value;
     }
@@ -174,8 +188,8 @@ static void precisions_of(const char *returns, const char *more, vtb_cuda_precis
 
 TEST(factors_follow_what_is_built_on_them) {
   enum { FP32, TF32, BF16, FP16, SPLIT }; /* of text/product.cu */
-  static const char scan[] =
-      "  %s, %S = linscan %k, %k, %k, %g {class = \"scalar\"} : f32[2, 20, 1, 4], f32[2, 1, 4, 4]\n";
+  static const char scan[] = "  %s, %S = linscan %k, %k, %k, %g {class = \"scalar\"} : f32[2, 20, "
+                             "1, 4], f32[2, 1, 4, 4]\n";
   static const struct {
     const char *returns, *more;
     vtb_cuda_precision precision;
@@ -188,7 +202,8 @@ TEST(factors_follow_what_is_built_on_them) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     int carried, ending;
     precisions_of(cases[i].returns, cases[i].more, cases[i].precision, &carried, &ending);
-    CHECK_MSG(carried == cases[i].carried && ending == cases[i].ending, "case %d: %d and %d", (int)i, carried, ending);
+    CHECK_MSG(carried == cases[i].carried && ending == cases[i].ending, "case %d: %d and %d",
+              (int)i, carried, ending);
   }
 }
 

@@ -14,7 +14,8 @@ static vtb_module *parse(const char *text) {
 }
 
 /* Random arguments in [low, high). */
-static void check(const char *what, const char *text, bool fused, double low, double high, double tol) {
+static void check(const char *what, const char *text, bool fused, double low, double high,
+                  double tol) {
   vtb_module *m = parse(text);
   unsigned long long seed = 11400714819323198485ull;
   if (!m) return;
@@ -34,8 +35,10 @@ static void check(const char *what, const char *text, bool fused, double low, do
 
 /* Views, edges, paths, integers, tables and random numbers, with rows of fours and rows that are not. */
 static const char moves[] =
-    "func @f(%x: f32[2, 12, 20], %z: f32[2, 3, 20], %e: f32[2, 20], %w: f32[3, 5, 7]) -> (f32[2, 15, 20],\n"
-    "    f32[2, 12, 20], f32[2, 12, 20], f32[2, 12, 20], f32[2, 12, 20], f32[20, 12, 2], f32[2, 16, 20],\n"
+    "func @f(%x: f32[2, 12, 20], %z: f32[2, 3, 20], %e: f32[2, 20], %w: f32[3, 5, 7]) -> (f32[2, "
+    "15, 20],\n"
+    "    f32[2, 12, 20], f32[2, 12, 20], f32[2, 12, 20], f32[2, 12, 20], f32[20, 12, 2], f32[2, "
+    "16, 20],\n"
     "    f32[3, 5, 17], f32[2, 60, 4], f32[3, 5, 7], f32[3, 5, 7], f32[3, 5, 7], f32[2, 12, 9]) {\n"
     "  %a = concat %x, %z {axis = 1} : f32[2, 15, 20]\n"
     "  %b = permute %x {axis = 1, path = \"cols~@3x4\"} : f32[2, 12, 20]\n"
@@ -65,51 +68,51 @@ TEST(moves_alone) { check("moves", moves, false, -3, 3, 1e-6); }
 TEST(moves_fused) { check("fused moves", moves, true, -3, 3, 1e-6); }
 
 /* A norm of short rows with fours, one of odd rows, a softmax of rows longer than a block's registers hold. */
-static const char rows[] =
-    "func @f(%x: f32[3, 5, 96], %g: f32[96], %o: f32[9, 37], %l: f32[2, 20000]) -> (f32[3, 5, 96], f32[3, 5, 1],\n"
-    "    f32[9, 37], f32[2, 20000]) {\n"
-    "  %inv = constant {value = 0.010416667} : f32[]\n"
-    "  %eps = constant {value = 1e-5} : f32[]\n"
-    "  %s = reduce_sum %x {axes = [2], keep = 1} : f32[3, 5, 1]\n"
-    "  %m = mul %s, %inv : f32[3, 5, 1]\n"
-    "  %c = sub %x, %m : f32[3, 5, 96]\n"
-    "  %q = square %c : f32[3, 5, 96]\n"
-    "  %v = reduce_sum %q {axes = [2], keep = 1} : f32[3, 5, 1]\n"
-    "  %w = mul %v, %inv : f32[3, 5, 1]\n"
-    "  %e = add %w, %eps : f32[3, 5, 1]\n"
-    "  %r = rsqrt %e : f32[3, 5, 1]\n"
-    "  %n = mul %c, %r : f32[3, 5, 96]\n"
-    "  %y = mul %n, %g : f32[3, 5, 96]\n"
-    "  %om = reduce_max %o {axes = [1], keep = 1} : f32[9, 1]\n"
-    "  %oc = sub %o, %om : f32[9, 37]\n"
-    "  %oe = exp %oc : f32[9, 37]\n"
-    "  %os = reduce_sum %oe {axes = [1], keep = 1} : f32[9, 1]\n"
-    "  %oy = div %oe, %os : f32[9, 37]\n"
-    "  %lm = reduce_max %l {axes = [1], keep = 1} : f32[2, 1]\n"
-    "  %lc = sub %l, %lm : f32[2, 20000]\n"
-    "  return %y, %r, %oy, %lc\n"
-    "}\n";
+static const char rows[] = "func @f(%x: f32[3, 5, 96], %g: f32[96], %o: f32[9, 37], %l: f32[2, "
+                           "20000]) -> (f32[3, 5, 96], f32[3, 5, 1],\n"
+                           "    f32[9, 37], f32[2, 20000]) {\n"
+                           "  %inv = constant {value = 0.010416667} : f32[]\n"
+                           "  %eps = constant {value = 1e-5} : f32[]\n"
+                           "  %s = reduce_sum %x {axes = [2], keep = 1} : f32[3, 5, 1]\n"
+                           "  %m = mul %s, %inv : f32[3, 5, 1]\n"
+                           "  %c = sub %x, %m : f32[3, 5, 96]\n"
+                           "  %q = square %c : f32[3, 5, 96]\n"
+                           "  %v = reduce_sum %q {axes = [2], keep = 1} : f32[3, 5, 1]\n"
+                           "  %w = mul %v, %inv : f32[3, 5, 1]\n"
+                           "  %e = add %w, %eps : f32[3, 5, 1]\n"
+                           "  %r = rsqrt %e : f32[3, 5, 1]\n"
+                           "  %n = mul %c, %r : f32[3, 5, 96]\n"
+                           "  %y = mul %n, %g : f32[3, 5, 96]\n"
+                           "  %om = reduce_max %o {axes = [1], keep = 1} : f32[9, 1]\n"
+                           "  %oc = sub %o, %om : f32[9, 37]\n"
+                           "  %oe = exp %oc : f32[9, 37]\n"
+                           "  %os = reduce_sum %oe {axes = [1], keep = 1} : f32[9, 1]\n"
+                           "  %oy = div %oe, %os : f32[9, 37]\n"
+                           "  %lm = reduce_max %l {axes = [1], keep = 1} : f32[2, 1]\n"
+                           "  %lc = sub %l, %lm : f32[2, 20000]\n"
+                           "  return %y, %r, %oy, %lc\n"
+                           "}\n";
 
 TEST(rows_alone) { check("rows", rows, false, -1, 1, 2e-6); }
 TEST(rows_fused) { check("fused rows", rows, true, -1, 1, 2e-6); }
 
 /* Over leading, middle and last axes; in one range and in several. */
-static const char reductions[] =
-    "func @f(%x: f32[6, 7, 33], %z: f32[40, 50, 12], %l: f32[2, 30000]) -> (f32[7, 33], f32[6, 33], f32[7], f32[],\n"
-    "    f32[12], f32[12], f32[40, 12], f32[2], f32[30000]) {\n"
-    "  %p = square %x : f32[6, 7, 33]\n"
-    "  %a = reduce_sum %p {axes = [0]} : f32[7, 33]\n"
-    "  %b = reduce_max %x {axes = [1]} : f32[6, 33]\n"
-    "  %c = reduce_sum %x {axes = [0, 2]} : f32[7]\n"
-    "  %d = reduce_sum %x {axes = [0, 1, 2]} : f32[]\n"
-    "  %q = silu %z : f32[40, 50, 12]\n"
-    "  %e = reduce_sum %q {axes = [0, 1]} : f32[12]\n"
-    "  %g = reduce_sum %z {axes = [0, 1]} : f32[12]\n"
-    "  %h = reduce_sum %z {axes = [1]} : f32[40, 12]\n"
-    "  %i = reduce_sum %l {axes = [1]} : f32[2]\n"
-    "  %j = reduce_max %l {axes = [0]} : f32[30000]\n"
-    "  return %a, %b, %c, %d, %e, %g, %h, %i, %j\n"
-    "}\n";
+static const char reductions[] = "func @f(%x: f32[6, 7, 33], %z: f32[40, 50, 12], %l: f32[2, "
+                                 "30000]) -> (f32[7, 33], f32[6, 33], f32[7], f32[],\n"
+                                 "    f32[12], f32[12], f32[40, 12], f32[2], f32[30000]) {\n"
+                                 "  %p = square %x : f32[6, 7, 33]\n"
+                                 "  %a = reduce_sum %p {axes = [0]} : f32[7, 33]\n"
+                                 "  %b = reduce_max %x {axes = [1]} : f32[6, 33]\n"
+                                 "  %c = reduce_sum %x {axes = [0, 2]} : f32[7]\n"
+                                 "  %d = reduce_sum %x {axes = [0, 1, 2]} : f32[]\n"
+                                 "  %q = silu %z : f32[40, 50, 12]\n"
+                                 "  %e = reduce_sum %q {axes = [0, 1]} : f32[12]\n"
+                                 "  %g = reduce_sum %z {axes = [0, 1]} : f32[12]\n"
+                                 "  %h = reduce_sum %z {axes = [1]} : f32[40, 12]\n"
+                                 "  %i = reduce_sum %l {axes = [1]} : f32[2]\n"
+                                 "  %j = reduce_max %l {axes = [0]} : f32[30000]\n"
+                                 "  return %a, %b, %c, %d, %e, %g, %h, %i, %j\n"
+                                 "}\n";
 
 TEST(reductions_alone) { check("reductions", reductions, false, -0.5, 1, 2e-6); }
 TEST(reductions_fused) { check("fused reductions", reductions, true, -0.5, 1, 2e-6); }
@@ -117,10 +120,14 @@ TEST(reductions_fused) { check("fused reductions", reductions, true, -0.5, 1, 2e
 /* Every tile, both shared layouts of either side, 16- and 4-byte copies, ranges of k, batches, odd edges, letters that
  * do not merge, an addend, short and missing k. */
 static const char products[] =
-    "func @f(%x: f32[2, 70, 96], %w: f32[80, 96], %b: f32[80], %v: f32[96, 50], %q: f32[2, 19, 3, 21],\n"
-    "    %k: f32[2, 23, 3, 21], %y: f32[2, 300, 34], %z: f32[2, 300, 18], %n: f32[9, 96], %g: f32[2, 5, 24, 4],\n"
-    "    %h: f32[24, 4, 4], %s: f32[130, 20], %t: f32[20, 130]) -> (f32[2, 70, 80], f32[2, 70, 50],\n"
-    "    f32[2, 3, 19, 23], f32[34, 18], f32[2, 70, 9], f32[2, 5, 24, 4], f32[130, 130], f32[9, 80], f32[80, 70, 2]) "
+    "func @f(%x: f32[2, 70, 96], %w: f32[80, 96], %b: f32[80], %v: f32[96, 50], %q: f32[2, 19, 3, "
+    "21],\n"
+    "    %k: f32[2, 23, 3, 21], %y: f32[2, 300, 34], %z: f32[2, 300, 18], %n: f32[9, 96], %g: "
+    "f32[2, 5, 24, 4],\n"
+    "    %h: f32[24, 4, 4], %s: f32[130, 20], %t: f32[20, 130]) -> (f32[2, 70, 80], f32[2, 70, "
+    "50],\n"
+    "    f32[2, 3, 19, 23], f32[34, 18], f32[2, 70, 9], f32[2, 5, 24, 4], f32[130, 130], f32[9, "
+    "80], f32[80, 70, 2]) "
     "{\n"
     "  %p1 = einsum %x, %w, %b {spec = \"abc,dc->abd\"} : f32[2, 70, 80]\n"
     "  %p2 = einsum %x, %v {spec = \"abc,cd->abd\"} : f32[2, 70, 50]\n"
@@ -137,9 +144,12 @@ static const char products[] =
 /* Elementwise kernels behind products: with and without parts to add, sums written out, two results, a result in a
  * concatenation, letters that do not merge. */
 static const char epilogues[] =
-    "func @f(%x: f32[2, 70, 96], %w: f32[80, 96], %b: f32[80], %r: f32[2, 70, 80], %q: f32[2, 19, 3, 21],\n"
-    "    %k: f32[2, 23, 3, 21], %s: f32[2, 3, 1, 23], %y: f32[2, 600, 34], %z: f32[2, 600, 18], %l: f32[18],\n"
-    "    %g: f32[2, 5, 24, 4], %h: f32[24, 4, 4]) -> (f32[2, 70, 80], f32[2, 70, 80], f32[2, 3, 19, 23], f32[34, 18],\n"
+    "func @f(%x: f32[2, 70, 96], %w: f32[80, 96], %b: f32[80], %r: f32[2, 70, 80], %q: f32[2, 19, "
+    "3, 21],\n"
+    "    %k: f32[2, 23, 3, 21], %s: f32[2, 3, 1, 23], %y: f32[2, 600, 34], %z: f32[2, 600, 18], "
+    "%l: f32[18],\n"
+    "    %g: f32[2, 5, 24, 4], %h: f32[24, 4, 4]) -> (f32[2, 70, 80], f32[2, 70, 80], f32[2, 3, "
+    "19, 23], f32[34, 18],\n"
     "    f32[2, 5, 24, 4], f32[2, 70, 160]) {\n"
     "  %p1 = einsum %x, %w, %b {spec = \"abc,dc->abd\"} : f32[2, 70, 80]\n"
     "  %e1 = gelu %p1 : f32[2, 70, 80]\n"
@@ -164,8 +174,10 @@ TEST(products_of_every_kind) { check("products", products, false, -1, 1, 2e-6); 
 /* Large plain matrices are steps of the plan for a library (which the emulator plays): both transpositions, a bias,
  * batches. */
 static const char library[] =
-    "func @f(%x: f32[2, 70, 96], %w: f32[80, 96], %b: f32[80], %v: f32[96, 64], %q: f32[3, 65, 72],\n"
-    "    %k: f32[3, 72, 66], %y: f32[2, 70, 80]) -> (f32[2, 70, 80], f32[2, 70, 64], f32[3, 65, 66], f32[96, 80]) {\n"
+    "func @f(%x: f32[2, 70, 96], %w: f32[80, 96], %b: f32[80], %v: f32[96, 64], %q: f32[3, 65, "
+    "72],\n"
+    "    %k: f32[3, 72, 66], %y: f32[2, 70, 80]) -> (f32[2, 70, 80], f32[2, 70, 64], f32[3, 65, "
+    "66], f32[96, 80]) {\n"
     "  %p1 = einsum %x, %w, %b {spec = \"abc,dc->abd\"} : f32[2, 70, 80]\n"
     "  %p2 = einsum %x, %v {spec = \"abc,cd->abd\"} : f32[2, 70, 64]\n"
     "  %p3 = einsum %q, %k {spec = \"bmk,bkn->bmn\"} : f32[3, 65, 66]\n"
@@ -183,7 +195,8 @@ TEST(plain_products_can_be_a_librarys) {
   vtb_tensor args[8], want[4];
   for (int a = 0; a < f->n_args; a++) {
     args[a] = vtb_tensor_new(f->args[a]->type);
-    for (int64_t k = 0; k < vtb_type_count(&args[a].type); k++) args[a].data[k] = (float)test_random(&seed);
+    for (int64_t k = 0; k < vtb_type_count(&args[a].type); k++)
+      args[a].data[k] = (float)test_random(&seed);
   }
   CHECK(vtb_interpret(f, args, want, &(vtb_interp_options){.batch = 1}, &err) == VTB_OK);
   CHECK(vtb_cuda_plan(m, f, &(vtb_cuda_options){.library_products = true}, &plan, &err) == VTB_OK);
@@ -191,7 +204,8 @@ TEST(plain_products_can_be_a_librarys) {
   vtb_status status = vtb_emulator_program(plan, NULL, &p, &err);
   CHECK_MSG(status == VTB_OK, "%s", err.text);
   void **got = cuda_run(p, f->n_args, args);
-  for (int r = 0; r < f->n_returns; r++) cuda_compare("library", "product", got[f->n_args + r], &want[r], 2e-6);
+  for (int r = 0; r < f->n_returns; r++)
+    cuda_compare("library", "product", got[f->n_args + r], &want[r], 2e-6);
   for (int i = 0; i < p->n_tensors; i++) free(got[i]);
   for (int a = 0; a < f->n_args; a++) vtb_tensor_free(&args[a]);
   for (int r = 0; r < f->n_returns; r++) vtb_tensor_free(&want[r]);

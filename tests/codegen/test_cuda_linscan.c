@@ -22,7 +22,8 @@ static const scan_case products[] = {
     {SCALAR, "parallel", NULL, 0, 1, 1, 1, 1, 1, false, false, false, false, false},
     {SCALAR, "parallel", "rows~@10x15", 0, 1, 150, 2, 24, 20, true, false, false, false, false},
     {SCALAR, "chunkwise", "cols@5x15", 16, 1, 75, 2, 8, 12, true, true, true, false, false},
-    {SCALAR, "chunkwise", "hilbert@13x11", 70, 1, 143, 1, 70, 130, false, false, false, true, false},
+    {SCALAR, "chunkwise", "hilbert@13x11", 70, 1, 143, 1, 70, 130, false, false, false, true,
+     false},
     {CONSTANT, "chunkwise", "snake@6x7", 7, 2, 42, 3, 5, 6, false, true, false, true, false},
     {CONSTANT, "parallel", NULL, 0, 2, 67, 2, 16, 9, true, true, true, false, false},
     {SCALAR, "chunkwise", NULL, 1, 1, 5, 1, 3, 4, false, false, true, false, false},
@@ -89,7 +90,11 @@ static int operand_types(const scan_case *s, bool grad, vtb_type *t) {
 static void fill_decays(vtb_tensor *t, bool negative, unsigned long long *seed) {
   for (int64_t i = 0; i < vtb_type_count(&t->type); i++) {
     double u = test_random(seed), v = 0.5 + 0.5 * test_random(seed);
-    t->data[i] = (float)(u < -0.9 ? 0 : u < -0.8 ? 1 : u < -0.7 ? 1e-6 * v : u < -0.4 ? v : 1 - 0.05 * v);
+    t->data[i] = (float)(u < -0.9   ? 0
+                         : u < -0.8 ? 1
+                         : u < -0.7 ? 1e-6 * v
+                         : u < -0.4 ? v
+                                    : 1 - 0.05 * v);
     if (negative) t->data[i] *= i == 0 ? 0 : test_random(seed) < 0 ? -1 : 1;
   }
 }
@@ -109,7 +114,8 @@ static vtb_value *operand(cuda_cases *c, const scan_case *s, int i, vtb_type t) 
   return v;
 }
 
-static void build_scan(cuda_cases *c, const scan_case *s, bool grad, vtb_value *const *operands, const char *path) {
+static void build_scan(cuda_cases *c, const scan_case *s, bool grad, vtb_value *const *operands,
+                       const char *path) {
   vtb_type types[12];
   vtb_attr attrs[8];
   int n = operand_types(s, grad, types), n_attrs = 0;
@@ -121,10 +127,12 @@ static void build_scan(cuda_cases *c, const scan_case *s, bool grad, vtb_value *
   if (s->init) attrs[n_attrs++] = VTB_A_INT("init", 1);
   if (grad && s->dlast) attrs[n_attrs++] = VTB_A_INT("dlast", 1);
   if (!grad && !s->dlast) attrs[n_attrs++] = VTB_A_INT("last", 0);
-  vtb_inst *inst = vtb_build(&c->b, grad ? VTB_OP_linscan_grad : VTB_OP_linscan, operands, n, attrs, n_attrs);
+  vtb_inst *inst =
+      vtb_build(&c->b, grad ? VTB_OP_linscan_grad : VTB_OP_linscan, operands, n, attrs, n_attrs);
   cuda_return(c, inst);
   if (grad || s->dlast) return;
-  if (s->normalizer) c->returns[c->n_returns - 3] = c->returns[c->n_returns - 2]; /* nobody asks for final states */
+  if (s->normalizer)
+    c->returns[c->n_returns - 3] = c->returns[c->n_returns - 2]; /* nobody asks for final states */
   c->n_returns -= s->normalizer ? 2 : 1;
 }
 
@@ -152,10 +160,14 @@ static const struct {
 } directions[] = {
     {{SCALAR, "chunkwise", "rows@10x15", 70, 2, 150, 2, 8, 12, true, true, true, false, false},
      {"rows~@10x15", "cols@10x15", "cols~@10x15"}},
-    {{SCALAR, "chunkwise", "cols@3x11", 8, 1, 33, 1, 12, 10, false, false, true, false, false}, {"cols~@3x11"}},
-    {{SCALAR, "parallel", NULL, 0, 1, 67, 2, 6, 5, false, false, false, true, false}, {"rows~@1x67"}},
-    {{CONSTANT, "chunkwise", "snake@3x7", 8, 2, 21, 3, 8, 4, false, false, false, false, false}, {"hilbert@3x7", NULL}},
-    {{RATES, "recurrent", "rows@3x5", 0, 2, 15, 1, 16, 136, false, true, false, false, false}, {"cols~@3x5"}},
+    {{SCALAR, "chunkwise", "cols@3x11", 8, 1, 33, 1, 12, 10, false, false, true, false, false},
+     {"cols~@3x11"}},
+    {{SCALAR, "parallel", NULL, 0, 1, 67, 2, 6, 5, false, false, false, true, false},
+     {"rows~@1x67"}},
+    {{CONSTANT, "chunkwise", "snake@3x7", 8, 2, 21, 3, 8, 4, false, false, false, false, false},
+     {"hilbert@3x7", NULL}},
+    {{RATES, "recurrent", "rows@3x5", 0, 2, 15, 1, 16, 136, false, true, false, false, false},
+     {"cols~@3x5"}},
     {{KEY, "recurrent", NULL, 0, 1, 9, 2, 140, 3, true, false, true, false, false}, {"rows~@1x9"}},
 };
 
@@ -183,11 +195,13 @@ static int launches(bool second, bool transposed) {
   vtb_launch_plan *plan = NULL;
   vtb_error err = {0};
   vtb_value *operands[12];
-  const scan_case s = {SCALAR, "chunkwise", "rows@2x6", 4, 1, 12, 2, 4, 4, true, false, false, false, false};
+  const scan_case s = {SCALAR, "chunkwise", "rows@2x6", 4,     1,     12,    2,
+                       4,      4,           true,       false, false, false, false};
   cuda_begin(&c);
   add(&c, &s, false, operands);
   if (transposed)
-    operands[2] = vtb_b_transpose(&c.b, cuda_arg(&c, shape(4, 1, 2, 12, 4, 0), 1, 0), (int64_t[]){0, 2, 1, 3});
+    operands[2] = vtb_b_transpose(&c.b, cuda_arg(&c, shape(4, 1, 2, 12, 4, 0), 1, 0),
+                                  (int64_t[]){0, 2, 1, 3});
   if (second) build_scan(&c, &s, false, operands, "cols~@2x6");
   vtb_func_set_returns(c.f, c.returns, NULL, c.n_returns);
   c.m->entry = c.f;

@@ -1,6 +1,6 @@
 /* NVRTC and the cache of what it made: code for every architecture, the log of a mistake, keys, damage, bounds. */
 #include "codegen/codegen.h"
-#include "codegen/cuda/nvrtc.h"
+#include "codegen/cuda/compile/nvrtc.h"
 #include "tests/test.h"
 
 static const char source[] = "VTB_KERNEL(64, twice)(VTB_IN(float) x, VTB_OUT(float) y) {\n"
@@ -28,7 +28,8 @@ TEST(code_for_every_architecture_is_made_once) {
     CHECK_STR(second.log, first.log);
     vtb_cuda_resources r;
     bool ptx = strncmp(archs[i], "compute", 7) == 0;
-    CHECK(vtb_cuda_resources_of(first.log, "twice", &r) == !ptx && (ptx || (r.registers > 4 && r.spill_bytes == 0)));
+    CHECK(vtb_cuda_resources_of(first.log, "twice", &r) == !ptx &&
+          (ptx || (r.registers > 4 && r.spill_bytes == 0)));
     vtb_cuda_code_free(&first);
     vtb_cuda_code_free(&second);
   }
@@ -45,7 +46,8 @@ TEST(a_damaged_entry_is_made_again) {
     CHECK(vtb_file_write_atomic(path, "vertebra cuda image 1\n\xff\xff", 24, NULL) == VTB_OK);
   }
   vtb_cuda_code code = {0};
-  CHECK(vtb_cuda_compile("", source, "sm_80", &code, NULL) == VTB_OK && !code.cached && code.n_bytes > 100);
+  CHECK(vtb_cuda_compile("", source, "sm_80", &code, NULL) == VTB_OK && !code.cached &&
+        code.n_bytes > 100);
   vtb_cuda_code_free(&code);
   free(list);
   free(folder);
@@ -54,7 +56,8 @@ TEST(a_damaged_entry_is_made_again) {
 TEST(an_architecture_that_is_too_new_is_named) {
   vtb_cuda_code code = {0};
   vtb_error err = {0};
-  CHECK(vtb_cuda_compile("", source, "sm_999", &code, &err) == VTB_E_DEVICE && !code.data && !code.log);
+  CHECK(vtb_cuda_compile("", source, "sm_999", &code, &err) == VTB_E_DEVICE && !code.data &&
+        !code.log);
   CHECK_MSG(strstr(err.text, "does not know --gpu-architecture=sm_999"), "%s", err.text);
 }
 
@@ -65,8 +68,8 @@ TEST(a_mistake_shows_the_log_over_the_numbered_source) {
   FILE *kept = stderr, *file = tmpfile();
   CHECK(file != NULL);
   stderr = file;
-  vtb_status status =
-      vtb_cuda_compile("", "VTB_KERNEL(64, k)(VTB_OUT(float) y) {\n  y[0] = nothing;\n}\n", "sm_80", &code, &err);
+  vtb_status status = vtb_cuda_compile(
+      "", "VTB_KERNEL(64, k)(VTB_OUT(float) y) {\n  y[0] = nothing;\n}\n", "sm_80", &code, &err);
   stderr = kept;
   CHECK(status == VTB_E_INTERNAL && strstr(err.text, "NVRTC") && !code.data);
   static char text[1 << 16];
@@ -99,16 +102,19 @@ TEST(keys_depend_on_every_part_and_its_length) {
   CHECK_STR(vtb__cuda_cache_key(a, 2).text, vtb__cuda_cache_key(c, 2).text);
 }
 
-#define PTXAS(kernel, spills)                                                                                          \
-  "ptxas info    : Compiling entry function '" kernel "' for 'sm_90a'\n    8 bytes stack frame, " spills               \
-  " bytes spill stores, " spills " bytes spill loads\nptxas info    : Used 48 registers\n"
+#define PTXAS(kernel, spills)                                                                      \
+  "ptxas info    : Compiling entry function '" kernel                                              \
+  "' for 'sm_90a'\n    8 bytes stack frame, " spills " bytes spill stores, " spills                \
+  " bytes spill loads\nptxas info    : Used 48 registers\n"
 
 TEST(kernels_that_spill_are_given_room) {
-  static const char text[] = "VTB_KERNEL(threads, name) x\nVTB_KERNEL(64, a_1)() {}\nVTB_KERNEL(64, a_12)() {}\n";
+  static const char text[] =
+      "VTB_KERNEL(threads, name) x\nVTB_KERNEL(64, a_1)() {}\nVTB_KERNEL(64, a_12)() {}\n";
   CHECK(vtb__cuda_give_room(text, PTXAS("a_1", "0") PTXAS("a_12", "0")) == NULL);
   char *roomy = vtb__cuda_give_room(text, PTXAS("a_1", "0") PTXAS("a_12", "4"));
-  CHECK_STR(roomy ? roomy : "",
-            "VTB_KERNEL(threads, name) x\nVTB_KERNEL(64, a_1)() {}\nVTB_KERNEL_ROOMY(64, a_12)() {}\n");
+  CHECK_STR(
+      roomy ? roomy : "",
+      "VTB_KERNEL(threads, name) x\nVTB_KERNEL(64, a_1)() {}\nVTB_KERNEL_ROOMY(64, a_12)() {}\n");
   free(roomy);
 }
 

@@ -1,18 +1,19 @@
 /* Bugs planted in emitted plans. Every argument that is one element shorter than the kernel believes is noticed; every
  * barrier taken out of the text is noticed, or was not needed and changes no number; memory moved onto live memory is
  * noticed before anything runs. */
-#include "runtime/launch_check.h"
+#include "runtime/launch/launch_check.h"
 #include "tests/codegen/codegen_check.h"
 #include "tests/codegen/emulate.h"
 
 /* Two products with a map between them, whose results live in the workspace, and a reduction. */
-static const char model[] = "func @f(%x: f32[70, 40], %w: f32[40, 48], %u: f32[48, 33]) -> (f32[70, 33], f32[33]) {\n"
-                            "  %y = einsum %x, %w {spec = \"mk,kn->mn\"} : f32[70, 48]\n"
-                            "  %t = square %y : f32[70, 48]\n"
-                            "  %z = einsum %t, %u {spec = \"mk,kn->mn\"} : f32[70, 33]\n"
-                            "  %s = reduce_sum %z {axes = [0]} : f32[33]\n"
-                            "  return %z, %s\n"
-                            "}\n";
+static const char model[] =
+    "func @f(%x: f32[70, 40], %w: f32[40, 48], %u: f32[48, 33]) -> (f32[70, 33], f32[33]) {\n"
+    "  %y = einsum %x, %w {spec = \"mk,kn->mn\"} : f32[70, 48]\n"
+    "  %t = square %y : f32[70, 48]\n"
+    "  %z = einsum %t, %u {spec = \"mk,kn->mn\"} : f32[70, 33]\n"
+    "  %s = reduce_sum %z {axes = [0]} : f32[33]\n"
+    "  return %z, %s\n"
+    "}\n";
 enum { N_IN = 3, N_OUT = 2 };
 static const int64_t sizes[N_IN + N_OUT] = {70 * 40, 40 * 48, 48 * 33, 70 * 33, 33};
 static float *buffers[N_IN + N_OUT];
@@ -61,7 +62,8 @@ TEST(every_short_argument) {
     plan = make_plan();
     plan->args[i].bytes -= 4;
     const char *message = run(plan, (uint64_t)i);
-    CHECK_MSG(strstr(message, "access out of bounds"), "argument %d of the plan: \"%s\"", i, message);
+    CHECK_MSG(strstr(message, "access out of bounds"), "argument %d of the plan: \"%s\"", i,
+              message);
   }
 }
 
@@ -69,7 +71,8 @@ TEST(every_short_argument) {
 static char *without_barrier(vtb_launch_plan *plan, int number) {
   static const char barrier[] = "vtb_sync();";
   for (int s = 0; s < plan->n_sources; s++)
-    for (const char *at = plan->sources[s].text; (at = strstr(at, barrier)); at += strlen(barrier)) {
+    for (const char *at = plan->sources[s].text; (at = strstr(at, barrier));
+         at += strlen(barrier)) {
       if (number--) continue;
       char *text = vtb_arena_strdup(&plan->arena, plan->sources[s].text);
       memset(text + (at - plan->sources[s].text), ' ', strlen(barrier));
@@ -93,9 +96,11 @@ TEST(every_missing_barrier) {
     const char *message = run(plan, (uint64_t)n);
     caught += message[0] != 0;
     if (message[0])
-      CHECK_MSG(strstr(message, "shared memory") && strstr(message, "kernels.cu:"), "barrier %d: \"%s\"", n, message);
+      CHECK_MSG(strstr(message, "shared memory") && strstr(message, "kernels.cu:"),
+                "barrier %d: \"%s\"", n, message);
     else
-      CHECK_MSG(buffers[N_IN][sizes[N_IN] - 1] == want, "barrier %d is missed and changes the result", n);
+      CHECK_MSG(buffers[N_IN][sizes[N_IN] - 1] == want,
+                "barrier %d is missed and changes the result", n);
   }
   CHECK(n > 0 && caught > 0);
 }
@@ -105,7 +110,8 @@ TEST(memory_that_is_still_needed) {
   vtb_error err = {0};
   int moved = 0;
   for (int i = 0; i < plan->n_args; i++) /* every value of the workspace at one place */
-    if (plan->args[i].space == VTB_LAUNCH_WORKSPACE && plan->args[i].offset) plan->args[i].offset = 0, moved++;
+    if (plan->args[i].space == VTB_LAUNCH_WORKSPACE && plan->args[i].offset)
+      plan->args[i].offset = 0, moved++;
   CHECK(moved > 0);
   CHECK(vtb_launch_plan_check(plan, NULL, &err) == VTB_E_INTERNAL);
   CHECK_MSG(strstr(err.text, "over value") || strstr(err.text, "overwritten"), "%s", err.text);

@@ -13,22 +13,95 @@ typedef struct turned_case {
 static const turned_case cases[] = {
     /* all keys in shared memory; windows; many blocks a head; rows of 8 and 4 bytes; half a piece of 16 */
     {.B = 1, .N = 5, .M = 5, .h = 1, .g = 1, .K = 8, .V = 8, .r_q = 8, .r_k = 8},
-    {.B = 2, .N = 49, .M = 49, .h = 2, .g = 2, .K = 32, .V = 32, .r_q = 32, .r_k = 32, .by_head = true, .packed = true},
-    {.B = 1, .N = 150, .M = 30, .h = 2, .g = 1, .K = 16, .V = 8, .r_q = 12, .r_k = 4, .by_head = true},
-    {.B = 1, .N = 33, .M = 110, .h = 2, .g = 2, .K = 12, .V = 20, .r_q = 10, .r_k = 6, .causal = true},
-    {.B = 2, .N = 19, .M = 21, .h = 2, .g = 2, .K = 6, .V = 5, .r_q = 2, .r_k = 6, .by_head = true, .has_bias = true},
+    {.B = 2,
+     .N = 49,
+     .M = 49,
+     .h = 2,
+     .g = 2,
+     .K = 32,
+     .V = 32,
+     .r_q = 32,
+     .r_k = 32,
+     .by_head = true,
+     .packed = true},
+    {.B = 1,
+     .N = 150,
+     .M = 30,
+     .h = 2,
+     .g = 1,
+     .K = 16,
+     .V = 8,
+     .r_q = 12,
+     .r_k = 4,
+     .by_head = true},
+    {.B = 1,
+     .N = 33,
+     .M = 110,
+     .h = 2,
+     .g = 2,
+     .K = 12,
+     .V = 20,
+     .r_q = 10,
+     .r_k = 6,
+     .causal = true},
+    {.B = 2,
+     .N = 19,
+     .M = 21,
+     .h = 2,
+     .g = 2,
+     .K = 6,
+     .V = 5,
+     .r_q = 2,
+     .r_k = 6,
+     .by_head = true,
+     .has_bias = true},
     {.B = 1, .N = 9, .M = 12, .h = 2, .g = 2, .K = 7, .V = 8, .r_q = 6, .r_k = 4},
     {.B = 1, .N = 17, .M = 17, .h = 2, .g = 2, .K = 24, .V = 24, .r_k = 24},
     {.B = 2, .N = 10, .M = 10, .h = 2, .g = 2, .K = 10, .V = 10, .r_q = 10, .packed = true},
     {.B = 1, .N = 20, .M = 256, .h = 1, .g = 1, .K = 64, .V = 64, .r_q = 64, .r_k = 64},
     /* tiles of keys; two slabs of channels, the turn ending in either; several parts of the result */
-    {.B = 1, .N = 70, .M = 260, .h = 2, .g = 1, .K = 16, .V = 16, .r_q = 16, .r_k = 16, .causal = true},
-    {.B = 1, .N = 66, .M = 131, .h = 2, .g = 2, .K = 72, .V = 12, .r_q = 72, .r_k = 66, .by_head = true},
-    {.B = 1, .N = 40, .M = 70, .h = 1, .g = 1, .K = 70, .V = 136, .r_q = 38, .r_k = 70, .has_bias = true},
+    {.B = 1,
+     .N = 70,
+     .M = 260,
+     .h = 2,
+     .g = 1,
+     .K = 16,
+     .V = 16,
+     .r_q = 16,
+     .r_k = 16,
+     .causal = true},
+    {.B = 1,
+     .N = 66,
+     .M = 131,
+     .h = 2,
+     .g = 2,
+     .K = 72,
+     .V = 12,
+     .r_q = 72,
+     .r_k = 66,
+     .by_head = true},
+    {.B = 1,
+     .N = 40,
+     .M = 70,
+     .h = 1,
+     .g = 1,
+     .K = 70,
+     .V = 136,
+     .r_q = 38,
+     .r_k = 70,
+     .has_bias = true},
     {.B = 1, .N = 20, .M = 65, .h = 1, .g = 1, .K = 9, .V = 72, .r_q = 8, .r_k = 6},
     {.B = 1, .N = 18, .M = 66, .h = 1, .g = 1, .K = 8, .V = 72, .r_k = 8},
     {.B = 1, .N = 18, .M = 66, .h = 1, .g = 1, .K = 8, .V = 72, .r_q = 8},
-    {.B = 1, .N = 17, .M = 66, .h = 1, .g = 1, .K = 260, .V = 4, .r_q = 260, .r_k = 200}, /* too wide to be kept */
+    {.B = 1,
+     .N = 17,
+     .M = 66,
+     .h = 1,
+     .g = 1,
+     .K = 260,
+     .V = 4,
+     .r_q = 260,
+     .r_k = 200}, /* too wide to be kept */
 };
 
 static vtb_type shape(int rank, const int64_t *dims) { return vtb_type_make(VTB_F32, rank, dims); }
@@ -39,7 +112,8 @@ static turn_tables tables(cuda_cases *c, int64_t n, int64_t heads, int64_t r) {
 }
 
 static void rows_of(cuda_cases *c, const turned_case *t, vtb_value *v[3]) {
-  vtb_type q = shape(4, (int64_t[]){t->B, t->N, t->h, t->K}), k = shape(4, (int64_t[]){t->B, t->M, t->g, t->K});
+  vtb_type q = shape(4, (int64_t[]){t->B, t->N, t->h, t->K}),
+           k = shape(4, (int64_t[]){t->B, t->M, t->g, t->K});
   vtb_type values = shape(4, (int64_t[]){t->B, t->M, t->g, t->V});
   if (t->packed) {
     int64_t width = t->h * t->K;
@@ -69,10 +143,12 @@ static void add(cuda_cases *c, const turned_case *t, bool grad) {
     cuda_return(c, vtb_build(&c->b, VTB_OP_attention, v, n, attrs, n_attrs));
     return;
   }
-  vtb_type y = shape(4, (int64_t[]){t->B, t->N, t->h, t->V}), lse = shape(3, (int64_t[]){t->B, t->N, t->h});
+  vtb_type y = shape(4, (int64_t[]){t->B, t->N, t->h, t->V}),
+           lse = shape(3, (int64_t[]){t->B, t->N, t->h});
   v[n++] = cuda_arg(c, y, 1, 0), v[n++] = cuda_arg(c, lse, 1, 2), v[n++] = cuda_arg(c, y, 1, 0);
   if (t->dlse) v[n++] = cuda_arg(c, lse, 1, 0);
-  if (t->has_bias) attrs[n_attrs++] = VTB_A_INT("bias", 1), attrs[n_attrs++] = VTB_A_INT("dbias", 1);
+  if (t->has_bias)
+    attrs[n_attrs++] = VTB_A_INT("bias", 1), attrs[n_attrs++] = VTB_A_INT("dbias", 1);
   if (t->dlse) attrs[n_attrs++] = VTB_A_INT("dlse", 1);
   vtb_inst *d = vtb_build(&c->b, VTB_OP_attention_grad, v, n, attrs, n_attrs);
   if (t->r_q) cuda_return(c, turned_back(&c->b, d->results[0], &q)->def);
@@ -113,8 +189,28 @@ TEST(adjoints_are_turned_back) {
        .r_k = 16,
        .by_head = true,
        .packed = true},
-      {.B = 1, .N = 70, .M = 66, .h = 2, .g = 1, .K = 12, .V = 8, .r_q = 10, .r_k = 4, .by_head = true, .causal = true},
-      {.B = 2, .N = 9, .M = 12, .h = 2, .g = 2, .K = 7, .V = 5, .r_q = 2, .r_k = 6, .has_bias = true, .dlse = true},
+      {.B = 1,
+       .N = 70,
+       .M = 66,
+       .h = 2,
+       .g = 1,
+       .K = 12,
+       .V = 8,
+       .r_q = 10,
+       .r_k = 4,
+       .by_head = true,
+       .causal = true},
+      {.B = 2,
+       .N = 9,
+       .M = 12,
+       .h = 2,
+       .g = 2,
+       .K = 7,
+       .V = 5,
+       .r_q = 2,
+       .r_k = 6,
+       .has_bias = true,
+       .dlse = true},
       {.B = 1, .N = 17, .M = 18, .h = 1, .g = 1, .K = 136, .V = 8, .r_q = 136, .r_k = 102},
       {.B = 1, .N = 10, .M = 10, .h = 2, .g = 2, .K = 10, .V = 10, .r_q = 10, .packed = true},
       {.B = 1, .N = 10, .M = 11, .h = 2, .g = 2, .K = 6, .V = 4, .r_k = 4},

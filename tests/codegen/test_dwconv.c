@@ -9,7 +9,8 @@ static unsigned long long state = 99;
 
 /* One instruction over arguments of the given types. With `views`, the first operand [B, N, C] or [B, N, h, X] is read
  * as part of a longer last axis. */
-static void check(vtb_op op, const vtb_type *types, int n, const vtb_attr *attrs, int n_attrs, bool views, double tol) {
+static void check(vtb_op op, const vtb_type *types, int n, const vtb_attr *attrs, int n_attrs,
+                  bool views, double tol) {
   vtb_module *m = vtb_module_new("test");
   vtb_func *f = vtb_func_new(m, "kernel", VTB_FUNC_PLAIN, (vtb_span){0});
   vtb_builder b = {.module = m, .func = f};
@@ -23,7 +24,8 @@ static void check(vtb_op op, const vtb_type *types, int n, const vtb_attr *attrs
     int last = t.rank - 1;
     if (views && i == 0) t.dim[last].size += 5;
     operands[i] = vtb_func_add_arg(f, name, t);
-    if (views && i == 0) operands[i] = vtb_b_slice(&b, operands[i], last, 3, 3 + types[i].dim[last].size, 1);
+    if (views && i == 0)
+      operands[i] = vtb_b_slice(&b, operands[i], last, 3, 3 + types[i].dim[last].size, 1);
     args[i] = kernel_random(t, &state, 1, 0);
   }
   vtb_inst *inst = vtb_build(&b, op, operands, n, attrs, n_attrs);
@@ -36,8 +38,8 @@ static void check(vtb_op op, const vtb_type *types, int n, const vtb_attr *attrs
   vtb_module_free(m);
 }
 
-static void convolutions(int64_t B, int64_t gh, int64_t gw, int64_t C, int64_t kh, int64_t kw, int64_t top,
-                         int64_t left, const char *path) {
+static void convolutions(int64_t B, int64_t gh, int64_t gw, int64_t C, int64_t kh, int64_t kw,
+                         int64_t top, int64_t left, const char *path) {
   vtb_type x = shape(3, B, gh * gw, C, 0), w = shape(3, C, kh, kw, 0);
   const int64_t grid[] = {gh, gw}, pad[] = {top, left}, kernel[] = {kh, kw};
   vtb_attr attrs[4] = {VTB_A_INTS("grid", grid, 2), VTB_A_INTS("pad", pad, 2)};
@@ -68,13 +70,13 @@ TEST(depthwise_on_sequences) {
 /* More than one pass over the taps; and more rows than channels, which shares out the sums of dw. */
 TEST(depthwise_large_kernel) { convolutions(3, 9, 8, 5, 5, 7, 2, 3, NULL); }
 
-static void patches(int64_t B, int64_t C, int64_t H, int64_t W, const int64_t *kernel, const int64_t *stride,
-                    const int64_t *pad, bool views) {
+static void patches(int64_t B, int64_t C, int64_t H, int64_t W, const int64_t *kernel,
+                    const int64_t *stride, const int64_t *pad, bool views) {
   int64_t oh = (H + pad[0] + pad[2] - kernel[0]) / stride[0] + 1,
           ow = (W + pad[1] + pad[3] - kernel[1]) / stride[1] + 1;
   const int64_t image[] = {C, H, W};
-  vtb_attr attrs[4] = {VTB_A_INTS("kernel", kernel, 2), VTB_A_INTS("stride", stride, 2), VTB_A_INTS("pad", pad, 4),
-                       VTB_A_INTS("image", image, 3)};
+  vtb_attr attrs[4] = {VTB_A_INTS("kernel", kernel, 2), VTB_A_INTS("stride", stride, 2),
+                       VTB_A_INTS("pad", pad, 4), VTB_A_INTS("image", image, 3)};
   vtb_type x = shape(4, B, C, H, W), cols = shape(3, B, oh * ow, C * kernel[0] * kernel[1], 0);
   check(VTB_OP_im2col, &x, 1, attrs, 3, views, 0);
   check(VTB_OP_col2im, &cols, 1, attrs, 4, views, 1e-6);

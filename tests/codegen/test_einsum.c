@@ -5,14 +5,17 @@ static const char *cpu; /* NULL: this machine's */
 
 static void check_einsum(const char *spec, const char *a, const char *b, const char *out) {
   check_format(spec, &(check_options){.cpu = cpu},
-               "func @f(%%x: f32[%s], %%y: f32[%s]) -> (f32[%s]) {\n  %%z = einsum %%x, %%y {spec = \"%s\"} : "
+               "func @f(%%x: f32[%s], %%y: f32[%s]) -> (f32[%s]) {\n  %%z = einsum %%x, %%y {spec "
+               "= \"%s\"} : "
                "f32[%s]\n  return %%z\n}\n",
                a, b, out, spec, out);
 }
 
-static void check_sum(const char *spec, const char *a, const char *b, const char *add, const char *out) {
+static void check_sum(const char *spec, const char *a, const char *b, const char *add,
+                      const char *out) {
   check_format(spec, &(check_options){.cpu = cpu},
-               "func @f(%%x: f32[%s], %%y: f32[%s], %%z: f32[%s]) -> (f32[%s]) {\n  %%r = einsum %%x, %%y, %%z {spec = "
+               "func @f(%%x: f32[%s], %%y: f32[%s], %%z: f32[%s]) -> (f32[%s]) {\n  %%r = einsum "
+               "%%x, %%y, %%z {spec = "
                "\"%s\"} : f32[%s]\n  return %%r\n}\n",
                a, b, add, out, spec, out);
 }
@@ -95,7 +98,9 @@ TEST(sums_that_no_product_has) {
 }
 
 TEST(block_diagonal_products) {
-  static const struct { int groups, size; } cases[] = {{1, 4}, {3, 4}, {12, 4}, {5, 2}, {3, 8}, {5, 3}};
+  static const struct {
+    int groups, size;
+  } cases[] = {{1, 4}, {3, 4}, {12, 4}, {5, 2}, {3, 8}, {5, 3}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char x[64], w[64];
     snprintf(x, sizeof x, "2, 77, %d, %d", cases[i].groups, cases[i].size);
@@ -118,7 +123,8 @@ TEST(large_products_do_not_depend_on_threads) {
 
 TEST(operands_may_be_views) {
   check_text("views",
-             "func @f(%x: f32[2, 20, 48], %w: f32[30, 48]) -> (f32[2, 19, 30], f32[2, 20, 30], f32[24, 24], f32[20, 2, "
+             "func @f(%x: f32[2, 20, 48], %w: f32[30, 48]) -> (f32[2, 19, 30], f32[2, 20, 30], "
+             "f32[24, 24], f32[20, 2, "
              "30]) {\n"
              "  %a = slice %x {axis = 1, start = 1, limit = 20} : f32[2, 19, 48]\n"
              "  %p = einsum %a, %w {spec = \"bnd,ed->bne\"} : f32[2, 19, 30]\n"
@@ -153,7 +159,8 @@ TEST(short_sums_are_written_out) {
 /* Results written into a concatenation. */
 TEST(results_may_be_views) {
   check_text("products side by side",
-             "func @f(%x: f32[2, 30, 24], %w: f32[40, 24], %u: f32[8, 24], %g: f32[10, 4, 4]) -> (f32[2, 30, 128]) {\n"
+             "func @f(%x: f32[2, 30, 24], %w: f32[40, 24], %u: f32[8, 24], %g: f32[10, 4, 4]) -> "
+             "(f32[2, 30, 128]) {\n"
              "  %a = einsum %x, %w {spec = \"bnd,ed->bne\"} : f32[2, 30, 40]\n"
              "  %b = einsum %x, %u {spec = \"bnd,ed->bne\"} : f32[2, 30, 8]\n"
              "  %s = reshape %a {shape = [2, 30, 10, 4]} : f32[2, 30, 10, 4]\n"
@@ -162,22 +169,22 @@ TEST(results_may_be_views) {
              "  %d = exp %c : f32[2, 30, 40]\n"
              "  %y = concat %c, %b, %a, %d {axis = 2} : f32[2, 30, 128]\n  return %y\n}\n",
              &(check_options){.cpu = cpu});
-  check_text(
-      "sums and transposed results above each other",
-      "func @f(%x: f32[3, 500, 12], %y: f32[3, 500, 20], %z: f32[3, 500, 5, 4], %v: f32[5, 40]) -> (f32[67, 20], "
-      "f32[5]) {\n"
-      "  %a = einsum %x, %y {spec = \"bnd,bne->de\"} : f32[12, 20]\n"
-      "  %b = einsum %z, %z {spec = \"bngi,bngo->goi\"} : f32[5, 4, 4]\n"
-      "  %c = reshape %b {shape = [4, 20]} : f32[4, 20]\n"
-      "  %t = einsum %y, %x {spec = \"bne,bnd->de\"} : f32[12, 20]\n"
-      "  %s = slice %v {axis = 1, start = 0, limit = 20} : f32[5, 20]\n"
-      "  %m = exp %s : f32[5, 20]\n"
-      "  %r = reduce_sum %m {axes = [1]} : f32[5]\n"
-      "  %p = einsum %v, %v {spec = \"ab,cb->ac\"} : f32[5, 5]\n"
-      "  %q = concat %p, %p, %p, %p {axis = 1} : f32[5, 20]\n"
-      "  %n = concat %q, %t, %t {axis = 0} : f32[29, 20]\n"
-      "  %o = concat %a, %c, %n, %m, %q, %t {axis = 0} : f32[67, 20]\n  return %o, %r\n}\n",
-      &(check_options){.cpu = cpu});
+  check_text("sums and transposed results above each other",
+             "func @f(%x: f32[3, 500, 12], %y: f32[3, 500, 20], %z: f32[3, 500, 5, 4], %v: f32[5, "
+             "40]) -> (f32[67, 20], "
+             "f32[5]) {\n"
+             "  %a = einsum %x, %y {spec = \"bnd,bne->de\"} : f32[12, 20]\n"
+             "  %b = einsum %z, %z {spec = \"bngi,bngo->goi\"} : f32[5, 4, 4]\n"
+             "  %c = reshape %b {shape = [4, 20]} : f32[4, 20]\n"
+             "  %t = einsum %y, %x {spec = \"bne,bnd->de\"} : f32[12, 20]\n"
+             "  %s = slice %v {axis = 1, start = 0, limit = 20} : f32[5, 20]\n"
+             "  %m = exp %s : f32[5, 20]\n"
+             "  %r = reduce_sum %m {axes = [1]} : f32[5]\n"
+             "  %p = einsum %v, %v {spec = \"ab,cb->ac\"} : f32[5, 5]\n"
+             "  %q = concat %p, %p, %p, %p {axis = 1} : f32[5, 20]\n"
+             "  %n = concat %q, %t, %t {axis = 0} : f32[29, 20]\n"
+             "  %o = concat %a, %c, %n, %m, %q, %t {axis = 0} : f32[67, 20]\n  return %o, %r\n}\n",
+             &(check_options){.cpu = cpu});
 }
 
 /* The same code for other vector widths. */

@@ -40,15 +40,19 @@ TEST(unary_ops_follow_the_interpreter) {
              {"floor", -5, 5, 0},
              {"stop_gradient", -1, 1, 0}};
   for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
-    check_options o = {.low = ops[i].low, .high = ops[i].high, .tolerance = ops[i].tolerance ? ops[i].tolerance : 1e-9};
+    check_options o = {.low = ops[i].low,
+                       .high = ops[i].high,
+                       .tolerance = ops[i].tolerance ? ops[i].tolerance : 1e-9};
     check_format(ops[i].op, &o,
-                 "func @f(%%x: f32[37, 41]) -> (f32[37, 41]) {\n  %%y = %s %%x : f32[37, 41]\n  return %%y\n}\n",
+                 "func @f(%%x: f32[37, 41]) -> (f32[37, 41]) {\n  %%y = %s %%x : f32[37, 41]\n  "
+                 "return %%y\n}\n",
                  ops[i].op);
   }
 }
 
 TEST(binary_ops_broadcast) {
-  static const char *const ops[] = {"add", "sub", "mul", "div", "max", "min", "pow", "gt", "ge", "eq"};
+  static const char *const ops[] = {"add", "sub", "mul", "div", "max",
+                                    "min", "pow", "gt",  "ge",  "eq"};
   static const char *const shapes[][3] = {{"2, 3, 20", "2, 3, 20", "2, 3, 20"},
                                           {"2, 3, 20", "20", "2, 3, 20"},
                                           {"2, 3, 20", "2, 1, 1", "2, 3, 20"},
@@ -60,48 +64,50 @@ TEST(binary_ops_broadcast) {
   for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
     for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
       if (k > 1 && i > 3) continue;
-      check_format(
-          ops[i], &o,
-          "func @f(%%x: f32[%s], %%w: f32[%s]) -> (f32[%s]) {\n  %%y = %s %%x, %%w : f32[%s]\n  return %%y\n}\n",
-          shapes[k][0], shapes[k][1], shapes[k][2], ops[i], shapes[k][2]);
+      check_format(ops[i], &o,
+                   "func @f(%%x: f32[%s], %%w: f32[%s]) -> (f32[%s]) {\n  %%y = %s %%x, %%w : "
+                   "f32[%s]\n  return %%y\n}\n",
+                   shapes[k][0], shapes[k][1], shapes[k][2], ops[i], shapes[k][2]);
     }
 }
 
 TEST(integers_and_casts) {
-  check_text(
-      "integers",
-      "func @f(%i: i32[3, 11], %x: f32[3, 11]) -> (i32[3, 11], f32[3, 11], f32[3, 11], i32[3, 11], f32[3, 11]) {\n"
-      "  %k = constant {value = 3} : i32[]\n"
-      "  %a = add %i, %k : i32[3, 11]\n"
-      "  %b = mul %a, %i : i32[3, 11]\n"
-      "  %s = sub %k, %b : i32[3, 11]\n"
-      "  %m = max %s, %i : i32[3, 11]\n"
-      "  %e = eq %i, %k : f32[3, 11]\n"
-      "  %f = cast %m {to = \"f32\"} : f32[3, 11]\n"
-      "  %t = mul %x, %f : f32[3, 11]\n"
-      "  %u = cast %t {to = \"i32\"} : i32[3, 11]\n"
-      "  %v = select %e, %x, %f : f32[3, 11]\n"
-      "  return %m, %e, %f, %u, %v\n}\n",
-      ON_CPU);
+  check_text("integers",
+             "func @f(%i: i32[3, 11], %x: f32[3, 11]) -> (i32[3, 11], f32[3, 11], f32[3, 11], "
+             "i32[3, 11], f32[3, 11]) {\n"
+             "  %k = constant {value = 3} : i32[]\n"
+             "  %a = add %i, %k : i32[3, 11]\n"
+             "  %b = mul %a, %i : i32[3, 11]\n"
+             "  %s = sub %k, %b : i32[3, 11]\n"
+             "  %m = max %s, %i : i32[3, 11]\n"
+             "  %e = eq %i, %k : f32[3, 11]\n"
+             "  %f = cast %m {to = \"f32\"} : f32[3, 11]\n"
+             "  %t = mul %x, %f : f32[3, 11]\n"
+             "  %u = cast %t {to = \"i32\"} : i32[3, 11]\n"
+             "  %v = select %e, %x, %f : f32[3, 11]\n"
+             "  return %m, %e, %f, %u, %v\n}\n",
+             ON_CPU);
 }
 
 TEST(sources) {
-  check_text("sources",
-             "func @f(%seed: i32[]) -> (f32[3, 21], i32[3, 21], f32[3, 21], f32[2, 3], f32[3, 21]) {\n"
-             "  %r = random %seed {stream = 5} : f32[3, 21]\n"
-             "  %i = iota {axis = 1} : i32[3, 21]\n"
-             "  %j = iota {axis = 0} : f32[3, 21]\n"
-             "  %d = constant {data = [1, 2, 3.5, -4, 5, 6]} : f32[2, 3]\n"
-             "  %s = add %r, %j : f32[3, 21]\n"
-             "  return %r, %i, %j, %d, %s\n}\n",
-             &(check_options){.tolerance = 1e-7, .cpu = cpu});
+  check_text(
+      "sources",
+      "func @f(%seed: i32[]) -> (f32[3, 21], i32[3, 21], f32[3, 21], f32[2, 3], f32[3, 21]) {\n"
+      "  %r = random %seed {stream = 5} : f32[3, 21]\n"
+      "  %i = iota {axis = 1} : i32[3, 21]\n"
+      "  %j = iota {axis = 0} : f32[3, 21]\n"
+      "  %d = constant {data = [1, 2, 3.5, -4, 5, 6]} : f32[2, 3]\n"
+      "  %s = add %r, %j : f32[3, 21]\n"
+      "  return %r, %i, %j, %d, %s\n}\n",
+      &(check_options){.tolerance = 1e-7, .cpu = cpu});
 }
 
 TEST(rows_norm_softmax) {
   for (int i = 0; i < N_SIZES; i += cpu ? 3 : 1) {
     long n = (long)sizes[i];
     check_format("layer norm", ON_CPU,
-                 "func @f(%%x: f32[2, 7, %ld], %%g: f32[%ld], %%b: f32[%ld]) -> (f32[2, 7, %ld], f32[2, 7, 1]) {\n"
+                 "func @f(%%x: f32[2, 7, %ld], %%g: f32[%ld], %%b: f32[%ld]) -> (f32[2, 7, %ld], "
+                 "f32[2, 7, 1]) {\n"
                  "  %%inv = constant {value = %.9g} : f32[]\n"
                  "  %%eps = constant {value = 1e-5} : f32[]\n"
                  "  %%s = reduce_sum %%x {axes = [2], keep = 1} : f32[2, 7, 1]\n"
@@ -138,23 +144,25 @@ TEST(sums_over_any_axes) {
                {"0, 1, 2", "", "1, 1, 1"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
     check_format(cases[i].axes, ON_CPU,
-                 "func @f(%%x: f32[6, 7, 33], %%z: f32[6, 7, 33]) -> (f32[%s], f32[%s], f32[%s], f32[6, 7, 33]) {\n"
+                 "func @f(%%x: f32[6, 7, 33], %%z: f32[6, 7, 33]) -> (f32[%s], f32[%s], f32[%s], "
+                 "f32[6, 7, 33]) {\n"
                  "  %%p = mul %%x, %%z : f32[6, 7, 33]\n"
                  "  %%a = reduce_sum %%p {axes = [%s]} : f32[%s]\n"
                  "  %%b = reduce_max %%p {axes = [%s]} : f32[%s]\n"
                  "  %%k = reduce_sum %%x {axes = [%s], keep = 1} : f32[%s]\n"
                  "  %%d = sub %%z, %%k : f32[6, 7, 33]\n"
                  "  return %%a, %%b, %%k, %%d\n}\n",
-                 cases[i].out, cases[i].out, cases[i].kept, cases[i].axes, cases[i].out, cases[i].axes, cases[i].out,
-                 cases[i].axes, cases[i].kept);
+                 cases[i].out, cases[i].out, cases[i].kept, cases[i].axes, cases[i].out,
+                 cases[i].axes, cases[i].out, cases[i].axes, cases[i].kept);
 }
 
 /* Large enough for several blocks, pieces and threads. */
 TEST(long_sums_do_not_depend_on_threads) {
-  static const char *const cases[][3] = {{"3, 400, 100", "0, 1", "100"},  {"150000", "0", ""},
-                                         {"2, 70001", "1", "2"},          {"300, 1500", "0", "1500"},
-                                         {"5, 90, 1100", "1", "5, 1100"}, {"64, 64, 64", "0, 1, 2", ""},
-                                         {"4, 3000, 7", "1", "4, 7"}};
+  static const char *const cases[][3] = {
+      {"3, 400, 100", "0, 1", "100"},  {"150000", "0", ""},
+      {"2, 70001", "1", "2"},          {"300, 1500", "0", "1500"},
+      {"5, 90, 1100", "1", "5, 1100"}, {"64, 64, 64", "0, 1, 2", ""},
+      {"4, 3000, 7", "1", "4, 7"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
     check_format(cases[i][0], &(check_options){.low = -0.5, .high = 1},
                  "func @f(%%x: f32[%s]) -> (f32[%s], f32[%s]) {\n"
@@ -162,13 +170,14 @@ TEST(long_sums_do_not_depend_on_threads) {
                  "  %%a = reduce_sum %%q {axes = [%s]} : f32[%s]\n"
                  "  %%b = reduce_max %%x {axes = [%s]} : f32[%s]\n"
                  "  return %%a, %%b\n}\n",
-                 cases[i][0], cases[i][2], cases[i][2], cases[i][0], cases[i][1], cases[i][2], cases[i][1],
-                 cases[i][2]);
+                 cases[i][0], cases[i][2], cases[i][2], cases[i][0], cases[i][1], cases[i][2],
+                 cases[i][1], cases[i][2]);
 }
 
 TEST(views_are_free_or_copied) {
   check_text("views",
-             "func @f(%x: f32[2, 6, 20]) -> (f32[2, 6, 4, 5], f32[6, 2, 20], f32[2, 6, 7], f32[2, 3, 20], f32[12, 20], "
+             "func @f(%x: f32[2, 6, 20]) -> (f32[2, 6, 4, 5], f32[6, 2, 20], f32[2, 6, 7], f32[2, "
+             "3, 20], f32[12, 20], "
              "f32[3, 2, 6, 20], f32[20, 6, 2], f32[2, 6, 4, 5]) {\n"
              "  %a = reshape %x {shape = [2, 6, 4, 5]} : f32[2, 6, 4, 5]\n"
              "  %b = transpose %x {perm = [1, 0, 2]} : f32[6, 2, 20]\n"
@@ -181,7 +190,8 @@ TEST(views_are_free_or_copied) {
              "  return %a, %b, %c, %d, %e, %g, %t, %h\n}\n",
              ON_CPU);
   check_text("elementwise over views",
-             "func @f(%x: f32[4, 6, 24], %w: f32[3, 24]) -> (f32[6, 4, 24], f32[4, 6, 3, 8], f32[24, 6, 4]) {\n"
+             "func @f(%x: f32[4, 6, 24], %w: f32[3, 24]) -> (f32[6, 4, 24], f32[4, 6, 3, 8], "
+             "f32[24, 6, 4]) {\n"
              "  %b = transpose %x {perm = [1, 0, 2]} : f32[6, 4, 24]\n"
              "  %n = neg %b : f32[6, 4, 24]\n"
              "  %w0 = slice %w {axis = 0, start = 1, limit = 2} : f32[1, 24]\n"
@@ -198,7 +208,8 @@ TEST(pad_concat_permute_shift) {
   static const char *const paths[] = {"rows@3x4",  "rows~@3x4",   "cols@3x4",    "cols~@3x4",
                                       "snake@3x4", "hilbert@3x4", "diagonal@3x4"};
   check_text("pad and concat",
-             "func @f(%x: f32[3, 5, 11], %z: f32[3, 2, 11], %w: f32[3, 5, 4]) -> (f32[3, 9, 11], f32[3, 5, 25], f32[3, "
+             "func @f(%x: f32[3, 5, 11], %z: f32[3, 2, 11], %w: f32[3, 5, 4]) -> (f32[3, 9, 11], "
+             "f32[3, 5, 25], f32[3, "
              "11, 11], f32[3, 7, 11], f32[3, 5, 19], f32[3, 7, 11]) {\n"
              "  %a = pad %x {axis = 1, low = 3, high = 1} : f32[3, 9, 11]\n"
              "  %b = pad %x {axis = 2, low = 1, high = 3, step = 2} : f32[3, 5, 25]\n"
@@ -209,20 +220,22 @@ TEST(pad_concat_permute_shift) {
              "  return %a, %b, %c, %d, %e, %g\n}\n",
              ON_CPU);
   for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
-    check_format(paths[i], ON_CPU,
-                 "func @f(%%x: f32[2, 12, 19], %%e: f32[2, 19]) -> (f32[2, 12, 19], f32[2, 12, 19], f32[2, 12, 19], "
-                 "f32[2, 12, 19], f32[19, 12]) {\n"
-                 "  %%a = permute %%x {axis = 1, path = \"%s\"} : f32[2, 12, 19]\n"
-                 "  %%b = permute %%x {axis = 1, path = \"%s\", inverse = 1} : f32[2, 12, 19]\n"
-                 "  %%c = shift %%x {axis = 1, by = -2, fill = 0.5, path = \"%s\"} : f32[2, 12, 19]\n"
-                 "  %%d = shift %%x, %%e {axis = 1, by = 1, path = \"%s\"} : f32[2, 12, 19]\n"
-                 "  %%s = slice %%x {axis = 0, start = 1, limit = 2} : f32[1, 12, 19]\n"
-                 "  %%r = reshape %%s {shape = [12, 19]} : f32[12, 19]\n"
-                 "  %%t = transpose %%r {perm = [1, 0]} : f32[19, 12]\n"
-                 "  %%u = shift %%t {axis = 1, by = 1, path = \"%s\"} : f32[19, 12]\n"
-                 "  %%v = neg %%u : f32[19, 12]\n"
-                 "  return %%a, %%b, %%c, %%d, %%v\n}\n",
-                 paths[i], paths[i], paths[i], paths[i], paths[i]);
+    check_format(
+        paths[i], ON_CPU,
+        "func @f(%%x: f32[2, 12, 19], %%e: f32[2, 19]) -> (f32[2, 12, 19], f32[2, 12, 19], f32[2, "
+        "12, 19], "
+        "f32[2, 12, 19], f32[19, 12]) {\n"
+        "  %%a = permute %%x {axis = 1, path = \"%s\"} : f32[2, 12, 19]\n"
+        "  %%b = permute %%x {axis = 1, path = \"%s\", inverse = 1} : f32[2, 12, 19]\n"
+        "  %%c = shift %%x {axis = 1, by = -2, fill = 0.5, path = \"%s\"} : f32[2, 12, 19]\n"
+        "  %%d = shift %%x, %%e {axis = 1, by = 1, path = \"%s\"} : f32[2, 12, 19]\n"
+        "  %%s = slice %%x {axis = 0, start = 1, limit = 2} : f32[1, 12, 19]\n"
+        "  %%r = reshape %%s {shape = [12, 19]} : f32[12, 19]\n"
+        "  %%t = transpose %%r {perm = [1, 0]} : f32[19, 12]\n"
+        "  %%u = shift %%t {axis = 1, by = 1, path = \"%s\"} : f32[19, 12]\n"
+        "  %%v = neg %%u : f32[19, 12]\n"
+        "  return %%a, %%b, %%c, %%d, %%v\n}\n",
+        paths[i], paths[i], paths[i], paths[i], paths[i]);
 }
 
 /* Kernel bodies with views inside: reshapes split the iteration space, moves are evaluated where they are used. */
@@ -270,11 +283,12 @@ TEST(views_inside_kernels) {
 /* A value used twice by every op above it must not be walked twice. */
 TEST(shared_values_cost_once) {
   static char text[8192];
-  size_t n =
-      (size_t)snprintf(text, sizeof text,
-                       "kernel @k(%%x: f32[5, 30]) -> (f32[5, 30], f32[5, 1]) {\n  %%v0 = sub %%x, %%x : f32[5, 30]\n");
+  size_t n = (size_t)snprintf(text, sizeof text,
+                              "kernel @k(%%x: f32[5, 30]) -> (f32[5, 30], f32[5, 1]) {\n  %%v0 = "
+                              "sub %%x, %%x : f32[5, 30]\n");
   for (int i = 0; i < 60; i++)
-    n += (size_t)snprintf(text + n, sizeof text - n, "  %%v%d = mul %%v%d, %%v%d : f32[5, 30]\n", i + 1, i, i);
+    n += (size_t)snprintf(text + n, sizeof text - n, "  %%v%d = mul %%v%d, %%v%d : f32[5, 30]\n",
+                          i + 1, i, i);
   snprintf(text + n, sizeof text - n,
            "  %%a = add %%v60, %%x : f32[5, 30]\n"
            "  %%s = reduce_sum %%a {axes = [1], keep = 1} : f32[5, 1]\n"

@@ -3,7 +3,8 @@
 
 TEST(values_may_be_returned_in_any_way) {
   check_text("returns",
-             "func @f(%x: f32[3, 4], %i: i32[5]) -> (f32[3, 4], f32[3, 4], f32[3, 4], f32[4, 3], f32[2, 2], i32[5], "
+             "func @f(%x: f32[3, 4], %i: i32[5]) -> (f32[3, 4], f32[3, 4], f32[3, 4], f32[4, 3], "
+             "f32[2, 2], i32[5], "
              "f32[12], f32[3]) {\n"
              "  %y = neg %x : f32[3, 4]\n"
              "  %t = transpose %y {perm = [1, 0]} : f32[4, 3]\n"
@@ -14,27 +15,30 @@ TEST(values_may_be_returned_in_any_way) {
              NULL);
 }
 
-static const char *const with_calls = "func @inner(%x: f32[4, 6], %w: f32[6]) -> (f32[4, 6], f32[6]) {\n"
-                                      "  %e = exp %x : f32[4, 6]\n"
-                                      "  %s = reduce_sum %e {axes = [0]} : f32[6]\n"
-                                      "  %q = square %e : f32[4, 6]\n"
-                                      "  %y = mul %q, %w : f32[4, 6]\n"
-                                      "  return %y, %s\n}\n"
-                                      "func @block(%x: f32[4, 6], %w: f32[6]) -> (f32[4, 6]) {\n"
-                                      "  %y, %s = call @inner(%x, %w) : f32[4, 6], f32[6]\n"
-                                      "  %z, %t = call @inner(%y, %s) : f32[4, 6], f32[6]\n"
-                                      "  %u = mul %z, %t : f32[4, 6]\n"
-                                      "  %v = add %u, %y : f32[4, 6]\n"
-                                      "  return %v\n}\n"
-                                      "func @f(%x: f32[6, 4], %w: f32[2, 6]) -> (f32[4, 6], f32[4, 6]) {\n"
-                                      "  %t = transpose %x {perm = [1, 0]} : f32[4, 6]\n"
-                                      "  %s = slice %w {axis = 0, start = 1, limit = 2} : f32[1, 6]\n"
-                                      "  %r = reshape %s {shape = [6]} : f32[6]\n"
-                                      "  %a = call @block(%t, %r) : f32[4, 6]\n"
-                                      "  %b = call @block(%a, %r) : f32[4, 6]\n"
-                                      "  return %b, %a\n}\n";
+static const char *const with_calls =
+    "func @inner(%x: f32[4, 6], %w: f32[6]) -> (f32[4, 6], f32[6]) {\n"
+    "  %e = exp %x : f32[4, 6]\n"
+    "  %s = reduce_sum %e {axes = [0]} : f32[6]\n"
+    "  %q = square %e : f32[4, 6]\n"
+    "  %y = mul %q, %w : f32[4, 6]\n"
+    "  return %y, %s\n}\n"
+    "func @block(%x: f32[4, 6], %w: f32[6]) -> (f32[4, 6]) {\n"
+    "  %y, %s = call @inner(%x, %w) : f32[4, 6], f32[6]\n"
+    "  %z, %t = call @inner(%y, %s) : f32[4, 6], f32[6]\n"
+    "  %u = mul %z, %t : f32[4, 6]\n"
+    "  %v = add %u, %y : f32[4, 6]\n"
+    "  return %v\n}\n"
+    "func @f(%x: f32[6, 4], %w: f32[2, 6]) -> (f32[4, 6], f32[4, 6]) {\n"
+    "  %t = transpose %x {perm = [1, 0]} : f32[4, 6]\n"
+    "  %s = slice %w {axis = 0, start = 1, limit = 2} : f32[1, 6]\n"
+    "  %r = reshape %s {shape = [6]} : f32[6]\n"
+    "  %a = call @block(%t, %r) : f32[4, 6]\n"
+    "  %b = call @block(%a, %r) : f32[4, 6]\n"
+    "  return %b, %a\n}\n";
 
-TEST(calls_nest_and_take_views) { check_text("calls", with_calls, &(check_options){.low = -0.5, .high = 0.3}); }
+TEST(calls_nest_and_take_views) {
+  check_text("calls", with_calls, &(check_options){.low = -0.5, .high = 0.3});
+}
 
 TEST(unoptimised_code_agrees) {
   check_text("calls", with_calls, &(check_options){.low = -0.5, .high = 0.3, .no_opt = true});
@@ -91,7 +95,8 @@ TEST(kernels_are_timed_when_asked) {
   int n;
   const vtb_kernel_time *times = vtb_services_times(s, &n);
   CHECK(n == p->n_kernels);
-  for (int k = 0; k < n; k++) CHECK_MSG(times[k].launches == p->kernels[k].launches, "%s", p->kernels[k].name);
+  for (int k = 0; k < n; k++)
+    CHECK_MSG(times[k].launches == p->kernels[k].launches, "%s", p->kernels[k].name);
   vtb_services_free(s);
   vtb_services *plain = vtb_services_default(1);
   vtb_program_run(p, buffers, workspace, plain); /* services without timing are fine */
@@ -105,17 +110,20 @@ TEST(kernels_are_timed_when_asked) {
 TEST(text_for_every_cpu_level) {
   static const struct {
     const char *cpu, *vector;
-  } levels[] = {
-      {"x86-64", "<4 x float>"}, {"x86-64-v3", "<8 x float>"}, {"x86-64-v4", "<16 x float>"}, {"host", "x float>"}};
-  vtb_module *m =
-      parse_ir("func @f(%x: f32[64, 33]) -> (f32[64, 33]) {\n  %y = exp %x : f32[64, 33]\n  return %y\n}\n");
+  } levels[] = {{"x86-64", "<4 x float>"},
+                {"x86-64-v3", "<8 x float>"},
+                {"x86-64-v4", "<16 x float>"},
+                {"host", "x float>"}};
+  vtb_module *m = parse_ir(
+      "func @f(%x: f32[64, 33]) -> (f32[64, 33]) {\n  %y = exp %x : f32[64, 33]\n  return %y\n}\n");
   for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
     vtb_strbuf text = {0};
     vtb_error err = {0};
     vtb_codegen_options o = {.cpu = levels[i].cpu};
     vtb_status status = vtb_codegen_text(m, vtb_module_find(m, "f"), &o, false, &text, &err);
     CHECK_MSG(status == VTB_OK, "%s", err.text);
-    CHECK_MSG(text.at && strstr(text.at, levels[i].vector), "%s has no %s", levels[i].cpu, levels[i].vector);
+    CHECK_MSG(text.at && strstr(text.at, levels[i].vector), "%s has no %s", levels[i].cpu,
+              levels[i].vector);
     CHECK(text.at && strstr(text.at, "@vtb_entry"));
     vtb_strbuf_free(&text);
     status = vtb_codegen_text(m, vtb_module_find(m, "f"), &o, true, &text, &err);
@@ -144,17 +152,21 @@ TEST(narrower_code_runs_too) {
 }
 
 TEST(errors_are_reported) {
-  vtb_module *m = parse_ir("func @f(%x: f32[4]) -> (f32[4]) {\n  %y = exp %x : f32[4]\n  return %y\n}\n");
+  vtb_module *m =
+      parse_ir("func @f(%x: f32[4]) -> (f32[4]) {\n  %y = exp %x : f32[4]\n  return %y\n}\n");
   vtb_program *p = NULL;
   vtb_error err = {0};
-  CHECK(vtb_jit(m, vtb_module_find(m, "f"), &(vtb_codegen_options){.cpu = "pentium"}, &p, &err) == VTB_E_USAGE);
+  CHECK(vtb_jit(m, vtb_module_find(m, "f"), &(vtb_codegen_options){.cpu = "pentium"}, &p, &err) ==
+        VTB_E_USAGE);
   CHECK(strstr(err.text, "pentium") != NULL);
   vtb_module_free(m);
-  m = parse_ir("func @f(%x: f32[B, 4]) -> (f32[B, 4]) {\n  %y = exp %x : f32[B, 4]\n  return %y\n}\n");
+  m = parse_ir(
+      "func @f(%x: f32[B, 4]) -> (f32[B, 4]) {\n  %y = exp %x : f32[B, 4]\n  return %y\n}\n");
   err = (vtb_error){0};
   CHECK(vtb_jit(m, vtb_module_find(m, "f"), NULL, &p, &err) == VTB_E_INTERNAL);
   vtb_module_free(m);
-  m = parse_ir("func @f(%x: f32[4]) -> (f32[4]) {\n  %y = tap %x {name = \"t\"} : f32[4]\n  return %y\n}\n");
+  m = parse_ir(
+      "func @f(%x: f32[4]) -> (f32[4]) {\n  %y = tap %x {name = \"t\"} : f32[4]\n  return %y\n}\n");
   err = (vtb_error){0};
   CHECK(vtb_jit(m, vtb_module_find(m, "f"), NULL, &p, &err) == VTB_E_INTERNAL);
   CHECK(p == NULL);

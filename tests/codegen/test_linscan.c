@@ -52,7 +52,8 @@ static void fill_rates(vtb_tensor *step, vtb_tensor *rate, unsigned long long *s
     double u = test_random(seed), v = 0.5 + 0.5 * test_random(seed);
     step->data[i] = (float)(u < -0.9 ? 0 : u < -0.85 ? 60 : u < 0 ? v : 0.05 * v);
   }
-  for (int64_t i = 0; i < kernel_count(&rate->type); i++) rate->data[i] = (float)(-8 - 8 * test_random(seed));
+  for (int64_t i = 0; i < kernel_count(&rate->type); i++)
+    rate->data[i] = (float)(-8 - 8 * test_random(seed));
 }
 
 static int operand_types(const scan_case *s, vtb_type *t) {
@@ -88,7 +89,8 @@ static vtb_func *build(vtb_module *m, const scan_case *s) {
   for (int i = 0; i < n; i++) {
     char name[8];
     snprintf(name, sizeof name, "x%d", i);
-    operands[i] = s->views && i < 3 ? transposed(&b, f, name, types[i]) : vtb_func_add_arg(f, name, types[i]);
+    operands[i] =
+        s->views && i < 3 ? transposed(&b, f, name, types[i]) : vtb_func_add_arg(f, name, types[i]);
   }
   vtb_attr attrs[8];
   int path_at = -1;
@@ -104,13 +106,15 @@ static vtb_func *build(vtb_module *m, const scan_case *s) {
   vtb_value *returns[16];
   int n_returns = 0;
   for (int direction = 0;; direction++) {
-    vtb_inst *inst = vtb_build(&b, s->grad ? VTB_OP_linscan_grad : VTB_OP_linscan, operands, n, attrs, n_attrs);
+    vtb_inst *inst =
+        vtb_build(&b, s->grad ? VTB_OP_linscan_grad : VTB_OP_linscan, operands, n, attrs, n_attrs);
     for (int i = 0; i < inst->n_results; i++)
       if (!no_last || i == 0 || i == 2) returns[n_returns++] = inst->results[i];
     if (!s->second || direction == 1) break;
     /* the second direction has its own keys, and its own initial state and adjoints */
     operands[1] = vtb_func_add_arg(f, "k2", types[1]);
-    for (int i = s->decay == VTB_DECAY_RATES ? 5 : 4; i < n; i++) operands[i] = vtb_func_add_arg(f, "second", types[i]);
+    for (int i = s->decay == VTB_DECAY_RATES ? 5 : 4; i < n; i++)
+      operands[i] = vtb_func_add_arg(f, "second", types[i]);
     attrs[path_at < 0 ? n_attrs++ : path_at] = VTB_A_STR("path", s->second);
   }
   vtb_func_set_returns(f, returns, NULL, n_returns);
@@ -139,11 +143,12 @@ static void check(const scan_case *s, unsigned long long *seed) {
   else
     fill_decays(&args[3], seed);
   vtb_strbuf what = {0};
-  vtb_strbuf_printf(&what, "%s %s %s chunk %lld path %s and %s B %lld N %lld h %lld K %lld V %lld%s%s%s%s",
-                    s->grad ? "grad" : "scan", vtb_decay_class_name(s->decay), s->mode, (long long)s->chunk,
-                    s->path ? s->path : "-", s->second ? s->second : "-", (long long)s->B, (long long)s->N,
-                    (long long)s->h, (long long)s->K, (long long)s->V, s->normalizer ? " normalizer" : "",
-                    s->init ? " init" : "", s->dlast ? " dlast" : "", s->views ? " views" : "");
+  vtb_strbuf_printf(
+      &what, "%s %s %s chunk %lld path %s and %s B %lld N %lld h %lld K %lld V %lld%s%s%s%s",
+      s->grad ? "grad" : "scan", vtb_decay_class_name(s->decay), s->mode, (long long)s->chunk,
+      s->path ? s->path : "-", s->second ? s->second : "-", (long long)s->B, (long long)s->N,
+      (long long)s->h, (long long)s->K, (long long)s->V, s->normalizer ? " normalizer" : "",
+      s->init ? " init" : "", s->dlast ? " dlast" : "", s->views ? " views" : "");
   kernel_check(m, f, args, 2e-5, what.at);
   vtb_strbuf_free(&what);
   for (int i = 0; i < f->n_args; i++) vtb_tensor_free(&args[i]);
@@ -156,29 +161,34 @@ static int64_t pick(unsigned long long *seed, const int64_t *from, int n) {
 }
 
 static int n_random = 30; /* the first argument of the program: more */
-#define PICK(...)                                                                                                      \
-  pick(seed, (const int64_t[]){__VA_ARGS__}, (int)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)))
+#define PICK(...)                                                                                  \
+  pick(seed, (const int64_t[]){__VA_ARGS__},                                                       \
+       (int)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)))
 
 static scan_case random_case(unsigned long long *seed) {
   static const char *const modes[] = {"recurrent", "parallel", "chunkwise"};
   static char path[64], second[64];
-  scan_case s = {.decay = (vtb_decay_class)PICK(0, 1, 1, 2, 3, 4, 5, 5), .mode = modes[PICK(0, 1, 1, 2, 2)]};
+  scan_case s = {.decay = (vtb_decay_class)PICK(0, 1, 1, 2, 3, 4, 5, 5),
+                 .mode = modes[PICK(0, 1, 1, 2, 2)]};
   s.grad = PICK(0, 1), s.init = PICK(0, 1), s.dlast = PICK(0, 1), s.views = PICK(0, 0, 1);
   s.normalizer = s.decay <= VTB_DECAY_KEY && PICK(0, 1);
   s.chunk = PICK(1, 7, 16, 64, 300);
-  s.B = PICK(1, 1, 2), s.h = PICK(1, 2, 3, 4), s.K = PICK(1, 3, 8, 12, 48, 96), s.V = PICK(1, 3, 8, 12, 48, 96);
+  s.B = PICK(1, 1, 2), s.h = PICK(1, 2, 3, 4), s.K = PICK(1, 3, 8, 12, 48, 96),
+  s.V = PICK(1, 3, 8, 12, 48, 96);
   bool big = s.decay >= VTB_DECAY_FULL && s.K * s.V > 1000;
   int64_t gh = PICK(1, 1, 2, 4, 5, 8, 10, 14), gw = big ? 3 : PICK(1, 2, 4, 5, 8, 10, 14, 17);
-  static const char *const orders[] = {"rows", "rows~", "cols", "cols~", "snake", "hilbert", "rows.hflip"};
+  static const char *const orders[] = {"rows",  "rows~",   "cols",      "cols~",
+                                       "snake", "hilbert", "rows.hflip"};
   int order = (int)PICK(-1, 0, 1, 2, 3, 4, 5, 6);
   s.N = gh * gw;
   if (order >= 0) {
     bool extra = PICK(0, 0, 1);
     s.N += extra;
-    snprintf(path, sizeof path, "%s@%lldx%lld%s", orders[order], (long long)gh, (long long)gw, extra ? "+head=1" : "");
-    s.path = path;
-    snprintf(second, sizeof second, "%s@%lldx%lld%s", orders[(order + 1) % 7], (long long)gh, (long long)gw,
+    snprintf(path, sizeof path, "%s@%lldx%lld%s", orders[order], (long long)gh, (long long)gw,
              extra ? "+head=1" : "");
+    s.path = path;
+    snprintf(second, sizeof second, "%s@%lldx%lld%s", orders[(order + 1) % 7], (long long)gh,
+             (long long)gw, extra ? "+head=1" : "");
     if (PICK(0, 1)) s.second = second;
   } else {
     s.N = PICK(1, 2, 5, 16, 17, 37, 64, 100);
@@ -202,7 +212,8 @@ TEST(rates_at_any_shape) {
   for (int i = 0; i < n_random / 2; i++) {
     scan_case s = {.decay = VTB_DECAY_RATES, .mode = "recurrent", .chunk = 5};
     s.grad = i % 2, s.init = PICK(0, 1), s.dlast = PICK(0, 1), s.views = PICK(0, 0, 1);
-    s.B = PICK(1, 1, 3), s.h = PICK(1, 1, 2), s.K = PICK(1, 2, 16, 16, 17, 35), s.V = PICK(1, 15, 16, 17, 40, 144);
+    s.B = PICK(1, 1, 3), s.h = PICK(1, 1, 2), s.K = PICK(1, 2, 16, 16, 17, 35),
+    s.V = PICK(1, 15, 16, 17, 40, 144);
     s.N = 1 + (int64_t)((test_random(seed) + 1) / 2 * (s.K * s.V > 1000 ? 60 : 700));
     const char *order = paths[PICK(0, 1, 2)];
     if (order) snprintf(path, sizeof path, "%s%lld", order, (long long)s.N), s.path = path;
@@ -214,13 +225,20 @@ TEST(rates_at_any_shape) {
 TEST(steep_rates) {
   unsigned long long state = 5, *seed = &state;
   for (int grad = 0; grad <= 1; grad++) {
-    scan_case s = {
-        .decay = VTB_DECAY_RATES, .mode = "recurrent", .B = 1, .N = 2, .h = 1, .K = 16, .V = 33, .grad = grad};
+    scan_case s = {.decay = VTB_DECAY_RATES,
+                   .mode = "recurrent",
+                   .B = 1,
+                   .N = 2,
+                   .h = 1,
+                   .K = 16,
+                   .V = 33,
+                   .grad = grad};
     vtb_module *m = vtb_module_new("test");
     vtb_func *f = build(m, &s);
     vtb_tensor args[11];
     for (int i = 0; i < f->n_args; i++) args[i] = kernel_random(f->args[i]->type, seed, 1, 0);
-    for (int64_t i = 0; i < kernel_count(&args[4].type); i++) args[4].data[i] = (float)(60 * test_random(seed));
+    for (int64_t i = 0; i < kernel_count(&args[4].type); i++)
+      args[4].data[i] = (float)(60 * test_random(seed));
     kernel_check(m, f, args, 2e-5, "steep rates");
     for (int i = 0; i < f->n_args; i++) vtb_tensor_free(&args[i]);
     vtb_module_free(m);
@@ -231,15 +249,42 @@ TEST(steep_rates) {
 TEST(model_shape) {
   unsigned long long state = 7, *seed = &state;
   for (int grad = 0; grad <= 1; grad++) {
-    scan_case s = {
-        VTB_DECAY_SCALAR, "parallel", "rows~@14x14", 0, 1, 196, 2, 96, 96, true, false, false, grad, false, NULL};
+    scan_case s = {VTB_DECAY_SCALAR,
+                   "parallel",
+                   "rows~@14x14",
+                   0,
+                   1,
+                   196,
+                   2,
+                   96,
+                   96,
+                   true,
+                   false,
+                   false,
+                   grad,
+                   false,
+                   NULL};
     check(&s, seed);
     s.second = "rows@14x14";
     check(&s, seed);
     s.mode = "chunkwise", s.chunk = 64, s.path = "cols@14x14";
     check(&s, seed);
   }
-  scan_case odd = {VTB_DECAY_CONSTANT, "parallel", NULL, 0, 1, 197, 1, 33, 70, true, true, true, true, true, NULL};
+  scan_case odd = {VTB_DECAY_CONSTANT,
+                   "parallel",
+                   NULL,
+                   0,
+                   1,
+                   197,
+                   1,
+                   33,
+                   70,
+                   true,
+                   true,
+                   true,
+                   true,
+                   true,
+                   NULL};
   check(&odd, seed);
 }
 
@@ -247,7 +292,21 @@ TEST(model_shape) {
 TEST(gradient_at_reset) {
   unsigned long long state = 3, *seed = &state;
   for (int chunk = 4; chunk <= 20; chunk += 8) {
-    scan_case s = {VTB_DECAY_SCALAR, "chunkwise", NULL, chunk, 1, 17, 1, 4, 5, false, true, true, true, false, NULL};
+    scan_case s = {VTB_DECAY_SCALAR,
+                   "chunkwise",
+                   NULL,
+                   chunk,
+                   1,
+                   17,
+                   1,
+                   4,
+                   5,
+                   false,
+                   true,
+                   true,
+                   true,
+                   false,
+                   NULL};
     vtb_module *m = vtb_module_new("test");
     vtb_func *f = build(m, &s);
     vtb_tensor args[10];

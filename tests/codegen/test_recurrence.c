@@ -1,10 +1,11 @@
 /* Random recurrences of every class as machine code, in every mode and with their gradients, against the interpreter
  * that runs the equations step by step in double precision. */
-#include "runtime/threads.h"
+#include "runtime/launch/threads.h"
 #include "tests/codegen/one_kernel.h"
 #include "tests/passes/random_recurrence.h"
 
-static int n_forward = 40, n_gradient = 16; /* first argument of the program: this many times more */
+static int n_forward = 40,
+           n_gradient = 16; /* first argument of the program: this many times more */
 
 typedef struct form {
   const char *mode;
@@ -21,7 +22,8 @@ static form random_form(unsigned long long *rng) {
 
 /* Lengths up to `longest`, mostly through a grid along some path; states of up to `widest` keys and values. */
 static config wide_config(unsigned long long *rng, int longest, int widest) {
-  static const char *const orders[] = {"rows", "rows~", "cols", "cols~", "snake", "diagonal", "hilbert", "rows.hflip"};
+  static const char *const orders[] = {"rows",  "rows~",    "cols",    "cols~",
+                                       "snake", "diagonal", "hilbert", "rows.hflip"};
   static char path[64];
   config c = random_config(rng);
   int height = 1 + below(rng, 26), width = 1 + below(rng, longest / height);
@@ -46,15 +48,18 @@ static void round_all(vtb_tensor *t, int n) {
 
 static char *describe(const config *c, const form *f, const char *what) {
   vtb_strbuf s = {0};
-  vtb_strbuf_printf(&s, "%s %s %s %lld path %s N %d K %d V %d rank %d%s%s%s%s decay %d of %g gain %g", what,
-                    vtb_decay_class_name(c->klass), f->mode, (long long)f->chunk, c->path ? c->path : "-", c->tokens,
-                    c->k, c->v, c->rank, c->gain ? " gain" : "", c->normalizer ? " normalizer" : "",
-                    c->inits ? " init" : "", c->read_old ? " old" : "", c->decay_form, c->decay_size, c->gain_size);
+  vtb_strbuf_printf(&s,
+                    "%s %s %s %lld path %s N %d K %d V %d rank %d%s%s%s%s decay %d of %g gain %g",
+                    what, vtb_decay_class_name(c->klass), f->mode, (long long)f->chunk,
+                    c->path ? c->path : "-", c->tokens, c->k, c->v, c->rank, c->gain ? " gain" : "",
+                    c->normalizer ? " normalizer" : "", c->inits ? " init" : "",
+                    c->read_old ? " old" : "", c->decay_form, c->decay_size, c->gain_size);
   return s.at;
 }
 
 /* The machine code's results as tensors of doubles, for a bound function; NULL after a failed check. */
-static vtb_tensor *run_native(vtb_module *m, vtb_func *f, const vtb_tensor *args, const char *what) {
+static vtb_tensor *run_native(vtb_module *m, vtb_func *f, const vtb_tensor *args,
+                              const char *what) {
   vtb_program *p = kernel_compile(m, f, what);
   if (!p) return NULL;
   float *out[16] = {0};
@@ -80,8 +85,8 @@ static double largest(const vtb_tensor *t) {
 
 /* Errors of the first n results, relative to the largest number of each, or to `least` of the largest of all: what is
  * that small is a difference of larger numbers. */
-static void compare(const vtb_tensor *got, const vtb_tensor *want, int n, double tolerance, double least,
-                    const char *what) {
+static void compare(const vtb_tensor *got, const vtb_tensor *want, int n, double tolerance,
+                    double least, const char *what) {
   double all = 0;
   for (int r = 0; r < n; r++) all = fmax(all, largest(&want[r]));
   for (int r = 0; r < n; r++) {
@@ -90,7 +95,8 @@ static void compare(const vtb_tensor *got, const vtb_tensor *want, int n, double
       double e = fabs(got[r].data[k] - want[r].data[k]);
       if (!(e <= worst)) worst = isnan(e) ? HUGE_VAL : e;
     }
-    CHECK_MSG(worst <= tolerance * scale + 1e-30, "%s: result %d: error %.3g of %.3g", what, r, worst, scale);
+    CHECK_MSG(worst <= tolerance * scale + 1e-30, "%s: result %d: error %.3g of %.3g", what, r,
+              worst, scale);
   }
 }
 
@@ -128,8 +134,9 @@ static void check_gradient(const config *c, const form *f, unsigned long long se
   vtb_diags d = {0};
   vtb_error err = {0};
   vtb_func *grad = NULL;
-  bool good = run_passes_in(&(vtb_pass_context){.module = m, .batch = 2}, "recurrence,simplify,cse,dce") &&
-              vtb_autodiff(m, m->entry, &(int){0}, 1, wrt, n_wrt, &grad, &d, &err) == VTB_OK;
+  bool good =
+      run_passes_in(&(vtb_pass_context){.module = m, .batch = 2}, "recurrence,simplify,cse,dce") &&
+      vtb_autodiff(m, m->entry, &(int){0}, 1, wrt, n_wrt, &grad, &d, &err) == VTB_OK;
   CHECK_MSG(good, "%s: %s", what, err.text);
   vtb_pass_context pc = {.module = m, .batch = 2, .mode = f->mode, .chunk = f->chunk};
   if (good) m->entry = grad;
@@ -162,7 +169,8 @@ TEST(gradients_of_random_recurrences) {
     config c = wide_config(&rng, 300, 20);
     form f = random_form(&rng);
     c.gain_size = 2;
-    if (c.klass == VTB_DECAY_CONSTANT) c.decay_size = 3; /* 1 - sigmoid(20) has no digits in float32 */
+    if (c.klass == VTB_DECAY_CONSTANT)
+      c.decay_size = 3; /* 1 - sigmoid(20) has no digits in float32 */
     check_gradient(&c, &f, rng);
   }
 }
@@ -173,11 +181,13 @@ static int64_t gradient_bytes(const char *klass, const char *decay, int tokens, 
   char row[40], d[40];
   snprintf(row, sizeof row, "f32[1, %d, 1, 32]", tokens);
   snprintf(d, sizeof d, "f32[1, %d, 1%s]", tokens, decay);
-  vtb_strbuf_printf(&s,
-                    "entry func @f(%%q: %s, %%d: %s) -> (%s, %s) {\n%%dq, %%dk, %%dv, %%dd = linscan_grad %%q, %%q, "
-                    "%%q, %%d, %%q {class = \"%s\", mode = \"chunkwise\", chunk = %d} : %s, %s, %s, %s\n"
-                    "return %%dq, %%dd\n}\n",
-                    row, d, row, d, klass, chunk, row, row, row, d);
+  vtb_strbuf_printf(
+      &s,
+      "entry func @f(%%q: %s, %%d: %s) -> (%s, %s) {\n%%dq, %%dk, %%dv, %%dd = linscan_grad %%q, "
+      "%%q, "
+      "%%q, %%d, %%q {class = \"%s\", mode = \"chunkwise\", chunk = %d} : %s, %s, %s, %s\n"
+      "return %%dq, %%dd\n}\n",
+      row, d, row, d, klass, chunk, row, row, row, d);
   vtb_module *m = parse_ir(s.at);
   vtb_program *p = m ? kernel_compile(m, m->entry, klass) : NULL;
   if (!p) return -1;
@@ -185,7 +195,8 @@ static int64_t gradient_bytes(const char *klass, const char *decay, int tokens, 
   float *out[2];
   kernel_run(p, m->entry, args, 1, out);
   int64_t bytes = (int64_t)kernel_scratch.bytes;
-  for (int r = 0; r < 2; r++) kernel_free(out[r], (size_t)vtb_type_count(&m->entry->returns[r]->type) * sizeof(float));
+  for (int r = 0; r < 2; r++)
+    kernel_free(out[r], (size_t)vtb_type_count(&m->entry->returns[r]->type) * sizeof(float));
   free_tensors(args, 2);
   vtb_program_free(p);
   vtb_module_free(m);
@@ -200,10 +211,13 @@ TEST(training_keeps_chunk_states_alone) {
   for (int i = 0; i < 3; i++)
     for (int chunk = 16; chunk <= 64; chunk *= 4) {
       int64_t some = gradient_bytes(classes[i][0], classes[i][1], 512, chunk);
-      int64_t more = gradient_bytes(classes[i][0], classes[i][1], 1024, chunk), states = 512 / chunk;
+      int64_t more = gradient_bytes(classes[i][0], classes[i][1], 1024, chunk),
+              states = 512 / chunk;
       CHECK_MSG(some > 0 && more - some >= states * state && more - some <= states * state + 1024,
-                "class %s, chunk %d: %lld bytes for 512 tokens, %lld for 1024, %lld states of %lld bytes more",
-                classes[i][0], chunk, (long long)some, (long long)more, (long long)states, (long long)state);
+                "class %s, chunk %d: %lld bytes for 512 tokens, %lld for 1024, %lld states of %lld "
+                "bytes more",
+                classes[i][0], chunk, (long long)some, (long long)more, (long long)states,
+                (long long)state);
     }
 }
 

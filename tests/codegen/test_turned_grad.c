@@ -50,11 +50,13 @@ static under_test build(const grad_case *t, ending how) {
   if (t->r_q) q = tables(&u, t->N, t->by_head ? t->h : 1, t->r_q), v[0] = turned(&u.b, v[0], &q);
   if (t->r_k) k = tables(&u, t->M, t->by_head ? t->g : 1, t->r_k), v[1] = turned(&u.b, v[1], &k);
   if (t->has_bias) v[n++] = arg(&u, shape(2, (int64_t[]){t->N, t->M}));
-  vtb_type y = shape(4, (int64_t[]){t->B, t->N, t->h, t->V}), lse = shape(3, (int64_t[]){t->B, t->N, t->h});
+  vtb_type y = shape(4, (int64_t[]){t->B, t->N, t->h, t->V}),
+           lse = shape(3, (int64_t[]){t->B, t->N, t->h});
   v[n++] = arg(&u, y), v[n++] = arg(&u, lse), v[n++] = arg(&u, y);
   if (t->dlse) v[n++] = arg(&u, lse);
   if (t->causal) attrs[n_attrs++] = VTB_A_INT("causal", 1);
-  if (t->has_bias) attrs[n_attrs++] = VTB_A_INT("bias", 1), attrs[n_attrs++] = VTB_A_INT("dbias", 1);
+  if (t->has_bias)
+    attrs[n_attrs++] = VTB_A_INT("bias", 1), attrs[n_attrs++] = VTB_A_INT("dbias", 1);
   if (t->dlse) attrs[n_attrs++] = VTB_A_INT("dlse", 1);
   vtb_inst *d = vtb_build(&u.b, VTB_OP_attention_grad, v, n, attrs, n_attrs);
   for (int r = 0; r < d->n_results; r++) {
@@ -75,7 +77,16 @@ TEST(adjoints_are_turned_back_in_the_kernel) {
   unsigned long long state = 5, *seed = &state;
   static const grad_case cases[] = {
       {.B = 1, .N = 5, .M = 5, .h = 1, .g = 1, .K = 8, .V = 8, .r_q = 8, .r_k = 8, .dlse = true},
-      {.B = 2, .N = 49, .M = 49, .h = 2, .g = 2, .K = 32, .V = 32, .r_q = 32, .r_k = 32, .by_head = true},
+      {.B = 2,
+       .N = 49,
+       .M = 49,
+       .h = 2,
+       .g = 2,
+       .K = 32,
+       .V = 32,
+       .r_q = 32,
+       .r_k = 32,
+       .by_head = true},
       {.B = 1,
        .N = 50,
        .M = 60,
@@ -87,7 +98,16 @@ TEST(adjoints_are_turned_back_in_the_kernel) {
        .r_k = 20,
        .by_head = true,
        .causal = true},
-      {.B = 2, .N = 7, .M = 13, .h = 2, .g = 2, .K = 7, .V = 5, .r_q = 2, .r_k = 6, .has_bias = true},
+      {.B = 2,
+       .N = 7,
+       .M = 13,
+       .h = 2,
+       .g = 2,
+       .K = 7,
+       .V = 5,
+       .r_q = 2,
+       .r_k = 6,
+       .has_bias = true},
       {.B = 1, .N = 9, .M = 300, .h = 1, .g = 1, .K = 16, .V = 16, .r_q = 4, .r_k = 16},
       {.B = 1, .N = 17, .M = 17, .h = 2, .g = 2, .K = 24, .V = 8, .r_k = 24},
       {.B = 1, .N = 17, .M = 17, .h = 2, .g = 2, .K = 10, .V = 8, .r_q = 10},
@@ -113,7 +133,8 @@ TEST(queries_that_stay_outside) {
   for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
     under_test u = build(&t, endings[i]);
     int others = 0, kernels = turned_kernels(u.f, &others);
-    CHECK_MSG(kernels == 1 && others > 0, "ending %d: %d kernels, %d other ops", (int)endings[i], kernels, others);
+    CHECK_MSG(kernels == 1 && others > 0, "ending %d: %d kernels, %d other ops", (int)endings[i],
+              kernels, others);
     for (const vtb_inst *k = u.f->first; k; k = k->next)
       if (vtb_is_turned_attention(k)) CHECK(vtb_attr_int(k, "turned", 0) == 2);
     vtb_module_free(u.m);

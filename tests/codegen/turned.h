@@ -53,8 +53,8 @@ static inline vtb_value *turned(vtb_builder *b, vtb_value *x, const turn_tables 
   vtb_value *odd_s = vtb_b_binary(b, VTB_OP_mul, s.odd, t->sines);
   vtb_value *even_s = vtb_b_binary(b, VTB_OP_mul, s.even, t->sines);
   vtb_value *odd_c = vtb_b_binary(b, VTB_OP_mul, s.odd, t->cosines);
-  return turn_join(b, x, vtb_b_binary(b, VTB_OP_sub, even_c, odd_s), vtb_b_binary(b, VTB_OP_add, even_s, odd_c),
-                   &s.rows);
+  return turn_join(b, x, vtb_b_binary(b, VTB_OP_sub, even_c, odd_s),
+                   vtb_b_binary(b, VTB_OP_add, even_s, odd_c), &s.rows);
 }
 
 /* The adjoint of x from that of turned(x). */

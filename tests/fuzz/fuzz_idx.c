@@ -1,5 +1,5 @@
 /* The reader of IDX files, plain or gzip: any bytes give samples or an error. */
-#include "runtime/dataset_internal.h"
+#include "runtime/data/dataset_internal.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -28,10 +28,11 @@ static void check_format(const char *text, size_t n) {
   if (vtb_format(&source, &once, &diags)) {
     vtb_source again = {.path = "fuzz.vtb", .text = once.at ? once.at : "", .n = once.n};
     vtb_check(vtb_format(&again, &twice, &diags), "formatted text has syntax errors:\n%s", once.at);
-    vtb_check(once.n == twice.n && memcmp(once.at, twice.at, once.n) == 0, "not stable:\n%s\n---\n%s", once.at,
-              twice.at);
+    vtb_check(once.n == twice.n && memcmp(once.at, twice.at, once.n) == 0,
+              "not stable:\n%s\n---\n%s", once.at, twice.at);
     char *before = tree(text, n), *after = tree(once.at, once.n);
-    vtb_check(vtb_streq(before, after), "formatting changed the meaning:\n%s\n---\n%s", before, after);
+    vtb_check(vtb_streq(before, after), "formatting changed the meaning:\n%s\n---\n%s", before,
+              after);
     free(before);
     free(after);
   }

@@ -1,5 +1,5 @@
 /* The reader of weights files: any bytes give tensors or an error, and every tensor can be read. */
-#include "runtime/safetensors.h"
+#include "runtime/artefact/safetensors.h"
 
 #include <stdlib.h>
 

@@ -6,9 +6,9 @@
  * after the third, which on a GPU is the first that replays a graph. An error counts relative to the largest magnitude
  * of its tensor; gradients that nearly cancel (1000 times below their block's largest) relative to that one. Gradients
  * may be off by ten tolerances. Exit status 0, 5 if numbers differ, or what kept a file from running. */
-#include "runtime/artefact.h"
-#include "runtime/safetensors.h"
-#include "runtime/threads.h"
+#include "runtime/artefact/artefact.h"
+#include "runtime/artefact/safetensors.h"
+#include "runtime/launch/threads.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -38,8 +38,11 @@ static void free_check(check *c) {
 /* What the case calls a tensor of the program; NULL: nothing. */
 static const char *case_name(const vtb_tensor_info *t, const vtb_weights *want, vtb_strbuf *buf) {
   const char *plain = vtb_starts_with(t->name, "d:") ? t->name + 2 : t->name;
-  const char *prefix = t->io == VTB_IO_INPUT ? "input/" : t->io == VTB_IO_GRAD_IN ? "probe/" : "output/";
-  if (t->io == VTB_IO_OUTPUT && vtb_starts_with(t->name, "tap:")) prefix = "inter/", plain += strlen("tap:");
+  const char *prefix = t->io == VTB_IO_INPUT     ? "input/"
+                       : t->io == VTB_IO_GRAD_IN ? "probe/"
+                                                 : "output/";
+  if (t->io == VTB_IO_OUTPUT && vtb_starts_with(t->name, "tap:"))
+    prefix = "inter/", plain += strlen("tap:");
   for (int turn = 0; turn < 2; turn++) { /* gradients are a parameter's or an input's */
     if (t->io == VTB_IO_GRAD_OUT) prefix = turn ? "grad_input/" : "grad/";
     buf->n = 0;
@@ -49,8 +52,10 @@ static const char *case_name(const vtb_tensor_info *t, const vtb_weights *want, 
   return NULL;
 }
 
-static vtb_status fill_input(const vtb_tensor_info *t, const vtb_weight *from, void *to, vtb_error *err) {
-  if (from->count != vtb_tensor_info_count(t)) return vtb_fail(err, VTB_E_INPUT, "%s has another shape", t->name);
+static vtb_status fill_input(const vtb_tensor_info *t, const vtb_weight *from, void *to,
+                             vtb_error *err) {
+  if (from->count != vtb_tensor_info_count(t))
+    return vtb_fail(err, VTB_E_INPUT, "%s has another shape", t->name);
   if (t->is_int && from->elem >= VTB_ELEM_I64) return vtb_weight_read_i32(from, to, err);
   if (!t->is_int) {
     vtb_weight_read_f32(from, to);
@@ -82,7 +87,8 @@ static vtb_status prepare(check *c, vtb_error *err) {
   }
   vtb_strbuf_free(&name);
   const vtb_weights *params = vtb_artefact_weights(c->file);
-  return status == VTB_OK && params ? vtb_weights_bind(p, params, NULL, c->args, NULL, NULL, err) : status;
+  return status == VTB_OK && params ? vtb_weights_bind(p, params, NULL, c->args, NULL, NULL, err)
+                                    : status;
 }
 
 /* ---- numbers ---- */
@@ -109,17 +115,20 @@ static double *numbers(const vtb_weight *t, double *largest) {
 static double block_scale(const check *c, const char *name) {
   double largest = 0;
   for (size_t i = 0; i < c->want->n; i++)
-    if (strncmp(c->want->at[i]->name, name, block_of(name)) == 0) free(numbers(c->want->at[i], &largest));
+    if (strncmp(c->want->at[i]->name, name, block_of(name)) == 0)
+      free(numbers(c->want->at[i], &largest));
   return largest;
 }
 
-static void compare(check *c, const char *name, const vtb_weight *want, const void *got, bool is_int) {
+static void compare(check *c, const char *name, const vtb_weight *want, const void *got,
+                    bool is_int) {
   double scale = 0, error = 0;
   double *x = numbers(want, &scale);
   bool gradient = vtb_starts_with(name, "grad");
   double tolerance = gradient ? 10 * c->tolerance : c->tolerance;
   for (int64_t i = 0; i < want->count; i++) {
-    double y = is_int ? ((const int32_t *)got)[i] : (double)((const float *)got)[i], e = y == x[i] ? 0 : fabs(y - x[i]);
+    double y = is_int ? ((const int32_t *)got)[i] : (double)((const float *)got)[i],
+           e = y == x[i] ? 0 : fabs(y - x[i]);
     if (!(e <= error)) error = e; /* NaN stays */
   }
   free(x);
@@ -143,17 +152,20 @@ static void compare_all(check *c) {
     if (t->io != VTB_IO_OUTPUT && t->io != VTB_IO_GRAD_OUT) continue;
     const char *key = case_name(t, c->want, &name);
     const vtb_weight *want = key ? vtb_weights_find(c->want, key) : NULL;
-    if (want && want->count == vtb_tensor_info_count(t)) compare(c, key, want, c->args[i], t->is_int);
+    if (want && want->count == vtb_tensor_info_count(t))
+      compare(c, key, want, c->args[i], t->is_int);
   }
   vtb_strbuf_free(&name);
 }
 
-static vtb_status check_file(const char *target, double tolerance, const char *path, const char *want) {
+static vtb_status check_file(const char *target, double tolerance, const char *path,
+                             const char *want) {
   check c = {.tolerance = tolerance, .services = vtb_services_default(0)};
   vtb_error err = {0};
   vtb_status status = vtb_safetensors_load(want, &c.want, &err);
   if (status == VTB_OK) status = vtb_artefact_open(path, &c.file, &err);
-  if (status == VTB_OK) status = vtb_artefact_load(c.file, VTB_ARTEFACT_INFERENCE, target, &c.program, &err);
+  if (status == VTB_OK)
+    status = vtb_artefact_load(c.file, VTB_ARTEFACT_INFERENCE, target, &c.program, &err);
   if (status == VTB_OK) status = prepare(&c, &err);
   for (int run = 0; run < 3 && status == VTB_OK; run++) {
     status = vtb_program_execute(c.program, c.args, c.workspace, c.services, &err);
@@ -161,8 +173,9 @@ static vtb_status check_file(const char *target, double tolerance, const char *p
   }
   if (status == VTB_OK && (c.failed || !c.compared)) status = VTB_E_NUMBERS;
   const char *slash = strrchr(path, '/');
-  printf("%-4s %-44s %3d tensors, worst %.1e (%s)%s%s\n", status ? "FAIL" : "ok", slash ? slash + 1 : path, c.compared,
-         c.worst, c.worst_name, err.text[0] ? ": " : "", err.text);
+  printf("%-4s %-44s %3d tensors, worst %.1e (%s)%s%s\n", status ? "FAIL" : "ok",
+         slash ? slash + 1 : path, c.compared, c.worst, c.worst_name, err.text[0] ? ": " : "",
+         err.text);
   free_check(&c);
   return status;
 }
@@ -171,7 +184,8 @@ int main(int argc, char **argv) {
   double tolerance = argc > 2 ? strtod(argv[2], NULL) : 0;
   vtb_status worst = VTB_OK;
   if (argc < 5 || argc % 2 == 0 || !(tolerance > 0)) {
-    fprintf(stderr, "usage: check_built TARGET TOLERANCE FILE.so CASE.safetensors [FILE CASE]...\n");
+    fprintf(stderr,
+            "usage: check_built TARGET TOLERANCE FILE.so CASE.safetensors [FILE CASE]...\n");
     return VTB_E_USAGE;
   }
   for (int i = 3; i + 1 < argc; i += 2) {

@@ -7,9 +7,9 @@
  * a run that begins on the target goes on on the CPU. Exit status 0, 5 if a curve departs, or what kept a file from
  * running. tests/gpu/train.sh makes the files and the data.
  */
-#include "runtime/artefact.h"
-#include "runtime/threads.h"
-#include "runtime/train.h"
+#include "runtime/artefact/artefact.h"
+#include "runtime/launch/threads.h"
+#include "runtime/train/train.h"
 
 #include <math.h>
 #include <string.h>
@@ -46,8 +46,8 @@ static vtb_status transform_for(const vtb_program *p, vtb_transform *t, vtb_erro
   return vtb_fail(err, VTB_E_INPUT, "no image input");
 }
 
-static vtb_status train(vtb_program *step, vtb_program *eval, const char *checkpoint, int64_t max_steps, curve *c,
-                        vtb_error *err) {
+static vtb_status train(vtb_program *step, vtb_program *eval, const char *checkpoint,
+                        int64_t max_steps, curve *c, vtb_error *err) {
   vtb_train_config o = vtb_train_defaults();
   vtb_trainer *t = NULL;
   int64_t updates = vtb_loader_batches(vtb_dataset_count(train_set), step->batch, true);
@@ -66,18 +66,19 @@ static vtb_status train(vtb_program *step, vtb_program *eval, const char *checkp
   return status;
 }
 
-static vtb_status train_file(const char *path, const char *target, const char *checkpoint, int64_t max_steps, curve *c,
-                             vtb_error *err) {
+static vtb_status train_file(const char *path, const char *target, const char *checkpoint,
+                             int64_t max_steps, curve *c, vtb_error *err) {
   vtb_artefact *file = NULL;
   vtb_program *step = NULL, *eval = NULL;
   vtb_status status = vtb_artefact_open(path, &file, err);
   if (status == VTB_OK) status = vtb_artefact_load(file, VTB_ARTEFACT_STEP, target, &step, err);
-  if (status == VTB_OK) status = vtb_artefact_load(file, VTB_ARTEFACT_INFERENCE, target, &eval, err);
+  if (status == VTB_OK)
+    status = vtb_artefact_load(file, VTB_ARTEFACT_INFERENCE, target, &eval, err);
   double start = vtb_now();
   if (status == VTB_OK) status = train(step, eval, checkpoint, max_steps, c, err);
   if (status == VTB_OK)
-    printf("%s on %s: %lld updates in %.1f s, %lld skipped\n", path, target, (long long)c->updates, vtb_now() - start,
-           (long long)c->skipped);
+    printf("%s on %s: %lld updates in %.1f s, %lld skipped\n", path, target, (long long)c->updates,
+           vtb_now() - start, (long long)c->skipped);
   vtb_program_free(step);
   vtb_program_free(eval);
   vtb_artefact_close(file);
@@ -88,15 +89,19 @@ static vtb_status agree(const curve *got, const curve *want, double fraction, vt
   double worst = got->n == want->n && got->n == epochs ? 0 : HUGE_VAL;
   for (int i = 0; i < got->n && i < want->n; i++) {
     double a = got->loss[i] / want->loss[i] - 1, b = got->test[i] / want->test[i] - 1;
-    printf("  epoch %d  loss %.5f (%+.5f)  test loss %.5f (%+.5f)\n", i + 1, got->loss[i], a, got->test[i], b);
-    if (!(fmax(fabs(a), fabs(b)) <= worst)) worst = fabs(a) > fabs(b) || isnan(a) ? fabs(a) : fabs(b);
+    printf("  epoch %d  loss %.5f (%+.5f)  test loss %.5f (%+.5f)\n", i + 1, got->loss[i], a,
+           got->test[i], b);
+    if (!(fmax(fabs(a), fabs(b)) <= worst))
+      worst = fabs(a) > fabs(b) || isnan(a) ? fabs(a) : fabs(b);
   }
   if (worst <= fraction) return VTB_OK;
-  return vtb_fail(err, VTB_E_NUMBERS, "a loss departs by %g of itself, %g is allowed", worst, fraction);
+  return vtb_fail(err, VTB_E_NUMBERS, "a loss departs by %g of itself, %g is allowed", worst,
+                  fraction);
 }
 
 /* Half on the target, the rest on the CPU. */
-static vtb_status moved(const char *path, const char *target, const curve *want, double fraction, vtb_error *err) {
+static vtb_status moved(const char *path, const char *target, const curve *want, double fraction,
+                        vtb_error *err) {
   char checkpoint[64];
   curve c = {0};
   snprintf(checkpoint, sizeof checkpoint, "/tmp/vtb-train-built-%ld.safetensors", (long)getpid());
@@ -107,7 +112,8 @@ static vtb_status moved(const char *path, const char *target, const curve *want,
 }
 
 static vtb_status open_data(const char *path, vtb_error *err) {
-  vtb_status status = vtb_dataset_open(path, &(vtb_dataset_options){.split = "train"}, &train_set, err);
+  vtb_status status =
+      vtb_dataset_open(path, &(vtb_dataset_options){.split = "train"}, &train_set, err);
   if (status != VTB_OK) return status;
   return vtb_dataset_open(path, &(vtb_dataset_options){.split = "test"}, &test_set, err);
 }

@@ -35,9 +35,11 @@ static inline vtb_type bound(vtb_type t, int64_t batch) {
   return t;
 }
 
-static inline vtb_tensor random_tensor(vtb_type t, double low, double high, unsigned long long *seed) {
+static inline vtb_tensor random_tensor(vtb_type t, double low, double high,
+                                       unsigned long long *seed) {
   vtb_tensor x = vtb_tensor_new(t);
-  for (int64_t i = 0; i < vtb_type_count(&t); i++) x.data[i] = low + (high - low) * (test_random(seed) + 1) / 2;
+  for (int64_t i = 0; i < vtb_type_count(&t); i++)
+    x.data[i] = low + (high - low) * (test_random(seed) + 1) / 2;
   return x;
 }
 
@@ -50,12 +52,15 @@ static inline void run(program *p, const vtb_tensor *args, vtb_tensor *results) 
 
 /* Runs the function on `n_in` numbers for its first argument (and more arguments after them) and compares its first
  * result. */
-static inline void check_run(const char *text, const double *const *in, const double *want, int n_want, double tol) {
+static inline void check_run(const char *text, const double *const *in, const double *want,
+                             int n_want, double tol) {
   program p = program_parse(text);
   vtb_tensor args[8], results[8];
-  for (int i = 0; i < p.f->n_args; i++) args[i] = (vtb_tensor){bound(p.f->args[i]->type, 1), (double *)in[i]};
+  for (int i = 0; i < p.f->n_args; i++)
+    args[i] = (vtb_tensor){bound(p.f->args[i]->type, 1), (double *)in[i]};
   run(&p, args, results);
-  CHECK_MSG(vtb_type_count(&results[0].type) == n_want, "%s: %d results", text, (int)vtb_type_count(&results[0].type));
+  CHECK_MSG(vtb_type_count(&results[0].type) == n_want, "%s: %d results", text,
+            (int)vtb_type_count(&results[0].type));
   for (int i = 0; i < n_want && i < vtb_type_count(&results[0].type); i++)
     CHECK_MSG(results[0].data[i] == want[i] || fabs(results[0].data[i] - want[i]) <= tol,
               "%s\nresult %d is %.17g, want %.17g", text, i, results[0].data[i], want[i]);
@@ -63,7 +68,8 @@ static inline void check_run(const char *text, const double *const *in, const do
   program_free(&p);
 }
 #define NUMBERS(...) ((const double[]){__VA_ARGS__})
-#define CHECK_RUN(text, in, want, tol) check_run(text, in, want, (int)(sizeof(want) / sizeof(double)), tol)
+#define CHECK_RUN(text, in, want, tol)                                                             \
+  check_run(text, in, want, (int)(sizeof(want) / sizeof(double)), tol)
 
 /* <w, f(args)> for given weights of every result. */
 static inline double weighted(program *p, const vtb_tensor *args, const vtb_tensor *weights) {
@@ -79,8 +85,8 @@ static inline double weighted(program *p, const vtb_tensor *args, const vtb_tens
 }
 
 /* Central differences of <w, f(args)> in argument `which` against `adjoint`. */
-static inline void check_gradient(program *p, vtb_tensor *args, const vtb_tensor *weights, int which,
-                                  const vtb_tensor *adjoint, const char *what) {
+static inline void check_gradient(program *p, vtb_tensor *args, const vtb_tensor *weights,
+                                  int which, const vtb_tensor *adjoint, const char *what) {
   double worst = 0, h = 1e-6;
   for (int64_t i = 0; i < vtb_type_count(&adjoint->type); i++) {
     double *x = &args[which].data[i], x0 = *x;

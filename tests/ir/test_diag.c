@@ -11,7 +11,8 @@ static vtb_span span_of(const char *needle) {
 }
 
 TEST(line_and_column_count_from_one) {
-  vtb_line_col a = vtb_source_locate(&source, 0), b = vtb_source_locate(&source, span_of("linear").begin);
+  vtb_line_col a = vtb_source_locate(&source, 0),
+               b = vtb_source_locate(&source, span_of("linear").begin);
   CHECK(a.line == 1 && a.col == 1);
   CHECK(b.line == 2 && b.col == 6);
   CHECK(vtb_source_locate(&source, 100000).line == 4);
@@ -54,8 +55,10 @@ TEST(json_nests_notes) {
   vtb_diag_warning(&d, 2002, VTB_NO_SPAN, "w");
   vtb_strbuf out = {0};
   vtb_diags_render_json(&d, &out);
-  CHECK_STR(out.at, "[{\"severity\": \"error\", \"code\": \"VTB2001\", \"message\": \"a \\\"quote\\\"\\n\\ufffd\", "
-                    "\"file\": \"models/x.vtb\", \"line\": 2, \"column\": 6, \"end_line\": 2, \"end_column\": 12, "
+  CHECK_STR(out.at, "[{\"severity\": \"error\", \"code\": \"VTB2001\", \"message\": \"a "
+                    "\\\"quote\\\"\\n\\ufffd\", "
+                    "\"file\": \"models/x.vtb\", \"line\": 2, \"column\": 6, \"end_line\": 2, "
+                    "\"end_column\": 12, "
                     "\"children\": [{\"severity\": \"help\", \"message\": \"write it\"}]},\n"
                     " {\"severity\": \"warning\", \"code\": \"VTB2002\", \"message\": \"w\"}]\n");
   vtb_strbuf_free(&out);

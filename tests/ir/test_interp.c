@@ -34,7 +34,8 @@ TEST(scalar_formulas) {
                {"stop_gradient", 7, 7}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     char text[256];
-    snprintf(text, sizeof text, "func @f(%%x: f32[]) -> (f32[]) {\n  %%y = %s %%x : f32[]\n  return %%y\n}\n",
+    snprintf(text, sizeof text,
+             "func @f(%%x: f32[]) -> (f32[]) {\n  %%y = %s %%x : f32[]\n  return %%y\n}\n",
              cases[i].op);
     const double want[] = {cases[i].y};
     CHECK_RUN(text, (const double *[]){&cases[i].x}, want, 1e-15 * (1 + fabs(cases[i].y)));
@@ -43,10 +44,12 @@ TEST(scalar_formulas) {
 
 TEST(two_operand_formulas_and_broadcast) {
   const double x[] = {1, 2, 3, 4, 5, 6}, r[] = {2, 2, 6}, c[] = {1, 0};
-#define BINARY(op) FUNC("%x: f32[B, 3], %r: f32[3]", "f32[B, 3]", "  %y = " op " %x, %r : f32[B, 3]\n")
+#define BINARY(op)                                                                                 \
+  FUNC("%x: f32[B, 3], %r: f32[3]", "f32[B, 3]", "  %y = " op " %x, %r : f32[B, 3]\n")
   const double *in[] = {x, r};
   /* with a batch of 1 */
-  const double add[] = {3, 4, 9}, div[] = {0.5, 1, 0.5}, gt[] = {0, 0, 0}, ge[] = {0, 1, 0}, pw[] = {1, 4, 729};
+  const double add[] = {3, 4, 9}, div[] = {0.5, 1, 0.5}, gt[] = {0, 0, 0}, ge[] = {0, 1, 0},
+               pw[] = {1, 4, 729};
   const double mx[] = {2, 2, 6}, mn[] = {1, 2, 3};
   CHECK_RUN(BINARY("add"), in, add, 0);
   CHECK_RUN(BINARY("div"), in, div, 0);
@@ -56,10 +59,12 @@ TEST(two_operand_formulas_and_broadcast) {
   CHECK_RUN(BINARY("max"), in, mx, 0);
   CHECK_RUN(BINARY("min"), in, mn, 0);
   const double outer[] = {1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7};
-  CHECK_RUN(FUNC("%x: f32[2, 1], %r: f32[3, 1, 2], %z: f32[]", "f32[3, 2, 2]", "  %y = add %x, %r : f32[3, 2, 2]\n"),
+  CHECK_RUN(FUNC("%x: f32[2, 1], %r: f32[3, 1, 2], %z: f32[]", "f32[3, 2, 2]",
+                 "  %y = add %x, %r : f32[3, 2, 2]\n"),
             ((const double *[]){x, NUMBERS(0, 1, 2, 3, 4, 5), c}), outer, 0);
   const double sel[] = {1, 2, 2, 2};
-  CHECK_RUN(FUNC("%x: f32[2], %r: f32[2], %c: f32[2, 1]", "f32[2, 2]", "  %y = select %c, %x, %r : f32[2, 2]\n"),
+  CHECK_RUN(FUNC("%x: f32[2], %r: f32[2], %c: f32[2, 1]", "f32[2, 2]",
+                 "  %y = select %c, %x, %r : f32[2, 2]\n"),
             ((const double *[]){x, r, c}), sel, 0);
   const double cut[] = {-1, 1};
   CHECK_RUN(FUNC("%x: f32[2]", "i32[2]", "  %y = cast %x {to = \"i32\"} : i32[2]\n"),
@@ -69,9 +74,12 @@ TEST(two_operand_formulas_and_broadcast) {
 TEST(moving_elements) {
   const double x[] = {1, 2, 3, 4, 5, 6};
   const double *in[] = {x, NUMBERS(10, 20, 30)};
-#define MOVE(result, body) FUNC("%x: f32[2, 3], %w: f32[3]", result, "  %y = " body " : " result "\n")
-  const double s0[] = {5, 7, 9}, s01[] = {21}, m1[] = {3, 6}, tr[] = {1, 4, 2, 5, 3, 6}, sl[] = {1, 3, 4, 6};
-  const double pd[] = {0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6}, cc[] = {1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6};
+#define MOVE(result, body)                                                                         \
+  FUNC("%x: f32[2, 3], %w: f32[3]", result, "  %y = " body " : " result "\n")
+  const double s0[] = {5, 7, 9}, s01[] = {21}, m1[] = {3, 6}, tr[] = {1, 4, 2, 5, 3, 6},
+               sl[] = {1, 3, 4, 6};
+  const double pd[] = {0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6},
+               cc[] = {1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6};
   const double br[] = {10, 20, 30, 10, 20, 30};
   CHECK_RUN(MOVE("f32[3]", "reduce_sum %x {axes = [0]}"), in, s0, 0);
   CHECK_RUN(MOVE("f32[1, 1]", "reduce_sum %x {axes = [0, 1], keep = 1}"), in, s01, 0);
@@ -105,7 +113,8 @@ TEST(sources) {
   const double *in[] = {NUMBERS(3)};
   const double io[] = {0, 0, 1, 1}, cn[] = {1, 2.5, INFINITY, 0};
   CHECK_RUN(FUNC("%s: i32[]", "f32[2, 2]", "  %y = iota {axis = 0} : f32[2, 2]\n"), in, io, 0);
-  CHECK_RUN(FUNC("%s: i32[]", "f32[4]", "  %y = constant {data = [1, 2.5, inf, 0]} : f32[4]\n"), in, cn, 0);
+  CHECK_RUN(FUNC("%s: i32[]", "f32[4]", "  %y = constant {data = [1, 2.5, inf, 0]} : f32[4]\n"), in,
+            cn, 0);
   double want[3];
   for (uint32_t i = 0; i < 3; i++) want[i] = (double)vtb_random_uniform(3, 5, i);
   CHECK_RUN(FUNC("%s: i32[]", "f32[3]", "  %y = random %s {stream = 5} : f32[3]\n"), in, want, 0);
@@ -120,10 +129,12 @@ TEST(sources) {
 }
 
 /* Every assignment of letters, term by term. */
-static void check_einsum(const char *spec, const char *a_type, const char *b_type, const char *y_type) {
+static void check_einsum(const char *spec, const char *a_type, const char *b_type,
+                         const char *y_type) {
   char text[512];
   snprintf(text, sizeof text,
-           "func @f(%%a: %s, %%b: %s) -> (%s) {\n  %%y = einsum %%a, %%b {spec = \"%s\"} : %s\n  return %%y\n}\n",
+           "func @f(%%a: %s, %%b: %s) -> (%s) {\n  %%y = einsum %%a, %%b {spec = \"%s\"} : %s\n  "
+           "return %%y\n}\n",
            a_type, b_type, y_type, spec, y_type);
   program p = program_parse(text);
   unsigned long long seed = 7;
@@ -152,7 +163,8 @@ static void check_einsum(const char *spec, const char *a_type, const char *b_typ
     want[iy] += args[0].data[ia] * args[1].data[ib];
   }
   for (int64_t i = 0; i < vtb_type_count(&y.type); i++)
-    CHECK_MSG(fabs(y.data[i] - want[i]) <= 1e-13, "%s at %d: %g, want %g", spec, (int)i, y.data[i], want[i]);
+    CHECK_MSG(fabs(y.data[i] - want[i]) <= 1e-13, "%s at %d: %g, want %g", spec, (int)i, y.data[i],
+              want[i]);
   free(want);
   for (int i = 0; i < 2; i++) vtb_tensor_free(&args[i]);
   vtb_tensor_free(&y);
@@ -175,26 +187,33 @@ TEST(einsum_equals_its_definition) {
 TEST(patches) {
   const double x[] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
   const double *in[] = {x};
-  const double cols[] = {0, 0, 0, 1, 0, 0, 2, 3, 0, 4, 0, 7, 5, 6, 8, 9}, back[] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+  const double cols[] = {0, 0, 0, 1, 0, 0, 2, 3, 0, 4, 0, 7, 5, 6, 8, 9},
+               back[] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
 #define PATCH "kernel = [2, 2], stride = [2, 2], pad = [1, 1, 0, 0]"
-  CHECK_RUN(FUNC("%x: f32[1, 1, 3, 3]", "f32[1, 4, 4]", "  %y = im2col %x {" PATCH "} : f32[1, 4, 4]\n"), in, cols, 0);
+  CHECK_RUN(
+      FUNC("%x: f32[1, 1, 3, 3]", "f32[1, 4, 4]", "  %y = im2col %x {" PATCH "} : f32[1, 4, 4]\n"),
+      in, cols, 0);
   CHECK_RUN(FUNC("%x: f32[1, 1, 3, 3]", "f32[1, 1, 3, 3]",
                  "  %c = im2col %x {" PATCH "} : f32[1, 4, 4]\n"
                  "  %y = col2im %c {" PATCH ", image = [1, 3, 3]} : f32[1, 1, 3, 3]\n"),
             in, back, 0);
   const double twice[] = {1, 4, 3, 8, 20, 12, 7, 16, 9};
-  CHECK_RUN(FUNC("%x: f32[1, 1, 3, 3]", "f32[1, 1, 3, 3]",
-                 "  %c = im2col %x {kernel = [2, 2], stride = [1, 1], pad = [0, 0, 0, 0]} : f32[1, 4, 4]\n"
-                 "  %y = col2im %c {kernel = [2, 2], stride = [1, 1], pad = [0, 0, 0, 0], image = [1, 3, 3]} : f32[1, "
-                 "1, 3, 3]\n"),
-            in, twice, 0);
+  CHECK_RUN(
+      FUNC(
+          "%x: f32[1, 1, 3, 3]", "f32[1, 1, 3, 3]",
+          "  %c = im2col %x {kernel = [2, 2], stride = [1, 1], pad = [0, 0, 0, 0]} : f32[1, 4, 4]\n"
+          "  %y = col2im %c {kernel = [2, 2], stride = [1, 1], pad = [0, 0, 0, 0], image = [1, 3, "
+          "3]} : f32[1, "
+          "1, 3, 3]\n"),
+      in, twice, 0);
 }
 
 TEST(depthwise_convolution) {
   const double x[] = {1, 2, 3, 4}, w[] = {1, 10, 100};
   const double *in[] = {x, w};
-#define CONV(attrs)                                                                                                    \
-  FUNC("%x: f32[1, 4, 1], %w: f32[1, 1, 3]", "f32[1, 4, 1]", "  %y = dwconv %x, %w {" attrs "} : f32[1, 4, 1]\n")
+#define CONV(attrs)                                                                                \
+  FUNC("%x: f32[1, 4, 1], %w: f32[1, 1, 3]", "f32[1, 4, 1]",                                       \
+       "  %y = dwconv %x, %w {" attrs "} : f32[1, 4, 1]\n")
   const double causal[] = {100, 210, 321, 432}, same[] = {210, 321, 432, 43};
   CHECK_RUN(CONV("grid = [1, 4], pad = [0, 2]"), in, causal, 0);
   CHECK_RUN(CONV("grid = [1, 4], pad = [0, 1]"), in, same, 0);
@@ -208,7 +227,8 @@ TEST(depthwise_convolution) {
   /* in columns, the step before is the left neighbour's column: the same kernel looks left */
   const double left[] = {0, 1, 0, 3};
   CHECK_RUN(FUNC("%x: f32[1, 4, 1], %w: f32[1, 3, 3]", "f32[1, 4, 1]",
-                 "  %y = dwconv %x, %w {grid = [2, 2], pad = [1, 1], path = \"cols@2x2\"} : f32[1, 4, 1]\n"),
+                 "  %y = dwconv %x, %w {grid = [2, 2], pad = [1, 1], path = \"cols@2x2\"} : f32[1, "
+                 "4, 1]\n"),
             in2, left, 0);
 }
 
@@ -223,9 +243,11 @@ TEST(depthwise_adjoints) {
              attrs[i]);
     program f = program_parse(text);
     snprintf(text, sizeof text,
-             "func @g(%%x: f32[2, 12, 3], %%w: f32[3, 2, 3], %%dy: f32[2, 12, 3]) -> (f32[2, 12, 3], f32[3, 2, 3]) {\n"
+             "func @g(%%x: f32[2, 12, 3], %%w: f32[3, 2, 3], %%dy: f32[2, 12, 3]) -> (f32[2, 12, "
+             "3], f32[3, 2, 3]) {\n"
              "  %%dx = dwconv_dx %%dy, %%w {%s} : f32[2, 12, 3]\n"
-             "  %%dw = dwconv_dw %%x, %%dy {%s, kernel = [2, 3]} : f32[3, 2, 3]\n  return %%dx, %%dw\n}\n",
+             "  %%dw = dwconv_dw %%x, %%dy {%s, kernel = [2, 3]} : f32[3, 2, 3]\n  return %%dx, "
+             "%%dw\n}\n",
              attrs[i], attrs[i]);
     program g = program_parse(text);
     unsigned long long seed = 3;
@@ -246,16 +268,18 @@ static bool count_and_stop(void *user, const vtb_value *value, const vtb_tensor 
 }
 
 TEST(calls_and_watching) {
-  program p = program_parse("entry func @main(%x: f32[B, 2]) -> (f32[B, 2], f32[B, 2], f32[B, 2]) {\n"
-                            "  %a, %b = call @g(%x) : f32[B, 2], f32[B, 2]\n"
-                            "  %c, %d = call @g(%a) : f32[B, 2], f32[B, 2]\n"
-                            "  return %c, %x, %c\n}\n"
-                            "func @g(%x: f32[B, 2]) -> (f32[B, 2], f32[B, 2]) {\n"
-                            "  %y = add %x, %x : f32[B, 2]\n  return %y, %x\n}\n");
+  program p =
+      program_parse("entry func @main(%x: f32[B, 2]) -> (f32[B, 2], f32[B, 2], f32[B, 2]) {\n"
+                    "  %a, %b = call @g(%x) : f32[B, 2], f32[B, 2]\n"
+                    "  %c, %d = call @g(%a) : f32[B, 2], f32[B, 2]\n"
+                    "  return %c, %x, %c\n}\n"
+                    "func @g(%x: f32[B, 2]) -> (f32[B, 2], f32[B, 2]) {\n"
+                    "  %y = add %x, %x : f32[B, 2]\n  return %y, %x\n}\n");
   double x[] = {1, 2, 3, 4, 5, 6};
   vtb_tensor arg = {bound(p.f->args[0]->type, 3), x}, r[3];
   run(&p, &arg, r);
-  for (int i = 0; i < 6; i++) CHECK(r[0].data[i] == 4 * x[i] && r[1].data[i] == x[i] && r[2].data[i] == 4 * x[i]);
+  for (int i = 0; i < 6; i++)
+    CHECK(r[0].data[i] == 4 * x[i] && r[1].data[i] == x[i] && r[2].data[i] == 4 * x[i]);
   for (int i = 0; i < 3; i++) vtb_tensor_free(&r[i]);
   int left = 100;
   vtb_interp_options o = {.watch = count_and_stop, .user = &left};

@@ -60,7 +60,8 @@ static const char *decay_type(const char *name) {
 }
 
 /* One function holding one instruction: operands and results of the types given by letters. */
-static program one_op(const char *op, const char *in, const char *out, const char *attrs, const shape *c) {
+static program one_op(const char *op, const char *in, const char *out, const char *attrs,
+                      const shape *c) {
   static const char *const names[] = {"a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7", "a8", "a9"};
   vtb_strbuf s = {0};
   vtb_strbuf_puts(&s, "func @f(");
@@ -83,16 +84,18 @@ static program one_op(const char *op, const char *in, const char *out, const cha
 
 static program linscan(const shape *c, const char *mode, int chunk) {
   char in[16], attrs[256];
-  snprintf(in, sizeof in, "qqv%s%s%s", decay_type(c->decay), c->init ? "S" : "", c->init && c->normalizer ? "n" : "");
-  int n = snprintf(attrs, sizeof attrs, "class = \"%s\", mode = \"%s\", normalizer = %d, init = %d", c->decay, mode,
-                   c->normalizer, c->init);
+  snprintf(in, sizeof in, "qqv%s%s%s", decay_type(c->decay), c->init ? "S" : "",
+           c->init && c->normalizer ? "n" : "");
+  int n = snprintf(attrs, sizeof attrs, "class = \"%s\", mode = \"%s\", normalizer = %d, init = %d",
+                   c->decay, mode, c->normalizer, c->init);
   if (chunk) n += snprintf(attrs + n, sizeof attrs - (size_t)n, ", chunk = %d", chunk);
   if (c->path) snprintf(attrs + n, sizeof attrs - (size_t)n, ", path = \"%s\"", c->path);
   return one_op("linscan", in, c->normalizer ? "vSzn" : "vS", attrs, c);
 }
 
 /* Decays in [0.2, 1], the rest in [-1, 1]. */
-static void random_args(const program *p, int decay_arg, vtb_tensor *args, unsigned long long *seed) {
+static void random_args(const program *p, int decay_arg, vtb_tensor *args,
+                        unsigned long long *seed) {
   for (int i = 0; i < p->f->n_args; i++)
     args[i] = random_tensor(p->f->args[i]->type, i == decay_arg ? 0.2 : -1, 1, seed);
 }
@@ -125,7 +128,8 @@ static void compare_modes(const shape *c) {
     run(&p, args, got);
     for (int r = 0; r < base.f->n_returns; r++) {
       double d = largest_difference(&got[r], &want[r]);
-      CHECK_MSG(d <= 1e-12, "class %s, N = %d, chunk %d, result %d differs by %g", c->decay, c->n, chunks[i], r, d);
+      CHECK_MSG(d <= 1e-12, "class %s, N = %d, chunk %d, result %d differs by %g", c->decay, c->n,
+                chunks[i], r, d);
     }
     free_tensors(got, base.f->n_returns);
     program_free(&p);
@@ -150,7 +154,8 @@ TEST(first_steps_by_hand) {
   shape c = {.decay = "scalar", .b = 1, .n = 3, .h = 1, .k = 1, .v = 1, .init = true};
   program p = linscan(&c, "recurrent", 0);
   vtb_tensor args[8], r[4];
-  static double q[] = {1, 2, 3}, k[] = {1, 1, 2}, v[] = {5, 7, 11}, d[] = {0.5, 0.25, 0}, s0[] = {4};
+  static double q[] = {1, 2, 3}, k[] = {1, 1, 2}, v[] = {5, 7, 11}, d[] = {0.5, 0.25, 0},
+                s0[] = {4};
   double *data[] = {q, k, v, d, s0};
   for (int i = 0; i < 5; i++) args[i] = (vtb_tensor){p.f->args[i]->type, data[i]};
   run(&p, args, r);
@@ -183,7 +188,8 @@ TEST(a_reversed_path_is_flip_run_flip) {
   int64_t row = c.h * c.v;
   for (int64_t n = 0; n < c.b * c.n; n++)
     for (int64_t i = 0; i < row; i++)
-      CHECK_NEAR(b[0].data[n * row + i], a[0].data[(n / c.n * c.n + c.n - 1 - n % c.n) * row + i], 1e-14);
+      CHECK_NEAR(b[0].data[n * row + i], a[0].data[(n / c.n * c.n + c.n - 1 - n % c.n) * row + i],
+                 1e-14);
   free_tensors(args, 4);
   free_tensors(flipped, 4);
   free_tensors(a, 2);
@@ -195,11 +201,12 @@ TEST(a_reversed_path_is_flip_run_flip) {
 static void check_linscan_grad(const shape *c) {
   program f = linscan(c, "recurrent", 0);
   char in[24], out[16], attrs[256];
-  snprintf(out, sizeof out, "qqv%s%s%s", decay_type(c->decay), c->init ? "S" : "", c->init && c->normalizer ? "n" : "");
+  snprintf(out, sizeof out, "qqv%s%s%s", decay_type(c->decay), c->init ? "S" : "",
+           c->init && c->normalizer ? "n" : "");
   snprintf(in, sizeof in, "%sv%s%s%s", out, c->normalizer ? "z" : "", c->dlast ? "S" : "",
            c->dlast && c->normalizer ? "n" : "");
-  int n = snprintf(attrs, sizeof attrs, "class = \"%s\", normalizer = %d, init = %d, dlast = %d", c->decay,
-                   c->normalizer, c->init, c->dlast);
+  int n = snprintf(attrs, sizeof attrs, "class = \"%s\", normalizer = %d, init = %d, dlast = %d",
+                   c->decay, c->normalizer, c->init, c->dlast);
   if (c->path) snprintf(attrs + n, sizeof attrs - (size_t)n, ", path = \"%s\"", c->path);
   program g = one_op("linscan_grad", in, out, attrs, c);
   unsigned long long seed = 17;
@@ -224,7 +231,8 @@ TEST(linscan_adjoint_equals_finite_differences) {
   for (int k = 0; k < 6; k++)
     for (int variant = 0; variant < 4; variant++)
       check_linscan_grad(&(shape){classes[k], 2, 4, 2, 2, 3, k < 3 && (variant & 2), variant & 1,
-                                  (variant & 1) || variant == 2, variant == 3 ? "snake@2x2" : NULL});
+                                  (variant & 1) || variant == 2,
+                                  variant == 3 ? "snake@2x2" : NULL});
   check_linscan_grad(&(shape){"scalar", 1, 1, 1, 1, 1, true, true, true, NULL});
 }
 
@@ -239,13 +247,16 @@ TEST(maxplus_and_its_adjoint) {
              "  %%y = maxplus %%g, %%i%s {%s} : f32[2, 6, 3]\n  return %%y\n}\n",
              init ? ", %m0: f32[2, 3]" : "", init ? ", %m0" : "", path);
     program f = program_parse(text);
-    snprintf(text, sizeof text,
-             "func @g(%%g: f32[2, 6, 3], %%i: f32[2, 6, 3]%s, %%m: f32[2, 6, 3], %%dm: f32[2, 6, 3]) -> "
-             "(f32[2, 6, 3], f32[2, 6, 3]%s) {\n"
-             "  %%dg, %%di%s = maxplus_grad %%g, %%i%s, %%m, %%dm {init = %d%s%s} : f32[2, 6, 3], f32[2, 6, 3]%s\n"
-             "  return %%dg, %%di%s\n}\n",
-             init ? ", %m0: f32[2, 3]" : "", init ? ", f32[2, 3]" : "", init ? ", %d0" : "", init ? ", %m0" : "", init,
-             *path ? ", " : "", path, init ? ", f32[2, 3]" : "", init ? ", %d0" : "");
+    snprintf(
+        text, sizeof text,
+        "func @g(%%g: f32[2, 6, 3], %%i: f32[2, 6, 3]%s, %%m: f32[2, 6, 3], %%dm: f32[2, 6, 3]) -> "
+        "(f32[2, 6, 3], f32[2, 6, 3]%s) {\n"
+        "  %%dg, %%di%s = maxplus_grad %%g, %%i%s, %%m, %%dm {init = %d%s%s} : f32[2, 6, 3], "
+        "f32[2, 6, 3]%s\n"
+        "  return %%dg, %%di%s\n}\n",
+        init ? ", %m0: f32[2, 3]" : "", init ? ", f32[2, 3]" : "", init ? ", %d0" : "",
+        init ? ", %m0" : "", init, *path ? ", " : "", path, init ? ", f32[2, 3]" : "",
+        init ? ", %d0" : "");
     program g = program_parse(text);
     unsigned long long seed = 23;
     vtb_tensor args[5], m, d[3];
@@ -254,7 +265,8 @@ TEST(maxplus_and_its_adjoint) {
     vtb_tensor_free(&args[2 + init]);
     args[2 + init] = m;
     run(&g, args, d);
-    for (int i = 0; i < 2 + init; i++) check_gradient(&f, args, &args[3 + init], i, &d[i], "maxplus");
+    for (int i = 0; i < 2 + init; i++)
+      check_gradient(&f, args, &args[3 + init], i, &d[i], "maxplus");
     free_tensors(d, 2 + init);
     free_tensors(args, 4 + init);
     program_free(&f);
@@ -263,10 +275,11 @@ TEST(maxplus_and_its_adjoint) {
 }
 
 TEST(maxplus_by_hand_and_ties) {
-  program p = program_parse("func @f(%g: f32[1, 3], %i: f32[1, 3]) -> (f32[1, 3], f32[1, 3], f32[1, 3]) {\n"
-                            "  %m = maxplus %g, %i : f32[1, 3]\n"
-                            "  %dg, %di = maxplus_grad %g, %i, %m, %i : f32[1, 3], f32[1, 3]\n"
-                            "  return %m, %dg, %di\n}\n");
+  program p =
+      program_parse("func @f(%g: f32[1, 3], %i: f32[1, 3]) -> (f32[1, 3], f32[1, 3], f32[1, 3]) {\n"
+                    "  %m = maxplus %g, %i : f32[1, 3]\n"
+                    "  %dg, %di = maxplus_grad %g, %i, %m, %i : f32[1, 3], f32[1, 3]\n"
+                    "  return %m, %dg, %di\n}\n");
   double g[] = {-1, -1, 0}, i[] = {2, 1, 3};
   vtb_tensor args[] = {{p.f->args[0]->type, g}, {p.f->args[1]->type, i}}, r[3];
   run(&p, args, r);
@@ -279,32 +292,34 @@ TEST(maxplus_by_hand_and_ties) {
 
 /* ---- recurrences before lowering ------------------------------------------------------------------------- */
 
-static const char mlstm[] =
-    "entry func @main(%q: f32[2, 5, 2, 3], %k: f32[2, 5, 2, 3], %v: f32[2, 5, 2, 4], %i: f32[2, 5, 2], %f: f32[2, 5, "
-    "2]) -> "
-    "(f32[2, 5, 2, 4], f32[2, 2, 3, 4], f32[2, 2, 3], f32[2, 2]) {\n"
-    "  %y, %C, %n, %m = recurrence @mlstm(%q, %k, %v, %i, %f) {states = 2, inits = 0, seqs = 5, path = \"rows~@1x5\"} "
-    ": "
-    "f32[2, 5, 2, 4], f32[2, 2, 3, 4], f32[2, 2, 3], f32[2, 2]\n"
-    "  return %y, %C, %n, %m\n}\n"
-    "step @mlstm(%C: f32[3, 4], %n: f32[3], %q: f32[3], %k: f32[3], %v: f32[4], %i: f32[], %f: f32[]) -> "
-    "(f32[3, 4], f32[3], f32[4]) {\n"
-    "  %g = log_sigmoid %f : f32[]\n"
-    "  %a = exp %g : f32[]\n"
-    "  %b = exp %i : f32[]\n"
-    "  %Ca = mul %C, %a : f32[3, 4]\n"
-    "  %bk = mul %k, %b : f32[3]\n"
-    "  %kv = einsum %bk, %v {spec = \"k,v->kv\"} : f32[3, 4]\n"
-    "  %C1 = add %kv, %Ca : f32[3, 4]\n"
-    "  %na = mul %a, %n : f32[3]\n"
-    "  %n1 = add %na, %bk : f32[3]\n"
-    "  %num = einsum %q, %C1 {spec = \"k,kv->v\"} : f32[4]\n"
-    "  %den = einsum %q, %n1 {spec = \"k,k->\"} : f32[]\n"
-    "  %abs = abs %den : f32[]\n"
-    "  %one = constant {value = 1} : f32[]\n"
-    "  %max = max %abs, %one : f32[]\n"
-    "  %y = div %num, %max : f32[4]\n"
-    "  return %C1, %n1, %y\n}\n";
+static const char mlstm[] = "entry func @main(%q: f32[2, 5, 2, 3], %k: f32[2, 5, 2, 3], %v: f32[2, "
+                            "5, 2, 4], %i: f32[2, 5, 2], %f: f32[2, 5, "
+                            "2]) -> "
+                            "(f32[2, 5, 2, 4], f32[2, 2, 3, 4], f32[2, 2, 3], f32[2, 2]) {\n"
+                            "  %y, %C, %n, %m = recurrence @mlstm(%q, %k, %v, %i, %f) {states = 2, "
+                            "inits = 0, seqs = 5, path = \"rows~@1x5\"} "
+                            ": "
+                            "f32[2, 5, 2, 4], f32[2, 2, 3, 4], f32[2, 2, 3], f32[2, 2]\n"
+                            "  return %y, %C, %n, %m\n}\n"
+                            "step @mlstm(%C: f32[3, 4], %n: f32[3], %q: f32[3], %k: f32[3], %v: "
+                            "f32[4], %i: f32[], %f: f32[]) -> "
+                            "(f32[3, 4], f32[3], f32[4]) {\n"
+                            "  %g = log_sigmoid %f : f32[]\n"
+                            "  %a = exp %g : f32[]\n"
+                            "  %b = exp %i : f32[]\n"
+                            "  %Ca = mul %C, %a : f32[3, 4]\n"
+                            "  %bk = mul %k, %b : f32[3]\n"
+                            "  %kv = einsum %bk, %v {spec = \"k,v->kv\"} : f32[3, 4]\n"
+                            "  %C1 = add %kv, %Ca : f32[3, 4]\n"
+                            "  %na = mul %a, %n : f32[3]\n"
+                            "  %n1 = add %na, %bk : f32[3]\n"
+                            "  %num = einsum %q, %C1 {spec = \"k,kv->v\"} : f32[4]\n"
+                            "  %den = einsum %q, %n1 {spec = \"k,k->\"} : f32[]\n"
+                            "  %abs = abs %den : f32[]\n"
+                            "  %one = constant {value = 1} : f32[]\n"
+                            "  %max = max %abs, %one : f32[]\n"
+                            "  %y = div %num, %max : f32[4]\n"
+                            "  return %C1, %n1, %y\n}\n";
 
 /* The same by loops in the test, with the stabilised formulas. */
 static void mlstm_by_hand(const vtb_tensor *a, double *y, double *C_out, double *m_out) {
@@ -318,7 +333,8 @@ static void mlstm_by_hand(const vtb_tensor *a, double *y, double *C_out, double 
           double kk = exp(i - m1) * a[1].data[row * 3 + k];
           n[k] = exp(g + m - m1) * n[k] + kk;
           den += n[k] * a[0].data[row * 3 + k];
-          for (int v = 0; v < 4; v++) C[k][v] = exp(g + m - m1) * C[k][v] + kk * a[2].data[row * 4 + v];
+          for (int v = 0; v < 4; v++)
+            C[k][v] = exp(g + m - m1) * C[k][v] + kk * a[2].data[row * 4 + v];
         }
         m = m1;
         for (int v = 0; v < 4; v++) {
@@ -336,7 +352,8 @@ TEST(mlstm_equals_its_stabilised_form) {
   program p = program_parse(mlstm);
   unsigned long long seed = 3;
   vtb_tensor args[5], r[4];
-  for (int i = 0; i < 5; i++) args[i] = random_tensor(p.f->args[i]->type, i == 3 ? -4 : -2, i == 3 ? 6 : 2, &seed);
+  for (int i = 0; i < 5; i++)
+    args[i] = random_tensor(p.f->args[i]->type, i == 3 ? -4 : -2, i == 3 ? 6 : 2, &seed);
   run(&p, args, r);
   double y[80], C[48], m[4];
   mlstm_by_hand(args, y, C, m);
@@ -349,35 +366,39 @@ TEST(mlstm_equals_its_stabilised_form) {
 }
 
 TEST(a_handed_over_state_equals_the_uncut_run) {
-  const char *text =
-      "entry func @main(%x: f32[1, 4], %g: f32[1, 4], %i: f32[1, 4]) -> (f32[1, 4], f32[1, 4], f32[1], f32[1]) {\n"
-      "  %y, %S, %m = recurrence @s(%x, %g, %i) {states = 1, inits = 0, seqs = 3} : f32[1, 4], f32[1], f32[1]\n"
-      "  %xa = slice %x {axis = 1, start = 0, limit = 2} : f32[1, 2]\n"
-      "  %ga = slice %g {axis = 1, start = 0, limit = 2} : f32[1, 2]\n"
-      "  %ia = slice %i {axis = 1, start = 0, limit = 2} : f32[1, 2]\n"
-      "  %ya, %Sa, %ma = recurrence @s(%xa, %ga, %ia) {states = 1, inits = 0, seqs = 3} : f32[1, 2], f32[1], f32[1]\n"
-      "  %xb = slice %x {axis = 1, start = 2, limit = 4} : f32[1, 2]\n"
-      "  %gb = slice %g {axis = 1, start = 2, limit = 4} : f32[1, 2]\n"
-      "  %ib = slice %i {axis = 1, start = 2, limit = 4} : f32[1, 2]\n"
-      "  %yb, %Sb, %mb = recurrence @s(%Sa, %ma, %xb, %gb, %ib) {states = 1, inits = 2, seqs = 3} : f32[1, 2], f32[1], "
-      "f32[1]\n"
-      "  %yab = concat %ya, %yb {axis = 1} : f32[1, 4]\n"
-      "  %dS = sub %S, %Sb : f32[1]\n"
-      "  %dm = sub %m, %mb : f32[1]\n"
-      "  return %y, %yab, %dS, %dm\n}\n"
-      "step @s(%S: f32[], %x: f32[], %g: f32[], %i: f32[]) -> (f32[], f32[]) {\n"
-      "  %scale = state_scale : f32[]\n"
-      "  %a = exp %g : f32[]\n"
-      "  %b = exp %i : f32[]\n"
-      "  %Sa = mul %a, %S : f32[]\n"
-      "  %xb = mul %b, %x : f32[]\n"
-      "  %S1 = add %Sa, %xb : f32[]\n"
-      "  %y = div %S1, %S1 : f32[]\n"
-      "  %z = mul %y, %S1 : f32[]\n"
-      "  return %S1, %z\n}\n";
+  const char *text = "entry func @main(%x: f32[1, 4], %g: f32[1, 4], %i: f32[1, 4]) -> (f32[1, 4], "
+                     "f32[1, 4], f32[1], f32[1]) {\n"
+                     "  %y, %S, %m = recurrence @s(%x, %g, %i) {states = 1, inits = 0, seqs = 3} : "
+                     "f32[1, 4], f32[1], f32[1]\n"
+                     "  %xa = slice %x {axis = 1, start = 0, limit = 2} : f32[1, 2]\n"
+                     "  %ga = slice %g {axis = 1, start = 0, limit = 2} : f32[1, 2]\n"
+                     "  %ia = slice %i {axis = 1, start = 0, limit = 2} : f32[1, 2]\n"
+                     "  %ya, %Sa, %ma = recurrence @s(%xa, %ga, %ia) {states = 1, inits = 0, seqs "
+                     "= 3} : f32[1, 2], f32[1], f32[1]\n"
+                     "  %xb = slice %x {axis = 1, start = 2, limit = 4} : f32[1, 2]\n"
+                     "  %gb = slice %g {axis = 1, start = 2, limit = 4} : f32[1, 2]\n"
+                     "  %ib = slice %i {axis = 1, start = 2, limit = 4} : f32[1, 2]\n"
+                     "  %yb, %Sb, %mb = recurrence @s(%Sa, %ma, %xb, %gb, %ib) {states = 1, inits "
+                     "= 2, seqs = 3} : f32[1, 2], f32[1], "
+                     "f32[1]\n"
+                     "  %yab = concat %ya, %yb {axis = 1} : f32[1, 4]\n"
+                     "  %dS = sub %S, %Sb : f32[1]\n"
+                     "  %dm = sub %m, %mb : f32[1]\n"
+                     "  return %y, %yab, %dS, %dm\n}\n"
+                     "step @s(%S: f32[], %x: f32[], %g: f32[], %i: f32[]) -> (f32[], f32[]) {\n"
+                     "  %scale = state_scale : f32[]\n"
+                     "  %a = exp %g : f32[]\n"
+                     "  %b = exp %i : f32[]\n"
+                     "  %Sa = mul %a, %S : f32[]\n"
+                     "  %xb = mul %b, %x : f32[]\n"
+                     "  %S1 = add %Sa, %xb : f32[]\n"
+                     "  %y = div %S1, %S1 : f32[]\n"
+                     "  %z = mul %y, %S1 : f32[]\n"
+                     "  return %S1, %z\n}\n";
   program p = program_parse(text);
   double x[] = {1, 2, 3, 4}, g[] = {-0.5, -0.1, -2, -0.3}, i[] = {3, 0.5, 1, -1};
-  vtb_tensor args[] = {{p.f->args[0]->type, x}, {p.f->args[1]->type, g}, {p.f->args[2]->type, i}}, r[4];
+  vtb_tensor args[] = {{p.f->args[0]->type, x}, {p.f->args[1]->type, g}, {p.f->args[2]->type, i}},
+             r[4];
   run(&p, args, r);
   for (int t = 0; t < 4; t++) CHECK_NEAR(r[0].data[t], r[1].data[t], 1e-12);
   CHECK_NEAR(r[2].data[0], 0, 1e-12);
@@ -389,7 +410,8 @@ TEST(a_handed_over_state_equals_the_uncut_run) {
 TEST(state_scale_is_the_running_maximum) {
   program p = program_parse(
       "entry func @main(%x: f32[1, 3], %g: f32[1, 3], %i: f32[1, 3]) -> (f32[1, 3], f32[1]) {\n"
-      "  %y, %S, %m = recurrence @s(%x, %g, %i) {states = 1, inits = 0, seqs = 3} : f32[1, 3], f32[1], f32[1]\n"
+      "  %y, %S, %m = recurrence @s(%x, %g, %i) {states = 1, inits = 0, seqs = 3} : f32[1, 3], "
+      "f32[1], f32[1]\n"
       "  return %y, %m\n}\n"
       "step @s(%S: f32[], %x: f32[], %g: f32[], %i: f32[]) -> (f32[], f32[]) {\n"
       "  %m = state_scale {log = 1} : f32[]\n"
@@ -405,7 +427,8 @@ TEST(state_scale_is_the_running_maximum) {
       "  return %S2, %m\n}\n");
   /* S' = e^g S + e^g x - e^i x: decay g, gains g and i */
   double x[] = {1, 2, 3}, g[] = {-3, -1, -2}, i[] = {-5, -4, 2};
-  vtb_tensor args[] = {{p.f->args[0]->type, x}, {p.f->args[1]->type, g}, {p.f->args[2]->type, i}}, r[2];
+  vtb_tensor args[] = {{p.f->args[0]->type, x}, {p.f->args[1]->type, g}, {p.f->args[2]->type, i}},
+             r[2];
   run(&p, args, r);
   CHECK_NEAR(r[0].data[0], -3, 0);
   CHECK_NEAR(r[0].data[1], -1, 0);
@@ -417,20 +440,22 @@ TEST(state_scale_is_the_running_maximum) {
 
 TEST(constants_and_vector_decays) {
   /* h' = exp(delta A) h + delta u B over channels E and states N; constants with and without a head axis */
-  program p =
-      program_parse("entry func @main(%u: f32[2, 3, 1, 2], %A: f32[2, 2], %D: f32[1, 2]) -> (f32[2, 3, 1, 2], f32[2, "
-                    "1, 2, 2], f32[2, 1]) {\n"
-                    "  %y, %S, %m = recurrence @scan(%u, %A, %D) {states = 1, inits = 0, seqs = 1} : f32[2, 3, 1, 2], "
-                    "f32[2, 1, 2, 2], f32[2, 1]\n"
-                    "  return %y, %S, %m\n}\n"
-                    "step @scan(%h: f32[2, 2], %u: f32[2], %A: f32[2, 2], %D: f32[2]) -> (f32[2, 2], f32[2]) {\n"
-                    "  %a = exp %A : f32[2, 2]\n"
-                    "  %ha = mul %a, %h : f32[2, 2]\n"
-                    "  %u1 = reshape %u {shape = [2, 1]} : f32[2, 1]\n"
-                    "  %h1 = add %ha, %u1 : f32[2, 2]\n"
-                    "  %s = reduce_sum %h1 {axes = [1]} : f32[2]\n"
-                    "  %y = add %s, %D : f32[2]\n"
-                    "  return %h1, %y\n}\n");
+  program p = program_parse(
+      "entry func @main(%u: f32[2, 3, 1, 2], %A: f32[2, 2], %D: f32[1, 2]) -> (f32[2, 3, 1, 2], "
+      "f32[2, "
+      "1, 2, 2], f32[2, 1]) {\n"
+      "  %y, %S, %m = recurrence @scan(%u, %A, %D) {states = 1, inits = 0, seqs = 1} : f32[2, 3, "
+      "1, 2], "
+      "f32[2, 1, 2, 2], f32[2, 1]\n"
+      "  return %y, %S, %m\n}\n"
+      "step @scan(%h: f32[2, 2], %u: f32[2], %A: f32[2, 2], %D: f32[2]) -> (f32[2, 2], f32[2]) {\n"
+      "  %a = exp %A : f32[2, 2]\n"
+      "  %ha = mul %a, %h : f32[2, 2]\n"
+      "  %u1 = reshape %u {shape = [2, 1]} : f32[2, 1]\n"
+      "  %h1 = add %ha, %u1 : f32[2, 2]\n"
+      "  %s = reduce_sum %h1 {axes = [1]} : f32[2]\n"
+      "  %y = add %s, %D : f32[2]\n"
+      "  return %h1, %y\n}\n");
   unsigned long long seed = 9;
   vtb_tensor args[3], r[3];
   for (int i = 0; i < 3; i++) args[i] = random_tensor(p.f->args[i]->type, -1, 1, &seed);
@@ -440,8 +465,10 @@ TEST(constants_and_vector_decays) {
     for (int t = 0; t < 3; t++)
       for (int e = 0; e < 2; e++) {
         for (int n = 0; n < 2; n++)
-          h[e * 2 + n] = exp(args[1].data[e * 2 + n]) * h[e * 2 + n] + args[0].data[(b * 3 + t) * 2 + e];
-        CHECK_NEAR(r[0].data[(b * 3 + t) * 2 + e], h[e * 2] + h[e * 2 + 1] + args[2].data[e], 1e-14);
+          h[e * 2 + n] =
+              exp(args[1].data[e * 2 + n]) * h[e * 2 + n] + args[0].data[(b * 3 + t) * 2 + e];
+        CHECK_NEAR(r[0].data[(b * 3 + t) * 2 + e], h[e * 2] + h[e * 2 + 1] + args[2].data[e],
+                   1e-14);
       }
     for (int i = 0; i < 4; i++) CHECK_NEAR(r[1].data[b * 4 + i], h[i], 1e-14);
     CHECK_NEAR(r[2].data[b], 0, 0);

@@ -20,14 +20,15 @@ static void check_permutation(const char *text) {
   int64_t *perm = indices(&p);
   char *seen = calloc((size_t)p.n, 1);
   for (int64_t t = 0; t < p.n; t++) {
-    CHECK_MSG(perm[t] >= 0 && perm[t] < p.n && !seen[perm[t]], "%s is no permutation at %d", text, (int)t);
+    CHECK_MSG(perm[t] >= 0 && perm[t] < p.n && !seen[perm[t]], "%s is no permutation at %d", text,
+              (int)t);
     if (perm[t] >= 0 && perm[t] < p.n) seen[perm[t]] = 1;
   }
   vtb_path_affine a;
   if (vtb_path_get_affine(&p, &a))
     for (int64_t t = 0; t < p.n; t++)
-      CHECK_MSG(a.base + t / a.inner * a.outer_step + t % a.inner * a.inner_step == perm[t], "%s is not affine so",
-                text);
+      CHECK_MSG(a.base + t / a.inner * a.outer_step + t % a.inner * a.inner_step == perm[t],
+                "%s is not affine so", text);
   vtb_strbuf out = {0};
   vtb_path_print(&p, &out);
   vtb_path back = parse(out.at);
@@ -41,9 +42,12 @@ static void check_permutation(const char *text) {
 
 TEST(all_orders_are_permutations) {
   static const char *const orders[] = {"rows", "cols", "snake", "diagonal", "hilbert"};
-  static const char *const flips[] = {"", "~", ".hflip", ".vflip", ".hflip~", ".hflip.vflip", "~.vflip.hflip~"};
-  static const char *const grids[] = {"1x1", "1x7", "5x1", "3x5", "4x6", "8x8", "7x3", "14x14", "2x9"};
-  static const char *const extras[] = {"", "+head=1", "+mid=2,at=1", "+head=2,mid=1,tail=3,at=1", "+tail=1"};
+  static const char *const flips[] = {
+      "", "~", ".hflip", ".vflip", ".hflip~", ".hflip.vflip", "~.vflip.hflip~"};
+  static const char *const grids[] = {"1x1", "1x7", "5x1",   "3x5", "4x6",
+                                      "8x8", "7x3", "14x14", "2x9"};
+  static const char *const extras[] = {"", "+head=1", "+mid=2,at=1", "+head=2,mid=1,tail=3,at=1",
+                                       "+tail=1"};
   char text[128];
   for (int o = 0; o < 5; o++)
     for (int f = 0; f < 7; f++)
@@ -59,7 +63,8 @@ TEST(all_orders_are_permutations) {
 static void check_indices(const char *text, const int64_t *want) {
   vtb_path p = parse(text);
   int64_t *perm = indices(&p);
-  for (int64_t t = 0; t < p.n; t++) CHECK_MSG(perm[t] == want[t], "%s at %d is %d", text, (int)t, (int)perm[t]);
+  for (int64_t t = 0; t < p.n; t++)
+    CHECK_MSG(perm[t] == want[t], "%s at %d is %d", text, (int)t, (int)perm[t]);
   free(perm);
   vtb_path_free(&p);
 }
@@ -97,14 +102,16 @@ TEST(reversing_twice_changes_nothing) {
 }
 
 TEST(hilbert_steps_to_neighbours_on_even_grids) {
-  static const int grids[][2] = {{2, 2}, {4, 4}, {8, 8}, {4, 6}, {6, 10}, {14, 14}, {16, 16}, {12, 8}, {32, 32}};
+  static const int grids[][2] = {{2, 2},   {4, 4},   {8, 8},  {4, 6},  {6, 10},
+                                 {14, 14}, {16, 16}, {12, 8}, {32, 32}};
   for (int g = 0; g < 9; g++) {
     char text[64];
     snprintf(text, sizeof text, "hilbert@%dx%d", grids[g][0], grids[g][1]);
     vtb_path p = parse(text);
     int64_t *perm = indices(&p);
     for (int64_t t = 1; t < p.n; t++) {
-      int64_t di = llabs(perm[t] / p.w - perm[t - 1] / p.w), dj = llabs(perm[t] % p.w - perm[t - 1] % p.w);
+      int64_t di = llabs(perm[t] / p.w - perm[t - 1] / p.w),
+              dj = llabs(perm[t] % p.w - perm[t - 1] % p.w);
       CHECK_MSG(di + dj == 1, "%s jumps at step %d", text, (int)t);
     }
     free(perm);
@@ -136,7 +143,8 @@ TEST(wrong_text_is_refused) {
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
     vtb_path p;
     vtb_error err = {0};
-    CHECK_MSG(vtb_path_parse(bad[i], &p, &err) == VTB_E_INPUT && err.text[0], "\"%s\" was taken", bad[i]);
+    CHECK_MSG(vtb_path_parse(bad[i], &p, &err) == VTB_E_INPUT && err.text[0], "\"%s\" was taken",
+              bad[i]);
   }
 }
 

@@ -55,55 +55,65 @@ static const char *const samples[] = {
     "  %r10 = shift %x, %r1 {axis = 1, by = 1} : f32[B, N=4, C=6]\n",
     /* products */
     "  %p0 = einsum %x, %m {spec = \"bnd,ed->bne\"} : f32[B, N=4, E=5]\n"
-    "  %p1 = im2col %image {kernel = [2, 2], stride = [2, 2], pad = [0, 0, 0, 0]} : f32[B, N=4, 12]\n"
-    "  %p2 = col2im %p1 {kernel = [2, 2], stride = [2, 2], pad = [0, 0, 0, 0], image = [3, 4, 4]} : f32[B, C=3, H=4, "
+    "  %p1 = im2col %image {kernel = [2, 2], stride = [2, 2], pad = [0, 0, 0, 0]} : f32[B, N=4, "
+    "12]\n"
+    "  %p2 = col2im %p1 {kernel = [2, 2], stride = [2, 2], pad = [0, 0, 0, 0], image = [3, 4, 4]} "
+    ": f32[B, C=3, H=4, "
     "W=4]\n"
     "  %p3 = dwconv %x, %k {grid = [2, 2], pad = [1, 1], path = \"cols@2x2\"} : f32[B, N=4, C=6]\n"
     "  %p4 = dwconv_dx %p3, %k {grid = [2, 2], pad = [1, 1]} : f32[B, N=4, C=6]\n"
     "  %p5 = dwconv_dw %x, %p3 {grid = [2, 2], pad = [1, 1], kernel = [3, 3]} : f32[C=6, 3, 3]\n",
     /* scans */
-    "  %s0, %s1, %s2, %s3 = linscan %q, %q, %v, %d {class = \"scalar\", mode = \"chunkwise\", chunk = 3, normalizer = "
+    "  %s0, %s1, %s2, %s3 = linscan %q, %q, %v, %d {class = \"scalar\", mode = \"chunkwise\", "
+    "chunk = 3, normalizer = "
     "1, "
-    "path = \"rows~@2x2\"} : f32[B, N=4, h=2, V=5], f32[B, h=2, K=3, V=5], f32[B, N=4, h=2], f32[B, h=2, K=3]\n"
-    "  %s4, %s5, %s6, %s7 = linscan_grad %q, %q, %v, %d, %s0 {class = \"scalar\"} : f32[B, N=4, h=2, K=3], "
+    "path = \"rows~@2x2\"} : f32[B, N=4, h=2, V=5], f32[B, h=2, K=3, V=5], f32[B, N=4, h=2], "
+    "f32[B, h=2, K=3]\n"
+    "  %s4, %s5, %s6, %s7 = linscan_grad %q, %q, %v, %d, %s0 {class = \"scalar\"} : f32[B, N=4, "
+    "h=2, K=3], "
     "f32[B, N=4, h=2, K=3], f32[B, N=4, h=2, V=5], f32[B, N=4, h=2]\n"
     "  %s8 = maxplus %d, %d {path = \"snake@2x2\"} : f32[B, N=4, h=2]\n"
     "  %s9, %s10 = maxplus_grad %d, %d, %s8, %d : f32[B, N=4, h=2], f32[B, N=4, h=2]\n"
-    "  %s11, %s12, %s13 = recurrence @decay(%q, %d) {states = 1, inits = 0, seqs = 2, mode = \"auto\"} : "
+    "  %s11, %s12, %s13 = recurrence @decay(%q, %d) {states = 1, inits = 0, seqs = 2, mode = "
+    "\"auto\"} : "
     "f32[B, N=4, h=2, K=3], f32[B, h=2, K=3], f32[B, h=2]\n",
     /* attention */
-    "  %n0, %n1 = attention %q, %q, %v, %bias {scale = 0.5, causal = 1} : f32[B, N=4, h=2, V=5], f32[B, N=4, h=2]\n"
-    "  %n2, %n3, %n4, %n5 = attention_grad %q, %q, %v, %bias, %n0, %n1, %n0, %n1 {bias = 1, dlse = 1, dbias = 1} : "
+    "  %n0, %n1 = attention %q, %q, %v, %bias {scale = 0.5, causal = 1} : f32[B, N=4, h=2, V=5], "
+    "f32[B, N=4, h=2]\n"
+    "  %n2, %n3, %n4, %n5 = attention_grad %q, %q, %v, %bias, %n0, %n1, %n0, %n1 {bias = 1, dlse = "
+    "1, dbias = 1} : "
     "f32[B, N=4, h=2, K=3], f32[B, N=4, h=2, K=3], f32[B, N=4, h=2, V=5], f32[2, 4, 4]\n",
     /* control */
     "  %t0, %t1 = call @two(%w, %w) : f32[C=6], f32[C=6]\n"
     "  %t2 = fused @kern(%w) {kind = \"row\"} : f32[C=6]\n"
-    "  %t4, %t5, %t6 = fold @advance(%s12, %q) {states = 1, seqs = 1, path = \"snake@2x2\", reverse = 1, keep = 1} : "
+    "  %t4, %t5, %t6 = fold @advance(%s12, %q) {states = 1, seqs = 1, path = \"snake@2x2\", "
+    "reverse = 1, keep = 1} : "
     "f32[B, N=4, h=2, K=3], f32[B, h=2, K=3], f32[B, N=4, h=2, K=3]\n"
     "  call @nothing()\n"
     "  %t3 = tap %x {name = \"blocks.0 \\\"in\\\"\\x01\\xff\\n\"} : f32[B, N=4, C=6]\n"};
 
-static const char prologue[] = "module \"a \\\\ module\"\n\n"
-                               "step @decay(%S: f32[K=3], %q: f32[K=3], %g: f32[]) -> (f32[K=3], f32[K=3]) {\n"
-                               "  %e = exp %g : f32[]\n"
-                               "  %Se = mul %S, %e : f32[K=3]\n"
-                               "  %new = add %Se, %q : f32[K=3]\n"
-                               "  %scale = state_scale {log = 1} : f32[]\n"
-                               "  %y = mul %new, %scale : f32[K=3]\n"
-                               "  return %new, %y\n"
-                               "}\n\n"
-                               "entry func @main(\n"
-                               "    %x: f32[B, N=4, C=6] input \"tokens\",\n"
-                               "    %w: f32[C=6] param \"norm.weight\" init \"trunc_normal(0.02)\" decay,\n"
-                               "    %m: f32[E=5, C=6] buffer \"fixed\",\n"
-                               "    %k: f32[6, 3, 3] grad,\n"
-                               "    %image: f32[B, C=3, H=4, W=4] named \"odd\",\n"
-                               "    %q: f32[B, N=4, h=2, K=3],\n"
-                               "    %v: f32[B, N=4, h=2, V=5],\n"
-                               "    %d: f32[B, N=4, h=2],\n"
-                               "    %bias: f32[2, 4, 4],\n"
-                               "    %seed: i32[]\n"
-                               "  ) -> (f32[B, N=4, C=6] \"out\", f32[C=6]) {\n";
+static const char prologue[] =
+    "module \"a \\\\ module\"\n\n"
+    "step @decay(%S: f32[K=3], %q: f32[K=3], %g: f32[]) -> (f32[K=3], f32[K=3]) {\n"
+    "  %e = exp %g : f32[]\n"
+    "  %Se = mul %S, %e : f32[K=3]\n"
+    "  %new = add %Se, %q : f32[K=3]\n"
+    "  %scale = state_scale {log = 1} : f32[]\n"
+    "  %y = mul %new, %scale : f32[K=3]\n"
+    "  return %new, %y\n"
+    "}\n\n"
+    "entry func @main(\n"
+    "    %x: f32[B, N=4, C=6] input \"tokens\",\n"
+    "    %w: f32[C=6] param \"norm.weight\" init \"trunc_normal(0.02)\" decay,\n"
+    "    %m: f32[E=5, C=6] buffer \"fixed\",\n"
+    "    %k: f32[6, 3, 3] grad,\n"
+    "    %image: f32[B, C=3, H=4, W=4] named \"odd\",\n"
+    "    %q: f32[B, N=4, h=2, K=3],\n"
+    "    %v: f32[B, N=4, h=2, V=5],\n"
+    "    %d: f32[B, N=4, h=2],\n"
+    "    %bias: f32[2, 4, 4],\n"
+    "    %seed: i32[]\n"
+    "  ) -> (f32[B, N=4, C=6] \"out\", f32[C=6]) {\n";
 static const char epilogue[] = "  return %x, %w\n"
                                "}\n\n"
                                "func @two(%a: f32[C=6], %b: f32[C=6]) -> (f32[C=6], f32[C=6]) {\n"
@@ -238,12 +248,14 @@ TEST(wrong_text_is_refused_with_its_code) {
       {2010, "  %y = neg @f(%x) : f32[B, 4]\n"}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     char text[1024];
-    snprintf(text, sizeof text, "func @f(%%x: f32[B, 4], %%i: i32[]) -> (f32[B, 4]) {\n%s  return %%x\n}\n",
+    snprintf(text, sizeof text,
+             "func @f(%%x: f32[B, 4], %%i: i32[]) -> (f32[B, 4]) {\n%s  return %%x\n}\n",
              cases[i].body);
     vtb_diags diags = {0};
     vtb_module *m = parse(text, &diags);
-    CHECK_MSG(m == NULL && diags.list.n >= 1 && diags.list.at[0].code == cases[i].code, "%s gives %d (%s)",
-              cases[i].body, diags.list.n ? diags.list.at[0].code : 0, diags.list.n ? diags.list.at[0].text : "");
+    CHECK_MSG(m == NULL && diags.list.n >= 1 && diags.list.at[0].code == cases[i].code,
+              "%s gives %d (%s)", cases[i].body, diags.list.n ? diags.list.at[0].code : 0,
+              diags.list.n ? diags.list.at[0].text : "");
     vtb_module_free(m);
     vtb_diags_free(&diags);
   }
@@ -260,14 +272,13 @@ TEST(wrong_types_are_all_reported_with_their_places) {
   CHECK(diags.n_errors == 2);
   vtb_strbuf out = {0};
   vtb_diags_render(&diags, &out, false);
-  CHECK_STR(
-      out.at,
-      "test.ir:2:3: error[VTB2104]: %y is f32[3], not f32[4]\n"
-      "    2 |   %y = neg %x : f32[4]\n"
-      "      |   ^~~~~~~~~~~~~~~~~~~~\n"
-      "test.ir:3:3: error[VTB2001]: add: shapes f32[3] and f32[4] do not broadcast: axis 0 from the last is 3 and 4\n"
-      "    3 |   %z = add %x, %y : f32[3]\n"
-      "      |   ^~~~~~~~~~~~~~~~~~~~~~~~\n");
+  CHECK_STR(out.at, "test.ir:2:3: error[VTB2104]: %y is f32[3], not f32[4]\n"
+                    "    2 |   %y = neg %x : f32[4]\n"
+                    "      |   ^~~~~~~~~~~~~~~~~~~~\n"
+                    "test.ir:3:3: error[VTB2001]: add: shapes f32[3] and f32[4] do not broadcast: "
+                    "axis 0 from the last is 3 and 4\n"
+                    "    3 |   %z = add %x, %y : f32[3]\n"
+                    "      |   ^~~~~~~~~~~~~~~~~~~~~~~~\n");
   vtb_strbuf_free(&out);
   vtb_diags_free(&diags);
 }

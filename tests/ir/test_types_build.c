@@ -90,16 +90,20 @@ static void check_error(fixture *x, vtb_value *v, int code, const char *text) {
 TEST(errors_name_shapes_and_axes) {
   fixture x;
   start(&x);
-  vtb_value *a = arg(&x, "a", "B,N=196,C=192"), *c = arg(&x, "c", "C=384"), *d = arg(&x, "d", "5,N=196,C=192");
-  check_error(&x, vtb_b_binary(&x.b, VTB_OP_mul, a, c), 2001,
-              "mul: shapes f32[B, N=196, C=192] and f32[C=384] do not broadcast: axis C is 192 and 384");
+  vtb_value *a = arg(&x, "a", "B,N=196,C=192"), *c = arg(&x, "c", "C=384"),
+            *d = arg(&x, "d", "5,N=196,C=192");
+  check_error(
+      &x, vtb_b_binary(&x.b, VTB_OP_mul, a, c), 2001,
+      "mul: shapes f32[B, N=196, C=192] and f32[C=384] do not broadcast: axis C is 192 and 384");
   check_error(&x, vtb_b_binary(&x.b, VTB_OP_mul, a, d), 2001,
-              "mul: shapes f32[B, N=196, C=192] and f32[5, N=196, C=192] do not broadcast: the batch axis B meets 5");
+              "mul: shapes f32[B, N=196, C=192] and f32[5, N=196, C=192] do not broadcast: the "
+              "batch axis B meets 5");
   check_error(&x, vtb_b_reduce(&x.b, VTB_OP_reduce_sum, c, (int64_t[]){1}, 1, false), 2002,
               "reduce_sum: axis 1 of f32[C=384], which has 1 axes");
   vtb_type t = type_of("B,196,2,97");
   check_error(&x, vtb_b_reshape(&x.b, a, &t), 2003,
-              "reshape of f32[B, N=196, C=192] to f32[B, N=196, 2, 97]: 37632 x batch elements to 38024 x batch");
+              "reshape of f32[B, N=196, C=192] to f32[B, N=196, 2, 97]: 37632 x batch elements to "
+              "38024 x batch");
   check_error(&x, vtb_b_einsum(&x.b, "bnd,ed->bne", a, c), 2004,
               "einsum \"bnd,ed->bne\": operand 2 is f32[C=384], which has 1 axes");
   check_error(&x, vtb_b_einsum(&x.b, "bnd,d->bn", a, c), 2004,
@@ -112,7 +116,8 @@ TEST(null_operands_pass_silently) {
   start(&x);
   x.b.name_hint = "lost";
   vtb_type t = vtb_type_scalar();
-  CHECK(vtb_b_binary(&x.b, VTB_OP_add, NULL, NULL) == NULL && x.diags.n_errors == 0 && x.b.name_hint == NULL);
+  CHECK(vtb_b_binary(&x.b, VTB_OP_add, NULL, NULL) == NULL && x.diags.n_errors == 0 &&
+        x.b.name_hint == NULL);
   CHECK(vtb_b_reshape(&x.b, NULL, &t) == NULL && vtb_b_reduce_to(&x.b, NULL, &t) == NULL);
   stop(&x);
 }
@@ -123,14 +128,17 @@ TEST(batch_goes_through_rules) {
   vtb_value *a = arg(&x, "a", "B,N=4,C=6"), *w = arg(&x, "w", "E=5,C=6");
   CHECK_STR(text_of(&vtb_b_einsum(&x.b, "bnc,ec->bne", a, w)->type), "f32[B, N=4, E=5]");
   CHECK_STR(text_of(&vtb_b_einsum(&x.b, "bnc,bnc->c", a, a)->type), "f32[C=6]");
-  CHECK_STR(text_of(&vtb_b_reduce(&x.b, VTB_OP_reduce_sum, a, (int64_t[]){0, 1}, 2, false)->type), "f32[C=6]");
-  CHECK_STR(text_of(&vtb_b_reduce(&x.b, VTB_OP_reduce_max, a, (int64_t[]){2}, 1, true)->type), "f32[B, N=4, 1]");
+  CHECK_STR(text_of(&vtb_b_reduce(&x.b, VTB_OP_reduce_sum, a, (int64_t[]){0, 1}, 2, false)->type),
+            "f32[C=6]");
+  CHECK_STR(text_of(&vtb_b_reduce(&x.b, VTB_OP_reduce_max, a, (int64_t[]){2}, 1, true)->type),
+            "f32[B, N=4, 1]");
   vtb_type t = type_of("B,4,h=2,3");
   CHECK_STR(text_of(&vtb_b_reshape(&x.b, a, &t)->type), "f32[B, N=4, h=2, 3]");
   CHECK_STR(text_of(&vtb_b_transpose(&x.b, a, (int64_t[]){2, 0, 1})->type), "f32[C=6, B, N=4]");
   CHECK_STR(text_of(&vtb_b_slice(&x.b, a, 1, 1, 4, 2)->type), "f32[B, 2, C=6]");
   CHECK_STR(text_of(&vtb_b_concat(&x.b, (vtb_value *[]){a, a}, 2, 1)->type), "f32[B, 8, C=6]");
-  CHECK(vtb_b_slice(&x.b, a, 0, 0, 1, 1) == NULL && vtb_b_concat(&x.b, (vtb_value *[]){a, a}, 2, 0) == NULL);
+  CHECK(vtb_b_slice(&x.b, a, 0, 0, 1, 1) == NULL &&
+        vtb_b_concat(&x.b, (vtb_value *[]){a, a}, 2, 0) == NULL);
   t = type_of("B,4,6");
   vtb_value *row = arg(&x, "row", "6");
   CHECK_STR(text_of(&vtb_b_broadcast(&x.b, row, &t)->type), "f32[B, 4, 6]");
@@ -161,7 +169,8 @@ TEST(clones_are_independent_and_equal) {
   vtb_value *gr = vtb_b_unary(&gb, VTB_OP_exp, ga);
   vtb_func_set_returns(g, &gr, NULL, 1);
   vtb_value *a = arg(&x, "a", "B,3");
-  x.f->arg_info[0] = (vtb_arg_info){.role = VTB_ROLE_PARAM, .official = "w.0", .init = "ones", .decay = 1};
+  x.f->arg_info[0] =
+      (vtb_arg_info){.role = VTB_ROLE_PARAM, .official = "w.0", .init = "ones", .decay = 1};
   vtb_value *r = vtb_b_call(&x.b, g, &a, 1)->results[0];
   const char *name = "logits";
   vtb_func_set_returns(x.f, &r, &name, 1);

@@ -31,14 +31,17 @@ typedef struct broken {
 static void add_override(broken *b, const char *line, bool from_config) {
   size_t i = b->n_overrides++;
   if (sscanf(line, "%63[^=]=%127[^\n]", b->names[i], b->values[i]) < 1) b->n_overrides--;
-  b->overrides[i] = (vtb_override){.name = b->names[i], .value = b->values[i], .from_config = from_config};
+  b->overrides[i] =
+      (vtb_override){.name = b->names[i], .value = b->values[i], .from_config = from_config};
 }
 
 static void read_header(const char *text, broken *b) {
-  for (const char *at = text; at && vtb_starts_with(at, "// "); at = strchr(at, '\n'), at = at ? at + 1 : NULL) {
+  for (const char *at = text; at && vtb_starts_with(at, "// ");
+       at = strchr(at, '\n'), at = at ? at + 1 : NULL) {
     if (b->n_expected >= MAX_LINES || b->n_overrides >= MAX_LINES) return;
     expectation *e = &b->expected[b->n_expected];
-    if (sscanf(at, "// expect: VTB%d %31s %255[^\n]", &e->code, e->place, e->text) == 3) b->n_expected++;
+    if (sscanf(at, "// expect: VTB%d %31s %255[^\n]", &e->code, e->place, e->text) == 3)
+      b->n_expected++;
     if (vtb_starts_with(at, "// entry: ")) sscanf(at, "// entry: %63s", b->entry);
     if (vtb_starts_with(at, "// set: ")) add_override(b, at + 8, false);
     if (vtb_starts_with(at, "// config: ")) add_override(b, at + 11, true);
@@ -53,7 +56,8 @@ static void match(broken *b, const vtb_diag *d, const char *path) {
   }
   for (size_t i = 0; i < b->n_expected; i++) {
     expectation *e = &b->expected[i];
-    if (e->seen || e->code != d->code || strcmp(e->place, place) != 0 || !strstr(d->text, e->text)) continue;
+    if (e->seen || e->code != d->code || strcmp(e->place, place) != 0 || !strstr(d->text, e->text))
+      continue;
     e->seen = true;
     return;
   }
@@ -74,7 +78,8 @@ static void check_file(const char *path) {
   vtb_unit *u = vtb_unit_load(path, NULL, &diags);
   CHECK_MSG(u != NULL, "%s: not loaded", path);
   if (u && diags.n_errors == 0) {
-    vtb_instantiate_options o = {.overrides = b->overrides, .n_overrides = b->n_overrides, .taps = true};
+    vtb_instantiate_options o = {
+        .overrides = b->overrides, .n_overrides = b->n_overrides, .taps = true};
     vtb_module *m = vtb_instantiate(u, b->entry[0] ? b->entry : NULL, &o, &diags);
     CHECK_MSG((m == NULL) == (diags.n_errors > 0), "%s: module and errors", path);
     vtb_module_free(m);
@@ -82,8 +87,8 @@ static void check_file(const char *path) {
   for (size_t i = 0; i < diags.list.n; i++)
     if (diags.list.at[i].severity <= VTB_SEV_WARNING) match(b, &diags.list.at[i], path);
   for (size_t i = 0; i < b->n_expected; i++)
-    CHECK_MSG(b->expected[i].seen, "%s: missing: VTB%04d %s %s", path, b->expected[i].code, b->expected[i].place,
-              b->expected[i].text);
+    CHECK_MSG(b->expected[i].seen, "%s: missing: VTB%04d %s %s", path, b->expected[i].code,
+              b->expected[i].place, b->expected[i].text);
   vtb_strbuf rendered = {0}; /* rendering must cope with every span */
   vtb_diags_render(&diags, &rendered, false);
   CHECK(rendered.n > 0);
@@ -94,7 +99,9 @@ static void check_file(const char *path) {
   free(b);
 }
 
-static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
+static int by_name(const struct dirent **a, const struct dirent **b) {
+  return strcmp((*a)->d_name, (*b)->d_name);
+}
 
 TEST(every_broken_file_gets_its_messages) {
   struct dirent **entries;

@@ -9,7 +9,8 @@ static char *formatted(const char *text) {
   vtb_diags diags = {0};
   vtb_source source = {.path = "test.vtb", .text = text, .n = strlen(text)};
   vtb_strbuf out = {0};
-  CHECK_MSG(vtb_format(&source, &out, &diags), "does not parse: %s", diags.list.n ? diags.list.at[0].text : "");
+  CHECK_MSG(vtb_format(&source, &out, &diags), "does not parse: %s",
+            diags.list.n ? diags.list.at[0].text : "");
   vtb_diags_free(&diags);
   return out.at ? out.at : vtb_xstrdup("");
 }
@@ -30,7 +31,8 @@ static void check_stable(const char *path, const char *text) {
   char *once = formatted(text), *twice = formatted(once);
   CHECK_MSG(strcmp(once, twice) == 0, "%s: formatting twice:\n%s\n--- then\n%s", path, once, twice);
   char *before = tree(text), *after = tree(once);
-  CHECK_MSG(strcmp(before, after) == 0, "%s: meaning changed:\n%s\n--- to\n%s", path, before, after);
+  CHECK_MSG(strcmp(before, after) == 0, "%s: meaning changed:\n%s\n--- to\n%s", path, before,
+            after);
   free(once);
   free(twice);
   free(before);
@@ -53,7 +55,8 @@ TEST(blanks_are_canonical) {
   check("fn f(x:tensor,n:int=3){return x*n}", "fn f(x: tensor, n: int = 3) { return x * n }\n");
   check("fn f(x:tensor){y=param w:[x.dim]~zeros no_decay\nreturn x*y}",
         "fn f(x: tensor) {\n  y = param w: [x.dim] ~ zeros no_decay\n  return x * y\n}\n");
-  check("fn f(x:tensor){y=c?param w:[3]~zeros:-x\n}", "fn f(x: tensor) {\n  y = c ? param w: [3] ~ zeros : -x\n}\n");
+  check("fn f(x:tensor){y=c?param w:[3]~zeros:-x\n}",
+        "fn f(x: tensor) {\n  y = c ? param w: [3] ~ zeros : -x\n}\n");
   check("model m(a:one  of x|y alias \"2\"=x){input i:image[3]\noutput o=i}",
         "model m(a: one of x | y alias \"2\" = x) {\n  input i: image[3]\n  output o = i\n}\n");
   check("fn f(x: tensor) { f , b=along each[rows]suffix[\"\"] as d{ x } }",
@@ -67,8 +70,10 @@ TEST(blank_lines_group_statements) {
 }
 
 TEST(comments_stay) {
-  check("// doc\nconst a = 1 // why\n  // own\nconst bcd = 2 /* in */ + 3// both\nconst e = 4 // f\n//end",
-        "// doc\nconst a = 1  // why\n// own\nconst bcd = 2 /* in */ + 3  // both\nconst e = 4                 // "
+  check("// doc\nconst a = 1 // why\n  // own\nconst bcd = 2 /* in */ + 3// both\nconst e = 4 // "
+        "f\n//end",
+        "// doc\nconst a = 1  // why\n// own\nconst bcd = 2 /* in */ + 3  // both\nconst e = 4     "
+        "            // "
         "f\n//end\n");
   check("fn f(x: tensor) { // head\n  // first\n  return x\n  // last\n} // tail\n",
         "fn f(x: tensor) {  // head\n  // first\n  return x\n  // last\n}  // tail\n");
@@ -83,25 +88,29 @@ TEST(trailing_commas_ask_for_one_element_a_line) {
 }
 
 TEST(blocks_on_one_line_stay_if_they_fit) {
-  check("fn f(x: tensor) {\n  if c { x += 1 }\n  else { x += 2 }\n  if c { x += 1 } else { x += 2 }\n"
-        "  if c {\n    x += 1 }\n  else {\n x += 2 }\n  return x\n}\n",
-        "fn f(x: tensor) {\n  if c { x += 1 }\n  else { x += 2 }\n  if c { x += 1 } else { x += 2 }\n"
-        "  if c {\n    x += 1\n  } else {\n    x += 2\n  }\n  return x\n}\n");
+  check(
+      "fn f(x: tensor) {\n  if c { x += 1 }\n  else { x += 2 }\n  if c { x += 1 } else { x += 2 }\n"
+      "  if c {\n    x += 1 }\n  else {\n x += 2 }\n  return x\n}\n",
+      "fn f(x: tensor) {\n  if c { x += 1 }\n  else { x += 2 }\n  if c { x += 1 } else { x += 2 }\n"
+      "  if c {\n    x += 1\n  } else {\n    x += 2\n  }\n  return x\n}\n");
   check("fn f(x: tensor)\n{\n  return x\n}\n", "fn f(x: tensor) {\n  return x\n}\n");
 }
 
 TEST(long_lists_are_filled) {
-  check("fn linear(name: string, x: tensor, out: int, bias: bool = true, init: init = trunc_normal(0.02), bias_init: "
+  check("fn linear(name: string, x: tensor, out: int, bias: bool = true, init: init = "
+        "trunc_normal(0.02), bias_init: "
         "init "
         "= zeros) { return x }\n",
-        "fn linear(name: string, x: tensor, out: int, bias: bool = true, init: init = trunc_normal(0.02),\n"
+        "fn linear(name: string, x: tensor, out: int, bias: bool = true, init: init = "
+        "trunc_normal(0.02),\n"
         "          bias_init: init = zeros) { return x }\n");
 }
 
 TEST(no_line_is_longer_than_it_must_be) {
-  char *got =
-      formatted("fn f(aaaa: tensor) {\n  y = aaaa + aaaa * aaaa - aaaa + aaaa * aaaa - aaaa + aaaa * aaaa - aaaa + "
-                "aaaa * aaaa - aaaa + aaaa * aaaa - aaaa + aaaa * aaaa - exp(aaaa, aaaa)\n  return y\n}\n");
+  char *got = formatted(
+      "fn f(aaaa: tensor) {\n  y = aaaa + aaaa * aaaa - aaaa + aaaa * aaaa - aaaa + aaaa * aaaa - "
+      "aaaa + "
+      "aaaa * aaaa - aaaa + aaaa * aaaa - aaaa + aaaa * aaaa - exp(aaaa, aaaa)\n  return y\n}\n");
   size_t longest = 0, n = 0;
   for (char *c = got; *c; c++) {
     n = *c == '\n' ? 0 : n + 1;

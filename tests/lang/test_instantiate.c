@@ -92,10 +92,16 @@ TEST(published_parameter_counts) {
   static const struct {
     const char *name;
     long long count;
-  } want[] = {
-      {"vil_tiny_patch16_224", 6391528}, {"vil_small", 23398696}, {"vil_base", 89263528},     {"vil_large", 310489448},
-      {"vil_tiny_patch16_192", 6381544}, {"vil1_tiny", 6088360},  {"vil1_tinyplus", 7277840}, {"vil1_small", 22792360},
-      {"vil1_smallplus", 24628664},      {"vil1_base", 88050856}};
+  } want[] = {{"vil_tiny_patch16_224", 6391528},
+              {"vil_small", 23398696},
+              {"vil_base", 89263528},
+              {"vil_large", 310489448},
+              {"vil_tiny_patch16_192", 6381544},
+              {"vil1_tiny", 6088360},
+              {"vil1_tinyplus", 7277840},
+              {"vil1_small", 22792360},
+              {"vil1_smallplus", 24628664},
+              {"vil1_base", 88050856}};
   for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
     vtb_module *m = make(vil(), want[i].name, NULL);
     if (!m) show();
@@ -110,10 +116,12 @@ TEST(published_parameter_counts) {
 
 TEST(headless_and_without_second_norm) {
   vtb_override plain[] = {{.name = "pooled_norm", .value = "none"}};
-  vtb_override features[] = {
-      {"task", "features", false, false}, {"image", "512x512", false, false}, {"pooled_norm", "none", false, false}};
+  vtb_override features[] = {{"task", "features", false, false},
+                             {"image", "512x512", false, false},
+                             {"pooled_norm", "none", false, false}};
   int n;
-  vtb_module *m = make(vil(), "vil_tiny", &(vtb_instantiate_options){.overrides = plain, .n_overrides = 1});
+  vtb_module *m =
+      make(vil(), "vil_tiny", &(vtb_instantiate_options){.overrides = plain, .n_overrides = 1});
   CHECK(m && parameters(m, &n) == 6390760);
   if (m) vtb_module_free(m);
   m = make(vil(), "vil_base", &(vtb_instantiate_options){.overrides = features, .n_overrides = 3});
@@ -126,7 +134,8 @@ TEST(official_names_shapes_and_initialisers) {
   CHECK(m);
   if (!m) return;
   vtb_type t;
-  const vtb_arg_info *a = argument(m, "blocks.11.rowwise_from_bot_right.layer.mlstm_cell.igate.weight", &t);
+  const vtb_arg_info *a =
+      argument(m, "blocks.11.rowwise_from_bot_right.layer.mlstm_cell.igate.weight", &t);
   CHECK(a && t.rank == 2 && t.dim[0].size == 4 && t.dim[1].size == 6 * 192 && a->decay == 1);
   if (a) CHECK_STR(a->init, "zeros");
   a = argument(m, "blocks.0.rowwise_from_top_left.layer.mlstm_cell.fgate.bias", &t);
@@ -141,7 +150,8 @@ TEST(official_names_shapes_and_initialisers) {
   CHECK(argument(m, "legacy_norm.bias", &t) && t.dim[0].size == 384);
   CHECK(argument(m, "head.weight", &t) && t.dim[0].size == 1000 && t.dim[1].size == 384);
   a = argument(m, "x", &t);
-  CHECK(a && a->role == VTB_ROLE_INPUT && t.rank == 4 && t.dim[0].size == VTB_DYN && t.dim[3].size == 224);
+  CHECK(a && a->role == VTB_ROLE_INPUT && t.rank == 4 && t.dim[0].size == VTB_DYN &&
+        t.dim[3].size == 224);
   CHECK(m->entry->n_returns == 1);
   CHECK_STR(m->entry->return_names[0], "y");
   vtb_module_free(m);
@@ -153,7 +163,8 @@ TEST(blocks_are_shared_functions) {
     char text[8];
     snprintf(text, sizeof text, "%d", depth);
     vtb_override o[] = {{"depth", text, false, false}};
-    vtb_module *m = make(vil(), "vil_tiny", &(vtb_instantiate_options){.overrides = o, .n_overrides = 1});
+    vtb_module *m =
+        make(vil(), "vil_tiny", &(vtb_instantiate_options){.overrides = o, .n_overrides = 1});
     CHECK(m && functions(m) == 4);
     CHECK(m && count_op(m, VTB_OP_call) == depth);
     if (m) vtb_module_free(m);
@@ -161,8 +172,10 @@ TEST(blocks_are_shared_functions) {
 }
 
 TEST(paths_print_with_their_grid) {
-  vtb_override o[] = {{"directions", "[rows~, cols, snake.hflip]", false, false}, {"image", "32x48", false, false}};
-  vtb_module *m = make(vil(), "vil_tiny", &(vtb_instantiate_options){.overrides = o, .n_overrides = 2});
+  vtb_override o[] = {{"directions", "[rows~, cols, snake.hflip]", false, false},
+                      {"image", "32x48", false, false}};
+  vtb_module *m =
+      make(vil(), "vil_tiny", &(vtb_instantiate_options){.overrides = o, .n_overrides = 2});
   CHECK(m && has_path(m, "rows~@2x3") && has_path(m, "cols@2x3") && has_path(m, "snake.hflip@2x3"));
   if (m) vtb_module_free(m);
   vtb_override cls[] = {{"cls_tokens", "1", false, false},
@@ -198,7 +211,8 @@ TEST(stochastic_depth_draws_in_training_only) {
 /* Layer-wise decay: the first block of DeiT keeps all samples, DeiT-III's drop alike; dropout draws for each element.
  */
 TEST(vision_transformers_drop_in_training_only) {
-  vtb_override depth[] = {{"drop_path", "0.2", false, false}}, elements[] = {{"dropout", "0.1", false, false}};
+  vtb_override depth[] = {{"drop_path", "0.2", false, false}},
+               elements[] = {{"dropout", "0.1", false, false}};
   vtb_unit *u = vtb_unit_load(MODELS "/vit.vtb", search(), &diags);
   vtb_instantiate_options o = {.overrides = depth, .n_overrides = 1, .training = true};
   vtb_module *m = make(u, "deit_nano", &o);
@@ -217,11 +231,13 @@ TEST(vision_transformers_drop_in_training_only) {
 
 /* A setting that is optional passes entries by that do not know it. */
 TEST(optional_settings) {
-  vtb_override known[] = {{"table_image", "14x14", false, true}}, unknown[] = {{"no_such", "1", false, true}};
+  vtb_override known[] = {{"table_image", "14x14", false, true}},
+               unknown[] = {{"no_such", "1", false, true}};
   vtb_instantiate_options o = {.overrides = known, .n_overrides = 1};
   vtb_module *m = make(vil(), "vil_nano", &o);
   vtb_type table;
-  CHECK(m && argument(m, "pos_embed.embed", &table) && table.dim[1].size == 3 && table.dim[2].size == 3);
+  CHECK(m && argument(m, "pos_embed.embed", &table) && table.dim[1].size == 3 &&
+        table.dim[2].size == 3);
   if (m) vtb_module_free(m);
   o.overrides = unknown;
   m = make(vil(), "vil_nano", &o);
@@ -230,7 +246,8 @@ TEST(optional_settings) {
 }
 
 TEST(mode_can_be_overridden) {
-  vtb_module *m = make(vil(), "vil_nano", &(vtb_instantiate_options){.mode = "chunkwise", .chunk = 16});
+  vtb_module *m =
+      make(vil(), "vil_nano", &(vtb_instantiate_options){.mode = "chunkwise", .chunk = 16});
   int seen = 0;
   for (const vtb_func *f = m ? m->first : NULL; f; f = f->next)
     for (const vtb_inst *i = f->first; i; i = i->next)
@@ -242,16 +259,21 @@ TEST(mode_can_be_overridden) {
 
 /* ---- entries and configs ------------------------------------------------------------------------------- */
 
-static vtb_type shape(int rank, const int64_t *sizes) { return vtb_type_make(VTB_F32, rank, sizes); }
-#define SHAPE(...) shape(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (int64_t[]){__VA_ARGS__})
+static vtb_type shape(int rank, const int64_t *sizes) {
+  return vtb_type_make(VTB_F32, rank, sizes);
+}
+#define SHAPE(...)                                                                                 \
+  shape(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (int64_t[]){__VA_ARGS__})
 
 TEST(recurrence_as_entry) {
-  vtb_shape_binding in[] = {{"q", SHAPE(2, 3, 11, 8)}, {"k", SHAPE(2, 3, 11, 8)}, {"v", SHAPE(2, 3, 11, 5)},
-                            {"i", SHAPE(2, 3, 11)},    {"f", SHAPE(2, 3, 11)},    {"C0", SHAPE(2, 3, 8, 5)},
+  vtb_shape_binding in[] = {{"q", SHAPE(2, 3, 11, 8)}, {"k", SHAPE(2, 3, 11, 8)},
+                            {"v", SHAPE(2, 3, 11, 5)}, {"i", SHAPE(2, 3, 11)},
+                            {"f", SHAPE(2, 3, 11)},    {"C0", SHAPE(2, 3, 8, 5)},
                             {"n0", SHAPE(2, 3, 8)},    {"m0", SHAPE(2, 3, 1)}};
-  vtb_override o[] = {{"form", "\"chunkwise\"", true, false}, {"chunk_size", "4", true, false},
-                      {"num_heads", "3", true, false},        {"seq_len", "11", true, false},
-                      {"head_dim", "8", true, false},         {"initial_state", "true", true, false}};
+  vtb_override o[] = {
+      {"form", "\"chunkwise\"", true, false}, {"chunk_size", "4", true, false},
+      {"num_heads", "3", true, false},        {"seq_len", "11", true, false},
+      {"head_dim", "8", true, false},         {"initial_state", "true", true, false}};
   vtb_instantiate_options opt = {.inputs = in, .n_inputs = 8, .overrides = o, .n_overrides = 6};
   vtb_module *m = make(vil(), "mlstm", &opt);
   if (!m) show();
@@ -259,9 +281,11 @@ TEST(recurrence_as_entry) {
   if (!m) return;
   static const char *const names[] = {"y", "C_last", "n_last", "m_last"};
   CHECK(m->entry->n_returns == 4);
-  for (int i = 0; i < 4 && i < m->entry->n_returns; i++) CHECK_STR(m->entry->return_names[i], names[i]);
+  for (int i = 0; i < 4 && i < m->entry->n_returns; i++)
+    CHECK_STR(m->entry->return_names[i], names[i]);
   vtb_type want = SHAPE(2, 3, 11, 5), last = SHAPE(2, 3, 1);
-  CHECK(vtb_type_equal(&m->entry->returns[0]->type, &want) && vtb_type_equal(&m->entry->returns[3]->type, &last));
+  CHECK(vtb_type_equal(&m->entry->returns[0]->type, &want) &&
+        vtb_type_equal(&m->entry->returns[3]->type, &last));
   vtb_module_free(m);
   o[2].value = "4";
   CHECK(!make(vil(), "mlstm", &opt) && has_code(1504) && said("num_heads"));
@@ -274,16 +298,19 @@ TEST(block_and_function_as_entries) {
                       {"direction", "\"row_br\"", true, false},
                       {"residual_scale", "1.25", true, false},
                       {"drop_prob", "0.2", true, false}};
-  vtb_module *m = make(vil(), "vil_block",
-                       &(vtb_instantiate_options){.inputs = in, .n_inputs = 2, .overrides = o, .n_overrides = 5});
+  vtb_module *m = make(
+      vil(), "vil_block",
+      &(vtb_instantiate_options){.inputs = in, .n_inputs = 2, .overrides = o, .n_overrides = 5});
   if (!m) show();
   CHECK(m && has_path(m, "rows~@3x4") && argument(m, "layer.proj_up.weight", NULL));
   if (m) vtb_module_free(m);
   vtb_shape_binding embed[] = {{"embed", SHAPE(1, 4, 4, 6)}};
-  vtb_override size[] = {
-      {"out_height", "7", true, false}, {"out_width", "5", true, false}, {"mode", "\"bicubic\"", true, false}};
+  vtb_override size[] = {{"out_height", "7", true, false},
+                         {"out_width", "5", true, false},
+                         {"mode", "\"bicubic\"", true, false}};
   m = make(vil(), "resize_pos_embed",
-           &(vtb_instantiate_options){.inputs = embed, .n_inputs = 1, .overrides = size, .n_overrides = 3});
+           &(vtb_instantiate_options){
+               .inputs = embed, .n_inputs = 1, .overrides = size, .n_overrides = 3});
   vtb_type want = SHAPE(1, 7, 5, 6);
   CHECK(m && m->entry->n_returns == 1 && vtb_type_equal(&m->entry->returns[0]->type, &want));
   if (m) vtb_module_free(m);
@@ -295,7 +322,8 @@ TEST(config_must_mean_something) {
                          {"inner_dim", "384", true, false},
                          {"directions", "[\"row_tl\", \"col_br\"]", true, false},
                          {"conv_kind", "\"2d\"", true, false}};
-  vtb_module *m = make(vil(), "vil", &(vtb_instantiate_options){.overrides = good, .n_overrides = 5});
+  vtb_module *m =
+      make(vil(), "vil", &(vtb_instantiate_options){.overrides = good, .n_overrides = 5});
   if (!m) show();
   CHECK(m && has_path(m, "cols~@14x14"));
   if (m) vtb_module_free(m);
@@ -312,7 +340,8 @@ TEST(config_must_mean_something) {
              {{"directions", "[\"row_tr\", \"row_xx\"]", true, false}, 1214, "row_xx"},
              {{"inner_dim", "384", false, false}, 1501, "inner_dim"}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-    CHECK(!make(vil(), "vil", &(vtb_instantiate_options){.overrides = &bad[i].o, .n_overrides = 1}));
+    CHECK(
+        !make(vil(), "vil", &(vtb_instantiate_options){.overrides = &bad[i].o, .n_overrides = 1}));
     CHECK_MSG(has_code(bad[i].code) && said(bad[i].text), "%s = %s", bad[i].o.name, bad[i].o.value);
   }
 }
@@ -341,7 +370,8 @@ static const char variant[] =
     "model snakes(dim: int = 32, depth: int = 6, paths: [path] = three) {\n"
     "  input image: image[3, 32, 48]\n"
     "  x = patch_embed(\"stem\", image, dim, 8x8, 8x8)\n"
-    "  repeat depth as i scope \"blocks.{i}\" { x += mixer(layernorm(\"norm\", x), paths[i % len(paths)], 4) }\n"
+    "  repeat depth as i scope \"blocks.{i}\" { x += mixer(layernorm(\"norm\", x), paths[i % "
+    "len(paths)], 4) }\n"
     "  output logits = linear(\"head\", mean(x, axis = \"tokens\"), 10)\n"
     "}\n";
 
@@ -367,25 +397,27 @@ TEST(users_variant) {
 }
 
 TEST(directions_with_suffixes) {
-  static const char text[] = "use std.nn\nmodel m() {\n  input x: tokens[2x3, 8]\n"
-                             "  f, b = along each [rows, rows~] suffix [\"\", \"_b\"] as d {\n"
-                             "    depthwise(\"conv1d\", x, causal1d, 4) * (param \"A{suffix}_log\": [8] ~ zeros)\n  }\n"
-                             "  output y = f + b\n}\n";
+  static const char text[] =
+      "use std.nn\nmodel m() {\n  input x: tokens[2x3, 8]\n"
+      "  f, b = along each [rows, rows~] suffix [\"\", \"_b\"] as d {\n"
+      "    depthwise(\"conv1d\", x, causal1d, 4) * (param \"A{suffix}_log\": [8] ~ zeros)\n  }\n"
+      "  output y = f + b\n}\n";
   vtb_unit *u;
   vtb_module *m = text_model(text, &u);
   if (!m) show();
-  CHECK(m && argument(m, "conv1d.weight", NULL) && argument(m, "conv1d_b.weight", NULL) && argument(m, "A_log", NULL) &&
-        argument(m, "A_b_log", NULL));
+  CHECK(m && argument(m, "conv1d.weight", NULL) && argument(m, "conv1d_b.weight", NULL) &&
+        argument(m, "A_log", NULL) && argument(m, "A_b_log", NULL));
   if (m) vtb_module_free(m);
   vtb_unit_free(u);
 }
 
 /* Axes of a step meet by name: [E] * [E, N] needs no reshape in the source. */
 TEST(steps_broadcast_by_axis_name) {
-  static const char text[] = "recurrence scan(u: [E], delta: [E], A: [E, N], B: [N], C: [N]) -> [E] {\n"
-                             "  state h: [E, N]\n  h = exp(delta * A) * h + (delta * u) * B\n  yield dot(h, C)\n}\n"
-                             "model m() {\n  input u: tokens[3x3, 6]\n  input B: tokens[3x3, 4]\n"
-                             "  A = param A: [6, 4] ~ s4d_real\n  output y = scan(u, sigmoid(u), -exp(A), B, B)\n}\n";
+  static const char text[] =
+      "recurrence scan(u: [E], delta: [E], A: [E, N], B: [N], C: [N]) -> [E] {\n"
+      "  state h: [E, N]\n  h = exp(delta * A) * h + (delta * u) * B\n  yield dot(h, C)\n}\n"
+      "model m() {\n  input u: tokens[3x3, 6]\n  input B: tokens[3x3, 4]\n"
+      "  A = param A: [6, 4] ~ s4d_real\n  output y = scan(u, sigmoid(u), -exp(A), B, B)\n}\n";
   vtb_unit *u;
   vtb_module *m = text_model(text, &u);
   if (!m) show();
@@ -400,7 +432,8 @@ TEST(steps_broadcast_by_axis_name) {
 static void expect_code(int code, const char *in, const char *body) {
   char text[4096];
   snprintf(text, sizeof text,
-           "use std.nn\nmodel m() {\n  input image: image[3, 16, 16]\n  x = patches(image, kernel = 4x4)\n%s\n  output "
+           "use std.nn\nmodel m() {\n  input image: image[3, 16, 16]\n  x = patches(image, kernel "
+           "= 4x4)\n%s\n  output "
            "y = x\n}\n",
            body);
   vtb_unit *u;
@@ -416,8 +449,9 @@ TEST(wrong_uses_have_their_codes) {
   expect_code(1101, "linear", "  x = liner(\"a\", x, 3)");
   expect_code(1301, "N=16, C=48", "  x += param w: [47] ~ zeros");
   expect_code(1303, "C=48", "  x = matmul(x, param w: [8, 47] ~ zeros)");
-  expect_code(1305, "extra token",
-              "  x = insert_tokens(x, param c: [1, 1, 48] ~ zeros)\n  x = depthwise(\"c\", x, conv2d, 3)");
+  expect_code(
+      1305, "extra token",
+      "  x = insert_tokens(x, param c: [1, 1, 48] ~ zeros)\n  x = depthwise(\"c\", x, conv2d, 3)");
   expect_code(1308, "5 groups", "  x = group(x, 5)");
   expect_code(1313, NULL, "  x = first(image)");
   expect_code(1315, "grid 2x8", "  x += as_tokens(param t: [1, 2, 8, 48] ~ zeros)");
@@ -431,9 +465,10 @@ TEST(wrong_uses_have_their_codes) {
 
 TEST(errors_do_not_cascade) {
   vtb_unit *u;
-  vtb_module *m = text_model("model m() {\n  input image: image[3, 16, 16]\n  x = patches(image, kernel = 4x4)\n"
-                             "  y = x + nothing\n  z = exp(y) * 2\n  w = mean(z) + other\n  output y = w + z\n}\n",
-                             &u);
+  vtb_module *m = text_model(
+      "model m() {\n  input image: image[3, 16, 16]\n  x = patches(image, kernel = 4x4)\n"
+      "  y = x + nothing\n  z = exp(y) * 2\n  w = mean(z) + other\n  output y = w + z\n}\n",
+      &u);
   CHECK(!m && diags.n_errors == 2 && said("nothing") && said("other"));
   vtb_unit_free(u);
 }
@@ -444,14 +479,19 @@ TEST(limits) {
     int code;
     const char *text;
   } bad[] = {
-      {1114, "fn f(x: tensor) { return f(x) }\nmodel m() {\n  input x: image[3]\n  output y = f(x)\n}\n"},
-      {1224,
-       "model m() {\n  input x: image[3]\n  n = 0\n  repeat 10000 { repeat 10000 { n = n + 1 } }\n  output y = x\n}\n"},
-      {1224, "model m() {\n  input x: image[3]\n  repeat 10000 { repeat 10000 { x += 1 } }\n  output y = x\n}\n"},
-      {1224, "model m() {\n  input x: image[3]\n  l = [1, 2]\n  repeat 60 { l = l + l }\n  output y = x\n}\n"},
-      {1224, "model m() {\n  input x: image[3]\n  s = \"ab\"\n  repeat 60 { s = \"{s}{s}\" }\n  output y = x\n}\n"},
+      {1114,
+       "fn f(x: tensor) { return f(x) }\nmodel m() {\n  input x: image[3]\n  output y = f(x)\n}\n"},
+      {1224, "model m() {\n  input x: image[3]\n  n = 0\n  repeat 10000 { repeat 10000 { n = n + 1 "
+             "} }\n  output y = x\n}\n"},
+      {1224, "model m() {\n  input x: image[3]\n  repeat 10000 { repeat 10000 { x += 1 } }\n  "
+             "output y = x\n}\n"},
+      {1224, "model m() {\n  input x: image[3]\n  l = [1, 2]\n  repeat 60 { l = l + l }\n  output "
+             "y = x\n}\n"},
+      {1224, "model m() {\n  input x: image[3]\n  s = \"ab\"\n  repeat 60 { s = \"{s}{s}\" }\n  "
+             "output y = x\n}\n"},
       {1115, "const a = b\nconst b = a\nmodel m() {\n  input x: image[3]\n  output y = x * a\n}\n"},
-      {1206, "model m() {\n  input x: image[3]\n  n = 2\n  repeat 80 { n = n * n }\n  output y = x\n}\n"}};
+      {1206, "model m() {\n  input x: image[3]\n  n = 2\n  repeat 80 { n = n * n }\n  output y = "
+             "x\n}\n"}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     vtb_unit *u;
     vtb_module *m = text_model(bad[i].text, &u);

@@ -40,8 +40,9 @@ TEST(operators_bind_as_usual) {
 }
 
 TEST(literals) {
-  check_tree("const a = [1, 0.5, 1e-6, 224x196, true, \"x\\n\\{\",]",
-             "(const a (list 1 (float 0.5) (float 9.9999999999999995e-07) 224x196 true \"x\\n\\{\"))\n");
+  check_tree(
+      "const a = [1, 0.5, 1e-6, 224x196, true, \"x\\n\\{\",]",
+      "(const a (list 1 (float 0.5) (float 9.9999999999999995e-07) 224x196 true \"x\\n\\{\"))\n");
   check_tree("const a = \"blocks.{i + 1}{\"q{n}\"}.\"",
              "(const a (interp \"blocks.\" (+ i 1) (interp \"q\" n) \".\"))\n");
 }
@@ -49,42 +50,54 @@ TEST(literals) {
 TEST(statements_end_with_lines) {
   const char *want = "(fn f\n  (x tensor)\n  (= y (+ (call exp x 1) 2))\n  (return y))\n";
   check_tree("fn f(x: tensor) { y = exp(x, 1) + 2\n return y }", want);
-  check_tree("fn f(\n  x: tensor,\n)\n{\n\n  y =\n    exp(x,\n 1) +\n 2\n\n\n  return y\n}\n", want);
-  check_tree("fn f(x: tensor) {\n  y = exp(x, 1)\n    + 2 // a comment\n  // another\n  return y }", want);
+  check_tree("fn f(\n  x: tensor,\n)\n{\n\n  y =\n    exp(x,\n 1) +\n 2\n\n\n  return y\n}\n",
+             want);
+  check_tree("fn f(x: tensor) {\n  y = exp(x, 1)\n    + 2 // a comment\n  // another\n  return y }",
+             want);
 }
 
 TEST(declarations) {
-  check_tree("use std.nn\nconst a = rows~\npreset t alias u alias \"v-1\" = m(dim = 1)\n",
-             "(use std.nn)\n(const a (~ rows))\n(preset t alias \"u\" alias \"v-1\" (call m dim=1))\n");
   check_tree(
-      "model m(d: int = 3 alias dim, p: [path] = [rows], c: one of x | y alias \"2d\" = x) {\n  input i: image[3]\n"
-      "  let n = d / 3\n  repeat n as k scope \"b.{k}\" { i += param w: [n, 3] ~ normal(0.1) no_decay }\n"
+      "use std.nn\nconst a = rows~\npreset t alias u alias \"v-1\" = m(dim = 1)\n",
+      "(use std.nn)\n(const a (~ rows))\n(preset t alias \"u\" alias \"v-1\" (call m dim=1))\n");
+  check_tree(
+      "model m(d: int = 3 alias dim, p: [path] = [rows], c: one of x | y alias \"2d\" = x) {\n  "
+      "input i: image[3]\n"
+      "  let n = d / 3\n  repeat n as k scope \"b.{k}\" { i += param w: [n, 3] ~ normal(0.1) "
+      "no_decay }\n"
       "  tap \"t\" = i\n  output y = i\n  assert n > 0, \"positive\"\n}\n",
-      "(model m\n  (d int = 3 alias \"dim\")\n  (p (list path) = (list rows))\n  (c (one-of x y=2d) = x)\n"
+      "(model m\n  (d int = 3 alias \"dim\")\n  (p (list path) = (list rows))\n  (c (one-of x "
+      "y=2d) = x)\n"
       "  (input i image[ 3 ])\n  (let n (/ d 3))\n  (repeat n as k scope (interp \"b.\" k)\n"
       "    (+= i (param \"w\" (shape n 3) (call normal (float 0.10000000000000001)) no_decay)))\n"
       "  (tap \"t\" i)\n  (output \"y\" i)\n  (assert (> n 0) \"positive\"))\n");
   check_tree(
       "recurrence r(a: [K, V], g: []) -> [V], [K] {\n  state h: [K], s: []\n  yield a, h\n}\n",
-      "(recurrence r\n  (a (shape K V))\n  (g (shape))\n-> (shape V) (shape K)\n  (state h (shape K) s (shape))\n"
+      "(recurrence r\n  (a (shape K V))\n  (g (shape))\n-> (shape V) (shape K)\n  (state h (shape "
+      "K) s (shape))\n"
       "  (yield a h))\n");
 }
 
 TEST(words_are_names_where_they_mean_nothing_else) {
-  check_tree("fn f(state: int, suffix: string, buffer: int) {\n  state = suffix + 1\n  input, tap = g(output = state)\n"
+  check_tree("fn f(state: int, suffix: string, buffer: int) {\n  state = suffix + 1\n  input, tap "
+             "= g(output = state)\n"
              "  return state\n}\n",
              "(fn f\n  (state int)\n  (suffix string)\n  (buffer int)\n  (= state (+ suffix 1))\n"
              "  (= input tap (call g output=state))\n  (return state))\n");
 }
 
 TEST(blocks_have_values) {
-  check_tree("fn f(x: tensor) {\n  a, b = along each [rows, cols] suffix [\"\", \"_b\"] as d { x }\n"
-             "  y = along(rows) {\n    z = x\n    z\n  } * 2\n  u = if c { a } else if d { b } else { y }\n"
-             "  return { x }\n}\n",
-             "(fn f\n  (x tensor)\n  (= a b (along-each (list rows cols) suffix (list \"\" \"_b\") as d\n    x))\n"
-             "  (= y (* (along rows\n    (= z x)\n    z) 2))\n  (= u (if c\n    a\n  else\n    (if d\n      b\n    "
-             "else\n      y)))\n"
-             "  (return (block\n    x)))\n");
+  check_tree(
+      "fn f(x: tensor) {\n  a, b = along each [rows, cols] suffix [\"\", \"_b\"] as d { x }\n"
+      "  y = along(rows) {\n    z = x\n    z\n  } * 2\n  u = if c { a } else if d { b } else { y "
+      "}\n"
+      "  return { x }\n}\n",
+      "(fn f\n  (x tensor)\n  (= a b (along-each (list rows cols) suffix (list \"\" \"_b\") as d\n "
+      "   x))\n"
+      "  (= y (* (along rows\n    (= z x)\n    z) 2))\n  (= u (if c\n    a\n  else\n    (if d\n    "
+      "  b\n    "
+      "else\n      y)))\n"
+      "  (return (block\n    x)))\n");
 }
 
 TEST(places_are_bytes_of_the_text) {
@@ -104,8 +117,9 @@ TEST(places_are_bytes_of_the_text) {
 
 TEST(docs_are_the_comments_directly_above) {
   vtb_diags diags = {0};
-  vtb_unit *u = load(
-      "// file\n\n// one\n// two\nconst a = 1 // not b's\nconst b = 2\n/* three\n * four */\nconst c = 3\n", &diags);
+  vtb_unit *u = load("// file\n\n// one\n// two\nconst a = 1 // not b's\nconst b = 2\n/* three\n * "
+                     "four */\nconst c = 3\n",
+                     &diags);
   const vtb_decl_info *infos;
   size_t n = vtb_unit_decls(u, &infos);
   CHECK(n == 3);
@@ -122,7 +136,8 @@ TEST(docs_are_the_comments_directly_above) {
 TEST(names_are_seen_through_one_use) {
   vtb_diags diags = {0};
   const char *text = "use parts.outer\nconst own = 1\n";
-  vtb_unit *u = vtb_unit_load_text(VTB_SOURCE_DIR "/tests/lang/user.vtb", text, strlen(text), NULL, &diags);
+  vtb_unit *u =
+      vtb_unit_load_text(VTB_SOURCE_DIR "/tests/lang/user.vtb", text, strlen(text), NULL, &diags);
   CHECK(u && diags.n_errors == 0);
   CHECK(vtb__unit_lookup(u, "own") != NULL);
   CHECK(vtb__unit_lookup(u, "in_outer") != NULL);
@@ -227,7 +242,8 @@ TEST(truncated_texts) {
   char *text = NULL;
   size_t n = 0;
   CHECK(vtb_file_read(VTB_SOURCE_DIR "/models/std/nn.vtb", 1 << 20, &text, &n, NULL) == VTB_OK);
-  for (size_t k = 0; k < n && k < 3000; k++) { /* every prefix ends with messages or without, but it ends */
+  for (size_t k = 0; k < n && k < 3000;
+       k++) { /* every prefix ends with messages or without, but it ends */
     vtb_diags diags = {0};
     vtb_unit_free(vtb_unit_load_text("test.vtb", text, k, NULL, &diags));
     vtb_diags_free(&diags);

@@ -68,7 +68,8 @@ static inline double grad_dot(const vtb_tensor *x, const vtb_tensor *y) {
 }
 
 /* sum over outs of <out, cotangent> */
-static inline double grad_objective(vtb_func *f, const vtb_tensor *args, const vtb_tensor *cotangents) {
+static inline double grad_objective(vtb_func *f, const vtb_tensor *args,
+                                    const vtb_tensor *cotangents) {
   vtb_tensor *r = grad_run(f, args);
   double s = 0;
   for (int i = 0; i < f->n_returns; i++) s += grad_dot(&r[i], &cotangents[i]);
@@ -127,7 +128,8 @@ static inline void grad_compare(grad_case *c, double tolerance) {
   for (int i = 0; i < c->f->n_args; i++) {
     if (c->f->args[i]->type.dtype != VTB_F32) continue;
     vtb_tensor *x = &c->args[i], *d = &c->results[k++];
-    CHECK_MSG(vtb_type_equal(&x->type, &d->type), "adjoint of %%%s has another shape", c->f->args[i]->name);
+    CHECK_MSG(vtb_type_equal(&x->type, &d->type), "adjoint of %%%s has another shape",
+              c->f->args[i]->name);
     int64_t n = vtb_type_count(&x->type), stride = n / 60 + 1;
     for (int64_t e = 0; e < n; e += stride) {
       double old = x->data[e], h = 1e-5;
@@ -137,8 +139,9 @@ static inline void grad_compare(grad_case *c, double tolerance) {
       double down = grad_objective(c->f, c->args, cotangents);
       x->data[e] = old;
       double want = (up - down) / (2 * h), got = d->data[e];
-      CHECK_MSG(fabs(got - want) <= tolerance * (1 + fabs(want)), "@%s: d_%s[%lld] = %.12g, differences give %.12g",
-                c->f->name, c->f->args[i]->name, (long long)e, got, want);
+      CHECK_MSG(fabs(got - want) <= tolerance * (1 + fabs(want)),
+                "@%s: d_%s[%lld] = %.12g, differences give %.12g", c->f->name, c->f->args[i]->name,
+                (long long)e, got, want);
     }
   }
 }

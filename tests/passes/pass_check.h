@@ -59,7 +59,8 @@ static inline int count_ops(const vtb_module *m, vtb_op op) {
 }
 
 /* Both texts are IR; they are printed by the same printer before they are compared. */
-static inline void check_pass(const char *file, int line, const char *pipeline, const char *before, const char *after) {
+static inline void check_pass(const char *file, int line, const char *pipeline, const char *before,
+                              const char *after) {
   vtb_module *m = parse_ir(before), *want = parse_ir(after);
   if (m && want && run_passes(m, pipeline)) {
     char *got_text = print_ir(m), *want_text = print_ir(want);
@@ -97,7 +98,8 @@ static inline void free_tensors(vtb_tensor *t, int n) {
 static inline vtb_tensor *interpret(vtb_module *m, const vtb_tensor *args, int64_t batch) {
   vtb_error err = {0};
   vtb_tensor *results = vtb_xcalloc((size_t)m->entry->n_returns + 1, sizeof *results);
-  vtb_status status = vtb_interpret(m->entry, args, results, &(vtb_interp_options){.batch = batch}, &err);
+  vtb_status status =
+      vtb_interpret(m->entry, args, results, &(vtb_interp_options){.batch = batch}, &err);
   CHECK_MSG(status == VTB_OK, "interpreter: %s", err.text);
   if (status == VTB_OK) return results;
   free(results);
@@ -116,7 +118,8 @@ static inline double largest_error(const vtb_tensor *x, const vtb_tensor *y) {
 }
 
 /* The largest error of all results of `after` against those of `before` on the same random arguments. */
-static inline double compare_modules(vtb_module *before, vtb_module *after, unsigned long long seed) {
+static inline double compare_modules(vtb_module *before, vtb_module *after,
+                                     unsigned long long seed) {
   vtb_tensor *args = random_args(before->entry, 2, seed);
   vtb_tensor *want = interpret(before, args, 2), *got = interpret(after, args, 2);
   double worst = want && got ? 0 : INFINITY;

@@ -30,22 +30,23 @@ static vtb_module *differentiate(const char *text, const char *name) {
 
 /* ---- calls ------------------------------------------------------------------------------------------------ */
 
-#define BLOCKS                                                                                                         \
-  "func @inner(%x: f32[B, 4], %w: f32[4]) -> (f32[B, 4]) {\n"                                                          \
-  "  %p = mul %x, %w : f32[B, 4]\n"                                                                                    \
-  "  %t = tanh %p : f32[B, 4]\n"                                                                                       \
-  "  return %t\n}\n"                                                                                                   \
-  "func @block(%x: f32[B, 4], %w: f32[4], %v: f32[4, 4]) -> (f32[B, 4]) {\n"                                           \
-  "  %a = call @inner(%x, %w) : f32[B, 4]\n"                                                                           \
-  "  %h = einsum %a, %v {spec = \"bi,oi->bo\"} : f32[B, 4]\n"                                                          \
-  "  %s = silu %h : f32[B, 4]\n"                                                                                       \
-  "  %y = add %x, %s : f32[B, 4]\n"                                                                                    \
-  "  return %y\n}\n"                                                                                                   \
-  "func @main(%x: f32[B, 4], %w0: f32[4], %v0: f32[4, 4], %w1: f32[4], %v1: f32[4, 4]) -> (f32[B, 4]) {\n"             \
-  "  %y0 = call @block(%x, %w0, %v0) : f32[B, 4]\n"                                                                    \
-  "  %y1 = call @block(%y0, %w1, %v1) : f32[B, 4]\n"                                                                   \
-  "  %y2 = call @block(%y1, %w0, %v1) : f32[B, 4]\n"                                                                   \
-  "  %y3 = call @inner(%y2, %w1) : f32[B, 4]\n"                                                                        \
+#define BLOCKS                                                                                     \
+  "func @inner(%x: f32[B, 4], %w: f32[4]) -> (f32[B, 4]) {\n"                                      \
+  "  %p = mul %x, %w : f32[B, 4]\n"                                                                \
+  "  %t = tanh %p : f32[B, 4]\n"                                                                   \
+  "  return %t\n}\n"                                                                               \
+  "func @block(%x: f32[B, 4], %w: f32[4], %v: f32[4, 4]) -> (f32[B, 4]) {\n"                       \
+  "  %a = call @inner(%x, %w) : f32[B, 4]\n"                                                       \
+  "  %h = einsum %a, %v {spec = \"bi,oi->bo\"} : f32[B, 4]\n"                                      \
+  "  %s = silu %h : f32[B, 4]\n"                                                                   \
+  "  %y = add %x, %s : f32[B, 4]\n"                                                                \
+  "  return %y\n}\n"                                                                               \
+  "func @main(%x: f32[B, 4], %w0: f32[4], %v0: f32[4, 4], %w1: f32[4], %v1: f32[4, 4]) -> "        \
+  "(f32[B, 4]) {\n"                                                                                \
+  "  %y0 = call @block(%x, %w0, %v0) : f32[B, 4]\n"                                                \
+  "  %y1 = call @block(%y0, %w1, %v1) : f32[B, 4]\n"                                               \
+  "  %y2 = call @block(%y1, %w0, %v1) : f32[B, 4]\n"                                               \
+  "  %y3 = call @inner(%y2, %w1) : f32[B, 4]\n"                                                    \
   "  return %y3\n}\n"
 
 TEST(calls_within_calls_and_shared_weights) { grad_check_text(BLOCKS, "main", 0, 0); }
@@ -72,12 +73,14 @@ TEST(functions_do_not_grow_with_depth) {
   vtb_strbuf_puts(&text, BLOCKS);
   char *main_at = strstr(text.at, "func @main");
   text.n = (size_t)(main_at - text.at);
-  vtb_strbuf_puts(&text, "func @main(%x0: f32[B, 4], %w: f32[4], %v: f32[4, 4]) -> (f32[B, 4]) {\n");
+  vtb_strbuf_puts(&text,
+                  "func @main(%x0: f32[B, 4], %w: f32[4], %v: f32[4, 4]) -> (f32[B, 4]) {\n");
   for (int i = 0; i < 30; i++)
     vtb_strbuf_printf(&text, "  %%x%d = call @block(%%x%d, %%w, %%v) : f32[B, 4]\n", i + 1, i);
   vtb_strbuf_puts(&text, "  return %x30\n}\n");
   vtb_module *m = differentiate(text.at, "main");
-  CHECK(count_functions(m, "") == 7); /* inner, block, main, inner_bwd, block_fwd, block_bwd, main_grad */
+  CHECK(count_functions(m, "") ==
+        7); /* inner, block, main, inner_bwd, block_fwd, block_bwd, main_grad */
   vtb_module_free(m);
   vtb_strbuf_free(&text);
 }
@@ -160,7 +163,8 @@ TEST(stop_gradient_stops) {
                      "  return %c\n}\n";
   vtb_module *m = grad_parse(text);
   grad_case c = grad_case_new(grad_func(m, "main"), 0, 0);
-  for (int i = 0; i < 3; i++) CHECK_NEAR(c.results[1].data[i], exp(2 * c.args[0].data[i]) * c.args[1].data[i], 1e-12);
+  for (int i = 0; i < 3; i++)
+    CHECK_NEAR(c.results[1].data[i], exp(2 * c.args[0].data[i]) * c.args[1].data[i], 1e-12);
   grad_case_free(&c);
   vtb_module_free(m);
 }
@@ -247,25 +251,25 @@ TEST(slices_with_gaps_overlaps_and_other_axes) {
 
 /* ---- what is saved ---------------------------------------------------------------------------------------- */
 
-#define WITH_MAIN(args, values, in, out)                                                                               \
-  "func @main(" args ") -> (" out ") {\n"                                                                              \
-  "  %r = call @f(" values ") : " out "\n"                                                                             \
-  "  %s = call @f(%r" in ") : " out "\n"                                                                               \
+#define WITH_MAIN(args, values, in, out)                                                           \
+  "func @main(" args ") -> (" out ") {\n"                                                          \
+  "  %r = call @f(" values ") : " out "\n"                                                         \
+  "  %s = call @f(%r" in ") : " out "\n"                                                           \
   "  return %s\n}\n"
 
 /* up-projection, split, silu gate: one tensor (the biased projection) is saved, neither its slices nor the silu. */
-#define GATED                                                                                                          \
-  "func @f(%x: f32[B, 5, 4], %w: f32[12, 4], %b: f32[12], %d: f32[4, 6]) -> (f32[B, 5, 4]) {\n"                        \
-  "  %p = einsum %x, %w {spec = \"bnd,ed->bne\"} : f32[B, 5, 12]\n"                                                    \
-  "  %u = add %p, %b : f32[B, 5, 12]\n"                                                                                \
-  "  %h = slice %u {axis = 2, start = 0, limit = 6} : f32[B, 5, 6]\n"                                                  \
-  "  %z = slice %u {axis = 2, start = 6, limit = 12} : f32[B, 5, 6]\n"                                                 \
-  "  %g = silu %z : f32[B, 5, 6]\n"                                                                                    \
-  "  %m = mul %h, %g : f32[B, 5, 6]\n"                                                                                 \
-  "  %y = einsum %m, %d {spec = \"bne,de->bnd\"} : f32[B, 5, 4]\n"                                                     \
-  "  %o = add %x, %y : f32[B, 5, 4]\n"                                                                                 \
-  "  return %o\n}\n" WITH_MAIN("%x: f32[B, 5, 4], %w: f32[12, 4], %b: f32[12], %d: f32[4, 6]", "%x, %w, %b, %d",       \
-                               ", %w, %b, %d", "f32[B, 5, 4]")
+#define GATED                                                                                      \
+  "func @f(%x: f32[B, 5, 4], %w: f32[12, 4], %b: f32[12], %d: f32[4, 6]) -> (f32[B, 5, 4]) {\n"    \
+  "  %p = einsum %x, %w {spec = \"bnd,ed->bne\"} : f32[B, 5, 12]\n"                                \
+  "  %u = add %p, %b : f32[B, 5, 12]\n"                                                            \
+  "  %h = slice %u {axis = 2, start = 0, limit = 6} : f32[B, 5, 6]\n"                              \
+  "  %z = slice %u {axis = 2, start = 6, limit = 12} : f32[B, 5, 6]\n"                             \
+  "  %g = silu %z : f32[B, 5, 6]\n"                                                                \
+  "  %m = mul %h, %g : f32[B, 5, 6]\n"                                                             \
+  "  %y = einsum %m, %d {spec = \"bne,de->bnd\"} : f32[B, 5, 4]\n"                                 \
+  "  %o = add %x, %y : f32[B, 5, 4]\n"                                                             \
+  "  return %o\n}\n" WITH_MAIN("%x: f32[B, 5, 4], %w: f32[12, 4], %b: f32[12], %d: f32[4, 6]",     \
+                               "%x, %w, %b, %d", ", %w, %b, %d", "f32[B, 5, 4]")
 
 TEST(gated_block_saves_the_projection_only) {
   grad_check_text(GATED, "main", 0, 0);
@@ -276,26 +280,26 @@ TEST(gated_block_saves_the_projection_only) {
   vtb_module_free(m);
 }
 
-#define LAYERNORM                                                                                                      \
-  "func @f(%x: f32[B, 5, 4], %w: f32[4], %b: f32[4]) -> (f32[B, 5, 4]) {\n"                                            \
-  "  %n = constant {value = 0.25} : f32[]\n"                                                                           \
-  "  %e = constant {value = 1e-5} : f32[]\n"                                                                           \
-  "  %s = reduce_sum %x {axes = [2], keep = 1} : f32[B, 5, 1]\n"                                                       \
-  "  %mean = mul %s, %n : f32[B, 5, 1]\n"                                                                              \
-  "  %c = sub %x, %mean : f32[B, 5, 4]\n"                                                                              \
-  "  %q = square %c : f32[B, 5, 4]\n"                                                                                  \
-  "  %v = reduce_sum %q {axes = [2], keep = 1} : f32[B, 5, 1]\n"                                                       \
-  "  %var = mul %v, %n : f32[B, 5, 1]\n"                                                                               \
-  "  %ve = add %var, %e : f32[B, 5, 1]\n"                                                                              \
-  "  %rstd = rsqrt %ve : f32[B, 5, 1]\n"                                                                               \
-  "  %hat = mul %c, %rstd : f32[B, 5, 4]\n"                                                                            \
-  "  %g = mul %hat, %w : f32[B, 5, 4]\n"                                                                               \
-  "  %y = add %g, %b : f32[B, 5, 4]\n"                                                                                 \
+#define LAYERNORM                                                                                  \
+  "func @f(%x: f32[B, 5, 4], %w: f32[4], %b: f32[4]) -> (f32[B, 5, 4]) {\n"                        \
+  "  %n = constant {value = 0.25} : f32[]\n"                                                       \
+  "  %e = constant {value = 1e-5} : f32[]\n"                                                       \
+  "  %s = reduce_sum %x {axes = [2], keep = 1} : f32[B, 5, 1]\n"                                   \
+  "  %mean = mul %s, %n : f32[B, 5, 1]\n"                                                          \
+  "  %c = sub %x, %mean : f32[B, 5, 4]\n"                                                          \
+  "  %q = square %c : f32[B, 5, 4]\n"                                                              \
+  "  %v = reduce_sum %q {axes = [2], keep = 1} : f32[B, 5, 1]\n"                                   \
+  "  %var = mul %v, %n : f32[B, 5, 1]\n"                                                           \
+  "  %ve = add %var, %e : f32[B, 5, 1]\n"                                                          \
+  "  %rstd = rsqrt %ve : f32[B, 5, 1]\n"                                                           \
+  "  %hat = mul %c, %rstd : f32[B, 5, 4]\n"                                                        \
+  "  %g = mul %hat, %w : f32[B, 5, 4]\n"                                                           \
+  "  %y = add %g, %b : f32[B, 5, 4]\n"                                                             \
   "  return %y\n}\n"
 
 TEST(layernorm_saves_mean_and_rstd) {
-  const char *text =
-      LAYERNORM WITH_MAIN("%x: f32[B, 5, 4], %w: f32[4], %b: f32[4]", "%x, %w, %b", ", %w, %b", "f32[B, 5, 4]");
+  const char *text = LAYERNORM WITH_MAIN("%x: f32[B, 5, 4], %w: f32[4], %b: f32[4]", "%x, %w, %b",
+                                         ", %w, %b", "f32[B, 5, 4]");
   grad_check_text(text, "main", 0, 0);
   vtb_module *m = differentiate(text, "main");
   CHECK_STR(returns_of(grad_func(m, "f_fwd")), "%y %mean %rstd");
@@ -305,13 +309,13 @@ TEST(layernorm_saves_mean_and_rstd) {
 
 /* Only a small part of the projection is read again: the part is saved. */
 TEST(small_view_is_saved_instead_of_its_large_source) {
-  const char *text =
-      "func @f(%x: f32[B, 12, 4], %w: f32[4, 4]) -> (f32[B, 12, 4]) {\n"
-      "  %p = einsum %x, %w {spec = \"bnd,ed->bne\"} : f32[B, 12, 4]\n"
-      "  %c = slice %p {axis = 1, start = 0, limit = 1} : f32[B, 1, 4]\n"
-      "  %s = sin %c : f32[B, 1, 4]\n"
-      "  %y = add %x, %s : f32[B, 12, 4]\n"
-      "  return %y\n}\n" WITH_MAIN("%x: f32[B, 12, 4], %w: f32[4, 4]", "%x, %w", ", %w", "f32[B, 12, 4]");
+  const char *text = "func @f(%x: f32[B, 12, 4], %w: f32[4, 4]) -> (f32[B, 12, 4]) {\n"
+                     "  %p = einsum %x, %w {spec = \"bnd,ed->bne\"} : f32[B, 12, 4]\n"
+                     "  %c = slice %p {axis = 1, start = 0, limit = 1} : f32[B, 1, 4]\n"
+                     "  %s = sin %c : f32[B, 1, 4]\n"
+                     "  %y = add %x, %s : f32[B, 12, 4]\n"
+                     "  return %y\n}\n" WITH_MAIN("%x: f32[B, 12, 4], %w: f32[4, 4]", "%x, %w",
+                                                  ", %w", "f32[B, 12, 4]");
   grad_check_text(text, "main", 0, 0);
   vtb_module *m = differentiate(text, "main");
   CHECK_STR(returns_of(grad_func(m, "f_fwd")), "%y %c");
@@ -320,39 +324,42 @@ TEST(small_view_is_saved_instead_of_its_large_source) {
 
 /* ---- a block ---------------------------------------------------------------------------------------------- */
 
-#define MIXER                                                                                                          \
-  LAYERNORM                                                                                                            \
-  "func @block(%x: f32[B, 6, 4], %w: f32[8, 4], %k: f32[4, 3, 3], %ig: f32[2, 4], %o: f32[4, 4]) -> (f32[B, 6, 4]) "   \
-  "{\n"                                                                                                                \
-  "  %u = einsum %x, %w {spec = \"bnd,ed->bne\"} : f32[B, 6, 8]\n"                                                     \
-  "  %m = slice %u {axis = 2, start = 0, limit = 4} : f32[B, 6, 4]\n"                                                  \
-  "  %z = slice %u {axis = 2, start = 4, limit = 8} : f32[B, 6, 4]\n"                                                  \
-  "  %c = dwconv %m, %k {grid = [2, 3], pad = [1, 1], path = \"rows~@2x3\"} : f32[B, 6, 4]\n"                          \
-  "  %a = silu %c : f32[B, 6, 4]\n"                                                                                    \
-  "  %q = reshape %a {shape = [-1, 6, 2, 2]} : f32[B, 6, 2, 2]\n"                                                      \
-  "  %v = reshape %m {shape = [-1, 6, 2, 2]} : f32[B, 6, 2, 2]\n"                                                      \
-  "  %i = einsum %a, %ig {spec = \"bnd,hd->bnh\"} : f32[B, 6, 2]\n"                                                    \
-  "  %d = sigmoid %i : f32[B, 6, 2]\n"                                                                                 \
-  "  %y, %S, %nq, %N = linscan %q, %q, %v, %d {class = \"scalar\", normalizer = 1, path = \"rows~@2x3\"} : "           \
-  "f32[B, 6, 2, 2], f32[B, 2, 2, 2], f32[B, 6, 2], f32[B, 2, 2]\n"                                                     \
-  "  %one = constant {value = 1.0} : f32[]\n"                                                                          \
-  "  %ab = abs %nq : f32[B, 6, 2]\n"                                                                                   \
-  "  %den = max %ab, %one : f32[B, 6, 2]\n"                                                                            \
-  "  %den1 = reshape %den {shape = [-1, 6, 2, 1]} : f32[B, 6, 2, 1]\n"                                                 \
-  "  %h4 = div %y, %den1 : f32[B, 6, 2, 2]\n"                                                                          \
-  "  %h = reshape %h4 {shape = [-1, 6, 4]} : f32[B, 6, 4]\n"                                                           \
-  "  %g = silu %z : f32[B, 6, 4]\n"                                                                                    \
-  "  %r = mul %h, %g : f32[B, 6, 4]\n"                                                                                 \
-  "  %p = einsum %r, %o {spec = \"bne,de->bnd\"} : f32[B, 6, 4]\n"                                                     \
-  "  %out = add %x, %p : f32[B, 6, 4]\n"                                                                               \
-  "  return %out\n}\n"                                                                                                 \
-  "func @main(%x: f32[B, 6, 4], %w: f32[8, 4], %k: f32[4, 3, 3], %ig: f32[2, 4], %o: f32[4, 4]) -> (f32[B, 4]) {\n"    \
-  "  %y = call @block(%x, %w, %k, %ig, %o) : f32[B, 6, 4]\n"                                                           \
-  "  %z = call @block(%y, %w, %k, %ig, %o) : f32[B, 6, 4]\n"                                                           \
-  "  %first = slice %z {axis = 1, start = 0, limit = 1} : f32[B, 1, 4]\n"                                              \
-  "  %last = slice %z {axis = 1, start = 5, limit = 6} : f32[B, 1, 4]\n"                                               \
-  "  %both = add %first, %last : f32[B, 1, 4]\n"                                                                       \
-  "  %r = reshape %both {shape = [-1, 4]} : f32[B, 4]\n"                                                               \
+#define MIXER                                                                                      \
+  LAYERNORM                                                                                        \
+  "func @block(%x: f32[B, 6, 4], %w: f32[8, 4], %k: f32[4, 3, 3], %ig: f32[2, 4], %o: f32[4, 4]) " \
+  "-> (f32[B, 6, 4]) "                                                                             \
+  "{\n"                                                                                            \
+  "  %u = einsum %x, %w {spec = \"bnd,ed->bne\"} : f32[B, 6, 8]\n"                                 \
+  "  %m = slice %u {axis = 2, start = 0, limit = 4} : f32[B, 6, 4]\n"                              \
+  "  %z = slice %u {axis = 2, start = 4, limit = 8} : f32[B, 6, 4]\n"                              \
+  "  %c = dwconv %m, %k {grid = [2, 3], pad = [1, 1], path = \"rows~@2x3\"} : f32[B, 6, 4]\n"      \
+  "  %a = silu %c : f32[B, 6, 4]\n"                                                                \
+  "  %q = reshape %a {shape = [-1, 6, 2, 2]} : f32[B, 6, 2, 2]\n"                                  \
+  "  %v = reshape %m {shape = [-1, 6, 2, 2]} : f32[B, 6, 2, 2]\n"                                  \
+  "  %i = einsum %a, %ig {spec = \"bnd,hd->bnh\"} : f32[B, 6, 2]\n"                                \
+  "  %d = sigmoid %i : f32[B, 6, 2]\n"                                                             \
+  "  %y, %S, %nq, %N = linscan %q, %q, %v, %d {class = \"scalar\", normalizer = 1, path = "        \
+  "\"rows~@2x3\"} : "                                                                              \
+  "f32[B, 6, 2, 2], f32[B, 2, 2, 2], f32[B, 6, 2], f32[B, 2, 2]\n"                                 \
+  "  %one = constant {value = 1.0} : f32[]\n"                                                      \
+  "  %ab = abs %nq : f32[B, 6, 2]\n"                                                               \
+  "  %den = max %ab, %one : f32[B, 6, 2]\n"                                                        \
+  "  %den1 = reshape %den {shape = [-1, 6, 2, 1]} : f32[B, 6, 2, 1]\n"                             \
+  "  %h4 = div %y, %den1 : f32[B, 6, 2, 2]\n"                                                      \
+  "  %h = reshape %h4 {shape = [-1, 6, 4]} : f32[B, 6, 4]\n"                                       \
+  "  %g = silu %z : f32[B, 6, 4]\n"                                                                \
+  "  %r = mul %h, %g : f32[B, 6, 4]\n"                                                             \
+  "  %p = einsum %r, %o {spec = \"bne,de->bnd\"} : f32[B, 6, 4]\n"                                 \
+  "  %out = add %x, %p : f32[B, 6, 4]\n"                                                           \
+  "  return %out\n}\n"                                                                             \
+  "func @main(%x: f32[B, 6, 4], %w: f32[8, 4], %k: f32[4, 3, 3], %ig: f32[2, 4], %o: f32[4, 4]) "  \
+  "-> (f32[B, 4]) {\n"                                                                             \
+  "  %y = call @block(%x, %w, %k, %ig, %o) : f32[B, 6, 4]\n"                                       \
+  "  %z = call @block(%y, %w, %k, %ig, %o) : f32[B, 6, 4]\n"                                       \
+  "  %first = slice %z {axis = 1, start = 0, limit = 1} : f32[B, 1, 4]\n"                          \
+  "  %last = slice %z {axis = 1, start = 5, limit = 6} : f32[B, 1, 4]\n"                           \
+  "  %both = add %first, %last : f32[B, 1, 4]\n"                                                   \
+  "  %r = reshape %both {shape = [-1, 4]} : f32[B, 4]\n"                                           \
   "  return %r\n}\n"
 
 TEST(mixer_block_with_conv_and_scan) {
@@ -369,20 +376,22 @@ TEST(mixer_block_with_conv_and_scan) {
 
 /* The decay of a selective scan is larger than all else; it is computed again from its factors. */
 TEST(full_decay_is_recomputed) {
-  const char *text =
-      "func @f(%x: f32[B, 5, 1, 4], %dt: f32[4, 4], %A: f32[3, 4], %k: f32[B, 5, 1, 3]) -> (f32[B, 5, 1, 4]) {\n"
-      "  %e = einsum %x, %dt {spec = \"bnhv,wv->bnhw\"} : f32[B, 5, 1, 4]\n"
-      "  %delta = softplus %e : f32[B, 5, 1, 4]\n"
-      "  %d5 = reshape %delta {shape = [-1, 5, 1, 1, 4]} : f32[B, 5, 1, 1, 4]\n"
-      "  %na = exp %A : f32[3, 4]\n"
-      "  %neg = neg %na : f32[3, 4]\n"
-      "  %arg = mul %d5, %neg : f32[B, 5, 1, 3, 4]\n"
-      "  %D = exp %arg : f32[B, 5, 1, 3, 4]\n"
-      "  %y, %S = linscan %k, %k, %delta, %D {class = \"full\"} : f32[B, 5, 1, 4], f32[B, 1, 3, 4]\n"
-      "  return %y\n}\n"
-      "func @main(%x: f32[B, 5, 1, 4], %dt: f32[4, 4], %A: f32[3, 4], %k: f32[B, 5, 1, 3]) -> (f32[B, 5, 1, 4]) {\n"
-      "  %y = call @f(%x, %dt, %A, %k) : f32[B, 5, 1, 4]\n"
-      "  return %y\n}\n";
+  const char *text = "func @f(%x: f32[B, 5, 1, 4], %dt: f32[4, 4], %A: f32[3, 4], %k: f32[B, 5, 1, "
+                     "3]) -> (f32[B, 5, 1, 4]) {\n"
+                     "  %e = einsum %x, %dt {spec = \"bnhv,wv->bnhw\"} : f32[B, 5, 1, 4]\n"
+                     "  %delta = softplus %e : f32[B, 5, 1, 4]\n"
+                     "  %d5 = reshape %delta {shape = [-1, 5, 1, 1, 4]} : f32[B, 5, 1, 1, 4]\n"
+                     "  %na = exp %A : f32[3, 4]\n"
+                     "  %neg = neg %na : f32[3, 4]\n"
+                     "  %arg = mul %d5, %neg : f32[B, 5, 1, 3, 4]\n"
+                     "  %D = exp %arg : f32[B, 5, 1, 3, 4]\n"
+                     "  %y, %S = linscan %k, %k, %delta, %D {class = \"full\"} : f32[B, 5, 1, 4], "
+                     "f32[B, 1, 3, 4]\n"
+                     "  return %y\n}\n"
+                     "func @main(%x: f32[B, 5, 1, 4], %dt: f32[4, 4], %A: f32[3, 4], %k: f32[B, 5, "
+                     "1, 3]) -> (f32[B, 5, 1, 4]) {\n"
+                     "  %y = call @f(%x, %dt, %A, %k) : f32[B, 5, 1, 4]\n"
+                     "  return %y\n}\n";
   grad_check_text(text, "main", 0, 0);
   vtb_module *m = differentiate(text, "main");
   vtb_func *fwd = grad_func(m, "f_fwd");
@@ -408,26 +417,30 @@ TEST(text_of_a_small_gradient) {
 }
 
 TEST(adjoints_carry_the_spans_of_their_ops) {
-  vtb_module *m = grad_parse("func @main(%x: f32[3]) -> (f32[3]) {\n  %y = exp %x : f32[3]\n  return %y\n}\n");
+  vtb_module *m =
+      grad_parse("func @main(%x: f32[3]) -> (f32[3]) {\n  %y = exp %x : f32[3]\n  return %y\n}\n");
   vtb_func *f = grad_func(m, "main");
   vtb_source source = {.path = "a.vtb", .text = "y = exp(x)", .n = 10};
   f->first->span = (vtb_span){&source, 4, 10};
   vtb_func *g = grad_of(f);
-  CHECK(g->returns[1]->def && g->returns[1]->def->span.source == &source && g->returns[1]->def->span.begin == 4);
+  CHECK(g->returns[1]->def && g->returns[1]->def->span.source == &source &&
+        g->returns[1]->def->span.begin == 4);
   vtb_module_free(m);
 }
 
 TEST(op_without_a_derivative_is_an_error) {
-  vtb_module *m = grad_parse("func @f(%x: f32[B, 3]) -> (f32[B, 3]) {\n  %y = exp %x : f32[B, 3]\n  return %y\n}\n"
-                             "func @main(%g: f32[B, 3], %i: f32[B, 3]) -> (f32[B, 3]) {\n"
-                             "  %h = call @f(%g) : f32[B, 3]\n"
-                             "  %a, %b = maxplus_grad %h, %i, %g, %i : f32[B, 3], f32[B, 3]\n"
-                             "  return %a\n}\n");
+  vtb_module *m = grad_parse(
+      "func @f(%x: f32[B, 3]) -> (f32[B, 3]) {\n  %y = exp %x : f32[B, 3]\n  return %y\n}\n"
+      "func @main(%g: f32[B, 3], %i: f32[B, 3]) -> (f32[B, 3]) {\n"
+      "  %h = call @f(%g) : f32[B, 3]\n"
+      "  %a, %b = maxplus_grad %h, %i, %g, %i : f32[B, 3], f32[B, 3]\n"
+      "  return %a\n}\n");
   vtb_func *grad = NULL;
   vtb_diags diags = {0};
   vtb_error err = {0};
   int zero = 0;
-  CHECK(vtb_autodiff(m, grad_func(m, "main"), &zero, 1, &zero, 1, &grad, &diags, &err) == VTB_E_INPUT);
+  CHECK(vtb_autodiff(m, grad_func(m, "main"), &zero, 1, &zero, 1, &grad, &diags, &err) ==
+        VTB_E_INPUT);
   CHECK(strstr(err.text, "maxplus_grad") != NULL);
   CHECK(grad == NULL);
   CHECK(count_functions(m, "") == 2); /* nothing is left behind */

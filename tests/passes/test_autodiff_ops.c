@@ -4,11 +4,12 @@
 
 typedef struct sample {
   const char *op;
-  const char *args, *pre, *call; /* pre: instructions before; call: the instruction without its results */
-  const char *types;             /* of the results */
-  int n_results;                 /* 0 means 1 */
-  double lo, hi;                 /* of all arguments; both 0: -1 to 1 */
-  bool linear;                   /* in all arguments together */
+  const char *args, *pre,
+      *call;         /* pre: instructions before; call: the instruction without its results */
+  const char *types; /* of the results */
+  int n_results;     /* 0 means 1 */
+  double lo, hi;     /* of all arguments; both 0: -1 to 1 */
+  bool linear;       /* in all arguments together */
 } sample;
 
 /* clang-format off */
@@ -155,15 +156,16 @@ static const sample samples[] = {
 /* clang-format on */
 #define N_SAMPLES (sizeof samples / sizeof *samples)
 
-#define INNER                                                                                                          \
-  "func @inner(%a: " XT ", %b: f32[4]) -> (" XT ") {\n  %c = mul %a, %b : " XT "\n  %d = tanh %c : " XT                \
-  "\n  return %d\n}\n"
+#define INNER                                                                                      \
+  "func @inner(%a: " XT ", %b: f32[4]) -> (" XT ") {\n  %c = mul %a, %b : " XT                     \
+  "\n  %d = tanh %c : " XT "\n  return %d\n}\n"
 
 /* s' = tanh(s W + x) */
-#define ADVANCE                                                                                                        \
-  "func @advance(%s: f32[B, 4], %x: f32[B, 1, 4], %w: f32[4, 4]) -> (f32[B, 4], f32[B, 1, 4]) {\n"                     \
-  "  %p = einsum %s, %w {spec = \"bi,io->bo\"} : f32[B, 4]\n  %q = reshape %p {shape = [-1, 1, 4]} : f32[B, 1, 4]\n"   \
-  "  %r = add %q, %x : f32[B, 1, 4]\n  %t = tanh %r : f32[B, 1, 4]\n"                                                  \
+#define ADVANCE                                                                                    \
+  "func @advance(%s: f32[B, 4], %x: f32[B, 1, 4], %w: f32[4, 4]) -> (f32[B, 4], f32[B, 1, 4]) {\n" \
+  "  %p = einsum %s, %w {spec = \"bi,io->bo\"} : f32[B, 4]\n  %q = reshape %p {shape = [-1, 1, "   \
+  "4]} : f32[B, 1, 4]\n"                                                                           \
+  "  %r = add %q, %x : f32[B, 1, 4]\n  %t = tanh %r : f32[B, 1, 4]\n"                              \
   "  %u = reshape %t {shape = [-1, 4]} : f32[B, 4]\n  return %u, %t\n}\n"
 
 static void sample_text(const sample *s, vtb_strbuf *out) {
@@ -199,7 +201,8 @@ TEST(linear_ops_transpose_exactly) {
     grad_case c = grad_case_new(f, 0, 0);
     double left = grad_dot(&c.results[0], &c.args[f->n_args]), right = 0;
     for (int a = 0; a < f->n_args; a++) right += grad_dot(&c.results[f->n_returns + a], &c.args[a]);
-    CHECK_MSG(fabs(left - right) <= 1e-12, "%s: <v, Ju> = %.17g, <J'v, u> = %.17g", samples[i].op, left, right);
+    CHECK_MSG(fabs(left - right) <= 1e-12, "%s: <v, Ju> = %.17g, <J'v, u> = %.17g", samples[i].op,
+              left, right);
     grad_case_free(&c);
     vtb_module_free(m);
     vtb_strbuf_free(&text);
@@ -241,31 +244,34 @@ static void check_at(const char *text, const double *x, int n, const double *wan
 }
 
 TEST(maximum_with_ties_goes_to_the_first) {
-  check_at("func @f(%x: f32[2, 3]) -> (f32[2]) {\n  %y = reduce_max %x {axes = [1]} : f32[2]\n  return %y\n}\n",
+  check_at("func @f(%x: f32[2, 3]) -> (f32[2]) {\n  %y = reduce_max %x {axes = [1]} : f32[2]\n  "
+           "return %y\n}\n",
            (double[]){1, 2, 2, 5, 5, 5}, 6, (double[]){0, 1, 0, 1, 0, 0});
-  check_at("func @f(%x: f32[2, 3]) -> (f32[]) {\n  %y = reduce_max %x {axes = [0, 1]} : f32[]\n  return %y\n}\n",
+  check_at("func @f(%x: f32[2, 3]) -> (f32[]) {\n  %y = reduce_max %x {axes = [0, 1]} : f32[]\n  "
+           "return %y\n}\n",
            (double[]){1, 2, 7, 7, 5, 7}, 6, (double[]){0, 0, 1, 0, 0, 0});
 }
 
 TEST(kinks_follow_the_table) {
-  check_at("func @f(%x: f32[3]) -> (f32[3]) {\n  %y = relu %x : f32[3]\n  return %y\n}\n", (double[]){-1, 0, 1}, 3,
-           (double[]){0, 0, 1});
-  check_at("func @f(%x: f32[3]) -> (f32[3]) {\n  %y = abs %x : f32[3]\n  return %y\n}\n", (double[]){-1, 0, 1}, 3,
-           (double[]){-1, 0, 1});
-  check_at("func @f(%x: f32[1]) -> (f32[1]) {\n  %z = neg %x : f32[1]\n  %y = max %x, %z : f32[1]\n  return %y\n}\n",
+  check_at("func @f(%x: f32[3]) -> (f32[3]) {\n  %y = relu %x : f32[3]\n  return %y\n}\n",
+           (double[]){-1, 0, 1}, 3, (double[]){0, 0, 1});
+  check_at("func @f(%x: f32[3]) -> (f32[3]) {\n  %y = abs %x : f32[3]\n  return %y\n}\n",
+           (double[]){-1, 0, 1}, 3, (double[]){-1, 0, 1});
+  check_at("func @f(%x: f32[1]) -> (f32[1]) {\n  %z = neg %x : f32[1]\n  %y = max %x, %z : "
+           "f32[1]\n  return %y\n}\n",
            (double[]){0}, 1, (double[]){-1});
 }
 
 /* Rules that square a large divisor or exponentiate a large argument would give NaN. */
 TEST(large_arguments_stay_finite) {
-  check_at("func @f(%x: f32[2]) -> (f32[2]) {\n  %y = div %x, %x : f32[2]\n  return %y\n}\n", (double[]){1e200, 1e-200},
-           2, (double[]){0, 0});
-  check_at("func @f(%x: f32[2]) -> (f32[2]) {\n  %y = softplus %x : f32[2]\n  return %y\n}\n", (double[]){1e4, -1e4}, 2,
-           (double[]){1, 0});
-  check_at("func @f(%x: f32[2]) -> (f32[2]) {\n  %y = log_sigmoid %x : f32[2]\n  return %y\n}\n", (double[]){1e4, -1e4},
-           2, (double[]){0, 1});
-  check_at("func @f(%x: f32[2]) -> (f32[2]) {\n  %y = gelu %x : f32[2]\n  return %y\n}\n", (double[]){1e3, -1e3}, 2,
-           (double[]){1, 0});
+  check_at("func @f(%x: f32[2]) -> (f32[2]) {\n  %y = div %x, %x : f32[2]\n  return %y\n}\n",
+           (double[]){1e200, 1e-200}, 2, (double[]){0, 0});
+  check_at("func @f(%x: f32[2]) -> (f32[2]) {\n  %y = softplus %x : f32[2]\n  return %y\n}\n",
+           (double[]){1e4, -1e4}, 2, (double[]){1, 0});
+  check_at("func @f(%x: f32[2]) -> (f32[2]) {\n  %y = log_sigmoid %x : f32[2]\n  return %y\n}\n",
+           (double[]){1e4, -1e4}, 2, (double[]){0, 1});
+  check_at("func @f(%x: f32[2]) -> (f32[2]) {\n  %y = gelu %x : f32[2]\n  return %y\n}\n",
+           (double[]){1e3, -1e3}, 2, (double[]){1, 0});
 }
 
 int main(void) {

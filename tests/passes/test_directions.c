@@ -3,9 +3,9 @@
 
 #include "ir/recurrence.h"
 
-#define SCAN(result, q, k, v, d, path)                                                                                 \
-  "  " result ", " result "_s = linscan " q ", " k ", " v ", " d " {class = \"scalar\", path = \"" path                \
-  "\", last = 0} : f32[2, 6, 1, 3], f32[2, 1, 3, 3]\n"
+#define SCAN(result, q, k, v, d, path)                                                             \
+  "  " result ", " result "_s = linscan " q ", " k ", " v ", " d                                   \
+  " {class = \"scalar\", path = \"" path "\", last = 0} : f32[2, 6, 1, 3], f32[2, 1, 3, 3]\n"
 #define ARGS "%q: f32[2, 6, 1, 3], %k: f32[2, 6, 1, 3], %v: f32[2, 6, 1, 3], %d: f32[2, 6, 1]"
 #define Y "f32[2, 6, 1, 3]"
 
@@ -28,33 +28,39 @@ static int joined(const char *text) {
 }
 
 TEST(two_directions_of_one_cell) {
-  CHECK(joined("entry func @f(" ARGS ") -> (" Y ", " Y ") {\n" SCAN("%a", "%q", "%k", "%v", "%d", "rows@2x3")
+  CHECK(joined("entry func @f(" ARGS ") -> (" Y ", " Y
+               ") {\n" SCAN("%a", "%q", "%k", "%v", "%d", "rows@2x3")
                    SCAN("%b", "%q", "%k", "%v", "%d", "rows~@2x3") "  return %a, %b\n}\n") == 2);
 }
 
 TEST(four_directions) {
   CHECK(joined("entry func @f(" ARGS ") -> (" Y ", " Y ", " Y ", " Y
-               ") {\n" SCAN("%a", "%q", "%k", "%v", "%d", "rows@2x3") SCAN("%b", "%q", "%k", "%v", "%d", "rows~@2x3")
-                   SCAN("%c", "%q", "%k", "%v", "%d", "cols@2x3")
-                       SCAN("%e", "%q", "%k", "%v", "%d", "cols~@2x3") "  return %a, %b, %c, %e\n}\n") == 4);
+               ") {\n" SCAN("%a", "%q", "%k", "%v", "%d", "rows@2x3")
+                   SCAN("%b", "%q", "%k", "%v", "%d", "rows~@2x3")
+                       SCAN("%c", "%q", "%k", "%v", "%d", "cols@2x3")
+                           SCAN("%e", "%q", "%k", "%v", "%d",
+                                "cols~@2x3") "  return %a, %b, %c, %e\n}\n") == 4);
 }
 
 /* What the second direction needs is computed before both; what reads the first stays behind. */
 TEST(operands_between) {
   CHECK(joined("entry func @f(" ARGS ") -> (" Y ", " Y
-               ") {\n" SCAN("%a", "%q", "%k", "%v", "%d", "rows@2x3") "  %g = silu %a : " Y "\n"
-                                                                      "  %e = sigmoid %d : f32[2, 6, 1]\n" SCAN(
-                                                                          "%b", "%q", "%k", "%v", "%e",
-                                                                          "rows~@2x3") "  %r = add %g, %b : " Y "\n"
-                                                                                       "  return %r, %b\n}\n") == 2);
+               ") {\n" SCAN("%a", "%q", "%k", "%v", "%d",
+                            "rows@2x3") "  %g = silu %a : " Y "\n"
+                                        "  %e = sigmoid %d : f32[2, 6, 1]\n" SCAN(
+                                            "%b", "%q", "%k", "%v", "%e",
+                                            "rows~@2x3") "  %r = add %g, %b : " Y "\n"
+                                                         "  return %r, %b\n}\n") == 2);
 }
 
 TEST(a_scan_of_a_scan_stays) {
-  CHECK(joined("entry func @f(" ARGS ") -> (" Y ") {\n" SCAN("%a", "%q", "%k", "%v", "%d", "rows@2x3")
-                   SCAN("%b", "%q", "%k", "%a", "%d", "rows~@2x3") "  return %b\n}\n") == 0);
   CHECK(joined("entry func @f(" ARGS ") -> (" Y
-               ") {\n" SCAN("%a", "%q", "%k", "%v", "%d", "rows@2x3") "  %g = silu %a : " Y "\n" SCAN(
-                   "%b", "%q", "%k", "%g", "%d", "rows~@2x3") "  return %b\n}\n") == 0);
+               ") {\n" SCAN("%a", "%q", "%k", "%v", "%d", "rows@2x3")
+                   SCAN("%b", "%q", "%k", "%a", "%d", "rows~@2x3") "  return %b\n}\n") == 0);
+  CHECK(
+      joined("entry func @f(" ARGS ") -> (" Y
+             ") {\n" SCAN("%a", "%q", "%k", "%v", "%d", "rows@2x3") "  %g = silu %a : " Y "\n" SCAN(
+                 "%b", "%q", "%k", "%g", "%d", "rows~@2x3") "  return %b\n}\n") == 0);
 }
 
 TEST(nothing_in_common) {
@@ -65,7 +71,8 @@ TEST(nothing_in_common) {
 
 /* One of three depends on another: two kernels' worth of scans, the first of two. */
 TEST(a_group_around_a_dependence) {
-  CHECK(joined("entry func @f(" ARGS ") -> (" Y ", " Y ") {\n" SCAN("%a", "%q", "%k", "%v", "%d", "rows@2x3")
+  CHECK(joined("entry func @f(" ARGS ") -> (" Y ", " Y
+               ") {\n" SCAN("%a", "%q", "%k", "%v", "%d", "rows@2x3")
                    SCAN("%b", "%q", "%k", "%a", "%d", "rows~@2x3")
                        SCAN("%c", "%q", "%k", "%v", "%d", "cols@2x3") "  return %b, %c\n}\n") == 2);
 }

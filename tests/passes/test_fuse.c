@@ -66,19 +66,20 @@ static vtb_module *fuse_and_compare(const char *text) {
 }
 
 TEST(layernorm_is_one_row_kernel) {
-  vtb_module *m = fuse_and_compare("entry func @main(%x: f32[2, 5, 8], %w: f32[8]) -> (f32[2, 5, 8]) {\n"
-                                   "  %c8 = constant {value = 0.125} : f32[]\n"
-                                   "  %one = constant {value = 1.0} : f32[]\n"
-                                   "  %s = reduce_sum %x {axes = [2], keep = 1} : f32[2, 5, 1]\n"
-                                   "  %mu = mul %s, %c8 : f32[2, 5, 1]\n"
-                                   "  %c = sub %x, %mu : f32[2, 5, 8]\n"
-                                   "  %q = square %c : f32[2, 5, 8]\n"
-                                   "  %v = reduce_sum %q {axes = [2], keep = 1} : f32[2, 5, 1]\n"
-                                   "  %r = rsqrt %v : f32[2, 5, 1]\n"
-                                   "  %n = mul %c, %r : f32[2, 5, 8]\n"
-                                   "  %w1 = add %w, %one : f32[8]\n"
-                                   "  %y = mul %n, %w1 : f32[2, 5, 8]\n"
-                                   "  return %y\n}\n");
+  vtb_module *m =
+      fuse_and_compare("entry func @main(%x: f32[2, 5, 8], %w: f32[8]) -> (f32[2, 5, 8]) {\n"
+                       "  %c8 = constant {value = 0.125} : f32[]\n"
+                       "  %one = constant {value = 1.0} : f32[]\n"
+                       "  %s = reduce_sum %x {axes = [2], keep = 1} : f32[2, 5, 1]\n"
+                       "  %mu = mul %s, %c8 : f32[2, 5, 1]\n"
+                       "  %c = sub %x, %mu : f32[2, 5, 8]\n"
+                       "  %q = square %c : f32[2, 5, 8]\n"
+                       "  %v = reduce_sum %q {axes = [2], keep = 1} : f32[2, 5, 1]\n"
+                       "  %r = rsqrt %v : f32[2, 5, 1]\n"
+                       "  %n = mul %c, %r : f32[2, 5, 8]\n"
+                       "  %w1 = add %w, %one : f32[8]\n"
+                       "  %y = mul %n, %w1 : f32[2, 5, 8]\n"
+                       "  return %y\n}\n");
   CHECK(count_kind(m->entry, "row") == 1);
   CHECK(count_op(m->entry, VTB_OP_fused) == 1);
   CHECK(m->entry->first == m->entry->last);
@@ -86,43 +87,47 @@ TEST(layernorm_is_one_row_kernel) {
 }
 
 TEST(a_product_between_keeps_two_kernels_apart) {
-  vtb_module *m = fuse_and_compare("entry func @main(%x: f32[4, 8], %w: f32[8, 8]) -> (f32[4, 8]) {\n"
-                                   "  %a = exp %x : f32[4, 8]\n"
-                                   "  %b = einsum %a, %w {spec = \"nc,dc->nd\"} : f32[4, 8]\n"
-                                   "  %c = add %a, %b : f32[4, 8]\n"
-                                   "  %d = neg %c : f32[4, 8]\n"
-                                   "  return %d\n}\n");
+  vtb_module *m =
+      fuse_and_compare("entry func @main(%x: f32[4, 8], %w: f32[8, 8]) -> (f32[4, 8]) {\n"
+                       "  %a = exp %x : f32[4, 8]\n"
+                       "  %b = einsum %a, %w {spec = \"nc,dc->nd\"} : f32[4, 8]\n"
+                       "  %c = add %a, %b : f32[4, 8]\n"
+                       "  %d = neg %c : f32[4, 8]\n"
+                       "  return %d\n}\n");
   CHECK(count_kind(m->entry, "loop") == 2);
   CHECK(count_op(m->entry, VTB_OP_einsum) == 1);
   vtb_module_free(m);
 }
 
 TEST(column_sums_take_their_private_producer_and_share) {
-  vtb_module *m = fuse_and_compare("entry func @main(%dy: f32[2, 6, 8], %x: f32[2, 6, 8]) -> (f32[8], f32[8]) {\n"
-                                   "  %p = mul %dy, %x : f32[2, 6, 8]\n"
-                                   "  %dw = reduce_sum %p {axes = [0, 1]} : f32[8]\n"
-                                   "  %db = reduce_sum %dy {axes = [0, 1]} : f32[8]\n"
-                                   "  return %dw, %db\n}\n");
+  vtb_module *m = fuse_and_compare(
+      "entry func @main(%dy: f32[2, 6, 8], %x: f32[2, 6, 8]) -> (f32[8], f32[8]) {\n"
+      "  %p = mul %dy, %x : f32[2, 6, 8]\n"
+      "  %dw = reduce_sum %p {axes = [0, 1]} : f32[8]\n"
+      "  %db = reduce_sum %dy {axes = [0, 1]} : f32[8]\n"
+      "  return %dw, %db\n}\n");
   CHECK(count_kind(m->entry, "col") == 1);
   CHECK(count_op(m->entry, VTB_OP_fused) == 1);
   vtb_module_free(m);
 }
 
 TEST(a_stored_producer_is_not_taken_into_a_column_sum) {
-  vtb_module *m = fuse_and_compare("entry func @main(%dy: f32[2, 6, 8]) -> (f32[8], f32[2, 6, 8]) {\n"
-                                   "  %p = exp %dy : f32[2, 6, 8]\n"
-                                   "  %s = reduce_sum %p {axes = [0, 1]} : f32[8]\n"
-                                   "  return %s, %p\n}\n");
+  vtb_module *m =
+      fuse_and_compare("entry func @main(%dy: f32[2, 6, 8]) -> (f32[8], f32[2, 6, 8]) {\n"
+                       "  %p = exp %dy : f32[2, 6, 8]\n"
+                       "  %s = reduce_sum %p {axes = [0, 1]} : f32[8]\n"
+                       "  return %s, %p\n}\n");
   CHECK(count_kind(m->entry, "col") == 1 && count_kind(m->entry, "loop") == 1);
   vtb_module_free(m);
 }
 
 TEST(equal_kernels_are_one_function) {
-  vtb_module *m = fuse_and_compare("entry func @main(%x: f32[4, 8], %w: f32[8, 8]) -> (f32[4, 8]) {\n"
-                                   "  %a = silu %x : f32[4, 8]\n"
-                                   "  %b = einsum %a, %w {spec = \"nc,dc->nd\"} : f32[4, 8]\n"
-                                   "  %c = silu %b : f32[4, 8]\n"
-                                   "  return %c\n}\n");
+  vtb_module *m =
+      fuse_and_compare("entry func @main(%x: f32[4, 8], %w: f32[8, 8]) -> (f32[4, 8]) {\n"
+                       "  %a = silu %x : f32[4, 8]\n"
+                       "  %b = einsum %a, %w {spec = \"nc,dc->nd\"} : f32[4, 8]\n"
+                       "  %c = silu %b : f32[4, 8]\n"
+                       "  return %c\n}\n");
   int kernels = 0;
   for (vtb_func *f = m->first; f; f = f->next) kernels += f->kind == VTB_FUNC_KERNEL;
   CHECK(kernels == 1);
@@ -175,7 +180,8 @@ TEST(plan_reshape_of_a_strided_view_is_a_view_only_if_strides_allow) {
   vtb_inst *i = m->entry->first;
   CHECK(frame->slots[i->next->results[0]->id].place == VTB_PLACE_WORKSPACE);
   const vtb_slot *split = &frame->slots[i->next->next->results[0]->id];
-  CHECK(split->place == VTB_PLACE_VIEW && split->stride[0] == 16 && split->stride[1] == 4 && split->stride[2] == 1);
+  CHECK(split->place == VTB_PLACE_VIEW && split->stride[0] == 16 && split->stride[1] == 4 &&
+        split->stride[2] == 1);
   vtb_plan_free(&plan);
   vtb_module_free(m);
 }
@@ -197,7 +203,8 @@ TEST(plan_writes_parts_of_a_concatenation_in_place) {
   const vtb_frame *frame = vtb_plan_frame(&plan, m->entry);
   const vtb_slot *slot[8];
   int n = 0;
-  for (vtb_inst *i = m->entry->first; i && n < 8; i = i->next) slot[n++] = &frame->slots[i->results[0]->id];
+  for (vtb_inst *i = m->entry->first; i && n < 8; i = i->next)
+    slot[n++] = &frame->slots[i->results[0]->id];
   CHECK(slot[5]->in_place && slot[5]->place == VTB_PLACE_WORKSPACE);
   CHECK(slot[0]->place == VTB_PLACE_VIEW && slot[0]->view_offset == 0 && slot[0]->stride[0] == 12);
   CHECK(slot[1]->base == slot[0]->base && slot[1]->stride[1] == 4);
@@ -209,16 +216,18 @@ TEST(plan_writes_parts_of_a_concatenation_in_place) {
 }
 
 TEST(plan_returns_the_value_behind_a_reshape) {
-  vtb_module *m = parse("entry func @main(%x: f32[4, 16], %w: f32[8, 16]) -> (f32[32], f32[4, 8]) {\n"
-                        "  %p = einsum %x, %w {spec = \"nc,dc->nd\"} : f32[4, 8]\n"
-                        "  %r = reshape %p {shape = [32]} : f32[32]\n"
-                        "  %q = einsum %x, %w {spec = \"nc,dc->nd\"} : f32[4, 8]\n"
-                        "  return %r, %q\n}\n");
+  vtb_module *m =
+      parse("entry func @main(%x: f32[4, 16], %w: f32[8, 16]) -> (f32[32], f32[4, 8]) {\n"
+            "  %p = einsum %x, %w {spec = \"nc,dc->nd\"} : f32[4, 8]\n"
+            "  %r = reshape %p {shape = [32]} : f32[32]\n"
+            "  %q = einsum %x, %w {spec = \"nc,dc->nd\"} : f32[4, 8]\n"
+            "  return %r, %q\n}\n");
   vtb_plan plan;
   vtb_error err = {0};
   CHECK(vtb_plan_memory(m, m->entry, &plan, &err) == VTB_OK);
   const vtb_frame *frame = vtb_plan_frame(&plan, m->entry);
-  const vtb_slot *p = &frame->slots[m->entry->first->results[0]->id], *r = &frame->slots[m->entry->returns[0]->id];
+  const vtb_slot *p = &frame->slots[m->entry->first->results[0]->id],
+                 *r = &frame->slots[m->entry->returns[0]->id];
   CHECK(p->place == VTB_PLACE_RETURN && p->index == 0);
   CHECK(r->place == VTB_PLACE_VIEW && r->base == m->entry->first->results[0]);
   vtb_plan_free(&plan);

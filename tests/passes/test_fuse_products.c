@@ -15,7 +15,8 @@ static int products(const char *text) {
 }
 
 TEST(an_elementwise_kernel_joins_its_product) {
-  CHECK(products("entry func @f(%x: f32[5, 6], %w: f32[6, 7], %b: f32[7], %r: f32[5, 7]) -> (f32[5, 7], f32[5, 7]) {\n"
+  CHECK(products("entry func @f(%x: f32[5, 6], %w: f32[6, 7], %b: f32[7], %r: f32[5, 7]) -> "
+                 "(f32[5, 7], f32[5, 7]) {\n"
                  "  %p = einsum %x, %w, %b {spec = \"ab,bc->ac\"} : f32[5, 7]\n"
                  "  %g = gelu %p : f32[5, 7]\n"
                  "  %y = add %g, %r : f32[5, 7]\n"
@@ -35,11 +36,12 @@ TEST(products_that_stay_alone) {
                  "  %p = einsum %x, %w {spec = \"ab,bc->ac\"} : f32[5, 7]\n"
                  "  %y = gelu %p : f32[5, 7]\n"
                  "  return %p, %y\n}\n") == 0);
-  CHECK(products(/* broadcast to more */
-                 "entry func @f(%x: f32[5, 6], %w: f32[6, 7], %r: f32[3, 5, 7]) -> (f32[3, 5, 7]) {\n"
-                 "  %p = einsum %x, %w {spec = \"ab,bc->ac\"} : f32[5, 7]\n"
-                 "  %y = add %p, %r : f32[3, 5, 7]\n"
-                 "  return %y\n}\n") == 0);
+  CHECK(
+      products(/* broadcast to more */
+               "entry func @f(%x: f32[5, 6], %w: f32[6, 7], %r: f32[3, 5, 7]) -> (f32[3, 5, 7]) {\n"
+               "  %p = einsum %x, %w {spec = \"ab,bc->ac\"} : f32[5, 7]\n"
+               "  %y = add %p, %r : f32[3, 5, 7]\n"
+               "  return %y\n}\n") == 0);
   CHECK(products(/* a sum of the row */
                  "entry func @f(%x: f32[5, 6], %w: f32[6, 7]) -> (f32[5, 7]) {\n"
                  "  %p = einsum %x, %w {spec = \"ab,bc->ac\"} : f32[5, 7]\n"

@@ -2,14 +2,17 @@
 #include "tests/passes/pass_check.h"
 
 #define T "f32[B, N=3]"
-static const char *const small =
-    "entry func @f(%x: " T ") -> (" T ") {\n%a = neg %x : " T "\n%r = neg %a : " T "\nreturn %r\n}\n";
+static const char *const small = "entry func @f(%x: " T ") -> (" T ") {\n%a = neg %x : " T
+                                 "\n%r = neg %a : " T "\nreturn %r\n}\n";
 
-static vtb_status run_text(const char *pipeline, const char *print_after, FILE *dump, vtb_error *err) {
+static vtb_status run_text(const char *pipeline, const char *print_after, FILE *dump,
+                           vtb_error *err) {
   vtb_module *m = parse_ir(small);
   vtb_pass_context c = {.module = m, .batch = 2};
   vtb_status s = vtb_run_pipeline(
-      &c, &(vtb_pipeline_options){.pipeline = pipeline, .print_after = print_after, .dump = dump, .verify_each = true},
+      &c,
+      &(vtb_pipeline_options){
+          .pipeline = pipeline, .print_after = print_after, .dump = dump, .verify_each = true},
       err);
   vtb_module_free(m);
   return s;
@@ -52,19 +55,21 @@ static char *dump_of(const char *print_after) {
 
 TEST(modules_are_printed_after_passes) {
   char *one = dump_of("simplify"), *all = dump_of("all");
-  CHECK(strstr(one, "// after simplify") && !strstr(one, "// after dce") && strstr(one, "return %x"));
+  CHECK(strstr(one, "// after simplify") && !strstr(one, "// after dce") &&
+        strstr(one, "return %x"));
   CHECK(strstr(all, "// after simplify") && strstr(all, "// after dce"));
   free(one);
   free(all);
 }
 
 TEST(bind_replaces_the_batch_everywhere) {
-  CHECK_PASS(
-      "bind",
-      "entry func @f(%x: f32[B, 3]) -> (f32[B, 3, 4]) {\n%r = reshape %x {shape = [-1, 3, 1]} : f32[B, 3, 1]\n"
-      "%b = broadcast %r {shape = [-1, 3, 4]} : f32[B, 3, 4]\nreturn %b\n}\n",
-      "entry func @f(%x: f32[B=2, 3]) -> (f32[B=2, 3, 4]) {\n%r = reshape %x {shape = [2, 3, 1]} : f32[B=2, 3, 1]\n"
-      "%b = broadcast %r {shape = [2, 3, 4]} : f32[B=2, 3, 4]\nreturn %b\n}\n");
+  CHECK_PASS("bind",
+             "entry func @f(%x: f32[B, 3]) -> (f32[B, 3, 4]) {\n%r = reshape %x {shape = [-1, 3, "
+             "1]} : f32[B, 3, 1]\n"
+             "%b = broadcast %r {shape = [-1, 3, 4]} : f32[B, 3, 4]\nreturn %b\n}\n",
+             "entry func @f(%x: f32[B=2, 3]) -> (f32[B=2, 3, 4]) {\n%r = reshape %x {shape = [2, "
+             "3, 1]} : f32[B=2, 3, 1]\n"
+             "%b = broadcast %r {shape = [2, 3, 4]} : f32[B=2, 3, 4]\nreturn %b\n}\n");
   vtb_module *m = parse_ir(small);
   vtb_error err = {0};
   vtb_pass_context c = {.module = m};
@@ -72,17 +77,19 @@ TEST(bind_replaces_the_batch_everywhere) {
   vtb_module_free(m);
 }
 
-static const char *const tapped = "func @g(%x: " T ") -> (" T ") {\n%a = neg %x : " T
-                                  "\n%t = tap %a {name = \"inner\"} : " T "\n%r = exp %t : " T "\nreturn %r\n}\n"
-                                  "func @h(%x: " T ") -> (" T ") {\n%r = call @g(%x) : " T "\nreturn %r\n}\n"
-                                  "entry func @f(%x: " T ") -> (" T " \"y\") {\n%o = tap %x {name = \"outer\"} : " T
-                                  "\n%r = call @h(%o) : " T "\nreturn %r\n}\n";
+static const char *const tapped =
+    "func @g(%x: " T ") -> (" T ") {\n%a = neg %x : " T "\n%t = tap %a {name = \"inner\"} : " T
+    "\n%r = exp %t : " T "\nreturn %r\n}\n"
+    "func @h(%x: " T ") -> (" T ") {\n%r = call @g(%x) : " T "\nreturn %r\n}\n"
+    "entry func @f(%x: " T ") -> (" T " \"y\") {\n%o = tap %x {name = \"outer\"} : " T
+    "\n%r = call @h(%o) : " T "\nreturn %r\n}\n";
 
 TEST(taps_are_removed) {
-  CHECK_PASS("taps", tapped,
-             "func @g(%x: " T ") -> (" T ") {\n%a = neg %x : " T "\n%r = exp %a : " T "\nreturn %r\n}\n"
-             "func @h(%x: " T ") -> (" T ") {\n%r = call @g(%x) : " T "\nreturn %r\n}\n"
-             "entry func @f(%x: " T ") -> (" T " \"y\") {\n%r = call @h(%x) : " T "\nreturn %r\n}\n");
+  CHECK_PASS(
+      "taps", tapped,
+      "func @g(%x: " T ") -> (" T ") {\n%a = neg %x : " T "\n%r = exp %a : " T "\nreturn %r\n}\n"
+      "func @h(%x: " T ") -> (" T ") {\n%r = call @g(%x) : " T "\nreturn %r\n}\n"
+      "entry func @f(%x: " T ") -> (" T " \"y\") {\n%r = call @h(%x) : " T "\nreturn %r\n}\n");
 }
 
 TEST(kept_taps_are_returned_outward) {
@@ -105,9 +112,10 @@ TEST(kept_taps_are_returned_outward) {
 }
 
 TEST(a_tap_called_twice_gets_a_suffix) {
-  vtb_module *m = parse_ir(
-      "func @g(%x: " T ") -> (" T ") {\n%a = neg %x : " T "\n%t = tap %a {name = \"a\"} : " T "\nreturn %t\n}\n"
-      "entry func @f(%x: " T ") -> (" T ") {\n%p = call @g(%x) : " T "\n%q = call @g(%p) : " T "\nreturn %q\n}\n");
+  vtb_module *m = parse_ir("func @g(%x: " T ") -> (" T ") {\n%a = neg %x : " T
+                           "\n%t = tap %a {name = \"a\"} : " T "\nreturn %t\n}\n"
+                           "entry func @f(%x: " T ") -> (" T ") {\n%p = call @g(%x) : " T
+                           "\n%q = call @g(%p) : " T "\nreturn %q\n}\n");
   vtb_pass_context c = {.module = m, .keep_taps = true};
   if (!m || !run_passes_in(&c, "taps")) return;
   CHECK_STR(m->entry->return_names[1], "tap:a");
@@ -115,7 +123,8 @@ TEST(a_tap_called_twice_gets_a_suffix) {
   vtb_module_free(m);
 }
 
-static void check_choice(const char *text, const char *override, int64_t chunk, const char *mode, int64_t want_chunk) {
+static void check_choice(const char *text, const char *override, int64_t chunk, const char *mode,
+                         int64_t want_chunk) {
   vtb_module *m = parse_ir(text);
   vtb_pass_context c = {.module = m, .batch = 2, .mode = override, .chunk = chunk};
   if (!m || !run_passes_in(&c, "select_mode")) return;
@@ -125,11 +134,12 @@ static void check_choice(const char *text, const char *override, int64_t chunk, 
 }
 
 /* The mode that is chosen for a scan of T tokens with K = V = 16. */
-static void check_mode(const char *klass, const char *dims, int tokens, const char *attrs, const char *override,
-                       int64_t chunk, const char *mode, int64_t want_chunk) {
+static void check_mode(const char *klass, const char *dims, int tokens, const char *attrs,
+                       const char *override, int64_t chunk, const char *mode, int64_t want_chunk) {
   char text[700];
   snprintf(text, sizeof text,
-           "entry func @f(%%q: f32[2, %d, 1, 16], %%d: f32[%s]) -> (f32[2, %d, 1, 16]) {\n%%y, %%s = linscan %%q, %%q, "
+           "entry func @f(%%q: f32[2, %d, 1, 16], %%d: f32[%s]) -> (f32[2, %d, 1, 16]) {\n%%y, %%s "
+           "= linscan %%q, %%q, "
            "%%q, %%d {class = \"%s\"%s} : "
            "f32[2, %d, 1, 16], f32[2, 1, 16, 16]\nreturn %%y\n}\n",
            tokens, dims, tokens, klass, attrs, tokens);
@@ -143,12 +153,14 @@ static void check_vector_mode(bool grad, int size, int tokens, const char *mode,
   snprintf(state, sizeof state, "f32[2, 1, %d, %d]", size, size);
   if (grad)
     snprintf(text, sizeof text,
-             "entry func @f(%%q: %s) -> (%s) {\n%%a, %%b, %%c, %%d = linscan_grad %%q, %%q, %%q, %%q, %%q {class = "
+             "entry func @f(%%q: %s) -> (%s) {\n%%a, %%b, %%c, %%d = linscan_grad %%q, %%q, %%q, "
+             "%%q, %%q {class = "
              "\"key\"} : %s, %s, %s, %s\nreturn %%a\n}\n",
              rows, rows, rows, rows, rows, rows);
   else
     snprintf(text, sizeof text,
-             "entry func @f(%%q: %s) -> (%s) {\n%%y, %%s = linscan %%q, %%q, %%q, %%q {class = \"key\"} : %s, %s\n"
+             "entry func @f(%%q: %s) -> (%s) {\n%%y, %%s = linscan %%q, %%q, %%q, %%q {class = "
+             "\"key\"} : %s, %s\n"
              "return %%y\n}\n",
              rows, rows, rows, state);
   check_choice(text, NULL, 0, mode, chunk);
@@ -176,14 +188,16 @@ TEST(modes_are_decided_by_cost_and_class) {
 TEST(the_source_and_then_the_command_line_decide) {
   check_mode("constant", "1", 10, ", mode = \"chunkwise\", chunk = 5", NULL, 0, "chunkwise", 5);
   check_mode("constant", "1", 10, ", mode = \"recurrent\"", NULL, 0, "recurrent", 0);
-  check_mode("constant", "1", 10, ", mode = \"chunkwise\", chunk = 5", "parallel", 0, "parallel", 0);
+  check_mode("constant", "1", 10, ", mode = \"chunkwise\", chunk = 5", "parallel", 0, "parallel",
+             0);
   check_mode("constant", "1", 10, ", mode = \"recurrent\"", "chunkwise", 0, "chunkwise", 64);
   check_mode("constant", "1", 10, ", mode = \"recurrent\"", "chunkwise", 7, "chunkwise", 7);
   check_mode("constant", "1", 10, ", mode = \"recurrent\"", "auto", 0, "parallel", 0);
   vtb_module *m = parse_ir(small);
   vtb_error err = {0};
   vtb_pass_context c = {.module = m, .mode = "fast"};
-  CHECK(vtb_run_pipeline(&c, &(vtb_pipeline_options){.pipeline = "select_mode"}, &err) == VTB_E_USAGE);
+  CHECK(vtb_run_pipeline(&c, &(vtb_pipeline_options){.pipeline = "select_mode"}, &err) ==
+        VTB_E_USAGE);
   vtb_module_free(m);
 }
 

@@ -3,8 +3,8 @@
 
 #include "ir/path.h"
 
-#define SCAN_OF(q, path)                                                                                               \
-  "%y, %s = linscan " q ", " q ", " q ", %d {class = \"constant\"" path                                                \
+#define SCAN_OF(q, path)                                                                           \
+  "%y, %s = linscan " q ", " q ", " q ", %d {class = \"constant\"" path                            \
   "} : f32[B, N=6, h=1, K=2], f32[B, h=1, K=2, 2]\n"
 #define ARGS "(%x: f32[B, N=6, h=1, K=2], %d: f32[h=1])"
 #define P "{axis = 1, path = \"cols@2x3\"}"
@@ -13,68 +13,84 @@
 TEST(a_scan_takes_the_path_and_the_pair_goes) {
   CHECK_PASS("path_fold",
              "entry func @f" ARGS " -> (f32[B, N=6, h=1, K=2]) {\n"
-             "%p = permute %x " P " : f32[B, N=6, h=1, K=2]\n%g = gelu %p : f32[B, N=6, h=1, K=2]\n" SCAN_OF(
+             "%p = permute %x " P
+             " : f32[B, N=6, h=1, K=2]\n%g = gelu %p : f32[B, N=6, h=1, K=2]\n" SCAN_OF(
                  "%g", "") "%z = permute %y " P_BACK " : f32[B, N=6, h=1, K=2]\nreturn %z\n}\n",
-             "entry func @f" ARGS " -> (f32[B, N=6, h=1, K=2]) {\n%g = gelu %x : f32[B, N=6, h=1, K=2]\n" SCAN_OF(
+             "entry func @f" ARGS
+             " -> (f32[B, N=6, h=1, K=2]) {\n%g = gelu %x : f32[B, N=6, h=1, K=2]\n" SCAN_OF(
                  "%g", ", path = \"cols@2x3\"") "return %y\n}\n");
 }
 
 TEST(without_a_permutation_nothing_happens) {
   CHECK_KEPT("path_fold",
-             "entry func @f" ARGS " -> (f32[B, N=6, h=1, K=2]) {\n%g = gelu %x : f32[B, N=6, h=1, K=2]\n" SCAN_OF(
+             "entry func @f" ARGS
+             " -> (f32[B, N=6, h=1, K=2]) {\n%g = gelu %x : f32[B, N=6, h=1, K=2]\n" SCAN_OF(
                  "%g", "") "return %y\n}\n");
 }
 
 TEST(a_result_in_path_order_keeps_its_permutation) {
-  CHECK_PASS("path_fold",
-             "entry func @f(%x: f32[B, N=6, 2]) -> (f32[B, N=6, 2]) {\n%p = permute %x " P " : f32[B, N=6, 2]\n"
-             "%g = gelu %p : f32[B, N=6, 2]\nreturn %g\n}\n",
-             "entry func @f(%x: f32[B, N=6, 2]) -> (f32[B, N=6, 2]) {\n%g = gelu %x : f32[B, N=6, 2]\n"
-             "%v3 = permute %g " P " : f32[B, N=6, 2]\nreturn %v3\n}\n");
+  CHECK_PASS(
+      "path_fold",
+      "entry func @f(%x: f32[B, N=6, 2]) -> (f32[B, N=6, 2]) {\n%p = permute %x " P
+      " : f32[B, N=6, 2]\n"
+      "%g = gelu %p : f32[B, N=6, 2]\nreturn %g\n}\n",
+      "entry func @f(%x: f32[B, N=6, 2]) -> (f32[B, N=6, 2]) {\n%g = gelu %x : f32[B, N=6, 2]\n"
+      "%v3 = permute %g " P " : f32[B, N=6, 2]\nreturn %v3\n}\n");
 }
 
 TEST(paths_compose_and_identities_vanish) {
-  CHECK_PASS("path_fold",
-             "entry func @f" ARGS
-             " -> (f32[B, N=6, h=1, K=2]) {\n%p = permute %x {axis = 1, path = \"rows~@2x3\"} : f32[B, N=6, h=1, "
-             "K=2]\n" SCAN_OF("%p", ", path = \"rows~@2x3\"") "%z = permute %y {axis = 1, path = \"rows~@2x3\", "
-                                                              "inverse = 1} : f32[B, N=6, h=1, K=2]\nreturn %z\n}\n",
-             "entry func @f" ARGS " -> (f32[B, N=6, h=1, K=2]) {\n" SCAN_OF("%x", "") "return %y\n}\n");
-  CHECK_PASS("path_fold",
-             "entry func @f" ARGS
-             " -> (f32[B, N=6, h=1, K=2]) {\n%p = permute %x {axis = 1, path = \"cols@2x3\"} : f32[B, N=6, h=1, "
-             "K=2]\n" SCAN_OF("%p", ", path = \"rows~@2x3\"") "%z = permute %y " P_BACK
-                                                              " : f32[B, N=6, h=1, K=2]\nreturn %z\n}\n",
-             "entry func @f" ARGS
-             " -> (f32[B, N=6, h=1, K=2]) {\n" SCAN_OF("%x", ", path = \"cols~@2x3\"") "return %y\n}\n");
+  CHECK_PASS(
+      "path_fold",
+      "entry func @f" ARGS " -> (f32[B, N=6, h=1, K=2]) {\n%p = permute %x {axis = 1, path = "
+                           "\"rows~@2x3\"} : f32[B, N=6, h=1, "
+      "K=2]\n" SCAN_OF(
+          "%p", ", path = \"rows~@2x3\"") "%z = permute %y {axis = 1, path = \"rows~@2x3\", "
+                                          "inverse = 1} : f32[B, N=6, h=1, K=2]\nreturn %z\n}\n",
+      "entry func @f" ARGS " -> (f32[B, N=6, h=1, K=2]) {\n" SCAN_OF("%x", "") "return %y\n}\n");
+  CHECK_PASS(
+      "path_fold",
+      "entry func @f" ARGS " -> (f32[B, N=6, h=1, K=2]) {\n%p = permute %x {axis = 1, path = "
+                           "\"cols@2x3\"} : f32[B, N=6, h=1, "
+      "K=2]\n" SCAN_OF("%p", ", path = \"rows~@2x3\"") "%z = permute %y " P_BACK
+                                                       " : f32[B, N=6, h=1, K=2]\nreturn %z\n}\n",
+      "entry func @f" ARGS
+      " -> (f32[B, N=6, h=1, K=2]) {\n" SCAN_OF("%x", ", path = \"cols~@2x3\"") "return %y\n}\n");
 }
 
 TEST(one_token_is_picked_where_it_is_stored) {
   CHECK_PASS("path_fold",
-             "entry func @f(%x: f32[B, N=6, 2]) -> (f32[B, 1, 2]) {\n%p = permute %x {axis = 1, path = \"rows~@2x3\"} "
+             "entry func @f(%x: f32[B, N=6, 2]) -> (f32[B, 1, 2]) {\n%p = permute %x {axis = 1, "
+             "path = \"rows~@2x3\"} "
              ": f32[B, N=6, 2]\n"
              "%c = slice %p {axis = 1, start = 1, limit = 2} : f32[B, 1, 2]\nreturn %c\n}\n",
-             "entry func @f(%x: f32[B, N=6, 2]) -> (f32[B, 1, 2]) {\n%c = slice %x {axis = 1, start = 4, limit = 5} : "
+             "entry func @f(%x: f32[B, N=6, 2]) -> (f32[B, 1, 2]) {\n%c = slice %x {axis = 1, "
+             "start = 4, limit = 5} : "
              "f32[B, 1, 2]\nreturn %c\n}\n");
 }
 
 TEST(ops_that_mix_tokens_get_a_permutation) {
   CHECK_PASS("path_fold",
-             "entry func @f(%x: f32[B, N=6, 2]) -> (f32[B, 2, 2]) {\n%p = permute %x " P " : f32[B, N=6, 2]\n"
+             "entry func @f(%x: f32[B, N=6, 2]) -> (f32[B, 2, 2]) {\n%p = permute %x " P
+             " : f32[B, N=6, 2]\n"
              "%c = slice %p {axis = 1, start = 1, limit = 3} : f32[B, 2, 2]\nreturn %c\n}\n",
-             "entry func @f(%x: f32[B, N=6, 2]) -> (f32[B, 2, 2]) {\n%v3 = permute %x " P " : f32[B, N=6, 2]\n"
+             "entry func @f(%x: f32[B, N=6, 2]) -> (f32[B, 2, 2]) {\n%v3 = permute %x " P
+             " : f32[B, N=6, 2]\n"
              "%c = slice %v3 {axis = 1, start = 1, limit = 3} : f32[B, 2, 2]\nreturn %c\n}\n");
 }
 
 TEST(callees_are_copied_for_their_arguments_orders) {
-  const char *text = "func @block" ARGS " -> (f32[B, N=6, h=1, K=2]) {\n%g = gelu %x : f32[B, N=6, h=1, K=2]\n" SCAN_OF(
-      "%g", "") "return %y\n}\n"
-                "entry func @f" ARGS " -> (f32[B, N=6, h=1, K=2], f32[B, N=6, h=1, K=2]) {\n"
-                "%a = call @block(%x, %d) : f32[B, N=6, h=1, K=2]\n"
-                "%p = permute %a " P " : f32[B, N=6, h=1, K=2]\n%b = call @block(%p, %d) : f32[B, N=6, h=1, K=2]\n"
-                "%z = permute %b " P_BACK " : f32[B, N=6, h=1, K=2]\n"
-                "%q = permute %z " P " : f32[B, N=6, h=1, K=2]\n%c = call @block(%q, %d) : f32[B, N=6, h=1, K=2]\n"
-                "%y = permute %c " P_BACK " : f32[B, N=6, h=1, K=2]\nreturn %z, %y\n}\n";
+  const char *text =
+      "func @block" ARGS
+      " -> (f32[B, N=6, h=1, K=2]) {\n%g = gelu %x : f32[B, N=6, h=1, K=2]\n" SCAN_OF(
+          "%g", "") "return %y\n}\n"
+                    "entry func @f" ARGS " -> (f32[B, N=6, h=1, K=2], f32[B, N=6, h=1, K=2]) {\n"
+                    "%a = call @block(%x, %d) : f32[B, N=6, h=1, K=2]\n"
+                    "%p = permute %a " P
+                    " : f32[B, N=6, h=1, K=2]\n%b = call @block(%p, %d) : f32[B, N=6, h=1, K=2]\n"
+                    "%z = permute %b " P_BACK " : f32[B, N=6, h=1, K=2]\n"
+                    "%q = permute %z " P
+                    " : f32[B, N=6, h=1, K=2]\n%c = call @block(%q, %d) : f32[B, N=6, h=1, K=2]\n"
+                    "%y = permute %c " P_BACK " : f32[B, N=6, h=1, K=2]\nreturn %z, %y\n}\n";
   vtb_module *before = parse_ir(text), *after = parse_ir(text);
   if (!before || !after || !run_passes(after, "path_fold,dce")) return;
   CHECK(count_ops(after, VTB_OP_permute) == 0);
@@ -90,9 +106,11 @@ static void check_two_axes(const char *middle, int permutes) {
            "entry func @f(%%x: f32[B, N=2, h=2, 3]) -> (f32[B, N=2, h=2, 3]) {\n"
            "%%p = permute %%x {axis = 1, path = \"rows~@1x2\"} : f32[B, N=2, h=2, 3]\n"
            "%%t = transpose %%p {perm = [0, 2, 1, 3]} : f32[B, h=2, N=2, 3]\n%s"
-           "%%b = transpose %%u {perm = [0, 2, 1, 3]} : f32[B, N=2, h=2, 3]\n%%s = shift %%b {axis = 1, by = 1} : "
+           "%%b = transpose %%u {perm = [0, 2, 1, 3]} : f32[B, N=2, h=2, 3]\n%%s = shift %%b {axis "
+           "= 1, by = 1} : "
            "f32[B, N=2, h=2, 3]\n"
-           "%%r = permute %%s {axis = 1, path = \"rows~@1x2\", inverse = 1} : f32[B, N=2, h=2, 3]\nreturn %%r\n}\n",
+           "%%r = permute %%s {axis = 1, path = \"rows~@1x2\", inverse = 1} : f32[B, N=2, h=2, "
+           "3]\nreturn %%r\n}\n",
            middle);
   vtb_module *before = parse_ir(text), *after = parse_ir(text);
   if (!before || !after || !run_passes(after, "path_fold")) return;
@@ -102,10 +120,12 @@ static void check_two_axes(const char *middle, int permutes) {
 }
 
 TEST(tokens_are_followed_through_reshapes) {
-  check_two_axes("%a = reshape %t {shape = [-1, 2, 2, 1, 3]} : f32[B, 2, 2, 1, 3]\n%u = reshape %a {shape = [-1, 2, 2, "
+  check_two_axes("%a = reshape %t {shape = [-1, 2, 2, 1, 3]} : f32[B, 2, 2, 1, 3]\n%u = reshape %a "
+                 "{shape = [-1, 2, 2, "
                  "3]} : f32[B, h=2, N=2, 3]\n",
                  0);
-  check_two_axes("%a = reshape %t {shape = [-1, 4, 3]} : f32[B, 4, 3]\n%g = exp %a : f32[B, 4, 3]\n%u = reshape %g "
+  check_two_axes("%a = reshape %t {shape = [-1, 4, 3]} : f32[B, 4, 3]\n%g = exp %a : f32[B, 4, "
+                 "3]\n%u = reshape %g "
                  "{shape = [-1, 2, 2, 3]} : f32[B, h=2, N=2, 3]\n",
                  2);
 }
@@ -117,8 +137,8 @@ static int below(unsigned long long *rng, int n) { return (int)((test_random(rng
 
 static void put_path(vtb_strbuf *s, unsigned long long *rng) {
   static const char *const orders[] = {"rows", "cols", "snake", "diagonal", "hilbert"};
-  vtb_strbuf_printf(s, "%s%s%s%s@3x4", orders[below(rng, 5)], below(rng, 2) ? "~" : "", below(rng, 3) ? "" : ".hflip",
-                    below(rng, 3) ? "" : ".vflip");
+  vtb_strbuf_printf(s, "%s%s%s%s@3x4", orders[below(rng, 5)], below(rng, 2) ? "~" : "",
+                    below(rng, 3) ? "" : ".hflip", below(rng, 3) ? "" : ".vflip");
 }
 
 /* A new value [B, 12, 2, 3] from earlier ones. */
@@ -140,12 +160,14 @@ static void put_step(vtb_strbuf *s, unsigned long long *rng, int id) {
     vtb_strbuf_printf(s, "%%t%d = mul %%t%d, %%pos : %s\n", id, a, t);
     break;
   case 5:
-    vtb_strbuf_printf(
-        s, "%%r%d = reduce_sum %%t%d {axes = [3], keep = 1} : f32[B, N=12, 2, 1]\n%%t%d = sub %%t%d, %%r%d : %s\n", id,
-        a, id, b, id, t);
+    vtb_strbuf_printf(s,
+                      "%%r%d = reduce_sum %%t%d {axes = [3], keep = 1} : f32[B, N=12, 2, 1]\n%%t%d "
+                      "= sub %%t%d, %%r%d : %s\n",
+                      id, a, id, b, id, t);
     break;
   case 6:
-    vtb_strbuf_printf(s, "%%t%d, %%s%d = linscan %%t%d, %%t%d, %%t%d, %%d {class = \"constant\"", id, id, a, b, a);
+    vtb_strbuf_printf(s, "%%t%d, %%s%d = linscan %%t%d, %%t%d, %%t%d, %%d {class = \"constant\"",
+                      id, id, a, b, a);
     if (below(rng, 2)) {
       vtb_strbuf_puts(s, ", path = \"");
       put_path(s, rng);
@@ -155,41 +177,49 @@ static void put_step(vtb_strbuf *s, unsigned long long *rng, int id) {
     break;
   case 7:
     vtb_strbuf_printf(s,
-                      "%%f%d = reshape %%t%d {shape = [-1, 12, 6]} : f32[B, N=12, 6]\n%%c%d = dwconv %%f%d, %%w {grid "
+                      "%%f%d = reshape %%t%d {shape = [-1, 12, 6]} : f32[B, N=12, 6]\n%%c%d = "
+                      "dwconv %%f%d, %%w {grid "
                       "= [3, 4], pad = [1, 1]} : f32[B, N=12, 6]\n"
                       "%%t%d = reshape %%c%d {shape = [-1, 12, 2, 3]} : %s\n",
                       id, a, id, id, id, id, t);
     break;
   case 8:
-    vtb_strbuf_printf(s, "%%t%d = shift %%t%d {axis = 1, by = %d} : %s\n", id, a, below(rng, 2) ? 1 : -2, t);
+    vtb_strbuf_printf(s, "%%t%d = shift %%t%d {axis = 1, by = %d} : %s\n", id, a,
+                      below(rng, 2) ? 1 : -2, t);
     break;
   case 9:
     vtb_strbuf_printf(s,
-                      "%%h%d = transpose %%t%d {perm = [0, 2, 1, 3]} : f32[B, 2, N=12, 3]\n%%e%d = einsum %%h%d, %%m "
+                      "%%h%d = transpose %%t%d {perm = [0, 2, 1, 3]} : f32[B, 2, N=12, 3]\n%%e%d = "
+                      "einsum %%h%d, %%m "
                       "{spec = \"bhnd,de->bnhe\"} : %s\n"
                       "%%t%d = maxplus %%e%d, %%t%d : %s\n",
                       id, a, id, id, t, id, id, b, t);
     break;
   default:
-    vtb_strbuf_printf(s, "%%g%d = call @scale(%%t%d) : %s\n%%t%d = tanh %%g%d : %s\n", id, a, t, id, id, t);
+    vtb_strbuf_printf(s, "%%g%d = call @scale(%%t%d) : %s\n%%t%d = tanh %%g%d : %s\n", id, a, t, id,
+                      id, t);
     break;
   }
 }
 
 static char *random_body(unsigned long long *rng) {
   vtb_strbuf s = {0};
-  vtb_strbuf_puts(&s,
-                  "func @scale(%x: f32[B, N=12, 2, 3]) -> (f32[B, N=12, 2, 3]) {\n%p = permute %x {axis = 1, path = "
-                  "\"snake@3x4\"} : f32[B, N=12, 2, 3]\n"
-                  "%y = shift %p {axis = 1, by = 1} : f32[B, N=12, 2, 3]\n%h = constant {value = 0.5} : f32[]\n%z = "
-                  "mul %y, %h : f32[B, N=12, 2, 3]\n"
-                  "%q = permute %z {axis = 1, path = \"snake@3x4\", inverse = 1} : f32[B, N=12, 2, 3]\nreturn %q\n}\n");
-  vtb_strbuf_puts(&s, "entry func @f(%t0: f32[B, N=12, 2, 3], %pos: f32[N=12, 1, 3], %d: f32[2], %w: f32[6, 3, 3], %m: "
+  vtb_strbuf_puts(&s, "func @scale(%x: f32[B, N=12, 2, 3]) -> (f32[B, N=12, 2, 3]) {\n%p = permute "
+                      "%x {axis = 1, path = "
+                      "\"snake@3x4\"} : f32[B, N=12, 2, 3]\n"
+                      "%y = shift %p {axis = 1, by = 1} : f32[B, N=12, 2, 3]\n%h = constant {value "
+                      "= 0.5} : f32[]\n%z = "
+                      "mul %y, %h : f32[B, N=12, 2, 3]\n"
+                      "%q = permute %z {axis = 1, path = \"snake@3x4\", inverse = 1} : f32[B, "
+                      "N=12, 2, 3]\nreturn %q\n}\n");
+  vtb_strbuf_puts(&s, "entry func @f(%t0: f32[B, N=12, 2, 3], %pos: f32[N=12, 1, 3], %d: f32[2], "
+                      "%w: f32[6, 3, 3], %m: "
                       "f32[3, 3]) -> (");
   int n = 3 + below(rng, 10);
   vtb_strbuf_puts(&s, "f32[B, N=12, 2, 3], f32[B, 2, 3]) {\n");
   for (int i = 1; i <= n; i++) put_step(&s, rng, i);
-  vtb_strbuf_printf(&s, "%%pool = reduce_sum %%t%d {axes = [1]} : f32[B, 2, 3]\nreturn %%t%d, %%pool\n}\n", n, n);
+  vtb_strbuf_printf(
+      &s, "%%pool = reduce_sum %%t%d {axes = [1]} : f32[B, 2, 3]\nreturn %%t%d, %%pool\n}\n", n, n);
   return s.at;
 }
 

@@ -23,39 +23,43 @@ static const vtb_inst *first_op(const vtb_module *m, vtb_op op) {
 
 TEST(narrow_products_of_one_operand_join) {
   vtb_module *m =
-      changed("siblings", "entry func @f(%x: f32[2, 5, 12], %u: f32[3, 12], %v: f32[4, 12]) -> (f32[2, 5, 3], "
-                          "f32[2, 5, 4], f32[2, 5, 3]) {\n"
-                          "  %a = einsum %x, %u {spec = \"bnd,hd->bnh\"} : f32[2, 5, 3]\n"
-                          "  %b = einsum %x, %v {spec = \"bnd,hd->bnh\"} : f32[2, 5, 4]\n"
-                          "  %c = neg %a : f32[2, 5, 3]\n"
-                          "  return %a, %b, %c\n}\n");
+      changed("siblings",
+              "entry func @f(%x: f32[2, 5, 12], %u: f32[3, 12], %v: f32[4, 12]) -> (f32[2, 5, 3], "
+              "f32[2, 5, 4], f32[2, 5, 3]) {\n"
+              "  %a = einsum %x, %u {spec = \"bnd,hd->bnh\"} : f32[2, 5, 3]\n"
+              "  %b = einsum %x, %v {spec = \"bnd,hd->bnh\"} : f32[2, 5, 4]\n"
+              "  %c = neg %a : f32[2, 5, 3]\n"
+              "  return %a, %b, %c\n}\n");
   CHECK(count_ops(m, VTB_OP_einsum) == 1);
   CHECK(count_ops(m, VTB_OP_concat) == 1 && count_ops(m, VTB_OP_slice) == 2);
   vtb_module_free(m);
 }
 
 TEST(three_groups_of_siblings) {
-  vtb_module *m =
-      changed("siblings", "entry func @f(%x: f32[5, 6], %y: f32[5, 6], %u: f32[6, 2], %v: f32[6, 2], %w: f32[6, "
-                          "8]) -> (f32[5, 2], f32[5, 2], f32[5, 2], f32[5, 2], f32[5, 8], f32[5, 8]) {\n"
-                          "  %a = einsum %x, %u {spec = \"nd,dh->nh\"} : f32[5, 2]\n"
-                          "  %b = einsum %x, %v {spec = \"nd,dh->nh\"} : f32[5, 2]\n"
-                          "  %c = einsum %y, %u {spec = \"nd,dh->nh\"} : f32[5, 2]\n"
-                          "  %d = einsum %y, %v {spec = \"nd,dh->nh\"} : f32[5, 2]\n"
-                          "  %e = einsum %y, %w {spec = \"nd,dh->nh\"} : f32[5, 8]\n"
-                          "  %g = einsum %x, %w {spec = \"nd,dh->nh\"} : f32[5, 8]\n"
-                          "  return %a, %b, %c, %d, %e, %g\n}\n");
+  vtb_module *m = changed(
+      "siblings",
+      "entry func @f(%x: f32[5, 6], %y: f32[5, 6], %u: f32[6, 2], %v: f32[6, 2], %w: f32[6, "
+      "8]) -> (f32[5, 2], f32[5, 2], f32[5, 2], f32[5, 2], f32[5, 8], f32[5, 8]) {\n"
+      "  %a = einsum %x, %u {spec = \"nd,dh->nh\"} : f32[5, 2]\n"
+      "  %b = einsum %x, %v {spec = \"nd,dh->nh\"} : f32[5, 2]\n"
+      "  %c = einsum %y, %u {spec = \"nd,dh->nh\"} : f32[5, 2]\n"
+      "  %d = einsum %y, %v {spec = \"nd,dh->nh\"} : f32[5, 2]\n"
+      "  %e = einsum %y, %w {spec = \"nd,dh->nh\"} : f32[5, 8]\n"
+      "  %g = einsum %x, %w {spec = \"nd,dh->nh\"} : f32[5, 8]\n"
+      "  return %a, %b, %c, %d, %e, %g\n}\n");
   CHECK(count_ops(m, VTB_OP_einsum) == 2);
   vtb_module_free(m);
 }
 
 TEST(siblings_that_stay_apart) {
-  CHECK_KEPT("siblings", /* wide */
-             "entry func @f(%x: f32[5, 6], %u: f32[9, 6], %v: f32[9, 6]) -> (f32[5, 9], f32[5, 9]) {\n"
-             "  %a = einsum %x, %u {spec = \"nd,hd->nh\"} : f32[5, 9]\n"
-             "  %b = einsum %x, %v {spec = \"nd,hd->nh\"} : f32[5, 9]\n  return %a, %b\n}\n");
+  CHECK_KEPT(
+      "siblings", /* wide */
+      "entry func @f(%x: f32[5, 6], %u: f32[9, 6], %v: f32[9, 6]) -> (f32[5, 9], f32[5, 9]) {\n"
+      "  %a = einsum %x, %u {spec = \"nd,hd->nh\"} : f32[5, 9]\n"
+      "  %b = einsum %x, %v {spec = \"nd,hd->nh\"} : f32[5, 9]\n  return %a, %b\n}\n");
   CHECK_KEPT("siblings", /* a batch letter */
-             "entry func @f(%x: f32[5, 6, 4], %u: f32[6, 4, 4], %v: f32[6, 4, 4]) -> (f32[5, 6, 4], f32[5, 6, 4]) {\n"
+             "entry func @f(%x: f32[5, 6, 4], %u: f32[6, 4, 4], %v: f32[6, 4, 4]) -> (f32[5, 6, "
+             "4], f32[5, 6, 4]) {\n"
              "  %a = einsum %x, %u {spec = \"ngi,goi->ngo\"} : f32[5, 6, 4]\n"
              "  %b = einsum %x, %v {spec = \"ngi,goi->ngo\"} : f32[5, 6, 4]\n  return %a, %b\n}\n");
   CHECK_KEPT("siblings", /* the second weight is computed from the first product */
@@ -68,12 +72,13 @@ TEST(siblings_that_stay_apart) {
 
 TEST(a_bias_goes_to_the_start_of_a_chain) {
   vtb_module *m =
-      changed("accumulate", "entry func @f(%x: f32[5, 6], %y: f32[5, 6], %u: f32[3, 6], %b: f32[3]) -> (f32[5, "
-                            "3]) {\n"
-                            "  %p = einsum %x, %u {spec = \"nd,hd->nh\"} : f32[5, 3]\n"
-                            "  %q = einsum %y, %u {spec = \"nd,hd->nh\"} : f32[5, 3]\n"
-                            "  %s = add %p, %q : f32[5, 3]\n"
-                            "  %r = add %s, %b : f32[5, 3]\n  return %r\n}\n");
+      changed("accumulate",
+              "entry func @f(%x: f32[5, 6], %y: f32[5, 6], %u: f32[3, 6], %b: f32[3]) -> (f32[5, "
+              "3]) {\n"
+              "  %p = einsum %x, %u {spec = \"nd,hd->nh\"} : f32[5, 3]\n"
+              "  %q = einsum %y, %u {spec = \"nd,hd->nh\"} : f32[5, 3]\n"
+              "  %s = add %p, %q : f32[5, 3]\n"
+              "  %r = add %s, %b : f32[5, 3]\n  return %r\n}\n");
   CHECK(count_ops(m, VTB_OP_add) == 0 && count_ops(m, VTB_OP_einsum) == 2);
   const vtb_inst *start = first_op(m, VTB_OP_einsum);
   CHECK(start->n_operands == 3 && start->operands[2]->type.rank == 1);
@@ -91,7 +96,8 @@ TEST(a_reshape_moves_behind_the_sum) {
              "  %%r = add %%b, %%v : f32[5, 12]\n  return %%r\n}\n",
              added[i]);
     vtb_module *m = changed("accumulate", text);
-    CHECK_MSG(count_ops(m, VTB_OP_add) == (i == 3), "added [%s]", added[i]); /* a column needs more than a reshape */
+    CHECK_MSG(count_ops(m, VTB_OP_add) == (i == 3), "added [%s]",
+              added[i]); /* a column needs more than a reshape */
     vtb_module_free(m);
   }
 }
@@ -112,20 +118,24 @@ TEST(sums_that_products_do_not_take) {
 }
 
 TEST(what_is_added_may_be_younger_than_the_product) {
-  vtb_module *m = changed("accumulate", "entry func @f(%x: f32[5, 6], %u: f32[3, 6], %b: f32[5, 3]) -> (f32[5, 3]) {\n"
-                                        "  %p = einsum %x, %u {spec = \"nd,hd->nh\"} : f32[5, 3]\n"
-                                        "  %e = exp %b : f32[5, 3]\n"
-                                        "  %r = add %p, %e : f32[5, 3]\n  return %r\n}\n");
+  vtb_module *m = changed(
+      "accumulate", "entry func @f(%x: f32[5, 6], %u: f32[3, 6], %b: f32[5, 3]) -> (f32[5, 3]) {\n"
+                    "  %p = einsum %x, %u {spec = \"nd,hd->nh\"} : f32[5, 3]\n"
+                    "  %e = exp %b : f32[5, 3]\n"
+                    "  %r = add %p, %e : f32[5, 3]\n  return %r\n}\n");
   CHECK(count_ops(m, VTB_OP_add) == 0);
   vtb_module_free(m);
 }
 
 /* ---- unscale ---------------------------------------------------------------------------------------------- */
 
-#define SCAN(scale)                                                                                                    \
-  "entry func @f(%q: f32[2, 9, 3, 4], %k: f32[2, 9, 3, 4], %v: f32[2, 9, 3, 5], %d: f32[2, 9, 3], %s: f32[]) -> "      \
-  "(f32[2, 9, 3, 5], f32[2, 3, 4, 5], f32[2, 9, 3], f32[2, 3, 4]) {\n" scale "  %t = mul %q, %c : f32[2, 9, 3, 4]\n"   \
-  "  %y, %a, %z, %n = linscan %t, %k, %v, %d {class = \"scalar\", mode = \"auto\", normalizer = 1} : f32[2, 9, 3, "    \
+#define SCAN(scale)                                                                                \
+  "entry func @f(%q: f32[2, 9, 3, 4], %k: f32[2, 9, 3, 4], %v: f32[2, 9, 3, 5], %d: f32[2, 9, "    \
+  "3], %s: f32[]) -> "                                                                             \
+  "(f32[2, 9, 3, 5], f32[2, 3, 4, 5], f32[2, 9, 3], f32[2, 3, 4]) {\n" scale                       \
+  "  %t = mul %q, %c : f32[2, 9, 3, 4]\n"                                                          \
+  "  %y, %a, %z, %n = linscan %t, %k, %v, %d {class = \"scalar\", mode = \"auto\", normalizer = "  \
+  "1} : f32[2, 9, 3, "                                                                             \
   "5], f32[2, 3, 4, 5], f32[2, 9, 3], f32[2, 3, 4]\n  return %y, %a, %z, %n\n}\n"
 
 TEST(factors_of_queries_move_behind_the_scan) {
@@ -139,19 +149,19 @@ TEST(factors_of_queries_move_behind_the_scan) {
 /* ---- split_rows ------------------------------------------------------------------------------------------- */
 
 TEST(elementwise_ops_join_the_rows_beside_them) {
-  vtb_module *m =
-      changed("split_rows,simplify,fuse",
-              "entry func @f(%x: f32[2, 5, 12], %g: f32[2, 5, 12], %w: f32[12], %c: f32[2, 5, 1]) -> (f32[2, 5, "
-              "12]) {\n"
-              "  %e = exp %x : f32[2, 5, 12]\n"
-              "  %h = reshape %e {shape = [2, 5, 3, 4]} : f32[2, 5, 3, 4]\n"
-              "  %s = reduce_sum %h {axes = [3], keep = 1} : f32[2, 5, 3, 1]\n"
-              "  %d = div %h, %s : f32[2, 5, 3, 4]\n"
-              "  %y = reshape %d {shape = [2, 5, 12]} : f32[2, 5, 12]\n"
-              "  %a = mul %y, %w : f32[2, 5, 12]\n"
-              "  %b = silu %g : f32[2, 5, 12]\n"
-              "  %m = mul %a, %b : f32[2, 5, 12]\n"
-              "  %r = add %m, %c : f32[2, 5, 12]\n  return %r\n}\n");
+  vtb_module *m = changed("split_rows,simplify,fuse",
+                          "entry func @f(%x: f32[2, 5, 12], %g: f32[2, 5, 12], %w: f32[12], %c: "
+                          "f32[2, 5, 1]) -> (f32[2, 5, "
+                          "12]) {\n"
+                          "  %e = exp %x : f32[2, 5, 12]\n"
+                          "  %h = reshape %e {shape = [2, 5, 3, 4]} : f32[2, 5, 3, 4]\n"
+                          "  %s = reduce_sum %h {axes = [3], keep = 1} : f32[2, 5, 3, 1]\n"
+                          "  %d = div %h, %s : f32[2, 5, 3, 4]\n"
+                          "  %y = reshape %d {shape = [2, 5, 12]} : f32[2, 5, 12]\n"
+                          "  %a = mul %y, %w : f32[2, 5, 12]\n"
+                          "  %b = silu %g : f32[2, 5, 12]\n"
+                          "  %m = mul %a, %b : f32[2, 5, 12]\n"
+                          "  %r = add %m, %c : f32[2, 5, 12]\n  return %r\n}\n");
   CHECK(count_ops(m, VTB_OP_fused) == 1);
   vtb_module_free(m);
 }

@@ -5,7 +5,8 @@
 static const struct mode {
   const char *name;
   int64_t chunk;
-} modes[] = {{"recurrent", 0}, {"parallel", 0}, {"chunkwise", 1}, {"chunkwise", 7}, {"chunkwise", 64}};
+} modes[] = {
+    {"recurrent", 0}, {"parallel", 0}, {"chunkwise", 1}, {"chunkwise", 7}, {"chunkwise", 64}};
 
 static void check_config(const config *c, unsigned long long seed) {
   char *text = write_module(c);
@@ -18,21 +19,24 @@ static void check_config(const config *c, unsigned long long seed) {
   double *scale = NULL;
   int64_t heads = vtb_type_count(&want[n - 1].type);
   if (has_common_scale(c))
-    scale = memcpy(vtb_xcalloc((size_t)heads, sizeof *scale), want[n - 1].data, (size_t)heads * sizeof *scale);
+    scale = memcpy(vtb_xcalloc((size_t)heads, sizeof *scale), want[n - 1].data,
+                   (size_t)heads * sizeof *scale);
   unscale(want, n);
   for (size_t k = 0; k < sizeof modes / sizeof *modes; k++) {
     vtb_module *m = vtb_module_clone(before);
     vtb_pass_context pc = {.module = m, .batch = 2, .mode = modes[k].name, .chunk = modes[k].chunk};
-    bool good = run_passes_in(&pc, k % 2 ? "recurrence,simplify,cse,dce,bind,select_mode" : "recurrence,select_mode");
+    bool good = run_passes_in(&pc, k % 2 ? "recurrence,simplify,cse,dce,bind,select_mode"
+                                         : "recurrence,select_mode");
     CHECK(count_ops(m, VTB_OP_recurrence) == 0);
     vtb_tensor *got = good ? interpret(m, args, 2) : NULL;
     for (int64_t h = 0; got && scale && h < heads; h++)
-      CHECK_MSG(fabs(got[n - 1].data[h] - scale[h]) <= 1e-12 * (1 + fabs(scale[h])), "log scale %g, want %g\n%s",
-                got[n - 1].data[h], scale[h], text);
+      CHECK_MSG(fabs(got[n - 1].data[h] - scale[h]) <= 1e-12 * (1 + fabs(scale[h])),
+                "log scale %g, want %g\n%s", got[n - 1].data[h], scale[h], text);
     if (got) unscale(got, n);
     for (int i = 0; got && i < n - 1; i++) {
       double e = largest_error(&got[i], &want[i]);
-      CHECK_MSG(e <= 1e-9, "%s %lld result %d: error %g\n%s", modes[k].name, (long long)modes[k].chunk, i, e, text);
+      CHECK_MSG(e <= 1e-9, "%s %lld result %d: error %g\n%s", modes[k].name,
+                (long long)modes[k].chunk, i, e, text);
     }
     if (got) free_tensors(got, n);
     vtb_module_free(m);
@@ -99,19 +103,25 @@ TEST(vanishing_gains_stay_finite) {
 }
 
 static const char *const mlstm_text =
-    "entry func @f(%q: f32[B, N=5, 3], %k: f32[B, N=5, 3], %v: f32[B, N=5, 4], %i: f32[B, N=5], %f: f32[B, N=5]) -> "
+    "entry func @f(%q: f32[B, N=5, 3], %k: f32[B, N=5, 3], %v: f32[B, N=5, 4], %i: f32[B, N=5], "
+    "%f: f32[B, N=5]) -> "
     "(f32[B, N=5, 4]) {\n"
-    "  %y, %C, %n, %m = recurrence @s(%q, %k, %v, %i, %f) {states = 2, inits = 0, seqs = 5} : f32[B, N=5, 4], f32[B, "
+    "  %y, %C, %n, %m = recurrence @s(%q, %k, %v, %i, %f) {states = 2, inits = 0, seqs = 5} : "
+    "f32[B, N=5, 4], f32[B, "
     "3, 4], f32[B, 3], f32[B]\n"
     "  return %y\n}\n"
-    "step @s(%C: f32[3, 4], %n: f32[3], %q: f32[3], %k: f32[3], %v: f32[4], %i: f32[], %f: f32[]) -> (f32[3, 4], "
+    "step @s(%C: f32[3, 4], %n: f32[3], %q: f32[3], %k: f32[3], %v: f32[4], %i: f32[], %f: f32[]) "
+    "-> (f32[3, 4], "
     "f32[3], f32[4]) {\n"
     "  %lf = log_sigmoid %f : f32[]\n  %d = exp %lf : f32[]\n  %ei = exp %i : f32[]\n"
-    "  %dC = mul %d, %C : f32[3, 4]\n  %k1 = reshape %k {shape = [3, 1]} : f32[3, 1]\n  %kv = mul %k1, %v : f32[3, 4]\n"
+    "  %dC = mul %d, %C : f32[3, 4]\n  %k1 = reshape %k {shape = [3, 1]} : f32[3, 1]\n  %kv = mul "
+    "%k1, %v : f32[3, 4]\n"
     "  %u = mul %ei, %kv : f32[3, 4]\n  %C2 = add %dC, %u : f32[3, 4]\n"
     "  %dn = mul %d, %n : f32[3]\n  %un = mul %ei, %k : f32[3]\n  %n2 = add %dn, %un : f32[3]\n"
-    "  %num = einsum %q, %C2 {spec = \"k,kv->v\"} : f32[4]\n  %z = einsum %q, %n2 {spec = \"k,k->\"} : f32[]\n"
-    "  %az = abs %z : f32[]\n  %one = constant {value = 1} : f32[]\n  %den = max %az, %one : f32[]\n"
+    "  %num = einsum %q, %C2 {spec = \"k,kv->v\"} : f32[4]\n  %z = einsum %q, %n2 {spec = "
+    "\"k,k->\"} : f32[]\n"
+    "  %az = abs %z : f32[]\n  %one = constant {value = 1} : f32[]\n  %den = max %az, %one : "
+    "f32[]\n"
     "  %y = div %num, %den : f32[4]\n  return %C2, %n2, %y\n}\n";
 
 TEST(matrix_and_normalizer_are_one_scan) {
@@ -161,49 +171,60 @@ static void check_scan(const char *text, const char *klass, int k, int v) {
 /* h = exp(delta * A) * h + (delta * u) * B; yield dot(h, C): the state axis N is contracted, the channels E are values.
  */
 TEST(selective_scan_has_steps_and_rates) {
-  check_scan(
-      "entry func @f(%u: f32[B, T=7, E=3], %dt: f32[B, T=7, E=3], %b: f32[B, T=7, S=2], %c: f32[B, T=7, S=2], %A: "
-      "f32[E=3, S=2]) -> (f32[B, T=7, E=3]) {\n"
-      "%y, %h, %m = recurrence @s(%u, %dt, %b, %c, %A) {states = 1, inits = 0, seqs = 4} : f32[B, T=7, E=3], f32[B, "
-      "E=3, S=2], f32[B]\nreturn %y\n}\n"
-      "step @s(%h: f32[3, 2], %u: f32[3], %dt: f32[3], %b: f32[2], %c: f32[2], %A: f32[3, 2]) -> (f32[3, 2], f32[3]) "
-      "{\n"
-      "%d1 = reshape %dt {shape = [3, 1]} : f32[3, 1]\n%g = mul %d1, %A : f32[3, 2]\n%d = exp %g : f32[3, 2]\n%a = mul "
-      "%d, %h : f32[3, 2]\n"
-      "%du = mul %dt, %u : f32[3]\n%w = einsum %du, %b {spec = \"e,s->es\"} : f32[3, 2]\n%h2 = add %a, %w : f32[3, 2]\n"
-      "%y = einsum %h2, %c {spec = \"es,s->e\"} : f32[3]\nreturn %h2, %y\n}\n",
-      "rates", 2, 3);
+  check_scan("entry func @f(%u: f32[B, T=7, E=3], %dt: f32[B, T=7, E=3], %b: f32[B, T=7, S=2], %c: "
+             "f32[B, T=7, S=2], %A: "
+             "f32[E=3, S=2]) -> (f32[B, T=7, E=3]) {\n"
+             "%y, %h, %m = recurrence @s(%u, %dt, %b, %c, %A) {states = 1, inits = 0, seqs = 4} : "
+             "f32[B, T=7, E=3], f32[B, "
+             "E=3, S=2], f32[B]\nreturn %y\n}\n"
+             "step @s(%h: f32[3, 2], %u: f32[3], %dt: f32[3], %b: f32[2], %c: f32[2], %A: f32[3, "
+             "2]) -> (f32[3, 2], f32[3]) "
+             "{\n"
+             "%d1 = reshape %dt {shape = [3, 1]} : f32[3, 1]\n%g = mul %d1, %A : f32[3, 2]\n%d = "
+             "exp %g : f32[3, 2]\n%a = mul "
+             "%d, %h : f32[3, 2]\n"
+             "%du = mul %dt, %u : f32[3]\n%w = einsum %du, %b {spec = \"e,s->es\"} : f32[3, "
+             "2]\n%h2 = add %a, %w : f32[3, 2]\n"
+             "%y = einsum %h2, %c {spec = \"es,s->e\"} : f32[3]\nreturn %h2, %y\n}\n",
+             "rates", 2, 3);
 }
 
 /* A decay a head that is a parameter, two head axes, and a constant decay a channel. */
 TEST(parameters_decay_by_heads) {
-  check_scan("entry func @f(%k: f32[B, N=5, 2, 3, K=2], %v: f32[B, N=5, 2, 3, V=4], %g: f32[2, 3]) -> (f32[B, N=5, 2, "
+  check_scan("entry func @f(%k: f32[B, N=5, 2, 3, K=2], %v: f32[B, N=5, 2, 3, V=4], %g: f32[2, 3]) "
+             "-> (f32[B, N=5, 2, "
              "3, V=4]) {\n"
-             "%y, %S, %m = recurrence @s(%k, %v, %g) {states = 1, inits = 0, seqs = 2} : f32[B, N=5, 2, 3, V=4], "
+             "%y, %S, %m = recurrence @s(%k, %v, %g) {states = 1, inits = 0, seqs = 2} : f32[B, "
+             "N=5, 2, 3, V=4], "
              "f32[B, 2, 3, K=2, V=4], f32[B, 2, 3]\nreturn %y\n}\n"
-             "step @s(%S: f32[2, 4], %k: f32[2], %v: f32[4], %g: f32[]) -> (f32[2, 4], f32[4]) {\n%d = sigmoid %g : "
+             "step @s(%S: f32[2, 4], %k: f32[2], %v: f32[4], %g: f32[]) -> (f32[2, 4], f32[4]) "
+             "{\n%d = sigmoid %g : "
              "f32[]\n%a = mul %S, %d : f32[2, 4]\n"
-             "%kv = einsum %k, %v {spec = \"k,v->kv\"} : f32[2, 4]\n%S2 = add %a, %kv : f32[2, 4]\n%y = einsum %k, %S2 "
+             "%kv = einsum %k, %v {spec = \"k,v->kv\"} : f32[2, 4]\n%S2 = add %a, %kv : f32[2, "
+             "4]\n%y = einsum %k, %S2 "
              "{spec = \"k,kv->v\"} : f32[4]\n"
              "return %S2, %y\n}\n",
              "constant", 2, 4);
   check_scan("entry func @f(%u: f32[B, N=5, X=3], %g: f32[X=3]) -> (f32[B, N=5, X=3]) {\n"
-             "%y, %S, %m = recurrence @s(%u, %g) {states = 1, inits = 0, seqs = 1} : f32[B, N=5, X=3], f32[B, X=3], "
+             "%y, %S, %m = recurrence @s(%u, %g) {states = 1, inits = 0, seqs = 1} : f32[B, N=5, "
+             "X=3], f32[B, X=3], "
              "f32[B]\nreturn %y\n}\n"
-             "step @s(%S: f32[3], %u: f32[3], %g: f32[3]) -> (f32[3], f32[3]) {\n%d = sigmoid %g : f32[3]\n%a = mul "
+             "step @s(%S: f32[3], %u: f32[3], %g: f32[3]) -> (f32[3], f32[3]) {\n%d = sigmoid %g : "
+             "f32[3]\n%a = mul "
              "%S, %d : f32[3]\n"
              "%S2 = sub %a, %u : f32[3]\nreturn %S2, %S2\n}\n",
              "value", 1, 3);
 }
 
 TEST(a_selected_reset_is_a_decay) {
-  vtb_module *m = check_text("entry func @f(%u: f32[B, N=8, X=3], %r: f32[B, N=8]) -> (f32[B, N=8, X=3]) {\n"
-                             "%y, %S, %m = recurrence @s(%u, %r) {states = 1, inits = 0, seqs = 2} : f32[B, N=8, X=3], "
-                             "f32[B, X=3], f32[B]\nreturn %y\n}\n"
-                             "step @s(%S: f32[3], %u: f32[3], %r: f32[]) -> (f32[3], f32[3]) {\n%z = constant {value = "
-                             "0} : f32[]\n%c = gt %r, %z : f32[]\n"
-                             "%a = add %S, %u : f32[3]\n%S2 = select %c, %a, %u : f32[3]\nreturn %S2, %S2\n}\n",
-                             1e-12);
+  vtb_module *m = check_text(
+      "entry func @f(%u: f32[B, N=8, X=3], %r: f32[B, N=8]) -> (f32[B, N=8, X=3]) {\n"
+      "%y, %S, %m = recurrence @s(%u, %r) {states = 1, inits = 0, seqs = 2} : f32[B, N=8, X=3], "
+      "f32[B, X=3], f32[B]\nreturn %y\n}\n"
+      "step @s(%S: f32[3], %u: f32[3], %r: f32[]) -> (f32[3], f32[3]) {\n%z = constant {value = "
+      "0} : f32[]\n%c = gt %r, %z : f32[]\n"
+      "%a = add %S, %u : f32[3]\n%S2 = select %c, %a, %u : f32[3]\nreturn %S2, %S2\n}\n",
+      1e-12);
   if (!m) return;
   CHECK_STR(class_of_scan(m), "scalar");
   vtb_module_free(m);
@@ -211,19 +232,24 @@ TEST(a_selected_reset_is_a_decay) {
 
 /* A random expression of the state s (degree 1), the input u, the scale, its logarithm, and constants. */
 static char *random_readout(unsigned long long *rng) {
-  static const char *const unary[] = {"neg", "abs", "relu", "tanh", "square", "sign", "stop_gradient"};
+  static const char *const unary[] = {"neg",    "abs",  "relu",         "tanh",
+                                      "square", "sign", "stop_gradient"};
   static const char *const binary[] = {"add", "sub", "mul", "max", "min", "gt", "ge"};
   vtb_strbuf s = {0};
-  vtb_strbuf_puts(&s,
-                  "entry func @f(%u: f32[B, N=6, 2], %i: f32[B, N=6, 2], %f: f32[B, N=6, 2]) -> (f32[B, N=6, 2]) {\n"
-                  "%y, %S, %m = recurrence @s(%u, %i, %f) {states = 1, inits = 0, seqs = 3} : f32[B, N=6, 2], f32[B, "
-                  "2], f32[B, 2]\nreturn %y\n}\n"
-                  "step @s(%S: f32[], %u: f32[], %i: f32[], %f: f32[]) -> (f32[], f32[]) {\n%lf = log_sigmoid %f : "
-                  "f32[]\n%d = exp %lf : f32[]\n"
-                  "%a = mul %d, %S : f32[]\n%four = constant {value = 4} : f32[]\n%i4 = mul %i, %four : f32[]\n%e = "
-                  "exp %i4 : f32[]\n%b = mul %e, %u : f32[]\n%t0 = add %a, %b : f32[]\n"
-                  "%t1 = state_scale : f32[]\n%t2 = state_scale {log = 1} : f32[]\n%t3 = constant {value = 0.5} : "
-                  "f32[]\n%t4 = neg %u : f32[]\n");
+  vtb_strbuf_puts(&s, "entry func @f(%u: f32[B, N=6, 2], %i: f32[B, N=6, 2], %f: f32[B, N=6, 2]) "
+                      "-> (f32[B, N=6, 2]) {\n"
+                      "%y, %S, %m = recurrence @s(%u, %i, %f) {states = 1, inits = 0, seqs = 3} : "
+                      "f32[B, N=6, 2], f32[B, "
+                      "2], f32[B, 2]\nreturn %y\n}\n"
+                      "step @s(%S: f32[], %u: f32[], %i: f32[], %f: f32[]) -> (f32[], f32[]) "
+                      "{\n%lf = log_sigmoid %f : "
+                      "f32[]\n%d = exp %lf : f32[]\n"
+                      "%a = mul %d, %S : f32[]\n%four = constant {value = 4} : f32[]\n%i4 = mul "
+                      "%i, %four : f32[]\n%e = "
+                      "exp %i4 : f32[]\n%b = mul %e, %u : f32[]\n%t0 = add %a, %b : f32[]\n"
+                      "%t1 = state_scale : f32[]\n%t2 = state_scale {log = 1} : f32[]\n%t3 = "
+                      "constant {value = 0.5} : "
+                      "f32[]\n%t4 = neg %u : f32[]\n");
   int n = 5 + 1 + below(rng, 6);
   for (int k = 5; k < n; k++) {
     int x = below(rng, k), y = below(rng, k), z = below(rng, k);
@@ -232,12 +258,15 @@ static char *random_readout(unsigned long long *rng) {
       vtb_strbuf_printf(&s, "%%t%d = %s %%t%d : f32[]\n", k, unary[below(rng, 7)], x);
       break;
     case 1:
-      vtb_strbuf_printf(
-          &s, "%%b%d = abs %%t%d : f32[]\n%%c%d = add %%b%d, %%t3 : f32[]\n%%t%d = div %%t%d, %%c%d : f32[]\n", k, x, k,
-          k, k, y, k);
+      vtb_strbuf_printf(&s,
+                        "%%b%d = abs %%t%d : f32[]\n%%c%d = add %%b%d, %%t3 : f32[]\n%%t%d = div "
+                        "%%t%d, %%c%d : f32[]\n",
+                        k, x, k, k, k, y, k);
       break;
     case 2:
-      vtb_strbuf_printf(&s, "%%b%d = square %%t%d : f32[]\n%%c%d = add %%b%d, %%t1 : f32[]\n%%t%d = %s %%c%d : f32[]\n",
+      vtb_strbuf_printf(&s,
+                        "%%b%d = square %%t%d : f32[]\n%%c%d = add %%b%d, %%t1 : f32[]\n%%t%d = %s "
+                        "%%c%d : f32[]\n",
                         k, x, k, k, k,
                         below(rng, 2)   ? "log"
                         : below(rng, 2) ? "sqrt"
@@ -245,8 +274,9 @@ static char *random_readout(unsigned long long *rng) {
                         k);
       break;
     case 3:
-      vtb_strbuf_printf(&s, "%%c%d = gt %%t%d, %%t%d : f32[]\n%%t%d = select %%c%d, %%t%d, %%t%d : f32[]\n", k, x, y, k,
-                        k, y, z);
+      vtb_strbuf_printf(
+          &s, "%%c%d = gt %%t%d, %%t%d : f32[]\n%%t%d = select %%c%d, %%t%d, %%t%d : f32[]\n", k, x,
+          y, k, k, y, z);
       break;
     default:
       vtb_strbuf_printf(&s, "%%t%d = %s %%t%d, %%t%d : f32[]\n", k, binary[below(rng, 7)], x, y);
@@ -301,13 +331,15 @@ TEST(the_class_is_the_smallest_axis_set) {
 /* One state, one input u and one result; `update` computes %s2. */
 static vtb_module *one_state(const char *update) {
   vtb_strbuf s = {0};
-  vtb_strbuf_printf(
-      &s,
-      "entry func @f(%%u: f32[B, N=4, 3], %%i: f32[B, N=4, 3]) -> (f32[B, N=4, 3]) {\n  %%y, %%sf, %%m = recurrence "
-      "@s(%%u, %%i) {states = 1, "
-      "inits = 0, seqs = 2, mode = \"parallel\"} : f32[B, N=4, 3], f32[B, 3], f32[B]\n  return %%y\n}\n"
-      "step @s(%%s: f32[3], %%u: f32[3], %%i: f32[3]) -> (f32[3], f32[3]) {\n%s\n  return %%s2, %%s2\n}\n",
-      update);
+  vtb_strbuf_printf(&s,
+                    "entry func @f(%%u: f32[B, N=4, 3], %%i: f32[B, N=4, 3]) -> (f32[B, N=4, 3]) "
+                    "{\n  %%y, %%sf, %%m = recurrence "
+                    "@s(%%u, %%i) {states = 1, "
+                    "inits = 0, seqs = 2, mode = \"parallel\"} : f32[B, N=4, 3], f32[B, 3], "
+                    "f32[B]\n  return %%y\n}\n"
+                    "step @s(%%s: f32[3], %%u: f32[3], %%i: f32[3]) -> (f32[3], f32[3]) {\n%s\n  "
+                    "return %%s2, %%s2\n}\n",
+                    update);
   vtb_module *m = parse_ir(s.at);
   return m; /* the text belongs to the source of the module's spans */
 }
@@ -317,7 +349,8 @@ static void check_refused(int code, const char *what, vtb_module *m) {
   vtb_error err = {0};
   vtb_pass_context c = {.module = m, .diags = &d};
   if (!m) return;
-  CHECK(vtb_run_pipeline(&c, &(vtb_pipeline_options){.pipeline = "recurrence"}, &err) == VTB_E_INPUT);
+  CHECK(vtb_run_pipeline(&c, &(vtb_pipeline_options){.pipeline = "recurrence"}, &err) ==
+        VTB_E_INPUT);
   CHECK_MSG(d.n_errors == 1 && d.list.n > 0 && d.list.at[0].code == code, "code %d, want %d",
             d.list.n ? d.list.at[0].code : 0, code);
   CHECK_MSG(d.list.n && strstr(d.list.at[0].text, what), "\"%s\" is not in \"%s\"", what,
@@ -328,31 +361,39 @@ static void check_refused(int code, const char *what, vtb_module *m) {
 }
 
 TEST(what_is_not_linear_is_named) {
-  check_refused(3001, "multiplies two states", one_state("  %p = mul %s, %s : f32[3]\n  %s2 = add %p, %u : f32[3]"));
-  check_refused(3001, "applies tanh to a state", one_state("  %t = tanh %s : f32[3]\n  %s2 = add %t, %u : f32[3]"));
+  check_refused(3001, "multiplies two states",
+                one_state("  %p = mul %s, %s : f32[3]\n  %s2 = add %p, %u : f32[3]"));
+  check_refused(3001, "applies tanh to a state",
+                one_state("  %t = tanh %s : f32[3]\n  %s2 = add %t, %u : f32[3]"));
   check_refused(3001, "divides by a state", one_state("  %s2 = div %u, %s : f32[3]"));
   check_refused(3001, "decides by a state", one_state("  %s2 = select %s, %u, %i : f32[3]"));
 }
 
 TEST(what_is_not_diagonal_is_named) {
-  check_refused(3002, "mixes the state's elements",
-                one_state("  %w = iota {axis = 0} : f32[3]\n  %k = reshape %w {shape = [3, 1]} : f32[3, 1]\n"
-                          "  %A = mul %k, %w : f32[3, 3]\n  %t = einsum %A, %s {spec = \"ab,b->a\"} : f32[3]\n"
-                          "  %s2 = add %t, %u : f32[3]"));
-  check_refused(3002, "does not have the state's shape",
-                one_state("  %z = reduce_sum %s {axes = [0], keep = 1} : f32[1]\n  %s2 = add %z, %u : f32[3]"));
+  check_refused(
+      3002, "mixes the state's elements",
+      one_state(
+          "  %w = iota {axis = 0} : f32[3]\n  %k = reshape %w {shape = [3, 1]} : f32[3, 1]\n"
+          "  %A = mul %k, %w : f32[3, 3]\n  %t = einsum %A, %s {spec = \"ab,b->a\"} : f32[3]\n"
+          "  %s2 = add %t, %u : f32[3]"));
+  check_refused(
+      3002, "does not have the state's shape",
+      one_state(
+          "  %z = reduce_sum %s {axes = [0], keep = 1} : f32[1]\n  %s2 = add %z, %u : f32[3]"));
 }
 
 /* Doubling forty times is two to the forty terms. */
 TEST(updates_that_explode_are_refused) {
   vtb_strbuf s = {0};
   vtb_strbuf_puts(&s, "  %t0 = add %s, %u : f32[3]\n");
-  for (int k = 1; k <= 40; k++) vtb_strbuf_printf(&s, "  %%t%d = add %%t%d, %%t%d : f32[3]\n", k, k - 1, k - 1);
+  for (int k = 1; k <= 40; k++)
+    vtb_strbuf_printf(&s, "  %%t%d = add %%t%d, %%t%d : f32[3]\n", k, k - 1, k - 1);
   vtb_strbuf_puts(&s, "  %s2 = add %t40, %u : f32[3]");
   check_refused(3005, "too many terms", one_state(s.at));
   vtb_strbuf_free(&s);
   vtb_strbuf_puts(&s, "  %t0 = sigmoid %u : f32[3]\n");
-  for (int k = 1; k <= 40; k++) vtb_strbuf_printf(&s, "  %%t%d = mul %%t%d, %%t%d : f32[3]\n", k, k - 1, k - 1);
+  for (int k = 1; k <= 40; k++)
+    vtb_strbuf_printf(&s, "  %%t%d = mul %%t%d, %%t%d : f32[3]\n", k, k - 1, k - 1);
   vtb_strbuf_puts(&s, "  %a = mul %s, %t40 : f32[3]\n  %s2 = add %a, %t40 : f32[3]");
   vtb_module *m = one_state(s.at);
   if (m && run_passes(m, "recurrence")) CHECK(count_ops(m, VTB_OP_linscan) == 1);
@@ -364,18 +405,24 @@ TEST(updates_that_explode_are_refused) {
  */
 TEST(features_that_are_sums_stay_factors) {
   static const char *const before =
-      "entry func @f(%q: f32[B, N=5, K=2], %k: f32[B, N=5, K=2], %v: f32[B, N=5, V=3]) -> (f32[B, N=5, V=3]) {\n"
-      "  %y, %Sf, %nf, %m = recurrence @s(%q, %k, %v) {states = 2, inits = 0, seqs = 3} : f32[B, N=5, V=3], f32[B, "
+      "entry func @f(%q: f32[B, N=5, K=2], %k: f32[B, N=5, K=2], %v: f32[B, N=5, V=3]) -> (f32[B, "
+      "N=5, V=3]) {\n"
+      "  %y, %Sf, %nf, %m = recurrence @s(%q, %k, %v) {states = 2, inits = 0, seqs = 3} : f32[B, "
+      "N=5, V=3], f32[B, "
       "K=2, "
       "V=3], f32[B, K=2], f32[B]\n  return %y\n}\n"
-      "step @s(%S: f32[2, 3], %n: f32[2], %q: f32[2], %k: f32[2], %v: f32[3]) -> (f32[2, 3], f32[2], f32[3]) {\n"
-      "  %z = constant {value = 0} : f32[]\n  %a = max %k, %z : f32[2]\n  %b = min %k, %z : f32[2]\n"
+      "step @s(%S: f32[2, 3], %n: f32[2], %q: f32[2], %k: f32[2], %v: f32[3]) -> (f32[2, 3], "
+      "f32[2], f32[3]) {\n"
+      "  %z = constant {value = 0} : f32[]\n  %a = max %k, %z : f32[2]\n  %b = min %k, %z : "
+      "f32[2]\n"
       "  %c = exp %b : f32[2]\n  %p = add %a, %c : f32[2]\n"
       "  %kv = einsum %p, %v {spec = \"k,v->kv\"} : f32[2, 3]\n  %S2 = add %S, %kv : f32[2, 3]\n"
       "  %n2 = add %n, %p : f32[2]\n  %y = einsum %q, %S2 {spec = \"k,kv->v\"} : f32[3]\n"
-      "  %w = einsum %q, %n2 {spec = \"k,k->\"} : f32[]\n  %r = div %y, %w : f32[3]\n  return %S2, %n2, %r\n}\n";
+      "  %w = einsum %q, %n2 {spec = \"k,k->\"} : f32[]\n  %r = div %y, %w : f32[3]\n  return %S2, "
+      "%n2, %r\n}\n";
   static const char *const after =
-      "entry func @f(%q: f32[B, N=5, K=2], %k: f32[B, N=5, K=2], %v: f32[B, N=5, V=3]) -> (f32[B, N=5, V=3]) {\n"
+      "entry func @f(%q: f32[B, N=5, K=2], %k: f32[B, N=5, K=2], %v: f32[B, N=5, V=3]) -> (f32[B, "
+      "N=5, V=3]) {\n"
       "  %q_1 = reshape %q {shape = [-1, 5, 1, 2]} : f32[B, N=5, h=1, K=2]\n"
       "  %k_1 = reshape %k {shape = [-1, 5, 1, 2]} : f32[B, N=5, h=1, K=2]\n"
       "  %v10 = constant {value = 0} : f32[1]\n"
@@ -385,7 +432,8 @@ TEST(features_that_are_sums_stay_factors) {
       "  %p = add %a, %c : f32[B, N=5, h=1, K=2]\n"
       "  %v16 = reshape %v {shape = [-1, 5, 1, 3]} : f32[B, N=5, h=1, V=3]\n"
       "  %v18 = constant {value = 1} : f32[h=1]\n"
-      "  %S2, %S2_1, %S2_2, %S2_3 = linscan %q_1, %p, %v16, %v18 {class = \"constant\", normalizer = 1} : f32[B, N=5, "
+      "  %S2, %S2_1, %S2_2, %S2_3 = linscan %q_1, %p, %v16, %v18 {class = \"constant\", normalizer "
+      "= 1} : f32[B, N=5, "
       "h=1, V=3], f32[B, h=1, K=2, V=3], f32[B, N=5, h=1], f32[B, h=1, K=2]\n"
       "  %v23 = reshape %S2_2 {shape = [-1, 5, 1, 1]} : f32[B, N=5, h=1, 1]\n"
       "  %r = div %S2, %v23 : f32[B, N=5, h=1, V=3]\n"
@@ -396,21 +444,27 @@ TEST(features_that_are_sums_stay_factors) {
 }
 
 TEST(gains_along_a_state_axis_must_be_bounded) {
-  check_refused(3004, "its gain varies",
-                one_state("  %e = exp %i : f32[3]\n  %t = mul %e, %u : f32[3]\n  %s2 = add %s, %t : f32[3]"));
-  vtb_module *m = one_state("  %l = log_sigmoid %i : f32[3]\n  %e = exp %l : f32[3]\n  %t = mul %e, %u : f32[3]\n  %s2 "
-                            "= add %s, %t : f32[3]");
+  check_refused(
+      3004, "its gain varies",
+      one_state("  %e = exp %i : f32[3]\n  %t = mul %e, %u : f32[3]\n  %s2 = add %s, %t : f32[3]"));
+  vtb_module *m = one_state(
+      "  %l = log_sigmoid %i : f32[3]\n  %e = exp %l : f32[3]\n  %t = mul %e, %u : f32[3]\n  %s2 "
+      "= add %s, %t : f32[3]");
   vtb_module *before = m ? vtb_module_clone(m) : NULL;
   if (m && run_passes(m, "recurrence,simplify,dce")) CHECK(compare_modules(before, m, 5) <= 1e-12);
   if (m) vtb_module_free(before), vtb_module_free(m);
 }
 
 static const char *const two_states =
-    "entry func @f(%%u: f32[B, N=6], %%a: f32[B, N=6]) -> (f32[B, N=6]) {\n  %%y, %%x1, %%x2, %%m = recurrence @s(%%u, "
+    "entry func @f(%%u: f32[B, N=6], %%a: f32[B, N=6]) -> (f32[B, N=6]) {\n  %%y, %%x1, %%x2, %%m "
+    "= recurrence @s(%%u, "
     "%%a) {states = 2, "
-    "inits = 0, seqs = 2, mode = \"parallel\"} : f32[B, N=6], f32[B], f32[B], f32[B]\n  return %%y\n}\n"
-    "step @s(%%p: f32[], %%q: f32[], %%u: f32[], %%a: f32[]) -> (f32[], f32[], f32[]) {\n  %%d = sigmoid %%a : f32[]\n"
-    "  %%p1 = mul %%d, %%p : f32[]\n  %%p2 = add %%p1, %%%s : f32[]\n  %%q1 = mul %%d, %%q : f32[]\n  %%q2 = add %%q1, "
+    "inits = 0, seqs = 2, mode = \"parallel\"} : f32[B, N=6], f32[B], f32[B], f32[B]\n  return "
+    "%%y\n}\n"
+    "step @s(%%p: f32[], %%q: f32[], %%u: f32[], %%a: f32[]) -> (f32[], f32[], f32[]) {\n  %%d = "
+    "sigmoid %%a : f32[]\n"
+    "  %%p1 = mul %%d, %%p : f32[]\n  %%p2 = add %%p1, %%%s : f32[]\n  %%q1 = mul %%d, %%q : "
+    "f32[]\n  %%q2 = add %%q1, "
     "%%%s : f32[]\n"
     "  return %%p2, %%q2, %%q2\n}\n";
 

@@ -6,7 +6,8 @@
 static const struct mode {
   const char *name;
   int64_t chunk;
-} modes[] = {{"recurrent", 0}, {"parallel", 0}, {"chunkwise", 1}, {"chunkwise", 5}, {"chunkwise", 16}};
+} modes[] = {
+    {"recurrent", 0}, {"parallel", 0}, {"chunkwise", 1}, {"chunkwise", 5}, {"chunkwise", 16}};
 
 /* Differentiates the outputs listed; what `before` computes step by step is the truth. */
 static void check_config(const config *c, unsigned long long seed, bool differences) {
@@ -14,7 +15,8 @@ static void check_config(const config *c, unsigned long long seed, bool differen
   vtb_module *before = parse_ir(text), *m = parse_ir(text);
   if (!before || !m) return;
   const struct mode *mode = &modes[below(&seed, 5)];
-  vtb_pass_context pc = {.module = m, .batch = GRAD_BATCH, .mode = mode->name, .chunk = mode->chunk};
+  vtb_pass_context pc = {
+      .module = m, .batch = GRAD_BATCH, .mode = mode->name, .chunk = mode->chunk};
   if (!run_passes_in(&pc, "recurrence,simplify,cse,dce,select_mode")) return;
   int outs[8] = {0}, wrt[12], n_args = m->entry->n_args;
   /* Final states are relative to a scale that the two may choose differently; the scale itself has kinks. */
@@ -29,8 +31,8 @@ static void check_config(const config *c, unsigned long long seed, bool differen
   vtb_tensor *args = config_args(c, grad, seed), *results = grad_run(grad, args);
   for (int r = 0; r < grad->n_returns; r++)
     for (int64_t k = 0; k < vtb_type_count(&results[r].type); k++)
-      CHECK_MSG(isfinite(results[r].data[k]), "result %d [%lld] is %g, mode %s\n%s", r, (long long)k,
-                results[r].data[k], mode->name, text);
+      CHECK_MSG(isfinite(results[r].data[k]), "result %d [%lld] is %g, mode %s\n%s", r,
+                (long long)k, results[r].data[k], mode->name, text);
   for (int i = 0; differences && i < n_args; i++) {
     int64_t n = vtb_type_count(&args[i].type), stride = n / 4 + 1;
     for (int64_t k = below(&seed, (int)stride); k < n; k += stride) {
@@ -44,8 +46,9 @@ static void check_config(const config *c, unsigned long long seed, bool differen
       }
       args[i].data[k] = old;
       double want = (sum[1] - sum[0]) / (2 * h), got = results[m->entry->n_returns + i].data[k];
-      CHECK_MSG(fabs(got - want) <= 2e-6 * (1 + fabs(want)), "d_%s[%lld] = %.10g, differences give %.10g, %s %lld\n%s",
-                grad->args[i]->name, (long long)k, got, want, mode->name, (long long)mode->chunk, text);
+      CHECK_MSG(fabs(got - want) <= 2e-6 * (1 + fabs(want)),
+                "d_%s[%lld] = %.10g, differences give %.10g, %s %lld\n%s", grad->args[i]->name,
+                (long long)k, got, want, mode->name, (long long)mode->chunk, text);
     }
   }
   grad_free(results, grad->n_returns);

@@ -2,14 +2,16 @@
 #include "tests/passes/pass_check.h"
 
 /* A body over %x, %y [2, 3], %s [] that returns %r of the given type. */
-#define F(type, body) "entry func @f(%x: f32[2, 3], %y: f32[2, 3], %s: f32[]) -> (" type ") {\n" body "return %r\n}\n"
+#define F(type, body)                                                                              \
+  "entry func @f(%x: f32[2, 3], %y: f32[2, 3], %s: f32[]) -> (" type ") {\n" body "return %r\n}\n"
 #define T "f32[2, 3]"
 #define ZERO "%c = constant {value = 0} : f32[]\n"
 #define ONE "%c = constant {value = 1} : f32[]\n"
 /* The body becomes `return %v`; arguments stay. */
-#define GIVES(type, body, value)                                                                                       \
-  CHECK_PASS("simplify", F(type, body),                                                                                \
-             "entry func @f(%x: f32[2, 3], %y: f32[2, 3], %s: f32[]) -> (" type ") {\nreturn " value "\n}\n")
+#define GIVES(type, body, value)                                                                   \
+  CHECK_PASS("simplify", F(type, body),                                                            \
+             "entry func @f(%x: f32[2, 3], %y: f32[2, 3], %s: f32[]) -> (" type                    \
+             ") {\nreturn " value "\n}\n")
 #define BECOMES(type, body, after) CHECK_PASS("simplify", F(type, body), F(type, after))
 #define STAYS(type, body) CHECK_KEPT("simplify", F(type, body))
 
@@ -41,16 +43,21 @@ TEST(signs_move) {
 }
 
 TEST(constants_fold) {
-  BECOMES("f32[]", "%a = constant {value = 2} : f32[]\n%b = constant {value = 3} : f32[]\n%r = pow %a, %b : f32[]\n",
+  BECOMES("f32[]",
+          "%a = constant {value = 2} : f32[]\n%b = constant {value = 3} : f32[]\n%r = pow %a, %b : "
+          "f32[]\n",
           "%r = constant {value = 8} : f32[]\n");
-  BECOMES("f32[]", "%a = constant {value = 4} : f32[]\n%b = rsqrt %a : f32[]\n%r = neg %b : f32[]\n",
+  BECOMES("f32[]",
+          "%a = constant {value = 4} : f32[]\n%b = rsqrt %a : f32[]\n%r = neg %b : f32[]\n",
           "%r = constant {value = -0.5} : f32[]\n");
-  BECOMES("f32[]", "%a = constant {value = 4} : f32[2, 3]\n%r = reduce_sum %a {axes = [0, 1]} : f32[]\n",
+  BECOMES("f32[]",
+          "%a = constant {value = 4} : f32[2, 3]\n%r = reduce_sum %a {axes = [0, 1]} : f32[]\n",
           "%r = constant {value = 24} : f32[]\n");
   STAYS("f32[]", "%a = constant {value = 0} : f32[]\n%r = log %a : f32[]\n"); /* not finite */
   BECOMES(T, "%a = constant {value = 4} : f32[]\n%r = div %x, %a : " T "\n",
           "%v5 = constant {value = 0.25} : f32[]\n%r = mul %x, %v5 : " T "\n");
-  BECOMES(T, "%a = constant {value = 4} : f32[]\n%m = mul %x, %a : " T "\n%r = mul %a, %m : " T "\n",
+  BECOMES(T,
+          "%a = constant {value = 4} : f32[]\n%m = mul %x, %a : " T "\n%r = mul %a, %m : " T "\n",
           "%v6 = constant {value = 16} : f32[]\n%r = mul %x, %v6 : " T "\n");
 }
 
@@ -62,50 +69,69 @@ TEST(a_constant_condition_selects) {
 }
 
 TEST(reshapes_join) {
-  GIVES(T, "%a = reshape %x {shape = [6]} : f32[6]\n%r = reshape %a {shape = [2, 3]} : " T "\n", "%x");
-  BECOMES("f32[1, 6]", "%a = reshape %x {shape = [6]} : f32[6]\n%r = reshape %a {shape = [1, 6]} : f32[1, 6]\n",
+  GIVES(T, "%a = reshape %x {shape = [6]} : f32[6]\n%r = reshape %a {shape = [2, 3]} : " T "\n",
+        "%x");
+  BECOMES("f32[1, 6]",
+          "%a = reshape %x {shape = [6]} : f32[6]\n%r = reshape %a {shape = [1, 6]} : f32[1, 6]\n",
           "%r = reshape %x {shape = [1, 6]} : f32[1, 6]\n");
-  STAYS("f32[6]", "%a = reshape %x {shape = [3, 2]} : f32[3, 2]\n%b = exp %a : f32[3, 2]\n%r = reshape %b {shape = "
+  STAYS("f32[6]", "%a = reshape %x {shape = [3, 2]} : f32[3, 2]\n%b = exp %a : f32[3, 2]\n%r = "
+                  "reshape %b {shape = "
                   "[6]} : f32[6]\n");
 }
 
 TEST(transposes_join) {
-  GIVES(T, "%a = transpose %x {perm = [1, 0]} : f32[3, 2]\n%r = transpose %a {perm = [1, 0]} : " T "\n", "%x");
+  GIVES(T,
+        "%a = transpose %x {perm = [1, 0]} : f32[3, 2]\n%r = transpose %a {perm = [1, 0]} : " T
+        "\n",
+        "%x");
   BECOMES("f32[3, 1, 2]",
-          "%a = reshape %x {shape = [3, 2, 1]} : f32[3, 2, 1]\n%r = transpose %a {perm = [0, 2, 1]} : f32[3, 1, 2]\n",
+          "%a = reshape %x {shape = [3, 2, 1]} : f32[3, 2, 1]\n%r = transpose %a {perm = [0, 2, "
+          "1]} : f32[3, 1, 2]\n",
           "%r = reshape %x {shape = [3, 1, 2]} : f32[3, 1, 2]\n");
   STAYS("f32[3, 2]", "%r = transpose %x {perm = [1, 0]} : f32[3, 2]\n");
 }
 
 TEST(slices_meet_concats) {
-  GIVES(T, "%a = concat %x, %y {axis = 0} : f32[4, 3]\n%r = slice %a {axis = 0, start = 2, limit = 4} : " T "\n", "%y");
-  BECOMES("f32[1, 3]",
-          "%a = concat %x, %y {axis = 0} : f32[4, 3]\n%r = slice %a {axis = 0, start = 1, limit = 2} : f32[1, 3]\n",
-          "%r = slice %x {axis = 0, start = 1, limit = 2} : f32[1, 3]\n");
-  STAYS(T, "%a = concat %x, %y {axis = 0} : f32[4, 3]\n%r = slice %a {axis = 0, start = 1, limit = 3} : " T "\n");
-  STAYS("f32[4, 2]",
-        "%a = concat %x, %y {axis = 0} : f32[4, 3]\n%r = slice %a {axis = 1, start = 0, limit = 2} : f32[4, 2]\n");
   GIVES(T,
-        "%a = slice %x {axis = 1, start = 0, limit = 2} : f32[2, 2]\n%b = slice %x {axis = 1, start = 2, limit = 3} : "
+        "%a = concat %x, %y {axis = 0} : f32[4, 3]\n%r = slice %a {axis = 0, start = 2, limit = 4} "
+        ": " T "\n",
+        "%y");
+  BECOMES("f32[1, 3]",
+          "%a = concat %x, %y {axis = 0} : f32[4, 3]\n%r = slice %a {axis = 0, start = 1, limit = "
+          "2} : f32[1, 3]\n",
+          "%r = slice %x {axis = 0, start = 1, limit = 2} : f32[1, 3]\n");
+  STAYS(T, "%a = concat %x, %y {axis = 0} : f32[4, 3]\n%r = slice %a {axis = 0, start = 1, limit = "
+           "3} : " T "\n");
+  STAYS("f32[4, 2]", "%a = concat %x, %y {axis = 0} : f32[4, 3]\n%r = slice %a {axis = 1, start = "
+                     "0, limit = 2} : f32[4, 2]\n");
+  GIVES(T,
+        "%a = slice %x {axis = 1, start = 0, limit = 2} : f32[2, 2]\n%b = slice %x {axis = 1, "
+        "start = 2, limit = 3} : "
         "f32[2, 1]\n"
         "%r = concat %a, %b {axis = 1} : " T "\n",
         "%x");
   BECOMES("f32[2, 1]",
-          "%a = slice %x {axis = 1, start = 1, limit = 3} : f32[2, 2]\n%r = slice %a {axis = 1, start = 1, limit = 2} "
+          "%a = slice %x {axis = 1, start = 1, limit = 3} : f32[2, 2]\n%r = slice %a {axis = 1, "
+          "start = 1, limit = 2} "
           ": f32[2, 1]\n",
           "%r = slice %x {axis = 1, start = 2, limit = 3} : f32[2, 1]\n");
 }
 
 TEST(reductions_over_ones_are_reshapes) {
-  BECOMES("f32[6]", "%a = reshape %x {shape = [6, 1]} : f32[6, 1]\n%r = reduce_sum %a {axes = [1]} : f32[6]\n",
-          "%r = reshape %x {shape = [6]} : f32[6]\n");
-  BECOMES("f32[2]", "%a = reshape %x {shape = [1, 2, 3]} : f32[1, 2, 3]\n%r = reduce_max %a {axes = [0, 2]} : f32[2]\n",
+  BECOMES(
+      "f32[6]",
+      "%a = reshape %x {shape = [6, 1]} : f32[6, 1]\n%r = reduce_sum %a {axes = [1]} : f32[6]\n",
+      "%r = reshape %x {shape = [6]} : f32[6]\n");
+  BECOMES("f32[2]",
+          "%a = reshape %x {shape = [1, 2, 3]} : f32[1, 2, 3]\n%r = reduce_max %a {axes = [0, 2]} "
+          ": f32[2]\n",
           "%r = reduce_max %x {axes = [1]} : f32[2]\n");
   STAYS("f32[2]", "%r = reduce_sum %x {axes = [1]} : f32[2]\n");
 }
 
 TEST(operands_need_no_broadcast_of_their_own) {
-  BECOMES(T, "%a = broadcast %s {shape = [2, 3]} : " T "\n%r = mul %x, %a : " T "\n", "%r = mul %x, %s : " T "\n");
+  BECOMES(T, "%a = broadcast %s {shape = [2, 3]} : " T "\n%r = mul %x, %a : " T "\n",
+          "%r = mul %x, %s : " T "\n");
   STAYS(T, "%a = broadcast %s {shape = [2, 3]} : " T "\n%r = exp %a : " T "\n");
 }
 
@@ -114,12 +140,14 @@ TEST(permutations_cancel) {
   char before[600], after[400];
   snprintf(before, sizeof before,
            "%s%%a = permute %%x {axis = 1, path = \"cols@2x3\"} : f32[B, N=6, 2]\n"
-           "%%r = permute %%a {axis = 1, path = \"cols@2x3\", inverse = 1} : f32[B, N=6, 2]\nreturn %%r\n}\n",
+           "%%r = permute %%a {axis = 1, path = \"cols@2x3\", inverse = 1} : f32[B, N=6, "
+           "2]\nreturn %%r\n}\n",
            head);
   snprintf(after, sizeof after, "%sreturn %%x\n}\n", head);
   CHECK_PASS("simplify", before, after);
   snprintf(before, sizeof before,
-           "%s%%r = permute %%x {axis = 1, path = \"rows@2x3\"} : f32[B, N=6, 2]\nreturn %%r\n}\n", head);
+           "%s%%r = permute %%x {axis = 1, path = \"rows@2x3\"} : f32[B, N=6, 2]\nreturn %%r\n}\n",
+           head);
   CHECK_PASS("simplify", before, after);
   snprintf(before, sizeof before,
            "%s%%a = permute %%x {axis = 1, path = \"cols@2x3\"} : f32[B, N=6, 2]\n"
@@ -129,14 +157,21 @@ TEST(permutations_cancel) {
 }
 
 TEST(equal_instructions_are_one) {
-  CHECK_PASS("cse", F(T, "%a = mul %x, %y : " T "\n%b = mul %y, %x : " T "\n%r = sub %a, %b : " T "\n"),
+  CHECK_PASS("cse",
+             F(T, "%a = mul %x, %y : " T "\n%b = mul %y, %x : " T "\n%r = sub %a, %b : " T "\n"),
              F(T, "%a = mul %x, %y : " T "\n%r = sub %a, %a : " T "\n"));
-  CHECK_KEPT("cse", F(T, "%a = sub %x, %y : " T "\n%b = sub %y, %x : " T "\n%r = mul %a, %b : " T "\n"));
-  CHECK_KEPT("cse", F(T, "%a = max %x, %y : " T "\n%b = max %y, %x : " T "\n%r = mul %a, %b : " T "\n"));
-  CHECK_KEPT("cse", F("f32[2]", "%a = reduce_sum %x {axes = [1]} : f32[2]\n%b = reduce_max %x {axes = [1]} : "
-                                "f32[2]\n%r = mul %a, %b : f32[2]\n"));
-  CHECK_KEPT("cse", F(T, "%a = constant {value = 1} : f32[]\n%b = constant {value = 2} : f32[]\n%c = mul %x, %a : " T
-                         "\n%d = mul %y, %b : " T "\n%r = add %c, %d : " T "\n"));
+  CHECK_KEPT("cse",
+             F(T, "%a = sub %x, %y : " T "\n%b = sub %y, %x : " T "\n%r = mul %a, %b : " T "\n"));
+  CHECK_KEPT("cse",
+             F(T, "%a = max %x, %y : " T "\n%b = max %y, %x : " T "\n%r = mul %a, %b : " T "\n"));
+  CHECK_KEPT("cse", F("f32[2]",
+                      "%a = reduce_sum %x {axes = [1]} : f32[2]\n%b = reduce_max %x {axes = [1]} : "
+                      "f32[2]\n%r = mul %a, %b : f32[2]\n"));
+  CHECK_KEPT(
+      "cse",
+      F(T,
+        "%a = constant {value = 1} : f32[]\n%b = constant {value = 2} : f32[]\n%c = mul %x, %a : " T
+        "\n%d = mul %y, %b : " T "\n%r = add %c, %d : " T "\n"));
 }
 
 TEST(unused_instructions_go) {
@@ -146,29 +181,34 @@ TEST(unused_instructions_go) {
 }
 
 TEST(unused_parts_of_functions_go) {
-  CHECK_PASS(
-      "dce",
-      "func @g(%a: " T ", %b: " T ") -> (" T ", " T ") {\n%c = exp %a : " T "\n%d = exp %b : " T "\nreturn %c, %d\n}\n"
-      "func @never(%a: " T ") -> (" T ") {\nreturn %a\n}\n"
-      "entry func @f(%x: " T ", %y: " T ") -> (" T ") {\n%p, %q = call @g(%x, %y) : " T ", " T "\nreturn %q\n}\n",
-      "func @g(%b: " T ") -> (" T ") {\n%d = exp %b : " T "\nreturn %d\n}\n"
-      "entry func @f(%x: " T ", %y: " T ") -> (" T ") {\n%q = call @g(%y) : " T "\nreturn %q\n}\n");
+  CHECK_PASS("dce",
+             "func @g(%a: " T ", %b: " T ") -> (" T ", " T ") {\n%c = exp %a : " T
+             "\n%d = exp %b : " T "\nreturn %c, %d\n}\n"
+             "func @never(%a: " T ") -> (" T ") {\nreturn %a\n}\n"
+             "entry func @f(%x: " T ", %y: " T ") -> (" T ") {\n%p, %q = call @g(%x, %y) : " T
+             ", " T "\nreturn %q\n}\n",
+             "func @g(%b: " T ") -> (" T ") {\n%d = exp %b : " T "\nreturn %d\n}\n"
+             "entry func @f(%x: " T ", %y: " T ") -> (" T ") {\n%q = call @g(%y) : " T
+             "\nreturn %q\n}\n");
 }
 
 TEST(what_one_call_uses_stays_for_all) {
-  CHECK_KEPT("dce", "func @g(%a: " T ", %b: " T ") -> (" T ", " T ") {\n%c = exp %a : " T "\n%d = exp %b : " T
-                    "\nreturn %c, %d\n}\n"
-                    "entry func @f(%x: " T ", %y: " T ") -> (" T ", " T ") {\n%p, %q = call @g(%x, %y) : " T ", " T
-                    "\n%p1, %q1 = call @g(%y, %x) : " T ", " T "\nreturn %q, %p1\n}\n");
+  CHECK_KEPT("dce", "func @g(%a: " T ", %b: " T ") -> (" T ", " T ") {\n%c = exp %a : " T
+                    "\n%d = exp %b : " T "\nreturn %c, %d\n}\n"
+                    "entry func @f(%x: " T ", %y: " T ") -> (" T ", " T
+                    ") {\n%p, %q = call @g(%x, %y) : " T ", " T "\n%p1, %q1 = call @g(%y, %x) : " T
+                    ", " T "\nreturn %q, %p1\n}\n");
 }
 
 TEST(results_that_the_caller_has_are_not_returned) {
   CHECK_PASS("dce",
-             "func @g(%a: " T ") -> (" T ", " T ", " T ") {\n%c = exp %a : " T "\nreturn %a, %c, %c\n}\n"
-             "entry func @f(%x: " T ") -> (" T ", " T ", " T ") {\n%p, %q, %r = call @g(%x) : " T ", " T ", " T
-             "\nreturn %p, %q, %r\n}\n",
+             "func @g(%a: " T ") -> (" T ", " T ", " T ") {\n%c = exp %a : " T
+             "\nreturn %a, %c, %c\n}\n"
+             "entry func @f(%x: " T ") -> (" T ", " T ", " T ") {\n%p, %q, %r = call @g(%x) : " T
+             ", " T ", " T "\nreturn %p, %q, %r\n}\n",
              "func @g(%a: " T ") -> (" T ") {\n%c = exp %a : " T "\nreturn %c\n}\n"
-             "entry func @f(%x: " T ") -> (" T ", " T ", " T ") {\n%q = call @g(%x) : " T "\nreturn %x, %q, %q\n}\n");
+             "entry func @f(%x: " T ") -> (" T ", " T ", " T ") {\n%q = call @g(%x) : " T
+             "\nreturn %x, %q, %q\n}\n");
 }
 
 int main(void) {

@@ -29,8 +29,8 @@ static vtb_func *train_of(vtb_module *m, vtb_func *f, double eps) {
   vtb_func *train = NULL;
   vtb_diags diags = {0};
   vtb_error err = {0};
-  vtb_status status =
-      vtb_build_train_step(m, f, &(vtb_train_step){.logits = "logits", .label_smoothing = eps}, &train, &diags, &err);
+  vtb_status status = vtb_build_train_step(
+      m, f, &(vtb_train_step){.logits = "logits", .label_smoothing = eps}, &train, &diags, &err);
   CHECK_MSG(status == VTB_OK, "%s", err.text);
   if (status != VTB_OK) exit(1);
   CHECK_MSG(vtb_module_verify(m, &err), "%s", err.text);
@@ -107,7 +107,8 @@ TEST(signature) {
   CHECK(t->n_returns == 4);
   for (int i = 0; i < 4; i++) CHECK_STR(t->return_names[i], names[i]);
   CHECK(t->returns[0]->type.rank == 0);
-  CHECK(grad_count_ops(t, VTB_OP_tanh) == 0 || vtb_module_find(m, "net") == f); /* the model itself is untouched */
+  CHECK(grad_count_ops(t, VTB_OP_tanh) == 0 ||
+        vtb_module_find(m, "net") == f); /* the model itself is untouched */
   vtb_module_free(m);
 }
 
@@ -136,7 +137,8 @@ TEST(batch_of_padding_has_zero_loss) {
   step s = run_step(labels, 2, 0.1);
   CHECK_NEAR(s.results[0].data[0], 0, 0);
   for (int r = 2; r < 4; r++)
-    for (int64_t e = 0; e < vtb_type_count(&s.results[r].type); e++) CHECK_NEAR(s.results[r].data[e], 0, 0);
+    for (int64_t e = 0; e < vtb_type_count(&s.results[r].type); e++)
+      CHECK_NEAR(s.results[r].data[e], 0, 0);
   step_free(&s);
 }
 
@@ -190,10 +192,12 @@ TEST(adjoints_are_scaled_by_an_input) {
   memcpy(args, s.args, sizeof s.args);
   args[5] = vtb_tensor_new(vtb_type_scalar());
   args[5].data[0] = 3;
-  CHECK_MSG(vtb_interpret(scaled, args, r, &(vtb_interp_options){.batch = 3}, &err) == VTB_OK, "%s", err.text);
+  CHECK_MSG(vtb_interpret(scaled, args, r, &(vtb_interp_options){.batch = 3}, &err) == VTB_OK, "%s",
+            err.text);
   CHECK_NEAR(r[0].data[0], s.results[0].data[0], 1e-12);
   for (int i = 2; i < 4; i++)
-    for (int64_t e = 0; e < vtb_type_count(&r[i].type); e++) CHECK_NEAR(r[i].data[e], 3 * s.results[i].data[e], 1e-12);
+    for (int64_t e = 0; e < vtb_type_count(&r[i].type); e++)
+      CHECK_NEAR(r[i].data[e], 3 * s.results[i].data[e], 1e-12);
   grad_free(r, scaled->n_returns);
   vtb_tensor_free(&args[5]);
   step_free(&s);
@@ -212,11 +216,12 @@ TEST(wrong_requests_are_explained) {
   vtb_func *f = load_classifier(&m), *train = NULL;
   vtb_diags diags = {0};
   vtb_error err = {0};
-  CHECK(vtb_build_train_step(m, f, &(vtb_train_step){.logits = "logit"}, &train, &diags, &err) == VTB_E_INPUT);
+  CHECK(vtb_build_train_step(m, f, &(vtb_train_step){.logits = "logit"}, &train, &diags, &err) ==
+        VTB_E_INPUT);
   CHECK(strstr(err.text, "logits, features") != NULL);
   err = (vtb_error){0};
-  CHECK(vtb_build_train_step(m, f, &(vtb_train_step){.logits = "logits", .label_smoothing = 1.5}, &train, &diags,
-                             &err) == VTB_E_INPUT);
+  CHECK(vtb_build_train_step(m, f, &(vtb_train_step){.logits = "logits", .label_smoothing = 1.5},
+                             &train, &diags, &err) == VTB_E_INPUT);
   CHECK(strstr(err.text, "label smoothing") != NULL);
   CHECK(train == NULL);
   vtb_diags_free(&diags);

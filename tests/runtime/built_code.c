@@ -1,6 +1,6 @@
 /* What the C compiler links for `vertebra build`, by hand: the table of a file's native code, whose one entry is
  * y = 3 x + w for 64 numbers. */
-#include "runtime/artefact.h"
+#include "runtime/artefact/artefact.h"
 
 static void entry(void *const *args, void *workspace, const vtb_services *services) {
   const float *x = args[0], *w = args[1];

@@ -11,12 +11,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef void (*fake_hook)(const char *kernel, unsigned blocks, unsigned threads, unsigned shared, void **parameters);
+typedef void (*fake_hook)(const char *kernel, unsigned blocks, unsigned threads, unsigned shared,
+                          void **parameters);
 fake_hook fake_cuda_hook;
 const char *fake_cuda_fail;
 int fake_cuda_allocations, fake_cuda_launches, fake_cuda_graph_launches, fake_cuda_devices = 1;
 
-enum { OK = 0, INVALID = 1, NO_MEMORY = 2, NO_DEVICE = 100, NO_BINARY = 209, NOT_FOUND = 500, IN_CAPTURE = 900 };
+enum {
+  OK = 0,
+  INVALID = 1,
+  NO_MEMORY = 2,
+  NO_DEVICE = 100,
+  NO_BINARY = 209,
+  NOT_FOUND = 500,
+  IN_CAPTURE = 900
+};
 enum { MAX_BLOCKS = 64, MAX_LAUNCHES = 512, MAX_PARAMETERS = 24 };
 
 static struct {
@@ -36,7 +45,7 @@ static struct {
 static bool capturing;
 static int opt_in; /* bytes of shared memory that were asked for */
 
-#define FAIL_IF_ASKED(name)                                                                                            \
+#define FAIL_IF_ASKED(name)                                                                        \
   if (fake_cuda_fail && strcmp(fake_cuda_fail, name) == 0) return NO_MEMORY
 
 /* ---- the driver's functions, with its own names and parameters ------------------------------------------------- */
@@ -230,13 +239,14 @@ static void execute(launch *l) {
   if (fake_cuda_hook) fake_cuda_hook(l->kernel, l->blocks, l->threads, l->shared, parameters);
 }
 
-int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                   unsigned shared, void *stream, void **parameters, void **extra);
-int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                   unsigned shared, void *stream, void **parameters, void **extra) {
+int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                   unsigned bz, unsigned shared, void *stream, void **parameters, void **extra);
+int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                   unsigned bz, unsigned shared, void *stream, void **parameters, void **extra) {
   launch l = {.blocks = gx, .threads = bx, .shared = shared};
   FAIL_IF_ASKED("cuLaunchKernel");
-  if (!function || !stream || extra || gy != 1 || gz != 1 || by != 1 || bz != 1 || !gx || bx > 1024) return INVALID;
+  if (!function || !stream || extra || gy != 1 || gz != 1 || by != 1 || bz != 1 || !gx || bx > 1024)
+    return INVALID;
   if (shared > 49152 && (int)shared > opt_in) return INVALID;
   const struct function *f = function;
   snprintf(l.kernel, sizeof l.kernel, "%s", f->name);

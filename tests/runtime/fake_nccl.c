@@ -14,7 +14,7 @@ typedef struct unique_id {
 } unique_id;
 static struct { int n_ranks; } group;
 
-#define FAIL_IF_ASKED(name)                                                                                            \
+#define FAIL_IF_ASKED(name)                                                                        \
   if (fake_nccl_fail && strcmp(fake_nccl_fail, name) == 0) return SYSTEM
 
 int ncclGetVersion(int *version);
@@ -24,7 +24,9 @@ int ncclGetVersion(int *version) {
 }
 
 const char *ncclGetErrorString(int result);
-const char *ncclGetErrorString(int result) { return result == SYSTEM ? "unhandled system error" : "invalid argument"; }
+const char *ncclGetErrorString(int result) {
+  return result == SYSTEM ? "unhandled system error" : "invalid argument";
+}
 
 int ncclGetUniqueId(unique_id *id);
 int ncclGetUniqueId(unique_id *id) {
@@ -52,8 +54,10 @@ int ncclCommDestroy(void *communicator) {
   return OK;
 }
 
-int ncclAllReduce(const void *from, void *to, size_t n, int type, int operation, void *communicator, void *stream);
-int ncclAllReduce(const void *from, void *to, size_t n, int type, int operation, void *communicator, void *stream) {
+int ncclAllReduce(const void *from, void *to, size_t n, int type, int operation, void *communicator,
+                  void *stream);
+int ncclAllReduce(const void *from, void *to, size_t n, int type, int operation, void *communicator,
+                  void *stream) {
   FAIL_IF_ASKED("ncclAllReduce");
   if (communicator != &group || type != 7 || operation != 0 || !stream) return INVALID_ARGUMENT;
   for (size_t i = 0; i < n; i++) ((float *)to)[i] = (float)group.n_ranks * ((const float *)from)[i];

@@ -3,7 +3,7 @@
 #ifndef VTB_TEST_FAKE_PROGRAM_H
 #define VTB_TEST_FAKE_PROGRAM_H
 
-#include "runtime/init.h"
+#include "runtime/train/init.h"
 #include "tests/runtime/support.h"
 
 enum { FAKE_BATCH = 8, FAKE_SIDE = 6, FAKE_PIXELS = FAKE_SIDE * FAKE_SIDE, FAKE_CLASSES = 4 };
@@ -64,7 +64,9 @@ static float fake_loss(fake_call *c) {
 }
 
 static void fake_step(void *const *a, void *workspace, const vtb_services *s) {
-  fake_call c = {a[0], a[3], a[4], a[1], a[6], workspace, a[7], a[8], (uint64_t) * (const int32_t *)a[2], true};
+  fake_call c = {
+      a[0], a[3], a[4], a[1], a[6], workspace, a[7], a[8], (uint64_t) * (const int32_t *)a[2],
+      true};
   s->parallel(s, fake_logits, &c, FAKE_BATCH, 1);
   *(float *)a[5] = fake_loss(&c);
   s->parallel(s, fake_weight_gradient, &c, FAKE_CLASSES, 1);
@@ -76,13 +78,13 @@ static void fake_eval(void *const *a, void *workspace, const vtb_services *s) {
   s->parallel(s, fake_logits, &c, FAKE_BATCH, 1);
 }
 
-#define FAKE_IMAGE                                                                                                     \
+#define FAKE_IMAGE                                                                                 \
   { "image", VTB_IO_INPUT, false, 4, {FAKE_BATCH, 1, FAKE_SIDE, FAKE_SIDE}, NULL, false }
-#define FAKE_WEIGHT                                                                                                    \
+#define FAKE_WEIGHT                                                                                \
   { "weight", VTB_IO_PARAM, false, 2, {FAKE_CLASSES, FAKE_PIXELS}, "trunc_normal(0.02)", true }
-#define FAKE_BIAS                                                                                                      \
+#define FAKE_BIAS                                                                                  \
   { "bias", VTB_IO_PARAM, false, 1, {FAKE_CLASSES}, "zeros", false }
-#define FAKE_LOGITS                                                                                                    \
+#define FAKE_LOGITS                                                                                \
   { "logits", VTB_IO_OUTPUT, false, 2, {FAKE_BATCH, FAKE_CLASSES}, NULL, false }
 
 static vtb_tensor_info fake_step_tensors[] = {
@@ -107,27 +109,31 @@ static inline vtb_program fake_step_program(void) {
 }
 
 static inline vtb_program fake_eval_program(void) {
-  return (vtb_program){.entry = fake_eval, .n_tensors = 4, .tensors = fake_eval_tensors, .batch = FAKE_BATCH};
+  return (vtb_program){
+      .entry = fake_eval, .n_tensors = 4, .tensors = fake_eval_tensors, .batch = FAKE_BATCH};
 }
 
 /* IDX files in the temporary folder `name`: the bright quadrant is the class. */
-static inline void fake_dataset(const char *name, const char *stem, int n, unsigned long long seed) {
+static inline void fake_dataset(const char *name, const char *stem, int n,
+                                unsigned long long seed) {
   char path[256];
   vtb_error err = {0};
   if (vtb_make_dirs(temp_path(name), &err) != VTB_OK) exit(1);
   size_t n_images = 16 + (size_t)n * FAKE_PIXELS, n_labels = 8 + (size_t)n;
   unsigned char *images = calloc(n_images, 1), *labels = calloc(n_labels, 1);
   memcpy(images,
-         (unsigned char[]){0, 0, 8, 3, 0, 0, (unsigned char)(n >> 8), (unsigned char)n, 0, 0, 0, FAKE_SIDE, 0, 0, 0,
-                           FAKE_SIDE},
+         (unsigned char[]){0, 0, 8, 3, 0, 0, (unsigned char)(n >> 8), (unsigned char)n, 0, 0, 0,
+                           FAKE_SIDE, 0, 0, 0, FAKE_SIDE},
          16);
   memcpy(labels, (unsigned char[]){0, 0, 8, 1, 0, 0, (unsigned char)(n >> 8), (unsigned char)n}, 8);
   for (int s = 0; s < n; s++) {
     int label = (int)(2 + 2 * test_random(&seed)) & 3;
     labels[8 + s] = (unsigned char)label;
     for (int i = 0; i < FAKE_PIXELS; i++) {
-      bool bright = (i / FAKE_SIDE >= FAKE_SIDE / 2) * 2 + (i % FAKE_SIDE >= FAKE_SIDE / 2) == label;
-      images[16 + s * FAKE_PIXELS + i] = (unsigned char)((bright ? 150 : 80) + 60 * test_random(&seed));
+      bool bright =
+          (i / FAKE_SIDE >= FAKE_SIDE / 2) * 2 + (i % FAKE_SIDE >= FAKE_SIDE / 2) == label;
+      images[16 + s * FAKE_PIXELS + i] =
+          (unsigned char)((bright ? 150 : 80) + 60 * test_random(&seed));
     }
   }
   snprintf(path, sizeof path, "%s/%s-images-idx3-ubyte", name, stem);

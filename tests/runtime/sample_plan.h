@@ -2,7 +2,7 @@
 #ifndef VTB_TEST_SAMPLE_PLAN_H
 #define VTB_TEST_SAMPLE_PLAN_H
 
-#include "runtime/launch_plan.h"
+#include "runtime/launch/launch_plan.h"
 
 static inline vtb_launch_arg sample_arg(int space, int tensor, int access, int value) {
   return (vtb_launch_arg){.space = (uint8_t)space,
@@ -15,11 +15,12 @@ static inline vtb_launch_arg sample_arg(int space, int tensor, int access, int v
 }
 
 static inline vtb_launch_kernel sample_kernel(const char *name, int threads, int shared_bytes) {
-  return (vtb_launch_kernel){.name = name,
-                             .threads = threads,
-                             .shared_bytes = shared_bytes,
-                             .n_args = 2,
-                             .info = {.name = name, .ops = "mul", .origin = "model.vtb:7", .flops = 64, .launches = 1}};
+  return (vtb_launch_kernel){
+      .name = name,
+      .threads = threads,
+      .shared_bytes = shared_bytes,
+      .n_args = 2,
+      .info = {.name = name, .ops = "mul", .origin = "model.vtb:7", .flops = 64, .launches = 1}};
 }
 
 static inline vtb_launch_plan *sample_plan(void) {
@@ -39,7 +40,8 @@ static inline vtb_launch_plan *sample_plan(void) {
   p->sources = VTB_NEW_ARRAY(a, vtb_launch_source, 1);
   p->sources[0].text = "VTB_KERNEL(32, k_double)";
   p->gemms = VTB_NEW_ARRAY(a, vtb_launch_gemm, 1);
-  p->gemms[0] = (vtb_launch_gemm){.m = 2, .n = 3, .k = 4, .batch = 1, .lda = 4, .ldb = 3, .ldc = 3, .trans_b = 1};
+  p->gemms[0] = (vtb_launch_gemm){
+      .m = 2, .n = 3, .k = 4, .batch = 1, .lda = 4, .ldb = 3, .ldc = 3, .trans_b = 1};
   p->n_kernels = p->n_steps = 2;
   p->kernels = VTB_NEW_ARRAY(a, vtb_launch_kernel, 2);
   p->kernels[0] = sample_kernel("k_double", 32, 65536);

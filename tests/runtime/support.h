@@ -3,7 +3,7 @@
 #define VTB_TEST_SUPPORT_H
 
 #include "runtime/base/base.h"
-#include "runtime/program.h"
+#include "runtime/launch/program.h"
 #include "tests/test.h"
 
 #include <ftw.h>
@@ -52,22 +52,23 @@ static inline char *read_file(const char *path, size_t *n) {
   return data;
 }
 
-#define CHECK_OK(call)                                                                                                 \
-  do {                                                                                                                 \
-    vtb_error err_ = {0};                                                                                              \
-    vtb_error *err = &err_;                                                                                            \
-    vtb_status status_ = (call);                                                                                       \
-    CHECK_MSG(status_ == VTB_OK, "%s: status %d: %s", #call, (int)status_, err_.text);                                 \
+#define CHECK_OK(call)                                                                             \
+  do {                                                                                             \
+    vtb_error err_ = {0};                                                                          \
+    vtb_error *err = &err_;                                                                        \
+    vtb_status status_ = (call);                                                                   \
+    CHECK_MSG(status_ == VTB_OK, "%s: status %d: %s", #call, (int)status_, err_.text);             \
   } while (0)
 
 /* The call, which takes `err`, must fail and say something that contains `part`. */
-#define CHECK_REFUSED(call, part)                                                                                      \
-  do {                                                                                                                 \
-    vtb_error err_ = {0};                                                                                              \
-    vtb_error *err = &err_;                                                                                            \
-    vtb_status status_ = (call);                                                                                       \
-    CHECK_MSG(status_ != VTB_OK, "%s succeeded", #call);                                                               \
-    CHECK_MSG(strstr(err_.text, part) != NULL, "%s says \"%s\", not \"%s\"", #call, err_.text, part);                  \
+#define CHECK_REFUSED(call, part)                                                                  \
+  do {                                                                                             \
+    vtb_error err_ = {0};                                                                          \
+    vtb_error *err = &err_;                                                                        \
+    vtb_status status_ = (call);                                                                   \
+    CHECK_MSG(status_ != VTB_OK, "%s succeeded", #call);                                           \
+    CHECK_MSG(strstr(err_.text, part) != NULL, "%s says \"%s\", not \"%s\"", #call, err_.text,     \
+              part);                                                                               \
   } while (0)
 
 #endif

@@ -1,8 +1,8 @@
 /* Built files: native code and a plan for a GPU run through the public header alone, and whatever is wrong with a file
  * is said before any of it runs. */
-#include "runtime/artefact_file.h"
-#include "runtime/cpu_level.h"
-#include "runtime/launch_plan_file.h"
+#include "runtime/artefact/artefact_file.h"
+#include "runtime/artefact/cpu_level.h"
+#include "runtime/launch/launch_plan_file.h"
 #include "runtime/vertebra.h"
 #include "tests/runtime/sample_plan.h"
 #include "tests/runtime/support.h"
@@ -25,7 +25,8 @@ typedef struct sample {
 static sample *make(void) {
   sample *s = vtb_xcalloc(1, sizeof *s);
   s->tensors[0] = (vtb_tensor_info){.name = "x", .io = VTB_IO_INPUT, .rank = 1, .dim = {64}};
-  s->tensors[1] = (vtb_tensor_info){.name = "w", .io = VTB_IO_PARAM, .rank = 1, .dim = {64}, .init = "ones"};
+  s->tensors[1] =
+      (vtb_tensor_info){.name = "w", .io = VTB_IO_PARAM, .rank = 1, .dim = {64}, .init = "ones"};
   s->tensors[2] = (vtb_tensor_info){.name = "y", .io = VTB_IO_OUTPUT, .rank = 1, .dim = {64}};
   s->kernel = (vtb_kernel_info){.name = "k", .ops = "mul add", .origin = "m.vtb:1"};
   s->codes[0] = (vtb_artefact_code){.cpu = "x86-64", .n_kernels = 1, .kernels = &s->kernel};
@@ -69,7 +70,8 @@ static vtb_status write_sample(sample *s, const char *path, vtb_error *err) {
   vtb_status status = vtb_artefact_begin(&w, path, code, n, err);
   if (status == VTB_OK) status = vtb_artefact_put(&w, bytes.at, bytes.n, &s->program.plan, err);
   for (int i = 0; i < 2 && status == VTB_OK; i++)
-    status = vtb_artefact_put(&w, s->image_text, strlen(s->image_text) + 1, &s->image_places[i], err);
+    status =
+        vtb_artefact_put(&w, s->image_text, strlen(s->image_text) + 1, &s->image_places[i], err);
   if (status == VTB_OK) status = vtb_artefact_put_weights(&w, weights, &s->manifest.weights, err);
   if (status == VTB_OK) status = vtb_artefact_finish(&w, &s->manifest, err);
   vtb_artefact_abort(&w);
@@ -137,9 +139,12 @@ TEST(programs_outlive_the_artefact) {
   CHECK_OK(vtb_artefact_open(path, &a, err));
   CHECK(a && vtb_artefact_weights(a) && strcmp(vtb_artefact_target(a), "cpu") == 0);
   CHECK_OK(vtb_artefact_load(a, VTB_ARTEFACT_INFERENCE, "cpu", &p, err));
-  CHECK_REFUSED(vtb_artefact_load(a, VTB_ARTEFACT_STEP, "cpu", &p, err), "has no training step: build it with --train");
+  CHECK_REFUSED(vtb_artefact_load(a, VTB_ARTEFACT_STEP, "cpu", &p, err),
+                "has no training step: build it with --train");
   vtb_artefact_close(a);
-  if (p) CHECK(p->n_kernels == 1 && strcmp(p->kernels[0].origin, "m.vtb:1") == 0 && vtb_program_find(p, "y") == 2);
+  if (p)
+    CHECK(p->n_kernels == 1 && strcmp(p->kernels[0].origin, "m.vtb:1") == 0 &&
+          vtb_program_find(p, "y") == 2);
   vtb_program_free(p);
   free(s);
 }
@@ -204,7 +209,8 @@ TEST(manifests_that_contradict_the_file) {
 }
 
 /* As a file of its own, the last `cut` bytes removed, byte `at` changed. */
-static void expect_damage(const char *data, size_t n, size_t cut, size_t at, int with, const char *says) {
+static void expect_damage(const char *data, size_t n, size_t cut, size_t at, int with,
+                          const char *says) {
   const char *path = temp_path("damaged.so");
   vtb_artefact *a = NULL;
   char *copy = vtb_xmalloc(n);
@@ -225,7 +231,8 @@ TEST(damaged_files) {
   expect_damage(data, n, n - 100, 0, 0, "cut short");
   expect_damage(data, n, n, 0, 0, "is not a file that `vertebra build` made");
   for (size_t at = 0; at < n - 72; at += 61) expect_damage(data, n, 0, at, 1, "is damaged");
-  for (size_t at = n - 72; at < n; at++) expect_damage(data, n, 0, at, 1, ""); /* the trailer, whole */
+  for (size_t at = n - 72; at < n; at++)
+    expect_damage(data, n, 0, at, 1, ""); /* the trailer, whole */
   expect_damage(data, n, 0, n - 16, 2, "has format 3; this is vertebra");
   char *longer = vtb_xmalloc(2 * n); /* the trailer of another, shorter file */
   memcpy(longer, data, n);
@@ -242,11 +249,13 @@ TEST(damaged_files) {
 
 typedef void (*hook_fn)(const char *, unsigned, unsigned, unsigned, void **);
 
-static void run_kernel(const char *kernel, unsigned blocks, unsigned threads, unsigned shared, void **parameters) {
+static void run_kernel(const char *kernel, unsigned blocks, unsigned threads, unsigned shared,
+                       void **parameters) {
   const float *in = (const float *)*(uintptr_t *)parameters[0];
   float *out = (float *)*(uintptr_t *)parameters[1];
   (void)shared;
-  for (unsigned i = 0; i < blocks * threads; i++) out[i] = strcmp(kernel, "k_double") == 0 ? 2 * in[i] : in[i] + 1;
+  for (unsigned i = 0; i < blocks * threads; i++)
+    out[i] = strcmp(kernel, "k_double") == 0 ? 2 * in[i] : in[i] + 1;
 }
 
 int main(void) {

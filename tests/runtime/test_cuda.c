@@ -1,7 +1,7 @@
 /* Launch plans on a device, with a driver that needs none (fake_cuda.c): loading, copies, order of steps, the graph
  * from the second run on, and what is said when something fails. */
 #include "runtime/cuda/cuda.h"
-#include "runtime/threads.h"
+#include "runtime/launch/threads.h"
 #include "tests/test.h"
 
 #include <dlfcn.h>
@@ -16,7 +16,8 @@ static vtb_services *services;
 static int prepared; /* of the next plan's steps */
 
 /* k_double: out[i] = 2 in[i]; k_add_one: out[i] = in[i] + 1. One thread an element. */
-static void run_kernel(const char *kernel, unsigned blocks, unsigned threads, unsigned shared, void **parameters) {
+static void run_kernel(const char *kernel, unsigned blocks, unsigned threads, unsigned shared,
+                       void **parameters) {
   const float *in = (const float *)*(uintptr_t *)parameters[0];
   float *out = (float *)*(uintptr_t *)parameters[1];
   bool twice = strcmp(kernel, "k_double") == 0;
@@ -49,7 +50,8 @@ static vtb_launch_plan *make_plan(const char *second) {
   p->n_kernels = p->n_steps = 2;
   p->n_prepared = prepared;
   p->kernels = VTB_NEW_ARRAY(a, vtb_launch_kernel, 2);
-  p->kernels[0] = (vtb_launch_kernel){.name = "k_double", .threads = 32, .shared_bytes = 65536, .n_args = 2};
+  p->kernels[0] =
+      (vtb_launch_kernel){.name = "k_double", .threads = 32, .shared_bytes = 65536, .n_args = 2};
   p->kernels[1] = (vtb_launch_kernel){.name = second, .threads = 64, .n_args = 2};
   p->kernels[1].info = (vtb_kernel_info){.name = second, .origin = "model.vtb:7"};
   p->steps = VTB_NEW_ARRAY(a, vtb_launch_step, 2);
@@ -64,7 +66,8 @@ static vtb_launch_plan *make_plan(const char *second) {
   return p;
 }
 
-static vtb_status make_program(const char *second, const char *image, vtb_program **program, vtb_error *err) {
+static vtb_status make_program(const char *second, const char *image, vtb_program **program,
+                               vtb_error *err) {
   vtb_cuda_image images[] = {{image, strlen(image) + 1}};
   vtb_cuda_device *device = NULL;
   vtb_status status = vtb_cuda_device_open(&device, err);
@@ -163,7 +166,8 @@ TEST(copies_can_be_left_out) {
   void *args[] = {x, y};
   CHECK(make_program("k_add_one", "fake", &p, &err) == VTB_OK);
   vtb_program_keep(p, 1u << VTB_IO_INPUT);
-  CHECK(vtb_program_execute(p, args, NULL, services, &err) == VTB_OK && y[0] == 3); /* the first run copies */
+  CHECK(vtb_program_execute(p, args, NULL, services, &err) == VTB_OK &&
+        y[0] == 3); /* the first run copies */
   x[0] = 10;
   CHECK(vtb_program_execute(p, args, NULL, services, &err) == VTB_OK && y[0] == 3);
   vtb_program_keep(p, ~0u);
@@ -203,20 +207,24 @@ TEST(what_is_missing_is_named) {
   vtb_program *p = NULL;
   vtb_error err = {0};
   vtb_cuda_device *d = NULL;
-  CHECK(make_program("absent", "fake", &p, &err) == VTB_E_DEVICE && strstr(err.text, "cuModuleGetFunction"));
+  CHECK(make_program("absent", "fake", &p, &err) == VTB_E_DEVICE &&
+        strstr(err.text, "cuModuleGetFunction"));
   err = (vtb_error){0};
-  CHECK(make_program("k_add_one", "not an image", &p, &err) == VTB_E_DEVICE && strstr(err.text, "cuModuleLoadDataEx"));
+  CHECK(make_program("k_add_one", "not an image", &p, &err) == VTB_E_DEVICE &&
+        strstr(err.text, "cuModuleLoadDataEx"));
   err = (vtb_error){0};
   *devices = 0;
   CHECK(vtb_cuda_device_open(&d, &err) == VTB_E_DEVICE && strstr(err.text, "CUDA_ERROR_NO_DEVICE"));
   *devices = 1;
   err = (vtb_error){0};
   setenv("VTB_CUDA_DEVICE", "3", 1);
-  CHECK(vtb_cuda_device_open(&d, &err) == VTB_E_DEVICE && strstr(err.text, "no CUDA device 3: the driver finds 1"));
+  CHECK(vtb_cuda_device_open(&d, &err) == VTB_E_DEVICE &&
+        strstr(err.text, "no CUDA device 3: the driver finds 1"));
   unsetenv("VTB_CUDA_DEVICE");
   err = (vtb_error){0};
   setenv("VTB_CUDA_DRIVER", "/no/such/file.so", 1);
-  CHECK(vtb_cuda_device_open(&d, &err) == VTB_E_DEVICE && strstr(err.text, "VTB_CUDA_DRIVER=/no/such/file.so"));
+  CHECK(vtb_cuda_device_open(&d, &err) == VTB_E_DEVICE &&
+        strstr(err.text, "VTB_CUDA_DRIVER=/no/such/file.so"));
   CHECK(*allocations == 0);
 }
 
@@ -232,7 +240,8 @@ TEST(libraries_of_the_drivers_cuda_come_first) {
   setenv("CUDA_HOME", folder, 1);
   setenv("VTB_CUDA_DRIVER", VTB_FAKE_CUDA, 1);
   CHECK(!vtb_cuda_probe_cublaslt(&text));
-  CHECK_MSG(strstr(text.at, "lib64/libcublasLt.so.12 is too old: it has no cublasLtGetVersion"), "%s", text.at);
+  CHECK_MSG(strstr(text.at, "lib64/libcublasLt.so.12 is too old: it has no cublasLtGetVersion"),
+            "%s", text.at);
   unsetenv("CUDA_HOME");
   unlink(file);
   vtb_strbuf_free(&text);
@@ -246,7 +255,8 @@ TEST(a_broken_plan_does_not_reach_the_device) {
   CHECK(vtb_cuda_device_open(&d, &err) == VTB_OK);
   vtb_launch_plan *plan = make_plan("k_add_one");
   plan->args[2].offset = 16;
-  CHECK(vtb_cuda_program(plan, images, d, &p, &err) == VTB_E_INTERNAL && strstr(err.text, "argument 0 reaches bytes"));
+  CHECK(vtb_cuda_program(plan, images, d, &p, &err) == VTB_E_INTERNAL &&
+        strstr(err.text, "argument 0 reaches bytes"));
   vtb_launch_plan_free(plan);
   vtb_cuda_device_close(d);
 }

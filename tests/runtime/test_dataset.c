@@ -1,4 +1,4 @@
-#include "runtime/dataset.h"
+#include "runtime/data/dataset.h"
 #include "tests/runtime/support.h"
 
 #include <zlib.h>
@@ -155,14 +155,16 @@ TEST(image_folders_sort_classes_and_files) {
   vtb_dataset *d = open_set("folder", "train");
   CHECK(vtb_dataset_count(d) == 3 && vtb_dataset_classes(d) == 2);
   CHECK_STR(vtb_dataset_class_name(d, 0), "ant");
-  CHECK(vtb_dataset_label(d, 0) == 0 && vtb_dataset_label(d, 1) == 1 && vtb_dataset_label(d, 2) == 1);
+  CHECK(vtb_dataset_label(d, 0) == 0 && vtb_dataset_label(d, 1) == 1 &&
+        vtb_dataset_label(d, 2) == 1);
   CHECK(vtb_ends_with(vtb_dataset_file(d, 1), "zebra/a.PNG"));
   vtb_image im = {0};
   CHECK_OK(vtb_dataset_image(d, 1, 0, &im, err));
   CHECK(im.pixels && im.pixels[0] == 2);
   vtb_image_free(&im);
   vtb_dataset_free(d);
-  CHECK_OK(vtb_dataset_open(temp_path("folder"), &(vtb_dataset_options){.limit = 2}, &d, err)); /* one of each class */
+  CHECK_OK(vtb_dataset_open(temp_path("folder"), &(vtb_dataset_options){.limit = 2}, &d,
+                            err)); /* one of each class */
   CHECK(vtb_dataset_count(d) == 2 && vtb_dataset_label(d, 0) == 0 && vtb_dataset_label(d, 1) == 1);
   vtb_dataset_free(d);
   d = open_set("folder", "test"); /* val stands in */
@@ -175,14 +177,16 @@ TEST(image_folders_sort_classes_and_files) {
 
 TEST(splits_share_the_classes_of_train) {
   make_dirs("uneven/train/a"), make_dirs("uneven/train/b"), make_dirs("uneven/val/b");
-  save_png("uneven/train/a/1.png", 2, 0), save_png("uneven/train/b/1.png", 2, 0), save_png("uneven/val/b/1.png", 2, 0);
+  save_png("uneven/train/a/1.png", 2, 0), save_png("uneven/train/b/1.png", 2, 0),
+      save_png("uneven/val/b/1.png", 2, 0);
   vtb_dataset *d = open_set("uneven", "val");
   CHECK(vtb_dataset_classes(d) == 2 && vtb_dataset_label(d, 0) == 1);
   CHECK_STR(vtb_dataset_class_name(d, 0), "a");
   vtb_dataset_free(d);
   make_dirs("uneven/val/c");
-  CHECK_REFUSED(vtb_dataset_open(temp_path("uneven"), &(vtb_dataset_options){.split = "val"}, &d, err),
-                "class c is not among those of");
+  CHECK_REFUSED(
+      vtb_dataset_open(temp_path("uneven"), &(vtb_dataset_options){.split = "val"}, &d, err),
+      "class c is not among those of");
   write_idx("idx2", "train", false), write_idx("idx2", "t10k", false);
   size_t n;
   unsigned char *labels = make_labels(&n);
@@ -200,9 +204,12 @@ TEST(missing_data_is_explained) {
   save_png("half/train/a/1.png", 2, 0);
   CHECK_REFUSED(vtb_dataset_open(temp_path("nothing"), NULL, &d, err), "expected IDX files");
   CHECK_REFUSED(vtb_dataset_open(temp_path("none"), NULL, &d, err), "no data set at");
-  CHECK_REFUSED(vtb_dataset_open(temp_path("half"), &(vtb_dataset_options){.split = "val"}, &d, err),
-                "none for \"val\"");
-  CHECK_REFUSED(vtb_dataset_open(temp_path("half"), &(vtb_dataset_options){.split = "all"}, &d, err), "none of train");
+  CHECK_REFUSED(
+      vtb_dataset_open(temp_path("half"), &(vtb_dataset_options){.split = "val"}, &d, err),
+      "none for \"val\"");
+  CHECK_REFUSED(
+      vtb_dataset_open(temp_path("half"), &(vtb_dataset_options){.split = "all"}, &d, err),
+      "none of train");
   CHECK_REFUSED(vtb_dataset_open(temp_path("half/train/a/1.png"), NULL, &d, err), "not a folder");
 }
 
@@ -218,7 +225,8 @@ TEST(permutations_are_bijections_that_differ_by_epoch) {
       same += p == vtb_permute(7, 4, n, i);
       fixed += p == i;
     }
-    if (n >= 256) CHECK_MSG(same < 10 && fixed < 10, "n %d: %d equal, %d fixed", (int)n, (int)same, (int)fixed);
+    if (n >= 256)
+      CHECK_MSG(same < 10 && fixed < 10, "n %d: %d equal, %d fixed", (int)n, (int)same, (int)fixed);
     free(seen);
   }
 }
@@ -231,8 +239,8 @@ static vtb_transform augmenting(const vtb_dataset *d) {
 }
 
 /* Hash of everything the loader gives from (epoch, batch) on, and of the last `tail` batches of it. */
-static uint64_t hash_batches(const vtb_dataset *d, int threads, int64_t epoch, int64_t batch, int64_t skip,
-                             int64_t *n) {
+static uint64_t hash_batches(const vtb_dataset *d, int threads, int64_t epoch, int64_t batch,
+                             int64_t skip, int64_t *n) {
   vtb_loader_options o = {.dataset = d,
                           .transform = augmenting(d),
                           .batch = 8,
@@ -277,8 +285,12 @@ TEST(batches_do_not_depend_on_threads_and_can_be_resumed) {
 
 TEST(the_last_batch_is_padded_and_every_sample_comes_once) {
   vtb_dataset *d = open_set("load", "train");
-  vtb_loader_options o = {
-      .dataset = d, .transform = augmenting(d), .batch = 8, .shuffle = true, .n_epochs = 1, .seed = 2};
+  vtb_loader_options o = {.dataset = d,
+                          .transform = augmenting(d),
+                          .batch = 8,
+                          .shuffle = true,
+                          .n_epochs = 1,
+                          .seed = 2};
   vtb_loader *l = NULL;
   const vtb_batch *b = NULL;
   int seen[N] = {0}, padding = 0;
@@ -385,12 +397,14 @@ TEST(transforms_place_pixels_where_they_should) {
 TEST(fashion_mnist_is_found_if_installed) {
   vtb_dataset *d = NULL;
   vtb_error why = {0};
-  if (vtb_dataset_open("fashion-mnist", &(vtb_dataset_options){.split = "test"}, &d, &why) != VTB_OK) {
+  if (vtb_dataset_open("fashion-mnist", &(vtb_dataset_options){.split = "test"}, &d, &why) !=
+      VTB_OK) {
     printf("skipped: %s\n", why.text);
     return;
   }
   float mean[3], std[3];
-  CHECK(vtb_dataset_count(d) == 10000 && vtb_dataset_classes(d) == 10 && vtb_dataset_label(d, 0) == 9);
+  CHECK(vtb_dataset_count(d) == 10000 && vtb_dataset_classes(d) == 10 &&
+        vtb_dataset_label(d, 0) == 9);
   CHECK_STR(vtb_dataset_class_name(d, 9), "Ankle boot");
   CHECK_OK(vtb_dataset_moments(d, 1, mean, std, err));
   CHECK_NEAR((double)mean[0], 0.2860, 1e-6);

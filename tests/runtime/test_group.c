@@ -32,7 +32,8 @@ TEST(failures_name_the_call) {
         strstr(err.text, "NCCL: invalid argument (5)"));
   CHECK(vtb_cuda_group_make_id(&id, &err) == VTB_OK);
   err = (vtb_error){0};
-  CHECK(vtb_cuda_group_join(&id, 2, 2, device, &g, &err) == VTB_E_INPUT && strstr(err.text, "no rank 2 among 2"));
+  CHECK(vtb_cuda_group_join(&id, 2, 2, device, &g, &err) == VTB_E_INPUT &&
+        strstr(err.text, "no rank 2 among 2"));
   *fail_at = "ncclCommInitRank", err = (vtb_error){0};
   CHECK(vtb_cuda_group_join(&id, 2, 0, device, &g, &err) == VTB_E_DEVICE &&
         strstr(err.text, "unhandled system error (2) in ncclCommInitRank"));
@@ -40,7 +41,8 @@ TEST(failures_name_the_call) {
   CHECK(g == NULL && *groups == 0);
   CHECK(vtb_cuda_group_join(&id, 2, 0, device, &g, &err) == VTB_OK);
   *fail_at = "ncclAllReduce", err = (vtb_error){0};
-  CHECK(vtb_cuda_group_sum(g, (uint64_t)(uintptr_t)&x, 1, &err) == VTB_E_DEVICE && strstr(err.text, "ncclAllReduce"));
+  CHECK(vtb_cuda_group_sum(g, (uint64_t)(uintptr_t)&x, 1, &err) == VTB_E_DEVICE &&
+        strstr(err.text, "ncclAllReduce"));
   *fail_at = NULL;
   vtb_cuda_group_leave(g);
 }
@@ -55,7 +57,8 @@ TEST(versions_and_what_is_missing_are_named) {
   CHECK(!vtb_cuda_probe_nccl(&text) && strstr(text.at, "it has no ncclGetVersion"));
   text.n = 0;
   setenv("VTB_NCCL", "/no/such/file.so", 1);
-  CHECK(!vtb_cuda_probe_nccl(&text) && strstr(text.at, "VTB_NCCL=/no/such/file.so cannot be loaded"));
+  CHECK(!vtb_cuda_probe_nccl(&text) &&
+        strstr(text.at, "VTB_NCCL=/no/such/file.so cannot be loaded"));
   vtb_strbuf_free(&text);
 }
 

@@ -1,4 +1,4 @@
-#include "runtime/image.h"
+#include "runtime/data/image.h"
 #include "tests/runtime/support.h"
 
 #include <jpeglib.h>
@@ -15,11 +15,13 @@ static vtb_image gradient(int w, int h, int c) {
   vtb_image im = vtb_image_new(w, h, c);
   for (int y = 0; y < h; y++)
     for (int x = 0; x < w; x++)
-      for (int k = 0; k < c; k++) im.pixels[(y * w + x) * c + k] = (uint8_t)(40 + 6 * x + 3 * y + 20 * k);
+      for (int k = 0; k < c; k++)
+        im.pixels[(y * w + x) * c + k] = (uint8_t)(40 + 6 * x + 3 * y + 20 * k);
   return im;
 }
 
-static unsigned char *encode_jpeg(const vtb_image *im, J_COLOR_SPACE space, int components, unsigned long *n) {
+static unsigned char *encode_jpeg(const vtb_image *im, J_COLOR_SPACE space, int components,
+                                  unsigned long *n) {
   struct jpeg_compress_struct j;
   struct jpeg_error_mgr errors;
   unsigned char *data = NULL;
@@ -44,8 +46,8 @@ static unsigned char *encode_jpeg(const vtb_image *im, J_COLOR_SPACE space, int 
 }
 
 /* A PNG of any type through libpng's writer. */
-static void write_png(const char *path, int w, int h, int type, int depth, const unsigned char *bytes,
-                      size_t row_bytes) {
+static void write_png(const char *path, int w, int h, int type, int depth,
+                      const unsigned char *bytes, size_t row_bytes) {
   FILE *f = fopen(path, "wb");
   png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, NULL, NULL);
   png_infop info = png_create_info_struct(png);
@@ -81,7 +83,8 @@ TEST(png_round_trip_is_exact) {
 
 TEST(png_types_become_gray_or_rgb) {
   const unsigned char palette[4] = {0x1b, 0x1b}; /* two bits a pixel: 0 1 2 3 */
-  const unsigned char gray16[4] = {0x12, 0x34, 0xff, 0x00}, rgba[8] = {1, 2, 3, 0, 4, 5, 6, 255}, bits[1] = {0x40};
+  const unsigned char gray16[4] = {0x12, 0x34, 0xff, 0x00}, rgba[8] = {1, 2, 3, 0, 4, 5, 6, 255},
+                      bits[1] = {0x40};
   vtb_image im = {0};
   write_png(temp_path("p.png"), 4, 2, PNG_COLOR_TYPE_PALETTE, 2, palette, 1);
   CHECK_OK(vtb_image_load(temp_path("p.png"), 0, &im, err));
@@ -194,8 +197,8 @@ TEST(resize_matches_the_formula) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     vtb_image out = vtb_image_resize(&im, cases[i].width, 1, cases[i].filter);
     for (int x = 0; x < cases[i].width; x++)
-      CHECK_MSG(out.pixels[x] == cases[i].want[x], "case %d pixel %d: %d, want %d", (int)i, x, out.pixels[x],
-                cases[i].want[x]);
+      CHECK_MSG(out.pixels[x] == cases[i].want[x], "case %d pixel %d: %d, want %d", (int)i, x,
+                out.pixels[x], cases[i].want[x]);
     vtb_image_free(&out);
   }
   vtb_image_free(&im);
@@ -204,16 +207,19 @@ TEST(resize_matches_the_formula) {
 TEST(resize_is_separable_and_keeps_constants) {
   vtb_image im = noise(11, 17, 3, 3), turned = vtb_image_new(17, 11, 3);
   for (int y = 0; y < 17; y++)
-    for (int x = 0; x < 11; x++) memcpy(turned.pixels + (x * 17 + y) * 3, im.pixels + (y * 11 + x) * 3, 3);
+    for (int x = 0; x < 11; x++)
+      memcpy(turned.pixels + (x * 17 + y) * 3, im.pixels + (y * 11 + x) * 3, 3);
   vtb_image a = vtb_image_resize(&im, 11, 5, VTB_FILTER_BICUBIC),
             b = vtb_image_resize(&turned, 5, 11, VTB_FILTER_BICUBIC);
   for (int y = 0; y < 5; y++)
-    for (int x = 0; x < 11; x++) CHECK(memcmp(a.pixels + (y * 11 + x) * 3, b.pixels + (x * 5 + y) * 3, 3) == 0);
+    for (int x = 0; x < 11; x++)
+      CHECK(memcmp(a.pixels + (y * 11 + x) * 3, b.pixels + (x * 5 + y) * 3, 3) == 0);
   vtb_image_free(&a), vtb_image_free(&b);
   memset(im.pixels, 77, 11 * 17 * 3);
   const int sizes[] = {1, 2, 11, 40};
   for (int i = 0; i < 4; i++) {
-    a = vtb_image_resize(&im, sizes[i], sizes[3 - i], i % 2 ? VTB_FILTER_BICUBIC : VTB_FILTER_BILINEAR);
+    a = vtb_image_resize(&im, sizes[i], sizes[3 - i],
+                         i % 2 ? VTB_FILTER_BICUBIC : VTB_FILTER_BILINEAR);
     for (int k = 0; k < sizes[i] * sizes[3 - i] * 3; k++) CHECK(a.pixels[k] == 77);
     vtb_image_free(&a);
   }
@@ -227,7 +233,8 @@ TEST(crops_are_centred_and_padded) {
   CHECK(out.pixels[0] == 7 && out.pixels[2] == 9);
   vtb_image_free(&out);
   out = vtb_image_center_crop(&im, 7, 5);
-  CHECK(out.width == 7 && out.height == 5 && out.pixels[0] == 0 && out.pixels[8] == 1 && out.pixels[34] == 0);
+  CHECK(out.width == 7 && out.height == 5 && out.pixels[0] == 0 && out.pixels[8] == 1 &&
+        out.pixels[34] == 0);
   vtb_image_free(&out);
   out = vtb_image_resize_short(&im, 6, VTB_FILTER_BILINEAR);
   CHECK(out.width == 10 && out.height == 6);

@@ -1,7 +1,8 @@
-#include "runtime/init.h"
+#include "runtime/train/init.h"
 #include "tests/runtime/support.h"
 
-static float *make(const char *text, const char *name, uint64_t seed, int rank, const int64_t *dim, int64_t *n) {
+static float *make(const char *text, const char *name, uint64_t seed, int rank, const int64_t *dim,
+                   int64_t *n) {
   *n = 1;
   for (int i = 0; i < rank; i++) *n *= dim[i];
   float *x = malloc((size_t)*n * sizeof *x);
@@ -45,7 +46,8 @@ TEST(distributions_have_their_moments_and_limits) {
     double mean, std, lo, hi;
     float *x = make(cases[i].text, "w", 3, 2, dim, &n);
     moments(x, n, &mean, &std, &lo, &hi);
-    CHECK_MSG(fabs(mean - cases[i].mean) < 0.02 * cases[i].std + 1e-12 && fabs(std / cases[i].std - 1) < 0.02,
+    CHECK_MSG(fabs(mean - cases[i].mean) < 0.02 * cases[i].std + 1e-12 &&
+                  fabs(std / cases[i].std - 1) < 0.02,
               "%s: mean %g std %g", cases[i].text, mean, std);
     CHECK_MSG(lo >= cases[i].lo && hi <= cases[i].hi, "%s: [%g, %g]", cases[i].text, lo, hi);
     free(x);
@@ -78,7 +80,8 @@ TEST(values_depend_on_seed_and_name_only) {
   int64_t n;
   const int64_t dim[] = {8};
   float *a = make("normal(1)", "a", 1, 1, dim, &n), *same = make("normal(1)", "a", 1, 1, dim, &n);
-  float *seed = make("normal(1)", "a", 2, 1, dim, &n), *name = make("normal(1)", "b", 1, 1, dim, &n);
+  float *seed = make("normal(1)", "a", 2, 1, dim, &n),
+        *name = make("normal(1)", "b", 1, 1, dim, &n);
   CHECK(memcmp(a, same, 32) == 0);
   CHECK(memcmp(a, seed, 32) != 0);
   CHECK(memcmp(a, name, 32) != 0);
@@ -89,16 +92,20 @@ TEST(wrong_texts_are_refused) {
   static const struct {
     const char *text, *reason;
   } cases[] = {
-      {"zeroes", "did you mean zeros"},    {"wild(1)", "unknown initialiser"}, {"normal", "takes 1 to 2"},
-      {"normal(1, 2, 3)", "takes 1 to 2"}, {"normal(x)", "finite numbers"},    {"normal(1", "expected"},
-      {"normal(1) 2", "text after"},       {"normal(inf)", "finite"},          {"uniform(1,2,3,4)", "at most 3"},
-      {"dt_bias(1,0.5,0.1)", "min"},       {"trunc_normal(1, 2)", "1 or 3"},   {"uniform_fan_in(0)", "positive"},
-      {"ones(1)", "takes 0 to 0"},         {"(1)", "unknown initialiser"},
+      {"zeroes", "did you mean zeros"},  {"wild(1)", "unknown initialiser"},
+      {"normal", "takes 1 to 2"},        {"normal(1, 2, 3)", "takes 1 to 2"},
+      {"normal(x)", "finite numbers"},   {"normal(1", "expected"},
+      {"normal(1) 2", "text after"},     {"normal(inf)", "finite"},
+      {"uniform(1,2,3,4)", "at most 3"}, {"dt_bias(1,0.5,0.1)", "min"},
+      {"trunc_normal(1, 2)", "1 or 3"},  {"uniform_fan_in(0)", "positive"},
+      {"ones(1)", "takes 0 to 0"},       {"(1)", "unknown initialiser"},
   };
   float x[1];
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    CHECK_REFUSED(vtb_init_tensor(cases[i].text, "head.weight", 0, 0, NULL, x, err), cases[i].reason);
-    CHECK_REFUSED(vtb_init_tensor(cases[i].text, "head.weight", 0, 0, NULL, x, err), "parameter head.weight");
+    CHECK_REFUSED(vtb_init_tensor(cases[i].text, "head.weight", 0, 0, NULL, x, err),
+                  cases[i].reason);
+    CHECK_REFUSED(vtb_init_tensor(cases[i].text, "head.weight", 0, 0, NULL, x, err),
+                  "parameter head.weight");
     CHECK_REFUSED(vtb_init_check(cases[i].text, err), cases[i].reason);
   }
   CHECK_OK(vtb_init_check("trunc_normal(0.02)", err));

@@ -1,5 +1,5 @@
 /* The launch-plan checker: a sound plan passes, each kind of broken one is named. */
-#include "runtime/launch_check.h"
+#include "runtime/launch/launch_check.h"
 #include "tests/test.h"
 
 /* x -> k -> t (workspace) -> k -> y, through memory at byte 0 and 256 of the workspace. */
@@ -12,7 +12,8 @@ typedef struct sample {
   vtb_launch_arg args[6];
 } sample;
 
-static vtb_launch_arg arg(int space, int index, int access, int value, int64_t offset, int64_t bytes) {
+static vtb_launch_arg arg(int space, int index, int access, int value, int64_t offset,
+                          int64_t bytes) {
   return (vtb_launch_arg){.space = (uint8_t)space,
                           .access = (uint8_t)access,
                           .element_bytes = 4,
@@ -23,14 +24,20 @@ static vtb_launch_arg arg(int space, int index, int access, int value, int64_t o
                           .bytes = bytes};
 }
 
-enum { R = VTB_LAUNCH_READ, W = VTB_LAUNCH_WRITE, T = VTB_LAUNCH_TENSOR, WS = VTB_LAUNCH_WORKSPACE };
+enum {
+  R = VTB_LAUNCH_READ,
+  W = VTB_LAUNCH_WRITE,
+  T = VTB_LAUNCH_TENSOR,
+  WS = VTB_LAUNCH_WORKSPACE
+};
 
 static sample *make(void) {
   sample *s = calloc(1, sizeof *s);
   if (!s) exit(3);
   s->tensors[0] = (vtb_tensor_info){.name = "x", .io = VTB_IO_INPUT, .rank = 1, .dim = {64}};
   s->tensors[1] = (vtb_tensor_info){.name = "y", .io = VTB_IO_OUTPUT, .rank = 1, .dim = {64}};
-  s->kernels[0] = (vtb_launch_kernel){.name = "k", .threads = 64, .shared_bytes = 1024, .n_args = 2};
+  s->kernels[0] =
+      (vtb_launch_kernel){.name = "k", .threads = 64, .shared_bytes = 1024, .n_args = 2};
   for (int i = 0; i < 3; i++) s->steps[i] = (vtb_launch_step){VTB_LAUNCH_KERNEL, 0, 1, 2 * i, 2};
   s->args[0] = arg(T, 0, R, 0, 0, 256);
   s->args[1] = arg(WS, 0, W, 1, 0, 256);
@@ -57,7 +64,8 @@ static void expect(sample *s, const vtb_arch *arch, const char *message) {
   vtb_error err = {0};
   vtb_status status = vtb_launch_plan_check(&s->plan, arch, &err);
   if (message)
-    CHECK_MSG(status == VTB_E_INTERNAL && strstr(err.text, message), "want \"%s\", got \"%s\"", message, err.text);
+    CHECK_MSG(status == VTB_E_INTERNAL && strstr(err.text, message), "want \"%s\", got \"%s\"",
+              message, err.text);
   else
     CHECK_MSG(status == VTB_OK, "%s", err.text);
   free(s);
@@ -74,7 +82,8 @@ TEST(overlapping_workspace) {
   s->args[3].offset = s->args[4].offset = 0; /* value 1 is read once more, too late */
   s->args[2] = arg(T, 0, R, 0, 0, 256);
   s->args[4].value = 1;
-  expect(s, NULL, "step 2 (k): argument 0 reads value 1, but byte 0 has been overwritten by value 2");
+  expect(s, NULL,
+         "step 2 (k): argument 0 reads value 1, but byte 0 has been overwritten by value 2");
   s = make();
   s->args[1].bytes = 252;
   expect(s, NULL, "step 1 (k): argument 0 reads byte 252 of value 1, which nothing has written");
@@ -100,7 +109,8 @@ TEST(what_is_prepared_must_last) {
   s->args[5] = arg(WS, 0, W, 3, 0, 256);
   s->plan.n_tensors = 1;
   s->plan.n_prepared = 1;
-  expect(s, NULL, "step 1 (k): argument 0 reads value 1, but byte 0 has been overwritten by value 3");
+  expect(s, NULL,
+         "step 1 (k): argument 0 reads value 1, but byte 0 has been overwritten by value 3");
 }
 
 /* A parameter w at byte 0 of the state, its gradient at 256: k makes the gradient, k updates w by it. */
@@ -131,7 +141,8 @@ TEST(the_state_is_followed_too) {
   s->plan.n_steps = 3; /* w is read once more, after its update */
   s->args[4] = arg(T, 0, R, 0, 0, 256);
   s->args[5] = arg(WS, 0, W, 2, 0, 256);
-  expect(s, NULL, "step 2 (k): argument 0 reads value 0, but byte 0 has been overwritten by value -1");
+  expect(s, NULL,
+         "step 2 (k): argument 0 reads value 0, but byte 0 has been overwritten by value -1");
   s = make_update(place);
   s->args[3].offset = 128; /* over the gradient that the same launch reads */
   expect(s, NULL, "step 1 (k): argument 1 writes value -1 over value -1 of argument 0");

@@ -1,5 +1,5 @@
 /* Launch plans as bytes: nothing is lost on the way, and no bytes do harm. */
-#include "runtime/launch_plan_file.h"
+#include "runtime/launch/launch_plan_file.h"
 #include "tests/runtime/sample_plan.h"
 #include "tests/runtime/support.h"
 
@@ -22,7 +22,8 @@ TEST(a_plan_survives_the_way_through_bytes) {
   CHECK_STR(q->common, p->common);
   CHECK_STR(q->sources[0].text, p->sources[0].text);
   CHECK_STR(q->kernels[1].name, "k_add_one");
-  CHECK(q->kernels[0].threads == 32 && q->kernels[0].shared_bytes == 65536 && q->kernels[0].n_args == 2);
+  CHECK(q->kernels[0].threads == 32 && q->kernels[0].shared_bytes == 65536 &&
+        q->kernels[0].n_args == 2);
   CHECK_STR(q->kernels[0].info.origin, "model.vtb:7");
   CHECK(q->kernels[0].info.flops == 64 && q->kernels[0].info.launches == 1);
   CHECK(memcmp(&q->gemms[0], &p->gemms[0], sizeof p->gemms[0]) == 0);
@@ -62,7 +63,8 @@ TEST(every_cut_is_refused) {
   vtb_strbuf_putc(&bytes, 0);
   CHECK_REFUSED(vtb_launch_plan_read(bytes.at, bytes.n, &q, err), "the launch plan is damaged");
   bytes.at[0] = 1;
-  CHECK_REFUSED(vtb_launch_plan_read(bytes.at, bytes.n, &q, err), "has format 1; this runtime reads 2");
+  CHECK_REFUSED(vtb_launch_plan_read(bytes.at, bytes.n, &q, err),
+                "has format 1; this runtime reads 2");
   vtb_strbuf_free(&bytes);
   vtb_launch_plan_free(p);
 }
@@ -123,7 +125,8 @@ TEST(plans_that_reach_too_far_are_refused) {
     change(p, i);
     vtb_strbuf bytes = bytes_of(p);
     vtb_status status = vtb_launch_plan_read(bytes.at, bytes.n, &q, &err);
-    CHECK_MSG(status == VTB_E_INPUT && err.text[0], "change %d: status %d, \"%s\"", i, (int)status, err.text);
+    CHECK_MSG(status == VTB_E_INPUT && err.text[0], "change %d: status %d, \"%s\"", i, (int)status,
+              err.text);
     vtb_strbuf_free(&bytes);
     vtb_launch_plan_free(p);
   }

@@ -1,5 +1,5 @@
-#include "runtime/safetensors.h"
-#include "runtime/threads.h"
+#include "runtime/artefact/safetensors.h"
+#include "runtime/launch/threads.h"
 #include "runtime/vertebra.h"
 #include "tests/runtime/fake_program.h"
 

@@ -1,7 +1,7 @@
-#include "runtime/optim.h"
-#include "runtime/safetensors.h"
-#include "runtime/threads.h"
-#include "runtime/update.h"
+#include "runtime/train/optim.h"
+#include "runtime/artefact/safetensors.h"
+#include "runtime/launch/threads.h"
+#include "runtime/train/update.h"
 #include "tests/runtime/support.h"
 
 #include <cjson/cJSON.h>
@@ -47,7 +47,8 @@ TEST(scaled_gradients_make_the_same_steps) {
     CHECK_OK(vtb_optim_new(&c, &(vtb_optim_param){"p", p[k], g[k], 3, true, 0}, 1, s, &o[k], err));
   for (int t = 1; t <= 5; t++) {
     double norm[2];
-    for (int i = 0; i < 3; i++) g[0][i] = 0.3f * (float)(i + 1) / (float)t, g[1][i] = 1024 * g[0][i];
+    for (int i = 0; i < 3; i++)
+      g[0][i] = 0.3f * (float)(i + 1) / (float)t, g[1][i] = 1024 * g[0][i];
     vtb_optim_set_scale(o[1], 1024);
     for (int k = 0; k < 2; k++) CHECK_OK(vtb_optim_step(o[k], 0.01, &norm[k], err));
     CHECK(norm[0] == norm[1] && memcmp(p[0], p[1], sizeof p[0]) == 0);
@@ -76,7 +77,8 @@ TEST(scalars_are_those_of_the_next_update) {
       float m1 = n[VTB_SCALAR_BETA1] * *m + n[VTB_SCALAR_REST1] * g[i];
       float v1 = n[VTB_SCALAR_BETA2] * *v + n[VTB_SCALAR_REST2] * (g[i] * g[i]);
       const float *rates = &n[VTB_SCALAR_RATES + 2 * i];
-      want[i] = p[i] * rates[0] - rates[1] * m1 / (sqrtf(v1) * n[VTB_SCALAR_ROOT] + n[VTB_SCALAR_EPS]);
+      want[i] =
+          p[i] * rates[0] - rates[1] * m1 / (sqrtf(v1) * n[VTB_SCALAR_ROOT] + n[VTB_SCALAR_EPS]);
     }
     CHECK_STR(name.at, "optim/v/b");
     CHECK_OK(vtb_optim_step(o, 0.01, NULL, err));
@@ -96,7 +98,8 @@ TEST(scalars_are_those_of_the_next_update_by_sgd) {
   for (int nesterov = 0; nesterov < 2; nesterov++) {
     float p[2] = {1, -2}, g[2] = {0.5f, 0.25f}, n[VTB_SCALAR_RATES + 4];
     vtb_optim_config c = vtb_optim_defaults(VTB_OPTIM_SGD);
-    vtb_optim_param params[] = {{"a", &p[0], &g[0], 1, true, 0}, {"b", &p[1], &g[1], 1, false, 0.5}};
+    vtb_optim_param params[] = {{"a", &p[0], &g[0], 1, true, 0},
+                                {"b", &p[1], &g[1], 1, false, 0.5}};
     vtb_optim *o = NULL;
     vtb_strbuf name = {0};
     c.weight_decay = 0.1, c.nesterov = nesterov, c.dampening = nesterov ? 0 : 0.25;
@@ -106,7 +109,8 @@ TEST(scalars_are_those_of_the_next_update_by_sgd) {
       vtb_optim_scalars(o, 0.01, n);
       for (int i = 0; i < 2; i++) {
         const float *rates = &n[VTB_SCALAR_RATES + 2 * i], *b = vtb_optim_state(o, i, &name);
-        float grad = g[i] + rates[0] * p[i], b1 = n[VTB_SCALAR_MOMENTUM] * *b + n[VTB_SCALAR_GAIN] * grad;
+        float grad = g[i] + rates[0] * p[i],
+              b1 = n[VTB_SCALAR_MOMENTUM] * *b + n[VTB_SCALAR_GAIN] * grad;
         want[i] = p[i] - rates[1] * (n[VTB_SCALAR_DIRECT] * grad + n[VTB_SCALAR_AHEAD] * b1);
       }
       CHECK_OK(vtb_optim_step(o, 0.01, NULL, err));
@@ -139,11 +143,13 @@ TEST(sgd_with_momentum_clipping_and_average) {
 TEST(bad_gradients_change_nothing_and_name_the_parameter) {
   vtb_services *s = vtb_services_default(1);
   float p[2] = {1, 1}, g[2] = {1, NAN};
-  vtb_optim_param params[] = {{"good", &p[0], &g[0], 1, true, 0}, {"head.weight", &p[1], &g[1], 1, true, 0}};
+  vtb_optim_param params[] = {{"good", &p[0], &g[0], 1, true, 0},
+                              {"head.weight", &p[1], &g[1], 1, true, 0}};
   vtb_optim_config c = vtb_optim_defaults(VTB_OPTIM_ADAMW);
   vtb_optim *o = NULL;
   CHECK_OK(vtb_optim_new(&c, params, 2, s, &o, err));
-  CHECK_REFUSED(vtb_optim_step(o, 0.1, NULL, err), "gradient of head.weight is not finite at update 0");
+  CHECK_REFUSED(vtb_optim_step(o, 0.1, NULL, err),
+                "gradient of head.weight is not finite at update 0");
   CHECK(p[0] == 1 && vtb_optim_steps(o) == 0);
   vtb_optim_free(o);
   c.beta2 = 1;
@@ -160,7 +166,8 @@ enum { BIG = 100003 };
 static vtb_optim *big_optimiser(float *p, float *g, vtb_services *s, vtb_optim_kind kind) {
   vtb_optim_config c = vtb_optim_defaults(kind);
   c.clip_norm = 0.5, c.ema_decay = 0.9;
-  vtb_optim_param params[] = {{"a", p, g, 70001, true, 0}, {"b", p + 70001, g + 70001, BIG - 70001, false, 0}};
+  vtb_optim_param params[] = {{"a", p, g, 70001, true, 0},
+                              {"b", p + 70001, g + 70001, BIG - 70001, false, 0}};
   vtb_optim *o = NULL;
   CHECK_OK(vtb_optim_new(&c, params, 2, s, &o, err));
   return o;
@@ -209,7 +216,8 @@ TEST(results_do_not_depend_on_threads_and_saved_state_goes_on_exactly) {
 TEST(foreign_state_is_refused) {
   vtb_services *s = vtb_services_default(1);
   float *p = calloc(BIG, sizeof *p), *g = calloc(BIG, sizeof *g);
-  vtb_optim *adamw = big_optimiser(p, g, s, VTB_OPTIM_ADAMW), *sgd = big_optimiser(p, g, s, VTB_OPTIM_SGD);
+  vtb_optim *adamw = big_optimiser(p, g, s, VTB_OPTIM_ADAMW),
+            *sgd = big_optimiser(p, g, s, VTB_OPTIM_SGD);
   vtb_weights *w = vtb_weights_new(), *empty = vtb_weights_new();
   vtb_optim_save(sgd, w);
   CHECK_REFUSED(vtb_optim_load(adamw, w, err), "written by optimiser sgd, this run uses adamw");
@@ -260,7 +268,8 @@ static double number(const cJSON *c, const char *key, double otherwise) {
 
 enum { MAX_PARAMS = 16 };
 
-static int collect(const vtb_weights *w, const cJSON *config, vtb_optim_param *params, float **grads) {
+static int collect(const vtb_weights *w, const cJSON *config, vtb_optim_param *params,
+                   float **grads) {
   int n = 0;
   const cJSON *group, *name;
   double decay = number(config, "weight_decay", 0);
@@ -273,9 +282,12 @@ static int collect(const vtb_weights *w, const cJSON *config, vtb_optim_param *p
       float *value = malloc((size_t)t->count * sizeof *value);
       vtb_weight_read_f32(t, value);
       grads[n] = malloc((size_t)t->count * sizeof(float));
-      params[n] = (vtb_optim_param){
-          name->valuestring,           value, grads[n], t->count, number(group, "weight_decay", decay) > 0,
-          number(group, "lr_scale", 1)};
+      params[n] = (vtb_optim_param){name->valuestring,
+                                    value,
+                                    grads[n],
+                                    t->count,
+                                    number(group, "weight_decay", decay) > 0,
+                                    number(group, "lr_scale", 1)};
       n++;
     }
   }
@@ -323,8 +335,9 @@ static void follow(const char *name) {
       snprintf(full, sizeof full, "input/grad%d/%s", step, params[i].name);
       vtb_weight_read_f32(vtb_weights_find(w, full), grads[i]);
     }
-    CHECK_OK(
-        vtb_optim_step(o, cJSON_GetArrayItem(cJSON_GetObjectItem(config, "lr"), step - 1)->valuedouble, &norm, err));
+    CHECK_OK(vtb_optim_step(
+        o, cJSON_GetArrayItem(cJSON_GetObjectItem(config, "lr"), step - 1)->valuedouble, &norm,
+        err));
     if (norms) CHECK_NEAR(norm, (double)((const float *)norms->data)[step - 1], 1e-5 * norm);
     /* Parameters are about 1 and rounded to f32 at each of five steps. */
     for (int i = 0; i < n; i++)
@@ -353,7 +366,8 @@ TEST(reference_trajectories_are_met) {
 }
 
 TEST(reference_schedules_are_met) {
-  static const char *const names[] = {"opt_cosine_schedule_30ep_warmup5", "opt_cosine_schedule_30ep_warmup5_prefix",
+  static const char *const names[] = {"opt_cosine_schedule_30ep_warmup5",
+                                      "opt_cosine_schedule_30ep_warmup5_prefix",
                                       "opt_cosine_schedule_30ep_nowarmup"};
   for (size_t i = 0; i < 3; i++) {
     cJSON *c = NULL;
@@ -366,12 +380,14 @@ TEST(reference_schedules_are_met) {
                       (int64_t)number(c, "warmup_t", 0),
                       (int64_t)number(c, "t_initial", 0),
                       cJSON_IsTrue(cJSON_GetObjectItem(c, "warmup_prefix"))};
-    const vtb_weight *t = vtb_weights_find(w, "input/t"), *lr = vtb_weights_find(w, "output/lr_f64");
+    const vtb_weight *t = vtb_weights_find(w, "input/t"),
+                     *lr = vtb_weights_find(w, "output/lr_f64");
     int32_t *times = malloc((size_t)t->count * sizeof *times);
     double *want = malloc((size_t)t->count * sizeof *want);
     CHECK_OK(vtb_weight_read_i32(t, times, err));
     vtb_weight_read_f64(lr, want);
-    for (int64_t k = 0; k < t->count; k++) CHECK_NEAR(vtb_schedule_lr(&s, times[k]), want[k], 1e-15);
+    for (int64_t k = 0; k < t->count; k++)
+      CHECK_NEAR(vtb_schedule_lr(&s, times[k]), want[k], 1e-15);
     free(times), free(want);
     cJSON_Delete(c);
     vtb_weights_free(w);

@@ -1,5 +1,5 @@
-#include "runtime/log.h"
-#include "runtime/plot.h"
+#include "runtime/train/log.h"
+#include "runtime/train/plot.h"
 #include "tests/runtime/support.h"
 
 static int count(const char *text, const char *part) {
@@ -27,10 +27,16 @@ TEST(a_plot_has_axes_ticks_lines_and_escaped_text) {
 
 TEST(strange_data_gives_a_plot_without_nan) {
   const double x[] = {1, 1}, y[] = {5, 5}, bad[] = {NAN, INFINITY}, zero[] = {0, -1};
-  const vtb_plot_series all[] = {{"flat", x, y, 2}, {"bad", bad, bad, 2}, {"none", NULL, NULL, 0}, {"neg", x, zero, 2}};
+  const vtb_plot_series all[] = {
+      {"flat", x, y, 2}, {"bad", bad, bad, 2}, {"none", NULL, NULL, 0}, {"neg", x, zero, 2}};
   for (size_t i = 0; i < 4; i++)
     for (int log = 0; log < 2; log++) {
-      vtb_plot p = {.title = "t", .x_label = "x", .y_label = "y", .series = &all[i], .n_series = 1, .log_y = log};
+      vtb_plot p = {.title = "t",
+                    .x_label = "x",
+                    .y_label = "y",
+                    .series = &all[i],
+                    .n_series = 1,
+                    .log_y = log};
       vtb_strbuf out = {0};
       vtb_plot_svg(&p, &out);
       CHECK(strstr(out.at, "nan") == NULL && strstr(out.at, "inf") == NULL);

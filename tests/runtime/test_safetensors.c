@@ -1,4 +1,4 @@
-#include "runtime/safetensors.h"
+#include "runtime/artefact/safetensors.h"
 #include "tests/runtime/support.h"
 
 /* A file from header text and n data bytes; malloc'd. */
@@ -18,7 +18,8 @@ TEST(damaged_headers_are_refused_with_the_reason) {
     size_t n_data;
     const char *reason;
   } cases[] = {
-      {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"b\":{\"dtype\":\"F32\",\"shape\":[1],"
+      {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"b\":{\"dtype\":\"F32\","
+       "\"shape\":[1],"
        "\"data_offsets\":[4,8]}}",
        8, "overlap"},
       {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 4, "outside"},
@@ -26,17 +27,21 @@ TEST(damaged_headers_are_refused_with_the_reason) {
       {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 8, "needs 8 bytes"},
       {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "before tensor a"},
       {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 8, "last 4 bytes"},
-      {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"a\":{\"dtype\":\"F32\",\"shape\":[1],"
+      {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"a\":{\"dtype\":\"F32\","
+       "\"shape\":[1],"
        "\"data_offsets\":[4,8]}}",
        8, "twice"},
-      {"{\"a\":{\"dtype\":\"F33\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "\"F33\" is not supported"},
+      {"{\"a\":{\"dtype\":\"F33\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4,
+       "\"F33\" is not supported"},
       {"{\"a\":{\"dtype\":7,\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "dtype"},
       {"{\"a\":{\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "dtype"},
       {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "natural number"},
       {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1.5],\"data_offsets\":[0,4]}}", 4, "natural number"},
       {"{\"a\":{\"dtype\":\"F32\",\"shape\":1,\"data_offsets\":[0,4]}}", 4, "shape"},
-      {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,4]}}", 4, "overflows"},
-      {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}", 4, "more than 8 axes"},
+      {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,4]}}", 4,
+       "overflows"},
+      {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}", 4,
+       "more than 8 axes"},
       {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0]}}", 4, "pair"},
       {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,1e300]}}", 4, "pair"},
       {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "data_offsets"},
@@ -57,7 +62,8 @@ TEST(damaged_headers_are_refused_with_the_reason) {
     unsigned char *file = make_file(cases[i].header, cases[i].n_data, &n);
     vtb_weights *w = NULL;
     CHECK_REFUSED(vtb_safetensors_parse("weights.safetensors", file, n, &w, err), cases[i].reason);
-    CHECK_REFUSED(vtb_safetensors_parse("weights.safetensors", file, n, &w, err), "weights.safetensors: ");
+    CHECK_REFUSED(vtb_safetensors_parse("weights.safetensors", file, n, &w, err),
+                  "weights.safetensors: ");
     CHECK(!w);
     vtb_weights_free(w);
     free(file);
@@ -159,15 +165,18 @@ TEST(element_types_convert) {
   CHECK((double)f[0] == 1 && (double)f[1] == -3 && isinf(f[2]));
   vtb_weight_read_f32(vtb_weights_put(w, "d", VTB_ELEM_F64, 1, (int64_t[]){2}, f64), f);
   CHECK(f[0] == 0.1f && f[1] == -3e10f);
-  CHECK_REFUSED(vtb_weight_read_i32(vtb_weights_find(w, "d"), k, err), "tensor d: element 0 is 0.1");
-  CHECK_OK(vtb_weight_read_i32(vtb_weights_put(w, "i", VTB_ELEM_I32, 1, (int64_t[]){2}, i32), k, err));
+  CHECK_REFUSED(vtb_weight_read_i32(vtb_weights_find(w, "d"), k, err),
+                "tensor d: element 0 is 0.1");
+  CHECK_OK(
+      vtb_weight_read_i32(vtb_weights_put(w, "i", VTB_ELEM_I32, 1, (int64_t[]){2}, i32), k, err));
   CHECK(k[0] == -7 && k[1] == 2147483647);
   vtb_weights_free(w);
 }
 
 TEST(writing_fails_cleanly_and_keeps_the_old_file) {
   vtb_weights *w = sample_store();
-  CHECK_REFUSED(vtb_safetensors_save("/nonexistent/x.safetensors", w, err), "cannot write /nonexistent/x.safetensors");
+  CHECK_REFUSED(vtb_safetensors_save("/nonexistent/x.safetensors", w, err),
+                "cannot write /nonexistent/x.safetensors");
   vtb_weights_free(w);
 }
 

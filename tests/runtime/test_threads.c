@@ -1,4 +1,4 @@
-#include "runtime/threads.h"
+#include "runtime/launch/threads.h"
 #include "tests/runtime/support.h"
 
 #include <pthread.h>
@@ -26,13 +26,17 @@ TEST(every_index_is_run_once_in_ranges_of_whole_grains) {
     vtb_services *s = vtb_services_default(threads);
     for (size_t a = 0; a < sizeof sizes / sizeof *sizes; a++)
       for (size_t b = 0; b < 3; b++) {
-        coverage c = {
-            calloc((size_t)sizes[a] + 1, sizeof(int)), sizes[a], grains[b], 0, true, PTHREAD_MUTEX_INITIALIZER};
+        coverage c = {calloc((size_t)sizes[a] + 1, sizeof(int)),
+                      sizes[a],
+                      grains[b],
+                      0,
+                      true,
+                      PTHREAD_MUTEX_INITIALIZER};
         s->parallel(s, cover, &c, c.n, c.grain);
         bool once = true;
         for (int64_t i = 0; i < c.n; i++) once = once && c.hits[i] == 1;
-        CHECK_MSG(once && c.aligned && c.ranges <= 4 * threads, "threads %d n %d grain %d", threads, (int)c.n,
-                  (int)c.grain);
+        CHECK_MSG(once && c.aligned && c.ranges <= 4 * threads, "threads %d n %d grain %d", threads,
+                  (int)c.n, (int)c.grain);
         free(c.hits);
       }
     vtb_services_free(s);
@@ -88,7 +92,8 @@ TEST(sgemm_matches_a_plain_loop) {
     for (int i = 0; i < M; i++)
       for (int j = 0; j < N; j++) {
         double sum = 0;
-        for (int k = 0; k < K; k++) sum += (double)a[ta ? k * M + i : i * K + k] * b[tb ? j * K + k : k * N + j];
+        for (int k = 0; k < K; k++)
+          sum += (double)a[ta ? k * M + i : i * K + k] * b[tb ? j * K + k : k * N + j];
         c[i * N + j] = 1;
         want[i * N + j] = (float)(2 * sum + 0.5);
       }

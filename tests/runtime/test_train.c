@@ -1,6 +1,6 @@
-#include "runtime/safetensors.h"
-#include "runtime/threads.h"
-#include "runtime/train.h"
+#include "runtime/artefact/safetensors.h"
+#include "runtime/launch/threads.h"
+#include "runtime/train/train.h"
 #include "tests/runtime/fake_program.h"
 
 #include <signal.h>
@@ -13,7 +13,8 @@ static void open_data(void) {
   fake_dataset("data", "train", 100, 1);
   fake_dataset("data", "t10k", 43, 2);
   CHECK_OK(vtb_dataset_open(temp_path("data"), NULL, &train_set, err));
-  CHECK_OK(vtb_dataset_open(temp_path("data"), &(vtb_dataset_options){.split = "test"}, &eval_set, err));
+  CHECK_OK(
+      vtb_dataset_open(temp_path("data"), &(vtb_dataset_options){.split = "test"}, &eval_set, err));
   if (!train_set || !eval_set) exit(1);
   step_program = fake_step_program();
   eval_program = fake_eval_program();
@@ -64,7 +65,8 @@ TEST(training_learns_and_reports) {
   vtb_train_result r = {0};
   run(&c, &r);
   CHECK(r.finished && r.steps == 48 && r.epochs == 4);
-  CHECK_MSG(r.eval_top1 > 0.8 && r.loss < 1 && r.best_top1 >= r.eval_top1, "top1 %g loss %g", r.eval_top1, r.loss);
+  CHECK_MSG(r.eval_top1 > 0.8 && r.loss < 1 && r.best_top1 >= r.eval_top1, "top1 %g loss %g",
+            r.eval_top1, r.loss);
   CHECK_NEAR(r.eval_top5, 1, 0);
   vtb_services_free(s);
 }
@@ -118,7 +120,8 @@ TEST(a_killed_run_goes_on_from_its_last_checkpoint) {
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) {
-      vtb_services *s = vtb_services_default(1); /* one thread: OpenMP teams do not survive a fork */
+      vtb_services *s =
+          vtb_services_default(1); /* one thread: OpenMP teams do not survive a fork */
       vtb_train_config c = config_for(s);
       c.checkpoint = path, c.checkpoint_steps = 3, c.resume = true;
       c.on_event = slow_down;
@@ -185,9 +188,11 @@ TEST(saved_weights_are_the_average_and_start_a_new_run) {
   CHECK(w && w->n == 2);
   CHECK_OK(vtb_weights_bind(&eval_program, w, NULL, params, NULL, NULL, err));
   vtb_weights_free(w);
-  vtb_eval_options o = {.dataset = eval_set, .transform = c.eval_transform, .services = s, .confusion = true};
+  vtb_eval_options o = {
+      .dataset = eval_set, .transform = c.eval_transform, .services = s, .confusion = true};
   CHECK_OK(vtb_evaluate(&eval_program, params, &o, &from_file, err));
-  CHECK(from_file.n == 43 && from_file.loss == from_trainer.loss && from_file.top1 == from_trainer.top1);
+  CHECK(from_file.n == 43 && from_file.loss == from_trainer.loss &&
+        from_file.top1 == from_trainer.top1);
   int64_t right = 0, all = 0;
   for (int i = 0; i < FAKE_CLASSES * FAKE_CLASSES; i++) {
     all += from_file.confusion[i];

@@ -2,25 +2,26 @@
  * three convolutions with batch norm, the last two calls of one function. */
 #include "codegen/codegen.h"
 #include "frontend/lang/lang.h"
-#include "runtime/safetensors.h"
-#include "runtime/threads.h"
-#include "runtime/train.h"
+#include "runtime/artefact/safetensors.h"
+#include "runtime/launch/threads.h"
+#include "runtime/train/train.h"
 #include "tests/runtime/fake_program.h"
 
 enum { C = 3, LAYERS = 3, TEST_IMAGES = 43, STEPS = 5 };
 static const double eps = 1e-5, decay = 0.8; /* of the average */
 
-static const char text[] = "use std.nn\n"
-                           "use std.conv\n"
-                           "block layer(x: tokens) {\n"
-                           "  return relu(batch_norm(\"bn\", conv2d(\"conv\", to_image(x), 3, 3, pad = 1)))\n"
-                           "}\n"
-                           "model small() {\n"
-                           "  input image: image[1, 6, 6]\n"
-                           "  x = pixels(image)\n"
-                           "  repeat 3 as i scope \"layers.{i}\" { x = layer(x) }\n"
-                           "  output logits = linear(\"head\", mean(x, axis = \"tokens\"), 4)\n"
-                           "}\n";
+static const char text[] =
+    "use std.nn\n"
+    "use std.conv\n"
+    "block layer(x: tokens) {\n"
+    "  return relu(batch_norm(\"bn\", conv2d(\"conv\", to_image(x), 3, 3, pad = 1)))\n"
+    "}\n"
+    "model small() {\n"
+    "  input image: image[1, 6, 6]\n"
+    "  x = pixels(image)\n"
+    "  repeat 3 as i scope \"layers.{i}\" { x = layer(x) }\n"
+    "  output logits = linear(\"head\", mean(x, axis = \"tokens\"), 4)\n"
+    "}\n";
 
 /* ---- the model, compiled ---- */
 
@@ -31,12 +32,14 @@ static vtb_module *module_of(vtb_unit *u, bool training) {
   vtb_module *m = vtb_instantiate(u, "small", &o, &diags);
   vtb_diags_print(&diags, stderr);
   vtb_pass_context c = {.module = m, .diags = &diags};
-  if (!m || vtb_run_pipeline(&c, &(vtb_pipeline_options){.verify_each = true}, &failure) != VTB_OK) {
+  if (!m ||
+      vtb_run_pipeline(&c, &(vtb_pipeline_options){.verify_each = true}, &failure) != VTB_OK) {
     fprintf(stderr, "no module: %s\n", failure.text);
     exit(1);
   }
   vtb_func *train = NULL;
-  if (training) CHECK_OK(vtb_build_train_step(m, m->entry, &(vtb_train_step){0}, &train, &diags, err));
+  if (training)
+    CHECK_OK(vtb_build_train_step(m, m->entry, &(vtb_train_step){0}, &train, &diags, err));
   if (train) m->entry = train;
   vtb_diags_free(&diags);
   return m;
@@ -66,7 +69,8 @@ static void open_all(void) {
   fake_dataset("data", "train", FAKE_BATCH, 1);
   fake_dataset("data", "t10k", TEST_IMAGES, 2);
   CHECK_OK(vtb_dataset_open(temp_path("data"), NULL, &train_set, err));
-  CHECK_OK(vtb_dataset_open(temp_path("data"), &(vtb_dataset_options){.split = "test"}, &eval_set, err));
+  CHECK_OK(
+      vtb_dataset_open(temp_path("data"), &(vtb_dataset_options){.split = "test"}, &eval_set, err));
   step_program = compile(true);
   eval_program = compile(false);
   services = vtb_services_default(2);
@@ -87,7 +91,8 @@ static vtb_train_config config(void) {
 /* ---- the model in plain C ---- */
 
 typedef struct plain {
-  const float *weight[LAYERS], *bias[LAYERS], *gamma[LAYERS], *beta[LAYERS], *mean[LAYERS], *var[LAYERS], *seen[LAYERS];
+  const float *weight[LAYERS], *bias[LAYERS], *gamma[LAYERS], *beta[LAYERS], *mean[LAYERS],
+      *var[LAYERS], *seen[LAYERS];
   const float *head_weight, *head_bias;
 } plain;
 
@@ -111,7 +116,8 @@ static plain plain_of(vtb_trainer *t) {
 }
 
 /* in (n, channels, pixels) to out (n, C, pixels) */
-static void convolve(const double *in, int64_t n, int channels, const float *w, const float *bias, double *out) {
+static void convolve(const double *in, int64_t n, int channels, const float *w, const float *bias,
+                     double *out) {
   for (int64_t s = 0; s < n; s++)
     for (int o = 0; o < C; o++)
       for (int y = 0; y < FAKE_SIDE; y++)
@@ -144,8 +150,10 @@ static void moments(const double *x, int64_t n, int channel, double *mean, doubl
 
 /* The last layer's output, to be freed. batch_mean and batch_var (LAYERS * C) are filled and used if given, else the
  * running statistics are used. */
-static double *forward(const plain *m, const double *images, int64_t n, double *batch_mean, double *batch_var) {
-  double *in = vtb_xcalloc((size_t)n * C * FAKE_PIXELS, sizeof *in), *out = vtb_xcalloc((size_t)n * C * FAKE_PIXELS, 8);
+static double *forward(const plain *m, const double *images, int64_t n, double *batch_mean,
+                       double *batch_var) {
+  double *in = vtb_xcalloc((size_t)n * C * FAKE_PIXELS, sizeof *in),
+         *out = vtb_xcalloc((size_t)n * C * FAKE_PIXELS, 8);
   memcpy(in, images, (size_t)n * FAKE_PIXELS * sizeof *in);
   for (int l = 0; l < LAYERS; l++) {
     convolve(in, n, l ? C : 1, m->weight[l], m->bias[l], out);
@@ -159,7 +167,8 @@ static double *forward(const plain *m, const double *images, int64_t n, double *
       for (int64_t s = 0; s < n; s++)
         for (int k = 0; k < FAKE_PIXELS; k++) {
           int64_t at = (s * C + c) * FAKE_PIXELS + k;
-          in[at] = fmax(0, (out[at] - mean) / sqrt(var + eps) * (double)m->gamma[l][c] + (double)m->beta[l][c]);
+          in[at] = fmax(0, (out[at] - mean) / sqrt(var + eps) * (double)m->gamma[l][c] +
+                               (double)m->beta[l][c]);
         }
     }
   }
@@ -190,7 +199,8 @@ static double mean_loss(const plain *m, const double *images, const vtb_dataset 
       z[k] = (double)m->head_bias[k];
       for (int c = 0; c < C; c++)
         for (int p = 0; p < FAKE_PIXELS; p++)
-          z[k] += h[(s * C + c) * FAKE_PIXELS + p] / FAKE_PIXELS * (double)m->head_weight[k * C + c];
+          z[k] +=
+              h[(s * C + c) * FAKE_PIXELS + p] / FAKE_PIXELS * (double)m->head_weight[k * C + c];
       sum += exp(z[k]);
     }
     loss += log(sum) - z[vtb_dataset_label(d, s)];
@@ -204,7 +214,8 @@ static double mean_loss(const plain *m, const double *images, const vtb_dataset 
 /* What should stand in the buffers after each step, followed beside the training. */
 typedef struct follower {
   vtb_trainer *t;
-  double *images, batch_mean[LAYERS * C], batch_var[LAYERS * C]; /* with the weights before the next step */
+  double *images, batch_mean[LAYERS * C],
+      batch_var[LAYERS * C]; /* with the weights before the next step */
   double mean[LAYERS * C], var[LAYERS * C], average[LAYERS * C];
   int steps;
 } follower;
@@ -254,8 +265,10 @@ TEST(running_statistics_follow_the_batches) {
   CHECK(f.steps == STEPS);
   CHECK_OK(vtb_trainer_checkpoint(f.t, temp_path("checkpoint"), err));
   CHECK_OK(vtb_trainer_save_weights(f.t, temp_path("weights"), err));
-  CHECK_NEAR((double)saved_value(temp_path("checkpoint"), "layers.2.bn.running_mean", 1), f.mean[2 * C + 1], 1e-5);
-  CHECK_NEAR((double)saved_value(temp_path("weights"), "layers.2.bn.running_mean", 1), f.average[2 * C + 1], 1e-5);
+  CHECK_NEAR((double)saved_value(temp_path("checkpoint"), "layers.2.bn.running_mean", 1),
+             f.mean[2 * C + 1], 1e-5);
+  CHECK_NEAR((double)saved_value(temp_path("weights"), "layers.2.bn.running_mean", 1),
+             f.average[2 * C + 1], 1e-5);
   CHECK(saved_value(temp_path("weights"), "layers.0.bn.num_batches_tracked", 0) == STEPS);
   vtb_trainer_close(f.t);
   free(f.images);

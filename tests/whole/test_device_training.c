@@ -7,18 +7,19 @@
 #include "codegen/emulator/emulator.h"
 #include "frontend/lang/lang.h"
 #include "runtime/cuda/cuda.h"
-#include "runtime/launch_check.h"
-#include "runtime/safetensors.h"
-#include "runtime/threads.h"
-#include "runtime/train.h"
-#include "runtime/update.h"
+#include "runtime/launch/launch_check.h"
+#include "runtime/artefact/safetensors.h"
+#include "runtime/launch/threads.h"
+#include "runtime/train/train.h"
+#include "runtime/train/update.h"
 #include "tests/runtime/fake_program.h"
 
 #include <dlfcn.h>
 
 enum { TRAIN_IMAGES = 5 * FAKE_BATCH, TEST_IMAGES = 43, STEPS = 10 };
 
-#define MODEL(body) "use std.nn\nuse std.conv\nmodel small() {\n  input image: image[1, 6, 6]\n" body "}\n"
+#define MODEL(body)                                                                                \
+  "use std.nn\nuse std.conv\nmodel small() {\n  input image: image[1, 6, 6]\n" body "}\n"
 /* mid.weight has 151 * 113 elements: more than one piece of the update, and no whole number of fours. */
 static const char plain[] =
     MODEL("  x = relu(batch_norm(\"bn\", conv2d(\"conv\", image, 5, 3, pad = 1, bias = false)))\n"
@@ -26,8 +27,9 @@ static const char plain[] =
           "  output logits = linear(\"head\", silu(linear(\"mid\", y, 151)), 4)\n");
 /* Adjoints of what the convolution gives are near 1e-8, below half of what fp16 can say; those of the head's parameters
  * are not made by tensor cores. */
-static const char faint[] = MODEL("  x = relu(conv2d(\"conv\", image, 16, 3, pad = 1))\n"
-                                  "  output logits = 1e-4 * linear(\"head\", mean(x, axis = \"tokens\"), 4)\n");
+static const char faint[] =
+    MODEL("  x = relu(conv2d(\"conv\", image, 16, 3, pad = 1))\n"
+          "  output logits = 1e-4 * linear(\"head\", mean(x, axis = \"tokens\"), 4)\n");
 
 static vtb_services *services;
 static vtb_dataset *train_set, *eval_set;
@@ -44,24 +46,29 @@ static vtb_module *module_of(vtb_unit *u, bool training, bool scaled) {
   vtb_diags_print(&diags, stderr);
   vtb_pass_context c = {.module = m, .diags = &diags, .batch = FAKE_BATCH};
   vtb_func *train = NULL;
-  if (!m || vtb_run_pipeline(&c, &(vtb_pipeline_options){.pipeline = vtb_pipeline_graph}, &failure) != VTB_OK) {
+  if (!m || vtb_run_pipeline(&c, &(vtb_pipeline_options){.pipeline = vtb_pipeline_graph},
+                             &failure) != VTB_OK) {
     fprintf(stderr, "no module: %s\n", failure.text);
     exit(1);
   }
   if (training)
-    CHECK_OK(vtb_build_train_step(m, m->entry, &(vtb_train_step){.loss_scale = scaled}, &train, &diags, err));
+    CHECK_OK(vtb_build_train_step(m, m->entry, &(vtb_train_step){.loss_scale = scaled}, &train,
+                                  &diags, err));
   if (train) m->entry = train;
   CHECK_OK(vtb_run_pipeline(&c, &(vtb_pipeline_options){.pipeline = vtb_pipeline_codegen}, err));
   vtb_diags_free(&diags);
   return m;
 }
 
-typedef vtb_status (*make_fn)(vtb_module *m, vtb_cuda_precision precision, vtb_program **p, vtb_error *err);
+typedef vtb_status (*make_fn)(vtb_module *m, vtb_cuda_precision precision, vtb_program **p,
+                              vtb_error *err);
 
-static vtb_program *compile(const char *text, bool training, vtb_cuda_precision precision, make_fn make) {
+static vtb_program *compile(const char *text, bool training, vtb_cuda_precision precision,
+                            make_fn make) {
   vtb_diags diags = {0};
   vtb_unit *u = vtb_unit_load_text("small.vtb", text, strlen(text), vtb_search_default(), &diags);
-  vtb_module *m = module_of(u, training, precision == VTB_CUDA_FP16); /* its spans point into the unit */
+  vtb_module *m =
+      module_of(u, training, precision == VTB_CUDA_FP16); /* its spans point into the unit */
   vtb_program *p = NULL;
   CHECK_OK(make(m, precision, &p, err));
   vtb_module_free(m);
@@ -71,22 +78,26 @@ static vtb_program *compile(const char *text, bool training, vtb_cuda_precision 
   return p;
 }
 
-static vtb_status for_cpu(vtb_module *m, vtb_cuda_precision precision, vtb_program **p, vtb_error *err) {
+static vtb_status for_cpu(vtb_module *m, vtb_cuda_precision precision, vtb_program **p,
+                          vtb_error *err) {
   (void)precision;
   return vtb_jit(m, m->entry, &(vtb_codegen_options){0}, p, err);
 }
 
 static vtb_update_rule rule = VTB_UPDATE_ADAMW; /* of plans made from here on */
-static vtb_status make_plan(vtb_module *m, vtb_cuda_precision precision, vtb_launch_plan **plan, vtb_error *err) {
+static vtb_status make_plan(vtb_module *m, vtb_cuda_precision precision, vtb_launch_plan **plan,
+                            vtb_error *err) {
   vtb_cuda_options o = {.precision = precision, .update = rule, .average = true};
   vtb_status status = vtb_cuda_plan(m, m->entry, &o, plan, err);
   return status == VTB_OK ? vtb_launch_plan_check(*plan, NULL, err) : status;
 }
 
-static vtb_status for_emulator(vtb_module *m, vtb_cuda_precision precision, vtb_program **p, vtb_error *err) {
+static vtb_status for_emulator(vtb_module *m, vtb_cuda_precision precision, vtb_program **p,
+                               vtb_error *err) {
   vtb_launch_plan *plan = NULL;
   vtb_status status = make_plan(m, precision, &plan, err);
-  return status == VTB_OK ? vtb_emulator_program(plan, &(vtb_emulator_options){.seed = 3}, p, err) : status;
+  return status == VTB_OK ? vtb_emulator_program(plan, &(vtb_emulator_options){.seed = 3}, p, err)
+                          : status;
 }
 
 /* ---- training ---- */
@@ -266,13 +277,17 @@ static void **buffers_of(const vtb_program *p) {
       CHECK_OK(vtb_init_tensor(x->init, x->name, 1, x->rank, x->dim, at, err));
     for (int64_t k = 0; k < n && x->io == VTB_IO_INPUT && !x->is_int; k++)
       at[k] = (float)vtb_random_unit(1, (uint64_t)k);
-    for (int64_t k = 0; k < n && x->is_int && x->io == VTB_IO_INPUT; k++) ((int32_t *)all[i])[k] = (int32_t)k % 4;
+    for (int64_t k = 0; k < n && x->is_int && x->io == VTB_IO_INPUT; k++)
+      ((int32_t *)all[i])[k] = (int32_t)k % 4;
   }
   float *scalars = all[vtb_program_find(p, VTB_UPDATE_SCALARS)];
   memset(scalars, 0, VTB_SCALAR_RATES * 4);
-  scalars[VTB_SCALAR_BETA1] = 0.5f, scalars[VTB_SCALAR_REST1] = 0.5f, scalars[VTB_SCALAR_UNSCALE] = 1;
-  scalars[VTB_SCALAR_BETA2] = 0.5f, scalars[VTB_SCALAR_REST2] = 0.5f, scalars[VTB_SCALAR_EPS] = 1e-8f;
-  scalars[VTB_SCALAR_ROOT] = 1, scalars[VTB_SCALAR_AVERAGE] = 0.5f, scalars[VTB_SCALAR_AVERAGE_REST] = 0.5f;
+  scalars[VTB_SCALAR_BETA1] = 0.5f, scalars[VTB_SCALAR_REST1] = 0.5f,
+  scalars[VTB_SCALAR_UNSCALE] = 1;
+  scalars[VTB_SCALAR_BETA2] = 0.5f, scalars[VTB_SCALAR_REST2] = 0.5f,
+  scalars[VTB_SCALAR_EPS] = 1e-8f;
+  scalars[VTB_SCALAR_ROOT] = 1, scalars[VTB_SCALAR_AVERAGE] = 0.5f,
+  scalars[VTB_SCALAR_AVERAGE_REST] = 0.5f;
   return all;
 }
 
@@ -285,22 +300,26 @@ static uint64_t hash_of_state(const vtb_program *p, void **all) {
   uint64_t h = VTB_HASH_INIT;
   CHECK_OK(vtb_program_exchange(p, all, false, err));
   for (int i = 0; i < p->n_tensors; i++)
-    if (vtb_program_is_resident(p, i)) h = vtb_hash_bytes(h, all[i], (size_t)vtb_tensor_info_count(&p->tensors[i]) * 4);
+    if (vtb_program_is_resident(p, i))
+      h = vtb_hash_bytes(h, all[i], (size_t)vtb_tensor_info_count(&p->tensors[i]) * 4);
   return h;
 }
 
 TEST(a_step_that_does_not_count_changes_nothing) {
   void **all = buffers_of(device);
-  float *result = all[vtb_program_find(device, VTB_UPDATE_RESULT)], *image = all[vtb_program_find(device, "image")];
+  float *result = all[vtb_program_find(device, VTB_UPDATE_RESULT)],
+        *image = all[vtb_program_find(device, "image")];
   CHECK_OK(vtb_program_exchange(device, all, true, err));
   uint64_t before = hash_of_state(device, all);
   image[7] = NAN;
   CHECK_OK(vtb_program_execute(device, all, NULL, services, err));
-  CHECK(result[VTB_RESULT_COUNTS] == 0 && result[VTB_RESULT_CULPRIT] == 0); /* the first parameter */
+  CHECK(result[VTB_RESULT_COUNTS] == 0 &&
+        result[VTB_RESULT_CULPRIT] == 0); /* the first parameter */
   CHECK(hash_of_state(device, all) == before);
   image[7] = 0.5f;
   CHECK_OK(vtb_program_execute(device, all, NULL, services, err));
-  CHECK(result[VTB_RESULT_COUNTS] == 1 && result[VTB_RESULT_CULPRIT] == -1 && result[VTB_RESULT_NORM] > 0);
+  CHECK(result[VTB_RESULT_COUNTS] == 1 && result[VTB_RESULT_CULPRIT] == -1 &&
+        result[VTB_RESULT_NORM] > 0);
   CHECK(hash_of_state(device, all) != before);
   free_all(device, all);
 }
@@ -310,13 +329,18 @@ TEST(a_step_that_does_not_count_changes_nothing) {
 static vtb_emulator *launcher;
 static const vtb_launch_plan *launched;
 
-static void launch(const char *kernel, unsigned blocks, unsigned threads, unsigned shared, void **parameters) {
+static void launch(const char *kernel, unsigned blocks, unsigned threads, unsigned shared,
+                   void **parameters) {
   vtb_emu_arg args[32];
-  vtb_emulator_launch l = {
-      .kernel = kernel, .grid = blocks, .threads = (int)threads, .shared_bytes = (int)shared, .args = args};
+  vtb_emulator_launch l = {.kernel = kernel,
+                           .grid = blocks,
+                           .threads = (int)threads,
+                           .shared_bytes = (int)shared,
+                           .args = args};
   for (int i = 0; i < launched->n_kernels; i++)
     if (strcmp(launched->kernels[i].name, kernel) == 0) l.n_args = launched->kernels[i].n_args;
-  for (int i = 0; i < l.n_args; i++) args[i] = (vtb_emu_arg){(char *)*(uintptr_t *)parameters[i], NULL};
+  for (int i = 0; i < l.n_args; i++)
+    args[i] = (vtb_emu_arg){(char *)*(uintptr_t *)parameters[i], NULL};
   CHECK_OK(vtb_emulator_run(launcher, &l, services, err));
 }
 
@@ -327,14 +351,15 @@ static vtb_status open_launcher(const vtb_launch_plan *p, vtb_error *err) {
   const char **names = vtb_xcalloc((size_t)p->n_kernels, sizeof *names);
   for (int i = 0; i < p->n_kernels; i++) names[i] = p->kernels[i].name;
   launched = p;
-  vtb_status status =
-      vtb_emulator_new(all.at, names, p->n_kernels, &(vtb_emulator_options){.unchecked = true}, &launcher, err);
+  vtb_status status = vtb_emulator_new(all.at, names, p->n_kernels,
+                                       &(vtb_emulator_options){.unchecked = true}, &launcher, err);
   free(names);
   vtb_strbuf_free(&all);
   return status;
 }
 
-static vtb_status for_driver(vtb_module *m, vtb_cuda_precision precision, vtb_program **program, vtb_error *err) {
+static vtb_status for_driver(vtb_module *m, vtb_cuda_precision precision, vtb_program **program,
+                             vtb_error *err) {
   vtb_launch_plan *plan = NULL;
   vtb_cuda_device *d = NULL;
   vtb_strbuf module = {0};
@@ -364,7 +389,8 @@ TEST(the_driver_runs_the_same_plan) {
   history want = {0}, got = {0};
   train(config(device), &want);
   train(config(driver), &got);
-  CHECK(distance(&got, &want) == 0 && got.loss[STEPS] == want.loss[STEPS] && got.norm[STEPS] == want.norm[STEPS]);
+  CHECK(distance(&got, &want) == 0 && got.loss[STEPS] == want.loss[STEPS] &&
+        got.norm[STEPS] == want.norm[STEPS]);
   CHECK(*(int *)dlsym(fake, "fake_cuda_graph_launches") == STEPS - 1);
   vtb_program_free(driver);
   CHECK(*(int *)dlsym(fake, "fake_cuda_allocations") == 0);
@@ -381,7 +407,8 @@ enum { FILTER = 16 * 9 };
 /* The filter's first moment after one step is half its gradient: into `moment`; the largest of it. */
 static double half_gradient(const vtb_program *p, float scale, float *moment, bool *counts) {
   void **all = buffers_of(p);
-  float *scalars = all[vtb_program_find(p, VTB_UPDATE_SCALARS)], *result = all[vtb_program_find(p, VTB_UPDATE_RESULT)];
+  float *scalars = all[vtb_program_find(p, VTB_UPDATE_SCALARS)],
+        *result = all[vtb_program_find(p, VTB_UPDATE_RESULT)];
   int at = vtb_program_find(p, VTB_LOSS_SCALE);
   double largest = 0;
   if (at >= 0) *(float *)all[at] = scale;
@@ -403,9 +430,11 @@ TEST(scaling_saves_what_fp16_would_lose) {
   CHECK(largest > 0 && counts);
   CHECK(half_gradient(half, 1, got, &counts) == 0 && counts); /* all of it is lost */
   half_gradient(half, 65536, got, &counts);
-  for (int i = 0; i < FILTER; i++) difference = fmax(difference, fabs((double)got[i] - (double)want[i]));
+  for (int i = 0; i < FILTER; i++)
+    difference = fmax(difference, fabs((double)got[i] - (double)want[i]));
   CHECK_MSG(difference < 5e-3 * largest && counts, "difference %g of %g", difference, largest);
-  CHECK(half_gradient(half, 0x1p60f, got, &counts) == 0 && !counts); /* too much: the step is left out */
+  CHECK(half_gradient(half, 0x1p60f, got, &counts) == 0 &&
+        !counts); /* too much: the step is left out */
 }
 
 TEST(the_scale_finds_its_size) {
@@ -424,12 +453,14 @@ TEST(the_scale_finds_its_size) {
     if (isnan(whole.norm[i])) CHECK(whole.scale[i] == whole.scale[i - 1] / 2);
   }
   CHECK(grew);
-  c.checkpoint = temp_path("scaled"), c.resume = true, c.max_steps = 2; /* what was found is in the checkpoint */
+  c.checkpoint = temp_path("scaled"), c.resume = true,
+  c.max_steps = 2; /* what was found is in the checkpoint */
   train(c, &part);
   forget(&part);
   c.max_steps = 0;
   train(c, &part);
-  CHECK(distance(&part, &whole) == 0 && part.scale[STEPS] == whole.scale[STEPS] && part.skipped == whole.skipped);
+  CHECK(distance(&part, &whole) == 0 && part.scale[STEPS] == whole.scale[STEPS] &&
+        part.skipped == whole.skipped);
   forget(&want);
   forget(&whole);
   forget(&part);
@@ -445,7 +476,8 @@ int main(void) {
   fake_dataset("data", "train", TRAIN_IMAGES, 1);
   fake_dataset("data", "t10k", TEST_IMAGES, 2);
   CHECK_OK(vtb_dataset_open(temp_path("data"), NULL, &train_set, err));
-  CHECK_OK(vtb_dataset_open(temp_path("data"), &(vtb_dataset_options){.split = "test"}, &eval_set, err));
+  CHECK_OK(
+      vtb_dataset_open(temp_path("data"), &(vtb_dataset_options){.split = "test"}, &eval_set, err));
   services = vtb_services_default(2);
   host = compile(plain, true, VTB_CUDA_FP32, for_cpu);
   eval_program = compile(plain, false, VTB_CUDA_FP32, for_cpu);

@@ -1,4 +1,4 @@
-/* One piece of a parameter or buffer after a step that counts: SGD with momentum as runtime/optim.c has it (kind 0), or
+/* One piece of a parameter or buffer after a step that counts: SGD with momentum as runtime/train/optim.c has it (kind 0), or
  * the buffer's new contents (kind 1; 2: without an average), then the average. Regions of the state have one layout. */
   const vtb_i64 first = (vtb_i64)table[vtb_block() * 4] * 4;
   const int fours = table[vtb_block() * 4 + 1], slot = table[vtb_block() * 4 + 2], kind = table[vtb_block() * 4 + 3];

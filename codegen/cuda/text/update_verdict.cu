@@ -1,5 +1,5 @@
 /* From the parts of the norm to what the update does: control = (factor on the gradients, 1 if the step counts), and
- * the results for the host. One block. The numbers of scalars and results are those of runtime/update.h. */
+ * the results for the host. One block. The numbers of scalars and results are those of runtime/train/update.h. */
   double sum = 0.0;
   float right = 0.0f;
   for (int i = vtb_tid(); i < ${pieces}; i += ${threads}) sum += parts[i];

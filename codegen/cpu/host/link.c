@@ -1,0 +1,195 @@
+/* See link.h. Everything happens in a temporary folder of its own, whose files have fixed names: equal objects give
+ * equal libraries. */
+#include "codegen/cpu/host/link.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/artefact/artefact.h"
+
+extern char **environ;
+
+typedef VTB_VEC(char *) word_list;
+
+const char *vtb_link_symbol(int i, char *buf) {
+  snprintf(buf, 32, "vtb_entry_%d", i);
+  return buf;
+}
+
+/* ---- the compiler ------------------------------------------------------------------------------------------- */
+
+static bool in_path(const char *name) {
+  if (strchr(name, '/')) return access(name, X_OK) == 0;
+  const char *path = getenv("PATH");
+  bool found = false;
+  for (const char *p = path ? path : "/usr/bin:/bin"; *p && !found;) {
+    size_t n = strcspn(p, ":");
+    vtb_strbuf file = {0};
+    vtb_strbuf_printf(&file, "%.*s/%s", (int)n, p, name);
+    found = n && access(file.at, X_OK) == 0;
+    vtb_strbuf_free(&file);
+    p += n + (p[n] == ':');
+  }
+  return found;
+}
+
+/* CC may hold options: "ccache gcc". */
+static vtb_status find_compiler(word_list *argv, vtb_error *err) {
+  static const char *const known[] = {"cc", "gcc", "clang"};
+  const char *wanted = getenv("CC");
+  if (wanted && *wanted) {
+    char *copy = vtb_xstrdup(wanted), *rest = copy;
+    for (char *word; (word = strsep(&rest, " "));)
+      if (*word) vtb_vec_push(argv, vtb_xstrdup(word));
+    free(copy);
+    if (argv->n && in_path(argv->at[0])) return VTB_OK;
+    return vtb_fail(err, VTB_E_INPUT, "CC=%s is not a program: set CC to a C compiler, or unset it",
+                    wanted);
+  }
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+    if (!in_path(known[i])) continue;
+    vtb_vec_push(argv, vtb_xstrdup(known[i]));
+    return VTB_OK;
+  }
+  return vtb_fail(err, VTB_E_INPUT,
+                  "linking needs a C compiler, and there is no cc, gcc or clang in PATH: install "
+                  "one (apt-get install "
+                  "gcc libc6-dev), or set CC");
+}
+
+/* The exit status, -1 if it could not be run; what it printed is left in the file `log`. */
+static int run_program(char *const *argv, const char *log) {
+  posix_spawn_file_actions_t actions;
+  pid_t pid;
+  int state = 0;
+  if (posix_spawn_file_actions_init(&actions) != 0) return -1;
+  bool ok =
+      posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600) == 0 &&
+      posix_spawn_file_actions_adddup2(&actions, 1, 2) == 0 &&
+      posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ) == 0;
+  posix_spawn_file_actions_destroy(&actions);
+  if (!ok) return -1;
+  while (waitpid(pid, &state, 0) < 0)
+    if (errno != EINTR) return -1;
+  return WIFEXITED(state) ? WEXITSTATUS(state) : -1;
+}
+
+/* ---- the folder ---------------------------------------------------------------------------------------------- */
+
+static char *in_folder(const char *folder, const char *name) {
+  vtb_strbuf s = {0};
+  vtb_strbuf_printf(&s, "%s/%s", folder, name);
+  return s.at;
+}
+
+static vtb_status make_folder(char **folder, vtb_error *err) {
+  const char *base = getenv("TMPDIR");
+  *folder = in_folder(base && *base ? base : "/tmp", "vertebra-XXXXXX");
+  if (mkdtemp(*folder)) return VTB_OK;
+  return vtb_fail(err, VTB_E_INPUT,
+                  "cannot make a temporary folder %s: %s (TMPDIR names another place)", *folder,
+                  strerror(errno));
+}
+
+static void remove_file(const char *folder, const char *name) {
+  char *path = in_folder(folder, name);
+  (void)unlink(path);
+  free(path);
+}
+
+/* The table in C that needs no header. The layout is vtb_artefact_table's. */
+static void write_table(int n, uint64_t build, vtb_strbuf *out) {
+  char symbol[32];
+  vtb_strbuf_puts(out, "typedef void entry(void *const *, void *, const void *);\n");
+  for (int i = 0; i < n; i++)
+    vtb_strbuf_printf(out, "extern __attribute__((visibility(\"hidden\"))) entry %s;\n",
+                      vtb_link_symbol(i, symbol));
+  vtb_strbuf_printf(
+      out,
+      "__attribute__((visibility(\"default\"))) const struct {\n"
+      "  unsigned size, n;\n  unsigned long long build;\n  entry *at[%d];\n} " VTB_ARTEFACT_SYMBOL
+      " = {%zu, %d, 0x%llxULL, {",
+      n ? n : 1, sizeof(vtb_artefact_table), n, (unsigned long long)build);
+  for (int i = 0; i < n; i++)
+    vtb_strbuf_printf(out, "%s%s", i ? ", " : "", vtb_link_symbol(i, symbol));
+  vtb_strbuf_puts(out, n ? "}};\n" : "0}};\n");
+}
+
+/* ---- linking ------------------------------------------------------------------------------------------------- */
+
+static vtb_status put_file(const char *folder, const char *name, const void *data, size_t n,
+                           word_list *argv, vtb_error *err) {
+  char *path = in_folder(folder, name);
+  vtb_vec_push(argv, path);
+  return vtb_file_write_atomic(path, data, n, err);
+}
+
+static vtb_status report(char *const *argv, int code, const char *log, vtb_error *err) {
+  char *text = NULL;
+  size_t n = 0;
+  if (code < 0) return vtb_fail(err, VTB_E_INPUT, "%s could not be run", argv[0]);
+  if (vtb_file_read(log, (size_t)1 << 20, &text, &n, NULL) != VTB_OK) text = NULL;
+  vtb_status status =
+      vtb_fail(err, VTB_E_INPUT, "%s could not link the model (exit status %d):\n%.700s", argv[0],
+               code, text ? text : "");
+  free(text);
+  return status;
+}
+
+static vtb_status link_in(const char *folder, const vtb_object *objects, int n, uint64_t build,
+                          word_list *argv, vtb_error *err) {
+  static const char *const options[] = {"-shared",    "-fPIC", "-O1", "-w", "-Wl,-z,noexecstack",
+                                        "-Wl,-z,now", "-o"};
+  char name[32];
+  vtb_strbuf table = {0};
+  for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+    vtb_vec_push(argv, vtb_xstrdup(options[i]));
+  vtb_vec_push(argv, in_folder(folder, "library"));
+  write_table(n, build, &table);
+  vtb_status status = put_file(folder, "table.c", table.at, table.n, argv, err);
+  for (int i = 0; i < n && status == VTB_OK; i++) {
+    snprintf(name, sizeof name, "%d.o", i);
+    status = put_file(folder, name, objects[i].data, objects[i].n_bytes, argv, err);
+  }
+  vtb_vec_push(argv, vtb_xstrdup("-lm"));
+  vtb_vec_push(argv, NULL);
+  vtb_strbuf_free(&table);
+  if (status != VTB_OK) return status;
+  char *log = in_folder(folder, "log");
+  int code = run_program(argv->at, log);
+  if (code != 0) status = report(argv->at, code, log, err);
+  free(log);
+  return status;
+}
+
+vtb_status vtb_link_table(const vtb_object *objects, int n, uint64_t build, char **data,
+                          size_t *n_bytes, vtb_error *err) {
+  word_list argv = {0};
+  char *folder = NULL, name[32];
+  vtb_status status = find_compiler(&argv, err);
+  bool made = status == VTB_OK && (status = make_folder(&folder, err)) == VTB_OK;
+  if (made) status = link_in(folder, objects, n, build, &argv, err);
+  if (status == VTB_OK) {
+    char *library = in_folder(folder, "library");
+    status = vtb_file_read(library, SIZE_MAX / 2, data, n_bytes, err);
+    free(library);
+  }
+  for (int i = 0; made && i < n; i++) {
+    snprintf(name, sizeof name, "%d.o", i);
+    remove_file(folder, name);
+  }
+  if (made) {
+    remove_file(folder, "table.c");
+    remove_file(folder, "library");
+    remove_file(folder, "log");
+    (void)rmdir(folder);
+  }
+  for (size_t i = 0; i < argv.n; i++) free(argv.at[i]);
+  vtb_vec_free(&argv);
+  free(folder);
+  return status;
+}

@@ -1,0 +1,124 @@
+/* From a module to machine code: LLVM IR built, verified, optimised, emitted as an object or as assembly. */
+#include "codegen/cpu/host/object.h"
+
+#include <llvm-c/Analysis.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+#include <stdlib.h>
+#include <string.h>
+
+vtb_status vtb__llvm_status(LLVMErrorRef e, const char *what, vtb_error *err) {
+  if (!e) return VTB_OK;
+  char *text = LLVMGetErrorMessage(e);
+  vtb_status status = vtb_fail(err, VTB_E_INTERNAL, "LLVM: %s: %s", what, text);
+  LLVMDisposeErrorMessage(text);
+  return status;
+}
+
+/* Our loops are vectors already: the loop and SLP vectorisers would only cost compile time. */
+static vtb_status optimise(vtb_host *h, const vtb_target *t, vtb_error *err) {
+  const vtb_codegen_options *o = h->options;
+  LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+  LLVMPassBuilderOptionsSetLoopVectorization(options, 0);
+  LLVMPassBuilderOptionsSetSLPVectorization(options, 0);
+  LLVMPassBuilderOptionsSetLoopUnrolling(options, 0);
+  char passes[32];
+  snprintf(passes, sizeof passes, "default<O%d>", o->no_opt ? 0 : o->opt_level ? o->opt_level : 3);
+  vtb_status status = vtb__llvm_status(LLVMRunPasses(h->cpu.module, passes, t->machine, options),
+                                       "optimisation", err);
+  LLVMDisposePassBuilderOptions(options);
+  return status;
+}
+
+vtb_status vtb__generate(vtb_module *m, vtb_func *f, const vtb_codegen_options *o, vtb_target *t,
+                         vtb_host *h, vtb_error *err) {
+  vtb__host_init(h, m, o, t->width);
+  LLVMSetTarget(h->cpu.module, t->triple);
+  LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(t->machine);
+  LLVMSetModuleDataLayout(h->cpu.module, layout);
+  LLVMDisposeTargetData(layout);
+  vtb_status status = vtb__host_build(h, f, err);
+  if (status != VTB_OK) return status;
+  char *message = NULL;
+  if (LLVMVerifyModule(h->cpu.module, LLVMReturnStatusAction, &message))
+    status = vtb_fail(err, VTB_E_INTERNAL, "generated LLVM IR is wrong: %s", message);
+  LLVMDisposeMessage(message);
+  return status == VTB_OK ? optimise(h, t, err) : status;
+}
+
+vtb_status vtb__emit(vtb_host *h, const vtb_target *t, LLVMCodeGenFileType kind,
+                     LLVMMemoryBufferRef *out, vtb_error *err) {
+  char *message = NULL;
+  if (!LLVMTargetMachineEmitToMemoryBuffer(t->machine, h->cpu.module, kind, &message, out))
+    return VTB_OK;
+  vtb_status status = vtb_fail(err, VTB_E_INTERNAL, "LLVM: code emission: %s", message);
+  LLVMDisposeMessage(message);
+  return status;
+}
+
+/* ---- objects for files ---- */
+
+/* Entries of several programs are linked into one library, which shows none of them. */
+static void name_entry(vtb_host *h, const char *symbol) {
+  LLVMValueRef entry = LLVMGetNamedFunction(h->cpu.module, "vtb_entry");
+  LLVMSetValueName2(entry, symbol, strlen(symbol));
+  LLVMSetVisibility(entry, LLVMHiddenVisibility);
+}
+
+vtb_status vtb_codegen_object(vtb_module *m, vtb_func *f, const vtb_codegen_options *o,
+                              const char *symbol, vtb_object *out, vtb_error *err) {
+  static const vtb_codegen_options defaults = {0};
+  vtb_target target;
+  vtb_host host;
+  LLVMMemoryBufferRef object = NULL;
+  *out = (vtb_object){0};
+  if (!o) o = &defaults;
+  vtb_status status = vtb__target_open(o, &target, err);
+  if (status != VTB_OK) return status;
+  status = vtb__generate(m, f, o, &target, &host, err);
+  if (status == VTB_OK) {
+    name_entry(&host, symbol);
+    status = vtb__emit(&host, &target, LLVMObjectFile, &object, err);
+  }
+  if (status == VTB_OK) {
+    vtb_arena_init(&out->arena);
+    vtb__describe_program(&host, f, &out->about, &out->arena);
+    out->n_bytes = LLVMGetBufferSize(object);
+    out->data = vtb_arena_memdup(&out->arena, LLVMGetBufferStart(object), out->n_bytes);
+    LLVMDisposeMemoryBuffer(object);
+  }
+  vtb__host_free(&host);
+  vtb__target_close(&target);
+  return status;
+}
+
+void vtb_object_free(vtb_object *o) {
+  vtb_arena_free(&o->arena);
+  *o = (vtb_object){0};
+}
+
+/* ---- text ---- */
+
+vtb_status vtb_codegen_text(vtb_module *m, vtb_func *f, const vtb_codegen_options *o, bool assembly,
+                            vtb_strbuf *out, vtb_error *err) {
+  static const vtb_codegen_options defaults = {0};
+  vtb_target target;
+  vtb_host host;
+  if (!o) o = &defaults;
+  vtb_status status = vtb__target_open(o, &target, err);
+  if (status != VTB_OK) return status;
+  status = vtb__generate(m, f, o, &target, &host, err);
+  if (status == VTB_OK && !assembly) {
+    char *text = LLVMPrintModuleToString(host.cpu.module);
+    vtb_strbuf_puts(out, text);
+    LLVMDisposeMessage(text);
+  }
+  LLVMMemoryBufferRef text = NULL;
+  if (status == VTB_OK && assembly &&
+      (status = vtb__emit(&host, &target, LLVMAssemblyFile, &text, err)) == VTB_OK) {
+    vtb_strbuf_write(out, LLVMGetBufferStart(text), LLVMGetBufferSize(text));
+    LLVMDisposeMemoryBuffer(text);
+  }
+  vtb__host_free(&host);
+  vtb__target_close(&target);
+  return status;
+}

@@ -1,0 +1,101 @@
+/* Target machines by name: this host, or one of the x86-64 levels. */
+#include "codegen/cpu/host/target.h"
+
+#include <llvm-c/Core.h>
+#include <llvm-c/Target.h>
+#include <string.h>
+
+#include "codegen/codegen.h"
+
+/* `feature` stands in LLVM's list as "+feature", not merely as a prefix of another. */
+static bool has_feature(const char *list, const char *feature) {
+  size_t n = strlen(feature);
+  for (const char *at = strstr(list, feature); at; at = strstr(at + 1, feature))
+    if (at > list && at[-1] == '+' && (at[n] == ',' || at[n] == '\0')) return true;
+  return false;
+}
+
+static int width_of(const char *features) {
+  if (has_feature(features, "avx512f") && has_feature(features, "avx512vl")) return 16;
+  return has_feature(features, "avx2") && has_feature(features, "fma") ? 8 : 4;
+}
+
+typedef struct level {
+  const char *name, *cpu; /* ours, LLVM's */
+  int width, needs;       /* lanes of the code; of the machine */
+} level;
+static const level levels[] = {{"x86-64", "x86-64", 4, 4},
+                               {"x86-64-v2", "x86-64-v2", 4, 4},
+                               {"x86-64-v3", "x86-64-v3", 8, 8},
+                               {"x86-64-v4", "x86-64-v4", 16, 16},
+                               /* the code for 16 lanes, to be tested where there is no AVX-512 */
+                               {"x86-64-v3-wide", "x86-64-v3", 16, 8}};
+
+static vtb_status choose_cpu(const char *wanted, vtb_target *t, vtb_error *err) {
+  char *features = LLVMGetHostCPUFeatures();
+  int host_width = width_of(features);
+  t->width = host_width;
+  t->runs_here = true;
+  if (!wanted || vtb_streq(wanted, "host")) {
+    t->cpu = LLVMGetHostCPUName();
+    t->features = features;
+    return VTB_OK;
+  }
+  LLVMDisposeMessage(features);
+  for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
+    if (!vtb_streq(levels[i].name, wanted)) continue;
+    t->cpu = LLVMCreateMessage(levels[i].cpu);
+    t->features = LLVMCreateMessage("");
+    t->width = levels[i].width;
+    t->runs_here = levels[i].needs <= host_width;
+    return VTB_OK;
+  }
+  return vtb_fail(err, VTB_E_USAGE,
+                  "unknown cpu \"%s\": use host, x86-64, x86-64-v2, x86-64-v3 or x86-64-v4",
+                  wanted);
+}
+
+static LLVMCodeGenOptLevel opt_level(const vtb_codegen_options *o) {
+  if (o->no_opt) return LLVMCodeGenLevelNone;
+  return o->opt_level == 1 ? LLVMCodeGenLevelLess : LLVMCodeGenLevelDefault;
+}
+
+vtb_status vtb__target_open(const vtb_codegen_options *o, vtb_target *t, vtb_error *err) {
+  *t = (vtb_target){0};
+  if (LLVMInitializeNativeTarget() || LLVMInitializeNativeAsmPrinter() ||
+      LLVMInitializeNativeAsmParser())
+    return vtb_fail(err, VTB_E_DEVICE, "LLVM was built without code generation for this machine");
+  vtb_status status = choose_cpu(o->cpu, t, err);
+  if (status != VTB_OK) return status;
+  t->triple = LLVMGetDefaultTargetTriple();
+  LLVMTargetRef target;
+  char *message = NULL;
+  if (LLVMGetTargetFromTriple(t->triple, &target, &message)) {
+    status = vtb_fail(err, VTB_E_DEVICE, "LLVM has no target %s: %s", t->triple, message);
+    LLVMDisposeMessage(message);
+    vtb__target_close(t);
+    return status;
+  }
+  t->machine = LLVMCreateTargetMachine(target, t->triple, t->cpu, t->features, opt_level(o),
+                                       LLVMRelocPIC, LLVMCodeModelDefault);
+  if (!t->machine) {
+    vtb__target_close(t);
+    return vtb_fail(err, VTB_E_DEVICE, "LLVM cannot make a target machine for this cpu");
+  }
+  return VTB_OK;
+}
+
+void vtb__target_close(vtb_target *t) {
+  if (t->machine) LLVMDisposeTargetMachine(t->machine);
+  if (t->triple) LLVMDisposeMessage(t->triple);
+  if (t->cpu) LLVMDisposeMessage(t->cpu);
+  if (t->features) LLVMDisposeMessage(t->features);
+  *t = (vtb_target){0};
+}
+
+void vtb_codegen_describe_host(vtb_strbuf *out) {
+  char *cpu = LLVMGetHostCPUName(), *features = LLVMGetHostCPUFeatures();
+  vtb_strbuf_printf(out, "%s, %d x f32", cpu, width_of(features));
+  LLVMDisposeMessage(cpu);
+  LLVMDisposeMessage(features);
+}

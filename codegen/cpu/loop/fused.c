@@ -1,0 +1,62 @@
+/* Kernels of ops that are expressions, moves and reductions: a fused body, or one bare op; and fused scans. */
+#include <string.h>
+
+#include "codegen/cpu/attention/attention.h"
+#include "codegen/cpu/loop/expr.h"
+#include "ir/recurrence.h"
+
+void vtb__cpu_body(vtb_cpu *c, const vtb_inst *inst) {
+  vtb_expr e;
+  VTB_VEC(vtb_root) results = {0};
+  vtb__expr_init(&e, c, inst);
+  for (int r = 0; r < inst->n_results; r++) {
+    vtb_root root = {.value = inst->callee ? inst->callee->returns[r] : inst->results[r],
+                     .tensor = inst->n_operands + r};
+    memcpy(root.stride, c->kernel->stride[root.tensor], sizeof root.stride);
+    vtb_vec_push(&results, root);
+  }
+  vtb__schedule(&e.body, results.at, (int)results.n);
+  vtb_vec_free(&results);
+  vtb__expr_free(&e);
+}
+
+/* Several directions of one cell: the scans' emitters number tensors as `inst` has them. */
+static void emit_scans(vtb_cpu *c, const vtb_inst *inst) {
+  vtb__join_begin(c);
+  for (const vtb_inst *scan = inst->callee->first; scan; scan = scan->next) {
+    if (scan->prev) vtb__join_next(c);
+    if (scan->op == VTB_OP_linscan)
+      vtb__cpu_linscan(c, scan);
+    else
+      vtb__cpu_linscan_grad(c, scan);
+  }
+  vtb__join_end(c);
+}
+
+void vtb__cpu_fused(vtb_cpu *c, const vtb_inst *inst) {
+  if (vtb_is_scans(inst))
+    emit_scans(c, inst);
+  else if (vtb_is_turned_attention(inst))
+    vtb__cpu_turned_attention(c, inst);
+  else
+    vtb__cpu_body(c, inst);
+}
+void vtb__cpu_reduce(vtb_cpu *c, const vtb_inst *inst) { vtb__cpu_body(c, inst); }
+
+/* ---- copies ----------------------------------------------------------------------------------------------- */
+
+static void emit_copy(vtb_cpu *c, const vtb_value *value, int from, int to, int64_t temp) {
+  vtb_expr e;
+  vtb_root root = {.value = value, .tensor = to, .temp = temp};
+  vtb__expr_init(&e, c, NULL);
+  vtb_vec_push(&e.body.leaves, ((vtb_leaf){value, from, 0, NULL}));
+  vtb__dense_strides(&value->type, root.stride);
+  vtb__emit_loop(&e.body, &root, 1);
+  vtb__expr_free(&e);
+}
+
+void vtb__cpu_copy_in(vtb_cpu *c, const vtb_inst *inst, int from, int64_t temp) {
+  emit_copy(c, inst->operands[from], from, -1, temp);
+}
+
+void vtb__cpu_copy(vtb_cpu *c, const vtb_value *value) { emit_copy(c, value, 0, 1, 0); }

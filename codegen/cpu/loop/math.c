@@ -1,0 +1,308 @@
+/* Mathematics on f32 scalars and vectors as polynomials. The builders of LLVM are polymorphic, so one body serves both.
+ *
+ * Polynomials are Chebyshev fits of the named quotient on the named interval; the fit's error stands beside each and is
+ * below half an ulp of the result. Argument reductions are the classical ones (Cody and Waite 1980). */
+#include "codegen/cpu/cpu.h"
+
+#define INF __builtin_inf()
+
+/* ---- short forms ------------------------------------------------------------------------------------------ */
+
+static LLVMValueRef fadd(vtb_cpu *c, LLVMValueRef x, LLVMValueRef y) {
+  return LLVMBuildFAdd(c->b, x, y, "");
+}
+static LLVMValueRef fsub(vtb_cpu *c, LLVMValueRef x, LLVMValueRef y) {
+  return LLVMBuildFSub(c->b, x, y, "");
+}
+static LLVMValueRef fmul(vtb_cpu *c, LLVMValueRef x, LLVMValueRef y) {
+  return LLVMBuildFMul(c->b, x, y, "");
+}
+static LLVMValueRef fdiv(vtb_cpu *c, LLVMValueRef x, LLVMValueRef y) {
+  return LLVMBuildFDiv(c->b, x, y, "");
+}
+static LLVMValueRef k(vtb_cpu *c, LLVMValueRef x, double v) { return vtb_cpu_like(c, x, v); }
+static LLVMValueRef pick(vtb_cpu *c, LLVMValueRef cond, LLVMValueRef x, LLVMValueRef y) {
+  return LLVMBuildSelect(c->b, cond, x, y, "");
+}
+static LLVMValueRef less(vtb_cpu *c, LLVMValueRef x, double v) {
+  return LLVMBuildFCmp(c->b, LLVMRealOLT, x, k(c, x, v), "");
+}
+static LLVMValueRef above(vtb_cpu *c, LLVMValueRef x, double v) {
+  return LLVMBuildFCmp(c->b, LLVMRealOGT, x, k(c, x, v), "");
+}
+static LLVMValueRef fabs_of(vtb_cpu *c, LLVMValueRef x) {
+  return vtb_cpu_intrinsic(c, "llvm.fabs", &x, 1);
+}
+static LLVMValueRef copysign_of(vtb_cpu *c, LLVMValueRef x, LLVMValueRef sign) {
+  return vtb_cpu_intrinsic(c, "llvm.copysign", (LLVMValueRef[]){x, sign}, 2);
+}
+
+static LLVMTypeRef int_like(vtb_cpu *c, LLVMValueRef x) {
+  LLVMTypeRef t = LLVMTypeOf(x);
+  return LLVMGetTypeKind(t) == LLVMVectorTypeKind ? LLVMVectorType(c->i32, LLVMGetVectorSize(t))
+                                                  : c->i32;
+}
+static LLVMValueRef int_const(vtb_cpu *c, LLVMValueRef x, uint32_t v) {
+  LLVMValueRef one = LLVMConstInt(c->i32, v, 0);
+  return LLVMGetTypeKind(LLVMTypeOf(x)) == LLVMVectorTypeKind
+             ? vtb_cpu_splat(c, one, (int)LLVMGetVectorSize(LLVMTypeOf(x)))
+             : one;
+}
+static LLVMValueRef bits(vtb_cpu *c, LLVMValueRef x) {
+  return LLVMBuildBitCast(c->b, x, int_like(c, x), "");
+}
+static LLVMValueRef floats(vtb_cpu *c, LLVMValueRef i, LLVMValueRef like) {
+  return LLVMBuildBitCast(c->b, i, LLVMTypeOf(like), "");
+}
+
+/* Horner, highest coefficient first. */
+static LLVMValueRef poly(vtb_cpu *c, LLVMValueRef x, const double *coef, int n) {
+  LLVMValueRef r = k(c, x, coef[0]);
+  for (int i = 1; i < n; i++) r = vtb_cpu_fma(c, r, x, k(c, x, coef[i]));
+  return r;
+}
+#define POLY(c, x, ...)                                                                            \
+  poly((c), (x), (const double[]){__VA_ARGS__},                                                    \
+       (int)(sizeof((double[]){__VA_ARGS__}) / sizeof(double)))
+
+static const double MAGIC =
+    12582912.0; /* 1.5 * 2^23: adding it rounds to an integer, kept in the low bits */
+
+/* ---- exponential and logarithm ---------------------------------------------------------------------------- */
+
+/* x = n ln2 + r, e^x = 2^n (1 + r + r^2 P(r)); n goes straight into the exponent field. */
+LLVMValueRef vtb_cpu_exp(vtb_cpu *c, LLVMValueRef x) {
+  LLVMValueRef lo = k(c, x, -87.3), hi = k(c, x, 88.72);
+  LLVMValueRef t = pick(c, less(c, x, -87.3), lo, x);
+  t = pick(c, above(c, t, 88.72), hi, t);
+  LLVMValueRef shifted = vtb_cpu_fma(c, t, k(c, x, 1.44269504088896341), k(c, x, MAGIC));
+  LLVMValueRef n = fsub(c, shifted, k(c, x, MAGIC));
+  LLVMValueRef r = vtb_cpu_fma(c, n, k(c, x, -0.693359375), t);
+  r = vtb_cpu_fma(c, n, k(c, x, 0.000212194440054690583), r);
+  LLVMValueRef p =
+      POLY(c, r, 0.001392619767, 0.008363190326, 0.04166655453, 0.1666657692, 0.5); /* 6.5e-8 r^2 */
+  p = vtb_cpu_fma(c, fmul(c, r, r), p, r);
+  p = fadd(c, p, k(c, x, 1.0));
+  LLVMValueRef exponent = LLVMBuildShl(c->b, bits(c, shifted), int_const(c, x, 23), "");
+  LLVMValueRef y = floats(c, LLVMBuildAdd(c->b, bits(c, p), exponent, ""), x);
+  y = pick(c, less(c, x, -87.3), k(c, x, 0.0), y);
+  y = pick(c, above(c, x, 88.7228), k(c, x, INF), y);
+  return pick(c, LLVMBuildFCmp(c->b, LLVMRealUNO, x, x, ""), x, y);
+}
+
+/* x = n + r, 2^x = 2^n (1 + r Q(r)). The limits of x are those at which the sum of exponent fields is that of 0 and of
+ * infinity while r = 0. The operands of the comparisons stand so that NaN stays. */
+LLVMValueRef vtb_cpu_exp2(vtb_cpu *c, LLVMValueRef x) {
+  LLVMValueRef t = vtb_cpu_fmin(c, k(c, x, 128.0), vtb_cpu_fmax(c, k(c, x, -127.0), x));
+  LLVMValueRef shifted = fadd(c, t, k(c, x, MAGIC));
+  LLVMValueRef r = fsub(c, t, fsub(c, shifted, k(c, x, MAGIC)));
+  LLVMValueRef q = POLY(c, r, 0.001326472725, 0.009671512786, 0.05550733744, 0.2402224208,
+                        0.6931469776); /* 9.1e-8 */
+  LLVMValueRef p = vtb_cpu_fma(c, r, q, k(c, x, 1.0));
+  LLVMValueRef exponent = LLVMBuildShl(c->b, bits(c, shifted), int_const(c, x, 23), "");
+  return floats(c, LLVMBuildAdd(c->b, bits(c, p), exponent, ""), x);
+}
+
+/* x = 2^e (1 + r) with 1 + r in [sqrt 1/2, sqrt 2): ln x = e ln2 + r - r^2/2 + r^3 P(r). */
+LLVMValueRef vtb_cpu_log(vtb_cpu *c, LLVMValueRef x) {
+  LLVMValueRef tiny = less(c, x, 1.17549435e-38);
+  LLVMValueRef scaled = pick(c, tiny, fmul(c, x, k(c, x, 8388608.0)), x);
+  LLVMValueRef i = LLVMBuildSub(c->b, bits(c, scaled), int_const(c, x, 0x3f3504f3), "");
+  LLVMValueRef e = LLVMBuildAShr(c->b, i, int_const(c, x, 23), "");
+  LLVMValueRef m =
+      LLVMBuildSub(c->b, bits(c, scaled), LLVMBuildShl(c->b, e, int_const(c, x, 23), ""), "");
+  LLVMValueRef ef = LLVMBuildSIToFP(c->b, e, LLVMTypeOf(x), "");
+  ef = fsub(c, ef, pick(c, tiny, k(c, x, 23.0), k(c, x, 0.0)));
+  LLVMValueRef r = fsub(c, floats(c, m, x), k(c, x, 1.0));
+  LLVMValueRef p =
+      POLY(c, r, 0.06971611471, -0.1147973385, 0.1168541992, -0.1242568733, 0.1424905765,
+           -0.1666780232, 0.2000071575, -0.2499999696, 0.3333333118); /* 2.9e-8 r^3 */
+  LLVMValueRef r2 = fmul(c, r, r);
+  LLVMValueRef y = fmul(c, fmul(c, r2, r), p);
+  y = vtb_cpu_fma(c, ef, k(c, x, -0.000212194440054690583), y);
+  y = vtb_cpu_fma(c, r2, k(c, x, -0.5), y);
+  y = fadd(c, y, r);
+  y = vtb_cpu_fma(c, ef, k(c, x, 0.693359375), y);
+  y = pick(c, LLVMBuildFCmp(c->b, LLVMRealOEQ, x, k(c, x, 0.0), ""), k(c, x, -INF), y);
+  y = pick(c, LLVMBuildFCmp(c->b, LLVMRealOEQ, x, k(c, x, INF), ""), k(c, x, INF), y);
+  return pick(c, LLVMBuildFCmp(c->b, LLVMRealULT, x, k(c, x, 0.0), ""), k(c, x, __builtin_nan("")),
+              y);
+}
+
+/* ln(1+x) = ln(u) x / (u - 1) with u = fl(1 + x): the rounding of u cancels in the quotient. */
+LLVMValueRef vtb_cpu_log1p(vtb_cpu *c, LLVMValueRef x) {
+  LLVMValueRef one = k(c, x, 1.0), u = fadd(c, x, one), d = fsub(c, u, one);
+  LLVMValueRef same = LLVMBuildFCmp(c->b, LLVMRealOEQ, d, k(c, x, 0.0), "");
+  LLVMValueRef q = fdiv(c, x, pick(c, same, one, d));
+  LLVMValueRef y = fmul(c, vtb_cpu_log(c, u), q);
+  y = pick(c, same, x, y);
+  return pick(c, LLVMBuildFCmp(c->b, LLVMRealOEQ, x, k(c, x, INF), ""), x, y);
+}
+
+/* ln(1 + e), e = e^-|x| in [0, 1]: 2 artanh s = s P(s^2) with s = e / (e + 2) in [0, 1/3]. */
+static LLVMValueRef log1p_exp_neg_abs(vtb_cpu *c, LLVMValueRef x) {
+  LLVMValueRef e = vtb_cpu_exp(c, LLVMBuildFNeg(c->b, fabs_of(c, x), ""));
+  LLVMValueRef s = fdiv(c, e, fadd(c, e, k(c, x, 2.0)));
+  return fmul(c, s,
+              POLY(c, fmul(c, s, s), 0.2817833537, 0.2796060303, 0.4002491023, 0.6666631468,
+                   2.000000008)); /* 4e-9 */
+}
+
+LLVMValueRef vtb_cpu_log_sigmoid(vtb_cpu *c, LLVMValueRef x) {
+  return fsub(c, vtb_cpu_fmin(c, x, k(c, x, 0.0)), log1p_exp_neg_abs(c, x));
+}
+
+LLVMValueRef vtb_cpu_softplus(vtb_cpu *c, LLVMValueRef x) {
+  return fadd(c, vtb_cpu_fmax(c, x, k(c, x, 0.0)), log1p_exp_neg_abs(c, x));
+}
+
+/* ---- sigmoids --------------------------------------------------------------------------------------------- */
+
+LLVMValueRef vtb_cpu_sigmoid(vtb_cpu *c, LLVMValueRef x) {
+  LLVMValueRef one = k(c, x, 1.0);
+  return fdiv(c, one, fadd(c, one, vtb_cpu_exp(c, LLVMBuildFNeg(c->b, x, ""))));
+}
+
+/* |x| < 0.625: x + x^3 P(x^2); else 1 - 2 / (e^2|x| + 1). */
+LLVMValueRef vtb_cpu_tanh(vtb_cpu *c, LLVMValueRef x) {
+  LLVMValueRef a = fabs_of(c, x), s = fmul(c, x, x), one = k(c, x, 1.0);
+  LLVMValueRef p = POLY(c, s, -0.006096714166, 0.020997179, -0.05385090958, 0.1333276974,
+                        -0.3333332894); /* 4.3e-8 */
+  LLVMValueRef small = vtb_cpu_fma(c, fmul(c, s, x), p, x);
+  LLVMValueRef e = vtb_cpu_exp(c, fadd(c, a, a));
+  LLVMValueRef big = fsub(c, one, fdiv(c, k(c, x, 2.0), fadd(c, e, one)));
+  return pick(c, less(c, a, 0.625), small, copysign_of(c, big, x));
+}
+
+/* x P(x^2) / Q(x^2), a minimax fit on |x| <= 3.925, where erf is 1 - 3e-8: 1.9e-8, rounded to f32 3.2e-7. */
+LLVMValueRef vtb_cpu_erf(vtb_cpu *c, LLVMValueRef x) {
+  x = pick(c, above(c, x, 3.925), k(c, x, 3.925), x);
+  x = pick(c, less(c, x, -3.925), k(c, x, -3.925), x);
+  LLVMValueRef s = fmul(c, x, x);
+  LLVMValueRef p = POLY(c, s, 2.04601353e-6, 2.84845056e-4, 3.77262224e-3, 5.27695237e-2,
+                        0.190595446, 1.12837915);
+  LLVMValueRef q =
+      POLY(c, s, 3.80477099e-5, 1.16387501e-3, 1.49833437e-2, 0.114183422, 0.502243547, 1);
+  LLVMValueRef y = fdiv(c, fmul(c, x, p), q);
+  y = pick(c, above(c, y, 1), k(c, x, 1), y);
+  return pick(c, less(c, y, -1), k(c, x, -1), y);
+}
+
+LLVMValueRef vtb_cpu_gelu(vtb_cpu *c, LLVMValueRef x) {
+  LLVMValueRef half = fmul(c, x, k(c, x, 0.5));
+  return vtb_cpu_fma(c, half, vtb_cpu_erf(c, fmul(c, x, k(c, x, 0.70710678118654752))), half);
+}
+
+LLVMValueRef vtb_cpu_gelu_tanh(vtb_cpu *c, LLVMValueRef x) {
+  LLVMValueRef inner = vtb_cpu_fma(c, fmul(c, fmul(c, x, x), k(c, x, 0.044715)), x, x);
+  LLVMValueRef half = fmul(c, x, k(c, x, 0.5));
+  return vtb_cpu_fma(c, half, vtb_cpu_tanh(c, fmul(c, inner, k(c, x, 0.79788456080286536))), half);
+}
+
+/* ---- sine and cosine -------------------------------------------------------------------------------------- */
+
+/* x = n pi/2 + r in three parts, good to about |x| = 1e5; then by the quadrant n mod 4. */
+static LLVMValueRef sin_quadrant(vtb_cpu *c, LLVMValueRef x, uint32_t turn) {
+  LLVMValueRef shifted = vtb_cpu_fma(c, x, k(c, x, 0.63661977236758134), k(c, x, MAGIC));
+  LLVMValueRef n = fsub(c, shifted, k(c, x, MAGIC));
+  LLVMValueRef r = vtb_cpu_fma(c, n, k(c, x, -1.5703125), x);
+  r = vtb_cpu_fma(c, n, k(c, x, -0.0004837512969970703125), r);
+  r = vtb_cpu_fma(c, n, k(c, x, -7.54978995489e-8), r);
+  LLVMValueRef s = fmul(c, r, r);
+  LLVMValueRef ps =
+      POLY(c, s, 2.72491468e-6, -0.0001984008072, 0.008333331864, -0.1666666666); /* 2.8e-11 */
+  LLVMValueRef pc =
+      POLY(c, s, -2.730030902e-7, 2.480059536e-5, -0.001388888766, 0.04166666666); /* 2.4e-12 */
+  LLVMValueRef sine = vtb_cpu_fma(c, fmul(c, s, r), ps, r);
+  LLVMValueRef cosine =
+      vtb_cpu_fma(c, fmul(c, s, s), pc, vtb_cpu_fma(c, s, k(c, x, -0.5), k(c, x, 1.0)));
+  LLVMValueRef q = LLVMBuildAdd(c->b, bits(c, shifted), int_const(c, x, turn), "");
+  LLVMValueRef odd = LLVMBuildICmp(c->b, LLVMIntNE, LLVMBuildAnd(c->b, q, int_const(c, x, 1), ""),
+                                   int_const(c, x, 0), "");
+  LLVMValueRef sign =
+      LLVMBuildShl(c->b, LLVMBuildAnd(c->b, q, int_const(c, x, 2), ""), int_const(c, x, 30), "");
+  LLVMValueRef y = pick(c, odd, cosine, sine);
+  return floats(c, LLVMBuildXor(c->b, bits(c, y), sign, ""), x);
+}
+
+LLVMValueRef vtb_cpu_sin(vtb_cpu *c, LLVMValueRef x) { return sin_quadrant(c, x, 0); }
+LLVMValueRef vtb_cpu_cos(vtb_cpu *c, LLVMValueRef x) { return sin_quadrant(c, x, 1); }
+
+/* ---- the elementwise ops of the table --------------------------------------------------------------------- */
+
+static LLVMValueRef truth(vtb_cpu *c, LLVMRealPredicate p, LLVMValueRef x, LLVMValueRef y) {
+  return pick(c, LLVMBuildFCmp(c->b, p, x, y, ""), k(c, x, 1.0), k(c, x, 0.0));
+}
+
+LLVMValueRef vtb_cpu_scalar_op(vtb_cpu *c, vtb_op op, LLVMValueRef *a) {
+  LLVMValueRef x = a[0], zero = k(c, x, 0.0), one = k(c, x, 1.0);
+  switch (op) {
+  case VTB_OP_neg:
+    return LLVMBuildFNeg(c->b, x, "");
+  case VTB_OP_abs:
+    return fabs_of(c, x);
+  case VTB_OP_sign: /* NaN falls through both tests to itself */
+    return pick(c, above(c, x, 0.0), one,
+                pick(c, less(c, x, 0.0), k(c, x, -1.0), fmul(c, x, zero)));
+  case VTB_OP_exp:
+    return vtb_cpu_exp(c, x);
+  case VTB_OP_log:
+    return vtb_cpu_log(c, x);
+  case VTB_OP_sqrt:
+    return vtb_cpu_intrinsic(c, "llvm.sqrt", &x, 1);
+  case VTB_OP_rsqrt:
+    return fdiv(c, one, vtb_cpu_intrinsic(c, "llvm.sqrt", &x, 1));
+  case VTB_OP_square:
+    return fmul(c, x, x);
+  case VTB_OP_sin:
+    return vtb_cpu_sin(c, x);
+  case VTB_OP_cos:
+    return vtb_cpu_cos(c, x);
+  case VTB_OP_tanh:
+    return vtb_cpu_tanh(c, x);
+  case VTB_OP_erf:
+    return vtb_cpu_erf(c, x);
+  case VTB_OP_sigmoid:
+    return vtb_cpu_sigmoid(c, x);
+  case VTB_OP_log_sigmoid:
+    return vtb_cpu_log_sigmoid(c, x);
+  case VTB_OP_softplus:
+    return vtb_cpu_softplus(c, x);
+  case VTB_OP_silu:
+    return fdiv(c, x, fadd(c, one, vtb_cpu_exp(c, LLVMBuildFNeg(c->b, x, ""))));
+  case VTB_OP_gelu:
+    return vtb_cpu_gelu(c, x);
+  case VTB_OP_gelu_tanh:
+    return vtb_cpu_gelu_tanh(c, x);
+  case VTB_OP_relu:
+    return pick(c, less(c, x, 0.0), zero, x);
+  case VTB_OP_floor:
+    return vtb_cpu_intrinsic(c, "llvm.floor", &x, 1);
+  case VTB_OP_stop_gradient:
+    return x;
+  case VTB_OP_add:
+    return fadd(c, x, a[1]);
+  case VTB_OP_sub:
+    return fsub(c, x, a[1]);
+  case VTB_OP_mul:
+    return fmul(c, x, a[1]);
+  case VTB_OP_div:
+    return fdiv(c, x, a[1]);
+  case VTB_OP_max:
+    return vtb_cpu_fmax(c, x, a[1]);
+  case VTB_OP_min:
+    return vtb_cpu_fmin(c, x, a[1]);
+  case VTB_OP_pow:
+    return vtb_cpu_exp(c, fmul(c, a[1], vtb_cpu_log(c, x)));
+  case VTB_OP_gt:
+    return truth(c, LLVMRealOGT, x, a[1]);
+  case VTB_OP_ge:
+    return truth(c, LLVMRealOGE, x, a[1]);
+  case VTB_OP_eq:
+    return truth(c, LLVMRealOEQ, x, a[1]);
+  case VTB_OP_select:
+    return pick(c, LLVMBuildFCmp(c->b, LLVMRealUNE, x, zero, ""), a[1], a[2]);
+  default:
+    vtb_bug("op %s is not elementwise", vtb_op_get(op)->name);
+  }
+}

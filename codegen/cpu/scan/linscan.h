@@ -1,0 +1,137 @@
+/* What the emitters of linscan and linscan_grad share: the instruction taken apart, rows of tokens in path order, the
+ * decays of a chunk. Shapes and meaning: ir/recurrence.h. The normalizer is one more column: v = 1, dy = dz, S = n.
+ */
+#ifndef VTB_CODEGEN_CPU_LINSCAN_H
+#define VTB_CODEGEN_CPU_LINSCAN_H
+
+#include "codegen/cpu/loop/order.h"
+#include "codegen/cpu/product/smallgemm.h"
+#include "ir/recurrence.h"
+
+typedef struct vtb__scan {
+  vtb_cpu *c;
+  vtb_cpu_task *t; /* under construction */
+  vtb_decay_class decay;
+  bool normalizer, init, last, dlast;
+  bool by_steps; /* no matmul form for the class, or mode recurrent */
+  int64_t n_batch, n_tokens, n_heads, K, V;
+  int64_t chunk; /* 1 ... n_tokens */
+  vtb__order order;
+  vtb_scan_tensors at;
+  LLVMValueRef batch, head; /* of this index of the task */
+} vtb__scan;
+
+/* Columns of a row that a task works on, in whole vectors and one partial one. With `extra` the column after the last
+ * is the normalizer's. */
+typedef struct vtb__cols {
+  int64_t n;
+  bool extra;
+  LLVMValueRef from;    /* first column, whole vectors from the row's start */
+  LLVMValueRef whole;   /* elements in whole vectors */
+  LLVMValueRef tail_if; /* i1: this task has the partial vector; NULL: it has, if there is one */
+} vtb__cols;
+
+vtb__scan vtb__scan_make(vtb_cpu *c, const vtb_inst *inst);
+/* Columns of V a task takes: all, unless batch and heads are too few to feed two threads or so. */
+int64_t vtb__scan_tile_width(const vtb__scan *s);
+
+/* All columns; or part `tile` of those that are `width` wide (a multiple of the vector's). */
+vtb__cols vtb__cols_all(vtb_cpu *c, int64_t n, bool extra);
+vtb__cols vtb__cols_tile(vtb_cpu *c, int64_t n, bool extra, int64_t width, LLVMValueRef tile);
+LLVMValueRef vtb__cols_vectors(vtb_cpu *c, const vtb__cols *cols); /* partial one included */
+int64_t vtb__cols_stored(const vtb_cpu *c, int64_t n,
+                         bool extra); /* floats of a padded row, extra included */
+
+/* out = scale * (x | extra | zeros to a whole vector). extra: scalar, where cols has it; scale: scalar or NULL. */
+void vtb__row_pack(vtb_cpu *c, const vtb__cols *cols, LLVMValueRef x, LLVMValueRef extra,
+                   LLVMValueRef scale, LLVMValueRef out);
+/* The reverse; *extra_at receives the extra column, NULL to drop it. */
+void vtb__row_unpack(vtb_cpu *c, const vtb__cols *cols, LLVMValueRef row, LLVMValueRef extra_at,
+                     LLVMValueRef x);
+
+/* Address of tensor i's row of the token at storage position `pos` (all axes after the head at 0). */
+LLVMValueRef vtb__scan_row(const vtb__scan *s, int i, LLVMValueRef pos);
+/* Address of tensor i's [batch, head, ...]. */
+LLVMValueRef vtb__scan_state(const vtb__scan *s, int i);
+
+/* Rows t0 ... t0+n of tensor i, in path order, to out with row length ld. `ones`: the extra column is 1; else it is
+ * read from tensor `extra`. scales: one factor a row, or NULL. */
+typedef struct vtb__pack {
+  int tensor, extra;
+  bool ones;
+  LLVMValueRef scales;
+} vtb__pack;
+void vtb__scan_pack(const vtb__scan *s, const vtb__cols *cols, vtb__pack p, LLVMValueRef t0,
+                    LLVMValueRef n, LLVMValueRef out, int64_t ld);
+void vtb__scan_unpack(const vtb__scan *s, const vtb__cols *cols, int tensor, int extra,
+                      LLVMValueRef t0, LLVMValueRef n, LLVMValueRef rows, int64_t ld);
+/* States: tensor [batch, head, K, V] with the vector [batch, head, K] as extra column, from and to rows of K. */
+void vtb__scan_pack_state(const vtb__scan *s, const vtb__cols *cols, int tensor, int vector,
+                          LLVMValueRef out, int64_t ld);
+void vtb__scan_unpack_state(const vtb__scan *s, const vtb__cols *cols, int tensor, int vector,
+                            LLVMValueRef rows, int64_t ld);
+
+/* Decays of a chunk (classes constant and scalar), scratch arrays of n floats: d itself, with vtb__scan_floor; b_t, the
+ * product up to and with t; s_t, the product of those after t. Returns b of the last, the whole chunk's decay. */
+LLVMValueRef vtb__scan_decays(const vtb__scan *s, LLVMValueRef t0, LLVMValueRef n, double floor,
+                              LLVMValueRef d, LLVMValueRef b, LLVMValueRef suffix);
+
+/* Decays nearer to 0 than `floor` (either sign) become `floor`. */
+LLVMValueRef vtb__scan_floor(vtb_cpu *c, LLVMValueRef d, double floor);
+
+void vtb__fill(vtb_cpu *c, LLVMValueRef at, LLVMValueRef n,
+               double v); /* n floats rounded up to whole vectors */
+
+/* ---- chunk by chunk, with a matrix form (linscan.c) ---------------------------------------------------------- */
+
+/* First member of an emitter's own state. */
+typedef struct vtb__chunked {
+  vtb__scan *s;
+  vtb__cols k_cols, v_cols;
+  int64_t ld_t, ld_k, ld_v; /* row lengths by what runs along the row */
+  LLVMValueRef n_vectors;   /* of the V tile */
+  LLVMValueRef state;       /* scratch: [K, ld_v] */
+} vtb__chunked;
+
+typedef void vtb__reserve_fn(vtb__chunked *g); /* scratch memory */
+/* Tokens t0 ... t0+n; only: they are all there are. */
+typedef void vtb__chunk_fn(const vtb__chunked *g, LLVMValueRef t0, LLVMValueRef n, bool only);
+/* The task over batch, heads and tiles of V that walks the chunks with the state in scratch memory. */
+void vtb__scan_by_chunks(vtb__chunked *g, vtb__scan *s, const vtb_inst *inst,
+                         vtb__reserve_fn *reserve_for, vtb__chunk_fn *emit);
+
+/* ---- token by token, any class ----------------------------------------------------------------------------- */
+
+typedef struct vtb__steps {
+  vtb__scan *s;
+  vtb__cols cols;    /* of V, this task's tile */
+  int64_t width, ld; /* columns a tile, row length of a state */
+  int64_t n_tiles;
+  LLVMValueRef v, d; /* rows of the tile: v, and d of class value */
+} vtb__steps;
+
+/* Opens the task over batch, heads and tiles of at most max_vectors. */
+vtb__steps vtb__steps_begin(vtb__scan *s, const vtb_inst *inst, int max_vectors);
+/* Loads what step t needs beyond q and k: v and d of class value. */
+void vtb__steps_rows(const vtb__steps *g, LLVMValueRef pos);
+/* Whole vectors of the tile in groups of max_group, then one by one, then the partial one; j is the offset in a row of
+ * the tile, `left` the elements of a partial vector (0: it is whole). */
+typedef void vtb__vectors_fn(void *user, LLVMValueRef j, int vectors, int64_t left);
+void vtb__each_vector(vtb_cpu *c, const vtb__cols *cols, int max_group, vtb__vectors_fn *fn,
+                      void *user);
+/* d[k, column j] of the token at pos, as a vector. */
+LLVMValueRef vtb__steps_decay(const vtb__steps *g, LLVMValueRef pos, LLVMValueRef k, LLVMValueRef j,
+                              int64_t left);
+/* next = D_t o prev + k v^T, and y = next^T q to a row of the tile unless NULL. */
+void vtb__steps_advance(const vtb__steps *g, LLVMValueRef pos, LLVMValueRef prev, LLVMValueRef next,
+                        LLVMValueRef y);
+
+void vtb__linscan_steps(vtb__scan *s, const vtb_inst *inst);      /* classes other than rates */
+void vtb__linscan_grad_steps(vtb__scan *s, const vtb_inst *inst); /* classes key, value, full */
+
+/* ---- class rates (linscan_rates.h) -------------------------------------------------------------------------- */
+
+void vtb__linscan_rates(vtb__scan *s, const vtb_inst *inst);
+void vtb__linscan_grad_rates(vtb__scan *s, const vtb_inst *inst);
+
+#endif

@@ -1,0 +1,143 @@
+/* linscan token by token, for every class: the state [K, V] stays in scratch memory, vectors run along V.
+ *
+ * Serves mode recurrent, and all modes of the classes key, value and full, whose matrix forms are not generated: they
+ * give the same results at the recurrent form's cost. Tiles of V are independent, so few heads still feed all threads.
+ */
+#include "codegen/cpu/scan/linscan.h"
+
+#define MAX_GROUP 4
+
+static LLVMValueRef k_(vtb_cpu *c, int64_t v) { return vtb_cpu_i64(c, v); }
+
+vtb__steps vtb__steps_begin(vtb__scan *s, const vtb_inst *inst, int max_vectors) {
+  vtb_cpu *c = s->c;
+  vtb__steps g = {.s = s};
+  int64_t stored = vtb__cols_stored(c, s->V, s->normalizer), bh = s->n_batch * s->n_heads;
+  int64_t want = bh >= 8 ? 1 : (8 + bh - 1) / bh, least = 2 * c->width;
+  g.width = vtb__padded(c, (stored + want - 1) / want);
+  if (g.width > max_vectors * c->width) g.width = max_vectors * c->width;
+  if (g.width < least) g.width = least;
+  g.n_tiles = (stored + g.width - 1) / g.width;
+  g.ld = g.n_tiles > 1 ? g.width : stored;
+  s->t = vtb_cpu_task_begin(c, inst, "steps", bh * g.n_tiles, 1);
+  LLVMValueRef tile = vtb_cpu_rem(c, s->t->index, g.n_tiles),
+               group = vtb_cpu_div(c, s->t->index, g.n_tiles);
+  s->batch = vtb_cpu_div(c, group, s->n_heads);
+  s->head = vtb_cpu_rem(c, group, s->n_heads);
+  g.cols = vtb__cols_tile(c, s->V, s->normalizer, g.width, tile);
+  g.v = vtb_cpu_scratch(c, s->t, g.ld * (int64_t)sizeof(float));
+  g.d = vtb_cpu_scratch(c, s->t, g.ld * (int64_t)sizeof(float));
+  return g;
+}
+
+void vtb__steps_rows(const vtb__steps *g, LLVMValueRef pos) {
+  vtb__scan *s = g->s;
+  vtb__row_pack(s->c, &g->cols, vtb__scan_row(s, s->at.v, pos), vtb_cpu_f32(s->c, 1), NULL, g->v);
+  if (s->decay == VTB_DECAY_VALUE)
+    vtb__row_pack(s->c, &g->cols, vtb__scan_row(s, s->at.d, pos), NULL, NULL, g->d);
+}
+
+void vtb__each_vector(vtb_cpu *c, const vtb__cols *cols, int max_group, vtb__vectors_fn *fn,
+                      void *user) {
+  LLVMValueRef from = k_(c, 0);
+  for (int vectors = max_group; vectors >= 1; vectors /= 2) {
+    int64_t step = (int64_t)vectors * c->width;
+    vtb_cpu_for l =
+        vtb_cpu_for_begin(c, from, vtb_cpu_add(c, cols->whole, k_(c, 1 - step)), k_(c, step));
+    fn(user, l.i, vectors, 0);
+    vtb_cpu_for_end(c, &l);
+    from = l.i;
+  }
+  int64_t left = cols->n % c->width + cols->extra;
+  if (!left) return;
+  vtb_cpu_if test;
+  if (cols->tail_if) test = vtb_cpu_if_begin(c, cols->tail_if);
+  fn(user, cols->whole, 1, left);
+  if (cols->tail_if) vtb_cpu_if_end(c, &test);
+}
+
+LLVMValueRef vtb__steps_decay(const vtb__steps *g, LLVMValueRef pos, LLVMValueRef k, LLVMValueRef j,
+                              int64_t left) {
+  vtb__scan *s = g->s;
+  vtb_cpu *c = s->c;
+  LLVMValueRef index[] = {s->batch, pos, s->head, k, vtb_cpu_add(c, g->cols.from, j)};
+  const vtb_cpu_tensor *d = &s->t->t[s->at.d];
+  switch (s->decay) {
+  case VTB_DECAY_CONSTANT:
+    return vtb_cpu_splat(c, vtb_cpu_load(c, vtb_cpu_element(c, d, &s->head, 1), 1), c->width);
+  case VTB_DECAY_SCALAR:
+    return vtb_cpu_splat(c, vtb_cpu_load(c, vtb_cpu_element(c, d, index, 3), 1), c->width);
+  case VTB_DECAY_KEY:
+    return vtb_cpu_splat(c, vtb_cpu_load(c, vtb_cpu_element(c, d, index, 4), 1), c->width);
+  case VTB_DECAY_VALUE:
+    return vtb_cpu_load(c, vtb_cpu_at(c, g->d, j), c->width);
+  case VTB_DECAY_FULL:
+  case VTB_DECAY_RATES:
+    break;
+  }
+  LLVMValueRef at = vtb_cpu_element(c, d, index, 5);
+  if (!left) return vtb_cpu_load(c, at, c->width);
+  return vtb_cpu_load_masked(c, at, vtb_cpu_mask(c, k_(c, left), c->width), c->width);
+}
+
+typedef struct advance {
+  const vtb__steps *g;
+  LLVMValueRef pos, prev, next, y;
+} advance;
+
+static void advance_vectors(void *user, LLVMValueRef j, int vectors, int64_t left) {
+  const advance *a = user;
+  const vtb__steps *g = a->g;
+  vtb_cpu *c = g->s->c;
+  int w = c->width;
+  LLVMValueRef at[MAX_GROUP], v[MAX_GROUP];
+  for (int i = 0; i < vectors; i++) {
+    at[i] = vtb_cpu_add(c, j, k_(c, i * w));
+    v[i] = vtb_cpu_load(c, vtb_cpu_at(c, g->v, at[i]), w);
+  }
+  LLVMValueRef keys = vtb__scan_row(g->s, g->s->at.k, a->pos),
+               queries = vtb__scan_row(g->s, g->s->at.q, a->pos);
+  vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), k_(c, g->s->K), k_(c, 1));
+  for (int i = 0; i < vectors; i++) vtb_cpu_carry(c, &l, LLVMConstNull(c->vf32));
+  LLVMValueRef key = vtb_cpu_splat(c, vtb_cpu_load(c, vtb_cpu_at(c, keys, l.i), 1), w),
+               query = NULL;
+  if (a->y) query = vtb_cpu_splat(c, vtb_cpu_load(c, vtb_cpu_at(c, queries, l.i), 1), w);
+  for (int i = 0; i < vectors; i++) {
+    LLVMValueRef offset = vtb_cpu_add(c, vtb_cpu_mul(c, l.i, g->ld), at[i]);
+    LLVMValueRef kept = LLVMBuildFMul(c->b, vtb__steps_decay(g, a->pos, l.i, at[i], left),
+                                      vtb_cpu_load(c, vtb_cpu_at(c, a->prev, offset), w), "");
+    LLVMValueRef state = vtb_cpu_fma(c, key, v[i], kept);
+    vtb_cpu_store(c, state, vtb_cpu_at(c, a->next, offset));
+    if (a->y) vtb_cpu_carry_next(&l, i, vtb_cpu_fma(c, query, state, vtb_cpu_carried(&l, i)));
+  }
+  vtb_cpu_for_end(c, &l);
+  if (!a->y) return;
+  for (int i = 0; i < vectors; i++)
+    vtb_cpu_store(c, vtb_cpu_carried(&l, i), vtb_cpu_at(c, a->y, at[i]));
+}
+
+void vtb__steps_advance(const vtb__steps *g, LLVMValueRef pos, LLVMValueRef prev, LLVMValueRef next,
+                        LLVMValueRef y) {
+  advance a = {g, pos, prev, next, y};
+  vtb__each_vector(g->s->c, &g->cols, MAX_GROUP, advance_vectors, &a);
+}
+
+void vtb__linscan_steps(vtb__scan *s, const vtb_inst *inst) {
+  vtb_cpu *c = s->c;
+  vtb__steps g = vtb__steps_begin(s, inst, 64);
+  LLVMValueRef state = vtb_cpu_scratch(c, s->t, s->K * g.ld * (int64_t)sizeof(float));
+  LLVMValueRef y = vtb_cpu_scratch(c, s->t, g.ld * (int64_t)sizeof(float));
+  if (s->init)
+    vtb__scan_pack_state(s, &g.cols, s->at.s0, s->at.n0, state, g.ld);
+  else
+    vtb__fill(c, state, k_(c, s->K * g.ld), 0);
+  vtb_cpu_for t = vtb_cpu_for_begin(c, k_(c, 0), k_(c, s->n_tokens), k_(c, 1));
+  LLVMValueRef pos = vtb__order_at(c, &s->order, t.i);
+  vtb__steps_rows(&g, pos);
+  vtb__steps_advance(&g, pos, state, state, y);
+  vtb__row_unpack(c, &g.cols, y, s->normalizer ? vtb__scan_row(s, s->at.z, pos) : NULL,
+                  vtb__scan_row(s, s->at.y, pos));
+  vtb_cpu_for_end(c, &t);
+  if (s->last) vtb__scan_unpack_state(s, &g.cols, s->at.s, s->at.n, state, g.ld);
+  vtb_cpu_task_end(c, s->t);
+}

@@ -1,0 +1,307 @@
+/* Kernels as text: arguments, shared memory, lines, texts with holes; equal texts are one kernel. See cuda.h. */
+#include <string.h>
+
+#include "codegen/cuda/plan/program.h"
+#include "codegen/cuda/texts.h"
+
+/* ---- texts ------------------------------------------------------------------------------------------------ */
+
+static const char *find_text(const char *name) {
+  for (int i = 0; i < vtb__cuda_n_texts; i++)
+    if (strcmp(vtb__cuda_texts[i].name, name) == 0) return vtb__cuda_texts[i].text;
+  vtb_bug("codegen/cuda/text has no %s", name);
+}
+
+const char *vtb_cuda_intrinsics(void) { return find_text("intrinsics.cuh"); }
+const char *vtb_cuda_library(void) { return find_text("library.cuh"); }
+
+/* ---- a kernel --------------------------------------------------------------------------------------------- */
+
+vtb_cuda_kernel *vtb_cuda_begin(vtb_cuda *c, const char *kind, int threads) {
+  vtb_check(threads > 0 && threads <= 1024 && threads % 32 == 0, "a block of %d threads", threads);
+  vtb_cuda_kernel *k = VTB_NEW(&c->arena, vtb_cuda_kernel);
+  k->c = c;
+  k->kind = vtb_arena_strdup(&c->arena, kind);
+  k->threads = threads;
+  k->indent = 1;
+  return k;
+}
+
+static void free_text(vtb_cuda_kernel *k) {
+  vtb_strbuf_free(&k->shared);
+  vtb_strbuf_free(&k->body);
+  vtb_strbuf_free(&k->signature);
+  vtb_vec_free(&k->params);
+}
+
+void vtb__cuda_discard(vtb_cuda_kernel *k) { free_text(k); }
+
+static void add_param(vtb_cuda_kernel *k, const char *type, const char *name, vtb_cuda_ref ref) {
+  if (k->signature.n) vtb_strbuf_puts(&k->signature, ", ");
+  vtb_strbuf_printf(&k->signature, "%s(%s) %s",
+                    ref.access & VTB_LAUNCH_WRITE ? "VTB_OUT" : "VTB_IN", type, name);
+  vtb_vec_push(&k->params, ((vtb_cuda_param){vtb_arena_strdup(&k->c->arena, name), ref}));
+}
+
+static bool declared(const vtb_cuda_kernel *k, const char *name) {
+  for (size_t i = 0; i < k->params.n; i++)
+    if (strcmp(k->params.at[i].name, name) == 0) return true;
+  return false;
+}
+
+const char *vtb__cuda_type_name(vtb_dtype d) {
+  static const char *const names[] = {
+      [VTB_F32] = "float", [VTB_I32] = "int", [VTB_BF16] = "vtb_bf16", [VTB_F16] = "vtb_f16"};
+  return names[d];
+}
+
+void vtb__cuda_use(vtb_cuda_kernel *k, int t, const char *name, int access) {
+  const vtb_cuda_unit *u = &k->c->unit;
+  vtb_check(t >= 0 && t < u->n_operands + u->n_results, "tensor %d of a kernel", t);
+  if (declared(k, name)) return;
+  vtb_cuda_ref ref = u->ref[t];
+  ref.access = access;
+  add_param(k, vtb__cuda_type_name(u->t[t].type->dtype), name, ref);
+}
+
+void vtb_cuda_in(vtb_cuda_kernel *k, int tensor, const char *name) {
+  vtb__cuda_use(k, tensor, name, VTB_LAUNCH_READ);
+}
+void vtb_cuda_out(vtb_cuda_kernel *k, int tensor, const char *name) {
+  vtb__cuda_use(k, tensor, name, VTB_LAUNCH_WRITE);
+}
+
+int vtb_cuda_temp(vtb_cuda *c, int64_t n_bytes) {
+  vtb_cuda_unit *u = &c->unit;
+  vtb_cuda_ref ref = {.place = VTB_CUDA_TAIL,
+                      .value = c->func->n_values++,
+                      .offset = u->temp_bytes,
+                      .bytes = n_bytes};
+  vtb_vec_push(&u->temps, ref);
+  u->temp_bytes += (n_bytes + 255) / 256 * 256;
+  return (int)u->temps.n - 1;
+}
+
+void vtb__cuda_use_temp(vtb_cuda_kernel *k, int temp, const char *type, const char *name,
+                        int access) {
+  if (declared(k, name)) return;
+  vtb_cuda_ref ref = k->c->unit.temps.at[temp];
+  ref.access = access;
+  add_param(k, type, name, ref);
+}
+
+void vtb_cuda_temp_in(vtb_cuda_kernel *k, int temp, const char *type, const char *name) {
+  vtb__cuda_use_temp(k, temp, type, name, VTB_LAUNCH_READ);
+}
+void vtb_cuda_temp_out(vtb_cuda_kernel *k, int temp, const char *type, const char *name) {
+  vtb__cuda_use_temp(k, temp, type, name, VTB_LAUNCH_WRITE);
+}
+
+void vtb__cuda_use_ref(vtb_cuda_kernel *k, vtb_cuda_ref ref, const char *type, const char *name,
+                       int access) {
+  ref.access = access;
+  add_param(k, type, name, ref);
+}
+
+static void add_table(vtb_cuda_kernel *k, const void *data, size_t n, const char *type,
+                      const char *name) {
+  if (declared(k, name)) return;
+  vtb_cuda_ref ref = {
+      .place = VTB_CUDA_CONSTANT, .value = -1, .access = VTB_LAUNCH_READ, .bytes = (int64_t)n * 4};
+  ref.offset = vtb__cuda_constant(k->c, data, n * 4);
+  add_param(k, type, name, ref);
+}
+
+void vtb_cuda_table_i32(vtb_cuda_kernel *k, const int32_t *data, size_t n, const char *name) {
+  add_table(k, data, n, "int", name);
+}
+void vtb_cuda_table_f32(vtb_cuda_kernel *k, const float *data, size_t n, const char *name) {
+  add_table(k, data, n, "float", name);
+}
+
+void vtb_cuda_shared(vtb_cuda_kernel *k, const char *type, int type_bytes, const char *name,
+                     int64_t count) {
+  vtb_strbuf_printf(&k->shared, "  VTB_SHARED(%s, %s, %lld, %lld);\n", type, name,
+                    (long long)k->shared_bytes, (long long)count);
+  k->shared_bytes += (count * type_bytes + 15) / 16 * 16;
+}
+
+/* ---- lines ------------------------------------------------------------------------------------------------ */
+
+static void indent(vtb_cuda_kernel *k) {
+  for (int i = 0; i < k->indent; i++) vtb_strbuf_puts(&k->body, "  ");
+}
+
+void vtb_cuda_line(vtb_cuda_kernel *k, const char *fmt, ...) {
+  va_list ap;
+  indent(k);
+  va_start(ap, fmt);
+  vtb_strbuf_vprintf(&k->body, fmt, ap);
+  va_end(ap);
+  vtb_strbuf_putc(&k->body, '\n');
+}
+
+void vtb_cuda_open(vtb_cuda_kernel *k, const char *fmt, ...) {
+  va_list ap;
+  indent(k);
+  va_start(ap, fmt);
+  vtb_strbuf_vprintf(&k->body, fmt, ap);
+  va_end(ap);
+  vtb_strbuf_puts(&k->body, " {\n");
+  k->indent++;
+}
+
+void vtb_cuda_close(vtb_cuda_kernel *k) {
+  k->indent--;
+  indent(k);
+  vtb_strbuf_puts(&k->body, "}\n");
+}
+
+void vtb_cuda_include(vtb_cuda_kernel *k, const char *file) {
+  if (vtb_map_has(&k->c->includes, file)) return;
+  vtb_map_set(&k->c->includes, file, (void *)(uintptr_t)find_text(file));
+}
+
+static const vtb_cuda_hole *find_hole(const vtb_cuda_hole *holes, int n, const char *name,
+                                      size_t length) {
+  for (int i = 0; i < n; i++)
+    if (strlen(holes[i].name) == length && strncmp(holes[i].name, name, length) == 0)
+      return &holes[i];
+  return NULL;
+}
+
+/* A leading comment tells the reader of the file what it is; it does not go into the kernel. */
+static const char *skip_comment(const char *s) {
+  if (strncmp(s, "/*", 2) != 0) return s;
+  s = strstr(s, "*/");
+  return s ? s + 2 + strspn(s + 2, "\n") : "";
+}
+
+void vtb_cuda_text(vtb_cuda_kernel *k, const char *file, const vtb_cuda_hole *holes, int n) {
+  const char *s = skip_comment(find_text(file));
+  unsigned long long used = 0;
+  vtb_check(n <= 64, "%s: %d holes", file, n);
+  while (*s) {
+    const char *at = strstr(s, "${");
+    vtb_strbuf_write(&k->body, s, at ? (size_t)(at - s) : strlen(s));
+    if (!at) break;
+    size_t length = strcspn(at + 2, "}");
+    const vtb_cuda_hole *h = find_hole(holes, n, at + 2, length);
+    vtb_check(h != NULL, "%s: nothing for ${%.*s}", file, (int)length, at + 2);
+    used |= 1ull << (h - holes);
+    if (h->text)
+      vtb_strbuf_puts(&k->body, h->text);
+    else
+      vtb_strbuf_printf(&k->body, "%lld", (long long)h->number);
+    s = at + 2 + length + 1;
+  }
+  for (int i = 0; i < n; i++) vtb_check(used >> i & 1, "%s has no ${%s}", file, holes[i].name);
+}
+
+/* ---- launches --------------------------------------------------------------------------------------------- */
+
+static void list_ops(const vtb_cuda_unit *u, vtb_strbuf *out) {
+  const vtb_inst *inst = u->inst;
+  if (!inst) {
+    vtb_strbuf_puts(out, u->what);
+  } else if (inst->op != VTB_OP_fused) {
+    vtb_strbuf_puts(out, vtb_op_get(inst->op)->name);
+  } else {
+    for (const vtb_inst *i = inst->callee->first; i; i = i->next) {
+      if (i->op == VTB_OP_constant) continue;
+      if (out->n) vtb_strbuf_putc(out, ' ');
+      vtb_strbuf_puts(out, vtb_op_get(i->op)->name);
+    }
+  }
+}
+
+/* For profiles and the comment over the kernel: from the instruction that used it first. */
+static void describe(vtb_cuda_kernel *k) {
+  const vtb_inst *inst = k->c->unit.inst;
+  vtb_strbuf ops = {0};
+  list_ops(&k->c->unit, &ops);
+  k->ops = vtb_arena_strdup(&k->c->arena, ops.at ? ops.at : "");
+  vtb_strbuf_free(&ops);
+  if (inst) vtb_span_text(inst->span, k->origin, sizeof k->origin);
+  if (inst && inst->op == VTB_OP_fused) {
+    if (!k->origin[0] && inst->callee->first)
+      vtb_span_text(inst->callee->first->span, k->origin, sizeof k->origin);
+    for (const vtb_inst *i = inst->callee->first; i; i = i->next)
+      k->flops += vtb_inst_cost(i, 1).flops;
+  } else if (inst) {
+    k->flops = vtb_inst_cost(inst, 1).flops;
+  }
+  for (size_t p = 0; p < k->params.n; p++) k->bytes += (double)k->params.at[p].ref.bytes;
+}
+
+static void finish(vtb_cuda_kernel *k, const char *text) {
+  vtb_cuda *c = k->c;
+  k->number = (int)c->kernel_list.n;
+  k->n_args = (int)k->params.n;
+  k->name = vtb_arena_printf(&c->arena, "%s_%d", k->kind, k->number);
+  describe(k);
+  k->text = vtb_arena_printf(&c->arena, "/* %s%s%s */\nVTB_KERNEL(%d, %s)%s", k->ops,
+                             k->origin[0] ? ": " : "", k->origin, k->threads, k->name, text);
+  vtb_vec_push(&c->kernel_list, k);
+}
+
+static void add_step(vtb_cuda *c, vtb_cuda_kernel *k, const vtb_cuda_kernel *params,
+                     int64_t blocks) {
+  vtb_cuda_step s = {.kernel = k, .grid = blocks, .n_refs = (int)params->params.n};
+  s.refs = VTB_NEW_ARRAY(&c->arena, vtb_cuda_ref, s.n_refs + 1);
+  for (int i = 0; i < s.n_refs; i++) s.refs[i] = params->params.at[i].ref;
+  vtb_vec_push(&c->func->steps, s);
+}
+
+void vtb_cuda_launch(vtb_cuda_kernel *k, int64_t blocks) {
+  vtb_cuda *c = k->c;
+  vtb_check(blocks >= 1 && blocks <= INT32_MAX && k->indent == 1,
+            "launch of %s: %lld blocks, indentation %d", k->kind, (long long)blocks, k->indent);
+  vtb_strbuf text = {0}, key = {0};
+  vtb_strbuf_printf(&text, "(%s) {\n%s%s}\n", k->signature.at ? k->signature.at : "",
+                    k->shared.at ? k->shared.at : "", k->body.at ? k->body.at : "");
+  vtb_strbuf_printf(&key, "%s %d %lld %s", k->kind, k->threads, (long long)k->shared_bytes,
+                    text.at);
+  vtb_cuda_kernel *known = vtb_map_get(&c->kernels, key.at);
+  if (!known) {
+    known = k;
+    finish(k, text.at);
+    vtb_map_set(&c->kernels, key.at, k);
+  }
+  add_step(c, known, k, blocks);
+  vtb_strbuf_free(&text);
+  vtb_strbuf_free(&key);
+  free_text(k);
+}
+
+/* ---- addresses -------------------------------------------------------------------------------------------- */
+
+int64_t vtb_cuda_reach(const vtb_type *t, const int64_t *stride) {
+  int64_t n = 1;
+  if (vtb_type_count(t) == 0) return 0;
+  for (int a = 0; a < t->rank; a++) n += (t->dim[a].size - 1) * stride[a];
+  return n;
+}
+
+bool vtb_cuda_rows_of_four(const vtb_cuda *c, int i) {
+  const vtb_cuda_tensor *t = vtb_cuda_tensor_of(c, i);
+  int last = t->type->rank - 1;
+  if (last < 0 || t->align < 4 || t->type->dim[last].size % 4 || t->stride[last] != 1) return false;
+  for (int a = 0; a < last; a++)
+    if (t->type->dim[a].size > 1 && t->stride[a] % 4) return false;
+  return true;
+}
+
+const char *vtb_cuda_offset(vtb_cuda *c, int tensor, const char *const *index) {
+  const vtb_cuda_tensor *t = vtb_cuda_tensor_of(c, tensor);
+  vtb_strbuf s = {0};
+  bool wide = vtb_cuda_reach(t->type, t->stride) > INT32_MAX;
+  for (int a = 0; a < t->type->rank; a++) {
+    if (!index[a] || t->stride[a] == 0 || t->type->dim[a].size == 1) continue;
+    vtb_strbuf_printf(&s, "%s%s(%s)", s.n ? " + " : "", wide ? "(vtb_i64)" : "", index[a]);
+    if (t->stride[a] != 1) vtb_strbuf_printf(&s, " * %lld", (long long)t->stride[a]);
+  }
+  const char *text = vtb_arena_strdup(&c->arena, s.n ? s.at : "0");
+  vtb_strbuf_free(&s);
+  return text;
+}

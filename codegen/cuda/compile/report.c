@@ -1,0 +1,93 @@
+/* The resource report: see report.h. Occupancy is the share of a multiprocessor's threads that can be resident, limited
+ * by registers (given out in units of 256 a warp), shared memory (1 KB a block is the system's) and blocks. */
+#include "codegen/cuda/compile/report.h"
+
+#include <string.h>
+
+enum {
+  REGISTERS = 65536,
+  THREADS = 2048,
+  BLOCKS = 32,
+  WARP_REGISTERS_UNIT = 256,
+  SYSTEM_SHARED = 1024
+};
+
+static int shared_of(const char *arch) {
+  return strncmp(arch, "sm_8", 4) == 0 ? 164 << 10 : 228 << 10;
+}
+
+static int least(int a, int b) { return a < b ? a : b; }
+
+static int occupancy_percent(const vtb_launch_kernel *k, int registers, const char *arch) {
+  int warps = k->threads / 32;
+  int per_warp =
+      (registers * 32 + WARP_REGISTERS_UNIT - 1) / WARP_REGISTERS_UNIT * WARP_REGISTERS_UNIT;
+  int blocks = least(BLOCKS, THREADS / k->threads);
+  if (per_warp) blocks = least(blocks, REGISTERS / (per_warp * warps));
+  blocks = least(blocks, shared_of(arch) / (k->shared_bytes + SYSTEM_SHARED));
+  return blocks * k->threads * 100 / THREADS;
+}
+
+vtb_status vtb_cuda_report(const vtb_launch_plan *plan, const char *arch, vtb_strbuf *out,
+                           int *n_spilling, vtb_error *err) {
+  if (!arch) arch = "sm_90a";
+  vtb_cuda_code *codes = vtb_xcalloc((size_t)plan->n_sources + 1, sizeof *codes);
+  vtb_status status = vtb_cuda_compile_plan(plan, arch, codes, err);
+  *n_spilling = 0;
+  if (status == VTB_OK)
+    vtb_strbuf_printf(out, "%-20s %7s %8s %9s %7s %7s %9s %8s  %s\n", "kernel", "threads",
+                      "launches", "registers", "spills", "stack", "shared", "resident", arch);
+  for (int i = 0; status == VTB_OK && i < plan->n_kernels; i++) {
+    const vtb_launch_kernel *k = &plan->kernels[i];
+    vtb_cuda_resources r;
+    if (!vtb_cuda_resources_of(codes[k->source].log, k->name, &r))
+      status = vtb_fail(err, VTB_E_INTERNAL, "NVRTC's log says nothing of kernel %s", k->name);
+    vtb_strbuf_printf(out, "%-20s %7d %8d %9d %7d %7d %9d %7d%%  %s\n", k->name, k->threads,
+                      k->info.launches, r.registers, r.spill_bytes, r.stack_bytes, k->shared_bytes,
+                      occupancy_percent(k, r.registers, arch), k->info.origin);
+    *n_spilling += r.spill_bytes > 0;
+  }
+  for (int i = 0; i < plan->n_sources; i++) vtb_cuda_code_free(&codes[i]);
+  free(codes);
+  return status;
+}
+
+/* ---- launches ------------------------------------------------------------------------------------------------ */
+
+typedef struct traffic {
+  int64_t read, written;
+} traffic;
+
+static traffic traffic_of(const vtb_launch_plan *plan, const vtb_launch_step *s) {
+  traffic t = {0, 0};
+  for (int i = 0; i < s->n_args; i++) {
+    const vtb_launch_arg *a = &plan->args[s->first_arg + i];
+    if (a->access & VTB_LAUNCH_READ) t.read += a->bytes;
+    if (a->access & VTB_LAUNCH_WRITE) t.written += a->bytes;
+  }
+  return t;
+}
+
+static double mib(int64_t bytes) { return (double)bytes / (1024.0 * 1024.0); }
+
+void vtb_cuda_launches(const vtb_launch_plan *plan, vtb_strbuf *out) {
+  traffic all = {0, 0};
+  vtb_strbuf_printf(out, "%5s %-20s %9s %7s %10s %10s\n", "step", "kernel", "blocks", "threads",
+                    "KiB read", "written");
+  for (int i = 0; i < plan->n_steps; i++) {
+    const vtb_launch_step *s = &plan->steps[i];
+    const vtb_launch_kernel *k = s->kind == VTB_LAUNCH_KERNEL ? &plan->kernels[s->index] : NULL;
+    traffic t = traffic_of(plan, s);
+    vtb_strbuf_printf(out, "%5d %-20s %9lld %7d %10.1f %10.1f  %s%s\n", i,
+                      k ? k->name : "library product", (long long)s->grid, k ? k->threads : 0,
+                      (double)t.read / 1024, (double)t.written / 1024,
+                      i < plan->n_prepared ? "prepared  " : "", k ? k->info.origin : "");
+    if (i < plan->n_prepared) continue;
+    all.read += t.read;
+    all.written += t.written;
+  }
+  vtb_strbuf_printf(
+      out, "%d launches and %d prepared; %.2f MiB read, %.2f MiB written, workspace of %.2f MiB\n",
+      plan->n_steps - plan->n_prepared, plan->n_prepared, mib(all.read), mib(all.written),
+      mib(plan->workspace_bytes));
+}

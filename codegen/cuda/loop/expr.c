@@ -1,0 +1,405 @@
+/* Values of a body as C expressions: loads, stores, elementwise ops, conditions.
+ *
+ * One line of C an op. Names tell types: s float, v vtb_f4, n int. Conditions become branches, so that what they
+ * exclude is never read.
+ */
+#include "codegen/cuda/loop/expr.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- names ------------------------------------------------------------------------------------------------ */
+
+bool vtb__cuda_is_vector(const char *name) {
+  return name[0] == 'v' && name[1] != 't'; /* not vtb_... */
+}
+
+static const char *declare(vtb_cuda_expr *e, char type, const char *value) {
+  static const char *const types[] = {['n'] = "int", ['s'] = "float", ['v'] = "vtb_f4"};
+  const char *name = vtb_arena_printf(&e->c->arena, "%c%d", type, e->next_name++);
+  vtb_cuda_line(e->k, "const %s %s = %s;", types[(int)type], name, value);
+  return name;
+}
+
+static const char *fmt(vtb_cuda_expr *e, const char *f, const char *a, const char *b) {
+  vtb_strbuf s = {0};
+  for (; *f; f++) {
+    if (*f == '$')
+      vtb_strbuf_puts(&s, a);
+    else if (*f == '@')
+      vtb_strbuf_puts(&s, b);
+    else
+      vtb_strbuf_putc(&s, *f);
+  }
+  const char *text = vtb_arena_strdup(&e->c->arena, s.n ? s.at : "");
+  vtb_strbuf_free(&s);
+  return text;
+}
+
+static const char *literal(vtb_cuda_expr *e, vtb_dtype d, double v) {
+  vtb_arena *a = &e->c->arena;
+  if (d == VTB_I32) return vtb_arena_printf(a, v < 0 ? "(%d)" : "%d", (int)v);
+  float f = (float)v;
+  if (isnan(f)) return "(VTB_NAN)";
+  if (isinf(f)) return f > 0 ? "(VTB_INF)" : "(-VTB_INF)";
+  char digits[32];
+  snprintf(digits, sizeof digits, "%.9g", (double)f);
+  const char *dot = strpbrk(digits, ".e") ? "" : ".0";
+  return vtb_arena_printf(a, signbit(f) ? "(%s%sf)" : "%s%sf", digits, dot);
+}
+
+const char *vtb__cuda_widen(vtb_cuda_expr *e, const char *v) {
+  return vtb__cuda_is_vector(v) ? v : fmt(e, "vtb_splat($)", v, NULL);
+}
+
+/* Texts are never changed through a handle. */
+static void *as_handle(const char *text) { return (void *)(uintptr_t)text; }
+
+/* ---- indices ---------------------------------------------------------------------------------------------- */
+
+static bool same_text(const void *x, const void *y) { return strcmp(x, y) == 0; }
+
+static void *add_dyn(vtb_body *b, const vtb_index *x, const vtb_index *y) {
+  return as_handle(fmt(vtb__cuda_expr_of(b), "($ + @)", x->dyn, y->dyn));
+}
+
+static void *scale_dyn(vtb_body *b, const vtb_index *x, int64_t k) {
+  vtb_arena *a = &vtb__cuda_expr_of(b)->c->arena;
+  return vtb_arena_printf(a, "%s * %lld", (const char *)x->dyn, (long long)k);
+}
+
+static void divide(vtb_body *b, const vtb_index *x, int64_t inner, vtb_index *quotient,
+                   vtb_index *rest) {
+  vtb_cuda_expr *e = vtb__cuda_expr_of(b);
+  bool lanes = vtb__index_varies(b, x);
+  const char *text = vtb__cuda_index_text(e, x);
+  e->no_lanes |= lanes;
+  *quotient = vtb__index_dyn(
+      vtb_arena_printf(&e->c->arena, "((%s) / %lld)", text, (long long)inner), lanes);
+  *rest = vtb__index_dyn(vtb_arena_printf(&e->c->arena, "((%s) %% %lld)", text, (long long)inner),
+                         lanes);
+}
+
+/* Both sides of a condition are never evaluated. */
+static vtb_index no_clamp(vtb_body *b, const vtb_index *x, int64_t lo, int64_t hi) {
+  (void)b, (void)lo, (void)hi;
+  return *x;
+}
+
+/* An index as an int, the same for all lanes. */
+static const char *index_value(vtb_cuda_expr *e, const vtb_index *x) {
+  e->no_lanes |= vtb__index_varies(&e->body, x);
+  return fmt(e, "(int)($)", vtb__cuda_index_text(e, x), NULL);
+}
+
+static void *position(vtb_body *b, vtb_dtype d, const vtb_index *x) {
+  vtb_cuda_expr *e = vtb__cuda_expr_of(b);
+  const char *n = index_value(e, x);
+  return as_handle(d == VTB_I32 ? declare(e, 'n', n)
+                                : declare(e, 's', fmt(e, "(float)$", n, NULL)));
+}
+
+static void *as_dyn(vtb_body *b, void *i32) {
+  (void)b;
+  return i32;
+}
+
+/* ---- memory ----------------------------------------------------------------------------------------------- */
+
+/* Whether the first of four lanes stands at a multiple of four elements, and the others follow it. */
+static bool is_aligned(const vtb_cuda_expr *e, const vtb_index *at, int align) {
+  if (align < 4 || at->c % 4 || (at->dyn && at->multiple % 4) || vtb__index_step(&e->body, at) != 1)
+    return false;
+  for (int g = 0; g < e->body.n_groups; g++)
+    if (g != e->body.vec && at->coef[e->body.groups[g].last] % 4) return false;
+  return true;
+}
+
+static const char *load(vtb_cuda_expr *e, vtb_dtype d, const char *from, int align,
+                        const vtb_index *at) {
+  vtb_arena *a = &e->c->arena;
+  const char *text = vtb__cuda_index_text(e, at);
+  bool varies = vtb__index_varies(&e->body, at);
+  if (d == VTB_I32 || (varies && at->lanes)) {
+    e->no_lanes |= varies;
+    return declare(e, d == VTB_I32 ? 'n' : 's', vtb_arena_printf(a, "%s[%s]", from, text));
+  }
+  if (!varies) return declare(e, 's', vtb_arena_printf(a, "%s[%s]", from, text));
+  if (is_aligned(e, at, align))
+    return declare(e, 'v', vtb_arena_printf(a, "vtb_load4(%s, %s)", from, text));
+  long long step = (long long)vtb__index_step(&e->body, at);
+  return declare(e, 'v', vtb_arena_printf(a, "vtb_gather4(%s, %s, %lld)", from, text, step));
+}
+
+static const char *tensor_name(vtb_cuda_expr *e, int tensor, int64_t temp) {
+  int n = e->c->unit.n_operands;
+  if (tensor < 0) return vtb_arena_printf(&e->c->arena, "t%lld", (long long)temp);
+  return vtb_arena_printf(&e->c->arena, tensor < n ? "a%d" : "r%d",
+                          tensor < n ? tensor : tensor - n);
+}
+
+static void *load_leaf(vtb_body *b, const vtb_leaf *leaf, const vtb_index *index) {
+  vtb_cuda_expr *e = vtb__cuda_expr_of(b);
+  const vtb_value *v = leaf->value;
+  const char *name = tensor_name(e, leaf->tensor, leaf->temp);
+  int64_t dense[VTB_MAX_RANK];
+  const int64_t *stride = dense;
+  int align = 4;
+  vtb__dense_strides(&v->type, dense);
+  if (leaf->tensor >= 0) {
+    stride = e->c->unit.t[leaf->tensor].stride;
+    align = e->c->unit.t[leaf->tensor].align;
+    vtb__cuda_use(e->k, leaf->tensor, name, VTB_LAUNCH_READ);
+  } else {
+    vtb__cuda_use_temp(e->k, (int)leaf->temp, vtb__cuda_type_name(v->type.dtype), name,
+                       VTB_LAUNCH_READ);
+  }
+  vtb_index at = vtb__linear(&e->body, &v->type, stride, index);
+  return as_handle(load(e, v->type.dtype, name, align, &at));
+}
+
+void vtb__cuda_store(vtb_cuda_expr *e, const vtb_root *r, const vtb_index *index,
+                     const char *value) {
+  const char *name = tensor_name(e, r->tensor, r->temp);
+  vtb_dtype d = r->value->type.dtype;
+  int align = r->tensor >= 0 ? e->c->unit.t[r->tensor].align : 4;
+  if (r->tensor >= 0)
+    vtb__cuda_use(e->k, r->tensor, name, VTB_LAUNCH_WRITE);
+  else
+    vtb__cuda_use_temp(e->k, (int)r->temp, vtb__cuda_type_name(d), name, VTB_LAUNCH_WRITE);
+  vtb_index at = vtb__linear(&e->body, &r->value->type, r->stride, index);
+  at = vtb__index_shift(&at, r->offset);
+  const char *text = vtb__cuda_index_text(e, &at);
+  if (!vtb__index_varies(&e->body, &at))
+    vtb_cuda_line(e->k, "%s[%s] = %s;", name, text, value);
+  else if (d == VTB_I32)
+    e->no_lanes = true;
+  else if (is_aligned(e, &at, align))
+    vtb_cuda_line(e->k, "vtb_store4(%s, %s, %s);", name, text, vtb__cuda_widen(e, value));
+  else
+    vtb_cuda_line(e->k, "vtb_scatter4(%s, %s, %lld, %s);", name, text,
+                  (long long)vtb__index_step(&e->body, &at), vtb__cuda_widen(e, value));
+}
+
+static void store_root(vtb_body *b, const vtb_root *r, const vtb_index *index, void *value) {
+  vtb__cuda_store(vtb__cuda_expr_of(b), r, index, value);
+}
+
+static int64_t new_temp(vtb_body *b, int64_t bytes) {
+  return vtb_cuda_temp(vtb__cuda_expr_of(b)->c, bytes);
+}
+
+static void *load_table(vtb_body *b, vtb_dtype d, const int32_t *bits, size_t n,
+                        const vtb_index *at) {
+  vtb_cuda_expr *e = vtb__cuda_expr_of(b);
+  char *name =
+      vtb_arena_printf(&e->c->arena, "table%lld", (long long)vtb__cuda_constant(e->c, bits, n * 4));
+  if (d == VTB_I32)
+    vtb_cuda_table_i32(e->k, bits, n, name);
+  else
+    vtb_cuda_table_f32(e->k, (const float *)(const void *)bits, n, name);
+  return as_handle(load(e, d, name, 4, at));
+}
+
+static void *load_kept(vtb_body *b, const vtb_kept *k) {
+  vtb_cuda_expr *e = vtb__cuda_expr_of(b);
+  return as_handle(fmt(e, "$[@]", k->place, e->chunk));
+}
+
+static void *store_kept(vtb_body *b, const vtb_kept *k, void *v) {
+  vtb_cuda_expr *e = vtb__cuda_expr_of(b);
+  const char *array = k->place, *value = vtb__cuda_is_vector(array) ? vtb__cuda_widen(e, v) : v;
+  vtb_cuda_line(e->k, "%s[%s] = %s;", array, e->chunk, value);
+  return v;
+}
+
+/* ---- conditions ------------------------------------------------------------------------------------------- */
+
+static void *within(vtb_body *b, const vtb_index *x, int64_t lo, int64_t hi, bool above,
+                    bool below) {
+  vtb_cuda_expr *e = vtb__cuda_expr_of(b);
+  vtb_arena *a = &e->c->arena;
+  const char *text = vtb__cuda_index_text(e, x);
+  e->no_lanes |= vtb__index_varies(b, x);
+  if (above) return vtb_arena_printf(a, "%s < %lld", text, (long long)hi);
+  if (below) return vtb_arena_printf(a, "%s >= %lld", text, (long long)lo);
+  return vtb_arena_printf(a, "%s >= %lld && %s < %lld", text, (long long)lo, text, (long long)hi);
+}
+
+static void *both(vtb_body *b, void *x, void *y) {
+  return as_handle(fmt(vtb__cuda_expr_of(b), "$ && @", x, y));
+}
+
+/* A variable that the arms set; what an arm computed is known inside its branch only. */
+static void *choose(vtb_body *b, vtb_dtype d, void *condition, vtb_arm_fn arm, const void *user) {
+  static const char *const types[] = {['n'] = "int", ['s'] = "float", ['v'] = "vtb_f4"};
+  vtb_cuda_expr *e = vtb__cuda_expr_of(b);
+  char type = d == VTB_I32 ? 'n' : b->lanes > 1 ? 'v' : 's';
+  char *name = vtb_arena_printf(&e->c->arena, "%c%d", type, e->next_name++);
+  size_t known = b->memo.n;
+  vtb_cuda_line(e->k, "%s %s;", types[(int)type], name);
+  vtb_cuda_open(e->k, "if (%s)", (const char *)condition);
+  b->conditions++;
+  for (int yes = 1; yes >= 0; yes--) {
+    const char *value = arm(b, user, yes);
+    vtb_cuda_line(e->k, "%s = %s;", name, type == 'v' ? vtb__cuda_widen(e, value) : value);
+    b->memo.n = known;
+    vtb_cuda_close(e->k);
+    if (yes) vtb_cuda_open(e->k, "else");
+  }
+  b->conditions--;
+  return name;
+}
+
+/* ---- elementwise ------------------------------------------------------------------------------------------ */
+
+/* $ is the first operand, @ the second. */
+static const char *const float_ops[VTB_OP_COUNT] = {
+    [VTB_OP_neg] = "-$",
+    [VTB_OP_abs] = "vtb_abs($)",
+    [VTB_OP_sign] = "vtb_sign($)",
+    [VTB_OP_exp] = "vtb_exp($)",
+    [VTB_OP_log] = "vtb_log($)",
+    [VTB_OP_sqrt] = "vtb_sqrt($)",
+    [VTB_OP_rsqrt] = "vtb_rsqrt($)",
+    [VTB_OP_square] = "$ * $",
+    [VTB_OP_sin] = "vtb_sin($)",
+    [VTB_OP_cos] = "vtb_cos($)",
+    [VTB_OP_tanh] = "vtb_tanh($)",
+    [VTB_OP_erf] = "vtb_erf($)",
+    [VTB_OP_sigmoid] = "vtb_sigmoid($)",
+    [VTB_OP_log_sigmoid] = "vtb_log_sigmoid($)",
+    [VTB_OP_softplus] = "vtb_softplus($)",
+    [VTB_OP_silu] = "vtb_silu($)",
+    [VTB_OP_gelu] = "vtb_gelu($)",
+    [VTB_OP_gelu_tanh] = "vtb_gelu_tanh($)",
+    [VTB_OP_relu] = "vtb_relu($)",
+    [VTB_OP_floor] = "vtb_floor($)",
+    [VTB_OP_stop_gradient] = "$",
+    [VTB_OP_add] = "$ + @",
+    [VTB_OP_sub] = "$ - @",
+    [VTB_OP_mul] = "$ * @",
+    [VTB_OP_div] = "$ / @",
+    [VTB_OP_max] = "vtb_max($, @)",
+    [VTB_OP_min] = "vtb_min($, @)",
+    [VTB_OP_pow] = "vtb_pow($, @)",
+    [VTB_OP_gt] = "vtb_gt($, @)",
+    [VTB_OP_ge] = "vtb_ge($, @)",
+    [VTB_OP_eq] = "vtb_eq($, @)",
+};
+/* Wrapping arithmetic, as the other targets have it. */
+static const char *const int_ops[VTB_OP_COUNT] = {
+    [VTB_OP_neg] = "(int)(0u - (vtb_u32)$)",
+    [VTB_OP_abs] = "vtb_abs_int($)",
+    [VTB_OP_sign] = "vtb_sign_int($)",
+    [VTB_OP_square] = "(int)((vtb_u32)$ * (vtb_u32)$)",
+    [VTB_OP_stop_gradient] = "$",
+    [VTB_OP_add] = "(int)((vtb_u32)$ + (vtb_u32)@)",
+    [VTB_OP_sub] = "(int)((vtb_u32)$ - (vtb_u32)@)",
+    [VTB_OP_mul] = "(int)((vtb_u32)$ * (vtb_u32)@)",
+    [VTB_OP_max] = "vtb_max_int($, @)",
+    [VTB_OP_min] = "vtb_min_int($, @)",
+    [VTB_OP_gt] = "$ > @ ? 1.0f : 0.0f",
+    [VTB_OP_ge] = "$ >= @ ? 1.0f : 0.0f",
+    [VTB_OP_eq] = "$ == @ ? 1.0f : 0.0f",
+};
+
+static const char *cast_op(vtb_cuda_expr *e, const vtb_inst *i, const char *x) {
+  vtb_dtype from = i->operands[0]->type.dtype, to = i->results[0]->type.dtype;
+  if (from == to || (from != VTB_I32 && to != VTB_I32))
+    return x; /* it is rounded where it is stored */
+  if (to == VTB_F32) return declare(e, 's', fmt(e, "(float)$", x, NULL));
+  if (vtb__cuda_is_vector(x)) {
+    e->no_lanes = true;
+    return "0";
+  }
+  return declare(e, 'n', fmt(e, "vtb_to_int($)", x, NULL));
+}
+
+static const char *select_op(vtb_cuda_expr *e, const vtb_inst *i, const char **a) {
+  vtb_arena *m = &e->c->arena;
+  bool vector = false, is_int = i->results[0]->type.dtype == VTB_I32;
+  for (int o = 0; o < 3; o++) vector |= vtb__cuda_is_vector(a[o]);
+  if (vector && i->operands[0]->type.dtype == VTB_F32)
+    return declare(e, 'v',
+                   vtb_arena_printf(m, "vtb_select4(%s, %s, %s)", vtb__cuda_widen(e, a[0]),
+                                    vtb__cuda_widen(e, a[1]), vtb__cuda_widen(e, a[2])));
+  if (vector)
+    return declare(e, 'v',
+                   vtb_arena_printf(m, "%s != 0 ? %s : %s", a[0], vtb__cuda_widen(e, a[1]),
+                                    vtb__cuda_widen(e, a[2])));
+  return declare(e, is_int ? 'n' : 's', vtb_arena_printf(m, "%s != 0 ? %s : %s", a[0], a[1], a[2]));
+}
+
+static void *elementwise(vtb_body *b, const vtb_inst *i, void **operands) {
+  vtb_cuda_expr *e = vtb__cuda_expr_of(b);
+  const char *a[3] = {"", "", ""};
+  bool vector = false;
+  for (int o = 0; o < i->n_operands; o++) {
+    a[o] = operands[o];
+    vector |= vtb__cuda_is_vector(a[o]);
+  }
+  if (i->op == VTB_OP_cast) return as_handle(cast_op(e, i, a[0]));
+  if (i->op == VTB_OP_select) return as_handle(select_op(e, i, a));
+  bool ints = i->operands[0]->type.dtype == VTB_I32;
+  const char *form = (ints ? int_ops : float_ops)[i->op];
+  vtb_check(form != NULL, "op %s of %s", vtb_op_get(i->op)->name, ints ? "i32" : "f32");
+  char type = i->results[0]->type.dtype == VTB_I32 ? 'n' : vector ? 'v' : 's';
+  return as_handle(declare(e, type, fmt(e, form, a[0], a[1])));
+}
+
+static void *number(vtb_body *b, vtb_dtype d, double v) {
+  return as_handle(literal(vtb__cuda_expr_of(b), d, v));
+}
+
+static void *random_value(vtb_body *b, void *seed, uint32_t stream, const vtb_index *at) {
+  vtb_cuda_expr *e = vtb__cuda_expr_of(b);
+  const char *text =
+      vtb_arena_printf(&e->c->arena, "vtb_random(vtb_random_key((vtb_u32)%s, %uu), (vtb_u32)%s)",
+                       (const char *)seed, stream, index_value(e, at));
+  return as_handle(declare(e, 's', text));
+}
+
+/* ---- the target ------------------------------------------------------------------------------------------- */
+
+static const vtb_body_target target = {.most_together = 8,
+                                       .keeps_leaves = true,
+                                       .grids_by_division = true,
+                                       .same = same_text,
+                                       .add = add_dyn,
+                                       .scale = scale_dyn,
+                                       .divide = divide,
+                                       .clamp = no_clamp,
+                                       .load = load_leaf,
+                                       .number = number,
+                                       .table = load_table,
+                                       .position = position,
+                                       .as_dyn = as_dyn,
+                                       .random = random_value,
+                                       .elementwise = elementwise,
+                                       .load_kept = load_kept,
+                                       .store_kept = store_kept,
+                                       .within = within,
+                                       .both = both,
+                                       .choose = choose,
+                                       .begin_probe = vtb__cuda_begin_probe,
+                                       .end_probe = vtb__cuda_end_probe,
+                                       .store = store_root,
+                                       .temp = new_temp,
+                                       .loop = vtb__cuda_emit_loop,
+                                       .row = vtb__cuda_emit_row,
+                                       .reduce = vtb__cuda_emit_reduce};
+
+void vtb__cuda_expr_init(vtb_cuda_expr *e, vtb_cuda *c, const vtb_inst *inst) {
+  *e = (vtb_cuda_expr){.c = c};
+  vtb__body_init(&e->body, &target, inst);
+  for (int i = 0; i < c->unit.n_operands + c->unit.n_results; i++)
+    e->wide |= vtb_cuda_reach(c->unit.t[i].type, c->unit.t[i].stride) > INT32_MAX;
+}
+
+void vtb__cuda_expr_free(vtb_cuda_expr *e) { vtb__body_free(&e->body); }
+
+const char *vtb__cuda_eval(vtb_cuda_expr *e, const vtb_value *v, const vtb_index *index) {
+  return vtb__body_eval(&e->body, v, index);
+}

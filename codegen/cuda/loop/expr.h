@@ -1,0 +1,56 @@
+/* Bodies of ops (codegen/body/body.h) as C expressions.
+ *
+ * A thread handles one element, or four neighbours along the last variable ("lanes"): then values that vary from lane
+ * to lane are vtb_f4, and the others float. What cannot be four at a time (divisions, tables, conditions, integers that
+ * vary) says so by no_lanes, and the kernel is written again with one.
+ */
+#ifndef VTB_CODEGEN_CUDA_EXPR_H
+#define VTB_CODEGEN_CUDA_EXPR_H
+
+#include "codegen/body/body.h"
+#include "codegen/cuda/plan/program.h"
+
+typedef struct vtb_cuda_expr {
+  vtb_body body; /* first: vtb__cuda_expr_of() */
+  vtb_cuda *c;
+  vtb_cuda_kernel *k; /* under construction */
+  bool no_lanes;      /* found while writing with four */
+  bool wide;          /* indices need 64 bits */
+  int next_name;
+  const char *chunk;       /* C variable: number of the chunk of the row */
+  vtb_cuda_kernel *behind; /* while probing: the kernel that waits */
+} vtb_cuda_expr;
+
+static inline vtb_cuda_expr *vtb__cuda_expr_of(vtb_body *b) { return (vtb_cuda_expr *)b; }
+
+void vtb__cuda_expr_init(vtb_cuda_expr *e, vtb_cuda *c, const vtb_inst *inst);
+void vtb__cuda_expr_free(vtb_cuda_expr *e);
+
+/* C expression of an index, for lane 0. */
+const char *vtb__cuda_index_text(vtb_cuda_expr *e, const vtb_index *x);
+/* Name of a C variable or a literal, float or vtb_f4 (int for i32). */
+const char *vtb__cuda_eval(vtb_cuda_expr *e, const vtb_value *v, const vtb_index *index);
+/* Stores a value (C name) of root r at the index of its element. */
+void vtb__cuda_store(vtb_cuda_expr *e, const vtb_root *r, const vtb_index *index,
+                     const char *value);
+/* Whether the text names a vtb_f4. */
+bool vtb__cuda_is_vector(const char *name);
+const char *vtb__cuda_widen(vtb_cuda_expr *e, const char *v);
+const char *vtb__cuda_int(const vtb_cuda_expr *e); /* "int" or "vtb_i64" */
+
+/* ---- nests (nest.c) ---- */
+void *vtb__cuda_begin_probe(vtb_body *b);
+void vtb__cuda_end_probe(vtb_body *b);
+/* Before a kernel is written with `lanes` elements a thread, along the last group. */
+void vtb__cuda_begin_lanes(vtb_cuda_expr *e, int lanes);
+/* Declares a variable for each group of the list, in row-major order from the C expression `linear`. The lanes' group
+ * counts in fours. */
+void vtb__cuda_decode(vtb_cuda_expr *e, const char *linear, const int *groups, int n);
+int64_t vtb__cuda_groups_size(const vtb_cuda_expr *e, const int *groups, int n);
+
+/* ---- schedules ---- */
+void vtb__cuda_emit_loop(vtb_body *b, const vtb_root *roots, int n);
+bool vtb__cuda_emit_row(vtb_body *b, const vtb_root *roots, int n);
+void vtb__cuda_emit_reduce(vtb_body *b, const vtb_root *roots, int n);
+
+#endif

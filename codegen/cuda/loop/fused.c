@@ -1,0 +1,46 @@
+/* Kernels of ops that are expressions, moves and reductions: a fused body, or one bare op; and the other fused kinds.
+ */
+#include <string.h>
+
+#include "codegen/cuda/emitters.h"
+#include "codegen/cuda/loop/expr.h"
+#include "ir/attention.h"
+#include "ir/recurrence.h"
+
+void vtb__cuda_body(vtb_cuda *c, const vtb_inst *inst) {
+  vtb_cuda_expr e;
+  VTB_VEC(vtb_root) results = {0};
+  vtb__cuda_expr_init(&e, c, inst);
+  for (int r = 0; r < inst->n_results; r++) {
+    vtb_root root = {.value = inst->callee ? inst->callee->returns[r] : inst->results[r],
+                     .tensor = inst->n_operands + r};
+    memcpy(root.stride, vtb_cuda_tensor_of(c, root.tensor)->stride, sizeof root.stride);
+    vtb_vec_push(&results, root);
+  }
+  vtb__schedule(&e.body, results.at, (int)results.n);
+  vtb_vec_free(&results);
+  vtb__cuda_expr_free(&e);
+}
+
+void vtb__cuda_fused(vtb_cuda *c, const vtb_inst *inst) {
+  if (vtb_is_scans(inst))
+    vtb__cuda_scans(c, inst);
+  else if (vtb_is_turned_attention(inst))
+    vtb__cuda_turned_attention(c, inst);
+  else if (vtb_streq(vtb_attr_str(inst, "kind", ""), "product"))
+    vtb__cuda_product(c, inst);
+  else
+    vtb__cuda_body(c, inst);
+}
+void vtb__cuda_reduce(vtb_cuda *c, const vtb_inst *inst) { vtb__cuda_body(c, inst); }
+
+void vtb__cuda_copy(vtb_cuda *c, const vtb_value *value, int from, int to, int temp) {
+  vtb_cuda_expr e;
+  vtb_root root = {.value = value, .tensor = to, .temp = temp};
+  vtb__cuda_expr_init(&e, c, NULL);
+  vtb_vec_push(&e.body.leaves, ((vtb_leaf){.value = value, .tensor = from}));
+  vtb__dense_strides(&value->type, root.stride);
+  if (to >= 0) memcpy(root.stride, vtb_cuda_tensor_of(c, to)->stride, sizeof root.stride);
+  vtb__cuda_emit_loop(&e.body, &root, 1);
+  vtb__cuda_expr_free(&e);
+}

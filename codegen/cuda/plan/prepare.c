@@ -1,0 +1,57 @@
+/* What depends on nothing but parameters, buffers and constants comes first in the entry, marked `prepared`: casts of
+ * weights, tables of angles, resized position embeddings. Its results keep their places in the workspace
+ * (passes/memory_plan.c), so that runs repeat these steps only when parameters have changed (runtime/launch/launch_plan.h).
+ *
+ * Returned values are not among it, and parts of a concatenation neither: their place is in a result of other lifetime.
+ */
+#include <stdlib.h>
+
+#include "codegen/cuda/plan/program.h"
+
+static bool is_concat(const vtb_inst *i) {
+  if (i->op == VTB_OP_fused && i->callee->first) i = i->callee->first;
+  return i->op == VTB_OP_concat;
+}
+
+/* Values that are read by a concatenation, returned, or views that lead there. */
+static void mark_bound(const vtb_func *f, bool *bound) {
+  for (int r = 0; r < f->n_returns; r++) bound[f->returns[r]->id] = true;
+  for (const vtb_inst *i = f->last; i; i = i->prev) {
+    bool leads = is_concat(i);
+    for (int r = 0; r < i->n_results; r++)
+      leads |= bound[i->results[r]->id] && vtb_op_get(i->op)->klass == VTB_CLASS_SHAPE;
+    for (int o = 0; leads && o < i->n_operands; o++) bound[i->operands[o]->id] = true;
+  }
+}
+
+static bool is_ready(const vtb_inst *i, const bool *ready, const bool *bound) {
+  if (i->op == VTB_OP_fold) return false;
+  for (int o = 0; o < i->n_operands; o++)
+    if (!ready[i->operands[o]->id]) return false;
+  for (int r = 0; r < i->n_results; r++)
+    if (bound[i->results[r]->id] && i->op != VTB_OP_constant) return false;
+  return true;
+}
+
+void vtb__cuda_prepare(vtb_func *entry) {
+  bool *ready = vtb_xcalloc((size_t)entry->n_values + 1, sizeof *ready);
+  bool *bound = vtb_xcalloc((size_t)entry->n_values + 1, sizeof *bound);
+  for (int a = 0; a < entry->n_args; a++) {
+    vtb_role role = entry->arg_info[a].role;
+    ready[entry->args[a]->id] = role == VTB_ROLE_PARAM || role == VTB_ROLE_BUFFER;
+  }
+  mark_bound(entry, bound);
+  vtb_inst *behind = entry->first; /* the first that is not */
+  for (vtb_inst *i = entry->first, *next; i; i = next) {
+    next = i->next;
+    if (!is_ready(i, ready, bound)) continue;
+    for (int r = 0; r < i->n_results; r++) ready[i->results[r]->id] = true;
+    if (i->op != VTB_OP_constant) vtb_attr_set(i, VTB_A_INT("prepared", 1));
+    if (i == behind)
+      behind = next;
+    else
+      vtb_inst_move_before(i, behind);
+  }
+  free(ready);
+  free(bound);
+}

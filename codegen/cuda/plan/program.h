@@ -1,0 +1,172 @@
+/* Between the files of codegen/cuda: the program under construction. Emitters include cuda.h only. */
+#ifndef VTB_CODEGEN_CUDA_PROGRAM_H
+#define VTB_CODEGEN_CUDA_PROGRAM_H
+
+#include "codegen/body/body.h"
+#include "codegen/codegen.h"
+#include "codegen/cuda/cuda.h"
+#include "codegen/describe.h"
+
+/* Where a pointer points, as far as a function knows: its arguments and frame are placed when it is called. */
+typedef enum vtb_cuda_place {
+  VTB_CUDA_ARG,   /* argument `index` of the function, then its returns */
+  VTB_CUDA_FRAME, /* the function's frame: planned values */
+  VTB_CUDA_TAIL,  /* behind it: copies of call operands, temporaries of one instruction */
+  VTB_CUDA_CONSTANT,
+  VTB_CUDA_STATE
+} vtb_cuda_place;
+
+typedef struct vtb_cuda_ref {
+  vtb_cuda_place place;
+  int index, value; /* value: id in the function; negative for constants */
+  int access;
+  int element; /* bytes of one; 0: 4 */
+  int64_t offset, bytes;
+} vtb_cuda_ref;
+
+/* A launch of `kernel`, a call of `callee`, or else a product by the library. */
+typedef struct vtb_cuda_step {
+  vtb_cuda_kernel *kernel;
+  const struct vtb_cuda_func *callee;
+  int gemm;
+  int64_t frame; /* of a call: bytes behind the tail's beginning */
+  int64_t grid;
+  int n_refs;
+  vtb_cuda_ref *refs; /* in the program's arena */
+} vtb_cuda_step;
+
+typedef struct vtb_cuda_func {
+  const vtb_func *func;
+  const vtb_frame *frame;
+  int n_values; /* ids given, temporaries included */
+  int64_t copy_base, tail_base, tail_bytes, total_bytes;
+  VTB_VEC(vtb_cuda_step) steps;
+  size_t n_prepared; /* of the steps, the first */
+} vtb_cuda_func;
+
+typedef struct vtb_cuda_param { /* of a kernel under construction */
+  const char *name;
+  vtb_cuda_ref ref;
+} vtb_cuda_param;
+
+struct vtb_cuda_kernel {
+  vtb_cuda *c;
+  const char *kind;
+  int threads, indent;
+  int64_t shared_bytes;
+  vtb_strbuf shared, body;
+  VTB_VEC(vtb_cuda_param) params;
+  vtb_strbuf signature; /* "VTB_IN(float) a0, VTB_OUT(float) r0" */
+  /* once finished */
+  const char *name, *text; /* text: the whole function with its comment */
+  int number, n_args, launches;
+  const char *ops;
+  char origin[160];
+  double flops, bytes;
+};
+
+/* The instruction being emitted. */
+typedef struct vtb_cuda_unit {
+  const vtb_inst *inst; /* NULL: no instruction, but: */
+  const char *what;
+  int n_operands, n_results;
+  vtb_cuda_tensor *t;
+  vtb_cuda_ref *ref;
+  VTB_VEC(vtb_cuda_ref) temps;
+  int64_t temp_bytes;
+} vtb_cuda_unit;
+
+/* How a product's factors are rounded: `precision` of text/product.cu. SPLIT: two bf16 numbers each. */
+typedef enum vtb__cuda_factors {
+  VTB__FACTORS_FP32,
+  VTB__FACTORS_TF32,
+  VTB__FACTORS_BF16,
+  VTB__FACTORS_FP16,
+  VTB__FACTORS_SPLIT
+} vtb__cuda_factors;
+
+struct vtb_cuda {
+  const vtb_cuda_options *options;
+  /* of products others build on, of parameters' gradients, of attention, of convolutions */
+  vtb__cuda_factors carried, ending, scored, convolved;
+  vtb_plan plan;
+  VTB_VEC(vtb_cuda_func) funcs;
+  vtb_cuda_func *func; /* under construction */
+  vtb_cuda_unit unit;
+  vtb_map kernels; /* kind, threads and text -> vtb_cuda_kernel */
+  VTB_VEC(vtb_cuda_kernel *) kernel_list;
+  VTB_VEC(vtb_launch_gemm) gemms;
+  vtb_map includes; /* file -> its text, in the order they were asked for */
+  vtb_strbuf constants;
+  vtb_map constant_at;             /* bytes as hexadecimal text -> offset + 1 */
+  struct vtb__cuda_update *update; /* update.c; NULL: the plan only computes */
+  vtb_error *err;
+  bool failed;
+  vtb_arena arena;
+};
+
+const char *vtb__cuda_type_name(vtb_dtype d); /* of an element in memory */
+/* Bytes in the program's constants, 16-byte aligned; equal ones are shared. Returns the offset. */
+int64_t vtb__cuda_constant(vtb_cuda *c, const void *data, size_t n_bytes);
+/* The kernel is given up, with its text. */
+void vtb__cuda_discard(vtb_cuda_kernel *k);
+/* Declares tensor `t` as argument `name` unless it is one; access READ or WRITE. */
+void vtb__cuda_use(vtb_cuda_kernel *k, int t, const char *name, int access);
+void vtb__cuda_use_temp(vtb_cuda_kernel *k, int temp, const char *type, const char *name,
+                        int access);
+void vtb__cuda_use_ref(vtb_cuda_kernel *k, vtb_cuda_ref ref, const char *type, const char *name,
+                       int access);
+
+/* A unit of kernels that serve no instruction: `what` they do, for profiles. */
+void vtb__cuda_begin_unit(vtb_cuda *c, const char *what);
+void vtb__cuda_end_unit(vtb_cuda *c);
+
+/* ---- storage.c: which values are 16 bits in memory; before memory is planned ---- */
+void vtb__cuda_choose_storage(vtb_cuda *c, vtb_module *m, vtb_func *entry);
+
+/* ---- prepare.c: what runs need not repeat; before memory is planned ---- */
+void vtb__cuda_prepare(vtb_func *entry);
+
+/* ---- precision.c ---- */
+void vtb__cuda_choose_factors(vtb_cuda *c, const vtb_module *m, const vtb_func *entry);
+/* Whether the product is a sum over images or tokens, as the gradient of a parameter is. */
+bool vtb__cuda_ends_in_parameter(const vtb_inst *einsum);
+/* Whether an einsum is a product on tensor cores, not a sum a thread (einsum.c). */
+bool vtb__cuda_is_product(const vtb_inst *einsum);
+/* Whether it is large enough for the library, which is there. */
+bool vtb__cuda_suits_library(const vtb_cuda *c, const vtb_inst *einsum);
+/* Whether a linscan or linscan_grad multiplies on tensor cores (linscan_rows.c). */
+bool vtb__cuda_scan_is_product(const vtb_inst *scan);
+/* Of an einsum, alone or at the beginning of the fused `whole`. */
+vtb__cuda_factors vtb__cuda_factors_of(const vtb_cuda *c, const vtb_inst *whole,
+                                       const vtb_inst *einsum);
+
+/* ---- update.c: the end of a training step ---- */
+/* Decides where the tensors of `entry` stand in the state; false with c->err: it is no training step. */
+bool vtb__cuda_update_layout(vtb_cuda *c, const vtb_func *entry);
+void vtb__cuda_emit_update(vtb_cuda *c); /* nothing in functions that are not the entry */
+/* Tensors that the update adds to the entry's, and everyone's place; p->tensors is the entry's. */
+void vtb__cuda_update_tensors(const vtb_cuda *c, vtb_launch_plan *p);
+
+/* ---- for calls and folds ---- */
+vtb_cuda_ref vtb__cuda_place(vtb_cuda *c, const vtb_value *v);
+const vtb_cuda_func *vtb__cuda_find_func(const vtb_cuda *c, const vtb_func *func);
+/* Places of the operands, copied first where they are not dense and aligned. */
+void vtb__cuda_dense_operands(vtb_cuda *c, const vtb_inst *inst, vtb_cuda_ref *refs);
+/* A copy of `type` from one place and its strides to another. */
+void vtb__cuda_copy_between(vtb_cuda *c, const vtb_type *type, vtb_cuda_ref from,
+                            const int64_t *from_stride, vtb_cuda_ref to, const int64_t *to_stride);
+void vtb__cuda_emit_fold(vtb_cuda *c, const vtb_inst *inst); /* fold.c */
+
+/* A kernel of an einsum and elementwise ops on it (passes/fuse_products.c). */
+void vtb__cuda_product(vtb_cuda *c, const vtb_inst *fused);
+
+/* A product by the library: tensors[] are numbers of the unit's tensors, a, b, c and the bias (or -1). */
+void vtb__cuda_gemm(vtb_cuda *c, const vtb_launch_gemm *g, const int tensors[4]);
+
+/* Emitters over a body of ops (fused.c). */
+void vtb__cuda_body(vtb_cuda *c, const vtb_inst *inst);
+/* Tensor `from` of the unit to tensor `to`, or densely to temporary `temp` if to < 0. */
+void vtb__cuda_copy(vtb_cuda *c, const vtb_value *value, int from, int to, int temp);
+
+#endif

@@ -1,0 +1,336 @@
+/* Which values are 16 bits wide in memory.
+ *
+ * A product that rounds its factors to bf16 or fp16 loses nothing if they were stored so, and reads half the bytes.
+ * Values that are one place in memory (views, parts of a concatenation, arguments of calls) are one class and stored
+ * alike. A class is stored in 16 bits if
+ *
+ *   nothing but such products reads it, so that nothing is rounded which was not; or, where all products round
+ * (bf16-all), nothing but such products and sums over tokens reads it, or it is made by products, or of such values
+ * alone, as mixed precisions have it that follow the type of what they are given. What is added to (a residual stream)
+ * stays in 32 bits, and so do statistics and gates, which are small.
+ *
+ * Parameters stay fp32. Those that only products read get a copy in 16 bits by a `cast` at the beginning of the entry,
+ * which is one of the steps that runs do not repeat while parameters stay as they are (prepare.c).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/cuda/plan/program.h"
+#include "ir/attention.h"
+#include "ir/recurrence.h"
+
+enum { BARRED = 1, FACTOR = 2, SUMMED = 4, READ = 8, PRODUCT = 16, MADE = 32, BIAS = 64 };
+
+typedef struct storage {
+  vtb_cuda *c;
+  const vtb_func *entry;
+  vtb__cuda_factors half; /* how products round that read 16 bits */
+  vtb_dtype dtype;
+  vtb_func **funcs;
+  size_t n_funcs;
+  int *first, n_values; /* of each function's values */
+  int *parent;          /* classes: union-find */
+  unsigned char *facts; /* of the class, at its root */
+  bool *narrow;         /* the values as the last round left them */
+} storage;
+
+/* ---- classes ---------------------------------------------------------------------------------------------- */
+
+static int number_of(const storage *s, const vtb_value *v) {
+  for (size_t i = 0; i < s->n_funcs; i++)
+    if (s->funcs[i] == v->func) return s->first[i] + v->id;
+  vtb_bug("value %%%s of @%s is in no function of the program", v->name, v->func->name);
+}
+
+static int root_of(storage *s, int x) {
+  while (s->parent[x] != x) x = s->parent[x] = s->parent[s->parent[x]];
+  return x;
+}
+
+static void note(storage *s, const vtb_value *v, unsigned facts) {
+  s->facts[root_of(s, number_of(s, v))] |= (unsigned char)facts;
+}
+
+static void join(storage *s, const vtb_value *v, const vtb_value *w) {
+  int x = root_of(s, number_of(s, v)), y = root_of(s, number_of(s, w));
+  s->facts[x] |= s->facts[y];
+  s->parent[y] = x;
+}
+
+static void join_all(storage *s, const vtb_inst *i) {
+  const vtb_value *first = i->n_operands ? i->operands[0] : i->results[0];
+  for (int o = 1; o < i->n_operands; o++) join(s, first, i->operands[o]);
+  for (int r = 0; r < i->n_results; r++) join(s, first, i->results[r]);
+}
+
+/* ---- what instructions make of values ----------------------------------------------------------------------- */
+
+/* bf16-all: whoever asks for it wants speed. */
+static bool trusts(const storage *s) { return s->c->options->precision == VTB_CUDA_BF16_ALL; }
+
+static bool is_much(const vtb_value *v, const vtb_value *beside) {
+  return vtb_type_count(&v->type) * 8 > vtb_type_count(&beside->type);
+}
+
+/* Made of narrow values alone, but for statistics, gates and scales; and as large as they are. */
+static bool follows(const storage *s, const vtb_inst *i, const vtb_value *result) {
+  bool any = false;
+  for (int o = 0; o < i->n_operands && trusts(s); o++) {
+    const vtb_value *v = i->operands[o];
+    if (v->type.dtype != VTB_F32 || !is_much(v, result)) continue;
+    if (!s->narrow[number_of(s, v)] || !is_much(result, v)) return false;
+    any = true;
+  }
+  return any;
+}
+
+/* Elementwise ops, norms and the like. */
+static void note_computed(storage *s, const vtb_inst *i, unsigned read) {
+  for (int o = 0; o < i->n_operands; o++) note(s, i->operands[o], read);
+  for (int r = 0; r < i->n_results; r++)
+    note(s, i->results[r], follows(s, i, i->results[r]) ? PRODUCT : MADE);
+}
+
+static void note_all(storage *s, const vtb_inst *i, unsigned read, unsigned made) {
+  for (int o = 0; o < i->n_operands; o++) note(s, i->operands[o], read);
+  for (int r = 0; r < i->n_results; r++) note(s, i->results[r], made);
+}
+
+/* Whether a sum with something as large as the product is made, as a residual stream is. */
+static bool adds_to_stream(const vtb_inst *product, int n_factors) {
+  int64_t n = vtb_type_count(&product->results[0]->type);
+  for (int o = n_factors; o < product->n_operands && product->op != VTB_OP_attention_grad; o++)
+    if (vtb_type_count(&product->operands[o]->type) == n) return true;
+  return false;
+}
+
+static bool reads_beyond(const vtb_inst *i, const vtb_value *v, int first) {
+  for (int o = first; o < i->n_operands; o++)
+    if (i->operands[o] == v) return true;
+  return false;
+}
+
+/* The first `n` operands are factors. */
+static void note_product(storage *s, const vtb_inst *i, int n, bool rounds) {
+  bool bias = i->op == VTB_OP_einsum && rounds && trusts(s) && vtb__cuda_suits_library(s->c, i);
+  for (int o = 0; o < i->n_operands; o++)
+    if (rounds && o < n && !reads_beyond(i, i->operands[o], n))
+      note(s, i->operands[o], FACTOR);
+    else
+      note(s, i->operands[o], bias && o == 2 ? BIAS : READ);
+  rounds = rounds && !adds_to_stream(i, n);
+  for (int r = 0; r < i->n_results; r++)
+    note(s, i->results[r], rounds && is_much(i->results[r], i->operands[0]) ? PRODUCT : MADE);
+}
+
+static void note_einsum(storage *s, const vtb_inst *whole, const vtb_inst *einsum) {
+  bool rounds =
+      vtb__cuda_is_product(einsum) && vtb__cuda_factors_of(s->c, whole, einsum) == s->half;
+  if (rounds)
+    note_product(s, whole, 2, rounds);
+  else
+    note_computed(s, whole, READ);
+  if (!rounds || einsum->n_operands < 3 || !vtb__cuda_suits_library(s->c, einsum)) return;
+  /* the library adds biases of the result's width: those, or else the result, have another */
+  if (!trusts(s)) note(s, whole->results[0], BARRED);
+}
+
+/* Alone or with what turns q and k first, which would be rounded twice. */
+static void note_attention(storage *s, const vtb_inst *i) {
+  bool fused = i->op == VTB_OP_fused, rounds = s->c->scored == s->half;
+  int64_t turned = fused ? vtb_attr_int(i, "turned", 0) : 0;
+  const vtb_inst *inner = fused ? vtb_turned_attention(i) : i;
+  vtb_attention a = vtb_attention_of(inner);
+  int q = 0, k = turned & 1 ? 3 : 1, v = turned & 2 ? k + 3 : k + 1, shift = v - 2;
+  for (int o = 0; o < i->n_operands; o++)
+    note(s, i->operands[o], o == q || o == k || o == v ? 0 : READ);
+  note(s, i->operands[q], rounds && (trusts(s) || !(turned & 1)) ? FACTOR : READ);
+  note(s, i->operands[k], rounds && (trusts(s) || !(turned & 2)) ? FACTOR : READ);
+  note(s, i->operands[v], rounds ? FACTOR : READ);
+  for (int r = 0; r < i->n_results; r++) note(s, i->results[r], rounds ? PRODUCT : MADE);
+  /* logarithms are wide */
+  if (inner->op == VTB_OP_attention) note(s, i->results[1], BARRED);
+  if (a.lse >= 0) note(s, i->operands[a.lse + shift], BARRED);
+  if (a.dlse >= 0) note(s, i->operands[a.dlse + shift], BARRED);
+}
+
+static void note_tensor(storage *s, const vtb_inst *i, int tensor, unsigned facts) {
+  if (tensor < 0) return;
+  note(s, tensor < i->n_operands ? i->operands[tensor] : i->results[tensor - i->n_operands], facts);
+}
+
+/* Tokens' rows may be of 16 bits; decays and states are not. */
+static void note_scan(storage *s, const vtb_inst *whole, const vtb_inst *scan) {
+  vtb_scan_tensors t = vtb_scan_number(scan);
+  const int read[] = {t.q, t.k, t.v, t.dy}, made[] = {t.y, t.dq, t.dk, t.dv};
+  const int wide[] = {t.d, t.rates, t.s0, t.n0, t.dz,     t.ds,  t.dn,
+                      t.s, t.z,     t.n,  t.dd, t.drates, t.ds0, t.dn0};
+  bool rounds = vtb__cuda_scan_is_product(scan) && s->c->carried == s->half;
+  for (size_t i = 0; i < sizeof read / sizeof *read; i++)
+    note_tensor(s, whole, read[i], rounds ? FACTOR : READ);
+  for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
+    const vtb_value *v = made[i] < 0 ? NULL : whole->results[made[i] - whole->n_operands];
+    if (v) note(s, v, rounds || follows(s, whole, v) ? PRODUCT : MADE);
+  }
+  for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) note_tensor(s, whole, wide[i], BARRED);
+}
+
+static bool is_concat(const vtb_inst *i) {
+  const vtb_inst *only = i->callee->first;
+  return only && !only->next && only->op == VTB_OP_concat;
+}
+
+static void note_fused(storage *s, const vtb_inst *i) {
+  const char *kind = vtb_attr_str(i, "kind", "");
+  if (vtb_is_turned_attention(i))
+    note_attention(s, i);
+  else if (vtb_is_scans(i))
+    for (const vtb_inst *scan = i->callee->first; scan; scan = scan->next) note_scan(s, i, scan);
+  else if (vtb_streq(kind, "product"))
+    note_einsum(s, i, i->callee->first);
+  else if (is_concat(i))
+    join_all(s, i);
+  else
+    note_computed(s, i, vtb_streq(kind, "col") ? SUMMED : READ);
+}
+
+static void note_call(storage *s, const vtb_inst *i) {
+  for (int o = 0; o < i->n_operands; o++) join(s, i->callee->args[o], i->operands[o]);
+  for (int r = 0; r < i->n_results; r++) join(s, i->callee->returns[r], i->results[r]);
+}
+
+static void note_inst(storage *s, const vtb_inst *i) {
+  switch (i->op) {
+  case VTB_OP_constant:
+    note_all(s, i, BARRED, BARRED);
+    return;
+  case VTB_OP_call:
+    note_call(s, i);
+    return;
+  case VTB_OP_fused:
+    note_fused(s, i);
+    return;
+  case VTB_OP_einsum:
+    note_einsum(s, i, i);
+    return;
+  case VTB_OP_linscan:
+  case VTB_OP_linscan_grad:
+    note_scan(s, i, i);
+    return;
+  case VTB_OP_dwconv:
+  case VTB_OP_dwconv_dx:
+  case VTB_OP_dwconv_dw:
+    note_all(s, i, READ, PRODUCT);
+    return;
+  case VTB_OP_attention:
+  case VTB_OP_attention_grad:
+    note_attention(s, i);
+    return;
+  default:
+    break;
+  }
+  vtb_op_class klass = vtb_op_get(i->op)->klass;
+  if (klass == VTB_CLASS_SHAPE)
+    join_all(s, i);
+  else if (klass == VTB_CLASS_ELEMENTWISE || i->op == VTB_OP_im2col || i->op == VTB_OP_col2im)
+    note_computed(s, i, READ);
+  else
+    note_all(s, i, BARRED, BARRED);
+}
+
+/* ---- the choice --------------------------------------------------------------------------------------------- */
+
+static bool is_param(const storage *s, const vtb_value *v) {
+  return v->func == s->entry && !v->def && s->entry->arg_info[v->index].role == VTB_ROLE_PARAM;
+}
+
+static void note_func(storage *s, const vtb_func *f) {
+  for (int a = 0; a < f->n_args; a++)
+    if (f->args[a]->type.dtype != VTB_F32 || (f == s->entry && !is_param(s, f->args[a])))
+      note(s, f->args[a], BARRED);
+  for (int r = 0; r < f->n_returns && f == s->entry; r++) note(s, f->returns[r], BARRED);
+  for (const vtb_inst *i = f->first; i; i = i->next) {
+    note_inst(s, i);
+    for (int r = 0; r < i->n_results; r++)
+      if (i->results[r]->type.dtype != VTB_F32) note(s, i->results[r], BARRED);
+  }
+}
+
+static bool is_half(storage *s, int number) {
+  unsigned facts = s->facts[root_of(s, number)];
+  if (facts & BARRED) return false;
+  if (facts & (FACTOR | BIAS) && !(facts & (trusts(s) ? READ : READ | SUMMED))) return true;
+  return trusts(s) && facts & PRODUCT && !(facts & MADE);
+}
+
+/* Until nothing more follows from what is narrow; each round can only add to it. */
+static void note_program(storage *s) {
+  for (bool changed = true; changed;) {
+    memset(s->facts, 0, (size_t)s->n_values);
+    for (size_t i = 0; i < s->n_funcs; i++) note_func(s, s->funcs[i]);
+    changed = false;
+    for (int x = 0; x < s->n_values; x++) {
+      bool half = is_half(s, x);
+      changed |= half && !s->narrow[x];
+      s->narrow[x] |= half;
+    }
+  }
+}
+
+static void set(storage *s, vtb_value *v) {
+  if (s->narrow[number_of(s, v)]) v->type.dtype = s->dtype;
+}
+
+/* A copy of the parameter takes its place. */
+static void cast(storage *s, vtb_module *m, vtb_func *entry, vtb_value *v) {
+  if (!s->narrow[number_of(s, v)]) return;
+  vtb_builder b = {
+      .module = m, .func = entry, .before = entry->first, .span = entry->arg_info[v->index].span};
+  vtb_value *copy = vtb_build(&b, VTB_OP_cast, &v, 1, &VTB_A_STR("to", "f32"), 1)->results[0];
+  for (vtb_inst *i = copy->def->next; i; i = i->next)
+    for (int o = 0; o < i->n_operands; o++)
+      if (i->operands[o] == v) i->operands[o] = copy;
+  copy->type.dtype = s->dtype;
+}
+
+static void set_func(storage *s, vtb_func *f) {
+  for (int a = 0; a < f->n_args && f != s->entry; a++) set(s, f->args[a]);
+  for (vtb_inst *i = f->first; i; i = i->next)
+    for (int r = 0; r < i->n_results; r++) set(s, i->results[r]);
+}
+
+static void begin(storage *s) {
+  size_t n = vtb_module_post_order((vtb_func *)s->entry, &s->funcs);
+  int values = 0;
+  for (size_t i = 0; i < n; i++)
+    if (s->funcs[i]->kind == VTB_FUNC_PLAIN) s->funcs[s->n_funcs++] = s->funcs[i];
+  s->first = vtb_xcalloc(s->n_funcs + 1, sizeof *s->first);
+  for (size_t i = 0; i < s->n_funcs; i++) {
+    s->first[i] = values;
+    values += s->funcs[i]->n_values;
+  }
+  s->n_values = values;
+  s->narrow = vtb_xcalloc((size_t)values + 1, sizeof *s->narrow);
+  s->parent = vtb_xcalloc((size_t)values + 1, sizeof *s->parent);
+  s->facts = vtb_xcalloc((size_t)values + 1, sizeof *s->facts);
+  for (int i = 0; i < values; i++) s->parent[i] = i;
+}
+
+void vtb__cuda_choose_storage(vtb_cuda *c, vtb_module *m, vtb_func *entry) {
+  storage s = {.c = c, .entry = entry, .half = VTB__FACTORS_BF16, .dtype = VTB_BF16};
+  if (c->options->precision == VTB_CUDA_FP16) {
+    s.half = VTB__FACTORS_FP16;
+    s.dtype = VTB_F16;
+  } else if (c->options->precision != VTB_CUDA_BF16 && c->options->precision != VTB_CUDA_BF16_ALL) {
+    return;
+  }
+  begin(&s);
+  note_program(&s);
+  for (size_t i = 0; i < s.n_funcs; i++) set_func(&s, s.funcs[i]);
+  for (int a = entry->n_args; a-- > 0;) cast(&s, m, entry, entry->args[a]);
+  free(s.funcs);
+  free(s.first);
+  free(s.parent);
+  free(s.facts);
+  free(s.narrow);
+}

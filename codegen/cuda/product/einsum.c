@@ -1,0 +1,653 @@
+/* einsum as products on tensor cores (text/product.cu), with any strides.
+ *
+ * Letters are batch (in both operands and the result), m (first operand and result), n (second and result) or k
+ * (summed). Letters of a class are one index, outermost first; where all strides allow it they are merged into one
+ * letter, and what is left is decoded by divisions at each address: nothing is ever copied into another order. If
+ * there are few tiles and a long k, ranges of k are blocks of their own, whose parts a second kernel adds in order.
+ * Where the library may be used, large plain matrices are its (options.library_products).
+ * Products without k, with a short k, or with a letter in one operand only are bodies of a product and a sum (fused.c).
+ */
+#include <string.h>
+
+#include "codegen/cuda/emitters.h"
+#include "codegen/cuda/loop/expr.h"
+#include "codegen/cuda/compile/holes.h"
+
+enum { A, B, OUT, ADD, TENSORS };
+enum {
+  MOST_LETTERS = 3 * VTB_MAX_RANK,
+  STAGES = 3,
+  THREADS = 256,
+  SHORT_K = 8,
+  WANTED_BLOCKS = 264
+};
+enum { LIBRARY_LEAST = 64 };
+
+typedef struct letter {
+  char name;
+  int64_t size;
+  bool in[TENSORS];
+  int64_t stride[TENSORS]; /* elements; 0 where absent */
+  int at;                  /* axis of the result, or of the first operand for k */
+} letter;
+
+typedef struct index_of { /* the letters of a class, outermost first: one index */
+  letter at[MOST_LETTERS];
+  int n;
+  int64_t size;
+} index_of;
+
+typedef enum letter_class { BATCH, M, N, K, LONE, CLASSES } letter_class;
+
+typedef struct product {
+  vtb_cuda *c;
+  const vtb_inst *einsum;
+  const vtb_inst *fused; /* whose body begins with the einsum; NULL: it stands alone */
+  letter letters[MOST_LETTERS];
+  int n_letters;
+  bool adds;
+  int a, b; /* which operand has the rows and which the columns of the result */
+  index_of of[CLASSES];
+  /* the tile */
+  int bm, bn, warps_n, k_step;
+  int64_t tiles_m, tiles_n, splits, k_range;
+} product;
+
+/* ---- letters ---------------------------------------------------------------------------------------------- */
+
+/* The result of a product with an epilogue is no tensor: it is never stored. */
+static int tensor_number(const product *p, int which) {
+  vtb_check(which != OUT || !p->fused, "the result of a fused product has no place");
+  return which == OUT ? p->c->unit.n_operands : which == ADD ? 2 : which;
+}
+
+static const vtb_type *type_of(const product *p, int which) {
+  if (which == OUT) return &p->einsum->results[0]->type;
+  return vtb_cuda_tensor_of(p->c, tensor_number(p, which))->type;
+}
+
+static int64_t stride_of(const product *p, int which, int axis) {
+  int64_t dense[VTB_MAX_RANK];
+  if (which != OUT || !p->fused)
+    return vtb_cuda_tensor_of(p->c, tensor_number(p, which))->stride[axis];
+  vtb__dense_strides(type_of(p, OUT), dense);
+  return dense[axis];
+}
+
+static letter *find_letter(product *p, char name) {
+  for (int i = 0; i < p->n_letters; i++)
+    if (p->letters[i].name == name) return &p->letters[i];
+  p->letters[p->n_letters] = (letter){.name = name, .size = 1, .at = -1};
+  return &p->letters[p->n_letters++];
+}
+
+/* ADD is broadcast to the result. */
+static void read_addend(product *p) {
+  const vtb_type *add = type_of(p, ADD);
+  int missing = type_of(p, OUT)->rank - add->rank;
+  for (int i = 0; i < p->n_letters; i++) {
+    letter *l = &p->letters[i];
+    int axis = l->in[OUT] ? l->at - missing : -1;
+    if (axis < 0 || add->dim[axis].size == 1) continue;
+    l->in[ADD] = true;
+    l->stride[ADD] = stride_of(p, ADD, axis);
+  }
+}
+
+static void read_letters(product *p) {
+  const char *s = vtb_attr_str(p->einsum, "spec", "");
+  p->adds = p->einsum->n_operands == 3;
+  for (int which = A; which <= OUT; which++) {
+    const vtb_type *t = type_of(p, which);
+    for (int axis = 0; (*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z'); s++, axis++) {
+      if (t->dim[axis].size == 1) continue;
+      letter *l = find_letter(p, *s);
+      l->size = t->dim[axis].size;
+      l->in[which] = true;
+      l->stride[which] = stride_of(p, which, axis);
+      if (which == OUT || l->at < 0) l->at = axis;
+    }
+    while (*s == ',' || *s == '-' || *s == '>') s++;
+  }
+  if (p->adds) read_addend(p);
+}
+
+static letter_class class_of(const product *p, const letter *l) {
+  if (l->in[A] && l->in[B]) return l->in[OUT] ? BATCH : K;
+  if (!l->in[OUT]) return LONE;
+  return l->in[p->a] ? M : N;
+}
+
+static bool joins(const letter *outer, const letter *inner) {
+  for (int t = 0; t < TENSORS; t++)
+    if (outer->stride[t] != inner->stride[t] * inner->size) return false;
+  return true;
+}
+
+/* The letters of each class in the order of the result (k: of the first operand), merged where strides allow. */
+static void sort_letters(product *p) {
+  for (int class = 0; class < CLASSES; class ++) {
+    index_of *x = &p->of[class];
+    x->n = 0;
+    x->size = 1;
+    for (int axis = 0; axis < VTB_MAX_RANK; axis++)
+      for (int i = 0; i < p->n_letters; i++) {
+        const letter *l = &p->letters[i];
+        if (l->at != axis || (int)class_of(p, l) != class) continue;
+        letter *last = x->n ? &x->at[x->n - 1] : NULL;
+        x->size *= l->size;
+        if (last && joins(last, l)) {
+          letter both = *l;
+          both.size *= last->size;
+          *last = both;
+        } else {
+          x->at[x->n++] = *l;
+        }
+      }
+  }
+}
+
+/* The result's innermost letter belongs to n, so that neighbouring threads store neighbouring elements. */
+static void choose_sides(product *p) {
+  const letter *inner = NULL;
+  p->a = A;
+  p->b = B;
+  for (int i = 0; i < p->n_letters; i++)
+    if (p->letters[i].in[OUT] && (!inner || p->letters[i].at > inner->at)) inner = &p->letters[i];
+  if (!inner || class_of(p, inner) != M) return;
+  p->a = B;
+  p->b = A;
+}
+
+/* ---- bodies of a product and a sum ------------------------------------------------------------------------ */
+
+/* The epilogue's ops behind the sum. */
+static void append_epilogue(vtb_builder *b, const product *p, vtb_value *sum, vtb_value **args,
+                            vtb_value **returns) {
+  const vtb_func *body = p->fused->callee;
+  vtb_value **inside = vtb_xcalloc((size_t)body->n_values + 1, sizeof *inside);
+  for (int a = 0; a < body->n_args; a++) inside[body->args[a]->id] = args[a];
+  inside[p->einsum->results[0]->id] = sum;
+  for (const vtb_inst *i = p->einsum->next; i; i = i->next) {
+    vtb_value **operands = vtb_xcalloc((size_t)i->n_operands + 1, sizeof *operands);
+    for (int o = 0; o < i->n_operands; o++) operands[o] = inside[i->operands[o]->id];
+    vtb_inst *copy = vtb_inst_clone(b, i, operands);
+    for (int r = 0; r < i->n_results; r++) inside[i->results[r]->id] = copy->results[r];
+    free(operands);
+  }
+  for (int r = 0; r < body->n_returns; r++) returns[r] = inside[body->returns[r]->id];
+  free(inside);
+}
+
+static void emit_generic(product *p, bool unroll) {
+  vtb_cuda *c = p->c;
+  const vtb_inst *inst = p->einsum, *whole = p->fused ? p->fused : p->einsum;
+  if (vtb__einsum_letters(inst) > VTB_MAX_RANK) {
+    vtb_cuda_unsupported(c, inst, "too many letters");
+    return;
+  }
+  vtb_module *m = vtb_module_new("einsum");
+  vtb_func *f = vtb_func_new(m, "body", VTB_FUNC_KERNEL, VTB_NO_SPAN);
+  vtb_builder b = {.module = m, .func = f};
+  vtb_value **args = vtb_xcalloc((size_t)whole->n_operands + 1, sizeof *args);
+  vtb_value **returns = vtb_xcalloc((size_t)whole->n_results + 1, sizeof *returns);
+  for (int o = 0; o < whole->n_operands; o++) {
+    char name[16];
+    snprintf(name, sizeof name, "x%d", o);
+    vtb_type type = whole->operands[o]->type;
+    type.dtype = VTB_F32;
+    args[o] = vtb_func_add_arg(f, name, type);
+  }
+  vtb_value *r = vtb__einsum_sum(&b, inst, args[0], args[1], unroll);
+  if (p->adds) r = vtb_b_binary(&b, VTB_OP_add, r, args[2]);
+  returns[0] = r;
+  if (p->fused) append_epilogue(&b, p, r, args, returns);
+  vtb_func_set_returns(f, returns, NULL, whole->n_results);
+  vtb_inst fused = *whole;
+  fused.op = VTB_OP_fused;
+  fused.callee = f;
+  vtb__cuda_body(c, &fused);
+  free(args);
+  free(returns);
+  vtb_module_free(m);
+}
+
+/* ---- texts ------------------------------------------------------------------------------------------------ */
+
+/* Offset in tensor t of the number `i` (a C name) of a class. */
+static const char *offset(product *p, const index_of *x, int t, const char *i) {
+  int64_t reach = 1, inner = 1;
+  for (int l = 0; l < p->n_letters; l++)
+    reach += (p->letters[l].size - 1) * p->letters[l].stride[t];
+  const char *wide = reach > INT32_MAX ? "(vtb_i64)" : "";
+  vtb_strbuf s = {0};
+  for (int k = x->n; k-- > 0;) {
+    const letter *l = &x->at[k];
+    if (l->stride[t]) {
+      if (s.n) vtb_strbuf_puts(&s, " + ");
+      vtb_strbuf_printf(&s, "%s%s%s", wide, *wide && (inner > 1 || k) ? "(" : "", i);
+      if (inner > 1) vtb_strbuf_printf(&s, " / %lld", (long long)inner);
+      if (k) vtb_strbuf_printf(&s, " %% %lld", (long long)l->size);
+      if (*wide && (inner > 1 || k)) vtb_strbuf_putc(&s, ')');
+      if (l->stride[t] != 1) vtb_strbuf_printf(&s, " * %lld", (long long)l->stride[t]);
+    }
+    inner *= l->size;
+  }
+  const char *text = vtb_arena_strdup(&p->c->arena, s.n ? s.at : "0");
+  vtb_strbuf_free(&s);
+  return text;
+}
+
+/* How the tile of an operand is copied: along k or along its rows, 16 bytes, 4, or one element of 2 at a time. */
+typedef struct fetch {
+  bool along_k;
+  int element; /* bytes */
+  int width;   /* elements copied at a time */
+} fetch;
+
+static bool multiples_of(int64_t n, const index_of *x, int t, const letter *but) {
+  for (int i = 0; i < x->n; i++)
+    if (&x->at[i] != but && x->at[i].stride[t] % n) return false;
+  return true;
+}
+
+static const letter *innermost(const index_of *x) { return x->n ? &x->at[x->n - 1] : NULL; }
+
+static fetch choose_fetch(const product *p, int t, letter_class rows) {
+  const letter *k = innermost(&p->of[K]), *r = innermost(&p->of[rows]);
+  int align = vtb_cuda_tensor_of(p->c, tensor_number(p, t))->align;
+  bool k_run = k && k->stride[t] == 1, r_run = r && r->stride[t] == 1;
+  fetch f = {
+      .along_k = k_run || !r_run, .width = 1, .element = vtb_dtype_bytes(type_of(p, t)->dtype)};
+  const letter *run = f.along_k ? k : r;
+  for (int n = 16 / f.element; n > 1 && (k_run || r_run); n = n * f.element > 4 ? 4 / f.element : 1)
+    if (align >= n && run->size % n == 0 && multiples_of(n, &p->of[K], t, run) &&
+        multiples_of(n, &p->of[rows], t, run) && multiples_of(n, &p->of[BATCH], t, run)) {
+      f.width = n;
+      break;
+    }
+  return f;
+}
+
+/* Elements from row to row of the tile: 16 bytes more than they take; floats along m or n 32. */
+static int pitch_of(const product *p, const fetch *f, int rows) {
+  return f->along_k ? p->k_step + 16 / f->element : rows + 8;
+}
+
+static int stage_elements(const product *p, const fetch *f, int rows) {
+  return (f->along_k ? rows : p->k_step) * pitch_of(p, f, rows);
+}
+
+/* Shared place of (row, at), in elements of the stage. */
+static const char *shared_place(product *p, const fetch *f, int rows) {
+  return vtb_arena_printf(&p->c->arena, f->along_k ? "row * %d + at" : "at * %d + row",
+                          pitch_of(p, f, rows));
+}
+
+static const char *fetch_text(product *p, const fetch *f, int t, letter_class class, int rows,
+                              char name) {
+  vtb_strbuf s = {0};
+  int per_row = (f->along_k ? p->k_step : rows) / f->width, n = rows * p->k_step / f->width;
+  char upper = class == M ? 'm' : 'n';
+  vtb_strbuf_printf(&s, "    VTB_UNROLL for (int e = vtb_tid(); e < %d; e += %d) {\n", n, THREADS);
+  if (f->along_k)
+    vtb_strbuf_printf(&s, "      const int row = e / %d, at = e %% %d * %d;\n", per_row, per_row,
+                      f->width);
+  else
+    vtb_strbuf_printf(&s, "      const int at = e / %d, row = e %% %d * %d;\n", per_row, per_row,
+                      f->width);
+  vtb_strbuf_printf(&s, "      const int %c = %c0 + row, k = k0 + at;\n", upper, upper);
+  vtb_strbuf_printf(&s, "      const bool valid = %c < %lld && k < k_end;\n", upper,
+                    (long long)p->of[class].size);
+  const char *from = offset(p, &p->of[class], t, class == M ? "m" : "n"),
+             *along = offset(p, &p->of[K], t, "k");
+  int stage = stage_elements(p, f, rows);
+  const char *at = shared_place(p, f, rows);
+  if (f->width * f->element >= 4)
+    vtb_strbuf_printf(
+        &s,
+        "      vtb_cp_async%d(%c_tile + stage * %d + %s, %c_of + (valid ? %s + %s : 0), valid);\n",
+        f->width * f->element, name, stage, at, name, from, along);
+  else
+    vtb_strbuf_printf(&s,
+                      "      %c_tile[stage * %d + %s] = valid ? (float)%c_of[%s + %s] : 0.0f;\n",
+                      name, stage, at, name, from, along);
+  vtb_strbuf_puts(&s, "    }\n");
+  const char *text = vtb_arena_strdup(&p->c->arena, s.at);
+  vtb_strbuf_free(&s);
+  return text;
+}
+
+static const char *place(product *p, int t) {
+  return vtb_arena_printf(&p->c->arena, "%s + %s + %s", offset(p, &p->of[BATCH], t, "batch"),
+                          offset(p, &p->of[M], t, "m"), offset(p, &p->of[N], t, "n"));
+}
+
+/* ---- the epilogue ------------------------------------------------------------------------------------------ */
+
+/* The class of each variable of a nest over the result, and after the probe the value of each group: a part of m, n or
+ * batch, whose letters are those axes in the same order. */
+typedef struct epilogue {
+  product *p;
+  char *value; /* of the product */
+  vtb_space space;
+} epilogue;
+
+static letter_class class_of_axis(const product *p, int axis) {
+  for (int i = 0; i < p->n_letters; i++)
+    if (p->letters[i].in[OUT] && p->letters[i].at == axis) return class_of(p, &p->letters[i]);
+  return LONE;
+}
+
+static void evaluate(vtb_body *b, vtb_space *s, void *user) {
+  vtb_cuda_expr *e = vtb__cuda_expr_of(b);
+  epilogue *x = user;
+  const vtb_inst *fused = x->p->fused;
+  vtb_memo known = {.value = x->p->einsum->results[0], .result = x->value};
+  x->space = *s;
+  vtb__space_index(&e->body, s, known.index);
+  vtb_vec_push(&e->body.memo, known);
+  for (int r = 0; r < fused->n_results; r++) {
+    vtb_root root = {.value = fused->callee->returns[r], .tensor = fused->n_operands + r};
+    memcpy(root.stride, vtb_cuda_tensor_of(e->c, root.tensor)->stride, sizeof root.stride);
+    vtb__cuda_store(e, &root, known.index, vtb__cuda_eval(e, root.value, known.index));
+  }
+}
+
+/* Variables of different classes stay apart; each class' groups are decoded from its number. */
+static void declare_groups(vtb_cuda_expr *e, const product *p, const vtb_space *s) {
+  static const char *const numbers[] = {[BATCH] = "batch", [M] = "m", [N] = "n"};
+  letter_class class[VTB_NEST_MAX];
+  for (int a = 0; a < s->rank; a++)
+    for (int k = s->first[a]; k < s->first[a] + s->count[a]; k++) class[k] = class_of_axis(p, a);
+  for (int which = BATCH; which <= N; which++) {
+    int list[VTB_NEST_MAX], n = 0;
+    for (int g = 0; g < e->body.n_groups; g++)
+      if ((int)class[e->body.groups[g].first] == which) list[n++] = g;
+    vtb__cuda_decode(e, numbers[which], list, n);
+  }
+}
+
+/* The fused body at the element whose product is `value`, as lines that end in its stores. */
+static const char *epilogue_text(product *p, vtb_cuda_kernel *k, const char *value) {
+  vtb_cuda_expr e;
+  vtb_space space;
+  epilogue x = {.p = p, .value = vtb_arena_strdup(&p->c->arena, value)};
+  vtb__cuda_expr_init(&e, p->c, p->fused);
+  e.k = k;
+  vtb__space_init(&e.body, &space, type_of(p, OUT));
+  for (int a = 0; a + 1 < space.rank; a++)
+    if (space.count[a] && class_of_axis(p, a) != class_of_axis(p, a + 1))
+      e.body.no_merge[space.first[a]] = true;
+  vtb__probe(&e.body, &space, evaluate, &x);
+  int indent = k->indent;
+  k->indent = 5;
+  e.next_name = 0;
+  declare_groups(&e, p, &x.space);
+  evaluate(&e.body, &x.space, &x);
+  k->indent = indent;
+  const char *text = vtb_arena_printf(&p->c->arena, "{\n%s        }", k->body.at ? k->body.at : "");
+  k->body.n = 0;
+  if (k->body.at) k->body.at[0] = '\0';
+  vtb__cuda_expr_free(&e);
+  return text;
+}
+
+/* What becomes of the sum `value`, as a statement; declares what it needs as arguments of the kernel, which has no text
+ * yet. */
+static const char *store_text(product *p, vtb_cuda_kernel *k, const char *value) {
+  vtb_arena *arena = &p->c->arena;
+  if (p->adds) {
+    vtb_cuda_in(k, 2, "add");
+    value =
+        vtb_arena_printf(arena, p->fused ? "(%s + add[%s])" : "%s + add[%s]", value, place(p, ADD));
+  }
+  if (p->fused) return epilogue_text(p, k, value);
+  vtb_cuda_out(k, tensor_number(p, OUT), "c");
+  return vtb_arena_printf(arena, "c[%s] = %s;", place(p, OUT), value);
+}
+
+/* ---- the product ------------------------------------------------------------------------------------------ */
+
+/* Tiles by how much of them the shape fills, ranges of k by how few tiles there are. */
+static void choose_tile(product *p) {
+  static const struct {
+    int bm, bn, warps_n;
+  } tiles[] = {{128, 128, 4}, {128, 64, 2}, {64, 64, 4}, {128, 16, 1}};
+  int64_t m = p->of[M].size, n = p->of[N].size, k = p->of[K].size, batch = p->of[BATCH].size;
+  int t = n <= 16 ? 3 : m <= 64 ? 2 : n <= 64 ? 1 : 0;
+  if (t < 2 &&
+      batch * ((m + 127) / 128) * ((n + tiles[t].bn - 1) / tiles[t].bn) < WANTED_BLOCKS / 2)
+    t = 2;
+  p->bm = tiles[t].bm;
+  p->bn = tiles[t].bn;
+  p->warps_n = tiles[t].warps_n;
+  p->tiles_m = (m + p->bm - 1) / p->bm;
+  p->tiles_n = (n + p->bn - 1) / p->bn;
+  int64_t blocks = p->tiles_m * p->tiles_n * batch, want = WANTED_BLOCKS / blocks, most = k / 256;
+  if (want > most) want = most;
+  if (want < 1) want = 1;
+  p->k_range = ((k + want - 1) / want + p->k_step - 1) / p->k_step * p->k_step;
+  p->splits = (k + p->k_range - 1) / p->k_range;
+}
+
+static vtb__cuda_factors factors_of(const product *p) {
+  return vtb__cuda_factors_of(p->c, p->fused ? p->fused : p->einsum, p->einsum);
+}
+
+static vtb_dtype dtype_of(const product *p, int which) { return type_of(p, which)->dtype; }
+static bool is_half(vtb_dtype d) { return d == VTB_BF16 || d == VTB_F16; }
+/* Whether the text is product_half.cu. */
+static bool has_half(const product *p) {
+  return is_half(dtype_of(p, A)) || is_half(dtype_of(p, B));
+}
+
+/* What becomes of the accumulators: ranges of k are parts for write_total(). */
+static const char *accumulated(product *p, vtb_cuda_kernel *k, int temp) {
+  int64_t m = p->of[M].size, n = p->of[N].size;
+  if (p->splits == 1) return store_text(p, k, "acc[i][j][x]");
+  vtb_cuda_temp_out(k, temp, "float", "part");
+  return vtb_arena_printf(
+      &p->c->arena, "part[(vtb_i64)(split * %lld + batch) * %lld + m * %lld + n] = acc[i][j][x];",
+      (long long)p->of[BATCH].size, (long long)(m * n), (long long)n);
+}
+
+/* The tile of operand t, called `name` in the text: its rows are of `class`, `rows` of them. */
+static void put_tile(product *p, vtb_cuda_kernel *k, vtb__cuda_holes *h, int t, letter_class class,
+                     int rows, char name) {
+  fetch f = choose_fetch(p, t, class);
+  const char *type = vtb__cuda_type_name(dtype_of(p, t));
+  vtb_arena *a = &h->texts;
+  int stage = stage_elements(p, &f, rows);
+  vtb_cuda_shared(k, type, f.element, vtb_arena_printf(&p->c->arena, "%c_tile", name),
+                  (int64_t)STAGES * stage);
+  vtb__hole_number(h, vtb_arena_printf(a, "%c_stage", name), stage);
+  vtb__hole_text(h, vtb_arena_printf(a, "%c_batch", name), "%s",
+                 offset(p, &p->of[BATCH], t, "batch"));
+  vtb__hole_text(h, vtb_arena_printf(a, "fetch_%c", name), "%s",
+                 fetch_text(p, &f, t, class, rows, name));
+  if (!has_half(p)) {
+    vtb__hole_text(h, vtb_arena_printf(a, "%c_shared", name), "%s", shared_place(p, &f, rows));
+    return;
+  }
+  vtb__hole_text(h, vtb_arena_printf(a, "%c_type", name), "%s", type);
+  vtb__hole_number(h, vtb_arena_printf(a, "%c_along", name), f.along_k);
+  vtb__hole_number(h, vtb_arena_printf(a, "%c_pitch", name), pitch_of(p, &f, rows));
+}
+
+static void write_product(product *p, int temp) {
+  vtb_cuda_kernel *k = vtb_cuda_begin(p->c, "product", THREADS);
+  int warps_m = THREADS / 32 / p->warps_n, wm = p->bm / warps_m, wn = p->bn / p->warps_n;
+  int64_t batch = p->of[BATCH].size, tiles = p->tiles_m * p->tiles_n;
+  const struct {
+    const char *name;
+    int64_t value;
+  } numbers[] = {{"warps_n", p->warps_n},
+                 {"wm", wm},
+                 {"wn", wn},
+                 {"mi", wm / 16},
+                 {"ni", wn / 8},
+                 {"bm", p->bm},
+                 {"bn", p->bn},
+                 {"tiles_m", p->tiles_m},
+                 {"tiles_n", p->tiles_n},
+                 {"tiles", tiles},
+                 {"batches", batch},
+                 {"blocks", tiles * batch},
+                 {"m", p->of[M].size},
+                 {"n", p->of[N].size},
+                 {"k", p->of[K].size},
+                 {"k_range", p->k_range},
+                 {"stages", STAGES}};
+  vtb__cuda_holes h;
+  vtb__holes_init(&h);
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    vtb__hole_number(&h, numbers[i].name, numbers[i].value);
+  vtb_cuda_in(k, tensor_number(p, p->a), "a");
+  vtb_cuda_in(k, tensor_number(p, p->b), "b");
+  vtb__hole_text(&h, "store", "%s", accumulated(p, k, temp));
+  put_tile(p, k, &h, p->a, M, p->bm, 'a');
+  put_tile(p, k, &h, p->b, N, p->bn, 'b');
+  if (has_half(p)) {
+    vtb__hole_number(&h, "half", factors_of(p) == VTB__FACTORS_FP16);
+    vtb__hole_number(&h, "step", p->k_step);
+    vtb_cuda_include(k, "products.cuh");
+    vtb_cuda_include(k, "halves.cuh");
+    vtb__holes_fill(&h, k, "product_half.cu");
+  } else {
+    vtb__hole_number(&h, "precision", (int)factors_of(p));
+    vtb__holes_fill(&h, k, "product.cu");
+  }
+  vtb_cuda_launch(k, tiles * batch * p->splits);
+}
+
+/* The parts of ranges of k, added in order. */
+static void write_total(product *p, int temp) {
+  vtb_cuda_kernel *k = vtb_cuda_begin(p->c, "total", THREADS);
+  int64_t m = p->of[M].size, n = p->of[N].size, count = m * n * p->of[BATCH].size;
+  vtb_cuda_temp_in(k, temp, "float", "part");
+  const char *store = store_text(p, k, "sum");
+  vtb_cuda_line(k, "const vtb_i64 i = (vtb_i64)vtb_block() * %d + vtb_tid();", THREADS);
+  vtb_cuda_open(k, "if (i < %lld)", (long long)count);
+  vtb_cuda_line(
+      k, "const int n = (int)(i %% %lld), m = (int)(i / %lld %% %lld), batch = (int)(i / %lld);",
+      (long long)n, (long long)n, (long long)m, (long long)(m * n));
+  vtb_cuda_line(k, "float sum = part[i];");
+  vtb_cuda_line(k, "for (int s = 1; s < %lld; s++) sum += part[(vtb_i64)s * %lld + i];",
+                (long long)p->splits, (long long)count);
+  vtb_cuda_line(k, "%s", store);
+  vtb_cuda_close(k);
+  vtb_cuda_launch(k, (count + THREADS - 1) / THREADS);
+}
+
+/* ---- by the library --------------------------------------------------------------------------------------- */
+
+/* A matrix with rows r and columns c in tensor t, as BLAS sees it. */
+static bool is_matrix(const letter *r, const letter *c, int t, uint8_t *trans, int64_t *leading) {
+  *trans = c->stride[t] != 1;
+  *leading = *trans ? c->stride[t] : r->stride[t];
+  return *trans ? r->stride[t] == 1 && c->stride[t] >= r->size : r->stride[t] >= c->size;
+}
+
+static bool is_bias(const product *p) {
+  if (p->of[BATCH].n && p->of[BATCH].at[0].stride[ADD]) return false;
+  return !p->of[M].at[0].stride[ADD] && p->of[N].at[0].stride[ADD] == 1;
+}
+
+/* A large product of plain matrices, with a bias or nothing added, as a step of the plan; false if it is not one. */
+static bool by_library(product *p) {
+  vtb_launch_gemm g;
+  uint8_t trans_c;
+  memset(&g, 0, sizeof g); /* compared byte by byte */
+  vtb__cuda_factors factors = factors_of(p);
+  vtb_dtype a = dtype_of(p, A), b = dtype_of(p, B), add = p->adds ? dtype_of(p, ADD) : VTB_F32;
+  if (!p->c->options->library_products || p->fused || p->of[BATCH].n > 1 ||
+      factors == VTB__FACTORS_SPLIT)
+    return false;
+  /* what the library combines */
+  if (a != b || (p->adds && add != dtype_of(p, OUT)) ||
+      (is_half(dtype_of(p, OUT)) && dtype_of(p, OUT) != a))
+    return false;
+  for (int class = M; class <= K; class ++)
+    if (p->of[class].n != 1 || p->of[class].size < LIBRARY_LEAST) return false;
+  const letter *m = &p->of[M].at[0], *n = &p->of[N].at[0], *k = &p->of[K].at[0];
+  const letter *batch = p->of[BATCH].n ? &p->of[BATCH].at[0] : NULL;
+  if (!is_matrix(m, k, p->a, &g.trans_a, &g.lda) || !is_matrix(k, n, p->b, &g.trans_b, &g.ldb) ||
+      !is_matrix(m, n, OUT, &trans_c, &g.ldc) || trans_c || (p->adds && !is_bias(p)))
+    return false;
+  g.m = m->size;
+  g.n = n->size;
+  g.k = k->size;
+  g.batch = batch ? batch->size : 1;
+  g.stride_a = batch ? batch->stride[p->a] : 0;
+  g.stride_b = batch ? batch->stride[p->b] : 0;
+  g.stride_c = batch ? batch->stride[OUT] : 0;
+  g.has_bias = p->adds;
+  g.precision = (uint8_t)factors;
+  g.narrow_factors = is_half(a);
+  g.narrow_result = is_half(dtype_of(p, OUT));
+  vtb__cuda_gemm(p->c, &g,
+                 (int[]){tensor_number(p, p->a), tensor_number(p, p->b), tensor_number(p, OUT), 2});
+  return true;
+}
+
+/* Whether the sizes of an einsum are those of a product, which it gives as m, n and k. */
+static bool product_sizes(const vtb_inst *einsum, int64_t size[3]) {
+  const char *spec = vtb_attr_str(einsum, "spec", ""), *second = strchr(spec, ',') + 1,
+             *out = strchr(spec, '>') + 1;
+  size[0] = size[1] = size[2] = 1;
+  for (int which = A; which <= B; which++)
+    for (const char *s = which == A ? spec : second; *s != ',' && *s != '-'; s++) {
+      int64_t n = einsum->operands[which]->type.dim[s - (which == A ? spec : second)].size;
+      const char *in_other =
+          which == A ? strchr(second, *s) : memchr(spec, *s, (size_t)(second - spec));
+      bool both = in_other && in_other < out - 2, kept = strchr(out, *s);
+      if (n == 1 || (both && kept) || (both && which == B)) continue;
+      if (!both && !kept) return false;
+      size[both ? 2 : which] *= n;
+    }
+  return true;
+}
+
+/* Tiles mostly empty in both directions: a sum a thread is better. */
+bool vtb__cuda_is_product(const vtb_inst *einsum) {
+  int64_t size[3];
+  return product_sizes(einsum, size) && size[2] > SHORT_K && (size[0] >= 16 || size[1] >= 16);
+}
+
+bool vtb__cuda_suits_library(const vtb_cuda *c, const vtb_inst *einsum) {
+  int64_t size[3];
+  if (!c->options->library_products || einsum->func->kind == VTB_FUNC_KERNEL ||
+      !product_sizes(einsum, size))
+    return false;
+  return size[0] >= LIBRARY_LEAST && size[1] >= LIBRARY_LEAST && size[2] >= LIBRARY_LEAST;
+}
+
+static void emit(product *p) {
+  read_letters(p);
+  choose_sides(p);
+  sort_letters(p);
+  if (!vtb__cuda_is_product(p->einsum)) {
+    emit_generic(p, p->of[LONE].n == 0 && p->of[K].size <= SHORT_K);
+    return;
+  }
+  if (by_library(p)) return;
+  p->k_step = has_half(p) ? 32 : 16;
+  choose_tile(p);
+  int temp = -1;
+  if (p->splits > 1)
+    temp = vtb_cuda_temp(p->c, p->of[BATCH].size * p->of[M].size * p->of[N].size * p->splits * 4);
+  write_product(p, temp);
+  if (p->splits > 1) write_total(p, temp);
+}
+
+void vtb__cuda_einsum(vtb_cuda *c, const vtb_inst *inst) {
+  product p = {.c = c, .einsum = inst};
+  emit(&p);
+}
+
+void vtb__cuda_product(vtb_cuda *c, const vtb_inst *fused) {
+  product p = {.c = c, .einsum = fused->callee->first, .fused = fused};
+  vtb_check(p.einsum->op == VTB_OP_einsum, "the body of a product begins with another op");
+  emit(&p);
+}

@@ -1,0 +1,287 @@
+/* Taking linscan instructions apart; their tensors as C expressions: see linscan.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/cuda/emitters.h"
+#include "codegen/cuda/scan/linscan.h"
+#include "codegen/cuda/plan/program.h"
+
+/* A decay of less size is taken for it in adjoints of the matmul forms, so that it divides out:
+ * codegen/cpu/scan/linscan_grad.c has the reason. */
+#define FLOOR "1e-18f"
+
+bool vtb__cuda_scan_is_product(const vtb_inst *scan) {
+  vtb_decay_class decay = VTB_DECAY_CONSTANT;
+  vtb_check(vtb_decay_class_find(vtb_attr_str(scan, "class", ""), &decay),
+            "linscan without a class");
+  bool recurrent =
+      vtb_streq(vtb_attr_str(scan, "mode", "auto"), "recurrent") && scan->op == VTB_OP_linscan;
+  return (decay == VTB_DECAY_CONSTANT || decay == VTB_DECAY_SCALAR) && !recurrent;
+}
+
+vtb__cuda_scan vtb__cuda_scan_make(vtb_cuda *c, const vtb_inst *inst) {
+  const vtb_type *q = &inst->operands[0]->type, *v = &inst->operands[2]->type;
+  vtb__cuda_scan s = {
+      .c = c, .inst = inst, .grad = inst->op == VTB_OP_linscan_grad, .n_dirs = 1, .dir = {inst}};
+  s.B = q->dim[0].size, s.N = q->dim[1].size, s.heads = q->dim[2].size, s.K = q->dim[3].size,
+  s.V = v->dim[3].size;
+  s.n = s.B * s.heads;
+  vtb_check(vtb_decay_class_find(vtb_attr_str(inst, "class", ""), &s.decay),
+            "linscan without a class");
+  s.normalizer = vtb_attr_int(inst, "normalizer", 0) != 0;
+  s.init = vtb_attr_int(inst, "init", 0) != 0;
+  s.last = vtb_attr_int(inst, "last", 1) != 0;
+  s.dlast = vtb_attr_int(inst, "dlast", 0) != 0;
+  s.V1 = s.V + s.normalizer;
+  s.state_pitch = (s.V1 + 3) / 4 * 4;
+  s.at = s.dir_at[0] = vtb_scan_number(inst);
+  const char *mode = vtb_attr_str(inst, "mode", "auto");
+  bool recurrent = vtb_streq(mode, "recurrent");
+  s.by_steps = !vtb__cuda_scan_is_product(inst);
+  int64_t chunk = recurrent                      ? 64
+                  : vtb_streq(mode, "chunkwise") ? vtb_attr_int(inst, "chunk", 64)
+                                                 : s.N;
+  s.chunk = chunk < s.N ? chunk : s.N;
+  s.n_chunks = (s.N + s.chunk - 1) / s.chunk;
+  int64_t rest = s.N - (s.n_chunks - 1) * s.chunk;
+  s.row_tiles = (s.n_chunks - 1) * ((s.chunk + 63) / 64) + (rest + 63) / 64;
+  return s;
+}
+
+/* ---- directions ---------------------------------------------------------------------------------------------- */
+
+enum { N_MEMBERS = sizeof(vtb_scan_tensors) / sizeof(int) };
+
+static const int *members(const vtb_scan_tensors *t) { return (const int *)t; }
+
+/* Member m of direction `dir` lies in memory as that of the first: the texts have one set of strides and alignments. */
+static bool laid_out_alike(const vtb__cuda_scan *s, int dir, int m) {
+  int first = members(&s->at)[m], other = members(&s->dir_at[dir])[m];
+  if (first < 0 || first == other) return other == first;
+  const vtb_cuda_tensor *a = vtb_cuda_tensor_of(s->c, first), *b = vtb_cuda_tensor_of(s->c, other);
+  return a->type->dtype == b->type->dtype &&
+         vtb_cuda_rows_of_four(s->c, first) == vtb_cuda_rows_of_four(s->c, other) &&
+         memcmp(a->stride, b->stride, (size_t)a->type->rank * sizeof *a->stride) == 0;
+}
+
+static bool add_direction(vtb__cuda_scan *s, const vtb_inst *inst) {
+  if (s->n_dirs == VTB__SCAN_DIRS) return false;
+  s->dir[s->n_dirs] = inst;
+  s->dir_at[s->n_dirs] = vtb_scan_number(inst);
+  for (int m = 0; m < N_MEMBERS; m++)
+    if (!laid_out_alike(s, s->n_dirs, m)) return false;
+  s->n_dirs++;
+  s->n = s->B * s->heads * s->n_dirs;
+  return true;
+}
+
+/* Storage positions of direction `dir`, step by step. */
+static void fill_order(const vtb__cuda_scan *s, int dir, int32_t *table) {
+  const char *text = vtb_attr_str(s->dir[dir], "path", NULL);
+  vtb_path path = {0};
+  vtb_error err = {0};
+  int64_t *steps = vtb_xcalloc((size_t)s->N, sizeof *steps);
+  if (text) {
+    vtb_check(vtb_path_parse(text, &path, &err) == VTB_OK && path.n == s->N, "path '%s': %s", text,
+              err.text);
+    vtb_path_indices(&path, steps);
+    vtb_path_free(&path);
+  }
+  for (int64_t t = 0; t < s->N; t++) table[t] = (int32_t)(text ? steps[t] : t);
+  free(steps);
+}
+
+static bool are_opposite(const vtb__cuda_scan *s, int a, int b) {
+  int32_t *order = vtb_xcalloc((size_t)(2 * s->N), sizeof *order);
+  bool opposite = s->dir_at[a].q == s->dir_at[b].q;
+  fill_order(s, a, order);
+  fill_order(s, b, order + s->N);
+  for (int64_t t = 0; opposite && t < s->N; t++) opposite = order[t] == order[2 * s->N - 1 - t];
+  free(order);
+  return opposite;
+}
+
+static void swap_directions(vtb__cuda_scan *s, int a, int b) {
+  const vtb_inst *inst = s->dir[a];
+  vtb_scan_tensors at = s->dir_at[a];
+  s->dir[a] = s->dir[b], s->dir_at[a] = s->dir_at[b];
+  s->dir[b] = inst, s->dir_at[b] = at;
+}
+
+/* Brings opposite directions side by side. */
+static void pair_directions(vtb__cuda_scan *s) {
+  bool paired = !s->by_steps && !s->grad && s->n_dirs % 2 == 0 && s->K <= 64;
+  for (int a = 0; paired && a < s->n_dirs; a += 2) {
+    int b = a + 1;
+    while (b < s->n_dirs && !are_opposite(s, a, b)) b++;
+    paired = b < s->n_dirs;
+    if (paired) swap_directions(s, a + 1, b);
+  }
+  s->paired = paired;
+}
+
+static void emit(vtb__cuda_scan *s) {
+  if (s->grad)
+    vtb__cuda_scan_grad(s);
+  else
+    vtb__cuda_scan_forward(s);
+}
+
+void vtb__cuda_linscan(vtb_cuda *c, const vtb_inst *inst) {
+  vtb__cuda_scan s = vtb__cuda_scan_make(c, inst);
+  emit(&s);
+}
+
+void vtb__cuda_linscan_grad(vtb_cuda *c, const vtb_inst *inst) { vtb__cuda_linscan(c, inst); }
+
+void vtb__cuda_scans(vtb_cuda *c, const vtb_inst *inst) {
+  for (const vtb_inst *i = inst->callee->first; i;) {
+    vtb__cuda_scan s = vtb__cuda_scan_make(c, i);
+    for (i = i->next; i && add_direction(&s, i); i = i->next) continue;
+    pair_directions(&s);
+    emit(&s);
+  }
+}
+
+void vtb__scan_begin(vtb__cuda_scan *s, vtb_cuda_kernel *k, int64_t per_scan) {
+  long long per = (long long)per_scan, dirs = s->n_dirs, heads = (long long)s->heads;
+  s->declared = 0;
+  vtb_cuda_line(k, "const int scan = vtb_block() / %lld, unit = vtb_block() %% %lld;", per, per);
+  if (dirs > 1)
+    vtb_cuda_line(k, "const int dir = scan %% %lld, b = scan / %lld, h = scan / %lld %% %lld;",
+                  dirs, dirs * heads, dirs, heads);
+  else
+    vtb_cuda_line(k, "const int b = scan / %lld, h = scan %% %lld;", heads, heads);
+}
+
+void vtb__scan_begin_pair(vtb__cuda_scan *s, vtb_cuda_kernel *k, int64_t per_pair) {
+  long long per = (long long)per_pair, pairs = s->n_dirs / 2, heads = (long long)s->heads;
+  s->declared = 0;
+  vtb_cuda_line(k, "const int pair = vtb_block() / %lld, unit = vtb_block() %% %lld;", per, per);
+  vtb_cuda_line(k, "const int b = pair / %lld, h = pair / %lld %% %lld;", pairs * heads, pairs,
+                heads);
+  vtb_cuda_open(k, "for (int side = 0; side < 2; side++)");
+  vtb_cuda_line(k, "const int scan = 2 * pair + side, dir = scan %% %d;", s->n_dirs);
+}
+
+static bool is_shared(const vtb__cuda_scan *s, int m) {
+  for (int d = 1; d < s->n_dirs; d++)
+    if (members(&s->dir_at[d])[m] != members(&s->at)[m]) return false;
+  return true;
+}
+
+static void declare(vtb__cuda_scan *s, vtb_cuda_kernel *k, const int *member, const char *name,
+                    bool out) {
+  int m = (int)(member - members(&s->at));
+  vtb_strbuf choice = {0};
+  if (s->declared >> m & 1) return;
+  s->declared |= 1u << m;
+  for (int d = 0, n = is_shared(s, m) ? 1 : s->n_dirs; d < n; d++) {
+    const char *own = n == 1 ? name : vtb_arena_printf(&s->c->arena, "%s_%d", name, d);
+    if (out)
+      vtb_cuda_out(k, members(&s->dir_at[d])[m], own);
+    else
+      vtb_cuda_in(k, members(&s->dir_at[d])[m], own);
+    if (d + 1 < n)
+      vtb_strbuf_printf(&choice, "dir == %d ? %s : ", d, own);
+    else if (n > 1)
+      vtb_cuda_line(k, "VTB_PTR(%s%s) %s = %s%s;", out ? "" : "const ",
+                    vtb__cuda_type_name(vtb_cuda_tensor_of(s->c, members(&s->at)[m])->type->dtype),
+                    name, choice.at, own);
+  }
+  vtb_strbuf_free(&choice);
+}
+
+void vtb__scan_in(vtb__cuda_scan *s, vtb_cuda_kernel *k, const int *member, const char *name) {
+  declare(s, k, member, name, false);
+}
+void vtb__scan_out(vtb__cuda_scan *s, vtb_cuda_kernel *k, const int *member, const char *name) {
+  declare(s, k, member, name, true);
+}
+
+/* ---- rows ----------------------------------------------------------------------------------------------------- */
+
+const char *vtb__cuda_scan_at(const vtb__cuda_scan *s, int tensor, const char *x) {
+  return vtb_cuda_offset(s->c, tensor, (const char *const[]){"b", "pos", "h", x});
+}
+
+const char *vtb__cuda_state_at(const vtb__cuda_scan *s, int tensor, bool vector) {
+  return vtb_cuda_offset(s->c, tensor, (const char *const[]){"b", "h", "key", vector ? NULL : "x"});
+}
+
+static const int *row_member(const vtb__cuda_scan *s, vtb__cuda_row row) {
+  const int *const all[] = {&s->at.q, &s->at.k, &s->at.v, &s->at.dy};
+  return all[row];
+}
+
+static const char *declare_row(vtb__cuda_scan *s, vtb_cuda_kernel *k, vtb__cuda_row row) {
+  static const char *const names[] = {"q", "k", "v", "dy"};
+  vtb__scan_in(s, k, row_member(s, row), names[row]);
+  return names[row];
+}
+
+void vtb__hole_row(vtb__cuda_holes *h, vtb__cuda_scan *s, vtb_cuda_kernel *k, vtb__cuda_row row,
+                   const char *hole) {
+  const char *at = vtb__cuda_scan_at(s, *row_member(s, row), "x"), *name = declare_row(s, k, row);
+  if (!s->normalizer || row == VTB__ROW_Q || row == VTB__ROW_K) {
+    vtb__hole_text(h, hole, "%s[%s]", name, at);
+  } else if (row == VTB__ROW_V) {
+    vtb__hole_text(h, hole, "(x < V ? v[%s] : 1.0f)", at);
+  } else {
+    vtb__scan_in(s, k, &s->at.dz, "dz");
+    vtb__hole_text(h, hole, "(x < V ? dy[%s] : dz[%s])", at, vtb__cuda_scan_at(s, s->at.dz, NULL));
+  }
+}
+
+void vtb__hole_source(vtb__cuda_holes *h, vtb__cuda_scan *s, vtb_cuda_kernel *k, vtb__cuda_row row,
+                      const char *hole) {
+  bool values = row == VTB__ROW_V || row == VTB__ROW_DY;
+  const char *name = declare_row(s, k, row);
+  vtb__hole_text(h, vtb_arena_printf(&h->texts, "%s_from", hole), "%s + (%s)", name,
+                 vtb__cuda_scan_at(s, *row_member(s, row), NULL));
+  if (!values) return;
+  const char *extra = vtb_arena_printf(&h->texts, "%s_extra", hole);
+  if (s->normalizer && row == VTB__ROW_DY) {
+    vtb__scan_in(s, k, &s->at.dz, "dz");
+    vtb__hole_text(h, extra, "dz[%s]", vtb__cuda_scan_at(s, s->at.dz, NULL));
+  } else {
+    vtb__hole_text(h, extra, s->normalizer ? "1.0f" : "0.0f");
+  }
+}
+
+bool vtb__cuda_rows_four(const vtb__cuda_scan *s, const vtb__cuda_row *rows, int n) {
+  bool four = true;
+  for (int i = 0; i < n; i++) four = four && vtb_cuda_rows_of_four(s->c, *row_member(s, rows[i]));
+  return four;
+}
+
+static bool has_paths(const vtb_module *m) {
+  for (const vtb_func *f = m->first; f; f = f->next)
+    for (const vtb_inst *i = f->first; i; i = i->next)
+      if ((i->op == VTB_OP_linscan || i->op == VTB_OP_linscan_grad) && vtb_attr_find(i, "path"))
+        return true;
+  return false;
+}
+
+/* A table even where the path has a formula: then all scans of a model share one kernel and its compilation. */
+const char *vtb__scan_place(const vtb__cuda_scan *s, vtb_cuda_kernel *k) {
+  if (!has_paths(s->inst->func->module)) return "t";
+  int32_t *table = vtb_xcalloc((size_t)(s->n_dirs * s->N), sizeof *table);
+  for (int d = 0; d < s->n_dirs; d++) fill_order(s, s->paired ? d / 2 * 2 : d, table + d * s->N);
+  vtb_cuda_table_i32(k, table, (size_t)(s->n_dirs * s->N), "order");
+  free(table);
+  return s->n_dirs == 1 ? "order[t]"
+                        : vtb_arena_printf(&s->c->arena, "order[dir * %lld + t]", (long long)s->N);
+}
+
+void vtb__hole_place(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_kernel *k) {
+  vtb__hole_text(h, "place", "%s", vtb__scan_place(s, k));
+}
+
+void vtb__hole_decay(vtb__cuda_holes *h, vtb__cuda_scan *s, vtb_cuda_kernel *k) {
+  bool constant = s->decay == VTB_DECAY_CONSTANT;
+  const char *at = constant ? vtb_cuda_offset(s->c, s->at.d, (const char *const[]){"h"})
+                            : vtb__cuda_scan_at(s, s->at.d, NULL);
+  vtb__scan_in(s, k, &s->at.d, "d");
+  vtb__hole_text(h, "decay", s->grad ? "vtb_scan_floor(d[%s], " FLOOR ")" : "d[%s]", at);
+}

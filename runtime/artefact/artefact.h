@@ -1,0 +1,138 @@
+/* Files that `vertebra build` makes: a model compiled for one or more targets, loaded without the compiler.
+ *
+ *   the shared object   native code; its one symbol VTB_ARTEFACT_SYMBOL is a vtb_artefact_table
+ *   blobs               launch plans, cubins, PTX, weights (safetensors), each at a multiple of 64 bytes
+ *   manifest            vtb_manifest as bytes (manifest.c)
+ *   trailer             sizes, a hash of all before, compiler's version, format, magic: the last bytes of the file
+ *
+ * Everything that is not code is read from the mapped file before the dynamic loader sees it, and CUDA programs never
+ * need the loader: a cut, damaged, foreign or newer file is a message. See docs/artefact.md.
+ *
+ * Ownership: an artefact is the caller's, vtb_artefact_close(); native programs keep it open until they are freed, so
+ * that it may be closed first. What it returns by pointer is its own. Threads: one at a time per artefact.
+ */
+#ifndef VTB_ARTEFACT_H
+#define VTB_ARTEFACT_H
+
+#include "runtime/launch/launch_plan.h"
+#include "runtime/artefact/tensors.h"
+
+enum { VTB_ARTEFACT_FORMAT = 1 };
+#define VTB_ARTEFACT_SYMBOL                                                                        \
+  "vtb_artefact_1" /* numbered by the interface between code and runtime */
+
+/* What the symbol is. */
+typedef struct vtb_artefact_table {
+  uint32_t size, n; /* sizeof(vtb_artefact_table); entries */
+  uint64_t build;   /* the manifest's */
+  vtb_entry_fn at[];
+} vtb_artefact_table;
+
+/* ---- the manifest ----------------------------------------------------------------------------------------- */
+
+typedef struct vtb_blob {
+  uint64_t offset, bytes; /* in the file */
+} vtb_blob;
+
+/* Native code. */
+typedef struct vtb_artefact_code {
+  const char *cpu; /* one of vtb_cpu_level_names */
+  int32_t entry;   /* in the table */
+  int64_t workspace_bytes;
+  int32_t n_kernels;
+  vtb_kernel_info *kernels;
+} vtb_artefact_code;
+
+/* Every source of the plan compiled for "sm_90a" (cubins) or "compute_80" (PTX, for newer cards too). */
+typedef struct vtb_artefact_images {
+  const char *arch;
+  int32_t n;
+  vtb_blob *at;
+} vtb_artefact_images;
+
+typedef enum vtb_artefact_role {
+  VTB_ARTEFACT_INFERENCE,
+  VTB_ARTEFACT_STEP,
+  VTB_N_ARTEFACT_ROLES
+} vtb_artefact_role;
+extern const char
+    *const vtb_artefact_role_names[VTB_N_ARTEFACT_ROLES]; /* "inference", "training step" */
+
+typedef struct vtb_artefact_program {
+  vtb_artefact_role role;
+  int64_t batch;
+  int32_t n_tensors; /* arguments first, then returns */
+  vtb_tensor_info *tensors;
+  int32_t n_codes;
+  vtb_artefact_code *codes;
+  vtb_blob plan; /* no bytes: nothing for CUDA */
+  int32_t n_images;
+  vtb_artefact_images *images;
+} vtb_artefact_program;
+
+typedef struct vtb_artefact_meta {
+  const char *key, *value;
+} vtb_artefact_meta;
+
+typedef struct vtb_manifest {
+  uint64_t build;         /* of the code; equal builds have equal numbers */
+  const char *compiler;   /* "0.1.0" */
+  const char *model;      /* as `vertebra build` was told */
+  const char *precision;  /* of products on CUDA: "fp32" */
+  const char *nvrtc;      /* what compiled the images; NULL: nothing did */
+  uint64_t library;       /* hash of the text that the plans' sources rely on */
+  int32_t services_bytes; /* of the vtb_services that the code calls back into */
+  int32_t n_meta; /* settings, and what the weights say: mean, std, classes as in weights files */
+  vtb_artefact_meta *meta;
+  int32_t n_programs;
+  vtb_artefact_program *programs;
+  vtb_blob weights; /* no bytes: none */
+} vtb_manifest;
+
+const char *vtb_manifest_meta(const vtb_manifest *m, const char *key); /* NULL if absent */
+
+/* ---- reading ---------------------------------------------------------------------------------------------- */
+
+typedef struct vtb_artefact vtb_artefact;
+
+/* The file is, or was before something happened to it, a built one rather than text. */
+bool vtb_artefact_recognise(const char *path);
+/* Checks the whole file but its code. */
+VTB_MUST_USE vtb_status vtb_artefact_open(const char *path, vtb_artefact **out, vtb_error *err);
+void vtb_artefact_close(vtb_artefact *a); /* NULL is fine */
+
+const vtb_manifest *vtb_artefact_manifest(const vtb_artefact *a);
+const vtb_weights *vtb_artefact_weights(const vtb_artefact *a); /* NULL: none in the file */
+/* NULL if the file has no such program. */
+const vtb_artefact_program *vtb_artefact_find(const vtb_artefact *a, vtb_artefact_role role);
+/* "cpu" if there is code for some processor, else "cuda". */
+const char *vtb_artefact_target(const vtb_artefact *a);
+
+/* A program for "cpu" or "cuda", the caller's to free. VTB_E_DEVICE if the file has nothing for this machine. */
+VTB_MUST_USE vtb_status vtb_artefact_load(vtb_artefact *a, vtb_artefact_role role,
+                                          const char *target, vtb_program **program,
+                                          vtb_error *err);
+/* The launch plan by itself, the caller's to free. */
+VTB_MUST_USE vtb_status vtb_artefact_plan(const vtb_artefact *a, vtb_artefact_role role,
+                                          vtb_launch_plan **plan, vtb_error *err);
+
+/* ---- writing (artefact_write.c) --------------------------------------------------------------------------- */
+
+typedef struct vtb_artefact_writer {
+  vtb_atomic_file file;
+  uint64_t at;
+  uint64_t code_bytes;
+} vtb_artefact_writer;
+
+/* begin with the shared object, put blobs, finish; or abort. After a failure only abort may follow. */
+VTB_MUST_USE vtb_status vtb_artefact_begin(vtb_artefact_writer *w, const char *path,
+                                           const void *code, size_t n, vtb_error *err);
+VTB_MUST_USE vtb_status vtb_artefact_put(vtb_artefact_writer *w, const void *data, size_t n,
+                                         vtb_blob *blob, vtb_error *err);
+VTB_MUST_USE vtb_status vtb_artefact_put_weights(vtb_artefact_writer *w, const vtb_weights *weights,
+                                                 vtb_blob *blob, vtb_error *err);
+VTB_MUST_USE vtb_status vtb_artefact_finish(vtb_artefact_writer *w, const vtb_manifest *m,
+                                            vtb_error *err);
+void vtb_artefact_abort(vtb_artefact_writer *w); /* harmless after finish */
+
+#endif

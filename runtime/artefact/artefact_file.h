@@ -1,0 +1,34 @@
+/* Between the files of the artefact: the trailer, the hash, the manifest's bytes. */
+#ifndef VTB_ARTEFACT_FILE_H
+#define VTB_ARTEFACT_FILE_H
+
+#include "runtime/artefact/artefact.h"
+
+/* The last bytes of a file, little-endian: code_bytes, manifest, file_bytes, compiler, hash, format, size, magic. Newer
+ * formats may have more in front: format, size and magic stay the last. */
+enum { VTB__TRAILER_BYTES = 72, VTB__TRAILER_HASHED = 48 };
+#define VTB__TRAILER_MAGIC "vertebra"
+
+typedef struct vtb__trailer {
+  uint64_t code_bytes;
+  vtb_blob manifest;
+  uint64_t file_bytes;
+  char compiler[17];
+  uint64_t hash; /* of everything before it */
+} vtb__trailer;
+
+void vtb__trailer_write(const vtb__trailer *t, unsigned char *out); /* VTB__TRAILER_BYTES */
+/* Refuses files that are cut, of another format, or damaged. */
+VTB_MUST_USE vtb_status vtb__trailer_read(const char *path, const unsigned char *data, size_t n,
+                                          vtb__trailer *out, vtb_error *err);
+
+/* Against damage, not against malice: 64 bits, several bytes a cycle. */
+uint64_t vtb__file_hash(const unsigned char *data, size_t n);
+
+void vtb__manifest_write(const vtb_manifest *m, vtb_strbuf *out);
+/* Everything in *m is in the arena. Blobs lie within [0, limit), indices in their tables. */
+VTB_MUST_USE vtb_status vtb__manifest_read(const char *path, const void *data, size_t n,
+                                           uint64_t limit, vtb_arena *arena, vtb_manifest *m,
+                                           vtb_error *err);
+
+#endif

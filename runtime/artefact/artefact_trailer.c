@@ -1,0 +1,84 @@
+/* The last bytes of a built file, and the hash they hold. */
+#include "runtime/artefact/artefact_file.h"
+
+#include <string.h>
+
+/* ---- hash: four lanes of multiply and rotate ---- */
+
+static uint64_t little_endian(const unsigned char *p, int n) {
+  uint64_t x = 0;
+  for (int i = 0; i < n; i++) x |= (uint64_t)p[i] << 8 * i;
+  return x;
+}
+
+static uint64_t mix(uint64_t h, uint64_t x) {
+  h = (h ^ x) * UINT64_C(0x9e3779b97f4a7c15);
+  return h ^ h >> 29;
+}
+
+uint64_t vtb__file_hash(const unsigned char *data, size_t n) {
+  uint64_t lane[4] = {1, 2, 3, 4}, h = n;
+  size_t i = 0;
+  for (; i + 32 <= n; i += 32)
+    for (int k = 0; k < 4; k++) lane[k] = mix(lane[k], little_endian(data + i + 8 * k, 8));
+  for (; i < n; i += 8)
+    lane[0] = mix(lane[0], little_endian(data + i, n - i < 8 ? (int)(n - i) : 8));
+  for (int k = 0; k < 4; k++) h = mix(h, lane[k]);
+  return h;
+}
+
+/* ---- trailer ---- */
+
+static void put(unsigned char *at, uint64_t x, int n) {
+  for (int i = 0; i < n; i++) at[i] = (unsigned char)(x >> 8 * i);
+}
+
+void vtb__trailer_write(const vtb__trailer *t, unsigned char *out) {
+  const uint64_t numbers[] = {t->code_bytes, t->manifest.offset, t->manifest.bytes, t->file_bytes};
+  memset(out, 0, VTB__TRAILER_BYTES);
+  for (int i = 0; i < 4; i++) put(out + 8 * i, numbers[i], 8);
+  memcpy(out + 32, t->compiler, strlen(t->compiler));
+  put(out + 48, t->hash, 8);
+  put(out + 56, VTB_ARTEFACT_FORMAT, 4);
+  put(out + 60, VTB__TRAILER_BYTES, 4);
+  memcpy(out + 64, VTB__TRAILER_MAGIC, 8);
+}
+
+static vtb_status check(const char *path, const unsigned char *data, size_t n,
+                        const vtb__trailer *t, vtb_error *err) {
+  if (t->file_bytes != n)
+    return vtb_fail(err, VTB_E_INPUT, "%s has %zu bytes, but was built with %llu", path, n,
+                    (unsigned long long)t->file_bytes);
+  uint64_t body = n - VTB__TRAILER_BYTES;
+  if (vtb__file_hash(data, (size_t)body + VTB__TRAILER_HASHED) != t->hash || t->code_bytes > body ||
+      t->manifest.offset > body || t->manifest.bytes > body - t->manifest.offset)
+    return vtb_fail(err, VTB_E_INPUT, "%s is damaged: its contents are not those it was built with",
+                    path);
+  return VTB_OK;
+}
+
+vtb_status vtb__trailer_read(const char *path, const unsigned char *data, size_t n,
+                             vtb__trailer *out, vtb_error *err) {
+  bool elf = n >= 4 && memcmp(data, "\177ELF", 4) == 0;
+  if (n < VTB__TRAILER_BYTES || memcmp(data + n - 8, VTB__TRAILER_MAGIC, 8) != 0)
+    return vtb_fail(err, VTB_E_INPUT,
+                    elf ? "%s has no manifest of vertebra's at its end: it is another library, or "
+                          "was cut short or "
+                          "stripped after it was built"
+                        : "%s is not a file that `vertebra build` made",
+                    path);
+  const unsigned char *at = data + n - VTB__TRAILER_BYTES;
+  uint64_t format = little_endian(at + 56, 4), size = little_endian(at + 60, 4);
+  *out = (vtb__trailer){.code_bytes = little_endian(at, 8),
+                        .manifest = {little_endian(at + 8, 8), little_endian(at + 16, 8)},
+                        .file_bytes = little_endian(at + 24, 8),
+                        .hash = little_endian(at + 48, 8)};
+  memcpy(out->compiler, at + 32, 16);
+  if (format != VTB_ARTEFACT_FORMAT || size != VTB__TRAILER_BYTES)
+    return vtb_fail(
+        err, VTB_E_INPUT,
+        "%s has format %llu; this is vertebra %s, which reads format %d: build it again%s", path,
+        (unsigned long long)format, VTB_VERSION, VTB_ARTEFACT_FORMAT,
+        format > VTB_ARTEFACT_FORMAT ? ", or use a newer vertebra" : "");
+  return check(path, data, n, out, err);
+}

@@ -1,0 +1,277 @@
+/* The store of named tensors and conversion between element types. */
+#include "runtime/artefact/tensors.h"
+
+#include "runtime/base/half.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+  const char *name;
+  size_t bytes;
+} elems[VTB_N_ELEMS] = {
+    [VTB_ELEM_F32] = {"F32", 4},   [VTB_ELEM_F64] = {"F64", 8}, [VTB_ELEM_F16] = {"F16", 2},
+    [VTB_ELEM_BF16] = {"BF16", 2}, [VTB_ELEM_I64] = {"I64", 8}, [VTB_ELEM_I32] = {"I32", 4},
+    [VTB_ELEM_I16] = {"I16", 2},   [VTB_ELEM_I8] = {"I8", 1},   [VTB_ELEM_U64] = {"U64", 8},
+    [VTB_ELEM_U32] = {"U32", 4},   [VTB_ELEM_U16] = {"U16", 2}, [VTB_ELEM_U8] = {"U8", 1},
+    [VTB_ELEM_BOOL] = {"BOOL", 1},
+};
+
+size_t vtb_elem_bytes(vtb_elem e) { return elems[e].bytes; }
+const char *vtb_elem_name(vtb_elem e) { return elems[e].name; }
+
+bool vtb_elem_parse(const char *name, vtb_elem *out) {
+  for (int i = 0; i < VTB_N_ELEMS; i++)
+    if (vtb_streq(elems[i].name, name)) {
+      *out = (vtb_elem)i;
+      return true;
+    }
+  return false;
+}
+
+/* ---- the store ---- */
+
+vtb_weights *vtb_weights_new(void) { return vtb_xcalloc(1, sizeof(vtb_weights)); }
+
+void vtb_weights_free(vtb_weights *w) {
+  if (!w) return;
+  for (size_t i = 0; i < w->n; i++) {
+    if (w->at[i]->owned) free(w->at[i]->data);
+    free(w->at[i]->name);
+    free(w->at[i]);
+  }
+  free(w->at);
+  for (size_t i = 0; i < w->meta.n; i++) free(w->meta.at[i].value);
+  vtb_map_free(&w->meta);
+  vtb_map_free(&w->index);
+  vtb_unmap_file(&w->file);
+  free(w);
+}
+
+vtb_weight *vtb_weights_borrow(vtb_weights *w, const char *name, vtb_elem elem, int rank,
+                               const int64_t *dim, const void *data) {
+  vtb_check(!vtb_map_has(&w->index, name), "tensor %s added twice", name);
+  vtb_check(rank >= 0 && rank <= VTB_WEIGHT_MAX_RANK, "tensor %s has rank %d", name, rank);
+  vtb_weight *t = vtb_xcalloc(1, sizeof *t);
+  *t = (vtb_weight){.name = vtb_xstrdup(name), .elem = elem, .rank = rank, .count = 1};
+  for (int i = 0; i < rank; i++) {
+    t->dim[i] = dim[i];
+    vtb_check(!__builtin_mul_overflow(t->count, dim[i], &t->count), "tensor %s is too large", name);
+  }
+  t->data = (void *)(uintptr_t)data;
+  if (w->n == w->cap) w->at = vtb__vec_grow(w->at, &w->cap, w->n + 1, sizeof *w->at);
+  w->at[w->n++] = t;
+  vtb_map_set(&w->index, name, t);
+  return t;
+}
+
+vtb_weight *vtb_weights_add(vtb_weights *w, const char *name, vtb_elem elem, int rank,
+                            const int64_t *dim) {
+  size_t bytes = vtb_elem_bytes(elem);
+  for (int i = 0; i < rank; i++)
+    if (dim[i] < 0 || __builtin_mul_overflow(bytes, (size_t)dim[i], &bytes)) return NULL;
+  void *data = vtb_aligned_alloc(bytes);
+  if (!data) return NULL;
+  memset(data, 0, bytes);
+  vtb_weight *t = vtb_weights_borrow(w, name, elem, rank, dim, data);
+  t->owned = true;
+  return t;
+}
+
+vtb_weight *vtb_weights_put(vtb_weights *w, const char *name, vtb_elem elem, int rank,
+                            const int64_t *dim, const void *data) {
+  vtb_weight *t = vtb_weights_add(w, name, elem, rank, dim);
+  if (t && t->count) memcpy(t->data, data, (size_t)t->count * vtb_elem_bytes(elem));
+  return t;
+}
+
+vtb_weight *vtb_weights_find(const vtb_weights *w, const char *name) {
+  return vtb_map_get(&w->index, name);
+}
+
+void vtb_weights_set_meta(vtb_weights *w, const char *key, const char *value) {
+  free(vtb_map_get(&w->meta, key));
+  vtb_map_set(&w->meta, key, vtb_xstrdup(value));
+}
+
+const char *vtb_weights_meta(const vtb_weights *w, const char *key) {
+  return vtb_map_get(&w->meta, key);
+}
+
+/* ---- conversion ---- */
+
+/* memcpy because the bytes of a mapped file may lie at any address. */
+#define READ(T, v)                                                                                 \
+  T v;                                                                                             \
+  memcpy(&v, p, sizeof v)
+
+static double element_as_double(vtb_elem e, const unsigned char *p) {
+  switch (e) {
+  case VTB_ELEM_F32: {
+    READ(float, v);
+    return (double)v;
+  }
+  case VTB_ELEM_F64: {
+    READ(double, v);
+    return v;
+  }
+  case VTB_ELEM_F16: {
+    READ(uint16_t, v);
+    return (double)vtb_f16_to_f32(v);
+  }
+  case VTB_ELEM_BF16: {
+    READ(uint16_t, v);
+    return (double)vtb_bf16_to_f32(v);
+  }
+  case VTB_ELEM_I64: {
+    READ(int64_t, v);
+    return (double)v;
+  }
+  case VTB_ELEM_I32: {
+    READ(int32_t, v);
+    return v;
+  }
+  case VTB_ELEM_I16: {
+    READ(int16_t, v);
+    return v;
+  }
+  case VTB_ELEM_I8: {
+    READ(int8_t, v);
+    return v;
+  }
+  case VTB_ELEM_U64: {
+    READ(uint64_t, v);
+    return (double)v;
+  }
+  case VTB_ELEM_U32: {
+    READ(uint32_t, v);
+    return v;
+  }
+  case VTB_ELEM_U16: {
+    READ(uint16_t, v);
+    return v;
+  }
+  case VTB_ELEM_U8:
+    return *p;
+  case VTB_ELEM_BOOL:
+    return *p != 0;
+  case VTB_N_ELEMS:
+    break;
+  }
+  vtb_bug("element type %d", (int)e);
+}
+#undef READ
+
+void vtb_weight_read_f64(const vtb_weight *t, double *out) {
+  size_t step = vtb_elem_bytes(t->elem);
+  const unsigned char *p = t->data;
+  for (int64_t i = 0; i < t->count; i++) out[i] = element_as_double(t->elem, p + (size_t)i * step);
+}
+
+void vtb_weight_read_f32(const vtb_weight *t, float *out) {
+  size_t step = vtb_elem_bytes(t->elem);
+  const unsigned char *p = t->data;
+  if (t->elem == VTB_ELEM_F32) {
+    if (t->count) memcpy(out, p, (size_t)t->count * step);
+    return;
+  }
+  for (int64_t i = 0; i < t->count; i++)
+    out[i] = (float)element_as_double(t->elem, p + (size_t)i * step);
+}
+
+vtb_status vtb_weight_read_i32(const vtb_weight *t, int32_t *out, vtb_error *err) {
+  size_t step = vtb_elem_bytes(t->elem);
+  const unsigned char *p = t->data;
+  for (int64_t i = 0; i < t->count; i++) {
+    double v = element_as_double(t->elem, p + (size_t)i * step);
+    if (!(v >= INT32_MIN && v <= INT32_MAX) || v != floor(v))
+      return vtb_fail(err, VTB_E_INPUT,
+                      "tensor %s: element %lld is %g, which is not a 32-bit integer", t->name,
+                      (long long)i, v);
+    out[i] = (int32_t)v;
+  }
+  return VTB_OK;
+}
+
+void vtb_shape_print(vtb_strbuf *out, int rank, const int64_t *dim) {
+  vtb_strbuf_putc(out, '[');
+  for (int i = 0; i < rank; i++) vtb_strbuf_printf(out, "%s%lld", i ? ", " : "", (long long)dim[i]);
+  vtb_strbuf_putc(out, ']');
+}
+
+/* ---- binding to a program ---- */
+
+static vtb_status shape_differs(const vtb_tensor_info *t, const vtb_weight *w, vtb_error *err) {
+  vtb_strbuf model = {0}, file = {0};
+  vtb_shape_print(&model, t->rank, t->dim);
+  vtb_shape_print(&file, w->rank, w->dim);
+  vtb_fail(err, VTB_E_INPUT, "weights: tensor %s has shape %s, the model wants %s", w->name,
+           file.at, model.at);
+  vtb_strbuf_free(&model);
+  vtb_strbuf_free(&file);
+  return VTB_E_INPUT;
+}
+
+/* A single number is [] in some files and [1] in others. */
+static bool same_shape(const vtb_tensor_info *t, const vtb_weight *w) {
+  if (t->rank <= 1 && w->rank <= 1 && vtb_tensor_info_count(t) == 1 && w->count == 1) return true;
+  if (t->rank != w->rank) return false;
+  for (int i = 0; i < t->rank; i++)
+    if (t->dim[i] != w->dim[i]) return false;
+  return true;
+}
+
+static bool is_state(const vtb_tensor_info *t) {
+  return t->io == VTB_IO_PARAM || t->io == VTB_IO_BUFFER;
+}
+
+/* Reports `missing` absent tensors, of which `first` (full name) is the first. */
+static vtb_status report_missing(const vtb_weights *w, const char *first, int missing,
+                                 vtb_error *err) {
+  const char **names = vtb_xmalloc((w->n ? w->n : 1) * sizeof *names);
+  for (size_t i = 0; i < w->n; i++) names[i] = w->at[i]->name;
+  const char *near = vtb_suggest(first, names, w->n);
+  vtb_strbuf text = {0};
+  vtb_strbuf_printf(&text, "weights: tensor %s is missing", first);
+  if (missing > 1) vtb_strbuf_printf(&text, " (and %d more)", missing - 1);
+  if (near) vtb_strbuf_printf(&text, "; the file has %s", near);
+  vtb_fail(err, VTB_E_INPUT, "%s", text.at);
+  vtb_strbuf_free(&text);
+  free(names);
+  return VTB_E_INPUT;
+}
+
+vtb_status vtb_weights_bind(const vtb_program *p, const vtb_weights *w, const char *prefix,
+                            void *const *buffers, int *n_missing, int *n_unused, vtb_error *err) {
+  int missing = 0, used = 0;
+  char *first_missing = NULL;
+  vtb_status status = VTB_OK;
+  for (int i = 0; i < p->n_tensors && status == VTB_OK; i++) {
+    const vtb_tensor_info *t = &p->tensors[i];
+    if (!is_state(t) || !buffers[i]) continue;
+    vtb_strbuf name = {0};
+    vtb_strbuf_printf(&name, "%s%s", prefix ? prefix : "", t->name);
+    const vtb_weight *source = vtb_weights_find(w, name.at);
+    if (!source) {
+      if (!missing++) first_missing = vtb_xstrdup(name.at);
+    } else if (!same_shape(t, source)) {
+      status = shape_differs(t, source, err);
+    } else if (t->is_int) {
+      status = vtb_weight_read_i32(source, buffers[i], err);
+      used++;
+    } else {
+      vtb_weight_read_f32(source, buffers[i]);
+      used++;
+    }
+    vtb_strbuf_free(&name);
+  }
+  if (status == VTB_OK && missing && !n_missing)
+    status = report_missing(w, first_missing, missing, err);
+  free(first_missing);
+  if (status != VTB_OK) return status;
+  if (n_missing) *n_missing = missing;
+  if (n_unused) *n_unused = (int)w->n - used;
+  return VTB_OK;
+}

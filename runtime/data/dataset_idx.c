@@ -1,0 +1,180 @@
+/* IDX files: big-endian magic 00 00 type rank, sizes, data. Only unsigned bytes (type 8) occur in image sets. */
+#include "runtime/data/dataset_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#define IDX_LIMIT_BYTES ((size_t)4 << 30)
+
+/* Reads plain and gzip files alike; *n bytes, malloc'd. */
+static vtb_status read_gz(const char *path, unsigned char **data, size_t *n, vtb_error *err) {
+  gzFile f = gzopen(path, "rb");
+  if (!f)
+    return vtb_fail(err, VTB_E_INPUT, "cannot open %s: %s", path, strerror(errno ? errno : ENOMEM));
+  (void)gzbuffer(f, 1u << 17);
+  vtb_strbuf s = {0};
+  unsigned char *piece = vtb_xmalloc(1u << 17);
+  int got;
+  vtb_status status = VTB_OK;
+  while ((got = gzread(f, piece, 1u << 17)) > 0) {
+    if (s.n + (size_t)got > IDX_LIMIT_BYTES) {
+      status = vtb_fail(err, VTB_E_INPUT, "%s holds more than %zu bytes", path, IDX_LIMIT_BYTES);
+      break;
+    }
+    vtb_strbuf_write(&s, (char *)piece, (size_t)got);
+  }
+  int code;
+  const char *text = gzerror(f, &code);
+  if (status == VTB_OK && (got < 0 || (code != Z_OK && code != Z_STREAM_END)))
+    status = vtb_fail(err, VTB_E_INPUT, "%s: damaged: %s", path,
+                      code == Z_ERRNO ? strerror(errno) : text);
+  /* A gzip stream that stops early reads as a short file; only closing tells. */
+  int closed = gzclose(f);
+  if (status == VTB_OK && closed != Z_OK)
+    status = vtb_fail(err, VTB_E_INPUT, "%s: damaged: it ends too early", path);
+  free(piece);
+  if (status != VTB_OK) {
+    vtb_strbuf_free(&s);
+    return status;
+  }
+  *data = (unsigned char *)s.at;
+  *n = s.n;
+  return VTB_OK;
+}
+
+static uint32_t big_endian(const unsigned char *p) {
+  return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+static vtb_status check_idx(const char *path, const unsigned char *data, size_t n, int min_rank,
+                            int max_rank, int *rank, int64_t *dim, vtb_error *err) {
+  if (n < 4 || data[0] || data[1]) return vtb_fail(err, VTB_E_INPUT, "%s: not an IDX file", path);
+  if (data[2] != 8)
+    return vtb_fail(err, VTB_E_INPUT,
+                    "%s: IDX type %02x is not supported, only unsigned bytes (08)", path, data[2]);
+  if (data[3] < min_rank || data[3] > max_rank)
+    return vtb_fail(err, VTB_E_INPUT, "%s: IDX rank %d where %d was expected", path, data[3],
+                    min_rank);
+  *rank = data[3];
+  size_t header = 4 + 4 * (size_t)*rank;
+  if (n < header) return vtb_fail(err, VTB_E_INPUT, "%s: truncated in its header", path);
+  int64_t total = 1;
+  for (int i = 0; i < *rank; i++) {
+    dim[i] = big_endian(data + 4 + 4 * i);
+    if (__builtin_mul_overflow(total, dim[i], &total))
+      return vtb_fail(err, VTB_E_INPUT, "%s: its sizes overflow", path);
+  }
+  if ((uint64_t)total != n - header)
+    return vtb_fail(err, VTB_E_INPUT, "%s: its sizes need %lld bytes of data, it has %zu", path,
+                    (long long)total, n - header);
+  return VTB_OK;
+}
+
+vtb_status vtb__idx_read(const char *path, int min_rank, int max_rank, int *rank, int64_t *dim,
+                         unsigned char **bytes, vtb_error *err) {
+  unsigned char *data = NULL;
+  size_t n = 0;
+  vtb_status status = read_gz(path, &data, &n, err);
+  if (status != VTB_OK) return status;
+  status = check_idx(path, data, n, min_rank, max_rank, rank, dim, err);
+  if (status != VTB_OK) {
+    free(data);
+    return status;
+  }
+  size_t header = 4 + 4 * (size_t)*rank;
+  memmove(data, data + header, n - header);
+  *bytes = data;
+  return VTB_OK;
+}
+
+/* "folder/stem" or "folder/stem.gz", whichever exists; NULL if neither. Caller frees. */
+static char *find_file(const char *folder, const char *stem) {
+  vtb_strbuf s = {0};
+  vtb_strbuf_printf(&s, "%s/%s", folder, stem);
+  if (vtb_path_exists(s.at)) return s.at;
+  vtb_strbuf_puts(&s, ".gz");
+  if (vtb_path_exists(s.at)) return s.at;
+  vtb_strbuf_free(&s);
+  return NULL;
+}
+
+static vtb_status take_images(const char *path, vtb_dataset *d, vtb_error *err) {
+  int rank = 0;
+  int64_t dim[4] = {0};
+  vtb_status status = vtb__idx_read(path, 3, 4, &rank, dim, &d->pixels, err);
+  if (status != VTB_OK) return status;
+  if (rank == 4 && dim[3] != 1 && dim[3] != 3)
+    return vtb_fail(err, VTB_E_INPUT, "%s: images with %lld channels; 1 or 3 are supported", path,
+                    (long long)dim[3]);
+  if (dim[0] == 0 || dim[1] < 1 || dim[2] < 1 || dim[1] > VTB_IMAGE_MAX_SIDE ||
+      dim[2] > VTB_IMAGE_MAX_SIDE || dim[1] * dim[2] > VTB_IMAGE_MAX_PIXELS)
+    return vtb_fail(err, VTB_E_INPUT, "%s: %lld images of %lld x %lld pixels", path,
+                    (long long)dim[0], (long long)dim[2], (long long)dim[1]);
+  d->count = dim[0];
+  d->height = (int)dim[1];
+  d->width = (int)dim[2];
+  d->channels = rank == 4 ? (int)dim[3] : 1;
+  return VTB_OK;
+}
+
+static vtb_status take_labels(const char *path, vtb_dataset *d, vtb_error *err) {
+  int rank = 0;
+  int64_t n = 0;
+  unsigned char *labels = NULL;
+  vtb_status status = vtb__idx_read(path, 1, 1, &rank, &n, &labels, err);
+  if (status != VTB_OK) return status;
+  if (n != d->count) {
+    free(labels);
+    return vtb_fail(err, VTB_E_INPUT, "%s: %lld labels for %lld images", path, (long long)n,
+                    (long long)d->count);
+  }
+  d->labels = vtb_xcalloc((size_t)n, sizeof *d->labels);
+  for (int64_t i = 0; i < n; i++) {
+    d->labels[i] = labels[i];
+    if (labels[i] >= d->n_classes) d->n_classes = labels[i] + 1;
+  }
+  free(labels);
+  return VTB_OK;
+}
+
+/* The other split's labels may have classes that this one lacks: both must agree on how many there are. */
+static vtb_status widen_classes(const char *folder, const char *stem, vtb_dataset *d,
+                                vtb_error *err) {
+  char name[64];
+  snprintf(name, sizeof name, "%s-labels-idx1-ubyte", stem);
+  char *path = find_file(folder, name);
+  if (!path) return VTB_OK;
+  int rank = 0;
+  int64_t n = 0;
+  unsigned char *labels = NULL;
+  vtb_status status = vtb__idx_read(path, 1, 1, &rank, &n, &labels, err);
+  for (int64_t i = 0; status == VTB_OK && i < n; i++)
+    if (labels[i] >= d->n_classes) d->n_classes = labels[i] + 1;
+  free(labels);
+  free(path);
+  return status;
+}
+
+vtb_status vtb__idx_open(const char *folder, const char *split, vtb_dataset *d, bool *found,
+                         vtb_error *err) {
+  const char *stem = vtb_streq(split, "train") ? "train" : "t10k";
+  char name[64];
+  snprintf(name, sizeof name, "%s-images-idx3-ubyte", stem);
+  char *images = find_file(folder, name);
+  snprintf(name, sizeof name, "%s-labels-idx1-ubyte", stem);
+  char *labels = find_file(folder, name);
+  vtb_status status = VTB_OK;
+  *found = images || labels;
+  if (*found && !(images && labels))
+    status = vtb_fail(err, VTB_E_INPUT, "%s: has %s-%s-... but not the %s that belong to it",
+                      folder, stem, images ? "images" : "labels", images ? "labels" : "images");
+  if (*found && status == VTB_OK) status = take_images(images, d, err);
+  if (*found && status == VTB_OK) status = take_labels(labels, d, err);
+  if (*found && status == VTB_OK)
+    status = widen_classes(folder, vtb_streq(split, "train") ? "t10k" : "train", d, err);
+  free(images);
+  free(labels);
+  return status;
+}

@@ -1,0 +1,287 @@
+/* PNG and JPEG. Both libraries report errors by a callback that must not return: here it keeps the message and jumps
+ * back, so everything allocated lives in a context that outlives the jump. */
+#include "runtime/data/image.h"
+
+#include <errno.h>
+#include <png.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+/* jpeglib.h needs FILE and size_t declared before it. */
+#include <jpeglib.h>
+/* After jpeglib.h. */
+#include <jerror.h>
+
+typedef struct codec {
+  const char *name;
+  const unsigned char *data;
+  size_t n, at;
+  vtb_image image; /* pixels may be half filled */
+  uint8_t *row;    /* one row as decoded, when it needs conversion */
+  int channels;    /* of the result */
+  jmp_buf escape;
+  char message[256];
+} codec;
+
+static vtb_status size_error(const codec *c, int64_t w, int64_t h, vtb_error *err) {
+  return vtb_fail(err, VTB_E_INPUT, "%s: image of %lld x %lld pixels is empty or beyond the limit",
+                  c->name, (long long)w, (long long)h);
+}
+
+static bool size_is_fine(int64_t w, int64_t h) {
+  return w > 0 && h > 0 && w <= VTB_IMAGE_MAX_SIDE && h <= VTB_IMAGE_MAX_SIDE &&
+         w * h <= VTB_IMAGE_MAX_PIXELS;
+}
+
+/* ---- PNG ---- */
+
+static void png_fail(png_structp png, png_const_charp text) {
+  codec *c = png_get_error_ptr(png);
+  snprintf(c->message, sizeof c->message, "%s", text);
+  longjmp(c->escape, 1);
+}
+
+static void png_ignore(png_structp png, png_const_charp text) {
+  (void)png;
+  (void)text;
+}
+
+static void png_take(png_structp png, png_bytep to, png_size_t n) {
+  codec *c = png_get_io_ptr(png);
+  if (n > c->n - c->at) png_error(png, "the file ends too early");
+  memcpy(to, c->data + c->at, n);
+  c->at += n;
+}
+
+/* Everything libpng converts: palettes, few bits, 16 bits, alpha; what remains is 1 or 3 channels of 8 bits. */
+static void png_make_plain(png_structp png, png_infop info) {
+  png_set_expand(png);
+  png_set_strip_16(png);
+  png_set_strip_alpha(png);
+  (void)png_set_interlace_handling(png);
+  png_read_update_info(png, info);
+}
+
+typedef struct png_reading {
+  png_structp png;
+  png_infop info;
+  png_bytep *rows;
+} png_reading;
+
+/* Runs under setjmp: only *c and *r are written. */
+static vtb_status png_read_all(codec *c, png_reading *r, vtb_error *err) {
+  png_set_read_fn(r->png, c, png_take);
+  png_set_user_limits(r->png, VTB_IMAGE_MAX_SIDE, VTB_IMAGE_MAX_SIDE);
+  png_set_chunk_malloc_max(r->png, 64u << 20);
+  png_read_info(r->png, r->info);
+  int64_t w = png_get_image_width(r->png, r->info), h = png_get_image_height(r->png, r->info);
+  if (!size_is_fine(w, h)) return size_error(c, w, h, err);
+  png_make_plain(r->png, r->info);
+  int channels = png_get_channels(r->png, r->info);
+  if ((channels != 1 && channels != 3) || png_get_bit_depth(r->png, r->info) != 8)
+    return vtb_fail(err, VTB_E_INPUT, "%s: PNG pixel format is not supported", c->name);
+  c->image = vtb_image_new((int)w, (int)h, channels);
+  r->rows = vtb_xcalloc((size_t)h, sizeof *r->rows);
+  for (int64_t y = 0; y < h; y++) r->rows[y] = c->image.pixels + (size_t)(y * w) * (size_t)channels;
+  png_read_image(r->png, r->rows);
+  png_read_end(r->png, NULL);
+  return VTB_OK;
+}
+
+static vtb_status decode_png(codec *c, vtb_error *err) {
+  png_reading r = {0};
+  r.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, c, png_fail, png_ignore);
+  r.info = r.png ? png_create_info_struct(r.png) : NULL;
+  if (!r.info) {
+    png_destroy_read_struct(&r.png, NULL, NULL);
+    return vtb_fail(err, VTB_E_MEMORY, "%s: out of memory while decoding", c->name);
+  }
+  volatile vtb_status status = VTB_OK;
+  png_reading *volatile kept = &r;
+  if (setjmp(c->escape) == 0)
+    status = png_read_all(c, kept, err);
+  else
+    status = vtb_fail(err, VTB_E_INPUT, "%s: damaged PNG: %s", c->name, c->message);
+  png_destroy_read_struct(&kept->png, &kept->info, NULL);
+  free(kept->rows);
+  return status;
+}
+
+/* ---- JPEG ---- */
+
+typedef struct jpeg_errors {
+  struct jpeg_error_mgr base; /* first: libjpeg hands back a pointer to it */
+  codec *c;
+} jpeg_errors;
+
+static void jpeg_fail(j_common_ptr jpeg) {
+  codec *c = ((jpeg_errors *)jpeg->err)->c;
+  char text[JMSG_LENGTH_MAX];
+  jpeg->err->format_message(jpeg, text);
+  snprintf(c->message, sizeof c->message, "%s", text);
+  longjmp(c->escape, 1);
+}
+
+/* libjpeg fills what is missing with gray and only warns; a data set with such files should hear of it. Warnings about
+ * bytes that do no harm are ignored. */
+static void jpeg_warn(j_common_ptr jpeg, int level) {
+  if (level >= 0) return;
+  switch (jpeg->err->msg_code) {
+  case JWRN_EXTRANEOUS_DATA:
+  case JWRN_ADOBE_XFORM:
+  case JWRN_JFIF_MAJOR:
+  case JWRN_BOGUS_PROGRESSION:
+    return;
+  default:
+    jpeg_fail(jpeg);
+  }
+}
+
+static void jpeg_quiet(j_common_ptr jpeg) { (void)jpeg; }
+
+/* CMYK as stored by common software: inverted, 255 means no ink. */
+static void cmyk_to_rgb(const uint8_t *from, uint8_t *to, size_t n, bool inverted) {
+  for (size_t i = 0; i < n; i++) {
+    unsigned k = inverted ? from[4 * i + 3] : 255u - from[4 * i + 3];
+    for (int j = 0; j < 3; j++) {
+      unsigned v = inverted ? from[4 * i + (size_t)j] : 255u - from[4 * i + (size_t)j];
+      to[3 * i + (size_t)j] = (uint8_t)((v * k + 127) / 255);
+    }
+  }
+}
+
+static void jpeg_choose_space(struct jpeg_decompress_struct *j) {
+  switch (j->jpeg_color_space) {
+  case JCS_GRAYSCALE:
+    j->out_color_space = JCS_GRAYSCALE;
+    break;
+  case JCS_CMYK:
+  case JCS_YCCK:
+    j->out_color_space = JCS_CMYK;
+    break;
+  default:
+    j->out_color_space = JCS_RGB;
+    break;
+  }
+}
+
+static vtb_status jpeg_read_all(codec *c, struct jpeg_decompress_struct *j, vtb_error *err) {
+  jpeg_create_decompress(j);
+  j->mem->max_memory_to_use = 1L << 30;
+  jpeg_mem_src(j, c->data, (unsigned long)c->n);
+  (void)jpeg_read_header(j, TRUE);
+  if (!size_is_fine(j->image_width, j->image_height))
+    return size_error(c, j->image_width, j->image_height, err);
+  jpeg_choose_space(j);
+  (void)jpeg_start_decompress(j);
+  bool cmyk = j->out_color_space == JCS_CMYK;
+  int channels = cmyk ? 3 : j->output_components;
+  c->image = vtb_image_new((int)j->output_width, (int)j->output_height, channels);
+  if (cmyk) c->row = vtb_xmalloc((size_t)j->output_width * 4);
+  while (j->output_scanline < j->output_height) {
+    uint8_t *to = c->image.pixels + (size_t)j->output_scanline * j->output_width * (size_t)channels;
+    JSAMPROW row = cmyk ? c->row : to;
+    (void)jpeg_read_scanlines(j, &row, 1);
+    if (cmyk) cmyk_to_rgb(c->row, to, j->output_width, j->saw_Adobe_marker);
+  }
+  (void)jpeg_finish_decompress(j);
+  return VTB_OK;
+}
+
+static vtb_status decode_jpeg(codec *c, vtb_error *err) {
+  struct jpeg_decompress_struct j = {0};
+  jpeg_errors errors = {.c = c};
+  j.err = jpeg_std_error(&errors.base);
+  errors.base.error_exit = jpeg_fail;
+  errors.base.emit_message = jpeg_warn;
+  errors.base.output_message = jpeg_quiet;
+  volatile vtb_status status = VTB_OK;
+  struct jpeg_decompress_struct *volatile kept = &j;
+  if (setjmp(c->escape) == 0)
+    status = jpeg_read_all(c, kept, err);
+  else
+    status = vtb_fail(err, VTB_E_INPUT, "%s: damaged JPEG: %s", c->name, c->message);
+  jpeg_destroy_decompress(kept);
+  free(c->row);
+  c->row = NULL;
+  return status;
+}
+
+/* ---- either ---- */
+
+vtb_status vtb_image_decode(const char *name, const void *data, size_t n, int channels,
+                            vtb_image *out, vtb_error *err) {
+  static const unsigned char png_start[8] = {0x89, 'P', 'N', 'G', 13, 10, 26, 10};
+  codec *c = vtb_xcalloc(1, sizeof *c); /* on the heap: its fields must survive longjmp */
+  c->name = name;
+  c->data = data;
+  c->n = n;
+  vtb_status status;
+  if (n >= 8 && memcmp(data, png_start, 8) == 0)
+    status = decode_png(c, err);
+  else if (n >= 3 && c->data[0] == 0xff && c->data[1] == 0xd8 && c->data[2] == 0xff)
+    status = decode_jpeg(c, err);
+  else if (n == 0)
+    status = vtb_fail(err, VTB_E_INPUT, "%s: the file is empty", name);
+  else
+    status = vtb_fail(err, VTB_E_INPUT, "%s: neither a PNG nor a JPEG file", name);
+  if (status != VTB_OK) {
+    vtb_image_free(&c->image);
+  } else if (channels && channels != c->image.channels) {
+    *out = vtb_image_convert(&c->image, channels);
+    vtb_image_free(&c->image);
+  } else {
+    *out = c->image;
+  }
+  free(c);
+  return status;
+}
+
+vtb_status vtb_image_load(const char *path, int channels, vtb_image *out, vtb_error *err) {
+  char *data;
+  size_t n;
+  vtb_status status = vtb_file_read(path, (size_t)1 << 30, &data, &n, err);
+  if (status != VTB_OK) return status;
+  status = vtb_image_decode(path, data, n, channels, out, err);
+  free(data);
+  return status;
+}
+
+/* ---- writing ---- */
+
+static void encode_png(png_structp png, png_infop info, const vtb_image *im, FILE *file) {
+  png_init_io(png, file);
+  png_set_IHDR(png, info, (png_uint_32)im->width, (png_uint_32)im->height, 8,
+               im->channels == 1 ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
+               PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+  png_write_info(png, info);
+  for (int y = 0; y < im->height; y++)
+    png_write_row(png, im->pixels + (size_t)y * (size_t)im->width * (size_t)im->channels);
+  png_write_end(png, NULL);
+}
+
+vtb_status vtb_image_save_png(const char *path, const vtb_image *im, vtb_error *err) {
+  vtb_atomic_file file;
+  vtb_status status = vtb_atomic_begin(&file, path, err);
+  if (status != VTB_OK) return status;
+  codec *c = vtb_xcalloc(1, sizeof *c);
+  png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, c, png_fail, png_ignore);
+  png_infop info = png ? png_create_info_struct(png) : NULL;
+  volatile bool good = info != NULL;
+  if (good) {
+    if (setjmp(c->escape) == 0)
+      encode_png(png, info, im, file.file);
+    else
+      good = false;
+  }
+  png_destroy_write_struct(&png, &info);
+  if (good)
+    status = vtb_atomic_commit(&file, err);
+  else {
+    status = vtb_fail(err, VTB_E_INPUT, "cannot write %s: %s", path,
+                      c->message[0] ? c->message : strerror(ENOMEM));
+    vtb_atomic_abort(&file);
+  }
+  free(c);
+  return status;
+}

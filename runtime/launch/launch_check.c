@@ -1,0 +1,332 @@
+/* The launch-plan checker: limits, bounds, alignment, live memory. See launch_check.h. */
+#include "runtime/launch/launch_check.h"
+
+#include <string.h>
+
+/* CUDA C++ Programming Guide, "Technical Specifications per Compute Capability". */
+const vtb_arch vtb_archs[] = {{"sm_80", 1024, 163 * 1024, INT32_MAX, 4096},
+                              {"sm_90a", 1024, 227 * 1024, INT32_MAX, 4096},
+                              {"sm_100a", 1024, 227 * 1024, INT32_MAX, 4096}};
+const int vtb_n_archs = sizeof vtb_archs / sizeof *vtb_archs;
+
+const vtb_arch *vtb_arch_find(const char *name) {
+  for (int i = 0; i < vtb_n_archs; i++)
+    if (vtb_streq(vtb_archs[i].name, name)) return &vtb_archs[i];
+  return NULL;
+}
+
+/* ---- who wrote what: neighbouring pieces of a memory, in order --------------------------------------------------- */
+
+enum { NOTHING = INT32_MIN }; /* no value of a plan */
+
+typedef struct piece {
+  int64_t begin, end;
+  int32_t value;
+} piece;
+
+typedef struct memory {
+  VTB_VEC(piece) pieces; /* disjoint; what lies between them was never written */
+} memory;
+
+typedef struct checker {
+  const vtb_launch_plan *plan;
+  memory *workspace, *tensors, *state; /* tensors: one a tensor */
+  int step;
+  vtb_error *err;
+} checker;
+
+static const char *step_name(const checker *c) {
+  const vtb_launch_step *s = &c->plan->steps[c->step];
+  return s->kind == VTB_LAUNCH_KERNEL ? c->plan->kernels[s->index].name : "a library product";
+}
+
+VTB_PRINTF(2, 3) static vtb_status broken(const checker *c, const char *fmt, ...) {
+  char what[512];
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(what, sizeof what, fmt, ap);
+  va_end(ap);
+  return vtb_fail(c->err, VTB_E_INTERNAL, "launch plan, step %d (%s): %s", c->step, step_name(c),
+                  what);
+}
+
+/* The first piece that ends behind `at`. */
+static size_t first_behind(const memory *m, int64_t at) {
+  size_t lo = 0, hi = m->pieces.n;
+  while (lo < hi) {
+    size_t middle = (lo + hi) / 2;
+    if (m->pieces.at[middle].end > at)
+      hi = middle;
+    else
+      lo = middle + 1;
+  }
+  return lo;
+}
+
+static void write_piece(memory *m, piece p) {
+  size_t from = first_behind(m, p.begin), to = from;
+  piece fresh[3];
+  size_t n = 0;
+  while (to < m->pieces.n && m->pieces.at[to].begin < p.end) to++;
+  if (from < to && m->pieces.at[from].begin < p.begin)
+    fresh[n++] = (piece){m->pieces.at[from].begin, p.begin, m->pieces.at[from].value};
+  fresh[n++] = p;
+  if (from < to && m->pieces.at[to - 1].end > p.end)
+    fresh[n++] = (piece){p.end, m->pieces.at[to - 1].end, m->pieces.at[to - 1].value};
+  size_t tail = m->pieces.n - to;
+  while (m->pieces.n < from + n + tail) vtb_vec_push(&m->pieces, p);
+  memmove(&m->pieces.at[from + n], &m->pieces.at[to], tail * sizeof(piece));
+  memcpy(&m->pieces.at[from], fresh, n * sizeof(piece));
+  m->pieces.n = from + n + tail;
+}
+
+/* As if nobody had written there. */
+static void erase(memory *m, int64_t begin, int64_t end) {
+  write_piece(m, (piece){begin, end, 0});
+  size_t at = first_behind(m, begin);
+  memmove(&m->pieces.at[at], &m->pieces.at[at + 1], (m->pieces.n - at - 1) * sizeof(piece));
+  m->pieces.n--;
+}
+
+/* The first byte of [begin, end) that does not hold `value` (negative: anything), or -1; *found: what it holds, NOTHING
+ * if nobody has written there. */
+static int64_t first_other(const memory *m, int64_t begin, int64_t end, int32_t value,
+                           int32_t *found) {
+  *found = NOTHING;
+  for (size_t i = first_behind(m, begin); begin < end; i++) {
+    if (i == m->pieces.n || m->pieces.at[i].begin > begin) return begin;
+    *found = m->pieces.at[i].value;
+    if (value >= 0 && *found != value) return begin;
+    begin = m->pieces.at[i].end;
+    *found = NOTHING;
+  }
+  return -1;
+}
+
+/* ---- single arguments ----------------------------------------------------------------------------------------------
+ */
+
+static bool is_result(const vtb_tensor_info *t) {
+  return t->io == VTB_IO_OUTPUT || t->io == VTB_IO_GRAD_OUT || t->io == VTB_IO_UPDATE;
+}
+
+static int64_t space_bytes(const vtb_launch_plan *p, const vtb_launch_arg *a) {
+  switch (a->space) {
+  case VTB_LAUNCH_TENSOR:
+    return a->tensor < 0 || a->tensor >= p->n_tensors
+               ? -1
+               : vtb_tensor_info_count(&p->tensors[a->tensor]) * 4;
+  case VTB_LAUNCH_WORKSPACE:
+    return p->workspace_bytes;
+  case VTB_LAUNCH_CONSTANT:
+    return p->constant_bytes;
+  case VTB_LAUNCH_STATE:
+    return p->state_bytes;
+  }
+  return -1;
+}
+
+static vtb_status check_arg(const checker *c, int number, const vtb_launch_arg *a) {
+  static const char *const names[] = {"tensor", "workspace", "constants", "state"};
+  int64_t size = space_bytes(c->plan, a);
+  if (size < 0) return broken(c, "argument %d points to memory that does not exist", number);
+  if (a->offset < 0 || a->bytes < 0 || a->offset > size || a->bytes > size - a->offset)
+    return broken(c, "argument %d reaches bytes %lld to %lld of the %s, which has %lld", number,
+                  (long long)a->offset, (long long)(a->offset + a->bytes - 1), names[a->space],
+                  (long long)size);
+  if (a->align == 0 || a->offset % a->align)
+    return broken(c, "argument %d at byte %lld is not aligned to %d bytes", number,
+                  (long long)a->offset, a->align);
+  bool constant = a->space == VTB_LAUNCH_CONSTANT ||
+                  (a->space == VTB_LAUNCH_TENSOR && !is_result(&c->plan->tensors[a->tensor]));
+  if (constant && a->access & VTB_LAUNCH_WRITE)
+    return broken(c, "argument %d writes to what is read only", number);
+  return VTB_OK;
+}
+
+/* NULL for memory that is there from the start. *at: where the argument begins in it. */
+static memory *memory_of(const checker *c, const vtb_launch_arg *a, int64_t *at) {
+  int64_t place = a->space == VTB_LAUNCH_TENSOR ? vtb_launch_place(c->plan, a->tensor) : -1;
+  *at = a->offset + (place >= 0 ? place : 0);
+  if (a->space == VTB_LAUNCH_WORKSPACE) return c->workspace;
+  if (a->space == VTB_LAUNCH_STATE || place >= 0) return c->state;
+  if (a->space == VTB_LAUNCH_TENSOR && is_result(&c->plan->tensors[a->tensor]))
+    return &c->tensors[a->tensor];
+  return NULL;
+}
+
+static vtb_status check_read(const checker *c, int number, const vtb_launch_arg *a) {
+  int64_t begin, at;
+  const memory *m = memory_of(c, a, &begin);
+  int32_t found;
+  if (!m || !(a->access & VTB_LAUNCH_READ)) return VTB_OK;
+  at = first_other(m, begin, begin + a->bytes, a->value, &found);
+  if (at < 0) return VTB_OK;
+  if (found == NOTHING)
+    return broken(c, "argument %d reads byte %lld of value %d, which nothing has written", number,
+                  (long long)at, a->value);
+  return broken(c, "argument %d reads value %d, but byte %lld has been overwritten by value %d",
+                number, a->value, (long long)at, found);
+}
+
+/* Blocks run in any order, so that a launch must not write what another of its values is read from or written to. */
+static vtb_status check_within(const checker *c, const vtb_launch_arg *args, int n) {
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < n; j++) {
+      bool same = args[i].value >= 0 && args[i].value == args[j].value;
+      int64_t a, b;
+      if (i == j || !(args[i].access & VTB_LAUNCH_WRITE) || same) continue;
+      const memory *m = memory_of(c, &args[i], &a);
+      if (m && m == memory_of(c, &args[j], &b) && a < b + args[j].bytes && b < a + args[i].bytes)
+        return broken(c, "argument %d writes value %d over value %d of argument %d", i,
+                      args[i].value, args[j].value, j);
+    }
+  return VTB_OK;
+}
+
+/* ---- steps ---------------------------------------------------------------------------------------------------------
+ */
+
+static vtb_status check_limits(const checker *c, const vtb_launch_step *s, const vtb_arch *arch) {
+  const vtb_launch_kernel *k = &c->plan->kernels[s->index];
+  if (k->threads < 32 || k->threads % 32 || k->threads > arch->threads)
+    return broken(c, "blocks of %d threads; %s takes multiples of 32 up to %d", k->threads,
+                  arch->name, arch->threads);
+  if (s->grid < 1 || s->grid > arch->blocks)
+    return broken(c, "%lld blocks; %s takes 1 to %lld", (long long)s->grid, arch->name,
+                  (long long)arch->blocks);
+  if (k->shared_bytes < 0 || k->shared_bytes > arch->shared_bytes)
+    return broken(c, "%d bytes of shared memory; %s has %d a block", k->shared_bytes, arch->name,
+                  arch->shared_bytes);
+  if (k->n_args * 8 > arch->parameter_bytes)
+    return broken(c, "%d arguments; %s takes %d", k->n_args, arch->name, arch->parameter_bytes / 8);
+  return VTB_OK;
+}
+
+/* Bytes from the first element of `batch` matrices to the last; -1 if the numbers make no sense. */
+static int64_t extent(bool narrow, int64_t batch, int64_t stride, int64_t rows, int64_t columns,
+                      int64_t leading) {
+  int64_t between, within, all;
+  bool sound = batch > 0 && stride >= 0 && rows > 0 && columns > 0 && leading >= columns;
+  if (!sound || __builtin_mul_overflow(batch - 1, stride, &between) ||
+      __builtin_mul_overflow(rows - 1, leading, &within) ||
+      __builtin_add_overflow(between, within, &all) || __builtin_add_overflow(all, columns, &all) ||
+      __builtin_mul_overflow(all, (int64_t)(narrow ? 2 : 4), &all))
+    return -1;
+  return all;
+}
+
+/* The library is told shapes, not ends: they must lie within the arguments. */
+static vtb_status check_product(const checker *c, const vtb_launch_gemm *g,
+                                const vtb_launch_arg *args, int n) {
+  bool from = g->narrow_factors != 0, to = g->narrow_result != 0;
+  const int64_t bytes[] = {extent(from, g->batch, g->stride_a, g->trans_a ? g->k : g->m,
+                                  g->trans_a ? g->m : g->k, g->lda),
+                           extent(from, g->batch, g->stride_b, g->trans_b ? g->n : g->k,
+                                  g->trans_b ? g->k : g->n, g->ldb),
+                           extent(to, g->batch, g->stride_c, g->m, g->n, g->ldc),
+                           extent(to, 1, 0, 1, g->n, g->n)};
+  for (int i = 0; i < n; i++)
+    if (bytes[i] < 0 || bytes[i] > args[i].bytes)
+      return broken(c, "argument %d has %lld bytes, of which the product takes %lld", i,
+                    (long long)args[i].bytes, (long long)bytes[i]);
+  return VTB_OK;
+}
+
+static vtb_status check_shape(const checker *c, const vtb_launch_step *s, const vtb_arch *arch) {
+  const vtb_launch_plan *p = c->plan;
+  int n_args;
+  if (s->kind == VTB_LAUNCH_KERNEL && s->index >= 0 && s->index < p->n_kernels)
+    n_args = p->kernels[s->index].n_args;
+  else if (s->kind == VTB_LAUNCH_GEMM && s->index >= 0 && s->index < p->n_gemms)
+    n_args = 3 + (p->gemms[s->index].has_bias != 0);
+  else
+    return vtb_fail(c->err, VTB_E_INTERNAL, "launch plan, step %d: neither a kernel nor a product",
+                    c->step);
+  if (s->kind == VTB_LAUNCH_GEMM) {
+    const vtb_launch_gemm *g = &p->gemms[s->index];
+    if (g->precision > 3) return broken(c, "factors of no known precision");
+    if ((g->narrow_factors || g->narrow_result) && g->precision < 2)
+      return broken(c, "16 bits of no known format");
+  }
+  if (s->n_args != n_args) return broken(c, "%d arguments instead of %d", s->n_args, n_args);
+  if (s->first_arg < 0 || s->first_arg > p->n_args - n_args)
+    return broken(c, "its arguments are not in the plan");
+  vtb_status status = VTB_OK;
+  for (int i = 0; i < vtb_n_archs && s->kind == VTB_LAUNCH_KERNEL && status == VTB_OK; i++)
+    if (!arch || arch == &vtb_archs[i]) status = check_limits(c, s, &vtb_archs[i]);
+  return status;
+}
+
+static vtb_status check_step(checker *c, const vtb_arch *arch) {
+  const vtb_launch_step *s = &c->plan->steps[c->step];
+  vtb_status status = check_shape(c, s, arch);
+  if (status != VTB_OK) return status;
+  const vtb_launch_arg *args = &c->plan->args[s->first_arg];
+  for (int i = 0; i < s->n_args && status == VTB_OK; i++) status = check_arg(c, i, &args[i]);
+  if (status == VTB_OK && s->kind == VTB_LAUNCH_GEMM)
+    status = check_product(c, &c->plan->gemms[s->index], args, s->n_args);
+  for (int i = 0; i < s->n_args && status == VTB_OK; i++) status = check_read(c, i, &args[i]);
+  if (status == VTB_OK) status = check_within(c, args, s->n_args);
+  for (int i = 0; i < s->n_args && status == VTB_OK; i++) {
+    int64_t at;
+    memory *m = memory_of(c, &args[i], &at);
+    if (m && args[i].bytes && args[i].access & VTB_LAUNCH_WRITE)
+      write_piece(m, (piece){at, at + args[i].bytes, args[i].value});
+  }
+  return status;
+}
+
+/* Every result is written from its first to its last byte. */
+static vtb_status check_results(const checker *c) {
+  for (int i = 0; i < c->plan->n_tensors; i++) {
+    const vtb_tensor_info *t = &c->plan->tensors[i];
+    if (!is_result(t)) continue;
+    int64_t place = vtb_launch_place(c->plan, i), size = vtb_tensor_info_count(t) * 4,
+            begin = place >= 0 ? place : 0;
+    int32_t found;
+    int64_t at =
+        first_other(place >= 0 ? c->state : &c->tensors[i], begin, begin + size, -1, &found);
+    if (at >= 0)
+      return vtb_fail(c->err, VTB_E_INTERNAL, "launch plan: nothing writes byte %lld of result %s",
+                      (long long)(at - begin), t->name);
+  }
+  return VTB_OK;
+}
+
+/* What stands in the state when a run begins: everything but results. Argument i holds value i. */
+static vtb_status fill_state(const checker *c) {
+  const vtb_launch_plan *p = c->plan;
+  if (p->state_bytes > 0) write_piece(c->state, (piece){0, p->state_bytes, INT32_MAX});
+  for (int i = 0; i < p->n_tensors; i++) {
+    int64_t place = vtb_launch_place(p, i), bytes = vtb_tensor_info_count(&p->tensors[i]) * 4;
+    if (place < 0 || bytes == 0) continue;
+    if (place % 16 || bytes > p->state_bytes || place > p->state_bytes - bytes)
+      return vtb_fail(c->err, VTB_E_INTERNAL,
+                      "launch plan: %s has byte %lld of the state, which has %lld",
+                      p->tensors[i].name, (long long)place, (long long)p->state_bytes);
+    if (is_result(&p->tensors[i]))
+      erase(c->state, place, place + bytes);
+    else
+      write_piece(c->state, (piece){place, place + bytes, i});
+  }
+  return VTB_OK;
+}
+
+vtb_status vtb_launch_plan_check(const vtb_launch_plan *p, const vtb_arch *arch, vtb_error *err) {
+  memory workspace = {0}, state = {0};
+  checker c = {.plan = p, .workspace = &workspace, .state = &state, .err = err};
+  c.tensors = vtb_xcalloc((size_t)p->n_tensors + 1, sizeof *c.tensors);
+  vtb_status status = fill_state(&c);
+  for (; c.step < p->n_steps && status == VTB_OK; c.step++) status = check_step(&c, arch);
+  /* once more, as the next run does */
+  if (p->n_prepared > 0)
+    for (c.step = p->n_prepared; c.step < p->n_steps && status == VTB_OK; c.step++)
+      status = check_step(&c, arch);
+  if (status == VTB_OK) status = check_results(&c);
+  for (int i = 0; i < p->n_tensors; i++) vtb_vec_free(&c.tensors[i].pieces);
+  free(c.tensors);
+  vtb_vec_free(&workspace.pieces);
+  vtb_vec_free(&state.pieces);
+  return status;
+}

@@ -1,0 +1,116 @@
+/* A classifier's program with its buffers: which tensor is what, and memory for them. */
+#include "runtime/train/train_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int find_role(const vtb_program *p, const char *name, vtb_io io) {
+  for (int i = 0; i < p->n_tensors; i++)
+    if (p->tensors[i].io == io && vtb_streq(p->tensors[i].name, name)) return i;
+  return -1;
+}
+
+static int find_image(const vtb_program *p) {
+  for (int i = 0; i < p->n_tensors; i++)
+    if (p->tensors[i].io == VTB_IO_INPUT && !p->tensors[i].is_int && p->tensors[i].rank == 4)
+      return i;
+  return -1;
+}
+
+/* The output of shape (batch, classes). */
+static int find_logits(const vtb_program *p) {
+  for (int i = 0; i < p->n_tensors; i++)
+    if (p->tensors[i].io == VTB_IO_OUTPUT && p->tensors[i].rank == 2 &&
+        p->tensors[i].dim[0] == p->batch)
+      return i;
+  return -1;
+}
+
+static vtb_status check_inputs(const vtb_bound *b, vtb_error *err) {
+  const vtb_program *p = b->program;
+  for (int i = 0; i < p->n_tensors; i++) {
+    vtb_io io = p->tensors[i].io;
+    bool known =
+        i == b->image || i == b->labels || i == b->seed || i == b->scalars || i == b->scale;
+    if ((io == VTB_IO_INPUT && !known) || io == VTB_IO_GRAD_IN)
+      return vtb_fail(err, VTB_E_INPUT,
+                      "the model has an input \"%s\" that a classifier's data set cannot fill",
+                      p->tensors[i].name);
+  }
+  return VTB_OK;
+}
+
+static vtb_status check_training(const vtb_bound *b, vtb_error *err) {
+  const vtb_program *p = b->program;
+  if (b->labels < 0 || !p->tensors[b->labels].is_int ||
+      vtb_tensor_info_count(&p->tensors[b->labels]) != p->batch)
+    return vtb_fail(err, VTB_E_INPUT,
+                    "the training program has no integer input \"labels\" of one value a sample");
+  if (b->loss < 0 || vtb_tensor_info_count(&p->tensors[b->loss]) != 1)
+    return vtb_fail(err, VTB_E_INPUT, "the training program has no output \"loss\" of one value");
+  if ((b->scalars >= 0) != (b->result >= 0) ||
+      (b->result >= 0 && vtb_tensor_info_count(&p->tensors[b->result]) != VTB_N_RESULTS) ||
+      (b->scale >= 0 && vtb_tensor_info_count(&p->tensors[b->scale]) != 1))
+    return vtb_fail(err, VTB_E_INPUT,
+                    "the training program updates its parameters in a way that is not known here");
+  return VTB_OK;
+}
+
+vtb_status vtb__bound_find(vtb_bound *b, const vtb_program *p, const char *image,
+                           const char *logits, bool training, vtb_error *err) {
+  *b =
+      (vtb_bound){.program = p, .labels = -1, .loss = -1, .scalars = -1, .result = -1, .scale = -1};
+  b->image = image ? find_role(p, image, VTB_IO_INPUT) : find_image(p);
+  b->logits = logits ? find_role(p, logits, VTB_IO_OUTPUT) : find_logits(p);
+  b->seed = find_role(p, "seed", VTB_IO_INPUT);
+  if (b->seed >= 0 &&
+      (!p->tensors[b->seed].is_int || vtb_tensor_info_count(&p->tensors[b->seed]) != 1))
+    b->seed = -1;
+  if (training) {
+    b->labels = find_role(p, "labels", VTB_IO_INPUT);
+    b->loss = find_role(p, "loss", VTB_IO_OUTPUT);
+    b->scalars = find_role(p, VTB_UPDATE_SCALARS, VTB_IO_INPUT);
+    b->result = find_role(p, VTB_UPDATE_RESULT, VTB_IO_OUTPUT);
+    b->scale = find_role(p, VTB_LOSS_SCALE, VTB_IO_INPUT);
+    vtb_status status = check_training(b, err);
+    if (status != VTB_OK) return status;
+  }
+  if (b->image < 0 || p->tensors[b->image].rank != 4 || p->tensors[b->image].dim[0] != p->batch)
+    return vtb_fail(err, VTB_E_INPUT,
+                    "the model has no image input%s%s of shape [batch, channels, height, width]",
+                    image ? " " : "", image ? image : "");
+  if (b->logits < 0 || p->tensors[b->logits].rank != 2 || p->tensors[b->logits].dim[0] != p->batch)
+    return vtb_fail(err, VTB_E_INPUT, "the model has no output%s%s of shape [batch, classes]",
+                    logits ? " " : "", logits ? logits : "");
+  b->classes = p->tensors[b->logits].dim[1];
+  return check_inputs(b, err);
+}
+
+vtb_status vtb__bound_allocate(vtb_bound *b, unsigned roles, vtb_error *err) {
+  const vtb_program *p = b->program;
+  b->args = vtb_xcalloc((size_t)p->n_tensors, sizeof *b->args);
+  b->owned = vtb_xcalloc((size_t)p->n_tensors, sizeof *b->owned);
+  b->workspace = vtb_aligned_alloc((size_t)p->workspace_bytes);
+  bool enough = b->workspace != NULL;
+  for (int i = 0; i < p->n_tensors && enough; i++) {
+    vtb_io io = p->tensors[i].io;
+    bool on_device = vtb_program_is_resident(p, i) && io != VTB_IO_PARAM && io != VTB_IO_BUFFER;
+    if (!(roles >> io & 1u) || on_device) continue;
+    size_t bytes = (size_t)vtb_tensor_info_count(&p->tensors[i]) * 4;
+    b->args[i] = vtb_aligned_alloc(bytes);
+    b->owned[i] = enough = b->args[i] != NULL;
+    if (enough) memset(b->args[i], 0, bytes);
+  }
+  if (enough) return VTB_OK;
+  return vtb_fail(err, VTB_E_MEMORY, "out of memory for the model (workspace %lld bytes)",
+                  (long long)p->workspace_bytes);
+}
+
+void vtb__bound_free(vtb_bound *b) {
+  for (int i = 0; b->args && i < b->program->n_tensors; i++)
+    if (b->owned[i]) free(b->args[i]);
+  free(b->args);
+  free(b->owned);
+  free(b->workspace);
+  *b = (vtb_bound){0};
+}

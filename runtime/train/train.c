@@ -1,0 +1,468 @@
+/* The training loop: one update a batch; everything that decides what happens next is in vtb_train_state. */
+#include "runtime/train/init.h"
+#include "runtime/artefact/safetensors.h"
+#include "runtime/launch/threads.h"
+#include "runtime/train/train_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+vtb_train_config vtb_train_defaults(void) {
+  vtb_train_config c = {.epochs = 10, .log_steps = 50, .eval_epochs = 1};
+  c.optim = vtb_optim_defaults(VTB_OPTIM_ADAMW);
+  c.schedule = (vtb_schedule){.kind = VTB_SCHEDULE_COSINE,
+                              .base_lr = 1e-3,
+                              .final_lr = 1e-6,
+                              .warmup_lr = 1e-6,
+                              .prefix = true};
+  return c;
+}
+
+/* ---- opening ---- */
+
+static vtb_status check_data(const vtb_trainer *t, vtb_error *err) {
+  const vtb_train_config *c = &t->config;
+  const vtb_tensor_info *image = &t->bound.program->tensors[t->bound.image];
+  const vtb_transform *f = &c->train_transform;
+  if (image->dim[1] != f->channels || image->dim[2] != f->height || image->dim[3] != f->width)
+    return vtb_fail(err, VTB_E_INPUT,
+                    "images are prepared as %d x %d x %d, the model takes %lld x %lld x %lld",
+                    f->channels, f->height, f->width, (long long)image->dim[1],
+                    (long long)image->dim[2], (long long)image->dim[3]);
+  if (vtb_dataset_classes(c->train_set) > t->bound.classes)
+    return vtb_fail(err, VTB_E_INPUT, "data set %s has %d classes, the model %lld",
+                    vtb_dataset_name(c->train_set), vtb_dataset_classes(c->train_set),
+                    (long long)t->bound.classes);
+  return VTB_OK;
+}
+
+static vtb_status check_numbers(const vtb_train_config *c, vtb_error *err) {
+  if (c->epochs < 1) return vtb_fail(err, VTB_E_USAGE, "the number of epochs must be positive");
+  if (!(c->schedule.base_lr >= 0) || isinf(c->schedule.base_lr))
+    return vtb_fail(err, VTB_E_USAGE, "the learning rate must not be negative");
+  if (c->schedule.warmup < 0 || c->max_steps < 0 || c->max_seconds < 0 || c->checkpoint_steps < 0)
+    return vtb_fail(err, VTB_E_USAGE, "warm-up, limits and intervals must not be negative");
+  return VTB_OK;
+}
+
+vtb_status vtb_optim_of_program(const vtb_program *p, void *const *args,
+                                const vtb_optim_config *config, const vtb_services *services,
+                                int *trained, int *n_trained, vtb_optim **out, vtb_error *err) {
+  vtb_optim_param *params = vtb_xcalloc((size_t)p->n_tensors, sizeof *params);
+  vtb_strbuf name = {0};
+  vtb_status status = VTB_OK;
+  int n = 0;
+  for (int i = 0; i < p->n_tensors && status == VTB_OK; i++) {
+    const vtb_tensor_info *info = &p->tensors[i];
+    if (info->io != VTB_IO_PARAM || info->is_int) continue;
+    name.n = 0;
+    vtb_strbuf_printf(&name, "d:%s", info->name);
+    int g = vtb_program_find(p, name.at);
+    if (g < 0) continue;
+    if (vtb_tensor_info_count(&p->tensors[g]) != vtb_tensor_info_count(info))
+      status =
+          vtb_fail(err, VTB_E_INPUT, "gradient %s has another size than its parameter", name.at);
+    params[n] = (vtb_optim_param){.name = info->name,
+                                  .value = args[i],
+                                  .grad = args[g],
+                                  .count = vtb_tensor_info_count(info),
+                                  .decay = info->decay};
+    trained[n++] = i;
+  }
+  if (status == VTB_OK && !n)
+    status = vtb_fail(err, VTB_E_INPUT, "the training program has no gradients");
+  if (status == VTB_OK) status = vtb_optim_new(config, params, n, services, out, err);
+  *n_trained = n;
+  vtb_strbuf_free(&name);
+  free(params);
+  return status;
+}
+
+static vtb_status make_optimiser(vtb_trainer *t, vtb_error *err) {
+  const vtb_program *p = t->bound.program;
+  t->trained = vtb_xcalloc((size_t)p->n_tensors, sizeof *t->trained);
+  return vtb_optim_of_program(p, t->bound.args, &t->config.optim, t->config.services, t->trained,
+                              &t->n_trained, &t->optim, err);
+}
+
+static vtb_status initialise(vtb_trainer *t, vtb_error *err) {
+  const vtb_program *p = t->bound.program;
+  vtb_status status = VTB_OK;
+  for (int i = 0; i < p->n_tensors && status == VTB_OK; i++) {
+    const vtb_tensor_info *info = &p->tensors[i];
+    if ((info->io == VTB_IO_PARAM || info->io == VTB_IO_BUFFER) && !info->is_int)
+      status = vtb_init_tensor(info->init, info->name, t->config.seed, info->rank, info->dim,
+                               t->bound.args[i], err);
+  }
+  if (status != VTB_OK || !t->config.init_weights) return status;
+  vtb_weights *w = NULL;
+  int missing = 0;
+  status = vtb_safetensors_load(t->config.init_weights, &w, err);
+  if (status == VTB_OK) status = vtb_weights_bind(p, w, NULL, t->bound.args, &missing, NULL, err);
+  if (status == VTB_OK && missing)
+    vtb_log("%s: %d tensors are not in it and start from their initialisers",
+            t->config.init_weights, missing);
+  vtb_weights_free(w);
+  return status;
+}
+
+static vtb_status prepare(vtb_trainer *t, vtb_error *err) {
+  const vtb_train_config *c = &t->config;
+  unsigned roles = 1u << VTB_IO_PARAM | 1u << VTB_IO_BUFFER | 1u << VTB_IO_OUTPUT |
+                   1u << VTB_IO_GRAD_OUT | 1u << VTB_IO_UPDATE;
+  vtb_status status = check_numbers(c, err);
+  if (status == VTB_OK)
+    status = vtb__bound_find(&t->bound, c->step, c->image, c->logits, true, err);
+  if (status == VTB_OK) status = check_data(t, err);
+  if (status == VTB_OK) status = vtb__bound_allocate(&t->bound, roles, err);
+  if (status == VTB_OK) status = initialise(t, err);
+  if (status == VTB_OK)
+    status = make_optimiser(t, err); /* after the values: the average starts as their copy */
+  if (status == VTB_OK) status = vtb__buffers_open(t, err);
+  if (status == VTB_OK && vtb__updates_itself(t)) status = vtb__device_open(t, err);
+  if (status != VTB_OK) return status;
+  vtb__scale_open(t);
+  int64_t samples = vtb_dataset_count(c->train_set), batch = t->bound.program->batch;
+  t->batches = vtb_loader_batches(samples, batch, samples >= batch);
+  if (c->resume && c->checkpoint && vtb_path_exists(c->checkpoint)) {
+    status = vtb__checkpoint_load(t, c->checkpoint, err);
+    t->resumed = status == VTB_OK;
+  }
+  if (status == VTB_OK && vtb__updates_itself(t)) status = vtb__device_push(t, err);
+  if (status == VTB_OK && c->log)
+    status = vtb_run_log_open(c->log, t->resumed ? t->state.step : -1, &t->log, err);
+  return status;
+}
+
+vtb_status vtb_trainer_open(const vtb_train_config *config, vtb_trainer **out, vtb_error *err) {
+  vtb_trainer *t = vtb_xcalloc(1, sizeof *t);
+  t->config = *config;
+  t->state.best_top1 = -1;
+  t->started = t->last_checkpoint = vtb_now();
+  if (!t->config.log_steps) t->config.log_steps = 50;
+  if (!t->config.eval_epochs) t->config.eval_epochs = 1;
+  vtb_status status = prepare(t, err);
+  if (status != VTB_OK) {
+    vtb_trainer_close(t);
+    return status;
+  }
+  *out = t;
+  return VTB_OK;
+}
+
+void vtb_trainer_close(vtb_trainer *t) {
+  if (!t) return;
+  vtb_optim_free(t->optim);
+  vtb__buffers_close(t);
+  vtb__device_close(t);
+  if (t->bound.program) vtb__bound_free(&t->bound);
+  vtb_run_log_close(t->log);
+  free(t->trained);
+  free(t);
+}
+
+float *vtb_trainer_param(vtb_trainer *t, const char *name, int64_t *count) {
+  const vtb_program *p = t->bound.program;
+  int i = vtb_program_find(p, name);
+  vtb_error err = {0};
+  if (i < 0 || (p->tensors[i].io != VTB_IO_PARAM && p->tensors[i].io != VTB_IO_BUFFER) ||
+      p->tensors[i].is_int)
+    return NULL;
+  if (vtb__device_pull(t, &err) != VTB_OK) {
+    vtb_log("%s", err.text);
+    return NULL;
+  }
+  if (count) *count = vtb_tensor_info_count(&p->tensors[i]);
+  return t->bound.args[i];
+}
+
+/* ---- evaluating ---- */
+
+static void eval_progress(void *user, int64_t done, int64_t total) {
+  const vtb_trainer *t = user;
+  vtb_train_event e = vtb__event(t, VTB_TRAIN_EVAL_STEP);
+  e.batch = done;
+  e.n_batches = total;
+  vtb__send(t, &e);
+}
+
+/* The training program's value of a tensor of the evaluation program, averaged if there is an average. */
+static vtb_status find_value(const vtb_trainer *t, const vtb_tensor_info *want, void **out,
+                             vtb_error *err) {
+  const vtb_program *p = t->bound.program;
+  int i = vtb_program_find(p, want->name);
+  if (i < 0 || vtb_tensor_info_count(&p->tensors[i]) != vtb_tensor_info_count(want))
+    return vtb_fail(err, VTB_E_INPUT,
+                    "the evaluation program's parameter %s is not the training program's",
+                    want->name);
+  *out = t->bound.args[i];
+  for (int k = 0; k < t->n_trained; k++)
+    if (t->trained[k] == i && vtb_optim_ema(t->optim, k)) *out = vtb_optim_ema(t->optim, k);
+  if (vtb__buffer_average(t, i)) *out = vtb__buffer_average(t, i);
+  return VTB_OK;
+}
+
+vtb_status vtb_trainer_evaluate(vtb_trainer *t, vtb_eval_result *result, vtb_error *err) {
+  const vtb_train_config *c = &t->config;
+  if (!c->eval || !c->eval_set)
+    return vtb_fail(err, VTB_E_USAGE, "no program or data set for evaluation");
+  vtb_status status = vtb__device_pull(t, err);
+  if (status != VTB_OK) return status;
+  void **params = vtb_xcalloc((size_t)c->eval->n_tensors, sizeof *params);
+  for (int i = 0; i < c->eval->n_tensors && status == VTB_OK; i++) {
+    const vtb_tensor_info *info = &c->eval->tensors[i];
+    if (info->io == VTB_IO_PARAM || info->io == VTB_IO_BUFFER)
+      status = find_value(t, info, &params[i], err);
+  }
+  vtb_eval_options o = {.image = c->image,
+                        .logits = c->logits,
+                        .dataset = c->eval_set,
+                        .transform = c->eval_transform,
+                        .services = c->services,
+                        .loader_threads = c->loader_threads,
+                        .on_batch = eval_progress,
+                        .user = t};
+  if (status == VTB_OK) status = vtb_evaluate(c->eval, params, &o, result, err);
+  free(params);
+  return status;
+}
+
+/* ---- one update ---- */
+
+static int64_t count_correct(const vtb_batch *batch, const float *logits, int64_t classes) {
+  int64_t correct = 0;
+  for (int64_t i = 0; i < batch->n; i++) {
+    const float *row = logits + i * classes;
+    int64_t best = 0;
+    for (int64_t k = 1; k < classes; k++)
+      if (row[k] > row[best]) best = k;
+    correct += best == batch->labels[i];
+  }
+  return correct;
+}
+
+/* After a run of a step program that leaves the update to the host. */
+static vtb_status update_here(vtb_trainer *t, const vtb_batch *batch, int64_t *correct,
+                              vtb_error *err) {
+  *correct = count_correct(batch, t->bound.args[t->bound.logits], t->bound.classes);
+  vtb_status status = vtb_optim_step(t->optim, t->lr, &t->grad_norm, err);
+  if (status == VTB_OK) vtb__buffers_step(t);
+  return status;
+}
+
+static vtb_status update(vtb_trainer *t, const vtb_batch *batch, int64_t *correct, vtb_error *err) {
+  vtb_bound *b = &t->bound;
+  int32_t seed = (int32_t)(vtb_random_u64(t->config.seed, (uint64_t)t->state.step) >> 33);
+  b->args[b->image] = batch->images;
+  b->args[b->labels] = batch->labels;
+  if (b->seed >= 0) b->args[b->seed] = &seed;
+  t->lr = vtb_schedule_lr(&t->config.schedule, t->state.step);
+  vtb__scale_begin(t);
+  if (vtb__updates_itself(t)) vtb_optim_scalars(t->optim, t->lr, t->scalars);
+  vtb_status status =
+      vtb_program_execute(b->program, b->args, b->workspace, t->config.services, err);
+  if (status != VTB_OK) return status;
+  t->loss = (double)*(const float *)b->args[b->loss];
+  if (!isfinite(t->loss))
+    return vtb_fail(err, VTB_E_NUMBERS,
+                    "the loss is not finite at update %lld (learning rate %g); the parameters are "
+                    "those before it",
+                    (long long)t->state.step, t->lr);
+  vtb_error inner = {0};
+  status = vtb__updates_itself(t) ? vtb__device_result(t, correct, &inner)
+                                  : update_here(t, batch, correct, &inner);
+  return vtb__scale_end(t, status, &inner, err);
+}
+
+static void account(vtb_trainer *t, const vtb_batch *batch, int64_t correct, double seconds) {
+  t->state.step++;
+  t->state.batch++;
+  t->state.seen += batch->n;
+  t->state.correct += correct;
+  t->state.loss_sum += t->loss * (double)batch->n;
+  t->images += batch->n;
+  t->train_seconds += seconds;
+  t->step_seconds = t->step_seconds > 0 ? 0.95 * t->step_seconds + 0.05 * seconds : seconds;
+}
+
+/* ---- the end of an epoch ---- */
+
+static bool evaluation_due(const vtb_trainer *t) {
+  const vtb_train_config *c = &t->config;
+  return c->eval && c->eval_set &&
+         (t->state.epoch % c->eval_epochs == 0 || t->state.epoch == c->epochs);
+}
+
+static vtb_status end_epoch(vtb_trainer *t, vtb_error *err) {
+  t->state.epoch++;
+  t->state.batch = 0;
+  vtb_train_event e = vtb__event(t, VTB_TRAIN_EPOCH);
+  e.loss = t->state.loss_sum / (double)t->state.seen;
+  e.accuracy = (double)t->state.correct / (double)t->state.seen;
+  t->result.loss = e.loss;
+  t->result.accuracy = e.accuracy;
+  if (evaluation_due(t)) {
+    vtb_eval_result r = {0};
+    vtb_status status = vtb_trainer_evaluate(t, &r, err);
+    if (status != VTB_OK) return status;
+    if (r.top1 > t->state.best_top1) t->state.best_top1 = r.top1;
+    e.evaluated = true;
+    e.eval_loss = t->result.eval_loss = r.loss;
+    e.eval_top1 = t->result.eval_top1 = r.top1;
+    e.eval_top5 = t->result.eval_top5 = r.top5;
+    e.best_top1 = t->state.best_top1;
+  }
+  t->state.loss_sum = 0;
+  t->state.seen = t->state.correct = 0;
+  vtb__send(t, &e);
+  return t->log ? vtb__log_epoch(t, &e, err) : VTB_OK;
+}
+
+/* ---- the loop ---- */
+
+static bool checkpoint_due(const vtb_trainer *t, bool epoch_ended) {
+  const vtb_train_config *c = &t->config;
+  if (!c->checkpoint) return false;
+  if (epoch_ended) return true;
+  if (c->checkpoint_steps > 0 && t->state.step % c->checkpoint_steps == 0) return true;
+  return c->checkpoint_seconds > 0 && vtb_now() - t->last_checkpoint >= c->checkpoint_seconds;
+}
+
+/* Why to stop now, or NULL. */
+static const char *reason_to_stop(const vtb_trainer *t) {
+  const vtb_train_config *c = &t->config;
+  if (t->state.epoch >= c->epochs) return "all epochs are done";
+  if (c->stop && *c->stop) return "stopped on request";
+  if (c->fit_seconds > 0 && t->fit_total && t->state.step >= t->fit_total)
+    return "the time planned for is over";
+  if (c->max_steps > 0 && t->state.step >= c->max_steps) return "the limit of updates is reached";
+  if (c->max_seconds > 0 && vtb_now() - t->started >= c->max_seconds)
+    return "the time limit is reached";
+  return NULL;
+}
+
+/* As many updates in all as the rest of the time holds at the present speed. */
+static void replan(vtb_trainer *t) {
+  vtb_train_config *c = &t->config;
+  if (c->fit_seconds <= 0) return;
+  double left = c->fit_seconds - (vtb_now() - t->started);
+  t->fit_total = t->state.step + (left > 0 ? (int64_t)(left / t->step_seconds) : 0);
+  c->schedule.total = t->fit_total;
+  c->epochs = t->state.step / t->batches + 1; /* never the reason to stop */
+  if (t->fit_total / t->batches >= c->epochs)
+    c->epochs = (t->fit_total + t->batches - 1) / t->batches;
+}
+
+/* Trains one batch; *ended: no batch was left. */
+static vtb_status step_once(vtb_trainer *t, vtb_loader *loader, bool *ended, vtb_error *err) {
+  double start = vtb_now();
+  const vtb_batch *batch;
+  int64_t correct = 0;
+  vtb_status status = vtb_loader_next(loader, &batch, err);
+  *ended = status == VTB_OK && !batch;
+  if (status != VTB_OK || !batch) return status;
+  status = update(t, batch, &correct, err);
+  if (status != VTB_OK) return status;
+  account(t, batch, correct, vtb_now() - start);
+  replan(t);
+  vtb_train_event e = vtb__event(t, VTB_TRAIN_STEP);
+  e.accuracy = (double)correct / (double)batch->n;
+  vtb__send(t, &e);
+  return t->log && t->state.step % t->config.log_steps == 0 ? vtb__log_step(t, err) : VTB_OK;
+}
+
+static vtb_status loop(vtb_trainer *t, vtb_loader *loader, const char **why, vtb_error *err) {
+  bool saved = t->resumed;
+  while (!(*why = reason_to_stop(t))) {
+    bool ended;
+    vtb_status status = step_once(t, loader, &ended, err);
+    if (status != VTB_OK) return status;
+    vtb_check(!ended, "the loader ended at update %lld", (long long)t->state.step);
+    bool epoch_ended = t->state.batch == t->batches;
+    if (epoch_ended) status = end_epoch(t, err);
+    saved = false;
+    if (status == VTB_OK && checkpoint_due(t, epoch_ended)) {
+      status = vtb_trainer_checkpoint(t, t->config.checkpoint, err);
+      saved = true;
+    }
+    if (status != VTB_OK) return status;
+  }
+  return t->config.checkpoint && !saved ? vtb_trainer_checkpoint(t, t->config.checkpoint, err)
+                                        : VTB_OK;
+}
+
+static void send_start(const vtb_trainer *t) {
+  char text[256];
+  int64_t parameters = 0;
+  for (int i = 0; i < t->n_trained; i++)
+    parameters += vtb_tensor_info_count(&t->bound.program->tensors[t->trained[i]]);
+  snprintf(text, sizeof text,
+           "%lld parameters, %lld images, batch %lld, %lld updates an epoch%s, %d threads%s",
+           (long long)parameters, (long long)vtb_dataset_count(t->config.train_set),
+           (long long)t->bound.program->batch, (long long)t->batches,
+           vtb__updates_itself(t) ? " on the device" : "", t->config.services->n_threads,
+           t->resumed ? ", resumed" : "");
+  vtb_train_event e = vtb__event(t, VTB_TRAIN_START);
+  e.text = text;
+  vtb__send(t, &e);
+}
+
+/* A run that a limit ended within an epoch is judged as it stands; its state is left as it was. */
+static vtb_status judge_cut_run(vtb_trainer *t, vtb_error *err) {
+  const vtb_train_config *c = &t->config;
+  vtb_eval_result r = {0};
+  if ((t->state.batch == 0 && !t->fit_total) || !c->eval || !c->eval_set || (c->stop && *c->stop))
+    return VTB_OK;
+  vtb_status status = vtb_trainer_evaluate(t, &r, err);
+  if (status != VTB_OK) return status;
+  if (t->state.seen) {
+    t->result.loss = t->state.loss_sum / (double)t->state.seen;
+    t->result.accuracy = (double)t->state.correct / (double)t->state.seen;
+  }
+  t->result.eval_loss = r.loss;
+  t->result.eval_top1 = r.top1;
+  t->result.eval_top5 = r.top5;
+  return t->log ? vtb__log_end(t, err) : VTB_OK;
+}
+
+static void fill_result(vtb_trainer *t, const char *why, vtb_train_result *result) {
+  t->result.steps = t->state.step;
+  t->result.epochs = t->state.epoch;
+  t->result.finished = t->state.epoch >= t->config.epochs;
+  t->result.best_top1 = t->state.best_top1;
+  t->result.skipped = t->state.skipped;
+  t->result.seconds = vtb_now() - t->started;
+  t->result.images_per_second = t->train_seconds > 0 ? (double)t->images / t->train_seconds : 0;
+  vtb_train_event e = vtb__event(t, VTB_TRAIN_END);
+  e.text = why;
+  e.best_top1 = t->state.best_top1;
+  vtb__send(t, &e);
+  if (result) *result = t->result;
+}
+
+vtb_status vtb_trainer_run(vtb_trainer *t, vtb_train_result *result, vtb_error *err) {
+  const vtb_train_config *c = &t->config;
+  const char *why = reason_to_stop(t);
+  vtb_loader *loader = NULL;
+  vtb_status status = VTB_OK;
+  send_start(t);
+  if (!why) {
+    vtb_loader_options o = {.dataset = c->train_set,
+                            .transform = c->train_transform,
+                            .batch = t->bound.program->batch,
+                            .shuffle = true,
+                            .drop_last = vtb_dataset_count(c->train_set) >= t->bound.program->batch,
+                            .seed = c->seed,
+                            .start_epoch = t->state.epoch,
+                            .start_batch = t->state.batch,
+                            .n_epochs = c->fit_seconds > 0 ? INT32_MAX : c->epochs,
+                            .n_threads = c->loader_threads};
+    status = vtb_loader_open(&o, &loader, err);
+    if (status == VTB_OK) status = loop(t, loader, &why, err);
+    vtb_loader_close(loader);
+  }
+  if (status == VTB_OK) status = judge_cut_run(t, err);
+  if (status == VTB_OK) fill_result(t, why, result);
+  return status;
+}
