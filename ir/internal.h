@@ -2,6 +2,7 @@
 #ifndef VTB_IR_INTERNAL_H
 #define VTB_IR_INTERNAL_H
 
+#include "ir/diag_codes.h"
 #include "ir/ir.h"
 #include "ir/path.h"
 
@@ -12,28 +13,6 @@
 #define VTB__MAX_DIM (INT64_C(1) << 31)
 #define VTB__MAX_COUNT (INT64_C(1) << 46)
 #define VTB__MAX_CALL_DEPTH 256
-
-/* Diagnostic codes of this folder. */
-enum {
-  VTB__D_BROADCAST = 2001,
-  VTB__D_AXIS = 2002,
-  VTB__D_COUNT = 2003,
-  VTB__D_EINSUM = 2004,
-  VTB__D_GRID = 2005,
-  VTB__D_JOIN = 2006,
-  VTB__D_DTYPE = 2007,
-  VTB__D_PATH = 2008,
-  VTB__D_SCAN = 2009,
-  VTB__D_CALL = 2010,
-  VTB__D_ATTR = 2011,
-  VTB__D_SIZE = 2012,
-  VTB__D_ATTENTION = 2013,
-  VTB__D_SYNTAX = 2101,
-  VTB__D_UNKNOWN = 2102,
-  VTB__D_TWICE = 2103,
-  VTB__D_DECLARED = 2104,
-  VTB__D_LIMIT = 2105
-};
 
 /* A module with the tables that its users need not see. */
 typedef struct vtb__module {

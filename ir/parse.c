@@ -38,7 +38,7 @@ static bool fail_name(parser *p, int code, const char *fmt_before, const char *n
 }
 
 static bool syntax(parser *p, const char *what) {
-  return fail(p, VTB__D_SYNTAX, p->lex.span, p->lex.kind == VTB__T_BAD ? p->lex.what : what);
+  return fail(p, VTB_DIAG_IR_SYNTAX, p->lex.span, p->lex.kind == VTB__T_BAD ? p->lex.what : what);
 }
 
 /* ---- tokens ---------------------------------------------------------------------------------------------- */
@@ -84,7 +84,8 @@ static bool read_int(parser *p, int64_t *out) {
   char *end;
   errno = 0;
   long long v = strtoll(p->lex.text.at, &end, 10);
-  if (*end || errno) return fail(p, VTB__D_SYNTAX, p->lex.span, "expected an integer of 64 bits");
+  if (*end || errno)
+    return fail(p, VTB_DIAG_IR_SYNTAX, p->lex.span, "expected an integer of 64 bits");
   *out = v;
   vtb__lex_next(&p->lex);
   return true;
@@ -95,7 +96,7 @@ static bool read_float(parser *p, double *out) {
   if (!word && p->lex.kind != VTB__T_NUMBER) return syntax(p, "expected a number");
   char *end;
   *out = strtod(p->lex.text.at, &end);
-  if (*end) return fail(p, VTB__D_SYNTAX, p->lex.span, "malformed number");
+  if (*end) return fail(p, VTB_DIAG_IR_SYNTAX, p->lex.span, "malformed number");
   vtb__lex_next(&p->lex);
   return true;
 }
@@ -106,7 +107,7 @@ static bool read_size(parser *p, vtb_dim *d) {
   vtb_span span = p->lex.span;
   if (!read_int(p, &d->size)) return false;
   if (d->size >= 1 && d->size <= VTB__MAX_DIM) return true;
-  return fail(p, VTB__D_LIMIT, span, "an axis has from 1 to 2^31 elements");
+  return fail(p, VTB_DIAG_IR_LIMIT, span, "an axis has from 1 to 2^31 elements");
 }
 
 /* N=196 | B | 196 | ? */
@@ -132,10 +133,11 @@ static bool read_type(parser *p, vtb_type *t) {
   do {
     vtb_dim d;
     if (!read_dim(p, &d)) return false;
-    if (t->rank == VTB_MAX_RANK) return fail(p, VTB__D_LIMIT, span, "a type has at most 8 axes");
+    if (t->rank == VTB_MAX_RANK)
+      return fail(p, VTB_DIAG_IR_LIMIT, span, "a type has at most 8 axes");
     t->dim[t->rank++] = d;
     if (d.size != VTB_DYN && (n *= d.size) > VTB__MAX_COUNT)
-      return fail(p, VTB__D_LIMIT, span, "the type is too large");
+      return fail(p, VTB_DIAG_IR_LIMIT, span, "the type is too large");
   } while (take(p, ','));
   return expect(p, ']');
 }
@@ -168,7 +170,7 @@ static bool read_arg(parser *p, vtb_func *f) {
   const char *name = name_of(p, VTB__T_VALUE, "expected an argument %name");
   if (!name) return false;
   if (vtb_map_has(&f->names, name))
-    return fail(p, VTB__D_TWICE, span, "an argument of this name comes before");
+    return fail(p, VTB_DIAG_IR_TWICE, span, "an argument of this name comes before");
   if (!expect(p, ':') || !read_type(p, &t) || !read_role(p, &info)) return false;
   vtb_func_add_arg(f, name, t);
   f->arg_info[f->n_args - 1] = info;
@@ -210,9 +212,9 @@ static bool read_header(parser *p) {
   const char *name = name_of(p, VTB__T_FUNC, "expected a function @name");
   if (!name) return false;
   if (vtb_module_find(p->module, name))
-    return fail(p, VTB__D_TWICE, span, "a function of this name comes before");
+    return fail(p, VTB_DIAG_IR_TWICE, span, "a function of this name comes before");
   if (entry && p->module->entry)
-    return fail(p, VTB__D_TWICE, span, "another function is the entry");
+    return fail(p, VTB_DIAG_IR_TWICE, span, "another function is the entry");
   vtb_vec_push(&p->bodies, ((body){.func = vtb_func_new(p->module, name, kind, span)}));
   body *b = &p->bodies.at[p->bodies.n - 1];
   if (entry) p->module->entry = b->func;
@@ -251,7 +253,7 @@ static void line_free(line *l) {
 static bool read_operand(parser *p, vtb_value **out) {
   if (p->lex.kind != VTB__T_VALUE) return syntax(p, "expected a value %name");
   *out = vtb_map_get(&p->values, p->lex.text.at);
-  if (!*out) return fail_name(p, VTB__D_UNKNOWN, "no value %", p->lex.text.at, " before this");
+  if (!*out) return fail_name(p, VTB_DIAG_IR_UNKNOWN, "no value %", p->lex.text.at, " before this");
   vtb__lex_next(&p->lex);
   return true;
 }
@@ -267,7 +269,7 @@ static bool read_operands(parser *p, line *l) {
 
 static bool read_callee(parser *p, line *l) {
   l->callee = vtb_module_find(p->module, p->lex.text.at);
-  if (!l->callee) return fail_name(p, VTB__D_UNKNOWN, "no function @", p->lex.text.at, "");
+  if (!l->callee) return fail_name(p, VTB_DIAG_IR_UNKNOWN, "no function @", p->lex.text.at, "");
   vtb__lex_next(&p->lex);
   if (!expect(p, '(')) return false;
   return take(p, ')') || (read_operands(p, l) && expect(p, ')'));
@@ -308,7 +310,7 @@ static bool read_attr(parser *p, line *l) {
   vtb_attr a = {0};
   if (p->lex.kind != VTB__T_WORD) return syntax(p, "expected an attribute");
   if (!vtb__attr_spec_find(l->op, p->lex.text.at, &spec))
-    return fail_name(p, VTB__D_UNKNOWN, vtb_op_get(l->op)->name, " has no attribute ",
+    return fail_name(p, VTB_DIAG_IR_UNKNOWN, vtb_op_get(l->op)->name, " has no attribute ",
                      p->lex.text.at);
   for (size_t i = 0; i < l->attrs.n; i++)
     if (vtb_streq(l->attrs.at[i].key, p->lex.text.at))
@@ -341,8 +343,8 @@ static bool read_results(parser *p, line *l) {
     if (!name) return false;
     bool twice = vtb_map_has(&p->values, name);
     for (size_t i = 0; i < l->results.n; i++) twice = twice || l->results.at[i] == name;
-    if (twice) return fail(p, VTB__D_TWICE, span, "a value of this name comes before");
-    if (l->results.n >= 4096) return fail(p, VTB__D_LIMIT, span, "too many results");
+    if (twice) return fail(p, VTB_DIAG_IR_TWICE, span, "a value of this name comes before");
+    if (l->results.n >= 4096) return fail(p, VTB_DIAG_IR_LIMIT, span, "too many results");
     vtb_vec_push(&l->results, name);
     vtb_vec_push(&l->spans, span);
   } while (take(p, ','));
@@ -353,7 +355,7 @@ static bool read_line(parser *p, line *l) {
   if (p->lex.kind == VTB__T_VALUE && !read_results(p, l)) return false;
   if (p->lex.kind != VTB__T_WORD) return syntax(p, "expected an instruction");
   if (!vtb_op_find(p->lex.text.at, &l->op))
-    return fail_name(p, VTB__D_UNKNOWN, "no op \"", p->lex.text.at, "\"");
+    return fail_name(p, VTB_DIAG_IR_UNKNOWN, "no op \"", p->lex.text.at, "\"");
   vtb__lex_next(&p->lex);
   if (p->lex.kind == VTB__T_FUNC && !read_callee(p, l)) return false;
   if (p->lex.kind == VTB__T_VALUE && !l->callee && !read_operands(p, l)) return false;
@@ -390,10 +392,10 @@ static bool read_return(parser *p, body *b, vtb_span span) {
   line l = {0};
   bool good = p->lex.kind != VTB__T_VALUE || read_operands(p, &l);
   if (good && l.operands.n != b->returns.n)
-    good = fail(p, VTB__D_DECLARED, span, "the header declares another number of results");
+    good = fail(p, VTB_DIAG_IR_DECLARED, span, "the header declares another number of results");
   for (size_t i = 0; good && i < l.operands.n; i++)
     if (!vtb_type_equal(&l.operands.at[i]->type, &b->returns.at[i]))
-      good = fail(p, VTB__D_DECLARED, span,
+      good = fail(p, VTB_DIAG_IR_DECLARED, span,
                   "a returned value is not of the type that the header declares");
   if (good) vtb_func_set_returns(b->func, l.operands.at, b->names.at, (int)l.operands.n);
   line_free(&l);
@@ -430,13 +432,13 @@ static void check_inst(parser *p, const vtb_inst *inst) {
     vtb_diag_error(p->diags, s.code, inst->span, "%s", s.text);
     p->failed = true;
   } else if ((int)s.results.n != inst->n_results) {
-    vtb_diag_error(p->diags, VTB__D_DECLARED, inst->span, "%s has %zu results, not %d",
+    vtb_diag_error(p->diags, VTB_DIAG_IR_DECLARED, inst->span, "%s has %zu results, not %d",
                    vtb_op_get(inst->op)->name, s.results.n, inst->n_results);
     p->failed = true;
   }
   for (int i = 0; !s.code && i < inst->n_results && (size_t)i < s.results.n; i++) {
     if (vtb_type_equal(&s.results.at[i], &given.at[i])) continue;
-    vtb_diag_error(p->diags, VTB__D_DECLARED, inst->span, "%%%s is %s, not %s",
+    vtb_diag_error(p->diags, VTB_DIAG_IR_DECLARED, inst->span, "%%%s is %s, not %s",
                    inst->results[i]->name, vtb__shape_text(&s, &s.results.at[i]),
                    vtb__shape_text(&s, &given.at[i]));
     p->failed = true;
@@ -450,7 +452,8 @@ static void check(parser *p) {
     for (vtb_inst *inst = f->first; inst; inst = inst->next) check_inst(p, inst);
   vtb_error err = {0};
   if (!p->failed && !vtb_module_verify(p->module, &err))
-    fail(p, VTB__D_DECLARED, p->module->first ? p->module->first->span : VTB_NO_SPAN, err.text);
+    fail(p, VTB_DIAG_IR_DECLARED, p->module->first ? p->module->first->span : VTB_NO_SPAN,
+         err.text);
 }
 
 static void read_module(parser *p) {
@@ -471,7 +474,7 @@ vtb_module *vtb_module_parse(const vtb_source *source, vtb_diags *diags) {
   parser p = {.diags = diags, .module = vtb_module_new("")};
   p.lex.source = source;
   if (source->n > (size_t)INT32_MAX)
-    fail(&p, VTB__D_LIMIT, VTB_NO_SPAN, "the text is longer than 2 GiB");
+    fail(&p, VTB_DIAG_IR_LIMIT, VTB_NO_SPAN, "the text is longer than 2 GiB");
   else
     read_module(&p);
   for (size_t i = 0; i < p.bodies.n; i++) {

@@ -37,7 +37,7 @@ static const char *op_name(const vtb__shape *s) { return vtb_op_get(s->inst->op)
 
 bool vtb__shape_axis(vtb__shape *s, const vtb_type *t, int64_t axis) {
   if (axis >= 0 && axis < t->rank) return true;
-  return vtb__shape_fail(s, VTB__D_AXIS, "%s: axis %" PRId64 " of %s, which has %d axes",
+  return vtb__shape_fail(s, VTB_DIAG_IR_AXIS, "%s: axis %" PRId64 " of %s, which has %d axes",
                          op_name(s), axis, vtb__shape_text(s, t), t->rank);
 }
 
@@ -45,16 +45,16 @@ const int64_t *vtb__shape_list(vtb__shape *s, const char *key, int n) {
   int len;
   const int64_t *list = vtb_attr_ints(s->inst, key, &len);
   if (list && len == n) return list;
-  vtb__shape_fail(s, VTB__D_ATTR, "%s: attribute %s has %d entries, not %d", op_name(s), key, len,
-                  n);
+  vtb__shape_fail(s, VTB_DIAG_IR_ATTR, "%s: attribute %s has %d entries, not %d", op_name(s), key,
+                  len, n);
   return NULL;
 }
 
 bool vtb__shape_f32(vtb__shape *s) {
   for (int i = 0; i < s->inst->n_operands; i++)
     if (vtb__shape_operand(s, i)->dtype != VTB_F32)
-      return vtb__shape_fail(s, VTB__D_DTYPE, "%s takes f32, operand %d is %s", op_name(s), i + 1,
-                             vtb__shape_text(s, vtb__shape_operand(s, i)));
+      return vtb__shape_fail(s, VTB_DIAG_IR_DTYPE, "%s takes f32, operand %d is %s", op_name(s),
+                             i + 1, vtb__shape_text(s, vtb__shape_operand(s, i)));
   return true;
 }
 
@@ -64,13 +64,14 @@ bool vtb__shape_path(vtb__shape *s, int64_t n) {
   vtb_path path;
   vtb_error err = {0};
   if (vtb_path_parse(text, &path, &err))
-    return vtb__shape_fail(s, VTB__D_PATH, "%s: %s", op_name(s), err.text);
+    return vtb__shape_fail(s, VTB_DIAG_IR_PATH, "%s: %s", op_name(s), err.text);
   int64_t length = path.n;
   vtb_path_free(&path);
   if (length == n) return true;
   if (n == VTB_DYN)
-    return vtb__shape_fail(s, VTB__D_PATH, "%s: path %s along the batch axis", op_name(s), text);
-  return vtb__shape_fail(s, VTB__D_PATH,
+    return vtb__shape_fail(s, VTB_DIAG_IR_PATH, "%s: path %s along the batch axis", op_name(s),
+                           text);
+  return vtb__shape_fail(s, VTB_DIAG_IR_PATH,
                          "%s: path %s orders %" PRId64 " positions, the sequence has %" PRId64,
                          op_name(s), text, length, n);
 }
@@ -82,16 +83,16 @@ static bool check_attr(vtb__shape *s, const vtb_attr *a) {
   if (vtb_streq(a->key, "prepared") && a->kind == VTB_ATTR_INT)
     return true; /* of any op: codegen/cuda/plan/prepare.c */
   if (!vtb__attr_spec_find(s->inst->op, a->key, &spec))
-    return vtb__shape_fail(s, VTB__D_ATTR, "%s has no attribute %s", op_name(s), a->key);
+    return vtb__shape_fail(s, VTB_DIAG_IR_ATTR, "%s has no attribute %s", op_name(s), a->key);
   if (a->kind != spec.kind)
-    return vtb__shape_fail(s, VTB__D_ATTR, "%s: attribute %s is of the wrong kind", op_name(s),
+    return vtb__shape_fail(s, VTB_DIAG_IR_ATTR, "%s: attribute %s is of the wrong kind", op_name(s),
                            a->key);
   if ((a->kind == VTB_ATTR_INT && (a->i > VTB__MAX_DIM || a->i < -VTB__MAX_DIM)))
-    return vtb__shape_fail(s, VTB__D_ATTR, "%s: attribute %s = %" PRId64 " is too large",
+    return vtb__shape_fail(s, VTB_DIAG_IR_ATTR, "%s: attribute %s = %" PRId64 " is too large",
                            op_name(s), a->key, a->i);
   for (int i = 0; a->kind == VTB_ATTR_INTS && i < a->n; i++)
     if (a->ints[i] > VTB__MAX_DIM || a->ints[i] < -VTB__MAX_DIM)
-      return vtb__shape_fail(s, VTB__D_ATTR,
+      return vtb__shape_fail(s, VTB_DIAG_IR_ATTR,
                              "%s: attribute %s holds %" PRId64 ", which is too large", op_name(s),
                              a->key, a->ints[i]);
   return true;
@@ -103,7 +104,7 @@ static bool check_attrs(vtb__shape *s) {
   vtb__attr_spec spec;
   for (const char *p = vtb_op_get(s->inst->op)->attrs; (p = vtb__attr_spec_next(p, &spec));)
     if (!spec.optional && !vtb_attr_find(s->inst, spec.key))
-      return vtb__shape_fail(s, VTB__D_ATTR, "%s lacks attribute %s", op_name(s), spec.key);
+      return vtb__shape_fail(s, VTB_DIAG_IR_ATTR, "%s lacks attribute %s", op_name(s), spec.key);
   return true;
 }
 
@@ -111,12 +112,12 @@ static bool check_operands(vtb__shape *s) {
   const vtb_op_info *info = vtb_op_get(s->inst->op);
   int n = s->inst->n_operands;
   if (n < info->min_operands || (info->max_operands >= 0 && n > info->max_operands))
-    return vtb__shape_fail(s, VTB__D_ATTR, "%s with %d operands", info->name, n);
+    return vtb__shape_fail(s, VTB_DIAG_IR_ATTR, "%s with %d operands", info->name, n);
   vtb_op op = s->inst->op;
   bool takes_callee =
       op == VTB_OP_call || op == VTB_OP_fused || op == VTB_OP_recurrence || op == VTB_OP_fold;
   if (takes_callee == (s->inst->callee != NULL)) return true;
-  return vtb__shape_fail(s, VTB__D_CALL,
+  return vtb__shape_fail(s, VTB_DIAG_IR_CALL,
                          takes_callee ? "%s lacks a function" : "%s takes no function", info->name);
 }
 
@@ -126,10 +127,10 @@ static bool check_size(vtb__shape *s, const vtb_type *t) {
     int64_t size = t->dim[i].size;
     if (size == VTB_DYN) continue;
     if (size < 1)
-      return vtb__shape_fail(s, VTB__D_SIZE, "%s: the result %s has no elements", op_name(s),
+      return vtb__shape_fail(s, VTB_DIAG_IR_SIZE, "%s: the result %s has no elements", op_name(s),
                              vtb__shape_text(s, t));
     if (size > VTB__MAX_DIM || (n *= size) > VTB__MAX_COUNT)
-      return vtb__shape_fail(s, VTB__D_SIZE, "%s: the result %s is too large", op_name(s),
+      return vtb__shape_fail(s, VTB_DIAG_IR_SIZE, "%s: the result %s is too large", op_name(s),
                              vtb__shape_text(s, t));
   }
   return true;
@@ -155,20 +156,20 @@ void vtb__shape_free(vtb__shape *s) {
 
 bool vtb__shape_given(vtb__shape *s) {
   if (s->n_given != 1)
-    return vtb__shape_fail(s, VTB__D_ATTR, "%s needs one given result type", op_name(s));
+    return vtb__shape_fail(s, VTB_DIAG_IR_ATTR, "%s needs one given result type", op_name(s));
   const vtb_type *t = &s->given[0];
   const vtb_attr *data = vtb_attr_find(s->inst, "data");
   if (data && (vtb_type_is_dynamic(t) || !check_size(s, t) || vtb_type_count(t) != data->n))
-    return vtb__shape_fail(s, VTB__D_COUNT, "constant: %d numbers for %s", data->n,
+    return vtb__shape_fail(s, VTB_DIAG_IR_COUNT, "constant: %d numbers for %s", data->n,
                            vtb__shape_text(s, t));
   if (s->inst->op == VTB_OP_constant && (data != NULL) == (vtb_attr_find(s->inst, "value") != NULL))
-    return vtb__shape_fail(s, VTB__D_ATTR, "constant needs either value or data");
+    return vtb__shape_fail(s, VTB_DIAG_IR_ATTR, "constant needs either value or data");
   if (s->inst->op == VTB_OP_iota && !vtb__shape_axis(s, t, vtb_attr_int(s->inst, "axis", 0)))
     return false;
   if (s->inst->op == VTB_OP_random) {
     const vtb_type *seed = vtb__shape_operand(s, 0);
     if (seed->dtype != VTB_I32 || vtb_type_count(seed) != 1 || vtb_type_is_dynamic(seed))
-      return vtb__shape_fail(s, VTB__D_DTYPE, "random: the seed is an i32 scalar, not %s",
+      return vtb__shape_fail(s, VTB_DIAG_IR_DTYPE, "random: the seed is an i32 scalar, not %s",
                              vtb__shape_text(s, seed));
   }
   vtb__shape_push(s, *t);
@@ -188,10 +189,10 @@ static bool broadcast_fail(vtb__shape *s, const vtb_type *a, const vtb_type *b) 
                *axis = axis_label(s, da, db, k - 1);
     if (da->size == VTB_DYN || db->size == VTB_DYN)
       return vtb__shape_fail(
-          s, VTB__D_BROADCAST,
+          s, VTB_DIAG_IR_BROADCAST,
           "%s: shapes %s and %s do not broadcast: the batch axis %s meets %" PRId64, op_name(s), ta,
           tb, axis, da->size == VTB_DYN ? db->size : da->size);
-    return vtb__shape_fail(s, VTB__D_BROADCAST,
+    return vtb__shape_fail(s, VTB_DIAG_IR_BROADCAST,
                            "%s: shapes %s and %s do not broadcast: axis %s is %" PRId64
                            " and %" PRId64,
                            op_name(s), ta, tb, axis, da->size, db->size);
@@ -228,8 +229,9 @@ static bool elementwise_dtype(vtb__shape *s, vtb_dtype *out) {
   const vtb_type *a = vtb__shape_operand(s, first);
   for (int i = first + 1; i < s->inst->n_operands; i++)
     if (vtb__shape_operand(s, i)->dtype != a->dtype)
-      return vtb__shape_fail(s, VTB__D_DTYPE, "%s of %s and %s: element types differ", op_name(s),
-                             vtb__shape_text(s, a), vtb__shape_text(s, vtb__shape_operand(s, i)));
+      return vtb__shape_fail(s, VTB_DIAG_IR_DTYPE, "%s of %s and %s: element types differ",
+                             op_name(s), vtb__shape_text(s, a),
+                             vtb__shape_text(s, vtb__shape_operand(s, i)));
   if (a->dtype == VTB_I32 && !takes_i32(op)) return vtb__shape_f32(s);
   *out = op == VTB_OP_gt || op == VTB_OP_ge || op == VTB_OP_eq ? VTB_F32 : a->dtype;
   return true;
@@ -250,8 +252,8 @@ bool vtb__shape_broadcast(vtb__shape *s) {
 bool vtb__shape_cast(vtb__shape *s) {
   const char *to = vtb_attr_str(s->inst, "to", "");
   if (!vtb_streq(to, "f32") && !vtb_streq(to, "i32"))
-    return vtb__shape_fail(s, VTB__D_DTYPE, "cast to \"%s\"; element types are \"f32\" and \"i32\"",
-                           to);
+    return vtb__shape_fail(s, VTB_DIAG_IR_DTYPE,
+                           "cast to \"%s\"; element types are \"f32\" and \"i32\"", to);
   vtb_type t = *vtb__shape_operand(s, 0);
   t.dtype = vtb_streq(to, "i32") ? VTB_I32 : VTB_F32;
   vtb__shape_push(s, t);
@@ -263,11 +265,11 @@ bool vtb__shape_cast(vtb__shape *s) {
 bool vtb__shape_call(vtb__shape *s) {
   const vtb_func *f = s->inst->callee;
   if (f->n_args != s->inst->n_operands)
-    return vtb__shape_fail(s, VTB__D_CALL, "@%s takes %d arguments, not %d", f->name, f->n_args,
-                           s->inst->n_operands);
+    return vtb__shape_fail(s, VTB_DIAG_IR_CALL, "@%s takes %d arguments, not %d", f->name,
+                           f->n_args, s->inst->n_operands);
   for (int i = 0; i < f->n_args; i++)
     if (!vtb_type_equal(&f->args[i]->type, vtb__shape_operand(s, i)))
-      return vtb__shape_fail(s, VTB__D_CALL, "@%s takes %s as %s, not %s", f->name,
+      return vtb__shape_fail(s, VTB_DIAG_IR_CALL, "@%s takes %s as %s, not %s", f->name,
                              vtb__shape_text(s, &f->args[i]->type), f->args[i]->name,
                              vtb__shape_text(s, vtb__shape_operand(s, i)));
   for (int i = 0; i < f->n_returns; i++) vtb__shape_push(s, f->returns[i]->type);

@@ -43,7 +43,7 @@ static bool expect(vtb__shape *s, int operand, const char *what, const vtb_dim *
   vtb_type want = {.dtype = VTB_F32, .rank = rank};
   for (int i = 0; i < rank; i++) want.dim[i] = dims[i];
   if (vtb_type_equal(&want, vtb__shape_operand(s, operand))) return true;
-  return vtb__shape_fail(s, VTB__D_ATTENTION, "%s: %s is %s, not %s", name_of(s), what,
+  return vtb__shape_fail(s, VTB_DIAG_IR_ATTENTION, "%s: %s is %s, not %s", name_of(s), what,
                          vtb__shape_text(s, vtb__shape_operand(s, operand)),
                          vtb__shape_text(s, &want));
 }
@@ -58,7 +58,7 @@ static bool check_bias(vtb__shape *s, int operand) {
   if (good && r == 4) good = t->dim[0].size == 1 || t->dim[0].size == q->dim[0].size;
   return good ||
          vtb__shape_fail(
-             s, VTB__D_ATTENTION,
+             s, VTB_DIAG_IR_ATTENTION,
              "%s: the bias is %s; want [N, M], [a, N, M] or [B, a, N, M] with %lld queries, %lld "
              "keys and a that divides %lld heads",
              name_of(s), vtb__shape_text(s, t), (long long)q->dim[1].size,
@@ -80,7 +80,7 @@ static bool check_operands(vtb__shape *s, bool bias, int *n) {
            q->dim[2].size % k->dim[2].size == 0 && q->dim[3].size == k->dim[3].size;
   if (!good)
     return vtb__shape_fail(
-        s, VTB__D_ATTENTION,
+        s, VTB_DIAG_IR_ATTENTION,
         "%s: q is %s, k is %s and v is %s; want [B, N, h, K], [B, M, g, K] and [B, M, g, V] with g "
         "that divides h",
         name_of(s), vtb__shape_text(s, q), vtb__shape_text(s, k), vtb__shape_text(s, v));
@@ -108,9 +108,10 @@ bool vtb__shape_attention_grad(vtb__shape *s) {
   bool dlse = vtb_attr_int(s->inst, "dlse", 0) != 0;
   int n, want = 6 + bias + dlse;
   if (s->inst->n_operands != want)
-    return vtb__shape_fail(s, VTB__D_ATTENTION, "%s: %d operands, want %d", name_of(s),
+    return vtb__shape_fail(s, VTB_DIAG_IR_ATTENTION, "%s: %d operands, want %d", name_of(s),
                            s->inst->n_operands, want);
-  if (dbias && !bias) return vtb__shape_fail(s, VTB__D_ATTR, "%s: dbias needs a bias", name_of(s));
+  if (dbias && !bias)
+    return vtb__shape_fail(s, VTB_DIAG_IR_ATTR, "%s: dbias needs a bias", name_of(s));
   if (!check_operands(s, bias, &n)) return false;
   vtb_type y = like_queries(s, 4, vtb__shape_operand(s, 2)->dim[3]);
   if (!expect(s, n, "y", y.dim, 4) || !expect(s, n + 1, "lse", y.dim, 3) ||

@@ -32,7 +32,8 @@ static bool argument_fits(const vtb_type *operand, const vtb_type *arg, bool is_
 /* [B, 1, ...] at one step, [B, N, ...] of all. */
 static bool push_sequence(vtb__shape *s, vtb_type t, vtb_dim n, const char *what, int i) {
   if (t.rank < 2 || t.dim[1].size != 1)
-    return vtb__shape_fail(s, VTB__D_SCAN, "fold @%s: %s %d is %s, which is no step of a sequence",
+    return vtb__shape_fail(s, VTB_DIAG_IR_SCAN,
+                           "fold @%s: %s %d is %s, which is no step of a sequence",
                            s->inst->callee->name, what, i + 1, vtb__shape_text(s, &t));
   t.dim[1] = n;
   vtb__shape_push(s, t);
@@ -41,7 +42,7 @@ static bool push_sequence(vtb__shape *s, vtb_type t, vtb_dim n, const char *what
 
 static bool push_kept(vtb__shape *s, const vtb_type *state, vtb_dim batch, vtb_dim n, int i) {
   if (state->rank < 1 || state->rank == VTB_MAX_RANK || state->dim[0].size != batch.size)
-    return vtb__shape_fail(s, VTB__D_SCAN,
+    return vtb__shape_fail(s, VTB_DIAG_IR_SCAN,
                            "fold @%s: state %d is %s, which cannot be kept by sample",
                            s->inst->callee->name, i + 1, vtb__shape_text(s, state));
   vtb_type t = {.dtype = state->dtype, .rank = state->rank + 1, .dim = {state->dim[0], n}};
@@ -55,27 +56,28 @@ bool vtb__shape_fold(vtb__shape *s) {
   vtb_fold p = vtb_fold_of(s->inst);
   if (p.states < 0 || p.seqs < 1 || p.consts < 0 || p.yields < 0 ||
       f->n_args != s->inst->n_operands)
-    return vtb__shape_fail(s, VTB__D_SCAN,
+    return vtb__shape_fail(s, VTB_DIAG_IR_SCAN,
                            "fold @%s: %d operands do not fit %d states, %d sequences, %d arguments",
                            f->name, s->inst->n_operands, p.states, p.seqs, f->n_args);
   for (int i = 0; i < f->n_args; i++)
     if (!argument_fits(vtb__shape_operand(s, i), &f->args[i]->type,
                        i >= p.states && i < p.states + p.seqs))
-      return vtb__shape_fail(s, VTB__D_SCAN, "fold @%s: operand %d is %s, which does not fit %s",
-                             f->name, i + 1, vtb__shape_text(s, vtb__shape_operand(s, i)),
-                             vtb__shape_text(s, &f->args[i]->type));
+      return vtb__shape_fail(
+          s, VTB_DIAG_IR_SCAN, "fold @%s: operand %d is %s, which does not fit %s", f->name, i + 1,
+          vtb__shape_text(s, vtb__shape_operand(s, i)), vtb__shape_text(s, &f->args[i]->type));
   const vtb_type *first = vtb__shape_operand(s, p.states);
   vtb_dim batch = first->dim[0], n = first->dim[1];
   for (int i = 0; i < p.seqs; i++) {
     const vtb_type *t = vtb__shape_operand(s, p.states + i);
     if (n.size == VTB_DYN || t->dim[0].size != batch.size || t->dim[1].size != n.size)
-      return vtb__shape_fail(s, VTB__D_SCAN, "fold @%s: sequences %s and %s do not go together",
-                             f->name, vtb__shape_text(s, first), vtb__shape_text(s, t));
+      return vtb__shape_fail(s, VTB_DIAG_IR_SCAN,
+                             "fold @%s: sequences %s and %s do not go together", f->name,
+                             vtb__shape_text(s, first), vtb__shape_text(s, t));
   }
   if (!vtb__shape_path(s, n.size)) return false;
   for (int i = 0; i < p.states; i++)
     if (!vtb_type_equal(&f->returns[i]->type, &f->args[i]->type))
-      return vtb__shape_fail(s, VTB__D_SCAN, "fold @%s: state %d is %s but its update is %s",
+      return vtb__shape_fail(s, VTB_DIAG_IR_SCAN, "fold @%s: state %d is %s but its update is %s",
                              f->name, i + 1, vtb__shape_text(s, &f->args[i]->type),
                              vtb__shape_text(s, &f->returns[i]->type));
   for (int i = 0; i < p.yields; i++)

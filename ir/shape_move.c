@@ -14,7 +14,7 @@ bool vtb__shape_reduce(vtb__shape *s) {
   for (int i = 0; i < n; i++) {
     if (!vtb__shape_axis(s, x, axes[i])) return false;
     if (drop[axes[i]])
-      return vtb__shape_fail(s, VTB__D_AXIS, "%s: axis %" PRId64 " named twice", op_name(s),
+      return vtb__shape_fail(s, VTB_DIAG_IR_AXIS, "%s: axis %" PRId64 " named twice", op_name(s),
                              axes[i]);
     drop[axes[i]] = true;
   }
@@ -36,21 +36,22 @@ static bool wanted_shape(vtb__shape *s, vtb_type *t) {
   int n, n_dyn = 0;
   const int64_t *sizes = vtb_attr_ints(s->inst, "shape", &n);
   if (n > VTB_MAX_RANK)
-    return vtb__shape_fail(s, VTB__D_SIZE, "%s to %d axes; at most %d", op_name(s), n,
+    return vtb__shape_fail(s, VTB_DIAG_IR_SIZE, "%s to %d axes; at most %d", op_name(s), n,
                            VTB_MAX_RANK);
   *t = (vtb_type){.dtype = vtb__shape_operand(s, 0)->dtype, .rank = n};
   int64_t count = 1;
   for (int i = 0; i < n; i++) {
     n_dyn += sizes[i] == VTB_DYN;
     if (sizes[i] < 1 && sizes[i] != VTB_DYN)
-      return vtb__shape_fail(s, VTB__D_SIZE, "%s to an axis of size %" PRId64, op_name(s),
+      return vtb__shape_fail(s, VTB_DIAG_IR_SIZE, "%s to an axis of size %" PRId64, op_name(s),
                              sizes[i]);
     if (sizes[i] != VTB_DYN && (count *= sizes[i]) > VTB__MAX_COUNT)
-      return vtb__shape_fail(s, VTB__D_SIZE, "%s to a shape that is too large", op_name(s));
+      return vtb__shape_fail(s, VTB_DIAG_IR_SIZE, "%s to a shape that is too large", op_name(s));
     t->dim[i].size = sizes[i];
   }
   if (n_dyn <= 1) return true;
-  return vtb__shape_fail(s, VTB__D_COUNT, "%s to a shape with the batch in two axes", op_name(s));
+  return vtb__shape_fail(s, VTB_DIAG_IR_COUNT, "%s to a shape with the batch in two axes",
+                         op_name(s));
 }
 
 /* Equal leading and trailing axes keep their names; what is between was regrouped. */
@@ -73,7 +74,7 @@ bool vtb__shape_reshape(vtb__shape *s) {
   keep_names(x, &t);
   bool same_batch = vtb_type_is_dynamic(x) == vtb_type_is_dynamic(&t);
   if (!same_batch || vtb_type_count(x) != vtb_type_count(&t))
-    return vtb__shape_fail(s, VTB__D_COUNT,
+    return vtb__shape_fail(s, VTB_DIAG_IR_COUNT,
                            "reshape of %s to %s: %" PRId64 "%s elements to %" PRId64 "%s",
                            vtb__shape_text(s, x), vtb__shape_text(s, &t), vtb_type_count(x),
                            vtb_type_is_dynamic(x) ? " x batch" : "", vtb_type_count(&t),
@@ -87,7 +88,7 @@ bool vtb__shape_expand(vtb__shape *s) {
   vtb_type t, both;
   if (!wanted_shape(s, &t)) return false;
   if (!vtb_type_broadcast(x, &t, &both) || !vtb_type_equal(&both, &t))
-    return vtb__shape_fail(s, VTB__D_BROADCAST, "%s does not broadcast to %s",
+    return vtb__shape_fail(s, VTB_DIAG_IR_BROADCAST, "%s does not broadcast to %s",
                            vtb__shape_text(s, x), vtb__shape_text(s, &t));
   vtb__shape_push(s, both);
   return true;
@@ -102,7 +103,8 @@ bool vtb__shape_transpose(vtb__shape *s) {
   for (int i = 0; i < x->rank; i++) {
     if (!vtb__shape_axis(s, x, perm[i])) return false;
     if (seen[perm[i]])
-      return vtb__shape_fail(s, VTB__D_AXIS, "transpose: axis %" PRId64 " named twice", perm[i]);
+      return vtb__shape_fail(s, VTB_DIAG_IR_AXIS, "transpose: axis %" PRId64 " named twice",
+                             perm[i]);
     seen[perm[i]] = true;
     t.dim[i] = x->dim[perm[i]];
   }
@@ -117,7 +119,7 @@ static int sized_axis(vtb__shape *s, const vtb_type *x) {
   int64_t axis = vtb_attr_int(s->inst, "axis", 0);
   if (!vtb__shape_axis(s, x, axis)) return -1;
   if (x->dim[axis].size != VTB_DYN) return (int)axis;
-  vtb__shape_fail(s, VTB__D_AXIS, "%s along the batch axis of %s", op_name(s),
+  vtb__shape_fail(s, VTB_DIAG_IR_AXIS, "%s along the batch axis of %s", op_name(s),
                   vtb__shape_text(s, x));
   return -1;
 }
@@ -129,7 +131,7 @@ bool vtb__shape_slice(vtb__shape *s) {
   int64_t start = vtb_attr_int(s->inst, "start", 0), limit = vtb_attr_int(s->inst, "limit", 0);
   int64_t step = vtb_attr_int(s->inst, "step", 1), size = x->dim[axis].size;
   if (step < 1 || start < 0 || start >= limit || limit > size)
-    return vtb__shape_fail(s, VTB__D_JOIN,
+    return vtb__shape_fail(s, VTB_DIAG_IR_JOIN,
                            "slice %" PRId64 ":%" PRId64 ":%" PRId64
                            " of axis %d of %s: want 0 <= start < limit <= %" PRId64
                            " and step >= 1",
@@ -148,7 +150,7 @@ bool vtb__shape_pad(vtb__shape *s) {
   int64_t low = vtb_attr_int(s->inst, "low", 0), high = vtb_attr_int(s->inst, "high", 0);
   int64_t step = vtb_attr_int(s->inst, "step", 1), size = x->dim[axis].size;
   if (low < 0 || high < 0 || step < 1)
-    return vtb__shape_fail(s, VTB__D_JOIN,
+    return vtb__shape_fail(s, VTB_DIAG_IR_JOIN,
                            "pad by %" PRId64 " and %" PRId64 " with step %" PRId64
                            ": want 0, 0 and 1 at least",
                            low, high, step);
@@ -172,12 +174,12 @@ bool vtb__shape_concat(vtb__shape *s) {
   for (int i = 1; i < s->inst->n_operands; i++) {
     const vtb_type *x = vtb__shape_operand(s, i);
     if (!joins(vtb__shape_operand(s, 0), x, axis))
-      return vtb__shape_fail(s, VTB__D_JOIN, "concat along axis %d: %s and %s differ elsewhere",
-                             axis, vtb__shape_text(s, vtb__shape_operand(s, 0)),
-                             vtb__shape_text(s, x));
+      return vtb__shape_fail(s, VTB_DIAG_IR_JOIN,
+                             "concat along axis %d: %s and %s differ elsewhere", axis,
+                             vtb__shape_text(s, vtb__shape_operand(s, 0)), vtb__shape_text(s, x));
     t.dim[axis].size += x->dim[axis].size;
     if (t.dim[axis].size > VTB__MAX_DIM)
-      return vtb__shape_fail(s, VTB__D_SIZE, "concat: the result is too large");
+      return vtb__shape_fail(s, VTB_DIAG_IR_SIZE, "concat: the result is too large");
     for (int k = 0; k < t.rank; k++)
       if (!t.dim[k].name) t.dim[k].name = x->dim[k].name;
   }
@@ -205,13 +207,15 @@ bool vtb__shape_shift(vtb__shape *s) {
     want.rank--;
     for (int i = axis; i < want.rank; i++) want.dim[i] = x->dim[i + 1];
     if (!vtb_type_equal(&want, fill))
-      return vtb__shape_fail(s, VTB__D_JOIN, "shift of %s: the entering step is %s, not %s",
+      return vtb__shape_fail(s, VTB_DIAG_IR_JOIN, "shift of %s: the entering step is %s, not %s",
                              vtb__shape_text(s, x), vtb__shape_text(s, &want),
                              vtb__shape_text(s, fill));
     if (by != 1 && by != -1)
-      return vtb__shape_fail(s, VTB__D_JOIN, "shift by %" PRId64 " with one entering step", by);
+      return vtb__shape_fail(s, VTB_DIAG_IR_JOIN, "shift by %" PRId64 " with one entering step",
+                             by);
     if (vtb_attr_find(s->inst, "fill"))
-      return vtb__shape_fail(s, VTB__D_ATTR, "shift with both an entering step and a fill value");
+      return vtb__shape_fail(s, VTB_DIAG_IR_ATTR,
+                             "shift with both an entering step and a fill value");
   }
   vtb__shape_push(s, *x);
   return true;

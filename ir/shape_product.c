@@ -41,13 +41,14 @@ static bool bind_letters(vtb__shape *s, const vtb__einsum *e, int which, vtb_dim
   const vtb_type *x = vtb__shape_operand(s, which);
   const char *spec = vtb_attr_str(s->inst, "spec", "");
   if (x->rank != e->rank[which])
-    return vtb__shape_fail(s, VTB__D_EINSUM, "einsum \"%s\": operand %d is %s, which has %d axes",
-                           spec, which + 1, vtb__shape_text(s, x), x->rank);
+    return vtb__shape_fail(s, VTB_DIAG_IR_EINSUM,
+                           "einsum \"%s\": operand %d is %s, which has %d axes", spec, which + 1,
+                           vtb__shape_text(s, x), x->rank);
   for (int i = 0; i < x->rank; i++) {
     vtb_dim *d = &letters[(unsigned char)e->in[which][i]];
     if (d->size && d->size != x->dim[i].size)
-      return vtb__shape_fail(s, VTB__D_EINSUM, "einsum \"%s\" of %s and %s: %c has two sizes", spec,
-                             vtb__shape_text(s, vtb__shape_operand(s, 0)),
+      return vtb__shape_fail(s, VTB_DIAG_IR_EINSUM, "einsum \"%s\" of %s and %s: %c has two sizes",
+                             spec, vtb__shape_text(s, vtb__shape_operand(s, 0)),
                              vtb__shape_text(s, vtb__shape_operand(s, 1)), e->in[which][i]);
     d->size = x->dim[i].size;
     if (!d->name) d->name = x->dim[i].name;
@@ -59,7 +60,7 @@ bool vtb__shape_einsum(vtb__shape *s) {
   const char *spec = vtb_attr_str(s->inst, "spec", "");
   vtb__einsum e;
   const char *wrong = vtb__einsum_parse(spec, &e);
-  if (wrong) return vtb__shape_fail(s, VTB__D_EINSUM, "einsum \"%s\": %s", spec, wrong);
+  if (wrong) return vtb__shape_fail(s, VTB_DIAG_IR_EINSUM, "einsum \"%s\": %s", spec, wrong);
   vtb_dim letters[128] = {0};
   if (!vtb__shape_f32(s) || !bind_letters(s, &e, 0, letters) || !bind_letters(s, &e, 1, letters))
     return false;
@@ -69,7 +70,7 @@ bool vtb__shape_einsum(vtb__shape *s) {
     const vtb_type *init = vtb__shape_operand(s, 2);
     vtb_type sum;
     if (!vtb_type_broadcast(init, &t, &sum) || !vtb_type_equal(&sum, &t))
-      return vtb__shape_fail(s, VTB__D_EINSUM, "einsum \"%s\": %s cannot be added to %s", spec,
+      return vtb__shape_fail(s, VTB_DIAG_IR_EINSUM, "einsum \"%s\": %s cannot be added to %s", spec,
                              vtb__shape_text(s, init), vtb__shape_text(s, &t));
   }
   vtb__shape_push(s, t);
@@ -96,14 +97,15 @@ static bool patch_grid(vtb__shape *s, int64_t h, int64_t w, patches *out) {
   bool positive = kernel[0] > 0 && kernel[1] > 0 && stride[0] > 0 && stride[1] > 0;
   for (int i = 0; i < 4; i++) positive = positive && pad[i] >= 0;
   if (!positive)
-    return vtb__shape_fail(s, VTB__D_GRID, "kernel and stride are at least 1, padding at least 0");
+    return vtb__shape_fail(s, VTB_DIAG_IR_GRID,
+                           "kernel and stride are at least 1, padding at least 0");
   out->oh = out_size(h, pad[0], pad[2], kernel[0], stride[0]);
   out->ow = out_size(w, pad[1], pad[3], kernel[1], stride[1]);
   out->k = kernel[0] * kernel[1];
   if (out->oh > VTB__MAX_DIM / (out->ow > 0 ? out->ow : 1) || out->k > VTB__MAX_DIM)
-    return vtb__shape_fail(s, VTB__D_SIZE, "too many patches or too large a kernel");
+    return vtb__shape_fail(s, VTB_DIAG_IR_SIZE, "too many patches or too large a kernel");
   if (out->oh > 0 && out->ow > 0) return true;
-  return vtb__shape_fail(s, VTB__D_GRID,
+  return vtb__shape_fail(s, VTB_DIAG_IR_GRID,
                          "a %" PRId64 "x%" PRId64 " kernel does not fit on a %" PRId64 "x%" PRId64
                          " image",
                          kernel[0], kernel[1], h, w);
@@ -114,11 +116,11 @@ bool vtb__shape_im2col(vtb__shape *s) {
   patches p;
   if (!vtb__shape_f32(s)) return false;
   if (x->rank != 4 || x->dim[1].size < 1 || x->dim[2].size < 1 || x->dim[3].size < 1)
-    return vtb__shape_fail(s, VTB__D_GRID, "im2col of %s; want an image [B, C, H, W]",
+    return vtb__shape_fail(s, VTB_DIAG_IR_GRID, "im2col of %s; want an image [B, C, H, W]",
                            vtb__shape_text(s, x));
   if (!patch_grid(s, x->dim[2].size, x->dim[3].size, &p)) return false;
   if (p.k > VTB__MAX_DIM / x->dim[1].size)
-    return vtb__shape_fail(s, VTB__D_SIZE, "im2col: the result is too large");
+    return vtb__shape_fail(s, VTB_DIAG_IR_SIZE, "im2col: the result is too large");
   vtb_type t = {
       .dtype = VTB_F32,
       .rank = 3,
@@ -133,12 +135,12 @@ bool vtb__shape_col2im(vtb__shape *s) {
   patches p;
   if (!image || !vtb__shape_f32(s)) return false;
   if (image[0] < 1 || image[1] < 1 || image[2] < 1)
-    return vtb__shape_fail(s, VTB__D_GRID, "col2im to an empty image");
+    return vtb__shape_fail(s, VTB_DIAG_IR_GRID, "col2im to an empty image");
   if (!patch_grid(s, image[1], image[2], &p)) return false;
   /* Sizes are at most 2^31, so the products below stay within 64 bits. */
   if (x->rank != 3 || x->dim[1].size != p.oh * p.ow || x->dim[2].size / p.k != image[0] ||
       x->dim[2].size % p.k)
-    return vtb__shape_fail(s, VTB__D_GRID,
+    return vtb__shape_fail(s, VTB_DIAG_IR_GRID,
                            "col2im of %s; want [B, %" PRId64 ", %" PRId64 "x%" PRId64 "]",
                            vtb__shape_text(s, x), p.oh * p.ow, image[0], p.k);
   vtb_type t = {.dtype = VTB_F32,
@@ -156,19 +158,20 @@ static bool token_grid(vtb__shape *s, const vtb_type *x) {
   const int64_t *grid = vtb__shape_list(s, "grid", 2), *pad = vtb__shape_list(s, "pad", 2);
   if (!grid || !pad || !vtb__shape_f32(s)) return false;
   if (x->rank != 3 || x->dim[1].size == VTB_DYN || x->dim[2].size == VTB_DYN)
-    return vtb__shape_fail(s, VTB__D_GRID, "%s of %s; want tokens [B, N, C]",
+    return vtb__shape_fail(s, VTB_DIAG_IR_GRID, "%s of %s; want tokens [B, N, C]",
                            vtb_op_get(s->inst->op)->name, vtb__shape_text(s, x));
   if (grid[0] < 1 || grid[1] < 1 || grid[0] * grid[1] != x->dim[1].size)
-    return vtb__shape_fail(s, VTB__D_GRID, "%s is not on a grid of %" PRId64 "x%" PRId64,
+    return vtb__shape_fail(s, VTB_DIAG_IR_GRID, "%s is not on a grid of %" PRId64 "x%" PRId64,
                            vtb__shape_text(s, x), grid[0], grid[1]);
-  if (pad[0] < 0 || pad[1] < 0) return vtb__shape_fail(s, VTB__D_GRID, "padding is at least 0");
+  if (pad[0] < 0 || pad[1] < 0)
+    return vtb__shape_fail(s, VTB_DIAG_IR_GRID, "padding is at least 0");
   return vtb__shape_path(s, x->dim[1].size);
 }
 
 static bool depthwise_kernel(vtb__shape *s, const vtb_type *x, const vtb_type *w) {
   if (w->rank == 3 && w->dim[0].size == x->dim[2].size && w->dim[1].size > 0 && w->dim[2].size > 0)
     return true;
-  return vtb__shape_fail(s, VTB__D_GRID,
+  return vtb__shape_fail(s, VTB_DIAG_IR_GRID,
                          "a depthwise kernel for %s is [%" PRId64 ", kh, kw], not %s",
                          vtb__shape_text(s, x), x->dim[2].size, vtb__shape_text(s, w));
 }
@@ -187,10 +190,10 @@ bool vtb__shape_dwconv_dw(vtb__shape *s) {
   const int64_t *kernel = vtb__shape_list(s, "kernel", 2);
   if (!kernel || !token_grid(s, x)) return false;
   if (!vtb_type_equal(x, dy))
-    return vtb__shape_fail(s, VTB__D_GRID, "dwconv_dw of %s and %s: shapes differ",
+    return vtb__shape_fail(s, VTB_DIAG_IR_GRID, "dwconv_dw of %s and %s: shapes differ",
                            vtb__shape_text(s, x), vtb__shape_text(s, dy));
   if (kernel[0] < 1 || kernel[1] < 1)
-    return vtb__shape_fail(s, VTB__D_GRID, "a kernel is at least 1x1");
+    return vtb__shape_fail(s, VTB_DIAG_IR_GRID, "a kernel is at least 1x1");
   vtb_type t = {.dtype = VTB_F32,
                 .rank = 3,
                 .dim = {x->dim[2], vtb__dim(kernel[0], NULL), vtb__dim(kernel[1], NULL)}};

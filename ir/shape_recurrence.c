@@ -11,11 +11,11 @@ static bool check_mode(vtb__shape *s) {
   const char *mode = vtb_attr_str(s->inst, "mode", "auto");
   bool known = false;
   for (int i = 0; i < 4; i++) known = known || vtb_streq(mode, modes[i]);
-  if (!known) return vtb__shape_fail(s, VTB__D_ATTR, "%s: no mode \"%s\"", op_name(s), mode);
+  if (!known) return vtb__shape_fail(s, VTB_DIAG_IR_ATTR, "%s: no mode \"%s\"", op_name(s), mode);
   const vtb_attr *chunk = vtb_attr_find(s->inst, "chunk");
   if (chunk ? chunk->i >= 1 : !vtb_streq(mode, "chunkwise")) return true;
-  return vtb__shape_fail(s, VTB__D_ATTR, "%s: mode chunkwise needs a chunk length of at least 1",
-                         op_name(s));
+  return vtb__shape_fail(s, VTB_DIAG_IR_ATTR,
+                         "%s: mode chunkwise needs a chunk length of at least 1", op_name(s));
 }
 
 /* ---- linscan --------------------------------------------------------------------------------------------- */
@@ -30,7 +30,7 @@ static bool expect(vtb__shape *s, int operand, const char *what, const vtb_dim *
   vtb_type want = {.dtype = VTB_F32, .rank = rank};
   for (int i = 0; i < rank; i++) want.dim[i] = dims[i];
   if (vtb_type_equal(&want, vtb__shape_operand(s, operand))) return true;
-  return vtb__shape_fail(s, VTB__D_SCAN, "%s: %s is %s, not %s", op_name(s), what,
+  return vtb__shape_fail(s, VTB_DIAG_IR_SCAN, "%s: %s is %s, not %s", op_name(s), what,
                          vtb__shape_text(s, vtb__shape_operand(s, operand)),
                          vtb__shape_text(s, &want));
 }
@@ -57,12 +57,12 @@ static bool expect_decay(vtb__shape *s, const scan *c) {
 static bool scan_attrs(vtb__shape *s, scan *c) {
   const char *name = vtb_attr_str(s->inst, "class", "");
   if (!vtb_decay_class_find(name, &c->decay))
-    return vtb__shape_fail(s, VTB__D_ATTR, "%s: no decay class \"%s\"", op_name(s), name);
+    return vtb__shape_fail(s, VTB_DIAG_IR_ATTR, "%s: no decay class \"%s\"", op_name(s), name);
   c->normalizer = vtb_attr_int(s->inst, "normalizer", 0) != 0;
   c->init = vtb_attr_int(s->inst, "init", 0) != 0;
   c->dlast = vtb_attr_int(s->inst, "dlast", 0) != 0;
   if (c->normalizer && c->decay >= VTB_DECAY_VALUE)
-    return vtb__shape_fail(s, VTB__D_SCAN,
+    return vtb__shape_fail(s, VTB_DIAG_IR_SCAN,
                            "%s: a normalizer needs a decay without a value axis, not class %s",
                            op_name(s), name);
   return check_mode(s);
@@ -73,12 +73,14 @@ static int scan_operands(vtb__shape *s, scan *c) {
   int inputs = vtb_linscan_inputs(s->inst), n = inputs + (c->init ? 1 + c->normalizer : 0);
   const vtb_type *q = vtb__shape_operand(s, 0), *v = vtb__shape_operand(s, 2);
   if (s->inst->n_operands < n) {
-    vtb__shape_fail(s, VTB__D_SCAN, "%s: %d operands, want %d", op_name(s), s->inst->n_operands, n);
+    vtb__shape_fail(s, VTB_DIAG_IR_SCAN, "%s: %d operands, want %d", op_name(s),
+                    s->inst->n_operands, n);
     return -1;
   }
   if (q->rank != 4 || v->rank != 4 || q->dim[1].size == VTB_DYN) {
-    vtb__shape_fail(s, VTB__D_SCAN, "%s: q is %s and v is %s; want [B, N, h, K] and [B, N, h, V]",
-                    op_name(s), vtb__shape_text(s, q), vtb__shape_text(s, v));
+    vtb__shape_fail(s, VTB_DIAG_IR_SCAN,
+                    "%s: q is %s and v is %s; want [B, N, h, K] and [B, N, h, V]", op_name(s),
+                    vtb__shape_text(s, q), vtb__shape_text(s, v));
     return -1;
   }
   c->b = q->dim[0], c->n = q->dim[1], c->h = q->dim[2], c->k = q->dim[3], c->v = v->dim[3];
@@ -94,7 +96,7 @@ static int scan_operands(vtb__shape *s, scan *c) {
 
 static bool wrong_count(vtb__shape *s, int want) {
   if (s->inst->n_operands == want) return false;
-  vtb__shape_fail(s, VTB__D_SCAN, "%s: %d operands, want %d", op_name(s), s->inst->n_operands,
+  vtb__shape_fail(s, VTB_DIAG_IR_SCAN, "%s: %d operands, want %d", op_name(s), s->inst->n_operands,
                   want);
   return true;
 }
@@ -140,8 +142,9 @@ static bool maxplus_operands(vtb__shape *s, bool init) {
   const vtb_type *g = vtb__shape_operand(s, 0), *i = vtb__shape_operand(s, 1);
   if (!vtb__shape_f32(s)) return false;
   if (g->rank < 2 || g->dim[1].size == VTB_DYN || !vtb_type_equal(g, i))
-    return vtb__shape_fail(s, VTB__D_SCAN, "%s: g is %s and i is %s; want the same [B, N, ...]",
-                           op_name(s), vtb__shape_text(s, g), vtb__shape_text(s, i));
+    return vtb__shape_fail(s, VTB_DIAG_IR_SCAN,
+                           "%s: g is %s and i is %s; want the same [B, N, ...]", op_name(s),
+                           vtb__shape_text(s, g), vtb__shape_text(s, i));
   if (!vtb__shape_path(s, g->dim[1].size)) return false;
   if (!init) return true;
   vtb_dim dims[VTB_MAX_RANK] = {g->dim[0]};
@@ -180,7 +183,7 @@ typedef struct parts {
 
 static bool scan_fail(vtb__shape *s, const char *what, int i, const vtb_type *t,
                       const vtb_type *step) {
-  return vtb__shape_fail(s, VTB__D_SCAN, "@%s: %s %d is %s, which does not fit %s a step",
+  return vtb__shape_fail(s, VTB_DIAG_IR_SCAN, "@%s: %s %d is %s, which does not fit %s a step",
                          s->inst->callee->name, what, i + 1, vtb__shape_text(s, t),
                          vtb__shape_text(s, step));
 }
@@ -193,17 +196,17 @@ static bool count_parts(vtb__shape *s, parts *p) {
   p->seqs = (int)vtb_attr_int(inst, "seqs", -1);
   if (p->states < 0 || p->seqs < 1 || p->inits < 0 || p->seqs > inst->n_operands ||
       p->inits > inst->n_operands || p->states > p->step->n_args)
-    return vtb__shape_fail(s, VTB__D_SCAN, "recurrence @%s: states, inits or seqs out of range",
-                           p->step->name);
+    return vtb__shape_fail(s, VTB_DIAG_IR_SCAN,
+                           "recurrence @%s: states, inits or seqs out of range", p->step->name);
   p->consts = inst->n_operands - p->inits - p->seqs;
   if (p->inits != 0 && p->inits != p->states && p->inits != p->states + 1)
-    return vtb__shape_fail(s, VTB__D_SCAN, "recurrence @%s: %d initial states for %d states",
+    return vtb__shape_fail(s, VTB_DIAG_IR_SCAN, "recurrence @%s: %d initial states for %d states",
                            p->step->name, p->inits, p->states);
   if (p->consts >= 0 && p->step->n_args == p->states + p->seqs + p->consts &&
       p->step->n_returns >= p->states)
     return true;
   return vtb__shape_fail(
-      s, VTB__D_SCAN,
+      s, VTB_DIAG_IR_SCAN,
       "recurrence @%s: %d operands do not fit a step of %d arguments and %d results", p->step->name,
       inst->n_operands, p->step->n_args, p->step->n_returns);
 }
@@ -258,7 +261,7 @@ static bool constant_operand(vtb__shape *s, parts *p, int i) {
 static bool push_lifted(vtb__shape *s, const parts *p, const vtb_type *step, bool with_n) {
   vtb_type t = {.dtype = step->dtype};
   if (1 + with_n + p->n_heads + step->rank > VTB_MAX_RANK)
-    return vtb__shape_fail(s, VTB__D_SIZE, "recurrence @%s: a result has more than %d axes",
+    return vtb__shape_fail(s, VTB_DIAG_IR_SIZE, "recurrence @%s: a result has more than %d axes",
                            p->step->name, VTB_MAX_RANK);
   t.dim[t.rank++] = p->b;
   if (with_n) t.dim[t.rank++] = p->n;
@@ -273,7 +276,7 @@ bool vtb__shape_recurrence(vtb__shape *s) {
   if (!check_mode(s) || !count_parts(s, &p)) return false;
   for (int i = 0; i < p.step->n_args; i++)
     if (vtb_type_is_dynamic(&p.step->args[i]->type))
-      return vtb__shape_fail(s, VTB__D_SCAN, "recurrence @%s: a step has no batch axis",
+      return vtb__shape_fail(s, VTB_DIAG_IR_SCAN, "recurrence @%s: a step has no batch axis",
                              p.step->name);
   for (int i = 0; i < p.seqs; i++)
     if (!sequence_operand(s, &p, i)) return false;
@@ -284,7 +287,7 @@ bool vtb__shape_recurrence(vtb__shape *s) {
   if (!vtb__shape_path(s, p.n.size)) return false;
   for (int i = 0; i < p.states; i++)
     if (!vtb_type_equal(&p.step->returns[i]->type, &p.step->args[i]->type))
-      return vtb__shape_fail(s, VTB__D_SCAN, "@%s: state %s is %s but its update is %s",
+      return vtb__shape_fail(s, VTB_DIAG_IR_SCAN, "@%s: state %s is %s but its update is %s",
                              p.step->name, p.step->args[i]->name,
                              vtb__shape_text(s, &p.step->args[i]->type),
                              vtb__shape_text(s, &p.step->returns[i]->type));

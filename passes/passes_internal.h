@@ -2,21 +2,12 @@
 #ifndef VTB_PASSES_INTERNAL_H
 #define VTB_PASSES_INTERNAL_H
 
+#include "ir/diag_codes.h"
 #include "passes/passes.h"
 
 #define X(name, summary) vtb_status vtb__pass_##name(vtb_pass_context *c, vtb_error *err);
 #include "passes/passes.def"
 #undef X
-
-/* Diagnostic codes of this folder. */
-enum {
-  VTB__D_NONLINEAR = 3001,
-  VTB__D_NOT_DIAGONAL = 3002,
-  VTB__D_CROSS_STATE = 3003,
-  VTB__D_GAIN = 3004,
-  VTB__D_STEP_OP = 3005,
-  VTB__D_STEPWISE = 3006
-};
 
 /* How recurrences run that are not linear; said once after the error. */
 void vtb__recurrent_only_help(vtb_diags *d);

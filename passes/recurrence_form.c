@@ -157,7 +157,7 @@ void vtb__recurrent_only_help(vtb_diags *d) {
 }
 
 static bool nonlinear(vtb__rec *r, const vtb_inst *inst, int state, const char *what) {
-  vtb_diag_error(r->diags, VTB__D_NONLINEAR, inst->span,
+  vtb_diag_error(r->diags, VTB_DIAG_NOT_LINEAR, inst->span,
                  "the update of state %s is not linear: `%s` %s", r->states[state].old->name,
                  vtb__rec_text(r, inst), what);
   vtb__recurrent_only_help(r->diags);
@@ -165,7 +165,7 @@ static bool nonlinear(vtb__rec *r, const vtb_inst *inst, int state, const char *
 }
 
 static bool not_diagonal(vtb__rec *r, const vtb_inst *inst, int state, const char *what) {
-  vtb_diag_error(r->diags, VTB__D_NOT_DIAGONAL, inst->span,
+  vtb_diag_error(r->diags, VTB_DIAG_NOT_DIAGONAL, inst->span,
                  "the update of state %s is not diagonal: `%s` %s", r->states[state].old->name,
                  vtb__rec_text(r, inst), what);
   vtb__recurrent_only_help(r->diags);
@@ -175,7 +175,7 @@ static bool not_diagonal(vtb__rec *r, const vtb_inst *inst, int state, const cha
 static bool cross_state(vtb__rec *r, vtb_span span, int state, int other) {
   if (other < state && (r->reach[other] >> state & 1))
     return false; /* said when the other one was looked at */
-  vtb_diag_error(r->diags, VTB__D_CROSS_STATE, span, "states %s and %s read each other",
+  vtb_diag_error(r->diags, VTB_DIAG_STATES_COUPLED, span, "states %s and %s read each other",
                  r->states[state].old->name, r->states[other].old->name);
   vtb__recurrent_only_help(r->diags);
   return false;
@@ -184,9 +184,9 @@ static bool cross_state(vtb__rec *r, vtb_span span, int state, int other) {
 static bool too_long(vtb__rec *r, const vtb__state *s) {
   if (r->exploded) return false; /* said before */
   r->exploded = true;
-  vtb_diag_error(r->diags, VTB__D_STEP_OP, s->now->def ? s->now->def->span : r->inst->span,
-                 "the update of state %s has too many terms when it is multiplied out",
-                 s->old->name);
+  vtb_diag_error(
+      r->diags, VTB_DIAG_STEP_TOO_COMPLEX, s->now->def ? s->now->def->span : r->inst->span,
+      "the update of state %s has too many terms when it is multiplied out", s->old->name);
   vtb_diag_help(r->diags, "write it as a factor times the state plus one term");
   return false;
 }

@@ -367,7 +367,7 @@ bool vtb__rec_can_lift(vtb__rec *r) {
       break;
     }
     if (good) continue;
-    vtb_diag_error(r->diags, VTB__D_STEP_OP, inst->span,
+    vtb_diag_error(r->diags, VTB_DIAG_STEP_TOO_COMPLEX, inst->span,
                    "`%s` cannot stand in the step of a recurrence", vtb__rec_text(r, inst));
     vtb_diag_help(r->diags, "compute it before the recurrence and hand it in as a per-step input");
     return false;

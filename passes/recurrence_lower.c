@@ -93,7 +93,7 @@ static void emit(vtb__rec *r) {
 
 static bool too_many_states(vtb__rec *r) {
   if (r->n_states <= VTB__MAX_STATES) return false;
-  vtb_diag_error(r->diags, VTB__D_STEP_OP, r->inst->span,
+  vtb_diag_error(r->diags, VTB_DIAG_STEP_TOO_COMPLEX, r->inst->span,
                  "a recurrence of %d states; at most %d are supported", r->n_states,
                  VTB__MAX_STATES);
   return true;
@@ -120,8 +120,8 @@ static bool reads_scale(const vtb_func *step) {
  * dangerous in every order. */
 static bool may_fold(const vtb_inst *inst, const vtb_diag *why) {
   const char *mode = vtb_attr_str(inst, "mode", "auto");
-  return why->code != VTB__D_GAIN && (vtb_streq(mode, "auto") || vtb_streq(mode, "recurrent")) &&
-         !reads_scale(inst->callee) &&
+  return why->code != VTB_DIAG_NOT_STABILISABLE &&
+         (vtb_streq(mode, "auto") || vtb_streq(mode, "recurrent")) && !reads_scale(inst->callee) &&
          vtb_attr_int(inst, "inits", 0) <= vtb_attr_int(inst, "states", 0);
 }
 
@@ -131,7 +131,7 @@ static bool lower_to_fold(vtb_inst *inst, const vtb_diags *why, vtb_diags *diags
   open_rec(&r, inst);
   bool good = may_fold(inst, &why->list.at[0]) && vtb__rec_can_lift(&r);
   if (good) {
-    vtb_diag_warning(diags, VTB__D_STEPWISE, inst->span,
+    vtb_diag_warning(diags, VTB_DIAG_STEPWISE, inst->span,
                      "'%s' runs step after step, in mode recurrent only", inst->callee->name);
     vtb_diag_note(diags, why->list.at[0].span, "%s", why->list.at[0].text);
     vtb__rec_emit_fold(&r);

@@ -101,7 +101,7 @@ static vtb_span span_of(const vtb__rec *r, const vtb_value *v) {
 }
 
 static bool refuse(vtb__rec *r, const vtb__state *s, const vtb_value *v, const char *what) {
-  vtb_diag_error(r->diags, VTB__D_GAIN, span_of(r, v),
+  vtb_diag_error(r->diags, VTB_DIAG_NOT_STABILISABLE, span_of(r, v),
                  "the running scale of state %s must be one number a head, but its %s varies over "
                  "a state axis: `%s`",
                  s->old->name, what, v->def ? vtb__rec_text(r, v->def) : v->name);
@@ -130,7 +130,7 @@ static bool reads_states(vtb__rec *r, const vtb__state *s, const vtb__term *t) {
   for (int i = 0; i < t->n; i++) {
     if (!(vtb__rec_deps(r, t->at[i].v) & VTB__DEP_STATES)) continue;
     vtb_diag_error(
-        r->diags, VTB__D_CROSS_STATE, span_of(r, t->at[i].v),
+        r->diags, VTB_DIAG_STATES_COUPLED, span_of(r, t->at[i].v),
         "state %s reads another state, and the states of this recurrence carry a running scale",
         s->old->name);
     vtb_diag_help(r->diags, "write two recurrences in sequence");

@@ -42,7 +42,7 @@ TEST(paths_compose_and_identities_vanish) {
   CHECK_PASS(
       "path_fold",
       "entry func @f" ARGS " -> (f32[B, N=6, h=1, K=2]) {\n%p = permute %x {axis = 1, path = "
-                           "\"rows~@2x3\"} : f32[B, N=6, h=1, "
+      "\"rows~@2x3\"} : f32[B, N=6, h=1, "
       "K=2]\n" SCAN_OF(
           "%p", ", path = \"rows~@2x3\"") "%z = permute %y {axis = 1, path = \"rows~@2x3\", "
                                           "inverse = 1} : f32[B, N=6, h=1, K=2]\nreturn %z\n}\n",
@@ -50,7 +50,7 @@ TEST(paths_compose_and_identities_vanish) {
   CHECK_PASS(
       "path_fold",
       "entry func @f" ARGS " -> (f32[B, N=6, h=1, K=2]) {\n%p = permute %x {axis = 1, path = "
-                           "\"cols@2x3\"} : f32[B, N=6, h=1, "
+      "\"cols@2x3\"} : f32[B, N=6, h=1, "
       "K=2]\n" SCAN_OF("%p", ", path = \"rows~@2x3\"") "%z = permute %y " P_BACK
                                                        " : f32[B, N=6, h=1, K=2]\nreturn %z\n}\n",
       "entry func @f" ARGS
