@@ -62,9 +62,7 @@ void vtb__describe_tensors(const vtb_func *f, vtb_program *p, vtb_arena *arena) 
 
 void vtb__describe_program(vtb_host *h, vtb_func *entry, vtb_program *p, vtb_arena *arena) {
   vtb__describe_tensors(entry, p, arena);
-  p->workspace_bytes = 0;
-  for (size_t i = 0; i < h->funcs.n; i++)
-    if (h->funcs.at[i].func == entry) p->workspace_bytes = h->funcs.at[i].total_bytes;
+  p->workspace_bytes = h->funcs[vtb_steps_find(&h->steps, entry)].total_bytes;
   p->n_kernels = (int)h->kernel_list.n;
   p->kernels = VTB_NEW_ARRAY(arena, vtb_kernel_info, p->n_kernels + 1);
   for (int i = 0; i < p->n_kernels; i++) {

@@ -36,7 +36,7 @@ static LLVMValueRef new_task_function(vtb_cpu *c, const char *kind) {
   return fn;
 }
 
-/* The tensors' pointers, in the prologue; a copied operand lives in the temporaries. */
+/* The tensors' pointers, in the prologue. */
 static void load_tensors(vtb_cpu *c, vtb_cpu_task *t) {
   vtb_cpu_kernel *k = c->kernel;
   int n = k->n_operands + k->n_results;
@@ -46,13 +46,7 @@ static void load_tensors(vtb_cpu *c, vtb_cpu_task *t) {
     vtb_cpu_tensor *x = &t->t[i];
     x->type = k->types[i];
     memcpy(x->stride, k->stride[i], sizeof x->stride);
-    if (i < k->n_operands && k->operand_temp[i] >= 0) {
-      x->ptr = LLVMBuildInBoundsGEP2(t->prologue, c->i8, t->temp,
-                                     (LLVMValueRef[]){vtb_cpu_i64(c, k->operand_temp[i])}, 1, "");
-      vtb__dense_strides(x->type, x->stride);
-    } else {
-      x->ptr = load_slot(c, t->prologue, t->closure, 1 + i);
-    }
+    x->ptr = load_slot(c, t->prologue, t->closure, 1 + i);
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "codegen/body/body.h"
 #include "codegen/cpu/cpu.h"
+#include "codegen/steps.h"
 
 /* One task of a kernel, launched over [0, n). */
 typedef struct vtb_cpu_step {
@@ -17,11 +18,11 @@ typedef struct vtb_cpu_step {
 struct vtb_cpu_kernel {
   char *key;
   char *name; /* "row_12" */
+  int number;
   char *ops;
   int n_operands, n_results;
   const vtb_type **types; /* operands, then results */
   int64_t (*stride)[VTB_MAX_RANK];
-  int64_t *operand_temp; /* >= 0: the operand was copied to this temporary, densely */
   int64_t temp_bytes;
   VTB_VEC(vtb_cpu_step) steps;
   /* for vtb_kernel_info, from the first instruction that used it */
@@ -43,23 +44,21 @@ typedef struct vtb_host_table {
   LLVMValueRef global;
 } vtb_host_table;
 
-typedef struct vtb_host_func {
-  const vtb_func *func;
+typedef struct vtb_host_func { /* once printed */
   LLVMValueRef fn;
-  int64_t total_bytes;
-  int runs; /* in one run of the entry */
+  int64_t total_bytes; /* of workspace, callees included */
 } vtb_host_func;
 
 struct vtb_host {
   vtb_cpu cpu;
   const vtb_codegen_options *options;
   vtb_module *ir;
-  vtb_plan plan;
+  vtb_steps steps;
+  vtb_host_func *funcs; /* as the steps number them */
   LLVMTypeRef task_type, host_type;
   vtb_map kernels; /* key -> vtb_cpu_kernel */
   VTB_VEC(vtb_cpu_kernel *) kernel_list;
   VTB_VEC(vtb_host_table) tables;
-  VTB_VEC(vtb_host_func) funcs;
   vtb_cpu_task task; /* the one under construction */
   vtb_cpu_joint joint;
   vtb_arena arena;
@@ -77,8 +76,6 @@ LLVMValueRef vtb__const_bytes(vtb_cpu *c, const void *data, size_t n_bytes);
 
 /* Generic emitters over a body of ops (codegen/cpu/loop/fused.c). */
 void vtb__cpu_body(vtb_cpu *c, const vtb_inst *inst);
-/* A strided copy: operand `from` of the kernel under construction to temporary `temp`, densely. */
-void vtb__cpu_copy_in(vtb_cpu *c, const vtb_inst *inst, int from, int64_t temp);
 /* The whole kernel is a copy of operand 0 to result 0; `value` gives the type. */
 void vtb__cpu_copy(vtb_cpu *c, const vtb_value *value);
 

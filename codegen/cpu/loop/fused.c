@@ -43,20 +43,12 @@ void vtb__cpu_fused(vtb_cpu *c, const vtb_inst *inst) {
 }
 void vtb__cpu_reduce(vtb_cpu *c, const vtb_inst *inst) { vtb__cpu_body(c, inst); }
 
-/* ---- copies ----------------------------------------------------------------------------------------------- */
-
-static void emit_copy(vtb_cpu *c, const vtb_value *value, int from, int to, int64_t temp) {
+void vtb__cpu_copy(vtb_cpu *c, const vtb_value *value) {
   vtb_expr e;
-  vtb_root root = {.value = value, .tensor = to, .temp = temp};
+  vtb_root root = {.value = value, .tensor = 1};
   vtb__expr_init(&e, c, NULL);
-  vtb_vec_push(&e.body.leaves, ((vtb_leaf){value, from, 0, NULL}));
-  vtb__dense_strides(&value->type, root.stride);
+  vtb_vec_push(&e.body.leaves, ((vtb_leaf){value, 0, 0, NULL}));
+  memcpy(root.stride, c->kernel->stride[1], sizeof root.stride);
   vtb__emit_loop(&e.body, &root, 1);
   vtb__expr_free(&e);
 }
-
-void vtb__cpu_copy_in(vtb_cpu *c, const vtb_inst *inst, int from, int64_t temp) {
-  emit_copy(c, inst->operands[from], from, -1, temp);
-}
-
-void vtb__cpu_copy(vtb_cpu *c, const vtb_value *value) { emit_copy(c, value, 0, 1, 0); }

@@ -34,8 +34,6 @@ void *vtb__cpu_begin_probe(vtb_body *b) {
   for (int i = 0; i < n; i++) {
     t->t[i] = (vtb_cpu_tensor){.ptr = t->temp, .type = k->types[i]};
     memcpy(t->t[i].stride, k->stride[i], sizeof t->t[i].stride);
-    if (i < k->n_operands && k->operand_temp[i] >= 0)
-      vtb__dense_strides(k->types[i], t->t[i].stride);
   }
   e->mask = NULL;
   return LLVMGetParam(t->fn, 1);
