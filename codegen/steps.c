@@ -20,11 +20,15 @@ int64_t vtb_places_round(const vtb_places *p, int64_t bytes) {
   return (bytes + p->frame_align - 1) / p->frame_align * p->frame_align;
 }
 
-static int64_t rounded(const maker *m, int64_t bytes) { return vtb_places_round(&m->s->places, bytes); }
+static int64_t rounded(const maker *m, int64_t bytes) {
+  return vtb_places_round(&m->s->places, bytes);
+}
 
 /* ---- places ------------------------------------------------------------------------------------------------ */
 
-static const vtb_slot *slot_of(const maker *m, const vtb_value *v) { return &m->frame->slots[v->id]; }
+static const vtb_slot *slot_of(const maker *m, const vtb_value *v) {
+  return &m->frame->slots[v->id];
+}
 
 static const vtb_value *stored_value(const maker *m, const vtb_value *v) {
   return slot_of(m, v)->place == VTB_PLACE_VIEW ? slot_of(m, v)->base : v;
@@ -86,7 +90,8 @@ static vtb_spot tail_spot(maker *m, const vtb_type *type, int64_t *used) {
 /* ---- steps ------------------------------------------------------------------------------------------------- */
 
 static void add_copy(maker *m, const vtb_inst *inst, vtb_spot from, vtb_spot to, int64_t tail) {
-  vtb_step step = {.kind = VTB_STEP_COPY, .inst = inst, .n_operands = 1, .n_results = 1, .tail = tail};
+  vtb_step step = {
+      .kind = VTB_STEP_COPY, .inst = inst, .n_operands = 1, .n_results = 1, .tail = tail};
   step.at = VTB_NEW_ARRAY(&m->s->arena, vtb_spot, 2);
   step.at[0] = from;
   step.at[1] = to;
@@ -95,17 +100,20 @@ static void add_copy(maker *m, const vtb_inst *inst, vtb_spot from, vtb_spot to,
 
 static vtb_step step_of(maker *m, vtb_step_kind kind, const vtb_inst *inst) {
   int n = inst->n_operands + inst->n_results;
-  vtb_step step = {.kind = kind, .inst = inst, .n_operands = inst->n_operands, .n_results = inst->n_results};
+  vtb_step step = {
+      .kind = kind, .inst = inst, .n_operands = inst->n_operands, .n_results = inst->n_results};
   step.prepared = vtb_attr_int(inst, "prepared", 0) != 0;
   step.at = VTB_NEW_ARRAY(&m->s->arena, vtb_spot, n + 1);
   for (int i = 0; i < inst->n_operands; i++) step.at[i] = spot_of(m, inst->operands[i]);
-  for (int r = 0; r < inst->n_results; r++) step.at[inst->n_operands + r] = spot_of(m, inst->results[r]);
+  for (int r = 0; r < inst->n_results; r++)
+    step.at[inst->n_operands + r] = spot_of(m, inst->results[r]);
   return step;
 }
 
 /* Structured ops address rows: their last axis must be contiguous, in operands that the plan made views. */
 static bool takes_rows(const vtb_inst *inst) {
-  bool structured = vtb_op_get(inst->op)->klass == VTB_CLASS_STRUCTURED && inst->op != VTB_OP_einsum;
+  bool structured =
+      vtb_op_get(inst->op)->klass == VTB_CLASS_STRUCTURED && inst->op != VTB_OP_einsum;
   return structured || vtb_is_scans(inst) || vtb_is_turned_attention(inst);
 }
 
@@ -152,7 +160,8 @@ static void add_call(maker *m, const vtb_inst *inst) {
 
 static vtb_fold_part part_of(maker *m, const vtb_spot *sequence, int64_t *tail) {
   const vtb_type *t = sequence->type;
-  vtb_fold_part p = {.sequence = *sequence, .n = t->dim[1].size, .type = {.dtype = t->dtype, .rank = 2}};
+  vtb_fold_part p = {
+      .sequence = *sequence, .n = t->dim[1].size, .type = {.dtype = t->dtype, .rank = 2}};
   p.len = vtb_type_count(t) / (t->dim[0].size * p.n);
   p.type.dim[0].size = t->dim[0].size;
   p.type.dim[1].size = p.len;
@@ -233,7 +242,8 @@ int64_t *vtb_fold_positions(const vtb_fold_loop *f) {
   if (f->p.path) {
     vtb_path path;
     vtb_error err = {0};
-    vtb_check(vtb_path_parse(f->p.path, &path, &err) == VTB_OK && path.n == f->n, "path %s: %s", f->p.path, err.text);
+    vtb_check(vtb_path_parse(f->p.path, &path, &err) == VTB_OK && path.n == f->n, "path %s: %s",
+              f->p.path, err.text);
     vtb_path_indices(&path, stored);
     vtb_path_free(&path);
   }
@@ -322,7 +332,8 @@ size_t vtb_steps_find(const vtb_steps *s, const vtb_func *f) {
   vtb_bug("@%s is not in the memory plan", f->name);
 }
 
-vtb_status vtb_steps_make(vtb_module *m, vtb_func *entry, const vtb_places *places, vtb_steps *out, vtb_error *err) {
+vtb_status vtb_steps_make(vtb_module *m, vtb_func *entry, const vtb_places *places, vtb_steps *out,
+                          vtb_error *err) {
   *out = (vtb_steps){.places = *places};
   vtb_status status = vtb_plan_memory(m, entry, &out->plan, err);
   if (status != VTB_OK) return status;

@@ -17,7 +17,7 @@
 
 /* What a target asks of places. */
 typedef struct vtb_places {
-  int64_t frame_align; /* bytes: what frames, copies and temporaries start at multiples of */
+  int64_t frame_align;  /* bytes: what frames, copies and temporaries start at multiples of */
   int64_t tensor_align; /* bytes: what arguments of functions start at multiples of */
 } vtb_places;
 
@@ -36,7 +36,8 @@ typedef struct vtb_spot {
   const vtb_inst *constant;
   int64_t offset; /* bytes */
   const vtb_type *type;
-  int64_t stride[VTB_MAX_RANK]; /* elements; 0 along broadcast axes, and everywhere in a constant of equal elements */
+  int64_t stride
+      [VTB_MAX_RANK]; /* elements; 0 along broadcast axes, and everywhere in a constant of equal elements */
 } vtb_spot;
 
 /* A sequence [B, N, ...] of a fold and its step as [B, len]: in place within the sequence, or `copied` to and fro. */
@@ -71,7 +72,12 @@ typedef struct vtb_fold_loop {
   int n_slots, n_before, n_after;
 } vtb_fold_loop;
 
-typedef enum vtb_step_kind { VTB_STEP_KERNEL, VTB_STEP_COPY, VTB_STEP_CALL, VTB_STEP_FOLD } vtb_step_kind;
+typedef enum vtb_step_kind {
+  VTB_STEP_KERNEL,
+  VTB_STEP_COPY,
+  VTB_STEP_CALL,
+  VTB_STEP_FOLD
+} vtb_step_kind;
 
 typedef struct vtb_step {
   vtb_step_kind kind;
@@ -100,8 +106,8 @@ typedef struct vtb_steps {
 } vtb_steps;
 
 /* Plans memory and lists the steps. The module must be bound. */
-VTB_MUST_USE vtb_status vtb_steps_make(vtb_module *m, vtb_func *entry, const vtb_places *places, vtb_steps *out,
-                                       vtb_error *err);
+VTB_MUST_USE vtb_status vtb_steps_make(vtb_module *m, vtb_func *entry, const vtb_places *places,
+                                       vtb_steps *out, vtb_error *err);
 void vtb_steps_free(vtb_steps *s);
 /* Its number among the functions. */
 size_t vtb_steps_find(const vtb_steps *s, const vtb_func *f);

@@ -75,10 +75,10 @@ int vtb_cuda_temp(vtb_cuda *c, int64_t n_bytes) {
   vtb_cuda_unit *u = &c->unit;
   vtb_cuda_ref ref = {.place = VTB_CUDA_TAIL,
                       .value = c->func->n_values++,
-                      .offset = u->temp_bytes,
+                      .offset = u->tail_bytes,
                       .bytes = n_bytes};
   vtb_vec_push(&u->temps, ref);
-  u->temp_bytes += (n_bytes + 255) / 256 * 256;
+  u->tail_bytes += vtb_places_round(&c->steps.places, n_bytes);
   return (int)u->temps.n - 1;
 }
 

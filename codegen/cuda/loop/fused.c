@@ -34,13 +34,12 @@ void vtb__cuda_fused(vtb_cuda *c, const vtb_inst *inst) {
 }
 void vtb__cuda_reduce(vtb_cuda *c, const vtb_inst *inst) { vtb__cuda_body(c, inst); }
 
-void vtb__cuda_copy(vtb_cuda *c, const vtb_value *value, int from, int to, int temp) {
+void vtb__cuda_copy(vtb_cuda *c, const vtb_value *value, int from, int to) {
   vtb_cuda_expr e;
-  vtb_root root = {.value = value, .tensor = to, .temp = temp};
+  vtb_root root = {.value = value, .tensor = to};
   vtb__cuda_expr_init(&e, c, NULL);
   vtb_vec_push(&e.body.leaves, ((vtb_leaf){.value = value, .tensor = from}));
-  vtb__dense_strides(&value->type, root.stride);
-  if (to >= 0) memcpy(root.stride, vtb_cuda_tensor_of(c, to)->stride, sizeof root.stride);
+  memcpy(root.stride, vtb_cuda_tensor_of(c, to)->stride, sizeof root.stride);
   vtb__cuda_emit_loop(&e.body, &root, 1);
   vtb__cuda_expr_free(&e);
 }

@@ -5,7 +5,7 @@
 #include "codegen/body/body.h"
 #include "codegen/codegen.h"
 #include "codegen/cuda/cuda.h"
-#include "codegen/describe.h"
+#include "codegen/steps.h"
 
 /* Where a pointer points, as far as a function knows: its arguments and frame are placed when it is called. */
 typedef enum vtb_cuda_place {
@@ -36,10 +36,9 @@ typedef struct vtb_cuda_step {
 } vtb_cuda_step;
 
 typedef struct vtb_cuda_func {
-  const vtb_func *func;
-  const vtb_frame *frame;
+  const vtb_func_steps *steps_of;
   int n_values; /* ids given, temporaries included */
-  int64_t copy_base, tail_base, tail_bytes, total_bytes;
+  int64_t tail_bytes, total_bytes;
   VTB_VEC(vtb_cuda_step) steps;
   size_t n_prepared; /* of the steps, the first */
 } vtb_cuda_func;
@@ -73,7 +72,7 @@ typedef struct vtb_cuda_unit {
   vtb_cuda_tensor *t;
   vtb_cuda_ref *ref;
   VTB_VEC(vtb_cuda_ref) temps;
-  int64_t temp_bytes;
+  int64_t tail_bytes; /* of the tail, with those of temps */
 } vtb_cuda_unit;
 
 /* How a product's factors are rounded: `precision` of text/product.cu. SPLIT: two bf16 numbers each. */
@@ -89,7 +88,7 @@ struct vtb_cuda {
   const vtb_cuda_options *options;
   /* of products others build on, of parameters' gradients, of attention, of convolutions */
   vtb__cuda_factors carried, ending, scored, convolved;
-  vtb_plan plan;
+  vtb_steps steps;
   VTB_VEC(vtb_cuda_func) funcs;
   vtb_cuda_func *func; /* under construction */
   vtb_cuda_unit unit;
@@ -119,7 +118,11 @@ void vtb__cuda_use_ref(vtb_cuda_kernel *k, vtb_cuda_ref ref, const char *type, c
 
 /* A unit of kernels that serve no instruction: `what` they do, for profiles. */
 void vtb__cuda_begin_unit(vtb_cuda *c, const char *what);
+/* The unit of a step; its instruction's tensors are the step's. */
+void vtb__cuda_begin_step(vtb_cuda *c, const vtb_step *step);
 void vtb__cuda_end_unit(vtb_cuda *c);
+/* The function's tail has at least so many bytes. */
+void vtb__cuda_take_tail(vtb_cuda *c, int64_t bytes);
 
 /* ---- storage.c: which values are 16 bits in memory; before memory is planned ---- */
 void vtb__cuda_choose_storage(vtb_cuda *c, vtb_module *m, vtb_func *entry);
@@ -148,15 +151,20 @@ void vtb__cuda_emit_update(vtb_cuda *c); /* nothing in functions that are not th
 /* Tensors that the update adds to the entry's, and everyone's place; p->tensors is the entry's. */
 void vtb__cuda_update_tensors(const vtb_cuda *c, vtb_launch_plan *p);
 
-/* ---- for calls and folds ---- */
-vtb_cuda_ref vtb__cuda_place(vtb_cuda *c, const vtb_value *v);
-const vtb_cuda_func *vtb__cuda_find_func(const vtb_cuda *c, const vtb_func *func);
-/* Places of the operands, copied first where they are not dense and aligned. */
-void vtb__cuda_dense_operands(vtb_cuda *c, const vtb_inst *inst, vtb_cuda_ref *refs);
-/* A copy of `type` from one place and its strides to another. */
-void vtb__cuda_copy_between(vtb_cuda *c, const vtb_type *type, vtb_cuda_ref from,
-                            const int64_t *from_stride, vtb_cuda_ref to, const int64_t *to_stride);
-void vtb__cuda_emit_fold(vtb_cuda *c, const vtb_inst *inst); /* fold.c */
+/* ---- places (place.c) ---- */
+void vtb__cuda_refs(vtb_cuda *c, const vtb_spot *spots, int n, vtb_cuda_ref *out);
+int vtb__cuda_element(const vtb_cuda_ref *r); /* bytes */
+/* In elements. Arguments of functions and tensors of the program start at multiples of 16 bytes, as do frames and
+ * temporaries. */
+int vtb__cuda_align(const vtb_cuda_ref *r);
+
+/* ---- steps (program.c, fold.c, expand.c) ---- */
+void vtb__cuda_emit_copy(vtb_cuda *c, const vtb_step *step);
+/* With the callee's frame `frame` bytes behind the tail's beginning. */
+void vtb__cuda_emit_call(vtb_cuda *c, const vtb_func *callee, int64_t frame, const vtb_spot *spots,
+                         int n);
+void vtb__cuda_emit_fold(vtb_cuda *c, const vtb_step *step);
+vtb_launch_plan *vtb__cuda_expand(vtb_cuda *c, const vtb_func *entry);
 
 /* A kernel of an einsum and elementwise ops on it (passes/fuse_products.c). */
 void vtb__cuda_product(vtb_cuda *c, const vtb_inst *fused);
@@ -166,7 +174,7 @@ void vtb__cuda_gemm(vtb_cuda *c, const vtb_launch_gemm *g, const int tensors[4])
 
 /* Emitters over a body of ops (fused.c). */
 void vtb__cuda_body(vtb_cuda *c, const vtb_inst *inst);
-/* Tensor `from` of the unit to tensor `to`, or densely to temporary `temp` if to < 0. */
-void vtb__cuda_copy(vtb_cuda *c, const vtb_value *value, int from, int to, int temp);
+/* Tensor `from` of the unit to tensor `to`; `value` gives the type. */
+void vtb__cuda_copy(vtb_cuda *c, const vtb_value *value, int from, int to);
 
 #endif

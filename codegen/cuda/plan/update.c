@@ -268,7 +268,7 @@ static void emit_rule(vtb_cuda *c, const update *u, const int32_t *table, int n_
 
 void vtb__cuda_emit_update(vtb_cuda *c) {
   const update *u = c->update;
-  if (c->func->func != u->entry) return;
+  if (c->func->steps_of->func != u->entry) return;
   int n_moved = 0, n_pieces, n_trained_pieces;
   while (n_moved < u->n_slots && u->slots[n_moved].kind != FIXED) n_moved++;
   int32_t *table = make_table(u, n_moved, &n_pieces),

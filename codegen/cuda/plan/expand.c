@@ -1,0 +1,163 @@
+/* The launch plan: calls are expanded from the entry, which gives each step its addresses. */
+#include <stdlib.h>
+
+#include "codegen/cuda/plan/program.h"
+#include "codegen/describe.h"
+
+/* ---- expansion -------------------------------------------------------------------------------------------- */
+
+typedef struct expansion {
+  vtb_launch_plan *plan;
+  int next_value;
+  VTB_VEC(vtb_launch_step) steps;
+  VTB_VEC(vtb_launch_arg) args;
+} expansion;
+
+static vtb_launch_arg resolve(const vtb_cuda_func *f, const vtb_cuda_ref *r,
+                              const vtb_launch_arg *outer, int64_t frame, int first_value) {
+  int element = vtb__cuda_element(r);
+  vtb_launch_arg a = {.element_bytes = (uint8_t)element,
+                      .align = (uint8_t)(vtb__cuda_align(r) * element),
+                      .access = (uint8_t)r->access};
+  a.value = first_value + r->value;
+  a.offset = r->offset;
+  switch (r->place) {
+  case VTB_CUDA_ARG:
+    a.space = outer[r->index].space;
+    a.tensor = outer[r->index].tensor;
+    a.value = outer[r->index].value;
+    a.offset += outer[r->index].offset;
+    break;
+  case VTB_CUDA_FRAME:
+    a.space = VTB_LAUNCH_WORKSPACE;
+    a.offset += frame;
+    break;
+  case VTB_CUDA_TAIL:
+    a.space = VTB_LAUNCH_WORKSPACE;
+    a.offset += frame + f->steps_of->tail_base;
+    break;
+  case VTB_CUDA_CONSTANT:
+    a.space = VTB_LAUNCH_CONSTANT;
+    a.value = -1;
+    break;
+  case VTB_CUDA_STATE:
+    a.space = VTB_LAUNCH_STATE;
+    a.value = -1;
+    break;
+  }
+  a.bytes = r->bytes;
+  return a;
+}
+
+/* The steps of one call, with its arguments and returns in `outer` and its frame at `frame`. */
+static void expand(expansion *x, const vtb_cuda_func *f, const vtb_launch_arg *outer,
+                   int64_t frame) {
+  int first_value = x->next_value;
+  x->next_value += f->n_values;
+  for (size_t i = 0; i < f->steps.n; i++) {
+    const vtb_cuda_step *s = &f->steps.at[i];
+    vtb_launch_arg *args = vtb_xcalloc((size_t)s->n_refs + 1, sizeof *args);
+    for (int r = 0; r < s->n_refs; r++)
+      args[r] = resolve(f, &s->refs[r], outer, frame, first_value);
+    if (s->callee) {
+      expand(x, s->callee, args, frame + f->steps_of->tail_base + s->frame);
+    } else {
+      vtb_launch_step step = {VTB_LAUNCH_GEMM, s->gemm, 0, (int32_t)x->args.n, s->n_refs};
+      if (s->kernel) {
+        step.kind = VTB_LAUNCH_KERNEL;
+        step.index = s->kernel->number;
+        step.grid = s->grid;
+        s->kernel->launches++;
+      }
+      vtb_vec_push(&x->steps, step);
+      for (int r = 0; r < s->n_refs; r++) vtb_vec_push(&x->args, args[r]);
+    }
+    if (f->n_prepared == i + 1) x->plan->n_prepared = (int32_t)x->steps.n;
+    free(args);
+  }
+}
+
+static void expand_entry(expansion *x, const vtb_cuda_func *entry) {
+  int n = x->plan->n_tensors;
+  vtb_launch_arg *outer = vtb_xcalloc((size_t)n + 1, sizeof *outer);
+  for (int i = 0; i < n; i++)
+    outer[i] = (vtb_launch_arg){.space = VTB_LAUNCH_TENSOR, .tensor = i, .value = i};
+  x->next_value = n;
+  expand(x, entry, outer, 0);
+  free(outer);
+}
+
+/* ---- the plan --------------------------------------------------------------------------------------------- */
+
+/* Sources are compiled in parallel and kept in a cache, but each costs its own start: a few kernels in each. */
+enum { SOURCE_BYTES = 16 << 10 };
+
+static void end_source(vtb_launch_plan *p, vtb_strbuf *text) {
+  if (!text->n) return;
+  p->sources[p->n_sources++].text = vtb_arena_strdup(&p->arena, text->at);
+  text->n = 0;
+}
+
+static void fill_common(const vtb_cuda *c, vtb_launch_plan *p) {
+  vtb_strbuf text = {0};
+  for (size_t i = 0; i < c->includes.n; i++)
+    vtb_strbuf_printf(&text, "%s\n", (const char *)c->includes.at[i].value);
+  p->common = vtb_arena_strdup(&p->arena, text.n ? text.at : "");
+  vtb_strbuf_free(&text);
+}
+
+static void fill_kernels(const vtb_cuda *c, vtb_launch_plan *p) {
+  vtb_arena *a = &p->arena;
+  vtb_strbuf text = {0};
+  fill_common(c, p);
+  p->n_kernels = (int32_t)c->kernel_list.n;
+  p->kernels = VTB_NEW_ARRAY(a, vtb_launch_kernel, p->n_kernels + 1);
+  p->sources = VTB_NEW_ARRAY(a, vtb_launch_source, p->n_kernels + 1);
+  for (int i = 0; i < p->n_kernels; i++) {
+    const vtb_cuda_kernel *k = c->kernel_list.at[i];
+    char *name = vtb_arena_strdup(a, k->name);
+    p->kernels[i] = (vtb_launch_kernel){.name = name,
+                                        .source = p->n_sources,
+                                        .threads = k->threads,
+                                        .shared_bytes = (int32_t)k->shared_bytes,
+                                        .n_args = k->n_args,
+                                        .info = {name, vtb_arena_strdup(a, k->ops),
+                                                 vtb_arena_strdup(a, k->origin), k->flops, k->bytes,
+                                                 k->launches}};
+    vtb_strbuf_printf(&text, "%s%s", text.n ? "\n" : "", k->text);
+    if (text.n >= SOURCE_BYTES) end_source(p, &text);
+  }
+  end_source(p, &text);
+  vtb_strbuf_free(&text);
+}
+
+vtb_launch_plan *vtb__cuda_expand(vtb_cuda *c, const vtb_func *entry) {
+  vtb_launch_plan *p = vtb_xcalloc(1, sizeof *p);
+  vtb_program tensors = {0};
+  vtb_arena_init(&p->arena);
+  vtb__describe_tensors(entry, &tensors, &p->arena);
+  p->n_tensors = tensors.n_tensors;
+  p->tensors = tensors.tensors;
+  p->batch = tensors.batch;
+  if (c->update) vtb__cuda_update_tensors(c, p);
+  expansion x = {.plan = p};
+  const vtb_cuda_func *f = &c->funcs.at[vtb_steps_find(&c->steps, entry)];
+  expand_entry(&x, f);
+  p->workspace_bytes = f->total_bytes;
+  p->constant_bytes = (int64_t)c->constants.n;
+  p->constants = vtb_arena_memdup(&p->arena, c->constants.n ? c->constants.at : "", c->constants.n);
+  p->n_gemms = (int32_t)c->gemms.n;
+  p->gemms = vtb_arena_memdup(&p->arena, c->gemms.n ? (void *)c->gemms.at : "",
+                              c->gemms.n * sizeof *c->gemms.at);
+  p->n_steps = (int32_t)x.steps.n;
+  p->n_args = (int32_t)x.args.n;
+  p->steps = vtb_arena_memdup(&p->arena, x.steps.n ? (void *)x.steps.at : "",
+                              x.steps.n * sizeof *x.steps.at);
+  p->args =
+      vtb_arena_memdup(&p->arena, x.args.n ? (void *)x.args.at : "", x.args.n * sizeof *x.args.at);
+  fill_kernels(c, p);
+  vtb_vec_free(&x.steps);
+  vtb_vec_free(&x.args);
+  return p;
+}
+
