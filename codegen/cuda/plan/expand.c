@@ -160,4 +160,3 @@ vtb_launch_plan *vtb__cuda_expand(vtb_cuda *c, const vtb_func *entry) {
   vtb_vec_free(&x.args);
   return p;
 }
-

@@ -150,4 +150,3 @@ void vtb__cuda_gemm(vtb_cuda *c, const vtb_launch_gemm *g, const int tensors[4])
   }
   vtb_vec_push(&c->func->steps, s);
 }
-
