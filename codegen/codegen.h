@@ -1,4 +1,4 @@
-/* IR to native code. Input: a module after vtb_pipeline_codegen (bound, fused, modes selected); output: a vtb_program.
+/* IR to native code. Input: a module after the pipeline of its target (bound, fused, modes selected); output: a vtb_program.
  *
  * Compilation is single-threaded per module; programs from different modules may be compiled on different threads.
  * Kernels are emitted once a distinct kernel function or structured instruction shape, so that compile time does not
@@ -8,15 +8,22 @@
 #define VTB_CODEGEN_H
 
 #include "passes/passes.h"
+#include "passes/target.h"
 #include "runtime/launch/launch_plan.h"
 #include "runtime/train/update.h"
 
 typedef struct vtb_codegen_options {
-  const char *
-      cpu; /* LLVM cpu name, NULL or "host": this machine's. "x86-64-v3" (AVX2), "x86-64-v4" (AVX-512) */
-  int opt_level; /* 0..3, default 3 when 0 is not asked by `no_opt` */
+  const char
+      *cpu; /* LLVM cpu name, NULL or "host": this machine's. "x86-64-v3" (AVX2), "x86-64-v4" */
+  const char *arch; /* of texts for GPUs: "compute_80", "sm_90a"; NULL: a default */
+  int opt_level;    /* 0..3, default 3 when 0 is not asked by `no_opt` */
   bool no_opt;
-  bool profile; /* emit the kernel_begin / kernel_end calls */
+  bool profile;            /* emit the kernel_begin / kernel_end calls */
+  vtb_precision precision; /* of products, where the target knows several */
+  bool library;            /* large products by the vendor's library instead of generated kernels */
+  /* If any, entry is a training step (vtb_build_train_step): the plan ends with its update. */
+  vtb_update_rule update;
+  bool average; /* which also averages parameters and buffers */
 } vtb_codegen_options;
 
 /* Compiles entry `f` for this machine. On success *program is owned by the caller. */
@@ -41,27 +48,9 @@ VTB_MUST_USE vtb_status vtb_codegen_text(vtb_module *m, vtb_func *f, const vtb_c
 
 /* ---- CUDA: docs/cuda.md ----------------------------------------------------------------------------------- */
 
-/* How factors of products are rounded (codegen/cuda/plan/precision.c); sums are fp32, and so is everything else. */
-typedef enum vtb_cuda_precision {
-  VTB_CUDA_FP32,
-  VTB_CUDA_TF32,
-  VTB_CUDA_BF16,
-  VTB_CUDA_FP16,
-  VTB_CUDA_BF16_ALL /* no product is spared */
-} vtb_cuda_precision;
-
-typedef struct vtb_cuda_options {
-  vtb_cuda_precision precision;
-  bool
-      library_products; /* large products as cublasLt steps of the plan instead of generated kernels */
-  /* If any, entry is a training step (vtb_build_train_step): the plan ends with its update. */
-  vtb_update_rule update;
-  bool average; /* which also averages parameters and buffers */
-} vtb_cuda_options;
-
 /* Kernels and launches of entry `f`, whose module is rewritten on the way. On success *plan is owned by the caller:
  * vtb_launch_plan_free(). */
-VTB_MUST_USE vtb_status vtb_cuda_plan(vtb_module *m, vtb_func *f, const vtb_cuda_options *o,
+VTB_MUST_USE vtb_status vtb_cuda_plan(vtb_module *m, vtb_func *f, const vtb_codegen_options *o,
                                       vtb_launch_plan **plan, vtb_error *err);
 
 /* What goes before a source of the plan: the intrinsics (an emulator has its own), then the library. */

@@ -18,12 +18,6 @@ enum { N_PASSES = sizeof table / sizeof *table };
  * a path whole; simplify after both, because they leave reshapes and dead scale arithmetic behind. */
 const char *const vtb_pipeline_graph =
     "taps,path_fold,recurrence,simplify,cse,unscale,siblings,distribute,cse,dce";
-/* The first cleaning is for what autodiff leaves, so that the batch is bound in little code; the second for the
- * reductions and reshapes that a known batch turns into nothing. */
-const char *const vtb_pipeline_codegen =
-    "simplify,cse,dce,bind,select_mode,simplify,cse,dce,accumulate,split_rows,"
-    "simplify,cse,dce,directions,prologue,fuse";
-
 const vtb_pass *vtb_passes(size_t *n) {
   *n = N_PASSES;
   return table;
@@ -147,8 +141,9 @@ vtb_status vtb_run_pipeline(vtb_pass_context *c, const vtb_pipeline_options *o, 
   if (!o) o = &none;
   if (o->print_after && !vtb_streq(o->print_after, "all") && !vtb_pass_find(o->print_after))
     return unknown_pass(o->print_after, err);
+  const char *own = c->target ? c->target->pipeline : vtb_pipeline_graph;
   stages s = {0};
-  vtb_status status = parse_pipeline(o->pipeline ? o->pipeline : vtb_pipeline_graph, &s, err);
+  vtb_status status = parse_pipeline(o->pipeline ? o->pipeline : own, &s, err);
   if (!status && o->verify_each) status = verify(c->module, "before the passes", err);
   for (size_t i = 0; i < s.n && !status; i++) status = run_stage(c, o, &s.at[i], err);
   if (o->time) print_times(&s);

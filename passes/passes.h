@@ -8,15 +8,18 @@
 #define VTB_PASSES_H
 
 #include "ir/ir.h"
+#include "passes/target.h"
 
 typedef struct vtb_pass_context {
   vtb_module *module;
   vtb_diags *diags;
-  const char *options; /* text between the braces of the pipeline, or NULL */
-  int64_t batch;       /* what bind replaces VTB_DYN with */
-  const char
-      *mode; /* overrides every recurrence: NULL, "auto", "recurrent", "parallel", "chunkwise" */
-  int64_t chunk; /* with mode "chunkwise"; 0: default */
+  const char *options;      /* text between the braces of the pipeline, or NULL */
+  int64_t batch;            /* what bind replaces VTB_DYN with */
+  const vtb_target *target; /* what the module is on its way to; NULL in the graph's half */
+  vtb_precision precision;  /* of products there */
+  bool library;             /* large products are by the vendor's library */
+  const char *mode; /* of every recurrence: NULL, "auto", "recurrent", "parallel", "chunkwise" */
+  int64_t chunk;    /* with mode "chunkwise"; 0: default */
   bool keep_taps;
 } vtb_pass_context;
 
@@ -29,16 +32,15 @@ const vtb_pass *vtb_pass_find(const char *name);
 const vtb_pass *vtb_passes(size_t *n);
 
 typedef struct vtb_pipeline_options {
-  const char *pipeline;    /* NULL: vtb_pipeline_default */
+  const char *pipeline;    /* NULL: the target's; without a target vtb_pipeline_graph */
   const char *print_after; /* pass name, or "all"; text goes to `dump` */
   FILE *dump;              /* NULL: stderr */
   bool verify_each, time;  /* time: a table on stderr */
 } vtb_pipeline_options;
 
 /* First half: graph level, keeps meaning and differentiability (taps, path folding, recurrence lowering, simplify, cse,
- * dce). Second half: after autodiff (bind batch, select modes, simplify, fuse). */
+ * dce). The second half, after autodiff, is the target's (passes/target.h). */
 extern const char *const vtb_pipeline_graph;
-extern const char *const vtb_pipeline_codegen;
 
 VTB_MUST_USE vtb_status vtb_run_pipeline(vtb_pass_context *c, const vtb_pipeline_options *o,
                                          vtb_error *err);

@@ -41,11 +41,12 @@ static void wait_for_place(cli_builder *b, const void *data, size_t n, vtb_blob 
 }
 
 /* The code passes rewrite their module: every target has one of its own. */
-static vtb_status lower(const cli_builder *b, const vtb_module *module, const char *func,
+static vtb_status lower(const cli_builder *b, const vtb_target *target,
+                        const vtb_codegen_options *code, const vtb_module *module, const char *func,
                         int64_t batch, vtb_module **out) {
   *out = vtb_module_clone(module);
   (*out)->entry = vtb_module_find(*out, func);
-  return cli_run_passes(*out, b->options, vtb_pipeline_codegen, false, batch);
+  return cli_lower(*out, target, code, b->options, false, batch);
 }
 
 /* ---- processors ---------------------------------------------------------------------------------------------- */
@@ -59,10 +60,11 @@ static vtb_status add_code(cli_builder *b, vtb_artefact_program *p, const vtb_mo
   /* calls around kernels, which do nothing unless the services measure: a file can be profiled */
   vtb_codegen_options options = {.cpu = vtb_cpu_level_names[level], .profile = true};
   int32_t entry = (int32_t)b->objects.n;
-  vtb_status status = lower(b, module, func, batch, &m);
+  const vtb_target *target = vtb_target_find("cpu");
+  vtb_status status = lower(b, target, &options, module, func, batch, &m);
   if (status == VTB_OK &&
-      (status = vtb_codegen_object(m, m->entry, &options, vtb_link_symbol(entry, symbol), &object,
-                                   &err)) != VTB_OK)
+      (status = vtb_backend_of(target)->object(
+           m, m->entry, &options, vtb_link_symbol(entry, symbol), &object, &err)) != VTB_OK)
     cli_error(&err);
   vtb_module_free(m);
   if (status != VTB_OK) return status;
@@ -118,30 +120,31 @@ static bool library_products(void) {
   return wish && *wish && strcmp(wish, "0") != 0;
 }
 
-static vtb_status make_plan(cli_builder *b, vtb_artefact_role role, vtb_module *m,
+static vtb_status make_plan(cli_builder *b, const vtb_target *target, vtb_artefact_role role,
+                            const vtb_module *module, const char *func, int64_t batch,
                             vtb_launch_plan **plan, vtb_error *err) {
-  vtb_cuda_options options = {.library_products = library_products(),
-                              .update = role == VTB_ARTEFACT_STEP ? b->rule : VTB_UPDATE_NONE,
-                              .average = role == VTB_ARTEFACT_STEP && b->average};
-  vtb_status status = cli_precision(b->options->precision, &options.precision, err);
-  if (status == VTB_OK) status = cli_make_plan(m, &options, plan, err);
+  vtb_codegen_options options = {.library = library_products(),
+                                 .update = role == VTB_ARTEFACT_STEP ? b->rule : VTB_UPDATE_NONE,
+                                 .average = role == VTB_ARTEFACT_STEP && b->average};
+  vtb_module *m;
+  vtb_status status = vtb_precision_find(b->options->precision, &options.precision, err);
+  if (status != VTB_OK) return status;
+  status = lower(b, target, &options, module, func, batch, &m);
+  if (status == VTB_OK) status = vtb_backend_of(target)->plan(m, m->entry, &options, plan, err);
+  vtb_module_free(m);
   if (status == VTB_OK) vtb_vec_push(&b->plans, *plan);
   return status;
 }
 
 static vtb_status add_plan(cli_builder *b, vtb_artefact_program *p, const vtb_module *module,
                            const char *func, int64_t batch) {
-  vtb_module *m;
   vtb_error err = {0};
   vtb_launch_plan *plan = NULL;
   vtb_strbuf bytes = {0};
-  vtb_status status = lower(b, module, func, batch, &m);
-  if (status == VTB_OK) {
-    status = make_plan(b, p->role, m, &plan, &err);
-    if (status == VTB_OK) status = compile_plan(b, p, plan, &err);
-    if (status != VTB_OK) cli_error(&err);
-  }
-  vtb_module_free(m);
+  vtb_status status =
+      make_plan(b, vtb_target_find("cuda"), p->role, module, func, batch, &plan, &err);
+  if (status == VTB_OK) status = compile_plan(b, p, plan, &err);
+  if (status != VTB_OK && err.status) cli_error(&err); /* else the passes have said it */
   if (status != VTB_OK) return status;
   vtb_launch_plan_write(plan, &bytes);
   wait_for_place(b, vtb_arena_memdup(&b->arena, bytes.at, bytes.n), bytes.n, &p->plan);

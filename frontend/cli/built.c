@@ -44,8 +44,8 @@ uint64_t cli_library_hash(void) {
   return vtb_hash_str(vtb_hash_str(VTB_HASH_INIT, vtb_cuda_intrinsics()), vtb_cuda_library());
 }
 
-static vtb_status emulate(const vtb_artefact *a, vtb_artefact_role role, vtb_program **program,
-                          vtb_error *err) {
+static vtb_status run_plan(const vtb_artefact *a, vtb_artefact_role role, const vtb_backend *on,
+                           vtb_program **program, vtb_error *err) {
   vtb_launch_plan *plan;
   if (vtb_artefact_manifest(a)->library != cli_library_hash())
     return vtb_fail(err, VTB_E_INPUT,
@@ -54,7 +54,7 @@ static vtb_status emulate(const vtb_artefact *a, vtb_artefact_role role, vtb_pro
                     "cannot be emulated here",
                     vtb_artefact_manifest(a)->compiler);
   vtb_status status = vtb_artefact_plan(a, role, &plan, err);
-  return status == VTB_OK ? cli_emulate_plan(plan, program, err) : status;
+  return status == VTB_OK ? on->run_plan(plan, program, err) : status;
 }
 
 vtb_status cli_built_program(vtb_artefact *a, vtb_artefact_role role, const cli_model_options *o,
@@ -69,9 +69,9 @@ vtb_status cli_built_program(vtb_artefact *a, vtb_artefact_role role, const cli_
             vtb_artefact_role_names[role], (long long)p->batch, (long long)batch);
     return VTB_E_USAGE;
   }
-  bool emulated = strcmp(target, cli_target_names[CLI_TARGET_CUDA_EMULATED]) == 0;
-  vtb_status status = emulated ? emulate(a, role, program, &err)
-                               : vtb_artefact_load(a, role, target, program, &err);
+  const vtb_backend *on = vtb_backend_of(vtb_target_find(target));
+  vtb_status status = on && on->run_plan ? run_plan(a, role, on, program, &err)
+                                         : vtb_artefact_load(a, role, target, program, &err);
   return status == VTB_OK ? VTB_OK : cli_error(&err);
 }
 

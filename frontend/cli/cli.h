@@ -6,7 +6,7 @@
 #ifndef VTB_CLI_H
 #define VTB_CLI_H
 
-#include "codegen/codegen.h"
+#include "codegen/targets.h"
 #include "frontend/lang/lang.h"
 #include "ir/interp.h"
 #include "runtime/train/init.h"
@@ -49,16 +49,13 @@ void cli_print_json(cJSON *json);
 
 /* ---- targets ----------------------------------------------------------------------------------------------- */
 
-/* "interp", "cpu", "cuda-emulated", "cuda". */
-typedef enum cli_target {
-  CLI_TARGET_INTERP,
-  CLI_TARGET_CPU,
-  CLI_TARGET_CUDA_EMULATED,
-  CLI_TARGET_CUDA,
-  CLI_N_TARGETS
-} cli_target;
-extern const char *const cli_target_names[CLI_N_TARGETS];
-bool cli_target_find(const char *name, cli_target *t);
+#define CLI_DEFAULT_TARGET "cpu"
+
+/* NULL is the default. Unless `interpreted`, it is one that code is made for. */
+VTB_MUST_USE vtb_status cli_target(const char *name, bool interpreted, const vtb_target **out,
+                                   vtb_error *err);
+/* The targets that `wanted` names, one after the other; "all": those that need nothing but this program. */
+const vtb_target *cli_next_target(const char *wanted, const vtb_target *after);
 /* The option's row of commands that run models. */
 #define CLI_TARGET_OPT(model)                                                                      \
   { "--target", CLI_STR, &(model).target, "T", "cpu (default), cuda or cuda-emulated" }
@@ -75,7 +72,8 @@ typedef struct cli_model_options {
   int64_t chunk, batch, threads;
   bool time_passes, json;
   const char *print_after, *precision;
-  /* What is compiled is a training step that CUDA targets end with this update of vtb_cuda_options. */
+  bool library; /* large products by the vendor's library, whatever there is */
+  /* What is compiled is a training step that CUDA targets end with this update of vtb_codegen_options. */
   vtb_update_rule update;
   bool average;
 } cli_model_options;
@@ -95,20 +93,17 @@ VTB_MUST_USE vtb_status cli_model_load(const char *what, const cli_model_options
 /* Runs a pipeline over the module; diagnostics are printed. */
 VTB_MUST_USE vtb_status cli_run_passes(vtb_module *module, const cli_model_options *o,
                                        const char *pipeline, bool keep_taps, int64_t batch);
-/* Graph and code generation pipelines over a clone of the module with `f`'s name as entry, then the JIT. */
+/* Runs the target's pipeline, with what code generation will be told. */
+VTB_MUST_USE vtb_status cli_lower(vtb_module *module, const vtb_target *target,
+                                  const vtb_codegen_options *code, const cli_model_options *o,
+                                  bool keep_taps, int64_t batch);
+/* The target's pipeline over a clone of the module with `f`'s name as entry, then its code. */
 VTB_MUST_USE vtb_status cli_compile(const vtb_module *module, const char *func,
                                     const cli_model_options *o, int64_t batch, bool profile,
                                     vtb_program **program);
-/* The module is after the code passes. Never falls back from one target to another. */
-VTB_MUST_USE vtb_status cli_make_program(vtb_module *m, cli_target target,
-                                         const cli_model_options *o, bool profile,
-                                         vtb_program **program, vtb_error *err);
-/* The plan of a module after the code passes, checked: every plan is before it runs anywhere. */
-VTB_MUST_USE vtb_status cli_make_plan(vtb_module *m, const vtb_cuda_options *options,
-                                      vtb_launch_plan **plan, vtb_error *err);
-/* Takes the plan, also on failure. */
-VTB_MUST_USE vtb_status cli_emulate_plan(vtb_launch_plan *plan, vtb_program **program,
-                                         vtb_error *err);
+/* What code generation is told; whether the vendor's library is used where nobody said. */
+VTB_MUST_USE vtb_status cli_codegen_options(const vtb_target *target, const cli_model_options *o,
+                                            vtb_codegen_options *out, vtb_error *err);
 /* The training step of a model loaded with training = true: autodiff included; *name is the new entry. */
 VTB_MUST_USE vtb_status cli_add_train_step(vtb_module *module, const cli_model_options *o,
                                            double label_smoothing, const char **name);
@@ -121,9 +116,6 @@ void **cli_make_buffers(const vtb_program *p, vtb_error *err);
 void cli_free_buffers(const vtb_program *p, void **buffers);
 /* Mean seconds of a run, measured for about `seconds`. */
 double cli_measure_run(const vtb_program *p, const vtb_services *s, double seconds, vtb_error *err);
-
-/* What --precision says, for products on CUDA: fp32 (default), tf32, bf16, fp16. */
-VTB_MUST_USE vtb_status cli_precision(const char *text, vtb_cuda_precision *out, vtb_error *err);
 
 /* What --optimizer says: adamw or sgd. */
 VTB_MUST_USE vtb_status cli_optimizer(const char *name, vtb_update_rule *out, vtb_error *err);

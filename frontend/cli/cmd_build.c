@@ -228,14 +228,13 @@ static vtb_status build(const char *what, const build_options *o,
 
 /* What is wrong can be said before anything is compiled. */
 static vtb_status check_options(const char *what, build_options *o, const cli_build_targets *t) {
-  vtb_cuda_precision precision;
+  vtb_precision precision;
   vtb_error err = {0};
   if (cli_optimizer(o->optimizer, &o->rule, &err) != VTB_OK)
     return cli_usage_error("build", "%s", err.text);
-  if (cli_precision(o->model.precision, &precision, &err) != VTB_OK) return cli_error(&err);
-  if (!t->cuda && precision != VTB_CUDA_FP32)
-    return cli_usage_error("build", "--precision %s is for CUDA targets: the CPU computes in fp32",
-                           o->model.precision);
+  if (vtb_precision_find(o->model.precision, &precision, &err) != VTB_OK) return cli_error(&err);
+  if (!t->cuda && vtb_target_knows(vtb_target_find("cpu"), precision, &err) != VTB_OK)
+    return cli_usage_error("build", "%s", err.text);
   if (!o->train && (o->smoothing > 0 || o->eval_batch || o->ema || o->rule != VTB_UPDATE_ADAMW))
     return cli_usage_error(
         "build", "--label-smoothing, --eval-batch, --optimizer and --ema are for --train");

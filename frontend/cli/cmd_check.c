@@ -195,11 +195,17 @@ static vtb_status check(const cli_model *model, const cli_model_options *o, bool
   for (int a = 0; a < f->n_args; a++)
     if (f->arg_info[a].role == VTB_ROLE_PARAM) params += vtb_type_count(&f->args[a]->type);
   int64_t batch = o->batch ? o->batch : 1;
+  const vtb_target *target;
+  vtb_codegen_options code;
   vtb_module *modes = vtb_module_clone(model->module), *planned = vtb_module_clone(model->module);
   vtb_plan plan = {0};
   vtb_error err = {0};
-  status = cli_run_passes(modes, o, "bind,select_mode", false, 1);
-  if (status == VTB_OK) status = cli_run_passes(planned, o, vtb_pipeline_codegen, false, batch);
+  status = cli_target(o->target, true, &target, &err);
+  if (status == VTB_OK) status = cli_codegen_options(target, o, &code, &err);
+  if (status != VTB_OK) cli_error(&err);
+  if (status == VTB_OK)
+    status = cli_lower(modes, vtb_target_find("interp"), &(vtb_codegen_options){0}, o, false, 1);
+  if (status == VTB_OK) status = cli_lower(planned, target, &code, o, false, batch);
   if (status == VTB_OK &&
       (status = vtb_plan_memory(planned, planned->entry, &plan, &err)) != VTB_OK)
     cli_error(&err);

@@ -15,11 +15,10 @@ static vtb_status verify_cases(const cli_list *cases, const verify_options *o) {
   vtb_status worst = VTB_OK;
   int runs = 0, failed = 0;
   for (size_t i = 0; i < cases->n; i++)
-    for (int t = 0; t < CLI_N_TARGETS; t++) {
-      if (!verify_runs_on(o, (cli_target)t)) continue;
+    for (const vtb_target *t = NULL; (t = cli_next_target(o->target, t));) {
       bool scans = true;
       for (size_t m = 0; m < n_modes && scans; m++) {
-        vtb_status s = verify_case(cases->at[i], &modes[m], (cli_target)t, o, json, &scans);
+        vtb_status s = verify_case(cases->at[i], &modes[m], t, o, json, &scans);
         runs++;
         failed += s != VTB_OK;
         if (s != VTB_OK && (worst == VTB_OK || worst == VTB_E_NUMBERS)) worst = s;
@@ -34,16 +33,17 @@ static vtb_status verify_cases(const cli_list *cases, const verify_options *o) {
 
 /* What was not asked for follows from the precision. */
 static vtb_status set_tolerances(verify_options *o, vtb_error *err) {
-  static const double by_precision[] = {[VTB_CUDA_FP32] = 2e-4,
-                                        [VTB_CUDA_TF32] = 1e-2,
-                                        [VTB_CUDA_BF16] = 2e-2,
-                                        [VTB_CUDA_FP16] = 1e-2,
-                                        [VTB_CUDA_BF16_ALL] = 1e-1};
-  vtb_cuda_precision precision;
-  vtb_status status = cli_precision(o->model.precision, &precision, err);
+  static const double by_precision[] = {[VTB_PRECISION_FP32] = 2e-4,
+                                        [VTB_PRECISION_TF32] = 1e-2,
+                                        [VTB_PRECISION_BF16] = 2e-2,
+                                        [VTB_PRECISION_FP16] = 1e-2,
+                                        [VTB_PRECISION_BF16_ALL] = 1e-1};
+  vtb_precision precision;
+  vtb_status status = vtb_precision_find(o->model.precision, &precision, err);
   if (status != VTB_OK) return status;
   if (o->tol < 0) o->tol = by_precision[precision];
-  if (o->grad_tol < 0) o->grad_tol = precision == VTB_CUDA_BF16_ALL ? 1.0 : by_precision[precision];
+  if (o->grad_tol < 0)
+    o->grad_tol = precision == VTB_PRECISION_BF16_ALL ? 1.0 : by_precision[precision];
   return VTB_OK;
 }
 
@@ -71,13 +71,11 @@ vtb_status cli_cmd_verify(int argc, char **argv) {
   if (!rest.n) return cli_usage_error("verify", "a CASE file or a MODEL is needed");
   if (modes && strcmp(modes, "all") != 0)
     return cli_usage_error("verify", "--modes takes only \"all\"; use --mode for one");
-  cli_target target;
-  if (strcmp(o.target, "all") != 0 && !cli_target_find(o.target, &target))
-    return cli_usage_error(
-        "verify", "unknown target '%s'; targets are cpu, interp, cuda, cuda-emulated and all",
-        o.target);
-  o.all_modes = modes != NULL;
+  const vtb_target *target;
   vtb_error err = {0};
+  if (strcmp(o.target, "all") != 0 && cli_target(o.target, true, &target, &err) != VTB_OK)
+    return cli_usage_error("verify", "%s; all is those that need nothing else", err.text);
+  o.all_modes = modes != NULL;
   vtb_status status = set_tolerances(&o, &err);
   if (status != VTB_OK) return cli_error(&err);
   if (vtb_ends_with(rest.at[0], ".safetensors")) {

@@ -147,22 +147,22 @@ static vtb_status run_compiled(const vtb_func *f, const vtb_program *p, const cl
 }
 
 vtb_status cli_evaluate(const vtb_module *module, const char *func, const cli_model_options *o,
-                        cli_target target, const vtb_weights *args, vtb_weights **results,
+                        const vtb_target *target, const vtb_weights *args, vtb_weights **results,
                         vtb_error *err) {
   vtb_func *f = vtb_module_find(module, func);
   int64_t batch = cli_infer_batch(f, args);
   vtb_weights *out = vtb_weights_new();
   vtb_status status;
-  if (target == CLI_TARGET_INTERP) {
+  if (!vtb_backend_of(target)) {
     vtb_module *m = vtb_module_clone(module);
     m->entry = vtb_module_find(m, func);
-    status = cli_run_passes(m, o, "bind,select_mode", false, batch);
+    status = cli_lower(m, target, &(vtb_codegen_options){0}, o, false, batch);
     if (status == VTB_OK) status = run_interpreter(m->entry, batch, args, out, err);
     vtb_module_free(m);
   } else {
     vtb_program *p = NULL;
     cli_model_options with = *o;
-    with.target = cli_target_names[target];
+    with.target = target->name;
     status = cli_compile(module, func, &with, batch, false, &p);
     if (status == VTB_OK) status = run_compiled(f, p, o, args, out, err);
     vtb_program_free(p);

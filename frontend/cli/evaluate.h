@@ -14,7 +14,7 @@ const char *cli_arg_key(const vtb_func *f, int a, vtb_strbuf *buf);
 int64_t cli_infer_batch(const vtb_func *f, const vtb_weights *args);
 /* `module` is at graph level. Buffers are poisoned with NaN before compiled code runs. *results is the caller's. */
 VTB_MUST_USE vtb_status cli_evaluate(const vtb_module *module, const char *func,
-                                     const cli_model_options *o, cli_target target,
+                                     const cli_model_options *o, const vtb_target *target,
                                      const vtb_weights *args, vtb_weights **results,
                                      vtb_error *err);
 

@@ -121,42 +121,53 @@ static bool is_news(const vtb_diags *diags) {
   return true;
 }
 
-vtb_status cli_run_passes(vtb_module *module, const cli_model_options *o, const char *pipeline,
-                          bool keep_taps, int64_t batch) {
+static vtb_status run(vtb_pass_context *c, const cli_model_options *o, const char *pipeline) {
   vtb_diags diags = {0};
   vtb_error err = {0};
-  vtb_pass_context c = {.module = module,
-                        .diags = &diags,
-                        .batch = batch,
-                        .mode = o->mode    ? o->mode
-                                : o->chunk ? "chunkwise"
-                                           : NULL,
-                        .chunk = o->chunk,
-                        .keep_taps = keep_taps};
+  c->diags = &diags;
+  c->mode = o->mode ? o->mode : o->chunk ? "chunkwise" : NULL;
+  c->chunk = o->chunk;
   vtb_pipeline_options p = {
       .pipeline = pipeline, .print_after = o->print_after, .time = o->time_passes};
-  vtb_status status = vtb_run_pipeline(&c, &p, &err);
+  vtb_status status = vtb_run_pipeline(c, &p, &err);
   if (diags.n_errors || is_news(&diags)) vtb_diags_print(&diags, stderr);
   if (status != VTB_OK && !diags.n_errors) cli_error(&err);
   vtb_diags_free(&diags);
   return status;
 }
 
+vtb_status cli_run_passes(vtb_module *module, const cli_model_options *o, const char *pipeline,
+                          bool keep_taps, int64_t batch) {
+  vtb_pass_context c = {.module = module, .batch = batch, .keep_taps = keep_taps};
+  return run(&c, o, pipeline);
+}
+
+vtb_status cli_lower(vtb_module *module, const vtb_target *target, const vtb_codegen_options *code,
+                     const cli_model_options *o, bool keep_taps, int64_t batch) {
+  vtb_pass_context c = {.module = module,
+                        .batch = batch,
+                        .keep_taps = keep_taps,
+                        .target = target,
+                        .precision = code->precision,
+                        .library = code->library};
+  return run(&c, o, NULL);
+}
+
 vtb_status cli_compile(const vtb_module *module, const char *func, const cli_model_options *o,
                        int64_t batch, bool profile, vtb_program **program) {
   vtb_error err = {0};
-  cli_target target = CLI_TARGET_CPU;
-  if (o->target && (!cli_target_find(o->target, &target) || target == CLI_TARGET_INTERP)) {
-    fprintf(stderr, "vertebra: unknown target '%s'; models run on cpu, cuda and cuda-emulated\n",
-            o->target);
-    return VTB_E_USAGE;
-  }
+  const vtb_target *target;
+  vtb_codegen_options options;
+  vtb_status status = cli_target(o->target, false, &target, &err);
+  if (status == VTB_OK) status = cli_codegen_options(target, o, &options, &err);
+  if (status != VTB_OK) return cli_error(&err);
+  options.profile = profile;
   double start = vtb_now();
   vtb_module *m = vtb_module_clone(module);
   m->entry = vtb_module_find(m, func);
-  vtb_status status = cli_run_passes(m, o, vtb_pipeline_codegen, false, batch);
+  status = cli_lower(m, target, &options, o, false, batch);
   if (status == VTB_OK) {
-    status = cli_make_program(m, target, o, profile, program, &err);
+    status = vtb_backend_of(target)->program(m, m->entry, &options, program, &err);
     if (status != VTB_OK) cli_error(&err);
   }
   vtb_module_free(m);
@@ -169,32 +180,17 @@ vtb_status cli_add_train_step(vtb_module *module, const cli_model_options *o,
   vtb_diags diags = {0};
   vtb_error err = {0};
   vtb_func *entry = module->entry, *train = NULL;
-  vtb_cuda_precision precision;
-  vtb_status status = cli_precision(o->precision, &precision, &err);
+  vtb_precision precision;
+  vtb_status status = vtb_precision_find(o->precision, &precision, &err);
   vtb_train_step step = {.logits = entry->n_returns ? entry->return_names[0] : NULL,
                          .label_smoothing = label_smoothing,
-                         .loss_scale = precision == VTB_CUDA_FP16};
+                         .loss_scale = precision == VTB_PRECISION_FP16};
   if (status == VTB_OK) status = vtb_build_train_step(module, entry, &step, &train, &diags, &err);
   vtb_diags_print(&diags, stderr);
   if (status != VTB_OK && !diags.n_errors) cli_error(&err);
   vtb_diags_free(&diags);
   if (status == VTB_OK) *name = train->name;
   return status;
-}
-
-vtb_status cli_precision(const char *text, vtb_cuda_precision *out, vtb_error *err) {
-  static const char *const names[] = {"fp32", "tf32", "bf16", "fp16", "bf16-all"};
-  *out = VTB_CUDA_FP32;
-  for (int i = 0; text && i < 5; i++) {
-    if (strcmp(text, names[i]) != 0) continue;
-    *out = (vtb_cuda_precision)i;
-    return VTB_OK;
-  }
-  return text
-             ? vtb_fail(err, VTB_E_USAGE,
-                        "no precision is named '%s': there are fp32, tf32, bf16, fp16 and bf16-all",
-                        text)
-             : VTB_OK;
 }
 
 vtb_status cli_optimizer(const char *name, vtb_update_rule *out, vtb_error *err) {

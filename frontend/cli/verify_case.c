@@ -301,8 +301,9 @@ vtb_status verify_case_model(const char *path, const cli_model_options *o, cli_m
   return status;
 }
 
-static vtb_status run_case(const case_file *c, const cli_model_options *mo, cli_target target,
-                           const verify_options *o, cJSON *json, tally *all, vtb_error *err) {
+static vtb_status run_case(const case_file *c, const cli_model_options *mo,
+                           const vtb_target *target, const verify_options *o, cJSON *json,
+                           tally *all, vtb_error *err) {
   cli_model model;
   const char *func;
   bool grads = !o->no_grad && knows_gradients(c);
@@ -320,7 +321,7 @@ static vtb_status run_case(const case_file *c, const cli_model_options *mo, cli_
   return status;
 }
 
-vtb_status verify_case(const char *path, const verify_mode *mode, cli_target target,
+vtb_status verify_case(const char *path, const verify_mode *mode, const vtb_target *target,
                        const verify_options *o, cJSON *json, bool *scans) {
   case_file c;
   vtb_error err = {0};
@@ -329,8 +330,7 @@ vtb_status verify_case(const char *path, const verify_mode *mode, cli_target tar
   if (mode->mode) mo.mode = mode->mode;
   if (mode->chunk) mo.chunk = mode->chunk;
   char label[64];
-  snprintf(label, sizeof label, "%s%s%s", cli_target_names[target], mo.mode ? " " : "",
-           mo.mode ? mo.mode : "");
+  snprintf(label, sizeof label, "%s%s%s", target->name, mo.mode ? " " : "", mo.mode ? mo.mode : "");
   if (mo.chunk)
     snprintf(label + strlen(label), sizeof label - strlen(label), "(%lld)", (long long)mo.chunk);
   cJSON *entry = json ? cJSON_CreateObject() : NULL;

@@ -80,6 +80,7 @@ static bool finite_all(const vtb_weight *w, int64_t *index) {
 }
 
 typedef struct locate {
+  const vtb_target *target;
   const verify_options *o;
   const cli_model_options *mo;
   bool nan;
@@ -124,8 +125,8 @@ static bool find_first(const locate *l, const vtb_module *module, const char *fu
   expose_all(f);
   vtb_weights *want = NULL, *got = NULL;
   bool found = false;
-  if (cli_evaluate(m, func, l->mo, CLI_TARGET_INTERP, args, &want, &err) == VTB_OK &&
-      cli_evaluate(m, func, l->mo, CLI_TARGET_CPU, args, &got, &err) == VTB_OK) {
+  if (cli_evaluate(m, func, l->mo, vtb_target_find("interp"), args, &want, &err) == VTB_OK &&
+      cli_evaluate(m, func, l->mo, l->target, args, &got, &err) == VTB_OK) {
     for (vtb_inst *i = f->first; i && !found; i = i->next) {
       for (int r = 0; r < i->n_results && !found; r++) {
         const vtb_weight *a = vtb_weights_find(got, i->results[r]->name),
@@ -189,8 +190,8 @@ static bool any_not_finite(const vtb_weights *w, const char **name) {
 }
 
 static vtb_status one_run(const char *what, const verify_options *o, const verify_mode *mode,
-                          cli_target target, const vtb_weights *args, const vtb_weights *reference,
-                          cJSON *json) {
+                          const vtb_target *target, const vtb_weights *args,
+                          const vtb_weights *reference, cJSON *json) {
   vtb_error err = {0};
   cli_model model;
   cli_model_options mo = o->model;
@@ -205,7 +206,7 @@ static vtb_status one_run(const char *what, const verify_options *o, const verif
   if (status == VTB_OK)
     status = cli_evaluate(model.module, func, &mo, target, args, &results, &err);
   if (status == VTB_OK) {
-    double exact = target == CLI_TARGET_INTERP ? 1e-9 : 0;
+    double exact = target->in_double ? 1e-9 : 0;
     double out = worst_difference(results, reference, false, &worst_out);
     double grad = worst_difference(results, reference, true, &worst_grad);
     bool ok = out <= (exact > 0 ? exact : o->tol) && grad <= (exact > 0 ? exact : o->grad_tol);
@@ -216,21 +217,20 @@ static vtb_status one_run(const char *what, const verify_options *o, const verif
     if (json) {
       cJSON *r = cJSON_CreateObject();
       cJSON_AddStringToObject(r, "mode", label);
-      cJSON_AddStringToObject(r, "target", cli_target_names[target]);
+      cJSON_AddStringToObject(r, "target", target->name);
       cJSON_AddNumberToObject(r, "output", out);
       cJSON_AddNumberToObject(r, "gradient", grad);
       cJSON_AddBoolToObject(r, "ok", ok);
       cJSON_AddItemToArray(json, r);
     } else {
-      printf("%-4s %-7s %-16s outputs %.1e", ok ? "ok" : "FAIL", cli_target_names[target], label,
-             out);
+      printf("%-4s %-7s %-16s outputs %.1e", ok ? "ok" : "FAIL", target->name, label, out);
       if (!o->no_grad) printf("  gradients %.1e (%s)", grad, worst_grad);
       putchar('\n');
     }
     if (!ok) {
       status = VTB_E_NUMBERS;
-      locate l = {o, &mo, bad != NULL, o->tol};
-      if (target == CLI_TARGET_CPU && !json && !find_first(&l, model.module, func, args))
+      locate l = {target, o, &mo, bad != NULL, o->tol};
+      if (!target->in_double && !json && !find_first(&l, model.module, func, args))
         puts("  no single op departs: the error builds up");
     }
     fflush(stdout);
@@ -277,7 +277,8 @@ vtb_status verify_model(const char *what, const verify_options *o) {
   if (status == VTB_OK) {
     if (!o->model.json)
       fprintf(stderr, "reference: interpreter, recurrent form, batch %lld\n", (long long)batch);
-    status = cli_evaluate(model.module, func, &mo, CLI_TARGET_INTERP, args, &reference, &err);
+    status =
+        cli_evaluate(model.module, func, &mo, vtb_target_find("interp"), args, &reference, &err);
   }
   bool stepwise = runs_stepwise(model.module);
   if (stepwise && !o->model.json)
@@ -289,14 +290,14 @@ vtb_status verify_model(const char *what, const verify_options *o) {
                                {"auto", 0}};
   cJSON *json = o->model.json ? cJSON_CreateArray() : NULL;
   vtb_status worst = status;
-  for (int t = 0; status == VTB_OK && t < CLI_N_TARGETS; t++) {
-    if (!verify_runs_on(o, (cli_target)t)) continue;
+  const vtb_target *t = status == VTB_OK ? cli_next_target(o->target, NULL) : NULL;
+  for (; t; t = cli_next_target(o->target, t)) {
     for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
       if (o->model.mode && strcmp(o->model.mode, modes[m].mode) != 0) continue;
-      if (t == CLI_TARGET_INTERP && m == 0) continue; /* the reference itself */
+      if (t->in_double && m == 0) continue; /* the reference itself */
       if (stepwise && strcmp(modes[m].mode, "recurrent") != 0 && strcmp(modes[m].mode, "auto") != 0)
         continue;
-      vtb_status s = one_run(what, o, &modes[m], (cli_target)t, args, reference, json);
+      vtb_status s = one_run(what, o, &modes[m], t, args, reference, json);
       if (s != VTB_OK && worst == VTB_OK) worst = s;
     }
   }

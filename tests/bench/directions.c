@@ -35,13 +35,13 @@ static vtb_program *compile(const char *model, const char *directions, const cha
   vtb_pass_context c = {.module = m, .diags = &diags, .batch = 1};
   vtb_func *step = NULL;
   vtb_program *p = NULL;
-  vtb_pipeline_options code = {.pipeline = vtb_pipeline_codegen};
   if (vtb_run_pipeline(&c, NULL, &err) != VTB_OK) fail(model, &err);
   if (train &&
       vtb_build_train_step(m, m->entry, &(vtb_train_step){0}, &step, &diags, &err) != VTB_OK)
     fail(model, &err);
   if (step) m->entry = step;
-  if (vtb_run_pipeline(&c, &code, &err) != VTB_OK) fail(model, &err);
+  c.target = vtb_target_find("cpu");
+  if (vtb_run_pipeline(&c, NULL, &err) != VTB_OK) fail(model, &err);
   if (vtb_jit(m, m->entry, &(vtb_codegen_options){0}, &p, &err) != VTB_OK) fail(model, &err);
   vtb_module_free(m);
   vtb_unit_free(u);

@@ -81,7 +81,7 @@ TEST(fp16_fragments) {
 /* ---- products at every precision ----------------------------------------------------------------------------------
  */
 
-static void run_product(vtb_cuda_precision precision, double scale, double *worst, bool *finite) {
+static void run_product(vtb_precision precision, double scale, double *worst, bool *finite) {
   enum { M = 40, K = 35, N = 24 };
   static const char text[] = "entry func @f(%a: f32[40, 35], %b: f32[35, 24]) -> (f32[40, 24]) {\n"
                              "  %c = einsum %a, %b {spec = \"mk,kn->mn\"} : f32[40, 24]\n"
@@ -97,7 +97,7 @@ static void run_product(vtb_cuda_precision precision, double scale, double *wors
   for (int i = 0; i < M * K; i++) a[i] = (float)(scale * test_random(&seed));
   for (int i = 0; i < K * N; i++) b[i] = (float)test_random(&seed);
   vtb_status status =
-      m ? vtb_cuda_plan(m, m->entry, &(vtb_cuda_options){.precision = precision}, &plan, &err)
+      m ? vtb_cuda_plan(m, m->entry, &(vtb_codegen_options){.precision = precision}, &plan, &err)
         : VTB_E_INPUT;
   if (status == VTB_OK) status = vtb_emulator_program(plan, NULL, &p, &err);
   vtb_services *s = vtb_services_default(1);
@@ -120,12 +120,12 @@ static void run_product(vtb_cuda_precision precision, double scale, double *wors
 
 TEST(products_are_as_exact_as_their_factors) {
   static const struct {
-    vtb_cuda_precision precision;
+    vtb_precision precision;
     double least, most; /* of the largest error over the size of a sum */
-  } cases[] = {{VTB_CUDA_FP32, 0, 1e-6},
-               {VTB_CUDA_TF32, 1e-5, 1e-3},
-               {VTB_CUDA_BF16, 1e-4, 8e-3},
-               {VTB_CUDA_FP16, 1e-5, 1e-3}};
+  } cases[] = {{VTB_PRECISION_FP32, 0, 1e-6},
+               {VTB_PRECISION_TF32, 1e-5, 1e-3},
+               {VTB_PRECISION_BF16, 1e-4, 8e-3},
+               {VTB_PRECISION_FP16, 1e-5, 1e-3}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     double worst;
     bool finite;
@@ -133,9 +133,9 @@ TEST(products_are_as_exact_as_their_factors) {
     CHECK_MSG(finite && worst > cases[i].least && worst < cases[i].most, "precision %d: error %g",
               (int)i, worst);
     run_product(cases[i].precision, 1e6, &worst, &finite); /* beyond fp16 */
-    CHECK_MSG(finite == (cases[i].precision != VTB_CUDA_FP16), "precision %d", (int)i);
+    CHECK_MSG(finite == (cases[i].precision != VTB_PRECISION_FP16), "precision %d", (int)i);
     run_product(cases[i].precision, 1e-9, &worst, &finite); /* below it */
-    CHECK_MSG((worst < cases[i].most) == (cases[i].precision != VTB_CUDA_FP16),
+    CHECK_MSG((worst < cases[i].most) == (cases[i].precision != VTB_PRECISION_FP16),
               "precision %d: error %g", (int)i, worst);
   }
 }
@@ -146,7 +146,7 @@ TEST(products_are_as_exact_as_their_factors) {
 enum { CARRIED = 64, ENDING = 80 }; /* their numbers of columns tell the two products apart */
 
 /* The precisions in the texts of a product that is carried on and of a parameter's gradient. */
-static void precisions_of(const char *returns, const char *more, vtb_cuda_precision precision,
+static void precisions_of(const char *returns, const char *more, vtb_precision precision,
                           int *carried, int *ending) {
   vtb_strbuf text = {0};
   vtb_strbuf_printf(
@@ -167,8 +167,8 @@ static void precisions_of(const char *returns, const char *more, vtb_cuda_precis
   const char *names[] = {"y", returns};
   vtb_launch_plan *plan = NULL;
   vtb_func_set_returns(m->entry, m->entry->returns, names, 2);
-  CHECK_MSG(vtb_cuda_plan(m, m->entry, &(vtb_cuda_options){.precision = precision}, &plan, &err) ==
-                VTB_OK,
+  CHECK_MSG(vtb_cuda_plan(m, m->entry, &(vtb_codegen_options){.precision = precision}, &plan,
+                          &err) == VTB_OK,
             "%s", err.text);
   *carried = *ending = -1;
   for (int i = 0; plan && i < plan->n_sources; i++)
@@ -192,13 +192,14 @@ TEST(factors_follow_what_is_built_on_them) {
                              "1, 4], f32[2, 1, 4, 4]\n";
   static const struct {
     const char *returns, *more;
-    vtb_cuda_precision precision;
+    vtb_precision precision;
     int carried, ending;
-  } cases[] = {{"z", "", VTB_CUDA_FP32, FP32, FP32},     {"d:w", "", VTB_CUDA_FP32, FP32, FP32},
-               {"z", "", VTB_CUDA_TF32, TF32, TF32},     {"z", "", VTB_CUDA_BF16, BF16, BF16},
-               {"d:w", "", VTB_CUDA_BF16, TF32, BF16},   {"d:w", "", VTB_CUDA_FP16, FP16, FP16},
-               {"z", scan, VTB_CUDA_BF16, SPLIT, BF16},  {"d:w", scan, VTB_CUDA_FP16, SPLIT, FP16},
-               {"d:w", scan, VTB_CUDA_TF32, SPLIT, TF32}};
+  } cases[] = {
+      {"z", "", VTB_PRECISION_FP32, FP32, FP32},     {"d:w", "", VTB_PRECISION_FP32, FP32, FP32},
+      {"z", "", VTB_PRECISION_TF32, TF32, TF32},     {"z", "", VTB_PRECISION_BF16, BF16, BF16},
+      {"d:w", "", VTB_PRECISION_BF16, TF32, BF16},   {"d:w", "", VTB_PRECISION_FP16, FP16, FP16},
+      {"z", scan, VTB_PRECISION_BF16, SPLIT, BF16},  {"d:w", scan, VTB_PRECISION_FP16, SPLIT, FP16},
+      {"d:w", scan, VTB_PRECISION_TF32, SPLIT, TF32}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     int carried, ending;
     precisions_of(cases[i].returns, cases[i].more, cases[i].precision, &carried, &ending);

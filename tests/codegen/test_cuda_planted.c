@@ -23,7 +23,7 @@ static vtb_services *services;
 static vtb_launch_plan *make_plan(void) {
   vtb_error err = {0};
   vtb_launch_plan *plan = NULL;
-  vtb_status status = vtb_cuda_plan(module, module->entry, &(vtb_cuda_options){0}, &plan, &err);
+  vtb_status status = vtb_cuda_plan(module, module->entry, &(vtb_codegen_options){0}, &plan, &err);
   CHECK_MSG(status == VTB_OK, "%s", err.text);
   if (status != VTB_OK) exit(test_done());
   return plan;

@@ -14,11 +14,11 @@ static vtb_module *parse(const char *text) {
   return m;
 }
 
-static vtb_launch_plan *plan_of(vtb_module *m, vtb_cuda_precision precision) {
+static vtb_launch_plan *plan_of(vtb_module *m, vtb_precision precision) {
   vtb_launch_plan *plan = NULL;
   vtb_error err = {0};
   vtb_status status =
-      vtb_cuda_plan(m, m->entry, &(vtb_cuda_options){.precision = precision}, &plan, &err);
+      vtb_cuda_plan(m, m->entry, &(vtb_codegen_options){.precision = precision}, &plan, &err);
   CHECK_MSG(status == VTB_OK, "%s", err.text);
   if (!plan) exit(1);
   return plan;
@@ -55,7 +55,7 @@ static const char mlp[] = "entry func @f(%x: f32[2, 24, 32] input \"x\", %w1: f3
 
 TEST(what_only_products_read_is_narrow) {
   vtb_module *m = parse(mlp);
-  vtb_launch_plan *p = plan_of(m, VTB_CUDA_BF16);
+  vtb_launch_plan *p = plan_of(m, VTB_PRECISION_BF16);
   CHECK_STR(signature(p, "product", 0),
             "VTB_IN(vtb_bf16) a, VTB_IN(vtb_bf16) b, VTB_OUT(float) c) ");
   CHECK_STR(signature(p, "product", 1),
@@ -64,7 +64,7 @@ TEST(what_only_products_read_is_narrow) {
   vtb_launch_plan_free(p);
   vtb_module_free(m);
   m = parse(mlp);
-  p = plan_of(m, VTB_CUDA_BF16_ALL); /* results of products too; the sum with x stays */
+  p = plan_of(m, VTB_PRECISION_BF16_ALL); /* results of products too; the sum with x stays */
   CHECK_STR(signature(p, "product", 0),
             "VTB_IN(vtb_bf16) a, VTB_IN(vtb_bf16) b, VTB_OUT(vtb_bf16) c) ");
   CHECK_STR(signature(p, "product", 1),
@@ -72,12 +72,12 @@ TEST(what_only_products_read_is_narrow) {
   vtb_launch_plan_free(p);
   vtb_module_free(m);
   m = parse(mlp);
-  p = plan_of(m, VTB_CUDA_FP16);
+  p = plan_of(m, VTB_PRECISION_FP16);
   CHECK_STR(signature(p, "product", 0), "VTB_IN(vtb_f16) a, VTB_IN(vtb_f16) b, VTB_OUT(float) c) ");
   vtb_launch_plan_free(p);
   vtb_module_free(m);
   m = parse(mlp);
-  p = plan_of(m, VTB_CUDA_TF32);
+  p = plan_of(m, VTB_PRECISION_TF32);
   CHECK_STR(signature(p, "product", 0), "VTB_IN(float) a, VTB_IN(float) b, VTB_OUT(float) c) ");
   CHECK(p->n_prepared == 0);
   vtb_launch_plan_free(p);
@@ -94,7 +94,7 @@ TEST(what_is_computed_of_narrow_values_is_narrow) {
                         "  %s = add %e, %v : f32[40, 24]\n"
                         "  %y = mul %s, %e : f32[40, 24]\n"
                         "  return %y\n}\n");
-  vtb_launch_plan *p = plan_of(m, VTB_CUDA_BF16_ALL);
+  vtb_launch_plan *p = plan_of(m, VTB_PRECISION_BF16_ALL);
   CHECK_STR(signature(p, "loop", 0),
             "VTB_IN(float) a0, VTB_OUT(vtb_bf16) r0) "); /* the cast of w */
   CHECK_STR(signature(p, "loop", 1), "VTB_IN(vtb_bf16) a0, VTB_OUT(vtb_bf16) r0) ");
@@ -119,7 +119,7 @@ TEST(what_others_read_is_wide) {
                         "  %q = call @layer(%x, %v) : f32[20, 24]\n"
                         "  %y = add %p, %q : f32[20, 24]\n"
                         "  return %y, %s\n}\n");
-  vtb_launch_plan *p = plan_of(m, VTB_CUDA_BF16);
+  vtb_launch_plan *p = plan_of(m, VTB_PRECISION_BF16);
   CHECK_STR(signature(p, "product", 0), "VTB_IN(float) a, VTB_IN(vtb_bf16) b, VTB_OUT(float) c) ");
   vtb_launch_plan_free(p);
   vtb_module_free(m);
@@ -138,7 +138,7 @@ static double round_to(double v, int bits) {
 /* Squares of a and of b, multiplied; `spec` and shapes vary. The largest error over the size of a sum, of the exact
  * product of rounded squares. */
 static double error_of(const char *spec, const char *a_shape, const char *b_shape, const char *more,
-                       vtb_cuda_precision precision, int64_t batch, int64_t rows, int64_t depth,
+                       vtb_precision precision, int64_t batch, int64_t rows, int64_t depth,
                        int64_t columns) {
   char text[1200];
   bool a_turned = spec[batch > 1] == 'k', b_turned = strchr(spec, ',')[1 + (batch > 1)] == 'n',
@@ -177,7 +177,7 @@ static double error_of(const char *spec, const char *a_shape, const char *b_shap
   CHECK_MSG(vtb_program_execute(p, (void *[]){a, b, c, z}, NULL, s, &err) == VTB_OK, "%s",
             err.text);
   double worst = 0;
-  int bits = precision == VTB_CUDA_FP16 ? 11 : 8;
+  int bits = precision == VTB_PRECISION_FP16 ? 11 : 8;
   for (int64_t x = 0; x < batch; x++)
     for (int64_t i = 0; i < rows; i++)
       for (int64_t j = 0; j < columns; j++) {
@@ -218,7 +218,7 @@ TEST(factors_are_rounded_once_wherever_they_lie) {
       snprintf(b, sizeof b, "%s%d, %d", first, turn & 2 ? n : k, turn & 2 ? k : n);
       snprintf(more, sizeof more, "%s%s]\n", keep, b);
       const char *spec = batch > 1 ? batched[turn] : specs[turn];
-      vtb_cuda_precision precision = (i + (size_t)turn) % 2 ? VTB_CUDA_FP16 : VTB_CUDA_BF16;
+      vtb_precision precision = (i + (size_t)turn) % 2 ? VTB_PRECISION_FP16 : VTB_PRECISION_BF16;
       double both = error_of(spec, a, b, "", precision, batch, m, k, n);
       double mixed = i < 2 ? error_of(spec, a, b, more, precision, batch, m, k, n) : 0;
       CHECK_MSG(both < 2e-7 && mixed < 2e-7, "%s of %s and %s: errors %g, %g", spec, a, b, both,
@@ -239,19 +239,19 @@ static const char layers[] = "entry func @f(%x: f32[80, 64] input \"x\", %w1: f3
                              "  %y = add %q, %x : f32[80, 64]\n"
                              "  return %y\n}\n";
 
-static void run_layers(vtb_cuda_precision precision, bool library, float *y, const float *x) {
+static void run_layers(vtb_precision precision, bool library, float *y, const float *x) {
   static float w1[96 * 64], b1[96], w2[64 * 96], b2[64];
   vtb_module *m = parse(layers);
   vtb_launch_plan *plan = NULL;
   vtb_program *p = NULL;
   vtb_error err = {0};
   unsigned long long seed = 5;
-  vtb_cuda_options o = {.precision = precision, .library_products = library};
+  vtb_codegen_options o = {.precision = precision, .library = library};
   CHECK_MSG(vtb_cuda_plan(m, m->entry, &o, &plan, &err) == VTB_OK, "%s", err.text);
   if (!plan) exit(1);
   CHECK(plan->n_gemms == (library ? 2 : 0));
   for (int i = 0; i < plan->n_gemms; i++) {
-    bool narrow = precision != VTB_CUDA_FP32, result = precision == VTB_CUDA_BF16_ALL;
+    bool narrow = precision != VTB_PRECISION_FP32, result = precision == VTB_PRECISION_BF16_ALL;
     CHECK(plan->gemms[i].narrow_factors == narrow && plan->gemms[i].narrow_result == result);
   }
   CHECK_MSG(vtb_emulator_program(plan, NULL, &p, &err) == VTB_OK, "%s", err.text);
@@ -272,15 +272,15 @@ static void run_layers(vtb_cuda_precision precision, bool library, float *y, con
 TEST(the_library_takes_narrow_factors) {
   static float x[80 * 64], want[80 * 64], got[80 * 64];
   static const struct {
-    vtb_cuda_precision precision;
+    vtb_precision precision;
     double most;
-  } cases[] = {{VTB_CUDA_FP32, 1e-5},
-               {VTB_CUDA_FP16, 5e-3},
-               {VTB_CUDA_BF16, 4e-2},
-               {VTB_CUDA_BF16_ALL, 6e-2}};
+  } cases[] = {{VTB_PRECISION_FP32, 1e-5},
+               {VTB_PRECISION_FP16, 5e-3},
+               {VTB_PRECISION_BF16, 4e-2},
+               {VTB_PRECISION_BF16_ALL, 6e-2}};
   unsigned long long seed = 8;
   for (int i = 0; i < 80 * 64; i++) x[i] = (float)test_random(&seed);
-  run_layers(VTB_CUDA_FP32, false, want, x);
+  run_layers(VTB_PRECISION_FP32, false, want, x);
   for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
     double worst = 0, largest = 0;
     run_layers(cases[c].precision, true, got, x);

@@ -55,20 +55,21 @@ static vtb_module *module_of(vtb_unit *u, bool training, bool scaled) {
     CHECK_OK(vtb_build_train_step(m, m->entry, &(vtb_train_step){.loss_scale = scaled}, &train,
                                   &diags, err));
   if (train) m->entry = train;
-  CHECK_OK(vtb_run_pipeline(&c, &(vtb_pipeline_options){.pipeline = vtb_pipeline_codegen}, err));
+  c.target = vtb_target_find("cpu");
+  CHECK_OK(vtb_run_pipeline(&c, NULL, err));
   vtb_diags_free(&diags);
   return m;
 }
 
-typedef vtb_status (*make_fn)(vtb_module *m, vtb_cuda_precision precision, vtb_program **p,
+typedef vtb_status (*make_fn)(vtb_module *m, vtb_precision precision, vtb_program **p,
                               vtb_error *err);
 
-static vtb_program *compile(const char *text, bool training, vtb_cuda_precision precision,
+static vtb_program *compile(const char *text, bool training, vtb_precision precision,
                             make_fn make) {
   vtb_diags diags = {0};
   vtb_unit *u = vtb_unit_load_text("small.vtb", text, strlen(text), vtb_search_default(), &diags);
   vtb_module *m =
-      module_of(u, training, precision == VTB_CUDA_FP16); /* its spans point into the unit */
+      module_of(u, training, precision == VTB_PRECISION_FP16); /* its spans point into the unit */
   vtb_program *p = NULL;
   CHECK_OK(make(m, precision, &p, err));
   vtb_module_free(m);
@@ -78,21 +79,20 @@ static vtb_program *compile(const char *text, bool training, vtb_cuda_precision 
   return p;
 }
 
-static vtb_status for_cpu(vtb_module *m, vtb_cuda_precision precision, vtb_program **p,
-                          vtb_error *err) {
+static vtb_status for_cpu(vtb_module *m, vtb_precision precision, vtb_program **p, vtb_error *err) {
   (void)precision;
   return vtb_jit(m, m->entry, &(vtb_codegen_options){0}, p, err);
 }
 
 static vtb_update_rule rule = VTB_UPDATE_ADAMW; /* of plans made from here on */
-static vtb_status make_plan(vtb_module *m, vtb_cuda_precision precision, vtb_launch_plan **plan,
+static vtb_status make_plan(vtb_module *m, vtb_precision precision, vtb_launch_plan **plan,
                             vtb_error *err) {
-  vtb_cuda_options o = {.precision = precision, .update = rule, .average = true};
+  vtb_codegen_options o = {.precision = precision, .update = rule, .average = true};
   vtb_status status = vtb_cuda_plan(m, m->entry, &o, plan, err);
   return status == VTB_OK ? vtb_launch_plan_check(*plan, NULL, err) : status;
 }
 
-static vtb_status for_emulator(vtb_module *m, vtb_cuda_precision precision, vtb_program **p,
+static vtb_status for_emulator(vtb_module *m, vtb_precision precision, vtb_program **p,
                                vtb_error *err) {
   vtb_launch_plan *plan = NULL;
   vtb_status status = make_plan(m, precision, &plan, err);
@@ -258,7 +258,8 @@ TEST(what_is_no_training_step_is_refused) {
   vtb_unit *u = vtb_unit_load_text("small.vtb", plain, strlen(plain), vtb_search_default(), &diags);
   vtb_module *m = module_of(u, false, false);
   vtb_launch_plan *plan = NULL;
-  CHECK_REFUSED(make_plan(m, VTB_CUDA_FP32, &plan, err), "is no training step of a classifier");
+  CHECK_REFUSED(make_plan(m, VTB_PRECISION_FP32, &plan, err),
+                "is no training step of a classifier");
   CHECK(plan == NULL);
   vtb_module_free(m);
   vtb_unit_free(u);
@@ -358,7 +359,7 @@ static vtb_status open_launcher(const vtb_launch_plan *p, vtb_error *err) {
   return status;
 }
 
-static vtb_status for_driver(vtb_module *m, vtb_cuda_precision precision, vtb_program **program,
+static vtb_status for_driver(vtb_module *m, vtb_precision precision, vtb_program **program,
                              vtb_error *err) {
   vtb_launch_plan *plan = NULL;
   vtb_cuda_device *d = NULL;
@@ -385,7 +386,7 @@ TEST(the_driver_runs_the_same_plan) {
   if (!fake) return;
   setenv("VTB_CUDA_DRIVER", VTB_FAKE_CUDA, 1);
   *(hook_fn *)dlsym(fake, "fake_cuda_hook") = launch;
-  vtb_program *driver = compile(plain, true, VTB_CUDA_FP32, for_driver);
+  vtb_program *driver = compile(plain, true, VTB_PRECISION_FP32, for_driver);
   history want = {0}, got = {0};
   train(config(device), &want);
   train(config(driver), &got);
@@ -479,14 +480,14 @@ int main(void) {
   CHECK_OK(
       vtb_dataset_open(temp_path("data"), &(vtb_dataset_options){.split = "test"}, &eval_set, err));
   services = vtb_services_default(2);
-  host = compile(plain, true, VTB_CUDA_FP32, for_cpu);
-  eval_program = compile(plain, false, VTB_CUDA_FP32, for_cpu);
-  device = compile(plain, true, VTB_CUDA_FP32, for_emulator);
+  host = compile(plain, true, VTB_PRECISION_FP32, for_cpu);
+  eval_program = compile(plain, false, VTB_PRECISION_FP32, for_cpu);
+  device = compile(plain, true, VTB_PRECISION_FP32, for_emulator);
   rule = VTB_UPDATE_SGD;
-  by_sgd = compile(plain, true, VTB_CUDA_FP32, for_emulator);
+  by_sgd = compile(plain, true, VTB_PRECISION_FP32, for_emulator);
   rule = VTB_UPDATE_ADAMW;
-  exact = compile(faint, true, VTB_CUDA_FP32, for_emulator);
-  half = compile(faint, true, VTB_CUDA_FP16, for_emulator);
+  exact = compile(faint, true, VTB_PRECISION_FP32, for_emulator);
+  half = compile(faint, true, VTB_PRECISION_FP16, for_emulator);
   RUN(the_device_follows_the_cpu);
   RUN(the_device_follows_the_cpu_by_sgd);
   RUN(checkpoints_go_on_on_either);

@@ -37,7 +37,7 @@ static vtb_status define_symbols(LLVMOrcLLJITRef jit, vtb_error *err) {
                           err);
 }
 
-static vtb_status link_object(vtb_host *h, const vtb_target *t, jit_owner *owner,
+static vtb_status link_object(vtb_host *h, const vtb_machine *t, jit_owner *owner,
                               vtb_entry_fn *entry, vtb_error *err) {
   LLVMMemoryBufferRef object;
   vtb_status status = vtb__emit(h, t, LLVMObjectFile, &object, err);
@@ -73,14 +73,14 @@ vtb_status vtb_jit(vtb_module *m, vtb_func *f, const vtb_codegen_options *o, vtb
                    vtb_error *err) {
   static const vtb_codegen_options defaults = {0};
   double start = vtb_now();
-  vtb_target target;
+  vtb_machine target;
   vtb_host host;
   if (!o) o = &defaults;
-  vtb_status status = vtb__target_open(o, &target, err);
+  vtb_status status = vtb__machine_open(o, &target, err);
   if (status != VTB_OK) return status;
   if (!target.runs_here) {
     status = vtb_fail(err, VTB_E_DEVICE, "this machine cannot run code for cpu %s", target.cpu);
-    vtb__target_close(&target);
+    vtb__machine_close(&target);
     return status;
   }
   status = vtb__generate(m, f, o, &target, &host, err);
@@ -100,6 +100,6 @@ vtb_status vtb_jit(vtb_module *m, vtb_func *f, const vtb_codegen_options *o, vtb
     free_owner(owner);
   }
   vtb__host_free(&host);
-  vtb__target_close(&target);
+  vtb__machine_close(&target);
   return status;
 }

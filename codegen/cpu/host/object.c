@@ -15,7 +15,7 @@ vtb_status vtb__llvm_status(LLVMErrorRef e, const char *what, vtb_error *err) {
 }
 
 /* Our loops are vectors already: the loop and SLP vectorisers would only cost compile time. */
-static vtb_status optimise(vtb_host *h, const vtb_target *t, vtb_error *err) {
+static vtb_status optimise(vtb_host *h, const vtb_machine *t, vtb_error *err) {
   const vtb_codegen_options *o = h->options;
   LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
   LLVMPassBuilderOptionsSetLoopVectorization(options, 0);
@@ -29,7 +29,7 @@ static vtb_status optimise(vtb_host *h, const vtb_target *t, vtb_error *err) {
   return status;
 }
 
-vtb_status vtb__generate(vtb_module *m, vtb_func *f, const vtb_codegen_options *o, vtb_target *t,
+vtb_status vtb__generate(vtb_module *m, vtb_func *f, const vtb_codegen_options *o, vtb_machine *t,
                          vtb_host *h, vtb_error *err) {
   vtb__host_init(h, m, o, t->width);
   LLVMSetTarget(h->cpu.module, t->triple);
@@ -45,7 +45,7 @@ vtb_status vtb__generate(vtb_module *m, vtb_func *f, const vtb_codegen_options *
   return status == VTB_OK ? optimise(h, t, err) : status;
 }
 
-vtb_status vtb__emit(vtb_host *h, const vtb_target *t, LLVMCodeGenFileType kind,
+vtb_status vtb__emit(vtb_host *h, const vtb_machine *t, LLVMCodeGenFileType kind,
                      LLVMMemoryBufferRef *out, vtb_error *err) {
   char *message = NULL;
   if (!LLVMTargetMachineEmitToMemoryBuffer(t->machine, h->cpu.module, kind, &message, out))
@@ -67,12 +67,12 @@ static void name_entry(vtb_host *h, const char *symbol) {
 vtb_status vtb_codegen_object(vtb_module *m, vtb_func *f, const vtb_codegen_options *o,
                               const char *symbol, vtb_object *out, vtb_error *err) {
   static const vtb_codegen_options defaults = {0};
-  vtb_target target;
+  vtb_machine target;
   vtb_host host;
   LLVMMemoryBufferRef object = NULL;
   *out = (vtb_object){0};
   if (!o) o = &defaults;
-  vtb_status status = vtb__target_open(o, &target, err);
+  vtb_status status = vtb__machine_open(o, &target, err);
   if (status != VTB_OK) return status;
   status = vtb__generate(m, f, o, &target, &host, err);
   if (status == VTB_OK) {
@@ -87,7 +87,7 @@ vtb_status vtb_codegen_object(vtb_module *m, vtb_func *f, const vtb_codegen_opti
     LLVMDisposeMemoryBuffer(object);
   }
   vtb__host_free(&host);
-  vtb__target_close(&target);
+  vtb__machine_close(&target);
   return status;
 }
 
@@ -101,10 +101,10 @@ void vtb_object_free(vtb_object *o) {
 vtb_status vtb_codegen_text(vtb_module *m, vtb_func *f, const vtb_codegen_options *o, bool assembly,
                             vtb_strbuf *out, vtb_error *err) {
   static const vtb_codegen_options defaults = {0};
-  vtb_target target;
+  vtb_machine target;
   vtb_host host;
   if (!o) o = &defaults;
-  vtb_status status = vtb__target_open(o, &target, err);
+  vtb_status status = vtb__machine_open(o, &target, err);
   if (status != VTB_OK) return status;
   status = vtb__generate(m, f, o, &target, &host, err);
   if (status == VTB_OK && !assembly) {
@@ -119,6 +119,6 @@ vtb_status vtb_codegen_text(vtb_module *m, vtb_func *f, const vtb_codegen_option
     LLVMDisposeMemoryBuffer(text);
   }
   vtb__host_free(&host);
-  vtb__target_close(&target);
+  vtb__machine_close(&target);
   return status;
 }

@@ -40,19 +40,19 @@ static bool has_gradients(const vtb_func *entry) {
 }
 
 void vtb__cuda_choose_factors(vtb_cuda *c, const vtb_module *m, const vtb_func *entry) {
-  static const vtb__cuda_factors plain[] = {[VTB_CUDA_FP32] = VTB__FACTORS_FP32,
-                                            [VTB_CUDA_TF32] = VTB__FACTORS_TF32,
-                                            [VTB_CUDA_BF16] = VTB__FACTORS_BF16,
-                                            [VTB_CUDA_FP16] = VTB__FACTORS_FP16,
-                                            [VTB_CUDA_BF16_ALL] = VTB__FACTORS_BF16};
-  vtb_cuda_precision precision = c->options->precision;
+  static const vtb__cuda_factors plain[] = {[VTB_PRECISION_FP32] = VTB__FACTORS_FP32,
+                                            [VTB_PRECISION_TF32] = VTB__FACTORS_TF32,
+                                            [VTB_PRECISION_BF16] = VTB__FACTORS_BF16,
+                                            [VTB_PRECISION_FP16] = VTB__FACTORS_FP16,
+                                            [VTB_PRECISION_BF16_ALL] = VTB__FACTORS_BF16};
+  vtb_precision precision = c->options->precision;
   c->ending = c->carried = c->scored = c->convolved = plain[precision];
-  if (precision == VTB_CUDA_BF16_ALL) return;
-  if (precision == VTB_CUDA_BF16 && has_gradients(entry))
+  if (precision == VTB_PRECISION_BF16_ALL) return;
+  if (precision == VTB_PRECISION_BF16 && has_gradients(entry))
     c->carried = c->scored = VTB__FACTORS_TF32;
-  if (precision != VTB_CUDA_FP32 && is_recurrent(m)) c->carried = VTB__FACTORS_SPLIT;
+  if (precision != VTB_PRECISION_FP32 && is_recurrent(m)) c->carried = VTB__FACTORS_SPLIT;
   c->convolved =
-      precision != VTB_CUDA_FP32 && has_gradients(entry) ? VTB__FACTORS_SPLIT : c->carried;
+      precision != VTB_PRECISION_FP32 && has_gradients(entry) ? VTB__FACTORS_SPLIT : c->carried;
 }
 
 /* Both operands begin with one index, and it is summed: over images, and over tokens. */

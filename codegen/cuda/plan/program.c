@@ -98,15 +98,15 @@ static void free_program(vtb_cuda *c) {
 }
 
 /* Kernels as this target has them. Products of the library have no room for epilogues. */
-static vtb_status fuse_again(vtb_module *m, const vtb_cuda_options *o, vtb_error *err) {
+static vtb_status fuse_again(vtb_module *m, const vtb_codegen_options *o, vtb_error *err) {
   vtb_pass_context c = {.module = m};
-  if (o->library_products) return VTB_OK;
+  if (o->library) return VTB_OK;
   return vtb_run_pipeline(&c, &(vtb_pipeline_options){.pipeline = "fuse_products"}, err);
 }
 
-vtb_status vtb_cuda_plan(vtb_module *m, vtb_func *f, const vtb_cuda_options *o,
+vtb_status vtb_cuda_plan(vtb_module *m, vtb_func *f, const vtb_codegen_options *o,
                          vtb_launch_plan **plan, vtb_error *err) {
-  static const vtb_cuda_options defaults = {0};
+  static const vtb_codegen_options defaults = {0};
   static const vtb_places places = {.frame_align = 256, .tensor_align = 16};
   vtb_error ignored = {0};
   vtb_cuda c = {.options = o ? o : &defaults, .err = err ? err : &ignored};

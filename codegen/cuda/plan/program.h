@@ -85,7 +85,7 @@ typedef enum vtb__cuda_factors {
 } vtb__cuda_factors;
 
 struct vtb_cuda {
-  const vtb_cuda_options *options;
+  const vtb_codegen_options *options;
   /* of products others build on, of parameters' gradients, of attention, of convolutions */
   vtb__cuda_factors carried, ending, scored, convolved;
   vtb_steps steps;

@@ -66,7 +66,7 @@ static void join_all(storage *s, const vtb_inst *i) {
 /* ---- what instructions make of values ----------------------------------------------------------------------- */
 
 /* bf16-all: whoever asks for it wants speed. */
-static bool trusts(const storage *s) { return s->c->options->precision == VTB_CUDA_BF16_ALL; }
+static bool trusts(const storage *s) { return s->c->options->precision == VTB_PRECISION_BF16_ALL; }
 
 static bool is_much(const vtb_value *v, const vtb_value *beside) {
   return vtb_type_count(&v->type) * 8 > vtb_type_count(&beside->type);
@@ -318,10 +318,11 @@ static void begin(storage *s) {
 
 void vtb__cuda_choose_storage(vtb_cuda *c, vtb_module *m, vtb_func *entry) {
   storage s = {.c = c, .entry = entry, .half = VTB__FACTORS_BF16, .dtype = VTB_BF16};
-  if (c->options->precision == VTB_CUDA_FP16) {
+  if (c->options->precision == VTB_PRECISION_FP16) {
     s.half = VTB__FACTORS_FP16;
     s.dtype = VTB_F16;
-  } else if (c->options->precision != VTB_CUDA_BF16 && c->options->precision != VTB_CUDA_BF16_ALL) {
+  } else if (c->options->precision != VTB_PRECISION_BF16 &&
+             c->options->precision != VTB_PRECISION_BF16_ALL) {
     return;
   }
   begin(&s);

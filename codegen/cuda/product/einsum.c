@@ -4,7 +4,7 @@
  * (summed). Letters of a class are one index, outermost first; where all strides allow it they are merged into one
  * letter, and what is left is decoded by divisions at each address: nothing is ever copied into another order. If
  * there are few tiles and a long k, ranges of k are blocks of their own, whose parts a second kernel adds in order.
- * Where the library may be used, large plain matrices are its (options.library_products).
+ * Where the library may be used, large plain matrices are its (options.library).
  * Products without k, with a short k, or with a letter in one operand only are bodies of a product and a sum (fused.c).
  */
 #include <string.h>
@@ -561,8 +561,7 @@ static bool by_library(product *p) {
   memset(&g, 0, sizeof g); /* compared byte by byte */
   vtb__cuda_factors factors = factors_of(p);
   vtb_dtype a = dtype_of(p, A), b = dtype_of(p, B), add = p->adds ? dtype_of(p, ADD) : VTB_F32;
-  if (!p->c->options->library_products || p->fused || p->of[BATCH].n > 1 ||
-      factors == VTB__FACTORS_SPLIT)
+  if (!p->c->options->library || p->fused || p->of[BATCH].n > 1 || factors == VTB__FACTORS_SPLIT)
     return false;
   /* what the library combines */
   if (a != b || (p->adds && add != dtype_of(p, OUT)) ||
@@ -617,8 +616,7 @@ bool vtb__cuda_is_product(const vtb_inst *einsum) {
 
 bool vtb__cuda_suits_library(const vtb_cuda *c, const vtb_inst *einsum) {
   int64_t size[3];
-  if (!c->options->library_products || einsum->func->kind == VTB_FUNC_KERNEL ||
-      !product_sizes(einsum, size))
+  if (!c->options->library || einsum->func->kind == VTB_FUNC_KERNEL || !product_sizes(einsum, size))
     return false;
   return size[0] >= LIBRARY_LEAST && size[1] >= LIBRARY_LEAST && size[2] >= LIBRARY_LEAST;
 }

@@ -1,20 +1,20 @@
 /* The machine that code is for: LLVM target machine and vector width by cpu name. */
-#ifndef VTB_CODEGEN_TARGET_H
-#define VTB_CODEGEN_TARGET_H
+#ifndef VTB_CODEGEN_MACHINE_H
+#define VTB_CODEGEN_MACHINE_H
 
 #include <llvm-c/TargetMachine.h>
 
 #include "codegen/codegen.h"
 
-typedef struct vtb_target {
+typedef struct vtb_machine {
   LLVMTargetMachineRef machine;
   char *triple, *cpu, *features; /* LLVM messages */
   int width;                     /* f32 lanes */
   bool runs_here;                /* this machine has the instructions */
-} vtb_target;
+} vtb_machine;
 
-VTB_MUST_USE vtb_status vtb__target_open(const vtb_codegen_options *o, vtb_target *t,
-                                         vtb_error *err);
-void vtb__target_close(vtb_target *t);
+VTB_MUST_USE vtb_status vtb__machine_open(const vtb_codegen_options *o, vtb_machine *t,
+                                          vtb_error *err);
+void vtb__machine_close(vtb_machine *t);
 
 #endif

@@ -1,5 +1,5 @@
 /* Target machines by name: this host, or one of the x86-64 levels. */
-#include "codegen/cpu/host/target.h"
+#include "codegen/cpu/host/machine.h"
 
 #include <llvm-c/Core.h>
 #include <llvm-c/Target.h>
@@ -31,7 +31,7 @@ static const level levels[] = {{"x86-64", "x86-64", 4, 4},
                                /* the code for 16 lanes, to be tested where there is no AVX-512 */
                                {"x86-64-v3-wide", "x86-64-v3", 16, 8}};
 
-static vtb_status choose_cpu(const char *wanted, vtb_target *t, vtb_error *err) {
+static vtb_status choose_cpu(const char *wanted, vtb_machine *t, vtb_error *err) {
   char *features = LLVMGetHostCPUFeatures();
   int host_width = width_of(features);
   t->width = host_width;
@@ -60,8 +60,8 @@ static LLVMCodeGenOptLevel opt_level(const vtb_codegen_options *o) {
   return o->opt_level == 1 ? LLVMCodeGenLevelLess : LLVMCodeGenLevelDefault;
 }
 
-vtb_status vtb__target_open(const vtb_codegen_options *o, vtb_target *t, vtb_error *err) {
-  *t = (vtb_target){0};
+vtb_status vtb__machine_open(const vtb_codegen_options *o, vtb_machine *t, vtb_error *err) {
+  *t = (vtb_machine){0};
   if (LLVMInitializeNativeTarget() || LLVMInitializeNativeAsmPrinter() ||
       LLVMInitializeNativeAsmParser())
     return vtb_fail(err, VTB_E_DEVICE, "LLVM was built without code generation for this machine");
@@ -73,24 +73,24 @@ vtb_status vtb__target_open(const vtb_codegen_options *o, vtb_target *t, vtb_err
   if (LLVMGetTargetFromTriple(t->triple, &target, &message)) {
     status = vtb_fail(err, VTB_E_DEVICE, "LLVM has no target %s: %s", t->triple, message);
     LLVMDisposeMessage(message);
-    vtb__target_close(t);
+    vtb__machine_close(t);
     return status;
   }
   t->machine = LLVMCreateTargetMachine(target, t->triple, t->cpu, t->features, opt_level(o),
                                        LLVMRelocPIC, LLVMCodeModelDefault);
   if (!t->machine) {
-    vtb__target_close(t);
+    vtb__machine_close(t);
     return vtb_fail(err, VTB_E_DEVICE, "LLVM cannot make a target machine for this cpu");
   }
   return VTB_OK;
 }
 
-void vtb__target_close(vtb_target *t) {
+void vtb__machine_close(vtb_machine *t) {
   if (t->machine) LLVMDisposeTargetMachine(t->machine);
   if (t->triple) LLVMDisposeMessage(t->triple);
   if (t->cpu) LLVMDisposeMessage(t->cpu);
   if (t->features) LLVMDisposeMessage(t->features);
-  *t = (vtb_target){0};
+  *t = (vtb_machine){0};
 }
 
 void vtb_codegen_describe_host(vtb_strbuf *out) {

@@ -1,0 +1,193 @@
+/* The table of what makes code, a row a target. */
+#include "codegen/targets.h"
+
+#include "codegen/cuda/compile/nvrtc.h"
+#include "codegen/cuda/compile/report.h"
+#include "codegen/emulator/emulator.h"
+#include "runtime/cuda/cuda.h"
+#include "runtime/launch/launch_check.h"
+
+#include <stdlib.h>
+
+/* ---- launch plans ------------------------------------------------------------------------------------------- */
+
+/* Every plan is checked before it runs anywhere. */
+static vtb_status checked_plan(vtb_module *m, vtb_func *f, const vtb_codegen_options *o,
+                               vtb_launch_plan **plan, vtb_error *err) {
+  vtb_status status = vtb_cuda_plan(m, f, o, plan, err);
+  if (status != VTB_OK) return status;
+  status = vtb_launch_plan_check(*plan, NULL, err);
+  if (status != VTB_OK) vtb_launch_plan_free(*plan);
+  return status;
+}
+
+static vtb_status emulate_plan(vtb_launch_plan *plan, vtb_program **program, vtb_error *err) {
+  const char *checks = getenv("VTB_EMULATOR_CHECKS"), *seed = getenv("VTB_EMULATOR_SEED");
+  vtb_emulator_options o = {.unchecked = vtb_streq(checks, "0"),
+                            .seed = seed ? strtoull(seed, NULL, 10) : 1};
+  vtb_status status = vtb_emulator_program(plan, &o, program, err);
+  if (status != VTB_OK) vtb_launch_plan_free(plan);
+  return status;
+}
+
+static vtb_status emulated(vtb_module *m, vtb_func *f, const vtb_codegen_options *o,
+                           vtb_program **program, vtb_error *err) {
+  vtb_launch_plan *plan = NULL;
+  vtb_status status = checked_plan(m, f, o, &plan, err);
+  return status == VTB_OK ? emulate_plan(plan, program, err) : status;
+}
+
+static vtb_status compile_for(vtb_cuda_device *device, vtb_launch_plan *plan, vtb_program **program,
+                              vtb_error *err) {
+  vtb_cuda_code *codes = vtb_xcalloc((size_t)plan->n_sources + 1, sizeof *codes);
+  vtb_cuda_image *images = vtb_xcalloc((size_t)plan->n_sources + 1, sizeof *images);
+  vtb_status status = vtb_cuda_compile_plan(plan, vtb_cuda_device_arch(device), codes, err);
+  if (status == VTB_OK) {
+    for (int i = 0; i < plan->n_sources; i++)
+      images[i] = (vtb_cuda_image){codes[i].data, codes[i].n_bytes};
+    status = vtb_cuda_program(plan, images, device, program, err);
+    for (int i = 0; i < plan->n_sources; i++) vtb_cuda_code_free(&codes[i]);
+  }
+  free(codes);
+  free(images);
+  return status;
+}
+
+/* The device first: without one nothing need be compiled. */
+static vtb_status on_device(vtb_module *m, vtb_func *f, const vtb_codegen_options *o,
+                            vtb_program **program, vtb_error *err) {
+  vtb_cuda_device *device = NULL;
+  vtb_launch_plan *plan = NULL;
+  vtb_status status = vtb_cuda_device_open(&device, err);
+  if (status != VTB_OK) return status;
+  status = checked_plan(m, f, o, &plan, err);
+  if (status == VTB_OK && (status = compile_for(device, plan, program, err)) != VTB_OK)
+    vtb_launch_plan_free(plan);
+  if (status != VTB_OK) vtb_cuda_device_close(device);
+  return status;
+}
+
+/* VTB_CUBLAS=0: no; =1: yes, or an error; else if it is installed: generated kernels do all products as well. */
+static bool cublaslt_is_there(void) {
+  const char *wish = getenv("VTB_CUBLAS");
+  if (wish && *wish) return !vtb_streq(wish, "0");
+  vtb_strbuf found = {0};
+  bool there = vtb_cuda_probe_cublaslt(&found);
+  vtb_log("large products: %s", there ? found.at : "generated kernels");
+  vtb_strbuf_free(&found);
+  return there;
+}
+
+/* ---- texts -------------------------------------------------------------------------------------------------- */
+
+static vtb_status print_llvm(vtb_module *m, vtb_func *f, const vtb_codegen_options *o,
+                             vtb_strbuf *out, vtb_error *err) {
+  return vtb_codegen_text(m, f, o, false, out, err);
+}
+
+static vtb_status print_asm(vtb_module *m, vtb_func *f, const vtb_codegen_options *o,
+                            vtb_strbuf *out, vtb_error *err) {
+  return vtb_codegen_text(m, f, o, true, out, err);
+}
+
+typedef vtb_status (*print_plan)(const vtb_launch_plan *plan, const char *arch, vtb_strbuf *out,
+                                 vtb_error *err);
+
+static vtb_status print_with(print_plan print, vtb_module *m, vtb_func *f,
+                             const vtb_codegen_options *o, vtb_strbuf *out, vtb_error *err) {
+  vtb_launch_plan *plan = NULL;
+  vtb_status status = vtb_cuda_plan(m, f, o, &plan, err);
+  if (status == VTB_OK) status = print(plan, o->arch, out, err);
+  vtb_launch_plan_free(plan);
+  return status;
+}
+
+static vtb_status put_sources(const vtb_launch_plan *plan, const char *arch, vtb_strbuf *out,
+                              vtb_error *err) {
+  (void)arch, (void)err;
+  vtb_strbuf_puts(out, plan->common);
+  for (int i = 0; i < plan->n_sources; i++)
+    vtb_strbuf_printf(out, "%s%s", i ? "\n" : "", plan->sources[i].text);
+  return VTB_OK;
+}
+
+static vtb_status put_launches(const vtb_launch_plan *plan, const char *arch, vtb_strbuf *out,
+                               vtb_error *err) {
+  (void)arch, (void)err;
+  vtb_cuda_launches(plan, out);
+  return VTB_OK;
+}
+
+static vtb_status put_ptx(const vtb_launch_plan *plan, const char *arch, vtb_strbuf *out,
+                          vtb_error *err) {
+  vtb_cuda_code *codes = vtb_xcalloc((size_t)plan->n_sources + 1, sizeof *codes);
+  vtb_status status = vtb_cuda_compile_plan(plan, arch ? arch : "compute_80", codes, err);
+  for (int i = 0; status == VTB_OK && i < plan->n_sources; i++) {
+    vtb_strbuf_puts(out, codes[i].data);
+    vtb_cuda_code_free(&codes[i]);
+  }
+  free(codes);
+  return status;
+}
+
+static vtb_status put_resources(const vtb_launch_plan *plan, const char *arch, vtb_strbuf *out,
+                                vtb_error *err) {
+  int spilling = 0;
+  vtb_status status = vtb_cuda_report(plan, arch, out, &spilling, err);
+  if (status == VTB_OK)
+    vtb_strbuf_printf(out, "%d of %d kernels spill\n", spilling, plan->n_kernels);
+  return status;
+}
+
+#define PRINTER(what)                                                                              \
+  static vtb_status print_##what(vtb_module *m, vtb_func *f, const vtb_codegen_options *o,         \
+                                 vtb_strbuf *out, vtb_error *err) {                                \
+    return print_with(put_##what, m, f, o, out, err);                                              \
+  }
+PRINTER(sources)
+PRINTER(launches)
+PRINTER(ptx)
+PRINTER(resources)
+#undef PRINTER
+
+/* ---- the table ---------------------------------------------------------------------------------------------- */
+
+static const vtb_backend_text native[] = {{"llvm", print_llvm}, {"asm", print_asm}, {0}};
+static const vtb_backend_text cuda[] = {{"cuda", print_sources},
+                                        {"launches", print_launches},
+                                        {"ptx", print_ptx},
+                                        {"resources", print_resources},
+                                        {0}};
+
+static const vtb_backend table[] = {
+    {.target = "cpu", .program = vtb_jit, .object = vtb_codegen_object, .texts = native},
+    {.target = "cuda",
+     .library = cublaslt_is_there,
+     .program = on_device,
+     .plan = checked_plan,
+     .texts = cuda},
+    {.target = "cuda-emulated",
+     .program = emulated,
+     .plan = checked_plan,
+     .run_plan = emulate_plan,
+     .texts = cuda},
+};
+enum { N_BACKENDS = sizeof table / sizeof *table };
+
+const vtb_backend *vtb_backend_of(const vtb_target *t) {
+  for (size_t i = 0; i < N_BACKENDS; i++)
+    if (t && vtb_streq(table[i].target, t->name)) return &table[i];
+  return NULL;
+}
+
+const vtb_target *vtb_target_with_stage(const char *stage) {
+  for (size_t i = 0; i < N_BACKENDS; i++)
+    if (vtb_backend_text_of(&table[i], stage)) return vtb_target_find(table[i].target);
+  return NULL;
+}
+
+const vtb_backend_text *vtb_backend_text_of(const vtb_backend *b, const char *stage) {
+  for (const vtb_backend_text *t = b ? b->texts : NULL; t && t->stage; t++)
+    if (vtb_streq(t->stage, stage)) return t;
+  return NULL;
+}

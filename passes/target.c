@@ -1,0 +1,82 @@
+/* The table of targets. */
+#include "passes/target.h"
+
+/* From a module of the graph to fused kernels, on every machine. The first cleaning is for what autodiff leaves, so that
+ * the batch is bound in little code; the second for the reductions and reshapes that a known batch turns into nothing. */
+#define KERNELS                                                                                    \
+  "simplify,cse,dce,bind,select_mode,simplify,cse,dce,accumulate,split_rows,"                      \
+  "simplify,cse,dce,directions,prologue,fuse"
+
+enum { FP32 = 1u << VTB_PRECISION_FP32, EVERY_PRECISION = (1u << VTB_N_PRECISIONS) - 1 };
+
+static const vtb_target table[] = {
+    {.name = "interp",
+     .summary = "the interpreter, in double precision",
+     .pipeline = "bind,select_mode",
+     .precisions = FP32,
+     .in_double = true},
+    {.name = "cpu",
+     .summary = "native code of this machine or another of its kind, by LLVM",
+     .pipeline = KERNELS,
+     .precisions = FP32},
+    {.name = "cuda-emulated",
+     .summary = "the kernels of target cuda, run and checked on the CPU",
+     .pipeline = KERNELS,
+     .needs = "a C++ compiler",
+     .precisions = EVERY_PRECISION},
+    {.name = "cuda",
+     .summary = "CUDA C, compiled by NVRTC for the GPU at hand",
+     .pipeline = KERNELS,
+     .needs = "an NVIDIA GPU",
+     .precisions = EVERY_PRECISION},
+};
+enum { N_TARGETS = sizeof table / sizeof *table };
+
+const vtb_target *vtb_targets(size_t *n) {
+  *n = N_TARGETS;
+  return table;
+}
+
+const vtb_target *vtb_target_find(const char *name) {
+  for (size_t i = 0; i < N_TARGETS; i++)
+    if (vtb_streq(table[i].name, name)) return &table[i];
+  return NULL;
+}
+
+/* ---- precisions --------------------------------------------------------------------------------------------- */
+
+const char *const vtb_precision_names[VTB_N_PRECISIONS] = {"fp32", "tf32", "bf16", "fp16",
+                                                           "bf16-all"};
+
+/* "fp32, tf32 and bf16": those of the set. */
+static void list_precisions(unsigned set, vtb_strbuf *out) {
+  for (unsigned i = 0; i < VTB_N_PRECISIONS; i++) {
+    if (!(set >> i & 1)) continue;
+    bool last = !(set >> i >> 1);
+    vtb_strbuf_printf(out, "%s%s", !out->n ? "" : last ? " and " : ", ", vtb_precision_names[i]);
+  }
+}
+
+vtb_status vtb_precision_find(const char *name, vtb_precision *out, vtb_error *err) {
+  *out = VTB_PRECISION_FP32;
+  for (int i = 0; i < VTB_N_PRECISIONS; i++) {
+    if (name && !vtb_streq(name, vtb_precision_names[i])) continue;
+    *out = (vtb_precision)i;
+    return VTB_OK;
+  }
+  vtb_strbuf names = {0};
+  list_precisions(EVERY_PRECISION, &names);
+  vtb_fail(err, VTB_E_USAGE, "no precision is named '%s': there are %s", name, names.at);
+  vtb_strbuf_free(&names);
+  return VTB_E_USAGE;
+}
+
+vtb_status vtb_target_knows(const vtb_target *t, vtb_precision p, vtb_error *err) {
+  if (t->precisions >> p & 1) return VTB_OK;
+  vtb_strbuf names = {0};
+  list_precisions(t->precisions, &names);
+  vtb_fail(err, VTB_E_USAGE, "target %s does not know precision %s: it computes in %s", t->name,
+           vtb_precision_names[p], names.at);
+  vtb_strbuf_free(&names);
+  return VTB_E_USAGE;
+}
