@@ -33,11 +33,38 @@ vtb_type vtb__type_with_names(vtb_type t, const vtb_type *named) {
   return t;
 }
 
+/* "layer.proj_up" -> "proj_up", "blocks.0" -> "blocks.0": from the last part that is no number. */
+const char *vtb_scope_end(const char *scope) {
+  const char *end = scope;
+  for (const char *p = scope; *p; p++)
+    if (*p == '.' && !(p[1] >= '0' && p[1] <= '9')) end = p + 1;
+  return end;
+}
+
+/* Ops whose result is their operand in another form. */
+static bool keeps_value(vtb_op op) {
+  return op == VTB_OP_reshape || op == VTB_OP_broadcast || op == VTB_OP_transpose ||
+         op == VTB_OP_permute || op == VTB_OP_cast;
+}
+
+/* What a value is called that nobody named: where it is and what made it, "proj_up.einsum"; after
+ * the operand if it is the same value. */
+static const char *default_name(const vtb_builder *b, vtb_op op, const vtb_func *callee,
+                                vtb_value *const *operands, char *buf, size_t n) {
+  if (keeps_value(op) && operands[0]) return operands[0]->name;
+  const char *what = callee ? callee->name : op == VTB_OP_constant ? "const" : vtb_op_get(op)->name;
+  if (!b->span.scope || !*b->span.scope) return what;
+  snprintf(buf, n, "%s.%s", vtb_scope_end(b->span.scope), what);
+  return buf;
+}
+
 static vtb_inst *build(vtb_builder *b, vtb_op op, vtb_func *callee, vtb_value *const *operands,
                        int n, const vtb_attr *attrs, int n_attrs, const vtb_type *types,
                        int n_types) {
+  char unnamed[256];
   const char *hint = b->name_hint;
   b->name_hint = NULL;
+  if (!hint) hint = default_name(b, op, callee, operands, unnamed, sizeof unnamed);
   for (int i = 0; i < n; i++) {
     if (!operands[i]) return NULL;
     vtb_check(operands[i]->func == b->func, "%s in @%s: operand %%%s belongs to @%s",

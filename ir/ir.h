@@ -52,8 +52,9 @@ typedef struct vtb_module vtb_module;
 /* An SSA value: a result of an instruction, or an argument of a function (def == NULL). */
 typedef struct vtb_value {
   int id; /* unique in its function, dense enough to index side tables: 0 <= id < func->n_values */
-  const char *
-      name; /* without '%'; unique in its function, stable between runs; from the user's names where possible */
+  /* Without '%'; unique in its function, stable between runs. Of what a statement assigns the user's name, else the
+   * scope and the op: "qkv", "qkv.1", "norm.mul". */
+  const char *name;
   vtb_type type;
   vtb_inst *def;
   int index; /* which result of def, or which argument */
@@ -164,10 +165,17 @@ void vtb_func_set_returns(vtb_func *f, vtb_value *const *values, const char *con
                           int n); /* names may be NULL */
 vtb_func *vtb_func_clone(vtb_func *f, vtb_module *into,
                          const char *name); /* callees are shared if same module */
+/* The value is called `name` from now on, with a suffix if that is taken: x, x.1, x.2. */
+void vtb_value_rename(vtb_value *v, const char *name);
+/* Gives the suffixes of all instructions' values anew, in the order of the text: without gaps. */
+void vtb_module_renumber_names(vtb_module *m);
 /* Numbers inst->order from 0; returns the count. */
 int vtb_func_number(vtb_func *f);
 /* Functions reachable from `root`, callees first. *out is malloc'd. */
 size_t vtb_module_post_order(vtb_func *root, vtb_func ***out);
+
+/* The last part of a scope and the numbers behind it: "layer.proj_up" -> "proj_up", "a.blocks.0" -> "blocks.0". */
+const char *vtb_scope_end(const char *scope);
 
 /* ---- types ---------------------------------------------------------------------------------------------- */
 
@@ -195,7 +203,7 @@ typedef struct vtb_builder {
   vtb_inst *before;
   vtb_span span;
   vtb_diags *diags;
-  const char *name_hint; /* name for the next result; consumed */
+  const char *name_hint; /* name for the next result; consumed. NULL: the span's scope and the op */
 } vtb_builder;
 
 vtb_inst *vtb_build(vtb_builder *b, vtb_op op, vtb_value *const *operands, int n,

@@ -25,6 +25,13 @@ static void put_name(vtb_strbuf *out, const char *hint) {
   for (const char *p = hint; *p; p++) vtb_strbuf_putc(out, vtb__is_name_char(*p, false) ? *p : '_');
 }
 
+/* "mul.3" without its ".3"; user's names have no such ending. */
+static size_t stem_length(const char *name, size_t n) {
+  size_t end = n;
+  while (end && name[end - 1] >= '0' && name[end - 1] <= '9') end--;
+  return end > 1 && end < n && name[end - 1] == '.' ? end - 1 : n;
+}
+
 /* The map's value is the next suffix to try, so that many equal hints do not cost a search each. */
 const char *vtb__value_name(vtb_func *f, const char *hint, int id) {
   vtb_strbuf base = {0};
@@ -32,13 +39,15 @@ const char *vtb__value_name(vtb_func *f, const char *hint, int id) {
     put_name(&base, hint);
   else
     vtb_strbuf_printf(&base, "v%d", id);
-  size_t n = base.n;
   if (vtb_map_has(&f->names, base.at)) {
-    uintptr_t suffix = (uintptr_t)vtb_map_get(&f->names, base.at);
+    size_t n = stem_length(base.at, base.n);
+    base.at[n] = 0;
     char *stem = vtb_xstrdup(base.at);
+    uintptr_t suffix = (uintptr_t)vtb_map_get(&f->names, stem);
+    if (!suffix) suffix = 1;
     do {
       base.n = n;
-      vtb_strbuf_printf(&base, "_%zu", (size_t)suffix++);
+      vtb_strbuf_printf(&base, ".%zu", (size_t)suffix++);
     } while (vtb_map_has(&f->names, base.at));
     vtb_map_set(&f->names, stem, (void *)suffix);
     free(stem);
@@ -47,6 +56,26 @@ const char *vtb__value_name(vtb_func *f, const char *hint, int id) {
   char *name = vtb_arena_strdup(&f->module->arena, base.at);
   vtb_strbuf_free(&base);
   return name;
+}
+
+void vtb_value_rename(vtb_value *v, const char *name) {
+  v->name = vtb__value_name(v->func, name, v->id);
+}
+
+static void renumber(vtb_func *f) {
+  vtb_map_free(&f->names);
+  for (int i = 0; i < f->n_args; i++) vtb_map_set(&f->names, f->args[i]->name, (void *)1);
+  for (vtb_inst *inst = f->first; inst; inst = inst->next)
+    for (int i = 0; i < inst->n_results; i++) {
+      char *stem = vtb_xstrdup(inst->results[i]->name);
+      stem[stem_length(stem, strlen(stem))] = 0;
+      vtb_value_rename(inst->results[i], stem);
+      free(stem);
+    }
+}
+
+void vtb_module_renumber_names(vtb_module *m) {
+  for (vtb_func *f = m->first; f; f = f->next) renumber(f);
 }
 
 vtb_value *vtb__value_new(vtb_func *f, const char *hint, const vtb_type *type, vtb_inst *def,
@@ -203,9 +232,10 @@ static void copy_body(vtb_func *f, vtb_func *copy) {
   for (vtb_inst *inst = f->first; inst; inst = inst->next) {
     operands.n = 0;
     for (int i = 0; i < inst->n_operands; i++) vtb_vec_push(&operands, map[inst->operands[i]->id]);
-    vtb_inst *made =
-        vtb__inst_new(copy, inst->op, callee_in(inst->callee, copy->module), operands.at,
-                      inst->n_operands, inst->attrs, inst->n_attrs, inst->span);
+    vtb_span span = inst->span;
+    span.scope = intern_or_null(copy->module, span.scope);
+    vtb_inst *made = vtb__inst_new(copy, inst->op, callee_in(inst->callee, copy->module),
+                                   operands.at, inst->n_operands, inst->attrs, inst->n_attrs, span);
     made->n_results = inst->n_results;
     made->results = VTB_NEW_ARRAY(&copy->module->arena, vtb_value *, inst->n_results);
     for (int i = 0; i < inst->n_results; i++) {

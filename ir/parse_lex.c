@@ -124,7 +124,7 @@ void vtb__lex_next(vtb__lexer *l) {
   read_token(l, peek(l, 0));
   vtb_strbuf_putc(&l->text, 0);
   l->text.n--;
-  l->span = (vtb_span){l->source, (uint32_t)begin, (uint32_t)l->at};
+  l->span = (vtb_span){.source = l->source, .begin = (uint32_t)begin, .end = (uint32_t)l->at};
 }
 
 void vtb__lex_at(vtb__lexer *l, const vtb_source *source, size_t offset) {

@@ -8,7 +8,6 @@
 #include "ir/internal.h"
 
 #include <inttypes.h>
-#include <math.h>
 
 static const char *const kind_names[] = {
     [VTB_FUNC_PLAIN] = "func", [VTB_FUNC_STEP] = "step", [VTB_FUNC_KERNEL] = "kernel"};
@@ -34,19 +33,6 @@ static void put_string(vtb_strbuf *out, const char *s) {
   vtb_strbuf_putc(out, '"');
 }
 
-static void put_float(vtb_strbuf *out, double x) {
-  if (isnan(x)) {
-    vtb_strbuf_puts(out, "nan");
-    return;
-  }
-  char text[40];
-  for (int digits = 6; digits <= 17; digits++) {
-    snprintf(text, sizeof text, "%.*g", digits, x);
-    if (strtod(text, NULL) == x) break;
-  }
-  vtb_strbuf_puts(out, text);
-}
-
 static void put_attr(vtb_strbuf *out, const vtb_attr *a) {
   vtb_strbuf_printf(out, "%s = ", a->key);
   switch (a->kind) {
@@ -54,7 +40,7 @@ static void put_attr(vtb_strbuf *out, const vtb_attr *a) {
     vtb_strbuf_printf(out, "%" PRId64, a->i);
     break;
   case VTB_ATTR_FLOAT:
-    put_float(out, a->f);
+    vtb_strbuf_double(out, a->f);
     break;
   case VTB_ATTR_STR:
     put_string(out, a->s);
@@ -67,7 +53,7 @@ static void put_attr(vtb_strbuf *out, const vtb_attr *a) {
       if (a->kind == VTB_ATTR_INTS)
         vtb_strbuf_printf(out, "%" PRId64, a->ints[i]);
       else
-        put_float(out, a->floats[i]);
+        vtb_strbuf_double(out, a->floats[i]);
     }
     vtb_strbuf_putc(out, ']');
     break;

@@ -319,7 +319,9 @@ vtb__val vtb__builtin_call(vtb__eval *e, const vtb__builtin *b, const vtb_expr *
                          "%s where one argument is needed", vtb__describe(e, a.at[i]));
   }
   if (b == &init_call) return vtb__init_value(e, a.name, a.at, n, x->span);
+  int first_id = e->frame ? e->frame->func->n_values : 0;
   vtb__val v = b->fn(e, &a);
+  vtb__name_built(e, v, a.name, first_id);
   if (a.failed) return VTB__ERR;
   if (v.kind == VTB__ERROR) return v;
   vtb__val extra = surplus(e, &a);

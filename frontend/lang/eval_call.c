@@ -203,6 +203,7 @@ static bool build_instance(vtb__eval *e, const vtb_decl *d, vtb__env *bound, vtb
   vtb_func *func = vtb_func_new(e->module, d->name.text, VTB_FUNC_PLAIN, d->name.span);
   frame.b = (vtb_builder){.module = e->module, .func = func, .diags = e->diags};
   frame.func = func;
+  frame.calls = e->calls + 1;
   vtb__env env = {0}, *inner = vtb_arena_memdup(&e->arena, &env, sizeof env), *saved_env = e->env;
   e->env = inner;
   for (size_t i = 0; i < d->params.n; i++) {

@@ -20,6 +20,8 @@ vtb_builder *vtb__at(vtb__eval *e, vtb_span span) {
     e->stopped = true;
     return NULL;
   }
+  const char *scope = vtb__scope(e);
+  if (*scope) span.scope = vtb_intern(e->module, scope);
   e->frame->b.span = span;
   return &e->frame->b;
 }

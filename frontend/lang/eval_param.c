@@ -80,7 +80,7 @@ vtb__val vtb__init_value(vtb__eval *e, const char *name, const vtb__val *args, s
       return VTB__ERR;
     }
     vtb_strbuf_puts(&s, i ? ", " : "(");
-    vtb__print_double(vtb__val_number(args[i]), &s);
+    vtb_strbuf_double(&s, vtb__val_number(args[i]));
     /* uniform(a) means [-a, a]. */
     if (n == 1 && strcmp(name, "uniform") == 0) {
       vtb_strbuf_free(&s);

@@ -60,6 +60,7 @@ static void assign(vtb__eval *e, vtb_name target, vtb__val v, vtb_span span) {
     v = vtb__report(e, VTB_DIAG_STATE_NOT_DECLARED, target.span,
                     "state '%s' is used before it is declared", target.text);
   if (state >= 0) v = state_update(e, state, v, target, span);
+  vtb__name_assigned(e, v, target.text);
   vtb__env_bind(e, target.text, v, NULL, target.span);
 }
 
@@ -240,6 +241,7 @@ static vtb__val scoped(vtb__eval *e, const vtb_expr *name, const vtb_stmt_list *
   const char *text = vtb__text(e, name), *prefix = e->prefix;
   if (text) e->prefix = vtb__official(e, text, name->span);
   vtb__val v = vtb__body(e, body);
+  vtb__name_scoped(e, e->returning ? e->result : v);
   e->prefix = prefix;
   return v;
 }

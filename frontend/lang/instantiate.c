@@ -32,7 +32,7 @@ static const vtb_decl *default_entry(vtb__eval *e) {
   for (size_t i = root->decls.n; !found && i-- > 0;)
     if (root->decls.at[i]->kind == VTB_DECL_PRESET) found = root->decls.at[i];
   if (!found)
-    vtb__report(e, VTB_DIAG_NO_ENTRY, (vtb_span){root->source, 0, 0}, "'%s' declares no model",
+    vtb__report(e, VTB_DIAG_NO_ENTRY, (vtb_span){.source = root->source}, "'%s' declares no model",
                 root->source->path);
   return found;
 }
@@ -43,7 +43,7 @@ static const vtb_decl *find_entry(vtb__eval *e, const char *name) {
   if (!d) d = vtb__unit_lookup_anywhere(e->unit, name);
   if (d && d->kind != VTB_DECL_CONST) return d;
   const vtb_file *root = e->unit->files.at[0];
-  vtb__report(e, VTB_DIAG_UNKNOWN_ENTRY, (vtb_span){root->source, 0, 0},
+  vtb__report(e, VTB_DIAG_UNKNOWN_ENTRY, (vtb_span){.source = root->source},
               "'%s' declares no model, preset, block, fn or recurrence '%s'", root->source->path,
               name);
   const char **names;
@@ -434,6 +434,7 @@ static void run_function(vtb__eval *e, entry *n) {
   if (!entry_tensors(e, n)) return;
   vtb__env *env = new_env(e);
   if (!bind_entry(e, n, env)) return;
+  e->frame->calls++;
   vtb__val v = vtb__run_body(e, n->decl, env, n->decl->name.span);
   check_lets(e, n, env);
   size_t count = v.kind == VTB__TUPLE || v.kind == VTB__LIST ? v.u.list.n : 1;
@@ -548,6 +549,7 @@ static void run_entry(vtb__eval *e, const char *name) {
   vtb__frame frame = {.is_model = true};
   frame.func = vtb_func_new(e->module, d->name.text, VTB_FUNC_PLAIN, n.decl->name.span);
   frame.b = (vtb_builder){.module = e->module, .func = frame.func, .diags = e->diags};
+  frame.calls = e->calls;
   e->frame = &frame;
   e->file = n.decl->file;
   if (n.decl->kind == VTB_DECL_MODEL)
@@ -591,6 +593,7 @@ vtb_module *vtb_instantiate(vtb_unit *u, const char *name, const vtb_instantiate
   e.errors_before = diags->n_errors;
   e.module = vtb_module_new(name ? name : "model");
   run_entry(&e, name);
+  vtb_module_renumber_names(e.module);
   finish(&e);
   if (diags->n_errors == e.errors_before && e.module->entry) return e.module;
   vtb_module_free(e.module);

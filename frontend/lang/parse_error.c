@@ -7,7 +7,7 @@
 #include <string.h>
 
 vtb_span vtb__span(const vtb_parse *p, vtb_loc loc) {
-  return (vtb_span){p->source, loc.begin, loc.end};
+  return (vtb_span){.source = p->source, .begin = loc.begin, .end = loc.end};
 }
 
 void vtb__error(vtb_parse *p, vtb_loc loc, int code, const char *fmt, ...) {

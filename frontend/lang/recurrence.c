@@ -211,6 +211,12 @@ static bool initial_operands(vtb__eval *e, vtb__rcall *c, vtb_value **at, int *n
   return true;
 }
 
+/* The last results of the op; yields are called what the caller assigns them to. */
+static void name_states(const vtb__rcall *c, vtb_value **last) {
+  for (size_t i = 0; i < c->n_states; i++) vtb_value_rename(last[i], c->state[i]->name.text);
+  vtb_value_rename(last[c->n_states], "m");
+}
+
 vtb_inst *vtb__rcall_build(vtb__eval *e, vtb__rcall *c, const vtb__rstep *step) {
   const vtb_decl *d = c->decl;
   vtb_value **at = VTB_NEW_ARRAY(&e->arena, vtb_value *, c->n_states + 1 + d->params.n);
@@ -228,7 +234,10 @@ vtb_inst *vtb__rcall_build(vtb__eval *e, vtb__rcall *c, const vtb__rstep *step) 
   int n_attrs = 4;
   if (c->chunk) attrs[n_attrs++] = VTB_A_INT("chunk", c->chunk);
   vtb_builder *b = vtb__at(e, c->span);
-  return b ? vtb_build_call(b, VTB_OP_recurrence, step->func, at, n, attrs, n_attrs) : NULL;
+  if (!b) return NULL;
+  vtb_inst *op = vtb_build_call(b, VTB_OP_recurrence, step->func, at, n, attrs, n_attrs);
+  if (op) name_states(c, op->results + step->n_yields + step->n_taps);
+  return op;
 }
 
 /* ---- calls --------------------------------------------------------------------------------------------- */

@@ -342,7 +342,7 @@ static void build_step(vtb__eval *e, vtb__rcall *c, vtb__rstep *r) {
   s.states = VTB_NEW_ARRAY(&e->arena, const char *, c->n_states);
   s.state = VTB_NEW_ARRAY(&e->arena, vtb_value *, c->n_states);
   s.updated = VTB_NEW_ARRAY(&e->arena, bool, c->n_states);
-  vtb__frame frame = {.step = &s}, *saved_frame = e->frame;
+  vtb__frame frame = {.step = &s, .calls = e->calls}, *saved_frame = e->frame;
   frame.func = vtb_func_new(e->module, d->name.text, VTB_FUNC_STEP, d->name.span);
   frame.b = (vtb_builder){.module = e->module, .func = frame.func, .diags = e->diags};
   vtb__env env = {0}, *saved_env = e->env;

@@ -69,15 +69,6 @@ bool vtb__val_equal(vtb__val a, vtb__val b) {
 
 /* ---- text ---------------------------------------------------------------------------------------------- */
 
-void vtb__print_double(double d, vtb_strbuf *out) {
-  char buf[40];
-  for (int digits = 6; digits <= 17; digits++) {
-    snprintf(buf, sizeof buf, "%.*g", digits, d);
-    if (strtod(buf, NULL) == d) break;
-  }
-  vtb_strbuf_puts(out, buf);
-}
-
 static void print_path(const vtb_path *p, vtb_strbuf *out) {
   static const char *const order[] = {"rows", "cols", "snake", "diagonal", "hilbert"};
   if (p->order == VTB_PATH_LIST) {
@@ -114,7 +105,7 @@ void vtb__val_print(vtb__val v, vtb_strbuf *out) {
     vtb_strbuf_printf(out, "%lld", (long long)v.u.i);
     break;
   case VTB__FLOAT:
-    vtb__print_double(v.u.f, out);
+    vtb_strbuf_double(out, v.u.f);
     break;
   case VTB__BOOL:
     vtb_strbuf_puts(out, v.u.b ? "true" : "false");

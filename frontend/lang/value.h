@@ -115,8 +115,6 @@ bool vtb__val_equal(vtb__val a, vtb__val b);
 const char *vtb__kind_text(vtb__kind k); /* "int", "list" ... */
 /* Unique text of a compile-time value, and of a tensor's type and layout. */
 void vtb__val_print(vtb__val v, vtb_strbuf *out);
-/* Shortest decimal text that reads back as the same double. */
-void vtb__print_double(double d, vtb_strbuf *out);
 
 /* ---- environments -------------------------------------------------------------------------------------- */
 
@@ -166,6 +164,7 @@ typedef struct vtb__frame {
   VTB_VEC(vtb__weight) weights;
   VTB_VEC(vtb__output) outputs, taps;
   VTB_VEC(vtb__update) updates;
+  int calls;              /* e->calls inside its body, without functions in line */
   vtb_value *seed;        /* argument for op random, NULL until needed */
   int n_seeds;            /* calls that were given a seed of their own */
   bool is_model;          /* input and output statements belong here */
@@ -301,6 +300,14 @@ vtb__val vtb__init_value(vtb__eval *e, const char *name, const vtb__val *args, s
                          vtb_span span);
 const char *vtb__tap_name(vtb__eval *e, const char *name); /* with the prefix of `tapped` */
 void vtb__tap(vtb__eval *e, const vtb_expr *name, const vtb_expr *value, vtb_span span);
+
+/* names.c: what dumps call a value. Values of other functions and arguments keep their names. */
+/* The scopes so far; in none, the function in line whose body it is; "" in neither. */
+const char *vtb__scope(const vtb__eval *e);
+void vtb__name_assigned(vtb__eval *e, vtb__val v, const char *variable); /* by a statement */
+void vtb__name_scoped(vtb__eval *e, vtb__val v);                         /* the value of a scope */
+/* The result of a builtin, if it was made by it: its id is at least first_id. */
+void vtb__name_built(vtb__eval *e, vtb__val v, const char *builtin, int first_id);
 
 /* update.c: records that `buffer`, an argument of the current function, becomes `value`. False after an error. */
 bool vtb__add_update(vtb__eval *e, const vtb_value *buffer, vtb_value *value, vtb_span span);

@@ -1,5 +1,6 @@
 #include "runtime/base/base.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -166,6 +167,34 @@ void vtb_strbuf_printf(vtb_strbuf *s, const char *fmt, ...) {
   va_start(ap, fmt);
   vtb_strbuf_vprintf(s, fmt, ap);
   va_end(ap);
+}
+
+/* "%g" with the fewest digits that read back; 100 rather than 1e2, 1e-5 rather than 1e-05. */
+static void put_shortest(vtb_strbuf *s, double x, bool single) {
+  char text[40];
+  bool plain = fabs(x) >= 1 && fabs(x) < 1e6;
+  for (int digits = 1; digits <= 17; digits++) {
+    snprintf(text, sizeof text, "%.*g", digits, x);
+    double back = single ? (double)strtof(text, NULL) : strtod(text, NULL);
+    if (back == x && !(plain && strchr(text, 'e'))) break;
+  }
+  const char *e = isfinite(x) ? strchr(text, 'e') : NULL;
+  vtb_strbuf_write(s, text, e ? (size_t)(e - text) : strlen(text));
+  if (e) vtb_strbuf_printf(s, "e%d", atoi(e + 1));
+}
+
+void vtb_strbuf_double(vtb_strbuf *s, double x) {
+  if (isnan(x))
+    vtb_strbuf_puts(s, "nan"); /* without a sign */
+  else
+    put_shortest(s, x, false);
+}
+
+void vtb_strbuf_float(vtb_strbuf *s, float x) {
+  if (isnan(x))
+    vtb_strbuf_puts(s, "nan");
+  else
+    put_shortest(s, (double)x, true);
 }
 
 void vtb_strbuf_free(vtb_strbuf *s) {

@@ -104,6 +104,10 @@ void vtb_strbuf_puts(vtb_strbuf *s, const char *text);
 void vtb_strbuf_write(vtb_strbuf *s, const char *bytes, size_t n);
 void vtb_strbuf_printf(vtb_strbuf *s, const char *fmt, ...) VTB_PRINTF(2, 3);
 void vtb_strbuf_vprintf(vtb_strbuf *s, const char *fmt, va_list ap);
+/* The shortest decimal text that reads back as the same number: 1e-5, 0.1, 3, nan. The second form
+ * as few digits as a float needs. */
+void vtb_strbuf_double(vtb_strbuf *s, double x);
+void vtb_strbuf_float(vtb_strbuf *s, float x);
 void vtb_strbuf_free(vtb_strbuf *s);
 
 bool vtb_streq(const char *a, const char *b); /* NULL equals only NULL */

@@ -2,6 +2,7 @@
 #include "runtime/base/base.h"
 #include "tests/test.h"
 
+#include <math.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -40,6 +41,31 @@ TEST(suggestions_are_near_or_none) {
   CHECK(vtb_suggest("zebra", names, 4) == NULL);
   CHECK(vtb_edit_distance("abc", "abc", 2) == 0);
   CHECK(vtb_edit_distance("kitten", "sitting", 5) == 3);
+}
+
+static const char *number(double x, bool single) {
+  static vtb_strbuf text;
+  text.n = 0;
+  if (single)
+    vtb_strbuf_float(&text, (float)x);
+  else
+    vtb_strbuf_double(&text, x);
+  return text.at;
+}
+
+TEST(numbers_print_shortest) {
+  CHECK_STR(number(1e-5, false), "1e-5");
+  CHECK_STR(number((double)1e-5f, false), "9.999999747378752e-6"); /* no double shorter is it */
+  CHECK_STR(number((double)1e-5f, true), "1e-5");
+  CHECK_STR(number(100, false), "100");
+  CHECK_STR(number(-999999, false), "-999999");
+  CHECK_STR(number(1e6, false), "1e6");
+  CHECK_STR(number(1e300, false), "1e300");
+  CHECK_STR(number(0.015625, true), "0.015625");
+  CHECK_STR(number(0.1 + 0.2, false), "0.30000000000000004");
+  CHECK_STR(number(-0.0, false), "-0");
+  CHECK_STR(number(HUGE_VAL, false), "inf");
+  CHECK_STR(number(-NAN, false), "nan");
 }
 
 TEST(first_error_is_kept) {
@@ -83,6 +109,7 @@ int main(void) {
   RUN(arena_is_zeroed_and_aligned);
   RUN(map_keeps_insertion_order_and_replaces);
   RUN(suggestions_are_near_or_none);
+  RUN(numbers_print_shortest);
   RUN(first_error_is_kept);
   RUN(atomic_files_appear_whole_or_not_at_all);
   return test_done();

@@ -7,7 +7,7 @@ static const vtb_source source = {.path = "models/x.vtb", .text = text, .n = siz
 
 static vtb_span span_of(const char *needle) {
   uint32_t at = (uint32_t)(strstr(text, needle) - text);
-  return (vtb_span){&source, at, at + (uint32_t)strlen(needle)};
+  return (vtb_span){.source = &source, .begin = at, .end = at + (uint32_t)strlen(needle)};
 }
 
 TEST(line_and_column_count_from_one) {
@@ -83,12 +83,13 @@ TEST(odd_places_do_not_upset) {
   static const char odd[] = "\x80\xff\x01 \xc3\xa9x\n";
   vtb_source s = {.path = "odd", .text = odd, .n = sizeof odd - 1};
   vtb_diags d = {0};
-  vtb_diag_error(&d, 2001, (vtb_span){&s, 6, 7}, "after a wide character");
-  vtb_diag_error(&d, 2001, (vtb_span){&s, 900, 20}, "beyond the end");
+  vtb_diag_error(&d, 2001, (vtb_span){.source = &s, .begin = 6, .end = 7},
+                 "after a wide character");
+  vtb_diag_error(&d, 2001, (vtb_span){.source = &s, .begin = 900, .end = 20}, "beyond the end");
   char wide[4000];
   memset(wide, 'a', sizeof wide);
   vtb_source w = {.path = "wide", .text = wide, .n = sizeof wide};
-  vtb_diag_error(&d, 2001, (vtb_span){&w, 2000, 3999}, "far right");
+  vtb_diag_error(&d, 2001, (vtb_span){.source = &w, .begin = 2000, .end = 3999}, "far right");
   vtb_strbuf out = {0};
   vtb_diags_render(&d, &out, false);
   CHECK(strstr(out.at, "    1 | ??? \xc3\xa9x\n      |      ^\n") != NULL);

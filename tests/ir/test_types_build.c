@@ -71,13 +71,22 @@ TEST(names_are_unique_and_safe) {
   start(&x);
   vtb_value *a = arg(&x, "x", "3");
   x.b.name_hint = "x";
-  CHECK_STR(vtb_b_unary(&x.b, VTB_OP_neg, a)->name, "x_1");
+  CHECK_STR(vtb_b_unary(&x.b, VTB_OP_neg, a)->name, "x.1");
   x.b.name_hint = "x";
-  CHECK_STR(vtb_b_unary(&x.b, VTB_OP_neg, a)->name, "x_2");
-  CHECK_STR(vtb_b_unary(&x.b, VTB_OP_neg, a)->name, "v3");
+  CHECK_STR(vtb_b_unary(&x.b, VTB_OP_neg, a)->name, "x.2");
+  CHECK_STR(vtb_b_unary(&x.b, VTB_OP_neg, a)->name, "neg");
+  x.b.span.scope = "blocks.0.mlp.2";
+  CHECK_STR(vtb_b_unary(&x.b, VTB_OP_neg, a)->name, "mlp.2.neg");
+  CHECK_STR(vtb_b_unary(&x.b, VTB_OP_neg, a)->name, "mlp.2.neg.1");
+  x.b.span.scope = NULL;
+  vtb_type t = a->type;
+  CHECK_STR(vtb_b_reshape(&x.b, a, &t)->name, "x.3");
   x.b.name_hint = "blocks.0.a b/c";
   CHECK_STR(vtb_b_unary(&x.b, VTB_OP_neg, a)->name, "blocks.0.a_b_c");
   CHECK_STR(vtb_func_new(x.m, "f", VTB_FUNC_PLAIN, VTB_NO_SPAN)->name, "f_1");
+  vtb_inst_unlink(x.m->first->first);
+  vtb_module_renumber_names(x.m);
+  CHECK_STR(x.m->first->first->results[0]->name, "x.1");
   stop(&x);
 }
 

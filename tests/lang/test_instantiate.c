@@ -171,6 +171,59 @@ TEST(blocks_are_shared_functions) {
   }
 }
 
+/* Named after nothing of the user's: "v12", or an op alone, "add.3". */
+static bool unnamed(const vtb_value *v) {
+  char stem[128];
+  snprintf(stem, sizeof stem, "%.*s", (int)strcspn(v->name, "."), v->name);
+  vtb_op op;
+  bool numbered =
+      v->name[0] == 'v' && v->name[1] && !v->name[1 + strspn(v->name + 1, "0123456789")];
+  bool suffixed =
+      !v->name[strcspn(v->name, ".") + strspn(v->name + strcspn(v->name, "."), ".0123456789")];
+  return numbered || (suffixed && (vtb_op_find(stem, &op) || strcmp(stem, "const") == 0));
+}
+
+TEST(values_have_names_of_the_text) {
+  static const char *const presets[][2] = {{"vil.vtb", "vil_nano"},
+                                           {"vim.vtb", "vim_nano"},
+                                           {"vir.vtb", "vir_nano"},
+                                           {"vit.vtb", "deit_nano"},
+                                           {"vllama.vtb", "vllama_nano"}};
+  for (size_t p = 0; p < sizeof presets / sizeof *presets; p++) {
+    char path[512];
+    snprintf(path, sizeof path, MODELS "/%s", presets[p][0]);
+    vtb_unit *u = vtb_unit_load(path, search(), &diags);
+    vtb_module *m = make(u, presets[p][1], NULL);
+    int n = 0, bad = 0;
+    for (vtb_func *f = m ? m->first : NULL; f; f = f->next)
+      for (vtb_inst *i = f->first; i; i = i->next, n++)
+        bad += i->n_results && unnamed(i->results[0]);
+    CHECK_MSG(n > 20 && bad * 20 < n, "%s: %d of %d instructions are unnamed", presets[p][1], bad,
+              n);
+    if (m) vtb_module_free(m);
+    vtb_unit_free(u);
+  }
+}
+
+/* The line of `m` that defines `name`, without type and place. */
+static void check_line(const vtb_module *m, const char *line) {
+  vtb_strbuf text = {0};
+  vtb_module_print(m, NULL, &text);
+  CHECK_MSG(strstr(text.at, line) != NULL, "no line '%s'", line);
+  vtb_strbuf_free(&text);
+}
+
+TEST(statements_and_scopes_name_their_values) {
+  vtb_module *m = make(vil(), "vil_nano", NULL);
+  if (!m) return;
+  check_line(m, "%qkv = concat %q, %k, %v {");
+  check_line(m, "%h, %C, %n, %m = recurrence @mlstm(");
+  check_line(m, "%up = add %proj_up.y, %layer.proj_up.bias :");
+  check_line(m, "%x.3 = call @vil_block(%x.2, %x.2, "); /* before = x renames nothing */
+  check_line(m, "{value = 1e-5}");
+  vtb_module_free(m);
+}
+
 TEST(paths_print_with_their_grid) {
   vtb_override o[] = {{"directions", "[rows~, cols, snake.hflip]", false, false},
                       {"image", "32x48", false, false}};
@@ -505,6 +558,8 @@ int main(void) {
   RUN(headless_and_without_second_norm);
   RUN(official_names_shapes_and_initialisers);
   RUN(blocks_are_shared_functions);
+  RUN(values_have_names_of_the_text);
+  RUN(statements_and_scopes_name_their_values);
   RUN(paths_print_with_their_grid);
   RUN(taps_do_not_cost_when_off);
   RUN(stochastic_depth_draws_in_training_only);

@@ -421,7 +421,7 @@ TEST(adjoints_carry_the_spans_of_their_ops) {
       grad_parse("func @main(%x: f32[3]) -> (f32[3]) {\n  %y = exp %x : f32[3]\n  return %y\n}\n");
   vtb_func *f = grad_func(m, "main");
   vtb_source source = {.path = "a.vtb", .text = "y = exp(x)", .n = 10};
-  f->first->span = (vtb_span){&source, 4, 10};
+  f->first->span = (vtb_span){.source = &source, .begin = 4, .end = 10};
   vtb_func *g = grad_of(f);
   CHECK(g->returns[1]->def && g->returns[1]->def->span.source == &source &&
         g->returns[1]->def->span.begin == 4);

@@ -35,7 +35,7 @@ TEST(a_result_in_path_order_keeps_its_permutation) {
       " : f32[B, N=6, 2]\n"
       "%g = gelu %p : f32[B, N=6, 2]\nreturn %g\n}\n",
       "entry func @f(%x: f32[B, N=6, 2]) -> (f32[B, N=6, 2]) {\n%g = gelu %x : f32[B, N=6, 2]\n"
-      "%v3 = permute %g " P " : f32[B, N=6, 2]\nreturn %v3\n}\n");
+      "%g.1 = permute %g " P " : f32[B, N=6, 2]\nreturn %g.1\n}\n");
 }
 
 TEST(paths_compose_and_identities_vanish) {
@@ -73,9 +73,9 @@ TEST(ops_that_mix_tokens_get_a_permutation) {
              "entry func @f(%x: f32[B, N=6, 2]) -> (f32[B, 2, 2]) {\n%p = permute %x " P
              " : f32[B, N=6, 2]\n"
              "%c = slice %p {axis = 1, start = 1, limit = 3} : f32[B, 2, 2]\nreturn %c\n}\n",
-             "entry func @f(%x: f32[B, N=6, 2]) -> (f32[B, 2, 2]) {\n%v3 = permute %x " P
+             "entry func @f(%x: f32[B, N=6, 2]) -> (f32[B, 2, 2]) {\n%x.1 = permute %x " P
              " : f32[B, N=6, 2]\n"
-             "%c = slice %v3 {axis = 1, start = 1, limit = 3} : f32[B, 2, 2]\nreturn %c\n}\n");
+             "%c = slice %x.1 {axis = 1, start = 1, limit = 3} : f32[B, 2, 2]\nreturn %c\n}\n");
 }
 
 TEST(callees_are_copied_for_their_arguments_orders) {

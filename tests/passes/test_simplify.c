@@ -55,10 +55,10 @@ TEST(constants_fold) {
           "%r = constant {value = 24} : f32[]\n");
   STAYS("f32[]", "%a = constant {value = 0} : f32[]\n%r = log %a : f32[]\n"); /* not finite */
   BECOMES(T, "%a = constant {value = 4} : f32[]\n%r = div %x, %a : " T "\n",
-          "%v5 = constant {value = 0.25} : f32[]\n%r = mul %x, %v5 : " T "\n");
+          "%const = constant {value = 0.25} : f32[]\n%r = mul %x, %const : " T "\n");
   BECOMES(T,
           "%a = constant {value = 4} : f32[]\n%m = mul %x, %a : " T "\n%r = mul %a, %m : " T "\n",
-          "%v6 = constant {value = 16} : f32[]\n%r = mul %x, %v6 : " T "\n");
+          "%const = constant {value = 16} : f32[]\n%r = mul %x, %const : " T "\n");
 }
 
 TEST(a_constant_condition_selects) {

@@ -43,10 +43,12 @@ static const char *literal(vtb_cuda_expr *e, vtb_dtype d, double v) {
   float f = (float)v;
   if (isnan(f)) return "(VTB_NAN)";
   if (isinf(f)) return f > 0 ? "(VTB_INF)" : "(-VTB_INF)";
-  char digits[32];
-  snprintf(digits, sizeof digits, "%.9g", (double)f);
-  const char *dot = strpbrk(digits, ".e") ? "" : ".0";
-  return vtb_arena_printf(a, signbit(f) ? "(%s%sf)" : "%s%sf", digits, dot);
+  vtb_strbuf digits = {0};
+  vtb_strbuf_float(&digits, f);
+  const char *dot = strpbrk(digits.at, ".e") ? "" : ".0";
+  const char *text = vtb_arena_printf(a, signbit(f) ? "(%s%sf)" : "%s%sf", digits.at, dot);
+  vtb_strbuf_free(&digits);
+  return text;
 }
 
 const char *vtb__cuda_widen(vtb_cuda_expr *e, const char *v) {

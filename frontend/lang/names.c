@@ -1,0 +1,61 @@
+/* What values are called in dumps: after the statement that assigns them, else after the scope or the builtin that made
+ * them, else after the op (the builder's choice).
+ *
+ *   q = headwise("q_proj", x, 4)      %q_proj.group = reshape %x
+ *                                     %q_proj.einsum = einsum %q_proj.group, %q_proj.weight
+ *                                     %q = reshape %q_proj.einsum
+ *
+ * A function is in line where it is called: its own variables stand behind its scope, `proj_up.y`, and give way to what
+ * the caller calls its value. At one depth of calls the first name stays, so that `before = x` renames nothing. */
+#include "frontend/lang/value.h"
+
+/* Depth of calls at which a value was named, kept in vtb_value.scratch: 0 is never. */
+static uintptr_t depth_of(const vtb_value *v) { return (uintptr_t)v->scratch; }
+
+static bool here(const vtb__eval *e, const vtb_value *v) {
+  return e->frame && v->def && v->func == e->frame->func;
+}
+
+static void name_tensor(vtb__eval *e, vtb_value *v, const char *name) {
+  uintptr_t depth = (uintptr_t)e->calls + 1;
+  if (!here(e, v) || (depth_of(v) && depth_of(v) <= depth)) return;
+  vtb_value_rename(v, name);
+  v->scratch = (void *)depth;
+}
+
+static void name_all(vtb__eval *e, vtb__val v, const char *name) {
+  if (v.kind == VTB__TENSOR) name_tensor(e, v.u.t.v, name);
+  if (v.kind == VTB__LIST || v.kind == VTB__TUPLE)
+    for (size_t i = 0; i < v.u.list.n; i++) name_all(e, v.u.list.at[i], name);
+}
+
+const char *vtb__scope(const vtb__eval *e) {
+  bool inlined = e->frame && e->calls > e->frame->calls;
+  return *e->prefix || !inlined ? e->prefix : e->decl->name.text;
+}
+
+/* "proj_up.y" */
+static const char *in_scope(vtb__eval *e, const char *name) {
+  const char *scope = vtb_scope_end(vtb__scope(e));
+  return *scope ? vtb_arena_printf(&e->arena, "%s.%s", scope, name) : name;
+}
+
+void vtb__name_assigned(vtb__eval *e, vtb__val v, const char *variable) {
+  if (e->frame) name_all(e, v, e->calls > e->frame->calls ? in_scope(e, variable) : variable);
+}
+
+/* The value of a scope that a function opens is what the function computes, whatever its variable is called. */
+void vtb__name_scoped(vtb__eval *e, vtb__val v) {
+  if (!e->frame || e->calls <= e->frame->calls || v.kind != VTB__TENSOR || !here(e, v.u.t.v))
+    return;
+  if (depth_of(v.u.t.v) > (uintptr_t)e->calls) v.u.t.v->scratch = NULL;
+  name_tensor(e, v.u.t.v, vtb_scope_end(e->prefix));
+}
+
+void vtb__name_built(vtb__eval *e, vtb__val v, const char *builtin, int first_id) {
+  if (v.kind == VTB__LIST || v.kind == VTB__TUPLE)
+    for (size_t i = 0; i < v.u.list.n; i++) vtb__name_built(e, v.u.list.at[i], builtin, first_id);
+  if (v.kind != VTB__TENSOR || !here(e, v.u.t.v) || v.u.t.v->id < first_id || depth_of(v.u.t.v))
+    return;
+  vtb_value_rename(v.u.t.v, in_scope(e, builtin));
+}
