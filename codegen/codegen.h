@@ -1,8 +1,9 @@
-/* IR to native code. Input: a module after the pipeline of its target (bound, fused, modes selected); output: a vtb_program.
+/* IR to native code. Input: a module after the pipeline of its target (bound, fused, modes
+ * selected); output: a vtb_program.
  *
- * Compilation is single-threaded per module; programs from different modules may be compiled on different threads.
- * Kernels are emitted once a distinct kernel function or structured instruction shape, so that compile time does not
- * grow with depth.
+ * Compilation is single-threaded per module; programs from different modules may be compiled on
+ * different threads. Kernels are emitted once a distinct kernel function or structured instruction
+ * shape, so that compile time does not grow with depth.
  */
 #ifndef VTB_CODEGEN_H
 #define VTB_CODEGEN_H
@@ -13,8 +14,8 @@
 #include "runtime/train/update.h"
 
 typedef struct vtb_codegen_options {
-  const char
-      *cpu; /* LLVM cpu name, NULL or "host": this machine's. "x86-64-v3" (AVX2), "x86-64-v4" */
+  /* LLVM cpu name, NULL or "host": this machine's. "x86-64-v3" (AVX2), "x86-64-v4" */
+  const char *cpu;
   const char *arch; /* of texts for GPUs: "compute_80", "sm_90a"; NULL: a default */
   int opt_level;    /* 0..3, default 3 when 0 is not asked by `no_opt` */
   bool no_opt;
@@ -30,8 +31,9 @@ typedef struct vtb_codegen_options {
 VTB_MUST_USE vtb_status vtb_jit(vtb_module *m, vtb_func *f, const vtb_codegen_options *o,
                                 vtb_program **program, vtb_error *err);
 
-/* The same as an object file: position-independent, with `symbol` (a vtb_entry_fn, hidden) for its entry; only the C
- * library is called. `about` has the tables of a vtb_program and no entry. Everything is the arena's. */
+/* The same as an object file: position-independent, with `symbol` (a vtb_entry_fn, hidden) for its
+ * entry; only the C library is called. `about` has the tables of a vtb_program and no entry.
+ * Everything is the arena's. */
 typedef struct vtb_object {
   const char *data;
   size_t n_bytes;
@@ -46,14 +48,15 @@ void vtb_object_free(vtb_object *o);
 VTB_MUST_USE vtb_status vtb_codegen_text(vtb_module *m, vtb_func *f, const vtb_codegen_options *o,
                                          bool assembly, vtb_strbuf *out, vtb_error *err);
 
-/* ---- CUDA: docs/cuda.md ----------------------------------------------------------------------------------- */
+/* ---- CUDA: docs/cuda.md ---------------------------------------------------------------------- */
 
-/* Kernels and launches of entry `f`, whose module is rewritten on the way. On success *plan is owned by the caller:
- * vtb_launch_plan_free(). */
+/* Kernels and launches of entry `f`, whose module is rewritten on the way. On success *plan is
+ * owned by the caller: vtb_launch_plan_free(). */
 VTB_MUST_USE vtb_status vtb_cuda_plan(vtb_module *m, vtb_func *f, const vtb_codegen_options *o,
                                       vtb_launch_plan **plan, vtb_error *err);
 
-/* What goes before a source of the plan: the intrinsics (an emulator has its own), then the library. */
+/* What goes before a source of the plan: the intrinsics (an emulator has its own), then the
+ * library. */
 const char *vtb_cuda_intrinsics(void);
 const char *vtb_cuda_library(void);
 

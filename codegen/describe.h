@@ -5,7 +5,8 @@
 #include "ir/ir.h"
 #include "runtime/launch/program.h"
 
-/* Arguments, then returns, of entry `f`; also the program's batch. Texts are copied into the arena. */
+/* Arguments, then returns, of entry `f`; also the program's batch. Texts are copied into the
+ * arena. */
 void vtb__describe_tensors(const vtb_func *f, vtb_program *p, vtb_arena *arena);
 
 #endif

@@ -24,7 +24,7 @@ static int64_t rounded(const maker *m, int64_t bytes) {
   return vtb_places_round(&m->s->places, bytes);
 }
 
-/* ---- places ------------------------------------------------------------------------------------------------ */
+/* ---- places ---------------------------------------------------------------------------------- */
 
 static const vtb_slot *slot_of(const maker *m, const vtb_value *v) {
   return &m->frame->slots[v->id];
@@ -87,7 +87,7 @@ static vtb_spot tail_spot(maker *m, const vtb_type *type, int64_t *used) {
   return spot;
 }
 
-/* ---- steps ------------------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 static void add_copy(maker *m, const vtb_inst *inst, vtb_spot from, vtb_spot to, int64_t tail) {
   vtb_step step = {
@@ -110,7 +110,8 @@ static vtb_step step_of(maker *m, vtb_step_kind kind, const vtb_inst *inst) {
   return step;
 }
 
-/* Structured ops address rows: their last axis must be contiguous, in operands that the plan made views. */
+/* Structured ops address rows: their last axis must be contiguous, in operands that the plan made
+ * views. */
 static bool takes_rows(const vtb_inst *inst) {
   bool structured =
       vtb_op_get(inst->op)->klass == VTB_CLASS_STRUCTURED && inst->op != VTB_OP_einsum;
@@ -156,7 +157,7 @@ static void add_call(maker *m, const vtb_inst *inst) {
   vtb_vec_push(&m->out->list, step);
 }
 
-/* ---- folds ------------------------------------------------------------------------------------------------- */
+/* ---- folds ----------------------------------------------------------------------------------- */
 
 static vtb_fold_part part_of(maker *m, const vtb_spot *sequence, int64_t *tail) {
   const vtb_type *t = sequence->type;
@@ -265,10 +266,10 @@ vtb_spot vtb_fold_in_sequence(const vtb_fold_part *p, int64_t position) {
   return spot;
 }
 
-/* ---- functions --------------------------------------------------------------------------------------------- */
+/* ---- functions ------------------------------------------------------------------------------- */
 
-/* Nothing to do: constants are read where they are used, views are addresses, parts of a concatenation are written
- * where they belong, and tensors without elements are nowhere. */
+/* Nothing to do: constants are read where they are used, views are addresses, parts of a
+ * concatenation are written where they belong, and tensors without elements are nowhere. */
 static bool needs_no_step(const maker *m, const vtb_inst *i) {
   if (i->op == VTB_OP_constant) return true;
   if (i->op == VTB_OP_call || i->op == VTB_OP_fold) return false;
@@ -282,7 +283,8 @@ static bool needs_no_step(const maker *m, const vtb_inst *i) {
   return empty;
 }
 
-/* Returned values that were not computed in place: arguments, constants, views, and one value returned twice. */
+/* Returned values that were not computed in place: arguments, constants, views, and one value
+ * returned twice. */
 static void add_returns(maker *m) {
   const vtb_func *f = m->out->func;
   for (int r = 0; r < f->n_returns; r++) {

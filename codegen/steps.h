@@ -1,11 +1,11 @@
-/* What a run does, in order: kernels, copies, calls and folds, each with the places of its tensors. Made once from the
- * memory plan and the same for every target; the CPU's host function and CUDA's launch plan are two printers of it
- * (codegen/cpu/host, codegen/cuda/plan).
+/* What a run does, in order: kernels, copies, calls and folds, each with the places of its tensors.
+ * Made once from the memory plan and the same for every target; the CPU's host function and CUDA's
+ * launch plan are two printers of it (codegen/cpu/host, codegen/cuda/plan).
  *
- * The workspace of a function is its planned frame, then dense copies of call operands, then its tail, which the
- * instruction that runs has for itself: copies of its operands, temporaries of its kernels, buffers of a fold, the
- * frame of the callee that runs. How large the tail is only the printer knows: kernels take temporaries when they are
- * emitted.
+ * The workspace of a function is its planned frame, then dense copies of call operands, then its
+ * tail, which the instruction that runs has for itself: copies of its operands, temporaries of its
+ * kernels, buffers of a fold, the frame of the callee that runs. How large the tail is only the
+ * printer knows: kernels take temporaries when they are emitted.
  *
  * Ownership: all of this lives until vtb_steps_free(). The module must outlive it. One thread.
  */
@@ -32,15 +32,17 @@ typedef enum vtb_spot_kind {
 typedef struct vtb_spot {
   vtb_spot_kind at;
   int index;
-  int value; /* of the storage: a value's id; ids from the function's n_values on are copies and buffers */
+  /* of the storage: a value's id; ids from the function's n_values on are copies and buffers */
+  int value;
   const vtb_inst *constant;
   int64_t offset; /* bytes */
   const vtb_type *type;
-  int64_t stride
-      [VTB_MAX_RANK]; /* elements; 0 along broadcast axes, and everywhere in a constant of equal elements */
+  /* elements; 0 along broadcast axes, and everywhere in a constant of equal elements */
+  int64_t stride[VTB_MAX_RANK];
 } vtb_spot;
 
-/* A sequence [B, N, ...] of a fold and its step as [B, len]: in place within the sequence, or `copied` to and fro. */
+/* A sequence [B, N, ...] of a fold and its step as [B, len]: in place within the sequence, or
+ * `copied` to and fro. */
 typedef struct vtb_fold_part {
   vtb_spot sequence, step;
   vtb_type type; /* [B, len] */
@@ -48,14 +50,16 @@ typedef struct vtb_fold_part {
   bool copied;
 } vtb_fold_part;
 
-/* What step t hands to the callee, in order: operands, then results. States go to and fro between `result` and `other`,
- * so that the last step writes the result: step t reads `other` if n - t is odd. */
+/* What step t hands to the callee, in order: operands, then results. States go to and fro between
+ * `result` and `other`, so that the last step writes the result: step t reads `other` if n - t is
+ * odd. */
 typedef struct vtb_fold_slot {
   enum { VTB_FOLD_OLD, VTB_FOLD_NEW, VTB_FOLD_CONST, VTB_FOLD_PART } kind;
   int index;
 } vtb_fold_slot;
 
-/* A copy between a step's place in its sequence and `step`, or a state before the step (old >= 0). */
+/* A copy between a step's place in its sequence and `step`, or a state before the step (old >=
+ * 0). */
 typedef struct vtb_fold_move {
   int part, old;
   bool to_sequence;

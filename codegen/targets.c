@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-/* ---- launch plans ------------------------------------------------------------------------------------------- */
+/* ---- launch plans ---------------------------------------------------------------------------- */
 
 /* Every plan is checked before it runs anywhere. */
 static vtb_status checked_plan(vtb_module *m, vtb_func *f, const vtb_codegen_options *o,
@@ -67,7 +67,8 @@ static vtb_status on_device(vtb_module *m, vtb_func *f, const vtb_codegen_option
   return status;
 }
 
-/* VTB_CUBLAS=0: no; =1: yes, or an error; else if it is installed: generated kernels do all products as well. */
+/* VTB_CUBLAS=0: no; =1: yes, or an error; else if it is installed: generated kernels do all
+ * products as well. */
 static bool cublaslt_is_there(void) {
   const char *wish = getenv("VTB_CUBLAS");
   if (wish && *wish) return !vtb_streq(wish, "0");
@@ -78,7 +79,7 @@ static bool cublaslt_is_there(void) {
   return there;
 }
 
-/* ---- texts -------------------------------------------------------------------------------------------------- */
+/* ---- texts ----------------------------------------------------------------------------------- */
 
 static vtb_status print_llvm(vtb_module *m, vtb_func *f, const vtb_codegen_options *o,
                              vtb_strbuf *out, vtb_error *err) {
@@ -150,7 +151,7 @@ PRINTER(ptx)
 PRINTER(resources)
 #undef PRINTER
 
-/* ---- the table ---------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static const vtb_backend_text native[] = {{"llvm", print_llvm}, {"asm", print_asm}, {0}};
 static const vtb_backend_text cuda[] = {{"cuda", print_sources},

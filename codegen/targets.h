@@ -1,7 +1,8 @@
-/* What code generation adds to a target's row (passes/target.h): the functions that make code, text and programs of a
- * module after the target's pipeline. A target without a row here is interpreted.
+/* What code generation adds to a target's row (passes/target.h): the functions that make code, text
+ * and programs of a module after the target's pipeline. A target without a row here is interpreted.
  *
- * Ownership and errors are those of the functions of codegen.h that the rows name. Any thread, a module a thread.
+ * Ownership and errors are those of the functions of codegen.h that the rows name. Any thread, a
+ * module a thread.
  */
 #ifndef VTB_CODEGEN_TARGETS_H
 #define VTB_CODEGEN_TARGETS_H
@@ -17,7 +18,8 @@ typedef struct vtb_backend_text {
 
 typedef struct vtb_backend {
   const char *target; /* its name */
-  /* Whether the vendor's library is to make large products where nobody says; NULL: there is none. */
+  /* Whether the vendor's library is to make large products where nobody says; NULL: there is
+   * none. */
   bool (*library)(void);
   /* Entry f, compiled and ready to run. */
   vtb_status (*program)(vtb_module *m, vtb_func *f, const vtb_codegen_options *o,
@@ -28,8 +30,8 @@ typedef struct vtb_backend {
   /* Its kernels and launches, checked; NULL: its code is native. */
   vtb_status (*plan)(vtb_module *m, vtb_func *f, const vtb_codegen_options *o,
                      vtb_launch_plan **plan, vtb_error *err);
-  /* A program of such a plan that needs no code beside it; takes the plan, also on failure. NULL: plans run by code
-   * that was compiled of them (runtime/artefact). */
+  /* A program of such a plan that needs no code beside it; takes the plan, also on failure. NULL:
+   * plans run by code that was compiled of them (runtime/artefact). */
   vtb_status (*run_plan)(vtb_launch_plan *plan, vtb_program **program, vtb_error *err);
   const vtb_backend_text *texts; /* ends with stage NULL */
 } vtb_backend;

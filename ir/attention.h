@@ -1,14 +1,18 @@
-/* What the attention ops mean. Shapes: B batch, N queries, M keys, h heads, g heads of keys and values (g divides h), K
- * the width of a query and a key, V that of a value.
+/* What the attention ops mean. Shapes: B batch, N queries, M keys, h heads, g heads of keys and
+ * values (g divides h), K the width of a query and a key, V that of a value.
  *
  * attention
- *   operands    q [B,N,h,K], k [B,M,g,K], v [B,M,g,V], and optionally bias [N,M], [a,N,M] or [B or 1,a,N,M], a divides
- * h attributes  scale (absent: 1); causal = 1: query i sees keys j <= i + M - N, so that the last query sees all keys
+ *   operands    q [B,N,h,K], k [B,M,g,K], v [B,M,g,V], and optionally bias [N,M], [a,N,M] or
+ *               [B or 1,a,N,M], a divides h
+ *   attributes  scale (absent: 1); causal = 1: query i sees keys j <= i + M - N, so that the last
+ *               query sees all keys
  *   results     y [B,N,h,V], lse [B,N,h]:
- *                 s[i,j] = scale q_i . k_j + bias[i,j],   lse_i = log sum_j exp s[i,j],   y_i = sum_j exp(s[i,j] -
- * lse_i) v_j Head i reads keys and values of head i div (h/g), and the bias of head i mod a: windows in the head axis
- * (windows major) share one bias. Biases of -inf exclude keys. A query without any key has y = 0 and lse = +inf, which
- * makes its probabilities exp(s - lse) zero in the adjoint too.
+ *                 s[i,j] = scale q_i . k_j + bias[i,j]
+ *                 lse_i  = log sum_j exp s[i,j]
+ *                 y_i    = sum_j exp(s[i,j] - lse_i) v_j
+ *   Head i reads keys and values of head i div (h/g), and the bias of head i mod a: windows in the
+ *   head axis (windows major) share one bias. Biases of -inf exclude keys. A query without any key
+ *   has y = 0 and lse = +inf, which makes its probabilities exp(s - lse) zero in the adjoint too.
  *
  * attention_grad
  *   operands    q, k, v, [bias if bias = 1], y, lse, dy, [dlse if dlse = 1]
@@ -35,11 +39,12 @@ typedef struct vtb_attention {
 /* Of an instruction whose shapes hold. */
 vtb_attention vtb_attention_of(const vtb_inst *inst);
 
-/* True for a `fused` of kind "attention": a kernel of rotary embeddings and the attention they lead to, made by
- * passes/prologue.c. Attribute turned: 1 if q is, 2 if k is, 3 both. Operands: q, then if it is turned its cosines and
- * sines [N, 1 or h, r/2]; k likewise; then those of the attention from v on. Channels 2p and 2p+1 below r become
- * x c - y s and x s + y c; the others stay. Results are the attention's. Or all this of an attention_grad: its q and k
- * are turned, and the adjoints of what is turned are turned back (x c + y s and y c - x s). */
+/* True for a `fused` of kind "attention": a kernel of rotary embeddings and the attention they lead
+ * to, made by passes/prologue.c. Attribute turned: 1 if q is, 2 if k is, 3 both. Operands: q, then
+ * if it is turned its cosines and sines [N, 1 or h, r/2]; k likewise; then those of the attention
+ * from v on. Channels 2p and 2p+1 below r become x c - y s and x s + y c; the others stay. Results
+ * are the attention's. Or all this of an attention_grad: its q and k are turned, and the adjoints
+ * of what is turned are turned back (x c + y s and y c - x s). */
 bool vtb_is_turned_attention(const vtb_inst *inst);
 /* The attention or attention_grad in its kernel. */
 const vtb_inst *vtb_turned_attention(const vtb_inst *fused);

@@ -65,7 +65,7 @@ void vtb_attr_remove(vtb_inst *inst, const char *key) {
   inst->n_attrs = n;
 }
 
-/* ---- schema ---------------------------------------------------------------------------------------------- */
+/* ---- schema ---------------------------------------------------------------------------------- */
 
 static vtb_attr_kind kind_of(const char *word, size_t n) {
   static const char *const names[] = {[VTB_ATTR_INT] = "int",

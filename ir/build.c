@@ -100,7 +100,7 @@ vtb_inst *vtb_build_call(vtb_builder *b, vtb_op op, vtb_func *callee, vtb_value 
   return build(b, op, callee, operands, n, attrs, n_attrs, NULL, 0);
 }
 
-/* ---- one result ------------------------------------------------------------------------------------------ */
+/* ---- one result ------------------------------------------------------------------------------ */
 
 static vtb_value *first(vtb_inst *inst) { return inst ? inst->results[0] : NULL; }
 

@@ -1,5 +1,5 @@
-/* FLOPs and bytes of instructions. A multiply-add is two FLOPs, exp and its like one; bytes are operands read once and
- * results written once. Scans count what their mode computes. */
+/* FLOPs and bytes of instructions. A multiply-add is two FLOPs, exp and its like one; bytes are
+ * operands read once and results written once. Scans count what their mode computes. */
 #include "ir/fold.h"
 #include "ir/internal.h"
 #include "ir/recurrence.h"
@@ -64,7 +64,8 @@ static double dwconv_flops(const vtb_inst *inst, int64_t batch) {
   return 2 * taps * count(&inst->operands[0]->type, batch);
 }
 
-/* Causal half only; see linscan's modes in ir/recurrence.h. The adjoint does about three times the work. */
+/* Causal half only; see linscan's modes in ir/recurrence.h. The adjoint does about three times the
+ * work. */
 static double linscan_flops(const vtb_inst *inst, int64_t batch) {
   const vtb_type *q = &inst->operands[0]->type;
   double steps = count(q, batch) / size_at(q, 3, batch), n = size_at(q, 1, batch),
@@ -80,7 +81,8 @@ static double linscan_flops(const vtb_inst *inst, int64_t batch) {
   return per_step * steps * (inst->op == VTB_OP_linscan_grad ? 3 : 1);
 }
 
-/* Two products and, per score, the exponential and its surroundings; the adjoint has five products. */
+/* Two products and, per score, the exponential and its surroundings; the adjoint has five
+ * products. */
 static double attention_flops(const vtb_inst *inst, int64_t batch) {
   const vtb_type *q = &inst->operands[0]->type, *v = &inst->operands[2]->type;
   double width = size_at(q, 3, batch), scores = count(q, batch) / width * size_at(v, 1, batch);

@@ -1,7 +1,9 @@
-/* Source spans and diagnostics: the one way every layer above the runtime reports the user's mistakes.
+/* Source spans and diagnostics: the one way every layer above the runtime reports the user's
+ * mistakes.
  *
- * A span is a file and a byte range; line and column are computed when a message is printed. Every message has a
- * code (VTB1001 ...) from diag_codes.def, so `vertebra explain CODE` and docs/errors.md can say more.
+ * A span is a file and a byte range; line and column are computed when a message is printed. Every
+ * message has a code (VTB1001 ...) from diag_codes.def, so `vertebra explain CODE` and
+ * docs/errors.md can say more.
  * A vtb_diags collects messages; nothing is printed before vtb_diags_print(). Not thread-safe.
  */
 #ifndef VTB_DIAG_H
@@ -13,15 +15,15 @@ typedef struct vtb_source {
   const char *path; /* as the user wrote it; "<config>", "<command line>" for text without a file */
   const char *text; /* NUL-terminated */
   size_t n;
-  const char *
-      name; /* what does not depend on where the tree lies: path in its search folder; NULL: path */
+  /* what does not depend on where the tree lies: path in its search folder; NULL: path */
+  const char *name;
 } vtb_source;
 
 typedef struct vtb_span {
   const vtb_source *source; /* NULL: no place */
   uint32_t begin, end;      /* byte offsets, end exclusive */
-  /* Of instructions: the scopes around them in their function, "layer.proj_up", or, in none, the name
-   * of a function in line; NULL: neither. The module's. */
+  /* Of instructions: the scopes around them in their function, "layer.proj_up", or, in none, the
+   * name of a function in line; NULL: neither. The module's. */
   const char *scope;
 } vtb_span;
 
@@ -60,8 +62,8 @@ void vtb_diags_free(vtb_diags *d);
 /* Texts are lower case, factual, in the user's names and shapes, without a full stop. */
 void vtb_diag_error(vtb_diags *d, int code, vtb_span span, const char *fmt, ...) VTB_PRINTF(4, 5);
 void vtb_diag_warning(vtb_diags *d, int code, vtb_span span, const char *fmt, ...) VTB_PRINTF(4, 5);
-void vtb_diag_note(vtb_diags *d, vtb_span span, const char *fmt, ...)
-    VTB_PRINTF(3, 4); /* belongs to the last one */
+/* belongs to the last one */
+void vtb_diag_note(vtb_diags *d, vtb_span span, const char *fmt, ...) VTB_PRINTF(3, 4);
 void vtb_diag_help(vtb_diags *d, const char *fmt, ...) VTB_PRINTF(2, 3);
 
 typedef struct vtb_line_col {

@@ -25,7 +25,7 @@ char *vtb_span_text(vtb_span s, char *buf, size_t n) {
   return buf;
 }
 
-/* ---- text ------------------------------------------------------------------------------------------------ */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 static const char *const severity_names[] = {"error", "warning", "note", "help"};
 static const char *const severity_colors[] = {"\033[1;31m", "\033[1;35m", "\033[1;36m",
@@ -47,8 +47,8 @@ static size_t utf8_length(const char *p, size_t n) {
   return len;
 }
 
-/* Copies text[from, to) with one column a character: tabs become spaces, other bytes that would upset a terminal '?'.
- */
+/* Copies text[from, to) with one column a character: tabs become spaces, other bytes that would
+ * upset a terminal '?'. */
 static void put_line(vtb_strbuf *out, const char *text, size_t from, size_t to) {
   for (size_t i = from; i < to;) {
     size_t len = utf8_length(text + i, to - i);
@@ -94,8 +94,8 @@ static excerpt find_excerpt(const vtb_source *s, vtb_span span) {
       e.begin = e.caret - WINDOW_COLUMNS / 2, e.cut_left = true;
     if (e.end - e.begin > WINDOW_COLUMNS) e.end = e.begin + WINDOW_COLUMNS, e.cut_right = true;
   }
-  e.caret_end =
-      span.end > e.end ? e.end : span.end; /* a range over several lines is marked on its first */
+  /* a range over several lines is marked on its first */
+  e.caret_end = span.end > e.end ? e.end : span.end;
   if (e.caret_end < e.caret) e.caret_end = e.caret;
   return e;
 }
@@ -151,7 +151,7 @@ void vtb_diags_print(const vtb_diags *d, FILE *f) {
   vtb_strbuf_free(&text);
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------------------ */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 /* A JSON string; bytes that are not UTF-8 become U+FFFD. */
 static void json_string(vtb_strbuf *out, const char *s) {

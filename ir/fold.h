@@ -1,13 +1,14 @@
-/* fold: a function applied step after step along a sequence, what it returns as states handed to its next application.
- * Recurrences that are not linear in their state become one.
+/* fold: a function applied step after step along a sequence, what it returns as states handed to
+ * its next application. Recurrences that are not linear in their state become one.
  *
- *   attributes  states = number of states s; seqs = number of sequences; path (storage order if absent); reverse = 1:
- *               from the path's last position to its first; keep = 1: the states before each step are results too
+ *   attributes  states = number of states s; seqs = number of sequences; path (storage order if
+ *               absent); reverse = 1: from the path's last position to its first; keep = 1: the
+ *               states before each step are results too
  *   operands    states (any shape), sequences [B, N, ...], constants (any shape)
- *   callee      a PLAIN function (states, sequences at one step [B, 1, ...], constants) -> (new states, yields
- *               [B, 1, ...]); B as in the operands
- *   results     yields [B, N, ...], states after the last step, and with keep each state [B, ...] before each step as
- *               [B, N, ...]; yields and kept states in storage order
+ *   callee      a PLAIN function (states, sequences at one step [B, 1, ...], constants) -> (new
+ *               states, yields [B, 1, ...]); B as in the operands
+ *   results     yields [B, N, ...], states after the last step, and with keep each state [B, ...]
+ *               before each step as [B, N, ...]; yields and kept states in storage order
  */
 #ifndef VTB_FOLD_H
 #define VTB_FOLD_H

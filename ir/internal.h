@@ -1,4 +1,5 @@
-/* What the files of this folder share: values and names, shape rules, attributes. Not for other folders. */
+/* What the files of this folder share: values and names, shape rules, attributes. Not for other
+ * folders. */
 #ifndef VTB_IR_INTERNAL_H
 #define VTB_IR_INTERNAL_H
 
@@ -9,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bounds on numbers in types and attributes, so that products of two of them stay within 64 bits. */
+/* Bounds on numbers in types and attributes, so that products of two of them stay within 64
+ * bits. */
 #define VTB__MAX_DIM (INT64_C(1) << 31)
 #define VTB__MAX_COUNT (INT64_C(1) << 46)
 #define VTB__MAX_CALL_DEPTH 256
@@ -21,11 +23,11 @@ typedef struct vtb__module {
   vtb_map functions; /* name -> function; NULL once removed */
 } vtb__module;
 
-/* ---- names and values ------------------------------------------------------------------------------------ */
+/* ---- names and values ------------------------------------------------------------------------ */
 
 bool vtb__is_name_char(char c, bool first);
-vtb_type vtb__type_intern(vtb_module *m,
-                          const vtb_type *t); /* axis names into the module, made identifiers */
+/* axis names into the module, made identifiers */
+vtb_type vtb__type_intern(vtb_module *m, const vtb_type *t);
 /* t with the axis names of `named` (may be NULL) if the two are equal. */
 vtb_type vtb__type_with_names(vtb_type t, const vtb_type *named);
 const char *vtb__value_name(vtb_func *f, const char *hint, int id);
@@ -46,9 +48,10 @@ typedef struct vtb__order {
 } vtb__order;
 void vtb__order_add(vtb__order *o, vtb_func *root);
 
-/* ---- attributes ------------------------------------------------------------------------------------------ */
+/* ---- attributes ------------------------------------------------------------------------------ */
 
-/* One word of an op's attribute schema, "axes:ints" or "keep:int?". Returns the rest of the schema, NULL at its end. */
+/* One word of an op's attribute schema, "axes:ints" or "keep:int?". Returns the rest of the schema,
+ * NULL at its end. */
 typedef struct vtb__attr_spec {
   char key[32];
   vtb_attr_kind kind;
@@ -57,9 +60,10 @@ typedef struct vtb__attr_spec {
 const char *vtb__attr_spec_next(const char *schema, vtb__attr_spec *spec);
 bool vtb__attr_spec_find(vtb_op op, const char *key, vtb__attr_spec *spec);
 
-/* ---- shape rules ----------------------------------------------------------------------------------------- */
+/* ---- shape rules ----------------------------------------------------------------------------- */
 
-/* One application of a rule: reads `inst` (operands, attributes, callee), pushes result types or fails. */
+/* One application of a rule: reads `inst` (operands, attributes, callee), pushes result types or
+ * fails. */
 typedef struct vtb__shape {
   const vtb_inst *inst;
   const vtb_type *given; /* types the maker of the instruction gave, or NULL */
@@ -72,13 +76,13 @@ typedef struct vtb__shape {
 
 typedef bool (*vtb__shape_fn)(vtb__shape *s);
 
-/* Checks operand count, attributes and shapes of `inst` and computes its result types. The caller frees with
- * vtb__shape_free() whether it holds or not. */
+/* Checks operand count, attributes and shapes of `inst` and computes its result types. The caller
+ * frees with vtb__shape_free() whether it holds or not. */
 bool vtb__shape_infer(vtb__shape *s, const vtb_inst *inst, const vtb_type *given, int n_given);
 void vtb__shape_free(vtb__shape *s);
 
-bool vtb__shape_fail(vtb__shape *s, int code, const char *fmt, ...)
-    VTB_PRINTF(3, 4); /* always false */
+/* always false */
+bool vtb__shape_fail(vtb__shape *s, int code, const char *fmt, ...) VTB_PRINTF(3, 4);
 void vtb__shape_push(vtb__shape *s, vtb_type t);
 const vtb_type *vtb__shape_operand(const vtb__shape *s, int i);
 const char *vtb__shape_text(vtb__shape *s, const vtb_type *t);
@@ -119,7 +123,7 @@ bool vtb__shape_call(vtb__shape *s);
 bool vtb__shape_fold(vtb__shape *s);
 bool vtb__shape_tap(vtb__shape *s);
 
-/* ---- einsum ---------------------------------------------------------------------------------------------- */
+/* ---- einsum ---------------------------------------------------------------------------------- */
 
 /* "bnd,ed->bne" taken apart. Letters point into the spec. */
 typedef struct vtb__einsum {

@@ -1,7 +1,7 @@
 /* The interpreter: tensors, frames, dispatch from the op table, calls. The ops are in interp_*.c.
  *
- * A frame holds the tensors of one function and frees each after its last use; callees run in frames of their own on
- * borrowed arguments.
+ * A frame holds the tensors of one function and frees each after its last use; callees run in
+ * frames of their own on borrowed arguments.
  */
 #include "ir/interp_internal.h"
 
@@ -29,7 +29,7 @@ vtb_type vtb__resolve(const vtb__machine *m, const vtb_type *t) {
   return r;
 }
 
-/* ---- frames ---------------------------------------------------------------------------------------------- */
+/* ---- frames ---------------------------------------------------------------------------------- */
 
 void vtb__frame_init(vtb__frame *f, const vtb_func *func, bool keep_all) {
   size_t n = (size_t)func->n_values + 1;
@@ -96,7 +96,7 @@ vtb_status vtb__frame_run(vtb__machine *m, vtb__frame *f) {
   return VTB_OK;
 }
 
-/* ---- calls ----------------------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 vtb_status vtb__interp_call(vtb__eval *e) {
   const vtb_func *callee = e->inst->callee;
@@ -125,7 +125,7 @@ vtb_status vtb__interp_tap(vtb__eval *e) {
   return VTB_OK;
 }
 
-/* ---- entry ----------------------------------------------------------------------------------------------- */
+/* ---- entry ----------------------------------------------------------------------------------- */
 
 static int64_t find_batch(const vtb_func *f, const vtb_tensor *args, const vtb_interp_options *o) {
   if (o && o->batch > 0) return o->batch;

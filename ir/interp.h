@@ -1,7 +1,9 @@
-/* The double-precision interpreter: the oracle every target is compared with. No contraction, no fast math.
+/* The double-precision interpreter: the oracle every target is compared with. No contraction, no
+ * fast math.
  *
- * Tensors are row-major arrays of double (i32 values are exact in it), owned by the caller. One evaluation
- * runs on the calling thread. Every mode of linscan is executed as that mode, so that modes can be compared.
+ * Tensors are row-major arrays of double (i32 values are exact in it), owned by the caller. One
+ * evaluation runs on the calling thread. Every mode of linscan is executed as that mode, so that
+ * modes can be compared.
  */
 #ifndef VTB_INTERP_H
 #define VTB_INTERP_H
@@ -16,7 +18,8 @@ typedef struct vtb_tensor {
 vtb_tensor vtb_tensor_new(vtb_type type); /* zeroed, malloc'd */
 void vtb_tensor_free(vtb_tensor *t);
 
-/* Called for every result computed, callees included, in order; returning false stops with VTB_E_NUMBERS. */
+/* Called for every result computed, callees included, in order; returning false stops with
+ * VTB_E_NUMBERS. */
 typedef bool (*vtb_interp_watch)(void *user, const vtb_value *value, const vtb_tensor *t);
 
 typedef struct vtb_interp_options {
@@ -25,7 +28,8 @@ typedef struct vtb_interp_options {
   void *user;
 } vtb_interp_options;
 
-/* args: f->n_args tensors in order. results: f->n_returns tensors, allocated here, freed by the caller. */
+/* args: f->n_args tensors in order. results: f->n_returns tensors, allocated here, freed by the
+ * caller. */
 VTB_MUST_USE vtb_status vtb_interpret(vtb_func *f, const vtb_tensor *args, vtb_tensor *results,
                                       const vtb_interp_options *options, vtb_error *err);
 

@@ -1,4 +1,5 @@
-/* Interpreter: attention and its adjoint, one query at a time with all of its scores; see ir/attention.h. */
+/* Interpreter: attention and its adjoint, one query at a time with all of its scores; see
+ * ir/attention.h. */
 #include "ir/attention.h"
 #include "ir/interp_internal.h"
 
@@ -6,8 +7,8 @@
 
 typedef struct query {
   const vtb_attention *a;
-  const double *q, *k, *v,
-      *bias; /* the query; keys and values of its batch entry and head; bias NULL or its row */
+  /* the query; keys and values of its batch entry and head; bias NULL or its row */
+  const double *q, *k, *v, *bias;
   int64_t k_step, v_step;      /* from one key to the next */
   int64_t n_keys;              /* it may see */
   int64_t index;               /* (b * N + i) * h + head */

@@ -25,7 +25,8 @@ typedef struct vtb__frame {
 
 void vtb__frame_init(vtb__frame *f, const vtb_func *func, bool keep_all);
 void vtb__frame_free(vtb__frame *f);
-/* Evaluates the instructions; the arguments' tensors are in place. May be called again on a frame that keeps all. */
+/* Evaluates the instructions; the arguments' tensors are in place. May be called again on a frame
+ * that keeps all. */
 vtb_status vtb__frame_run(vtb__machine *m, vtb__frame *f);
 vtb_type vtb__resolve(const vtb__machine *m, const vtb_type *t); /* VTB_DYN replaced by the batch */
 
@@ -38,10 +39,11 @@ typedef struct vtb__eval {
 } vtb__eval;
 typedef vtb_status (*vtb__interp_fn)(vtb__eval *e);
 
-/* ---- strided loops --------------------------------------------------------------------------------------- */
+/* ---- strided loops --------------------------------------------------------------------------- */
 
 #define VTB__MAX_STREAMS 4
-/* A loop nest over up to four arrays walked together; axes that all of them walk as one are merged. */
+/* A loop nest over up to four arrays walked together; axes that all of them walk as one are
+ * merged. */
 typedef struct vtb__loops {
   int rank, n_streams;
   int64_t size[VTB_MAX_RANK +
@@ -50,10 +52,11 @@ typedef struct vtb__loops {
 } vtb__loops;
 
 void vtb__strides(const vtb_type *t, int64_t *strides); /* row-major */
-void vtb__broadcast_strides(const vtb_type *t, const vtb_type *to,
-                            int64_t *strides); /* 0 where stretched */
-void vtb__loops_merge(vtb__loops *l);          /* leaves rank >= 1 */
-/* Steps the outer axes; `offset` of each stream is kept. False after the last. `index` starts as zeros. */
+/* 0 where stretched */
+void vtb__broadcast_strides(const vtb_type *t, const vtb_type *to, int64_t *strides);
+void vtb__loops_merge(vtb__loops *l); /* leaves rank >= 1 */
+/* Steps the outer axes; `offset` of each stream is kept. False after the last. `index` starts as
+ * zeros. */
 bool vtb__loops_next(const vtb__loops *l, int64_t *index, int64_t *offset);
 void vtb__copy_strided(int rank, const int64_t *size, double *dst, const int64_t *dst_stride,
                        const double *src, const int64_t *src_stride);

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* ---- reductions ------------------------------------------------------------------------------------------ */
+/* ---- reductions ------------------------------------------------------------------------------ */
 
 static void reduce_inner(bool is_max, int64_t n, double *o, int64_t so, const double *x,
                          int64_t sx) {
@@ -47,7 +47,7 @@ vtb_status vtb__interp_reduce(vtb__eval *e) {
   return VTB_OK;
 }
 
-/* ---- views and copies ------------------------------------------------------------------------------------ */
+/* ---- views and copies ------------------------------------------------------------------------ */
 
 static void sizes_of(const vtb_type *t, int64_t *size) {
   for (int i = 0; i < t->rank; i++) size[i] = t->dim[i].size;
@@ -124,7 +124,7 @@ vtb_status vtb__interp_concat(vtb__eval *e) {
   return VTB_OK;
 }
 
-/* ---- along a path ---------------------------------------------------------------------------------------- */
+/* ---- along a path ---------------------------------------------------------------------------- */
 
 /* A tensor as [outer, n, inner] around one axis. */
 typedef struct along {

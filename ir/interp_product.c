@@ -1,10 +1,11 @@
 /* Interpreter: einsum, patches, depthwise convolutions. */
 #include "ir/interp_internal.h"
 
-/* ---- einsum ---------------------------------------------------------------------------------------------- */
+/* ---- einsum ---------------------------------------------------------------------------------- */
 
-/* Letters by where they occur: in both operands and the result (batch), in one and the result, in both and summed.
- * Letters of one operand only that are summed are summed while that operand is brought into order. */
+/* Letters by where they occur: in both operands and the result (batch), in one and the result, in
+ * both and summed. Letters of one operand only that are summed are summed while that operand is
+ * brought into order. */
 typedef struct letters {
   char name[4][VTB_MAX_RANK * 2];
   int n[4];
@@ -54,7 +55,8 @@ static int64_t stride_of(const char *spec, const vtb_type *t, char letter) {
   return at ? strides[at - spec] : 0;
 }
 
-/* The operand as a contiguous array over the letters of the three groups, other letters summed away. */
+/* The operand as a contiguous array over the letters of the three groups, other letters summed
+ * away. */
 static double *ordered(const contraction *c, int k, const vtb_tensor *x, const int groups[3]) {
   int64_t size[3 * VTB_MAX_RANK], from[3 * VTB_MAX_RANK], n = 1;
   int rank = 0;
@@ -154,7 +156,7 @@ vtb_status vtb__interp_einsum(vtb__eval *e) {
   return VTB_OK;
 }
 
-/* ---- patches --------------------------------------------------------------------------------------------- */
+/* ---- patches --------------------------------------------------------------------------------- */
 
 typedef struct patches {
   int64_t b, c, h, w, kh, kw, sh, sw, top, left, oh, ow;
@@ -213,7 +215,7 @@ vtb_status vtb__interp_col2im(vtb__eval *e) {
   return VTB_OK;
 }
 
-/* ---- depthwise convolution ------------------------------------------------------------------------------- */
+/* ---- depthwise convolution ------------------------------------------------------------------- */
 
 typedef struct depthwise {
   int64_t b, n, c, gh, gw, kh, kw, top, left, *perm;
@@ -234,12 +236,13 @@ static depthwise depthwise_of(const vtb_inst *inst, const vtb_type *x, int64_t k
                      vtb__path_perm(inst, x->dim[1].size)};
 }
 
-/* One tap: rows of C channels of the output at step t and the input it reads, for kernel element (i, j). */
+/* One tap: rows of C channels of the output at step t and the input it reads, for kernel element
+ * (i, j). */
 typedef void (*tap_fn)(const depthwise *d, double *out, const double *in, const double *other,
                        int64_t tap);
 
-/* Visits every (output token, input token, kernel element) in a fixed order. `first` and `second` are [B, N, C] arrays
- * walked at the output's and the input's token. */
+/* Visits every (output token, input token, kernel element) in a fixed order. `first` and `second`
+ * are [B, N, C] arrays walked at the output's and the input's token. */
 static void for_taps(const depthwise *d, double *first, const double *second, const double *other,
                      tap_fn fn, bool first_is_input, bool whole) {
   for (int64_t b = 0; b < d->b; b++)

@@ -1,8 +1,9 @@
-/* Interpreter: recurrence before lowering, by calling the step function for every batch, head and step of the path.
+/* Interpreter: recurrence before lowering, by calling the step function for every batch, head and
+ * step of the path.
  *
- * States are carried as written, unscaled. The running scale m follows from the values that ir/recurrence.c finds in
- * the step function: a first, silent evaluation of a step yields its decay and gains, then m, then the step is
- * evaluated with state_scale = e^m.
+ * States are carried as written, unscaled. The running scale m follows from the values that
+ * ir/recurrence.c finds in the step function: a first, silent evaluation of a step yields its decay
+ * and gains, then m, then the step is evaluated with state_scale = e^m.
  */
 #include "ir/interp_internal.h"
 #include "ir/recurrence.h"
@@ -62,7 +63,7 @@ static void fold_free(fold *f) {
 
 static double *state(const fold *f, int i) { return f->frame.t[f->step->args[i]->id].data; }
 
-/* ---- one head -------------------------------------------------------------------------------------------- */
+/* ---- one head -------------------------------------------------------------------------------- */
 
 /* Initial states come relative to their log scale m_0, so that S_0 = exp(m_0) S^_0. */
 static void load_states(fold *f, int64_t b, int64_t h, double m0) {
@@ -122,7 +123,8 @@ static void store_step(fold *f, int64_t row) {
     memcpy(state(f, i), f->next[i], (size_t)count(f->step->args[i]) * sizeof(double));
 }
 
-/* Final states relative to exp(m); exp(-m) in two halves, so that it overflows only where the result does. */
+/* Final states relative to exp(m); exp(-m) in two halves, so that it overflows only where the
+ * result does. */
 static void store_final(fold *f, int64_t b, int64_t h, double m) {
   double half = m == -INFINITY ? 1 : exp(-m / 2);
   for (int i = 0; i < f->states; i++) {
@@ -144,7 +146,8 @@ static vtb_status run_step(fold *f, bool silent) {
 static vtb_status run_head(fold *f, int64_t b, int64_t h) {
   bool scaled = f->scale.scaled && f->scale.uniform, given = f->inits > f->states;
   double m0 = given ? f->e->in[f->states]->data[b * f->heads + h] : 0;
-  /* Without initial states the running maximum starts empty; the scale reported at the end starts from 0. */
+  /* Without initial states the running maximum starts empty; the scale reported at the end starts
+   * from 0. */
   double inside = given || f->inits ? m0 : -INFINITY, final = m0;
   load_states(f, b, h, m0);
   load_constants(f, h);

@@ -1,4 +1,5 @@
-/* Interpreter: sources and elementwise ops. The formulas are the definition that targets are compared with. */
+/* Interpreter: sources and elementwise ops. The formulas are the definition that targets are
+ * compared with. */
 #include "ir/interp_internal.h"
 #include "runtime/base/random.h"
 
@@ -17,7 +18,8 @@ static double gelu_tanh(double x) {
   return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
 }
 
-/* One inner loop: o[i] from up to three operands with strides; the op is chosen outside the loop. */
+/* One inner loop: o[i] from up to three operands with strides; the op is chosen outside the
+ * loop. */
 #define LOOP(expr)                                                                                 \
   for (int64_t i = 0; i < n; i++) {                                                                \
     double x = a[i * sa];                                                                          \
@@ -141,7 +143,7 @@ vtb_status vtb__interp_scalar(vtb__eval *e) {
   return VTB_OK;
 }
 
-/* ---- sources --------------------------------------------------------------------------------------------- */
+/* ---- sources --------------------------------------------------------------------------------- */
 
 vtb_status vtb__interp_constant(vtb__eval *e) {
   int64_t n = vtb_type_count(&e->out[0]->type);

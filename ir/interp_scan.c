@@ -1,9 +1,11 @@
 /* Interpreter: linscan in its three modes, its adjoint, and max-plus scans.
  *
- * Per batch and head the operands are gathered into arrays in path order; a normalizer is one more column of ones in v.
- * The three modes share no arithmetic: recurrent steps the state; parallel and chunkwise (a parallel form a chunk,
- * states carried between) keep the rows of the decay matrix, M[t, j] = D_t M[t-1, j], products only. source
- * ir/recurrence.h; adjoint: P_t = q_t dy_t^T + D_{t+1} P_{t+1}, see linscan_grad there
+ * Per batch and head the operands are gathered into arrays in path order; a normalizer is one more
+ * column of ones in v. The three modes share no arithmetic: recurrent steps the state; parallel and
+ * chunkwise (a parallel form a chunk, states carried between) keep the rows of the decay matrix,
+ * M[t, j] = D_t M[t-1, j], products only.
+ *
+ * source  ir/recurrence.h; adjoint: P_t = q_t dy_t^T + D_{t+1} P_{t+1}, see linscan_grad there
  */
 #include "ir/interp_internal.h"
 #include "ir/recurrence.h"
@@ -59,7 +61,7 @@ static void scan_free(scan *c) {
   free(c->step), free(c->rate);
 }
 
-/* ---- between tensors and one head ------------------------------------------------------------------------ */
+/* ---- between tensors and one head ------------------------------------------------------------ */
 
 /* Step t of the head: row `width` wide of a [B, N, h, width] tensor. */
 static int64_t row(const scan *c, int64_t b, int64_t h, int64_t t, int64_t width) {
@@ -119,7 +121,7 @@ static void gather(scan *c, vtb_tensor *const *in, int64_t b, int64_t h) {
   if (c->init) gather_state(c, in + c->n_inputs, b, h, c->s0);
 }
 
-/* ---- D applied ------------------------------------------------------------------------------------------- */
+/* ---- D applied ------------------------------------------------------------------------------- */
 
 /* s[K, V1] *= d, d of one step. */
 static void decay_state(const scan *c, const double *d, double *s) {
@@ -175,7 +177,7 @@ static void read_pair(const scan *c, const double *m, int64_t t, int64_t j, doub
   }
 }
 
-/* ---- modes ----------------------------------------------------------------------------------------------- */
+/* ---- modes ----------------------------------------------------------------------------------- */
 
 static void recurrent(scan *c) {
   const double *one = &(double){1};
@@ -189,8 +191,9 @@ static void recurrent(scan *c) {
   }
 }
 
-/* The parallel form of steps [begin, end) from the state c->s, which is then advanced to `end`. rows: the current row
- * of the decay matrix, one element of d_size numbers a step; entering: the product of all decays since `begin`. */
+/* The parallel form of steps [begin, end) from the state c->s, which is then advanced to `end`.
+ * rows: the current row of the decay matrix, one element of d_size numbers a step; entering: the
+ * product of all decays since `begin`. */
 static void parallel(scan *c, int64_t begin, int64_t end, double *rows, double *entering) {
   double *state = numbers(c->k * c->v1);
   for (int64_t i = 0; i < c->d_size; i++) entering[i] = 1;
@@ -243,7 +246,7 @@ vtb_status vtb__interp_linscan(vtb__eval *e) {
   return VTB_OK;
 }
 
-/* ---- adjoint --------------------------------------------------------------------------------------------- */
+/* ---- adjoint --------------------------------------------------------------------------------- */
 
 typedef struct adjoint {
   double *states; /* [N+1, K, V1]: before the first step and after each */
@@ -310,8 +313,8 @@ static void gather_adjoints(const scan *c, const vtb__eval *e, adjoint *a, int64
   memset(a->dd, 0, (size_t)(c->n * c->d_size) * sizeof(double));
 }
 
-/* From dD: d log D = dD o D; the step size gets its sum over keys times the rates, a rate its sum over steps (and over
- * the batch) times the step sizes. c->step becomes its own adjoint. */
+/* From dD: d log D = dD o D; the step size gets its sum over keys times the rates, a rate its sum
+ * over steps (and over the batch) times the step sizes. c->step becomes its own adjoint. */
 static void scatter_rates(const scan *c, const vtb__eval *e, const adjoint *a, int64_t b,
                           int64_t h) {
   double *drate = e->out[4]->data + h * c->k * c->v;
@@ -367,7 +370,7 @@ vtb_status vtb__interp_linscan_grad(vtb__eval *e) {
   return VTB_OK;
 }
 
-/* ---- max-plus -------------------------------------------------------------------------------------------- */
+/* ---- max-plus -------------------------------------------------------------------------------- */
 
 /* [B, N, rest] */
 typedef struct sweep {

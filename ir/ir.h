@@ -1,9 +1,11 @@
 /* The tensor IR: modules of functions of SSA instructions over statically shaped tensors.
  *
- * Everything a vtb_module points to is owned by its arena and valid until vtb_module_free(); instructions that a pass
- * removes stay allocated, unlinked. A module may be used by one thread at a time.
- * Row-major: the last axis is the fastest. Elementwise operands broadcast numpy's way: aligned at the last axis,
- * missing and size-1 axes stretch. The batch is symbolic (VTB_DYN) until passes/bind.c replaces it.
+ * Everything a vtb_module points to is owned by its arena and valid until vtb_module_free();
+ * instructions that a pass removes stay allocated, unlinked. A module may be used by one thread at
+ * a time.
+ * Row-major: the last axis is the fastest. Elementwise operands broadcast numpy's way: aligned at
+ * the last axis, missing and size-1 axes stretch. The batch is symbolic (VTB_DYN) until
+ * passes/bind.c replaces it.
  * Element types: f32 (the interpreter computes it in double) and i32 (labels, indices).
  *
  * Text form (round trips, ir/print.c and ir/parse.c):
@@ -12,7 +14,8 @@
  *     %a, %b = call @f(%y) : f32[B, N=196, C=192], f32[B]
  *     return %a
  *   }
- * Attributes stand in braces after the operands: reduce_sum %x {axes = [2], keep = 1} : f32[B, N=196, 1]
+ * Attributes stand in braces after the operands: reduce_sum %x {axes = [2], keep = 1} : f32[B,
+ * N=196, 1]
  */
 #ifndef VTB_IR_H
 #define VTB_IR_H
@@ -22,11 +25,12 @@
 #define VTB_MAX_RANK 8
 #define VTB_DYN (-1) /* the symbolic batch size */
 
-/* BF16 and F16 are how a target stores f32 values: nothing before code generation has them, no op computes in them. */
+/* BF16 and F16 are how a target stores f32 values: nothing before code generation has them, no op
+ * computes in them. */
 typedef enum vtb_dtype { VTB_F32, VTB_I32, VTB_BF16, VTB_F16 } vtb_dtype;
 
-/* An axis: size and, for messages and dumps, a name ("B", "N", "C", "heads", "K"...); NULL if nameless. Names never
- * change meaning: types are equal when dtype, rank and sizes are. */
+/* An axis: size and, for messages and dumps, a name ("B", "N", "C", "heads", "K"...); NULL if
+ * nameless. Names never change meaning: types are equal when dtype, rank and sizes are. */
 typedef struct vtb_dim {
   int64_t size;
   const char *name;
@@ -52,8 +56,8 @@ typedef struct vtb_module vtb_module;
 /* An SSA value: a result of an instruction, or an argument of a function (def == NULL). */
 typedef struct vtb_value {
   int id; /* unique in its function, dense enough to index side tables: 0 <= id < func->n_values */
-  /* Without '%'; unique in its function, stable between runs. Of what a statement assigns the user's name, else the
-   * scope and the op: "qkv", "qkv.1", "norm.mul". */
+  /* Without '%'; unique in its function, stable between runs. Of what a statement assigns the
+   * user's name, else the scope and the op: "qkv", "qkv.1", "norm.mul". */
   const char *name;
   vtb_type type;
   vtb_inst *def;
@@ -111,10 +115,10 @@ typedef enum vtb_role {
 /* What is known about an argument of an entry function beyond its type. */
 typedef struct vtb_arg_info {
   vtb_role role;
-  const char
-      *official; /* official name for params, user's name for inputs; may hold any character */
-  const char *
-      init; /* canonical initialiser, "trunc_normal(0.02)", "zeros" ... (runtime/train/init.h); params only */
+  /* official name for params, user's name for inputs; may hold any character */
+  const char *official;
+  /* canonical initialiser, "trunc_normal(0.02)", "zeros" ... (runtime/train/init.h); params only */
+  const char *init;
   int decay; /* 1 if weight decay applies */
   vtb_span span;
 } vtb_arg_info;
@@ -144,12 +148,12 @@ struct vtb_func {
 struct vtb_module {
   vtb_arena arena;
   const char *name;
-  vtb_func *first,
-      *last; /* callees before callers is not promised; vtb_module_post_order() gives it */
+  /* callees before callers is not promised; vtb_module_post_order() gives it */
+  vtb_func *first, *last;
   vtb_func *entry;
 };
 
-/* ---- modules and functions ------------------------------------------------------------------------------ */
+/* ---- modules and functions ------------------------------------------------------------------- */
 
 vtb_module *vtb_module_new(const char *name);
 void vtb_module_free(vtb_module *m);
@@ -174,10 +178,11 @@ int vtb_func_number(vtb_func *f);
 /* Functions reachable from `root`, callees first. *out is malloc'd. */
 size_t vtb_module_post_order(vtb_func *root, vtb_func ***out);
 
-/* The last part of a scope and the numbers behind it: "layer.proj_up" -> "proj_up", "a.blocks.0" -> "blocks.0". */
+/* The last part of a scope and the numbers behind it: "layer.proj_up" -> "proj_up", "a.blocks.0" ->
+ * "blocks.0". */
 const char *vtb_scope_end(const char *scope);
 
-/* ---- types ---------------------------------------------------------------------------------------------- */
+/* ---- types ----------------------------------------------------------------------------------- */
 
 vtb_type vtb_type_make(vtb_dtype dtype, int rank, const int64_t *sizes);
 vtb_type vtb_type_scalar(void);                            /* f32, rank 0 */
@@ -186,17 +191,18 @@ int64_t vtb_type_count(const vtb_type *t);                 /* elements; VTB_DYN 
 int vtb_dtype_bytes(vtb_dtype d);
 int64_t vtb_type_bytes(const vtb_type *t);
 bool vtb_type_is_dynamic(const vtb_type *t);
-/* Numpy broadcast of two types; false if they do not. Names are taken from the operand that has them. */
+/* Numpy broadcast of two types; false if they do not. Names are taken from the operand that has
+ * them. */
 bool vtb_type_broadcast(const vtb_type *a, const vtb_type *b, vtb_type *out);
 void vtb_type_print(const vtb_type *t, vtb_strbuf *out);
 /* Interned copy in the module's arena, for axis names and attribute strings. */
 const char *vtb_intern(vtb_module *m, const char *s);
 
-/* ---- building ------------------------------------------------------------------------------------------- */
+/* ---- building -------------------------------------------------------------------------------- */
 
-/* Inserts at the end of `func`, or before `before` if set. Errors in shapes go to `diags` with the builder's span and
- * return NULL; with diags == NULL they are internal errors. NULL operands give NULL without a message, so that a
- * front end may continue after the first error. */
+/* Inserts at the end of `func`, or before `before` if set. Errors in shapes go to `diags` with the
+ * builder's span and return NULL; with diags == NULL they are internal errors. NULL operands give
+ * NULL without a message, so that a front end may continue after the first error. */
 typedef struct vtb_builder {
   vtb_module *module;
   vtb_func *func;
@@ -208,7 +214,8 @@ typedef struct vtb_builder {
 
 vtb_inst *vtb_build(vtb_builder *b, vtb_op op, vtb_value *const *operands, int n,
                     const vtb_attr *attrs, int n_attrs);
-/* For ops whose result types the shape rule cannot know (constant, iota, input-like): the type is given. */
+/* For ops whose result types the shape rule cannot know (constant, iota, input-like): the type is
+ * given. */
 vtb_inst *vtb_build_typed(vtb_builder *b, vtb_op op, vtb_value *const *operands, int n,
                           const vtb_attr *attrs, int n_attrs, const vtb_type *types, int n_results);
 vtb_inst *vtb_build_call(vtb_builder *b, vtb_op op, vtb_func *callee, vtb_value *const *operands,
@@ -235,7 +242,7 @@ vtb_inst *vtb_b_call(vtb_builder *b, vtb_func *callee, vtb_value *const *operand
 /* Sum `x` down to `shape`, the adjoint of broadcasting `shape` to x's type. */
 vtb_value *vtb_b_reduce_to(vtb_builder *b, vtb_value *x, const vtb_type *shape);
 
-/* ---- attributes ----------------------------------------------------------------------------------------- */
+/* ---- attributes ------------------------------------------------------------------------------ */
 
 const vtb_attr *vtb_attr_find(const vtb_inst *inst, const char *key);
 int64_t vtb_attr_int(const vtb_inst *inst, const char *key, int64_t otherwise);
@@ -246,18 +253,18 @@ const int64_t *vtb_attr_ints(const vtb_inst *inst, const char *key,
 void vtb_attr_set(vtb_inst *inst, vtb_attr attr); /* copies into the arena */
 void vtb_attr_remove(vtb_inst *inst, const char *key);
 
-/* ---- rewriting ------------------------------------------------------------------------------------------ */
+/* ---- rewriting ------------------------------------------------------------------------------- */
 
 void vtb_inst_unlink(vtb_inst *inst);
 void vtb_inst_move_before(vtb_inst *inst, vtb_inst *pos); /* pos NULL: to the end */
 void vtb_replace_all(vtb_value *old,
                      vtb_value *with); /* operands and returns of the function; linear */
 int *vtb_count_uses(vtb_func *f);      /* by value id, returns included; malloc'd */
-/* An independent copy of one instruction at the builder's place with other operands; results keep their names if free.
- */
+/* An independent copy of one instruction at the builder's place with other operands; results keep
+ * their names if free. */
 vtb_inst *vtb_inst_clone(vtb_builder *b, const vtb_inst *inst, vtb_value *const *operands);
 
-/* ---- text, verification --------------------------------------------------------------------------------- */
+/* ---- text, verification ---------------------------------------------------------------------- */
 
 typedef struct vtb_print_options {
   bool spans; /* trailing // file:line */
@@ -268,11 +275,12 @@ void vtb_inst_print(const vtb_inst *inst, vtb_strbuf *out); /* one line, no newl
 /* NULL with messages in `diags` if the text is wrong. */
 vtb_module *vtb_module_parse(const vtb_source *source, vtb_diags *diags);
 
-/* True if every rule holds: operands dominate, types agree with shape rules, names unique, callees match, attributes
- * known. Otherwise the first broken rule is in `err`: function, instruction, rule. */
+/* True if every rule holds: operands dominate, types agree with shape rules, names unique, callees
+ * match, attributes known. Otherwise the first broken rule is in `err`: function, instruction,
+ * rule. */
 bool vtb_module_verify(const vtb_module *m, vtb_error *err);
 
-/* ---- the op table --------------------------------------------------------------------------------------- */
+/* ---- the op table ---------------------------------------------------------------------------- */
 
 typedef enum vtb_op_class {
   VTB_CLASS_ELEMENTWISE, /* one scalar expression of its operands, broadcast */
@@ -292,7 +300,8 @@ typedef struct vtb_op_info {
 const vtb_op_info *vtb_op_get(vtb_op op);
 bool vtb_op_find(const char *name, vtb_op *op);
 
-/* FLOPs (multiply and add counted apart) and bytes of one instruction; VTB_DYN counted as `batch`. */
+/* FLOPs (multiply and add counted apart) and bytes of one instruction; VTB_DYN counted as
+ * `batch`. */
 typedef struct vtb_cost {
   double flops, bytes;
 } vtb_cost;

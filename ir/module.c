@@ -18,7 +18,7 @@ void vtb_module_free(vtb_module *m) {
   free(full);
 }
 
-/* ---- names ----------------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static void put_name(vtb_strbuf *out, const char *hint) {
   if (!vtb__is_name_char(hint[0], true)) vtb_strbuf_putc(out, '_');
@@ -104,7 +104,7 @@ static const char *func_name(vtb_module *m, const char *hint) {
   return copy;
 }
 
-/* ---- functions ------------------------------------------------------------------------------------------- */
+/* ---- functions ------------------------------------------------------------------------------- */
 
 vtb_func *vtb_func_new(vtb_module *m, const char *name, vtb_func_kind kind, vtb_span span) {
   vtb_func *f = VTB_NEW(&m->arena, vtb_func);
@@ -201,7 +201,7 @@ int vtb_func_number(vtb_func *f) {
   return n;
 }
 
-/* ---- copies ---------------------------------------------------------------------------------------------- */
+/* ---- copies ---------------------------------------------------------------------------------- */
 
 static const char *intern_or_null(vtb_module *m, const char *s) {
   return s ? vtb_intern(m, s) : NULL;
@@ -265,15 +265,15 @@ vtb_module *vtb_module_clone(const vtb_module *m) {
   return copy;
 }
 
-/* ---- order ----------------------------------------------------------------------------------------------- */
+/* ---- order ----------------------------------------------------------------------------------- */
 
 typedef struct visit {
   vtb_func *func;
   vtb_inst *next;
 } visit;
 
-/* With an explicit stack: call chains of a parsed module may be as long as the text. A cycle is left where it closes;
- * the verifier refuses it. */
+/* With an explicit stack: call chains of a parsed module may be as long as the text. A cycle is
+ * left where it closes; the verifier refuses it. */
 void vtb__order_add(vtb__order *o, vtb_func *root) {
   VTB_VEC(visit) stack = {0};
   if (vtb_map_has(&o->seen, root->name)) return;

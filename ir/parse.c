@@ -1,6 +1,7 @@
-/* The IR text parser. Two rounds over the text: headers of all functions, so that calls may come before what they call,
- * then bodies. Shape rules are checked at the end, when every callee is complete. The first syntax error ends the
- * parse; of wrong types all are reported. Recursive descent of constant depth; sizes are bounded while they are read.
+/* The IR text parser. Two rounds over the text: headers of all functions, so that calls may come
+ * before what they call, then bodies. Shape rules are checked at the end, when every callee is
+ * complete. The first syntax error ends the parse; of wrong types all are reported. Recursive
+ * descent of constant depth; sizes are bounded while they are read.
  */
 #include "ir/parse_lex.h"
 
@@ -41,7 +42,7 @@ static bool syntax(parser *p, const char *what) {
   return fail(p, VTB_DIAG_IR_SYNTAX, p->lex.span, p->lex.kind == VTB__T_BAD ? p->lex.what : what);
 }
 
-/* ---- tokens ---------------------------------------------------------------------------------------------- */
+/* ---- tokens ---------------------------------------------------------------------------------- */
 
 static bool is_punct(const parser *p, char c) {
   return p->lex.kind == VTB__T_PUNCT && p->lex.punct == c;
@@ -101,7 +102,7 @@ static bool read_float(parser *p, double *out) {
   return true;
 }
 
-/* ---- types ----------------------------------------------------------------------------------------------- */
+/* ---- types ----------------------------------------------------------------------------------- */
 
 static bool read_size(parser *p, vtb_dim *d) {
   vtb_span span = p->lex.span;
@@ -142,7 +143,7 @@ static bool read_type(parser *p, vtb_type *t) {
   return expect(p, ']');
 }
 
-/* ---- headers --------------------------------------------------------------------------------------------- */
+/* ---- headers --------------------------------------------------------------------------------- */
 
 static bool read_string(parser *p, const char **out) {
   *out = name_of(p, VTB__T_STRING, "expected a string");
@@ -230,7 +231,7 @@ static bool read_header(parser *p) {
   return expect(p, '{') && skip_body(p);
 }
 
-/* ---- instructions ---------------------------------------------------------------------------------------- */
+/* ---- instructions ---------------------------------------------------------------------------- */
 
 typedef struct line {
   vtb_op op;
@@ -275,7 +276,8 @@ static bool read_callee(parser *p, line *l) {
   return take(p, ')') || (read_operands(p, l) && expect(p, ')'));
 }
 
-/* Lists and strings go to the module's arena at once; vtb__inst_new() copies the list again, which is cheap enough. */
+/* Lists and strings go to the module's arena at once; vtb__inst_new() copies the list again, which
+ * is cheap enough. */
 static bool read_list(parser *p, vtb_attr *a) {
   VTB_VEC(int64_t) ints = {0};
   VTB_VEC(double) floats = {0};
@@ -422,7 +424,7 @@ static bool read_body(parser *p, body *b) {
   }
 }
 
-/* ---- checks ---------------------------------------------------------------------------------------------- */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 static void check_inst(parser *p, const vtb_inst *inst) {
   VTB_VEC(vtb_type) given = {0};

@@ -35,7 +35,8 @@ static void read_name(vtb__lexer *l, vtb__token_kind kind) {
     vtb_strbuf_putc(&l->text, (char)peek(l, 0)), l->at++;
 }
 
-/* Digits, point and exponent; "-inf" counts as a number. Whether it is well formed is seen when it is converted. */
+/* Digits, point and exponent; "-inf" counts as a number. Whether it is well formed is seen when it
+ * is converted. */
 static void read_number(vtb__lexer *l) {
   l->kind = VTB__T_NUMBER;
   vtb_strbuf_putc(&l->text, (char)peek(l, 0));

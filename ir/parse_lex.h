@@ -26,8 +26,8 @@ typedef struct vtb__lexer {
   const char *what; /* for BAD: what is wrong */
 } vtb__lexer;
 
-void vtb__lex_at(vtb__lexer *l, const vtb_source *source,
-                 size_t offset); /* and reads the first token */
+/* and reads the first token */
+void vtb__lex_at(vtb__lexer *l, const vtb_source *source, size_t offset);
 void vtb__lex_next(vtb__lexer *l);
 void vtb__lex_free(vtb__lexer *l);
 

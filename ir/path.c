@@ -1,8 +1,9 @@
-/* Traversal orders: from a path to the permutation it stands for, and to an affine form where there is one.
+/* Traversal orders: from a path to the permutation it stands for, and to an affine form where there
+ * is one.
  *
- * Steps of `cols`, `snake`, `diagonal` and `hilbert` are given as (row, column); anti-diagonals run from their top
- * right end down to the left. Mirrors act on the (row, column) visited, reversal on the finished sequence, so their
- * order in the text does not matter.
+ * Steps of `cols`, `snake`, `diagonal` and `hilbert` are given as (row, column); anti-diagonals run
+ * from their top right end down to the left. Mirrors act on the (row, column) visited, reversal on
+ * the finished sequence, so their order in the text does not matter.
  */
 #include "ir/path.h"
 
@@ -14,7 +15,7 @@ void vtb_path_free(vtb_path *p) {
   p->list = NULL;
 }
 
-/* ---- orders of the grid: at[t] = row * w + column --------------------------------------------------------- */
+/* ---- orders of the grid: at[t] = row * w + column -------------------------------------------- */
 
 static void order_rows(int64_t h, int64_t w, int64_t *at) {
   for (int64_t t = 0; t < h * w; t++) at[t] = t;
@@ -44,9 +45,11 @@ typedef struct curve {
   int64_t w, *at;
 } curve;
 
-/* The block spanned from (x, y) by the major vector a and the minor vector b, entered at its corner and left at the end
- * of a. source  the generalised Hilbert curve for rectangles (J. Cerveny, "gilbert"): halve the longer side when the
- * block is much longer than wide, else cut it in three: up along b, across along a, back down. */
+/* The block spanned from (x, y) by the major vector a and the minor vector b, entered at its corner
+ * and left at the end of a.
+ * source  the generalised Hilbert curve for rectangles (J. Cerveny, "gilbert"): halve the longer
+ *         side when the block is much longer than wide, else cut it in three: up along b, across
+ *         along a, back down. */
 static void hilbert(curve *c, int64_t x, int64_t y, int64_t ax, int64_t ay, int64_t bx,
                     int64_t by) {
   int64_t len_a = llabs(ax + ay), len_b = llabs(bx + by);
@@ -80,7 +83,7 @@ static void order_hilbert(int64_t h, int64_t w, int64_t *at) {
     hilbert(&c, 0, 0, 0, h, w, 0);
 }
 
-/* ---- the whole sequence ---------------------------------------------------------------------------------- */
+/* ---- the whole sequence ---------------------------------------------------------------------- */
 
 static int64_t mirror(const vtb_path *p, int64_t cell) {
   int64_t i = cell / p->w, j = cell % p->w;
@@ -168,7 +171,7 @@ bool vtb_path_equal(const vtb_path *a, const vtb_path *b) {
   return equal;
 }
 
-/* ---- affine form ----------------------------------------------------------------------------------------- */
+/* ---- affine form ----------------------------------------------------------------------------- */
 
 bool vtb_path_get_affine(const vtb_path *p, vtb_path_affine *a) {
   if (p->order != VTB_PATH_ROWS && p->order != VTB_PATH_COLS) return false;

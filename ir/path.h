@@ -1,16 +1,24 @@
 /* Traversal orders of a token sequence.
  *
  * Text form, as carried by the `path` attribute of IR ops:   ORDER '@' H 'x' W [ '+' EXTRAS ]
- *   ORDER   rows | cols | snake | diagonal | hilbert | [i,j,...] followed by any of  ~  .hflip  .vflip , left to right
- *   EXTRAS  head=a,mid=b,tail=c,at=p : extra tokens standing before the grid, after `at` grid tokens, and after it
- *           in raster (storage) order.
+ *   ORDER   rows | cols | snake | diagonal | hilbert | [i,j,...]
+ *           followed by any of  ~ | .hflip | .vflip , left to right
+ *   EXTRAS  head=a,mid=b,tail=c,at=p : extra tokens standing before the grid, after `at` grid
+ *           tokens, and after it in raster (storage) order.
  * Examples: "rows@14x14", "cols~@3x5", "rows.hflip@4x4", "rows~@14x14+mid=1,at=98", "[2,0,1]@1x3".
- * Meaning: perm[t] is the storage position visited at step t. `rows` visits storage order, `cols` down the columns
- * left to right, `snake` alternate rows reversed, `diagonal` anti-diagonals from the top left, `hilbert` the
- * generalised Hilbert curve for any h x w. `.hflip` mirrors columns (j -> w-1-j), `.vflip` rows; `~` reverses the whole
- * order. Extra tokens: `~` reverses the whole sequence, extras included; the other orders keep extra tokens at the same
- * step as their storage place (head first, mid after `at` visited grid tokens, tail last). An explicit list orders all
- * positions, extras too.
+ *
+ * Meaning: perm[t] is the storage position visited at step t.
+ *   rows      storage order
+ *   cols      down the columns, left to right
+ *   snake     rows, every other one reversed
+ *   diagonal  anti-diagonals from the top left
+ *   hilbert   the generalised Hilbert curve for any h x w
+ *   .hflip    mirrors columns (j -> w-1-j)
+ *   .vflip    mirrors rows
+ *   ~         reverses the whole order
+ * Extra tokens: `~` reverses the whole sequence, extras included; the other orders keep extra
+ * tokens at the same step as their storage place (head first, mid after `at` visited grid tokens,
+ * tail last). An explicit list orders all positions, extras too.
  */
 #ifndef VTB_PATH_H
 #define VTB_PATH_H
@@ -43,8 +51,8 @@ bool vtb_path_is_identity(const vtb_path *p);            /* visits storage order
 /* True if the two visit the same order. */
 bool vtb_path_equal(const vtb_path *a, const vtb_path *b);
 
-/* Whether order is affine on the grid with no extras: storage index of step t = base + (t / inner) * outer_step +
- * (t % inner) * inner_step. Covers rows and cols with reversal and mirrors. */
+/* Whether order is affine on the grid with no extras: storage index of step t = base + (t / inner)
+ * * outer_step + (t % inner) * inner_step. Covers rows and cols with reversal and mirrors. */
 typedef struct vtb_path_affine {
   int64_t base, inner, outer_step, inner_step;
 } vtb_path_affine;

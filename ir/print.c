@@ -1,9 +1,11 @@
 /* Modules as text; ir/parse.c reads it back and printing again gives the same bytes.
  *
  *   module "name"
- *   entry func @f(%x: f32[B, C=3] input "image", %w: f32[C=3] param "norm.weight" init "ones" decay) -> (f32[B]
- * "logits") { Kinds of functions are `func`, `step` and `kernel`. Numbers are printed with as few digits as read back
- * exactly.
+ *   entry func @f(%x: f32[B, C=3] input "image", %w: f32[C=3] param "norm.weight" init "ones")
+ *       -> (f32[B] "logits") {
+ *
+ * A signature is one line. Kinds of functions are `func`, `step` and `kernel`. Numbers are printed
+ * with as few digits as read back exactly.
  */
 #include "ir/internal.h"
 

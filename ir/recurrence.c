@@ -1,4 +1,5 @@
-/* Decay classes by name, and the log-scale analysis of step functions that interpreter and passes share. */
+/* Decay classes by name, and the log-scale analysis of step functions that interpreter and passes
+ * share. */
 #include "ir/internal.h"
 #include "ir/recurrence.h"
 
@@ -21,7 +22,8 @@ int vtb_linscan_inputs(const vtb_inst *inst) {
   return vtb_streq(vtb_attr_str(inst, "class", ""), class_names[VTB_DECAY_RATES]) ? 5 : 4;
 }
 
-/* In a kernel function: the argument that operand `n` is, or behind the arguments the return that the result is. */
+/* In a kernel function: the argument that operand `n` is, or behind the arguments the return that
+ * the result is. */
 static int outside(const vtb_inst *inst, int n) {
   const vtb_func *f = inst->func;
   for (int a = 0; n < inst->n_operands && a < f->n_args; a++)
@@ -75,7 +77,7 @@ bool vtb_is_scans(const vtb_inst *inst) {
   return inst->op == VTB_OP_fused && vtb_streq(vtb_attr_str(inst, "kind", ""), "scans");
 }
 
-/* ---- expansion of an update into terms ------------------------------------------------------------------- */
+/* ---- expansion of an update into terms ------------------------------------------------------- */
 
 #define MAX_TERMS 64
 #define MAX_DEPTH 200
@@ -162,8 +164,8 @@ static void expand(analysis *a, const vtb_value *v, int depth, term_list *out) {
   } else if (op == VTB_OP_mul) {
     expand_product(a, def, depth + 1, out);
   } else if (op == VTB_OP_einsum && !has_state(a, v)) {
-    expand_product(a, def, depth + 1,
-                   out); /* a contraction keeps only factors that are one number; checked later */
+    /* a contraction keeps only factors that are one number; checked later */
+    expand_product(a, def, depth + 1, out);
   } else if (op == VTB_OP_div && !has_state(a, def->operands[1])) {
     expand(a, def->operands[0], depth + 1, out);
   } else if (op == VTB_OP_exp && !has_state(a, v)) {
@@ -176,7 +178,7 @@ static void expand(analysis *a, const vtb_value *v, int depth, term_list *out) {
   if (out->n > MAX_TERMS) a->overflow = true;
 }
 
-/* ---- from terms to decay and gains ----------------------------------------------------------------------- */
+/* ---- from terms to decay and gains ----------------------------------------------------------- */
 
 static vtb_log_sum to_sum(const term *t) {
   vtb_log_sum s = {.values = vtb_xcalloc(t->logs.n + 1, sizeof(vtb_value *)), .n = (int)t->logs.n};

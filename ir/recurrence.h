@@ -1,37 +1,62 @@
-/* What the recurrence ops mean. Shapes: B batch axes (axis 0), N tokens (axis 1), h heads (axis 2), K, V state axes.
+/* What the recurrence ops mean. Shapes: B batch (axis 0), N tokens (axis 1), h heads (axis 2), K, V
+ * axes of the state.
  *
  * recurrence (before lowering)
- *   attributes  states = number of states s; inits = 0 or s (+1 if the step function reads the scale): how many
- * operands are initial states; seqs = number of per-step inputs; mode "auto" | "recurrent" | "parallel" | "chunkwise";
- *               chunk; path.
- *   operands    [initial states..., then the initial log scale m_0 if inits = s+1], per-step inputs..., constants...
- *   per-step input of step shape [X...] : [B, N, h..., X...]; initial state [B, h..., X...]; initial log scale [B,
- * h...]; constant of step shape [X...]       : [h..., X...] or [X...] (broadcast over B and N). h... is any number of
- * head axes (0 or more), the same for all operands that have them. callee      a function of kind STEP on step shapes:
- * arguments (states..., inputs..., constants...) in operand order, returns (new states..., yields...). Its instructions
- * are ordinary elementwise, reduce_sum, einsum, reshape ops, and state_scale. results     yields [B, N, h..., Y...]
- * each, then final states [B, h..., X...], then the final log scale [B, h...]. Final states are relative to that scale,
- * S = exp(m) S^. With no initial scale the scale of the final states starts from m_0 = 0, as public kernels do; inside,
- * it starts from -inf. A recurrence without log gains (no factor exp(.) of an input on an update) has log scale 0.
+ *   attributes  states      number of states s
+ *               inits       0 or s (s + 1 if the step function reads the scale): how many operands
+ *                           are initial states
+ *               seqs        number of per-step inputs
+ *               mode        "auto" | "recurrent" | "parallel" | "chunkwise", with chunk
+ *               path        the order of the tokens
+ *   operands    [initial states..., then the initial log scale m_0 if inits = s + 1],
+ *               per-step inputs..., constants...
+ *                 per-step input of step shape [X...]   [B, N, h..., X...]
+ *                 initial state of step shape [X...]    [B, h..., X...]
+ *                 initial log scale                     [B, h...]
+ *                 constant of step shape [X...]         [h..., X...] or [X...], broadcast over B, N
+ *               h... is any number of head axes (0 or more), the same for all operands that have
+ *               them.
+ *   callee      a function of kind STEP on step shapes: arguments (states..., inputs...,
+ *               constants...) in operand order, returns (new states..., yields...). Its
+ *               instructions are ordinary elementwise, reduce_sum, einsum, reshape ops, and
+ *               state_scale.
+ *   results     yields [B, N, h..., Y...] each, then final states [B, h..., X...], then the final
+ *               log scale [B, h...]. Final states are relative to that scale, S = exp(m) S^. With
+ *               no initial scale the scale of the final states starts from m_0 = 0, as public
+ *               kernels do; inside, it starts from -inf. A recurrence without log gains (no factor
+ *               exp(.) of an input on an update) has log scale 0.
  *
- * linscan: S_t = D_t * S_{t-1} + k_t v_t^T and y_t = S_t^T q_t, t along `path` (storage order if absent), tensors in
- * storage order. operands    q [B,N,h,K], k [B,N,h,K], v [B,N,h,V], d by class, then if init = 1: S_0 [B,h,K,V] and,
- * with normalizer, n_0 [B,h,K] class       "constant" d [h] · "scalar" d [B,N,h] · "key" d [B,N,h,K] · "value" d
- * [B,N,h,V] · "full" d [B,N,h,K,V] d is the decay itself (not its logarithm), of size at most 1 for the forms to be
- * stable · "rates" a full decay given by two operands, d the step sizes [B,N,h,V] and right after it the rates A
- * [h,K,V]: D_t[k,v] = exp(d_t[v] A[k,v]); step times rate <= 0 for the forms to be stable. No decay is ever stored.
- * normalizer  1: also n_t = (D_t) n_{t-1} + k_t and z_t = n_t . q_t (classes constant, scalar, key): one more column of
- * ones in v. results     y [B,N,h,V], S_T [B,h,K,V], and with normalizer z [B,N,h], n_T [B,h,K] last 0: nothing reads
- * S_T and n_T, targets may leave them undefined; absent or 1: they are computed mode        "recurrent" | "parallel" |
- * "chunkwise" (with chunk = L >= 1) | "auto": passes/select_mode.c decides
+ * linscan: S_t = D_t * S_{t-1} + k_t v_t^T and y_t = S_t^T q_t, t along `path` (storage order if
+ * absent), tensors in storage order.
+ *   operands    q [B,N,h,K], k [B,N,h,K], v [B,N,h,V], d by class, then if init = 1: S_0 [B,h,K,V]
+ *               and, with normalizer, n_0 [B,h,K]
+ *   class       "constant"  d [h]
+ *               "scalar"    d [B,N,h]
+ *               "key"       d [B,N,h,K]
+ *               "value"     d [B,N,h,V]
+ *               "full"      d [B,N,h,K,V]
+ *               "rates"     a full decay given by two operands, d the step sizes [B,N,h,V] and
+ *                           right after it the rates A [h,K,V]: D_t[k,v] = exp(d_t[v] A[k,v]). No
+ *                           decay is ever stored.
+ *               d is the decay itself (not its logarithm), of size at most 1 for the forms to be
+ *               stable; of rates, step times rate <= 0.
+ *   normalizer  1: also n_t = (D_t) n_{t-1} + k_t and z_t = n_t . q_t (classes constant, scalar,
+ *               key): one more column of ones in v
+ *   results     y [B,N,h,V], S_T [B,h,K,V], and with normalizer z [B,N,h], n_T [B,h,K]
+ *   last        0: nothing reads S_T and n_T, targets may leave them undefined; absent or 1: they
+ *               are computed
+ *   mode        "recurrent" | "parallel" | "chunkwise" (with chunk = L >= 1) | "auto":
+ *               passes/select_mode.c decides
  *
  * linscan_grad
- *   operands    q, k, v, d, [A], [S_0, [n_0]], dy, [dz if normalizer], and if dlast = 1: dS_T, [dn_T]
+ *   operands    q, k, v, d, [A], [S_0, [n_0]], dy, [dz if normalizer], and if dlast = 1: dS_T,
+ *               [dn_T]
  *   results     dq, dk, dv, dd (shape of d), [dA], and if init = 1: dS_0, [dn_0]
- *   States are recomputed from the inputs; nothing of size N x N or N x K x V is kept outside parallel mode.
+ *   States are recomputed from the inputs; nothing of size N x N or N x K x V is kept outside
+ *   parallel mode.
  *
- * Decay matrices are formed by products along rows, M[t,j] = D_t M[t-1,j], never as quotients of exponentials: with D
- * in [0,1] nothing overflows and nothing cancels.
+ * Decay matrices are formed by products along rows, M[t,j] = D_t M[t-1,j], never as quotients of
+ * exponentials: with D in [0,1] nothing overflows and nothing cancels.
  */
 #ifndef VTB_RECURRENCE_H
 #define VTB_RECURRENCE_H
@@ -50,11 +75,13 @@ enum { VTB_N_DECAYS = VTB_DECAY_RATES + 1 };
 
 const char *vtb_decay_class_name(vtb_decay_class c);
 bool vtb_decay_class_find(const char *name, vtb_decay_class *c);
-/* Operands of linscan and linscan_grad before the initial state: q, k, v, d and, for class rates, A. */
+/* Operands of linscan and linscan_grad before the initial state: q, k, v, d and, for class rates,
+ * A. */
 int vtb_linscan_inputs(const vtb_inst *inst);
 
-/* Where the operands and results of a linscan or linscan_grad are: numbers of operands, then of results; -1 if absent.
- * Inside a kernel of kind "scans" the numbers are those of the `fused` instruction that runs it. */
+/* Where the operands and results of a linscan or linscan_grad are: numbers of operands, then of
+ * results; -1 if absent. Inside a kernel of kind "scans" the numbers are those of the `fused`
+ * instruction that runs it. */
 typedef struct vtb_scan_tensors {
   int q, k, v, d, rates, s0, n0, dy, dz, ds, dn; /* operands */
   int y, s, z, n;                                /* results of linscan */
@@ -62,11 +89,11 @@ typedef struct vtb_scan_tensors {
 } vtb_scan_tensors;
 vtb_scan_tensors vtb_scan_number(const vtb_inst *inst);
 
-/* True for a `fused` whose kernel holds nothing but scans of equal shape: several directions of one cell
- * (passes/directions.c). */
+/* True for a `fused` whose kernel holds nothing but scans of equal shape: several directions of one
+ * cell (passes/directions.c). */
 bool vtb_is_scans(const vtb_inst *inst);
 
-/* ---- the running scale of a step function (ir/recurrence.c) ----------------------------------------------- */
+/* ---- the running scale of a step function (ir/recurrence.c) ---------------------------------- */
 
 /* A sum of values of the step function that stand inside exp(.); empty: 0. */
 typedef struct vtb_log_sum {
@@ -74,14 +101,16 @@ typedef struct vtb_log_sum {
   int n;
 } vtb_log_sum;
 
-/* Every update is expanded into terms, s' = sum of products. Factors exp(.) beside the old state are its log decay;
- * factors exp(.) of values that depend on per-step inputs, beside anything else, are log gains. Then with g the decay
- * and i_j the gains m_t = max(m_{t-1} + g, max_j i_j),   S = exp(m) S^, or m = 0 throughout where no update has a log
- * gain. A term without such a factor, beside terms that have one, has gain 0. */
+/* Every update is expanded into terms, s' = sum of products. Factors exp(.) beside the old state
+ * are its log decay; factors exp(.) of values that depend on per-step inputs, beside anything else,
+ * are log gains. Then with g the decay and i_j the gains
+ *   m_t = max(m_{t-1} + g, max_j i_j),   S = exp(m) S^,
+ * or m = 0 throughout where no update has a log gain. A term without such a factor, beside terms
+ * that have one, has gain 0. */
 typedef struct vtb_step_scale {
   bool scaled; /* some update carries a log gain */
-  bool
-      uniform; /* all updates could be expanded, share the decay, and decay and gains are one number a head */
+  /* all updates could be expanded, share the decay, and decay and gains are one number a head */
+  bool uniform;
   vtb_log_sum decay; /* meaningful if scaled and uniform */
   vtb_log_sum *gains;
   int n_gains;

@@ -1,4 +1,5 @@
-/* Shape rules: dispatch from the op table, checks common to all ops, and the rules of elementwise ops and calls. */
+/* Shape rules: dispatch from the op table, checks common to all ops, and the rules of elementwise
+ * ops and calls. */
 #include "ir/internal.h"
 
 #include <inttypes.h>
@@ -9,7 +10,7 @@ static const vtb__shape_fn rules[] = {
 #undef VTB_OP
 };
 
-/* ---- for the rules --------------------------------------------------------------------------------------- */
+/* ---- for the rules --------------------------------------------------------------------------- */
 
 bool vtb__shape_fail(vtb__shape *s, int code, const char *fmt, ...) {
   if (s->code) return false;
@@ -76,7 +77,7 @@ bool vtb__shape_path(vtb__shape *s, int64_t n) {
                          op_name(s), text, length, n);
 }
 
-/* ---- common checks --------------------------------------------------------------------------------------- */
+/* ---- common checks --------------------------------------------------------------------------- */
 
 static bool check_attr(vtb__shape *s, const vtb_attr *a) {
   vtb__attr_spec spec;
@@ -152,7 +153,7 @@ void vtb__shape_free(vtb__shape *s) {
   vtb_arena_free(&s->scratch);
 }
 
-/* ---- given, elementwise ---------------------------------------------------------------------------------- */
+/* ---- given, elementwise ---------------------------------------------------------------------- */
 
 bool vtb__shape_given(vtb__shape *s) {
   if (s->n_given != 1)
@@ -260,7 +261,7 @@ bool vtb__shape_cast(vtb__shape *s) {
   return true;
 }
 
-/* ---- control --------------------------------------------------------------------------------------------- */
+/* ---- control --------------------------------------------------------------------------------- */
 
 bool vtb__shape_call(vtb__shape *s) {
   const vtb_func *f = s->inst->callee;

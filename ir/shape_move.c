@@ -29,7 +29,7 @@ bool vtb__shape_reduce(vtb__shape *s) {
   return true;
 }
 
-/* ---- reshape, broadcast, transpose ----------------------------------------------------------------------- */
+/* ---- reshape, broadcast, transpose ----------------------------------------------------------- */
 
 /* The type of attribute `shape`; its sizes may be the batch once at most. */
 static bool wanted_shape(vtb__shape *s, vtb_type *t) {
@@ -112,7 +112,7 @@ bool vtb__shape_transpose(vtb__shape *s) {
   return true;
 }
 
-/* ---- along one axis -------------------------------------------------------------------------------------- */
+/* ---- along one axis -------------------------------------------------------------------------- */
 
 /* The attribute `axis` if it names an axis of known size, else -1 and a failure. */
 static int sized_axis(vtb__shape *s, const vtb_type *x) {

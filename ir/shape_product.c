@@ -3,9 +3,10 @@
 
 #include <inttypes.h>
 
-/* ---- einsum ---------------------------------------------------------------------------------------------- */
+/* ---- einsum ---------------------------------------------------------------------------------- */
 
-/* Reads letters, no letter twice. Returns their number, -1 if there are too many or one comes twice. */
+/* Reads letters, no letter twice. Returns their number, -1 if there are too many or one comes
+ * twice. */
 static int read_letters(const char **p) {
   const char *begin = *p;
   while ((**p >= 'a' && **p <= 'z') || (**p >= 'A' && **p <= 'Z')) (*p)++;
@@ -77,7 +78,7 @@ bool vtb__shape_einsum(vtb__shape *s) {
   return true;
 }
 
-/* ---- patches --------------------------------------------------------------------------------------------- */
+/* ---- patches --------------------------------------------------------------------------------- */
 
 /* Output positions along one axis, or -1 if the kernel does not fit. */
 static int64_t out_size(int64_t size, int64_t low, int64_t high, int64_t kernel, int64_t stride) {
@@ -151,7 +152,7 @@ bool vtb__shape_col2im(vtb__shape *s) {
   return true;
 }
 
-/* ---- depthwise convolution ------------------------------------------------------------------------------- */
+/* ---- depthwise convolution ------------------------------------------------------------------- */
 
 /* Tokens [B, N, C] on the grid of attribute `grid`, N known. */
 static bool token_grid(vtb__shape *s, const vtb_type *x) {

@@ -18,7 +18,7 @@ static bool check_mode(vtb__shape *s) {
                          "%s: mode chunkwise needs a chunk length of at least 1", op_name(s));
 }
 
-/* ---- linscan --------------------------------------------------------------------------------------------- */
+/* ---- linscan --------------------------------------------------------------------------------- */
 
 typedef struct scan {
   vtb_dim b, n, h, k, v;
@@ -135,7 +135,7 @@ bool vtb__shape_linscan_grad(vtb__shape *s) {
   return true;
 }
 
-/* ---- maxplus --------------------------------------------------------------------------------------------- */
+/* ---- maxplus --------------------------------------------------------------------------------- */
 
 /* g, i [B, N, ...] and, if asked for, m_0 [B, ...]. */
 static bool maxplus_operands(vtb__shape *s, bool init) {
@@ -170,7 +170,7 @@ bool vtb__shape_maxplus_grad(vtb__shape *s) {
   return true;
 }
 
-/* ---- recurrence ------------------------------------------------------------------------------------------ */
+/* ---- recurrence ------------------------------------------------------------------------------ */
 
 /* The operands of a recurrence by part, and the axes they share. */
 typedef struct parts {

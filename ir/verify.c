@@ -24,7 +24,7 @@ static bool broken(const verifier *v, const char *fmt, ...) {
   return false;
 }
 
-/* ---- values ---------------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static bool value_rules(verifier *v, const vtb_value *value, const vtb_inst *def, int index,
                         vtb_map *names) {
@@ -49,7 +49,7 @@ static bool use_rules(verifier *v, const vtb_value *value) {
   return true;
 }
 
-/* ---- instructions ---------------------------------------------------------------------------------------- */
+/* ---- instructions ---------------------------------------------------------------------------- */
 
 static bool callee_rules(verifier *v) {
   const vtb_inst *inst = v->inst;
@@ -97,7 +97,7 @@ static bool inst_rules(verifier *v, vtb_map *names) {
   return true;
 }
 
-/* ---- functions ------------------------------------------------------------------------------------------- */
+/* ---- functions ------------------------------------------------------------------------------- */
 
 static bool body_rules(verifier *v, vtb_map *names) {
   const vtb_inst *before = NULL;

@@ -1,11 +1,14 @@
 /* accumulate: a sum with a product becomes the product's start value.
  *
- *   %p = einsum %x, %w {spec = "bnd,ed->bne"}           %y = einsum %x, %w, %bias {spec = "bnd,ed->bne"}
- *   %y = add %p, %bias                            =>
+ *   %p = einsum %x, %w {spec = "bnd,ed->bne"}
+ *   %y = add %p, %bias
+ *   =>
+ *   %y = einsum %x, %w, %bias {spec = "bnd,ed->bne"}
  *
- * Products add into their result anyway, so a bias, a residual or another product's result costs no pass over memory of
- * its own. What is added to a chain of such products goes to its first one. A reshape between product and sum moves
- * behind the sum. After binding, before fuse. Declines if the product has other uses or is not shaped like the sum.
+ * Products add into their result anyway, so a bias, a residual or another product's result costs no
+ * pass over memory of its own. What is added to a chain of such products goes to its first one. A
+ * reshape between product and sum moves behind the sum. After binding, before fuse. Declines if the
+ * product has other uses or is not shaped like the sum.
  */
 #include "passes/passes_internal.h"
 
@@ -17,7 +20,8 @@ static const vtb_inst *product_of(const vtb_value *v, const int *uses) {
   return v->def && v->def->op == VTB_OP_einsum && used_once(v, uses) ? v->def : NULL;
 }
 
-/* The first of the chain of products that add up to v: it has room for a start value. NULL if there is none. */
+/* The first of the chain of products that add up to v: it has room for a start value. NULL if there
+ * is none. */
 static vtb_inst *chain_start(const vtb_value *v, const int *uses) {
   if (v->def && v->def->op == VTB_OP_reshape && used_once(v, uses)) v = v->def->operands[0];
   const vtb_inst *i = product_of(v, uses);
@@ -29,8 +33,8 @@ static vtb_inst *chain_start(const vtb_value *v, const int *uses) {
   return (vtb_inst *)i;
 }
 
-/* `x`, which broadcasts to type `sum`, as a shape that broadcasts to `product`, which has the same elements; false if
- * it takes more than a reshape. */
+/* `x`, which broadcasts to type `sum`, as a shape that broadcasts to `product`, which has the same
+ * elements; false if it takes more than a reshape. */
 static bool start_shape(const vtb_type *x, const vtb_type *sum, const vtb_type *product,
                         vtb_type *out) {
   *out = *x;
@@ -59,7 +63,8 @@ static bool defined_before(const vtb_value *v, const vtb_inst *i) {
   return !v->def || v->def->order < i->order;
 }
 
-/* Whether operand `which` of the sum can take the other one; *start is where it goes in, of type *shape. */
+/* Whether operand `which` of the sum can take the other one; *start is where it goes in, of type
+ * *shape. */
 static bool can_take(const vtb_inst *sum, int which, const int *uses, vtb_inst **start,
                      vtb_type *shape) {
   const vtb_value *own = sum->operands[which], *other = sum->operands[1 - which];
@@ -89,8 +94,8 @@ static void rewrite(vtb_func *f, vtb_inst *sum, int which, vtb_inst *start, cons
   vtb_value *own = sum->operands[which], *other = sum->operands[1 - which], *y = sum->results[0];
   vtb_inst *view = own->def->op == VTB_OP_reshape ? own->def : NULL;
   bool whole = start->results[0] == (view ? view->operands[0] : own);
-  add_operand(f, start, whole ? sum : start, other,
-              shape); /* what is added may be younger than the product */
+  /* what is added may be younger than the product */
+  add_operand(f, start, whole ? sum : start, other, shape);
   if (view) {
     vtb_inst_move_before(view, sum);
     view->order = sum->order;
@@ -109,7 +114,8 @@ static bool visit(vtb_func *f, vtb_inst *sum) {
   for (int which = 0; which < 2; which++)
     takes[which] = can_take(sum, which, uses, &start[which], &shape[which]);
   free(uses);
-  /* of two products the later takes the earlier one's result, so that neither moves across what it depends on */
+  /* of two products the later takes the earlier one's result, so that neither moves across what it
+   * depends on */
   int which =
       takes[0] && takes[1] ? sum->operands[0]->def->order < sum->operands[1]->def->order : takes[1];
   if (!takes[which]) return false;

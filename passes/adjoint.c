@@ -1,9 +1,11 @@
 /* Accumulation of adjoints in the joint function.
  *
- * Contributions to a value are kept in a list until its adjoint is asked for; then they are added in the order they
- * came, which is the reverse of the program's. Slices of one axis that do not overlap become one concat instead of a
- * sum of pads: %a = slice %x {axis=2,start=0,limit=4}; %b = slice %x {axis=2,start=4,limit=8}     d_x = concat d_a, d_b
- * {axis=2}
+ * Contributions to a value are kept in a list until its adjoint is asked for; then they are added
+ * in the order they came, which is the reverse of the program's. Slices of one axis that do not
+ * overlap become one concat instead of a sum of pads:
+ *
+ *   %a = slice %x {axis=2,start=0,limit=4}
+ *   %b = slice %x {axis=2,start=4,limit=8}     =>     d_x = concat d_a, d_b {axis=2}
  */
 #include "passes/autodiff.h"
 

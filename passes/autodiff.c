@@ -7,15 +7,16 @@
  *
  * 1. bottom up: which returns of a function depend on which args through a derivative
  * 2. top down: which args want an adjoint and which returns have one, united over all call sites
- * 3. bottom up: a joint function (forward, then adjoints in reverse), split in two by autodiff_split.c
- * A site that has no adjoint for one of the united returns passes zeros; one that does not want an adjoint drops it.
+ * 3. bottom up: a joint function (forward, then adjoints in reverse), split in two by
+ * autodiff_split.c A site that has no adjoint for one of the united returns passes zeros; one that
+ * does not want an adjoint drops it.
  */
 #include "passes/autodiff.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what depends on what --------------------------------------------------------------------------------- */
+/* ---- what depends on what -------------------------------------------------------------------- */
 
 vtb__grad_rule vtb__grad_rule_of(vtb_op op) {
   static const vtb__grad_rule rules[] = {
@@ -42,7 +43,8 @@ static bool return_depends(const vtb__ad_func *fi, int ret, int arg) {
   return fi->deps[ret * fi->n_words + arg / 64] >> (arg % 64) & 1;
 }
 
-/* Whether result r of a call can carry a derivative of operand k; for other ops any result of any operand. */
+/* Whether result r of a call can carry a derivative of operand k; for other ops any result of any
+ * operand. */
 static bool inst_passes(vtb__ad *ad, const vtb_inst *inst, int k, int r) {
   if (inst->results[r]->type.dtype != VTB_F32 || !vtb__grad_passes(inst, k)) return false;
   return inst->op != VTB_OP_call || return_depends(vtb__ad_find(ad, inst->callee), r, k);
@@ -110,7 +112,7 @@ static void ask_callees(vtb__ad *ad, const vtb__ad_func *fi) {
   free(active);
 }
 
-/* ---- the joint function ----------------------------------------------------------------------------------- */
+/* ---- the joint function ---------------------------------------------------------------------- */
 
 static vtb_value *track(vtb__ad *ad, vtb_value *v, bool active) {
   vtb__node *n = VTB_NEW(&ad->arena, vtb__node);
@@ -196,7 +198,8 @@ static void emit_adjoints(vtb__gradient *g) {
   }
 }
 
-/* The backward half takes what the forward half took and saved, and zeros where another site has an adjoint. */
+/* The backward half takes what the forward half took and saved, and zeros where another site has an
+ * adjoint. */
 void vtb__grad_call(vtb__gradient *g, vtb_inst *inst) {
   vtb__ad_func *fi = NULL;
   for (size_t i = 0; i < g->ad->n_funcs && !fi; i++)
@@ -239,7 +242,7 @@ static void add_seed(vtb__gradient *g, const vtb__ad_func *fi, int ret) {
   vtb__contribute(g, out, seed);
 }
 
-/* ---- halves ----------------------------------------------------------------------------------------------- */
+/* ---- halves ---------------------------------------------------------------------------------- */
 
 static bool is_asked(const vtb__ad_func *fi) {
   bool wanted = false, live = false;
@@ -265,7 +268,7 @@ static void make_halves(vtb__ad *ad, vtb__ad_func *fi) {
   vtb_module_remove(ad->module, g.joint);
 }
 
-/* ---- the entry -------------------------------------------------------------------------------------------- */
+/* ---- the entry ------------------------------------------------------------------------------- */
 
 static vtb_func *make_entry(vtb__ad *ad, const vtb__ad_func *fi, const int *outs, int n_outs,
                             const int *wrt, int n_wrt) {
@@ -298,7 +301,7 @@ static vtb_func *make_entry(vtb__ad *ad, const vtb__ad_func *fi, const int *outs
   return g.joint;
 }
 
-/* ---- the run ---------------------------------------------------------------------------------------------- */
+/* ---- the run --------------------------------------------------------------------------------- */
 
 static void list_funcs(vtb__ad *ad, vtb_func *root) {
   vtb_func **order;
@@ -347,8 +350,8 @@ vtb_status vtb_autodiff(vtb_module *m, vtb_func *f, const int *outs, int n_outs,
                         int n_wrt, vtb_func **grad, vtb_diags *diags, vtb_error *err) {
   vtb_status status = check_request(f, outs, n_outs, wrt, n_wrt, err);
   if (status != VTB_OK) return status;
-  (void)
-      diags; /* there is no way to go wrong that a message with a place would explain better than err */
+  /* there is no way to go wrong that a message with a place would explain better than err */
+  (void)diags;
   vtb__ad ad = {.module = m, .err = err};
   vtb_arena_init(&ad.arena);
   list_funcs(&ad, f);

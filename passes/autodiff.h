@@ -1,27 +1,29 @@
-/* Reverse mode, between its files: autodiff.c drives, adjoint.c accumulates, autodiff_split.c cuts a function in
- * forward and backward, grad_*.c hold one rule a family of ops.
+/* Reverse mode, between its files: autodiff.c drives, adjoint.c accumulates, autodiff_split.c cuts
+ * a function in forward and backward, grad_*.c hold one rule a family of ops.
  *
- * A function is differentiated in a joint function: a copy of its instructions (the forward part) followed by adjoint
- * code that reads forward values directly. Every forward value carries a vtb__node in its scratch pointer. Everything
- * here lives in the run's arena until vtb_autodiff() returns.
+ * A function is differentiated in a joint function: a copy of its instructions (the forward part)
+ * followed by adjoint code that reads forward values directly. Every forward value carries a
+ * vtb__node in its scratch pointer. Everything here lives in the run's arena until vtb_autodiff()
+ * returns.
  */
 #ifndef VTB_AUTODIFF_H
 #define VTB_AUTODIFF_H
 
 #include "passes/passes.h"
 
-/* What reverse mode knows about one function of the module. Sets are unions over all call sites, so that repeated
- * blocks share one backward. */
+/* What reverse mode knows about one function of the module. Sets are unions over all call sites, so
+ * that repeated blocks share one backward. */
 typedef struct vtb__ad_func {
   vtb_func *func;
   int n_words;    /* of a row of deps */
   uint64_t *deps; /* n_returns rows: the args a return depends on with a derivative */
   bool *wanted;   /* by arg: some site wants its adjoint */
   bool *live;     /* by return: some site has an adjoint for it */
-  vtb_func *
-      fwd; /* (args) -> (returns, further saved values); may be func itself; NULL: no gradient is asked for */
-  vtb_func *
-      bwd; /* (args[bwd_args], results[saved], adjoints of live returns) -> adjoints of wanted args */
+  /* (args) -> (returns, further saved values); may be func itself; NULL: no gradient is asked for
+   * */
+  vtb_func *fwd;
+  /* (args[bwd_args], results[saved], adjoints of live returns) -> adjoints of wanted args */
+  vtb_func *bwd;
   int n_bwd_args, n_saved;
   int *bwd_args; /* numbers of args */
   int *saved;    /* numbers of fwd's results */
@@ -38,7 +40,8 @@ typedef struct vtb__ad {
 
 vtb__ad_func *vtb__ad_find(vtb__ad *ad, const vtb_func *f); /* NULL if unknown */
 
-/* One contribution to an adjoint. axis < 0: to the whole value; else to [start, limit) along axis. */
+/* One contribution to an adjoint. axis < 0: to the whole value; else to [start, limit) along
+ * axis. */
 typedef struct vtb__part {
   vtb_value *value;
   int axis;
@@ -62,9 +65,10 @@ typedef struct vtb__gradient {
   vtb_value **forward;    /* by value id of the original: its copy */
 } vtb__gradient;
 
-/* ---- for rules (adjoint.c) ------------------------------------------------------------------------------- */
+/* ---- for rules (adjoint.c) ------------------------------------------------------------------- */
 
-/* The adjoint of a forward value, of its type; NULL means zero. Final: no contribution may follow. */
+/* The adjoint of a forward value, of its type; NULL means zero. Final: no contribution may
+ * follow. */
 vtb_value *vtb__adjoint(vtb__gradient *g, vtb_value *v);
 /* The same with zeros made explicit. */
 vtb_value *vtb__adjoint_or_zeros(vtb__gradient *g, vtb_value *v);
@@ -79,9 +83,10 @@ vtb_value *vtb__build_pad(vtb_builder *b, vtb_value *x, int axis, int64_t low, i
 /* Gives `v` the name if it is free. */
 void vtb__rename(vtb_value *v, const char *name);
 
-/* ---- rules ----------------------------------------------------------------------------------------------- */
+/* ---- rules ----------------------------------------------------------------------------------- */
 
-/* Emits the adjoints of the operands of `inst`. Called when a result has an adjoint and an operand wants one. */
+/* Emits the adjoints of the operands of `inst`. Called when a result has an adjoint and an operand
+ * wants one. */
 typedef void (*vtb__grad_rule)(vtb__gradient *g, vtb_inst *inst);
 #define VTB_OP(name, klass, min, max, shape, interp, grad, ...)                                    \
   void vtb__grad_##grad(vtb__gradient *g, vtb_inst *inst);
@@ -92,15 +97,16 @@ vtb__grad_rule vtb__grad_rule_of(vtb_op op);
 /* False where a change of operand k never reaches the result through a derivative. */
 bool vtb__grad_passes(const vtb_inst *inst, int k);
 
-/* ---- splitting (autodiff_split.c, min_cut.c) ------------------------------------------------------------- */
+/* ---- splitting (autodiff_split.c, min_cut.c) ------------------------------------------------- */
 
-/* Makes fi->fwd and fi->bwd from the joint function: seeds are the adjoint arguments, by live return; outs the
- * adjoints, by wanted arg, none NULL. */
+/* Makes fi->fwd and fi->bwd from the joint function: seeds are the adjoint arguments, by live
+ * return; outs the adjoints, by wanted arg, none NULL. */
 void vtb__ad_split(vtb__ad *ad, vtb__ad_func *fi, vtb_func *joint, vtb_inst *last_forward,
                    vtb_value *const *outs, int n_outs);
 
-/* The cheapest set of vertices whose removal parts every source from every sink, the one nearest the sinks. Vertices
- * may be in the set whether source, sink or neither. edge[2e] -> edge[2e+1]. Fills cut[n]. */
+/* The cheapest set of vertices whose removal parts every source from every sink, the one nearest
+ * the sinks. Vertices may be in the set whether source, sink or neither. edge[2e] -> edge[2e+1].
+ * Fills cut[n]. */
 void vtb__min_vertex_cut(int n, const int64_t *weight, const bool *source, const bool *sink,
                          const int *edge, int n_edges, bool *cut);
 

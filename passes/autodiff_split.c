@@ -1,12 +1,15 @@
-/* Cuts a joint function into a forward half, which returns what the backward half needs, and the backward half.
+/* Cuts a joint function into a forward half, which returns what the backward half needs, and the
+ * backward half.
  *
- * before   joint(x, w, d_y):  t = einsum x, w; s = silu t; y = mul s, x | g = mul d_y, x; ... uses t, s, x, w
+ * before   joint(x, w, d_y):  t = einsum x, w; s = silu t; y = mul s, x | g = mul d_y, x; ...
+ *                             (behind the bar: adjoint code, which reads t, s, x, w)
  * after    fwd(x, w) -> (y, t)        bwd(x, w, t, d_y): s = silu t; ...
  *
- * Saved or recomputed: elementwise ops and moves of elements may run again in the backward half, all others may not;
- * arguments cost nothing, as the caller still has them. The saved set is the cheapest cut (in bytes) between what
- * cannot be recomputed and what the adjoint code reads. A view costs twice, since saving it is a copy: its source is
- * saved instead unless the view is a small part of it. Equal costs are decided towards the later value.
+ * Saved or recomputed: elementwise ops and moves of elements may run again in the backward half,
+ * all others may not; arguments cost nothing, as the caller still has them. The saved set is the
+ * cheapest cut (in bytes) between what cannot be recomputed and what the adjoint code reads. A view
+ * costs twice, since saving it is a copy: its source is saved instead unless the view is a small
+ * part of it. Equal costs are decided towards the later value.
  */
 #include "passes/autodiff.h"
 
@@ -27,7 +30,7 @@ typedef struct split {
   vtb_builder b;
 } split;
 
-/* ---- what to save ----------------------------------------------------------------------------------------- */
+/* ---- what to save ---------------------------------------------------------------------------- */
 
 static bool can_recompute(const vtb_inst *inst) {
   vtb_op_class c = vtb_op_get(inst->op)->klass;
@@ -65,7 +68,8 @@ static void mark_live(split *s) {
   }
 }
 
-/* Vertices are value ids. The adjoint code's own values and the seeds have no edges and do not matter. */
+/* Vertices are value ids. The adjoint code's own values and the seeds have no edges and do not
+ * matter. */
 static void choose_saved(split *s) {
   int n = s->joint->n_values;
   int64_t *weight = vtb_xcalloc((size_t)n + 1, sizeof *weight);
@@ -92,7 +96,7 @@ static void choose_saved(split *s) {
   free(sink);
 }
 
-/* ---- building the halves ---------------------------------------------------------------------------------- */
+/* ---- building the halves --------------------------------------------------------------------- */
 
 static void begin(split *s, const char *suffix) {
   for (int i = 0; i < s->joint->n_values; i++) s->map[i] = NULL;
@@ -132,7 +136,8 @@ static bool *needed_forward(const split *s) {
   return need;
 }
 
-/* fi->saved: for each saved value in program order its number among the results of the forward half. */
+/* fi->saved: for each saved value in program order its number among the results of the forward
+ * half. */
 static vtb_value **number_saved(split *s, int *n_further) {
   vtb_value **further = vtb_xcalloc((size_t)s->joint->n_values + 1, sizeof *further);
   s->fi->saved = VTB_NEW_ARRAY(&s->ad->arena, int, s->joint->n_values + 1);
@@ -196,7 +201,8 @@ static void recompute(split *s, const vtb_value *v) {
     copy(s, v->def);
 }
 
-/* Marks the arguments of the function that the backward half reads, directly or to recompute something. */
+/* Marks the arguments of the function that the backward half reads, directly or to recompute
+ * something. */
 static void mark_args(const split *s, const vtb_value *v, bool *seen) {
   if (seen[v->id]) return;
   seen[v->id] = true;

@@ -2,7 +2,8 @@
  *
  *   %y = reshape %x {shape=[-1, 8]} : f32[B, 8]   =>   %y = reshape %x {shape=[4, 8]} : f32[B=4, 8]
  *
- * Types of all values and the shapes kept in attributes change together; nothing else depends on the batch.
+ * Types of all values and the shapes kept in attributes change together; nothing else depends on
+ * the batch.
  */
 #include "passes/passes_internal.h"
 

@@ -4,9 +4,9 @@
  *   %b = mul %y, %x   =>   %c = add %a, %a
  *   %c = add %a, %b
  *
- * Equal: same op, operands (in any order for add, mul, eq), attributes, callee and result types. Everything in the IR
- * is a pure function of its operands, `random` included; `tap` is left alone. Max and min keep their operand order: it
- * decides where the gradient goes.
+ * Equal: same op, operands (in any order for add, mul, eq), attributes, callee and result types.
+ * Everything in the IR is a pure function of its operands, `random` included; `tap` is left alone.
+ * Max and min keep their operand order: it decides where the gradient goes.
  */
 #include "passes/passes_internal.h"
 
@@ -87,7 +87,8 @@ int vtb__cse_func(vtb_func *f) {
   int removed = 0;
   while (slots < 2 * n) slots *= 2;
   vtb_inst **table = vtb_xcalloc(slots, sizeof *table);
-  /* Replacing uses one by one would walk the function each time: collect, then rename operands while walking on. */
+  /* Replacing uses one by one would walk the function each time: collect, then rename operands
+   * while walking on. */
   vtb_value **same = vtb_xcalloc((size_t)f->n_values + 1, sizeof *same);
   for (vtb_inst *inst = f->first, *next; inst; inst = next) {
     next = inst->next;

@@ -1,12 +1,13 @@
 /* dce: what nothing uses goes.
  *
- *   %a, %b = call @f(%x, %y)      =>   %a = call @f(%x)       when %b has no use and @f reads %y for nothing else
+ *   %a, %b = call @f(%x, %y)      =>   %a = call @f(%x)
  *   func @f(%x, %y) -> (a, b)          func @f(%x) -> (a)
+ *   when %b has no use and @f reads %y for nothing else
  *
- * Instructions without used results, functions the entry does not reach, and arguments and results of inner functions
- * that no call needs. A result that merely returns an argument is replaced by the operand at each call, a result that
- * repeats an earlier one by that. The signatures of the entry, of step functions and of kernels stay; `tap` stays.
- * Without an entry only instructions go.
+ * Instructions without used results, functions the entry does not reach, and arguments and results
+ * of inner functions that no call needs. A result that merely returns an argument is replaced by
+ * the operand at each call, a result that repeats an earlier one by that. The signatures of the
+ * entry, of step functions and of kernels stay; `tap` stays. Without an entry only instructions go.
  */
 #include "passes/passes_internal.h"
 
@@ -119,8 +120,8 @@ static bool shrink(signature *s) {
   return changed;
 }
 
-/* One round over the inner functions, callers first, so that an unused result is unused all the way down in one round.
- */
+/* One round over the inner functions, callers first, so that an unused result is unused all the way
+ * down in one round. */
 static bool shrink_functions(vtb_module *m) {
   vtb_func **order;
   size_t n = vtb_module_post_order(m->entry, &order);
@@ -139,8 +140,8 @@ static bool shrink_functions(vtb_module *m) {
       any |= shrink(&all[i]);
     }
     changed |= any;
-    note_calls(order[i], all,
-               n); /* after its own shrinking, so that dead uses of its results are not counted */
+    /* after its own shrinking, so that dead uses of its results are not counted */
+    note_calls(order[i], all, n);
   }
   for (size_t i = 0; i < n; i++) {
     free(all[i].used);

@@ -1,12 +1,15 @@
-/* directions: scans of one cell along several paths become one kernel, which loads what they share once.
+/* directions: scans of one cell along several paths become one kernel, which loads what they share
+ * once.
  *
- *   %a = linscan %q, %k, %v, %d {path = "rows 14 14"}      %a, %b = fused @scans(%q, %k, %v, %d) {kind = "scans"}
- *   %b = linscan %q, %k, %v, %d {path = "~rows 14 14"}  =>
- *                                                          func kernel @scans { both linscans }
+ *   %a = linscan %q, %k, %v, %d {path = "rows@14x14"}
+ *   %b = linscan %q, %k, %v, %d {path = "rows~@14x14"}
+ *   =>
+ *   %a, %b = fused @scans(%q, %k, %v, %d) {kind = "scans"}
+ *   func kernel @scans { both linscans }
  *
- * Before `fuse`; gradients (linscan_grad) alike. Joins scans that differ in nothing but path and operands, read at
- * least one sequence in common, and do not depend on one another. Declines otherwise. Results that nothing reads stay
- * inside.
+ * Before `fuse`; gradients (linscan_grad) alike. Joins scans that differ in nothing but path and
+ * operands, read at least one sequence in common, and do not depend on one another. Declines
+ * otherwise. Results that nothing reads stay inside.
  */
 #include "ir/recurrence.h"
 #include "passes/passes_internal.h"
@@ -54,8 +57,8 @@ static bool share_a_sequence(const vtb_inst *a, const vtb_inst *b) {
   return false;
 }
 
-/* Instructions after `first` that `i` needs, in order, without `i`; false if one of them is in the group or needs one
- * that is. */
+/* Instructions after `first` that `i` needs, in order, without `i`; false if one of them is in the
+ * group or needs one that is. */
 static bool needed(const vtb_inst *first, vtb_inst *i, vtb_inst *const *group, int n,
                    inst_list *out) {
   int span = i->order - first->order;
@@ -155,7 +158,8 @@ vtb_status vtb__pass_directions(vtb_pass_context *c, vtb_error *err) {
     for (vtb_inst *i = f->first; i;) {
       vtb_inst *before = i->prev;
       bool joined = is_scan(i) && visit(f, i);
-      /* joined: `i` is gone, and instructions may stand where it stood that nobody has looked at; they are no scans */
+      /* joined: `i` is gone, and instructions may stand where it stood that nobody has looked at;
+       * they are no scans */
       i = !joined ? i->next : before ? before->next : f->first;
     }
   }

@@ -1,12 +1,16 @@
 /* distribute: a product that sums over a concatenated axis becomes a sum of products of the pieces.
  *
- *   %g = concat %q, %k, %v {axis = 2}                    %w0 = slice %w ... %w1 = ... %w2 = ...
- *   %y = einsum %g, %w {spec = "bnd,ed->bne"}      =>    %y = einsum %q, %w0 + einsum %k, %w1 + einsum %v, %w2
+ *   %g = concat %q, %k, %v {axis = 2}
+ *   %y = einsum %g, %w {spec = "bnd,ed->bne"}
+ *   =>
+ *   %w0 = slice %w ... %w1 = ... %w2 = ...
+ *   %y = einsum %q, %w0 + einsum %k, %w1 + einsum %v, %w2
  *
- * The slices of the weight are views, so nothing is copied in either direction of training, where the concatenation
- * would be written and read forward, and its adjoint written and cut backward. Before autodiff. Declines unless every
- * use of the concatenation is such a product, and the product's result is small beside the concatenation (gates,
- * heads): for wide results one product is faster.
+ * The slices of the weight are views, so nothing is copied in either direction of training, where
+ * the concatenation would be written and read forward, and its adjoint written and cut backward.
+ * Before autodiff. Declines unless every use of the concatenation is such a product, and the
+ * product's result is small beside the concatenation (gates, heads): for wide results one product
+ * is faster.
  */
 #include "passes/passes_internal.h"
 

@@ -6,13 +6,14 @@
  *
  * Needs a bound module. A group is a set of ops that one generated loop nest computes:
  *   row   all shapes share their leading axes; reductions run over the last axis only
- *   loop  no reduction, one iteration shape; pad, permute, shift and concat only as leaves over stored operands
+ *   loop  no reduction, one iteration shape; pad, permute, shift and concat only as leaves over
+ *         stored operands
  *   col   reductions over other axes with the elementwise ops that only they use
- * Groups merge along producer-consumer edges as long as the shapes agree and no cycle arises through an op outside.
- * Views that the memory plan makes free (reshape, slice, transpose, broadcast) stay outside. Splat constants are copied
- * into every kernel that reads them. Identical kernel bodies are one function, so that code does not grow with depth.
- * Declines: ops over i32 results other than inside a group, reductions that would store their elementwise operand as
- * well.
+ * Groups merge along producer-consumer edges as long as the shapes agree and no cycle arises
+ * through an op outside. Views that the memory plan makes free (reshape, slice, transpose,
+ * broadcast) stay outside. Splat constants are copied into every kernel that reads them. Identical
+ * kernel bodies are one function, so that code does not grow with depth. Declines: ops over i32
+ * results other than inside a group, reductions that would store their elementwise operand as well.
  */
 #include "passes/passes_internal.h"
 
@@ -129,7 +130,8 @@ static bool is_row_column(const vtb_type *column, const vtb_type *row) {
   return true;
 }
 
-/* Whether producer group p and consumer group c may share a loop nest; *kind and *shape describe the result. */
+/* Whether producer group p and consumer group c may share a loop nest; *kind and *shape describe
+ * the result. */
 static bool compatible(fuser *f, int p, int c, group_kind *kind, vtb_type *shape) {
   node *np = &f->nodes[p], *nc = &f->nodes[c];
   if (np->kind == GROUP_COL) return false;
@@ -187,7 +189,8 @@ static bool try_merge(fuser *f, int producer, int consumer) {
   return true;
 }
 
-/* Column sums over the same space by different consumers of the same gradients read their operands once. */
+/* Column sums over the same space by different consumers of the same gradients read their operands
+ * once. */
 static void merge_sibling_columns(fuser *f) {
   for (int i = 0; i < f->n; i++) {
     int a = find(f, i);
@@ -261,7 +264,8 @@ static void analyse(fuser *f) {
 }
 
 static void form_groups(fuser *f) {
-  /* column sums claim their private producers first: those would otherwise be stored by a loop kernel */
+  /* column sums claim their private producers first: those would otherwise be stored by a loop
+   * kernel */
   for (int pass = 0; pass < 2; pass++) {
     for (int i = f->n - 1; i >= 0; i--) {
       int g = find(f, i);
@@ -277,7 +281,7 @@ static void form_groups(fuser *f) {
   merge_sibling_columns(f);
 }
 
-/* ---- rewriting --------------------------------------------------------------------------------------------- */
+/* ---- rewriting ------------------------------------------------------------------------------- */
 
 static const char *kind_name(group_kind k) {
   return k == GROUP_ROW ? "row" : k == GROUP_COL ? "col" : "loop";
@@ -293,7 +297,8 @@ static vtb_func *same_kernel(vtb_map *kernels, vtb_func *k) {
   return known;
 }
 
-/* Builds the kernel function of `group` and replaces its ops by one fused instruction before `before`. */
+/* Builds the kernel function of `group` and replaces its ops by one fused instruction before
+ * `before`. */
 static void emit_group(fuser *f, int group, vtb_inst *before, vtb_map *kernels) {
   vtb_func *func = f->func;
   vtb_module *m = func->module;
@@ -372,8 +377,9 @@ static void emit_group(fuser *f, int group, vtb_inst *before, vtb_map *kernels) 
   vtb_vec_free(&outputs);
 }
 
-/* Reorders the function so that every group is contiguous, then replaces each by its kernel. Ready units are taken in
- * the order of their first op, so the result does not depend on anything but the input's order. */
+/* Reorders the function so that every group is contiguous, then replaces each by its kernel. Ready
+ * units are taken in the order of their first op, so the result does not depend on anything but the
+ * input's order. */
 static void rewrite(fuser *f, vtb_map *kernels) {
   int *waiting = vtb_xcalloc((size_t)f->n, sizeof *waiting); /* unmet edges into each group */
   bool *done = vtb_xcalloc((size_t)f->n, sizeof *done);
@@ -418,7 +424,8 @@ static void rewrite(fuser *f, vtb_map *kernels) {
   free(done);
 }
 
-/* A reduction that drops its axis becomes one that keeps it, and a reshape (a free view): row kernels see one form. */
+/* A reduction that drops its axis becomes one that keeps it, and a reshape (a free view): row
+ * kernels see one form. */
 static void keep_reduced_axes(vtb_func *func) {
   for (vtb_inst *i = func->first, *next; i; i = next) {
     next = i->next;

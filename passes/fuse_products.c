@@ -1,11 +1,14 @@
 /* fuse_products: an elementwise kernel that alone reads a product becomes its epilogue.
  *
- *   %p = einsum %x, %w {spec = "abc,dc->abd"}              %y = fused @product(%x, %w, %r) {kind = "product"}
- *   %y = fused @loop(%p, %r) {kind = "loop"}         =>
- *                                                          func kernel @product { einsum, then the loop's ops }
+ *   %p = einsum %x, %w {spec = "abc,dc->abd"}
+ *   %y = fused @loop(%p, %r) {kind = "loop"}
+ *   =>
+ *   %y = fused @product(%x, %w, %r) {kind = "product"}
+ *   func kernel @product { einsum, then the loop's ops }
  *
- * After `fuse`, for targets whose products have room for an epilogue (CUDA). The epilogue sees an element of the
- * product while it is in registers: all ops are elementwise, all results have the product's shape. Declines otherwise.
+ * After `fuse`, for targets whose products have room for an epilogue (CUDA). The epilogue sees an
+ * element of the product while it is in registers: all ops are elementwise, all results have the
+ * product's shape. Declines otherwise.
  */
 #include "passes/passes_internal.h"
 
@@ -45,7 +48,8 @@ static vtb_inst *only_user(const vtb_value *v, const int *uses) {
   return NULL;
 }
 
-/* The ops of `loop` behind the product, in kernel function k; `inside` gives the values of the loop's arguments. */
+/* The ops of `loop` behind the product, in kernel function k; `inside` gives the values of the
+ * loop's arguments. */
 static void copy_body(vtb_builder *b, const vtb_inst *loop, vtb_value **inside) {
   const vtb_func *body = loop->callee;
   for (const vtb_inst *i = body->first; i; i = i->next) {

@@ -3,8 +3,8 @@
  *   y, s_N, s = fold @f(s_0, x, c) {keep}
  *   =>
  *   dx, ds_0, dc = fold @f_back(ds_N, 0, s, x, dy, c) {reverse}
- *   @f_back(ds, dc, s, x, dy, c) = the adjoints of @f at this step: ds for the states before it, dx for its inputs,
- *   and dc with what the step adds
+ *   @f_back(ds, dc, s, x, dy, c) = the adjoints of @f at this step: ds for the states before it,
+ *   dx for its inputs, and dc with what the step adds
  *
  * Saved are the states before each step. The adjoints of constants are states of the second fold.
  */
@@ -52,7 +52,8 @@ static vtb_type one_step(const vtb_type *state) {
   return t;
 }
 
-/* Arguments in the order of the second fold's operands; the seeds for @f's returns go to `seeds`. */
+/* Arguments in the order of the second fold's operands; the seeds for @f's returns go to
+ * `seeds`. */
 static void back_arguments(back *k, const vtb_func *f, const vtb_fold *p, vtb_value **seeds) {
   int seqs_end = p->states + p->seqs;
   for (int i = 0; i < p->states; i++) seeds[i] = add(k, "d_", f->args[i], &f->args[i]->type);

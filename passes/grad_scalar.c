@@ -1,7 +1,8 @@
 /* Adjoints of elementwise ops. In every rule x, y are operands, r the result, d its adjoint.
  *
- * Shapes: operands broadcast, so contributions have the result's shape; vtb__contribute() sums them down. Where a form
- * in the result is cheaper or safer than one in the operand it is used (exp, rsqrt, div).
+ * Shapes: operands broadcast, so contributions have the result's shape; vtb__contribute() sums them
+ * down. Where a form in the result is cheaper or safer than one in the operand it is used (exp,
+ * rsqrt, div).
  */
 #include "passes/autodiff.h"
 
@@ -35,7 +36,7 @@ static void chain(vtb__gradient *g, vtb_inst *inst, vtb_value *factor) {
   vtb__contribute(g, X, mul(g, dr(g, inst), factor));
 }
 
-/* ---- without a derivative --------------------------------------------------------------------------------- */
+/* ---- without a derivative -------------------------------------------------------------------- */
 
 RULE(zero) { (void)g, (void)inst; }
 
@@ -48,7 +49,7 @@ RULE(not_diff) {
                            place, place[0] ? ": " : "", vtb_op_get(inst->op)->name, g->joint->name);
 }
 
-/* ---- one operand ------------------------------------------------------------------------------------------ */
+/* ---- one operand ----------------------------------------------------------------------------- */
 
 RULE(neg) { vtb__contribute(g, X, neg(g, dr(g, inst))); }
 RULE(abs) { chain(g, inst, vtb_b_unary(B, VTB_OP_sign, X)); }
@@ -103,7 +104,7 @@ RULE(relu) {
   vtb__contribute(g, X, vtb_b_select(B, vtb_b_binary(B, VTB_OP_gt, X, zero), dr(g, inst), zero));
 }
 
-/* ---- two and three operands ------------------------------------------------------------------------------- */
+/* ---- two and three operands ------------------------------------------------------------------ */
 
 RULE(add) {
   vtb__contribute(g, X, dr(g, inst));

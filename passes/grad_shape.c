@@ -10,7 +10,7 @@
 
 static vtb_value *dr(vtb__gradient *g, vtb_inst *inst) { return vtb__adjoint(g, inst->results[0]); }
 
-/* ---- reductions ------------------------------------------------------------------------------------------- */
+/* ---- reductions ------------------------------------------------------------------------------ */
 
 /* The operand's type with the reduced axes of size 1. */
 static vtb_type kept_type(const vtb_inst *inst) {
@@ -31,7 +31,8 @@ RULE(reduce_sum) {
   vtb__contribute(g, X, vtb_b_broadcast(&g->b, d, &X->type));
 }
 
-/* -(row-major index over the reduced axes), of a shape that broadcasts to x. A dynamic axis counts slowest. */
+/* -(row-major index over the reduced axes), of a shape that broadcasts to x. A dynamic axis counts
+ * slowest. */
 static vtb_value *negated_index(vtb__gradient *g, const vtb_inst *inst) {
   int n;
   const int64_t *axes = vtb_attr_ints(inst, "axes", &n);
@@ -55,8 +56,8 @@ static vtb_value *negated_index(vtb__gradient *g, const vtb_inst *inst) {
   return total;
 }
 
-/* To the first element that equals the maximum: mark the equal ones with their negated index, and keep the largest
- * mark. */
+/* To the first element that equals the maximum: mark the equal ones with their negated index, and
+ * keep the largest mark. */
 RULE(reduce_max) {
   int n;
   const int64_t *axes = vtb_attr_ints(inst, "axes", &n);
@@ -75,7 +76,7 @@ RULE(reduce_max) {
   vtb__contribute(g, X, vtb_b_select(b, chosen, d, vtb_b_constant(b, 0.0)));
 }
 
-/* ---- views ------------------------------------------------------------------------------------------------ */
+/* ---- views ----------------------------------------------------------------------------------- */
 
 RULE(reshape) { vtb__contribute(g, X, vtb_b_reshape(&g->b, dr(g, inst), &X->type)); }
 RULE(broadcast) { vtb__contribute(g, X, dr(g, inst)); }

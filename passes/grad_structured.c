@@ -1,5 +1,5 @@
-/* Adjoints of products, convolutions and scans: each is one or two ops of the same family. d is the adjoint of the
- * result. */
+/* Adjoints of products, convolutions and scans: each is one or two ops of the same family. d is the
+ * adjoint of the result. */
 #include "passes/autodiff.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 
 static vtb_value *dr(vtb__gradient *g, vtb_inst *inst) { return vtb__adjoint(g, inst->results[0]); }
 
-/* ---- einsum ----------------------------------------------------------------------------------------------- */
+/* ---- einsum ---------------------------------------------------------------------------------- */
 
 typedef struct subscripts {
   char of[3][VTB_MAX_RANK + 1]; /* operands and result */
@@ -27,7 +27,8 @@ static subscripts parse_spec(const char *spec) {
   return s;
 }
 
-/* d of operand `k` = einsum(d, other); axes that were summed in this operand alone are stretched afterwards. */
+/* d of operand `k` = einsum(d, other); axes that were summed in this operand alone are stretched
+ * afterwards. */
 static void einsum_operand(vtb__gradient *g, vtb_inst *inst, const subscripts *s, int k) {
   vtb_value *x = inst->operands[k], *other = inst->operands[1 - k];
   if (!vtb__wants(x)) return;
@@ -57,7 +58,7 @@ RULE(einsum) {
                     vtb_b_reduce_to(&g->b, dr(g, inst), &inst->operands[2]->type));
 }
 
-/* ---- convolutions ----------------------------------------------------------------------------------------- */
+/* ---- convolutions ---------------------------------------------------------------------------- */
 
 /* `op` on one or two operands with those attributes of `inst` that `keys` names, and one more. */
 static vtb_value *sibling(vtb__gradient *g, const vtb_inst *inst, vtb_op op, vtb_value *x,
@@ -88,7 +89,8 @@ RULE(col2im) {
                   sibling(g, inst, VTB_OP_im2col, dr(g, inst), NULL, im2col_keys, 3, NULL));
 }
 
-/* dwconv is bilinear: with <u, conv(x, w)> = <dx(u, w), x> = <dw(x, u), w> each member's adjoints are the other two. */
+/* dwconv is bilinear: with <u, conv(x, w)> = <dx(u, w), x> = <dw(x, u), w> each member's adjoints
+ * are the other two. */
 static vtb_value *conv(vtb__gradient *g, const vtb_inst *inst, vtb_op op, vtb_value *x,
                        vtb_value *y, const vtb_type *w) {
   static const char *const keys[] = {"grid", "pad", "path"};
@@ -115,9 +117,10 @@ RULE(dwconv_dw) {
   if (vtb__wants(u)) vtb__contribute(g, u, conv(g, inst, VTB_OP_dwconv, x, d, &d->type));
 }
 
-/* ---- scans ------------------------------------------------------------------------------------------------ */
+/* ---- scans ----------------------------------------------------------------------------------- */
 
-/* Operands q, k, v, d, [S_0, [n_0]]; results y, S_T, [z, n_T]. Final states without an adjoint are left out. */
+/* Operands q, k, v, d, [S_0, [n_0]]; results y, S_T, [z, n_T]. Final states without an adjoint are
+ * left out. */
 RULE(linscan) {
   bool normalizer = vtb_attr_int(inst, "normalizer", 0) != 0;
   vtb_value **r = inst->results, *operands[10];

@@ -1,11 +1,12 @@
 /* Memory planning: where every value of a compiled function lives.
  *
- * Stored values get static offsets in the function's workspace frame from their live ranges; reshape, slice, transpose
- * and broadcast of stored values are views (offset and strides) and cost nothing; returned values are written straight
- * into the caller's buffers. Live ranges count instructions; a value used by a view lives as long as the view does.
- * Offsets are chosen largest value first, each at the lowest place free during its whole life, which packs well and is
- * deterministic. Callees run in frames placed after their caller's. Results of instructions with the attribute
- * `prepared` (codegen/cuda/plan/prepare.c) live to the function's end.
+ * Stored values get static offsets in the function's workspace frame from their live ranges;
+ * reshape, slice, transpose and broadcast of stored values are views (offset and strides) and cost
+ * nothing; returned values are written straight into the caller's buffers. Live ranges count
+ * instructions; a value used by a view lives as long as the view does. Offsets are chosen largest
+ * value first, each at the lowest place free during its whole life, which packs well and is
+ * deterministic. Callees run in frames placed after their caller's. Results of instructions with
+ * the attribute `prepared` (codegen/cuda/plan/prepare.c) live to the function's end.
  */
 #include "ir/attention.h"
 #include "ir/recurrence.h"
@@ -34,7 +35,8 @@ static void row_major(const vtb_type *t, int64_t *stride) {
   }
 }
 
-/* Strides of `to` over the elements of a tensor of shape `from` with strides `in`; false if that needs a copy. */
+/* Strides of `to` over the elements of a tensor of shape `from` with strides `in`; false if that
+ * needs a copy. */
 static bool reshape_strides(const vtb_type *from, const int64_t *in, const vtb_type *to,
                             int64_t *out) {
   int64_t size[VTB_MAX_RANK], stride[VTB_MAX_RANK];
@@ -67,7 +69,8 @@ static bool reshape_strides(const vtb_type *from, const int64_t *in, const vtb_t
     step *= want;
     left /= want;
   }
-  /* size-1 axes take the stride that keeps the row-major look, so that equal tensors compare equal */
+  /* size-1 axes take the stride that keeps the row-major look, so that equal tensors compare
+   * equal */
   int64_t next = 1;
   for (int a = to->rank - 1; a >= 0; a--) {
     if (to->dim[a].size == 1) out[a] = next;
@@ -144,7 +147,8 @@ static void use(live *lives, const int *live_of, const vtb_frame *frame, const v
   if (live_of[id] >= 0 && lives[live_of[id]].to < when) lives[live_of[id]].to = when;
 }
 
-/* A returned reshape of a stored value: the value is written into the caller's buffer, and the reshape is a view. */
+/* A returned reshape of a stored value: the value is written into the caller's buffer, and the
+ * reshape is a view. */
 static void return_through_reshapes(const vtb_func *f, int *return_of) {
   for (int r = 0; r < f->n_returns; r++) {
     const vtb_value *v = f->returns[r], *base = v;
@@ -178,8 +182,8 @@ static bool stores_anywhere(const vtb_inst *i) {
          !vtb_is_scans(i) && !vtb_is_turned_attention(i) && !as_concat(i);
 }
 
-/* Where operand `o` of a concatenation lies in its result, as a slot for the value behind its reshapes; NULL if that
- * value cannot be written there. */
+/* Where operand `o` of a concatenation lies in its result, as a slot for the value behind its
+ * reshapes; NULL if that value cannot be written there. */
 static const vtb_value *part_of(const vtb_inst *i, int o, int axis, int64_t start,
                                 const int *return_of, vtb_slot *s) {
   const vtb_value *v = i->operands[o], *base = v;
@@ -195,7 +199,8 @@ static const vtb_value *part_of(const vtb_inst *i, int o, int axis, int64_t star
   return last < 0 || base->type.dim[last].size == 1 || s->stride[last] == 1 ? base : NULL;
 }
 
-/* Concatenations whose operands can all be written into the result: slots of the operands, and the mark. */
+/* Concatenations whose operands can all be written into the result: slots of the operands, and the
+ * mark. */
 static void plan_concats(const vtb_func *f, vtb_frame *frame, const int *return_of) {
   for (const vtb_inst *i = f->first; i; i = i->next) {
     const vtb_inst *concat = as_concat(i);

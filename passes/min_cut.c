@@ -1,8 +1,9 @@
-/* Minimum vertex cut by maximum flow (shortest augmenting paths). Graphs here have at most a few hundred vertices.
+/* Minimum vertex cut by maximum flow (shortest augmenting paths). Graphs here have at most a few
+ * hundred vertices.
  *
- * Vertex v becomes an edge 2v -> 2v+1 of its weight; all other edges are unbounded. Among the minimum cuts the one
- * nearest the sinks is taken: vertices whose outer half reaches a sink in the residual graph and whose inner half does
- * not.
+ * Vertex v becomes an edge 2v -> 2v+1 of its weight; all other edges are unbounded. Among the
+ * minimum cuts the one nearest the sinks is taken: vertices whose outer half reaches a sink in the
+ * residual graph and whose inner half does not.
  */
 #include "passes/autodiff.h"
 

@@ -1,4 +1,5 @@
-/* The pass manager: the table of passes, pipeline strings, dumps after a pass, verification between passes, timing.
+/* The pass manager: the table of passes, pipeline strings, dumps after a pass, verification between
+ * passes, timing.
  *
  * A pipeline is names joined by commas, each with optional text in braces: "simplify,fuse{max=64}".
  */
@@ -14,8 +15,9 @@ static const vtb_pass table[] = {
 };
 enum { N_PASSES = sizeof table / sizeof *table };
 
-/* taps first, so that no later pass has to keep them; paths before recurrences, while a recurrence is one op and takes
- * a path whole; simplify after both, because they leave reshapes and dead scale arithmetic behind. */
+/* taps first, so that no later pass has to keep them; paths before recurrences, while a recurrence
+ * is one op and takes a path whole; simplify after both, because they leave reshapes and dead scale
+ * arithmetic behind. */
 const char *const vtb_pipeline_graph =
     "taps,path_fold,recurrence,simplify,cse,unscale,siblings,distribute,cse,dce";
 const vtb_pass *vtb_passes(size_t *n) {

@@ -1,8 +1,9 @@
 /* IR to IR. The pass manager, the default pipelines, and the analyses code generation asks for.
  *
  * A pass is a row of passes/passes.def: name, summary, options. A pipeline is a string,
- * "path_fold,simplify,fuse{max=64}". Every pass takes the whole module, leaves it verified, and may report to `diags`.
- * Iteration is by list order and id, never by address: the same input prints the same text.
+ * "path_fold,simplify,fuse{max=64}". Every pass takes the whole module, leaves it verified, and may
+ * report to `diags`. Iteration is by list order and id, never by address: the same input prints the
+ * same text.
  */
 #ifndef VTB_PASSES_H
 #define VTB_PASSES_H
@@ -38,8 +39,9 @@ typedef struct vtb_pipeline_options {
   bool verify_each, time;  /* time: a table on stderr */
 } vtb_pipeline_options;
 
-/* First half: graph level, keeps meaning and differentiability (taps, path folding, recurrence lowering, simplify, cse,
- * dce). The second half, after autodiff, is the target's (passes/target.h). */
+/* First half: graph level, keeps meaning and differentiability (taps, path folding, recurrence
+ * lowering, simplify, cse, dce). The second half, after autodiff, is the target's
+ * (passes/target.h). */
 extern const char *const vtb_pipeline_graph;
 
 VTB_MUST_USE vtb_status vtb_run_pipeline(vtb_pass_context *c, const vtb_pipeline_options *o,
@@ -47,17 +49,20 @@ VTB_MUST_USE vtb_status vtb_run_pipeline(vtb_pass_context *c, const vtb_pipeline
 
 /* Reverse mode. From entry @f(args) -> (outs) makes and returns a new entry function
  *   @f_grad(args..., adjoints of the outs listed in `outs`...) -> (outs..., adjoints of the args listed in `wrt`...)
- * with functions called by @f split into a forward that also returns what the backward needs, and a backward.
- * Adjoint arguments have role GRAD and official name "d:<output>"; adjoint returns are named "d:<arg official name>".
- * Adjoints of args that the outs do not depend on are zeros. Defined in passes/autodiff.c; rules in passes/grad_*.c. */
+ * with functions called by @f split into a forward that also returns what the backward needs, and a
+ * backward.
+ * Adjoint arguments have role GRAD and official name "d:<output>"; adjoint returns are named
+ * "d:<arg official name>". Adjoints of args that the outs do not depend on are zeros. Defined in
+ * passes/autodiff.c; rules in passes/grad_*.c. */
 VTB_MUST_USE vtb_status vtb_autodiff(vtb_module *m, vtb_func *f, const int *outs, int n_outs,
                                      const int *wrt, int n_wrt, vtb_func **grad, vtb_diags *diags,
                                      vtb_error *err);
 
 /* Training step for a classifier entry with output logits [B, classes]:
  *   @train(args..., labels i32 [B]) -> (loss [], logits, d:<param>...)   loss = mean cross entropy with label
- * smoothing. (passes/train_step.c: builds the loss in IR, then vtb_autodiff with a constant adjoint of 1.) With
- * loss_scale it has one more argument, input "loss_scale" f32 [], by which every adjoint is multiplied. */
+ * smoothing. (passes/train_step.c: builds the loss in IR, then vtb_autodiff with a constant adjoint
+ * of 1.) With loss_scale it has one more argument, input "loss_scale" f32 [], by which every
+ * adjoint is multiplied. */
 typedef struct vtb_train_step {
   const char *logits; /* of f's outputs; NULL: the first */
   double label_smoothing;
@@ -66,10 +71,11 @@ typedef struct vtb_train_step {
 VTB_MUST_USE vtb_status vtb_build_train_step(vtb_module *m, vtb_func *f, const vtb_train_step *o,
                                              vtb_func **train, vtb_diags *diags, vtb_error *err);
 
-/* ---- memory plan (passes/memory_plan.c) ------------------------------------------------------------------- */
+/* ---- memory plan (passes/memory_plan.c) ------------------------------------------------------ */
 
-/* Where each value of a function lives when compiled. Views (reshape, slice, transpose, broadcast of stored values)
- * have no storage of their own but alias another value with an element offset and strides. */
+/* Where each value of a function lives when compiled. Views (reshape, slice, transpose, broadcast
+ * of stored values) have no storage of their own but alias another value with an element offset and
+ * strides. */
 typedef enum vtb_place {
   VTB_PLACE_ARG,
   VTB_PLACE_RETURN,
@@ -86,8 +92,8 @@ typedef struct vtb_slot {
   const vtb_value *base; /* VIEW: the stored value it aliases (never itself a view) */
   int64_t view_offset;   /* VIEW: elements */
   bool in_place; /* a concatenation whose operands are written into it: nothing is left to do */
-  int64_t stride
-      [VTB_MAX_RANK]; /* element strides; for stored values the row-major ones; 0 on broadcast axes */
+  /* element strides; for stored values the row-major ones; 0 on broadcast axes */
+  int64_t stride[VTB_MAX_RANK];
 } vtb_slot;
 typedef struct vtb_frame {
   vtb_slot *slots;     /* by value id */

@@ -1,4 +1,5 @@
-/* What the files of this folder share: the entry points of the passes and small questions about instructions. */
+/* What the files of this folder share: the entry points of the passes and small questions about
+ * instructions. */
 #ifndef VTB_PASSES_INTERNAL_H
 #define VTB_PASSES_INTERNAL_H
 
@@ -12,23 +13,25 @@
 /* How recurrences run that are not linear; said once after the error. */
 void vtb__recurrent_only_help(vtb_diags *d);
 
-/* ---- questions (util.c) ----------------------------------------------------------------------------------- */
+/* ---- questions (util.c) ---------------------------------------------------------------------- */
 
 /* True if every element of v is one number; looks through reshape and broadcast. */
 bool vtb__splat(const vtb_value *v, double *value);
 bool vtb__is_constant(const vtb_value *v, double value);
 /* x and y differ only by axes of size 1. */
 bool vtb__unit_reshape(const vtb_type *x, const vtb_type *y);
-/* Order of visits of a path of n tokens; malloc'd. The text is checked when it enters the IR, so it parses. */
+/* Order of visits of a path of n tokens; malloc'd. The text is checked when it enters the IR, so it
+ * parses. */
 int64_t *vtb__path_indices(const char *path, int64_t n);
 /* Both names stay taken, so this is safe for two values of one function. */
 void vtb__swap_names(vtb_value *x, vtb_value *y);
-/* A call with the same callee kind and attributes but other operands, placed before `inst`, which is unlinked; result i
- * of `inst` becomes result map[i] of the new one (map NULL: the same places). */
+/* A call with the same callee kind and attributes but other operands, placed before `inst`, which
+ * is unlinked; result i of `inst` becomes result map[i] of the new one (map NULL: the same
+ * places). */
 vtb_inst *vtb__replace_call(vtb_inst *inst, vtb_func *callee, vtb_value *const *operands, int n,
                             const int *map);
 
-/* ---- parts of passes used by others ----------------------------------------------------------------------- */
+/* ---- parts of passes used by others ---------------------------------------------------------- */
 
 int vtb__cse_func(vtb_func *f); /* returns the number of instructions removed */
 int vtb__dce_func(vtb_func *f);

@@ -1,25 +1,27 @@
-/* path_fold: permutations of tokens sink through everything that treats tokens alike, into the ops that depend on
- * order.
+/* path_fold: permutations of tokens sink through everything that treats tokens alike, into the ops
+ * that depend on order.
  *
  *   %p = permute %x {axis=1, path="cols@14x14"}         %g = gelu %x
  *   %g = gelu %p                                   =>   %y = linscan %g, ... {path="cols@14x14"}
  *   %y = linscan %g, ...
  *   %z = permute %y {axis=1, inverse=1, path="cols@14x14"}      uses of %z read %y
  *
- * Walking forward, each value is known as "what the instruction now computes, visited in order o along axis a". A
- * permutation only changes what is known. An op over operands known in one order computes on the values as stored and
- * passes the order on; linscan, maxplus, shift, recurrence and dwconv take it as their path (composed with one they
- * have). Operands of other orders are permuted to fit. Ops that mix tokens in another way get real permutations in
- * front: attention scores, slices of several tokens, concatenation of tokens. Calls with permuted arguments call a copy
- * of the callee in which the permutation goes on sinking. Needs no other pass; runs on recurrences as well as on
- * linscan.
+ * Walking forward, each value is known as "what the instruction now computes, visited in order o
+ * along axis a". A permutation only changes what is known. An op over operands known in one order
+ * computes on the values as stored and passes the order on; linscan, maxplus, shift, recurrence and
+ * dwconv take it as their path (composed with one they have). Operands of other orders are permuted
+ * to fit. Ops that mix tokens in another way get real permutations in front: attention scores,
+ * slices of several tokens, concatenation of tokens. Calls with permuted arguments call a copy of
+ * the callee in which the permutation goes on sinking. Needs no other pass; runs on recurrences as
+ * well as on linscan.
  */
 #include "passes/path_order.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What is known of a value of the original function: `v` visited in `order` along `axis`; order NULL: v itself. */
+/* What is known of a value of the original function: `v` visited in `order` along `axis`; order
+ * NULL: v itself. */
 typedef struct known {
   vtb_value *v;
   const vtb__order *order;
@@ -81,8 +83,7 @@ static void know(walk *w, const vtb_value *v, vtb_value *as, const vtb__order *o
   *k = (known){.v = as, .order = order && !order->identity ? order : NULL, .axis = axis};
 }
 
-/* ---- where an axis goes --------------------------------------------------------------------------------------------
- */
+/* ---- where an axis goes ---------------------------------------------------------------------- */
 
 enum { GONE = -1, MIXED = -2 }; /* summed over; the op does not treat positions alike */
 
@@ -181,8 +182,7 @@ static int partner_axis(const vtb_inst *inst, int i, int axis, int j) {
   return a >= 0 && y->dim[a].size != 1 ? a : -1;
 }
 
-/* ---- ops that have a path ------------------------------------------------------------------------------------------
- */
+/* ---- ops that have a path -------------------------------------------------------------------- */
 
 /* Operands first..last have a token axis 1 and must be in one order. */
 static bool path_operands(const vtb_inst *inst, int *first, int *last) {
@@ -242,8 +242,7 @@ static bool fold_into_path(walk *w, vtb_inst *inst) {
   return true;
 }
 
-/* ---- other ops
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- other ops ------------------------------------------------------------------------------- */
 
 static void keep_as_written(walk *w, vtb_inst *inst) {
   for (int i = 0; i < inst->n_operands; i++) inst->operands[i] = as_written(w, inst->operands[i]);
@@ -311,8 +310,7 @@ static void fold_tap(walk *w, vtb_inst *inst) {
   if (k.order) know(w, inst->results[0], k.v, k.order, k.axis);
 }
 
-/* ---- calls
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 static void fold_function(folder *all, vtb_func *f, const known *args, known *returns);
 
@@ -358,8 +356,7 @@ static void fold_call(walk *w, vtb_inst *inst) {
     know(w, inst->results[i], inst->results[i], v->returns[i].order, v->returns[i].axis);
 }
 
-/* ---- functions
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- functions ------------------------------------------------------------------------------- */
 
 static bool all_as_written(walk *w, const vtb_inst *inst) {
   for (int i = 0; i < inst->n_operands; i++)
@@ -381,8 +378,8 @@ static void fold_inst(walk *w, vtb_inst *inst) {
     fold_through(w, inst);
 }
 
-/* args: in which orders the arguments arrive (NULL: as written); returns: takes the orders of the results (NULL: as
- * written). */
+/* args: in which orders the arguments arrive (NULL: as written); returns: takes the orders of the
+ * results (NULL: as written). */
 static void fold_function(folder *all, vtb_func *f, const known *args, known *returns) {
   walk w = {.all = all, .func = f, .b = {.module = all->module, .func = f}};
   for (int i = 0; args && i < f->n_args; i++)

@@ -1,5 +1,5 @@
-/* Interned visiting orders. A composed order gets the text of a named path on the same grid if one visits it, else an
- * explicit list. */
+/* Interned visiting orders. A composed order gets the text of a named path on the same grid if one
+ * visits it, else an explicit list. */
 #include "passes/path_order.h"
 
 #include <stdlib.h>

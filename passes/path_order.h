@@ -1,5 +1,5 @@
-/* Visiting orders of one sequence as permutations, for path_fold: equal orders are one object, whatever text they came
- * from. */
+/* Visiting orders of one sequence as permutations, for path_fold: equal orders are one object,
+ * whatever text they came from. */
 #ifndef VTB_PASSES_PATH_ORDER_H
 #define VTB_PASSES_PATH_ORDER_H
 
@@ -19,7 +19,8 @@ typedef struct vtb__orders {
   VTB_VEC(vtb__order *) list;
 } vtb__orders;
 
-/* The order of a path attribute, inverted if asked for. `path` has been checked against n tokens. */
+/* The order of a path attribute, inverted if asked for. `path` has been checked against n
+ * tokens. */
 const vtb__order *vtb__order_of(vtb__orders *all, const char *path, bool inverse);
 /* Visits at step t what x visits at step y(t). */
 const vtb__order *vtb__order_compose(vtb__orders *all, const vtb__order *x, const vtb__order *y);

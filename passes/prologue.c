@@ -1,15 +1,18 @@
-/* prologue: the rotary embedding of an attention's queries and keys moves into the attention's kernel.
+/* prologue: the rotary embedding of an attention's queries and keys moves into the attention's
+ * kernel.
  *
- *   %q2 = ... pairs of channels of %q turned ...           %y, %lse = fused @attention(%q, %cos, %sin, %k, ..., %v)
- *   %y, %lse = attention %q2, %k2, %v                 =>       {kind = "attention", turned = 3}
+ *   %q2 = ... pairs of channels of %q turned ...
+ *   %y, %lse = attention %q2, %k2, %v
+ *   =>
+ *   %y, %lse = fused @attention(%q, %cos, %sin, %k, ..., %v) {kind = "attention", turned = 3}
+ *   func kernel @attention { the turns, then the attention }
  *
- *                                                          func kernel @attention { the turns, then the attention }
+ * Likewise attention_grad, if the adjoints of what is turned are turned back behind it, which its
+ * kernel then does too.
  *
- * Likewise attention_grad, if the adjoints of what is turned are turned back behind it, which its kernel then does too.
- *
- * Before `fuse`. A turn is what rotate_heads of std.attention becomes: channels 2p and 2p+1 of a head, below the width
- * of the tables, times cosines and sines that depend on token and channel, and on the head or not. Declines where
- * turned rows are wanted elsewhere too, as a gradient may.
+ * Before `fuse`. A turn is what rotate_heads of std.attention becomes: channels 2p and 2p+1 of a
+ * head, below the width of the tables, times cosines and sines that depend on token and channel,
+ * and on the head or not. Declines where turned rows are wanted elsewhere too, as a gradient may.
  */
 #include "ir/attention.h"
 #include "passes/passes_internal.h"
@@ -18,11 +21,11 @@
 
 typedef struct turn {
   vtb_value *pairs; /* [B, N, h, r/2, 2] */
-  vtb_value
-      *whole; /* [B, N, h, K], of which the pairs are the first channels; NULL: they are all */
+  /* [B, N, h, K], of which the pairs are the first channels; NULL: they are all */
+  vtb_value *whole;
   vtb_value *cosines, *sines; /* [..1, N, 1 or h, r/2, 1] */
-  vtb_value *back,
-      *adjoint; /* of attention_grad: the adjoint of the pairs before the turn, made of that behind it */
+  /* of attention_grad: the adjoint of the pairs before the turn, made of that behind it */
+  vtb_value *back, *adjoint;
 } turn;
 
 static bool is_op(const vtb_value *v, vtb_op op, int n_operands) {
@@ -103,7 +106,7 @@ static bool find_turn(vtb_value *v, turn *t) {
          rest->def->operands[0] == t->whole;
 }
 
-/* ---- turned back ------------------------------------------------------------------------------------------ */
+/* ---- turned back ----------------------------------------------------------------------------- */
 
 /* The half of some pairs, 0 for even, in a product; *factor is beside it. */
 static vtb_value *half_in(const vtb_value *v, int which, vtb_value **factor) {
@@ -115,8 +118,8 @@ static vtb_value *half_in(const vtb_value *v, int which, vtb_value **factor) {
   return NULL;
 }
 
-/* first = even c + odd s, second = odd c - even s, as a gradient writes it; even and odd are the halves of pairs, which
- * nothing else reads. */
+/* first = even c + odd s, second = odd c - even s, as a gradient writes it; even and odd are the
+ * halves of pairs, which nothing else reads. */
 static bool is_rotation_back(const vtb_inst *first, const vtb_inst *second, const int *uses,
                              turn *t) {
   for (int side = 0; side < 4; side++) {
@@ -144,7 +147,8 @@ static bool reads(const vtb_inst *i, const vtb_value *v) {
   return false;
 }
 
-/* Whether the channels of v below r are read by `part` alone, which is v itself or a slice of it. */
+/* Whether the channels of v below r are read by `part` alone, which is v itself or a slice of
+ * it. */
 static bool is_read_once(const vtb_func *f, const vtb_value *v, const vtb_value *part, int64_t r,
                          const int *uses) {
   if (uses[part->id] != 1) return false;
@@ -177,7 +181,7 @@ static bool find_turn_back(const vtb_func *f, const vtb_value *v, const int *use
   return false;
 }
 
-/* ---- the kernel ------------------------------------------------------------------------------------------- */
+/* ---- the kernel ------------------------------------------------------------------------------ */
 
 typedef struct kernel {
   vtb_func *func;

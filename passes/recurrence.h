@@ -1,8 +1,10 @@
-/* Between the files of the recurrence pass: the normal form of one recurrence, and what is built from it.
+/* Between the files of the recurrence pass: the normal form of one recurrence, and what is built
+ * from it.
  *
- * The step function works on step shapes; its batched copy has up to three leading axes more: none (constants), heads
- * [h, X...], or everything [B, N, h, X...]. Several head axes are one here, none is one of size 1. Everything lives in
- * the arena of the vtb__rec until the lowering of that recurrence ends.
+ * The step function works on step shapes; its batched copy has up to three leading axes more: none
+ * (constants), heads [h, X...], or everything [B, N, h, X...]. Several head axes are one here, none
+ * is one of size 1. Everything lives in the arena of the vtb__rec until the lowering of that
+ * recurrence ends.
  */
 #ifndef VTB_PASSES_RECURRENCE_H
 #define VTB_PASSES_RECURRENCE_H
@@ -16,8 +18,8 @@ enum { VTB__MAX_STATES = 56 };
 #define VTB__DEP_KNOWN (UINT64_C(1) << 62)
 #define VTB__DEP_STATES ((UINT64_C(1) << VTB__MAX_STATES) - 1)
 
-/* A factor of a product, v or 1/v. The product has a frame of axes; axis[a] is the frame axis of axis a of v, -1 where
- * v has size 1. Frame axes ascend with a. */
+/* A factor of a product, v or 1/v. The product has a frame of axes; axis[a] is the frame axis of
+ * axis a of v, -1 where v has size 1. Frame axes ascend with a. */
 typedef struct vtb__factor {
   vtb_value *v;
   int sign;
@@ -30,8 +32,8 @@ typedef struct vtb__term {
   int n, cap;
 } vtb__term;
 
-/* A contraction of a state with a vector that no state enters: sum over the key axis of q * S, times `post`, and with
- * sum_value also over the other axis. */
+/* A contraction of a state with a vector that no state enters: sum over the key axis of q * S,
+ * times `post`, and with sum_value also over the other axis. */
 typedef struct vtb__read {
   vtb_inst *inst;
   int state;
@@ -48,9 +50,10 @@ typedef struct vtb__scan {
   vtb_value *y, *z, *s_last, *n_last;
 } vtb__scan;
 
-/* s' = a * s + sum of u. Terms of u that have the same gain are one; without a running scale there is one. A state is
- * either read whole (linscan with K = 1 and all its elements as V) or only through contractions over `key` (linscan
- * with that axis as K); a vector read like its matrix becomes the normalizer of that. */
+/* s' = a * s + sum of u. Terms of u that have the same gain are one; without a running scale there
+ * is one. A state is either read whole (linscan with K = 1 and all its elements as V) or only
+ * through contractions over `key` (linscan with that axis as K); a vector read like its matrix
+ * becomes the normalizer of that. */
 typedef struct vtb__state {
   vtb_value *old, *now;
   const vtb_type *type;
@@ -62,8 +65,8 @@ typedef struct vtb__state {
   VTB_VEC(vtb__scan) scans;
 } vtb__state;
 
-/* A batched value: v has `lead` leading axes (0, 1: heads, 3: B, N, heads) and `rank` step axes. The true value is
- * e^(degree m) times v. */
+/* A batched value: v has `lead` leading axes (0, 1: heads, 3: B, N, heads) and `rank` step axes.
+ * The true value is e^(degree m) times v. */
 typedef struct vtb__lifted {
   vtb_value *v;
   int lead, rank;
@@ -80,8 +83,8 @@ typedef struct vtb__rec {
   VTB_VEC(uint64_t) deps; /* by id of step values */
   uint64_t *reach;        /* by state: the states its update depends on, however indirectly */
   VTB_VEC(vtb__read) reads;
-  int budget,
-      expansions; /* bounds: products and sums of shared values grow exponentially when multiplied out */
+  /* bounds: products and sums of shared values grow exponentially when multiplied out */
+  int budget, expansions;
   bool exploded;
 
   vtb_builder b;
@@ -90,17 +93,18 @@ typedef struct vtb__rec {
   int n_heads;                 /* head axes before flattening */
   VTB_VEC(vtb__lifted) lifted; /* by id of step values */
   bool scaled;                 /* states carry the running scale e^m */
-  bool
-      exact_scale; /* e^m can be seen from outside: only factors exp(.) make it, as ir/recurrence.h says */
+  /* e^m can be seen from outside: only factors exp(.) make it, as ir/recurrence.h says */
+  bool exact_scale;
   vtb_value *g, *m, *m_prev, *m_init; /* [B,N,h] log decay, log scale, the step before's; [B,h] */
 } vtb__rec;
 
-/* ---- recurrence_fold.c: step after step ---------------------------------------------------------------------- */
+/* ---- recurrence_fold.c: step after step ------------------------------------------------------ */
 
-/* The recurrence as a fold; of a step that can be lifted, does not read its scale and is given no initial one. */
+/* The recurrence as a fold; of a step that can be lifted, does not read its scale and is given no
+ * initial one. */
 void vtb__rec_emit_fold(vtb__rec *r);
 
-/* ---- recurrence_form.c: the normal form -------------------------------------------------------------------- */
+/* ---- recurrence_form.c: the normal form ------------------------------------------------------ */
 
 uint64_t vtb__rec_deps(vtb__rec *r, const vtb_value *v);
 bool vtb__rec_normal_form(vtb__rec *r); /* false: diagnostics were given */
@@ -113,16 +117,17 @@ bool vtb__is_gain(vtb__rec *r, const vtb__factor *f);
 /* "`C * C`", from the source if there is one. */
 const char *vtb__rec_text(vtb__rec *r, const vtb_inst *inst);
 
-/* ---- recurrence_read.c: how states are read ---------------------------------------------------------------- */
+/* ---- recurrence_read.c: how states are read -------------------------------------------------- */
 
 void vtb__rec_find_reads(vtb__rec *r); /* fills reads, whole, key, leader, normalizer */
 const vtb__read *vtb__rec_read_of(const vtb__rec *r, const vtb_inst *inst);
 int vtb__rec_new_state(vtb__rec *r, const vtb_value *v); /* index, or -1 */
 int vtb__rec_old_state(const vtb__rec *r, const vtb_value *v);
-/* The same product, when axis x_key of the one frame stands for axis y_key of the other and no other axis occurs. */
+/* The same product, when axis x_key of the one frame stands for axis y_key of the other and no
+ * other axis occurs. */
 bool vtb__terms_match(const vtb__term *x, int x_key, const vtb__term *y, int y_key);
 
-/* ---- recurrence_scale.c: stabilisation --------------------------------------------------------------------- */
+/* ---- recurrence_scale.c: stabilisation ------------------------------------------------------- */
 
 bool vtb__rec_decide_scale(vtb__rec *r);             /* false: diagnostics were given */
 bool vtb__rec_is_bounded(const vtb_value *log_gain); /* at most 0, whatever the inputs are */
@@ -132,31 +137,31 @@ vtb_value *vtb__rec_scaled_gain(vtb__rec *r, const vtb__term *u);   /* [B,N,h]: 
 /* x times e^(p m), for lifts (p < 0) kept finite. */
 vtb__lifted vtb__rec_times_scale(vtb__rec *r, vtb__lifted x, double p);
 
-/* ---- recurrence_lift.c: step values to batched values ------------------------------------------------------- */
+/* ---- recurrence_lift.c: step values to batched values ---------------------------------------- */
 
 vtb__lifted vtb__rec_lift(vtb__rec *r, vtb_value *v);
 vtb__lifted vtb__rec_binary(vtb__rec *r, vtb_op op, vtb__lifted x, vtb__lifted y);
 /* [B, N, h, dims...] with every axis at its full size. */
 vtb_value *vtb__rec_full(vtb__rec *r, vtb__lifted x, const vtb_dim *dims, int rank);
 vtb_type vtb__rec_type(const vtb__rec *r, int lead, const vtb_dim *dims, int rank);
-/* The product of the factors that vary over `axes` (bit set) or less, on an output frame: frame axis a becomes axis
- * to[a]. */
+/* The product of the factors that vary over `axes` (bit set) or less, on an output frame: frame
+ * axis a becomes axis to[a]. */
 vtb__lifted vtb__rec_product(vtb__rec *r, const vtb__term *t, unsigned axes, const int *to,
                              int rank);
 vtb_value *vtb__rec_shift(vtb__rec *r, vtb_value *x, int by, double fill, vtb_value *first);
 bool vtb__rec_can_lift(vtb__rec *r); /* false: a diagnostic names the op */
 
-/* ---- recurrence_scan.c: linscans and what reads them -------------------------------------------------------- */
+/* ---- recurrence_scan.c: linscans and what reads them ----------------------------------------- */
 
 vtb__lifted vtb__rec_whole(vtb__rec *r, int state, bool old);
 vtb__lifted vtb__rec_emit_read(vtb__rec *r, const vtb__read *read);
 vtb_value *vtb__rec_last_state(vtb__rec *r, int state); /* in the type of the recurrence's result */
 vtb_value *vtb__rec_last_scale(vtb__rec *r);
 
-/* ---- recurrence_rates.c ------------------------------------------------------------------------------------- */
+/* ---- recurrence_rates.c ---------------------------------------------------------------------- */
 
-/* The decay of a matrix state read by contractions as step sizes [B,N,h,V] and rates [h,K,V]; false: it is no such
- * product. */
+/* The decay of a matrix state read by contractions as step sizes [B,N,h,V] and rates [h,K,V];
+ * false: it is no such product. */
 bool vtb__rec_rates(vtb__rec *r, const vtb__state *s, vtb_value **steps, vtb_value **rates);
 
 #endif

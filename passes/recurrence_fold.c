@@ -2,12 +2,13 @@
  *
  *   %h = recurrence @lstm(%x, %R) {states=2, ...}
  *   =>
- *   %zero = constant {value = 0} : f32[B, h, K]      @lstm_step(%c: f32[B, h, K], ..., %x: f32[B, 1, h, 4, K], %R: ...)
+ *   @lstm_step(%c: f32[B, h, K], ..., %x: f32[B, 1, h, 4, K], %R: ...)
+ *   %zero = constant {value = 0} : f32[B, h, K]
  *   %h, %c_last, ... = fold @lstm_step(%zero, ..., %x, %R) {states=2, ...}
  *
- * The callee is the step function lifted to all samples and heads of one token, an ordinary function: products with
- * the state are matrix products over the batch, the rest becomes kernels, and reverse mode differentiates it like any
- * other (grad_fold.c).
+ * The callee is the step function lifted to all samples and heads of one token, an ordinary
+ * function: products with the state are matrix products over the batch, the rest becomes kernels,
+ * and reverse mode differentiates it like any other (grad_fold.c).
  */
 #include "ir/fold.h"
 #include "passes/recurrence.h"
@@ -31,8 +32,9 @@ static void set_lifted(vtb__rec *r, const vtb_value *arg, vtb_value *v, int lead
   r->lifted.at[arg->id] = (vtb__lifted){v, lead, arg->type.rank, 0};
 }
 
-/* The operands of the fold, and the callee's arguments for them as the lifted arguments of the step. `r` builds inside
- * the callee, where sequences have one token; `outer` beside the recurrence. */
+/* The operands of the fold, and the callee's arguments for them as the lifted arguments of the
+ * step. `r` builds inside the callee, where sequences have one token; `outer` beside the
+ * recurrence. */
 static void make_operands(vtb__rec *r, vtb_builder *outer, int64_t tokens, vtb_value **operands) {
   for (int i = 0; i < r->step->n_args; i++) {
     const vtb_value *arg = r->step->args[i];

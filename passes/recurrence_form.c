@@ -1,11 +1,11 @@
 /* The normal form of a recurrence: every state's update as s' = a * s + u.
  *
- *   C = exp(log_sigmoid(f)) * C + exp(i) * outer(k, v)     a: {exp(log_sigmoid(f))}    u: {exp(i), k on axis 0, v on
- * axis 1}
+ *   C = exp(log_sigmoid(f)) * C + exp(i) * outer(k, v)
+ *   a: {exp(log_sigmoid(f))}      u: {exp(i), k on axis 0, v on axis 1}
  *
- * The update is expanded as a polynomial in the states as far as sums, products with what no state enters, and
- * selections by such a condition go; everything else that reads the state is named in a diagnostic. A state that reads
- * another one, which does not read it back, takes that as an input.
+ * The update is expanded as a polynomial in the states as far as sums, products with what no state
+ * enters, and selections by such a condition go; everything else that reads the state is named in a
+ * diagnostic. A state that reads another one, which does not read it back, takes that as an input.
  */
 #include "passes/recurrence.h"
 
@@ -14,7 +14,7 @@
 
 enum { MAX_FACTORS = 32, MAX_EXPANSIONS = 10000 };
 
-/* ---- terms --------------------------------------------------------------------------------------------------- */
+/* ---- terms ----------------------------------------------------------------------------------- */
 
 void vtb__term_push(vtb__rec *r, vtb__term *t, vtb__factor f) {
   if (t->n == t->cap) {
@@ -78,7 +78,8 @@ static void through_reshape(const vtb_value *user, const int *axis, const vtb_va
   }
 }
 
-/* Axis maps of the operand of an einsum whose letters, in order, are all in the result; false otherwise. */
+/* Axis maps of the operand of an einsum whose letters, in order, are all in the result; false
+ * otherwise. */
 static bool through_letters(const vtb_value *operand, const char *letters, const char *out,
                             const int *axis, int *to) {
   int last = -1;
@@ -134,7 +135,7 @@ void vtb__rec_multiply(vtb__rec *r, vtb__term *t, vtb_value *v, int sign, const 
   }
 }
 
-/* ---- diagnostics ----------------------------------------------------------------------------------------------- */
+/* ---- diagnostics ----------------------------------------------------------------------------- */
 
 const char *vtb__rec_text(vtb__rec *r, const vtb_inst *inst) {
   vtb_span s = inst->span;
@@ -191,11 +192,12 @@ static bool too_long(vtb__rec *r, const vtb__state *s) {
   return false;
 }
 
-/* ---- expansion ------------------------------------------------------------------------------------------------- */
+/* ---- expansion ------------------------------------------------------------------------------- */
 
 typedef VTB_VEC(vtb__term) terms;
 
-/* A polynomial of degree one in one state: the sum of `factors` times the state, plus the sum of `rest`. */
+/* A polynomial of degree one in one state: the sum of `factors` times the state, plus the sum of
+ * `rest`. */
 typedef struct expansion {
   int state;
   terms factors, rest;
@@ -282,13 +284,13 @@ static bool expand_inst(vtb__rec *r, vtb_inst *inst, const vtb__term *by, expans
   return not_diagonal(r, inst, e->state, "mixes the state's elements");
 }
 
-/* ---- sums that no state enters --------------------------------------------------------------------------------------
- */
+/* ---- sums that no state enters --------------------------------------------------------------- */
 
 static bool is_sum(const vtb_inst *d) { return d->op == VTB_OP_add || d->op == VTB_OP_sub; }
 
-/* True if a gain that a running scale may have to carry is a factor of some part of a sum in v. One that is at most 1
- * and varies over an axis of the state never is: a feature like max(k, 0) + exp(min(k, 0)) stays one factor. */
+/* True if a gain that a running scale may have to carry is a factor of some part of a sum in v. One
+ * that is at most 1 and varies over an axis of the state never is: a feature like max(k, 0) +
+ * exp(min(k, 0)) stays one factor. */
 static bool hides_gain(vtb__rec *r, const vtb_value *v, bool in_sum) {
   const vtb_inst *d = v->def;
   if (!d || r->budget-- <= 0 || vtb__rec_new_state(r, v) >= 0 ||
@@ -325,7 +327,8 @@ static void add_free_product(vtb__rec *r, vtb_value *v, const vtb__term *by, con
   vtb_vec_free(&left);
 }
 
-/* Appends the terms of by * v; sums are taken apart only where gains are inside, so that these can be told apart. */
+/* Appends the terms of by * v; sums are taken apart only where gains are inside, so that these can
+ * be told apart. */
 static void add_free(vtb__rec *r, vtb_value *v, const vtb__term *by, const int *axis, terms *out) {
   vtb__term t = vtb__term_copy(r, by);
   int inner[VTB_MAX_RANK];
@@ -369,14 +372,14 @@ static bool expand(vtb__rec *r, vtb_value *v, const vtb__term *by, expansion *e)
     return cross_state(r, s->now->def ? s->now->def->span : r->inst->span, e->state, v->index);
   int other = vtb__rec_new_state(r, v);
   if (other >= 0 && other != e->state) return cross_state(r, v->def->span, e->state, other);
-  /* Along the way to the state only its own shape may occur: anything else spreads or sums its elements. */
+  /* Along the way to the state only its own shape may occur: anything else spreads or sums its
+   * elements. */
   if (!vtb_type_equal(&v->type, s->type))
     return not_diagonal(r, v->def, e->state, "does not have the state's shape");
   return expand_inst(r, v->def, by, e);
 }
 
-/* ---- sums of several terms ----------------------------------------------------------------------------------------
- */
+/* ---- sums of several terms ------------------------------------------------------------------- */
 
 static bool same_factor(const vtb__factor *x, const vtb__factor *y) {
   return x->v == y->v && x->sign == y->sign &&
@@ -431,7 +434,8 @@ static bool all_same_gains(vtb__rec *r, const terms *all) {
   return true;
 }
 
-/* The sum of terms as one term: gains that all of them have stay factors, the rest becomes one value. */
+/* The sum of terms as one term: gains that all of them have stay factors, the rest becomes one
+ * value. */
 static vtb__term join(vtb__rec *r, const terms *all, int rank) {
   if (all->n == 1) return all->at[0];
   vtb__term joined = {.coef = 1};

@@ -1,10 +1,12 @@
-/* Step values to batched values: a value of step shape [X...] becomes one of [B, N, h, X...], or [h, X...] or [X...] if
- * it is made of constants alone. With a running scale each value has a degree: its true value is e^(degree m) times the
- * one kept.
+/* Step values to batched values: a value of step shape [X...] becomes one of [B, N, h, X...], or
+ * [h, X...] or [X...] if it is made of constants alone. With a running scale each value has a
+ * degree: its true value is e^(degree m) times the one kept.
  *
- *   products add degrees, quotients subtract them; sums, maxima and comparisons lift the lower operand by e^(-m) a
- * degree; |x|, -x, relu and sums over axes keep the degree; log x gains degree * m; any other function takes the true
- * value
+ *   products, quotients              add and subtract degrees
+ *   sums, maxima, comparisons        lift the lower operand by e^(-m) a degree
+ *   |x|, -x, relu, sums over axes    keep the degree
+ *   log x                            gains degree * m
+ *   any other function               takes the true value
  */
 #include "passes/recurrence.h"
 
@@ -95,8 +97,7 @@ vtb__lifted vtb__rec_product(vtb__rec *r, const vtb__term *t, unsigned axes, con
   return to_rank(r, x.v ? vtb__rec_binary(r, VTB_OP_mul, x, c) : c, rank);
 }
 
-/* ---- arguments -----------------------------------------------------------------------------------------------------
- */
+/* ---- arguments ------------------------------------------------------------------------------- */
 
 /* The operand with one head axis: [B, N, h, X...], [h, X...], or [X...] if it has none. */
 static vtb__lifted lift_argument(vtb__rec *r, const vtb_value *arg) {
@@ -118,8 +119,7 @@ static vtb__lifted lift_scale(vtb__rec *r, const vtb_inst *inst) {
   return to_rank(r, x, inst->results[0]->type.rank);
 }
 
-/* ---- degrees -------------------------------------------------------------------------------------------------------
- */
+/* ---- degrees --------------------------------------------------------------------------------- */
 
 static vtb__lifted true_value(vtb__rec *r, vtb__lifted x) {
   x = vtb__rec_times_scale(r, x, x.degree);
@@ -138,7 +138,8 @@ static double same_degree(vtb__rec *r, vtb__lifted *x, int first, int n) {
   return top;
 }
 
-/* log(e^(pm) x) = log x + p m; the sum is built by the caller's op on x, so only the second part is here. */
+/* log(e^(pm) x) = log x + p m; the sum is built by the caller's op on x, so only the second part is
+ * here. */
 static vtb__lifted log_of(vtb__rec *r, vtb__lifted x) {
   double p = x.degree;
   x.v = vtb_b_unary(&r->b, VTB_OP_log, x.v);
@@ -191,8 +192,7 @@ static double settle_degrees(vtb__rec *r, const vtb_inst *inst, vtb__lifted *x) 
   return 0;
 }
 
-/* ---- instructions ---------------------------------------------------------------------------------------------------
- */
+/* ---- instructions ---------------------------------------------------------------------------- */
 
 static vtb__lifted lift_elementwise(vtb__rec *r, const vtb_inst *inst, vtb__lifted *x) {
   if (inst->op == VTB_OP_log) return log_of(r, x[0]);

@@ -7,11 +7,12 @@
  *   %y, %C, %z, %n = linscan %q, %k2, %v, %d {class="scalar", normalizer=1}
  *   %h = %y / max(|%z|, exp(-%m))
  *
- * A step that is not linear stays a loop where the mode allows it (recurrence_fold.c). In order: the normal form of
- * each update (recurrence_form.c), how the yields read the states (recurrence_read.c), whether a running scale is
- * needed (recurrence_scale.c), then code (recurrence_lift.c, recurrence_scan.c). Declines with diagnostics, in modes
- * parallel and chunkwise, when an update is not linear or not diagonal in its state, when states read each other, and
- * when a gain varies over a state axis. Mode, chunk and path are handed on to the scans.
+ * A step that is not linear stays a loop where the mode allows it (recurrence_fold.c). In order:
+ * the normal form of each update (recurrence_form.c), how the yields read the states
+ * (recurrence_read.c), whether a running scale is needed (recurrence_scale.c), then code
+ * (recurrence_lift.c, recurrence_scan.c). Declines with diagnostics, in modes parallel and
+ * chunkwise, when an update is not linear or not diagonal in its state, when states read each
+ * other, and when a gain varies over a state axis. Mode, chunk and path are handed on to the scans.
  */
 #include "passes/recurrence.h"
 
@@ -116,8 +117,8 @@ static bool reads_scale(const vtb_func *step) {
   return false;
 }
 
-/* Without a normal form there is no running scale, and one order of computing. A gain that cannot be stabilised is
- * dangerous in every order. */
+/* Without a normal form there is no running scale, and one order of computing. A gain that cannot
+ * be stabilised is dangerous in every order. */
 static bool may_fold(const vtb_inst *inst, const vtb_diag *why) {
   const char *mode = vtb_attr_str(inst, "mode", "auto");
   return why->code != VTB_DIAG_NOT_STABILISABLE &&

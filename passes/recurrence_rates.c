@@ -1,9 +1,11 @@
 /* A full decay as step sizes times rates, so that no decay is ever stored.
  *
- *   h = exp(delta * A) * h + ...     delta [E] an input, A [E, N] a constant     d = delta [B, N, h, E], A [h, N, E]
+ *   h = exp(delta * A) * h + ...     delta [E] an input, A [E, N] a constant
+ *   =>                               d = delta [B, N, h, E], A [h, N, E]
  *
- * Taken where the decay is one exponential, its exponent is a product, what depends on per-step inputs in it does not
- * vary over the key axis, and the rest is constant in time. Everything else stays class full.
+ * Taken where the decay is one exponential, its exponent is a product, what depends on per-step
+ * inputs in it does not vary over the key axis, and the rest is constant in time. Everything else
+ * stays class full.
  */
 #include "passes/recurrence.h"
 

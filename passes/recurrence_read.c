@@ -1,11 +1,12 @@
 /* How the yields of a recurrence read its states: by contractions, or whole.
  *
- *   dot(q, C)   einsum "k,kv->v", or reduce_sum over one axis of a product with C     C keeps its two axes, K is the
- * contracted one abs(n), C   any other use of a state                                              all its elements
- * become the V axis, K = 1
+ *   dot(q, C)    einsum "k,kv->v", or reduce_sum over     C keeps its two axes, K is the
+ *                one axis of a product with C             contracted one
+ *   abs(n), C    any other use of a state                 all its elements become the V axis, K = 1
  *
- * A matrix state whose update is not an outer product is read whole as well. A vector state that decays like a matrix
- * state, is fed by the same key and is read by the same queries becomes its normalizer.
+ * A matrix state whose update is not an outer product is read whole as well. A vector state that
+ * decays like a matrix state, is fed by the same key and is read by the same queries becomes its
+ * normalizer.
  */
 #include "passes/recurrence.h"
 
@@ -24,7 +25,7 @@ int vtb__rec_old_state(const vtb__rec *r, const vtb_value *v) {
   return !v->def && v->index < r->n_states ? v->index : -1;
 }
 
-/* ---- contractions ---------------------------------------------------------------------------------------------- */
+/* ---- contractions ---------------------------------------------------------------------------- */
 
 static bool free_of_states(vtb__rec *r, const vtb_value *v) {
   return !(vtb__rec_deps(r, v) & (VTB__DEP_STATES | VTB__DEP_SCALE));
@@ -122,7 +123,7 @@ const vtb__read *vtb__rec_read_of(const vtb__rec *r, const vtb_inst *inst) {
   return NULL;
 }
 
-/* ---- finding them ------------------------------------------------------------------------------------------------ */
+/* ---- finding them ---------------------------------------------------------------------------- */
 
 static void walk(vtb__rec *r, vtb_value *v, bool *seen) {
   if (seen[v->id]) return;

@@ -1,14 +1,15 @@
-/* Stabilisation: a factor exp(i_t) on an update is an unbounded gain, so the states are kept relative to a running
- * scale e^m.
+/* Stabilisation: a factor exp(i_t) on an update is an unbounded gain, so the states are kept
+ * relative to a running scale e^m.
  *
  *   g = log of the decay, i = log of the gain, one number a head and step
  *   m_t = max(m_{t-1} + g_t, i_t)     decay exp(g_t + m_{t-1} - m_t)     gain exp(i_t - m_t)
  *
- * States with different g or i share one m, made from the larger of each; then no state overflows. Factors exp(x) and
- * sigmoid(x) of a decay stay logarithms, others enter m by the logarithm of their magnitude and the decay as they are,
- * so that a decay of zero gives exactly zero; a scale that the program can see (state_scale, final states) is made of
- * the exponentials alone, as ir/recurrence.h defines it. Declines with a diagnostic when g or i varies over a state
- * axis, unless every such gain is at most 1.
+ * States with different g or i share one m, made from the larger of each; then no state overflows.
+ * Factors exp(x) and sigmoid(x) of a decay stay logarithms, others enter m by the logarithm of
+ * their magnitude and the decay as they are, so that a decay of zero gives exactly zero; a scale
+ * that the program can see (state_scale, final states) is made of the exponentials alone, as
+ * ir/recurrence.h defines it. Declines with a diagnostic when g or i varies over a state axis,
+ * unless every such gain is at most 1.
  */
 #include "passes/recurrence.h"
 
@@ -19,7 +20,7 @@
 #define LARGEST_EXPONENT 88.0
 #define SMALLEST_DECAY 1e-30
 
-/* ---- bounded gains --------------------------------------------------------------------------------------------- */
+/* ---- bounded gains --------------------------------------------------------------------------- */
 
 enum { MAX_DEPTH = 8 }; /* every product is looked at four times */
 
@@ -88,7 +89,7 @@ static bool at_most_one(const vtb__factor *f) {
   return f->sign > 0 ? nonpositive(x, 0) : nonnegative(x, 0);
 }
 
-/* ---- deciding ---------------------------------------------------------------------------------------------------- */
+/* ---- deciding -------------------------------------------------------------------------------- */
 
 static const vtb__factor *varying(const vtb__term *t) {
   for (int i = 0; i < t->n; i++)
@@ -185,7 +186,7 @@ bool vtb__rec_decide_scale(vtb__rec *r) {
   return good;
 }
 
-/* ---- emission ---------------------------------------------------------------------------------------------------- */
+/* ---- emission -------------------------------------------------------------------------------- */
 
 static vtb_value *on_heads(vtb__rec *r, vtb__lifted x) { return vtb__rec_full(r, x, NULL, 0); }
 
@@ -208,7 +209,8 @@ static vtb__lifted plus(vtb__rec *r, vtb__lifted sum, vtb__lifted x, int sign) {
   return vtb__rec_binary(r, sign > 0 ? VTB_OP_add : VTB_OP_sub, sum, x);
 }
 
-/* The logarithms among the factors of a decay; what is left over multiplies into *rest (coefficient included). */
+/* The logarithms among the factors of a decay; what is left over multiplies into *rest (coefficient
+ * included). */
 static vtb__lifted log_decay(vtb__rec *r, const vtb__state *s, vtb__lifted *rest) {
   vtb__lifted g = {0};
   vtb__term others = {.coef = s->a.coef};

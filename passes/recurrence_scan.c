@@ -1,8 +1,9 @@
 /* The linscans of a recurrence, and the batched values of what reads them.
  *
- * A matrix state read by contractions: K its key axis, V the other one, one linscan for every query; its normalizer
- * rides along. A state read whole: K = 1, k = 1 (or the gain), q = 1, v = u with all axes of the state as one; y is the
- * state itself. A state read before its update: the query moves one step ahead, the result one step back.
+ * A matrix state read by contractions: K its key axis, V the other one, one linscan for every
+ * query; its normalizer rides along. A state read whole: K = 1, k = 1 (or the gain), q = 1, v = u
+ * with all axes of the state as one; y is the state itself. A state read before its update: the
+ * query moves one step ahead, the result one step back.
  */
 #include "passes/recurrence.h"
 
@@ -45,16 +46,15 @@ static vtb_value *times_heads(vtb__rec *r, vtb_value *x, vtb_value *gain) {
   return p.v;
 }
 
-/* ---- decay ---------------------------------------------------------------------------------------------------------
- */
+/* ---- decay ----------------------------------------------------------------------------------- */
 
 static vtb_value *constant_decay(vtb__rec *r, vtb__lifted a) {
   vtb_type t = {.dtype = VTB_F32, .rank = 1, .dim = {r->heads}};
   return vtb_type_equal(&t, &a.v->type) ? a.v : vtb_b_broadcast(&r->b, a.v, &t);
 }
 
-/* The decay operand and its class, and for class rates the operand after it. For a whole state the axes of the state
- * are one value axis. */
+/* The decay operand and its class, and for class rates the operand after it. For a whole state the
+ * axes of the state are one value axis. */
 static vtb_value *decay(vtb__rec *r, const vtb__state *s, const char **klass, vtb_value **rates) {
   *klass = "scalar", *rates = NULL;
   if (r->scaled) return vtb__rec_scaled_decay(r, s);
@@ -84,8 +84,7 @@ static vtb_value *decay(vtb__rec *r, const vtb__state *s, const char **klass, vt
   return s->key == 0 ? d : vtb_b_transpose(&r->b, d, (int64_t[]){0, 1, 2, 4, 3});
 }
 
-/* ---- initial states
- * -------------------------------------------------------------------------------------------------- */
+/* ---- initial states -------------------------------------------------------------------------- */
 
 /* Operand `state` as [B, h, X...]; relative to e^(m_0) only if the states carry a scale. */
 static vtb_value *initial(vtb__rec *r, int state) {
@@ -111,8 +110,7 @@ static vtb_value *initial_matrix(vtb__rec *r, int state) {
   return vtb_b_reshape(&r->b, v, &t);
 }
 
-/* ---- scans
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- scans ----------------------------------------------------------------------------------- */
 
 /* k and v of a matrix state read by contractions. */
 static void outer_update(vtb__rec *r, const vtb__state *s, vtb_value **k, vtb_value **v) {
@@ -134,7 +132,8 @@ static vtb_value *whole_term(vtb__rec *r, const vtb__state *s, const vtb__term *
   return vtb_type_equal(&flat, &x->type) ? x : vtb_b_reshape(&r->b, x, &flat);
 }
 
-/* One term: its gain is the key. Several, with gains of their own: each is scaled before the sum. */
+/* One term: its gain is the key. Several, with gains of their own: each is scaled before the
+ * sum. */
 static void whole_update(vtb__rec *r, const vtb__state *s, vtb_value **k, vtb_value **v) {
   *k = filled(r, 1, 1);
   *v = NULL;
@@ -147,7 +146,8 @@ static void whole_update(vtb__rec *r, const vtb__state *s, vtb_value **k, vtb_va
   }
 }
 
-/* The query of the first visited token with the initial state: what a read of the old state gives there. */
+/* The query of the first visited token with the initial state: what a read of the old state gives
+ * there. */
 static vtb_value *first_read(vtb__rec *r, vtb_value *q, vtb_value *init, const char *spec) {
   int64_t *perm = vtb__path_indices(r->path, r->tokens.size);
   vtb_value *at = vtb_b_slice(&r->b, q, 1, perm[0], perm[0] + 1, 1);
@@ -227,8 +227,7 @@ static const vtb__scan *scan_whole(vtb__rec *r, int state) {
   return emit_scan(r, state, filled(r, 1, 1), &(vtb__scan){.q = {.coef = 1}});
 }
 
-/* ---- reads
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- reads ----------------------------------------------------------------------------------- */
 
 /* Values relative to the step before's scale, relative to this step's. */
 static vtb__lifted to_this_scale(vtb__rec *r, vtb__lifted x) {
@@ -288,8 +287,7 @@ vtb__lifted vtb__rec_emit_read(vtb__rec *r, const vtb__read *read) {
   return x;
 }
 
-/* ---- final states
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- final states ---------------------------------------------------------------------------- */
 
 static const vtb__scan *any_scan(vtb__rec *r, int state) {
   vtb__state *s = &r->states[state];
@@ -307,8 +305,8 @@ static vtb_value *last_token(vtb__rec *r, vtb_value *x) {
   return vtb_b_reshape(&r->b, vtb_b_slice(&r->b, x, 1, last, last + 1, 1), &t);
 }
 
-/* [B, h]: the scale that final states are relative to. With none given it starts from m_0 = 0, so it is at least the
- * sum of all g. */
+/* [B, h]: the scale that final states are relative to. With none given it starts from m_0 = 0, so
+ * it is at least the sum of all g. */
 static vtb_value *last_scale(vtb__rec *r) {
   vtb_value *m = last_token(r, r->m);
   if (r->n_inits) return m;

@@ -1,11 +1,13 @@
 /* select_mode: "auto" becomes a mode and a chunk; the command line's mode replaces the source's.
  *
- *   linscan ... {class="scalar", mode="auto"}   =>   linscan ... {chunk=64, class="scalar", mode="chunkwise"}
+ *   linscan ... {class="scalar", mode="auto"}
+ *   =>
+ *   linscan ... {chunk=64, class="scalar", mode="chunkwise"}
  *
- * Multiply-adds a token and head are (K + V)(T + 1)/2 in parallel form and (K + V)(L + 1)/2 + 2 K V in chunks of L, so
- * parallel form wins below T = L + 4 K V / (K + V). A full decay has no matrix form and runs step by step. A decay
- * along keys or values has both, at a price that small states do not repay: vector_choice. A linscan whose final states
- * have no use is told so: last=0.
+ * Multiply-adds a token and head are (K + V)(T + 1)/2 in parallel form and (K + V)(L + 1)/2 + 2 K V
+ * in chunks of L, so parallel form wins below T = L + 4 K V / (K + V). A full decay has no matrix
+ * form and runs step by step. A decay along keys or values has both, at a price that small states
+ * do not repay: vector_choice. A linscan whose final states have no use is told so: last=0.
  */
 #include "passes/passes_internal.h"
 
@@ -20,10 +22,11 @@ typedef struct choice {
   int64_t chunk;
 } choice;
 
-/* Classes key and value, a token and head, in multiply-adds of a product of matrices (measured, docs/results): a step
- * costs about 5.5 K V, since it loads and stores the state; the other forms pay some 50 (K + V) for the decays inside
- * sub-blocks, 0.9 K V to move the state for every sub-block, and 1.4 times the plain price for pairs of tokens. The
- * adjoint of a step costs three times what its products do, once the state has a few rows and columns. */
+/* Classes key and value, a token and head, in multiply-adds of a product of matrices (measured,
+ * docs/results): a step costs about 5.5 K V, since it loads and stores the state; the other forms
+ * pay some 50 (K + V) for the decays inside sub-blocks, 0.9 K V to move the state for every
+ * sub-block, and 1.4 times the plain price for pairs of tokens. The adjoint of a step costs three
+ * times what its products do, once the state has a few rows and columns. */
 static choice vector_choice(const vtb_inst *inst, double t, double k, double v) {
   if (inst->op == VTB_OP_linscan_grad)
     return k * v < 10 * (k + v) ? (choice){"recurrent", 0} : (choice){"chunkwise", DEFAULT_CHUNK};
@@ -66,7 +69,8 @@ static bool known_mode(const char *mode) {
          vtb_streq(mode, "parallel") || vtb_streq(mode, "chunkwise");
 }
 
-/* Final states that nobody reads are not computed. Late, because autodiff copies attributes to linscan_grad. */
+/* Final states that nobody reads are not computed. Late, because autodiff copies attributes to
+ * linscan_grad. */
 static void drop_last_states(vtb_func *f) {
   int *uses = vtb_count_uses(f);
   for (vtb_inst *inst = f->first; inst; inst = inst->next)

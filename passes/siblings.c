@@ -4,9 +4,9 @@
  *   %f = einsum %x, %wf {spec = "bnd,hd->bnh"}   =>    %y = einsum %x, %w {spec = "bnd,hd->bnh"}
  *                                                      %i = slice %y ...   %f = slice %y ...
  *
- * A product with few columns takes as long as reading its large operand takes; the gates of a cell then read it once,
- * and so do their adjoints. Before autodiff and before distribute. Declines wide products and second operands that are
- * computed after the first product.
+ * A product with few columns takes as long as reading its large operand takes; the gates of a cell
+ * then read it once, and so do their adjoints. Before autodiff and before distribute. Declines wide
+ * products and second operands that are computed after the first product.
  */
 #include "passes/passes_internal.h"
 
@@ -15,8 +15,8 @@
 
 enum { MOST_COLUMNS = 16 };
 
-/* Axis of the letter that only operand 1 and the result have; -1 if there is not exactly one, if it is not the result's
- * last, or if another letter of operand 1 is not summed. */
+/* Axis of the letter that only operand 1 and the result have; -1 if there is not exactly one, if it
+ * is not the result's last, or if another letter of operand 1 is not summed. */
 static int column_axis(const vtb_inst *e) {
   const char *spec = vtb_attr_str(e, "spec", ""), *second = strchr(spec, ',') + 1,
              *out = strchr(spec, '>') + 1;

@@ -1,14 +1,15 @@
-/* simplify: ops that change nothing go, constants are folded. One value is replaced by an equal one; nothing changes
- * beyond rounding.
+/* simplify: ops that change nothing go, constants are folded. One value is replaced by an equal
+ * one; nothing changes beyond rounding.
  *
- *   %o = constant {value=1.0}          %z = sub %x, %y
- *   %a = mul %x, %o               =>
+ *   %o = constant {value=1.0}
+ *   %a = mul %x, %o               =>     %z = sub %x, %y
  *   %b = neg %y
  *   %z = add %a, %b
  *
- * Rules for elementwise ops and constants are here, rules for ops that move elements in simplify_shape.c. A rule is
- * called with an instruction whose operands are already simple and returns the value to use instead of its result, or
- * NULL. Declined, because NaN or infinity would change: x*0, x-x, x/x, log(exp x).
+ * Rules for elementwise ops and constants are here, rules for ops that move elements in
+ * simplify_shape.c. A rule is called with an instruction whose operands are already simple and
+ * returns the value to use instead of its result, or NULL. Declined, because NaN or infinity would
+ * change: x*0, x-x, x/x, log(exp x).
  */
 #include "passes/simplify.h"
 
@@ -226,8 +227,8 @@ static vtb_value *simplify_pow(vtb_builder *b, vtb_inst *inst) {
   return NULL;
 }
 
-/* Operands that broadcasting inside the op stretches just as well: broadcast(x), and reshapes that only add leading
- * ones. */
+/* Operands that broadcasting inside the op stretches just as well: broadcast(x), and reshapes that
+ * only add leading ones. */
 static void drop_operand_broadcasts(vtb_inst *inst) {
   for (int i = 0; i < inst->n_operands; i++) {
     const vtb_inst *d = inst->operands[i]->def;

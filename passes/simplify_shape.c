@@ -1,4 +1,5 @@
-/* Rules of the simplify pass for constants that are moved, reshapes, slices, reductions and permutations. */
+/* Rules of the simplify pass for constants that are moved, reshapes, slices, reductions and
+ * permutations. */
 #include "passes/simplify.h"
 
 #include <math.h>

@@ -1,13 +1,13 @@
 /* split_rows: elementwise ops beside reductions over parts of a row take the parts' shape.
  *
- *   %h = mul %x, %rsqrt                 [B, N, heads, V]        %h = mul %x, %rsqrt
- *   %y = reshape %h                     [B, N, C]         =>    %g = reshape %gate  [B, N, heads, V]
- *   %z = mul %y, %gate                  [B, N, C]               %p = mul %h, %g     [B, N, heads, V]
- *                                                               %z = reshape %p     [B, N, C]
+ *   %h = mul %x, %rsqrt    [B, N, heads, V]         %h = mul %x, %rsqrt
+ *   %y = reshape %h        [B, N, C]          =>    %g = reshape %gate     [B, N, heads, V]
+ *   %z = mul %y, %gate     [B, N, C]                %p = mul %h, %g        [B, N, heads, V]
+ *                                                   %z = reshape %p        [B, N, C]
  *
- * Reshapes are free views, but no kernel reaches across one: normalising heads and the gate after it would be two
- * passes over memory. Before fuse. Leaves ops alone that have a reduction over the whole row beside them, or that only
- * column sums use, which compute them on the way.
+ * Reshapes are free views, but no kernel reaches across one: normalising heads and the gate after
+ * it would be two passes over memory. Before fuse. Leaves ops alone that have a reduction over the
+ * whole row beside them, or that only column sums use, which compute them on the way.
  */
 #include "passes/passes_internal.h"
 

@@ -1,12 +1,11 @@
 /* taps: named inspection points leave the graph.
  *
  *   %y = tap %x {name="blocks.0.h"}     =>   uses of %y read %x
- *   kept: the entry function returns %x as "tap:blocks.0.h" after its own outputs; calls between the tap and the entry
- *   return it outward.
+ *   kept: the entry function returns %x as "tap:blocks.0.h" after its own outputs; calls between
+ *   the tap and the entry return it outward.
  *
- * Taps in step functions and kernels have no single value and vanish in either case. Two taps of one name get the
- * suffixes
- * "#2", "#3" in the order of execution.
+ * Taps in step functions and kernels have no single value and vanish in either case. Two taps of
+ * one name get the suffixes "#2", "#3" in the order of execution.
  */
 #include "passes/passes_internal.h"
 

@@ -1,8 +1,9 @@
 /* The table of targets. */
 #include "passes/target.h"
 
-/* From a module of the graph to fused kernels, on every machine. The first cleaning is for what autodiff leaves, so that
- * the batch is bound in little code; the second for the reductions and reshapes that a known batch turns into nothing. */
+/* From a module of the graph to fused kernels, on every machine. The first cleaning is for what
+ * autodiff leaves, so that the batch is bound in little code; the second for the reductions and
+ * reshapes that a known batch turns into nothing. */
 #define KERNELS                                                                                    \
   "simplify,cse,dce,bind,select_mode,simplify,cse,dce,accumulate,split_rows,"                      \
   "simplify,cse,dce,directions,prologue,fuse"
@@ -43,7 +44,7 @@ const vtb_target *vtb_target_find(const char *name) {
   return NULL;
 }
 
-/* ---- precisions --------------------------------------------------------------------------------------------- */
+/* ---- precisions ------------------------------------------------------------------------------ */
 
 const char *const vtb_precision_names[VTB_N_PRECISIONS] = {"fp32", "tf32", "bf16", "fp16",
                                                            "bf16-all"};

@@ -1,6 +1,6 @@
-/* A target is one row: what the compiler must know of a machine before it makes code for it. Passes read the row from
- * their context; the functions that make code of a module are in the row that codegen/targets.h adds under the same
- * name. Nothing else asks for a target by name.
+/* A target is one row: what the compiler must know of a machine before it makes code for it. Passes
+ * read the row from their context; the functions that make code of a module are in the row that
+ * codegen/targets.h adds under the same name. Nothing else asks for a target by name.
  *
  * Rows are constant and outlive everything.
  */
@@ -9,7 +9,8 @@
 
 #include "runtime/base/base.h"
 
-/* How factors of products are rounded; sums are fp32, and so is everything else (passes/precision.c). */
+/* How factors of products are rounded; sums are fp32, and so is everything else
+ * (passes/precision.c). */
 typedef enum vtb_precision {
   VTB_PRECISION_FP32,
   VTB_PRECISION_TF32,
@@ -24,8 +25,8 @@ VTB_MUST_USE vtb_status vtb_precision_find(const char *name, vtb_precision *out,
 
 typedef struct vtb_target {
   const char *name, *summary;
-  const char
-      *pipeline; /* from a module of the graph, differentiated or not, to what code is made of */
+  /* from a module of the graph, differentiated or not, to what code is made of */
+  const char *pipeline;
   const char *needs;   /* besides this program, as a text for people; NULL: nothing */
   unsigned precisions; /* 1u << each vtb_precision it knows */
   bool in_double;      /* computes in double precision: equal to the reference but for order */

@@ -1,10 +1,13 @@
 /* The training step of a classifier: cross entropy on its logits, then reverse mode.
  *
- * With z the logits [B, C], y the labels [B], eps the label smoothing, s = z - max z (the maximum is held constant, as
- * its gradient cancels), v = 1 for rows with y >= 0 and 0 for the others, which pad the last batch: row_b = log sum_c
- * exp s_bc - sum_c ((1 - eps) [c = y_b] + eps / C) s_bc      = (1-eps) nll + eps mean(-log p) loss  = sum_b v_b row_b /
- * max(sum_b v_b, 1) A label of C or more has no class to match; the data layer refuses it.
- * What the entry returns as "updated.<buffer>" is returned too.
+ * With z the logits [B, C], y the labels [B], eps the label smoothing, s = z - max z (the maximum
+ * is held constant, as its gradient cancels), v = 1 for rows with y >= 0 and 0 for the others,
+ * which pad the last batch:
+ *   row_b = log sum_c exp s_bc - sum_c ((1 - eps) [c = y_b] + eps / C) s_bc
+ *         = (1 - eps) nll + eps mean(-log p)
+ *   loss  = sum_b v_b row_b / max(sum_b v_b, 1)
+ * A label of C or more has no class to match; the data layer refuses it. What the entry returns as
+ * "updated.<buffer>" is returned too.
  */
 #include "passes/passes.h"
 
@@ -105,7 +108,8 @@ static vtb_status check_classifier(const vtb_func *f, const char *logits, double
   return VTB_E_INPUT;
 }
 
-/* A copy of f with labels as a further input, that returns loss, logits and f's updates of buffers. */
+/* A copy of f with labels as a further input, that returns loss, logits and f's updates of
+ * buffers. */
 static vtb_func *with_loss(vtb_func *f, int at, double eps) {
   vtb_module *m = f->module;
   vtb_func *l = vtb_func_clone(f, m, "loss");
@@ -133,7 +137,8 @@ static vtb_func *with_loss(vtb_func *f, int at, double eps) {
   return l;
 }
 
-/* The adjoint of the loss, the last argument, is the constant 1, or becomes the factor on all adjoints. */
+/* The adjoint of the loss, the last argument, is the constant 1, or becomes the factor on all
+ * adjoints. */
 static void seed(vtb_func *train, bool scaled) {
   vtb_value *adjoint = train->args[train->n_args - 1];
   if (scaled) {

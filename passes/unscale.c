@@ -3,8 +3,9 @@
  *   %s = mul %q, %c          (c a constant number)        %y0, ... = linscan %q, %k, %v, %d
  *   %y, ... = linscan %s, %k, %v, %d                =>    %y = mul %y0, %c
  *
- * Readout is linear in the queries. Behind the scan the factor joins an elementwise kernel, in both directions of
- * training; before it, the scaled queries would be written, and written again for the backward. Before autodiff.
+ * Readout is linear in the queries. Behind the scan the factor joins an elementwise kernel, in both
+ * directions of training; before it, the scaled queries would be written, and written again for the
+ * backward. Before autodiff.
  */
 #include "passes/passes_internal.h"
 

@@ -1,15 +1,18 @@
 /* Vertebra's C API for running a compiled model: the one header an application includes.
  *
  *   vtb_model *m; vtb_error err = {0};
- *   if (vtb_model_open("model.so", NULL, &m, &err)) fail(err.text);  // what `vertebra build --weights W` made
- *   float *image = vtb_model_input(m, NULL, NULL);                   // (B, 3, H, W), filled in place
+ *   // what `vertebra build --weights W` made
+ *   if (vtb_model_open("model.so", NULL, &m, &err)) fail(err.text);
+ *   float *image = vtb_model_input(m, NULL, NULL);            // (B, 3, H, W), filled in place
  *   ...
  *   if (vtb_model_run(m, &err)) fail(err.text);
- *   const float *logits = vtb_model_output(m, NULL, NULL);           // (B, classes), until the next run
+ *   const float *logits = vtb_model_output(m, NULL, NULL);    // (B, classes), until the next run
  *   vtb_model_free(m);
  *
- * Errors: functions return a vtb_status, VTB_OK or the reason, and leave a sentence in err->text (err may be NULL).
- * Ownership: a model owns its program, its buffers and its threads' settings until vtb_model_free().
+ * Errors: functions return a vtb_status, VTB_OK or the reason, and leave a sentence in err->text
+ * (err may be NULL).
+ * Ownership: a model owns its program, its buffers and its threads' settings until
+ * vtb_model_free().
  * Threads: one thread at a time per model; different models are independent.
  */
 #ifndef VTB_VERTEBRA_H
@@ -30,17 +33,18 @@ typedef struct vtb_open_options {
   const char *weights; /* a safetensors file; NULL: the weights in the built file */
   int n_threads;       /* 0: as in vtb_model_new() */
 } vtb_open_options;
-/* A built file, for inference; o NULL: all defaults. VTB_E_INPUT: the file is not sound, or of another version;
- * VTB_E_DEVICE: it has no code for this machine, or there is no such device. Without weights, in the file or named,
- * parameters start as zeros: vtb_model_load() fills them. */
+/* A built file, for inference; o NULL: all defaults. VTB_E_INPUT: the file is not sound, or of
+ * another version; VTB_E_DEVICE: it has no code for this machine, or there is no such device.
+ * Without weights, in the file or named, parameters start as zeros: vtb_model_load() fills them. */
 VTB_MUST_USE vtb_status vtb_model_open(const char *path, const vtb_open_options *o, vtb_model **out,
                                        vtb_error *err);
-/* What a built file says of its model: "mean" and "std" of the preprocessing, "0.5,0.5,0.5"; "classes", a JSON list of
- * names; "defines", the settings it was built with. NULL if it does not. Valid until vtb_model_free(). */
+/* What a built file says of its model: "mean" and "std" of the preprocessing, "0.5,0.5,0.5";
+ * "classes", a JSON list of names; "defines", the settings it was built with. NULL if it does not.
+ * Valid until vtb_model_free(). */
 const char *vtb_model_meta(const vtb_model *m, const char *key);
 
-/* Takes the program: it is freed with the model, also on failure. n_threads 0: chosen by VTB_THREADS,
- * OMP_NUM_THREADS or the machine. Parameters start as zeros. */
+/* Takes the program: it is freed with the model, also on failure. n_threads 0: chosen by
+ * VTB_THREADS, OMP_NUM_THREADS or the machine. Parameters start as zeros. */
 VTB_MUST_USE vtb_status vtb_model_new(vtb_program *program, int n_threads, vtb_model **out,
                                       vtb_error *err);
 void vtb_model_free(vtb_model *m); /* NULL is fine */
@@ -55,9 +59,10 @@ VTB_MUST_USE vtb_status vtb_model_save(const vtb_model *m, const char *path, vtb
 int vtb_model_tensors(const vtb_model *m, const vtb_tensor_info **out);
 int64_t vtb_model_batch(const vtb_model *m);
 
-/* Buffers by name, f32 unless the tensor is i32; NULL if there is no such tensor. *count: elements (may be NULL).
- * name NULL: the only input, the first output. Input contents stay between runs. Who changes a parameter asks for its
- * buffer anew after each run: a GPU has a copy of its own otherwise. */
+/* Buffers by name, f32 unless the tensor is i32; NULL if there is no such tensor. *count: elements
+ * (may be NULL). name NULL: the only input, the first output. Input contents stay between runs. Who
+ * changes a parameter asks for its buffer anew after each run: a GPU has a copy of its own
+ * otherwise. */
 void *vtb_model_input(vtb_model *m, const char *name, int64_t *count);
 const void *vtb_model_output(const vtb_model *m, const char *name, int64_t *count);
 void *vtb_model_param(vtb_model *m, const char *name, int64_t *count);

@@ -1,4 +1,5 @@
-/* The test harness: plain functions, plain checks. A failed check prints its place and the test program exits with 1.
+/* The test harness: plain functions, plain checks. A failed check prints its place and the test
+ * program exits with 1.
  *
  *   TEST(name) { CHECK(1 + 1 == 2); CHECK_NEAR(x, 0.5, 1e-9); }
  *   int main(int argc, char **argv) { RUN(name); return test_done(); }

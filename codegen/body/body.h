@@ -1,12 +1,15 @@
-/* Bodies of ops as values at an index: the common ground of the loop, row and reduction kernels of all targets.
+/* Bodies of ops as values at an index: the common ground of the loop, row and reduction kernels of
+ * all targets.
  *
- * A nest has variables, one an axis of its iteration space (finer where a reshape splits an axis). The index of a value
- * along an axis is affine in them, plus a part computed at run time (tables, divisions). Views change indices and cost
- * nothing; an access's address is one affine form. A body is first probed, emitted into something that is thrown away,
- * to find out which splits it needs and which variables always occur together: those are merged into one group.
+ * A nest has variables, one an axis of its iteration space (finer where a reshape splits an axis).
+ * The index of a value along an axis is affine in them, plus a part computed at run time (tables,
+ * divisions). Views change indices and cost nothing; an access's address is one affine form. A body
+ * is first probed, emitted into something that is thrown away, to find out which splits it needs
+ * and which variables always occur together: those are merged into one group.
  *
- * A target embeds a vtb_body as the first member of its own state and fills a vtb_body_target. What it makes (values,
- * conditions, run-time parts of indices) is opaque here: an LLVMValueRef on the CPU, a C expression on CUDA.
+ * A target embeds a vtb_body as the first member of its own state and fills a vtb_body_target. What
+ * it makes (values, conditions, run-time parts of indices) is opaque here: an LLVMValueRef on the
+ * CPU, a C expression on CUDA.
  */
 #ifndef VTB_CODEGEN_BODY_H
 #define VTB_CODEGEN_BODY_H
@@ -26,13 +29,14 @@ typedef struct vtb_index {
   bool lanes;       /* dyn varies from lane to lane */
 } vtb_index;
 
-/* Where a value that is stored already lies: an operand (or result) of the kernel, or a temporary of it. */
+/* Where a value that is stored already lies: an operand (or result) of the kernel, or a temporary
+ * of it. */
 typedef struct vtb_leaf {
   const vtb_value *value;
   int tensor;   /* >= 0: number of the operand or result */
   int64_t temp; /* else a temporary, dense */
-  const int64_t
-      *stride; /* instead of the memory's own, for a value that is another view of it; or NULL */
+  /* instead of the memory's own, for a value that is another view of it; or NULL */
+  const int64_t *stride;
 } vtb_leaf;
 
 /* A value to compute and where it goes. */
@@ -88,7 +92,8 @@ typedef struct vtb_body_target {
   void *(*scale)(vtb_body *b, const vtb_index *x, int64_t k);
   void (*divide)(vtb_body *b, const vtb_index *x, int64_t inner, vtb_index *quotient,
                  vtb_index *rest);
-  /* x into [lo, hi) where the lanes of a condition are evaluated on both sides; x itself where they never are */
+  /* x into [lo, hi) where the lanes of a condition are evaluated on both sides; x itself where they
+   * never are */
   vtb_index (*clamp)(vtb_body *b, const vtb_index *x, int64_t lo, int64_t hi);
   /* values at an index */
   void *(*load)(vtb_body *b, const vtb_leaf *leaf, const vtb_index *index);
@@ -99,11 +104,11 @@ typedef struct vtb_body_target {
   void *(*random)(vtb_body *b, void *seed, uint32_t stream, const vtb_index *at);
   void *(*elementwise)(vtb_body *b, const vtb_inst *i, void **operands);
   void *(*load_kept)(vtb_body *b, const vtb_kept *k);
-  void *(*store_kept)(vtb_body *b, const vtb_kept *k,
-                      void *v); /* returns v as the target likes it */
+  /* returns v as the target likes it */
+  void *(*store_kept)(vtb_body *b, const vtb_kept *k, void *v);
   /* conditions */
-  void *(*within)(vtb_body *b, const vtb_index *x, int64_t lo, int64_t hi, bool above,
-                  bool below); /* already known */
+  /* already known */
+  void *(*within)(vtb_body *b, const vtb_index *x, int64_t lo, int64_t hi, bool above, bool below);
   void *(*both)(vtb_body *b, void *x, void *y);
   void *(*choose)(vtb_body *b, vtb_dtype d, void *condition, vtb_arm_fn arm, const void *user);
   /* probing: where a body may be emitted for nothing; returns what stands for every variable */
@@ -113,8 +118,8 @@ typedef struct vtb_body_target {
   void (*store)(vtb_body *b, const vtb_root *r, const vtb_index *index, void *value);
   int64_t (*temp)(vtb_body *b, int64_t bytes);
   void (*loop)(vtb_body *b, const vtb_root *roots, int n); /* no reductions left inside */
-  bool (*row)(vtb_body *b, const vtb_root *roots,
-              int n); /* false, with nothing emitted: not of that form */
+  /* false, with nothing emitted: not of that form */
+  bool (*row)(vtb_body *b, const vtb_root *roots, int n);
   void (*reduce)(vtb_body *b, const vtb_root *roots, int n);
 } vtb_body_target;
 
@@ -150,7 +155,7 @@ struct vtb_body {
 void vtb__body_init(vtb_body *b, const vtb_body_target *target, const vtb_inst *inst);
 void vtb__body_free(vtb_body *b);
 
-/* ---- index algebra (index.c) ---- */
+/* ---- index algebra (index.c) ----------------------------------------------------------------- */
 vtb_index vtb__index_const(int64_t c);
 vtb_index vtb__index_var(int k, int64_t coef);
 vtb_index vtb__index_dyn(void *dyn, bool lanes);
@@ -158,8 +163,8 @@ vtb_index vtb__index_add(vtb_body *b, const vtb_index *x, const vtb_index *y);
 vtb_index vtb__index_scale(vtb_body *b, const vtb_index *x, int64_t k);
 vtb_index vtb__index_shift(const vtb_index *x, int64_t by);
 bool vtb__index_equal(const vtb_body *b, const vtb_index *x, const vtb_index *y);
-bool vtb__index_bounds(const vtb_body *b, const vtb_index *x, int64_t *lo,
-                       int64_t *hi); /* false: unknown */
+/* false: unknown */
+bool vtb__index_bounds(const vtb_body *b, const vtb_index *x, int64_t *lo, int64_t *hi);
 /* x / inner and x % inner; false if they are computed at run time. */
 bool vtb__index_split(vtb_body *b, const vtb_index *x, int64_t inner, vtb_index *quotient,
                       vtb_index *rest);
@@ -174,7 +179,7 @@ vtb_index vtb__linear(vtb_body *b, const vtb_type *t, const int64_t *stride,
 /* While probing, a target tells every index that it emits. */
 void vtb__index_used(vtb_body *b, const vtb_index *x);
 
-/* ---- views as changes of index (moves.c) ---- */
+/* ---- views as changes of index (moves.c) ----------------------------------------------------- */
 void vtb__operand_index(const vtb_value *operand, const vtb_type *result, const vtb_index *index,
                         vtb_index *out);
 void vtb__reshape_index(vtb_body *b, const vtb_type *to, const vtb_index *index,
@@ -188,13 +193,14 @@ bool vtb__table_is_line(const int32_t *from, int64_t n, int64_t *lo, int64_t *hi
 bool vtb__table_is_grid(const int32_t *from, int64_t n, int64_t *inner, int64_t *outer_step,
                         int64_t *inner_step);
 
-/* ---- values (eval.c) ---- */
+/* ---- values (eval.c) ------------------------------------------------------------------------- */
 void *vtb__body_eval(vtb_body *b, const vtb_value *v, const vtb_index *index);
 const vtb_leaf *vtb__leaf_find(const vtb_body *b, const vtb_value *v);
 bool vtb__is_costly(vtb_op op); /* a polynomial or more */
 
-/* ---- nests (nest.c) ---- */
-/* Variables for the axes of `shape` in order; *index gets each axis' index (0 along size-1 axes). */
+/* ---- nests (nest.c) -------------------------------------------------------------------------- */
+/* Variables for the axes of `shape` in order; *index gets each axis' index (0 along size-1
+ * axes). */
 void vtb__space_init(vtb_body *b, vtb_space *s, const vtb_type *shape);
 void vtb__space_index(const vtb_body *b, const vtb_space *s, vtb_index *index);
 /* Emits `emit` for nothing until it asks for no more splits, then merges variables into groups. */
@@ -203,8 +209,9 @@ void vtb__probe(vtb_body *b, vtb_space *s, vtb_probe_fn emit, void *user);
 /* After a kernel: no lanes, nothing known. */
 void vtb__nest_end(vtb_body *b);
 
-/* ---- schedules ---- */
-/* Kernels for results of the body (schedule.c): a row kernel for all; or each reduction, level by level, and loops. */
+/* ---- schedules ------------------------------------------------------------------------------- */
+/* Kernels for results of the body (schedule.c): a row kernel for all; or each reduction, level by
+ * level, and loops. */
 void vtb__schedule(vtb_body *b, const vtb_root *results, int n);
 bool vtb__is_reduce(const vtb_value *v);
 /* The body's reductions that are not leaves yet, in order; call with i = 0, 1, ... until NULL. */
@@ -212,7 +219,8 @@ const vtb_value *vtb__body_reduction(const vtb_body *b, int i);
 /* Nesting depth of reductions above leaves: 0 none. */
 int vtb__reduce_level(vtb_body *b, const vtb_value *v);
 
-/* What row kernels find out by probing (row.c): reductions over the last axis among elementwise ops. */
+/* What row kernels find out by probing (row.c): reductions over the last axis among elementwise
+ * ops. */
 typedef struct vtb_row_sum { /* a reduction at an index that depends on the row only */
   const vtb_value *value;
   vtb_index index[VTB_MAX_RANK];
@@ -232,7 +240,8 @@ bool vtb__row_begin(vtb_body *b, vtb_row *r, const vtb_root *roots, int n);
 void vtb__row_end(vtb_body *b, vtb_row *r);
 /* The index of a sum's operand along the row. */
 void vtb__row_operand(const vtb_body *b, const vtb_row_sum *s, vtb_index *out);
-/* Index of a root: the row's axes, and the last one if it is as long (*full). False if its shape is neither. */
+/* Index of a root: the row's axes, and the last one if it is as long (*full). False if its shape is
+ * neither. */
 bool vtb__row_root(const vtb_body *b, const vtb_row *r, const vtb_value *v, vtb_index *index,
                    bool *full);
 /* A sum is known from here on. */
@@ -251,10 +260,11 @@ bool vtb__reduction_over(const vtb_reduction *d, const vtb_group *g); /* the gro
 void *vtb__reduction_operand(vtb_body *b, const vtb_reduction *d, int r);
 vtb_index vtb__reduction_result(vtb_body *b, const vtb_reduction *d); /* linear, dense */
 
-/* ---- products as bodies (einsum.c) ---- */
-int vtb__einsum_letters(
-    const vtb_inst *inst); /* different ones; a body has room for VTB_MAX_RANK */
-/* The product and sum of an einsum of x and y as ops, without what is added; `unroll`: the sum written out. */
+/* ---- products as bodies (einsum.c) ----------------------------------------------------------- */
+/* different ones; a body has room for VTB_MAX_RANK */
+int vtb__einsum_letters(const vtb_inst *inst);
+/* The product and sum of an einsum of x and y as ops, without what is added; `unroll`: the sum
+ * written out. */
 vtb_value *vtb__einsum_sum(vtb_builder *b, const vtb_inst *inst, vtb_value *x, vtb_value *y,
                            bool unroll);
 

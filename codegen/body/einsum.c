@@ -38,7 +38,8 @@ static vtb_value *slice_of(vtb_builder *b, vtb_value *x, int axis, int64_t k) {
   return x->type.dim[axis].size > 1 ? vtb_b_slice(b, x, axis, k, k + 1, 1) : x;
 }
 
-/* The sum over axes from `axis` on, written out: the innermost loop runs along the result's last letter. */
+/* The sum over axes from `axis` on, written out: the innermost loop runs along the result's last
+ * letter. */
 static vtb_value *unrolled_sum(vtb_builder *b, vtb_value *x, vtb_value *y, int axis, int n) {
   if (axis == n) return vtb_b_binary(b, VTB_OP_mul, x, y);
   int64_t size = x->type.dim[axis].size > 1 ? x->type.dim[axis].size : y->type.dim[axis].size;

@@ -1,8 +1,9 @@
-/* Values of a body at an index: every op that is an expression of its operands or a change of index.
+/* Values of a body at an index: every op that is an expression of its operands or a change of
+ * index.
  *
- * What was computed at an index is remembered until the place where it is known ends. Conditions exclude reads: where a
- * condition is the same for all lanes, what it excludes is never evaluated; else indices are clamped, and both sides
- * are.
+ * What was computed at an index is remembered until the place where it is known ends. Conditions
+ * exclude reads: where a condition is the same for all lanes, what it excludes is never evaluated;
+ * else indices are clamped, and both sides are.
  */
 #include "codegen/body/body.h"
 
@@ -15,7 +16,7 @@ const vtb_leaf *vtb__leaf_find(const vtb_body *b, const vtb_value *v) {
   return NULL;
 }
 
-/* ---- conditions ------------------------------------------------------------------------------------------- */
+/* ---- conditions ------------------------------------------------------------------------------ */
 
 typedef enum truth { NEVER, ALWAYS, SOMETIMES } truth;
 
@@ -53,7 +54,7 @@ static void *choose(vtb_body *b, truth t, void *condition, const choice *c) {
   return b->target->choose(b, c->dtype, condition, eval_arm, c);
 }
 
-/* ---- sources ---------------------------------------------------------------------------------------------- */
+/* ---- sources --------------------------------------------------------------------------------- */
 
 static void *eval_constant(vtb_body *b, const vtb_value *v, const vtb_index *index) {
   const vtb_attr *data = vtb_attr_find(v->def, "data");
@@ -81,7 +82,7 @@ static void *eval_random(vtb_body *b, const vtb_value *v, const vtb_index *index
   return b->target->random(b, seed, (uint32_t)vtb_attr_int(v->def, "stream", 0), &at);
 }
 
-/* ---- views ------------------------------------------------------------------------------------------------ */
+/* ---- views ----------------------------------------------------------------------------------- */
 
 static void *eval_pad(vtb_body *b, const vtb_value *v, const vtb_index *index) {
   const vtb_inst *i = v->def;
@@ -145,7 +146,7 @@ static void *eval_concat(vtb_body *b, const rest *c) {
   return b->target->choose(b, c->v->type.dtype, condition, concat_arm, c);
 }
 
-/* ---- along a path ----------------------------------------------------------------------------------------- */
+/* ---- along a path ---------------------------------------------------------------------------- */
 
 /* The position that step `at` reads, as an entry of a table. */
 static truth look_up(vtb_body *b, const int32_t *from, int64_t n, const vtb_index *at,
@@ -237,7 +238,7 @@ static void *eval_shape(vtb_body *b, const vtb_value *v, const vtb_index *index)
   return vtb__body_eval(b, i->operands[0], at);
 }
 
-/* ---- values ----------------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 bool vtb__is_costly(vtb_op op) {
   switch (op) {
@@ -295,8 +296,8 @@ static bool same_place(const vtb_body *b, const vtb_value *v, const vtb_index *x
   return true;
 }
 
-/* Number of the entry for a value that the row's loop has element by element and that is worth keeping; made while
- * probing. -1: none. */
+/* Number of the entry for a value that the row's loop has element by element and that is worth
+ * keeping; made while probing. -1: none. */
 static int kept_entry(vtb_body *b, const vtb_value *v, const vtb_index *index, bool leaf) {
   if (!b->keep || b->conditions || b->vec < 0 || v->type.dtype == VTB_I32) return -1;
   if (leaf ? !b->target->keeps_leaves : !v->def || !vtb__is_costly(v->def->op)) return -1;

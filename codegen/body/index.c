@@ -1,4 +1,5 @@
-/* Index algebra: affine forms in the nest's variables, with a run-time part where affine does not reach. */
+/* Index algebra: affine forms in the nest's variables, with a run-time part where affine does not
+ * reach. */
 #include <string.h>
 
 #include "codegen/body/body.h"
@@ -109,9 +110,10 @@ vtb_index vtb__linear(vtb_body *b, const vtb_type *t, const int64_t *stride,
   return at;
 }
 
-/* ---- splitting -------------------------------------------------------------------------------------------- */
+/* ---- splitting ------------------------------------------------------------------------------- */
 
-/* Terms that are multiples of `inner` go to the quotient; exact if the others stay within one period. */
+/* Terms that are multiples of `inner` go to the quotient; exact if the others stay within one
+ * period. */
 static bool split_affine(const vtb_body *b, const vtb_index *x, int64_t inner, vtb_index *q,
                          vtb_index *r) {
   if (x->dyn) return false;
@@ -129,7 +131,8 @@ static bool split_affine(const vtb_body *b, const vtb_index *x, int64_t inner, v
   return lo >= 0 && hi < inner;
 }
 
-/* A variable whose inner part would stay in the rest and whose outer part would be a multiple of `inner`. */
+/* A variable whose inner part would stay in the rest and whose outer part would be a multiple of
+ * `inner`. */
 static void want_split(vtb_body *b, const vtb_index *x, int64_t inner) {
   if (!b->probing || b->split_inner || x->dyn || b->n_vars == VTB_NEST_MAX) return;
   for (int k = 0; k < b->n_vars; k++) {

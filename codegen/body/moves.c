@@ -12,7 +12,8 @@ void vtb__operand_index(const vtb_value *operand, const vtb_type *result, const 
     out[a] = operand->type.dim[a].size == 1 ? vtb__index_const(0) : index[a + skip];
 }
 
-/* Row-major regrouping: runs of axes with equal products are joined, then cut at the operand's sizes. */
+/* Row-major regrouping: runs of axes with equal products are joined, then cut at the operand's
+ * sizes. */
 void vtb__reshape_index(vtb_body *body, const vtb_type *to, const vtb_index *index,
                         const vtb_type *from, vtb_index *out) {
   int a = to->rank - 1, b = from->rank - 1;

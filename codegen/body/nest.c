@@ -23,7 +23,7 @@ void vtb__nest_end(vtb_body *b) {
   b->lanes = 1;
 }
 
-/* ---- spaces ----------------------------------------------------------------------------------------------- */
+/* ---- spaces ---------------------------------------------------------------------------------- */
 
 void vtb__space_init(vtb_body *b, vtb_space *s, const vtb_type *shape) {
   *s = (vtb_space){.rank = shape->rank};
@@ -60,7 +60,7 @@ static void split_var(vtb_body *b, vtb_space *s, int k, int64_t inner) {
   }
 }
 
-/* ---- probing ---------------------------------------------------------------------------------------------- */
+/* ---- probing --------------------------------------------------------------------------------- */
 
 static bool may_join(const vtb_body *b, int k) {
   if (b->no_merge[k]) return false;

@@ -1,8 +1,9 @@
 /* Rows: reductions over the last axis among elementwise ops (norms, softmax, their adjoints).
  *
- * A reduction of level k needs those of lower levels, so a row is walked once a level and once more for the results.
- * Probing finds the reductions, with the index each is needed at, and which values several passes need. Declines if a
- * reduction is over anything else than the row, or a result has another shape.
+ * A reduction of level k needs those of lower levels, so a row is walked once a level and once more
+ * for the results. Probing finds the reductions, with the index each is needed at, and which values
+ * several passes need. Declines if a reduction is over anything else than the row, or a result has
+ * another shape.
  */
 #include "codegen/body/body.h"
 
@@ -37,7 +38,7 @@ void vtb__row_know(vtb_body *b, const vtb_row_sum *s, void *value) {
   vtb_vec_push(&b->memo, known);
 }
 
-/* ---- probing ---------------------------------------------------------------------------------------------- */
+/* ---- probing --------------------------------------------------------------------------------- */
 
 static bool fits(const vtb_body *b, const vtb_row *r, const vtb_value *v, const vtb_index *index) {
   const vtb_type *t = &v->def->operands[0]->type;
@@ -59,7 +60,8 @@ static bool is_same(const vtb_body *b, const vtb_row_sum *s, const vtb_value *v,
   return same;
 }
 
-/* What the pass of the sum's level will look at, with a fresh memo: passes see no values of one another. */
+/* What the pass of the sum's level will look at, with a fresh memo: passes see no values of one
+ * another. */
 static void look_into(vtb_body *b, const vtb_row_sum *s) {
   vtb_index inner[VTB_MAX_RANK];
   vtb_body outer = *b;

@@ -1,8 +1,8 @@
 /* Which kernels a body becomes.
  *
- * Tried in this order: a row kernel for all results; otherwise every reduction is computed into memory (its result, or
- * a temporary), level by level, and what is left are loops, one kernel a shape. A result that is a concatenation is
- * stored piece by piece.
+ * Tried in this order: a row kernel for all results; otherwise every reduction is computed into
+ * memory (its result, or a temporary), level by level, and what is left are loops, one kernel a
+ * shape. A result that is a concatenation is stored piece by piece.
  */
 #include "codegen/body/body.h"
 

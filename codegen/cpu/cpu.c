@@ -1,7 +1,7 @@
 /* Tasks: the frame of every kernel function, its tensors, its scratch memory and temporaries.
  *
- * void task(ptr closure, i64 begin, i64 end) { entry: load the closure; for (index = begin; index < end; index++) body
- * }
+ * void task(ptr closure, i64 begin, i64 end) { entry: load the closure; for (index = begin; index <
+ * end; index++) body }
  */
 #include "codegen/cpu/host/host.h"
 
@@ -139,7 +139,7 @@ void vtb__join_end(vtb_cpu *c) {
   *joint = (vtb_cpu_joint){0};
 }
 
-/* ---- memory ----------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static LLVMValueRef load_service(vtb_cpu *c, LLVMBuilderRef b, LLVMValueRef services,
                                  size_t offset) {
@@ -180,7 +180,7 @@ LLVMValueRef vtb_cpu_var(vtb_cpu *c, vtb_cpu_task *t, LLVMTypeRef type) {
 
 const int64_t *vtb_cpu_strides(vtb_cpu *c, int i) { return c->kernel->stride[i]; }
 
-/* ---- services --------------------------------------------------------------------------------------------- */
+/* ---- services -------------------------------------------------------------------------------- */
 
 void vtb_cpu_sgemm(vtb_cpu *c, vtb_cpu_task *t, bool trans_a, bool trans_b, LLVMValueRef m,
                    LLVMValueRef n, LLVMValueRef k, float alpha, LLVMValueRef a, int64_t lda,
@@ -204,7 +204,7 @@ void vtb_cpu_sgemm(vtb_cpu *c, vtb_cpu_task *t, bool trans_a, bool trans_b, LLVM
   LLVMBuildCall2(c->b, LLVMFunctionType(c->void_type, types, 13, 0), fn, args, 13, "");
 }
 
-/* ---- tables ----------------------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 LLVMValueRef vtb__const_bytes(vtb_cpu *c, const void *data, size_t n_bytes) {
   vtb_host *h = c->host;

@@ -1,15 +1,18 @@
-/* What an emitter of a CPU kernel builds on: tasks, loops, vectors, scalar mathematics. Included by codegen/ only.
+/* What an emitter of a CPU kernel builds on: tasks, loops, vectors, scalar mathematics. Included by
+ * codegen/ only.
  *
- * An emitter is `void vtb__cpu_<column>(vtb_cpu *c, const vtb_inst *inst)`, named by the cpu column of ir/ops.def. It
- * emits one or more tasks, which run one after another; each is an LLVM function over a parallel index space:
+ * An emitter is `void vtb__cpu_<column>(vtb_cpu *c, const vtb_inst *inst)`, named by the cpu column
+ * of ir/ops.def. It emits one or more tasks, which run one after another; each is an LLVM function
+ * over a parallel index space:
  *
  *   vtb_cpu_task *t = vtb_cpu_task_begin(c, inst, "scan", B * h, 1);
  *   ... code for one index t->index, at c->b; operands and results are t->t[0 ...] ...
  *   vtb_cpu_task_end(c, t);
  *
- * Emitters run once a distinct kernel (op, attributes, types, strides): equal instructions share the tasks, so nothing
- * may be kept between calls. All helpers emit at c->b, the end of the current block of the task under construction.
- * Integer values are i64 unless named otherwise; element indices and strides count elements, not bytes.
+ * Emitters run once a distinct kernel (op, attributes, types, strides): equal instructions share
+ * the tasks, so nothing may be kept between calls. All helpers emit at c->b, the end of the current
+ * block of the task under construction. Integer values are i64 unless named otherwise; element
+ * indices and strides count elements, not bytes.
  * Ownership: everything belongs to the vtb_cpu. One thread.
  */
 #ifndef VTB_CODEGEN_CPU_H
@@ -33,14 +36,14 @@ typedef struct vtb_cpu {
   vtb_host *host;
 } vtb_cpu;
 
-/* ---- tensors and tasks ------------------------------------------------------------------------------------ */
+/* ---- tensors and tasks ----------------------------------------------------------------------- */
 
 /* An operand or result inside a task. ptr includes the view's offset. */
 typedef struct vtb_cpu_tensor {
   LLVMValueRef ptr;
   const vtb_type *type;
-  int64_t stride
-      [VTB_MAX_RANK]; /* elements; 0 on broadcast axes. Structured ops: the last is 1 wherever its size > 1 */
+  /* elements; 0 on broadcast axes. Structured ops: the last is 1 wherever its size > 1 */
+  int64_t stride[VTB_MAX_RANK];
 } vtb_cpu_tensor;
 
 typedef struct vtb_cpu_task {
@@ -58,27 +61,30 @@ typedef struct vtb_cpu_task {
   int64_t scratch_bytes, scratch_most;
 } vtb_cpu_task;
 
-/* A task over [0, n); a thread gets whole multiples of `grain`. `kind` names it in dumps. n and grain depend on shapes
- * only, never on the number of threads, and so must every order of summation. */
+/* A task over [0, n); a thread gets whole multiples of `grain`. `kind` names it in dumps. n and
+ * grain depend on shapes only, never on the number of threads, and so must every order of
+ * summation. */
 vtb_cpu_task *vtb_cpu_task_begin(vtb_cpu *c, const vtb_inst *inst, const char *kind, int64_t n,
                                  int64_t grain);
 void vtb_cpu_task_end(vtb_cpu *c, vtb_cpu_task *t);
 
-/* The thread's scratch memory of this task, 64-byte aligned, contents undefined at every index. May be called several
- * times in a task: the pieces are distinct. */
+/* The thread's scratch memory of this task, 64-byte aligned, contents undefined at every index. May
+ * be called several times in a task: the pieces are distinct. */
 LLVMValueRef vtb_cpu_scratch(vtb_cpu *c, vtb_cpu_task *t, int64_t bytes);
-/* Memory shared by all tasks of this instruction (a partial sum from one task to the next): reserve before the first
- * task that uses it, address it inside any of them. 64-byte aligned, contents undefined at the first task. */
+/* Memory shared by all tasks of this instruction (a partial sum from one task to the next): reserve
+ * before the first task that uses it, address it inside any of them. 64-byte aligned, contents
+ * undefined at the first task. */
 int64_t vtb_cpu_temp(vtb_cpu *c, int64_t bytes);
 LLVMValueRef vtb_cpu_temp_ptr(vtb_cpu *c, vtb_cpu_task *t, int64_t temp);
-/* A mutable local of the task (an alloca in its entry block, promoted to a register); LLVMBuildLoad2 / LLVMBuildStore.
- */
+/* A mutable local of the task (an alloca in its entry block, promoted to a register);
+ * LLVMBuildLoad2 / LLVMBuildStore. */
 LLVMValueRef vtb_cpu_var(vtb_cpu *c, vtb_cpu_task *t, LLVMTypeRef type);
 
 /* Strides of operand or result i of the instruction as the plan has them, without a task. */
 const int64_t *vtb_cpu_strides(vtb_cpu *c, int i);
 
-/* C[m,n] = alpha op(A) op(B) + beta C on the calling thread, row-major; leading dimensions in elements. */
+/* C[m,n] = alpha op(A) op(B) + beta C on the calling thread, row-major; leading dimensions in
+ * elements. */
 void vtb_cpu_sgemm(vtb_cpu *c, vtb_cpu_task *t, bool trans_a, bool trans_b, LLVMValueRef m,
                    LLVMValueRef n, LLVMValueRef k, float alpha, LLVMValueRef a, int64_t lda,
                    LLVMValueRef b, int64_t ldb, float beta, LLVMValueRef out, int64_t ldc);
@@ -87,11 +93,12 @@ void vtb_cpu_sgemm(vtb_cpu *c, vtb_cpu_task *t, bool trans_a, bool trans_b, LLVM
 LLVMValueRef vtb_cpu_const_i32(vtb_cpu *c, const int32_t *v, size_t n);
 LLVMValueRef vtb_cpu_const_f32(vtb_cpu *c, const float *v, size_t n);
 
-/* ---- control ---------------------------------------------------------------------------------------------- */
+/* ---- control --------------------------------------------------------------------------------- */
 
-/* for (i = from; i < to; i += step), step > 0. The loop may run zero times. Values carried from one iteration to the
- * next: declare with vtb_cpu_carry right after begin (returns the value at the start of an iteration), set with
- * vtb_cpu_carry_next before end, read after end with vtb_cpu_carried. */
+/* for (i = from; i < to; i += step), step > 0. The loop may run zero times. Values carried from one
+ * iteration to the next: declare with vtb_cpu_carry right after begin (returns the value at the
+ * start of an iteration), set with vtb_cpu_carry_next before end, read after end with
+ * vtb_cpu_carried. */
 #define VTB_CPU_MAX_CARRY 32
 typedef struct vtb_cpu_for {
   LLVMValueRef i;
@@ -114,11 +121,11 @@ vtb_cpu_if vtb_cpu_if_begin(vtb_cpu *c, LLVMValueRef cond);
 void vtb_cpu_else(vtb_cpu *c, vtb_cpu_if *i);
 void vtb_cpu_if_end(vtb_cpu *c, vtb_cpu_if *i);
 
-/* ---- integers and addresses ------------------------------------------------------------------------------- */
+/* ---- integers and addresses ------------------------------------------------------------------ */
 
 LLVMValueRef vtb_cpu_i64(vtb_cpu *c, int64_t v);
-LLVMValueRef vtb_cpu_add(vtb_cpu *c, LLVMValueRef x,
-                         LLVMValueRef y); /* i64, no signed wrap; folds constants */
+/* i64, no signed wrap; folds constants */
+LLVMValueRef vtb_cpu_add(vtb_cpu *c, LLVMValueRef x, LLVMValueRef y);
 LLVMValueRef vtb_cpu_mul(vtb_cpu *c, LLVMValueRef x, int64_t k);
 LLVMValueRef vtb_cpu_div(vtb_cpu *c, LLVMValueRef x, int64_t k); /* x >= 0, k > 0 */
 LLVMValueRef vtb_cpu_rem(vtb_cpu *c, LLVMValueRef x, int64_t k);
@@ -128,15 +135,15 @@ LLVMValueRef vtb_cpu_at(vtb_cpu *c, LLVMValueRef ptr, LLVMValueRef elements);
 /* Address of element (i0, i1, ...) of a tensor; indices past n are 0; NULL entries are 0. */
 LLVMValueRef vtb_cpu_element(vtb_cpu *c, const vtb_cpu_tensor *t, const LLVMValueRef *index, int n);
 
-/* ---- f32 scalars and vectors ------------------------------------------------------------------------------ */
+/* ---- f32 scalars and vectors ----------------------------------------------------------------- */
 
 LLVMTypeRef vtb_cpu_vector(vtb_cpu *c, int lanes); /* <lanes x float>; lanes 1: float */
 LLVMValueRef vtb_cpu_f32(vtb_cpu *c, double v);    /* scalar constant */
-LLVMValueRef vtb_cpu_like(vtb_cpu *c, LLVMValueRef x,
-                          double v); /* constant of x's type, scalar or vector */
+/* constant of x's type, scalar or vector */
+LLVMValueRef vtb_cpu_like(vtb_cpu *c, LLVMValueRef x, double v);
 LLVMValueRef vtb_cpu_splat(vtb_cpu *c, LLVMValueRef x, int lanes);
-LLVMValueRef vtb_cpu_load(vtb_cpu *c, LLVMValueRef ptr,
-                          int lanes); /* contiguous, alignment 4; lanes 1: scalar */
+/* contiguous, alignment 4; lanes 1: scalar */
+LLVMValueRef vtb_cpu_load(vtb_cpu *c, LLVMValueRef ptr, int lanes);
 void vtb_cpu_store(vtb_cpu *c, LLVMValueRef v, LLVMValueRef ptr);
 LLVMValueRef vtb_cpu_load_i32(vtb_cpu *c, LLVMValueRef ptr); /* scalar i32 */
 /* Lanes l with l < left (i64); masked loads give 0 in the others. */
@@ -146,17 +153,17 @@ void vtb_cpu_store_masked(vtb_cpu *c, LLVMValueRef v, LLVMValueRef ptr, LLVMValu
 LLVMValueRef vtb_cpu_fma(vtb_cpu *c, LLVMValueRef x, LLVMValueRef y, LLVMValueRef z); /* x*y + z */
 LLVMValueRef vtb_cpu_fmax(vtb_cpu *c, LLVMValueRef x, LLVMValueRef y); /* y where either is NaN */
 LLVMValueRef vtb_cpu_fmin(vtb_cpu *c, LLVMValueRef x, LLVMValueRef y);
-LLVMValueRef vtb_cpu_hsum(vtb_cpu *c,
-                          LLVMValueRef v); /* pairwise, fixed order; a scalar is itself */
+/* pairwise, fixed order; a scalar is itself */
+LLVMValueRef vtb_cpu_hsum(vtb_cpu *c, LLVMValueRef v);
 LLVMValueRef vtb_cpu_hmax(vtb_cpu *c, LLVMValueRef v);
 /* Calls intrinsic llvm.<name> overloaded on x's type: "llvm.sqrt", "llvm.fabs", "llvm.floor" ... */
 LLVMValueRef vtb_cpu_intrinsic(vtb_cpu *c, const char *name, LLVMValueRef *args, int n);
 
-/* Polynomial mathematics on f32 scalars or vectors, about 1 ulp to 3.2e-7 relative (erf). NaN in, NaN out; exact at the
- * limits: exp is 0 below -87.3 and infinity above 88.72. */
+/* Polynomial mathematics on f32 scalars or vectors, about 1 ulp to 3.2e-7 relative (erf). NaN in,
+ * NaN out; exact at the limits: exp is 0 below -87.3 and infinity above 88.72. */
 LLVMValueRef vtb_cpu_exp(vtb_cpu *c, LLVMValueRef x);
-/* 2^x to 1e-7 relative, cheaper: exactly 1 at 0, exactly 0 from -127 down, infinity from 128 up, a number without
- * meaning below 2e-38 between -127 and -126. */
+/* 2^x to 1e-7 relative, cheaper: exactly 1 at 0, exactly 0 from -127 down, infinity from 128 up, a
+ * number without meaning below 2e-38 between -127 and -126. */
 LLVMValueRef vtb_cpu_exp2(vtb_cpu *c, LLVMValueRef x);
 LLVMValueRef vtb_cpu_log(vtb_cpu *c, LLVMValueRef x);
 LLVMValueRef vtb_cpu_log1p(vtb_cpu *c, LLVMValueRef x); /* x > -1 */
@@ -169,10 +176,11 @@ LLVMValueRef vtb_cpu_log_sigmoid(vtb_cpu *c, LLVMValueRef x);
 LLVMValueRef vtb_cpu_softplus(vtb_cpu *c, LLVMValueRef x);
 LLVMValueRef vtb_cpu_gelu(vtb_cpu *c, LLVMValueRef x);
 LLVMValueRef vtb_cpu_gelu_tanh(vtb_cpu *c, LLVMValueRef x);
-/* Any elementwise op of the table on f32 scalars or vectors; args has as many values as the op has operands. */
+/* Any elementwise op of the table on f32 scalars or vectors; args has as many values as the op has
+ * operands. */
 LLVMValueRef vtb_cpu_scalar_op(vtb_cpu *c, vtb_op op, LLVMValueRef *args);
 
-/* ---- emitters, one per cpu column (except scalar, view, by_lowering, call) -------------------------------- */
+/* ---- emitters, one per cpu column (except scalar, view, by_lowering, call) ------------------- */
 
 void vtb__cpu_reduce(vtb_cpu *c, const vtb_inst *inst);
 void vtb__cpu_fused(vtb_cpu *c, const vtb_inst *inst);

@@ -1,23 +1,25 @@
 /* Emission of CUDA C: what an emitter (one file a family of ops, as in codegen/cpu) works with.
  *
- * An instruction becomes one or more kernels, launched in order. Its emitter reads the instruction's tensors with
- * vtb_cuda_tensor_of() and, for each kernel: begins it, declares its arguments and shared memory, writes its body line
- * by line or from a text with holes, and launches it.
+ * An instruction becomes one or more kernels, launched in order. Its emitter reads the
+ * instruction's tensors with vtb_cuda_tensor_of() and, for each kernel: begins it, declares its
+ * arguments and shared memory, writes its body line by line or from a text with holes, and launches
+ * it.
  *
  *   vtb_cuda_kernel *k = vtb_cuda_begin(c, "maxplus", 128);
- *   vtb_cuda_in(k, 0, "g");                                   // operand 0 is pointer g in the text
- *   vtb_cuda_out(k, inst->n_operands, "m");                   // results are numbered after the operands
- *   vtb_cuda_shared(k, "float", 4, "tile", 1024);             // VTB_SHARED(float, tile, 0, 1024);
- *   vtb_cuda_open(k, "for (int t = 0; t < %d; t++)", n);      // for (...) {
+ *   vtb_cuda_in(k, 0, "g");                                // operand 0 is pointer g in the text
+ *   vtb_cuda_out(k, inst->n_operands, "m");                // results are numbered after operands
+ *   vtb_cuda_shared(k, "float", 4, "tile", 1024);          // VTB_SHARED(float, tile, 0, 1024);
+ *   vtb_cuda_open(k, "for (int t = 0; t < %d; t++)", n);   // for (...) {
  *   vtb_cuda_line(k, "m[...] = ...;");
- *   vtb_cuda_close(k);                                        // }
+ *   vtb_cuda_close(k);                                     // }
  *   vtb_cuda_launch(k, blocks);
  *
- * Kernels with the same text are one kernel, whatever instructions they serve: text must not depend on anything but
- * shapes, strides, alignment and attributes. Shapes are constants in the text. What the text may use of the machine is
- * text/intrinsics.cuh, and text/library.cuh on top of it. Blocks and grids have one dimension; kernels take pointers
- * only. Strides are in elements and 0 along broadcast axes; structured ops find the last axis contiguous (the program
- * copies operands where the memory plan made it otherwise). Base addresses are multiples of tensor.align elements.
+ * Kernels with the same text are one kernel, whatever instructions they serve: text must not depend
+ * on anything but shapes, strides, alignment and attributes. Shapes are constants in the text. What
+ * the text may use of the machine is text/intrinsics.cuh, and text/library.cuh on top of it. Blocks
+ * and grids have one dimension; kernels take pointers only. Strides are in elements and 0 along
+ * broadcast axes; structured ops find the last axis contiguous (the program copies operands where
+ * the memory plan made it otherwise). Base addresses are multiples of tensor.align elements.
  *
  * Ownership: all of this lives in the program under construction. One thread.
  */
@@ -38,23 +40,24 @@ typedef struct vtb_cuda_tensor {
 } vtb_cuda_tensor;
 /* Operands first, then results. Valid while the instruction is emitted. */
 const vtb_cuda_tensor *vtb_cuda_tensor_of(const vtb_cuda *c, int i);
-/* Whether 16-byte accesses along the last axis are allowed: contiguous, aligned, and every other stride and the last
- * axis multiples of four. */
+/* Whether 16-byte accesses along the last axis are allowed: contiguous, aligned, and every other
+ * stride and the last axis multiples of four. */
 bool vtb_cuda_rows_of_four(const vtb_cuda *c, int i);
 /* Elements from the first to behind the last that tensor i reaches. */
 int64_t vtb_cuda_reach(const vtb_type *t, const int64_t *stride);
 
-/* ---- a kernel --------------------------------------------------------------------------------------------- */
+/* ---- a kernel -------------------------------------------------------------------------------- */
 
 /* `threads` of a block, a multiple of 32, at most 1024. `kind` begins the kernel's name. */
 vtb_cuda_kernel *vtb_cuda_begin(vtb_cuda *c, const char *kind, int threads);
 /* Arguments, in the order of the calls. `tensor` as in vtb_cuda_tensor_of(). */
 void vtb_cuda_in(vtb_cuda_kernel *k, int tensor, const char *name);
 void vtb_cuda_out(vtb_cuda_kernel *k, int tensor, const char *name);
-/* Temporary memory of the instruction, from one of its kernels to the next; 256-byte aligned, contents undefined. */
+/* Temporary memory of the instruction, from one of its kernels to the next; 256-byte aligned,
+ * contents undefined. */
 int vtb_cuda_temp(vtb_cuda *c, int64_t n_bytes);
-void vtb_cuda_temp_in(vtb_cuda_kernel *k, int temp, const char *type,
-                      const char *name); /* type: "float", "int" */
+/* type: "float", "int" */
+void vtb_cuda_temp_in(vtb_cuda_kernel *k, int temp, const char *type, const char *name);
 void vtb_cuda_temp_out(vtb_cuda_kernel *k, int temp, const char *type, const char *name);
 /* A table of the program: VTB_IN(int) or VTB_IN(float). */
 void vtb_cuda_table_i32(vtb_cuda_kernel *k, const int32_t *data, size_t n, const char *name);
@@ -63,14 +66,16 @@ void vtb_cuda_table_f32(vtb_cuda_kernel *k, const float *data, size_t n, const c
 void vtb_cuda_shared(vtb_cuda_kernel *k, const char *type, int type_bytes, const char *name,
                      int64_t count);
 
-/* Text: a line at the current indentation; `open` ends it with " {" and indents, `close` writes "}". */
+/* Text: a line at the current indentation; `open` ends it with " {" and indents, `close` writes
+ * "}". */
 void vtb_cuda_line(vtb_cuda_kernel *k, const char *fmt, ...) VTB_PRINTF(2, 3);
 void vtb_cuda_open(vtb_cuda_kernel *k, const char *fmt, ...) VTB_PRINTF(2, 3);
 void vtb_cuda_close(vtb_cuda_kernel *k);
-/* The program's text has codegen/cuda/text/<file> once, behind library.cuh: device functions that the kernel calls. */
+/* The program's text has codegen/cuda/text/<file> once, behind library.cuh: device functions that
+ * the kernel calls. */
 void vtb_cuda_include(vtb_cuda_kernel *k, const char *file);
-/* The body from codegen/cuda/text/<file> with every ${name} replaced: integers and texts (which may have lines). A hole
- * the list lacks, or a name the text lacks, is a bug. */
+/* The body from codegen/cuda/text/<file> with every ${name} replaced: integers and texts (which may
+ * have lines). A hole the list lacks, or a name the text lacks, is a bug. */
 typedef struct vtb_cuda_hole {
   const char *name;
   int64_t number;
@@ -78,20 +83,22 @@ typedef struct vtb_cuda_hole {
 } vtb_cuda_hole;
 void vtb_cuda_text(vtb_cuda_kernel *k, const char *file, const vtb_cuda_hole *holes, int n);
 
-/* Ends the kernel: finds its equal or adds it to the program, and launches it with `blocks` blocks (>= 1). */
+/* Ends the kernel: finds its equal or adds it to the program, and launches it with `blocks` blocks
+ * (>= 1). */
 void vtb_cuda_launch(vtb_cuda_kernel *k, int64_t blocks);
 
 /* Stops compilation with a message: an op, class or shape that has no kernel. */
 void vtb_cuda_unsupported(vtb_cuda *c, const vtb_inst *inst, const char *why);
 
-/* ---- addresses -------------------------------------------------------------------------------------------- */
+/* ---- addresses ------------------------------------------------------------------------------- */
 
-/* Text of a sum of index * stride, zero strides and size-1 axes left out: "b * 37632 + t * 192". `index`: a C
- * expression an axis (NULL: leave the axis out). In the arena of the program. */
+/* Text of a sum of index * stride, zero strides and size-1 axes left out: "b * 37632 + t * 192".
+ * `index`: a C expression an axis (NULL: leave the axis out). In the arena of the program. */
 const char *vtb_cuda_offset(vtb_cuda *c, int tensor, const char *const *index);
 
-/* Storage position of step `t` (a C expression) along a path: arithmetic where the path has a formula, else a look-up
- * in a table that becomes an argument of the kernel, named `table`. path NULL: t itself. In the arena of the program.
+/* Storage position of step `t` (a C expression) along a path: arithmetic where the path has a
+ * formula, else a look-up in a table that becomes an argument of the kernel, named `table`. path
+ * NULL: t itself. In the arena of the program.
  */
 typedef struct vtb_cuda_order {
   enum { VTB_CUDA_ORDER_LINEAR, VTB_CUDA_ORDER_AFFINE, VTB_CUDA_ORDER_TABLE } kind;

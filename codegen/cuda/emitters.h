@@ -1,4 +1,5 @@
-/* Emitters of kernels, one a word of the `cpu` column of ir/ops.def (except scalar, view, by_lowering, call). */
+/* Emitters of kernels, one a word of the `cpu` column of ir/ops.def (except scalar, view,
+ * by_lowering, call). */
 #ifndef VTB_CODEGEN_CUDA_EMITTERS_H
 #define VTB_CODEGEN_CUDA_EMITTERS_H
 

@@ -1,9 +1,10 @@
-/* What the emulator (C, in this folder) and emulated kernels (C++, compiled at run time) both know: the state of one
- * emulated thread and the functions a kernel calls back into. Its text is put before every emulated source, so it
- * includes nothing and is valid C and C++.
+/* What the emulator (C, in this folder) and emulated kernels (C++, compiled at run time) both know:
+ * the state of one emulated thread and the functions a kernel calls back into. Its text is put
+ * before every emulated source, so it includes nothing and is valid C and C++.
  *
- * A thread of a block is a fiber with a stack of VTB_EMU_STACK bytes, aligned to as much; its vtb_emu_thread lies at
- * the stack's upper end, so that the running thread is found from any stack address.
+ * A thread of a block is a fiber with a stack of VTB_EMU_STACK bytes, aligned to as much; its
+ * vtb_emu_thread lies at the stack's upper end, so that the running thread is found from any stack
+ * address.
  */
 #ifndef VTB_EMULATOR_ABI_H
 #define VTB_EMULATOR_ABI_H
@@ -32,14 +33,16 @@ typedef struct vtb_emu_api {
   void (*collective)(vtb_emu_thread *t, unsigned mask, vtb_emu_place at, vtb_emu_complete complete);
   void (*sync_warp)(vtb_emu_thread *t, vtb_emu_place at);
   void (*sync)(vtb_emu_thread *t, vtb_emu_place at);
-  /* One access to shared memory, before it happens. Whence these are called tells the line of the kernel. */
+  /* One access to shared memory, before it happens. Whence these are called tells the line of the
+   * kernel. */
   void (*shared_read)(vtb_emu_thread *t, const void *p, long n_bytes);
   void (*shared_write)(vtb_emu_thread *t, void *p, long n_bytes);
   /* cp.async; the copy happens at the wait. `from` NULL: zeros. */
   void (*async_copy)(vtb_emu_thread *t, void *shared, const void *from, int n_bytes);
   void (*async_commit)(vtb_emu_thread *t);
   void (*async_wait)(vtb_emu_thread *t, int n_groups_left);
-  /* The two ends a launch with an error that names kernel, block, thread and line. They do not return. */
+  /* The two ends a launch with an error that names kernel, block, thread and line. They do not
+   * return. */
   void (*outside)(vtb_emu_thread *t, int is_shared, long first, long n_bytes, long size);
   void (*fail)(vtb_emu_thread *t, const char *what);
 } vtb_emu_api;

@@ -1,9 +1,10 @@
 /* One block: its threads as fibers that run until they must wait for each other.
  *
- * A fiber leaves the processor at a barrier, at a warp collective, or at its end; it then hands over to another lane of
- * its warp, and to the scheduler once no lane of the warp can run. The last one to arrive releases the others and goes
- * on. When nothing can run and not all threads have ended, somebody waits for a thread that never comes: that is the
- * error a GPU would show as a hang or as wrong numbers.
+ * A fiber leaves the processor at a barrier, at a warp collective, or at its end; it then hands
+ * over to another lane of its warp, and to the scheduler once no lane of the warp can run. The last
+ * one to arrive releases the others and goes on. When nothing can run and not all threads have
+ * ended, somebody waits for a thread that never comes: that is the error a GPU would show as a hang
+ * or as wrong numbers.
  */
 #include "codegen/emulator/core.h"
 
@@ -13,7 +14,7 @@
 _Static_assert(sizeof(vtb__emu_fiber) == offsetof(vtb__emu_fiber, t) + sizeof(vtb_emu_thread),
                "t ends the fiber");
 
-/* ---- errors ------------------------------------------------------------------------------------------------ */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 static void set_error(vtb__emu_launch *l, const char *text) {
   pthread_mutex_lock(&l->lock);
@@ -68,7 +69,7 @@ static void api_outside(vtb_emu_thread *t, int is_shared, long first, long n_byt
                    first + n_bytes - 1, is_shared ? "a shared array" : "an argument", size);
 }
 
-/* ---- turns ------------------------------------------------------------------------------------------------- */
+/* ---- turns ----------------------------------------------------------------------------------- */
 
 static uint64_t next_random(uint64_t *state) { /* splitmix64 */
   uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
@@ -108,7 +109,7 @@ static void resume(vtb__emu_fiber *f) {
   f->warp->ready |= 1u << f->t.tid % VTB__EMU_WARP;
 }
 
-/* ---- waiting for each other ---------------------------------------------------------------------------------- */
+/* ---- waiting for each other ------------------------------------------------------------------ */
 
 static const char *place_text(vtb_emu_place at, char *text, size_t n) {
   snprintf(text, n, "%s:%d", at.file, at.line);
@@ -186,7 +187,7 @@ static const vtb_emu_api api = {.collective = collective,
                                 .outside = api_outside,
                                 .fail = api_fail};
 
-/* ---- a block from start to end -------------------------------------------------------------------------------- */
+/* ---- a block from start to end --------------------------------------------------------------- */
 
 /* The lowest word of a stack: whoever overwrote it needs a larger one. */
 static const uint64_t FLOOR_MARK = UINT64_C(0x6b6361747320666f);
@@ -264,8 +265,8 @@ static const char *state_text(const vtb__emu_fiber *f, char *text, size_t n) {
   return text;
 }
 
-/* Nothing can run: one thread that waits, and one that should come and does not. A warp's collective is the more
- * precise place. */
+/* Nothing can run: one thread that waits, and one that should come and does not. A warp's
+ * collective is the more precise place. */
 static void report_hang(vtb__emu_worker *w) {
   const vtb__emu_fiber *waiting = NULL, *missing = NULL;
   for (int i = 0; i < w->n_threads; i++) {
@@ -325,11 +326,12 @@ bool vtb__emu_run_block(vtb__emu_worker *w, int block) {
   return false;
 }
 
-/* ---- workers -------------------------------------------------------------------------------------------------- */
+/* ---- workers --------------------------------------------------------------------------------- */
 
 vtb__emu_worker *vtb__emu_worker_new(vtb_error *err) {
   vtb__emu_worker *w = vtb_xcalloc(1, sizeof *w);
-  /* aligned to the stack's size: one more than needed, from the first multiple on; pages come when they are touched */
+  /* aligned to the stack's size: one more than needed, from the first multiple on; pages come when
+   * they are touched */
   w->mapping_bytes = (VTB__EMU_MAX_THREADS + 1) * VTB_EMU_STACK;
   int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   w->mapping = mmap(NULL, w->mapping_bytes, PROT_READ | PROT_WRITE, flags, -1, 0);

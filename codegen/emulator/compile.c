@@ -1,5 +1,5 @@
-/* From the text of kernels to a loaded library: the host's C++ compiler, a cache of libraries by content, and the way
- * back from an address to a line. */
+/* From the text of kernels to a loaded library: the host's C++ compiler, a cache of libraries by
+ * content, and the way back from an address to a line. */
 #include "codegen/codegen.h"
 #include "codegen/cuda/texts.h"
 #include "codegen/emulator/core.h"
@@ -30,9 +30,10 @@ static const char *const flags[] = {"-std=c++17",
                                     "-w"};
 enum { N_FLAGS = sizeof flags / sizeof *flags };
 
-/* ---- other programs ------------------------------------------------------------------------------------------ */
+/* ---- other programs -------------------------------------------------------------------------- */
 
-/* Runs argv and collects what it prints; returns its exit status, or -1 if it could not be started. */
+/* Runs argv and collects what it prints; returns its exit status, or -1 if it could not be
+ * started. */
 static int run_program(char *const *argv, vtb_strbuf *out) {
   int ends[2];
   if (pipe(ends) != 0) return -1;
@@ -95,7 +96,7 @@ bool vtb_emulator_available(const vtb_emulator_options *o, vtb_error *err) {
   return found;
 }
 
-/* ---- the source ------------------------------------------------------------------------------------------------ */
+/* ---- the source ------------------------------------------------------------------------------ */
 
 static const char *compiled_in(const char *name) {
   for (int i = 0; i < vtb__cuda_n_texts; i++)
@@ -127,7 +128,8 @@ static void add_hash(uint64_t *h, const char *text) {
   for (int i = 0; i < 2; i++) h[i] = vtb_hash_bytes(vtb_hash_bytes(h[i], &n, sizeof n), text, n);
 }
 
-/* Names the library: source, flags, compiler (path, size and time of its file), processor, version. */
+/* Names the library: source, flags, compiler (path, size and time of its file), processor,
+ * version. */
 static void cache_name(const char *source, const char *compiler, char *name, size_t n) {
   uint64_t h[2] = {VTB_HASH_INIT, ~VTB_HASH_INIT};
   struct stat st = {0};
@@ -145,8 +147,7 @@ static void cache_name(const char *source, const char *compiler, char *name, siz
   free(real);
 }
 
-/* ---- compilation --------------------------------------------------------------------------------------------------
- */
+/* ---- compilation ----------------------------------------------------------------------------- */
 
 static vtb_status report_failure(const char *compiler, const char *source, const vtb_strbuf *log,
                                  int code, vtb_error *err) {
@@ -215,13 +216,12 @@ vtb_status vtb__emu_compile(vtb_emulator *e, const char *text, const char *const
   return status;
 }
 
-/* ---- lines --------------------------------------------------------------------------------------------------------
- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 enum { MAX_FRAMES = 16 };
 
-/* Return addresses inside the library; it is compiled with frame pointers: a frame begins with the caller's, behind
- * which is the return address. */
+/* Return addresses inside the library; it is compiled with frame pointers: a frame begins with the
+ * caller's, behind which is the return address. */
 static int collect(const vtb_emulator *e, const void *frame, const void *stack_end,
                    char (*offset)[32]) {
   int n = 0;
@@ -238,7 +238,8 @@ static int collect(const vtb_emulator *e, const void *frame, const void *stack_e
   return n;
 }
 
-/* addr2line names functions from the innermost one on. The first and the last place in the emitted source count. */
+/* addr2line names functions from the innermost one on. The first and the last place in the emitted
+ * source count. */
 static void name_places(const char *frames, char *text, size_t n) {
   static const char file[] = VTB__EMU_SOURCE ":";
   long first = 0, last = 0;

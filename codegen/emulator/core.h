@@ -1,7 +1,9 @@
-/* Between the files of codegen/emulator/: blocks, their fibers, shadow memory. Not for other folders.
+/* Between the files of codegen/emulator/: blocks, their fibers, shadow memory. Not for other
+ * folders.
  *
- * A vtb__emu_worker runs one block at a time on one operating-system thread; fibers never move between workers. All
- * state of a block lives in its worker; the launch is shared and read only, except `error`, which has a lock.
+ * A vtb__emu_worker runs one block at a time on one operating-system thread; fibers never move
+ * between workers. All state of a block lives in its worker; the launch is shared and read only,
+ * except `error`, which has a lock.
  */
 #ifndef VTB_EMULATOR_CORE_H
 #define VTB_EMULATOR_CORE_H
@@ -98,12 +100,12 @@ struct vtb_emulator {
   vtb__emu_worker *free_workers;
 };
 
-/* ---- fiber.c ---- */
+/* ---- fiber.c --------------------------------------------------------------------------------- */
 void vtb__fiber_switch(void **save_sp, void *load_sp);
 /* Prepares a stack whose first switch calls entry(argument). */
 void *vtb__fiber_prepare(char *stack_end, void (*entry)(void *), void *argument);
 
-/* ---- block.c ---- */
+/* ---- block.c --------------------------------------------------------------------------------- */
 vtb__emu_worker *vtb__emu_worker_new(vtb_error *err); /* NULL: out of memory */
 void vtb__emu_worker_free(vtb__emu_worker *w);
 /* Runs one block to its end; false once the launch has failed. */
@@ -118,7 +120,7 @@ static inline vtb__emu_fiber *vtb__emu_fiber_of(vtb_emu_thread *t) {
   return (vtb__emu_fiber *)(void *)((char *)t - offsetof(vtb__emu_fiber, t));
 }
 
-/* ---- shadow.c ---- */
+/* ---- shadow.c -------------------------------------------------------------------------------- */
 void vtb__emu_shadow_block(vtb__emu_worker *w); /* a new block: nothing is written yet */
 void vtb__emu_shared_read(vtb_emu_thread *t, const void *p, long n);
 void vtb__emu_shared_write(vtb_emu_thread *t, void *p, long n);
@@ -126,15 +128,16 @@ void vtb__emu_async_copy(vtb_emu_thread *t, void *shared, const void *from, int 
 void vtb__emu_async_commit(vtb_emu_thread *t);
 void vtb__emu_async_wait(vtb_emu_thread *t, int n_groups_left);
 
-/* ---- compile.c ---- */
+/* ---- compile.c ------------------------------------------------------------------------------- */
 /* Compiles (or finds in the cache) the library of `e`. */
 VTB_MUST_USE vtb_status vtb__emu_compile(vtb_emulator *e, const char *text,
                                          const char *const *kernels, int n_kernels,
                                          const char *compiler, vtb_error *err);
 /* What errors call the emitted source. */
 #define VTB__EMU_SOURCE "kernels.cu"
-/* "kernels.cu:41", or "kernels.cu:41, called in line 100": where in the source the kernel was. `frame` is that of a
- * function the kernel called; frames follow each other up to the end of the stack. */
+/* "kernels.cu:41", or "kernels.cu:41, called in line 100": where in the source the kernel was.
+ * `frame` is that of a function the kernel called; frames follow each other up to the end of the
+ * stack. */
 void vtb__emu_locate(const vtb_emulator *e, const void *frame, const void *stack_end, char *text,
                      size_t n);
 

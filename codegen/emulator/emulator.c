@@ -1,4 +1,5 @@
-/* An emulator: a compiled library, and launches of its kernels over the threads that services offer. */
+/* An emulator: a compiled library, and launches of its kernels over the threads that services
+ * offer. */
 #include "codegen/emulator/emulator.h"
 
 #include "codegen/emulator/core.h"
@@ -37,7 +38,7 @@ void vtb_emulator_free(vtb_emulator *e) {
   free(e);
 }
 
-/* ---- workers: as many as threads ever ran at once ---------------------------------------------------------------- */
+/* ---- workers: as many as threads ever ran at once -------------------------------------------- */
 
 static vtb__emu_worker *take_worker(vtb__emu_launch *l) {
   vtb_emulator *e = l->emulator;
@@ -63,8 +64,7 @@ static void give_worker(vtb_emulator *e, vtb__emu_worker *w) {
   pthread_mutex_unlock(&e->lock);
 }
 
-/* ---- launches ------------------------------------------------------------------------------------------------------
- */
+/* ---- launches -------------------------------------------------------------------------------- */
 
 static void run_blocks(void *closure, int64_t begin, int64_t end) {
   vtb__emu_launch *l = closure;

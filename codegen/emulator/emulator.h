@@ -1,11 +1,14 @@
-/* Runs CUDA C on the CPU: the emitted source, with the emulator's intrinsics in place of the GPU's, compiled by a host
- * C++ compiler and loaded; threads are fibers, blocks are spread over the cores, both in a shuffled order.
+/* Runs CUDA C on the CPU: the emitted source, with the emulator's intrinsics in place of the GPU's,
+ * compiled by a host C++ compiler and loaded; threads are fibers, blocks are spread over the cores,
+ * both in a shuffled order.
  *
- * A checked build (the default) sees every access: it finds accesses outside the arguments of the launch, reads of
- * shared memory nobody wrote, races on shared memory between barriers, and copies read before their wait. Missing and
- * divergent barriers and collectives are found in every build. An error names kernel, block, thread and line.
+ * A checked build (the default) sees every access: it finds accesses outside the arguments of the
+ * launch, reads of shared memory nobody wrote, races on shared memory between barriers, and copies
+ * read before their wait. Missing and divergent barriers and collectives are found in every build.
+ * An error names kernel, block, thread and line.
  *
- * Ownership: an emulator owns its library until vtb_emulator_free(). Threads: one launch at a time per emulator.
+ * Ownership: an emulator owns its library until vtb_emulator_free(). Threads: one launch at a time
+ * per emulator.
  */
 #ifndef VTB_EMULATOR_H
 #define VTB_EMULATOR_H
@@ -33,8 +36,8 @@ typedef struct vtb_emulator_launch {
 /* False and why in `err`: there is no C++ compiler. o may be NULL. */
 bool vtb_emulator_available(const vtb_emulator_options *o, vtb_error *err);
 
-/* `text` is CUDA C behind the intrinsics and the library; `kernels` are the names of its __global__ functions. Compiled
- * libraries are kept in the cache folder by content. o may be NULL. */
+/* `text` is CUDA C behind the intrinsics and the library; `kernels` are the names of its __global__
+ * functions. Compiled libraries are kept in the cache folder by content. o may be NULL. */
 VTB_MUST_USE vtb_status vtb_emulator_new(const char *text, const char *const *kernels,
                                          int n_kernels, const vtb_emulator_options *o,
                                          vtb_emulator **out, vtb_error *err);
@@ -44,8 +47,9 @@ void vtb_emulator_free(vtb_emulator *e); /* NULL is fine */
 VTB_MUST_USE vtb_status vtb_emulator_run(vtb_emulator *e, const vtb_emulator_launch *l,
                                          const vtb_services *s, vtb_error *err);
 
-/* A program whose runs walk the plan in the emulator (plan.c): tensors are copied to memory of their own and back, the
- * workspace is filled with NaN before every run. Takes the plan on success. o may be NULL. */
+/* A program whose runs walk the plan in the emulator (plan.c): tensors are copied to memory of
+ * their own and back, the workspace is filled with NaN before every run. Takes the plan on success.
+ * o may be NULL. */
 VTB_MUST_USE vtb_status vtb_emulator_program(vtb_launch_plan *plan, const vtb_emulator_options *o,
                                              vtb_program **program, vtb_error *err);
 

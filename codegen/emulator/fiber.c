@@ -1,6 +1,6 @@
-/* Switching between fibers: the callee-saved registers go to the old stack, the new ones come from the new stack.
- * Assembly on x86-64 and AArch64, because a kernel switches millions of times; the system's ucontext saves the signal
- * mask with a call into the kernel each time. */
+/* Switching between fibers: the callee-saved registers go to the old stack, the new ones come from
+ * the new stack. Assembly on x86-64 and AArch64, because a kernel switches millions of times; the
+ * system's ucontext saves the signal mask with a call into the kernel each time. */
 #include "codegen/emulator/core.h"
 
 #include <string.h>
@@ -93,7 +93,8 @@ enum { AT_ARGUMENT = 0, AT_FUNCTION = 1, AT_RETURN = 11, FRAME = 20 };
 void vtb__fiber_start(void);
 
 void *vtb__fiber_prepare(char *stack_end, void (*entry)(void *), void *argument) {
-  /* the call in vtb__fiber_start must find a 16-byte aligned stack; above it, a zero return address for debuggers */
+  /* the call in vtb__fiber_start must find a 16-byte aligned stack; above it, a zero return address
+   * for debuggers */
   void **frame = (void **)(void *)((char *)((uintptr_t)stack_end & ~(uintptr_t)15) -
                                    (FRAME + 2) * sizeof(void *));
   memset(frame, 0, (FRAME + 2) * sizeof *frame);

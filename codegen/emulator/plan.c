@@ -1,9 +1,9 @@
 /* A launch plan as a program that runs in the emulator.
  *
- * Every tensor, the workspace and the constants have memory of their own, aligned as on the device; args are copied in
- * before a run and results out after it; what has its place in the state stays there. The workspace and the results are
- * filled with NaN before every run, so that what is read before it was written shows in the numbers. All sources of the
- * plan are one translation unit.
+ * Every tensor, the workspace and the constants have memory of their own, aligned as on the device;
+ * args are copied in before a run and results out after it; what has its place in the state stays
+ * there. The workspace and the results are filled with NaN before every run, so that what is read
+ * before it was written shows in the numbers. All sources of the plan are one translation unit.
  */
 #include "codegen/emulator/emulator.h"
 #include "runtime/base/half.h"
@@ -52,7 +52,7 @@ static char *allocate(int64_t bytes) {
                        ((size_t)bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT + ALIGNMENT);
 }
 
-/* ---- one run ---------------------------------------------------------------------------------------------------- */
+/* ---- one run --------------------------------------------------------------------------------- */
 
 static vtb_emu_arg address(const emulated *e, const vtb_launch_arg *a) {
   char *base = a->space == VTB_LAUNCH_TENSOR      ? e->tensors[a->tensor]
@@ -154,8 +154,7 @@ static vtb_status exchange(void *owner, void *const *args, bool in, vtb_error *e
   return VTB_OK;
 }
 
-/* ---- making one ---------------------------------------------------------------------------------------------------
- */
+/* ---- making one ------------------------------------------------------------------------------ */
 
 /* Operations of a run from which on optimised code repays its compilation. */
 static const double MANY_FLOPS = 1e8;

@@ -1,12 +1,13 @@
 /* What is known about shared memory: who wrote and read each two bytes, and when.
  *
- * Time is a counter that every barrier and every vtb_sync_warp advances. Two accesses by different threads, one of them
- * a write, are in order if the earlier one is older than the last barrier, or than the last vtb_sync_warp if both
- * threads are of one warp; else it is a race, also where this run happened to execute them in the right order. Cells
- * keep the last writer and the last reader, a reader of many being remembered as "several".
+ * Time is a counter that every barrier and every vtb_sync_warp advances. Two accesses by different
+ * threads, one of them a write, are in order if the earlier one is older than the last barrier, or
+ * than the last vtb_sync_warp if both threads are of one warp; else it is a race, also where this
+ * run happened to execute them in the right order. Cells keep the last writer and the last reader,
+ * a reader of many being remembered as "several".
  *
- * A cp.async takes its bytes' contents away when it is issued and brings the new ones at the wait, so that a read
- * without the wait is seen.
+ * A cp.async takes its bytes' contents away when it is issued and brings the new ones at the wait,
+ * so that a read without the wait is seen.
  */
 #include "codegen/emulator/core.h"
 
@@ -32,7 +33,8 @@ void vtb__emu_shadow_block(vtb__emu_worker *w) {
   w->block_time = w->barrier_time = ++w->clock;
 }
 
-/* Whether what `who` (a thread, or SEVERAL) did at `time` is known to have ended before thread f goes on. */
+/* Whether what `who` (a thread, or SEVERAL) did at `time` is known to have ended before thread f
+ * goes on. */
 static bool ordered(const vtb__emu_fiber *f, unsigned time, unsigned who) {
   const vtb__emu_worker *w = f->worker;
   if (time < w->barrier_time) return true;
@@ -110,7 +112,7 @@ void vtb__emu_shared_write(vtb_emu_thread *t, void *p, long n) {
   write_cells(vtb__emu_fiber_of(t), p, n, __builtin_frame_address(0));
 }
 
-/* ---- asynchronous copies ---------------------------------------------------------------------------------------- */
+/* ---- asynchronous copies --------------------------------------------------------------------- */
 
 void vtb__emu_async_copy(vtb_emu_thread *t, void *shared, const void *from, int n_bytes) {
   vtb__emu_fiber *f = vtb__emu_fiber_of(t);

@@ -1,6 +1,7 @@
-/* The end of a measured training step: the update that `train` makes, AdamW with clipping. Programs that update their
- * parameters themselves (runtime/train/update.h) have it inside; after others the host's optimiser runs. The learning rate is
- * zero: the same work, and the numbers stay those of the first step. */
+/* The end of a measured training step: the update that `train` makes, AdamW with clipping. Programs
+ * that update their parameters themselves (runtime/train/update.h) have it inside; after others the
+ * host's optimiser runs. The learning rate is zero: the same work, and the numbers stay those of
+ * the first step. */
 #include "frontend/cli/bench_update.h"
 
 #include "runtime/train/update.h"

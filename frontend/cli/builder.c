@@ -49,7 +49,7 @@ static vtb_status lower(const cli_builder *b, const vtb_target *target,
   return cli_lower(*out, target, code, b->options, false, batch);
 }
 
-/* ---- processors ---------------------------------------------------------------------------------------------- */
+/* ---- processors ------------------------------------------------------------------------------ */
 
 static vtb_status add_code(cli_builder *b, vtb_artefact_program *p, const vtb_module *module,
                            const char *func, int64_t batch, int level) {
@@ -81,7 +81,7 @@ static vtb_status add_code(cli_builder *b, vtb_artefact_program *p, const vtb_mo
   return VTB_OK;
 }
 
-/* ---- CUDA ---------------------------------------------------------------------------------------------------- */
+/* ---- CUDA ------------------------------------------------------------------------------------ */
 
 static vtb_status add_images(cli_builder *b, vtb_artefact_program *p, const vtb_launch_plan *plan,
                              const char *arch, vtb_error *err) {
@@ -101,7 +101,8 @@ static vtb_status add_images(cli_builder *b, vtb_artefact_program *p, const vtb_
   return status;
 }
 
-/* Cubins run on their own architecture only; PTX of the oldest one asked for is for cards to come. */
+/* Cubins run on their own architecture only; PTX of the oldest one asked for is for cards to
+ * come. */
 static vtb_status compile_plan(cli_builder *b, vtb_artefact_program *p, const vtb_launch_plan *plan,
                                vtb_error *err) {
   vtb_status status = VTB_OK;
@@ -114,7 +115,8 @@ static vtb_status compile_plan(cli_builder *b, vtb_artefact_program *p, const vt
   return status;
 }
 
-/* Library products only if they are asked for: the machine that runs the file may not have cublasLt. */
+/* Library products only if they are asked for: the machine that runs the file may not have
+ * cublasLt. */
 static bool library_products(void) {
   const char *wish = getenv("VTB_CUBLAS");
   return wish && *wish && strcmp(wish, "0") != 0;
@@ -167,7 +169,7 @@ vtb_status cli_builder_add(cli_builder *b, vtb_artefact_role role, const vtb_mod
   return status == VTB_OK && b->targets.cuda ? add_plan(b, p, module, func, batch) : status;
 }
 
-/* ---- the file ------------------------------------------------------------------------------------------------ */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 /* Of everything that runs: code that is loaded for a manifest of another build is refused. */
 static uint64_t build_number(const cli_builder *b) {

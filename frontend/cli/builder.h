@@ -1,4 +1,5 @@
-/* What `vertebra build` collects before it writes a file: every program for every target, and where it goes. */
+/* What `vertebra build` collects before it writes a file: every program for every target, and where
+ * it goes. */
 #ifndef VTB_CLI_BUILDER_H
 #define VTB_CLI_BUILDER_H
 

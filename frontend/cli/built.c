@@ -38,7 +38,7 @@ vtb_status cli_built_open(const char *command, const char *path, const cli_model
   return status;
 }
 
-/* ---- programs ------------------------------------------------------------------------------------------------ */
+/* ---- programs -------------------------------------------------------------------------------- */
 
 uint64_t cli_library_hash(void) {
   return vtb_hash_str(vtb_hash_str(VTB_HASH_INIT, vtb_cuda_intrinsics()), vtb_cuda_library());
@@ -75,7 +75,7 @@ vtb_status cli_built_program(vtb_artefact *a, vtb_artefact_role role, const cli_
   return status == VTB_OK ? VTB_OK : cli_error(&err);
 }
 
-/* ---- what a file is ------------------------------------------------------------------------------------------ */
+/* ---- what a file is -------------------------------------------------------------------------- */
 
 static int64_t n_params(const vtb_artefact_program *p) {
   int64_t n = 0;

@@ -1,5 +1,5 @@
-/* vertebra bench: latency, images/s (of a training step: with its update), peak memory, and time and GFLOP/s a kernel
- * with its IR ops. */
+/* vertebra bench: latency, images/s (of a training step: with its update), peak memory, and time
+ * and GFLOP/s a kernel with its IR ops. */
 #include "frontend/cli/bench_update.h"
 #include "frontend/cli/built.h"
 

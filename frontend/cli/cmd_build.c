@@ -1,5 +1,5 @@
-/* vertebra build: a model compiled into a file, which `run`, `eval`, `bench` and `train` take in place of it, and which
- * C programs open with runtime/vertebra.h alone. See docs/artefact.md. */
+/* vertebra build: a model compiled into a file, which `run`, `eval`, `bench` and `train` take in
+ * place of it, and which C programs open with runtime/vertebra.h alone. See docs/artefact.md. */
 #include "frontend/cli/builder.h"
 #include "frontend/cli/built.h"
 #include "frontend/cli/verify.h"
@@ -18,7 +18,7 @@ typedef struct build_options {
   vtb_update_rule rule; /* what --optimizer says */
 } build_options;
 
-/* ---- targets --------------------------------------------------------------------------------------------------- */
+/* ---- targets --------------------------------------------------------------------------------- */
 
 static bool take_level(const char *name, cli_build_targets *t) {
   int level = strcmp(name, "host") == 0 ? vtb_cpu_level_here() : vtb_cpu_level_find(name);
@@ -59,9 +59,10 @@ vtb_status cli_build_targets_parse(const char *text, cli_build_targets *out) {
   return status;
 }
 
-/* ---- weights --------------------------------------------------------------------------------------------------- */
+/* ---- weights --------------------------------------------------------------------------------- */
 
-/* The tensors that the program has, as they are in the file, which may hold others: an optimiser's, say. */
+/* The tensors that the program has, as they are in the file, which may hold others: an optimiser's,
+ * say. */
 static vtb_status take_weights(const vtb_artefact_program *p, const char *path, const char *prefix,
                                vtb_weights **file, vtb_weights **out, vtb_error *err) {
   vtb_program about = {.n_tensors = p->n_tensors, .tensors = p->tensors};
@@ -117,7 +118,7 @@ static vtb_status write_file(const char *weights, const char *prefix, const char
   return status;
 }
 
-/* ---- the model ------------------------------------------------------------------------------------------------- */
+/* ---- the model ------------------------------------------------------------------------------- */
 
 static vtb_status load(const char *what, const build_options *o, bool training, cli_model *model,
                        char **settings) {
@@ -168,7 +169,8 @@ static vtb_status add_step(const char *what, const build_options *o, int64_t bat
   return status;
 }
 
-/* A reference case of `verify`: its entry and gradient with its parameters, for machines that cannot compile. */
+/* A reference case of `verify`: its entry and gradient with its parameters, for machines that
+ * cannot compile. */
 static bool is_case(const char *what) { return vtb_ends_with(what, ".safetensors"); }
 
 static vtb_status add_case(const char *path, const build_options *o, cli_builder *b) {

@@ -1,4 +1,5 @@
-/* vertebra check: what a model is, without making code: inputs, outputs, parameters, FLOPs, memory, structure. */
+/* vertebra check: what a model is, without making code: inputs, outputs, parameters, FLOPs, memory,
+ * structure. */
 #include "frontend/cli/built.h"
 #include "ir/fold.h"
 #include "ir/recurrence.h"
@@ -6,11 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Published counts are multiply-adds of products and convolutions, pointwise work free. What some of them (ViR's) leave
- * out, the mixer's own products, is kept apart: a linear recurrence counts as its chunkwise form with chunks of 49,
- * (c/2
- * + 1) (K + V) a token and head inside chunks and 2 (hK)(hV) / c between them; with a decay of its own for every entry
- * of the state it counts as seven operations an entry. */
+/* Published counts are multiply-adds of products and convolutions, pointwise work free. What some
+ * of them leave out, the mixer's own products, is kept apart, a token and head:
+ *   linear recurrence       its chunkwise form with chunks of c = PUBLISHED_CHUNK:
+ *                           (c/2 + 1) (K + V) inside chunks and 2 K V / c between them
+ *   decay of every entry    seven operations an entry of the state
+ */
 enum { PUBLISHED_CHUNK = 49 };
 
 typedef struct tally {

@@ -1,5 +1,5 @@
-/* vertebra compare: training runs side by side, from the logs and weights they left: a table, and a plot of test
- * accuracy. */
+/* vertebra compare: training runs side by side, from the logs and weights they left: a table, and a
+ * plot of test accuracy. */
 #include "frontend/cli/weights.h"
 #include "runtime/train/plot.h"
 

@@ -1,8 +1,8 @@
 /* vertebra paths: a picture of the order in which each block's recurrences read the tokens.
  *
- * One title a set of blocks that read alike, one grid a direction. Cells are patches in the image's order, a line with
- * arrows is the traversal, dashed where it jumps; a green disc marks its first token, a dark square its last; extra
- * tokens stand beside the grid where the sequence has them. */
+ * One title a set of blocks that read alike, one grid a direction. Cells are patches in the image's
+ * order, a line with arrows is the traversal, dashed where it jumps; a green disc marks its first
+ * token, a dark square its last; extra tokens stand beside the grid where the sequence has them. */
 #include "frontend/cli/cli.h"
 #include "frontend/cli/picture.h"
 #include "frontend/cli/traversals.h"
@@ -23,7 +23,7 @@ typedef struct panel {
   int64_t columns;   /* cells in a row: the grid's width, or where a sequence without grid wraps */
 } panel;
 
-/* ---- places ------------------------------------------------------------------------------------------------ */
+/* ---- places ---------------------------------------------------------------------------------- */
 
 static int64_t wrap(const traversal *t) {
   if (t->on_grid || t->path.w <= 24) return t->path.w;
@@ -47,8 +47,8 @@ static double side_room(const traversal *t) {
   return most ? cell_size(t) * ((double)most + 1.2) : 0;
 }
 
-/* Centre of a storage position; true if it is an extra token. Those stand left of the row they come before, or right of
- * the last row. */
+/* Centre of a storage position; true if it is an extra token. Those stand left of the row they come
+ * before, or right of the last row. */
 static bool place(const panel *a, int64_t position, double *x, double *y) {
   const vtb_path *p = a->path;
   int64_t grid = p->h * p->w, i = position - p->head, row = 0;
@@ -72,7 +72,7 @@ static bool place(const panel *a, int64_t position, double *x, double *y) {
   return extra;
 }
 
-/* ---- one direction ---------------------------------------------------------------------------------------- */
+/* ---- one direction --------------------------------------------------------------------------- */
 
 static void draw_cells(const panel *a) {
   double inset = a->cell > 8 ? 1 : 0.5, x, y;
@@ -187,7 +187,7 @@ static double draw_traversal(picture *p, const traversal *t, double x, double y,
   return width;
 }
 
-/* ---- the picture ------------------------------------------------------------------------------------------ */
+/* ---- the picture ----------------------------------------------------------------------------- */
 
 static double legend(picture *p, double x, double y) {
   picture_add(p,

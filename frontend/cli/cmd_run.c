@@ -57,7 +57,8 @@ static vtb_status save_outputs(const char *path, const vtb_weights *w) {
   return status == VTB_OK ? VTB_OK : cli_error(&err);
 }
 
-/* Row `row` of every output becomes a tensor "<file>/<output>"; an output without rows is the first image's. */
+/* Row `row` of every output becomes a tensor "<file>/<output>"; an output without rows is the first
+ * image's. */
 static void keep_outputs(const cli_inference *inf, const char *file, int64_t row, vtb_weights *w) {
   const vtb_tensor_info *t;
   int n = vtb_model_tensors(inf->model, &t);

@@ -1,4 +1,5 @@
-/* vertebra train: a classifier from labelled images, with checkpoints, exact resume, a log and a curve. */
+/* vertebra train: a classifier from labelled images, with checkpoints, exact resume, a log and a
+ * curve. */
 #include "frontend/cli/built.h"
 #include "frontend/cli/weights.h"
 #include "runtime/train/plot.h"
@@ -136,7 +137,8 @@ static vtb_status read_recipe(const char *path, const cli_opt *opts, int n_opts,
   return status;
 }
 
-/* Training accuracy as a mean over windows of a fiftieth of the run, test accuracy where it was measured. */
+/* Training accuracy as a mean over windows of a fiftieth of the run, test accuracy where it was
+ * measured. */
 typedef struct curve {
   VTB_VEC(double) train_at, train, eval_at, eval;
   double window_sum;
@@ -189,7 +191,8 @@ static int logits_classes(const vtb_func *f) {
   return t && t->rank == 2 ? (int)t->dim[1].size : 0;
 }
 
-/* The model for this many classes: the hyperparameter num_classes follows the data unless the user set it. */
+/* The model for this many classes: the hyperparameter num_classes follows the data unless the user
+ * set it. */
 static vtb_status load_for_classes(const char *what, train_options *o, bool training, int classes,
                                    cli_model *model, char define[64]) {
   vtb_instantiate_options more = {.training = training};
@@ -255,10 +258,10 @@ static vtb_status compile_both(const char *what, train_options *o, int classes, 
   return status;
 }
 
-/* ---- built files instead of a model --------------------------------------------------------------------------- */
+/* ---- built files instead of a model ---------------------------------------------------------- */
 
-/* What was decided when the file was built: settings as if they were the user's, so that a run of the file and one of
- * its model write the same. */
+/* What was decided when the file was built: settings as if they were the user's, so that a run of
+ * the file and one of its model write the same. */
 static void take_settings(train_options *o, compiled *c) {
   const vtb_manifest *m = vtb_artefact_manifest(c->file);
   const char *smoothing = vtb_manifest_meta(m, "label_smoothing"),
@@ -378,7 +381,8 @@ static void report(const train_options *o, const vtb_train_result *r, bool compl
            (long long)r->skipped);
 }
 
-/* A schedule for the time; the trainer reckons it anew as it goes. Some of the time is kept for evaluation. */
+/* A schedule for the time; the trainer reckons it anew as it goes. Some of the time is kept for
+ * evaluation. */
 static vtb_status fit_schedule(vtb_train_config *t, double seconds, int64_t updates,
                                vtb_error *err) {
   double each = cli_measure_run(t->step, t->services, 2, err);

@@ -1,4 +1,5 @@
-/* vertebra verify: numbers against reference cases, or a model against the interpreter in every mode. */
+/* vertebra verify: numbers against reference cases, or a model against the interpreter in every
+ * mode. */
 #include "frontend/cli/verify.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Running one function of a module on named double tensors, on any target: what verify is made of.
  *
- * Argument keys: "param/<official>" for parameters and buffers, "input/<name>" for inputs and plain arguments,
- * "probe/<output>" for adjoints. Result keys are the return names.
+ * Argument keys: "param/<official>" for parameters and buffers, "input/<name>" for inputs and plain
+ * arguments, "probe/<output>" for adjoints. Result keys are the return names.
  */
 #ifndef VTB_CLI_EVALUATE_H
 #define VTB_CLI_EVALUATE_H
@@ -12,15 +12,16 @@
 const char *cli_arg_key(const vtb_func *f, int a, vtb_strbuf *buf);
 /* The value of VTB_DYN that the argument tensors imply; 1 if nothing is dynamic. */
 int64_t cli_infer_batch(const vtb_func *f, const vtb_weights *args);
-/* `module` is at graph level. Buffers are poisoned with NaN before compiled code runs. *results is the caller's. */
+/* `module` is at graph level. Buffers are poisoned with NaN before compiled code runs. *results is
+ * the caller's. */
 VTB_MUST_USE vtb_status cli_evaluate(const vtb_module *module, const char *func,
                                      const cli_model_options *o, const vtb_target *target,
                                      const vtb_weights *args, vtb_weights **results,
                                      vtb_error *err);
 
 typedef struct cli_difference {
-  double max_abs, scale,
-      relative; /* relative = max_abs / scale; NaN if anything is NaN where it should not be */
+  /* relative = max_abs / scale; NaN if anything is NaN where it should not be */
+  double max_abs, scale, relative;
   int64_t index;
   double got, want;
 } cli_difference;

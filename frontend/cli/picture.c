@@ -1,4 +1,5 @@
-/* Pictures as SVG text, and as PNG: every shape is a distance to its outline, from which a pixel's share follows. */
+/* Pictures as SVG text, and as PNG: every shape is a distance to its outline, from which a pixel's
+ * share follows. */
 #include "frontend/cli/picture.h"
 
 #include "runtime/data/image.h"
@@ -24,7 +25,7 @@ double picture_text_width(const char *text, double size) {
   return (double)strlen(text) * size * 6 / 7;
 }
 
-/* ---- arrow heads --------------------------------------------------------------------------------------- */
+/* ---- arrow heads ----------------------------------------------------------------------------- */
 
 /* Tip, then the two corners behind it. */
 static void head_corners(const shape *s, double at[3][2]) {
@@ -39,7 +40,7 @@ static void head_corners(const shape *s, double at[3][2]) {
   }
 }
 
-/* ---- SVG ----------------------------------------------------------------------------------------------- */
+/* ---- SVG ------------------------------------------------------------------------------------- */
 
 static void escaped(const char *text, vtb_strbuf *out) {
   for (const char *c = text; *c; c++) {
@@ -104,7 +105,7 @@ vtb_status picture_write_svg(const picture *p, const char *path, vtb_error *err)
   return status;
 }
 
-/* ---- PNG: letters --------------------------------------------------------------------------------------- */
+/* ---- PNG: letters ---------------------------------------------------------------------------- */
 
 /* Five columns a letter, the lowest bit on top. Capitals are drawn as small letters are. */
 static const struct glyph {
@@ -144,7 +145,7 @@ static const uint8_t *columns_of(char c) {
   return unknown;
 }
 
-/* ---- PNG: pixels ---------------------------------------------------------------------------------------- */
+/* ---- PNG: pixels ----------------------------------------------------------------------------- */
 
 static void blend(vtb_image *im, int x, int y, uint32_t colour, double share) {
   if (x < 0 || y < 0 || x >= im->width || y >= im->height || share <= 0) return;
@@ -177,7 +178,8 @@ static double triangle_distance(double px, double py, const double c[3][2]) {
   return worst;
 }
 
-/* Distance of a pixel's centre to the shape's outline, negative inside; dashes are cut out of lines. */
+/* Distance of a pixel's centre to the shape's outline, negative inside; dashes are cut out of
+ * lines. */
 static double distance(const shape *s, double px, double py, const double head[3][2]) {
   switch (s->kind) {
   case SHAPE_LINE: {

@@ -1,4 +1,5 @@
-/* A list of shapes, written as SVG or drawn as PNG. Coordinates are pixels, y down; later shapes lie on top.
+/* A list of shapes, written as SVG or drawn as PNG. Coordinates are pixels, y down; later shapes
+ * lie on top.
  * The picture owns copies of its texts; free with picture_free(). */
 #ifndef VTB_CLI_PICTURE_H
 #define VTB_CLI_PICTURE_H
@@ -7,9 +8,10 @@
 
 typedef enum shape_kind { SHAPE_LINE, SHAPE_RECT, SHAPE_DISC, SHAPE_ARROW, SHAPE_TEXT } shape_kind;
 
-/* LINE from (x, y) to (x2, y2), dashed if dash > 0 (length of a dash); RECT with corners (x, y), (x2, y2), filled; DISC
- * around (x, y), filled; ARROW head with its tip at (x2, y2), pointing away from (x, y), filled; TEXT beginning at (x,
- * y), its baseline. size: width of a line, radius of a disc, length of a head, height of capitals. */
+/* LINE from (x, y) to (x2, y2), dashed if dash > 0 (length of a dash); RECT with corners (x, y),
+ * (x2, y2), filled; DISC around (x, y), filled; ARROW head with its tip at (x2, y2), pointing away
+ * from (x, y), filled; TEXT beginning at (x, y), its baseline. size: width of a line, radius of a
+ * disc, length of a head, height of capitals. */
 typedef struct shape {
   shape_kind kind;
   double x, y, x2, y2, size, dash;

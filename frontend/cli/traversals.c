@@ -1,7 +1,8 @@
 /* Collects the paths of a model's scans, block by block.
  *
- * A scan in storage order carries no path: its grid is found among the paths of other scans, patches and convolutions
- * that have its number of tokens, and extra tokens in the concat that put them there. */
+ * A scan in storage order carries no path: its grid is found among the paths of other scans,
+ * patches and convolutions that have its number of tokens, and extra tokens in the concat that put
+ * them there. */
 #include "frontend/cli/traversals.h"
 
 #include <ctype.h>
@@ -13,7 +14,7 @@ typedef struct finder {
   VTB_VEC(vtb_path) known; /* grids, in storage order */
 } finder;
 
-/* ---- grids ------------------------------------------------------------------------------------------------ */
+/* ---- grids ----------------------------------------------------------------------------------- */
 
 static void learn(finder *f, vtb_path p) {
   p.order = VTB_PATH_ROWS;
@@ -55,7 +56,7 @@ static void learn_from(finder *f, const vtb_inst *inst) {
              (t->dim[3].size + pad[1] + pad[3] - kernel[1]) / stride[1] + 1);
 }
 
-/* ---- extra tokens ----------------------------------------------------------------------------------------- */
+/* ---- extra tokens ---------------------------------------------------------------------------- */
 
 /* Marks what the inputs reach. */
 static bool *reached_by_inputs(const vtb_func *f) {
@@ -102,7 +103,7 @@ static void learn_all(finder *f, vtb_func **funcs, size_t n) {
   free(marked);
 }
 
-/* ---- orders ----------------------------------------------------------------------------------------------- */
+/* ---- orders ---------------------------------------------------------------------------------- */
 
 static vtb_path storage_order(const finder *f, int64_t n) {
   const vtb_path *grid = grid_of(f, n);
@@ -146,7 +147,7 @@ static void add_orders(const finder *f, traversal_group *g, const vtb_func *func
   }
 }
 
-/* ---- blocks ----------------------------------------------------------------------------------------------- */
+/* ---- blocks ---------------------------------------------------------------------------------- */
 
 /* What the official names of a call's weights have in common, up to a dot. */
 static char *block_name(const vtb_inst *call) {
@@ -220,7 +221,7 @@ void traversals_free(traversals *t) {
   vtb_vec_free(&t->groups);
 }
 
-/* ---- names ------------------------------------------------------------------------------------------------ */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 /* The last number in a name: its place, length and value. False if there is none. */
 static bool last_number(const char *name, size_t *at, size_t *n, long *value) {

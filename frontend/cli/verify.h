@@ -19,12 +19,12 @@ typedef struct verify_mode {
   int64_t chunk;
 } verify_mode;
 
-/* VTB_OK, VTB_E_NUMBERS, or what kept the case from running. Adds a record to `json` if not NULL. *scans: whether the
- * entry has a recurrence, whose modes differ. */
+/* VTB_OK, VTB_E_NUMBERS, or what kept the case from running. Adds a record to `json` if not NULL.
+ * *scans: whether the entry has a recurrence, whose modes differ. */
 vtb_status verify_case(const char *path, const verify_mode *mode, const vtb_target *target,
                        const verify_options *o, cJSON *json, bool *scans);
-/* A case as something to compile: its entry at graph level, with its gradient if the case knows any; *func is a name in
- * the module, *batch what the case's tensors have. */
+/* A case as something to compile: its entry at graph level, with its gradient if the case knows
+ * any; *func is a name in the module, *batch what the case's tensors have. */
 VTB_MUST_USE vtb_status verify_case_model(const char *path, const cli_model_options *o,
                                           cli_model *model, const char **func, int64_t *batch,
                                           vtb_error *err);

@@ -1,4 +1,5 @@
-/* Reference cases: a safetensors file names an entry, its hyperparameters, parameters, inputs, and what comes out. */
+/* Reference cases: a safetensors file names an entry, its hyperparameters, parameters, inputs, and
+ * what comes out. */
 #include "frontend/cli/verify.h"
 
 #include <ctype.h>
@@ -97,7 +98,8 @@ static vtb_status case_load(const char *path, case_file *c, vtb_error *err) {
   return VTB_OK;
 }
 
-/* Outputs with a probe, and every argument whose gradient the case knows, become the gradient function. */
+/* Outputs with a probe, and every argument whose gradient the case knows, become the gradient
+ * function. */
 static vtb_status add_gradient(const case_file *c, vtb_module *m, const char **name,
                                vtb_error *err) {
   vtb_func *f = m->entry, *grad = NULL;
@@ -131,7 +133,8 @@ static vtb_status add_gradient(const case_file *c, vtb_module *m, const char **n
   return status;
 }
 
-/* What a tensor of the case is called among the results; NULL if it is not something that comes out. */
+/* What a tensor of the case is called among the results; NULL if it is not something that comes
+ * out. */
 static const char *result_name(const vtb_func *f, const char *tensor, vtb_strbuf *buf) {
   (void)f;
   buf->n = 0;
@@ -147,7 +150,8 @@ static const char *result_name(const vtb_func *f, const char *tensor, vtb_strbuf
   return buf->at;
 }
 
-/* The repeated unit a parameter belongs to: its name up to and including the last component that is a number. */
+/* The repeated unit a parameter belongs to: its name up to and including the last component that is
+ * a number. */
 static size_t block_prefix(const char *name) {
   size_t end = 0;
   for (const char *p = name; *p;) {
@@ -168,8 +172,8 @@ static double largest(const vtb_weight *t) {
   return m;
 }
 
-/* Gradients whose true value nearly cancels (1000 times below their block's largest) have no digits of their own:
- * they are measured against that largest one. */
+/* Gradients whose true value nearly cancels (1000 times below their block's largest) have no digits
+ * of their own: they are measured against that largest one. */
 static double block_scale(const case_file *c, const vtb_weight *t) {
   const char *prefix = vtb_starts_with(t->name, "grad_input/") ? "grad_input/" : "grad/";
   size_t n = strlen(prefix) + block_prefix(t->name + strlen(prefix));
@@ -263,7 +267,8 @@ static bool has_scan(const vtb_module *m) {
   return false;
 }
 
-/* The case's entry at graph level, with its gradient if the case knows any. *func: what to compile. */
+/* The case's entry at graph level, with its gradient if the case knows any. *func: what to
+ * compile. */
 static vtb_status make_model(const case_file *c, const cli_model_options *mo,
                              const char *model_file, bool grads, cli_model *model,
                              const char **func, vtb_error *err) {

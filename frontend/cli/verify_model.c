@@ -1,6 +1,6 @@
-/* A model against itself: one set of random weights through every mode, several chunk sizes and every target, forward
- * and gradients, compared with the interpreter running the recurrent form; and the search for the first op that
- * departs. */
+/* A model against itself: one set of random weights through every mode, several chunk sizes and
+ * every target, forward and gradients, compared with the interpreter running the recurrent form;
+ * and the search for the first op that departs. */
 #include "frontend/cli/verify.h"
 
 #include <math.h>

@@ -10,7 +10,8 @@ static bool same_name(const char *a, const char *b) {
   return n == strcspn(b, "=") && strncmp(a, b, n) == 0;
 }
 
-/* The -D settings that hold: those stored with the weights that the user does not replace, then the user's. */
+/* The -D settings that hold: those stored with the weights that the user does not replace, then the
+ * user's. */
 static vtb_status settings_for(const char *weights, const cli_list *own, cli_list *out,
                                cJSON **keep, vtb_error *err) {
   vtb_weights *w = NULL;
@@ -33,7 +34,8 @@ static vtb_status settings_for(const char *weights, const cli_list *own, cli_lis
   return VTB_OK;
 }
 
-/* With --image and weights: finds the size the weights were made for, and takes the stored one out of the settings. */
+/* With --image and weights: finds the size the weights were made for, and takes the stored one out
+ * of the settings. */
 static vtb_status made_for(const char *what, cli_model_options *with, char text[32]) {
   const char *image = with->image;
   cli_model model;
@@ -83,7 +85,7 @@ vtb_status cli_model_load_for(const char *what, const cli_model_options *o, cons
   return status;
 }
 
-/* ---- inference ----------------------------------------------------------------------------------------------- */
+/* ---- inference ------------------------------------------------------------------------------- */
 
 void cli_inference_free(cli_inference *inf) {
   vtb_model_free(inf->model);
@@ -148,7 +150,7 @@ vtb_status cli_load_for_inference(const char *command, const char *what, const c
   return cli_error(&err);
 }
 
-/* ---- what weights say besides numbers ------------------------------------------------------------------------ */
+/* ---- what weights say besides numbers -------------------------------------------------------- */
 
 static const char *said(const cli_inference *inf, const char *key) {
   if (inf->weights) return vtb_weights_meta(inf->weights, key);

@@ -5,8 +5,9 @@
 #include "frontend/cli/cli.h"
 #include "runtime/artefact/artefact.h"
 
-/* The module of MODEL with the -D settings that are stored with the weights (NULL: none) where the user gives no other.
- * *settings (may be NULL): all that hold, a JSON list for cJSON_free(). Diagnostics are printed. */
+/* The module of MODEL with the -D settings that are stored with the weights (NULL: none) where the
+ * user gives no other. *settings (may be NULL): all that hold, a JSON list for cJSON_free().
+ * Diagnostics are printed. */
 VTB_MUST_USE vtb_status cli_model_load_for(const char *what, const cli_model_options *o,
                                            const char *weights, const vtb_instantiate_options *more,
                                            cli_model *out, char **settings);
@@ -21,8 +22,8 @@ typedef struct cli_inference {
 } cli_inference;
 void cli_inference_free(cli_inference *inf);
 
-/* Compiles MODEL for `batch` images, or opens a built file, and fills the parameters from `weights` (NULL: the built
- * file's, or their initialisers, seed 0). Errors are printed. */
+/* Compiles MODEL for `batch` images, or opens a built file, and fills the parameters from `weights`
+ * (NULL: the built file's, or their initialisers, seed 0). Errors are printed. */
 VTB_MUST_USE vtb_status cli_load_for_inference(const char *command, const char *what,
                                                const cli_model_options *o, int64_t batch,
                                                const char *weights, cli_inference *out);
@@ -31,8 +32,8 @@ VTB_MUST_USE vtb_status cli_weights_transform(const cli_inference *inf, const vt
                                               vtb_transform *t, vtb_error *err);
 /* Class names stored with the weights; NULL if there are none. Each and the array are malloc'd. */
 char **cli_weights_classes(const cli_inference *inf, int *n);
-/* Adds class names, normalisation, the model's name and its -D settings to a weights file's metadata, where
- * cli_load_for_inference() finds them: the user need not repeat them. */
+/* Adds class names, normalisation, the model's name and its -D settings to a weights file's
+ * metadata, where cli_load_for_inference() finds them: the user need not repeat them. */
 VTB_MUST_USE vtb_status cli_describe_weights(const char *path, const vtb_dataset *d,
                                              const vtb_transform *t, const char *model,
                                              const cli_list *defines, vtb_error *err);

@@ -1,8 +1,9 @@
 /* The syntax tree of .vtb text, and the unit that owns it. Inside frontend/lang only.
  *
- * Everything is allocated from the unit's arena and lives as long as the unit. Lists are arrays of pointers with a
- * count; absent optional parts are NULL. Every node has the span of all its text. A tree that comes from a file with
- * syntax errors is never evaluated, so evaluation meets no VTB_EXPR_ERROR.
+ * Everything is allocated from the unit's arena and lives as long as the unit. Lists are arrays of
+ * pointers with a count; absent optional parts are NULL. Every node has the span of all its text. A
+ * tree that comes from a file with syntax errors is never evaluated, so evaluation meets no
+ * VTB_EXPR_ERROR.
  * Depth of any tree is at most VTB_MAX_NESTING: recursion over it is safe.
  */
 #ifndef VTB_LANG_AST_H
@@ -23,7 +24,7 @@ typedef struct vtb_name {
   vtb_span span;
 } vtb_name;
 
-/* ---- expressions ---------------------------------------------------------------------------------------- */
+/* ---- expressions ----------------------------------------------------------------------------- */
 
 typedef enum vtb_expr_kind {
   VTB_EXPR_ERROR,       /* stands for text with a syntax error */
@@ -154,7 +155,7 @@ struct vtb_expr {
   } u;
 };
 
-/* ---- statements ----------------------------------------------------------------------------------------- */
+/* ---- statements ------------------------------------------------------------------------------ */
 
 typedef enum vtb_stmt_kind {
   VTB_STMT_EXPR,      /* value of a block if last: u.value */
@@ -175,7 +176,7 @@ typedef enum vtb_stmt_kind {
 
 /* How a type is written; meaning comes from elaboration. */
 typedef enum vtb_type_kind {
-  VTB_TYPE_NAME, /* int, tokens, image ... : name; image[3], tensor[8, 16], tokens[14x14, 192]: with dims */
+  VTB_TYPE_NAME,  /* int, tokens, image ...: name; image[3], tokens[14x14, 192]: with dims */
   VTB_TYPE_LIST,  /* [T]: elem. In parameters of everything but recurrences */
   VTB_TYPE_SHAPE, /* [K, V], []: dims. In recurrences: step parameters, states, results */
   VTB_TYPE_CHOICE /* one of a | b alias "2d" | c: choices */
@@ -256,7 +257,7 @@ struct vtb_stmt {
   } u;
 };
 
-/* ---- declarations --------------------------------------------------------------------------------------- */
+/* ---- declarations ---------------------------------------------------------------------------- */
 
 typedef struct vtb_param {
   vtb_name name;
@@ -291,7 +292,7 @@ struct vtb_decl {
 const char *
 vtb__decl_kind_text(vtb_decl_kind k); /* "model" "preset" "block" "fn" "recurrence" "const" */
 
-/* ---- units ---------------------------------------------------------------------------------------------- */
+/* ---- units ----------------------------------------------------------------------------------- */
 
 typedef struct vtb_use {
   vtb_name path;  /* "std.nn" */
@@ -312,12 +313,12 @@ struct vtb_unit {
   VTB_VEC(vtb_file *) files; /* at[0] is the root */
   VTB_VEC(char *) texts;     /* malloc'd file contents */
   VTB_VEC(vtb_decl_info) infos;
-  bool
-      has_syntax_errors; /* in any file: vtb_instantiate() must return NULL without further messages */
+  /* in any file: vtb_instantiate() must return NULL without further messages */
+  bool has_syntax_errors;
 };
 
-/* The declaration `name` (or alias) means in `file`: its own, else one of the files it uses itself (not what those
- * use). NULL if there is none. */
+/* The declaration `name` (or alias) means in `file`: its own, else one of the files it uses itself
+ * (not what those use). NULL if there is none. */
 vtb_decl *vtb__file_lookup(const vtb_file *file, const char *name);
 /* The same from the root file. */
 vtb_decl *vtb__unit_lookup(const vtb_unit *u, const char *name);
@@ -326,8 +327,8 @@ vtb_decl *vtb__unit_lookup_anywhere(const vtb_unit *u, const char *name);
 /* Every name visible in `file`, for suggestions. *out is malloc'd; the names are not. */
 size_t vtb__file_names(const vtb_file *file, const char ***out);
 
-/* One expression from text that is in no file: an override ("<command line>", "<config>"). Text and origin are copied
- * into the unit. NULL with diags on a syntax error. */
+/* One expression from text that is in no file: an override ("<command line>", "<config>"). Text and
+ * origin are copied into the unit. NULL with diags on a syntax error. */
 vtb_expr *vtb__parse_expr_text(vtb_unit *u, const char *origin, const char *text, vtb_diags *diags);
 
 /* Canonical text of an expression, one line. */

@@ -1,5 +1,6 @@
-/* The tree as text: nested lists in parentheses, one statement a line. Comments, places and layout do not show, so two
- * texts with the same meaning print the same. Also single expressions as .vtb text, for messages. */
+/* The tree as text: nested lists in parentheses, one statement a line. Comments, places and layout
+ * do not show, so two texts with the same meaning print the same. Also single expressions as .vtb
+ * text, for messages. */
 #include "frontend/lang/ast.h"
 
 typedef struct printer {
@@ -364,7 +365,7 @@ void vtb_unit_print_ast(const vtb_unit *u, vtb_strbuf *out) {
   for (size_t i = 0; i < f->decls.n; i++) print_decl(&p, f->decls.at[i]);
 }
 
-/* ---- expressions as .vtb text --------------------------------------------------------------------------- */
+/* ---- expressions as .vtb text ---------------------------------------------------------------- */
 
 static void write_list(const vtb_expr_list *l, vtb_strbuf *out) {
   for (size_t i = 0; i < l->n; i++) {

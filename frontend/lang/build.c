@@ -1,11 +1,11 @@
-/* Nodes of the syntax tree. Every node knows its depth; one that would be too deep ends the parse with a message, so
- * that recursion over trees is safe. */
+/* Nodes of the syntax tree. Every node knows its depth; one that would be too deep ends the parse
+ * with a message, so that recursion over trees is safe. */
 #include "frontend/lang/parse.h"
 #include "ir/diag_codes.h"
 
 #include <string.h>
 
-/* ---- lists, names --------------------------------------------------------------------------------------- */
+/* ---- lists, names ---------------------------------------------------------------------------- */
 
 vtb_list *vtb__list(vtb_parse *p) { return VTB_NEW(&p->unit->arena, vtb_list); }
 
@@ -43,7 +43,7 @@ static vtb_name *names(vtb_parse *p, const vtb_list *l) {
   return at;
 }
 
-/* ---- depth ---------------------------------------------------------------------------------------------- */
+/* ---- depth ----------------------------------------------------------------------------------- */
 
 static int limited(vtb_parse *p, int depth, vtb_span span) {
   if (depth <= VTB_MAX_NESTING) return depth;
@@ -85,7 +85,7 @@ static vtb_stmt *stmt_at(vtb_parse *p, vtb_stmt_kind kind, int children, vtb_loc
   return s;
 }
 
-/* ---- expressions ---------------------------------------------------------------------------------------- */
+/* ---- expressions ----------------------------------------------------------------------------- */
 
 vtb_expr *vtb__expr_new(vtb_parse *p, vtb_expr_kind kind, vtb_loc loc) {
   return expr_at(p, kind, 0, loc);
@@ -218,7 +218,7 @@ vtb_arg *vtb__arg(vtb_parse *p, const vtb_name *name, vtb_expr *value, vtb_loc l
   return a;
 }
 
-/* ---- statements ----------------------------------------------------------------------------------------- */
+/* ---- statements ------------------------------------------------------------------------------ */
 
 vtb_stmt *vtb__stmt_value(vtb_parse *p, vtb_expr *e) {
   vtb_stmt *s = stmt_at(p, VTB_STMT_EXPR, e->depth, loc_of(e->span));
@@ -337,7 +337,7 @@ vtb_list *vtb__stmts_add(vtb_parse *p, vtb_list *l, vtb_stmt *s) {
   return vtb__list_add(p, l, s);
 }
 
-/* ---- types, parameters ---------------------------------------------------------------------------------- */
+/* ---- types, parameters ----------------------------------------------------------------------- */
 
 vtb_type_expr *vtb__type(vtb_parse *p, vtb_type_kind kind, vtb_loc loc) {
   vtb_type_expr *t = VTB_NEW(&p->unit->arena, vtb_type_expr);
@@ -395,7 +395,7 @@ vtb_param *vtb__param(vtb_parse *p, const vtb_name *name, vtb_type_expr *type, v
   return param;
 }
 
-/* ---- declarations --------------------------------------------------------------------------------------- */
+/* ---- declarations ---------------------------------------------------------------------------- */
 
 /* [int] was parsed as a shape; outside recurrences it is a list type. */
 static vtb_type_expr *list_type(vtb_parse *p, const vtb_expr_list *dims, vtb_span span) {

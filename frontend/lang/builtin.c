@@ -1,10 +1,10 @@
-/* Builtin functions: how their arguments are taken, and those on compile-time values. Tensors: builtin_tensor.c,
- * builtin_tokens.c, builtin_step.c. */
+/* Builtin functions: how their arguments are taken, and those on compile-time values. Tensors:
+ * builtin_tensor.c, builtin_tokens.c, builtin_step.c. */
 #include "frontend/lang/value.h"
 
 #include <math.h>
 
-/* ---- arguments ----------------------------------------------------------------------------------------- */
+/* ---- arguments ------------------------------------------------------------------------------- */
 
 static size_t self_count(const vtb__args *a) { return a->n - a->list->n; }
 
@@ -122,7 +122,7 @@ static vtb__val surplus(vtb__eval *e, const vtb__args *a) {
   return VTB__NIL;
 }
 
-/* ---- compile-time builtins ----------------------------------------------------------------------------- */
+/* ---- compile-time builtins ------------------------------------------------------------------- */
 
 static vtb__val b_len(vtb__eval *e, vtb__args *a) {
   vtb__val v = vtb__take(e, a, "list");
@@ -246,7 +246,7 @@ size_t vtb__builtin_names(const char ***out) {
   return v.n;
 }
 
-/* ---- words --------------------------------------------------------------------------------------------- */
+/* ---- words ----------------------------------------------------------------------------------- */
 
 bool vtb__builtin_name(vtb__eval *e, const char *name, vtb__val *out) {
   static const vtb_path orders[] = {{.order = VTB_PATH_ROWS},
@@ -280,7 +280,7 @@ bool vtb__builtin_name(vtb__eval *e, const char *name, vtb__val *out) {
   return true;
 }
 
-/* ---- calls --------------------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 /* tapped("block3", e): taps inside e are named block3.<tap>. */
 static vtb__val call_tapped(vtb__eval *e, const vtb_expr *x) {

@@ -39,7 +39,7 @@ static vtb__val b_attention(vtb__eval *e, vtb__args *a) {
   return vtb__tensor(i ? i->results[0] : NULL, q.u.t.layout);
 }
 
-/* ---- windows ----------------------------------------------------------------------------------------------- */
+/* ---- windows --------------------------------------------------------------------------------- */
 
 static vtb_value *take_grid(vtb__eval *e, vtb__args *a, vtb__val *x) {
   vtb_value *v = vtb__take_tensor(e, a, "x", x);
@@ -82,8 +82,9 @@ static vtb__val grid_tokens(vtb__eval *e, vtb_value *v, int64_t h, int64_t w) {
 
 static int64_t windows_along(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
-/* window_partition(x, 7x7): the grid, zeros added at the right and the bottom, in windows. Tokens of the result are the
- * places of a window; each holds the channels of all windows side by side, windows row by row: [B, 7*7, windows*C]. */
+/* window_partition(x, 7x7): the grid, zeros added at the right and the bottom, in windows. Tokens
+ * of the result are the places of a window; each holds the channels of all windows side by side,
+ * windows row by row: [B, 7*7, windows*C]. */
 static vtb__val b_window_partition(vtb__eval *e, vtb__args *a) {
   vtb__val x;
   vtb_value *v = take_grid(e, a, &x);
@@ -129,7 +130,7 @@ static vtb__val b_window_merge(vtb__eval *e, vtb__args *a) {
   return grid_tokens(e, v, h, w);
 }
 
-/* ---- places ------------------------------------------------------------------------------------------------ */
+/* ---- places ---------------------------------------------------------------------------------- */
 
 static vtb__val constant(vtb__eval *e, const double *data, int64_t n, vtb_span span) {
   vtb_type t = {.dtype = VTB_F32, .rank = 1, .dim = {{n, NULL}}};
@@ -139,7 +140,8 @@ static vtb__val constant(vtb__eval *e, const double *data, int64_t n, vtb_span s
   return vtb__tensor(i ? i->results[0] : NULL, NULL);
 }
 
-/* coordinates(n, width): the columns and the rows of n tokens that stand row by row, `width` a row. */
+/* coordinates(n, width): the columns and the rows of n tokens that stand row by row, `width` a
+ * row. */
 static vtb__val b_coordinates(vtb__eval *e, vtb__args *a) {
   int64_t n, width;
   if (!vtb__take_int(e, a, "n", &n) || !vtb__take_int(e, a, "width", &width)) return VTB__ERR;

@@ -1,4 +1,5 @@
-/* Builtins that make sequences and tables: joining and reordering tokens for good, stacking, constants from lists. */
+/* Builtins that make sequences and tables: joining and reordering tokens for good, stacking,
+ * constants from lists. */
 #include "frontend/lang/value.h"
 
 /* A plain sequence: one row of n tokens. */

@@ -1,9 +1,10 @@
-/* Builtins on tensors of any layout: elementwise functions, reductions, products, and moving axes. */
+/* Builtins on tensors of any layout: elementwise functions, reductions, products, and moving
+ * axes. */
 #include "frontend/lang/value.h"
 
 #include <math.h>
 
-/* ---- elementwise --------------------------------------------------------------------------------------- */
+/* ---- elementwise ----------------------------------------------------------------------------- */
 
 static double d_rsqrt(double x) { return 1 / sqrt(x); }
 static double d_square(double x) { return x * x; }
@@ -87,7 +88,7 @@ static vtb__val b_select(vtb__eval *e, vtb__args *a) {
   return b ? vtb__tensor(vtb_b_select(b, vc, vx, vy), l) : VTB__ERR;
 }
 
-/* ---- reductions ---------------------------------------------------------------------------------------- */
+/* ---- reductions ------------------------------------------------------------------------------ */
 
 /* The axis to reduce: the last, or "tokens", or inside a step an axis name. */
 static bool reduce_axis(vtb__eval *e, vtb__args *a, vtb__val x, int64_t *axis, bool *tokens) {
@@ -145,7 +146,7 @@ static vtb__val b_reduce(vtb__eval *e, vtb__args *a) {
                           a->span);
 }
 
-/* ---- products ------------------------------------------------------------------------------------------ */
+/* ---- products -------------------------------------------------------------------------------- */
 
 static vtb__val b_matmul(vtb__eval *e, vtb__args *a) {
   vtb__val x, w;
@@ -169,7 +170,8 @@ static vtb__val b_matmul(vtb__eval *e, vtb__args *a) {
   return vtb__tensor(y, x.u.t.layout);
 }
 
-/* One operand or result of a specification: "..." becomes `lead` letters that the specification does not use. */
+/* One operand or result of a specification: "..." becomes `lead` letters that the specification
+ * does not use. */
 static bool expand(const char *part, size_t n, int lead, const char *fresh, char *out, size_t size,
                    bool *dots) {
   size_t at = 0;
@@ -245,7 +247,7 @@ static vtb__val b_einsum(vtb__eval *e, vtb__args *a) {
   return vtb__tensor(r, x_tokens ? x.u.t.layout : y_tokens ? y.u.t.layout : NULL);
 }
 
-/* ---- axes ---------------------------------------------------------------------------------------------- */
+/* ---- axes ------------------------------------------------------------------------------------ */
 
 static vtb__val b_group(vtb__eval *e, vtb__args *a) {
   vtb__val x;
@@ -446,7 +448,7 @@ static vtb__val b_shape(vtb__eval *e, vtb__args *a) {
   return (vtb__val){.kind = VTB__LIST, .u.list = {at, (size_t)v->type.rank}};
 }
 
-/* ---- sources ------------------------------------------------------------------------------------------- */
+/* ---- sources --------------------------------------------------------------------------------- */
 
 static vtb_value *seed_argument(vtb__eval *e, vtb_span span) {
   vtb__frame *f = e->frame;
@@ -469,7 +471,8 @@ vtb_value *vtb__seed(vtb__eval *e, bool fresh, vtb_span span) {
   return vtb_b_binary(b, VTB_OP_add, seed, vtb_b_splat(b, (double)step, &t));
 }
 
-/* random(batch): one number a sample; random(n): n numbers; random(x): one for each element of x. Uniform in [0, 1). */
+/* random(batch): one number a sample; random(n): n numbers; random(x): one for each element of x.
+ * Uniform in [0, 1). */
 static bool random_shape(vtb__eval *e, vtb__args *a, vtb__val n, vtb_type *t) {
   if (n.kind == VTB__TENSOR && n.u.t.v->type.dtype == VTB_F32) {
     *t = n.u.t.v->type;

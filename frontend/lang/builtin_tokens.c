@@ -1,4 +1,5 @@
-/* Builtins that know where tokens stand: patches, convolutions on the grid, extra tokens, pooling, images, tables. */
+/* Builtins that know where tokens stand: patches, convolutions on the grid, extra tokens, pooling,
+ * images, tables. */
 #include "frontend/lang/value.h"
 
 static vtb_value *take_tokens(vtb__eval *e, vtb__args *a, vtb__val *x) {
@@ -38,7 +39,7 @@ static vtb_value *slice_tokens(vtb__eval *e, vtb_value *v, int64_t from, int64_t
   return b ? vtb_b_slice(b, v, 1, from, to, 1) : NULL;
 }
 
-/* ---- patches and convolutions -------------------------------------------------------------------------- */
+/* ---- patches and convolutions ---------------------------------------------------------------- */
 
 static vtb__val b_patches(vtb__eval *e, vtb__args *a) {
   vtb__val x;
@@ -108,7 +109,8 @@ static vtb_value *dwconv(vtb__eval *e, vtb_value *x, vtb_value *w, int64_t gh, i
   return i ? i->results[0] : NULL;
 }
 
-/* On the grid of the sequence as it is traversed; orders that make no grid are left for the image's own grid. */
+/* On the grid of the sequence as it is traversed; orders that make no grid are left for the image's
+ * own grid. */
 static vtb__val b_depthwise2d(vtb__eval *e, vtb__args *a) {
   vtb__val x;
   vtb_value *v = take_tokens(e, a, &x), *w = vtb__take_tensor(e, a, "w", NULL);
@@ -160,7 +162,7 @@ static vtb__val b_depthwise1d(vtb__eval *e, vtb__args *a) {
                      x.u.t.layout);
 }
 
-/* ---- extra tokens -------------------------------------------------------------------------------------- */
+/* ---- extra tokens ---------------------------------------------------------------------------- */
 
 static vtb_value *row(vtb__eval *e, vtb_value *t, int64_t i, int64_t n, vtb_span span) {
   vtb_builder *b = vtb__at(e, span);
@@ -199,8 +201,8 @@ static vtb__val b_insert_tokens(vtb__eval *e, vtb__args *a) {
   vtb__val x, t;
   vtb_value *v = take_tokens(e, a, &x), *w = vtb__take_tensor(e, a, "tokens", &t);
   const char *where = "head";
-  double after =
-      -1; /* grid tokens before the middle ones; half of them, the odd one included, if not given */
+  /* grid tokens before the middle ones; half of them, the odd one included, if not given */
+  double after = -1;
   if (!v || !w || !vtb__option_string(e, a, "at", &where) ||
       !vtb__option_number(e, a, "after", &after) || !needs_grid(e, a, x, true))
     return VTB__ERR;
@@ -294,7 +296,7 @@ static vtb__val b_grid_tokens(vtb__eval *e, vtb__args *a) {
   return vtb__tensor(without_extra(e, x, a->span), grid_layout(e, x.u.t.layout));
 }
 
-/* ---- pooling ------------------------------------------------------------------------------------------- */
+/* ---- pooling --------------------------------------------------------------------------------- */
 
 static vtb__val one_token(vtb__eval *e, vtb__args *a, vtb__val x, int64_t i) {
   vtb_value *v = x.u.t.v;
@@ -328,7 +330,8 @@ static vtb__val b_token(vtb__eval *e, vtb__args *a) {
   return one_token(e, a, x, i);
 }
 
-/* The mean of the patches in the middle rows and columns: two of each where the side is even, one where it is odd. */
+/* The mean of the patches in the middle rows and columns: two of each where the side is even, one
+ * where it is odd. */
 static vtb__val b_center_mean(vtb__eval *e, vtb__args *a) {
   vtb__val x;
   vtb_value *v = take_tokens(e, a, &x);
@@ -353,7 +356,7 @@ static vtb__val b_center_mean(vtb__eval *e, vtb__args *a) {
                           vtb__float(1.0 / (double)((r1 - r0) * (c1 - c0))), a->span);
 }
 
-/* ---- images and tables --------------------------------------------------------------------------------- */
+/* ---- images and tables ----------------------------------------------------------------------- */
 
 static vtb_value *as_grid(vtb__eval *e, vtb__args *a, vtb__val *x) {
   vtb_value *v = take_tokens(e, a, x);

@@ -1,6 +1,6 @@
-/* Variables. A body has one flat set of names: assignments in if, repeat and scope are to the body's own variables.
- * An `along` body also sees the variables outside it; token tensors among them are put into its order when first
- * used, once each, and kept as its own. */
+/* Variables. A body has one flat set of names: assignments in if, repeat and scope are to the
+ * body's own variables. An `along` body also sees the variables outside it; token tensors among
+ * them are put into its order when first used, once each, and kept as its own. */
 #include "frontend/lang/value.h"
 
 vtb__binding *vtb__env_find_here(vtb__env *env, const char *name) {

@@ -1,7 +1,8 @@
-/* Expressions. Every function returns VTB__ERROR after a message, and stays silent about operands that are errors. */
+/* Expressions. Every function returns VTB__ERROR after a message, and stays silent about operands
+ * that are errors. */
 #include "frontend/lang/value.h"
 
-/* ---- names --------------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static void suggest_name(vtb__eval *e, const char *name) {
   VTB_VEC(const char *) names = {0};
@@ -81,7 +82,7 @@ static vtb__val eval_name(vtb__eval *e, const char *name, vtb_span span) {
   return unknown_name(e, name, span);
 }
 
-/* ---- strings ------------------------------------------------------------------------------------------- */
+/* ---- strings --------------------------------------------------------------------------------- */
 
 static bool print_piece(vtb__eval *e, const vtb_expr *x, vtb_strbuf *out, bool *suffixed) {
   vtb__val v = vtb__expr(e, x);
@@ -130,7 +131,7 @@ const char *vtb__text(vtb__eval *e, const vtb_expr *x) {
   return text;
 }
 
-/* ---- lists, indices, members --------------------------------------------------------------------------- */
+/* ---- lists, indices, members ----------------------------------------------------------------- */
 
 static vtb__val eval_list(vtb__eval *e, const vtb_expr *x) {
   size_t n = x->u.list.n;
@@ -224,7 +225,7 @@ static vtb__val eval_member(vtb__eval *e, const vtb_expr *x) {
                      m.text, has);
 }
 
-/* ---- choices and conversions --------------------------------------------------------------------------- */
+/* ---- choices and conversions ----------------------------------------------------------------- */
 
 static const char *choice_find(const vtb_type_expr *t, const char *word) {
   for (size_t i = 0; i < t->n_choices; i++) {
@@ -419,7 +420,7 @@ vtb__val vtb__expr_as(vtb__eval *e, const vtb_expr *x, const vtb_type_expr *t, c
   return vtb__coerce(e, eval_as(e, x, t), t, x->span, what, false);
 }
 
-/* ---- operators ----------------------------------------------------------------------------------------- */
+/* ---- operators ------------------------------------------------------------------------------- */
 
 static bool condition(vtb__eval *e, const vtb_expr *x, bool *out) {
   vtb__val v = vtb__expr(e, x);

@@ -1,10 +1,11 @@
 /* Calls: arguments to parameters, fn bodies in line, blocks as IR functions.
  *
- * A block sees only its arguments, so that one instantiation serves every call with the same compile-time arguments,
- * tensor types and layouts: a backbone of 24 equal blocks is one function called 24 times. */
+ * A block sees only its arguments, so that one instantiation serves every call with the same
+ * compile-time arguments, tensor types and layouts: a backbone of 24 equal blocks is one function
+ * called 24 times. */
 #include "frontend/lang/value.h"
 
-/* ---- binding ------------------------------------------------------------------------------------------- */
+/* ---- binding --------------------------------------------------------------------------------- */
 
 const vtb_param *vtb__param_find(const vtb_decl *d, const char *name) {
   for (size_t i = 0; i < d->params.n; i++) {
@@ -73,8 +74,8 @@ static bool match_arguments(vtb__eval *e, const vtb_decl *d, const vtb__actual *
   return ok;
 }
 
-/* The value of one parameter: the argument, evaluated where the call stands, or the default, where the declaration
- * stands. */
+/* The value of one parameter: the argument, evaluated where the call stands, or the default, where
+ * the declaration stands. */
 static vtb__val actual_value(vtb__eval *e, const vtb_decl *d, const vtb_param *p,
                              const vtb__actual *a, vtb__env *callee_env, vtb__env *caller_env,
                              const vtb_file *caller_file, vtb_span span) {
@@ -116,7 +117,7 @@ bool vtb__bind_params(vtb__eval *e, const vtb_decl *d, const vtb__actual *args, 
   return ok;
 }
 
-/* ---- fn ------------------------------------------------------------------------------------------------ */
+/* ---- fn -------------------------------------------------------------------------------------- */
 
 vtb__val vtb__run_body(vtb__eval *e, const vtb_decl *d, vtb__env *env, vtb_span span) {
   if (e->calls >= VTB__MAX_CALLS) {
@@ -146,7 +147,7 @@ vtb__val vtb__run_body(vtb__eval *e, const vtb_decl *d, vtb__env *env, vtb_span 
   return v;
 }
 
-/* ---- blocks -------------------------------------------------------------------------------------------- */
+/* ---- blocks ---------------------------------------------------------------------------------- */
 
 static const char *instance_key(vtb__eval *e, const vtb_decl *d, vtb__env *bound) {
   vtb_strbuf s = {0};
@@ -168,7 +169,8 @@ static void frame_free(vtb__frame *f) {
   vtb_vec_free(&f->updates);
 }
 
-/* Sets the results of a block's function from the value of its body, and its updates behind them. */
+/* Sets the results of a block's function from the value of its body, and its updates behind
+ * them. */
 static bool set_results(vtb__eval *e, const vtb_decl *d, vtb__frame *f, vtb__instance *in,
                         vtb__val v) {
   in->is_tuple = v.kind == VTB__TUPLE || v.kind == VTB__LIST;
@@ -235,7 +237,8 @@ static bool build_instance(vtb__eval *e, const vtb_decl *d, vtb__env *bound, vtb
   return ok;
 }
 
-/* Operands of a call in the order of the callee's arguments: tensors, weights under the caller's scopes, the seed. */
+/* Operands of a call in the order of the callee's arguments: tensors, weights under the caller's
+ * scopes, the seed. */
 static vtb_value **call_operands(vtb__eval *e, const vtb_decl *d, vtb__env *bound,
                                  const vtb__instance *in, vtb_span span) {
   vtb_value **at = VTB_NEW_ARRAY(&e->arena, vtb_value *, in->func->n_args);
@@ -284,7 +287,7 @@ vtb__val vtb__call_block(vtb__eval *e, const vtb_decl *d, vtb__env *bound, vtb_s
   return (vtb__val){.kind = VTB__TUPLE, .u.list = {at, in->n_results}};
 }
 
-/* ---- calls --------------------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 static vtb__val not_callable(vtb__eval *e, vtb_name callee) {
   vtb_decl *d = vtb__file_lookup(e->file, callee.text);

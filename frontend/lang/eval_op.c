@@ -1,7 +1,7 @@
 /* Operators: arithmetic on compile-time numbers, and elementwise IR ops on tensors.
  *
- * Broadcasting is numpy's, with two rules by name: a value per sample (one axis, "B") meets the batch axis of a larger
- * operand; inside a recurrence axes are matched by their names. */
+ * Broadcasting is numpy's, with two rules by name: a value per sample (one axis, "B") meets the
+ * batch axis of a larger operand; inside a recurrence axes are matched by their names. */
 #include "frontend/lang/value.h"
 
 #include <math.h>
@@ -38,7 +38,7 @@ vtb_value *vtb__as_tensor(vtb__eval *e, vtb__val v, vtb_span span) {
   return NULL;
 }
 
-/* ---- elementwise --------------------------------------------------------------------------------------- */
+/* ---- elementwise ----------------------------------------------------------------------------- */
 
 vtb__val vtb__elementwise1(vtb__eval *e, vtb_op op, vtb__val a, vtb_span span) {
   vtb_value *x = vtb__as_tensor(e, a, span);
@@ -95,7 +95,7 @@ vtb__val vtb__elementwise(vtb__eval *e, vtb_op op, vtb__val a, vtb__val b, vtb_s
   return vtb__tensor(r, l);
 }
 
-/* ---- integers ------------------------------------------------------------------------------------------ */
+/* ---- integers -------------------------------------------------------------------------------- */
 
 static vtb__val overflow(vtb__eval *e, vtb_span span) {
   return vtb__report(e, VTB_DIAG_INTEGER_OVERFLOW, span, "the result does not fit into 64 bits");
@@ -172,7 +172,7 @@ static vtb__val binary_float(vtb__eval *e, vtb_binary_op op, double a, double b,
   }
 }
 
-/* ---- operators ----------------------------------------------------------------------------------------- */
+/* ---- operators ------------------------------------------------------------------------------- */
 
 static vtb__val bad_operands(vtb__eval *e, vtb_binary_op op, vtb__val a, vtb__val b,
                              vtb_span span) {

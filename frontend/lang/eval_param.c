@@ -1,12 +1,13 @@
 /* param and tap: the weights of a function with their official names, and the values it shows.
  *
- * A function under construction keeps its weights under names relative to itself. A caller asks for the same weights
- * under its own scopes and passes them on, so names become official in the entry, and blocks stay shared. */
+ * A function under construction keeps its weights under names relative to itself. A caller asks for
+ * the same weights under its own scopes and passes them on, so names become official in the entry,
+ * and blocks stay shared. */
 #include "frontend/lang/value.h"
 
 #include <math.h>
 
-/* ---- names --------------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static bool good_name(const char *s) {
   if (!*s || *s == '.') return false;
@@ -18,8 +19,8 @@ static bool good_name(const char *s) {
   return true;
 }
 
-/* The suffix of `along each` goes to the first name inside its body, before any dot: q_proj + "_rev", conv.conv ->
- * conv_rev.conv. A name that says {suffix} itself is left alone. */
+/* The suffix of `along each` goes to the first name inside its body, before any dot: q_proj +
+ * "_rev", conv.conv -> conv_rev.conv. A name that says {suffix} itself is left alone. */
 static const char *suffixed(vtb__eval *e, const char *name, bool spelled) {
   if (!e->suffix || !*e->suffix || spelled || strcmp(e->prefix, e->suffix_at) != 0) return name;
   size_t n = strcspn(name, ".");
@@ -39,7 +40,7 @@ const char *vtb__official(vtb__eval *e, const char *name, vtb_span span) {
   return join_name(e, suffixed(e, name, spelled));
 }
 
-/* ---- initialisers -------------------------------------------------------------------------------------- */
+/* ---- initialisers ---------------------------------------------------------------------------- */
 
 typedef struct init_rule {
   const char *name;
@@ -112,7 +113,7 @@ static const char *initialiser(vtb__eval *e, const vtb_expr *x) {
   return NULL;
 }
 
-/* ---- weights ------------------------------------------------------------------------------------------- */
+/* ---- weights --------------------------------------------------------------------------------- */
 
 static vtb__weight *weight_find(vtb__frame *f, const char *name) {
   for (size_t i = 0; i < f->weights.n; i++)
@@ -201,7 +202,7 @@ vtb__val vtb__eval_param(vtb__eval *e, const vtb_expr *x) {
   return vtb__tensor(vtb__weight_get(e, official, &type, init, decay, role, x->span), NULL);
 }
 
-/* ---- taps ---------------------------------------------------------------------------------------------- */
+/* ---- taps ------------------------------------------------------------------------------------ */
 
 /* In a recurrence a tap is one more result; elsewhere an op that later passes keep. */
 /* tapped("block0", ...) gives block0.q; tapped("layer0_", ...) gives layer0_q. */

@@ -5,7 +5,7 @@ static void misplaced(vtb__eval *e, vtb_span span, const char *what, const char 
   vtb__report(e, VTB_DIAG_MISPLACED, span, "%s belongs to %s", what, where);
 }
 
-/* ---- assignment ---------------------------------------------------------------------------------------- */
+/* ---- assignment ------------------------------------------------------------------------------ */
 
 static int state_index(const vtb__step *s, const char *name) {
   for (int i = 0; i < s->n_states; i++)
@@ -111,7 +111,7 @@ static void let(vtb__eval *e, const vtb_stmt *s) {
   vtb__env_bind(e, name.text, v, "a let", name.span);
 }
 
-/* ---- inputs and outputs -------------------------------------------------------------------------------- */
+/* ---- inputs and outputs ---------------------------------------------------------------------- */
 
 static bool input_dims(vtb__eval *e, const vtb_type_expr *t, vtb__val *dims) {
   for (size_t i = 0; i < t->dims.n; i++) {
@@ -235,7 +235,7 @@ static void output(vtb__eval *e, const vtb_stmt *s) {
   vtb_vec_push(&e->frame->outputs, o);
 }
 
-/* ---- control ------------------------------------------------------------------------------------------- */
+/* ---- control --------------------------------------------------------------------------------- */
 
 static vtb__val scoped(vtb__eval *e, const vtb_expr *name, const vtb_stmt_list *body) {
   const char *text = vtb__text(e, name), *prefix = e->prefix;
@@ -333,7 +333,7 @@ static void check(vtb__eval *e, const vtb_stmt *s) {
   if (text) vtb__report(e, VTB_DIAG_ASSERT_FAILED, s->u.check.test->span, "%s", text);
 }
 
-/* ---- statements ---------------------------------------------------------------------------------------- */
+/* ---- statements ------------------------------------------------------------------------------ */
 
 static vtb__val statement(vtb__eval *e, const vtb_stmt *s, bool last) {
   switch (s->kind) {

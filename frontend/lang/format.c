@@ -1,8 +1,8 @@
 /* Canonical layout, first half: the tokens and comments of a text, and the blanks between them.
  *
- * The layout depends on the tokens, on which comments stand on lines of their own, on single blank lines between
- * statements, on whether a block was written on one line, and on trailing commas in lists; on nothing else. Formatting
- * keeps all of these, so formatting twice gives the same text.
+ * The layout depends on the tokens, on which comments stand on lines of their own, on single blank
+ * lines between statements, on whether a block was written on one line, and on trailing commas in
+ * lists; on nothing else. Formatting keeps all of these, so formatting twice gives the same text.
  */
 #include "frontend/lang/format.h"
 #include "frontend/lang/parse.h"
@@ -49,7 +49,8 @@ static bool is_binary(int kind) {
   }
 }
 
-/* Fills space and may_break of the token's item; returns nothing about comments, which always have a blank before. */
+/* Fills space and may_break of the token's item; returns nothing about comments, which always have
+ * a blank before. */
 static void place_token(spacing *s, int kind, vtb_item *it) {
   bool unary = kind == MINUS && !s->operand;
   bool word = kind == IDENT || is_contextual(kind);

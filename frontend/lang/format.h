@@ -1,4 +1,5 @@
-/* Between format.c, which turns a text into items with their spacing, and format_layout.c, which lays them out. */
+/* Between format.c, which turns a text into items with their spacing, and format_layout.c, which
+ * lays them out. */
 #ifndef VTB_LANG_FORMAT_H
 #define VTB_LANG_FORMAT_H
 

@@ -1,8 +1,9 @@
 /* Canonical layout, second half: items to lines.
  *
- * A statement goes on one line if it fits in VTB_FORMAT_WIDTH and may (`flat`). Otherwise blocks open over several
- * lines, lists with a trailing comma or comments get one element a line, other lists are filled and aligned with their
- * bracket, and long expressions break after operators. Comments behind code on adjacent lines are aligned.
+ * A statement goes on one line if it fits in VTB_FORMAT_WIDTH and may (`flat`). Otherwise blocks
+ * open over several lines, lists with a trailing comma or comments get one element a line, other
+ * lists are filled and aligned with their bracket, and long expressions break after operators.
+ * Comments behind code on adjacent lines are aligned.
  */
 #include "frontend/lang/format.h"
 
@@ -23,7 +24,7 @@ typedef struct layout {
 
 static void statements(layout *l, size_t i, size_t j, int indent);
 
-/* ---- lines ---------------------------------------------------------------------------------------------- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 static void flush_with(layout *l, const vtb_item *comment) {
   if (!l->open) return;
@@ -58,7 +59,7 @@ static void put(layout *l, const vtb_item *it, int column) {
   vtb_strbuf_write(&l->cur, it->text, it->n);
 }
 
-/* ---- measuring ------------------------------------------------------------------------------------------ */
+/* ---- measuring ------------------------------------------------------------------------------- */
 
 static bool is_magic_comma(const layout *l, size_t i) {
   return l->at[i].kind == VTB_ITEM_COMMA && l->at[i + 1].kind == VTB_ITEM_CLOSE;
@@ -91,7 +92,8 @@ static size_t past(const layout *l, size_t i) {
   return (kind == VTB_ITEM_OPEN || kind == VTB_ITEM_BRACE ? l->at[i].match : i) + 1;
 }
 
-/* What sticks to items ending before i: up to the next place where a line may end, exclusive of a block's inside. */
+/* What sticks to items ending before i: up to the next place where a line may end, exclusive of a
+ * block's inside. */
 static int tail_width(const layout *l, size_t i, size_t j) {
   int n = 0;
   for (; i < j; i++) {
@@ -105,9 +107,10 @@ static int tail_width(const layout *l, size_t i, size_t j) {
 
 static int column(const layout *l) { return l->open ? (int)l->cur.n : 0; }
 
-/* ---- ranges of items ------------------------------------------------------------------------------------ */
+/* ---- ranges of items ------------------------------------------------------------------------- */
 
-/* Where items go: the statement's indentation, where wrapped lines begin, and whether the list has commas. */
+/* Where items go: the statement's indentation, where wrapped lines begin, and whether the list has
+ * commas. */
 typedef struct margin {
   int indent, wrap;
   bool commas;
@@ -261,7 +264,7 @@ static void range(layout *l, size_t i, size_t j, margin m) {
   }
 }
 
-/* ---- statements ----------------------------------------------------------------------------------------- */
+/* ---- statements ------------------------------------------------------------------------------ */
 
 static size_t statement_end(const layout *l, size_t i, size_t j) {
   while (i < j && l->at[i].kind != VTB_ITEM_END) i = past(l, i);
@@ -299,13 +302,13 @@ static void statements(layout *l, size_t i, size_t j, int indent) {
     while (cut > i && l->at[cut - 1].kind == VTB_ITEM_COMMENT && l->at[cut - 1].own_line) cut--;
     size_t before = l->lines.n;
     statement(l, i, cut, indent);
-    separate =
-        indent == 0 && l->lines.n > before + 1; /* declarations of several lines stand apart */
+    /* declarations of several lines stand apart */
+    separate = indent == 0 && l->lines.n > before + 1;
     i = cut;
   }
 }
 
-/* ---- output --------------------------------------------------------------------------------------------- */
+/* ---- output ---------------------------------------------------------------------------------- */
 
 static bool has_trailing(const line *l) {
   return l->comment && *l->code && !strchr(l->comment, '\n');

@@ -1,8 +1,9 @@
 /* vtb_instantiate: an entry of a unit, with hyperparameters, to a module.
  *
- * Values for an entry's parameters come from presets, then overrides, then defaults. Fields of a config must reach a
- * parameter or equal a top-level `let`, so that nothing a config says is ignored. Blocks, functions and recurrences
- * become entries by binding their tensors to given shapes. */
+ * Values for an entry's parameters come from presets, then overrides, then defaults. Fields of a
+ * config must reach a parameter or equal a top-level `let`, so that nothing a config says is
+ * ignored. Blocks, functions and recurrences become entries by binding their tensors to given
+ * shapes. */
 #include "frontend/lang/value.h"
 
 #include <math.h>
@@ -22,7 +23,7 @@ typedef struct entry {
   size_t n_settings;
 } entry;
 
-/* ---- finding the entry --------------------------------------------------------------------------------- */
+/* ---- finding the entry ----------------------------------------------------------------------- */
 
 static const vtb_decl *default_entry(vtb__eval *e) {
   const vtb_file *root = e->unit->files.at[0];
@@ -53,7 +54,7 @@ static const vtb_decl *find_entry(vtb__eval *e, const char *name) {
   return NULL;
 }
 
-/* ---- values from presets and overrides ----------------------------------------------------------------- */
+/* ---- values from presets and overrides ------------------------------------------------------- */
 
 static int param_index(const vtb_decl *d, const char *name) {
   const vtb_param *p = vtb__param_find(d, name);
@@ -198,7 +199,7 @@ static bool apply_settings(vtb__eval *e, entry *n) {
   return ok;
 }
 
-/* ---- settings that are not parameters ------------------------------------------------------------------ */
+/* ---- settings that are not parameters -------------------------------------------------------- */
 
 static bool near(double a, double b) { return fabs(a - b) <= 1e-12 * fmax(fabs(a), fabs(b)); }
 
@@ -275,7 +276,7 @@ static void check_lets(vtb__eval *e, entry *n, vtb__env *lets) {
   }
 }
 
-/* ---- models, blocks, functions ------------------------------------------------------------------------- */
+/* ---- models, blocks, functions --------------------------------------------------------------- */
 
 static vtb__env *new_env(vtb__eval *e) { return VTB_NEW(&e->arena, vtb__env); }
 
@@ -416,8 +417,8 @@ static bool entry_tensors(vtb__eval *e, entry *n) {
   return ok;
 }
 
-/* Tensor parameters of a model are inputs that it can do without; they fix the batch, since no axis of theirs need be
- * the batch. */
+/* Tensor parameters of a model are inputs that it can do without; they fix the batch, since no axis
+ * of theirs need be the batch. */
 static bool model_tensors(vtb__eval *e, entry *n) {
   bool ok = true;
   for (size_t i = 0; i < n->decl->params.n; i++) {
@@ -449,17 +450,19 @@ static void run_function(vtb__eval *e, entry *n) {
       continue;
     }
     const char *name = i ? vtb_arena_printf(&e->arena, "y%zu", i + 1) : "y";
+    /* let results = ["y", "state"] */
     if (names && names->value.kind == VTB__LIST && i < names->value.u.list.n &&
         names->value.u.list.at[i].kind == VTB__STRING)
-      name = names->value.u.list.at[i].u.str.s; /* let results = ["y", "state"] */
+      name = names->value.u.list.at[i].u.str.s;
     vtb__output o = {name, r.u.t.v, n->decl->name.span, NULL};
     vtb_vec_push(&e->frame->outputs, o);
   }
 }
 
-/* ---- recurrences --------------------------------------------------------------------------------------- */
+/* ---- recurrences ----------------------------------------------------------------------------- */
 
-/* Fields of a config that every recurrence understands: how it runs, and what its inputs' shapes say. */
+/* Fields of a config that every recurrence understands: how it runs, and what its inputs' shapes
+ * say. */
 static bool recurrence_fact(vtb__eval *e, entry *n, setting *s, const vtb__entry_values *v) {
   const struct {
     const char *name, *alias;
@@ -511,7 +514,7 @@ static void run_recurrence(vtb__eval *e, entry *n) {
   check_lets(e, n, e->step_env);
 }
 
-/* ---- the module ---------------------------------------------------------------------------------------- */
+/* ---- the module ------------------------------------------------------------------------------ */
 
 static void set_outputs(vtb__eval *e) {
   vtb__frame *f = e->frame;

@@ -1,7 +1,8 @@
-/* The language: .vtb text to a syntax tree, and a syntax tree with hyperparameters to IR. The folder's outward header.
+/* The language: .vtb text to a syntax tree, and a syntax tree with hyperparameters to IR. The
+ * folder's outward header.
  *
- * A vtb_unit owns the parsed files (a root and what it uses), their texts and trees; it must outlive the modules built
- * from it, whose spans point into its sources. One thread at a time.
+ * A vtb_unit owns the parsed files (a root and what it uses), their texts and trees; it must
+ * outlive the modules built from it, whose spans point into its sources. One thread at a time.
  */
 #ifndef VTB_LANG_H
 #define VTB_LANG_H
@@ -10,7 +11,8 @@
 
 typedef struct vtb_unit vtb_unit;
 
-/* Where `use std.nn` and preset names are looked for: the user's file's folder, then each of these. */
+/* Where `use std.nn` and preset names are looked for: the user's file's folder, then each of
+ * these. */
 typedef struct vtb_search {
   const char *const *dirs;
   size_t n_dirs;
@@ -18,30 +20,30 @@ typedef struct vtb_search {
 /* VTB_MODELS (colon-separated), then the installed or source models folder compiled in. */
 const vtb_search *vtb_search_default(void);
 
-/* Parses `path` and, recursively, what it uses. Several errors a run. NULL only when the file cannot be read; with
- * syntax errors the unit is returned and diags->n_errors > 0. */
+/* Parses `path` and, recursively, what it uses. Several errors a run. NULL only when the file
+ * cannot be read; with syntax errors the unit is returned and diags->n_errors > 0. */
 vtb_unit *vtb_unit_load(const char *path, const vtb_search *search, vtb_diags *diags);
 /* The same for text in memory (tests, fuzzers); `name` stands for the path in messages. */
 vtb_unit *vtb_unit_load_text(const char *name, const char *text, size_t n, const vtb_search *search,
                              vtb_diags *diags);
-/* Finds the file that declares a preset, model, block, fn or recurrence named `name` among the search folders (timm
- * names and aliases included) and loads it. */
+/* Finds the file that declares a preset, model, block, fn or recurrence named `name` among the
+ * search folders (timm names and aliases included) and loads it. */
 vtb_unit *vtb_unit_find(const char *name, const vtb_search *search, vtb_diags *diags);
 void vtb_unit_free(vtb_unit *u);
 
-/* A hyperparameter override: -D name=value (value is .vtb expression text) or a field of a case's config. */
+/* A hyperparameter override: -D name=value (value is .vtb expression text) or a field of a case's
+ * config. */
 typedef struct vtb_override {
-  const char *name,
-      *value; /* value text: 192, 0.5, true, "text", [rows, rows~], 224x224, chunkwise(16), conv2d */
-  bool
-      from_config; /* field of a config: may also name a top-level `let`, which it must then equal; strings
-                               may name enum choices, path constants; unknown fields are errors naming them */
+  /* value text: 192, 0.5, true, "text", [rows, rows~], 224x224, chunkwise(16), conv2d */
+  const char *name, *value;
+  /* field of a config: may also name a top-level `let`, which it must then equal; strings may name
+   * enum choices, path constants; unknown fields are errors naming them */
+  bool from_config;
   bool optional; /* nothing happens if the entry has no such hyperparameter */
 } vtb_override;
 
-typedef struct
-    vtb_shape_binding { /* shapes of a case's inputs and params, for entries that are blocks or recurrences
-                                    */
+/* Shapes of a case's inputs and params, for entries that are blocks or recurrences. */
+typedef struct vtb_shape_binding {
   const char *name;
   vtb_type type;
 } vtb_shape_binding;
@@ -57,7 +59,8 @@ typedef struct vtb_instantiate_options {
   int64_t chunk;
 } vtb_instantiate_options;
 
-/* Evaluates entry `name` (NULL: the file's only model, or its last) to a module whose entry function is the model. */
+/* Evaluates entry `name` (NULL: the file's only model, or its last) to a module whose entry
+ * function is the model. */
 vtb_module *vtb_instantiate(vtb_unit *u, const char *name, const vtb_instantiate_options *o,
                             vtb_diags *diags);
 
@@ -77,7 +80,8 @@ typedef struct vtb_decl_info {
 } vtb_decl_info;
 size_t vtb_unit_decls(const vtb_unit *u, const vtb_decl_info **out); /* root file's, in order */
 
-/* Canonical layout of the text; idempotent, keeps comments. False (with diags) if the text has syntax errors. */
+/* Canonical layout of the text; idempotent, keeps comments. False (with diags) if the text has
+ * syntax errors. */
 bool vtb_format(const vtb_source *source, vtb_strbuf *out, vtb_diags *diags);
 
 /* The tree, for `dump --stage ast`. */

@@ -1,7 +1,8 @@
 /* Token layouts and `along`: which token stands where, and the orders a body may see them in.
  *
- * Entering a path permutes axis 1 and gives the sequence a new layout; leaving it permutes back. After rows, cols and
- * their mirrors and reversals the sequence is again a grid, read row by row (columns: the transposed grid). */
+ * Entering a path permutes axis 1 and gives the sequence a new layout; leaving it permutes back.
+ * After rows, cols and their mirrors and reversals the sequence is again a grid, read row by row
+ * (columns: the transposed grid). */
 #include "frontend/lang/value.h"
 
 const vtb__layout vtb__plain = {.kind = VTB__PLAIN};
@@ -52,7 +53,7 @@ const vtb__layout *vtb__layout_merge(vtb__eval *e, vtb__val a, vtb__val b, vtb_s
   return NULL;
 }
 
-/* ---- paths --------------------------------------------------------------------------------------------- */
+/* ---- paths ----------------------------------------------------------------------------------- */
 
 static bool grid_after(const vtb_path *p) {
   return p->order == VTB_PATH_ROWS || p->order == VTB_PATH_COLS;
@@ -124,7 +125,7 @@ vtb__val vtb__leave_path(vtb__eval *e, vtb__val v, const vtb_path *p, vtb_span s
   return permute(e, v, p, true, span);
 }
 
-/* ---- along --------------------------------------------------------------------------------------------- */
+/* ---- along ----------------------------------------------------------------------------------- */
 
 static vtb__val along_one(vtb__eval *e, const vtb_expr *x, const vtb_path *p, int64_t index) {
   vtb__env env = {.up = e->env, .along = p};

@@ -1,5 +1,5 @@
-/* Values of numbers and strings. Expressions in the braces of a string are parsed by a parser of their own, over their
- * range of the same source, so that their places are right. */
+/* Values of numbers and strings. Expressions in the braces of a string are parsed by a parser of
+ * their own, over their range of the same source, so that their places are right. */
 #include "frontend/lang/parse.h"
 #include "ir/diag_codes.h"
 
@@ -48,8 +48,8 @@ vtb_expr *vtb__number(vtb_parse *p, vtb_loc loc) {
 static uint32_t extent(const vtb_source *s, uint32_t at, uint32_t end, char quote, int depth,
                        bool *closed);
 
-/* From behind an opening brace in a string to its closing brace; *closed is false if the line or the range ends first.
- */
+/* From behind an opening brace in a string to its closing brace; *closed is false if the line or
+ * the range ends first. */
 static uint32_t braces_extent(const vtb_source *s, uint32_t at, uint32_t end, int depth,
                               bool *closed) {
   *closed = false;

@@ -1,4 +1,5 @@
-/* Units: reading a file and what it uses, checking that names are declared once, finding a file by what it declares. */
+/* Units: reading a file and what it uses, checking that names are declared once, finding a file by
+ * what it declares. */
 #include "frontend/lang/parse.h"
 #include "ir/diag_codes.h"
 
@@ -15,9 +16,10 @@ enum { MAX_FILE_BYTES = 16 << 20, MAX_USE_DEPTH = 64, MAX_FOLDER_DEPTH = 4 };
 #define VTB_MODELS_DIR "models"
 #endif
 
-/* ---- search folders ------------------------------------------------------------------------------------- */
+/* ---- search folders -------------------------------------------------------------------------- */
 
-/* Of an installed command: PREFIX/bin/vertebra reads PREFIX/share/vertebra/models. NULL if there is none. */
+/* Of an installed command: PREFIX/bin/vertebra reads PREFIX/share/vertebra/models. NULL if there is
+ * none. */
 static const char *installed_models(void) {
   static char path[PATH_MAX + 64];
   ssize_t n = readlink("/proc/self/exe", path, PATH_MAX);
@@ -50,7 +52,7 @@ const vtb_search *vtb_search_default(void) {
   return &search;
 }
 
-/* ---- one file ------------------------------------------------------------------------------------------- */
+/* ---- one file -------------------------------------------------------------------------------- */
 
 typedef struct loader {
   vtb_unit *unit;
@@ -112,13 +114,14 @@ static vtb_file *loaded(const vtb_unit *u, const char *path) {
   return NULL;
 }
 
-/* ---- uses ----------------------------------------------------------------------------------------------- */
+/* ---- uses ------------------------------------------------------------------------------------ */
 
 static void load_uses(loader *l, vtb_file *f, int depth);
 
 static bool is_file(const char *path) { return vtb_path_exists(path) && !vtb_path_is_dir(path); }
 
-/* The used file's path: beside the using file, beside the root, in the search folders. NULL if nowhere. */
+/* The used file's path: beside the using file, beside the root, in the search folders. NULL if
+ * nowhere. */
 static const char *find_used(loader *l, const vtb_file *from, const char *dotted) {
   vtb_arena *a = &l->unit->arena;
   char *relative = vtb_arena_printf(a, "%s.vtb", dotted);
@@ -184,7 +187,7 @@ static void load_uses(loader *l, vtb_file *f, int depth) {
   f->loading = false;
 }
 
-/* ---- names are declared once ---------------------------------------------------------------------------- */
+/* ---- names are declared once ----------------------------------------------------------------- */
 
 static void claim(loader *l, vtb_map *taken, const vtb_name *name, int code, const char *what) {
   const vtb_name *other = vtb_map_get(taken, name->text);
@@ -250,7 +253,7 @@ static void check_names(loader *l, const vtb_file *f) {
   vtb_map_free(&taken);
 }
 
-/* ---- units ---------------------------------------------------------------------------------------------- */
+/* ---- units ----------------------------------------------------------------------------------- */
 
 static void collect_infos(vtb_unit *u) {
   const vtb_file *f = u->files.at[0];
@@ -336,7 +339,7 @@ vtb_expr *vtb__parse_expr_text(vtb_unit *u, const char *origin, const char *text
   return e;
 }
 
-/* ---- finding a file by what it declares ----------------------------------------------------------------- */
+/* ---- finding a file by what it declares ------------------------------------------------------ */
 
 typedef VTB_VEC(char *) path_vec;
 

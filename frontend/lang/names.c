@@ -1,12 +1,13 @@
-/* What values are called in dumps: after the statement that assigns them, else after the scope or the builtin that made
- * them, else after the op (the builder's choice).
+/* What values are called in dumps: after the statement that assigns them, else after the scope or
+ * the builtin that made them, else after the op (the builder's choice).
  *
  *   q = headwise("q_proj", x, 4)      %q_proj.group = reshape %x
  *                                     %q_proj.einsum = einsum %q_proj.group, %q_proj.weight
  *                                     %q = reshape %q_proj.einsum
  *
- * A function is in line where it is called: its own variables stand behind its scope, `proj_up.y`, and give way to what
- * the caller calls its value. At one depth of calls the first name stays, so that `before = x` renames nothing. */
+ * A function is in line where it is called: its own variables stand behind its scope, `proj_up.y`,
+ * and give way to what the caller calls its value. At one depth of calls the first name stays, so
+ * that `before = x` renames nothing. */
 #include "frontend/lang/value.h"
 
 /* Depth of calls at which a value was named, kept in vtb_value.scratch: 0 is never. */
@@ -44,7 +45,8 @@ void vtb__name_assigned(vtb__eval *e, vtb__val v, const char *variable) {
   if (e->frame) name_all(e, v, e->calls > e->frame->calls ? in_scope(e, variable) : variable);
 }
 
-/* The value of a scope that a function opens is what the function computes, whatever its variable is called. */
+/* The value of a scope that a function opens is what the function computes, whatever its variable
+ * is called. */
 void vtb__name_scoped(vtb__eval *e, vtb__val v) {
   if (!e->frame || e->calls <= e->frame->calls || v.kind != VTB__TENSOR || !here(e, v.u.t.v))
     return;

@@ -1,8 +1,9 @@
-/* What lexer, grammar and error recovery share while one text is parsed. Nodes go to the unit's arena.
+/* What lexer, grammar and error recovery share while one text is parsed. Nodes go to the unit's
+ * arena.
  *
- * Tokens pass flex (lexer.l), then vtb__next_token() (token.c), which decides which line ends end a statement and hands
- * out the tokens that recovery put in front, then the grammar (parser.y). parse_error.c words the messages and chooses
- * where parsing goes on.
+ * Tokens pass flex (lexer.l), then vtb__next_token() (token.c), which decides which line ends end a
+ * statement and hands out the tokens that recovery put in front, then the grammar (parser.y).
+ * parse_error.c words the messages and chooses where parsing goes on.
  */
 #ifndef VTB_LANG_PARSE_H
 #define VTB_LANG_PARSE_H
@@ -69,7 +70,7 @@ typedef struct vtb_parse {
   vtb_expr *result; /* of START_EXPR */
 } vtb_parse;
 
-/* ---- parser.y, lexer.l, token.c ------------------------------------------------------------------------- */
+/* ---- parser.y, lexer.l, token.c -------------------------------------------------------------- */
 
 /* Parses range [begin, end) of p->source; p is filled by vtb__parse_begin(). */
 void vtb__parse_begin(vtb_parse *p, vtb_unit *u, vtb_file *file, const vtb_source *source,
@@ -88,7 +89,7 @@ bool vtb__first_on_line(const vtb_parse *p, uint32_t offset);
 int vtb__indent(const vtb_parse *p, uint32_t offset);
 bool vtb__is_declaration_word(int kind);
 
-/* ---- literal.c ------------------------------------------------------------------------------------------ */
+/* ---- literal.c ------------------------------------------------------------------------------- */
 
 vtb_expr *vtb__number(vtb_parse *p, vtb_loc loc);
 /* End of the string that begins at `begin` (a quote); *closed is false if the line ended first. */
@@ -96,7 +97,7 @@ uint32_t vtb__string_extent(const vtb_source *s, uint32_t begin, uint32_t end, c
                             bool *closed);
 vtb_expr *vtb__string(vtb_parse *p, vtb_loc loc, bool closed);
 
-/* ---- parse_error.c -------------------------------------------------------------------------------------- */
+/* ---- parse_error.c --------------------------------------------------------------------------- */
 
 vtb_span vtb__span(const vtb_parse *p, vtb_loc loc);
 void vtb__error(vtb_parse *p, vtb_loc loc, int code, const char *fmt, ...) VTB_PRINTF(4, 5);
@@ -105,14 +106,15 @@ void vtb__report_unexpected(vtb_parse *p, int found, vtb_loc loc, const int *exp
 void vtb__report_exhausted(vtb_parse *p, vtb_loc loc);
 bool vtb__among(const int *kinds, int n, int kind);
 
-/* ---- recover.c ------------------------------------------------------------------------------------------ */
+/* ---- recover.c ------------------------------------------------------------------------------- */
 
-/* Skips and queues tokens so that the grammar's `error` alternative around p->last is followed by what it expects. */
+/* Skips and queues tokens so that the grammar's `error` alternative around p->last is followed by
+ * what it expects. */
 void vtb__recover(vtb_parse *p, const int *expected, int n);
 /* t begins a declaration, and by its indentation the block around it should have ended. */
 bool vtb__block_left_open(const vtb_parse *p, vtb_token t);
 
-/* ---- build.c: nodes; each checks depth ------------------------------------------------------------------ */
+/* ---- build.c: nodes; each checks depth ------------------------------------------------------- */
 
 vtb_list *vtb__list(vtb_parse *p);
 vtb_list *vtb__list_add(vtb_parse *p, vtb_list *l, void *item);
@@ -171,7 +173,7 @@ void vtb__add_definition(vtb_parse *p, vtb_decl_kind kind, const vtb_name *name,
                          vtb_expr *value, vtb_loc loc);
 void vtb__add_use(vtb_parse *p, const vtb_name *path);
 
-/* ---- place.c -------------------------------------------------------------------------------------------- */
+/* ---- place.c --------------------------------------------------------------------------------- */
 
 /* Statements where they do not belong: yield outside recurrences, input outside models ... */
 void vtb__check_places(const vtb_decl *d, vtb_parse *p);

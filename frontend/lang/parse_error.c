@@ -1,5 +1,5 @@
-/* Messages for tokens the grammar cannot take: what was found, what could have stood there, and help for the slips
- * people make. Where parsing goes on is chosen in recover.c. */
+/* Messages for tokens the grammar cannot take: what was found, what could have stood there, and
+ * help for the slips people make. Where parsing goes on is chosen in recover.c. */
 #include "frontend/lang/parse.h"
 #include "frontend/lang/parser.gen.h"
 #include "ir/diag_codes.h"
@@ -27,7 +27,7 @@ void vtb__report_exhausted(vtb_parse *p, vtb_loc loc) {
   p->give_up = true;
 }
 
-/* ---- wording -------------------------------------------------------------------------------------------- */
+/* ---- wording --------------------------------------------------------------------------------- */
 
 typedef struct token_set {
   bool has[512];
@@ -58,7 +58,8 @@ static void append(vtb_strbuf *b, int *n, const char *text) {
   vtb_strbuf_printf(b, "%s%s", (*n)++ ? "\x1f" : "", text);
 }
 
-/* Tokens in the user's words: groups first, then what is left, joined by commas and "or". Empty if too many. */
+/* Tokens in the user's words: groups first, then what is left, joined by commas and "or". Empty if
+ * too many. */
 static void describe(const vtb_parse *p, vtb_strbuf *out, const int *expected, int n) {
   token_set s = {0};
   for (int i = 0; i < n; i++)

@@ -1,4 +1,5 @@
-/* Statements that stand where they mean nothing: yield outside recurrences, input outside models. */
+/* Statements that stand where they mean nothing: yield outside recurrences, input outside
+ * models. */
 #include "frontend/lang/parse.h"
 #include "ir/diag_codes.h"
 

@@ -1,9 +1,10 @@
 /* Where parsing goes on after a wrong token.
  *
- * Recovery works on brackets, not on grammar states: around a wrong token is a list in ( ) or [ ], a block in { }, or
- * the file. Tokens are skipped, nested brackets as a whole, to the next comma, closing bracket or line end of that
- * surrounding, which is queued for the grammar; brackets that seem to have been forgotten are queued as if they stood
- * there. So each error costs one list element or one statement, and the parser always sees balanced brackets.
+ * Recovery works on brackets, not on grammar states: around a wrong token is a list in ( ) or [ ],
+ * a block in { }, or the file. Tokens are skipped, nested brackets as a whole, to the next comma,
+ * closing bracket or line end of that surrounding, which is queued for the grammar; brackets that
+ * seem to have been forgotten are queued as if they stood there. So each error costs one list
+ * element or one statement, and the parser always sees balanced brackets.
  */
 #include "frontend/lang/parse.h"
 #include "frontend/lang/parser.gen.h"
@@ -47,11 +48,12 @@ static void drop_brackets(vtb_parse *p, size_t keep, vtb_token t) {
   if (opens(t.kind)) vtb_vec_push(&p->brackets, own);
 }
 
-/* In a list: true if parsing goes on with t, which is then queued, after the brackets that were forgotten before it. */
+/* In a list: true if parsing goes on with t, which is then queued, after the brackets that were
+ * forgotten before it. */
 static bool resume_in_list(vtb_parse *p, surrounding *s, vtb_token t) {
   char open = s->at[s->n - 1].open;
-  size_t outer =
-      s->n; /* brackets that stay if the list was never closed: those down to the block */
+  /* brackets that stay if the list was never closed: those down to the block */
+  size_t outer = s->n;
   while (outer > 0 && s->at[outer - 1].open != '{') outer--;
   bool first = vtb__first_on_line(p, t.loc.begin);
   bool heads_block = p->head.kind == FN || p->head.kind == BLOCK || p->head.kind == MODEL ||
@@ -101,8 +103,8 @@ static bool resume_in_block(vtb_parse *p, surrounding *s, vtb_token t) {
   return true;
 }
 
-/* A block without its braces (`if c` or `if c:` and indented lines): skips what is indented deeper than t's line, and a
- * closing brace after it. */
+/* A block without its braces (`if c` or `if c:` and indented lines): skips what is indented deeper
+ * than t's line, and a closing brace after it. */
 static vtb_token skip_indented(vtb_parse *p, const surrounding *s, vtb_token t) {
   int indent = vtb__indent(p, t.loc.begin);
   while (t.kind != NEWLINE && t.kind != VTB__YYEOF) t = vtb__significant_token(p);
@@ -129,9 +131,8 @@ void vtb__recover(vtb_parse *p, const int *expected, int n) {
   vtb_token t = p->last;
   surrounding s = {.n = t.n_inside};
   if (s.n > VTB_MAX_NESTING) return;
-  if (s.n)
-    memcpy(s.at, p->brackets.at,
-           s.n * sizeof *s.at); /* a closing token popped some, the array keeps them */
+  if (s.n) /* a closing token popped some, the array keeps them */
+    memcpy(s.at, p->brackets.at, s.n * sizeof *s.at);
   bool list = s.n && s.at[s.n - 1].open != '{';
   if (!list && vtb__among(expected, n, LBRACE) && !vtb__among(expected, n, NUMBER) &&
       (t.kind == NEWLINE || t.kind == COLON)) {

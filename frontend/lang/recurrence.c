@@ -1,10 +1,11 @@
 /* Calls of recurrences: arguments to operands of op recurrence (ir/recurrence.h).
  *
- * A step parameter [X...] takes tokens [B, N, h..., X...]; h... is whatever stands between the token axis and the
- * step's axes, the same for all. A tensor without tokens is a constant of the step, [X...] or [h..., X...]. */
+ * A step parameter [X...] takes tokens [B, N, h..., X...]; h... is whatever stands between the
+ * token axis and the step's axes, the same for all. A tensor without tokens is a constant of the
+ * step, [X...] or [h..., X...]. */
 #include "frontend/lang/recurrence.h"
 
-/* ---- the declaration ----------------------------------------------------------------------------------- */
+/* ---- the declaration ------------------------------------------------------------------------- */
 
 void vtb__rcall_init(vtb__eval *e, vtb__rcall *c, const vtb_decl *d, vtb_span span) {
   size_t n = d->params.n;
@@ -50,7 +51,7 @@ static bool declare_axes(vtb__eval *e, vtb__rcall *c, const vtb_type_expr *t) {
   return true;
 }
 
-/* ---- sizes --------------------------------------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 static vtb__val step_error(vtb__eval *e, const vtb__rcall *c, size_t i, const char *why) {
   const vtb_param *p = c->decl->params.at[i];
@@ -171,7 +172,7 @@ bool vtb__rcall_measure(vtb__eval *e, vtb__rcall *c) {
   return true;
 }
 
-/* ---- the op -------------------------------------------------------------------------------------------- */
+/* ---- the op ---------------------------------------------------------------------------------- */
 
 static vtb_type outer_type(const vtb__rcall *c, const vtb_type_expr *t) {
   vtb_type r = {.dtype = VTB_F32, .rank = 1, .dim = {c->batch}};
@@ -240,7 +241,7 @@ vtb_inst *vtb__rcall_build(vtb__eval *e, vtb__rcall *c, const vtb__rstep *step) 
   return op;
 }
 
-/* ---- calls --------------------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 bool vtb__rcall_mode(vtb__eval *e, vtb__rcall *c, vtb__val mode, vtb_span span) {
   if (mode.kind == VTB__ERROR) return false;
@@ -273,7 +274,8 @@ static bool is_word(const char *name, const char *a, const char *b) {
   return strcmp(name, a) == 0 || (b && strcmp(name, b) == 0);
 }
 
-/* Arguments that every recurrence has: mode, chunk, states, scale, and initial values named after the states. */
+/* Arguments that every recurrence has: mode, chunk, states, scale, and initial values named after
+ * the states. */
 static bool take_common(vtb__eval *e, vtb__rcall *c, const vtb__actual *a, bool *ok) {
   if (!a->name || vtb__param_find(c->decl, a->name)) return false;
   vtb__val v = a->expr ? vtb__expr(e, a->expr) : a->value;
@@ -369,7 +371,7 @@ vtb__val vtb__call_recurrence(vtb__eval *e, const vtb_decl *d, const vtb__actual
   return (vtb__val){.kind = VTB__TUPLE, .u.list = {at, k}};
 }
 
-/* ---- as an entry --------------------------------------------------------------------------------------- */
+/* ---- as an entry ----------------------------------------------------------------------------- */
 
 static const vtb_shape_binding *binding(const vtb__eval *e, const char *name) {
   for (size_t i = 0; i < e->options->n_inputs; i++)
@@ -395,8 +397,8 @@ static vtb_value *swap_heads(vtb__eval *e, vtb_value *v, int heads, bool back, v
   return heads && b ? vtb_b_transpose(b, v, perm) : v;
 }
 
-/* The sequences of a case are [batch, heads..., tokens, axes...]; what has no room for batch and tokens is a constant.
- */
+/* The sequences of a case are [batch, heads..., tokens, axes...]; what has no room for batch and
+ * tokens is a constant. */
 static bool entry_inputs(vtb__eval *e, vtb__rcall *c) {
   const vtb_decl *d = c->decl;
   int heads = -1;
@@ -490,8 +492,8 @@ static void tap_boundaries(vtb__eval *e, const vtb__rcall *c, const vtb__rstep *
               vtb_b_concat(b, v, (int)n + 1, axis), c->span);
 }
 
-/* Taps chunk_<state> and chunk_m: the states before each chunk and after the last, each chunk begun from the one
- * before. */
+/* Taps chunk_<state> and chunk_m: the states before each chunk and after the last, each chunk begun
+ * from the one before. */
 static void tap_chunks(vtb__eval *e, const vtb__rcall *c, const vtb__rstep *step, int64_t chunk) {
   int64_t tokens = c->tokens.size, n = (tokens + chunk - 1) / chunk;
   if (n > 1024) return;

@@ -1,11 +1,12 @@
-/* Between recurrence.c (calls), step.c (step functions) and instantiate.c (entries). Inside frontend/lang only. */
+/* Between recurrence.c (calls), step.c (step functions) and instantiate.c (entries). Inside
+ * frontend/lang only. */
 #ifndef VTB_LANG_RECURRENCE_H
 #define VTB_LANG_RECURRENCE_H
 
 #include "frontend/lang/value.h"
 
-/* A recurrence with its arguments, ready to be built. Arrays have decl->params.n entries; step parameters have a
- * tensor, hyperparameters a compile-time value. */
+/* A recurrence with its arguments, ready to be built. Arrays have decl->params.n entries; step
+ * parameters have a tensor, hyperparameters a compile-time value. */
 typedef struct vtb__rcall {
   const vtb_decl *decl;
   vtb__val *values;

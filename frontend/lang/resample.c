@@ -1,8 +1,9 @@
 /* Weights of separable interpolation, as torch's interpolate computes them.
  *
- * source coordinate of sample i = (i + 1/2) in/out - 1/2, or i (in-1)/(out-1) with align_corners; indices are clamped
- * to the edge ("nearest" and "average": see below). antialias widens the filter by in/out when shrinking, and
- * normalises over the samples inside in place of clamping, also when enlarging; its cubic is sharper, a = -1/2. */
+ * source coordinate of sample i = (i + 1/2) in/out - 1/2, or i (in-1)/(out-1) with align_corners;
+ * indices are clamped to the edge ("nearest" and "average": see below). antialias widens the filter
+ * by in/out when shrinking, and normalises over the samples inside in place of clamping, also when
+ * enlarging; its cubic is sharper, a = -1/2. */
 #include "frontend/lang/value.h"
 
 #include <math.h>

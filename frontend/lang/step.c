@@ -1,7 +1,8 @@
 /* Step functions: the body of a recurrence evaluated once on the shapes of one step.
  *
- * Axes are known by name. Every value in the step has its axes in one order, that of their first appearance in the
- * states, then in the parameters; operands of elementwise operators meet by name, so [E] * [E, N] needs no reshaping.
+ * Axes are known by name. Every value in the step has its axes in one order, that of their first
+ * appearance in the states, then in the parameters; operands of elementwise operators meet by name,
+ * so [E] * [E, N] needs no reshaping.
  */
 #include "frontend/lang/recurrence.h"
 
@@ -28,7 +29,8 @@ static vtb_type type_of_axes(const vtb__step *s, unsigned set) {
   return t;
 }
 
-/* The value with ones for the axes of `set` that it lacks; leading ones are left out, broadcasting supplies them. */
+/* The value with ones for the axes of `set` that it lacks; leading ones are left out, broadcasting
+ * supplies them. */
 static vtb_value *spread(vtb__eval *e, vtb_value *v, unsigned set, vtb_span span) {
   const vtb__step *s = e->frame->step;
   unsigned own = axes_of(s, &v->type);
@@ -53,7 +55,7 @@ bool vtb__step_align(vtb__eval *e, vtb_value **a, vtb_value **b, vtb_type *out, 
   return *a && *b;
 }
 
-/* ---- builtins of steps --------------------------------------------------------------------------------- */
+/* ---- builtins of steps ----------------------------------------------------------------------- */
 
 static bool in_step(vtb__eval *e, vtb__args *a) {
   if (e->frame && e->frame->step) return true;
@@ -105,8 +107,8 @@ static vtb__val b_outer(vtb__eval *e, vtb__args *a) {
   return vtb__elementwise(e, VTB_OP_mul, x, y, a->span);
 }
 
-/* rename_axis(x, "J", "K"): axis J of x as axis K, which has the same size: for a matrix that maps a state to itself.
- */
+/* rename_axis(x, "J", "K"): axis J of x as axis K, which has the same size: for a matrix that maps
+ * a state to itself. */
 static vtb__val b_rename_axis(vtb__eval *e, vtb__args *a) {
   vtb__val x;
   const char *names[2] = {"", ""};
@@ -171,7 +173,7 @@ const vtb__builtin vtb__step_builtins[] = {
     {"dot", b_dot},     {"outer", b_outer},         {"rename_axis", b_rename_axis},
     {"scale", b_scale}, {"log_scale", b_log_scale}, {NULL, NULL}};
 
-/* ---- equal subterms ------------------------------------------------------------------------------------ */
+/* ---- equal subterms -------------------------------------------------------------------------- */
 
 static bool attr_equal(const vtb_attr *a, const vtb_attr *b) {
   if (strcmp(a->key, b->key) != 0 || a->kind != b->kind || a->n != b->n) return false;
@@ -201,7 +203,8 @@ static bool inst_equal(const vtb_inst *a, const vtb_inst *b) {
   return vtb_type_equal(&a->results[0]->type, &b->results[0]->type);
 }
 
-/* Users write a gate wherever it acts; the analysis of decays wants to see that it is the same gate. */
+/* Users write a gate wherever it acts; the analysis of decays wants to see that it is the same
+ * gate. */
 static void share_equal(vtb_func *f) {
   for (vtb_inst *inst = f->first, *next; inst; inst = next) {
     next = inst->next;
@@ -214,9 +217,10 @@ static void share_equal(vtb_func *f) {
   }
 }
 
-/* ---- the step function --------------------------------------------------------------------------------- */
+/* ---- the step function ----------------------------------------------------------------------- */
 
-/* An argument of the step, in the order it was declared with; what the body sees has the step's order. */
+/* An argument of the step, in the order it was declared with; what the body sees has the step's
+ * order. */
 static vtb_value *argument(vtb__eval *e, vtb__rcall *c, vtb_name name, const vtb_type_expr *type) {
   vtb_type t = {.dtype = VTB_F32, .rank = (int)type->dims.n};
   int order[VTB_MAX_RANK];

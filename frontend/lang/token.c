@@ -1,7 +1,9 @@
-/* Between lexer and grammar: which line ends end a statement, and the tokens that error recovery puts in.
+/* Between lexer and grammar: which line ends end a statement, and the tokens that error recovery
+ * puts in.
  *
- * A line end is no token inside ( ) and [ ] (lexer.l), after a token that cannot end a statement, and before one that
- * cannot begin one (`else`, `{`, a closing bracket, a binary operator other than -).
+ * A line end is no token inside ( ) and [ ] (lexer.l), after a token that cannot end a statement,
+ * and before one that cannot begin one (`else`, `{`, a closing bracket, a binary operator other
+ * than -).
  */
 #include "frontend/lang/parse.h"
 #include "frontend/lang/parser.gen.h"

@@ -1,9 +1,10 @@
 /* update(buffer, value): what a buffer is after a training step that counted.
  *
- * Nothing is written while a program runs. A function keeps its updates as results behind its own; its caller asks for
- * the same buffers under its own scopes, as it does for weights, and hands the updates on; the entry returns them,
- * named "updated.<official name>", and whoever trains copies them back (runtime/train/train_buffers.c). A block that is
- * called many times thus updates the buffers of each call. */
+ * Nothing is written while a program runs. A function keeps its updates as results behind its own;
+ * its caller asks for the same buffers under its own scopes, as it does for weights, and hands the
+ * updates on; the entry returns them, named "updated.<official name>", and whoever trains copies
+ * them back (runtime/train/train_buffers.c). A block that is called many times thus updates the
+ * buffers of each call. */
 #include "frontend/lang/value.h"
 
 #include <stdlib.h>

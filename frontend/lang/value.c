@@ -1,4 +1,5 @@
-/* Values, their unique text, and the small services of the evaluator: messages, limits, descriptions. */
+/* Values, their unique text, and the small services of the evaluator: messages, limits,
+ * descriptions. */
 #include "frontend/lang/value.h"
 
 vtb__val vtb__int(int64_t i) { return (vtb__val){.kind = VTB__INT, .u.i = i}; }
@@ -67,7 +68,7 @@ bool vtb__val_equal(vtb__val a, vtb__val b) {
   }
 }
 
-/* ---- text ---------------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 static void print_path(const vtb_path *p, vtb_strbuf *out) {
   static const char *const order[] = {"rows", "cols", "snake", "diagonal", "hilbert"};
@@ -165,7 +166,7 @@ const char *vtb__describe(vtb__eval *e, vtb__val v) {
   return text;
 }
 
-/* ---- messages and limits ------------------------------------------------------------------------------- */
+/* ---- messages and limits --------------------------------------------------------------------- */
 
 vtb__val vtb__report(vtb__eval *e, int code, vtb_span span, const char *fmt, ...) {
   if (e->stopped) return VTB__ERR;

@@ -1,8 +1,9 @@
-/* What evaluation of the tree works with: compile-time values, the layout of token tensors, environments, and the
- * evaluator's state. Inside frontend/lang only.
+/* What evaluation of the tree works with: compile-time values, the layout of token tensors,
+ * environments, and the evaluator's state. Inside frontend/lang only.
  *
- * Values are small and copied. What they point to lives in the evaluator's arena, IR values in the module's.
- * VTB__ERROR stands for a value whose message has been given; whatever uses it stays silent and gives VTB__ERROR.
+ * Values are small and copied. What they point to lives in the evaluator's arena, IR values in the
+ * module's. VTB__ERROR stands for a value whose message has been given; whatever uses it stays
+ * silent and gives VTB__ERROR.
  */
 #ifndef VTB_LANG_VALUE_H
 #define VTB_LANG_VALUE_H
@@ -14,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- limits: no text can hang or exhaust memory -------------------------------------------------------- */
+/* ---- limits: no text can hang or exhaust memory ---------------------------------------------- */
 
 #define VTB__MAX_STEPS 1000000           /* evaluated statements and expressions */
 #define VTB__MAX_INSTS 400000            /* instructions in a module */
@@ -25,7 +26,7 @@
 #define VTB__MAX_DATA (1 << 22)          /* elements of a computed constant */
 #define VTB__MAX_SIZE (INT64_C(1) << 31) /* an axis */
 
-/* ---- layouts ------------------------------------------------------------------------------------------- */
+/* ---- layouts --------------------------------------------------------------------------------- */
 
 typedef struct vtb__layout vtb__layout;
 
@@ -38,8 +39,8 @@ typedef struct vtb__traversal {
 
 typedef enum vtb__layout_kind { VTB__PLAIN, VTB__TOKENS, VTB__IMAGE } vtb__layout_kind;
 
-/* Tokens stand on axis 1: head extra tokens, then a row-major h x w grid with `mid` extra tokens after `at` of its
- * tokens, then tail extra tokens. An image is [B, C, h, w]. */
+/* Tokens stand on axis 1: head extra tokens, then a row-major h x w grid with `mid` extra tokens
+ * after `at` of its tokens, then tail extra tokens. An image is [B, C, h, w]. */
 struct vtb__layout {
   vtb__layout_kind kind;
   int64_t h, w, head, mid, at, tail;
@@ -53,7 +54,7 @@ bool vtb__layout_equal(const vtb__layout *a, const vtb__layout *b);
 void vtb__layout_print(const vtb__layout *l,
                        vtb_strbuf *out); /* unique text, for keys and messages */
 
-/* ---- values -------------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 typedef enum vtb__kind {
   VTB__NONE,
@@ -116,7 +117,7 @@ const char *vtb__kind_text(vtb__kind k); /* "int", "list" ... */
 /* Unique text of a compile-time value, and of a tensor's type and layout. */
 void vtb__val_print(vtb__val v, vtb_strbuf *out);
 
-/* ---- environments -------------------------------------------------------------------------------------- */
+/* ---- environments ---------------------------------------------------------------------------- */
 
 typedef struct vtb__binding {
   const char *name;
@@ -126,14 +127,15 @@ typedef struct vtb__binding {
   struct vtb__binding *next;
 } vtb__binding;
 
-/* The variables of one body. Only an `along` body sees those outside it (up != NULL), in its own order. */
+/* The variables of one body. Only an `along` body sees those outside it (up != NULL), in its own
+ * order. */
 typedef struct vtb__env {
   struct vtb__env *up;
   vtb__binding *first;
   const vtb_path *along; /* of the body, NULL otherwise */
 } vtb__env;
 
-/* ---- the evaluator ------------------------------------------------------------------------------------- */
+/* ---- the evaluator --------------------------------------------------------------------------- */
 
 typedef struct vtb__weight { /* a parameter of the function being built */
   const char *name;          /* relative to the function */
@@ -171,7 +173,8 @@ typedef struct vtb__frame {
   struct vtb__step *step; /* inside a recurrence */
 } vtb__frame;
 
-/* A recurrence body while it is evaluated. Every tensor in it has its axes in the order of `axes`. */
+/* A recurrence body while it is evaluated. Every tensor in it has its axes in the order of
+ * `axes`. */
 typedef struct vtb__step {
   const vtb_decl *decl;
   const char *axes[VTB_MAX_RANK];
@@ -228,7 +231,8 @@ typedef struct vtb__eval {
 vtb__val vtb__report(vtb__eval *e, int code, vtb_span span, const char *fmt, ...) VTB_PRINTF(4, 5);
 /* "did you mean" for `name`, if one of the candidates is near. */
 void vtb__suggest_help(vtb__eval *e, const char *name, const char *const *names, size_t n);
-/* Text of a value's kind or a tensor's type, in the arena: "an int", "tokens f32[B, N=196, C=192]". */
+/* Text of a value's kind or a tensor's type, in the arena: "an int", "tokens f32[B, N=196,
+ * C=192]". */
 const char *vtb__describe(vtb__eval *e, vtb__val v);
 const char *vtb__type_string(vtb__eval *e, const vtb_type *t);
 /* Counts one step of evaluation; false once the limit is reached (reported once). */
@@ -244,16 +248,19 @@ bool vtb__env_has(vtb__eval *e, const char *name);
 
 /* eval.c */
 vtb__val vtb__expr(vtb__eval *e, const vtb_expr *x);
-/* With the type that the place expects, so that bare choice names are understood; checked and converted. */
+/* With the type that the place expects, so that bare choice names are understood; checked and
+ * converted. */
 vtb__val vtb__expr_as(vtb__eval *e, const vtb_expr *x, const vtb_type_expr *type, const char *what);
 vtb__val vtb__coerce(vtb__eval *e, vtb__val v, const vtb_type_expr *type, vtb_span span,
                      const char *what, bool config);
 bool vtb__is_tensor_type(const vtb_type_expr *t);
-/* Text of a string expression, NULL after an error. e->suffix_read says whether it contains {suffix}. */
+/* Text of a string expression, NULL after an error. e->suffix_read says whether it contains
+ * {suffix}. */
 const char *vtb__text(vtb__eval *e, const vtb_expr *x);
 
 /* eval_stmt.c */
-/* Runs statements; the value of the last expression statement, else VTB__NIL. Stops at return (e->returning). */
+/* Runs statements; the value of the last expression statement, else VTB__NIL. Stops at return
+ * (e->returning). */
 vtb__val vtb__body(vtb__eval *e, const vtb_stmt_list *body);
 /* The same, and a return inside ends here. */
 vtb__val vtb__body_value(vtb__eval *e, const vtb_stmt_list *body);
@@ -277,7 +284,8 @@ typedef struct vtb__actual {
   vtb__val value; /* used when expr is NULL */
   vtb_span span;
 } vtb__actual;
-/* Binds parameters as variables of e->env, defaults included. False after an error. `used` may be NULL. */
+/* Binds parameters as variables of e->env, defaults included. False after an error. `used` may be
+ * NULL. */
 bool vtb__bind_params(vtb__eval *e, const vtb_decl *d, const vtb__actual *args, size_t n,
                       vtb__env *caller_env, const vtb_file *caller_file, vtb_span span);
 /* Evaluates a body with its parameters bound; reports a body without a value. */
@@ -309,7 +317,8 @@ void vtb__name_scoped(vtb__eval *e, vtb__val v);                         /* the 
 /* The result of a builtin, if it was made by it: its id is at least first_id. */
 void vtb__name_built(vtb__eval *e, vtb__val v, const char *builtin, int first_id);
 
-/* update.c: records that `buffer`, an argument of the current function, becomes `value`. False after an error. */
+/* update.c: records that `buffer`, an argument of the current function, becomes `value`. False
+ * after an error. */
 bool vtb__add_update(vtb__eval *e, const vtb_value *buffer, vtb_value *value, vtb_span span);
 
 /* layout.c */
@@ -372,7 +381,8 @@ bool vtb__recurrence_entry(vtb__eval *e, const vtb_decl *d, vtb__entry_values *g
 /* Gives two step tensors shapes that broadcast by axis name; the names of the result in *out. */
 bool vtb__step_align(vtb__eval *e, vtb_value **a, vtb_value **b, vtb_type *out, vtb_span span);
 
-/* resample.c: rows of weights, out x in, of interpolating `in` samples at `out` places with a filter that is known. */
+/* resample.c: rows of weights, out x in, of interpolating `in` samples at `out` places with a
+ * filter that is known. */
 bool vtb__resample_knows(const char *filter);
 double *vtb__resample_weights(vtb__eval *e, int64_t in, int64_t out, const char *filter,
                               bool antialias, bool align_corners, double coefficient);

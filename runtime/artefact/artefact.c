@@ -80,7 +80,7 @@ vtb_status vtb_artefact_open(const char *path, vtb_artefact **out, vtb_error *er
   return status;
 }
 
-/* ---- queries ---- */
+/* ---- queries --------------------------------------------------------------------------------- */
 
 const vtb_manifest *vtb_artefact_manifest(const vtb_artefact *a) { return &a->manifest; }
 const vtb_weights *vtb_artefact_weights(const vtb_artefact *a) { return a->weights; }
@@ -123,7 +123,7 @@ vtb_status vtb_artefact_plan(const vtb_artefact *a, vtb_artefact_role role, vtb_
   return status == VTB_OK ? VTB_OK : vtb_fail(err, status, "%s: %s", a->path, inner.text);
 }
 
-/* ---- native programs ---- */
+/* ---- native programs ------------------------------------------------------------------------- */
 
 typedef struct native {
   vtb_program program;

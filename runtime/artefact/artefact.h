@@ -1,15 +1,20 @@
-/* Files that `vertebra build` makes: a model compiled for one or more targets, loaded without the compiler.
+/* Files that `vertebra build` makes: a model compiled for one or more targets, loaded without the
+ * compiler.
  *
  *   the shared object   native code; its one symbol VTB_ARTEFACT_SYMBOL is a vtb_artefact_table
- *   blobs               launch plans, cubins, PTX, weights (safetensors), each at a multiple of 64 bytes
+ *   blobs               launch plans, cubins, PTX, weights (safetensors), each at a multiple of 64
+ *                       bytes
  *   manifest            vtb_manifest as bytes (manifest.c)
- *   trailer             sizes, a hash of all before, compiler's version, format, magic: the last bytes of the file
+ *   trailer             sizes, a hash of all before, compiler's version, format, magic: the last
+ *                       bytes of the file
  *
- * Everything that is not code is read from the mapped file before the dynamic loader sees it, and CUDA programs never
- * need the loader: a cut, damaged, foreign or newer file is a message. See docs/artefact.md.
+ * Everything that is not code is read from the mapped file before the dynamic loader sees it, and
+ * CUDA programs never need the loader: a cut, damaged, foreign or newer file is a message. See
+ * docs/artefact.md.
  *
- * Ownership: an artefact is the caller's, vtb_artefact_close(); native programs keep it open until they are freed, so
- * that it may be closed first. What it returns by pointer is its own. Threads: one at a time per artefact.
+ * Ownership: an artefact is the caller's, vtb_artefact_close(); native programs keep it open until
+ * they are freed, so that it may be closed first. What it returns by pointer is its own. Threads:
+ * one at a time per artefact.
  */
 #ifndef VTB_ARTEFACT_H
 #define VTB_ARTEFACT_H
@@ -28,7 +33,7 @@ typedef struct vtb_artefact_table {
   vtb_entry_fn at[];
 } vtb_artefact_table;
 
-/* ---- the manifest ----------------------------------------------------------------------------------------- */
+/* ---- the manifest ---------------------------------------------------------------------------- */
 
 typedef struct vtb_blob {
   uint64_t offset, bytes; /* in the file */
@@ -43,7 +48,8 @@ typedef struct vtb_artefact_code {
   vtb_kernel_info *kernels;
 } vtb_artefact_code;
 
-/* Every source of the plan compiled for "sm_90a" (cubins) or "compute_80" (PTX, for newer cards too). */
+/* Every source of the plan compiled for "sm_90a" (cubins) or "compute_80" (PTX, for newer cards
+ * too). */
 typedef struct vtb_artefact_images {
   const char *arch;
   int32_t n;
@@ -91,7 +97,7 @@ typedef struct vtb_manifest {
 
 const char *vtb_manifest_meta(const vtb_manifest *m, const char *key); /* NULL if absent */
 
-/* ---- reading ---------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 typedef struct vtb_artefact vtb_artefact;
 
@@ -108,7 +114,8 @@ const vtb_artefact_program *vtb_artefact_find(const vtb_artefact *a, vtb_artefac
 /* "cpu" if there is code for some processor, else "cuda". */
 const char *vtb_artefact_target(const vtb_artefact *a);
 
-/* A program for "cpu" or "cuda", the caller's to free. VTB_E_DEVICE if the file has nothing for this machine. */
+/* A program for "cpu" or "cuda", the caller's to free. VTB_E_DEVICE if the file has nothing for
+ * this machine. */
 VTB_MUST_USE vtb_status vtb_artefact_load(vtb_artefact *a, vtb_artefact_role role,
                                           const char *target, vtb_program **program,
                                           vtb_error *err);
@@ -116,7 +123,7 @@ VTB_MUST_USE vtb_status vtb_artefact_load(vtb_artefact *a, vtb_artefact_role rol
 VTB_MUST_USE vtb_status vtb_artefact_plan(const vtb_artefact *a, vtb_artefact_role role,
                                           vtb_launch_plan **plan, vtb_error *err);
 
-/* ---- writing (artefact_write.c) --------------------------------------------------------------------------- */
+/* ---- writing (artefact_write.c) -------------------------------------------------------------- */
 
 typedef struct vtb_artefact_writer {
   vtb_atomic_file file;
@@ -124,7 +131,8 @@ typedef struct vtb_artefact_writer {
   uint64_t code_bytes;
 } vtb_artefact_writer;
 
-/* begin with the shared object, put blobs, finish; or abort. After a failure only abort may follow. */
+/* begin with the shared object, put blobs, finish; or abort. After a failure only abort may
+ * follow. */
 VTB_MUST_USE vtb_status vtb_artefact_begin(vtb_artefact_writer *w, const char *path,
                                            const void *code, size_t n, vtb_error *err);
 VTB_MUST_USE vtb_status vtb_artefact_put(vtb_artefact_writer *w, const void *data, size_t n,

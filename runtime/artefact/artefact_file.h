@@ -4,8 +4,9 @@
 
 #include "runtime/artefact/artefact.h"
 
-/* The last bytes of a file, little-endian: code_bytes, manifest, file_bytes, compiler, hash, format, size, magic. Newer
- * formats may have more in front: format, size and magic stay the last. */
+/* The last bytes of a file, little-endian: code_bytes, manifest, file_bytes, compiler, hash,
+ * format, size, magic. Newer formats may have more in front: format, size and magic stay the
+ * last. */
 enum { VTB__TRAILER_BYTES = 72, VTB__TRAILER_HASHED = 48 };
 #define VTB__TRAILER_MAGIC "vertebra"
 

@@ -1,4 +1,5 @@
-/* Between the loader of built files and the part of it that knows CUDA (runtime/cuda/artefact.c). */
+/* Between the loader of built files and the part of it that knows CUDA
+ * (runtime/cuda/artefact.c). */
 #ifndef VTB_ARTEFACT_INTERNAL_H
 #define VTB_ARTEFACT_INTERNAL_H
 

@@ -78,7 +78,7 @@ const char *vtb_manifest_meta(const vtb_manifest *m, const char *key) {
   return NULL;
 }
 
-/* ---- what is read makes sense ---- */
+/* ---- what is read makes sense ---------------------------------------------------------------- */
 
 static bool within(const vtb_blob *b, uint64_t limit) {
   return b->offset <= limit && b->bytes <= limit - b->offset;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* ---- hash: four lanes of multiply and rotate ---- */
+/* ---- hash: four lanes of multiply and rotate ------------------------------------------------- */
 
 static uint64_t little_endian(const unsigned char *p, int n) {
   uint64_t x = 0;
@@ -27,7 +27,7 @@ uint64_t vtb__file_hash(const unsigned char *data, size_t n) {
   return h;
 }
 
-/* ---- trailer ---- */
+/* ---- trailer --------------------------------------------------------------------------------- */
 
 static void put(unsigned char *at, uint64_t x, int n) {
   for (int i = 0; i < n; i++) at[i] = (unsigned char)(x >> 8 * i);

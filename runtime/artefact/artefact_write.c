@@ -1,5 +1,5 @@
-/* Writing built files: a shared object, blobs behind it, manifest and trailer; under a temporary name until complete.
- */
+/* Writing built files: a shared object, blobs behind it, manifest and trailer; under a temporary
+ * name until complete. */
 #include "runtime/artefact/artefact_file.h"
 #include "runtime/artefact/safetensors.h"
 

@@ -13,8 +13,8 @@ int vtb_cpu_level_find(const char *name) {
 }
 
 #if defined(__x86_64__)
-/* Feature by feature: not every compiler knows the levels' names here. The operating system's part (saved registers) is
- * in the compiler's answer. */
+/* Feature by feature: not every compiler knows the levels' names here. The operating system's part
+ * (saved registers) is in the compiler's answer. */
 int vtb_cpu_level_here(void) {
   __builtin_cpu_init();
   bool v2 = __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");

@@ -1,4 +1,5 @@
-/* Which of the x86-64 levels (psABI) this machine has: what native code in built files is made for. */
+/* Which of the x86-64 levels (psABI) this machine has: what native code in built files is made
+ * for. */
 #ifndef VTB_CPU_LEVEL_H
 #define VTB_CPU_LEVEL_H
 

@@ -53,7 +53,7 @@ void vtb_model_free(vtb_model *m) {
   free(m);
 }
 
-/* ---- built files ---- */
+/* ---- built files ----------------------------------------------------------------------------- */
 
 /* Takes the artefact. */
 static vtb_status from_file(vtb_artefact *a, const vtb_open_options *o, vtb_model **out,
@@ -104,7 +104,7 @@ static bool is_state(const vtb_tensor_info *t) {
   return t->io == VTB_IO_PARAM || t->io == VTB_IO_BUFFER;
 }
 
-/* ---- parameters ---- */
+/* ---- parameters ------------------------------------------------------------------------------ */
 
 vtb_status vtb_model_load(vtb_model *m, const char *path, vtb_error *err) {
   release_params(m);
@@ -146,7 +146,7 @@ vtb_status vtb_model_save(const vtb_model *m, const char *path, vtb_error *err) 
   return status;
 }
 
-/* ---- tensors ---- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 int vtb_model_tensors(const vtb_model *m, const vtb_tensor_info **out) {
   if (out) *out = m->program->tensors;

@@ -16,7 +16,7 @@ typedef struct reader {
 
 #define REFUSE(r, ...) vtb_fail((r)->err, VTB_E_INPUT, __VA_ARGS__)
 
-/* ---- UTF-8: no overlong forms, surrogates, or values beyond U+10FFFF ---- */
+/* ---- UTF-8: no overlong forms, surrogates, or values beyond U+10FFFF ------------------------- */
 
 static size_t utf8_length(const unsigned char *p, size_t n) {
   if (p[0] < 0x80) return 1;
@@ -40,7 +40,7 @@ static size_t utf8_check(const char *text, size_t n) {
   return n;
 }
 
-/* ---- one tensor ---- */
+/* ---- one tensor ------------------------------------------------------------------------------ */
 
 /* Non-negative integers only; doubles are exact up to 2^53, far beyond any file. */
 static bool json_size(const cJSON *v, int64_t *out) {
@@ -110,7 +110,7 @@ static vtb_status read_tensor(reader *r, const cJSON *item, const unsigned char 
   return VTB_OK;
 }
 
-/* ---- the whole header ---- */
+/* ---- the whole header ------------------------------------------------------------------------ */
 
 static vtb_status read_metadata(reader *r, const cJSON *meta) {
   if (!cJSON_IsObject(meta)) return REFUSE(r, "%s: \"__metadata__\" is not an object", r->path);
@@ -246,7 +246,7 @@ vtb_status vtb_safetensors_load(const char *path, vtb_weights **out, vtb_error *
   return VTB_OK;
 }
 
-/* ---- writing ---- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static int by_alignment_then_name(const void *a, const void *b) {
   const vtb_weight *x = *(vtb_weight *const *)a, *y = *(vtb_weight *const *)b;

@@ -1,7 +1,9 @@
-/* Reading and writing safetensors files. Format: u64 little-endian header length, JSON header, tensor bytes.
+/* Reading and writing safetensors files. Format: u64 little-endian header length, JSON header,
+ * tensor bytes.
  *
- * Reading maps the file and checks everything before returning: header length, JSON, UTF-8, duplicate names, types,
- * shapes against overflow, offsets against the file, against each other and for gaps. Errors name file and tensor.
+ * Reading maps the file and checks everything before returning: header length, JSON, UTF-8,
+ * duplicate names, types, shapes against overflow, offsets against the file, against each other and
+ * for gaps. Errors name file and tensor.
  */
 #ifndef VTB_SAFETENSORS_H
 #define VTB_SAFETENSORS_H
@@ -12,12 +14,13 @@
 
 VTB_MUST_USE vtb_status vtb_safetensors_load(const char *path, vtb_weights **out, vtb_error *err);
 
-/* The same for bytes in memory, which must outlive the result; `name` stands for the path in messages. */
+/* The same for bytes in memory, which must outlive the result; `name` stands for the path in
+ * messages. */
 VTB_MUST_USE vtb_status vtb_safetensors_parse(const char *name, const void *data, size_t n,
                                               vtb_weights **out, vtb_error *err);
 
-/* Replaces `path` atomically. Tensors are ordered by falling alignment, then by name, metadata by key: the same
- * content gives the same bytes. */
+/* Replaces `path` atomically. Tensors are ordered by falling alignment, then by name, metadata by
+ * key: the same content gives the same bytes. */
 VTB_MUST_USE vtb_status vtb_safetensors_save(const char *path, const vtb_weights *w,
                                              vtb_error *err);
 /* The same bytes where `file` stands; *n_bytes: how many. */

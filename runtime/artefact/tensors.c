@@ -31,7 +31,7 @@ bool vtb_elem_parse(const char *name, vtb_elem *out) {
   return false;
 }
 
-/* ---- the store ---- */
+/* ---- the store ------------------------------------------------------------------------------- */
 
 vtb_weights *vtb_weights_new(void) { return vtb_xcalloc(1, sizeof(vtb_weights)); }
 
@@ -100,7 +100,7 @@ const char *vtb_weights_meta(const vtb_weights *w, const char *key) {
   return vtb_map_get(&w->meta, key);
 }
 
-/* ---- conversion ---- */
+/* ---- conversion ------------------------------------------------------------------------------ */
 
 /* memcpy because the bytes of a mapped file may lie at any address. */
 #define READ(T, v)                                                                                 \
@@ -201,7 +201,7 @@ void vtb_shape_print(vtb_strbuf *out, int rank, const int64_t *dim) {
   vtb_strbuf_putc(out, ']');
 }
 
-/* ---- binding to a program ---- */
+/* ---- binding to a program -------------------------------------------------------------------- */
 
 static vtb_status shape_differs(const vtb_tensor_info *t, const vtb_weight *w, vtb_error *err) {
   vtb_strbuf model = {0}, file = {0};

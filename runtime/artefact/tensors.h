@@ -1,8 +1,9 @@
 /* Named tensors in memory: weights files, checkpoints, cases. Insertion-ordered, names unique.
  *
- * Ownership: a vtb_weights owns its names, its metadata and the data of tensors added with vtb_weights_add(); tensors
- * of a loaded file point into the mapped file, which it also owns. Data of a loaded file may be unaligned: read it
- * through vtb_weight_read_*(). Everything lives until vtb_weights_free().
+ * Ownership: a vtb_weights owns its names, its metadata and the data of tensors added with
+ * vtb_weights_add(); tensors of a loaded file point into the mapped file, which it also owns. Data
+ * of a loaded file may be unaligned: read it through vtb_weight_read_*(). Everything lives until
+ * vtb_weights_free().
  */
 #ifndef VTB_TENSORS_H
 #define VTB_TENSORS_H
@@ -68,7 +69,8 @@ vtb_weight *vtb_weights_find(const vtb_weights *w, const char *name); /* NULL if
 void vtb_weights_set_meta(vtb_weights *w, const char *key, const char *value); /* copies both */
 const char *vtb_weights_meta(const vtb_weights *w, const char *key);           /* NULL if absent */
 
-/* Convert to what the caller computes with. Integers that an i32 cannot hold are an error naming the tensor. */
+/* Convert to what the caller computes with. Integers that an i32 cannot hold are an error naming
+ * the tensor. */
 void vtb_weight_read_f32(const vtb_weight *t, float *out);
 void vtb_weight_read_f64(const vtb_weight *t, double *out);
 VTB_MUST_USE vtb_status vtb_weight_read_i32(const vtb_weight *t, int32_t *out, vtb_error *err);
@@ -76,10 +78,11 @@ VTB_MUST_USE vtb_status vtb_weight_read_i32(const vtb_weight *t, int32_t *out, v
 /* "[64, 3, 16, 16]" */
 void vtb_shape_print(vtb_strbuf *out, int rank, const int64_t *dim);
 
-/* Fills buffers[i] (i: tensor number in `p`, NULL where not wanted) of every PARAM and BUFFER tensor of `p` from the
- * tensor of the same name, prefixed by `prefix` ("" or NULL for none). Shapes must be equal. Missing tensors are an
- * error that counts them, names the first and suggests a near name, unless `n_missing` is given, which then counts
- * them. Tensors of `w` that the program does not know are counted in *n_unused (may be NULL). */
+/* Fills buffers[i] (i: tensor number in `p`, NULL where not wanted) of every PARAM and BUFFER
+ * tensor of `p` from the tensor of the same name, prefixed by `prefix` ("" or NULL for none).
+ * Shapes must be equal. Missing tensors are an error that counts them, names the first and suggests
+ * a near name, unless `n_missing` is given, which then counts them. Tensors of `w` that the program
+ * does not know are counted in *n_unused (may be NULL). */
 VTB_MUST_USE vtb_status vtb_weights_bind(const vtb_program *p, const vtb_weights *w,
                                          const char *prefix, void *const *buffers, int *n_missing,
                                          int *n_unused, vtb_error *err);

@@ -26,7 +26,7 @@ static const unsigned char *take(vtb_wire *w, uint64_t n) {
   return at;
 }
 
-/* ---- numbers ---- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 static uint64_t number(vtb_wire *w, uint64_t x, int n) {
   if (w->out) {
@@ -57,7 +57,7 @@ void vtb__wire_f64(vtb_wire *w, double *x) {
   memcpy(x, &bits, sizeof bits);
 }
 
-/* ---- bytes and arrays ---- */
+/* ---- bytes and arrays ------------------------------------------------------------------------ */
 
 void vtb__wire_text(vtb_wire *w, const char **x) {
   int32_t n = w->out && *x ? (int32_t)strlen(*x) : -1;
@@ -93,7 +93,7 @@ void vtb__wire_count(vtb_wire *w, int32_t *n, size_t least) {
   if (w->bad) *n = 0;
 }
 
-/* ---- tensors and kernels ---- */
+/* ---- tensors and kernels --------------------------------------------------------------------- */
 
 enum { LEAST_TENSOR = 18 };
 

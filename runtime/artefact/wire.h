@@ -1,9 +1,14 @@
-/* Data in files: one description of a format serves both directions, so that reader and writer cannot differ.
+/* Data in files: one description of a format serves both directions, so that reader and writer
+ * cannot differ.
  *
- *   static void point(vtb_wire *w, struct point *p) { vtb__wire_i32(w, &p->x); vtb__wire_text(w, &p->name); }
+ *   static void point(vtb_wire *w, struct point *p) {
+ *     vtb__wire_i32(w, &p->x);
+ *     vtb__wire_text(w, &p->name);
+ *   }
  *
- * Numbers are little-endian without padding. Reading trusts nothing: whatever does not fit makes the wire `bad`, gives
- * zeros from then on, and arrays of no elements; memory taken is bounded by the bytes that are there.
+ * Numbers are little-endian without padding. Reading trusts nothing: whatever does not fit makes
+ * the wire `bad`, gives zeros from then on, and arrays of no elements; memory taken is bounded by
+ * the bytes that are there.
  * Ownership: what is read lies in the wire's arena; what is written is appended to `out`.
  */
 #ifndef VTB_WIRE_H
@@ -41,7 +46,7 @@ void vtb__wire_count(vtb_wire *w, int32_t *n, size_t least);
    (w)->out ? (void)0                                                                              \
             : (void)((at) = vtb_arena_array((w)->arena, (size_t) * (n) + 1, sizeof *(at))))
 
-/* ---- what plans and manifests both hold --------------------------------------------------------------------- */
+/* ---- what plans and manifests both hold ------------------------------------------------------ */
 
 void vtb__wire_tensors(vtb_wire *w, int32_t *n, vtb_tensor_info **tensors);
 void vtb__wire_kernel_info(vtb_wire *w, vtb_kernel_info *k);

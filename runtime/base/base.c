@@ -28,7 +28,7 @@ void vtb_bug_at(const char *file, int line, const char *fmt, ...) {
   exit(VTB_E_INTERNAL);
 }
 
-/* ---- memory ---- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static VTB_NORETURN void out_of_memory(size_t size_bytes) {
   fprintf(stderr, "vertebra: out of memory (a request for %zu bytes failed)\n", size_bytes);
@@ -136,7 +136,7 @@ void *vtb__vec_grow(void *at, size_t *cap, size_t need, size_t elem_bytes) {
   return vtb_xrealloc(at, *cap, elem_bytes);
 }
 
-/* ---- strings ---- */
+/* ---- strings --------------------------------------------------------------------------------- */
 
 static void strbuf_reserve(vtb_strbuf *s, size_t extra) {
   if (s->n + extra + 1 > s->cap) s->at = vtb__vec_grow(s->at, &s->cap, s->n + extra + 1, 1);
@@ -296,7 +296,7 @@ uint64_t vtb_hash_bytes(uint64_t h, const void *p, size_t n) {
 
 uint64_t vtb_hash_str(uint64_t h, const char *s) { return vtb_hash_bytes(h, s, strlen(s)); }
 
-/* ---- time, terminal, log ---- */
+/* ---- time, terminal, log --------------------------------------------------------------------- */
 
 double vtb_now(void) {
   struct timespec t;

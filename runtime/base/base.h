@@ -1,7 +1,9 @@
-/* Foundation shared by the compiler and the runtime: status, arena, vectors, strings, hash, files, log.
+/* Foundation shared by the compiler and the runtime: status, arena, vectors, strings, hash, files,
+ * log.
  *
- * Ownership: an arena owns everything allocated from it until vtb_arena_free(); a vtb_strbuf owns its bytes
- * until vtb_strbuf_free(). No function here keeps a pointer to its arguments unless it says so.
+ * Ownership: an arena owns everything allocated from it until vtb_arena_free(); a vtb_strbuf owns
+ * its bytes until vtb_strbuf_free(). No function here keeps a pointer to its arguments unless it
+ * says so.
  * Threads: objects may be used from one thread at a time; distinct objects are independent.
  */
 #ifndef VTB_BASE_H
@@ -14,7 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- status -------------------------------------------------------------------------------------------- */
+/* ---- status ---------------------------------------------------------------------------------- */
 
 /* The value is also the process exit status, so a command returns what the library returned. */
 typedef enum vtb_status {
@@ -46,14 +48,16 @@ typedef struct vtb_error {
 /* Records the error if `err` (may be NULL) has none yet; returns `status` always. */
 vtb_status vtb_fail(vtb_error *err, vtb_status status, const char *fmt, ...) VTB_PRINTF(3, 4);
 
-/* Prints "internal error: ..." with the place and exits with status 70. For broken invariants only. */
+/* Prints "internal error: ..." with the place and exits with status 70. For broken invariants
+ * only. */
 VTB_NORETURN void vtb_bug_at(const char *file, int line, const char *fmt, ...) VTB_PRINTF(3, 4);
 #define vtb_bug(...) vtb_bug_at(__FILE__, __LINE__, __VA_ARGS__)
 #define vtb_check(cond, ...) ((cond) ? (void)0 : vtb_bug(__VA_ARGS__))
 
-/* ---- memory -------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Like malloc/realloc/strdup but on exhaustion print one line and exit with status 3. Size products are checked. */
+/* Like malloc/realloc/strdup but on exhaustion print one line and exit with status 3. Size products
+ * are checked. */
 void *vtb_xmalloc(size_t size_bytes);
 void *vtb_xcalloc(size_t count, size_t size_bytes);
 void *vtb_xrealloc(void *p, size_t count, size_t size_bytes);
@@ -77,8 +81,9 @@ void *vtb_arena_memdup(vtb_arena *a, const void *p, size_t size_bytes);
 #define VTB_NEW(arena, T) ((T *)vtb_arena_alloc((arena), sizeof(T)))
 #define VTB_NEW_ARRAY(arena, T, n) ((T *)vtb_arena_array((arena), (size_t)(n), sizeof(T)))
 
-/* ---- growable vector: VTB_VEC(int) v = {0}; vtb_vec_push(&v, 3); v.at[0]; v.n; vtb_vec_free(&v) ----------- */
+/* ---- growable vector ------------------------------------------------------------------------- */
 
+/* VTB_VEC(int) v = {0}; vtb_vec_push(&v, 3); v.at[0]; v.n; vtb_vec_free(&v) */
 #define VTB_VEC(T)                                                                                 \
   struct {                                                                                         \
     T *at;                                                                                         \
@@ -92,7 +97,7 @@ void *vtb__vec_grow(void *at, size_t *cap, size_t need, size_t elem_bytes);
    (v)->at[(v)->n++] = (x))
 #define vtb_vec_free(v) (free((v)->at), (v)->at = NULL, (v)->n = (v)->cap = 0)
 
-/* ---- strings ------------------------------------------------------------------------------------------- */
+/* ---- strings --------------------------------------------------------------------------------- */
 
 typedef struct vtb_strbuf {
   char *at; /* NUL-terminated once anything was appended; NULL before */
@@ -133,18 +138,20 @@ bool vtb_map_has(const vtb_map *m, const char *key);
 void vtb_map_set(vtb_map *m, const char *key, void *value);
 void vtb_map_free(vtb_map *m); /* frees keys, not values */
 
-/* ---- hash: FNV-1a 64, for tables and content addresses --------------------------------------------------- */
+/* ---- hash: FNV-1a 64, for tables and content addresses --------------------------------------- */
 
 #define VTB_HASH_INIT UINT64_C(0xcbf29ce484222325)
 uint64_t vtb_hash_bytes(uint64_t h, const void *p, size_t n);
 uint64_t vtb_hash_str(uint64_t h, const char *s);
 
-/* ---- files --------------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
-/* Reads a whole file; *data is malloc'd, NUL-terminated beyond *n. Limit guards against absurd sizes. */
+/* Reads a whole file; *data is malloc'd, NUL-terminated beyond *n. Limit guards against absurd
+ * sizes. */
 VTB_MUST_USE vtb_status vtb_file_read(const char *path, size_t limit_bytes, char **data, size_t *n,
                                       vtb_error *err);
-/* Writes to a temporary name beside `path`, syncs, renames: readers see the old file or the new one. */
+/* Writes to a temporary name beside `path`, syncs, renames: readers see the old file or the new
+ * one. */
 VTB_MUST_USE vtb_status vtb_file_write_atomic(const char *path, const void *data, size_t n,
                                               vtb_error *err);
 
@@ -161,8 +168,8 @@ typedef struct vtb_mapped_file {
   const unsigned char *data;
   size_t n;
 } vtb_mapped_file;
-VTB_MUST_USE vtb_status vtb_map_file(const char *path, vtb_mapped_file *f,
-                                     vtb_error *err); /* read only */
+/* read only */
+VTB_MUST_USE vtb_status vtb_map_file(const char *path, vtb_mapped_file *f, vtb_error *err);
 void vtb_unmap_file(vtb_mapped_file *f);
 
 bool vtb_path_exists(const char *path);
@@ -171,7 +178,7 @@ VTB_MUST_USE vtb_status vtb_make_dirs(const char *path, vtb_error *err);
 /* $XDG_CACHE_HOME/vertebra or ~/.cache/vertebra; caller frees. */
 char *vtb_cache_dir(void);
 
-/* ---- time, terminal, log ------------------------------------------------------------------------------- */
+/* ---- time, terminal, log --------------------------------------------------------------------- */
 
 double vtb_now(void);                                /* monotonic seconds */
 bool vtb_color_enabled(FILE *f);                     /* terminal, and NO_COLOR unset */

@@ -1,4 +1,5 @@
-/* Numbers of 16 bits: bfloat16 and fp16 (IEEE 754 binary16), as bits. To them: to nearest, ties to even. */
+/* Numbers of 16 bits: bfloat16 and fp16 (IEEE 754 binary16), as bits. To them: to nearest, ties to
+ * even. */
 #ifndef VTB_BASE_HALF_H
 #define VTB_BASE_HALF_H
 

@@ -1,9 +1,9 @@
-/* Vendor libraries opened at run time, so that one binary runs with and without them: where they are looked for, and
- * their functions resolved into a struct of pointers.
+/* Vendor libraries opened at run time, so that one binary runs with and without them: where they
+ * are looked for, and their functions resolved into a struct of pointers.
  *
- * Looked for: the file that an environment variable names; the loader's own path; CUDA_HOME/lib64 and /usr/local/cuda*;
- * the folders of NVIDIA's Python packages. Libraries of a newer CUDA than the driver's come last: they do not work on
- * it. An opened library stays open until the process ends.
+ * Looked for: the file that an environment variable names; the loader's own path; CUDA_HOME/lib64
+ * and /usr/local/cuda*; the folders of NVIDIA's Python packages. Libraries of a newer CUDA than the
+ * driver's come last: they do not work on it. An opened library stays open until the process ends.
  */
 #ifndef VTB_LIBRARY_H
 #define VTB_LIBRARY_H

@@ -1,13 +1,15 @@
-/* The counter-based random hash of op `random`: one definition for the interpreter, the runtime and generated code.
+/* The counter-based random hash of op `random`: one definition for the interpreter, the runtime and
+ * generated code.
  *
  * With 32-bit unsigned arithmetic (wrapping) only:
  *
  *   mix(x):  x ^= x >> 16;  x *= 0x7feb352d;  x ^= x >> 15;  x *= 0x846ca68b;  x ^= x >> 16
  *   hash  =  mix(index ^ mix(stream ^ mix(seed + 0x9e3779b9)))
- *   u     =  (hash >> 8) * 2^-24                                  exactly representable in f32, 0 <= u < 1
+ *   u     =  (hash >> 8) * 2^-24          exactly representable in f32, 0 <= u < 1
  *
  * mix(stream ^ mix(seed + ...)) does not depend on the element and may be hoisted out of a loop.
- * source  the constants of mix are those of C. Wellons' search for low-bias 32-bit mixers (2018, "lowbias32").
+ * source  the constants of mix are those of C. Wellons' search for low-bias 32-bit mixers (2018,
+ *         "lowbias32").
  */
 #ifndef VTB_RANDOM_H
 #define VTB_RANDOM_H

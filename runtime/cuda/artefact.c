@@ -1,4 +1,5 @@
-/* CUDA programs from built files: the images that suit the device, the plan, and what went wrong in words. */
+/* CUDA programs from built files: the images that suit the device, the plan, and what went wrong in
+ * words. */
 #include "runtime/artefact/artefact_internal.h"
 #include "runtime/cuda/device.h"
 

@@ -1,5 +1,6 @@
-/* Numbers of cuda.h, cublasLt.h and nccl.h, whose headers nothing here needs: tests/runtime/vendor_headers.c compares
- * them, and the types and functions of device.h, with the headers where those are installed. */
+/* Numbers of cuda.h, cublasLt.h and nccl.h, whose headers nothing here needs:
+ * tests/runtime/vendor_headers.c compares them, and the types and functions of device.h, with the
+ * headers where those are installed. */
 #ifndef VTB_CUDA_CONSTANTS_H
 #define VTB_CUDA_CONSTANTS_H
 

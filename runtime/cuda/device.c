@@ -28,7 +28,8 @@ vtb_status vtb__cu_check(const vtb_cuda_device *d, vtb_cu_result result, const c
                   line);
 }
 
-/* A cubin of sm_80 runs on every 8.x; those with the features of "a" run on exactly their own. The rest gets PTX. */
+/* A cubin of sm_80 runs on every 8.x; those with the features of "a" run on exactly their own. The
+ * rest gets PTX. */
 static void choose_arch(vtb_cuda_device *d) {
   const char *arch = d->major == 8                     ? "sm_80"
                      : d->major == 9 && d->minor == 0  ? "sm_90a"

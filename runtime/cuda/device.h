@@ -1,4 +1,5 @@
-/* Between the files of runtime/cuda: tables of functions, the device, checked calls. Not for other folders. */
+/* Between the files of runtime/cuda: tables of functions, the device, checked calls. Not for other
+ * folders. */
 #ifndef VTB_CUDA_DEVICE_H
 #define VTB_CUDA_DEVICE_H
 
@@ -46,14 +47,14 @@ struct vtb_cuda_device {
   char name[128], arch[16];
 };
 
-/* One macro for every call of the driver: VTB_CU_CALL(d, cuInit, (0), err) is a status, with the call's text and place
- * in the error. */
+/* One macro for every call of the driver: VTB_CU_CALL(d, cuInit, (0), err) is a status, with the
+ * call's text and place in the error. */
 #define VTB_CU_CALL(d, function, arguments, err)                                                   \
   vtb__cu_check((d), (d)->api.function arguments, #function #arguments, __FILE__, __LINE__, (err))
 VTB_MUST_USE vtb_status vtb__cu_check(const vtb_cuda_device *d, vtb_cu_result result,
                                       const char *call, const char *file, int line, vtb_error *err);
 
-/* ---- product.c: cublasLt ---- */
+/* ---- product.c: cublasLt --------------------------------------------------------------------- */
 typedef struct vtb__products vtb__products;
 /* Plans of all products; none are made, and cublasLt is not opened, for a plan without. */
 VTB_MUST_USE vtb_status vtb__products_open(vtb_cuda_device *d, const vtb_launch_plan *p,

@@ -1,8 +1,10 @@
-/* Several devices that add up their gradients, one process (or thread) each, through NCCL, opened at run time.
+/* Several devices that add up their gradients, one process (or thread) each, through NCCL, opened
+ * at run time.
  *
- * One rank makes an id and hands its bytes to the others; then all join at the same time. Errors are VTB_E_DEVICE and
- * name the call, its error and its place. Ownership: a group borrows its device, whose context is current in the
- * calling thread. Environment: VTB_NCCL names the library's file.
+ * One rank makes an id and hands its bytes to the others; then all join at the same time. Errors
+ * are VTB_E_DEVICE and name the call, its error and its place. Ownership: a group borrows its
+ * device, whose context is current in the calling thread. Environment: VTB_NCCL names the library's
+ * file.
  */
 #ifndef VTB_RUNTIME_CUDA_GROUP_H
 #define VTB_RUNTIME_CUDA_GROUP_H
@@ -20,8 +22,8 @@ VTB_MUST_USE vtb_status vtb_cuda_group_join(const vtb_cuda_group_id *id, int n_r
                                             vtb_cuda_device *d, vtb_cuda_group **out,
                                             vtb_error *err);
 void vtb_cuda_group_leave(vtb_cuda_group *g); /* NULL is fine */
-/* n floats at an address of the device become their sums over all ranks, in the order of the device's stream; every
- * rank calls it with the same n. */
+/* n floats at an address of the device become their sums over all ranks, in the order of the
+ * device's stream; every rank calls it with the same n. */
 VTB_MUST_USE vtb_status vtb_cuda_group_sum(vtb_cuda_group *g, uint64_t address, size_t n,
                                            vtb_error *err);
 

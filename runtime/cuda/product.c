@@ -1,6 +1,6 @@
-/* Library products through cublasLt, which thinks in columns: a row-major C = op(A) op(B) is the column-major
- * C' = op(B)' op(A)' on the same memory, so that A and B change places. Tensors are fp32; the plan's precision says
- * what factors are rounded to. */
+/* Library products through cublasLt, which thinks in columns: a row-major C = op(A) op(B) is the
+ * column-major C' = op(B)' op(A)' on the same memory, so that A and B change places. Tensors are
+ * fp32; the plan's precision says what factors are rounded to. */
 #include "runtime/cuda/device.h"
 #include "runtime/base/library.h"
 
@@ -85,7 +85,8 @@ static vtb_status make_operation(vtb__products *x, product *p, const vtb_launch_
   return status;
 }
 
-/* The least alignment that argument `arg` of the product has at any step. Memory begins at multiples of 256 bytes. */
+/* The least alignment that argument `arg` of the product has at any step. Memory begins at
+ * multiples of 256 bytes. */
 static uint32_t alignment_of(const vtb__products *x, const product *p, int arg) {
   uint32_t align = MOST_ALIGNMENT;
   for (int s = 0; s < x->plan->n_steps; s++) {

@@ -1,11 +1,11 @@
-/* A launch plan on a device, as a program: modules loaded once, memory allocated once, every run copies the arguments
- * in, walks the plan on one stream and copies the results out. What has its place in the plan's state stays on the
- * device from run to run and is copied on request.
+/* A launch plan on a device, as a program: modules loaded once, memory allocated once, every run
+ * copies the arguments in, walks the plan on one stream and copies the results out. What has its
+ * place in the plan's state stays on the device from run to run and is copied on request.
  *
- * The first run launches step by step; the second one, without the prepared steps, is captured in a graph, which all
- * later ones launch: every
- * address in the plan is fixed, and one graph costs the host what one launch does. Timing of single kernels (a
- * profile) and VTB_CUDA_SYNC=1, which finds the kernel behind an error, go step by step.
+ * The first run launches step by step; the second one, without the prepared steps, is captured in a
+ * graph, which all later ones launch: every
+ * address in the plan is fixed, and one graph costs the host what one launch does. Timing of single
+ * kernels (a profile) and VTB_CUDA_SYNC=1, which finds the kernel behind an error, go step by step.
  */
 #include "runtime/cuda/device.h"
 #include "runtime/launch/launch_check.h"
@@ -67,7 +67,7 @@ static bool is_result(const vtb_tensor_info *t) {
   return t->io == VTB_IO_OUTPUT || t->io == VTB_IO_GRAD_OUT || t->io == VTB_IO_UPDATE;
 }
 
-/* ---- one run ---------------------------------------------------------------------------------------------------- */
+/* ---- one run --------------------------------------------------------------------------------- */
 
 static vtb_cu_address address(const cuda_run *r, const vtb_launch_arg *a) {
   vtb_cu_address base = a->space == VTB_LAUNCH_TENSOR      ? r->tensors[a->tensor]
@@ -133,8 +133,8 @@ static vtb_status capture(cuda_run *r, vtb_error *err) {
       VTB_CU_CALL(d, cuStreamBeginCapture_v2, (d->stream, VTB__CU_CAPTURE_THREAD_LOCAL), err);
   if (status != VTB_OK) return status;
   status = enqueue(r, r->plan->n_prepared, r->plan->n_steps, err);
-  vtb_cu_result ended =
-      d->api.cuStreamEndCapture(d->stream, &graph); /* also after a failure, to leave the mode */
+  /* also after a failure, to leave the mode */
+  vtb_cu_result ended = d->api.cuStreamEndCapture(d->stream, &graph);
   if (status == VTB_OK)
     status = vtb__cu_check(d, ended, "cuStreamEndCapture", __FILE__, __LINE__, err);
   if (status == VTB_OK)
@@ -213,8 +213,7 @@ static vtb_status run(void *owner, void *const *args, const vtb_services *servic
   return status;
 }
 
-/* ---- making one ---------------------------------------------------------------------------------------------------
- */
+/* ---- making one ------------------------------------------------------------------------------ */
 
 static vtb_status load(cuda_run *r, const vtb_cuda_image *images, vtb_error *err) {
   const vtb_launch_plan *p = r->plan;

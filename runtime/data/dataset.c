@@ -1,4 +1,5 @@
-/* Data sets: opening, folders of images, names of classes, samples, moments. IDX is in dataset_idx.c. */
+/* Data sets: opening, folders of images, names of classes, samples, moments. IDX is in
+ * dataset_idx.c. */
 #include "runtime/data/dataset_internal.h"
 
 #include <dirent.h>
@@ -10,7 +11,7 @@
 
 #define FASHION_MNIST_FOLDER "/usr/share/datasets/fashion-mnist"
 
-/* ---- known data sets ---- */
+/* ---- known data sets ------------------------------------------------------------------------- */
 
 static const struct known {
   const char *name;
@@ -36,7 +37,7 @@ static const struct known *find_known(const char *name) {
   return NULL;
 }
 
-/* ---- folders of images ---- */
+/* ---- folders of images ----------------------------------------------------------------------- */
 
 typedef VTB_VEC(char *) names;
 
@@ -61,7 +62,8 @@ static bool is_image_name(const char *name) {
                  strcasecmp(dot, ".jpeg") == 0);
 }
 
-/* Sorted entries of a folder that are sub-folders, or that are image files. Hidden ones are left out. */
+/* Sorted entries of a folder that are sub-folders, or that are image files. Hidden ones are left
+ * out. */
 static vtb_status list_folder(const char *folder, bool want_folders, names *out, vtb_error *err) {
   DIR *dir = opendir(folder);
   if (!dir) return vtb_fail(err, VTB_E_INPUT, "cannot open folder %s: %s", folder, strerror(errno));
@@ -127,7 +129,7 @@ vtb_status vtb__folder_open(const char *folder, const char *class_folder, vtb_da
   return status;
 }
 
-/* ---- names of classes ---- */
+/* ---- names of classes ------------------------------------------------------------------------ */
 
 /* classes.txt beside the data: one name a line, in the order of the labels. */
 static vtb_status read_class_file(const char *folder, vtb_dataset *d, vtb_error *err) {
@@ -168,7 +170,7 @@ static void number_classes(vtb_dataset *d) {
   }
 }
 
-/* ---- opening ---- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static char *last_part(const char *path) {
   size_t n = strlen(path);
@@ -181,7 +183,8 @@ static char *last_part(const char *path) {
   return name;
 }
 
-/* The folder that holds the split; NULL if the data set has splits but not this one. Caller frees. */
+/* The folder that holds the split; NULL if the data set has splits but not this one. Caller
+ * frees. */
 static char *split_folder(const char *path, const char *split) {
   static const char *const evaluation[] = {"val", "test", "valid", "validation"};
   char *first = join(path, split);
@@ -218,7 +221,8 @@ static vtb_status open_split(const char *path, const char *split, vtb_dataset *d
   return status;
 }
 
-/* Folders are sorted by class, so theirs are taken at even distances; IDX files are mixed already. */
+/* Folders are sorted by class, so theirs are taken at even distances; IDX files are mixed
+ * already. */
 static void keep_some(vtb_dataset *d, int64_t n) {
   for (int64_t kept = 0, i = 0; d->files && i < d->count; i++) {
     if (kept < n && i == kept * d->count / n) {
@@ -270,7 +274,7 @@ void vtb_dataset_free(vtb_dataset *d) {
   free(d);
 }
 
-/* ---- samples ---- */
+/* ---- samples --------------------------------------------------------------------------------- */
 
 int64_t vtb_dataset_count(const vtb_dataset *d) { return d->count; }
 int vtb_dataset_classes(const vtb_dataset *d) { return d->n_classes; }
@@ -311,7 +315,7 @@ vtb_status vtb_dataset_size(const vtb_dataset *d, int *channels, int *height, in
   return VTB_OK;
 }
 
-/* ---- moments ---- */
+/* ---- moments --------------------------------------------------------------------------------- */
 
 static vtb_status measure(const vtb_dataset *d, int channels, float mean[3], float std[3],
                           vtb_error *err) {

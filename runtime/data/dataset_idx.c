@@ -1,4 +1,5 @@
-/* IDX files: big-endian magic 00 00 type rank, sizes, data. Only unsigned bytes (type 8) occur in image sets. */
+/* IDX files: big-endian magic 00 00 type rank, sizes, data. Only unsigned bytes (type 8) occur in
+ * image sets. */
 #include "runtime/data/dataset_internal.h"
 
 #include <errno.h>
@@ -139,7 +140,8 @@ static vtb_status take_labels(const char *path, vtb_dataset *d, vtb_error *err) 
   return VTB_OK;
 }
 
-/* The other split's labels may have classes that this one lacks: both must agree on how many there are. */
+/* The other split's labels may have classes that this one lacks: both must agree on how many there
+ * are. */
 static vtb_status widen_classes(const char *folder, const char *stem, vtb_dataset *d,
                                 vtb_error *err) {
   char name[64];

@@ -22,7 +22,8 @@ struct vtb_dataset {
 /* Does `folder` hold IDX files of the split? Fills the data set if so; *found says. */
 VTB_MUST_USE vtb_status vtb__idx_open(const char *folder, const char *split, vtb_dataset *d,
                                       bool *found, vtb_error *err);
-/* Labels are positions in the list of sub-folders of `class_folder`, which may be another split's. */
+/* Labels are positions in the list of sub-folders of `class_folder`, which may be another
+ * split's. */
 VTB_MUST_USE vtb_status vtb__folder_open(const char *folder, const char *class_folder,
                                          vtb_dataset *d, vtb_error *err);
 

@@ -1,4 +1,5 @@
-/* Pixel operations: conversion, antialiased resizing, cropping, normalising. Decoding is in image_codec.c. */
+/* Pixel operations: conversion, antialiased resizing, cropping, normalising. Decoding is in
+ * image_codec.c. */
 #include "runtime/data/image.h"
 
 #include <math.h>
@@ -35,7 +36,7 @@ vtb_image vtb_image_convert(const vtb_image *im, int channels) {
   return out;
 }
 
-/* ---- resizing ---- */
+/* ---- resizing -------------------------------------------------------------------------------- */
 
 enum {
   COEFF_BITS = 22
@@ -167,7 +168,7 @@ vtb_image vtb_image_resize_short(const vtb_image *im, int side, vtb_filter filte
   return vtb_image_resize(im, (int)w, (int)h, filter);
 }
 
-/* ---- cropping ---- */
+/* ---- cropping -------------------------------------------------------------------------------- */
 
 vtb_image vtb_image_crop(const vtb_image *im, int x, int y, int w, int h) {
   vtb_check(x >= 0 && y >= 0 && w <= im->width - x && h <= im->height - y,

@@ -1,7 +1,8 @@
-/* 8-bit images: PNG and JPEG decoding, PNG encoding, antialiased resizing, cropping, conversion to model input.
+/* 8-bit images: PNG and JPEG decoding, PNG encoding, antialiased resizing, cropping, conversion to
+ * model input.
  *
- * Pixels are interleaved, row-major (H, W, C), C = 1 (gray) or 3 (RGB). An image owns its pixels (malloc), freed by
- * vtb_image_free(). Functions are reentrant. On failure outputs are untouched.
+ * Pixels are interleaved, row-major (H, W, C), C = 1 (gray) or 3 (RGB). An image owns its pixels
+ * (malloc), freed by vtb_image_free(). Functions are reentrant. On failure outputs are untouched.
  */
 #ifndef VTB_IMAGE_H
 #define VTB_IMAGE_H
@@ -20,8 +21,9 @@ void vtb_image_free(vtb_image *im); /* leaves {0} */
 /* Contents undefined. Sides must be within the limits. */
 vtb_image vtb_image_new(int width, int height, int channels);
 
-/* channels 1 or 3 converts; 0 keeps gray or colour as stored. Alpha is dropped, 16 bits are cut to 8, palettes are
- * expanded, CMYK and YCCK become RGB. Truncated or corrupt data is an error naming the file. */
+/* channels 1 or 3 converts; 0 keeps gray or colour as stored. Alpha is dropped, 16 bits are cut to
+ * 8, palettes are expanded, CMYK and YCCK become RGB. Truncated or corrupt data is an error naming
+ * the file. */
 VTB_MUST_USE vtb_status vtb_image_load(const char *path, int channels, vtb_image *out,
                                        vtb_error *err);
 VTB_MUST_USE vtb_status vtb_image_decode(const char *name, const void *data, size_t n, int channels,
@@ -34,9 +36,10 @@ vtb_image vtb_image_convert(const vtb_image *im, int channels);
 
 typedef enum vtb_filter { VTB_FILTER_BICUBIC, VTB_FILTER_BILINEAR } vtb_filter;
 
-/* Separable with the filter's support widened when shrinking (antialiased), half-pixel centres, edge weights
- * renormalised; bicubic has a = -0.5. Rows first, rounded to 8 bits between the two passes, in fixed point: the
- * arithmetic common image libraries use, so that published preprocessing is met bit by bit. */
+/* Separable with the filter's support widened when shrinking (antialiased), half-pixel centres,
+ * edge weights renormalised; bicubic has a = -0.5. Rows first, rounded to 8 bits between the two
+ * passes, in fixed point: the arithmetic common image libraries use, so that published
+ * preprocessing is met bit by bit. */
 vtb_image vtb_image_resize(const vtb_image *im, int width, int height, vtb_filter filter);
 /* Of the source rectangle [x, x+w) x [y, y+h), which must lie inside. */
 vtb_image vtb_image_crop(const vtb_image *im, int x, int y, int w, int h);

@@ -1,5 +1,5 @@
-/* PNG and JPEG. Both libraries report errors by a callback that must not return: here it keeps the message and jumps
- * back, so everything allocated lives in a context that outlives the jump. */
+/* PNG and JPEG. Both libraries report errors by a callback that must not return: here it keeps the
+ * message and jumps back, so everything allocated lives in a context that outlives the jump. */
 #include "runtime/data/image.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ static bool size_is_fine(int64_t w, int64_t h) {
          w * h <= VTB_IMAGE_MAX_PIXELS;
 }
 
-/* ---- PNG ---- */
+/* ---- PNG ------------------------------------------------------------------------------------- */
 
 static void png_fail(png_structp png, png_const_charp text) {
   codec *c = png_get_error_ptr(png);
@@ -53,7 +53,8 @@ static void png_take(png_structp png, png_bytep to, png_size_t n) {
   c->at += n;
 }
 
-/* Everything libpng converts: palettes, few bits, 16 bits, alpha; what remains is 1 or 3 channels of 8 bits. */
+/* Everything libpng converts: palettes, few bits, 16 bits, alpha; what remains is 1 or 3 channels
+ * of 8 bits. */
 static void png_make_plain(png_structp png, png_infop info) {
   png_set_expand(png);
   png_set_strip_16(png);
@@ -107,7 +108,7 @@ static vtb_status decode_png(codec *c, vtb_error *err) {
   return status;
 }
 
-/* ---- JPEG ---- */
+/* ---- JPEG ------------------------------------------------------------------------------------ */
 
 typedef struct jpeg_errors {
   struct jpeg_error_mgr base; /* first: libjpeg hands back a pointer to it */
@@ -122,8 +123,8 @@ static void jpeg_fail(j_common_ptr jpeg) {
   longjmp(c->escape, 1);
 }
 
-/* libjpeg fills what is missing with gray and only warns; a data set with such files should hear of it. Warnings about
- * bytes that do no harm are ignored. */
+/* libjpeg fills what is missing with gray and only warns; a data set with such files should hear of
+ * it. Warnings about bytes that do no harm are ignored. */
 static void jpeg_warn(j_common_ptr jpeg, int level) {
   if (level >= 0) return;
   switch (jpeg->err->msg_code) {
@@ -207,7 +208,7 @@ static vtb_status decode_jpeg(codec *c, vtb_error *err) {
   return status;
 }
 
-/* ---- either ---- */
+/* ---- either ---------------------------------------------------------------------------------- */
 
 vtb_status vtb_image_decode(const char *name, const void *data, size_t n, int channels,
                             vtb_image *out, vtb_error *err) {
@@ -247,7 +248,7 @@ vtb_status vtb_image_load(const char *path, int channels, vtb_image *out, vtb_er
   return status;
 }
 
-/* ---- writing ---- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static void encode_png(png_structp png, png_infop info, const vtb_image *im, FILE *file) {
   png_init_io(png, file);

@@ -1,7 +1,8 @@
-/* The loader: threads take pieces of batches in order and fill a ring of batches ahead of the consumer.
+/* The loader: threads take pieces of batches in order and fill a ring of batches ahead of the
+ * consumer.
  *
- * One mutex guards the counters; samples are prepared outside it. Sample s of batch b always lands in row s, so the
- * result does not depend on which thread prepared it.
+ * One mutex guards the counters; samples are prepared outside it. Sample s of batch b always lands
+ * in row s, so the result does not depend on which thread prepared it.
  */
 #include "runtime/data/dataset.h"
 
@@ -102,7 +103,7 @@ static void *work(void *user) {
   return NULL;
 }
 
-/* ---- opening and closing ---- */
+/* ---- opening and closing --------------------------------------------------------------------- */
 
 static vtb_status allocate_ring(vtb_loader *l, vtb_error *err) {
   for (int i = 0; i < RING; i++) {
@@ -174,7 +175,7 @@ void vtb_loader_close(vtb_loader *l) {
   free(l);
 }
 
-/* ---- consuming ---- */
+/* ---- consuming ------------------------------------------------------------------------------- */
 
 /* Under the lock. */
 static void release_held(vtb_loader *l) {

@@ -1,4 +1,5 @@
-/* From a decoded sample to the model's input: resize, crop, augment, normalise. Draws come from the sample's key. */
+/* From a decoded sample to the model's input: resize, crop, augment, normalise. Draws come from the
+ * sample's key. */
 #include "runtime/data/dataset.h"
 #include "runtime/train/init.h"
 
@@ -23,10 +24,10 @@ uint64_t vtb_sample_key(uint64_t seed, int64_t epoch, int64_t sample) {
   return vtb_random_u64(vtb_random_u64(seed, (uint64_t)epoch), (uint64_t)sample);
 }
 
-/* ---- the epoch's order ---- */
+/* ---- the epoch's order ----------------------------------------------------------------------- */
 
-/* A four-round Feistel network on the smallest even number of bits that holds n; values beyond n are sent through again
- * (cycle walking), which keeps it a bijection on [0, n). */
+/* A four-round Feistel network on the smallest even number of bits that holds n; values beyond n
+ * are sent through again (cycle walking), which keeps it a bijection on [0, n). */
 static uint64_t feistel(uint64_t key, uint64_t x, int half_bits) {
   uint64_t mask = (UINT64_C(1) << half_bits) - 1, left = x >> half_bits, right = x & mask;
   for (uint64_t round = 0; round < 4; round++) {
@@ -49,9 +50,10 @@ int64_t vtb_permute(uint64_t seed, int64_t epoch, int64_t n, int64_t position) {
   return (int64_t)x;
 }
 
-/* ---- draws ---- */
+/* ---- draws ----------------------------------------------------------------------------------- */
 
-/* Numbers of a sample's draws: each augmentation has its own, so that switching one does not change the others. */
+/* Numbers of a sample's draws: each augmentation has its own, so that switching one does not change
+ * the others. */
 enum { DRAW_FLIP = 1, DRAW_SHIFT_X, DRAW_SHIFT_Y, DRAW_ERASE = 16, DRAW_CROP = 64 };
 
 static double unit(uint64_t key, int draw) { return vtb_random_unit(key, (uint64_t)draw); }
@@ -63,7 +65,8 @@ typedef struct box {
   int x, y, w, h;
 } box;
 
-/* A box of area fraction in [lo, hi] and log-uniform aspect ratio; ten tries, false if none fits. */
+/* A box of area fraction in [lo, hi] and log-uniform aspect ratio; ten tries, false if none
+ * fits. */
 static bool random_box(uint64_t key, int draw, int width, int height, double lo, double hi,
                        double aspect_min, double aspect_max, box *out) {
   double log_lo = log(aspect_min), log_hi = log(aspect_max);
@@ -78,7 +81,7 @@ static bool random_box(uint64_t key, int draw, int width, int height, double lo,
   return false;
 }
 
-/* ---- steps; each takes an image and gives a new one ---- */
+/* ---- steps; each takes an image and gives a new one ------------------------------------------ */
 
 static vtb_image convert_and_free(vtb_image im, vtb_image made) {
   vtb_image_free(&im);
@@ -96,7 +99,8 @@ static vtb_image random_crop_resize(const vtb_transform *t, vtb_image im, uint64
   return convert_and_free(im, vtb_image_resize(&im, t->width, t->height, t->filter));
 }
 
-/* Scales so that the image just covers the crop window enlarged by 1 / crop_ratio, then takes the middle. */
+/* Scales so that the image just covers the crop window enlarged by 1 / crop_ratio, then takes the
+ * middle. */
 static vtb_image fit(const vtb_transform *t, vtb_image im) {
   if (im.width == t->width && im.height == t->height) return im;
   double ratio = t->crop_ratio > 0 ? t->crop_ratio : 1;

@@ -15,7 +15,7 @@ const vtb_arch *vtb_arch_find(const char *name) {
   return NULL;
 }
 
-/* ---- who wrote what: neighbouring pieces of a memory, in order --------------------------------------------------- */
+/* ---- who wrote what: neighbouring pieces of a memory, in order ------------------------------- */
 
 enum { NOTHING = INT32_MIN }; /* no value of a plan */
 
@@ -88,8 +88,8 @@ static void erase(memory *m, int64_t begin, int64_t end) {
   m->pieces.n--;
 }
 
-/* The first byte of [begin, end) that does not hold `value` (negative: anything), or -1; *found: what it holds, NOTHING
- * if nobody has written there. */
+/* The first byte of [begin, end) that does not hold `value` (negative: anything), or -1; *found:
+ * what it holds, NOTHING if nobody has written there. */
 static int64_t first_other(const memory *m, int64_t begin, int64_t end, int32_t value,
                            int32_t *found) {
   *found = NOTHING;
@@ -103,8 +103,7 @@ static int64_t first_other(const memory *m, int64_t begin, int64_t end, int32_t 
   return -1;
 }
 
-/* ---- single arguments ----------------------------------------------------------------------------------------------
- */
+/* ---- single arguments ------------------------------------------------------------------------ */
 
 static bool is_result(const vtb_tensor_info *t) {
   return t->io == VTB_IO_OUTPUT || t->io == VTB_IO_GRAD_OUT || t->io == VTB_IO_UPDATE;
@@ -169,7 +168,8 @@ static vtb_status check_read(const checker *c, int number, const vtb_launch_arg 
                 number, a->value, (long long)at, found);
 }
 
-/* Blocks run in any order, so that a launch must not write what another of its values is read from or written to. */
+/* Blocks run in any order, so that a launch must not write what another of its values is read from
+ * or written to. */
 static vtb_status check_within(const checker *c, const vtb_launch_arg *args, int n) {
   for (int i = 0; i < n; i++)
     for (int j = 0; j < n; j++) {
@@ -184,8 +184,7 @@ static vtb_status check_within(const checker *c, const vtb_launch_arg *args, int
   return VTB_OK;
 }
 
-/* ---- steps ---------------------------------------------------------------------------------------------------------
- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 static vtb_status check_limits(const checker *c, const vtb_launch_step *s, const vtb_arch *arch) {
   const vtb_launch_kernel *k = &c->plan->kernels[s->index];

@@ -1,9 +1,11 @@
-/* Proves of a launch plan, without a device, what would otherwise show as a crash or as wrong numbers on one: limits of
- * the architecture, pointers inside their memory and aligned, and that nothing live is overwritten.
+/* Proves of a launch plan, without a device, what would otherwise show as a crash or as wrong
+ * numbers on one: limits of the architecture, pointers inside their memory and aligned, and that
+ * nothing live is overwritten.
  *
- * Overlap is found by following the plan: every byte of the workspace, of the results and of the state remembers the
- * value last written to it; a read must find its own value everywhere, and parameters as they were at the start. A plan
- * that is loaded from a file is checked the same way, so that a damaged file cannot reach outside its memory.
+ * Overlap is found by following the plan: every byte of the workspace, of the results and of the
+ * state remembers the value last written to it; a read must find its own value everywhere, and
+ * parameters as they were at the start. A plan that is loaded from a file is checked the same way,
+ * so that a damaged file cannot reach outside its memory.
  */
 #ifndef VTB_LAUNCH_CHECK_H
 #define VTB_LAUNCH_CHECK_H

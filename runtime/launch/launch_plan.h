@@ -1,15 +1,18 @@
-/* What a compiled CUDA program does, as plain data: kernels, and the straight line of launches that one run is.
+/* What a compiled CUDA program does, as plain data: kernels, and the straight line of launches that
+ * one run is.
  *
- * The compiler (codegen/cuda) makes it; the runtime walks it on a stream or captures it in a graph; the CUDA-on-CPU
- * emulator walks it with host code; the checker proves that it stays inside its memory and the architecture's limits.
- * Everything is an array of structs without pointers into other structs, except texts, so that writing it to a file is
- * writing its arrays. Ownership: the plan owns all it points to until vtb_launch_plan_free().
+ * The compiler (codegen/cuda) makes it; the runtime walks it on a stream or captures it in a graph;
+ * the CUDA-on-CPU emulator walks it with host code; the checker proves that it stays inside its
+ * memory and the architecture's limits. Everything is an array of structs without pointers into
+ * other structs, except texts, so that writing it to a file is writing its arrays. Ownership: the
+ * plan owns all it points to until vtb_launch_plan_free().
  *
- * Memory of a run: one buffer a tensor (arguments, then returns; 256-byte aligned), the workspace (256-byte aligned,
- * contents undefined at the start), the constants (256-byte aligned, read only) and, of plans that update parameters
- * (runtime/train/update.h), the state (256-byte aligned, zero at first), which stays from run to run and in which tensors may
- * have their place. Steps run one after another in order: step i sees everything steps before it wrote. A run whose
- * parameters and buffers are those of the run before, in the same workspace, may begin behind the prepared steps.
+ * Memory of a run: one buffer a tensor (arguments, then returns; 256-byte aligned), the workspace
+ * (256-byte aligned, contents undefined at the start), the constants (256-byte aligned, read only)
+ * and, of plans that update parameters (runtime/train/update.h), the state (256-byte aligned, zero
+ * at first), which stays from run to run and in which tensors may have their place. Steps run one
+ * after another in order: step i sees everything steps before it wrote. A run whose parameters and
+ * buffers are those of the run before, in the same workspace, may begin behind the prepared steps.
  */
 #ifndef VTB_LAUNCH_PLAN_H
 #define VTB_LAUNCH_PLAN_H
@@ -39,16 +42,17 @@ typedef enum vtb_launch_space {
 } vtb_launch_space;
 enum { VTB_LAUNCH_READ = 1, VTB_LAUNCH_WRITE = 2 };
 
-/* A pointer: base of the space + offset. The kernel touches no byte outside [offset, offset + bytes). */
+/* A pointer: base of the space + offset. The kernel touches no byte outside [offset, offset +
+ * bytes). */
 typedef struct vtb_launch_arg {
   uint8_t space, access; /* vtb_launch_space; READ, WRITE or both */
   uint8_t element_bytes; /* 4: f32, i32; 2: bf16; 8: f64 */
   uint8_t align;         /* bytes the kernel relies on: 4, 8 or 16 */
   int32_t tensor;        /* number in the plan's tensors, for VTB_LAUNCH_TENSOR */
-  int32_t
-      value; /* what is stored there: equal numbers are one SSA value (or one temporary) and its views. A read
-                  * that finds bytes last written for another value is an overlap of live memory. Negative: constants,
-                  * and the state as a whole, of whatever values. */
+  /* what is stored there: equal numbers are one SSA value (or one temporary) and its views. A read
+   * that finds bytes last written for another value is an overlap of live memory. Negative:
+   * constants, and the state as a whole, of whatever values. */
+  int32_t value;
   int64_t offset, bytes;
 } vtb_launch_arg;
 
@@ -61,29 +65,30 @@ typedef struct vtb_launch_step {
   int32_t first_arg, n_args; /* in the plan's args */
 } vtb_launch_step;
 
-/* For cublasLt: C[b] = op(A[b]) op(B[b]) + beta C[b] (+ bias along columns), row-major f32, leading dimensions and
- * batch strides in elements. Arguments of the step: A, B, C and, if has_bias, the bias [n]. */
+/* For cublasLt: C[b] = op(A[b]) op(B[b]) + beta C[b] (+ bias along columns), row-major f32, leading
+ * dimensions and batch strides in elements. Arguments of the step: A, B, C and, if has_bias, the
+ * bias [n]. */
 typedef struct vtb_launch_gemm {
   int64_t m, n, k, batch, lda, ldb, ldc, stride_a, stride_b, stride_c;
   uint8_t trans_a, trans_b, has_bias, accumulate; /* accumulate: beta = 1 */
   uint8_t precision; /* of the factors: 0 fp32, 1 tf32, 2 bf16, 3 fp16 */
-  uint8_t narrow_factors,
-      narrow_result; /* A and B; C and the bias: 16 bits in memory, of that format */
+  /* A and B; C and the bias: 16 bits in memory, of that format */
+  uint8_t narrow_factors, narrow_result;
 } vtb_launch_gemm;
 
 typedef struct vtb_launch_plan {
   int32_t n_tensors; /* arguments first, then returns, then an update's: as in a vtb_program */
   vtb_tensor_info *tensors;
-  int64_t *
-      place; /* one a tensor: its first byte in the state, or -1: a buffer of its own. NULL: all -1 */
+  /* one a tensor: its first byte in the state, or -1: a buffer of its own. NULL: all -1 */
+  int64_t *place;
   int64_t batch;
   int64_t workspace_bytes, constant_bytes, state_bytes;
   unsigned char *constants;
   int32_t n_sources, n_kernels, n_gemms, n_steps, n_args;
-  int32_t
-      n_prepared; /* of the steps, the first: what they write stays valid while parameters and buffers do */
-  const char
-      *common; /* device functions that the sources share; goes before each, or once before all */
+  /* of the steps, the first: what they write stays valid while parameters and buffers do */
+  int32_t n_prepared;
+  /* device functions that the sources share; goes before each, or once before all */
+  const char *common;
   vtb_launch_source *sources;
   vtb_launch_kernel *kernels;
   vtb_launch_gemm *gemms;

@@ -82,8 +82,8 @@ static void whole(vtb_wire *w, vtb_launch_plan *p) {
 }
 
 void vtb_launch_plan_write(const vtb_launch_plan *plan, vtb_strbuf *out) {
-  vtb_launch_plan copy =
-      *plan; /* the wire wants places to read into; writing leaves them as they are */
+  /* the wire wants places to read into; writing leaves them as they are */
+  vtb_launch_plan copy = *plan;
   vtb_wire w = vtb__wire_writer(out);
   int32_t format = FORMAT;
   vtb__wire_i32(&w, &format);

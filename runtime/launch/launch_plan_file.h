@@ -1,7 +1,8 @@
-/* A launch plan as bytes and back: what a built file holds of a CUDA program besides its compiled kernels.
+/* A launch plan as bytes and back: what a built file holds of a CUDA program besides its compiled
+ * kernels.
  *
- * Little-endian, a format number first; strings and constants within. Reading gives a plan that passes
- * vtb_launch_plan_check(), or an error: bytes of any content are safe.
+ * Little-endian, a format number first; strings and constants within. Reading gives a plan that
+ * passes vtb_launch_plan_check(), or an error: bytes of any content are safe.
  */
 #ifndef VTB_LAUNCH_PLAN_FILE_H
 #define VTB_LAUNCH_PLAN_FILE_H

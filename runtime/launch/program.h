@@ -1,8 +1,10 @@
-/* A compiled program as the runtime sees it: made by the JIT now, by a loaded shared object later. No LLVM here.
+/* A compiled program as the runtime sees it: made by the JIT now, by a loaded shared object later.
+ * No LLVM here.
  *
- * Calling an entry: `args` holds one pointer an argument then one a return value, in the order of `tensors`; buffers
- * are 64-byte aligned, row-major, f32 or i32; `workspace` has workspace_bytes bytes, 64-byte aligned, contents
- * undefined. An entry may be called from one thread at a time per workspace; inside it uses the services' threads.
+ * Calling an entry: `args` holds one pointer an argument then one a return value, in the order of
+ * `tensors`; buffers are 64-byte aligned, row-major, f32 or i32; `workspace` has workspace_bytes
+ * bytes, 64-byte aligned, contents undefined. An entry may be called from one thread at a time per
+ * workspace; inside it uses the services' threads.
  */
 #ifndef VTB_PROGRAM_H
 #define VTB_PROGRAM_H
@@ -18,8 +20,10 @@ typedef enum vtb_io {
   VTB_IO_GRAD_IN,
   VTB_IO_OUTPUT,
   VTB_IO_GRAD_OUT,
-  VTB_IO_UPDATE, /* a return: what the buffer that "updated.<buffer>" names is after a training step that counts */
-  VTB_IO_STATE /* what an update remembers: of programs that update their parameters themselves (runtime/train/update.h) */
+  /* a return: what the buffer that "updated.<buffer>" names is after a training step that counts */
+  VTB_IO_UPDATE,
+  /* what an update remembers: of programs that update their parameters (runtime/train/update.h) */
+  VTB_IO_STATE
 } vtb_io;
 
 typedef struct vtb_tensor_info {
@@ -37,17 +41,19 @@ typedef void (*vtb_task_fn)(void *closure, int64_t begin, int64_t end);
 typedef struct vtb_services {
   uint32_t size; /* sizeof(vtb_services) when built */
   int n_threads;
-  /* Runs fn over [0, n) in contiguous ranges, multiples of `grain` long, on up to n_threads threads. */
+  /* Runs fn over [0, n) in contiguous ranges, multiples of `grain` long, on up to n_threads
+   * threads. */
   void (*parallel)(const struct vtb_services *s, vtb_task_fn fn, void *closure, int64_t n,
                    int64_t grain);
   /* C[m,n] = alpha * op(A) op(B) + beta * C, row-major f32, single-threaded BLAS. */
   void (*sgemm)(int trans_a, int trans_b, int64_t m, int64_t n, int64_t k, float alpha,
                 const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
                 int64_t ldc);
-  /* The calling thread's scratch memory: 64-byte aligned, at least `bytes`, contents undefined, until the task returns.
-   */
+  /* The calling thread's scratch memory: 64-byte aligned, at least `bytes`, contents undefined,
+   * until the task returns. */
   void *(*scratch)(const struct vtb_services *s, int64_t bytes);
-  /* Kernel timing, NULL unless profiling: called around each kernel with its number in program->kernels. */
+  /* Kernel timing, NULL unless profiling: called around each kernel with its number in
+   * program->kernels. */
   void (*kernel_begin)(const struct vtb_services *s, int kernel);
   void (*kernel_end)(const struct vtb_services *s, int kernel);
   void *user;
@@ -66,21 +72,21 @@ typedef struct vtb_kernel_info {
 
 typedef struct vtb_program {
   vtb_entry_fn entry;
-  /* Instead of `entry`, for programs that are no code of this process (a GPU's, emulated ones): they have their own
-   * workspace, copy args (in host memory) to their device and results back, and can fail. Called as
-   * vtb_program_execute() (runtime/launch/threads.h) does. */
+  /* Instead of `entry`, for programs that are no code of this process (a GPU's, emulated ones):
+   * they have their own workspace, copy args (in host memory) to their device and results back, and
+   * can fail. Called as vtb_program_execute() (runtime/launch/threads.h) does. */
   vtb_status (*run)(void *owner, void *const *args, const vtb_services *services, vtb_error *err);
-  void (*keep)(void *owner,
-               unsigned roles); /* of such programs, may be NULL: see vtb_program_keep() */
-  vtb_status (*exchange)(void *owner, void *const *args, bool in,
-                         vtb_error *err); /* vtb_program_exchange() */
-  int n_tensors;                          /* arguments, returns, then what an update adds */
+  /* of such programs, may be NULL: see vtb_program_keep() */
+  void (*keep)(void *owner, unsigned roles);
+  /* vtb_program_exchange() */
+  vtb_status (*exchange)(void *owner, void *const *args, bool in, vtb_error *err);
+  int n_tensors; /* arguments, returns, then what an update adds */
   vtb_tensor_info *tensors;
-  const bool *
-      resident; /* one a tensor: it stays on the device, and runs copy it neither in nor out; NULL: none */
+  /* one a tensor: it stays on the device, and runs copy it neither in nor out; NULL: none */
+  const bool *resident;
   int64_t batch;
-  int64_t
-      workspace_bytes; /* peak of activations and temporaries; of programs with `run` it is on the device: */
+  /* peak of activations and temporaries; of programs with `run` it is on the device: */
+  int64_t workspace_bytes;
   int64_t device_workspace_bytes;
   int n_kernels;
   vtb_kernel_info *kernels;
@@ -90,10 +96,12 @@ typedef struct vtb_program {
 } vtb_program;
 
 void vtb_program_free(vtb_program *p);
-/* From the next run on, args of these roles (1u << vtb_io, or-ed) are not copied: inputs and parameters are as they
- * were in the run before, results stay on the device. 0: copy all. Nothing to native programs, which work in place. */
+/* From the next run on, args of these roles (1u << vtb_io, or-ed) are not copied: inputs and
+ * parameters are as they were in the run before, results stay on the device. 0: copy all. Nothing
+ * to native programs, which work in place. */
 void vtb_program_keep(const vtb_program *p, unsigned roles);
-/* Copies parameters, buffers and state that stay on the device from (`in`) or to args; other args may be NULL. */
+/* Copies parameters, buffers and state that stay on the device from (`in`) or to args; other args
+ * may be NULL. */
 VTB_MUST_USE vtb_status vtb_program_exchange(const vtb_program *p, void *const *args, bool in,
                                              vtb_error *err);
 bool vtb_program_is_resident(const vtb_program *p, int tensor);

@@ -18,15 +18,16 @@
 
 enum {
   CHUNKS_PER_THREAD = 4,
-  SPINS_BEFORE_SLEEP =
-      20000, /* some 100 microseconds: longer than the serial gaps between kernels */
+  /* some 100 microseconds: longer than the serial gaps between kernels */
+  SPINS_BEFORE_SLEEP = 20000,
   SPINS_BEFORE_YIELD = 2000,
   SPINS_PER_YIELD = 128
 };
 
-/* `ticket` is the job's number in the high half and its next chunk in the low half: taking a chunk is one compare and
- * swap that fails if the job has changed. The job's fields change only between jobs, when every chunk of the old one is
- * done and the ticket is closed: its low half is NO_CHUNKS, which no job has. */
+/* `ticket` is the job's number in the high half and its next chunk in the low half: taking a chunk
+ * is one compare and swap that fails if the job has changed. The job's fields change only between
+ * jobs, when every chunk of the old one is done and the ticket is closed: its low half is
+ * NO_CHUNKS, which no job has. */
 #define NO_CHUNKS UINT64_C(0xffffffff)
 struct vtb_team {
   int n_threads;
@@ -60,8 +61,8 @@ static uint32_t help(vtb_team *t) {
     int64_t chunks = atomic_load_explicit(&t->n_chunks, memory_order_relaxed);
     int64_t c = (int64_t)(ticket & UINT32_MAX);
     if (c >= chunks) return (uint32_t)(ticket >> 32);
-    atomic_thread_fence(
-        memory_order_acquire); /* fields of a newer job come with a ticket that is closed, or newer */
+    /* fields of a newer job come with a ticket that is closed, or newer */
+    atomic_thread_fence(memory_order_acquire);
     if (!atomic_compare_exchange_weak_explicit(&t->ticket, &ticket, ticket + 1,
                                                memory_order_acq_rel, memory_order_relaxed))
       continue;
@@ -101,8 +102,8 @@ void vtb_team_parallel(vtb_team *t, vtb_task_fn fn, void *closure, int64_t n, in
   int64_t chunks = (int64_t)t->n_threads * CHUNKS_PER_THREAD;
   if (chunks > units) chunks = units;
   uint64_t old = atomic_load_explicit(&t->ticket, memory_order_relaxed);
-  atomic_store_explicit(&t->ticket, old | NO_CHUNKS,
-                        memory_order_relaxed); /* nobody takes half of the new job's fields */
+  /* nobody takes half of the new job's fields */
+  atomic_store_explicit(&t->ticket, old | NO_CHUNKS, memory_order_relaxed);
   atomic_thread_fence(memory_order_release);
   atomic_store_explicit(&t->fn, fn, memory_order_relaxed);
   atomic_store_explicit(&t->closure, closure, memory_order_relaxed);

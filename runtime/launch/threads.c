@@ -1,4 +1,5 @@
-/* Services: ranges run by a team (team.h), OpenBLAS, scratch memory per thread and nesting level, kernel times. */
+/* Services: ranges run by a team (team.h), OpenBLAS, scratch memory per thread and nesting level,
+ * kernel times. */
 #include "runtime/launch/threads.h"
 #include "runtime/launch/team.h"
 
@@ -20,7 +21,7 @@ typedef struct services_state {
   int n_kernels;
 } services_state;
 
-/* ---- denormals ---- */
+/* ---- denormals ------------------------------------------------------------------------------- */
 
 unsigned vtb_denormals_flush(void) {
 #if defined(__SSE__)
@@ -78,10 +79,11 @@ void vtb_program_run(const vtb_program *p, void *const *args, void *workspace,
   exit((int)status);
 }
 
-/* ---- scratch ---- */
+/* ---- scratch --------------------------------------------------------------------------------- */
 
-/* A buffer a nesting level, so that a task run by the calling thread does not take the memory of the code around it.
- * A buffer that is outgrown is kept until its task returns, since the task may still hold it. */
+/* A buffer a nesting level, so that a task run by the calling thread does not take the memory of
+ * the code around it. A buffer that is outgrown is kept until its task returns, since the task may
+ * still hold it. */
 enum { SCRATCH_LEVELS = 8 };
 typedef struct scratch_retired {
   struct scratch_retired *next;
@@ -163,7 +165,7 @@ static void *scratch(const vtb_services *s, int64_t bytes) {
   return l->buffer;
 }
 
-/* ---- parallel ranges ---- */
+/* ---- parallel ranges ------------------------------------------------------------------------- */
 
 static void run_range(vtb_task_fn fn, void *closure, int64_t begin, int64_t end) {
   if (begin >= end) return;
@@ -177,7 +179,8 @@ static void run_range(vtb_task_fn fn, void *closure, int64_t begin, int64_t end)
   vtb_denormals_restore(mode);
 }
 
-/* A job as the team sees it: the task with this thread's scratch level and denormal mode around it. */
+/* A job as the team sees it: the task with this thread's scratch level and denormal mode around
+ * it. */
 typedef struct wrapped_task {
   vtb_task_fn fn;
   void *closure;
@@ -198,7 +201,8 @@ static void run_lone(vtb_team *team, void *arg) {
   vtb_team_parallel(team, run_wrapped, job->task, job->n, job->grain);
 }
 
-/* Inside a program the running team takes the job; outside, a team is made for it; inside a task it runs as it is. */
+/* Inside a program the running team takes the job; outside, a team is made for it; inside a task it
+ * runs as it is. */
 static void parallel(const vtb_services *s, vtb_task_fn fn, void *closure, int64_t n,
                      int64_t grain) {
   if (n <= 0) return;
@@ -215,7 +219,7 @@ static void parallel(const vtb_services *s, vtb_task_fn fn, void *closure, int64
   }
 }
 
-/* ---- BLAS ---- */
+/* ---- BLAS ------------------------------------------------------------------------------------ */
 
 static int blas_int(int64_t v) {
   vtb_check(v >= 0 && v <= INT_MAX, "sgemm size %lld does not fit the BLAS interface",
@@ -232,7 +236,7 @@ static void sgemm(int trans_a, int trans_b, int64_t m, int64_t n, int64_t k, flo
               blas_int(lda), b, blas_int(ldb), beta, c, blas_int(ldc));
 }
 
-/* ---- kernel times ---- */
+/* ---- kernel times ---------------------------------------------------------------------------- */
 
 static void kernel_begin(const vtb_services *s, int kernel) {
   services_state *st = s->user;
@@ -257,7 +261,7 @@ void vtb_services_reset_times(vtb_services *s) {
   for (int i = 0; i < st->n_kernels; i++) st->times[i] = (vtb_kernel_time){0};
 }
 
-/* ---- making ---- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 static int positive_env(const char *name) {
   const char *text = getenv(name);

@@ -1,11 +1,12 @@
-/* The services a program calls back into: threads (OpenMP), single-threaded sgemm (OpenBLAS), scratch memory, kernel
- * timing.
+/* The services a program calls back into: threads (OpenMP), single-threaded sgemm (OpenBLAS),
+ * scratch memory, kernel timing.
  *
- * Ownership: services are the caller's, freed with vtb_services_free() once no program uses them. A services object may
- * be used by one running entry at a time; two threads that run programs need one each.
- * Scratch: a task has one buffer, so a second request of the same task may give the same memory; tasks nested in it
- * have their own. Denormals: inside vtb_program_run() and inside every task they are flushed to zero; the caller's mode
- * is restored.
+ * Ownership: services are the caller's, freed with vtb_services_free() once no program uses them. A
+ * services object may be used by one running entry at a time; two threads that run programs need
+ * one each.
+ * Scratch: a task has one buffer, so a second request of the same task may give the same memory;
+ * tasks nested in it have their own. Denormals: inside vtb_program_run() and inside every task they
+ * are flushed to zero; the caller's mode is restored.
  */
 #ifndef VTB_THREADS_H
 #define VTB_THREADS_H
@@ -29,15 +30,17 @@ typedef struct vtb_kernel_time {
 const vtb_kernel_time *vtb_services_times(const vtb_services *s, int *n_kernels);
 void vtb_services_reset_times(vtb_services *s);
 
-/* Runs the program once, with denormals flushed. Everything else that runs a program should do it through this. Native
- * programs cannot fail; those of a device can. */
+/* Runs the program once, with denormals flushed. Everything else that runs a program should do it
+ * through this. Native programs cannot fail; those of a device can. */
 VTB_MUST_USE vtb_status vtb_program_execute(const vtb_program *p, void *const *args,
                                             void *workspace, const vtb_services *s, vtb_error *err);
-/* The same for callers without a way to report: a device's error is printed and ends the process with its status. */
+/* The same for callers without a way to report: a device's error is printed and ends the process
+ * with its status. */
 void vtb_program_run(const vtb_program *p, void *const *args, void *workspace,
                      const vtb_services *s);
 
-/* Sets flush-to-zero and denormals-are-zero for the calling thread; returns the old mode for _restore. */
+/* Sets flush-to-zero and denormals-are-zero for the calling thread; returns the old mode for
+ * _restore. */
 unsigned vtb_denormals_flush(void);
 void vtb_denormals_restore(unsigned mode);
 

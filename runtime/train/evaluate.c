@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* How many classes score above the label's; among equal scores the lower class number wins, so that constant logits do
- * not count as right. NaN scores rank above everything. */
+/* How many classes score above the label's; among equal scores the lower class number wins, so that
+ * constant logits do not count as right. NaN scores rank above everything. */
 static int rank_of(const float *logits, int64_t n, int64_t label) {
   int rank = 0;
   for (int64_t k = 0; k < n; k++)
@@ -59,8 +59,8 @@ static vtb_status run_batches(vtb_bound *b, vtb_loader *loader, const vtb_eval_o
     b->args[b->image] = batch->images;
     status = vtb_program_execute(b->program, b->args, b->workspace, o->services, err);
     if (status != VTB_OK) return status;
-    vtb_program_keep(b->program,
-                     1u << VTB_IO_PARAM | 1u << VTB_IO_BUFFER); /* from now on they do not */
+    /* from now on they do not */
+    vtb_program_keep(b->program, 1u << VTB_IO_PARAM | 1u << VTB_IO_BUFFER);
     count_batch(t, batch, b->args[b->logits], b->classes);
     if (o->on_batch) o->on_batch(o->user, t->n, total);
   }

@@ -1,4 +1,5 @@
-/* Initialisers: a table of names and argument counts, one function an entry, a counter-based generator beneath. */
+/* Initialisers: a table of names and argument counts, one function an entry, a counter-based
+ * generator beneath. */
 #include "runtime/train/init.h"
 
 #include <ctype.h>
@@ -6,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- random numbers ---- */
+/* ---- random numbers -------------------------------------------------------------------------- */
 
 static uint64_t mix64(uint64_t x) {
   x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -23,15 +24,17 @@ double vtb_random_unit(uint64_t key, uint64_t counter) {
   return (double)(vtb_random_u64(key, counter) >> 11) * 0x1p-53;
 }
 
-/* Inverse of the normal distribution function by bisection-free rational start and two Newton steps on erfc: monotone
- * in u, so one uniform number gives one normal number and truncation is an interval of u. */
+/* Inverse of the normal distribution function by bisection-free rational start and two Newton steps
+ * on erfc: monotone in u, so one uniform number gives one normal number and truncation is an
+ * interval of u. */
 static double normal_cdf(double x) { return 0.5 * erfc(-x * 0.70710678118654752440); }
 
 static double normal_quantile(double u) {
   if (u <= 0) return -HUGE_VAL;
   if (u >= 1) return HUGE_VAL;
   double tail = u < 0.5 ? u : 1 - u, t = sqrt(-2 * log(tail));
-  /* Asymptotic series of the tail gives about three digits; Newton on log p converges fast from there. */
+  /* Asymptotic series of the tail gives about three digits; Newton on log p converges fast from
+   * there. */
   double x = t - (2.30753 + 0.27061 * t) / (1 + t * (0.99229 + t * 0.04481));
   for (int i = 0; i < 3; i++) {
     double p = normal_cdf(-x), density = exp(-0.5 * x * x) * 0.39894228040143267794;
@@ -42,7 +45,7 @@ static double normal_quantile(double u) {
   return u < 0.5 ? -x : x;
 }
 
-/* ---- the table ---- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 enum { MAX_ARGS = 3 };
 typedef struct init_job {
@@ -156,9 +159,10 @@ static void init_dt_bias(const init_job *j) {
   }
 }
 
-/* Tables [side * side, D] of a rotary embedding of the grid, arg[0] the side it was made for: half the channels turn
- * with the row, half with the column; two neighbours share a frequency 10000^(-2k / (D/2)). Heo et al., arXiv
- * 2403.13298. */
+/* Tables [side * side, D] of a rotary embedding of the grid, arg[0] the side it was made for: half
+ * the channels turn with the row, half with the column; two neighbours share a frequency 10000^(-2k
+ * / (D/2)).
+ * source  Heo et al. 2024, arXiv:2403.13298 */
 static void fill_rotary(const init_job *j, double (*wave)(double)) {
   int64_t d = j->rank ? j->dim[j->rank - 1] : 1, n = d ? j->count / d : 0,
           side = (int64_t)lround(sqrt((double)n));
@@ -172,8 +176,9 @@ static void fill_rotary(const init_job *j, double (*wave)(double)) {
 static void init_rotary_cos(const init_job *j) { fill_rotary(j, cos); }
 static void init_rotary_sin(const init_job *j) { fill_rotary(j, sin); }
 
-/* Fixed positions [.., extra + side * side, D], extra rows of zeros first: a quarter of the channels each sin and cos
- * of the column (or the row), then of the other; frequencies 10000^(-k / (D/4)). */
+/* Fixed positions [.., extra + side * side, D], extra rows of zeros first: a quarter of the
+ * channels each sin and cos of the column (or the row), then of the other; frequencies 10000^(-k /
+ * (D/4)). */
 static void fill_sincos(const init_job *j, bool rows_first) {
   int64_t d = j->rank ? j->dim[j->rank - 1] : 1, rows = j->rank > 1 ? j->dim[j->rank - 2] : 1;
   int64_t extra = j->n_args ? (int64_t)j->arg[0] : 0, quarter = d / 4 > 0 ? d / 4 : 1;
@@ -214,7 +219,7 @@ static const struct initialiser {
 };
 enum { N_INITIALISERS = sizeof table / sizeof *table };
 
-/* ---- text ---- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 static vtb_status unknown_name(const char *text, const char *word, vtb_error *err) {
   const char *names[N_INITIALISERS];

@@ -13,7 +13,7 @@ struct vtb_run_log {
   bool csv_empty;
 };
 
-/* ---- lines ---- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 static cJSON *json_value(const vtb_log_field *f) {
   switch (f->kind) {
@@ -78,7 +78,7 @@ static void csv_value(vtb_strbuf *out, const vtb_log_field *f) {
   }
 }
 
-/* ---- resuming: keep what was recorded up to a step ---- */
+/* ---- resuming: keep what was recorded up to a step ------------------------------------------- */
 
 static bool csv_step(const char *line, long long *step) { return sscanf(line, "%lld", step) == 1; }
 
@@ -87,8 +87,8 @@ static bool json_step(const char *line, long long *step) {
   return at && sscanf(at + 7, "%lld", step) == 1;
 }
 
-/* Rewrites the file with the lines whose step is at most `keep`; the CSV header has no step and stays. A last line
- * without newline was cut by a crash and goes. */
+/* Rewrites the file with the lines whose step is at most `keep`; the CSV header has no step and
+ * stays. A last line without newline was cut by a crash and goes. */
 static vtb_status trim(const char *path, int64_t keep, bool csv, vtb_error *err) {
   if (!vtb_path_exists(path)) return VTB_OK;
   char *text = NULL;
@@ -110,7 +110,7 @@ static vtb_status trim(const char *path, int64_t keep, bool csv, vtb_error *err)
   return status;
 }
 
-/* ---- the log ---- */
+/* ---- the log --------------------------------------------------------------------------------- */
 
 static char *with_extension(const char *path, const char *extension) {
   vtb_strbuf s = {0};

@@ -1,7 +1,8 @@
-/* The record of a training run: PATH.csv (one row an epoch) and PATH.jsonl (one object an event), appended and flushed.
+/* The record of a training run: PATH.csv (one row an epoch) and PATH.jsonl (one object an event),
+ * appended and flushed.
  *
- * Opening for a resumed run drops what was recorded after the step that is resumed from, so that the files read like
- * those of one uninterrupted run.
+ * Opening for a resumed run drops what was recorded after the step that is resumed from, so that
+ * the files read like those of one uninterrupted run.
  */
 #ifndef VTB_LOG_H
 #define VTB_LOG_H

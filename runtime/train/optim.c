@@ -1,7 +1,8 @@
 /* Optimisers over a list of parameters cut into pieces of fixed size.
  *
- * Pieces are the unit of work and of summation: which thread takes a piece changes nothing, because every piece writes
- * its own elements and its own partial sum, and partial sums are added in piece order.
+ * Pieces are the unit of work and of summation: which thread takes a piece changes nothing, because
+ * every piece writes its own elements and its own partial sum, and partial sums are added in piece
+ * order.
  */
 #include "runtime/train/optim.h"
 
@@ -44,7 +45,7 @@ vtb_optim_config vtb_optim_defaults(vtb_optim_kind kind) {
   return c;
 }
 
-/* ---- making ---- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 static int n_states(const vtb_optim_config *c) {
   if (c->kind == VTB_OPTIM_ADAMW) return 2;
@@ -145,9 +146,10 @@ int64_t vtb_optim_steps(const vtb_optim *o) { return o->steps; }
 void vtb_optim_set_scale(vtb_optim *o, double scale) { o->scale = scale; }
 float *vtb_optim_ema(const vtb_optim *o, int i) { return o->ema ? o->ema[i] : NULL; }
 
-/* ---- gradient norm ---- */
+/* ---- gradient norm --------------------------------------------------------------------------- */
 
-/* Eight running sums in double: independent chains for the processor, a fixed order for reproducibility. */
+/* Eight running sums in double: independent chains for the processor, a fixed order for
+ * reproducibility. */
 static double sum_of_squares(const float *x, int64_t n) {
   double lane[8] = {0};
   int64_t i = 0;
@@ -185,14 +187,15 @@ vtb_status vtb_optim_not_finite(const vtb_optim *o, int i, vtb_error *err) {
                   (long long)o->steps);
 }
 
-/* ---- updates ---- */
+/* ---- updates --------------------------------------------------------------------------------- */
 
 typedef struct update {
   vtb_optim *o;
   double lr, clip; /* clip: factor on the gradients */
 } update;
 
-/* The two factors of a parameter in the update that makes the steps t: on its value and on its direction. */
+/* The two factors of a parameter in the update that makes the steps t: on its value and on its
+ * direction. */
 static void adamw_rates(const vtb_optim *o, const vtb_optim_param *param, double rate, double t,
                         float *keep, float *size) {
   const vtb_optim_config *c = &o->config;
@@ -205,7 +208,8 @@ static float adamw_root(const vtb_optim_config *c, double t) {
   return (float)(1 / sqrt(1 - pow(c->beta2, t)));
 }
 
-/* p *= 1 - lr wd; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2; p -= lr/(1-b1^t) m / (sqrt(v)/sqrt(1-b2^t) + eps)
+/* p *= 1 - lr wd; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2; p -= lr/(1-b1^t) m /
+ * (sqrt(v)/sqrt(1-b2^t) + eps)
  * source  Loshchilov and Hutter 2019, arXiv:1711.05101 */
 static void adamw(const update *u, const piece *at) {
   const vtb_optim_config *c = &u->o->config;
@@ -239,7 +243,8 @@ static void sgd_rates(const vtb_optim *o, const vtb_optim_param *param, double r
   *lr = (float)(rate * param->lr_scale);
 }
 
-/* g += wd p; first step b = g, later b = mu b + (1 - dampening) g; p -= lr (nesterov ? g + mu b : b) */
+/* g += wd p; first step b = g, later b = mu b + (1 - dampening) g; p -= lr (nesterov ? g + mu b :
+ * b) */
 static void sgd(const update *u, const piece *at) {
   const vtb_optim_config *c = &u->o->config;
   const vtb_optim_param *param = &u->o->params[at->param];
@@ -293,7 +298,7 @@ vtb_status vtb_optim_step(vtb_optim *o, double lr, double *grad_norm, vtb_error 
   return VTB_OK;
 }
 
-/* ---- updates that a program does itself ---- */
+/* ---- updates that a program does itself ------------------------------------------------------ */
 
 static void adamw_scalars(const vtb_optim_config *c, double t, float *scalars) {
   scalars[VTB_SCALAR_BETA1] = (float)c->beta1, scalars[VTB_SCALAR_REST1] = (float)(1 - c->beta1);
@@ -329,7 +334,7 @@ void vtb_optim_scalars(const vtb_optim *o, double lr, float *scalars) {
 
 void vtb_optim_count(vtb_optim *o) { o->steps++; }
 
-/* ---- state in a store ---- */
+/* ---- state in a store ------------------------------------------------------------------------ */
 
 static void state_name(vtb_strbuf *s, const char *state, const char *param) {
   s->n = 0;

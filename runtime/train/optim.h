@@ -1,7 +1,8 @@
 /* Optimisers (AdamW, SGD), gradient clipping, averaging of weights, learning-rate schedules.
  *
  * Results do not depend on the number of threads: sums run over fixed pieces in a fixed order.
- * Ownership: an optimiser owns its state; parameter and gradient buffers are the caller's and must stay where they are.
+ * Ownership: an optimiser owns its state; parameter and gradient buffers are the caller's and must
+ * stay where they are.
  */
 #ifndef VTB_OPTIM_H
 #define VTB_OPTIM_H
@@ -19,8 +20,8 @@ typedef struct vtb_optim_config {
   double clip_norm;    /* gradients times min(1, clip_norm / (norm + 1e-6)); 0: off */
   double ema_decay;    /* averaged copy e = d e + (1 - d) p after every step; 0: off */
 } vtb_optim_config;
-vtb_optim_config vtb_optim_defaults(
-    vtb_optim_kind kind); /* betas 0.9 0.999, eps 1e-8, momentum 0.9, decay 0.05 / 0 */
+/* betas 0.9 0.999, eps 1e-8, momentum 0.9, decay 0.05 / 0 */
+vtb_optim_config vtb_optim_defaults(vtb_optim_kind kind);
 
 typedef struct vtb_optim_param {
   const char *name;
@@ -41,35 +42,36 @@ void vtb_optim_free(vtb_optim *o);
 
 /* Gradients are this many times too large (a loss that was scaled); 1 at first. */
 void vtb_optim_set_scale(vtb_optim *o, double scale);
-/* One update. *grad_norm (may be NULL) is the norm before clipping. Gradients that are not finite change nothing and
- * are VTB_E_NUMBERS. */
+/* One update. *grad_norm (may be NULL) is the norm before clipping. Gradients that are not finite
+ * change nothing and are VTB_E_NUMBERS. */
 VTB_MUST_USE vtb_status vtb_optim_step(vtb_optim *o, double lr, double *grad_norm, vtb_error *err);
 int64_t vtb_optim_steps(const vtb_optim *o);
 /* EMA copy of parameter i; NULL without EMA. */
 float *vtb_optim_ema(const vtb_optim *o, int i);
 
-/* ---- for programs that do the update themselves (runtime/train/update.h): the optimiser holds what is saved ---- */
+/* ---- programs that do the update themselves (update.h): the optimiser holds what is saved ---- */
 /* What such a program needs for the next update: VTB_SCALAR_RATES + 2 * n_params numbers. */
 void vtb_optim_scalars(const vtb_optim *o, double lr, float *scalars);
 /* The program made an update: the state is of one more. */
 void vtb_optim_count(vtb_optim *o);
-/* Buffer i of vtb_optim_n_states() and, as `name`, what it is called in a checkpoint: "optim/m/<param>",
- * "ema/<param>". */
+/* Buffer i of vtb_optim_n_states() and, as `name`, what it is called in a checkpoint:
+ * "optim/m/<param>", "ema/<param>". */
 float *vtb_optim_state(const vtb_optim *o, int i, vtb_strbuf *name);
 int vtb_optim_n_states(const vtb_optim *o);
-/* The error of a step whose gradients are not finite; i: the parameter, -1: only their sum is not. */
+/* The error of a step whose gradients are not finite; i: the parameter, -1: only their sum is
+ * not. */
 vtb_status vtb_optim_not_finite(const vtb_optim *o, int i, vtb_error *err);
 
-/* State as tensors "optim/<state>/<name>", EMA as "ema/<name>", and metadata optim.kind, optim.steps. `save` borrows:
- * write the store before the next step. */
+/* State as tensors "optim/<state>/<name>", EMA as "ema/<name>", and metadata optim.kind,
+ * optim.steps. `save` borrows: write the store before the next step. */
 void vtb_optim_save(const vtb_optim *o, vtb_weights *w);
 VTB_MUST_USE vtb_status vtb_optim_load(vtb_optim *o, const vtb_weights *w, vtb_error *err);
 
 /* lr(t), t = update number from 0.
  *   t < warmup:  warmup_lr + t (base - warmup_lr) / warmup
  *   constant:    base
- *   cosine:      u = prefix ? t - warmup : t;  final + (base - final) (1 + cos(pi u / total)) / 2 for u < total, then
- * final */
+ *   cosine:      final + (base - final) (1 + cos(pi u / total)) / 2 for u < total, then final;
+ *                u = prefix ? t - warmup : t */
 typedef enum vtb_schedule_kind { VTB_SCHEDULE_COSINE, VTB_SCHEDULE_CONSTANT } vtb_schedule_kind;
 typedef struct vtb_schedule {
   vtb_schedule_kind kind;

@@ -109,7 +109,8 @@ static void put_series(vtb_strbuf *out, const vtb_plot *p, const vtb_plot_series
   vtb_strbuf_puts(out, "\"/>\n");
 }
 
-/* Points in the right two fifths, above the middle less those below: the legend takes the emptier corner. */
+/* Points in the right two fifths, above the middle less those below: the legend takes the emptier
+ * corner. */
 static int64_t crowd(const vtb_plot *p, const axis *x, const axis *y) {
   int64_t above = 0;
   for (size_t s = 0; s < p->n_series; s++)

@@ -1,7 +1,8 @@
 /* Learning rates by update number.
  *
- * source  the cosine schedule of Loshchilov and Hutter 2017, arXiv:1608.03983, without restarts, with linear warm-up;
- * without `prefix` the cosine is not shifted by the warm-up, as the recipes of the vision papers have it. */
+ * source  the cosine schedule of Loshchilov and Hutter 2017, arXiv:1608.03983, without restarts,
+ *         with linear warm-up; without `prefix` the cosine is not shifted by the warm-up, as the
+ *         recipes of the vision papers have it. */
 #include "runtime/train/optim.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* The training loop: one update a batch; everything that decides what happens next is in vtb_train_state. */
+/* The training loop: one update a batch; everything that decides what happens next is in
+ * vtb_train_state. */
 #include "runtime/train/init.h"
 #include "runtime/artefact/safetensors.h"
 #include "runtime/launch/threads.h"
@@ -19,7 +20,7 @@ vtb_train_config vtb_train_defaults(void) {
   return c;
 }
 
-/* ---- opening ---- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static vtb_status check_data(const vtb_trainer *t, vtb_error *err) {
   const vtb_train_config *c = &t->config;
@@ -177,7 +178,7 @@ float *vtb_trainer_param(vtb_trainer *t, const char *name, int64_t *count) {
   return t->bound.args[i];
 }
 
-/* ---- evaluating ---- */
+/* ---- evaluating ------------------------------------------------------------------------------ */
 
 static void eval_progress(void *user, int64_t done, int64_t total) {
   const vtb_trainer *t = user;
@@ -187,7 +188,8 @@ static void eval_progress(void *user, int64_t done, int64_t total) {
   vtb__send(t, &e);
 }
 
-/* The training program's value of a tensor of the evaluation program, averaged if there is an average. */
+/* The training program's value of a tensor of the evaluation program, averaged if there is an
+ * average. */
 static vtb_status find_value(const vtb_trainer *t, const vtb_tensor_info *want, void **out,
                              vtb_error *err) {
   const vtb_program *p = t->bound.program;
@@ -228,7 +230,7 @@ vtb_status vtb_trainer_evaluate(vtb_trainer *t, vtb_eval_result *result, vtb_err
   return status;
 }
 
-/* ---- one update ---- */
+/* ---- one update ------------------------------------------------------------------------------ */
 
 static int64_t count_correct(const vtb_batch *batch, const float *logits, int64_t classes) {
   int64_t correct = 0;
@@ -286,7 +288,7 @@ static void account(vtb_trainer *t, const vtb_batch *batch, int64_t correct, dou
   t->step_seconds = t->step_seconds > 0 ? 0.95 * t->step_seconds + 0.05 * seconds : seconds;
 }
 
-/* ---- the end of an epoch ---- */
+/* ---- the end of an epoch --------------------------------------------------------------------- */
 
 static bool evaluation_due(const vtb_trainer *t) {
   const vtb_train_config *c = &t->config;
@@ -319,7 +321,7 @@ static vtb_status end_epoch(vtb_trainer *t, vtb_error *err) {
   return t->log ? vtb__log_epoch(t, &e, err) : VTB_OK;
 }
 
-/* ---- the loop ---- */
+/* ---- the loop -------------------------------------------------------------------------------- */
 
 static bool checkpoint_due(const vtb_trainer *t, bool epoch_ended) {
   const vtb_train_config *c = &t->config;

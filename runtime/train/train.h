@@ -1,22 +1,27 @@
 /* Training and evaluating a compiled classifier.
  *
- * The step program has the tensors: INPUT image, INPUT labels i32 (B), optionally INPUT "seed" i32 (one element),
- * PARAMs and BUFFERs, OUTPUT loss (one element), OUTPUT logits (B, classes), GRAD_OUT "d:<param>", UPDATE
- * "updated.<buffer>". The eval program has the image, PARAMs and BUFFERs of the same names, and OUTPUT logits; its
- * batch may differ. Which input is the image: the name given, else the first f32 INPUT of rank 4.
+ * The step program has the tensors: INPUT image, INPUT labels i32 (B), optionally INPUT "seed" i32
+ * (one element), PARAMs and BUFFERs, OUTPUT loss (one element), OUTPUT logits (B, classes),
+ * GRAD_OUT "d:<param>", UPDATE "updated.<buffer>". The eval program has the image, PARAMs and
+ * BUFFERs of the same names, and OUTPUT logits; its batch may differ. Which input is the image: the
+ * name given, else the first f32 INPUT of rank 4.
  *
- * After a step whose loss and gradients are finite the optimiser moves the parameters, and updates are copied to their
- * buffers; any other step changes nothing and is an error. A program may do all this itself (runtime/train/update.h); then
- * parameters and state are copied to the host for checkpoints, evaluation and vtb_trainer_param() only.
+ * After a step whose loss and gradients are finite the optimiser moves the parameters, and updates
+ * are copied to their buffers; any other step changes nothing and is an error. A program may do all
+ * this itself (runtime/train/update.h); then parameters and state are copied to the host for
+ * checkpoints, evaluation and vtb_trainer_param() only.
  *
- * A step program with an input "loss_scale" multiplies its gradients by it. The trainer begins with a large factor and
- * halves it when gradients overflow, which costs that batch and is no error, and doubles it after many good updates.
+ * A step program with an input "loss_scale" multiplies its gradients by it. The trainer begins with
+ * a large factor and halves it when gradients overflow, which costs that batch and is no error, and
+ * doubles it after many good updates.
  *
- * A checkpoint is one safetensors file, replaced atomically: parameters under their own names (so it loads as a weights
- * file), optimiser state "optim/...", averages "ema/...", and metadata: step, epoch, batch, seed, recipe hash, sums. A
- * run resumed from it gives bit for bit the weights of a run that was not interrupted, for any number of threads.
+ * A checkpoint is one safetensors file, replaced atomically: parameters under their own names (so
+ * it loads as a weights file), optimiser state "optim/...", averages "ema/...", and metadata: step,
+ * epoch, batch, seed, recipe hash, sums. A run resumed from it gives bit for bit the weights of a
+ * run that was not interrupted, for any number of threads.
  *
- * Ownership: a trainer refers to programs, data sets and services, which must outlive it; it owns parameters and state.
+ * Ownership: a trainer refers to programs, data sets and services, which must outlive it; it owns
+ * parameters and state.
  */
 #ifndef VTB_TRAIN_H
 #define VTB_TRAIN_H
@@ -62,15 +67,16 @@ typedef struct vtb_train_config {
   int64_t epochs;
   int64_t max_steps;  /* stop (with a checkpoint) after that many updates in total; 0: no limit */
   double max_seconds; /* stop (with a checkpoint) when this run has lasted that long; 0: no limit */
-  /* Plan the schedule for a run of that time instead of `epochs`: the total is reckoned anew as the machine's speed
-   * shows, so that the cosine ends with the time. Such a run depends on the machine. 0: off. */
+  /* Plan the schedule for a run of that time instead of `epochs`: the total is reckoned anew as the
+   * machine's speed shows, so that the cosine ends with the time. Such a run depends on the
+   * machine. 0: off. */
   double fit_seconds;
   uint64_t seed;
   double loss_scale;        /* to begin with, of programs with that input; 0: 65536 */
   int64_t loss_scale_steps; /* doubled after that many good updates; 0: 2000 */
 
-  const char
-      *init_weights; /* safetensors file to start from; tensors it lacks are initialised; NULL */
+  /* safetensors file to start from; tensors it lacks are initialised; NULL */
+  const char *init_weights;
   const char *checkpoint;    /* file; NULL: none */
   int64_t checkpoint_steps;  /* also every that many updates; 0: only after epochs and at the end */
   double checkpoint_seconds; /* also when that much time has passed since the last; 0: off */
@@ -82,8 +88,8 @@ typedef struct vtb_train_config {
 
   void (*on_event)(void *user, const vtb_train_event *e); /* NULL: silent */
   void *user;
-  const volatile int
-      *stop; /* set to non-zero (by a signal handler) to end after the current update; NULL */
+  /* set to non-zero (by a signal handler) to end after the current update; NULL */
+  const volatile int *stop;
 } vtb_train_config;
 vtb_train_config vtb_train_defaults(void);
 
@@ -98,32 +104,34 @@ typedef struct vtb_train_result {
 
 typedef struct vtb_trainer vtb_trainer;
 
-/* Checks the programs, allocates, initialises or resumes. The config is copied, what it points to is not. */
+/* Checks the programs, allocates, initialises or resumes. The config is copied, what it points to
+ * is not. */
 VTB_MUST_USE vtb_status vtb_trainer_open(const vtb_train_config *config, vtb_trainer **out,
                                          vtb_error *err);
 VTB_MUST_USE vtb_status vtb_trainer_run(vtb_trainer *t, vtb_train_result *result, vtb_error *err);
 VTB_MUST_USE vtb_status vtb_trainer_checkpoint(vtb_trainer *t, const char *path, vtb_error *err);
 /* Parameters and buffers only, the average if there is one: what `run` and `eval` load. */
 VTB_MUST_USE vtb_status vtb_trainer_save_weights(vtb_trainer *t, const char *path, vtb_error *err);
-/* The live buffer of a parameter; NULL if unknown. Of programs that update their parameters themselves: a copy. */
+/* The live buffer of a parameter; NULL if unknown. Of programs that update their parameters
+ * themselves: a copy. */
 float *vtb_trainer_param(vtb_trainer *t, const char *name, int64_t *count);
 void vtb_trainer_close(vtb_trainer *t); /* NULL is fine */
 
-/* The optimiser of a step program's parameters, those whose gradient it returns; args: a buffer a tensor. trained (room
- * for all tensors): their numbers. */
+/* The optimiser of a step program's parameters, those whose gradient it returns; args: a buffer a
+ * tensor. trained (room for all tensors): their numbers. */
 VTB_MUST_USE vtb_status vtb_optim_of_program(const vtb_program *p, void *const *args,
                                              const vtb_optim_config *config,
                                              const vtb_services *services, int *trained,
                                              int *n_trained, vtb_optim **out, vtb_error *err);
 
-/* ---- evaluation ---------------------------------------------------------------------------------------- */
+/* ---- evaluation ------------------------------------------------------------------------------ */
 
 typedef struct vtb_eval_result {
   int64_t n;
   double loss, top1, top5, seconds, images_per_second; /* top5: among min(5, classes) */
   int classes;
-  int64_t *
-      confusion; /* (classes, classes): [label][prediction]; malloc'd for the caller if asked, else NULL */
+  /* (classes, classes): [label][prediction]; malloc'd for the caller if asked, else NULL */
+  int64_t *confusion;
 } vtb_eval_result;
 
 typedef struct vtb_eval_options {
@@ -146,10 +154,10 @@ VTB_MUST_USE vtb_status vtb_evaluate(const vtb_program *p, void *const *params,
 VTB_MUST_USE vtb_status vtb_trainer_evaluate(vtb_trainer *t, vtb_eval_result *result,
                                              vtb_error *err);
 
-/* ---- printing ------------------------------------------------------------------------------------------ */
+/* ---- printing -------------------------------------------------------------------------------- */
 
-/* An on_event that writes to a stream: a bar that is redrawn on a terminal, a plain line every `plain_seconds`
- * otherwise. user: a vtb_progress. */
+/* An on_event that writes to a stream: a bar that is redrawn on a terminal, a plain line every
+ * `plain_seconds` otherwise. user: a vtb_progress. */
 typedef struct vtb_progress {
   FILE *out;
   bool terminal;

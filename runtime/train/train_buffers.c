@@ -1,6 +1,7 @@
-/* What a training step changes beside the trained weights: buffers the program returns an update of, such as the
- * running statistics of a batch norm. They are not in the optimiser: no gradient, no decay. With an average of the
- * weights they are averaged alike, so that both fit together; a single number is a count, and copied.
+/* What a training step changes beside the trained weights: buffers the program returns an update
+ * of, such as the running statistics of a batch norm. They are not in the optimiser: no gradient,
+ * no decay. With an average of the weights they are averaged alike, so that both fit together; a
+ * single number is a count, and copied.
  */
 #include "runtime/train/train_internal.h"
 

@@ -1,4 +1,5 @@
-/* Checkpoints: the whole state of a run in one safetensors file, and the checks before going on from it. */
+/* Checkpoints: the whole state of a run in one safetensors file, and the checks before going on
+ * from it. */
 #include "runtime/artefact/safetensors.h"
 #include "runtime/train/train_internal.h"
 
@@ -47,7 +48,8 @@ static void put_state(const vtb_trainer *t, vtb_weights *w) {
   set_int(w, "skipped", t->state.skipped);
 }
 
-/* Parameters and buffers under their own names; averaged copies instead where `averaged` and there are any. */
+/* Parameters and buffers under their own names; averaged copies instead where `averaged` and there
+ * are any. */
 static void put_params(const vtb_trainer *t, vtb_weights *w, bool averaged) {
   const vtb_program *p = t->bound.program;
   for (int i = 0, k = 0; i < p->n_tensors; i++) {
@@ -95,7 +97,7 @@ vtb_status vtb_trainer_save_weights(vtb_trainer *t, const char *path, vtb_error 
   return status;
 }
 
-/* ---- loading ---- */
+/* ---- loading --------------------------------------------------------------------------------- */
 
 static vtb_status get_int(const vtb_weights *w, const char *key, int64_t *out, vtb_error *err) {
   const char *text = vtb_weights_meta(w, key);

@@ -1,6 +1,7 @@
-/* Training with a program that updates its parameters itself (runtime/train/update.h): what stays on the device has its copy
- * on the host in the same buffers that the host's optimiser would use, so that checkpoints, averages and evaluation
- * know no difference. The copies are made when somebody asks.
+/* Training with a program that updates its parameters itself (runtime/train/update.h): what stays
+ * on the device has its copy on the host in the same buffers that the host's optimiser would use,
+ * so that checkpoints, averages and evaluation know no difference. The copies are made when
+ * somebody asks.
  */
 #include "runtime/train/train_internal.h"
 

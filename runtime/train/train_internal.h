@@ -20,8 +20,8 @@ typedef struct vtb_bound {
 /* Finds and checks the tensors a classifier must have; `training`: labels and loss too. */
 VTB_MUST_USE vtb_status vtb__bound_find(vtb_bound *b, const vtb_program *p, const char *image,
                                         const char *logits, bool training, vtb_error *err);
-/* Allocates the workspace and the buffers of tensors in the set of roles (bit 1 << vtb_io); no results that stay on the
- * device. */
+/* Allocates the workspace and the buffers of tensors in the set of roles (bit 1 << vtb_io); no
+ * results that stay on the device. */
 VTB_MUST_USE vtb_status vtb__bound_allocate(vtb_bound *b, unsigned roles, vtb_error *err);
 void vtb__bound_free(vtb_bound *b);
 
@@ -37,7 +37,8 @@ typedef struct vtb_train_state {
   int64_t skipped;  /* batches whose gradients it made overflow */
 } vtb_train_state;
 
-/* A buffer that training moves: tensor numbers of it and of its update, and its average (NULL: none). */
+/* A buffer that training moves: tensor numbers of it and of its update, and its average (NULL:
+ * none). */
 typedef struct vtb_moved {
   int buffer, update;
   float *average;
@@ -56,8 +57,8 @@ struct vtb_trainer {
   vtb_train_state state;
   vtb_run_log *log;
   bool resumed;
-  bool
-      stale; /* the program updates its parameters itself, and has done so since the host's were copied */
+  /* the program updates its parameters itself, and has done so since the host's were copied */
+  bool stale;
 
   double started, train_seconds; /* of this run; train_seconds without evaluation */
   int64_t images;
@@ -76,19 +77,21 @@ float *vtb__buffer_average(const vtb_trainer *t, int tensor); /* NULL: none */
 void vtb__buffers_save(const vtb_trainer *t, vtb_weights *w); /* borrows */
 VTB_MUST_USE vtb_status vtb__buffers_load(vtb_trainer *t, const vtb_weights *w, vtb_error *err);
 
-/* train_device.c: programs that update their parameters themselves. open: binds their state to what the optimiser and
- * the buffers' averages hold on the host; push and pull copy it. pull does nothing while the host is up to date. */
+/* train_device.c: programs that update their parameters themselves. open: binds their state to what
+ * the optimiser and the buffers' averages hold on the host; push and pull copy it. pull does
+ * nothing while the host is up to date. */
 static inline bool vtb__updates_itself(const vtb_trainer *t) { return t->bound.scalars >= 0; }
 VTB_MUST_USE vtb_status vtb__device_open(vtb_trainer *t, vtb_error *err);
 void vtb__device_close(vtb_trainer *t);
 VTB_MUST_USE vtb_status vtb__device_push(vtb_trainer *t, vtb_error *err);
 VTB_MUST_USE vtb_status vtb__device_pull(vtb_trainer *t, vtb_error *err);
-/* What a run of the step says of its update. Gradients that are not finite are VTB_E_NUMBERS, as of vtb_optim_step().
- */
+/* What a run of the step says of its update. Gradients that are not finite are VTB_E_NUMBERS, as of
+ * vtb_optim_step(). */
 VTB_MUST_USE vtb_status vtb__device_result(vtb_trainer *t, int64_t *correct, vtb_error *err);
 
-/* train_scale.c: the factor on the loss that keeps gradients within a narrow format. begin: before a run; end: what
- * becomes of the status of the update: too large gradients are a smaller factor and no error. */
+/* train_scale.c: the factor on the loss that keeps gradients within a narrow format. begin: before
+ * a run; end: what becomes of the status of the update: too large gradients are a smaller factor
+ * and no error. */
 static inline bool vtb__is_scaled(const vtb_trainer *t) { return t->bound.scale >= 0; }
 void vtb__scale_open(vtb_trainer *t);
 void vtb__scale_begin(vtb_trainer *t);

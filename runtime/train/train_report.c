@@ -33,7 +33,7 @@ void vtb__send(const vtb_trainer *t, const vtb_train_event *e) {
   if (t->config.on_event) t->config.on_event(t->config.user, e);
 }
 
-/* ---- logs ---- */
+/* ---- logs ------------------------------------------------------------------------------------ */
 
 #define REAL(name, value) ((vtb_log_field){.key = name, .kind = VTB_LOG_REAL, .r = (value)})
 #define INT(name, value) ((vtb_log_field){.key = name, .kind = VTB_LOG_INT, .i = (value)})
@@ -82,7 +82,7 @@ vtb_status vtb__log_end(vtb_trainer *t, vtb_error *err) {
   return vtb_run_log_event(t->log, "end", e.step, fields, sizeof fields / sizeof *fields, err);
 }
 
-/* ---- a terminal, or a file of lines ---- */
+/* ---- a terminal, or a file of lines ---------------------------------------------------------- */
 
 vtb_progress vtb_progress_to(FILE *out) {
   return (vtb_progress){

@@ -1,8 +1,9 @@
-/* Loss scaling: gradients below a narrow format's smallest number would be lost, so the loss, and with it every
- * gradient, is multiplied by a power of two, as large as does not overflow; the optimiser divides by it.
+/* Loss scaling: gradients below a narrow format's smallest number would be lost, so the loss, and
+ * with it every gradient, is multiplied by a power of two, as large as does not overflow; the
+ * optimiser divides by it.
  *
- * source  Micikevicius et al. 2018, arXiv:1710.03740, section 3.2: halve on overflow and leave the batch out, double
- * after a number of good updates.
+ * source  Micikevicius et al. 2018, arXiv:1710.03740, section 3.2: halve on overflow and leave the
+ *         batch out, double after a number of good updates.
  */
 #include "runtime/train/train_internal.h"
 

@@ -1,9 +1,11 @@
-/* What directions cost a ViL whose blocks alternate between them, and how memory grows with the image.
+/* What directions cost a ViL whose blocks alternate between them, and how memory grows with the
+ * image.
  *
  *   directions [seconds]      time to measure for, each of forward and training step; default 30
  *
- * The models with two, four and eight directions run in turns, one run each, on one thread; the least processor time of
- * each is compared, so that a busy machine does not decide. Memory is the workspace of the compiled program.
+ * The models with two, four and eight directions run in turns, one run each, on one thread; the
+ * least processor time of each is compared, so that a busy machine does not decide. Memory is the
+ * workspace of the compiled program.
  */
 #include <stdio.h>
 #include <stdlib.h>

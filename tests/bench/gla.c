@@ -1,5 +1,5 @@
-/* Scans with a vector decay by form: milliseconds of processor time on one thread, forward and gradient, kernel alone,
- * and the scratch memory that holds states and rows. Best of many runs.
+/* Scans with a vector decay by form: milliseconds of processor time on one thread, forward and
+ * gradient, kernel alone, and the scratch memory that holds states and rows. Best of many runs.
  *
  *   gla [tokens [keys [values [heads]]]]
  */

@@ -1,5 +1,6 @@
-/* Two directions of one cell as two kernels and as one: milliseconds of processor time on one thread (the least of many
- * runs, taken in turns) and the bytes of tensors that the kernels read and write. Batch 1.
+/* Two directions of one cell as two kernels and as one: milliseconds of processor time on one
+ * thread (the least of many runs, taken in turns) and the bytes of tensors that the kernels read
+ * and write. Batch 1.
  *
  *   joined [tokens ...]
  */
@@ -69,7 +70,7 @@ static void put(vtb_strbuf *s, const cell *c, int64_t n) {
   vtb_strbuf_puts(s, "  return %y0, %y1\n}\n");
 }
 
-/* ---- measuring --------------------------------------------------------------------------------------------- */
+/* ---- measuring ------------------------------------------------------------------------------- */
 
 static double now(void) {
   struct timespec t;

@@ -1,6 +1,7 @@
-/* State-steps a second of the selective scan, forward and backward, kernel alone: class rates beside the form that
- * writes every decay, exp(delta A) as a tensor [B, N, E, S] and class full. A state-step is one update of one number of
- * the state at one token. Best of many runs; both directions of a block are two scans, the second one backwards.
+/* State-steps a second of the selective scan, forward and backward, kernel alone: class rates
+ * beside the form that writes every decay, exp(delta A) as a tensor [B, N, E, S] and class full. A
+ * state-step is one update of one number of the state at one token. Best of many runs; both
+ * directions of a block are two scans, the second one backwards.
  *
  *   selective_scan [threads [batch [channels [states]]]]
  */
@@ -23,7 +24,7 @@ static void fail(const char *what) {
   exit(1);
 }
 
-/* ---- the functions that are measured --------------------------------------------------------------------------- */
+/* ---- the functions that are measured --------------------------------------------------------- */
 
 static void put_types(vtb_strbuf *s, const shape *c, char *row, char *key, char *rates, char *decay,
                       char *state) {
@@ -105,8 +106,7 @@ static vtb_program *compile(const char *text) {
   return p;
 }
 
-/* ---- measuring ----------------------------------------------------------------------------------------------------
- */
+/* ---- measuring ------------------------------------------------------------------------------- */
 
 /* Small steps, negative rates, so that states neither vanish nor grow. */
 static float *filled(int64_t n, bool steps, bool rates, unsigned *seed) {

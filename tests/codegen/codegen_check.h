@@ -1,5 +1,6 @@
-/* Helpers of the code generation tests: a function of IR text through the interpreter and through the JIT, on the same
- * random arguments, with the workspace poisoned, for one, two and three threads, as it stands and after fusion. */
+/* Helpers of the code generation tests: a function of IR text through the interpreter and through
+ * the JIT, on the same random arguments, with the workspace poisoned, for one, two and three
+ * threads, as it stands and after fusion. */
 #ifndef VTB_TEST_CODEGEN_CHECK_H
 #define VTB_TEST_CODEGEN_CHECK_H
 
@@ -51,7 +52,8 @@ static inline void *native_copy(const vtb_tensor *t) {
   return p;
 }
 
-/* The program's results for `args` (n_args pointers), fresh buffers with NaN in all of the workspace and results. */
+/* The program's results for `args` (n_args pointers), fresh buffers with NaN in all of the
+ * workspace and results. */
 static inline void **run_program(const vtb_program *p, int n_args, void *const *args, int threads) {
   void **all = vtb_xcalloc((size_t)p->n_tensors + 1, sizeof *all);
   memcpy(all, args, (size_t)n_args * sizeof *args);

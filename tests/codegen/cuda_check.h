@@ -1,6 +1,6 @@
-/* Runs a function by the interpreter and by the CUDA-on-CPU emulator, and compares: for tests of single CUDA kernels.
- * The emulator checks every access, fills the workspace with NaN and shuffles threads by a seed; two seeds must agree
- * in every bit. */
+/* Runs a function by the interpreter and by the CUDA-on-CPU emulator, and compares: for tests of
+ * single CUDA kernels. The emulator checks every access, fills the workspace with NaN and shuffles
+ * threads by a seed; two seeds must agree in every bit. */
 #ifndef VTB_TEST_CUDA_CHECK_H
 #define VTB_TEST_CUDA_CHECK_H
 
@@ -100,7 +100,7 @@ static inline void cuda_check(vtb_module *m, vtb_func *f, const vtb_tensor *args
   free(want);
 }
 
-/* ---- many instructions as one function, so that they are compiled together --------------------------------------- */
+/* ---- many instructions as one function, so that they are compiled together ------------------- */
 
 typedef struct cuda_cases {
   vtb_module *m;

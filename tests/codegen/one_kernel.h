@@ -1,7 +1,9 @@
-/* Runs a function by the interpreter and as machine code, and compares: used by the tests of single kernels.
+/* Runs a function by the interpreter and as machine code, and compares: used by the tests of single
+ * kernels.
  *
- * The workspace, the results and every thread's scratch memory hold NaN beforehand, so that a kernel that reads what it
- * has not written fails. The program runs split over one, two and three ranges a task, and all bits must agree.
+ * The workspace, the results and every thread's scratch memory hold NaN beforehand, so that a
+ * kernel that reads what it has not written fails. The program runs split over one, two and three
+ * ranges a task, and all bits must agree.
  */
 #ifndef VTB_TEST_ONE_KERNEL_H
 #define VTB_TEST_ONE_KERNEL_H
@@ -14,7 +16,8 @@
 
 #define KERNEL_PAGE ((size_t)4096)
 
-/* Bytes of NaN right before a page without access; a float's alignment only. kernel_free needs the size again. */
+/* Bytes of NaN right before a page without access; a float's alignment only. kernel_free needs the
+ * size again. */
 static void *kernel_alloc(size_t bytes) {
   size_t pages = (bytes + KERNEL_PAGE - 1) / KERNEL_PAGE * KERNEL_PAGE;
   char *at =

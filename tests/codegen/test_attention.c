@@ -1,5 +1,5 @@
-/* attention and attention_grad: machine code against the interpreter, over ragged shapes, shared heads, biases, causal
- * order, views of one tensor, and logits far beyond what exp can take. */
+/* attention and attention_grad: machine code against the interpreter, over ragged shapes, shared
+ * heads, biases, causal order, views of one tensor, and logits far beyond what exp can take. */
 #include "tests/codegen/codegen_check.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* attention and attention_grad: emulated CUDA kernels against the interpreter, over ragged shapes, shared heads,
- * biases, causal order, views, and logits far beyond what exp can take. */
+/* attention and attention_grad: emulated CUDA kernels against the interpreter, over ragged shapes,
+ * shared heads, biases, causal order, views, and logits far beyond what exp can take. */
 #include "tests/codegen/cuda_check.h"
 
 typedef struct attention_case {
@@ -108,7 +108,8 @@ static const attention_case cases[] = {
      .scale = 3,
      .range = 40,
      .forward = true},
-    /* a whole head a block: an image of 224 pixels, full shared memory, windows; and one key too many for that */
+    /* a whole head a block: an image of 224 pixels, full shared memory, windows; and one key too
+     * many for that */
     {.B = 1,
      .N = 197,
      .M = 197,

@@ -1,5 +1,5 @@
-/* Depthwise convolutions, patches and max-plus scans with their adjoints: emulated CUDA kernels against the
- * interpreter. */
+/* Depthwise convolutions, patches and max-plus scans with their adjoints: emulated CUDA kernels
+ * against the interpreter. */
 #include "tests/codegen/cuda_check.h"
 
 static vtb_type shape(int rank, int64_t a, int64_t b, int64_t c, int64_t d) {

@@ -1,4 +1,5 @@
-/* The CUDA-on-CPU emulator: numbers of every intrinsic, in any order of threads, checked and unchecked. */
+/* The CUDA-on-CPU emulator: numbers of every intrinsic, in any order of threads, checked and
+ * unchecked. */
 #include "tests/codegen/emulate.h"
 
 #include <ctype.h>

@@ -1,5 +1,5 @@
-/* Every planted bug of emulator_bugs.cu is caught, on its line, whatever the order of threads; the sound kernels beside
- * them are not. A wrong row of a fragment shows in the numbers. */
+/* Every planted bug of emulator_bugs.cu is caught, on its line, whatever the order of threads; the
+ * sound kernels beside them are not. A wrong row of a fragment shows in the numbers. */
 #include "tests/codegen/emulate.h"
 
 #include <ctype.h>
@@ -87,7 +87,8 @@ TEST(planted_bugs) {
 
 TEST(waiting_for_ever_is_found_without_checks) { run_all(false, 1); }
 
-/* A product with the rows of A taken from the wrong group: right shape, right instruction, wrong numbers. */
+/* A product with the rows of A taken from the wrong group: right shape, right instruction, wrong
+ * numbers. */
 static void product(const char *row, float *c) {
   vtb_strbuf text = {0};
   float a[128], b[64];

@@ -1,6 +1,6 @@
-/* fold on CUDA: emulated against the interpreter, forwards and back, with states kept, for one and several samples, an
- * even and an odd number of steps, along paths; and the gradient, which is a second fold. All folds of a test are one
- * function, so that they are compiled together. */
+/* fold on CUDA: emulated against the interpreter, forwards and back, with states kept, for one and
+ * several samples, an even and an odd number of steps, along paths; and the gradient, which is a
+ * second fold. All folds of a test are one function, so that they are compiled together. */
 #include "tests/codegen/cuda_check.h"
 
 static vtb_module *parse(const char *text) {
@@ -29,8 +29,9 @@ static void check(const char *what, vtb_module *m, vtb_func *f, double tol) {
   free(args);
 }
 
-/* A cell of two states that read each other through a matrix, tanh and a gate: @c of three samples (steps are copied to
- * and fro), @s of one (steps stay in the sequence, rows of four and of one); @v reads views and yields nothing dense.
+/* A cell of two states that read each other through a matrix, tanh and a gate: @c of three samples
+ * (steps are copied to and fro), @s of one (steps stay in the sequence, rows of four and of one);
+ * @v reads views and yields nothing dense.
  */
 static const char folds[] =
     "func @f(%c: f32[3, 6], %h: f32[3, 6], %x: f32[3, 6, 6], %g: f32[3, 6], %w: f32[6, 6], %d: "

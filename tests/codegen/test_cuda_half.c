@@ -1,5 +1,5 @@
-/* 16-bit factors in the emulator: fp16 rounded as the hardware does (nearest even, infinity, subnormals), its products
- * on real fragment layouts, and whole products at every precision. */
+/* 16-bit factors in the emulator: fp16 rounded as the hardware does (nearest even, infinity,
+ * subnormals), its products on real fragment layouts, and whole products at every precision. */
 #include "tests/codegen/cuda_check.h"
 
 /* What fp16 makes of v, in exact arithmetic. */
@@ -11,7 +11,8 @@ static double rounded(double v) {
   return fabs(r) > 65504 ? copysign(HUGE_VAL, v) : r;
 }
 
-/* 16 values in column 0 of A, ones in row 0 of B: column 0 of the product has them back, rounded. */
+/* 16 values in column 0 of A, ones in row 0 of B: column 0 of the product has them back,
+ * rounded. */
 TEST(fp16_is_rounded_as_by_the_hardware) {
   static const char text[] =
       "VTB_KERNEL(32, k)(VTB_IN(float) x, VTB_OUT(float) y) {\n"
@@ -78,8 +79,7 @@ TEST(fp16_fragments) {
     }
 }
 
-/* ---- products at every precision ----------------------------------------------------------------------------------
- */
+/* ---- products at every precision ------------------------------------------------------------- */
 
 static void run_product(vtb_precision precision, double scale, double *worst, bool *finite) {
   enum { M = 40, K = 35, N = 24 };
@@ -140,8 +140,7 @@ TEST(products_are_as_exact_as_their_factors) {
   }
 }
 
-/* ---- which products get which factors ------------------------------------------------------------------------------
- */
+/* ---- which products get which factors -------------------------------------------------------- */
 
 enum { CARRIED = 64, ENDING = 80 }; /* their numbers of columns tell the two products apart */
 

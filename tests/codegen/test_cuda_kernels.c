@@ -1,5 +1,5 @@
-/* Loop, row, reduction and product kernels for CUDA: emulated, against the interpreter, bare and fused. One function
- * holds all cases of a kind, so that they are compiled together. */
+/* Loop, row, reduction and product kernels for CUDA: emulated, against the interpreter, bare and
+ * fused. One function holds all cases of a kind, so that they are compiled together. */
 #include "tests/codegen/cuda_check.h"
 
 static vtb_module *parse(const char *text) {
@@ -33,7 +33,8 @@ static void check(const char *what, const char *text, bool fused, double low, do
   vtb_module_free(m);
 }
 
-/* Views, edges, paths, integers, tables and random numbers, with rows of fours and rows that are not. */
+/* Views, edges, paths, integers, tables and random numbers, with rows of fours and rows that are
+ * not. */
 static const char moves[] =
     "func @f(%x: f32[2, 12, 20], %z: f32[2, 3, 20], %e: f32[2, 20], %w: f32[3, 5, 7]) -> (f32[2, "
     "15, 20],\n"
@@ -67,7 +68,8 @@ static const char moves[] =
 TEST(moves_alone) { check("moves", moves, false, -3, 3, 1e-6); }
 TEST(moves_fused) { check("fused moves", moves, true, -3, 3, 1e-6); }
 
-/* A norm of short rows with fours, one of odd rows, a softmax of rows longer than a block's registers hold. */
+/* A norm of short rows with fours, one of odd rows, a softmax of rows longer than a block's
+ * registers hold. */
 static const char rows[] = "func @f(%x: f32[3, 5, 96], %g: f32[96], %o: f32[9, 37], %l: f32[2, "
                            "20000]) -> (f32[3, 5, 96], f32[3, 5, 1],\n"
                            "    f32[9, 37], f32[2, 20000]) {\n"
@@ -117,8 +119,8 @@ static const char reductions[] = "func @f(%x: f32[6, 7, 33], %z: f32[40, 50, 12]
 TEST(reductions_alone) { check("reductions", reductions, false, -0.5, 1, 2e-6); }
 TEST(reductions_fused) { check("fused reductions", reductions, true, -0.5, 1, 2e-6); }
 
-/* Every tile, both shared layouts of either side, 16- and 4-byte copies, ranges of k, batches, odd edges, letters that
- * do not merge, an addend, short and missing k. */
+/* Every tile, both shared layouts of either side, 16- and 4-byte copies, ranges of k, batches, odd
+ * edges, letters that do not merge, an addend, short and missing k. */
 static const char products[] =
     "func @f(%x: f32[2, 70, 96], %w: f32[80, 96], %b: f32[80], %v: f32[96, 50], %q: f32[2, 19, 3, "
     "21],\n"
@@ -141,8 +143,8 @@ static const char products[] =
     "  return %p1, %p2, %p3, %p4, %p5, %p6, %p7, %p8, %p9\n"
     "}\n";
 
-/* Elementwise kernels behind products: with and without parts to add, sums written out, two results, a result in a
- * concatenation, letters that do not merge. */
+/* Elementwise kernels behind products: with and without parts to add, sums written out, two
+ * results, a result in a concatenation, letters that do not merge. */
 static const char epilogues[] =
     "func @f(%x: f32[2, 70, 96], %w: f32[80, 96], %b: f32[80], %r: f32[2, 70, 80], %q: f32[2, 19, "
     "3, 21],\n"
@@ -171,8 +173,8 @@ TEST(products_with_epilogues) { check("epilogues", epilogues, true, -1, 1, 2e-6)
 
 TEST(products_of_every_kind) { check("products", products, false, -1, 1, 2e-6); }
 
-/* Large plain matrices are steps of the plan for a library (which the emulator plays): both transpositions, a bias,
- * batches. */
+/* Large plain matrices are steps of the plan for a library (which the emulator plays): both
+ * transpositions, a bias, batches. */
 static const char library[] =
     "func @f(%x: f32[2, 70, 96], %w: f32[80, 96], %b: f32[80], %v: f32[96, 64], %q: f32[3, 65, "
     "72],\n"
@@ -214,7 +216,8 @@ TEST(plain_products_can_be_a_librarys) {
   vtb_module_free(m);
 }
 
-/* Errors of one sign would add up along so deep a sum of positive numbers: to 1e-5 if tensor cores kept it. */
+/* Errors of one sign would add up along so deep a sum of positive numbers: to 1e-5 if tensor cores
+ * kept it. */
 TEST(deep_products_have_no_drift) {
   check("deep product",
         "func @f(%x: f32[32, 1024], %w: f32[16, 1024]) -> (f32[32, 16]) {\n"

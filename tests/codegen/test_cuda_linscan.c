@@ -1,5 +1,6 @@
-/* linscan and linscan_grad: emulated CUDA kernels against the interpreter, over classes, modes, chunks, paths and
- * ragged shapes. All cases of a test are one function, so that they are compiled together. */
+/* linscan and linscan_grad: emulated CUDA kernels against the interpreter, over classes, modes,
+ * chunks, paths and ragged shapes. All cases of a test are one function, so that they are compiled
+ * together. */
 #include "tests/codegen/cuda_check.h"
 
 #include "ir/recurrence.h"
@@ -85,8 +86,8 @@ static int operand_types(const scan_case *s, bool grad, vtb_type *t) {
   return n;
 }
 
-/* Decays from all over [0, 1]: mostly near 1, some exactly 0 or 1, some tiny. Or half of them less than 0, the first 0.
- */
+/* Decays from all over [0, 1]: mostly near 1, some exactly 0 or 1, some tiny. Or half of them less
+ * than 0, the first 0. */
 static void fill_decays(vtb_tensor *t, bool negative, unsigned long long *seed) {
   for (int64_t i = 0; i < vtb_type_count(&t->type); i++) {
     double u = test_random(seed), v = 0.5 + 0.5 * test_random(seed);
@@ -152,7 +153,7 @@ static void check(const scan_case *cases, int n, bool grad, double tol, const ch
   cuda_end(&c, tol, what);
 }
 
-/* ---- several directions of one cell ----------------------------------------------------------------------------- */
+/* ---- several directions of one cell ---------------------------------------------------------- */
 
 static const struct {
   scan_case scan;
@@ -189,7 +190,8 @@ static void check_directions(bool grad, double tol, const char *what) {
   cuda_end(&c, tol, what);
 }
 
-/* One launch of each kernel, whatever number of directions; two where their tensors are not laid out alike. */
+/* One launch of each kernel, whatever number of directions; two where their tensors are not laid
+ * out alike. */
 static int launches(bool second, bool transposed) {
   cuda_cases c;
   vtb_launch_plan *plan = NULL;

@@ -1,4 +1,5 @@
-/* NVRTC and the cache of what it made: code for every architecture, the log of a mistake, keys, damage, bounds. */
+/* NVRTC and the cache of what it made: code for every architecture, the log of a mistake, keys,
+ * damage, bounds. */
 #include "codegen/codegen.h"
 #include "codegen/cuda/compile/nvrtc.h"
 #include "tests/test.h"

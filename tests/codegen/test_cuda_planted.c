@@ -1,6 +1,6 @@
-/* Bugs planted in emitted plans. Every argument that is one element shorter than the kernel believes is noticed; every
- * barrier taken out of the text is noticed, or was not needed and changes no number; memory moved onto live memory is
- * noticed before anything runs. */
+/* Bugs planted in emitted plans. Every argument that is one element shorter than the kernel
+ * believes is noticed; every barrier taken out of the text is noticed, or was not needed and
+ * changes no number; memory moved onto live memory is noticed before anything runs. */
 #include "runtime/launch/launch_check.h"
 #include "tests/codegen/codegen_check.h"
 #include "tests/codegen/emulate.h"

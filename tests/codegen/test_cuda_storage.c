@@ -1,5 +1,5 @@
-/* Values of 16 bits in memory: which ones they are, that they are rounded once and nowhere else, and products of them
- * however their factors lie in memory. */
+/* Values of 16 bits in memory: which ones they are, that they are rounded once and nowhere else,
+ * and products of them however their factors lie in memory. */
 #include "codegen/codegen.h"
 #include "tests/codegen/cuda_check.h"
 
@@ -40,7 +40,7 @@ static const char *signature(const vtb_launch_plan *p, const char *kind, int nth
   return "none";
 }
 
-/* ---- the choice ----------------------------------------------------------------------------------------------- */
+/* ---- the choice ------------------------------------------------------------------------------ */
 
 /* A residual MLP whose hidden values only a product reads. */
 static const char mlp[] = "entry func @f(%x: f32[2, 24, 32] input \"x\", %w1: f32[64, 32] param "
@@ -125,7 +125,7 @@ TEST(what_others_read_is_wide) {
   vtb_module_free(m);
 }
 
-/* ---- numbers ---------------------------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 static double round_to(double v, int bits) {
   int e;
@@ -135,8 +135,8 @@ static double round_to(double v, int bits) {
   return rint(v / unit) * unit;
 }
 
-/* Squares of a and of b, multiplied; `spec` and shapes vary. The largest error over the size of a sum, of the exact
- * product of rounded squares. */
+/* Squares of a and of b, multiplied; `spec` and shapes vary. The largest error over the size of a
+ * sum, of the exact product of rounded squares. */
 static double error_of(const char *spec, const char *a_shape, const char *b_shape, const char *more,
                        vtb_precision precision, int64_t batch, int64_t rows, int64_t depth,
                        int64_t columns) {
@@ -199,7 +199,8 @@ static double error_of(const char *spec, const char *a_shape, const char *b_shap
   return worst;
 }
 
-/* Rows along the depth or across it, of lengths that allow 16, 4 and 2 bytes at a time; several tiles and ranges. */
+/* Rows along the depth or across it, of lengths that allow 16, 4 and 2 bytes at a time; several
+ * tiles and ranges. */
 TEST(factors_are_rounded_once_wherever_they_lie) {
   static const struct {
     int batch, rows, depth, columns;
@@ -226,7 +227,7 @@ TEST(factors_are_rounded_once_wherever_they_lie) {
     }
 }
 
-/* ---- by the library ---------------------------------------------------------------------------------------------- */
+/* ---- by the library -------------------------------------------------------------------------- */
 
 /* Two layers with biases, large enough for the library. */
 static const char layers[] = "entry func @f(%x: f32[80, 64] input \"x\", %w1: f32[96, 64] param "

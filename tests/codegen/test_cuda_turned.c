@@ -1,6 +1,7 @@
-/* Rotary embeddings in the kernels of attention and its adjoint: emulated CUDA kernels against the interpreter, over
- * whole and partial turns, tables for all heads or each, shared heads, layouts with and without 16-byte rows, one slab
- * of channels and several. The emulator finds a missing barrier between copying, turning and reading. */
+/* Rotary embeddings in the kernels of attention and its adjoint: emulated CUDA kernels against the
+ * interpreter, over whole and partial turns, tables for all heads or each, shared heads, layouts
+ * with and without 16-byte rows, one slab of channels and several. The emulator finds a missing
+ * barrier between copying, turning and reading. */
 #include "tests/codegen/cuda_check.h"
 #include "tests/codegen/turned.h"
 
@@ -11,7 +12,8 @@ typedef struct turned_case {
 } turned_case;
 
 static const turned_case cases[] = {
-    /* all keys in shared memory; windows; many blocks a head; rows of 8 and 4 bytes; half a piece of 16 */
+    /* all keys in shared memory; windows; many blocks a head; rows of 8 and 4 bytes; half a piece
+     * of 16 */
     {.B = 1, .N = 5, .M = 5, .h = 1, .g = 1, .K = 8, .V = 8, .r_q = 8, .r_k = 8},
     {.B = 2,
      .N = 49,
@@ -59,7 +61,8 @@ static const turned_case cases[] = {
     {.B = 1, .N = 17, .M = 17, .h = 2, .g = 2, .K = 24, .V = 24, .r_k = 24},
     {.B = 2, .N = 10, .M = 10, .h = 2, .g = 2, .K = 10, .V = 10, .r_q = 10, .packed = true},
     {.B = 1, .N = 20, .M = 256, .h = 1, .g = 1, .K = 64, .V = 64, .r_q = 64, .r_k = 64},
-    /* tiles of keys; two slabs of channels, the turn ending in either; several parts of the result */
+    /* tiles of keys; two slabs of channels, the turn ending in either; several parts of the
+     * result */
     {.B = 1,
      .N = 70,
      .M = 260,
@@ -100,8 +103,8 @@ static const turned_case cases[] = {
      .g = 1,
      .K = 260,
      .V = 4,
-     .r_q = 260,
-     .r_k = 200}, /* too wide to be kept */
+     .r_q = 260, /* too wide to be kept */
+     .r_k = 200},
 };
 
 static vtb_type shape(int rank, const int64_t *dims) { return vtb_type_make(VTB_F32, rank, dims); }

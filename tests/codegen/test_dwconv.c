@@ -1,4 +1,5 @@
-/* Depthwise convolutions, patches and max-plus scans with their adjoints: machine code against the interpreter. */
+/* Depthwise convolutions, patches and max-plus scans with their adjoints: machine code against the
+ * interpreter. */
 #include "tests/codegen/one_kernel.h"
 
 static vtb_type shape(int rank, int64_t a, int64_t b, int64_t c, int64_t d) {
@@ -7,8 +8,8 @@ static vtb_type shape(int rank, int64_t a, int64_t b, int64_t c, int64_t d) {
 
 static unsigned long long state = 99;
 
-/* One instruction over arguments of the given types. With `views`, the first operand [B, N, C] or [B, N, h, X] is read
- * as part of a longer last axis. */
+/* One instruction over arguments of the given types. With `views`, the first operand [B, N, C] or
+ * [B, N, h, X] is read as part of a longer last axis. */
 static void check(vtb_op op, const vtb_type *types, int n, const vtb_attr *attrs, int n_attrs,
                   bool views, double tol) {
   vtb_module *m = vtb_module_new("test");
@@ -67,7 +68,8 @@ TEST(depthwise_on_sequences) {
   convolutions(1, 1, 1, 17, 1, 4, 0, 3, NULL);
 }
 
-/* More than one pass over the taps; and more rows than channels, which shares out the sums of dw. */
+/* More than one pass over the taps; and more rows than channels, which shares out the sums of
+ * dw. */
 TEST(depthwise_large_kernel) { convolutions(3, 9, 8, 5, 5, 7, 2, 3, NULL); }
 
 static void patches(int64_t B, int64_t C, int64_t H, int64_t W, const int64_t *kernel,

@@ -1,5 +1,5 @@
-/* fold in native code: against the interpreter, along every kind of path, forwards and back, with states kept, for one
- * and several samples, an even and an odd number of steps. */
+/* fold in native code: against the interpreter, along every kind of path, forwards and back, with
+ * states kept, for one and several samples, an even and an odd number of steps. */
 #include "tests/codegen/codegen_check.h"
 
 static const char cell[] =
@@ -45,7 +45,8 @@ TEST(states_are_kept) {
   check_cell(2, 4, ", path = \"hilbert@2x2\", reverse = 1, keep = 1", true);
 }
 
-/* Operands that the plan makes views of something else, a constant, and one value for two states. */
+/* Operands that the plan makes views of something else, a constant, and one value for two
+ * states. */
 TEST(operands_need_not_be_stored_for_it) {
   check_text("views",
              "func @f(%x: f32[2, 4, 3], %w: f32[5, 2]) -> (f32[2, 4, 1], f32[2, 2]) {\n"

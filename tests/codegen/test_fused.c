@@ -238,7 +238,8 @@ TEST(pad_concat_permute_shift) {
         paths[i], paths[i], paths[i], paths[i], paths[i]);
 }
 
-/* Kernel bodies with views inside: reshapes split the iteration space, moves are evaluated where they are used. */
+/* Kernel bodies with views inside: reshapes split the iteration space, moves are evaluated where
+ * they are used. */
 TEST(views_inside_kernels) {
   check_text("reshape inside",
              "kernel @k(%x: f32[2, 5, 24], %h: f32[2, 5, 3]) -> (f32[2, 5, 24]) {\n"

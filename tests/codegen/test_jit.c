@@ -1,4 +1,5 @@
-/* The host program: calls, returns, constants, kernels shared between instructions, timing calls, text, errors. */
+/* The host program: calls, returns, constants, kernels shared between instructions, timing calls,
+ * text, errors. */
 #include "tests/codegen/codegen_check.h"
 
 TEST(values_may_be_returned_in_any_way) {

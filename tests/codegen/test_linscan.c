@@ -1,5 +1,5 @@
-/* linscan and linscan_grad: machine code against the interpreter, over classes, modes, chunks, paths and ragged shapes.
- */
+/* linscan and linscan_grad: machine code against the interpreter, over classes, modes, chunks,
+ * paths and ragged shapes. */
 #include "tests/codegen/one_kernel.h"
 
 #include "ir/recurrence.h"
@@ -46,7 +46,8 @@ static void fill_decays(vtb_tensor *d, unsigned long long *seed) {
   }
 }
 
-/* Step sizes times rates from 0 to far below where the decay is 0: most steps are short, a few are 0 or 60. */
+/* Step sizes times rates from 0 to far below where the decay is 0: most steps are short, a few are
+ * 0 or 60. */
 static void fill_rates(vtb_tensor *step, vtb_tensor *rate, unsigned long long *seed) {
   for (int64_t i = 0; i < kernel_count(&step->type); i++) {
     double u = test_random(seed), v = 0.5 + 0.5 * test_random(seed);
@@ -204,7 +205,8 @@ TEST(random_cases) {
   }
 }
 
-/* Class rates: chunks of the adjoint, tiles and groups of channels, blocks of keys, all with remainders. */
+/* Class rates: chunks of the adjoint, tiles and groups of channels, blocks of keys, all with
+ * remainders. */
 TEST(rates_at_any_shape) {
   unsigned long long state = 99, *seed = &state;
   static const char *const paths[] = {NULL, "rows~@1x", "cols@1x"};

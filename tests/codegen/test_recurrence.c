@@ -1,11 +1,11 @@
-/* Random recurrences of every class as machine code, in every mode and with their gradients, against the interpreter
- * that runs the equations step by step in double precision. */
+/* Random recurrences of every class as machine code, in every mode and with their gradients,
+ * against the interpreter that runs the equations step by step in double precision. */
 #include "runtime/launch/threads.h"
 #include "tests/codegen/one_kernel.h"
 #include "tests/passes/random_recurrence.h"
 
-static int n_forward = 40,
-           n_gradient = 16; /* first argument of the program: this many times more */
+/* first argument of the program: this many times more */
+static int n_forward = 40, n_gradient = 16;
 
 typedef struct form {
   const char *mode;
@@ -20,7 +20,8 @@ static form random_form(unsigned long long *rng) {
   return (form){i == 6 ? "recurrent" : "parallel", 0};
 }
 
-/* Lengths up to `longest`, mostly through a grid along some path; states of up to `widest` keys and values. */
+/* Lengths up to `longest`, mostly through a grid along some path; states of up to `widest` keys and
+ * values. */
 static config wide_config(unsigned long long *rng, int longest, int widest) {
   static const char *const orders[] = {"rows",  "rows~",    "cols",    "cols~",
                                        "snake", "diagonal", "hilbert", "rows.hflip"};
@@ -57,7 +58,8 @@ static char *describe(const config *c, const form *f, const char *what) {
   return s.at;
 }
 
-/* The machine code's results as tensors of doubles, for a bound function; NULL after a failed check. */
+/* The machine code's results as tensors of doubles, for a bound function; NULL after a failed
+ * check. */
 static vtb_tensor *run_native(vtb_module *m, vtb_func *f, const vtb_tensor *args,
                               const char *what) {
   vtb_program *p = kernel_compile(m, f, what);
@@ -83,8 +85,8 @@ static double largest(const vtb_tensor *t) {
   return most;
 }
 
-/* Errors of the first n results, relative to the largest number of each, or to `least` of the largest of all: what is
- * that small is a difference of larger numbers. */
+/* Errors of the first n results, relative to the largest number of each, or to `least` of the
+ * largest of all: what is that small is a difference of larger numbers. */
 static void compare(const vtb_tensor *got, const vtb_tensor *want, int n, double tolerance,
                     double least, const char *what) {
   double all = 0;
@@ -124,7 +126,8 @@ static void check_forward(const config *c, const form *f, unsigned long long see
   free(text), free(what);
 }
 
-/* Output 0 in all arguments; the gradients of the double interpreter are checked by differences in tests/passes. */
+/* Output 0 in all arguments; the gradients of the double interpreter are checked by differences in
+ * tests/passes. */
 static void check_gradient(const config *c, const form *f, unsigned long long seed) {
   char *text = write_module(c), *what = describe(c, f, "gradient");
   vtb_module *m = parse_ir(text);

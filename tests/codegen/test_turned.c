@@ -1,5 +1,6 @@
-/* Attention with rotary embeddings in its kernel: machine code against the interpreter, over widths, parts of the
- * channels, tables for all heads or each, more keys than queries, several tiles of keys. */
+/* Attention with rotary embeddings in its kernel: machine code against the interpreter, over
+ * widths, parts of the channels, tables for all heads or each, more keys than queries, several
+ * tiles of keys. */
 #include "tests/codegen/one_kernel.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
-/* Rotary embeddings as IR, as std.attention and autodiff write them: for tests of their way into attention's kernels.
- */
+/* Rotary embeddings as IR, as std.attention and autodiff write them: for tests of their way into
+ * attention's kernels. */
 #ifndef VTB_TEST_TURNED_H
 #define VTB_TEST_TURNED_H
 

@@ -1,5 +1,5 @@
-/* What built files hold besides code: any bytes as a launch plan, and as a manifest. What is read writes the same
- * again.
+/* What built files hold besides code: any bytes as a launch plan, and as a manifest. What is read
+ * writes the same again.
  */
 #include "runtime/artefact/artefact_file.h"
 #include "runtime/launch/launch_plan_file.h"

@@ -1,5 +1,5 @@
-/* The parser of the IR's text form: any bytes give a module or diagnostics; a module that verifies prints and parses
- * again. */
+/* The parser of the IR's text form: any bytes give a module or diagnostics; a module that verifies
+ * prints and parses again. */
 #include "ir/ir.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Any bytes as .vtb text: load, print, format, instantiate. No crash, and formatting keeps the meaning and is stable.
- */
+/* Any bytes as .vtb text: load, print, format, instantiate. No crash, and formatting keeps the
+ * meaning and is stable. */
 #include "frontend/lang/lang.h"
 
 #include <stdlib.h>

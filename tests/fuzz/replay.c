@@ -1,4 +1,5 @@
-/* A main for fuzzers without libFuzzer: feeds every file of the folders (or files) given, and mutations of them.
+/* A main for fuzzers without libFuzzer: feeds every file of the folders (or files) given, and
+ * mutations of them.
  *
  * Mutations are cuts, flipped bytes and repeated pieces from a fixed seed, so a run is repeatable.
  */

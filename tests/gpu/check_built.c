@@ -1,11 +1,13 @@
-/* Compares built cases with what they should give, on a machine that cannot compile: linked to the runtime alone.
+/* Compares built cases with what they should give, on a machine that cannot compile: linked to the
+ * runtime alone.
  *
  *   check_built TARGET TOLERANCE FILE.so CASE.safetensors [FILE CASE]...
  *
- * FILE is what `vertebra build CASE` made. Every output and gradient of the case is compared after the first run and
- * after the third, which on a GPU is the first that replays a graph. An error counts relative to the largest magnitude
- * of its tensor; gradients that nearly cancel (1000 times below their block's largest) relative to that one. Gradients
- * may be off by ten tolerances. Exit status 0, 5 if numbers differ, or what kept a file from running. */
+ * FILE is what `vertebra build CASE` made. Every output and gradient of the case is compared after
+ * the first run and after the third, which on a GPU is the first that replays a graph. An error
+ * counts relative to the largest magnitude of its tensor; gradients that nearly cancel (1000 times
+ * below their block's largest) relative to that one. Gradients may be off by ten tolerances. Exit
+ * status 0, 5 if numbers differ, or what kept a file from running. */
 #include "runtime/artefact/artefact.h"
 #include "runtime/artefact/safetensors.h"
 #include "runtime/launch/threads.h"
@@ -91,7 +93,7 @@ static vtb_status prepare(check *c, vtb_error *err) {
                                     : status;
 }
 
-/* ---- numbers ---- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 /* The repeated unit a name belongs to: up to and including the last component that is a number. */
 static size_t block_of(const char *name) {

@@ -1,11 +1,13 @@
-/* Trains built files on a device and on the CPU, on a machine that cannot compile: linked to the runtime alone.
+/* Trains built files on a device and on the CPU, on a machine that cannot compile: linked to the
+ * runtime alone.
  *
  *   train_built TARGET DATA EPOCHS FILE.so FRACTION [FILE FRACTION]...
  *
- * FILE is what `vertebra build MODEL --train --ema --target cpu,cuda` made; its training must give the losses of the
- * first file's on the CPU, each epoch's within FRACTION of it, in training and in evaluation. Of the first file, too,
- * a run that begins on the target goes on on the CPU. Exit status 0, 5 if a curve departs, or what kept a file from
- * running. tests/gpu/train.sh makes the files and the data.
+ * FILE is what `vertebra build MODEL --train --ema --target cpu,cuda` made; its training must give
+ * the losses of the first file's on the CPU, each epoch's within FRACTION of it, in training and in
+ * evaluation. Of the first file, too, a run that begins on the target goes on on the CPU. Exit
+ * status 0, 5 if a curve departs, or what kept a file from running. tests/gpu/train.sh makes the
+ * files and the data.
  */
 #include "runtime/artefact/artefact.h"
 #include "runtime/launch/threads.h"

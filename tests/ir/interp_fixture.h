@@ -50,8 +50,8 @@ static inline void run(program *p, const vtb_tensor *args, vtb_tensor *results) 
   if (s) exit(1);
 }
 
-/* Runs the function on `n_in` numbers for its first argument (and more arguments after them) and compares its first
- * result. */
+/* Runs the function on `n_in` numbers for its first argument (and more arguments after them) and
+ * compares its first result. */
 static inline void check_run(const char *text, const double *const *in, const double *want,
                              int n_want, double tol) {
   program p = program_parse(text);

@@ -1,4 +1,5 @@
-/* The interpreter against values worked out by hand, and adjoints of convolutions against finite differences. */
+/* The interpreter against values worked out by hand, and adjoints of convolutions against finite
+ * differences. */
 #include "tests/ir/interp_fixture.h"
 
 #define FUNC(args, result, body) "func @f(" args ") -> (" result ") {\n" body "  return %y\n}\n"

@@ -1,4 +1,5 @@
-/* Scans: modes agree, closed values, adjoints against finite differences, recurrences against their lowered meaning. */
+/* Scans: modes agree, closed values, adjoints against finite differences, recurrences against their
+ * lowered meaning. */
 #include "tests/ir/interp_fixture.h"
 
 typedef struct shape {
@@ -290,7 +291,7 @@ TEST(maxplus_by_hand_and_ties) {
   program_free(&p);
 }
 
-/* ---- recurrences before lowering ------------------------------------------------------------------------- */
+/* ---- recurrences before lowering ------------------------------------------------------------- */
 
 static const char mlstm[] = "entry func @main(%q: f32[2, 5, 2, 3], %k: f32[2, 5, 2, 3], %v: f32[2, "
                             "5, 2, 4], %i: f32[2, 5, 2], %f: f32[2, 5, "
@@ -439,7 +440,8 @@ TEST(state_scale_is_the_running_maximum) {
 }
 
 TEST(constants_and_vector_decays) {
-  /* h' = exp(delta A) h + delta u B over channels E and states N; constants with and without a head axis */
+  /* h' = exp(delta A) h + delta u B over channels E and states N; constants with and without a head
+   * axis */
   program p = program_parse(
       "entry func @main(%u: f32[2, 3, 1, 2], %A: f32[2, 2], %D: f32[1, 2]) -> (f32[2, 3, 1, 2], "
       "f32[2, "

@@ -1,4 +1,5 @@
-/* The text form: every op of the table prints, parses and prints the same; wrong text is refused and harmless. */
+/* The text form: every op of the table prints, parses and prints the same; wrong text is refused
+ * and harmless. */
 #include "ir/ir.h"
 #include "tests/test.h"
 
@@ -283,8 +284,8 @@ TEST(wrong_types_are_all_reported_with_their_places) {
   vtb_diags_free(&diags);
 }
 
-/* What a fuzzer would do first: cut, flip and repeat bytes of good text. Only that nothing crashes is checked, and that
- * what is taken prints to something that is taken. */
+/* What a fuzzer would do first: cut, flip and repeat bytes of good text. Only that nothing crashes
+ * is checked, and that what is taken prints to something that is taken. */
 TEST(damaged_text_is_harmless) {
   char *text = whole_text();
   size_t n = strlen(text);

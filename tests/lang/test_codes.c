@@ -1,5 +1,5 @@
-/* The catalogue of diagnostics: numbers are in order, every example gives its error, and docs/errors.md is what the
- * catalogue says. VTB_UPDATE=1 writes docs/errors.md anew. */
+/* The catalogue of diagnostics: numbers are in order, every example gives its error, and
+ * docs/errors.md is what the catalogue says. VTB_UPDATE=1 writes docs/errors.md anew. */
 #include "frontend/lang/ast.h"
 #include "tests/test.h"
 

@@ -1,12 +1,13 @@
 /* Broken texts and what is said about them. Every tests/errors/NAME.vtb begins with comments:
  *
- *   // expect: VTB1101 3:9 unknown name      code, line:column ('-' for no place), part of the sentence; any number
+ *   // expect: VTB1101 3:9 unknown name      code, line:column ('-' for no place), part of the
+ *                                            sentence; any number
  *   // entry: tiny                           what to instantiate; default: the file's model
  *   // set: dim=wide                         as -D
  *   // config: dim=12                        as a field of a config
  *
- * Exactly the expected errors and warnings must come, in any order; with an error there is no module. Files in
- * subfolders are only used by others. */
+ * Exactly the expected errors and warnings must come, in any order; with an error there is no
+ * module. Files in subfolders are only used by others. */
 #include "frontend/lang/lang.h"
 #include "tests/test.h"
 

@@ -1,5 +1,5 @@
-/* The formatter: what it makes of some texts, and for every .vtb file of the tree and a text with everything in it,
- * that formatting twice changes nothing and that the meaning stays. */
+/* The formatter: what it makes of some texts, and for every .vtb file of the tree and a text with
+ * everything in it, that formatting twice changes nothing and that the meaning stays. */
 #include "frontend/lang/lang.h"
 #include "tests/test.h"
 

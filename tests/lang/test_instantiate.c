@@ -1,5 +1,5 @@
-/* Elaboration: ViL's published sizes and names, sharing of blocks, paths, entries, configs, a user's variant, and
- * messages. */
+/* Elaboration: ViL's published sizes and names, sharing of blocks, paths, entries, configs, a
+ * user's variant, and messages. */
 #include "frontend/lang/lang.h"
 #include "tests/test.h"
 
@@ -86,7 +86,7 @@ static bool said(const char *text) {
   return false;
 }
 
-/* ---- ViL ----------------------------------------------------------------------------------------------- */
+/* ---- ViL ------------------------------------------------------------------------------------- */
 
 TEST(published_parameter_counts) {
   static const struct {
@@ -261,8 +261,8 @@ TEST(stochastic_depth_draws_in_training_only) {
   if (m) vtb_module_free(m);
 }
 
-/* Layer-wise decay: the first block of DeiT keeps all samples, DeiT-III's drop alike; dropout draws for each element.
- */
+/* Layer-wise decay: the first block of DeiT keeps all samples, DeiT-III's drop alike; dropout draws
+ * for each element. */
 TEST(vision_transformers_drop_in_training_only) {
   vtb_override depth[] = {{"drop_path", "0.2", false, false}},
                elements[] = {{"dropout", "0.1", false, false}};
@@ -310,7 +310,7 @@ TEST(mode_can_be_overridden) {
   if (m) vtb_module_free(m);
 }
 
-/* ---- entries and configs ------------------------------------------------------------------------------- */
+/* ---- entries and configs --------------------------------------------------------------------- */
 
 static vtb_type shape(int rank, const int64_t *sizes) {
   return vtb_type_make(VTB_F32, rank, sizes);
@@ -399,7 +399,7 @@ TEST(config_must_mean_something) {
   }
 }
 
-/* ---- a user's variant ---------------------------------------------------------------------------------- */
+/* ---- a user's variant ------------------------------------------------------------------------ */
 
 static const char variant[] =
     "use std.nn\n"
@@ -480,7 +480,7 @@ TEST(steps_broadcast_by_axis_name) {
   vtb_unit_free(u);
 }
 
-/* ---- messages ------------------------------------------------------------------------------------------ */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 static void expect_code(int code, const char *in, const char *body) {
   char text[4096];

@@ -1,4 +1,5 @@
-/* Every example in docs/language.md, and every model and preset it declares, compiles without a message. */
+/* Every example in docs/language.md, and every model and preset it declares, compiles without a
+ * message. */
 #include "frontend/lang/lang.h"
 #include "tests/test.h"
 

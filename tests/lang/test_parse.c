@@ -1,5 +1,5 @@
-/* The grammar: trees of texts, where statements end, places, docs, names through uses, and texts that try to break it.
- */
+/* The grammar: trees of texts, where statements end, places, docs, names through uses, and texts
+ * that try to break it. */
 #include "frontend/lang/ast.h"
 #include "ir/diag_codes.h"
 #include "tests/test.h"

@@ -1,4 +1,5 @@
-/* Gradient checks: a function in text, differentiated, against central differences of the interpreter. */
+/* Gradient checks: a function in text, differentiated, against central differences of the
+ * interpreter. */
 #ifndef VTB_TEST_GRAD_CHECK_H
 #define VTB_TEST_GRAD_CHECK_H
 

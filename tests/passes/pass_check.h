@@ -1,4 +1,5 @@
-/* Helpers of the pass tests: IR text through a pipeline, and functions compared through the interpreter. */
+/* Helpers of the pass tests: IR text through a pipeline, and functions compared through the
+ * interpreter. */
 #ifndef VTB_TEST_PASS_CHECK_H
 #define VTB_TEST_PASS_CHECK_H
 
@@ -117,7 +118,8 @@ static inline double largest_error(const vtb_tensor *x, const vtb_tensor *y) {
   return worst;
 }
 
-/* The largest error of all results of `after` against those of `before` on the same random arguments. */
+/* The largest error of all results of `after` against those of `before` on the same random
+ * arguments. */
 static inline double compare_modules(vtb_module *before, vtb_module *after,
                                      unsigned long long seed) {
   vtb_tensor *args = random_args(before->entry, 2, seed);

@@ -1,4 +1,5 @@
-/* Random recurrences as IR text: states, decays of every class, gains, normalizers, readouts, initial states, paths. */
+/* Random recurrences as IR text: states, decays of every class, gains, normalizers, readouts,
+ * initial states, paths. */
 #ifndef VTB_TEST_RANDOM_RECURRENCE_H
 #define VTB_TEST_RANDOM_RECURRENCE_H
 

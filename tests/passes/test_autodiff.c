@@ -1,7 +1,7 @@
 /* Reverse mode through calls: sharing, what is saved, accumulation, names. */
 #include "tests/passes/grad_check.h"
 
-/* ---- helpers ---------------------------------------------------------------------------------------------- */
+/* ---- helpers --------------------------------------------------------------------------------- */
 
 static int count_functions(const vtb_module *m, const char *prefix) {
   int n = 0;
@@ -28,7 +28,7 @@ static vtb_module *differentiate(const char *text, const char *name) {
   return m;
 }
 
-/* ---- calls ------------------------------------------------------------------------------------------------ */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 #define BLOCKS                                                                                     \
   "func @inner(%x: f32[B, 4], %w: f32[4]) -> (f32[B, 4]) {\n"                                      \
@@ -197,7 +197,7 @@ TEST(integers_pass_through_calls) {
   grad_check_text(text, "main", 0, 0);
 }
 
-/* ---- accumulation ----------------------------------------------------------------------------------------- */
+/* ---- accumulation ---------------------------------------------------------------------------- */
 
 TEST(slices_that_tile_an_axis_become_one_concat) {
   const char *text = "func @main(%x: f32[B, 6]) -> (f32[B, 2]) {\n"
@@ -249,7 +249,7 @@ TEST(slices_with_gaps_overlaps_and_other_axes) {
                   "main", 0, 0);
 }
 
-/* ---- what is saved ---------------------------------------------------------------------------------------- */
+/* ---- what is saved --------------------------------------------------------------------------- */
 
 #define WITH_MAIN(args, values, in, out)                                                           \
   "func @main(" args ") -> (" out ") {\n"                                                          \
@@ -257,7 +257,8 @@ TEST(slices_with_gaps_overlaps_and_other_axes) {
   "  %s = call @f(%r" in ") : " out "\n"                                                           \
   "  return %s\n}\n"
 
-/* up-projection, split, silu gate: one tensor (the biased projection) is saved, neither its slices nor the silu. */
+/* up-projection, split, silu gate: one tensor (the biased projection) is saved, neither its slices
+ * nor the silu. */
 #define GATED                                                                                      \
   "func @f(%x: f32[B, 5, 4], %w: f32[12, 4], %b: f32[12], %d: f32[4, 6]) -> (f32[B, 5, 4]) {\n"    \
   "  %p = einsum %x, %w {spec = \"bnd,ed->bne\"} : f32[B, 5, 12]\n"                                \
@@ -322,7 +323,7 @@ TEST(small_view_is_saved_instead_of_its_large_source) {
   vtb_module_free(m);
 }
 
-/* ---- a block ---------------------------------------------------------------------------------------------- */
+/* ---- a block --------------------------------------------------------------------------------- */
 
 #define MIXER                                                                                      \
   LAYERNORM                                                                                        \
@@ -365,7 +366,8 @@ TEST(small_view_is_saved_instead_of_its_large_source) {
 TEST(mixer_block_with_conv_and_scan) {
   grad_check_text(MIXER, "main", 0, 0);
   vtb_module *m = differentiate(MIXER, "main");
-  /* the projection, the convolution, the gate, the normalizer and the quotient; silu and reshapes run again */
+  /* the projection, the convolution, the gate, the normalizer and the quotient; silu and reshapes
+   * run again */
   CHECK_STR(returns_of(grad_func(m, "block_fwd")), "%out %u %c %d %nq %h4");
   vtb_func *back = grad_func(m, "block_bwd");
   CHECK(grad_count_ops(back, VTB_OP_linscan_grad) == 1);
@@ -400,7 +402,7 @@ TEST(full_decay_is_recomputed) {
   vtb_module_free(m);
 }
 
-/* ---- text and errors -------------------------------------------------------------------------------------- */
+/* ---- text and errors ------------------------------------------------------------------------- */
 
 TEST(text_of_a_small_gradient) {
   vtb_module *m = differentiate("func @main(%x: f32[B, 3], %w: f32[3]) -> (f32[B, 3]) {\n"

@@ -1,5 +1,5 @@
-/* Every differentiable op of the table against finite differences, with random cotangents. A differentiable op without
- * a sample fails. */
+/* Every differentiable op of the table against finite differences, with random cotangents. A
+ * differentiable op without a sample fails. */
 #include "tests/passes/grad_check.h"
 
 typedef struct sample {
@@ -226,7 +226,7 @@ TEST(every_differentiable_op_has_a_sample) {
   }
 }
 
-/* ---- what random numbers do not reach ---------------------------------------------------------------------- */
+/* ---- what random numbers do not reach -------------------------------------------------------- */
 
 static void check_at(const char *text, const double *x, int n, const double *want) {
   vtb_module *m = grad_parse(text);

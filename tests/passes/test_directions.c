@@ -9,7 +9,8 @@
 #define ARGS "%q: f32[2, 6, 1, 3], %k: f32[2, 6, 1, 3], %v: f32[2, 6, 1, 3], %d: f32[2, 6, 1]"
 #define Y "f32[2, 6, 1, 3]"
 
-/* Scans in each kernel of kind "scans", as decimal digits; the numbers must be those from before. */
+/* Scans in each kernel of kind "scans", as decimal digits; the numbers must be those from
+ * before. */
 static int joined(const char *text) {
   vtb_module *before = parse_ir(text);
   if (!before) return -1;

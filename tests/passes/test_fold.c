@@ -2,8 +2,8 @@
 #include "tests/passes/grad_check.h"
 #include "tests/passes/pass_check.h"
 
-/* A cell with two states that read each other through a matrix, tanh and a quotient. heads: "", ", h=2", ", h=2, g=3";
- * attrs: further attributes; inits: initial states as operands. */
+/* A cell with two states that read each other through a matrix, tanh and a quotient. heads: "", ",
+ * h=2", ", h=2, g=3"; attrs: further attributes; inits: initial states as operands. */
 typedef struct cell {
   const char *heads, *attrs;
   bool inits, matrix_by_head;

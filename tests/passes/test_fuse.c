@@ -1,4 +1,5 @@
-/* Fusion and memory planning: kernel counts, kinds, unchanged meaning, views, disjoint live ranges. */
+/* Fusion and memory planning: kernel counts, kinds, unchanged meaning, views, disjoint live
+ * ranges. */
 #include "ir/interp.h"
 #include "passes/passes.h"
 #include "tests/test.h"

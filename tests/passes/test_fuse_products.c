@@ -1,4 +1,5 @@
-/* Products and the elementwise kernels that read them: joined, with the same numbers, or left alone. */
+/* Products and the elementwise kernels that read them: joined, with the same numbers, or left
+ * alone. */
 #include "tests/passes/pass_check.h"
 
 /* Kernels of kind "product" after fuse and fuse_products; the numbers must be those from before. */

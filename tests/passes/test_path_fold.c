@@ -130,8 +130,7 @@ TEST(tokens_are_followed_through_reshapes) {
                  2);
 }
 
-/* ---- random bodies
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- random bodies --------------------------------------------------------------------------- */
 
 static int below(unsigned long long *rng, int n) { return (int)((test_random(rng) + 1) / 2 * n); }
 

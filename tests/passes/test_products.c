@@ -1,5 +1,5 @@
-/* Passes around products and scans: siblings, accumulate, unscale, split_rows. Each: the same meaning, fewer passes
- * over memory, and left alone where it would not fit. */
+/* Passes around products and scans: siblings, accumulate, unscale, split_rows. Each: the same
+ * meaning, fewer passes over memory, and left alone where it would not fit. */
 #include "tests/passes/pass_check.h"
 
 /* Runs the pipeline on the text and compares with the text; the caller frees the module. */
@@ -19,7 +19,7 @@ static const vtb_inst *first_op(const vtb_module *m, vtb_op op) {
   return NULL;
 }
 
-/* ---- siblings --------------------------------------------------------------------------------------------- */
+/* ---- siblings -------------------------------------------------------------------------------- */
 
 TEST(narrow_products_of_one_operand_join) {
   vtb_module *m =
@@ -68,7 +68,7 @@ TEST(siblings_that_stay_apart) {
              "  %b = einsum %x, %a {spec = \"nd,hd->nh\"} : f32[5, 5]\n  return %b\n}\n");
 }
 
-/* ---- accumulate ------------------------------------------------------------------------------------------- */
+/* ---- accumulate ------------------------------------------------------------------------------ */
 
 TEST(a_bias_goes_to_the_start_of_a_chain) {
   vtb_module *m =
@@ -127,7 +127,7 @@ TEST(what_is_added_may_be_younger_than_the_product) {
   vtb_module_free(m);
 }
 
-/* ---- unscale ---------------------------------------------------------------------------------------------- */
+/* ---- unscale --------------------------------------------------------------------------------- */
 
 #define SCAN(scale)                                                                                \
   "entry func @f(%q: f32[2, 9, 3, 4], %k: f32[2, 9, 3, 4], %v: f32[2, 9, 3, 5], %d: f32[2, 9, "    \
@@ -146,7 +146,7 @@ TEST(factors_of_queries_move_behind_the_scan) {
   CHECK_KEPT("unscale", SCAN("  %c = exp %s : f32[]\n"));
 }
 
-/* ---- split_rows ------------------------------------------------------------------------------------------- */
+/* ---- split_rows ------------------------------------------------------------------------------ */
 
 TEST(elementwise_ops_join_the_rows_beside_them) {
   vtb_module *m = changed("split_rows,simplify,fuse",

@@ -1,5 +1,5 @@
-/* Recurrence lowering: random step functions of every class, folded step by step by the interpreter, equal the lowered
- * form in every mode. */
+/* Recurrence lowering: random step functions of every class, folded step by step by the
+ * interpreter, equal the lowered form in every mode. */
 #include "tests/passes/random_recurrence.h"
 
 static const struct mode {
@@ -138,7 +138,8 @@ TEST(matrix_and_normalizer_are_one_scan) {
   vtb_module_free(m);
 }
 
-/* Interpreted as it is and lowered, on random arguments; returns the lowered module for further checks. */
+/* Interpreted as it is and lowered, on random arguments; returns the lowered module for further
+ * checks. */
 static vtb_module *check_text(const char *text, double tolerance) {
   vtb_module *before = parse_ir(text), *m = parse_ir(text);
   if (!before || !m || !run_passes(m, "recurrence,simplify,cse,dce")) return NULL;
@@ -168,8 +169,8 @@ static void check_scan(const char *text, const char *klass, int k, int v) {
   vtb_module_free(m);
 }
 
-/* h = exp(delta * A) * h + (delta * u) * B; yield dot(h, C): the state axis N is contracted, the channels E are values.
- */
+/* h = exp(delta * A) * h + (delta * u) * B; yield dot(h, C): the state axis N is contracted, the
+ * channels E are values. */
 TEST(selective_scan_has_steps_and_rates) {
   check_scan("entry func @f(%u: f32[B, T=7, E=3], %dt: f32[B, T=7, E=3], %b: f32[B, T=7, S=2], %c: "
              "f32[B, T=7, S=2], %A: "
@@ -230,7 +231,8 @@ TEST(a_selected_reset_is_a_decay) {
   vtb_module_free(m);
 }
 
-/* A random expression of the state s (degree 1), the input u, the scale, its logarithm, and constants. */
+/* A random expression of the state s (degree 1), the input u, the scale, its logarithm, and
+ * constants. */
 static char *random_readout(unsigned long long *rng) {
   static const char *const unary[] = {"neg",    "abs",  "relu",         "tanh",
                                       "square", "sign", "stop_gradient"};
@@ -401,8 +403,8 @@ TEST(updates_that_explode_are_refused) {
   vtb_strbuf_free(&s);
 }
 
-/* A feature of the keys that is a sum with a bounded exponential stays one factor: one scan of matrix and normalizer.
- */
+/* A feature of the keys that is a sum with a bounded exponential stays one factor: one scan of
+ * matrix and normalizer. */
 TEST(features_that_are_sums_stay_factors) {
   static const char *const before =
       "entry func @f(%q: f32[B, N=5, K=2], %k: f32[B, N=5, K=2], %v: f32[B, N=5, V=3]) -> (f32[B, "

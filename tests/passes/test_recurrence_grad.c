@@ -1,5 +1,5 @@
-/* Gradients of random recurrences of every class, lowered in a random mode, against central differences of the
- * equations run step by step; and gates at +-60, whose gradients are finite. */
+/* Gradients of random recurrences of every class, lowered in a random mode, against central
+ * differences of the equations run step by step; and gates at +-60, whose gradients are finite. */
 #include "tests/passes/grad_check.h"
 #include "tests/passes/random_recurrence.h"
 
@@ -19,7 +19,8 @@ static void check_config(const config *c, unsigned long long seed, bool differen
       .module = m, .batch = GRAD_BATCH, .mode = mode->name, .chunk = mode->chunk};
   if (!run_passes_in(&pc, "recurrence,simplify,cse,dce,select_mode")) return;
   int outs[8] = {0}, wrt[12], n_args = m->entry->n_args;
-  /* Final states are relative to a scale that the two may choose differently; the scale itself has kinks. */
+  /* Final states are relative to a scale that the two may choose differently; the scale itself has
+   * kinks. */
   int n_outs = c->gain ? 1 : m->entry->n_returns - 1;
   for (int i = 0; i < n_outs; i++) outs[i] = i;
   for (int i = 0; i < n_args; i++) wrt[i] = i;

@@ -1,4 +1,5 @@
-/* Decays that are step sizes times rates: which exponents are taken apart, and that nothing changes by it. */
+/* Decays that are step sizes times rates: which exponents are taken apart, and that nothing changes
+ * by it. */
 #include "tests/passes/pass_check.h"
 
 typedef struct form {
@@ -32,8 +33,8 @@ static void put(vtb_strbuf *s, const char *text, const char *es, const char *d1)
 /* The recurrence of one random case. */
 typedef struct config {
   int form, heads, tokens, channels, states;
-  bool channels_first, init,
-      divide; /* state [E, S] or [S, E]; divided by exp of the negative exponent */
+  /* state [E, S] or [S, E]; divided by exp of the negative exponent */
+  bool channels_first, init, divide;
   const char *path;
 } config;
 

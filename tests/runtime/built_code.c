@@ -1,5 +1,5 @@
-/* What the C compiler links for `vertebra build`, by hand: the table of a file's native code, whose one entry is
- * y = 3 x + w for 64 numbers. */
+/* What the C compiler links for `vertebra build`, by hand: the table of a file's native code, whose
+ * one entry is y = 3 x + w for 64 numbers. */
 #include "runtime/artefact/artefact.h"
 
 static void entry(void *const *args, void *workspace, const vtb_services *services) {

@@ -1,7 +1,7 @@
-/* A CUDA driver without a GPU, as a library of its own: device memory is host memory, a module is the text "fake",
- * perhaps with lines "kernel parameters" behind it (2 where a kernel has none), and a launch calls the test's hook. It
- * refuses what the real one would: addresses it did not give out, launches outside their limits, copies during a
- * capture. Calls can be made to fail by name.
+/* A CUDA driver without a GPU, as a library of its own: device memory is host memory, a module is
+ * the text "fake", perhaps with lines "kernel parameters" behind it (2 where a kernel has none),
+ * and a launch calls the test's hook. It refuses what the real one would: addresses it did not give
+ * out, launches outside their limits, copies during a capture. Calls can be made to fail by name.
  *
  *   fake_cuda_hook = ...; fake_cuda_fail = "cuMemAlloc_v2";        found by dlsym
  */
@@ -48,7 +48,7 @@ static int opt_in; /* bytes of shared memory that were asked for */
 #define FAIL_IF_ASKED(name)                                                                        \
   if (fake_cuda_fail && strcmp(fake_cuda_fail, name) == 0) return NO_MEMORY
 
-/* ---- the driver's functions, with its own names and parameters ------------------------------------------------- */
+/* ---- the driver's functions, with its own names and parameters ------------------------------- */
 
 int cuInit(unsigned flags);
 int cuInit(unsigned flags) {

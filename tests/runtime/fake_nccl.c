@@ -1,6 +1,6 @@
-/* NCCL without a GPU, as a library of its own: every rank of a group has the same numbers, so that a sum is the number
- * of ranks times one's own. It refuses what the real one would: ids it did not make, other types and operations than
- * sums of floats. Calls can be made to fail by name. */
+/* NCCL without a GPU, as a library of its own: every rank of a group has the same numbers, so that
+ * a sum is the number of ranks times one's own. It refuses what the real one would: ids it did not
+ * make, other types and operations than sums of floats. Calls can be made to fail by name. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>

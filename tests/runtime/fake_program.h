@@ -1,5 +1,6 @@
-/* A classifier written by hand in place of a compiled one: logits = (image * mask) W^T + b, mean cross entropy. The
- * mask depends on the input "seed" in training, so that a run whose seeds differ cannot go unnoticed. */
+/* A classifier written by hand in place of a compiled one: logits = (image * mask) W^T + b, mean
+ * cross entropy. The mask depends on the input "seed" in training, so that a run whose seeds differ
+ * cannot go unnoticed. */
 #ifndef VTB_TEST_FAKE_PROGRAM_H
 #define VTB_TEST_FAKE_PROGRAM_H
 
@@ -8,8 +9,8 @@
 
 enum { FAKE_BATCH = 8, FAKE_SIDE = 6, FAKE_PIXELS = FAKE_SIDE * FAKE_SIDE, FAKE_CLASSES = 4 };
 
-/* Tensors of the step: image, labels, seed, weight, bias, loss, logits, d:weight, d:bias. Of the evaluation: image,
- * weight, bias, logits. */
+/* Tensors of the step: image, labels, seed, weight, bias, loss, logits, d:weight, d:bias. Of the
+ * evaluation: image, weight, bias, logits. */
 typedef struct fake_call {
   const float *image, *weight, *bias;
   const int32_t *labels;

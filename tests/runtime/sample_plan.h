@@ -1,4 +1,5 @@
-/* A plan of every kind of part, small enough to be understood: y = 2 x + 1 in two launches through the workspace. */
+/* A plan of every kind of part, small enough to be understood: y = 2 x + 1 in two launches through
+ * the workspace. */
 #ifndef VTB_TEST_SAMPLE_PLAN_H
 #define VTB_TEST_SAMPLE_PLAN_H
 

@@ -1,4 +1,5 @@
-/* What the runtime's tests share: a folder that is removed at exit, file damage, a classifier written in C. */
+/* What the runtime's tests share: a folder that is removed at exit, file damage, a classifier
+ * written in C. */
 #ifndef VTB_TEST_SUPPORT_H
 #define VTB_TEST_SUPPORT_H
 

@@ -1,5 +1,5 @@
-/* Built files: native code and a plan for a GPU run through the public header alone, and whatever is wrong with a file
- * is said before any of it runs. */
+/* Built files: native code and a plan for a GPU run through the public header alone, and whatever
+ * is wrong with a file is said before any of it runs. */
 #include "runtime/artefact/artefact_file.h"
 #include "runtime/artefact/cpu_level.h"
 #include "runtime/launch/launch_plan_file.h"
@@ -82,7 +82,7 @@ static vtb_status write_sample(sample *s, const char *path, vtb_error *err) {
   return status;
 }
 
-/* ---- what works ---- */
+/* ---- what works ------------------------------------------------------------------------------ */
 
 static void run_and_compare(vtb_model *m, float factor, const float *add) {
   int64_t n;
@@ -149,7 +149,7 @@ TEST(programs_outlive_the_artefact) {
   free(s);
 }
 
-/* ---- what does not ---- */
+/* ---- what does not --------------------------------------------------------------------------- */
 
 static void expect(sample *s, const char *target, const char *says) {
   const char *path = temp_path("wrong.so");

@@ -1,5 +1,5 @@
-/* Launch plans on a device, with a driver that needs none (fake_cuda.c): loading, copies, order of steps, the graph
- * from the second run on, and what is said when something fails. */
+/* Launch plans on a device, with a driver that needs none (fake_cuda.c): loading, copies, order of
+ * steps, the graph from the second run on, and what is said when something fails. */
 #include "runtime/cuda/cuda.h"
 #include "runtime/launch/threads.h"
 #include "tests/test.h"
@@ -132,7 +132,8 @@ TEST(profiles_count_every_kernel) {
   vtb_program_free(p);
 }
 
-/* Without new parameters the first step is not repeated; with new ones it is, also once there is a graph. */
+/* Without new parameters the first step is not repeated; with new ones it is, also once there is a
+ * graph. */
 TEST(prepared_steps_are_run_when_parameters_change) {
   const unsigned fixed = 1u << VTB_IO_PARAM | 1u << VTB_IO_BUFFER;
   vtb_program *p = NULL;

@@ -238,7 +238,8 @@ static vtb_transform augmenting(const vtb_dataset *d) {
   return t;
 }
 
-/* Hash of everything the loader gives from (epoch, batch) on, and of the last `tail` batches of it. */
+/* Hash of everything the loader gives from (epoch, batch) on, and of the last `tail` batches of
+ * it. */
 static uint64_t hash_batches(const vtb_dataset *d, int threads, int64_t epoch, int64_t batch,
                              int64_t skip, int64_t *n) {
   vtb_loader_options o = {.dataset = d,

@@ -1,5 +1,5 @@
-/* Devices that train together, with libraries that need none: joining, sums, and what is said when something fails or
- * is missing. */
+/* Devices that train together, with libraries that need none: joining, sums, and what is said when
+ * something fails or is missing. */
 #include "runtime/cuda/group.h"
 #include "tests/test.h"
 

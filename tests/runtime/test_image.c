@@ -176,7 +176,8 @@ TEST(damaged_files_are_refused_and_never_crash) {
   vtb_image_free(&im);
 }
 
-/* Expected values: the filter formula in exact arithmetic, by hand or in double precision, rounded to 8 bits. */
+/* Expected values: the filter formula in exact arithmetic, by hand or in double precision, rounded
+ * to 8 bits. */
 TEST(resize_matches_the_formula) {
   vtb_image im = vtb_image_new(4, 1, 1);
   memcpy(im.pixels, (uint8_t[]){0, 100, 200, 255}, 4);

@@ -113,7 +113,8 @@ TEST(what_is_prepared_must_last) {
          "step 1 (k): argument 0 reads value 1, but byte 0 has been overwritten by value 3");
 }
 
-/* A parameter w at byte 0 of the state, its gradient at 256: k makes the gradient, k updates w by it. */
+/* A parameter w at byte 0 of the state, its gradient at 256: k makes the gradient, k updates w by
+ * it. */
 static sample *make_update(int64_t place[2]) {
   sample *s = make();
   s->tensors[0] = (vtb_tensor_info){.name = "w", .io = VTB_IO_PARAM, .rank = 1, .dim = {64}};

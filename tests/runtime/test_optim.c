@@ -6,7 +6,7 @@
 
 #include <cjson/cJSON.h>
 
-/* ---- by hand ---- */
+/* ---- by hand --------------------------------------------------------------------------------- */
 
 TEST(adamw_follows_its_equations) {
   vtb_services *s = vtb_services_default(1);
@@ -58,7 +58,8 @@ TEST(scaled_gradients_make_the_same_steps) {
   vtb_services_free(s);
 }
 
-/* The numbers for the next update, which a program does: it is the one that the optimiser would do. */
+/* The numbers for the next update, which a program does: it is the one that the optimiser would
+ * do. */
 TEST(scalars_are_those_of_the_next_update) {
   vtb_services *s = vtb_services_default(1);
   float p[2] = {1, -2}, g[2] = {0.5f, 0.25f}, n[VTB_SCALAR_RATES + 4];
@@ -159,7 +160,7 @@ TEST(bad_gradients_change_nothing_and_name_the_parameter) {
   vtb_services_free(s);
 }
 
-/* ---- threads and saving ---- */
+/* ---- threads and saving ---------------------------------------------------------------------- */
 
 enum { BIG = 100003 };
 
@@ -231,7 +232,7 @@ TEST(foreign_state_is_refused) {
   vtb_services_free(s);
 }
 
-/* ---- schedule ---- */
+/* ---- schedule -------------------------------------------------------------------------------- */
 
 TEST(schedule_warms_up_and_falls_along_a_cosine) {
   vtb_schedule c = {VTB_SCHEDULE_COSINE, 1e-3, 1e-5, 1e-6, 5, 30, true};
@@ -247,7 +248,7 @@ TEST(schedule_warms_up_and_falls_along_a_cosine) {
   CHECK_NEAR(vtb_schedule_lr(&c, 1000), 1e-3, 0);
 }
 
-/* ---- the reference cases, where $VTB_GOLDEN names their folder ---- */
+/* ---- the reference cases, where $VTB_GOLDEN names their folder ------------------------------- */
 
 static vtb_weights *golden(const char *name, cJSON **config) {
   const char *root = getenv("VTB_GOLDEN");

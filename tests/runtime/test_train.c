@@ -84,7 +84,8 @@ TEST(threads_do_not_change_the_result) {
   }
 }
 
-/* Stopping after any number of updates, mid-epoch or not, and going on (with other threads) changes no bit. */
+/* Stopping after any number of updates, mid-epoch or not, and going on (with other threads) changes
+ * no bit. */
 TEST(resumed_runs_end_in_the_same_bits) {
   uint64_t want = uninterrupted();
   const int64_t stops[] = {1, 12, 13, 30, 48};
@@ -109,8 +110,8 @@ static void slow_down(void *user, const vtb_train_event *e) {
   if (e->kind == VTB_TRAIN_STEP) usleep(1000);
 }
 
-/* A child is killed at odd moments again and again, with a checkpoint after every third update: each next child goes
- * on. */
+/* A child is killed at odd moments again and again, with a checkpoint after every third update:
+ * each next child goes on. */
 TEST(a_killed_run_goes_on_from_its_last_checkpoint) {
   uint64_t want = uninterrupted();
   char path[512];
@@ -120,8 +121,8 @@ TEST(a_killed_run_goes_on_from_its_last_checkpoint) {
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) {
-      vtb_services *s =
-          vtb_services_default(1); /* one thread: OpenMP teams do not survive a fork */
+      /* one thread: OpenMP teams do not survive a fork */
+      vtb_services *s = vtb_services_default(1);
       vtb_train_config c = config_for(s);
       c.checkpoint = path, c.checkpoint_steps = 3, c.resume = true;
       c.on_event = slow_down;

@@ -1,5 +1,5 @@
-/* Running statistics in training, from .vtb text to the checkpoint, against the same numbers in plain C: a model of
- * three convolutions with batch norm, the last two calls of one function. */
+/* Running statistics in training, from .vtb text to the checkpoint, against the same numbers in
+ * plain C: a model of three convolutions with batch norm, the last two calls of one function. */
 #include "codegen/codegen.h"
 #include "frontend/lang/lang.h"
 #include "runtime/artefact/safetensors.h"
@@ -23,7 +23,7 @@ static const char text[] =
     "  output logits = linear(\"head\", mean(x, axis = \"tokens\"), 4)\n"
     "}\n";
 
-/* ---- the model, compiled ---- */
+/* ---- the model, compiled --------------------------------------------------------------------- */
 
 static vtb_module *module_of(vtb_unit *u, bool training) {
   vtb_diags diags = {0};
@@ -88,7 +88,7 @@ static vtb_train_config config(void) {
   return c;
 }
 
-/* ---- the model in plain C ---- */
+/* ---- the model in plain C -------------------------------------------------------------------- */
 
 typedef struct plain {
   const float *weight[LAYERS], *bias[LAYERS], *gamma[LAYERS], *beta[LAYERS], *mean[LAYERS],
@@ -148,8 +148,8 @@ static void moments(const double *x, int64_t n, int channel, double *mean, doubl
   *var = squares / count;
 }
 
-/* The last layer's output, to be freed. batch_mean and batch_var (LAYERS * C) are filled and used if given, else the
- * running statistics are used. */
+/* The last layer's output, to be freed. batch_mean and batch_var (LAYERS * C) are filled and used
+ * if given, else the running statistics are used. */
 static double *forward(const plain *m, const double *images, int64_t n, double *batch_mean,
                        double *batch_var) {
   double *in = vtb_xcalloc((size_t)n * C * FAKE_PIXELS, sizeof *in),
@@ -209,13 +209,13 @@ static double mean_loss(const plain *m, const double *images, const vtb_dataset 
   return loss / (double)n;
 }
 
-/* ---- tests ---- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 /* What should stand in the buffers after each step, followed beside the training. */
 typedef struct follower {
   vtb_trainer *t;
-  double *images, batch_mean[LAYERS * C],
-      batch_var[LAYERS * C]; /* with the weights before the next step */
+  /* with the weights before the next step */
+  double *images, batch_mean[LAYERS * C], batch_var[LAYERS * C];
   double mean[LAYERS * C], var[LAYERS * C], average[LAYERS * C];
   int steps;
 } follower;

@@ -1,7 +1,8 @@
-/* Training with the update in the launch plan, by AdamW or SGD, from .vtb text to checkpoints: the emulated device
- * follows the CPU, a run goes on on either from the other's checkpoint, a step that does not count changes nothing, and
- * the driver's runtime (with a driver that has no GPU, whose launches the emulator does) gives the emulator's bits; in
- * fp16, gradients that would be lost are not where the loss is scaled.
+/* Training with the update in the launch plan, by AdamW or SGD, from .vtb text to checkpoints: the
+ * emulated device follows the CPU, a run goes on on either from the other's checkpoint, a step that
+ * does not count changes nothing, and the driver's runtime (with a driver that has no GPU, whose
+ * launches the emulator does) gives the emulator's bits; in fp16, gradients that would be lost are
+ * not where the loss is scaled.
  */
 #include "codegen/codegen.h"
 #include "codegen/emulator/emulator.h"
@@ -20,13 +21,14 @@ enum { TRAIN_IMAGES = 5 * FAKE_BATCH, TEST_IMAGES = 43, STEPS = 10 };
 
 #define MODEL(body)                                                                                \
   "use std.nn\nuse std.conv\nmodel small() {\n  input image: image[1, 6, 6]\n" body "}\n"
-/* mid.weight has 151 * 113 elements: more than one piece of the update, and no whole number of fours. */
+/* mid.weight has 151 * 113 elements: more than one piece of the update, and no whole number of
+ * fours. */
 static const char plain[] =
     MODEL("  x = relu(batch_norm(\"bn\", conv2d(\"conv\", image, 5, 3, pad = 1, bias = false)))\n"
           "  y = silu(linear(\"in\", mean(x, axis = \"tokens\"), 113))\n"
           "  output logits = linear(\"head\", silu(linear(\"mid\", y, 151)), 4)\n");
-/* Adjoints of what the convolution gives are near 1e-8, below half of what fp16 can say; those of the head's parameters
- * are not made by tensor cores. */
+/* Adjoints of what the convolution gives are near 1e-8, below half of what fp16 can say; those of
+ * the head's parameters are not made by tensor cores. */
 static const char faint[] =
     MODEL("  x = relu(conv2d(\"conv\", image, 16, 3, pad = 1))\n"
           "  output logits = 1e-4 * linear(\"head\", mean(x, axis = \"tokens\"), 4)\n");
@@ -36,7 +38,7 @@ static vtb_dataset *train_set, *eval_set;
 static vtb_program *host, *device, *by_sgd, *eval_program;
 static vtb_program *exact, *half; /* of the faint model */
 
-/* ---- the model, compiled ---- */
+/* ---- the model, compiled --------------------------------------------------------------------- */
 
 static vtb_module *module_of(vtb_unit *u, bool training, bool scaled) {
   vtb_diags diags = {0};
@@ -100,7 +102,7 @@ static vtb_status for_emulator(vtb_module *m, vtb_precision precision, vtb_progr
                           : status;
 }
 
-/* ---- training ---- */
+/* ---- training -------------------------------------------------------------------------------- */
 
 static vtb_train_config config(const vtb_program *step) {
   vtb_train_config c = vtb_train_defaults();
@@ -178,7 +180,7 @@ static double distance(const history *a, const history *b) {
   return worst;
 }
 
-/* ---- tests ---- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 /* A run as in c, and one by another program: they agree, and learn. */
 static void follow(vtb_train_config c, const vtb_program *step, int n_values) {
@@ -325,7 +327,7 @@ TEST(a_step_that_does_not_count_changes_nothing) {
   free_all(device, all);
 }
 
-/* ---- the driver's runtime, its launches done by the emulator ---- */
+/* ---- the driver's runtime, its launches done by the emulator --------------------------------- */
 
 static vtb_emulator *launcher;
 static const vtb_launch_plan *launched;
@@ -401,11 +403,12 @@ TEST(the_driver_runs_the_same_plan) {
   dlclose(fake);
 }
 
-/* ---- fp16 ---- */
+/* ---- fp16 ------------------------------------------------------------------------------------ */
 
 enum { FILTER = 16 * 9 };
 
-/* The filter's first moment after one step is half its gradient: into `moment`; the largest of it. */
+/* The filter's first moment after one step is half its gradient: into `moment`; the largest of
+ * it. */
 static double half_gradient(const vtb_program *p, float scale, float *moment, bool *counts) {
   void **all = buffers_of(p);
   float *scalars = all[vtb_program_find(p, VTB_UPDATE_SCALARS)],

@@ -1,9 +1,10 @@
 /* attention: softmax(scale q k^T + bias) v without a matrix of scores in memory.
  *
- * An index of the task is one batch entry, one head and some blocks of queries; at batch 1 with few heads the blocks of
- * a head are shared out too. Keys (transposed) and values of the head are packed into scratch memory once; then each
- * block of queries meets one tile of keys after the other, with the maximum m, the sum l and the output row carried and
- * rescaled from tile to tile (online softmax; one tile, the usual case at vision sizes, rescales nothing).
+ * An index of the task is one batch entry, one head and some blocks of queries; at batch 1 with few
+ * heads the blocks of a head are shared out too. Keys (transposed) and values of the head are
+ * packed into scratch memory once; then each block of queries meets one tile of keys after the
+ * other, with the maximum m, the sum l and the output row carried and rescaled from tile to tile
+ * (online softmax; one tile, the usual case at vision sizes, rescales nothing).
  */
 #include "codegen/cpu/attention/attention.h"
 
@@ -21,7 +22,7 @@ static LLVMValueRef sub(vtb_cpu *c, LLVMValueRef x, LLVMValueRef y) {
 }
 static int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
 
-/* ---- shared with the adjoint -------------------------------------------------------------------------------- */
+/* ---- shared with the adjoint ----------------------------------------------------------------- */
 
 vtb__attention vtb__attention_make(vtb_cpu *c, const vtb_inst *inst) {
   vtb__attention g = {
@@ -213,7 +214,7 @@ LLVMValueRef vtb__attention_score(const vtb__attention *g, LLVMValueRef s, LLVMV
   return LLVMBuildSelect(c->b, real, s, low, "");
 }
 
-/* ---- forward ------------------------------------------------------------------------------------------------ */
+/* ---- forward --------------------------------------------------------------------------------- */
 
 typedef struct forward {
   vtb__attention g;

@@ -1,6 +1,7 @@
-/* What the emitters of attention and attention_grad share: the instruction taken apart, blocks of queries, tiles of
- * keys, scores. Shapes and meaning: ir/attention.h. Keys of a head lie in scratch memory transposed, tile after tile
- * [n_tiles, K, ld_s]; rows of queries, keys and values are padded with zeros to whole vectors.
+/* What the emitters of attention and attention_grad share: the instruction taken apart, blocks of
+ * queries, tiles of keys, scores. Shapes and meaning: ir/attention.h. Keys of a head lie in scratch
+ * memory transposed, tile after tile [n_tiles, K, ld_s]; rows of queries, keys and values are
+ * padded with zeros to whole vectors.
  */
 #ifndef VTB_CODEGEN_CPU_ATTENTION_H
 #define VTB_CODEGEN_CPU_ATTENTION_H
@@ -40,8 +41,9 @@ LLVMValueRef vtb__attention_row(const vtb__attention *g, int tensor, LLVMValueRe
 /* Rows [from, from + n) of `width` elements, padded with zeros, to out. */
 void vtb__attention_pack(const vtb__attention *g, int tensor, LLVMValueRef head, int64_t width,
                          LLVMValueRef from, LLVMValueRef n, LLVMValueRef out, int64_t ld);
-/* All keys' (or values') rows of the head, transposed by tiles; `rows` is scratch for one tile of rows, NULL where the
- * width is whole vectors and nothing turned. Columns beyond the last key repeat it. */
+/* All keys' (or values') rows of the head, transposed by tiles; `rows` is scratch for one tile of
+ * rows, NULL where the width is whole vectors and nothing turned. Columns beyond the last key
+ * repeat it. */
 void vtb__attention_transpose(vtb__attention *g, int tensor, LLVMValueRef head, int64_t width,
                               const vtb__turn *turn, LLVMValueRef rows, int64_t ld,
                               LLVMValueRef out);
@@ -62,10 +64,11 @@ void vtb__attention_tile(vtb__attention *g, LLVMValueRef tile);
 LLVMValueRef vtb__attention_tile_at(const vtb__attention *g, LLVMValueRef all, LLVMValueRef tile,
                                     int64_t width);
 
-/* The address of the bias of query i (of this batch entry and head) at key j0; tensor is the bias or its adjoint. */
+/* The address of the bias of query i (of this batch entry and head) at key j0; tensor is the bias
+ * or its adjoint. */
 LLVMValueRef vtb__attention_bias_row(const vtb__attention *g, int tensor, LLVMValueRef i);
-/* scale s + bias for the columns j ... of query i, excluded keys and columns beyond the last at -inf (the latter only
- * if there is a bias or an exclusion; else they repeat the last key). */
+/* scale s + bias for the columns j ... of query i, excluded keys and columns beyond the last at
+ * -inf (the latter only if there is a bias or an exclusion; else they repeat the last key). */
 LLVMValueRef vtb__attention_score(const vtb__attention *g, LLVMValueRef s, LLVMValueRef bias_row,
                                   LLVMValueRef i, LLVMValueRef j);
 

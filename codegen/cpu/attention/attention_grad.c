@@ -1,11 +1,12 @@
 /* attention_grad: dq, dk, dv and, if asked for, the adjoint of the bias.
  *
- * An index of the first task is one batch entry and one head of keys, with the query heads that read it one after the
- * other. Blocks of queries meet tiles of keys; of the tile of scores come the probabilities P = exp(s - lse) and
- * dS = P o (dY V^T - delta), delta = dy . y - dlse, and of these
+ * An index of the first task is one batch entry and one head of keys, with the query heads that
+ * read it one after the other. Blocks of queries meet tiles of keys; of the tile of scores come the
+ * probabilities P = exp(s - lse) and dS = P o (dY V^T - delta), delta = dy . y - dlse, and of these
  *   dV += P^T dY        dK += scale dS^T Q        dQ += scale dS K
- * with dK and dV of the whole head in scratch memory. The bias is shared by many heads and batch entries: a second task
- * makes its adjoint, an index being a block of rows of the bias, by the same two products once more.
+ * with dK and dV of the whole head in scratch memory. The bias is shared by many heads and batch
+ * entries: a second task makes its adjoint, an index being a block of rows of the bias, by the same
+ * two products once more.
  */
 #include "codegen/cpu/attention/attention.h"
 
@@ -47,9 +48,10 @@ static void reserve(backward *w, bool whole) {
   w->dq = vtb__attention_scratch(g, g->block * g->ld_k);
 }
 
-/* ---- blocks and tiles --------------------------------------------------------------------------------------- */
+/* ---- blocks and tiles ------------------------------------------------------------------------ */
 
-/* In the order of the products, so that a query that sees one key (P = 1, y = v) has dS = 0 exactly. */
+/* In the order of the products, so that a query that sees one key (P = 1, y = v) has dS = 0
+ * exactly. */
 static LLVMValueRef dot(vtb_cpu *c, LLVMValueRef x, LLVMValueRef y, int64_t n) {
   vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), k_(c, n), k_(c, 1));
   LLVMValueRef sum = vtb_cpu_carry(c, &l, vtb_cpu_f32(c, 0));
@@ -202,7 +204,7 @@ static void inputs(vtb_cpu *c, const vtb_inst *inst, const vtb__attention *of) {
   vtb_cpu_task_end(c, g->t);
 }
 
-/* ---- the bias ----------------------------------------------------------------------------------------------- */
+/* ---- the bias -------------------------------------------------------------------------------- */
 
 /* Zeros in the block's rows of the bias's adjoint. */
 static void clear_rows(backward *w) {

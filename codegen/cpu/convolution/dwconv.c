@@ -1,10 +1,15 @@
-/* Depthwise convolution of tokens [B, N, C] on the grid [gh, gw] that the path walks row by row, and its adjoints.
+/* Depthwise convolution of tokens [B, N, C] on the grid [gh, gw] that the path walks row by row,
+ * and its adjoints.
  *
- *   y[p(t)] = sum over taps (a, e) of w[c, a, e] x[p(t')],  t' = t + (a - top) gw + (e - left), zero where it leaves
- * the grid dx      the same sum with the taps mirrored: t' = t - (a - top) gw - (e - left) dw      sum over batch and t
- * of x[p(t')] dy[p(t)] p is the path (storage order if absent). Vectors run along C; weights are first laid out tap by
- * tap. Taps outside the grid read a row of zeros. y, dx: a task owns a row of the grid. dw: a task owns a block of
- * channels and a share of the rows; shares are fixed by the shapes and added in order.
+ *   y[p(t)] = sum over taps (a, e) of w[c, a, e] x[p(t')],   t' = t + (a - top) gw + (e - left),
+ *             zero where it leaves the grid
+ *   dx        the same sum with the taps mirrored: t' = t - (a - top) gw - (e - left)
+ *   dw        sum over batch and t of x[p(t')] dy[p(t)]
+ *
+ * p is the path (storage order if absent). Vectors run along C; weights are first laid out tap by
+ * tap. Taps outside the grid read a row of zeros. y, dx: a task owns a row of the grid. dw: a task
+ * owns a block of channels and a share of the rows; shares are fixed by the shapes and added in
+ * order.
  */
 #include "codegen/cpu/loop/order.h"
 
@@ -41,8 +46,8 @@ static void make_zeros(dwconv *g, int64_t n) {
   free(zeros);
 }
 
-/* Address of the row of tensor i that tap number `tap` reads for the token at (y, x) of the walked grid; zeros outside.
- */
+/* Address of the row of tensor i that tap number `tap` reads for the token at (y, x) of the walked
+ * grid; zeros outside. */
 static LLVMValueRef tap_row(const dwconv *g, int i, LLVMValueRef b, LLVMValueRef y, LLVMValueRef x,
                             int64_t tap) {
   vtb_cpu *c = g->c;
@@ -143,11 +148,12 @@ static void convolve(vtb_cpu *c, const vtb_inst *inst, bool mirrored) {
 void vtb__cpu_dwconv(vtb_cpu *c, const vtb_inst *inst) { convolve(c, inst, false); }
 void vtb__cpu_dwconv_dx(vtb_cpu *c, const vtb_inst *inst) { convolve(c, inst, true); }
 
-/* ---- dw ---------------------------------------------------------------------------------------------------- */
+/* ---- dw -------------------------------------------------------------------------------------- */
 
 #define MAX_SUMS 12 /* vectors of sums kept in registers: taps times vectors of channels */
 
-/* How the work on dw is cut: blocks of channels, `vectors` each, and shares of the grid rows of all batch entries. */
+/* How the work on dw is cut: blocks of channels, `vectors` each, and shares of the grid rows of all
+ * batch entries. */
 typedef struct dw_cut {
   int vectors;             /* of a block of channels: 1, or more where C is a multiple of them */
   int64_t n_blocks, block; /* block: channels */
@@ -169,7 +175,8 @@ static dw_cut cut(const dwconv *g) {
   return k;
 }
 
-/* Sums of taps first ... first+n for a block of channels from `ch`, over grid rows from ... to of all batch entries. */
+/* Sums of taps first ... first+n for a block of channels from `ch`, over grid rows from ... to of
+ * all batch entries. */
 static void weight_sums(const dwconv *g, const dw_cut *k, int64_t first, int n, LLVMValueRef ch,
                         LLVMValueRef mask, LLVMValueRef from, LLVMValueRef to, LLVMValueRef out) {
   vtb_cpu *c = g->c;

@@ -1,8 +1,9 @@
-/* im2col and col2im: patches [B, oh*ow, C*kh*kw] of an image [B, C, H, W], zeros outside it, and the adjoint.
+/* im2col and col2im: patches [B, oh*ow, C*kh*kw] of an image [B, C, H, W], zeros outside it, and
+ * the adjoint.
  *
- * A row of a patch is kw neighbours of an image row: copied in whole vectors where it lies inside the image, by
- * elements where it may stick out. im2col: a task owns a row of patches; col2im: a plane of the image, so that sums
- * have an order.
+ * A row of a patch is kw neighbours of an image row: copied in whole vectors where it lies inside
+ * the image, by elements where it may stick out. im2col: a task owns a row of patches; col2im: a
+ * plane of the image, so that sums have an order.
  */
 #include "codegen/cpu/cpu.h"
 

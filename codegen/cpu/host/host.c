@@ -1,5 +1,5 @@
-/* The host program: the steps of every function (codegen/steps.h) as straight-line code that fills closures and
- * launches tasks.
+/* The host program: the steps of every function (codegen/steps.h) as straight-line code that fills
+ * closures and launches tasks.
  *
  *   void f(ptr args, ptr workspace, ptr services)
  *
@@ -11,7 +11,7 @@
 
 #include "codegen/cpu/host/print.h"
 
-/* ---- addresses -------------------------------------------------------------------------------------------- */
+/* ---- addresses ------------------------------------------------------------------------------- */
 
 static LLVMValueRef bytes_from(vtb_host_print *f, LLVMValueRef ptr, int64_t bytes) {
   vtb_cpu *c = &f->h->cpu;
@@ -67,7 +67,7 @@ static void take_tail(vtb_host_print *f, int64_t bytes) {
   if (bytes > f->tail_bytes) f->tail_bytes = bytes;
 }
 
-/* ---- launches --------------------------------------------------------------------------------------------- */
+/* ---- launches -------------------------------------------------------------------------------- */
 
 static LLVMValueRef service(vtb_host_print *f, size_t offset) {
   LLVMValueRef at = bytes_from(f, f->services, (int64_t)offset);
@@ -155,7 +155,7 @@ static vtb_status print_step(vtb_host_print *f, const vtb_step *step, vtb_error 
   return VTB_OK;
 }
 
-/* ---- functions -------------------------------------------------------------------------------------------- */
+/* ---- functions ------------------------------------------------------------------------------- */
 
 static LLVMValueRef declare(vtb_host *h, const vtb_func *func, bool is_entry) {
   vtb_strbuf name = {0};
@@ -205,7 +205,8 @@ static vtb_status print_func(vtb_host *h, size_t number, vtb_error *err) {
 }
 
 vtb_status vtb__host_build(vtb_host *h, vtb_func *entry, vtb_error *err) {
-  /* as wide as a cache line and the widest vector; a tensor's elements are all that its code asks for */
+  /* as wide as a cache line and the widest vector; a tensor's elements are all that its code asks
+   * for */
   static const vtb_places places = {.frame_align = 64, .tensor_align = 4};
   vtb_error ignored = {0};
   if (!err) err = &ignored;

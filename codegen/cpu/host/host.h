@@ -1,4 +1,5 @@
-/* Between the files of codegen/: kernels under construction, the host program, the LLVM side. Not for other folders. */
+/* Between the files of codegen/: kernels under construction, the host program, the LLVM side. Not
+ * for other folders. */
 #ifndef VTB_CODEGEN_HOST_H
 #define VTB_CODEGEN_HOST_H
 
@@ -14,7 +15,8 @@ typedef struct vtb_cpu_step {
   int64_t n, grain;
 } vtb_cpu_step;
 
-/* Code that equal instructions share. Its closure in memory: services, a pointer an operand and result, temporaries. */
+/* Code that equal instructions share. Its closure in memory: services, a pointer an operand and
+ * result, temporaries. */
 struct vtb_cpu_kernel {
   char *key;
   char *name; /* "row_12" */
@@ -82,9 +84,9 @@ void vtb__cpu_copy(vtb_cpu *c, const vtb_value *value);
 /* A task without an instruction. */
 vtb_cpu_task *vtb__task_begin(vtb_cpu *c, const char *kind, int64_t n, int64_t grain);
 
-/* Between begin and end, with next before each instruction but the first: the i-th tasks of all instructions are one
- * task, body behind body at the same index, so that what one has read the next finds in the cache. They share scratch
- * memory, not temporaries. All must begin the same tasks. */
+/* Between begin and end, with next before each instruction but the first: the i-th tasks of all
+ * instructions are one task, body behind body at the same index, so that what one has read the next
+ * finds in the cache. They share scratch memory, not temporaries. All must begin the same tasks. */
 void vtb__join_begin(vtb_cpu *c);
 void vtb__join_next(vtb_cpu *c);
 void vtb__join_end(vtb_cpu *c);

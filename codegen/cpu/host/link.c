@@ -1,5 +1,5 @@
-/* See link.h. Everything happens in a temporary folder of its own, whose files have fixed names: equal objects give
- * equal libraries. */
+/* See link.h. Everything happens in a temporary folder of its own, whose files have fixed names:
+ * equal objects give equal libraries. */
 #include "codegen/cpu/host/link.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ const char *vtb_link_symbol(int i, char *buf) {
   return buf;
 }
 
-/* ---- the compiler ------------------------------------------------------------------------------------------- */
+/* ---- the compiler ---------------------------------------------------------------------------- */
 
 static bool in_path(const char *name) {
   if (strchr(name, '/')) return access(name, X_OK) == 0;
@@ -78,7 +78,7 @@ static int run_program(char *const *argv, const char *log) {
   return WIFEXITED(state) ? WEXITSTATUS(state) : -1;
 }
 
-/* ---- the folder ---------------------------------------------------------------------------------------------- */
+/* ---- the folder ------------------------------------------------------------------------------ */
 
 static char *in_folder(const char *folder, const char *name) {
   vtb_strbuf s = {0};
@@ -119,7 +119,7 @@ static void write_table(int n, uint64_t build, vtb_strbuf *out) {
   vtb_strbuf_puts(out, n ? "}};\n" : "0}};\n");
 }
 
-/* ---- linking ------------------------------------------------------------------------------------------------- */
+/* ---- linking --------------------------------------------------------------------------------- */
 
 static vtb_status put_file(const char *folder, const char *name, const void *data, size_t n,
                            word_list *argv, vtb_error *err) {

@@ -1,4 +1,5 @@
-/* From a module to machine code: LLVM IR built, verified, optimised, emitted as an object or as assembly. */
+/* From a module to machine code: LLVM IR built, verified, optimised, emitted as an object or as
+ * assembly. */
 #include "codegen/cpu/host/object.h"
 
 #include <llvm-c/Analysis.h>
@@ -55,7 +56,7 @@ vtb_status vtb__emit(vtb_host *h, const vtb_machine *t, LLVMCodeGenFileType kind
   return status;
 }
 
-/* ---- objects for files ---- */
+/* ---- objects for files ----------------------------------------------------------------------- */
 
 /* Entries of several programs are linked into one library, which shows none of them. */
 static void name_entry(vtb_host *h, const char *symbol) {
@@ -96,7 +97,7 @@ void vtb_object_free(vtb_object *o) {
   *o = (vtb_object){0};
 }
 
-/* ---- text ---- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 vtb_status vtb_codegen_text(vtb_module *m, vtb_func *f, const vtb_codegen_options *o, bool assembly,
                             vtb_strbuf *out, vtb_error *err) {

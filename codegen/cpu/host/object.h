@@ -9,7 +9,8 @@
 
 /* Takes `e`; VTB_OK if there is none. */
 VTB_MUST_USE vtb_status vtb__llvm_status(LLVMErrorRef e, const char *what, vtb_error *err);
-/* The optimised LLVM module of entry `f`, in `h`, which is the caller's to free also after a failure. */
+/* The optimised LLVM module of entry `f`, in `h`, which is the caller's to free also after a
+ * failure. */
 VTB_MUST_USE vtb_status vtb__generate(vtb_module *m, vtb_func *f, const vtb_codegen_options *o,
                                       vtb_machine *t, vtb_host *h, vtb_error *err);
 VTB_MUST_USE vtb_status vtb__emit(vtb_host *h, const vtb_machine *t, LLVMCodeGenFileType kind,

@@ -15,16 +15,17 @@ typedef struct vtb_host_print {
   int64_t tail_bytes;      /* temporaries and callees */
 } vtb_host_print;
 
-/* ---- host.c ---- */
+/* ---- host.c ---------------------------------------------------------------------------------- */
 LLVMValueRef vtb__host_address(vtb_host_print *f, const vtb_spot *spot);
 void vtb__host_store(vtb_host_print *f, int slot, LLVMValueRef pointer); /* into the closure */
-/* Calls a planned function with the closure as its arguments; its frame is `frame` bytes behind the tail's beginning. */
+/* Calls a planned function with the closure as its arguments; its frame is `frame` bytes behind the
+ * tail's beginning. */
 void vtb__host_call(vtb_host_print *f, const vtb_func *callee, int64_t frame);
 
-/* ---- fold.c ---- */
+/* ---- fold.c ---------------------------------------------------------------------------------- */
 void vtb__host_fold(vtb_host_print *f, const vtb_step *step);
 
-/* ---- kernel.c ---- */
+/* ---- kernel.c -------------------------------------------------------------------------------- */
 /* Finds or emits the kernel of a step, which `runs` more launches use; NULL with err. */
 vtb_cpu_kernel *vtb__host_kernel(vtb_host *h, const vtb_step *step, int runs, vtb_error *err);
 

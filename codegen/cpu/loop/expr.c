@@ -1,7 +1,7 @@
 /* Values of a body as LLVM values: loads, stores, elementwise ops, conditions.
  *
- * Conditions that do not vary from lane to lane become branches, so that what they exclude is never read; the others
- * select.
+ * Conditions that do not vary from lane to lane become branches, so that what they exclude is never
+ * read; the others select.
  */
 #include "codegen/cpu/loop/expr.h"
 
@@ -10,7 +10,7 @@
 
 #include "runtime/base/random.h"
 
-/* ---- lanes ------------------------------------------------------------------------------------------------ */
+/* ---- lanes ----------------------------------------------------------------------------------- */
 
 bool vtb__is_vector(LLVMValueRef v) { return LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMVectorTypeKind; }
 
@@ -38,7 +38,7 @@ static LLVMValueRef scalar_constant(vtb_expr *e, vtb_dtype d, double v) {
                       : LLVMConstInt(e->c->i32, (unsigned long long)(int64_t)v, 1);
 }
 
-/* ---- memory ----------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static LLVMValueRef intrinsic2(vtb_expr *e, const char *name, LLVMTypeRef a, LLVMTypeRef b,
                                LLVMValueRef *args, int n) {
@@ -68,7 +68,8 @@ static LLVMValueRef load_scalar(vtb_expr *e, vtb_dtype d, LLVMValueRef ptr, LLVM
   return v;
 }
 
-/* A load that does not depend on the innermost loop goes before it; never out of a branch that guards it. */
+/* A load that does not depend on the innermost loop goes before it; never out of a branch that
+ * guards it. */
 static LLVMValueRef load_uniform(vtb_expr *e, vtb_dtype d, LLVMValueRef ptr, const vtb_index *at) {
   LLVMBasicBlockRef here = LLVMGetInsertBlock(e->c->b);
   bool inner = e->body.vec >= 0 && at->coef[e->body.groups[e->body.vec].last] != 0;
@@ -166,7 +167,7 @@ static int64_t new_temp(vtb_body *b, int64_t bytes) {
   return vtb_cpu_temp(vtb__expr_of(b)->c, bytes);
 }
 
-/* ---- conditions ------------------------------------------------------------------------------------------- */
+/* ---- conditions ------------------------------------------------------------------------------ */
 
 static bool same_dyn(const void *x, const void *y) { return x == y; }
 
@@ -203,7 +204,7 @@ static void *choose(vtb_body *b, vtb_dtype d, void *condition, vtb_arm_fn arm, c
   return LLVMBuildLoad2(c->b, type, var, "");
 }
 
-/* ---- elementwise ------------------------------------------------------------------------------------------ */
+/* ---- elementwise ----------------------------------------------------------------------------- */
 
 static LLVMValueRef like_int(vtb_expr *e, LLVMValueRef x, int64_t v) {
   LLVMValueRef k = LLVMConstInt(e->c->i32, (unsigned long long)v, 1);
@@ -294,7 +295,7 @@ static void *elementwise(vtb_body *b, const vtb_inst *i, void **operands) {
   return i->op == VTB_OP_add || i->op == VTB_OP_sub || i->op == VTB_OP_mul ? contract(r) : r;
 }
 
-/* ---- sources ---------------------------------------------------------------------------------------------- */
+/* ---- sources --------------------------------------------------------------------------------- */
 
 static void *number(vtb_body *b, vtb_dtype d, double v) {
   return scalar_constant(vtb__expr_of(b), d, v);
@@ -332,7 +333,7 @@ static void *random_value(vtb_body *body, void *seed, uint32_t stream, const vtb
   return LLVMBuildFMul(b, f, vtb_cpu_like(e->c, f, 0x1p-24), "");
 }
 
-/* ---- the target ------------------------------------------------------------------------------------------- */
+/* ---- the target ------------------------------------------------------------------------------ */
 
 static const vtb_body_target target = {.most_together = 16,
                                        .same = same_dyn,

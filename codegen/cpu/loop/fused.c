@@ -1,4 +1,5 @@
-/* Kernels of ops that are expressions, moves and reductions: a fused body, or one bare op; and fused scans. */
+/* Kernels of ops that are expressions, moves and reductions: a fused body, or one bare op; and
+ * fused scans. */
 #include <string.h>
 
 #include "codegen/cpu/attention/attention.h"

@@ -1,7 +1,7 @@
 /* Loop kernels: elementwise ops and data movement over one iteration shape.
  *
- * Variables that every address has in row-major ratio are one loop; the last is vectorised, the first ones are shared
- * out to threads in pieces of a few thousand elements.
+ * Variables that every address has in row-major ratio are one loop; the last is vectorised, the
+ * first ones are shared out to threads in pieces of a few thousand elements.
  */
 #include "codegen/cpu/loop/expr.h"
 

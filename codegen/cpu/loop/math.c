@@ -1,12 +1,14 @@
-/* Mathematics on f32 scalars and vectors as polynomials. The builders of LLVM are polymorphic, so one body serves both.
+/* Mathematics on f32 scalars and vectors as polynomials. The builders of LLVM are polymorphic, so
+ * one body serves both.
  *
- * Polynomials are Chebyshev fits of the named quotient on the named interval; the fit's error stands beside each and is
- * below half an ulp of the result. Argument reductions are the classical ones (Cody and Waite 1980). */
+ * Polynomials are Chebyshev fits of the named quotient on the named interval; the fit's error
+ * stands beside each and is below half an ulp of the result. Argument reductions are the classical
+ * ones (Cody and Waite 1980). */
 #include "codegen/cpu/cpu.h"
 
 #define INF __builtin_inf()
 
-/* ---- short forms ------------------------------------------------------------------------------------------ */
+/* ---- short forms ----------------------------------------------------------------------------- */
 
 static LLVMValueRef fadd(vtb_cpu *c, LLVMValueRef x, LLVMValueRef y) {
   return LLVMBuildFAdd(c->b, x, y, "");
@@ -65,10 +67,10 @@ static LLVMValueRef poly(vtb_cpu *c, LLVMValueRef x, const double *coef, int n) 
   poly((c), (x), (const double[]){__VA_ARGS__},                                                    \
        (int)(sizeof((double[]){__VA_ARGS__}) / sizeof(double)))
 
-static const double MAGIC =
-    12582912.0; /* 1.5 * 2^23: adding it rounds to an integer, kept in the low bits */
+/* 1.5 * 2^23: adding it rounds to an integer, kept in the low bits */
+static const double MAGIC = 12582912.0;
 
-/* ---- exponential and logarithm ---------------------------------------------------------------------------- */
+/* ---- exponential and logarithm --------------------------------------------------------------- */
 
 /* x = n ln2 + r, e^x = 2^n (1 + r + r^2 P(r)); n goes straight into the exponent field. */
 LLVMValueRef vtb_cpu_exp(vtb_cpu *c, LLVMValueRef x) {
@@ -79,8 +81,8 @@ LLVMValueRef vtb_cpu_exp(vtb_cpu *c, LLVMValueRef x) {
   LLVMValueRef n = fsub(c, shifted, k(c, x, MAGIC));
   LLVMValueRef r = vtb_cpu_fma(c, n, k(c, x, -0.693359375), t);
   r = vtb_cpu_fma(c, n, k(c, x, 0.000212194440054690583), r);
-  LLVMValueRef p =
-      POLY(c, r, 0.001392619767, 0.008363190326, 0.04166655453, 0.1666657692, 0.5); /* 6.5e-8 r^2 */
+  /* 6.5e-8 r^2 */
+  LLVMValueRef p = POLY(c, r, 0.001392619767, 0.008363190326, 0.04166655453, 0.1666657692, 0.5);
   p = vtb_cpu_fma(c, fmul(c, r, r), p, r);
   p = fadd(c, p, k(c, x, 1.0));
   LLVMValueRef exponent = LLVMBuildShl(c->b, bits(c, shifted), int_const(c, x, 23), "");
@@ -90,8 +92,9 @@ LLVMValueRef vtb_cpu_exp(vtb_cpu *c, LLVMValueRef x) {
   return pick(c, LLVMBuildFCmp(c->b, LLVMRealUNO, x, x, ""), x, y);
 }
 
-/* x = n + r, 2^x = 2^n (1 + r Q(r)). The limits of x are those at which the sum of exponent fields is that of 0 and of
- * infinity while r = 0. The operands of the comparisons stand so that NaN stays. */
+/* x = n + r, 2^x = 2^n (1 + r Q(r)). The limits of x are those at which the sum of exponent fields
+ * is that of 0 and of infinity while r = 0. The operands of the comparisons stand so that NaN
+ * stays. */
 LLVMValueRef vtb_cpu_exp2(vtb_cpu *c, LLVMValueRef x) {
   LLVMValueRef t = vtb_cpu_fmin(c, k(c, x, 128.0), vtb_cpu_fmax(c, k(c, x, -127.0), x));
   LLVMValueRef shifted = fadd(c, t, k(c, x, MAGIC));
@@ -156,7 +159,7 @@ LLVMValueRef vtb_cpu_softplus(vtb_cpu *c, LLVMValueRef x) {
   return fadd(c, vtb_cpu_fmax(c, x, k(c, x, 0.0)), log1p_exp_neg_abs(c, x));
 }
 
-/* ---- sigmoids --------------------------------------------------------------------------------------------- */
+/* ---- sigmoids -------------------------------------------------------------------------------- */
 
 LLVMValueRef vtb_cpu_sigmoid(vtb_cpu *c, LLVMValueRef x) {
   LLVMValueRef one = k(c, x, 1.0);
@@ -174,7 +177,8 @@ LLVMValueRef vtb_cpu_tanh(vtb_cpu *c, LLVMValueRef x) {
   return pick(c, less(c, a, 0.625), small, copysign_of(c, big, x));
 }
 
-/* x P(x^2) / Q(x^2), a minimax fit on |x| <= 3.925, where erf is 1 - 3e-8: 1.9e-8, rounded to f32 3.2e-7. */
+/* x P(x^2) / Q(x^2), a minimax fit on |x| <= 3.925, where erf is 1 - 3e-8: 1.9e-8, rounded to f32
+ * 3.2e-7. */
 LLVMValueRef vtb_cpu_erf(vtb_cpu *c, LLVMValueRef x) {
   x = pick(c, above(c, x, 3.925), k(c, x, 3.925), x);
   x = pick(c, less(c, x, -3.925), k(c, x, -3.925), x);
@@ -199,7 +203,7 @@ LLVMValueRef vtb_cpu_gelu_tanh(vtb_cpu *c, LLVMValueRef x) {
   return vtb_cpu_fma(c, half, vtb_cpu_tanh(c, fmul(c, inner, k(c, x, 0.79788456080286536))), half);
 }
 
-/* ---- sine and cosine -------------------------------------------------------------------------------------- */
+/* ---- sine and cosine ------------------------------------------------------------------------- */
 
 /* x = n pi/2 + r in three parts, good to about |x| = 1e5; then by the quadrant n mod 4. */
 static LLVMValueRef sin_quadrant(vtb_cpu *c, LLVMValueRef x, uint32_t turn) {
@@ -209,10 +213,10 @@ static LLVMValueRef sin_quadrant(vtb_cpu *c, LLVMValueRef x, uint32_t turn) {
   r = vtb_cpu_fma(c, n, k(c, x, -0.0004837512969970703125), r);
   r = vtb_cpu_fma(c, n, k(c, x, -7.54978995489e-8), r);
   LLVMValueRef s = fmul(c, r, r);
-  LLVMValueRef ps =
-      POLY(c, s, 2.72491468e-6, -0.0001984008072, 0.008333331864, -0.1666666666); /* 2.8e-11 */
-  LLVMValueRef pc =
-      POLY(c, s, -2.730030902e-7, 2.480059536e-5, -0.001388888766, 0.04166666666); /* 2.4e-12 */
+  /* 2.8e-11 */
+  LLVMValueRef ps = POLY(c, s, 2.72491468e-6, -0.0001984008072, 0.008333331864, -0.1666666666);
+  /* 2.4e-12 */
+  LLVMValueRef pc = POLY(c, s, -2.730030902e-7, 2.480059536e-5, -0.001388888766, 0.04166666666);
   LLVMValueRef sine = vtb_cpu_fma(c, fmul(c, s, r), ps, r);
   LLVMValueRef cosine =
       vtb_cpu_fma(c, fmul(c, s, s), pc, vtb_cpu_fma(c, s, k(c, x, -0.5), k(c, x, 1.0)));
@@ -228,7 +232,7 @@ static LLVMValueRef sin_quadrant(vtb_cpu *c, LLVMValueRef x, uint32_t turn) {
 LLVMValueRef vtb_cpu_sin(vtb_cpu *c, LLVMValueRef x) { return sin_quadrant(c, x, 0); }
 LLVMValueRef vtb_cpu_cos(vtb_cpu *c, LLVMValueRef x) { return sin_quadrant(c, x, 1); }
 
-/* ---- the elementwise ops of the table --------------------------------------------------------------------- */
+/* ---- the elementwise ops of the table -------------------------------------------------------- */
 
 static LLVMValueRef truth(vtb_cpu *c, LLVMRealPredicate p, LLVMValueRef x, LLVMValueRef y) {
   return pick(c, LLVMBuildFCmp(c->b, p, x, y, ""), k(c, x, 1.0), k(c, x, 0.0));

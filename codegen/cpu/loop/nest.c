@@ -12,7 +12,7 @@ int64_t vtb__body_weight(const vtb_inst *inst) {
   return 1 + w / 4;
 }
 
-/* ---- probing ---------------------------------------------------------------------------------------------- */
+/* ---- probing --------------------------------------------------------------------------------- */
 
 /* A function that is thrown away: every pointer and variable is a parameter. */
 void *vtb__cpu_begin_probe(vtb_body *b) {
@@ -48,7 +48,7 @@ void vtb__cpu_end_probe(vtb_body *b) {
   free(e->probe.t);
 }
 
-/* ---- loops ------------------------------------------------------------------------------------------------ */
+/* ---- loops ----------------------------------------------------------------------------------- */
 
 void vtb__decode_list(vtb_expr *e, LLVMValueRef linear, const int *groups, int n) {
   for (int i = n; i-- > 0;) {
@@ -97,7 +97,8 @@ static void run_tail(vtb_expr *e, LLVMValueRef from, LLVMValueRef to, LLVMValueR
   e->body.memo.n = known;
 }
 
-/* The tail when it is not known to exist: carried values pass through memory, which becomes registers again. */
+/* The tail when it is not known to exist: carried values pass through memory, which becomes
+ * registers again. */
 static void maybe_tail(vtb_expr *e, LLVMValueRef from, LLVMValueRef to, LLVMValueRef *carry,
                        int n_carry, vtb_vector_fn body, void *user) {
   vtb_cpu *c = e->c;
@@ -141,7 +142,7 @@ void vtb__vector_loop(vtb_expr *e, LLVMValueRef from, LLVMValueRef to, bool tail
   }
 }
 
-/* ---- roots ------------------------------------------------------------------------------------------------ */
+/* ---- roots ----------------------------------------------------------------------------------- */
 
 LLVMValueRef vtb__root_ptr(vtb_expr *e, const vtb_root *r) {
   return r->tensor >= 0 ? e->task->t[r->tensor].ptr : vtb_cpu_temp_ptr(e->c, e->task, r->temp);

@@ -1,5 +1,5 @@
-/* The order in which a kernel visits tokens: storage position of step t as index arithmetic, or through a table in the
- * program where the path has no formula. */
+/* The order in which a kernel visits tokens: storage position of step t as index arithmetic, or
+ * through a table in the program where the path has no formula. */
 #ifndef VTB_CODEGEN_CPU_ORDER_H
 #define VTB_CODEGEN_CPU_ORDER_H
 
@@ -19,7 +19,8 @@ typedef struct vtb__order {
   LLVMValueRef table;
 } vtb__order;
 
-/* `path` is the text of the attribute, NULL for storage order; the verifier has checked it against n. */
+/* `path` is the text of the attribute, NULL for storage order; the verifier has checked it against
+ * n. */
 vtb__order vtb__order_make(vtb_cpu *c, const char *path, int64_t n);
 LLVMValueRef vtb__order_at(vtb_cpu *c, const vtb__order *o, LLVMValueRef t);
 

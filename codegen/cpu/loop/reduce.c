@@ -1,8 +1,10 @@
-/* Reductions over any axes, several of one operand shape together (sums for biases and gains, pooling, losses).
+/* Reductions over any axes, several of one operand shape together (sums for biases and gains,
+ * pooling, losses).
  *
- * The reduced space is cut into blocks by its shape alone, never by the number of threads; blocks leave partial results
- * in a temporary, which a second task adds in order. If the last axis is kept, a block walks its rows and adds them to
- * a row of results; if it is reduced, lanes are added up at the end of a block.
+ * The reduced space is cut into blocks by its shape alone, never by the number of threads; blocks
+ * leave partial results in a temporary, which a second task adds in order. If the last axis is
+ * kept, a block walks its rows and adds them to a row of results; if it is reduced, lanes are added
+ * up at the end of a block.
  */
 #include "codegen/cpu/loop/expr.h"
 
@@ -36,7 +38,7 @@ static vtb_index result_at(vtb_expr *e, const reduction *d) {
   return vtb__reduction_result(&e->body, &d->of);
 }
 
-/* ---- shape of the work ------------------------------------------------------------------------------------ */
+/* ---- shape of the work ----------------------------------------------------------------------- */
 
 static void choose_blocks(vtb_expr *e, reduction *d) {
   int last = e->body.n_groups - 1;
@@ -81,7 +83,7 @@ static int64_t partials(const reduction *d) {
   return d->blocks * (d->last_reduced ? d->pieces : 1);
 }
 
-/* ---- tasks ------------------------------------------------------------------------------------------------ */
+/* ---- tasks ----------------------------------------------------------------------------------- */
 
 static void fill_row(vtb_expr *e, LLVMValueRef *carry, void *user) {
   (void)carry;

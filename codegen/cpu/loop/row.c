@@ -1,10 +1,11 @@
 /* Row kernels: a task a row (codegen/body/row.c).
  *
- *   for each row (parallel):  for level 1, 2, ...: one pass over the row for all reductions of the level
- *                             one pass for the results as long as the row; the others are stored once a row
+ *   for each row (parallel):
+ *     for level 1, 2, ...: one pass over the row for all reductions of the level
+ *     one pass for the results as long as the row; the others are stored once a row
  *
- * Elementwise values are computed again in every pass that needs them, except costly ones, which the first pass leaves
- * in scratch memory.
+ * Elementwise values are computed again in every pass that needs them, except costly ones, which
+ * the first pass leaves in scratch memory.
  */
 #include "codegen/cpu/loop/expr.h"
 
@@ -15,7 +16,7 @@ typedef struct row {
   int at[VTB_CPU_MAX_CARRY], n_at; /* sums of the pass being emitted */
 } row;
 
-/* ---- passes ----------------------------------------------------------------------------------------------- */
+/* ---- passes ---------------------------------------------------------------------------------- */
 
 static LLVMValueRef identity(vtb_expr *e, const vtb_value *v) {
   return vtb_cpu_splat(e->c,
@@ -101,7 +102,7 @@ static void emit_passes(vtb_expr *e, row *r) {
   store_roots(e, r, false);
 }
 
-/* ---- the kernel ------------------------------------------------------------------------------------------- */
+/* ---- the kernel ------------------------------------------------------------------------------ */
 
 /* Sums of one level travel together. */
 static int most_sums(const vtb_row *r) {

@@ -1,10 +1,10 @@
-/* Loops, integers, addresses and vectors at c->b: thin forms over the LLVM builder, with constants folded early so
- * that the text stays small. See cpu.h for the contracts. */
+/* Loops, integers, addresses and vectors at c->b: thin forms over the LLVM builder, with constants
+ * folded early so that the text stays small. See cpu.h for the contracts. */
 #include "codegen/cpu/cpu.h"
 
 #include <string.h>
 
-/* ---- control ---------------------------------------------------------------------------------------------- */
+/* ---- control --------------------------------------------------------------------------------- */
 
 static LLVMValueRef current_function(vtb_cpu *c) {
   return LLVMGetBasicBlockParent(LLVMGetInsertBlock(c->b));
@@ -78,7 +78,7 @@ void vtb_cpu_if_end(vtb_cpu *c, vtb_cpu_if *i) {
   LLVMPositionBuilderAtEnd(c->b, i->exit);
 }
 
-/* ---- integers and addresses ------------------------------------------------------------------------------- */
+/* ---- integers and addresses ------------------------------------------------------------------ */
 
 static bool constant_int(LLVMValueRef v, int64_t *out) {
   if (!LLVMIsAConstantInt(v)) return false;
@@ -141,7 +141,7 @@ LLVMValueRef vtb_cpu_element(vtb_cpu *c, const vtb_cpu_tensor *t, const LLVMValu
   return vtb_cpu_at(c, t->ptr, offset);
 }
 
-/* ---- f32 scalars and vectors ------------------------------------------------------------------------------ */
+/* ---- f32 scalars and vectors ----------------------------------------------------------------- */
 
 LLVMTypeRef vtb_cpu_vector(vtb_cpu *c, int lanes) {
   return lanes == 1 ? c->f32 : LLVMVectorType(c->f32, (unsigned)lanes);

@@ -1,17 +1,18 @@
 /* einsum as matrix products.
  *
- * Letters are batch (in both operands and the result), m (first operand and result), n (second and result) or k
- * (summed). Adjacent letters of a class that keep one stride are merged; what cannot be merged of m and n becomes a
- * loop around the product, as batch letters are. An operand whose strides no leading dimension can express is copied
- * first, into the order batch, m, k (or batch, n, k). The work is cut into blocks of rows and columns by shape only,
- * each one sgemm of the services; where that leaves too few blocks, k is cut as well and the parts are added in order.
+ * Letters are batch (in both operands and the result), m (first operand and result), n (second and
+ * result) or k (summed). Adjacent letters of a class that keep one stride are merged; what cannot
+ * be merged of m and n becomes a loop around the product, as batch letters are. An operand whose
+ * strides no leading dimension can express is copied first, into the order batch, m, k (or batch,
+ * n, k). The work is cut into blocks of rows and columns by shape only, each one sgemm of the
+ * services; where that leaves too few blocks, k is cut as well and the parts are added in order.
  * Anything else is a generated kernel of a product and a sum.
  */
 #include "codegen/cpu/product/einsum.h"
 
 #include <string.h>
 
-/* ---- letters ---------------------------------------------------------------------------------------------- */
+/* ---- letters --------------------------------------------------------------------------------- */
 
 vtb_letter_class vtb__letter_class(const vtb_letter *l) {
   if (l->in[EINSUM_A] && l->in[EINSUM_B]) return l->in[EINSUM_OUT] ? LETTER_BATCH : LETTER_K;
@@ -62,7 +63,7 @@ void vtb__letters_read(vtb_cpu *c, const vtb_inst *inst, vtb_letters *l) {
   if (l->adds) read_addend(c, l);
 }
 
-/* ---- generic: a product and a sum as a kernel body -------------------------------------------------------- */
+/* ---- generic: a product and a sum as a kernel body ------------------------------------------- */
 
 static void emit_generic(vtb_cpu *c, const vtb_inst *inst, bool unroll) {
   vtb_module *m = vtb_module_new("einsum");
@@ -81,8 +82,8 @@ static void emit_generic(vtb_cpu *c, const vtb_inst *inst, bool unroll) {
   vtb_module_free(m);
 }
 
-/* One short summed letter, and a long innermost letter that is contiguous where it occurs: bound by memory, not by
- * arithmetic, and no work for a matrix product. */
+/* One short summed letter, and a long innermost letter that is contiguous where it occurs: bound by
+ * memory, not by arithmetic, and no work for a matrix product. */
 static bool is_thin(const vtb_inst *inst, const vtb_letters *l) {
   const vtb_letter *k = NULL, *inner = NULL;
   for (int i = 0; i < l->n; i++) {
@@ -100,7 +101,7 @@ static bool is_thin(const vtb_inst *inst, const vtb_letters *l) {
          (!inner->in[EINSUM_B] || inner->stride[EINSUM_B] == 1);
 }
 
-/* ---- the plan of a product -------------------------------------------------------------------------------- */
+/* ---- the plan of a product ------------------------------------------------------------------- */
 
 typedef vtb__dim dim;
 typedef vtb__product product;
@@ -145,7 +146,8 @@ static dim merge_class(product *p, vtb_letter_class class, int by, int t, int u)
   return d;
 }
 
-/* A matrix with rows r and columns c of tensor t: leading dimension, and whether it lies transposed. */
+/* A matrix with rows r and columns c of tensor t: leading dimension, and whether it lies
+ * transposed. */
 static bool matrix(const dim *r, const dim *c, int t, bool *trans, int64_t *ld) {
   int64_t rs = r->stride[t], cs = c->stride[t];
   if ((c->size == 1 || cs == 1) && (r->size == 1 || rs >= c->size)) {
@@ -194,9 +196,10 @@ static int analyse(product *p) {
   return -1;
 }
 
-/* ---- copies into canonical order -------------------------------------------------------------------------- */
+/* ---- copies into canonical order ------------------------------------------------------------- */
 
-/* The letters of tensor t in the order batch, its own class, k (operands) or batch, rows, columns (result). */
+/* The letters of tensor t in the order batch, its own class, k (operands) or batch, rows, columns
+ * (result). */
 static int canonical(const product *p, int t, vtb_letter **out) {
   static const vtb_letter_class orders[3][3] = {{LETTER_BATCH, LETTER_M, LETTER_K},
                                                 {LETTER_BATCH, LETTER_N, LETTER_K},
@@ -279,7 +282,7 @@ static void copy_result(vtb_cpu *c, product *p) {
                &root);
 }
 
-/* ---- choice --------------------------------------------------------------------------------------------- */
+/* ---- choice ---------------------------------------------------------------------------------- */
 
 /* The result's innermost letter decides which operand gives its columns. */
 static void choose_sides(product *p) {

@@ -4,7 +4,8 @@
 
 #include "codegen/cpu/loop/expr.h"
 
-/* Tensors of an einsum. ADD, if the instruction has it, starts the sum; its letters are those of the result. */
+/* Tensors of an einsum. ADD, if the instruction has it, starts the sum; its letters are those of
+ * the result. */
 enum {
   EINSUM_A,
   EINSUM_B,
@@ -61,10 +62,12 @@ typedef struct vtb__product {
   int64_t padded; /* > 0: columns of B as stored, whole vectors, where n is fewer */
 } vtb__product;
 
-/* Tasks that compute a planned product into the result, or into temp[EINSUM_OUT] (einsum_tasks.c). */
+/* Tasks that compute a planned product into the result, or into temp[EINSUM_OUT]
+ * (einsum_tasks.c). */
 void vtb__einsum_emit(vtb_cpu *c, vtb__product *p);
 
-/* Products of many small blocks, "bngi,goi->bngo" and its adjoints; false if it is not one (nothing emitted). */
+/* Products of many small blocks, "bngi,goi->bngo" and its adjoints; false if it is not one (nothing
+ * emitted). */
 bool vtb__einsum_blocks(vtb_cpu *c, const vtb_letters *l);
 
 #endif

@@ -3,9 +3,10 @@
  *   y[t, g, o] = sum_i x[t, g, i] w[g, o, i]          "bngi,goi->bngo", and its adjoint in x
  *   dw[g, o, i] = sum_t dy[t, g, o] x[t, g, i]        "bngo,bngi->goi"
  *
- * t stands for any letters. Lanes run over c = (g, o): a vector holds whole blocks, and x[t, g, i] for all its lanes is
- * a shuffle of the vector of x at c. The weights are laid out as w[i][c] first; they stay in registers while a block
- * of tokens passes. Blocks of size 2, 4, ... up to the vector width only.
+ * t stands for any letters. Lanes run over c = (g, o): a vector holds whole blocks, and x[t, g, i]
+ * for all its lanes is a shuffle of the vector of x at c. The weights are laid out as w[i][c]
+ * first; they stay in registers while a block of tokens passes. Blocks of size 2, 4, ... up to the
+ * vector width only.
  */
 #include <string.h>
 
@@ -17,8 +18,8 @@ typedef struct block_form {
   const vtb_letter *g, *in, *out; /* group; summed or inner letter; the other inner letter */
   int x, w, y; /* tensors: tokens in, weights, tokens out. For dw: y is the operand with `out` */
   int64_t size, width; /* of a block; of all blocks */
-  const vtb_letter
-      *outer[EINSUM_MOST_LETTERS]; /* token letters but for the merged innermost ones */
+  /* token letters but for the merged innermost ones */
+  const vtb_letter *outer[EINSUM_MOST_LETTERS];
   int n_outer;
   bool adds;
   int64_t outer_size;
@@ -70,7 +71,7 @@ static bool good_size(const vtb_cpu *c, int64_t n) {
   return n >= 2 && n <= MOST_BLOCK && n <= c->width && (n & (n - 1)) == 0;
 }
 
-/* ---- shared emission -------------------------------------------------------------------------------------- */
+/* ---- shared emission ------------------------------------------------------------------------- */
 
 /* Offsets of the outer token letters in every tensor for one linear number. */
 static void outer_offsets(vtb_cpu *c, const block_form *f, LLVMValueRef number, LLVMValueRef *at) {
@@ -139,7 +140,7 @@ static span span_of(vtb_cpu *c, const block_form *f, vtb_cpu_task *t, int64_t pi
   return s;
 }
 
-/* ---- y = x w ---------------------------------------------------------------------------------------------- */
+/* ---- y = x w --------------------------------------------------------------------------------- */
 
 static void apply_column(vtb_cpu *c, const block_form *f, const span *s, LLVMValueRef column,
                          LLVMValueRef mask) {
@@ -147,8 +148,8 @@ static void apply_column(vtb_cpu *c, const block_form *f, const span *s, LLVMVal
   for (int i = 0; i < f->size; i++)
     w[i] =
         load(c, vtb_cpu_at(c, s->to, vtb_cpu_add(c, column, vtb_cpu_i64(c, i * f->width))), mask);
-  bool one_row =
-      f->adds && f->step[EINSUM_ADD] == 0; /* a bias: the same for every token of the piece */
+  /* a bias: the same for every token of the piece */
+  bool one_row = f->adds && f->step[EINSUM_ADD] == 0;
   LLVMValueRef bias = one_row ? load(c, vtb_cpu_at(c, s->add, column), mask) : NULL;
   vtb_cpu_for l = vtb_cpu_for_begin(c, s->from, s->end, vtb_cpu_i64(c, 1));
   LLVMValueRef x = load(
@@ -217,7 +218,7 @@ static bool match_apply(const vtb_cpu *c, const vtb_letters *l, block_form *f) {
   return false;
 }
 
-/* ---- dw = sum dy x ---------------------------------------------------------------------------------------- */
+/* ---- dw = sum dy x --------------------------------------------------------------------------- */
 
 static void sum_column(vtb_cpu *c, const block_form *f, const span *s, LLVMValueRef column,
                        LLVMValueRef mask) {

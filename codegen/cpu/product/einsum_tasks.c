@@ -1,9 +1,11 @@
-/* Tasks of a planned product: blocks of rows and columns, cut by shape only, so that results do not depend on threads.
+/* Tasks of a planned product: blocks of rows and columns, cut by shape only, so that results do not
+ * depend on threads.
  *
- * Large products go to the services' sgemm. Narrow ones, with few rows, columns or terms (gates and their adjoints),
- * are bound by reading the large operand: BLAS would copy it first, the register tiles of smallgemm read it where it
- * is. What is added is written into a block before the product adds to it, while the block is in the cache. Where few
- * blocks have long sums, k is cut as well and the parts are added in order.
+ * Large products go to the services' sgemm. Narrow ones, with few rows, columns or terms (gates and
+ * their adjoints), are bound by reading the large operand: BLAS would copy it first, the register
+ * tiles of smallgemm read it where it is. What is added is written into a block before the product
+ * adds to it, while the block is in the cache. Where few blocks have long sums, k is cut as well
+ * and the parts are added in order.
  */
 #include "codegen/cpu/product/einsum.h"
 #include "codegen/cpu/product/smallgemm.h"
@@ -35,8 +37,8 @@ static void cut(int64_t size, int64_t count, int64_t step, int64_t *piece, int64
   *n = ceil_div(size, *piece);
 }
 
-/* nm x nn blocks, `want` or a few more. BLAS packs a block's rows and columns anew: of all ways the one that packs
- * least, that is rows nn times and columns nm times. */
+/* nm x nn blocks, `want` or a few more. BLAS packs a block's rows and columns anew: of all ways the
+ * one that packs least, that is rows nn times and columns nm times. */
 static void cut_squarely(const vtb__product *p, int64_t want, blocks *b) {
   int64_t most_n = at_least(p->n.size / 96, 1), most_m = at_least(p->m.size / 48, 1),
           best = INT64_MAX;
@@ -50,7 +52,8 @@ static void cut_squarely(const vtb__product *p, int64_t want, blocks *b) {
   }
 }
 
-/* About 100 million operations a block, or as few as 4 million to have FEW_BLOCKS for the threads. */
+/* About 100 million operations a block, or as few as 4 million to have FEW_BLOCKS for the
+ * threads. */
 static blocks blas_blocks(const vtb__product *p) {
   double flops = flops_of(p->m.size, p->n.size, p->k.size);
   int64_t outer = loops_size(p), want = at_least((int64_t)(flops / 100e6),
@@ -76,7 +79,7 @@ static blocks narrow_blocks(const vtb__product *p) {
   return b;
 }
 
-/* ---- narrow products -------------------------------------------------------------------------------------- */
+/* ---- narrow products ------------------------------------------------------------------------- */
 
 /* Whether smallgemm serves, and how B must lie for it: rows of whole vectors. */
 static void plan_narrow(vtb_cpu *c, vtb__product *p) {
@@ -111,7 +114,7 @@ static void plan_narrow(vtb_cpu *c, vtb__product *p) {
   if (!whole) p->padded = row;
 }
 
-/* ---- one block -------------------------------------------------------------------------------------------- */
+/* ---- one block ------------------------------------------------------------------------------- */
 
 typedef struct block {
   const vtb__product *p;
@@ -209,7 +212,7 @@ static void narrow_block(vtb_cpu *c, const block *b) {
   if (tiled) for_spans(c, b, untile_span);
 }
 
-/* ---- tasks ------------------------------------------------------------------------------------------------ */
+/* ---- tasks ----------------------------------------------------------------------------------- */
 
 static LLVMValueRef base_of(vtb_cpu *c, vtb_cpu_task *t, const vtb__product *p, int tensor) {
   if (tensor <= EINSUM_OUT && p->temp[tensor] >= 0) return vtb_cpu_temp_ptr(c, t, p->temp[tensor]);

@@ -1,8 +1,9 @@
 /* Register-tiled products: see smallgemm.h.
  *
- * A tile of C, `rows` x `vectors`, stays in registers while k runs; each step loads `vectors` vectors of B and
- * broadcasts `rows` elements of A. 6 x 2 vectors fill the 16 registers of AVX2, 8 x 3 the 32 of AVX-512; smaller tiles
- * take the remainders. The panel of B that a column of tiles reads stays in L1.
+ * A tile of C, `rows` x `vectors`, stays in registers while k runs; each step loads `vectors`
+ * vectors of B and broadcasts `rows` elements of A. 6 x 2 vectors fill the 16 registers of AVX2, 8
+ * x 3 the 32 of AVX-512; smaller tiles take the remainders. The panel of B that a column of tiles
+ * reads stays in L1.
  */
 #include "codegen/cpu/product/smallgemm.h"
 
@@ -76,7 +77,8 @@ static void tile(vtb_cpu *c, const gemm *g, int rows, int vectors, LLVMValueRef 
   vtb_cpu_if_end(c, &test);
 }
 
-/* All rows of a column of tiles: the tallest tile as long as it fits, then the remainder by halves. */
+/* All rows of a column of tiles: the tallest tile as long as it fits, then the remainder by
+ * halves. */
 static void column(vtb_cpu *c, const gemm *g, int max_rows, int vectors, LLVMValueRef jv) {
   LLVMValueRef from = vtb_cpu_i64(c, 0);
   for (int rows = max_rows; rows >= 1; rows = rows == 6 ? 4 : rows / 2) {
@@ -152,7 +154,8 @@ void vtb__smallgemm(vtb_cpu *c, LLVMValueRef a, LLVMValueRef a_row, LLVMValueRef
   LLVMBuildCall2(c->b, gemm_type(c), gemm_function(c), args, 11, "");
 }
 
-/* Of x and y, the lanes that stay and that cross when blocks of d lanes off the diagonal are exchanged. */
+/* Of x and y, the lanes that stay and that cross when blocks of d lanes off the diagonal are
+ * exchanged. */
 static void exchange(vtb_cpu *c, LLVMValueRef x, LLVMValueRef y, int d, LLVMValueRef *low,
                      LLVMValueRef *high) {
   LLVMValueRef l[16], h[16];

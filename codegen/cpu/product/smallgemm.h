@@ -1,22 +1,25 @@
-/* Small single-threaded products on packed tiles, for kernels that hold their operands in scratch memory.
+/* Small single-threaded products on packed tiles, for kernels that hold their operands in scratch
+ * memory.
  *
- * B and C are row-major with rows padded to whole vectors of c->width floats; A is read by broadcasts, so both of its
- * strides are free: a_row = 1 reads a transposed matrix. Sums run over k in order.
- * The product and the transposition are functions of the program, shared by all kernels; sizes are run-time values.
+ * B and C are row-major with rows padded to whole vectors of c->width floats; A is read by
+ * broadcasts, so both of its strides are free: a_row = 1 reads a transposed matrix. Sums run over k
+ * in order.
+ * The product and the transposition are functions of the program, shared by all kernels; sizes are
+ * run-time values.
  */
 #ifndef VTB_CODEGEN_CPU_SMALLGEMM_H
 #define VTB_CODEGEN_CPU_SMALLGEMM_H
 
 #include "codegen/cpu/cpu.h"
 
-/* C[m, n_vectors * width] = beta C + A[m,k] B[k, ...]. beta is an f32; C is not read where it is 0. The rest are i64.
- */
+/* C[m, n_vectors * width] = beta C + A[m,k] B[k, ...]. beta is an f32; C is not read where it is 0.
+ * The rest are i64. */
 void vtb__smallgemm(vtb_cpu *c, LLVMValueRef a, LLVMValueRef a_row, LLVMValueRef a_col,
                     LLVMValueRef b, LLVMValueRef ldb, LLVMValueRef beta, LLVMValueRef out,
                     LLVMValueRef ldc, LLVMValueRef m, LLVMValueRef n_vectors, LLVMValueRef k);
 
-/* out[j * ld_out + i] = x[i * ld + j] for i < rows rounded up to whole vectors, j < n_cols. Rows of x must be readable
- * in whole vectors; rows from `rows` on repeat the last one. */
+/* out[j * ld_out + i] = x[i * ld + j] for i < rows rounded up to whole vectors, j < n_cols. Rows of
+ * x must be readable in whole vectors; rows from `rows` on repeat the last one. */
 void vtb__transpose_tile(vtb_cpu *c, LLVMValueRef x, LLVMValueRef ld, LLVMValueRef rows,
                          LLVMValueRef n_cols, LLVMValueRef out, LLVMValueRef ld_out);
 
@@ -25,7 +28,8 @@ LLVMValueRef vtb__sum_rows(vtb_cpu *c, LLVMValueRef *rows);
 
 /* n floats rounded up to whole vectors. */
 int64_t vtb__padded(const vtb_cpu *c, int64_t n);
-/* Row length for n floats: padded, and no multiple of 256 bytes, whose lines would share few cache sets. */
+/* Row length for n floats: padded, and no multiple of 256 bytes, whose lines would share few cache
+ * sets. */
 int64_t vtb__row_length(const vtb_cpu *c, int64_t n);
 
 #endif

@@ -1,16 +1,22 @@
-/* linscan, classes constant and scalar, as products of matrices: S_t = d_t S_{t-1} + k_t v_t^T, y_t = S_t^T q_t.
+/* linscan, classes constant and scalar, as products of matrices: S_t = d_t S_{t-1} + k_t v_t^T,
+ * y_t = S_t^T q_t.
  *
- * A task owns one batch entry, one head and a tile of V, and walks the chunks with the state S [K, V] in scratch
- * memory. In a chunk of L tokens, for each block of rows (queries): P = Q K^T, masked row by row by M[t,j] = d_t
- * M[t-1,j], M[t,t] = 1; columns beyond the block are never computed y = P V + (b o Q) S         b_t: product of the
- * decays of the chunk up to t and then S = b_L S + (s o K)^T V, s_j: product of the decays after j. Parallel mode is
- * one chunk of all tokens. Mode recurrent and class full: linscan_steps.c; classes key and value: linscan_vector.c.
- * Q, K, V are packed in path order, so that the products see plain rows.
+ * A task owns one batch entry, one head and a tile of V, and walks the chunks with the state S [K,
+ * V] in scratch memory. In a chunk of L tokens, for each block of rows (queries):
+ *   P = Q K^T                   masked row by row by M[t,j] = d_t M[t-1,j], M[t,t] = 1; columns
+ *                               beyond the block are never computed
+ *   y = P V + (b o Q) S         b_t: product of the decays of the chunk up to t
+ * and then
+ *   S = b_L S + (s o K)^T V     s_j: product of the decays after j
+ *
+ * Parallel mode is one chunk of all tokens. Mode recurrent and class full: linscan_steps.c; classes
+ * key and value: linscan_vector.c. Q, K, V are packed in path order, so that the products see plain
+ * rows.
  */
 #include "codegen/cpu/scan/linscan_direct.h"
 
-#define BLOCK                                                                                      \
-  24 /* rows a block: a multiple of both tile heights (6 and 8); less triangle is wasted than with more */
+/* rows a block: a multiple of both tile heights (6 and 8); more would waste more of the triangle */
+#define BLOCK 24
 #define KEY_BLOCK 48 /* rows transposed at a time: a multiple of the width */
 #define MIN_TASKS 4
 
@@ -21,7 +27,8 @@ typedef struct chunked {
 
 static LLVMValueRef k_(vtb_cpu *c, int64_t v) { return vtb_cpu_i64(c, v); }
 
-/* P[r, :] *= M[t, :] for the rows t = i0 ... i0+n of the chunk; w holds row i0-1 of M on entry and row i0+n-1 after. */
+/* P[r, :] *= M[t, :] for the rows t = i0 ... i0+n of the chunk; w holds row i0-1 of M on entry and
+ * row i0+n-1 after. */
 static void mask_rows(const chunked *g, LLVMValueRef i0, LLVMValueRef n) {
   vtb_cpu *c = g->of.s->c;
   LLVMValueRef lane[16];
@@ -55,7 +62,8 @@ static void scale_rows(vtb_cpu *c, LLVMValueRef rows, int64_t ld, int64_t n_cols
   vtb_cpu_for_end(c, &r);
 }
 
-/* One block of rows, i0 relative to the chunk at t0. entering: i1 or NULL if the state before the chunk is zero. */
+/* One block of rows, i0 relative to the chunk at t0. entering: i1 or NULL if the state before the
+ * chunk is zero. */
 static void block(const chunked *g, LLVMValueRef t0, LLVMValueRef i0, LLVMValueRef n,
                   LLVMValueRef entering) {
   vtb__scan *s = g->of.s;

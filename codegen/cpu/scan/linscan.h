@@ -1,5 +1,6 @@
-/* What the emitters of linscan and linscan_grad share: the instruction taken apart, rows of tokens in path order, the
- * decays of a chunk. Shapes and meaning: ir/recurrence.h. The normalizer is one more column: v = 1, dy = dz, S = n.
+/* What the emitters of linscan and linscan_grad share: the instruction taken apart, rows of tokens
+ * in path order, the decays of a chunk. Shapes and meaning: ir/recurrence.h. The normalizer is one
+ * more column: v = 1, dy = dz, S = n.
  */
 #ifndef VTB_CODEGEN_CPU_LINSCAN_H
 #define VTB_CODEGEN_CPU_LINSCAN_H
@@ -21,8 +22,8 @@ typedef struct vtb__scan {
   LLVMValueRef batch, head; /* of this index of the task */
 } vtb__scan;
 
-/* Columns of a row that a task works on, in whole vectors and one partial one. With `extra` the column after the last
- * is the normalizer's. */
+/* Columns of a row that a task works on, in whole vectors and one partial one. With `extra` the
+ * column after the last is the normalizer's. */
 typedef struct vtb__cols {
   int64_t n;
   bool extra;
@@ -39,23 +40,25 @@ int64_t vtb__scan_tile_width(const vtb__scan *s);
 vtb__cols vtb__cols_all(vtb_cpu *c, int64_t n, bool extra);
 vtb__cols vtb__cols_tile(vtb_cpu *c, int64_t n, bool extra, int64_t width, LLVMValueRef tile);
 LLVMValueRef vtb__cols_vectors(vtb_cpu *c, const vtb__cols *cols); /* partial one included */
-int64_t vtb__cols_stored(const vtb_cpu *c, int64_t n,
-                         bool extra); /* floats of a padded row, extra included */
+/* floats of a padded row, extra included */
+int64_t vtb__cols_stored(const vtb_cpu *c, int64_t n, bool extra);
 
-/* out = scale * (x | extra | zeros to a whole vector). extra: scalar, where cols has it; scale: scalar or NULL. */
+/* out = scale * (x | extra | zeros to a whole vector). extra: scalar, where cols has it; scale:
+ * scalar or NULL. */
 void vtb__row_pack(vtb_cpu *c, const vtb__cols *cols, LLVMValueRef x, LLVMValueRef extra,
                    LLVMValueRef scale, LLVMValueRef out);
 /* The reverse; *extra_at receives the extra column, NULL to drop it. */
 void vtb__row_unpack(vtb_cpu *c, const vtb__cols *cols, LLVMValueRef row, LLVMValueRef extra_at,
                      LLVMValueRef x);
 
-/* Address of tensor i's row of the token at storage position `pos` (all axes after the head at 0). */
+/* Address of tensor i's row of the token at storage position `pos` (all axes after the head at
+ * 0). */
 LLVMValueRef vtb__scan_row(const vtb__scan *s, int i, LLVMValueRef pos);
 /* Address of tensor i's [batch, head, ...]. */
 LLVMValueRef vtb__scan_state(const vtb__scan *s, int i);
 
-/* Rows t0 ... t0+n of tensor i, in path order, to out with row length ld. `ones`: the extra column is 1; else it is
- * read from tensor `extra`. scales: one factor a row, or NULL. */
+/* Rows t0 ... t0+n of tensor i, in path order, to out with row length ld. `ones`: the extra column
+ * is 1; else it is read from tensor `extra`. scales: one factor a row, or NULL. */
 typedef struct vtb__pack {
   int tensor, extra;
   bool ones;
@@ -65,24 +68,26 @@ void vtb__scan_pack(const vtb__scan *s, const vtb__cols *cols, vtb__pack p, LLVM
                     LLVMValueRef n, LLVMValueRef out, int64_t ld);
 void vtb__scan_unpack(const vtb__scan *s, const vtb__cols *cols, int tensor, int extra,
                       LLVMValueRef t0, LLVMValueRef n, LLVMValueRef rows, int64_t ld);
-/* States: tensor [batch, head, K, V] with the vector [batch, head, K] as extra column, from and to rows of K. */
+/* States: tensor [batch, head, K, V] with the vector [batch, head, K] as extra column, from and to
+ * rows of K. */
 void vtb__scan_pack_state(const vtb__scan *s, const vtb__cols *cols, int tensor, int vector,
                           LLVMValueRef out, int64_t ld);
 void vtb__scan_unpack_state(const vtb__scan *s, const vtb__cols *cols, int tensor, int vector,
                             LLVMValueRef rows, int64_t ld);
 
-/* Decays of a chunk (classes constant and scalar), scratch arrays of n floats: d itself, with vtb__scan_floor; b_t, the
- * product up to and with t; s_t, the product of those after t. Returns b of the last, the whole chunk's decay. */
+/* Decays of a chunk (classes constant and scalar), scratch arrays of n floats: d itself, with
+ * vtb__scan_floor; b_t, the product up to and with t; s_t, the product of those after t. Returns b
+ * of the last, the whole chunk's decay. */
 LLVMValueRef vtb__scan_decays(const vtb__scan *s, LLVMValueRef t0, LLVMValueRef n, double floor,
                               LLVMValueRef d, LLVMValueRef b, LLVMValueRef suffix);
 
 /* Decays nearer to 0 than `floor` (either sign) become `floor`. */
 LLVMValueRef vtb__scan_floor(vtb_cpu *c, LLVMValueRef d, double floor);
 
-void vtb__fill(vtb_cpu *c, LLVMValueRef at, LLVMValueRef n,
-               double v); /* n floats rounded up to whole vectors */
+/* n floats rounded up to whole vectors */
+void vtb__fill(vtb_cpu *c, LLVMValueRef at, LLVMValueRef n, double v);
 
-/* ---- chunk by chunk, with a matrix form (linscan.c) ---------------------------------------------------------- */
+/* ---- chunk by chunk, with a matrix form (linscan.c) ------------------------------------------ */
 
 /* First member of an emitter's own state. */
 typedef struct vtb__chunked {
@@ -96,11 +101,12 @@ typedef struct vtb__chunked {
 typedef void vtb__reserve_fn(vtb__chunked *g); /* scratch memory */
 /* Tokens t0 ... t0+n; only: they are all there are. */
 typedef void vtb__chunk_fn(const vtb__chunked *g, LLVMValueRef t0, LLVMValueRef n, bool only);
-/* The task over batch, heads and tiles of V that walks the chunks with the state in scratch memory. */
+/* The task over batch, heads and tiles of V that walks the chunks with the state in scratch
+ * memory. */
 void vtb__scan_by_chunks(vtb__chunked *g, vtb__scan *s, const vtb_inst *inst,
                          vtb__reserve_fn *reserve_for, vtb__chunk_fn *emit);
 
-/* ---- token by token, any class ----------------------------------------------------------------------------- */
+/* ---- token by token, any class --------------------------------------------------------------- */
 
 typedef struct vtb__steps {
   vtb__scan *s;
@@ -114,8 +120,8 @@ typedef struct vtb__steps {
 vtb__steps vtb__steps_begin(vtb__scan *s, const vtb_inst *inst, int max_vectors);
 /* Loads what step t needs beyond q and k: v and d of class value. */
 void vtb__steps_rows(const vtb__steps *g, LLVMValueRef pos);
-/* Whole vectors of the tile in groups of max_group, then one by one, then the partial one; j is the offset in a row of
- * the tile, `left` the elements of a partial vector (0: it is whole). */
+/* Whole vectors of the tile in groups of max_group, then one by one, then the partial one; j is the
+ * offset in a row of the tile, `left` the elements of a partial vector (0: it is whole). */
 typedef void vtb__vectors_fn(void *user, LLVMValueRef j, int vectors, int64_t left);
 void vtb__each_vector(vtb_cpu *c, const vtb__cols *cols, int max_group, vtb__vectors_fn *fn,
                       void *user);
@@ -129,7 +135,7 @@ void vtb__steps_advance(const vtb__steps *g, LLVMValueRef pos, LLVMValueRef prev
 void vtb__linscan_steps(vtb__scan *s, const vtb_inst *inst);      /* classes other than rates */
 void vtb__linscan_grad_steps(vtb__scan *s, const vtb_inst *inst); /* classes key, value, full */
 
-/* ---- class rates (linscan_rates.h) -------------------------------------------------------------------------- */
+/* ---- class rates (linscan_rates.h) ----------------------------------------------------------- */
 
 void vtb__linscan_rates(vtb__scan *s, const vtb_inst *inst);
 void vtb__linscan_grad_rates(vtb__scan *s, const vtb_inst *inst);

@@ -1,8 +1,8 @@
 /* Vector decays inside a sub-block, formed token by token: see linscan_direct.h.
  *
- * Scores sum over x: their lanes are tokens j, and W o b for all j of a group advances by one multiplication a token.
- * Sums and gradients keep x: their lanes are x. Tokens go in groups, a triangle of groups at a time, so that a group's
- * values stay in registers.
+ * Scores sum over x: their lanes are tokens j, and W o b for all j of a group advances by one
+ * multiplication a token. Sums and gradients keep x: their lanes are x. Tokens go in groups, a
+ * triangle of groups at a time, so that a group's values stay in registers.
  */
 #include "codegen/cpu/scan/linscan_direct.h"
 
@@ -85,7 +85,7 @@ void vtb__direct_factors(vtb_cpu *c, const vtb__decays *d, double floor) {
   vtb_cpu_for_end(c, &x);
 }
 
-/* ---- lanes are tokens ------------------------------------------------------------------------------------- */
+/* ---- lanes are tokens ------------------------------------------------------------------------ */
 
 typedef struct scores {
   const vtb__decays *d;
@@ -142,7 +142,7 @@ void vtb__direct_scores(vtb_cpu *c, const vtb__decays *d, int64_t X, LLVMValueRe
   vtb_cpu_for_end(c, &j);
 }
 
-/* ---- lanes run along x ------------------------------------------------------------------------------------ */
+/* ---- lanes run along x ----------------------------------------------------------------------- */
 
 typedef struct sums {
   const vtb__decays *d;
@@ -194,8 +194,9 @@ typedef struct grads {
   LLVMValueRef N, a, b, da, db, inner;
 } grads;
 
-/* Row t of the triangle from its diagonal leftwards, W growing by d_j from column j to column j-1: what row t adds to
- * da_t and to every db_j. inner_t needs db_j summed over the rows from t on, which is what db_j holds then. */
+/* Row t of the triangle from its diagonal leftwards, W growing by d_j from column j to column j-1:
+ * what row t adds to da_t and to every db_j. inner_t needs db_j summed over the rows from t on,
+ * which is what db_j holds then. */
 static void grad_row(vtb_cpu *c, const grads *g, LLVMValueRef t, const LLVMValueRef *x,
                      int vectors) {
   int64_t ld = g->d->ld;

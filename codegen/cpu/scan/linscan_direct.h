@@ -1,15 +1,19 @@
-/* Scans whose decay is a vector along one axis of the state, inside a sub-block of at most VTB__SUB tokens.
+/* Scans whose decay is a vector along one axis of the state, inside a sub-block of at most VTB__SUB
+ * tokens.
  *
- * Classes key and value are one thing seen from two sides. Call x the axis the decay has, z the other one; rows a and b
- * run along x, rows c and e along z:
+ * Classes key and value are one thing seen from two sides. Call x the axis the decay has, z the
+ * other one; rows a and b run along x, rows c and e along z:
  *                 x   z   a    b   c    e
  *   class key     K   V   q    k   dy   v
  *   class value   V   K   dy   v   q    k
  * With W[t,j] = d_{j+1} o ... o d_t, a vector along x, all of forward and gradient is made of
- *   M[t,j] = sum over x of a_t W[t,j] b_j       sum over j <= t of N[t,j] W[t,j] o b_j       N[t,j] = c_t . e_j
- * A sub-block forms the products W step by step, so that no factor exceeds 1. Everything outside it is reached through
- * its first or last token with the factors pre_t = d_1 o ... o d_t and suf_j = d_{j+1} o ... o d_n, at most 1 as well:
- * there is no exponential and no quotient of decays, and a decay of 0 is exact.
+ *   M[t,j] = sum over x of a_t W[t,j] b_j
+ *   N[t,j] = c_t . e_j
+ *   sum over j <= t of N[t,j] W[t,j] o b_j
+ * A sub-block forms the products W step by step, so that no factor exceeds 1. Everything outside it
+ * is reached through its first or last token with the factors pre_t = d_1 o ... o d_t and suf_j =
+ * d_{j+1} o ... o d_n, at most 1 as well: there is no exponential and no quotient of decays, and a
+ * decay of 0 is exact.
  *
  * Rows lie in scratch memory, `ld` floats apart, padded to whole vectors; row-major [VTB__SUB, ld].
  */
@@ -29,21 +33,22 @@ typedef struct vtb__decays {
   LLVMValueRef n, n_vectors; /* tokens, vectors of a row */
 } vtb__decays;
 
-/* pre, suf, whole from d. Applies vtb__scan_floor to d, and sets its rows from n to VTB__SUB to 1, as the others rely
- * on. */
+/* pre, suf, whole from d. Applies vtb__scan_floor to d, and sets its rows from n to VTB__SUB to 1,
+ * as the others rely on. */
 void vtb__direct_factors(vtb_cpu *c, const vtb__decays *d, double floor);
 
-/* M[t, j] to out [VTB__SUB, ld_out] for t < n and j < n rounded up to whole vectors, 0 for j > t. bt: b transposed,
- * [X, ld_bt], becomes that of suf o b. */
+/* M[t, j] to out [VTB__SUB, ld_out] for t < n and j < n rounded up to whole vectors, 0 for j > t.
+ * bt: b transposed, [X, ld_bt], becomes that of suf o b. */
 void vtb__direct_scores(vtb_cpu *c, const vtb__decays *d, int64_t X, LLVMValueRef a,
                         LLVMValueRef bt, int64_t ld_bt, LLVMValueRef out, int64_t ld_out);
 
-/* y_t += sum over j <= t of N[t, j] W[t, j] o b_j for t < n (later rows of y are clobbered); b becomes suf o b. */
+/* y_t += sum over j <= t of N[t, j] W[t, j] o b_j for t < n (later rows of y are clobbered); b
+ * becomes suf o b. */
 void vtb__direct_sums(vtb_cpu *c, const vtb__decays *d, LLVMValueRef N, int64_t ld_N,
                       LLVMValueRef b, LLVMValueRef y);
 
-/* da_t = sum over j <= t of N[t,j] W[t,j] o b_j, db_j = sum over t >= j of N[t,j] W[t,j] o a_t, and inner_r, what the
- * pairs t >= r > j contribute to d_r dd_r: sum of N[t,j] a_t o W[t,j] o b_j. */
+/* da_t = sum over j <= t of N[t,j] W[t,j] o b_j, db_j = sum over t >= j of N[t,j] W[t,j] o a_t, and
+ * inner_r, what the pairs t >= r > j contribute to d_r dd_r: sum of N[t,j] a_t o W[t,j] o b_j. */
 void vtb__direct_grads(vtb_cpu *c, const vtb__decays *d, LLVMValueRef N, int64_t ld_N,
                        LLVMValueRef a, LLVMValueRef b, LLVMValueRef da, LLVMValueRef db,
                        LLVMValueRef inner);

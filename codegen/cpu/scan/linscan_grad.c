@@ -1,16 +1,24 @@
 /* linscan_grad, classes constant and scalar, as products of matrices.
  *
- * A task owns one batch entry and one head. Pass 1 keeps the state before every chunk, transposed; pass 2 walks the
- * chunks backwards with the adjoint G [K, V] of the state after the chunk. In a chunk with entering state S, decays b_t
- * up to t and s_j after j (M[t,j] = product of d over j+1 ... t; A = (dY V^T) o M, P = (Q K^T) o M, lower triangles):
- *   dQ = A K + b o (dY S^T)      dK = A^T Q + s o (V G^T)      dV = P^T dY + s o (K G)      G <- b_L G + (b o Q)^T dY
+ * A task owns one batch entry and one head. Pass 1 keeps the state before every chunk, transposed;
+ * pass 2 walks the chunks backwards with the adjoint G [K, V] of the state after the chunk. In a
+ * chunk with entering state S, decays b_t up to t and s_j after j (M[t,j] = product of d over j+1
+ * ... t; A = (dY V^T) o M, P = (Q K^T) o M, lower triangles):
+ *   dQ = A K + b o (dY S^T)
+ *   dK = A^T Q + s o (V G^T)
+ *   dV = P^T dY + s o (K G)
+ *   G <- b_L G + (b o Q)^T dY
  * The triangle goes by blocks of rows, last block first. Parallel mode is one chunk of all tokens.
  *
- * Decays. A term of the loss that carries the factor d_r contributes itself over d_r, so dd_r is the sum over these
- * terms: sum over t >= r > j of P[t,j] (dY V^T)[t,j] + sum over t >= r of b_t q_t . (S dy_t)
- *   + sum over j < r of s_j k_j . (G v_j) + b_L <S, G>,       all over d_r.
- * Running sums add terms and never take any away, so nothing cancels, and the factor divides out exactly: decays below
- * FLOOR are replaced by it throughout, which changes the other gradients by 1e-18 of the state and makes dd right at 0.
+ * Decays. A term of the loss that carries the factor d_r contributes itself over d_r, so dd_r is
+ * the sum over these terms, all over d_r:
+ *     sum over t >= r > j of P[t,j] (dY V^T)[t,j]
+ *   + sum over t >= r of b_t q_t . (S dy_t)
+ *   + sum over j < r of s_j k_j . (G v_j)
+ *   + b_L <S, G>
+ * Running sums add terms and never take any away, so nothing cancels, and the factor divides out
+ * exactly: decays below FLOOR are replaced by it throughout, which changes the other gradients by
+ * 1e-18 of the state and makes dd right at 0.
  *
  * Mode recurrent takes chunks of RECURRENT_CHUNK tokens; other classes: linscan_vector_grad.c,
  * linscan_steps_grad.c.
@@ -29,8 +37,8 @@ typedef struct chunked {
   LLVMValueRef q, k, v, dy, kt, vt; /* the chunk, packed */
   LLVMValueRef dq, dk, dv;          /* [L, ld] */
   LLVMValueRef p, a, terms, w;      /* block of rows: [BLOCK, ld_t]; a row of M */
-  LLVMValueRef d, b, suffix, inner, x,
-      below; /* [L]; below: sums over t >= r of the terms in each column */
+  /* [L]; below: sums over t >= r of the terms in each column */
+  LLVMValueRef d, b, suffix, inner, x, below;
   LLVMValueRef states, adjoint,
       adjoint_t;   /* S^T before each chunk [n_chunks, V, ld_k]; G [K, ld_v]; G^T */
   LLVMValueRef dd; /* constant class: alloca, the running sum */
@@ -107,7 +115,7 @@ static void scale_and_dot(vtb_cpu *c, LLVMValueRef rows, int64_t ld, int64_t n_c
   vtb_cpu_for_end(c, &r);
 }
 
-/* ---- pass 1: states before the chunks ---------------------------------------------------------------------- */
+/* ---- pass 1: states before the chunks -------------------------------------------------------- */
 
 static LLVMValueRef state_of(const chunked *g, LLVMValueRef chunk) {
   int64_t n = (g->s->V + g->s->normalizer) * g->ld_k;
@@ -148,7 +156,7 @@ static void run_forward(const chunked *g) {
   vtb_cpu_for_end(c, &l);
 }
 
-/* ---- pass 2 ------------------------------------------------------------------------------------------------ */
+/* ---- pass 2 ---------------------------------------------------------------------------------- */
 
 /* w = row i0 - 1 of M, so that multiplying by d from row i0 on gives the block's rows. */
 static void first_mask_row(const chunked *g, LLVMValueRef i0, LLVMValueRef end) {
@@ -187,7 +195,8 @@ static void mask_rows(const chunked *g, LLVMValueRef i0, LLVMValueRef n) {
   vtb_cpu_for_end(c, &r);
 }
 
-/* inner[r] = sum over t >= r > j of terms[t, j], for the rows of a block from the last to the first. */
+/* inner[r] = sum over t >= r > j of terms[t, j], for the rows of a block from the last to the
+ * first. */
 static void sum_terms(const chunked *g, LLVMValueRef i0, LLVMValueRef n) {
   vtb_cpu *c = g->s->c;
   vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), n, k_(c, 1));
@@ -231,7 +240,8 @@ static void block(const chunked *g, LLVMValueRef i0, LLVMValueRef n) {
           end, g->n_v, n);
 }
 
-/* dk, dv (and their sums x of column terms) from the state after the chunk, unless nothing follows it. */
+/* dk, dv (and their sums x of column terms) from the state after the chunk, unless nothing follows
+ * it. */
 static void from_later(const chunked *g, LLVMValueRef n, LLVMValueRef follows) {
   vtb__scan *s = g->s;
   vtb_cpu *c = s->c;
@@ -274,7 +284,8 @@ static LLVMValueRef dot_states(const chunked *g, LLVMValueRef state) {
   return vtb_cpu_hsum(c, vtb_cpu_carried(&v, 0));
 }
 
-/* Adds to inner[r] the sum over j < r of the column terms x, and `through`, what passes the whole chunk. */
+/* Adds to inner[r] the sum over j < r of the column terms x, and `through`, what passes the whole
+ * chunk. */
 static void add_column_terms(const chunked *g, LLVMValueRef n, LLVMValueRef through) {
   vtb_cpu *c = g->s->c;
   vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), n, k_(c, 1));
@@ -351,8 +362,8 @@ static LLVMValueRef passing_term(const chunked *g, LLVMValueRef state, LLVMValue
   return phi;
 }
 
-/* dq from the state before the chunk, with its row terms, and the adjoint of that state. The buffer of dk, which has
- * been stored, takes b o (dY S^T). */
+/* dq from the state before the chunk, with its row terms, and the adjoint of that state. The buffer
+ * of dk, which has been stored, takes b o (dY S^T). */
 static void to_earlier(const chunked *g, LLVMValueRef n, LLVMValueRef state, LLVMValueRef keep) {
   vtb__scan *s = g->s;
   vtb_cpu *c = s->c;

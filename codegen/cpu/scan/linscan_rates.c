@@ -1,5 +1,6 @@
-/* linscan of class rates: see linscan_rates.h. A task owns one batch entry, one head and a tile of V, and walks the
- * tokens once a block of keys. Serves every mode: the recurrent form is the cheapest, for there is no matrix form. */
+/* linscan of class rates: see linscan_rates.h. A task owns one batch entry, one head and a tile of
+ * V, and walks the tokens once a block of keys. Serves every mode: the recurrent form is the
+ * cheapest, for there is no matrix form. */
 #include "codegen/cpu/scan/linscan_rates.h"
 
 static LLVMValueRef k_(vtb_cpu *c, int64_t v) { return vtb_cpu_i64(c, v); }
@@ -44,7 +45,7 @@ LLVMValueRef vtb__rates_row(const vtb__rates *g, LLVMValueRef rows, LLVMValueRef
   return vtb_cpu_at(g->s->c, rows, vtb_cpu_mul(g->s->c, k, VTB__LANES));
 }
 
-/* ---- decays ------------------------------------------------------------------------------------------------- */
+/* ---- decays ---------------------------------------------------------------------------------- */
 
 void vtb__rates_exponents(const vtb__rates *g, LLVMValueRef k0, int n, LLVMValueRef *out) {
   vtb__scan *s = g->s;
@@ -62,7 +63,7 @@ void vtb__rates_decays(const vtb__rates *g, LLVMValueRef step, const LLVMValueRe
   for (int k = 0; k < n; k++) out[k] = vtb_cpu_exp2(c, LLVMBuildFMul(c->b, step, exponents[k], ""));
 }
 
-/* ---- blocks of keys ----------------------------------------------------------------------------------------- */
+/* ---- blocks of keys -------------------------------------------------------------------------- */
 
 void vtb__rates_blocks(const vtb__rates *g, vtb__rates_fn *fn, void *user) {
   vtb_cpu *c = g->s->c;
@@ -88,7 +89,7 @@ void vtb__rates_accumulate(const vtb__rates *g, LLVMValueRef v, LLVMValueRef row
   vtb__rates_store(g, v, row);
 }
 
-/* ---- the scan ----------------------------------------------------------------------------------------------- */
+/* ---- the scan -------------------------------------------------------------------------------- */
 
 void vtb__rates_advance(const vtb__rates *g, const vtb__rates_run *run, LLVMValueRef k0, int n,
                         LLVMValueRef first) {

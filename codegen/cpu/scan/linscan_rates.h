@@ -1,9 +1,11 @@
-/* What the emitters of linscan and linscan_grad of class rates share: S_t = exp(d_t A) o S_{t-1} + k_t v_t^T.
+/* What the emitters of linscan and linscan_grad of class rates share: S_t = exp(d_t A) o S_{t-1} +
+ * k_t v_t^T.
  *
- * Channels of V are lanes: a tile of VTB__LANES of them is one value of LLVM, which splits it into the machine's
- * vectors and so runs several exponentials side by side. A block of at most VTB__KEYS rows of the state is carried from
- * token to token; rows that find no register stay on the stack. No state and no decay is written to memory but those at
- * boundaries. Rows of scratch memory hold VTB__LANES floats, of which those past V are zeros.
+ * Channels of V are lanes: a tile of VTB__LANES of them is one value of LLVM, which splits it into
+ * the machine's vectors and so runs several exponentials side by side. A block of at most VTB__KEYS
+ * rows of the state is carried from token to token; rows that find no register stay on the stack.
+ * No state and no decay is written to memory but those at boundaries. Rows of scratch memory hold
+ * VTB__LANES floats, of which those past V are zeros.
  */
 #ifndef VTB_CODEGEN_CPU_LINSCAN_RATES_H
 #define VTB_CODEGEN_CPU_LINSCAN_RATES_H
@@ -35,15 +37,16 @@ void vtb__rates_exponents(const vtb__rates *g, LLVMValueRef k0, int n, LLVMValue
 void vtb__rates_decays(const vtb__rates *g, LLVMValueRef step, const LLVMValueRef *exponents, int n,
                        LLVMValueRef *out);
 
-/* Calls fn for every block of keys: first key, number of keys, whether it is the first block (i1, may be constant). */
+/* Calls fn for every block of keys: first key, number of keys, whether it is the first block (i1,
+ * may be constant). */
 typedef void vtb__rates_fn(void *user, LLVMValueRef k0, int n, LLVMValueRef first);
 void vtb__rates_blocks(const vtb__rates *g, vtb__rates_fn *fn, void *user);
 /* Adds to what the blocks before have left in the row; the first block overwrites. */
 void vtb__rates_accumulate(const vtb__rates *g, LLVMValueRef v, LLVMValueRef row,
                            LLVMValueRef first);
 
-/* Keys k0 ... k0+n of the state from the rows `from`, through tokens t0 ... t0+n_steps, to the rows `to` (NULL: not
- * kept). y: writes what each step reads out. */
+/* Keys k0 ... k0+n of the state from the rows `from`, through tokens t0 ... t0+n_steps, to the rows
+ * `to` (NULL: not kept). y: writes what each step reads out. */
 typedef struct vtb__rates_run {
   LLVMValueRef t0, n_steps, from, to;
   bool y;

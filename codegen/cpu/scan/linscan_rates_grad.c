@@ -1,14 +1,17 @@
-/* linscan_grad of class rates: see linscan_rates.h. With D_t = exp(d_t A), W_t = D_t o S_{t-1}, S_t = W_t + k_t v_t^T,
+/* linscan_grad of class rates: see linscan_rates.h. With D_t = exp(d_t A), W_t = D_t o S_{t-1}, S_t
+ * = W_t + k_t v_t^T,
  *
- *   P_t = q_t dy_t^T + D_{t+1} o P_{t+1}      dq_t = S_t dy_t      dk_t = P_t v_t      dv_t = P_t^T k_t
- *   X_t = P_t o W_t                           dd_t = sum over keys of X_t o A          dA = sum over t of X_t d_t
+ *   P_t  = q_t dy_t^T + D_{t+1} o P_{t+1}     X_t = P_t o W_t
+ *   dq_t = S_t dy_t     dk_t = P_t v_t        dv_t = P_t^T k_t
+ *   dd_t = sum over keys of X_t o A           dA = sum over t of X_t d_t
  *
  * X is the adjoint of log D: W carries the decay, so nothing is divided and nothing cancels.
  *
- * A task owns one batch entry, one head and a group of tiles of V. Pass 1 runs the recurrence and keeps the state
- * before every chunk. Pass 2 takes the chunks from the last to the first: for each tile it runs the chunk again,
- * keeping D and W in scratch memory, and walks it back. dq and dk sum over V: each group adds its tiles to rows of its
- * own, and a second task adds the groups; a third adds the batch entries of dA. All orders are fixed by the shapes.
+ * A task owns one batch entry, one head and a group of tiles of V. Pass 1 runs the recurrence and
+ * keeps the state before every chunk. Pass 2 takes the chunks from the last to the first: for each
+ * tile it runs the chunk again, keeping D and W in scratch memory, and walks it back. dq and dk sum
+ * over V: each group adds its tiles to rows of its own, and a second task adds the groups; a third
+ * adds the batch entries of dA. All orders are fixed by the shapes.
  */
 #include "codegen/cpu/scan/linscan_rates.h"
 
@@ -22,8 +25,8 @@ typedef struct backward {
   LLVMValueRef bounds, adjoint,
       rates;                /* scratch rows: [group, n_chunks, K], P [group, K], dA [group, K] */
   LLVMValueRef decay, kept; /* D and W of a block of keys: [chunk, VTB__KEYS] */
-  int64_t sums_at,
-      rates_at; /* temporaries: dq, dk [2, groups, B, h, N, padded K]; dA [B, h, tiles, K] rows */
+  /* temporaries: dq, dk [2, groups, B, h, N, padded K]; dA [B, h, tiles, K] rows */
+  int64_t sums_at, rates_at;
   LLVMValueRef sums, all_rates;
   LLVMValueRef t0, n_steps, own; /* the chunk; the tile's number in the group */
 } backward;
@@ -31,8 +34,8 @@ typedef struct backward {
 static LLVMValueRef k_(vtb_cpu *c, int64_t v) { return vtb_cpu_i64(c, v); }
 static const int64_t row_bytes = VTB__LANES * (int64_t)sizeof(float);
 
-static LLVMValueRef rows_of(const backward *b, LLVMValueRef rows,
-                            LLVMValueRef i) { /* block i of K rows */
+/* block i of K rows */
+static LLVMValueRef rows_of(const backward *b, LLVMValueRef rows, LLVMValueRef i) {
   return vtb__rates_row(&b->g, rows, vtb_cpu_mul(b->g.s->c, i, b->g.s->K));
 }
 
@@ -91,7 +94,7 @@ static void store_rows(const backward *b, LLVMValueRef rows, int tensor) {
   vtb_cpu_for_end(c, &k);
 }
 
-/* ---- pass 1 --------------------------------------------------------------------------------------------------- */
+/* ---- pass 1 ---------------------------------------------------------------------------------- */
 
 static LLVMValueRef bound(const backward *b, LLVMValueRef chunk) {
   vtb_cpu *c = b->g.s->c;
@@ -120,7 +123,7 @@ static void run_forward(backward *b) {
   vtb_cpu_for_end(c, &tile);
 }
 
-/* ---- pass 2 --------------------------------------------------------------------------------------------------- */
+/* ---- pass 2 ---------------------------------------------------------------------------------- */
 
 /* Row `key` of step t of D or W. */
 static LLVMValueRef kept_row(const backward *b, LLVMValueRef rows, LLVMValueRef t, int key) {
@@ -182,8 +185,8 @@ static LLVMValueRef fold_lanes(vtb_cpu *c, LLVMValueRef x) {
   return x;
 }
 
-/* Adds what lane sums the `width` vectors x have, of which n count, to a row of sums; the group's first tile overwrites
- * it. */
+/* Adds what lane sums the `width` vectors x have, of which n count, to a row of sums; the group's
+ * first tile overwrites it. */
 static void add_sums(const backward *b, LLVMValueRef *x, int n, LLVMValueRef row) {
   vtb_cpu *c = b->g.s->c;
   for (int i = n; i < c->width; i++) x[i] = LLVMConstNull(c->vf32);
@@ -255,8 +258,8 @@ static void step_back(const backward *b, LLVMValueRef k0, int n, LLVMValueRef fi
              &to_k[k % c->width]);
     vtb_cpu_carry_next(&l, k, p[k]);
     vtb_cpu_carry_next(&l, n + k, drate[k]);
-    int in_vector =
-        k % c->width + 1; /* summed as soon as they are whole: no register is left to keep them */
+    /* summed as soon as they are whole: no register is left to keep them */
+    int in_vector = k % c->width + 1;
     if (in_vector < c->width && k + 1 < n) continue;
     LLVMValueRef from = k_(c, k + 1 - in_vector);
     add_sums(b, to_q, in_vector, vtb_cpu_at(c, dq, from));
@@ -313,7 +316,7 @@ static void finish(backward *b) {
   vtb_cpu_task_end(c, s->t);
 }
 
-/* ---- sums ----------------------------------------------------------------------------------------------------- */
+/* ---- sums ------------------------------------------------------------------------------------ */
 
 /* dq and dk of every token: the groups, added in order. */
 static void add_groups(backward *b, const vtb_inst *inst) {

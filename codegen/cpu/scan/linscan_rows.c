@@ -1,5 +1,5 @@
-/* Taking linscan instructions apart, and moving rows between tensors in storage order and scratch memory in path order:
- * see linscan.h. */
+/* Taking linscan instructions apart, and moving rows between tensors in storage order and scratch
+ * memory in path order: see linscan.h. */
 #include "codegen/cpu/scan/linscan.h"
 
 vtb__scan vtb__scan_make(vtb_cpu *c, const vtb_inst *inst) {
@@ -23,7 +23,7 @@ vtb__scan vtb__scan_make(vtb_cpu *c, const vtb_inst *inst) {
   return s;
 }
 
-/* ---- columns ---------------------------------------------------------------------------------------------- */
+/* ---- columns --------------------------------------------------------------------------------- */
 
 static int64_t tail_of(const vtb_cpu *c, const vtb__cols *cols) { return cols->n % c->width; }
 static bool has_tail(const vtb_cpu *c, const vtb__cols *cols) {
@@ -54,7 +54,7 @@ int64_t vtb__cols_stored(const vtb_cpu *c, int64_t n, bool extra) {
   return vtb__padded(c, n + extra);
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static LLVMValueRef scaled(vtb_cpu *c, LLVMValueRef v, LLVMValueRef scale) {
   return scale ? LLVMBuildFMul(c->b, v, vtb_cpu_splat(c, scale, c->width), "") : v;
@@ -154,7 +154,7 @@ void vtb__scan_unpack_state(const vtb__scan *s, const vtb__cols *cols, int tenso
   vtb_cpu_for_end(c, &l);
 }
 
-/* ---- decays ----------------------------------------------------------------------------------------------- */
+/* ---- decays ---------------------------------------------------------------------------------- */
 
 LLVMValueRef vtb__scan_floor(vtb_cpu *c, LLVMValueRef d, double floor) {
   LLVMValueRef least = vtb_cpu_like(c, d, floor), size = vtb_cpu_intrinsic(c, "llvm.fabs", &d, 1);

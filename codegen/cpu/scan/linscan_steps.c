@@ -1,7 +1,9 @@
-/* linscan token by token, for every class: the state [K, V] stays in scratch memory, vectors run along V.
+/* linscan token by token, for every class: the state [K, V] stays in scratch memory, vectors run
+ * along V.
  *
- * Serves mode recurrent, and all modes of the classes key, value and full, whose matrix forms are not generated: they
- * give the same results at the recurrent form's cost. Tiles of V are independent, so few heads still feed all threads.
+ * Serves mode recurrent, and all modes of the classes key, value and full, whose matrix forms are
+ * not generated: they give the same results at the recurrent form's cost. Tiles of V are
+ * independent, so few heads still feed all threads.
  */
 #include "codegen/cpu/scan/linscan.h"
 

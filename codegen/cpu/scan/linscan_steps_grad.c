@@ -1,11 +1,13 @@
 /* linscan_grad token by token, classes key, value and full, in every mode.
  *
- * A task owns one batch entry, one head and a tile of V. First it runs forward and keeps the state at every segment
- * boundary; then, from the last segment to the first, it recomputes the states inside the segment and runs the adjoint
+ * A task owns one batch entry, one head and a tile of V. First it runs forward and keeps the state
+ * at every segment boundary; then, from the last segment to the first, it recomputes the states
+ * inside the segment and runs the adjoint
  *   P_t = q_t dy_t^T + D_{t+1} o P_{t+1}
- *   dq_t = S_t dy_t   dk_t = P_t v_t   dv_t = P_t^T k_t   dD_t = P_t o S_{t-1}, summed over the axes D does not have.
- * Segments are about sqrt(N) long, which keeps the fewest states. What sums over V (dq, dk, dd of class key) goes to
- * partial sums of one tile each, added in order by a second task.
+ *   dq_t = S_t dy_t     dk_t = P_t v_t     dv_t = P_t^T k_t
+ *   dD_t = P_t o S_{t-1}, summed over the axes D does not have
+ * Segments are about sqrt(N) long, which keeps the fewest states. What sums over V (dq, dk, dd of
+ * class key) goes to partial sums of one tile each, added in order by a second task.
  */
 #include "codegen/cpu/scan/linscan.h"
 
@@ -18,8 +20,8 @@ typedef struct backward {
   LLVMValueRef bounds, inside, adjoint; /* states: [n_segments], [segment + 1], 1 */
   LLVMValueRef dy, dv, dd;              /* rows of the tile */
   LLVMValueRef sums[N_SUMS];            /* [K, width]: vectors to be summed across */
-  LLVMValueRef
-      partial; /* [tile, sum, B, N, h, K] in the instruction's temporaries, NULL: one tile */
+  /* [tile, sum, B, N, h, K] in the instruction's temporaries, NULL: one tile */
+  LLVMValueRef partial;
   LLVMValueRef pos, now, before; /* step being run: S_t, S_{t-1} */
 } backward;
 
@@ -104,7 +106,8 @@ static void store_dd(const backward *g, LLVMValueRef k, LLVMValueRef j, int64_t 
     vtb_cpu_store(c, v, at);
 }
 
-/* All keys for a few vectors of V: dv and dd of class value are complete afterwards, the sums over V have grown. */
+/* All keys for a few vectors of V: dv and dd of class value are complete afterwards, the sums over
+ * V have grown. */
 static void adjoint_vectors(void *user, LLVMValueRef j, int vectors, int64_t left) {
   const backward *g = user;
   vtb__scan *s = g->steps.s;

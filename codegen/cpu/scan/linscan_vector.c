@@ -1,12 +1,16 @@
-/* linscan, classes key and value, as products of matrices: S_t = d_t o S_{t-1} + k_t v_t^T, y_t = S_t^T q_t with d_t a
- * vector along K or along V.
+/* linscan, classes key and value, as products of matrices: S_t = d_t o S_{t-1} + k_t v_t^T, y_t =
+ * S_t^T q_t with d_t a vector along K or along V.
  *
- * A task owns one batch entry, one head and a tile of V, and walks sub-blocks of VTB__SUB tokens in chunks of L. What
- * came before a sub-block is kept relative to its first token: the state S before the chunk, and the rows of the chunk
- * so far (K^T for class key, V for class value), all decayed by a whole sub-block as it is left behind. So
- *   class key     P = (pre o Q) Kd^T, beside it the sub-block's own scores     Y = P V + (pre o Q) S
- *   class value   N = Q K^T                      Y = pre o (N Vd + Q S) + the sub-block's own sums
- * and at a chunk's end S += Kd^T V or K^T Vd. Parallel mode is one chunk of all tokens. Sub-blocks: linscan_direct.h.
+ * A task owns one batch entry, one head and a tile of V, and walks sub-blocks of VTB__SUB tokens in
+ * chunks of L. What came before a sub-block is kept relative to its first token: the state S before
+ * the chunk, and the rows of the chunk so far (K^T for class key, V for class value), all decayed
+ * by a whole sub-block as it is left behind. So
+ *   class key     P = (pre o Q) Kd^T, beside it the sub-block's own scores
+ *                 Y = P V + (pre o Q) S
+ *   class value   N = Q K^T
+ *                 Y = pre o (N Vd + Q S) + the sub-block's own sums
+ * and at a chunk's end S += Kd^T V or K^T Vd. Parallel mode is one chunk of all tokens. Sub-blocks:
+ * linscan_direct.h.
  */
 #include "codegen/cpu/scan/linscan_direct.h"
 

@@ -1,16 +1,25 @@
-/* linscan_grad, classes key and value, as products of matrices. Names x, z, a, b, c, e: linscan_direct.h.
+/* linscan_grad, classes key and value, as products of matrices. Names x, z, a, b, c, e:
+ * linscan_direct.h.
  *
- * A task owns one batch entry and one head. Pass 1 keeps the state before every chunk, [Z, x] so that decays run along
- * rows; pass 2 walks the chunks backwards, keeps the state before every sub-block of one chunk, and takes the
- * sub-blocks from the last with the adjoint G [Z, x] of the state after it. Inside one, with a' = pre o a, b' = suf o
- * b, S before: da = sums of N W b + pre o (c S)      db = sums of N W a + suf o (e G)      de^T = G b'^T + c^T M dc^T =
- * S a'^T + e^T M^T               G <- whole o G + c^T a' of which class key wants da, db, de, and class value db, de,
- * dc (the other one is y). Between sub-blocks everything passes through states: fewer multiplications than pairs of
- * tokens, and the same sums for the decays.
+ * A task owns one batch entry and one head. Pass 1 keeps the state before every chunk, [Z, x] so
+ * that decays run along rows; pass 2 walks the chunks backwards, keeps the state before every
+ * sub-block of one chunk, and takes the sub-blocks from the last with the adjoint G [Z, x] of the
+ * state after it. Inside one, with a' = pre o a, b' = suf o b, S before:
+ *   da   = sums of N W b + pre o (c S)        db   = sums of N W a + suf o (e G)
+ *   de^T = G b'^T + c^T M                     dc^T = S a'^T + e^T M^T
+ *   G <- whole o G + c^T a'
+ * of which class key wants da, db, de, and class value db, de, dc (the other one is y). Between
+ * sub-blocks everything passes through states: fewer multiplications than pairs of tokens, and the
+ * same sums for the decays.
  *
- * Decays. A term of the loss that carries the factor d_r[x] contributes itself over d_r[x], so dd_r is over d_r the sum
- * of inner_r + sum over t >= r of a'_t o (c_t S) + sum over j < r of b'_j o (e_j G) + whole o (sum over z of S o G).
- * Sums add terms and never take any away; decays below FLOOR are replaced by it throughout: see linscan_grad.c.
+ * Decays. A term of the loss that carries the factor d_r[x] contributes itself over d_r[x], so dd_r
+ * is over d_r the sum of
+ *   inner_r
+ *   + sum over t >= r of a'_t o (c_t S)
+ *   + sum over j < r of b'_j o (e_j G)
+ *   + whole o (sum over z of S o G)
+ * Sums add terms and never take any away; decays below FLOOR are replaced by it throughout: see
+ * linscan_grad.c.
  */
 #include "codegen/cpu/scan/linscan_direct.h"
 
@@ -21,15 +30,15 @@ typedef struct backward {
   bool by_key;
   vtb__cols x, z;
   int a_at, b_at, c_at, e_at, da_at, db_at, dc_at, de_at; /* tensors; -1: none */
-  int64_t X, Z, ld_x, ld_z, n_x, n_chunks,
-      n_subs; /* Z counts the normalizer; n_x: floats of a padded row */
+  /* Z counts the normalizer; n_x: floats of a padded row */
+  int64_t X, Z, ld_x, ld_z, n_x, n_chunks, n_subs;
   LLVMValueRef a, b, ax, bx, d, pre, suf, sc, ge, da, db, inner; /* [SUB, ld_x] */
   LLVMValueRef cz, e, out_z;                                     /* [SUB, ld_z] */
   LLVMValueRef bt, at, et, out_zt;                               /* transposed: [X or Z, SUB] */
   LLVMValueRef m, n, mt;                                         /* [SUB, SUB] */
   LLVMValueRef whole, passing;                                   /* [ld_x] */
-  LLVMValueRef states, subs, adjoint,
-      square; /* [..., Z, ld_x]; square: K rows of the state as stored */
+  /* [..., Z, ld_x]; square: K rows of the state as stored */
+  LLVMValueRef states, subs, adjoint, square;
 } backward;
 
 static LLVMValueRef k_(vtb_cpu *c, int64_t v) { return vtb_cpu_i64(c, v); }
@@ -158,7 +167,7 @@ static LLVMValueRef sub_length(const backward *g, LLVMValueRef i, LLVMValueRef n
   return vtb_cpu_min(c, sub(c, n, vtb_cpu_mul(c, i, VTB__SUB)), k_(c, VTB__SUB));
 }
 
-/* ---- pass 1: states before the chunks ---------------------------------------------------------------------- */
+/* ---- pass 1: states before the chunks -------------------------------------------------------- */
 
 static void run_forward(const backward *g) {
   vtb__scan *s = g->s;
@@ -175,7 +184,7 @@ static void run_forward(const backward *g) {
   vtb_cpu_for_end(c, &l);
 }
 
-/* ---- pass 2 ------------------------------------------------------------------------------------------------ */
+/* ---- pass 2 ---------------------------------------------------------------------------------- */
 
 /* passing = whole o (sum over z of S o G); G *= whole. */
 static void pass_through(const backward *g, LLVMValueRef state) {

@@ -1,9 +1,9 @@
 /* maxplus: m_t = max(m_{t-1} + g_t, i_t) along axis 1 in path order, and its adjoint.
  *
- * A task owns one batch entry, one index of the axes between tokens and the last, and a piece of the last axis, which
- * the vectors run along: each lane is its own recurrence. Axes after the tokens that lie densely in all tensors count
- * as one. Adjoint: r_t = dm_t + (what m_t passes on to later steps) goes to g_t and on to m_{t-1} where m_{t-1} + g_t >
- * i_t, else to i_t.
+ * A task owns one batch entry, one index of the axes between tokens and the last, and a piece of
+ * the last axis, which the vectors run along: each lane is its own recurrence. Axes after the
+ * tokens that lie densely in all tensors count as one. Adjoint: r_t = dm_t + (what m_t passes on to
+ * later steps) goes to g_t and on to m_{t-1} where m_{t-1} + g_t > i_t, else to i_t.
  */
 #include "codegen/cpu/loop/order.h"
 
@@ -43,7 +43,8 @@ static bool all_dense(vtb_cpu *c, const vtb_inst *inst) {
   return true;
 }
 
-/* Opens the task and the loop over vectors; returns false lanes.mask for a rank-2 tensor, which has one lane. */
+/* Opens the task and the loop over vectors; returns false lanes.mask for a rank-2 tensor, which has
+ * one lane. */
 static lanes open_task(vtb_cpu *c, const vtb_inst *inst, vtb_cpu_for *pieces) {
   const vtb_type *g = &inst->operands[0]->type;
   lanes l = {.c = c, .n_tokens = g->dim[1].size, .rank = g->rank, .inner = 1};

@@ -1,13 +1,15 @@
-/* attention and attention_grad without a matrix of scores in memory: text/attention.cu and attention_grad.cu. Shapes
- * and meaning: ir/attention.h. In texts b is the batch entry, i a query, j a key, head and kv the heads of queries and
- * of keys, x a column. Blocks of 64 queries (keys for dk and dv) meet tiles of 64 of the others on tensor cores. Few
- * keys of usual width (images of 224 pixels, windows) fit shared memory whole: text/attention_short.cu.
+/* attention and attention_grad without a matrix of scores in memory: text/attention.cu and
+ * attention_grad.cu. Shapes and meaning: ir/attention.h. In texts b is the batch entry, i a query,
+ * j a key, head and kv the heads of queries and of keys, x a column. Blocks of 64 queries (keys for
+ * dk and dv) meet tiles of 64 of the others on tensor cores. Few keys of usual width (images of 224
+ * pixels, windows) fit shared memory whole: text/attention_short.cu.
  *
- * Queries and keys that are to be turned (a `fused` of kind "attention") are copied to shared memory as they are, and
- * each thread turns there what it copied, before the barrier that follows anyway: text/turns.cuh. What is turned once a
- * block stays so: in attention.cu the queries keep a place of their own, in attention_short.cu a lane turns its queries
- * on the way to its registers. The adjoint would turn each row again in all its tiles and launches, so there it is done
- * once, by a kernel of its own; dq and dk are turned back in the registers that hold their sums. */
+ * Queries and keys that are to be turned (a `fused` of kind "attention") are copied to shared
+ * memory as they are, and each thread turns there what it copied, before the barrier that follows
+ * anyway: text/turns.cuh. What is turned once a block stays so: in attention.cu the queries keep a
+ * place of their own, in attention_short.cu a lane turns its queries on the way to its registers.
+ * The adjoint would turn each row again in all its tiles and launches, so there it is done once, by
+ * a kernel of its own; dq and dk are turned back in the registers that hold their sums. */
 #include "ir/attention.h"
 #include "codegen/cuda/emitters.h"
 #include "codegen/cuda/compile/holes.h"
@@ -20,8 +22,8 @@
 
 typedef enum result { DQ, DK, DV, DBIAS } result; /* as in text/attention_grad.cu */
 
-/* Tables [N, 1 or heads, width/2] of rows whose first `width` channels turn; 0: none. The adjoint reads rows that
- * attention_turn.cu has turned before, from the temporary `rows`. */
+/* Tables [N, 1 or heads, width/2] of rows whose first `width` channels turn; 0: none. The adjoint
+ * reads rows that attention_turn.cu has turned before, from the temporary `rows`. */
 typedef struct turn {
   int cosines, sines, rows;
   int64_t width;
@@ -69,7 +71,8 @@ static int64_t across(int64_t n) { return (n + 15) / 16 * 16 + 8; }     /* vtb_p
 static int64_t along_half(int64_t n) { return (n + 15) / 16 * 16 + 8; } /* vtb_pitch_half */
 static int64_t larger(int64_t x, int64_t y) { return x > y ? x : y; }
 
-/* Columns of a result that a block takes: all, or parts of about equal width where they exceed the registers. */
+/* Columns of a result that a block takes: all, or parts of about equal width where they exceed the
+ * registers. */
 static int64_t tile_width(int64_t width) {
   int64_t n = ceil_div(width, 128);
   return ceil_div(ceil_div(width, n), 8) * 8;
@@ -90,7 +93,8 @@ static void hole_row(vtb_cuda *c, vtb__cuda_holes *h, vtb_cuda_kernel *k, const 
                  vtb_cuda_offset(c, tensor, (const char *const[]){"b", token, head, NULL}));
 }
 
-/* The same of queries or keys, as they are or turned before. True if 16 bytes at a time can be read. */
+/* The same of queries or keys, as they are or turned before. True if 16 bytes at a time can be
+ * read. */
 static bool hole_turned_row(vtb_cuda *c, vtb__cuda_holes *h, vtb_cuda_kernel *k, const char *name,
                             int tensor, const turn *t, const char *token, const char *head) {
   const vtb_type *type = vtb_cuda_tensor_of(c, tensor)->type;
@@ -154,13 +158,14 @@ static void hole_results(vtb_cuda *c, vtb__cuda_holes *h, vtb_cuda_kernel *k, co
   hole_element(c, h, "lse", "lse", lse, "i", "head", NULL);
 }
 
-/* ---- tiles ------------------------------------------------------------------------------------------------------ */
+/* ---- tiles ----------------------------------------------------------------------------------- */
 
 static bool is_wide(const vtb_cuda *c, int tensor) {
   return vtb_cuda_tensor_of(c, tensor)->type->dtype == VTB_F32;
 }
 
-/* The element type of tiles of 16 bits, or NULL: what is turned in its tile must not have been rounded by it before. */
+/* The element type of tiles of 16 bits, or NULL: what is turned in its tile must not have been
+ * rounded by it before. */
 static const char *half_tiles(const vtb_cuda *c, const operands *o, bool queries_too) {
   if (o->turn_k.width && is_wide(c, o->k)) return NULL;
   if (queries_too && o->turn_q.width && is_wide(c, o->q)) return NULL;
@@ -190,7 +195,7 @@ static void share(vtb_cuda_kernel *k, int64_t tile, int64_t slab) {
   vtb_cuda_shared(k, "float", 4, "scores", 64 * along(64));
 }
 
-/* ---- turned queries and keys ---------------------------------------------------------------------------------- */
+/* ---- turned queries and keys ----------------------------------------------------------------- */
 
 static void put_table(vtb_cuda *c, vtb_cuda_kernel *k, vtb_strbuf *s, const char *name, int tensor,
                       const char *token, const char *head) {
@@ -199,7 +204,8 @@ static void put_table(vtb_cuda *c, vtb_cuda_kernel *k, vtb_strbuf *s, const char
   vtb_strbuf_printf(s, "auto %s_of = [&](int %s) { return %s + (%s); };\n", name, token, name, at);
 }
 
-/* ${turns}: where the tables lie. In texts X_turned is the number of channels of X (q or k) that turn. */
+/* ${turns}: where the tables lie. In texts X_turned is the number of channels of X (q or k) that
+ * turn. */
 static void hole_tables(vtb_cuda *c, vtb__cuda_holes *h, vtb_cuda_kernel *k, const operands *o) {
   vtb_strbuf s = {0};
   if (o->turn_q.width || o->turn_k.width) vtb_cuda_include(k, "turns.cuh");
@@ -259,14 +265,15 @@ static void hole_turns_short(vtb__cuda_holes *h, const operands *o) {
           : "q_from(i0 + r)[x]");
 }
 
-/* ---- forward -------------------------------------------------------------------------------------------------- */
+/* ---- forward --------------------------------------------------------------------------------- */
 
 static bool is_short(const vtb_attention *a) {
   return a->n_keys <= SHORT_KEYS && a->width <= SHORT_WIDTH && a->value_width <= SHORT_WIDTH;
 }
 
-/* A block takes all queries of a head (256 of many) where that keeps the machine busy, else one strip a warp. Of a busy
- * machine no warp is taken that would only copy: a window of up to 48 tokens has fewer strips than warps. */
+/* A block takes all queries of a head (256 of many) where that keeps the machine busy, else one
+ * strip a warp. Of a busy machine no warp is taken that would only copy: a window of up to 48
+ * tokens has fewer strips than warps. */
 static void attend_short(vtb_cuda *c, const operands *o) {
   const vtb_attention *a = &o->a;
   vtb__cuda_holes h;
@@ -333,7 +340,7 @@ void vtb__cuda_attention(vtb_cuda *c, const vtb_inst *inst) {
   attend(c, &o);
 }
 
-/* ---- adjoint -------------------------------------------------------------------------------------------------- */
+/* ---- adjoint --------------------------------------------------------------------------------- */
 
 /* Rows [.., heads, K] turned, as a temporary: three kernels read them, many times each. */
 static void make_turned(vtb_cuda *c, int tensor, turn *t) {

@@ -1,6 +1,7 @@
-/* The disk cache of compiled kernels: one file a key, written under a temporary name and renamed, so that processes
- * share it without locks; the oldest files go when it outgrows VTB_CUDA_CACHE_MB (512). A file is a magic line, the
- * length of the log, the log, the image; one that is not is as if it were not there. A use renews the file's time. */
+/* The disk cache of compiled kernels: one file a key, written under a temporary name and renamed,
+ * so that processes share it without locks; the oldest files go when it outgrows VTB_CUDA_CACHE_MB
+ * (512). A file is a magic line, the length of the log, the log, the image; one that is not is as
+ * if it were not there. A use renews the file's time. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
@@ -75,7 +76,7 @@ bool vtb__cuda_cache_get(const vtb_cuda_key *key, vtb_cuda_code *code) {
   return ok;
 }
 
-/* ---- size ------------------------------------------------------------------------------------------------- */
+/* ---- size ------------------------------------------------------------------------------------ */
 
 static bool is_key(const char *name) {
   return strlen(name) == 32 && strspn(name, "0123456789abcdef") == 32;

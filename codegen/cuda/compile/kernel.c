@@ -1,10 +1,11 @@
-/* Kernels as text: arguments, shared memory, lines, texts with holes; equal texts are one kernel. See cuda.h. */
+/* Kernels as text: arguments, shared memory, lines, texts with holes; equal texts are one kernel.
+ * See cuda.h. */
 #include <string.h>
 
 #include "codegen/cuda/plan/program.h"
 #include "codegen/cuda/texts.h"
 
-/* ---- texts ------------------------------------------------------------------------------------------------ */
+/* ---- texts ----------------------------------------------------------------------------------- */
 
 static const char *find_text(const char *name) {
   for (int i = 0; i < vtb__cuda_n_texts; i++)
@@ -15,7 +16,7 @@ static const char *find_text(const char *name) {
 const char *vtb_cuda_intrinsics(void) { return find_text("intrinsics.cuh"); }
 const char *vtb_cuda_library(void) { return find_text("library.cuh"); }
 
-/* ---- a kernel --------------------------------------------------------------------------------------------- */
+/* ---- a kernel -------------------------------------------------------------------------------- */
 
 vtb_cuda_kernel *vtb_cuda_begin(vtb_cuda *c, const char *kind, int threads) {
   vtb_check(threads > 0 && threads <= 1024 && threads % 32 == 0, "a block of %d threads", threads);
@@ -126,7 +127,7 @@ void vtb_cuda_shared(vtb_cuda_kernel *k, const char *type, int type_bytes, const
   k->shared_bytes += (count * type_bytes + 15) / 16 * 16;
 }
 
-/* ---- lines ------------------------------------------------------------------------------------------------ */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 static void indent(vtb_cuda_kernel *k) {
   for (int i = 0; i < k->indent; i++) vtb_strbuf_puts(&k->body, "  ");
@@ -198,7 +199,7 @@ void vtb_cuda_text(vtb_cuda_kernel *k, const char *file, const vtb_cuda_hole *ho
   for (int i = 0; i < n; i++) vtb_check(used >> i & 1, "%s has no ${%s}", file, holes[i].name);
 }
 
-/* ---- launches --------------------------------------------------------------------------------------------- */
+/* ---- launches -------------------------------------------------------------------------------- */
 
 static void list_ops(const vtb_cuda_unit *u, vtb_strbuf *out) {
   const vtb_inst *inst = u->inst;
@@ -274,7 +275,7 @@ void vtb_cuda_launch(vtb_cuda_kernel *k, int64_t blocks) {
   free_text(k);
 }
 
-/* ---- addresses -------------------------------------------------------------------------------------------- */
+/* ---- addresses ------------------------------------------------------------------------------- */
 
 int64_t vtb_cuda_reach(const vtb_type *t, const int64_t *stride) {
   int64_t n = 1;

@@ -84,7 +84,7 @@ void vtb_cuda_code_free(vtb_cuda_code *code) {
   *code = (vtb_cuda_code){0};
 }
 
-/* ---- compiling -------------------------------------------------------------------------------------------- */
+/* ---- compiling ------------------------------------------------------------------------------- */
 
 typedef int (*size_fn)(nvrtc_program, size_t *);
 typedef int (*data_fn)(nvrtc_program, char *);
@@ -200,7 +200,8 @@ vtb_status vtb_cuda_compile(const char *common, const char *source, const char *
   bool ptx = vtb_starts_with(arch, "compute_");
   snprintf(arch_option, sizeof arch_option, "--gpu-architecture=%s", arch);
   snprintf(version, sizeof version, "nvrtc %d.%d", state.major, state.minor);
-  /* 177: a function of the library that no kernel calls. Division and square root to 2 ulp: the exact ones are calls */
+  /* 177: a function of the library that no kernel calls. Division and square root to 2 ulp: the
+   * exact ones are calls */
   const char *options[] = {arch_option,          "--std=c++17",      "-default-device",
                            "-diag-suppress=177", "--prec-div=false", "--prec-sqrt=false",
                            "--ptxas-options=-v"};
@@ -219,7 +220,7 @@ vtb_status vtb_cuda_compile(const char *common, const char *source, const char *
   return status;
 }
 
-/* ---- a plan ----------------------------------------------------------------------------------------------- */
+/* ---- a plan ---------------------------------------------------------------------------------- */
 
 typedef struct batch {
   const vtb_launch_plan *plan;
@@ -265,7 +266,7 @@ vtb_status vtb_cuda_compile_plan(const vtb_launch_plan *plan, const char *arch,
   return b.status;
 }
 
-/* ---- what ptxas says -------------------------------------------------------------------------------------- */
+/* ---- what ptxas says ------------------------------------------------------------------------- */
 
 /*   ptxas info    : Compiling entry function 'row_1' for 'sm_90a'
  *   ptxas info    : Function properties for row_1

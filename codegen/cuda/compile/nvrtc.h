@@ -1,6 +1,7 @@
 /* CUDA C to cubin or PTX by NVRTC, opened at run time. No GPU, driver or toolkit is needed.
  *
- * Threads: any; NVRTC may compile several programs at a time. Ownership: codes are the caller's, vtb_cuda_code_free().
+ * Threads: any; NVRTC may compile several programs at a time. Ownership: codes are the caller's,
+ * vtb_cuda_code_free().
  */
 #ifndef VTB_CODEGEN_CUDA_NVRTC_H
 #define VTB_CODEGEN_CUDA_NVRTC_H
@@ -15,12 +16,14 @@ typedef struct vtb_cuda_code {
 } vtb_cuda_code;
 void vtb_cuda_code_free(vtb_cuda_code *code);
 
-/* A source of a plan, behind what sources have in common, for "sm_90a": a cubin; for "compute_90": PTX for that and
- * newer cards. Through the disk cache, unless VTB_CUDA_CACHE=0. VTB_E_DEVICE if there is no NVRTC; VTB_E_INTERNAL with
- * NVRTC's log over the numbered source, on stderr, if the source is wrong. */
+/* A source of a plan, behind what sources have in common, for "sm_90a": a cubin; for "compute_90":
+ * PTX for that and newer cards. Through the disk cache, unless VTB_CUDA_CACHE=0. VTB_E_DEVICE if
+ * there is no NVRTC; VTB_E_INTERNAL with NVRTC's log over the numbered source, on stderr, if the
+ * source is wrong. */
 VTB_MUST_USE vtb_status vtb_cuda_compile(const char *common, const char *source, const char *arch,
                                          vtb_cuda_code *code, vtb_error *err);
-/* All sources of a plan for one architecture, on all cores: codes[plan->n_sources]. None is left on failure. */
+/* All sources of a plan for one architecture, on all cores: codes[plan->n_sources]. None is left on
+ * failure. */
 VTB_MUST_USE vtb_status vtb_cuda_compile_plan(const vtb_launch_plan *plan, const char *arch,
                                               vtb_cuda_code *codes, vtb_error *err);
 
@@ -33,11 +36,11 @@ typedef struct vtb_cuda_resources {
 } vtb_cuda_resources;
 bool vtb_cuda_resources_of(const char *log, const char *kernel, vtb_cuda_resources *out);
 
-/* ptxas would rather spill a word than lose an occupancy. The text with the kernels that do so, by the log, as
- * VTB_KERNEL_ROOMY; NULL if none does. malloc'd. */
+/* ptxas would rather spill a word than lose an occupancy. The text with the kernels that do so, by
+ * the log, as VTB_KERNEL_ROOMY; NULL if none does. malloc'd. */
 char *vtb__cuda_give_room(const char *text, const char *log);
 
-/* ---- the disk cache (cache.c): one file a key in $XDG_CACHE_HOME/vertebra/cuda ------------------------------ */
+/* ---- the disk cache (cache.c): one file a key in $XDG_CACHE_HOME/vertebra/cuda --------------- */
 
 /* 128 bits over every part with its length, as hexadecimal digits. */
 typedef struct vtb_cuda_key {

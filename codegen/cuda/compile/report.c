@@ -1,5 +1,6 @@
-/* The resource report: see report.h. Occupancy is the share of a multiprocessor's threads that can be resident, limited
- * by registers (given out in units of 256 a warp), shared memory (1 KB a block is the system's) and blocks. */
+/* The resource report: see report.h. Occupancy is the share of a multiprocessor's threads that can
+ * be resident, limited by registers (given out in units of 256 a warp), shared memory (1 KB a block
+ * is the system's) and blocks. */
 #include "codegen/cuda/compile/report.h"
 
 #include <string.h>
@@ -52,7 +53,7 @@ vtb_status vtb_cuda_report(const vtb_launch_plan *plan, const char *arch, vtb_st
   return status;
 }
 
-/* ---- launches ------------------------------------------------------------------------------------------------ */
+/* ---- launches -------------------------------------------------------------------------------- */
 
 typedef struct traffic {
   int64_t read, written;

@@ -1,9 +1,14 @@
-/* Depthwise convolution of tokens [B, N, C] on the grid [gh, gw] that the path walks row by row, and its adjoints.
+/* Depthwise convolution of tokens [B, N, C] on the grid [gh, gw] that the path walks row by row,
+ * and its adjoints.
  *
- *   y[p(t)] = sum over taps (a, e) of w[c, a, e] x[p(t')],  t' = t + (a - top) gw + (e - left), zero where it leaves
- * the grid; dx is the same with the kernel turned by 180 degrees; dw sums x[p(t')] dy[p(t)] over batch and t. Lanes run
- * along the channels; a thread walks a strip of a grid row with a window of inputs in registers. dw: shares of the
- * strips by blocks, added in order by a second kernel. */
+ *   y[p(t)] = sum over taps (a, e) of w[c, a, e] x[p(t')],   t' = t + (a - top) gw + (e - left),
+ *             zero where it leaves the grid
+ *   dx        the same with the kernel turned by 180 degrees
+ *   dw        sum over batch and t of x[p(t')] dy[p(t)]
+ *
+ * Lanes run along the channels; a thread walks a strip of a grid row with a window of inputs in
+ * registers. dw: shares of the strips by blocks, added in order by a second kernel.
+ */
 #include "codegen/cuda/emitters.h"
 #include "codegen/cuda/compile/holes.h"
 

@@ -1,5 +1,6 @@
-/* im2col and col2im: patches [B, oh*ow, C*kh*kw] of an image [B, C, H, W], zeros outside it, and the adjoint. A thread
- * makes one element of the result: it gathers, so that the adjoint's sums have an order. */
+/* im2col and col2im: patches [B, oh*ow, C*kh*kw] of an image [B, C, H, W], zeros outside it, and
+ * the adjoint. A thread makes one element of the result: it gathers, so that the adjoint's sums
+ * have an order. */
 #include "codegen/cuda/emitters.h"
 #include "codegen/cuda/compile/holes.h"
 

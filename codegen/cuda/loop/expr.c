@@ -1,7 +1,7 @@
 /* Values of a body as C expressions: loads, stores, elementwise ops, conditions.
  *
- * One line of C an op. Names tell types: s float, v vtb_f4, n int. Conditions become branches, so that what they
- * exclude is never read.
+ * One line of C an op. Names tell types: s float, v vtb_f4, n int. Conditions become branches, so
+ * that what they exclude is never read.
  */
 #include "codegen/cuda/loop/expr.h"
 
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- names ------------------------------------------------------------------------------------------------ */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 bool vtb__cuda_is_vector(const char *name) {
   return name[0] == 'v' && name[1] != 't'; /* not vtb_... */
@@ -58,7 +58,7 @@ const char *vtb__cuda_widen(vtb_cuda_expr *e, const char *v) {
 /* Texts are never changed through a handle. */
 static void *as_handle(const char *text) { return (void *)(uintptr_t)text; }
 
-/* ---- indices ---------------------------------------------------------------------------------------------- */
+/* ---- indices --------------------------------------------------------------------------------- */
 
 static bool same_text(const void *x, const void *y) { return strcmp(x, y) == 0; }
 
@@ -107,9 +107,10 @@ static void *as_dyn(vtb_body *b, void *i32) {
   return i32;
 }
 
-/* ---- memory ----------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Whether the first of four lanes stands at a multiple of four elements, and the others follow it. */
+/* Whether the first of four lanes stands at a multiple of four elements, and the others follow
+ * it. */
 static bool is_aligned(const vtb_cuda_expr *e, const vtb_index *at, int align) {
   if (align < 4 || at->c % 4 || (at->dyn && at->multiple % 4) || vtb__index_step(&e->body, at) != 1)
     return false;
@@ -216,7 +217,7 @@ static void *store_kept(vtb_body *b, const vtb_kept *k, void *v) {
   return v;
 }
 
-/* ---- conditions ------------------------------------------------------------------------------------------- */
+/* ---- conditions ------------------------------------------------------------------------------ */
 
 static void *within(vtb_body *b, const vtb_index *x, int64_t lo, int64_t hi, bool above,
                     bool below) {
@@ -254,7 +255,7 @@ static void *choose(vtb_body *b, vtb_dtype d, void *condition, vtb_arm_fn arm, c
   return name;
 }
 
-/* ---- elementwise ------------------------------------------------------------------------------------------ */
+/* ---- elementwise ----------------------------------------------------------------------------- */
 
 /* $ is the first operand, @ the second. */
 static const char *const float_ops[VTB_OP_COUNT] = {
@@ -363,7 +364,7 @@ static void *random_value(vtb_body *b, void *seed, uint32_t stream, const vtb_in
   return as_handle(declare(e, 's', text));
 }
 
-/* ---- the target ------------------------------------------------------------------------------------------- */
+/* ---- the target ------------------------------------------------------------------------------ */
 
 static const vtb_body_target target = {.most_together = 8,
                                        .keeps_leaves = true,

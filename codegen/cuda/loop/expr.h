@@ -1,8 +1,9 @@
 /* Bodies of ops (codegen/body/body.h) as C expressions.
  *
- * A thread handles one element, or four neighbours along the last variable ("lanes"): then values that vary from lane
- * to lane are vtb_f4, and the others float. What cannot be four at a time (divisions, tables, conditions, integers that
- * vary) says so by no_lanes, and the kernel is written again with one.
+ * A thread handles one element, or four neighbours along the last variable ("lanes"): then values
+ * that vary from lane to lane are vtb_f4, and the others float. What cannot be four at a time
+ * (divisions, tables, conditions, integers that vary) says so by no_lanes, and the kernel is
+ * written again with one.
  */
 #ifndef VTB_CODEGEN_CUDA_EXPR_H
 #define VTB_CODEGEN_CUDA_EXPR_H
@@ -38,17 +39,17 @@ bool vtb__cuda_is_vector(const char *name);
 const char *vtb__cuda_widen(vtb_cuda_expr *e, const char *v);
 const char *vtb__cuda_int(const vtb_cuda_expr *e); /* "int" or "vtb_i64" */
 
-/* ---- nests (nest.c) ---- */
+/* ---- nests (nest.c) -------------------------------------------------------------------------- */
 void *vtb__cuda_begin_probe(vtb_body *b);
 void vtb__cuda_end_probe(vtb_body *b);
 /* Before a kernel is written with `lanes` elements a thread, along the last group. */
 void vtb__cuda_begin_lanes(vtb_cuda_expr *e, int lanes);
-/* Declares a variable for each group of the list, in row-major order from the C expression `linear`. The lanes' group
- * counts in fours. */
+/* Declares a variable for each group of the list, in row-major order from the C expression
+ * `linear`. The lanes' group counts in fours. */
 void vtb__cuda_decode(vtb_cuda_expr *e, const char *linear, const int *groups, int n);
 int64_t vtb__cuda_groups_size(const vtb_cuda_expr *e, const int *groups, int n);
 
-/* ---- schedules ---- */
+/* ---- schedules ------------------------------------------------------------------------------- */
 void vtb__cuda_emit_loop(vtb_body *b, const vtb_root *roots, int n);
 bool vtb__cuda_emit_row(vtb_body *b, const vtb_root *roots, int n);
 void vtb__cuda_emit_reduce(vtb_body *b, const vtb_root *roots, int n);

@@ -1,5 +1,5 @@
-/* Kernels of ops that are expressions, moves and reductions: a fused body, or one bare op; and the other fused kinds.
- */
+/* Kernels of ops that are expressions, moves and reductions: a fused body, or one bare op; and the
+ * other fused kinds. */
 #include <string.h>
 
 #include "codegen/cuda/emitters.h"

@@ -1,5 +1,5 @@
-/* Loop kernels: elementwise ops and data movement over one iteration shape, one thread an element or four neighbours
- * along the innermost variable. */
+/* Loop kernels: elementwise ops and data movement over one iteration shape, one thread an element
+ * or four neighbours along the innermost variable. */
 #include "codegen/cuda/loop/expr.h"
 
 enum { THREADS = 256 };

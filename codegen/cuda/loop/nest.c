@@ -26,7 +26,7 @@ const char *vtb__cuda_index_text(vtb_cuda_expr *e, const vtb_index *x) {
   return text;
 }
 
-/* ---- probing ---------------------------------------------------------------------------------------------- */
+/* ---- probing --------------------------------------------------------------------------------- */
 
 /* A kernel of its own, which is thrown away. */
 void *vtb__cuda_begin_probe(vtb_body *b) {
@@ -54,7 +54,7 @@ void vtb__cuda_begin_lanes(vtb_cuda_expr *e, int lanes) {
   e->next_name = 0;
 }
 
-/* ---- numbers to variables --------------------------------------------------------------------------------- */
+/* ---- numbers to variables -------------------------------------------------------------------- */
 
 static int64_t steps_of(const vtb_cuda_expr *e, int g) {
   return e->body.groups[g].size / (g == e->body.vec ? e->body.lanes : 1);

@@ -1,4 +1,5 @@
-/* Storage position of a step along a path, as a C expression: see cuda.h. Mirrors codegen/cpu/loop/order.c. */
+/* Storage position of a step along a path, as a C expression: see cuda.h. Mirrors
+ * codegen/cpu/loop/order.c. */
 #include "codegen/cuda/plan/program.h"
 
 static bool is_linear(const int64_t *perm, int64_t n) {

@@ -1,11 +1,13 @@
-/* Reductions over any axes, several of one operand shape together (sums for biases and gains, pooling, losses).
+/* Reductions over any axes, several of one operand shape together (sums for biases and gains,
+ * pooling, losses).
  *
- *   last axis kept:     a block owns 32 (or 32 x 4) neighbouring results and a range of rows; its 8 warps walk the rows
- *                       in turn, then the first warp adds the 8 parts in order
- *   last axis reduced:  a block owns one result and a range of its elements; its threads walk them, then are added
+ *   last axis kept:     a block owns 32 (or 32 x 4) neighbouring results and a range of rows; its 8
+ *                       warps walk the rows in turn, then the first warp adds the 8 parts in order
+ *   last axis reduced:  a block owns one result and a range of its elements; its threads walk them,
+ *                       then are added
  *
- * Ranges come from the shape alone. Where there are several, blocks leave partial results in a temporary, which a
- * second kernel adds in order.
+ * Ranges come from the shape alone. Where there are several, blocks leave partial results in a
+ * temporary, which a second kernel adds in order.
  */
 #include "codegen/cuda/loop/expr.h"
 
@@ -51,7 +53,8 @@ static void sort_groups(vtb_cuda_expr *e, reduction *d) {
   }
 }
 
-/* `size` reduced steps in ranges of at least `least`, so that `blocks` owners become enough blocks. */
+/* `size` reduced steps in ranges of at least `least`, so that `blocks` owners become enough
+ * blocks. */
 static void choose_ranges(reduction *d, int64_t size, int64_t blocks, int64_t least) {
   int64_t want = (WANTED_BLOCKS + blocks - 1) / blocks, most = size / least;
   if (want > most) want = most;
@@ -60,7 +63,7 @@ static void choose_ranges(reduction *d, int64_t size, int64_t blocks, int64_t le
   d->ranges = (size + d->range - 1) / d->range;
 }
 
-/* ---- blocks ----------------------------------------------------------------------------------------------- */
+/* ---- blocks ---------------------------------------------------------------------------------- */
 
 /* Names of the accumulators, set to neutral elements. */
 static void declare_sums(vtb_cuda_expr *e, const reduction *d) {
@@ -223,7 +226,8 @@ static void write_totals(vtb_cuda_expr *e, const reduction *d) {
   vtb_cuda_launch(k, (d->of.count + THREADS - 1) / THREADS);
 }
 
-/* Whether the body can be four elements at a time: written once into a kernel that is thrown away. */
+/* Whether the body can be four elements at a time: written once into a kernel that is thrown
+ * away. */
 static bool takes_four(vtb_cuda_expr *e, const reduction *d) {
   if (e->body.groups[e->body.n_groups - 1].size % 4) return false;
   for (int g = 0; g < e->body.n_groups; g++) e->body.groups[g].value = "i";

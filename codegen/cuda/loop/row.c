@@ -1,11 +1,12 @@
 /* Row kernels (codegen/body/row.c).
  *
  *   a warp (short rows) or a block (long ones) a row:
- *     for level 1, 2, ...: one pass over the row for all reductions of the level, then a sum over the threads
+ *     for level 1, 2, ...: one pass over the row for all reductions of the level, then a sum
+ *                          over the threads
  *     one pass for the results as long as the row; the others are stored once a row
  *
- * A thread's share of the row is a fixed number of chunks, so that what several passes need (loads, costly functions)
- * stays in registers, an array over the chunks.
+ * A thread's share of the row is a fixed number of chunks, so that what several passes need (loads,
+ * costly functions) stays in registers, an array over the chunks.
  */
 #include "codegen/cuda/loop/expr.h"
 
@@ -27,7 +28,7 @@ static void store_root(vtb_cuda_expr *e, const vtb_root *root, const vtb_index *
   vtb__cuda_store(e, root, index, vtb__cuda_eval(e, root->value, index));
 }
 
-/* ---- passes ----------------------------------------------------------------------------------------------- */
+/* ---- passes ---------------------------------------------------------------------------------- */
 
 static bool is_max(const vtb_value *v) { return v->def->op == VTB_OP_reduce_max; }
 
@@ -144,7 +145,7 @@ static void emit_passes(vtb_cuda_expr *e, row *r) {
   }
 }
 
-/* ---- the kernel ------------------------------------------------------------------------------------------- */
+/* ---- the kernel ------------------------------------------------------------------------------ */
 
 /* A warp is enough for a row: unrolled over its chunks, the body's ops still find registers. */
 static bool is_short(const vtb_cuda_expr *e, int64_t columns) {

@@ -4,7 +4,7 @@
 #include "codegen/cuda/plan/program.h"
 #include "codegen/describe.h"
 
-/* ---- expansion -------------------------------------------------------------------------------------------- */
+/* ---- expansion ------------------------------------------------------------------------------- */
 
 typedef struct expansion {
   vtb_launch_plan *plan;
@@ -87,9 +87,10 @@ static void expand_entry(expansion *x, const vtb_cuda_func *entry) {
   free(outer);
 }
 
-/* ---- the plan --------------------------------------------------------------------------------------------- */
+/* ---- the plan -------------------------------------------------------------------------------- */
 
-/* Sources are compiled in parallel and kept in a cache, but each costs its own start: a few kernels in each. */
+/* Sources are compiled in parallel and kept in a cache, but each costs its own start: a few kernels
+ * in each. */
 enum { SOURCE_BYTES = 16 << 10 };
 
 static void end_source(vtb_launch_plan *p, vtb_strbuf *text) {

@@ -15,7 +15,7 @@ void vtb_cuda_unsupported(vtb_cuda *c, const vtb_inst *inst, const char *why) {
   c->failed = true;
 }
 
-/* ---- constants -------------------------------------------------------------------------------------------- */
+/* ---- constants ------------------------------------------------------------------------------- */
 
 int64_t vtb__cuda_constant(vtb_cuda *c, const void *data, size_t n_bytes) {
   static const char digits[] = "0123456789abcdef";
@@ -51,7 +51,7 @@ static int64_t constant_of(vtb_cuda *c, const vtb_inst *inst) {
   return at;
 }
 
-/* ---- places ----------------------------------------------------------------------------------------------- */
+/* ---- places ---------------------------------------------------------------------------------- */
 
 static vtb_cuda_ref ref_of(vtb_cuda *c, const vtb_spot *spot) {
   static const vtb_cuda_place places[] = {[VTB_AT_ARG] = VTB_CUDA_ARG,
@@ -83,7 +83,7 @@ int vtb__cuda_align(const vtb_cuda_ref *r) {
   return align;
 }
 
-/* ---- units: one instruction or copy ----------------------------------------------------------------------- */
+/* ---- units: one instruction or copy ---------------------------------------------------------- */
 
 const vtb_cuda_tensor *vtb_cuda_tensor_of(const vtb_cuda *c, int i) {
   vtb_check(i >= 0 && i < c->unit.n_operands + c->unit.n_results, "tensor %d of an instruction", i);
@@ -131,7 +131,7 @@ void vtb__cuda_take_tail(vtb_cuda *c, int64_t bytes) {
   if (bytes > c->func->tail_bytes) c->func->tail_bytes = bytes;
 }
 
-/* ---- products by the library ------------------------------------------------------------------------------ */
+/* ---- products by the library ----------------------------------------------------------------- */
 
 static int find_gemm(vtb_cuda *c, const vtb_launch_gemm *g) {
   for (size_t i = 0; i < c->gemms.n; i++)

@@ -1,9 +1,9 @@
 /* What a program's precision means for each of its products.
  *
- * The error of a product's factors goes on into all that is computed from its result: layer norms, softmax and above
- * all the quotients of gated recurrences (a sum over tokens by the sum of its weights) make it larger, up to two
- * hundred times in small mLSTMs. The gradient of a parameter ends there, and adds up over tokens. So what a product is
- * for decides:
+ * The error of a product's factors goes on into all that is computed from its result: layer norms,
+ * softmax and above all the quotients of gated recurrences (a sum over tokens by the sum of its
+ * weights) make it larger, up to two hundred times in small mLSTMs. The gradient of a parameter
+ * ends there, and adds up over tokens. So what a product is for decides:
  *
  *                                     tf32     bf16     fp16
  *   carried on, recurrences behind    two bf16 numbers a factor (2^-16) in all three
@@ -12,10 +12,11 @@
  *   carried on, inference             tf32     bf16     fp16
  *   gradients of parameters           tf32     bf16     fp16
  *
- * bf16-all rounds the factors of all products to bf16 and trusts whoever asks for it, as mixed precision usually does.
+ * bf16-all rounds the factors of all products to bf16 and trusts whoever asks for it, as mixed
+ * precision usually does.
  *
- * Convolutions (im2col) are in this table for the sake of the relu that follows most of them: its derivative jumps
- * where its argument changes sign, however small the error.
+ * Convolutions (im2col) are in this table for the sake of the relu that follows most of them: its
+ * derivative jumps where its argument changes sign, however small the error.
  *
  * docs/cuda.md has the errors that are left.
  */

@@ -1,8 +1,10 @@
-/* What depends on nothing but parameters, buffers and constants comes first in the entry, marked `prepared`: casts of
- * weights, tables of angles, resized position embeddings. Its results keep their places in the workspace
- * (passes/memory_plan.c), so that runs repeat these steps only when parameters have changed (runtime/launch/launch_plan.h).
+/* What depends on nothing but parameters, buffers and constants comes first in the entry, marked
+ * `prepared`: casts of weights, tables of angles, resized position embeddings. Its results keep
+ * their places in the workspace (passes/memory_plan.c), so that runs repeat these steps only when
+ * parameters have changed (runtime/launch/launch_plan.h).
  *
- * Returned values are not among it, and parts of a concatenation neither: their place is in a result of other lifetime.
+ * Returned values are not among it, and parts of a concatenation neither: their place is in a
+ * result of other lifetime.
  */
 #include <stdlib.h>
 

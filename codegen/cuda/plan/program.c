@@ -1,5 +1,5 @@
-/* The module as a launch plan: every planned function is emitted once as steps with places relative to its arguments
- * and frame (codegen/steps.h); calls are then expanded from the entry (expand.c).
+/* The module as a launch plan: every planned function is emitted once as steps with places relative
+ * to its arguments and frame (codegen/steps.h); calls are then expanded from the entry (expand.c).
  */
 #include "codegen/cuda/plan/program.h"
 
@@ -23,7 +23,7 @@ static const emit_fn emitters[VTB_OP_COUNT] = {
 #undef vtb__cuda_by_lowering
 #undef vtb__cuda_call
 
-/* ---- steps ------------------------------------------------------------------------------------------------ */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 static void emit_kernel(vtb_cuda *c, const vtb_step *step) {
   if (!emitters[step->inst->op]) {
@@ -69,7 +69,7 @@ static void emit_step(vtb_cuda *c, const vtb_step *step) {
   }
 }
 
-/* ---- functions -------------------------------------------------------------------------------------------- */
+/* ---- functions ------------------------------------------------------------------------------- */
 
 static void emit_func(vtb_cuda *c, vtb_cuda_func *f) {
   c->func = f;

@@ -1,4 +1,5 @@
-/* Between the files of codegen/cuda: the program under construction. Emitters include cuda.h only. */
+/* Between the files of codegen/cuda: the program under construction. Emitters include cuda.h
+ * only. */
 #ifndef VTB_CODEGEN_CUDA_PROGRAM_H
 #define VTB_CODEGEN_CUDA_PROGRAM_H
 
@@ -7,7 +8,8 @@
 #include "codegen/cuda/cuda.h"
 #include "codegen/steps.h"
 
-/* Where a pointer points, as far as a function knows: its arguments and frame are placed when it is called. */
+/* Where a pointer points, as far as a function knows: its arguments and frame are placed when it is
+ * called. */
 typedef enum vtb_cuda_place {
   VTB_CUDA_ARG,   /* argument `index` of the function, then its returns */
   VTB_CUDA_FRAME, /* the function's frame: planned values */
@@ -75,7 +77,8 @@ typedef struct vtb_cuda_unit {
   int64_t tail_bytes; /* of the tail, with those of temps */
 } vtb_cuda_unit;
 
-/* How a product's factors are rounded: `precision` of text/product.cu. SPLIT: two bf16 numbers each. */
+/* How a product's factors are rounded: `precision` of text/product.cu. SPLIT: two bf16 numbers
+ * each. */
 typedef enum vtb__cuda_factors {
   VTB__FACTORS_FP32,
   VTB__FACTORS_TF32,
@@ -124,13 +127,13 @@ void vtb__cuda_end_unit(vtb_cuda *c);
 /* The function's tail has at least so many bytes. */
 void vtb__cuda_take_tail(vtb_cuda *c, int64_t bytes);
 
-/* ---- storage.c: which values are 16 bits in memory; before memory is planned ---- */
+/* ---- storage.c: which values are 16 bits in memory; before memory is planned ----------------- */
 void vtb__cuda_choose_storage(vtb_cuda *c, vtb_module *m, vtb_func *entry);
 
-/* ---- prepare.c: what runs need not repeat; before memory is planned ---- */
+/* ---- prepare.c: what runs need not repeat; before memory is planned -------------------------- */
 void vtb__cuda_prepare(vtb_func *entry);
 
-/* ---- precision.c ---- */
+/* ---- precision.c ----------------------------------------------------------------------------- */
 void vtb__cuda_choose_factors(vtb_cuda *c, const vtb_module *m, const vtb_func *entry);
 /* Whether the product is a sum over images or tokens, as the gradient of a parameter is. */
 bool vtb__cuda_ends_in_parameter(const vtb_inst *einsum);
@@ -144,21 +147,22 @@ bool vtb__cuda_scan_is_product(const vtb_inst *scan);
 vtb__cuda_factors vtb__cuda_factors_of(const vtb_cuda *c, const vtb_inst *whole,
                                        const vtb_inst *einsum);
 
-/* ---- update.c: the end of a training step ---- */
-/* Decides where the tensors of `entry` stand in the state; false with c->err: it is no training step. */
+/* ---- update.c: the end of a training step ---------------------------------------------------- */
+/* Decides where the tensors of `entry` stand in the state; false with c->err: it is no training
+ * step. */
 bool vtb__cuda_update_layout(vtb_cuda *c, const vtb_func *entry);
 void vtb__cuda_emit_update(vtb_cuda *c); /* nothing in functions that are not the entry */
 /* Tensors that the update adds to the entry's, and everyone's place; p->tensors is the entry's. */
 void vtb__cuda_update_tensors(const vtb_cuda *c, vtb_launch_plan *p);
 
-/* ---- places (place.c) ---- */
+/* ---- places (place.c) ------------------------------------------------------------------------ */
 void vtb__cuda_refs(vtb_cuda *c, const vtb_spot *spots, int n, vtb_cuda_ref *out);
 int vtb__cuda_element(const vtb_cuda_ref *r); /* bytes */
-/* In elements. Arguments of functions and tensors of the program start at multiples of 16 bytes, as do frames and
- * temporaries. */
+/* In elements. Arguments of functions and tensors of the program start at multiples of 16 bytes, as
+ * do frames and temporaries. */
 int vtb__cuda_align(const vtb_cuda_ref *r);
 
-/* ---- steps (program.c, fold.c, expand.c) ---- */
+/* ---- steps (program.c, fold.c, expand.c) ----------------------------------------------------- */
 void vtb__cuda_emit_copy(vtb_cuda *c, const vtb_step *step);
 /* With the callee's frame `frame` bytes behind the tail's beginning. */
 void vtb__cuda_emit_call(vtb_cuda *c, const vtb_func *callee, int64_t frame, const vtb_spot *spots,
@@ -169,7 +173,8 @@ vtb_launch_plan *vtb__cuda_expand(vtb_cuda *c, const vtb_func *entry);
 /* A kernel of an einsum and elementwise ops on it (passes/fuse_products.c). */
 void vtb__cuda_product(vtb_cuda *c, const vtb_inst *fused);
 
-/* A product by the library: tensors[] are numbers of the unit's tensors, a, b, c and the bias (or -1). */
+/* A product by the library: tensors[] are numbers of the unit's tensors, a, b, c and the bias (or
+ * -1). */
 void vtb__cuda_gemm(vtb_cuda *c, const vtb_launch_gemm *g, const int tensors[4]);
 
 /* Emitters over a body of ops (fused.c). */

@@ -1,16 +1,18 @@
 /* Which values are 16 bits wide in memory.
  *
- * A product that rounds its factors to bf16 or fp16 loses nothing if they were stored so, and reads half the bytes.
- * Values that are one place in memory (views, parts of a concatenation, arguments of calls) are one class and stored
- * alike. A class is stored in 16 bits if
+ * A product that rounds its factors to bf16 or fp16 loses nothing if they were stored so, and reads
+ * half the bytes. Values that are one place in memory (views, parts of a concatenation, arguments
+ * of calls) are one class and stored alike. A class is stored in 16 bits if
  *
- *   nothing but such products reads it, so that nothing is rounded which was not; or, where all products round
- * (bf16-all), nothing but such products and sums over tokens reads it, or it is made by products, or of such values
- * alone, as mixed precisions have it that follow the type of what they are given. What is added to (a residual stream)
- * stays in 32 bits, and so do statistics and gates, which are small.
+ *   - nothing but such products reads it, so that nothing is rounded which was not; or,
+ *   - where all products round (bf16-all), nothing but such products and sums over tokens reads it,
+ *     or it is made by products, or of such values alone, as mixed precisions have it that follow
+ *     the type of what they are given.
  *
- * Parameters stay fp32. Those that only products read get a copy in 16 bits by a `cast` at the beginning of the entry,
- * which is one of the steps that runs do not repeat while parameters stay as they are (prepare.c).
+ * What is added to (a residual stream) stays in 32 bits, and so do statistics and gates, which are
+ * small. Parameters stay fp32. Those that only products read get a copy in 16 bits by a `cast` at
+ * the beginning of the entry, which is one of the steps that runs do not repeat while parameters
+ * stay as they are (prepare.c).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +36,7 @@ typedef struct storage {
   bool *narrow;         /* the values as the last round left them */
 } storage;
 
-/* ---- classes ---------------------------------------------------------------------------------------------- */
+/* ---- classes --------------------------------------------------------------------------------- */
 
 static int number_of(const storage *s, const vtb_value *v) {
   for (size_t i = 0; i < s->n_funcs; i++)
@@ -63,7 +65,7 @@ static void join_all(storage *s, const vtb_inst *i) {
   for (int r = 0; r < i->n_results; r++) join(s, first, i->results[r]);
 }
 
-/* ---- what instructions make of values ----------------------------------------------------------------------- */
+/* ---- what instructions make of values -------------------------------------------------------- */
 
 /* bf16-all: whoever asks for it wants speed. */
 static bool trusts(const storage *s) { return s->c->options->precision == VTB_PRECISION_BF16_ALL; }
@@ -238,7 +240,7 @@ static void note_inst(storage *s, const vtb_inst *i) {
     note_all(s, i, BARRED, BARRED);
 }
 
-/* ---- the choice --------------------------------------------------------------------------------------------- */
+/* ---- the choice ------------------------------------------------------------------------------ */
 
 static bool is_param(const storage *s, const vtb_value *v) {
   return v->func == s->entry && !v->def && s->entry->arg_info[v->index].role == VTB_ROLE_PARAM;

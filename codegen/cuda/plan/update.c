@@ -1,11 +1,13 @@
-/* The end of a training step in the plan: norm of the gradients, verdict, AdamW or SGD (runtime/train/update.h says what it
- * means to the host). Four launches, whatever the number of parameters.
+/* The end of a training step in the plan: norm of the gradients, verdict, AdamW or SGD
+ * (runtime/train/update.h says what it means to the host). Four launches, whatever the number of
+ * parameters.
  *
- * The state is regions of one layout: element e of a parameter stands at the same offset in values, gradients (of
- * buffers: their updates), the moments m and v (of SGD: the momentum alone), and the averages. Slots come in the order
- * trained parameters, moved buffers, all else that stays, so that each region needs to reach only as far as it is used;
- * each slot starts at a multiple of 256 bytes, and what pads it is zero and stays so. Slots are cut into pieces, one a
- * block, listed in a table of the plan's constants: the pieces are the unit of the norm's sum, whose order is thereby
+ * The state is regions of one layout: element e of a parameter stands at the same offset in values,
+ * gradients (of buffers: their updates), the moments m and v (of SGD: the momentum alone), and the
+ * averages. Slots come in the order trained parameters, moved buffers, all else that stays, so that
+ * each region needs to reach only as far as it is used; each slot starts at a multiple of 256
+ * bytes, and what pads it is zero and stays so. Slots are cut into pieces, one a block, listed in a
+ * table of the plan's constants: the pieces are the unit of the norm's sum, whose order is thereby
  * fixed.
  */
 #include "runtime/train/update.h"
@@ -43,7 +45,7 @@ typedef struct vtb__cuda_update {
   int scalars, result;                       /* tensors that the update adds first */
 } update;
 
-/* ---- layout ----------------------------------------------------------------------------------------------- */
+/* ---- layout ---------------------------------------------------------------------------------- */
 
 static int find_result(const vtb_func *f, const char *prefix, const char *name) {
   size_t n = strlen(prefix);
@@ -139,7 +141,7 @@ bool vtb__cuda_update_layout(vtb_cuda *c, const vtb_func *entry) {
   return u->n_trained > 0;
 }
 
-/* ---- kernels ---------------------------------------------------------------------------------------------- */
+/* ---- kernels --------------------------------------------------------------------------------- */
 
 /* Four numbers a piece: first four, fours, slot, kind. */
 static int32_t *make_table(const update *u, int n_slots, int *n_pieces) {
@@ -286,7 +288,7 @@ void vtb__cuda_emit_update(vtb_cuda *c) {
   free(trained);
 }
 
-/* ---- tensors ---------------------------------------------------------------------------------------------- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 static void add_tensor(vtb_launch_plan *p, const char *name, vtb_io io, int64_t count,
                        int64_t place) {

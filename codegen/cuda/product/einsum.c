@@ -1,11 +1,13 @@
 /* einsum as products on tensor cores (text/product.cu), with any strides.
  *
- * Letters are batch (in both operands and the result), m (first operand and result), n (second and result) or k
- * (summed). Letters of a class are one index, outermost first; where all strides allow it they are merged into one
- * letter, and what is left is decoded by divisions at each address: nothing is ever copied into another order. If
- * there are few tiles and a long k, ranges of k are blocks of their own, whose parts a second kernel adds in order.
- * Where the library may be used, large plain matrices are its (options.library).
- * Products without k, with a short k, or with a letter in one operand only are bodies of a product and a sum (fused.c).
+ * Letters are batch (in both operands and the result), m (first operand and result), n (second and
+ * result) or k (summed). Letters of a class are one index, outermost first; where all strides allow
+ * it they are merged into one letter, and what is left is decoded by divisions at each address:
+ * nothing is ever copied into another order. If there are few tiles and a long k, ranges of k are
+ * blocks of their own, whose parts a second kernel adds in order. Where the library may be used,
+ * large plain matrices are its (options.library).
+ * Products without k, with a short k, or with a letter in one operand only are bodies of a product
+ * and a sum (fused.c).
  */
 #include <string.h>
 
@@ -53,7 +55,7 @@ typedef struct product {
   int64_t tiles_m, tiles_n, splits, k_range;
 } product;
 
-/* ---- letters ---------------------------------------------------------------------------------------------- */
+/* ---- letters --------------------------------------------------------------------------------- */
 
 /* The result of a product with an epilogue is no tensor: it is never stored. */
 static int tensor_number(const product *p, int which) {
@@ -124,7 +126,8 @@ static bool joins(const letter *outer, const letter *inner) {
   return true;
 }
 
-/* The letters of each class in the order of the result (k: of the first operand), merged where strides allow. */
+/* The letters of each class in the order of the result (k: of the first operand), merged where
+ * strides allow. */
 static void sort_letters(product *p) {
   for (int class = 0; class < CLASSES; class ++) {
     index_of *x = &p->of[class];
@@ -147,7 +150,8 @@ static void sort_letters(product *p) {
   }
 }
 
-/* The result's innermost letter belongs to n, so that neighbouring threads store neighbouring elements. */
+/* The result's innermost letter belongs to n, so that neighbouring threads store neighbouring
+ * elements. */
 static void choose_sides(product *p) {
   const letter *inner = NULL;
   p->a = A;
@@ -159,7 +163,7 @@ static void choose_sides(product *p) {
   p->b = A;
 }
 
-/* ---- bodies of a product and a sum ------------------------------------------------------------------------ */
+/* ---- bodies of a product and a sum ----------------------------------------------------------- */
 
 /* The epilogue's ops behind the sum. */
 static void append_epilogue(vtb_builder *b, const product *p, vtb_value *sum, vtb_value **args,
@@ -212,7 +216,7 @@ static void emit_generic(product *p, bool unroll) {
   vtb_module_free(m);
 }
 
-/* ---- texts ------------------------------------------------------------------------------------------------ */
+/* ---- texts ----------------------------------------------------------------------------------- */
 
 /* Offset in tensor t of the number `i` (a C name) of a class. */
 static const char *offset(product *p, const index_of *x, int t, const char *i) {
@@ -238,7 +242,8 @@ static const char *offset(product *p, const index_of *x, int t, const char *i) {
   return text;
 }
 
-/* How the tile of an operand is copied: along k or along its rows, 16 bytes, 4, or one element of 2 at a time. */
+/* How the tile of an operand is copied: along k or along its rows, 16 bytes, 4, or one element of 2
+ * at a time. */
 typedef struct fetch {
   bool along_k;
   int element; /* bytes */
@@ -323,10 +328,10 @@ static const char *place(product *p, int t) {
                           offset(p, &p->of[M], t, "m"), offset(p, &p->of[N], t, "n"));
 }
 
-/* ---- the epilogue ------------------------------------------------------------------------------------------ */
+/* ---- the epilogue ---------------------------------------------------------------------------- */
 
-/* The class of each variable of a nest over the result, and after the probe the value of each group: a part of m, n or
- * batch, whose letters are those axes in the same order. */
+/* The class of each variable of a nest over the result, and after the probe the value of each
+ * group: a part of m, n or batch, whose letters are those axes in the same order. */
 typedef struct epilogue {
   product *p;
   char *value; /* of the product */
@@ -393,8 +398,8 @@ static const char *epilogue_text(product *p, vtb_cuda_kernel *k, const char *val
   return text;
 }
 
-/* What becomes of the sum `value`, as a statement; declares what it needs as arguments of the kernel, which has no text
- * yet. */
+/* What becomes of the sum `value`, as a statement; declares what it needs as arguments of the
+ * kernel, which has no text yet. */
 static const char *store_text(product *p, vtb_cuda_kernel *k, const char *value) {
   vtb_arena *arena = &p->c->arena;
   if (p->adds) {
@@ -407,7 +412,7 @@ static const char *store_text(product *p, vtb_cuda_kernel *k, const char *value)
   return vtb_arena_printf(arena, "c[%s] = %s;", place(p, OUT), value);
 }
 
-/* ---- the product ------------------------------------------------------------------------------------------ */
+/* ---- the product ----------------------------------------------------------------------------- */
 
 /* Tiles by how much of them the shape fills, ranges of k by how few tiles there are. */
 static void choose_tile(product *p) {
@@ -540,7 +545,7 @@ static void write_total(product *p, int temp) {
   vtb_cuda_launch(k, (count + THREADS - 1) / THREADS);
 }
 
-/* ---- by the library --------------------------------------------------------------------------------------- */
+/* ---- by the library -------------------------------------------------------------------------- */
 
 /* A matrix with rows r and columns c in tensor t, as BLAS sees it. */
 static bool is_matrix(const letter *r, const letter *c, int t, uint8_t *trans, int64_t *leading) {
@@ -554,7 +559,8 @@ static bool is_bias(const product *p) {
   return !p->of[M].at[0].stride[ADD] && p->of[N].at[0].stride[ADD] == 1;
 }
 
-/* A large product of plain matrices, with a bias or nothing added, as a step of the plan; false if it is not one. */
+/* A large product of plain matrices, with a bias or nothing added, as a step of the plan; false if
+ * it is not one. */
 static bool by_library(product *p) {
   vtb_launch_gemm g;
   uint8_t trans_c;

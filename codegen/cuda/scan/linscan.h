@@ -1,10 +1,12 @@
-/* What the emitters of linscan and linscan_grad share: the instruction taken apart, its rows as C expressions. Shapes
- * and meaning: ir/recurrence.h. The normalizer is one more column: v = 1, dy = dz, S = n. In texts b, h are the batch
- * entry and head, pos a token's storage position, x a column.
+/* What the emitters of linscan and linscan_grad share: the instruction taken apart, its rows as C
+ * expressions. Shapes and meaning: ir/recurrence.h. The normalizer is one more column: v = 1, dy =
+ * dz, S = n. In texts b, h are the batch entry and head, pos a token's storage position, x a
+ * column.
  *
- * Several directions of one cell (a `fused` of kind "scans") are one vtb__cuda_scan and share every launch: blocks of
- * one batch entry and head stand side by side, so that what directions have in common is read once. A direction has its
- * own path and may have its own tensors, laid out as those of the first. */
+ * Several directions of one cell (a `fused` of kind "scans") are one vtb__cuda_scan and share every
+ * launch: blocks of one batch entry and head stand side by side, so that what directions have in
+ * common is read once. A direction has its own path and may have its own tensors, laid out as those
+ * of the first. */
 #ifndef VTB_CODEGEN_CUDA_LINSCAN_H
 #define VTB_CODEGEN_CUDA_LINSCAN_H
 
@@ -27,50 +29,52 @@ typedef struct vtb__cuda_scan {
   int n_dirs;
   const vtb_inst *dir[VTB__SCAN_DIRS];
   vtb_scan_tensors dir_at[VTB__SCAN_DIRS];
-  /* Directions 2i and 2i + 1 go opposite ways with the same queries: forward products take both in one block, in the
-   * order of the first (linscan_products.c). */
+  /* Directions 2i and 2i + 1 go opposite ways with the same queries: forward products take both in
+   * one block, in the order of the first (linscan_products.c). */
   bool paired;
-  uint32_t
-      declared; /* members of vtb_scan_tensors that are arguments of the kernel in the making */
+  /* members of vtb_scan_tensors that are arguments of the kernel in the making */
+  uint32_t declared;
 } vtb__cuda_scan;
 
 vtb__cuda_scan vtb__cuda_scan_make(vtb_cuda *c, const vtb_inst *inst);
 
-/* Begins a kernel's body: scan, the number of the block's sequence, its dir, b and h; unit, which of the scan's
- * `per_scan` blocks it is. Ends with a launch of s->n per_scan blocks. */
+/* Begins a kernel's body: scan, the number of the block's sequence, its dir, b and h; unit, which
+ * of the scan's `per_scan` blocks it is. Ends with a launch of s->n per_scan blocks. */
 void vtb__scan_begin(vtb__cuda_scan *s, vtb_cuda_kernel *k, int64_t per_scan);
-/* The same for `per_pair` blocks of two directions, which the body does one after the other: it is in a loop, to be
- * closed. */
+/* The same for `per_pair` blocks of two directions, which the body does one after the other: it is
+ * in a loop, to be closed. */
 void vtb__scan_begin_pair(vtb__cuda_scan *s, vtb_cuda_kernel *k, int64_t per_pair);
 /* Declares a member of s->at as argument `name`, that of the block's direction. */
 void vtb__scan_in(vtb__cuda_scan *s, vtb_cuda_kernel *k, const int *member, const char *name);
 void vtb__scan_out(vtb__cuda_scan *s, vtb_cuda_kernel *k, const int *member, const char *name);
 
-/* Rows of keys' width: q, k; of values' width with the normalizer's column: v (ones), dy (dz). As the element x of the
- * row at pos; declares the arguments. */
+/* Rows of keys' width: q, k; of values' width with the normalizer's column: v (ones), dy (dz). As
+ * the element x of the row at pos; declares the arguments. */
 typedef enum vtb__cuda_row { VTB__ROW_Q, VTB__ROW_K, VTB__ROW_V, VTB__ROW_DY } vtb__cuda_row;
 void vtb__hole_row(vtb__cuda_holes *h, vtb__cuda_scan *s, vtb_cuda_kernel *k, vtb__cuda_row row,
                    const char *hole);
-/* The same for vtb_copy_rows: ${<hole>_from}, the row's address, and, of rows with the normalizer's column,
- * ${<hole>_extra}. */
+/* The same for vtb_copy_rows: ${<hole>_from}, the row's address, and, of rows with the normalizer's
+ * column, ${<hole>_extra}. */
 void vtb__hole_source(vtb__cuda_holes *h, vtb__cuda_scan *s, vtb_cuda_kernel *k, vtb__cuda_row row,
                       const char *hole);
 /* Whether the tensors of all of `n` rows can be read 16 bytes at a time. */
 bool vtb__cuda_rows_four(const vtb__cuda_scan *s, const vtb__cuda_row *rows, int n);
-/* Storage position of step t, in the program's arena; ${place}: the same. ${decay}: the decay of the token at pos
- * (classes constant and scalar). */
+/* Storage position of step t, in the program's arena; ${place}: the same. ${decay}: the decay of
+ * the token at pos (classes constant and scalar). */
 const char *vtb__scan_place(const vtb__cuda_scan *s, vtb_cuda_kernel *k);
 void vtb__hole_place(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_kernel *k);
 void vtb__hole_decay(vtb__cuda_holes *h, vtb__cuda_scan *s, vtb_cuda_kernel *k);
-/* An offset [b, pos, h, x] or [b, h, key, x] of a tensor; the last index is left out where x is NULL. */
+/* An offset [b, pos, h, x] or [b, h, key, x] of a tensor; the last index is left out where x is
+ * NULL. */
 const char *vtb__cuda_scan_at(const vtb__cuda_scan *s, int tensor, const char *x);
 const char *vtb__cuda_state_at(const vtb__cuda_scan *s, int tensor, bool vector);
 
-/* linscan_products.c: states at the borders of chunks [B h, chunk, K, state_pitch], as a temporary; -1 if there is
- * nothing to keep. Forward (with the final state if `last`), or of the adjoint, backward. */
+/* linscan_products.c: states at the borders of chunks [B h, chunk, K, state_pitch], as a temporary;
+ * -1 if there is nothing to keep. Forward (with the final state if `last`), or of the adjoint,
+ * backward. */
 int vtb__cuda_scan_states(vtb__cuda_scan *s, bool backward);
-/* One of the four products of text/linscan_product.cu. `states`: a temporary or -1. `terms`: a temporary
- * [n_tiles, B h, N] for the terms of the decays' adjoint or -1. */
+/* One of the four products of text/linscan_product.cu. `states`: a temporary or -1. `terms`: a
+ * temporary [n_tiles, B h, N] for the terms of the decays' adjoint or -1. */
 typedef enum vtb__scan_product {
   VTB__PRODUCT_Y,
   VTB__PRODUCT_DQ,
@@ -80,8 +84,8 @@ typedef enum vtb__scan_product {
 void vtb__cuda_scan_product(vtb__cuda_scan *s, vtb__scan_product p, int states, int terms);
 int64_t vtb__cuda_scan_out_tiles(int64_t width); /* of a product so wide */
 
-/* All of an instruction's kernels: linscan_products.c, linscan_grad.c; token by token: linscan_steps.c,
- * linscan_steps_grad.c. */
+/* All of an instruction's kernels: linscan_products.c, linscan_grad.c; token by token:
+ * linscan_steps.c, linscan_steps_grad.c. */
 void vtb__cuda_scan_forward(vtb__cuda_scan *s);
 void vtb__cuda_scan_grad(vtb__cuda_scan *s);
 void vtb__cuda_scan_steps(vtb__cuda_scan *s);

@@ -1,7 +1,7 @@
-/* linscan_grad, classes constant and scalar: the states before the chunks and the adjoints of those after them, then
- * dq, dk and dv as the three other products of text/linscan_product.cu, then the decays' adjoint from sums that only
- * add (text/linscan_terms.cu, linscan_decay.cu). Nothing is kept from the forward pass. Other classes:
- * linscan_steps_grad.c. */
+/* linscan_grad, classes constant and scalar: the states before the chunks and the adjoints of those
+ * after them, then dq, dk and dv as the three other products of text/linscan_product.cu, then the
+ * decays' adjoint from sums that only add (text/linscan_terms.cu, linscan_decay.cu). Nothing is
+ * kept from the forward pass. Other classes: linscan_steps_grad.c. */
 #include "codegen/cuda/scan/linscan.h"
 #include "codegen/cuda/plan/program.h"
 

@@ -1,9 +1,11 @@
-/* linscan, classes constant and scalar, as products on tensor cores: S_t = d_t S_{t-1} + k_t v_t^T, y_t = S_t^T q_t.
+/* linscan, classes constant and scalar, as products on tensor cores: S_t = d_t S_{t-1} + k_t v_t^T,
+ * y_t = S_t^T q_t.
  *
- * First the states at the borders of chunks, one kernel that walks the chunks with tiles of the state in registers;
- * then all tiles of 64 tokens at once, each with the tiles before it in its chunk and the state that enters the chunk.
- * Parallel mode is one chunk of all tokens, without states. Products are text/linscan_product.cu, which serves y and
- * the adjoints dq, dk and dv alike. Directions that go opposite ways share a block (linscan.h, paired). */
+ * First the states at the borders of chunks, one kernel that walks the chunks with tiles of the
+ * state in registers; then all tiles of 64 tokens at once, each with the tiles before it in its
+ * chunk and the state that enters the chunk. Parallel mode is one chunk of all tokens, without
+ * states. Products are text/linscan_product.cu, which serves y and the adjoints dq, dk and dv
+ * alike. Directions that go opposite ways share a block (linscan.h, paired). */
 #include "codegen/cuda/scan/linscan.h"
 
 #define THREADS 128
@@ -14,7 +16,7 @@ static int64_t across(int64_t n) { return (n + 15) / 16 * 16 + 8; }     /* vtb_p
 static int64_t along_half(int64_t n) { return (n + 15) / 16 * 16 + 8; } /* vtb_pitch_half */
 static int64_t largest(int64_t x, int64_t y) { return x > y ? x : y; }
 
-/* ---- states ------------------------------------------------------------------------------------------------- */
+/* ---- states ---------------------------------------------------------------------------------- */
 
 static void hole_first_and_last(vtb__cuda_holes *h, vtb__cuda_scan *s, vtb_cuda_kernel *k,
                                 bool backward) {
@@ -85,9 +87,10 @@ int vtb__cuda_scan_states(vtb__cuda_scan *s, bool backward) {
   return enters ? temp : -1;
 }
 
-/* ---- products ----------------------------------------------------------------------------------------------- */
+/* ---- products -------------------------------------------------------------------------------- */
 
-/* Columns of a product that a block takes: all, or parts of about equal width where they exceed the registers. */
+/* Columns of a product that a block takes: all, or parts of about equal width where they exceed the
+ * registers. */
 static int64_t tile_width(int64_t width) {
   int64_t n = ceil_div(width, 128);
   return ceil_div(ceil_div(width, n), 8) * 8;
@@ -98,8 +101,8 @@ int64_t vtb__cuda_scan_out_tiles(int64_t width) { return ceil_div(width, tile_wi
 /* out = (A B^T o M) C + f o (A S), and the row that the terms are taken with. */
 typedef struct product_shape {
   const char *kind;
-  bool earlier,
-      by_values; /* the depth is that of values; else of keys, and out is of values' width */
+  /* the depth is that of values; else of keys, and out is of values' width */
+  bool earlier, by_values;
   vtb__cuda_row a, b, c, mate;
 } product_shape;
 
@@ -152,7 +155,8 @@ static void hole_terms(vtb__cuda_holes *h, vtb__cuda_scan *s, vtb_cuda_kernel *k
                  (long long)s->n);
 }
 
-/* Tiles are of 16 bits where products round to them, and then second factors are taken by ldmatrix. */
+/* Tiles are of 16 bits where products round to them, and then second factors are taken by
+ * ldmatrix. */
 static void hole_tiles(vtb__cuda_holes *h, vtb_cuda_kernel *k, const char *half) {
   static const char *const wide[] = {"[&](int x, int o) -> float { return b_tile[o * PA + x]; }",
                                      "[&](int x, int o) -> float { return b_tile[x * PC + o]; }",

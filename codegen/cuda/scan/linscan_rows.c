@@ -48,13 +48,14 @@ vtb__cuda_scan vtb__cuda_scan_make(vtb_cuda *c, const vtb_inst *inst) {
   return s;
 }
 
-/* ---- directions ---------------------------------------------------------------------------------------------- */
+/* ---- directions ------------------------------------------------------------------------------ */
 
 enum { N_MEMBERS = sizeof(vtb_scan_tensors) / sizeof(int) };
 
 static const int *members(const vtb_scan_tensors *t) { return (const int *)t; }
 
-/* Member m of direction `dir` lies in memory as that of the first: the texts have one set of strides and alignments. */
+/* Member m of direction `dir` lies in memory as that of the first: the texts have one set of
+ * strides and alignments. */
 static bool laid_out_alike(const vtb__cuda_scan *s, int dir, int m) {
   int first = members(&s->at)[m], other = members(&s->dir_at[dir])[m];
   if (first < 0 || first == other) return other == first;
@@ -199,7 +200,7 @@ void vtb__scan_out(vtb__cuda_scan *s, vtb_cuda_kernel *k, const int *member, con
   declare(s, k, member, name, true);
 }
 
-/* ---- rows ----------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 const char *vtb__cuda_scan_at(const vtb__cuda_scan *s, int tensor, const char *x) {
   return vtb_cuda_offset(s->c, tensor, (const char *const[]){"b", "pos", "h", x});
@@ -263,7 +264,8 @@ static bool has_paths(const vtb_module *m) {
   return false;
 }
 
-/* A table even where the path has a formula: then all scans of a model share one kernel and its compilation. */
+/* A table even where the path has a formula: then all scans of a model share one kernel and its
+ * compilation. */
 const char *vtb__scan_place(const vtb__cuda_scan *s, vtb_cuda_kernel *k) {
   if (!has_paths(s->inst->func->module)) return "t";
   int32_t *table = vtb_xcalloc((size_t)(s->n_dirs * s->N), sizeof *table);

@@ -1,7 +1,8 @@
-/* linscan and linscan_grad token by token: every class in mode recurrent, and classes key, value, full and rates in all
- * modes. States live in registers; lanes run along V, many keys are tiles of blocks of their own. Sums that several
- * blocks share, over V (dq, dk, dd of class key) or over tiles of keys (y, dv, dd of the other classes), and the sum of
- * dA over the batch are added by a second kernel, in order. */
+/* linscan and linscan_grad token by token: every class in mode recurrent, and classes key, value,
+ * full and rates in all modes. States live in registers; lanes run along V, many keys are tiles of
+ * blocks of their own. Sums that several blocks share, over V (dq, dk, dd of class key) or over
+ * tiles of keys (y, dv, dd of the other classes), and the sum of dA over the batch are added by a
+ * second kernel, in order. */
 #include "codegen/cuda/scan/linscan.h"
 
 #define HISTORY_BYTES (100 * 1024) /* of a segment's states in shared memory */
@@ -38,7 +39,8 @@ static void hole_sizes(vtb__cuda_holes *h, const vtb__cuda_scan *s, const steps_
   vtb__hole_number(h, "KEY_TILES", p->key_tiles);
 }
 
-/* ${decay}: of token i of the segment, key j of the lane; and what of the decays is loaded a segment at a time. */
+/* ${decay}: of token i of the segment, key j of the lane; and what of the decays is loaded a
+ * segment at a time. */
 static void hole_decays(vtb__cuda_holes *h, vtb__cuda_scan *s, vtb_cuda_kernel *k) {
   bool by_key = s->decay == VTB_DECAY_KEY, rates = s->decay == VTB_DECAY_RATES;
   bool by_value = s->decay == VTB_DECAY_VALUE || rates;
@@ -113,13 +115,14 @@ static void hole_put_state(vtb__cuda_holes *h, vtb__cuda_scan *s, vtb_cuda_kerne
     vtb__hole_text(h, hole, "(void)s;");
 }
 
-/* ---- results, and parts of them ------------------------------------------------------------------------------ */
+/* ---- results, and parts of them -------------------------------------------------------------- */
 
-/* Rows that blocks make together: each stores its part of `n` of them, a second kernel adds them in order. */
+/* Rows that blocks make together: each stores its part of `n` of them, a second kernel adds them in
+ * order. */
 typedef struct steps_parts {
   const char *from; /* C expression: which part the block makes */
   int64_t n_parts, n, width;
-  int temp; /* [n_parts, n, scans, N, width]; -1: there is one part, the rows themselves are stored */
+  int temp; /* [n_parts, n, scans, N, width]; -1: one part, the rows themselves are stored */
 } steps_parts;
 
 static steps_parts make_parts(const vtb__cuda_scan *s, const char *from, int64_t n_parts, int64_t n,
@@ -129,8 +132,8 @@ static steps_parts make_parts(const vtb__cuda_scan *s, const char *from, int64_t
   return p;
 }
 
-/* Statements that store `value` at the row of `pos` and column x < parts->width as row `which` (a C expression) of the
- * parts; t is the row's step. */
+/* Statements that store `value` at the row of `pos` and column x < parts->width as row `which` (a C
+ * expression) of the parts; t is the row's step. */
 static void put_part(vtb__cuda_scan *s, vtb_cuda_kernel *k, const steps_parts *p, const char *name,
                      const char *which, const char *t, const char *value, vtb_strbuf *text) {
   vtb_cuda_temp_out(k, p->temp, "float", name);
@@ -193,7 +196,7 @@ static void share(vtb_cuda_kernel *k, vtb__cuda_scan *s, const steps_shape *p, i
     vtb_cuda_line(k, "VTB_PTR(float) parts = keys; /* none */");
 }
 
-/* ---- forward -------------------------------------------------------------------------------------------------- */
+/* ---- forward --------------------------------------------------------------------------------- */
 
 #define FORWARD_KEYS 256 /* of a block */
 
@@ -227,7 +230,7 @@ void vtb__cuda_scan_steps(vtb__cuda_scan *s) {
   add_parts(s, &y, 0, &s->at.y, &s->at.z);
 }
 
-/* ---- adjoint -------------------------------------------------------------------------------------------------- */
+/* ---- adjoint --------------------------------------------------------------------------------- */
 
 #define ADJOINT_KEYS 128 /* of a block, whose states of a segment share its memory */
 
@@ -251,8 +254,8 @@ static void add_rates(vtb__cuda_scan *s, int rates) {
   vtb_cuda_launch(k, entry * per_scan);
 }
 
-typedef struct
-    steps_sums { /* results of width K: dq, dk and, class key, dd; of width V: dv and, classes of V, dd */
+/* results of width K: dq, dk and, class key, dd; of width V: dv and, classes of V, dd */
+typedef struct steps_sums {
   const int *by_key[3], *by_value[2];
   int n_by_key, n_by_value;
   steps_parts keys, values;

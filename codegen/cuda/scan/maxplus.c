@@ -1,8 +1,10 @@
-/* maxplus: m_t = max(m_{t-1} + g_t, i_t) along axis 1 in path order, and its adjoint: text/maxplus.cu, maxplus_grad.cu.
+/* maxplus: m_t = max(m_{t-1} + g_t, i_t) along axis 1 in path order, and its adjoint:
+ * text/maxplus.cu, maxplus_grad.cu.
  *
- * A sequence is one batch entry and one index of the axes after the tokens. A warp owns a sequence and its lanes pieces
- * of it: the maximum of a piece is known up to what enters it, so a scan over the lanes gives every piece its start.
- * Where there are sequences enough for all lanes of a GPU, a lane owns a whole one, next to its neighbours in memory.
+ * A sequence is one batch entry and one index of the axes after the tokens. A warp owns a sequence
+ * and its lanes pieces of it: the maximum of a piece is known up to what enters it, so a scan over
+ * the lanes gives every piece its start. Where there are sequences enough for all lanes of a GPU, a
+ * lane owns a whole one, next to its neighbours in memory.
  */
 #include "codegen/cuda/emitters.h"
 #include "codegen/cuda/compile/holes.h"
@@ -10,7 +12,8 @@
 #define MANY (1 << 15) /* sequences */
 #define THREADS 128
 
-/* Offset of tensor i in terms of b, pos (NULL: the tensor has no tokens) and r, the index of the axes behind. */
+/* Offset of tensor i in terms of b, pos (NULL: the tensor has no tokens) and r, the index of the
+ * axes behind. */
 static const char *offset(vtb_cuda *c, vtb__cuda_holes *h, int i, bool tokens) {
   const vtb_cuda_tensor *t = vtb_cuda_tensor_of(c, i);
   const char *index[VTB_MAX_RANK] = {"b", tokens ? "pos" : NULL};
