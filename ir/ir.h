@@ -171,6 +171,8 @@ vtb_func *vtb_func_clone(vtb_func *f, vtb_module *into,
                          const char *name); /* callees are shared if same module */
 /* The value is called `name` from now on, with a suffix if that is taken: x, x.1, x.2. */
 void vtb_value_rename(vtb_value *v, const char *name);
+/* The length of a value's name without its suffix: "mul.3" is "mul". */
+size_t vtb_name_stem(const char *name);
 /* Gives the suffixes of all instructions' values anew, in the order of the text: without gaps. */
 void vtb_module_renumber_names(vtb_module *m);
 /* Numbers inst->order from 0; returns the count. */

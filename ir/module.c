@@ -25,9 +25,8 @@ static void put_name(vtb_strbuf *out, const char *hint) {
   for (const char *p = hint; *p; p++) vtb_strbuf_putc(out, vtb__is_name_char(*p, false) ? *p : '_');
 }
 
-/* "mul.3" without its ".3"; user's names have no such ending. */
-static size_t stem_length(const char *name, size_t n) {
-  size_t end = n;
+size_t vtb_name_stem(const char *name) {
+  size_t n = strlen(name), end = n;
   while (end && name[end - 1] >= '0' && name[end - 1] <= '9') end--;
   return end > 1 && end < n && name[end - 1] == '.' ? end - 1 : n;
 }
@@ -40,7 +39,7 @@ const char *vtb__value_name(vtb_func *f, const char *hint, int id) {
   else
     vtb_strbuf_printf(&base, "v%d", id);
   if (vtb_map_has(&f->names, base.at)) {
-    size_t n = stem_length(base.at, base.n);
+    size_t n = vtb_name_stem(base.at);
     base.at[n] = 0;
     char *stem = vtb_xstrdup(base.at);
     uintptr_t suffix = (uintptr_t)vtb_map_get(&f->names, stem);
@@ -68,7 +67,7 @@ static void renumber(vtb_func *f) {
   for (vtb_inst *inst = f->first; inst; inst = inst->next)
     for (int i = 0; i < inst->n_results; i++) {
       char *stem = vtb_xstrdup(inst->results[i]->name);
-      stem[stem_length(stem, strlen(stem))] = 0;
+      stem[vtb_name_stem(stem)] = 0;
       vtb_value_rename(inst->results[i], stem);
       free(stem);
     }

@@ -18,12 +18,6 @@ static vtb__node *node_of(const vtb_value *v) {
 
 bool vtb__wants(const vtb_value *v) { return node_of(v)->active; }
 
-void vtb__rename(vtb_value *v, const char *name) {
-  if (vtb_map_has(&v->func->names, name)) return;
-  v->name = vtb_intern(v->func->module, name);
-  vtb_map_set(&v->func->names, name, (void *)(uintptr_t)1);
-}
-
 vtb_value *vtb__build_pad(vtb_builder *b, vtb_value *x, int axis, int64_t low, int64_t high,
                           int64_t step) {
   if (low == 0 && high == 0 && step == 1) return x;
@@ -127,6 +121,14 @@ static vtb_value *sum_slices(vtb__gradient *g, const vtb_value *v, const vtb__no
   return total;
 }
 
+/* Named once: an adjoint handed through by an add keeps the name of the value it came from. */
+static void name_adjoint(vtb__gradient *g, vtb_value *d, vtb__node *node, const vtb_value *v,
+                         const char *suffix) {
+  if (!d || !d->def || d->scratch) return;
+  d->scratch = node;
+  vtb_value_rename(d, vtb_arena_printf(&g->ad->arena, "d_%s%s", v->name, suffix));
+}
+
 vtb_value *vtb__adjoint(vtb__gradient *g, vtb_value *v) {
   vtb__node *node = node_of(v);
   if (node->resolved) return node->adjoint;
@@ -137,11 +139,9 @@ vtb_value *vtb__adjoint(vtb__gradient *g, vtb_value *v) {
   for (int axis = 0; axis < v->type.rank; axis++)
     total = sum(&g->b, total, sum_slices(g, v, node, axis));
   node->adjoint = total;
-  /* Named once: an adjoint handed through by an add keeps the name of the value it came from. */
-  if (total && total->def && !total->scratch) {
-    total->scratch = node;
-    vtb__rename(total, vtb_arena_printf(&g->ad->arena, "d_%s", v->name));
-  }
+  for (vtb__part *p = node->first_part; p; p = p->next)
+    if (p->value != total) name_adjoint(g, p->value, node, v, "_part");
+  name_adjoint(g, total, node, v, "");
   return total;
 }
 

@@ -137,7 +137,8 @@ static vtb_inst *copy_keeping(vtb__gradient *g, const vtb_inst *inst, vtb_value 
   attrs[inst->n_attrs] = VTB_A_INT("keep", 1);
   vtb_inst *copy = vtb_build_call(&g->b, inst->op, inst->callee, operands, inst->n_operands, attrs,
                                   inst->n_attrs + 1);
-  for (int r = 0; r < inst->n_results; r++) vtb__rename(copy->results[r], inst->results[r]->name);
+  for (int r = 0; r < inst->n_results; r++)
+    vtb_value_rename(copy->results[r], inst->results[r]->name);
   return copy;
 }
 
@@ -151,7 +152,8 @@ static vtb_inst *copy_inst(vtb__gradient *g, const vtb_inst *inst, vtb_value *co
     return copy_keeping(g, inst, operands);
   if (!callee || callee->fwd == inst->callee) return vtb_inst_clone(&g->b, inst, operands);
   vtb_inst *copy = vtb_b_call(&g->b, callee->fwd, operands, inst->n_operands);
-  for (int r = 0; r < inst->n_results; r++) vtb__rename(copy->results[r], inst->results[r]->name);
+  for (int r = 0; r < inst->n_results; r++)
+    vtb_value_rename(copy->results[r], inst->results[r]->name);
   return copy;
 }
 

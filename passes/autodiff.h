@@ -80,8 +80,6 @@ void vtb__contribute_slice(vtb__gradient *g, vtb_value *v, vtb_value *d, int axi
                            int64_t limit);
 vtb_value *vtb__build_pad(vtb_builder *b, vtb_value *x, int axis, int64_t low, int64_t high,
                           int64_t step);
-/* Gives `v` the name if it is free. */
-void vtb__rename(vtb_value *v, const char *name);
 
 /* ---- rules ----------------------------------------------------------------------------------- */
 

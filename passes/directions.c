@@ -81,12 +81,10 @@ static bool needed(const vtb_inst *first, vtb_inst *i, vtb_inst *const *group, i
 
 /* The argument of k that stands for v; a new one if there is none. */
 static vtb_value *argument(vtb_func *k, vtb_value *v, vtb_value **inputs, int *n) {
-  char label[32];
   for (int i = 0; i < *n; i++)
     if (inputs[i] == v) return k->args[i];
-  snprintf(label, sizeof label, "a%d", *n);
   inputs[(*n)++] = v;
-  return vtb_func_add_arg(k, label, v->type);
+  return vtb_func_add_arg(k, v->name, v->type);
 }
 
 /* Of a scan whose attribute last is 0, the states are no values. */
@@ -97,7 +95,7 @@ static bool is_computed(const vtb_inst *scan, int result) {
 
 static void join(vtb_func *f, vtb_inst **group, int n) {
   vtb_inst *first = group[0];
-  vtb_func *k = vtb_func_new(f->module, "scans", VTB_FUNC_KERNEL, first->span);
+  vtb_func *k = vtb__kernel_new(first);
   vtb_builder inner = {.module = f->module, .func = k, .span = first->span};
   size_t most = (size_t)n * (size_t)(first->n_operands + first->n_results);
   vtb_value **inputs = vtb_xcalloc(most, sizeof *inputs),

@@ -287,9 +287,33 @@ static const char *kind_name(group_kind k) {
   return k == GROUP_ROW ? "row" : k == GROUP_COL ? "col" : "loop";
 }
 
+/* The kernel's text with numbers for names, so that equal kernels read alike. */
+static void canonical_text(vtb_func *k, vtb_strbuf *out) {
+  vtb_arena arena;
+  VTB_VEC(const char *) names = {0};
+  int number = 0;
+  vtb_arena_init(&arena);
+  for (int a = 0; a < k->n_args; a++) {
+    vtb_vec_push(&names, k->args[a]->name);
+    k->args[a]->name = vtb_arena_printf(&arena, "a%d", a);
+  }
+  for (vtb_inst *i = k->first; i; i = i->next)
+    for (int r = 0; r < i->n_results; r++) {
+      vtb_vec_push(&names, i->results[r]->name);
+      i->results[r]->name = vtb_arena_printf(&arena, "v%d", number++);
+    }
+  vtb_func_print(k, &(vtb_print_options){0}, out);
+  size_t next = 0;
+  for (int a = 0; a < k->n_args; a++) k->args[a]->name = names.at[next++];
+  for (vtb_inst *i = k->first; i; i = i->next)
+    for (int r = 0; r < i->n_results; r++) i->results[r]->name = names.at[next++];
+  vtb_vec_free(&names);
+  vtb_arena_free(&arena);
+}
+
 static vtb_func *same_kernel(vtb_map *kernels, vtb_func *k) {
   vtb_strbuf text = {0};
-  vtb_func_print(k, &(vtb_print_options){0}, &text);
+  canonical_text(k, &text);
   const char *body = strchr(text.at, '(');
   vtb_func *known = vtb_map_get(kernels, body);
   if (!known) vtb_map_set(kernels, body, k);
@@ -306,10 +330,7 @@ static void emit_group(fuser *f, int group, vtb_inst *before, vtb_map *kernels) 
   VTB_VEC(vtb_value *) inputs = {0};
   VTB_VEC(vtb_value *) outputs = {0};
   vtb_value **inside = vtb_xcalloc((size_t)func->n_values, sizeof *inside);
-  vtb_strbuf name = {0};
-  vtb_strbuf_printf(&name, "%s_%s", kind_name(kind), vtb_op_get(f->nodes[group].inst->op)->name);
-  vtb_func *k = vtb_func_new(m, name.at, VTB_FUNC_KERNEL, f->nodes[group].inst->span);
-  vtb_strbuf_free(&name);
+  vtb_func *k = vtb__kernel_new(f->nodes[group].inst);
   vtb_builder b = {.module = m, .func = k};
   for (int i = 0; i < f->n; i++) {
     vtb_inst *inst = f->nodes[i].inst;
@@ -318,14 +339,10 @@ static void emit_group(fuser *f, int group, vtb_inst *before, vtb_map *kernels) 
     for (int o = 0; o < inst->n_operands; o++) {
       vtb_value *v = inst->operands[o];
       if (!inside[v->id]) {
-        char label[32];
         if (v->def && is_splat(v->def)) {
-          b.name_hint = NULL;
           inside[v->id] = vtb_inst_clone(&b, v->def, NULL)->results[0];
-          snprintf(label, sizeof label, "c%d", v->id);
         } else {
-          snprintf(label, sizeof label, "a%zu", inputs.n);
-          inside[v->id] = vtb_func_add_arg(k, label, v->type);
+          inside[v->id] = vtb_func_add_arg(k, v->name, v->type);
           vtb_vec_push(&inputs, v);
         }
       }
@@ -344,11 +361,7 @@ static void emit_group(fuser *f, int group, vtb_inst *before, vtb_map *kernels) 
   vtb_value **returns = vtb_xcalloc(outputs.n + 1, sizeof *returns);
   for (size_t r = 0; r < outputs.n; r++) returns[r] = inside[outputs.at[r]->id];
   vtb_func_set_returns(k, returns, NULL, (int)outputs.n);
-  /* canonical names, so that equal kernels print alike */
-  int number = 0;
-  for (vtb_inst *i = k->first; i; i = i->next)
-    for (int r = 0; r < i->n_results; r++)
-      i->results[r]->name = vtb_arena_printf(&m->arena, "v%d", number++);
+  /* axes have no names in kernels, so that equal ones are one */
   for (int a = 0; a < k->n_args; a++)
     for (int d = 0; d < k->args[a]->type.rank; d++) k->args[a]->type.dim[d].name = NULL;
   for (vtb_inst *i = k->first; i; i = i->next)

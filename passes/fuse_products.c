@@ -63,24 +63,22 @@ static void copy_body(vtb_builder *b, const vtb_inst *loop, vtb_value **inside) 
 
 static void merge(vtb_func *f, vtb_inst *einsum, vtb_inst *loop) {
   vtb_module *m = f->module;
-  vtb_func *k = vtb_func_new(m, "product", VTB_FUNC_KERNEL, einsum->span);
+  vtb_func *k = vtb__kernel_new(einsum);
   vtb_builder b = {.module = m, .func = k, .span = einsum->span};
   int n = 0, at = operand_of(loop, einsum->results[0]);
   vtb_value **inputs = vtb_xcalloc((size_t)(einsum->n_operands + loop->n_operands), sizeof *inputs);
   vtb_value **inside = vtb_xcalloc((size_t)loop->callee->n_values + 1, sizeof *inside);
   vtb_value **returns = vtb_xcalloc((size_t)loop->n_results + 1, sizeof *returns);
   vtb_value *factors[3];
-  char label[32];
   for (int o = 0; o < einsum->n_operands; o++) {
-    snprintf(label, sizeof label, "a%d", n);
     inputs[n++] = einsum->operands[o];
-    factors[o] = vtb_func_add_arg(k, label, einsum->operands[o]->type);
+    factors[o] = vtb_func_add_arg(k, einsum->operands[o]->name, einsum->operands[o]->type);
   }
   for (int o = 0; o < loop->n_operands; o++) {
     if (o == at) continue;
-    snprintf(label, sizeof label, "a%d", n);
     inputs[n++] = loop->operands[o];
-    inside[loop->callee->args[o]->id] = vtb_func_add_arg(k, label, loop->operands[o]->type);
+    inside[loop->callee->args[o]->id] =
+        vtb_func_add_arg(k, loop->operands[o]->name, loop->operands[o]->type);
   }
   inside[loop->callee->args[at]->id] = vtb_inst_clone(&b, einsum, factors)->results[0];
   copy_body(&b, loop, inside);

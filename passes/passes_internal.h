@@ -25,6 +25,9 @@ bool vtb__unit_reshape(const vtb_type *x, const vtb_type *y);
 int64_t *vtb__path_indices(const char *path, int64_t n);
 /* Both names stay taken, so this is safe for two values of one function. */
 void vtb__swap_names(vtb_value *x, vtb_value *y);
+/* An empty kernel function in which `inst` will stand, called after the scope and the first
+ * result: "norm.normed". */
+vtb_func *vtb__kernel_new(const vtb_inst *inst);
 /* A call with the same callee kind and attributes but other operands, placed before `inst`, which
  * is unlinked; result i of `inst` becomes result map[i] of the new one (map NULL: the same
  * places). */

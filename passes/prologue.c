@@ -191,10 +191,8 @@ typedef struct kernel {
 } kernel;
 
 static vtb_value *argument(kernel *k, vtb_value *v) {
-  char label[16];
-  snprintf(label, sizeof label, "a%d", k->n);
   k->inputs[k->n++] = v;
-  return vtb_func_add_arg(k->func, label, v->type);
+  return vtb_func_add_arg(k->func, v->name, v->type);
 }
 
 /* Outside: the table as [N, 1 or h, r/2]. Inside: with the axis of the pair. */
@@ -237,7 +235,7 @@ static vtb_value *turned(kernel *k, vtb_value *v, const turn *t, vtb_value **tab
 }
 
 static void join(vtb_func *f, vtb_inst *attention, const turn *t) {
-  kernel out = {.func = vtb_func_new(f->module, "attention", VTB_FUNC_KERNEL, attention->span)};
+  kernel out = {.func = vtb__kernel_new(attention)};
   out.inner = (vtb_builder){.module = f->module, .func = out.func, .span = attention->span};
   out.outer =
       (vtb_builder){.module = f->module, .func = f, .before = attention, .span = attention->span};

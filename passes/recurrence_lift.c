@@ -194,6 +194,10 @@ static double settle_degrees(vtb__rec *r, const vtb_inst *inst, vtb__lifted *x) 
 
 /* ---- instructions ---------------------------------------------------------------------------- */
 
+static void name_after(vtb__rec *r, const vtb_inst *inst) {
+  r->b.name_hint = inst->results[0]->name;
+}
+
 static vtb__lifted lift_elementwise(vtb__rec *r, const vtb_inst *inst, vtb__lifted *x) {
   if (inst->op == VTB_OP_log) return log_of(r, x[0]);
   double degree = settle_degrees(r, inst, x);
@@ -204,7 +208,7 @@ static vtb__lifted lift_elementwise(vtb__rec *r, const vtb_inst *inst, vtb__lift
     v[i] = x[i].v;
     lead = larger(lead, x[i].lead);
   }
-  r->b.name_hint = inst->results[0]->name;
+  name_after(r, inst);
   vtb_inst *made = vtb_build(&r->b, inst->op, v, inst->n_operands, inst->attrs, inst->n_attrs);
   return (vtb__lifted){made->results[0], lead, rank, degree};
 }
@@ -214,6 +218,7 @@ static vtb__lifted lift_reduce(vtb__rec *r, const vtb_inst *inst, vtb__lifted x)
   const int64_t *axes = vtb_attr_ints(inst, "axes", &n);
   int64_t moved[VTB_MAX_RANK];
   for (int i = 0; i < n; i++) moved[i] = axes[i] + x.lead;
+  name_after(r, inst);
   vtb_value *v = vtb_b_reduce(&r->b, inst->op, x.v, moved, n, vtb_attr_int(inst, "keep", 0) != 0);
   return (vtb__lifted){v, x.lead, inst->results[0]->type.rank, x.degree};
 }
@@ -256,6 +261,7 @@ static vtb__lifted lift_concat(vtb__rec *r, const vtb_inst *inst, vtb__lifted *x
   double degree = same_degree(r, x, 0, n);
   for (int i = 0; i < n; i++) lead = larger(lead, x[i].lead);
   for (int i = 0; i < n; i++) v[i] = with_lead(r, x[i], lead).v;
+  name_after(r, inst);
   vtb_value *joined = vtb_b_concat(&r->b, v, n, (int)vtb_attr_int(inst, "axis", 0) + lead);
   return (vtb__lifted){joined, lead, inst->results[0]->type.rank, degree};
 }
@@ -278,6 +284,7 @@ static vtb__lifted lift_einsum(vtb__rec *r, const vtb_inst *inst, vtb__lifted *x
       vtb_arena_printf(&r->arena, "%.*s%.*s,%.*s%.*s->%.*s%s", x[0].lead, prefix[x[0].lead],
                        (int)(comma - spec), spec, x[1].lead, prefix[x[1].lead],
                        (int)(arrow - comma - 1), comma + 1, lead, prefix[lead], arrow + 2);
+  name_after(r, inst);
   vtb_value *v = vtb_b_einsum(&r->b, batched, x[0].v, x[1].v);
   return (vtb__lifted){v, lead, inst->results[0]->type.rank, x[0].degree + x[1].degree};
 }

@@ -313,6 +313,7 @@ void vtb__rec_emit_scale(vtb__rec *r) {
   r->b.name_hint = "m";
   r->m = vtb_build(&r->b, VTB_OP_maxplus, operands, r->m_init ? 3 : 2, &path, r->path ? 1 : 0)
              ->results[0];
+  vtb__swap_names(r->m, r->inst->results[r->n_yields + r->n_states]);
   r->b.name_hint = "m_prev";
   r->m_prev = vtb__rec_shift(r, r->m, 1, MINUS_INFINITY, r->m_init);
 }
@@ -320,12 +321,16 @@ void vtb__rec_emit_scale(vtb__rec *r) {
 vtb_value *vtb__rec_scaled_decay(vtb__rec *r, const vtb__state *s) {
   vtb__lifted rest, g = log_decay(r, s, &rest);
   vtb_value *d = vtb_b_binary(&r->b, VTB_OP_add, on_heads(r, g), r->m_prev);
-  d = vtb_b_unary(&r->b, VTB_OP_exp, vtb_b_binary(&r->b, VTB_OP_sub, d, r->m));
+  d = vtb_b_binary(&r->b, VTB_OP_sub, d, r->m);
+  r->b.name_hint = "decay";
+  d = vtb_b_unary(&r->b, VTB_OP_exp, d);
   return rest.v ? vtb_b_binary(&r->b, VTB_OP_mul, d, on_heads(r, rest)) : d;
 }
 
 vtb_value *vtb__rec_scaled_gain(vtb__rec *r, const vtb__term *u) {
-  return vtb_b_unary(&r->b, VTB_OP_exp, vtb_b_binary(&r->b, VTB_OP_sub, log_of_gain(r, u), r->m));
+  vtb_value *log = vtb_b_binary(&r->b, VTB_OP_sub, log_of_gain(r, u), r->m);
+  r->b.name_hint = "gain";
+  return vtb_b_unary(&r->b, VTB_OP_exp, log);
 }
 
 vtb__lifted vtb__rec_times_scale(vtb__rec *r, vtb__lifted x, double p) {

@@ -120,7 +120,9 @@ static void outer_update(vtb__rec *r, const vtb__state *s, vtb_value **k, vtb_va
   r->b.name_hint = "k";
   *k = side(r, &of_key, key, &s->type->dim[s->key]);
   *v = side(r, &of_value, value, &s->type->dim[1 - s->key]);
-  if (r->scaled && s->u[0].coef != 0) *k = times_heads(r, *k, vtb__rec_scaled_gain(r, &s->u[0]));
+  if (!r->scaled || s->u[0].coef == 0) return;
+  *k = times_heads(r, *k, vtb__rec_scaled_gain(r, &s->u[0]));
+  vtb_value_rename(*k, "k");
 }
 
 /* One term of the update with all axes of the state as one: [B, N, h, X]. */
@@ -172,6 +174,18 @@ static vtb_inst *build_linscan(vtb__rec *r, vtb_value **operands, int n, const c
   return vtb_build(&r->b, VTB_OP_linscan, operands, n, attrs, n_attrs);
 }
 
+/* What the scan reads is named after the state, "C.read"; its last states take the recurrence's own names. */
+static void name_results(vtb__rec *r, int state, vtb_inst *scan) {
+  const vtb__state *s = &r->states[state];
+  vtb_value **final = r->inst->results + r->n_yields;
+  for (int k = 0; k < 2 && 2 * k < scan->n_results; k++) {
+    int of = k == 0 ? state : s->normalizer;
+    vtb_value_rename(scan->results[2 * k],
+                     vtb_arena_printf(&r->arena, "%s.read", r->states[of].old->name));
+    vtb__swap_names(scan->results[2 * k + 1], final[of]);
+  }
+}
+
 static vtb__scan *emit_scan(vtb__rec *r, int state, vtb_value *q, const vtb__scan *what) {
   vtb__state *s = &r->states[state];
   bool normalizer = s->normalizer >= 0;
@@ -191,8 +205,8 @@ static vtb__scan *emit_scan(vtb__rec *r, int state, vtb_value *q, const vtb__sca
   if (rates) operands[n++] = rates;
   if (init) operands[n++] = init;
   if (init && normalizer) operands[n++] = initial(r, s->normalizer);
-  r->b.name_hint = s->now->name;
   vtb_inst *made = build_linscan(r, operands, n, klass, normalizer);
+  name_results(r, state, made);
   scan.y = made->results[0], scan.s_last = made->results[1];
   if (normalizer) scan.z = made->results[2], scan.n_last = made->results[3];
   if (scan.old) {

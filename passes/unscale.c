@@ -29,6 +29,7 @@ static void unscale(vtb_func *f, vtb_inst *scan) {
     vtb_value *old = scan->results[r];
     vtb_inst *mul = vtb_b_binary(&b, VTB_OP_mul, old, vtb_b_constant(&b, value))->def;
     vtb__swap_names(old, mul->results[0]);
+    vtb_value_rename(old, mul->results[0]->name);
     vtb_replace_all(old, mul->results[0]);
     mul->operands[0] = old;
   }

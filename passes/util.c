@@ -2,6 +2,7 @@
 #include "passes/passes_internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "ir/path.h"
 
@@ -52,6 +53,16 @@ void vtb__swap_names(vtb_value *x, vtb_value *y) {
   const char *name = x->name;
   x->name = y->name;
   y->name = name;
+}
+
+vtb_func *vtb__kernel_new(const vtb_inst *inst) {
+  const char *scope = inst->span.scope ? vtb_scope_end(inst->span.scope) : "";
+  const char *name = inst->results[0]->name;
+  char buf[256];
+  bool placed = strstr(name, scope) != NULL;
+  snprintf(buf, sizeof buf, "%s%s%s", placed ? "" : scope, placed ? "" : ".", name);
+  buf[vtb_name_stem(buf)] = 0;
+  return vtb_func_new(inst->func->module, buf, VTB_FUNC_KERNEL, inst->span);
 }
 
 vtb_inst *vtb__replace_call(vtb_inst *inst, vtb_func *callee, vtb_value *const *operands, int n,

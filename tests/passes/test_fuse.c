@@ -66,6 +66,31 @@ static vtb_module *fuse_and_compare(const char *text) {
   return m;
 }
 
+TEST(equal_kernels_are_one_whatever_their_values_are_called) {
+  vtb_module *m = parse("entry func @main(%x: f32[2, 5], %w: f32[5, 5]) -> (f32[2, 5]) {\n"
+                        "  %half = exp %x : f32[2, 5]\n"
+                        "  %hidden = square %half : f32[2, 5]\n"
+                        "  %p = einsum %hidden, %w {spec = \"bn,nm->bm\"} : f32[2, 5]\n"
+                        "  %other = exp %p : f32[2, 5]\n"
+                        "  %gate = square %other : f32[2, 5]\n"
+                        "  return %gate\n}\n");
+  run(m, "fuse");
+  vtb_strbuf text = {0};
+  vtb_module_print(m, NULL, &text);
+  CHECK_STR(strstr(text.at, "entry"),
+            "entry func @main(%x: f32[2, 5], %w: f32[5, 5]) -> (f32[2, 5]) {\n"
+            "  %hidden = fused @hidden(%x) {kind = \"loop\"} : f32[2, 5]\n"
+            "  %p = einsum %hidden, %w {spec = \"bn,nm->bm\"} : f32[2, 5]\n"
+            "  %gate = fused @hidden(%p) {kind = \"loop\"} : f32[2, 5]\n"
+            "  return %gate\n}\n\n"
+            "kernel @hidden(%x: f32[2, 5]) -> (f32[2, 5]) {\n"
+            "  %half = exp %x : f32[2, 5]\n"
+            "  %hidden = square %half : f32[2, 5]\n"
+            "  return %hidden\n}\n");
+  vtb_strbuf_free(&text);
+  vtb_module_free(m);
+}
+
 TEST(layernorm_is_one_row_kernel) {
   vtb_module *m =
       fuse_and_compare("entry func @main(%x: f32[2, 5, 8], %w: f32[8]) -> (f32[2, 5, 8]) {\n"
@@ -236,6 +261,7 @@ TEST(plan_returns_the_value_behind_a_reshape) {
 }
 
 int main(void) {
+  RUN(equal_kernels_are_one_whatever_their_values_are_called);
   RUN(layernorm_is_one_row_kernel);
   RUN(a_product_between_keeps_two_kernels_apart);
   RUN(column_sums_take_their_private_producer_and_share);
