@@ -48,8 +48,8 @@ static vtb_status compile_for(vtb_cuda_device *device, vtb_launch_plan *plan, vt
     status = vtb_cuda_program(plan, images, device, program, err);
     for (int i = 0; i < plan->n_sources; i++) vtb_cuda_code_free(&codes[i]);
   }
-  free(codes);
-  free(images);
+  vtb_free(codes);
+  vtb_free(images);
   return status;
 }
 
@@ -127,7 +127,7 @@ static vtb_status put_ptx(const vtb_launch_plan *plan, const char *arch, vtb_str
     vtb_strbuf_puts(out, codes[i].data);
     vtb_cuda_code_free(&codes[i]);
   }
-  free(codes);
+  vtb_free(codes);
   return status;
 }
 

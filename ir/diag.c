@@ -31,7 +31,7 @@ vtb_span vtb_span_join(vtb_span a, vtb_span b) {
 }
 
 void vtb_diags_free(vtb_diags *d) {
-  for (size_t i = 0; i < d->list.n; i++) free(d->list.at[i].text);
+  for (size_t i = 0; i < d->list.n; i++) vtb_free(d->list.at[i].text);
   vtb_vec_free(&d->list);
   d->n_errors = 0;
 }

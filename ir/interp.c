@@ -18,7 +18,7 @@ vtb_tensor vtb_tensor_new(vtb_type type) {
 }
 
 void vtb_tensor_free(vtb_tensor *t) {
-  free(t->data);
+  vtb_free(t->data);
   t->data = NULL;
 }
 
@@ -40,15 +40,15 @@ void vtb__frame_init(vtb__frame *f, const vtb_func *func, bool keep_all) {
 }
 
 static void drop(vtb__frame *f, int id) {
-  if (!f->borrowed[id]) free(f->t[id].data);
+  if (!f->borrowed[id]) vtb_free(f->t[id].data);
   f->t[id].data = NULL;
 }
 
 void vtb__frame_free(vtb__frame *f) {
   for (int id = 0; id < f->func->n_values; id++) drop(f, id);
-  free(f->t);
-  free(f->borrowed);
-  free(f->uses);
+  vtb_free(f->t);
+  vtb_free(f->borrowed);
+  vtb_free(f->uses);
 }
 
 static void drop_dead(vtb__frame *f, const vtb_inst *inst) {
@@ -83,7 +83,7 @@ static vtb_status run_inst(vtb__machine *m, vtb__frame *f, const vtb_inst *inst)
   if (status == VTB_OK && !watched(m, inst, out))
     status = vtb_fail(m->err, VTB_E_NUMBERS, "stopped at %%%s in @%s",
                       inst->n_results ? inst->results[0]->name : "", f->func->name);
-  if (in != few) free(in);
+  if (in != few) vtb_free(in);
   return status;
 }
 

@@ -62,7 +62,7 @@ static vtb_status for_queries(vtb__eval *e, each_fn *each) {
         query x = query_at(&a, e->in, b, i, head);
         each(e, &x, s);
       }
-  free(s);
+  vtb_free(s);
   return VTB_OK;
 }
 

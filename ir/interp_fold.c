@@ -86,7 +86,7 @@ vtb_status vtb__interp_fold(vtb__eval *e) {
   for (int64_t t = 0; t < r.n && status == VTB_OK; t++)
     status = run_step(&r, perm[r.p.reverse ? r.n - 1 - t : t]);
   e->machine->depth--;
-  free(perm);
+  vtb_free(perm);
   vtb__frame_free(&r.frame);
   return status;
 }

@@ -148,7 +148,7 @@ vtb_status vtb__interp_permute(vtb__eval *e) {
       memcpy(e->out[0]->data + (o * a.n + to) * a.inner,
              e->in[0]->data + (o * a.n + from) * a.inner, (size_t)a.inner * sizeof(double));
     }
-  free(perm);
+  vtb_free(perm);
   return VTB_OK;
 }
 
@@ -167,6 +167,6 @@ vtb_status vtb__interp_shift(vtb__eval *e) {
         x = e->in[1]->data + o * a.inner;
       for (int64_t i = 0; i < a.inner; i++) y[i] = x ? x[i] : fill;
     }
-  free(perm);
+  vtb_free(perm);
   return VTB_OK;
 }

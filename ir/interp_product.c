@@ -90,7 +90,7 @@ static double *ordered(const contraction *c, int k, const vtb_tensor *x, const i
     vtb__copy_strided(rank, size, part, to, x->data + offset[0], from);
     for (int64_t i = 0; i < n; i++) data[i] += part[i];
   } while (vtb__loops_next(&solo, index, offset));
-  free(part);
+  vtb_free(part);
   return data;
 }
 
@@ -150,9 +150,9 @@ vtb_status vtb__interp_einsum(vtb__eval *e) {
   }
   vtb__copy_strided(rank, size, e->out[0]->data, to, y, from);
   if (e->inst->n_operands == 3) add_broadcast(e->out[0], e->in[2]);
-  free(a);
-  free(b);
-  free(y);
+  vtb_free(a);
+  vtb_free(b);
+  vtb_free(y);
   return VTB_OK;
 }
 
@@ -277,7 +277,7 @@ static vtb_status convolve(vtb__eval *e, bool adjoint) {
   depthwise d = depthwise_of(e->inst, &e->in[0]->type, w->dim[1].size, w->dim[2].size);
   clear(e->out[0]);
   for_taps(&d, e->out[0]->data, e->in[0]->data, e->in[1]->data, tap_weight, adjoint, false);
-  free(d.perm);
+  vtb_free(d.perm);
   return VTB_OK;
 }
 
@@ -289,6 +289,6 @@ vtb_status vtb__interp_dwconv_dw(vtb__eval *e) {
   depthwise d = depthwise_of(e->inst, &e->in[0]->type, w->dim[1].size, w->dim[2].size);
   clear(e->out[0]);
   for_taps(&d, e->out[0]->data, e->in[0]->data, e->in[1]->data, tap_gradient, false, true);
-  free(d.perm);
+  vtb_free(d.perm);
   return VTB_OK;
 }

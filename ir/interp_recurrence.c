@@ -56,9 +56,9 @@ static fold fold_new(vtb__eval *e) {
 static void fold_free(fold *f) {
   vtb__frame_free(&f->frame);
   vtb_step_scale_free(&f->scale);
-  for (int i = 0; i < f->states; i++) free(f->next[i]);
-  free(f->next);
-  free(f->perm);
+  for (int i = 0; i < f->states; i++) vtb_free(f->next[i]);
+  vtb_free(f->next);
+  vtb_free(f->perm);
 }
 
 static double *state(const fold *f, int i) { return f->frame.t[f->step->args[i]->id].data; }

@@ -56,9 +56,9 @@ static scan scan_new(const vtb_inst *inst, const vtb_type *q, const vtb_type *v)
 }
 
 static void scan_free(scan *c) {
-  free(c->perm), free(c->q), free(c->key), free(c->value), free(c->d), free(c->s0), free(c->y),
-      free(c->s);
-  free(c->step), free(c->rate);
+  vtb_free(c->perm), vtb_free(c->q), vtb_free(c->key), vtb_free(c->value), vtb_free(c->d),
+      vtb_free(c->s0), vtb_free(c->y), vtb_free(c->s);
+  vtb_free(c->step), vtb_free(c->rate);
 }
 
 /* ---- between tensors and one head ------------------------------------------------------------ */
@@ -212,7 +212,7 @@ static void parallel(scan *c, int64_t begin, int64_t end, double *rows, double *
   decay_state(c, entering, c->s);
   for (int64_t j = begin; j < end; j++)
     add_outer(c, rows + (j - begin) * c->d_size, c->key + j * c->k, c->value + j * c->v1, c->s);
-  free(state);
+  vtb_free(state);
 }
 
 static void chunkwise(scan *c, int64_t chunk) {
@@ -221,8 +221,8 @@ static void chunkwise(scan *c, int64_t chunk) {
   memcpy(c->s, c->s0, (size_t)(c->k * c->v1) * sizeof *c->s);
   for (int64_t t = 0; t < c->n; t += chunk)
     parallel(c, t, t + chunk < c->n ? t + chunk : c->n, rows, entering);
-  free(rows);
-  free(entering);
+  vtb_free(rows);
+  vtb_free(entering);
 }
 
 vtb_status vtb__interp_linscan(vtb__eval *e) {
@@ -365,7 +365,8 @@ vtb_status vtb__interp_linscan_grad(vtb__eval *e) {
       run_back(&c, &a);
       scatter_adjoints(&c, e, &a, b, h);
     }
-  free(a.states), free(a.dy), free(a.p), free(a.dq), free(a.dk), free(a.dv), free(a.dd);
+  vtb_free(a.states), vtb_free(a.dy), vtb_free(a.p), vtb_free(a.dq), vtb_free(a.dk), vtb_free(a.dv),
+      vtb_free(a.dd);
   scan_free(&c);
   return VTB_OK;
 }
@@ -395,7 +396,7 @@ vtb_status vtb__interp_maxplus(vtb__eval *e) {
         e->out[0]->data[at] = m;
       }
     }
-  free(w.perm);
+  vtb_free(w.perm);
   return VTB_OK;
 }
 
@@ -421,6 +422,6 @@ vtb_status vtb__interp_maxplus_grad(vtb__eval *e) {
       }
       if (init) e->out[2]->data[b * w.rest + r] = carry;
     }
-  free(w.perm);
+  vtb_free(w.perm);
   return VTB_OK;
 }

@@ -15,7 +15,7 @@ void vtb_module_free(vtb_module *m) {
   vtb_map_free(&full->interned);
   vtb_map_free(&full->functions);
   vtb_arena_free(&m->arena);
-  free(full);
+  vtb_free(full);
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -49,7 +49,7 @@ const char *vtb__value_name(vtb_func *f, const char *hint, int id) {
       vtb_strbuf_printf(&base, ".%zu", (size_t)suffix++);
     } while (vtb_map_has(&f->names, base.at));
     vtb_map_set(&f->names, stem, (void *)suffix);
-    free(stem);
+    vtb_free(stem);
   }
   vtb_map_set(&f->names, base.at, (void *)(uintptr_t)1);
   char *name = vtb_arena_strdup(&f->module->arena, base.at);
@@ -69,7 +69,7 @@ static void renumber(vtb_func *f) {
       char *stem = vtb_xstrdup(inst->results[i]->name);
       stem[vtb_name_stem(stem)] = 0;
       vtb_value_rename(inst->results[i], stem);
-      free(stem);
+      vtb_free(stem);
     }
 }
 
@@ -247,7 +247,7 @@ static void copy_body(vtb_func *f, vtb_func *copy) {
   for (int i = 0; i < f->n_returns; i++) vtb_vec_push(&operands, map[f->returns[i]->id]);
   vtb_func_set_returns(copy, operands.at, f->return_names, f->n_returns);
   vtb_vec_free(&operands);
-  free(map);
+  vtb_free(map);
 }
 
 vtb_func *vtb_func_clone(vtb_func *f, vtb_module *into, const char *name) {

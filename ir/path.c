@@ -11,7 +11,7 @@
 #include <string.h>
 
 void vtb_path_free(vtb_path *p) {
-  free(p->list);
+  vtb_free(p->list);
   p->list = NULL;
 }
 
@@ -132,7 +132,7 @@ static void grid_indices(const vtb_path *p, int64_t *perm) {
     if (i < cells) perm[t++] = stored(p, mirror(p, at[i]));
   }
   for (int64_t i = 0; i < p->tail; i++) perm[t++] = p->n - p->tail + i;
-  free(at);
+  vtb_free(at);
 }
 
 void vtb_path_indices(const vtb_path *p, int64_t *perm) {
@@ -158,7 +158,7 @@ bool vtb_path_is_identity(const vtb_path *p) {
   int64_t *perm = indices_of(p);
   bool identity = true;
   for (int64_t t = 0; t < p->n && identity; t++) identity = perm[t] == t;
-  free(perm);
+  vtb_free(perm);
   return identity;
 }
 
@@ -166,8 +166,8 @@ bool vtb_path_equal(const vtb_path *a, const vtb_path *b) {
   if (a->n != b->n) return false;
   int64_t *pa = indices_of(a), *pb = indices_of(b);
   bool equal = memcmp(pa, pb, (size_t)a->n * sizeof *pa) == 0;
-  free(pa);
-  free(pb);
+  vtb_free(pa);
+  vtb_free(pb);
   return equal;
 }
 

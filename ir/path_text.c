@@ -97,7 +97,7 @@ static bool check_list(reader *r, const vtb_path *p, int64_t n_list) {
     good = p->list[i] < p->n && !seen[p->list[i]];
     if (good) seen[p->list[i]] = true;
   }
-  free(seen);
+  vtb_free(seen);
   return good || fail(r, "the list does not name every position of the sequence once");
 }
 

@@ -223,7 +223,7 @@ static void add_gain(vtb_step_scale *out, const term *t) {
   bool known = false;
   for (int i = 0; i < out->n_gains; i++) known = known || equal_sums(&out->gains[i], &gain);
   if (known) {
-    free(gain.values);
+    vtb_free(gain.values);
     return;
   }
   out->gains = vtb_xrealloc(out->gains, (size_t)out->n_gains + 1, sizeof *out->gains);
@@ -237,7 +237,7 @@ static void add_decay(vtb_step_scale *out, const term *t, bool first, const vtb_
     return;
   }
   if (!equal_sums(&out->decay, &decay)) blame(out, state);
-  free(decay.values);
+  vtb_free(decay.values);
 }
 
 static void read_update(analysis *a, int k, vtb_step_scale *out) {
@@ -274,13 +274,13 @@ void vtb_step_scale_find(const vtb_func *step, int n_states, int n_seqs, vtb_ste
     for (int i = 0; i < out->n_gains && !v; i++) v = first_tensor(&out->gains[i]);
     if (v) blame(out, v);
   }
-  free(a.on_state);
-  free(a.on_input);
+  vtb_free(a.on_state);
+  vtb_free(a.on_input);
 }
 
 void vtb_step_scale_free(vtb_step_scale *s) {
-  for (int i = 0; i < s->n_gains; i++) free(s->gains[i].values);
-  free(s->gains);
-  free(s->decay.values);
+  for (int i = 0; i < s->n_gains; i++) vtb_free(s->gains[i].values);
+  vtb_free(s->gains);
+  vtb_free(s->decay.values);
   *s = (vtb_step_scale){0};
 }

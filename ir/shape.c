@@ -148,7 +148,7 @@ bool vtb__shape_infer(vtb__shape *s, const vtb_inst *inst, const vtb_type *given
 
 void vtb__shape_free(vtb__shape *s) {
   vtb_vec_free(&s->results);
-  free(s->text);
+  vtb_free(s->text);
   s->text = NULL;
   vtb_arena_free(&s->scratch);
 }

@@ -123,7 +123,7 @@ static bool func_rules(verifier *v) {
   good = good && (vtb_module_find(v->module, v->func->name) == v->func ||
                   broken(v, "two functions have this name"));
   good = good && body_rules(v, &names);
-  free(v->defined);
+  vtb_free(v->defined);
   vtb_map_free(&names);
   return good;
 }

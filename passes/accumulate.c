@@ -113,7 +113,7 @@ static bool visit(vtb_func *f, vtb_inst *sum) {
   bool takes[2];
   for (int which = 0; which < 2; which++)
     takes[which] = can_take(sum, which, uses, &start[which], &shape[which]);
-  free(uses);
+  vtb_free(uses);
   /* of two products the later takes the earlier one's result, so that neither moves across what it
    * depends on */
   int which =

@@ -94,7 +94,7 @@ static vtb_value *join_pieces(vtb_builder *b, const vtb__part *at, int n, int ax
     piece[i] = vtb__build_pad(b, at[i].value, axis, low, i == n - 1 ? size - at[i].limit : 0, 1);
   }
   vtb_value *all = n == 1 ? piece[0] : vtb_b_concat(b, piece, n, axis);
-  free(piece);
+  vtb_free(piece);
   return all;
 }
 
@@ -117,7 +117,7 @@ static vtb_value *sum_slices(vtb__gradient *g, const vtb_value *v, const vtb__no
   else
     for (int i = 0; i < n; i++)
       total = sum(&g->b, total, join_pieces(&g->b, &at[i], 1, axis, size));
-  free(at);
+  vtb_free(at);
   return total;
 }
 

@@ -68,7 +68,7 @@ static void find_deps(vtb__ad *ad, vtb__ad_func *fi) {
   for (int r = 0; r < f->n_returns; r++)
     memcpy(fi->deps + (size_t)r * words, row + (size_t)f->returns[r]->id * words,
            words * sizeof *row);
-  free(row);
+  vtb_free(row);
 }
 
 /* By value id, malloc'd: the value depends on a wanted arg and a live return depends on it. */
@@ -90,7 +90,7 @@ static bool *find_active(vtb__ad *ad, const vtb__ad_func *fi) {
         if (useful[inst->results[r]->id] && inst_passes(ad, inst, k, r))
           useful[inst->operands[k]->id] = true;
   for (int v = 0; v < f->n_values; v++) varies[v] &= useful[v];
-  free(useful);
+  vtb_free(useful);
   return varies;
 }
 
@@ -109,7 +109,7 @@ static void ask_callees(vtb__ad *ad, const vtb__ad_func *fi) {
     for (int r = 0; r < inst->n_results; r++) callee->live[r] |= active[inst->results[r]->id];
     for (int k = 0; k < inst->n_operands; k++) callee->wanted[k] |= active[inst->operands[k]->id];
   }
-  free(active);
+  vtb_free(active);
 }
 
 /* ---- the joint function ---------------------------------------------------------------------- */
@@ -170,14 +170,14 @@ static void copy_forward(vtb__gradient *g, const vtb__ad_func *fi) {
       track(g->ad, copy->results[r], own && active[inst->results[r]->id]);
       if (own) g->forward[inst->results[r]->id] = copy->results[r];
     }
-    free(operands);
+    vtb_free(operands);
   }
   g->last_forward = g->joint->last;
-  free(active);
+  vtb_free(active);
   vtb_value **returns = vtb_xcalloc((size_t)fi->func->n_returns + 1, sizeof *returns);
   for (int r = 0; r < fi->func->n_returns; r++) returns[r] = g->forward[fi->func->returns[r]->id];
   vtb_func_set_returns(g->joint, returns, fi->func->return_names, fi->func->n_returns);
-  free(returns);
+  vtb_free(returns);
 }
 
 static bool has_adjoint(vtb__gradient *g, const vtb_inst *inst) {
@@ -214,7 +214,7 @@ void vtb__grad_call(vtb__gradient *g, vtb_inst *inst) {
   for (int r = 0; r < fi->func->n_returns; r++)
     if (fi->live[r]) operands[n++] = vtb__adjoint_or_zeros(g, inst->results[r]);
   vtb_inst *back = vtb_b_call(&g->b, fi->bwd, operands, n);
-  free(operands);
+  vtb_free(operands);
   n = 0;
   for (int k = 0; k < inst->n_operands; k++)
     if (fi->wanted[k]) vtb__contribute(g, inst->operands[k], back->results[n++]);
@@ -265,7 +265,7 @@ static void make_halves(vtb__ad *ad, vtb__ad_func *fi) {
     for (int i = 0; i < fi->func->n_args; i++)
       if (fi->wanted[i]) outs[n++] = vtb__adjoint_or_zeros(&g, g.joint->args[i]);
     vtb__ad_split(ad, fi, g.joint, g.last_forward, outs, n);
-    free(outs);
+    vtb_free(outs);
   }
   vtb_module_remove(ad->module, g.joint);
 }
@@ -298,8 +298,8 @@ static vtb_func *make_entry(vtb__ad *ad, const vtb__ad_func *fi, const int *outs
                                                 official ? official : f->args[wrt[k]]->name));
   }
   vtb_func_set_returns(g.joint, returns, names, f->n_returns + n_wrt);
-  free(returns);
-  free(names);
+  vtb_free(returns);
+  vtb_free(names);
   return g.joint;
 }
 
@@ -316,7 +316,7 @@ static void list_funcs(vtb__ad *ad, vtb_func *root) {
     fi->wanted = VTB_NEW_ARRAY(&ad->arena, bool, order[i]->n_args + 1);
     fi->live = VTB_NEW_ARRAY(&ad->arena, bool, order[i]->n_returns + 1);
   }
-  free(order);
+  vtb_free(order);
   for (size_t i = 0; i < ad->n_funcs; i++) find_deps(ad, &ad->funcs[i]);
 }
 

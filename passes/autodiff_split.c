@@ -91,9 +91,9 @@ static void choose_saved(split *s) {
   }
   vtb__min_vertex_cut(n, weight, source, sink, edges.at, (int)edges.n / 2, s->saved);
   vtb_vec_free(&edges);
-  free(weight);
-  free(source);
-  free(sink);
+  vtb_free(weight);
+  vtb_free(source);
+  vtb_free(sink);
 }
 
 /* ---- building the halves --------------------------------------------------------------------- */
@@ -118,7 +118,7 @@ static vtb_inst *copy(split *s, const vtb_inst *inst) {
   s->b.span = inst->span;
   vtb_inst *made = vtb_inst_clone(&s->b, inst, operands);
   for (int r = 0; r < inst->n_results; r++) s->map[inst->results[r]->id] = made->results[r];
-  free(operands);
+  vtb_free(operands);
   return made;
 }
 
@@ -183,10 +183,10 @@ static void build_forward(split *s) {
     s->fi->fwd = f;
     vtb_module_remove(s->ad->module, s->b.func);
   }
-  free(returns);
-  free(names);
-  free(need);
-  free(further);
+  vtb_free(returns);
+  vtb_free(names);
+  vtb_free(need);
+  vtb_free(further);
 }
 
 /* Puts a copy of a forward value into the backward half where it is not an argument there. */
@@ -228,7 +228,7 @@ static void add_backward_args(split *s) {
       if (s->saved[inst->results[r]->id]) add_arg(s, inst->results[r], NULL);
   for (int i = f->n_args; i < s->joint->n_args; i++)
     add_arg(s, s->joint->args[i], &s->joint->arg_info[i]);
-  free(seen);
+  vtb_free(seen);
 }
 
 static void build_backward(split *s) {
@@ -245,7 +245,7 @@ static void build_backward(split *s) {
   for (int i = 0; i < s->n_outs; i++) returns[i] = s->map[s->outs[i]->id];
   vtb_func_set_returns(s->b.func, returns, NULL, s->n_outs);
   s->fi->bwd = s->b.func;
-  free(returns);
+  vtb_free(returns);
 }
 
 void vtb__ad_split(vtb__ad *ad, vtb__ad_func *fi, vtb_func *joint, vtb_inst *last_forward,
@@ -259,7 +259,7 @@ void vtb__ad_split(vtb__ad *ad, vtb__ad_func *fi, vtb_func *joint, vtb_inst *las
   choose_saved(&s);
   build_forward(&s);
   build_backward(&s);
-  free(s.live);
-  free(s.saved);
-  free(s.map);
+  vtb_free(s.live);
+  vtb_free(s.saved);
+  vtb_free(s.map);
 }

@@ -107,7 +107,7 @@ int vtb__cse_func(vtb_func *f) {
   }
   for (int i = 0; i < f->n_returns; i++)
     if (same[f->returns[i]->id]) f->returns[i] = same[f->returns[i]->id];
-  free(table), free(same);
+  vtb_free(table), vtb_free(same);
   return removed;
 }
 

@@ -27,7 +27,7 @@ int vtb__dce_func(vtb_func *f) {
     vtb_inst_unlink(inst);
     removed++;
   }
-  free(uses);
+  vtb_free(uses);
   return removed;
 }
 
@@ -55,7 +55,7 @@ static void note_calls(vtb_func *f, signature *all, size_t n) {
     for (int i = 0; i < inst->n_results && i < s->func->n_returns; i++)
       s->used[i] |= uses[inst->results[i]->id] > 0;
   }
-  free(uses);
+  vtb_free(uses);
 }
 
 static int returned_arg(const vtb_func *f, int i) {
@@ -113,10 +113,10 @@ static bool shrink(signature *s) {
         if (keep[i]) operands[to++] = call->operands[i];
       vtb__replace_call(call, f, operands, n_args, changed ? return_map : NULL);
     }
-    free(operands);
+    vtb_free(operands);
   }
   changed |= n_args < old_args;
-  free(return_map), free(values), free(names), free(uses), free(keep);
+  vtb_free(return_map), vtb_free(values), vtb_free(names), vtb_free(uses), vtb_free(keep);
   return changed;
 }
 
@@ -144,10 +144,10 @@ static bool shrink_functions(vtb_module *m) {
     note_calls(order[i], all, n);
   }
   for (size_t i = 0; i < n; i++) {
-    free(all[i].used);
+    vtb_free(all[i].used);
     vtb_vec_free(&all[i].calls);
   }
-  free(all), free(order);
+  vtb_free(all), vtb_free(order);
   return changed;
 }
 
@@ -160,7 +160,7 @@ static void remove_unreached(vtb_module *m) {
     for (size_t i = 0; i < n && !reached; i++) reached = order[i] == f;
     if (!reached) vtb_module_remove(m, f);
   }
-  free(order);
+  vtb_free(order);
 }
 
 vtb_status vtb__pass_dce(vtb_pass_context *c, vtb_error *err) {

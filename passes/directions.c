@@ -75,7 +75,7 @@ static bool needed(const vtb_inst *first, vtb_inst *i, vtb_inst *const *group, i
     if (group[g]->order < i->order) independent &= !need[group[g]->order - first->order];
   for (vtb_inst *x = first->next; independent && x != i; x = x->next)
     if (need[x->order - first->order]) vtb_vec_push(out, x);
-  free(need);
+  vtb_free(need);
   return independent;
 }
 
@@ -122,10 +122,10 @@ static void join(vtb_func *f, vtb_inst **group, int n) {
     vtb__swap_names(outputs[r], fused->results[r]);
   }
   for (int g = 0; g < n; g++) vtb_inst_unlink(group[g]);
-  free(inputs);
-  free(outputs);
-  free(returns);
-  free(operands);
+  vtb_free(inputs);
+  vtb_free(outputs);
+  vtb_free(returns);
+  vtb_free(operands);
 }
 
 /* True if `first` was joined with others. */

@@ -260,7 +260,7 @@ static void analyse(fuser *f) {
       f->users[p][n_users[p]] = -1;
     }
   }
-  free(n_users);
+  vtb_free(n_users);
 }
 
 static void form_groups(fuser *f) {
@@ -349,7 +349,7 @@ static void emit_group(fuser *f, int group, vtb_inst *before, vtb_map *kernels) 
       operands[o] = inside[v->id];
     }
     vtb_inst *copy = vtb_inst_clone(&b, inst, operands);
-    free(operands);
+    vtb_free(operands);
     for (int r = 0; r < inst->n_results; r++) {
       vtb_value *v = inst->results[r];
       inside[v->id] = copy->results[r];
@@ -384,8 +384,8 @@ static void emit_group(fuser *f, int group, vtb_inst *before, vtb_map *kernels) 
     old->name = vtb_arena_printf(&m->arena, "%s.dead%d", keep, old->id);
     now->name = keep;
   }
-  free(returns);
-  free(inside);
+  vtb_free(returns);
+  vtb_free(inside);
   vtb_vec_free(&inputs);
   vtb_vec_free(&outputs);
 }
@@ -433,8 +433,8 @@ static void rewrite(fuser *f, vtb_map *kernels) {
       if (find(f, i) == g) vtb_inst_unlink(f->nodes[i].inst);
   }
   vtb_vec_free(&order);
-  free(waiting);
-  free(done);
+  vtb_free(waiting);
+  vtb_free(done);
 }
 
 /* A reduction that drops its axis becomes one that keeps it, and a reshape (a free view): row
@@ -460,7 +460,7 @@ static void drop_unused_splats(vtb_func *func) {
     next = i->next;
     if (i->op == VTB_OP_constant && !uses[i->results[0]->id]) vtb_inst_unlink(i);
   }
-  free(uses);
+  vtb_free(uses);
 }
 
 vtb_status vtb__pass_fuse(vtb_pass_context *c, vtb_error *err) {
@@ -474,12 +474,12 @@ vtb_status vtb__pass_fuse(vtb_pass_context *c, vtb_error *err) {
     form_groups(&f);
     rewrite(&f, &kernels);
     drop_unused_splats(func);
-    for (int i = 0; i < f.n; i++) free(f.users[i]);
-    free(f.nodes);
-    free(f.node_of);
-    free(f.users);
-    free(f.returned);
-    free(f.mark);
+    for (int i = 0; i < f.n; i++) vtb_free(f.users[i]);
+    vtb_free(f.nodes);
+    vtb_free(f.node_of);
+    vtb_free(f.users);
+    vtb_free(f.returned);
+    vtb_free(f.mark);
   }
   vtb_map_free(&kernels);
   return VTB_OK;

@@ -57,7 +57,7 @@ static void copy_body(vtb_builder *b, const vtb_inst *loop, vtb_value **inside) 
     for (int o = 0; o < i->n_operands; o++) operands[o] = inside[i->operands[o]->id];
     vtb_inst *copy = vtb_inst_clone(b, i, operands);
     for (int r = 0; r < i->n_results; r++) inside[i->results[r]->id] = copy->results[r];
-    free(operands);
+    vtb_free(operands);
   }
 }
 
@@ -93,9 +93,9 @@ static void merge(vtb_func *f, vtb_inst *einsum, vtb_inst *loop) {
   }
   vtb_inst_unlink(loop);
   vtb_inst_unlink(einsum);
-  free(inputs);
-  free(inside);
-  free(returns);
+  vtb_free(inputs);
+  vtb_free(inside);
+  vtb_free(returns);
 }
 
 vtb_status vtb__pass_fuse_products(vtb_pass_context *c, vtb_error *err) {
@@ -112,7 +112,7 @@ vtb_status vtb__pass_fuse_products(vtb_pass_context *c, vtb_error *err) {
       if (next == user) next = user->next;
       merge(f, i, user);
     }
-    free(uses);
+    vtb_free(uses);
   }
   return VTB_OK;
 }

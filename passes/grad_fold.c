@@ -28,8 +28,8 @@ static vtb_func *differentiate(vtb__gradient *g, vtb_func *f) {
   vtb_status status =
       vtb_autodiff(g->ad->module, f, outs, n_outs, wrt, n_wrt, &grad, NULL, g->ad->err);
   if (status != VTB_OK) g->ad->status = status;
-  free(outs);
-  free(wrt);
+  vtb_free(outs);
+  vtb_free(wrt);
   return status == VTB_OK ? grad : NULL;
 }
 
@@ -93,7 +93,7 @@ static void back_body(back *k, const vtb_func *f, const vtb_fold *p, vtb_func *g
       at[sums++] = vtb_b_binary(&k->b, VTB_OP_add, k->sum[i], d);
   }
   vtb_func_set_returns(k->func, at, NULL, rest);
-  free(at);
+  vtb_free(at);
 }
 
 static vtb_func *make_back(vtb__gradient *g, vtb_func *f, const vtb_fold *p, const char *name) {
@@ -106,9 +106,9 @@ static vtb_func *make_back(vtb__gradient *g, vtb_func *f, const vtb_fold *p, con
   vtb_value **seeds = vtb_xcalloc((size_t)f->n_returns + 1, sizeof *seeds);
   back_arguments(&k, f, p, seeds);
   back_body(&k, f, p, grad, seeds);
-  free(seeds);
-  free(k.in);
-  free(k.sum);
+  vtb_free(seeds);
+  vtb_free(k.in);
+  vtb_free(k.sum);
   return k.func;
 }
 
@@ -135,7 +135,7 @@ static vtb_inst *build(vtb__gradient *g, const vtb_inst *inst, const vtb_fold *p
   vtb_attr attrs[] = {VTB_A_INT("states", n_states), VTB_A_INT("seqs", n_seqs),
                       VTB_A_INT("reverse", !p->reverse), VTB_A_STR("path", p->path)};
   vtb_inst *made = vtb_build_call(&g->b, VTB_OP_fold, f, at, n, attrs, p->path ? 4 : 3);
-  free(at);
+  vtb_free(at);
   return made;
 }
 

@@ -140,7 +140,7 @@ static int64_t open_end(const char *path, int64_t by, int64_t n) {
   int64_t *perm = vtb_xcalloc((size_t)p.n, sizeof *perm);
   vtb_path_indices(&p, perm);
   int64_t at = perm[by > 0 ? 0 : p.n - 1];
-  free(perm);
+  vtb_free(perm);
   vtb_path_free(&p);
   return at;
 }

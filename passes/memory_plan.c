@@ -218,8 +218,8 @@ static void plan_concats(const vtb_func *f, vtb_frame *frame, const int *return_
     }
     for (int o = 0; o < n && all; o++) frame->slots[parts[o]->id] = slots[o];
     frame->slots[i->results[0]->id].in_place = all;
-    free(parts);
-    free(slots);
+    vtb_free(parts);
+    vtb_free(slots);
   }
 }
 
@@ -280,10 +280,10 @@ static void plan_func(vtb_func *f, vtb_frame *frame) {
     if (lives[k].offset + lives[k].bytes > frame->bytes)
       frame->bytes = lives[k].offset + lives[k].bytes;
   }
-  free(scratch);
-  free(lives);
-  free(live_of);
-  free(return_of);
+  vtb_free(scratch);
+  vtb_free(lives);
+  vtb_free(live_of);
+  vtb_free(return_of);
 }
 
 const vtb_frame *vtb_plan_frame(const vtb_plan *p, const vtb_func *f) {
@@ -324,9 +324,9 @@ vtb_status vtb_plan_memory(vtb_module *m, vtb_func *entry, vtb_plan *plan, vtb_e
 }
 
 void vtb_plan_free(vtb_plan *p) {
-  for (size_t i = 0; i < p->n_funcs; i++) free(p->frames[i].slots);
-  free(p->frames);
-  free(p->funcs);
+  for (size_t i = 0; i < p->n_funcs; i++) vtb_free(p->frames[i].slots);
+  vtb_free(p->frames);
+  vtb_free(p->funcs);
   *p = (vtb_plan){0};
 }
 

@@ -96,8 +96,8 @@ void vtb__min_vertex_cut(int n, const int64_t *weight, const bool *source, const
   mark_reaching(&w, to, reaches);
   for (int v = 0; v < n; v++) cut[v] = reaches[2 * v + 1] && !reaches[2 * v];
   vtb_vec_free(&w.edges);
-  free(w.head);
-  free(w.via);
-  free(w.queue);
-  free(reaches);
+  vtb_free(w.head);
+  vtb_free(w.via);
+  vtb_free(w.queue);
+  vtb_free(reaches);
 }

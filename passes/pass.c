@@ -39,7 +39,7 @@ typedef struct stage {
 typedef VTB_VEC(stage) stages;
 
 static void free_stages(stages *s) {
-  for (size_t i = 0; i < s->n; i++) free(s->at[i].options);
+  for (size_t i = 0; i < s->n; i++) vtb_free(s->at[i].options);
   vtb_vec_free(s);
 }
 
@@ -67,7 +67,7 @@ static vtb_status parse_stage(const char **text, stages *out, vtb_error *err) {
   s += n;
   stage st = {.pass = vtb_pass_find(name)};
   vtb_status status = st.pass ? VTB_OK : unknown_pass(name, err);
-  free(name);
+  vtb_free(name);
   if (status) return status;
   if (*s == '{') {
     const char *end = strchr(s, '}');

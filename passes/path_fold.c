@@ -288,7 +288,7 @@ static void fold_through(walk *w, vtb_inst *inst) {
         axis < 0 ? as_written(w, inst->operands[j]) : in_order(w, inst->operands[j], k.order, axis);
   }
   for (int j = 0; j < inst->n_operands; j++) inst->operands[j] = operands[j];
-  if (operands != x) free(operands);
+  if (operands != x) vtb_free(operands);
   if (to >= 0) know(w, inst->results[0], inst->results[0], k.order, to);
 }
 
@@ -329,7 +329,7 @@ static const variant *variant_for(walk *w, const vtb_inst *call, char *signature
     if (all->variants.at[i].original != call->callee ||
         !vtb_streq(all->variants.at[i].signature, signature))
       continue;
-    free(signature);
+    vtb_free(signature);
     return &all->variants.at[i];
   }
   variant v = {.original = call->callee, .signature = signature};
@@ -338,7 +338,7 @@ static const variant *variant_for(walk *w, const vtb_inst *call, char *signature
   v.func = vtb_func_clone(call->callee, all->module, call->callee->name);
   v.returns = vtb_xcalloc((size_t)call->callee->n_returns + 1, sizeof *v.returns);
   fold_function(all, v.func, args, v.returns);
-  free(args);
+  vtb_free(args);
   vtb_vec_push(&all->variants, v);
   return &all->variants.at[all->variants.n - 1];
 }
@@ -412,7 +412,7 @@ vtb_status vtb__pass_path_fold(vtb_pass_context *c, vtb_error *err) {
     vtb_func **order;
     size_t n = vtb_module_post_order(c->module->entry, &order);
     for (size_t i = 0; i < n; i++) vtb_vec_push(&funcs, order[i]);
-    free(order);
+    vtb_free(order);
   } else {
     for (vtb_func *f = c->module->first; f; f = f->next) vtb_vec_push(&funcs, f);
   }
@@ -420,8 +420,8 @@ vtb_status vtb__pass_path_fold(vtb_pass_context *c, vtb_error *err) {
     if (funcs.at[i]->kind == VTB_FUNC_PLAIN) fold_function(&all, funcs.at[i], NULL, NULL);
   for (vtb_func *f = c->module->first; f; f = f->next) report(f);
   for (size_t i = 0; i < all.variants.n; i++) {
-    free(all.variants.at[i].signature);
-    free(all.variants.at[i].returns);
+    vtb_free(all.variants.at[i].signature);
+    vtb_free(all.variants.at[i].returns);
   }
   vtb_vec_free(&all.variants);
   vtb_vec_free(&funcs);

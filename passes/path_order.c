@@ -37,7 +37,7 @@ static char *named_path(const vtb_path *p, const int64_t *perm) {
     vtb_path_print(&q, &s);
     text = s.at;
   }
-  free(trial);
+  vtb_free(trial);
   return text;
 }
 
@@ -48,7 +48,7 @@ static char *list_path(const vtb_path *p, const int64_t *perm) {
   memcpy(q.list, perm, (size_t)p->n * sizeof *perm);
   vtb_strbuf s = {0};
   vtb_path_print(&q, &s);
-  free(q.list);
+  vtb_free(q.list);
   return s.at;
 }
 
@@ -63,7 +63,7 @@ static const vtb__order *intern(vtb__orders *all, const int64_t *perm, int64_t n
   char *text = named_path(&p, perm);
   if (!text) text = list_path(&p, perm);
   o = add(all, perm, n, text);
-  free(text);
+  vtb_free(text);
   vtb_path_free(&p);
   return o;
 }
@@ -81,9 +81,9 @@ const vtb__order *vtb__order_of(vtb__orders *all, const char *path, bool inverse
     int64_t *back = vtb_xcalloc((size_t)n + 1, sizeof *back);
     for (int64_t t = 0; t < n; t++) back[perm[t]] = t;
     o = intern(all, back, n, path);
-    free(back);
+    vtb_free(back);
   }
-  free(perm);
+  vtb_free(perm);
   return o;
 }
 
@@ -94,7 +94,7 @@ const vtb__order *vtb__order_compose(vtb__orders *all, const vtb__order *x, cons
   int64_t *perm = vtb_xcalloc((size_t)x->n, sizeof *perm);
   for (int64_t t = 0; t < x->n; t++) perm[t] = x->perm[y->perm[t]];
   const vtb__order *o = intern(all, perm, x->n, x->text);
-  free(perm);
+  vtb_free(perm);
   return o;
 }
 

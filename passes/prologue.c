@@ -284,7 +284,7 @@ vtb_status vtb__pass_prologue(vtb_pass_context *c, vtb_error *err) {
       turn t[2] = {turn_of(f, i, 0, uses, n), turn_of(f, i, 1, uses, n)};
       if (t[0].pairs || t[1].pairs) join(f, i, t);
     }
-    free(uses);
+    vtb_free(uses);
     vtb__dce_func(f);
   }
   return VTB_OK;

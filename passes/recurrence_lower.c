@@ -89,7 +89,7 @@ static void emit(vtb__rec *r) {
     vtb_replace_all(inst->results[i], with[i]);
   }
   vtb_inst_unlink(inst);
-  free(uses);
+  vtb_free(uses);
 }
 
 static bool too_many_states(vtb__rec *r) {

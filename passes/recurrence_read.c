@@ -227,7 +227,7 @@ void vtb__rec_find_reads(vtb__rec *r) {
     walk_term(r, &r->states[i].a, seen);
     for (int k = 0; k < r->states[i].n_u; k++) walk_term(r, &r->states[i].u[k], seen);
   }
-  free(seen);
+  vtb_free(seen);
   for (int i = 0; i < r->n_states; i++) {
     r->states[i].leader = r->states[i].normalizer = -1;
     if (r->states[i].type->rank == 2) choose_key(r, i);

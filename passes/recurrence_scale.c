@@ -168,7 +168,7 @@ static bool final_results_used(const vtb__rec *r) {
   int *uses = vtb_count_uses(r->inst->func);
   bool used = false;
   for (int i = r->n_yields; i < r->inst->n_results; i++) used |= uses[r->inst->results[i]->id] > 0;
-  free(uses);
+  vtb_free(uses);
   return used;
 }
 

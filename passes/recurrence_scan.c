@@ -153,7 +153,7 @@ static void whole_update(vtb__rec *r, const vtb__state *s, vtb_value **k, vtb_va
 static vtb_value *first_read(vtb__rec *r, vtb_value *q, vtb_value *init, const char *spec) {
   int64_t *perm = vtb__path_indices(r->path, r->tokens.size);
   vtb_value *at = vtb_b_slice(&r->b, q, 1, perm[0], perm[0] + 1, 1);
-  free(perm);
+  vtb_free(perm);
   vtb_type t = q->type;
   t.rank = 3, t.dim[1] = q->type.dim[2], t.dim[2] = q->type.dim[3];
   return vtb_b_einsum(&r->b, spec, vtb_b_reshape(&r->b, at, &t), init);
@@ -314,7 +314,7 @@ static const vtb__scan *any_scan(vtb__rec *r, int state) {
 /* [B, h] of the last visited token. */
 static vtb_value *last_token(vtb__rec *r, vtb_value *x) {
   int64_t *perm = vtb__path_indices(r->path, r->tokens.size), last = perm[r->tokens.size - 1];
-  free(perm);
+  vtb_free(perm);
   vtb_type t = {.dtype = VTB_F32, .rank = 2, .dim = {r->batch, r->heads}};
   return vtb_b_reshape(&r->b, vtb_b_slice(&r->b, x, 1, last, last + 1, 1), &t);
 }

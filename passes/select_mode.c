@@ -77,7 +77,7 @@ static void drop_last_states(vtb_func *f) {
     if (inst->op == VTB_OP_linscan && !uses[inst->results[1]->id] &&
         (inst->n_results < 4 || !uses[inst->results[3]->id]))
       vtb_attr_set(inst, VTB_A_INT("last", 0));
-  free(uses);
+  vtb_free(uses);
 }
 
 vtb_status vtb__pass_select_mode(vtb_pass_context *c, vtb_error *err) {

@@ -179,7 +179,7 @@ static void visit(vtb_func *f) {
     if (reduces_rows(i)) mark_region(&s, i);
   for (size_t k = 0; k < s.work.n; k++) spread(&s, s.work.at[k], marked(&s, s.work.at[k]));
   bool changed = s.work.n > 0;
-  free(s.mark);
+  vtb_free(s.mark);
   vtb_vec_free(&s.work);
   vtb_vec_free(&s.shapes);
   if (changed) vtb__dce_func(f);

@@ -78,8 +78,8 @@ static void return_taps(vtb_func *f, const taps *t) {
     names[(size_t)f->n_returns + i] = unique_name(f, t->at, i);
   }
   vtb_func_set_returns(f, values, names, (int)n);
-  free(values);
-  free(names);
+  vtb_free(values);
+  vtb_free(names);
 }
 
 static void remove_all(vtb_func *f) {
@@ -102,7 +102,7 @@ vtb_status vtb__pass_taps(vtb_pass_context *c, vtb_error *err) {
       return_taps(order[i], &t);
       vtb_vec_free(&t);
     }
-    free(order);
+    vtb_free(order);
   }
   for (vtb_func *f = c->module->first; f; f = f->next) remove_all(f);
   return VTB_OK;

@@ -132,8 +132,8 @@ static vtb_func *with_loss(vtb_func *f, int at, double eps) {
       names[n++] = l->return_names[r];
     }
   vtb_func_set_returns(l, returns, names, n);
-  free(returns);
-  free(names);
+  vtb_free(returns);
+  vtb_free(names);
   return l;
 }
 
@@ -164,7 +164,7 @@ vtb_status vtb_build_train_step(vtb_module *m, vtb_func *f, const vtb_train_step
     if (l->arg_info[i].role == VTB_ROLE_PARAM && l->args[i]->type.dtype == VTB_F32) wrt[n++] = i;
   vtb_func *made = NULL;
   status = vtb_autodiff(m, l, &loss, 1, wrt, n, &made, diags, err);
-  free(wrt);
+  vtb_free(wrt);
   vtb_module_remove(m, l);
   if (status != VTB_OK) return status;
   seed(made, o->loss_scale);

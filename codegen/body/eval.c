@@ -69,7 +69,7 @@ static void *eval_constant(vtb_body *b, const vtb_value *v, const vtb_index *ind
   vtb__dense_strides(&v->type, stride);
   vtb_index at = vtb__linear(b, &v->type, stride, index);
   void *r = b->target->table(b, v->type.dtype, bits, (size_t)data->n, &at);
-  free(bits);
+  vtb_free(bits);
   return r;
 }
 
@@ -182,7 +182,7 @@ static truth source_index(vtb_body *b, const vtb_inst *i, int64_t n, const vtb_i
     *out = vtb__index_shift(out, from[0]);
   }
   if (!done) t = look_up(b, from, n, at, out, condition);
-  free(from);
+  vtb_free(from);
   return t;
 }
 

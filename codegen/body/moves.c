@@ -69,7 +69,7 @@ int32_t *vtb__source_table(const vtb_inst *i, int64_t n) {
     else
       from[t] = (int32_t)perm[t];
   }
-  free(perm);
+  vtb_free(perm);
   return from;
 }
 

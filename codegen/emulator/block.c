@@ -338,8 +338,8 @@ vtb__emu_worker *vtb__emu_worker_new(vtb_error *err) {
   w->shared = vtb_aligned_alloc(VTB__EMU_MAX_SHARED);
   if (w->mapping == MAP_FAILED || !w->shared) {
     if (w->mapping != MAP_FAILED) munmap(w->mapping, w->mapping_bytes);
-    free(w->shared);
-    free(w);
+    vtb_free(w->shared);
+    vtb_free(w);
     vtb_fail(err, VTB_E_MEMORY, "out of memory for the emulator's stacks");
     return NULL;
   }
@@ -353,7 +353,7 @@ void vtb__emu_worker_free(vtb__emu_worker *w) {
   for (int i = 0; i < VTB__EMU_MAX_THREADS && w->most_threads > i; i++)
     vtb_vec_free(&stack_fiber(w, i)->copies);
   munmap(w->mapping, w->mapping_bytes);
-  free(w->shared);
-  free(w->cells);
-  free(w);
+  vtb_free(w->shared);
+  vtb_free(w->cells);
+  vtb_free(w);
 }

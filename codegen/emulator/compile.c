@@ -92,7 +92,7 @@ static char *find_compiler(const char *wanted, vtb_error *err) {
 bool vtb_emulator_available(const vtb_emulator_options *o, vtb_error *err) {
   char *file = find_compiler(o ? o->compiler : NULL, err);
   bool found = file != NULL;
-  free(file);
+  vtb_free(file);
   return found;
 }
 
@@ -144,7 +144,7 @@ static void cache_name(const char *source, const char *compiler, char *name, siz
   for (int i = 0; i < N_FLAGS; i++) add_hash(h, flags[i]);
   snprintf(name, n, "%016llx%016llx", (unsigned long long)h[0], (unsigned long long)h[1]);
   vtb_strbuf_free(&host);
-  free(real);
+  vtb_free(real);
 }
 
 /* ---- compilation ----------------------------------------------------------------------------- */
@@ -211,8 +211,8 @@ vtb_status vtb__emu_compile(vtb_emulator *e, const char *text, const char *const
   e->library_path = library.at;
   vtb_strbuf_free(&all);
   vtb_strbuf_free(&source);
-  free(folder);
-  free(compiler);
+  vtb_free(folder);
+  vtb_free(compiler);
   return status;
 }
 

@@ -34,8 +34,8 @@ void vtb_emulator_free(vtb_emulator *e) {
   }
   if (e->library) dlclose(e->library);
   pthread_mutex_destroy(&e->lock);
-  free(e->library_path);
-  free(e);
+  vtb_free(e->library_path);
+  vtb_free(e);
 }
 
 /* ---- workers: as many as threads ever ran at once -------------------------------------------- */

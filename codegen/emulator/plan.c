@@ -23,14 +23,14 @@ typedef struct emulated {
 
 static void free_all_but_plan(emulated *e) {
   for (int i = 0; e->tensors && i < e->plan->n_tensors; i++)
-    if (vtb_launch_place(e->plan, i) < 0) free(e->tensors[i]);
-  free(e->tensors);
-  free(e->workspace);
-  free(e->constants);
-  free(e->state);
-  free(e->args);
+    if (vtb_launch_place(e->plan, i) < 0) vtb_free(e->tensors[i]);
+  vtb_free(e->tensors);
+  vtb_free(e->workspace);
+  vtb_free(e->constants);
+  vtb_free(e->state);
+  vtb_free(e->args);
   vtb_emulator_free(e->emulator);
-  free(e);
+  vtb_free(e);
 }
 
 static void free_emulated(void *owner) {
@@ -109,7 +109,7 @@ static void run_gemm(const emulated *e, const vtb_launch_gemm *g, const vtb_serv
             fp16 ? vtb_f32_to_f16(c[at]) : vtb_f32_to_bf16(c[at]);
       }
   }
-  for (int i = 0; i < 4; i++) free(copies[i]);
+  for (int i = 0; i < 4; i++) vtb_free(copies[i]);
 }
 
 static void copy_in(emulated *e, void *const *args) {
@@ -173,7 +173,7 @@ static vtb_status compile(emulated *e, const vtb_emulator_options *o, vtb_error 
   for (int i = 0; i < p->n_kernels; i++) names[i] = p->kernels[i].name;
   vtb_status status =
       vtb_emulator_new(text.at ? text.at : "", names, p->n_kernels, &with, &e->emulator, err);
-  free(names);
+  vtb_free(names);
   vtb_strbuf_free(&text);
   return status;
 }

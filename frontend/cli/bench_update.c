@@ -27,7 +27,7 @@ vtb_status cli_update_open(const vtb_program *p, void **buffers, const vtb_servi
   c.clip_norm = CLIP_NORM;
   *u = (cli_update){.program = p, .buffers = buffers, .inside = cli_updates_itself(p)};
   vtb_status status = vtb_optim_of_program(p, buffers, &c, s, trained, &n, &u->optim, err);
-  free(trained);
+  vtb_free(trained);
   if (status != VTB_OK) return status;
   float *scale = named(p, buffers, VTB_LOSS_SCALE),
         *scalars = named(p, buffers, VTB_UPDATE_SCALARS);

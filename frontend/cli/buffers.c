@@ -26,8 +26,8 @@ void **cli_make_buffers(const vtb_program *p, vtb_error *err) {
 }
 
 void cli_free_buffers(const vtb_program *p, void **buffers) {
-  for (int i = 0; i < p->n_tensors; i++) free(buffers[i]);
-  free(buffers);
+  for (int i = 0; i < p->n_tensors; i++) vtb_free(buffers[i]);
+  vtb_free(buffers);
 }
 
 double cli_measure_run(const vtb_program *p, const vtb_services *s, double seconds,
@@ -47,6 +47,6 @@ double cli_measure_run(const vtb_program *p, const vtb_services *s, double secon
     each = (vtb_now() - start) / runs;
   }
   cli_free_buffers(p, buffers);
-  free(workspace);
+  vtb_free(workspace);
   return each;
 }

@@ -97,7 +97,7 @@ static vtb_status add_images(cli_builder *b, vtb_artefact_program *p, const vtb_
       vtb_cuda_code_free(&codes[i]);
     }
   }
-  free(codes);
+  vtb_free(codes);
   return status;
 }
 
@@ -208,6 +208,6 @@ vtb_status cli_builder_write(cli_builder *b, const char *path) {
   if (status != VTB_OK) cli_error(&err);
   vtb_artefact_abort(&w);
   vtb_strbuf_free(&nvrtc);
-  free(library);
+  vtb_free(library);
   return status;
 }

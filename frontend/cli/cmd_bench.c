@@ -175,7 +175,7 @@ static vtb_status time_all(const vtb_program *p, const vtb_program *profiled, vo
     row *rows;
     int n = profile(profiled, buffers, workspace, o->model.threads, &rows);
     report(p, &t, rows, n, o);
-    free(rows);
+    vtb_free(rows);
   }
   cli_update_close(&update);
   return status;
@@ -194,7 +194,7 @@ static vtb_status bench_program(const vtb_program *p, const vtb_program *profile
                       (double)p->workspace_bytes / 1048576);
   if (status == VTB_OK) status = time_all(p, profiled, buffers, workspace, services, o, &err);
   cli_free_buffers(p, buffers);
-  free(workspace);
+  vtb_free(workspace);
   vtb_services_free(services);
   return status == VTB_OK ? VTB_OK : cli_error(&err);
 }

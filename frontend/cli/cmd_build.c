@@ -55,7 +55,7 @@ vtb_status cli_build_targets_parse(const char *text, cli_build_targets *out) {
           "'%s' is no target: there are cpu (this machine's level), cpu:x86-64, cpu:x86-64-v2, "
           "cpu:x86-64-v3, cpu:x86-64-v4, cuda (all), cuda:sm_80, cuda:sm_90a and cuda:sm_100a",
           name);
-  free(copy);
+  vtb_free(copy);
   return status;
 }
 
@@ -83,8 +83,8 @@ static vtb_status take_weights(const vtb_artefact_program *p, const char *path, 
     if (t) vtb_weights_borrow(*out, p->tensors[i].name, t->elem, t->rank, t->dim, t->data);
     vtb_strbuf_free(&name);
   }
-  for (int i = 0; i < p->n_tensors; i++) free(buffers[i]);
-  free(buffers);
+  for (int i = 0; i < p->n_tensors; i++) vtb_free(buffers[i]);
+  vtb_free(buffers);
   return status;
 }
 
@@ -224,7 +224,7 @@ static vtb_status build(const char *what, const build_options *o,
   if (status == VTB_OK) status = show(output, o->model.json);
   vtb_log("built in %.1f s", vtb_now() - start);
   cli_builder_free(&b);
-  free(output);
+  vtb_free(output);
   return status;
 }
 

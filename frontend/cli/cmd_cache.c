@@ -33,8 +33,8 @@ static vtb_status list(bool json) {
   } else {
     printf("%zu entries, %.1f MB in %s\n", n, bytes / 1e6, folder);
   }
-  free(folder);
-  free(entries);
+  vtb_free(folder);
+  vtb_free(entries);
   return VTB_OK;
 }
 

@@ -114,7 +114,7 @@ static void print_calls(const vtb_func *f, vtb_map *seen, const vtb_inst **calls
     vtb_map_set(seen, callee[i]->name, callee[i]);
     print_body(callee[i]);
   }
-  free(callee);
+  vtb_free(callee);
 }
 
 static void print_structure(const vtb_func *f) {

@@ -15,7 +15,7 @@ typedef struct run {
 } run;
 
 static void run_free(run *r) {
-  free(r->name);
+  vtb_free(r->name);
   vtb_vec_free(&r->x);
   vtb_vec_free(&r->top1);
 }
@@ -54,7 +54,7 @@ static vtb_status read_log(run *r, bool by_epoch, vtb_error *err) {
   }
   if (status == VTB_OK && !r->top1.n)
     status = vtb_fail(err, VTB_E_INPUT, "%s holds no test accuracy", path.at);
-  free(text);
+  vtb_free(text);
   vtb_strbuf_free(&path);
   return status;
 }
@@ -120,7 +120,7 @@ static vtb_status draw(const run *runs, size_t n, bool by_epoch, const char *tit
       .title = title, .x_label = by_epoch ? "epoch" : "seconds", .y_label = "%", .series = series};
   p.n_series = n;
   vtb_status status = vtb_plot_save(&p, path, err);
-  free(series);
+  vtb_free(series);
   return status;
 }
 
@@ -154,7 +154,7 @@ vtb_status cli_cmd_compare(int argc, char **argv) {
     cli_error(&err);
   }
   for (size_t i = 0; i < rest.n; i++) run_free(&runs[i]);
-  free(runs);
+  vtb_free(runs);
   vtb_vec_free(&rest);
   return status;
 }

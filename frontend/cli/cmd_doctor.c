@@ -79,7 +79,7 @@ vtb_status cli_cmd_doctor(int argc, char **argv) {
   probe(&list[8], probe_emulator);
   char *cache = vtb_cache_dir();
   snprintf(list[9].text, sizeof list[9].text, "%s", cache);
-  free(cache);
+  vtb_free(cache);
 
   int n = sizeof list / sizeof *list;
   bool healthy = true;

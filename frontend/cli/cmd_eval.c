@@ -59,7 +59,7 @@ static vtb_status write_images(const vtb_dataset *d, const char *folder, vtb_err
     vtb_image_free(&image);
     vtb_strbuf_free(&path);
   }
-  free(done);
+  vtb_free(done);
   return status;
 }
 
@@ -96,8 +96,8 @@ static vtb_status evaluate(const char *what, const eval_options *o) {
     print_result(o, d, &r);
   else
     cli_error(&err);
-  free(r.confusion);
-  free(params);
+  vtb_free(r.confusion);
+  vtb_free(params);
   cli_inference_free(&inf);
   vtb_dataset_free(d);
   return status;

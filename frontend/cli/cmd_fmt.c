@@ -28,7 +28,7 @@ static vtb_status format_file(const char *path, bool check, bool to_stdout, bool
   }
   vtb_strbuf_free(&out);
   vtb_diags_free(&diags);
-  free(text);
+  vtb_free(text);
   return status;
 }
 

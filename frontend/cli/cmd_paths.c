@@ -140,7 +140,7 @@ static void draw_path(const panel *a) {
       a->p,
       (shape){
           .kind = SHAPE_DISC, .x = at[0], .y = at[1], .size = mark * 1.2, .colour = start_fill});
-  free(perm);
+  vtb_free(perm);
 }
 
 /* "cols.hflip~ on 14x14, reversed", "sequence of 33, forward". */

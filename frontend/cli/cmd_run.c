@@ -48,7 +48,7 @@ static void report_image(const char *file, const float *logits, int classes, cha
     }
     p[best] = -1;
   }
-  free(p);
+  vtb_free(p);
 }
 
 static vtb_status save_outputs(const char *path, const vtb_weights *w) {
@@ -146,8 +146,8 @@ static vtb_status run_images(const char *what, const run_options *o, const cli_l
     cli_print_json(r.json);
   else
     cJSON_Delete(r.json);
-  for (int i = 0; i < r.n_names; i++) free(r.names[i]);
-  free(r.names);
+  for (int i = 0; i < r.n_names; i++) vtb_free(r.names[i]);
+  vtb_free(r.names);
   vtb_weights_free(r.kept);
   cli_inference_free(&r.inf);
   return status;

@@ -133,7 +133,7 @@ static vtb_status read_recipe(const char *path, const cli_opt *opts, int n_opts,
     }
     vtb_strbuf_free(&name);
   }
-  free(text);
+  vtb_free(text);
   return status;
 }
 
@@ -479,10 +479,10 @@ static vtb_status run_training(const char *what, train_options *o, vtb_dataset *
   vtb_services_free(services);
   free_compiled(&c);
   vtb_strbuf_free(&recipe);
-  free(checkpoint);
-  free(weights);
-  free(log);
-  free(plot);
+  vtb_free(checkpoint);
+  vtb_free(weights);
+  vtb_free(log);
+  vtb_free(plot);
   vtb_vec_free(&history.train_at);
   vtb_vec_free(&history.train);
   vtb_vec_free(&history.eval_at);
@@ -537,7 +537,7 @@ vtb_status cli_cmd_train(int argc, char **argv) {
   signal(SIGINT, on_signal);
   signal(SIGTERM, on_signal);
   vtb_status status = open_and_train(rest.at[0], &o);
-  for (size_t i = 0; i < words.n; i++) free(words.at[i]);
+  for (size_t i = 0; i < words.n; i++) vtb_free(words.at[i]);
   vtb_vec_free(&words);
   vtb_vec_free(&rest);
   vtb_vec_free(&o.model.defines);

@@ -83,8 +83,8 @@ static vtb_status run_interpreter(vtb_func *f, int64_t batch, const vtb_weights 
   }
   for (int a = 0; a < f->n_args; a++) vtb_tensor_free(&in[a]);
   for (int r = 0; r < f->n_returns; r++) vtb_tensor_free(&out[r]);
-  free(in);
-  free(out);
+  vtb_free(in);
+  vtb_free(out);
   return status;
 }
 
@@ -110,7 +110,7 @@ static vtb_status fill_buffers(const vtb_func *f, const vtb_program *p, const vt
       double *wide = vtb_xcalloc((size_t)n + 1, sizeof *wide);
       vtb_weight_read_f64(w, wide);
       for (int64_t k = 0; k < n; k++) ((int32_t *)buffers[i])[k] = (int32_t)wide[k];
-      free(wide);
+      vtb_free(wide);
     } else if ((status = vtb_weight_read_i32(w, buffers[i], err)) != VTB_OK)
       return status;
   }
@@ -137,12 +137,12 @@ static vtb_status run_compiled(const vtb_func *f, const vtb_program *p, const cl
                             : (double)((float *)buffers[f->n_args + r])[k];
       if (!vtb_weights_find(results, f->return_names[r]))
         vtb_weights_put(results, f->return_names[r], VTB_ELEM_F64, t->rank, t->dim, wide);
-      free(wide);
+      vtb_free(wide);
     }
   }
-  for (int i = 0; i < p->n_tensors; i++) free(buffers[i]);
-  free(buffers);
-  free(workspace);
+  for (int i = 0; i < p->n_tensors; i++) vtb_free(buffers[i]);
+  vtb_free(buffers);
+  vtb_free(workspace);
   return status;
 }
 
@@ -195,7 +195,7 @@ cli_difference cli_compare(const vtb_weight *got, const vtb_weight *want) {
   if (got->count != want->count) d.max_abs = NAN;
   if (d.scale == 0) d.scale = 1;
   d.relative = d.max_abs / d.scale;
-  free(a);
-  free(b);
+  vtb_free(a);
+  vtb_free(b);
   return d;
 }

@@ -125,7 +125,7 @@ static int unknown_option(const char *command, const cli_opt *opts, int n, const
   int status = near
                    ? (int)cli_usage_error(command, "unknown option %s; did you mean %s?", arg, near)
                    : (int)cli_usage_error(command, "unknown option %s", arg);
-  free(names);
+  vtb_free(names);
   return status;
 }
 
@@ -178,6 +178,31 @@ int cli_parse(const char *command, const cli_opt *opts, int n, int argc, char **
   return status;
 }
 
+typedef struct invocation {
+  const cli_command *command;
+  int argc;
+  char **argv;
+} invocation;
+
+static vtb_status run_command(void *arg, vtb_error *err) {
+  const invocation *i = arg;
+  (void)
+      err; /* commands print their own errors; this one is for what leaves them: no memory, a defect */
+  return i->command->run(i->argc, i->argv);
+}
+
+static int run(const cli_command *command, int argc, char **argv) {
+  invocation i = {command, argc, argv};
+  vtb_error err = {0};
+  vtb_status status = vtb_guard(run_command, &i, &err);
+  if (err.text[0]) (void)cli_error(&err);
+  if (fflush(stdout) != 0 || ferror(stdout)) {
+    fprintf(stderr, "vertebra: cannot write the output: %s\n", strerror(errno));
+    return status ? (int)status : VTB_E_INPUT;
+  }
+  return (int)status;
+}
+
 int main(int argc, char **argv) {
   if (argc < 2 || strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0 ||
       strcmp(argv[1], "-h") == 0) {
@@ -191,14 +216,7 @@ int main(int argc, char **argv) {
   const char *names[32];
   for (int i = 0; i < cli_n_commands; i++) {
     names[i] = cli_commands[i].name;
-    if (strcmp(argv[1], names[i]) == 0) {
-      vtb_status status = cli_commands[i].run(argc - 1, argv + 1);
-      if (fflush(stdout) != 0 || ferror(stdout)) {
-        fprintf(stderr, "vertebra: cannot write the output: %s\n", strerror(errno));
-        return status ? (int)status : VTB_E_INPUT;
-      }
-      return (int)status;
-    }
+    if (strcmp(argv[1], names[i]) == 0) return run(&cli_commands[i], argc - 1, argv + 1);
   }
   const char *near = vtb_suggest(argv[1], names, (size_t)cli_n_commands);
   fprintf(stderr, "vertebra: unknown command '%s'", argv[1]);

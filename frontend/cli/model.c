@@ -105,7 +105,7 @@ vtb_status cli_model_load(const char *what, const cli_model_options *o,
   }
   vtb_unit_free(unit);
   vtb_diags_free(&diags);
-  for (size_t i = 0; i < owned.n; i++) free(owned.at[i]);
+  for (size_t i = 0; i < owned.n; i++) vtb_free(owned.at[i]);
   vtb_vec_free(&owned);
   vtb_vec_free(&overrides);
   return status;

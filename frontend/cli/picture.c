@@ -15,7 +15,7 @@ void picture_add(picture *p, shape s) {
 }
 
 void picture_free(picture *p) {
-  for (size_t i = 0; i < p->shapes.n; i++) free(p->shapes.at[i].text);
+  for (size_t i = 0; i < p->shapes.n; i++) vtb_free(p->shapes.at[i].text);
   vtb_vec_free(&p->shapes);
   *p = (picture){0};
 }

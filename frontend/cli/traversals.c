@@ -100,7 +100,7 @@ static void learn_all(finder *f, vtb_func **funcs, size_t n) {
   bool *marked = reached_by_inputs(f->m->entry);
   for (const vtb_inst *inst = f->m->entry->first; inst; inst = inst->next)
     learn_concat(f, inst, marked);
-  free(marked);
+  vtb_free(marked);
 }
 
 /* ---- orders ---------------------------------------------------------------------------------- */
@@ -176,7 +176,7 @@ static bool same_orders(const traversal_group *a, const traversal_group *b) {
 
 static void group_free(traversal_group *g) {
   for (size_t i = 0; i < g->orders.n; i++) vtb_path_free(&g->orders.at[i].path);
-  for (size_t i = 0; i < g->blocks.n; i++) free(g->blocks.at[i]);
+  for (size_t i = 0; i < g->blocks.n; i++) vtb_free(g->blocks.at[i]);
   vtb_vec_free(&g->orders);
   vtb_vec_free(&g->blocks);
 }
@@ -202,7 +202,7 @@ void traversals_find(const vtb_module *m, traversals *out) {
   size_t n = vtb_module_post_order(m->entry, &funcs);
   *out = (traversals){0};
   learn_all(&f, funcs, n);
-  free(funcs);
+  vtb_free(funcs);
   for (const vtb_inst *inst = m->entry->first; inst; inst = inst->next) {
     traversal_group g = {0};
     if (inst->op == VTB_OP_call) {

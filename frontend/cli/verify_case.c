@@ -18,8 +18,8 @@ typedef struct case_file {
 
 static void case_free(case_file *c) {
   for (size_t i = 0; i < c->overrides.n; i++) {
-    free((char *)(uintptr_t)c->overrides.at[i].name);
-    free((char *)(uintptr_t)c->overrides.at[i].value);
+    vtb_free((char *)(uintptr_t)c->overrides.at[i].name);
+    vtb_free((char *)(uintptr_t)c->overrides.at[i].value);
   }
   vtb_vec_free(&c->overrides);
   vtb_vec_free(&c->inputs);
@@ -127,8 +127,8 @@ static vtb_status add_gradient(const case_file *c, vtb_module *m, const char **n
     vtb_diags_free(&diags);
     if (status == VTB_OK) *name = grad->name;
   }
-  free(outs);
-  free(wrt);
+  vtb_free(outs);
+  vtb_free(wrt);
   vtb_strbuf_free(&key);
   return status;
 }
@@ -168,7 +168,7 @@ static double largest(const vtb_weight *t) {
   double *x = vtb_xcalloc((size_t)t->count + 1, sizeof *x), m = 0;
   vtb_weight_read_f64(t, x);
   for (int64_t i = 0; i < t->count; i++) m = fmax(m, fabs(x[i]));
-  free(x);
+  vtb_free(x);
   return m;
 }
 

@@ -48,8 +48,8 @@ static vtb_status with_gradient(vtb_module *m, const char **name, vtb_error *err
   vtb_status status = vtb_autodiff(m, f, outs, n_outs, wrt, n_wrt, &grad, &diags, err);
   vtb_diags_print(&diags, stderr);
   vtb_diags_free(&diags);
-  free(outs);
-  free(wrt);
+  vtb_free(outs);
+  vtb_free(wrt);
   if (status == VTB_OK) *name = grad->name;
   return status;
 }

@@ -121,7 +121,7 @@ static vtb_status fill(cli_inference *inf, const char *weights, vtb_error *err) 
     if (p->tensors[i].io == VTB_IO_PARAM || p->tensors[i].io == VTB_IO_BUFFER)
       params[i] = vtb_model_param(inf->model, p->tensors[i].name, NULL);
   vtb_status status = vtb_weights_bind(p, inf->weights, NULL, params, NULL, NULL, err);
-  free(params);
+  vtb_free(params);
   return status;
 }
 

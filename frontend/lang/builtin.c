@@ -148,7 +148,7 @@ static bool is_permutation(const int64_t *list, int64_t n) {
     ok = list[i] >= 0 && list[i] < n && !seen[list[i]];
     if (ok) seen[list[i]] = true;
   }
-  free(seen);
+  vtb_free(seen);
   return ok;
 }
 

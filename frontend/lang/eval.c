@@ -11,10 +11,10 @@ static void suggest_name(vtb__eval *e, const char *name) {
   const char **more = NULL;
   size_t n = vtb__file_names(e->file, &more);
   for (size_t i = 0; i < n; i++) vtb_vec_push(&names, more[i]);
-  free(more);
+  vtb_free(more);
   n = vtb__builtin_names(&more);
   for (size_t i = 0; i < n; i++) vtb_vec_push(&names, more[i]);
-  free(more);
+  vtb_free(more);
   vtb__suggest_help(e, name, names.at, names.n);
   vtb_vec_free(&names);
 }

@@ -310,8 +310,8 @@ static vtb__val not_callable(vtb__eval *e, vtb_name callee) {
   for (size_t i = 0; i < m; i++) vtb_vec_push(&all, more[i]);
   vtb__suggest_help(e, callee.text, all.at, all.n);
   vtb_vec_free(&all);
-  free(names);
-  free(more);
+  vtb_free(names);
+  vtb_free(more);
   return VTB__ERR;
 }
 

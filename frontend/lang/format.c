@@ -207,7 +207,7 @@ static void collect(const vtb_parse *p, vtb_items *items) {
       t++;
     }
   }
-  free(s);
+  vtb_free(s);
   match_brackets(items);
 }
 

@@ -337,8 +337,8 @@ void vtb__layout_items(const vtb_items *items, vtb_strbuf *out) {
   flush(&l);
   write_lines(&l, out);
   for (size_t i = 0; i < l.lines.n; i++) {
-    free(l.lines.at[i].code);
-    free(l.lines.at[i].comment);
+    vtb_free(l.lines.at[i].code);
+    vtb_free(l.lines.at[i].comment);
   }
   vtb_vec_free(&l.lines);
   vtb_strbuf_free(&l.cur);

@@ -50,7 +50,7 @@ static const vtb_decl *find_entry(vtb__eval *e, const char *name) {
   const char **names;
   size_t n = vtb__file_names(root, &names);
   vtb__suggest_help(e, name, names, n);
-  free(names);
+  vtb_free(names);
   return NULL;
 }
 

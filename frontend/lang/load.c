@@ -103,8 +103,8 @@ static bool same_file(const char *a, const char *b) {
   if (vtb_streq(a, b)) return true;
   char *real_a = realpath(a, NULL), *real_b = realpath(b, NULL);
   bool same = real_a && real_b && vtb_streq(real_a, real_b);
-  free(real_a);
-  free(real_b);
+  vtb_free(real_a);
+  vtb_free(real_b);
   return same;
 }
 
@@ -309,12 +309,12 @@ void vtb_unit_free(vtb_unit *u) {
     vtb_vec_free(&u->files.at[i]->uses);
     vtb_vec_free(&u->files.at[i]->comments);
   }
-  for (size_t i = 0; i < u->texts.n; i++) free(u->texts.at[i]);
+  for (size_t i = 0; i < u->texts.n; i++) vtb_free(u->texts.at[i]);
   vtb_vec_free(&u->files);
   vtb_vec_free(&u->texts);
   vtb_vec_free(&u->infos);
   vtb_arena_free(&u->arena);
-  free(u);
+  vtb_free(u);
 }
 
 size_t vtb_unit_decls(const vtb_unit *u, const vtb_decl_info **out) {
@@ -369,7 +369,7 @@ static void list_files(const char *dir, int depth, path_vec *out) {
   if (folders.n) qsort(folders.at, folders.n, sizeof *folders.at, by_text);
   for (size_t i = 0; i < folders.n; i++) {
     list_files(folders.at[i], depth + 1, out);
-    free(folders.at[i]);
+    vtb_free(folders.at[i]);
   }
   vtb_vec_free(&folders);
 }
@@ -379,7 +379,7 @@ static bool text_mentions(const char *path, const char *name) {
   size_t n = 0;
   if (vtb_file_read(path, MAX_FILE_BYTES, &text, &n, NULL) != VTB_OK) return false;
   bool found = memmem(text, n, name, strlen(name)) != NULL;
-  free(text);
+  vtb_free(text);
   return found;
 }
 
@@ -430,7 +430,7 @@ vtb_unit *vtb_unit_find(const char *name, const vtb_search *search, vtb_diags *d
                    "no model or preset '%s' in the search folders", name);
     suggest_entry(name, &files, search, diags);
   }
-  for (size_t i = 0; i < files.n; i++) free(files.at[i]);
+  for (size_t i = 0; i < files.n; i++) vtb_free(files.at[i]);
   vtb_vec_free(&files);
   return found;
 }

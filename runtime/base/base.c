@@ -17,53 +17,25 @@ vtb_status vtb_fail(vtb_error *err, vtb_status status, const char *fmt, ...) {
   return status;
 }
 
-void vtb_bug_at(const char *file, int line, const char *fmt, ...) {
-  va_list ap;
-  va_start(ap, fmt);
-  fprintf(stderr, "vertebra: internal error at %s:%d: ", file, line);
-  vfprintf(stderr, fmt, ap);
-  fprintf(stderr, "\nThis is a defect in vertebra, not in your input; please report it with the "
-                  "command you ran.\n");
-  va_end(ap);
-  exit(VTB_E_INTERNAL);
+vtb_status vtb_no_memory(vtb_error *err, const char *what) {
+  return vtb_fail(err, VTB_E_MEMORY, "out of memory for %s", what);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
-
-static VTB_NORETURN void out_of_memory(size_t size_bytes) {
-  fprintf(stderr, "vertebra: out of memory (a request for %zu bytes failed)\n", size_bytes);
-  exit(VTB_E_MEMORY);
-}
-
-void *vtb_xmalloc(size_t size_bytes) {
-  void *p = malloc(size_bytes ? size_bytes : 1);
-  if (!p) out_of_memory(size_bytes);
-  return p;
-}
-
-void *vtb_xcalloc(size_t count, size_t size_bytes) {
-  void *p = calloc(count ? count : 1, size_bytes ? size_bytes : 1);
-  if (!p) out_of_memory(size_bytes);
-  return p;
-}
-
-void *vtb_xrealloc(void *p, size_t count, size_t size_bytes) {
-  size_t total;
-  if (__builtin_mul_overflow(count, size_bytes, &total)) out_of_memory(SIZE_MAX);
-  p = realloc(p, total ? total : 1);
-  if (!p) out_of_memory(total);
-  return p;
-}
-
-char *vtb_xstrdup(const char *s) {
-  size_t n = strlen(s) + 1;
-  return memcpy(vtb_xmalloc(n), s, n);
-}
 
 void *vtb_aligned_alloc(size_t size_bytes) {
   if (size_bytes > SIZE_MAX - 64) return NULL;
   size_t rounded = (size_bytes + 63) / 64 * 64;
   return aligned_alloc(64, rounded ? rounded : 64);
+}
+
+char *vtb_strprintf(const char *fmt, ...) {
+  char *text;
+  va_list ap;
+  va_start(ap, fmt);
+  int n = vasprintf(&text, fmt, ap);
+  va_end(ap);
+  return n < 0 ? NULL : text;
 }
 
 struct vtb_arena_block {
@@ -77,32 +49,51 @@ void vtb_arena_init(vtb_arena *a) { *a = (vtb_arena){0}; }
 void vtb_arena_free(vtb_arena *a) {
   for (struct vtb_arena_block *b = a->head, *next; b; b = next) {
     next = b->next;
-    free(b);
+    vtb_free(b);
   }
   *a = (vtb_arena){0};
 }
 
-void *vtb_arena_alloc(vtb_arena *a, size_t size_bytes) {
-  if (size_bytes > SIZE_MAX / 4) out_of_memory(size_bytes);
-  size_t need = (size_bytes + 15) & ~(size_t)15;
+/* From the first block, if it has room. */
+static void *arena_take(vtb_arena *a, size_t need) {
   struct vtb_arena_block *b = a->head;
-  if (!b || b->cap - b->used < need) {
-    size_t cap = need > 65536 ? need : 65536;
-    b = vtb_xmalloc(sizeof *b + cap);
-    *b = (struct vtb_arena_block){.next = a->head, .cap = cap};
-    a->head = b;
-  }
+  if (!b || b->cap - b->used < need) return NULL;
   void *p = b->bytes + b->used;
   b->used += need;
   a->used_bytes += need;
   return memset(p, 0, need);
 }
 
+static size_t block_bytes(size_t need) {
+  return sizeof(struct vtb_arena_block) + (need > 65536 ? need : 65536);
+}
+
+static void *arena_add(vtb_arena *a, struct vtb_arena_block *b, size_t need) {
+  *b = (struct vtb_arena_block){.next = a->head, .cap = block_bytes(need) - sizeof *b};
+  a->head = b;
+  return arena_take(a, need);
+}
+
+void *vtb_arena_try(vtb_arena *a, size_t count, size_t size_bytes) {
+  size_t total;
+  if (__builtin_mul_overflow(count, size_bytes, &total) || total > SIZE_MAX / 4) return NULL;
+  size_t need = (total + 15) & ~(size_t)15;
+  void *p = arena_take(a, need);
+  if (p) return p;
+  struct vtb_arena_block *b = malloc(block_bytes(need));
+  return b ? arena_add(a, b, need) : NULL;
+}
+
 void *vtb_arena_array(vtb_arena *a, size_t count, size_t size_bytes) {
   size_t total;
-  if (__builtin_mul_overflow(count, size_bytes, &total)) out_of_memory(SIZE_MAX);
-  return vtb_arena_alloc(a, total);
+  if (__builtin_mul_overflow(count, size_bytes, &total) || total > SIZE_MAX / 4)
+    total = SIZE_MAX / 4;
+  size_t need = (total + 15) & ~(size_t)15;
+  void *p = arena_take(a, need);
+  return p ? p : arena_add(a, vtb_xmalloc(block_bytes(need)), need);
 }
+
+void *vtb_arena_alloc(vtb_arena *a, size_t size_bytes) { return vtb_arena_array(a, 1, size_bytes); }
 
 void *vtb_arena_memdup(vtb_arena *a, const void *p, size_t size_bytes) {
   void *copy = vtb_arena_alloc(a, size_bytes);
@@ -130,20 +121,48 @@ char *vtb_arena_printf(vtb_arena *a, const char *fmt, ...) {
   return s;
 }
 
-void *vtb__vec_grow(void *at, size_t *cap, size_t need, size_t elem_bytes) {
+/* Both families behind one: NULL only if `checked`. */
+static void *resize(void *p, size_t count, size_t size_bytes, bool checked) {
+  size_t total;
+  if (!checked) return vtb_xrealloc(p, count, size_bytes);
+  if (__builtin_mul_overflow(count, size_bytes, &total)) return NULL;
+  return realloc(p, total ? total : 1);
+}
+
+static void *grow(void *at, size_t *cap, size_t need, size_t elem_bytes, bool checked) {
   size_t grown = *cap ? *cap * 2 : 8;
-  *cap = grown < need ? need : grown;
-  return vtb_xrealloc(at, *cap, elem_bytes);
+  if (grown < need) grown = need;
+  at = resize(at, grown, elem_bytes, checked);
+  if (at) *cap = grown;
+  return at;
+}
+
+void *vtb__vec_grow(void *at, size_t *cap, size_t need, size_t elem_bytes) {
+  return grow(at, cap, need, elem_bytes, false);
+}
+
+bool vtb__vec_try_grow(void *address_of_at, size_t *cap, size_t need, size_t elem_bytes) {
+  void *at;
+  memcpy(&at, address_of_at, sizeof at);
+  at = grow(at, cap, need, elem_bytes, true);
+  if (at) memcpy(address_of_at, &at, sizeof at);
+  return at != NULL;
 }
 
 /* ---- strings --------------------------------------------------------------------------------- */
 
-static void strbuf_reserve(vtb_strbuf *s, size_t extra) {
-  if (s->n + extra + 1 > s->cap) s->at = vtb__vec_grow(s->at, &s->cap, s->n + extra + 1, 1);
+/* Room for so many bytes more and a NUL; false: a checked one has failed, now or before. */
+static bool strbuf_reserve(vtb_strbuf *s, size_t extra) {
+  size_t need = s->n + extra + 1;
+  if (s->failed || need <= s->cap) return !s->failed;
+  char *at = grow(s->at, &s->cap, need, 1, s->checked);
+  if (at) s->at = at;
+  s->failed = !at;
+  return at != NULL;
 }
 
 void vtb_strbuf_write(vtb_strbuf *s, const char *bytes, size_t n) {
-  strbuf_reserve(s, n);
+  if (!strbuf_reserve(s, n)) return;
   memcpy(s->at + s->n, bytes, n);
   s->n += n;
   s->at[s->n] = 0;
@@ -156,9 +175,10 @@ void vtb_strbuf_vprintf(vtb_strbuf *s, const char *fmt, va_list ap) {
   va_list again;
   va_copy(again, ap);
   int n = vsnprintf(NULL, 0, fmt, ap);
-  strbuf_reserve(s, (size_t)n);
-  vsnprintf(s->at + s->n, (size_t)n + 1, fmt, again);
-  s->n += (size_t)n;
+  if (strbuf_reserve(s, (size_t)n)) {
+    vsnprintf(s->at + s->n, (size_t)n + 1, fmt, again);
+    s->n += (size_t)n;
+  }
   va_end(again);
 }
 
@@ -197,9 +217,24 @@ void vtb_strbuf_float(vtb_strbuf *s, float x) {
     put_shortest(s, (double)x, true);
 }
 
+const char *vtb_strbuf_format(vtb_strbuf *s, const char *fmt, ...) {
+  va_list ap;
+  s->n = 0;
+  va_start(ap, fmt);
+  vtb_strbuf_vprintf(s, fmt, ap);
+  va_end(ap);
+  return s->failed ? NULL : s->at;
+}
+
+const char *vtb_strbuf_text(const vtb_strbuf *s) { return s->at ? s->at : ""; }
+
+vtb_status vtb_strbuf_check(const vtb_strbuf *s, vtb_error *err) {
+  return s->failed ? vtb_no_memory(err, "text") : VTB_OK;
+}
+
 void vtb_strbuf_free(vtb_strbuf *s) {
-  free(s->at);
-  *s = (vtb_strbuf){0};
+  vtb_free(s->at);
+  *s = (vtb_strbuf){.checked = s->checked};
 }
 
 bool vtb_streq(const char *a, const char *b) { return a == b || (a && b && strcmp(a, b) == 0); }
@@ -262,29 +297,48 @@ void *vtb_map_get(const vtb_map *m, const char *key) {
   return slot ? m->at[slot - 1].value : NULL;
 }
 
-static void map_rehash(vtb_map *m) {
-  m->n_slots = m->n_slots ? m->n_slots * 2 : 16;
-  free(m->slots);
-  m->slots = vtb_xcalloc(m->n_slots, sizeof *m->slots);
+static bool map_rehash(vtb_map *m, bool checked) {
+  size_t n_slots = m->n_slots ? m->n_slots * 2 : 16;
+  uint32_t *slots = resize(NULL, n_slots, sizeof *slots, checked);
+  if (!slots) return false;
+  vtb_free(m->slots);
+  m->slots = memset(slots, 0, n_slots * sizeof *slots);
+  m->n_slots = n_slots;
   for (size_t i = 0; i < m->n; i++) m->slots[map_find(m, m->at[i].key)] = (uint32_t)i + 1;
+  return true;
 }
 
-void vtb_map_set(vtb_map *m, const char *key, void *value) {
-  if ((m->n + 1) * 2 > m->n_slots) map_rehash(m);
-  size_t i = map_find(m, key);
-  if (m->slots[i]) {
-    m->at[m->slots[i] - 1].value = value;
-    return;
+static bool map_add(vtb_map *m, size_t slot, const char *key, void *value, bool checked) {
+  if (m->n == m->cap) {
+    struct vtb_map_entry *at = grow(m->at, &m->cap, m->n + 1, sizeof *at, checked);
+    if (!at) return false;
+    m->at = at;
   }
-  if (m->n == m->cap) m->at = vtb__vec_grow(m->at, &m->cap, m->n + 1, sizeof *m->at);
-  m->at[m->n++] = (struct vtb_map_entry){vtb_xstrdup(key), value};
-  m->slots[i] = (uint32_t)m->n;
+  size_t bytes = strlen(key) + 1;
+  char *copy = resize(NULL, bytes, 1, checked);
+  if (!copy) return false;
+  m->at[m->n++] = (struct vtb_map_entry){memcpy(copy, key, bytes), value};
+  m->slots[slot] = (uint32_t)m->n;
+  return true;
+}
+
+static bool map_put(vtb_map *m, const char *key, void *value, bool checked) {
+  if ((m->n + 1) * 2 > m->n_slots && !map_rehash(m, checked)) return false;
+  size_t slot = map_find(m, key);
+  if (!m->slots[slot]) return map_add(m, slot, key, value, checked);
+  m->at[m->slots[slot] - 1].value = value;
+  return true;
+}
+
+void vtb_map_set(vtb_map *m, const char *key, void *value) { (void)map_put(m, key, value, false); }
+bool vtb_map_try_set(vtb_map *m, const char *key, void *value) {
+  return map_put(m, key, value, true);
 }
 
 void vtb_map_free(vtb_map *m) {
-  for (size_t i = 0; i < m->n; i++) free(m->at[i].key);
-  free(m->at);
-  free(m->slots);
+  for (size_t i = 0; i < m->n; i++) vtb_free(m->at[i].key);
+  vtb_free(m->at);
+  vtb_free(m->slots);
   *m = (vtb_map){0};
 }
 

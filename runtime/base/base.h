@@ -48,31 +48,71 @@ typedef struct vtb_error {
 /* Records the error if `err` (may be NULL) has none yet; returns `status` always. */
 vtb_status vtb_fail(vtb_error *err, vtb_status status, const char *fmt, ...) VTB_PRINTF(3, 4);
 
-/* Prints "internal error: ..." with the place and exits with status 70. For broken invariants
- * only. */
+/* Leaves to the guard (see below) with VTB_E_INTERNAL, "internal error at" the place. For broken
+ * invariants only, and not in the runtime. */
 VTB_NORETURN void vtb_bug_at(const char *file, int line, const char *fmt, ...) VTB_PRINTF(3, 4);
 #define vtb_bug(...) vtb_bug_at(__FILE__, __LINE__, __VA_ARGS__)
 #define vtb_check(cond, ...) ((cond) ? (void)0 : vtb_bug(__VA_ARGS__))
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Like malloc/realloc/strdup but on exhaustion print one line and exit with status 3. Size products
- * are checked. */
+/* Two families, because two kinds of code take memory:
+ *
+ * The runtime runs inside somebody's server for weeks. It checks every allocation: malloc() and its
+ * like, and of this header what says "NULL", "false" or `failed` when out of memory. It never
+ * leaves to a guard.
+ *
+ * The compiler and the command line make thousands of small things for one short piece of work.
+ * They use the functions that never fail, and run inside a guard, the one place where "out of
+ * memory" becomes a status:
+ *
+ *   static vtb_status compile(void *arg, vtb_error *err) { ... vtb_xcalloc(n, size) ... }
+ *   status = vtb_guard(compile, &request, err);
+ *
+ * What the functions that never fail take inside a guard is given back with vtb_free(), never with
+ * free(): the guard keeps a list of it. Without a guard they end the process when memory runs out;
+ * who calls them sees to it that there is one. docs/architecture.md, "Memory and errors". */
+VTB_MUST_USE vtb_status vtb_no_memory(vtb_error *err,
+                                      const char *what); /* "out of memory for <what>" */
+
+/* Runs body(arg, err) and returns its status. Where a function that never fails finds no memory
+ * inside it, or vtb_bug() a broken invariant, what was taken inside it and not given back is freed,
+ * after everything deferred was undone, the latest first; the guard then returns VTB_E_MEMORY or
+ * VTB_E_INTERNAL with a sentence in *err. What was there before and what `body` writes to through
+ * `arg` must be usable at any moment. If body returns, with any status, what it took belongs to
+ * whom it gave it. Guards nest: a failing inner one leaves the outer one's work alone. Threads: a
+ * guard is of its thread; a thread that is started inside one needs its own around its work. */
+typedef vtb_status (*vtb_guarded_fn)(void *arg, vtb_error *err);
+VTB_MUST_USE vtb_status vtb_guard(vtb_guarded_fn body, void *arg, vtb_error *err);
+/* For what is not memory (a file, an object of another library): undo(what) if the guard fails
+ * before vtb_forget(what), while the frames that are being left still stand. Outside of guards both
+ * do nothing. */
+void vtb_defer(void (*undo)(void *what), void *what);
+void vtb_forget(const void *what);
+
+/* Never fail. Size products are checked. */
 void *vtb_xmalloc(size_t size_bytes);
 void *vtb_xcalloc(size_t count, size_t size_bytes);
 void *vtb_xrealloc(void *p, size_t count, size_t size_bytes);
 char *vtb_xstrdup(const char *s);
+void vtb_free(void *p); /* takes any malloc'd memory, and NULL */
+
 /* Cache-line (64 byte) aligned; NULL when out of memory. Free with free(). */
 void *vtb_aligned_alloc(size_t size_bytes);
+/* malloc'd; NULL when out of memory. */
+char *vtb_strprintf(const char *fmt, ...) VTB_PRINTF(1, 2);
 
 typedef struct vtb_arena {
   struct vtb_arena_block *head;
   size_t used_bytes;
 } vtb_arena;
 
+/* Memory of an arena is 16-byte aligned and zeroed. */
 void vtb_arena_init(vtb_arena *a);
 void vtb_arena_free(vtb_arena *a);
-void *vtb_arena_alloc(vtb_arena *a, size_t size_bytes); /* 16-byte aligned, zeroed, never NULL */
+void *vtb_arena_try(vtb_arena *a, size_t count, size_t size_bytes); /* NULL when out of memory */
+/* Never fail. */
+void *vtb_arena_alloc(vtb_arena *a, size_t size_bytes);
 void *vtb_arena_array(vtb_arena *a, size_t count, size_t size_bytes);
 char *vtb_arena_strdup(vtb_arena *a, const char *s);
 char *vtb_arena_strndup(vtb_arena *a, const char *s, size_t n);
@@ -90,19 +130,29 @@ void *vtb_arena_memdup(vtb_arena *a, const void *p, size_t size_bytes);
     size_t n, cap;                                                                                 \
   }
 void *vtb__vec_grow(void *at, size_t *cap, size_t need, size_t elem_bytes);
+bool vtb__vec_try_grow(void *address_of_at, size_t *cap, size_t need, size_t elem_bytes);
+/* Never fails. */
 #define vtb_vec_push(v, x)                                                                         \
   ((v)->n == (v)->cap                                                                              \
        ? (void)((v)->at = vtb__vec_grow((v)->at, &(v)->cap, (v)->n + 1, sizeof *(v)->at))          \
        : (void)0,                                                                                  \
    (v)->at[(v)->n++] = (x))
-#define vtb_vec_free(v) (free((v)->at), (v)->at = NULL, (v)->n = (v)->cap = 0)
+/* False, and nothing changed, when out of memory. */
+#define vtb_vec_try_push(v, x)                                                                     \
+  (((v)->n < (v)->cap || vtb__vec_try_grow(&(v)->at, &(v)->cap, (v)->n + 1, sizeof *(v)->at)) &&   \
+   ((v)->at[(v)->n++] = (x), true))
+#define vtb_vec_free(v) (vtb_free((v)->at), (v)->at = NULL, (v)->n = (v)->cap = 0)
 
 /* ---- strings --------------------------------------------------------------------------------- */
 
+/* Appending to a strbuf never fails; to one that begins as VTB_CHECKED_STRBUF it does nothing from
+ * the first time on that there is no memory, and `failed` says so: for the runtime. */
 typedef struct vtb_strbuf {
   char *at; /* NUL-terminated once anything was appended; NULL before */
   size_t n, cap;
+  bool checked, failed;
 } vtb_strbuf;
+#define VTB_CHECKED_STRBUF ((vtb_strbuf){.checked = true})
 
 void vtb_strbuf_putc(vtb_strbuf *s, char c);
 void vtb_strbuf_puts(vtb_strbuf *s, const char *text);
@@ -114,6 +164,11 @@ void vtb_strbuf_vprintf(vtb_strbuf *s, const char *fmt, va_list ap);
 void vtb_strbuf_double(vtb_strbuf *s, double x);
 void vtb_strbuf_float(vtb_strbuf *s, float x);
 void vtb_strbuf_free(vtb_strbuf *s);
+/* Replaces what is in it; the text, NULL if there was no memory. */
+const char *vtb_strbuf_format(vtb_strbuf *s, const char *fmt, ...) VTB_PRINTF(2, 3);
+const char *vtb_strbuf_text(const vtb_strbuf *s); /* never NULL */
+/* VTB_E_MEMORY if it failed. */
+VTB_MUST_USE vtb_status vtb_strbuf_check(const vtb_strbuf *s, vtb_error *err);
 
 bool vtb_streq(const char *a, const char *b); /* NULL equals only NULL */
 bool vtb_starts_with(const char *s, const char *prefix);
@@ -135,8 +190,9 @@ typedef struct vtb_map {
 } vtb_map;
 void *vtb_map_get(const vtb_map *m, const char *key); /* NULL if absent */
 bool vtb_map_has(const vtb_map *m, const char *key);
-void vtb_map_set(vtb_map *m, const char *key, void *value);
-void vtb_map_free(vtb_map *m); /* frees keys, not values */
+void vtb_map_set(vtb_map *m, const char *key, void *value);     /* never fails */
+bool vtb_map_try_set(vtb_map *m, const char *key, void *value); /* false when out of memory */
+void vtb_map_free(vtb_map *m);                                  /* frees keys, not values */
 
 /* ---- hash: FNV-1a 64, for tables and content addresses --------------------------------------- */
 
@@ -146,6 +202,9 @@ uint64_t vtb_hash_str(uint64_t h, const char *s);
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
+/* After a call that failed: "cannot <doing> <path>: <errno in words>"; VTB_E_MEMORY if that was the
+ * reason. */
+vtb_status vtb_file_fail(vtb_error *err, const char *doing, const char *path);
 /* Reads a whole file; *data is malloc'd, NUL-terminated beyond *n. Limit guards against absurd
  * sizes. */
 VTB_MUST_USE vtb_status vtb_file_read(const char *path, size_t limit_bytes, char **data, size_t *n,

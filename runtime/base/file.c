@@ -2,22 +2,28 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+vtb_status vtb_file_fail(vtb_error *err, const char *doing, const char *path) {
+  return vtb_fail(err, errno == ENOMEM ? VTB_E_MEMORY : VTB_E_INPUT, "cannot %s %s: %s", doing,
+                  path, strerror(errno));
+}
+
 vtb_status vtb_file_read(const char *path, size_t limit_bytes, char **data, size_t *n,
                          vtb_error *err) {
   FILE *f = fopen(path, "rb");
-  if (!f) return vtb_fail(err, VTB_E_INPUT, "cannot open %s: %s", path, strerror(errno));
-  vtb_strbuf s = {0};
+  if (!f) return vtb_file_fail(err, "open", path);
+  vtb_strbuf s = VTB_CHECKED_STRBUF;
   char piece[65536];
   size_t got;
   vtb_status status = VTB_OK;
   vtb_strbuf_write(&s, "", 0);
-  while ((got = fread(piece, 1, sizeof piece, f)) > 0) {
+  while (!s.failed && (got = fread(piece, 1, sizeof piece, f)) > 0) {
     if (s.n + got > limit_bytes) {
       status =
           vtb_fail(err, VTB_E_INPUT, "%s is larger than the limit of %zu bytes", path, limit_bytes);
@@ -25,9 +31,9 @@ vtb_status vtb_file_read(const char *path, size_t limit_bytes, char **data, size
     }
     vtb_strbuf_write(&s, piece, got);
   }
-  if (status == VTB_OK && ferror(f))
-    status = vtb_fail(err, VTB_E_INPUT, "cannot read %s: %s", path, strerror(errno));
+  if (status == VTB_OK && ferror(f)) status = vtb_file_fail(err, "read", path);
   fclose(f);
+  if (status == VTB_OK && s.failed) status = vtb_no_memory(err, path);
   if (status != VTB_OK) {
     vtb_strbuf_free(&s);
     return status;
@@ -37,28 +43,35 @@ vtb_status vtb_file_read(const char *path, size_t limit_bytes, char **data, size
   return VTB_OK;
 }
 
+/* Creates a file beside `path` that did not exist, with the mode that the process gives new
+ * files. */
+static int open_beside(const char *path, char **temp_path) {
+  static atomic_uint count;
+  unsigned tries = 0;
+  int fd;
+  do {
+    unsigned number = (unsigned)getpid() * 4099u + atomic_fetch_add(&count, 1);
+    *temp_path = vtb_strprintf("%s.tmp-%08x", path, number);
+    if (!*temp_path) return -1;
+    fd = open(*temp_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd >= 0) return fd;
+    int saved = errno;
+    free(*temp_path);
+    *temp_path = NULL;
+    errno = saved;
+  } while (errno == EEXIST && ++tries < 100);
+  return fd;
+}
+
 vtb_status vtb_atomic_begin(vtb_atomic_file *f, const char *path, vtb_error *err) {
-  *f = (vtb_atomic_file){0};
-  vtb_strbuf temp = {0};
-  vtb_strbuf_printf(&temp, "%s.tmp-XXXXXX", path);
-  int fd = mkstemp(temp.at);
-  if (fd < 0) {
-    vtb_fail(err, VTB_E_INPUT, "cannot write %s: %s", path, strerror(errno));
-    vtb_strbuf_free(&temp);
-    return VTB_E_INPUT;
-  }
-  mode_t mask = umask(0);
-  umask(mask);
-  if (fchmod(fd, 0666 & ~mask) != 0 || !(f->file = fdopen(fd, "wb"))) {
-    vtb_fail(err, VTB_E_INPUT, "cannot write %s: %s", path, strerror(errno));
-    close(fd);
-    unlink(temp.at);
-    vtb_strbuf_free(&temp);
-    return VTB_E_INPUT;
-  }
-  f->temp_path = temp.at;
-  f->path = vtb_xstrdup(path);
-  return VTB_OK;
+  *f = (vtb_atomic_file){.path = strdup(path)};
+  int fd = f->path ? open_beside(path, &f->temp_path) : -1;
+  if (fd >= 0) f->file = fdopen(fd, "wb");
+  if (f->file) return VTB_OK;
+  vtb_status status = vtb_file_fail(err, "write", path);
+  if (fd >= 0) close(fd);
+  vtb_atomic_abort(f);
+  return status;
 }
 
 void vtb_atomic_abort(vtb_atomic_file *f) {
@@ -71,15 +84,16 @@ void vtb_atomic_abort(vtb_atomic_file *f) {
 
 /* The rename itself survives a power cut only once the folder is synced too. */
 static void sync_parent(const char *path) {
-  char *copy = vtb_xstrdup(path), *slash = strrchr(copy, '/');
-  if (slash == copy) slash++;
-  if (slash) *slash = 0;
-  int fd = open(slash ? copy : ".", O_RDONLY | O_DIRECTORY);
+  char folder[4096] = ".";
+  const char *slash = strrchr(path, '/');
+  size_t n = slash == path ? 1 : slash ? (size_t)(slash - path) : 0;
+  if (n >= sizeof folder) return; /* no system takes such a path */
+  if (n) memcpy(folder, path, n), folder[n] = 0;
+  int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd >= 0) {
     (void)!fsync(fd);
     close(fd);
   }
-  free(copy);
 }
 
 vtb_status vtb_atomic_commit(vtb_atomic_file *f, vtb_error *err) {
@@ -96,7 +110,8 @@ vtb_status vtb_atomic_commit(vtb_atomic_file *f, vtb_error *err) {
   }
   vtb_status status = VTB_OK;
   if (bad) {
-    status = vtb_fail(err, VTB_E_INPUT, "cannot write %s: %s", f->path, strerror(saved));
+    errno = saved;
+    status = vtb_file_fail(err, "write", f->path);
   } else {
     sync_parent(f->path);
     free(f->temp_path);
@@ -111,7 +126,7 @@ vtb_status vtb_file_write_atomic(const char *path, const void *data, size_t n, v
   vtb_status status = vtb_atomic_begin(&f, path, err);
   if (status != VTB_OK) return status;
   if (n && fwrite(data, 1, n, f.file) != n) {
-    status = vtb_fail(err, VTB_E_INPUT, "cannot write %s: %s", path, strerror(errno));
+    status = vtb_file_fail(err, "write", path);
     vtb_atomic_abort(&f);
     return status;
   }
@@ -121,7 +136,7 @@ vtb_status vtb_file_write_atomic(const char *path, const void *data, size_t n, v
 vtb_status vtb_map_file(const char *path, vtb_mapped_file *f, vtb_error *err) {
   *f = (vtb_mapped_file){0};
   int fd = open(path, O_RDONLY);
-  if (fd < 0) return vtb_fail(err, VTB_E_INPUT, "cannot open %s: %s", path, strerror(errno));
+  if (fd < 0) return vtb_file_fail(err, "open", path);
   struct stat st;
   if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
     close(fd);
@@ -131,9 +146,9 @@ vtb_status vtb_map_file(const char *path, vtb_mapped_file *f, vtb_error *err) {
   if (f->n) {
     void *p = mmap(NULL, f->n, PROT_READ, MAP_PRIVATE, fd, 0);
     if (p == MAP_FAILED) {
-      int saved = errno;
+      vtb_status status = vtb_file_fail(err, "map", path);
       close(fd);
-      return vtb_fail(err, VTB_E_INPUT, "cannot map %s: %s", path, strerror(saved));
+      return status;
     }
     f->data = p;
   }
@@ -157,14 +172,15 @@ bool vtb_path_is_dir(const char *path) {
 }
 
 vtb_status vtb_make_dirs(const char *path, vtb_error *err) {
-  char *copy = vtb_xstrdup(path);
+  char *copy = strdup(path);
   vtb_status status = VTB_OK;
+  if (!copy) return vtb_no_memory(err, path);
   for (char *p = copy + 1; status == VTB_OK; p++) {
     if (*p != '/' && *p) continue;
     char saved = *p;
     *p = 0;
     if (mkdir(copy, 0777) != 0 && errno != EEXIST)
-      status = vtb_fail(err, VTB_E_INPUT, "cannot create folder %s: %s", copy, strerror(errno));
+      status = vtb_file_fail(err, "create folder", copy);
     *p = saved;
     if (!saved) break;
   }

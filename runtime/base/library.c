@@ -32,7 +32,7 @@ static void *try_pattern(const char *pattern, char **path) {
   if (glob(pattern, 0, NULL, &found) != 0) return NULL;
   for (size_t i = found.gl_pathc; i > 0 && !handle; i--) { /* the highest version is the last */
     handle = dlopen(found.gl_pathv[i - 1], RTLD_NOW | RTLD_LOCAL);
-    if (handle && path) *path = vtb_xstrdup(found.gl_pathv[i - 1]);
+    if (handle && path) *path = strdup(found.gl_pathv[i - 1]);
   }
   globfree(&found);
   return handle;
@@ -43,11 +43,11 @@ static void *try_places(const char *name, char **path) {
   for (size_t i = 0; i < sizeof places / sizeof *places && !handle; i++) {
     const char *root = places[i].variable ? getenv(places[i].variable) : "";
     if (!root || (places[i].variable && !*root)) continue;
-    vtb_strbuf pattern = {0};
+    vtb_strbuf pattern = VTB_CHECKED_STRBUF;
     const char *rest = places[i].pattern;
     if (places[i].variable) vtb_strbuf_puts(&pattern, root), rest += strlen("%s");
     vtb_strbuf_printf(&pattern, "%s/%s", rest, name);
-    handle = try_pattern(pattern.at, path);
+    if (!pattern.failed) handle = try_pattern(pattern.at, path);
     vtb_strbuf_free(&pattern);
   }
   return handle;
@@ -76,7 +76,7 @@ static void *try_names(const vtb_library *l, int major, bool newer, char **path)
   for (const char *const *name = l->names; *name; name++) {
     if (is_newer(*name, major) != newer) continue;
     void *handle = dlopen(*name, RTLD_NOW | RTLD_LOCAL);
-    if (handle && path) *path = vtb_xstrdup(*name);
+    if (handle && path) *path = strdup(*name);
     if (!handle) handle = try_places(*name, path);
     if (handle) return handle;
   }
@@ -87,7 +87,7 @@ static void *find(const vtb_library *l, char **path, vtb_error *err) {
   const char *wanted = getenv(l->environment);
   if (wanted && *wanted) {
     void *handle = dlopen(wanted, RTLD_NOW | RTLD_LOCAL);
-    if (handle && path) *path = vtb_xstrdup(wanted);
+    if (handle && path) *path = strdup(wanted);
     if (!handle)
       vtb_fail(err, VTB_E_DEVICE, "%s: %s=%s cannot be loaded: %s", l->what, l->environment, wanted,
                dlerror());
@@ -107,6 +107,10 @@ vtb_status vtb_library_open(const vtb_library *l, void *table, char **path, vtb_
   char *file = NULL;
   void *handle = find(l, &file, err);
   if (!handle) return VTB_E_DEVICE;
+  if (!file) {
+    dlclose(handle);
+    return vtb_no_memory(err, l->what);
+  }
   for (int i = 0; i < l->n_symbols; i++) {
     void *symbol = dlsym(handle, l->symbols[i].name);
     if (!symbol) {

@@ -43,7 +43,7 @@ static dwconv take_apart(vtb_cpu *c, const vtb_inst *inst, const int64_t *kernel
 static void make_zeros(dwconv *g, int64_t n) {
   float *zeros = vtb_xcalloc((size_t)n, sizeof *zeros);
   g->zeros = vtb_cpu_const_f32(g->c, zeros, (size_t)n);
-  free(zeros);
+  vtb_free(zeros);
 }
 
 /* Address of the row of tensor i that tap number `tap` reads for the token at (y, x) of the walked

@@ -45,7 +45,7 @@ static LLVMValueRef constant(vtb_host_print *f, const vtb_inst *inst) {
       copy[i].f = (float)x;
   }
   *known = vtb__const_bytes(&f->h->cpu, copy, n * sizeof *copy);
-  free(copy);
+  vtb_free(copy);
   return *known;
 }
 
@@ -200,7 +200,7 @@ static vtb_status print_func(vtb_host *h, size_t number, vtb_error *err) {
   h->funcs[number] =
       (vtb_host_func){f.fn, vtb_places_round(&h->steps.places, steps->tail_base + f.tail_bytes)};
   LLVMDisposeBuilder(f.b);
-  free(f.constants);
+  vtb_free(f.constants);
   return status;
 }
 
@@ -217,6 +217,13 @@ vtb_status vtb__host_build(vtb_host *h, vtb_func *entry, vtb_error *err) {
   return status;
 }
 
+static void free_llvm(void *what) {
+  vtb_host *h = what;
+  LLVMDisposeBuilder(h->cpu.b);
+  if (h->cpu.module) LLVMDisposeModule(h->cpu.module);
+  if (h->cpu.ctx) LLVMContextDispose(h->cpu.ctx);
+}
+
 void vtb__host_init(vtb_host *h, vtb_module *m, const vtb_codegen_options *o, int width) {
   *h = (vtb_host){.options = o, .ir = m};
   vtb_arena_init(&h->arena);
@@ -224,6 +231,7 @@ void vtb__host_init(vtb_host *h, vtb_module *m, const vtb_codegen_options *o, in
   *c = (vtb_cpu){.ctx = LLVMContextCreate(), .width = width, .host = h};
   c->module = LLVMModuleCreateWithNameInContext(m->name ? m->name : "vertebra", c->ctx);
   c->b = LLVMCreateBuilderInContext(c->ctx);
+  vtb_defer(free_llvm, h);
   c->f32 = LLVMFloatTypeInContext(c->ctx);
   c->i1 = LLVMInt1TypeInContext(c->ctx);
   c->i8 = LLVMInt8TypeInContext(c->ctx);
@@ -238,9 +246,8 @@ void vtb__host_init(vtb_host *h, vtb_module *m, const vtb_codegen_options *o, in
 }
 
 void vtb__host_free(vtb_host *h) {
-  LLVMDisposeBuilder(h->cpu.b);
-  if (h->cpu.module) LLVMDisposeModule(h->cpu.module);
-  if (h->cpu.ctx) LLVMContextDispose(h->cpu.ctx);
+  vtb_forget(h);
+  free_llvm(h);
   for (size_t i = 0; i < h->kernel_list.n; i++) vtb_vec_free(&h->kernel_list.at[i]->steps);
   vtb_vec_free(&h->kernel_list);
   vtb_vec_free(&h->tables);

@@ -62,11 +62,17 @@ static vtb_status link_object(vtb_host *h, const vtb_machine *t, jit_owner *owne
   return status;
 }
 
-static void free_owner(void *p) {
+static void free_code(void *p) {
   jit_owner *owner = p;
   if (owner->jit) LLVMConsumeError(LLVMOrcDisposeLLJIT(owner->jit));
+}
+
+static void free_owner(void *p) {
+  jit_owner *owner = p;
+  vtb_forget(owner);
+  free_code(owner);
   vtb_arena_free(&owner->arena);
-  free(owner);
+  vtb_free(owner);
 }
 
 vtb_status vtb_jit(vtb_module *m, vtb_func *f, const vtb_codegen_options *o, vtb_program **program,
@@ -86,6 +92,7 @@ vtb_status vtb_jit(vtb_module *m, vtb_func *f, const vtb_codegen_options *o, vtb
   status = vtb__generate(m, f, o, &target, &host, err);
   jit_owner *owner = vtb_xcalloc(1, sizeof *owner);
   vtb_arena_init(&owner->arena);
+  vtb_defer(free_code, owner);
   vtb_entry_fn entry = NULL;
   if (status == VTB_OK) status = link_object(&host, &target, owner, &entry, err);
   if (status == VTB_OK) {

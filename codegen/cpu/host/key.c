@@ -56,7 +56,7 @@ static void key_body(const vtb_func *f, vtb_strbuf *out) {
   }
   vtb_strbuf_puts(out, "; return");
   for (int r = 0; r < f->n_returns; r++) vtb_strbuf_printf(out, " %%%d", number[f->returns[r]->id]);
-  free(number);
+  vtb_free(number);
 }
 
 void vtb__kernel_key(const vtb_inst *inst, const vtb_cpu_kernel *k, vtb_strbuf *out) {

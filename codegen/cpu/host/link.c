@@ -45,7 +45,7 @@ static vtb_status find_compiler(word_list *argv, vtb_error *err) {
     char *copy = vtb_xstrdup(wanted), *rest = copy;
     for (char *word; (word = strsep(&rest, " "));)
       if (*word) vtb_vec_push(argv, vtb_xstrdup(word));
-    free(copy);
+    vtb_free(copy);
     if (argv->n && in_path(argv->at[0])) return VTB_OK;
     return vtb_fail(err, VTB_E_INPUT, "CC=%s is not a program: set CC to a C compiler, or unset it",
                     wanted);
@@ -98,7 +98,7 @@ static vtb_status make_folder(char **folder, vtb_error *err) {
 static void remove_file(const char *folder, const char *name) {
   char *path = in_folder(folder, name);
   (void)unlink(path);
-  free(path);
+  vtb_free(path);
 }
 
 /* The table in C that needs no header. The layout is vtb_artefact_table's. */
@@ -136,7 +136,7 @@ static vtb_status report(char *const *argv, int code, const char *log, vtb_error
   vtb_status status =
       vtb_fail(err, VTB_E_INPUT, "%s could not link the model (exit status %d):\n%.700s", argv[0],
                code, text ? text : "");
-  free(text);
+  vtb_free(text);
   return status;
 }
 
@@ -162,7 +162,7 @@ static vtb_status link_in(const char *folder, const vtb_object *objects, int n, 
   char *log = in_folder(folder, "log");
   int code = run_program(argv->at, log);
   if (code != 0) status = report(argv->at, code, log, err);
-  free(log);
+  vtb_free(log);
   return status;
 }
 
@@ -176,7 +176,7 @@ vtb_status vtb_link_table(const vtb_object *objects, int n, uint64_t build, char
   if (status == VTB_OK) {
     char *library = in_folder(folder, "library");
     status = vtb_file_read(library, SIZE_MAX / 2, data, n_bytes, err);
-    free(library);
+    vtb_free(library);
   }
   for (int i = 0; made && i < n; i++) {
     snprintf(name, sizeof name, "%d.o", i);
@@ -188,8 +188,8 @@ vtb_status vtb_link_table(const vtb_object *objects, int n, uint64_t build, char
     remove_file(folder, "log");
     (void)rmdir(folder);
   }
-  for (size_t i = 0; i < argv.n; i++) free(argv.at[i]);
+  for (size_t i = 0; i < argv.n; i++) vtb_free(argv.at[i]);
   vtb_vec_free(&argv);
-  free(folder);
+  vtb_free(folder);
   return status;
 }

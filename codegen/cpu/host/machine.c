@@ -60,32 +60,39 @@ static LLVMCodeGenOptLevel opt_level(const vtb_codegen_options *o) {
   return o->opt_level == 1 ? LLVMCodeGenLevelLess : LLVMCodeGenLevelDefault;
 }
 
-vtb_status vtb__machine_open(const vtb_codegen_options *o, vtb_machine *t, vtb_error *err) {
-  *t = (vtb_machine){0};
-  if (LLVMInitializeNativeTarget() || LLVMInitializeNativeAsmPrinter() ||
-      LLVMInitializeNativeAsmParser())
-    return vtb_fail(err, VTB_E_DEVICE, "LLVM was built without code generation for this machine");
-  vtb_status status = choose_cpu(o->cpu, t, err);
-  if (status != VTB_OK) return status;
-  t->triple = LLVMGetDefaultTargetTriple();
+static vtb_status make_machine(const vtb_codegen_options *o, vtb_machine *t, vtb_error *err) {
   LLVMTargetRef target;
   char *message = NULL;
+  t->triple = LLVMGetDefaultTargetTriple();
   if (LLVMGetTargetFromTriple(t->triple, &target, &message)) {
-    status = vtb_fail(err, VTB_E_DEVICE, "LLVM has no target %s: %s", t->triple, message);
+    vtb_status status =
+        vtb_fail(err, VTB_E_DEVICE, "LLVM has no target %s: %s", t->triple, message);
     LLVMDisposeMessage(message);
-    vtb__machine_close(t);
     return status;
   }
   t->machine = LLVMCreateTargetMachine(target, t->triple, t->cpu, t->features, opt_level(o),
                                        LLVMRelocPIC, LLVMCodeModelDefault);
-  if (!t->machine) {
-    vtb__machine_close(t);
-    return vtb_fail(err, VTB_E_DEVICE, "LLVM cannot make a target machine for this cpu");
-  }
-  return VTB_OK;
+  if (t->machine) return VTB_OK;
+  return vtb_fail(err, VTB_E_DEVICE, "LLVM cannot make a target machine for this cpu");
+}
+
+static void undo_open(void *t) { vtb__machine_close(t); }
+
+vtb_status vtb__machine_open(const vtb_codegen_options *o, vtb_machine *t, vtb_error *err) {
+  vtb_status status = VTB_OK;
+  *t = (vtb_machine){0};
+  vtb_defer(undo_open, t);
+  if (LLVMInitializeNativeTarget() || LLVMInitializeNativeAsmPrinter() ||
+      LLVMInitializeNativeAsmParser())
+    status = vtb_fail(err, VTB_E_DEVICE, "LLVM was built without code generation for this machine");
+  if (status == VTB_OK) status = choose_cpu(o->cpu, t, err);
+  if (status == VTB_OK) status = make_machine(o, t, err);
+  if (status != VTB_OK) vtb__machine_close(t);
+  return status;
 }
 
 void vtb__machine_close(vtb_machine *t) {
+  vtb_forget(t);
   if (t->machine) LLVMDisposeTargetMachine(t->machine);
   if (t->triple) LLVMDisposeMessage(t->triple);
   if (t->cpu) LLVMDisposeMessage(t->cpu);

@@ -45,7 +45,7 @@ void vtb__cpu_end_probe(vtb_body *b) {
   LLVMClearInsertionPosition(e->c->b);
   LLVMDisposeBuilder(e->probe.prologue);
   LLVMDeleteFunction(e->probe.fn);
-  free(e->probe.t);
+  vtb_free(e->probe.t);
 }
 
 /* ---- loops ----------------------------------------------------------------------------------- */

@@ -28,9 +28,9 @@ vtb__order vtb__order_make(vtb_cpu *c, const char *path, int64_t n) {
     for (int64_t t = 0; t < n; t++) table[t] = (int32_t)perm[t];
     o.kind = VTB__ORDER_TABLE;
     o.table = vtb_cpu_const_i32(c, table, (size_t)n);
-    free(table);
+    vtb_free(table);
   }
-  free(perm);
+  vtb_free(perm);
   vtb_path_free(&p);
   return o;
 }

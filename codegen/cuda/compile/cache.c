@@ -18,7 +18,7 @@ char *vtb_cuda_cache_folder(void) {
   char *base = vtb_cache_dir();
   vtb_strbuf s = {0};
   vtb_strbuf_printf(&s, "%s/cuda", base);
-  free(base);
+  vtb_free(base);
   return s.at;
 }
 
@@ -44,7 +44,7 @@ static char *path_of(const char *key) {
   char *folder = vtb_cuda_cache_folder();
   vtb_strbuf s = {0};
   vtb_strbuf_printf(&s, "%s/%s", folder, key);
-  free(folder);
+  vtb_free(folder);
   return s.at;
 }
 
@@ -71,8 +71,8 @@ bool vtb__cuda_cache_get(const vtb_cuda_key *key, vtb_cuda_code *code) {
     code->data = copy_bytes(data + head + log, code->n_bytes);
     (void)utimensat(AT_FDCWD, path, NULL, 0); /* used now */
   }
-  free(data);
-  free(path);
+  vtb_free(data);
+  vtb_free(path);
   return ok;
 }
 
@@ -105,7 +105,7 @@ vtb_status vtb_cuda_cache_list(vtb_cuda_cache_entry **out, size_t *n, vtb_error 
     vtb_vec_push(&list, entry);
   }
   if (d) closedir(d);
-  free(folder);
+  vtb_free(folder);
   if (list.n) qsort(list.at, list.n, sizeof *list.at, by_age);
   *out = list.at;
   *n = list.n;
@@ -115,14 +115,14 @@ vtb_status vtb_cuda_cache_list(vtb_cuda_cache_entry **out, size_t *n, vtb_error 
 static void drop(const char *key) {
   char *path = path_of(key);
   (void)unlink(path);
-  free(path);
+  vtb_free(path);
 }
 
 vtb_status vtb_cuda_cache_clear(size_t *n_removed, vtb_error *err) {
   vtb_cuda_cache_entry *list = NULL;
   vtb_status status = vtb_cuda_cache_list(&list, n_removed, err);
   for (size_t i = 0; i < *n_removed; i++) drop(list[i].key);
-  free(list);
+  vtb_free(list);
   return status;
 }
 
@@ -142,7 +142,7 @@ static void keep_within_limit(void) {
     drop(list[i].key);
     total -= list[i].bytes;
   }
-  free(list);
+  vtb_free(list);
 }
 
 void vtb__cuda_cache_put(const vtb_cuda_key *key, const vtb_cuda_code *code) {
@@ -161,6 +161,6 @@ void vtb__cuda_cache_put(const vtb_cuda_key *key, const vtb_cuda_code *code) {
   else
     vtb_log("the cache of compiled kernels was not written: %s", err.text);
   vtb_strbuf_free(&s);
-  free(folder);
-  free(path);
+  vtb_free(folder);
+  vtb_free(path);
 }

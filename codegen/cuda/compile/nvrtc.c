@@ -79,8 +79,8 @@ bool vtb_cuda_describe_nvrtc(vtb_strbuf *out) {
 }
 
 void vtb_cuda_code_free(vtb_cuda_code *code) {
-  free(code->data);
-  free(code->log);
+  vtb_free(code->data);
+  vtb_free(code->log);
   *code = (vtb_cuda_code){0};
 }
 
@@ -97,7 +97,7 @@ static char *fetch(nvrtc_program p, size_fn size, data_fn data, size_t *n) {
     bytes[*n] = '\0';
     return bytes;
   }
-  free(bytes);
+  vtb_free(bytes);
   return NULL;
 }
 
@@ -187,7 +187,7 @@ static vtb_status compile_without_spills(const char *source, const char *const *
   } else {
     vtb_cuda_code_free(&second);
   }
-  free(roomy);
+  vtb_free(roomy);
   return status;
 }
 
@@ -232,6 +232,18 @@ typedef struct batch {
   vtb_error *err;
 } batch;
 
+typedef struct one_source {
+  batch *b;
+  int i;
+} one_source;
+
+static vtb_status compile_one(void *arg, vtb_error *err) {
+  const one_source *s = arg;
+  const vtb_launch_plan *p = s->b->plan;
+  return vtb_cuda_compile(p->common, p->sources[s->i].text, s->b->arch, &s->b->codes[s->i], err);
+}
+
+/* With a guard a source: nobody may leave while other threads work on the batch. */
 static void *worker(void *user) {
   batch *b = user;
   for (;;) {
@@ -240,8 +252,8 @@ static void *worker(void *user) {
     pthread_mutex_unlock(&b->lock);
     if (i >= b->plan->n_sources) return NULL;
     vtb_error err = {0};
-    vtb_status status =
-        vtb_cuda_compile(b->plan->common, b->plan->sources[i].text, b->arch, &b->codes[i], &err);
+    one_source s = {b, i};
+    vtb_status status = vtb_guard(compile_one, &s, &err);
     if (status == VTB_OK) continue;
     pthread_mutex_lock(&b->lock);
     if (b->status == VTB_OK) b->status = vtb_fail(b->err, status, "%s", err.text);

@@ -49,7 +49,7 @@ vtb_status vtb_cuda_report(const vtb_launch_plan *plan, const char *arch, vtb_st
     *n_spilling += r.spill_bytes > 0;
   }
   for (int i = 0; i < plan->n_sources; i++) vtb_cuda_code_free(&codes[i]);
-  free(codes);
+  vtb_free(codes);
   return status;
 }
 

@@ -12,7 +12,7 @@ static void make_table(vtb_cuda_kernel *k, const int64_t *perm, int64_t n, const
   int32_t *table = vtb_xcalloc((size_t)n + 1, sizeof *table);
   for (int64_t t = 0; t < n; t++) table[t] = (int32_t)perm[t];
   vtb_cuda_table_i32(k, table, (size_t)n, name);
-  free(table);
+  vtb_free(table);
 }
 
 vtb_cuda_order vtb_cuda_order_make(vtb_cuda_kernel *k, const char *path, int64_t n,
@@ -34,7 +34,7 @@ vtb_cuda_order vtb_cuda_order_make(vtb_cuda_kernel *k, const char *path, int64_t
     o.kind = VTB_CUDA_ORDER_TABLE;
     make_table(k, perm, n, table);
   }
-  free(perm);
+  vtb_free(perm);
   vtb_path_free(&p);
   return o;
 }

@@ -73,7 +73,7 @@ static void expand(expansion *x, const vtb_cuda_func *f, const vtb_launch_arg *o
       for (int r = 0; r < s->n_refs; r++) vtb_vec_push(&x->args, args[r]);
     }
     if (f->n_prepared == i + 1) x->plan->n_prepared = (int32_t)x->steps.n;
-    free(args);
+    vtb_free(args);
   }
 }
 
@@ -84,7 +84,7 @@ static void expand_entry(expansion *x, const vtb_cuda_func *entry) {
     outer[i] = (vtb_launch_arg){.space = VTB_LAUNCH_TENSOR, .tensor = i, .value = i};
   x->next_value = n;
   expand(x, entry, outer, 0);
-  free(outer);
+  vtb_free(outer);
 }
 
 /* ---- the plan -------------------------------------------------------------------------------- */

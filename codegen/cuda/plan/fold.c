@@ -66,6 +66,6 @@ void vtb__cuda_emit_fold(vtb_cuda *c, const vtb_step *step) {
     l.position = at[t];
     emit_step(&l, step->inst->callee, spots);
   }
-  free(spots);
-  free(at);
+  vtb_free(spots);
+  vtb_free(at);
 }

@@ -47,7 +47,7 @@ static int64_t constant_of(vtb_cuda *c, const vtb_inst *inst) {
     if (inst->results[0]->type.dtype == VTB_I32) memcpy(&copy[i], &whole, 4);
   }
   int64_t at = vtb__cuda_constant(c, copy, n * 4);
-  free(copy);
+  vtb_free(copy);
   return at;
 }
 

@@ -54,6 +54,6 @@ void vtb__cuda_prepare(vtb_func *entry) {
     else
       vtb_inst_move_before(i, behind);
   }
-  free(ready);
-  free(bound);
+  vtb_free(ready);
+  vtb_free(bound);
 }

@@ -331,9 +331,9 @@ void vtb__cuda_choose_storage(vtb_cuda *c, vtb_module *m, vtb_func *entry) {
   note_program(&s);
   for (size_t i = 0; i < s.n_funcs; i++) set_func(&s, s.funcs[i]);
   for (int a = entry->n_args; a-- > 0;) cast(&s, m, entry, entry->args[a]);
-  free(s.funcs);
-  free(s.first);
-  free(s.parent);
-  free(s.facts);
-  free(s.narrow);
+  vtb_free(s.funcs);
+  vtb_free(s.first);
+  vtb_free(s.parent);
+  vtb_free(s.facts);
+  vtb_free(s.narrow);
 }

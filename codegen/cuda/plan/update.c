@@ -284,8 +284,8 @@ void vtb__cuda_emit_update(vtb_cuda *c) {
   emit_verdict(c, u, trained, n_trained_pieces, temps);
   emit_rule(c, u, table, n_pieces, temps[2]);
   vtb__cuda_end_unit(c);
-  free(table);
-  free(trained);
+  vtb_free(table);
+  vtb_free(trained);
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */

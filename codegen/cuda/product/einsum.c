@@ -177,10 +177,10 @@ static void append_epilogue(vtb_builder *b, const product *p, vtb_value *sum, vt
     for (int o = 0; o < i->n_operands; o++) operands[o] = inside[i->operands[o]->id];
     vtb_inst *copy = vtb_inst_clone(b, i, operands);
     for (int r = 0; r < i->n_results; r++) inside[i->results[r]->id] = copy->results[r];
-    free(operands);
+    vtb_free(operands);
   }
   for (int r = 0; r < body->n_returns; r++) returns[r] = inside[body->returns[r]->id];
-  free(inside);
+  vtb_free(inside);
 }
 
 static void emit_generic(product *p, bool unroll) {
@@ -211,8 +211,8 @@ static void emit_generic(product *p, bool unroll) {
   fused.op = VTB_OP_fused;
   fused.callee = f;
   vtb__cuda_body(c, &fused);
-  free(args);
-  free(returns);
+  vtb_free(args);
+  vtb_free(returns);
   vtb_module_free(m);
 }
 

@@ -89,7 +89,7 @@ static void fill_order(const vtb__cuda_scan *s, int dir, int32_t *table) {
     vtb_path_free(&path);
   }
   for (int64_t t = 0; t < s->N; t++) table[t] = (int32_t)(text ? steps[t] : t);
-  free(steps);
+  vtb_free(steps);
 }
 
 static bool are_opposite(const vtb__cuda_scan *s, int a, int b) {
@@ -98,7 +98,7 @@ static bool are_opposite(const vtb__cuda_scan *s, int a, int b) {
   fill_order(s, a, order);
   fill_order(s, b, order + s->N);
   for (int64_t t = 0; opposite && t < s->N; t++) opposite = order[t] == order[2 * s->N - 1 - t];
-  free(order);
+  vtb_free(order);
   return opposite;
 }
 
@@ -271,7 +271,7 @@ const char *vtb__scan_place(const vtb__cuda_scan *s, vtb_cuda_kernel *k) {
   int32_t *table = vtb_xcalloc((size_t)(s->n_dirs * s->N), sizeof *table);
   for (int d = 0; d < s->n_dirs; d++) fill_order(s, s->paired ? d / 2 * 2 : d, table + d * s->N);
   vtb_cuda_table_i32(k, table, (size_t)(s->n_dirs * s->N), "order");
-  free(table);
+  vtb_free(table);
   return s->n_dirs == 1 ? "order[t]"
                         : vtb_arena_printf(&s->c->arena, "order[dir * %lld + t]", (long long)s->N);
 }
