@@ -110,6 +110,11 @@ uint64_t vtb__rec_deps(vtb__rec *r, const vtb_value *v);
 bool vtb__rec_normal_form(vtb__rec *r); /* false: diagnostics were given */
 /* Multiplies `t` by v^sign, taken apart as far as products, quotients and reshapes by ones go. */
 void vtb__rec_multiply(vtb__rec *r, vtb__term *t, vtb_value *v, int sign, const int *axis);
+/* Axis maps of an operand from those of its user: aligned at the last axis; through a reshape of
+ * axes of size 1. */
+void vtb__rec_align(const vtb_value *user, const int *axis, const vtb_value *operand, int *out);
+void vtb__rec_through_reshape(const vtb_value *user, const int *axis, const vtb_value *operand,
+                              int *out);
 vtb__term vtb__term_copy(vtb__rec *r, const vtb__term *t);
 void vtb__term_push(vtb__rec *r, vtb__term *t, vtb__factor f);
 unsigned vtb__factor_axes(const vtb__factor *f); /* bit set of frame axes it varies over */

@@ -12,144 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_FACTORS = 32, MAX_EXPANSIONS = 10000 };
-
-/* ---- terms ----------------------------------------------------------------------------------- */
-
-void vtb__term_push(vtb__rec *r, vtb__term *t, vtb__factor f) {
-  if (t->n == t->cap) {
-    int cap = t->cap ? 2 * t->cap : 8;
-    vtb__factor *at = VTB_NEW_ARRAY(&r->arena, vtb__factor, cap);
-    if (t->n) memcpy(at, t->at, (size_t)t->n * sizeof *at);
-    t->at = at, t->cap = cap;
-  }
-  t->at[t->n++] = f;
-}
-
-vtb__term vtb__term_copy(vtb__rec *r, const vtb__term *t) {
-  vtb__term copy = {.coef = t->coef};
-  for (int i = 0; i < t->n; i++) vtb__term_push(r, &copy, t->at[i]);
-  return copy;
-}
-
-unsigned vtb__factor_axes(const vtb__factor *f) {
-  unsigned axes = 0;
-  for (int a = 0; a < f->v->type.rank; a++)
-    if (f->axis[a] >= 0) axes |= 1u << f->axis[a];
-  return axes;
-}
-
-uint64_t vtb__rec_deps(vtb__rec *r, const vtb_value *v) {
-  size_t id = (size_t)v->id;
-  while (r->deps.n <= id) vtb_vec_push(&r->deps, 0);
-  if (r->deps.at[id]) return r->deps.at[id];
-  uint64_t d = VTB__DEP_KNOWN;
-  if (!v->def)
-    d |= v->index < r->n_states               ? UINT64_C(1) << v->index
-         : v->index < r->n_states + r->n_seqs ? VTB__DEP_SEQ
-                                              : 0;
-  else if (v->def->op == VTB_OP_state_scale)
-    d |= VTB__DEP_SCALE;
-  else
-    for (int i = 0; i < v->def->n_operands; i++) d |= vtb__rec_deps(r, v->def->operands[i]);
-  return r->deps.at[id] = d;
-}
-
-bool vtb__is_gain(vtb__rec *r, const vtb__factor *f) {
-  return f->v->def && f->v->def->op == VTB_OP_exp && (vtb__rec_deps(r, f->v) & VTB__DEP_SEQ);
-}
-
-/* Axis maps of an operand that is aligned at the last axis with its user. */
-static void align(const vtb_value *user, const int *axis, const vtb_value *operand, int *out) {
-  int shift = user->type.rank - operand->type.rank;
-  for (int a = 0; a < operand->type.rank; a++)
-    out[a] = operand->type.dim[a].size == 1 ? -1 : axis[a + shift];
-}
-
-/* Axis maps through a reshape that only adds or drops axes of size 1. */
-static void through_reshape(const vtb_value *user, const int *axis, const vtb_value *operand,
-                            int *out) {
-  int at = 0;
-  for (int a = 0; a < operand->type.rank; a++) {
-    out[a] = -1;
-    if (operand->type.dim[a].size == 1) continue;
-    while (user->type.dim[at].size == 1) at++;
-    out[a] = axis[at++];
-  }
-}
-
-/* Axis maps of the operand of an einsum whose letters, in order, are all in the result; false
- * otherwise. */
-static bool through_letters(const vtb_value *operand, const char *letters, const char *out,
-                            const int *axis, int *to) {
-  int last = -1;
-  for (int a = 0; a < operand->type.rank; a++) {
-    const char *at = strchr(out, letters[a]);
-    if (!at || (int)(at - out) < last) return false;
-    last = (int)(at - out);
-    to[a] = operand->type.dim[a].size == 1 ? -1 : axis[last];
-  }
-  return true;
-}
-
-/* An einsum that sums over nothing is a product. */
-static bool multiply_outer(vtb__rec *r, vtb__term *t, const vtb_inst *inst, int sign,
-                           const int *axis) {
-  const char *spec = vtb_attr_str(inst, "spec", ""), *comma = strchr(spec, ','),
-             *arrow = strstr(spec, "->");
-  int x[VTB_MAX_RANK], y[VTB_MAX_RANK];
-  if (!comma || !arrow || !through_letters(inst->operands[0], spec, arrow + 2, axis, x) ||
-      !through_letters(inst->operands[1], comma + 1, arrow + 2, axis, y))
-    return false;
-  vtb__rec_multiply(r, t, inst->operands[0], sign, x);
-  vtb__rec_multiply(r, t, inst->operands[1], sign, y);
-  return true;
-}
-
-void vtb__rec_multiply(vtb__rec *r, vtb__term *t, vtb_value *v, int sign, const int *axis) {
-  const vtb_inst *d = v->def;
-  int inner[VTB_MAX_RANK];
-  double c;
-  if (vtb__rec_new_state(r, v) >= 0 || t->n >= MAX_FACTORS || r->budget-- <= 0)
-    d = NULL; /* taken as it is */
-  if (vtb__splat(v, &c) && (sign > 0 || c != 0)) {
-    t->coef = sign > 0 ? t->coef * c : t->coef / c;
-  } else if (d && (d->op == VTB_OP_mul || d->op == VTB_OP_div)) {
-    for (int i = 0; i < 2; i++) {
-      align(v, axis, d->operands[i], inner);
-      vtb__rec_multiply(r, t, d->operands[i], d->op == VTB_OP_div && i == 1 ? -sign : sign, inner);
-    }
-  } else if (d && (d->op == VTB_OP_neg || d->op == VTB_OP_broadcast)) {
-    if (d->op == VTB_OP_neg) t->coef = -t->coef;
-    align(v, axis, d->operands[0], inner);
-    vtb__rec_multiply(r, t, d->operands[0], sign, inner);
-  } else if (d && d->op == VTB_OP_reshape && vtb__unit_reshape(&v->type, &d->operands[0]->type)) {
-    through_reshape(v, axis, d->operands[0], inner);
-    vtb__rec_multiply(r, t, d->operands[0], sign, inner);
-  } else if (d && d->op == VTB_OP_einsum && multiply_outer(r, t, d, sign, axis)) {
-    return;
-  } else {
-    vtb__factor f = {.v = v, .sign = sign};
-    memcpy(f.axis, axis, (size_t)v->type.rank * sizeof *axis);
-    vtb__term_push(r, t, f);
-  }
-}
+enum { MAX_EXPANSIONS = 10000 };
 
 /* ---- diagnostics ----------------------------------------------------------------------------- */
-
-const char *vtb__rec_text(vtb__rec *r, const vtb_inst *inst) {
-  vtb_span s = inst->span;
-  if (s.source && s.end > s.begin && s.end <= s.source->n) {
-    size_t n = s.end - s.begin;
-    const char *text = s.source->text + s.begin;
-    if (n <= 72 && !memchr(text, '\n', n)) return vtb_arena_strndup(&r->arena, text, n);
-  }
-  vtb_strbuf line = {0};
-  vtb_inst_print(inst, &line);
-  const char *text = vtb_arena_strdup(&r->arena, line.at ? line.at : "");
-  vtb_strbuf_free(&line);
-  return text;
-}
 
 void vtb__recurrent_only_help(vtb_diags *d) {
   vtb_diag_help(d, "such a recurrence runs step after step, in mode recurrent or auto; for the "
@@ -219,7 +84,7 @@ static bool expand_product(vtb__rec *r, vtb_inst *inst, int reads, const vtb__te
   vtb_value *other = inst->operands[1 - reads];
   int axis[VTB_MAX_RANK], identity[VTB_MAX_RANK];
   for (int a = 0; a < VTB_MAX_RANK; a++) identity[a] = a;
-  align(inst->results[0], identity, other, axis);
+  vtb__rec_align(inst->results[0], identity, other, axis);
   vtb__term t = vtb__term_copy(r, by);
   vtb__rec_multiply(r, &t, other, sign, axis);
   return expand(r, inst->operands[reads], &t, e);
@@ -235,7 +100,7 @@ static bool expand_branch(vtb__rec *r, vtb_inst *inst, int branch, const vtb__te
   vtb__factor f = {.v = mask, .sign = 1};
   int identity[VTB_MAX_RANK];
   for (int a = 0; a < VTB_MAX_RANK; a++) identity[a] = a;
-  align(inst->results[0], identity, mask, f.axis);
+  vtb__rec_align(inst->results[0], identity, mask, f.axis);
   vtb__term t = vtb__term_copy(r, by);
   vtb__term_push(r, &t, f);
   return expand(r, inst->operands[branch], &t, e);
@@ -313,8 +178,8 @@ static void add_free_product(vtb__rec *r, vtb_value *v, const vtb__term *by, con
   const vtb_inst *d = v->def;
   int first[VTB_MAX_RANK], second[VTB_MAX_RANK];
   terms left = {0};
-  align(v, axis, d->operands[0], first);
-  align(v, axis, d->operands[1], second);
+  vtb__rec_align(v, axis, d->operands[0], first);
+  vtb__rec_align(v, axis, d->operands[1], second);
   add_free(r, d->operands[0], by, first, &left);
   for (size_t i = 0; i < left.n; i++) {
     if (d->op == VTB_OP_mul) {
@@ -343,14 +208,14 @@ static void add_free(vtb__rec *r, vtb_value *v, const vtb__term *by, const int *
     return;
   }
   if (d->op == VTB_OP_reshape)
-    through_reshape(v, axis, d->operands[0], inner);
+    vtb__rec_through_reshape(v, axis, d->operands[0], inner);
   else
-    align(v, axis, d->operands[0], inner);
+    vtb__rec_align(v, axis, d->operands[0], inner);
   if (d->op == VTB_OP_neg) t.coef = -t.coef;
   add_free(r, d->operands[0], &t, inner, out);
   if (!is_sum(d)) return;
   if (d->op == VTB_OP_sub) t.coef = -t.coef;
-  align(v, axis, d->operands[1], inner);
+  vtb__rec_align(v, axis, d->operands[1], inner);
   add_free(r, d->operands[1], &t, inner, out);
 }
 

@@ -13,18 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An update that no state enters is an ordinary value. */
-int vtb__rec_new_state(vtb__rec *r, const vtb_value *v) {
-  if (!(vtb__rec_deps(r, v) & VTB__DEP_STATES)) return -1;
-  for (int i = 0; i < r->n_states; i++)
-    if (r->states[i].now == v) return i;
-  return -1;
-}
-
-int vtb__rec_old_state(const vtb__rec *r, const vtb_value *v) {
-  return !v->def && v->index < r->n_states ? v->index : -1;
-}
-
 /* ---- contractions ---------------------------------------------------------------------------- */
 
 static bool free_of_states(vtb__rec *r, const vtb_value *v) {
@@ -158,25 +146,6 @@ static void choose_key(vtb__rec *r, int state) {
   }
   s->key = key < 0 ? 0 : key;
   if (s->n_u > 1 || !separable(&s->u[0])) s->whole = true;
-}
-
-static bool factor_matches(const vtb__factor *x, int x_key, const vtb__factor *y, int y_key) {
-  unsigned ax = vtb__factor_axes(x), ay = vtb__factor_axes(y);
-  bool x_on_key = ax == 1u << x_key, y_on_key = ay == 1u << y_key;
-  return x->v == y->v && x->sign == y->sign && (ax == 0 ? ay == 0 : x_on_key && y_on_key);
-}
-
-bool vtb__terms_match(const vtb__term *x, int x_key, const vtb__term *y, int y_key) {
-  if (x->coef != y->coef || x->n != y->n) return false;
-  bool used[256] = {false};
-  if (x->n > 256) return false;
-  for (int i = 0; i < x->n; i++) {
-    int j = 0;
-    while (j < y->n && (used[j] || !factor_matches(&x->at[i], x_key, &y->at[j], y_key))) j++;
-    if (j == y->n) return false;
-    used[j] = true;
-  }
-  return true;
 }
 
 static vtb__term key_side(vtb__rec *r, const vtb__term *t, int key) {

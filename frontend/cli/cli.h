@@ -33,8 +33,7 @@ typedef struct cli_opt {
 
 typedef struct cli_command {
   const char *name, *usage, *summary;
-  vtb_status (*run)(int argc, char **argv); /* argv[0] is the subcommand */
-} cli_command;
+} cli_command; /* frontend/cli/commands.def */
 extern const cli_command cli_commands[];
 extern const int cli_n_commands;
 
@@ -132,7 +131,7 @@ VTB_MUST_USE vtb_status cli_image_size(const vtb_func *f, int *channels, int *he
 VTB_MUST_USE vtb_status cli_program_image_size(const vtb_program *p, int *channels, int *height,
                                                int *width, vtb_error *err);
 
-/* ---- subcommands ----------------------------------------------------------------------------- */
+/* ---- subcommands: argv[0] is the subcommand -------------------------------------------------- */
 
 vtb_status cli_cmd_build(int argc, char **argv);
 vtb_status cli_cmd_check(int argc, char **argv);

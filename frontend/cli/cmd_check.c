@@ -135,19 +135,6 @@ static void print_structure(const vtb_func *f) {
   vtb_map_free(&seen);
 }
 
-/* 6391528 -> 6,391,528 */
-const char *cli_grouped(int64_t n, char *buf, size_t size) {
-  char digits[32];
-  int len = snprintf(digits, sizeof digits, "%lld", (long long)n);
-  size_t k = 0;
-  for (int i = 0; i < len && k + 2 < size; i++) {
-    if (i && (len - i) % 3 == 0) buf[k++] = ',';
-    buf[k++] = digits[i];
-  }
-  buf[k] = 0;
-  return buf;
-}
-
 static void print_io(const vtb_func *f) {
   vtb_strbuf text = {0};
   for (int a = 0; a < f->n_args; a++) {

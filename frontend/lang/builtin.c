@@ -4,115 +4,10 @@
 
 #include <math.h>
 
-/* ---- arguments ------------------------------------------------------------------------------- */
-
-static size_t self_count(const vtb__args *a) { return a->n - a->list->n; }
-
-static const char *arg_name(const vtb__args *a, size_t i) {
-  return i < self_count(a) ? NULL : a->list->at[i - self_count(a)]->name.text;
-}
-
-vtb_span vtb__arg_span(const vtb__args *a, size_t i) {
-  if (i >= a->n || i < self_count(a)) return a->span;
-  return a->list->at[i - self_count(a)]->span;
-}
-
-bool vtb__take_optional(vtb__eval *e, vtb__args *a, const char *name, vtb__val *out) {
-  (void)e;
-  for (size_t i = 0; i < a->n; i++) {
-    if (a->used[i] || !vtb_streq(arg_name(a, i), name)) continue;
-    a->used[i] = true;
-    a->last = i;
-    *out = a->at[i];
-    if (out->kind == VTB__ERROR) a->failed = true;
-    return true;
-  }
-  while (a->next < a->n && (a->used[a->next] || arg_name(a, a->next))) a->next++;
-  if (a->next == a->n) return false;
-  a->used[a->next] = true;
-  a->last = a->next;
-  *out = a->at[a->next++];
-  if (out->kind == VTB__ERROR) a->failed = true;
-  return true;
-}
-
-vtb__val vtb__take(vtb__eval *e, vtb__args *a, const char *name) {
-  vtb__val v;
-  if (vtb__take_optional(e, a, name, &v)) return v;
-  if (!a->failed)
-    vtb__report(e, VTB_DIAG_MISSING_ARGUMENT, a->span, "builtin '%s' needs '%s'", a->name, name);
-  a->failed = true;
-  return VTB__ERR;
-}
-
-static bool wrong_type(vtb__eval *e, vtb__args *a, const char *name, const char *want, vtb__val v) {
-  if (v.kind != VTB__ERROR)
-    vtb__report(e, v.kind == VTB__TENSOR ? VTB_DIAG_NOT_COMPILE_TIME : VTB_DIAG_TYPE_MISMATCH,
-                vtb__arg_span(a, a->last), "'%s' of '%s' is %s, and %s is needed", name, a->name,
-                vtb__describe(e, v), want);
-  a->failed = true;
-  return false;
-}
-
-vtb_value *vtb__take_tensor(vtb__eval *e, vtb__args *a, const char *name, vtb__val *whole) {
-  vtb__val v = vtb__take(e, a, name);
-  if (whole) *whole = v;
-  if (v.kind == VTB__TENSOR) return v.u.t.v;
-  if (v.kind != VTB__ERROR)
-    vtb__report(e, VTB_DIAG_TYPE_MISMATCH, vtb__arg_span(a, a->last),
-                "'%s' of '%s' is %s, and a tensor is needed", name, a->name, vtb__describe(e, v));
-  a->failed = true;
-  return NULL;
-}
-
-bool vtb__take_int(vtb__eval *e, vtb__args *a, const char *name, int64_t *out) {
-  vtb__val v = vtb__take(e, a, name);
-  if (v.kind != VTB__INT) return wrong_type(e, a, name, "an int", v);
-  *out = v.u.i;
-  return true;
-}
-
-bool vtb__option_bool(vtb__eval *e, vtb__args *a, const char *name, bool *out) {
-  vtb__val v;
-  if (!vtb__take_optional(e, a, name, &v)) return true;
-  if (v.kind != VTB__BOOL) return wrong_type(e, a, name, "true or false", v);
-  *out = v.u.b;
-  return true;
-}
-
-bool vtb__option_number(vtb__eval *e, vtb__args *a, const char *name, double *out) {
-  vtb__val v;
-  if (!vtb__take_optional(e, a, name, &v)) return true;
-  if (!vtb__is_number(v)) return wrong_type(e, a, name, "a number", v);
-  *out = vtb__val_number(v);
-  return true;
-}
-
-bool vtb__option_string(vtb__eval *e, vtb__args *a, const char *name, const char **out) {
-  vtb__val v;
-  if (!vtb__take_optional(e, a, name, &v)) return true;
-  if (v.kind != VTB__STRING) return wrong_type(e, a, name, "a string", v);
-  *out = v.u.str.s;
-  return true;
-}
-
-bool vtb__option_size(vtb__eval *e, vtb__args *a, const char *name, int64_t *h, int64_t *w) {
-  vtb__val v;
-  if (!vtb__take_optional(e, a, name, &v)) return true;
-  if (v.kind == VTB__SIZE) {
-    *h = v.u.size.h;
-    *w = v.u.size.w;
-    return true;
-  }
-  if (v.kind != VTB__INT) return wrong_type(e, a, name, "a size", v);
-  *h = *w = v.u.i;
-  return true;
-}
-
 static vtb__val surplus(vtb__eval *e, const vtb__args *a) {
   for (size_t i = 0; i < a->n; i++) {
     if (a->used[i]) continue;
-    const char *name = arg_name(a, i);
+    const char *name = vtb__arg_name(a, i);
     if (name)
       return vtb__report(e, VTB_DIAG_UNKNOWN_ARGUMENT, vtb__arg_span(a, i),
                          "builtin '%s' has no parameter '%s'", a->name, name);
@@ -223,8 +118,6 @@ static const char *const init_names[] = {
     "dt_bias",    "xavier_normal",  "normal_fan_out", "normal_fan_in", "rotary_cos",
     "rotary_sin", "sincos_columns", "sincos_rows"};
 static const vtb__builtin init_call = {"init", NULL};
-static const char *const words[] = {"rows",     "cols",      "snake", "diagonal", "hilbert", "auto",
-                                    "parallel", "recurrent", "none",  "training", "batch",   "pi"};
 
 const vtb__builtin *vtb__builtin_find(const char *name) {
   for (int t = 0; t < N_TABLES; t++)
@@ -241,43 +134,9 @@ size_t vtb__builtin_names(const char ***out) {
   vtb_vec_push(&v, tapped.name);
   for (size_t i = 0; i < sizeof init_names / sizeof *init_names; i++)
     vtb_vec_push(&v, init_names[i]);
-  for (size_t i = 0; i < sizeof words / sizeof *words; i++) vtb_vec_push(&v, words[i]);
+  for (size_t i = 0; vtb__words[i]; i++) vtb_vec_push(&v, vtb__words[i]);
   *out = v.at;
   return v.n;
-}
-
-/* ---- words ----------------------------------------------------------------------------------- */
-
-bool vtb__builtin_name(vtb__eval *e, const char *name, vtb__val *out) {
-  static const vtb_path orders[] = {{.order = VTB_PATH_ROWS},
-                                    {.order = VTB_PATH_COLS},
-                                    {.order = VTB_PATH_SNAKE},
-                                    {.order = VTB_PATH_DIAGONAL},
-                                    {.order = VTB_PATH_HILBERT}};
-  for (int i = 0; i < 5; i++)
-    if (strcmp(name, words[i]) == 0) {
-      *out = (vtb__val){.kind = VTB__PATH, .u.path = &orders[i]};
-      return true;
-    }
-  static const char *const modes[] = {"auto", "parallel", "recurrent", "chunkwise"};
-  for (int i = 0; i < 4; i++)
-    if (strcmp(name, modes[i]) == 0) {
-      *out = (vtb__val){.kind = VTB__MODE, .u.mode = {modes[i], 0}};
-      return true;
-    }
-  if (strcmp(name, "none") == 0)
-    *out = VTB__NIL;
-  else if (strcmp(name, "training") == 0)
-    *out = vtb__bool(e->options->training);
-  else if (strcmp(name, "batch") == 0)
-    *out = e->batch == VTB_DYN ? vtb__val_string("batch") : vtb__int(e->batch);
-  else if (strcmp(name, "pi") == 0)
-    *out = vtb__float(3.14159265358979323846);
-  else if (vtb__init_builtin(name))
-    *out = vtb__init_value(e, name, NULL, 0, VTB_NO_SPAN);
-  else
-    return false;
-  return true;
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */

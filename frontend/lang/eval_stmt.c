@@ -404,7 +404,7 @@ vtb__val vtb__body(vtb__eval *e, const vtb_stmt_list *body) {
   return last;
 }
 
-vtb__val vtb__body_value(vtb__eval *e, const vtb_stmt_list *body) {
+vtb__val vtb__run_body_value(vtb__eval *e, const vtb_stmt_list *body) {
   vtb__val v = vtb__body(e, body);
   if (!e->returning) return v;
   e->returning = false;

@@ -583,7 +583,8 @@ vtb_module *vtb_instantiate(vtb_unit *u, const char *name, const vtb_instantiate
                             vtb_diags *diags) {
   static const vtb_instantiate_options none = {0};
   if (!u || u->has_syntax_errors || !u->files.n) return NULL;
-  vtb__eval e = {.unit = u,
+  vtb__eval e = {.evaluator = &vtb__evaluation,
+                 .unit = u,
                  .diags = diags,
                  .options = o ? o : &none,
                  .prefix = "",

@@ -145,7 +145,7 @@ static vtb_expr *interpolated(vtb_parse *p, uint32_t begin, uint32_t end) {
   inner.end = end;
   inner.string_depth = p->string_depth + 1;
   inner.bad_encoding = p->bad_encoding;
-  vtb__parse_run(&inner, true);
+  p->run(&inner, true);
   vtb_expr *e = inner.result;
   vtb__parse_end(&inner);
   return e ? e : vtb__expr_new(p, VTB_EXPR_ERROR, (vtb_loc){begin, end});

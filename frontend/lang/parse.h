@@ -67,7 +67,8 @@ typedef struct vtb_parse {
   VTB_VEC(vtb_token) tokens;
   VTB_VEC(vtb_span) comments;
 
-  vtb_expr *result; /* of START_EXPR */
+  vtb_expr *result;                              /* of START_EXPR */
+  void (*run)(struct vtb_parse *, bool as_expr); /* vtb__parse_run, for expressions in strings */
 } vtb_parse;
 
 /* ---- parser.y, lexer.l, token.c -------------------------------------------------------------- */

@@ -337,6 +337,7 @@ const char *vtb__token_text(int kind) {
 }
 
 void vtb__parse_run(vtb_parse *p, bool as_expr) {
+  p->run = vtb__parse_run;
   p->start = as_expr ? START_EXPR : START_FILE;
   p->scanner = vtb__scanner_new(p);
   if (p->string_depth == 0) vtb__check_encoding(p);

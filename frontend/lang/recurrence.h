@@ -43,6 +43,13 @@ bool vtb__rcall_measure(vtb__eval *e, vtb__rcall *c);
 vtb__rstep *vtb__rcall_step(vtb__eval *e, vtb__rcall *c);
 /* The op, with results yields, taps, states, scale. NULL after messages. */
 vtb_inst *vtb__rcall_build(vtb__eval *e, vtb__rcall *c, const vtb__rstep *step);
+int vtb__step_axis_of(const vtb__step *s, const char *name); /* -1 if there is none */
+/* Bit set of the axes of a step value; its unnamed axes are none of them. */
+unsigned vtb__step_axes_of(const vtb__step *s, const vtb_type *t);
+/* The value with ones for the axes of `set` that it lacks; leading ones are left out,
+ * broadcasting supplies them. */
+vtb_value *vtb__step_spread(vtb__eval *e, vtb_value *v, unsigned set, vtb_span span);
+vtb_type vtb__step_type_of_axes(const vtb__step *s, unsigned set);
 int vtb__axis_index(const vtb__rcall *c, const char *name); /* -1 if unknown */
 /* Mode and chunk of the call, overridden by the options. */
 bool vtb__rcall_mode(vtb__eval *e, vtb__rcall *c, vtb__val mode, vtb_span span);

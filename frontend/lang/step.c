@@ -6,55 +6,6 @@
  */
 #include "frontend/lang/recurrence.h"
 
-static int axis_of(const vtb__step *s, const char *name) {
-  for (int i = 0; name && i < s->n_axes; i++)
-    if (strcmp(s->axes[i], name) == 0) return i;
-  return -1;
-}
-
-/* Bit set of the axes of a step value; its unnamed axes are none of them. */
-static unsigned axes_of(const vtb__step *s, const vtb_type *t) {
-  unsigned set = 0;
-  for (int i = 0; i < t->rank; i++) {
-    int a = axis_of(s, t->dim[i].name);
-    if (a >= 0) set |= 1u << a;
-  }
-  return set;
-}
-
-static vtb_type type_of_axes(const vtb__step *s, unsigned set) {
-  vtb_type t = {.dtype = VTB_F32};
-  for (int a = 0; a < s->n_axes; a++)
-    if (set & (1u << a)) t.dim[t.rank++] = (vtb_dim){s->sizes[a], s->axes[a]};
-  return t;
-}
-
-/* The value with ones for the axes of `set` that it lacks; leading ones are left out, broadcasting
- * supplies them. */
-static vtb_value *spread(vtb__eval *e, vtb_value *v, unsigned set, vtb_span span) {
-  const vtb__step *s = e->frame->step;
-  unsigned own = axes_of(s, &v->type);
-  vtb_type t = {.dtype = VTB_F32};
-  for (int a = 0; a < s->n_axes; a++) {
-    if (own & (1u << a))
-      t.dim[t.rank++] = (vtb_dim){s->sizes[a], s->axes[a]};
-    else if ((set & (1u << a)) && t.rank)
-      t.dim[t.rank++] = (vtb_dim){1, NULL};
-  }
-  if (t.rank == v->type.rank) return v;
-  vtb_builder *b = vtb__at(e, span);
-  return b ? vtb_b_reshape(b, v, &t) : NULL;
-}
-
-bool vtb__step_align(vtb__eval *e, vtb_value **a, vtb_value **b, vtb_type *out, vtb_span span) {
-  const vtb__step *s = e->frame->step;
-  unsigned set = axes_of(s, &(*a)->type) | axes_of(s, &(*b)->type);
-  *out = type_of_axes(s, set);
-  *a = spread(e, *a, set, span);
-  *b = *a ? spread(e, *b, set, span) : NULL;
-  return *a && *b;
-}
-
 /* ---- builtins of steps ----------------------------------------------------------------------- */
 
 static bool in_step(vtb__eval *e, vtb__args *a) {
@@ -76,7 +27,7 @@ static vtb__val b_dot(vtb__eval *e, vtb__args *a) {
   vtb_value *vx = vtb__take_tensor(e, a, "x", &x), *vy = vtb__take_tensor(e, a, "y", &y);
   if (!vx || !vy) return VTB__ERR;
   const vtb__step *s = e->frame->step;
-  unsigned sx = axes_of(s, &vx->type), sy = axes_of(s, &vy->type);
+  unsigned sx = vtb__step_axes_of(s, &vx->type), sy = vtb__step_axes_of(s, &vy->type);
   if (!(sx & sy))
     return vtb__report(e, VTB_DIAG_SHAPE_MISMATCH, a->span,
                        "dot of %s and %s, which have no axis in common", vtb__describe(e, x),
@@ -88,7 +39,7 @@ static vtb__val b_dot(vtb__eval *e, vtb__args *a) {
   vtb_builder *b = vtb__at(e, a->span);
   vtb_value *r =
       b ? vtb_b_einsum(b, vtb_arena_printf(&e->arena, "%s,%s->%s", in1, in2, out), vx, vy) : NULL;
-  vtb_type t = type_of_axes(s, sx ^ sy);
+  vtb_type t = vtb__step_type_of_axes(s, sx ^ sy);
   for (int i = 0; r && i < t.rank; i++) r->type.dim[i].name = vtb_intern(e->module, t.dim[i].name);
   return vtb__tensor(r, NULL);
 }
@@ -100,7 +51,7 @@ static vtb__val b_outer(vtb__eval *e, vtb__args *a) {
   vtb_value *vx = vtb__take_tensor(e, a, "x", &x), *vy = vtb__take_tensor(e, a, "y", &y);
   if (!vx || !vy) return VTB__ERR;
   const vtb__step *s = e->frame->step;
-  if (axes_of(s, &vx->type) & axes_of(s, &vy->type))
+  if (vtb__step_axes_of(s, &vx->type) & vtb__step_axes_of(s, &vy->type))
     return vtb__report(e, VTB_DIAG_SHAPE_MISMATCH, a->span,
                        "outer of %s and %s, which have an axis in common; write *",
                        vtb__describe(e, x), vtb__describe(e, y));
@@ -118,8 +69,8 @@ static vtb__val b_rename_axis(vtb__eval *e, vtb__args *a) {
       !vtb__option_string(e, a, "to", &names[1]))
     return VTB__ERR;
   const vtb__step *s = e->frame->step;
-  int from = axis_of(s, names[0]), to = axis_of(s, names[1]);
-  unsigned own = axes_of(s, &v->type);
+  int from = vtb__step_axis_of(s, names[0]), to = vtb__step_axis_of(s, names[1]);
+  unsigned own = vtb__step_axes_of(s, &v->type);
   if (from < 0 || to < 0)
     return vtb__report(e, VTB_DIAG_UNKNOWN_AXIS, a->span, "'%s' is no axis of this recurrence",
                        names[from >= 0]);
@@ -128,14 +79,15 @@ static vtb__val b_rename_axis(vtb__eval *e, vtb__args *a) {
                        "axis %s [%lld] of %s cannot become axis %s [%lld]", names[0],
                        (long long)s->sizes[from], vtb__describe(e, x), names[1],
                        (long long)s->sizes[to]);
-  vtb_type t = type_of_axes(s, (own & ~(1u << from)) | 1u << to);
+  vtb_type t = vtb__step_type_of_axes(s, (own & ~(1u << from)) | 1u << to);
   int64_t perm[VTB_MAX_RANK];
   bool moved = false;
   for (int i = 0; i < t.rank; i++) { /* where the axes of the result were */
-    int was = axis_of(s, t.dim[i].name) == to ? from : axis_of(s, t.dim[i].name);
+    int was =
+        vtb__step_axis_of(s, t.dim[i].name) == to ? from : vtb__step_axis_of(s, t.dim[i].name);
     perm[i] = 0;
     for (int k = 0; k < v->type.rank; k++)
-      if (axis_of(s, v->type.dim[k].name) == was) perm[i] = k;
+      if (vtb__step_axis_of(s, v->type.dim[k].name) == was) perm[i] = k;
     moved |= perm[i] != i;
   }
   vtb_builder *b = vtb__at(e, a->span);
@@ -278,14 +230,14 @@ static bool same_axes(vtb__eval *e, vtb__rcall *c, const vtb__step *s, vtb__val 
   }
   vtb_value *x = vtb__as_tensor(e, v, span);
   if (!x) return false;
-  vtb_type full = type_of_axes(s, want);
-  if (axes_of(s, &x->type) & ~want) {
+  vtb_type full = vtb__step_type_of_axes(s, want);
+  if (vtb__step_axes_of(s, &x->type) & ~want) {
     vtb__report(e, VTB_DIAG_YIELD_SHAPE, span, "the yield is %s, and %s is declared",
                 vtb__type_string(e, &x->type), vtb__type_string(e, &full));
     return false;
   }
   if (!vtb_type_equal(&x->type, &full)) {
-    x = spread(e, x, want, span);
+    x = vtb__step_spread(e, x, want, span);
     vtb_builder *b = x ? vtb__at(e, span) : NULL;
     x = b ? vtb_b_broadcast(b, x, &full) : NULL;
   }

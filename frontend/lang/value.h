@@ -202,7 +202,20 @@ typedef struct vtb__instance {
   bool is_tuple, in_progress;
 } vtb__instance;
 
-typedef struct vtb__eval {
+typedef struct vtb__eval vtb__eval;
+
+/* What the ground of the evaluator asks of its roof: expressions hold calls, calls run statements,
+ * statements hold expressions. Called by the functions of the same names below. */
+typedef struct vtb__evaluator {
+  vtb__val (*expr)(vtb__eval *e, const vtb_expr *x);
+  vtb__val (*expr_as)(vtb__eval *e, const vtb_expr *x, const vtb_type_expr *type, const char *what);
+  const char *(*text)(vtb__eval *e, const vtb_expr *x);
+  vtb__val (*body_value)(vtb__eval *e, const vtb_stmt_list *body);
+  vtb__val (*constant)(vtb__eval *e, const vtb_decl *d);
+} vtb__evaluator;
+
+struct vtb__eval {
+  const vtb__evaluator *evaluator;
   vtb_unit *unit;
   vtb_diags *diags;
   vtb_module *module;
@@ -225,7 +238,7 @@ typedef struct vtb__eval {
   int64_t batch;      /* VTB_DYN, or the size the entry's inputs have */
   int64_t n_steps;
   int n_streams, n_insts, calls, depth, errors_before;
-} vtb__eval;
+};
 
 /* Reports and gives VTB__ERR. */
 vtb__val vtb__report(vtb__eval *e, int code, vtb_span span, const char *fmt, ...) VTB_PRINTF(4, 5);
@@ -247,23 +260,39 @@ bool vtb__env_get(vtb__eval *e, const char *name, vtb_span span, vtb__val *out);
 bool vtb__env_has(vtb__eval *e, const char *name);
 
 /* eval.c */
-vtb__val vtb__expr(vtb__eval *e, const vtb_expr *x);
+extern const vtb__evaluator vtb__evaluation;
+static inline vtb__val vtb__expr(vtb__eval *e, const vtb_expr *x) {
+  return e->evaluator->expr(e, x);
+}
 /* With the type that the place expects, so that bare choice names are understood; checked and
  * converted. */
-vtb__val vtb__expr_as(vtb__eval *e, const vtb_expr *x, const vtb_type_expr *type, const char *what);
+static inline vtb__val vtb__expr_as(vtb__eval *e, const vtb_expr *x, const vtb_type_expr *type,
+                                    const char *what) {
+  return e->evaluator->expr_as(e, x, type, what);
+}
+/* Text of a string expression, NULL after an error. e->suffix_read says whether it contains
+ * {suffix}. */
+static inline const char *vtb__text(vtb__eval *e, const vtb_expr *x) {
+  return e->evaluator->text(e, x);
+}
+
+/* coerce.c */
 vtb__val vtb__coerce(vtb__eval *e, vtb__val v, const vtb_type_expr *type, vtb_span span,
                      const char *what, bool config);
 bool vtb__is_tensor_type(const vtb_type_expr *t);
-/* Text of a string expression, NULL after an error. e->suffix_read says whether it contains
- * {suffix}. */
-const char *vtb__text(vtb__eval *e, const vtb_expr *x);
+/* The choice's name if `word` is that or an alias; NULL. */
+const char *vtb__choice_find(const vtb_type_expr *t, const char *word);
+vtb__val vtb__chosen(vtb__eval *e, const char *word, const vtb_type_expr *t, vtb_span span);
 
 /* eval_stmt.c */
 /* Runs statements; the value of the last expression statement, else VTB__NIL. Stops at return
  * (e->returning). */
 vtb__val vtb__body(vtb__eval *e, const vtb_stmt_list *body);
 /* The same, and a return inside ends here. */
-vtb__val vtb__body_value(vtb__eval *e, const vtb_stmt_list *body);
+static inline vtb__val vtb__body_value(vtb__eval *e, const vtb_stmt_list *body) {
+  return e->evaluator->body_value(e, body);
+}
+vtb__val vtb__run_body_value(vtb__eval *e, const vtb_stmt_list *body);
 
 /* eval_op.c */
 vtb__val vtb__unary(vtb__eval *e, vtb_unary_op op, vtb__val v, vtb_span span);
@@ -292,7 +321,10 @@ bool vtb__bind_params(vtb__eval *e, const vtb_decl *d, const vtb__actual *args, 
 vtb__val vtb__run_body(vtb__eval *e, const vtb_decl *d, vtb__env *env, vtb_span span);
 vtb__val vtb__call_block(vtb__eval *e, const vtb_decl *d, vtb__env *bound, vtb_span span);
 const vtb_param *vtb__param_find(const vtb_decl *d, const char *name);
-vtb__val vtb__const(vtb__eval *e, const vtb_decl *d);
+vtb__val vtb__const_value(vtb__eval *e, const vtb_decl *d);
+static inline vtb__val vtb__const(vtb__eval *e, const vtb_decl *d) {
+  return e->evaluator->constant(e, d);
+}
 
 /* eval_param.c */
 /* Scopes and suffix applied; reports names that a checkpoint cannot hold. */
@@ -321,8 +353,10 @@ void vtb__name_built(vtb__eval *e, vtb__val v, const char *builtin, int first_id
  * after an error. */
 bool vtb__add_update(vtb__eval *e, const vtb_value *buffer, vtb_value *value, vtb_span span);
 
-/* layout.c */
+/* along.c */
 vtb__val vtb__along(vtb__eval *e, const vtb_expr *x);
+
+/* layout.c */
 vtb__val vtb__enter_path(vtb__eval *e, vtb__val v, const vtb_path *p, vtb_span span);
 vtb__val vtb__leave_path(vtb__eval *e, vtb__val v, const vtb_path *p, vtb_span span);
 const vtb__layout *vtb__layout_new(vtb__eval *e, vtb__layout l);
@@ -348,6 +382,7 @@ typedef struct vtb__builtin {
 const vtb__builtin *vtb__builtin_find(const char *name);
 size_t vtb__builtin_names(const char ***out); /* malloc'd array */
 vtb__val vtb__builtin_call(vtb__eval *e, const vtb__builtin *b, const vtb_expr *x);
+extern const char *const vtb__words[]; /* of orders, modes and the like; NULL ends */
 bool vtb__builtin_name(vtb__eval *e, const char *name,
                        vtb__val *out); /* rows, auto, zeros, training ... */
 extern const vtb__builtin vtb__tensor_builtins[], vtb__token_builtins[], vtb__step_builtins[];
@@ -357,6 +392,7 @@ extern const vtb__builtin vtb__sequence_builtins[], vtb__attention_builtins[],
 
 /* Argument `name`, or the next positional one. The first form reports when it is missing. */
 vtb__val vtb__take(vtb__eval *e, vtb__args *a, const char *name);
+const char *vtb__arg_name(const vtb__args *a, size_t i); /* NULL: given by place */
 bool vtb__take_optional(vtb__eval *e, vtb__args *a, const char *name, vtb__val *out);
 vtb_span vtb__arg_span(const vtb__args *a, size_t i);
 vtb_value *vtb__take_tensor(vtb__eval *e, vtb__args *a, const char *name, vtb__val *whole);
@@ -379,6 +415,7 @@ typedef struct vtb__entry_values { /* what a config says about a recurrence, and
 } vtb__entry_values;
 bool vtb__recurrence_entry(vtb__eval *e, const vtb_decl *d, vtb__entry_values *given);
 /* Gives two step tensors shapes that broadcast by axis name; the names of the result in *out. */
+/* step_axes.c */
 bool vtb__step_align(vtb__eval *e, vtb_value **a, vtb_value **b, vtb_type *out, vtb_span span);
 
 /* resample.c: rows of weights, out x in, of interpolating `in` samples at `out` places with a

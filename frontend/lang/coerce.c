@@ -1,0 +1,163 @@
+/* Values where a type is expected: choices, conversions, mismatches. */
+#include "frontend/lang/value.h"
+
+const char *vtb__choice_find(const vtb_type_expr *t, const char *word) {
+  for (size_t i = 0; i < t->n_choices; i++) {
+    const vtb_choice *c = t->choices[i];
+    if (strcmp(c->name.text, word) == 0) return c->name.text;
+    for (size_t k = 0; k < c->n_aliases; k++)
+      if (strcmp(c->aliases[k].text, word) == 0) return c->name.text;
+  }
+  return NULL;
+}
+
+static vtb__val unknown_choice(vtb__eval *e, const char *word, const vtb_type_expr *t,
+                               vtb_span span) {
+  vtb_strbuf s = {0};
+  VTB_VEC(const char *) names = {0};
+  for (size_t i = 0; i < t->n_choices; i++) {
+    vtb_strbuf_printf(&s, i ? ", %s" : "%s", t->choices[i]->name.text);
+    vtb_vec_push(&names, t->choices[i]->name.text);
+    for (size_t k = 0; k < t->choices[i]->n_aliases; k++)
+      vtb_vec_push(&names, t->choices[i]->aliases[k].text);
+  }
+  vtb__report(e, VTB_DIAG_UNKNOWN_CHOICE, span, "'%s' is not one of %s", word, s.at);
+  vtb__suggest_help(e, word, names.at, names.n);
+  if (!e->stopped) vtb_diag_note(e->diags, t->span, "the choices");
+  vtb_strbuf_free(&s);
+  vtb_vec_free(&names);
+  return VTB__ERR;
+}
+
+vtb__val vtb__chosen(vtb__eval *e, const char *word, const vtb_type_expr *t, vtb_span span) {
+  const char *name = vtb__choice_find(t, word);
+  if (!name) return unknown_choice(e, word, t, span);
+  vtb__val v = vtb__val_string(name);
+  v.u.str.choice = t;
+  return v;
+}
+
+bool vtb__is_tensor_type(const vtb_type_expr *t) {
+  return t->kind == VTB_TYPE_NAME &&
+         (strcmp(t->name.text, "tensor") == 0 || strcmp(t->name.text, "tokens") == 0 ||
+          strcmp(t->name.text, "image") == 0);
+}
+
+static const char *type_text(vtb__eval *e, const vtb_type_expr *t) {
+  switch (t->kind) {
+  case VTB_TYPE_NAME:
+    return t->name.text;
+  case VTB_TYPE_LIST:
+    return vtb_arena_printf(&e->arena, "[%s]", type_text(e, t->elem));
+  case VTB_TYPE_CHOICE:
+    return "one of its choices";
+  case VTB_TYPE_SHAPE:
+    return "a step shape";
+  }
+  return "?";
+}
+
+static vtb__val mismatch(vtb__eval *e, vtb__val v, const vtb_type_expr *t, vtb_span span,
+                         const char *what) {
+  int code = v.kind == VTB__TENSOR && !vtb__is_tensor_type(t) ? VTB_DIAG_NOT_COMPILE_TIME
+                                                              : VTB_DIAG_TYPE_MISMATCH;
+  return vtb__report(e, code, span, "%s is %s, and %s is needed", what, vtb__describe(e, v),
+                     type_text(e, t));
+}
+
+/* The const that a config's string names, such as "row_tl". */
+static bool named_const(vtb__eval *e, const char *name, vtb__val *out) {
+  vtb_decl *d = vtb__file_lookup(e->file, name);
+  if (d && d->kind == VTB_DECL_CONST) *out = vtb__const(e, d);
+  return (d && d->kind == VTB_DECL_CONST) || vtb__builtin_name(e, name, out);
+}
+
+static vtb__val coerce_tensor(vtb__eval *e, vtb__val v, const vtb_type_expr *t, vtb_span span,
+                              const char *what) {
+  if (v.kind == VTB__NONE) return v;
+  if (v.kind != VTB__TENSOR) return mismatch(e, v, t, span, what);
+  vtb__layout_kind k = v.u.t.layout->kind;
+  if (strcmp(t->name.text, "tokens") == 0 && k != VTB__TOKENS)
+    return vtb__report(e, VTB_DIAG_NEEDS_TOKENS, span, "%s is %s, and tokens are needed", what,
+                       vtb__describe(e, v));
+  if (strcmp(t->name.text, "image") == 0 && k != VTB__IMAGE)
+    return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, span, "%s is %s, and an image is needed", what,
+                       vtb__describe(e, v));
+  return v;
+}
+
+static vtb__val coerce_list(vtb__eval *e, vtb__val v, const vtb_type_expr *t, vtb_span span,
+                            const char *what, bool config) {
+  if (v.kind != VTB__LIST && config) { /* one name where several may stand */
+    vtb__val one = vtb__coerce(e, v, t->elem, span, what, config);
+    return one.kind == VTB__ERROR
+               ? one
+               : (vtb__val){.kind = VTB__LIST,
+                            .u.list = {vtb_arena_memdup(&e->arena, &one, sizeof one), 1}};
+  }
+  if (v.kind != VTB__LIST) return mismatch(e, v, t, span, what);
+  vtb__val *at = VTB_NEW_ARRAY(&e->arena, vtb__val, v.u.list.n);
+  for (size_t i = 0; i < v.u.list.n; i++) {
+    at[i] = vtb__coerce(e, v.u.list.at[i], t->elem, span,
+                        vtb_arena_printf(&e->arena, "element %zu of %s", i, what), config);
+    if (at[i].kind == VTB__ERROR) return VTB__ERR;
+  }
+  v.u.list.at = at;
+  return v;
+}
+
+static vtb__val coerce_named(vtb__eval *e, vtb__val v, const vtb_type_expr *t, vtb_span span,
+                             const char *what, bool config) {
+  static const struct {
+    const char *name;
+    vtb__kind kind;
+  } simple[] = {{"int", VTB__INT},       {"float", VTB__FLOAT}, {"bool", VTB__BOOL},
+                {"string", VTB__STRING}, {"size", VTB__SIZE},   {"path", VTB__PATH},
+                {"mode", VTB__MODE},     {"init", VTB__INIT}};
+  for (size_t i = 0; i < sizeof simple / sizeof *simple; i++) {
+    if (strcmp(t->name.text, simple[i].name) != 0) continue;
+    vtb__kind want = simple[i].kind;
+    if (v.kind == VTB__STRING && config &&
+        (want == VTB__PATH || want == VTB__MODE || want == VTB__INIT)) {
+      const char *word = v.u.str.s;
+      if (!named_const(e, word, &v))
+        return vtb__report(e, want == VTB__MODE ? VTB_DIAG_BAD_MODE : VTB_DIAG_BAD_PATH, span,
+                           "'%s' is not a %s", word, t->name.text);
+    }
+    if (v.kind == want) return v;
+    if (want == VTB__FLOAT && v.kind == VTB__INT) return vtb__float((double)v.u.i);
+    if (want == VTB__SIZE && v.kind == VTB__INT && v.u.i > 0)
+      return (vtb__val){.kind = VTB__SIZE, .u.size = {v.u.i, v.u.i}};
+    if (want == VTB__SIZE && config && v.kind == VTB__LIST && v.u.list.n == 2) {
+      vtb__val h = v.u.list.at[0], w = v.u.list.at[1];
+      if (h.kind == VTB__INT && w.kind == VTB__INT && h.u.i > 0 && w.u.i > 0 &&
+          h.u.i < VTB__MAX_SIZE && w.u.i < VTB__MAX_SIZE)
+        return (vtb__val){.kind = VTB__SIZE, .u.size = {h.u.i, w.u.i}};
+    }
+    return mismatch(e, v, t, span, what);
+  }
+  return vtb__report(e, VTB_DIAG_UNKNOWN_NAME, t->name.span, "unknown type '%s'", t->name.text);
+}
+
+vtb__val vtb__coerce(vtb__eval *e, vtb__val v, const vtb_type_expr *t, vtb_span span,
+                     const char *what, bool config) {
+  if (v.kind == VTB__ERROR) return v;
+  if (v.kind == VTB__TUPLE)
+    return vtb__report(e, VTB_DIAG_VALUE_COUNT, span, "%s is %s, and one is needed", what,
+                       vtb__describe(e, v));
+  switch (t->kind) {
+  case VTB_TYPE_CHOICE:
+    if (v.kind == VTB__NONE && vtb__choice_find(t, "none")) return vtb__chosen(e, "none", t, span);
+    if (v.kind == VTB__MODE && !v.u.mode.chunk) return vtb__chosen(e, v.u.mode.name, t, span);
+    if (v.kind != VTB__STRING) return mismatch(e, v, t, span, what);
+    return vtb__chosen(e, v.u.str.s, t, span);
+  case VTB_TYPE_LIST:
+    return coerce_list(e, v, t, span, what, config);
+  case VTB_TYPE_NAME:
+    return vtb__is_tensor_type(t) ? coerce_tensor(e, v, t, span, what)
+                                  : coerce_named(e, v, t, span, what, config);
+  case VTB_TYPE_SHAPE:
+    return v;
+  }
+  return VTB__ERR;
+}

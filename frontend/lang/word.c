@@ -1,0 +1,38 @@
+/* Names with a meaning of their own: orders, modes, initialisers, `none`, `pi`. */
+#include "frontend/lang/value.h"
+
+const char *const vtb__words[] = {"rows",  "cols",     "snake",     "diagonal", "hilbert",
+                                  "auto",  "parallel", "recurrent", "none",     "training",
+                                  "batch", "pi",       NULL};
+
+bool vtb__builtin_name(vtb__eval *e, const char *name, vtb__val *out) {
+  static const vtb_path orders[] = {{.order = VTB_PATH_ROWS},
+                                    {.order = VTB_PATH_COLS},
+                                    {.order = VTB_PATH_SNAKE},
+                                    {.order = VTB_PATH_DIAGONAL},
+                                    {.order = VTB_PATH_HILBERT}};
+  for (int i = 0; i < 5; i++)
+    if (strcmp(name, vtb__words[i]) == 0) {
+      *out = (vtb__val){.kind = VTB__PATH, .u.path = &orders[i]};
+      return true;
+    }
+  static const char *const modes[] = {"auto", "parallel", "recurrent", "chunkwise"};
+  for (int i = 0; i < 4; i++)
+    if (strcmp(name, modes[i]) == 0) {
+      *out = (vtb__val){.kind = VTB__MODE, .u.mode = {modes[i], 0}};
+      return true;
+    }
+  if (strcmp(name, "none") == 0)
+    *out = VTB__NIL;
+  else if (strcmp(name, "training") == 0)
+    *out = vtb__bool(e->options->training);
+  else if (strcmp(name, "batch") == 0)
+    *out = e->batch == VTB_DYN ? vtb__val_string("batch") : vtb__int(e->batch);
+  else if (strcmp(name, "pi") == 0)
+    *out = vtb__float(3.14159265358979323846);
+  else if (vtb__init_builtin(name))
+    *out = vtb__init_value(e, name, NULL, 0, VTB_NO_SPAN);
+  else
+    return false;
+  return true;
+}
