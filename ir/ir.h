@@ -108,7 +108,7 @@ typedef enum vtb_role {
   VTB_ROLE_PLAIN,  /* argument of an inner function */
   VTB_ROLE_INPUT,  /* fed by the user */
   VTB_ROLE_PARAM,  /* a trained weight; `name` is the official checkpoint name */
-  VTB_ROLE_BUFFER, /* saved with the weights but not trained (batch norm statistics, fixed tables) */
+  VTB_ROLE_BUFFER, /* saved with the weights, not trained (batch norm statistics, fixed tables) */
   VTB_ROLE_GRAD    /* an adjoint that comes in (functions made by autodiff) */
 } vtb_role;
 

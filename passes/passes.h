@@ -48,21 +48,22 @@ VTB_MUST_USE vtb_status vtb_run_pipeline(vtb_pass_context *c, const vtb_pipeline
                                          vtb_error *err);
 
 /* Reverse mode. From entry @f(args) -> (outs) makes and returns a new entry function
- *   @f_grad(args..., adjoints of the outs listed in `outs`...) -> (outs..., adjoints of the args listed in `wrt`...)
+ *   @f_grad(args..., adjoints of the outs listed in `outs`...)
+ *       -> (outs..., adjoints of the args listed in `wrt`...)
  * with functions called by @f split into a forward that also returns what the backward needs, and a
- * backward.
- * Adjoint arguments have role GRAD and official name "d:<output>"; adjoint returns are named
- * "d:<arg official name>". Adjoints of args that the outs do not depend on are zeros. Defined in
- * passes/autodiff.c; rules in passes/grad_*.c. */
+ * backward. Adjoint arguments have role GRAD and official name "d:<output>"; adjoint returns are
+ * named "d:<arg official name>". Adjoints of args that the outs do not depend on are zeros. Defined
+ * in passes/autodiff.c; rules in passes/grad_*.c. */
 VTB_MUST_USE vtb_status vtb_autodiff(vtb_module *m, vtb_func *f, const int *outs, int n_outs,
                                      const int *wrt, int n_wrt, vtb_func **grad, vtb_diags *diags,
                                      vtb_error *err);
 
 /* Training step for a classifier entry with output logits [B, classes]:
- *   @train(args..., labels i32 [B]) -> (loss [], logits, d:<param>...)   loss = mean cross entropy with label
- * smoothing. (passes/train_step.c: builds the loss in IR, then vtb_autodiff with a constant adjoint
- * of 1.) With loss_scale it has one more argument, input "loss_scale" f32 [], by which every
- * adjoint is multiplied. */
+ *   @train(args..., labels i32 [B]) -> (loss [], logits, d:<param>...)
+ *   loss = mean cross entropy with label smoothing
+ * (passes/train_step.c: builds the loss in IR, then vtb_autodiff with a constant adjoint of 1.)
+ * With loss_scale it has one more argument, input "loss_scale" f32 [], by which every adjoint is
+ * multiplied. */
 typedef struct vtb_train_step {
   const char *logits; /* of f's outputs; NULL: the first */
   double label_smoothing;
@@ -86,7 +87,7 @@ typedef enum vtb_place {
 } vtb_place;
 typedef struct vtb_slot {
   vtb_place place;
-  int index; /* argument or return number; for a constant: number in the function's constant table */
+  int index;      /* argument or return; for a constant: number in the function's constant table */
   int64_t offset; /* bytes into the function's workspace frame, 64-byte aligned */
   int64_t bytes;
   const vtb_value *base; /* VIEW: the stored value it aliases (never itself a view) */

@@ -14,65 +14,61 @@ typedef struct sample {
 
 /* clang-format off */
 #define XT "f32[B, 3, 4]"
-#define UNARY(name, ...) {.op = #name, .args = "%x: " XT, .call = #name " %x", .types = XT, __VA_ARGS__}
-#define BINARY(name, other, ...)                                                                                       \
-  {.op = #name, .args = "%x: " XT ", %y: " other, .call = #name " %x, %y", .types = XT, __VA_ARGS__},                  \
-  {.op = #name, .args = "%x: " XT ", %y: " other, .call = #name " %y, %x", .types = XT, __VA_ARGS__}
-#define EINSUM(spec, a, b, r)                                                                                          \
-  { .op = "einsum", .args = "%x: " a ", %y: " b, .call = "einsum %x, %y {spec = \"" spec "\"}", .types = r }
+#define UNARY(name, ...) \
+  {.op = #name, .args = "%x: " XT, .call = #name " %x", .types = XT, __VA_ARGS__}
+#define SWAPPED(name, other, call_, ...) \
+  {.op = #name, .args = "%x: " XT ", %y: " other, .call = call_, .types = XT, __VA_ARGS__}
+#define BINARY(name, other, ...) \
+  SWAPPED(name, other, #name " %x, %y", __VA_ARGS__), \
+  SWAPPED(name, other, #name " %y, %x", __VA_ARGS__)
+#define EINSUM(spec, a, b, r) \
+  {.op = "einsum", .args = "%x: " a ", %y: " b, .call = "einsum %x, %y {spec = \"" spec "\"}", \
+   .types = r}
 #define QKV "%q: f32[B, 5, 2, 3], %k: f32[B, 5, 2, 3], %v: f32[B, 5, 2, 4], %d: "
 #define S0 ", %s: f32[B, 2, 3, 4]"
 #define N0 ", %n: f32[B, 2, 3]"
 #define YS "f32[B, 5, 2, 4], f32[B, 2, 3, 4]"
 #define ZN ", f32[B, 5, 2], f32[B, 2, 3]"
-#define SCAN(d, attrs)                                                                                                 \
-  {                                                                                                                    \
-    .op = "linscan", .args = QKV d, .call = "linscan %q, %k, %v, %d {" attrs "}", .types = YS, .n_results = 2,         \
-    .lo = 0.1, .hi = 0.95                                                                                              \
-  }
-#define SCAN_INIT(d, attrs)                                                                                            \
-  {                                                                                                                    \
-    .op = "linscan", .args = QKV d S0, .call = "linscan %q, %k, %v, %d, %s {init = 1, " attrs "}", .types = YS,        \
-    .n_results = 2, .lo = 0.1, .hi = 0.95                                                                              \
-  }
-#define SCAN_NORM(d, attrs)                                                                                            \
-  {                                                                                                                    \
-    .op = "linscan", .args = QKV d, .call = "linscan %q, %k, %v, %d {normalizer = 1, " attrs "}", .types = YS ZN,      \
-    .n_results = 4, .lo = 0.1, .hi = 0.95                                                                              \
-  }
-#define SCAN_NORM_INIT(d, attrs)                                                                                       \
-  {                                                                                                                    \
-    .op = "linscan", .args = QKV d S0 N0,                                                                              \
-    .call = "linscan %q, %k, %v, %d, %s, %n {init = 1, normalizer = 1, " attrs "}", .types = YS ZN, .n_results = 4,    \
-    .lo = 0.1, .hi = 0.95                                                                                              \
-  }
+#define SCAN_OF(args_, operands, types_, n) \
+  {.op = "linscan", .args = QKV args_, .call = "linscan %q, %k, %v, %d" operands "}", \
+   .types = types_, .n_results = n, .lo = 0.1, .hi = 0.95}
+#define SCAN(d, attrs) SCAN_OF(d, " {" attrs, YS, 2)
+#define SCAN_INIT(d, attrs) SCAN_OF(d S0, ", %s {init = 1, " attrs, YS, 2)
+#define SCAN_NORM(d, attrs) SCAN_OF(d, " {normalizer = 1, " attrs, YS ZN, 4)
+#define SCAN_NORM_INIT(d, attrs) \
+  SCAN_OF(d S0 N0, ", %s, %n {init = 1, normalizer = 1, " attrs, YS ZN, 4)
 
-#define ATTENTION(arg, operand, attrs)                                                                                 \
-  {                                                                                                                    \
-    .op = "attention", .args = "%q: f32[B, 3, 4, 3], %k: f32[B, 5, 2, 3], %v: f32[B, 5, 2, 2]" arg,                    \
-    .pre = "", .call = "attention %q, %k, %v" operand " {" attrs "}", .types = "f32[B, 3, 4, 2], f32[B, 3, 4]",        \
-    .n_results = 2                                                                                                     \
-  }
+#define ATTENTION(arg, operand, attrs) \
+  {.op = "attention", .args = "%q: f32[B, 3, 4, 3], %k: f32[B, 5, 2, 3], %v: f32[B, 5, 2, 2]" arg, \
+   .pre = "", .call = "attention %q, %k, %v" operand " {" attrs "}", \
+   .types = "f32[B, 3, 4, 2], f32[B, 3, 4]", .n_results = 2}
 
 static const sample samples[] = {
-    UNARY(neg, .linear = true), UNARY(abs), UNARY(exp), UNARY(log, .lo = 0.5, .hi = 2), UNARY(sqrt, .lo = 0.5, .hi = 2),
-    UNARY(rsqrt, .lo = 0.5, .hi = 2), UNARY(square), UNARY(sin), UNARY(cos), UNARY(tanh), UNARY(erf), UNARY(sigmoid),
-    UNARY(log_sigmoid, .lo = -9, .hi = 9), UNARY(softplus, .lo = -9, .hi = 9), UNARY(silu, .lo = -4, .hi = 4),
+    UNARY(neg, .linear = true), UNARY(abs), UNARY(exp), UNARY(log, .lo = 0.5, .hi = 2),
+    UNARY(sqrt, .lo = 0.5, .hi = 2), UNARY(rsqrt, .lo = 0.5, .hi = 2), UNARY(square), UNARY(sin),
+    UNARY(cos), UNARY(tanh), UNARY(erf), UNARY(sigmoid), UNARY(log_sigmoid, .lo = -9, .hi = 9),
+    UNARY(softplus, .lo = -9, .hi = 9), UNARY(silu, .lo = -4, .hi = 4),
     UNARY(gelu, .lo = -3, .hi = 3), UNARY(gelu_tanh, .lo = -3, .hi = 3), UNARY(relu),
-    BINARY(add, XT, .linear = true), BINARY(add, "f32[4]", .linear = true), BINARY(add, "f32[]", .linear = true),
-    BINARY(sub, "f32[3, 1]", .linear = true), BINARY(mul, "f32[B, 1, 4]"), BINARY(mul, "f32[1, 3, 1]"),
+    BINARY(add, XT, .linear = true), BINARY(add, "f32[4]", .linear = true),
+    BINARY(add, "f32[]", .linear = true),
+    BINARY(sub, "f32[3, 1]", .linear = true), BINARY(mul, "f32[B, 1, 4]"),
+    BINARY(mul, "f32[1, 3, 1]"),
     BINARY(mul, "f32[]"),
     BINARY(div, "f32[3, 1]", .lo = 0.5, .hi = 2), BINARY(max, "f32[4]"), BINARY(min, "f32[4]"),
     BINARY(pow, "f32[3, 1]", .lo = 0.5, .hi = 2),
     {.op = "select", .args = "%x: " XT ", %y: f32[3, 1]", .pre = "  %c = gt %x, %y : " XT "\n",
      .call = "select %c, %x, %y", .types = XT},
 
-    {.op = "reduce_sum", .args = "%x: " XT, .call = "reduce_sum %x {axes = [1]}", .types = "f32[B, 4]", .linear = true},
+    {.op = "reduce_sum", .args = "%x: " XT, .call = "reduce_sum %x {axes = [1]}",
+     .types = "f32[B, 4]", .linear = true},
     {.op = "reduce_sum", .args = "%x: " XT, .call = "reduce_sum %x {axes = [0, 2], keep = 1}",
      .types = "f32[1, 3, 1]", .linear = true},
-    {.op = "reduce_max", .args = "%x: " XT, .call = "reduce_max %x {axes = [2], keep = 1}", .types = "f32[B, 3, 1]"},
-    {.op = "reduce_max", .args = "%x: " XT, .call = "reduce_max %x {axes = [0, 2]}", .types = "f32[3]"},
-    {.op = "reduce_max", .args = "%x: " XT, .call = "reduce_max %x {axes = [2, 1]}", .types = "f32[B]"},
+    {.op = "reduce_max", .args = "%x: " XT, .call = "reduce_max %x {axes = [2], keep = 1}",
+     .types = "f32[B, 3, 1]"},
+    {.op = "reduce_max", .args = "%x: " XT, .call = "reduce_max %x {axes = [0, 2]}",
+     .types = "f32[3]"},
+    {.op = "reduce_max", .args = "%x: " XT, .call = "reduce_max %x {axes = [2, 1]}",
+     .types = "f32[B]"},
 
     {.op = "reshape", .args = "%x: " XT, .call = "reshape %x {shape = [-1, 2, 6]}",
      .types = "f32[B, 2, 6]", .linear = true},
@@ -82,7 +78,8 @@ static const sample samples[] = {
      .types = "f32[3, 4, B]", .linear = true},
     {.op = "slice", .args = "%x: " XT, .call = "slice %x {axis = 2, start = 1, limit = 3}",
      .types = "f32[B, 3, 2]", .linear = true},
-    {.op = "slice", .args = "%x: f32[B, 9]", .call = "slice %x {axis = 1, start = 1, limit = 8, step = 3}",
+    {.op = "slice", .args = "%x: f32[B, 9]",
+     .call = "slice %x {axis = 1, start = 1, limit = 8, step = 3}",
      .types = "f32[B, 3]", .linear = true},
     {.op = "pad", .args = "%x: " XT, .call = "pad %x {axis = 1, low = 2, high = 1}",
      .types = "f32[B, 6, 4]", .linear = true},
@@ -90,18 +87,23 @@ static const sample samples[] = {
      .types = "f32[B, 6, 4]", .linear = true},
     {.op = "concat", .args = "%x: " XT ", %y: f32[B, 1, 4]", .call = "concat %x, %y, %x {axis = 1}",
      .types = "f32[B, 7, 4]", .linear = true},
-    {.op = "permute", .args = "%x: f32[B, 6]", .call = "permute %x {axis = 1, path = \"cols~@2x3\"}",
+    {.op = "permute", .args = "%x: f32[B, 6]",
+     .call = "permute %x {axis = 1, path = \"cols~@2x3\"}",
      .types = "f32[B, 6]", .linear = true},
-    {.op = "permute", .args = "%x: f32[B, 6]", .call = "permute %x {axis = 1, path = \"snake@3x2\", inverse = 1}",
+    {.op = "permute", .args = "%x: f32[B, 6]",
+     .call = "permute %x {axis = 1, path = \"snake@3x2\", inverse = 1}",
      .types = "f32[B, 6]", .linear = true},
-    {.op = "shift", .args = "%x: f32[B, 6, 2]", .call = "shift %x {axis = 1, by = 2, path = \"cols@2x3\"}",
+    {.op = "shift", .args = "%x: f32[B, 6, 2]",
+     .call = "shift %x {axis = 1, by = 2, path = \"cols@2x3\"}",
      .types = "f32[B, 6, 2]", .linear = true},
     {.op = "shift", .args = "%x: f32[B, 6, 2]", .call = "shift %x {axis = 1, by = -1, fill = 3.0}",
      .types = "f32[B, 6, 2]"},
     {.op = "shift", .args = "%x: f32[B, 6, 2], %y: f32[B, 2]",
-     .call = "shift %x, %y {axis = 1, by = 1, path = \"cols~@2x3\"}", .types = "f32[B, 6, 2]", .linear = true},
+     .call = "shift %x, %y {axis = 1, by = 1, path = \"cols~@2x3\"}", .types = "f32[B, 6, 2]",
+     .linear = true},
     {.op = "shift", .args = "%x: f32[B, 6, 2], %y: f32[B, 2]",
-     .call = "shift %x, %y {axis = 1, by = -1, path = \"snake@2x3\"}", .types = "f32[B, 6, 2]", .linear = true},
+     .call = "shift %x, %y {axis = 1, by = -1, path = \"snake@2x3\"}", .types = "f32[B, 6, 2]",
+     .linear = true},
 
     EINSUM("bnd,ed->bne", XT, "f32[5, 4]", "f32[B, 3, 5]"),
     EINSUM("bnd,bmd->bnm", XT, "f32[B, 5, 4]", "f32[B, 3, 5]"),
@@ -122,16 +124,19 @@ static const sample samples[] = {
     {.op = "dwconv_dx", .args = "%x: f32[B, 6, 2], %w: f32[2, 3, 3]", .types = "f32[B, 6, 2]",
      .call = "dwconv_dx %x, %w {grid = [2, 3], pad = [1, 1], path = \"rows~@2x3\"}"},
     {.op = "dwconv_dw", .args = "%x: f32[B, 6, 2], %y: f32[B, 6, 2]", .types = "f32[2, 3, 3]",
-     .call = "dwconv_dw %x, %y {grid = [2, 3], pad = [1, 1], kernel = [3, 3], path = \"rows~@2x3\"}"},
+     .call = "dwconv_dw %x, %y {grid = [2, 3], pad = [1, 1], kernel = [3, 3], "
+             "path = \"rows~@2x3\"}"},
 
     SCAN("f32[2]", "class = \"constant\""),
     SCAN("f32[B, 5, 2]", "class = \"scalar\", mode = \"parallel\""),
-    SCAN("f32[B, 5, 2]", "class = \"scalar\", mode = \"chunkwise\", chunk = 2, path = \"rows~@1x5\""),
+    SCAN("f32[B, 5, 2]",
+         "class = \"scalar\", mode = \"chunkwise\", chunk = 2, path = \"rows~@1x5\""),
     SCAN("f32[B, 5, 2, 3]", "class = \"key\", mode = \"chunkwise\", chunk = 3"),
     SCAN("f32[B, 5, 2, 4]", "class = \"value\""),
     SCAN("f32[B, 5, 2, 3, 4]", "class = \"full\", path = \"rows~@1x5\""),
     {.op = "linscan", .args = QKV "f32[B, 5, 2, 4], %a: f32[2, 3, 4]" S0,
-     .call = "linscan %q, %k, %v, %d, %a, %s {class = \"rates\", init = 1, path = \"rows~@1x5\"}", .types = YS,
+     .call = "linscan %q, %k, %v, %d, %a, %s {class = \"rates\", init = 1, path = \"rows~@1x5\"}",
+     .types = YS,
      .n_results = 2},
     SCAN_INIT("f32[B, 5, 2, 4]", "class = \"value\""),
     SCAN_INIT("f32[B, 5, 2, 3, 4]", "class = \"full\""),
@@ -141,7 +146,8 @@ static const sample samples[] = {
     SCAN_NORM_INIT("f32[B, 5, 2, 3]", "class = \"key\", path = \"rows~@1x5\""),
     {.op = "maxplus", .args = "%g: f32[B, 6, 2], %i: f32[B, 6, 2]", .types = "f32[B, 6, 2]",
      .call = "maxplus %g, %i {path = \"cols~@2x3\"}"},
-    {.op = "maxplus", .args = "%g: f32[B, 6, 2], %i: f32[B, 6, 2], %m: f32[B, 2]", .types = "f32[B, 6, 2]",
+    {.op = "maxplus", .args = "%g: f32[B, 6, 2], %i: f32[B, 6, 2], %m: f32[B, 2]",
+     .types = "f32[B, 6, 2]",
      .call = "maxplus %g, %i, %m"},
     ATTENTION("", "", ""),
     ATTENTION("", "", "scale = 0.7, causal = 1"),
@@ -149,9 +155,11 @@ static const sample samples[] = {
     ATTENTION(", %b: f32[2, 3, 5]", ", %b", "causal = 1"),
     ATTENTION(", %b: f32[B, 1, 3, 5]", ", %b", ""),
     {.op = "call", .args = "%x: " XT ", %y: f32[4]", .call = "call @inner(%x, %y)", .types = XT},
-    {.op = "fold", .args = "%s: f32[B, 4], %x: " XT ", %w: f32[4, 4]", .types = XT ", f32[B, 4]", .n_results = 2,
+    {.op = "fold", .args = "%s: f32[B, 4], %x: " XT ", %w: f32[4, 4]",
+     .types = XT ", f32[B, 4]", .n_results = 2,
      .call = "fold @advance(%s, %x, %w) {states = 1, seqs = 1, path = \"rows~@1x3\"}"},
-    {.op = "tap", .args = "%x: " XT, .call = "tap %x {name = \"seen\"}", .types = XT, .linear = true},
+    {.op = "tap", .args = "%x: " XT, .call = "tap %x {name = \"seen\"}", .types = XT,
+     .linear = true},
 };
 /* clang-format on */
 #define N_SAMPLES (sizeof samples / sizeof *samples)
