@@ -174,7 +174,8 @@ static vtb_inst *build_linscan(vtb__rec *r, vtb_value **operands, int n, const c
   return vtb_build(&r->b, VTB_OP_linscan, operands, n, attrs, n_attrs);
 }
 
-/* What the scan reads is named after the state, "C.read"; its last states take the recurrence's own names. */
+/* What the scan reads is named after the state, "C.read"; its last states take the recurrence's own
+ * names. */
 static void name_results(vtb__rec *r, int state, vtb_inst *scan) {
   const vtb__state *s = &r->states[state];
   vtb_value **final = r->inst->results + r->n_yields;

@@ -1,4 +1,5 @@
 /* Buffers for measuring a program without data. */
+#include "runtime/base/random.h"
 #include "frontend/cli/cli.h"
 
 #include <string.h>

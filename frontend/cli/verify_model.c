@@ -1,6 +1,7 @@
 /* A model against itself: one set of random weights through every mode, several chunk sizes and
  * every target, forward and gradients, compared with the interpreter running the recurrent form;
  * and the search for the first op that departs. */
+#include "runtime/base/random.h"
 #include "frontend/cli/verify.h"
 
 #include <math.h>

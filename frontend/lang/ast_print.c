@@ -112,6 +112,28 @@ static void print_head_list(printer *p, const char *head, const vtb_expr_list *l
   text(p, ")");
 }
 
+/* "(head a b c)"; the last two may be NULL. */
+static void print_parts(printer *p, const char *head, const vtb_expr *a, const vtb_expr *b,
+                        const vtb_expr *c) {
+  const vtb_expr *parts[] = {a, b, c};
+  vtb_strbuf_printf(p->out, "(%s", head);
+  for (int i = 0; i < 3 && parts[i]; i++) {
+    text(p, " ");
+    print_expr(p, parts[i]);
+  }
+  text(p, ")");
+}
+
+static void print_call(printer *p, const vtb_expr *e) {
+  vtb_strbuf_printf(p->out, "(call %s%s", e->u.call.self ? "." : "", e->u.call.callee.text);
+  if (e->u.call.self) {
+    text(p, " self=");
+    print_expr(p, e->u.call.self);
+  }
+  print_args(p, &e->u.call.args);
+  text(p, ")");
+}
+
 static void print_expr(printer *p, const vtb_expr *e) {
   switch (e->kind) {
   case VTB_EXPR_ERROR:
@@ -142,11 +164,7 @@ static void print_expr(printer *p, const vtb_expr *e) {
     print_head_list(p, "list", &e->u.list);
     break;
   case VTB_EXPR_INDEX:
-    text(p, "(index ");
-    print_expr(p, e->u.index.base);
-    text(p, " ");
-    print_expr(p, e->u.index.index);
-    text(p, ")");
+    print_parts(p, "index", e->u.index.base, e->u.index.index, NULL);
     break;
   case VTB_EXPR_MEMBER:
     vtb_strbuf_printf(p->out, "(.%s ", e->u.member.member.text);
@@ -154,34 +172,16 @@ static void print_expr(printer *p, const vtb_expr *e) {
     text(p, ")");
     break;
   case VTB_EXPR_CALL:
-    vtb_strbuf_printf(p->out, "(call %s%s", e->u.call.self ? "." : "", e->u.call.callee.text);
-    if (e->u.call.self) {
-      text(p, " self=");
-      print_expr(p, e->u.call.self);
-    }
-    print_args(p, &e->u.call.args);
-    text(p, ")");
+    print_call(p, e);
     break;
   case VTB_EXPR_UNARY:
-    vtb_strbuf_printf(p->out, "(%s ", vtb__unary_text(e->u.unary.op));
-    print_expr(p, e->u.unary.operand);
-    text(p, ")");
+    print_parts(p, vtb__unary_text(e->u.unary.op), e->u.unary.operand, NULL, NULL);
     break;
   case VTB_EXPR_BINARY:
-    vtb_strbuf_printf(p->out, "(%s ", vtb__binary_text(e->u.binary.op));
-    print_expr(p, e->u.binary.left);
-    text(p, " ");
-    print_expr(p, e->u.binary.right);
-    text(p, ")");
+    print_parts(p, vtb__binary_text(e->u.binary.op), e->u.binary.left, e->u.binary.right, NULL);
     break;
   case VTB_EXPR_CONDITIONAL:
-    text(p, "(? ");
-    print_expr(p, e->u.cond.test);
-    text(p, " ");
-    print_expr(p, e->u.cond.yes);
-    text(p, " ");
-    print_expr(p, e->u.cond.no);
-    text(p, ")");
+    print_parts(p, "?", e->u.cond.test, e->u.cond.yes, e->u.cond.no);
     break;
   case VTB_EXPR_PARAM:
     print_param(p, e);
@@ -374,31 +374,54 @@ static void write_list(const vtb_expr_list *l, vtb_strbuf *out) {
   }
 }
 
+/* Floats keep their point: 2.0, not 2. */
+static void write_float(double f, vtb_strbuf *out) {
+  size_t before = out->n;
+  vtb_strbuf_printf(out, "%.9g", f);
+  bool plain = true;
+  for (size_t i = before; i < out->n; i++)
+    plain = plain && ((out->at[i] >= '0' && out->at[i] <= '9'));
+  if (plain) vtb_strbuf_puts(out, ".0");
+}
+
+static void write_interp(const vtb_expr_list *pieces, vtb_strbuf *out) {
+  vtb_strbuf_putc(out, '"');
+  for (size_t i = 0; i < pieces->n; i++) {
+    const vtb_expr *piece = pieces->at[i];
+    if (piece->kind == VTB_EXPR_STRING) {
+      quoted(out, piece->u.str, true);
+      continue;
+    }
+    vtb_strbuf_putc(out, '{');
+    vtb__expr_print(piece, out);
+    vtb_strbuf_putc(out, '}');
+  }
+  vtb_strbuf_putc(out, '"');
+}
+
+static void write_call(const vtb_expr *e, vtb_strbuf *out) {
+  if (e->u.call.self) {
+    vtb__expr_print(e->u.call.self, out);
+    vtb_strbuf_putc(out, '.');
+  }
+  vtb_strbuf_printf(out, "%s(", e->u.call.callee.text);
+  for (size_t i = 0; i < e->u.call.args.n; i++) {
+    const vtb_arg *a = e->u.call.args.at[i];
+    vtb_strbuf_printf(out, "%s%s%s", i ? ", " : "", a->name.text ? a->name.text : "",
+                      a->name.text ? " = " : "");
+    vtb__expr_print(a->value, out);
+  }
+  vtb_strbuf_putc(out, ')');
+}
+
 static void write_expr(const vtb_expr *e, vtb_strbuf *out) {
   printer p = {out, 0};
   switch (e->kind) {
-  case VTB_EXPR_FLOAT: {
-    size_t before = out->n;
-    vtb_strbuf_printf(out, "%.9g", e->u.f);
-    bool plain = true;
-    for (size_t i = before; i < out->n; i++)
-      plain = plain && ((out->at[i] >= '0' && out->at[i] <= '9'));
-    if (plain) vtb_strbuf_puts(out, ".0");
+  case VTB_EXPR_FLOAT:
+    write_float(e->u.f, out);
     break;
-  }
   case VTB_EXPR_INTERP:
-    vtb_strbuf_putc(out, '"');
-    for (size_t i = 0; i < e->u.list.n; i++) {
-      const vtb_expr *piece = e->u.list.at[i];
-      if (piece->kind == VTB_EXPR_STRING) {
-        quoted(out, piece->u.str, true);
-        continue;
-      }
-      vtb_strbuf_putc(out, '{');
-      vtb__expr_print(piece, out);
-      vtb_strbuf_putc(out, '}');
-    }
-    vtb_strbuf_putc(out, '"');
+    write_interp(&e->u.list, out);
     break;
   case VTB_EXPR_LIST:
     vtb_strbuf_putc(out, '[');
@@ -416,18 +439,7 @@ static void write_expr(const vtb_expr *e, vtb_strbuf *out) {
     vtb_strbuf_printf(out, ".%s", e->u.member.member.text);
     break;
   case VTB_EXPR_CALL:
-    if (e->u.call.self) {
-      vtb__expr_print(e->u.call.self, out);
-      vtb_strbuf_putc(out, '.');
-    }
-    vtb_strbuf_printf(out, "%s(", e->u.call.callee.text);
-    for (size_t i = 0; i < e->u.call.args.n; i++) {
-      const vtb_arg *a = e->u.call.args.at[i];
-      vtb_strbuf_printf(out, "%s%s%s", i ? ", " : "", a->name.text ? a->name.text : "",
-                        a->name.text ? " = " : "");
-      vtb__expr_print(a->value, out);
-    }
-    vtb_strbuf_putc(out, ')');
+    write_call(e, out);
     break;
   case VTB_EXPR_UNARY:
     if (e->u.unary.op != VTB_UNARY_REVERSE)

@@ -1,7 +1,7 @@
 /* The manifest of a built file as bytes: each struct's fields once, for both directions. */
 #include "runtime/artefact/artefact_file.h"
 #include "runtime/artefact/cpu_level.h"
-#include "runtime/artefact/wire.h"
+#include "runtime/launch/wire.h"
 
 const char *const vtb_artefact_role_names[VTB_N_ARTEFACT_ROLES] = {"inference", "training step"};
 

@@ -38,4 +38,11 @@ static inline uint32_t vtb_random_hash(uint32_t seed, uint32_t stream, uint32_t 
   return vtb_random_mix(index ^ vtb_random_key(seed, stream));
 }
 
+/* ---- for everything random that is no op: data, initial values ------------------------------- */
+
+/* A counter-based generator for everything random in the runtime: stateless, 64 bits from (key,
+ * counter). */
+uint64_t vtb_random_u64(uint64_t key, uint64_t counter);
+double vtb_random_unit(uint64_t key, uint64_t counter); /* [0, 1), 53 bits */
+
 #endif

@@ -1,7 +1,7 @@
 /* From a decoded sample to the model's input: resize, crop, augment, normalise. Draws come from the
  * sample's key. */
 #include "runtime/data/dataset.h"
-#include "runtime/train/init.h"
+#include "runtime/base/random.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #include "runtime/launch/launch_plan_file.h"
 
 #include "runtime/launch/launch_check.h"
-#include "runtime/artefact/wire.h"
+#include "runtime/launch/wire.h"
 
 enum { FORMAT = 2 };
 /* Bytes that an element takes at least; see vtb__wire_count(). */

@@ -31,9 +31,4 @@ VTB_MUST_USE vtb_status vtb_init_tensor(const char *text, const char *name, uint
 /* Is `text` an initialiser (for checks at compile time)? */
 VTB_MUST_USE vtb_status vtb_init_check(const char *text, vtb_error *err);
 
-/* A counter-based generator for everything random in the runtime: stateless, 64 bits from (key,
- * counter). */
-uint64_t vtb_random_u64(uint64_t key, uint64_t counter);
-double vtb_random_unit(uint64_t key, uint64_t counter); /* [0, 1), 53 bits */
-
 #endif

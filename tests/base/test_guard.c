@@ -5,7 +5,7 @@
 
 #include <pthread.h>
 
-/* ---- a piece of work that uses all that never fails ---- */
+/* ---- a piece of work that uses all that never fails ------------------------------------------ */
 
 typedef struct work {
   vtb_arena *arena; /* outlives the work */
@@ -73,7 +73,7 @@ TEST(each_allocation_that_fails_is_a_status) {
   CHECK(failures > 5 && inner > 40);
 }
 
-/* ---- what is kept, what is not ---- */
+/* ---- what is kept, what is not --------------------------------------------------------------- */
 
 static vtb_status takes_and_fails(void *arg, vtb_error *err) {
   (void)err;
@@ -121,7 +121,7 @@ TEST(what_is_taken_belongs_to_the_guard_until_it_returns) {
   vtb_free(kept); /* outside of guards it is free() */
 }
 
-/* ---- what is deferred ---- */
+/* ---- what is deferred ------------------------------------------------------------------------ */
 
 static int order[3], n_order;
 static void note(void *what) { order[n_order++] = *(int *)what; }
@@ -143,7 +143,7 @@ TEST(deferred_actions_are_undone_the_latest_first) {
   CHECK(strstr(err.text, "internal error at ") && strstr(err.text, "number 4"));
 }
 
-/* ---- threads ---- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 static void *guarded_thread(void *arg) {
   vtb_error err = {0};
@@ -162,7 +162,7 @@ TEST(guards_are_of_their_threads) {
   CHECK(!bad[0] && !bad[1]);
 }
 
-/* ---- the checked family ---- */
+/* ---- the checked family ---------------------------------------------------------------------- */
 
 TEST(the_checked_family_says_so) {
   vtb_arena a;

@@ -4,6 +4,7 @@
 #ifndef VTB_TEST_FAKE_PROGRAM_H
 #define VTB_TEST_FAKE_PROGRAM_H
 
+#include "runtime/base/random.h"
 #include "runtime/train/init.h"
 #include "tests/runtime/support.h"
 

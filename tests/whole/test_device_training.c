@@ -7,6 +7,7 @@
 #include "codegen/codegen.h"
 #include "codegen/emulator/emulator.h"
 #include "frontend/lang/lang.h"
+#include "runtime/base/random.h"
 #include "runtime/cuda/cuda.h"
 #include "runtime/launch/launch_check.h"
 #include "runtime/artefact/safetensors.h"

@@ -1,5 +1,5 @@
 /* See wire.h. */
-#include "runtime/artefact/wire.h"
+#include "runtime/launch/wire.h"
 
 #include <string.h>
 

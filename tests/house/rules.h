@@ -1,0 +1,83 @@
+/* The rules of the house, as tables: who includes whom, how large things get, what is allowed to be
+ * otherwise and why. tests/house holds the tree to them; docs/architecture.svg is drawn from
+ * `rooms`.
+ */
+#ifndef VTB_HOUSE_RULES_H
+#define VTB_HOUSE_RULES_H
+
+enum {
+  MOST_COLUMNS = 100,
+  MOST_FILE_LINES = 660,
+  MOST_FUNCTION_LINES = 80,
+  MOST_FUNCTION_LINES_P90 = 25,
+  MOST_RING_FILES = 4
+};
+
+/* A room is a folder (or one file of it); the longest row that a path begins with is its own. A
+ * file includes from its own room and from those in `below`: a name there stands for all under
+ * it. */
+typedef struct house_room {
+  const char *path, *below, *what;
+} house_room;
+
+#define IR "runtime/base ir"
+#define GENERATOR IR " passes codegen/codegen.h codegen/body codegen/steps.h codegen/describe.h"
+static const house_room rooms[] = {
+    {"runtime/base", "", "status, arena, strings, files"},
+    {"runtime/launch", "runtime/base", "programs, plans, threads"},
+    {"runtime/artefact", "runtime/base runtime/launch", "built files, weights"},
+    {"runtime/artefact/model.c", "runtime", "runs built models: the API"},
+    {"runtime/data", "runtime/base", "images, data sets"},
+    {"runtime/train", "runtime/base runtime/launch runtime/artefact runtime/data",
+     "optimisers, checkpoints"},
+    {"runtime/cuda", "runtime/base runtime/launch runtime/artefact", "a GPU runs a plan"},
+    {"runtime/vertebra.h", "runtime/launch/program.h", "the API of built models"},
+    {"ir", "runtime/base", "SSA tensor IR, interpreter"},
+    {"frontend/lang", IR, ".vtb text to IR"},
+    {"passes", IR " runtime/launch/program.h", "IR to simpler IR"},
+    {"codegen", IR " passes codegen/body runtime", "targets, steps of a run"},
+    {"codegen/body", IR " passes", "what kernels compute"},
+    {"codegen/cpu", GENERATOR " runtime/launch runtime/artefact", "LLVM"},
+    {"codegen/cuda", GENERATOR " runtime/launch runtime/train/update.h", "CUDA C, NVRTC"},
+    {"codegen/emulator", IR " codegen/codegen.h codegen/cuda runtime/launch", "CUDA C on the CPU"},
+    {"codegen/targets.c", IR " passes codegen runtime", "a row a target"},
+    {"frontend/cli", IR " passes codegen runtime frontend/lang", "the command"},
+};
+
+/* Rings of files that call each other, larger than MOST_RING_FILES: `file` is one of its files,
+ * `most` the size it must not pass. */
+typedef struct house_ring {
+  const char *file;
+  int most;
+  const char *why;
+} house_ring;
+static const house_ring rings[] = {
+    {"frontend/cli/main.c", 22, "main.c holds the table of commands and what they share"},
+    {"frontend/lang/eval.c", 16, "expressions hold calls, calls hold bodies, bodies expressions"},
+    {"frontend/lang/token.c", 8, "strings hold expressions: the scanner calls the parser"},
+    {"passes/recurrence_form.c", 6, "the algebra of terms stands in recurrence_form.c"},
+    {"ir/shape.c", 6, "shape.c holds the table of rules and what they share"},
+};
+
+/* Functions longer than MOST_FUNCTION_LINES. */
+typedef struct house_function {
+  const char *file, *name, *why;
+} house_function;
+static const house_function long_functions[] = {
+    {"frontend/cli/cmd_train.c", "run_training", "the fields of one struct, one after the other"},
+};
+
+/* Names of models that texts for people may hold, as examples. */
+typedef struct house_example {
+  const char *file, *word;
+} house_example;
+static const house_example examples[] = {
+    {"frontend/cli/main.c", "vil"},   /* help: what MODEL may be */
+    {"frontend/lang/build.c", "vil"}, /* a message about presets */
+};
+
+/* Families of models that code must not know by name, besides the names that models/ gives. */
+static const char *const families[] = {"deit",  "swin",   "resnet",  "mamba",
+                                       "xlstm", "retnet", "convnext"};
+
+#endif

@@ -1,0 +1,112 @@
+/* Includes point one way: rules.h says which room builds on which; no header includes itself
+ * through others. */
+#include "rules.h"
+#include "tests/test.h"
+#include "tree.h"
+
+enum { N_ROOMS = sizeof rooms / sizeof *rooms, MOST_LINE = 4096, MOST_PATH_BYTES = 256 };
+
+/* Does `path` lie under `folder` (or is it that file)? */
+static bool under(const char *path, const char *folder, size_t n) {
+  return strncmp(path, folder, n) == 0 && (path[n] == '/' || path[n] == '\0');
+}
+
+static const house_room *room_of(const char *path) {
+  const house_room *best = NULL;
+  for (int i = 0; i < N_ROOMS; i++)
+    if (under(path, rooms[i].path, strlen(rooms[i].path)) &&
+        (!best || strlen(rooms[i].path) > strlen(best->path)))
+      best = &rooms[i];
+  return best;
+}
+
+static bool listed(const char *list, const char *path) {
+  for (const char *p = list; *p; p += strspn(p, " ")) {
+    size_t n = strcspn(p, " ");
+    if (under(path, p, n)) return true;
+    p += n;
+  }
+  return false;
+}
+
+static void check_include(const house_file *f, int line, const char *path, complaints *c) {
+  const house_room *from = room_of(f->path);
+  if (vtb_ends_with(path, ".gen.h")) return;
+  if (!from)
+    complain(c, f->path, line, "this folder is no room; give it a row in tests/house/rules.h");
+  else if (room_of(path) != from && !listed(from->below, path))
+    complain(c, f->path, line,
+             "%s must not include %s: it builds on [%s]; move what is needed down, or the user up",
+             from->path, path, from->below);
+}
+
+static void check_directions(const house_tree *t, complaints *c) {
+  char line[MOST_LINE], path[MOST_PATH_BYTES];
+  for (size_t i = 0; i < t->files.n; i++) {
+    const house_file *f = &t->files.at[i];
+    if (vtb_starts_with(f->path, "tests/")) continue;
+    const char *at = f->text;
+    for (int n = 1; next_line(&at, line, sizeof line); n++)
+      if (included(line, path, sizeof path)) check_include(f, n, path, c);
+  }
+}
+
+/* Follows includes from `path` down; `trail` holds the files on the way. */
+static void check_ring(const house_tree *t, const char *path, const char **trail, int depth,
+                       vtb_map *done, complaints *c) {
+  for (int i = 0; i < depth; i++)
+    if (strcmp(trail[i], path) == 0) {
+      complain(c, path, 0, "includes itself through %s; split what both need into a header below",
+               trail[depth - 1]);
+      return;
+    }
+  const house_file *f = tree_find(t, path);
+  if (!f || depth == 64 || vtb_map_has(done, path)) return;
+  trail[depth] = f->path;
+  char line[MOST_LINE], next[MOST_PATH_BYTES];
+  const char *at = f->text;
+  while (next_line(&at, line, sizeof line))
+    if (included(line, next, sizeof next)) check_ring(t, next, trail, depth + 1, done, c);
+  vtb_map_set(done, path, NULL);
+}
+
+static void check_rings(const house_tree *t, complaints *c) {
+  const char *trail[64];
+  vtb_map done = {0};
+  for (size_t i = 0; i < t->files.n; i++) check_ring(t, t->files.at[i].path, trail, 0, &done, c);
+  vtb_map_free(&done);
+}
+
+TEST(planted_faults_are_found) {
+  house_tree t = {0};
+  complaints c = {0};
+  tree_add(&t, "ir/a.h", "#include \"ir/b.h\"\n");
+  tree_add(&t, "ir/b.h", "#include <stdio.h>\n#include \"ir/a.h\"\n#include \"passes/passes.h\"\n");
+  tree_add(&t, "cellar/c.c", "#include \"ir/a.h\"\n");
+  check_directions(&t, &c);
+  CHECK(c.n == 2 && strstr(c.text.at, "ir/b.h:3: ir must not include passes/passes.h"));
+  CHECK(c.n == 2 && strstr(c.text.at, "cellar/c.c:1: this folder is no room"));
+  vtb_strbuf_free(&c.text);
+  c = (complaints){0};
+  check_rings(&t, &c);
+  CHECK(c.n == 1 && strstr(c.text.at, "ir/a.h: includes itself through ir/b.h"));
+  vtb_strbuf_free(&c.text);
+  tree_free(&t);
+}
+
+TEST(the_tree_keeps_the_rules) {
+  house_tree t = {0};
+  complaints c = {0};
+  tree_read(&t, VTB_SOURCE_DIR);
+  CHECK(t.files.n > 100);
+  check_directions(&t, &c);
+  check_rings(&t, &c);
+  CHECK_MSG(complaints_end(&c) == 0, "includes run upward");
+  tree_free(&t);
+}
+
+int main(void) {
+  RUN(planted_faults_are_found);
+  RUN(the_tree_keeps_the_rules);
+  return test_done();
+}

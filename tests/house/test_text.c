@@ -1,0 +1,219 @@
+/* What can be read off the text: columns, lengths of files and functions, and that no code knows a
+ * model by its name. */
+#include <ctype.h>
+#include <dirent.h>
+
+#include "rules.h"
+#include "tests/test.h"
+#include "tree.h"
+
+enum { MOST_LINE = 4096 };
+
+typedef VTB_VEC(int) lengths;
+
+/* ---- columns and lines ----------------------------------------------------------------------- */
+
+/* Characters, not bytes. */
+static int columns(const char *line) {
+  int n = 0;
+  for (; *line; line++) n += (*line & 0xC0) != 0x80;
+  return n;
+}
+
+static void check_lines(const house_file *f, complaints *c) {
+  char line[MOST_LINE];
+  const char *at = f->text;
+  int n = 0;
+  while (next_line(&at, line, sizeof line))
+    if (n++, columns(line) > MOST_COLUMNS)
+      complain(c, f->path, n, "%d columns, more than %d; break the line", columns(line),
+               MOST_COLUMNS);
+  if (n > MOST_FILE_LINES)
+    complain(c, f->path, 0, "%d lines, more than %d; split it by what it does", n, MOST_FILE_LINES);
+}
+
+/* ---- functions ------------------------------------------------------------------------------- */
+
+/* The name of the function whose signature is `text`: the last word before its first
+ * parenthesis. */
+static void name_of(const char *text, char *name, size_t size) {
+  const char *end = strchr(text, '(');
+  while (end > text && !isalnum((unsigned char)end[-1]) && end[-1] != '_') end--;
+  const char *from = end;
+  while (from > text && (isalnum((unsigned char)from[-1]) || from[-1] == '_')) from--;
+  snprintf(name, size, "%.*s", (int)(end - from), from);
+}
+
+static bool allowed_long(const char *path, const char *name) {
+  for (size_t i = 0; i < sizeof long_functions / sizeof *long_functions; i++)
+    if (vtb_streq(long_functions[i].file, path) && vtb_streq(long_functions[i].name, name))
+      return true;
+  return false;
+}
+
+static void end_function(const house_file *f, int from, int to, const char *signature, lengths *all,
+                         complaints *c) {
+  char name[128];
+  vtb_vec_push(all, to - from + 1);
+  if (to - from + 1 <= MOST_FUNCTION_LINES) return;
+  name_of(signature, name, sizeof name);
+  if (!allowed_long(f->path, name))
+    complain(c, f->path, from, "%s has %d lines, more than %d; give its parts names", name,
+             to - from + 1, MOST_FUNCTION_LINES);
+}
+
+/* A definition begins at the left margin, has a parenthesis before its brace, and is no
+ * initialiser. */
+static bool may_begin(const char *line) {
+  return (isalpha((unsigned char)*line) || *line == '_') && !vtb_starts_with(line, "typedef") &&
+         !strchr(line, '=') && !vtb_starts_with(line, "struct ") && !vtb_starts_with(line, "enum ");
+}
+
+static void measure_functions(const house_file *f, lengths *all, complaints *c) {
+  char line[MOST_LINE];
+  vtb_strbuf signature = {0};
+  const char *at = f->code;
+  int from = 0, open = 0;
+  for (int n = 1; next_line(&at, line, sizeof line); n++) {
+    size_t len = strlen(line);
+    while (len && line[len - 1] == ' ') line[--len] = '\0';
+    if (open) {
+      if (line[0] != '}') continue;
+      end_function(f, open, n, signature.at, all, c);
+      open = from = 0;
+      continue;
+    }
+    if (may_begin(line)) from = n, signature.n = 0;
+    if (!from) continue;
+    vtb_strbuf_puts(&signature, line);
+    if (vtb_ends_with(line, "{") && strchr(signature.at, '('))
+      open = from;
+    else if (vtb_ends_with(line, "}") && strchr(signature.at, '('))
+      end_function(f, from, n, signature.at, all, c), from = 0;
+    else if (vtb_ends_with(line, ";"))
+      from = 0;
+  }
+  vtb_strbuf_free(&signature);
+}
+
+static int ascending(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
+
+static void check_p90(lengths *all, complaints *c) {
+  if (!all->n) return;
+  qsort(all->at, all->n, sizeof *all->at, ascending);
+  int p90 = all->at[all->n * 9 / 10];
+  printf("%zu functions: median %d, nine in ten within %d, longest %d lines\n", all->n,
+         all->at[all->n / 2], p90, all->at[all->n - 1]);
+  if (p90 > MOST_FUNCTION_LINES_P90)
+    complain(c, "the tree", 0, "one function in ten is longer than %d lines; at most %d", p90,
+             MOST_FUNCTION_LINES_P90);
+}
+
+/* ---- names of models ------------------------------------------------------------------------- */
+
+/* The stems of models/<family>.vtb, and the list of rules.h. */
+static void model_names(vtb_map *names) {
+  for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+    vtb_map_set(names, families[i], NULL);
+  DIR *d = opendir(VTB_SOURCE_DIR "/models");
+  CHECK(d != NULL);
+  for (struct dirent *e; d && (e = readdir(d));) {
+    char stem[sizeof e->d_name];
+    snprintf(stem, sizeof stem, "%s", e->d_name);
+    if (!vtb_ends_with(stem, ".vtb")) continue;
+    stem[strlen(stem) - strlen(".vtb")] = '\0';
+    vtb_map_set(names, stem, NULL);
+  }
+  if (d) closedir(d);
+}
+
+static bool is_example(const char *path, const char *word) {
+  for (size_t i = 0; i < sizeof examples / sizeof *examples; i++)
+    if (vtb_streq(examples[i].file, path) && vtb_streq(examples[i].word, word)) return true;
+  return false;
+}
+
+/* Words of code and of literals; comments may cite. A word is letters only: vil_tiny has "vil". */
+static void check_names(const house_file *f, const vtb_map *names, complaints *c) {
+  const char *p = f->text;
+  int line = 1;
+  bool comment = false;
+  for (; *p; p++) {
+    line += *p == '\n';
+    if (p[0] == '/' && p[1] == '*') comment = true;
+    if (p[0] == '*' && p[1] == '/') comment = false;
+    if (p[0] == '/' && p[1] == '/') p += strcspn(p, "\n") - 1;
+    if (comment || !isalpha((unsigned char)*p)) continue;
+    char word[64];
+    size_t n = 0;
+    for (; isalpha((unsigned char)*p); p++)
+      if (n + 1 < sizeof word) word[n++] = (char)tolower((unsigned char)*p);
+    word[n] = '\0';
+    if (vtb_map_has(names, word) && !is_example(f->path, word))
+      complain(c, f->path, line,
+               "code knows the model \"%s\"; let models/ say what is special about it", word);
+    p--;
+  }
+}
+
+/* ---- the rules ------------------------------------------------------------------------------- */
+
+static void check_tree(const house_tree *t, complaints *c) {
+  lengths all = {0};
+  vtb_map names = {0};
+  model_names(&names);
+  for (size_t i = 0; i < t->files.n; i++) {
+    const house_file *f = &t->files.at[i];
+    check_lines(f, c);
+    if (vtb_starts_with(f->path, "tests/")) continue;
+    measure_functions(f, &all, c);
+    check_names(f, &names, c);
+  }
+  check_p90(&all, c);
+  vtb_vec_free(&all);
+  vtb_map_free(&names);
+}
+
+static void fill(vtb_strbuf *s, const char *line, int times) {
+  while (times-- > 0) vtb_strbuf_puts(s, line);
+}
+
+TEST(planted_faults_are_found) {
+  house_tree t = {0};
+  complaints c = {0};
+  vtb_strbuf text = {0};
+  vtb_strbuf_puts(&text, "/* vil may be cited */\nstatic int long_one(int a,\n    int b) {\n");
+  fill(&text, "  a++; /* } */\n", 90);
+  vtb_strbuf_puts(&text, "}\nint table[] = {\n");
+  fill(&text, "    1,\n", 600);
+  vtb_strbuf_puts(&text, "};\nconst char *s = \"vil_tiny\";\n// ");
+  fill(&text, "0123456789", 10);
+  vtb_strbuf_puts(&text, "\n");
+  tree_add(&t, "ir/a.c", text.at);
+  check_tree(&t, &c);
+  CHECK(c.n == 5);
+  CHECK(strstr(c.text.at, "ir/a.c:2: long_one has 93 lines"));
+  CHECK(strstr(c.text.at, "ir/a.c:697: code knows the model \"vil\""));
+  CHECK(strstr(c.text.at, "ir/a.c:698: 103 columns"));
+  CHECK(strstr(c.text.at, "ir/a.c: 698 lines"));
+  CHECK(strstr(c.text.at, "one function in ten is longer"));
+  vtb_strbuf_free(&text);
+  vtb_strbuf_free(&c.text);
+  tree_free(&t);
+}
+
+TEST(the_tree_keeps_the_rules) {
+  house_tree t = {0};
+  complaints c = {0};
+  tree_read(&t, VTB_SOURCE_DIR);
+  CHECK(t.files.n > 100);
+  check_tree(&t, &c);
+  CHECK_MSG(complaints_end(&c) == 0, "the tree breaks a rule");
+  tree_free(&t);
+}
+
+int main(void) {
+  RUN(planted_faults_are_found);
+  RUN(the_tree_keeps_the_rules);
+  return test_done();
+}
