@@ -65,6 +65,59 @@ void vtb_attr_remove(vtb_inst *inst, const char *key) {
   inst->n_attrs = n;
 }
 
+/* ---- equality -------------------------------------------------------------------------------- */
+
+const char *vtb_attr_text(const vtb_attr *a, char buf[VTB_SPEC_SIZE]) {
+  if (strcmp(a->key, "spec") != 0 || strlen(a->s) >= VTB_SPEC_SIZE) return a->s;
+  char now[256] = {0}, next = 'a';
+  size_t n = 0;
+  for (const char *p = a->s; *p; p++) {
+    bool letter = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z');
+    if (letter && !now[(unsigned char)*p]) now[(unsigned char)*p] = next++;
+    buf[n++] = letter ? now[(unsigned char)*p] : *p;
+  }
+  buf[n] = 0;
+  return buf;
+}
+
+/* The value's bytes; of a text `buf` may hold them. */
+static const void *bytes_of(const vtb_attr *a, char buf[VTB_SPEC_SIZE], size_t *n) {
+  switch (a->kind) {
+  case VTB_ATTR_INT:
+    *n = sizeof a->i;
+    return &a->i;
+  case VTB_ATTR_FLOAT:
+    *n = sizeof a->f;
+    return &a->f;
+  case VTB_ATTR_INTS:
+    *n = (size_t)a->n * sizeof *a->ints;
+    return a->ints;
+  case VTB_ATTR_FLOATS:
+    *n = (size_t)a->n * sizeof *a->floats;
+    return a->floats;
+  case VTB_ATTR_STR:
+    break;
+  }
+  const char *text = vtb_attr_text(a, buf);
+  *n = strlen(text);
+  return text;
+}
+
+bool vtb_attr_equal(const vtb_attr *a, const vtb_attr *b) {
+  char x[VTB_SPEC_SIZE], y[VTB_SPEC_SIZE];
+  size_t n, m;
+  if (a->kind != b->kind || strcmp(a->key, b->key) != 0) return false;
+  const void *left = bytes_of(a, x, &n), *right = bytes_of(b, y, &m);
+  return n == m && memcmp(left, right, n) == 0;
+}
+
+uint64_t vtb_attr_hash(const vtb_attr *a) {
+  char buf[VTB_SPEC_SIZE];
+  size_t n;
+  const void *bytes = bytes_of(a, buf, &n);
+  return vtb_hash_bytes(vtb_hash_str(VTB_HASH_INIT, a->key), bytes, n);
+}
+
 /* ---- schema ---------------------------------------------------------------------------------- */
 
 static vtb_attr_kind kind_of(const char *word, size_t n) {

@@ -254,6 +254,14 @@ const int64_t *vtb_attr_ints(const vtb_inst *inst, const char *key,
                              int *n);             /* NULL, *n = 0 if absent */
 void vtb_attr_set(vtb_inst *inst, vtb_attr attr); /* copies into the arena */
 void vtb_attr_remove(vtb_inst *inst, const char *key);
+/* Same key and value. Specifications of einsums are equal whatever their letters are:
+ * "bnc,ec->bne" and "abc,zc->abz". */
+bool vtb_attr_equal(const vtb_attr *a, const vtb_attr *b);
+uint64_t vtb_attr_hash(const vtb_attr *a);
+/* The string of an attribute; of an einsum's specification with letters in the order of appearance,
+ * "abc,dc->abd", written to `buf`. */
+enum { VTB_SPEC_SIZE = 64 };
+const char *vtb_attr_text(const vtb_attr *a, char buf[VTB_SPEC_SIZE]);
 
 /* ---- rewriting ------------------------------------------------------------------------------- */
 

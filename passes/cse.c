@@ -21,40 +21,6 @@ static const vtb_value *operand(const vtb_inst *inst, int i) {
   return inst->operands[swap ? 1 - i : i];
 }
 
-static uint64_t hash_attr(uint64_t h, const vtb_attr *a) {
-  h = vtb_hash_str(h, a->key);
-  switch (a->kind) {
-  case VTB_ATTR_INT:
-    return vtb_hash_bytes(h, &a->i, sizeof a->i);
-  case VTB_ATTR_FLOAT:
-    return vtb_hash_bytes(h, &a->f, sizeof a->f);
-  case VTB_ATTR_STR:
-    return vtb_hash_str(h, a->s);
-  case VTB_ATTR_INTS:
-    return vtb_hash_bytes(h, a->ints, (size_t)a->n * sizeof *a->ints);
-  case VTB_ATTR_FLOATS:
-    return vtb_hash_bytes(h, a->floats, (size_t)a->n * sizeof *a->floats);
-  }
-  return h;
-}
-
-static bool attr_equal(const vtb_attr *a, const vtb_attr *b) {
-  if (a->kind != b->kind) return false;
-  switch (a->kind) {
-  case VTB_ATTR_INT:
-    return a->i == b->i;
-  case VTB_ATTR_FLOAT:
-    return memcmp(&a->f, &b->f, sizeof a->f) == 0;
-  case VTB_ATTR_STR:
-    return vtb_streq(a->s, b->s);
-  case VTB_ATTR_INTS:
-    return a->n == b->n && memcmp(a->ints, b->ints, (size_t)a->n * sizeof *a->ints) == 0;
-  case VTB_ATTR_FLOATS:
-    return a->n == b->n && memcmp(a->floats, b->floats, (size_t)a->n * sizeof *a->floats) == 0;
-  }
-  return false;
-}
-
 static uint64_t hash_inst(const vtb_inst *inst) {
   uint64_t h = vtb_hash_bytes(VTB_HASH_INIT, &inst->op, sizeof inst->op);
   for (int i = 0; i < inst->n_operands; i++) {
@@ -62,7 +28,7 @@ static uint64_t hash_inst(const vtb_inst *inst) {
     h = vtb_hash_bytes(h, &id, sizeof id);
   }
   uint64_t attrs = 0; /* the order of attributes means nothing */
-  for (int i = 0; i < inst->n_attrs; i++) attrs += hash_attr(VTB_HASH_INIT, &inst->attrs[i]);
+  for (int i = 0; i < inst->n_attrs; i++) attrs += vtb_attr_hash(&inst->attrs[i]);
   h = vtb_hash_bytes(h, &attrs, sizeof attrs);
   return inst->callee ? vtb_hash_str(h, inst->callee->name) : h;
 }
@@ -77,7 +43,7 @@ static bool equal(const vtb_inst *a, const vtb_inst *b) {
     if (!vtb_type_equal(&a->results[i]->type, &b->results[i]->type)) return false;
   for (int i = 0; i < a->n_attrs; i++) {
     const vtb_attr *other = vtb_attr_find(b, a->attrs[i].key);
-    if (!other || !attr_equal(&a->attrs[i], other)) return false;
+    if (!other || !vtb_attr_equal(&a->attrs[i], other)) return false;
   }
   return true;
 }

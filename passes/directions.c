@@ -25,11 +25,6 @@ static bool is_scan(const vtb_inst *i) {
   return i->op == VTB_OP_linscan || i->op == VTB_OP_linscan_grad;
 }
 
-static bool same_attr(const vtb_attr *a, const vtb_attr *b) {
-  if (a->kind != b->kind) return false;
-  return a->kind == VTB_ATTR_INT ? a->i == b->i : a->kind == VTB_ATTR_STR && vtb_streq(a->s, b->s);
-}
-
 /* Every attribute of `a` but the path is in `b`. */
 static bool attrs_within(const vtb_inst *a, const vtb_inst *b) {
   for (int i = 0; i < a->n_attrs; i++) {
@@ -37,7 +32,7 @@ static bool attrs_within(const vtb_inst *a, const vtb_inst *b) {
     if (vtb_streq(x->key, "path")) continue;
     for (int j = 0; j < b->n_attrs; j++)
       if (vtb_streq(b->attrs[j].key, x->key)) y = &b->attrs[j];
-    if (!y || !same_attr(x, y)) return false;
+    if (!y || !vtb_attr_equal(x, y)) return false;
   }
   return true;
 }

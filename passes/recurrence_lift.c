@@ -266,18 +266,20 @@ static vtb__lifted lift_concat(vtb__rec *r, const vtb_inst *inst, vtb__lifted *x
   return (vtb__lifted){joined, lead, inst->results[0]->type.rank, degree};
 }
 
-/* Three letters that the spec does not use. */
-static void spare_letters(const char *spec, char out[3]) {
+/* Letters for batch, tokens and heads that the spec does not use. */
+static void lead_letters(const char *spec, char out[4]) {
+  static const char wishes[] = "bnhzyxwutsrqpomljigfedcakv";
   int n = 0;
-  for (char c = 'z'; c >= 'a' && n < 3; c--)
-    if (!strchr(spec, c)) out[n++] = c;
+  for (const char *c = wishes; *c && n < 3; c++)
+    if (!strchr(spec, *c)) out[n++] = *c;
+  out[n] = 0;
 }
 
 static vtb__lifted lift_einsum(vtb__rec *r, const vtb_inst *inst, vtb__lifted *x) {
   const char *spec = vtb_attr_str(inst, "spec", ""), *comma = strchr(spec, ','),
              *arrow = strstr(spec, "->");
-  char free_letters[3] = "xyz";
-  spare_letters(spec, free_letters);
+  char free_letters[4];
+  lead_letters(spec, free_letters);
   int lead = larger(x[0].lead, x[1].lead);
   const char *prefix[4] = {"", &free_letters[2], "", free_letters};
   char *batched =

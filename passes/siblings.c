@@ -40,7 +40,7 @@ static bool alike(const vtb_inst *first, const vtb_inst *e, int axis) {
   const vtb_type *x = &first->operands[1]->type, *y = &e->operands[1]->type;
   if (first->operands[0] != e->operands[0] || x->rank != y->rank || x->dtype != y->dtype)
     return false;
-  if (!vtb_streq(vtb_attr_str(first, "spec", ""), vtb_attr_str(e, "spec", ""))) return false;
+  if (!vtb_attr_equal(vtb_attr_find(first, "spec"), vtb_attr_find(e, "spec"))) return false;
   for (int a = 0; a < x->rank; a++)
     if (a != axis && x->dim[a].size != y->dim[a].size) return false;
   return !e->operands[1]->def || e->operands[1]->def->order < first->order;

@@ -161,9 +161,10 @@ static vtb__val b_matmul(vtb__eval *e, vtb__args *a) {
     return vtb__report(e, VTB_DIAG_MATMUL_AXIS, a->span,
                        "the last axis of %s does not fit the weight %s", vtb__describe(e, x),
                        vtb__type_string(e, &vw->type));
-  char spec[2 * VTB_MAX_RANK + 16], in[VTB_MAX_RANK + 1] = {0};
-  for (int i = 0; i < r; i++) in[i] = (char)('a' + i);
-  snprintf(spec, sizeof spec, "%s,z%c->%.*sz", in, in[r - 1], r - 1, in);
+  char spec[2 * VTB_MAX_RANK + 16], in[VTB_MAX_RANK + 1];
+  vtb__axis_letters(&vx->type, r, "", in);
+  char to = vtb__axis_letter("embedding", in);
+  snprintf(spec, sizeof spec, "%s,%c%c->%.*s%c", in, to, in[r - 1], r - 1, in, to);
   vtb_builder *b = vtb__at(e, a->span);
   vtb_value *y = b ? vtb_b_einsum(b, spec, vx, vw) : NULL;
   if (y && !y->type.dim[r - 1].name) y->type.dim[r - 1].name = vx->type.dim[r - 1].name;
@@ -198,6 +199,14 @@ static int letters(const char *part, size_t n) {
   return count;
 }
 
+static int distinct_letters(const char *spec, char out[27]) {
+  int n = 0;
+  for (char c = 'a'; c <= 'z'; c++)
+    if (strchr(spec, c)) out[n++] = c;
+  out[n] = 0;
+  return n;
+}
+
 static vtb__val bad_spec(vtb__eval *e, vtb__args *a, const char *spec) {
   return vtb__report(e, VTB_DIAG_EINSUM_SPEC, a->span,
                      "\"%s\" does not describe a product of two operands", spec);
@@ -216,14 +225,14 @@ static vtb__val b_einsum(vtb__eval *e, vtb__args *a) {
   const char *spec = s.u.str.s, *comma = strchr(spec, ','), *arrow = strstr(spec, "->");
   if (!comma || !arrow || comma > arrow) return bad_spec(e, a, spec);
   size_t n1 = (size_t)(comma - spec), n2 = (size_t)(arrow - comma - 1), n3 = strlen(arrow + 2);
-  char fresh[27] = {0}, in1[40], in2[40], out[40];
-  int n_fresh = 0;
-  for (char c = 'z'; c >= 'a'; c--)
-    if (!strchr(spec, c)) fresh[n_fresh++] = c;
+  char fresh[VTB_MAX_RANK + 1], in1[40], in2[40], out[40];
   int l1 = vx->type.rank - letters(spec, n1), l2 = vy->type.rank - letters(comma + 1, n2);
   bool d1, d2, d3;
-  if (l1 < 0 || l2 < 0 || l1 > n_fresh || l2 > n_fresh) return bad_spec(e, a, spec);
+  char used[27];
+  if (l1 < 0 || l2 < 0 || distinct_letters(spec, used) > 26 - VTB_MAX_RANK)
+    return bad_spec(e, a, spec);
   int lead = l1 > l2 ? l1 : l2;
+  vtb__axis_letters(l1 > l2 ? &vx->type : &vy->type, lead, used, fresh);
   if (!expand(spec, n1, l1, fresh + (lead - l1), in1, sizeof in1, &d1) ||
       !expand(comma + 1, n2, l2, fresh + (lead - l2), in2, sizeof in2, &d2))
     return bad_spec(e, a, spec);

@@ -234,7 +234,9 @@ static vtb__val b_insert_tokens(vtb__eval *e, vtb__args *a) {
   }
   if (l.tail) parts[k++] = row(e, w, l.head + l.mid, l.tail, a->span);
   if (!(b = vtb__at(e, a->span))) return VTB__ERR;
-  return vtb__tensor(vtb_b_concat(b, parts, k, 1), vtb__layout_new(e, l));
+  vtb_value *all = vtb_b_concat(b, parts, k, 1);
+  if (all) all->type.dim[1].name = v->type.dim[1].name;
+  return vtb__tensor(all, vtb__layout_new(e, l));
 }
 
 /* Pieces of the sequence along axis 1, joined along it again. */

@@ -10,6 +10,8 @@
  * that `before = x` renames nothing. */
 #include "frontend/lang/value.h"
 
+#include <ctype.h>
+
 /* Depth of calls at which a value was named, kept in vtb_value.scratch: 0 is never. */
 static uintptr_t depth_of(const vtb_value *v) { return (uintptr_t)v->scratch; }
 
@@ -60,4 +62,25 @@ void vtb__name_built(vtb__eval *e, vtb__val v, const char *builtin, int first_id
   if (v.kind != VTB__TENSOR || !here(e, v.u.t.v) || v.u.t.v->id < first_id || depth_of(v.u.t.v))
     return;
   vtb_value_rename(v.u.t.v, in_scope(e, builtin));
+}
+
+/* ---- letters of products --------------------------------------------------------------------- */
+
+char vtb__axis_letter(const char *axis, const char *used) {
+  static const char others[] = "defgijlmopqrstuvwxyzabchkn";
+  char wish = axis ? (char)tolower((unsigned char)axis[0]) : 0;
+  if (wish >= 'a' && wish <= 'z' && !strchr(used, wish)) return wish;
+  for (const char *c = others; *c; c++)
+    if (!strchr(used, *c)) return *c;
+  vtb_bug("an einsum with more than 26 axes");
+}
+
+void vtb__axis_letters(const vtb_type *t, int n, const char *used, char *out) {
+  char taken[27 + VTB_MAX_RANK];
+  int at = snprintf(taken, 27, "%s", used);
+  for (int a = 0; a < n; a++) {
+    out[a] = taken[at++] = vtb__axis_letter(t->dim[a].name, taken);
+    taken[at] = 0;
+  }
+  out[n] = 0;
 }

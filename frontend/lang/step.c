@@ -14,9 +14,10 @@ static bool in_step(vtb__eval *e, vtb__args *a) {
   return false;
 }
 
-static void axis_text(const vtb__step *s, unsigned set, char *out) {
+/* Letters of the axes in `set`, of `all` that stand for the axes of the step. */
+static void axis_text(const vtb__step *s, unsigned set, const char *all, char *out) {
   for (int a = 0; a < s->n_axes; a++)
-    if (set & (1u << a)) *out++ = (char)('a' + a);
+    if (set & (1u << a)) *out++ = all[a];
   *out = '\0';
 }
 
@@ -33,9 +34,12 @@ static vtb__val b_dot(vtb__eval *e, vtb__args *a) {
                        "dot of %s and %s, which have no axis in common", vtb__describe(e, x),
                        vtb__describe(e, y));
   char in1[VTB_MAX_RANK + 1], in2[VTB_MAX_RANK + 1], out[VTB_MAX_RANK + 1];
-  axis_text(s, sx, in1);
-  axis_text(s, sy, in2);
-  axis_text(s, sx ^ sy, out);
+  char all[VTB_MAX_RANK + 1];
+  vtb_type whole = vtb__step_type_of_axes(s, (1u << s->n_axes) - 1);
+  vtb__axis_letters(&whole, s->n_axes, "", all);
+  axis_text(s, sx, all, in1);
+  axis_text(s, sy, all, in2);
+  axis_text(s, sx ^ sy, all, out);
   vtb_builder *b = vtb__at(e, a->span);
   vtb_value *r =
       b ? vtb_b_einsum(b, vtb_arena_printf(&e->arena, "%s,%s->%s", in1, in2, out), vx, vy) : NULL;
@@ -127,23 +131,6 @@ const vtb__builtin vtb__step_builtins[] = {
 
 /* ---- equal subterms -------------------------------------------------------------------------- */
 
-static bool attr_equal(const vtb_attr *a, const vtb_attr *b) {
-  if (strcmp(a->key, b->key) != 0 || a->kind != b->kind || a->n != b->n) return false;
-  switch (a->kind) {
-  case VTB_ATTR_INT:
-    return a->i == b->i;
-  case VTB_ATTR_FLOAT:
-    return a->f == b->f;
-  case VTB_ATTR_STR:
-    return strcmp(a->s, b->s) == 0;
-  case VTB_ATTR_INTS:
-    return memcmp(a->ints, b->ints, (size_t)a->n * sizeof *a->ints) == 0;
-  case VTB_ATTR_FLOATS:
-    return memcmp(a->floats, b->floats, (size_t)a->n * sizeof *a->floats) == 0;
-  }
-  return false;
-}
-
 static bool inst_equal(const vtb_inst *a, const vtb_inst *b) {
   if (a->op != b->op || a->n_operands != b->n_operands || a->n_attrs != b->n_attrs ||
       a->n_results != 1 || b->n_results != 1)
@@ -151,7 +138,7 @@ static bool inst_equal(const vtb_inst *a, const vtb_inst *b) {
   for (int i = 0; i < a->n_operands; i++)
     if (a->operands[i] != b->operands[i]) return false;
   for (int i = 0; i < a->n_attrs; i++)
-    if (!attr_equal(&a->attrs[i], &b->attrs[i])) return false;
+    if (!vtb_attr_equal(&a->attrs[i], &b->attrs[i])) return false;
   return vtb_type_equal(&a->results[0]->type, &b->results[0]->type);
 }
 

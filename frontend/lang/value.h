@@ -349,6 +349,12 @@ void vtb__name_scoped(vtb__eval *e, vtb__val v);                         /* the 
 /* The result of a builtin, if it was made by it: its id is at least first_id. */
 void vtb__name_built(vtb__eval *e, vtb__val v, const char *builtin, int first_id);
 
+/* A letter for an axis of an einsum, its name's first (B: b, heads: h) if `used` lacks it. */
+char vtb__axis_letter(const char *axis, const char *used);
+/* Letters of the first n axes, none of `used`, which are at most 18, and all distinct; out has room
+ * for n + 1. */
+void vtb__axis_letters(const vtb_type *t, int n, const char *used, char *out);
+
 /* update.c: records that `buffer`, an argument of the current function, becomes `value`. False
  * after an error. */
 bool vtb__add_update(vtb__eval *e, const vtb_value *buffer, vtb_value *value, vtb_span span);

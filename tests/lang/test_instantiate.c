@@ -221,6 +221,7 @@ TEST(statements_and_scopes_name_their_values) {
   check_line(m, "%up = add %proj_up.y, %layer.proj_up.bias :");
   check_line(m, "%x.3 = call @vil_block(%x.2, %x.2, "); /* before = x renames nothing */
   check_line(m, "{value = 1e-5}");
+  check_line(m, "%proj_up.y = einsum %normed, %layer.proj_up.weight {spec = \"bnc,ec->bne\"}");
   vtb_module_free(m);
 }
 

@@ -174,6 +174,22 @@ TEST(equal_instructions_are_one) {
         "\n%d = mul %y, %b : " T "\n%r = add %c, %d : " T "\n"));
 }
 
+/* Letters of a product are names, and names make no difference. */
+TEST(equal_products_are_one_whatever_their_letters_are) {
+  CHECK_PASS("cse",
+             "entry func @f(%x: f32[2, 3], %w: f32[4, 3]) -> (f32[2, 4]) {\n"
+             "%a = einsum %x, %w {spec = \"bc,ec->be\"} : f32[2, 4]\n"
+             "%b = einsum %x, %w {spec = \"ab,zb->az\"} : f32[2, 4]\n"
+             "%y = add %a, %b : f32[2, 4]\nreturn %y\n}\n",
+             "entry func @f(%x: f32[2, 3], %w: f32[4, 3]) -> (f32[2, 4]) {\n"
+             "%a = einsum %x, %w {spec = \"bc,ec->be\"} : f32[2, 4]\n"
+             "%y = add %a, %a : f32[2, 4]\nreturn %y\n}\n");
+  CHECK_KEPT("cse", "entry func @f(%x: f32[3, 3], %w: f32[3, 3]) -> (f32[3, 3]) {\n"
+                    "%a = einsum %x, %w {spec = \"bc,ec->be\"} : f32[3, 3]\n"
+                    "%b = einsum %x, %w {spec = \"bc,ce->be\"} : f32[3, 3]\n"
+                    "%y = add %a, %b : f32[3, 3]\nreturn %y\n}\n");
+}
+
 TEST(unused_instructions_go) {
   CHECK_PASS("dce", F(T, "%a = exp %x : " T "\n%b = log %a : " T "\n%r = neg %y : " T "\n"),
              F(T, "%r = neg %y : " T "\n"));
@@ -224,6 +240,7 @@ int main(void) {
   RUN(operands_need_no_broadcast_of_their_own);
   RUN(permutations_cancel);
   RUN(equal_instructions_are_one);
+  RUN(equal_products_are_one_whatever_their_letters_are);
   RUN(unused_instructions_go);
   RUN(unused_parts_of_functions_go);
   RUN(what_one_call_uses_stays_for_all);

@@ -11,6 +11,7 @@ static void key_type(const vtb_type *t, vtb_strbuf *out) {
 }
 
 static void key_attr(const vtb_attr *a, vtb_strbuf *out) {
+  char spec[VTB_SPEC_SIZE];
   vtb_strbuf_printf(out, " %s=", a->key);
   switch (a->kind) {
   case VTB_ATTR_INT:
@@ -20,7 +21,7 @@ static void key_attr(const vtb_attr *a, vtb_strbuf *out) {
     vtb_strbuf_printf(out, "%a", a->f);
     break;
   case VTB_ATTR_STR:
-    vtb_strbuf_puts(out, a->s);
+    vtb_strbuf_puts(out, vtb_attr_text(a, spec));
     break;
   case VTB_ATTR_INTS:
     for (int i = 0; i < a->n; i++) vtb_strbuf_printf(out, "%lld,", (long long)a->ints[i]);
