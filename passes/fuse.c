@@ -189,40 +189,104 @@ static bool try_merge(fuser *f, int producer, int consumer) {
   return true;
 }
 
+/* ---- column sums side by side ---------------------------------------------------------------- */
+
+static bool is_column_sum(fuser *f, int i) {
+  return vtb_op_get(f->nodes[i].inst->op)->klass == VTB_CLASS_REDUCE &&
+         f->nodes[find(f, i)].kind == GROUP_COL;
+}
+
+/* Sets `reads` of every value with more than one element that an op of the group reads. */
+static void mark_reads(fuser *f, int group, bool *reads) {
+  for (int i = 0; i < f->n; i++) {
+    const vtb_inst *inst = f->nodes[i].inst;
+    if (find(f, i) != group) continue;
+    for (int o = 0; o < inst->n_operands; o++)
+      reads[inst->operands[o]->id] = vtb_type_count(&inst->operands[o]->type) > 1;
+  }
+}
+
+static bool share_an_operand(fuser *f, int a, int b) {
+  size_t n = (size_t)f->func->n_values;
+  bool *by_a = vtb_xcalloc(n, sizeof *by_a), *by_b = vtb_xcalloc(n, sizeof *by_b), shared = false;
+  mark_reads(f, a, by_a);
+  mark_reads(f, b, by_b);
+  for (size_t v = 0; v < n; v++) shared |= by_a[v] && by_b[v];
+  vtb_free(by_a);
+  vtb_free(by_b);
+  return shared;
+}
+
+/* Does an op of group `from` feed one of group `to`? */
+static bool feeds(fuser *f, int from, int to) {
+  for (int i = 0; i < f->n; i++) {
+    if (find(f, i) != from) continue;
+    for (int *u = f->users[i]; *u >= 0; u++)
+      if (find(f, *u) == to) return true;
+  }
+  return false;
+}
+
+static bool independent(fuser *f, int a, int b) {
+  return !feeds(f, a, b) && !feeds(f, b, a) && !reaches_outside(f, a, b) &&
+         !reaches_outside(f, b, a);
+}
+
+/* May the groups of column sums i and j be one kernel? They then read what they share once. */
+static bool are_siblings(fuser *f, int i, int j) {
+  int a = find(f, i), b = find(f, j);
+  const vtb_type *x = &f->nodes[i].inst->results[0]->type, *y = &f->nodes[j].inst->results[0]->type;
+  return a != b && vtb_type_equal(&f->nodes[a].shape, &f->nodes[b].shape) && vtb_type_equal(x, y) &&
+         share_an_operand(f, a, b) && independent(f, a, b);
+}
+
 /* Column sums over the same space by different consumers of the same gradients read their operands
  * once. */
 static void merge_sibling_columns(fuser *f) {
   for (int i = 0; i < f->n; i++) {
-    int a = find(f, i);
-    if (vtb_op_get(f->nodes[i].inst->op)->klass != VTB_CLASS_REDUCE ||
-        f->nodes[a].kind != GROUP_COL)
-      continue;
-    for (int j = i + 1; j < f->n; j++) {
-      int b = find(f, j);
-      if (a == b || vtb_op_get(f->nodes[j].inst->op)->klass != VTB_CLASS_REDUCE ||
-          f->nodes[b].kind != GROUP_COL)
-        continue;
-      if (!vtb_type_equal(&f->nodes[a].shape, &f->nodes[b].shape) ||
-          !vtb_type_equal(&f->nodes[i].inst->results[0]->type, &f->nodes[j].inst->results[0]->type))
-        continue;
-      bool share = false;
-      for (int x = 0; x < f->n && !share; x++)
-        for (int y = 0; y < f->n && !share; y++)
-          if (find(f, x) == a && find(f, y) == b)
-            for (int p = 0; p < f->nodes[x].inst->n_operands; p++)
-              for (int q = 0; q < f->nodes[y].inst->n_operands; q++) {
-                const vtb_value *v = f->nodes[x].inst->operands[p];
-                share |= v == f->nodes[y].inst->operands[q] && vtb_type_count(&v->type) > 1;
-              }
-      if (!share || reaches_outside(f, a, b) || reaches_outside(f, b, a)) continue;
-      bool direct = false;
-      for (int x = 0; x < f->n; x++)
-        if (find(f, x) == a || find(f, x) == b)
-          for (int *u = f->users[x]; *u >= 0; u++)
-            direct |= find(f, x) != find(f, *u) && (find(f, *u) == a || find(f, *u) == b);
-      if (!direct) merge(f, a, b, GROUP_COL, &f->nodes[a].shape);
-    }
+    if (!is_column_sum(f, i)) continue;
+    for (int j = i + 1; j < f->n; j++)
+      if (is_column_sum(f, j) && are_siblings(f, i, j))
+        merge(f, find(f, i), find(f, j), GROUP_COL, &f->nodes[find(f, i)].shape);
   }
+}
+
+/* ---- the graph of a function ----------------------------------------------------------------- */
+
+static node node_new(vtb_inst *i) {
+  node n = {.inst = i, .group = i->order, .kind = kind_of(i), .has_leaf = is_leaf_mover(i->op)};
+  bool reduces = vtb_op_get(i->op)->klass == VTB_CLASS_REDUCE;
+  if (i->n_results) n.shape = reduces ? i->operands[0]->type : i->results[0]->type;
+  return n;
+}
+
+/* The node that makes a value; -1: an argument. */
+static int maker(const fuser *f, const vtb_value *v) { return f->node_of[v->id]; }
+
+/* Room for each node's users, and the -1 that ends them. */
+static void reserve_users(fuser *f) {
+  size_t *n_users = vtb_xcalloc((size_t)f->n, sizeof *n_users);
+  for (vtb_inst *i = f->func->first; i; i = i->next)
+    for (int o = 0; o < i->n_operands; o++)
+      if (maker(f, i->operands[o]) >= 0) n_users[maker(f, i->operands[o])]++;
+  for (int k = 0; k < f->n; k++) {
+    f->users[k] = vtb_xmalloc((n_users[k] + 1) * sizeof(int));
+    f->users[k][0] = -1;
+  }
+  vtb_free(n_users);
+}
+
+static void list_users(fuser *f) {
+  int *n_users = vtb_xcalloc((size_t)f->n, sizeof *n_users);
+  reserve_users(f);
+  for (vtb_inst *i = f->func->first; i; i = i->next)
+    for (int o = 0; o < i->n_operands; o++) {
+      int p = maker(f, i->operands[o]);
+      if (p < 0) continue;
+      f->users[p][n_users[p]++] = i->order;
+      f->users[p][n_users[p]] = -1;
+    }
+  vtb_free(n_users);
 }
 
 static void analyse(fuser *f) {
@@ -235,33 +299,23 @@ static void analyse(fuser *f) {
   f->mark = vtb_xcalloc((size_t)f->n, sizeof *f->mark);
   for (int v = 0; v < func->n_values; v++) f->node_of[v] = -1;
   for (int r = 0; r < func->n_returns; r++) f->returned[func->returns[r]->id] = true;
-  int *n_users = vtb_xcalloc((size_t)f->n, sizeof *n_users);
   for (vtb_inst *i = func->first; i; i = i->next) {
+    f->nodes[i->order] = node_new(i);
     for (int r = 0; r < i->n_results; r++) f->node_of[i->results[r]->id] = i->order;
-    for (int o = 0; o < i->n_operands; o++)
-      if (f->node_of[i->operands[o]->id] >= 0) n_users[f->node_of[i->operands[o]->id]]++;
   }
-  for (int k = 0; k < f->n; k++) {
-    f->users[k] = vtb_xmalloc(((size_t)n_users[k] + 1) * sizeof(int));
-    f->users[k][0] = -1;
-    n_users[k] = 0;
-  }
-  for (vtb_inst *i = func->first; i; i = i->next) {
-    node *n = &f->nodes[i->order];
-    group_kind kind = kind_of(i);
-    *n = (node){.inst = i, .group = i->order, .kind = kind, .has_leaf = is_leaf_mover(i->op)};
-    if (i->n_results)
-      n->shape =
-          vtb_op_get(i->op)->klass == VTB_CLASS_REDUCE ? i->operands[0]->type : i->results[0]->type;
-    for (int o = 0; o < i->n_operands; o++) {
-      int p = f->node_of[i->operands[o]->id];
-      if (p < 0) continue;
-      f->users[p][n_users[p]++] = i->order;
-      f->users[p][n_users[p]] = -1;
-    }
-  }
-  vtb_free(n_users);
+  list_users(f);
 }
+
+static void fuser_free(fuser *f) {
+  for (int i = 0; i < f->n; i++) vtb_free(f->users[i]);
+  vtb_free(f->nodes);
+  vtb_free(f->node_of);
+  vtb_free(f->users);
+  vtb_free(f->returned);
+  vtb_free(f->mark);
+}
+
+/* ---- groups ---------------------------------------------------------------------------------- */
 
 static void form_groups(fuser *f) {
   /* column sums claim their private producers first: those would otherwise be stored by a loop
@@ -321,120 +375,152 @@ static vtb_func *same_kernel(vtb_map *kernels, vtb_func *k) {
   return known;
 }
 
-/* Builds the kernel function of `group` and replaces its ops by one fused instruction before
- * `before`. */
-static void emit_group(fuser *f, int group, vtb_inst *before, vtb_map *kernels) {
-  vtb_func *func = f->func;
-  vtb_module *m = func->module;
-  group_kind kind = f->nodes[group].kind;
-  VTB_VEC(vtb_value *) inputs = {0};
-  VTB_VEC(vtb_value *) outputs = {0};
-  vtb_value **inside = vtb_xcalloc((size_t)func->n_values, sizeof *inside);
-  vtb_func *k = vtb__kernel_new(f->nodes[group].inst);
-  vtb_builder b = {.module = m, .func = k};
-  for (int i = 0; i < f->n; i++) {
-    vtb_inst *inst = f->nodes[i].inst;
-    if (find(f, i) != group) continue;
-    vtb_value **operands = vtb_xcalloc((size_t)inst->n_operands + 1, sizeof *operands);
-    for (int o = 0; o < inst->n_operands; o++) {
-      vtb_value *v = inst->operands[o];
-      if (!inside[v->id]) {
-        if (v->def && is_splat(v->def)) {
-          inside[v->id] = vtb_inst_clone(&b, v->def, NULL)->results[0];
-        } else {
-          inside[v->id] = vtb_func_add_arg(k, v->name, v->type);
-          vtb_vec_push(&inputs, v);
-        }
-      }
-      operands[o] = inside[v->id];
-    }
-    vtb_inst *copy = vtb_inst_clone(&b, inst, operands);
-    vtb_free(operands);
-    for (int r = 0; r < inst->n_results; r++) {
-      vtb_value *v = inst->results[r];
-      inside[v->id] = copy->results[r];
-      bool out = f->returned[v->id];
-      for (int *u = f->users[i]; *u >= 0; u++) out |= find(f, *u) != group;
-      if (out) vtb_vec_push(&outputs, v);
-    }
-  }
-  vtb_value **returns = vtb_xcalloc(outputs.n + 1, sizeof *returns);
-  for (size_t r = 0; r < outputs.n; r++) returns[r] = inside[outputs.at[r]->id];
-  vtb_func_set_returns(k, returns, NULL, (int)outputs.n);
-  /* axes have no names in kernels, so that equal ones are one */
-  for (int a = 0; a < k->n_args; a++)
-    for (int d = 0; d < k->args[a]->type.rank; d++) k->args[a]->type.dim[d].name = NULL;
-  for (vtb_inst *i = k->first; i; i = i->next)
-    for (int r = 0; r < i->n_results; r++)
-      for (int d = 0; d < i->results[r]->type.rank; d++) i->results[r]->type.dim[d].name = NULL;
-  vtb_func *known = same_kernel(kernels, k);
-  if (known) {
-    vtb_module_remove(m, k);
-    k = known;
-  }
-  vtb_builder outer = {
-      .module = m, .func = func, .before = before, .span = f->nodes[group].inst->span};
-  vtb_attr attr = VTB_A_STR("kind", kind_name(kind));
-  vtb_inst *fused = vtb_build_call(&outer, VTB_OP_fused, k, inputs.at, (int)inputs.n, &attr, 1);
-  for (size_t r = 0; r < outputs.n; r++) {
-    vtb_value *old = outputs.at[r], *now = fused->results[r];
-    const char *keep = old->name;
-    for (int d = 0; d < now->type.rank; d++) now->type.dim[d].name = old->type.dim[d].name;
-    vtb_replace_all(old, now);
-    old->name = vtb_arena_printf(&m->arena, "%s.dead%d", keep, old->id);
-    now->name = keep;
-  }
-  vtb_free(returns);
-  vtb_free(inside);
-  vtb_vec_free(&inputs);
-  vtb_vec_free(&outputs);
+/* A kernel under construction. */
+typedef struct kernel {
+  fuser *f;
+  int group;
+  vtb_builder b;
+  vtb_value **inside; /* by id of a value outside: the one that stands for it, or NULL */
+  VTB_VEC(vtb_value *) inputs;
+  VTB_VEC(vtb_value *) outputs;
+} kernel;
+
+/* What stands for `v` inside: a constant is copied, any other value becomes an argument. */
+static vtb_value *bring_in(kernel *k, vtb_value *v) {
+  if (k->inside[v->id]) return k->inside[v->id];
+  if (v->def && is_splat(v->def))
+    return k->inside[v->id] = vtb_inst_clone(&k->b, v->def, NULL)->results[0];
+  vtb_vec_push(&k->inputs, v);
+  return k->inside[v->id] = vtb_func_add_arg(k->b.func, v->name, v->type);
 }
 
-/* Reorders the function so that every group is contiguous, then replaces each by its kernel. Ready
- * units are taken in the order of their first op, so the result does not depend on anything but the
- * input's order. */
-static void rewrite(fuser *f, vtb_map *kernels) {
-  int *waiting = vtb_xcalloc((size_t)f->n, sizeof *waiting); /* unmet edges into each group */
+static bool is_wanted_outside(fuser *f, int i, const vtb_value *result) {
+  bool wanted = f->returned[result->id];
+  for (int *u = f->users[i]; *u >= 0; u++) wanted |= find(f, *u) != find(f, i);
+  return wanted;
+}
+
+static void copy_in(kernel *k, int i) {
+  vtb_inst *inst = k->f->nodes[i].inst;
+  vtb_value **operands = vtb_xcalloc((size_t)inst->n_operands + 1, sizeof *operands);
+  for (int o = 0; o < inst->n_operands; o++) operands[o] = bring_in(k, inst->operands[o]);
+  vtb_inst *copy = vtb_inst_clone(&k->b, inst, operands);
+  vtb_free(operands);
+  for (int r = 0; r < inst->n_results; r++) {
+    k->inside[inst->results[r]->id] = copy->results[r];
+    if (is_wanted_outside(k->f, i, inst->results[r])) vtb_vec_push(&k->outputs, inst->results[r]);
+  }
+}
+
+static void set_returns(kernel *k) {
+  vtb_value **returns = vtb_xcalloc(k->outputs.n + 1, sizeof *returns);
+  for (size_t r = 0; r < k->outputs.n; r++) returns[r] = k->inside[k->outputs.at[r]->id];
+  vtb_func_set_returns(k->b.func, returns, NULL, (int)k->outputs.n);
+  vtb_free(returns);
+}
+
+static void forget_names(vtb_type *t) {
+  for (int d = 0; d < t->rank; d++) t->dim[d].name = NULL;
+}
+
+/* Axes have no names in kernels, so that equal ones are one. */
+static void forget_axis_names(vtb_func *k) {
+  for (int a = 0; a < k->n_args; a++) forget_names(&k->args[a]->type);
+  for (vtb_inst *i = k->first; i; i = i->next)
+    for (int r = 0; r < i->n_results; r++) forget_names(&i->results[r]->type);
+}
+
+/* `now` takes the place of `old`, its name and the names of its axes. */
+static void take_place(vtb_module *m, vtb_value *old, vtb_value *now) {
+  const char *name = old->name;
+  for (int d = 0; d < now->type.rank; d++) now->type.dim[d].name = old->type.dim[d].name;
+  vtb_replace_all(old, now);
+  old->name = vtb_arena_printf(&m->arena, "%s.dead%d", name, old->id);
+  now->name = name;
+}
+
+/* One fused instruction before `before`, whose results are those of the kernel. */
+static void call_kernel(kernel *k, vtb_func *callee, vtb_inst *before) {
+  const node *n = &k->f->nodes[k->group];
+  vtb_module *m = k->b.module;
+  vtb_builder outer = {.module = m, .func = k->f->func, .before = before, .span = n->inst->span};
+  vtb_attr kind = VTB_A_STR("kind", kind_name(n->kind));
+  vtb_inst *fused =
+      vtb_build_call(&outer, VTB_OP_fused, callee, k->inputs.at, (int)k->inputs.n, &kind, 1);
+  for (size_t r = 0; r < k->outputs.n; r++) take_place(m, k->outputs.at[r], fused->results[r]);
+}
+
+/* Builds the kernel function of `group` and has one fused instruction before `before` compute what
+ * its ops did. */
+static void emit_group(fuser *f, int group, vtb_inst *before, vtb_map *kernels) {
+  vtb_module *m = f->func->module;
+  kernel k = {.f = f, .group = group, .b = {.module = m}};
+  k.b.func = vtb__kernel_new(f->nodes[group].inst);
+  k.inside = vtb_xcalloc((size_t)f->func->n_values, sizeof *k.inside);
+  for (int i = 0; i < f->n; i++)
+    if (find(f, i) == group) copy_in(&k, i);
+  set_returns(&k);
+  forget_axis_names(k.b.func);
+  vtb_func *known = same_kernel(kernels, k.b.func);
+  if (known) vtb_module_remove(m, k.b.func);
+  call_kernel(&k, known ? known : k.b.func, before);
+  vtb_free(k.inside);
+  vtb_vec_free(&k.inputs);
+  vtb_vec_free(&k.outputs);
+}
+
+/* Adds `by` to the number of unmet edges of every group that `group` feeds. */
+static void count_edges(fuser *f, int group, int by, int *waiting) {
+  for (int i = 0; i < f->n; i++) {
+    if (find(f, i) != group) continue;
+    for (int *u = f->users[i]; *u >= 0; u++)
+      if (find(f, *u) != group) waiting[find(f, *u)] += by;
+  }
+}
+
+/* Groups so that each comes after those it reads, into order[]; how many. Ready ones are taken in
+ * the order of their first op, so the result does not depend on anything but the input's order. */
+static int order_groups(fuser *f, int *order) {
+  int *waiting = vtb_xcalloc((size_t)f->n, sizeof *waiting), n = 0;
   bool *done = vtb_xcalloc((size_t)f->n, sizeof *done);
   for (int i = 0; i < f->n; i++)
-    for (int *u = f->users[i]; *u >= 0; u++)
-      if (find(f, i) != find(f, *u)) waiting[find(f, *u)]++;
-  VTB_VEC(int) order = {0};
+    if (find(f, i) == i) count_edges(f, i, 1, waiting);
   for (bool progress = true; progress;) {
     progress = false;
     for (int i = 0; i < f->n; i++) {
       int g = find(f, i);
       if (done[g] || waiting[g]) continue;
       done[g] = progress = true;
-      vtb_vec_push(&order, g);
-      for (int j = 0; j < f->n; j++)
-        if (find(f, j) == g)
-          for (int *u = f->users[j]; *u >= 0; u++)
-            if (find(f, *u) != g) waiting[find(f, *u)]--;
+      order[n++] = g;
+      count_edges(f, g, -1, waiting);
     }
   }
   for (int i = 0; i < f->n; i++)
     vtb_check(done[find(f, i)], "fusion made a cycle in @%s", f->func->name);
-  for (size_t k = 0; k < order.n; k++)
-    for (int i = 0; i < f->n; i++)
-      if (find(f, i) == order.at[k]) vtb_inst_move_before(f->nodes[i].inst, NULL);
-  for (size_t k = 0; k < order.n; k++) {
-    int g = order.at[k];
-    vtb_inst *last = NULL;
-    bool real = false;
-    for (int i = 0; i < f->n; i++) {
-      if (find(f, i) != g) continue;
-      last = f->nodes[i].inst;
-      real |= f->nodes[i].kind != GROUP_NONE || i != g;
-    }
-    if (!real || f->nodes[g].kind == GROUP_NONE) continue;
-    emit_group(f, g, last, kernels);
-    for (int i = 0; i < f->n; i++)
-      if (find(f, i) == g) vtb_inst_unlink(f->nodes[i].inst);
-  }
-  vtb_vec_free(&order);
   vtb_free(waiting);
   vtb_free(done);
+  return n;
+}
+
+/* A group of one op that may be fused is a kernel as well. */
+static void rewrite_group(fuser *f, int group, vtb_map *kernels) {
+  vtb_inst *last = NULL;
+  if (f->nodes[group].kind == GROUP_NONE) return;
+  for (int i = 0; i < f->n; i++)
+    if (find(f, i) == group) last = f->nodes[i].inst;
+  emit_group(f, group, last, kernels);
+  for (int i = 0; i < f->n; i++)
+    if (find(f, i) == group) vtb_inst_unlink(f->nodes[i].inst);
+}
+
+/* Reorders the function so that every group is contiguous, then replaces each by its kernel. */
+static void rewrite(fuser *f, vtb_map *kernels) {
+  int *order = vtb_xcalloc((size_t)f->n + 1, sizeof *order), n = order_groups(f, order);
+  for (int k = 0; k < n; k++)
+    for (int i = 0; i < f->n; i++)
+      if (find(f, i) == order[k]) vtb_inst_move_before(f->nodes[i].inst, NULL);
+  for (int k = 0; k < n; k++) rewrite_group(f, order[k], kernels);
+  vtb_free(order);
 }
 
 /* A reduction that drops its axis becomes one that keeps it, and a reshape (a free view): row
@@ -474,12 +560,7 @@ vtb_status vtb__pass_fuse(vtb_pass_context *c, vtb_error *err) {
     form_groups(&f);
     rewrite(&f, &kernels);
     drop_unused_splats(func);
-    for (int i = 0; i < f.n; i++) vtb_free(f.users[i]);
-    vtb_free(f.nodes);
-    vtb_free(f.node_of);
-    vtb_free(f.users);
-    vtb_free(f.returned);
-    vtb_free(f.mark);
+    fuser_free(&f);
   }
   vtb_map_free(&kernels);
   return VTB_OK;
