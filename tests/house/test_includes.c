@@ -1,24 +1,10 @@
 /* Includes point one way: rules.h says which room builds on which; no header includes itself
  * through others. */
-#include "rules.h"
+#include "rooms.h"
 #include "tests/test.h"
 #include "tree.h"
 
-enum { N_ROOMS = sizeof rooms / sizeof *rooms, MOST_LINE = 4096, MOST_PATH_BYTES = 256 };
-
-/* Does `path` lie under `folder` (or is it that file)? */
-static bool under(const char *path, const char *folder, size_t n) {
-  return strncmp(path, folder, n) == 0 && (path[n] == '/' || path[n] == '\0');
-}
-
-static const house_room *room_of(const char *path) {
-  const house_room *best = NULL;
-  for (int i = 0; i < N_ROOMS; i++)
-    if (under(path, rooms[i].path, strlen(rooms[i].path)) &&
-        (!best || strlen(rooms[i].path) > strlen(best->path)))
-      best = &rooms[i];
-  return best;
-}
+enum { MOST_LINE = 4096, MOST_PATH_BYTES = 256 };
 
 static bool listed(const char *list, const char *path) {
   for (const char *p = list; *p; p += strspn(p, " ")) {
