@@ -143,8 +143,13 @@ const char *vtb__attr_spec_next(const char *schema, vtb__attr_spec *spec) {
   return schema + n;
 }
 
-bool vtb__attr_spec_find(vtb_op op, const char *key, vtb__attr_spec *spec) {
-  for (const char *p = vtb_op_get(op)->attrs; (p = vtb__attr_spec_next(p, spec));)
+static bool in_schema(const char *schema, const char *key, vtb__attr_spec *spec) {
+  while ((schema = vtb__attr_spec_next(schema, spec)))
     if (strcmp(spec->key, key) == 0) return true;
   return false;
+}
+
+bool vtb__attr_spec_find(vtb_op op, const char *key, vtb__attr_spec *spec) {
+  static const char any_op[] = "prepared:int?"; /* passes/prepare.c */
+  return in_schema(vtb_op_get(op)->attrs, key, spec) || in_schema(any_op, key, spec);
 }

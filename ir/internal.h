@@ -5,6 +5,7 @@
 
 #include "ir/diag_codes.h"
 #include "ir/ir.h"
+#include "ir/narrow.h"
 #include "ir/path.h"
 
 #include <stdlib.h>
@@ -68,6 +69,7 @@ typedef struct vtb__shape {
   const vtb_inst *inst;
   const vtb_type *given; /* types the maker of the instruction gave, or NULL */
   int n_given;
+  vtb_type *wide; /* of the operands, as they are computed with */
   VTB_VEC(vtb_type) results;
   int code; /* of the first failure, 0 while there is none */
   char *text;

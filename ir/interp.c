@@ -59,6 +59,12 @@ static void drop_dead(vtb__frame *f, const vtb_inst *inst) {
     if (f->uses[inst->results[i]->id] == 0) drop(f, inst->results[i]->id);
 }
 
+static void round_stored(vtb_tensor *t) {
+  if (!vtb_is_half(t->type.dtype)) return;
+  for (int64_t i = vtb_type_count(&t->type); i-- > 0;)
+    t->data[i] = vtb_round_stored(t->data[i], t->type.dtype);
+}
+
 static bool watched(vtb__machine *m, const vtb_inst *inst, vtb_tensor *const *out) {
   if (m->silent || !m->options || !m->options->watch) return true;
   for (int i = 0; i < inst->n_results; i++)
@@ -80,6 +86,7 @@ static vtb_status run_inst(vtb__machine *m, vtb__frame *f, const vtb_inst *inst)
   }
   vtb__eval e = {m, f, inst, in, out};
   vtb_status status = table[inst->op](&e);
+  for (int i = 0; status == VTB_OK && i < inst->n_results; i++) round_stored(out[i]);
   if (status == VTB_OK && !watched(m, inst, out))
     status = vtb_fail(m->err, VTB_E_NUMBERS, "stopped at %%%s in @%s",
                       inst->n_results ? inst->results[0]->name : "", f->func->name);

@@ -42,6 +42,12 @@ static void classify(contraction *c) {
   }
 }
 
+/* Factors as a product takes them. */
+static void round_factors(double *x, int64_t n, vtb_factors factors) {
+  if (factors == VTB_FACTORS_FP32) return;
+  for (int64_t i = 0; i < n; i++) x[i] = vtb_round_factor(x[i], factors);
+}
+
 static int64_t product(const contraction *c, int group) {
   int64_t n = 1;
   for (int i = 0; i < c->by.n[group]; i++) n *= c->size[(unsigned char)c->by.name[group][i]];
@@ -135,6 +141,8 @@ vtb_status vtb__interp_einsum(vtb__eval *e) {
   double *b = ordered(&c, 1, e->in[1], (const int[]){BATCH, SUMMED, RIGHT});
   int64_t nb = product(&c, BATCH), m = product(&c, LEFT), n = product(&c, RIGHT),
           k = product(&c, SUMMED);
+  round_factors(a, nb * m * k, vtb_factors_of(e->inst));
+  round_factors(b, nb * n * k, vtb_factors_of(e->inst));
   double *y = vtb_xcalloc((size_t)(nb * m * n), sizeof *y);
   for (int64_t i = 0; i < nb; i++) matmul(m, n, k, a + i * m * k, b + i * k * n, y + i * m * n);
   int64_t size[VTB_MAX_RANK], to[VTB_MAX_RANK], from[VTB_MAX_RANK], stride = 1;

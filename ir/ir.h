@@ -25,7 +25,7 @@
 #define VTB_MAX_RANK 8
 #define VTB_DYN (-1) /* the symbolic batch size */
 
-/* BF16 and F16 are how a target stores f32 values: nothing before code generation has them, no op
+/* BF16 and F16 are how memory holds f32 values (ir/narrow.h): the pass `storage` makes them, no op
  * computes in them. */
 typedef enum vtb_dtype { VTB_F32, VTB_I32, VTB_BF16, VTB_F16 } vtb_dtype;
 
@@ -191,6 +191,8 @@ vtb_type vtb_type_scalar(void);                            /* f32, rank 0 */
 bool vtb_type_equal(const vtb_type *a, const vtb_type *b); /* names ignored */
 int64_t vtb_type_count(const vtb_type *t);                 /* elements; VTB_DYN counts as 1 */
 int vtb_dtype_bytes(vtb_dtype d);
+const char *vtb_dtype_name(vtb_dtype d); /* "f32" */
+bool vtb_dtype_find(const char *name, vtb_dtype *out);
 int64_t vtb_type_bytes(const vtb_type *t);
 bool vtb_type_is_dynamic(const vtb_type *t);
 /* Numpy broadcast of two types; false if they do not. Names are taken from the operand that has

@@ -123,12 +123,11 @@ static bool read_dim(parser *p, vtb_dim *d) {
 
 static bool read_type(parser *p, vtb_type *t) {
   vtb_span span = p->lex.span;
-  static const char *const names[] = {
-      [VTB_F32] = "f32", [VTB_I32] = "i32", [VTB_BF16] = "bf16", [VTB_F16] = "f16"};
   vtb_dtype dtype = VTB_F32;
-  while (dtype < VTB_F16 && !is_word(p, names[dtype])) dtype++;
+  while (dtype < VTB_F16 && !is_word(p, vtb_dtype_name(dtype))) dtype++;
   *t = (vtb_type){.dtype = dtype};
-  if (!take_word(p, names[dtype])) return syntax(p, "expected a type, f32[...] or i32[...]");
+  if (!take_word(p, vtb_dtype_name(dtype)))
+    return syntax(p, "expected a type, f32[...] or i32[...]");
   if (!take(p, '[') || take(p, ']')) return true;
   int64_t n = 1;
   do {

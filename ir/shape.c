@@ -10,19 +10,38 @@ static const vtb__shape_fn rules[] = {
 #undef VTB_OP
 };
 
+/* Rules see operands as they are computed with. */
+static void widen_operands(vtb__shape *s) {
+  const vtb_inst *inst = s->inst;
+  s->wide = VTB_NEW_ARRAY(&s->scratch, vtb_type, inst->n_operands + 1);
+  for (int i = 0; i < inst->n_operands; i++) {
+    s->wide[i] = inst->operands[i]->type;
+    s->wide[i].dtype = VTB_F32;
+  }
+}
+
+/* How results are stored is up to the maker of the instruction, except of calls: the callee has
+ * stored them. */
+static void store_results(vtb__shape *s) {
+  for (size_t i = 0; i < s->results.n && (int)i < s->n_given; i++)
+    if (s->results.at[i].dtype == VTB_F32 && vtb_is_half(s->given[i].dtype))
+      s->results.at[i].dtype = s->given[i].dtype;
+}
+
 static const char *op_name(const vtb__shape *s) { return vtb_op_get(s->inst->op)->name; }
 
 /* ---- common checks --------------------------------------------------------------------------- */
 
 static bool check_attr(vtb__shape *s, const vtb_attr *a) {
   vtb__attr_spec spec;
-  if (vtb_streq(a->key, "prepared") && a->kind == VTB_ATTR_INT)
-    return true; /* of any op: codegen/cuda/plan/prepare.c */
   if (!vtb__attr_spec_find(s->inst->op, a->key, &spec))
     return vtb__shape_fail(s, VTB_DIAG_IR_ATTR, "%s has no attribute %s", op_name(s), a->key);
   if (a->kind != spec.kind)
     return vtb__shape_fail(s, VTB_DIAG_IR_ATTR, "%s: attribute %s is of the wrong kind", op_name(s),
                            a->key);
+  if (vtb_streq(a->key, "precision") && !vtb_is_factors(a->s))
+    return vtb__shape_fail(s, VTB_DIAG_IR_ATTR, "%s: no factors are rounded to \"%s\"", op_name(s),
+                           a->s);
   if ((a->kind == VTB_ATTR_INT && (a->i > VTB__MAX_DIM || a->i < -VTB__MAX_DIM)))
     return vtb__shape_fail(s, VTB_DIAG_IR_ATTR, "%s: attribute %s = %" PRId64 " is too large",
                            op_name(s), a->key, a->i);
@@ -75,7 +94,10 @@ static bool check_size(vtb__shape *s, const vtb_type *t) {
 bool vtb__shape_infer(vtb__shape *s, const vtb_inst *inst, const vtb_type *given, int n_given) {
   *s = (vtb__shape){.inst = inst, .given = given, .n_given = n_given};
   vtb_arena_init(&s->scratch);
-  if (!check_operands(s) || !check_attrs(s) || !rules[inst->op](s)) return false;
+  if (!check_operands(s) || !check_attrs(s)) return false;
+  widen_operands(s);
+  if (!rules[inst->op](s)) return false;
+  if (inst->op != VTB_OP_call) store_results(s);
   for (size_t i = 0; i < s->results.n; i++)
     if (!check_size(s, &s->results.at[i])) return false;
   return true;
@@ -187,16 +209,22 @@ bool vtb__shape_broadcast(vtb__shape *s) {
 
 bool vtb__shape_cast(vtb__shape *s) {
   const char *to = vtb_attr_str(s->inst, "to", "");
-  if (!vtb_streq(to, "f32") && !vtb_streq(to, "i32"))
-    return vtb__shape_fail(s, VTB_DIAG_IR_DTYPE,
-                           "cast to \"%s\"; element types are \"f32\" and \"i32\"", to);
   vtb_type t = *vtb__shape_operand(s, 0);
-  t.dtype = vtb_streq(to, "i32") ? VTB_I32 : VTB_F32;
+  if (!vtb_dtype_find(to, &t.dtype))
+    return vtb__shape_fail(s, VTB_DIAG_IR_DTYPE,
+                           "cast to \"%s\"; element types are \"f32\", \"i32\", \"bf16\" and "
+                           "\"f16\"",
+                           to);
   vtb__shape_push(s, t);
   return true;
 }
 
 /* ---- control --------------------------------------------------------------------------------- */
+
+/* Functions take places in memory as they are, kernels read what is in them. */
+static const vtb_type *called_with(const vtb__shape *s, int i) {
+  return s->inst->op == VTB_OP_call ? &s->inst->operands[i]->type : vtb__shape_operand(s, i);
+}
 
 bool vtb__shape_call(vtb__shape *s) {
   const vtb_func *f = s->inst->callee;
@@ -204,7 +232,7 @@ bool vtb__shape_call(vtb__shape *s) {
     return vtb__shape_fail(s, VTB_DIAG_IR_CALL, "@%s takes %d arguments, not %d", f->name,
                            f->n_args, s->inst->n_operands);
   for (int i = 0; i < f->n_args; i++)
-    if (!vtb_type_equal(&f->args[i]->type, vtb__shape_operand(s, i)))
+    if (!vtb_type_equal(&f->args[i]->type, called_with(s, i)))
       return vtb__shape_fail(s, VTB_DIAG_IR_CALL, "@%s takes %s as %s, not %s", f->name,
                              vtb__shape_text(s, &f->args[i]->type), f->args[i]->name,
                              vtb__shape_text(s, vtb__shape_operand(s, i)));

@@ -20,7 +20,8 @@ bool vtb__shape_fail(vtb__shape *s, int code, const char *fmt, ...) {
 void vtb__shape_push(vtb__shape *s, vtb_type t) { vtb_vec_push(&s->results, t); }
 
 const vtb_type *vtb__shape_operand(const vtb__shape *s, int i) {
-  return &s->inst->operands[i]->type;
+  const vtb_type *stored = &s->inst->operands[i]->type;
+  return vtb_is_half(stored->dtype) ? &s->wide[i] : stored;
 }
 
 const char *vtb__shape_text(vtb__shape *s, const vtb_type *t) {

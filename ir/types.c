@@ -28,7 +28,22 @@ int64_t vtb_type_count(const vtb_type *t) {
   return n;
 }
 
-int vtb_dtype_bytes(vtb_dtype d) { return d == VTB_BF16 || d == VTB_F16 ? 2 : 4; }
+static const char *const dtype_names[] = {
+    [VTB_F32] = "f32", [VTB_I32] = "i32", [VTB_BF16] = "bf16", [VTB_F16] = "f16"};
+enum { N_DTYPES = sizeof dtype_names / sizeof *dtype_names };
+
+const char *vtb_dtype_name(vtb_dtype d) { return dtype_names[d]; }
+
+bool vtb_dtype_find(const char *name, vtb_dtype *out) {
+  for (int i = 0; i < N_DTYPES; i++) {
+    if (!vtb_streq(name, dtype_names[i])) continue;
+    *out = (vtb_dtype)i;
+    return true;
+  }
+  return false;
+}
+
+int vtb_dtype_bytes(vtb_dtype d) { return vtb_is_half(d) ? 2 : 4; }
 
 int64_t vtb_type_bytes(const vtb_type *t) { return vtb_type_count(t) * vtb_dtype_bytes(t->dtype); }
 
@@ -68,9 +83,7 @@ static void print_dim(const vtb_dim *d, vtb_strbuf *out) {
 }
 
 void vtb_type_print(const vtb_type *t, vtb_strbuf *out) {
-  static const char *const names[] = {
-      [VTB_F32] = "f32[", [VTB_I32] = "i32[", [VTB_BF16] = "bf16[", [VTB_F16] = "f16["};
-  vtb_strbuf_puts(out, names[t->dtype]);
+  vtb_strbuf_printf(out, "%s[", vtb_dtype_name(t->dtype));
   for (int i = 0; i < t->rank; i++) {
     if (i) vtb_strbuf_puts(out, ", ");
     print_dim(&t->dim[i], out);

@@ -85,13 +85,26 @@ static bool shape_rules(verifier *v) {
   return good;
 }
 
+/* What only moves elements keeps them as they are stored: it may be an address and nothing else. */
+static bool view_rules(verifier *v) {
+  const vtb_inst *inst = v->inst;
+  if (vtb_op_get(inst->op)->klass != VTB_CLASS_SHAPE || v->func->kind != VTB_FUNC_PLAIN)
+    return true;
+  for (int r = 0; r < inst->n_results; r++)
+    for (int o = 0; o < inst->n_operands && inst->op != VTB_OP_random; o++)
+      if (inst->results[r]->type.dtype != inst->operands[o]->type.dtype)
+        return broken(v, "%%%s is not stored as %%%s is", inst->results[r]->name,
+                      inst->operands[o]->name);
+  return true;
+}
+
 static bool inst_rules(verifier *v, vtb_map *names) {
   const vtb_inst *inst = v->inst;
   if ((unsigned)inst->op >= VTB_OP_COUNT) return broken(v, "no such op");
   if (inst->func != v->func) return broken(v, "the instruction belongs to another function");
   for (int i = 0; i < inst->n_operands; i++)
     if (!use_rules(v, inst->operands[i])) return false;
-  if (!callee_rules(v) || !shape_rules(v)) return false;
+  if (!callee_rules(v) || !shape_rules(v) || !view_rules(v)) return false;
   for (int i = 0; i < inst->n_results; i++)
     if (!value_rules(v, inst->results[i], inst, i, names)) return false;
   return true;

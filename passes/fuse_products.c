@@ -6,9 +6,9 @@
  *   %y = fused @product(%x, %w, %r) {kind = "product"}
  *   func kernel @product { einsum, then the loop's ops }
  *
- * After `fuse`, for targets whose products have room for an epilogue (CUDA). The epilogue sees an
- * element of the product while it is in registers: all ops are elementwise, all results have the
- * product's shape. Declines otherwise.
+ * After `fuse`, for targets whose products have room for an epilogue; those of a vendor's library
+ * have none. The epilogue sees an element of the product while it is in registers: all ops are
+ * elementwise, all results have the product's shape. Declines otherwise.
  */
 #include "passes/passes_internal.h"
 
@@ -100,6 +100,7 @@ static void merge(vtb_func *f, vtb_inst *einsum, vtb_inst *loop) {
 
 vtb_status vtb__pass_fuse_products(vtb_pass_context *c, vtb_error *err) {
   (void)err;
+  if (c->library) return VTB_OK;
   for (vtb_func *f = c->module->first; f; f = f->next) {
     if (f->kind != VTB_FUNC_PLAIN) continue;
     int *uses = vtb_count_uses(f);

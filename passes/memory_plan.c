@@ -6,7 +6,7 @@
  * instructions; a value used by a view lives as long as the view does. Offsets are chosen largest
  * value first, each at the lowest place free during its whole life, which packs well and is
  * deterministic. Callees run in frames placed after their caller's. Results of instructions with
- * the attribute `prepared` (codegen/cuda/plan/prepare.c) live to the function's end.
+ * the attribute `prepared` (prepare.c) live to the function's end.
  */
 #include "ir/attention.h"
 #include "ir/recurrence.h"

@@ -19,6 +19,7 @@ typedef struct vtb_pass_context {
   const vtb_target *target; /* what the module is on its way to; NULL in the graph's half */
   vtb_precision precision;  /* of products there */
   bool library;             /* large products are by the vendor's library */
+  bool updates;             /* runs change the parameters */
   const char *mode; /* of every recurrence: NULL, "auto", "recurrent", "parallel", "chunkwise" */
   int64_t chunk;    /* with mode "chunkwise"; 0: default */
   bool keep_taps;
@@ -71,6 +72,17 @@ typedef struct vtb_train_step {
 } vtb_train_step;
 VTB_MUST_USE vtb_status vtb_build_train_step(vtb_module *m, vtb_func *f, const vtb_train_step *o,
                                              vtb_func **train, vtb_diags *diags, vtb_error *err);
+
+/* ---- products (passes/product.c): what einsums and scans are on tensor cores ---------------- */
+
+/* Sums so short that products of tiles are mostly empty. */
+enum { VTB_SHORT_SUM = 8 };
+/* Whether an einsum is a product of matrices, not a sum a thread; and linscan or linscan_grad
+ * products of tiles, not steps. */
+bool vtb_is_product(const vtb_inst *einsum);
+bool vtb_scan_is_product(const vtb_inst *scan);
+/* Both operands begin with one index, and it is summed: over images, and over tokens. */
+bool vtb_ends_in_parameter(const vtb_inst *einsum);
 
 /* ---- memory plan (passes/memory_plan.c) ------------------------------------------------------ */
 

@@ -8,6 +8,10 @@
   "simplify,cse,dce,bind,select_mode,simplify,cse,dce,accumulate,split_rows,"                      \
   "simplify,cse,dce,directions,prologue,fuse"
 
+/* With tensor cores: how products round, which decides what memory holds; epilogues take kernels
+ * that are fused. What is prepared comes last, because casts are. */
+#define TENSOR_CORES KERNELS ",precision,library,fuse_products,storage,prepare"
+
 enum { FP32 = 1u << VTB_PRECISION_FP32, EVERY_PRECISION = (1u << VTB_N_PRECISIONS) - 1 };
 
 static const vtb_target table[] = {
@@ -22,12 +26,12 @@ static const vtb_target table[] = {
      .precisions = FP32},
     {.name = "cuda-emulated",
      .summary = "the kernels of target cuda, run and checked on the CPU",
-     .pipeline = KERNELS,
+     .pipeline = TENSOR_CORES,
      .needs = "a C++ compiler",
      .precisions = EVERY_PRECISION},
     {.name = "cuda",
      .summary = "CUDA C, compiled by NVRTC for the GPU at hand",
-     .pipeline = KERNELS,
+     .pipeline = TENSOR_CORES,
      .needs = "an NVIDIA GPU",
      .precisions = EVERY_PRECISION},
 };

@@ -149,7 +149,8 @@ vtb_status cli_lower(vtb_module *module, const vtb_target *target, const vtb_cod
                         .keep_taps = keep_taps,
                         .target = target,
                         .precision = code->precision,
-                        .library = code->library};
+                        .library = code->library,
+                        .updates = code->update != VTB_UPDATE_NONE};
   return run(&c, o, NULL);
 }
 

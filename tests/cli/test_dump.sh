@@ -12,3 +12,19 @@ expect 0 "$VERTEBRA" dump vil_nano --stage graph; [ "$first" = "$out" ] || fail 
 says "linscan"; says "rows~@7x7"; says "vtb:"
 expect 0 "$VERTEBRA" dump vil_nano --stage plan; says "peak workspace"
 expect 0 "$VERTEBRA" dump vil_nano --stage asm --cpu x86-64-v4; says "zmm"
+# A target's dumps show what runs there: casts and attributes with fewer bits, the library, every pass.
+expect 0 "$VERTEBRA" dump vil_nano --target cuda --stage fused; silent_about "bf16"; first=$out
+expect 0 "$VERTEBRA" dump vil_nano --target cuda --stage fused --precision bf16-all; says 'precision = "bf16"'; says "= cast"; says ": bf16["
+[ "$first" != "$out" ] || fail "bf16-all is not seen in the dump"
+expect 0 "$VERTEBRA" dump vil_nano --target cuda --stage fused --library -D dim=128 --batch 4; says "library = 1"
+expect 0 "$VERTEBRA" dump vil_nano --target cuda --stage plan --precision bf16; says "peak workspace"
+for target in interp cpu cuda-emulated cuda; do
+  expect 0 "$VERTEBRA" dump vil_nano --target $target --stage fused --time-passes --print-after all
+  passes=$(sed -n 's/^\([a-z_]*\)  *[0-9.]* ms$/\1/p' "$work/err" | sort -u)
+  [ -n "$passes" ] || fail "no pass is timed for $target"
+  for pass in $passes; do
+    grep -q "^// after $pass$" "$work/err" || fail "$target: nothing printed after $pass"
+  done
+done
+expect 0 "$VERTEBRA" dump vil_nano --target cuda --stage fused --print-after storage; says "// after storage"
+expect 2 "$VERTEBRA" dump vil_nano --target cuda --stage llvm; says "no stage 'llvm'"

@@ -7,6 +7,7 @@
 #include "codegen/codegen.h"
 #include "ir/interp.h"
 #include "runtime/launch/threads.h"
+#include "tests/codegen/cuda_plan.h"
 #include "tests/codegen/emulate.h"
 
 static inline vtb_program *cuda_program(vtb_module *m, vtb_func *f, uint64_t seed,
@@ -15,7 +16,7 @@ static inline vtb_program *cuda_program(vtb_module *m, vtb_func *f, uint64_t see
   vtb_launch_plan *plan = NULL;
   vtb_program *p = NULL;
   CHECK_MSG(vtb_module_verify(m, &err), "%s: %s", what, err.text);
-  vtb_status status = vtb_cuda_plan(m, f, &(vtb_codegen_options){0}, &plan, &err);
+  vtb_status status = cuda_plan(m, f, &(vtb_codegen_options){0}, &plan, &err);
   if (status == VTB_OK) {
     const char *dump = getenv("VTB_TEST_DUMP");
     FILE *file = dump ? fopen(dump, "w") : NULL;

@@ -97,7 +97,7 @@ static void run_product(vtb_precision precision, double scale, double *worst, bo
   for (int i = 0; i < M * K; i++) a[i] = (float)(scale * test_random(&seed));
   for (int i = 0; i < K * N; i++) b[i] = (float)test_random(&seed);
   vtb_status status =
-      m ? vtb_cuda_plan(m, m->entry, &(vtb_codegen_options){.precision = precision}, &plan, &err)
+      m ? cuda_plan(m, m->entry, &(vtb_codegen_options){.precision = precision}, &plan, &err)
         : VTB_E_INPUT;
   if (status == VTB_OK) status = vtb_emulator_program(plan, NULL, &p, &err);
   vtb_services *s = vtb_services_default(1);
@@ -166,8 +166,8 @@ static void precisions_of(const char *returns, const char *more, vtb_precision p
   const char *names[] = {"y", returns};
   vtb_launch_plan *plan = NULL;
   vtb_func_set_returns(m->entry, m->entry->returns, names, 2);
-  CHECK_MSG(vtb_cuda_plan(m, m->entry, &(vtb_codegen_options){.precision = precision}, &plan,
-                          &err) == VTB_OK,
+  CHECK_MSG(cuda_plan(m, m->entry, &(vtb_codegen_options){.precision = precision}, &plan, &err) ==
+                VTB_OK,
             "%s", err.text);
   *carried = *ending = -1;
   for (int i = 0; plan && i < plan->n_sources; i++)

@@ -201,7 +201,7 @@ TEST(plain_products_can_be_a_librarys) {
       args[a].data[k] = (float)test_random(&seed);
   }
   CHECK(vtb_interpret(f, args, want, &(vtb_interp_options){.batch = 1}, &err) == VTB_OK);
-  CHECK(vtb_cuda_plan(m, f, &(vtb_codegen_options){.library = true}, &plan, &err) == VTB_OK);
+  CHECK(cuda_plan(m, f, &(vtb_codegen_options){.library = true}, &plan, &err) == VTB_OK);
   CHECK(plan->n_gemms == 4 && plan->n_steps == 4 && plan->n_kernels == 0);
   vtb_status status = vtb_emulator_program(plan, NULL, &p, &err);
   CHECK_MSG(status == VTB_OK, "%s", err.text);

@@ -3,6 +3,7 @@
  * changes no number; memory moved onto live memory is noticed before anything runs. */
 #include "runtime/launch/launch_check.h"
 #include "tests/codegen/codegen_check.h"
+#include "tests/codegen/cuda_plan.h"
 #include "tests/codegen/emulate.h"
 
 /* Two products with a map between them, whose results live in the workspace, and a reduction. */
@@ -23,7 +24,7 @@ static vtb_services *services;
 static vtb_launch_plan *make_plan(void) {
   vtb_error err = {0};
   vtb_launch_plan *plan = NULL;
-  vtb_status status = vtb_cuda_plan(module, module->entry, &(vtb_codegen_options){0}, &plan, &err);
+  vtb_status status = cuda_plan(module, module->entry, &(vtb_codegen_options){0}, &plan, &err);
   CHECK_MSG(status == VTB_OK, "%s", err.text);
   if (status != VTB_OK) exit(test_done());
   return plan;

@@ -18,7 +18,7 @@ static vtb_launch_plan *plan_of(vtb_module *m, vtb_precision precision) {
   vtb_launch_plan *plan = NULL;
   vtb_error err = {0};
   vtb_status status =
-      vtb_cuda_plan(m, m->entry, &(vtb_codegen_options){.precision = precision}, &plan, &err);
+      cuda_plan(m, m->entry, &(vtb_codegen_options){.precision = precision}, &plan, &err);
   CHECK_MSG(status == VTB_OK, "%s", err.text);
   if (!plan) exit(1);
   return plan;
@@ -248,7 +248,7 @@ static void run_layers(vtb_precision precision, bool library, float *y, const fl
   vtb_error err = {0};
   unsigned long long seed = 5;
   vtb_codegen_options o = {.precision = precision, .library = library};
-  CHECK_MSG(vtb_cuda_plan(m, m->entry, &o, &plan, &err) == VTB_OK, "%s", err.text);
+  CHECK_MSG(cuda_plan(m, m->entry, &o, &plan, &err) == VTB_OK, "%s", err.text);
   if (!plan) exit(1);
   CHECK(plan->n_gemms == (library ? 2 : 0));
   for (int i = 0; i < plan->n_gemms; i++) {

@@ -14,6 +14,7 @@
 #include "runtime/launch/threads.h"
 #include "runtime/train/train.h"
 #include "runtime/train/update.h"
+#include "tests/codegen/cuda_plan.h"
 #include "tests/runtime/fake_program.h"
 
 #include <dlfcn.h>
@@ -91,7 +92,7 @@ static vtb_update_rule rule = VTB_UPDATE_ADAMW; /* of plans made from here on */
 static vtb_status make_plan(vtb_module *m, vtb_precision precision, vtb_launch_plan **plan,
                             vtb_error *err) {
   vtb_codegen_options o = {.precision = precision, .update = rule, .average = true};
-  vtb_status status = vtb_cuda_plan(m, m->entry, &o, plan, err);
+  vtb_status status = cuda_plan(m, m->entry, &o, plan, err);
   return status == VTB_OK ? vtb_launch_plan_check(*plan, NULL, err) : status;
 }
 

@@ -145,7 +145,7 @@ static void hole_common(vtb_cuda *c, vtb__cuda_holes *h, vtb_cuda_kernel *k, con
   vtb__hole_number(h, "V", a->value_width);
   vtb__hole_number(h, "TILE", tile);
   vtb__hole_number(h, "SLAB", slab);
-  vtb__hole_exact(h, c, false);
+  vtb__hole_exact(h, c);
   vtb__hole_number(h, "CAUSAL", a->causal);
   vtb__hole_number(h, "BIAS", a->bias >= 0);
 }
@@ -169,7 +169,7 @@ static bool is_wide(const vtb_cuda *c, int tensor) {
 static const char *half_tiles(const vtb_cuda *c, const operands *o, bool queries_too) {
   if (o->turn_k.width && is_wide(c, o->k)) return NULL;
   if (queries_too && o->turn_q.width && is_wide(c, o->q)) return NULL;
-  return vtb__cuda_half_tiles(c, false);
+  return vtb__cuda_half_tiles(c);
 }
 
 /* The second factors of both products: keys along the depth, values across it. */

@@ -30,20 +30,27 @@ void vtb__hole_text(vtb__cuda_holes *h, const char *name, const char *fmt, ...) 
   vtb_strbuf_free(&s);
 }
 
-void vtb__hole_exact(vtb__cuda_holes *h, const vtb_cuda *c, bool careful) {
-  static const int exact[] = {[VTB__FACTORS_FP32] = 1,
-                              [VTB__FACTORS_TF32] = 0,
-                              [VTB__FACTORS_BF16] = 2,
-                              [VTB__FACTORS_FP16] = 4,
-                              [VTB__FACTORS_SPLIT] = 3};
-  vtb__hole_number(h, "EXACT", exact[careful ? c->carried : c->scored]);
+/* The instruction that is emitted, or what rounds inside its kernel. */
+static vtb_factors factors_of(const vtb_cuda *c) {
+  const vtb_inst *whole = c->unit.inst;
+  if (!whole->callee) return vtb_factors_of(whole);
+  for (const vtb_inst *i = whole->callee->first; i; i = i->next)
+    if (vtb_attr_find(i, "precision")) return vtb_factors_of(i);
+  return VTB_FACTORS_FP32;
 }
 
-const char *vtb__cuda_half_tiles(const vtb_cuda *c, bool careful) {
-  vtb__cuda_factors factors = careful ? c->carried : c->scored;
-  return factors == VTB__FACTORS_BF16   ? "vtb_bf16"
-         : factors == VTB__FACTORS_FP16 ? "vtb_f16"
-                                        : NULL;
+void vtb__hole_exact(vtb__cuda_holes *h, const vtb_cuda *c) {
+  static const int exact[] = {[VTB_FACTORS_FP32] = 1,
+                              [VTB_FACTORS_TF32] = 0,
+                              [VTB_FACTORS_BF16] = 2,
+                              [VTB_FACTORS_FP16] = 4,
+                              [VTB_FACTORS_SPLIT] = 3};
+  vtb__hole_number(h, "EXACT", exact[factors_of(c)]);
+}
+
+const char *vtb__cuda_half_tiles(const vtb_cuda *c) {
+  vtb_factors factors = factors_of(c);
+  return factors == VTB_FACTORS_BF16 ? "vtb_bf16" : factors == VTB_FACTORS_FP16 ? "vtb_f16" : NULL;
 }
 
 void vtb__holes_fill(vtb__cuda_holes *h, vtb_cuda_kernel *k, const char *file) {

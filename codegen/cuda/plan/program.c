@@ -97,25 +97,13 @@ static void free_program(vtb_cuda *c) {
   vtb_arena_free(&c->arena);
 }
 
-/* Kernels as this target has them. Products of the library have no room for epilogues. */
-static vtb_status fuse_again(vtb_module *m, const vtb_codegen_options *o, vtb_error *err) {
-  vtb_pass_context c = {.module = m};
-  if (o->library) return VTB_OK;
-  return vtb_run_pipeline(&c, &(vtb_pipeline_options){.pipeline = "fuse_products"}, err);
-}
-
 vtb_status vtb_cuda_plan(vtb_module *m, vtb_func *f, const vtb_codegen_options *o,
                          vtb_launch_plan **plan, vtb_error *err) {
   static const vtb_codegen_options defaults = {0};
   static const vtb_places places = {.frame_align = 256, .tensor_align = 16};
   vtb_error ignored = {0};
   vtb_cuda c = {.options = o ? o : &defaults, .err = err ? err : &ignored};
-  vtb_status status = fuse_again(m, c.options, err);
-  if (status != VTB_OK) return status;
-  vtb__cuda_choose_factors(&c, m, f);
-  vtb__cuda_choose_storage(&c, m, f);
-  if (!c.options->update) vtb__cuda_prepare(f);
-  status = vtb_steps_make(m, f, &places, &c.steps, err);
+  vtb_status status = vtb_steps_make(m, f, &places, &c.steps, err);
   if (status != VTB_OK) return status;
   vtb_arena_init(&c.arena);
   for (size_t i = 0; i < c.steps.n_funcs; i++)

@@ -6,6 +6,7 @@
 #include "codegen/body/body.h"
 #include "codegen/codegen.h"
 #include "codegen/cuda/cuda.h"
+#include "ir/narrow.h"
 #include "codegen/steps.h"
 
 /* Where a pointer points, as far as a function knows: its arguments and frame are placed when it is
@@ -77,20 +78,8 @@ typedef struct vtb_cuda_unit {
   int64_t tail_bytes; /* of the tail, with those of temps */
 } vtb_cuda_unit;
 
-/* How a product's factors are rounded: `precision` of text/product.cu. SPLIT: two bf16 numbers
- * each. */
-typedef enum vtb__cuda_factors {
-  VTB__FACTORS_FP32,
-  VTB__FACTORS_TF32,
-  VTB__FACTORS_BF16,
-  VTB__FACTORS_FP16,
-  VTB__FACTORS_SPLIT
-} vtb__cuda_factors;
-
 struct vtb_cuda {
   const vtb_codegen_options *options;
-  /* of products others build on, of parameters' gradients, of attention, of convolutions */
-  vtb__cuda_factors carried, ending, scored, convolved;
   vtb_steps steps;
   VTB_VEC(vtb_cuda_func) funcs;
   vtb_cuda_func *func; /* under construction */
@@ -127,27 +116,7 @@ void vtb__cuda_end_unit(vtb_cuda *c);
 /* The function's tail has at least so many bytes. */
 void vtb__cuda_take_tail(vtb_cuda *c, int64_t bytes);
 
-/* ---- storage.c: which values are 16 bits in memory; before memory is planned ----------------- */
-void vtb__cuda_choose_storage(vtb_cuda *c, vtb_module *m, vtb_func *entry);
-
-/* ---- prepare.c: what runs need not repeat; before memory is planned -------------------------- */
-void vtb__cuda_prepare(vtb_func *entry);
-
-/* ---- precision.c ----------------------------------------------------------------------------- */
-void vtb__cuda_choose_factors(vtb_cuda *c, const vtb_module *m, const vtb_func *entry);
-/* Whether the product is a sum over images or tokens, as the gradient of a parameter is. */
-bool vtb__cuda_ends_in_parameter(const vtb_inst *einsum);
-/* Whether an einsum is a product on tensor cores, not a sum a thread (einsum.c). */
-bool vtb__cuda_is_product(const vtb_inst *einsum);
-/* Whether it is large enough for the library, which is there. */
-bool vtb__cuda_suits_library(const vtb_cuda *c, const vtb_inst *einsum);
-/* Whether a linscan or linscan_grad multiplies on tensor cores (linscan_rows.c). */
-bool vtb__cuda_scan_is_product(const vtb_inst *scan);
-/* Of an einsum, alone or at the beginning of the fused `whole`. */
-vtb__cuda_factors vtb__cuda_factors_of(const vtb_cuda *c, const vtb_inst *whole,
-                                       const vtb_inst *einsum);
-
-/* ---- update.c: the end of a training step ---------------------------------------------------- */
+/* ---- update.c: the end of a training step ---- */
 /* Decides where the tensors of `entry` stand in the state; false with c->err: it is no training
  * step. */
 bool vtb__cuda_update_layout(vtb_cuda *c, const vtb_func *entry);

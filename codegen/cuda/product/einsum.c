@@ -5,9 +5,8 @@
  * it they are merged into one letter, and what is left is decoded by divisions at each address:
  * nothing is ever copied into another order. If there are few tiles and a long k, ranges of k are
  * blocks of their own, whose parts a second kernel adds in order. Where the library may be used,
- * large plain matrices are its (options.library).
- * Products without k, with a short k, or with a letter in one operand only are bodies of a product
- * and a sum (fused.c).
+ * large plain matrices are its (attribute `library`). Products without k, with a short k, or with a
+ * letter in one operand only are bodies of a product and a sum (fused.c).
  */
 #include <string.h>
 
@@ -16,14 +15,7 @@
 #include "codegen/cuda/compile/holes.h"
 
 enum { A, B, OUT, ADD, TENSORS };
-enum {
-  MOST_LETTERS = 3 * VTB_MAX_RANK,
-  STAGES = 3,
-  THREADS = 256,
-  SHORT_K = 8,
-  WANTED_BLOCKS = 264
-};
-enum { LIBRARY_LEAST = 64 };
+enum { MOST_LETTERS = 3 * VTB_MAX_RANK, STAGES = 3, THREADS = 256, WANTED_BLOCKS = 264 };
 
 typedef struct letter {
   char name;
@@ -436,15 +428,10 @@ static void choose_tile(product *p) {
   p->splits = (k + p->k_range - 1) / p->k_range;
 }
 
-static vtb__cuda_factors factors_of(const product *p) {
-  return vtb__cuda_factors_of(p->c, p->fused ? p->fused : p->einsum, p->einsum);
-}
-
 static vtb_dtype dtype_of(const product *p, int which) { return type_of(p, which)->dtype; }
-static bool is_half(vtb_dtype d) { return d == VTB_BF16 || d == VTB_F16; }
 /* Whether the text is product_half.cu. */
 static bool has_half(const product *p) {
-  return is_half(dtype_of(p, A)) || is_half(dtype_of(p, B));
+  return vtb_is_half(dtype_of(p, A)) || vtb_is_half(dtype_of(p, B));
 }
 
 /* What becomes of the accumulators: ranges of k are parts for write_total(). */
@@ -514,13 +501,13 @@ static void write_product(product *p, int temp) {
   put_tile(p, k, &h, p->a, M, p->bm, 'a');
   put_tile(p, k, &h, p->b, N, p->bn, 'b');
   if (has_half(p)) {
-    vtb__hole_number(&h, "half", factors_of(p) == VTB__FACTORS_FP16);
+    vtb__hole_number(&h, "half", vtb_factors_of(p->einsum) == VTB_FACTORS_FP16);
     vtb__hole_number(&h, "step", p->k_step);
     vtb_cuda_include(k, "products.cuh");
     vtb_cuda_include(k, "halves.cuh");
     vtb__holes_fill(&h, k, "product_half.cu");
   } else {
-    vtb__hole_number(&h, "precision", (int)factors_of(p));
+    vtb__hole_number(&h, "precision", (int)vtb_factors_of(p->einsum));
     vtb__holes_fill(&h, k, "product.cu");
   }
   vtb_cuda_launch(k, tiles * batch * p->splits);
@@ -565,16 +552,17 @@ static bool by_library(product *p) {
   vtb_launch_gemm g;
   uint8_t trans_c;
   memset(&g, 0, sizeof g); /* compared byte by byte */
-  vtb__cuda_factors factors = factors_of(p);
+  vtb_factors factors = vtb_factors_of(p->einsum);
   vtb_dtype a = dtype_of(p, A), b = dtype_of(p, B), add = p->adds ? dtype_of(p, ADD) : VTB_F32;
-  if (!p->c->options->library || p->fused || p->of[BATCH].n > 1 || factors == VTB__FACTORS_SPLIT)
+  if (!vtb_attr_int(p->einsum, "library", 0) || p->fused || p->of[BATCH].n > 1 ||
+      factors == VTB_FACTORS_SPLIT)
     return false;
   /* what the library combines */
   if (a != b || (p->adds && add != dtype_of(p, OUT)) ||
-      (is_half(dtype_of(p, OUT)) && dtype_of(p, OUT) != a))
+      (vtb_is_half(dtype_of(p, OUT)) && dtype_of(p, OUT) != a))
     return false;
   for (int class = M; class <= K; class ++)
-    if (p->of[class].n != 1 || p->of[class].size < LIBRARY_LEAST) return false;
+    if (p->of[class].n != 1) return false;
   const letter *m = &p->of[M].at[0], *n = &p->of[N].at[0], *k = &p->of[K].at[0];
   const letter *batch = p->of[BATCH].n ? &p->of[BATCH].at[0] : NULL;
   if (!is_matrix(m, k, p->a, &g.trans_a, &g.lda) || !is_matrix(k, n, p->b, &g.trans_b, &g.ldb) ||
@@ -589,50 +577,19 @@ static bool by_library(product *p) {
   g.stride_c = batch ? batch->stride[OUT] : 0;
   g.has_bias = p->adds;
   g.precision = (uint8_t)factors;
-  g.narrow_factors = is_half(a);
-  g.narrow_result = is_half(dtype_of(p, OUT));
+  g.narrow_factors = vtb_is_half(a);
+  g.narrow_result = vtb_is_half(dtype_of(p, OUT));
   vtb__cuda_gemm(p->c, &g,
                  (int[]){tensor_number(p, p->a), tensor_number(p, p->b), tensor_number(p, OUT), 2});
   return true;
-}
-
-/* Whether the sizes of an einsum are those of a product, which it gives as m, n and k. */
-static bool product_sizes(const vtb_inst *einsum, int64_t size[3]) {
-  const char *spec = vtb_attr_str(einsum, "spec", ""), *second = strchr(spec, ',') + 1,
-             *out = strchr(spec, '>') + 1;
-  size[0] = size[1] = size[2] = 1;
-  for (int which = A; which <= B; which++)
-    for (const char *s = which == A ? spec : second; *s != ',' && *s != '-'; s++) {
-      int64_t n = einsum->operands[which]->type.dim[s - (which == A ? spec : second)].size;
-      const char *in_other =
-          which == A ? strchr(second, *s) : memchr(spec, *s, (size_t)(second - spec));
-      bool both = in_other && in_other < out - 2, kept = strchr(out, *s);
-      if (n == 1 || (both && kept) || (both && which == B)) continue;
-      if (!both && !kept) return false;
-      size[both ? 2 : which] *= n;
-    }
-  return true;
-}
-
-/* Tiles mostly empty in both directions: a sum a thread is better. */
-bool vtb__cuda_is_product(const vtb_inst *einsum) {
-  int64_t size[3];
-  return product_sizes(einsum, size) && size[2] > SHORT_K && (size[0] >= 16 || size[1] >= 16);
-}
-
-bool vtb__cuda_suits_library(const vtb_cuda *c, const vtb_inst *einsum) {
-  int64_t size[3];
-  if (!c->options->library || einsum->func->kind == VTB_FUNC_KERNEL || !product_sizes(einsum, size))
-    return false;
-  return size[0] >= LIBRARY_LEAST && size[1] >= LIBRARY_LEAST && size[2] >= LIBRARY_LEAST;
 }
 
 static void emit(product *p) {
   read_letters(p);
   choose_sides(p);
   sort_letters(p);
-  if (!vtb__cuda_is_product(p->einsum)) {
-    emit_generic(p, p->of[LONE].n == 0 && p->of[K].size <= SHORT_K);
+  if (!vtb_is_product(p->einsum)) {
+    emit_generic(p, p->of[LONE].n == 0 && p->of[K].size <= VTB_SHORT_SUM);
     return;
   }
   if (by_library(p)) return;

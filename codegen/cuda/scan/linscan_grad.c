@@ -42,7 +42,7 @@ static void sum_terms(vtb__cuda_scan *s, const decay_terms *t) {
           s, (const vtb__cuda_row[]){VTB__ROW_Q, VTB__ROW_K, VTB__ROW_V, VTB__ROW_DY}, 4));
   vtb__hole_number(&h, "ROW_TILES", s->row_tiles);
   vtb__hole_number(&h, "SLAB", slab);
-  vtb__hole_exact(&h, s->c, true);
+  vtb__hole_exact(&h, s->c);
   vtb_cuda_temp_out(k, t->inside, "float", "inside");
   vtb_cuda_temp_out(k, t->row_sums, "float", "row_sums");
   if (t->column_sums >= 0) {

@@ -71,7 +71,7 @@ int vtb__cuda_scan_states(vtb__cuda_scan *s, bool backward) {
   vtb__hole_number(&h, "V", s->V);
   vtb__hole_number(&h, "V1", s->V1);
   vtb__hole_number(&h, "CHUNK", s->chunk);
-  vtb__hole_exact(&h, s->c, true);
+  vtb__hole_exact(&h, s->c);
   vtb__hole_number(&h, "ROW_TILES", s->row_tiles);
   vtb__hole_text(&h, "BACKWARD", s->paired ? "dir %% 2 == 1" : backward ? "true" : "false");
   vtb__hole_number(&h, "PAIRED", s->paired);
@@ -218,13 +218,13 @@ void vtb__cuda_scan_product(vtb__cuda_scan *s, vtb__scan_product p, int states, 
   vtb__hole_text(&h, "EARLIER", s->paired ? "side == 0" : shape->earlier ? "true" : "false");
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
     vtb__hole_number(&h, numbers[i].name, numbers[i].value);
-  vtb__hole_exact(&h, s->c, true);
+  vtb__hole_exact(&h, s->c);
   if (states >= 0) {
     vtb_cuda_temp_in(k, states, "float", "states");
   } else {
     vtb_cuda_line(k, "VTB_PTR(const float) states = d; /* none */");
   }
-  const char *half = vtb__cuda_half_tiles(s->c, true);
+  const char *half = vtb__cuda_half_tiles(s->c);
   int64_t pitch = half ? along_half(slab) : along(slab);
   int64_t state = shape->by_values ? tile * pitch : slab * across(tile);
   int64_t elements = 64 * pitch + largest(64 * pitch, states >= 0 ? state : 0);

@@ -10,15 +10,6 @@
  * codegen/cpu/scan/linscan_grad.c has the reason. */
 #define FLOOR "1e-18f"
 
-bool vtb__cuda_scan_is_product(const vtb_inst *scan) {
-  vtb_decay_class decay = VTB_DECAY_CONSTANT;
-  vtb_check(vtb_decay_class_find(vtb_attr_str(scan, "class", ""), &decay),
-            "linscan without a class");
-  bool recurrent =
-      vtb_streq(vtb_attr_str(scan, "mode", "auto"), "recurrent") && scan->op == VTB_OP_linscan;
-  return (decay == VTB_DECAY_CONSTANT || decay == VTB_DECAY_SCALAR) && !recurrent;
-}
-
 vtb__cuda_scan vtb__cuda_scan_make(vtb_cuda *c, const vtb_inst *inst) {
   const vtb_type *q = &inst->operands[0]->type, *v = &inst->operands[2]->type;
   vtb__cuda_scan s = {
@@ -37,7 +28,7 @@ vtb__cuda_scan vtb__cuda_scan_make(vtb_cuda *c, const vtb_inst *inst) {
   s.at = s.dir_at[0] = vtb_scan_number(inst);
   const char *mode = vtb_attr_str(inst, "mode", "auto");
   bool recurrent = vtb_streq(mode, "recurrent");
-  s.by_steps = !vtb__cuda_scan_is_product(inst);
+  s.by_steps = !vtb_scan_is_product(inst);
   int64_t chunk = recurrent                      ? 64
                   : vtb_streq(mode, "chunkwise") ? vtb_attr_int(inst, "chunk", 64)
                                                  : s.N;

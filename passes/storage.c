@@ -1,4 +1,10 @@
-/* Which values are 16 bits wide in memory.
+/* storage: which values are 16 bits wide in memory.
+ *
+ *   %y = einsum %x, %w {precision = "bf16", ...} : f32[...]
+ *   %z = einsum %y, %u {precision = "bf16", ...}
+ *   =>
+ *   %w.1 = cast %w {to = "bf16"} : bf16[...]
+ *   %y = einsum %x, %w.1 {precision = "bf16", ...} : bf16[...]
  *
  * A product that rounds its factors to bf16 or fp16 loses nothing if they were stored so, and reads
  * half the bytes. Values that are one place in memory (views, parts of a concatenation, arguments
@@ -13,21 +19,27 @@
  * small. Parameters stay fp32. Those that only products read get a copy in 16 bits by a `cast` at
  * the beginning of the entry, which is one of the steps that runs do not repeat while parameters
  * stay as they are (prepare.c).
+ *
+ * Needs fused kernels, the products' attributes `precision` and `library`. Kernel functions keep
+ * computing in f32: only values of plain functions change. Declines precisions without a type of 16
+ * bits.
  */
+#include "passes/passes_internal.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/cuda/plan/program.h"
 #include "ir/attention.h"
+#include "ir/narrow.h"
 #include "ir/recurrence.h"
 
 enum { BARRED = 1, FACTOR = 2, SUMMED = 4, READ = 8, PRODUCT = 16, MADE = 32, BIAS = 64 };
 
 typedef struct storage {
-  vtb_cuda *c;
   const vtb_func *entry;
-  vtb__cuda_factors half; /* how products round that read 16 bits */
+  vtb_factors half; /* how products round that read 16 bits */
   vtb_dtype dtype;
+  bool trusts; /* all products round: whoever asks for it wants speed */
   vtb_func **funcs;
   size_t n_funcs;
   int *first, n_values; /* of each function's values */
@@ -67,8 +79,9 @@ static void join_all(storage *s, const vtb_inst *i) {
 
 /* ---- what instructions make of values -------------------------------------------------------- */
 
-/* bf16-all: whoever asks for it wants speed. */
-static bool trusts(const storage *s) { return s->c->options->precision == VTB_PRECISION_BF16_ALL; }
+static bool may_be_by_library(const vtb_inst *einsum) {
+  return vtb_attr_int(einsum, "library", 0) != 0;
+}
 
 static bool is_much(const vtb_value *v, const vtb_value *beside) {
   return vtb_type_count(&v->type) * 8 > vtb_type_count(&beside->type);
@@ -77,7 +90,7 @@ static bool is_much(const vtb_value *v, const vtb_value *beside) {
 /* Made of narrow values alone, but for statistics, gates and scales; and as large as they are. */
 static bool follows(const storage *s, const vtb_inst *i, const vtb_value *result) {
   bool any = false;
-  for (int o = 0; o < i->n_operands && trusts(s); o++) {
+  for (int o = 0; o < i->n_operands && s->trusts; o++) {
     const vtb_value *v = i->operands[o];
     if (v->type.dtype != VTB_F32 || !is_much(v, result)) continue;
     if (!s->narrow[number_of(s, v)] || !is_much(result, v)) return false;
@@ -114,7 +127,7 @@ static bool reads_beyond(const vtb_inst *i, const vtb_value *v, int first) {
 
 /* The first `n` operands are factors. */
 static void note_product(storage *s, const vtb_inst *i, int n, bool rounds) {
-  bool bias = i->op == VTB_OP_einsum && rounds && trusts(s) && vtb__cuda_suits_library(s->c, i);
+  bool bias = i->op == VTB_OP_einsum && rounds && s->trusts && may_be_by_library(i);
   for (int o = 0; o < i->n_operands; o++)
     if (rounds && o < n && !reads_beyond(i, i->operands[o], n))
       note(s, i->operands[o], FACTOR);
@@ -126,28 +139,28 @@ static void note_product(storage *s, const vtb_inst *i, int n, bool rounds) {
 }
 
 static void note_einsum(storage *s, const vtb_inst *whole, const vtb_inst *einsum) {
-  bool rounds =
-      vtb__cuda_is_product(einsum) && vtb__cuda_factors_of(s->c, whole, einsum) == s->half;
+  bool rounds = vtb_factors_of(einsum) == s->half;
   if (rounds)
     note_product(s, whole, 2, rounds);
   else
     note_computed(s, whole, READ);
-  if (!rounds || einsum->n_operands < 3 || !vtb__cuda_suits_library(s->c, einsum)) return;
+  if (!rounds || einsum->n_operands < 3 || !may_be_by_library(einsum)) return;
   /* the library adds biases of the result's width: those, or else the result, have another */
-  if (!trusts(s)) note(s, whole->results[0], BARRED);
+  if (!s->trusts) note(s, whole->results[0], BARRED);
 }
 
 /* Alone or with what turns q and k first, which would be rounded twice. */
 static void note_attention(storage *s, const vtb_inst *i) {
-  bool fused = i->op == VTB_OP_fused, rounds = s->c->scored == s->half;
+  bool fused = i->op == VTB_OP_fused;
   int64_t turned = fused ? vtb_attr_int(i, "turned", 0) : 0;
   const vtb_inst *inner = fused ? vtb_turned_attention(i) : i;
+  bool rounds = vtb_factors_of(inner) == s->half;
   vtb_attention a = vtb_attention_of(inner);
   int q = 0, k = turned & 1 ? 3 : 1, v = turned & 2 ? k + 3 : k + 1, shift = v - 2;
   for (int o = 0; o < i->n_operands; o++)
     note(s, i->operands[o], o == q || o == k || o == v ? 0 : READ);
-  note(s, i->operands[q], rounds && (trusts(s) || !(turned & 1)) ? FACTOR : READ);
-  note(s, i->operands[k], rounds && (trusts(s) || !(turned & 2)) ? FACTOR : READ);
+  note(s, i->operands[q], rounds && (s->trusts || !(turned & 1)) ? FACTOR : READ);
+  note(s, i->operands[k], rounds && (s->trusts || !(turned & 2)) ? FACTOR : READ);
   note(s, i->operands[v], rounds ? FACTOR : READ);
   for (int r = 0; r < i->n_results; r++) note(s, i->results[r], rounds ? PRODUCT : MADE);
   /* logarithms are wide */
@@ -167,7 +180,7 @@ static void note_scan(storage *s, const vtb_inst *whole, const vtb_inst *scan) {
   const int read[] = {t.q, t.k, t.v, t.dy}, made[] = {t.y, t.dq, t.dk, t.dv};
   const int wide[] = {t.d, t.rates, t.s0, t.n0, t.dz,     t.ds,  t.dn,
                       t.s, t.z,     t.n,  t.dd, t.drates, t.ds0, t.dn0};
-  bool rounds = vtb__cuda_scan_is_product(scan) && s->c->carried == s->half;
+  bool rounds = vtb_factors_of(scan) == s->half;
   for (size_t i = 0; i < sizeof read / sizeof *read; i++)
     note_tensor(s, whole, read[i], rounds ? FACTOR : READ);
   for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
@@ -261,8 +274,8 @@ static void note_func(storage *s, const vtb_func *f) {
 static bool is_half(storage *s, int number) {
   unsigned facts = s->facts[root_of(s, number)];
   if (facts & BARRED) return false;
-  if (facts & (FACTOR | BIAS) && !(facts & (trusts(s) ? READ : READ | SUMMED))) return true;
-  return trusts(s) && facts & PRODUCT && !(facts & MADE);
+  if (facts & (FACTOR | BIAS) && !(facts & (s->trusts ? READ : READ | SUMMED))) return true;
+  return s->trusts && facts & PRODUCT && !(facts & MADE);
 }
 
 /* Until nothing more follows from what is narrow; each round can only add to it. */
@@ -288,11 +301,11 @@ static void cast(storage *s, vtb_module *m, vtb_func *entry, vtb_value *v) {
   if (!s->narrow[number_of(s, v)]) return;
   vtb_builder b = {
       .module = m, .func = entry, .before = entry->first, .span = entry->arg_info[v->index].span};
-  vtb_value *copy = vtb_build(&b, VTB_OP_cast, &v, 1, &VTB_A_STR("to", "f32"), 1)->results[0];
+  vtb_attr to = VTB_A_STR("to", vtb_dtype_name(s->dtype));
+  vtb_value *copy = vtb_build(&b, VTB_OP_cast, &v, 1, &to, 1)->results[0];
   for (vtb_inst *i = copy->def->next; i; i = i->next)
     for (int o = 0; o < i->n_operands; o++)
       if (i->operands[o] == v) i->operands[o] = copy;
-  copy->type.dtype = s->dtype;
 }
 
 static void set_func(storage *s, vtb_func *f) {
@@ -318,22 +331,32 @@ static void begin(storage *s) {
   for (int i = 0; i < values; i++) s->parent[i] = i;
 }
 
-void vtb__cuda_choose_storage(vtb_cuda *c, vtb_module *m, vtb_func *entry) {
-  storage s = {.c = c, .entry = entry, .half = VTB__FACTORS_BF16, .dtype = VTB_BF16};
-  if (c->options->precision == VTB_PRECISION_FP16) {
-    s.half = VTB__FACTORS_FP16;
-    s.dtype = VTB_F16;
-  } else if (c->options->precision != VTB_PRECISION_BF16 &&
-             c->options->precision != VTB_PRECISION_BF16_ALL) {
-    return;
-  }
+static void free_all(storage *s) {
+  vtb_free(s->funcs);
+  vtb_free(s->first);
+  vtb_free(s->parent);
+  vtb_free(s->facts);
+  vtb_free(s->narrow);
+}
+
+vtb_status vtb__pass_storage(vtb_pass_context *c, vtb_error *err) {
+  static const struct {
+    vtb_factors half;
+    vtb_dtype dtype;
+  } by_precision[VTB_N_PRECISIONS] = {[VTB_PRECISION_BF16] = {VTB_FACTORS_BF16, VTB_BF16},
+                                      [VTB_PRECISION_BF16_ALL] = {VTB_FACTORS_BF16, VTB_BF16},
+                                      [VTB_PRECISION_FP16] = {VTB_FACTORS_FP16, VTB_F16}};
+  (void)err;
+  vtb_func *entry = c->module->entry;
+  storage s = {.entry = entry,
+               .half = by_precision[c->precision].half,
+               .dtype = by_precision[c->precision].dtype,
+               .trusts = c->precision == VTB_PRECISION_BF16_ALL};
+  if (!vtb_is_half(s.dtype)) return VTB_OK;
   begin(&s);
   note_program(&s);
   for (size_t i = 0; i < s.n_funcs; i++) set_func(&s, s.funcs[i]);
-  for (int a = entry->n_args; a-- > 0;) cast(&s, m, entry, entry->args[a]);
-  vtb_free(s.funcs);
-  vtb_free(s.first);
-  vtb_free(s.parent);
-  vtb_free(s.facts);
-  vtb_free(s.narrow);
+  for (int a = entry->n_args; a-- > 0;) cast(&s, c->module, entry, entry->args[a]);
+  free_all(&s);
+  return VTB_OK;
 }

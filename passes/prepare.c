@@ -1,14 +1,21 @@
-/* What depends on nothing but parameters, buffers and constants comes first in the entry, marked
- * `prepared`: casts of weights, tables of angles, resized position embeddings. Its results keep
- * their places in the workspace (passes/memory_plan.c), so that runs repeat these steps only when
- * parameters have changed (runtime/launch/launch_plan.h).
+/* prepare: what depends on nothing but parameters, buffers and constants comes first in the entry,
+ * marked `prepared`.
  *
- * Returned values are not among it, and parts of a concatenation neither: their place is in a
- * result of other lifetime.
+ *   %h = fused @k(%x)                             %w.1 = cast %w {to = "bf16", prepared = 1}
+ *   %w.1 = cast %w {to = "bf16"}           =>     %h = fused @k(%x)
+ *   %y = einsum %h, %w.1                          %y = einsum %h, %w.1
+ *
+ * Casts of weights, tables of angles, resized position embeddings: their results keep their places
+ * in the workspace (memory_plan.c), so that runs repeat these steps only when parameters have
+ * changed (runtime/launch/launch_plan.h).
+ *
+ * Needs all other rewriting to be done. Declines programs whose runs change parameters (`updates`
+ * of the context), returned values, and parts of a concatenation: their place is in a result of
+ * other lifetime.
  */
-#include <stdlib.h>
+#include "passes/passes_internal.h"
 
-#include "codegen/cuda/plan/program.h"
+#include <stdlib.h>
 
 static bool is_concat(const vtb_inst *i) {
   if (i->op == VTB_OP_fused && i->callee->first) i = i->callee->first;
@@ -35,7 +42,7 @@ static bool is_ready(const vtb_inst *i, const bool *ready, const bool *bound) {
   return true;
 }
 
-void vtb__cuda_prepare(vtb_func *entry) {
+static void prepare(vtb_func *entry) {
   bool *ready = vtb_xcalloc((size_t)entry->n_values + 1, sizeof *ready);
   bool *bound = vtb_xcalloc((size_t)entry->n_values + 1, sizeof *bound);
   for (int a = 0; a < entry->n_args; a++) {
@@ -56,4 +63,10 @@ void vtb__cuda_prepare(vtb_func *entry) {
   }
   vtb_free(ready);
   vtb_free(bound);
+}
+
+vtb_status vtb__pass_prepare(vtb_pass_context *c, vtb_error *err) {
+  (void)err;
+  if (!c->updates) prepare(c->module->entry);
+  return VTB_OK;
 }

@@ -1,0 +1,53 @@
+/* See narrow.h. */
+#include "ir/narrow.h"
+
+#include <math.h>
+
+const char *const vtb_factors_names[VTB_N_FACTORS] = {"fp32", "tf32", "bf16", "fp16", "split"};
+
+static int find(const char *name) {
+  for (int i = 0; name && i < VTB_N_FACTORS; i++)
+    if (vtb_streq(name, vtb_factors_names[i])) return i;
+  return -1;
+}
+
+bool vtb_is_factors(const char *name) { return find(name) >= 0; }
+
+vtb_factors vtb_factors_of(const vtb_inst *inst) {
+  int found = find(vtb_attr_str(inst, "precision", NULL));
+  return found < 0 ? VTB_FACTORS_FP32 : (vtb_factors)found;
+}
+
+/* To `bits` of significand, ties to even; no finer than 2^least, infinite from `limit` on. */
+static double round_to(double x, int bits, int least, double limit) {
+  int exponent;
+  if (x == 0 || !isfinite(x)) return x;
+  frexp(x, &exponent);
+  int unit = exponent - bits > least ? exponent - bits : least;
+  double rounded = ldexp(rint(ldexp(x, -unit)), unit);
+  return fabs(rounded) < limit ? rounded : copysign(INFINITY, x);
+}
+
+static double to_bf16(double x) { return round_to(x, 8, -133, 0x1p128); }
+static double to_fp16(double x) { return round_to(x, 11, -24, 0x1p16); }
+
+double vtb_round_factor(double x, vtb_factors factors) {
+  switch (factors) {
+  case VTB_FACTORS_TF32:
+    return round_to(x, 11, -136, 0x1p128);
+  case VTB_FACTORS_BF16:
+    return to_bf16(x);
+  case VTB_FACTORS_FP16:
+    return to_fp16(x);
+  case VTB_FACTORS_SPLIT: {
+    double high = to_bf16(x);
+    return isfinite(high) ? high + to_bf16(x - high) : high;
+  }
+  default:
+    return x;
+  }
+}
+
+double vtb_round_stored(double x, vtb_dtype dtype) {
+  return dtype == VTB_BF16 ? to_bf16(x) : dtype == VTB_F16 ? to_fp16(x) : x;
+}

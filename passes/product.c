@@ -1,0 +1,47 @@
+/* What einsums and scans are on a machine with tensor cores: products of tiles or sums a thread.
+ * Passes decide by it what is rounded and what the library makes, code generation which kernels
+ * there are. */
+#include "passes/product.h"
+
+#include <string.h>
+
+#include "ir/recurrence.h"
+
+bool vtb__product_sizes(const vtb_inst *einsum, int64_t size[3]) {
+  const char *spec = vtb_attr_str(einsum, "spec", ""), *second = strchr(spec, ',') + 1,
+             *out = strchr(spec, '>') + 1;
+  size[0] = size[1] = size[2] = 1;
+  for (int which = 0; which < 2; which++)
+    for (const char *s = which == 0 ? spec : second; *s != ',' && *s != '-'; s++) {
+      int64_t n = einsum->operands[which]->type.dim[s - (which == 0 ? spec : second)].size;
+      const char *in_other =
+          which == 0 ? strchr(second, *s) : memchr(spec, *s, (size_t)(second - spec));
+      bool both = in_other && in_other < out - 2, kept = strchr(out, *s);
+      if (n == 1 || (both && kept) || (both && which == 1)) continue;
+      if (!both && !kept) return false;
+      size[both ? 2 : which] *= n;
+    }
+  return true;
+}
+
+/* Else tiles are mostly empty in both directions. */
+bool vtb_is_product(const vtb_inst *einsum) {
+  int64_t size[3];
+  return vtb__product_sizes(einsum, size) && size[2] > VTB_SHORT_SUM &&
+         (size[0] >= 16 || size[1] >= 16);
+}
+
+bool vtb_scan_is_product(const vtb_inst *scan) {
+  vtb_decay_class decay = VTB_DECAY_CONSTANT;
+  vtb_check(vtb_decay_class_find(vtb_attr_str(scan, "class", ""), &decay),
+            "linscan without a class");
+  bool recurrent =
+      vtb_streq(vtb_attr_str(scan, "mode", "auto"), "recurrent") && scan->op == VTB_OP_linscan;
+  return (decay == VTB_DECAY_CONSTANT || decay == VTB_DECAY_SCALAR) && !recurrent;
+}
+
+bool vtb_ends_in_parameter(const vtb_inst *einsum) {
+  const char *spec = vtb_attr_str(einsum, "spec", ""), *second = strchr(spec, ','),
+             *out = strchr(spec, '>');
+  return second && out && spec[0] != ',' && second[1] == spec[0] && !strchr(out, spec[0]);
+}

@@ -1,0 +1,183 @@
+/* The passes of targets with tensor cores: what each writes into the IR, and what it leaves alone;
+ * targets, and what their pipelines do to a module of every kind of op. */
+#include "ir/narrow.h"
+#include "tests/passes/pass_check.h"
+
+static char *after(const char *pipeline, vtb_pass_context c, const char *text) {
+  c.module = parse_ir(text);
+  char *out = c.module && run_passes_in(&c, pipeline) ? print_ir(c.module) : vtb_xstrdup("");
+  vtb_module_free(c.module);
+  return out;
+}
+
+static int count(const char *text, const char *what) {
+  int n = 0;
+  for (const char *at = text; (at = strstr(at, what)) != NULL; at++) n++;
+  return n;
+}
+
+static void says(const char *pipeline, vtb_pass_context c, const char *text, const char *what,
+                 int n) {
+  char *out = after(pipeline, c, text);
+  CHECK_MSG(count(out, what) == n, "%s: %d times '%s', not %d, in\n%s", pipeline, count(out, what),
+            what, n, out);
+  free(out);
+}
+
+#define BF16 ((vtb_pass_context){.precision = VTB_PRECISION_BF16})
+#define BF16_ALL ((vtb_pass_context){.precision = VTB_PRECISION_BF16_ALL})
+#define FP16 ((vtb_pass_context){.precision = VTB_PRECISION_FP16})
+#define FP32 ((vtb_pass_context){0})
+
+/* A product carried on, and one that is a sum a thread (its sum is short). */
+static const char two[] = "entry func @f(%x: f32[64, 48], %w: f32[48, 32] param \"w\", "
+                          "%u: f32[32, 4], %s: f32[4, 64]) -> (f32[64, 4], f32[64, 64]) {\n"
+                          "  %y = einsum %x, %w {spec = \"ab,bc->ac\"} : f32[64, 32]\n"
+                          "  %z = einsum %y, %u {spec = \"ab,bc->ac\"} : f32[64, 4]\n"
+                          "  %t = einsum %z, %s {spec = \"ab,bc->ac\"} : f32[64, 64]\n"
+                          "  return %z, %t\n}\n";
+
+/* The same beside a recurrence. */
+static const char scan[] =
+    "entry func @f(%x: f32[64, 48], %w: f32[48, 32], %q: f32[2, 9, 1, 4], %g: f32[2, 9, 1]) -> "
+    "(f32[64, 32], f32[2, 9, 1, 4]) {\n"
+    "  %y = einsum %x, %w {spec = \"ab,bc->ac\"} : f32[64, 32]\n"
+    "  %h, %l = linscan %q, %q, %q, %g {class = \"scalar\", mode = \"MODE\"} : f32[2, 9, 1, 4], "
+    "f32[2, 1, 4, 4]\n"
+    "  return %y, %h\n}\n";
+
+static char *scan_in(const char *mode) {
+  char *text = vtb_xstrdup(scan), *hole = strstr(text, "MODE");
+  vtb_strbuf s = {0};
+  vtb_strbuf_printf(&s, "%.*s%s%s", (int)(hole - text), text, mode, hole + 4);
+  free(text);
+  return s.at;
+}
+
+TEST(products_round_and_short_sums_do_not) {
+  says("precision", BF16, two, "precision = \"bf16\"", 2);
+  says("precision", FP16, two, "precision = \"fp16\"", 2);
+  says("precision", FP32, two, "precision", 0);
+}
+
+TEST(products_beside_a_recurrence_are_split_and_steps_do_not_round) {
+  char *tiles = scan_in("parallel"), *steps = scan_in("recurrent");
+  says("precision", BF16, tiles, "precision = \"split\"", 2);
+  says("precision", BF16, steps, "precision = \"split\"", 1);
+  says("precision", BF16_ALL, tiles, "precision = \"bf16\"", 2);
+  free(tiles);
+  free(steps);
+}
+
+TEST(the_library_gets_large_products_if_it_is_there) {
+  static const char large[] = "entry func @f(%x: f32[64, 64], %w: f32[64, 64], %u: f32[64, 32]) -> "
+                              "(f32[64, 64], f32[64, 32]) {\n"
+                              "  %y = einsum %x, %w {spec = \"ab,bc->ac\"} : f32[64, 64]\n"
+                              "  %z = einsum %x, %u {spec = \"ab,bc->ac\"} : f32[64, 32]\n"
+                              "  return %y, %z\n}\n";
+  says("library", (vtb_pass_context){.library = true}, large, "library = 1", 1);
+  says("library", FP32, large, "library", 0);
+}
+
+TEST(memory_holds_16_bits_of_what_only_products_read) {
+  says("precision,storage", BF16, two, "cast %w {to = \"bf16\"} : bf16[48, 32]", 1);
+  says("precision,storage", BF16, two, "einsum %x, %w.1", 1);
+  says("precision,storage", FP16, two, " : f16[", 2);
+  says("precision,storage", FP32, two, "cast", 0);
+  says("storage", BF16, two, "bf16", 0); /* no product says that it rounds */
+}
+
+TEST(a_view_is_stored_as_what_it_views) {
+  static const char views[] = "entry func @f(%x: f32[64, 48], %w: f32[8, 6, 32] param \"w\") -> "
+                              "(f32[64, 32]) {\n"
+                              "  %v = reshape %w {shape = [48, 32]} : f32[48, 32]\n"
+                              "  %y = einsum %x, %v {spec = \"ab,bc->ac\"} : f32[64, 32]\n"
+                              "  return %y\n}\n";
+  says("precision,storage", BF16, views, "bf16[48, 32]", 1);
+  vtb_error err = {0};
+  vtb_module *m = parse_ir(views);
+  m->entry->first->results[0]->type.dtype = VTB_BF16;
+  CHECK(!vtb_module_verify(m, &err) && strstr(err.text, "is not stored as %w"));
+  vtb_module_free(m);
+}
+
+TEST(what_parameters_make_comes_first) {
+  static const char late[] = "entry func @f(%x: f32[4], %w: f32[4] param \"w\") -> (f32[4]) {\n"
+                             "  %y = exp %x : f32[4]\n"
+                             "  %v = exp %w : f32[4]\n"
+                             "  %z = add %y, %v : f32[4]\n"
+                             "  return %z\n}\n";
+  char *text = after("prepare", FP32, late);
+  CHECK(strstr(text, "%v = exp %w {prepared = 1}") < strstr(text, "%y = exp %x"));
+  CHECK(count(text, "prepared") == 1);
+  free(text);
+  says("prepare", (vtb_pass_context){.updates = true}, late, "prepared", 0);
+}
+
+TEST(attributes_and_types_are_checked_and_survive_text) {
+  char *text = after("precision,library,storage,prepare",
+                     (vtb_pass_context){.precision = VTB_PRECISION_BF16, .library = true}, two);
+  vtb_module *again = parse_ir(text);
+  char *second = again ? print_ir(again) : vtb_xstrdup("");
+  CHECK_MSG(strcmp(text, second) == 0, "%s\n%s", text, second);
+  vtb_error err = {0};
+  vtb_attr wrong = VTB_A_STR("precision", "fp8");
+  for (vtb_inst *i = again->entry->first; i; i = i->next)
+    if (i->op == VTB_OP_einsum) vtb_attr_set(i, wrong);
+  CHECK(!vtb_module_verify(again, &err) && strstr(err.text, "rounded to \"fp8\""));
+  vtb_module_free(again);
+  free(text);
+  free(second);
+}
+
+TEST(the_interpreter_shows_the_rounding) {
+  const struct {
+    vtb_pass_context c;
+    double least, most;
+  } runs[] = {{FP32, 0, 0}, {BF16, 1e-3, 0.2}, {FP16, 1e-4, 0.02}};
+  for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+    vtb_module *plain = parse_ir(two), *narrow = vtb_module_clone(plain);
+    vtb_pass_context c = runs[i].c;
+    c.module = narrow;
+    run_passes_in(&c, "precision,storage,prepare");
+    double error = compare_modules(plain, narrow, 5);
+    CHECK_MSG(error >= runs[i].least && error <= runs[i].most, "run %zu: %g", i, error);
+    vtb_module_free(plain);
+    vtb_module_free(narrow);
+  }
+}
+
+TEST(numbers_of_few_bits) {
+  CHECK(vtb_round_stored(1.00390625, VTB_BF16) == 1);        /* a tie, to even */
+  CHECK(vtb_round_stored(1.01171875, VTB_BF16) == 1.015625); /* a tie, to even */
+  CHECK(vtb_round_stored(65519, VTB_F16) == 65504 && isinf(vtb_round_stored(65520, VTB_F16)));
+  CHECK(vtb_round_stored(0x1p-25, VTB_F16) == 0 && vtb_round_stored(0x1.8p-25, VTB_F16) == 0x1p-24);
+  CHECK(vtb_round_factor(1 + 0x1p-11, VTB_FACTORS_TF32) == 1);
+  CHECK(vtb_round_factor(1 + 0x1p-12, VTB_FACTORS_SPLIT) == 1 + 0x1p-12);
+  CHECK(isnan(vtb_round_stored(NAN, VTB_BF16)) && vtb_round_stored(-0.0, VTB_BF16) == 0);
+}
+
+TEST(targets_are_found_and_know_their_precisions) {
+  vtb_error err = {0};
+  size_t n;
+  const vtb_target *all = vtb_targets(&n);
+  for (size_t i = 0; i < n; i++) CHECK(vtb_target_find(all[i].name) == &all[i]);
+  CHECK(!vtb_target_find("abacus"));
+  CHECK(vtb_target_knows(vtb_target_find("cuda"), VTB_PRECISION_BF16, &err) == VTB_OK);
+  CHECK(vtb_target_knows(vtb_target_find("cpu"), VTB_PRECISION_BF16, &err) == VTB_E_USAGE);
+  CHECK(strstr(err.text, "bf16"));
+}
+
+int main(void) {
+  RUN(products_round_and_short_sums_do_not);
+  RUN(products_beside_a_recurrence_are_split_and_steps_do_not_round);
+  RUN(the_library_gets_large_products_if_it_is_there);
+  RUN(memory_holds_16_bits_of_what_only_products_read);
+  RUN(a_view_is_stored_as_what_it_views);
+  RUN(what_parameters_make_comes_first);
+  RUN(attributes_and_types_are_checked_and_survive_text);
+  RUN(the_interpreter_shows_the_rounding);
+  RUN(numbers_of_few_bits);
+  RUN(targets_are_found_and_know_their_precisions);
+  return test_done();
+}
