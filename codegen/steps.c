@@ -1,6 +1,7 @@
 /* See steps.h. */
 #include "codegen/steps.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,7 @@ typedef struct maker { /* the function at hand */
 } maker;
 
 int64_t vtb_places_round(const vtb_places *p, int64_t bytes) {
+  assert(p->frame_align > 0 && bytes >= 0);
   return (bytes + p->frame_align - 1) / p->frame_align * p->frame_align;
 }
 
@@ -208,6 +210,7 @@ static void make_slots(vtb_fold_loop *f) {
   for (int i = 0; i < p->states; i++) *slot++ = (vtb_fold_slot){VTB_FOLD_NEW, i};
   for (int i = 0; i < p->yields; i++) *slot++ = (vtb_fold_slot){VTB_FOLD_PART, p->seqs + i};
   f->n_slots = (int)(slot - f->slots);
+  assert(f->n_slots == 2 * p->states + p->seqs + p->consts + p->yields);
 }
 
 static void make_moves(vtb_fold_loop *f) {
@@ -257,6 +260,7 @@ int64_t *vtb_fold_positions(const vtb_fold_loop *f) {
 }
 
 vtb_spot vtb_fold_in_sequence(const vtb_fold_part *p, int64_t position) {
+  assert(position >= 0 && position < p->n);
   vtb_spot spot = p->sequence;
   spot.type = &p->type;
   spot.offset += position * p->len * vtb_dtype_bytes(p->type.dtype);

@@ -10,6 +10,7 @@
 #include "ir/interp_internal.h"
 #include "ir/recurrence.h"
 
+#include <assert.h>
 #include <math.h>
 
 /* Shapes of one linscan, and the scan of one head, gathered. */
@@ -70,6 +71,7 @@ static int64_t row(const scan *c, int64_t b, int64_t h, int64_t t, int64_t width
 
 static void gather_rows(const scan *c, const vtb_tensor *x, int64_t b, int64_t h, int64_t width,
                         double *to, int64_t pitch) {
+  assert(b < c->b && h < c->h && pitch >= width);
   for (int64_t t = 0; t < c->n; t++)
     memcpy(to + t * pitch, x->data + row(c, b, h, t, width), (size_t)width * sizeof *to);
 }
@@ -195,6 +197,7 @@ static void recurrent(scan *c) {
  * rows: the current row of the decay matrix, one element of d_size numbers a step; entering: the
  * product of all decays since `begin`. */
 static void parallel(scan *c, int64_t begin, int64_t end, double *rows, double *entering) {
+  assert(begin < end && end <= c->n);
   double *state = numbers(c->k * c->v1);
   for (int64_t i = 0; i < c->d_size; i++) entering[i] = 1;
   for (int64_t t = begin; t < end; t++) {
@@ -216,6 +219,7 @@ static void parallel(scan *c, int64_t begin, int64_t end, double *rows, double *
 }
 
 static void chunkwise(scan *c, int64_t chunk) {
+  assert(chunk >= 1);
   if (chunk > c->n) chunk = c->n;
   double *rows = numbers(chunk * c->d_size), *entering = numbers(c->d_size);
   memcpy(c->s, c->s0, (size_t)(c->k * c->v1) * sizeof *c->s);

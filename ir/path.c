@@ -7,6 +7,7 @@
  */
 #include "ir/path.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,6 +99,7 @@ static int64_t stored(const vtb_path *p, int64_t cell) {
 static void list_indices(const vtb_path *p, int64_t *perm) {
   for (int64_t t = 0; t < p->n; t++) {
     int64_t s = p->list[t], cell = s - p->head;
+    assert(s >= 0 && s < p->n);
     bool mid = cell >= p->at && cell < p->at + p->mid;
     if (cell >= p->at + p->mid) cell -= p->mid;
     bool grid = s >= p->head && !mid && cell < p->h * p->w;
@@ -132,6 +134,7 @@ static void grid_indices(const vtb_path *p, int64_t *perm) {
     if (i < cells) perm[t++] = stored(p, mirror(p, at[i]));
   }
   for (int64_t i = 0; i < p->tail; i++) perm[t++] = p->n - p->tail + i;
+  assert(t == p->n); /* every position is visited, and once */
   vtb_free(at);
 }
 

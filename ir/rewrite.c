@@ -1,7 +1,11 @@
 /* Rewriting: linking, moving, replacing, copying instructions. */
 #include "ir/internal.h"
 
+#include <assert.h>
+
 void vtb__inst_link(vtb_func *f, vtb_inst *inst, vtb_inst *before) {
+  assert(!before || before->func == f);
+  assert(!inst->prev && !inst->next && f->first != inst && "linked already");
   inst->func = f;
   inst->next = before;
   inst->prev = before ? before->prev : f->last;
@@ -17,6 +21,8 @@ void vtb__inst_link(vtb_func *f, vtb_inst *inst, vtb_inst *before) {
 
 void vtb_inst_unlink(vtb_inst *inst) {
   vtb_func *f = inst->func;
+  assert(!inst->prev || inst->prev->next == inst);
+  assert(!inst->next || inst->next->prev == inst);
   if (inst->prev)
     inst->prev->next = inst->next;
   else if (f->first == inst)
@@ -38,6 +44,7 @@ void vtb_inst_move_before(vtb_inst *inst, vtb_inst *pos) {
 void vtb_replace_all(vtb_value *old, vtb_value *with) {
   vtb_func *f = old->func;
   vtb_check(with->func == f, "replacing %%%s by a value of @%s", old->name, with->func->name);
+  assert(old != with);
   for (vtb_inst *inst = f->first; inst; inst = inst->next)
     for (int i = 0; i < inst->n_operands; i++)
       if (inst->operands[i] == old) inst->operands[i] = with;

@@ -1,6 +1,7 @@
 /* Types: equality, broadcast, text; names made safe for the text form. */
 #include "ir/internal.h"
 
+#include <assert.h>
 #include <inttypes.h>
 
 vtb_dim vtb__dim(int64_t size, const char *name) { return (vtb_dim){size, name}; }
@@ -22,6 +23,7 @@ bool vtb_type_equal(const vtb_type *a, const vtb_type *b) {
 }
 
 int64_t vtb_type_count(const vtb_type *t) {
+  assert(t->rank >= 0 && t->rank <= VTB_MAX_RANK);
   int64_t n = 1;
   for (int i = 0; i < t->rank; i++)
     if (t->dim[i].size != VTB_DYN) n *= t->dim[i].size;

@@ -9,6 +9,7 @@
  */
 #include "passes/autodiff.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 static vtb__node *node_of(const vtb_value *v) {
@@ -46,6 +47,8 @@ void vtb__contribute(vtb__gradient *g, vtb_value *v, vtb_value *d) {
 
 void vtb__contribute_slice(vtb__gradient *g, vtb_value *v, vtb_value *d, int axis, int64_t start,
                            int64_t limit) {
+  assert(!d || (0 <= start && start < limit && limit <= v->type.dim[axis].size));
+  assert(!d || d->type.dim[axis].size == limit - start);
   if (!d) return;
   if (start == 0 && limit == v->type.dim[axis].size) axis = -1;
   append(g, v, (vtb__part){.value = d, .axis = axis, .start = start, .limit = limit});
@@ -91,6 +94,7 @@ static vtb_value *join_pieces(vtb_builder *b, const vtb__part *at, int n, int ax
   vtb_value **piece = vtb_xcalloc((size_t)n, sizeof *piece);
   for (int i = 0; i < n; i++) {
     int64_t low = at[i].start - (i > 0 ? at[i - 1].limit : 0);
+    assert(low >= 0 && at[i].limit <= size); /* sorted, and no two overlap */
     piece[i] = vtb__build_pad(b, at[i].value, axis, low, i == n - 1 ? size - at[i].limit : 0, 1);
   }
   vtb_value *all = n == 1 ? piece[0] : vtb_b_concat(b, piece, n, axis);

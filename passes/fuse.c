@@ -17,6 +17,7 @@
  */
 #include "passes/passes_internal.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -169,6 +170,7 @@ static bool compatible(fuser *f, int p, int c, group_kind *kind, vtb_type *shape
 }
 
 static void merge(fuser *f, int into, int from, group_kind kind, const vtb_type *shape) {
+  assert(into != from && find(f, into) == into && find(f, from) == from);
   f->nodes[from].group = into;
   f->nodes[into].kind = kind;
   f->nodes[into].shape = *shape;
@@ -415,6 +417,7 @@ static void copy_in(kernel *k, int i) {
 static void set_returns(kernel *k) {
   vtb_value **returns = vtb_xcalloc(k->outputs.n + 1, sizeof *returns);
   for (size_t r = 0; r < k->outputs.n; r++) returns[r] = k->inside[k->outputs.at[r]->id];
+  for (size_t r = 0; r < k->outputs.n; r++) assert(returns[r]);
   vtb_func_set_returns(k->b.func, returns, NULL, (int)k->outputs.n);
   vtb_free(returns);
 }
@@ -508,6 +511,7 @@ static void rewrite_group(fuser *f, int group, vtb_map *kernels) {
   if (f->nodes[group].kind == GROUP_NONE) return;
   for (int i = 0; i < f->n; i++)
     if (find(f, i) == group) last = f->nodes[i].inst;
+  assert(last); /* `group` is a representative */
   emit_group(f, group, last, kernels);
   for (int i = 0; i < f->n; i++)
     if (find(f, i) == group) vtb_inst_unlink(f->nodes[i].inst);

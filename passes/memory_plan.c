@@ -12,6 +12,7 @@
 #include "ir/recurrence.h"
 #include "passes/passes.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -144,6 +145,7 @@ static void use(live *lives, const int *live_of, const vtb_frame *frame, const v
                 int when) {
   const vtb_slot *s = &frame->slots[v->id];
   int id = s->place == VTB_PLACE_VIEW ? s->base->id : v->id;
+  assert(frame->slots[id].place != VTB_PLACE_VIEW); /* a view is never of a view */
   if (live_of[id] >= 0 && lives[live_of[id]].to < when) lives[live_of[id]].to = when;
 }
 
@@ -275,6 +277,7 @@ static void plan_func(vtb_func *f, vtb_frame *frame) {
   qsort(lives, (size_t)n_live, sizeof *lives, by_size);
   live **scratch = vtb_xcalloc((size_t)n_live + 1, sizeof(live *));
   for (int k = 0; k < n_live; k++) {
+    assert(k == 0 || lives[k].bytes <= lives[k - 1].bytes); /* the largest first */
     lives[k].offset = place(&lives[k], lives, k, scratch);
     frame->slots[lives[k].value].offset = lives[k].offset;
     if (lives[k].offset + lives[k].bytes > frame->bytes)

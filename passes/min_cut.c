@@ -7,6 +7,7 @@
  */
 #include "passes/autodiff.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #define UNBOUNDED (INT64_MAX / 4)
@@ -54,6 +55,7 @@ static void augment(network *w, int from, int to) {
   int64_t room = UNBOUNDED;
   for (int v = to; v != from; v = w->edges.at[w->via[v] ^ 1].to)
     if (w->edges.at[w->via[v]].room < room) room = w->edges.at[w->via[v]].room;
+  assert(room > 0 && room < UNBOUNDED); /* else a source is a sink and nothing parts them */
   for (int v = to; v != from; v = w->edges.at[w->via[v] ^ 1].to) {
     w->edges.at[w->via[v]].room -= room;
     w->edges.at[w->via[v] ^ 1].room += room;
@@ -86,10 +88,12 @@ void vtb__min_vertex_cut(int n, const int64_t *weight, const bool *source, const
   bool *reaches = vtb_xcalloc((size_t)w.n, sizeof *reaches);
   for (int i = 0; i < w.n; i++) w.head[i] = -1;
   for (int v = 0; v < n; v++) {
+    assert(weight[v] >= 0);
     connect(&w, 2 * v, 2 * v + 1, weight[v]);
     if (source[v]) connect(&w, from, 2 * v, UNBOUNDED);
     if (sink[v]) connect(&w, 2 * v + 1, to, UNBOUNDED);
   }
+  for (int e = 0; e < 2 * n_edges; e++) assert(edge[e] >= 0 && edge[e] < n);
   for (int e = 0; e < n_edges; e++)
     connect(&w, 2 * edge[2 * e] + 1, 2 * edge[2 * e + 1], UNBOUNDED);
   while (find_path(&w, from, to)) augment(&w, from, to);

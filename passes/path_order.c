@@ -2,6 +2,7 @@
  * visits it, else an explicit list. */
 #include "passes/path_order.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@ static vtb__order *find(const vtb__orders *all, const int64_t *perm, int64_t n) 
 }
 
 static const vtb__order *add(vtb__orders *all, const int64_t *perm, int64_t n, const char *text) {
+  assert(!find(all, perm, n)); /* orders are compared by address */
   vtb__order *o = VTB_NEW(&all->arena, vtb__order);
   *o = (vtb__order){.index = (int)all->list.n, .n = n, .identity = true};
   o->perm = vtb_arena_memdup(&all->arena, perm, (size_t)n * sizeof *perm);
@@ -80,6 +82,7 @@ const vtb__order *vtb__order_of(vtb__orders *all, const char *path, bool inverse
   if (inverse) {
     int64_t *back = vtb_xcalloc((size_t)n + 1, sizeof *back);
     for (int64_t t = 0; t < n; t++) back[perm[t]] = t;
+    for (int64_t t = 0; t < n; t++) assert(perm[back[t]] == t); /* a permutation */
     o = intern(all, back, n, path);
     vtb_free(back);
   }

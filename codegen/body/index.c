@@ -1,5 +1,6 @@
 /* Index algebra: affine forms in the nest's variables, with a run-time part where affine does not
  * reach. */
+#include <assert.h>
 #include <string.h>
 
 #include "codegen/body/body.h"
@@ -7,6 +8,7 @@
 vtb_index vtb__index_const(int64_t c) { return (vtb_index){.c = c}; }
 
 vtb_index vtb__index_var(int k, int64_t coef) {
+  assert(k >= 0 && k < VTB_NEST_MAX);
   vtb_index x = {0};
   x.coef[k] = coef;
   return x;
@@ -116,6 +118,7 @@ vtb_index vtb__linear(vtb_body *b, const vtb_type *t, const int64_t *stride,
  * period. */
 static bool split_affine(const vtb_body *b, const vtb_index *x, int64_t inner, vtb_index *q,
                          vtb_index *r) {
+  assert(inner > 0);
   if (x->dyn) return false;
   int64_t whole = x->c >= 0 ? x->c / inner : -((inner - 1 - x->c) / inner);
   *q = vtb__index_const(whole);

@@ -1,6 +1,8 @@
 /* Nests: variables of an iteration space, probing, merging into groups. */
 #include "codegen/body/body.h"
 
+#include <assert.h>
+
 void vtb__body_init(vtb_body *b, const vtb_body_target *target, const vtb_inst *inst) {
   *b = (vtb_body){.target = target, .inst = inst, .vec = -1, .lanes = 1};
   for (int o = 0; inst && o < inst->n_operands; o++) {
@@ -48,6 +50,8 @@ void vtb__space_index(const vtb_body *b, const vtb_space *s, vtb_index *index) {
 }
 
 static void split_var(vtb_body *b, vtb_space *s, int k, int64_t inner) {
+  assert(b->n_vars < VTB_NEST_MAX && k < b->n_vars);
+  assert(inner > 1 && b->var_size[k] % inner == 0);
   for (int i = b->n_vars; i > k + 1; i--) b->var_size[i] = b->var_size[i - 1];
   b->var_size[k] /= inner;
   b->var_size[k + 1] = inner;

@@ -2,6 +2,7 @@
  * folded early so that the text stays small. See cpu.h for the contracts. */
 #include "codegen/cpu/cpu.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* ---- control --------------------------------------------------------------------------------- */
@@ -40,7 +41,10 @@ LLVMValueRef vtb_cpu_carry(vtb_cpu *c, vtb_cpu_for *l, LLVMValueRef init) {
   return phi;
 }
 
-void vtb_cpu_carry_next(vtb_cpu_for *l, int k, LLVMValueRef value) { l->next[k] = value; }
+void vtb_cpu_carry_next(vtb_cpu_for *l, int k, LLVMValueRef value) {
+  assert(k < l->n_carry && LLVMTypeOf(value) == LLVMTypeOf(l->phi[k]));
+  l->next[k] = value;
+}
 
 LLVMValueRef vtb_cpu_carried(const vtb_cpu_for *l, int k) { return l->phi[k]; }
 
@@ -109,6 +113,7 @@ LLVMValueRef vtb_cpu_mul(vtb_cpu *c, LLVMValueRef x, int64_t k) {
 
 LLVMValueRef vtb_cpu_div(vtb_cpu *c, LLVMValueRef x, int64_t k) {
   int64_t a;
+  assert(k > 0); /* the division is unsigned */
   if (k == 1) return x;
   if (constant_int(x, &a)) return vtb_cpu_i64(c, a / k);
   return LLVMBuildUDiv(c->b, x, vtb_cpu_i64(c, k), "");
@@ -116,6 +121,7 @@ LLVMValueRef vtb_cpu_div(vtb_cpu *c, LLVMValueRef x, int64_t k) {
 
 LLVMValueRef vtb_cpu_rem(vtb_cpu *c, LLVMValueRef x, int64_t k) {
   int64_t a;
+  assert(k > 0);
   if (k == 1) return vtb_cpu_i64(c, 0);
   if (constant_int(x, &a)) return vtb_cpu_i64(c, a % k);
   return LLVMBuildURem(c->b, x, vtb_cpu_i64(c, k), "");
