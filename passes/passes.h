@@ -73,7 +73,7 @@ typedef struct vtb_train_step {
 VTB_MUST_USE vtb_status vtb_build_train_step(vtb_module *m, vtb_func *f, const vtb_train_step *o,
                                              vtb_func **train, vtb_diags *diags, vtb_error *err);
 
-/* ---- products (passes/product.c): what einsums and scans are on tensor cores ---------------- */
+/* ---- products (passes/product.c): what einsums and scans are on tensor cores ----------------- */
 
 /* Sums so short that products of tiles are mostly empty. */
 enum { VTB_SHORT_SUM = 8 };

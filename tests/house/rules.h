@@ -7,7 +7,7 @@
 
 enum {
   MOST_COLUMNS = 100,
-  MOST_FILE_LINES = 660,
+  MOST_FILE_LINES = 650,
   MOST_FUNCTION_LINES = 80,
   MOST_FUNCTION_LINES_P90 = 25,
   MOST_RING_FILES = 4
@@ -45,19 +45,13 @@ static const house_room rooms[] = {
 };
 
 /* Rings of files that call each other, larger than MOST_RING_FILES: `file` is one of its files,
- * `most` the size it must not pass. */
+ * `most` the size it must not pass. None is; keep it so. */
 typedef struct house_ring {
   const char *file;
   int most;
   const char *why;
 } house_ring;
-static const house_ring rings[] = {
-    {"frontend/cli/main.c", 22, "main.c holds the table of commands and what they share"},
-    {"frontend/lang/eval.c", 16, "expressions hold calls, calls hold bodies, bodies expressions"},
-    {"frontend/lang/token.c", 8, "strings hold expressions: the scanner calls the parser"},
-    {"passes/recurrence_form.c", 6, "the algebra of terms stands in recurrence_form.c"},
-    {"ir/shape.c", 6, "shape.c holds the table of rules and what they share"},
-};
+static const house_ring rings[] = {{0}};
 
 /* Functions longer than MOST_FUNCTION_LINES. */
 typedef struct house_function {

@@ -1,10 +1,10 @@
 #include "tree.h"
 
+#include "rules.h"
+
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char *const tops[] = {"runtime", "ir", "passes", "codegen", "frontend", "tests"};
 
 /* What a character of C text belongs to. */
 typedef enum state { CODE, BLOCK_COMMENT, LINE_COMMENT, STRING, CHARACTER } state;
@@ -97,7 +97,15 @@ static void read_folder(house_tree *t, const char *top, const char *folder) {
 }
 
 void tree_read(house_tree *t, const char *top) {
-  for (size_t i = 0; i < sizeof tops / sizeof *tops; i++) read_folder(t, top, tops[i]);
+  vtb_map read = {0};
+  for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) {
+    char folder[64];
+    snprintf(folder, sizeof folder, "%.*s", (int)strcspn(rooms[i].path, "/"), rooms[i].path);
+    if (!vtb_map_has(&read, folder)) read_folder(t, top, folder);
+    vtb_map_set(&read, folder, NULL);
+  }
+  vtb_map_free(&read);
+  read_folder(t, top, "tests");
 }
 
 void tree_free(house_tree *t) {

@@ -15,7 +15,7 @@ typedef struct house_tree {
   VTB_VEC(house_file) files;
 } house_tree;
 
-/* The .c and .h files of the project; generated ones are not among them. */
+/* The .c and .h files of the rooms and of the tests; generated ones are not among them. */
 void tree_read(house_tree *t, const char *top);
 /* For planted examples; the text is copied. */
 void tree_add(house_tree *t, const char *path, const char *text);

@@ -116,7 +116,7 @@ void vtb__cuda_end_unit(vtb_cuda *c);
 /* The function's tail has at least so many bytes. */
 void vtb__cuda_take_tail(vtb_cuda *c, int64_t bytes);
 
-/* ---- update.c: the end of a training step ---- */
+/* ---- update.c: the end of a training step ---------------------------------------------------- */
 /* Decides where the tensors of `entry` stand in the state; false with c->err: it is no training
  * step. */
 bool vtb__cuda_update_layout(vtb_cuda *c, const vtb_func *entry);
