@@ -95,10 +95,11 @@ static vtb_status parse_pipeline(const char *text, stages *out, vtb_error *err) 
   return VTB_OK;
 }
 
-static void dump(const vtb_module *m, const char *pass, FILE *f) {
+static void dump(const vtb_module *m, const char *pass, const vtb_pipeline_options *o) {
   vtb_strbuf text = {0};
+  vtb_strbuf_printf(&text, "// after %s\n", pass);
   vtb_module_print(m, NULL, &text);
-  fprintf(f, "// after %s\n%s", pass, text.at ? text.at : "");
+  o->say(o->user, text.at);
   vtb_strbuf_free(&text);
 }
 
@@ -119,8 +120,8 @@ static vtb_status run_stage(vtb_pass_context *c, const vtb_pipeline_options *o, 
   s->seconds = vtb_now() - start;
   if (!status && c->diags && c->diags->n_errors > errors_before)
     status = vtb_fail(err, VTB_E_INPUT, "pass \"%s\" reported errors", s->pass->name);
-  if (!status && (vtb_streq(o->print_after, "all") || vtb_streq(o->print_after, s->pass->name)))
-    dump(c->module, s->pass->name, o->dump ? o->dump : stderr);
+  bool wanted = vtb_streq(o->print_after, "all") || vtb_streq(o->print_after, s->pass->name);
+  if (!status && wanted && o->say) dump(c->module, s->pass->name, o);
   if (!status && o->verify_each) {
     char when[64];
     snprintf(when, sizeof when, "after pass \"%s\"", s->pass->name);
@@ -129,13 +130,16 @@ static vtb_status run_stage(vtb_pass_context *c, const vtb_pipeline_options *o, 
   return status;
 }
 
-static void print_times(const stages *s) {
+static void say_times(const stages *s, const vtb_pipeline_options *o) {
   double total = 0;
+  vtb_strbuf text = {0};
   for (size_t i = 0; i < s->n; i++) {
-    fprintf(stderr, "%-16s %9.3f ms\n", s->at[i].pass->name, 1e3 * s->at[i].seconds);
+    vtb_strbuf_printf(&text, "%-16s %9.3f ms\n", s->at[i].pass->name, 1e3 * s->at[i].seconds);
     total += s->at[i].seconds;
   }
-  fprintf(stderr, "%-16s %9.3f ms\n", "all passes", 1e3 * total);
+  vtb_strbuf_printf(&text, "%-16s %9.3f ms\n", "all passes", 1e3 * total);
+  o->say(o->user, text.at);
+  vtb_strbuf_free(&text);
 }
 
 vtb_status vtb_run_pipeline(vtb_pass_context *c, const vtb_pipeline_options *o, vtb_error *err) {
@@ -148,7 +152,7 @@ vtb_status vtb_run_pipeline(vtb_pass_context *c, const vtb_pipeline_options *o, 
   vtb_status status = parse_pipeline(o->pipeline ? o->pipeline : own, &s, err);
   if (!status && o->verify_each) status = verify(c->module, "before the passes", err);
   for (size_t i = 0; i < s.n && !status; i++) status = run_stage(c, o, &s.at[i], err);
-  if (o->time) print_times(&s);
+  if (o->time && o->say) say_times(&s, o);
   free_stages(&s);
   return status;
 }

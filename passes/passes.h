@@ -35,9 +35,10 @@ const vtb_pass *vtb_passes(size_t *n);
 
 typedef struct vtb_pipeline_options {
   const char *pipeline;    /* NULL: the target's; without a target vtb_pipeline_graph */
-  const char *print_after; /* pass name, or "all"; text goes to `dump` */
-  FILE *dump;              /* NULL: stderr */
-  bool verify_each, time;  /* time: a table on stderr */
+  const char *print_after; /* pass name, or "all": the IR goes to `say` */
+  bool verify_each, time;  /* time: a table, to `say` */
+  void (*say)(void *user, const char *text); /* NULL: nobody listens */
+  void *user;
 } vtb_pipeline_options;
 
 /* First half: graph level, keeps meaning and differentiability (taps, path folding, recurrence

@@ -11,12 +11,12 @@ static const char *option_of_source(const cli_model_options *o) {
     const char *name;
     bool given;
   } options[] = {{"-D", o->defines.n > 0},
-                 {"--entry", o->entry != NULL},
-                 {"--image", o->image != NULL},
-                 {"--mode", o->mode != NULL},
-                 {"--chunk", o->chunk != 0},
-                 {"--time-passes", o->time_passes},
-                 {"--print-after", o->print_after != NULL}};
+                 {"--entry", o->compile.entry != NULL},
+                 {"--image", o->compile.image != NULL},
+                 {"--mode", o->compile.mode != NULL},
+                 {"--chunk", o->compile.chunk != 0},
+                 {"--time-passes", o->compile.time_passes},
+                 {"--print-after", o->compile.print_after != NULL}};
   for (size_t i = 0; i < sizeof options / sizeof *options; i++)
     if (options[i].given) return options[i].name;
   return NULL;
@@ -31,7 +31,7 @@ vtb_status cli_built_open(const char *command, const char *path, const cli_model
         command, "%s cannot change %s, which is compiled: give it to vertebra build", option, path);
   if (vtb_artefact_open(path, out, &err) != VTB_OK) return cli_error(&err);
   const char *precision = vtb_artefact_manifest(*out)->precision;
-  if (!o->precision || strcmp(o->precision, precision) == 0) return VTB_OK;
+  if (!o->compile.precision || strcmp(o->compile.precision, precision) == 0) return VTB_OK;
   vtb_status status = cli_usage_error(command, "%s was built with --precision %s", path, precision);
   vtb_artefact_close(*out);
   *out = NULL;
@@ -40,14 +40,10 @@ vtb_status cli_built_open(const char *command, const char *path, const cli_model
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
-uint64_t cli_library_hash(void) {
-  return vtb_hash_str(vtb_hash_str(VTB_HASH_INIT, vtb_cuda_intrinsics()), vtb_cuda_library());
-}
-
 static vtb_status run_plan(const vtb_artefact *a, vtb_artefact_role role, const vtb_backend *on,
                            vtb_program **program, vtb_error *err) {
   vtb_launch_plan *plan;
-  if (vtb_artefact_manifest(a)->library != cli_library_hash())
+  if (vtb_artefact_manifest(a)->library != vtb_compile_library_hash())
     return vtb_fail(err, VTB_E_INPUT,
                     "the file's kernels rely on the library of vertebra %s, which is another than "
                     "this one's: they "
@@ -60,7 +56,7 @@ static vtb_status run_plan(const vtb_artefact *a, vtb_artefact_role role, const 
 vtb_status cli_built_program(vtb_artefact *a, vtb_artefact_role role, const cli_model_options *o,
                              int64_t batch, vtb_program **program) {
   vtb_error err = {0};
-  const char *target = o->target ? o->target : vtb_artefact_target(a);
+  const char *target = o->compile.target ? o->compile.target : vtb_artefact_target(a);
   const vtb_artefact_program *p = vtb_artefact_find(a, role);
   if (p && batch && batch != p->batch) {
     fprintf(stderr,

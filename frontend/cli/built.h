@@ -15,9 +15,6 @@ VTB_MUST_USE vtb_status cli_built_open(const char *command, const char *path,
 VTB_MUST_USE vtb_status cli_built_program(vtb_artefact *a, vtb_artefact_role role,
                                           const cli_model_options *o, int64_t batch,
                                           vtb_program **program);
-/* Of the texts that a plan's sources rely on: kernels of a file are emulated only with those they
- * were built with. */
-uint64_t cli_library_hash(void);
 /* `vertebra check FILE`. */
 void cli_built_show(const char *path, const vtb_artefact *a, bool list_params, bool json);
 

@@ -7,8 +7,7 @@
 #ifndef VTB_CLI_H
 #define VTB_CLI_H
 
-#include "codegen/targets.h"
-#include "frontend/lang/lang.h"
+#include "frontend/compile/driver.h"
 #include "ir/interp.h"
 #include "runtime/train/init.h"
 #include "runtime/artefact/safetensors.h"
@@ -49,68 +48,35 @@ void cli_print_json(cJSON *json);
 
 /* ---- targets --------------------------------------------------------------------------------- */
 
-#define CLI_DEFAULT_TARGET "cpu"
-
-/* NULL is the default. Unless `interpreted`, it is one that code is made for. */
-VTB_MUST_USE vtb_status cli_target(const char *name, bool interpreted, const vtb_target **out,
-                                   vtb_error *err);
 /* The targets that `wanted` names, one after the other; "all": those that need nothing but this
  * program. */
 const vtb_target *cli_next_target(const char *wanted, const vtb_target *after);
 /* The option's row of commands that run models. */
 #define CLI_TARGET_OPT(model)                                                                      \
-  { "--target", CLI_STR, &(model).target, "T", "cpu (default), cuda or cuda-emulated" }
+  { "--target", CLI_STR, &(model).compile.target, "T", "cpu (default), cuda or cuda-emulated" }
 
 /* ---- models ---------------------------------------------------------------------------------- */
 
 /* Options every command with a MODEL has; cli_model_opts() gives their table rows. */
 typedef struct cli_model_options {
-  cli_list defines; /* name=value */
-  const char *entry, *image, *mode;
-  const char *target; /* of commands that run models; NULL: "cpu" */
-  /* the image size that weights to be loaded were made for, where --image differs; else NULL */
-  const char *made_for;
-  int64_t chunk, batch, threads;
-  bool time_passes, json;
-  const char *print_after, *precision;
-  bool library; /* large products by the vendor's library, whatever there is */
-  /* What is compiled is a training step that CUDA targets end with this update of
-   * vtb_codegen_options. */
-  vtb_update_rule update;
-  bool average;
+  vtb_compile_options compile; /* complete after cli_model_parsed() */
+  cli_list defines;            /* name=value */
+  int64_t threads;
+  bool json;
+  vtb_report *report; /* of everything the command compiles, so that a warning is said once */
 } cli_model_options;
 enum { CLI_N_MODEL_OPTS = 11 };
 void cli_model_opts(cli_model_options *m, cli_opt *rows);
+/* The options are complete but for `model`; the report begins. */
+void cli_model_parsed(cli_model_options *m);
+void cli_model_options_free(cli_model_options *m);
+void cli_define(cli_model_options *m, const char *define); /* is borrowed */
 
-typedef struct cli_model {
-  vtb_unit *unit;
-  vtb_module *module;
-  const char *name; /* of the entry function */
-} cli_model;
-void cli_model_free(cli_model *m);
-
-/* MODEL is a .vtb file or the name of a preset, model, block, fn or recurrence. Diagnostics are
- * printed. */
-VTB_MUST_USE vtb_status cli_model_load(const char *what, const cli_model_options *o,
-                                       const vtb_instantiate_options *more, cli_model *out);
-/* Runs a pipeline over the module; diagnostics are printed. */
-VTB_MUST_USE vtb_status cli_run_passes(vtb_module *module, const cli_model_options *o,
-                                       const char *pipeline, bool keep_taps, int64_t batch);
-/* Runs the target's pipeline, with what code generation will be told. */
-VTB_MUST_USE vtb_status cli_lower(vtb_module *module, const vtb_target *target,
-                                  const vtb_codegen_options *code, const cli_model_options *o,
-                                  bool keep_taps, int64_t batch);
-/* The target's pipeline over a clone of the module with `f`'s name as entry, then its code. */
-VTB_MUST_USE vtb_status cli_compile(const vtb_module *module, const char *func,
-                                    const cli_model_options *o, int64_t batch, bool profile,
-                                    vtb_program **program);
-/* What code generation is told; whether the vendor's library is used where nobody said. */
-VTB_MUST_USE vtb_status cli_codegen_options(const vtb_target *target, const cli_model_options *o,
-                                            vtb_codegen_options *out, vtb_error *err);
-/* The training step of a model loaded with training = true: autodiff included; *name is the new
- * entry. */
-VTB_MUST_USE vtb_status cli_add_train_step(vtb_module *module, const cli_model_options *o,
-                                           double label_smoothing, const char **name);
+/* Prints what the report has to say since the last time, and why `status` is not VTB_OK. Returns
+ * it. */
+vtb_status cli_report(const cli_model_options *m, vtb_status status);
+/* A copy of the options that compile `what`. */
+vtb_compile_options cli_compile_options(const cli_model_options *m, const char *what);
 
 /* 1,234,567 */
 const char *cli_grouped(int64_t n, char *buf, size_t size);
@@ -122,12 +88,6 @@ void cli_free_buffers(const vtb_program *p, void **buffers);
 /* Mean seconds of a run, measured for about `seconds`. */
 double cli_measure_run(const vtb_program *p, const vtb_services *s, double seconds, vtb_error *err);
 
-/* What --optimizer says: adamw or sgd. */
-VTB_MUST_USE vtb_status cli_optimizer(const char *name, vtb_update_rule *out, vtb_error *err);
-
-/* One f32 rank-4 input: its channels, height and width. */
-VTB_MUST_USE vtb_status cli_image_size(const vtb_func *f, int *channels, int *height, int *width,
-                                       vtb_error *err);
 VTB_MUST_USE vtb_status cli_program_image_size(const vtb_program *p, int *channels, int *height,
                                                int *width, vtb_error *err);
 

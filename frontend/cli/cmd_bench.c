@@ -199,26 +199,23 @@ static vtb_status bench_program(const vtb_program *p, const vtb_program *profile
   return status == VTB_OK ? VTB_OK : cli_error(&err);
 }
 
-static vtb_status bench_model(const char *what, const bench_options *o) {
-  cli_model model;
-  vtb_instantiate_options more = {.training = o->train};
-  double start = vtb_now();
-  vtb_status status = cli_model_load(what, &o->model, &more, &model);
-  if (status != VTB_OK) return status;
-  const char *name = model.name;
-  int64_t batch = o->model.batch ? o->model.batch : 1;
+static vtb_status bench_model(const char *what, const bench_options *b) {
+  vtb_compilation c;
+  vtb_compile_options o = cli_compile_options(&b->model, what);
   vtb_program *program = NULL, *profiled = NULL;
-  status = cli_run_passes(model.module, &o->model, vtb_pipeline_graph, false, 0);
-  if (status == VTB_OK && o->train) status = cli_add_train_step(model.module, &o->model, 0, &name);
-  cli_model_options mo = o->model;
-  if (o->train && !o->no_update) mo.update = VTB_UPDATE_ADAMW;
-  if (status == VTB_OK) status = cli_compile(model.module, name, &mo, batch, false, &program);
+  double start = vtb_now();
+  int64_t batch = o.batch ? o.batch : 1;
+  o.training = b->train;
+  o.optimizer = b->no_update ? NULL : "adamw";
+  vtb_status status = vtb_compilation_open(&c, &o, b->model.report);
+  if (status == VTB_OK) status = vtb_compilation_program(&c, batch, false, &program);
   if (status == VTB_OK) program->compile_seconds = vtb_now() - start;
-  if (status == VTB_OK) status = cli_compile(model.module, name, &mo, batch, true, &profiled);
-  if (status == VTB_OK) status = bench_program(program, profiled, o);
+  if (status == VTB_OK) status = vtb_compilation_program(&c, batch, true, &profiled);
+  cli_report(&b->model, status);
+  if (status == VTB_OK) status = bench_program(program, profiled, b);
   vtb_program_free(program);
   vtb_program_free(profiled);
-  cli_model_free(&model);
+  vtb_compilation_free(&c);
   return status;
 }
 
@@ -229,7 +226,7 @@ static vtb_status bench_built(const char *path, const bench_options *o) {
   vtb_status status = cli_built_open("bench", path, &o->model, &a);
   if (status != VTB_OK) return status;
   vtb_artefact_role role = o->train ? VTB_ARTEFACT_STEP : VTB_ARTEFACT_INFERENCE;
-  status = cli_built_program(a, role, &o->model, o->model.batch, &program);
+  status = cli_built_program(a, role, &o->model, o->model.compile.batch, &program);
   if (status == VTB_OK && o->no_update && cli_updates_itself(program))
     status = cli_usage_error(
         "bench", "on CUDA the training step of %s has its update inside: leave out --no-update",
@@ -260,9 +257,10 @@ vtb_status cli_cmd_bench(int argc, char **argv) {
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (rest.n != 1) return cli_usage_error("bench", "one MODEL or built FILE is needed");
   if (o.no_update && !o.train) return cli_usage_error("bench", "--no-update is for --train");
+  cli_model_parsed(&o.model);
   vtb_status status =
       cli_is_built(rest.at[0]) ? bench_built(rest.at[0], &o) : bench_model(rest.at[0], &o);
   vtb_vec_free(&rest);
-  vtb_vec_free(&o.model.defines);
+  cli_model_options_free(&o.model);
   return status;
 }

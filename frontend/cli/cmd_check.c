@@ -152,10 +152,10 @@ static void print_io(const vtb_func *f) {
   vtb_strbuf_free(&text);
 }
 
-static void print_json(const cli_model *model, int64_t params, const tally *t, int64_t peak) {
+static void print_json(const vtb_compilation *c, int64_t params, const tally *t, int64_t peak) {
   cJSON *out = cJSON_CreateObject();
-  const vtb_func *f = model->module->entry;
-  cJSON_AddStringToObject(out, "model", model->name);
+  const vtb_func *f = c->module->entry;
+  cJSON_AddStringToObject(out, "model", c->func);
   cJSON_AddNumberToObject(out, "parameters", (double)params);
   cJSON_AddNumberToObject(out, "flops", t->flops);
   cJSON_AddNumberToObject(out, "published_macs", t->layer_macs + t->mixer_macs);
@@ -176,61 +176,90 @@ static void print_json(const cli_model *model, int64_t params, const tally *t, i
   cli_print_json(out);
 }
 
-static vtb_status check(const cli_model *model, const cli_model_options *o, bool list_params) {
-  vtb_func *f = model->module->entry;
-  vtb_status status = cli_run_passes(model->module, o, vtb_pipeline_graph, false, 0);
-  if (status != VTB_OK) return status;
-  int64_t params = 0;
+static void print_params(const vtb_func *f) {
+  for (int a = 0; a < f->n_args; a++) {
+    if (f->arg_info[a].role != VTB_ROLE_PARAM) continue;
+    vtb_strbuf type = {0};
+    vtb_type_print(&f->args[a]->type, &type);
+    printf("  %-64s %-32s %s\n", f->arg_info[a].official, type.at,
+           f->arg_info[a].init ? f->arg_info[a].init : "");
+    vtb_strbuf_free(&type);
+  }
+}
+
+/* modes: the entry with the form of every recurrence chosen. */
+static void print_text(const vtb_compilation *c, const vtb_func *modes, int64_t params,
+                       const tally *t, int64_t batch, int64_t peak) {
+  char number[32];
+  printf("%s\n", c->func);
+  print_io(c->module->entry);
+  printf("  parameters   %s (%.1f MiB in f32)\n", cli_grouped(params, number, sizeof number),
+         (double)params * 4 / 1048576);
+  printf("  FLOPs        %.3f G an image as executed; %.2f GMACs in the papers' count "
+         "(\"FLOPs\" there)",
+         t->flops * 1e-9, (t->layer_macs + t->mixer_macs) * 1e-9);
+  if (t->mixer_macs > 0) printf(", %.2f without the mixers' own", t->layer_macs * 1e-9);
+  putchar('\n');
+  printf("  workspace    %.1f MiB for batch %lld\n", (double)peak / 1048576, (long long)batch);
+  puts("  structure");
+  print_structure(modes);
+}
+
+static int64_t count_params(const vtb_func *f) {
+  int64_t n = 0;
   for (int a = 0; a < f->n_args; a++)
-    if (f->arg_info[a].role == VTB_ROLE_PARAM) params += vtb_type_count(&f->args[a]->type);
-  int64_t batch = o->batch ? o->batch : 1;
+    if (f->arg_info[a].role == VTB_ROLE_PARAM) n += vtb_type_count(&f->args[a]->type);
+  return n;
+}
+
+/* Bytes of the workspace on the options' target. */
+static vtb_status plan_memory(const vtb_compilation *c, int64_t batch, int64_t *peak) {
   const vtb_target *target;
   vtb_codegen_options code;
-  vtb_module *modes = vtb_module_clone(model->module), *planned = vtb_module_clone(model->module);
+  vtb_compilation planned = {0};
   vtb_plan plan = {0};
-  vtb_error err = {0};
-  status = cli_target(o->target, true, &target, &err);
-  if (status == VTB_OK) status = cli_codegen_options(target, o, &code, &err);
-  if (status != VTB_OK) cli_error(&err);
-  if (status == VTB_OK)
-    status = cli_lower(modes, vtb_target_find("interp"), &(vtb_codegen_options){0}, o, false, 1);
-  if (status == VTB_OK) status = cli_lower(planned, target, &code, o, false, batch);
-  if (status == VTB_OK &&
-      (status = vtb_plan_memory(planned, planned->entry, &plan, &err)) != VTB_OK)
-    cli_error(&err);
-  if (status == VTB_OK) {
-    tally t = count(modes->entry);
-    char number[32];
-    if (o->json) {
-      print_json(model, params, &t, plan.peak_bytes);
-    } else {
-      printf("%s\n", model->name);
-      print_io(f);
-      printf("  parameters   %s (%.1f MiB in f32)\n", cli_grouped(params, number, sizeof number),
-             (double)params * 4 / 1048576);
-      printf("  FLOPs        %.3f G an image as executed; %.2f GMACs in the papers' count "
-             "(\"FLOPs\" there)",
-             t.flops * 1e-9, (t.layer_macs + t.mixer_macs) * 1e-9);
-      if (t.mixer_macs > 0) printf(", %.2f without the mixers' own", t.layer_macs * 1e-9);
-      putchar('\n');
-      printf("  workspace    %.1f MiB for batch %lld\n", (double)plan.peak_bytes / 1048576,
-             (long long)batch);
-      puts("  structure");
-      print_structure(modes->entry);
-      for (int a = 0; list_params && a < f->n_args; a++) {
-        if (f->arg_info[a].role != VTB_ROLE_PARAM) continue;
-        vtb_strbuf type = {0};
-        vtb_type_print(&f->args[a]->type, &type);
-        printf("  %-64s %-32s %s\n", f->arg_info[a].official, type.at,
-               f->arg_info[a].init ? f->arg_info[a].init : "");
-        vtb_strbuf_free(&type);
-      }
-    }
-  }
+  vtb_error *err = &c->report->error;
+  vtb_status status = vtb_compile_target(c->options.target, true, &target, err);
+  if (status == VTB_OK) status = vtb_compile_code(target, &c->options, &code, err);
+  if (status == VTB_OK) status = vtb_compilation_lower(c, target, &code, batch, &planned);
+  if (status == VTB_OK) status = vtb_plan_memory(planned.module, planned.module->entry, &plan, err);
+  *peak = plan.peak_bytes;
   vtb_plan_free(&plan);
-  vtb_module_free(modes);
-  vtb_module_free(planned);
+  vtb_compilation_free(&planned);
   return status;
+}
+
+static vtb_status check(const char *what, const cli_model_options *m, bool list_params) {
+  vtb_compilation c, modes = {0};
+  vtb_compile_options o = cli_compile_options(m, what);
+  int64_t batch = o.batch ? o.batch : 1, peak = 0;
+  vtb_status status = vtb_compilation_open(&c, &o, m->report);
+  if (status == VTB_OK)
+    status =
+        vtb_compilation_lower(&c, vtb_target_find("interp"), &(vtb_codegen_options){0}, 1, &modes);
+  if (status == VTB_OK) status = plan_memory(&c, batch, &peak);
+  cli_report(m, status);
+  if (status == VTB_OK) {
+    tally t = count(modes.module->entry);
+    int64_t params = count_params(c.module->entry);
+    if (m->json)
+      print_json(&c, params, &t, peak);
+    else
+      print_text(&c, modes.module->entry, params, &t, batch, peak);
+    if (!m->json && list_params) print_params(c.module->entry);
+  }
+  vtb_compilation_free(&modes);
+  vtb_compilation_free(&c);
+  return status;
+}
+
+static vtb_status check_built(const char *path, const cli_model_options *m, bool list_params) {
+  vtb_artefact *built;
+  vtb_status status = cli_built_open("check", path, m, &built);
+  if (status != VTB_OK) return status;
+  cli_built_show(path, built, list_params, m->json);
+  vtb_artefact_close(built);
+  return VTB_OK;
 }
 
 vtb_status cli_cmd_check(int argc, char **argv) {
@@ -243,23 +272,12 @@ vtb_status cli_cmd_check(int argc, char **argv) {
   int parsed = cli_parse("check", opts, CLI_N_MODEL_OPTS + 1, argc, argv, &rest);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (!rest.n) return cli_usage_error("check", "a MODEL is needed");
+  cli_model_parsed(&o);
   vtb_status status = VTB_OK;
-  for (size_t i = 0; i < rest.n && status == VTB_OK; i++) {
-    if (cli_is_built(rest.at[i])) {
-      vtb_artefact *built;
-      status = cli_built_open("check", rest.at[i], &o, &built);
-      if (status != VTB_OK) break;
-      cli_built_show(rest.at[i], built, list_params, o.json);
-      vtb_artefact_close(built);
-      continue;
-    }
-    cli_model model;
-    status = cli_model_load(rest.at[i], &o, NULL, &model);
-    if (status != VTB_OK) break;
-    status = check(&model, &o, list_params);
-    cli_model_free(&model);
-  }
+  for (size_t i = 0; i < rest.n && status == VTB_OK; i++)
+    status = cli_is_built(rest.at[i]) ? check_built(rest.at[i], &o, list_params)
+                                      : check(rest.at[i], &o, list_params);
   vtb_vec_free(&rest);
-  vtb_vec_free(&o.defines);
+  cli_model_options_free(&o);
   return status;
 }

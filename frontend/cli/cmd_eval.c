@@ -70,8 +70,9 @@ static vtb_status evaluate(const char *what, const eval_options *o) {
   vtb_dataset_options data = {.split = o->split ? o->split : "test", .limit = o->limit};
   vtb_status status = vtb_dataset_open(o->data, &data, &d, &err);
   if (status != VTB_OK) return cli_error(&err);
-  status = cli_load_for_inference("eval", what, &o->model, o->model.batch ? o->model.batch : 64,
-                                  o->weights, &inf);
+  status = cli_load_for_inference("eval", what, &o->model,
+                                  o->model.compile.batch ? o->model.compile.batch : 64, o->weights,
+                                  &inf);
   if (status != VTB_OK) {
     vtb_dataset_free(d);
     return status;
@@ -125,8 +126,9 @@ vtb_status cli_cmd_eval(int argc, char **argv) {
     return cli_usage_error("eval", "--weights FILE is needed");
   if (!o.data)
     return cli_usage_error("eval", "--data D is needed (for example: --data fashion-mnist)");
+  cli_model_parsed(&o.model);
   vtb_status status = evaluate(rest.at[0], &o);
   vtb_vec_free(&rest);
-  vtb_vec_free(&o.model.defines);
+  cli_model_options_free(&o.model);
   return status;
 }

@@ -299,20 +299,21 @@ static vtb_status write_picture(const char *path, const char *model, const trave
   return status == VTB_OK ? VTB_OK : cli_error(&err);
 }
 
-static vtb_status paths_of(cli_model *model, const cli_model_options *o, const char *name,
-                           const char *path) {
-  vtb_status status = cli_run_passes(model->module, o, vtb_pipeline_graph, false, 0);
-  if (status != VTB_OK) return status;
-  traversals t;
-  traversals_find(model->module, &t);
-  if (!t.groups.n) {
-    vtb_error err = {0};
-    vtb_fail(&err, VTB_E_INPUT, "%s has no recurrence whose path could be drawn", name);
-    status = cli_error(&err);
-  }
+static vtb_status paths_of(const char *what, const cli_model_options *m, const char *path) {
+  vtb_compilation c;
+  vtb_compile_options o = cli_compile_options(m, what);
+  const char *name = o.entry ? o.entry : what;
+  traversals t = {0};
+  vtb_status status = vtb_compilation_open(&c, &o, m->report);
+  if (status == VTB_OK) traversals_find(c.module, &t);
+  if (status == VTB_OK && !t.groups.n)
+    status = vtb_fail(&m->report->error, VTB_E_INPUT,
+                      "%s has no recurrence whose path could be drawn", name);
+  cli_report(m, status);
   if (status == VTB_OK && path) status = write_picture(path, name, &t);
-  if (status == VTB_OK) list_all(&t, o->json, name);
+  if (status == VTB_OK) list_all(&t, m->json, name);
   traversals_free(&t);
+  vtb_compilation_free(&c);
   return status;
 }
 
@@ -328,13 +329,9 @@ vtb_status cli_cmd_paths(int argc, char **argv) {
   if (models.n != 1) return cli_usage_error("paths", "one MODEL is needed");
   if (path && !vtb_ends_with(path, ".svg") && !vtb_ends_with(path, ".png"))
     return cli_usage_error("paths", "a picture is a .svg or a .png, not '%s'", path);
-  cli_model model;
-  vtb_status status = cli_model_load(models.at[0], &o, NULL, &model);
-  if (status == VTB_OK) {
-    status = paths_of(&model, &o, o.entry ? o.entry : models.at[0], path);
-    cli_model_free(&model);
-  }
+  cli_model_parsed(&o);
+  vtb_status status = paths_of(models.at[0], &o, path);
   vtb_vec_free(&models);
-  vtb_vec_free(&o.defines);
+  cli_model_options_free(&o);
   return status;
 }

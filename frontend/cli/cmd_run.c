@@ -167,9 +167,10 @@ vtb_status cli_cmd_run(int argc, char **argv) {
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (rest.n < 2)
     return cli_usage_error("run", "a MODEL or built FILE and at least one IMAGE are needed");
+  cli_model_parsed(&o.model);
   cli_list files = {.at = rest.at + 1, .n = rest.n - 1};
   vtb_status status = run_images(rest.at[0], &o, &files);
   vtb_vec_free(&rest);
-  vtb_vec_free(&o.model.defines);
+  cli_model_options_free(&o.model);
   return status;
 }

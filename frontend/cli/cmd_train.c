@@ -191,71 +191,74 @@ static int logits_classes(const vtb_func *f) {
   return t && t->rank == 2 ? (int)t->dim[1].size : 0;
 }
 
-/* The model for this many classes: the hyperparameter num_classes follows the data unless the user
- * set it. */
-static vtb_status load_for_classes(const char *what, train_options *o, bool training, int classes,
-                                   cli_model *model, char define[64]) {
-  vtb_instantiate_options more = {.training = training};
-  vtb_status status = cli_model_load(what, &o->model, &more, model);
-  if (status != VTB_OK) return status;
-  int have = logits_classes(model->module->entry);
-  if (!have) {
-    fprintf(stderr,
-            "vertebra train: %s has no class scores to train: its first output must be [batch, "
-            "classes]\n",
-            what);
-    cli_model_free(model);
-    return VTB_E_INPUT;
-  }
-  if (have == classes) return VTB_OK;
+static vtb_status wrong_classes(const vtb_compilation *c, const train_options *o, const char *what,
+                                int have, int classes) {
   for (size_t i = 0; i < o->model.defines.n; i++)
-    if (vtb_starts_with(o->model.defines.at[i], "num_classes=")) {
-      fprintf(stderr, "vertebra train: the data has %d classes, but -D %s\n", classes,
-              o->model.defines.at[i]);
-      cli_model_free(model);
-      return VTB_E_INPUT;
-    }
-  cli_model_free(model);
+    if (vtb_starts_with(o->model.defines.at[i], "num_classes="))
+      return vtb_fail(&c->report->error, VTB_E_INPUT, "the data has %d classes, but -D %s", classes,
+                      o->model.defines.at[i]);
+  return vtb_fail(&c->report->error, VTB_E_INPUT,
+                  "the data has %d classes and %s gives %d scores; set its number of classes with "
+                  "-D",
+                  classes, what, have);
+}
+
+/* The model for this many classes: the hyperparameter num_classes follows the data unless the
+ * user set it. */
+static vtb_status load_for_classes(const char *what, train_options *o, bool training, int classes,
+                                   char define[64], vtb_compilation *c) {
+  vtb_compile_options with = cli_compile_options(&o->model, what);
+  with.training = training;
+  with.label_smoothing = o->smoothing;
+  with.optimizer = o->optimizer;
+  with.average = o->ema > 0;
+  vtb_status status = vtb_compilation_load(c, &with, NULL, o->model.report);
+  int have = status == VTB_OK ? logits_classes(c->module->entry) : 0;
+  if (status != VTB_OK || have == classes) return status;
+  if (!have)
+    return vtb_fail(&c->report->error, VTB_E_INPUT,
+                    "%s has no class scores to train: its first output must be [batch, classes]",
+                    what);
+  bool again = define[0] == '\0';
+  for (size_t i = 0; i < o->model.defines.n; i++)
+    again &= !vtb_starts_with(o->model.defines.at[i], "num_classes=");
+  if (!again) return wrong_classes(c, o, what, have, classes);
+  vtb_compilation_free(c);
   snprintf(define, 64, "num_classes=%d", classes);
-  vtb_vec_push(&o->model.defines, define);
-  status = cli_model_load(what, &o->model, &more, model);
-  if (status == VTB_OK && logits_classes(model->module->entry) != classes) {
-    fprintf(stderr,
-            "vertebra train: the data has %d classes and %s gives %d scores; set its number of "
-            "classes with -D\n",
-            classes, what, logits_classes(model->module->entry));
-    cli_model_free(model);
-    status = VTB_E_INPUT;
-  }
+  cli_define(&o->model, define);
+  return load_for_classes(what, o, training, classes, define, c);
+}
+
+static vtb_status compile_step(const char *what, train_options *o, int classes, char define[64],
+                               int64_t batch, compiled *out) {
+  vtb_compilation c;
+  vtb_status status = load_for_classes(what, o, true, classes, define, &c);
+  if (status == VTB_OK) status = vtb_compilation_graph(&c);
+  if (status == VTB_OK)
+    status = vtb_compilation_image_size(&c, &out->channels, &out->height, &out->width);
+  if (status == VTB_OK) status = vtb_compilation_train(&c);
+  if (status == VTB_OK) status = vtb_compilation_program(&c, batch, false, &out->step);
+  vtb_compilation_free(&c);
+  return status;
+}
+
+static vtb_status compile_eval(const char *what, train_options *o, int classes, char define[64],
+                               int64_t batch, compiled *out) {
+  vtb_compilation c;
+  vtb_status status = load_for_classes(what, o, false, classes, define, &c);
+  if (status == VTB_OK) status = vtb_compilation_graph(&c);
+  if (status == VTB_OK) status = vtb_compilation_program(&c, batch, false, &out->eval);
+  vtb_compilation_free(&c);
   return status;
 }
 
 static vtb_status compile_both(const char *what, train_options *o, int classes, char define[64],
                                compiled *c) {
-  cli_model model;
-  vtb_error err = {0};
-  const char *name;
-  vtb_status status = load_for_classes(what, o, true, classes, &model, define);
-  if (status != VTB_OK) return status;
-  int64_t batch = o->model.batch ? o->model.batch : 64;
-  status = cli_run_passes(model.module, &o->model, vtb_pipeline_graph, false, 0);
-  if (status == VTB_OK && (status = cli_image_size(model.module->entry, &c->channels, &c->height,
-                                                   &c->width, &err)) != VTB_OK)
-    cli_error(&err);
-  if (status == VTB_OK) status = cli_add_train_step(model.module, &o->model, o->smoothing, &name);
-  cli_model_options step = o->model;
-  step.update = o->rule;
-  step.average = o->ema > 0;
-  if (status == VTB_OK) status = cli_compile(model.module, name, &step, batch, false, &c->step);
-  cli_model_free(&model);
-  if (status == VTB_OK) status = load_for_classes(what, o, false, classes, &model, define);
-  if (status != VTB_OK) return status;
-  status = cli_run_passes(model.module, &o->model, vtb_pipeline_graph, false, 0);
+  int64_t batch = o->model.compile.batch ? o->model.compile.batch : 64;
+  vtb_status status = compile_step(what, o, classes, define, batch, c);
   if (status == VTB_OK)
-    status = cli_compile(model.module, model.name, &o->model,
-                         o->eval_batch ? o->eval_batch : 4 * batch, false, &c->eval);
-  cli_model_free(&model);
-  return status;
+    status = compile_eval(what, o, classes, define, o->eval_batch ? o->eval_batch : 4 * batch, c);
+  return cli_report(&o->model, status);
 }
 
 /* ---- built files instead of a model ---------------------------------------------------------- */
@@ -267,13 +270,13 @@ static void take_settings(train_options *o, compiled *c) {
   const char *smoothing = vtb_manifest_meta(m, "label_smoothing"),
              *defines = vtb_manifest_meta(m, "defines");
   o->smoothing = smoothing ? strtod(smoothing, NULL) : 0;
-  o->model.image = vtb_manifest_meta(m, "image");
-  o->model.batch = c->step->batch;
-  o->model.precision = m->precision;
+  o->model.compile.image = vtb_manifest_meta(m, "image");
+  o->model.compile.batch = c->step->batch;
+  o->model.compile.precision = m->precision;
   c->settings = defines ? cJSON_Parse(defines) : NULL;
   cJSON *item;
   cJSON_ArrayForEach(item, c->settings) if (cJSON_IsString(item))
-      vtb_vec_push(&o->model.defines, item->valuestring);
+      cli_define(&o->model, item->valuestring);
 }
 
 /* Options that the step has compiled in, one way or the other. */
@@ -312,7 +315,8 @@ static vtb_status check_built(const char *path, const train_options *o, int clas
 static vtb_status open_both(const char *path, train_options *o, int classes, compiled *c) {
   vtb_status status = cli_built_open("train", path, &o->model, &c->file);
   if (status == VTB_OK)
-    status = cli_built_program(c->file, VTB_ARTEFACT_STEP, &o->model, o->model.batch, &c->step);
+    status =
+        cli_built_program(c->file, VTB_ARTEFACT_STEP, &o->model, o->model.compile.batch, &c->step);
   if (status == VTB_OK)
     status = cli_built_program(c->file, VTB_ARTEFACT_INFERENCE, &o->model, o->eval_batch, &c->eval);
   if (status == VTB_OK) status = check_built(path, o, classes, c);
@@ -347,9 +351,9 @@ static void describe_recipe(const char *what, const train_options *o, vtb_strbuf
       out,
       "model=%s batch=%lld epochs=%lld lr=%.9g final=%.9g warmup=%.9g wd=%.9g clip=%.9g ls=%.9g "
       "ema=%.9g shift=%lld flip=%d erase=%.9g crop=%.9g seed=%lld limit=%lld optimizer=%s",
-      what, (long long)(o->model.batch ? o->model.batch : 64), (long long)o->epochs, o->lr,
-      o->final_lr, o->warmup, o->decay, o->clip, o->smoothing, o->ema, (long long)o->shift, o->flip,
-      o->erase, o->crop_scale, (long long)o->seed, (long long)o->limit, o->optimizer);
+      what, (long long)(o->model.compile.batch ? o->model.compile.batch : 64), (long long)o->epochs,
+      o->lr, o->final_lr, o->warmup, o->decay, o->clip, o->smoothing, o->ema, (long long)o->shift,
+      o->flip, o->erase, o->crop_scale, (long long)o->seed, (long long)o->limit, o->optimizer);
   for (size_t i = 0; i < o->model.defines.n; i++)
     vtb_strbuf_printf(out, " -D%s", o->model.defines.at[i]);
 }
@@ -466,7 +470,7 @@ static vtb_status run_training(const char *what, train_options *o, vtb_dataset *
   if (status == VTB_OK) status = vtb_trainer_save_weights(trainer, weights, &err);
   char image[48]; /* what --image said is stored with the other settings */
   snprintf(image, sizeof image, "image=%dx%d", c.height, c.width);
-  if (o->model.image) vtb_vec_push(&o->model.defines, image);
+  if (o->model.compile.image) cli_define(&o->model, image);
   if (status == VTB_OK)
     status = cli_describe_weights(weights, train, &t.eval_transform, what, &o->model.defines, &err);
   if (status == VTB_OK) {
@@ -532,14 +536,15 @@ vtb_status cli_cmd_train(int argc, char **argv) {
   if (!o.data)
     return cli_usage_error("train", "--data D is needed (for example: --data fashion-mnist)");
   vtb_error err = {0};
-  if (cli_optimizer(o.optimizer, &o.rule, &err) != VTB_OK)
+  if (vtb_compile_optimizer(o.optimizer, &o.rule, &err) != VTB_OK)
     return cli_usage_error("train", "%s", err.text);
+  cli_model_parsed(&o.model);
   signal(SIGINT, on_signal);
   signal(SIGTERM, on_signal);
   vtb_status status = open_and_train(rest.at[0], &o);
   for (size_t i = 0; i < words.n; i++) vtb_free(words.at[i]);
   vtb_vec_free(&words);
   vtb_vec_free(&rest);
-  vtb_vec_free(&o.model.defines);
+  cli_model_options_free(&o.model);
   return status;
 }

@@ -40,7 +40,7 @@ static vtb_status set_tolerances(verify_options *o, vtb_error *err) {
                                         [VTB_PRECISION_FP16] = 1e-2,
                                         [VTB_PRECISION_BF16_ALL] = 1e-1};
   vtb_precision precision;
-  vtb_status status = vtb_precision_find(o->model.precision, &precision, err);
+  vtb_status status = vtb_precision_find(o->model.compile.precision, &precision, err);
   if (status != VTB_OK) return status;
   if (o->tol < 0) o->tol = by_precision[precision];
   if (o->grad_tol < 0)
@@ -69,12 +69,13 @@ vtb_status cli_cmd_verify(int argc, char **argv) {
   cli_list rest = {0};
   int parsed = cli_parse("verify", opts, CLI_N_MODEL_OPTS + 9, argc, argv, &rest);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
+  cli_model_parsed(&o.model);
   if (!rest.n) return cli_usage_error("verify", "a CASE file or a MODEL is needed");
   if (modes && strcmp(modes, "all") != 0)
     return cli_usage_error("verify", "--modes takes only \"all\"; use --mode for one");
   const vtb_target *target;
   vtb_error err = {0};
-  if (strcmp(o.target, "all") != 0 && cli_target(o.target, true, &target, &err) != VTB_OK)
+  if (strcmp(o.target, "all") != 0 && vtb_compile_target(o.target, true, &target, &err) != VTB_OK)
     return cli_usage_error("verify", "%s; all is those that need nothing else", err.text);
   o.all_modes = modes != NULL;
   vtb_status status = set_tolerances(&o, &err);
@@ -88,6 +89,6 @@ vtb_status cli_cmd_verify(int argc, char **argv) {
     }
   }
   vtb_vec_free(&rest);
-  vtb_vec_free(&o.model.defines);
+  cli_model_options_free(&o.model);
   return status;
 }

@@ -117,14 +117,14 @@ static vtb_status fill_buffers(const vtb_func *f, const vtb_program *p, const vt
   return VTB_OK;
 }
 
-static vtb_status run_compiled(const vtb_func *f, const vtb_program *p, const cli_model_options *o,
+static vtb_status run_compiled(const vtb_func *f, const vtb_program *p, int threads,
                                const vtb_weights *args, vtb_weights *results, vtb_error *err) {
   void **buffers = vtb_xcalloc((size_t)p->n_tensors + 1, sizeof *buffers);
   vtb_status status = fill_buffers(f, p, args, buffers, err);
   void *workspace = vtb_aligned_alloc((size_t)p->workspace_bytes + 64);
   if (!workspace) status = vtb_fail(err, VTB_E_MEMORY, "out of memory for the workspace");
   if (status == VTB_OK) {
-    vtb_services *services = vtb_services_default((int)o->threads);
+    vtb_services *services = vtb_services_default(threads);
     poison(workspace, p->workspace_bytes / 4);
     status = vtb_program_execute(p, buffers, workspace, services, err);
     vtb_services_free(services);
@@ -146,33 +146,40 @@ static vtb_status run_compiled(const vtb_func *f, const vtb_program *p, const cl
   return status;
 }
 
-vtb_status cli_evaluate(const vtb_module *module, const char *func, const cli_model_options *o,
-                        const vtb_target *target, const vtb_weights *args, vtb_weights **results,
-                        vtb_error *err) {
-  vtb_func *f = vtb_module_find(module, func);
-  int64_t batch = cli_infer_batch(f, args);
+static vtb_status interpret(const vtb_compilation *c, const vtb_target *target,
+                            const vtb_weights *args, int64_t batch, vtb_weights *results) {
+  vtb_compilation lowered;
+  vtb_status status = vtb_compilation_lower(c, target, &(vtb_codegen_options){0}, batch, &lowered);
+  if (status == VTB_OK)
+    status = run_interpreter(lowered.module->entry, batch, args, results, &c->report->error);
+  vtb_compilation_free(&lowered);
+  return status;
+}
+
+static vtb_status compile_and_run(const vtb_compilation *c, const vtb_target *target, int threads,
+                                  const vtb_weights *args, int64_t batch, vtb_weights *results) {
+  vtb_program *p = NULL;
+  vtb_compilation on_target = *c;
+  on_target.options.target = target->name;
+  vtb_status status = vtb_compilation_program(&on_target, batch, false, &p);
+  if (status == VTB_OK)
+    status = run_compiled(vtb_module_find(c->module, c->func), p, threads, args, results,
+                          &c->report->error);
+  vtb_program_free(p);
+  return status;
+}
+
+vtb_status cli_evaluate(const vtb_compilation *c, const vtb_target *target, int threads,
+                        const vtb_weights *args, vtb_weights **results) {
+  int64_t batch = cli_infer_batch(vtb_module_find(c->module, c->func), args);
   vtb_weights *out = vtb_weights_new();
-  vtb_status status;
-  if (!vtb_backend_of(target)) {
-    vtb_module *m = vtb_module_clone(module);
-    m->entry = vtb_module_find(m, func);
-    status = cli_lower(m, target, &(vtb_codegen_options){0}, o, false, batch);
-    if (status == VTB_OK) status = run_interpreter(m->entry, batch, args, out, err);
-    vtb_module_free(m);
-  } else {
-    vtb_program *p = NULL;
-    cli_model_options with = *o;
-    with.target = target->name;
-    status = cli_compile(module, func, &with, batch, false, &p);
-    if (status == VTB_OK) status = run_compiled(f, p, o, args, out, err);
-    vtb_program_free(p);
-  }
-  if (status != VTB_OK) {
+  vtb_status status = vtb_backend_of(target) ? compile_and_run(c, target, threads, args, batch, out)
+                                             : interpret(c, target, args, batch, out);
+  if (status == VTB_OK)
+    *results = out;
+  else
     vtb_weights_free(out);
-    return status;
-  }
-  *results = out;
-  return VTB_OK;
+  return status;
 }
 
 cli_difference cli_compare(const vtb_weight *got, const vtb_weight *want) {

@@ -12,12 +12,10 @@
 const char *cli_arg_key(const vtb_func *f, int a, vtb_strbuf *buf);
 /* The value of VTB_DYN that the argument tensors imply; 1 if nothing is dynamic. */
 int64_t cli_infer_batch(const vtb_func *f, const vtb_weights *args);
-/* `module` is at graph level. Buffers are poisoned with NaN before compiled code runs. *results is
- * the caller's. */
-VTB_MUST_USE vtb_status cli_evaluate(const vtb_module *module, const char *func,
-                                     const cli_model_options *o, const vtb_target *target,
-                                     const vtb_weights *args, vtb_weights **results,
-                                     vtb_error *err);
+/* What `c` compiles, at graph level. Buffers are poisoned with NaN before compiled code runs.
+ * *results is the caller's. What is wrong is in the report. */
+VTB_MUST_USE vtb_status cli_evaluate(const vtb_compilation *c, const vtb_target *target,
+                                     int threads, const vtb_weights *args, vtb_weights **results);
 
 typedef struct cli_difference {
   /* relative = max_abs / scale; NaN if anything is NaN where it should not be */

@@ -24,10 +24,9 @@ typedef struct verify_mode {
 vtb_status verify_case(const char *path, const verify_mode *mode, const vtb_target *target,
                        const verify_options *o, cJSON *json, bool *scans);
 /* A case as something to compile: its entry at graph level, with its gradient if the case knows
- * any; *func is a name in the module, *batch what the case's tensors have. */
-VTB_MUST_USE vtb_status verify_case_model(const char *path, const cli_model_options *o,
-                                          cli_model *model, const char **func, int64_t *batch,
-                                          vtb_error *err);
+ * any; *batch: what the case's tensors have. On failure too vtb_compilation_free() frees. */
+VTB_MUST_USE vtb_status verify_case_model(const char *path, const vtb_compile_options *o,
+                                          vtb_report *r, vtb_compilation *c, int64_t *batch);
 vtb_status verify_model(const char *what, const verify_options *o);
 
 #endif

@@ -100,9 +100,8 @@ static vtb_status case_load(const char *path, case_file *c, vtb_error *err) {
 
 /* Outputs with a probe, and every argument whose gradient the case knows, become the gradient
  * function. */
-static vtb_status add_gradient(const case_file *c, vtb_module *m, const char **name,
-                               vtb_error *err) {
-  vtb_func *f = m->entry, *grad = NULL;
+static vtb_status add_gradient(const case_file *c, vtb_compilation *model) {
+  vtb_func *f = model->module->entry;
   vtb_strbuf key = {0};
   int *outs = vtb_xcalloc((size_t)f->n_returns + 1, sizeof *outs), n_outs = 0;
   int *wrt = vtb_xcalloc((size_t)f->n_args + 1, sizeof *wrt), n_wrt = 0;
@@ -119,14 +118,8 @@ static vtb_status add_gradient(const case_file *c, vtb_module *m, const char **n
     if (vtb_weights_find(c->w, key.at)) wrt[n_wrt++] = a;
   }
   vtb_status status = VTB_OK;
-  if (n_outs && n_wrt) {
-    vtb_diags diags = {0};
-    status = vtb_autodiff(m, f, outs, n_outs, wrt, n_wrt, &grad, &diags, err);
-    vtb_diags_print(&diags, stderr);
-    if (status != VTB_OK && diags.n_errors) vtb_fail(err, status, "%s: no gradient", c->path);
-    vtb_diags_free(&diags);
-    if (status == VTB_OK) *name = grad->name;
-  }
+  if (n_outs && n_wrt) status = vtb_compilation_gradient(model, outs, n_outs, wrt, n_wrt);
+  if (status != VTB_OK) vtb_fail(&model->report->error, status, "%s: no gradient", c->path);
   vtb_free(outs);
   vtb_free(wrt);
   vtb_strbuf_free(&key);
@@ -267,27 +260,24 @@ static bool has_scan(const vtb_module *m) {
   return false;
 }
 
-/* The case's entry at graph level, with its gradient if the case knows any. *func: what to
- * compile. */
-static vtb_status make_model(const case_file *c, const cli_model_options *mo,
-                             const char *model_file, bool grads, cli_model *model,
-                             const char **func, vtb_error *err) {
+/* The case's entry at graph level, with its gradient if it is wanted. */
+static vtb_status make_model(const case_file *c, const vtb_compile_options *o,
+                             const char *model_file, bool grads, vtb_report *r,
+                             vtb_compilation *model) {
   vtb_instantiate_options more = {.overrides = c->overrides.at,
                                   .n_overrides = c->overrides.n,
                                   .inputs = c->inputs.at,
-                                  .n_inputs = c->inputs.n,
-                                  .taps = true};
-  cli_model_options with = *mo;
+                                  .n_inputs = c->inputs.n};
+  vtb_compile_options with = *o;
+  with.taps = true;
+  with.model = model_file ? model_file : c->entry;
   if (model_file && !with.entry) with.entry = c->entry;
-  vtb_status status = cli_model_load(model_file ? model_file : c->entry, &with, &more, model);
+  vtb_status status = vtb_compilation_load(model, &with, &more, r);
   if (status != VTB_OK)
-    return vtb_fail(err, status, "%s: cannot build entry %s", c->path, c->entry);
-  status = check_params_used(c, model->module->entry, err);
-  if (status == VTB_OK) status = cli_run_passes(model->module, mo, vtb_pipeline_graph, true, 0);
-  *func = model->module->entry->name;
-  if (status == VTB_OK && grads) status = add_gradient(c, model->module, func, err);
-  if (status != VTB_OK) cli_model_free(model);
-  return status;
+    return vtb_fail(&r->error, status, "%s: cannot build entry %s", c->path, c->entry);
+  status = check_params_used(c, model->module->entry, &r->error);
+  if (status == VTB_OK) status = vtb_compilation_graph(model);
+  return status == VTB_OK && grads ? add_gradient(c, model) : status;
 }
 
 static bool knows_gradients(const case_file *c) {
@@ -296,42 +286,42 @@ static bool knows_gradients(const case_file *c) {
   return false;
 }
 
-vtb_status verify_case_model(const char *path, const cli_model_options *o, cli_model *model,
-                             const char **func, int64_t *batch, vtb_error *err) {
+vtb_status verify_case_model(const char *path, const vtb_compile_options *o, vtb_report *r,
+                             vtb_compilation *model, int64_t *batch) {
   case_file c;
-  vtb_status status = case_load(path, &c, err);
-  if (status == VTB_OK) status = make_model(&c, o, NULL, knows_gradients(&c), model, func, err);
-  if (status == VTB_OK) *batch = cli_infer_batch(vtb_module_find(model->module, *func), c.w);
+  vtb_status status = case_load(path, &c, &r->error);
+  if (status == VTB_OK) status = make_model(&c, o, NULL, knows_gradients(&c), r, model);
+  if (status == VTB_OK) *batch = cli_infer_batch(vtb_module_find(model->module, model->func), c.w);
   case_free(&c);
   return status;
 }
 
-static vtb_status run_case(const case_file *c, const cli_model_options *mo,
+static vtb_status run_case(const case_file *c, const vtb_compile_options *with,
                            const vtb_target *target, const verify_options *o, cJSON *json,
-                           tally *all, vtb_error *err) {
-  cli_model model;
-  const char *func;
-  bool grads = !o->no_grad && knows_gradients(c);
-  vtb_status status = make_model(c, mo, o->model_file, grads, &model, &func, err);
-  if (status != VTB_OK) return status;
-  all->scans = has_scan(model.module);
+                           tally *all) {
+  vtb_compilation model = {0};
   vtb_weights *results = NULL;
-  if (status == VTB_OK) status = cli_evaluate(model.module, func, mo, target, c->w, &results, err);
+  bool grads = !o->no_grad && knows_gradients(c);
+  vtb_status status = make_model(c, with, o->model_file, grads, o->model.report, &model);
   if (status == VTB_OK) {
-    compare_all(c, vtb_module_find(model.module, func), results, grads, o, json, all);
+    all->scans = has_scan(model.module);
+    status = cli_evaluate(&model, target, (int)o->model.threads, c->w, &results);
+  }
+  if (status == VTB_OK) {
+    compare_all(c, vtb_module_find(model.module, model.func), results, grads, o, json, all);
     if (all->failed || all->missing) status = VTB_E_NUMBERS;
   }
   vtb_weights_free(results);
-  cli_model_free(&model);
+  vtb_compilation_free(&model);
   return status;
 }
 
 vtb_status verify_case(const char *path, const verify_mode *mode, const vtb_target *target,
                        const verify_options *o, cJSON *json, bool *scans) {
   case_file c;
-  vtb_error err = {0};
+  vtb_error *err = &o->model.report->error;
   tally all = {0};
-  cli_model_options mo = o->model;
+  vtb_compile_options mo = o->model.compile;
   if (mode->mode) mo.mode = mode->mode;
   if (mode->chunk) mo.chunk = mode->chunk;
   char label[64];
@@ -345,21 +335,20 @@ vtb_status verify_case(const char *path, const verify_mode *mode, const vtb_targ
     cJSON_AddArrayToObject(entry, "tensors");
     cJSON_AddItemToArray(json, entry);
   }
-  vtb_status status = case_load(path, &c, &err);
-  if (status == VTB_OK) status = run_case(&c, &mo, target, o, entry, &all, &err);
+  vtb_status status = case_load(path, &c, err);
+  if (status == VTB_OK) status = run_case(&c, &mo, target, o, entry, &all);
   *scans = all.scans;
   if (json) {
     cJSON_AddNumberToObject(entry, "status", (double)status);
-    cJSON_AddStringToObject(entry, "error", err.text);
+    cJSON_AddStringToObject(entry, "error", err->text);
   } else if (status == VTB_OK || status == VTB_E_NUMBERS) {
     const char *slash = strrchr(path, '/');
     printf("%-4s %-44s %-20s %3d tensors, worst %.1e (%s)", status ? "FAIL" : "ok",
            slash ? slash + 1 : path, label, all.compared, all.worst, all.worst_name);
     if (all.untapped) printf(", %d intermediates not tapped", all.untapped);
     putchar('\n');
-  } else if (err.text[0]) { /* else it has been printed */
-    cli_error(&err);
   }
+  cli_report(&o->model, json || status == VTB_E_NUMBERS ? VTB_OK : status);
   case_free(&c);
   return status;
 }

@@ -36,8 +36,8 @@ static vtb_status random_args(const vtb_func *f, int64_t batch, vtb_weights *arg
   return status;
 }
 
-static vtb_status with_gradient(vtb_module *m, const char **name, vtb_error *err) {
-  vtb_func *f = m->entry, *grad = NULL;
+static vtb_status with_gradient(vtb_compilation *c) {
+  vtb_func *f = c->module->entry;
   int *outs = vtb_xcalloc((size_t)f->n_returns + 1, sizeof *outs),
       *wrt = vtb_xcalloc((size_t)f->n_args + 1, sizeof *wrt);
   int n_outs = 0, n_wrt = 0;
@@ -45,14 +45,20 @@ static vtb_status with_gradient(vtb_module *m, const char **name, vtb_error *err
     if (f->returns[r]->type.dtype == VTB_F32) outs[n_outs++] = r;
   for (int a = 0; a < f->n_args; a++)
     if (f->args[a]->type.dtype == VTB_F32) wrt[n_wrt++] = a;
-  vtb_diags diags = {0};
-  vtb_status status = vtb_autodiff(m, f, outs, n_outs, wrt, n_wrt, &grad, &diags, err);
-  vtb_diags_print(&diags, stderr);
-  vtb_diags_free(&diags);
+  vtb_status status = vtb_compilation_gradient(c, outs, n_outs, wrt, n_wrt);
   vtb_free(outs);
   vtb_free(wrt);
-  if (status == VTB_OK) *name = grad->name;
   return status;
+}
+
+/* The model in a mode at graph level, with its gradient if that is compared. */
+static vtb_status open_in_mode(const char *what, const verify_options *o, const verify_mode *mode,
+                               vtb_compilation *c) {
+  vtb_compile_options with = cli_compile_options(&o->model, what);
+  with.mode = mode->mode;
+  with.chunk = mode->chunk;
+  vtb_status status = vtb_compilation_open(c, &with, o->model.report);
+  return status == VTB_OK && !o->no_grad ? with_gradient(c) : status;
 }
 
 /* Every f32 value a function computes becomes a return named after it. */
@@ -83,7 +89,6 @@ static bool finite_all(const vtb_weight *w, int64_t *index) {
 typedef struct locate {
   const vtb_target *target;
   const verify_options *o;
-  const cli_model_options *mo;
   bool nan;
   double tol;
 } locate;
@@ -117,45 +122,45 @@ static void print_place(const char *what, const vtb_inst *i, const vtb_func *f,
   vtb_strbuf_free(&text);
 }
 
-/* Compares every value of `func` in order and descends into the call that departs first. */
-static bool find_first(const locate *l, const vtb_module *module, const char *func,
-                       const vtb_weights *args) {
-  vtb_module *m = vtb_module_clone(module);
-  vtb_func *f = vtb_module_find(m, func);
-  vtb_error err = {0};
+/* Compares every value of what `c` compiles in order and descends into the call that departs
+ * first. */
+static bool find_first(const locate *l, const vtb_compilation *c, const vtb_weights *args) {
+  vtb_compilation all = *c;
+  int threads = (int)l->o->model.threads;
+  all.module = vtb_module_clone(c->module);
+  vtb_func *f = vtb_module_find(all.module, c->func);
   expose_all(f);
   vtb_weights *want = NULL, *got = NULL;
   bool found = false;
-  if (cli_evaluate(m, func, l->mo, vtb_target_find("interp"), args, &want, &err) == VTB_OK &&
-      cli_evaluate(m, func, l->mo, l->target, args, &got, &err) == VTB_OK) {
-    for (vtb_inst *i = f->first; i && !found; i = i->next) {
-      for (int r = 0; r < i->n_results && !found; r++) {
-        const vtb_weight *a = vtb_weights_find(got, i->results[r]->name),
-                         *b = vtb_weights_find(want, i->results[r]->name);
-        if (!a || !b) continue;
-        int64_t at = 0;
-        cli_difference d = cli_compare(a, b);
-        if (l->nan ? finite_all(a, &at) : d.relative <= l->tol) continue;
-        found = true;
-        vtb_weights *inner = i->op == VTB_OP_call ? call_args(f, i, args, want) : NULL;
-        if (!inner || !find_first(l, module, i->callee->name, inner)) {
-          if (l->nan)
-            d = (cli_difference){.index = at,
-                                 .got = ((double *)a->data)[at],
-                                 .want = ((double *)b->data)[at],
-                                 .max_abs = NAN,
-                                 .relative = NAN};
-          print_place(l->nan ? "gives NaN or Inf" : "departs", i, f, &d);
-        }
-        vtb_weights_free(inner);
+  vtb_status status = cli_evaluate(&all, vtb_target_find("interp"), threads, args, &want);
+  if (status == VTB_OK) status = cli_evaluate(&all, l->target, threads, args, &got);
+  cli_report(&l->o->model, status);
+  for (vtb_inst *i = status == VTB_OK ? f->first : NULL; i && !found; i = i->next)
+    for (int r = 0; r < i->n_results && !found; r++) {
+      const vtb_weight *a = vtb_weights_find(got, i->results[r]->name),
+                       *b = vtb_weights_find(want, i->results[r]->name);
+      if (!a || !b) continue;
+      int64_t at = 0;
+      cli_difference d = cli_compare(a, b);
+      if (l->nan ? finite_all(a, &at) : d.relative <= l->tol) continue;
+      found = true;
+      vtb_weights *args_of = i->op == VTB_OP_call ? call_args(f, i, args, want) : NULL;
+      vtb_compilation inner = *c;
+      if (args_of) inner.func = i->callee->name;
+      if (!args_of || !find_first(l, &inner, args_of)) {
+        if (l->nan)
+          d = (cli_difference){.index = at,
+                               .got = ((double *)a->data)[at],
+                               .want = ((double *)b->data)[at],
+                               .max_abs = NAN,
+                               .relative = NAN};
+        print_place(l->nan ? "gives NaN or Inf" : "departs", i, f, &d);
       }
+      vtb_weights_free(args_of);
     }
-  } else {
-    cli_error(&err);
-  }
   vtb_weights_free(want);
   vtb_weights_free(got);
-  vtb_module_free(m);
+  vtb_module_free(all.module);
   return found;
 }
 
@@ -190,56 +195,62 @@ static bool any_not_finite(const vtb_weights *w, const char **name) {
   return false;
 }
 
+typedef struct outcome {
+  double out, grad; /* largest errors */
+  const char *worst_grad;
+  bool ok, not_finite;
+} outcome;
+
+static outcome compare_run(const verify_options *o, const vtb_target *target,
+                           const vtb_weights *results, const vtb_weights *reference) {
+  const char *worst_out = "", *bad = NULL;
+  outcome r = {.worst_grad = "", .not_finite = o->nan && any_not_finite(results, &bad)};
+  double tol = target->in_double ? 1e-9 : o->tol, grad_tol = target->in_double ? 1e-9 : o->grad_tol;
+  r.out = worst_difference(results, reference, false, &worst_out);
+  r.grad = worst_difference(results, reference, true, &r.worst_grad);
+  r.ok = r.out <= tol && r.grad <= grad_tol && !r.not_finite;
+  return r;
+}
+
+static void record_run(const verify_options *o, const verify_mode *mode, const vtb_target *target,
+                       const outcome *r, cJSON *json) {
+  char label[64];
+  snprintf(label, sizeof label, mode->chunk ? "%s(%lld)" : "%s", mode->mode,
+           (long long)mode->chunk);
+  if (json) {
+    cJSON *run = cJSON_CreateObject();
+    cJSON_AddStringToObject(run, "mode", label);
+    cJSON_AddStringToObject(run, "target", target->name);
+    cJSON_AddNumberToObject(run, "output", r->out);
+    cJSON_AddNumberToObject(run, "gradient", r->grad);
+    cJSON_AddBoolToObject(run, "ok", r->ok);
+    cJSON_AddItemToArray(json, run);
+    return;
+  }
+  printf("%-4s %-7s %-16s outputs %.1e", r->ok ? "ok" : "FAIL", target->name, label, r->out);
+  if (!o->no_grad) printf("  gradients %.1e (%s)", r->grad, r->worst_grad);
+  putchar('\n');
+}
+
 static vtb_status one_run(const char *what, const verify_options *o, const verify_mode *mode,
                           const vtb_target *target, const vtb_weights *args,
                           const vtb_weights *reference, cJSON *json) {
-  vtb_error err = {0};
-  cli_model model;
-  cli_model_options mo = o->model;
-  mo.mode = mode->mode;
-  mo.chunk = mode->chunk;
-  vtb_status status = cli_model_load(what, &mo, NULL, &model);
-  if (status != VTB_OK) return status;
-  status = cli_run_passes(model.module, &mo, vtb_pipeline_graph, false, 0);
-  const char *func = model.name, *worst_out = "", *worst_grad = "", *bad = NULL;
-  if (status == VTB_OK && !o->no_grad) status = with_gradient(model.module, &func, &err);
+  vtb_compilation c;
   vtb_weights *results = NULL;
-  if (status == VTB_OK)
-    status = cli_evaluate(model.module, func, &mo, target, args, &results, &err);
+  vtb_status status = open_in_mode(what, o, mode, &c);
+  if (status == VTB_OK) status = cli_evaluate(&c, target, (int)o->model.threads, args, &results);
+  cli_report(&o->model, status);
   if (status == VTB_OK) {
-    double exact = target->in_double ? 1e-9 : 0;
-    double out = worst_difference(results, reference, false, &worst_out);
-    double grad = worst_difference(results, reference, true, &worst_grad);
-    bool ok = out <= (exact > 0 ? exact : o->tol) && grad <= (exact > 0 ? exact : o->grad_tol);
-    if (o->nan && any_not_finite(results, &bad)) ok = false;
-    char label[64];
-    snprintf(label, sizeof label, mode->chunk ? "%s(%lld)" : "%s", mode->mode,
-             (long long)mode->chunk);
-    if (json) {
-      cJSON *r = cJSON_CreateObject();
-      cJSON_AddStringToObject(r, "mode", label);
-      cJSON_AddStringToObject(r, "target", target->name);
-      cJSON_AddNumberToObject(r, "output", out);
-      cJSON_AddNumberToObject(r, "gradient", grad);
-      cJSON_AddBoolToObject(r, "ok", ok);
-      cJSON_AddItemToArray(json, r);
-    } else {
-      printf("%-4s %-7s %-16s outputs %.1e", ok ? "ok" : "FAIL", target->name, label, out);
-      if (!o->no_grad) printf("  gradients %.1e (%s)", grad, worst_grad);
-      putchar('\n');
-    }
-    if (!ok) {
-      status = VTB_E_NUMBERS;
-      locate l = {target, o, &mo, bad != NULL, o->tol};
-      if (!target->in_double && !json && !find_first(&l, model.module, func, args))
-        puts("  no single op departs: the error builds up");
-    }
+    outcome r = compare_run(o, target, results, reference);
+    record_run(o, mode, target, &r, json);
+    locate l = {target, o, r.not_finite, o->tol};
+    if (!r.ok && !target->in_double && !json && !find_first(&l, &c, args))
+      puts("  no single op departs: the error builds up");
+    if (!r.ok) status = VTB_E_NUMBERS;
     fflush(stdout);
-  } else if (err.text[0]) {
-    cli_error(&err);
   }
   vtb_weights_free(results);
-  cli_model_free(&model);
+  vtb_compilation_free(&c);
   return status;
 }
 
@@ -260,41 +271,43 @@ static bool runs_stepwise(const vtb_module *m) {
   return false;
 }
 
-vtb_status verify_model(const char *what, const verify_options *o) {
-  vtb_error err = {0};
-  cli_model model;
-  cli_model_options mo = o->model;
-  mo.mode = "recurrent";
-  mo.chunk = 0;
-  vtb_status status = cli_model_load(what, &mo, NULL, &model);
+/* Random arguments, and what the interpreter makes of them in the recurrent form. */
+static vtb_status make_reference(const vtb_compilation *c, const verify_options *o,
+                                 vtb_weights *args, vtb_weights **reference) {
+  int64_t batch = o->model.compile.batch ? o->model.compile.batch : 1;
+  vtb_status status =
+      random_args(vtb_module_find(c->module, c->func), batch, args, &c->report->error);
   if (status != VTB_OK) return status;
-  status = cli_run_passes(model.module, &mo, vtb_pipeline_graph, false, 0);
-  const char *func = model.name;
-  if (status == VTB_OK && !o->no_grad) status = with_gradient(model.module, &func, &err);
-  vtb_weights *args = vtb_weights_new(), *reference = NULL;
-  int64_t batch = o->model.batch ? o->model.batch : 1, length = longest_sequence(model.module);
-  if (status == VTB_OK)
-    status = random_args(vtb_module_find(model.module, func), batch, args, &err);
-  if (status == VTB_OK) {
-    if (!o->model.json)
-      fprintf(stderr, "reference: interpreter, recurrent form, batch %lld\n", (long long)batch);
-    status =
-        cli_evaluate(model.module, func, &mo, vtb_target_find("interp"), args, &reference, &err);
+  if (!o->model.json)
+    fprintf(stderr, "reference: interpreter, recurrent form, batch %lld\n", (long long)batch);
+  return cli_evaluate(c, vtb_target_find("interp"), (int)o->model.threads, args, reference);
+}
+
+vtb_status verify_model(const char *what, const verify_options *o) {
+  vtb_compilation c;
+  vtb_status status = open_in_mode(what, o, &(verify_mode){"recurrent", 0}, &c);
+  cli_report(&o->model, status);
+  if (status != VTB_OK) {
+    vtb_compilation_free(&c);
+    return status;
   }
-  bool stepwise = runs_stepwise(model.module);
+  vtb_weights *args = vtb_weights_new(), *reference = NULL;
+  int64_t length = longest_sequence(c.module);
+  bool stepwise = runs_stepwise(c.module);
+  status = cli_report(&o->model, make_reference(&c, o, args, &reference));
   if (stepwise && !o->model.json)
     fputs("only modes recurrent and auto apply: see the warning above\n", stderr);
-  cli_model_free(&model);
-  if (status != VTB_OK && err.text[0]) cli_error(&err);
+  vtb_compilation_free(&c);
   const verify_mode modes[] = {{"recurrent", 0}, {"parallel", 0},   {"chunkwise", 1},
                                {"chunkwise", 7}, {"chunkwise", 64}, {"chunkwise", length + 1},
                                {"auto", 0}};
+  const char *only = o->model.compile.mode;
   cJSON *json = o->model.json ? cJSON_CreateArray() : NULL;
   vtb_status worst = status;
   const vtb_target *t = status == VTB_OK ? cli_next_target(o->target, NULL) : NULL;
   for (; t; t = cli_next_target(o->target, t)) {
     for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
-      if (o->model.mode && strcmp(o->model.mode, modes[m].mode) != 0) continue;
+      if (only && strcmp(only, modes[m].mode) != 0) continue;
       if (t->in_double && m == 0) continue; /* the reference itself */
       if (stepwise && strcmp(modes[m].mode, "recurrent") != 0 && strcmp(modes[m].mode, "auto") != 0)
         continue;

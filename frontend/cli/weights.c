@@ -5,60 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool same_name(const char *a, const char *b) {
-  size_t n = strcspn(a, "=");
-  return n == strcspn(b, "=") && strncmp(a, b, n) == 0;
-}
-
-/* The -D settings that hold: those stored with the weights that the user does not replace, then the
- * user's. */
-static vtb_status settings_for(const char *weights, const cli_list *own, cli_list *out,
-                               cJSON **keep, vtb_error *err) {
-  vtb_weights *w = NULL;
-  *keep = NULL;
-  if (weights) {
-    vtb_status status = vtb_safetensors_load(weights, &w, err);
-    if (status != VTB_OK) return status;
-    const char *text = vtb_weights_meta(w, "defines");
-    *keep = text ? cJSON_Parse(text) : NULL;
-    vtb_weights_free(w);
-  }
-  cJSON *item;
-  cJSON_ArrayForEach(item, *keep) {
-    bool replaced = !cJSON_IsString(item);
-    for (size_t i = 0; i < own->n && !replaced; i++)
-      replaced = same_name(item->valuestring, own->at[i]);
-    if (!replaced) vtb_vec_push(out, item->valuestring);
-  }
-  for (size_t i = 0; i < own->n; i++) vtb_vec_push(out, own->at[i]);
-  return VTB_OK;
-}
-
-/* With --image and weights: finds the size the weights were made for, and takes the stored one out
- * of the settings. */
-static vtb_status made_for(const char *what, cli_model_options *with, char text[32]) {
-  const char *image = with->image;
-  cli_model model;
-  vtb_error err = {0};
-  int channels, height, width;
-  with->image = NULL;
-  vtb_status status = cli_model_load(what, with, NULL, &model);
-  with->image = image;
-  if (status != VTB_OK) return status;
-  status = cli_image_size(model.module->entry, &channels, &height, &width, &err);
-  cli_model_free(&model);
-  if (status != VTB_OK) return cli_error(&err);
-  snprintf(text, 32, "%dx%d", height, width);
-  with->made_for = text;
-  size_t kept = 0;
-  for (size_t i = 0; i < with->defines.n; i++) {
-    if (same_name(with->defines.at[i], "table_image")) with->made_for = NULL;
-    if (!same_name(with->defines.at[i], "image")) with->defines.at[kept++] = with->defines.at[i];
-  }
-  with->defines.n = kept;
-  return VTB_OK;
-}
-
 static char *list_text(const cli_list *list) {
   cJSON *array = cJSON_CreateArray();
   for (size_t i = 0; i < list->n; i++) cJSON_AddItemToArray(array, cJSON_CreateString(list->at[i]));
@@ -67,25 +13,7 @@ static char *list_text(const cli_list *list) {
   return text;
 }
 
-vtb_status cli_model_load_for(const char *what, const cli_model_options *o, const char *weights,
-                              const vtb_instantiate_options *more, cli_model *out,
-                              char **settings) {
-  vtb_error err = {0};
-  cli_model_options with = *o;
-  with.defines = (cli_list){0};
-  cJSON *keep;
-  char size[32];
-  vtb_status status = settings_for(weights, &o->defines, &with.defines, &keep, &err);
-  if (status != VTB_OK) return cli_error(&err);
-  if (weights && o->image) status = made_for(what, &with, size);
-  if (status == VTB_OK) status = cli_model_load(what, &with, more, out);
-  if (status == VTB_OK && settings) *settings = list_text(&with.defines);
-  vtb_vec_free(&with.defines);
-  cJSON_Delete(keep);
-  return status;
-}
-
-/* ---- inference ------------------------------------------------------------------------------- */
+/* ---- inference -------------------------------------------------------------------------------  */
 
 void cli_inference_free(cli_inference *inf) {
   vtb_model_free(inf->model);
@@ -94,15 +22,12 @@ void cli_inference_free(cli_inference *inf) {
   *inf = (cli_inference){0};
 }
 
-static vtb_status compile(const char *what, const cli_model_options *o, int64_t batch,
+static vtb_status compile(const char *what, const cli_model_options *m, int64_t batch,
                           const char *weights, vtb_program **program) {
-  cli_model model;
-  vtb_status status = cli_model_load_for(what, o, weights, NULL, &model, NULL);
-  if (status != VTB_OK) return status;
-  status = cli_run_passes(model.module, o, vtb_pipeline_graph, false, 0);
-  if (status == VTB_OK) status = cli_compile(model.module, model.name, o, batch, false, program);
-  cli_model_free(&model);
-  return status;
+  vtb_compile_options o = cli_compile_options(m, what);
+  o.batch = batch;
+  o.weights = weights;
+  return cli_report(m, vtb_compile(&o, program, m->report));
 }
 
 /* Parameters from the file named, else from the built file, else from their initialisers. */
@@ -133,7 +58,8 @@ vtb_status cli_load_for_inference(const char *command, const char *what, const c
   if (cli_is_built(what)) {
     status = cli_built_open(command, what, o, &out->built);
     if (status == VTB_OK)
-      status = cli_built_program(out->built, VTB_ARTEFACT_INFERENCE, o, o->batch, &out->program);
+      status =
+          cli_built_program(out->built, VTB_ARTEFACT_INFERENCE, o, o->compile.batch, &out->program);
   } else {
     status = compile(what, o, batch, weights, &out->program);
   }

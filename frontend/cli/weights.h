@@ -5,13 +5,6 @@
 #include "frontend/cli/cli.h"
 #include "runtime/artefact/artefact.h"
 
-/* The module of MODEL with the -D settings that are stored with the weights (NULL: none) where the
- * user gives no other. *settings (may be NULL): all that hold, a JSON list for cJSON_free().
- * Diagnostics are printed. */
-VTB_MUST_USE vtb_status cli_model_load_for(const char *what, const cli_model_options *o,
-                                           const char *weights, const vtb_instantiate_options *more,
-                                           cli_model *out, char **settings);
-
 typedef struct cli_inference {
   vtb_program *program; /* owned by the model */
   vtb_model *model;

@@ -17,7 +17,8 @@ typedef struct vtb_search {
   const char *const *dirs;
   size_t n_dirs;
 } vtb_search;
-/* VTB_MODELS (colon-separated), then the installed or source models folder compiled in. */
+/* VTB_MODELS (colon-separated) as it is at the first call, then the installed or source models
+ * folder compiled in. Any thread. */
 const vtb_search *vtb_search_default(void);
 
 /* Parses `path` and, recursively, what it uses. Several errors a run. NULL only when the file

@@ -4,8 +4,10 @@
 #include "ir/diag_codes.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,38 +20,55 @@ enum { MAX_FILE_BYTES = 16 << 20, MAX_USE_DEPTH = 64, MAX_FOLDER_DEPTH = 4 };
 
 /* ---- search folders -------------------------------------------------------------------------- */
 
-/* Of an installed command: PREFIX/bin/vertebra reads PREFIX/share/vertebra/models. NULL if there is
- * none. */
-static const char *installed_models(void) {
-  static char path[PATH_MAX + 64];
-  ssize_t n = readlink("/proc/self/exe", path, PATH_MAX);
-  if (n <= 0) return NULL;
-  path[n] = '\0';
-  for (int up = 0; up < 2; up++) {
+/* The default folders, in memory of their own, so that no caller can fail for want of it. */
+static struct {
+  char text[8192], installed[PATH_MAX + 64];
+  const char *dirs[64];
+  vtb_search search;
+} defaults;
+
+static void add_folder(const char *dir) {
+  if (defaults.search.n_dirs < sizeof defaults.dirs / sizeof *defaults.dirs)
+    defaults.dirs[defaults.search.n_dirs++] = dir;
+}
+
+/* PREFIX/bin/vertebra and PREFIX/lib/libvertebra.so read PREFIX/share/vertebra/models. */
+static bool is_installed(const char *file) {
+  char *path = defaults.installed;
+  if (strlen(file) >= PATH_MAX) return false;
+  strcpy(path, file);
+  for (int up = 0; up < 4; up++) {
     char *slash = strrchr(path, '/');
-    if (!slash) return NULL;
+    if (!slash) return false;
+    strcpy(slash, "/share/vertebra/models");
+    if (vtb_path_is_dir(path)) return true;
     *slash = '\0';
   }
-  strcat(path, "/share/vertebra/models");
-  return vtb_path_is_dir(path) ? path : NULL;
+  return false;
+}
+
+static bool find_installed(void) {
+  char program[PATH_MAX];
+  Dl_info library;
+  ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+  program[n > 0 ? n : 0] = '\0';
+  return is_installed(program) ||
+         (dladdr(&defaults, &library) && library.dli_fname && is_installed(library.dli_fname));
+}
+
+static void find_folders(void) {
+  const char *env = getenv("VTB_MODELS");
+  snprintf(defaults.text, sizeof defaults.text, "%s", env ? env : "");
+  for (char *rest = defaults.text, *dir; (dir = strsep(&rest, ":"));)
+    if (*dir) add_folder(dir);
+  add_folder(find_installed() ? defaults.installed : VTB_MODELS_DIR);
+  defaults.search.dirs = defaults.dirs;
 }
 
 const vtb_search *vtb_search_default(void) {
-  static vtb_search search;
-  static VTB_VEC(const char *) dirs;
-  if (search.dirs) return &search;
-  const char *env = getenv("VTB_MODELS");
-  for (char *at = env && *env ? vtb_xstrdup(env) : NULL;
-       at && *at;) { /* the copy lives as long as `dirs` */
-    char *colon = strchr(at, ':');
-    if (colon) *colon = '\0';
-    if (*at) vtb_vec_push(&dirs, at);
-    at = colon ? colon + 1 : NULL;
-  }
-  const char *installed = installed_models();
-  vtb_vec_push(&dirs, installed ? installed : VTB_MODELS_DIR);
-  search = (vtb_search){dirs.at, dirs.n};
-  return &search;
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, find_folders);
+  return &defaults.search;
 }
 
 /* ---- one file -------------------------------------------------------------------------------- */

@@ -30,7 +30,7 @@ expect 4 "$VERTEBRA" run "$work/plain.so" --target cuda $image; says "no code fo
 # wrong use
 expect 2 "$VERTEBRA" build; says "one MODEL is needed"
 expect 2 "$VERTEBRA" build "${small[@]}" --target cpu:z80; says "'cpu:z80' is no target"
-expect 2 "$VERTEBRA" build "${small[@]}" --precision bf16; says "for CUDA targets"
+expect 2 "$VERTEBRA" build "${small[@]}" --precision bf16; says "does not know precision bf16"
 expect 2 "$VERTEBRA" build "${small[@]}" --ema; says "for --train"
 expect 2 "$VERTEBRA" build "$work/plain.so"; says "compiled already"
 expect 1 "$VERTEBRA" dump "$work/plain.so" --stage ir; says "needs the model's source"

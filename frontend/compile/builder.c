@@ -1,0 +1,254 @@
+/* See builder.h. */
+#include "frontend/compile/builder.h"
+
+#include "codegen/cuda/compile/nvrtc.h"
+#include "codegen/cpu/host/link.h"
+#include "runtime/launch/launch_check.h"
+#include "runtime/launch/launch_plan_file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- targets --------------------------------------------------------------------------------- */
+
+static bool take_level(const char *name, vtb_build_targets *t) {
+  int level = strcmp(name, "host") == 0 ? vtb_cpu_level_here() : vtb_cpu_level_find(name);
+  if (level < 0) return false;
+  return t->cpu = t->level[level] = true;
+}
+
+static bool take_arch(const char *name, vtb_build_targets *t) {
+  for (int i = 0; i < VTB_BUILD_ARCHS; i++)
+    if (strcmp(name, vtb_archs[i].name) == 0) return t->cuda = t->arch[i] = true;
+  return false;
+}
+
+/* "cpu" is this machine's level, "cuda" every architecture. */
+static bool take_target(const char *name, vtb_build_targets *t) {
+  if (strcmp(name, "cpu") == 0) return take_level("host", t);
+  if (strcmp(name, "cuda") == 0) {
+    for (int i = 0; i < VTB_BUILD_ARCHS; i++) t->arch[i] = true;
+    return t->cuda = true;
+  }
+  if (vtb_starts_with(name, "cpu:")) return take_level(name + strlen("cpu:"), t);
+  if (vtb_starts_with(name, "cuda:")) return take_arch(name + strlen("cuda:"), t);
+  return take_level(name, t) || take_arch(name, t);
+}
+
+vtb_status vtb_build_targets_parse(const char *text, vtb_build_targets *out, vtb_error *err) {
+  char *copy = vtb_xstrdup(text), *rest = copy;
+  vtb_status status = VTB_OK;
+  *out = (vtb_build_targets){0};
+  for (char *name; status == VTB_OK && (name = strsep(&rest, ","));)
+    if (!take_target(name, out))
+      status = vtb_fail(
+          err, VTB_E_USAGE,
+          "'%s' is no target: there are cpu (this machine's level), cpu:x86-64, cpu:x86-64-v2, "
+          "cpu:x86-64-v3, cpu:x86-64-v4, cuda (all), cuda:sm_80, cuda:sm_90a and cuda:sm_100a",
+          name);
+  vtb_free(copy);
+  return status;
+}
+
+/* ---- the builder ----------------------------------------------------------------------------- */
+
+static vtb_status check_options(const vtb_file_builder *b, vtb_error *err) {
+  const vtb_target *target = vtb_target_find(b->targets.cuda ? "cuda" : "cpu");
+  vtb_codegen_options code;
+  return vtb_compile_code(target, b->options, &code, err);
+}
+
+vtb_status vtb_file_builder_open(vtb_file_builder *b, const vtb_compile_options *o, vtb_report *r) {
+  *b = (vtb_file_builder){.options = o, .report = r};
+  vtb_arena_init(&b->arena);
+  b->manifest = (vtb_manifest){.compiler = VTB_VERSION,
+                               .precision = o->precision ? o->precision : "fp32",
+                               .library = vtb_compile_library_hash(),
+                               .services_bytes = (int32_t)sizeof(vtb_services),
+                               .programs = b->programs};
+  vtb_status status =
+      vtb_build_targets_parse(o->target ? o->target : "cpu", &b->targets, &r->error);
+  return status == VTB_OK ? check_options(b, &r->error) : status;
+}
+
+void vtb_file_builder_free(vtb_file_builder *b) {
+  for (size_t i = 0; i < b->objects.n; i++) vtb_object_free(&b->objects.at[i]);
+  for (size_t i = 0; i < b->plans.n; i++) vtb_launch_plan_free(b->plans.at[i]);
+  vtb_vec_free(&b->objects);
+  vtb_vec_free(&b->plans);
+  vtb_vec_free(&b->pending);
+  vtb_vec_free(&b->meta);
+  vtb_weights_free(b->weights);
+  vtb_weights_free(b->file);
+  vtb_arena_free(&b->arena);
+}
+
+void vtb_file_builder_meta(vtb_file_builder *b, const char *key, const char *value) {
+  vtb_vec_push(&b->meta, ((vtb_artefact_meta){vtb_arena_strdup(&b->arena, key),
+                                              vtb_arena_strdup(&b->arena, value)}));
+}
+
+/* Takes data that is in the builder's arena. */
+static void wait_for_place(vtb_file_builder *b, const void *data, size_t n, vtb_blob *place) {
+  vtb_vec_push(&b->pending, ((vtb_pending){data, n, place}));
+}
+
+/* ---- processors ------------------------------------------------------------------------------ */
+
+static vtb_status add_code(vtb_file_builder *b, vtb_artefact_program *p, const vtb_compilation *c,
+                           int64_t batch, int level) {
+  char symbol[32];
+  vtb_compilation lowered;
+  vtb_object object;
+  /* calls around kernels, which do nothing unless the services measure: a file can be profiled */
+  vtb_codegen_options code = {.cpu = vtb_cpu_level_names[level], .profile = true};
+  int32_t entry = (int32_t)b->objects.n;
+  const vtb_target *target = vtb_target_find("cpu");
+  vtb_status status = vtb_compilation_lower(c, target, &code, batch, &lowered);
+  vtb_module *m = lowered.module;
+  if (status == VTB_OK)
+    status = vtb_backend_of(target)->object(m, m->entry, &code, vtb_link_symbol(entry, symbol),
+                                            &object, &b->report->error);
+  vtb_compilation_free(&lowered);
+  if (status != VTB_OK) return status;
+  vtb_vec_push(&b->objects, object);
+  const vtb_program *about = &object.about; /* whose tables are the object's arena's */
+  p->batch = about->batch;
+  p->n_tensors = about->n_tensors;
+  p->tensors = about->tensors;
+  p->codes[p->n_codes++] = (vtb_artefact_code){.cpu = vtb_cpu_level_names[level],
+                                               .entry = entry,
+                                               .workspace_bytes = about->workspace_bytes,
+                                               .n_kernels = about->n_kernels,
+                                               .kernels = about->kernels};
+  return VTB_OK;
+}
+
+/* ---- CUDA ------------------------------------------------------------------------------------ */
+
+static vtb_status add_images(vtb_file_builder *b, vtb_artefact_program *p,
+                             const vtb_launch_plan *plan, const char *arch, vtb_error *err) {
+  vtb_cuda_code *codes = vtb_xcalloc((size_t)plan->n_sources + 1, sizeof *codes);
+  vtb_status status = vtb_cuda_compile_plan(plan, arch, codes, err);
+  if (status == VTB_OK) {
+    vtb_artefact_images *m = &p->images[p->n_images++];
+    *m = (vtb_artefact_images){arch, plan->n_sources,
+                               VTB_NEW_ARRAY(&b->arena, vtb_blob, plan->n_sources + 1)};
+    for (int i = 0; i < plan->n_sources; i++) {
+      wait_for_place(b, vtb_arena_memdup(&b->arena, codes[i].data, codes[i].n_bytes),
+                     codes[i].n_bytes, &m->at[i]);
+      vtb_cuda_code_free(&codes[i]);
+    }
+  }
+  vtb_free(codes);
+  return status;
+}
+
+/* Cubins run on their own architecture only; PTX of the oldest one asked for is for cards to
+ * come. */
+static vtb_status compile_plan(vtb_file_builder *b, vtb_artefact_program *p,
+                               const vtb_launch_plan *plan, vtb_error *err) {
+  vtb_status status = VTB_OK;
+  const bool *arch = b->targets.arch;
+  p->images = VTB_NEW_ARRAY(&b->arena, vtb_artefact_images, VTB_BUILD_ARCHS + VTB_BUILD_PTX);
+  for (int i = 0; i < VTB_BUILD_ARCHS && status == VTB_OK; i++)
+    if (arch[i]) status = add_images(b, p, plan, vtb_archs[i].name, err);
+  if (arch[0] && status == VTB_OK) status = add_images(b, p, plan, "compute_80", err);
+  if ((arch[1] || arch[2]) && status == VTB_OK) status = add_images(b, p, plan, "compute_90", err);
+  return status;
+}
+
+/* Library products only if they are asked for: the machine that runs the file may not have
+ * cublasLt. */
+static bool library_products(const vtb_compile_options *o) {
+  const char *wish = getenv("VTB_CUBLAS");
+  if (o->library != VTB_LIBRARY_AUTO) return o->library == VTB_LIBRARY_YES;
+  return wish && *wish && strcmp(wish, "0") != 0;
+}
+
+static vtb_status make_plan(vtb_file_builder *b, const vtb_compilation *c, int64_t batch,
+                            vtb_launch_plan **plan) {
+  const vtb_target *target = vtb_target_find("cuda");
+  vtb_compilation lowered;
+  vtb_codegen_options code;
+  vtb_error *err = &b->report->error;
+  vtb_status status = vtb_compile_code(target, &c->options, &code, err);
+  if (status != VTB_OK) return status;
+  code.library = library_products(&c->options);
+  status = vtb_compilation_lower(c, target, &code, batch, &lowered);
+  vtb_module *m = lowered.module;
+  if (status == VTB_OK) status = vtb_backend_of(target)->plan(m, m->entry, &code, plan, err);
+  vtb_compilation_free(&lowered);
+  if (status == VTB_OK) vtb_vec_push(&b->plans, *plan);
+  return status;
+}
+
+static vtb_status add_plan(vtb_file_builder *b, vtb_artefact_program *p, const vtb_compilation *c,
+                           int64_t batch) {
+  vtb_launch_plan *plan = NULL;
+  vtb_strbuf bytes = {0};
+  vtb_status status = make_plan(b, c, batch, &plan);
+  if (status == VTB_OK) status = compile_plan(b, p, plan, &b->report->error);
+  if (status != VTB_OK) return status;
+  vtb_launch_plan_write(plan, &bytes);
+  wait_for_place(b, vtb_arena_memdup(&b->arena, bytes.at, bytes.n), bytes.n, &p->plan);
+  vtb_strbuf_free(&bytes);
+  if (p->n_codes) return VTB_OK; /* else the plan's tensors are what the manifest shows */
+  p->batch = plan->batch;
+  p->n_tensors = plan->n_tensors;
+  p->tensors = plan->tensors;
+  return VTB_OK;
+}
+
+vtb_status vtb_file_builder_add(vtb_file_builder *b, vtb_artefact_role role,
+                                const vtb_compilation *c, int64_t batch) {
+  vtb_artefact_program *p = &b->programs[b->manifest.n_programs++];
+  vtb_status status = VTB_OK;
+  *p = (vtb_artefact_program){.role = role,
+                              .codes = VTB_NEW_ARRAY(&b->arena, vtb_artefact_code, VTB_CPU_LEVELS)};
+  for (int i = 0; i < VTB_CPU_LEVELS && status == VTB_OK; i++)
+    if (b->targets.level[i]) status = add_code(b, p, c, batch, i);
+  return status == VTB_OK && b->targets.cuda ? add_plan(b, p, c, batch) : status;
+}
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+/* Of everything that runs: code that is loaded for a manifest of another build is refused. */
+static uint64_t build_number(const vtb_file_builder *b) {
+  uint64_t h = vtb_hash_str(VTB_HASH_INIT, VTB_VERSION);
+  for (size_t i = 0; i < b->objects.n; i++)
+    h = vtb_hash_bytes(h, b->objects.at[i].data, b->objects.at[i].n_bytes);
+  for (size_t i = 0; i < b->pending.n; i++)
+    h = vtb_hash_bytes(h, b->pending.at[i].data, b->pending.at[i].n_bytes);
+  return h;
+}
+
+static vtb_status write_parts(vtb_file_builder *b, vtb_artefact_writer *w, vtb_error *err) {
+  vtb_status status = VTB_OK;
+  for (size_t i = 0; i < b->pending.n && status == VTB_OK; i++)
+    status = vtb_artefact_put(w, b->pending.at[i].data, b->pending.at[i].n_bytes,
+                              b->pending.at[i].place, err);
+  if (b->weights && status == VTB_OK)
+    status = vtb_artefact_put_weights(w, b->weights, &b->manifest.weights, err);
+  return status == VTB_OK ? vtb_artefact_finish(w, &b->manifest, err) : status;
+}
+
+vtb_status vtb_file_builder_write(vtb_file_builder *b, const char *path) {
+  vtb_error *err = &b->report->error;
+  vtb_artefact_writer w = {0};
+  vtb_strbuf nvrtc = {0};
+  char *library = NULL;
+  size_t n = 0;
+  b->manifest.build = build_number(b);
+  b->manifest.meta = b->meta.at;
+  b->manifest.n_meta = (int32_t)b->meta.n;
+  if (b->targets.cuda && vtb_cuda_describe_nvrtc(&nvrtc)) b->manifest.nvrtc = nvrtc.at;
+  vtb_status status =
+      vtb_link_table(b->objects.at, (int)b->objects.n, b->manifest.build, &library, &n, err);
+  if (status == VTB_OK) status = vtb_artefact_begin(&w, path, library, n, err);
+  if (status == VTB_OK) status = write_parts(b, &w, err);
+  vtb_artefact_abort(&w);
+  vtb_strbuf_free(&nvrtc);
+  vtb_free(library);
+  return status;
+}

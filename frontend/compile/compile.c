@@ -1,0 +1,90 @@
+/* The calls of compile.h: each is one guard, so that memory that runs out is a status. */
+#include "frontend/compile/compile.h"
+
+#include "frontend/compile/driver.h"
+
+#include <string.h>
+
+typedef enum wanted { A_PROGRAM, A_FILE, A_TEXT } wanted;
+
+/* One call. What it has to say is collected in a report of its own, which the caller's takes over
+ * when all is done: a call that is left in the middle leaves nothing half said. */
+typedef struct call {
+  wanted wanted;
+  const vtb_compile_options *given;
+  const char *stage, *processor, *path; /* of a text; of a file */
+  vtb_report *into, report;
+  vtb_compile_options options;
+  vtb_program *program;
+  char *text;
+} call;
+
+/* The caller's options as far as they go. */
+static vtb_status take_options(call *k, vtb_error *err) {
+  vtb_compile_options *o = &k->options;
+  if (!k->given || k->given->size < offsetof(vtb_compile_options, entry))
+    return vtb_fail(err, VTB_E_USAGE, "the options' size must be sizeof(vtb_compile_options)");
+  memcpy(o, k->given, k->given->size < sizeof *o ? k->given->size : sizeof *o);
+  if (o->batch < 0 || o->chunk < 0 || o->eval_batch < 0)
+    return vtb_fail(err, VTB_E_USAGE, "batch, eval_batch and chunk are at least 0");
+  if (!o->batch) o->batch = 1;
+  return VTB_OK;
+}
+
+static vtb_status make_program(call *k, vtb_compilation *c) {
+  vtb_status status = vtb_compilation_open(c, &k->options, &k->report);
+  if (status != VTB_OK) return status;
+  return vtb_compilation_program(c, k->options.batch, k->options.profile, &k->program);
+}
+
+static vtb_status make_text(call *k, vtb_compilation *c) {
+  vtb_strbuf out = {0};
+  vtb_status status = vtb__stage_text(c, &k->options, k->stage, k->processor, &out, &k->report);
+  if (status == VTB_OK)
+    k->text = out.at ? out.at : vtb_xstrdup("");
+  else
+    vtb_strbuf_free(&out);
+  return status;
+}
+
+static vtb_status work(void *arg, vtb_error *err) {
+  call *k = arg;
+  vtb_compilation c = {0};
+  vtb_status status = take_options(k, &k->report.error);
+  if (status == VTB_OK)
+    status = k->wanted == A_PROGRAM ? make_program(k, &c)
+             : k->wanted == A_TEXT  ? make_text(k, &c)
+                                    : vtb__build(&k->options, k->path, &k->report);
+  vtb_compilation_free(&c);
+  if (k->into) {
+    *err = k->report.error;
+    vtb__report_join(k->into, &k->report);
+  }
+  vtb__report_clear(&k->report);
+  return status;
+}
+
+static vtb_status run(call *k) {
+  vtb_error none = {0}, *err = k->into ? &k->into->error : &none;
+  *err = (vtb_error){0};
+  return vtb_guard(work, k, err);
+}
+
+vtb_status vtb_compile(const vtb_compile_options *o, vtb_program **program, vtb_report *r) {
+  call k = {.wanted = A_PROGRAM, .given = o, .into = r};
+  vtb_status status = run(&k);
+  if (status == VTB_OK) *program = k.program;
+  return status;
+}
+
+vtb_status vtb_compile_file(const vtb_compile_options *o, const char *path, vtb_report *r) {
+  return run(&(call){.wanted = A_FILE, .given = o, .path = path, .into = r});
+}
+
+vtb_status vtb_compile_stage(const vtb_compile_options *o, const char *stage, const char *processor,
+                             char **text, vtb_report *r) {
+  call k = {.wanted = A_TEXT, .given = o, .stage = stage, .processor = processor, .into = r};
+  vtb_status status = run(&k);
+  if (status == VTB_OK) *text = k.text;
+  return status;
+}

@@ -1,0 +1,138 @@
+/* The compiler as a library: a model's source, options and a target to a program that runs now, a
+ * file that runs without the compiler, or the text of a stage. docs/compile.md has a complete
+ * example.
+ *
+ * Nothing is printed and nothing exits: what is wrong comes back as a status, and as diagnostics in
+ * a report.
+ *
+ * Ownership: options are only read during the call, and may be gone afterwards; programs, texts and
+ *            reports are the caller's.
+ * Threads:   calls are independent of each other, also at the same time; one report is for one
+ *            thread at a time.
+ * Errors:    VTB_E_INPUT, the source or a file is at fault; VTB_E_USAGE, an option is;
+ *            VTB_E_DEVICE, the target is not there; VTB_E_MEMORY (where LLVM finds none it ends the
+ *            process: that is out of our hands); VTB_E_INTERNAL, our bug.
+ */
+#ifndef VTB_COMPILE_H
+#define VTB_COMPILE_H
+
+#include "runtime/launch/program.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Who makes large products on CUDA. */
+typedef enum vtb_vendor_library {
+  VTB_LIBRARY_AUTO, /* cublasLt where it is found, or as VTB_CUBLAS says; in files only then */
+  VTB_LIBRARY_YES,
+  VTB_LIBRARY_NO /* generated kernels */
+} vtb_vendor_library;
+
+/* Zero is the default of every field; `size` must be sizeof(vtb_compile_options), so that a newer
+ * library knows which fields its caller had. */
+typedef struct vtb_compile_options {
+  size_t size;
+
+  /* ---- what is compiled */
+  /* A .vtb file, or a preset, model, block, fn or recurrence of the search folders. */
+  const char *model;
+  const char *text;  /* the source itself; `model` is then its name in messages */
+  size_t text_bytes; /* 0: up to the NUL */
+  const char *entry; /* of a source that declares several; NULL: its only model, or its last */
+  /* Hyperparameters, "name=value", the value as .vtb text: "depth=12". */
+  const char *const *defines;
+  size_t n_defines;
+  const char *image; /* image size, "512" or "224x384" */
+  /* A safetensors file: settings stored in it hold where `defines` has none of the name. */
+  const char *weights;
+  /* Folders where `use` and names look; NULL: VTB_MODELS, then what is installed. */
+  const char *const *search;
+  size_t n_search;
+
+  /* ---- how */
+  const char *mode; /* of recurrences: auto, parallel, recurrent, chunkwise; NULL: as written */
+  int64_t chunk;    /* tokens; the mode is "chunkwise" if none is given */
+  int64_t batch;    /* images a run; 0: 1 */
+  /* "cpu" (default), "cuda" or "cuda-emulated"; of files: a list, docs/artefact.md. */
+  const char *target;
+  const char *precision; /* of products on CUDA: fp32 (default), tf32, bf16, fp16, bf16-all */
+  vtb_vendor_library library;
+  bool taps;    /* `tap` statements become outputs "tap:<name>" */
+  bool profile; /* calls around kernels, so that services can measure them */
+
+  /* ---- training: the program is a step of it, whose tensors runtime/train/train.h describes */
+  bool training;
+  double label_smoothing;
+  const char *optimizer; /* on CUDA the step ends with this update: adamw, sgd; NULL: with none */
+  bool average;          /* and averages the weights */
+
+  /* ---- files: what vtb_compile_file() puts into them besides */
+  int64_t eval_batch; /* with training: images a run of the inference program; 0: 4 x batch */
+
+  /* ---- looking on */
+  const char *print_after; /* the IR after this pass, or after "all", goes to `say` */
+  bool time_passes;        /* and how long each pass took */
+  void (*say)(void *user, const char *text); /* NULL: nobody listens */
+  void *user;
+} vtb_compile_options;
+
+/* ---- reports --------------------------------------------------------------------------------- */
+
+/* A range of a source; no place if `file` is NULL. Bytes from 0, the end exclusive; lines and
+ * columns from 1, columns in bytes. */
+typedef struct vtb_text_range {
+  const char *file;
+  uint32_t begin, end;
+  int line, column, end_line, end_column;
+} vtb_text_range;
+
+typedef struct vtb_diagnostic_note {
+  const char *text;
+  vtb_text_range at;
+} vtb_diagnostic_note;
+
+typedef struct vtb_diagnostic {
+  bool is_error;    /* else a warning */
+  int code;         /* 1101 of VTB1101: docs/errors.md and `vertebra explain` have more */
+  const char *text; /* one sentence in the names of the source, without a full stop */
+  vtb_text_range at;
+  const vtb_diagnostic_note *notes; /* other places that matter */
+  size_t n_notes;
+  const char *help; /* what to do; NULL if there is no advice */
+} vtb_diagnostic;
+
+/* What calls had to say. It may serve several calls: a warning that it has is not taken again. */
+typedef struct vtb_report vtb_report;
+vtb_report *vtb_report_new(void);    /* NULL when out of memory */
+void vtb_report_free(vtb_report *r); /* NULL is fine */
+/* In order; valid until the next call with the report. None when out of memory. */
+size_t vtb_report_diagnostics(vtb_report *r, const vtb_diagnostic **out);
+/* Why the last call failed, as one sentence; "" if it did not. */
+const char *vtb_report_error(const vtb_report *r);
+/* What was added since the last call of this function, with source lines and carets, as the
+ * command line prints it; "" if nothing was. For free(); NULL when out of memory. */
+char *vtb_report_text(vtb_report *r, bool color);
+
+/* ---- compiling; r may be NULL ---------------------------------------------------------------- */
+
+/* A program for vtb_model_new() or vtb_program_free(). */
+VTB_MUST_USE vtb_status vtb_compile(const vtb_compile_options *o, vtb_program **program,
+                                    vtb_report *r);
+/* A file as `vertebra build` writes it, for vtb_model_open(): for inference and, of options that
+ * say training, a step of it too; with the parameters of `weights`, if that is given. It is
+ * written under another name, synced and renamed: readers see the whole file, or what was there
+ * before. */
+VTB_MUST_USE vtb_status vtb_compile_file(const vtb_compile_options *o, const char *path,
+                                         vtb_report *r);
+/* The text of a stage: ast, ir, graph, grad, fused, plan, llvm, asm, cuda, launches, ptx,
+ * resources. `processor`: llvm and asm for another processor ("x86-64-v3"), ptx and resources
+ * for an architecture ("sm_90a"); NULL: the default. *text is for free(). */
+VTB_MUST_USE vtb_status vtb_compile_stage(const vtb_compile_options *o, const char *stage,
+                                          const char *processor, char **text, vtb_report *r);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,102 @@
+/* The steps of a compilation one by one, for those who need what is between them: the command line,
+ * tests.
+ *
+ * A vtb_compilation goes load, graph, train if wanted, then program (any number of times) or lower.
+ * Every step leaves what is wrong in the report. Ownership: the compilation owns unit and module;
+ * the report and what the options point to must outlive it.
+ */
+#ifndef VTB_COMPILE_DRIVER_H
+#define VTB_COMPILE_DRIVER_H
+
+#include "codegen/targets.h"
+#include "frontend/compile/compile.h"
+#include "frontend/lang/lang.h"
+
+/* ---- reports --------------------------------------------------------------------------------- */
+
+struct vtb_report {
+  vtb_error error;
+  vtb_diags diags;
+  size_t n_shown;            /* of diags.list, by vtb_report_text() */
+  VTB_VEC(vtb_unit *) units; /* whose sources diagnostics point into */
+  vtb_arena arena;           /* of `list` */
+  VTB_VEC(vtb_diagnostic) list;
+};
+/* Takes what `diags` has, but warnings that the report has already, and frees the rest. */
+void vtb__report_take(vtb_report *r, vtb_diags *diags);
+/* Takes over what another report has. */
+void vtb__report_join(vtb_report *r, vtb_report *from);
+void vtb__report_clear(vtb_report *r); /* what it has, not itself */
+/* Takes what a step left: its diagnostics, and its error unless a diagnostic says it. */
+void vtb__report_end(vtb_report *r, vtb_status status, vtb_diags *diags, const vtb_error *err);
+
+/* ---- compilations ---------------------------------------------------------------------------- */
+
+typedef struct vtb_compilation {
+  vtb_compile_options options;
+  vtb_report *report;
+  vtb_unit *unit;
+  vtb_module *module;
+  const char *func;         /* what is compiled, in the module */
+  VTB_VEC(char *) settings; /* the defines that hold: the options' and those of the weights */
+  size_t n_before;          /* diagnostics of the report before it began */
+} vtb_compilation;
+
+/* more: overrides before the options', shapes of a block's inputs, whether it is training; may
+ * be NULL. */
+VTB_MUST_USE vtb_status vtb_compilation_load(vtb_compilation *c, const vtb_compile_options *o,
+                                             const vtb_instantiate_options *more, vtb_report *r);
+void vtb_compilation_free(vtb_compilation *c);
+/* Of its one f32 input of rank 4. VTB_E_INPUT if there is none. */
+VTB_MUST_USE vtb_status vtb_compilation_image_size(const vtb_compilation *c, int *channels,
+                                                   int *height, int *width);
+/* Runs a pipeline over the module. */
+VTB_MUST_USE vtb_status vtb_compilation_run(vtb_compilation *c, const char *pipeline);
+VTB_MUST_USE vtb_status vtb_compilation_graph(vtb_compilation *c);
+/* The training step becomes what is compiled. */
+VTB_MUST_USE vtb_status vtb_compilation_train(vtb_compilation *c);
+/* The gradient of the entry's results `outs` by its arguments `wrt` (vtb_autodiff) becomes what
+ * is compiled. */
+VTB_MUST_USE vtb_status vtb_compilation_gradient(vtb_compilation *c, const int *outs, int n_outs,
+                                                 const int *wrt, int n_wrt);
+/* load, graph and, of options that say training, train. */
+VTB_MUST_USE vtb_status vtb_compilation_open(vtb_compilation *c, const vtb_compile_options *o,
+                                             vtb_report *r);
+/* A compilation of the same options with a copy of the module, over which the target's passes
+ * have run. */
+VTB_MUST_USE vtb_status vtb_compilation_lower(const vtb_compilation *c, const vtb_target *target,
+                                              const vtb_codegen_options *code, int64_t batch,
+                                              vtb_compilation *lowered);
+/* Of the options' target; the module stays as it is. */
+VTB_MUST_USE vtb_status vtb_compilation_program(const vtb_compilation *c, int64_t batch,
+                                                bool profile, vtb_program **program);
+
+/* ---- targets (program.c) --------------------------------------------------------------------- */
+
+#define VTB_DEFAULT_TARGET "cpu"
+
+/* NULL is the default. Unless `interpreted`, it is one that code is made for. VTB_E_USAGE if
+ * there is none. */
+VTB_MUST_USE vtb_status vtb_compile_target(const char *name, bool interpreted,
+                                           const vtb_target **out, vtb_error *err);
+/* What code generation is told; whether the vendor's library is used where nobody said. */
+VTB_MUST_USE vtb_status vtb_compile_code(const vtb_target *target, const vtb_compile_options *o,
+                                         vtb_codegen_options *out, vtb_error *err);
+/* adamw or sgd; NULL: no update. */
+VTB_MUST_USE vtb_status vtb_compile_optimizer(const char *name, vtb_update_rule *out,
+                                              vtb_error *err);
+/* Of the texts that a plan's sources rely on: kernels of a file are emulated only with those
+ * they were built with. */
+uint64_t vtb_compile_library_hash(void);
+
+/* ---- stages (stage.c) and files (file.c) ----------------------------------------------------- */
+
+/* Opens *c as far as the stage needs it; its text is appended to `out`. */
+VTB_MUST_USE vtb_status vtb__stage_text(vtb_compilation *c, vtb_compile_options *o,
+                                        const char *stage, const char *processor, vtb_strbuf *out,
+                                        vtb_report *r);
+VTB_MUST_USE vtb_status vtb__build(const vtb_compile_options *o, const char *path, vtb_report *r);
+/* A JSON list of the defines that hold; for cJSON_free(). */
+char *vtb_compilation_settings(const vtb_compilation *c);
+
+#endif

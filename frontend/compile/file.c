@@ -1,0 +1,116 @@
+/* A model compiled into a file that runs without the compiler: docs/artefact.md. */
+#include "frontend/compile/builder.h"
+#include "runtime/artefact/safetensors.h"
+
+#include <cjson/cJSON.h>
+#include <string.h>
+
+/* ---- weights --------------------------------------------------------------------------------- */
+
+/* The tensors that the program has, as they are in the file, which may hold others: an
+ * optimiser's, say. */
+static vtb_status check_weights(const vtb_artefact_program *p, const char *path, const char *prefix,
+                                const vtb_weights *file, vtb_error *err) {
+  vtb_program about = {.n_tensors = p->n_tensors, .tensors = p->tensors};
+  void **buffers = vtb_xcalloc((size_t)p->n_tensors + 1, sizeof *buffers);
+  vtb_error inner = {0};
+  vtb_status status = VTB_OK;
+  for (int i = 0; i < p->n_tensors; i++)
+    if (p->tensors[i].io == VTB_IO_PARAM || p->tensors[i].io == VTB_IO_BUFFER)
+      buffers[i] = vtb_xmalloc((size_t)vtb_tensor_info_count(&p->tensors[i]) * 4 + 4);
+  if (vtb_weights_bind(&about, file, prefix, buffers, NULL, NULL, &inner) != VTB_OK)
+    status = vtb_fail(err, VTB_E_INPUT, "%s: %s", path, inner.text);
+  for (int i = 0; i < p->n_tensors; i++) vtb_free(buffers[i]);
+  vtb_free(buffers);
+  return status;
+}
+
+static void take_weights(vtb_file_builder *b, const char *prefix) {
+  const vtb_artefact_program *p = &b->programs[0];
+  b->weights = vtb_weights_new();
+  for (int i = 0; i < p->n_tensors; i++) {
+    if (p->tensors[i].io != VTB_IO_PARAM && p->tensors[i].io != VTB_IO_BUFFER) continue;
+    vtb_strbuf name = {0};
+    vtb_strbuf_printf(&name, "%s%s", prefix, p->tensors[i].name);
+    const vtb_weight *t = vtb_weights_find(b->file, name.at);
+    if (t) vtb_weights_borrow(b->weights, p->tensors[i].name, t->elem, t->rank, t->dim, t->data);
+    vtb_strbuf_free(&name);
+  }
+}
+
+/* The file says of itself what the weights say: class names, normalisation. */
+static void copy_meta(vtb_file_builder *b) {
+  static const char *const said[] = {"classes", "mean", "std"};
+  for (size_t i = 0; i < b->file->meta.n; i++)
+    vtb_weights_set_meta(b->weights, b->file->meta.at[i].key, b->file->meta.at[i].value);
+  for (size_t i = 0; i < sizeof said / sizeof *said; i++)
+    if (vtb_weights_meta(b->file, said[i]))
+      vtb_file_builder_meta(b, said[i], vtb_weights_meta(b->file, said[i]));
+}
+
+vtb_status vtb_file_builder_weights(vtb_file_builder *b, const char *path, const char *prefix) {
+  vtb_error *err = &b->report->error;
+  vtb_status status = vtb_safetensors_load(path, &b->file, err);
+  if (status == VTB_OK) status = check_weights(&b->programs[0], path, prefix, b->file, err);
+  if (status != VTB_OK) return status;
+  take_weights(b, prefix);
+  copy_meta(b);
+  return VTB_OK;
+}
+
+/* ---- the model ------------------------------------------------------------------------------- */
+
+char *vtb_compilation_settings(const vtb_compilation *c) {
+  cJSON *array = cJSON_CreateArray();
+  for (size_t i = 0; i < c->settings.n; i++)
+    cJSON_AddItemToArray(array, cJSON_CreateString(c->settings.at[i]));
+  char *text = cJSON_PrintUnformatted(array);
+  cJSON_Delete(array);
+  return text;
+}
+
+void vtb_file_builder_describe(vtb_file_builder *b, const vtb_compilation *c) {
+  const vtb_compile_options *o = b->options;
+  char number[32], *settings = vtb_compilation_settings(c);
+  b->manifest.model = vtb_arena_strdup(&b->arena, o->model ? o->model : "<text>");
+  vtb_file_builder_meta(b, "defines", settings);
+  if (o->entry) vtb_file_builder_meta(b, "entry", o->entry);
+  if (o->image) vtb_file_builder_meta(b, "image", o->image);
+  if (o->mode) vtb_file_builder_meta(b, "mode", o->mode);
+  snprintf(number, sizeof number, "%lld", (long long)o->chunk);
+  if (o->chunk) vtb_file_builder_meta(b, "chunk", number);
+  snprintf(number, sizeof number, "%.9g", o->label_smoothing);
+  if (o->training) vtb_file_builder_meta(b, "label_smoothing", number);
+  cJSON_free(settings);
+}
+
+static vtb_status add_inference(vtb_file_builder *b) {
+  vtb_compile_options o = *b->options;
+  int64_t batch = !o.training ? o.batch : o.eval_batch ? o.eval_batch : 4 * o.batch;
+  vtb_compilation c;
+  o.training = false;
+  vtb_status status = vtb_compilation_open(&c, &o, b->report);
+  if (status == VTB_OK) vtb_file_builder_describe(b, &c);
+  if (status == VTB_OK) status = vtb_file_builder_add(b, VTB_ARTEFACT_INFERENCE, &c, batch);
+  vtb_compilation_free(&c);
+  return status;
+}
+
+static vtb_status add_step(vtb_file_builder *b) {
+  vtb_compilation c;
+  vtb_status status = vtb_compilation_open(&c, b->options, b->report);
+  if (status == VTB_OK) status = vtb_file_builder_add(b, VTB_ARTEFACT_STEP, &c, b->options->batch);
+  vtb_compilation_free(&c);
+  return status;
+}
+
+vtb_status vtb__build(const vtb_compile_options *o, const char *path, vtb_report *r) {
+  vtb_file_builder b;
+  vtb_status status = vtb_file_builder_open(&b, o, r);
+  if (status == VTB_OK) status = add_inference(&b);
+  if (status == VTB_OK && o->training) status = add_step(&b);
+  if (status == VTB_OK && o->weights) status = vtb_file_builder_weights(&b, o->weights, "");
+  if (status == VTB_OK) status = vtb_file_builder_write(&b, path);
+  vtb_file_builder_free(&b);
+  return status;
+}

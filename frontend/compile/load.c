@@ -1,0 +1,198 @@
+/* From a source and settings to a module. */
+#include "frontend/compile/driver.h"
+#include "runtime/artefact/artefact.h"
+#include "runtime/artefact/safetensors.h"
+
+#include <cjson/cJSON.h>
+#include <string.h>
+
+/* ---- settings -------------------------------------------------------------------------------- */
+
+static bool same_name(const char *a, const char *b) {
+  size_t n = strcspn(a, "=");
+  return n == strcspn(b, "=") && strncmp(a, b, n) == 0;
+}
+
+static bool defines(const vtb_compile_options *o, const char *setting) {
+  for (size_t i = 0; i < o->n_defines; i++)
+    if (same_name(setting, o->defines[i])) return true;
+  return false;
+}
+
+/* Those stored with the weights that the options do not replace. */
+static vtb_status stored_settings(vtb_compilation *c) {
+  const vtb_compile_options *o = &c->options;
+  vtb_weights *w = NULL;
+  if (!o->weights) return VTB_OK;
+  vtb_status status = vtb_safetensors_load(o->weights, &w, &c->report->error);
+  if (status != VTB_OK) return status;
+  const char *text = vtb_weights_meta(w, "defines");
+  cJSON *list = text ? cJSON_Parse(text) : NULL, *item;
+  cJSON_ArrayForEach(item, list) if (cJSON_IsString(item) && !defines(o, item->valuestring))
+      vtb_vec_push(&c->settings, vtb_xstrdup(item->valuestring));
+  cJSON_Delete(list);
+  vtb_weights_free(w);
+  return VTB_OK;
+}
+
+static bool take_out(vtb_compilation *c, const char *name) {
+  size_t kept = 0, n = c->settings.n;
+  for (size_t i = 0; i < n; i++) {
+    if (same_name(c->settings.at[i], name))
+      vtb_free(c->settings.at[i]);
+    else
+      c->settings.at[kept++] = c->settings.at[i];
+  }
+  c->settings.n = kept;
+  return kept < n;
+}
+
+/* With an image size and weights: the size the weights were made for, whose tables are
+ * stretched. */
+static vtb_status size_of_weights(vtb_compilation *c, char text[32]) {
+  vtb_compilation as_stored;
+  vtb_compile_options o = c->options;
+  int channels, height, width;
+  o.image = o.weights = NULL;
+  o.defines = (const char *const *)c->settings.at;
+  o.n_defines = c->settings.n;
+  vtb_status status = vtb_compilation_load(&as_stored, &o, NULL, c->report);
+  if (status == VTB_OK) status = vtb_compilation_image_size(&as_stored, &channels, &height, &width);
+  vtb_compilation_free(&as_stored);
+  if (status != VTB_OK) return status;
+  bool given = false;
+  for (size_t i = 0; i < c->settings.n; i++) given |= same_name(c->settings.at[i], "table_image");
+  if (!given) snprintf(text, 32, "%dx%d", height, width);
+  take_out(c, "image");
+  return VTB_OK;
+}
+
+/* ---- overrides ------------------------------------------------------------------------------- */
+
+typedef struct overrides {
+  VTB_VEC(vtb_override) list;
+  vtb_arena arena;
+} overrides;
+
+static const char *image_value(overrides *v, const char *text) {
+  if (strchr(text, 'x')) return text;
+  return vtb_arena_printf(&v->arena, "%sx%s", text, text);
+}
+
+static vtb_status add_setting(overrides *v, const char *setting, vtb_error *err) {
+  const char *eq = strchr(setting, '=');
+  if (!eq || eq == setting)
+    return vtb_fail(err, VTB_E_USAGE, "a setting is NAME=VALUE, not '%s'", setting);
+  char *name = vtb_arena_strndup(&v->arena, setting, (size_t)(eq - setting));
+  vtb_vec_push(&v->list, ((vtb_override){.name = name, .value = eq + 1}));
+  return VTB_OK;
+}
+
+static vtb_status collect(const vtb_compilation *c, const vtb_instantiate_options *more,
+                          const char *table_image, overrides *v, vtb_error *err) {
+  const char *image = c->options.image;
+  vtb_status status = VTB_OK;
+  for (size_t i = 0; more && i < more->n_overrides; i++) vtb_vec_push(&v->list, more->overrides[i]);
+  for (size_t i = 0; i < c->settings.n && status == VTB_OK; i++)
+    status = add_setting(v, c->settings.at[i], err);
+  if (image)
+    vtb_vec_push(&v->list, ((vtb_override){.name = "image", .value = image_value(v, image)}));
+  if (*table_image)
+    vtb_vec_push(&v->list,
+                 ((vtb_override){.name = "table_image", .value = table_image, .optional = true}));
+  return status;
+}
+
+/* ---- units -----------------------------------------------------------------------------------  */
+
+static bool is_file_name(const char *model) {
+  return vtb_ends_with(model, ".vtb") || strchr(model, '/') != NULL;
+}
+
+static vtb_unit *read_unit(const vtb_compile_options *o, vtb_diags *diags) {
+  const vtb_search given = {o->search, o->n_search};
+  const vtb_search *search = o->search ? &given : vtb_search_default();
+  if (o->text)
+    return vtb_unit_load_text(o->model ? o->model : "<text>", o->text,
+                              o->text_bytes ? o->text_bytes : strlen(o->text), search, diags);
+  return is_file_name(o->model) ? vtb_unit_load(o->model, search, diags)
+                                : vtb_unit_find(o->model, search, diags);
+}
+
+static vtb_status check_options(const vtb_compile_options *o, const char *mode, vtb_error *err) {
+  static const char *const modes[] = {"auto", "parallel", "recurrent", "chunkwise"};
+  bool known = !mode;
+  for (size_t i = 0; i < sizeof modes / sizeof *modes && !known; i++)
+    known = strcmp(mode, modes[i]) == 0;
+  if (!known)
+    return vtb_fail(err, VTB_E_USAGE,
+                    "unknown mode '%s'; modes are auto, parallel, recurrent and chunkwise", mode);
+  if (o->text) return VTB_OK;
+  if (!o->model) return vtb_fail(err, VTB_E_USAGE, "neither a model nor its text is given");
+  if (vtb_artefact_recognise(o->model))
+    return vtb_fail(err, VTB_E_INPUT, "%s is compiled already: this needs the model's source",
+                    o->model);
+  return VTB_OK;
+}
+
+static vtb_status instantiate(vtb_compilation *c, const vtb_instantiate_options *options) {
+  const vtb_compile_options *o = &c->options;
+  vtb_diags diags = {0};
+  const char *entry = o->entry ? o->entry : o->text || is_file_name(o->model) ? NULL : o->model;
+  c->unit = read_unit(o, &diags);
+  if (c->unit && !diags.n_errors) c->module = vtb_instantiate(c->unit, entry, options, &diags);
+  bool ok = c->module && !diags.n_errors;
+  vtb__report_take(c->report, &diags);
+  if (!ok) return VTB_E_INPUT;
+  c->func = c->module->entry->name;
+  return VTB_OK;
+}
+
+vtb_status vtb_compilation_load(vtb_compilation *c, const vtb_compile_options *o,
+                                const vtb_instantiate_options *more, vtb_report *r) {
+  overrides v = {0};
+  char table_image[32] = "";
+  vtb_instantiate_options options = more ? *more : (vtb_instantiate_options){0};
+  *c = (vtb_compilation){.options = *o, .report = r, .n_before = r->diags.list.n};
+  vtb_arena_init(&v.arena);
+  options.training |= o->training;
+  options.taps |= o->taps;
+  options.mode = o->mode ? o->mode : o->chunk ? "chunkwise" : options.mode;
+  options.chunk = o->chunk ? o->chunk : options.chunk;
+  vtb_status status = check_options(o, options.mode, &r->error);
+  if (status == VTB_OK) status = stored_settings(c);
+  for (size_t i = 0; i < o->n_defines; i++) vtb_vec_push(&c->settings, vtb_xstrdup(o->defines[i]));
+  if (status == VTB_OK && o->weights && o->image) status = size_of_weights(c, table_image);
+  if (status == VTB_OK) status = collect(c, more, table_image, &v, &r->error);
+  options.overrides = v.list.at;
+  options.n_overrides = v.list.n;
+  if (status == VTB_OK) status = instantiate(c, &options);
+  vtb_vec_free(&v.list);
+  vtb_arena_free(&v.arena);
+  return status;
+}
+
+void vtb_compilation_free(vtb_compilation *c) {
+  vtb_module_free(c->module);
+  if (c->unit && c->report->diags.list.n > c->n_before) /* what was said points into it */
+    vtb_vec_push(&c->report->units, c->unit);
+  else
+    vtb_unit_free(c->unit);
+  for (size_t i = 0; i < c->settings.n; i++) vtb_free(c->settings.at[i]);
+  vtb_vec_free(&c->settings);
+  *c = (vtb_compilation){0};
+}
+
+vtb_status vtb_compilation_image_size(const vtb_compilation *c, int *channels, int *height,
+                                      int *width) {
+  const vtb_func *f = c->module->entry;
+  for (int a = 0; a < f->n_args; a++) {
+    const vtb_type *t = &f->args[a]->type;
+    if (f->arg_info[a].role != VTB_ROLE_INPUT || t->rank != 4 || t->dtype != VTB_F32) continue;
+    *channels = (int)t->dim[1].size;
+    *height = (int)t->dim[2].size;
+    *width = (int)t->dim[3].size;
+    return VTB_OK;
+  }
+  return vtb_fail(&c->report->error, VTB_E_INPUT, "the model %s has no image input", f->name);
+}

@@ -1,0 +1,79 @@
+/* From a module to a module that code is made of: the pipelines, the training step. */
+#include "frontend/compile/driver.h"
+
+static vtb_status run(vtb_compilation *c, vtb_pass_context context, const char *pipeline) {
+  const vtb_compile_options *o = &c->options;
+  vtb_diags diags = {0};
+  vtb_error err = {0};
+  context.module = c->module;
+  context.diags = &diags;
+  context.mode = o->mode ? o->mode : o->chunk ? "chunkwise" : NULL;
+  context.chunk = o->chunk;
+  context.keep_taps = o->taps;
+  vtb_pipeline_options p = {.pipeline = pipeline,
+                            .print_after = o->print_after,
+                            .time = o->time_passes,
+                            .say = o->say,
+                            .user = o->user};
+  vtb_status status = vtb_run_pipeline(&context, &p, &err);
+  vtb__report_end(c->report, status, &diags, &err);
+  return status;
+}
+
+vtb_status vtb_compilation_run(vtb_compilation *c, const char *pipeline) {
+  return run(c, (vtb_pass_context){0}, pipeline);
+}
+
+vtb_status vtb_compilation_graph(vtb_compilation *c) {
+  return vtb_compilation_run(c, vtb_pipeline_graph);
+}
+
+vtb_status vtb_compilation_train(vtb_compilation *c) {
+  vtb_diags diags = {0};
+  vtb_error err = {0};
+  vtb_func *entry = c->module->entry, *train = NULL;
+  vtb_precision precision;
+  vtb_status status = vtb_precision_find(c->options.precision, &precision, &err);
+  vtb_train_step step = {.logits = entry->n_returns ? entry->return_names[0] : NULL,
+                         .label_smoothing = c->options.label_smoothing,
+                         .loss_scale = precision == VTB_PRECISION_FP16};
+  if (status == VTB_OK)
+    status = vtb_build_train_step(c->module, entry, &step, &train, &diags, &err);
+  vtb__report_end(c->report, status, &diags, &err);
+  if (status != VTB_OK) return status;
+  c->module->entry = train;
+  c->func = train->name;
+  return VTB_OK;
+}
+
+vtb_status vtb_compilation_gradient(vtb_compilation *c, const int *outs, int n_outs, const int *wrt,
+                                    int n_wrt) {
+  vtb_diags diags = {0};
+  vtb_error err = {0};
+  vtb_func *grad = NULL;
+  vtb_status status =
+      vtb_autodiff(c->module, c->module->entry, outs, n_outs, wrt, n_wrt, &grad, &diags, &err);
+  vtb__report_end(c->report, status, &diags, &err);
+  if (status == VTB_OK) c->func = grad->name;
+  return status;
+}
+
+vtb_status vtb_compilation_open(vtb_compilation *c, const vtb_compile_options *o, vtb_report *r) {
+  vtb_status status = vtb_compilation_load(c, o, NULL, r);
+  if (status == VTB_OK) status = vtb_compilation_graph(c);
+  if (status == VTB_OK && o->training) status = vtb_compilation_train(c);
+  return status;
+}
+
+vtb_status vtb_compilation_lower(const vtb_compilation *c, const vtb_target *target,
+                                 const vtb_codegen_options *code, int64_t batch,
+                                 vtb_compilation *lowered) {
+  vtb_pass_context context = {
+      .batch = batch, .target = target, .precision = code->precision, .library = code->library};
+  *lowered = (vtb_compilation){.options = c->options,
+                               .report = c->report,
+                               .module = vtb_module_clone(c->module),
+                               .func = c->func};
+  lowered->module->entry = vtb_module_find(lowered->module, c->func);
+  return run(lowered, context, NULL);
+}

@@ -1,0 +1,75 @@
+/* From a module to a program, on the target that the options name. */
+#include "frontend/compile/driver.h"
+
+#include <string.h>
+
+/* ---- what the options say -------------------------------------------------------------------- */
+
+/* "cpu, cuda and cuda-emulated" */
+static void list_targets(bool interpreted, vtb_strbuf *out) {
+  size_t n;
+  const vtb_target *table = vtb_targets(&n);
+  for (size_t i = 0; i < n; i++)
+    if (interpreted || vtb_backend_of(&table[i]))
+      vtb_strbuf_printf(out, "%s%s", !out->n ? "" : i + 1 == n ? " and " : ", ", table[i].name);
+}
+
+vtb_status vtb_compile_target(const char *name, bool interpreted, const vtb_target **out,
+                              vtb_error *err) {
+  *out = vtb_target_find(name ? name : VTB_DEFAULT_TARGET);
+  if (*out && (interpreted || vtb_backend_of(*out))) return VTB_OK;
+  vtb_strbuf names = {0};
+  list_targets(interpreted, &names);
+  vtb_fail(err, VTB_E_USAGE, "unknown target '%s'; there are %s", name, names.at);
+  vtb_strbuf_free(&names);
+  return VTB_E_USAGE;
+}
+
+vtb_status vtb_compile_optimizer(const char *name, vtb_update_rule *out, vtb_error *err) {
+  *out = VTB_UPDATE_NONE;
+  if (!name) return VTB_OK;
+  bool adamw = strcmp(name, "adamw") == 0;
+  if (!adamw && strcmp(name, "sgd") != 0)
+    return vtb_fail(err, VTB_E_USAGE, "unknown optimizer '%s'; there are adamw and sgd", name);
+  *out = adamw ? VTB_UPDATE_ADAMW : VTB_UPDATE_SGD;
+  return VTB_OK;
+}
+
+vtb_status vtb_compile_code(const vtb_target *target, const vtb_compile_options *o,
+                            vtb_codegen_options *out, vtb_error *err) {
+  const vtb_backend *backend = vtb_backend_of(target);
+  *out = (vtb_codegen_options){.average = o->training && o->average, .profile = o->profile};
+  vtb_status status = vtb_precision_find(o->precision, &out->precision, err);
+  if (status == VTB_OK) status = vtb_target_knows(target, out->precision, err);
+  if (status == VTB_OK && o->training)
+    status = vtb_compile_optimizer(o->optimizer, &out->update, err);
+  if (status != VTB_OK || !backend || o->library == VTB_LIBRARY_NO) return status;
+  out->library = o->library == VTB_LIBRARY_YES || (backend->library && backend->library());
+  return VTB_OK;
+}
+
+uint64_t vtb_compile_library_hash(void) {
+  return vtb_hash_str(vtb_hash_str(VTB_HASH_INIT, vtb_cuda_intrinsics()), vtb_cuda_library());
+}
+
+/* ---- programs -------------------------------------------------------------------------------- */
+
+/* Never falls back from one target to another. */
+vtb_status vtb_compilation_program(const vtb_compilation *c, int64_t batch, bool profile,
+                                   vtb_program **program) {
+  double start = vtb_now();
+  const vtb_target *target;
+  vtb_codegen_options code;
+  vtb_compilation lowered;
+  vtb_error *err = &c->report->error;
+  vtb_status status = vtb_compile_target(c->options.target, false, &target, err);
+  if (status == VTB_OK) status = vtb_compile_code(target, &c->options, &code, err);
+  if (status != VTB_OK) return status;
+  code.profile = profile;
+  status = vtb_compilation_lower(c, target, &code, batch, &lowered);
+  vtb_module *m = lowered.module;
+  if (status == VTB_OK) status = vtb_backend_of(target)->program(m, m->entry, &code, program, err);
+  vtb_compilation_free(&lowered);
+  if (status == VTB_OK) (*program)->compile_seconds = vtb_now() - start;
+  return status;
+}

@@ -1,0 +1,99 @@
+/* A model at any stage of the compiler, as text. */
+#include "frontend/compile/driver.h"
+
+#include <string.h>
+
+/* What must have been done before a stage's text can be written. */
+typedef enum level { PARSED, LOADED, GRAPH, DIFFERENTIATED, LOWERED } level;
+
+/* The stages that every target has; those of its code have rows in codegen/targets.c. */
+typedef struct stage {
+  const char *name;
+  level level;
+  vtb_status (*write)(const vtb_compilation *c, vtb_strbuf *out, vtb_error *err);
+} stage;
+
+static vtb_status write_ast(const vtb_compilation *c, vtb_strbuf *out, vtb_error *err) {
+  (void)err;
+  vtb_unit_print_ast(c->unit, out);
+  return VTB_OK;
+}
+
+static vtb_status write_module(const vtb_compilation *c, vtb_strbuf *out, vtb_error *err) {
+  (void)err;
+  vtb_module_print(c->module, &(vtb_print_options){.spans = true}, out);
+  return VTB_OK;
+}
+
+static vtb_status write_plan(const vtb_compilation *c, vtb_strbuf *out, vtb_error *err) {
+  vtb_plan plan;
+  vtb_status status = vtb_plan_memory(c->module, c->module->entry, &plan, err);
+  if (status != VTB_OK) return status;
+  vtb_plan_print(&plan, out);
+  vtb_plan_free(&plan);
+  return VTB_OK;
+}
+
+static const stage stages[] = {
+    {"ast", PARSED, write_ast},       {"ir", LOADED, write_module},
+    {"graph", GRAPH, write_module},   {"grad", DIFFERENTIATED, write_module},
+    {"fused", LOWERED, write_module}, {"plan", LOWERED, write_plan}};
+enum { N_STAGES = sizeof stages / sizeof *stages };
+static const char *const code_stages[] = {"llvm", "asm", "cuda", "launches", "ptx", "resources"};
+enum { N_CODE = sizeof code_stages / sizeof *code_stages };
+
+static vtb_status unknown_stage(const char *name, vtb_error *err) {
+  const char *names[N_STAGES + N_CODE];
+  for (int i = 0; i < N_STAGES; i++) names[i] = stages[i].name;
+  memcpy(names + N_STAGES, code_stages, sizeof code_stages);
+  const char *near = vtb_suggest(name, names, N_STAGES + N_CODE);
+  return vtb_fail(err, VTB_E_USAGE, "unknown stage '%s'%s%s", name, near ? "; did you mean " : "",
+                  near ? near : "");
+}
+
+/* A stage of what runs: `common`, or one of the target's code. */
+typedef struct view {
+  const char *name, *processor;
+  const stage *common; /* NULL: the target's own */
+} view;
+
+static vtb_status write_lowered(const vtb_compilation *c, const view *v, vtb_strbuf *out,
+                                vtb_error *err) {
+  const vtb_compile_options *o = &c->options;
+  const vtb_target *target = v->common || o->target ? NULL : vtb_target_with_stage(v->name);
+  vtb_codegen_options code;
+  vtb_compilation lowered;
+  vtb_status status = target ? VTB_OK : vtb_compile_target(o->target, true, &target, err);
+  if (status == VTB_OK) status = vtb_compile_code(target, o, &code, err);
+  if (status != VTB_OK) return status;
+  code.cpu = code.arch = v->processor;
+  const vtb_backend_text *text = vtb_backend_text_of(vtb_backend_of(target), v->name);
+  if (!v->common && !text)
+    return vtb_fail(err, VTB_E_USAGE, "target %s has no stage '%s'", target->name, v->name);
+  status = vtb_compilation_lower(c, target, &code, o->batch, &lowered);
+  vtb_module *m = lowered.module;
+  if (status == VTB_OK)
+    status = v->common ? v->common->write(&lowered, out, err)
+                       : text->print(m, m->entry, &code, out, err);
+  vtb_compilation_free(&lowered);
+  return status;
+}
+
+vtb_status vtb__stage_text(vtb_compilation *c, vtb_compile_options *o, const char *name,
+                           const char *processor, vtb_strbuf *out, vtb_report *r) {
+  view v = {.name = name, .processor = processor};
+  for (int i = 0; i < N_STAGES; i++)
+    if (strcmp(name, stages[i].name) == 0) v.common = &stages[i];
+  if (!v.common && !vtb_target_with_stage(name)) return unknown_stage(name, &r->error);
+  level needed = v.common ? v.common->level : LOWERED;
+  o->training |= needed == DIFFERENTIATED;
+  vtb_status status = vtb_compilation_load(c, o, NULL, r);
+  if (status == VTB_OK && needed >= GRAPH) status = vtb_compilation_graph(c);
+  if (status == VTB_OK && needed >= DIFFERENTIATED && o->training)
+    status = vtb_compilation_train(c);
+  if (status == VTB_OK && needed == DIFFERENTIATED)
+    status = vtb_compilation_run(c, "simplify,cse,dce");
+  if (status != VTB_OK) return status;
+  return needed == LOWERED ? write_lowered(c, &v, out, &r->error)
+                           : v.common->write(c, out, &r->error);
+}
