@@ -39,5 +39,5 @@ curves cpu bf16 2e-2
 expect 0 "$VERTEBRA" train "${common[@]}" --out "$work/all" --target cuda-emulated --precision bf16-all
 curves cpu all 5e-2
 expect 0 "$VERTEBRA" train "${common[@]}" --out "$work/fp16" --target cuda-emulated --precision fp16 --loss-scale 1e12 --max-steps 3; says "skipped"
-expect 2 "$VERTEBRA" train "${common[@]}" --out "$work/no" --precision fp16; says "the CPU computes in fp32"
+expect 2 "$VERTEBRA" train "${common[@]}" --out "$work/no" --precision fp16; says "it computes in fp32"
 expect 2 "$VERTEBRA" train "${common[@]}" --out "$work/no" --target cuda-emulated --precision fp8; says "fp32, tf32, bf16, fp16 and bf16-all"
