@@ -13,7 +13,7 @@ static char *list_text(const cli_list *list) {
   return text;
 }
 
-/* ---- inference -------------------------------------------------------------------------------  */
+/* ---- inference ------------------------------------------------------------------------------- */
 
 void cli_inference_free(cli_inference *inf) {
   vtb_model_free(inf->model);

@@ -103,7 +103,7 @@ static vtb_status collect(const vtb_compilation *c, const vtb_instantiate_option
   return status;
 }
 
-/* ---- units -----------------------------------------------------------------------------------  */
+/* ---- units ----------------------------------------------------------------------------------- */
 
 static bool is_file_name(const char *model) {
   return vtb_ends_with(model, ".vtb") || strchr(model, '/') != NULL;

@@ -41,7 +41,8 @@ static const house_room rooms[] = {
     {"codegen/cuda", GENERATOR " runtime/launch runtime/train/update.h", "CUDA C kernels, NVRTC"},
     {"codegen/emulator", IR " codegen/codegen.h codegen/cuda runtime/launch", "CUDA C on the CPU"},
     {"codegen/targets.c", IR " passes codegen runtime", "a row a target"},
-    {"frontend/cli", IR " passes codegen runtime frontend/lang", "the command"},
+    {"frontend/compile", IR " passes codegen runtime frontend/lang", "the compiler, a library"},
+    {"frontend/cli", IR " passes codegen runtime frontend/lang frontend/compile", "the command"},
 };
 
 /* Rings of files that call each other, larger than MOST_RING_FILES: `file` is one of its files,
