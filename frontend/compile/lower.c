@@ -68,8 +68,11 @@ vtb_status vtb_compilation_open(vtb_compilation *c, const vtb_compile_options *o
 vtb_status vtb_compilation_lower(const vtb_compilation *c, const vtb_target *target,
                                  const vtb_codegen_options *code, int64_t batch,
                                  vtb_compilation *lowered) {
-  vtb_pass_context context = {
-      .batch = batch, .target = target, .precision = code->precision, .library = code->library};
+  vtb_pass_context context = {.batch = batch,
+                              .target = target,
+                              .precision = code->precision,
+                              .library = code->library,
+                              .updates = code->update != VTB_UPDATE_NONE};
   *lowered = (vtb_compilation){.options = c->options,
                                .report = c->report,
                                .module = vtb_module_clone(c->module),
