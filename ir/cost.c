@@ -67,18 +67,15 @@ static double dwconv_flops(const vtb_inst *inst, int64_t batch) {
 /* Causal half only; see linscan's modes in ir/recurrence.h. The adjoint does about three times the
  * work. */
 static double linscan_flops(const vtb_inst *inst, int64_t batch) {
-  const vtb_type *q = &inst->operands[0]->type;
-  double steps = count(q, batch) / size_at(q, 3, batch), n = size_at(q, 1, batch),
-         k = size_at(q, 3, batch);
-  double v =
-      size_at(&inst->operands[2]->type, 3, batch) + (double)vtb_attr_int(inst, "normalizer", 0);
+  vtb_scan s = vtb_scan_of(inst);
   const char *mode = vtb_attr_str(inst, "mode", "auto");
-  double chunk = (double)vtb_attr_int(inst, "chunk", 1);
-  double per_step = (vtb_linscan_inputs(inst) == 5 ? 7 : 5) * k *
-                    v; /* class rates makes its decay: a product, exp */
+  double tokens = count(&inst->operands[0]->type, batch) / (double)s.K, k = (double)s.K,
+         v = (double)(s.V + s.normalizer), n = size_at(&inst->operands[0]->type, 1, batch);
+  double per_step = (s.decay->rates ? 7 : 5) * k * v; /* rates make their decay: a product, exp */
   if (vtb_streq(mode, "parallel")) per_step = (k + v) * (n + 1);
-  if (vtb_streq(mode, "chunkwise")) per_step = (k + v) * (chunk + 1) + 4 * k * v;
-  return per_step * steps * (inst->op == VTB_OP_linscan_grad ? 3 : 1);
+  if (vtb_streq(mode, "chunkwise"))
+    per_step = (k + v) * ((double)vtb_attr_int(inst, "chunk", 1) + 1) + 4 * k * v;
+  return per_step * tokens * (s.grad ? 3 : 1);
 }
 
 /* Two products and, per score, the exponential and its surroundings; the adjoint has five

@@ -15,40 +15,39 @@
 
 /* Shapes of one linscan, and the scan of one head, gathered. */
 typedef struct scan {
-  vtb_decay_class decay;
+  const vtb_decay *decay;
   bool normalizer, init;
   int n_inputs;              /* 5 with rates, else 4 */
   int64_t b, n, h, k, v, v1; /* v1 = v + normalizer */
-  int64_t d_size;            /* numbers of D a step: 1, 1, K, V or K*V */
+  int64_t d_size;            /* numbers of D a step: 1, K, V or K*V */
+  int64_t by_key, by_value;  /* D[k, v] is number by_key * k + by_value * v of them */
   int64_t *perm;
   double *q, *key, *value, *d; /* [N,K] [N,K] [N,V1] [N,d_size] */
   double *s0;                  /* [K,V1] */
-  double *step, *rate;         /* class rates, which is a full decay from then on: [N,V] [K,V] */
+  double *step, *rate;         /* of rates, which are a full decay from then on: [N,V] [K,V] */
   double *y, *s;               /* [N,V1], [K,V1] */
 } scan;
 
 static double *numbers(int64_t n) { return vtb_xcalloc((size_t)n, sizeof(double)); }
 
-static scan scan_new(const vtb_inst *inst, const vtb_type *q, const vtb_type *v) {
-  scan c = {.b = q->dim[0].size,
-            .n = q->dim[1].size,
-            .h = q->dim[2].size,
-            .k = q->dim[3].size,
-            .v = v->dim[3].size};
-  vtb_check(vtb_decay_class_find(vtb_attr_str(inst, "class", ""), &c.decay),
-            "linscan without a class");
-  c.normalizer = vtb_attr_int(inst, "normalizer", 0) != 0;
-  c.init = vtb_attr_int(inst, "init", 0) != 0;
-  c.v1 = c.v + c.normalizer;
-  c.n_inputs = vtb_linscan_inputs(inst);
-  if (c.decay == VTB_DECAY_RATES) {
-    c.decay = VTB_DECAY_FULL;
-    c.step = numbers(c.n * c.v), c.rate = numbers(c.k * c.v);
-  }
-  c.d_size = c.decay == VTB_DECAY_KEY     ? c.k
-             : c.decay == VTB_DECAY_VALUE ? c.v
-             : c.decay == VTB_DECAY_FULL  ? c.k * c.v
-                                          : 1;
+/* Of a batch that only the tensors know. */
+static scan scan_new(const vtb_inst *inst, const vtb_tensor *q) {
+  vtb_scan of = vtb_scan_of(inst);
+  scan c = {.decay = of.decay,
+            .normalizer = of.normalizer,
+            .init = of.init,
+            .n_inputs = of.n_inputs,
+            .b = q->type.dim[0].size,
+            .n = of.n_tokens,
+            .h = of.n_heads,
+            .k = of.K,
+            .v = of.V,
+            .v1 = of.V + of.normalizer};
+  if (of.decay->rates) c.step = numbers(c.n * c.v), c.rate = numbers(c.k * c.v);
+  c.by_value = (of.decay->axes & VTB_ALONG_VALUE) ? 1 : 0;
+  c.by_key = (of.decay->axes & VTB_ALONG_KEY) ? (c.by_value ? c.v : 1) : 0;
+  c.d_size =
+      ((of.decay->axes & VTB_ALONG_KEY) ? c.k : 1) * ((of.decay->axes & VTB_ALONG_VALUE) ? c.v : 1);
   c.perm = vtb__path_perm(inst, c.n);
   c.q = numbers(c.n * c.k), c.key = numbers(c.n * c.k), c.value = numbers(c.n * c.v1);
   c.d = numbers(c.n * c.d_size), c.s0 = numbers(c.k * c.v1);
@@ -114,7 +113,7 @@ static void gather(scan *c, vtb_tensor *const *in, int64_t b, int64_t h) {
   gather_rows(c, in[1], b, h, c->k, c->key, c->k);
   gather_rows(c, in[2], b, h, c->v, c->value, c->v1);
   for (int64_t t = 0; c->normalizer && t < c->n; t++) c->value[t * c->v1 + c->v] = 1;
-  if (c->decay == VTB_DECAY_CONSTANT)
+  if (!c->decay->by_step)
     for (int64_t t = 0; t < c->n; t++) c->d[t] = in[3]->data[h];
   else if (c->rate)
     gather_rates(c, in, b, h);
@@ -128,23 +127,20 @@ static void gather(scan *c, vtb_tensor *const *in, int64_t b, int64_t h) {
 /* s[K, V1] *= d, d of one step. */
 static void decay_state(const scan *c, const double *d, double *s) {
   for (int64_t k = 0; k < c->k; k++, s += c->v1)
-    for (int64_t v = 0; v < c->v1; v++)
-      s[v] *= c->decay == VTB_DECAY_KEY     ? d[k]
-              : c->decay == VTB_DECAY_VALUE ? d[v]
-              : c->decay == VTB_DECAY_FULL  ? d[k * c->v + v]
-                                            : d[0];
+    for (int64_t v = 0; v < c->v1; v++) s[v] *= d[k * c->by_key + v * c->by_value];
 }
 
-/* s += scale . (k v^T), scale an element of the decay matrix */
-static void add_outer(const scan *c, const double *m, const double *k, const double *v, double *s) {
+/* s += k v^T */
+static void add_outer(const scan *c, const double *k, const double *v, double *s) {
   for (int64_t i = 0; i < c->k; i++, s += c->v1)
-    for (int64_t j = 0; j < c->v1; j++) {
-      double w = c->decay == VTB_DECAY_KEY     ? m[i]
-                 : c->decay == VTB_DECAY_VALUE ? m[j]
-                 : c->decay == VTB_DECAY_FULL  ? m[i * c->v + j]
-                                               : m[0];
-      s[j] += w * k[i] * v[j];
-    }
+    for (int64_t j = 0; j < c->v1; j++) s[j] += k[i] * v[j];
+}
+
+/* s += m . (k v^T), m an element of the decay matrix */
+static void add_decayed(const scan *c, const double *m, const double *k, const double *v,
+                        double *s) {
+  for (int64_t i = 0; i < c->k; i++, s += c->v1)
+    for (int64_t j = 0; j < c->v1; j++) s[j] += m[i * c->by_key + j * c->by_value] * k[i] * v[j];
 }
 
 /* y += s^T q */
@@ -156,39 +152,20 @@ static void read_state(const scan *c, const double *s, const double *q, double *
 /* y += the contribution of step j to step t, m the element M[t, j] of the decay matrix */
 static void read_pair(const scan *c, const double *m, int64_t t, int64_t j, double *y) {
   const double *q = c->q + t * c->k, *k = c->key + j * c->k, *v = c->value + j * c->v1;
-  double a = 0;
-  switch (c->decay) {
-  case VTB_DECAY_CONSTANT:
-  case VTB_DECAY_SCALAR:
-    for (int64_t i = 0; i < c->k; i++) a += q[i] * k[i];
-    for (int64_t i = 0; i < c->v1; i++) y[i] += m[0] * a * v[i];
-    break;
-  case VTB_DECAY_KEY:
-    for (int64_t i = 0; i < c->k; i++) a += q[i] * m[i] * k[i];
-    for (int64_t i = 0; i < c->v1; i++) y[i] += a * v[i];
-    break;
-  case VTB_DECAY_VALUE:
-    for (int64_t i = 0; i < c->k; i++) a += q[i] * k[i];
-    for (int64_t i = 0; i < c->v1; i++) y[i] += a * m[i] * v[i];
-    break;
-  case VTB_DECAY_FULL:
-  case VTB_DECAY_RATES:
-    for (int64_t i = 0; i < c->k; i++)
-      for (int64_t o = 0; o < c->v; o++) y[o] += q[i] * m[i * c->v + o] * k[i] * v[o];
-    break;
+  for (int64_t o = 0; o < c->v1; o++) {
+    double a = 0;
+    for (int64_t i = 0; i < c->k; i++) a += q[i] * m[i * c->by_key + o * c->by_value] * k[i];
+    y[o] += a * v[o];
   }
 }
 
 /* ---- modes ----------------------------------------------------------------------------------- */
 
 static void recurrent(scan *c) {
-  const double *one = &(double){1};
-  scan plain = *c;
-  plain.decay = VTB_DECAY_SCALAR;
   memcpy(c->s, c->s0, (size_t)(c->k * c->v1) * sizeof *c->s);
   for (int64_t t = 0; t < c->n; t++) {
     decay_state(c, c->d + t * c->d_size, c->s);
-    add_outer(&plain, one, c->key + t * c->k, c->value + t * c->v1, c->s);
+    add_outer(c, c->key + t * c->k, c->value + t * c->v1, c->s);
     read_state(c, c->s, c->q + t * c->k, c->y + t * c->v1);
   }
 }
@@ -214,7 +191,7 @@ static void parallel(scan *c, int64_t begin, int64_t end, double *rows, double *
   }
   decay_state(c, entering, c->s);
   for (int64_t j = begin; j < end; j++)
-    add_outer(c, rows + (j - begin) * c->d_size, c->key + j * c->k, c->value + j * c->v1, c->s);
+    add_decayed(c, rows + (j - begin) * c->d_size, c->key + j * c->k, c->value + j * c->v1, c->s);
   vtb_free(state);
 }
 
@@ -230,7 +207,7 @@ static void chunkwise(scan *c, int64_t chunk) {
 }
 
 vtb_status vtb__interp_linscan(vtb__eval *e) {
-  scan c = scan_new(e->inst, &e->in[0]->type, &e->in[2]->type);
+  scan c = scan_new(e->inst, e->in[0]);
   const char *mode = vtb_attr_str(e->inst, "mode", "auto");
   for (int64_t b = 0; b < c.b; b++)
     for (int64_t h = 0; h < c.h; h++) {
@@ -259,28 +236,20 @@ typedef struct adjoint {
 } adjoint;
 
 static void run_states(const scan *c, adjoint *a) {
-  const double *one = &(double){1};
-  scan plain = *c;
-  plain.decay = VTB_DECAY_SCALAR;
   int64_t size = c->k * c->v1;
   memcpy(a->states, c->s0, (size_t)size * sizeof(double));
   for (int64_t t = 0; t < c->n; t++) {
     double *s = a->states + (t + 1) * size;
     memcpy(s, s - size, (size_t)size * sizeof(double));
     decay_state(c, c->d + t * c->d_size, s);
-    add_outer(&plain, one, c->key + t * c->k, c->value + t * c->v1, s);
+    add_outer(c, c->key + t * c->k, c->value + t * c->v1, s);
   }
 }
 
 static void add_decay_gradient(const scan *c, const double *p, const double *before, double *dd) {
   for (int64_t k = 0; k < c->k; k++)
-    for (int64_t v = 0; v < c->v1; v++) {
-      int64_t i = c->decay == VTB_DECAY_KEY     ? k
-                  : c->decay == VTB_DECAY_VALUE ? v
-                  : c->decay == VTB_DECAY_FULL  ? k * c->v + v
-                                                : 0;
-      dd[i] += p[k * c->v1 + v] * before[k * c->v1 + v];
-    }
+    for (int64_t v = 0; v < c->v1; v++)
+      dd[k * c->by_key + v * c->by_value] += p[k * c->v1 + v] * before[k * c->v1 + v];
 }
 
 static void run_back(const scan *c, adjoint *a) {
@@ -340,7 +309,7 @@ static void scatter_adjoints(const scan *c, const vtb__eval *e, const adjoint *a
   scatter_rows(c, e->out[0], b, h, c->k, a->dq, c->k);
   scatter_rows(c, e->out[1], b, h, c->k, a->dk, c->k);
   scatter_rows(c, e->out[2], b, h, c->v, a->dv, c->v1);
-  if (c->decay == VTB_DECAY_CONSTANT)
+  if (!c->decay->by_step)
     for (int64_t t = 0; t < c->n; t++) e->out[3]->data[h] += a->dd[t];
   else if (c->rate)
     scatter_rates(c, e, a, b, h);
@@ -351,7 +320,7 @@ static void scatter_adjoints(const scan *c, const vtb__eval *e, const adjoint *a
 }
 
 vtb_status vtb__interp_linscan_grad(vtb__eval *e) {
-  scan c = scan_new(e->inst, &e->in[0]->type, &e->in[2]->type);
+  scan c = scan_new(e->inst, e->in[0]);
   adjoint a = {numbers((c.n + 1) * c.k * c.v1),
                numbers(c.n * c.v1),
                numbers(c.k * c.v1),

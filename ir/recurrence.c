@@ -3,23 +3,23 @@
 #include "ir/internal.h"
 #include "ir/recurrence.h"
 
-static const char *const class_names[] = {
-    [VTB_DECAY_CONSTANT] = "constant", [VTB_DECAY_SCALAR] = "scalar", [VTB_DECAY_KEY] = "key",
-    [VTB_DECAY_VALUE] = "value",       [VTB_DECAY_FULL] = "full",     [VTB_DECAY_RATES] = "rates"};
+static const vtb_decay decays[] = {
+#define VTB_DECAY(id, name, form, step, axes, rates, operand)                                      \
+  [VTB_DECAY_##id] = {name, VTB_FORM_##form, step, VTB_ALONG_##axes, rates, operand},
+#include "ir/decays.def"
+#undef VTB_DECAY
+};
 
-const char *vtb_decay_class_name(vtb_decay_class c) { return class_names[c]; }
+const vtb_decay *vtb_decay_get(vtb_decay_class c) { return &decays[c]; }
+const char *vtb_decay_class_name(vtb_decay_class c) { return decays[c].name; }
 
 bool vtb_decay_class_find(const char *name, vtb_decay_class *c) {
   for (int i = 0; i < VTB_N_DECAYS; i++) {
-    if (strcmp(class_names[i], name) != 0) continue;
+    if (strcmp(decays[i].name, name) != 0) continue;
     *c = (vtb_decay_class)i;
     return true;
   }
   return false;
-}
-
-int vtb_linscan_inputs(const vtb_inst *inst) {
-  return vtb_streq(vtb_attr_str(inst, "class", ""), class_names[VTB_DECAY_RATES]) ? 5 : 4;
 }
 
 /* In a kernel function: the argument that operand `n` is, or behind the arguments the return that
@@ -33,13 +33,10 @@ static int outside(const vtb_inst *inst, int n) {
   return -1;
 }
 
-vtb_scan_tensors vtb_scan_number(const vtb_inst *inst) {
+static vtb_scan_tensors number_tensors(const vtb_inst *inst, const vtb_scan *s) {
   vtb_scan_tensors a;
-  bool grad = inst->op == VTB_OP_linscan_grad, rates = vtb_linscan_inputs(inst) == 5;
-  bool init = vtb_attr_int(inst, "init", 0) != 0,
-       normalizer = vtb_attr_int(inst, "normalizer", 0) != 0;
-  bool last = vtb_attr_int(inst, "dlast", 0) != 0,
-       inside = inst->func && inst->func->kind == VTB_FUNC_KERNEL;
+  bool grad = s->grad, rates = s->decay->rates, init = s->init, normalizer = s->normalizer;
+  bool last = s->dlast, inside = inst->func && inst->func->kind == VTB_FUNC_KERNEL;
   const struct {
     int *at;
     bool there;
@@ -71,6 +68,40 @@ vtb_scan_tensors vtb_scan_number(const vtb_inst *inst) {
     n += order[i].there;
   }
   return a;
+}
+
+static const vtb_decay *decay_of(const vtb_inst *inst) {
+  vtb_decay_class c = VTB_DECAY_CONSTANT;
+  vtb_check(vtb_decay_class_find(vtb_attr_str(inst, "class", ""), &c), "linscan without a class");
+  return &decays[c];
+}
+
+vtb_scan vtb_scan_of(const vtb_inst *inst) {
+  const vtb_type *q = &inst->operands[0]->type, *v = &inst->operands[2]->type;
+  const char *mode = vtb_attr_str(inst, "mode", "auto");
+  vtb_scan s = {.decay = decay_of(inst),
+                .grad = inst->op == VTB_OP_linscan_grad,
+                .normalizer = vtb_attr_int(inst, "normalizer", 0) != 0,
+                .init = vtb_attr_int(inst, "init", 0) != 0,
+                .last = vtb_attr_int(inst, "last", 1) != 0,
+                .dlast = vtb_attr_int(inst, "dlast", 0) != 0,
+                .recurrent = vtb_streq(mode, "recurrent"),
+                .path = vtb_attr_str(inst, "path", NULL),
+                .n_batch = q->dim[0].size,
+                .n_tokens = q->dim[1].size,
+                .n_heads = q->dim[2].size,
+                .K = q->dim[3].size,
+                .V = v->dim[3].size};
+  int64_t chunk = vtb_streq(mode, "chunkwise") ? vtb_attr_int(inst, "chunk", 64) : s.n_tokens;
+  s.chunk = chunk < s.n_tokens ? chunk : s.n_tokens;
+  s.n_inputs = s.decay->rates ? 5 : 4;
+  s.at = number_tensors(inst, &s);
+  return s;
+}
+
+vtb_decay_form vtb_scan_form(const vtb_scan *s) {
+  bool steps = s->recurrent && s->decay->form != VTB_FORM_EXPONENTS;
+  return steps ? VTB_FORM_STEPS : s->decay->form;
 }
 
 bool vtb_is_scans(const vtb_inst *inst) {

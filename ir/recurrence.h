@@ -30,14 +30,8 @@
  * absent), tensors in storage order.
  *   operands    q [B,N,h,K], k [B,N,h,K], v [B,N,h,V], d by class, then if init = 1: S_0 [B,h,K,V]
  *               and, with normalizer, n_0 [B,h,K]
- *   class       "constant"  d [h]
- *               "scalar"    d [B,N,h]
- *               "key"       d [B,N,h,K]
- *               "value"     d [B,N,h,V]
- *               "full"      d [B,N,h,K,V]
- *               "rates"     a full decay given by two operands, d the step sizes [B,N,h,V] and
- *                           right after it the rates A [h,K,V]: D_t[k,v] = exp(d_t[v] A[k,v]). No
- *                           decay is ever stored.
+ *   class       a row of ir/decays.def, which says what d is: "constant", "scalar", "key",
+ *               "value", "full" or "rates"
  *               d is the decay itself (not its logarithm), of size at most 1 for the forms to be
  *               stable; of rates, step times rate <= 0.
  *   normalizer  1: also n_t = (D_t) n_{t-1} + k_t and z_t = n_t . q_t (classes constant, scalar,
@@ -64,20 +58,44 @@
 #include "ir/ir.h"
 
 typedef enum vtb_decay_class {
-  VTB_DECAY_CONSTANT,
-  VTB_DECAY_SCALAR,
-  VTB_DECAY_KEY,
-  VTB_DECAY_VALUE,
-  VTB_DECAY_FULL,
-  VTB_DECAY_RATES
+#define VTB_DECAY(id, ...) VTB_DECAY_##id,
+#include "ir/decays.def"
+#undef VTB_DECAY
 } vtb_decay_class;
-enum { VTB_N_DECAYS = VTB_DECAY_RATES + 1 };
+enum {
+  VTB_N_DECAYS = 0
+#define VTB_DECAY(...) +1
+#include "ir/decays.def"
+#undef VTB_DECAY
+};
 
+/* How a class is computed where it is not run step after step. */
+typedef enum vtb_decay_form {
+  VTB_FORM_PRODUCTS,  /* products of matrices under a mask of decays, one number a pair of steps */
+  VTB_FORM_VECTOR,    /* products of rows and columns that carry their decays */
+  VTB_FORM_STEPS,     /* step after step only */
+  VTB_FORM_EXPONENTS, /* step after step, each decay made on the way */
+  VTB_N_FORMS
+} vtb_decay_form;
+
+typedef enum vtb_decay_axes { /* bits */
+                              VTB_ALONG_NEITHER,
+                              VTB_ALONG_KEY,
+                              VTB_ALONG_VALUE,
+                              VTB_ALONG_BOTH
+} vtb_decay_axes;
+
+typedef struct vtb_decay {
+  const char *name;
+  vtb_decay_form form;
+  bool by_step;
+  vtb_decay_axes axes;
+  bool rates;
+  const char *operand; /* in words */
+} vtb_decay;
+const vtb_decay *vtb_decay_get(vtb_decay_class c);
 const char *vtb_decay_class_name(vtb_decay_class c);
 bool vtb_decay_class_find(const char *name, vtb_decay_class *c);
-/* Operands of linscan and linscan_grad before the initial state: q, k, v, d and, for class rates,
- * A. */
-int vtb_linscan_inputs(const vtb_inst *inst);
 
 /* Where the operands and results of a linscan or linscan_grad are: numbers of operands, then of
  * results; -1 if absent. Inside a kernel of kind "scans" the numbers are those of the `fused`
@@ -87,7 +105,22 @@ typedef struct vtb_scan_tensors {
   int y, s, z, n;                                /* results of linscan */
   int dq, dk, dv, dd, drates, ds0, dn0;          /* results of linscan_grad */
 } vtb_scan_tensors;
-vtb_scan_tensors vtb_scan_number(const vtb_inst *inst);
+
+/* A linscan or linscan_grad taken apart. */
+typedef struct vtb_scan {
+  const vtb_decay *decay;
+  bool grad, normalizer, init, last, dlast;
+  bool recurrent;   /* mode */
+  int n_inputs;     /* operands before the initial state: q, k, v, d and, with rates, A */
+  const char *path; /* NULL: storage order */
+  int64_t n_batch, n_tokens, n_heads, K, V;
+  int64_t chunk; /* 1 ... n_tokens; n_tokens unless the mode is chunkwise */
+  vtb_scan_tensors at;
+} vtb_scan;
+/* Of an instruction that has passed its shape rule. */
+vtb_scan vtb_scan_of(const vtb_inst *inst);
+/* What its emitter is: the class's, or STEPS where the mode is recurrent. */
+vtb_decay_form vtb_scan_form(const vtb_scan *s);
 
 /* True for a `fused` whose kernel holds nothing but scans of equal shape: several directions of one
  * cell (passes/directions.c). */

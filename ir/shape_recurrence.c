@@ -22,7 +22,7 @@ static bool check_mode(vtb__shape *s) {
 
 typedef struct scan {
   vtb_dim b, n, h, k, v;
-  vtb_decay_class decay;
+  const vtb_decay *decay;
   bool normalizer, init, dlast;
 } scan;
 
@@ -36,32 +36,26 @@ static bool expect(vtb__shape *s, int operand, const char *what, const vtb_dim *
 }
 
 static bool expect_decay(vtb__shape *s, const scan *c) {
-  switch (c->decay) {
-  case VTB_DECAY_CONSTANT:
-    return expect(s, 3, "the decay d", (vtb_dim[]){c->h}, 1);
-  case VTB_DECAY_SCALAR:
-    return expect(s, 3, "the decay d", (vtb_dim[]){c->b, c->n, c->h}, 3);
-  case VTB_DECAY_KEY:
-    return expect(s, 3, "the decay d", (vtb_dim[]){c->b, c->n, c->h, c->k}, 4);
-  case VTB_DECAY_VALUE:
-    return expect(s, 3, "the decay d", (vtb_dim[]){c->b, c->n, c->h, c->v}, 4);
-  case VTB_DECAY_FULL:
-    return expect(s, 3, "the decay d", (vtb_dim[]){c->b, c->n, c->h, c->k, c->v}, 5);
-  case VTB_DECAY_RATES:
-    return expect(s, 3, "the step size d", (vtb_dim[]){c->b, c->n, c->h, c->v}, 4) &&
-           expect(s, 4, "the rates A", (vtb_dim[]){c->h, c->k, c->v}, 3);
-  }
-  return false;
+  const vtb_decay *d = c->decay;
+  vtb_dim dims[5] = {c->b, c->n, c->h};
+  int rank = 3;
+  if (!d->by_step) return expect(s, 3, "the decay d", &c->h, 1);
+  if ((d->axes & VTB_ALONG_KEY) && !d->rates) dims[rank++] = c->k;
+  if (d->axes & VTB_ALONG_VALUE) dims[rank++] = c->v;
+  if (!expect(s, 3, d->rates ? "the step size d" : "the decay d", dims, rank)) return false;
+  return !d->rates || expect(s, 4, "the rates A", (vtb_dim[]){c->h, c->k, c->v}, 3);
 }
 
 static bool scan_attrs(vtb__shape *s, scan *c) {
   const char *name = vtb_attr_str(s->inst, "class", "");
-  if (!vtb_decay_class_find(name, &c->decay))
+  vtb_decay_class decay;
+  if (!vtb_decay_class_find(name, &decay))
     return vtb__shape_fail(s, VTB_DIAG_IR_ATTR, "%s: no decay class \"%s\"", op_name(s), name);
+  c->decay = vtb_decay_get(decay);
   c->normalizer = vtb_attr_int(s->inst, "normalizer", 0) != 0;
   c->init = vtb_attr_int(s->inst, "init", 0) != 0;
   c->dlast = vtb_attr_int(s->inst, "dlast", 0) != 0;
-  if (c->normalizer && c->decay >= VTB_DECAY_VALUE)
+  if (c->normalizer && (c->decay->axes & VTB_ALONG_VALUE))
     return vtb__shape_fail(s, VTB_DIAG_IR_SCAN,
                            "%s: a normalizer needs a decay without a value axis, not class %s",
                            op_name(s), name);
@@ -70,7 +64,7 @@ static bool scan_attrs(vtb__shape *s, scan *c) {
 
 /* q, k, v, d, A, S_0, n_0; returns the number of operands checked, -1 after a failure. */
 static int scan_operands(vtb__shape *s, scan *c) {
-  int inputs = vtb_linscan_inputs(s->inst), n = inputs + (c->init ? 1 + c->normalizer : 0);
+  int inputs = c->decay->rates ? 5 : 4, n = inputs + (c->init ? 1 + c->normalizer : 0);
   const vtb_type *q = vtb__shape_operand(s, 0), *v = vtb__shape_operand(s, 2);
   if (s->inst->n_operands < n) {
     vtb__shape_fail(s, VTB_DIAG_IR_SCAN, "%s: %d operands, want %d", op_name(s),
@@ -130,7 +124,7 @@ bool vtb__shape_linscan_grad(vtb__shape *s) {
   if (c.dlast && !expect(s, at++, "dS_T", (vtb_dim[]){c.b, c.h, c.k, c.v}, 4)) return false;
   if (c.dlast && c.normalizer && !expect(s, at++, "dn_T", (vtb_dim[]){c.b, c.h, c.k}, 3))
     return false;
-  int n_inputs = vtb_linscan_inputs(s->inst) + (c.init ? n_states : 0);
+  int n_inputs = (c.decay->rates ? 5 : 4) + (c.init ? n_states : 0);
   for (int i = 0; i < n_inputs; i++) vtb__shape_push(s, *vtb__shape_operand(s, i));
   return true;
 }

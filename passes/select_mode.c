@@ -37,13 +37,12 @@ static choice vector_choice(const vtb_inst *inst, double t, double k, double v) 
 }
 
 static choice automatic(const vtb_inst *inst) {
-  vtb_decay_class c = VTB_DECAY_FULL;
-  (void)vtb_decay_class_find(vtb_attr_str(inst, "class", ""), &c);
+  vtb_decay_form form = vtb_scan_of(inst).decay->form;
   double t = (double)inst->operands[0]->type.dim[1].size;
   double k = (double)inst->operands[0]->type.dim[3].size,
          v = (double)inst->operands[2]->type.dim[3].size;
-  if (c >= VTB_DECAY_FULL) return (choice){"recurrent", 0};
-  if (c == VTB_DECAY_KEY || c == VTB_DECAY_VALUE) return vector_choice(inst, t, k, v);
+  if (form > VTB_FORM_VECTOR) return (choice){"recurrent", 0};
+  if (form == VTB_FORM_VECTOR) return vector_choice(inst, t, k, v);
   if (t < DEFAULT_CHUNK + 4 * k * v / (k + v)) return (choice){"parallel", 0};
   return (choice){"chunkwise", DEFAULT_CHUNK};
 }

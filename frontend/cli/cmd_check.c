@@ -36,10 +36,9 @@ static double mixer_macs(const vtb_inst *i) {
   double tokens = (double)q->dim[1].size, heads = (double)q->dim[2].size;
   double k = (double)q->dim[3].size, w = (double)v->dim[3].size, c = PUBLISHED_CHUNK;
   if (i->op == VTB_OP_attention) return tokens * (double)v->dim[1].size * heads * (k + w);
-  vtb_decay_class class;
-  bool matmul =
-      vtb_decay_class_find(vtb_attr_str(i, "class", ""), &class) && class <= VTB_DECAY_SCALAR;
-  if (!matmul) return (class >= VTB_DECAY_FULL ? 3.5 : 3) * tokens * heads * k * w;
+  vtb_decay_form form = vtb_scan_of(i).decay->form;
+  if (form != VTB_FORM_PRODUCTS)
+    return (form == VTB_FORM_VECTOR ? 3 : 3.5) * tokens * heads * k * w;
   return (c / 2 + 1) * (k + w) * heads * tokens + 2 * heads * k * heads * w * tokens / c;
 }
 

@@ -70,21 +70,22 @@ static void block(const chunked *g, LLVMValueRef t0, LLVMValueRef i0, LLVMValueR
   vtb_cpu *c = s->c;
   LLVMValueRef end = vtb_cpu_add(c, i0, n), zero = vtb_cpu_f32(c, 0), one = k_(c, 1);
   LLVMValueRef columns = vtb_cpu_div(c, vtb_cpu_add(c, end, k_(c, c->width - 1)), c->width);
-  vtb__scan_pack(s, &g->of.k_cols, (vtb__pack){.tensor = s->at.q}, vtb_cpu_add(c, t0, i0), n, g->q,
-                 g->of.ld_k);
+  vtb__scan_pack(s, &g->of.k_cols, (vtb__pack){.tensor = s->of.at.q}, vtb_cpu_add(c, t0, i0), n,
+                 g->q, g->of.ld_k);
   vtb__smallgemm(c, g->q, k_(c, g->of.ld_k), one, g->kt, k_(c, g->of.ld_t), zero, g->p,
-                 k_(c, g->of.ld_t), n, columns, k_(c, s->K));
+                 k_(c, g->of.ld_t), n, columns, k_(c, s->of.K));
   mask_rows(g, i0, n);
   vtb__smallgemm(c, g->p, k_(c, g->of.ld_t), one, g->v, k_(c, g->of.ld_v), zero, g->y,
                  k_(c, g->of.ld_v), n, g->of.n_vectors, end);
   if (entering) {
     vtb_cpu_if test = vtb_cpu_if_begin(c, entering);
-    scale_rows(c, g->q, g->of.ld_k, vtb__padded(c, s->K), n, vtb_cpu_at(c, g->b, i0));
+    scale_rows(c, g->q, g->of.ld_k, vtb__padded(c, s->of.K), n, vtb_cpu_at(c, g->b, i0));
     vtb__smallgemm(c, g->q, k_(c, g->of.ld_k), one, g->of.state, k_(c, g->of.ld_v),
-                   vtb_cpu_f32(c, 1), g->y, k_(c, g->of.ld_v), n, g->of.n_vectors, k_(c, s->K));
+                   vtb_cpu_f32(c, 1), g->y, k_(c, g->of.ld_v), n, g->of.n_vectors, k_(c, s->of.K));
     vtb_cpu_if_end(c, &test);
   }
-  vtb__scan_unpack(s, &g->of.v_cols, s->at.y, s->at.z, vtb_cpu_add(c, t0, i0), n, g->y, g->of.ld_v);
+  vtb__scan_unpack(s, &g->of.v_cols, s->of.at.y, s->of.at.z, vtb_cpu_add(c, t0, i0), n, g->y,
+                   g->of.ld_v);
 }
 
 /* K^T of the chunk; the rows pass through a block's worth of scratch in path order. */
@@ -93,9 +94,9 @@ static void pack_keys(const chunked *g, LLVMValueRef t0, LLVMValueRef n) {
   vtb_cpu *c = s->c;
   vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), n, k_(c, KEY_BLOCK));
   LLVMValueRef rows = vtb_cpu_min(c, LLVMBuildNSWSub(c->b, n, l.i, ""), k_(c, KEY_BLOCK));
-  vtb__scan_pack(s, &g->of.k_cols, (vtb__pack){.tensor = s->at.k}, vtb_cpu_add(c, t0, l.i), rows,
+  vtb__scan_pack(s, &g->of.k_cols, (vtb__pack){.tensor = s->of.at.k}, vtb_cpu_add(c, t0, l.i), rows,
                  g->q, g->of.ld_k);
-  vtb__transpose_tile(c, g->q, k_(c, g->of.ld_k), rows, k_(c, s->K), vtb_cpu_at(c, g->kt, l.i),
+  vtb__transpose_tile(c, g->q, k_(c, g->of.ld_k), rows, k_(c, s->of.K), vtb_cpu_at(c, g->kt, l.i),
                       k_(c, g->of.ld_t));
   vtb_cpu_for_end(c, &l);
 }
@@ -106,24 +107,25 @@ static void chunk(const vtb__chunked *of, LLVMValueRef t0, LLVMValueRef n, bool 
   vtb_cpu *c = s->c;
   LLVMValueRef yes = LLVMConstInt(c->i1, 1, 0),
                first = LLVMBuildICmp(c->b, LLVMIntEQ, t0, k_(c, 0), "");
-  LLVMValueRef entering = s->init ? yes : only ? NULL : LLVMBuildNot(c->b, first, "");
+  LLVMValueRef entering = s->of.init ? yes : only ? NULL : LLVMBuildNot(c->b, first, "");
   LLVMValueRef decay = vtb__scan_decays(s, t0, n, 0, g->d, g->b, g->suffix);
   pack_keys(g, t0, n);
-  vtb__scan_pack(s, &g->of.v_cols, (vtb__pack){.tensor = s->at.v, .ones = true}, t0, n, g->v,
+  vtb__scan_pack(s, &g->of.v_cols, (vtb__pack){.tensor = s->of.at.v, .ones = true}, t0, n, g->v,
                  g->of.ld_v);
   vtb__fill(c, g->w, n, 0);
   vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), n, k_(c, BLOCK));
   block(g, t0, l.i, vtb_cpu_min(c, LLVMBuildNSWSub(c->b, n, l.i, ""), k_(c, BLOCK)), entering);
   vtb_cpu_for_end(c, &l);
-  if (only && !s->last) return;
+  if (only && !s->of.last) return;
   LLVMValueRef more =
-      LLVMBuildICmp(c->b, LLVMIntSLT, vtb_cpu_add(c, t0, n), k_(c, s->n_tokens), "");
-  vtb_cpu_if test = vtb_cpu_if_begin(c, s->last ? yes : more);
-  vtb__scan_pack(s, &g->of.k_cols, (vtb__pack){.tensor = s->at.k, .scales = g->suffix}, t0, n,
+      LLVMBuildICmp(c->b, LLVMIntSLT, vtb_cpu_add(c, t0, n), k_(c, s->of.n_tokens), "");
+  vtb_cpu_if test = vtb_cpu_if_begin(c, s->of.last ? yes : more);
+  vtb__scan_pack(s, &g->of.k_cols, (vtb__pack){.tensor = s->of.at.k, .scales = g->suffix}, t0, n,
                  g->ks, g->of.ld_k);
-  LLVMValueRef keep = s->init ? decay : LLVMBuildSelect(c->b, first, vtb_cpu_f32(c, 0), decay, "");
+  LLVMValueRef keep =
+      s->of.init ? decay : LLVMBuildSelect(c->b, first, vtb_cpu_f32(c, 0), decay, "");
   vtb__smallgemm(c, g->ks, k_(c, 1), k_(c, g->of.ld_k), g->v, k_(c, g->of.ld_v), keep, g->of.state,
-                 k_(c, g->of.ld_v), k_(c, s->K), g->of.n_vectors, n);
+                 k_(c, g->of.ld_v), k_(c, s->of.K), g->of.n_vectors, n);
   vtb_cpu_if_end(c, &test);
 }
 
@@ -134,9 +136,9 @@ static LLVMValueRef floats(const chunked *g, int64_t n) {
 static void reserve(vtb__chunked *of) {
   chunked *g = (chunked *)of;
   vtb__scan *s = g->of.s;
-  int64_t L = s->chunk, R = L < BLOCK ? L : BLOCK, keys = L < KEY_BLOCK ? L : KEY_BLOCK,
+  int64_t L = s->of.chunk, R = L < BLOCK ? L : BLOCK, keys = L < KEY_BLOCK ? L : KEY_BLOCK,
           lp = vtb__padded(s->c, L);
-  g->kt = floats(g, s->K * g->of.ld_t);
+  g->kt = floats(g, s->of.K * g->of.ld_t);
   g->v = floats(g, L * g->of.ld_v);
   g->q = floats(g, keys * g->of.ld_k);
   g->p = floats(g, R * g->of.ld_t);
@@ -149,8 +151,9 @@ static void reserve(vtb__chunked *of) {
 }
 
 int64_t vtb__scan_tile_width(const vtb__scan *s) {
-  int64_t stored = vtb__cols_stored(s->c, s->V, s->normalizer), least = 2 * s->c->width;
-  int64_t want = s->n_batch * s->n_heads >= MIN_TASKS ? 1 : MIN_TASKS / (s->n_batch * s->n_heads);
+  int64_t stored = vtb__cols_stored(s->c, s->of.V, s->of.normalizer), least = 2 * s->c->width;
+  int64_t want =
+      s->of.n_batch * s->of.n_heads >= MIN_TASKS ? 1 : MIN_TASKS / (s->of.n_batch * s->of.n_heads);
   int64_t width = vtb__padded(s->c, (stored + want - 1) / want);
   return width < least ? least : width;
 }
@@ -158,32 +161,32 @@ int64_t vtb__scan_tile_width(const vtb__scan *s) {
 void vtb__scan_by_chunks(vtb__chunked *g, vtb__scan *s, const vtb_inst *inst,
                          vtb__reserve_fn *reserve_for, vtb__chunk_fn *emit) {
   vtb_cpu *c = s->c;
-  int64_t width = vtb__scan_tile_width(s), stored = vtb__cols_stored(c, s->V, s->normalizer);
+  int64_t width = vtb__scan_tile_width(s), stored = vtb__cols_stored(c, s->of.V, s->of.normalizer);
   int64_t n_tiles = (stored + width - 1) / width;
-  s->t = vtb_cpu_task_begin(c, inst, "scan", s->n_batch * s->n_heads * n_tiles, 1);
+  s->t = vtb_cpu_task_begin(c, inst, "scan", s->of.n_batch * s->of.n_heads * n_tiles, 1);
   LLVMValueRef tile = vtb_cpu_rem(c, s->t->index, n_tiles),
                bh = vtb_cpu_div(c, s->t->index, n_tiles);
-  s->batch = vtb_cpu_div(c, bh, s->n_heads);
-  s->head = vtb_cpu_rem(c, bh, s->n_heads);
-  *g = (vtb__chunked){.s = s, .k_cols = vtb__cols_all(c, s->K, false)};
-  g->v_cols = vtb__cols_tile(c, s->V, s->normalizer, width, tile);
+  s->batch = vtb_cpu_div(c, bh, s->of.n_heads);
+  s->head = vtb_cpu_rem(c, bh, s->of.n_heads);
+  *g = (vtb__chunked){.s = s, .k_cols = vtb__cols_all(c, s->of.K, false)};
+  g->v_cols = vtb__cols_tile(c, s->of.V, s->of.normalizer, width, tile);
   g->n_vectors = vtb__cols_vectors(c, &g->v_cols);
-  g->ld_t = vtb__row_length(c, s->chunk);
-  g->ld_k = vtb__row_length(c, s->K);
+  g->ld_t = vtb__row_length(c, s->of.chunk);
+  g->ld_k = vtb__row_length(c, s->of.K);
   g->ld_v = vtb__row_length(c, n_tiles > 1 ? width : stored);
-  g->state = vtb_cpu_scratch(c, s->t, s->K * g->ld_v * (int64_t)sizeof(float));
+  g->state = vtb_cpu_scratch(c, s->t, s->of.K * g->ld_v * (int64_t)sizeof(float));
   reserve_for(g);
-  if (s->init) vtb__scan_pack_state(s, &g->v_cols, s->at.s0, s->at.n0, g->state, g->ld_v);
-  if (s->chunk == s->n_tokens) {
-    emit(g, k_(c, 0), k_(c, s->n_tokens), true);
+  if (s->of.init) vtb__scan_pack_state(s, &g->v_cols, s->of.at.s0, s->of.at.n0, g->state, g->ld_v);
+  if (s->of.chunk == s->of.n_tokens) {
+    emit(g, k_(c, 0), k_(c, s->of.n_tokens), true);
   } else {
-    vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), k_(c, s->n_tokens), k_(c, s->chunk));
+    vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), k_(c, s->of.n_tokens), k_(c, s->of.chunk));
     emit(g, l.i,
-         vtb_cpu_min(c, LLVMBuildNSWSub(c->b, k_(c, s->n_tokens), l.i, ""), k_(c, s->chunk)),
+         vtb_cpu_min(c, LLVMBuildNSWSub(c->b, k_(c, s->of.n_tokens), l.i, ""), k_(c, s->of.chunk)),
          false);
     vtb_cpu_for_end(c, &l);
   }
-  if (s->last) vtb__scan_unpack_state(s, &g->v_cols, s->at.s, s->at.n, g->state, g->ld_v);
+  if (s->of.last) vtb__scan_unpack_state(s, &g->v_cols, s->of.at.s, s->of.at.n, g->state, g->ld_v);
   vtb_cpu_task_end(c, s->t);
 }
 
@@ -193,13 +196,11 @@ static void by_products(vtb__scan *s, const vtb_inst *inst) {
 }
 
 void vtb__cpu_linscan(vtb_cpu *c, const vtb_inst *inst) {
+  static void (*const emit[VTB_N_FORMS])(vtb__scan *, const vtb_inst *) = {
+      [VTB_FORM_PRODUCTS] = by_products,
+      [VTB_FORM_VECTOR] = vtb__linscan_vector,
+      [VTB_FORM_STEPS] = vtb__linscan_steps,
+      [VTB_FORM_EXPONENTS] = vtb__linscan_rates};
   vtb__scan s = vtb__scan_make(c, inst);
-  if (s.decay == VTB_DECAY_RATES)
-    vtb__linscan_rates(&s, inst);
-  else if (s.by_steps)
-    vtb__linscan_steps(&s, inst);
-  else if (s.decay == VTB_DECAY_KEY || s.decay == VTB_DECAY_VALUE)
-    vtb__linscan_vector(&s, inst);
-  else
-    by_products(&s, inst);
+  emit[vtb_scan_form(&s.of)](&s, inst);
 }

@@ -12,13 +12,8 @@
 typedef struct vtb__scan {
   vtb_cpu *c;
   vtb_cpu_task *t; /* under construction */
-  vtb_decay_class decay;
-  bool normalizer, init, last, dlast;
-  bool by_steps; /* no matmul form for the class, or mode recurrent */
-  int64_t n_batch, n_tokens, n_heads, K, V;
-  int64_t chunk; /* 1 ... n_tokens */
+  vtb_scan of;
   vtb__order order;
-  vtb_scan_tensors at;
   LLVMValueRef batch, head; /* of this index of the task */
 } vtb__scan;
 

@@ -55,7 +55,7 @@ static LLVMValueRef load(vtb_cpu *c, LLVMValueRef at, LLVMValueRef i) {
 static void reserve(chunked *g) {
   vtb__scan *s = g->s;
   vtb_cpu *c = s->c;
-  int64_t L = s->chunk, R = L < BLOCK ? L : BLOCK, Vn = s->V + s->normalizer,
+  int64_t L = s->of.chunk, R = L < BLOCK ? L : BLOCK, Vn = s->of.V + s->of.normalizer,
           lp = vtb__padded(c, L);
   LLVMValueRef *const where[] = {
       &g->q,     &g->k, &g->v,     &g->dy,     &g->kt,      &g->vt,       &g->dq, &g->dk,
@@ -65,7 +65,7 @@ static void reserve(chunked *g) {
                             L * g->ld_k,
                             L * g->ld_v,
                             L * g->ld_v,
-                            s->K * g->ld_t,
+                            s->of.K * g->ld_t,
                             Vn * g->ld_t,
                             L * g->ld_k,
                             L * g->ld_k,
@@ -81,7 +81,7 @@ static void reserve(chunked *g) {
                             lp,
                             lp,
                             g->n_chunks * Vn * g->ld_k,
-                            s->K * g->ld_v,
+                            s->of.K * g->ld_v,
                             Vn * g->ld_k};
   for (size_t i = 0; i < sizeof where / sizeof *where; i++)
     *where[i] = vtb_cpu_scratch(c, s->t, floats[i] * (int64_t)sizeof(float));
@@ -118,36 +118,38 @@ static void scale_and_dot(vtb_cpu *c, LLVMValueRef rows, int64_t ld, int64_t n_c
 /* ---- pass 1: states before the chunks -------------------------------------------------------- */
 
 static LLVMValueRef state_of(const chunked *g, LLVMValueRef chunk) {
-  int64_t n = (g->s->V + g->s->normalizer) * g->ld_k;
+  int64_t n = (g->s->of.V + g->s->of.normalizer) * g->ld_k;
   return vtb_cpu_at(g->s->c, g->states, vtb_cpu_mul(g->s->c, chunk, n));
 }
 
 static void first_state(const chunked *g) {
   vtb__scan *s = g->s;
   vtb_cpu *c = s->c;
-  int64_t Vn = s->V + s->normalizer;
-  if (!s->init) {
+  int64_t Vn = s->of.V + s->of.normalizer;
+  if (!s->of.init) {
     if (g->n_chunks > 1) vtb__fill(c, g->states, k_(c, Vn * g->ld_k), 0);
     return;
   }
-  vtb__scan_pack_state(s, &g->v_cols, s->at.s0, s->at.n0, g->adjoint, g->ld_v);
-  vtb__transpose_tile(c, g->adjoint, k_(c, g->ld_v), k_(c, s->K), k_(c, Vn), g->states,
+  vtb__scan_pack_state(s, &g->v_cols, s->of.at.s0, s->of.at.n0, g->adjoint, g->ld_v);
+  vtb__transpose_tile(c, g->adjoint, k_(c, g->ld_v), k_(c, s->of.K), k_(c, Vn), g->states,
                       k_(c, g->ld_k));
 }
 
 static void run_forward(const chunked *g) {
   vtb__scan *s = g->s;
   vtb_cpu *c = s->c;
-  int64_t Vn = s->V + s->normalizer;
+  int64_t Vn = s->of.V + s->of.normalizer;
   first_state(g);
   if (g->n_chunks == 1) return;
   vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), k_(c, g->n_chunks - 1), k_(c, 1));
-  LLVMValueRef t0 = vtb_cpu_mul(c, l.i, s->chunk), n = k_(c, s->chunk), from = state_of(g, l.i);
+  LLVMValueRef t0 = vtb_cpu_mul(c, l.i, s->of.chunk), n = k_(c, s->of.chunk),
+               from = state_of(g, l.i);
   LLVMValueRef to = state_of(g, vtb_cpu_add(c, l.i, k_(c, 1)));
   LLVMValueRef decay = vtb__scan_decays(s, t0, n, FLOOR, g->d, g->b, g->suffix);
-  vtb__scan_pack(s, &g->k_cols, (vtb__pack){.tensor = s->at.k, .scales = g->suffix}, t0, n, g->k,
+  vtb__scan_pack(s, &g->k_cols, (vtb__pack){.tensor = s->of.at.k, .scales = g->suffix}, t0, n, g->k,
                  g->ld_k);
-  vtb__scan_pack(s, &g->v_cols, (vtb__pack){.tensor = s->at.v, .ones = true}, t0, n, g->v, g->ld_v);
+  vtb__scan_pack(s, &g->v_cols, (vtb__pack){.tensor = s->of.at.v, .ones = true}, t0, n, g->v,
+                 g->ld_v);
   vtb_cpu_for i = vtb_cpu_for_begin(c, k_(c, 0), k_(c, Vn * g->ld_k), k_(c, c->width));
   vtb_cpu_store(c, vtb_cpu_load(c, vtb_cpu_at(c, from, i.i), c->width), vtb_cpu_at(c, to, i.i));
   vtb_cpu_for_end(c, &i);
@@ -226,9 +228,9 @@ static void block(const chunked *g, LLVMValueRef i0, LLVMValueRef n) {
   LLVMValueRef columns = vtb_cpu_div(c, vtb_cpu_add(c, end, k_(c, c->width - 1)), c->width);
   LLVMValueRef ld_t = k_(c, g->ld_t), unit = k_(c, 1);
   vtb__smallgemm(c, q, k_(c, g->ld_k), unit, g->kt, ld_t, zero, g->p, ld_t, n, columns,
-                 k_(c, s->K));
+                 k_(c, s->of.K));
   vtb__smallgemm(c, dy, k_(c, g->ld_v), unit, g->vt, ld_t, zero, g->a, ld_t, n, columns,
-                 k_(c, s->V + s->normalizer));
+                 k_(c, s->of.V + s->of.normalizer));
   first_mask_row(g, i0, end);
   mask_rows(g, i0, n);
   sum_terms(g, i0, n);
@@ -245,15 +247,15 @@ static void block(const chunked *g, LLVMValueRef i0, LLVMValueRef n) {
 static void from_later(const chunked *g, LLVMValueRef n, LLVMValueRef follows) {
   vtb__scan *s = g->s;
   vtb_cpu *c = s->c;
-  int64_t Vn = s->V + s->normalizer;
+  int64_t Vn = s->of.V + s->of.normalizer;
   LLVMValueRef zero = vtb_cpu_f32(c, 0);
   vtb_cpu_if test = vtb_cpu_if_begin(c, follows);
-  vtb__transpose_tile(c, g->adjoint, k_(c, g->ld_v), k_(c, s->K), k_(c, Vn), g->adjoint_t,
+  vtb__transpose_tile(c, g->adjoint, k_(c, g->ld_v), k_(c, s->of.K), k_(c, Vn), g->adjoint_t,
                       k_(c, g->ld_k));
   product(c, (matrix){g->v, g->ld_v, 1}, (matrix){g->adjoint_t, g->ld_k, 1}, zero,
           (matrix){g->dk, g->ld_k, 1}, n, g->n_k, k_(c, Vn));
   product(c, (matrix){g->k, g->ld_k, 1}, (matrix){g->adjoint, g->ld_v, 1}, zero,
-          (matrix){g->dv, g->ld_v, 1}, n, g->n_v, k_(c, s->K));
+          (matrix){g->dv, g->ld_v, 1}, n, g->n_v, k_(c, s->of.K));
   scale_and_dot(c, g->dk, g->ld_k, g->n_k, n, g->suffix, g->k, g->x);
   scale_and_dot(c, g->dv, g->ld_v, g->n_v, n, g->suffix, NULL, NULL);
   vtb_cpu_else(c, &test);
@@ -266,15 +268,15 @@ static void from_later(const chunked *g, LLVMValueRef n, LLVMValueRef follows) {
 /* <S, G>, S^T and G^T at hand. */
 static LLVMValueRef dot_states(const chunked *g, LLVMValueRef state) {
   vtb_cpu *c = g->s->c;
-  int64_t Vn = g->s->V + g->s->normalizer;
+  int64_t Vn = g->s->of.V + g->s->of.normalizer;
   vtb_cpu_for v = vtb_cpu_for_begin(c, k_(c, 0), k_(c, Vn), k_(c, 1));
   LLVMValueRef outer = vtb_cpu_carry(c, &v, LLVMConstNull(c->vf32));
   vtb_cpu_for j = vtb_cpu_for_begin(c, k_(c, 0), k_(c, g->n_k), k_(c, c->width));
   LLVMValueRef sum = vtb_cpu_carry(c, &j, outer),
                at = vtb_cpu_add(c, vtb_cpu_mul(c, v.i, g->ld_k), j.i);
   LLVMValueRef x = vtb_cpu_load(c, vtb_cpu_at(c, state, at), c->width);
-  if (g->s->K % c->width) /* lanes past K repeat its last row */
-    x = LLVMBuildSelect(c->b, vtb_cpu_mask(c, sub(c, k_(c, g->s->K), j.i), c->width), x,
+  if (g->s->of.K % c->width) /* lanes past K repeat its last row */
+    x = LLVMBuildSelect(c->b, vtb_cpu_mask(c, sub(c, k_(c, g->s->of.K), j.i), c->width), x,
                         LLVMConstNull(c->vf32), "");
   vtb_cpu_carry_next(
       &j, 0, vtb_cpu_fma(c, x, vtb_cpu_load(c, vtb_cpu_at(c, g->adjoint_t, at), c->width), sum));
@@ -313,25 +315,26 @@ static void store_decay_gradient(const chunked *g, LLVMValueRef t0, LLVMValueRef
   vtb_cpu *c = s->c;
   vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), n, k_(c, 1));
   LLVMValueRef v = LLVMBuildFDiv(c->b, load(c, g->inner, l.i), load(c, g->d, l.i), "");
-  if (s->decay == VTB_DECAY_CONSTANT)
+  if (!s->of.decay->by_step)
     LLVMBuildStore(c->b, LLVMBuildFAdd(c->b, LLVMBuildLoad2(c->b, c->f32, g->dd, ""), v, ""),
                    g->dd);
   else
-    vtb_cpu_store(c, v,
-                  vtb__scan_row(s, s->at.dd, vtb__order_at(c, &s->order, vtb_cpu_add(c, t0, l.i))));
+    vtb_cpu_store(
+        c, v, vtb__scan_row(s, s->of.at.dd, vtb__order_at(c, &s->order, vtb_cpu_add(c, t0, l.i))));
   vtb_cpu_for_end(c, &l);
 }
 
 static void load_chunk(const chunked *g, LLVMValueRef t0, LLVMValueRef n) {
   vtb__scan *s = g->s;
   vtb_cpu *c = s->c;
-  vtb__scan_pack(s, &g->k_cols, (vtb__pack){.tensor = s->at.q}, t0, n, g->q, g->ld_k);
-  vtb__scan_pack(s, &g->k_cols, (vtb__pack){.tensor = s->at.k}, t0, n, g->k, g->ld_k);
-  vtb__scan_pack(s, &g->v_cols, (vtb__pack){.tensor = s->at.v, .ones = true}, t0, n, g->v, g->ld_v);
-  vtb__scan_pack(s, &g->v_cols, (vtb__pack){.tensor = s->at.dy, .extra = s->at.dz}, t0, n, g->dy,
+  vtb__scan_pack(s, &g->k_cols, (vtb__pack){.tensor = s->of.at.q}, t0, n, g->q, g->ld_k);
+  vtb__scan_pack(s, &g->k_cols, (vtb__pack){.tensor = s->of.at.k}, t0, n, g->k, g->ld_k);
+  vtb__scan_pack(s, &g->v_cols, (vtb__pack){.tensor = s->of.at.v, .ones = true}, t0, n, g->v,
                  g->ld_v);
-  vtb__transpose_tile(c, g->k, k_(c, g->ld_k), n, k_(c, s->K), g->kt, k_(c, g->ld_t));
-  vtb__transpose_tile(c, g->v, k_(c, g->ld_v), n, k_(c, s->V + s->normalizer), g->vt,
+  vtb__scan_pack(s, &g->v_cols, (vtb__pack){.tensor = s->of.at.dy, .extra = s->of.at.dz}, t0, n,
+                 g->dy, g->ld_v);
+  vtb__transpose_tile(c, g->k, k_(c, g->ld_k), n, k_(c, s->of.K), g->kt, k_(c, g->ld_t));
+  vtb__transpose_tile(c, g->v, k_(c, g->ld_v), n, k_(c, s->of.V + s->of.normalizer), g->vt,
                       k_(c, g->ld_t));
 }
 
@@ -368,7 +371,7 @@ static void to_earlier(const chunked *g, LLVMValueRef n, LLVMValueRef state, LLV
   vtb__scan *s = g->s;
   vtb_cpu *c = s->c;
   product(c, (matrix){g->dy, g->ld_v, 1}, (matrix){state, g->ld_k, 1}, vtb_cpu_f32(c, 0),
-          (matrix){g->dk, g->ld_k, 1}, n, g->n_k, k_(c, s->V + s->normalizer));
+          (matrix){g->dk, g->ld_k, 1}, n, g->n_k, k_(c, s->of.V + s->of.normalizer));
   scale_and_dot(c, g->dk, g->ld_k, g->n_k, n, g->b, g->q, g->x);
   add_row_terms(g, n);
   vtb_cpu_for i = vtb_cpu_for_begin(c, k_(c, 0), vtb_cpu_mul(c, n, g->ld_k), k_(c, c->width));
@@ -378,74 +381,78 @@ static void to_earlier(const chunked *g, LLVMValueRef n, LLVMValueRef state, LLV
   vtb_cpu_for_end(c, &i);
   scale_and_dot(c, g->q, g->ld_k, g->n_k, n, g->b, NULL, NULL);
   product(c, (matrix){g->q, 1, g->ld_k}, (matrix){g->dy, g->ld_v, 1}, keep,
-          (matrix){g->adjoint, g->ld_v, 1}, k_(c, s->K), g->n_v, n);
+          (matrix){g->adjoint, g->ld_v, 1}, k_(c, s->of.K), g->n_v, n);
 }
 
 static void chunk(const chunked *g, LLVMValueRef number) {
   vtb__scan *s = g->s;
   vtb_cpu *c = s->c;
   LLVMValueRef yes = LLVMConstInt(c->i1, 1, 0), no = LLVMConstInt(c->i1, 0, 0);
-  LLVMValueRef t0 = vtb_cpu_mul(c, number, s->chunk), state = state_of(g, number);
-  LLVMValueRef n = vtb_cpu_min(c, sub(c, k_(c, s->n_tokens), t0), k_(c, s->chunk));
+  LLVMValueRef t0 = vtb_cpu_mul(c, number, s->of.chunk), state = state_of(g, number);
+  LLVMValueRef n = vtb_cpu_min(c, sub(c, k_(c, s->of.n_tokens), t0), k_(c, s->of.chunk));
   LLVMValueRef first = LLVMBuildICmp(c->b, LLVMIntEQ, number, k_(c, 0), "");
   LLVMValueRef last = LLVMBuildICmp(c->b, LLVMIntEQ, number, k_(c, g->n_chunks - 1), "");
-  LLVMValueRef precedes = s->init ? yes : g->n_chunks == 1 ? no : LLVMBuildNot(c->b, first, "");
-  LLVMValueRef follows = s->dlast ? yes : g->n_chunks == 1 ? no : LLVMBuildNot(c->b, last, "");
+  LLVMValueRef precedes = s->of.init ? yes : g->n_chunks == 1 ? no : LLVMBuildNot(c->b, first, "");
+  LLVMValueRef follows = s->of.dlast ? yes : g->n_chunks == 1 ? no : LLVMBuildNot(c->b, last, "");
   LLVMValueRef decay = vtb__scan_decays(s, t0, n, FLOOR, g->d, g->b, g->suffix);
   load_chunk(g, t0, n);
   from_later(g, n, follows);
   run_blocks(g, n);
   add_column_terms(g, n, passing_term(g, state, decay, LLVMBuildAnd(c->b, precedes, follows, "")));
-  vtb__scan_unpack(s, &g->v_cols, s->at.dv, -1, t0, n, g->dv, g->ld_v);
-  vtb__scan_unpack(s, &g->k_cols, s->at.dk, -1, t0, n, g->dk, g->ld_k);
+  vtb__scan_unpack(s, &g->v_cols, s->of.at.dv, -1, t0, n, g->dv, g->ld_v);
+  vtb__scan_unpack(s, &g->k_cols, s->of.at.dk, -1, t0, n, g->dk, g->ld_k);
   vtb_cpu_if enter = vtb_cpu_if_begin(c, precedes);
   to_earlier(g, n, state, LLVMBuildSelect(c->b, follows, decay, vtb_cpu_f32(c, 0), ""));
   vtb_cpu_if_end(c, &enter);
-  vtb__scan_unpack(s, &g->k_cols, s->at.dq, -1, t0, n, g->dq, g->ld_k);
+  vtb__scan_unpack(s, &g->k_cols, s->of.at.dq, -1, t0, n, g->dq, g->ld_k);
   store_decay_gradient(g, t0, n);
 }
 
 /* Constant class: dd[h] is the sum over the batch of what each task found. */
 static void add_batch(vtb__scan *s, const vtb_inst *inst, int64_t temp) {
   vtb_cpu *c = s->c;
-  s->t = vtb_cpu_task_begin(c, inst, "sum", s->n_heads, 64);
+  s->t = vtb_cpu_task_begin(c, inst, "sum", s->of.n_heads, 64);
   LLVMValueRef parts = vtb_cpu_temp_ptr(c, s->t, temp);
-  vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), k_(c, s->n_batch), k_(c, 1));
+  vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), k_(c, s->of.n_batch), k_(c, 1));
   LLVMValueRef sum = vtb_cpu_carry(c, &l, vtb_cpu_f32(c, 0));
-  LLVMValueRef part = load(c, parts, vtb_cpu_add(c, vtb_cpu_mul(c, l.i, s->n_heads), s->t->index));
+  LLVMValueRef part =
+      load(c, parts, vtb_cpu_add(c, vtb_cpu_mul(c, l.i, s->of.n_heads), s->t->index));
   vtb_cpu_carry_next(&l, 0, LLVMBuildFAdd(c->b, sum, part, ""));
   vtb_cpu_for_end(c, &l);
-  vtb_cpu_store(c, vtb_cpu_carried(&l, 0), vtb_cpu_element(c, &s->t->t[s->at.dd], &s->t->index, 1));
+  vtb_cpu_store(c, vtb_cpu_carried(&l, 0),
+                vtb_cpu_element(c, &s->t->t[s->of.at.dd], &s->t->index, 1));
   vtb_cpu_task_end(c, s->t);
 }
 
 static void by_products(vtb__scan *s, const vtb_inst *inst) {
   vtb_cpu *c = s->c;
-  bool constant = s->decay == VTB_DECAY_CONSTANT;
-  int64_t temp = constant ? vtb_cpu_temp(c, s->n_batch * s->n_heads * (int64_t)sizeof(float)) : 0;
-  s->t = vtb_cpu_task_begin(c, inst, "grad", s->n_batch * s->n_heads, 1);
-  s->batch = vtb_cpu_div(c, s->t->index, s->n_heads);
-  s->head = vtb_cpu_rem(c, s->t->index, s->n_heads);
+  bool constant = !s->of.decay->by_step;
+  int64_t temp =
+      constant ? vtb_cpu_temp(c, s->of.n_batch * s->of.n_heads * (int64_t)sizeof(float)) : 0;
+  s->t = vtb_cpu_task_begin(c, inst, "grad", s->of.n_batch * s->of.n_heads, 1);
+  s->batch = vtb_cpu_div(c, s->t->index, s->of.n_heads);
+  s->head = vtb_cpu_rem(c, s->t->index, s->of.n_heads);
   chunked g = {.s = s,
-               .k_cols = vtb__cols_all(c, s->K, false),
-               .v_cols = vtb__cols_all(c, s->V, s->normalizer)};
-  g.ld_t = vtb__row_length(c, s->chunk);
-  g.ld_k = vtb__row_length(c, s->K);
-  g.n_k = vtb__padded(c, s->K);
-  g.n_v = vtb__cols_stored(c, s->V, s->normalizer);
+               .k_cols = vtb__cols_all(c, s->of.K, false),
+               .v_cols = vtb__cols_all(c, s->of.V, s->of.normalizer)};
+  g.ld_t = vtb__row_length(c, s->of.chunk);
+  g.ld_k = vtb__row_length(c, s->of.K);
+  g.n_k = vtb__padded(c, s->of.K);
+  g.n_v = vtb__cols_stored(c, s->of.V, s->of.normalizer);
   g.ld_v = vtb__row_length(c, g.n_v);
-  g.n_chunks = (s->n_tokens + s->chunk - 1) / s->chunk;
+  g.n_chunks = (s->of.n_tokens + s->of.chunk - 1) / s->of.chunk;
   reserve(&g);
   if (constant) {
     g.dd = vtb_cpu_var(c, s->t, c->f32);
     LLVMBuildStore(c->b, vtb_cpu_f32(c, 0), g.dd);
   }
   run_forward(&g);
-  if (s->dlast) vtb__scan_pack_state(s, &g.v_cols, s->at.ds, s->at.dn, g.adjoint, g.ld_v);
+  if (s->of.dlast) vtb__scan_pack_state(s, &g.v_cols, s->of.at.ds, s->of.at.dn, g.adjoint, g.ld_v);
   vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), k_(c, g.n_chunks), k_(c, 1));
   chunk(&g, sub(c, k_(c, g.n_chunks - 1), l.i));
   vtb_cpu_for_end(c, &l);
-  if (s->init) vtb__scan_unpack_state(s, &g.v_cols, s->at.ds0, s->at.dn0, g.adjoint, g.ld_v);
+  if (s->of.init)
+    vtb__scan_unpack_state(s, &g.v_cols, s->of.at.ds0, s->of.at.dn0, g.adjoint, g.ld_v);
   if (constant)
     vtb_cpu_store(c, LLVMBuildLoad2(c->b, c->f32, g.dd, ""),
                   vtb_cpu_at(c, vtb_cpu_temp_ptr(c, s->t, temp), s->t->index));
@@ -453,16 +460,15 @@ static void by_products(vtb__scan *s, const vtb_inst *inst) {
   if (constant) add_batch(s, inst, temp);
 }
 
+/* Adjoints of products are products in mode recurrent too, in short chunks. */
 void vtb__cpu_linscan_grad(vtb_cpu *c, const vtb_inst *inst) {
+  static void (*const emit[VTB_N_FORMS])(vtb__scan *, const vtb_inst *) = {
+      [VTB_FORM_PRODUCTS] = by_products,
+      [VTB_FORM_VECTOR] = vtb__linscan_grad_vector,
+      [VTB_FORM_STEPS] = vtb__linscan_grad_steps,
+      [VTB_FORM_EXPONENTS] = vtb__linscan_grad_rates};
   vtb__scan s = vtb__scan_make(c, inst);
-  bool products = s.decay == VTB_DECAY_CONSTANT || s.decay == VTB_DECAY_SCALAR;
-  if (products && s.by_steps && s.chunk > RECURRENT_CHUNK) s.chunk = RECURRENT_CHUNK;
-  if (products)
-    by_products(&s, inst);
-  else if (s.decay == VTB_DECAY_RATES)
-    vtb__linscan_grad_rates(&s, inst);
-  else if (s.by_steps)
-    vtb__linscan_grad_steps(&s, inst);
-  else
-    vtb__linscan_grad_vector(&s, inst);
+  bool products = s.of.decay->form == VTB_FORM_PRODUCTS;
+  if (products && s.of.recurrent && s.of.chunk > RECURRENT_CHUNK) s.of.chunk = RECURRENT_CHUNK;
+  emit[products ? VTB_FORM_PRODUCTS : vtb_scan_form(&s.of)](&s, inst);
 }

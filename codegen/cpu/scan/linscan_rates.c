@@ -5,14 +5,15 @@
 
 static LLVMValueRef k_(vtb_cpu *c, int64_t v) { return vtb_cpu_i64(c, v); }
 
-int64_t vtb__rates_tiles(const vtb__scan *s) { return (s->V + VTB__LANES - 1) / VTB__LANES; }
+int64_t vtb__rates_tiles(const vtb__scan *s) { return (s->of.V + VTB__LANES - 1) / VTB__LANES; }
 
 void vtb__rates_at_tile(vtb__rates *g, LLVMValueRef tile) {
   vtb_cpu *c = g->s->c;
   g->tile = tile;
   g->mask = NULL;
-  if (g->s->V % VTB__LANES == 0) return;
-  LLVMValueRef left = LLVMBuildNSWSub(c->b, k_(c, g->s->V), vtb_cpu_mul(c, tile, VTB__LANES), "");
+  if (g->s->of.V % VTB__LANES == 0) return;
+  LLVMValueRef left =
+      LLVMBuildNSWSub(c->b, k_(c, g->s->of.V), vtb_cpu_mul(c, tile, VTB__LANES), "");
   g->mask = vtb_cpu_mask(c, left, VTB__LANES);
 }
 
@@ -52,7 +53,7 @@ void vtb__rates_exponents(const vtb__rates *g, LLVMValueRef k0, int n, LLVMValue
   vtb_cpu *c = s->c;
   for (int k = 0; k < n; k++) {
     LLVMValueRef index[] = {s->head, vtb_cpu_add(c, k0, k_(c, k))};
-    LLVMValueRef a = vtb__rates_load(g, vtb_cpu_element(c, &s->t->t[s->at.rates], index, 2));
+    LLVMValueRef a = vtb__rates_load(g, vtb_cpu_element(c, &s->t->t[s->of.at.rates], index, 2));
     out[k] = LLVMBuildFMul(c->b, a, vtb_cpu_like(c, a, 1.44269504088896341), "rate");
   }
 }
@@ -67,7 +68,7 @@ void vtb__rates_decays(const vtb__rates *g, LLVMValueRef step, const LLVMValueRe
 
 void vtb__rates_blocks(const vtb__rates *g, vtb__rates_fn *fn, void *user) {
   vtb_cpu *c = g->s->c;
-  int64_t whole = g->s->K / VTB__KEYS * VTB__KEYS, rest = g->s->K - whole;
+  int64_t whole = g->s->of.K / VTB__KEYS * VTB__KEYS, rest = g->s->of.K - whole;
   LLVMValueRef yes = LLVMConstInt(c->i1, 1, 0), no = LLVMConstInt(c->i1, 0, 0);
   if (whole == VTB__KEYS) {
     fn(user, k_(c, 0), VTB__KEYS, yes);
@@ -104,10 +105,10 @@ void vtb__rates_advance(const vtb__rates *g, const vtb__rates_run *run, LLVMValu
   vtb_cpu_for t = vtb_cpu_for_begin(c, k_(c, 0), run->n_steps, k_(c, 1));
   for (int k = 0; k < n; k++) state[k] = vtb_cpu_carry(c, &t, state[k]);
   LLVMValueRef pos = vtb__order_at(c, &s->order, vtb_cpu_add(c, run->t0, t.i));
-  LLVMValueRef keys = vtb__scan_row(s, s->at.k, pos),
-               queries = run->y ? vtb__scan_row(s, s->at.q, pos) : NULL;
-  LLVMValueRef v = vtb__rates_load(g, vtb__scan_row(s, s->at.v, pos));
-  vtb__rates_decays(g, vtb__rates_load(g, vtb__scan_row(s, s->at.d, pos)), exponents, n, decay);
+  LLVMValueRef keys = vtb__scan_row(s, s->of.at.k, pos),
+               queries = run->y ? vtb__scan_row(s, s->of.at.q, pos) : NULL;
+  LLVMValueRef v = vtb__rates_load(g, vtb__scan_row(s, s->of.at.v, pos));
+  vtb__rates_decays(g, vtb__rates_load(g, vtb__scan_row(s, s->of.at.d, pos)), exponents, n, decay);
   y[0] = y[1] = vtb_cpu_like(c, v, 0);
   for (int k = 0; k < n; k++) {
     LLVMValueRef key =
@@ -120,7 +121,7 @@ void vtb__rates_advance(const vtb__rates *g, const vtb__rates_run *run, LLVMValu
     y[k % 2] = vtb_cpu_fma(c, query, next, y[k % 2]);
   }
   if (run->y)
-    vtb__rates_accumulate(g, LLVMBuildFAdd(c->b, y[0], y[1], ""), vtb__scan_row(s, s->at.y, pos),
+    vtb__rates_accumulate(g, LLVMBuildFAdd(c->b, y[0], y[1], ""), vtb__scan_row(s, s->of.at.y, pos),
                           first);
   vtb_cpu_for_end(c, &t);
   for (int k = 0; run->to && k < n; k++)
@@ -141,9 +142,9 @@ static void advance(void *user, LLVMValueRef k0, int n, LLVMValueRef first) {
 static void load_initial(const vtb__rates *g, LLVMValueRef rows) {
   vtb__scan *s = g->s;
   vtb_cpu *c = s->c;
-  vtb_cpu_for k = vtb_cpu_for_begin(c, k_(c, 0), k_(c, s->K), k_(c, 1));
+  vtb_cpu_for k = vtb_cpu_for_begin(c, k_(c, 0), k_(c, s->of.K), k_(c, 1));
   LLVMValueRef v = LLVMConstNull(vtb_cpu_vector(c, VTB__LANES));
-  if (s->init) v = vtb__rates_load(g, vtb__rates_state_row(g, s->at.s0, k.i));
+  if (s->of.init) v = vtb__rates_load(g, vtb__rates_state_row(g, s->of.at.s0, k.i));
   vtb_cpu_store(c, v, vtb__rates_row(g, rows, k.i));
   vtb_cpu_for_end(c, &k);
 }
@@ -151,20 +152,21 @@ static void load_initial(const vtb__rates *g, LLVMValueRef rows) {
 void vtb__linscan_rates(vtb__scan *s, const vtb_inst *inst) {
   vtb_cpu *c = s->c;
   forward f = {.g = {.s = s, .n_tiles = vtb__rates_tiles(s)}};
-  s->t = vtb_cpu_task_begin(c, inst, "rates", s->n_batch * s->n_heads * f.g.n_tiles, 1);
+  s->t = vtb_cpu_task_begin(c, inst, "rates", s->of.n_batch * s->of.n_heads * f.g.n_tiles, 1);
   LLVMValueRef bh = vtb_cpu_div(c, s->t->index, f.g.n_tiles);
-  s->batch = vtb_cpu_div(c, bh, s->n_heads);
-  s->head = vtb_cpu_rem(c, bh, s->n_heads);
+  s->batch = vtb_cpu_div(c, bh, s->of.n_heads);
+  s->head = vtb_cpu_rem(c, bh, s->of.n_heads);
   vtb__rates_at_tile(&f.g, vtb_cpu_rem(c, s->t->index, f.g.n_tiles));
-  LLVMValueRef state = vtb_cpu_scratch(c, s->t, s->K * VTB__LANES * (int64_t)sizeof(float));
+  LLVMValueRef state = vtb_cpu_scratch(c, s->t, s->of.K * VTB__LANES * (int64_t)sizeof(float));
   load_initial(&f.g, state);
-  f.run = (vtb__rates_run){.t0 = k_(c, 0), .n_steps = k_(c, s->n_tokens), .from = state, .y = true};
-  if (s->last) f.run.to = state;
+  f.run =
+      (vtb__rates_run){.t0 = k_(c, 0), .n_steps = k_(c, s->of.n_tokens), .from = state, .y = true};
+  if (s->of.last) f.run.to = state;
   vtb__rates_blocks(&f.g, advance, &f);
-  if (s->last) {
-    vtb_cpu_for k = vtb_cpu_for_begin(c, k_(c, 0), k_(c, s->K), k_(c, 1));
+  if (s->of.last) {
+    vtb_cpu_for k = vtb_cpu_for_begin(c, k_(c, 0), k_(c, s->of.K), k_(c, 1));
     LLVMValueRef v = vtb_cpu_load(c, vtb__rates_row(&f.g, state, k.i), VTB__LANES);
-    vtb__rates_store(&f.g, v, vtb__rates_state_row(&f.g, s->at.s, k.i));
+    vtb__rates_store(&f.g, v, vtb__rates_state_row(&f.g, s->of.at.s, k.i));
     vtb_cpu_for_end(c, &k);
   }
   vtb_cpu_task_end(c, s->t);

@@ -36,32 +36,32 @@ static const int64_t row_bytes = VTB__LANES * (int64_t)sizeof(float);
 
 /* block i of K rows */
 static LLVMValueRef rows_of(const backward *b, LLVMValueRef rows, LLVMValueRef i) {
-  return vtb__rates_row(&b->g, rows, vtb_cpu_mul(b->g.s->c, i, b->g.s->K));
+  return vtb__rates_row(&b->g, rows, vtb_cpu_mul(b->g.s->c, i, b->g.s->of.K));
 }
 
 static void begin(backward *b, const vtb_inst *inst) {
   vtb__scan *s = b->g.s;
   vtb_cpu *c = s->c;
-  int64_t bh = s->n_batch * s->n_heads, n_tiles = b->g.n_tiles = vtb__rates_tiles(s);
-  b->chunk = s->n_tokens < CHUNK ? s->n_tokens : CHUNK;
-  b->n_chunks = (s->n_tokens + b->chunk - 1) / b->chunk;
+  int64_t bh = s->of.n_batch * s->of.n_heads, n_tiles = b->g.n_tiles = vtb__rates_tiles(s);
+  b->chunk = s->of.n_tokens < CHUNK ? s->of.n_tokens : CHUNK;
+  b->n_chunks = (s->of.n_tokens + b->chunk - 1) / b->chunk;
   b->group = n_tiles < MAX_GROUP ? n_tiles : MAX_GROUP;
   while (b->group > 1 && bh * ((n_tiles + b->group - 1) / b->group) < MIN_TASKS) b->group /= 2;
   b->n_groups = (n_tiles + b->group - 1) / b->group;
-  b->padded_keys = vtb__padded(c, s->K);
-  b->sums_at =
-      vtb_cpu_temp(c, 2 * b->n_groups * bh * s->n_tokens * b->padded_keys * (int64_t)sizeof(float));
-  b->rates_at = vtb_cpu_temp(c, bh * n_tiles * s->K * row_bytes);
+  b->padded_keys = vtb__padded(c, s->of.K);
+  b->sums_at = vtb_cpu_temp(c, 2 * b->n_groups * bh * s->of.n_tokens * b->padded_keys *
+                                   (int64_t)sizeof(float));
+  b->rates_at = vtb_cpu_temp(c, bh * n_tiles * s->of.K * row_bytes);
   s->t = vtb_cpu_task_begin(c, inst, "rates", bh * b->n_groups, 1);
   b->sums = vtb_cpu_temp_ptr(c, s->t, b->sums_at);
   b->all_rates = vtb_cpu_temp_ptr(c, s->t, b->rates_at);
   LLVMValueRef at = vtb_cpu_div(c, s->t->index, b->n_groups);
-  s->batch = vtb_cpu_div(c, at, s->n_heads);
-  s->head = vtb_cpu_rem(c, at, s->n_heads);
+  s->batch = vtb_cpu_div(c, at, s->of.n_heads);
+  s->head = vtb_cpu_rem(c, at, s->of.n_heads);
   b->first_tile = vtb_cpu_mul(c, vtb_cpu_rem(c, s->t->index, b->n_groups), b->group);
-  b->bounds = vtb_cpu_scratch(c, s->t, b->group * b->n_chunks * s->K * row_bytes);
-  b->adjoint = vtb_cpu_scratch(c, s->t, b->group * s->K * row_bytes);
-  b->rates = vtb_cpu_scratch(c, s->t, b->group * s->K * row_bytes);
+  b->bounds = vtb_cpu_scratch(c, s->t, b->group * b->n_chunks * s->of.K * row_bytes);
+  b->adjoint = vtb_cpu_scratch(c, s->t, b->group * s->of.K * row_bytes);
+  b->rates = vtb_cpu_scratch(c, s->t, b->group * s->of.K * row_bytes);
   b->decay = vtb_cpu_scratch(c, s->t, b->chunk * VTB__KEYS * row_bytes);
   b->kept = vtb_cpu_scratch(c, s->t, b->chunk * VTB__KEYS * row_bytes);
 }
@@ -79,7 +79,7 @@ static vtb_cpu_for each_tile(backward *b) {
 /* All K rows of a tile: from a state tensor, zeros if it has no number; and back. */
 static void load_rows(const backward *b, int tensor, LLVMValueRef rows) {
   vtb_cpu *c = b->g.s->c;
-  vtb_cpu_for k = vtb_cpu_for_begin(c, k_(c, 0), k_(c, b->g.s->K), k_(c, 1));
+  vtb_cpu_for k = vtb_cpu_for_begin(c, k_(c, 0), k_(c, b->g.s->of.K), k_(c, 1));
   LLVMValueRef v = LLVMConstNull(vtb_cpu_vector(c, VTB__LANES));
   if (tensor >= 0) v = vtb__rates_load(&b->g, vtb__rates_state_row(&b->g, tensor, k.i));
   vtb_cpu_store(c, v, vtb__rates_row(&b->g, rows, k.i));
@@ -88,7 +88,7 @@ static void load_rows(const backward *b, int tensor, LLVMValueRef rows) {
 
 static void store_rows(const backward *b, LLVMValueRef rows, int tensor) {
   vtb_cpu *c = b->g.s->c;
-  vtb_cpu_for k = vtb_cpu_for_begin(c, k_(c, 0), k_(c, b->g.s->K), k_(c, 1));
+  vtb_cpu_for k = vtb_cpu_for_begin(c, k_(c, 0), k_(c, b->g.s->of.K), k_(c, 1));
   LLVMValueRef v = vtb_cpu_load(c, vtb__rates_row(&b->g, rows, k.i), VTB__LANES);
   vtb__rates_store(&b->g, v, vtb__rates_state_row(&b->g, tensor, k.i));
   vtb_cpu_for_end(c, &k);
@@ -116,8 +116,8 @@ static void run_forward(backward *b) {
   vtb__scan *s = b->g.s;
   vtb_cpu *c = s->c;
   vtb_cpu_for tile = each_tile(b);
-  load_rows(b, s->init ? s->at.s0 : -1, bound(b, k_(c, 0)));
-  load_rows(b, s->dlast ? s->at.ds : -1, rows_of(b, b->adjoint, b->own));
+  load_rows(b, s->of.init ? s->of.at.s0 : -1, bound(b, k_(c, 0)));
+  load_rows(b, s->of.dlast ? s->of.at.ds : -1, rows_of(b, b->adjoint, b->own));
   load_rows(b, -1, rows_of(b, b->rates, b->own));
   vtb__rates_blocks(&b->g, advance_block, b);
   vtb_cpu_for_end(c, &tile);
@@ -144,9 +144,9 @@ static void recompute(const backward *b, LLVMValueRef from, LLVMValueRef k0, int
   vtb_cpu_for t = vtb_cpu_for_begin(c, k_(c, 0), b->n_steps, k_(c, 1));
   for (int k = 0; k < n; k++) state[k] = vtb_cpu_carry(c, &t, state[k]);
   LLVMValueRef pos = vtb__order_at(c, &s->order, vtb_cpu_add(c, b->t0, t.i)),
-               keys = vtb__scan_row(s, s->at.k, pos);
-  LLVMValueRef v = vtb__rates_load(&b->g, vtb__scan_row(s, s->at.v, pos));
-  vtb__rates_decays(&b->g, vtb__rates_load(&b->g, vtb__scan_row(s, s->at.d, pos)), exponents, n,
+               keys = vtb__scan_row(s, s->of.at.k, pos);
+  LLVMValueRef v = vtb__rates_load(&b->g, vtb__scan_row(s, s->of.at.v, pos));
+  vtb__rates_decays(&b->g, vtb__rates_load(&b->g, vtb__scan_row(s, s->of.at.d, pos)), exponents, n,
                     decay);
   for (int k = 0; k < n; k++) {
     LLVMValueRef key =
@@ -164,9 +164,9 @@ static LLVMValueRef sum_row(const backward *b, int which, LLVMValueRef group, LL
   const vtb__scan *s = b->g.s;
   vtb_cpu *c = s->c;
   LLVMValueRef at = vtb_cpu_add(c, k_(c, which * b->n_groups), group);
-  at = vtb_cpu_add(c, vtb_cpu_mul(c, at, s->n_batch), s->batch);
-  at = vtb_cpu_add(c, vtb_cpu_mul(c, at, s->n_heads), s->head);
-  at = vtb_cpu_add(c, vtb_cpu_mul(c, at, s->n_tokens), pos);
+  at = vtb_cpu_add(c, vtb_cpu_mul(c, at, s->of.n_batch), s->batch);
+  at = vtb_cpu_add(c, vtb_cpu_mul(c, at, s->of.n_heads), s->head);
+  at = vtb_cpu_add(c, vtb_cpu_mul(c, at, s->of.n_tokens), pos);
   return vtb_cpu_at(c, b->sums, vtb_cpu_mul(c, at, b->padded_keys));
 }
 
@@ -223,7 +223,7 @@ static void step_key(const backward *b, step *w, LLVMValueRef key_at, const LLVM
 static LLVMValueRef rate_row(const backward *b, LLVMValueRef key) {
   vtb__scan *s = b->g.s;
   LLVMValueRef index[] = {s->head, key};
-  return vtb__rates_load(&b->g, vtb_cpu_element(s->c, &s->t->t[s->at.rates], index, 2));
+  return vtb__rates_load(&b->g, vtb_cpu_element(s->c, &s->t->t[s->of.at.rates], index, 2));
 }
 
 static void step_back(const backward *b, LLVMValueRef k0, int n, LLVMValueRef first) {
@@ -243,10 +243,11 @@ static void step_back(const backward *b, LLVMValueRef k0, int n, LLVMValueRef fi
   for (int k = 0; k < n; k++) drate[k] = vtb_cpu_carry(c, &l, drate[k]);
   LLVMValueRef i = LLVMBuildNSWSub(c->b, vtb_cpu_add(c, b->n_steps, k_(c, -1)), l.i, "");
   LLVMValueRef pos = vtb__order_at(c, &s->order, vtb_cpu_add(c, b->t0, i));
-  step w = {.keys = vtb__scan_row(s, s->at.k, pos), .queries = vtb__scan_row(s, s->at.q, pos)};
-  w.v = vtb__rates_load(&b->g, vtb__scan_row(s, s->at.v, pos));
-  w.dy = vtb__rates_load(&b->g, vtb__scan_row(s, s->at.dy, pos));
-  w.size = vtb__rates_load(&b->g, vtb__scan_row(s, s->at.d, pos));
+  step w = {.keys = vtb__scan_row(s, s->of.at.k, pos),
+            .queries = vtb__scan_row(s, s->of.at.q, pos)};
+  w.v = vtb__rates_load(&b->g, vtb__scan_row(s, s->of.at.v, pos));
+  w.dy = vtb__rates_load(&b->g, vtb__scan_row(s, s->of.at.dy, pos));
+  w.size = vtb__rates_load(&b->g, vtb__scan_row(s, s->of.at.d, pos));
   w.dv = w.dd = vtb_cpu_like(c, w.v, 0);
   LLVMValueRef group = vtb_cpu_div(c, b->first_tile, b->group);
   LLVMValueRef dq = vtb_cpu_at(c, sum_row(b, 0, group, pos), k0),
@@ -265,8 +266,8 @@ static void step_back(const backward *b, LLVMValueRef k0, int n, LLVMValueRef fi
     add_sums(b, to_q, in_vector, vtb_cpu_at(c, dq, from));
     add_sums(b, to_k, in_vector, vtb_cpu_at(c, dk, from));
   }
-  vtb__rates_accumulate(&b->g, w.dv, vtb__scan_row(s, s->at.dv, pos), first);
-  vtb__rates_accumulate(&b->g, w.dd, vtb__scan_row(s, s->at.dd, pos), first);
+  vtb__rates_accumulate(&b->g, w.dv, vtb__scan_row(s, s->of.at.dv, pos), first);
+  vtb__rates_accumulate(&b->g, w.dd, vtb__scan_row(s, s->of.at.dd, pos), first);
   vtb_cpu_for_end(c, &l);
   for (int k = 0; k < n; k++) {
     vtb_cpu_store(c, vtb_cpu_carried(&l, k), vtb__rates_row(&b->g, p_rows, row[k]));
@@ -287,7 +288,7 @@ static void run_backward(backward *b) {
   vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), k_(c, b->n_chunks), k_(c, 1));
   b->t0 = vtb_cpu_mul(c, LLVMBuildNSWSub(c->b, k_(c, b->n_chunks - 1), l.i, ""), b->chunk);
   b->n_steps =
-      vtb_cpu_min(c, LLVMBuildNSWSub(c->b, k_(c, s->n_tokens), b->t0, ""), k_(c, b->chunk));
+      vtb_cpu_min(c, LLVMBuildNSWSub(c->b, k_(c, s->of.n_tokens), b->t0, ""), k_(c, b->chunk));
   vtb_cpu_for tile = each_tile(b);
   vtb__rates_blocks(&b->g, back_block, b);
   vtb_cpu_for_end(c, &tile);
@@ -298,7 +299,7 @@ static void run_backward(backward *b) {
 static LLVMValueRef rates_of(const backward *b, LLVMValueRef batch, LLVMValueRef tile) {
   vtb__scan *s = b->g.s;
   vtb_cpu *c = s->c;
-  LLVMValueRef at = vtb_cpu_add(c, vtb_cpu_mul(c, batch, s->n_heads), s->head);
+  LLVMValueRef at = vtb_cpu_add(c, vtb_cpu_mul(c, batch, s->of.n_heads), s->head);
   return rows_of(b, b->all_rates, vtb_cpu_add(c, vtb_cpu_mul(c, at, b->g.n_tiles), tile));
 }
 
@@ -306,9 +307,9 @@ static void finish(backward *b) {
   vtb__scan *s = b->g.s;
   vtb_cpu *c = s->c;
   vtb_cpu_for tile = each_tile(b);
-  if (s->init) store_rows(b, rows_of(b, b->adjoint, b->own), s->at.ds0);
+  if (s->of.init) store_rows(b, rows_of(b, b->adjoint, b->own), s->of.at.ds0);
   LLVMValueRef from = rows_of(b, b->rates, b->own), to = rates_of(b, s->batch, b->g.tile);
-  vtb_cpu_for k = vtb_cpu_for_begin(c, k_(c, 0), k_(c, s->K), k_(c, 1));
+  vtb_cpu_for k = vtb_cpu_for_begin(c, k_(c, 0), k_(c, s->of.K), k_(c, 1));
   vtb_cpu_store(c, vtb_cpu_load(c, vtb__rates_row(&b->g, from, k.i), VTB__LANES),
                 vtb__rates_row(&b->g, to, k.i));
   vtb_cpu_for_end(c, &k);
@@ -322,22 +323,23 @@ static void finish(backward *b) {
 static void add_groups(backward *b, const vtb_inst *inst) {
   vtb__scan *s = b->g.s;
   vtb_cpu *c = s->c;
-  s->t = vtb_cpu_task_begin(c, inst, "groups", s->n_batch * s->n_tokens, 16);
+  s->t = vtb_cpu_task_begin(c, inst, "groups", s->of.n_batch * s->of.n_tokens, 16);
   b->sums = vtb_cpu_temp_ptr(c, s->t, b->sums_at);
-  LLVMValueRef pos = vtb_cpu_rem(c, s->t->index, s->n_tokens);
-  s->batch = vtb_cpu_div(c, s->t->index, s->n_tokens);
-  vtb_cpu_for h = vtb_cpu_for_begin(c, k_(c, 0), k_(c, s->n_heads), k_(c, 1));
+  LLVMValueRef pos = vtb_cpu_rem(c, s->t->index, s->of.n_tokens);
+  s->batch = vtb_cpu_div(c, s->t->index, s->of.n_tokens);
+  vtb_cpu_for h = vtb_cpu_for_begin(c, k_(c, 0), k_(c, s->of.n_heads), k_(c, 1));
   s->head = h.i;
   for (int which = 0; which < 2; which++) {
-    LLVMValueRef out = vtb__scan_row(s, which ? s->at.dk : s->at.dq, pos);
-    vtb_cpu_for k = vtb_cpu_for_begin(c, k_(c, 0), k_(c, s->K), k_(c, c->width));
+    LLVMValueRef out = vtb__scan_row(s, which ? s->of.at.dk : s->of.at.dq, pos);
+    vtb_cpu_for k = vtb_cpu_for_begin(c, k_(c, 0), k_(c, s->of.K), k_(c, c->width));
     vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), k_(c, b->n_groups), k_(c, 1));
     LLVMValueRef sum = vtb_cpu_carry(c, &l, LLVMConstNull(c->vf32));
     LLVMValueRef part = vtb_cpu_load(c, vtb_cpu_at(c, sum_row(b, which, l.i, pos), k.i), c->width);
     vtb_cpu_carry_next(&l, 0, LLVMBuildFAdd(c->b, sum, part, ""));
     vtb_cpu_for_end(c, &l);
-    LLVMValueRef left = LLVMBuildNSWSub(c->b, k_(c, s->K), k.i, ""), at = vtb_cpu_at(c, out, k.i);
-    if (s->K % c->width)
+    LLVMValueRef left = LLVMBuildNSWSub(c->b, k_(c, s->of.K), k.i, ""),
+                 at = vtb_cpu_at(c, out, k.i);
+    if (s->of.K % c->width)
       vtb_cpu_store_masked(c, vtb_cpu_carried(&l, 0), at, vtb_cpu_mask(c, left, c->width));
     else
       vtb_cpu_store(c, vtb_cpu_carried(&l, 0), at);
@@ -351,12 +353,12 @@ static void add_groups(backward *b, const vtb_inst *inst) {
 static void add_batch(backward *b, const vtb_inst *inst) {
   vtb__scan *s = b->g.s;
   vtb_cpu *c = s->c;
-  s->t = vtb_cpu_task_begin(c, inst, "batch", s->n_heads * b->g.n_tiles, 1);
+  s->t = vtb_cpu_task_begin(c, inst, "batch", s->of.n_heads * b->g.n_tiles, 1);
   b->all_rates = vtb_cpu_temp_ptr(c, s->t, b->rates_at);
   s->head = vtb_cpu_div(c, s->t->index, b->g.n_tiles);
   vtb__rates_at_tile(&b->g, vtb_cpu_rem(c, s->t->index, b->g.n_tiles));
-  vtb_cpu_for k = vtb_cpu_for_begin(c, k_(c, 0), k_(c, s->K), k_(c, 1));
-  vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), k_(c, s->n_batch), k_(c, 1));
+  vtb_cpu_for k = vtb_cpu_for_begin(c, k_(c, 0), k_(c, s->of.K), k_(c, 1));
+  vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), k_(c, s->of.n_batch), k_(c, 1));
   LLVMValueRef sum = vtb_cpu_carry(c, &l, LLVMConstNull(vtb_cpu_vector(c, VTB__LANES)));
   LLVMValueRef part =
       vtb_cpu_load(c, vtb__rates_row(&b->g, rates_of(b, l.i, b->g.tile), k.i), VTB__LANES);
@@ -364,7 +366,7 @@ static void add_batch(backward *b, const vtb_inst *inst) {
   vtb_cpu_for_end(c, &l);
   LLVMValueRef index[] = {s->head, k.i};
   vtb__rates_store(&b->g, vtb_cpu_carried(&l, 0),
-                   vtb_cpu_element(c, &s->t->t[s->at.drates], index, 2));
+                   vtb_cpu_element(c, &s->t->t[s->of.at.drates], index, 2));
   vtb_cpu_for_end(c, &k);
   vtb_cpu_task_end(c, s->t);
 }

@@ -3,23 +3,8 @@
 #include "codegen/cpu/scan/linscan.h"
 
 vtb__scan vtb__scan_make(vtb_cpu *c, const vtb_inst *inst) {
-  const vtb_type *q = &inst->operands[0]->type, *v = &inst->operands[2]->type;
-  vtb__scan s = {
-      .c = c, .n_batch = q->dim[0].size, .n_tokens = q->dim[1].size, .n_heads = q->dim[2].size};
-  s.K = q->dim[3].size;
-  s.V = v->dim[3].size;
-  vtb_check(vtb_decay_class_find(vtb_attr_str(inst, "class", ""), &s.decay),
-            "linscan without a class");
-  s.normalizer = vtb_attr_int(inst, "normalizer", 0) != 0;
-  s.init = vtb_attr_int(inst, "init", 0) != 0;
-  s.last = vtb_attr_int(inst, "last", 1) != 0;
-  s.dlast = vtb_attr_int(inst, "dlast", 0) != 0;
-  s.order = vtb__order_make(c, vtb_attr_str(inst, "path", NULL), s.n_tokens);
-  s.at = vtb_scan_number(inst);
-  const char *mode = vtb_attr_str(inst, "mode", "auto");
-  s.by_steps = s.decay == VTB_DECAY_FULL || vtb_streq(mode, "recurrent");
-  int64_t chunk = vtb_streq(mode, "chunkwise") ? vtb_attr_int(inst, "chunk", 64) : s.n_tokens;
-  s.chunk = chunk < s.n_tokens ? chunk : s.n_tokens;
+  vtb__scan s = {.c = c, .of = vtb_scan_of(inst)};
+  s.order = vtb__order_make(c, s.of.path, s.of.n_tokens);
   return s;
 }
 
@@ -137,7 +122,8 @@ static LLVMValueRef state_element(const vtb__scan *s, int tensor, LLVMValueRef k
 void vtb__scan_pack_state(const vtb__scan *s, const vtb__cols *cols, int tensor, int vector,
                           LLVMValueRef out, int64_t ld) {
   vtb_cpu *c = s->c;
-  vtb_cpu_for l = vtb_cpu_for_begin(c, vtb_cpu_i64(c, 0), vtb_cpu_i64(c, s->K), vtb_cpu_i64(c, 1));
+  vtb_cpu_for l =
+      vtb_cpu_for_begin(c, vtb_cpu_i64(c, 0), vtb_cpu_i64(c, s->of.K), vtb_cpu_i64(c, 1));
   LLVMValueRef extra = cols->extra ? vtb_cpu_load(c, state_element(s, vector, l.i), 1) : NULL;
   vtb__row_pack(c, cols, state_element(s, tensor, l.i), extra, NULL,
                 vtb_cpu_at(c, out, vtb_cpu_mul(c, l.i, ld)));
@@ -147,7 +133,8 @@ void vtb__scan_pack_state(const vtb__scan *s, const vtb__cols *cols, int tensor,
 void vtb__scan_unpack_state(const vtb__scan *s, const vtb__cols *cols, int tensor, int vector,
                             LLVMValueRef rows, int64_t ld) {
   vtb_cpu *c = s->c;
-  vtb_cpu_for l = vtb_cpu_for_begin(c, vtb_cpu_i64(c, 0), vtb_cpu_i64(c, s->K), vtb_cpu_i64(c, 1));
+  vtb_cpu_for l =
+      vtb_cpu_for_begin(c, vtb_cpu_i64(c, 0), vtb_cpu_i64(c, s->of.K), vtb_cpu_i64(c, 1));
   LLVMValueRef extra_at = cols->extra ? state_element(s, vector, l.i) : NULL;
   vtb__row_unpack(c, cols, vtb_cpu_at(c, rows, vtb_cpu_mul(c, l.i, ld)), extra_at,
                   state_element(s, tensor, l.i));
@@ -167,10 +154,10 @@ LLVMValueRef vtb__scan_decays(const vtb__scan *s, LLVMValueRef t0, LLVMValueRef 
   LLVMValueRef zero = vtb_cpu_i64(c, 0), one = vtb_cpu_i64(c, 1), unit = vtb_cpu_f32(c, 1);
   vtb_cpu_for l = vtb_cpu_for_begin(c, zero, n, one);
   LLVMValueRef product = vtb_cpu_carry(c, &l, unit), at;
-  if (s->decay == VTB_DECAY_CONSTANT)
-    at = vtb_cpu_element(c, &s->t->t[s->at.d], &s->head, 1);
+  if (!s->of.decay->by_step)
+    at = vtb_cpu_element(c, &s->t->t[s->of.at.d], &s->head, 1);
   else
-    at = vtb__scan_row(s, s->at.d, vtb__order_at(c, &s->order, vtb_cpu_add(c, t0, l.i)));
+    at = vtb__scan_row(s, s->of.at.d, vtb__order_at(c, &s->order, vtb_cpu_add(c, t0, l.i)));
   LLVMValueRef x = vtb_cpu_load(c, at, 1);
   if (floor > 0) x = vtb__scan_floor(c, x, floor);
   product = LLVMBuildFMul(c->b, product, x, "");

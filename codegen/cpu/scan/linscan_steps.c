@@ -14,7 +14,8 @@ static LLVMValueRef k_(vtb_cpu *c, int64_t v) { return vtb_cpu_i64(c, v); }
 vtb__steps vtb__steps_begin(vtb__scan *s, const vtb_inst *inst, int max_vectors) {
   vtb_cpu *c = s->c;
   vtb__steps g = {.s = s};
-  int64_t stored = vtb__cols_stored(c, s->V, s->normalizer), bh = s->n_batch * s->n_heads;
+  int64_t stored = vtb__cols_stored(c, s->of.V, s->of.normalizer),
+          bh = s->of.n_batch * s->of.n_heads;
   int64_t want = bh >= 8 ? 1 : (8 + bh - 1) / bh, least = 2 * c->width;
   g.width = vtb__padded(c, (stored + want - 1) / want);
   if (g.width > max_vectors * c->width) g.width = max_vectors * c->width;
@@ -24,9 +25,9 @@ vtb__steps vtb__steps_begin(vtb__scan *s, const vtb_inst *inst, int max_vectors)
   s->t = vtb_cpu_task_begin(c, inst, "steps", bh * g.n_tiles, 1);
   LLVMValueRef tile = vtb_cpu_rem(c, s->t->index, g.n_tiles),
                group = vtb_cpu_div(c, s->t->index, g.n_tiles);
-  s->batch = vtb_cpu_div(c, group, s->n_heads);
-  s->head = vtb_cpu_rem(c, group, s->n_heads);
-  g.cols = vtb__cols_tile(c, s->V, s->normalizer, g.width, tile);
+  s->batch = vtb_cpu_div(c, group, s->of.n_heads);
+  s->head = vtb_cpu_rem(c, group, s->of.n_heads);
+  g.cols = vtb__cols_tile(c, s->of.V, s->of.normalizer, g.width, tile);
   g.v = vtb_cpu_scratch(c, s->t, g.ld * (int64_t)sizeof(float));
   g.d = vtb_cpu_scratch(c, s->t, g.ld * (int64_t)sizeof(float));
   return g;
@@ -34,9 +35,10 @@ vtb__steps vtb__steps_begin(vtb__scan *s, const vtb_inst *inst, int max_vectors)
 
 void vtb__steps_rows(const vtb__steps *g, LLVMValueRef pos) {
   vtb__scan *s = g->s;
-  vtb__row_pack(s->c, &g->cols, vtb__scan_row(s, s->at.v, pos), vtb_cpu_f32(s->c, 1), NULL, g->v);
-  if (s->decay == VTB_DECAY_VALUE)
-    vtb__row_pack(s->c, &g->cols, vtb__scan_row(s, s->at.d, pos), NULL, NULL, g->d);
+  vtb__row_pack(s->c, &g->cols, vtb__scan_row(s, s->of.at.v, pos), vtb_cpu_f32(s->c, 1), NULL,
+                g->v);
+  if (s->of.decay->axes == VTB_ALONG_VALUE)
+    vtb__row_pack(s->c, &g->cols, vtb__scan_row(s, s->of.at.d, pos), NULL, NULL, g->d);
 }
 
 void vtb__each_vector(vtb_cpu *c, const vtb__cols *cols, int max_group, vtb__vectors_fn *fn,
@@ -63,19 +65,14 @@ LLVMValueRef vtb__steps_decay(const vtb__steps *g, LLVMValueRef pos, LLVMValueRe
   vtb__scan *s = g->s;
   vtb_cpu *c = s->c;
   LLVMValueRef index[] = {s->batch, pos, s->head, k, vtb_cpu_add(c, g->cols.from, j)};
-  const vtb_cpu_tensor *d = &s->t->t[s->at.d];
-  switch (s->decay) {
-  case VTB_DECAY_CONSTANT:
+  const vtb_cpu_tensor *d = &s->t->t[s->of.at.d];
+  if (!s->of.decay->by_step)
     return vtb_cpu_splat(c, vtb_cpu_load(c, vtb_cpu_element(c, d, &s->head, 1), 1), c->width);
-  case VTB_DECAY_SCALAR:
-    return vtb_cpu_splat(c, vtb_cpu_load(c, vtb_cpu_element(c, d, index, 3), 1), c->width);
-  case VTB_DECAY_KEY:
-    return vtb_cpu_splat(c, vtb_cpu_load(c, vtb_cpu_element(c, d, index, 4), 1), c->width);
-  case VTB_DECAY_VALUE:
+  if (s->of.decay->axes == VTB_ALONG_VALUE)
     return vtb_cpu_load(c, vtb_cpu_at(c, g->d, j), c->width);
-  case VTB_DECAY_FULL:
-  case VTB_DECAY_RATES:
-    break;
+  if (s->of.decay->axes != VTB_ALONG_BOTH) {
+    int rank = s->of.decay->axes == VTB_ALONG_KEY ? 4 : 3;
+    return vtb_cpu_splat(c, vtb_cpu_load(c, vtb_cpu_element(c, d, index, rank), 1), c->width);
   }
   LLVMValueRef at = vtb_cpu_element(c, d, index, 5);
   if (!left) return vtb_cpu_load(c, at, c->width);
@@ -97,9 +94,9 @@ static void advance_vectors(void *user, LLVMValueRef j, int vectors, int64_t lef
     at[i] = vtb_cpu_add(c, j, k_(c, i * w));
     v[i] = vtb_cpu_load(c, vtb_cpu_at(c, g->v, at[i]), w);
   }
-  LLVMValueRef keys = vtb__scan_row(g->s, g->s->at.k, a->pos),
-               queries = vtb__scan_row(g->s, g->s->at.q, a->pos);
-  vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), k_(c, g->s->K), k_(c, 1));
+  LLVMValueRef keys = vtb__scan_row(g->s, g->s->of.at.k, a->pos),
+               queries = vtb__scan_row(g->s, g->s->of.at.q, a->pos);
+  vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), k_(c, g->s->of.K), k_(c, 1));
   for (int i = 0; i < vectors; i++) vtb_cpu_carry(c, &l, LLVMConstNull(c->vf32));
   LLVMValueRef key = vtb_cpu_splat(c, vtb_cpu_load(c, vtb_cpu_at(c, keys, l.i), 1), w),
                query = NULL;
@@ -127,19 +124,19 @@ void vtb__steps_advance(const vtb__steps *g, LLVMValueRef pos, LLVMValueRef prev
 void vtb__linscan_steps(vtb__scan *s, const vtb_inst *inst) {
   vtb_cpu *c = s->c;
   vtb__steps g = vtb__steps_begin(s, inst, 64);
-  LLVMValueRef state = vtb_cpu_scratch(c, s->t, s->K * g.ld * (int64_t)sizeof(float));
+  LLVMValueRef state = vtb_cpu_scratch(c, s->t, s->of.K * g.ld * (int64_t)sizeof(float));
   LLVMValueRef y = vtb_cpu_scratch(c, s->t, g.ld * (int64_t)sizeof(float));
-  if (s->init)
-    vtb__scan_pack_state(s, &g.cols, s->at.s0, s->at.n0, state, g.ld);
+  if (s->of.init)
+    vtb__scan_pack_state(s, &g.cols, s->of.at.s0, s->of.at.n0, state, g.ld);
   else
-    vtb__fill(c, state, k_(c, s->K * g.ld), 0);
-  vtb_cpu_for t = vtb_cpu_for_begin(c, k_(c, 0), k_(c, s->n_tokens), k_(c, 1));
+    vtb__fill(c, state, k_(c, s->of.K * g.ld), 0);
+  vtb_cpu_for t = vtb_cpu_for_begin(c, k_(c, 0), k_(c, s->of.n_tokens), k_(c, 1));
   LLVMValueRef pos = vtb__order_at(c, &s->order, t.i);
   vtb__steps_rows(&g, pos);
   vtb__steps_advance(&g, pos, state, state, y);
-  vtb__row_unpack(c, &g.cols, y, s->normalizer ? vtb__scan_row(s, s->at.z, pos) : NULL,
-                  vtb__scan_row(s, s->at.y, pos));
+  vtb__row_unpack(c, &g.cols, y, s->of.normalizer ? vtb__scan_row(s, s->of.at.z, pos) : NULL,
+                  vtb__scan_row(s, s->of.at.y, pos));
   vtb_cpu_for_end(c, &t);
-  if (s->last) vtb__scan_unpack_state(s, &g.cols, s->at.s, s->at.n, state, g.ld);
+  if (s->of.last) vtb__scan_unpack_state(s, &g.cols, s->of.at.s, s->of.at.n, state, g.ld);
   vtb_cpu_task_end(c, s->t);
 }

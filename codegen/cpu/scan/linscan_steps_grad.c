@@ -27,7 +27,7 @@ typedef struct backward {
 
 static LLVMValueRef k_(vtb_cpu *c, int64_t v) { return vtb_cpu_i64(c, v); }
 
-static int n_sums(const vtb__scan *s) { return s->decay == VTB_DECAY_KEY ? 3 : 2; }
+static int n_sums(const vtb__scan *s) { return s->of.decay->axes == VTB_ALONG_KEY ? 3 : 2; }
 
 static int64_t segment_length(int64_t n_tokens) {
   int64_t length = 1;
@@ -37,15 +37,15 @@ static int64_t segment_length(int64_t n_tokens) {
 
 static LLVMValueRef state_at(const backward *g, LLVMValueRef states, LLVMValueRef i) {
   return vtb_cpu_at(g->steps.s->c, states,
-                    vtb_cpu_mul(g->steps.s->c, i, g->steps.s->K * g->steps.ld));
+                    vtb_cpu_mul(g->steps.s->c, i, g->steps.s->of.K * g->steps.ld));
 }
 
 static void reserve(backward *g) {
   vtb__scan *s = g->steps.s;
   vtb_cpu *c = s->c;
-  int64_t f = (int64_t)sizeof(float), state = s->K * g->steps.ld * f, row = g->steps.ld * f;
-  g->segment = segment_length(s->n_tokens);
-  g->n_segments = (s->n_tokens + g->segment - 1) / g->segment;
+  int64_t f = (int64_t)sizeof(float), state = s->of.K * g->steps.ld * f, row = g->steps.ld * f;
+  g->segment = segment_length(s->of.n_tokens);
+  g->n_segments = (s->of.n_tokens + g->segment - 1) / g->segment;
   g->bounds = vtb_cpu_scratch(c, s->t, g->n_segments * state);
   g->inside = vtb_cpu_scratch(c, s->t, (g->segment + 1) * state);
   g->adjoint = vtb_cpu_scratch(c, s->t, state);
@@ -53,12 +53,12 @@ static void reserve(backward *g) {
   g->dv = vtb_cpu_scratch(c, s->t, row);
   g->dd = vtb_cpu_scratch(c, s->t, row);
   for (int i = 0; i < n_sums(s); i++)
-    g->sums[i] = vtb_cpu_scratch(c, s->t, vtb__padded(c, s->K) * c->width * f);
+    g->sums[i] = vtb_cpu_scratch(c, s->t, vtb__padded(c, s->of.K) * c->width * f);
 }
 
 static void copy_state(const backward *g, LLVMValueRef from, LLVMValueRef to) {
   vtb_cpu *c = g->steps.s->c;
-  int64_t n = g->steps.s->K * g->steps.ld;
+  int64_t n = g->steps.s->of.K * g->steps.ld;
   vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), k_(c, n), k_(c, c->width));
   vtb_cpu_store(c, vtb_cpu_load(c, vtb_cpu_at(c, from, l.i), c->width), vtb_cpu_at(c, to, l.i));
   vtb_cpu_for_end(c, &l);
@@ -68,10 +68,10 @@ static void copy_state(const backward *g, LLVMValueRef from, LLVMValueRef to) {
 static void run_forward(const backward *g) {
   vtb__scan *s = g->steps.s;
   vtb_cpu *c = s->c;
-  if (s->init)
-    vtb__scan_pack_state(s, &g->steps.cols, s->at.s0, s->at.n0, g->bounds, g->steps.ld);
+  if (s->of.init)
+    vtb__scan_pack_state(s, &g->steps.cols, s->of.at.s0, s->of.at.n0, g->bounds, g->steps.ld);
   else
-    vtb__fill(c, g->bounds, k_(c, s->K * g->steps.ld), 0);
+    vtb__fill(c, g->bounds, k_(c, s->of.K * g->steps.ld), 0);
   vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 1), k_(c, g->n_segments), k_(c, 1));
   LLVMValueRef state = state_at(g, g->bounds, l.i);
   copy_state(g, state_at(g, g->bounds, vtb_cpu_add(c, l.i, k_(c, -1))), state);
@@ -99,7 +99,7 @@ static void store_dd(const backward *g, LLVMValueRef k, LLVMValueRef j, int64_t 
   vtb__scan *s = g->steps.s;
   vtb_cpu *c = s->c;
   LLVMValueRef index[] = {s->batch, g->pos, s->head, k, vtb_cpu_add(c, g->steps.cols.from, j)};
-  LLVMValueRef at = vtb_cpu_element(c, &s->t->t[s->at.dd], index, 5);
+  LLVMValueRef at = vtb_cpu_element(c, &s->t->t[s->of.at.dd], index, 5);
   if (left)
     vtb_cpu_store_masked(c, v, at, vtb_cpu_mask(c, k_(c, left), c->width));
   else
@@ -113,7 +113,7 @@ static void adjoint_vectors(void *user, LLVMValueRef j, int vectors, int64_t lef
   vtb__scan *s = g->steps.s;
   vtb_cpu *c = s->c;
   int w = c->width;
-  bool by_value = s->decay == VTB_DECAY_VALUE;
+  bool by_value = s->of.decay->axes == VTB_ALONG_VALUE;
   LLVMValueRef at[MAX_GROUP], v[MAX_GROUP], dy[MAX_GROUP], to_q[MAX_GROUP] = {0}, to_k[MAX_GROUP],
                                                            to_d[MAX_GROUP];
   for (int i = 0; i < vectors; i++) {
@@ -121,9 +121,9 @@ static void adjoint_vectors(void *user, LLVMValueRef j, int vectors, int64_t lef
     v[i] = vtb_cpu_load(c, vtb_cpu_at(c, g->steps.v, at[i]), w);
     dy[i] = vtb_cpu_load(c, vtb_cpu_at(c, g->dy, at[i]), w);
   }
-  LLVMValueRef keys = vtb__scan_row(s, s->at.k, g->pos),
-               queries = vtb__scan_row(s, s->at.q, g->pos);
-  vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), k_(c, s->K), k_(c, 1));
+  LLVMValueRef keys = vtb__scan_row(s, s->of.at.k, g->pos),
+               queries = vtb__scan_row(s, s->of.at.q, g->pos);
+  vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), k_(c, s->of.K), k_(c, 1));
   for (int i = 0; i < 2 * vectors; i++) vtb_cpu_carry(c, &l, LLVMConstNull(c->vf32)); /* dv, dd */
   LLVMValueRef key = vtb_cpu_splat(c, vtb_cpu_load(c, vtb_cpu_at(c, keys, l.i), 1), w);
   LLVMValueRef query = vtb_cpu_splat(c, vtb_cpu_load(c, vtb_cpu_at(c, queries, l.i), 1), w);
@@ -138,14 +138,14 @@ static void adjoint_vectors(void *user, LLVMValueRef j, int vectors, int64_t lef
     if (by_value)
       vtb_cpu_carry_next(&l, vectors + i,
                          LLVMBuildFAdd(c->b, vtb_cpu_carried(&l, vectors + i), to_d[i], ""));
-    if (s->decay == VTB_DECAY_FULL) store_dd(g, l.i, at[i], left, to_d[i]);
+    if (s->of.decay->axes == VTB_ALONG_BOTH) store_dd(g, l.i, at[i], left, to_d[i]);
     vtb_cpu_store(
         c, LLVMBuildFMul(c->b, vtb__steps_decay(&g->steps, g->pos, l.i, at[i], left), p, ""), p_at);
   }
   LLVMValueRef sum_at = vtb_cpu_mul(c, l.i, w);
   add_to(c, vtb_cpu_at(c, g->sums[0], sum_at), total(c, to_q, vectors));
   add_to(c, vtb_cpu_at(c, g->sums[1], sum_at), total(c, to_k, vectors));
-  if (s->decay == VTB_DECAY_KEY)
+  if (s->of.decay->axes == VTB_ALONG_KEY)
     add_to(c, vtb_cpu_at(c, g->sums[2], sum_at), total(c, to_d, vectors));
   vtb_cpu_for_end(c, &l);
   for (int i = 0; i < vectors; i++) {
@@ -160,14 +160,14 @@ static LLVMValueRef partial_row(const backward *g, LLVMValueRef tile, int i, LLV
   vtb__scan *s = g->steps.s;
   vtb_cpu *c = s->c;
   LLVMValueRef at = vtb_cpu_add(c, vtb_cpu_mul(c, tile, n_sums(s)), k_(c, i));
-  at = vtb_cpu_add(c, vtb_cpu_mul(c, at, s->n_batch), batch);
-  at = vtb_cpu_add(c, vtb_cpu_mul(c, at, s->n_tokens), pos);
-  at = vtb_cpu_add(c, vtb_cpu_mul(c, at, s->n_heads), head);
-  return vtb_cpu_at(c, g->partial, vtb_cpu_mul(c, at, s->K));
+  at = vtb_cpu_add(c, vtb_cpu_mul(c, at, s->of.n_batch), batch);
+  at = vtb_cpu_add(c, vtb_cpu_mul(c, at, s->of.n_tokens), pos);
+  at = vtb_cpu_add(c, vtb_cpu_mul(c, at, s->of.n_heads), head);
+  return vtb_cpu_at(c, g->partial, vtb_cpu_mul(c, at, s->of.K));
 }
 
 static int sum_result(const vtb__scan *s, int i) {
-  return i == 0 ? s->at.dq : i == 1 ? s->at.dk : s->at.dd;
+  return i == 0 ? s->of.at.dq : i == 1 ? s->of.at.dk : s->of.at.dd;
 }
 
 static void store_sums(const backward *g) {
@@ -177,15 +177,15 @@ static void store_sums(const backward *g) {
   for (int i = 0; i < n_sums(s); i++) {
     LLVMValueRef out = g->partial ? partial_row(g, tile, i, s->batch, g->pos, s->head)
                                   : vtb__scan_row(s, sum_result(s, i), g->pos);
-    vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), k_(c, s->K), k_(c, c->width));
+    vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), k_(c, s->of.K), k_(c, c->width));
     LLVMValueRef r[16];
     for (int k = 0; k < c->width; k++) {
       LLVMValueRef row = vtb_cpu_mul(c, vtb_cpu_add(c, l.i, k_(c, k)), c->width);
       r[k] = vtb_cpu_load(c, vtb_cpu_at(c, g->sums[i], row), c->width);
     }
     LLVMValueRef v = vtb__sum_rows(c, r), at = vtb_cpu_at(c, out, l.i);
-    LLVMValueRef left = LLVMBuildNSWSub(c->b, k_(c, s->K), l.i, "");
-    if (s->K % c->width)
+    LLVMValueRef left = LLVMBuildNSWSub(c->b, k_(c, s->of.K), l.i, "");
+    if (s->of.K % c->width)
       vtb_cpu_store_masked(c, v, at, vtb_cpu_mask(c, left, c->width));
     else
       vtb_cpu_store(c, v, at);
@@ -200,29 +200,30 @@ static void step_back(backward *g, LLVMValueRef t, LLVMValueRef i) {
   g->before = state_at(g, g->inside, i);
   g->now = state_at(g, g->inside, vtb_cpu_add(c, i, k_(c, 1)));
   vtb__steps_rows(&g->steps, g->pos);
-  LLVMValueRef dz = s->normalizer ? vtb_cpu_load(c, vtb__scan_row(s, s->at.dz, g->pos), 1) : NULL;
-  vtb__row_pack(c, &g->steps.cols, vtb__scan_row(s, s->at.dy, g->pos), dz, NULL, g->dy);
+  LLVMValueRef dz =
+      s->of.normalizer ? vtb_cpu_load(c, vtb__scan_row(s, s->of.at.dz, g->pos), 1) : NULL;
+  vtb__row_pack(c, &g->steps.cols, vtb__scan_row(s, s->of.at.dy, g->pos), dz, NULL, g->dy);
   for (int k = 0; k < n_sums(s); k++)
-    vtb__fill(c, g->sums[k], k_(c, vtb__padded(c, s->K) * c->width), 0);
+    vtb__fill(c, g->sums[k], k_(c, vtb__padded(c, s->of.K) * c->width), 0);
   vtb__each_vector(c, &g->steps.cols, MAX_GROUP, adjoint_vectors, g);
   store_sums(g);
-  vtb__row_unpack(c, &g->steps.cols, g->dv, NULL, vtb__scan_row(s, s->at.dv, g->pos));
-  if (s->decay == VTB_DECAY_VALUE)
-    vtb__row_unpack(c, &g->steps.cols, g->dd, NULL, vtb__scan_row(s, s->at.dd, g->pos));
+  vtb__row_unpack(c, &g->steps.cols, g->dv, NULL, vtb__scan_row(s, s->of.at.dv, g->pos));
+  if (s->of.decay->axes == VTB_ALONG_VALUE)
+    vtb__row_unpack(c, &g->steps.cols, g->dd, NULL, vtb__scan_row(s, s->of.at.dd, g->pos));
 }
 
 static void run_backward(backward *g) {
   vtb__scan *s = g->steps.s;
   vtb_cpu *c = s->c;
-  if (s->dlast)
-    vtb__scan_pack_state(s, &g->steps.cols, s->at.ds, s->at.dn, g->adjoint, g->steps.ld);
+  if (s->of.dlast)
+    vtb__scan_pack_state(s, &g->steps.cols, s->of.at.ds, s->of.at.dn, g->adjoint, g->steps.ld);
   else
-    vtb__fill(c, g->adjoint, k_(c, s->K * g->steps.ld), 0);
+    vtb__fill(c, g->adjoint, k_(c, s->of.K * g->steps.ld), 0);
   vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), k_(c, g->n_segments), k_(c, 1));
   LLVMValueRef segment = LLVMBuildNSWSub(c->b, k_(c, g->n_segments - 1), l.i, "");
   LLVMValueRef t0 = vtb_cpu_mul(c, segment, g->segment);
   LLVMValueRef n =
-      vtb_cpu_min(c, LLVMBuildNSWSub(c->b, k_(c, s->n_tokens), t0, ""), k_(c, g->segment));
+      vtb_cpu_min(c, LLVMBuildNSWSub(c->b, k_(c, s->of.n_tokens), t0, ""), k_(c, g->segment));
   copy_state(g, state_at(g, g->bounds, segment), g->inside);
   vtb_cpu_for i = vtb_cpu_for_begin(c, k_(c, 0), n, k_(c, 1));
   LLVMValueRef pos = vtb__order_at(c, &s->order, vtb_cpu_add(c, t0, i.i));
@@ -235,23 +236,23 @@ static void run_backward(backward *g) {
   step_back(g, vtb_cpu_add(c, t0, back), back);
   vtb_cpu_for_end(c, &r);
   vtb_cpu_for_end(c, &l);
-  if (s->init)
-    vtb__scan_unpack_state(s, &g->steps.cols, s->at.ds0, s->at.dn0, g->adjoint, g->steps.ld);
+  if (s->of.init)
+    vtb__scan_unpack_state(s, &g->steps.cols, s->of.at.ds0, s->of.at.dn0, g->adjoint, g->steps.ld);
 }
 
 /* dq, dk, dd of every token: the tiles' partial sums, added in order. */
 static void add_partials(backward *g, const vtb_inst *inst, int64_t temp) {
   vtb__scan *s = g->steps.s;
   vtb_cpu *c = s->c;
-  s->t = vtb_cpu_task_begin(c, inst, "sum", s->n_batch * s->n_tokens, 16);
+  s->t = vtb_cpu_task_begin(c, inst, "sum", s->of.n_batch * s->of.n_tokens, 16);
   g->partial = vtb_cpu_temp_ptr(c, s->t, temp);
-  LLVMValueRef pos = vtb_cpu_rem(c, s->t->index, s->n_tokens);
-  s->batch = vtb_cpu_div(c, s->t->index, s->n_tokens);
-  vtb_cpu_for h = vtb_cpu_for_begin(c, k_(c, 0), k_(c, s->n_heads), k_(c, 1));
+  LLVMValueRef pos = vtb_cpu_rem(c, s->t->index, s->of.n_tokens);
+  s->batch = vtb_cpu_div(c, s->t->index, s->of.n_tokens);
+  vtb_cpu_for h = vtb_cpu_for_begin(c, k_(c, 0), k_(c, s->of.n_heads), k_(c, 1));
   s->head = h.i;
   for (int i = 0; i < n_sums(s); i++) {
     LLVMValueRef out = vtb__scan_row(s, sum_result(s, i), pos);
-    vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), k_(c, s->K), k_(c, 1));
+    vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), k_(c, s->of.K), k_(c, 1));
     vtb_cpu_for tile = vtb_cpu_for_begin(c, k_(c, 0), k_(c, g->steps.n_tiles), k_(c, 1));
     LLVMValueRef sum = vtb_cpu_carry(c, &tile, vtb_cpu_f32(c, 0));
     LLVMValueRef at = vtb_cpu_at(c, partial_row(g, tile.i, i, s->batch, pos, s->head), l.i);
@@ -269,8 +270,8 @@ void vtb__linscan_grad_steps(vtb__scan *s, const vtb_inst *inst) {
   backward g = {.steps = vtb__steps_begin(s, inst, 8)};
   int64_t temp = 0;
   if (g.steps.n_tiles > 1) {
-    int64_t rows = g.steps.n_tiles * n_sums(s) * s->n_batch * s->n_tokens * s->n_heads;
-    temp = vtb_cpu_temp(c, rows * s->K * (int64_t)sizeof(float));
+    int64_t rows = g.steps.n_tiles * n_sums(s) * s->of.n_batch * s->of.n_tokens * s->of.n_heads;
+    temp = vtb_cpu_temp(c, rows * s->of.K * (int64_t)sizeof(float));
     g.partial = vtb_cpu_temp_ptr(c, s->t, temp);
   }
   reserve(&g);

@@ -26,7 +26,7 @@ static LLVMValueRef k_(vtb_cpu *c, int64_t v) { return vtb_cpu_i64(c, v); }
 
 static vtb__decays decays_of(const chunked *g, LLVMValueRef n) {
   vtb_cpu *c = g->of.s->c;
-  LLVMValueRef k_vectors = k_(c, vtb__padded(c, g->of.s->K) / c->width);
+  LLVMValueRef k_vectors = k_(c, vtb__padded(c, g->of.s->of.K) / c->width);
   return (vtb__decays){.d = g->d,
                        .pre = g->pre,
                        .whole = g->whole,
@@ -38,7 +38,7 @@ static vtb__decays decays_of(const chunked *g, LLVMValueRef n) {
 /* rows[k, 0 ... n_vectors) *= by[k] for all keys. */
 static void decay_keys(const chunked *g, LLVMValueRef rows, int64_t ld, LLVMValueRef n_vectors) {
   vtb_cpu *c = g->of.s->c;
-  vtb_cpu_for r = vtb_cpu_for_begin(c, k_(c, 0), k_(c, g->of.s->K), k_(c, 1));
+  vtb_cpu_for r = vtb_cpu_for_begin(c, k_(c, 0), k_(c, g->of.s->of.K), k_(c, 1));
   LLVMValueRef f = vtb_cpu_splat(c, vtb_cpu_load(c, vtb_cpu_at(c, g->whole, r.i), 1), c->width);
   LLVMValueRef row = vtb_cpu_at(c, rows, vtb_cpu_mul(c, r.i, ld));
   vtb_cpu_for j =
@@ -61,7 +61,7 @@ static void leave_behind(const chunked *g, LLVMValueRef i0, LLVMValueRef enterin
   if (g->by_key)
     decay_keys(g, g->of.state, g->of.ld_v, g->of.n_vectors);
   else
-    vtb__rows_times(c, g->of.state, g->of.state, g->whole, g->of.ld_v, 0, k_(c, g->of.s->K),
+    vtb__rows_times(c, g->of.state, g->of.state, g->whole, g->of.ld_v, 0, k_(c, g->of.s->of.K),
                     g->of.n_vectors);
   vtb_cpu_if_end(c, &test);
 }
@@ -72,7 +72,8 @@ static void read_state(const chunked *g, LLVMValueRef q, LLVMValueRef n, LLVMVal
   if (!entering) return;
   vtb_cpu_if test = vtb_cpu_if_begin(c, entering);
   vtb__smallgemm(c, q, k_(c, g->of.ld_k), k_(c, 1), g->of.state, k_(c, g->of.ld_v),
-                 vtb_cpu_f32(c, 1), g->y, k_(c, g->of.ld_v), n, g->of.n_vectors, k_(c, g->of.s->K));
+                 vtb_cpu_f32(c, 1), g->y, k_(c, g->of.ld_v), n, g->of.n_vectors,
+                 k_(c, g->of.s->of.K));
   vtb_cpu_if_end(c, &test);
 }
 
@@ -82,8 +83,8 @@ static void read_by_key(const chunked *g, const vtb__decays *d, LLVMValueRef i0,
   LLVMValueRef zero = vtb_cpu_f32(c, 0), one = k_(c, 1), before = vtb_cpu_div(c, i0, c->width);
   vtb__rows_times(c, g->qd, g->q, g->pre, g->of.ld_k, g->of.ld_k, d->n, d->n_vectors);
   vtb__smallgemm(c, g->qd, k_(c, g->of.ld_k), one, g->kt, k_(c, g->of.ld_t), zero, g->p,
-                 k_(c, g->of.ld_t), d->n, before, k_(c, g->of.s->K));
-  vtb__direct_scores(c, d, g->of.s->K, g->q, vtb_cpu_at(c, g->kt, i0), g->of.ld_t,
+                 k_(c, g->of.ld_t), d->n, before, k_(c, g->of.s->of.K));
+  vtb__direct_scores(c, d, g->of.s->of.K, g->q, vtb_cpu_at(c, g->kt, i0), g->of.ld_t,
                      vtb_cpu_at(c, g->p, i0), g->of.ld_t);
   vtb__smallgemm(c, g->p, k_(c, g->of.ld_t), one, g->v, k_(c, g->of.ld_v), zero, g->y,
                  k_(c, g->of.ld_v), d->n, g->of.n_vectors, vtb_cpu_add(c, i0, d->n));
@@ -97,7 +98,7 @@ static void read_by_value(const chunked *g, const vtb__decays *d, LLVMValueRef i
   LLVMValueRef columns =
       vtb_cpu_div(c, vtb_cpu_add(c, vtb_cpu_add(c, i0, d->n), k_(c, c->width - 1)), c->width);
   vtb__smallgemm(c, g->q, k_(c, g->of.ld_k), one, g->kt, k_(c, g->of.ld_t), zero, g->p,
-                 k_(c, g->of.ld_t), d->n, columns, k_(c, g->of.s->K));
+                 k_(c, g->of.ld_t), d->n, columns, k_(c, g->of.s->of.K));
   vtb__smallgemm(c, g->p, k_(c, g->of.ld_t), one, g->v, k_(c, g->of.ld_v), zero, g->y,
                  k_(c, g->of.ld_v), d->n, g->of.n_vectors, i0);
   read_state(g, g->q, d->n, entering);
@@ -113,21 +114,21 @@ static void sub_block(const chunked *g, LLVMValueRef t0, LLVMValueRef i0, LLVMVa
   vtb_cpu *c = s->c;
   LLVMValueRef from = vtb_cpu_add(c, t0, i0),
                v = vtb_cpu_at(c, g->v, vtb_cpu_mul(c, i0, g->of.ld_v));
-  vtb__scan_pack(s, &g->of.k_cols, (vtb__pack){.tensor = s->at.k}, from, n, g->q, g->of.ld_k);
-  vtb__transpose_tile(c, g->q, k_(c, g->of.ld_k), n, k_(c, s->K), vtb_cpu_at(c, g->kt, i0),
+  vtb__scan_pack(s, &g->of.k_cols, (vtb__pack){.tensor = s->of.at.k}, from, n, g->q, g->of.ld_k);
+  vtb__transpose_tile(c, g->q, k_(c, g->of.ld_k), n, k_(c, s->of.K), vtb_cpu_at(c, g->kt, i0),
                       k_(c, g->of.ld_t));
-  vtb__scan_pack(s, &g->of.k_cols, (vtb__pack){.tensor = s->at.q}, from, n, g->q, g->of.ld_k);
-  vtb__scan_pack(s, &g->of.v_cols, (vtb__pack){.tensor = s->at.v, .ones = true}, from, n, v,
+  vtb__scan_pack(s, &g->of.k_cols, (vtb__pack){.tensor = s->of.at.q}, from, n, g->q, g->of.ld_k);
+  vtb__scan_pack(s, &g->of.v_cols, (vtb__pack){.tensor = s->of.at.v, .ones = true}, from, n, v,
                  g->of.ld_v);
   vtb__decays d = decays_of(g, n);
-  vtb__scan_pack(s, g->by_key ? &g->of.k_cols : &g->of.v_cols, (vtb__pack){.tensor = s->at.d}, from,
-                 n, g->d, d.ld);
+  vtb__scan_pack(s, g->by_key ? &g->of.k_cols : &g->of.v_cols, (vtb__pack){.tensor = s->of.at.d},
+                 from, n, g->d, d.ld);
   vtb__direct_factors(c, &d, 0);
   if (g->by_key)
     read_by_key(g, &d, i0, entering);
   else
     read_by_value(g, &d, i0, entering);
-  vtb__scan_unpack(s, &g->of.v_cols, s->at.y, s->at.z, from, n, g->y, g->of.ld_v);
+  vtb__scan_unpack(s, &g->of.v_cols, s->of.at.y, s->of.at.z, from, n, g->y, g->of.ld_v);
   leave_behind(g, i0, entering);
 }
 
@@ -137,8 +138,8 @@ static void chunk(const vtb__chunked *of, LLVMValueRef t0, LLVMValueRef n, bool 
   vtb_cpu *c = s->c;
   LLVMValueRef yes = LLVMConstInt(c->i1, 1, 0),
                first = LLVMBuildICmp(c->b, LLVMIntEQ, t0, k_(c, 0), "");
-  LLVMValueRef entering = s->init ? yes : only ? NULL : LLVMBuildNot(c->b, first, "");
-  if (s->chunk <= VTB__SUB) {
+  LLVMValueRef entering = s->of.init ? yes : only ? NULL : LLVMBuildNot(c->b, first, "");
+  if (s->of.chunk <= VTB__SUB) {
     sub_block(g, t0, k_(c, 0), n, entering);
   } else {
     vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), n, k_(c, VTB__SUB));
@@ -146,14 +147,14 @@ static void chunk(const vtb__chunked *of, LLVMValueRef t0, LLVMValueRef n, bool 
               entering);
     vtb_cpu_for_end(c, &l);
   }
-  if (only && !s->last) return;
+  if (only && !s->of.last) return;
   LLVMValueRef more =
-      LLVMBuildICmp(c->b, LLVMIntSLT, vtb_cpu_add(c, t0, n), k_(c, s->n_tokens), "");
-  vtb_cpu_if test = vtb_cpu_if_begin(c, s->last ? yes : more);
+      LLVMBuildICmp(c->b, LLVMIntSLT, vtb_cpu_add(c, t0, n), k_(c, s->of.n_tokens), "");
+  vtb_cpu_if test = vtb_cpu_if_begin(c, s->of.last ? yes : more);
   LLVMValueRef one = vtb_cpu_f32(c, 1),
-               keep = s->init ? one : LLVMBuildSelect(c->b, first, vtb_cpu_f32(c, 0), one, "");
+               keep = s->of.init ? one : LLVMBuildSelect(c->b, first, vtb_cpu_f32(c, 0), one, "");
   vtb__smallgemm(c, g->kt, k_(c, g->of.ld_t), k_(c, 1), g->v, k_(c, g->of.ld_v), keep, g->of.state,
-                 k_(c, g->of.ld_v), k_(c, s->K), g->of.n_vectors, n);
+                 k_(c, g->of.ld_v), k_(c, s->of.K), g->of.n_vectors, n);
   vtb_cpu_if_end(c, &test);
 }
 
@@ -164,9 +165,9 @@ static LLVMValueRef floats(const chunked *g, int64_t n) {
 static void reserve(vtb__chunked *of) {
   chunked *g = (chunked *)of;
   vtb__scan *s = g->of.s;
-  int64_t L = (s->chunk + VTB__SUB - 1) / VTB__SUB * VTB__SUB,
+  int64_t L = (s->of.chunk + VTB__SUB - 1) / VTB__SUB * VTB__SUB,
           ld_d = g->by_key ? g->of.ld_k : g->of.ld_v;
-  g->kt = floats(g, s->K * g->of.ld_t);
+  g->kt = floats(g, s->of.K * g->of.ld_t);
   g->v = floats(
       g,
       L * g->of
@@ -181,6 +182,6 @@ static void reserve(vtb__chunked *of) {
 }
 
 void vtb__linscan_vector(vtb__scan *s, const vtb_inst *inst) {
-  chunked g = {.by_key = s->decay == VTB_DECAY_KEY};
+  chunked g = {.by_key = s->of.decay->axes == VTB_ALONG_KEY};
   vtb__scan_by_chunks(&g.of, s, inst, reserve, chunk);
 }

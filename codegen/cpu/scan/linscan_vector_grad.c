@@ -67,7 +67,7 @@ static void reserve(backward *g) {
   LLVMValueRef *const along_z[] = {&g->cz, &g->e, &g->out_z};
   LLVMValueRef *const by_x[] = {&g->bt, &g->at}, *const by_z[] = {&g->et, &g->out_zt};
   LLVMValueRef *const pairs[] = {&g->m, &g->n, &g->mt}, *const rows[] = {&g->whole, &g->passing};
-  int64_t state = g->Z * g->ld_x, stored = s->K * (g->by_key ? g->ld_z : g->ld_x);
+  int64_t state = g->Z * g->ld_x, stored = s->of.K * (g->by_key ? g->ld_z : g->ld_x);
   LLVMValueRef *const states[] = {&g->states, &g->subs, &g->adjoint, &g->square};
   const int64_t state_floats[] = {g->n_chunks * state, g->n_subs * state, state, stored};
 #define RESERVE(list, n)                                                                           \
@@ -105,7 +105,7 @@ static void product_sub(const backward *g, LLVMValueRef a, int64_t row, int64_t 
 static void pack(const backward *g, const vtb__cols *cols, int tensor, LLVMValueRef t0,
                  LLVMValueRef n, LLVMValueRef out) {
   const vtb__scan *s = g->s;
-  vtb__pack p = {.tensor = tensor, .ones = tensor == s->at.v, .extra = s->at.dz};
+  vtb__pack p = {.tensor = tensor, .ones = tensor == s->of.at.v, .extra = s->of.at.dz};
   vtb__scan_pack(s, cols, p, t0, n, out, cols == &g->x ? g->ld_x : g->ld_z);
 }
 
@@ -115,7 +115,7 @@ static void load_keys(const backward *g, LLVMValueRef t0, LLVMValueRef n) {
   vtb__decays d = decays_of(g, n);
   pack(g, &g->x, g->b_at, t0, n, g->b);
   pack(g, &g->z, g->e_at, t0, n, g->e);
-  pack(g, &g->x, g->s->at.d, t0, n, g->d);
+  pack(g, &g->x, g->s->of.at.d, t0, n, g->d);
   vtb__direct_factors(c, &d, FLOOR);
   vtb__rows_times(c, g->bx, g->b, g->suf, g->ld_x, g->ld_x, n, d.n_vectors);
 }
@@ -172,14 +172,15 @@ static LLVMValueRef sub_length(const backward *g, LLVMValueRef i, LLVMValueRef n
 static void run_forward(const backward *g) {
   vtb__scan *s = g->s;
   vtb_cpu *c = s->c;
-  load_state(g, s->at.s0, s->at.n0, g->states);
+  load_state(g, s->of.at.s0, s->of.at.n0, g->states);
   if (g->n_chunks == 1) return;
   vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 1), k_(c, g->n_chunks), k_(c, 1));
   LLVMValueRef before = vtb_cpu_add(c, l.i, k_(c, -1)), state = state_at(g, g->states, l.i);
   copy_state(g, state_at(g, g->states, before), state);
   vtb_cpu_for i = vtb_cpu_for_begin(c, k_(c, 0), k_(c, g->n_subs), k_(c, 1));
-  LLVMValueRef t0 = vtb_cpu_add(c, vtb_cpu_mul(c, before, s->chunk), vtb_cpu_mul(c, i.i, VTB__SUB));
-  advance(g, state, state, t0, sub_length(g, i.i, k_(c, s->chunk)));
+  LLVMValueRef t0 =
+      vtb_cpu_add(c, vtb_cpu_mul(c, before, s->of.chunk), vtb_cpu_mul(c, i.i, VTB__SUB));
+  advance(g, state, state, t0, sub_length(g, i.i, k_(c, s->of.chunk)));
   vtb_cpu_for_end(c, &i);
   vtb_cpu_for_end(c, &l);
 }
@@ -271,14 +272,14 @@ static void sub_block(const backward *g, LLVMValueRef t0, LLVMValueRef n, LLVMVa
   product(g, g->cz, 1, g->ld_z, g->ax, 1, g->adjoint, k_(c, g->Z), n);
   if (g->da_at >= 0) vtb__scan_unpack(s, &g->x, g->da_at, -1, t0, n, g->da, g->ld_x);
   vtb__scan_unpack(s, &g->x, g->db_at, -1, t0, n, g->db, g->ld_x);
-  vtb__scan_unpack(s, &g->x, s->at.dd, -1, t0, n, g->inner, g->ld_x);
+  vtb__scan_unpack(s, &g->x, s->of.at.dd, -1, t0, n, g->inner, g->ld_x);
 }
 
 static void chunk(const backward *g, LLVMValueRef number) {
   vtb__scan *s = g->s;
   vtb_cpu *c = s->c;
-  LLVMValueRef t0 = vtb_cpu_mul(c, number, s->chunk),
-               n = vtb_cpu_min(c, sub(c, k_(c, s->n_tokens), t0), k_(c, s->chunk));
+  LLVMValueRef t0 = vtb_cpu_mul(c, number, s->of.chunk),
+               n = vtb_cpu_min(c, sub(c, k_(c, s->of.n_tokens), t0), k_(c, s->of.chunk));
   LLVMValueRef n_subs = vtb_cpu_div(c, vtb_cpu_add(c, n, k_(c, VTB__SUB - 1)), VTB__SUB);
   copy_state(g, state_at(g, g->states, number), g->subs);
   vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 1), n_subs, k_(c, 1));
@@ -295,9 +296,10 @@ static void chunk(const backward *g, LLVMValueRef number) {
 
 static void take_sides(backward *g) {
   vtb__scan *s = g->s;
-  const vtb_scan_tensors *t = &s->at;
-  vtb__cols k = vtb__cols_all(s->c, s->K, false), v = vtb__cols_all(s->c, s->V, s->normalizer);
-  g->by_key = s->decay == VTB_DECAY_KEY;
+  const vtb_scan_tensors *t = &s->of.at;
+  vtb__cols k = vtb__cols_all(s->c, s->of.K, false),
+            v = vtb__cols_all(s->c, s->of.V, s->of.normalizer);
+  g->by_key = s->of.decay->axes == VTB_ALONG_KEY;
   g->x = g->by_key ? k : v, g->z = g->by_key ? v : k;
   g->a_at = g->by_key ? t->q : t->dy, g->b_at = g->by_key ? t->k : t->v;
   g->c_at = g->by_key ? t->dy : t->q, g->e_at = g->by_key ? t->v : t->k;
@@ -315,23 +317,23 @@ static int64_t longest_chunk(int64_t n_tokens) {
 
 void vtb__linscan_grad_vector(vtb__scan *s, const vtb_inst *inst) {
   vtb_cpu *c = s->c;
-  if (s->chunk > longest_chunk(s->n_tokens)) s->chunk = longest_chunk(s->n_tokens);
-  s->t = vtb_cpu_task_begin(c, inst, "grad", s->n_batch * s->n_heads, 1);
-  s->batch = vtb_cpu_div(c, s->t->index, s->n_heads);
-  s->head = vtb_cpu_rem(c, s->t->index, s->n_heads);
+  if (s->of.chunk > longest_chunk(s->of.n_tokens)) s->of.chunk = longest_chunk(s->of.n_tokens);
+  s->t = vtb_cpu_task_begin(c, inst, "grad", s->of.n_batch * s->of.n_heads, 1);
+  s->batch = vtb_cpu_div(c, s->t->index, s->of.n_heads);
+  s->head = vtb_cpu_rem(c, s->t->index, s->of.n_heads);
   backward g = {.s = s};
   take_sides(&g);
   g.n_x = vtb__padded(c, g.X);
   g.ld_x = vtb__row_length(c, g.X);
   g.ld_z = vtb__row_length(c, g.Z);
-  g.n_chunks = (s->n_tokens + s->chunk - 1) / s->chunk;
-  g.n_subs = (s->chunk + VTB__SUB - 1) / VTB__SUB;
+  g.n_chunks = (s->of.n_tokens + s->of.chunk - 1) / s->of.chunk;
+  g.n_subs = (s->of.chunk + VTB__SUB - 1) / VTB__SUB;
   reserve(&g);
   run_forward(&g);
-  load_state(&g, s->at.ds, s->at.dn, g.adjoint);
+  load_state(&g, s->of.at.ds, s->of.at.dn, g.adjoint);
   vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), k_(c, g.n_chunks), k_(c, 1));
   chunk(&g, sub(c, k_(c, g.n_chunks - 1), l.i));
   vtb_cpu_for_end(c, &l);
-  if (s->init) store_state(&g, g.adjoint, s->at.ds0, s->at.dn0);
+  if (s->of.init) store_state(&g, g.adjoint, s->of.at.ds0, s->of.at.dn0);
   vtb_cpu_task_end(c, s->t);
 }

@@ -25,7 +25,7 @@ vtb__cuda_scan vtb__cuda_scan_make(vtb_cuda *c, const vtb_inst *inst) {
   s.dlast = vtb_attr_int(inst, "dlast", 0) != 0;
   s.V1 = s.V + s.normalizer;
   s.state_pitch = (s.V1 + 3) / 4 * 4;
-  s.at = s.dir_at[0] = vtb_scan_number(inst);
+  s.at = s.dir_at[0] = vtb_scan_of(inst).at;
   const char *mode = vtb_attr_str(inst, "mode", "auto");
   bool recurrent = vtb_streq(mode, "recurrent");
   s.by_steps = !vtb_scan_is_product(inst);
@@ -59,7 +59,7 @@ static bool laid_out_alike(const vtb__cuda_scan *s, int dir, int m) {
 static bool add_direction(vtb__cuda_scan *s, const vtb_inst *inst) {
   if (s->n_dirs == VTB__SCAN_DIRS) return false;
   s->dir[s->n_dirs] = inst;
-  s->dir_at[s->n_dirs] = vtb_scan_number(inst);
+  s->dir_at[s->n_dirs] = vtb_scan_of(inst).at;
   for (int m = 0; m < N_MEMBERS; m++)
     if (!laid_out_alike(s, s->n_dirs, m)) return false;
   s->n_dirs++;
