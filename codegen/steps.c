@@ -6,9 +6,8 @@
 #include <string.h>
 
 #include "codegen/body/body.h"
-#include "ir/attention.h"
+#include "ir/kernels.h"
 #include "ir/path.h"
-#include "ir/recurrence.h"
 
 typedef struct maker { /* the function at hand */
   vtb_steps *s;
@@ -117,7 +116,7 @@ static vtb_step step_of(maker *m, vtb_step_kind kind, const vtb_inst *inst) {
 static bool takes_rows(const vtb_inst *inst) {
   bool structured =
       vtb_op_get(inst->op)->klass == VTB_CLASS_STRUCTURED && inst->op != VTB_OP_einsum;
-  return structured || vtb_is_scans(inst) || vtb_is_turned_attention(inst);
+  return structured || vtb_kernel_reads_rows(vtb_kernel_kind_of(inst));
 }
 
 static bool has_rows(const vtb_spot *spot) {

@@ -1,6 +1,7 @@
 /* Decay classes by name, and the log-scale analysis of step functions that interpreter and passes
  * share. */
 #include "ir/internal.h"
+#include "ir/kernels.h"
 #include "ir/recurrence.h"
 
 static const vtb_decay decays[] = {
@@ -104,9 +105,7 @@ vtb_decay_form vtb_scan_form(const vtb_scan *s) {
   return steps ? VTB_FORM_STEPS : s->decay->form;
 }
 
-bool vtb_is_scans(const vtb_inst *inst) {
-  return inst->op == VTB_OP_fused && vtb_streq(vtb_attr_str(inst, "kind", ""), "scans");
-}
+bool vtb_is_scans(const vtb_inst *inst) { return vtb_kernel_kind_of(inst) == VTB_KERNEL_SCANS; }
 
 /* ---- expansion of an update into terms ------------------------------------------------------- */
 

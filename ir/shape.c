@@ -1,6 +1,7 @@
 /* Shape rules: dispatch from the op table, checks common to all ops, and the rules of elementwise
  * ops and calls. */
 #include "ir/internal.h"
+#include "ir/kernels.h"
 
 #include <inttypes.h>
 
@@ -227,6 +228,11 @@ static const vtb_type *called_with(const vtb__shape *s, int i) {
 }
 
 bool vtb__shape_call(vtb__shape *s) {
+  const char *kind = vtb_attr_str(s->inst, "kind", NULL);
+  vtb_kernel_kind known;
+  if (kind && !vtb_kernel_kind_find(kind, &known))
+    return vtb__shape_fail(s, VTB_DIAG_IR_ATTR, "%s: no kernel is of kind \"%s\"", op_name(s),
+                           kind);
   const vtb_func *f = s->inst->callee;
   if (f->n_args != s->inst->n_operands)
     return vtb__shape_fail(s, VTB_DIAG_IR_CALL, "@%s takes %d arguments, not %d", f->name,

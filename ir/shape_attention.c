@@ -1,6 +1,7 @@
 /* Shape rules of attention; ir/attention.h has the meaning of the operands. */
 #include "ir/attention.h"
 #include "ir/internal.h"
+#include "ir/kernels.h"
 
 vtb_attention vtb_attention_of(const vtb_inst *inst) {
   const vtb_type *q = &inst->operands[0]->type, *k = &inst->operands[1]->type,
@@ -28,7 +29,7 @@ vtb_attention vtb_attention_of(const vtb_inst *inst) {
 }
 
 bool vtb_is_turned_attention(const vtb_inst *inst) {
-  return inst->op == VTB_OP_fused && vtb_streq(vtb_attr_str(inst, "kind", ""), "attention");
+  return vtb_kernel_kind_of(inst) == VTB_KERNEL_ATTENTION;
 }
 
 const vtb_inst *vtb_turned_attention(const vtb_inst *fused) {

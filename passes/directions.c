@@ -14,6 +14,8 @@
 #include "ir/recurrence.h"
 #include "passes/passes_internal.h"
 
+#include "ir/kernels.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,7 +112,7 @@ static void join(vtb_func *f, vtb_inst **group, int n) {
   }
   vtb_func_set_returns(k, returns, NULL, n_returns);
   vtb_builder outer = {.module = f->module, .func = f, .before = first, .span = first->span};
-  vtb_attr kind = VTB_A_STR("kind", "scans");
+  vtb_attr kind = VTB_A_STR("kind", vtb_kernel_kind_name(VTB_KERNEL_SCANS));
   const vtb_inst *fused = vtb_build_call(&outer, VTB_OP_fused, k, inputs, n_inputs, &kind, 1);
   for (int r = 0; r < n_returns; r++) {
     vtb_replace_all(outputs[r], fused->results[r]);

@@ -17,16 +17,16 @@
  */
 #include "passes/passes_internal.h"
 
+#include "ir/kernels.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum group_kind { GROUP_NONE, GROUP_LOOP, GROUP_ROW, GROUP_COL } group_kind;
-
 typedef struct node {
   vtb_inst *inst;
   int group; /* representative's index; own index if alone */
-  group_kind kind;
+  vtb_kernel_kind kind;
   vtb_type shape; /* iteration shape of the group (valid on representatives) */
   bool has_leaf;  /* a pad, permute, shift or concat is inside */
 } node;
@@ -58,12 +58,14 @@ static bool reduces_last_only(const vtb_inst *i) {
   return n == 1 && axes[0] == i->operands[0]->type.rank - 1 && vtb_attr_int(i, "keep", 0);
 }
 
-static group_kind kind_of(const vtb_inst *i) {
+static vtb_kernel_kind kind_of(const vtb_inst *i) {
   const vtb_op_info *info = vtb_op_get(i->op);
-  if (info->klass == VTB_CLASS_ELEMENTWISE) return GROUP_LOOP;
-  if (info->klass == VTB_CLASS_REDUCE) return reduces_last_only(i) ? GROUP_ROW : GROUP_COL;
-  if (i->op == VTB_OP_iota || i->op == VTB_OP_random || is_leaf_mover(i->op)) return GROUP_LOOP;
-  return GROUP_NONE;
+  if (info->klass == VTB_CLASS_ELEMENTWISE) return VTB_KERNEL_LOOP;
+  if (info->klass == VTB_CLASS_REDUCE)
+    return reduces_last_only(i) ? VTB_KERNEL_ROW : VTB_KERNEL_COL;
+  if (i->op == VTB_OP_iota || i->op == VTB_OP_random || is_leaf_mover(i->op))
+    return VTB_KERNEL_LOOP;
+  return VTB_KERNEL_NONE;
 }
 
 static int find(fuser *f, int i) {
@@ -133,19 +135,19 @@ static bool is_row_column(const vtb_type *column, const vtb_type *row) {
 
 /* Whether producer group p and consumer group c may share a loop nest; *kind and *shape describe
  * the result. */
-static bool compatible(fuser *f, int p, int c, group_kind *kind, vtb_type *shape) {
+static bool compatible(fuser *f, int p, int c, vtb_kernel_kind *kind, vtb_type *shape) {
   node *np = &f->nodes[p], *nc = &f->nodes[c];
-  if (np->kind == GROUP_COL) return false;
-  if (nc->kind == GROUP_COL) {
-    if (np->kind != GROUP_LOOP || used_outside(f, p, c)) return false;
+  if (np->kind == VTB_KERNEL_COL) return false;
+  if (nc->kind == VTB_KERNEL_COL) {
+    if (np->kind != VTB_KERNEL_LOOP || used_outside(f, p, c)) return false;
     if (!broadcasts_into(&np->shape, &nc->shape)) return false;
-    *kind = GROUP_COL;
+    *kind = VTB_KERNEL_COL;
     *shape = nc->shape;
     return true;
   }
-  bool row = np->kind == GROUP_ROW || nc->kind == GROUP_ROW;
+  bool row = np->kind == VTB_KERNEL_ROW || nc->kind == VTB_KERNEL_ROW;
   if (row && (np->has_leaf || nc->has_leaf)) return false;
-  *kind = row ? GROUP_ROW : GROUP_LOOP;
+  *kind = row ? VTB_KERNEL_ROW : VTB_KERNEL_LOOP;
   if (vtb_type_count(&np->shape) == 0 || vtb_type_count(&nc->shape) == 0) return false;
   vtb_type a = np->shape, b = nc->shape;
   a.dtype = b.dtype = VTB_F32;
@@ -161,7 +163,7 @@ static bool compatible(fuser *f, int p, int c, group_kind *kind, vtb_type *shape
     *shape = a;
     return true;
   }
-  if (np->kind == GROUP_LOOP && !np->has_leaf && broadcasts_into(&a, &b) &&
+  if (np->kind == VTB_KERNEL_LOOP && !np->has_leaf && broadcasts_into(&a, &b) &&
       !used_outside(f, p, c)) {
     *shape = b;
     return true;
@@ -169,7 +171,7 @@ static bool compatible(fuser *f, int p, int c, group_kind *kind, vtb_type *shape
   return false;
 }
 
-static void merge(fuser *f, int into, int from, group_kind kind, const vtb_type *shape) {
+static void merge(fuser *f, int into, int from, vtb_kernel_kind kind, const vtb_type *shape) {
   assert(into != from && find(f, into) == into && find(f, from) == from);
   f->nodes[from].group = into;
   f->nodes[into].kind = kind;
@@ -180,10 +182,10 @@ static void merge(fuser *f, int into, int from, group_kind kind, const vtb_type 
 static bool try_merge(fuser *f, int producer, int consumer) {
   int p = find(f, producer), c = find(f, consumer);
   if (p == c) return true;
-  if (f->nodes[p].kind == GROUP_NONE || f->nodes[c].kind == GROUP_NONE) return false;
+  if (f->nodes[p].kind == VTB_KERNEL_NONE || f->nodes[c].kind == VTB_KERNEL_NONE) return false;
   /* leaves read stored operands only */
   if (is_leaf_mover(f->nodes[consumer].inst->op)) return false;
-  group_kind kind;
+  vtb_kernel_kind kind;
   vtb_type shape;
   if (!compatible(f, p, c, &kind, &shape)) return false;
   if (reaches_outside(f, p, c)) return false;
@@ -195,7 +197,7 @@ static bool try_merge(fuser *f, int producer, int consumer) {
 
 static bool is_column_sum(fuser *f, int i) {
   return vtb_op_get(f->nodes[i].inst->op)->klass == VTB_CLASS_REDUCE &&
-         f->nodes[find(f, i)].kind == GROUP_COL;
+         f->nodes[find(f, i)].kind == VTB_KERNEL_COL;
 }
 
 /* Sets `reads` of every value with more than one element that an op of the group reads. */
@@ -249,7 +251,7 @@ static void merge_sibling_columns(fuser *f) {
     if (!is_column_sum(f, i)) continue;
     for (int j = i + 1; j < f->n; j++)
       if (is_column_sum(f, j) && are_siblings(f, i, j))
-        merge(f, find(f, i), find(f, j), GROUP_COL, &f->nodes[find(f, i)].shape);
+        merge(f, find(f, i), find(f, j), VTB_KERNEL_COL, &f->nodes[find(f, i)].shape);
   }
 }
 
@@ -325,7 +327,8 @@ static void form_groups(fuser *f) {
   for (int pass = 0; pass < 2; pass++) {
     for (int i = f->n - 1; i >= 0; i--) {
       int g = find(f, i);
-      if (f->nodes[g].kind == GROUP_NONE || (pass == 0) != (f->nodes[g].kind == GROUP_COL))
+      if (f->nodes[g].kind == VTB_KERNEL_NONE ||
+          (pass == 0) != (f->nodes[g].kind == VTB_KERNEL_COL))
         continue;
       vtb_inst *inst = f->nodes[i].inst;
       for (int o = 0; o < inst->n_operands; o++) {
@@ -338,10 +341,6 @@ static void form_groups(fuser *f) {
 }
 
 /* ---- rewriting ------------------------------------------------------------------------------- */
-
-static const char *kind_name(group_kind k) {
-  return k == GROUP_ROW ? "row" : k == GROUP_COL ? "col" : "loop";
-}
 
 /* The kernel's text with numbers for names, so that equal kernels read alike. */
 static void canonical_text(vtb_func *k, vtb_strbuf *out) {
@@ -447,7 +446,7 @@ static void call_kernel(kernel *k, vtb_func *callee, vtb_inst *before) {
   const node *n = &k->f->nodes[k->group];
   vtb_module *m = k->b.module;
   vtb_builder outer = {.module = m, .func = k->f->func, .before = before, .span = n->inst->span};
-  vtb_attr kind = VTB_A_STR("kind", kind_name(n->kind));
+  vtb_attr kind = VTB_A_STR("kind", vtb_kernel_kind_name(n->kind));
   vtb_inst *fused =
       vtb_build_call(&outer, VTB_OP_fused, callee, k->inputs.at, (int)k->inputs.n, &kind, 1);
   for (size_t r = 0; r < k->outputs.n; r++) take_place(m, k->outputs.at[r], fused->results[r]);
@@ -508,7 +507,7 @@ static int order_groups(fuser *f, int *order) {
 /* A group of one op that may be fused is a kernel as well. */
 static void rewrite_group(fuser *f, int group, vtb_map *kernels) {
   vtb_inst *last = NULL;
-  if (f->nodes[group].kind == GROUP_NONE) return;
+  if (f->nodes[group].kind == VTB_KERNEL_NONE) return;
   for (int i = 0; i < f->n; i++)
     if (find(f, i) == group) last = f->nodes[i].inst;
   assert(last); /* `group` is a representative */

@@ -12,6 +12,8 @@
  */
 #include "passes/passes_internal.h"
 
+#include "ir/kernels.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +33,7 @@ static int operand_of(const vtb_inst *loop, const vtb_value *product) {
 }
 
 static bool is_epilogue(const vtb_inst *loop, const vtb_value *product) {
-  if (loop->op != VTB_OP_fused || !vtb_streq(vtb_attr_str(loop, "kind", ""), "loop")) return false;
+  if (vtb_kernel_kind_of(loop) != VTB_KERNEL_LOOP) return false;
   for (int r = 0; r < loop->n_results; r++)
     if (!same_shape(&loop->results[r]->type, &product->type)) return false;
   for (const vtb_inst *i = loop->callee->first; i; i = i->next)
@@ -85,7 +87,7 @@ static void merge(vtb_func *f, vtb_inst *einsum, vtb_inst *loop) {
   for (int r = 0; r < loop->n_results; r++) returns[r] = inside[loop->callee->returns[r]->id];
   vtb_func_set_returns(k, returns, NULL, loop->n_results);
   vtb_builder outer = {.module = m, .func = f, .before = loop, .span = einsum->span};
-  vtb_attr attr = VTB_A_STR("kind", "product");
+  vtb_attr attr = VTB_A_STR("kind", vtb_kernel_kind_name(VTB_KERNEL_PRODUCT));
   vtb_inst *fused = vtb_build_call(&outer, VTB_OP_fused, k, inputs, n, &attr, 1);
   for (int r = 0; r < loop->n_results; r++) {
     vtb_replace_all(loop->results[r], fused->results[r]);

@@ -12,6 +12,8 @@
 #include "ir/recurrence.h"
 #include "passes/passes.h"
 
+#include "ir/kernels.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,8 +182,7 @@ static const vtb_inst *as_concat(const vtb_inst *i) {
 static bool stores_anywhere(const vtb_inst *i) {
   if (!i) return false;
   if (i->op == VTB_OP_einsum) return true;
-  return i->op == VTB_OP_fused && !vtb_streq(vtb_attr_str(i, "kind", ""), "col") &&
-         !vtb_is_scans(i) && !vtb_is_turned_attention(i) && !as_concat(i);
+  return vtb_kernel_stores_anywhere(vtb_kernel_kind_of(i)) && !as_concat(i);
 }
 
 /* Where operand `o` of a concatenation lies in its result, as a slot for the value behind its

@@ -17,6 +17,8 @@
 #include "ir/attention.h"
 #include "passes/passes_internal.h"
 
+#include "ir/kernels.h"
+
 #include <stdlib.h>
 
 typedef struct turn {
@@ -249,7 +251,7 @@ static void join(vtb_func *f, vtb_inst *attention, const turn *t) {
                      ? rotated(&out.inner, inside->results[r], &t[r], tables[r], true)
                      : inside->results[r];
   vtb_func_set_returns(out.func, results, NULL, inside->n_results);
-  vtb_attr attrs[] = {VTB_A_STR("kind", "attention"),
+  vtb_attr attrs[] = {VTB_A_STR("kind", vtb_kernel_kind_name(VTB_KERNEL_ATTENTION)),
                       VTB_A_INT("turned", (t[0].pairs ? 1 : 0) + (t[1].pairs ? 2 : 0))};
   const vtb_inst *fused =
       vtb_build_call(&out.outer, VTB_OP_fused, out.func, out.inputs, out.n, attrs, 2);

@@ -4,6 +4,7 @@
 
 #include "codegen/cpu/attention/attention.h"
 #include "codegen/cpu/loop/expr.h"
+#include "ir/kernels.h"
 #include "ir/recurrence.h"
 
 void vtb__cpu_body(vtb_cpu *c, const vtb_inst *inst) {
@@ -22,7 +23,7 @@ void vtb__cpu_body(vtb_cpu *c, const vtb_inst *inst) {
 }
 
 /* Several directions of one cell: the scans' emitters number tensors as `inst` has them. */
-static void emit_scans(vtb_cpu *c, const vtb_inst *inst) {
+static void vtb__cpu_scans(vtb_cpu *c, const vtb_inst *inst) {
   vtb__join_begin(c);
   for (const vtb_inst *scan = inst->callee->first; scan; scan = scan->next) {
     if (scan->prev) vtb__join_next(c);
@@ -35,12 +36,17 @@ static void emit_scans(vtb_cpu *c, const vtb_inst *inst) {
 }
 
 void vtb__cpu_fused(vtb_cpu *c, const vtb_inst *inst) {
-  if (vtb_is_scans(inst))
-    emit_scans(c, inst);
-  else if (vtb_is_turned_attention(inst))
-    vtb__cpu_turned_attention(c, inst);
-  else
-    vtb__cpu_body(c, inst);
+  static void (*const emit[])(vtb_cpu *, const vtb_inst *) = {
+#define vtb__cpu_not_here NULL
+#define VTB_KERNEL(id, name, cpu, ...) vtb__cpu_##cpu,
+#include "ir/kernels.def"
+#undef VTB_KERNEL
+#undef vtb__cpu_not_here
+  };
+  vtb_kernel_kind kind = vtb_kernel_kind_of(inst);
+  vtb_check(emit[kind], "a kernel of kind %s, of which the CPU has none",
+            vtb_kernel_kind_name(kind));
+  emit[kind](c, inst);
 }
 void vtb__cpu_reduce(vtb_cpu *c, const vtb_inst *inst) { vtb__cpu_body(c, inst); }
 

@@ -4,8 +4,7 @@
 
 #include "codegen/cuda/emitters.h"
 #include "codegen/cuda/loop/expr.h"
-#include "ir/attention.h"
-#include "ir/recurrence.h"
+#include "ir/kernels.h"
 
 void vtb__cuda_body(vtb_cuda *c, const vtb_inst *inst) {
   vtb_cuda_expr e;
@@ -23,14 +22,12 @@ void vtb__cuda_body(vtb_cuda *c, const vtb_inst *inst) {
 }
 
 void vtb__cuda_fused(vtb_cuda *c, const vtb_inst *inst) {
-  if (vtb_is_scans(inst))
-    vtb__cuda_scans(c, inst);
-  else if (vtb_is_turned_attention(inst))
-    vtb__cuda_turned_attention(c, inst);
-  else if (vtb_streq(vtb_attr_str(inst, "kind", ""), "product"))
-    vtb__cuda_product(c, inst);
-  else
-    vtb__cuda_body(c, inst);
+  static void (*const emit[])(vtb_cuda *, const vtb_inst *) = {
+#define VTB_KERNEL(id, name, cpu, cuda, ...) vtb__cuda_##cuda,
+#include "ir/kernels.def"
+#undef VTB_KERNEL
+  };
+  emit[vtb_kernel_kind_of(inst)](c, inst);
 }
 void vtb__cuda_reduce(vtb_cuda *c, const vtb_inst *inst) { vtb__cuda_body(c, inst); }
 

@@ -1,0 +1,22 @@
+/* What a `fused` instruction's kernel is: a row of ir/kernels.def. */
+#ifndef VTB_KERNELS_H
+#define VTB_KERNELS_H
+
+#include "ir/ir.h"
+
+typedef enum vtb_kernel_kind {
+#define VTB_KERNEL(id, ...) VTB_KERNEL_##id,
+#include "ir/kernels.def"
+#undef VTB_KERNEL
+  VTB_KERNEL_NONE /* not a fused instruction */
+} vtb_kernel_kind;
+
+bool vtb_kernel_kind_find(const char *name, vtb_kernel_kind *k);
+/* Of an instruction that has passed its shape rule; a fused one without a kind is a loop. */
+vtb_kernel_kind vtb_kernel_kind_of(const vtb_inst *inst);
+/* The attribute that makes a fused instruction one of a kind. */
+const char *vtb_kernel_kind_name(vtb_kernel_kind k);
+bool vtb_kernel_stores_anywhere(vtb_kernel_kind k);
+bool vtb_kernel_reads_rows(vtb_kernel_kind k);
+
+#endif
