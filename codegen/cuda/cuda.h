@@ -1,9 +1,9 @@
 /* Emission of CUDA C: what an emitter (one file a family of ops, as in codegen/cpu) works with.
  *
  * An instruction becomes one or more kernels, launched in order. Its emitter reads the
- * instruction's tensors with vtb_cuda_tensor_of() and, for each kernel: begins it, declares its
- * arguments and shared memory, writes its body line by line or from a text with holes, and launches
- * it.
+ * instruction's tensors with vtb_cuda_tensor_of() and, for each kernel: begins it from a text whose
+ * holes it fills (vtb_cuda_begin_text), or writes its shared memory and body line by line; declares
+ * its arguments, and launches it.
  *
  *   vtb_cuda_kernel *k = vtb_cuda_begin(c, "maxplus", 128);
  *   vtb_cuda_in(k, 0, "g");                                // operand 0 is pointer g in the text
@@ -74,14 +74,26 @@ void vtb_cuda_close(vtb_cuda_kernel *k);
 /* The program's text has codegen/cuda/text/<file> once, behind library.cuh: device functions that
  * the kernel calls. */
 void vtb_cuda_include(vtb_cuda_kernel *k, const char *file);
-/* The body from codegen/cuda/text/<file> with every ${name} replaced: integers and texts (which may
- * have lines). A hole the list lacks, or a name the text lacks, is a bug. */
-typedef struct vtb_cuda_hole {
+/* A kernel whose body is codegen/cuda/text/<file>, which declares what is filled and shared
+ * (compile/text.h). What is not filled exactly once, with what it is declared as, is a bug; a
+ * bool is the number 0 or 1. */
+vtb_cuda_kernel *vtb_cuda_begin_text(vtb_cuda *c, const char *kind, const char *file, int threads);
+typedef struct vtb_cuda_number {
   const char *name;
   int64_t number;
-  const char *text; /* instead of the number, if not NULL */
-} vtb_cuda_hole;
-void vtb_cuda_text(vtb_cuda_kernel *k, const char *file, const vtb_cuda_hole *holes, int n);
+} vtb_cuda_number;
+void vtb_cuda_numbers(vtb_cuda_kernel *k, const vtb_cuda_number *numbers, size_t n);
+#define VTB_CUDA_NUMBERS(k, ...)                                                                   \
+  vtb_cuda_numbers(k, (const vtb_cuda_number[]){__VA_ARGS__},                                      \
+                   sizeof((const vtb_cuda_number[]){__VA_ARGS__}) / sizeof(vtb_cuda_number))
+/* A type, an expression, or code. */
+void vtb_cuda_fill(vtb_cuda_kernel *k, const char *name, const char *fmt, ...) VTB_PRINTF(3, 4);
+/* Whether the text declares `name`. */
+bool vtb_cuda_has(const vtb_cuda_kernel *k, const char *name);
+/* A number or constant of the text, whose holes are filled as far as it depends on them. */
+int64_t vtb_cuda_value(vtb_cuda_kernel *k, const char *name);
+/* f(x) of a function of integers in a .cuh file. */
+int64_t vtb_cuda_formula(const char *f, int64_t x);
 
 /* Ends the kernel: finds its equal or adds it to the program, and launches it with `blocks` blocks
  * (>= 1). */

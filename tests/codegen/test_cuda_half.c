@@ -171,13 +171,10 @@ static void precisions_of(const char *returns, const char *more, vtb_precision p
             "%s", err.text);
   *carried = *ending = -1;
   for (int i = 0; plan && i < plan->n_sources; i++)
-    for (const char *at = plan->sources[i].text;
-         (at = strstr(at, "constexpr int precision = ")) != NULL; at++) {
-      int value = at[strlen("constexpr int precision = ")] - '0';
-      const char *stop = strstr(at + 1, "VTB_KERNEL"), *wide = strstr(at, "n < 64)"),
-                 *wider = strstr(at, "n < 80)");
-      if (wide && (!stop || wide < stop)) *carried = value;
-      if (wider && (!stop || wider < stop)) *ending = value;
+    for (const char *at = plan->sources[i].text; (at = strstr(at, "constexpr int M = ")); at++) {
+      const char *n = strstr(at, ", N = "), *factors = strstr(at, "FACTORS = ");
+      if (n && factors && atoi(n + 6) == 64) *carried = atoi(factors + strlen("FACTORS = "));
+      if (n && factors && atoi(n + 6) == 80) *ending = atoi(factors + strlen("FACTORS = "));
     }
   vtb_launch_plan_free(plan);
   vtb_module_free(m);
@@ -186,7 +183,7 @@ static void precisions_of(const char *returns, const char *more, vtb_precision p
 }
 
 TEST(factors_follow_what_is_built_on_them) {
-  enum { FP32, TF32, BF16, FP16, SPLIT }; /* of text/product.cu */
+  enum { FP32, TF32, BF16, FP16, SPLIT }; /* of text/products.cuh */
   static const char scan[] = "  %s, %S = linscan %k, %k, %k, %g {class = \"scalar\"} : f32[2, 20, "
                              "1, 4], f32[2, 1, 4, 4]\n";
   static const struct {

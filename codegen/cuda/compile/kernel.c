@@ -3,18 +3,11 @@
 #include <string.h>
 
 #include "codegen/cuda/plan/program.h"
-#include "codegen/cuda/texts.h"
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-static const char *find_text(const char *name) {
-  for (int i = 0; i < vtb__cuda_n_texts; i++)
-    if (strcmp(vtb__cuda_texts[i].name, name) == 0) return vtb__cuda_texts[i].text;
-  vtb_bug("codegen/cuda/text has no %s", name);
-}
-
-const char *vtb_cuda_intrinsics(void) { return find_text("intrinsics.cuh"); }
-const char *vtb_cuda_library(void) { return find_text("library.cuh"); }
+const char *vtb_cuda_intrinsics(void) { return vtb__text_find("intrinsics.cuh"); }
+const char *vtb_cuda_library(void) { return vtb__text_find("library.cuh"); }
 
 /* ---- a kernel -------------------------------------------------------------------------------- */
 
@@ -33,6 +26,7 @@ static void free_text(vtb_cuda_kernel *k) {
   vtb_strbuf_free(&k->body);
   vtb_strbuf_free(&k->signature);
   vtb_vec_free(&k->params);
+  vtb__text_free(&k->of);
 }
 
 void vtb__cuda_discard(vtb_cuda_kernel *k) { free_text(k); }
@@ -54,6 +48,21 @@ const char *vtb__cuda_type_name(vtb_dtype d) {
   static const char *const names[] = {
       [VTB_F32] = "float", [VTB_I32] = "int", [VTB_BF16] = "vtb_bf16", [VTB_F16] = "vtb_f16"};
   return names[d];
+}
+
+vtb_factors vtb__cuda_factors(const vtb_cuda *c) {
+  const vtb_inst *whole = c->unit.inst;
+  if (!whole->callee) return vtb_factors_of(whole);
+  for (const vtb_inst *i = whole->callee->first; i; i = i->next)
+    if (vtb_attr_find(i, "precision")) return vtb_factors_of(i);
+  return VTB_FACTORS_FP32;
+}
+
+const char *vtb__cuda_tile_type(const vtb_cuda *c) {
+  vtb_factors factors = vtb__cuda_factors(c);
+  return factors == VTB_FACTORS_BF16   ? "vtb_bf16"
+         : factors == VTB_FACTORS_FP16 ? "vtb_f16"
+                                       : "float";
 }
 
 void vtb__cuda_use(vtb_cuda_kernel *k, int t, const char *name, int access) {
@@ -160,43 +169,61 @@ void vtb_cuda_close(vtb_cuda_kernel *k) {
 
 void vtb_cuda_include(vtb_cuda_kernel *k, const char *file) {
   if (vtb_map_has(&k->c->includes, file)) return;
-  vtb_map_set(&k->c->includes, file, (void *)(uintptr_t)find_text(file));
+  vtb_map_set(&k->c->includes, file, (void *)(uintptr_t)vtb__text_find(file));
 }
 
-static const vtb_cuda_hole *find_hole(const vtb_cuda_hole *holes, int n, const char *name,
-                                      size_t length) {
-  for (int i = 0; i < n; i++)
-    if (strlen(holes[i].name) == length && strncmp(holes[i].name, name, length) == 0)
-      return &holes[i];
-  return NULL;
+/* ---- from a text ----------------------------------------------------------------------------- */
+
+vtb_cuda_kernel *vtb_cuda_begin_text(vtb_cuda *c, const char *kind, const char *file, int threads) {
+  vtb_cuda_kernel *k = vtb_cuda_begin(c, kind, threads);
+  vtb_error err = {0};
+  vtb_status status = vtb__text_parse(file, vtb__text_find(file), &c->arena, &k->of, &err);
+  vtb_check(status == VTB_OK, "%s", err.text);
+  for (size_t i = 0; i < k->of.all.n; i++)
+    if (k->of.all.at[i].kind == VTB__TEXT_INCLUDE) vtb_cuda_include(k, k->of.all.at[i].name);
+  if (vtb__text_has(&k->of, "THREADS")) vtb__text_fill_number(&k->of, "THREADS", threads);
+  return k;
 }
 
-/* A leading comment tells the reader of the file what it is; it does not go into the kernel. */
-static const char *skip_comment(const char *s) {
-  if (strncmp(s, "/*", 2) != 0) return s;
-  s = strstr(s, "*/");
-  return s ? s + 2 + strspn(s + 2, "\n") : "";
+void vtb_cuda_numbers(vtb_cuda_kernel *k, const vtb_cuda_number *numbers, size_t n) {
+  for (size_t i = 0; i < n; i++) vtb__text_fill_number(&k->of, numbers[i].name, numbers[i].number);
 }
 
-void vtb_cuda_text(vtb_cuda_kernel *k, const char *file, const vtb_cuda_hole *holes, int n) {
-  const char *s = skip_comment(find_text(file));
-  unsigned long long used = 0;
-  vtb_check(n <= 64, "%s: %d holes", file, n);
-  while (*s) {
-    const char *at = strstr(s, "${");
-    vtb_strbuf_write(&k->body, s, at ? (size_t)(at - s) : strlen(s));
-    if (!at) break;
-    size_t length = strcspn(at + 2, "}");
-    const vtb_cuda_hole *h = find_hole(holes, n, at + 2, length);
-    vtb_check(h != NULL, "%s: nothing for ${%.*s}", file, (int)length, at + 2);
-    used |= 1ull << (h - holes);
-    if (h->text)
-      vtb_strbuf_puts(&k->body, h->text);
-    else
-      vtb_strbuf_printf(&k->body, "%lld", (long long)h->number);
-    s = at + 2 + length + 1;
-  }
-  for (int i = 0; i < n; i++) vtb_check(used >> i & 1, "%s has no ${%s}", file, holes[i].name);
+void vtb_cuda_fill(vtb_cuda_kernel *k, const char *name, const char *fmt, ...) {
+  vtb_strbuf s = {0};
+  va_list ap;
+  va_start(ap, fmt);
+  vtb_strbuf_vprintf(&s, fmt, ap);
+  va_end(ap);
+  vtb__text_fill(&k->of, name, vtb_arena_strdup(&k->c->arena, s.n ? s.at : ""));
+  vtb_strbuf_free(&s);
+}
+
+int64_t vtb_cuda_value(vtb_cuda_kernel *k, const char *name) {
+  vtb_error err = {0};
+  int64_t value = vtb__text_value(&k->of, name, &err);
+  vtb_check(err.status == VTB_OK, "%s", err.text);
+  return value;
+}
+
+bool vtb_cuda_has(const vtb_cuda_kernel *k, const char *name) {
+  return vtb__text_has(&k->of, name);
+}
+
+int64_t vtb_cuda_formula(const char *f, int64_t x) {
+  vtb_error err = {0};
+  vtb__text none = {.file = f};
+  char call[80];
+  snprintf(call, sizeof call, "%s(%lld)", f, (long long)x);
+  int64_t value = vtb__text_value(&none, call, &err);
+  vtb_check(err.status == VTB_OK, "%s", err.text);
+  return value;
+}
+
+static void write_text(vtb_cuda_kernel *k) {
+  vtb_error err = {0};
+  vtb_status status = vtb__text_write(&k->of, &k->body, &k->shared_bytes, &err);
+  vtb_check(status == VTB_OK, "%s", err.text);
 }
 
 /* ---- launches -------------------------------------------------------------------------------- */
@@ -259,6 +286,7 @@ void vtb_cuda_launch(vtb_cuda_kernel *k, int64_t blocks) {
   vtb_check(blocks >= 1 && blocks <= INT32_MAX && k->indent == 1,
             "launch of %s: %lld blocks, indentation %d", k->kind, (long long)blocks, k->indent);
   vtb_strbuf text = {0}, key = {0};
+  if (k->of.file) write_text(k);
   vtb_strbuf_printf(&text, "(%s) {\n%s%s}\n", k->signature.at ? k->signature.at : "",
                     k->shared.at ? k->shared.at : "", k->body.at ? k->body.at : "");
   vtb_strbuf_printf(&key, "%s %d %lld %s", k->kind, k->threads, (long long)k->shared_bytes,

@@ -2,7 +2,6 @@
  * the adjoint. A thread makes one element of the result: it gathers, so that the adjoint's sums
  * have an order. */
 #include "codegen/cuda/emitters.h"
-#include "codegen/cuda/compile/holes.h"
 
 #define THREADS 256
 
@@ -14,33 +13,19 @@ static void emit(vtb_cuda *c, const vtb_inst *inst, bool gather) {
                 *stride = vtb_attr_ints(inst, "stride", &n);
   const int64_t *pad = vtb_attr_ints(inst, "pad", &n);
   int64_t H = image->dim[2].size, W = image->dim[3].size, elements = vtb_type_count(result);
-  const struct {
-    const char *name;
-    int64_t value;
-  } numbers[] = {{"C", image->dim[1].size},
-                 {"H", H},
-                 {"W", W},
-                 {"KH", kernel[0]},
-                 {"KW", kernel[1]},
-                 {"SH", stride[0]},
-                 {"SW", stride[1]},
-                 {"TOP", pad[0]},
-                 {"LEFT", pad[1]},
-                 {"OW", (W + pad[1] + pad[3] - kernel[1]) / stride[1] + 1},
-                 {"OH", (H + pad[0] + pad[2] - kernel[0]) / stride[0] + 1},
-                 {"ELEMENTS", elements}};
-  vtb__cuda_holes h;
-  vtb_cuda_kernel *k = vtb_cuda_begin(c, gather ? "im2col" : "col2im", THREADS);
-  vtb__holes_init(&h);
+  vtb_cuda_kernel *k = gather ? vtb_cuda_begin_text(c, "im2col", "im2col.cu", THREADS)
+                              : vtb_cuda_begin_text(c, "col2im", "col2im.cu", THREADS);
   vtb_cuda_in(k, 0, "from");
   vtb_cuda_out(k, 1, "to");
-  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-    vtb__hole_number(&h, numbers[i].name, numbers[i].value);
-  vtb__hole_text(&h, "image", "%s[%s]", gather ? "from" : "to",
-                 vtb_cuda_offset(c, !gather, (const char *const[]){"b", "ch", "y", "x"}));
-  vtb__hole_text(&h, "patch", "%s[%s]", gather ? "to" : "from",
-                 vtb_cuda_offset(c, gather, (const char *const[]){"b", "patch", "element"}));
-  vtb__holes_fill(&h, k, gather ? "im2col.cu" : "col2im.cu");
+  VTB_CUDA_NUMBERS(k, {"C", image->dim[1].size}, {"H", H}, {"W", W}, {"KH", kernel[0]},
+                   {"KW", kernel[1]}, {"SH", stride[0]}, {"SW", stride[1]}, {"TOP", pad[0]},
+                   {"LEFT", pad[1]}, {"OW", (W + pad[1] + pad[3] - kernel[1]) / stride[1] + 1},
+                   {"OH", (H + pad[0] + pad[2] - kernel[0]) / stride[0] + 1},
+                   {"ELEMENTS", elements});
+  vtb_cuda_fill(k, "image_at", "%s",
+                vtb_cuda_offset(c, !gather, (const char *const[]){"b", "ch", "y", "x"}));
+  vtb_cuda_fill(k, "patch_at", "%s",
+                vtb_cuda_offset(c, gather, (const char *const[]){"b", "patch", "element"}));
   vtb_cuda_launch(k, (elements + THREADS - 1) / THREADS);
 }
 

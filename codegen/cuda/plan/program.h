@@ -5,6 +5,7 @@
 
 #include "codegen/body/body.h"
 #include "codegen/codegen.h"
+#include "codegen/cuda/compile/text.h"
 #include "codegen/cuda/cuda.h"
 #include "ir/narrow.h"
 #include "codegen/steps.h"
@@ -56,6 +57,7 @@ struct vtb_cuda_kernel {
   const char *kind;
   int threads, indent;
   int64_t shared_bytes;
+  vtb__text of; /* the text whose holes are being filled; without a file: the body is written */
   vtb_strbuf shared, body;
   VTB_VEC(vtb_cuda_param) params;
   vtb_strbuf signature; /* "VTB_IN(float) a0, VTB_OUT(float) r0" */
@@ -97,6 +99,11 @@ struct vtb_cuda {
 };
 
 const char *vtb__cuda_type_name(vtb_dtype d); /* of an element in memory */
+/* How the products of the instruction that is emitted, or of what is inside its kernel, round. */
+vtb_factors vtb__cuda_factors(const vtb_cuda *c);
+/* The element type of tiles for them: 16 bits where they round so, which ldmatrix takes as they
+ * are. */
+const char *vtb__cuda_tile_type(const vtb_cuda *c);
 /* Bytes in the program's constants, 16-byte aligned; equal ones are shared. Returns the offset. */
 int64_t vtb__cuda_constant(vtb_cuda *c, const void *data, size_t n_bytes);
 /* The kernel is given up, with its text. */

@@ -14,7 +14,6 @@
 
 #include <string.h>
 
-#include "codegen/cuda/compile/holes.h"
 #include "codegen/cuda/plan/program.h"
 
 enum { THREADS = 256, PIECE = 1 << 14, SLOT_ALIGN = 64 /* elements */ };
@@ -174,25 +173,21 @@ static void use_tensor(vtb_cuda_kernel *k, int tensor, int64_t count, const char
 }
 
 static void emit_norm(vtb_cuda *c, const update *u, const int32_t *table, int n_pieces, int parts) {
-  vtb_cuda_kernel *k = vtb_cuda_begin(c, "grad_norm", THREADS);
+  vtb_cuda_kernel *k = vtb_cuda_begin_text(c, "grad_norm", "update_norm.cu", THREADS);
   use_region(k, u, GRADS, "g", VTB_LAUNCH_READ);
   vtb_cuda_table_i32(k, table, (size_t)n_pieces * 4, "table");
   vtb_cuda_temp_out(k, parts, "double", "parts");
-  vtb_cuda_shared(k, "double", 8, "lanes", THREADS);
-  vtb_cuda_text(k, "update_norm.cu", (vtb_cuda_hole[]){{"threads", THREADS, NULL}}, 1);
   vtb_cuda_launch(k, n_pieces);
 }
 
 static void emit_hits(vtb_cuda *c, const update *u, int hits) {
   const vtb_type *t = &u->entry->returns[u->logits - u->entry->n_args]->type;
   int64_t batch = t->dim[0].size, classes = t->dim[1].size;
-  vtb_cuda_kernel *k = vtb_cuda_begin(c, "hits", THREADS);
+  vtb_cuda_kernel *k = vtb_cuda_begin_text(c, "hits", "update_hits.cu", THREADS);
   use_tensor(k, u->logits, batch * classes, "float", "logits", VTB_LAUNCH_READ);
   use_tensor(k, u->labels, batch, "int", "labels", VTB_LAUNCH_READ);
   vtb_cuda_temp_out(k, hits, "float", "hits");
-  const vtb_cuda_hole holes[] = {
-      {"rows", THREADS / 32, NULL}, {"batch", batch, NULL}, {"classes", classes, NULL}};
-  vtb_cuda_text(k, "update_hits.cu", holes, 3);
+  VTB_CUDA_NUMBERS(k, {"BATCH", batch}, {"CLASSES", classes});
   vtb_cuda_launch(k, (batch + THREADS / 32 - 1) / (THREADS / 32));
 }
 
@@ -201,7 +196,7 @@ static int64_t n_scalars(const update *u) { return VTB_SCALAR_RATES + 2 * (int64
 static void emit_verdict(vtb_cuda *c, const update *u, const int32_t *table, int n_pieces,
                          const int temps[3]) {
   int64_t batch = u->entry->args[u->labels]->type.dim[0].size;
-  vtb_cuda_kernel *k = vtb_cuda_begin(c, "verdict", THREADS);
+  vtb_cuda_kernel *k = vtb_cuda_begin_text(c, "verdict", "update_verdict.cu", THREADS);
   vtb_cuda_temp_in(k, temps[0], "double", "parts");
   vtb_cuda_temp_in(k, temps[1], "float", "hits");
   use_tensor(k, u->loss, 1, "float", "loss", VTB_LAUNCH_READ);
@@ -209,51 +204,35 @@ static void emit_verdict(vtb_cuda *c, const update *u, const int32_t *table, int
   vtb_cuda_table_i32(k, table, (size_t)n_pieces * 4, "table");
   vtb_cuda_temp_out(k, temps[2], "float", "control");
   use_tensor(k, u->result, VTB_N_RESULTS, "float", "result", VTB_LAUNCH_WRITE);
-  vtb_cuda_shared(k, "double", 8, "lanes", THREADS);
-  vtb_cuda_shared(k, "float", 4, "rights", THREADS);
-  const vtb_cuda_hole holes[] = {{"threads", THREADS, NULL},
-                                 {"pieces", n_pieces, NULL},
-                                 {"batch", batch, NULL},
-                                 {"UNSCALE", VTB_SCALAR_UNSCALE, NULL},
-                                 {"CLIP", VTB_SCALAR_CLIP, NULL},
-                                 {"NORM", VTB_RESULT_NORM, NULL},
-                                 {"COUNTS", VTB_RESULT_COUNTS, NULL},
-                                 {"CORRECT", VTB_RESULT_CORRECT, NULL},
-                                 {"CULPRIT", VTB_RESULT_CULPRIT, NULL}};
-  vtb_cuda_text(k, "update_verdict.cu", holes, (int)(sizeof holes / sizeof *holes));
+  VTB_CUDA_NUMBERS(k, {"PIECES", n_pieces}, {"BATCH", batch}, {"UNSCALE", VTB_SCALAR_UNSCALE},
+                   {"CLIP", VTB_SCALAR_CLIP}, {"NORM", VTB_RESULT_NORM},
+                   {"COUNTS", VTB_RESULT_COUNTS}, {"CORRECT", VTB_RESULT_CORRECT},
+                   {"CULPRIT", VTB_RESULT_CULPRIT});
   vtb_cuda_launch(k, 1);
 }
 
-static void hole_scalars(const update *u, vtb__cuda_holes *h) {
-  vtb__hole_number(h, "threads", THREADS);
-  vtb__hole_number(h, "AVERAGE", VTB_SCALAR_AVERAGE);
-  vtb__hole_number(h, "AVERAGE_REST", VTB_SCALAR_AVERAGE_REST);
-  vtb__hole_number(h, "RATES", VTB_SCALAR_RATES);
-  vtb__hole_text(h, "average",
-                 u->average
-                     ? "if (kind != 2) vtb_store4(e, at, d * vtb_load4(e, at) + d_rest * now);"
-                     : "(void)d, (void)d_rest;");
-  if (u->rule == VTB_UPDATE_ADAMW) {
-    vtb__hole_number(h, "BETA1", VTB_SCALAR_BETA1);
-    vtb__hole_number(h, "REST1", VTB_SCALAR_REST1);
-    vtb__hole_number(h, "BETA2", VTB_SCALAR_BETA2);
-    vtb__hole_number(h, "REST2", VTB_SCALAR_REST2);
-    vtb__hole_number(h, "EPS", VTB_SCALAR_EPS);
-    vtb__hole_number(h, "ROOT", VTB_SCALAR_ROOT);
-  } else {
-    vtb__hole_number(h, "MOMENTUM", VTB_SCALAR_MOMENTUM);
-    vtb__hole_number(h, "GAIN", VTB_SCALAR_GAIN);
-    vtb__hole_number(h, "AHEAD", VTB_SCALAR_AHEAD);
-    vtb__hole_number(h, "DIRECT", VTB_SCALAR_DIRECT);
-  }
+static void fill_scalars(const update *u, vtb_cuda_kernel *k) {
+  VTB_CUDA_NUMBERS(k, {"AVERAGE", VTB_SCALAR_AVERAGE}, {"AVERAGE_REST", VTB_SCALAR_AVERAGE_REST},
+                   {"RATES", VTB_SCALAR_RATES});
+  vtb_cuda_fill(k, "average", "%s",
+                u->average
+                    ? "if (kind != 2) vtb_store4(e, at, d * vtb_load4(e, at) + d_rest * now);"
+                    : "(void)d, (void)d_rest;");
+  if (u->rule == VTB_UPDATE_ADAMW)
+    VTB_CUDA_NUMBERS(k, {"BETA1", VTB_SCALAR_BETA1}, {"REST1", VTB_SCALAR_REST1},
+                     {"BETA2", VTB_SCALAR_BETA2}, {"REST2", VTB_SCALAR_REST2},
+                     {"EPS", VTB_SCALAR_EPS}, {"ROOT", VTB_SCALAR_ROOT});
+  else
+    VTB_CUDA_NUMBERS(k, {"MOMENTUM", VTB_SCALAR_MOMENTUM}, {"GAIN", VTB_SCALAR_GAIN},
+                     {"AHEAD", VTB_SCALAR_AHEAD}, {"DIRECT", VTB_SCALAR_DIRECT});
 }
 
 static void emit_rule(vtb_cuda *c, const update *u, const int32_t *table, int n_pieces,
                       int control) {
   const int both = VTB_LAUNCH_READ | VTB_LAUNCH_WRITE;
   bool adamw = u->rule == VTB_UPDATE_ADAMW;
-  vtb__cuda_holes h;
-  vtb_cuda_kernel *k = vtb_cuda_begin(c, adamw ? "adamw" : "sgd", THREADS);
+  vtb_cuda_kernel *k = adamw ? vtb_cuda_begin_text(c, "adamw", "update_adamw.cu", THREADS)
+                             : vtb_cuda_begin_text(c, "sgd", "update_sgd.cu", THREADS);
   use_region(k, u, VALUES, "p", both);
   use_region(k, u, GRADS, "g", VTB_LAUNCH_READ);
   use_region(k, u, MOMENT1, "m", both);
@@ -262,9 +241,7 @@ static void emit_rule(vtb_cuda *c, const update *u, const int32_t *table, int n_
   vtb_cuda_table_i32(k, table, (size_t)n_pieces * 4, "table");
   use_tensor(k, u->scalars, n_scalars(u), "float", "scalars", VTB_LAUNCH_READ);
   vtb_cuda_temp_in(k, control, "float", "control");
-  vtb__holes_init(&h);
-  hole_scalars(u, &h);
-  vtb__holes_fill(&h, k, adamw ? "update_adamw.cu" : "update_sgd.cu");
+  fill_scalars(u, k);
   vtb_cuda_launch(k, n_pieces);
 }
 

@@ -12,10 +12,9 @@
 
 #include "codegen/cuda/emitters.h"
 #include "codegen/cuda/loop/expr.h"
-#include "codegen/cuda/compile/holes.h"
 
 enum { A, B, OUT, ADD, TENSORS };
-enum { MOST_LETTERS = 3 * VTB_MAX_RANK, STAGES = 3, THREADS = 256, WANTED_BLOCKS = 264 };
+enum { MOST_LETTERS = 3 * VTB_MAX_RANK, THREADS = 256, WANTED_BLOCKS = 264 };
 
 typedef struct letter {
   char name;
@@ -44,7 +43,7 @@ typedef struct product {
   index_of of[CLASSES];
   /* the tile */
   int bm, bn, warps_n, k_step;
-  int64_t tiles_m, tiles_n, splits, k_range;
+  int64_t splits, k_range;
 } product;
 
 /* ---- letters --------------------------------------------------------------------------------- */
@@ -266,55 +265,6 @@ static fetch choose_fetch(const product *p, int t, letter_class rows) {
   return f;
 }
 
-/* Elements from row to row of the tile: 16 bytes more than they take; floats along m or n 32. */
-static int pitch_of(const product *p, const fetch *f, int rows) {
-  return f->along_k ? p->k_step + 16 / f->element : rows + 8;
-}
-
-static int stage_elements(const product *p, const fetch *f, int rows) {
-  return (f->along_k ? rows : p->k_step) * pitch_of(p, f, rows);
-}
-
-/* Shared place of (row, at), in elements of the stage. */
-static const char *shared_place(product *p, const fetch *f, int rows) {
-  return vtb_arena_printf(&p->c->arena, f->along_k ? "row * %d + at" : "at * %d + row",
-                          pitch_of(p, f, rows));
-}
-
-static const char *fetch_text(product *p, const fetch *f, int t, letter_class class, int rows,
-                              char name) {
-  vtb_strbuf s = {0};
-  int per_row = (f->along_k ? p->k_step : rows) / f->width, n = rows * p->k_step / f->width;
-  char upper = class == M ? 'm' : 'n';
-  vtb_strbuf_printf(&s, "    VTB_UNROLL for (int e = vtb_tid(); e < %d; e += %d) {\n", n, THREADS);
-  if (f->along_k)
-    vtb_strbuf_printf(&s, "      const int row = e / %d, at = e %% %d * %d;\n", per_row, per_row,
-                      f->width);
-  else
-    vtb_strbuf_printf(&s, "      const int at = e / %d, row = e %% %d * %d;\n", per_row, per_row,
-                      f->width);
-  vtb_strbuf_printf(&s, "      const int %c = %c0 + row, k = k0 + at;\n", upper, upper);
-  vtb_strbuf_printf(&s, "      const bool valid = %c < %lld && k < k_end;\n", upper,
-                    (long long)p->of[class].size);
-  const char *from = offset(p, &p->of[class], t, class == M ? "m" : "n"),
-             *along = offset(p, &p->of[K], t, "k");
-  int stage = stage_elements(p, f, rows);
-  const char *at = shared_place(p, f, rows);
-  if (f->width * f->element >= 4)
-    vtb_strbuf_printf(
-        &s,
-        "      vtb_cp_async%d(%c_tile + stage * %d + %s, %c_of + (valid ? %s + %s : 0), valid);\n",
-        f->width * f->element, name, stage, at, name, from, along);
-  else
-    vtb_strbuf_printf(&s,
-                      "      %c_tile[stage * %d + %s] = valid ? (float)%c_of[%s + %s] : 0.0f;\n",
-                      name, stage, at, name, from, along);
-  vtb_strbuf_puts(&s, "    }\n");
-  const char *text = vtb_arena_strdup(&p->c->arena, s.at);
-  vtb_strbuf_free(&s);
-  return text;
-}
-
 static const char *place(product *p, int t) {
   return vtb_arena_printf(&p->c->arena, "%s + %s + %s", offset(p, &p->of[BATCH], t, "batch"),
                           offset(p, &p->of[M], t, "m"), offset(p, &p->of[N], t, "n"));
@@ -419,9 +369,8 @@ static void choose_tile(product *p) {
   p->bm = tiles[t].bm;
   p->bn = tiles[t].bn;
   p->warps_n = tiles[t].warps_n;
-  p->tiles_m = (m + p->bm - 1) / p->bm;
-  p->tiles_n = (n + p->bn - 1) / p->bn;
-  int64_t blocks = p->tiles_m * p->tiles_n * batch, want = WANTED_BLOCKS / blocks, most = k / 256;
+  int64_t blocks = ((m + p->bm - 1) / p->bm) * ((n + p->bn - 1) / p->bn) * batch;
+  int64_t want = WANTED_BLOCKS / blocks, most = k / 256;
   if (want > most) want = most;
   if (want < 1) want = 1;
   p->k_range = ((k + want - 1) / want + p->k_step - 1) / p->k_step * p->k_step;
@@ -429,107 +378,58 @@ static void choose_tile(product *p) {
 }
 
 static vtb_dtype dtype_of(const product *p, int which) { return type_of(p, which)->dtype; }
-/* Whether the text is product_half.cu. */
 static bool has_half(const product *p) {
   return vtb_is_half(dtype_of(p, A)) || vtb_is_half(dtype_of(p, B));
 }
 
-/* What becomes of the accumulators: ranges of k are parts for write_total(). */
+/* What becomes of a block's sums: ranges of k are parts for write_total(). */
 static const char *accumulated(product *p, vtb_cuda_kernel *k, int temp) {
-  int64_t m = p->of[M].size, n = p->of[N].size;
-  if (p->splits == 1) return store_text(p, k, "acc[i][j][x]");
+  if (p->splits == 1) return store_text(p, k, "sum");
   vtb_cuda_temp_out(k, temp, "float", "part");
-  return vtb_arena_printf(
-      &p->c->arena, "part[(vtb_i64)(split * %lld + batch) * %lld + m * %lld + n] = acc[i][j][x];",
-      (long long)p->of[BATCH].size, (long long)(m * n), (long long)n);
+  return "part[((vtb_i64)(split * BATCHES + batch) * M + m) * N + n] = sum;";
 }
 
-/* The tile of operand t, called `name` in the text: its rows are of `class`, `rows` of them. */
-static void put_tile(product *p, vtb_cuda_kernel *k, vtb__cuda_holes *h, int t, letter_class class,
-                     int rows, char name) {
+/* A factor, called `name` in the text: its rows are of `class`. */
+static void fill_factor(product *p, vtb_cuda_kernel *k, int t, letter_class class, char name) {
   fetch f = choose_fetch(p, t, class);
-  const char *type = vtb__cuda_type_name(dtype_of(p, t));
-  vtb_arena *a = &h->texts;
-  int stage = stage_elements(p, &f, rows);
-  vtb_cuda_shared(k, type, f.element, vtb_arena_printf(&p->c->arena, "%c_tile", name),
-                  (int64_t)STAGES * stage);
-  vtb__hole_number(h, vtb_arena_printf(a, "%c_stage", name), stage);
-  vtb__hole_text(h, vtb_arena_printf(a, "%c_batch", name), "%s",
-                 offset(p, &p->of[BATCH], t, "batch"));
-  vtb__hole_text(h, vtb_arena_printf(a, "fetch_%c", name), "%s",
-                 fetch_text(p, &f, t, class, rows, name));
-  if (!has_half(p)) {
-    vtb__hole_text(h, vtb_arena_printf(a, "%c_shared", name), "%s", shared_place(p, &f, rows));
-    return;
-  }
-  vtb__hole_text(h, vtb_arena_printf(a, "%c_type", name), "%s", type);
-  vtb__hole_number(h, vtb_arena_printf(a, "%c_along", name), f.along_k);
-  vtb__hole_number(h, vtb_arena_printf(a, "%c_pitch", name), pitch_of(p, &f, rows));
+  char upper[] = {(char)(name - 'a' + 'A'), 0}, row[] = {class == M ? 'm' : 'n', 0};
+  char hole[16];
+  vtb_cuda_in(k, tensor_number(p, t), (char[]){name, 0});
+  vtb_cuda_fill(k, upper, "%s", vtb__cuda_type_name(dtype_of(p, t)));
+  snprintf(hole, sizeof hole, "%s_ALONG", upper);
+  VTB_CUDA_NUMBERS(k, {hole, f.along_k});
+  snprintf(hole, sizeof hole, "%s_WIDE", upper);
+  VTB_CUDA_NUMBERS(k, {hole, f.width});
+  snprintf(hole, sizeof hole, "%c_batch", name);
+  vtb_cuda_fill(k, hole, "%s", offset(p, &p->of[BATCH], t, "batch"));
+  snprintf(hole, sizeof hole, "%c_%s", name, row);
+  vtb_cuda_fill(k, hole, "%s", offset(p, &p->of[class], t, row));
+  snprintf(hole, sizeof hole, "%c_k", name);
+  vtb_cuda_fill(k, hole, "%s", offset(p, &p->of[K], t, "k"));
 }
 
 static void write_product(product *p, int temp) {
-  vtb_cuda_kernel *k = vtb_cuda_begin(p->c, "product", THREADS);
-  int warps_m = THREADS / 32 / p->warps_n, wm = p->bm / warps_m, wn = p->bn / p->warps_n;
-  int64_t batch = p->of[BATCH].size, tiles = p->tiles_m * p->tiles_n;
-  const struct {
-    const char *name;
-    int64_t value;
-  } numbers[] = {{"warps_n", p->warps_n},
-                 {"wm", wm},
-                 {"wn", wn},
-                 {"mi", wm / 16},
-                 {"ni", wn / 8},
-                 {"bm", p->bm},
-                 {"bn", p->bn},
-                 {"tiles_m", p->tiles_m},
-                 {"tiles_n", p->tiles_n},
-                 {"tiles", tiles},
-                 {"batches", batch},
-                 {"blocks", tiles * batch},
-                 {"m", p->of[M].size},
-                 {"n", p->of[N].size},
-                 {"k", p->of[K].size},
-                 {"k_range", p->k_range},
-                 {"stages", STAGES}};
-  vtb__cuda_holes h;
-  vtb__holes_init(&h);
-  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-    vtb__hole_number(&h, numbers[i].name, numbers[i].value);
-  vtb_cuda_in(k, tensor_number(p, p->a), "a");
-  vtb_cuda_in(k, tensor_number(p, p->b), "b");
-  vtb__hole_text(&h, "store", "%s", accumulated(p, k, temp));
-  put_tile(p, k, &h, p->a, M, p->bm, 'a');
-  put_tile(p, k, &h, p->b, N, p->bn, 'b');
-  if (has_half(p)) {
-    vtb__hole_number(&h, "half", vtb_factors_of(p->einsum) == VTB_FACTORS_FP16);
-    vtb__hole_number(&h, "step", p->k_step);
-    vtb_cuda_include(k, "products.cuh");
-    vtb_cuda_include(k, "halves.cuh");
-    vtb__holes_fill(&h, k, "product_half.cu");
-  } else {
-    vtb__hole_number(&h, "precision", (int)vtb_factors_of(p->einsum));
-    vtb__holes_fill(&h, k, "product.cu");
-  }
-  vtb_cuda_launch(k, tiles * batch * p->splits);
+  vtb_cuda_kernel *k = vtb_cuda_begin_text(p->c, "product", "product.cu", THREADS);
+  vtb_factors factors = vtb_factors_of(p->einsum);
+  if (has_half(p) && factors != VTB_FACTORS_FP16) factors = VTB_FACTORS_BF16;
+  VTB_CUDA_NUMBERS(k, {"M", p->of[M].size}, {"N", p->of[N].size}, {"K", p->of[K].size},
+                   {"BATCHES", p->of[BATCH].size}, {"BM", p->bm}, {"BN", p->bn},
+                   {"WARPS_N", p->warps_n}, {"STEP", p->k_step}, {"RANGE", p->k_range},
+                   {"FACTORS", factors});
+  fill_factor(p, k, p->a, M, 'a');
+  fill_factor(p, k, p->b, N, 'b');
+  vtb_cuda_fill(k, "store", "%s", accumulated(p, k, temp));
+  vtb_cuda_launch(k, vtb_cuda_value(k, "BLOCKS") * p->splits);
 }
 
 /* The parts of ranges of k, added in order. */
 static void write_total(product *p, int temp) {
-  vtb_cuda_kernel *k = vtb_cuda_begin(p->c, "total", THREADS);
-  int64_t m = p->of[M].size, n = p->of[N].size, count = m * n * p->of[BATCH].size;
+  vtb_cuda_kernel *k = vtb_cuda_begin_text(p->c, "total", "product_total.cu", THREADS);
+  int64_t m = p->of[M].size, n = p->of[N].size, batches = p->of[BATCH].size;
   vtb_cuda_temp_in(k, temp, "float", "part");
-  const char *store = store_text(p, k, "sum");
-  vtb_cuda_line(k, "const vtb_i64 i = (vtb_i64)vtb_block() * %d + vtb_tid();", THREADS);
-  vtb_cuda_open(k, "if (i < %lld)", (long long)count);
-  vtb_cuda_line(
-      k, "const int n = (int)(i %% %lld), m = (int)(i / %lld %% %lld), batch = (int)(i / %lld);",
-      (long long)n, (long long)n, (long long)m, (long long)(m * n));
-  vtb_cuda_line(k, "float sum = part[i];");
-  vtb_cuda_line(k, "for (int s = 1; s < %lld; s++) sum += part[(vtb_i64)s * %lld + i];",
-                (long long)p->splits, (long long)count);
-  vtb_cuda_line(k, "%s", store);
-  vtb_cuda_close(k);
-  vtb_cuda_launch(k, (count + THREADS - 1) / THREADS);
+  vtb_cuda_fill(k, "store", "%s", store_text(p, k, "sum"));
+  VTB_CUDA_NUMBERS(k, {"M", m}, {"N", n}, {"BATCHES", batches}, {"SPLITS", p->splits});
+  vtb_cuda_launch(k, (m * n * batches + THREADS - 1) / THREADS);
 }
 
 /* ---- by the library -------------------------------------------------------------------------- */

@@ -10,7 +10,7 @@
 #ifndef VTB_CODEGEN_CUDA_LINSCAN_H
 #define VTB_CODEGEN_CUDA_LINSCAN_H
 
-#include "codegen/cuda/compile/holes.h"
+#include "codegen/cuda/cuda.h"
 #include "ir/recurrence.h"
 
 enum { VTB__SCAN_DIRS = 8 };
@@ -32,38 +32,46 @@ typedef struct vtb__cuda_scan {
   /* Directions 2i and 2i + 1 go opposite ways with the same queries: forward products take both in
    * one block, in the order of the first (linscan_products.c). */
   bool paired;
-  /* members of vtb_scan_tensors that are arguments of the kernel in the making */
+  /* The kernel in the making: members of vtb_scan_tensors that are its arguments, and its
+   * pointers to those of the block's direction. */
+  vtb_cuda_kernel *k;
   uint32_t declared;
+  const char *pointers;
 } vtb__cuda_scan;
 
 vtb__cuda_scan vtb__cuda_scan_make(vtb_cuda *c, const vtb_inst *inst);
 
-/* Begins a kernel's body: scan, the number of the block's sequence, its dir, b and h; unit, which
- * of the scan's `per_scan` blocks it is. Ends with a launch of s->n per_scan blocks. */
-void vtb__scan_begin(vtb__cuda_scan *s, vtb_cuda_kernel *k, int64_t per_scan);
-/* The same for `per_pair` blocks of two directions, which the body does one after the other: it is
- * in a loop, to be closed. */
-void vtb__scan_begin_pair(vtb__cuda_scan *s, vtb_cuda_kernel *k, int64_t per_pair);
+/* Begins a kernel from text/<file>, which finds in its block's number scan, the number of the
+ * block's sequence, and unit, which of the scan's BLOCKS blocks it is; fills what all these
+ * texts have of s: sizes, numbers of things, place. */
+void vtb__scan_begin(vtb__cuda_scan *s, const char *kind, const char *file, int threads);
+/* Ends it, with BLOCKS blocks for each of so many scans. */
+void vtb__scan_launch(vtb__cuda_scan *s, int64_t scans);
 /* Declares a member of s->at as argument `name`, that of the block's direction. */
-void vtb__scan_in(vtb__cuda_scan *s, vtb_cuda_kernel *k, const int *member, const char *name);
-void vtb__scan_out(vtb__cuda_scan *s, vtb_cuda_kernel *k, const int *member, const char *name);
+void vtb__scan_in(vtb__cuda_scan *s, const int *member, const char *name);
+void vtb__scan_out(vtb__cuda_scan *s, const int *member, const char *name);
+/* Temporary `temp` as the expression hole `name`, or in its place, where it is -1 and so never
+ * reached, `other`. */
+void vtb__scan_temp(vtb__cuda_scan *s, int temp, const char *name, const char *other);
 
 /* Rows of keys' width: q, k; of values' width with the normalizer's column: v (ones), dy (dz). As
  * the element x of the row at pos; declares the arguments. */
 typedef enum vtb__cuda_row { VTB__ROW_Q, VTB__ROW_K, VTB__ROW_V, VTB__ROW_DY } vtb__cuda_row;
-void vtb__hole_row(vtb__cuda_holes *h, vtb__cuda_scan *s, vtb_cuda_kernel *k, vtb__cuda_row row,
-                   const char *hole);
-/* The same for vtb_copy_rows: ${<hole>_from}, the row's address, and, of rows with the normalizer's
- * column, ${<hole>_extra}. */
-void vtb__hole_source(vtb__cuda_holes *h, vtb__cuda_scan *s, vtb_cuda_kernel *k, vtb__cuda_row row,
-                      const char *hole);
+void vtb__fill_row(vtb__cuda_scan *s, vtb__cuda_row row, const char *hole);
+/* The same for vtb_copy_rows: ${<hole>_from}, the row's address, and, of rows with the
+ * normalizer's column, ${<hole>_extra}. */
+void vtb__fill_source(vtb__cuda_scan *s, vtb__cuda_row row, const char *hole);
 /* Whether the tensors of all of `n` rows can be read 16 bytes at a time. */
 bool vtb__cuda_rows_four(const vtb__cuda_scan *s, const vtb__cuda_row *rows, int n);
-/* Storage position of step t, in the program's arena; ${place}: the same. ${decay}: the decay of
- * the token at pos (classes constant and scalar). */
-const char *vtb__scan_place(const vtb__cuda_scan *s, vtb_cuda_kernel *k);
-void vtb__hole_place(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_kernel *k);
-void vtb__hole_decay(vtb__cuda_holes *h, vtb__cuda_scan *s, vtb_cuda_kernel *k);
+/* ${decay}: the decay of the token at pos (classes constant and scalar). */
+void vtb__fill_decay(vtb__cuda_scan *s);
+/* A state read from a tensor and, for the normalizer, a vector, as expression ${hole} of key and
+ * x; 0 without one. */
+void vtb__fill_state(vtb__cuda_scan *s, const char *hole, const int *tensor, const int *vector);
+/* Where s of key and x is stored, if `asked`: ${hole} and, of the normalizer's column,
+ * ${hole_n}. */
+void vtb__fill_put_state(vtb__cuda_scan *s, const char *hole, bool asked, const int *tensor,
+                         const int *vector);
 /* An offset [b, pos, h, x] or [b, h, key, x] of a tensor; the last index is left out where x is
  * NULL. */
 const char *vtb__cuda_scan_at(const vtb__cuda_scan *s, int tensor, const char *x);
@@ -82,7 +90,6 @@ typedef enum vtb__scan_product {
   VTB__PRODUCT_DV
 } vtb__scan_product;
 void vtb__cuda_scan_product(vtb__cuda_scan *s, vtb__scan_product p, int states, int terms);
-int64_t vtb__cuda_scan_out_tiles(int64_t width); /* of a product so wide */
 
 /* All of an instruction's kernels: linscan_products.c, linscan_grad.c; token by token:
  * linscan_steps.c, linscan_steps_grad.c. */

@@ -135,25 +135,27 @@ void vtb__cuda_scans(vtb_cuda *c, const vtb_inst *inst) {
   }
 }
 
-void vtb__scan_begin(vtb__cuda_scan *s, vtb_cuda_kernel *k, int64_t per_scan) {
-  long long per = (long long)per_scan, dirs = s->n_dirs, heads = (long long)s->heads;
+/* ---- kernels --------------------------------------------------------------------------------- */
+
+static const char *place(const vtb__cuda_scan *s, vtb_cuda_kernel *k);
+
+void vtb__scan_begin(vtb__cuda_scan *s, const char *kind, const char *file, int threads) {
+  const vtb_cuda_number numbers[] = {
+      {"N", s->N},           {"K", s->K},         {"V", s->V},
+      {"V1", s->V1},         {"CHUNK", s->chunk}, {"ROW_TILES", s->row_tiles},
+      {"BATCH", s->B},       {"SCANS", s->n},     {"STATE_PITCH", s->state_pitch},
+      {"PAIRED", s->paired}, {"DIRS", s->n_dirs}, {"HEADS", s->heads}};
+  s->k = vtb_cuda_begin_text(s->c, kind, file, threads);
   s->declared = 0;
-  vtb_cuda_line(k, "const int scan = vtb_block() / %lld, unit = vtb_block() %% %lld;", per, per);
-  if (dirs > 1)
-    vtb_cuda_line(k, "const int dir = scan %% %lld, b = scan / %lld, h = scan / %lld %% %lld;",
-                  dirs, dirs * heads, dirs, heads);
-  else
-    vtb_cuda_line(k, "const int b = scan / %lld, h = scan %% %lld;", heads, heads);
+  s->pointers = "";
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    if (vtb_cuda_has(s->k, numbers[i].name)) vtb_cuda_numbers(s->k, &numbers[i], 1);
+  if (vtb_cuda_has(s->k, "place")) vtb_cuda_fill(s->k, "place", "%s", place(s, s->k));
 }
 
-void vtb__scan_begin_pair(vtb__cuda_scan *s, vtb_cuda_kernel *k, int64_t per_pair) {
-  long long per = (long long)per_pair, pairs = s->n_dirs / 2, heads = (long long)s->heads;
-  s->declared = 0;
-  vtb_cuda_line(k, "const int pair = vtb_block() / %lld, unit = vtb_block() %% %lld;", per, per);
-  vtb_cuda_line(k, "const int b = pair / %lld, h = pair / %lld %% %lld;", pairs * heads, pairs,
-                heads);
-  vtb_cuda_open(k, "for (int side = 0; side < 2; side++)");
-  vtb_cuda_line(k, "const int scan = 2 * pair + side, dir = scan %% %d;", s->n_dirs);
+void vtb__scan_launch(vtb__cuda_scan *s, int64_t scans) {
+  vtb_cuda_fill(s->k, "directions", "%s", s->pointers);
+  vtb_cuda_launch(s->k, scans * vtb_cuda_value(s->k, "BLOCKS"));
 }
 
 static bool is_shared(const vtb__cuda_scan *s, int m) {
@@ -162,33 +164,33 @@ static bool is_shared(const vtb__cuda_scan *s, int m) {
   return true;
 }
 
-static void declare(vtb__cuda_scan *s, vtb_cuda_kernel *k, const int *member, const char *name,
-                    bool out) {
+static void declare(vtb__cuda_scan *s, const int *member, const char *name, bool out) {
   int m = (int)(member - members(&s->at));
-  vtb_strbuf choice = {0};
+  vtb_arena *arena = &s->c->arena;
+  const char *choice = "";
   if (s->declared >> m & 1) return;
   s->declared |= 1u << m;
   for (int d = 0, n = is_shared(s, m) ? 1 : s->n_dirs; d < n; d++) {
-    const char *own = n == 1 ? name : vtb_arena_printf(&s->c->arena, "%s_%d", name, d);
-    if (out)
-      vtb_cuda_out(k, members(&s->dir_at[d])[m], own);
-    else
-      vtb_cuda_in(k, members(&s->dir_at[d])[m], own);
+    const char *own = n == 1 ? name : vtb_arena_printf(arena, "%s_%d", name, d);
+    (out ? vtb_cuda_out : vtb_cuda_in)(s->k, members(&s->dir_at[d])[m], own);
     if (d + 1 < n)
-      vtb_strbuf_printf(&choice, "dir == %d ? %s : ", d, own);
+      choice = vtb_arena_printf(arena, "%sdir == %d ? %s : ", choice, d, own);
     else if (n > 1)
-      vtb_cuda_line(k, "VTB_PTR(%s%s) %s = %s%s;", out ? "" : "const ",
-                    vtb__cuda_type_name(vtb_cuda_tensor_of(s->c, members(&s->at)[m])->type->dtype),
-                    name, choice.at, own);
+      s->pointers =
+          vtb_arena_printf(arena, "%s  const auto %s = %s%s;\n", s->pointers, name, choice, own);
   }
-  vtb_strbuf_free(&choice);
 }
 
-void vtb__scan_in(vtb__cuda_scan *s, vtb_cuda_kernel *k, const int *member, const char *name) {
-  declare(s, k, member, name, false);
+void vtb__scan_in(vtb__cuda_scan *s, const int *member, const char *name) {
+  declare(s, member, name, false);
 }
-void vtb__scan_out(vtb__cuda_scan *s, vtb_cuda_kernel *k, const int *member, const char *name) {
-  declare(s, k, member, name, true);
+void vtb__scan_out(vtb__cuda_scan *s, const int *member, const char *name) {
+  declare(s, member, name, true);
+}
+
+void vtb__scan_temp(vtb__cuda_scan *s, int temp, const char *name, const char *other) {
+  if (temp >= 0) vtb_cuda_temp_in(s->k, temp, "float", name);
+  vtb_cuda_fill(s->k, name, "%s", temp >= 0 ? name : other);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -206,38 +208,38 @@ static const int *row_member(const vtb__cuda_scan *s, vtb__cuda_row row) {
   return all[row];
 }
 
-static const char *declare_row(vtb__cuda_scan *s, vtb_cuda_kernel *k, vtb__cuda_row row) {
+static const char *declare_row(vtb__cuda_scan *s, vtb__cuda_row row) {
   static const char *const names[] = {"q", "k", "v", "dy"};
-  vtb__scan_in(s, k, row_member(s, row), names[row]);
+  vtb__scan_in(s, row_member(s, row), names[row]);
   return names[row];
 }
 
-void vtb__hole_row(vtb__cuda_holes *h, vtb__cuda_scan *s, vtb_cuda_kernel *k, vtb__cuda_row row,
-                   const char *hole) {
-  const char *at = vtb__cuda_scan_at(s, *row_member(s, row), "x"), *name = declare_row(s, k, row);
+/* Texts have parameters q, k, v and dy, and holes of these names. */
+void vtb__fill_row(vtb__cuda_scan *s, vtb__cuda_row row, const char *hole) {
+  const char *at = vtb__cuda_scan_at(s, *row_member(s, row), "x"), *name = declare_row(s, row);
   if (!s->normalizer || row == VTB__ROW_Q || row == VTB__ROW_K) {
-    vtb__hole_text(h, hole, "%s[%s]", name, at);
+    vtb_cuda_fill(s->k, hole, "%s[%s]", name, at);
   } else if (row == VTB__ROW_V) {
-    vtb__hole_text(h, hole, "(x < V ? v[%s] : 1.0f)", at);
+    vtb_cuda_fill(s->k, hole, "(x < V ? v[%s] : 1.0f)", at);
   } else {
-    vtb__scan_in(s, k, &s->at.dz, "dz");
-    vtb__hole_text(h, hole, "(x < V ? dy[%s] : dz[%s])", at, vtb__cuda_scan_at(s, s->at.dz, NULL));
+    vtb__scan_in(s, &s->at.dz, "dz");
+    vtb_cuda_fill(s->k, hole, "(x < V ? dy[%s] : dz[%s])", at,
+                  vtb__cuda_scan_at(s, s->at.dz, NULL));
   }
 }
 
-void vtb__hole_source(vtb__cuda_holes *h, vtb__cuda_scan *s, vtb_cuda_kernel *k, vtb__cuda_row row,
-                      const char *hole) {
+void vtb__fill_source(vtb__cuda_scan *s, vtb__cuda_row row, const char *hole) {
+  const char *from = vtb_arena_printf(&s->c->arena, "%s_from", hole);
+  const char *extra = vtb_arena_printf(&s->c->arena, "%s_extra", hole);
+  vtb_cuda_fill(s->k, from, "%s + (%s)", declare_row(s, row),
+                vtb__cuda_scan_at(s, *row_member(s, row), NULL));
+  if (!vtb_cuda_has(s->k, extra)) return;
   bool values = row == VTB__ROW_V || row == VTB__ROW_DY;
-  const char *name = declare_row(s, k, row);
-  vtb__hole_text(h, vtb_arena_printf(&h->texts, "%s_from", hole), "%s + (%s)", name,
-                 vtb__cuda_scan_at(s, *row_member(s, row), NULL));
-  if (!values) return;
-  const char *extra = vtb_arena_printf(&h->texts, "%s_extra", hole);
   if (s->normalizer && row == VTB__ROW_DY) {
-    vtb__scan_in(s, k, &s->at.dz, "dz");
-    vtb__hole_text(h, extra, "dz[%s]", vtb__cuda_scan_at(s, s->at.dz, NULL));
+    vtb__scan_in(s, &s->at.dz, "dz");
+    vtb_cuda_fill(s->k, extra, "dz[%s]", vtb__cuda_scan_at(s, s->at.dz, NULL));
   } else {
-    vtb__hole_text(h, extra, s->normalizer ? "1.0f" : "0.0f");
+    vtb_cuda_fill(s->k, extra, s->normalizer && values ? "1.0f" : "0.0f");
   }
 }
 
@@ -257,7 +259,7 @@ static bool has_paths(const vtb_module *m) {
 
 /* A table even where the path has a formula: then all scans of a model share one kernel and its
  * compilation. */
-const char *vtb__scan_place(const vtb__cuda_scan *s, vtb_cuda_kernel *k) {
+static const char *place(const vtb__cuda_scan *s, vtb_cuda_kernel *k) {
   if (!has_paths(s->inst->func->module)) return "t";
   int32_t *table = vtb_xcalloc((size_t)(s->n_dirs * s->N), sizeof *table);
   for (int d = 0; d < s->n_dirs; d++) fill_order(s, s->paired ? d / 2 * 2 : d, table + d * s->N);
@@ -267,14 +269,41 @@ const char *vtb__scan_place(const vtb__cuda_scan *s, vtb_cuda_kernel *k) {
                         : vtb_arena_printf(&s->c->arena, "order[dir * %lld + t]", (long long)s->N);
 }
 
-void vtb__hole_place(vtb__cuda_holes *h, const vtb__cuda_scan *s, vtb_cuda_kernel *k) {
-  vtb__hole_text(h, "place", "%s", vtb__scan_place(s, k));
-}
-
-void vtb__hole_decay(vtb__cuda_holes *h, vtb__cuda_scan *s, vtb_cuda_kernel *k) {
+void vtb__fill_decay(vtb__cuda_scan *s) {
   bool constant = s->decay == VTB_DECAY_CONSTANT;
   const char *at = constant ? vtb_cuda_offset(s->c, s->at.d, (const char *const[]){"h"})
                             : vtb__cuda_scan_at(s, s->at.d, NULL);
-  vtb__scan_in(s, k, &s->at.d, "d");
-  vtb__hole_text(h, "decay", s->grad ? "vtb_scan_floor(d[%s], " FLOOR ")" : "d[%s]", at);
+  vtb__scan_in(s, &s->at.d, "d");
+  vtb_cuda_fill(s->k, "decay", s->grad ? "vtb_scan_floor(d[%s], " FLOOR ")" : "d[%s]", at);
+}
+
+/* ---- states ---------------------------------------------------------------------------------- */
+
+void vtb__fill_state(vtb__cuda_scan *s, const char *hole, const int *tensor, const int *vector) {
+  const char *name = vtb_arena_printf(&s->c->arena, "%s_in", hole);
+  const char *name_n = vtb_arena_printf(&s->c->arena, "%s_n", hole);
+  if (*tensor >= 0) vtb__scan_in(s, tensor, name);
+  if (*vector >= 0) vtb__scan_in(s, vector, name_n);
+  if (*vector >= 0)
+    vtb_cuda_fill(s->k, hole, "(x < V ? %s[%s] : %s[%s])", name,
+                  vtb__cuda_state_at(s, *tensor, false), name_n,
+                  vtb__cuda_state_at(s, *vector, true));
+  else if (*tensor >= 0)
+    vtb_cuda_fill(s->k, hole, "%s[%s]", name, vtb__cuda_state_at(s, *tensor, false));
+  else
+    vtb_cuda_fill(s->k, hole, "0.0f");
+}
+
+static void fill_put(vtb__cuda_scan *s, const char *hole, const char *name, const int *tensor,
+                     bool vector) {
+  if (*tensor >= 0) vtb__scan_out(s, tensor, name);
+  vtb_cuda_fill(s->k, hole, *tensor >= 0 ? "%s[%s] = s;" : "", name,
+                *tensor >= 0 ? vtb__cuda_state_at(s, *tensor, vector) : "");
+}
+
+void vtb__fill_put_state(vtb__cuda_scan *s, const char *hole, bool asked, const int *tensor,
+                         const int *vector) {
+  static const int none = -1;
+  fill_put(s, hole, "out_s", asked ? tensor : &none, false);
+  fill_put(s, vtb_arena_printf(&s->c->arena, "%s_n", hole), "out_n", asked ? vector : &none, true);
 }

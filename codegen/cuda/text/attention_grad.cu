@@ -1,22 +1,42 @@
 /* One of the adjoints of attention, from P = exp(s - lse) and dS = P o (dY V^T - delta), made again tile by tile:
  *   DQ = scale dS K     DK = scale dS^T Q     DV = P^T dY     DBIAS = sum of dS over heads and batch entries that share it
  * A block owns 64 rows (queries; keys for DK and DV) and TILE columns of the result; for DBIAS, 64 keys as columns. */
-enum { DQ, DK, DV, DBIAS };
-constexpr int RESULT = ${RESULT};
-constexpr int N = ${N}, M = ${M}, HEADS = ${HEADS}, SHARED = ${SHARED}, K = ${K}, V = ${V}, TILE = ${TILE}, SLAB = ${SLAB};
-constexpr int WIDTH = RESULT == DBIAS ? M : RESULT == DV ? V : K, BIAS_HEADS = ${BIAS_HEADS}, BATCH = ${BATCH};
-constexpr bool KEYS = RESULT == DK || RESULT == DV, CAUSAL = ${CAUSAL}, BIAS = ${BIAS}, FOUR = ${FOUR}, BY_BATCH = ${BY_BATCH};
-constexpr int OUT_TILES = (WIDTH + TILE - 1) / TILE, ROWS = KEYS ? M : N, COLUMNS = KEYS ? N : M;
-constexpr int ROW_TILES = (ROWS + 63) / 64, COLUMN_TILES = (COLUMNS + 63) / 64, EXACT = ${EXACT};
-constexpr int PA = vtb_pitch_along(SLAB), PC = vtb_pitch_across(TILE), PP = vtb_pitch_along(64);
-constexpr float SCALE = ${scale}, LOG2E = 1.4426950408889634f;
+#include "products.cuh"
+#include "turns.cuh"
+hole int N, M;                     /* queries, keys */
+hole int HEADS, SHARED;            /* heads of queries; that share one of keys */
+hole int K, V;                     /* widths */
+hole bool CAUSAL, BIAS;
+hole bool FOUR;                    /* rows can be copied 16 bytes at a time */
+hole int FACTORS, THREADS;
+hole float SCALE;
+hole expr q_from, k_from, v_from;  /* addresses of rows i, j and j, of b and head or kv */
+hole expr bias;                    /* of i, j */
+hole int RESULT;                   /* which */
+hole int BIAS_HEADS, BATCH;
+hole bool BY_BATCH;                /* each batch entry has a bias of its own */
+hole int TURNED;                   /* channels of the result that are turned back: turns.cuh */
+hole expr dy_from;                 /* address of row i */
+hole expr lse_at, to_at;           /* offsets for i; for i or j, and x, of the result */
+hole expr cosines, sines;          /* addresses of rows of tables, of i and head or j and kv */
+constexpr int DQ = 0, DK = 1, DV = 2, DBIAS = 3;
+constexpr bool KEYS = RESULT == DK || RESULT == DV;
+constexpr int WIDTH = RESULT == DBIAS ? M : RESULT == DV ? V : K, SLAB = vtb_slab(vtb_max_int(K, V));
+constexpr int TILE = RESULT == DBIAS ? 64 : vtb_part_width(WIDTH), OUT_TILES = (WIDTH + TILE - 1) / TILE;
+constexpr int ROWS = KEYS ? M : N, COLUMNS = KEYS ? N : M;
+constexpr int ROW_TILES = (ROWS + 63) / 64, COLUMN_TILES = (COLUMNS + 63) / 64;
+constexpr int PA = vtb_pitch_along(SLAB, 4), PC = vtb_pitch_across(TILE), PP = vtb_pitch_along(64, 4);
+require THREADS == 128;
+shared float a_tile[64 * PA];
+shared float b_tile[64 * PA];
+shared float c_tile[64 * PC] over a_tile; /* after both */
+shared float scores[64 * PP];
+shared float sums[64], deltas[64];
+constexpr float LOG2E = 1.4426950408889634f;
 const int o0 = vtb_block() % OUT_TILES * TILE, i0 = vtb_block() / OUT_TILES % ROW_TILES * 64;
 const int outer = vtb_block() / (OUT_TILES * ROW_TILES), tid = vtb_tid(), row = 16 * vtb_warp();
 const int n_rows = vtb_min_int(ROWS - i0, 64);
 const bool live = row < n_rows; /* a strip of 16 rows beyond the last costs nothing */
-VTB_PTR(float) a_tile = tiles;
-VTB_PTR(float) b_tile = tiles + 64 * PA;
-VTB_PTR(float) c_tile = tiles; /* after a and b */
 
 /* What a step works on. */
 constexpr int STEPS = RESULT == DQ ? COLUMN_TILES
@@ -36,15 +56,15 @@ auto choose = [&](int step) {
   }
   kv = head / SHARED;
 };
-auto q_from = [&](int i) { return ${q_from}; };
-auto k_from = [&](int j) { return ${k_from}; };
-auto v_from = [&](int j) { return ${v_from}; };
-auto dy_from = [&](int i) { return ${dy_from}; };
+auto q_row = [&](int i) { return ${q_from}; };
+auto k_row = [&](int j) { return ${k_from}; };
+auto v_row = [&](int j) { return ${v_from}; };
+auto dy_row = [&](int i) { return ${dy_from}; };
 auto nothing = [&](int) -> float { return 0.0f; };
 auto bias_at = [&](int i, int j) -> float { return ${bias}; };
-auto lse_at = [&](int i) -> float { return ${lse}; };
-auto a_of = [&](int r, int x) -> float { return a_tile[(row + r) * PA + x]; };
-auto b_of = [&](int x, int j) -> float { return b_tile[j * PA + x]; };
+auto lse_of = [&](int i) -> float { return lse[${lse_at}]; };
+const auto a_of = vtb_rows<true, PA>(a_tile, row);
+const auto b_of = vtb_columns<true, PA>(b_tile);
 
 float out[TILE / 8][4];
 vtb_clear(out);
@@ -59,28 +79,28 @@ for (int step = 0; step < STEPS; step++) {
   for (int x0 = 0; x0 < K; x0 += SLAB) {
     const int depth = vtb_min_int(K - x0, SLAB);
     vtb_sync();
-    auto q_part = [&](int r) { return q_from((KEYS ? j0 : i0) + r) + x0; };
-    auto k_part = [&](int r) { return k_from((KEYS ? i0 : j0) + r) + x0; };
-    vtb_copy_rows<FOUR, 64, SLAB, PA, 128>(KEYS ? b_tile : a_tile, KEYS ? n_columns : n_rows, depth, -1, q_part, nothing);
-    vtb_copy_rows<FOUR, 64, SLAB, PA, 128>(KEYS ? a_tile : b_tile, KEYS ? n_rows : n_columns, depth, -1, k_part, nothing);
+    auto q_part = [&](int r) { return q_row((KEYS ? j0 : i0) + r) + x0; };
+    auto k_part = [&](int r) { return k_row((KEYS ? i0 : j0) + r) + x0; };
+    vtb_copy_rows<FOUR, 64, SLAB, PA, THREADS>(KEYS ? b_tile : a_tile, KEYS ? n_columns : n_rows, depth, -1, q_part, nothing);
+    vtb_copy_rows<FOUR, 64, SLAB, PA, THREADS>(KEYS ? a_tile : b_tile, KEYS ? n_rows : n_columns, depth, -1, k_part, nothing);
     vtb_arrived();
-    vtb_product<EXACT, SLAB>(s, a_of, b_of, live ? SLAB : 0);
+    vtb_product<FACTORS, SLAB>(s, a_of, b_of, live ? SLAB : 0);
   }
   if constexpr (RESULT != DV) {
     for (int x0 = 0; x0 < V; x0 += SLAB) {
       const int depth = vtb_min_int(V - x0, SLAB);
       vtb_sync();
-      auto dy_part = [&](int r) { return dy_from((KEYS ? j0 : i0) + r) + x0; };
-      auto v_part = [&](int r) { return v_from((KEYS ? i0 : j0) + r) + x0; };
-      vtb_copy_rows<FOUR, 64, SLAB, PA, 128>(KEYS ? b_tile : a_tile, KEYS ? n_columns : n_rows, depth, -1, dy_part, nothing);
-      vtb_copy_rows<FOUR, 64, SLAB, PA, 128>(KEYS ? a_tile : b_tile, KEYS ? n_rows : n_columns, depth, -1, v_part, nothing);
+      auto dy_part = [&](int r) { return dy_row((KEYS ? j0 : i0) + r) + x0; };
+      auto v_part = [&](int r) { return v_row((KEYS ? i0 : j0) + r) + x0; };
+      vtb_copy_rows<FOUR, 64, SLAB, PA, THREADS>(KEYS ? b_tile : a_tile, KEYS ? n_columns : n_rows, depth, -1, dy_part, nothing);
+      vtb_copy_rows<FOUR, 64, SLAB, PA, THREADS>(KEYS ? a_tile : b_tile, KEYS ? n_rows : n_columns, depth, -1, v_part, nothing);
       vtb_arrived();
-      vtb_product<EXACT, SLAB>(g, a_of, b_of, live ? SLAB : 0);
+      vtb_product<FACTORS, SLAB>(g, a_of, b_of, live ? SLAB : 0);
     }
   }
   if (tid < 64) {
     const int i = (KEYS ? j0 : i0) + tid;
-    sums[tid] = i < N ? lse_at(i) : VTB_INF;
+    sums[tid] = i < N ? lse_of(i) : VTB_INF;
     deltas[tid] = RESULT != DV && i < N ? delta[((vtb_i64)b * N + i) * HEADS + head] : 0.0f;
   }
   vtb_sync();
@@ -100,24 +120,35 @@ for (int step = 0; step < STEPS; step++) {
   } else {
     if (RESULT != DV)
       vtb_each(g, [&](int r, int c, float &v) { scores[(row + r) * PP + c] *= v - deltas[KEYS ? c : row + r]; });
-    vtb_copy_rows<FOUR, 64, TILE, PC, 128>(
+    vtb_copy_rows<FOUR, 64, TILE, PC, THREADS>(
         c_tile, n_columns, vtb_min_int(WIDTH - o0, TILE), -1,
         [&](int r) {
-          return vtb_choose<RESULT == DQ ? 0 : RESULT == DK ? 1 : 2>(k_from(j0 + r), q_from(j0 + r), dy_from(j0 + r)) + o0;
+          return vtb_choose<RESULT == DQ ? 0 : RESULT == DK ? 1 : 2>(k_row(j0 + r), q_row(j0 + r), dy_row(j0 + r)) + o0;
         },
         nothing);
     vtb_arrived();
-    vtb_product<EXACT, 64>(
-        out, [&](int r, int c) -> float { return scores[(row + r) * PP + c]; },
-        [&](int c, int o) -> float { return c_tile[c * PC + o]; }, live ? (n_columns + 15) / 16 * 16 : 0);
+    vtb_product<FACTORS, 64>(
+        out, vtb_rows<true, PP>(scores, row), vtb_columns<false, PC>(c_tile),
+        live ? (n_columns + 15) / 16 * 16 : 0);
     vtb_sync();
   }
 }
 choose(0);
-${turn_back}vtb_each(out, [&](int r, int o, float &value) {
+if constexpr (TURNED > 0)
+  vtb_turn_back(
+      out, n_rows - row, o0, TURNED,
+      [&](int r) {
+        const int i = i0 + row + r, j = i;
+        return ${cosines};
+      },
+      [&](int r) {
+        const int i = i0 + row + r, j = i;
+        return ${sines};
+      });
+vtb_each(out, [&](int r, int o, float &value) {
   const int x = o0 + o, i = i0 + row + r, j = RESULT == DBIAS ? x : i;
   if (row + r < n_rows && x < WIDTH) {
     if (RESULT == DQ || RESULT == DK) value *= SCALE;
-    ${put} = value;
+    to[${to_at}] = value;
   }
 });

@@ -1,14 +1,19 @@
 /* Rows [.., N, HEADS, K] with their first TURNED channels turned, dense: a thread a piece of a row. */
-constexpr int N = ${N}, HEADS = ${HEADS}, K = ${K}, TURNED = ${TURNED};
-constexpr bool FOUR = ${FOUR};
+#include "turns.cuh"
+hole int N, HEADS, K, TURNED;
+hole bool FOUR;               /* rows can be read 16 bytes at a time */
+hole int THREADS;
+hole expr rows_from;          /* address of the row of b, i and head */
+hole expr cosines, sines;     /* of the rows of tables */
 constexpr int PIECE = FOUR ? 4 : 2, PIECES = (K + PIECE - 1) / PIECE;
-const vtb_i64 item = (vtb_i64)vtb_block() * 256 + vtb_tid(), row = item / PIECES;
+hole vtb_i64 ITEMS;           /* pieces of all rows */
+const vtb_i64 item = (vtb_i64)vtb_block() * THREADS + vtb_tid(), row = item / PIECES;
 const int x = (int)(item % PIECES) * PIECE, head = (int)(row % HEADS), i = (int)(row / HEADS % N), b = (int)(row / HEADS / N);
-if (item < ${ITEMS}ll) {
+if (item < ITEMS) {
   const auto from = ${rows_from};
   const auto to = turned + row * K;
-  const auto c = ${cosines_from};
-  const auto s = ${sines_from};
+  const auto c = ${cosines};
+  const auto s = ${sines};
   if constexpr (FOUR) {
     vtb_f4 v = vtb_load4(from, x);
     if (x < TURNED) vtb_turn(v.x, v.y, c[x / 2], s[x / 2]);

@@ -1,8 +1,13 @@
 /* One pixel: the sum over the patches that hold it, by their rows of the kernel. */
-constexpr int C = ${C}, H = ${H}, W = ${W}, KH = ${KH}, KW = ${KW}, SH = ${SH}, SW = ${SW}, TOP = ${TOP}, LEFT = ${LEFT};
-constexpr int OH = ${OH}, OW = ${OW};
-const vtb_i64 i = (vtb_i64)vtb_block() * 256 + vtb_tid();
-if (i < ${ELEMENTS}ll) {
+hole int C, H, W;               /* the image */
+hole int KH, KW, SH, SW;        /* kernel; strides */
+hole int TOP, LEFT;             /* padding */
+hole int OH, OW;                /* patches */
+hole int THREADS;
+hole vtb_i64 ELEMENTS;          /* of the result */
+hole expr image_at, patch_at;   /* offsets for b, ch, y and x; for b, patch and element */
+const vtb_i64 i = (vtb_i64)vtb_block() * THREADS + vtb_tid();
+if (i < ELEMENTS) {
   const int x = (int)(i % W), y = (int)(i / W % H), ch = (int)(i / W / H % C), b = (int)(i / W / H / C);
   float sum = 0.0f;
   for (int a = 0; a < KH; a++) {
@@ -12,8 +17,8 @@ if (i < ${ELEMENTS}ll) {
       const int ox = (x + LEFT - e) / SW;
       if (x + LEFT < e || ox >= OW || ox * SW != x + LEFT - e) continue;
       const int patch = oy * OW + ox, element = (ch * KH + a) * KW + e;
-      sum += ${patch};
+      sum += from[${patch_at}];
     }
   }
-  ${image} = sum;
+  to[${image_at}] = sum;
 }

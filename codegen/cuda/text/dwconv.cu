@@ -1,33 +1,40 @@
 /* Depthwise convolution: a thread owns PER channels of a strip of a grid row, and moves a window of inputs along it. */
-constexpr int C = ${C}, GH = ${GH}, GW = ${GW}, KH = ${KH}, KW = ${KW}, TOP = ${TOP}, LEFT = ${LEFT}, PER = ${PER};
-constexpr int STRIP = ${STRIP}, STRIPS = ${STRIPS}, COLUMNS = C / PER;
-constexpr vtb_i64 THREADS = ${THREADS};
-constexpr bool IN_REGISTERS = KH * KW * PER <= ${WINDOW};
-typedef ${value} value;
-const vtb_i64 thread = (vtb_i64)vtb_block() * 128 + vtb_tid();
-if (thread < THREADS) {
+hole int C, GH, GW, KH, KW;      /* channels; grid; kernel */
+hole int TOP, LEFT;              /* padding */
+hole int STRIP, STRIPS;          /* columns of a strip; strips of a grid row */
+hole vtb_i64 ITEMS;              /* strips of all, times C / PER */
+hole int THREADS, WINDOW;        /* WINDOW: taps times PER that may sit in registers */
+hole int W_STEP;                 /* from channel to channel of the weights */
+hole type value;                 /* of PER channels: float or vtb_f4 */
+hole expr place;                 /* of step t */
+hole expr x_at, y_at, w_at;      /* offsets for b, pos and ch; of tap (a, e) of ch */
+constexpr int PER = sizeof(value) / 4, COLUMNS = C / PER;
+constexpr bool IN_REGISTERS = KH * KW * PER <= WINDOW;
+require C % PER == 0;
+const vtb_i64 thread = (vtb_i64)vtb_block() * THREADS + vtb_tid();
+if (thread < ITEMS) {
   const int ch = (int)(thread % COLUMNS) * PER, strip = (int)(thread / COLUMNS % STRIPS);
   const int y = (int)(thread / COLUMNS / STRIPS % GH), b = (int)(thread / COLUMNS / STRIPS / GH);
   const int x0 = strip * STRIP, x1 = vtb_min_int(x0 + STRIP, GW);
   auto place = [&](int t) -> int { return ${place}; };
   auto load = [&](int row, int column) -> value {
-    if (row < 0 || row >= GH || column < 0 || column >= GW) return ${zero};
+    if (row < 0 || row >= GH || column < 0 || column >= GW) return value{};
     const vtb_i64 pos = place(row * GW + column);
-    return ${load};
+    return vtb_read<value>(x_in, ${x_at});
   };
-  auto weight = [&](int a, int e) -> value { return ${weight}; };
+  auto weight = [&](int a, int e) -> value { return vtb_read_apart<value>(w_in, ${w_at}, W_STEP); };
   auto store = [&](int column, value sum) {
     const vtb_i64 pos = place(y * GW + column);
-    ${store};
+    vtb_write(y_out, ${y_at}, sum);
   };
   if constexpr (IN_REGISTERS) {
     value w[KH][KW], window[KH][KW];
     VTB_UNROLL for (int a = 0; a < KH; a++) VTB_UNROLL for (int e = 0; e < KW; e++) {
       w[a][e] = weight(a, e);
-      window[a][e] = e > 0 ? load(y + a - TOP, x0 + e - 1 - LEFT) : ${zero};
+      window[a][e] = e > 0 ? load(y + a - TOP, x0 + e - 1 - LEFT) : value{};
     }
     for (int x = x0; x < x1; x++) {
-      value sum = ${zero};
+      value sum = {};
       VTB_UNROLL for (int a = 0; a < KH; a++) {
         VTB_UNROLL for (int e = 0; e < KW; e++) {
           window[a][e] = e + 1 < KW ? window[a][vtb_min_int(e + 1, KW - 1)] : load(y + a - TOP, x + KW - 1 - LEFT);
@@ -38,7 +45,7 @@ if (thread < THREADS) {
     }
   } else {
     for (int x = x0; x < x1; x++) {
-      value sum = ${zero};
+      value sum = {};
       for (int a = 0; a < KH; a++)
         for (int e = 0; e < KW; e++) sum = sum + weight(a, e) * load(y + a - TOP, x + e - LEFT);
       store(x, sum);

@@ -104,6 +104,27 @@ template <class P> VTB_FN void vtb_scatter4(P p, vtb_i64 at, vtb_i64 step, vtb_f
   p[at + 2 * step] = v.z;
   p[at + 3 * step] = v.w;
 }
+/* One element or four neighbours, by the type V that a thread works with: from `at` on, or `step` apart. */
+template <class V, class P, class I> VTB_FN V vtb_read(P p, I at) {
+  if constexpr (sizeof(V) == 16)
+    return vtb_load4(p, at);
+  else
+    return p[at];
+}
+template <class V, class P, class I> VTB_FN V vtb_read_apart(P p, I at, int step) {
+  if constexpr (sizeof(V) == 16)
+    return vtb_gather4(p, at, step);
+  else
+    return p[at];
+}
+template <class P, class I> VTB_FN void vtb_write(P p, I at, vtb_f4 v) { vtb_store4(p, at, v); }
+template <class P, class I> VTB_FN void vtb_write(P p, I at, float v) { p[at] = v; }
+/* from[at] + from[at + step] + ..., n of them in this order. */
+template <class P> VTB_FN float vtb_sum_apart(P from, vtb_i64 at, vtb_i64 step, int n) {
+  float sum = from[at];
+  for (int i = 1; i < n; i++) sum += from[i * step + at];
+  return sum;
+}
 VTB_FN float vtb_sum4(float v) { return v; }
 VTB_FN float vtb_sum4(vtb_f4 v) { return (v.x + v.y) + (v.z + v.w); }
 VTB_FN float vtb_max4(float v) { return v; }
@@ -112,8 +133,8 @@ VTB_FN float vtb_max4(vtb_f4 v) { return vtb_max(vtb_max(v.x, v.y), vtb_max(v.z,
 /* ---- integers --------------------------------------------------------------------------------------------- */
 VTB_FN int vtb_abs_int(int x) { return x > 0 ? x : (int)(0u - (vtb_u32)x); }
 VTB_FN int vtb_sign_int(int x) { return (x > 0) - (x < 0); }
-VTB_FN int vtb_max_int(int x, int y) { return x > y ? x : y; }
-VTB_FN int vtb_min_int(int x, int y) { return x < y ? x : y; }
+VTB_FN constexpr int vtb_max_int(int x, int y) { return x > y ? x : y; }
+VTB_FN constexpr int vtb_min_int(int x, int y) { return x < y ? x : y; }
 
 /* The hash of runtime/base/random.h. */
 VTB_FN vtb_u32 vtb_random_mix(vtb_u32 x) {

@@ -7,78 +7,111 @@
  *
  * PAIRED: two directions along a path, forth and back, with the same rows. The way back is the second form in the order
  * of the way forth, its decays moved by one: from t on, token j >= t arrives with those of t ... j - 1. */
-constexpr int N = ${N}, V = ${V}, CHUNK = ${CHUNK}, DEPTH = ${DEPTH}, WIDTH = ${WIDTH}, TILE = ${TILE};
-constexpr int OUT_TILES = (WIDTH + TILE - 1) / TILE, CHUNK_TILES = (CHUNK + 63) / 64, ROW_TILES = ${ROW_TILES};
-constexpr int N_CHUNKS = (N + CHUNK - 1) / CHUNK, SLAB = ${SLAB}, EXACT = ${EXACT};
-const bool EARLIER = ${EARLIER};
-constexpr bool OUTSIDE = ${OUTSIDE}, STATE_ACROSS = ${STATE_ACROSS}, TERM = ${TERM};
-constexpr bool FOUR = ${FOUR}, PAIRED = ${PAIRED};
-constexpr int STATE = ${K} * ${STATE_PITCH};
-constexpr int PA = ${pitch_along}(SLAB), PC = vtb_pitch_across(TILE), PP = vtb_pitch_along(64);
+#include "products.cuh"
+#include "scans.cuh"
+hole int N, K, CHUNK;            /* tokens; width of keys; tokens of a chunk */
+hole int DEPTH, WIDTH, COLUMNS;  /* of A and B; of out, of which so many are result's */
+hole int ROW_TILES;              /* tiles of all chunks */
+hole int STATE_PITCH;            /* from row to row of states */
+hole int SCANS;                  /* of all directions */
+hole int FACTORS, THREADS;
+hole int DIRS, HEADS;            /* directions of the launch; heads */
+hole code directions;            /* pointers of direction dir */
+hole type T;                     /* of tiles */
+hole bool FOUR;                  /* rows can be copied 16 bytes at a time */
+hole bool PAIRED, FORWARD;       /* FORWARD: EARLIER, unless it is PAIRED */
+hole bool OUTSIDE, ALWAYS;       /* states enter the chunks; the first one too */
+hole bool STATE_ACROSS;          /* S is taken by its columns */
+hole bool TERM;                  /* terms are summed of rows with their mates */
+hole expr place;                 /* of step t */
+hole expr decay;                 /* at pos */
+hole expr a_from, b_from, c_from, mate_from; /* addresses of rows at pos */
+hole expr a_extra, b_extra, c_extra;         /* what follows a row's columns */
+hole int a_columns, b_columns, c_columns;    /* of a tensor */
+hole bool a_more, b_more, c_more;            /* and one more */
+hole expr states, terms;         /* their pointers */
+hole expr result_at;             /* offset for pos and x */
+hole code put_z;                 /* stores value of the column behind COLUMNS at pos */
+constexpr int TILE = vtb_part_width(WIDTH), SLAB = vtb_slab(DEPTH), SIDES = PAIRED ? 2 : 1;
+constexpr int OUT_TILES = (WIDTH + TILE - 1) / TILE, CHUNK_TILES = (CHUNK + 63) / 64;
+constexpr int BLOCKS = ROW_TILES * OUT_TILES, N_CHUNKS = (N + CHUNK - 1) / CHUNK, STATE = K * STATE_PITCH;
+constexpr int PA = vtb_pitch_along(SLAB, sizeof(T)), PC = vtb_pitch_across(TILE), PP = vtb_pitch_along(64, 4);
+constexpr int STATE_SLAB = !OUTSIDE ? 0 : STATE_ACROSS ? TILE * PA : SLAB * PC;
+require THREADS == 128 && (!PAIRED || DEPTH <= SLAB);
+shared T a_tile[64 * PA];
+shared T b_tile[vtb_max_int(64 * PA, STATE_SLAB)];
+shared T c_tile[64 * PC] over PAIRED ? b_tile : a_tile; /* after what it lies over */
+shared float scores[64 * PP];
+shared float decays[64], through[64], after[64], own[64], parts[32];
+const int item = vtb_block() / BLOCKS, unit = vtb_block() % BLOCKS;
+const int b = item / (DIRS / SIDES * HEADS), h = item / (DIRS / SIDES) % HEADS;
+bool have_a = false; /* the rows' tile */
+for (int side = 0; side < SIDES; side++) {
+const int scan = item * SIDES + side, dir = scan % DIRS;
+const bool EARLIER = PAIRED ? side == 0 : FORWARD;
+${directions}
 const int out_tile = unit % OUT_TILES, row_tile = unit / OUT_TILES, o0 = out_tile * TILE;
 const int chunk = row_tile / CHUNK_TILES, c0 = chunk * CHUNK, c1 = vtb_min_int(c0 + CHUNK, N);
 const int i0 = c0 + row_tile % CHUNK_TILES * 64, n_rows = vtb_min_int(c1 - i0, 64), tid = vtb_tid();
 const int row = 16 * vtb_warp(); /* the warp's first */
 const bool live = row < n_rows;   /* 196 tokens are 13 strips of 16, not 16 */
-VTB_PTR(${tile}) a_tile = tiles;
-VTB_PTR(${tile}) b_tile = tiles + 64 * PA;
-VTB_PTR(${tile}) c_tile = tiles + (PAIRED ? 64 * PA : 0); /* after a and b */
+VTB_PTR(const float) states_of = ${states};
 auto place = [&](int t) -> int { return ${place}; };
 auto decay_at = [&](vtb_i64 pos) -> float { return ${decay}; };
 auto decay = [&](int t) -> float { /* of a step from t - 1 to t, or PAIRED from t to t - 1 */
   if (!PAIRED || EARLIER) return decay_at(place(t));
   return t > 0 ? decay_at(place(t - 1)) : 1.0f;
 };
-auto a_from = [&](int t) {
+auto a_row = [&](int t) {
   const vtb_i64 pos = place(t);
   return ${a_from};
 };
-auto b_from = [&](int t) {
+auto b_row = [&](int t) {
   const vtb_i64 pos = place(t);
   return ${b_from};
 };
-auto c_from = [&](int t) {
+auto c_row = [&](int t) {
   const vtb_i64 pos = place(t);
   return ${c_from};
 };
-auto a_extra = [&](int t) -> float {
+auto a_beyond = [&](int t) -> float {
   const vtb_i64 pos = place(t);
   return ${a_extra};
 };
-auto b_extra = [&](int t) -> float {
+auto b_beyond = [&](int t) -> float {
   const vtb_i64 pos = place(t);
   return ${b_extra};
 };
-auto c_extra = [&](int t) -> float {
+auto c_beyond = [&](int t) -> float {
   const vtb_i64 pos = place(t);
   return ${c_extra};
 };
 auto fill_a = [&](int x0) { /* rows; PAIRED: one slab, once */
   if (PAIRED && have_a) return;
   have_a = true;
-  vtb_copy_rows<FOUR, 64, SLAB, PA, 128>(
-      a_tile, n_rows, vtb_clip(${a_columns} - x0, SLAB), ${a_more} ? ${a_columns} - x0 : -1,
-      [&](int r) { return a_from(i0 + r) + x0; }, [&](int r) { return a_extra(i0 + r); });
+  vtb_copy_rows<FOUR, 64, SLAB, PA, THREADS>(
+      a_tile, n_rows, vtb_clip(a_columns - x0, SLAB), a_more ? a_columns - x0 : -1,
+      [&](int r) { return a_row(i0 + r) + x0; }, [&](int r) { return a_beyond(i0 + r); });
 };
 auto fill_b = [&](int j0, int n, int x0) { /* columns */
-  vtb_copy_rows<FOUR, 64, SLAB, PA, 128>(
-      b_tile, n, vtb_clip(${b_columns} - x0, SLAB), ${b_more} ? ${b_columns} - x0 : -1,
-      [&](int r) { return b_from(j0 + r) + x0; }, [&](int r) { return b_extra(j0 + r); });
+  vtb_copy_rows<FOUR, 64, SLAB, PA, THREADS>(
+      b_tile, n, vtb_clip(b_columns - x0, SLAB), b_more ? b_columns - x0 : -1,
+      [&](int r) { return b_row(j0 + r) + x0; }, [&](int r) { return b_beyond(j0 + r); });
 };
 auto fill_c = [&](int j0, int n) { /* what the columns hand to the rows */
-  vtb_copy_rows<FOUR, 64, TILE, PC, 128>(
-      c_tile, n, vtb_clip(${c_columns} - o0, TILE), ${c_more} ? ${c_columns} - o0 : -1,
-      [&](int r) { return c_from(j0 + r) + o0; }, [&](int r) { return c_extra(j0 + r); });
+  vtb_copy_rows<FOUR, 64, TILE, PC, THREADS>(
+      c_tile, n, vtb_clip(c_columns - o0, TILE), c_more ? c_columns - o0 : -1,
+      [&](int r) { return c_row(j0 + r) + o0; }, [&](int r) { return c_beyond(j0 + r); });
 };
 
 float out[TILE / 8][4];
 vtb_clear(out);
 
 /* What enters the chunk, with the term that the decays' adjoint takes of it. */
-bool outside = OUTSIDE && (${always_outside} || (EARLIER ? c0 > 0 : c1 < N));
+bool outside = OUTSIDE && (ALWAYS || (EARLIER ? c0 > 0 : c1 < N));
 if (outside) {
   float factor = 1.0f;
-  for (int t = EARLIER ? c0 + tid : i0 + n_rows + tid; t < (EARLIER ? i0 : c1); t += 128) factor *= decay(t);
+  for (int t = EARLIER ? c0 + tid : i0 + n_rows + tid; t < (EARLIER ? i0 : c1); t += THREADS) factor *= decay(t);
   VTB_UNROLL for (int m = 16; m > 0; m >>= 1) factor *= vtb_shfl_xor(factor, m);
   if (vtb_lane() == 0) parts[vtb_warp()] = factor;
   if (tid < 64) decays[tid] = tid < n_rows ? decay(i0 + tid) : 1.0f;
@@ -92,38 +125,38 @@ if (outside) {
     vtb_sync();
     fill_a(x0);
     if constexpr (STATE_ACROSS) {
-      vtb_copy_rows<true, TILE, SLAB, PA, 128>(
-          b_tile, vtb_min_int(WIDTH - o0, TILE), vtb_clip(${STATE_PITCH} - x0, SLAB), -1,
-          [&](int o) { return states + (state + (o0 + o) * ${STATE_PITCH} + x0); }, nothing);
+      vtb_copy_rows<true, TILE, SLAB, PA, THREADS>(
+          b_tile, vtb_min_int(WIDTH - o0, TILE), vtb_clip(STATE_PITCH - x0, SLAB), -1,
+          [&](int o) { return states_of + (state + (o0 + o) * STATE_PITCH + x0); }, nothing);
     } else {
-      vtb_copy_rows<true, SLAB, TILE, PC, 128>(
-          b_tile, vtb_min_int(DEPTH - x0, SLAB), vtb_clip(${STATE_PITCH} - o0, TILE), -1,
-          [&](int x) { return states + (state + (x0 + x) * ${STATE_PITCH} + o0); }, nothing);
+      vtb_copy_rows<true, SLAB, TILE, PC, THREADS>(
+          b_tile, vtb_min_int(DEPTH - x0, SLAB), vtb_clip(STATE_PITCH - o0, TILE), -1,
+          [&](int x) { return states_of + (state + (x0 + x) * STATE_PITCH + o0); }, nothing);
     }
     vtb_arrived();
-    auto a_of = [&](int r, int x) -> float { return a_tile[(row + r) * PA + x]; };
+    const auto a_of = vtb_rows<true, PA>(a_tile, row);
     if constexpr (STATE_ACROSS)
-      vtb_product<EXACT, SLAB>(out, a_of, ${state_along}, live ? SLAB : 0);
+      vtb_product<FACTORS, SLAB>(out, a_of, vtb_columns<true, PA>(b_tile), live ? SLAB : 0);
     else
-      vtb_product<EXACT, SLAB>(out, a_of, ${state_across}, live ? SLAB : 0);
+      vtb_product<FACTORS, SLAB>(out, a_of, vtb_columns<false, PC>(b_tile), live ? SLAB : 0);
   }
   vtb_each(out, [&](int r, int, float &v) { v *= factor * (EARLIER ? through[row + r] : after[row + r]); });
   if constexpr (TERM) {
     float sums[2] = {0.0f, 0.0f};
-    auto mate_from = [&](int t) {
+    auto mate_row = [&](int t) {
       const vtb_i64 pos = place(t);
       return ${mate_from};
     };
     vtb_sync();
-    vtb_copy_rows<FOUR, 64, TILE, PC, 128>(
-        c_tile, n_rows, vtb_clip(WIDTH - o0, TILE), -1, [&](int r) { return mate_from(i0 + r) + o0; },
+    vtb_copy_rows<FOUR, 64, TILE, PC, THREADS>(
+        c_tile, n_rows, vtb_clip(WIDTH - o0, TILE), -1, [&](int r) { return mate_row(i0 + r) + o0; },
         [&](int) { return 0.0f; });
     vtb_arrived();
     vtb_each(out, [&](int r, int o, float &v) { sums[r / 8] += v * c_tile[(row + r) * PC + o]; });
     VTB_UNROLL for (int i = 0; i < 2; i++) {
       const float sum = vtb_quad_sum(sums[i]);
       const int r = row + 8 * i + vtb_lane() / 4;
-      if (vtb_lane() % 4 == 0 && r < n_rows) ${put_term};
+      if (vtb_lane() % 4 == 0 && r < n_rows) ${terms}[((vtb_i64)out_tile * SCANS + scan) * N + i0 + r] = sum;
     }
   }
   vtb_sync();
@@ -155,9 +188,8 @@ for (int step = 0; step < n_steps; step++) {
     fill_a(x0);
     fill_b(j0, n_columns, x0);
     vtb_arrived();
-    vtb_product<EXACT, SLAB>(
-        s, [&](int r, int x) -> float { return a_tile[(row + r) * PA + x]; },
-        ${columns}, live ? SLAB : 0);
+    vtb_product<FACTORS, SLAB>(s, vtb_rows<true, PA>(a_tile, row), vtb_columns<true, PA>(b_tile),
+                               live ? SLAB : 0);
   }
   if (step == 0 && tid < 64) own[tid] = EARLIER ? through[tid] : after[tid];
   vtb_sync();
@@ -168,9 +200,8 @@ for (int step = 0; step < n_steps; step++) {
   fill_c(j0, n_columns);
   if (step > 0) between *= parts[4];
   vtb_arrived();
-  vtb_product<EXACT, 64>(
-      out, [&](int r, int j) -> float { return scores[(row + r) * PP + j]; },
-      ${values}, live ? (n_columns + 15) / 16 * 16 : 0);
+  vtb_product<FACTORS, 64>(out, vtb_rows<true, PP>(scores, row), vtb_columns<false, PC>(c_tile),
+                           live ? (n_columns + 15) / 16 * 16 : 0);
   vtb_sync();
   if (between == 0.0f) break; /* all that is left has decayed */
 }
@@ -179,6 +210,11 @@ vtb_each(out, [&](int r, int o, float &value) {
   const int x = o0 + o;
   if (row + r < n_rows && x < WIDTH) {
     const vtb_i64 pos = place(i0 + row + r);
-    ${put}
+    if (x < COLUMNS) {
+      result[${result_at}] = value;
+    } else {
+      ${put_z}
+    }
   }
 });
+}

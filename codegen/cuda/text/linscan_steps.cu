@@ -1,14 +1,40 @@
 /* A linear recurrence token by token. A lane owns column x of V and, of K, the KR states of its warp's group; a block
  * has WIDE groups of 32 columns or, of one tile of keys, GROUPS groups. Tokens come in segments, whose rows are shared. */
-constexpr int N = ${N}, K = ${K}, V = ${V}, V1 = ${V1}, KR = ${KR}, GROUPS = ${GROUPS}, WIDE = ${WIDE}, KEY_TILES = ${KEY_TILES};
-constexpr int SEGMENT = 8, KP = KR * GROUPS, WARPS = GROUPS * WIDE, BLOCKS = (V1 + 32 * WIDE - 1) / (32 * WIDE);
-constexpr bool FIRST = ${FIRST}, LAST = ${LAST}, BY_KEY = ${BY_KEY}, BY_VALUE = ${BY_VALUE}, RATES = ${RATES};
-const int key_tile = unit / BLOCKS, lane = vtb_lane(), group = vtb_warp() % GROUPS;
-const int x = (unit % BLOCKS * WIDE + vtb_warp() / GROUPS) * 32 + lane;
+#include "scans.cuh"
+hole int N, K, V, V1;            /* V1: V and the normalizer's column */
+hole int KR, GROUPS, WIDE;       /* states of a lane; warps along K, along V */
+hole int KEY_TILES, THREADS;
+hole int SCANS;                  /* of all directions */
+hole int DIRS, HEADS;            /* directions of the launch; heads */
+hole code directions;            /* pointers of direction dir */
+hole bool FIRST, LAST;           /* a state is given; the last one is asked for */
+hole bool BY_KEY, BY_VALUE;      /* decays are loaded by rows of keys; by columns of values */
+hole bool RATES;
+hole expr place;                 /* of step t */
+hole expr decay;                 /* of key j of the lane and token i, at pos */
+hole expr decay_row, decay_value; /* at pos of key x; of column x */
+hole expr rate;                  /* of key and x */
+hole expr q, k, v;               /* at pos of key x; of column x */
+hole expr first;                 /* state of key and x */
+hole int Y_WIDTH;                /* columns that put_y stores */
+hole code put_y, put_z;          /* stores value at pos and x; behind Y_WIDTH */
+hole code put_last, put_last_n;  /* stores s of key and x; of the normalizer's column */
+constexpr int SEGMENT = 8, KP = KR * GROUPS, WARPS = GROUPS * WIDE, V_BLOCKS = (V1 + 32 * WIDE - 1) / (32 * WIDE);
+constexpr int BLOCKS = V_BLOCKS * KEY_TILES;
+require THREADS == 32 * WARPS;
+shared float decays[BY_KEY ? SEGMENT * KP : 0];
+shared float keys[SEGMENT * KP], queries[SEGMENT * KP];
+shared float parts[GROUPS > 1 ? GROUPS * SEGMENT * 32 : 0];
+const int scan = vtb_block() / BLOCKS, unit = vtb_block() % BLOCKS;
+const int dir = scan % DIRS, b = scan / (DIRS * HEADS), h = scan / DIRS % HEADS;
+${directions}
+const int key_tile = unit / V_BLOCKS, lane = vtb_lane(), group = vtb_warp() % GROUPS;
+const int x = (unit % V_BLOCKS * WIDE + vtb_warp() / GROUPS) * 32 + lane;
 const int tile_key = key_tile * KP, own0 = group * KR, key0 = tile_key + own0; /* own: of the tile's keys */
 const int n_keys = KEY_TILES == 1 ? K : vtb_min_int(K - tile_key, KP);
 const bool real = x < V1;
 auto place = [&](int t) -> int { return ${place}; };
+auto part_at = [&](int t) -> vtb_i64 { return (((vtb_i64)key_tile * SCANS + scan) * N + t) * V1 + x; };
 auto q_at = [&](vtb_i64 pos, int own) -> float {
   const int x = tile_key + own;
   return ${q};
@@ -62,7 +88,11 @@ for (int t0 = 0; t0 < N; t0 += SEGMENT) {
   auto put = [&](int i, float value) {
     if (real && i < n) {
       const vtb_i64 pos = place(t0 + i);
-      ${put}
+      if (x < Y_WIDTH) {
+        ${put_y}
+      } else {
+        ${put_z}
+      }
     }
   };
   if constexpr (GROUPS == 1) {
@@ -82,7 +112,11 @@ if (LAST && real) {
     const int key = key0 + j;
     const float s = state[j];
     if (key < K) {
-      ${put_last}
+      if (x < V) {
+        ${put_last}
+      } else {
+        ${put_last_n}
+      }
     }
   }
 }

@@ -4,17 +4,54 @@
  *   dq_t = S_t dy_t   dk_t = P_t v_t   dv_t = P_t^T k_t   dD_t = P_t o S_{t-1}
  * Sums over columns (dq, dk and, BY_KEY, dd) are of the block's columns, sums over keys of its tile of keys; linscan_steps.c
  * adds the blocks. */
-constexpr int N = ${N}, K = ${K}, V = ${V}, V1 = ${V1}, KR = ${KR}, GROUPS = ${GROUPS}, WIDE = ${WIDE}, KEY_TILES = ${KEY_TILES};
-constexpr int SEGMENT = ${SEGMENT}, KP = KR * GROUPS, WARPS = GROUPS * WIDE, BLOCKS = (V1 + 32 * WIDE - 1) / (32 * WIDE);
-constexpr int SEGMENTS = (N + SEGMENT - 1) / SEGMENT, LANES = 32 * WIDE, N_SUMS = ${BY_KEY} ? 3 : 2;
-constexpr bool FIRST = ${FIRST}, BY_KEY = ${BY_KEY}, BY_VALUE = ${BY_VALUE}, RATES = ${RATES}, FULL = ${FULL};
-constexpr bool LATER = ${LATER}, DFIRST = ${DFIRST};
-const int block = unit % BLOCKS, key_tile = unit / BLOCKS, lane = vtb_lane();
+#include "scans.cuh"
+hole int N, K, V, V1;            /* V1: V and the normalizer's column */
+hole int KR, GROUPS, WIDE;       /* states of a lane; warps along K, along V */
+hole int KEY_TILES, THREADS;
+hole int SCANS;                  /* of all directions */
+hole int DIRS, HEADS;            /* directions of the launch; heads */
+hole code directions;            /* pointers of direction dir */
+hole int SEGMENT;                /* tokens */
+hole bool FIRST, LATER, DFIRST;  /* S_0 and the adjoint of S_N are given, that of S_0 is asked for */
+hole bool BY_KEY, BY_VALUE;      /* decays are loaded by rows of keys; by columns of values */
+hole bool RATES;
+hole bool FULL;
+hole expr place;                 /* of step t */
+hole expr decay;                 /* of key j of the lane and token i, at pos */
+hole expr decay_row, decay_value; /* at pos of key x; of column x */
+hole expr rate;                  /* of key and x */
+hole expr q, k, v, dy;           /* at pos of key x; of column x */
+hole expr first, later;          /* of key and x */
+hole code put_dq, put_dk, put_dd; /* stores value at pos of key x */
+hole code put_dv, put_dstep;     /* stores value, value_d at pos of column x < V */
+hole code put_first, put_first_n; /* stores s of key and x; of the normalizer's column */
+hole code put_rate, put_full;    /* stores s of key and x; value at pos, too */
+constexpr int KP = KR * GROUPS, WARPS = GROUPS * WIDE, V_BLOCKS = (V1 + 32 * WIDE - 1) / (32 * WIDE);
+constexpr int BLOCKS = V_BLOCKS * KEY_TILES, SEGMENTS = (N + SEGMENT - 1) / SEGMENT, LANES = 32 * WIDE;
+constexpr int N_SUMS = BY_KEY ? 3 : 2, N_STEPS = BY_VALUE ? 2 : 1;
+require THREADS == 32 * WARPS;
+shared float decays[BY_KEY ? SEGMENT * KP : 0];
+shared float keys[SEGMENT * KP], queries[SEGMENT * KP];
+shared float parts[GROUPS > 1 ? 2 * GROUPS * SEGMENT * 32 : 0];
+shared float history[SEGMENT * KP * LANES];
+shared float rows[(1 + N_STEPS) * SEGMENT * 32 * WARPS];
+shared float sums[WIDE * N_SUMS * SEGMENT * KP];
+const int scan = vtb_block() / BLOCKS, unit = vtb_block() % BLOCKS;
+const int dir = scan % DIRS, b = scan / (DIRS * HEADS), h = scan / DIRS % HEADS;
+${directions}
+const int block = unit % V_BLOCKS, key_tile = unit / V_BLOCKS, lane = vtb_lane();
 const int group = vtb_warp() % GROUPS, wide = vtb_warp() / GROUPS, x = (block * WIDE + wide) * 32 + lane;
 const int tile_key = key_tile * KP, own0 = group * KR, key0 = tile_key + own0; /* own: of the tile's keys */
 const int n_keys = KEY_TILES == 1 ? K : vtb_min_int(K - tile_key, KP), column = wide * 32 + lane;
 const bool real = x < V1;
 auto place = [&](int t) -> int { return ${place}; };
+/* of parts: of sums over columns, row x of width K; of sums over keys, column x of width V */
+auto key_part = [&](int which, int t, int x) -> vtb_i64 {
+  return ((((vtb_i64)block * N_SUMS + which) * SCANS + scan) * N + t) * K + x;
+};
+auto value_part = [&](int which, int t) -> vtb_i64 {
+  return ((((vtb_i64)key_tile * N_STEPS + which) * SCANS + scan) * N + t) * V + x;
+};
 auto q_at = [&](vtb_i64 pos, int own) -> float {
   const int x = tile_key + own;
   return ${q};
@@ -96,7 +133,10 @@ for (int segment = SEGMENTS - 1; segment >= 0; segment--) {
   auto put = [&](int i, float value, float value_d) {
     if (real) {
       const vtb_i64 pos = place(t0 + i);
-      ${put}
+      if (x < V) {
+        ${put_dv}
+        ${put_dstep}
+      }
     }
   };
   VTB_NO_UNROLL for (int i = n - 1; i >= 0; i--) {
@@ -157,7 +197,13 @@ for (int segment = SEGMENTS - 1; segment >= 0; segment--) {
     const vtb_i64 pos = place(t0 + token);
     float value = 0.0f;
     for (int w = 0; w < WIDE; w++) value += sums[((w * N_SUMS + which) * SEGMENT + token) * KP + own];
-    ${put_sum}
+    if (which == 0) {
+      ${put_dq}
+    } else if (which == 1) {
+      ${put_dk}
+    } else {
+      ${put_dd}
+    }
   }
 }
 if (real) {
@@ -166,7 +212,11 @@ if (real) {
     if (key < K) {
       if (DFIRST) {
         const float s = carry[j];
-        ${put_first}
+        if (x < V) {
+          ${put_first}
+        } else {
+          ${put_first_n}
+        }
       }
       if (RATES) {
         const float s = drate[j];

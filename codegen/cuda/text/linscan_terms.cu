@@ -3,39 +3,56 @@
  *   inside[r]           sum of W over t >= r > j, both in the rows' tile
  *   row_sums[t]         sum of W over the columns of tiles before
  *   column_sums[I, j]   sum of W over the rows of tile I, tile by tile, for columns j of tiles before (CROSSING) */
-constexpr int N = ${N}, K = ${K}, V = ${V}, V1 = ${V1}, CHUNK = ${CHUNK}, EXACT = ${EXACT};
-constexpr int CHUNK_TILES = (CHUNK + 63) / 64, ROW_TILES = ${ROW_TILES}, SLAB = ${SLAB};
-constexpr bool FOUR = ${FOUR};
-constexpr int PA = vtb_pitch_along(SLAB), PP = vtb_pitch_along(64);
+#include "products.cuh"
+#include "scans.cuh"
+hole int N, K, V, V1, CHUNK;     /* V1: V and the normalizer's column */
+hole int ROW_TILES;              /* tiles of all chunks */
+hole int FACTORS, THREADS;
+hole int DIRS, HEADS;            /* directions of the launch; heads */
+hole code directions;            /* pointers of direction dir */
+hole bool FOUR;                  /* rows can be copied 16 bytes at a time */
+hole expr place;                 /* of step t */
+hole expr decay;                 /* at pos */
+hole expr q_from, k_from, v_from, dy_from; /* addresses of rows at pos */
+hole expr v_extra, dy_extra;     /* of the normalizer's column */
+hole expr column_sums;           /* their pointer, CROSSING */
+constexpr int CHUNK_TILES = (CHUNK + 63) / 64, SLAB = vtb_slab(vtb_max_int(K, V1)), BLOCKS = ROW_TILES;
+constexpr bool CROSSING = CHUNK_TILES > 1;
+constexpr int PA = vtb_pitch_along(SLAB, 4), PP = vtb_pitch_along(64, 4);
+require THREADS == 128;
+shared float a_tile[64 * PA], b_tile[64 * PA];
+shared float terms[64 * PP];
+shared float decays[64], through[64], after[64], own[64], parts[32];
+const int scan = vtb_block() / BLOCKS, unit = vtb_block() % BLOCKS;
+const int dir = scan % DIRS, b = scan / (DIRS * HEADS), h = scan / DIRS % HEADS;
+${directions}
 const int row_tile = unit;
 const int c0 = row_tile / CHUNK_TILES * CHUNK, c1 = vtb_min_int(c0 + CHUNK, N), tile = row_tile % CHUNK_TILES;
 const int i0 = c0 + tile * 64, n_rows = vtb_min_int(c1 - i0, 64), tid = vtb_tid(), row = 16 * vtb_warp();
-VTB_PTR(float) a_tile = tiles;
-VTB_PTR(float) b_tile = tiles + 64 * PA;
 auto place = [&](int t) -> int { return ${place}; };
 auto decay_at = [&](vtb_i64 pos) -> float { return ${decay}; };
 auto decay = [&](int t) -> float { return decay_at(place(t)); };
-auto q_from = [&](int t) {
+auto q_row = [&](int t) {
   const vtb_i64 pos = place(t);
   return ${q_from};
 };
-auto k_from = [&](int t) {
+auto k_row = [&](int t) {
   const vtb_i64 pos = place(t);
   return ${k_from};
 };
-auto v_from = [&](int t) {
+auto v_row = [&](int t) {
   const vtb_i64 pos = place(t);
   return ${v_from};
 };
-auto dy_from = [&](int t) {
+auto dy_row = [&](int t) {
   const vtb_i64 pos = place(t);
   return ${dy_from};
 };
-auto dy_extra = [&](int t) -> float {
+auto dy_beyond = [&](int t) -> float {
   const vtb_i64 pos = place(t);
   return ${dy_extra};
 };
-auto v_extra = [&](int) -> float { return ${v_extra}; };
+auto v_beyond = [&](int) -> float { return ${v_extra}; };
 auto nothing = [&](int) -> float { return 0.0f; };
 
 float between = 1.0f, row_sum = 0.0f; /* row_sum: of row tid */
@@ -57,25 +74,25 @@ for (int step = 0; step <= tile; step++) {
   float s[8][4], g[8][4]; /* Q K^T, dY V^T */
   vtb_clear(s);
   vtb_clear(g);
-  auto a_of = [&](int r, int x) -> float { return a_tile[(row + r) * PA + x]; };
-  auto b_of = [&](int x, int j) -> float { return b_tile[j * PA + x]; };
+  const auto a_of = vtb_rows<true, PA>(a_tile, row);
+  const auto b_of = vtb_columns<true, PA>(b_tile);
   for (int x0 = 0; x0 < K; x0 += SLAB) {
     const int n = vtb_clip(K - x0, SLAB);
     vtb_sync();
-    vtb_copy_rows<FOUR, 64, SLAB, PA, 128>(a_tile, n_rows, n, -1, [&](int r) { return q_from(i0 + r) + x0; }, nothing);
-    vtb_copy_rows<FOUR, 64, SLAB, PA, 128>(b_tile, n_columns, n, -1, [&](int r) { return k_from(j0 + r) + x0; }, nothing);
+    vtb_copy_rows<FOUR, 64, SLAB, PA, THREADS>(a_tile, n_rows, n, -1, [&](int r) { return q_row(i0 + r) + x0; }, nothing);
+    vtb_copy_rows<FOUR, 64, SLAB, PA, THREADS>(b_tile, n_columns, n, -1, [&](int r) { return k_row(j0 + r) + x0; }, nothing);
     vtb_arrived();
-    vtb_product<EXACT, SLAB>(s, a_of, b_of);
+    vtb_product<FACTORS, SLAB>(s, a_of, b_of);
   }
   for (int x0 = 0; x0 < V1; x0 += SLAB) {
     const int n = vtb_clip(V - x0, SLAB), more = V1 > V ? V - x0 : -1;
     vtb_sync();
-    vtb_copy_rows<FOUR, 64, SLAB, PA, 128>(
-        a_tile, n_rows, n, more, [&](int r) { return dy_from(i0 + r) + x0; },
-        [&](int r) { return dy_extra(i0 + r); });
-    vtb_copy_rows<FOUR, 64, SLAB, PA, 128>(b_tile, n_columns, n, more, [&](int r) { return v_from(j0 + r) + x0; }, v_extra);
+    vtb_copy_rows<FOUR, 64, SLAB, PA, THREADS>(
+        a_tile, n_rows, n, more, [&](int r) { return dy_row(i0 + r) + x0; },
+        [&](int r) { return dy_beyond(i0 + r); });
+    vtb_copy_rows<FOUR, 64, SLAB, PA, THREADS>(b_tile, n_columns, n, more, [&](int r) { return v_row(j0 + r) + x0; }, v_beyond);
     vtb_arrived();
-    vtb_product<EXACT, SLAB>(g, a_of, b_of);
+    vtb_product<FACTORS, SLAB>(g, a_of, b_of);
   }
   if (step == 0 && tid < 64) own[tid] = through[tid];
   vtb_sync();
@@ -92,7 +109,8 @@ for (int step = 0; step <= tile; step++) {
     } else {
       float sum = 0.0f;
       for (int t = 0; t < 64; t++) sum += terms[t * PP + tid - 64];
-      ${put_column_sum}
+      if (CROSSING)
+        ${column_sums}[(((vtb_i64)scan * ROW_TILES + row_tile) * CHUNK_TILES + tile - step) * 64 + tid - 64] = sum;
     }
   } else {
     if (tid < 64) { /* terms[t, j] becomes the sum of column j over rows from t on */

@@ -1,13 +1,19 @@
 /* m_t = max(m_{t-1} + g_t, i_t). LANES lanes share a sequence, PIECE tokens each. A piece maps what enters it, m, to
  * max(m + sum, top); pieces compose, so a scan over the lanes tells each what enters. */
-constexpr int N = ${N}, REST = ${REST}, SEQUENCES = ${SEQUENCES}, LANES = ${LANES}, PIECE = ${PIECE};
-const int sequence = (vtb_block() * 128 + vtb_tid()) / LANES, lane = vtb_tid() % LANES;
+hole int N, REST;        /* tokens; elements behind the tokens' axis */
+hole int SEQUENCES;      /* batch entries times REST */
+hole int LANES, PIECE;   /* of a sequence; tokens a lane */
+hole int THREADS;
+hole expr place;         /* of step t */
+hole expr g_at, i_at, m_at; /* offsets for b, pos and r */
+hole expr first;            /* m before the first token */
+const int sequence = (vtb_block() * THREADS + vtb_tid()) / LANES, lane = vtb_tid() % LANES;
 const bool real = sequence < SEQUENCES;
 const int b = real ? sequence / REST : 0, r = real ? sequence % REST : 0;
 const int t0 = lane * PIECE, t1 = real ? vtb_min_int(t0 + PIECE, N) : t0;
 auto place = [&](int t) -> int { return ${place}; };
-auto gate = [&](vtb_i64 pos) -> float { return ${g}; };
-auto gain = [&](vtb_i64 pos) -> float { return ${i}; };
+auto gate = [&](vtb_i64 pos) -> float { return g[${g_at}]; };
+auto gain = [&](vtb_i64 pos) -> float { return i[${i_at}]; };
 
 float m = real ? ${first} : 0.0f;
 if (LANES > 1) {
@@ -31,5 +37,5 @@ if (LANES > 1) {
 for (int t = t0; t < t1; t++) {
   const vtb_i64 pos = place(t);
   m = vtb_max(m + gate(pos), gain(pos));
-  ${m} = m;
+  m_out[${m_at}] = m;
 }

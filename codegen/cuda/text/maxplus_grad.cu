@@ -1,17 +1,24 @@
 /* The adjoint of maxplus: r_t = dm_t + (what m_t hands on to later tokens) goes to g_t and on to m_{t-1} where
  * m_{t-1} + g_t > i_t, else to i_t. A piece maps what enters it from behind, r, to sum + (all its tokens kept ? r : 0). */
-constexpr int N = ${N}, REST = ${REST}, SEQUENCES = ${SEQUENCES}, LANES = ${LANES}, PIECE = ${PIECE};
-const int sequence = (vtb_block() * 128 + vtb_tid()) / LANES, lane = vtb_tid() % LANES;
+hole int N, REST;        /* tokens; elements behind the tokens' axis */
+hole int SEQUENCES;      /* batch entries times REST */
+hole int LANES, PIECE;   /* of a sequence; tokens a lane */
+hole int THREADS;
+hole expr place;         /* of step t */
+hole expr g_at, i_at, m_at, dm_at, dg_at, di_at; /* offsets for b, pos and r */
+hole expr first; /* m before the first token */
+hole code put_first; /* stores carry, its adjoint */
+const int sequence = (vtb_block() * THREADS + vtb_tid()) / LANES, lane = vtb_tid() % LANES;
 const bool real = sequence < SEQUENCES;
 const int b = real ? sequence / REST : 0, r = real ? sequence % REST : 0;
 const int t0 = lane * PIECE, t1 = real ? vtb_min_int(t0 + PIECE, N) : t0;
 auto place = [&](int t) -> int { return ${place}; };
-auto m_at = [&](vtb_i64 pos) -> float { return ${m}; };
+auto m_at = [&](vtb_i64 pos) -> float { return m_in[${m_at}]; };
 auto keeps = [&](int t, vtb_i64 pos) -> bool {
   const float before = t > 0 ? m_at(place(t - 1)) : ${first};
-  return before + ${g} > ${i};
+  return before + g[${g_at}] > i[${i_at}];
 };
-auto adjoint = [&](vtb_i64 pos) -> float { return ${dm}; };
+auto adjoint = [&](vtb_i64 pos) -> float { return dm[${dm_at}]; };
 
 float carry = 0.0f;
 if (LANES > 1) {
@@ -35,8 +42,8 @@ for (int t = t1 - 1; t >= t0; t--) {
   const vtb_i64 pos = place(t);
   const bool kept = keeps(t, pos);
   carry += adjoint(pos);
-  ${dg} = kept ? carry : 0.0f;
-  ${di} = kept ? 0.0f : carry;
+  dg[${dg_at}] = kept ? carry : 0.0f;
+  di[${di_at}] = kept ? 0.0f : carry;
   if (!kept) carry = 0.0f;
 }
 if (real && lane == 0) {

@@ -1,110 +1,70 @@
-/* C[m, n] = sum over k of A[m, k] B[k, n] for every batch, on tensor cores: a block owns a tile of bm x bn results and a
- * range of k, its eight warps wm x wn each.
+/* C[m, n] = sum over k of A[m, k] B[k, n] for every batch, on tensor cores: a block owns a tile of BM x BN results and a
+ * range of k, its warps WM x WN each.
  *
- * Tiles of A and B pass through shared memory in `stages` steps of 16 k that are copied ahead (cp.async), in the order
- * they have in global memory: along k (rows of 16 + 4 padding) or along m or n (rows of bm + 8): both give the
- * fragments' loads distinct banks. What lies beyond the edges is copied as zeros. Precisions:
- *   FP32  each factor is split into two tf32 halves, x = hi + lo, and three of the four products are taken
- *   TF32  the factors are rounded to tf32 (10 bits), BF16: to bfloat16 (7 bits), FP16: to fp16 (10 bits, up to 65504)
- *   SPLIT each factor is the sum of two bfloat16 numbers (15 bits), of whose four products three are taken
- * Sums are fp32 always.
- */
-  enum { FP32, TF32, BF16, FP16, SPLIT };
-  constexpr int precision = ${precision};
-  const int lane = vtb_lane(), g = lane / 4, t = lane % 4;
-  const int warp_m = vtb_warp() / ${warps_n} * ${wm}, warp_n = vtb_warp() % ${warps_n} * ${wn};
-  const int n0 = vtb_block() % ${tiles_n} * ${bn};
-  const int m0 = vtb_block() / ${tiles_n} % ${tiles_m} * ${bm};
-  const int batch = vtb_block() / ${tiles} % ${batches};
-  const int split = vtb_block() / ${blocks};
-  const int k_begin = split * ${k_range}, k_end = vtb_min_int(k_begin + ${k_range}, ${k});
-  VTB_PTR(const float) a_of = a + (${a_batch});
-  VTB_PTR(const float) b_of = b + (${b_batch});
-  float acc[${mi}][${ni}][4];
-  VTB_UNROLL for (int i = 0; i < ${mi}; i++)
-    VTB_UNROLL for (int j = 0; j < ${ni}; j++)
-      VTB_UNROLL for (int x = 0; x < 4; x++) acc[i][j][x] = 0.0f;
+ * Tiles of A and B pass through shared memory in stages that are copied ahead (cp.async), of their type and in the order
+ * that they have in global memory: along k or along m or n. What lies beyond the edges is copied as zeros. */
+#include "products.cuh"
+hole int M, N, K, BATCHES;
+hole int BM, BN, WARPS_N;         /* a block's results; its warps side by side */
+hole int STEP, RANGE;             /* k of a stage; of a block */
+hole int FACTORS, THREADS;
+hole type A, B;                   /* elements in memory */
+hole bool A_ALONG, B_ALONG;       /* whether they are copied along k */
+hole int A_WIDE, B_WIDE;          /* elements copied at a time */
+hole expr a_batch, b_batch;       /* offsets of batch, of m or n, of k */
+hole expr a_m, a_k, b_n, b_k;
+hole code store;                  /* of the sum at batch, m, n (and split) */
+constexpr int STAGES = 3, WM = BM / (THREADS / 32 / WARPS_N), WN = BN / WARPS_N, MI = WM / 16, NI = WN / 8;
+constexpr int TILES_M = (M + BM - 1) / BM, TILES_N = (N + BN - 1) / BN, BLOCKS = TILES_M * TILES_N * BATCHES;
+constexpr int A_PITCH = A_ALONG ? vtb_pitch_along(STEP, sizeof(A)) : vtb_pitch_across(BM);
+constexpr int B_PITCH = B_ALONG ? vtb_pitch_along(STEP, sizeof(B)) : vtb_pitch_across(BN);
+constexpr int A_STAGE = (A_ALONG ? BM : STEP) * A_PITCH, B_STAGE = (B_ALONG ? BN : STEP) * B_PITCH;
+require MI >= 1 && NI >= 1 && STEP % 16 == 0 && RANGE % STEP == 0;
+require BM % A_WIDE == 0 && BN % B_WIDE == 0 && STEP % A_WIDE == 0 && STEP % B_WIDE == 0;
+shared A a_tile[STAGES * A_STAGE];
+shared B b_tile[STAGES * B_STAGE];
+  const int warp_m = vtb_warp() / WARPS_N * WM, warp_n = vtb_warp() % WARPS_N * WN;
+  const int n0 = vtb_block() % TILES_N * BN, m0 = vtb_block() / TILES_N % TILES_M * BM;
+  const int batch = vtb_block() / (TILES_M * TILES_N) % BATCHES, split = vtb_block() / BLOCKS;
+  const int k_begin = split * RANGE, k_end = vtb_min_int(k_begin + RANGE, K);
+  VTB_PTR(const A) a_of = a + (${a_batch});
+  VTB_PTR(const B) b_of = b + (${b_batch});
+  float acc[MI * NI][4];
+  vtb_clear(acc);
 
   auto fetch = [&](int stage, int k0) {
-${fetch_a}${fetch_b}    vtb_cp_commit();
+    vtb_fetch<A_ALONG, BM, STEP, A_PITCH, A_WIDE, sizeof(A), THREADS>(
+        a_tile + stage * A_STAGE, a_of, m0, M, k0, k_end, [&](int m, int k) { return ${a_m} + ${a_k}; });
+    vtb_fetch<B_ALONG, BN, STEP, B_PITCH, B_WIDE, sizeof(B), THREADS>(
+        b_tile + stage * B_STAGE, b_of, n0, N, k0, k_end, [&](int n, int k) { return ${b_n} + ${b_k}; });
+    vtb_cp_commit();
   };
 
-  const int steps = (k_end - k_begin + 15) / 16;
-  VTB_UNROLL for (int s = 0; s < ${stages} - 1; s++) {
+  const int steps = (k_end - k_begin + STEP - 1) / STEP;
+  VTB_UNROLL for (int s = 0; s < STAGES - 1; s++) {
     if (s < steps)
-      fetch(s, k_begin + s * 16);
+      fetch(s, k_begin + s * STEP);
     else
       vtb_cp_commit();
   }
   for (int step = 0; step < steps; step++) {
-    vtb_cp_wait<${stages} - 2>();
+    vtb_cp_wait<STAGES - 2>();
     vtb_sync();
-    const int next = step + ${stages} - 1;
+    const int next = step + STAGES - 1;
     if (next < steps)
-      fetch(next % ${stages}, k_begin + next * 16);
+      fetch(next % STAGES, k_begin + next * STEP);
     else
       vtb_cp_commit();
-    auto a_value = [&](int row, int at) { return a_tile[step % ${stages} * ${a_stage} + ${a_shared}]; };
-    auto b_value = [&](int row, int at) { return b_tile[step % ${stages} * ${b_stage} + ${b_shared}]; };
-    if constexpr (precision >= BF16) {
-      constexpr bool half = precision == FP16, both = precision == SPLIT;
-      vtb_u32 a_hi[${mi}][4], a_lo[${mi}][4], b_hi[${ni}][2], b_lo[${ni}][2];
-      VTB_UNROLL for (int i = 0; i < ${mi}; i++)
-        VTB_UNROLL for (int x = 0; x < 4; x++) {
-          const int row = warp_m + i * 16 + x % 2 * 8 + g, at = x / 2 * 8 + t * 2;
-          const float u = a_value(row, at), v = a_value(row, at + 1);
-          a_hi[i][x] = vtb_pack<half>(u, v);
-          if constexpr (both) a_lo[i][x] = vtb_rest_bf16(a_hi[i][x], u, v);
-        }
-      VTB_UNROLL for (int j = 0; j < ${ni}; j++)
-        VTB_UNROLL for (int x = 0; x < 2; x++) {
-          const int row = warp_n + j * 8 + g, at = x * 8 + t * 2;
-          const float u = b_value(row, at), v = b_value(row, at + 1);
-          b_hi[j][x] = vtb_pack<half>(u, v);
-          if constexpr (both) b_lo[j][x] = vtb_rest_bf16(b_hi[j][x], u, v);
-        }
-      VTB_UNROLL for (int i = 0; i < ${mi}; i++)
-        VTB_UNROLL for (int j = 0; j < ${ni}; j++) {
-          if constexpr (both) {
-            vtb_mma_bf16_m16n8k16(acc[i][j], a_lo[i], b_hi[j]);
-            vtb_mma_bf16_m16n8k16(acc[i][j], a_hi[i], b_lo[j]);
-          }
-          vtb_mma_16<half>(acc[i][j], a_hi[i], b_hi[j]);
-        }
-    } else {
-      VTB_UNROLL for (int kk = 0; kk < 16; kk += 8) {
-        vtb_u32 a_hi[${mi}][4], a_lo[${mi}][4], b_hi[${ni}][2], b_lo[${ni}][2];
-        VTB_UNROLL for (int i = 0; i < ${mi}; i++)
-          VTB_UNROLL for (int x = 0; x < 4; x++) {
-            const float v = a_value(warp_m + i * 16 + x % 2 * 8 + g, kk + x / 2 * 4 + t);
-            a_hi[i][x] = vtb_to_tf32(v);
-            a_lo[i][x] = vtb_to_tf32(v - vtb_float(a_hi[i][x]));
-          }
-        VTB_UNROLL for (int j = 0; j < ${ni}; j++)
-          VTB_UNROLL for (int x = 0; x < 2; x++) {
-            const float v = b_value(warp_n + j * 8 + g, kk + x * 4 + t);
-            b_hi[j][x] = vtb_to_tf32(v);
-            b_lo[j][x] = vtb_to_tf32(v - vtb_float(b_hi[j][x]));
-          }
-        VTB_UNROLL for (int i = 0; i < ${mi}; i++)
-          VTB_UNROLL for (int j = 0; j < ${ni}; j++) {
-            if constexpr (precision == FP32) {
-              float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f}; /* added outside: tensor cores cut sums off, not round them */
-              vtb_mma_tf32_m16n8k8(sum, a_lo[i], b_hi[j]);
-              vtb_mma_tf32_m16n8k8(sum, a_hi[i], b_lo[j]);
-              vtb_mma_tf32_m16n8k8(sum, a_hi[i], b_hi[j]);
-              VTB_UNROLL for (int x = 0; x < 4; x++) acc[i][j][x] += sum[x];
-            } else {
-              vtb_mma_tf32_m16n8k8(acc[i][j], a_hi[i], b_hi[j]);
-            }
-          }
-      }
-    }
+    const auto rows = vtb_rows<A_ALONG, A_PITCH>(a_tile, warp_m, step % STAGES * A_STAGE);
+    const auto columns = vtb_columns<B_ALONG, B_PITCH>(b_tile, warp_n, step % STAGES * B_STAGE);
+    VTB_UNROLL for (int k = 0; k < STEP; k += vtb_depth(FACTORS)) vtb_step<FACTORS, MI>(acc, k, rows, columns);
   }
 
-  VTB_UNROLL for (int i = 0; i < ${mi}; i++)
-    VTB_UNROLL for (int j = 0; j < ${ni}; j++)
+  const int g = vtb_lane() / 4, t = vtb_lane() % 4;
+  VTB_UNROLL for (int i = 0; i < MI; i++)
+    VTB_UNROLL for (int j = 0; j < NI; j++)
       VTB_UNROLL for (int x = 0; x < 4; x++) {
         const int m = m0 + warp_m + i * 16 + x / 2 * 8 + g, n = n0 + warp_n + j * 8 + t * 2 + x % 2;
-        if (m < ${m} && n < ${n}) ${store}
+        const float sum = acc[i * NI + j][x];
+        if (m < M && n < N) ${store}
       }

@@ -1,26 +1,27 @@
 /* Vertebra: products of matrices in shared memory on tensor cores, on top of library.cuh.
  *
- * A warp owns 16 rows of a product and 8 * TILES columns, in registers: float c[TILES][4], element e of tile i being
- * row lane / 4 + 8 (e / 2), column 8 i + 2 (lane % 4) + e % 2. Operands are functions: a(row, k) of the warp's rows,
- * b(k, column); depth and columns are whole tiles, what lies beyond a matrix reads as zero.
- *
- * EXACT: 1 single precision (each factor as the sum of two tf32 numbers, three products; the fourth is below 2^-23),
- * 0 tf32, 2 bf16, 3 each factor as the sum of two bf16 numbers (to 2^-16), 4 fp16; sums are fp32 always.
- */
+ * A warp owns STRIPS times 16 rows of a product and 8 n columns, in registers: float c[STRIPS n][4], element e of
+ * c[s n + i] being row 16 s + lane / 4 + 8 (e / 2), column 8 i + 2 (lane % 4) + e % 2. Factors are functions,
+ * a(row, k) of the warp's rows and b(k, column), or what vtb_rows() and vtb_columns() make of tiles in shared memory;
+ * depth and columns are whole tiles, what lies beyond a matrix reads as zero. Sums are fp32 always. */
 
-/* Row lengths that keep the lanes of a fragment on distinct banks: of rows along the depth, and across it. */
-VTB_FN constexpr int vtb_pitch_along(int n) { return (n + 7) / 8 * 8 + 4; }
+/* How factors are rounded; the numbers are those of vtb_factors in ir/narrow.h.
+ *   FP32   each is the sum of two tf32 numbers, of whose products the fourth, below 2^-23, is left out
+ *   TF32   tf32 (10 bits); BF16: bfloat16 (7 bits); FP16: fp16 (10 bits, up to 65504)
+ *   SPLIT  each is the sum of two bfloat16 numbers (15 bits), of whose four products three are taken */
+enum vtb_factors { VTB_FP32, VTB_TF32, VTB_BF16, VTB_FP16, VTB_SPLIT };
+/* The depth of a step. */
+VTB_FN constexpr int vtb_depth(int factors) { return factors >= 2 ? 16 : 8; }
+
+/* Row lengths that keep the lanes of a fragment on distinct banks: of rows along the depth, of elements of so many
+ * bytes, 16 bytes more than pieces of 32; and of rows across it. */
+VTB_FN constexpr int vtb_pitch_along(int n, int bytes) { return (n * bytes + 31) / 32 * 32 / bytes + 16 / bytes; }
 VTB_FN constexpr int vtb_pitch_across(int n) { return (n + 15) / 16 * 16 + 8; }
-
-struct vtb_split { /* high + low = value */
-  vtb_u32 high, low;
-};
-VTB_FN vtb_split vtb_split_tf32(float v) {
-  vtb_split s;
-  s.high = vtb_to_tf32(v);
-  s.low = vtb_to_tf32(v - vtb_float(s.high));
-  return s;
-}
+/* Columns of a result that a block takes: all, or parts of about equal width where they exceed the registers. */
+VTB_FN constexpr int vtb_parts(int width) { return (width + 127) / 128; }
+VTB_FN constexpr int vtb_part_width(int width) { return ((width + vtb_parts(width) - 1) / vtb_parts(width) + 7) / 8 * 8; }
+/* Of a product's depth at a time. */
+VTB_FN constexpr int vtb_slab(int depth) { return depth >= 64 ? 64 : (depth + 15) / 16 * 16; }
 
 template <int TILES> VTB_FN void vtb_clear(float (&c)[TILES][4]) {
   VTB_UNROLL for (int i = 0; i < TILES; i++) VTB_UNROLL for (int e = 0; e < 4; e++) c[i][e] = 0.0f;
@@ -33,33 +34,39 @@ template <int TILES, class F> VTB_FN void vtb_each(float (&c)[TILES][4], F f) {
       f(row + 8 * (e >> 1), 8 * i + column + (e & 1), c[i][e]);
 }
 
-template <int TILES, class A, class B> VTB_FN void vtb_step_tf32(float (&c)[TILES][4], int k, A a, B b) {
-  const int g = vtb_lane() >> 2, t = vtb_lane() & 3;
-  const vtb_u32 x[4] = {vtb_to_tf32(a(g, k + t)), vtb_to_tf32(a(g + 8, k + t)), vtb_to_tf32(a(g, k + t + 4)),
-                        vtb_to_tf32(a(g + 8, k + t + 4))};
-  VTB_UNROLL for (int i = 0; i < TILES; i++) {
-    const vtb_u32 y[2] = {vtb_to_tf32(b(k + t, 8 * i + g)), vtb_to_tf32(b(k + t + 4, 8 * i + g))};
-    vtb_mma_tf32_m16n8k8(c[i], x, y);
-  }
+/* ---- factors in shared memory -------------------------------------------------------------------------------
+ * A tile's rows lie along the depth (ALONG) or across it, PITCH elements apart, from element `at` on. vtb_rows: rows of
+ * the tile, from `first` on, are the product's; vtb_columns: its columns. Of 16-bit elements ldmatrix takes fragments as
+ * they are. `first` and `at` are added to numbers, not to the pointer: addresses in 32 bits need fewer registers. */
+template <bool ALONG, int PITCH> VTB_FN auto vtb_rows(VTB_PTR(float) tile, int first = 0, int at = 0) {
+  return [=](int row, int k) -> float {
+    return tile[ALONG ? at + (first + row) * PITCH + k : at + k * PITCH + (first + row)];
+  };
 }
-
-template <int TILES, class A, class B> VTB_FN void vtb_step_exact(float (&c)[TILES][4], int k, A a, B b) {
-  const int g = vtb_lane() >> 2, t = vtb_lane() & 3;
-  const vtb_split p = vtb_split_tf32(a(g, k + t)), q = vtb_split_tf32(a(g + 8, k + t));
-  const vtb_split r = vtb_split_tf32(a(g, k + t + 4)), s = vtb_split_tf32(a(g + 8, k + t + 4));
-  const vtb_u32 high[4] = {p.high, q.high, r.high, s.high}, low[4] = {p.low, q.low, r.low, s.low};
-  VTB_UNROLL for (int i = 0; i < TILES; i++) {
-    const vtb_split u = vtb_split_tf32(b(k + t, 8 * i + g)), v = vtb_split_tf32(b(k + t + 4, 8 * i + g));
-    const vtb_u32 b_high[2] = {u.high, v.high}, b_low[2] = {u.low, v.low};
-    float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f}; /* added outside: tensor cores cut sums off instead of rounding them */
-    vtb_mma_tf32_m16n8k8(sum, low, b_high);
-    vtb_mma_tf32_m16n8k8(sum, high, b_low);
-    vtb_mma_tf32_m16n8k8(sum, high, b_high);
-    VTB_UNROLL for (int e = 0; e < 4; e++) c[i][e] += sum[e];
-  }
+template <bool ALONG, int PITCH> VTB_FN auto vtb_columns(VTB_PTR(float) tile, int first = 0, int at = 0) {
+  const auto rows = vtb_rows<ALONG, PITCH>(tile, first, at);
+  return [=](int k, int column) -> float { return rows(column, k); };
 }
+template <bool ALONG, int PITCH, class P> struct vtb_half_tile {
+  P tile;
+  int at;
+};
+#define VTB_HALF_TILES(T)                                                                                              \
+  template <bool ALONG, int PITCH>                                                                                     \
+  VTB_FN vtb_half_tile<ALONG, PITCH, VTB_PTR(T)> vtb_rows(VTB_PTR(T) tile, int first = 0, int at = 0) {                \
+    vtb_half_tile<ALONG, PITCH, VTB_PTR(T)> r = {tile, at + first * (ALONG ? PITCH : 1)};                              \
+    return r;                                                                                                          \
+  }                                                                                                                    \
+  template <bool ALONG, int PITCH>                                                                                     \
+  VTB_FN vtb_half_tile<ALONG, PITCH, VTB_PTR(T)> vtb_columns(VTB_PTR(T) tile, int first = 0, int at = 0) {             \
+    return vtb_rows<ALONG, PITCH>(tile, first, at);                                                                    \
+  }
+VTB_HALF_TILES(vtb_bf16)
+VTB_HALF_TILES(vtb_f16)
 
-/* Formats of 16 bits: fp16 or bf16. */
+/* ---- fragments ---------------------------------------------------------------------------------------------- */
+
+/* Formats of 16 bits: fp16 (HALF) or bf16. */
 template <bool HALF> VTB_FN vtb_u32 vtb_pack(float lo, float hi) {
   if constexpr (HALF)
     return vtb_pack_f16(lo, hi);
@@ -73,56 +80,145 @@ template <bool HALF> VTB_FN void vtb_mma_16(float (&d)[4], const vtb_u32 (&a)[4]
     vtb_mma_bf16_m16n8k16(d, a, b);
 }
 
-template <bool HALF, int TILES, class A, class B> VTB_FN void vtb_step_16(float (&c)[TILES][4], int k, A a, B b) {
-  const int g = vtb_lane() >> 2, t = k + 2 * (vtb_lane() & 3);
-  const vtb_u32 x[4] = {vtb_pack<HALF>(a(g, t), a(g, t + 1)), vtb_pack<HALF>(a(g + 8, t), a(g + 8, t + 1)),
-                        vtb_pack<HALF>(a(g, t + 8), a(g, t + 9)), vtb_pack<HALF>(a(g + 8, t + 8), a(g + 8, t + 9))};
-  VTB_UNROLL for (int i = 0; i < TILES; i++) {
-    const int n = 8 * i + g;
-    const vtb_u32 y[2] = {vtb_pack<HALF>(b(t, n), b(t + 1, n)), vtb_pack<HALF>(b(t + 8, n), b(t + 9, n))};
-    vtb_mma_16<HALF>(c[i], x, y);
+/* 16 rows and 16 of the depth of a first factor. */
+template <bool HALF, class A> VTB_FN void vtb_first_16(vtb_u32 (&to)[4], A a, int row, int k) {
+  const int g = row + (vtb_lane() >> 2), t = k + 2 * (vtb_lane() & 3);
+  VTB_UNROLL for (int e = 0; e < 4; e++) {
+    const int r = g + e % 2 * 8, x = t + e / 2 * 8;
+    to[e] = vtb_pack<HALF>(a(r, x), a(r, x + 1));
+  }
+}
+template <bool HALF, bool ALONG, int PITCH, class P>
+VTB_FN void vtb_first_16(vtb_u32 (&to)[4], vtb_half_tile<ALONG, PITCH, P> a, int row, int k) {
+  const int l = vtb_lane(), first = l % 8, second = l / 8 % 2 * 8, third = l / 16 * 8;
+  if constexpr (ALONG)
+    vtb_ldmatrix_x4(to, a.tile + (a.at + (row + first + second) * PITCH + k + third));
+  else
+    vtb_ldmatrix_x4_trans(to, a.tile + (a.at + (k + first + third) * PITCH + row + second));
+}
+/* 16 columns of a second one: to[0], to[1] are the first eight's; or, without BOTH, these alone. */
+template <bool HALF, bool BOTH, class B> VTB_FN void vtb_second_16(vtb_u32 (&to)[4], B b, int column, int k) {
+  const int g = column + (vtb_lane() >> 2), t = k + 2 * (vtb_lane() & 3);
+  VTB_UNROLL for (int e = 0; e < (BOTH ? 4 : 2); e++) {
+    const int n = g + e / 2 * 8, x = t + e % 2 * 8;
+    to[e] = vtb_pack<HALF>(b(x, n), b(x + 1, n));
+  }
+}
+template <bool HALF, bool BOTH, bool ALONG, int PITCH, class P>
+VTB_FN void vtb_second_16(vtb_u32 (&to)[4], vtb_half_tile<ALONG, PITCH, P> b, int column, int k) {
+  const int l = vtb_lane(), first = l % 8, second = l / 8 % 2 * 8, third = BOTH ? l / 16 * 8 : 0;
+  if constexpr (ALONG)
+    vtb_ldmatrix_x4(to, b.tile + (b.at + (column + first + third) * PITCH + k + second));
+  else
+    vtb_ldmatrix_x4_trans(to, b.tile + (b.at + (k + first + second) * PITCH + column + third));
+}
+
+/* Numbers in two parts, high + low: of tf32, and pairs of bf16. */
+VTB_FN void vtb_split_tf32(vtb_u32 &high, vtb_u32 &low, float v) {
+  high = vtb_to_tf32(v);
+  low = vtb_to_tf32(v - vtb_float(high));
+}
+VTB_FN void vtb_split_bf16(vtb_u32 &high, vtb_u32 &low, float first, float second) {
+  high = vtb_pack_bf16(first, second);
+  low = vtb_pack_bf16(first - vtb_float(high << 16), second - vtb_float(high & 0xffff0000u));
+}
+
+/* ---- steps: c += a b over vtb_depth(FACTORS) from k on ------------------------------------------------------- */
+
+template <int STRIPS, int TILES, class A, class B> VTB_FN void vtb_step_tf32(float (&c)[TILES][4], int k, A a, B b) {
+  constexpr int N = TILES / STRIPS;
+  const int g = vtb_lane() >> 2, t = k + (vtb_lane() & 3);
+  vtb_u32 x[STRIPS][4], y[N][2];
+  VTB_UNROLL for (int s = 0; s < STRIPS; s++) VTB_UNROLL for (int e = 0; e < 4; e++)
+      x[s][e] = vtb_to_tf32(a(16 * s + g + e % 2 * 8, t + e / 2 * 4));
+  VTB_UNROLL for (int i = 0; i < N; i++) VTB_UNROLL for (int e = 0; e < 2; e++)
+      y[i][e] = vtb_to_tf32(b(t + 4 * e, 8 * i + g));
+  VTB_UNROLL for (int s = 0; s < STRIPS; s++) VTB_UNROLL for (int i = 0; i < N; i++)
+      vtb_mma_tf32_m16n8k8(c[s * N + i], x[s], y[i]);
+}
+
+template <int STRIPS, int TILES, class A, class B> VTB_FN void vtb_step_fp32(float (&c)[TILES][4], int k, A a, B b) {
+  constexpr int N = TILES / STRIPS;
+  const int g = vtb_lane() >> 2, t = k + (vtb_lane() & 3);
+  constexpr int AHEAD = STRIPS > 1 ? N : 1; /* fragments of b at a time: what takes the fewest registers */
+  vtb_u32 high[STRIPS][4], low[STRIPS][4];
+  VTB_UNROLL for (int s = 0; s < STRIPS; s++) {
+    vtb_split_tf32(high[s][0], low[s][0], a(16 * s + g, t));
+    vtb_split_tf32(high[s][1], low[s][1], a(16 * s + g + 8, t));
+    vtb_split_tf32(high[s][2], low[s][2], a(16 * s + g, t + 4));
+    vtb_split_tf32(high[s][3], low[s][3], a(16 * s + g + 8, t + 4));
+  }
+  VTB_UNROLL for (int first = 0; first < N; first += AHEAD) {
+    vtb_u32 b_high[AHEAD][2], b_low[AHEAD][2];
+    VTB_UNROLL for (int i = 0; i < AHEAD; i++) {
+      vtb_split_tf32(b_high[i][0], b_low[i][0], b(t, 8 * (first + i) + g));
+      vtb_split_tf32(b_high[i][1], b_low[i][1], b(t + 4, 8 * (first + i) + g));
+    }
+    VTB_UNROLL for (int s = 0; s < STRIPS; s++) VTB_UNROLL for (int i = 0; i < AHEAD; i++) {
+      float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f}; /* added outside: tensor cores cut sums off instead of rounding them */
+      vtb_mma_tf32_m16n8k8(sum, low[s], b_high[i]);
+      vtb_mma_tf32_m16n8k8(sum, high[s], b_low[i]);
+      vtb_mma_tf32_m16n8k8(sum, high[s], b_high[i]);
+      VTB_UNROLL for (int e = 0; e < 4; e++) c[s * N + first + i][e] += sum[e];
+    }
   }
 }
 
-/* What bf16 numbers leave of two values, as two more. */
-VTB_FN vtb_u32 vtb_rest_bf16(vtb_u32 pair, float lo, float hi) {
-  return vtb_pack_bf16(lo - vtb_float(pair << 16), hi - vtb_float(pair & 0xffff0000u));
-}
-VTB_FN vtb_split vtb_split_bf16(float lo, float hi) {
-  vtb_split s;
-  s.high = vtb_pack_bf16(lo, hi);
-  s.low = vtb_rest_bf16(s.high, lo, hi);
-  return s;
+template <bool HALF, int STRIPS, int TILES, class A, class B>
+VTB_FN void vtb_step_16(float (&c)[TILES][4], int k, A a, B b) {
+  constexpr int N = TILES / STRIPS;
+  vtb_u32 x[STRIPS][4], y[4];
+  VTB_UNROLL for (int s = 0; s < STRIPS; s++) vtb_first_16<HALF>(x[s], a, 16 * s, k);
+  VTB_UNROLL for (int i = 0; i + 1 < N; i += 2) {
+    vtb_second_16<HALF, true>(y, b, 8 * i, k);
+    const vtb_u32 first[2] = {y[0], y[1]}, second[2] = {y[2], y[3]};
+    VTB_UNROLL for (int s = 0; s < STRIPS; s++) {
+      vtb_mma_16<HALF>(c[s * N + i], x[s], first);
+      vtb_mma_16<HALF>(c[s * N + i + 1], x[s], second);
+    }
+  }
+  if constexpr (N % 2 == 1) {
+    vtb_second_16<HALF, false>(y, b, 8 * (N - 1), k);
+    const vtb_u32 last[2] = {y[0], y[1]};
+    VTB_UNROLL for (int s = 0; s < STRIPS; s++) vtb_mma_16<HALF>(c[s * N + N - 1], x[s], last);
+  }
 }
 
-template <int TILES, class A, class B> VTB_FN void vtb_step_split(float (&c)[TILES][4], int k, A a, B b) {
+template <int STRIPS, int TILES, class A, class B> VTB_FN void vtb_step_split(float (&c)[TILES][4], int k, A a, B b) {
+  constexpr int N = TILES / STRIPS;
   const int g = vtb_lane() >> 2, t = k + 2 * (vtb_lane() & 3);
-  const vtb_split p = vtb_split_bf16(a(g, t), a(g, t + 1)), q = vtb_split_bf16(a(g + 8, t), a(g + 8, t + 1));
-  const vtb_split r = vtb_split_bf16(a(g, t + 8), a(g, t + 9)), s = vtb_split_bf16(a(g + 8, t + 8), a(g + 8, t + 9));
-  const vtb_u32 high[4] = {p.high, q.high, r.high, s.high}, low[4] = {p.low, q.low, r.low, s.low};
-  VTB_UNROLL for (int i = 0; i < TILES; i++) {
-    const int n = 8 * i + g;
-    const vtb_split u = vtb_split_bf16(b(t, n), b(t + 1, n)), v = vtb_split_bf16(b(t + 8, n), b(t + 9, n));
-    const vtb_u32 b_high[2] = {u.high, v.high}, b_low[2] = {u.low, v.low};
-    vtb_mma_bf16_m16n8k16(c[i], low, b_high);
-    vtb_mma_bf16_m16n8k16(c[i], high, b_low);
-    vtb_mma_bf16_m16n8k16(c[i], high, b_high);
+  vtb_u32 high[STRIPS][4], low[STRIPS][4], b_high[N][2], b_low[N][2];
+  VTB_UNROLL for (int s = 0; s < STRIPS; s++) VTB_UNROLL for (int e = 0; e < 4; e++) {
+    const int r = 16 * s + g + e % 2 * 8, x = t + e / 2 * 8;
+    vtb_split_bf16(high[s][e], low[s][e], a(r, x), a(r, x + 1));
   }
+  VTB_UNROLL for (int i = 0; i < N; i++) VTB_UNROLL for (int e = 0; e < 2; e++) {
+    const int n = 8 * i + g, x = t + e * 8;
+    vtb_split_bf16(b_high[i][e], b_low[i][e], b(x, n), b(x + 1, n));
+  }
+  VTB_UNROLL for (int s = 0; s < STRIPS; s++) VTB_UNROLL for (int i = 0; i < N; i++) {
+    vtb_mma_bf16_m16n8k16(c[s * N + i], low[s], b_high[i]);
+    vtb_mma_bf16_m16n8k16(c[s * N + i], high[s], b_low[i]);
+    vtb_mma_bf16_m16n8k16(c[s * N + i], high[s], b_high[i]);
+  }
+}
+
+template <int FACTORS, int STRIPS, int TILES, class A, class B>
+VTB_FN void vtb_step(float (&c)[TILES][4], int k, A a, B b) {
+  if constexpr (FACTORS == VTB_FP32)
+    vtb_step_fp32<STRIPS>(c, k, a, b);
+  else if constexpr (FACTORS == VTB_TF32)
+    vtb_step_tf32<STRIPS>(c, k, a, b);
+  else if constexpr (FACTORS == VTB_SPLIT)
+    vtb_step_split<STRIPS>(c, k, a, b);
+  else
+    vtb_step_16<FACTORS == VTB_FP16, STRIPS>(c, k, a, b);
 }
 
 /* c += a b over DEPTH (a multiple of 16), or the first `depth` of it: 0 for a warp whose rows are none. */
-template <int EXACT, int DEPTH, int TILES, class A, class B>
+template <int FACTORS, int DEPTH, int TILES, class A, class B>
 VTB_FN void vtb_product(float (&c)[TILES][4], A a, B b, int depth = DEPTH) {
-  VTB_NO_UNROLL for (int k = 0; k < depth; k += EXACT >= 2 ? 16 : 8) {
-    if constexpr (EXACT == 3)
-      vtb_step_split(c, k, a, b);
-    else if constexpr (EXACT == 2 || EXACT == 4)
-      vtb_step_16<EXACT == 4>(c, k, a, b);
-    else if constexpr (EXACT == 1)
-      vtb_step_exact(c, k, a, b);
-    else
-      vtb_step_tf32(c, k, a, b);
-  }
+  VTB_NO_UNROLL for (int k = 0; k < depth; k += vtb_depth(FACTORS)) vtb_step<FACTORS, 1>(c, k, a, b);
 }
 
 /* Sum and maximum over the four lanes that hold a row. */
@@ -135,10 +231,14 @@ VTB_FN float vtb_quad_max(float v) {
   return vtb_max(v, vtb_shfl_xor(v, 2));
 }
 
-/* Four elements to shared memory: of floats asynchronously, of 16 bits through registers. */
+/* Four elements to shared memory: of its own type asynchronously, of another through registers. */
 VTB_FN void vtb_bring4(VTB_PTR(float) to, VTB_PTR(const float) from) { vtb_cp_async16(to, from, true); }
 VTB_FN void vtb_bring4(VTB_PTR(float) to, VTB_PTR(const vtb_bf16) from) { vtb_store4(to, 0, vtb_load4(from, 0)); }
 VTB_FN void vtb_bring4(VTB_PTR(float) to, VTB_PTR(const vtb_f16) from) { vtb_store4(to, 0, vtb_load4(from, 0)); }
+VTB_FN void vtb_bring4(VTB_PTR(vtb_bf16) to, VTB_PTR(const float) from) { vtb_store4(to, 0, vtb_load4(from, 0)); }
+VTB_FN void vtb_bring4(VTB_PTR(vtb_f16) to, VTB_PTR(const float) from) { vtb_store4(to, 0, vtb_load4(from, 0)); }
+VTB_FN void vtb_bring4(VTB_PTR(vtb_bf16) to, VTB_PTR(const vtb_bf16) from) { vtb_cp_async8(to, from, true); }
+VTB_FN void vtb_bring4(VTB_PTR(vtb_f16) to, VTB_PTR(const vtb_f16) from) { vtb_cp_async8(to, from, true); }
 
 /* ROWS x COLUMNS of shared memory by THREADS threads: row r holds from(r)[0 ... n_columns), then extra(r) at column `more`
  * (-1: nothing), zeros else, and zeros in rows from n_rows on. FOUR: 16 bytes at a time, asynchronously: n_columns, PITCH
@@ -165,6 +265,24 @@ VTB_FN void vtb_copy_rows(T to, int n_rows, int n_columns, int more, From from, 
     }
   }
 }
+/* ROWS x DEPTH of a tile as in vtb_rows, by THREADS threads, WIDE elements of BYTES at a time along its rows: (row, k)
+ * comes from from[at(row, k)], rows from `row` and the depth from `k` on; zeros where row or k reach their ends.
+ * Asynchronous, except where WIDE elements are no 4 bytes. */
+template <bool ALONG, int ROWS, int DEPTH, int PITCH, int WIDE, int BYTES, int THREADS, class T, class From, class At>
+VTB_FN void vtb_fetch(T tile, From from, int row, int row_end, int k, int k_end, At at) {
+  constexpr int PIECES = (ALONG ? DEPTH : ROWS) / WIDE;
+  VTB_UNROLL for (int i = vtb_tid(); i < ROWS * DEPTH / WIDE; i += THREADS) {
+    const int outer = i / PIECES, inner = i % PIECES * WIDE, to = outer * PITCH + inner;
+    const int r = row + (ALONG ? outer : inner), x = k + (ALONG ? inner : outer);
+    const bool valid = r < row_end && x < k_end;
+    if constexpr (WIDE * BYTES == 16)
+      vtb_cp_async16(tile + to, from + (valid ? at(r, x) : 0), valid);
+    else if constexpr (WIDE * BYTES == 4)
+      vtb_cp_async4(tile + to, from + (valid ? at(r, x) : 0), valid);
+    else
+      tile[to] = valid ? (float)from[at(r, x)] : 0.0f;
+  }
+}
 /* One of three, which may be pointers to different types. */
 template <int WHICH, class A, class B, class C> VTB_FN auto vtb_choose(A a, B b, C c) {
   if constexpr (WHICH == 0)
@@ -180,67 +298,3 @@ VTB_FN void vtb_arrived() {
 }
 VTB_FN int vtb_clip(int n, int most) { return n < 0 ? 0 : n < most ? n : most; }
 
-/* ROWS x COLUMNS of shared memory by WARPS warps: get(place(row), column) where row < n_rows and column < n_columns, else
- * zero. place is asked once a row: it holds the address arithmetic of a path. */
-template <int ROWS, int COLUMNS, int PITCH, int WARPS, class T, class Place, class Get>
-VTB_FN void vtb_fill_rows(T to, int n_rows, int n_columns, Place place, Get get) {
-  for (int row = vtb_warp(); row < ROWS; row += WARPS) {
-    const bool real = row < n_rows;
-    const vtb_i64 at = real ? place(row) : 0;
-    VTB_UNROLL for (int x = vtb_lane(); x < COLUMNS; x += 32)
-      to[row * PITCH + x] = real && x < n_columns ? get(at, x) : 0.0f;
-  }
-}
-
-/* A decay that a sum can be divided by; a negative one stays negative. */
-VTB_FN float vtb_scan_floor(float d, float least) { return vtb_abs(d) < least ? least : d; }
-
-/* Running products of 64 numbers d by one warp: through[t] = d[0] ... d[t], after[t] = d[t+1] ... d[63]; returns all of
- * them multiplied. */
-template <class T> VTB_FN float vtb_running_products(T d, T through, T after) {
-  const int lane = vtb_lane();
-  const float d0 = d[2 * lane], d1 = d[2 * lane + 1];
-  float up = d0 * d1, down = up;
-  VTB_UNROLL for (int by = 1; by < 32; by *= 2) {
-    const float below = vtb_shfl_up(up, by), above = vtb_shfl_down(down, by);
-    if (lane >= by) up *= below;
-    if (lane + by < 32) down *= above;
-  }
-  float before = vtb_shfl_up(up, 1), behind = vtb_shfl_down(down, 1);
-  if (lane == 0) before = 1.0f;
-  if (lane == 31) behind = 1.0f;
-  through[2 * lane] = before * d0;
-  through[2 * lane + 1] = before * d0 * d1;
-  after[2 * lane] = d1 * behind;
-  after[2 * lane + 1] = behind;
-  return vtb_shfl(up, 31);
-}
-
-/* Lane i of a warp receives, in v[0], the sum over lanes of v[i % M]; M a power of two up to 32. Each exchange halves
- * what is left, so that M sums take M + 4 shuffles. */
-template <int M> VTB_FN void vtb_lane_sums(float (&v)[M]) {
-  VTB_UNROLL for (int half = M / 2; half >= 1; half /= 2) {
-    const bool upper = vtb_lane() & half;
-    VTB_UNROLL for (int i = 0; i < M / 2; i++) {
-      if (i >= half) break;
-      const float sent = upper ? v[i] : v[i + half], kept = upper ? v[i + half] : v[i];
-      v[i] = kept + vtb_shfl_xor(sent, half);
-    }
-  }
-  VTB_UNROLL for (int m = M; m < 32; m *= 2) v[0] += vtb_shfl_xor(v[0], m);
-}
-
-/* v = N numbers of shared memory; rows of whole fours are 16-byte aligned. */
-template <int N, class T> VTB_FN void vtb_load_row(float (&v)[N], T from, int at) {
-  if constexpr (N % 4 == 0) {
-    VTB_UNROLL for (int i = 0; i < N; i += 4) {
-      const vtb_f4 four = vtb_load4(from, at + i);
-      v[i] = four.x;
-      v[i + 1] = four.y;
-      v[i + 2] = four.z;
-      v[i + 3] = four.w;
-    }
-  } else {
-    VTB_UNROLL for (int i = 0; i < N; i++) v[i] = from[at + i];
-  }
-}
