@@ -3,6 +3,7 @@
 #include "ir/fold.h"
 #include "ir/internal.h"
 #include "ir/recurrence.h"
+#include "ir/scalar.h"
 
 static double count(const vtb_type *t, int64_t batch) {
   double n = 1;
@@ -23,25 +24,8 @@ static double bytes(const vtb_inst *inst, int64_t batch) {
 }
 
 static double flops_per_element(vtb_op op) {
-  switch (op) {
-  case VTB_OP_stop_gradient:
-  case VTB_OP_cast:
-    return 0;
-  case VTB_OP_sigmoid:
-    return 3;
-  case VTB_OP_log_sigmoid:
-  case VTB_OP_softplus:
-  case VTB_OP_silu:
-    return 4;
-  case VTB_OP_rsqrt:
-    return 2;
-  case VTB_OP_gelu:
-    return 5;
-  case VTB_OP_gelu_tanh:
-    return 8;
-  default:
-    return 1;
-  }
+  const vtb_scalar *s = vtb_scalar_get(op);
+  return s ? s->flops : 0; /* a conversion computes nothing */
 }
 
 static double einsum_flops(const vtb_inst *inst, int64_t batch) {

@@ -68,6 +68,7 @@ vtb_status vtb__interp_constant(vtb__eval *e);
 vtb_status vtb__interp_iota(vtb__eval *e);
 vtb_status vtb__interp_random(vtb__eval *e);
 vtb_status vtb__interp_scalar(vtb__eval *e);
+vtb_status vtb__interp_cast(vtb__eval *e);
 vtb_status vtb__interp_reduce(vtb__eval *e);
 vtb_status vtb__interp_reshape(vtb__eval *e);
 vtb_status vtb__interp_broadcast(vtb__eval *e);

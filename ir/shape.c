@@ -2,6 +2,7 @@
  * ops and calls. */
 #include "ir/internal.h"
 #include "ir/kernels.h"
+#include "ir/scalar.h"
 
 #include <inttypes.h>
 
@@ -159,29 +160,6 @@ static bool broadcast_fail(vtb__shape *s, const vtb_type *a, const vtb_type *b) 
   vtb_bug("shapes broadcast after all");
 }
 
-/* Ops that make sense on indices. */
-static bool takes_i32(vtb_op op) {
-  switch (op) {
-  case VTB_OP_neg:
-  case VTB_OP_abs:
-  case VTB_OP_sign:
-  case VTB_OP_square:
-  case VTB_OP_stop_gradient:
-  case VTB_OP_add:
-  case VTB_OP_sub:
-  case VTB_OP_mul:
-  case VTB_OP_max:
-  case VTB_OP_min:
-  case VTB_OP_gt:
-  case VTB_OP_ge:
-  case VTB_OP_eq:
-  case VTB_OP_select:
-    return true;
-  default:
-    return false;
-  }
-}
-
 static bool elementwise_dtype(vtb__shape *s, vtb_dtype *out) {
   vtb_op op = s->inst->op;
   int first = op == VTB_OP_select ? 1 : 0; /* the condition may be of either type */
@@ -191,7 +169,7 @@ static bool elementwise_dtype(vtb__shape *s, vtb_dtype *out) {
       return vtb__shape_fail(s, VTB_DIAG_IR_DTYPE, "%s of %s and %s: element types differ",
                              op_name(s), vtb__shape_text(s, a),
                              vtb__shape_text(s, vtb__shape_operand(s, i)));
-  if (a->dtype == VTB_I32 && !takes_i32(op)) return vtb__shape_f32(s);
+  if (a->dtype == VTB_I32 && !vtb_scalar_get(op)->ints) return vtb__shape_f32(s);
   *out = op == VTB_OP_gt || op == VTB_OP_ge || op == VTB_OP_eq ? VTB_F32 : a->dtype;
   return true;
 }

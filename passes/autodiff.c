@@ -13,6 +13,8 @@
  */
 #include "passes/autodiff.h"
 
+#include "ir/scalar.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +31,8 @@ vtb__grad_rule vtb__grad_rule_of(vtb_op op) {
 
 bool vtb__grad_passes(const vtb_inst *inst, int k) {
   if (vtb__grad_rule_of(inst->op) == vtb__grad_zero) return false;
-  if (inst->op == VTB_OP_select && k == 0) return false;
+  const vtb_scalar *s = vtb_scalar_get(inst->op);
+  if (s && s->adjoint[k] < 0) return false;
   return inst->operands[k]->type.dtype == VTB_F32;
 }
 

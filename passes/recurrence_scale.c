@@ -11,6 +11,7 @@
  * ir/recurrence.h defines it. Declines with a diagnostic when g or i varies over a state axis,
  * unless every such gain is at most 1.
  */
+#include "ir/scalar.h"
 #include "passes/recurrence.h"
 
 #include <stdlib.h>
@@ -24,69 +25,56 @@
 
 enum { MAX_DEPTH = 8 }; /* every product is looked at four times */
 
-static bool nonpositive(const vtb_value *v, int depth);
+static bool has_sign(const vtb_value *v, int sign, int depth);
 
-static bool nonnegative(const vtb_value *v, int depth) {
-  double c;
-  if (vtb__splat(v, &c)) return c >= 0;
-  const vtb_inst *d = v->def;
-  if (!d || depth > MAX_DEPTH) return false;
-  switch (d->op) {
-  case VTB_OP_softplus:
-  case VTB_OP_exp:
-  case VTB_OP_sigmoid:
-  case VTB_OP_relu:
-  case VTB_OP_square:
-  case VTB_OP_sqrt:
-  case VTB_OP_abs:
-    return true;
-  case VTB_OP_neg:
-    return nonpositive(d->operands[0], depth + 1);
-  case VTB_OP_reshape:
-  case VTB_OP_broadcast:
-    return nonnegative(d->operands[0], depth + 1);
-  case VTB_OP_max:
-    return nonnegative(d->operands[0], depth + 1) || nonnegative(d->operands[1], depth + 1);
-  case VTB_OP_add:
-    return nonnegative(d->operands[0], depth + 1) && nonnegative(d->operands[1], depth + 1);
-  case VTB_OP_mul:
-    return (nonnegative(d->operands[0], depth + 1) && nonnegative(d->operands[1], depth + 1)) ||
-           (nonpositive(d->operands[0], depth + 1) && nonpositive(d->operands[1], depth + 1));
-  default:
-    return false;
+/* By the value at zero and how the op moves from there. */
+static bool moves_to(const vtb_inst *d, const vtb_scalar *row, int sign, int depth) {
+  static const double zeros[VTB_SCALAR_OPERANDS] = {0};
+  bool is = sign * vtb_scalar_eval(d->op, zeros) >= 0;
+  for (int i = 0; is && i < d->n_operands; i++) {
+    char way = row->monotone[i];
+    is = way != '.' && has_sign(d->operands[i], way == '+' ? sign : -sign, depth);
   }
+  return is;
 }
 
-static bool nonpositive(const vtb_value *v, int depth) {
-  double c;
-  if (vtb__splat(v, &c)) return c <= 0;
-  const vtb_inst *d = v->def;
-  if (!d || depth > MAX_DEPTH) return false;
-  switch (d->op) {
-  case VTB_OP_log_sigmoid:
-    return true;
-  case VTB_OP_neg:
-    return nonnegative(d->operands[0], depth + 1);
-  case VTB_OP_reshape:
-  case VTB_OP_broadcast:
-    return nonpositive(d->operands[0], depth + 1);
-  case VTB_OP_min:
-    return nonpositive(d->operands[0], depth + 1) || nonpositive(d->operands[1], depth + 1);
-  case VTB_OP_add:
-    return nonpositive(d->operands[0], depth + 1) && nonpositive(d->operands[1], depth + 1);
-  case VTB_OP_mul:
-    return (nonnegative(d->operands[0], depth + 1) && nonpositive(d->operands[1], depth + 1)) ||
-           (nonpositive(d->operands[0], depth + 1) && nonnegative(d->operands[1], depth + 1));
-  default:
-    return false;
+static bool op_has_sign(const vtb_inst *d, const vtb_scalar *row, int sign, int depth) {
+  vtb_value *const *x = d->operands;
+  switch (row->sign) {
+  case VTB_SIGN_nonnegative:
+  case VTB_SIGN_nonpositive:
+    return (row->sign == VTB_SIGN_nonnegative) == (sign > 0);
+  case VTB_SIGN_product:
+    return (has_sign(x[0], 1, depth) && has_sign(x[1], sign, depth)) ||
+           (has_sign(x[0], -1, depth) && has_sign(x[1], -sign, depth));
+  case VTB_SIGN_largest:
+  case VTB_SIGN_smallest:
+    if ((row->sign == VTB_SIGN_largest) == (sign > 0))
+      return has_sign(x[0], sign, depth) || has_sign(x[1], sign, depth);
+    break;
+  case VTB_SIGN_any:
+    break;
   }
+  return moves_to(d, row, sign, depth);
 }
 
-bool vtb__rec_is_bounded(const vtb_value *log_gain) { return nonpositive(log_gain, 0); }
+/* Whether v >= 0 (sign 1) or v <= 0 (sign -1) everywhere, as far as the rows of its ops tell. */
+static bool has_sign(const vtb_value *v, int sign, int depth) {
+  double c;
+  if (vtb__splat(v, &c)) return sign * c >= 0;
+  const vtb_inst *d = v->def;
+  if (!d || depth > MAX_DEPTH) return false;
+  if (d->op == VTB_OP_reshape || d->op == VTB_OP_broadcast)
+    return has_sign(d->operands[0], sign, depth + 1);
+  const vtb_scalar *row = vtb_scalar_get(d->op);
+  return row && op_has_sign(d, row, sign, depth + 1);
+}
+
+bool vtb__rec_is_bounded(const vtb_value *log_gain) { return has_sign(log_gain, -1, 0); }
 
 static bool at_most_one(const vtb__factor *f) {
   const vtb_value *x = f->v->def->operands[0];
-  return f->sign > 0 ? nonpositive(x, 0) : nonnegative(x, 0);
+  return has_sign(x, -f->sign, 0);
 }
 
 /* ---- deciding -------------------------------------------------------------------------------- */

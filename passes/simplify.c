@@ -13,6 +13,8 @@
  */
 #include "passes/simplify.h"
 
+#include "ir/scalar.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -23,98 +25,19 @@ vtb_value *vtb__as_type(vtb_builder *b, vtb_value *x, const vtb_type *t) {
   return vtb__has_type(x, t) ? x : vtb_b_broadcast(b, x, t);
 }
 
-static double fold_unary(vtb_op op, double x, bool *known) {
-  switch (op) {
-  case VTB_OP_neg:
-    return -x;
-  case VTB_OP_abs:
-    return fabs(x);
-  case VTB_OP_sign:
-    return (x > 0) - (x < 0);
-  case VTB_OP_exp:
-    return exp(x);
-  case VTB_OP_log:
-    return log(x);
-  case VTB_OP_sqrt:
-    return sqrt(x);
-  case VTB_OP_rsqrt:
-    return 1 / sqrt(x);
-  case VTB_OP_square:
-    return x * x;
-  case VTB_OP_sin:
-    return sin(x);
-  case VTB_OP_cos:
-    return cos(x);
-  case VTB_OP_tanh:
-    return tanh(x);
-  case VTB_OP_erf:
-    return erf(x);
-  case VTB_OP_sigmoid:
-    return 1 / (1 + exp(-x));
-  case VTB_OP_log_sigmoid:
-    return x < 0 ? x - log1p(exp(x)) : -log1p(exp(-x));
-  case VTB_OP_softplus:
-    return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
-  case VTB_OP_silu:
-    return x / (1 + exp(-x));
-  case VTB_OP_relu:
-    return x > 0 ? x : 0;
-  case VTB_OP_floor:
-    return floor(x);
-  case VTB_OP_stop_gradient:
-    return x;
-  default:
-    *known = false;
-    return 0;
-  }
-}
-
-static double fold_binary(vtb_op op, double x, double y, bool *known) {
-  switch (op) {
-  case VTB_OP_add:
-    return x + y;
-  case VTB_OP_sub:
-    return x - y;
-  case VTB_OP_mul:
-    return x * y;
-  case VTB_OP_div:
-    return x / y;
-  case VTB_OP_max:
-    return x > y ? x : y;
-  case VTB_OP_min:
-    return x < y ? x : y;
-  case VTB_OP_pow:
-    return pow(x, y);
-  case VTB_OP_gt:
-    return x > y;
-  case VTB_OP_ge:
-    return x >= y;
-  case VTB_OP_eq:
-    return x == y;
-  default:
-    *known = false;
-    return 0;
-  }
-}
-
 static vtb_value *splat(vtb_builder *b, double value, const vtb_type *type) {
   vtb_attr a = VTB_A_FLOAT("value", value);
   return vtb_build_typed(b, VTB_OP_constant, NULL, 0, &a, 1, type, 1)->results[0];
 }
 
 static vtb_value *fold_constants(vtb_builder *b, vtb_inst *inst) {
-  double x = 0, y = 0, value = 0;
-  bool known = true;
-  if (inst->results[0]->type.dtype != VTB_F32 || inst->operands[0]->type.dtype != VTB_F32)
-    return NULL;
-  if (!vtb__splat(inst->operands[0], &x)) return NULL;
-  if (inst->n_operands == 1)
-    value = fold_unary(inst->op, x, &known);
-  else if (inst->n_operands == 2 && vtb__splat(inst->operands[1], &y))
-    value = fold_binary(inst->op, x, y, &known);
-  else
-    return NULL;
-  return known && isfinite(value) ? splat(b, value, &inst->results[0]->type) : NULL;
+  double x[VTB_SCALAR_OPERANDS];
+  if (!vtb_scalar_get(inst->op) || inst->results[0]->type.dtype != VTB_F32) return NULL;
+  for (int i = 0; i < inst->n_operands; i++)
+    if (inst->operands[i]->type.dtype != VTB_F32 || !vtb__splat(inst->operands[i], &x[i]))
+      return NULL;
+  double value = vtb_scalar_eval(inst->op, x);
+  return isfinite(value) ? splat(b, value, &inst->results[0]->type) : NULL;
 }
 
 /* The operand of v's definition if that is a plain `op`. */

@@ -6,6 +6,7 @@
  * else indices are clamped, and both sides are.
  */
 #include "codegen/body/body.h"
+#include "ir/scalar.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -241,24 +242,8 @@ static void *eval_shape(vtb_body *b, const vtb_value *v, const vtb_index *index)
 /* ---- values ---------------------------------------------------------------------------------- */
 
 bool vtb__is_costly(vtb_op op) {
-  switch (op) {
-  case VTB_OP_exp:
-  case VTB_OP_log:
-  case VTB_OP_sin:
-  case VTB_OP_cos:
-  case VTB_OP_tanh:
-  case VTB_OP_erf:
-  case VTB_OP_sigmoid:
-  case VTB_OP_log_sigmoid:
-  case VTB_OP_softplus:
-  case VTB_OP_silu:
-  case VTB_OP_gelu:
-  case VTB_OP_gelu_tanh:
-  case VTB_OP_pow:
-    return true;
-  default:
-    return false;
-  }
+  const vtb_scalar *s = vtb_scalar_get(op);
+  return s && s->costly;
 }
 
 static void *eval_elementwise(vtb_body *b, const vtb_value *v, const vtb_index *index) {

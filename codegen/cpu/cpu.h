@@ -166,16 +166,6 @@ LLVMValueRef vtb_cpu_exp(vtb_cpu *c, LLVMValueRef x);
  * number without meaning below 2e-38 between -127 and -126. */
 LLVMValueRef vtb_cpu_exp2(vtb_cpu *c, LLVMValueRef x);
 LLVMValueRef vtb_cpu_log(vtb_cpu *c, LLVMValueRef x);
-LLVMValueRef vtb_cpu_log1p(vtb_cpu *c, LLVMValueRef x); /* x > -1 */
-LLVMValueRef vtb_cpu_tanh(vtb_cpu *c, LLVMValueRef x);
-LLVMValueRef vtb_cpu_erf(vtb_cpu *c, LLVMValueRef x);
-LLVMValueRef vtb_cpu_sin(vtb_cpu *c, LLVMValueRef x);
-LLVMValueRef vtb_cpu_cos(vtb_cpu *c, LLVMValueRef x);
-LLVMValueRef vtb_cpu_sigmoid(vtb_cpu *c, LLVMValueRef x);
-LLVMValueRef vtb_cpu_log_sigmoid(vtb_cpu *c, LLVMValueRef x);
-LLVMValueRef vtb_cpu_softplus(vtb_cpu *c, LLVMValueRef x);
-LLVMValueRef vtb_cpu_gelu(vtb_cpu *c, LLVMValueRef x);
-LLVMValueRef vtb_cpu_gelu_tanh(vtb_cpu *c, LLVMValueRef x);
 /* Any elementwise op of the table on f32 scalars or vectors; args has as many values as the op has
  * operands. */
 LLVMValueRef vtb_cpu_scalar_op(vtb_cpu *c, vtb_op op, LLVMValueRef *args);

@@ -74,24 +74,17 @@ static vtb__val b_chunkwise(vtb__eval *e, vtb__args *a) {
   return (vtb__val){.kind = VTB__MODE, .u.mode = {"chunkwise", n}};
 }
 
-static vtb__val whole(vtb__eval *e, vtb__args *a, double (*f)(double), vtb_op op, bool has_op) {
+static vtb__val b_ceil(vtb__eval *e, vtb__args *a) {
   vtb__val v = vtb__take(e, a, "x");
-  if (v.kind == VTB__TENSOR && has_op) return vtb__elementwise1(e, op, v, a->span);
   if (v.kind == VTB__INT || v.kind == VTB__ERROR) return v;
   if (v.kind != VTB__FLOAT)
     return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span, "%s takes a number, not %s", a->name,
                        vtb__describe(e, v));
-  double d = f(v.u.f);
+  double d = ceil(v.u.f);
   if (!(fabs(d) < 9e18))
     return vtb__report(e, VTB_DIAG_INTEGER_OVERFLOW, a->span,
                        "the result does not fit into 64 bits");
   return vtb__int((int64_t)d);
-}
-static vtb__val b_floor(vtb__eval *e, vtb__args *a) {
-  return whole(e, a, floor, VTB_OP_floor, true);
-}
-static vtb__val b_ceil(vtb__eval *e, vtb__args *a) {
-  return whole(e, a, ceil, VTB_OP_floor, false);
 }
 
 static vtb__val b_float(vtb__eval *e, vtb__args *a) {
@@ -104,12 +97,12 @@ static vtb__val b_float(vtb__eval *e, vtb__args *a) {
 }
 
 static const vtb__builtin value_builtins[] = {
-    {"len", b_len},     {"size", b_size}, {"path", b_path},   {"chunkwise", b_chunkwise},
-    {"floor", b_floor}, {"ceil", b_ceil}, {"float", b_float}, {NULL, NULL}};
+    {"len", b_len},   {"size", b_size},   {"path", b_path}, {"chunkwise", b_chunkwise},
+    {"ceil", b_ceil}, {"float", b_float}, {NULL, NULL}};
 
 static const vtb__builtin *const tables[] = {
-    value_builtins,         vtb__tensor_builtins,    vtb__token_builtins, vtb__step_builtins,
-    vtb__sequence_builtins, vtb__attention_builtins, vtb__buffer_builtins};
+    value_builtins,     vtb__scalar_builtins,   vtb__tensor_builtins,    vtb__token_builtins,
+    vtb__step_builtins, vtb__sequence_builtins, vtb__attention_builtins, vtb__buffer_builtins};
 enum { N_TABLES = sizeof tables / sizeof *tables };
 static const vtb__builtin tapped = {"tapped", NULL};
 static const char *const init_names[] = {
@@ -167,7 +160,7 @@ vtb__val vtb__builtin_call(vtb__eval *e, const vtb__builtin *b, const vtb_expr *
   a.at = VTB_NEW_ARRAY(&e->arena, vtb__val, n);
   a.used = VTB_NEW_ARRAY(&e->arena, bool, n);
   bool inexact = e->inexact;
-  e->inexact = b->fn == b_floor || b->fn == b_ceil;
+  e->inexact = vtb__rounds(b) || b->fn == b_ceil;
   if (x->u.call.self) a.at[at++] = vtb__expr(e, x->u.call.self);
   for (size_t i = 0; i < list->n; i++) a.at[at++] = vtb__expr(e, list->at[i]->value);
   e->inexact = inexact;

@@ -2,79 +2,7 @@
  * axes. */
 #include "frontend/lang/value.h"
 
-#include <math.h>
-
-/* ---- elementwise ----------------------------------------------------------------------------- */
-
-static double d_rsqrt(double x) { return 1 / sqrt(x); }
-static double d_square(double x) { return x * x; }
-static double d_sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }
-static double d_sigmoid(double x) { return 1 / (1 + exp(-x)); }
-static double d_relu(double x) { return x > 0 ? x : 0; }
-
-static const struct unary {
-  const char *name;
-  vtb_op op;
-  double (*fold)(double);
-} unaries[] = {{"exp", VTB_OP_exp, exp},
-               {"log", VTB_OP_log, log},
-               {"sqrt", VTB_OP_sqrt, sqrt},
-               {"rsqrt", VTB_OP_rsqrt, d_rsqrt},
-               {"square", VTB_OP_square, d_square},
-               {"abs", VTB_OP_abs, fabs},
-               {"sign", VTB_OP_sign, d_sign},
-               {"sin", VTB_OP_sin, sin},
-               {"cos", VTB_OP_cos, cos},
-               {"tanh", VTB_OP_tanh, tanh},
-               {"erf", VTB_OP_erf, erf},
-               {"sigmoid", VTB_OP_sigmoid, d_sigmoid},
-               {"log_sigmoid", VTB_OP_log_sigmoid, NULL},
-               {"softplus", VTB_OP_softplus, NULL},
-               {"silu", VTB_OP_silu, NULL},
-               {"gelu", VTB_OP_gelu, NULL},
-               {"gelu_tanh", VTB_OP_gelu_tanh, NULL},
-               {"relu", VTB_OP_relu, d_relu},
-               {"stop_gradient", VTB_OP_stop_gradient, NULL}};
-
-static vtb__val b_unary(vtb__eval *e, vtb__args *a) {
-  const struct unary *u = unaries;
-  while (strcmp(u->name, a->name) != 0) u++;
-  vtb__val x = vtb__take(e, a, "x");
-  if (x.kind == VTB__TENSOR || (vtb__is_number(x) && !u->fold && e->frame))
-    return vtb__elementwise1(e, u->op, x, a->span);
-  if (x.kind == VTB__ERROR) return x;
-  if (!vtb__is_number(x) || !u->fold)
-    return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span, "%s takes a tensor or a number, not %s",
-                       a->name, vtb__describe(e, x));
-  if (x.kind == VTB__INT && (u->fold == fabs || u->fold == d_sign) && x.u.i != INT64_MIN)
-    return vtb__int(u->fold == fabs ? llabs(x.u.i) : (x.u.i > 0) - (x.u.i < 0));
-  double d = u->fold(vtb__val_number(x));
-  if (!isfinite(d))
-    return vtb__report(e, VTB_DIAG_BAD_VALUE, a->span, "%s of %s is not a finite number", a->name,
-                       vtb__describe(e, x));
-  return vtb__float(d);
-}
-
-static vtb__val b_binary(vtb__eval *e, vtb__args *a) {
-  vtb__val x = vtb__take(e, a, "x"), y = vtb__take(e, a, "y");
-  if (x.kind == VTB__ERROR || y.kind == VTB__ERROR) return VTB__ERR;
-  bool is_max = strcmp(a->name, "max") == 0, is_min = strcmp(a->name, "min") == 0;
-  if (!vtb__is_number(x) || !vtb__is_number(y))
-    return vtb__elementwise(e,
-                            is_max   ? VTB_OP_max
-                            : is_min ? VTB_OP_min
-                                     : VTB_OP_pow,
-                            x, y, a->span);
-  double dx = vtb__val_number(x), dy = vtb__val_number(y);
-  if (is_max) return dx > dy ? x : y;
-  if (is_min) return dx < dy ? x : y;
-  double d = pow(dx, dy);
-  if (!isfinite(d))
-    return vtb__report(e, VTB_DIAG_BAD_VALUE, a->span, "the power is not a finite number");
-  if (x.kind == VTB__INT && y.kind == VTB__INT && y.u.i >= 0 && fabs(d) < 9e15)
-    return vtb__int((int64_t)d);
-  return vtb__float(d);
-}
+/* ---- elementwise; the rows of ir/scalar_ops.def are in builtin_scalar.c ---------------------- */
 
 static vtb__val b_select(vtb__eval *e, vtb__args *a) {
   vtb__val c, x, y;
@@ -126,7 +54,7 @@ static vtb__val over_batch(vtb__eval *e, vtb_value *x, int64_t axis, bool keep, 
   vtb_value *one = b ? vtb_b_splat(b, 1, &ones) : NULL;
   if (!one || !(b = vtb__at(e, span))) return VTB__ERR;
   vtb_value *count = vtb_b_reduce(b, VTB_OP_reduce_sum, one, &axis, 1, keep);
-  return vtb__elementwise(e, VTB_OP_div, sum, vtb__tensor(count, NULL), span);
+  return vtb__elementwise2(e, VTB_OP_div, sum, vtb__tensor(count, NULL), span);
 }
 
 static vtb__val b_reduce(vtb__eval *e, vtb__args *a) {
@@ -142,8 +70,8 @@ static vtb__val b_reduce(vtb__eval *e, vtb__args *a) {
   vtb__val y = vtb__tensor(r, tokens ? NULL : x.u.t.layout);
   if (strcmp(a->name, "mean") != 0 || y.kind == VTB__ERROR) return y;
   if (v->type.dim[axis].size == VTB_DYN) return over_batch(e, v, axis, keep, y, a->span);
-  return vtb__elementwise(e, VTB_OP_mul, y, vtb__float(1.0 / (double)v->type.dim[axis].size),
-                          a->span);
+  return vtb__elementwise2(e, VTB_OP_mul, y, vtb__float(1.0 / (double)v->type.dim[axis].size),
+                           a->span);
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
@@ -564,29 +492,7 @@ static vtb__val b_sample_mask(vtb__eval *e, vtb__args *a) {
            : VTB__ERR;
 }
 
-const vtb__builtin vtb__tensor_builtins[] = {{"exp", b_unary},
-                                             {"log", b_unary},
-                                             {"sqrt", b_unary},
-                                             {"rsqrt", b_unary},
-                                             {"square", b_unary},
-                                             {"abs", b_unary},
-                                             {"sign", b_unary},
-                                             {"sin", b_unary},
-                                             {"cos", b_unary},
-                                             {"tanh", b_unary},
-                                             {"erf", b_unary},
-                                             {"sigmoid", b_unary},
-                                             {"log_sigmoid", b_unary},
-                                             {"softplus", b_unary},
-                                             {"silu", b_unary},
-                                             {"gelu", b_unary},
-                                             {"gelu_tanh", b_unary},
-                                             {"relu", b_unary},
-                                             {"stop_gradient", b_unary},
-                                             {"max", b_binary},
-                                             {"min", b_binary},
-                                             {"pow", b_binary},
-                                             {"select", b_select},
+const vtb__builtin vtb__tensor_builtins[] = {{"select", b_select},
                                              {"mean", b_reduce},
                                              {"sum", b_reduce},
                                              {"amax", b_reduce},

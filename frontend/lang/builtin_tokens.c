@@ -354,8 +354,8 @@ static vtb__val b_center_mean(vtb__eval *e, vtb__args *a) {
   v = vtb_b_slice(b, v, 1, r0, r1, 1);
   v = vtb_b_slice(b, v, 2, c0, c1, 1);
   v = vtb_b_reduce(b, VTB_OP_reduce_sum, v, axes, 2, false);
-  return vtb__elementwise(e, VTB_OP_mul, vtb__tensor(v, NULL),
-                          vtb__float(1.0 / (double)((r1 - r0) * (c1 - c0))), a->span);
+  return vtb__elementwise2(e, VTB_OP_mul, vtb__tensor(v, NULL),
+                           vtb__float(1.0 / (double)((r1 - r0) * (c1 - c0))), a->span);
 }
 
 /* ---- images and tables ----------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
  * Broadcasting is numpy's, with two rules by name: a value per sample (one axis, "B") meets the
  * batch axis of a larger operand; inside a recurrence axes are matched by their names. */
 #include "frontend/lang/value.h"
+#include "ir/scalar.h"
 
 #include <math.h>
 
@@ -40,13 +41,6 @@ vtb_value *vtb__as_tensor(vtb__eval *e, vtb__val v, vtb_span span) {
 
 /* ---- elementwise ----------------------------------------------------------------------------- */
 
-vtb__val vtb__elementwise1(vtb__eval *e, vtb_op op, vtb__val a, vtb_span span) {
-  vtb_value *x = vtb__as_tensor(e, a, span);
-  vtb_builder *b = x ? vtb__at(e, span) : NULL;
-  if (!b) return VTB__ERR;
-  return vtb__tensor(vtb_b_unary(b, op, x), a.kind == VTB__TENSOR ? a.u.t.layout : NULL);
-}
-
 static bool is_name(const char *name, const char *want) { return name && strcmp(name, want) == 0; }
 
 /* [B] against [B, ...]: gives the vector the other's rank. */
@@ -71,28 +65,51 @@ static bool broadcasts(vtb__eval *e, vtb__val a, vtb__val b, vtb_value *x, vtb_v
   return false;
 }
 
-vtb__val vtb__elementwise(vtb__eval *e, vtb_op op, vtb__val a, vtb__val b, vtb_span span) {
-  const vtb__layout *l = vtb__layout_merge(e, a, b, span);
-  if (!l) return VTB__ERR;
-  vtb_value *x = vtb__as_tensor(e, a, span), *y = vtb__as_tensor(e, b, span);
-  if (!x || !y) return VTB__ERR;
-  vtb_type named = {0};
-  bool in_step = e->frame && e->frame->step;
-  if (in_step) {
-    if (!vtb__step_align(e, &x, &y, &named, span)) return VTB__ERR;
+/* x and y with the same axes; in a step *named tells their names. */
+static bool fit(vtb__eval *e, const vtb__val *a, vtb_value **x, vtb__val b, vtb_value **y,
+                vtb_type *named, vtb_span span) {
+  if (e->frame && e->frame->step) {
+    if (!vtb__step_align(e, x, y, named, span)) return false;
   } else {
-    x = per_sample(e, x, &y->type, span);
-    y = x ? per_sample(e, y, &x->type, span) : NULL;
-    if (!x || !y) return VTB__ERR;
+    *x = per_sample(e, *x, &(*y)->type, span);
+    *y = *x ? per_sample(e, *y, &(*x)->type, span) : NULL;
+    if (!*x || !*y) return false;
   }
-  if (!broadcasts(e, a, b, x, y, span)) return VTB__ERR;
-  vtb_builder *bl = vtb__at(e, span);
-  if (!bl) return VTB__ERR;
-  vtb_value *r = vtb_b_binary(bl, op, x, y);
-  if (r && in_step)
-    for (int i = 0; i < r->type.rank; i++)
-      r->type.dim[i].name = vtb_intern(e->module, named.dim[i].name);
-  return vtb__tensor(r, l);
+  return broadcasts(e, *a, b, *x, *y, span);
+}
+
+/* What the first operand gains from a later one, those before that gain in a second round. */
+static bool fit_all(vtb__eval *e, const vtb__val *a, vtb_value **x, int n, vtb_type *named,
+                    vtb_span span) {
+  for (int round = 0; round < (n > 2 ? 2 : 1); round++)
+    for (int i = 1; i < n; i++)
+      if (!fit(e, a, &x[0], a[i], &x[i], named, span)) return false;
+  return true;
+}
+
+vtb__val vtb__elementwise(vtb__eval *e, vtb_op op, const vtb__val *a, int n, vtb_span span) {
+  vtb_value *x[VTB_SCALAR_OPERANDS];
+  vtb__val merged = a[0];
+  for (int i = 1; i < n; i++) {
+    const vtb__layout *l = vtb__layout_merge(e, merged, a[i], span);
+    if (!l) return VTB__ERR;
+    merged = (vtb__val){.kind = VTB__TENSOR, .u.t.layout = l};
+  }
+  for (int i = 0; i < n; i++)
+    if (!(x[i] = vtb__as_tensor(e, a[i], span))) return VTB__ERR;
+  vtb_type named = {0};
+  if (!fit_all(e, a, x, n, &named, span)) return VTB__ERR;
+  vtb_builder *b = vtb__at(e, span);
+  vtb_inst *inst = b ? vtb_build(b, op, x, n, NULL, 0) : NULL;
+  if (!inst) return VTB__ERR;
+  vtb_value *r = inst->results[0];
+  for (int i = 0; n > 1 && e->frame->step && i < r->type.rank; i++)
+    r->type.dim[i].name = vtb_intern(e->module, named.dim[i].name);
+  return vtb__tensor(r, merged.kind == VTB__TENSOR ? merged.u.t.layout : NULL);
+}
+
+vtb__val vtb__elementwise2(vtb__eval *e, vtb_op op, vtb__val a, vtb__val b, vtb_span span) {
+  return vtb__elementwise(e, op, (vtb__val[]){a, b}, 2, span);
 }
 
 /* ---- integers -------------------------------------------------------------------------------- */
@@ -183,18 +200,18 @@ static vtb__val bad_operands(vtb__eval *e, vtb_binary_op op, vtb__val a, vtb__va
 static vtb__val binary_tensor(vtb__eval *e, vtb_binary_op op, vtb__val a, vtb__val b,
                               vtb_span span) {
   static const vtb_op ops[] = {VTB_OP_add, VTB_OP_sub, VTB_OP_mul, VTB_OP_div};
-  if (op <= VTB_BIN_DIV) return vtb__elementwise(e, ops[op], a, b, span);
+  if (op <= VTB_BIN_DIV) return vtb__elementwise2(e, ops[op], a, b, span);
   switch (op) {
   case VTB_BIN_GT:
-    return vtb__elementwise(e, VTB_OP_gt, a, b, span);
+    return vtb__elementwise2(e, VTB_OP_gt, a, b, span);
   case VTB_BIN_GE:
-    return vtb__elementwise(e, VTB_OP_ge, a, b, span);
+    return vtb__elementwise2(e, VTB_OP_ge, a, b, span);
   case VTB_BIN_LT:
-    return vtb__elementwise(e, VTB_OP_gt, b, a, span);
+    return vtb__elementwise2(e, VTB_OP_gt, b, a, span);
   case VTB_BIN_LE:
-    return vtb__elementwise(e, VTB_OP_ge, b, a, span);
+    return vtb__elementwise2(e, VTB_OP_ge, b, a, span);
   case VTB_BIN_EQ:
-    return vtb__elementwise(e, VTB_OP_eq, a, b, span);
+    return vtb__elementwise2(e, VTB_OP_eq, a, b, span);
   default:
     return bad_operands(e, op, a, b, span);
   }
@@ -236,7 +253,7 @@ vtb__val vtb__unary(vtb__eval *e, vtb_unary_op op, vtb__val v, vtb_span span) {
   case VTB_UNARY_NEG:
     if (v.kind == VTB__INT) return v.u.i == INT64_MIN ? overflow(e, span) : vtb__int(-v.u.i);
     if (v.kind == VTB__FLOAT) return vtb__float(-v.u.f);
-    if (v.kind == VTB__TENSOR) return vtb__elementwise1(e, VTB_OP_neg, v, span);
+    if (v.kind == VTB__TENSOR) return vtb__elementwise(e, VTB_OP_neg, &v, 1, span);
     break;
   case VTB_UNARY_NOT:
     if (v.kind == VTB__BOOL) return vtb__bool(!v.u.b);

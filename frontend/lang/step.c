@@ -59,7 +59,7 @@ static vtb__val b_outer(vtb__eval *e, vtb__args *a) {
     return vtb__report(e, VTB_DIAG_SHAPE_MISMATCH, a->span,
                        "outer of %s and %s, which have an axis in common; write *",
                        vtb__describe(e, x), vtb__describe(e, y));
-  return vtb__elementwise(e, VTB_OP_mul, x, y, a->span);
+  return vtb__elementwise2(e, VTB_OP_mul, x, y, a->span);
 }
 
 /* rename_axis(x, "J", "K"): axis J of x as axis K, which has the same size: for a matrix that maps

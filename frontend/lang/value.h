@@ -298,8 +298,9 @@ vtb__val vtb__run_body_value(vtb__eval *e, const vtb_stmt_list *body);
 vtb__val vtb__unary(vtb__eval *e, vtb_unary_op op, vtb__val v, vtb_span span);
 vtb__val vtb__binary(vtb__eval *e, vtb_binary_op op, vtb__val a, vtb__val b, vtb_span span);
 /* The elementwise op on tensors and numbers, layouts merged. */
-vtb__val vtb__elementwise(vtb__eval *e, vtb_op op, vtb__val a, vtb__val b, vtb_span span);
-vtb__val vtb__elementwise1(vtb__eval *e, vtb_op op, vtb__val a, vtb_span span);
+/* An op of ir/scalar_ops.def: n tensors or numbers, brought to the same axes. */
+vtb__val vtb__elementwise(vtb__eval *e, vtb_op op, const vtb__val *a, int n, vtb_span span);
+vtb__val vtb__elementwise2(vtb__eval *e, vtb_op op, vtb__val a, vtb__val b, vtb_span span);
 vtb_value *vtb__as_tensor(vtb__eval *e, vtb__val v, vtb_span span); /* numbers become constants */
 /* The builder, at `span`; counts the instruction. NULL past the limit. */
 vtb_builder *vtb__at(vtb__eval *e, vtb_span span);
@@ -390,8 +391,10 @@ size_t vtb__builtin_names(const char ***out); /* malloc'd array */
 vtb__val vtb__builtin_call(vtb__eval *e, const vtb__builtin *b, const vtb_expr *x);
 extern const char *const vtb__words[]; /* of orders, modes and the like; NULL ends */
 bool vtb__builtin_name(vtb__eval *e, const char *name,
-                       vtb__val *out); /* rows, auto, zeros, training ... */
-extern const vtb__builtin vtb__tensor_builtins[], vtb__token_builtins[], vtb__step_builtins[];
+                       vtb__val *out);   /* rows, auto, zeros, training ... */
+bool vtb__rounds(const vtb__builtin *b); /* floor and its like: gives an int of any number */
+extern const vtb__builtin vtb__scalar_builtins[], vtb__tensor_builtins[], vtb__token_builtins[],
+    vtb__step_builtins[];
 extern const size_t vtb__n_token_builtins;
 extern const vtb__builtin vtb__sequence_builtins[], vtb__attention_builtins[],
     vtb__buffer_builtins[];

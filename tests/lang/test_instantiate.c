@@ -450,6 +450,25 @@ TEST(users_variant) {
   vtb_unit_free(u);
 }
 
+/* Builtins of numbers, by the column `language` of their rows. */
+TEST(rows_of_numbers) {
+  vtb_unit *u;
+  vtb_module *m =
+      text_model("model m(n: int = 7) {\n  input x: tokens[2x2, 4]\n"
+                 "  output y = matmul(x, param \"a\": [abs(-3), floor(4.9)] ~ zeros)\n"
+                 "  output z = matmul(x, param \"b\": [max(5, 2.5), pow(2, 2)] ~ zeros)\n"
+                 "  output w = x * gelu(2) + x * floor(n / 2) + x * square(3)\n}\n",
+                 &u);
+  vtb_strbuf text = {0};
+  if (m) vtb_module_print(m, &(vtb_print_options){0}, &text);
+  CHECK(m && strstr(text.at, "%a: f32[3, 4]") && strstr(text.at, "%b: f32[5, 4]"));
+  CHECK(m && strstr(text.at, "value = 1.9544997361036416}") && strstr(text.at, "value = 3}") &&
+        strstr(text.at, "value = 9}"));
+  vtb_strbuf_free(&text);
+  vtb_module_free(m);
+  vtb_unit_free(u);
+}
+
 TEST(directions_with_suffixes) {
   static const char text[] =
       "use std.nn\nmodel m() {\n  input x: tokens[2x3, 8]\n"
@@ -571,6 +590,7 @@ int main(void) {
   RUN(block_and_function_as_entries);
   RUN(config_must_mean_something);
   RUN(users_variant);
+  RUN(rows_of_numbers);
   RUN(directions_with_suffixes);
   RUN(steps_broadcast_by_axis_name);
   RUN(wrong_uses_have_their_codes);

@@ -458,6 +458,34 @@ TEST(gains_along_a_state_axis_must_be_bounded) {
   if (m) vtb_module_free(before), vtb_module_free(m);
 }
 
+/* exp(g) with g made so that it is at most 0, by the rows of its ops: constant signs, and what
+ * moves one way from zero. */
+TEST(bounded_gains_are_seen_through_rows) {
+  static const char *const at_most_0[] = {
+      "%p = softplus %i : f32[3]\n  %h = tanh %p : f32[3]\n  %l = neg %h : f32[3]",
+      "%p = square %i : f32[3]\n  %h = abs %i : f32[3]\n  %z = neg %p : f32[3]\n"
+      "  %l = sub %z, %h : f32[3]",
+      "%p = relu %i : f32[3]\n  %h = log_sigmoid %i : f32[3]\n  %l = mul %p, %h : f32[3]",
+      "%p = log_sigmoid %i : f32[3]\n  %l = min %i, %p : f32[3]"};
+  static const char *const open[] = {"%l = tanh %i : f32[3]",
+                                     "%p = softplus %i : f32[3]\n  %l = sub %i, %p : f32[3]",
+                                     "%p = log_sigmoid %i : f32[3]\n  %l = max %i, %p : f32[3]"};
+  for (int k = 0; k < 7; k++) {
+    char body[400];
+    snprintf(body, sizeof body,
+             "  %s\n  %%e = exp %%l : f32[3]\n  %%t = mul %%e, %%u : f32[3]\n"
+             "  %%s2 = add %%s, %%t : f32[3]",
+             k < 4 ? at_most_0[k] : open[k - 4]);
+    if (k >= 4) {
+      check_refused(3004, "its gain varies", one_state(body));
+      continue;
+    }
+    vtb_module *m = one_state(body);
+    CHECK_MSG(m && run_passes(m, "recurrence,simplify,dce"), "%s", body);
+    vtb_module_free(m);
+  }
+}
+
 static const char *const two_states =
     "entry func @f(%%u: f32[B, N=6], %%a: f32[B, N=6]) -> (f32[B, N=6]) {\n  %%y, %%x1, %%x2, %%m "
     "= recurrence @s(%%u, "
@@ -507,6 +535,7 @@ int main(void) {
   RUN(updates_that_explode_are_refused);
   RUN(features_that_are_sums_stay_factors);
   RUN(gains_along_a_state_axis_must_be_bounded);
+  RUN(bounded_gains_are_seen_through_rows);
   RUN(a_state_may_read_another_one_way);
   return test_done();
 }

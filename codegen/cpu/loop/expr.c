@@ -220,43 +220,44 @@ static LLVMValueRef pick_int(vtb_expr *e, LLVMIntPredicate p, LLVMValueRef x, LL
   return LLVMBuildSelect(e->c->b, LLVMBuildICmp(e->c->b, p, x, y, ""), x, y, "");
 }
 
-static LLVMValueRef int_op(vtb_expr *e, vtb_op op, LLVMValueRef *a) {
+/* Forms on i32, int_<name>: wrapping arithmetic. */
+#define INT(name) static LLVMValueRef int_##name(vtb_expr *e, LLVMValueRef *a)
+
+INT(neg) { return LLVMBuildSub(e->c->b, like_int(e, a[0], 0), a[0], ""); }
+INT(abs) { return pick_int(e, LLVMIntSGT, a[0], int_neg(e, a)); }
+INT(square) { return LLVMBuildMul(e->c->b, a[0], a[0], ""); }
+INT(stop_gradient) { return (void)e, a[0]; }
+INT(add) { return LLVMBuildAdd(e->c->b, a[0], a[1], ""); }
+INT(sub) { return LLVMBuildSub(e->c->b, a[0], a[1], ""); }
+INT(mul) { return LLVMBuildMul(e->c->b, a[0], a[1], ""); }
+INT(max) { return pick_int(e, LLVMIntSGT, a[0], a[1]); }
+INT(min) { return pick_int(e, LLVMIntSLT, a[0], a[1]); }
+INT(gt) { return int_truth(e, LLVMIntSGT, a[0], a[1]); }
+INT(ge) { return int_truth(e, LLVMIntSGE, a[0], a[1]); }
+INT(eq) { return int_truth(e, LLVMIntEQ, a[0], a[1]); }
+
+INT(sign) {
   LLVMBuilderRef b = e->c->b;
-  LLVMValueRef zero = like_int(e, a[0], 0), minus;
-  switch (op) {
-  case VTB_OP_neg:
-    return LLVMBuildSub(b, zero, a[0], "");
-  case VTB_OP_abs:
-    return pick_int(e, LLVMIntSGT, a[0], LLVMBuildSub(b, zero, a[0], ""));
-  case VTB_OP_sign:
-    minus = LLVMBuildAShr(b, a[0], like_int(e, a[0], 31), "");
-    return LLVMBuildOr(
-        b, minus,
-        LLVMBuildZExt(b, LLVMBuildICmp(b, LLVMIntSGT, a[0], zero, ""), LLVMTypeOf(a[0]), ""), "");
-  case VTB_OP_square:
-    return LLVMBuildMul(b, a[0], a[0], "");
-  case VTB_OP_stop_gradient:
-    return a[0];
-  case VTB_OP_add:
-    return LLVMBuildAdd(b, a[0], a[1], "");
-  case VTB_OP_sub:
-    return LLVMBuildSub(b, a[0], a[1], "");
-  case VTB_OP_mul:
-    return LLVMBuildMul(b, a[0], a[1], "");
-  case VTB_OP_max:
-    return pick_int(e, LLVMIntSGT, a[0], a[1]);
-  case VTB_OP_min:
-    return pick_int(e, LLVMIntSLT, a[0], a[1]);
-  case VTB_OP_gt:
-    return int_truth(e, LLVMIntSGT, a[0], a[1]);
-  case VTB_OP_ge:
-    return int_truth(e, LLVMIntSGE, a[0], a[1]);
-  case VTB_OP_eq:
-    return int_truth(e, LLVMIntEQ, a[0], a[1]);
-  default:
-    vtb_bug("op %s of i32", vtb_op_get(op)->name);
-  }
+  LLVMValueRef minus = LLVMBuildAShr(b, a[0], like_int(e, a[0], 31), "");
+  LLVMValueRef plus = LLVMBuildICmp(b, LLVMIntSGT, a[0], like_int(e, a[0], 0), "");
+  return LLVMBuildOr(b, minus, LLVMBuildZExt(b, plus, LLVMTypeOf(a[0]), ""), "");
 }
+
+INT(select) {
+  LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(a[0]));
+  return LLVMBuildSelect(e->c->b, LLVMBuildICmp(e->c->b, LLVMIntNE, a[0], zero, ""), a[1], a[2],
+                         "");
+}
+
+/* No other op is given i32: vtb__shape_broadcast() sees to it. */
+#define FORM_ints(name) int_##name
+#define FORM_floats(name) NULL
+static LLVMValueRef (*const int_forms[VTB_OP_COUNT])(vtb_expr *e, LLVMValueRef *a) = {
+#define VTB_SCALAR(name, n, formula, adjoints, eval, cpu, cuda, ints, ...)                         \
+  [VTB_OP_##name] = FORM_##ints(name),
+#include "ir/scalar_ops.def"
+#undef VTB_SCALAR
+};
 
 static LLVMValueRef cast_op(vtb_expr *e, const vtb_inst *i, LLVMValueRef x) {
   vtb_dtype from = i->operands[0]->type.dtype, to = i->results[0]->type.dtype;
@@ -266,14 +267,6 @@ static LLVMValueRef cast_op(vtb_expr *e, const vtb_inst *i, LLVMValueRef x) {
   /* saturating, NaN to 0: no undefined values from any input */
   LLVMTypeRef over[] = {type, LLVMTypeOf(x)};
   return intrinsic2(e, "llvm.fptosi.sat", over[0], over[1], &x, 1);
-}
-
-static LLVMValueRef select_op(vtb_expr *e, const vtb_inst *i, LLVMValueRef *a) {
-  LLVMBuilderRef b = e->c->b;
-  LLVMValueRef cond = i->operands[0]->type.dtype == VTB_F32
-                          ? LLVMBuildFCmp(b, LLVMRealUNE, a[0], LLVMConstNull(LLVMTypeOf(a[0])), "")
-                          : LLVMBuildICmp(b, LLVMIntNE, a[0], LLVMConstNull(LLVMTypeOf(a[0])), "");
-  return LLVMBuildSelect(b, cond, a[1], a[2], "");
 }
 
 /* x * y + z may be contracted: the same on every thread and in every loop. */
@@ -289,8 +282,7 @@ static void *elementwise(vtb_body *b, const vtb_inst *i, void **operands) {
   for (int o = 0; o < i->n_operands; o++) a[o] = operands[o];
   unify(e, a, i->n_operands);
   if (i->op == VTB_OP_cast) return cast_op(e, i, a[0]);
-  if (i->op == VTB_OP_select) return select_op(e, i, a);
-  if (i->operands[0]->type.dtype == VTB_I32) return int_op(e, i->op, a);
+  if (i->operands[0]->type.dtype == VTB_I32) return int_forms[i->op](e, a);
   LLVMValueRef r = vtb_cpu_scalar_op(e->c, i->op, a);
   return i->op == VTB_OP_add || i->op == VTB_OP_sub || i->op == VTB_OP_mul ? contract(r) : r;
 }

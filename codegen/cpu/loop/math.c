@@ -5,6 +5,7 @@
  * stands beside each and is below half an ulp of the result. Argument reductions are the classical
  * ones (Cody and Waite 1980). */
 #include "codegen/cpu/cpu.h"
+#include "ir/scalar.h"
 
 #define INF __builtin_inf()
 
@@ -132,16 +133,6 @@ LLVMValueRef vtb_cpu_log(vtb_cpu *c, LLVMValueRef x) {
               y);
 }
 
-/* ln(1+x) = ln(u) x / (u - 1) with u = fl(1 + x): the rounding of u cancels in the quotient. */
-LLVMValueRef vtb_cpu_log1p(vtb_cpu *c, LLVMValueRef x) {
-  LLVMValueRef one = k(c, x, 1.0), u = fadd(c, x, one), d = fsub(c, u, one);
-  LLVMValueRef same = LLVMBuildFCmp(c->b, LLVMRealOEQ, d, k(c, x, 0.0), "");
-  LLVMValueRef q = fdiv(c, x, pick(c, same, one, d));
-  LLVMValueRef y = fmul(c, vtb_cpu_log(c, u), q);
-  y = pick(c, same, x, y);
-  return pick(c, LLVMBuildFCmp(c->b, LLVMRealOEQ, x, k(c, x, INF), ""), x, y);
-}
-
 /* ln(1 + e), e = e^-|x| in [0, 1]: 2 artanh s = s P(s^2) with s = e / (e + 2) in [0, 1/3]. */
 static LLVMValueRef log1p_exp_neg_abs(vtb_cpu *c, LLVMValueRef x) {
   LLVMValueRef e = vtb_cpu_exp(c, LLVMBuildFNeg(c->b, fabs_of(c, x), ""));
@@ -151,23 +142,10 @@ static LLVMValueRef log1p_exp_neg_abs(vtb_cpu *c, LLVMValueRef x) {
                    2.000000008)); /* 4e-9 */
 }
 
-LLVMValueRef vtb_cpu_log_sigmoid(vtb_cpu *c, LLVMValueRef x) {
-  return fsub(c, vtb_cpu_fmin(c, x, k(c, x, 0.0)), log1p_exp_neg_abs(c, x));
-}
-
-LLVMValueRef vtb_cpu_softplus(vtb_cpu *c, LLVMValueRef x) {
-  return fadd(c, vtb_cpu_fmax(c, x, k(c, x, 0.0)), log1p_exp_neg_abs(c, x));
-}
-
 /* ---- sigmoids -------------------------------------------------------------------------------- */
 
-LLVMValueRef vtb_cpu_sigmoid(vtb_cpu *c, LLVMValueRef x) {
-  LLVMValueRef one = k(c, x, 1.0);
-  return fdiv(c, one, fadd(c, one, vtb_cpu_exp(c, LLVMBuildFNeg(c->b, x, ""))));
-}
-
 /* |x| < 0.625: x + x^3 P(x^2); else 1 - 2 / (e^2|x| + 1). */
-LLVMValueRef vtb_cpu_tanh(vtb_cpu *c, LLVMValueRef x) {
+static LLVMValueRef tanh_of(vtb_cpu *c, LLVMValueRef x) {
   LLVMValueRef a = fabs_of(c, x), s = fmul(c, x, x), one = k(c, x, 1.0);
   LLVMValueRef p = POLY(c, s, -0.006096714166, 0.020997179, -0.05385090958, 0.1333276974,
                         -0.3333332894); /* 4.3e-8 */
@@ -179,7 +157,7 @@ LLVMValueRef vtb_cpu_tanh(vtb_cpu *c, LLVMValueRef x) {
 
 /* x P(x^2) / Q(x^2), a minimax fit on |x| <= 3.925, where erf is 1 - 3e-8: 1.9e-8, rounded to f32
  * 3.2e-7. */
-LLVMValueRef vtb_cpu_erf(vtb_cpu *c, LLVMValueRef x) {
+static LLVMValueRef erf_of(vtb_cpu *c, LLVMValueRef x) {
   x = pick(c, above(c, x, 3.925), k(c, x, 3.925), x);
   x = pick(c, less(c, x, -3.925), k(c, x, -3.925), x);
   LLVMValueRef s = fmul(c, x, x);
@@ -190,17 +168,6 @@ LLVMValueRef vtb_cpu_erf(vtb_cpu *c, LLVMValueRef x) {
   LLVMValueRef y = fdiv(c, fmul(c, x, p), q);
   y = pick(c, above(c, y, 1), k(c, x, 1), y);
   return pick(c, less(c, y, -1), k(c, x, -1), y);
-}
-
-LLVMValueRef vtb_cpu_gelu(vtb_cpu *c, LLVMValueRef x) {
-  LLVMValueRef half = fmul(c, x, k(c, x, 0.5));
-  return vtb_cpu_fma(c, half, vtb_cpu_erf(c, fmul(c, x, k(c, x, 0.70710678118654752))), half);
-}
-
-LLVMValueRef vtb_cpu_gelu_tanh(vtb_cpu *c, LLVMValueRef x) {
-  LLVMValueRef inner = vtb_cpu_fma(c, fmul(c, fmul(c, x, x), k(c, x, 0.044715)), x, x);
-  LLVMValueRef half = fmul(c, x, k(c, x, 0.5));
-  return vtb_cpu_fma(c, half, vtb_cpu_tanh(c, fmul(c, inner, k(c, x, 0.79788456080286536))), half);
 }
 
 /* ---- sine and cosine ------------------------------------------------------------------------- */
@@ -229,84 +196,96 @@ static LLVMValueRef sin_quadrant(vtb_cpu *c, LLVMValueRef x, uint32_t turn) {
   return floats(c, LLVMBuildXor(c->b, bits(c, y), sign, ""), x);
 }
 
-LLVMValueRef vtb_cpu_sin(vtb_cpu *c, LLVMValueRef x) { return sin_quadrant(c, x, 0); }
-LLVMValueRef vtb_cpu_cos(vtb_cpu *c, LLVMValueRef x) { return sin_quadrant(c, x, 1); }
-
 /* ---- the elementwise ops of the table -------------------------------------------------------- */
 
 static LLVMValueRef truth(vtb_cpu *c, LLVMRealPredicate p, LLVMValueRef x, LLVMValueRef y) {
   return pick(c, LLVMBuildFCmp(c->b, p, x, y, ""), k(c, x, 1.0), k(c, x, 0.0));
 }
 
-LLVMValueRef vtb_cpu_scalar_op(vtb_cpu *c, vtb_op op, LLVMValueRef *a) {
-  LLVMValueRef x = a[0], zero = k(c, x, 0.0), one = k(c, x, 1.0);
-  switch (op) {
-  case VTB_OP_neg:
-    return LLVMBuildFNeg(c->b, x, "");
-  case VTB_OP_abs:
-    return fabs_of(c, x);
-  case VTB_OP_sign: /* NaN falls through both tests to itself */
-    return pick(c, above(c, x, 0.0), one,
-                pick(c, less(c, x, 0.0), k(c, x, -1.0), fmul(c, x, zero)));
-  case VTB_OP_exp:
-    return vtb_cpu_exp(c, x);
-  case VTB_OP_log:
-    return vtb_cpu_log(c, x);
-  case VTB_OP_sqrt:
-    return vtb_cpu_intrinsic(c, "llvm.sqrt", &x, 1);
-  case VTB_OP_rsqrt:
-    return fdiv(c, one, vtb_cpu_intrinsic(c, "llvm.sqrt", &x, 1));
-  case VTB_OP_square:
-    return fmul(c, x, x);
-  case VTB_OP_sin:
-    return vtb_cpu_sin(c, x);
-  case VTB_OP_cos:
-    return vtb_cpu_cos(c, x);
-  case VTB_OP_tanh:
-    return vtb_cpu_tanh(c, x);
-  case VTB_OP_erf:
-    return vtb_cpu_erf(c, x);
-  case VTB_OP_sigmoid:
-    return vtb_cpu_sigmoid(c, x);
-  case VTB_OP_log_sigmoid:
-    return vtb_cpu_log_sigmoid(c, x);
-  case VTB_OP_softplus:
-    return vtb_cpu_softplus(c, x);
-  case VTB_OP_silu:
-    return fdiv(c, x, fadd(c, one, vtb_cpu_exp(c, LLVMBuildFNeg(c->b, x, ""))));
-  case VTB_OP_gelu:
-    return vtb_cpu_gelu(c, x);
-  case VTB_OP_gelu_tanh:
-    return vtb_cpu_gelu_tanh(c, x);
-  case VTB_OP_relu:
-    return pick(c, less(c, x, 0.0), zero, x);
-  case VTB_OP_floor:
-    return vtb_cpu_intrinsic(c, "llvm.floor", &x, 1);
-  case VTB_OP_stop_gradient:
-    return x;
-  case VTB_OP_add:
-    return fadd(c, x, a[1]);
-  case VTB_OP_sub:
-    return fsub(c, x, a[1]);
-  case VTB_OP_mul:
-    return fmul(c, x, a[1]);
-  case VTB_OP_div:
-    return fdiv(c, x, a[1]);
-  case VTB_OP_max:
-    return vtb_cpu_fmax(c, x, a[1]);
-  case VTB_OP_min:
-    return vtb_cpu_fmin(c, x, a[1]);
-  case VTB_OP_pow:
-    return vtb_cpu_exp(c, fmul(c, a[1], vtb_cpu_log(c, x)));
-  case VTB_OP_gt:
-    return truth(c, LLVMRealOGT, x, a[1]);
-  case VTB_OP_ge:
-    return truth(c, LLVMRealOGE, x, a[1]);
-  case VTB_OP_eq:
-    return truth(c, LLVMRealOEQ, x, a[1]);
-  case VTB_OP_select:
-    return pick(c, LLVMBuildFCmp(c->b, LLVMRealUNE, x, zero, ""), a[1], a[2]);
-  default:
-    vtb_bug("op %s is not elementwise", vtb_op_get(op)->name);
+/* Forms by hand, op_<name>. */
+#define OP(name) static LLVMValueRef op_##name(vtb_cpu *c, LLVMValueRef *a)
+
+OP(neg) { return LLVMBuildFNeg(c->b, a[0], ""); }
+OP(abs) { return fabs_of(c, a[0]); }
+OP(exp) { return vtb_cpu_exp(c, a[0]); }
+OP(log) { return vtb_cpu_log(c, a[0]); }
+OP(sqrt) { return vtb_cpu_intrinsic(c, "llvm.sqrt", a, 1); }
+OP(sin) { return sin_quadrant(c, a[0], 0); }
+OP(cos) { return sin_quadrant(c, a[0], 1); }
+OP(tanh) { return tanh_of(c, a[0]); }
+OP(erf) { return erf_of(c, a[0]); }
+OP(floor) { return vtb_cpu_intrinsic(c, "llvm.floor", a, 1); }
+OP(add) { return fadd(c, a[0], a[1]); }
+OP(sub) { return fsub(c, a[0], a[1]); }
+OP(mul) { return fmul(c, a[0], a[1]); }
+OP(div) { return fdiv(c, a[0], a[1]); }
+OP(max) { return vtb_cpu_fmax(c, a[0], a[1]); }
+OP(min) { return vtb_cpu_fmin(c, a[0], a[1]); }
+OP(gt) { return truth(c, LLVMRealOGT, a[0], a[1]); }
+OP(ge) { return truth(c, LLVMRealOGE, a[0], a[1]); }
+OP(eq) { return truth(c, LLVMRealOEQ, a[0], a[1]); }
+OP(relu) { return pick(c, less(c, a[0], 0.0), k(c, a[0], 0.0), a[0]); }
+
+/* NaN falls through both tests to itself. */
+OP(sign) {
+  LLVMValueRef x = a[0], otherwise = fmul(c, x, k(c, x, 0.0));
+  return pick(c, above(c, x, 0.0), k(c, x, 1.0),
+              pick(c, less(c, x, 0.0), k(c, x, -1.0), otherwise));
+}
+
+OP(select) {
+  LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(a[0]));
+  return pick(c, LLVMBuildFCmp(c->b, LLVMRealUNE, a[0], zero, ""), a[1], a[2]);
+}
+
+OP(log_sigmoid) {
+  return fsub(c, vtb_cpu_fmin(c, a[0], k(c, a[0], 0.0)), log1p_exp_neg_abs(c, a[0]));
+}
+OP(softplus) { return fadd(c, vtb_cpu_fmax(c, a[0], k(c, a[0], 0.0)), log1p_exp_neg_abs(c, a[0])); }
+
+OP(silu) {
+  LLVMValueRef minus = LLVMBuildFNeg(c->b, a[0], "");
+  return fdiv(c, a[0], fadd(c, k(c, a[0], 1.0), vtb_cpu_exp(c, minus)));
+}
+
+OP(gelu) {
+  LLVMValueRef x = a[0], half = fmul(c, x, k(c, x, 0.5));
+  return vtb_cpu_fma(c, half, erf_of(c, fmul(c, x, k(c, x, 0.70710678118654752))), half);
+}
+
+OP(gelu_tanh) {
+  LLVMValueRef x = a[0], inner = vtb_cpu_fma(c, fmul(c, fmul(c, x, x), k(c, x, 0.044715)), x, x);
+  LLVMValueRef half = fmul(c, x, k(c, x, 0.5));
+  return vtb_cpu_fma(c, half, tanh_of(c, fmul(c, inner, k(c, x, 0.79788456080286536))), half);
+}
+
+typedef LLVMValueRef (*op_form)(vtb_cpu *c, LLVMValueRef *a);
+#define FORM_hand(name) op_##name
+#define FORM_formula(name) NULL
+static const op_form forms[VTB_OP_COUNT] = {
+#define VTB_SCALAR(name, n, formula, adjoints, eval, cpu, ...) [VTB_OP_##name] = FORM_##cpu(name),
+#include "ir/scalar_ops.def"
+#undef VTB_SCALAR
+};
+
+/* A row's formula; each of its nodes becomes one value. */
+static LLVMValueRef by_formula(vtb_cpu *c, const vtb_scalar *row, LLVMValueRef *a) {
+  LLVMValueRef at[VTB_SCALAR_NODES];
+  for (int i = 0; i <= row->value; i++) {
+    const vtb_scalar_node *n = &row->nodes[i];
+    if (n->leaf == VTB_LEAF_NUMBER) {
+      at[i] = k(c, a[0], n->number);
+    } else if (n->leaf) {
+      at[i] = a[n->leaf - VTB_LEAF_X];
+    } else {
+      LLVMValueRef args[VTB_SCALAR_OPERANDS];
+      for (int o = 0; o < vtb_scalar_get(n->op)->n_operands; o++) args[o] = at[n->arg[o]];
+      at[i] = vtb_cpu_scalar_op(c, n->op, args);
+    }
   }
+  return at[row->value];
+}
+
+LLVMValueRef vtb_cpu_scalar_op(vtb_cpu *c, vtb_op op, LLVMValueRef *a) {
+  return forms[op] ? forms[op](c, a) : by_formula(c, vtb_scalar_get(op), a);
 }

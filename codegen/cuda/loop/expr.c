@@ -22,19 +22,24 @@ static const char *declare(vtb_cuda_expr *e, char type, const char *value) {
   return name;
 }
 
-static const char *fmt(vtb_cuda_expr *e, const char *f, const char *a, const char *b) {
+/* `f` with $, @ and % replaced by texts. */
+static const char *fmt3(vtb_cuda_expr *e, const char *f, const char *const *a) {
+  static const char holes[] = "$@%";
   vtb_strbuf s = {0};
   for (; *f; f++) {
-    if (*f == '$')
-      vtb_strbuf_puts(&s, a);
-    else if (*f == '@')
-      vtb_strbuf_puts(&s, b);
+    const char *hole = strchr(holes, *f);
+    if (hole)
+      vtb_strbuf_puts(&s, a[hole - holes]);
     else
       vtb_strbuf_putc(&s, *f);
   }
   const char *text = vtb_arena_strdup(&e->c->arena, s.n ? s.at : "");
   vtb_strbuf_free(&s);
   return text;
+}
+
+static const char *fmt(vtb_cuda_expr *e, const char *f, const char *a, const char *b) {
+  return fmt3(e, f, (const char *[]){a, b, ""});
 }
 
 static const char *literal(vtb_cuda_expr *e, vtb_dtype d, double v) {
@@ -257,55 +262,41 @@ static void *choose(vtb_body *b, vtb_dtype d, void *condition, vtb_arm_fn arm, c
 
 /* ---- elementwise ----------------------------------------------------------------------------- */
 
-/* $ is the first operand, @ the second. */
-static const char *const float_ops[VTB_OP_COUNT] = {
-    [VTB_OP_neg] = "-$",
-    [VTB_OP_abs] = "vtb_abs($)",
-    [VTB_OP_sign] = "vtb_sign($)",
-    [VTB_OP_exp] = "vtb_exp($)",
-    [VTB_OP_log] = "vtb_log($)",
-    [VTB_OP_sqrt] = "vtb_sqrt($)",
-    [VTB_OP_rsqrt] = "vtb_rsqrt($)",
-    [VTB_OP_square] = "$ * $",
-    [VTB_OP_sin] = "vtb_sin($)",
-    [VTB_OP_cos] = "vtb_cos($)",
-    [VTB_OP_tanh] = "vtb_tanh($)",
-    [VTB_OP_erf] = "vtb_erf($)",
-    [VTB_OP_sigmoid] = "vtb_sigmoid($)",
-    [VTB_OP_log_sigmoid] = "vtb_log_sigmoid($)",
-    [VTB_OP_softplus] = "vtb_softplus($)",
-    [VTB_OP_silu] = "vtb_silu($)",
-    [VTB_OP_gelu] = "vtb_gelu($)",
-    [VTB_OP_gelu_tanh] = "vtb_gelu_tanh($)",
-    [VTB_OP_relu] = "vtb_relu($)",
-    [VTB_OP_floor] = "vtb_floor($)",
-    [VTB_OP_stop_gradient] = "$",
-    [VTB_OP_add] = "$ + @",
-    [VTB_OP_sub] = "$ - @",
-    [VTB_OP_mul] = "$ * @",
-    [VTB_OP_div] = "$ / @",
-    [VTB_OP_max] = "vtb_max($, @)",
-    [VTB_OP_min] = "vtb_min($, @)",
-    [VTB_OP_pow] = "vtb_pow($, @)",
-    [VTB_OP_gt] = "vtb_gt($, @)",
-    [VTB_OP_ge] = "vtb_ge($, @)",
-    [VTB_OP_eq] = "vtb_eq($, @)",
-};
+/* $ is the first operand, @ the second, % the third. form_<name>: of rows whose column cuda is
+ * infix. */
+static const char form_neg[] = "-$", form_add[] = "$ + @", form_sub[] = "$ - @",
+                  form_mul[] = "$ * @", form_div[] = "$ / @", form_square[] = "$ * $",
+                  form_stop_gradient[] = "$", form_select[] = "$ != 0 ? @ : %";
 /* Wrapping arithmetic, as the other targets have it. */
-static const char *const int_ops[VTB_OP_COUNT] = {
-    [VTB_OP_neg] = "(int)(0u - (vtb_u32)$)",
-    [VTB_OP_abs] = "vtb_abs_int($)",
-    [VTB_OP_sign] = "vtb_sign_int($)",
-    [VTB_OP_square] = "(int)((vtb_u32)$ * (vtb_u32)$)",
-    [VTB_OP_stop_gradient] = "$",
-    [VTB_OP_add] = "(int)((vtb_u32)$ + (vtb_u32)@)",
-    [VTB_OP_sub] = "(int)((vtb_u32)$ - (vtb_u32)@)",
-    [VTB_OP_mul] = "(int)((vtb_u32)$ * (vtb_u32)@)",
-    [VTB_OP_max] = "vtb_max_int($, @)",
-    [VTB_OP_min] = "vtb_min_int($, @)",
-    [VTB_OP_gt] = "$ > @ ? 1.0f : 0.0f",
-    [VTB_OP_ge] = "$ >= @ ? 1.0f : 0.0f",
-    [VTB_OP_eq] = "$ == @ ? 1.0f : 0.0f",
+static const char int_form_neg[] = "(int)(0u - (vtb_u32)$)", int_form_abs[] = "vtb_abs_int($)",
+                  int_form_sign[] = "vtb_sign_int($)",
+                  int_form_square[] = "(int)((vtb_u32)$ * (vtb_u32)$)",
+                  int_form_stop_gradient[] = "$", int_form_add[] = "(int)((vtb_u32)$ + (vtb_u32)@)",
+                  int_form_sub[] = "(int)((vtb_u32)$ - (vtb_u32)@)",
+                  int_form_mul[] = "(int)((vtb_u32)$ * (vtb_u32)@)",
+                  int_form_max[] = "vtb_max_int($, @)", int_form_min[] = "vtb_min_int($, @)",
+                  int_form_gt[] = "$ > @ ? 1.0f : 0.0f", int_form_ge[] = "$ >= @ ? 1.0f : 0.0f",
+                  int_form_eq[] = "$ == @ ? 1.0f : 0.0f", int_form_select[] = "$ != 0 ? @ : %";
+
+#define OPERANDS_1 "($)"
+#define OPERANDS_2 "($, @)"
+#define OPERANDS_3 "($, @, %)"
+#define FORM_infix(name, n) form_##name
+#define FORM_hand(name, n) "vtb_" #name OPERANDS_##n
+#define FORM_formula(name, n) "vtb_" #name OPERANDS_##n
+static const char *const float_forms[VTB_OP_COUNT] = {
+#define VTB_SCALAR(name, n, formula, adjoints, eval, cpu, cuda, ...)                               \
+  [VTB_OP_##name] = FORM_##cuda(name, n),
+#include "ir/scalar_ops.def"
+#undef VTB_SCALAR
+};
+#define FORM_ints(name) int_form_##name
+#define FORM_floats(name) NULL /* not given i32: vtb__shape_broadcast() sees to it */
+static const char *const int_forms[VTB_OP_COUNT] = {
+#define VTB_SCALAR(name, n, formula, adjoints, eval, cpu, cuda, ints, ...)                         \
+  [VTB_OP_##name] = FORM_##ints(name),
+#include "ir/scalar_ops.def"
+#undef VTB_SCALAR
 };
 
 static const char *cast_op(vtb_cuda_expr *e, const vtb_inst *i, const char *x) {
@@ -320,19 +311,11 @@ static const char *cast_op(vtb_cuda_expr *e, const vtb_inst *i, const char *x) {
   return declare(e, 'n', fmt(e, "vtb_to_int($)", x, NULL));
 }
 
-static const char *select_op(vtb_cuda_expr *e, const vtb_inst *i, const char **a) {
-  vtb_arena *m = &e->c->arena;
-  bool vector = false, is_int = i->results[0]->type.dtype == VTB_I32;
-  for (int o = 0; o < 3; o++) vector |= vtb__cuda_is_vector(a[o]);
-  if (vector && i->operands[0]->type.dtype == VTB_F32)
-    return declare(e, 'v',
-                   vtb_arena_printf(m, "vtb_select4(%s, %s, %s)", vtb__cuda_widen(e, a[0]),
-                                    vtb__cuda_widen(e, a[1]), vtb__cuda_widen(e, a[2])));
-  if (vector)
-    return declare(e, 'v',
-                   vtb_arena_printf(m, "%s != 0 ? %s : %s", a[0], vtb__cuda_widen(e, a[1]),
-                                    vtb__cuda_widen(e, a[2])));
-  return declare(e, is_int ? 'n' : 's', vtb_arena_printf(m, "%s != 0 ? %s : %s", a[0], a[1], a[2]));
+/* Three operands are vectors together; a choice by one number chooses between vectors. */
+static const char *form3(vtb_cuda_expr *e, const vtb_inst *i, const char *form, const char **a) {
+  bool select = i->op == VTB_OP_select, by_vector = i->operands[0]->type.dtype == VTB_F32;
+  for (int o = select && !by_vector ? 1 : 0; o < 3; o++) a[o] = vtb__cuda_widen(e, a[o]);
+  return select && by_vector ? "vtb_select4($, @, %)" : form;
 }
 
 static void *elementwise(vtb_body *b, const vtb_inst *i, void **operands) {
@@ -344,12 +327,10 @@ static void *elementwise(vtb_body *b, const vtb_inst *i, void **operands) {
     vector |= vtb__cuda_is_vector(a[o]);
   }
   if (i->op == VTB_OP_cast) return as_handle(cast_op(e, i, a[0]));
-  if (i->op == VTB_OP_select) return as_handle(select_op(e, i, a));
-  bool ints = i->operands[0]->type.dtype == VTB_I32;
-  const char *form = (ints ? int_ops : float_ops)[i->op];
-  vtb_check(form != NULL, "op %s of %s", vtb_op_get(i->op)->name, ints ? "i32" : "f32");
-  char type = i->results[0]->type.dtype == VTB_I32 ? 'n' : vector ? 'v' : 's';
-  return as_handle(declare(e, type, fmt(e, form, a[0], a[1])));
+  const char *form = (i->operands[0]->type.dtype == VTB_I32 ? int_forms : float_forms)[i->op];
+  if (vector && i->n_operands == 3) form = form3(e, i, form, a);
+  char type = vector ? 'v' : i->results[0]->type.dtype == VTB_I32 ? 'n' : 's';
+  return as_handle(declare(e, type, fmt3(e, form, a)));
 }
 
 static void *number(vtb_body *b, vtb_dtype d, double v) {

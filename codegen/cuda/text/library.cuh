@@ -10,8 +10,6 @@
 VTB_FN float vtb_max(float x, float y) { return x != x || x > y ? x : y; }
 VTB_FN float vtb_min(float x, float y) { return x != x || x < y ? x : y; }
 VTB_FN float vtb_sign(float x) { return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : x * 0.0f; }
-VTB_FN float vtb_rsqrt(float x) { return 1.0f / vtb_sqrt(x); }
-VTB_FN float vtb_square(float x) { return x * x; }
 /* e^-|x| never overflows; the two halves are 1/(1+t) and t/(1+t). */
 VTB_FN float vtb_sigmoid(float x) {
   float t = vtb_exp(-vtb_abs(x));
@@ -19,13 +17,7 @@ VTB_FN float vtb_sigmoid(float x) {
 }
 VTB_FN float vtb_softplus(float x) { return vtb_max(x, 0.0f) + vtb_log1p(vtb_exp(-vtb_abs(x))); }
 VTB_FN float vtb_log_sigmoid(float x) { return vtb_min(x, 0.0f) - vtb_log1p(vtb_exp(-vtb_abs(x))); }
-VTB_FN float vtb_silu(float x) { return x * vtb_sigmoid(x); }
-VTB_FN float vtb_gelu(float x) { return 0.5f * x * (1.0f + vtb_erf(x * 0.70710678118654752f)); }
-VTB_FN float vtb_gelu_tanh(float x) {
-  return 0.5f * x * (1.0f + vtb_tanh(0.79788456080286536f * (x + 0.044715f * x * x * x)));
-}
 VTB_FN float vtb_relu(float x) { return x < 0.0f ? 0.0f : x; }
-VTB_FN float vtb_pow(float x, float y) { return vtb_exp(y * vtb_log(x)); }
 VTB_FN float vtb_gt(float x, float y) { return x > y ? 1.0f : 0.0f; }
 VTB_FN float vtb_ge(float x, float y) { return x >= y ? 1.0f : 0.0f; }
 VTB_FN float vtb_eq(float x, float y) { return x == y ? 1.0f : 0.0f; }
@@ -49,6 +41,11 @@ VTB_FN vtb_f4 vtb_splat(vtb_f4 v) { return v; }
   }                                                                                                                    \
   VTB_FN vtb_f4 f(vtb_f4 a, float b) { return f(a, vtb_splat(b)); }                                                    \
   VTB_FN vtb_f4 f(float a, vtb_f4 b) { return f(vtb_splat(a), b); }
+#define VTB_TERNARY4(f)                                                                                                \
+  VTB_FN vtb_f4 f(vtb_f4 a, vtb_f4 b, vtb_f4 c) {                                                                      \
+    vtb_f4 r = {f(a.x, b.x, c.x), f(a.y, b.y, c.y), f(a.z, b.z, c.z), f(a.w, b.w, c.w)};                               \
+    return r;                                                                                                          \
+  }
 #define VTB_OPERATOR4(o)                                                                                               \
   VTB_FN vtb_f4 operator o(vtb_f4 a, vtb_f4 b) {                                                                       \
     vtb_f4 r = {a.x o b.x, a.y o b.y, a.z o b.z, a.w o b.w};                                                           \
@@ -64,31 +61,8 @@ VTB_FN vtb_f4 operator-(vtb_f4 a) {
   vtb_f4 r = {-a.x, -a.y, -a.z, -a.w};
   return r;
 }
-VTB_UNARY4(vtb_abs)
-VTB_UNARY4(vtb_sign)
-VTB_UNARY4(vtb_exp)
-VTB_UNARY4(vtb_log)
-VTB_UNARY4(vtb_sqrt)
-VTB_UNARY4(vtb_rsqrt)
-VTB_UNARY4(vtb_square)
-VTB_UNARY4(vtb_sin)
-VTB_UNARY4(vtb_cos)
-VTB_UNARY4(vtb_tanh)
-VTB_UNARY4(vtb_erf)
-VTB_UNARY4(vtb_sigmoid)
-VTB_UNARY4(vtb_log_sigmoid)
-VTB_UNARY4(vtb_softplus)
-VTB_UNARY4(vtb_silu)
-VTB_UNARY4(vtb_gelu)
-VTB_UNARY4(vtb_gelu_tanh)
-VTB_UNARY4(vtb_relu)
-VTB_UNARY4(vtb_floor)
-VTB_BINARY4(vtb_max)
-VTB_BINARY4(vtb_min)
-VTB_BINARY4(vtb_pow)
-VTB_BINARY4(vtb_gt)
-VTB_BINARY4(vtb_ge)
-VTB_BINARY4(vtb_eq)
+/* What rows of ir/scalar_ops.def give by their formulas, and all of them for four elements. */
+/* @scalar_ops */
 VTB_FN vtb_f4 vtb_select4(vtb_f4 c, vtb_f4 x, vtb_f4 y) {
   vtb_f4 r = {vtb_select(c.x, x.x, y.x), vtb_select(c.y, x.y, y.y), vtb_select(c.z, x.z, y.z), vtb_select(c.w, x.w, y.w)};
   return r;
