@@ -1,6 +1,8 @@
 /* See steps.h. */
 #include "codegen/steps.h"
 
+#include "codegen/label.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -337,6 +339,22 @@ size_t vtb_steps_find(const vtb_steps *s, const vtb_func *f) {
   vtb_bug("@%s is not in the memory plan", f->name);
 }
 
+static void label_steps(vtb_steps *s) {
+  for (size_t i = s->n_funcs; i-- > 0;) {
+    vtb_func_steps *f = &s->funcs[i];
+    if (!f->path) f->path = "";
+    for (size_t k = 0; k < f->list.n; k++) {
+      vtb_step *step = &f->list.at[k];
+      if (!step->inst || step->kind == VTB_STEP_COPY) continue;
+      step->label = vtb_label_of(step->inst, f->path, &s->arena);
+      if (step->kind != VTB_STEP_CALL && step->kind != VTB_STEP_FOLD) continue;
+      const char *scope = step->inst->span.scope ? step->inst->span.scope : "";
+      vtb_func_steps *to = &s->funcs[vtb_steps_find(s, step->inst->callee)];
+      to->path = vtb_label_merge(to->path, vtb_label_join(f->path, scope, &s->arena), &s->arena);
+    }
+  }
+}
+
 vtb_status vtb_steps_make(vtb_module *m, vtb_func *entry, const vtb_places *places, vtb_steps *out,
                           vtb_error *err) {
   *out = (vtb_steps){.places = *places};
@@ -350,6 +368,7 @@ vtb_status vtb_steps_make(vtb_module *m, vtb_func *entry, const vtb_places *plac
     list_func(out, &out->funcs[i]);
   }
   count_runs(out);
+  label_steps(out);
   return VTB_OK;
 }
 

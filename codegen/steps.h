@@ -87,15 +87,17 @@ typedef struct vtb_step {
   vtb_step_kind kind;
   const vtb_inst *inst; /* NULL: a copy between functions and around folds, of no instruction */
   int n_operands, n_results;
-  vtb_spot *at;  /* operands, then results; of a copy: from and to */
-  int64_t tail;  /* bytes of the tail that are taken; temporaries start behind them */
-  bool prepared; /* the instruction depends on parameters alone (passes/prepare.c) */
+  vtb_spot *at;      /* operands, then results; of a copy: from and to */
+  int64_t tail;      /* bytes of the tail that are taken; temporaries start behind them */
+  const char *label; /* for readers (codegen/label.h); NULL of a copy */
+  bool prepared;     /* the instruction depends on parameters alone (passes/prepare.c) */
   vtb_fold_loop *fold;
 } vtb_step;
 
 typedef struct vtb_func_steps {
   const vtb_func *func;
   int runs;          /* in one run of the entry */
+  const char *path;  /* the scopes of the calls to it, "blocks.*" */
   int n_values;      /* of spots */
   int64_t tail_base; /* bytes of the frame and the copies */
   VTB_VEC(vtb_step) list;

@@ -24,7 +24,8 @@ static void mark(vtb_cpu *c, LLVMValueRef fn, const char *attribute) {
 static LLVMValueRef new_task_function(vtb_cpu *c, const char *kind) {
   vtb_cpu_kernel *k = c->kernel;
   vtb_strbuf name = {0};
-  vtb_strbuf_printf(&name, "%s.%s.%zu", k->name, kind, k->steps.n + c->host->joint.tasks.n);
+  vtb_strbuf_printf(&name, "%s.%.*s.%s.%zu", k->name, (int)strcspn(k->label, " "), k->label, kind,
+                    k->steps.n + c->host->joint.tasks.n);
   LLVMValueRef fn = LLVMAddFunction(c->module, name.at, c->host->task_type);
   vtb_strbuf_free(&name);
   LLVMSetLinkage(fn, LLVMInternalLinkage);

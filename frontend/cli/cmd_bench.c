@@ -91,17 +91,17 @@ static void report_text(const vtb_program *p, const timing *t, const row *rows, 
          what_is_timed(o), p->compile_seconds,
          (double)(p->workspace_bytes + p->device_workspace_bytes) / 1048576,
          buffer_bytes(p, true) / 1048576, buffer_bytes(p, false) / 1048576);
-  printf("%7s %6s %8s %8s %8s  %-34s %s\n", "ms", "%", "launches", "GFLOP/s", "GB/s", "ops",
-         "from");
+  printf("%7s %6s %8s %8s %8s  %-44s %-24s %s\n", "ms", "%", "launches", "GFLOP/s", "GB/s", "what",
+         "ops", "from");
   for (int i = 0; i < n && i < o->top; i++) {
     const vtb_kernel_info *k = rows[i].info;
-    char ops[35];
+    char ops[25];
     snprintf(ops, sizeof ops, "%s", k->ops);
     if (strlen(k->ops) >= sizeof ops) memcpy(ops + sizeof ops - 4, "...", 4);
-    printf("%7.3f %6.1f %8d %8.1f %8.1f  %-34s %s\n", 1e3 * rows[i].seconds,
+    printf("%7.3f %6.1f %8d %8.1f %8.1f  %-44s %-24s %s\n", 1e3 * rows[i].seconds,
            100 * rows[i].seconds / covered, k->launches,
            k->flops * k->launches / rows[i].seconds * 1e-9,
-           k->bytes * k->launches / rows[i].seconds * 1e-9, ops, k->origin);
+           k->bytes * k->launches / rows[i].seconds * 1e-9, k->what, ops, k->origin);
   }
 }
 
@@ -125,6 +125,7 @@ static void report_json(const vtb_program *p, const timing *t, const row *rows, 
   for (int i = 0; i < n; i++) {
     cJSON *k = cJSON_CreateObject();
     cJSON_AddStringToObject(k, "name", rows[i].info->name);
+    cJSON_AddStringToObject(k, "what", rows[i].info->what);
     cJSON_AddStringToObject(k, "ops", rows[i].info->ops);
     cJSON_AddStringToObject(k, "from", rows[i].info->origin);
     cJSON_AddNumberToObject(k, "ms", 1e3 * rows[i].seconds);

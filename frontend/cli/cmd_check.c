@@ -1,5 +1,6 @@
 /* vertebra check: what a model is, without making code: inputs, outputs, parameters, FLOPs, memory,
  * structure. */
+#include "codegen/label.h"
 #include "frontend/cli/built.h"
 #include "ir/fold.h"
 #include "ir/recurrence.h"
@@ -71,14 +72,17 @@ static int64_t call_params(const vtb_func *f, const vtb_inst *call) {
 
 static void print_op(const vtb_inst *i) {
   vtb_strbuf text = {0};
+  vtb_arena arena;
   char place[256];
-  vtb_strbuf_printf(&text, "%-9s", vtb_op_get(i->op)->name);
+  vtb_arena_init(&arena);
+  vtb_strbuf_printf(&text, "%-34s %-9s", vtb_label_of(i, "", &arena), vtb_op_get(i->op)->name);
   for (int o = 0; o < i->n_operands && o < 3; o++) {
     vtb_strbuf_puts(&text, o ? ", " : " ");
     vtb_type_print(&i->operands[o]->type, &text);
   }
-  printf("      %-84s %s\n", text.at, vtb_span_text(i->span, place, sizeof place));
+  printf("      %-112s %s\n", text.at, vtb_span_text(i->span, place, sizeof place));
   vtb_strbuf_free(&text);
+  vtb_arena_free(&arena);
 }
 
 static void print_body(const vtb_func *f) {

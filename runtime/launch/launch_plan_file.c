@@ -4,9 +4,9 @@
 #include "runtime/launch/launch_check.h"
 #include "runtime/launch/wire.h"
 
-enum { FORMAT = 2 };
+enum { FORMAT = 3 };
 /* Bytes that an element takes at least; see vtb__wire_count(). */
-enum { LEAST_SOURCE = 4, LEAST_KERNEL = 48, GEMM = 87, STEP = 24, ARG = 28 };
+enum { LEAST_SOURCE = 4, LEAST_KERNEL = 52, GEMM = 87, STEP = 24, ARG = 28 };
 
 /* Whoever adds a field adds it below, and to the format. */
 _Static_assert(sizeof(vtb_launch_source) == 8, "source()");

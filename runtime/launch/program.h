@@ -64,6 +64,7 @@ typedef void (*vtb_entry_fn)(void *const *args, void *workspace, const vtb_servi
 /* One generated kernel, for bench and for messages. */
 typedef struct vtb_kernel_info {
   const char *name;    /* stable */
+  const char *what;    /* where in the model and what, "blocks.*.proj_up 192 -> 768" */
   const char *ops;     /* IR ops it holds, "mul add silu" */
   const char *origin;  /* "models/std/mlstm.vtb:41" */
   double flops, bytes; /* one launch */

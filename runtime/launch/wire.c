@@ -133,6 +133,7 @@ void vtb__wire_tensors(vtb_wire *w, int32_t *n, vtb_tensor_info **tensors) {
 void vtb__wire_kernel_info(vtb_wire *w, vtb_kernel_info *k) {
   int32_t launches = k->launches;
   vtb__wire_text(w, &k->name);
+  vtb__wire_text(w, &k->what);
   vtb__wire_text(w, &k->ops);
   vtb__wire_text(w, &k->origin);
   vtb__wire_f64(w, &k->flops);

@@ -2,7 +2,7 @@
 . tests/cli/lib.sh
 export XDG_CACHE_HOME="$(dirname "$VERTEBRA")/test-cache"
 
-expect 0 "$VERTEBRA" dump vil_nano --stage cuda; says 'VTB_KERNEL(256, row_0)(VTB_IN(float) a0'; says " std/nn.vtb:"
+expect 0 "$VERTEBRA" dump vil_nano --stage cuda; says 'VTB_KERNEL(256, row_blocks_x_rowwise_from_x_norm_normed)(VTB_IN(float) a0'; says " std/nn.vtb:"
 first=$out
 expect 0 "$VERTEBRA" dump vil_nano --stage cuda
 [ "$out" = "$first" ] || fail "the same model gave another text"

@@ -21,7 +21,8 @@ typedef struct house_room {
 } house_room;
 
 #define IR "runtime/base ir"
-#define GENERATOR IR " passes codegen/codegen.h codegen/body codegen/steps.h codegen/describe.h"
+#define GENERATOR                                                                                  \
+  IR " passes codegen/codegen.h codegen/body codegen/steps.h codegen/describe.h codegen/label.h"
 static const house_room rooms[] = {
     {"runtime/base", "", "memory, strings, files"},
     {"runtime/launch", "runtime/base", "programs, plans, threads"},

@@ -11,6 +11,7 @@ void vtb__describe_program(vtb_host *h, vtb_func *entry, vtb_program *p, vtb_are
   for (int i = 0; i < p->n_kernels; i++) {
     const vtb_cpu_kernel *k = h->kernel_list.at[i];
     p->kernels[i] = (vtb_kernel_info){vtb_arena_strdup(arena, k->name),
+                                      vtb_arena_strdup(arena, k->label),
                                       vtb_arena_strdup(arena, k->ops),
                                       vtb_arena_strdup(arena, k->origin),
                                       k->flops,

@@ -21,6 +21,7 @@ struct vtb_cpu_kernel {
   char *key;
   char *name; /* "row_12" */
   int number;
+  const char *label; /* of all steps that it serves */
   char *ops;
   int n_operands, n_results;
   const vtb_type **types; /* operands, then results */

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "codegen/cpu/host/print.h"
+#include "codegen/label.h"
 
 typedef void (*emit_fn)(vtb_cpu *, const vtb_inst *);
 
@@ -104,12 +105,14 @@ vtb_cpu_kernel *vtb__host_kernel(vtb_host *h, const vtb_step *step, int runs, vt
     vtb_map_set(&h->kernels, k->key, k);
     describe_kernel(h, k, inst);
     k->number = (int)h->kernel_list.n;
+    k->label = step->label ? step->label : "copy";
     vtb_vec_push(&h->kernel_list, k);
     h->cpu.kernel = k;
     emit(h, inst, step);
     h->cpu.kernel = NULL;
   }
   vtb_strbuf_free(&key);
+  if (step->label) known->label = vtb_label_merge(known->label, step->label, &h->arena);
   known->launches += runs;
   return known;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "codegen/cuda/plan/program.h"
+#include "codegen/label.h"
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
@@ -266,10 +267,9 @@ static void finish(vtb_cuda_kernel *k, const char *text) {
   vtb_cuda *c = k->c;
   k->number = (int)c->kernel_list.n;
   k->n_args = (int)k->params.n;
-  k->name = vtb_arena_printf(&c->arena, "%s_%d", k->kind, k->number);
+  k->label = c->unit.label;
+  k->text = vtb_arena_strdup(&c->arena, text);
   describe(k);
-  k->text = vtb_arena_printf(&c->arena, "/* %s%s%s */\nVTB_KERNEL(%d, %s)%s", k->ops,
-                             k->origin[0] ? ": " : "", k->origin, k->threads, k->name, text);
   vtb_vec_push(&c->kernel_list, k);
 }
 
@@ -297,6 +297,7 @@ void vtb_cuda_launch(vtb_cuda_kernel *k, int64_t blocks) {
     finish(k, text.at);
     vtb_map_set(&c->kernels, key.at, k);
   }
+  known->label = vtb_label_merge(known->label, c->unit.label, &c->arena);
   add_step(c, known, k, blocks);
   vtb_strbuf_free(&text);
   vtb_strbuf_free(&key);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "codegen/cuda/plan/program.h"
+#include "codegen/label.h"
 #include "codegen/describe.h"
 
 /* ---- expansion ------------------------------------------------------------------------------- */
@@ -107,29 +108,54 @@ static void fill_common(const vtb_cuda *c, vtb_launch_plan *p) {
   vtb_strbuf_free(&text);
 }
 
+/* "product_blocks_x_proj_up": the kind and the label, with a number where that is taken. */
+static const char *function_name(const vtb_cuda_kernel *k, vtb_map *taken, vtb_arena *a) {
+  enum { LONGEST = 100 };
+  vtb_strbuf s = {0};
+  vtb_strbuf_printf(&s, "%s_", k->kind);
+  vtb_label_identifier(k->label, &s);
+  if (s.n > LONGEST) s.at[s.n = LONGEST] = 0;
+  size_t n = s.n;
+  for (int i = 2; vtb_map_has(taken, s.at); i++) {
+    s.n = n;
+    vtb_strbuf_printf(&s, "_%d", i);
+  }
+  vtb_map_set(taken, s.at, NULL);
+  const char *name = vtb_arena_strdup(a, s.at);
+  vtb_strbuf_free(&s);
+  return name;
+}
+
+static void put_kernel(const vtb_cuda_kernel *k, const char *name, vtb_strbuf *out) {
+  vtb_strbuf_printf(out, "%s/* %s: %s%s%s */\nVTB_KERNEL(%d, %s)%s", out->n ? "\n" : "", k->label,
+                    k->ops, k->origin[0] ? ": " : "", k->origin, k->threads, name, k->text);
+}
+
 static void fill_kernels(const vtb_cuda *c, vtb_launch_plan *p) {
   vtb_arena *a = &p->arena;
   vtb_strbuf text = {0};
+  vtb_map taken = {0};
   fill_common(c, p);
   p->n_kernels = (int32_t)c->kernel_list.n;
   p->kernels = VTB_NEW_ARRAY(a, vtb_launch_kernel, p->n_kernels + 1);
   p->sources = VTB_NEW_ARRAY(a, vtb_launch_source, p->n_kernels + 1);
   for (int i = 0; i < p->n_kernels; i++) {
     const vtb_cuda_kernel *k = c->kernel_list.at[i];
-    char *name = vtb_arena_strdup(a, k->name);
-    p->kernels[i] = (vtb_launch_kernel){.name = name,
-                                        .source = p->n_sources,
-                                        .threads = k->threads,
-                                        .shared_bytes = (int32_t)k->shared_bytes,
-                                        .n_args = k->n_args,
-                                        .info = {name, vtb_arena_strdup(a, k->ops),
-                                                 vtb_arena_strdup(a, k->origin), k->flops, k->bytes,
-                                                 k->launches}};
-    vtb_strbuf_printf(&text, "%s%s", text.n ? "\n" : "", k->text);
+    const char *name = function_name(k, &taken, a);
+    p->kernels[i] = (vtb_launch_kernel){
+        .name = name,
+        .source = p->n_sources,
+        .threads = k->threads,
+        .shared_bytes = (int32_t)k->shared_bytes,
+        .n_args = k->n_args,
+        .info = {name, vtb_arena_strdup(a, k->label), vtb_arena_strdup(a, k->ops),
+                 vtb_arena_strdup(a, k->origin), k->flops, k->bytes, k->launches}};
+    put_kernel(k, name, &text);
     if (text.n >= SOURCE_BYTES) end_source(p, &text);
   }
   end_source(p, &text);
   vtb_strbuf_free(&text);
+  vtb_map_free(&taken);
 }
 
 vtb_launch_plan *vtb__cuda_expand(vtb_cuda *c, const vtb_func *entry) {

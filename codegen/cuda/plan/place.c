@@ -94,7 +94,7 @@ static void begin_unit(vtb_cuda *c, const vtb_inst *inst, int n_operands, int n_
   vtb_cuda_unit *u = &c->unit;
   int n = n_operands + n_results;
   u->inst = inst;
-  u->what = "copy";
+  u->what = u->label = "copy";
   u->n_operands = n_operands;
   u->n_results = n_results;
   u->t = VTB_NEW_ARRAY(&c->arena, vtb_cuda_tensor, n + 1);
@@ -116,13 +116,14 @@ static void set_tensor(vtb_cuda *c, int i, const vtb_spot *spot) {
 void vtb__cuda_begin_step(vtb_cuda *c, const vtb_step *step) {
   int n = step->n_operands + step->n_results;
   begin_unit(c, step->inst, step->n_operands, step->n_results);
+  if (step->label) c->unit.label = step->label;
   c->unit.tail_bytes = step->tail;
   for (int i = 0; i < n; i++) set_tensor(c, i, &step->at[i]);
 }
 
 void vtb__cuda_begin_unit(vtb_cuda *c, const char *what) {
   begin_unit(c, NULL, 0, 0);
-  c->unit.what = what;
+  c->unit.what = c->unit.label = what;
 }
 
 void vtb__cuda_end_unit(vtb_cuda *c) { vtb__cuda_take_tail(c, c->unit.tail_bytes); }

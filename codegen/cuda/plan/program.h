@@ -62,7 +62,8 @@ struct vtb_cuda_kernel {
   VTB_VEC(vtb_cuda_param) params;
   vtb_strbuf signature; /* "VTB_IN(float) a0, VTB_OUT(float) r0" */
   /* once finished */
-  const char *name, *text; /* text: the whole function with its comment */
+  const char *label; /* of all steps that it serves */
+  const char *text;  /* arguments and body */
   int number, n_args, launches;
   const char *ops;
   char origin[160];
@@ -72,7 +73,7 @@ struct vtb_cuda_kernel {
 /* The instruction being emitted. */
 typedef struct vtb_cuda_unit {
   const vtb_inst *inst; /* NULL: no instruction, but: */
-  const char *what;
+  const char *what, *label;
   int n_operands, n_results;
   vtb_cuda_tensor *t;
   vtb_cuda_ref *ref;
