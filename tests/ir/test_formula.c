@@ -143,7 +143,10 @@ TEST(adjoints_by_hand_are_those_of_the_formula) {
 
 static void put_cell(FILE *out, const char *text) {
   fputs(" | ", out);
-  for (; *text; text++) fprintf(out, *text == '|' ? "\\|" : "%c", *text);
+  for (; *text; text++) {
+    if (*text == '|') fputc('\\', out);
+    fputc(*text, out);
+  }
 }
 
 static void put_row(FILE *out, vtb_op op, const vtb_scalar *s) {
