@@ -4,47 +4,74 @@
  *   =>
  *   linscan ... {chunk=64, class="scalar", mode="chunkwise"}
  *
- * Multiply-adds a token and head are (K + V)(T + 1)/2 in parallel form and (K + V)(L + 1)/2 + 2 K V
- * in chunks of L, so parallel form wins below T = L + 4 K V / (K + V). A full decay has no matrix
- * form and runs step by step. A decay along keys or values has both, at a price that small states
- * do not repay: vector_choice. A linscan whose final states have no use is told so: last=0.
+ * Each form has a price a token and head in multiply-adds, by coefficients of the target's row
+ * (passes/target.c); T tokens, chunks of L, a state of K x V:
+ *
+ *   products(n)  (K + V) (own + pair n / 2)            pairs of n tokens
+ *   parallel     products(T)
+ *   chunkwise    products(L) + state K V               in and out of each chunk's state
+ *                + byte (4 (K + V) + 8 K V / L)        keys and values are read again, for the
+ *                                                      states, which are written and read
+ *                + launch / (B h T)                    the states are a kernel more
+ *   recurrent    step K V
+ *
+ * The cheapest is taken; of equal ones the later. On the CPU, where a byte and a launch are
+ * nothing, a decay a head is parallel below T = L + 4 K V / (K + V), 192 tokens at K = V = 64; on
+ * CUDA below 256 in fp32 and more in fewer bits or small batches. The adjoint does three times the
+ * operations and moves twice the states: its boundary is taken to be the same. A full decay has no
+ * matrix form and runs step by step. A linscan whose final states have no use is told so: last=0.
  */
 #include "passes/passes_internal.h"
 
-#include <stdlib.h>
+#include <math.h>
 
 #include "ir/recurrence.h"
 
-enum { DEFAULT_CHUNK = 64, VECTOR_CHUNK = 32 };
+enum { DEFAULT_CHUNK = 64 };
 
 typedef struct choice {
   const char *mode;
   int64_t chunk;
 } choice;
 
-/* Classes key and value, a token and head, in multiply-adds of a product of matrices (measured,
- * docs/results): a step costs about 5.5 K V, since it loads and stores the state; the other forms
- * pay some 50 (K + V) for the decays inside sub-blocks, 0.9 K V to move the state for every
- * sub-block, and 1.4 times the plain price for pairs of tokens. The adjoint of a step costs three
- * times what its products do, once the state has a few rows and columns. */
-static choice vector_choice(const vtb_inst *inst, double t, double k, double v) {
-  if (inst->op == VTB_OP_linscan_grad)
-    return k * v < 10 * (k + v) ? (choice){"recurrent", 0} : (choice){"chunkwise", DEFAULT_CHUNK};
-  double steps = 5.5 * k * v, parallel = (k + v) * (50 + 0.7 * t),
-         chunks = (k + v) * (50 + 0.7 * VECTOR_CHUNK) + 2.9 * k * v;
-  if (steps <= parallel && steps <= chunks) return (choice){"recurrent", 0};
-  return parallel <= chunks ? (choice){"parallel", 0} : (choice){"chunkwise", VECTOR_CHUNK};
+typedef struct sizes {
+  double b, t, h, k, v;
+} sizes;
+
+static sizes sizes_of(const vtb_inst *inst) {
+  const vtb_dim *q = inst->operands[0]->type.dim, *v = inst->operands[2]->type.dim;
+  return (sizes){(double)q[0].size, (double)q[1].size, (double)q[2].size, (double)q[3].size,
+                 (double)v[3].size};
 }
 
-static choice automatic(const vtb_inst *inst) {
+static double products(const vtb_scan_costs *c, const sizes *s, double n) {
+  return (s->k + s->v) * (c->own + c->pair * n / 2);
+}
+
+static double chunkwise(const vtb_costs *costs, const vtb_scan_costs *c, double byte,
+                        const sizes *s) {
+  double l = (double)c->chunk, state = s->k * s->v;
+  return products(c, s, l) + c->state * state + byte * (4 * (s->k + s->v) + 8 * state / l) +
+         costs->launch / (s->b * s->h * s->t);
+}
+
+static const vtb_scan_costs *costs_of(const vtb_costs *c, const vtb_inst *inst,
+                                      vtb_decay_form form) {
+  if (form != VTB_FORM_VECTOR) return &c->matrix;
+  return inst->op == VTB_OP_linscan_grad ? &c->vector_grad : &c->vector;
+}
+
+static choice automatic(const vtb_pass_context *context, const vtb_inst *inst) {
+  const vtb_target *target = context->target ? context->target : vtb_target_find("cpu");
   vtb_decay_form form = vtb_scan_of(inst).decay->form;
-  double t = (double)inst->operands[0]->type.dim[1].size;
-  double k = (double)inst->operands[0]->type.dim[3].size,
-         v = (double)inst->operands[2]->type.dim[3].size;
   if (form > VTB_FORM_VECTOR) return (choice){"recurrent", 0};
-  if (form == VTB_FORM_VECTOR) return vector_choice(inst, t, k, v);
-  if (t < DEFAULT_CHUNK + 4 * k * v / (k + v)) return (choice){"parallel", 0};
-  return (choice){"chunkwise", DEFAULT_CHUNK};
+  const vtb_scan_costs *c = costs_of(&target->costs, inst, form);
+  sizes s = sizes_of(inst);
+  double chunks = chunkwise(&target->costs, c, target->costs.byte[context->precision], &s);
+  double parallel = c->chunks ? INFINITY : products(c, &s, s.t);
+  double steps = c->step > 0 ? c->step * s.k * s.v : INFINITY;
+  if (steps < chunks && steps <= parallel) return (choice){"recurrent", 0};
+  return parallel < chunks ? (choice){"parallel", 0} : (choice){"chunkwise", c->chunk};
 }
 
 static void decide(const vtb_pass_context *c, vtb_inst *inst) {
@@ -53,7 +80,7 @@ static void decide(const vtb_pass_context *c, vtb_inst *inst) {
   if (c->chunk > 0) now.chunk = c->chunk;
   if (vtb_streq(now.mode, "auto")) {
     int64_t asked = now.chunk;
-    now = automatic(inst);
+    now = automatic(c, inst);
     if (asked > 0 && now.chunk) now.chunk = asked;
   }
   vtb_attr_set(inst, VTB_A_STR("mode", now.mode));

@@ -14,25 +14,57 @@
 
 enum { FP32 = 1u << VTB_PRECISION_FP32, EVERY_PRECISION = (1u << VTB_N_PRECISIONS) - 1 };
 
+/* Measured (docs/results/recurrences.md): a step of a decay a key or value loads and stores the
+ * state, 5.5 a number; other forms pay 50 a row or column for the decays inside sub-blocks, 0.9 a
+ * number to move the state for every sub-block, and 1.4 times the plain price for pairs of tokens.
+ * The adjoint of a step costs more than twice a step. */
+#define SCANS                                                                                      \
+  .matrix = {.pair = 1, .state = 2, .chunk = 64},                                                  \
+  .vector = {.own = 50, .pair = 1.4, .state = 2.9, .step = 5.5, .chunk = 32},                      \
+  .vector_grad = {                                                                                 \
+      .own = 50, .pair = 1.4, .state = 2.9, .step = 12.38, .chunk = 64, .chunks = true}
+
+/* Rows and states of a task stay in the caches, and a task more is a few hundred nanoseconds. */
+#define CPU_COSTS                                                                                  \
+  { SCANS }
+
+/* Not measured but from data sheets of A100, H100 and H200: multiply-adds in the time of a byte, 5,
+ * 10 and 7 in fp32, 26 to 49 of split factors, three times that in bf16; products of tiles as small
+ * as these are taken to reach half of it. A launch is 4 us at the rate of fp32. Decays a key or
+ * value run step by step whatever is chosen. */
+#define CUDA_COSTS                                                                                 \
+  {                                                                                                \
+    .byte = {[VTB_PRECISION_FP32] = 4,                                                             \
+             [VTB_PRECISION_TF32] = 16,                                                            \
+             [VTB_PRECISION_BF16] = 16,                                                            \
+             [VTB_PRECISION_FP16] = 16,                                                            \
+             [VTB_PRECISION_BF16_ALL] = 48},                                                       \
+    .launch = 6e7, SCANS                                                                           \
+  }
+
 static const vtb_target table[] = {
     {.name = "interp",
      .summary = "the interpreter, in double precision",
      .pipeline = "bind,select_mode",
+     .costs = CPU_COSTS,
      .precisions = FP32,
      .in_double = true},
     {.name = "cpu",
      .summary = "native code of this machine or another of its kind, by LLVM",
      .pipeline = KERNELS,
+     .costs = CPU_COSTS,
      .precisions = FP32},
     {.name = "cuda-emulated",
      .summary = "the kernels of target cuda, run and checked on the CPU",
      .pipeline = TENSOR_CORES,
      .needs = "a C++ compiler",
+     .costs = CUDA_COSTS,
      .precisions = EVERY_PRECISION},
     {.name = "cuda",
      .summary = "CUDA C, compiled by NVRTC for the GPU at hand",
      .pipeline = TENSOR_CORES,
      .needs = "an NVIDIA GPU",
+     .costs = CUDA_COSTS,
      .precisions = EVERY_PRECISION},
 };
 enum { N_TARGETS = sizeof table / sizeof *table };

@@ -23,13 +23,32 @@ extern const char *const vtb_precision_names[VTB_N_PRECISIONS];
 /* NULL is fp32. VTB_E_USAGE, with the names there are, if it is none. */
 VTB_MUST_USE vtb_status vtb_precision_find(const char *name, vtb_precision *out, vtb_error *err);
 
+/* What recurrences cost, a token and head, in multiply-adds of a product of matrices; K and V are
+ * the rows and columns of the state (passes/select_mode.c has the formulas). */
+typedef struct vtb_scan_costs {
+  double own;    /* a row or column, whatever the form: decays inside sub-blocks */
+  double pair;   /* a row or column, a pair of tokens */
+  double state;  /* a number of the state, where it enters and leaves a chunk */
+  double step;   /* a number of the state, step by step; 0: never that */
+  int64_t chunk; /* tokens */
+  bool chunks;   /* never all tokens in one piece */
+} vtb_scan_costs;
+
+typedef struct vtb_costs {
+  double byte[VTB_N_PRECISIONS];      /* to or from memory, beside products of that precision */
+  double launch;                      /* another kernel */
+  vtb_scan_costs matrix;              /* one decay a head: products of matrices */
+  vtb_scan_costs vector, vector_grad; /* a decay a key or value */
+} vtb_costs;
+
 typedef struct vtb_target {
   const char *name, *summary;
   /* from a module of the graph, differentiated or not, to what code is made of */
   const char *pipeline;
   const char *needs;   /* besides this program, as a text for people; NULL: nothing */
   unsigned precisions; /* 1u << each vtb_precision it knows */
-  bool in_double;      /* computes in double precision: equal to the reference but for order */
+  vtb_costs costs;
+  bool in_double; /* computes in double precision: equal to the reference but for order */
 } vtb_target;
 const vtb_target *vtb_targets(size_t *n);
 const vtb_target *vtb_target_find(const char *name); /* NULL: no target has the name */

@@ -138,7 +138,7 @@ static inline void cuda_return(cuda_cases *c, vtb_inst *inst) {
   for (int r = 0; r < inst->n_results; r++) {
     char name[80];
     snprintf(name, sizeof name, "case%d_%s_%d", c->n_cases, vtb_op_get(inst->op)->name,
-             c->n_returns);
+             inst->results[r]->id);
     inst->results[r]->name = vtb_intern(c->m, name);
     c->returns[c->n_returns++] = inst->results[r];
   }

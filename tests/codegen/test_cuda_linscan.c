@@ -208,7 +208,7 @@ static int launches(bool second, bool transposed) {
   vtb_func_set_returns(c.f, c.returns, NULL, c.n_returns);
   c.m->entry = c.f;
   cuda_passes(c.m, "directions");
-  CHECK(cuda_plan(c.m, c.f, &(vtb_codegen_options){0}, &plan, &err) == VTB_OK);
+  CHECK_MSG(cuda_plan(c.m, c.f, &(vtb_codegen_options){0}, &plan, &err) == VTB_OK, "%s", err.text);
   int n = plan ? plan->n_steps : 0;
   vtb_launch_plan_free(plan);
   for (int i = 0; i < c.f->n_args; i++) vtb_tensor_free(&c.args[i]);
