@@ -280,6 +280,9 @@ vtb_inst *vtb_inst_clone(vtb_builder *b, const vtb_inst *inst, vtb_value *const 
 
 typedef struct vtb_print_options {
   bool spans; /* trailing // file:line */
+  /* for people: parameters a block on one line, "%blocks.0.*: 42 parameters, 63376 elements",
+   * likewise in calls; such text does not parse back */
+  bool fold;
 } vtb_print_options;
 void vtb_module_print(const vtb_module *m, const vtb_print_options *o, vtb_strbuf *out);
 void vtb_func_print(const vtb_func *f, const vtb_print_options *o, vtb_strbuf *out);

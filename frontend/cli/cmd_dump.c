@@ -6,7 +6,7 @@
 typedef struct dump_options {
   cli_model_options model;
   const char *stage, *cpu, *arch;
-  bool train, taps, library;
+  bool train, taps, library, params;
 } dump_options;
 
 static vtb_status dump(const char *what, const dump_options *d) {
@@ -15,6 +15,7 @@ static vtb_status dump(const char *what, const dump_options *d) {
   o.training = d->train;
   o.optimizer = d->train ? "adamw" : NULL;
   o.taps = d->taps;
+  o.fold = !d->params;
   o.library = d->library ? VTB_LIBRARY_YES : VTB_LIBRARY_NO;
   vtb_status status =
       vtb_compile_stage(&o, d->stage, d->cpu ? d->cpu : d->arch, &text, d->model.report);
@@ -24,12 +25,14 @@ static vtb_status dump(const char *what, const dump_options *d) {
 }
 
 vtb_status cli_cmd_dump(int argc, char **argv) {
-  enum { OWN = 7 };
+  enum { OWN = 8 };
   dump_options o = {.stage = "ir"};
   cli_opt opts[OWN + CLI_N_MODEL_OPTS] = {
       {"--stage", CLI_STR, &o.stage, "STAGE",
        "ast, ir (default), graph, grad, fused, plan, llvm, asm, cuda, launches, ptx or resources"},
       {"--train", CLI_FLAG, &o.train, NULL, "the training step instead of the forward pass"},
+      {"--params", CLI_FLAG, &o.params, NULL,
+       "ir to fused: every parameter on a line of its own; such text parses back"},
       {"--taps", CLI_FLAG, &o.taps, NULL, "keep `tap` statements"},
       {"--cpu", CLI_STR, &o.cpu, "NAME",
        "code for another processor: x86-64-v3, x86-64-v4 (default: this one)"},

@@ -59,6 +59,7 @@ typedef struct vtb_compile_options {
   const char *precision; /* of products on CUDA: fp32 (default), tf32, bf16, fp16, bf16-all */
   vtb_vendor_library library;
   bool taps;    /* `tap` statements become outputs "tap:<name>" */
+  bool fold;    /* stages as text: a block's parameters on one line, which does not parse back */
   bool profile; /* calls around kernels, so that services can measure them */
 
   /* ---- training: the program is a step of it, whose tensors runtime/train/train.h describes */

@@ -21,7 +21,7 @@ static vtb_status write_ast(const vtb_compilation *c, vtb_strbuf *out, vtb_error
 
 static vtb_status write_module(const vtb_compilation *c, vtb_strbuf *out, vtb_error *err) {
   (void)err;
-  vtb_module_print(c->module, &(vtb_print_options){.spans = true}, out);
+  vtb_module_print(c->module, &(vtb_print_options){.spans = true, .fold = c->options.fold}, out);
   return VTB_OK;
 }
 

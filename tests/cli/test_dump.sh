@@ -10,6 +10,10 @@ expect 0 "$VERTEBRA" dump vil_tiny -D depth=48 --stage ir; b=$(grep -c '^func' "
 expect 0 "$VERTEBRA" dump vil_nano --stage graph; silent_about "permute"; first=$out
 expect 0 "$VERTEBRA" dump vil_nano --stage graph; [ "$first" = "$out" ] || fail "two dumps differ"
 says "linscan"; says "rows~@7x7"; says "vtb:"
+# A block's parameters are one line, which no parser would take for a parameter; --params shows all.
+expect 0 "$VERTEBRA" dump vil_nano; says "    %blocks.0.*: 42 parameters, "; silent_about "top_left.norm.weight"
+says '@vil_block(%x.2, %x.2, %blocks.0.rowwise_from_top_left.*)'
+expect 0 "$VERTEBRA" dump vil_nano --params; says '%blocks.0.rowwise_from_top_left.norm.weight: f32[64] param "'; silent_about ".*"
 expect 0 "$VERTEBRA" dump vil_nano --stage plan; says "peak workspace"
 expect 0 "$VERTEBRA" dump vil_nano --stage asm --cpu x86-64-v4; says "zmm"
 # A target's dumps show what runs there: casts and attributes with fewer bits, the library, every pass.
