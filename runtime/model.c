@@ -19,32 +19,41 @@ struct vtb_model {
 
 const char *vtb_version(void) { return VTB_VERSION; }
 
-vtb_status vtb_model_new(vtb_program *program, int n_threads, vtb_model **out, vtb_error *err) {
-  vtb_model *m = vtb_xcalloc(1, sizeof *m);
-  m->program = program;
+static bool allocate(vtb_model *m, int n_threads) {
+  const vtb_program *p = m->program;
   m->services = vtb_services_default(n_threads);
-  m->buffers = vtb_xcalloc((size_t)program->n_tensors, sizeof *m->buffers);
-  m->workspace = vtb_aligned_alloc((size_t)program->workspace_bytes);
-  bool enough = m->workspace != NULL;
-  for (int i = 0; i < program->n_tensors && enough; i++) {
-    size_t bytes = (size_t)vtb_tensor_info_count(&program->tensors[i]) * 4;
+  m->buffers = calloc((size_t)p->n_tensors + 1, sizeof *m->buffers);
+  m->workspace = vtb_aligned_alloc((size_t)p->workspace_bytes);
+  bool enough = m->services && m->buffers && m->workspace;
+  for (int i = 0; i < p->n_tensors && enough; i++) {
+    size_t bytes = (size_t)vtb_tensor_info_count(&p->tensors[i]) * 4;
     m->buffers[i] = vtb_aligned_alloc(bytes);
     enough = m->buffers[i] != NULL;
     if (enough) memset(m->buffers[i], 0, bytes);
   }
-  if (!enough) {
-    int64_t bytes = program->workspace_bytes;
-    vtb_model_free(m);
-    return vtb_fail(err, VTB_E_MEMORY, "out of memory for the model (workspace %lld bytes)",
-                    (long long)bytes);
+  return enough;
+}
+
+vtb_status vtb_model_new(vtb_program *program, int n_threads, vtb_model **out, vtb_error *err) {
+  vtb_model *m = calloc(1, sizeof *m);
+  if (m) m->program = program;
+  if (m && allocate(m, n_threads)) {
+    *out = m;
+    return VTB_OK;
   }
-  *out = m;
-  return VTB_OK;
+  vtb_status status =
+      vtb_fail(err, VTB_E_MEMORY, "out of memory for the model (workspace %lld bytes)",
+               (long long)program->workspace_bytes);
+  if (m)
+    vtb_model_free(m);
+  else
+    vtb_program_free(program);
+  return status;
 }
 
 void vtb_model_free(vtb_model *m) {
   if (!m) return;
-  for (int i = 0; i < m->program->n_tensors; i++) free(m->buffers[i]);
+  for (int i = 0; m->buffers && i < m->program->n_tensors; i++) free(m->buffers[i]);
   free(m->buffers);
   free(m->workspace);
   vtb_services_free(m->services);
@@ -112,10 +121,8 @@ vtb_status vtb_model_load(vtb_model *m, const char *path, vtb_error *err) {
   vtb_status status = vtb_safetensors_load(path, &w, err);
   if (status != VTB_OK) return status;
   vtb_error inner = {0};
-  int unused = 0;
-  status = vtb_weights_bind(m->program, w, NULL, m->buffers, NULL, &unused, &inner);
+  status = vtb_weights_bind(m->program, w, NULL, m->buffers, NULL, NULL, &inner);
   if (status != VTB_OK) vtb_fail(err, status, "%s: %s", path, inner.text);
-  if (status == VTB_OK && unused) vtb_log("%s: %d tensors are not used by the model", path, unused);
   vtb_weights_free(w);
   return status;
 }
@@ -134,6 +141,7 @@ vtb_status vtb_model_init(vtb_model *m, uint64_t seed, vtb_error *err) {
 
 vtb_status vtb_model_save(const vtb_model *m, const char *path, vtb_error *err) {
   vtb_weights *w = vtb_weights_new();
+  if (!w) return vtb_no_memory(err, path);
   for (int i = 0; i < m->program->n_tensors; i++) {
     const vtb_tensor_info *t = &m->program->tensors[i];
     if (is_state(t))

@@ -9,12 +9,17 @@
  *   const float *logits = vtb_model_output(m, NULL, NULL);    // (B, classes), until the next run
  *   vtb_model_free(m);
  *
+ * What a host may rely on: the library never ends its process and never prints. Memory, threads and
+ * files that fail are a status with a sentence; everything is then freed or as it was, and the call
+ * may be made again. It changes no setting of the process: signals, locale, umask; the number of
+ * OpenBLAS's threads is 1 while a native model runs and afterwards what it was. Files appear whole
+ * or not at all. Out of its hands: what drivers and OpenBLAS do without memory, and a built or
+ * weights file that is cut while it is mapped.
+ *
  * Errors: functions return a vtb_status, VTB_OK or the reason, and leave a sentence in err->text
- * (err may be NULL).
- * Ownership: a model owns its program, its buffers and its threads' settings until
- * vtb_model_free().
- * Threads: one thread at a time per model; different models are independent.
- */
+ * (err may be NULL). Ownership: a model owns its program, its buffers and its threads' settings
+ * until vtb_model_free(). Threads: one thread at a time per model; different models are
+ * independent. */
 #ifndef VTB_VERTEBRA_H
 #define VTB_VERTEBRA_H
 

@@ -116,8 +116,13 @@ static void close_task(vtb_cpu *c, vtb_cpu_task *t) {
   LLVMPositionBuilderAtEnd(c->b, t->exit);
   LLVMBuildRetVoid(c->b);
   int64_t scratch = t->scratch_bytes > t->scratch_most ? t->scratch_bytes : t->scratch_most;
-  if (t->scratch_call) LLVMSetOperand(t->scratch_call, 1, vtb_cpu_i64(c, scratch));
-  LLVMBuildBr(t->prologue, t->head);
+  if (t->scratch_call) { /* without memory the task does nothing: the run is known to have failed */
+    LLVMSetOperand(t->scratch_call, 1, vtb_cpu_i64(c, scratch));
+    LLVMBuildCondBr(t->prologue, LLVMBuildIsNotNull(t->prologue, t->scratch_call, ""), t->head,
+                    t->exit);
+  } else {
+    LLVMBuildBr(t->prologue, t->head);
+  }
   LLVMDisposeBuilder(t->prologue);
   vtb_vec_push(&c->kernel->steps, ((vtb_cpu_step){t->fn, t->n, t->grain}));
 }

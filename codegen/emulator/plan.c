@@ -200,9 +200,9 @@ static vtb_status allocate_all(emulated *e, vtb_error *err) {
   return VTB_OK;
 }
 
-static void describe(emulated *e) {
+static vtb_status describe(emulated *e, vtb_error *err) {
   e->program = (vtb_program){.run = run, .exchange = exchange, .owner = e, .free = free_emulated};
-  vtb_launch_plan_describe(e->plan, &e->program);
+  return vtb_launch_plan_describe(e->plan, &e->program, err);
 }
 
 vtb_status vtb_emulator_program(vtb_launch_plan *plan, const vtb_emulator_options *o,
@@ -212,11 +212,11 @@ vtb_status vtb_emulator_program(vtb_launch_plan *plan, const vtb_emulator_option
   double start = vtb_now();
   vtb_status status = compile(e, o, err);
   if (status == VTB_OK) status = allocate_all(e, err);
+  if (status == VTB_OK) status = describe(e, err);
   if (status != VTB_OK) {
     free_all_but_plan(e);
     return status;
   }
-  describe(e);
   e->program.compile_seconds = vtb_now() - start;
   *program = &e->program;
   return VTB_OK;

@@ -37,15 +37,14 @@ double cli_measure_run(const vtb_program *p, const vtb_services *s, double secon
   void *workspace = vtb_aligned_alloc((size_t)p->workspace_bytes + 64);
   double each = 0;
   if (!workspace) vtb_fail(err, VTB_E_MEMORY, "out of memory for the workspace");
-  if (!err->text[0]) {
-    vtb_program_run(p, buffers, workspace, s);
+  if (!err->text[0] && vtb_program_execute(p, buffers, workspace, s, err) == VTB_OK) {
     double start = vtb_now();
     int runs = 0;
     do {
-      vtb_program_run(p, buffers, workspace, s);
+      if (vtb_program_execute(p, buffers, workspace, s, err) != VTB_OK) break;
       runs++;
     } while (vtb_now() - start < seconds);
-    each = (vtb_now() - start) / runs;
+    each = runs ? (vtb_now() - start) / runs : 0;
   }
   cli_free_buffers(p, buffers);
   vtb_free(workspace);

@@ -137,20 +137,21 @@ static void report_json(const vtb_program *p, const timing *t, const row *rows, 
   cli_print_json(out);
 }
 
-/* Time a kernel, longest first. *rows is malloc'd. */
-static int profile(const vtb_program *p, void **buffers, void *workspace, int64_t threads,
-                   row **rows) {
-  vtb_services *profiling = vtb_services_profiling((int)threads, p->n_kernels);
-  vtb_program_run(p, buffers, workspace, profiling);
+/* Time a kernel, longest first. *rows, of *n, is the caller's to free. */
+static vtb_status profile(const vtb_program *p, void **buffers, void *workspace, int64_t threads,
+                          row **rows, int *n, vtb_error *err) {
+  vtb_services *profiling = vtb_need(vtb_services_profiling((int)threads, p->n_kernels));
+  vtb_status status = vtb_program_execute(p, buffers, workspace, profiling, err);
   vtb_services_reset_times(profiling);
-  int n, rounds = 5;
-  for (int i = 0; i < rounds; i++) vtb_program_run(p, buffers, workspace, profiling);
-  const vtb_kernel_time *times = vtb_services_times(profiling, &n);
-  *rows = vtb_xcalloc((size_t)n + 1, sizeof **rows);
-  for (int i = 0; i < n; i++) (*rows)[i] = (row){&p->kernels[i], times[i].seconds / rounds};
-  qsort(*rows, (size_t)n, sizeof **rows, by_seconds);
+  int rounds = 5;
+  for (int i = 0; i < rounds && status == VTB_OK; i++)
+    status = vtb_program_execute(p, buffers, workspace, profiling, err);
+  const vtb_kernel_time *times = vtb_services_times(profiling, n);
+  *rows = vtb_xcalloc((size_t)*n + 1, sizeof **rows);
+  for (int i = 0; i < *n; i++) (*rows)[i] = (row){&p->kernels[i], times[i].seconds / rounds};
+  qsort(*rows, (size_t)*n, sizeof **rows, by_seconds);
   vtb_services_free(profiling);
-  return n;
+  return status;
 }
 
 static void report(const vtb_program *p, const timing *t, const row *rows, int n,
@@ -174,8 +175,9 @@ static vtb_status time_all(const vtb_program *p, const vtb_program *profiled, vo
     status = vtb_program_exchange(profiled, buffers, true, err);
   if (status == VTB_OK) {
     row *rows;
-    int n = profile(profiled, buffers, workspace, o->model.threads, &rows);
-    report(p, &t, rows, n, o);
+    int n;
+    status = profile(profiled, buffers, workspace, o->model.threads, &rows, &n, err);
+    if (status == VTB_OK) report(p, &t, rows, n, o);
     vtb_free(rows);
   }
   cli_update_close(&update);
@@ -188,7 +190,7 @@ static vtb_status bench_program(const vtb_program *p, const vtb_program *profile
   vtb_error err = {0};
   void **buffers = cli_make_buffers(p, &err);
   void *workspace = vtb_aligned_alloc((size_t)p->workspace_bytes + 64);
-  vtb_services *services = vtb_services_default((int)o->model.threads);
+  vtb_services *services = vtb_need(vtb_services_default((int)o->model.threads));
   vtb_status status = err.text[0] ? VTB_E_MEMORY : VTB_OK;
   if (!workspace)
     status = vtb_fail(&err, VTB_E_MEMORY, "out of memory: the workspace needs %.1f MiB",

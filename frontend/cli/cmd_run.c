@@ -107,7 +107,8 @@ static vtb_status run_batch(runner *r, const char *const *files, int64_t n, vtb_
     vtb_image image = {0};
     status = vtb_image_load(files[i], r->inf.channels, &image, err);
     if (status != VTB_OK) break;
-    vtb_transform_apply(&r->transform, &image, 0, input + i * (count / batch));
+    if (!vtb_transform_apply(&r->transform, &image, 0, input + i * (count / batch)))
+      status = vtb_no_memory(err, files[i]);
     vtb_image_free(&image);
   }
   if (status == VTB_OK) status = vtb_model_run(r->inf.model, err);
@@ -131,7 +132,7 @@ static vtb_status run_images(const char *what, const run_options *o, const cli_l
   find_logits(&r);
   r.names = cli_weights_classes(&r.inf, &r.n_names);
   r.json = o->model.json ? cJSON_CreateArray() : NULL;
-  r.kept = o->output ? vtb_weights_new() : NULL;
+  r.kept = o->output ? vtb_need(vtb_weights_new()) : NULL;
   size_t batch = (size_t)vtb_model_batch(r.inf.model);
   for (size_t f = 0; f < files->n && status == VTB_OK; f += batch)
     status =

@@ -417,7 +417,7 @@ static vtb_status run_training(const char *what, train_options *o, vtb_dataset *
   if (c.file) what = vtb_artefact_manifest(c.file)->model;
   vtb_train_config t = vtb_train_defaults();
   curve history = {.progress = vtb_progress_to(stderr), .quiet = o->quiet};
-  vtb_services *services = vtb_services_default((int)o->model.threads);
+  vtb_services *services = vtb_need(vtb_services_default((int)o->model.threads));
   vtb_strbuf recipe = {0};
   describe_recipe(what, o, &recipe);
   char *checkpoint = in_folder(o->out, "checkpoint.safetensors"),

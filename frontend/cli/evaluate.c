@@ -124,7 +124,7 @@ static vtb_status run_compiled(const vtb_func *f, const vtb_program *p, int thre
   void *workspace = vtb_aligned_alloc((size_t)p->workspace_bytes + 64);
   if (!workspace) status = vtb_fail(err, VTB_E_MEMORY, "out of memory for the workspace");
   if (status == VTB_OK) {
-    vtb_services *services = vtb_services_default(threads);
+    vtb_services *services = vtb_need(vtb_services_default(threads));
     poison(workspace, p->workspace_bytes / 4);
     status = vtb_program_execute(p, buffers, workspace, services, err);
     vtb_services_free(services);
@@ -172,7 +172,7 @@ static vtb_status compile_and_run(const vtb_compilation *c, const vtb_target *ta
 vtb_status cli_evaluate(const vtb_compilation *c, const vtb_target *target, int threads,
                         const vtb_weights *args, vtb_weights **results) {
   int64_t batch = cli_infer_batch(vtb_module_find(c->module, c->func), args);
-  vtb_weights *out = vtb_weights_new();
+  vtb_weights *out = vtb_need(vtb_weights_new());
   vtb_status status = vtb_backend_of(target) ? compile_and_run(c, target, threads, args, batch, out)
                                              : interpret(c, target, args, batch, out);
   if (status == VTB_OK)

@@ -241,6 +241,7 @@ vtb_status picture_write_png(const picture *p, const char *path, vtb_error *err)
     return vtb_fail(err, VTB_E_INPUT, "a picture of %dx%d pixels is too large for PNG; write SVG",
                     p->width, p->height);
   vtb_image im = vtb_image_new(p->width, p->height, 3);
+  (void)vtb_need(im.pixels);
   memset(im.pixels, 255, 3 * (size_t)p->width * (size_t)p->height);
   for (size_t i = 0; i < p->shapes.n; i++) draw(&im, &p->shapes.at[i]);
   vtb_status status = vtb_image_save_png(path, &im, err);

@@ -96,7 +96,7 @@ typedef struct locate {
 /* Arguments of a call, by the callee's keys, from the values around it. */
 static vtb_weights *call_args(const vtb_func *f, const vtb_inst *call, const vtb_weights *args,
                               const vtb_weights *values) {
-  vtb_weights *out = vtb_weights_new();
+  vtb_weights *out = vtb_need(vtb_weights_new());
   vtb_strbuf key = {0};
   for (int k = 0; k < call->n_operands; k++) {
     const vtb_value *v = call->operands[k];
@@ -291,7 +291,7 @@ vtb_status verify_model(const char *what, const verify_options *o) {
     vtb_compilation_free(&c);
     return status;
   }
-  vtb_weights *args = vtb_weights_new(), *reference = NULL;
+  vtb_weights *args = vtb_need(vtb_weights_new()), *reference = NULL;
   int64_t length = longest_sequence(c.module);
   bool stepwise = runs_stepwise(c.module);
   status = cli_report(&o->model, make_reference(&c, o, args, &reference));

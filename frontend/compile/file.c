@@ -27,7 +27,7 @@ static vtb_status check_weights(const vtb_artefact_program *p, const char *path,
 
 static void take_weights(vtb_file_builder *b, const char *prefix) {
   const vtb_artefact_program *p = &b->programs[0];
-  b->weights = vtb_weights_new();
+  b->weights = vtb_need(vtb_weights_new());
   for (int i = 0; i < p->n_tensors; i++) {
     if (p->tensors[i].io != VTB_IO_PARAM && p->tensors[i].io != VTB_IO_BUFFER) continue;
     vtb_strbuf name = {0};

@@ -66,8 +66,12 @@ static vtb_status read_all(vtb_artefact *a, vtb_error *err) {
 
 vtb_status vtb_artefact_open(const char *path, vtb_artefact **out, vtb_error *err) {
   char *absolute = realpath(path, NULL);
-  if (!absolute) return vtb_fail(err, VTB_E_INPUT, "cannot open %s: %s", path, strerror(errno));
-  vtb_artefact *a = vtb_xcalloc(1, sizeof *a);
+  if (!absolute) return vtb_file_fail(err, "open", path);
+  vtb_artefact *a = calloc(1, sizeof *a);
+  if (!a) {
+    free(absolute);
+    return vtb_no_memory(err, path);
+  }
   a->path = absolute;
   atomic_init(&a->users, 1);
   vtb_arena_init(&a->arena);
@@ -140,7 +144,7 @@ static void free_native(void *owner) {
 static vtb_status choose(const vtb_artefact *a, const vtb_artefact_program *p,
                          const vtb_artefact_code **out, vtb_error *err) {
   int here = vtb_cpu_level_here(), best = -1;
-  vtb_strbuf there = {0};
+  vtb_strbuf there = VTB_CHECKED_STRBUF;
   for (int i = 0; i < p->n_codes; i++) {
     int level = vtb_cpu_level_find(p->codes[i].cpu);
     vtb_strbuf_printf(&there, "%s%s", i ? ", " : "", p->codes[i].cpu);
@@ -154,7 +158,8 @@ static vtb_status choose(const vtb_artefact *a, const vtb_artefact_program *p,
                       "%s has no code for processors: build it with --target cpu", a->path);
   else if (best < 0)
     status = vtb_fail(err, VTB_E_DEVICE, "%s has code for %s; this machine has %s", a->path,
-                      there.at, here < 0 ? "another processor" : vtb_cpu_level_names[here]);
+                      vtb_strbuf_text(&there),
+                      here < 0 ? "another processor" : vtb_cpu_level_names[here]);
   vtb_strbuf_free(&there);
   return status;
 }
@@ -165,8 +170,11 @@ static vtb_status open_library(vtb_artefact *a, vtb_error *err) {
     return vtb_fail(err, VTB_E_INPUT,
                     "%s was built by vertebra %s, whose code needs a newer runtime than this %s",
                     a->path, a->manifest.compiler, VTB_VERSION);
+  errno = 0;
   if (!a->library) a->library = dlopen(a->path, RTLD_NOW | RTLD_LOCAL);
-  if (!a->library) return vtb_fail(err, VTB_E_INPUT, "cannot load %s: %s", a->path, dlerror());
+  if (!a->library)
+    return vtb_fail(err, errno == ENOMEM ? VTB_E_MEMORY : VTB_E_INPUT, "cannot load %s: %s",
+                    a->path, dlerror());
   const vtb_artefact_table *table = dlsym(a->library, VTB_ARTEFACT_SYMBOL);
   if (!table) return vtb_fail(err, VTB_E_INPUT, "%s has no symbol " VTB_ARTEFACT_SYMBOL, a->path);
   if (table->size != sizeof *table || table->build != a->manifest.build)
@@ -185,7 +193,8 @@ static vtb_status load_native(vtb_artefact *a, const vtb_artefact_program *p, vt
   if (status != VTB_OK) return status;
   if ((uint32_t)code->entry >= a->table->n)
     return vtb_fail(err, VTB_E_INPUT, "%s: its code has no entry %d", a->path, code->entry);
-  native *n = vtb_xcalloc(1, sizeof *n);
+  native *n = calloc(1, sizeof *n);
+  if (!n) return vtb_no_memory(err, a->path);
   atomic_fetch_add(&a->users, 1);
   n->file = a;
   n->program = (vtb_program){.entry = a->table->at[code->entry],

@@ -112,6 +112,7 @@ vtb_status vtb__manifest_read(const char *path, const void *data, size_t n, uint
   vtb_wire w = vtb__wire_reader(data, n, arena);
   *m = (vtb_manifest){0};
   whole(&w, m);
+  if (w.no_memory) return vtb_no_memory(err, path);
   if (vtb__wire_complete(&w) && sound(m, limit)) return VTB_OK;
   return vtb_fail(err, VTB_E_INPUT, "%s: its manifest is damaged", path);
 }

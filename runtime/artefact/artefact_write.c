@@ -3,14 +3,12 @@
 #include "runtime/artefact/artefact_file.h"
 #include "runtime/artefact/safetensors.h"
 
-#include <errno.h>
 #include <string.h>
 
 enum { ALIGNMENT = 64 };
 
 static vtb_status write_bytes(vtb_artefact_writer *w, const void *data, size_t n, vtb_error *err) {
-  if (n && fwrite(data, 1, n, w->file.file) != n)
-    return vtb_fail(err, VTB_E_INPUT, "cannot write %s: %s", w->file.path, strerror(errno));
+  if (n && fwrite(data, 1, n, w->file.file) != n) return vtb_file_fail(err, "write", w->file.path);
   w->at += n;
   return VTB_OK;
 }
@@ -49,8 +47,7 @@ vtb_status vtb_artefact_put_weights(vtb_artefact_writer *w, const vtb_weights *w
 
 /* Over the file as it is on disk, so that what will be read is what was hashed. */
 static vtb_status hash_file(vtb_artefact_writer *w, uint64_t *hash, vtb_error *err) {
-  if (fflush(w->file.file) != 0)
-    return vtb_fail(err, VTB_E_INPUT, "cannot write %s: %s", w->file.path, strerror(errno));
+  if (fflush(w->file.file) != 0) return vtb_file_fail(err, "write", w->file.path);
   vtb_mapped_file all;
   vtb_status status = vtb_map_file(w->file.temp_path, &all, err);
   if (status != VTB_OK) return status;
@@ -62,10 +59,11 @@ static vtb_status hash_file(vtb_artefact_writer *w, uint64_t *hash, vtb_error *e
 vtb_status vtb_artefact_finish(vtb_artefact_writer *w, const vtb_manifest *m, vtb_error *err) {
   unsigned char bytes[VTB__TRAILER_BYTES];
   vtb__trailer t = {.code_bytes = w->code_bytes};
-  vtb_strbuf manifest = {0};
+  vtb_strbuf manifest = VTB_CHECKED_STRBUF;
   snprintf(t.compiler, sizeof t.compiler, "%s", m->compiler);
   vtb__manifest_write(m, &manifest);
-  vtb_status status = vtb_artefact_put(w, manifest.at, manifest.n, &t.manifest, err);
+  vtb_status status = vtb_strbuf_check(&manifest, err);
+  if (status == VTB_OK) status = vtb_artefact_put(w, manifest.at, manifest.n, &t.manifest, err);
   vtb_strbuf_free(&manifest);
   t.file_bytes = w->at + VTB__TRAILER_BYTES;
   vtb__trailer_write(&t, bytes);

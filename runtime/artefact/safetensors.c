@@ -1,7 +1,8 @@
 /* safetensors: header checks first, tensor views into the mapping after. */
 #include "runtime/artefact/safetensors.h"
 
-#include <cjson/cJSON.h>
+#include "runtime/base/json.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,21 +44,20 @@ static size_t utf8_check(const char *text, size_t n) {
 /* ---- one tensor ------------------------------------------------------------------------------ */
 
 /* Non-negative integers only; doubles are exact up to 2^53, far beyond any file. */
-static bool json_size(const cJSON *v, int64_t *out) {
-  if (!cJSON_IsNumber(v)) return false;
-  double d = v->valuedouble;
+static bool json_size(const vtb_json *v, int64_t *out) {
+  if (!v || v->kind != VTB_JSON_NUMBER) return false;
+  double d = v->number;
   if (!(d >= 0 && d <= 9007199254740992.0) || d != (double)(int64_t)d) return false;
   *out = (int64_t)d;
   return true;
 }
 
-static vtb_status read_shape(reader *r, const char *name, const cJSON *shape, int *rank,
+static vtb_status read_shape(reader *r, const char *name, const vtb_json *shape, int *rank,
                              int64_t *dim) {
-  if (!cJSON_IsArray(shape))
+  if (!shape || shape->kind != VTB_JSON_ARRAY)
     return REFUSE(r, "%s: tensor %s: \"shape\" is missing or not a list", r->path, name);
   *rank = 0;
-  const cJSON *size;
-  cJSON_ArrayForEach(size, shape) {
+  for (const vtb_json *size = shape->first; size; size = size->next) {
     if (*rank == VTB_WEIGHT_MAX_RANK)
       return REFUSE(r, "%s: tensor %s has more than %d axes", r->path, name, VTB_WEIGHT_MAX_RANK);
     if (!json_size(size, &dim[*rank]))
@@ -68,33 +68,35 @@ static vtb_status read_shape(reader *r, const char *name, const cJSON *shape, in
   return VTB_OK;
 }
 
-static vtb_status read_tensor(reader *r, const cJSON *item, const unsigned char **begin,
+/* [from, to] */
+static bool read_offsets(const vtb_json *offsets, int64_t *from, int64_t *to) {
+  const vtb_json *first = offsets && offsets->kind == VTB_JSON_ARRAY ? offsets->first : NULL;
+  return first && first->next && !first->next->next && json_size(first, from) &&
+         json_size(first->next, to);
+}
+
+static vtb_status read_tensor(reader *r, const vtb_json *item, const unsigned char **begin,
                               size_t *n_bytes) {
-  const char *name = item->string;
-  if (!cJSON_IsObject(item))
+  const char *name = item->key;
+  if (item->kind != VTB_JSON_OBJECT)
     return REFUSE(r, "%s: tensor %s: its entry is not an object", r->path, name);
-  const cJSON *dtype = cJSON_GetObjectItemCaseSensitive(item, "dtype");
-  const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(item, "data_offsets");
+  const vtb_json *dtype = vtb_json_member(item, "dtype");
   vtb_elem elem;
-  if (!cJSON_IsString(dtype))
+  if (!dtype || dtype->kind != VTB_JSON_STRING)
     return REFUSE(r, "%s: tensor %s: \"dtype\" is missing or not a string", r->path, name);
-  if (!vtb_elem_parse(dtype->valuestring, &elem))
-    return REFUSE(r, "%s: tensor %s: type \"%.32s\" is not supported", r->path, name,
-                  dtype->valuestring);
+  if (!vtb_elem_parse(dtype->text, &elem))
+    return REFUSE(r, "%s: tensor %s: type \"%.32s\" is not supported", r->path, name, dtype->text);
 
   int rank = 0;
   int64_t dim[VTB_WEIGHT_MAX_RANK], from, to;
-  vtb_status status =
-      read_shape(r, name, cJSON_GetObjectItemCaseSensitive(item, "shape"), &rank, dim);
+  vtb_status status = read_shape(r, name, vtb_json_member(item, "shape"), &rank, dim);
   if (status != VTB_OK) return status;
   int64_t bytes = (int64_t)vtb_elem_bytes(elem);
   for (int i = 0; i < rank; i++)
     if (__builtin_mul_overflow(bytes, dim[i], &bytes))
       return REFUSE(r, "%s: tensor %s: its shape overflows", r->path, name);
 
-  if (!cJSON_IsArray(offsets) || cJSON_GetArraySize(offsets) != 2 ||
-      !json_size(cJSON_GetArrayItem(offsets, 0), &from) ||
-      !json_size(cJSON_GetArrayItem(offsets, 1), &to))
+  if (!read_offsets(vtb_json_member(item, "data_offsets"), &from, &to))
     return REFUSE(r, "%s: tensor %s: \"data_offsets\" is not a pair of natural numbers", r->path,
                   name);
   if (from > to || (uint64_t)to > r->n)
@@ -104,7 +106,8 @@ static vtb_status read_tensor(reader *r, const cJSON *item, const unsigned char 
     return REFUSE(r, "%s: tensor %s: its shape needs %lld bytes, its offsets hold %lld", r->path,
                   name, (long long)bytes, (long long)(to - from));
   if (vtb_weights_find(r->w, name)) return REFUSE(r, "%s: tensor %s appears twice", r->path, name);
-  vtb_weights_borrow(r->w, name, elem, rank, dim, r->data + from);
+  if (!vtb_weights_borrow(r->w, name, elem, rank, dim, r->data + from))
+    return vtb_fail(r->err, r->w->error.status, "%s: %s", r->path, r->w->error.text);
   *begin = r->data + from;
   *n_bytes = (size_t)bytes;
   return VTB_OK;
@@ -112,15 +115,15 @@ static vtb_status read_tensor(reader *r, const cJSON *item, const unsigned char 
 
 /* ---- the whole header ------------------------------------------------------------------------ */
 
-static vtb_status read_metadata(reader *r, const cJSON *meta) {
-  if (!cJSON_IsObject(meta)) return REFUSE(r, "%s: \"__metadata__\" is not an object", r->path);
-  const cJSON *item;
-  cJSON_ArrayForEach(item, meta) {
-    if (!cJSON_IsString(item))
-      return REFUSE(r, "%s: metadata \"%.64s\" is not a string", r->path, item->string);
-    if (vtb_map_has(&r->w->meta, item->string))
-      return REFUSE(r, "%s: metadata \"%.64s\" appears twice", r->path, item->string);
-    vtb_weights_set_meta(r->w, item->string, item->valuestring);
+static vtb_status read_metadata(reader *r, const vtb_json *meta) {
+  if (meta->kind != VTB_JSON_OBJECT)
+    return REFUSE(r, "%s: \"__metadata__\" is not an object", r->path);
+  for (const vtb_json *item = meta->first; item; item = item->next) {
+    if (item->kind != VTB_JSON_STRING)
+      return REFUSE(r, "%s: metadata \"%.64s\" is not a string", r->path, item->key);
+    if (vtb_map_has(&r->w->meta, item->key))
+      return REFUSE(r, "%s: metadata \"%.64s\" appears twice", r->path, item->key);
+    vtb_weights_set_meta(r->w, item->key, item->text);
   }
   return VTB_OK;
 }
@@ -153,14 +156,14 @@ static vtb_status check_coverage(reader *r, span *spans, size_t n) {
   return VTB_OK;
 }
 
-static vtb_status read_header(reader *r, const cJSON *root) {
-  if (!cJSON_IsObject(root)) return REFUSE(r, "%s: the header is not a JSON object", r->path);
+static vtb_status read_header(reader *r, const vtb_json *root) {
+  if (root->kind != VTB_JSON_OBJECT)
+    return REFUSE(r, "%s: the header is not a JSON object", r->path);
   VTB_VEC(span) spans = {0};
   vtb_status status = VTB_OK;
   bool have_meta = false;
-  const cJSON *item;
-  cJSON_ArrayForEach(item, root) {
-    if (vtb_streq(item->string, "__metadata__")) {
+  for (const vtb_json *item = root->first; item; item = item->next) {
+    if (vtb_streq(item->key, "__metadata__")) {
       status = have_meta ? REFUSE(r, "%s: \"__metadata__\" appears twice", r->path)
                          : read_metadata(r, item);
       have_meta = true;
@@ -170,7 +173,8 @@ static vtb_status read_header(reader *r, const cJSON *root) {
       status = read_tensor(r, item, &begin, &n_bytes);
       if (status == VTB_OK) {
         size_t from = (size_t)(begin - r->data);
-        vtb_vec_push(&spans, ((span){from, from + n_bytes, item->string}));
+        if (!vtb_vec_try_push(&spans, ((span){from, from + n_bytes, item->key})))
+          status = vtb_no_memory(r->err, r->path);
       }
     }
     if (status != VTB_OK) break;
@@ -185,21 +189,21 @@ static vtb_status parse_json(reader *r, const char *text, size_t n) {
   if (bad < n) return REFUSE(r, "%s: the header is not UTF-8 (byte %zu)", r->path, bad);
   if (memchr(text, 0, n) || memmem(text, n, "\\u0000", 6))
     return REFUSE(r, "%s: the header contains a NUL character", r->path);
-  const char *end = NULL;
-  cJSON *root = cJSON_ParseWithLengthOpts(text, n, &end, false);
-  vtb_status status = VTB_OK;
-  if (!root) {
-    size_t at = end && end >= text ? (size_t)(end - text) : 0;
-    return REFUSE(r, "%s: the header is not valid JSON (near byte %zu)", r->path, at);
-  }
-  for (const char *p = end; p < text + n; p++)
-    if (*p != ' ' && *p != '\n' && *p != '\t' && *p != '\r') {
-      status = REFUSE(r, "%s: the header goes on after its JSON object (byte %zu)", r->path,
-                      (size_t)(p - text));
-      break;
-    }
-  if (status == VTB_OK) status = read_header(r, root);
-  cJSON_Delete(root);
+  vtb_arena arena;
+  bool no_memory;
+  size_t at;
+  vtb_arena_init(&arena);
+  const vtb_json *root = vtb_json_parse(text, n, &arena, &no_memory, &at);
+  vtb_status status;
+  if (no_memory)
+    status = vtb_no_memory(r->err, r->path);
+  else if (!root)
+    status = REFUSE(r, "%s: the header is not valid JSON (near byte %zu)", r->path, at);
+  else if (at < n)
+    status = REFUSE(r, "%s: the header goes on after its JSON object (byte %zu)", r->path, at);
+  else
+    status = read_header(r, root);
+  vtb_arena_free(&arena);
   return status;
 }
 
@@ -222,7 +226,10 @@ vtb_status vtb_safetensors_parse(const char *name, const void *data, size_t n, v
   r.data = bytes + 8 + header;
   r.n = n - 8 - (size_t)header;
   r.w = vtb_weights_new();
+  if (!r.w) return vtb_no_memory(err, name);
   vtb_status status = parse_json(&r, (const char *)bytes + 8, (size_t)header);
+  if (status == VTB_OK && r.w->error.text[0])
+    status = vtb_fail(err, r.w->error.status, "%s: %s", name, r.w->error.text);
   if (status != VTB_OK) {
     vtb_weights_free(r.w);
     return status;
@@ -258,38 +265,35 @@ static int by_key(const void *a, const void *b) {
   return strcmp(((const struct vtb_map_entry *)a)->key, ((const struct vtb_map_entry *)b)->key);
 }
 
-static void put_json_string(vtb_strbuf *s, const char *text) {
-  vtb_strbuf_putc(s, '"');
-  for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
-    if (*p == '"' || *p == '\\')
-      vtb_strbuf_printf(s, "\\%c", *p);
-    else if (*p < 0x20)
-      vtb_strbuf_printf(s, "\\u%04x", *p);
-    else
-      vtb_strbuf_putc(s, (char)*p);
-  }
-  vtb_strbuf_putc(s, '"');
+/* A sorted copy of n > 0 elements; NULL when out of memory. */
+static void *sorted_copy(const void *at, size_t n, size_t bytes,
+                         int (*order)(const void *a, const void *b)) {
+  void *copy = malloc(n * bytes);
+  if (!copy) return NULL;
+  memcpy(copy, at, n * bytes);
+  qsort(copy, n, bytes, order);
+  return copy;
 }
 
-static void put_metadata(vtb_strbuf *s, const vtb_map *meta) {
-  if (!meta->n) return;
-  struct vtb_map_entry *sorted = vtb_xmalloc(meta->n * sizeof *sorted);
-  memcpy(sorted, meta->at, meta->n * sizeof *sorted);
-  qsort(sorted, meta->n, sizeof *sorted, by_key);
+static bool put_metadata(vtb_strbuf *s, const vtb_map *meta) {
+  if (!meta->n) return true;
+  struct vtb_map_entry *sorted = sorted_copy(meta->at, meta->n, sizeof *sorted, by_key);
+  if (!sorted) return false;
   vtb_strbuf_puts(s, "\"__metadata__\":{");
   for (size_t i = 0; i < meta->n; i++) {
     if (i) vtb_strbuf_putc(s, ',');
-    put_json_string(s, sorted[i].key);
+    vtb_strbuf_json(s, sorted[i].key);
     vtb_strbuf_putc(s, ':');
-    put_json_string(s, sorted[i].value);
+    vtb_strbuf_json(s, sorted[i].value);
   }
   vtb_strbuf_putc(s, '}');
   free(sorted);
+  return true;
 }
 
 static void put_tensor(vtb_strbuf *s, const vtb_weight *t, uint64_t *offset) {
   uint64_t bytes = (uint64_t)t->count * vtb_elem_bytes(t->elem);
-  put_json_string(s, t->name);
+  vtb_strbuf_json(s, t->name);
   vtb_strbuf_printf(s, ":{\"dtype\":\"%s\",\"shape\":[", vtb_elem_name(t->elem));
   for (int i = 0; i < t->rank; i++)
     vtb_strbuf_printf(s, "%s%lld", i ? "," : "", (long long)t->dim[i]);
@@ -310,35 +314,43 @@ static bool write_all(FILE *f, const vtb_strbuf *header, vtb_weight *const *tens
   return true;
 }
 
-/* The sorted tensors, and the header that describes them. */
-static vtb_weight **prepare(const vtb_weights *w, vtb_strbuf *header) {
-  vtb_weight **sorted = vtb_xmalloc((w->n ? w->n : 1) * sizeof *sorted);
-  if (w->n) memcpy(sorted, w->at, w->n * sizeof *sorted);
-  if (w->n) qsort(sorted, w->n, sizeof *sorted, by_alignment_then_name);
+/* The header that describes the tensors, which are sorted. */
+static bool put_header(vtb_strbuf *header, const vtb_weights *w, vtb_weight *const *sorted) {
   uint64_t offset = 0;
   vtb_strbuf_putc(header, '{');
-  put_metadata(header, &w->meta);
+  if (!put_metadata(header, &w->meta)) return false;
   for (size_t i = 0; i < w->n; i++) {
     if (i || w->meta.n) vtb_strbuf_putc(header, ',');
     put_tensor(header, sorted[i], &offset);
   }
   vtb_strbuf_putc(header, '}');
-  while (header->n % 8) vtb_strbuf_putc(header, ' ');
-  return sorted;
+  while (!header->failed && header->n % 8) vtb_strbuf_putc(header, ' ');
+  return !header->failed;
+}
+
+static uint64_t total_bytes(const vtb_weights *w) {
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < w->n; i++)
+    bytes += (uint64_t)w->at[i]->count * vtb_elem_bytes(w->at[i]->elem);
+  return bytes;
 }
 
 vtb_status vtb_safetensors_write(FILE *file, const vtb_weights *w, uint64_t *n_bytes,
                                  vtb_error *err) {
-  vtb_strbuf header = {0};
-  vtb_weight **sorted = prepare(w, &header);
+  vtb_strbuf header = VTB_CHECKED_STRBUF;
+  vtb_weight **sorted = NULL;
+  vtb_status status = VTB_OK;
+  if (w->error.text[0]) return vtb_fail(err, w->error.status, "%s", w->error.text);
+  if (w->n) sorted = sorted_copy(w->at, w->n, sizeof *sorted, by_alignment_then_name);
   errno = 0;
-  bool ok = write_all(file, &header, sorted, w->n);
-  *n_bytes = 8 + header.n;
-  for (size_t i = 0; i < w->n; i++)
-    *n_bytes += (uint64_t)sorted[i]->count * vtb_elem_bytes(sorted[i]->elem);
+  if ((w->n && !sorted) || !put_header(&header, w, sorted))
+    status = vtb_no_memory(err, "the list of tensors");
+  else if (!write_all(file, &header, sorted, w->n))
+    status = vtb_file_fail(err, "write", "tensors");
+  *n_bytes = 8 + header.n + total_bytes(w);
   vtb_strbuf_free(&header);
   free(sorted);
-  return ok ? VTB_OK : vtb_fail(err, VTB_E_INPUT, "cannot write tensors: %s", strerror(errno));
+  return status;
 }
 
 vtb_status vtb_safetensors_save(const char *path, const vtb_weights *w, vtb_error *err) {

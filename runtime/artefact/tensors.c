@@ -3,6 +3,7 @@
 
 #include "runtime/base/half.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -33,15 +34,17 @@ bool vtb_elem_parse(const char *name, vtb_elem *out) {
 
 /* ---- the store ------------------------------------------------------------------------------- */
 
-vtb_weights *vtb_weights_new(void) { return vtb_xcalloc(1, sizeof(vtb_weights)); }
+vtb_weights *vtb_weights_new(void) { return calloc(1, sizeof(vtb_weights)); }
+
+static void free_weight(vtb_weight *t) {
+  if (t->owned) free(t->data);
+  free(t->name);
+  free(t);
+}
 
 void vtb_weights_free(vtb_weights *w) {
   if (!w) return;
-  for (size_t i = 0; i < w->n; i++) {
-    if (w->at[i]->owned) free(w->at[i]->data);
-    free(w->at[i]->name);
-    free(w->at[i]);
-  }
+  for (size_t i = 0; i < w->n; i++) free_weight(w->at[i]);
   free(w->at);
   for (size_t i = 0; i < w->meta.n; i++) free(w->meta.at[i].value);
   vtb_map_free(&w->meta);
@@ -50,34 +53,57 @@ void vtb_weights_free(vtb_weights *w) {
   free(w);
 }
 
+/* Elements of the shape in *count; false, and an error, if there cannot be such a tensor. */
+static bool check_new(vtb_weights *w, const char *name, vtb_elem elem, int rank, const int64_t *dim,
+                      int64_t *count) {
+  int64_t bytes = (int64_t)vtb_elem_bytes(elem);
+  bool countable = rank >= 0 && rank <= VTB_WEIGHT_MAX_RANK;
+  *count = 1;
+  for (int i = 0; i < rank && countable; i++)
+    countable = dim[i] >= 0 && !__builtin_mul_overflow(*count, dim[i], count) &&
+                !__builtin_mul_overflow(bytes, dim[i], &bytes);
+  if (!countable) vtb_fail(&w->error, VTB_E_INPUT, "tensor %s is too large", name);
+  bool known = vtb_map_has(&w->index, name);
+  if (known) vtb_fail(&w->error, VTB_E_INPUT, "there are two tensors %s", name);
+  return countable && !known;
+}
+
+/* Takes `data` if it is the store's. */
+static vtb_weight *add(vtb_weights *w, const char *name, vtb_elem elem, int rank,
+                       const int64_t *dim, int64_t count, void *data, bool owned) {
+  vtb_weight *t = data || !owned ? calloc(1, sizeof *t) : NULL;
+  if (t) {
+    *t = (vtb_weight){.name = strdup(name), .elem = elem, .rank = rank, .count = count};
+    t->data = data;
+    for (int i = 0; i < rank; i++) t->dim[i] = dim[i];
+    bool listed = t->name && vtb_vec_try_push(w, t);
+    if (listed && vtb_map_try_set(&w->index, name, t)) {
+      t->owned = owned;
+      return t;
+    }
+    w->n -= listed;
+    free_weight(t);
+  }
+  if (owned) free(data);
+  vtb_no_memory(&w->error, name);
+  return NULL;
+}
+
 vtb_weight *vtb_weights_borrow(vtb_weights *w, const char *name, vtb_elem elem, int rank,
                                const int64_t *dim, const void *data) {
-  vtb_check(!vtb_map_has(&w->index, name), "tensor %s added twice", name);
-  vtb_check(rank >= 0 && rank <= VTB_WEIGHT_MAX_RANK, "tensor %s has rank %d", name, rank);
-  vtb_weight *t = vtb_xcalloc(1, sizeof *t);
-  *t = (vtb_weight){.name = vtb_xstrdup(name), .elem = elem, .rank = rank, .count = 1};
-  for (int i = 0; i < rank; i++) {
-    t->dim[i] = dim[i];
-    vtb_check(!__builtin_mul_overflow(t->count, dim[i], &t->count), "tensor %s is too large", name);
-  }
-  t->data = (void *)(uintptr_t)data;
-  if (w->n == w->cap) w->at = vtb__vec_grow(w->at, &w->cap, w->n + 1, sizeof *w->at);
-  w->at[w->n++] = t;
-  vtb_map_set(&w->index, name, t);
-  return t;
+  int64_t count;
+  if (!check_new(w, name, elem, rank, dim, &count)) return NULL;
+  return add(w, name, elem, rank, dim, count, (void *)(uintptr_t)data, false);
 }
 
 vtb_weight *vtb_weights_add(vtb_weights *w, const char *name, vtb_elem elem, int rank,
                             const int64_t *dim) {
-  size_t bytes = vtb_elem_bytes(elem);
-  for (int i = 0; i < rank; i++)
-    if (dim[i] < 0 || __builtin_mul_overflow(bytes, (size_t)dim[i], &bytes)) return NULL;
+  int64_t count;
+  if (!check_new(w, name, elem, rank, dim, &count)) return NULL;
+  size_t bytes = (size_t)count * vtb_elem_bytes(elem);
   void *data = vtb_aligned_alloc(bytes);
-  if (!data) return NULL;
-  memset(data, 0, bytes);
-  vtb_weight *t = vtb_weights_borrow(w, name, elem, rank, dim, data);
-  t->owned = true;
-  return t;
+  if (data) memset(data, 0, bytes);
+  return add(w, name, elem, rank, dim, count, data, true);
 }
 
 vtb_weight *vtb_weights_put(vtb_weights *w, const char *name, vtb_elem elem, int rank,
@@ -92,8 +118,13 @@ vtb_weight *vtb_weights_find(const vtb_weights *w, const char *name) {
 }
 
 void vtb_weights_set_meta(vtb_weights *w, const char *key, const char *value) {
-  free(vtb_map_get(&w->meta, key));
-  vtb_map_set(&w->meta, key, vtb_xstrdup(value));
+  char *copy = strdup(value), *old = vtb_map_get(&w->meta, key);
+  if (copy && vtb_map_try_set(&w->meta, key, copy)) {
+    free(old);
+  } else {
+    free(copy);
+    vtb_no_memory(&w->error, key);
+  }
 }
 
 const char *vtb_weights_meta(const vtb_weights *w, const char *key) {
@@ -160,7 +191,8 @@ static double element_as_double(vtb_elem e, const unsigned char *p) {
   case VTB_N_ELEMS:
     break;
   }
-  vtb_bug("element type %d", (int)e);
+  assert(!"an element type");
+  return 0;
 }
 #undef READ
 
@@ -204,11 +236,11 @@ void vtb_shape_print(vtb_strbuf *out, int rank, const int64_t *dim) {
 /* ---- binding to a program -------------------------------------------------------------------- */
 
 static vtb_status shape_differs(const vtb_tensor_info *t, const vtb_weight *w, vtb_error *err) {
-  vtb_strbuf model = {0}, file = {0};
+  vtb_strbuf model = VTB_CHECKED_STRBUF, file = VTB_CHECKED_STRBUF;
   vtb_shape_print(&model, t->rank, t->dim);
   vtb_shape_print(&file, w->rank, w->dim);
   vtb_fail(err, VTB_E_INPUT, "weights: tensor %s has shape %s, the model wants %s", w->name,
-           file.at, model.at);
+           vtb_strbuf_text(&file), vtb_strbuf_text(&model));
   vtb_strbuf_free(&model);
   vtb_strbuf_free(&file);
   return VTB_E_INPUT;
@@ -230,17 +262,26 @@ static bool is_state(const vtb_tensor_info *t) {
 /* Reports `missing` absent tensors, of which `first` (full name) is the first. */
 static vtb_status report_missing(const vtb_weights *w, const char *first, int missing,
                                  vtb_error *err) {
-  const char **names = vtb_xmalloc((w->n ? w->n : 1) * sizeof *names);
-  for (size_t i = 0; i < w->n; i++) names[i] = w->at[i]->name;
-  const char *near = vtb_suggest(first, names, w->n);
-  vtb_strbuf text = {0};
-  vtb_strbuf_printf(&text, "weights: tensor %s is missing", first);
-  if (missing > 1) vtb_strbuf_printf(&text, " (and %d more)", missing - 1);
-  if (near) vtb_strbuf_printf(&text, "; the file has %s", near);
-  vtb_fail(err, VTB_E_INPUT, "%s", text.at);
-  vtb_strbuf_free(&text);
+  const char **names = calloc(w->n + 1, sizeof *names), *near = NULL;
+  char more[32] = "";
+  for (size_t i = 0; names && i < w->n; i++) names[i] = w->at[i]->name;
+  if (names) near = vtb_suggest(first, names, w->n);
+  if (missing > 1) snprintf(more, sizeof more, " (and %d more)", missing - 1);
   free(names);
-  return VTB_E_INPUT;
+  return vtb_fail(err, VTB_E_INPUT, "weights: tensor %s is missing%s%s%s", first, more,
+                  near ? "; the file has " : "", near ? near : "");
+}
+
+/* Fills `buffer` from the tensor of that name; *found: there is one. */
+static vtb_status bind_one(const vtb_tensor_info *t, const vtb_weights *w, const char *name,
+                           void *buffer, bool *found, vtb_error *err) {
+  const vtb_weight *source = vtb_weights_find(w, name);
+  *found = source != NULL;
+  if (!source) return VTB_OK;
+  if (!same_shape(t, source)) return shape_differs(t, source, err);
+  if (t->is_int) return vtb_weight_read_i32(source, buffer, err);
+  vtb_weight_read_f32(source, buffer);
+  return VTB_OK;
 }
 
 vtb_status vtb_weights_bind(const vtb_program *p, const vtb_weights *w, const char *prefix,
@@ -251,21 +292,15 @@ vtb_status vtb_weights_bind(const vtb_program *p, const vtb_weights *w, const ch
   for (int i = 0; i < p->n_tensors && status == VTB_OK; i++) {
     const vtb_tensor_info *t = &p->tensors[i];
     if (!is_state(t) || !buffers[i]) continue;
-    vtb_strbuf name = {0};
-    vtb_strbuf_printf(&name, "%s%s", prefix ? prefix : "", t->name);
-    const vtb_weight *source = vtb_weights_find(w, name.at);
-    if (!source) {
-      if (!missing++) first_missing = vtb_xstrdup(name.at);
-    } else if (!same_shape(t, source)) {
-      status = shape_differs(t, source, err);
-    } else if (t->is_int) {
-      status = vtb_weight_read_i32(source, buffers[i], err);
-      used++;
-    } else {
-      vtb_weight_read_f32(source, buffers[i]);
-      used++;
-    }
-    vtb_strbuf_free(&name);
+    char *name = vtb_strprintf("%s%s", prefix ? prefix : "", t->name);
+    bool found = false;
+    status = name ? bind_one(t, w, name, buffers[i], &found, err) : vtb_no_memory(err, t->name);
+    used += found;
+    missing += !found;
+    if (found || first_missing)
+      free(name);
+    else
+      first_missing = name;
   }
   if (status == VTB_OK && missing && !n_missing)
     status = report_missing(w, first_missing, missing, err);

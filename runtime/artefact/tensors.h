@@ -47,15 +47,19 @@ typedef struct vtb_weights {
   size_t n;
   vtb_weight **at; /* pointers stay valid as more are added */
   size_t cap;
-  vtb_map index; /* name -> vtb_weight */
-  vtb_map meta;  /* string -> malloc'd string */
+  vtb_map index;   /* name -> vtb_weight */
+  vtb_map meta;    /* string -> malloc'd string */
+  vtb_error error; /* the first that adding something met; text empty: none */
   vtb_mapped_file file;
 } vtb_weights;
 
-vtb_weights *vtb_weights_new(void);
+vtb_weights *vtb_weights_new(void);    /* NULL when out of memory */
 void vtb_weights_free(vtb_weights *w); /* NULL is fine */
 
-/* Adds a zeroed tensor; the name must be new. NULL when out of memory. */
+/* What cannot be added (no memory, a name that is there, a shape beyond counting) is remembered in
+ * `error`, which saving returns: only who uses the tensor must look.
+ *
+ * Adds a zeroed tensor; NULL if it cannot be. */
 vtb_weight *vtb_weights_add(vtb_weights *w, const char *name, vtb_elem elem, int rank,
                             const int64_t *dim);
 /* The same, copying `data`. */

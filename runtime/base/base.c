@@ -232,6 +232,21 @@ vtb_status vtb_strbuf_check(const vtb_strbuf *s, vtb_error *err) {
   return s->failed ? vtb_no_memory(err, "text") : VTB_OK;
 }
 
+void vtb_strbuf_json(vtb_strbuf *s, const char *text) {
+  static const char named[] = "\"\\\b\f\n\r\t", names[] = "\"\\bfnrt";
+  vtb_strbuf_putc(s, '"');
+  for (const char *p = text; *p; p++) {
+    const char *name = strchr(named, *p);
+    if (name)
+      vtb_strbuf_printf(s, "\\%c", names[name - named]);
+    else if ((unsigned char)*p < 0x20)
+      vtb_strbuf_printf(s, "\\u%04x", (unsigned)*p);
+    else
+      vtb_strbuf_putc(s, *p);
+  }
+  vtb_strbuf_putc(s, '"');
+}
+
 void vtb_strbuf_free(vtb_strbuf *s) {
   vtb_free(s->at);
   *s = (vtb_strbuf){.checked = s->checked};
@@ -361,21 +376,4 @@ double vtb_now(void) {
 bool vtb_color_enabled(FILE *f) {
   const char *no_color = getenv("NO_COLOR");
   return !(no_color && no_color[0]) && isatty(fileno(f));
-}
-
-static int verbose = -1;
-
-void vtb_log_verbose(bool on) { verbose = on; }
-
-void vtb_log(const char *fmt, ...) {
-  if (verbose < 0) {
-    const char *v = getenv("VTB_VERBOSE");
-    verbose = v && v[0] && strcmp(v, "0") != 0;
-  }
-  if (!verbose) return;
-  va_list ap;
-  va_start(ap, fmt);
-  vfprintf(stderr, fmt, ap);
-  fputc('\n', stderr);
-  va_end(ap);
 }

@@ -72,8 +72,8 @@ VTB_NORETURN void vtb_bug_at(const char *file, int line, const char *fmt, ...) V
  * What the functions that never fail take inside a guard is given back with vtb_free(), never with
  * free(): the guard keeps a list of it. Without a guard they end the process when memory runs out;
  * who calls them sees to it that there is one. docs/architecture.md, "Memory and errors". */
-VTB_MUST_USE vtb_status vtb_no_memory(vtb_error *err,
-                                      const char *what); /* "out of memory for <what>" */
+/* "out of memory for <what>" */
+vtb_status vtb_no_memory(vtb_error *err, const char *what);
 
 /* Runs body(arg, err) and returns its status. Where a function that never fails finds no memory
  * inside it, or vtb_bug() a broken invariant, what was taken inside it and not given back is freed,
@@ -95,7 +95,8 @@ void *vtb_xmalloc(size_t size_bytes);
 void *vtb_xcalloc(size_t count, size_t size_bytes);
 void *vtb_xrealloc(void *p, size_t count, size_t size_bytes);
 char *vtb_xstrdup(const char *s);
-void vtb_free(void *p); /* takes any malloc'd memory, and NULL */
+void vtb_free(void *p);  /* takes any malloc'd memory, and NULL */
+void *vtb_need(void *p); /* p; NULL is out of memory: for what the runtime makes */
 
 /* Cache-line (64 byte) aligned; NULL when out of memory. Free with free(). */
 void *vtb_aligned_alloc(size_t size_bytes);
@@ -163,12 +164,13 @@ void vtb_strbuf_vprintf(vtb_strbuf *s, const char *fmt, va_list ap);
  * as few digits as a float needs. */
 void vtb_strbuf_double(vtb_strbuf *s, double x);
 void vtb_strbuf_float(vtb_strbuf *s, float x);
+void vtb_strbuf_json(vtb_strbuf *s, const char *text); /* as a string of JSON */
 void vtb_strbuf_free(vtb_strbuf *s);
 /* Replaces what is in it; the text, NULL if there was no memory. */
 const char *vtb_strbuf_format(vtb_strbuf *s, const char *fmt, ...) VTB_PRINTF(2, 3);
 const char *vtb_strbuf_text(const vtb_strbuf *s); /* never NULL */
 /* VTB_E_MEMORY if it failed. */
-VTB_MUST_USE vtb_status vtb_strbuf_check(const vtb_strbuf *s, vtb_error *err);
+vtb_status vtb_strbuf_check(const vtb_strbuf *s, vtb_error *err);
 
 bool vtb_streq(const char *a, const char *b); /* NULL equals only NULL */
 bool vtb_starts_with(const char *s, const char *prefix);

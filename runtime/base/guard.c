@@ -3,7 +3,7 @@
  * A thread's innermost guard is where setjmp() was called. One table a thread, from its outermost
  * guard's beginning to its end, holds the address of everything taken inside; entries are numbered
  * in the order of taking, so that what belongs to an inner guard is what has a number from the
- * inner guard's first one on. / */
+ * inner guard's first one on. */
 #include "runtime/base/base.h"
 
 #include <setjmp.h>
@@ -112,7 +112,10 @@ static VTB_NORETURN void out_of_memory(size_t size_bytes) {
   vtb_error *err = mine && mine->innermost ? mine->innermost->err : NULL;
   if (err) {
     *err = (vtb_error){0};
-    (void)vtb_fail(err, VTB_E_MEMORY, "out of memory (a request for %zu bytes failed)", size_bytes);
+    if (size_bytes)
+      vtb_fail(err, VTB_E_MEMORY, "out of memory (a request for %zu bytes failed)", size_bytes);
+    else
+      vtb_fail(err, VTB_E_MEMORY, "out of memory");
   }
   leave(VTB_E_MEMORY);
 }
@@ -229,6 +232,11 @@ void *vtb_xrealloc(void *p, size_t count, size_t size_bytes) {
 char *vtb_xstrdup(const char *s) {
   size_t n = strlen(s) + 1;
   return memcpy(vtb_xmalloc(n), s, n);
+}
+
+void *vtb_need(void *p) {
+  if (!p) out_of_memory(0);
+  return p;
 }
 
 void vtb_free(void *p) {

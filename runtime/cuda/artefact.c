@@ -26,12 +26,12 @@ static const vtb_artefact_images *choose(const vtb_artefact_program *p, const vt
 
 static vtb_status nothing_suits(const vtb_artefact *a, const vtb_artefact_program *p,
                                 const vtb_cuda_device *d, vtb_error *err) {
-  vtb_strbuf there = {0};
+  vtb_strbuf there = VTB_CHECKED_STRBUF;
   for (int i = 0; i < p->n_images; i++)
     vtb_strbuf_printf(&there, "%s%s", i ? ", " : "", p->images[i].arch);
   vtb_status status =
       vtb_fail(err, VTB_E_DEVICE, "%s has code for %s; %s has compute capability %d.%d",
-               vtb__artefact_path(a), there.at, d->name, d->major, d->minor);
+               vtb__artefact_path(a), vtb_strbuf_text(&there), d->name, d->major, d->minor);
   vtb_strbuf_free(&there);
   return status;
 }
@@ -51,7 +51,8 @@ static vtb_status make(const vtb_artefact *a, const vtb_artefact_images *m, vtb_
   if (m->n != plan->n_sources)
     return vtb_fail(err, VTB_E_INPUT, "%s: %d images for %d sources", vtb__artefact_path(a), m->n,
                     plan->n_sources);
-  vtb_cuda_image *images = vtb_xcalloc((size_t)m->n + 1, sizeof *images);
+  vtb_cuda_image *images = calloc((size_t)m->n + 1, sizeof *images);
+  if (!images) return vtb_no_memory(err, vtb__artefact_path(a));
   vtb_error inner = {0};
   bool sound = true;
   for (int i = 0; i < m->n; i++) {

@@ -78,7 +78,8 @@ static vtb_status find_device(vtb_cuda_device *d, vtb_error *err) {
 }
 
 vtb_status vtb_cuda_device_open(vtb_cuda_device **out, vtb_error *err) {
-  vtb_cuda_device *d = vtb_xcalloc(1, sizeof *d);
+  vtb_cuda_device *d = calloc(1, sizeof *d);
+  if (!d) return vtb_no_memory(err, "a device");
   size_t free_bytes = 0;
   vtb_status status = vtb_library_open(&driver, &d->api, NULL, err);
   if (status == VTB_OK) status = initialise(d, err);

@@ -44,7 +44,8 @@ vtb_status vtb_cuda_group_join(const vtb_cuda_group_id *id, int n_ranks, int ran
                                vtb_cuda_device *d, vtb_cuda_group **out, vtb_error *err) {
   if (rank < 0 || rank >= n_ranks)
     return vtb_fail(err, VTB_E_INPUT, "there is no rank %d among %d devices", rank, n_ranks);
-  vtb_cuda_group *g = vtb_xcalloc(1, sizeof *g);
+  vtb_cuda_group *g = calloc(1, sizeof *g);
+  if (!g) return vtb_no_memory(err, "a group of devices");
   g->device = d;
   vtb_status status = vtb_library_open(&nccl, &g->api, NULL, err);
   if (status == VTB_OK) status = VTB_CU_CALL(d, cuCtxSetCurrent, (d->context), err);

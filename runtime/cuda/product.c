@@ -167,10 +167,14 @@ vtb_status vtb__products_open(vtb_cuda_device *d, const vtb_launch_plan *p, vtb_
                               vtb_error *err) {
   *out = NULL;
   if (!p->n_gemms) return VTB_OK;
-  vtb__products *x = vtb_xcalloc(1, sizeof *x);
-  x->device = d;
-  x->plan = p;
-  x->list = vtb_xcalloc((size_t)p->n_gemms, sizeof *x->list);
+  vtb__products *x = calloc(1, sizeof *x);
+  product *list = calloc((size_t)p->n_gemms, sizeof *list);
+  if (!x || !list) {
+    free(x);
+    free(list);
+    return vtb_no_memory(err, "library products");
+  }
+  *x = (vtb__products){.device = d, .plan = p, .list = list};
   vtb_status status = vtb_library_open(&cublaslt, &x->api, NULL, err);
   if (status == VTB_OK) status = VTB_LT_CALL(x, cublasLtCreate, (&x->handle), err);
   if (status == VTB_OK)

@@ -219,8 +219,9 @@ static vtb_status load(cuda_run *r, const vtb_cuda_image *images, vtb_error *err
   const vtb_launch_plan *p = r->plan;
   vtb_cuda_device *d = r->device;
   vtb_status status = VTB_OK;
-  r->modules = vtb_xcalloc((size_t)p->n_sources + 1, sizeof *r->modules);
-  r->functions = vtb_xcalloc((size_t)p->n_kernels + 1, sizeof *r->functions);
+  r->modules = calloc((size_t)p->n_sources + 1, sizeof *r->modules);
+  r->functions = calloc((size_t)p->n_kernels + 1, sizeof *r->functions);
+  if (!r->modules || !r->functions) return vtb_no_memory(err, "the kernels of a program");
   for (int i = 0; i < p->n_sources && status == VTB_OK; i++)
     status =
         VTB_CU_CALL(d, cuModuleLoadDataEx, (&r->modules[i], images[i].data, 0, NULL, NULL), err);
@@ -268,14 +269,16 @@ static vtb_status allocate(cuda_run *r, vtb_error *err) {
   if (status == VTB_OK && p->state_bytes)
     status = VTB_CU_CALL(d, cuMemsetD8Async, (r->state, 0, (size_t)p->state_bytes, d->stream), err);
   if (status != VTB_OK) return status;
-  r->tensors = vtb_xcalloc((size_t)p->n_tensors + 1, sizeof *r->tensors);
+  r->tensors = calloc((size_t)p->n_tensors + 1, sizeof *r->tensors);
+  r->addresses = calloc(most, sizeof *r->addresses);
+  r->parameters = calloc(most, sizeof *r->parameters);
+  if (!r->tensors || !r->addresses || !r->parameters)
+    return vtb_no_memory(err, "the addresses of a program");
   for (int i = 0; i < p->n_tensors; i++) {
     int64_t place = vtb_launch_place(p, i);
     r->tensors[i] = place >= 0 ? r->state + (vtb_cu_address)place : r->memory + at;
     if (place < 0) at += padded(tensor_bytes(&p->tensors[i]));
   }
-  r->addresses = vtb_xcalloc(most, sizeof *r->addresses);
-  r->parameters = vtb_xcalloc(most, sizeof *r->parameters);
   for (size_t i = 0; i < most; i++) r->parameters[i] = &r->addresses[i];
   if (!p->constant_bytes) return VTB_OK;
   status = VTB_CU_CALL(d, cuMemcpyHtoDAsync_v2,
@@ -283,10 +286,10 @@ static vtb_status allocate(cuda_run *r, vtb_error *err) {
   return status == VTB_OK ? VTB_CU_CALL(d, cuStreamSynchronize, (d->stream), err) : status;
 }
 
-static void describe(cuda_run *r) {
+static vtb_status describe(cuda_run *r, vtb_error *err) {
   r->program =
       (vtb_program){.run = run, .keep = keep, .exchange = exchange, .owner = r, .free = free_run};
-  vtb_launch_plan_describe(r->plan, &r->program);
+  return vtb_launch_plan_describe(r->plan, &r->program, err);
 }
 
 static bool is_set(const char *variable, const char *value) {
@@ -298,7 +301,8 @@ vtb_status vtb_cuda_program(vtb_launch_plan *plan, const vtb_cuda_image *images,
                             vtb_cuda_device *device, vtb_program **program, vtb_error *err) {
   vtb_status status = vtb_launch_plan_check(plan, vtb_arch_find(device->arch), err);
   if (status != VTB_OK) return status;
-  cuda_run *r = vtb_xcalloc(1, sizeof *r);
+  cuda_run *r = calloc(1, sizeof *r);
+  if (!r) return vtb_no_memory(err, "a program");
   r->plan = plan;
   r->device = device;
   r->no_graph = is_set("VTB_CUDA_GRAPH", "0");
@@ -307,11 +311,11 @@ vtb_status vtb_cuda_program(vtb_launch_plan *plan, const vtb_cuda_image *images,
   if (status == VTB_OK) status = load(r, images, err);
   if (status == VTB_OK) status = allocate(r, err);
   if (status == VTB_OK) status = vtb__products_open(device, plan, &r->products, err);
+  if (status == VTB_OK) status = describe(r, err);
   if (status != VTB_OK) {
     free_all_but_plan(r);
     return status;
   }
-  describe(r);
   *program = &r->program;
   return VTB_OK;
 }

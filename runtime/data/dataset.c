@@ -2,8 +2,8 @@
  * dataset_idx.c. */
 #include "runtime/data/dataset_internal.h"
 
+#include <assert.h>
 #include <dirent.h>
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +40,7 @@ static const struct known *find_known(const char *name) {
 /* ---- folders of images ----------------------------------------------------------------------- */
 
 typedef VTB_VEC(char *) names;
+typedef VTB_VEC(int) numbers;
 
 static int by_bytes(const void *a, const void *b) {
   return strcmp(*(char *const *)a, *(char *const *)b);
@@ -50,10 +51,16 @@ static void free_names(names *v) {
   vtb_vec_free(v);
 }
 
+/* NULL when out of memory. */
 static char *join(const char *folder, const char *name) {
-  vtb_strbuf s = {0};
-  vtb_strbuf_printf(&s, "%s/%s", folder, name);
-  return s.at;
+  return vtb_strprintf("%s/%s", folder, name);
+}
+
+/* Takes the name. */
+static bool add_name(names *v, char *name) {
+  if (name && vtb_vec_try_push(v, name)) return true;
+  free(name);
+  return false;
 }
 
 static bool is_image_name(const char *name) {
@@ -66,29 +73,31 @@ static bool is_image_name(const char *name) {
  * out. */
 static vtb_status list_folder(const char *folder, bool want_folders, names *out, vtb_error *err) {
   DIR *dir = opendir(folder);
-  if (!dir) return vtb_fail(err, VTB_E_INPUT, "cannot open folder %s: %s", folder, strerror(errno));
+  if (!dir) return vtb_file_fail(err, "open folder", folder);
   const struct dirent *entry;
-  while ((entry = readdir(dir)) != NULL) {
+  bool enough = true;
+  while (enough && (entry = readdir(dir)) != NULL) {
     if (entry->d_name[0] == '.') continue;
     char *path = join(folder, entry->d_name);
-    bool is_dir = vtb_path_is_dir(path);
+    bool is_dir = path && vtb_path_is_dir(path);
+    enough = path != NULL;
     free(path);
-    if (want_folders ? is_dir : !is_dir && is_image_name(entry->d_name))
-      vtb_vec_push(out, vtb_xstrdup(entry->d_name));
+    if (enough && (want_folders ? is_dir : !is_dir && is_image_name(entry->d_name)))
+      enough = add_name(out, strdup(entry->d_name));
   }
   closedir(dir);
+  if (!enough) return vtb_no_memory(err, folder);
   if (out->n) qsort(out->at, out->n, sizeof *out->at, by_bytes);
   return VTB_OK;
 }
 
-static vtb_status add_class(const char *folder, int label, names *files, vtb_dataset *d,
+static vtb_status add_class(const char *folder, int label, names *files, numbers *labels,
                             vtb_error *err) {
   names in_class = {0};
   vtb_status status = list_folder(folder, false, &in_class, err);
-  for (size_t i = 0; i < in_class.n; i++) {
-    vtb_vec_push(files, join(folder, in_class.at[i]));
-    d->labels = vtb_xrealloc(d->labels, files->cap, sizeof *d->labels);
-    d->labels[files->n - 1] = label;
+  for (size_t i = 0; i < in_class.n && status == VTB_OK; i++) {
+    if (!add_name(files, join(folder, in_class.at[i])) || !vtb_vec_try_push(labels, label))
+      status = vtb_no_memory(err, folder);
   }
   free_names(&in_class);
   return status;
@@ -103,20 +112,24 @@ static int find_class(const names *classes, const char *name) {
 vtb_status vtb__folder_open(const char *folder, const char *class_folder, vtb_dataset *d,
                             vtb_error *err) {
   names classes = {0}, here = {0}, files = {0};
+  numbers labels = {0};
   vtb_status status = list_folder(class_folder, true, &classes, err);
   if (status == VTB_OK) status = list_folder(folder, true, &here, err);
   for (size_t i = 0; i < here.n && status == VTB_OK; i++) {
     char *sub = join(folder, here.at[i]);
     int label = find_class(&classes, here.at[i]);
-    if (label < 0)
+    if (!sub)
+      status = vtb_no_memory(err, folder);
+    else if (label < 0)
       status = vtb_fail(err, VTB_E_INPUT, "%s: class %s is not among those of %s", folder,
                         here.at[i], class_folder);
     else
-      status = add_class(sub, label, &files, d, err);
+      status = add_class(sub, label, &files, &labels, err);
     free(sub);
   }
   free_names(&here);
   d->files = files.at;
+  d->labels = labels.at;
   d->count = (int64_t)files.n;
   d->class_names = classes.at;
   d->n_classes = (int)classes.n;
@@ -131,94 +144,116 @@ vtb_status vtb__folder_open(const char *folder, const char *class_folder, vtb_da
 
 /* ---- names of classes ------------------------------------------------------------------------ */
 
+/* The lines of a text, without spaces at their ends; false when out of memory. */
+static bool read_lines(char *text, names *lines) {
+  char *rest = text, *line;
+  while ((line = strsep(&rest, "\n")) != NULL) {
+    size_t end = strlen(line);
+    while (end && (line[end - 1] == '\r' || line[end - 1] == ' ')) line[--end] = 0;
+    if (end && !add_name(lines, strdup(line))) return false;
+  }
+  return true;
+}
+
 /* classes.txt beside the data: one name a line, in the order of the labels. */
 static vtb_status read_class_file(const char *folder, vtb_dataset *d, vtb_error *err) {
   char *path = join(folder, "classes.txt"), *text = NULL;
+  names lines = {0};
   size_t n;
+  if (!path) return vtb_no_memory(err, folder);
   vtb_status status = VTB_OK;
   if (vtb_path_exists(path)) status = vtb_file_read(path, 1u << 20, &text, &n, err);
-  if (text) {
-    names lines = {0};
-    char *rest = text, *line;
-    while ((line = strsep(&rest, "\n")) != NULL) {
-      size_t end = strlen(line);
-      while (end && (line[end - 1] == '\r' || line[end - 1] == ' ')) line[--end] = 0;
-      if (end) vtb_vec_push(&lines, vtb_xstrdup(line));
-    }
-    if (lines.n < (size_t)d->n_classes || d->class_names) {
-      if (!d->class_names)
-        status =
-            vtb_fail(err, VTB_E_INPUT, "%s: %zu names for %d classes", path, lines.n, d->n_classes);
-      free_names(&lines);
-    } else {
-      d->n_classes = (int)lines.n;
-      d->class_names = lines.at;
-    }
+  if (text && !read_lines(text, &lines))
+    status = vtb_no_memory(err, path);
+  else if (text && lines.n < (size_t)d->n_classes)
+    status =
+        vtb_fail(err, VTB_E_INPUT, "%s: %zu names for %d classes", path, lines.n, d->n_classes);
+  if (text && status == VTB_OK) {
+    d->n_classes = (int)lines.n;
+    d->class_names = lines.at;
+  } else {
+    free_names(&lines);
   }
   free(text);
   free(path);
   return status;
 }
 
-static void number_classes(vtb_dataset *d) {
+static vtb_status number_classes(vtb_dataset *d, vtb_error *err) {
   const struct known *k = find_known(d->name);
-  d->class_names = vtb_xcalloc((size_t)d->n_classes, sizeof *d->class_names);
-  for (int i = 0; i < d->n_classes; i++) {
+  d->class_names = calloc((size_t)d->n_classes, sizeof *d->class_names);
+  bool enough = d->class_names != NULL;
+  for (int i = 0; enough && i < d->n_classes; i++) {
     char number[16];
     snprintf(number, sizeof number, "%d", i);
-    d->class_names[i] = vtb_xstrdup(k && i < 10 ? k->classes[i] : number);
+    d->class_names[i] = strdup(k && i < 10 ? k->classes[i] : number);
+    enough = d->class_names[i] != NULL;
   }
+  return enough ? VTB_OK : vtb_no_memory(err, "names of classes");
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
+/* NULL when out of memory. */
 static char *last_part(const char *path) {
   size_t n = strlen(path);
   while (n > 1 && path[n - 1] == '/') n--;
   size_t start = n;
   while (start && path[start - 1] != '/') start--;
-  char *name = vtb_xmalloc(n - start + 1);
-  memcpy(name, path + start, n - start);
-  name[n - start] = 0;
-  return name;
+  return strndup(path + start, n - start);
+}
+
+/* path/name if that is a folder; *no_memory: that could not be found out. Caller frees. */
+static char *sub_folder(const char *path, const char *name, bool *no_memory) {
+  char *sub = join(path, name);
+  if (!sub) *no_memory = true;
+  if (sub && vtb_path_is_dir(sub)) return sub;
+  free(sub);
+  return NULL;
 }
 
 /* The folder that holds the split; NULL if the data set has splits but not this one. Caller
  * frees. */
-static char *split_folder(const char *path, const char *split) {
+static char *split_folder(const char *path, const char *split, bool *no_memory) {
   static const char *const evaluation[] = {"val", "test", "valid", "validation"};
-  char *first = join(path, split);
-  if (vtb_path_is_dir(first)) return first;
-  free(first);
-  if (!vtb_streq(split, "train"))
-    for (int i = 0; i < 4; i++) {
-      char *sub = join(path, evaluation[i]);
-      if (vtb_path_is_dir(sub)) return sub;
-      free(sub);
-    }
-  char *train = join(path, "train");
-  bool has_splits = vtb_path_is_dir(train);
+  char *sub = sub_folder(path, split, no_memory);
+  for (int i = 0; !sub && !vtb_streq(split, "train") && i < 4; i++)
+    sub = sub_folder(path, evaluation[i], no_memory);
+  if (sub || *no_memory) return sub;
+  char *train = sub_folder(path, "train", no_memory);
+  if (!train && !*no_memory) {
+    char *whole = strdup(path);
+    *no_memory = !whole;
+    return whole;
+  }
   free(train);
-  return has_splits ? NULL : vtb_xstrdup(path);
+  return NULL;
+}
+
+static vtb_status open_folders(const char *path, const char *split, vtb_dataset *d,
+                               vtb_error *err) {
+  bool no_memory = false;
+  char *folder = split_folder(path, split, &no_memory),
+       *train = sub_folder(path, "train", &no_memory);
+  vtb_status status;
+  if (no_memory)
+    status = vtb_no_memory(err, path);
+  else if (!folder)
+    status = vtb_fail(err, VTB_E_INPUT, "%s: has a folder train but none for \"%s\"", path, split);
+  else
+    status = vtb__folder_open(folder, train ? train : folder, d, err);
+  free(train);
+  free(folder);
+  return status;
 }
 
 static vtb_status open_split(const char *path, const char *split, vtb_dataset *d, vtb_error *err) {
   bool idx = false;
   vtb_status status = vtb__idx_open(path, split, d, &idx, err);
   if (status != VTB_OK) return status;
-  if (!idx) {
-    char *folder = split_folder(path, split);
-    if (!folder)
-      return vtb_fail(err, VTB_E_INPUT, "%s: has a folder train but none for \"%s\"", path, split);
-    char *train = join(path, "train");
-    status = vtb__folder_open(folder, vtb_path_is_dir(train) ? train : folder, d, err);
-    free(train);
-    free(folder);
-    return status;
-  }
+  if (!idx) return open_folders(path, split, d, err);
   status = read_class_file(path, d, err);
-  if (status == VTB_OK && !d->class_names) number_classes(d);
-  return status;
+  return status == VTB_OK && !d->class_names ? number_classes(d, err) : status;
 }
 
 /* Folders are sorted by class, so theirs are taken at even distances; IDX files are mixed
@@ -250,9 +285,10 @@ vtb_status vtb_dataset_open(const char *path, const vtb_dataset_options *options
     return vtb_fail(err, VTB_E_INPUT,
                     vtb_path_exists(path) ? "data set %s is not a folder" : "no data set at %s",
                     path);
-  vtb_dataset *d = vtb_xcalloc(1, sizeof *d);
+  vtb_dataset *d = calloc(1, sizeof *d);
+  if (!d) return vtb_no_memory(err, path);
   d->name = last_part(path);
-  vtb_status status = open_split(path, split, d, err);
+  vtb_status status = d->name ? open_split(path, split, d, err) : vtb_no_memory(err, path);
   if (status != VTB_OK) {
     vtb_dataset_free(d);
     return status;
@@ -284,12 +320,12 @@ const char *vtb_dataset_class_name(const vtb_dataset *d, int label) {
 const char *vtb_dataset_name(const vtb_dataset *d) { return d->name; }
 
 int vtb_dataset_label(const vtb_dataset *d, int64_t i) {
-  vtb_check(i >= 0 && i < d->count, "sample %lld of %lld", (long long)i, (long long)d->count);
+  assert(i >= 0 && i < d->count);
   return d->labels[i];
 }
 
 const char *vtb_dataset_file(const vtb_dataset *d, int64_t i) {
-  vtb_check(i >= 0 && i < d->count, "sample %lld of %lld", (long long)i, (long long)d->count);
+  assert(i >= 0 && i < d->count);
   return d->files ? d->files[i] : NULL;
 }
 
@@ -299,7 +335,9 @@ vtb_status vtb_dataset_image(const vtb_dataset *d, int64_t i, int channels, vtb_
   if (file) return vtb_image_load(file, channels, out, err);
   size_t n = (size_t)d->height * (size_t)d->width * (size_t)d->channels;
   vtb_image view = {d->width, d->height, d->channels, d->pixels + (size_t)i * n};
-  *out = vtb_image_convert(&view, channels ? channels : d->channels);
+  vtb_image made = vtb_image_convert(&view, channels ? channels : d->channels);
+  if (!made.pixels) return vtb_no_memory(err, "an image");
+  *out = made;
   return VTB_OK;
 }
 

@@ -68,8 +68,9 @@ typedef struct vtb_transform {
 /* No augmentation; moments from the data set. */
 VTB_MUST_USE vtb_status vtb_transform_init(vtb_transform *t, const vtb_dataset *d, int channels,
                                            int height, int width, vtb_error *err);
-/* out (C, H, W). key: vtb_sample_key() in training; ignored where nothing is random. */
-void vtb_transform_apply(const vtb_transform *t, const vtb_image *im, uint64_t key, float *out);
+/* out (C, H, W). key: vtb_sample_key() in training; ignored where nothing is random. False when out
+ * of memory. */
+bool vtb_transform_apply(const vtb_transform *t, const vtb_image *im, uint64_t key, float *out);
 
 /* Hash of (seed, epoch, sample), and the epoch's order: a bijection on [0, n), position -> sample
  * number. */

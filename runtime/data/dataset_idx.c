@@ -11,15 +11,15 @@
 
 /* Reads plain and gzip files alike; *n bytes, malloc'd. */
 static vtb_status read_gz(const char *path, unsigned char **data, size_t *n, vtb_error *err) {
+  errno = ENOMEM; /* which gzopen() leaves alone when that is the reason */
   gzFile f = gzopen(path, "rb");
-  if (!f)
-    return vtb_fail(err, VTB_E_INPUT, "cannot open %s: %s", path, strerror(errno ? errno : ENOMEM));
+  if (!f) return vtb_file_fail(err, "open", path);
   (void)gzbuffer(f, 1u << 17);
-  vtb_strbuf s = {0};
-  unsigned char *piece = vtb_xmalloc(1u << 17);
-  int got;
-  vtb_status status = VTB_OK;
-  while ((got = gzread(f, piece, 1u << 17)) > 0) {
+  vtb_strbuf s = VTB_CHECKED_STRBUF;
+  unsigned char *piece = malloc(1u << 17);
+  int got = 0;
+  vtb_status status = piece ? VTB_OK : vtb_no_memory(err, path);
+  while (piece && !s.failed && (got = gzread(f, piece, 1u << 17)) > 0) {
     if (s.n + (size_t)got > IDX_LIMIT_BYTES) {
       status = vtb_fail(err, VTB_E_INPUT, "%s holds more than %zu bytes", path, IDX_LIMIT_BYTES);
       break;
@@ -28,6 +28,7 @@ static vtb_status read_gz(const char *path, unsigned char **data, size_t *n, vtb
   }
   int code;
   const char *text = gzerror(f, &code);
+  if (status == VTB_OK && (s.failed || code == Z_MEM_ERROR)) status = vtb_no_memory(err, path);
   if (status == VTB_OK && (got < 0 || (code != Z_OK && code != Z_STREAM_END)))
     status = vtb_fail(err, VTB_E_INPUT, "%s: damaged: %s", path,
                       code == Z_ERRNO ? strerror(errno) : text);
@@ -90,15 +91,18 @@ vtb_status vtb__idx_read(const char *path, int min_rank, int max_rank, int *rank
   return VTB_OK;
 }
 
-/* "folder/stem" or "folder/stem.gz", whichever exists; NULL if neither. Caller frees. */
-static char *find_file(const char *folder, const char *stem) {
-  vtb_strbuf s = {0};
-  vtb_strbuf_printf(&s, "%s/%s", folder, stem);
-  if (vtb_path_exists(s.at)) return s.at;
-  vtb_strbuf_puts(&s, ".gz");
-  if (vtb_path_exists(s.at)) return s.at;
-  vtb_strbuf_free(&s);
-  return NULL;
+/* *path: "folder/stem-what-ubyte", or that with ".gz", whichever exists; NULL if neither. Caller
+ * frees. */
+static vtb_status find_file(const char *folder, const char *stem, const char *what, char **path,
+                            vtb_error *err) {
+  for (int zipped = 0; zipped < 2; zipped++) {
+    *path = vtb_strprintf("%s/%s-%s-ubyte%s", folder, stem, what, zipped ? ".gz" : "");
+    if (!*path) return vtb_no_memory(err, folder);
+    if (vtb_path_exists(*path)) return VTB_OK;
+    free(*path);
+    *path = NULL;
+  }
+  return VTB_OK;
 }
 
 static vtb_status take_images(const char *path, vtb_dataset *d, vtb_error *err) {
@@ -131,7 +135,11 @@ static vtb_status take_labels(const char *path, vtb_dataset *d, vtb_error *err) 
     return vtb_fail(err, VTB_E_INPUT, "%s: %lld labels for %lld images", path, (long long)n,
                     (long long)d->count);
   }
-  d->labels = vtb_xcalloc((size_t)n, sizeof *d->labels);
+  d->labels = calloc((size_t)n, sizeof *d->labels);
+  if (!d->labels) {
+    free(labels);
+    return vtb_no_memory(err, path);
+  }
   for (int64_t i = 0; i < n; i++) {
     d->labels[i] = labels[i];
     if (labels[i] >= d->n_classes) d->n_classes = labels[i] + 1;
@@ -144,14 +152,13 @@ static vtb_status take_labels(const char *path, vtb_dataset *d, vtb_error *err) 
  * are. */
 static vtb_status widen_classes(const char *folder, const char *stem, vtb_dataset *d,
                                 vtb_error *err) {
-  char name[64];
-  snprintf(name, sizeof name, "%s-labels-idx1-ubyte", stem);
-  char *path = find_file(folder, name);
-  if (!path) return VTB_OK;
+  char *path;
+  vtb_status status = find_file(folder, stem, "labels-idx1", &path, err);
+  if (!path) return status;
   int rank = 0;
   int64_t n = 0;
   unsigned char *labels = NULL;
-  vtb_status status = vtb__idx_read(path, 1, 1, &rank, &n, &labels, err);
+  status = vtb__idx_read(path, 1, 1, &rank, &n, &labels, err);
   for (int64_t i = 0; status == VTB_OK && i < n; i++)
     if (labels[i] >= d->n_classes) d->n_classes = labels[i] + 1;
   free(labels);
@@ -162,14 +169,11 @@ static vtb_status widen_classes(const char *folder, const char *stem, vtb_datase
 vtb_status vtb__idx_open(const char *folder, const char *split, vtb_dataset *d, bool *found,
                          vtb_error *err) {
   const char *stem = vtb_streq(split, "train") ? "train" : "t10k";
-  char name[64];
-  snprintf(name, sizeof name, "%s-images-idx3-ubyte", stem);
-  char *images = find_file(folder, name);
-  snprintf(name, sizeof name, "%s-labels-idx1-ubyte", stem);
-  char *labels = find_file(folder, name);
-  vtb_status status = VTB_OK;
+  char *images = NULL, *labels = NULL;
+  vtb_status status = find_file(folder, stem, "images-idx3", &images, err);
+  if (status == VTB_OK) status = find_file(folder, stem, "labels-idx1", &labels, err);
   *found = images || labels;
-  if (*found && !(images && labels))
+  if (status == VTB_OK && *found && !(images && labels))
     status = vtb_fail(err, VTB_E_INPUT, "%s: has %s-%s-... but not the %s that belong to it",
                       folder, stem, images ? "images" : "labels", images ? "labels" : "images");
   if (*found && status == VTB_OK) status = take_images(images, d, err);

@@ -2,6 +2,7 @@
  * image_codec.c. */
 #include "runtime/data/image.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,16 +13,16 @@ void vtb_image_free(vtb_image *im) {
 }
 
 vtb_image vtb_image_new(int width, int height, int channels) {
-  vtb_check(width > 0 && height > 0 && (channels == 1 || channels == 3) &&
-                (int64_t)width * height <= VTB_IMAGE_MAX_PIXELS,
-            "image of %d x %d x %d", width, height, channels);
-  vtb_image im = {width, height, channels, NULL};
-  im.pixels = vtb_xmalloc((size_t)width * (size_t)height * (size_t)channels);
-  return im;
+  assert(width > 0 && height > 0 && (channels == 1 || channels == 3));
+  assert((int64_t)width * height <= VTB_IMAGE_MAX_PIXELS);
+  uint8_t *pixels = malloc((size_t)width * (size_t)height * (size_t)channels);
+  return pixels ? (vtb_image){width, height, channels, pixels} : (vtb_image){0};
 }
 
 vtb_image vtb_image_convert(const vtb_image *im, int channels) {
+  if (!im->pixels) return *im;
   vtb_image out = vtb_image_new(im->width, im->height, channels);
+  if (!out.pixels) return out;
   size_t n = (size_t)im->width * (size_t)im->height;
   if (im->channels == channels) {
     memcpy(out.pixels, im->pixels, n * (size_t)channels);
@@ -88,18 +89,20 @@ static void make_taps(resample *r, int i, double center, double support, double 
   }
 }
 
-static resample make_resample(int n_in, int n_out, vtb_filter filter) {
+/* False when out of memory; to be freed in any case. */
+static bool make_resample(resample *r, int n_in, int n_out, vtb_filter filter) {
   double scale = (double)n_in / n_out, shrink = scale > 1 ? scale : 1;
   double support = (filter == VTB_FILTER_BICUBIC ? 2 : 1) * shrink;
-  resample r = {.taps = (int)ceil(support) * 2 + 1};
-  r.first = vtb_xcalloc((size_t)n_out, sizeof *r.first);
-  r.count = vtb_xcalloc((size_t)n_out, sizeof *r.count);
-  r.coeff = vtb_xcalloc((size_t)n_out * (size_t)r.taps, sizeof *r.coeff);
-  double *weights = vtb_xcalloc((size_t)r.taps, sizeof *weights);
-  for (int i = 0; i < n_out; i++)
-    make_taps(&r, i, (i + 0.5) * scale, support, shrink, n_in, filter, weights);
+  *r = (resample){.taps = (int)ceil(support) * 2 + 1};
+  r->first = calloc((size_t)n_out, sizeof *r->first);
+  r->count = calloc((size_t)n_out, sizeof *r->count);
+  r->coeff = calloc((size_t)n_out * (size_t)r->taps, sizeof *r->coeff);
+  double *weights = calloc((size_t)r->taps, sizeof *weights);
+  bool enough = r->first && r->count && r->coeff && weights;
+  for (int i = 0; enough && i < n_out; i++)
+    make_taps(r, i, (i + 0.5) * scale, support, shrink, n_in, filter, weights);
   free(weights);
-  return r;
+  return enough;
 }
 
 static uint8_t to_pixel(int32_t sum) {
@@ -107,11 +110,18 @@ static uint8_t to_pixel(int32_t sum) {
   return (uint8_t)(sum < 0 ? 0 : sum > 255 ? 255 : sum);
 }
 
+/* What was to become of an image for which there is no memory. */
+static vtb_image give_up(vtb_image im) {
+  vtb_image_free(&im);
+  return im;
+}
+
 static vtb_image resize_rows(const vtb_image *im, int width, vtb_filter filter) {
   vtb_image out = vtb_image_new(width, im->height, im->channels);
-  resample r = make_resample(im->width, width, filter);
+  resample r;
+  bool enough = make_resample(&r, im->width, width, filter) && out.pixels;
   int c = im->channels;
-  for (int y = 0; y < im->height; y++) {
+  for (int y = 0; enough && y < im->height; y++) {
     const uint8_t *row = im->pixels + (size_t)y * (size_t)im->width * (size_t)c;
     uint8_t *to = out.pixels + (size_t)y * (size_t)width * (size_t)c;
     for (int x = 0; x < width; x++) {
@@ -124,15 +134,16 @@ static vtb_image resize_rows(const vtb_image *im, int width, vtb_filter filter) 
     }
   }
   resample_free(&r);
-  return out;
+  return enough ? out : give_up(out);
 }
 
 static vtb_image resize_columns(const vtb_image *im, int height, vtb_filter filter) {
   vtb_image out = vtb_image_new(im->width, height, im->channels);
-  resample r = make_resample(im->height, height, filter);
+  resample r;
   size_t n = (size_t)im->width * (size_t)im->channels;
-  int32_t *sum = vtb_xcalloc(n, sizeof *sum);
-  for (int y = 0; y < height; y++) {
+  int32_t *sum = calloc(n, sizeof *sum);
+  bool enough = make_resample(&r, im->height, height, filter) && out.pixels && sum;
+  for (int y = 0; enough && y < height; y++) {
     for (size_t i = 0; i < n; i++) sum[i] = 1 << (COEFF_BITS - 1);
     for (int k = 0; k < r.count[y]; k++) {
       int32_t w = r.coeff[(size_t)y * (size_t)r.taps + (size_t)k];
@@ -143,14 +154,15 @@ static vtb_image resize_columns(const vtb_image *im, int height, vtb_filter filt
   }
   free(sum);
   resample_free(&r);
-  return out;
+  return enough ? out : give_up(out);
 }
 
 vtb_image vtb_image_resize(const vtb_image *im, int width, int height, vtb_filter filter) {
+  if (!im->pixels) return *im;
   if (im->width == width && im->height == height) return vtb_image_convert(im, im->channels);
   if (im->width == width) return resize_columns(im, height, filter);
   vtb_image rows = resize_rows(im, width, filter);
-  if (im->height == height) return rows;
+  if (im->height == height || !rows.pixels) return rows;
   vtb_image out = resize_columns(&rows, height, filter);
   vtb_image_free(&rows);
   return out;
@@ -158,6 +170,7 @@ vtb_image vtb_image_resize(const vtb_image *im, int width, int height, vtb_filte
 
 vtb_image vtb_image_resize_short(const vtb_image *im, int side, vtb_filter filter) {
   int64_t w = side, h = side;
+  if (!im->pixels) return *im;
   if (im->width <= im->height)
     h = (int64_t)side * im->height / im->width;
   else
@@ -171,9 +184,10 @@ vtb_image vtb_image_resize_short(const vtb_image *im, int side, vtb_filter filte
 /* ---- cropping -------------------------------------------------------------------------------- */
 
 vtb_image vtb_image_crop(const vtb_image *im, int x, int y, int w, int h) {
-  vtb_check(x >= 0 && y >= 0 && w <= im->width - x && h <= im->height - y,
-            "crop outside the image");
+  if (!im->pixels) return *im;
+  assert(x >= 0 && y >= 0 && w <= im->width - x && h <= im->height - y);
   vtb_image out = vtb_image_new(w, h, im->channels);
+  if (!out.pixels) return out;
   size_t c = (size_t)im->channels, row = (size_t)w * c;
   for (int i = 0; i < h; i++)
     memcpy(out.pixels + (size_t)i * row,
@@ -183,6 +197,7 @@ vtb_image vtb_image_crop(const vtb_image *im, int x, int y, int w, int h) {
 
 static vtb_image pad_to(const vtb_image *im, int width, int height) {
   vtb_image out = vtb_image_new(width, height, im->channels);
+  if (!out.pixels) return out;
   size_t c = (size_t)im->channels;
   int left = (width - im->width) / 2, top = (height - im->height) / 2;
   memset(out.pixels, 0, (size_t)width * (size_t)height * c);
@@ -193,6 +208,7 @@ static vtb_image pad_to(const vtb_image *im, int width, int height) {
 }
 
 vtb_image vtb_image_center_crop(const vtb_image *im, int width, int height) {
+  if (!im->pixels) return *im;
   if (im->width < width || im->height < height) {
     vtb_image padded = pad_to(im, im->width < width ? width : im->width,
                               im->height < height ? height : im->height);

@@ -3,6 +3,8 @@
  *
  * Pixels are interleaved, row-major (H, W, C), C = 1 (gray) or 3 (RGB). An image owns its pixels
  * (malloc), freed by vtb_image_free(). Functions are reentrant. On failure outputs are untouched.
+ * Functions that return an image give one without pixels, {0}, when there is no memory, and make
+ * such a one of such a one, so that the last of several steps is the one to be looked at.
  */
 #ifndef VTB_IMAGE_H
 #define VTB_IMAGE_H

@@ -2,7 +2,6 @@
  * message and jumps back, so everything allocated lives in a context that outlives the jump. */
 #include "runtime/data/image.h"
 
-#include <errno.h>
 #include <png.h>
 #include <setjmp.h>
 #include <stdlib.h>
@@ -21,7 +20,13 @@ typedef struct codec {
   int channels;    /* of the result */
   jmp_buf escape;
   char message[256];
+  bool no_memory; /* why it failed */
 } codec;
+
+static vtb_status decode_error(const codec *c, const char *format, vtb_error *err) {
+  if (c->no_memory) return vtb_fail(err, VTB_E_MEMORY, "%s: out of memory while decoding", c->name);
+  return vtb_fail(err, VTB_E_INPUT, "%s: damaged %s: %s", c->name, format, c->message);
+}
 
 static vtb_status size_error(const codec *c, int64_t w, int64_t h, vtb_error *err) {
   return vtb_fail(err, VTB_E_INPUT, "%s: image of %lld x %lld pixels is empty or beyond the limit",
@@ -53,6 +58,19 @@ static void png_take(png_structp png, png_bytep to, png_size_t n) {
   c->at += n;
 }
 
+/* libpng says no more than that something is wrong. */
+static png_voidp png_take_memory(png_structp png, png_alloc_size_t n) {
+  codec *c = png_get_mem_ptr(png);
+  void *p = malloc(n);
+  if (!p) c->no_memory = true;
+  return p;
+}
+
+static void png_give_memory(png_structp png, png_voidp p) {
+  (void)png;
+  free(p);
+}
+
 /* Everything libpng converts: palettes, few bits, 16 bits, alpha; what remains is 1 or 3 channels
  * of 8 bits. */
 static void png_make_plain(png_structp png, png_infop info) {
@@ -82,7 +100,9 @@ static vtb_status png_read_all(codec *c, png_reading *r, vtb_error *err) {
   if ((channels != 1 && channels != 3) || png_get_bit_depth(r->png, r->info) != 8)
     return vtb_fail(err, VTB_E_INPUT, "%s: PNG pixel format is not supported", c->name);
   c->image = vtb_image_new((int)w, (int)h, channels);
-  r->rows = vtb_xcalloc((size_t)h, sizeof *r->rows);
+  r->rows = calloc((size_t)h, sizeof *r->rows);
+  c->no_memory = !c->image.pixels || !r->rows;
+  if (c->no_memory) return decode_error(c, "PNG", err);
   for (int64_t y = 0; y < h; y++) r->rows[y] = c->image.pixels + (size_t)(y * w) * (size_t)channels;
   png_read_image(r->png, r->rows);
   png_read_end(r->png, NULL);
@@ -91,7 +111,8 @@ static vtb_status png_read_all(codec *c, png_reading *r, vtb_error *err) {
 
 static vtb_status decode_png(codec *c, vtb_error *err) {
   png_reading r = {0};
-  r.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, c, png_fail, png_ignore);
+  r.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, c, png_fail, png_ignore, c,
+                                   png_take_memory, png_give_memory);
   r.info = r.png ? png_create_info_struct(r.png) : NULL;
   if (!r.info) {
     png_destroy_read_struct(&r.png, NULL, NULL);
@@ -102,7 +123,7 @@ static vtb_status decode_png(codec *c, vtb_error *err) {
   if (setjmp(c->escape) == 0)
     status = png_read_all(c, kept, err);
   else
-    status = vtb_fail(err, VTB_E_INPUT, "%s: damaged PNG: %s", c->name, c->message);
+    status = decode_error(c, "PNG", err);
   png_destroy_read_struct(&kept->png, &kept->info, NULL);
   free(kept->rows);
   return status;
@@ -120,6 +141,7 @@ static void jpeg_fail(j_common_ptr jpeg) {
   char text[JMSG_LENGTH_MAX];
   jpeg->err->format_message(jpeg, text);
   snprintf(c->message, sizeof c->message, "%s", text);
+  c->no_memory = jpeg->err->msg_code == JERR_OUT_OF_MEMORY;
   longjmp(c->escape, 1);
 }
 
@@ -178,7 +200,9 @@ static vtb_status jpeg_read_all(codec *c, struct jpeg_decompress_struct *j, vtb_
   bool cmyk = j->out_color_space == JCS_CMYK;
   int channels = cmyk ? 3 : j->output_components;
   c->image = vtb_image_new((int)j->output_width, (int)j->output_height, channels);
-  if (cmyk) c->row = vtb_xmalloc((size_t)j->output_width * 4);
+  if (cmyk) c->row = malloc((size_t)j->output_width * 4);
+  c->no_memory = !c->image.pixels || (cmyk && !c->row);
+  if (c->no_memory) return decode_error(c, "JPEG", err);
   while (j->output_scanline < j->output_height) {
     uint8_t *to = c->image.pixels + (size_t)j->output_scanline * j->output_width * (size_t)channels;
     JSAMPROW row = cmyk ? c->row : to;
@@ -201,7 +225,7 @@ static vtb_status decode_jpeg(codec *c, vtb_error *err) {
   if (setjmp(c->escape) == 0)
     status = jpeg_read_all(c, kept, err);
   else
-    status = vtb_fail(err, VTB_E_INPUT, "%s: damaged JPEG: %s", c->name, c->message);
+    status = decode_error(c, "JPEG", err);
   jpeg_destroy_decompress(kept);
   free(c->row);
   c->row = NULL;
@@ -213,7 +237,8 @@ static vtb_status decode_jpeg(codec *c, vtb_error *err) {
 vtb_status vtb_image_decode(const char *name, const void *data, size_t n, int channels,
                             vtb_image *out, vtb_error *err) {
   static const unsigned char png_start[8] = {0x89, 'P', 'N', 'G', 13, 10, 26, 10};
-  codec *c = vtb_xcalloc(1, sizeof *c); /* on the heap: its fields must survive longjmp */
+  codec *c = calloc(1, sizeof *c); /* on the heap: its fields must survive longjmp */
+  if (!c) return vtb_no_memory(err, name);
   c->name = name;
   c->data = data;
   c->n = n;
@@ -229,8 +254,12 @@ vtb_status vtb_image_decode(const char *name, const void *data, size_t n, int ch
   if (status != VTB_OK) {
     vtb_image_free(&c->image);
   } else if (channels && channels != c->image.channels) {
-    *out = vtb_image_convert(&c->image, channels);
+    vtb_image converted = vtb_image_convert(&c->image, channels);
     vtb_image_free(&c->image);
+    if (converted.pixels)
+      *out = converted;
+    else
+      status = vtb_no_memory(err, name);
   } else {
     *out = c->image;
   }
@@ -265,8 +294,11 @@ vtb_status vtb_image_save_png(const char *path, const vtb_image *im, vtb_error *
   vtb_atomic_file file;
   vtb_status status = vtb_atomic_begin(&file, path, err);
   if (status != VTB_OK) return status;
-  codec *c = vtb_xcalloc(1, sizeof *c);
-  png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, c, png_fail, png_ignore);
+  codec *c = calloc(1, sizeof *c);
+  png_structp png = NULL;
+  if (c)
+    png = png_create_write_struct_2(PNG_LIBPNG_VER_STRING, c, png_fail, png_ignore, c,
+                                    png_take_memory, png_give_memory);
   png_infop info = png ? png_create_info_struct(png) : NULL;
   volatile bool good = info != NULL;
   if (good) {
@@ -279,8 +311,9 @@ vtb_status vtb_image_save_png(const char *path, const vtb_image *im, vtb_error *
   if (good)
     status = vtb_atomic_commit(&file, err);
   else {
-    status = vtb_fail(err, VTB_E_INPUT, "cannot write %s: %s", path,
-                      c->message[0] ? c->message : strerror(ENOMEM));
+    bool enough = c && c->message[0] && !c->no_memory;
+    status = enough ? vtb_fail(err, VTB_E_INPUT, "cannot write %s: %s", path, c->message)
+                    : vtb_no_memory(err, path);
     vtb_atomic_abort(&file);
   }
   free(c);

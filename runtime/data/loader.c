@@ -6,6 +6,7 @@
  */
 #include "runtime/data/dataset.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -57,8 +58,10 @@ static vtb_status prepare(const vtb_loader *l, slot *s, int64_t b, int64_t row, 
   vtb_image im;
   vtb_status status = vtb_dataset_image(l->o.dataset, sample, l->o.transform.channels, &im, err);
   if (status != VTB_OK) return status;
-  vtb_transform_apply(&l->o.transform, &im, vtb_sample_key(l->o.seed, epoch, sample), image);
+  uint64_t key = vtb_sample_key(l->o.seed, epoch, sample);
+  bool enough = vtb_transform_apply(&l->o.transform, &im, key, image);
   vtb_image_free(&im);
+  if (!enough) return vtb_no_memory(err, "preparing an image");
   s->batch.labels[row] = vtb_dataset_label(l->o.dataset, sample);
   s->samples[row] = sample;
   return VTB_OK;
@@ -91,12 +94,13 @@ static void *work(void *user) {
     for (int64_t row = from; row < to && status == VTB_OK; row++)
       status = prepare(l, s, b, row, &error);
     pthread_mutex_lock(&l->lock);
-    if (status != VTB_OK) {
+    if (status == VTB_OK) {
+      s->rows_done += to - from;
+      if (s->rows_done == l->o.batch) s->ready = true;
+    } else { /* a batch that lacks a row is never ready */
       if (!l->error.text[0]) l->error = error;
       l->stop = true;
     }
-    s->rows_done += to - from;
-    if (s->rows_done == l->o.batch) s->ready = true;
     pthread_cond_broadcast(&l->changed);
   }
   pthread_mutex_unlock(&l->lock);
@@ -110,9 +114,9 @@ static vtb_status allocate_ring(vtb_loader *l, vtb_error *err) {
     slot *s = &l->ring[i];
     s->batch.images = vtb_aligned_alloc((size_t)(image_elements(l) * l->o.batch) * sizeof(float));
     s->batch.labels = vtb_aligned_alloc((size_t)l->o.batch * sizeof(int32_t));
-    s->samples = vtb_xcalloc((size_t)l->o.batch, sizeof *s->samples);
+    s->samples = calloc((size_t)l->o.batch, sizeof *s->samples);
     s->batch.samples = s->samples;
-    if (!s->batch.images || !s->batch.labels)
+    if (!s->batch.images || !s->batch.labels || !s->samples)
       return vtb_fail(err, VTB_E_MEMORY, "out of memory for batches of images");
   }
   return VTB_OK;
@@ -121,7 +125,8 @@ static vtb_status allocate_ring(vtb_loader *l, vtb_error *err) {
 /* Threads of the loader leave signals to the main thread. */
 static vtb_status start_threads(vtb_loader *l, vtb_error *err) {
   int want = l->o.n_threads > 0 ? l->o.n_threads : 2;
-  l->threads = vtb_xcalloc((size_t)want, sizeof *l->threads);
+  l->threads = calloc((size_t)want, sizeof *l->threads);
+  if (!l->threads) return vtb_no_memory(err, "the threads that load images");
   sigset_t all, old;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -134,12 +139,13 @@ static vtb_status start_threads(vtb_loader *l, vtb_error *err) {
 
 vtb_status vtb_loader_open(const vtb_loader_options *o, vtb_loader **out, vtb_error *err) {
   int64_t n = vtb_dataset_count(o->dataset);
-  vtb_check(o->batch > 0 && o->n_epochs >= 0, "loader options");
+  assert(o->batch > 0 && o->n_epochs >= 0);
   int64_t per_epoch = vtb_loader_batches(n, o->batch, o->drop_last);
   if (per_epoch == 0)
     return vtb_fail(err, VTB_E_INPUT, "data set %s has %lld samples, fewer than a batch of %lld",
                     vtb_dataset_name(o->dataset), (long long)n, (long long)o->batch);
-  vtb_loader *l = vtb_xcalloc(1, sizeof *l);
+  vtb_loader *l = calloc(1, sizeof *l);
+  if (!l) return vtb_no_memory(err, "loading images");
   l->o = *o;
   l->n_samples = n;
   l->per_epoch = per_epoch;

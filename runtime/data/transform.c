@@ -3,6 +3,7 @@
 #include "runtime/data/dataset.h"
 #include "runtime/base/random.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,8 +40,7 @@ static uint64_t feistel(uint64_t key, uint64_t x, int half_bits) {
 }
 
 int64_t vtb_permute(uint64_t seed, int64_t epoch, int64_t n, int64_t position) {
-  vtb_check(position >= 0 && position < n, "position %lld of %lld", (long long)position,
-            (long long)n);
+  assert(position >= 0 && position < n);
   int half_bits = 1;
   while (half_bits < 31 && (UINT64_C(1) << (2 * half_bits)) < (uint64_t)n) half_bits++;
   uint64_t key = vtb_random_u64(seed ^ UINT64_C(0x5bd1e9955bd1e995), (uint64_t)epoch),
@@ -118,7 +118,9 @@ static vtb_image fit(const vtb_transform *t, vtb_image im) {
 
 /* Content moves by (-dx, -dy); what comes in from outside is zero. */
 static vtb_image moved(const vtb_image *im, int dx, int dy) {
+  if (!im->pixels) return *im;
   vtb_image out = vtb_image_new(im->width, im->height, im->channels);
+  if (!out.pixels) return out;
   size_t c = (size_t)im->channels;
   memset(out.pixels, 0, (size_t)im->width * (size_t)im->height * c);
   int x0 = dx < 0 ? -dx : 0, x1 = dx > 0 ? im->width - dx : im->width;
@@ -156,9 +158,10 @@ static void erase(const vtb_transform *t, uint64_t key, float *chw) {
         chw[((size_t)c * (size_t)t->height + (size_t)y) * (size_t)t->width + (size_t)x] = 0;
 }
 
-void vtb_transform_apply(const vtb_transform *t, const vtb_image *source, uint64_t key,
+bool vtb_transform_apply(const vtb_transform *t, const vtb_image *source, uint64_t key,
                          float *out) {
   vtb_image im = vtb_image_convert(source, t->channels);
+  if (!im.pixels) return false;
   im = t->scale_min > 0 ? random_crop_resize(t, im, key) : fit(t, im);
   if (t->shift > 0) {
     int dx = below(key, DRAW_SHIFT_X, 2 * t->shift + 1) - t->shift;
@@ -166,7 +169,9 @@ void vtb_transform_apply(const vtb_transform *t, const vtb_image *source, uint64
     im = convert_and_free(im, moved(&im, dx, dy));
   }
   if (t->flip && unit(key, DRAW_FLIP) < 0.5) mirror(&im);
+  if (!im.pixels) return false;
   vtb_image_to_chw(&im, t->mean, t->std, out);
   if (t->erase_prob > 0) erase(t, key, out);
   vtb_image_free(&im);
+  return true;
 }

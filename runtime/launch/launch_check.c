@@ -35,6 +35,8 @@ typedef struct checker {
   vtb_error *err;
 } checker;
 
+static vtb_status no_memory(vtb_error *err) { return vtb_no_memory(err, "checking a launch plan"); }
+
 static const char *step_name(const checker *c) {
   const vtb_launch_step *s = &c->plan->steps[c->step];
   return s->kind == VTB_LAUNCH_KERNEL ? c->plan->kernels[s->index].name : "a library product";
@@ -63,7 +65,8 @@ static size_t first_behind(const memory *m, int64_t at) {
   return lo;
 }
 
-static void write_piece(memory *m, piece p) {
+/* False when out of memory. */
+static bool write_piece(memory *m, piece p) {
   size_t from = first_behind(m, p.begin), to = from;
   piece fresh[3];
   size_t n = 0;
@@ -74,18 +77,21 @@ static void write_piece(memory *m, piece p) {
   if (from < to && m->pieces.at[to - 1].end > p.end)
     fresh[n++] = (piece){p.end, m->pieces.at[to - 1].end, m->pieces.at[to - 1].value};
   size_t tail = m->pieces.n - to;
-  while (m->pieces.n < from + n + tail) vtb_vec_push(&m->pieces, p);
+  while (m->pieces.n < from + n + tail)
+    if (!vtb_vec_try_push(&m->pieces, p)) return false;
   memmove(&m->pieces.at[from + n], &m->pieces.at[to], tail * sizeof(piece));
   memcpy(&m->pieces.at[from], fresh, n * sizeof(piece));
   m->pieces.n = from + n + tail;
+  return true;
 }
 
 /* As if nobody had written there. */
-static void erase(memory *m, int64_t begin, int64_t end) {
-  write_piece(m, (piece){begin, end, 0});
+static bool erase(memory *m, int64_t begin, int64_t end) {
+  if (!write_piece(m, (piece){begin, end, 0})) return false;
   size_t at = first_behind(m, begin);
   memmove(&m->pieces.at[at], &m->pieces.at[at + 1], (m->pieces.n - at - 1) * sizeof(piece));
   m->pieces.n--;
+  return true;
 }
 
 /* The first byte of [begin, end) that does not hold `value` (negative: anything), or -1; *found:
@@ -270,8 +276,9 @@ static vtb_status check_step(checker *c, const vtb_arch *arch) {
   for (int i = 0; i < s->n_args && status == VTB_OK; i++) {
     int64_t at;
     memory *m = memory_of(c, &args[i], &at);
-    if (m && args[i].bytes && args[i].access & VTB_LAUNCH_WRITE)
-      write_piece(m, (piece){at, at + args[i].bytes, args[i].value});
+    if (m && args[i].bytes && args[i].access & VTB_LAUNCH_WRITE &&
+        !write_piece(m, (piece){at, at + args[i].bytes, args[i].value}))
+      status = no_memory(c->err);
   }
   return status;
 }
@@ -296,7 +303,8 @@ static vtb_status check_results(const checker *c) {
 /* What stands in the state when a run begins: everything but results. Argument i holds value i. */
 static vtb_status fill_state(const checker *c) {
   const vtb_launch_plan *p = c->plan;
-  if (p->state_bytes > 0) write_piece(c->state, (piece){0, p->state_bytes, INT32_MAX});
+  if (p->state_bytes > 0 && !write_piece(c->state, (piece){0, p->state_bytes, INT32_MAX}))
+    return no_memory(c->err);
   for (int i = 0; i < p->n_tensors; i++) {
     int64_t place = vtb_launch_place(p, i), bytes = vtb_tensor_info_count(&p->tensors[i]) * 4;
     if (place < 0 || bytes == 0) continue;
@@ -304,10 +312,10 @@ static vtb_status fill_state(const checker *c) {
       return vtb_fail(c->err, VTB_E_INTERNAL,
                       "launch plan: %s has byte %lld of the state, which has %lld",
                       p->tensors[i].name, (long long)place, (long long)p->state_bytes);
-    if (is_result(&p->tensors[i]))
-      erase(c->state, place, place + bytes);
-    else
-      write_piece(c->state, (piece){place, place + bytes, i});
+    bool enough = is_result(&p->tensors[i])
+                      ? erase(c->state, place, place + bytes)
+                      : write_piece(c->state, (piece){place, place + bytes, i});
+    if (!enough) return no_memory(c->err);
   }
   return VTB_OK;
 }
@@ -315,7 +323,8 @@ static vtb_status fill_state(const checker *c) {
 vtb_status vtb_launch_plan_check(const vtb_launch_plan *p, const vtb_arch *arch, vtb_error *err) {
   memory workspace = {0}, state = {0};
   checker c = {.plan = p, .workspace = &workspace, .state = &state, .err = err};
-  c.tensors = vtb_xcalloc((size_t)p->n_tensors + 1, sizeof *c.tensors);
+  c.tensors = calloc((size_t)p->n_tensors + 1, sizeof *c.tensors);
+  if (!c.tensors) return no_memory(err);
   vtb_status status = fill_state(&c);
   for (; c.step < p->n_steps && status == VTB_OK; c.step++) status = check_step(&c, arch);
   /* once more, as the next run does */

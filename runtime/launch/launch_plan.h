@@ -103,6 +103,7 @@ static inline int64_t vtb_launch_place(const vtb_launch_plan *p, int i) {
   return p->place ? p->place[i] : -1;
 }
 /* What a program that runs the plan says of itself; tables are the plan's. */
-void vtb_launch_plan_describe(vtb_launch_plan *p, vtb_program *program);
+VTB_MUST_USE vtb_status vtb_launch_plan_describe(vtb_launch_plan *p, vtb_program *program,
+                                                 vtb_error *err);
 
 #endif

@@ -56,8 +56,9 @@ static void places(vtb_wire *w, vtb_launch_plan *p) {
   bool any = p->place != NULL;
   vtb__wire_bool(w, &any);
   if (!any) return;
-  if (!w->out) p->place = VTB_NEW_ARRAY(w->arena, int64_t, p->n_tensors + 1);
-  for (int i = 0; i < p->n_tensors; i++) vtb__wire_i64(w, &p->place[i]);
+  int32_t n = p->n_tensors;
+  if (!w->out) p->place = vtb__wire_elements(w, &n, sizeof *p->place);
+  for (int i = 0; i < n; i++) vtb__wire_i64(w, &p->place[i]);
 }
 
 static void whole(vtb_wire *w, vtb_launch_plan *p) {
@@ -121,7 +122,8 @@ static vtb_status check_tables(const vtb_launch_plan *p, vtb_error *err) {
 
 vtb_status vtb_launch_plan_read(const void *data, size_t n, vtb_launch_plan **plan,
                                 vtb_error *err) {
-  vtb_launch_plan *p = vtb_xcalloc(1, sizeof *p);
+  vtb_launch_plan *p = calloc(1, sizeof *p);
+  if (!p) return vtb_no_memory(err, "a launch plan");
   vtb_arena_init(&p->arena);
   vtb_wire w = vtb__wire_reader(data, n, &p->arena);
   int32_t format = 0;
@@ -132,12 +134,17 @@ vtb_status vtb_launch_plan_read(const void *data, size_t n, vtb_launch_plan **pl
                       format, FORMAT);
   if (status == VTB_OK) {
     whole(&w, p);
-    if (!vtb__wire_complete(&w)) status = vtb_fail(err, VTB_E_INPUT, "the launch plan is damaged");
+    if (w.no_memory)
+      status = vtb_no_memory(err, "a launch plan");
+    else if (!vtb__wire_complete(&w))
+      status = vtb_fail(err, VTB_E_INPUT, "the launch plan is damaged");
   }
   if (status == VTB_OK) status = check_tables(p, err);
   vtb_error inner = {0};
-  if (status == VTB_OK && vtb_launch_plan_check(p, NULL, &inner) != VTB_OK)
-    status = vtb_fail(err, VTB_E_INPUT, "%s", inner.text);
+  vtb_status sound = status == VTB_OK ? vtb_launch_plan_check(p, NULL, &inner) : VTB_OK;
+  if (sound !=
+      VTB_OK) /* what is an internal error of the compiler's plans is a damaged file here */
+    status = vtb_fail(err, sound == VTB_E_MEMORY ? sound : VTB_E_INPUT, "%s", inner.text);
   if (status == VTB_OK)
     *plan = p;
   else

@@ -50,7 +50,7 @@ typedef struct vtb_services {
                 const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
                 int64_t ldc);
   /* The calling thread's scratch memory: 64-byte aligned, at least `bytes`, contents undefined,
-   * until the task returns. */
+   * until the task returns. NULL without memory: the task does nothing, and the run fails. */
   void *(*scratch)(const struct vtb_services *s, int64_t bytes);
   /* Kernel timing, NULL unless profiling: called around each kernel with its number in
    * program->kernels. */

@@ -3,9 +3,11 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
-#include <omp.h>
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -24,6 +26,12 @@ enum {
   SPINS_PER_YIELD = 128
 };
 
+typedef struct helper {
+  vtb_team *team;
+  int number;
+  pthread_t thread;
+} helper;
+
 /* `ticket` is the job's number in the high half and its next chunk in the low half: taking a chunk
  * is one compare and swap that fails if the job has changed. The job's fields change only between
  * jobs, when every chunk of the old one is done and the ticket is closed: its low half is
@@ -39,6 +47,9 @@ struct vtb_team {
   _Atomic uint32_t job; /* futex word, counts jobs */
   _Atomic int sleepers;
   _Atomic bool quit;
+  void (*begin)(void *user, int number);
+  void *user;
+  helper *helpers; /* n_threads - 1 of them run */
 };
 
 /* Chunk c of the units: sizes differ by one at most, the larger first. */
@@ -90,11 +101,15 @@ static void announce(vtb_team *t) {
     syscall(SYS_futex, &t->job, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-static void work(vtb_team *t) {
+static void *work(void *arg) {
+  helper *h = arg;
+  vtb_team *t = h->team;
+  t->begin(t->user, h->number);
   while (!atomic_load_explicit(&t->quit, memory_order_acquire)) {
     uint32_t seen = help(t);
     sleep_until_new_job(t, seen);
   }
+  return NULL;
 }
 
 void vtb_team_parallel(vtb_team *t, vtb_task_fn fn, void *closure, int64_t n, int64_t grain) {
@@ -121,16 +136,45 @@ void vtb_team_parallel(vtb_team *t, vtb_task_fn fn, void *closure, int64_t n, in
   }
 }
 
-void vtb_team_run(int n_threads, void (*body)(vtb_team *team, void *arg), void *arg) {
-  vtb_team t = {.n_threads = n_threads};
-#pragma omp parallel num_threads(n_threads)
-  {
-    if (omp_get_thread_num() == 0) {
-      body(&t, arg);
-      atomic_store_explicit(&t.quit, true, memory_order_release);
-      announce(&t);
-    } else {
-      work(&t);
-    }
+/* ---- making ---------------------------------------------------------------------------------- */
+
+/* Signals are for the threads of the process that the team lives in. */
+static void start_helpers(vtb_team *t, int n_threads) {
+  sigset_t all, old;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &old);
+  for (int i = 1; i < n_threads; i++) {
+    helper *h = &t->helpers[i - 1];
+    *h = (helper){.team = t, .number = i};
+    if (pthread_create(&h->thread, NULL, work, h) != 0) break;
+    t->n_threads++;
   }
+  pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
+
+vtb_team *vtb_team_new(int n_threads, void (*begin)(void *user, int number), void *user) {
+  vtb_team *t = calloc(1, sizeof *t);
+  helper *helpers = calloc((size_t)n_threads, sizeof *helpers);
+  if (!t || !helpers) {
+    free(t);
+    free(helpers);
+    return NULL;
+  }
+  t->n_threads = 1;
+  t->begin = begin;
+  t->user = user;
+  t->helpers = helpers;
+  start_helpers(t, n_threads);
+  return t;
+}
+
+void vtb_team_free(vtb_team *t) {
+  if (!t) return;
+  atomic_store_explicit(&t->quit, true, memory_order_release);
+  announce(t);
+  for (int i = 1; i < t->n_threads; i++) pthread_join(t->helpers[i - 1].thread, NULL);
+  free(t->helpers);
+  free(t);
+}
+
+int vtb_team_size(const vtb_team *t) { return t->n_threads; }

@@ -3,20 +3,43 @@
 #include "runtime/launch/threads.h"
 #include "runtime/launch/team.h"
 
+#include <assert.h>
 #include <cblas.h>
 #include <limits.h>
-#include <omp.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #if defined(__SSE__)
 #include <xmmintrin.h>
 #endif
 
+/* A buffer a nesting level, so that a task run by the calling thread does not take the memory of
+ * the code around it. A buffer that is outgrown is kept until its task returns, since the task may
+ * still hold it. */
+enum { SCRATCH_LEVELS = 8 };
+typedef struct scratch_retired {
+  struct scratch_retired *next;
+  void *buffer;
+} scratch_retired;
+typedef struct scratch_level {
+  void *buffer;
+  size_t bytes;
+  scratch_retired *retired;
+} scratch_level;
+typedef struct thread_scratch {
+  scratch_level levels[SCRATCH_LEVELS];
+  int depth;
+} thread_scratch;
+
 typedef struct services_state {
-  vtb_team *team;         /* while a program runs */
-  vtb_kernel_time *times; /* NULL unless profiling */
+  vtb_team *team;
+  int n_threads;           /* entries of: */
+  thread_scratch *scratch; /* one a thread, the caller's first */
+  _Atomic bool no_memory;  /* a task of this run had no scratch memory */
+  vtb_kernel_time *times;  /* NULL unless profiling */
   double *started;
   int n_kernels;
 } services_state;
@@ -41,189 +64,30 @@ void vtb_denormals_restore(unsigned mode) {
 #endif
 }
 
-typedef struct run_request {
-  const vtb_program *program;
-  void *const *args;
-  void *workspace;
-  const vtb_services *services;
-  vtb_status status;
-  vtb_error *err;
-} run_request;
+/* ---- OpenBLAS: its number of threads belongs to the process ---------------------------------- */
 
-static void run_entry(vtb_team *team, void *arg) {
-  run_request *r = arg;
-  services_state *st = r->services->user;
-  unsigned mode = vtb_denormals_flush();
-  st->team = team;
-  if (r->program->run)
-    r->status = r->program->run(r->program->owner, r->args, r->services, r->err);
-  else
-    r->program->entry(r->args, r->workspace, r->services);
-  st->team = NULL;
-  vtb_denormals_restore(mode);
-}
+static pthread_mutex_t blas_lock = PTHREAD_MUTEX_INITIALIZER;
+static int blas_runs, blas_threads_before;
 
-vtb_status vtb_program_execute(const vtb_program *p, void *const *args, void *workspace,
-                               const vtb_services *s, vtb_error *err) {
-  run_request request = {p, args, workspace, s, VTB_OK, err};
-  vtb_team_run(s->n_threads, run_entry, &request);
-  return request.status;
-}
-
-void vtb_program_run(const vtb_program *p, void *const *args, void *workspace,
-                     const vtb_services *s) {
-  vtb_error err = {0};
-  vtb_status status = vtb_program_execute(p, args, workspace, s, &err);
-  if (status == VTB_OK) return;
-  fprintf(stderr, "vertebra: %s\n", err.text);
-  exit((int)status);
-}
-
-/* ---- scratch --------------------------------------------------------------------------------- */
-
-/* A buffer a nesting level, so that a task run by the calling thread does not take the memory of
- * the code around it. A buffer that is outgrown is kept until its task returns, since the task may
- * still hold it. */
-enum { SCRATCH_LEVELS = 8 };
-typedef struct scratch_retired {
-  struct scratch_retired *next;
-  void *buffer;
-} scratch_retired;
-typedef struct scratch_level {
-  void *buffer;
-  size_t bytes;
-  scratch_retired *retired;
-} scratch_level;
-typedef struct thread_scratch {
-  scratch_level levels[SCRATCH_LEVELS];
-  int depth;
-} thread_scratch;
-
-static pthread_key_t scratch_key;
-static pthread_once_t scratch_once = PTHREAD_ONCE_INIT;
-static _Thread_local thread_scratch *my_scratch;
-
-static void drop_retired(scratch_level *l) {
-  for (scratch_retired *r = l->retired, *next; r; r = next) {
-    next = r->next;
-    free(r->buffer);
-    free(r);
+/* The program splits the work itself. */
+static void begin_blas(void) {
+  pthread_mutex_lock(&blas_lock);
+  if (blas_runs++ == 0) {
+    blas_threads_before = openblas_get_num_threads();
+    if (blas_threads_before != 1) openblas_set_num_threads(1);
   }
-  l->retired = NULL;
+  pthread_mutex_unlock(&blas_lock);
 }
 
-static void free_scratch(void *p) {
-  thread_scratch *t = p;
-  for (int i = 0; i < SCRATCH_LEVELS; i++) {
-    drop_retired(&t->levels[i]);
-    free(t->levels[i].buffer);
-  }
-  free(t);
-  my_scratch = NULL;
+static void end_blas(void) {
+  pthread_mutex_lock(&blas_lock);
+  if (--blas_runs == 0 && blas_threads_before != 1 && openblas_get_num_threads() == 1)
+    openblas_set_num_threads(blas_threads_before);
+  pthread_mutex_unlock(&blas_lock);
 }
-
-/* Thread exit frees a worker's scratch through the key; exit() frees the main thread's. */
-static void free_own_scratch(void) {
-  if (my_scratch) {
-    pthread_setspecific(scratch_key, NULL);
-    free_scratch(my_scratch);
-  }
-}
-
-static void make_scratch_key(void) {
-  vtb_check(pthread_key_create(&scratch_key, free_scratch) == 0, "no thread-specific key left");
-  atexit(free_own_scratch);
-}
-
-static thread_scratch *scratch_of_thread(void) {
-  if (!my_scratch) {
-    pthread_once(&scratch_once, make_scratch_key);
-    my_scratch = vtb_xcalloc(1, sizeof *my_scratch);
-    pthread_setspecific(scratch_key, my_scratch);
-  }
-  return my_scratch;
-}
-
-static void *scratch(const vtb_services *s, int64_t bytes) {
-  (void)s;
-  thread_scratch *t = scratch_of_thread();
-  scratch_level *l = &t->levels[t->depth];
-  size_t need = bytes > 0 ? (size_t)bytes : 1;
-  if (l->bytes >= need) return l->buffer;
-  if (l->buffer) {
-    scratch_retired *r = vtb_xmalloc(sizeof *r);
-    *r = (scratch_retired){l->retired, l->buffer};
-    l->retired = r;
-  }
-  size_t grown = need + need / 4;
-  l->buffer = vtb_aligned_alloc(grown);
-  if (!l->buffer) {
-    fprintf(stderr, "vertebra: out of memory (scratch of %zu bytes)\n", grown);
-    exit(VTB_E_MEMORY);
-  }
-  l->bytes = grown;
-  return l->buffer;
-}
-
-/* ---- parallel ranges ------------------------------------------------------------------------- */
-
-static void run_range(vtb_task_fn fn, void *closure, int64_t begin, int64_t end) {
-  if (begin >= end) return;
-  thread_scratch *t = scratch_of_thread();
-  vtb_check(t->depth + 1 < SCRATCH_LEVELS, "tasks nested more than %d deep", SCRATCH_LEVELS);
-  unsigned mode = vtb_denormals_flush();
-  t->depth++;
-  fn(closure, begin, end);
-  drop_retired(&t->levels[t->depth]);
-  t->depth--;
-  vtb_denormals_restore(mode);
-}
-
-/* A job as the team sees it: the task with this thread's scratch level and denormal mode around
- * it. */
-typedef struct wrapped_task {
-  vtb_task_fn fn;
-  void *closure;
-} wrapped_task;
-
-static void run_wrapped(void *closure, int64_t begin, int64_t end) {
-  const wrapped_task *w = closure;
-  run_range(w->fn, w->closure, begin, end);
-}
-
-typedef struct lone_job {
-  wrapped_task *task;
-  int64_t n, grain;
-} lone_job;
-
-static void run_lone(vtb_team *team, void *arg) {
-  const lone_job *job = arg;
-  vtb_team_parallel(team, run_wrapped, job->task, job->n, job->grain);
-}
-
-/* Inside a program the running team takes the job; outside, a team is made for it; inside a task it
- * runs as it is. */
-static void parallel(const vtb_services *s, vtb_task_fn fn, void *closure, int64_t n,
-                     int64_t grain) {
-  if (n <= 0) return;
-  if (grain < 1) grain = 1;
-  services_state *st = s->user;
-  wrapped_task task = {fn, closure};
-  if (s->n_threads <= 1 || n <= grain || scratch_of_thread()->depth > 0) {
-    run_range(fn, closure, 0, n);
-  } else if (st->team) {
-    vtb_team_parallel(st->team, run_wrapped, &task, n, grain);
-  } else {
-    lone_job job = {&task, n, grain};
-    vtb_team_run(s->n_threads, run_lone, &job);
-  }
-}
-
-/* ---- BLAS ------------------------------------------------------------------------------------ */
 
 static int blas_int(int64_t v) {
-  vtb_check(v >= 0 && v <= INT_MAX, "sgemm size %lld does not fit the BLAS interface",
-            (long long)v);
+  assert(v >= 0 && v <= INT_MAX); /* sizes of compiled code, whose tensors are far smaller */
   return (int)v;
 }
 
@@ -234,6 +98,121 @@ static void sgemm(int trans_a, int trans_b, int64_t m, int64_t n, int64_t k, flo
   cblas_sgemm(CblasRowMajor, trans_a ? CblasTrans : CblasNoTrans,
               trans_b ? CblasTrans : CblasNoTrans, blas_int(m), blas_int(n), blas_int(k), alpha, a,
               blas_int(lda), b, blas_int(ldb), beta, c, blas_int(ldc));
+}
+
+/* ---- scratch --------------------------------------------------------------------------------- */
+
+/* In the static block: a lazily made thread-local variable would end the process without memory. */
+static _Thread_local thread_scratch *my_scratch __attribute__((tls_model("initial-exec")));
+
+static void begin_helper(void *user, int number) {
+  my_scratch = &((services_state *)user)->scratch[number];
+}
+
+/* The calling thread's among these services: a helper's own, else that of whoever uses them. */
+static thread_scratch *scratch_of_thread(services_state *st) {
+  bool own = my_scratch >= st->scratch && my_scratch < st->scratch + st->n_threads;
+  return own ? my_scratch : &st->scratch[0];
+}
+
+static void drop_retired(scratch_level *l) {
+  for (scratch_retired *r = l->retired, *next; r; r = next) {
+    next = r->next;
+    free(r->buffer);
+    free(r);
+  }
+  l->retired = NULL;
+}
+
+static bool grow_scratch(scratch_level *l, size_t bytes) {
+  void *buffer = vtb_aligned_alloc(bytes);
+  scratch_retired *r = l->buffer ? malloc(sizeof *r) : NULL;
+  if (!buffer || (l->buffer && !r)) {
+    free(buffer);
+    free(r);
+    return false;
+  }
+  if (r) {
+    *r = (scratch_retired){l->retired, l->buffer};
+    l->retired = r;
+  }
+  l->buffer = buffer;
+  l->bytes = bytes;
+  return true;
+}
+
+static void *scratch(const vtb_services *s, int64_t bytes) {
+  services_state *st = s->user;
+  thread_scratch *t = scratch_of_thread(st);
+  scratch_level *l = &t->levels[t->depth];
+  size_t need = bytes > 0 ? (size_t)bytes : 1;
+  if (l->bytes >= need || grow_scratch(l, need + need / 4)) return l->buffer;
+  atomic_store(&st->no_memory, true);
+  return NULL;
+}
+
+static void free_scratch(services_state *st) {
+  for (int i = 0; st->scratch && i < st->n_threads; i++)
+    for (int k = 0; k < SCRATCH_LEVELS; k++) {
+      drop_retired(&st->scratch[i].levels[k]);
+      free(st->scratch[i].levels[k].buffer);
+    }
+  free(st->scratch);
+}
+
+/* ---- running a program ----------------------------------------------------------------------- */
+
+static vtb_status run_native(const vtb_program *p, void *const *args, void *workspace,
+                             const vtb_services *s, vtb_error *err) {
+  services_state *st = s->user;
+  begin_blas();
+  p->entry(args, workspace, s);
+  end_blas();
+  bool failed = atomic_exchange(&st->no_memory, false);
+  return failed ? vtb_no_memory(err, "the scratch of a kernel") : VTB_OK;
+}
+
+vtb_status vtb_program_execute(const vtb_program *p, void *const *args, void *workspace,
+                               const vtb_services *s, vtb_error *err) {
+  unsigned mode = vtb_denormals_flush();
+  vtb_status status =
+      p->run ? p->run(p->owner, args, s, err) : run_native(p, args, workspace, s, err);
+  vtb_denormals_restore(mode);
+  return status;
+}
+
+/* ---- parallel ranges ------------------------------------------------------------------------- */
+
+/* The task with this thread's scratch level and denormal mode around it. */
+typedef struct wrapped_task {
+  services_state *state;
+  vtb_task_fn fn;
+  void *closure;
+} wrapped_task;
+
+static void run_range(void *closure, int64_t begin, int64_t end) {
+  const wrapped_task *w = closure;
+  thread_scratch *t = scratch_of_thread(w->state);
+  if (begin >= end) return;
+  assert(t->depth + 1 < SCRATCH_LEVELS);
+  unsigned mode = vtb_denormals_flush();
+  t->depth++;
+  w->fn(w->closure, begin, end);
+  drop_retired(&t->levels[t->depth]);
+  t->depth--;
+  vtb_denormals_restore(mode);
+}
+
+/* Inside a task it runs as it is. */
+static void parallel(const vtb_services *s, vtb_task_fn fn, void *closure, int64_t n,
+                     int64_t grain) {
+  services_state *st = s->user;
+  wrapped_task task = {st, fn, closure};
+  if (grain < 1) grain = 1;
+  if (s->n_threads <= 1 || n <= grain || scratch_of_thread(st)->depth > 0)
+    run_range(&task, 0, n);
+  else
+    vtb_team_parallel(st->team, run_range, &task, n, grain);
 }
 
 /* ---- kernel times ---------------------------------------------------------------------------- */
@@ -277,29 +256,46 @@ int vtb_default_threads(void) {
   if (!n) {
     cpu_set_t set;
     CPU_ZERO(&set);
-    n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : omp_get_num_procs();
+    n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
+                                                    : (int)sysconf(_SC_NPROCESSORS_ONLN);
   }
   return n > 0 ? n : 1;
 }
 
-vtb_services *vtb_services_default(int n_threads) {
-  openblas_set_num_threads(1); /* the program splits the work itself */
-  vtb_services *s = vtb_xmalloc(sizeof *s);
-  *s = (vtb_services){.size = sizeof *s,
-                      .n_threads = n_threads > 0 ? n_threads : vtb_default_threads(),
-                      .parallel = parallel,
-                      .sgemm = sgemm,
-                      .scratch = scratch,
-                      .user = vtb_xcalloc(1, sizeof(services_state))};
+static bool allocate(services_state *st) {
+  st->scratch = calloc((size_t)st->n_threads, sizeof *st->scratch);
+  st->times = st->n_kernels ? calloc((size_t)st->n_kernels, sizeof *st->times) : NULL;
+  st->started = st->n_kernels ? calloc((size_t)st->n_kernels, sizeof *st->started) : NULL;
+  if (!st->scratch || (st->n_kernels && (!st->times || !st->started))) return false;
+  st->team = vtb_team_new(st->n_threads, begin_helper, st);
+  return st->team != NULL;
+}
+
+static vtb_services *make(int n_threads, int n_kernels) {
+  vtb_services *s = calloc(1, sizeof *s);
+  services_state *st = calloc(1, sizeof *st);
+  if (!s || !st) {
+    free(s);
+    free(st);
+    return NULL;
+  }
+  *s = (vtb_services){.size = sizeof *s, .parallel = parallel, .sgemm = sgemm, .scratch = scratch};
+  s->user = st;
+  st->n_threads = n_threads > 0 ? n_threads : vtb_default_threads();
+  st->n_kernels = n_kernels;
+  if (!allocate(st)) {
+    vtb_services_free(s);
+    return NULL;
+  }
+  s->n_threads = vtb_team_size(st->team);
   return s;
 }
 
+vtb_services *vtb_services_default(int n_threads) { return make(n_threads, 0); }
+
 vtb_services *vtb_services_profiling(int n_threads, int n_kernels) {
-  vtb_services *s = vtb_services_default(n_threads);
-  services_state *st = s->user;
-  st->n_kernels = n_kernels > 0 ? n_kernels : 0;
-  st->times = vtb_xcalloc((size_t)st->n_kernels, sizeof *st->times);
-  st->started = vtb_xcalloc((size_t)st->n_kernels, sizeof *st->started);
+  vtb_services *s = make(n_threads, n_kernels > 0 ? n_kernels : 0);
+  if (!s) return NULL;
   s->kernel_begin = kernel_begin;
   s->kernel_end = kernel_end;
   return s;
@@ -308,6 +304,8 @@ vtb_services *vtb_services_profiling(int n_threads, int n_kernels) {
 void vtb_services_free(vtb_services *s) {
   if (!s) return;
   services_state *st = s->user;
+  vtb_team_free(st->team);
+  free_scratch(st);
   free(st->times);
   free(st->started);
   free(st);

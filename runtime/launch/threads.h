@@ -1,12 +1,15 @@
-/* The services a program calls back into: threads (OpenMP), single-threaded sgemm (OpenBLAS),
- * scratch memory, kernel timing.
+/* The services a program calls back into: threads (a team of their own), single-threaded sgemm
+ * (OpenBLAS), scratch memory, kernel timing.
  *
  * Ownership: services are the caller's, freed with vtb_services_free() once no program uses them. A
  * services object may be used by one running entry at a time; two threads that run programs need
  * one each.
  * Scratch: a task has one buffer, so a second request of the same task may give the same memory;
- * tasks nested in it have their own. Denormals: inside vtb_program_run() and inside every task they
- * are flushed to zero; the caller's mode is restored.
+ * tasks nested in it have their own. NULL when there is no memory: the task returns, and the run is
+ * VTB_E_MEMORY. Denormals: inside vtb_program_execute() and inside every task they are flushed to
+ * zero; the caller's mode is restored.
+ * OpenBLAS has one number of threads for the whole process. While a native program runs it is 1;
+ * when no program runs any more it is what it was before, unless somebody has changed it meanwhile.
  */
 #ifndef VTB_THREADS_H
 #define VTB_THREADS_H
@@ -16,7 +19,8 @@
 /* VTB_THREADS, else OMP_NUM_THREADS, else the cores this process may use. At least 1. */
 int vtb_default_threads(void);
 
-/* n_threads 0: vtb_default_threads(). Never NULL. */
+/* n_threads 0: vtb_default_threads(). If the system has not so many threads left, n_threads of the
+ * services says how many there are. NULL when out of memory. */
 vtb_services *vtb_services_default(int n_threads);
 /* The same, and measures kernels 0 .. n_kernels-1 of a program compiled with `profile`. */
 vtb_services *vtb_services_profiling(int n_threads, int n_kernels);
@@ -31,14 +35,9 @@ const vtb_kernel_time *vtb_services_times(const vtb_services *s, int *n_kernels)
 void vtb_services_reset_times(vtb_services *s);
 
 /* Runs the program once, with denormals flushed. Everything else that runs a program should do it
- * through this. Native programs cannot fail; those of a device can. */
+ * through this. Native programs fail only for lack of memory. */
 VTB_MUST_USE vtb_status vtb_program_execute(const vtb_program *p, void *const *args,
                                             void *workspace, const vtb_services *s, vtb_error *err);
-/* The same for callers without a way to report: a device's error is printed and ends the process
- * with its status. */
-void vtb_program_run(const vtb_program *p, void *const *args, void *workspace,
-                     const vtb_services *s);
-
 /* Sets flush-to-zero and denormals-are-zero for the calling thread; returns the old mode for
  * _restore. */
 unsigned vtb_denormals_flush(void);

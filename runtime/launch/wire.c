@@ -26,6 +26,12 @@ static const unsigned char *take(vtb_wire *w, uint64_t n) {
   return at;
 }
 
+/* What vtb_arena_try() gave; without memory the wire is bad. */
+static void *taken(vtb_wire *w, void *p) {
+  if (!p) w->bad = w->no_memory = true;
+  return p;
+}
+
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 static uint64_t number(vtb_wire *w, uint64_t x, int n) {
@@ -71,7 +77,8 @@ void vtb__wire_text(vtb_wire *w, const char **x) {
   const unsigned char *at = n >= 0 ? take(w, (uint64_t)n) : NULL;
   if (!at) return;
   vtb__wire_require(w, memchr(at, 0, (size_t)n) == NULL);
-  *x = vtb_arena_strndup(w->arena, (const char *)at, (size_t)n);
+  char *text = taken(w, vtb_arena_try(w->arena, (size_t)n + 1, 1));
+  *x = text ? memcpy(text, at, (size_t)n) : NULL;
 }
 
 void vtb__wire_bytes(vtb_wire *w, int64_t *n, unsigned char **x) {
@@ -82,8 +89,11 @@ void vtb__wire_bytes(vtb_wire *w, int64_t *n, unsigned char **x) {
   }
   const unsigned char *at = *n > 0 ? take(w, (uint64_t)*n) : NULL;
   vtb__wire_require(w, *n >= 0);
-  *x = at ? vtb_arena_memdup(w->arena, at, (size_t)*n) : NULL;
-  if (!at) *n = 0;
+  *x = at ? taken(w, vtb_arena_try(w->arena, (size_t)*n, 1)) : NULL;
+  if (*x)
+    memcpy(*x, at, (size_t)*n);
+  else
+    *n = 0;
 }
 
 void vtb__wire_count(vtb_wire *w, int32_t *n, size_t least) {
@@ -91,6 +101,12 @@ void vtb__wire_count(vtb_wire *w, int32_t *n, size_t least) {
   if (w->out) return;
   vtb__wire_require(w, *n >= 0 && (uint64_t)*n * least <= (uint64_t)(w->end - w->at));
   if (w->bad) *n = 0;
+}
+
+void *vtb__wire_elements(vtb_wire *w, int32_t *n, size_t size_bytes) {
+  void *at = taken(w, vtb_arena_try(w->arena, (size_t)*n + 1, size_bytes));
+  if (!at) *n = 0;
+  return at;
 }
 
 /* ---- tensors and kernels --------------------------------------------------------------------- */

@@ -20,7 +20,7 @@ typedef struct vtb_wire {
   vtb_strbuf *out; /* writing, if not NULL */
   const unsigned char *at, *end;
   vtb_arena *arena;
-  bool bad;
+  bool bad, no_memory; /* no_memory: why it is bad */
 } vtb_wire;
 
 vtb_wire vtb__wire_writer(vtb_strbuf *out);
@@ -43,8 +43,8 @@ void vtb__wire_count(vtb_wire *w, int32_t *n, size_t least);
 /* The same, and memory for the elements when reading; they follow, one by one. */
 #define vtb__wire_array(w, n, at, least)                                                           \
   (vtb__wire_count((w), (n), (least)),                                                             \
-   (w)->out ? (void)0                                                                              \
-            : (void)((at) = vtb_arena_array((w)->arena, (size_t) * (n) + 1, sizeof *(at))))
+   (w)->out ? (void)0 : (void)((at) = vtb__wire_elements((w), (n), sizeof *(at))))
+void *vtb__wire_elements(vtb_wire *w, int32_t *n, size_t size_bytes); /* NULL: *n is 0 */
 
 /* ---- what plans and manifests both hold ------------------------------------------------------ */
 

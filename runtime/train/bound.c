@@ -88,10 +88,10 @@ vtb_status vtb__bound_find(vtb_bound *b, const vtb_program *p, const char *image
 
 vtb_status vtb__bound_allocate(vtb_bound *b, unsigned roles, vtb_error *err) {
   const vtb_program *p = b->program;
-  b->args = vtb_xcalloc((size_t)p->n_tensors, sizeof *b->args);
-  b->owned = vtb_xcalloc((size_t)p->n_tensors, sizeof *b->owned);
+  b->args = calloc((size_t)p->n_tensors + 1, sizeof *b->args);
+  b->owned = calloc((size_t)p->n_tensors + 1, sizeof *b->owned);
   b->workspace = vtb_aligned_alloc((size_t)p->workspace_bytes);
-  bool enough = b->workspace != NULL;
+  bool enough = b->args && b->owned && b->workspace;
   for (int i = 0; i < p->n_tensors && enough; i++) {
     vtb_io io = p->tensors[i].io;
     bool on_device = vtb_program_is_resident(p, i) && io != VTB_IO_PARAM && io != VTB_IO_BUFFER;
@@ -107,7 +107,7 @@ vtb_status vtb__bound_allocate(vtb_bound *b, unsigned roles, vtb_error *err) {
 }
 
 void vtb__bound_free(vtb_bound *b) {
-  for (int i = 0; b->args && i < b->program->n_tensors; i++)
+  for (int i = 0; b->args && b->owned && i < b->program->n_tensors; i++)
     if (b->owned[i]) free(b->args[i]);
   free(b->args);
   free(b->owned);

@@ -109,14 +109,14 @@ vtb_status vtb_evaluate(const vtb_program *p, void *const *params, const vtb_eva
       if (p->tensors[i].io == VTB_IO_PARAM || p->tensors[i].io == VTB_IO_BUFFER)
         b.args[i] = params[i];
     if (b.seed >= 0) b.args[b.seed] = &seed;
-    if (o->confusion)
-      t.confusion = vtb_xcalloc((size_t)(b.classes * b.classes), sizeof *t.confusion);
+    if (o->confusion) t.confusion = calloc((size_t)(b.classes * b.classes), sizeof *t.confusion);
+    if (o->confusion && !t.confusion) status = vtb_no_memory(err, "the confusion matrix");
     vtb_loader_options lo = {.dataset = o->dataset,
                              .transform = o->transform,
                              .batch = p->batch,
                              .n_epochs = 1,
                              .n_threads = o->loader_threads};
-    status = vtb_loader_open(&lo, &loader, err);
+    if (status == VTB_OK) status = vtb_loader_open(&lo, &loader, err);
   }
   if (status == VTB_OK) status = run_batches(&b, loader, o, &t, err);
   if (status == VTB_OK)

@@ -1,11 +1,10 @@
 /* Run logs. Lines are complete or absent: each is written by one call and flushed. */
 #include "runtime/train/log.h"
 
-#include <cjson/cJSON.h>
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct vtb_run_log {
   char *csv_path, *json_path;
@@ -15,40 +14,27 @@ struct vtb_run_log {
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
-static cJSON *json_value(const vtb_log_field *f) {
-  switch (f->kind) {
-  case VTB_LOG_TEXT:
-    return f->text ? cJSON_CreateString(f->text) : cJSON_CreateNull();
-  case VTB_LOG_INT: {
-    char number[32];
-    snprintf(number, sizeof number, "%lld", (long long)f->i);
-    return cJSON_CreateRaw(number); /* beyond 2^53 too */
-  }
-  case VTB_LOG_REAL:
-    break;
-  }
-  if (!isfinite(f->r)) return cJSON_CreateNull();
-  char number[40];
-  snprintf(number, sizeof number, "%.9g", f->r);
-  return cJSON_CreateRaw(number);
+static void json_value(vtb_strbuf *out, const vtb_log_field *f) {
+  bool is_null = f->kind == VTB_LOG_TEXT ? !f->text : f->kind == VTB_LOG_REAL && !isfinite(f->r);
+  if (is_null)
+    vtb_strbuf_puts(out, "null");
+  else if (f->kind == VTB_LOG_TEXT)
+    vtb_strbuf_json(out, f->text);
+  else if (f->kind == VTB_LOG_INT)
+    vtb_strbuf_printf(out, "%lld", (long long)f->i);
+  else
+    vtb_strbuf_printf(out, "%.9g", f->r);
 }
 
 void vtb_json_line(vtb_strbuf *out, const vtb_log_field *fields, size_t n) {
-  cJSON *object = cJSON_CreateObject();
-  bool good = object != NULL;
-  for (size_t i = 0; i < n && good; i++) {
-    cJSON *value = json_value(&fields[i]);
-    good = value && cJSON_AddItemToObject(object, fields[i].key, value);
+  vtb_strbuf_putc(out, '{');
+  for (size_t i = 0; i < n; i++) {
+    if (i) vtb_strbuf_putc(out, ',');
+    vtb_strbuf_json(out, fields[i].key);
+    vtb_strbuf_putc(out, ':');
+    json_value(out, &fields[i]);
   }
-  char *text = good ? cJSON_PrintUnformatted(object) : NULL;
-  if (!text) {
-    fprintf(stderr, "vertebra: out of memory (a line of JSON)\n");
-    exit(VTB_E_MEMORY);
-  }
-  vtb_strbuf_puts(out, text);
-  vtb_strbuf_putc(out, '\n');
-  cJSON_free(text);
-  cJSON_Delete(object);
+  vtb_strbuf_puts(out, "}\n");
 }
 
 static void csv_text(vtb_strbuf *out, const char *text) {
@@ -95,7 +81,7 @@ static vtb_status trim(const char *path, int64_t keep, bool csv, vtb_error *err)
   size_t n = 0;
   vtb_status status = vtb_file_read(path, (size_t)1 << 30, &text, &n, err);
   if (status != VTB_OK) return status;
-  vtb_strbuf out = {0};
+  vtb_strbuf out = VTB_CHECKED_STRBUF;
   vtb_strbuf_write(&out, "", 0);
   bool first = true;
   for (char *line = text, *end; (end = strchr(line, '\n')) != NULL; line = end + 1, first = false) {
@@ -104,7 +90,8 @@ static vtb_status trim(const char *path, int64_t keep, bool csv, vtb_error *err)
     bool has = csv ? csv_step(line, &step) : json_step(line, &step);
     if (has ? step <= keep : csv && first) vtb_strbuf_printf(&out, "%s\n", line);
   }
-  status = vtb_file_write_atomic(path, out.at, out.n, err);
+  status = vtb_strbuf_check(&out, err);
+  if (status == VTB_OK) status = vtb_file_write_atomic(path, out.at, out.n, err);
   vtb_strbuf_free(&out);
   free(text);
   return status;
@@ -112,24 +99,20 @@ static vtb_status trim(const char *path, int64_t keep, bool csv, vtb_error *err)
 
 /* ---- the log --------------------------------------------------------------------------------- */
 
-static char *with_extension(const char *path, const char *extension) {
-  vtb_strbuf s = {0};
-  vtb_strbuf_printf(&s, "%s%s", path, extension);
-  return s.at;
-}
-
 static vtb_status open_one(const char *path, int64_t keep, bool csv, FILE **out, vtb_error *err) {
   vtb_status status = keep >= 0 ? trim(path, keep, csv, err) : VTB_OK;
   if (status != VTB_OK) return status;
   *out = fopen(path, keep >= 0 ? "ab" : "wb");
-  return *out ? VTB_OK : vtb_fail(err, VTB_E_INPUT, "cannot write %s: %s", path, strerror(errno));
+  return *out ? VTB_OK : vtb_file_fail(err, "write", path);
 }
 
 vtb_status vtb_run_log_open(const char *path, int64_t keep, vtb_run_log **out, vtb_error *err) {
-  vtb_run_log *l = vtb_xcalloc(1, sizeof *l);
-  l->csv_path = with_extension(path, ".csv");
-  l->json_path = with_extension(path, ".jsonl");
-  vtb_status status = open_one(l->csv_path, keep, true, &l->csv, err);
+  vtb_run_log *l = calloc(1, sizeof *l);
+  if (!l) return vtb_no_memory(err, "a log");
+  l->csv_path = vtb_strprintf("%s.csv", path);
+  l->json_path = vtb_strprintf("%s.jsonl", path);
+  vtb_status status = l->csv_path && l->json_path ? VTB_OK : vtb_no_memory(err, "a log");
+  if (status == VTB_OK) status = open_one(l->csv_path, keep, true, &l->csv, err);
   if (status == VTB_OK) status = open_one(l->json_path, keep, false, &l->json, err);
   if (status != VTB_OK) {
     vtb_run_log_close(l);
@@ -150,21 +133,27 @@ void vtb_run_log_close(vtb_run_log *l) {
   free(l);
 }
 
+/* Takes the line. A file that could not take all of it has none of it. */
 static vtb_status put(FILE *f, const char *path, vtb_strbuf *line, vtb_error *err) {
-  bool good = fwrite(line->at, 1, line->n, f) == line->n && fflush(f) == 0;
-  vtb_status status =
-      good ? VTB_OK : vtb_fail(err, VTB_E_INPUT, "cannot write %s: %s", path, strerror(errno));
+  vtb_status status = vtb_strbuf_check(line, err);
+  off_t end = lseek(fileno(f), 0, SEEK_END);
+  if (status == VTB_OK && (fwrite(line->at, 1, line->n, f) != line->n || fflush(f) != 0)) {
+    status = vtb_file_fail(err, "write", path);
+    (void)!ftruncate(fileno(f), end);
+    clearerr(f);
+  }
   vtb_strbuf_free(line);
   return status;
 }
 
 vtb_status vtb_run_log_event(vtb_run_log *l, const char *event, int64_t step,
                              const vtb_log_field *fields, size_t n, vtb_error *err) {
-  vtb_log_field *all = vtb_xcalloc(n + 2, sizeof *all);
+  vtb_log_field *all = calloc(n + 2, sizeof *all);
+  if (!all) return vtb_no_memory(err, "a line of the log");
   all[0] = (vtb_log_field){.key = "event", .kind = VTB_LOG_TEXT, .text = event};
   all[1] = (vtb_log_field){.key = "step", .kind = VTB_LOG_INT, .i = step};
   if (n) memcpy(all + 2, fields, n * sizeof *fields);
-  vtb_strbuf line = {0};
+  vtb_strbuf line = VTB_CHECKED_STRBUF;
   vtb_json_line(&line, all, n + 2);
   free(all);
   return put(l->json, l->json_path, &line, err);
@@ -172,15 +161,15 @@ vtb_status vtb_run_log_event(vtb_run_log *l, const char *event, int64_t step,
 
 vtb_status vtb_run_log_row(vtb_run_log *l, int64_t step, const vtb_log_field *fields, size_t n,
                            vtb_error *err) {
-  vtb_strbuf line = {0};
-  if (l->csv_empty) {
+  vtb_strbuf line = VTB_CHECKED_STRBUF;
+  bool has_head = !l->csv_empty;
+  if (!has_head) {
     vtb_strbuf_puts(&line, "step");
     for (size_t i = 0; i < n; i++) {
       vtb_strbuf_putc(&line, ',');
       csv_text(&line, fields[i].key);
     }
     vtb_strbuf_putc(&line, '\n');
-    l->csv_empty = false;
   }
   vtb_strbuf_printf(&line, "%lld", (long long)step);
   for (size_t i = 0; i < n; i++) {
@@ -188,5 +177,7 @@ vtb_status vtb_run_log_row(vtb_run_log *l, int64_t step, const vtb_log_field *fi
     csv_value(&line, &fields[i]);
   }
   vtb_strbuf_putc(&line, '\n');
-  return put(l->csv, l->csv_path, &line, err);
+  vtb_status status = put(l->csv, l->csv_path, &line, err);
+  l->csv_empty = !has_head && status != VTB_OK;
+  return status;
 }

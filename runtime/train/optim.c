@@ -54,7 +54,8 @@ static int n_states(const vtb_optim_config *c) {
 
 /* A zeroed buffer a parameter; false when out of memory. */
 static bool make_buffers(const vtb_optim *o, float ***out) {
-  *out = vtb_xcalloc((size_t)o->n_params, sizeof **out);
+  *out = calloc((size_t)o->n_params, sizeof **out);
+  if (!*out) return false;
   for (int i = 0; i < o->n_params; i++) {
     size_t bytes = (size_t)o->params[i].count * sizeof(float);
     (*out)[i] = vtb_aligned_alloc(bytes);
@@ -64,16 +65,19 @@ static bool make_buffers(const vtb_optim *o, float ***out) {
   return true;
 }
 
-static void cut_pieces(vtb_optim *o) {
+/* False when out of memory. */
+static bool cut_pieces(vtb_optim *o) {
   VTB_VEC(piece) v = {0};
+  bool enough = true;
   for (int i = 0; i < o->n_params; i++)
-    for (int64_t at = 0; at < o->params[i].count; at += PIECE) {
+    for (int64_t at = 0; enough && at < o->params[i].count; at += PIECE) {
       int64_t end = at + PIECE < o->params[i].count ? at + PIECE : o->params[i].count;
-      vtb_vec_push(&v, ((piece){i, at, end}));
+      enough = vtb_vec_try_push(&v, ((piece){i, at, end}));
     }
   o->pieces = v.at;
   o->n_pieces = (int64_t)v.n;
-  o->sums = vtb_xcalloc(v.n, sizeof *o->sums);
+  o->sums = calloc(v.n + 1, sizeof *o->sums);
+  return enough && o->sums;
 }
 
 static vtb_status check_config(const vtb_optim_config *c, vtb_error *err) {
@@ -96,29 +100,33 @@ static vtb_status check_config(const vtb_optim_config *c, vtb_error *err) {
   return VTB_OK;
 }
 
+/* False when out of memory. */
+static bool allocate(vtb_optim *o, const vtb_optim_param *params, int n_params) {
+  o->params = calloc((size_t)n_params, sizeof *o->params);
+  if (!o->params) return false;
+  o->n_params = n_params;
+  for (int i = 0; i < n_params; i++) {
+    o->params[i] = params[i];
+    o->params[i].name = NULL;
+    if (o->params[i].lr_scale == 0) o->params[i].lr_scale = 1;
+  }
+  bool enough = cut_pieces(o);
+  for (int i = 0; enough && i < n_params; i++)
+    enough = (o->params[i].name = strdup(params[i].name)) != NULL;
+  for (int s = 0; enough && s < n_states(&o->config); s++) enough = make_buffers(o, &o->state[s]);
+  return enough && (o->config.ema_decay <= 0 || make_buffers(o, &o->ema));
+}
+
 vtb_status vtb_optim_new(const vtb_optim_config *config, const vtb_optim_param *params,
                          int n_params, const vtb_services *services, vtb_optim **out,
                          vtb_error *err) {
   vtb_status status = check_config(config, err);
   if (status != VTB_OK) return status;
-  vtb_optim *o = vtb_xcalloc(1, sizeof *o);
-  o->config = *config;
-  o->services = services;
-  o->scale = 1;
-  o->n_params = n_params;
-  o->params = vtb_xcalloc((size_t)n_params, sizeof *o->params);
-  for (int i = 0; i < n_params; i++) {
-    o->params[i] = params[i];
-    o->params[i].name = vtb_xstrdup(params[i].name);
-    if (o->params[i].lr_scale == 0) o->params[i].lr_scale = 1;
-  }
-  cut_pieces(o);
-  bool enough = true;
-  for (int s = 0; s < n_states(config); s++) enough = enough && make_buffers(o, &o->state[s]);
-  if (config->ema_decay > 0) enough = enough && make_buffers(o, &o->ema);
-  if (!enough) {
+  vtb_optim *o = calloc(1, sizeof *o);
+  if (o) *o = (vtb_optim){.config = *config, .services = services, .scale = 1};
+  if (!o || !allocate(o, params, n_params)) {
     vtb_optim_free(o);
-    return vtb_fail(err, VTB_E_MEMORY, "out of memory for the optimiser's state");
+    return vtb_no_memory(err, "the optimiser's state");
   }
   for (int i = 0; o->ema && i < n_params; i++)
     memcpy(o->ema[i], params[i].value, (size_t)params[i].count * sizeof(float));
@@ -336,14 +344,6 @@ void vtb_optim_count(vtb_optim *o) { o->steps++; }
 
 /* ---- state in a store ------------------------------------------------------------------------ */
 
-static void state_name(vtb_strbuf *s, const char *state, const char *param) {
-  s->n = 0;
-  if (state)
-    vtb_strbuf_printf(s, "optim/%s/%s", state, param);
-  else
-    vtb_strbuf_printf(s, "ema/%s", param);
-}
-
 static int states_of_param(const vtb_optim *o) { return n_states(&o->config) + (o->ema != NULL); }
 
 int vtb_optim_n_states(const vtb_optim *o) { return o->n_params * states_of_param(o); }
@@ -351,20 +351,24 @@ int vtb_optim_n_states(const vtb_optim *o) { return o->n_params * states_of_para
 float *vtb_optim_state(const vtb_optim *o, int i, vtb_strbuf *name) {
   int each = states_of_param(o), param = i / each, state = i % each;
   bool is_state = state < n_states(&o->config);
-  state_name(name, is_state ? state_names[o->config.kind][state] : NULL, o->params[param].name);
+  vtb_strbuf_format(name, "%s%s/%s", is_state ? "optim/" : "ema",
+                    is_state ? state_names[o->config.kind][state] : "", o->params[param].name);
   return is_state ? o->state[state][param] : o->ema[param];
 }
 
 void vtb_optim_save(const vtb_optim *o, vtb_weights *w) {
   char text[32];
-  vtb_strbuf name = {0};
+  vtb_strbuf name = VTB_CHECKED_STRBUF;
   vtb_weights_set_meta(w, "optim.kind", kind_names[o->config.kind]);
   snprintf(text, sizeof text, "%lld", (long long)o->steps);
   vtb_weights_set_meta(w, "optim.steps", text);
-  for (int i = 0; i < vtb_optim_n_states(o); i++) {
+  for (int i = 0; i < vtb_optim_n_states(o) && !name.failed; i++) {
     const float *data = vtb_optim_state(o, i, &name);
-    vtb_weights_borrow(w, name.at, VTB_ELEM_F32, 1, &o->params[i / states_of_param(o)].count, data);
+    if (!name.failed)
+      vtb_weights_borrow(w, name.at, VTB_ELEM_F32, 1, &o->params[i / states_of_param(o)].count,
+                         data);
   }
+  vtb_strbuf_check(&name, &w->error);
   vtb_strbuf_free(&name);
 }
 
@@ -388,11 +392,13 @@ vtb_status vtb_optim_load(vtb_optim *o, const vtb_weights *w, vtb_error *err) {
   long long n = steps ? strtoll(steps, &end, 10) : -1;
   if (n < 0 || *end)
     return vtb_fail(err, VTB_E_INPUT, "checkpoint: optim.steps is missing or not a number");
-  vtb_strbuf name = {0};
+  vtb_strbuf name = VTB_CHECKED_STRBUF;
   vtb_status status = VTB_OK;
   for (int i = 0; i < vtb_optim_n_states(o) && status == VTB_OK; i++) {
     float *data = vtb_optim_state(o, i, &name);
-    status = load_one(w, name.at, o->params[i / states_of_param(o)].count, data, err);
+    status = vtb_strbuf_check(&name, err);
+    if (status == VTB_OK)
+      status = load_one(w, name.at, o->params[i / states_of_param(o)].count, data, err);
   }
   vtb_strbuf_free(&name);
   if (status == VTB_OK) o->steps = n;

@@ -165,9 +165,10 @@ void vtb_plot_svg(const vtb_plot *p, vtb_strbuf *out) {
 }
 
 vtb_status vtb_plot_save(const vtb_plot *p, const char *path, vtb_error *err) {
-  vtb_strbuf out = {0};
+  vtb_strbuf out = VTB_CHECKED_STRBUF;
   vtb_plot_svg(p, &out);
-  vtb_status status = vtb_file_write_atomic(path, out.at, out.n, err);
+  vtb_status status = vtb_strbuf_check(&out, err);
+  if (status == VTB_OK) status = vtb_file_write_atomic(path, out.at, out.n, err);
   vtb_strbuf_free(&out);
   return status;
 }

@@ -6,6 +6,7 @@
 #include "runtime/launch/threads.h"
 #include "runtime/train/train_internal.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,16 +52,15 @@ static vtb_status check_numbers(const vtb_train_config *c, vtb_error *err) {
 vtb_status vtb_optim_of_program(const vtb_program *p, void *const *args,
                                 const vtb_optim_config *config, const vtb_services *services,
                                 int *trained, int *n_trained, vtb_optim **out, vtb_error *err) {
-  vtb_optim_param *params = vtb_xcalloc((size_t)p->n_tensors, sizeof *params);
-  vtb_strbuf name = {0};
-  vtb_status status = VTB_OK;
+  vtb_optim_param *params = calloc((size_t)p->n_tensors + 1, sizeof *params);
+  vtb_strbuf name = VTB_CHECKED_STRBUF;
+  vtb_status status = params ? VTB_OK : vtb_no_memory(err, "the optimiser");
   int n = 0;
   for (int i = 0; i < p->n_tensors && status == VTB_OK; i++) {
     const vtb_tensor_info *info = &p->tensors[i];
     if (info->io != VTB_IO_PARAM || info->is_int) continue;
-    name.n = 0;
-    vtb_strbuf_printf(&name, "d:%s", info->name);
-    int g = vtb_program_find(p, name.at);
+    if (!vtb_strbuf_format(&name, "d:%s", info->name)) status = vtb_strbuf_check(&name, err);
+    int g = status == VTB_OK ? vtb_program_find(p, name.at) : -1;
     if (g < 0) continue;
     if (vtb_tensor_info_count(&p->tensors[g]) != vtb_tensor_info_count(info))
       status =
@@ -83,7 +83,8 @@ vtb_status vtb_optim_of_program(const vtb_program *p, void *const *args,
 
 static vtb_status make_optimiser(vtb_trainer *t, vtb_error *err) {
   const vtb_program *p = t->bound.program;
-  t->trained = vtb_xcalloc((size_t)p->n_tensors, sizeof *t->trained);
+  t->trained = calloc((size_t)p->n_tensors + 1, sizeof *t->trained);
+  if (!t->trained) return vtb_no_memory(err, "the optimiser");
   return vtb_optim_of_program(p, t->bound.args, &t->config.optim, t->config.services, t->trained,
                               &t->n_trained, &t->optim, err);
 }
@@ -99,12 +100,9 @@ static vtb_status initialise(vtb_trainer *t, vtb_error *err) {
   }
   if (status != VTB_OK || !t->config.init_weights) return status;
   vtb_weights *w = NULL;
-  int missing = 0;
   status = vtb_safetensors_load(t->config.init_weights, &w, err);
-  if (status == VTB_OK) status = vtb_weights_bind(p, w, NULL, t->bound.args, &missing, NULL, err);
-  if (status == VTB_OK && missing)
-    vtb_log("%s: %d tensors are not in it and start from their initialisers",
-            t->config.init_weights, missing);
+  if (status == VTB_OK)
+    status = vtb_weights_bind(p, w, NULL, t->bound.args, &t->n_missing, NULL, err);
   vtb_weights_free(w);
   return status;
 }
@@ -138,7 +136,8 @@ static vtb_status prepare(vtb_trainer *t, vtb_error *err) {
 }
 
 vtb_status vtb_trainer_open(const vtb_train_config *config, vtb_trainer **out, vtb_error *err) {
-  vtb_trainer *t = vtb_xcalloc(1, sizeof *t);
+  vtb_trainer *t = calloc(1, sizeof *t);
+  if (!t) return vtb_no_memory(err, "training");
   t->config = *config;
   t->state.best_top1 = -1;
   t->started = t->last_checkpoint = vtb_now();
@@ -167,14 +166,10 @@ void vtb_trainer_close(vtb_trainer *t) {
 float *vtb_trainer_param(vtb_trainer *t, const char *name, int64_t *count) {
   const vtb_program *p = t->bound.program;
   int i = vtb_program_find(p, name);
-  vtb_error err = {0};
   if (i < 0 || (p->tensors[i].io != VTB_IO_PARAM && p->tensors[i].io != VTB_IO_BUFFER) ||
       p->tensors[i].is_int)
     return NULL;
-  if (vtb__device_pull(t, &err) != VTB_OK) {
-    vtb_log("%s", err.text);
-    return NULL;
-  }
+  if (vtb__device_pull(t, NULL) != VTB_OK) return NULL;
   if (count) *count = vtb_tensor_info_count(&p->tensors[i]);
   return t->bound.args[i];
 }
@@ -212,7 +207,8 @@ vtb_status vtb_trainer_evaluate(vtb_trainer *t, vtb_eval_result *result, vtb_err
     return vtb_fail(err, VTB_E_USAGE, "no program or data set for evaluation");
   vtb_status status = vtb__device_pull(t, err);
   if (status != VTB_OK) return status;
-  void **params = vtb_xcalloc((size_t)c->eval->n_tensors, sizeof *params);
+  void **params = calloc((size_t)c->eval->n_tensors + 1, sizeof *params);
+  if (!params) return vtb_no_memory(err, "evaluation");
   for (int i = 0; i < c->eval->n_tensors && status == VTB_OK; i++) {
     const vtb_tensor_info *info = &c->eval->tensors[i];
     if (info->io == VTB_IO_PARAM || info->io == VTB_IO_BUFFER)
@@ -381,7 +377,7 @@ static vtb_status loop(vtb_trainer *t, vtb_loader *loader, const char **why, vtb
     bool ended;
     vtb_status status = step_once(t, loader, &ended, err);
     if (status != VTB_OK) return status;
-    vtb_check(!ended, "the loader ended at update %lld", (long long)t->state.step);
+    assert(!ended);
     bool epoch_ended = t->state.batch == t->batches;
     if (epoch_ended) status = end_epoch(t, err);
     saved = false;
@@ -396,16 +392,19 @@ static vtb_status loop(vtb_trainer *t, vtb_loader *loader, const char **why, vtb
 }
 
 static void send_start(const vtb_trainer *t) {
-  char text[256];
+  char text[256], missing[64] = "";
   int64_t parameters = 0;
   for (int i = 0; i < t->n_trained; i++)
     parameters += vtb_tensor_info_count(&t->bound.program->tensors[t->trained[i]]);
+  if (t->n_missing)
+    snprintf(missing, sizeof missing, ", %d tensors not in the weights to start from",
+             t->n_missing);
   snprintf(text, sizeof text,
-           "%lld parameters, %lld images, batch %lld, %lld updates an epoch%s, %d threads%s",
+           "%lld parameters, %lld images, batch %lld, %lld updates an epoch%s, %d threads%s%s",
            (long long)parameters, (long long)vtb_dataset_count(t->config.train_set),
            (long long)t->bound.program->batch, (long long)t->batches,
            vtb__updates_itself(t) ? " on the device" : "", t->config.services->n_threads,
-           t->resumed ? ", resumed" : "");
+           t->resumed ? ", resumed" : "", missing);
   vtb_train_event e = vtb__event(t, VTB_TRAIN_START);
   e.text = text;
   vtb__send(t, &e);

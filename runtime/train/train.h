@@ -112,8 +112,8 @@ VTB_MUST_USE vtb_status vtb_trainer_run(vtb_trainer *t, vtb_train_result *result
 VTB_MUST_USE vtb_status vtb_trainer_checkpoint(vtb_trainer *t, const char *path, vtb_error *err);
 /* Parameters and buffers only, the average if there is one: what `run` and `eval` load. */
 VTB_MUST_USE vtb_status vtb_trainer_save_weights(vtb_trainer *t, const char *path, vtb_error *err);
-/* The live buffer of a parameter; NULL if unknown. Of programs that update their parameters
- * themselves: a copy. */
+/* The live buffer of a parameter; NULL if unknown, or if the device fails. Of programs that update
+ * their parameters themselves: a copy. */
 float *vtb_trainer_param(vtb_trainer *t, const char *name, int64_t *count);
 void vtb_trainer_close(vtb_trainer *t); /* NULL is fine */
 

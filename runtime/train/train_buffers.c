@@ -18,7 +18,8 @@ static bool is_averaged(const vtb_trainer *t, const vtb_tensor_info *info) {
 
 vtb_status vtb__buffers_open(vtb_trainer *t, vtb_error *err) {
   const vtb_program *p = t->bound.program;
-  t->moved = vtb_xcalloc((size_t)p->n_tensors, sizeof *t->moved);
+  t->moved = calloc((size_t)p->n_tensors + 1, sizeof *t->moved);
+  if (!t->moved) return vtb_no_memory(err, "the buffers of training");
   for (int i = 0; i < p->n_tensors; i++) {
     const vtb_tensor_info *from = &p->tensors[i];
     if (from->io != VTB_IO_UPDATE) continue;
@@ -62,31 +63,33 @@ float *vtb__buffer_average(const vtb_trainer *t, int tensor) {
   return NULL;
 }
 
+/* NULL when out of memory. */
 static const char *average_name(const vtb_trainer *t, const vtb_moved *m, vtb_strbuf *buf) {
-  buf->n = 0;
-  vtb_strbuf_printf(buf, "ema/%s", t->bound.program->tensors[m->buffer].name);
-  return buf->at;
+  return vtb_strbuf_format(buf, "ema/%s", t->bound.program->tensors[m->buffer].name);
 }
 
 void vtb__buffers_save(const vtb_trainer *t, vtb_weights *w) {
-  vtb_strbuf name = {0};
+  vtb_strbuf name = VTB_CHECKED_STRBUF;
   for (int i = 0; i < t->n_moved; i++) {
     const vtb_moved *m = &t->moved[i];
     int64_t n = vtb_tensor_info_count(&t->bound.program->tensors[m->buffer]);
-    if (m->average)
-      vtb_weights_borrow(w, average_name(t, m, &name), VTB_ELEM_F32, 1, &n, m->average);
+    if (m->average && average_name(t, m, &name))
+      vtb_weights_borrow(w, name.at, VTB_ELEM_F32, 1, &n, m->average);
   }
+  vtb_strbuf_check(&name, &w->error);
   vtb_strbuf_free(&name);
 }
 
 vtb_status vtb__buffers_load(vtb_trainer *t, const vtb_weights *w, vtb_error *err) {
-  vtb_strbuf name = {0};
+  vtb_strbuf name = VTB_CHECKED_STRBUF;
   vtb_status status = VTB_OK;
   for (int i = 0; i < t->n_moved && status == VTB_OK; i++) {
     const vtb_moved *m = &t->moved[i];
     if (!m->average) continue;
-    const vtb_weight *saved = vtb_weights_find(w, average_name(t, m, &name));
-    if (!saved || saved->count != vtb_tensor_info_count(&t->bound.program->tensors[m->buffer]))
+    const vtb_weight *saved = average_name(t, m, &name) ? vtb_weights_find(w, name.at) : NULL;
+    if (name.failed)
+      status = vtb_strbuf_check(&name, err);
+    else if (!saved || saved->count != vtb_tensor_info_count(&t->bound.program->tensors[m->buffer]))
       status = vtb_fail(err, VTB_E_INPUT, "checkpoint: tensor %s is missing or of another size",
                         name.at);
     else

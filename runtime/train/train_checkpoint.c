@@ -70,6 +70,7 @@ vtb_status vtb_trainer_checkpoint(vtb_trainer *t, const char *path, vtb_error *e
   vtb_status status = vtb__device_pull(t, err);
   if (status != VTB_OK) return status;
   vtb_weights *w = vtb_weights_new();
+  if (!w) return vtb_no_memory(err, path);
   put_state(t, w);
   put_params(t, w, false);
   vtb_optim_save(t->optim, w);
@@ -88,6 +89,7 @@ vtb_status vtb_trainer_save_weights(vtb_trainer *t, const char *path, vtb_error 
   vtb_status status = vtb__device_pull(t, err);
   if (status != VTB_OK) return status;
   vtb_weights *w = vtb_weights_new();
+  if (!w) return vtb_no_memory(err, path);
   put_params(t, w, true);
   vtb_weights_set_meta(w, "format", "vertebra-weights-1");
   set_int(w, "step", t->state.step);

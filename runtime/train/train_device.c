@@ -23,17 +23,18 @@ static vtb_status bind(vtb_trainer *t, const char *name, void *data, vtb_error *
 }
 
 static vtb_status bind_all(vtb_trainer *t, vtb_error *err) {
-  vtb_strbuf name = {0};
+  vtb_strbuf name = VTB_CHECKED_STRBUF;
   vtb_status status = VTB_OK;
   for (int i = 0; i < vtb_optim_n_states(t->optim) && status == VTB_OK; i++) {
     float *data = vtb_optim_state(t->optim, i, &name);
-    status = bind(t, name.at, data, err);
+    status = vtb_strbuf_check(&name, err);
+    if (status == VTB_OK) status = bind(t, name.at, data, err);
   }
   for (int i = 0; i < t->n_moved && status == VTB_OK; i++) {
     if (!t->moved[i].average) continue;
-    name.n = 0;
-    vtb_strbuf_printf(&name, "ema/%s", t->bound.program->tensors[t->moved[i].buffer].name);
-    status = bind(t, name.at, t->moved[i].average, err);
+    vtb_strbuf_format(&name, "ema/%s", t->bound.program->tensors[t->moved[i].buffer].name);
+    status = vtb_strbuf_check(&name, err);
+    if (status == VTB_OK) status = bind(t, name.at, t->moved[i].average, err);
   }
   vtb_strbuf_free(&name);
   return status;
@@ -53,7 +54,8 @@ vtb_status vtb__device_open(vtb_trainer *t, vtb_error *err) {
                         "the training program keeps %s, for which these settings have no use",
                         p->tensors[i].name);
   if (status != VTB_OK) return status;
-  t->scalars = vtb_xcalloc((size_t)wanted, sizeof *t->scalars);
+  t->scalars = calloc((size_t)wanted, sizeof *t->scalars);
+  if (!t->scalars) return vtb_no_memory(err, "the scalars of an update");
   b->args[b->scalars] = t->scalars;
   return VTB_OK;
 }

@@ -51,6 +51,7 @@ struct vtb_trainer {
   float *scalars, loss_scale; /* inputs of the step */
   int *trained;               /* tensor numbers of the optimiser's parameters */
   int n_trained;
+  int n_missing; /* tensors that the weights to start from lack */
   vtb_moved *moved;
   int n_moved;
   int64_t batches; /* an epoch */

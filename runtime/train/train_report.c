@@ -148,7 +148,7 @@ static void show(vtb_progress *p, const char *text, bool transient) {
 
 void vtb_progress_event(void *progress, const vtb_train_event *e) {
   vtb_progress *p = progress;
-  vtb_strbuf s = {0};
+  vtb_strbuf s = VTB_CHECKED_STRBUF; /* without memory there is no line */
   bool transient = false, wanted = true;
   double interval = p->terminal ? 0.1 : p->plain_seconds > 0 ? p->plain_seconds : 10;
   switch (e->kind) {
@@ -179,6 +179,6 @@ void vtb_progress_event(void *progress, const vtb_train_event *e) {
     }
     break;
   }
-  if (wanted) show(p, s.at, transient);
+  if (wanted && !s.failed) show(p, s.at, transient);
   vtb_strbuf_free(&s);
 }

@@ -65,7 +65,7 @@ static inline void **run_program(const vtb_program *p, int n_args, void *const *
   void *workspace = vtb_aligned_alloc((size_t)p->workspace_bytes + 64);
   memset(workspace, 0xff, (size_t)p->workspace_bytes + 64);
   vtb_services *s = vtb_services_default(threads);
-  vtb_program_run(p, all, workspace, s);
+  CHECK(vtb_program_execute(p, all, workspace, s, NULL) == VTB_OK);
   vtb_services_free(s);
   for (size_t i = 0; i < 64; i++)
     CHECK_MSG(((unsigned char *)workspace)[p->workspace_bytes + (int64_t)i] == 0xff,

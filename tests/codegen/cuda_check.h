@@ -59,7 +59,7 @@ static inline void **cuda_run(const vtb_program *p, int n_args, const vtb_tensor
   }
   void *workspace = vtb_aligned_alloc((size_t)p->workspace_bytes + 64);
   vtb_services *s = vtb_services_default(1);
-  vtb_program_run(p, all, workspace, s);
+  CHECK(vtb_program_execute(p, all, workspace, s, NULL) == VTB_OK);
   vtb_services_free(s);
   free(workspace);
   return all;

@@ -71,7 +71,7 @@ static inline void scalar_rows_check(const scalar_rows *s, const vtb_program *p)
   void *workspace = vtb_aligned_alloc((size_t)p->workspace_bytes + 64);
   vtb_services *services = vtb_services_default(1);
   scalar_rows_fill(s, tensors);
-  vtb_program_run(p, (void **)tensors, workspace, services);
+  CHECK(vtb_program_execute(p, (void **)tensors, workspace, services, NULL) == VTB_OK);
   scalar_rows_compare(s, tensors);
   vtb_services_free(services);
   for (int i = 0; i < p->n_tensors; i++) free(tensors[i]);

@@ -92,7 +92,7 @@ TEST(kernels_are_timed_when_asked) {
   for (int i = 0; i < 4; i++) buffers[i] = memset(vtb_aligned_alloc(256), 0, 256);
   void *workspace = vtb_aligned_alloc((size_t)p->workspace_bytes + 64);
   vtb_services *s = vtb_services_profiling(1, p->n_kernels);
-  vtb_program_run(p, buffers, workspace, s);
+  CHECK(vtb_program_execute(p, buffers, workspace, s, NULL) == VTB_OK);
   int n;
   const vtb_kernel_time *times = vtb_services_times(s, &n);
   CHECK(n == p->n_kernels);
@@ -100,7 +100,8 @@ TEST(kernels_are_timed_when_asked) {
     CHECK_MSG(times[k].launches == p->kernels[k].launches, "%s", p->kernels[k].name);
   vtb_services_free(s);
   vtb_services *plain = vtb_services_default(1);
-  vtb_program_run(p, buffers, workspace, plain); /* services without timing are fine */
+  CHECK(vtb_program_execute(p, buffers, workspace, plain, NULL) ==
+        VTB_OK); /* services without timing are fine */
   vtb_services_free(plain);
   free(workspace);
   for (int i = 0; i < 4; i++) free(buffers[i]);

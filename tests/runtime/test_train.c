@@ -121,7 +121,6 @@ TEST(a_killed_run_goes_on_from_its_last_checkpoint) {
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) {
-      /* one thread: OpenMP teams do not survive a fork */
       vtb_services *s = vtb_services_default(1);
       vtb_train_config c = config_for(s);
       c.checkpoint = path, c.checkpoint_steps = 3, c.resume = true;
@@ -336,7 +335,7 @@ TEST(plain_progress_is_lines) {
 
 int main(void) {
   open_data();
-  RUN(a_killed_run_goes_on_from_its_last_checkpoint); /* first: forks before OpenMP has threads */
+  RUN(a_killed_run_goes_on_from_its_last_checkpoint); /* first: forks before there are threads */
   RUN(training_learns_and_reports);
   RUN(threads_do_not_change_the_result);
   RUN(resumed_runs_end_in_the_same_bits);
