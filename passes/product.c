@@ -32,12 +32,8 @@ bool vtb_is_product(const vtb_inst *einsum) {
 }
 
 bool vtb_scan_is_product(const vtb_inst *scan) {
-  vtb_decay_class decay = VTB_DECAY_CONSTANT;
-  vtb_check(vtb_decay_class_find(vtb_attr_str(scan, "class", ""), &decay),
-            "linscan without a class");
-  bool recurrent =
-      vtb_streq(vtb_attr_str(scan, "mode", "auto"), "recurrent") && scan->op == VTB_OP_linscan;
-  return (decay == VTB_DECAY_CONSTANT || decay == VTB_DECAY_SCALAR) && !recurrent;
+  vtb_scan s = vtb_scan_of(scan);
+  return s.decay->form == VTB_FORM_PRODUCTS && !(s.recurrent && !s.grad);
 }
 
 bool vtb_ends_in_parameter(const vtb_inst *einsum) {

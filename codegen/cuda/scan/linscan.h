@@ -18,7 +18,7 @@ enum { VTB__SCAN_DIRS = 8 };
 typedef struct vtb__cuda_scan {
   vtb_cuda *c;
   const vtb_inst *inst; /* of the first direction */
-  vtb_decay_class decay;
+  const vtb_decay *decay;
   bool grad, normalizer, init, last, dlast;
   bool by_steps;                 /* no matmul form for the class, or mode recurrent */
   int64_t B, N, heads, K, V, V1; /* V1: V and the normalizer's column */

@@ -32,7 +32,7 @@ static void sum_terms(vtb__cuda_scan *s, const decay_terms *t) {
 }
 
 static void store_decays(vtb__cuda_scan *s, const decay_terms *t) {
-  bool constant = s->decay == VTB_DECAY_CONSTANT, passing = t->rows >= 0 && t->columns >= 0;
+  bool constant = !s->decay->by_step, passing = t->rows >= 0 && t->columns >= 0;
   vtb__scan_begin(s, "linscan_decay", "linscan_decay.cu", THREADS);
   vtb__fill_decay(s);
   VTB_CUDA_NUMBERS(s->k, {"ENTERS", t->rows >= 0}, {"LEAVES", t->columns >= 0},
@@ -96,7 +96,7 @@ static void by_products(vtb__cuda_scan *s) {
   t.inside = floats(s, tokens);
   t.row_sums = floats(s, tokens);
   t.column_sums = chunk_tiles(s) > 1 ? floats(s, s->n * s->row_tiles * chunk_tiles(s) * 64) : -1;
-  t.part = s->decay == VTB_DECAY_CONSTANT ? floats(s, s->n * s->n_chunks) : -1;
+  t.part = !s->decay->by_step ? floats(s, s->n * s->n_chunks) : -1;
   sum_terms(s, &t);
   store_decays(s, &t);
   if (t.part >= 0) add_parts(s, t.part);

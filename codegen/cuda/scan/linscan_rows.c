@@ -11,28 +11,29 @@
 #define FLOOR "1e-18f"
 
 vtb__cuda_scan vtb__cuda_scan_make(vtb_cuda *c, const vtb_inst *inst) {
-  const vtb_type *q = &inst->operands[0]->type, *v = &inst->operands[2]->type;
-  vtb__cuda_scan s = {
-      .c = c, .inst = inst, .grad = inst->op == VTB_OP_linscan_grad, .n_dirs = 1, .dir = {inst}};
-  s.B = q->dim[0].size, s.N = q->dim[1].size, s.heads = q->dim[2].size, s.K = q->dim[3].size,
-  s.V = v->dim[3].size;
-  s.n = s.B * s.heads;
-  vtb_check(vtb_decay_class_find(vtb_attr_str(inst, "class", ""), &s.decay),
-            "linscan without a class");
-  s.normalizer = vtb_attr_int(inst, "normalizer", 0) != 0;
-  s.init = vtb_attr_int(inst, "init", 0) != 0;
-  s.last = vtb_attr_int(inst, "last", 1) != 0;
-  s.dlast = vtb_attr_int(inst, "dlast", 0) != 0;
-  s.V1 = s.V + s.normalizer;
+  vtb_scan of = vtb_scan_of(inst);
+  vtb__cuda_scan s = {.c = c,
+                      .inst = inst,
+                      .decay = of.decay,
+                      .grad = of.grad,
+                      .normalizer = of.normalizer,
+                      .init = of.init,
+                      .last = of.last,
+                      .dlast = of.dlast,
+                      .by_steps = !vtb_scan_is_product(inst),
+                      .B = of.n_batch,
+                      .N = of.n_tokens,
+                      .heads = of.n_heads,
+                      .K = of.K,
+                      .V = of.V,
+                      .V1 = of.V + of.normalizer,
+                      .n = of.n_batch * of.n_heads,
+                      .at = of.at,
+                      .n_dirs = 1,
+                      .dir = {inst},
+                      .dir_at = {of.at}};
   s.state_pitch = (s.V1 + 3) / 4 * 4;
-  s.at = s.dir_at[0] = vtb_scan_of(inst).at;
-  const char *mode = vtb_attr_str(inst, "mode", "auto");
-  bool recurrent = vtb_streq(mode, "recurrent");
-  s.by_steps = !vtb_scan_is_product(inst);
-  int64_t chunk = recurrent                      ? 64
-                  : vtb_streq(mode, "chunkwise") ? vtb_attr_int(inst, "chunk", 64)
-                                                 : s.N;
-  s.chunk = chunk < s.N ? chunk : s.N;
+  s.chunk = of.recurrent && of.chunk > 64 ? 64 : of.chunk;
   s.n_chunks = (s.N + s.chunk - 1) / s.chunk;
   int64_t rest = s.N - (s.n_chunks - 1) * s.chunk;
   s.row_tiles = (s.n_chunks - 1) * ((s.chunk + 63) / 64) + (rest + 63) / 64;
@@ -270,7 +271,7 @@ static const char *place(const vtb__cuda_scan *s, vtb_cuda_kernel *k) {
 }
 
 void vtb__fill_decay(vtb__cuda_scan *s) {
-  bool constant = s->decay == VTB_DECAY_CONSTANT;
+  bool constant = !s->decay->by_step;
   const char *at = constant ? vtb_cuda_offset(s->c, s->at.d, (const char *const[]){"h"})
                             : vtb__cuda_scan_at(s, s->at.d, NULL);
   vtb__scan_in(s, &s->at.d, "d");

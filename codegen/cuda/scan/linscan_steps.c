@@ -33,38 +33,35 @@ static void fill_shape(vtb__cuda_scan *s, const steps_shape *p) {
                    {"KEY_TILES", p->key_tiles});
 }
 
-/* ${decay}: of token i of the segment, key j of the lane; and what of the decays is loaded a
- * segment at a time. */
+/* ${decay}: of token i of the segment, key j of the lane. */
+static void fill_decay(vtb__cuda_scan *s) {
+  const char *const head[] = {"h"}, *const all[] = {"b", "pos", "h", "key", "x"};
+  const char *form = "d[%s]", *at = "";
+  if (s->decay->rates)
+    form = "vtb_exp2_fast(step * rate[j])";
+  else if (s->decay->axes == VTB_ALONG_KEY)
+    form = "decays[at]";
+  else if (s->decay->axes == VTB_ALONG_VALUE)
+    form = "step";
+  else if (s->decay->axes == VTB_ALONG_BOTH)
+    form = "(real && key < K ? d[%s] : 1.0f)", at = vtb_cuda_offset(s->c, s->at.d, all);
+  else if (s->decay->by_step)
+    at = vtb__cuda_scan_at(s, s->at.d, NULL);
+  else
+    at = vtb_cuda_offset(s->c, s->at.d, head);
+  vtb_cuda_fill(s->k, "decay", form, at);
+}
+
+/* What of the decays is loaded a segment at a time, too. */
 static void fill_decays(vtb__cuda_scan *s) {
-  bool by_key = s->decay == VTB_DECAY_KEY, rates = s->decay == VTB_DECAY_RATES;
-  bool by_value = s->decay == VTB_DECAY_VALUE || rates;
+  bool by_key = s->decay->axes == VTB_ALONG_KEY, rates = s->decay->rates;
+  bool by_value = s->decay->axes == VTB_ALONG_VALUE || rates;
   const char *row = vtb__cuda_scan_at(s, s->at.d, "x");
   vtb__scan_in(s, &s->at.d, "d");
   VTB_CUDA_NUMBERS(s->k, {"BY_KEY", by_key}, {"BY_VALUE", by_value}, {"RATES", rates});
   vtb_cuda_fill(s->k, "decay_row", by_key ? "d[%s]" : "0.0f", row);
   vtb_cuda_fill(s->k, "decay_value", by_value ? "d[%s]" : "1.0f", row);
-  switch (s->decay) {
-  case VTB_DECAY_CONSTANT:
-    vtb_cuda_fill(s->k, "decay", "d[%s]",
-                  vtb_cuda_offset(s->c, s->at.d, (const char *const[]){"h"}));
-    break;
-  case VTB_DECAY_SCALAR:
-    vtb_cuda_fill(s->k, "decay", "d[%s]", vtb__cuda_scan_at(s, s->at.d, NULL));
-    break;
-  case VTB_DECAY_KEY:
-    vtb_cuda_fill(s->k, "decay", "decays[at]");
-    break;
-  case VTB_DECAY_VALUE:
-    vtb_cuda_fill(s->k, "decay", "step");
-    break;
-  case VTB_DECAY_FULL:
-    vtb_cuda_fill(
-        s->k, "decay", "(real && key < K ? d[%s] : 1.0f)",
-        vtb_cuda_offset(s->c, s->at.d, (const char *const[]){"b", "pos", "h", "key", "x"}));
-    break;
-  default:
-    vtb_cuda_fill(s->k, "decay", "vtb_exp2_fast(step * rate[j])");
-  }
+  fill_decay(s);
   if (rates) vtb__scan_in(s, &s->at.rates, "a");
   vtb_cuda_fill(s->k, "rate", rates ? "a[%s]" : "0.0f",
                 rates ? vtb_cuda_offset(s->c, s->at.rates, (const char *const[]){"h", "key", "x"})
@@ -168,8 +165,8 @@ typedef struct steps_sums {
 } steps_sums;
 
 static steps_sums make_sums(const vtb__cuda_scan *s, const steps_shape *p) {
-  bool by_key = s->decay == VTB_DECAY_KEY,
-       by_value = s->decay == VTB_DECAY_VALUE || s->decay == VTB_DECAY_RATES;
+  bool by_key = s->decay->axes == VTB_ALONG_KEY,
+       by_value = s->decay->axes == VTB_ALONG_VALUE || s->decay->rates;
   steps_sums r = {.by_key = {&s->at.dq, &s->at.dk, &s->at.dd}, .by_value = {&s->at.dv, &s->at.dd}};
   r.n_by_key = by_key ? 3 : 2;
   r.n_by_value = by_value ? 2 : 1;
@@ -197,7 +194,7 @@ static void fill_sums(vtb__cuda_scan *s, const steps_sums *r) {
 
 static void fill_full_and_rates(vtb__cuda_scan *s, int rates) {
   const char *const index[] = {"b", "pos", "h", "key", "x"};
-  bool full = s->decay == VTB_DECAY_FULL;
+  bool full = s->decay->form == VTB_FORM_STEPS;
   if (full) vtb__scan_out(s, &s->at.dd, "dd");
   VTB_CUDA_NUMBERS(s->k, {"FULL", full});
   vtb_cuda_fill(s->k, "put_full", full ? "dd[%s] = value;" : "",
@@ -211,7 +208,7 @@ void vtb__cuda_scan_steps_grad(vtb__cuda_scan *s) {
   steps_shape p = make_shape(s, ADJOINT_KEYS);
   steps_sums sums = make_sums(s, &p);
   int starts = vtb_cuda_temp(s->c, s->n * ceil_div(s->N, p.segment) * s->K * s->V1 * 4);
-  int rates = s->decay == VTB_DECAY_RATES ? vtb_cuda_temp(s->c, s->n * s->K * s->V * 4) : -1;
+  int rates = s->decay->rates ? vtb_cuda_temp(s->c, s->n * s->K * s->V * 4) : -1;
   vtb__scan_begin(s, "linscan_steps_grad", "linscan_steps_grad.cu", (int)(32 * p.groups * p.wide));
   fill_shape(s, &p);
   vtb__fill_row(s, VTB__ROW_Q, "q");
