@@ -16,60 +16,15 @@ static double size_at(const vtb_type *t, int axis, int64_t batch) {
   return t->dim[axis].size == VTB_DYN ? (double)batch : (double)t->dim[axis].size;
 }
 
-static double bytes(const vtb_inst *inst, int64_t batch) {
-  double n = 0;
-  for (int i = 0; i < inst->n_operands; i++) n += count(&inst->operands[i]->type, batch);
-  for (int i = 0; i < inst->n_results; i++) n += count(&inst->results[i]->type, batch);
-  return 4 * n; /* both element types have four bytes */
-}
-
-static double flops_per_element(vtb_op op) {
-  const vtb_scalar *s = vtb_scalar_get(op);
-  return s ? s->flops : 0; /* a conversion computes nothing */
-}
-
-static double einsum_flops(const vtb_inst *inst, int64_t batch) {
-  vtb__einsum e;
-  if (vtb__einsum_parse(vtb_attr_str(inst, "spec", ""), &e)) return 0;
-  double n = count(&inst->operands[0]->type, batch);
-  for (int i = 0; i < e.rank[1]; i++)
-    if (!memchr(e.in[0], e.in[1][i], (size_t)e.rank[0]))
-      n *= size_at(&inst->operands[1]->type, i, batch);
-  return 2 * n;
-}
-
-/* Taps of the kernel an output element; the borders are counted as if the padding were data. */
-static double dwconv_flops(const vtb_inst *inst, int64_t batch) {
-  int n;
-  const int64_t *kernel = vtb_attr_ints(inst, "kernel", &n);
-  const vtb_type *w = kernel ? NULL : &inst->operands[1]->type;
-  double taps = kernel ? (double)kernel[0] * (double)kernel[1]
-                       : (double)w->dim[1].size * (double)w->dim[2].size;
-  return 2 * taps * count(&inst->operands[0]->type, batch);
-}
-
-/* Causal half only; see linscan's modes in ir/recurrence.h. The adjoint does about three times the
- * work. */
-static double linscan_flops(const vtb_inst *inst, int64_t batch) {
-  vtb_scan s = vtb_scan_of(inst);
-  const char *mode = vtb_attr_str(inst, "mode", "auto");
-  double tokens = count(&inst->operands[0]->type, batch) / (double)s.K, k = (double)s.K,
-         v = (double)(s.V + s.normalizer), n = size_at(&inst->operands[0]->type, 1, batch);
-  double per_step = (s.decay->rates ? 7 : 5) * k * v; /* rates make their decay: a product, exp */
-  if (vtb_streq(mode, "parallel")) per_step = (k + v) * (n + 1);
-  if (vtb_streq(mode, "chunkwise"))
-    per_step = (k + v) * ((double)vtb_attr_int(inst, "chunk", 1) + 1) + 4 * k * v;
-  return per_step * tokens * (s.grad ? 3 : 1);
-}
-
-/* Two products and, per score, the exponential and its surroundings; the adjoint has five
- * products. */
-static double attention_flops(const vtb_inst *inst, int64_t batch) {
-  const vtb_type *q = &inst->operands[0]->type, *v = &inst->operands[2]->type;
-  double width = size_at(q, 3, batch), scores = count(q, batch) / width * size_at(v, 1, batch);
-  if (vtb_attr_int(inst, "causal", 0)) scores /= 2;
-  bool grad = inst->op == VTB_OP_attention_grad;
-  return scores * (2 * (grad ? 3 : 1) * width + 2 * (grad ? 2 : 1) * size_at(v, 3, batch) + 4);
+/* Operands read once, results written once. */
+static vtb_cost of_flops(const vtb_inst *inst, int64_t batch, double flops) {
+  vtb_cost c = {.flops = flops};
+  for (int i = 0; i < inst->n_operands + inst->n_results; i++) {
+    const vtb_type *t = i < inst->n_operands ? &inst->operands[i]->type
+                                             : &inst->results[i - inst->n_operands]->type;
+    c.bytes += count(t, batch) * vtb_dtype_bytes(t->dtype);
+  }
+  return c;
 }
 
 static vtb_cost func_cost(const vtb_func *f, int64_t batch) {
@@ -82,56 +37,97 @@ static vtb_cost func_cost(const vtb_func *f, int64_t batch) {
   return sum;
 }
 
-static double recurrence_flops(const vtb_inst *inst, int64_t batch) {
-  int64_t inits = vtb_attr_int(inst, "inits", 0), states = vtb_attr_int(inst, "states", 0);
-  const vtb_type *x = &inst->operands[inits]->type, *step = &inst->callee->args[states]->type;
-  return func_cost(inst->callee, batch).flops * count(x, batch) / count(step, batch);
+/* ---- the column `cost` of ir/ops.def --------------------------------------------------------- */
+
+static vtb_cost vtb__cost_nothing(const vtb_inst *inst, int64_t batch) {
+  return of_flops(inst, batch, 0);
 }
 
-static double flops(const vtb_inst *inst, int64_t batch) {
-  switch (vtb_op_get(inst->op)->klass) {
-  case VTB_CLASS_ELEMENTWISE:
-    return flops_per_element(inst->op) * count(&inst->results[0]->type, batch);
-  case VTB_CLASS_REDUCE:
-    return count(&inst->operands[0]->type, batch);
-  case VTB_CLASS_SHAPE:
-    return 0;
-  default:
-    break;
-  }
-  switch (inst->op) {
-  case VTB_OP_einsum:
-    return einsum_flops(inst, batch);
-  case VTB_OP_col2im:
-    return count(&inst->operands[0]->type, batch);
-  case VTB_OP_dwconv:
-  case VTB_OP_dwconv_dx:
-  case VTB_OP_dwconv_dw:
-    return dwconv_flops(inst, batch);
-  case VTB_OP_linscan:
-  case VTB_OP_linscan_grad:
-    return linscan_flops(inst, batch);
-  case VTB_OP_maxplus:
-  case VTB_OP_maxplus_grad:
-    return 2 * count(&inst->operands[0]->type, batch);
-  case VTB_OP_attention:
-  case VTB_OP_attention_grad:
-    return attention_flops(inst, batch);
-  case VTB_OP_fused:
-    return func_cost(inst->callee, batch).flops;
-  case VTB_OP_recurrence:
-    return recurrence_flops(inst, batch);
-  default:
-    return 0;
-  }
+static vtb_cost vtb__cost_scalar(const vtb_inst *inst, int64_t batch) {
+  double each = vtb_scalar_get(inst->op)->flops;
+  return of_flops(inst, batch, each * count(&inst->results[0]->type, batch));
+}
+
+static vtb_cost vtb__cost_input(const vtb_inst *inst, int64_t batch) {
+  return of_flops(inst, batch, count(&inst->operands[0]->type, batch));
+}
+
+static vtb_cost vtb__cost_einsum(const vtb_inst *inst, int64_t batch) {
+  vtb__einsum e;
+  if (vtb__einsum_parse(vtb_attr_str(inst, "spec", ""), &e)) return of_flops(inst, batch, 0);
+  double n = count(&inst->operands[0]->type, batch);
+  for (int i = 0; i < e.rank[1]; i++)
+    if (!memchr(e.in[0], e.in[1][i], (size_t)e.rank[0]))
+      n *= size_at(&inst->operands[1]->type, i, batch);
+  return of_flops(inst, batch, 2 * n);
+}
+
+/* Taps of the kernel an output element; the borders are counted as if the padding were data. */
+static vtb_cost vtb__cost_dwconv(const vtb_inst *inst, int64_t batch) {
+  int n;
+  const int64_t *kernel = vtb_attr_ints(inst, "kernel", &n);
+  const vtb_type *w = kernel ? NULL : &inst->operands[1]->type;
+  double taps = kernel ? (double)kernel[0] * (double)kernel[1]
+                       : (double)w->dim[1].size * (double)w->dim[2].size;
+  return of_flops(inst, batch, 2 * taps * count(&inst->operands[0]->type, batch));
+}
+
+/* Causal half only; see linscan's modes in ir/recurrence.h. The adjoint does about three times the
+ * work. */
+static vtb_cost vtb__cost_linscan(const vtb_inst *inst, int64_t batch) {
+  vtb_scan s = vtb_scan_of(inst);
+  const char *mode = vtb_attr_str(inst, "mode", "auto");
+  double tokens = count(&inst->operands[0]->type, batch) / (double)s.K, k = (double)s.K,
+         v = (double)(s.V + s.normalizer), n = size_at(&inst->operands[0]->type, 1, batch);
+  double per_step = (s.decay->rates ? 7 : 5) * k * v; /* rates make their decay: a product, exp */
+  if (vtb_streq(mode, "parallel")) per_step = (k + v) * (n + 1);
+  if (vtb_streq(mode, "chunkwise"))
+    per_step = (k + v) * ((double)vtb_attr_int(inst, "chunk", 1) + 1) + 4 * k * v;
+  return of_flops(inst, batch, per_step * tokens * (s.grad ? 3 : 1));
+}
+
+/* Two products and, per score, the exponential and its surroundings; the adjoint has five
+ * products. */
+static vtb_cost vtb__cost_attention(const vtb_inst *inst, int64_t batch) {
+  const vtb_type *q = &inst->operands[0]->type, *v = &inst->operands[2]->type;
+  double width = size_at(q, 3, batch), scores = count(q, batch) / width * size_at(v, 1, batch);
+  if (vtb_attr_int(inst, "causal", 0)) scores /= 2;
+  bool grad = inst->op == VTB_OP_attention_grad;
+  double each = 2 * (grad ? 3 : 1) * width + 2 * (grad ? 2 : 1) * size_at(v, 3, batch) + 4;
+  return of_flops(inst, batch, scores * each);
+}
+
+static vtb_cost vtb__cost_maxplus(const vtb_inst *inst, int64_t batch) {
+  return of_flops(inst, batch, 2 * count(&inst->operands[0]->type, batch));
+}
+
+static vtb_cost vtb__cost_recurrence(const vtb_inst *inst, int64_t batch) {
+  int64_t inits = vtb_attr_int(inst, "inits", 0), states = vtb_attr_int(inst, "states", 0);
+  const vtb_type *x = &inst->operands[inits]->type, *step = &inst->callee->args[states]->type;
+  double steps = count(x, batch) / count(step, batch);
+  return of_flops(inst, batch, func_cost(inst->callee, batch).flops * steps);
+}
+
+static vtb_cost vtb__cost_call(const vtb_inst *inst, int64_t batch) {
+  return func_cost(inst->callee, batch);
+}
+
+/* What is between its instructions stays in registers. */
+static vtb_cost vtb__cost_kernel(const vtb_inst *inst, int64_t batch) {
+  return of_flops(inst, batch, func_cost(inst->callee, batch).flops);
+}
+
+static vtb_cost vtb__cost_fold(const vtb_inst *inst, int64_t batch) {
+  vtb_cost step = func_cost(inst->callee, batch);
+  double steps = (double)vtb_fold_steps(inst);
+  return (vtb_cost){step.flops * steps, step.bytes * steps};
 }
 
 vtb_cost vtb_inst_cost(const vtb_inst *inst, int64_t batch) {
-  if (inst->op == VTB_OP_call) return func_cost(inst->callee, batch);
-  if (inst->op == VTB_OP_fold) {
-    vtb_cost step = func_cost(inst->callee, batch);
-    return (vtb_cost){step.flops * (double)vtb_fold_steps(inst),
-                      step.bytes * (double)vtb_fold_steps(inst)};
-  }
-  return (vtb_cost){flops(inst, batch), bytes(inst, batch)};
+  static vtb_cost (*const rules[])(const vtb_inst *, int64_t) = {
+#define VTB_OP(name, klass, lo, hi, shape, interp, grad, cpu, cost, ...) vtb__cost_##cost,
+#include "ir/ops.def"
+#undef VTB_OP
+  };
+  return rules[inst->op](inst, batch);
 }

@@ -2,7 +2,7 @@
 #include "ir/internal.h"
 
 static const vtb_op_info table[] = {
-#define VTB_OP(name, klass, min, max, shape, interp, grad, cpu, attrs, doc)                        \
+#define VTB_OP(name, klass, min, max, shape, interp, grad, cpu, cost, attrs, doc)                  \
   {#name, VTB_CLASS_##klass, min, max, attrs, doc},
 #include "ir/ops.def"
 #undef VTB_OP
