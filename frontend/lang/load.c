@@ -79,6 +79,13 @@ typedef struct loader {
   vtb_diags *diags;
 } loader;
 
+/* False if it cannot be read; memory that runs out is not the file's fault. */
+static bool read_source(const char *path, char **text, size_t *n, vtb_error *err) {
+  vtb_status status = vtb_file_read(path, MAX_FILE_BYTES, text, n, err);
+  if (status == VTB_E_MEMORY) vtb_out_of_memory(MAX_FILE_BYTES);
+  return status == VTB_OK;
+}
+
 /* Folder of a path with the slash, "" for the current one. In the arena. */
 static const char *folder_of(vtb_arena *a, const char *path) {
   const char *slash = strrchr(path, '/');
@@ -188,7 +195,7 @@ static void load_use(loader *l, vtb_file *f, vtb_use *use, int depth) {
     char *text = NULL;
     size_t n = 0;
     vtb_error err = {0};
-    if (depth >= MAX_USE_DEPTH || vtb_file_read(path, MAX_FILE_BYTES, &text, &n, &err) != VTB_OK) {
+    if (depth >= MAX_USE_DEPTH || !read_source(path, &text, &n, &err)) {
       l->unit->has_syntax_errors = true;
       vtb_diag_error(l->diags, VTB_DIAG_FILE_UNREADABLE, use->path.span, "%s",
                      depth >= MAX_USE_DEPTH ? "files use files too deep" : err.text);
@@ -301,7 +308,7 @@ vtb_unit *vtb_unit_load(const char *path, const vtb_search *search, vtb_diags *d
   size_t n = 0;
   vtb_error err = {0};
   if (vtb_path_is_dir(path)) vtb_fail(&err, VTB_E_INPUT, "%s is a folder", path);
-  if (err.status != VTB_OK || vtb_file_read(path, MAX_FILE_BYTES, &text, &n, &err) != VTB_OK) {
+  if (err.status != VTB_OK || !read_source(path, &text, &n, &err)) {
     vtb_diag_error(diags, VTB_DIAG_FILE_UNREADABLE, VTB_NO_SPAN, "%s", err.text);
     return NULL;
   }
@@ -396,7 +403,7 @@ static void list_files(const char *dir, int depth, path_vec *out) {
 static bool text_mentions(const char *path, const char *name) {
   char *text = NULL;
   size_t n = 0;
-  if (vtb_file_read(path, MAX_FILE_BYTES, &text, &n, NULL) != VTB_OK) return false;
+  if (!read_source(path, &text, &n, NULL)) return false;
   bool found = memmem(text, n, name, strlen(name)) != NULL;
   vtb_free(text);
   return found;

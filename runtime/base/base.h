@@ -90,6 +90,10 @@ VTB_MUST_USE vtb_status vtb_guard(vtb_guarded_fn body, void *arg, vtb_error *err
 void vtb_defer(void (*undo)(void *what), void *what);
 void vtb_forget(const void *what);
 
+/* Leaves to the guard with VTB_E_MEMORY: where a function that checks has found none, of so many
+ * bytes. */
+VTB_NORETURN void vtb_out_of_memory(size_t size_bytes);
+
 /* Never fail. Size products are checked. */
 void *vtb_xmalloc(size_t size_bytes);
 void *vtb_xcalloc(size_t count, size_t size_bytes);

@@ -108,7 +108,7 @@ static VTB_NORETURN void leave(vtb_status status) {
   longjmp(g->jump, (int)status);
 }
 
-static VTB_NORETURN void out_of_memory(size_t size_bytes) {
+void vtb_out_of_memory(size_t size_bytes) {
   vtb_error *err = mine && mine->innermost ? mine->innermost->err : NULL;
   if (err) {
     *err = (vtb_error){0};
@@ -171,7 +171,7 @@ void vtb_defer(void (*undo)(void *what), void *what) {
     deferred *actions = realloc(g->actions, room * sizeof *actions);
     if (!actions) {
       undo(what);
-      out_of_memory(room * sizeof *actions);
+      vtb_out_of_memory(room * sizeof *actions);
     }
     g->actions = actions;
     g->room = room;
@@ -194,13 +194,13 @@ void vtb_forget(const void *what) {
 
 /* Takes the block into the books, for which there is room. */
 static void *book(void *p, size_t size_bytes) {
-  if (!p) out_of_memory(size_bytes);
+  if (!p) vtb_out_of_memory(size_bytes);
   if (mine) put(mine, (uintptr_t)p, mine->number++);
   return p;
 }
 
 static void open_book(size_t size_bytes) {
-  if (mine && !make_room(mine)) out_of_memory(size_bytes);
+  if (mine && !make_room(mine)) vtb_out_of_memory(size_bytes);
 }
 
 void *vtb_xmalloc(size_t size_bytes) {
@@ -216,12 +216,12 @@ void *vtb_xcalloc(size_t count, size_t size_bytes) {
 /* A block that was there before the guard stays nobody's of the guard's. */
 void *vtb_xrealloc(void *p, size_t count, size_t size_bytes) {
   size_t total;
-  if (__builtin_mul_overflow(count, size_bytes, &total)) out_of_memory(SIZE_MAX);
+  if (__builtin_mul_overflow(count, size_bytes, &total)) vtb_out_of_memory(SIZE_MAX);
   if (!p) return vtb_xmalloc(total);
   size_t slot = mine && mine->cap ? slot_of(mine, (uintptr_t)p) : 0;
   taken old = mine && mine->cap ? mine->table[slot] : (taken){0};
   void *grown = realloc(p, total ? total : 1);
-  if (!grown) out_of_memory(total);
+  if (!grown) vtb_out_of_memory(total);
   if (old.address) {
     take_out(mine, slot);
     put(mine, (uintptr_t)grown, old.number);
@@ -235,7 +235,7 @@ char *vtb_xstrdup(const char *s) {
 }
 
 void *vtb_need(void *p) {
-  if (!p) out_of_memory(0);
+  if (!p) vtb_out_of_memory(0);
   return p;
 }
 
