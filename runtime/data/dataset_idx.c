@@ -105,10 +105,18 @@ static vtb_status find_file(const char *folder, const char *stem, const char *wh
   return VTB_OK;
 }
 
+/* All images in memory, channels interleaved. */
+typedef struct pixels {
+  unsigned char *pixels;
+  int channels, height, width;
+} pixels;
+
 static vtb_status take_images(const char *path, vtb_dataset *d, vtb_error *err) {
+  pixels *p = d->data = calloc(1, sizeof *p);
+  if (!p) return vtb_no_memory(err, path);
   int rank = 0;
   int64_t dim[4] = {0};
-  vtb_status status = vtb__idx_read(path, 3, 4, &rank, dim, &d->pixels, err);
+  vtb_status status = vtb__idx_read(path, 3, 4, &rank, dim, &p->pixels, err);
   if (status != VTB_OK) return status;
   if (rank == 4 && dim[3] != 1 && dim[3] != 3)
     return vtb_fail(err, VTB_E_INPUT, "%s: images with %lld channels; 1 or 3 are supported", path,
@@ -118,9 +126,9 @@ static vtb_status take_images(const char *path, vtb_dataset *d, vtb_error *err) 
     return vtb_fail(err, VTB_E_INPUT, "%s: %lld images of %lld x %lld pixels", path,
                     (long long)dim[0], (long long)dim[2], (long long)dim[1]);
   d->count = dim[0];
-  d->height = (int)dim[1];
-  d->width = (int)dim[2];
-  d->channels = rank == 4 ? (int)dim[3] : 1;
+  p->height = (int)dim[1];
+  p->width = (int)dim[2];
+  p->channels = rank == 4 ? (int)dim[3] : 1;
   return VTB_OK;
 }
 
@@ -166,8 +174,8 @@ static vtb_status widen_classes(const char *folder, const char *stem, vtb_datase
   return status;
 }
 
-vtb_status vtb__idx_open(const char *folder, const char *split, vtb_dataset *d, bool *found,
-                         vtb_error *err) {
+static vtb_status open_idx(const char *folder, const char *split, vtb_dataset *d, bool *found,
+                           vtb_error *err) {
   const char *stem = vtb_streq(split, "train") ? "train" : "t10k";
   char *images = NULL, *labels = NULL;
   vtb_status status = find_file(folder, stem, "images-idx3", &images, err);
@@ -184,3 +192,26 @@ vtb_status vtb__idx_open(const char *folder, const char *split, vtb_dataset *d, 
   free(labels);
   return status;
 }
+
+static vtb_status copy(const vtb_dataset *d, int64_t i, int channels, vtb_image *out,
+                       vtb_error *err) {
+  const pixels *p = d->data;
+  size_t n = (size_t)p->height * (size_t)p->width * (size_t)p->channels;
+  vtb_image view = {p->width, p->height, p->channels, p->pixels + (size_t)i * n};
+  vtb_image made = vtb_image_convert(&view, channels ? channels : p->channels);
+  if (!made.pixels) return vtb_no_memory(err, "an image");
+  *out = made;
+  return VTB_OK;
+}
+
+static void close_idx(vtb_dataset *d) {
+  pixels *p = d->data;
+  free(p->pixels);
+  free(p);
+}
+
+/* Files are mixed already: the first samples are as good as others. */
+const vtb__format vtb__idx_format = {.what = "IDX files (train-images-idx3-ubyte.gz ...)",
+                                     .open = open_idx,
+                                     .image = copy,
+                                     .close = close_idx};

@@ -4,28 +4,38 @@
 
 #include "runtime/data/dataset.h"
 
+/* A format of data sets; dataset.c has the list. Samples are numbered from 0 to d->count. */
+typedef struct vtb__format {
+  const char *what; /* what a folder of it holds, for messages */
+  /* Fills count, labels, n_classes, class_names if the data name them, and data, if `path` has
+   * samples of this format; *found says. */
+  vtb_status (*open)(const char *path, const char *split, vtb_dataset *d, bool *found,
+                     vtb_error *err);
+  /* Thread-safe. channels 0: as stored. The caller frees the image. */
+  vtb_status (*image)(const vtb_dataset *d, int64_t i, int channels, vtb_image *out,
+                      vtb_error *err);
+  const char *(*file)(const vtb_dataset *d, int64_t i); /* NULL: a sample has no file */
+  void (*keep)(vtb_dataset *d, int64_t n);              /* n of count samples; NULL: the first */
+  void (*close)(vtb_dataset *d);                        /* frees data, which is not NULL */
+} vtb__format;
+extern const vtb__format vtb__idx_format, vtb__folder_format;
+
 struct vtb_dataset {
   char *name;
   int64_t count;
   int32_t *labels;
   int n_classes;
   char **class_names;
-
-  /* IDX: all pixels in memory, (count, channels, height, width) with channels 1 or 3 interleaved */
-  unsigned char *pixels;
-  int channels, height, width;
-
-  /* folders: one path a sample */
-  char **files;
+  const vtb__format *format;
+  void *data; /* the format's */
 };
 
-/* Does `folder` hold IDX files of the split? Fills the data set if so; *found says. */
-VTB_MUST_USE vtb_status vtb__idx_open(const char *folder, const char *split, vtb_dataset *d,
-                                      bool *found, vtb_error *err);
-/* Labels are positions in the list of sub-folders of `class_folder`, which may be another
- * split's. */
-VTB_MUST_USE vtb_status vtb__folder_open(const char *folder, const char *class_folder,
-                                         vtb_dataset *d, vtb_error *err);
+typedef VTB_VEC(char *) vtb__names;
+void vtb__free_names(vtb__names *v);
+char *vtb__join(const char *folder, const char *name); /* NULL when out of memory */
+/* Takes the name; false when out of memory. */
+bool vtb__add_name(vtb__names *v, char *name);
+void vtb__free_texts(char **texts, int64_t n);
 
 /* One IDX file, plain or gzip: sizes in dim[0..rank-1], bytes malloc'd. */
 VTB_MUST_USE vtb_status vtb__idx_read(const char *path, int want_rank_min, int want_rank_max,
