@@ -15,12 +15,6 @@
 #include "ir/fold.h"
 #include "passes/passes.h"
 
-/* What a target asks of places. */
-typedef struct vtb_places {
-  int64_t frame_align;  /* bytes: what frames, copies and temporaries start at multiples of */
-  int64_t tensor_align; /* bytes: what arguments of functions start at multiples of */
-} vtb_places;
-
 typedef enum vtb_spot_kind {
   VTB_AT_ARG,     /* argument `index` of the function, then its returns */
   VTB_AT_FRAME,   /* the frame, copies of call operands included */

@@ -3,7 +3,8 @@
 
 /* From a module of the graph to fused kernels, on every machine. The first cleaning is for what
  * autodiff leaves, so that the batch is bound in little code; the second for the reductions and
- * reshapes that a known batch turns into nothing. */
+ * reshapes that a known batch turns into nothing; the third for the reshapes that split_rows puts
+ * around what it widens: two that meet are none, and what they read becomes equal. */
 #define KERNELS                                                                                    \
   "simplify,cse,dce,bind,select_mode,simplify,cse,dce,accumulate,split_rows,"                      \
   "simplify,cse,dce,directions,prologue,fuse"
@@ -11,6 +12,13 @@
 /* With tensor cores: how products round, which decides what memory holds; epilogues take kernels
  * that are fused. What is prepared comes last, because casts are. */
 #define TENSOR_CORES KERNELS ",precision,library,fuse_products,storage,prepare"
+
+/* A cache line, and the widest vector; code asks no more of a tensor than its elements. */
+#define CPU_PLACES                                                                                 \
+  { .frame_align = 64, .tensor_align = 4 }
+/* What the driver aligns memory to, and the widest access of a thread. */
+#define CUDA_PLACES                                                                                \
+  { .frame_align = 256, .tensor_align = 16 }
 
 enum { FP32 = 1u << VTB_PRECISION_FP32, EVERY_PRECISION = (1u << VTB_N_PRECISIONS) - 1 };
 
@@ -52,18 +60,21 @@ static const vtb_target table[] = {
     {.name = "cpu",
      .summary = "native code of this machine or another of its kind, by LLVM",
      .pipeline = KERNELS,
+     .places = CPU_PLACES,
      .costs = CPU_COSTS,
      .precisions = FP32},
     {.name = "cuda-emulated",
      .summary = "the kernels of target cuda, run and checked on the CPU",
      .pipeline = TENSOR_CORES,
      .needs = "a C++ compiler",
+     .places = CUDA_PLACES,
      .costs = CUDA_COSTS,
      .precisions = EVERY_PRECISION},
     {.name = "cuda",
      .summary = "CUDA C, compiled by NVRTC for the GPU at hand",
      .pipeline = TENSOR_CORES,
      .needs = "an NVIDIA GPU",
+     .places = CUDA_PLACES,
      .costs = CUDA_COSTS,
      .precisions = EVERY_PRECISION},
 };

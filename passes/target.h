@@ -41,12 +41,19 @@ typedef struct vtb_costs {
   vtb_scan_costs vector, vector_grad; /* a decay a key or value */
 } vtb_costs;
 
+/* What a target asks of places. */
+typedef struct vtb_places {
+  int64_t frame_align;  /* bytes: what frames, copies and temporaries start at multiples of */
+  int64_t tensor_align; /* bytes: what arguments of functions start at multiples of */
+} vtb_places;
+
 typedef struct vtb_target {
   const char *name, *summary;
   /* from a module of the graph, differentiated or not, to what code is made of */
   const char *pipeline;
   const char *needs;   /* besides this program, as a text for people; NULL: nothing */
   unsigned precisions; /* 1u << each vtb_precision it knows */
+  vtb_places places;
   vtb_costs costs;
   bool in_double; /* computes in double precision: equal to the reference but for order */
 } vtb_target;

@@ -205,12 +205,9 @@ static vtb_status print_func(vtb_host *h, size_t number, vtb_error *err) {
 }
 
 vtb_status vtb__host_build(vtb_host *h, vtb_func *entry, vtb_error *err) {
-  /* as wide as a cache line and the widest vector; a tensor's elements are all that its code asks
-   * for */
-  static const vtb_places places = {.frame_align = 64, .tensor_align = 4};
   vtb_error ignored = {0};
   if (!err) err = &ignored;
-  vtb_status status = vtb_steps_make(h->ir, entry, &places, &h->steps, err);
+  vtb_status status = vtb_steps_make(h->ir, entry, &vtb_target_find("cpu")->places, &h->steps, err);
   if (status != VTB_OK) return status;
   h->funcs = VTB_NEW_ARRAY(&h->arena, vtb_host_func, h->steps.n_funcs + 1);
   for (size_t i = 0; i < h->steps.n_funcs && status == VTB_OK; i++) status = print_func(h, i, err);

@@ -100,10 +100,9 @@ static void free_program(vtb_cuda *c) {
 vtb_status vtb_cuda_plan(vtb_module *m, vtb_func *f, const vtb_codegen_options *o,
                          vtb_launch_plan **plan, vtb_error *err) {
   static const vtb_codegen_options defaults = {0};
-  static const vtb_places places = {.frame_align = 256, .tensor_align = 16};
   vtb_error ignored = {0};
   vtb_cuda c = {.options = o ? o : &defaults, .err = err ? err : &ignored};
-  vtb_status status = vtb_steps_make(m, f, &places, &c.steps, err);
+  vtb_status status = vtb_steps_make(m, f, &vtb_target_find("cuda")->places, &c.steps, err);
   if (status != VTB_OK) return status;
   vtb_arena_init(&c.arena);
   for (size_t i = 0; i < c.steps.n_funcs; i++)
