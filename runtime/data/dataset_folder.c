@@ -20,7 +20,8 @@ static bool is_image_name(const char *name) {
 
 /* Sorted entries of a folder that are sub-folders, or that are image files. Hidden ones are left
  * out. */
-static vtb_status list_folder(const char *folder, bool want_folders, vtb__names *out, vtb_error *err) {
+static vtb_status list_folder(const char *folder, bool want_folders, vtb__names *out,
+                              vtb_error *err) {
   DIR *dir = opendir(folder);
   if (!dir) return vtb_file_fail(err, "open folder", folder);
   const struct dirent *entry;
@@ -45,7 +46,8 @@ static vtb_status add_class(const char *folder, int label, vtb__names *files, nu
   vtb__names in_class = {0};
   vtb_status status = list_folder(folder, false, &in_class, err);
   for (size_t i = 0; i < in_class.n && status == VTB_OK; i++) {
-    if (!vtb__add_name(files, vtb__join(folder, in_class.at[i])) || !vtb_vec_try_push(labels, label))
+    if (!vtb__add_name(files, vtb__join(folder, in_class.at[i])) ||
+        !vtb_vec_try_push(labels, label))
       status = vtb_no_memory(err, folder);
   }
   vtb__free_names(&in_class);
@@ -157,10 +159,10 @@ static void keep_some(vtb_dataset *d, int64_t n) {
 
 static void close_folders(vtb_dataset *d) { vtb__free_texts(files_of(d), d->count); }
 
-const vtb__format vtb__folder_format = {
-    .what = "one sub-folder of .png or .jpg files for each class",
-    .open = open_folders,
-    .image = load,
-    .file = file_of,
-    .keep = keep_some,
-    .close = close_folders};
+const vtb__format vtb__folder_format = {.what =
+                                            "one sub-folder of .png or .jpg files for each class",
+                                        .open = open_folders,
+                                        .image = load,
+                                        .file = file_of,
+                                        .keep = keep_some,
+                                        .close = close_folders};
