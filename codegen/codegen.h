@@ -11,7 +11,6 @@
 #include "passes/passes.h"
 #include "passes/target.h"
 #include "runtime/launch/launch_plan.h"
-#include "runtime/train/update.h"
 
 typedef struct vtb_codegen_options {
   /* LLVM cpu name, NULL or "host": this machine's. "x86-64-v3" (AVX2), "x86-64-v4" */
@@ -22,9 +21,6 @@ typedef struct vtb_codegen_options {
   bool profile;            /* emit the kernel_begin / kernel_end calls */
   vtb_precision precision; /* of products, where the target knows several */
   bool library;            /* large products by the vendor's library instead of generated kernels */
-  /* If any, entry is a training step (vtb_build_train_step): the plan ends with its update. */
-  vtb_update_rule update;
-  bool average; /* which also averages parameters and buffers */
 } vtb_codegen_options;
 
 /* Compiles entry `f` for this machine. On success *program is owned by the caller. */

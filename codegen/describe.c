@@ -10,22 +10,27 @@ static vtb_io input_io(vtb_role role) {
     return VTB_IO_BUFFER;
   case VTB_ROLE_GRAD:
     return VTB_IO_GRAD_IN;
+  case VTB_ROLE_STATE:
+    return VTB_IO_STATE;
   default:
     return VTB_IO_INPUT;
   }
 }
 
-static bool is_buffer(const vtb_func *f, const char *name) {
-  for (int a = 0; a < f->n_args; a++)
-    if (f->arg_info[a].role == VTB_ROLE_BUFFER && vtb_streq(f->arg_info[a].official, name))
-      return true;
+/* Whether a training step may change the argument of that name. */
+static bool can_change(const vtb_func *f, const char *name) {
+  for (int a = 0; a < f->n_args; a++) {
+    vtb_role role = f->arg_info[a].role;
+    bool kept = role == VTB_ROLE_PARAM || role == VTB_ROLE_BUFFER || role == VTB_ROLE_STATE;
+    if (kept && vtb_streq(f->arg_info[a].official, name)) return true;
+  }
   return false;
 }
 
 static vtb_io output_io(const vtb_func *f, const char *name) {
   if (vtb_starts_with(name, "d:")) return VTB_IO_GRAD_OUT;
-  return vtb_starts_with(name, "updated.") && is_buffer(f, name + 8) ? VTB_IO_UPDATE
-                                                                     : VTB_IO_OUTPUT;
+  return vtb_starts_with(name, "updated.") && can_change(f, name + 8) ? VTB_IO_UPDATE
+                                                                      : VTB_IO_OUTPUT;
 }
 
 static vtb_tensor_info tensor_of(const vtb_type *t, const char *name, vtb_io io, vtb_arena *arena) {

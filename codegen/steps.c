@@ -15,7 +15,8 @@ typedef struct maker { /* the function at hand */
   vtb_steps *s;
   vtb_func_steps *out;
   const vtb_frame *frame;
-  int64_t copies; /* bytes that copies of call operands take at most */
+  int64_t copies;     /* bytes that copies of call operands take at most */
+  vtb_spot *returned; /* by return: where it is afterwards */
 } maker;
 
 int64_t vtb_places_round(const vtb_places *p, int64_t bytes) {
@@ -152,6 +153,20 @@ static void make_operands_dense(maker *m, vtb_step *step) {
     step->at[i] = to;
   }
   if (copied > m->copies) m->copies = copied;
+}
+
+/* An update comes after everything else, so that nothing reads a parameter behind it, and takes
+ * gradients from where they are returned. Its operands are dense; equal elements are one. */
+static bool comes_last(const vtb_inst *inst) {
+  return inst->op == VTB_OP_verdict || inst->op == VTB_OP_update;
+}
+
+static void add_last(maker *m, const vtb_inst *inst) {
+  vtb_step step = step_of(m, VTB_STEP_KERNEL, inst);
+  for (int i = 0; i < inst->n_operands; i++)
+    for (int r = 0; r < m->out->func->n_returns; r++)
+      if (m->out->func->returns[r] == inst->operands[i]) step.at[i] = m->returned[r];
+  vtb_vec_push(&m->out->list, step);
 }
 
 static void add_call(maker *m, const vtb_inst *inst) {
@@ -297,19 +312,22 @@ static void add_returns(maker *m) {
     vtb_spot from = spot_of(m, v);
     bool in_place = from.at == VTB_AT_ARG && from.index == f->n_args + r;
     const vtb_slot *slot = slot_of(m, v), *base = slot_of(m, stored_value(m, v));
+    m->returned[r] = from;
     if (vtb_type_count(&v->type) == 0) continue;
     if (in_place && (base == slot || (slot->view_offset == 0 && !needs_copy(m, &from)))) continue;
     vtb_spot to = dense_spot(m, VTB_AT_ARG, 0, &v->type);
     to.index = f->n_args + r;
     add_copy(m, NULL, from, to, 0);
+    m->returned[r] = to;
   }
 }
 
 static void list_func(vtb_steps *s, vtb_func_steps *out) {
   maker m = {.s = s, .out = out, .frame = vtb_plan_frame(&s->plan, out->func)};
   out->n_values = out->func->n_values;
+  m.returned = VTB_NEW_ARRAY(&s->arena, vtb_spot, out->func->n_returns + 1);
   for (const vtb_inst *i = out->func->first; i; i = i->next) {
-    if (needs_no_step(&m, i)) continue;
+    if (needs_no_step(&m, i) || comes_last(i)) continue;
     if (i->op == VTB_OP_call)
       add_call(&m, i);
     else if (i->op == VTB_OP_fold)
@@ -318,6 +336,8 @@ static void list_func(vtb_steps *s, vtb_func_steps *out) {
       add_kernel(&m, i);
   }
   add_returns(&m);
+  for (const vtb_inst *i = out->func->first; i; i = i->next)
+    if (comes_last(i)) add_last(&m, i);
   out->tail_base = rounded(&m, m.frame->bytes) + m.copies;
 }
 

@@ -4,6 +4,7 @@
 #include "ir/internal.h"
 #include "ir/recurrence.h"
 #include "ir/scalar.h"
+#include "ir/update.h"
 
 static double count(const vtb_type *t, int64_t batch) {
   double n = 1;
@@ -99,6 +100,22 @@ static vtb_cost vtb__cost_attention(const vtb_inst *inst, int64_t batch) {
 
 static vtb_cost vtb__cost_maxplus(const vtb_inst *inst, int64_t batch) {
   return of_flops(inst, batch, 2 * count(&inst->operands[0]->type, batch));
+}
+
+/* Elements of the operands from `first` on. */
+static double elements_from(const vtb_inst *inst, int first, int64_t batch) {
+  double sum = 0;
+  for (int i = first; i < inst->n_operands; i++) sum += count(&inst->operands[i]->type, batch);
+  return sum;
+}
+
+static vtb_cost vtb__cost_verdict(const vtb_inst *inst, int64_t batch) {
+  return of_flops(inst, batch, 2 * elements_from(inst, 2, batch));
+}
+
+static vtb_cost vtb__cost_update(const vtb_inst *inst, int64_t batch) {
+  double tensors = elements_from(inst, VTB_UPDATE_LEAD, batch) / (2 + vtb_update_of(inst).states);
+  return of_flops(inst, batch, func_cost(inst->callee, 1).flops * tensors);
 }
 
 static vtb_cost vtb__cost_recurrence(const vtb_inst *inst, int64_t batch) {

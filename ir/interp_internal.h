@@ -94,6 +94,8 @@ vtb_status vtb__interp_attention(vtb__eval *e);
 vtb_status vtb__interp_attention_grad(vtb__eval *e);
 vtb_status vtb__interp_call(vtb__eval *e);
 vtb_status vtb__interp_fold(vtb__eval *e);
+vtb_status vtb__interp_verdict(vtb__eval *e);
+vtb_status vtb__interp_update(vtb__eval *e);
 vtb_status vtb__interp_tap(vtb__eval *e);
 
 #endif

@@ -97,7 +97,7 @@ struct vtb_inst {
   vtb_value **operands;
   vtb_value **results;
   vtb_attr *attrs;
-  vtb_func *callee; /* call, fused, recurrence; else NULL */
+  vtb_func *callee; /* call, fused, recurrence, update; else NULL */
   vtb_span span;    /* the .vtb text it came from */
   vtb_inst *prev, *next;
   vtb_func *func;
@@ -109,7 +109,8 @@ typedef enum vtb_role {
   VTB_ROLE_INPUT,  /* fed by the user */
   VTB_ROLE_PARAM,  /* a trained weight; `name` is the official checkpoint name */
   VTB_ROLE_BUFFER, /* saved with the weights, not trained (batch norm statistics, fixed tables) */
-  VTB_ROLE_GRAD    /* an adjoint that comes in (functions made by autodiff) */
+  VTB_ROLE_GRAD,   /* an adjoint that comes in (functions made by autodiff) */
+  VTB_ROLE_STATE   /* what an update remembers (passes/update.c) */
 } vtb_role;
 
 /* What is known about an argument of an entry function beyond its type. */
@@ -124,9 +125,10 @@ typedef struct vtb_arg_info {
 } vtb_arg_info;
 
 typedef enum vtb_func_kind {
-  VTB_FUNC_PLAIN, /* callable; the entry function is one of these */
-  VTB_FUNC_STEP,  /* step equations of a recurrence (see op recurrence) */
-  VTB_FUNC_KERNEL /* body of a fused instruction: one generated kernel */
+  VTB_FUNC_PLAIN,  /* callable; the entry function is one of these */
+  VTB_FUNC_STEP,   /* step equations of a recurrence (see op recurrence) */
+  VTB_FUNC_KERNEL, /* body of a fused instruction: one generated kernel */
+  VTB_FUNC_RULE /* an optimiser's equations (op update): VTB_DYN stands for a tensor's elements */
 } vtb_func_kind;
 
 struct vtb_func {

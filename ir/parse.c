@@ -150,8 +150,8 @@ static bool read_string(parser *p, const char **out) {
 }
 
 static bool read_role(parser *p, vtb_arg_info *info) {
-  static const char *const words[] = {"named", "input", "param", "buffer", "grad"};
-  for (int r = 0; r < 5; r++) {
+  static const char *const words[] = {"named", "input", "param", "buffer", "grad", "state"};
+  for (int r = 0; r < 6; r++) {
     if (!take_word(p, words[r])) continue;
     info->role = (vtb_role)r;
     if (r == VTB_ROLE_PLAIN || p->lex.kind == VTB__T_STRING)
@@ -205,9 +205,11 @@ static bool read_header(parser *p) {
   bool entry = take_word(p, "entry");
   vtb_func_kind kind = is_word(p, "step")     ? VTB_FUNC_STEP
                        : is_word(p, "kernel") ? VTB_FUNC_KERNEL
+                       : is_word(p, "rule")   ? VTB_FUNC_RULE
                                               : VTB_FUNC_PLAIN;
-  if (!take_word(p, "func") && !take_word(p, "step") && !take_word(p, "kernel"))
-    return syntax(p, "expected func, step or kernel");
+  if (!take_word(p, "func") && !take_word(p, "step") && !take_word(p, "kernel") &&
+      !take_word(p, "rule"))
+    return syntax(p, "expected func, step, kernel or rule");
   vtb_span span = p->lex.span;
   const char *name = name_of(p, VTB__T_FUNC, "expected a function @name");
   if (!name) return false;

@@ -11,13 +11,13 @@
 
 #include <inttypes.h>
 
-static const char *const kind_names[] = {
-    [VTB_FUNC_PLAIN] = "func", [VTB_FUNC_STEP] = "step", [VTB_FUNC_KERNEL] = "kernel"};
-static const char *const role_names[] = {[VTB_ROLE_PLAIN] = "",
-                                         [VTB_ROLE_INPUT] = " input",
-                                         [VTB_ROLE_PARAM] = " param",
-                                         [VTB_ROLE_BUFFER] = " buffer",
-                                         [VTB_ROLE_GRAD] = " grad"};
+static const char *const kind_names[] = {[VTB_FUNC_PLAIN] = "func",
+                                         [VTB_FUNC_STEP] = "step",
+                                         [VTB_FUNC_KERNEL] = "kernel",
+                                         [VTB_FUNC_RULE] = "rule"};
+static const char *const role_names[] = {
+    [VTB_ROLE_PLAIN] = "",         [VTB_ROLE_INPUT] = " input", [VTB_ROLE_PARAM] = " param",
+    [VTB_ROLE_BUFFER] = " buffer", [VTB_ROLE_GRAD] = " grad",   [VTB_ROLE_STATE] = " state"};
 
 static void put_string(vtb_strbuf *out, const char *s) {
   vtb_strbuf_putc(out, '"');

@@ -71,8 +71,8 @@ static bool check_operands(vtb__shape *s) {
   if (n < info->min_operands || (info->max_operands >= 0 && n > info->max_operands))
     return vtb__shape_fail(s, VTB_DIAG_IR_ATTR, "%s with %d operands", info->name, n);
   vtb_op op = s->inst->op;
-  bool takes_callee =
-      op == VTB_OP_call || op == VTB_OP_fused || op == VTB_OP_recurrence || op == VTB_OP_fold;
+  bool takes_callee = op == VTB_OP_call || op == VTB_OP_fused || op == VTB_OP_recurrence ||
+                      op == VTB_OP_fold || op == VTB_OP_update;
   if (takes_callee == (s->inst->callee != NULL)) return true;
   return vtb__shape_fail(s, VTB_DIAG_IR_CALL,
                          takes_callee ? "%s lacks a function" : "%s takes no function", info->name);

@@ -61,6 +61,7 @@ static bool callee_rules(verifier *v) {
     return broken(v, "@%s is not in the module", callee->name);
   vtb_func_kind want = inst->op == VTB_OP_recurrence ? VTB_FUNC_STEP
                        : inst->op == VTB_OP_fused    ? VTB_FUNC_KERNEL
+                       : inst->op == VTB_OP_update   ? VTB_FUNC_RULE
                                                      : VTB_FUNC_PLAIN;
   return callee->kind == want ||
          broken(v, "@%s is of the wrong kind for %s", callee->name, vtb_op_get(inst->op)->name);
@@ -170,7 +171,7 @@ bool vtb_module_verify(const vtb_module *m, vtb_error *err) {
   v.inst = NULL;
   if (m->entry && vtb_module_find(m, m->entry->name) != m->entry)
     return broken(&v, "the entry is not in the module");
-  if (m->entry && m->entry->kind != VTB_FUNC_PLAIN)
+  if (m->entry && m->entry->kind != VTB_FUNC_PLAIN && m->entry->kind != VTB_FUNC_RULE)
     return broken(&v, "the entry is not a plain function");
   return call_rules(&v);
 }

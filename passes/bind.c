@@ -30,6 +30,7 @@ vtb_status vtb__pass_bind(vtb_pass_context *c, vtb_error *err) {
     return vtb_fail(err, VTB_E_USAGE, "the batch must be at least 1, and is %lld",
                     (long long)c->batch);
   for (vtb_func *f = c->module->first; f; f = f->next) {
+    if (f->kind == VTB_FUNC_RULE) continue; /* its VTB_DYN is no batch */
     for (int i = 0; i < f->n_args; i++) bind_type(&f->args[i]->type, c->batch);
     for (vtb_inst *inst = f->first; inst; inst = inst->next) {
       bind_shape(inst, c->batch);

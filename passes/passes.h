@@ -74,6 +74,12 @@ typedef struct vtb_train_step {
 VTB_MUST_USE vtb_status vtb_build_train_step(vtb_module *m, vtb_func *f, const vtb_train_step *o,
                                              vtb_func **train, vtb_diags *diags, vtb_error *err);
 
+/* The end of a training step (passes/update.c): `rule`, an optimiser of any module, behind the
+ * gradients of `step`, with averages of parameters and buffers if asked for. VTB_E_INPUT if it is
+ * no step of a classifier. */
+VTB_MUST_USE vtb_status vtb_attach_update(vtb_module *m, vtb_func *step, const vtb_func *rule,
+                                          bool average, vtb_error *err);
+
 /* ---- products (passes/product.c): what einsums and scans are on tensor cores ----------------- */
 
 /* Sums so short that products of tiles are mostly empty. */

@@ -115,6 +115,8 @@ static void run_gemm(const emulated *e, const vtb_launch_gemm *g, const vtb_serv
 static void copy_in(emulated *e, void *const *args) {
   for (int i = 0; i < e->plan->n_tensors; i++) {
     const vtb_tensor_info *t = &e->plan->tensors[i];
+    if (t->io == VTB_IO_UPDATE && vtb_launch_place(e->plan, i) >= 0)
+      continue; /* there is what it updates */
     if (is_result(t))
       memset(e->tensors[i], 0xff, tensor_bytes(t));
     else if (vtb_launch_place(e->plan, i) < 0)

@@ -52,6 +52,7 @@ void cli_print_json(cJSON *json);
  * program. */
 const vtb_target *cli_next_target(const char *wanted, const vtb_target *after);
 /* The option's row of commands that run models. */
+#define CLI_DEFAULT_OPTIMIZER "adamw"
 #define CLI_TARGET_OPT(model)                                                                      \
   { "--target", CLI_STR, &(model).compile.target, "T", "cpu (default), cuda or cuda-emulated" }
 
@@ -81,10 +82,14 @@ vtb_compile_options cli_compile_options(const cli_model_options *m, const char *
 /* 1,234,567 */
 const char *cli_grouped(int64_t n, char *buf, size_t size);
 
-/* All buffers of a program, filled with plausible values; inputs and adjoints are random. Failure
- * is left in `err`. */
+/* All buffers of a program, filled with plausible values; inputs and adjoints are random, those of
+ * an update are left to its optimiser. Failure is left in `err`. */
 void **cli_make_buffers(const vtb_program *p, vtb_error *err);
 void cli_free_buffers(const vtb_program *p, void **buffers);
+/* The optimiser of a program that updates itself, ready to be measured: clipping, and a learning
+ * rate of zero, so that all runs do the same. NULL if it does not update. */
+VTB_MUST_USE vtb_status cli_measured_update(const vtb_program *p, void **buffers, vtb_optim **out,
+                                            vtb_error *err);
 /* Mean seconds of a run, measured for about `seconds`. */
 double cli_measure_run(const vtb_program *p, const vtb_services *s, double seconds, vtb_error *err);
 

@@ -1,6 +1,6 @@
 /* vertebra bench: latency, images/s (of a training step: with its update), peak memory, and time
  * and GFLOP/s a kernel with its IR ops. */
-#include "frontend/cli/bench_update.h"
+#include "frontend/cli/cli.h"
 #include "frontend/cli/built.h"
 
 #include <math.h>
@@ -12,6 +12,7 @@ typedef struct bench_options {
   int64_t runs, top;
   double seconds;
   bool train, no_update;
+  const char *optimizer;
 } bench_options;
 
 /* What a run is. */
@@ -29,27 +30,22 @@ static int by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* One step: a run, and what the host does of the update. */
-static vtb_status step(const vtb_program *p, void **buffers, void *workspace, const vtb_services *s,
-                       cli_update *u, vtb_error *err) {
-  vtb_status status = vtb_program_execute(p, buffers, workspace, s, err);
-  return status == VTB_OK && u ? cli_update_step(u, err) : status;
-}
-
 /* u: NULL without an update. */
 static vtb_status measure(const vtb_program *p, void **buffers, void *workspace,
-                          const vtb_services *s, const bench_options *o, cli_update *u, timing *out,
+                          const vtb_services *s, const bench_options *o, vtb_optim *u, timing *out,
                           vtb_error *err) {
   vtb_status status = VTB_OK;
-  for (int i = 0; i < 2 && status == VTB_OK; i++) status = step(p, buffers, workspace, s, u, err);
-  if (status == VTB_OK && u) status = cli_update_check(u, err);
+  for (int i = 0; i < 2 && status == VTB_OK; i++)
+    status = vtb_program_execute(p, buffers, workspace, s, err);
+  /* an update that was left out, since gradients were not finite, is no measure */
+  if (status == VTB_OK && u) status = vtb_optim_judge(u, 0, NULL, NULL, err);
   vtb_program_keep(p, ~0u); /* a device's own time, without copies from and to the host */
   VTB_VEC(double) times = {0};
   double start = vtb_now(), sum = 0;
   while (status == VTB_OK && times.n < (size_t)(o->runs > 0 ? o->runs : 1000) &&
          (o->runs > 0 || times.n < 5 || vtb_now() - start < o->seconds)) {
     double t = vtb_now();
-    status = step(p, buffers, workspace, s, u, err);
+    status = vtb_program_execute(p, buffers, workspace, s, err);
     vtb_vec_push(&times, vtb_now() - t);
     sum += times.at[times.n - 1];
   }
@@ -167,11 +163,11 @@ static void report(const vtb_program *p, const timing *t, const row *rows, int n
 static vtb_status time_all(const vtb_program *p, const vtb_program *profiled, void **buffers,
                            void *workspace, const vtb_services *services, const bench_options *o,
                            vtb_error *err) {
-  cli_update update = {0}, *u = o->train && !o->no_update ? &update : NULL;
+  vtb_optim *u = NULL;
   timing t = {0};
-  vtb_status status = u ? cli_update_open(p, buffers, services, u, err) : VTB_OK;
+  vtb_status status = cli_measured_update(p, buffers, &u, err);
   if (status == VTB_OK) status = measure(p, buffers, workspace, services, o, u, &t, err);
-  if (status == VTB_OK && u && u->inside && profiled != p)
+  if (status == VTB_OK && u && profiled != p)
     status = vtb_program_exchange(profiled, buffers, true, err);
   if (status == VTB_OK) {
     row *rows;
@@ -180,7 +176,7 @@ static vtb_status time_all(const vtb_program *p, const vtb_program *profiled, vo
     if (status == VTB_OK) report(p, &t, rows, n, o);
     vtb_free(rows);
   }
-  cli_update_close(&update);
+  vtb_optim_free(u);
   return status;
 }
 
@@ -209,7 +205,7 @@ static vtb_status bench_model(const char *what, const bench_options *b) {
   double start = vtb_now();
   int64_t batch = o.batch ? o.batch : 1;
   o.training = b->train;
-  o.optimizer = b->no_update ? NULL : "adamw";
+  o.optimizer = b->no_update ? NULL : b->optimizer;
   vtb_status status = vtb_compilation_open(&c, &o, b->model.report);
   if (status == VTB_OK) status = vtb_compilation_program(&c, batch, false, &program);
   if (status == VTB_OK) program->compile_seconds = vtb_now() - start;
@@ -230,10 +226,9 @@ static vtb_status bench_built(const char *path, const bench_options *o) {
   if (status != VTB_OK) return status;
   vtb_artefact_role role = o->train ? VTB_ARTEFACT_STEP : VTB_ARTEFACT_INFERENCE;
   status = cli_built_program(a, role, &o->model, o->model.compile.batch, &program);
-  if (status == VTB_OK && o->no_update && cli_updates_itself(program))
+  if (status == VTB_OK && o->no_update && vtb_optim_is_inside(program))
     status = cli_usage_error(
-        "bench", "on CUDA the training step of %s has its update inside: leave out --no-update",
-        path);
+        "bench", "the training step of %s has its update inside: leave out --no-update", path);
   if (status == VTB_OK) {
     program->compile_seconds = vtb_now() - start;
     status = bench_program(program, program, o);
@@ -244,13 +239,14 @@ static vtb_status bench_built(const char *path, const bench_options *o) {
 }
 
 vtb_status cli_cmd_bench(int argc, char **argv) {
-  bench_options o = {.seconds = 3, .top = 20};
-  enum { OWN = 6 };
+  bench_options o = {.seconds = 3, .top = 20, .optimizer = CLI_DEFAULT_OPTIMIZER};
+  enum { OWN = 7 };
   cli_opt opts[CLI_N_MODEL_OPTS + OWN] = {
       CLI_TARGET_OPT(o.model),
       {"--train", CLI_FLAG, &o.train, NULL,
-       "a whole training step: forward, backward, clipping and AdamW's update"},
+       "a whole training step: forward, backward, clipping, the optimizer's update"},
       {"--no-update", CLI_FLAG, &o.no_update, NULL, "with --train: forward and backward alone"},
+      {"--optimizer", CLI_STR, &o.optimizer, "NAME", "whose update it is (default adamw)"},
       {"--runs", CLI_INT, &o.runs, "N", "exactly N runs instead of --seconds"},
       {"--seconds", CLI_FLOAT, &o.seconds, "S", "time to measure for (default 3)"},
       {"--top", CLI_INT, &o.top, "N", "kernels to list (default 20)"}};

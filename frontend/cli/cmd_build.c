@@ -69,14 +69,10 @@ static vtb_status build(const char *what, const build_options *b) {
 /* What is wrong can be said before anything is compiled. */
 static vtb_status check_options(const char *what, build_options *b) {
   vtb_compile_options *o = &b->model.compile;
-  vtb_error err = {0};
-  vtb_update_rule rule;
-  if (vtb_compile_optimizer(b->optimizer, &rule, &err) != VTB_OK)
-    return cli_usage_error("build", "%s", err.text);
   if (!o->training && (o->label_smoothing > 0 || o->eval_batch || o->average || b->optimizer))
     return cli_usage_error(
         "build", "--label-smoothing, --eval-batch, --optimizer and --ema are for --train");
-  o->optimizer = b->optimizer ? b->optimizer : "adamw";
+  o->optimizer = b->optimizer ? b->optimizer : CLI_DEFAULT_OPTIMIZER;
   if (is_case(what) && (o->training || o->weights || o->batch))
     return cli_usage_error("build",
                            "a case has its own parameters and batch, and no training step");
@@ -99,8 +95,8 @@ vtb_status cli_cmd_build(int argc, char **argv) {
       {"--label-smoothing", CLI_FLOAT, &c->label_smoothing, "X",
        "of the training step (default 0)"},
       {"--optimizer", CLI_STR, &o.optimizer, "NAME",
-       "of the training step on CUDA: adamw (default) or sgd"},
-      {"--ema", CLI_FLAG, &c->average, NULL, "the training step on CUDA can average the weights"},
+       "of the training step: adamw (default), sgd, lamb, lars, lion or a .vtb file"},
+      {"--ema", CLI_FLAG, &c->average, NULL, "the training step averages the weights"},
       {"--eval-batch", CLI_INT, &c->eval_batch, "N",
        "with --train: images at a time in evaluation (default 4 x batch)"}};
   cli_model_opts(&o.model, opts + OWN);

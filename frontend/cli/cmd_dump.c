@@ -5,7 +5,7 @@
 
 typedef struct dump_options {
   cli_model_options model;
-  const char *stage, *cpu, *arch;
+  const char *stage, *cpu, *arch, *optimizer;
   bool train, taps, library, params;
 } dump_options;
 
@@ -13,7 +13,7 @@ static vtb_status dump(const char *what, const dump_options *d) {
   vtb_compile_options o = cli_compile_options(&d->model, what);
   char *text = NULL;
   o.training = d->train;
-  o.optimizer = d->train ? "adamw" : NULL;
+  o.optimizer = !d->train ? NULL : d->optimizer ? d->optimizer : CLI_DEFAULT_OPTIMIZER;
   o.taps = d->taps;
   o.fold = !d->params;
   o.library = d->library ? VTB_LIBRARY_YES : VTB_LIBRARY_NO;
@@ -25,12 +25,14 @@ static vtb_status dump(const char *what, const dump_options *d) {
 }
 
 vtb_status cli_cmd_dump(int argc, char **argv) {
-  enum { OWN = 8 };
+  enum { OWN = 9 };
   dump_options o = {.stage = "ir"};
   cli_opt opts[OWN + CLI_N_MODEL_OPTS] = {
       {"--stage", CLI_STR, &o.stage, "STAGE",
        "ast, ir (default), graph, grad, fused, plan, llvm, asm, cuda, launches, ptx or resources"},
       {"--train", CLI_FLAG, &o.train, NULL, "the training step instead of the forward pass"},
+      {"--optimizer", CLI_STR, &o.optimizer, "NAME",
+       "with --train: whose update ends the step (default adamw)"},
       {"--params", CLI_FLAG, &o.params, NULL,
        "ir to fused: every parameter on a line of its own; such text parses back"},
       {"--taps", CLI_FLAG, &o.taps, NULL, "keep `tap` statements"},

@@ -3,7 +3,6 @@
 #include "frontend/cli/built.h"
 #include "frontend/cli/weights.h"
 #include "runtime/train/plot.h"
-#include "runtime/train/update.h"
 
 #include <math.h>
 #include <signal.h>
@@ -17,7 +16,6 @@ typedef struct train_options {
   double lr, final_lr, warmup, decay, clip, smoothing, erase, ema, max_seconds, fit_seconds,
       crop_scale, checkpoint_minutes, loss_scale;
   bool resume, flip, quiet;
-  vtb_update_rule rule; /* what --optimizer says */
 } train_options;
 
 typedef VTB_VEC(char *) word_list;
@@ -31,12 +29,11 @@ static void on_signal(int number) {
 static train_options defaults(void) {
   return (train_options){.data = NULL,
                          .out = "run",
-                         .optimizer = "adamw",
                          .epochs = 10,
                          .lr = 1e-3,
                          .final_lr = 1e-6,
                          .warmup = 0.5,
-                         .decay = 0.05,
+                         .decay = NAN, /* the optimizer's own */
                          .clip = 1,
                          .checkpoint_minutes = 2};
 }
@@ -62,12 +59,14 @@ static int train_opts(train_options *t, cli_opt *rows) {
        "plan the updates, and so the schedule, for S seconds on this machine"},
       {"--max-steps", CLI_INT, &t->max_steps, "N",
        "stop, with a checkpoint, after that many updates"},
-      {"--optimizer", CLI_STR, &t->optimizer, "NAME", "adamw (default) or sgd"},
+      {"--optimizer", CLI_STR, &t->optimizer, "NAME",
+       "adamw (default), sgd, lamb, lars, lion or a .vtb file; \"lamb(beta1 = 0.95)\" sets more"},
       {"--lr", CLI_FLOAT, &t->lr, "X", "peak learning rate (default 1e-3)"},
       {"--final-lr", CLI_FLOAT, &t->final_lr, "X",
        "learning rate at the end of the cosine (default 1e-6)"},
       {"--warmup", CLI_FLOAT, &t->warmup, "E", "epochs of linear warm-up (default 0.5)"},
-      {"--weight-decay", CLI_FLOAT, &t->decay, "X", "decoupled weight decay (default 0.05)"},
+      {"--weight-decay", CLI_FLOAT, &t->decay, "X",
+       "weight decay (default: the optimizer's, adamw 0.05)"},
       {"--clip", CLI_FLOAT, &t->clip, "X", "gradient norm clip, 0: off (default 1)"},
       {"--loss-scale", CLI_FLOAT, &t->loss_scale, "X",
        "fp16: what the loss is multiplied by at first; it halves on overflow (default 65536)"},
@@ -183,7 +182,10 @@ typedef struct compiled {
   vtb_program *step, *eval;
   int channels, height, width, classes;
   vtb_artefact *file; /* both are from it; NULL: compiled here */
-  cJSON *settings;    /* the texts of its defines */
+  vtb_optimizer_choice optimizer;
+  char name[VTB_OPTIM_NAME];  /* of the step's optimizer */
+  VTB_VEC(vtb_setting) given; /* hyperparameters that are not the step's defaults */
+  cJSON *settings;            /* the texts of its defines */
 } compiled;
 
 static int logits_classes(const vtb_func *f) {
@@ -210,7 +212,7 @@ static vtb_status load_for_classes(const char *what, train_options *o, bool trai
   vtb_compile_options with = cli_compile_options(&o->model, what);
   with.training = training;
   with.label_smoothing = o->smoothing;
-  with.optimizer = o->optimizer;
+  with.optimizer = o->optimizer ? o->optimizer : CLI_DEFAULT_OPTIMIZER;
   with.average = o->ema > 0;
   vtb_status status = vtb_compilation_load(c, &with, NULL, o->model.report);
   int have = status == VTB_OK ? logits_classes(c->module->entry) : 0;
@@ -283,12 +285,10 @@ static void take_settings(train_options *o, compiled *c) {
 static vtb_status check_built(const char *path, const train_options *o, int classes,
                               const compiled *c) {
   const char *text = vtb_manifest_meta(vtb_artefact_manifest(c->file), "label_smoothing");
-  bool updates = vtb_program_find(c->step, VTB_UPDATE_SCALARS) >= 0, averages = false, sgd = false;
+  bool averages = vtb_optim_has_averages(c->step);
   int64_t have = 0;
   for (int i = 0; i < c->step->n_tensors; i++) {
     const vtb_tensor_info *t = &c->step->tensors[i];
-    averages |= t->io == VTB_IO_STATE && vtb_starts_with(t->name, "ema/");
-    sgd |= t->io == VTB_IO_STATE && vtb_starts_with(t->name, "optim/momentum/");
     if (t->io == VTB_IO_OUTPUT && t->rank == 2 && !have) have = t->dim[1];
   }
   if (have != classes) {
@@ -301,12 +301,8 @@ static vtb_status check_built(const char *path, const train_options *o, int clas
   if (o->smoothing > 0 && (!text || o->smoothing != strtod(text, NULL)))
     return cli_usage_error("train", "%s was built with --label-smoothing %s", path,
                            text ? text : "0");
-  if (updates && sgd != (o->rule == VTB_UPDATE_SGD))
-    return cli_usage_error(
-        "train", "on CUDA %s updates by %s, which is compiled: build it with --optimizer %s", path,
-        sgd ? "sgd" : "adamw", o->optimizer);
-  if (updates && averages != (o->ema > 0))
-    return cli_usage_error("train", "on CUDA %s was built %s averages: %s", path,
+  if (averages != (o->ema > 0))
+    return cli_usage_error("train", "%s was built %s averages: %s", path,
                            averages ? "with" : "without",
                            averages ? "--ema D is needed" : "build it with --ema");
   return VTB_OK;
@@ -338,6 +334,45 @@ static void free_compiled(compiled *c) {
   vtb_program_free(c->eval);
   vtb_artefact_close(c->file);
   cJSON_Delete(c->settings);
+  vtb_optimizer_free(&c->optimizer);
+  vtb_vec_free(&c->given);
+}
+
+/* A file's optimizer is compiled: it must be the one, and only its numbers can be set. */
+static vtb_status set_built(const char *text, compiled *c, vtb_error *err) {
+  vtb_optimizer_choice *o = &c->optimizer;
+  vtb_status status = vtb_optimizer_parse(text, o, err);
+  if (status == VTB_OK && strcmp(o->what, c->name) != 0)
+    return vtb_fail(err, VTB_E_USAGE,
+                    "the file updates by %s, which is compiled: build it with --optimizer %s",
+                    c->name, o->what);
+  for (size_t i = 0; i < o->defines.n && status == VTB_OK; i++) {
+    const char *given = o->defines.at[i], *eq = strchr(given, '=');
+    char *end;
+    vtb_setting s = {vtb_arena_strndup(&o->arena, given, (size_t)(eq - given)),
+                     strtod(eq + 1, &end)};
+    if (*end)
+      return vtb_fail(err, VTB_E_USAGE, "%s: of a built file only numbers can be set", given);
+    vtb_vec_push(&c->given, s);
+  }
+  return status;
+}
+
+/* The settings of the update: of a file those of --optimizer, of both --weight-decay. */
+static vtb_status take_optimizer(train_options *o, compiled *c, vtb_optim_config *out,
+                                 vtb_error *err) {
+  vtb_optim_name(c->step, c->name);
+  if (!o->optimizer) o->optimizer = c->name;
+  vtb_status status = c->file ? set_built(o->optimizer, c, err) : VTB_OK;
+  if (!isnan(o->decay))
+    vtb_vec_push(&c->given, ((vtb_setting){"decay", o->decay}));
+  else if (!vtb_optim_default(c->step, "decay", &o->decay))
+    o->decay = 0;
+  *out = (vtb_optim_config){.settings = c->given.at,
+                            .n_settings = (int)c->given.n,
+                            .clip_norm = o->clip,
+                            .ema_decay = o->ema};
+  return status;
 }
 
 static char *in_folder(const char *folder, const char *name) {
@@ -419,6 +454,7 @@ static vtb_status run_training(const char *what, train_options *o, vtb_dataset *
   curve history = {.progress = vtb_progress_to(stderr), .quiet = o->quiet};
   vtb_services *services = vtb_need(vtb_services_default((int)o->model.threads));
   vtb_strbuf recipe = {0};
+  status = take_optimizer(o, &c, &t.optim, &err);
   describe_recipe(what, o, &recipe);
   char *checkpoint = in_folder(o->out, "checkpoint.safetensors"),
        *weights = in_folder(o->out, "weights.safetensors");
@@ -431,17 +467,14 @@ static vtb_status run_training(const char *what, train_options *o, vtb_dataset *
   t.services = services;
   t.train_set = train;
   t.eval_set = test;
-  t.optim = vtb_optim_defaults(o->rule == VTB_UPDATE_SGD ? VTB_OPTIM_SGD : VTB_OPTIM_ADAMW);
-  t.optim.weight_decay = o->decay;
-  t.optim.clip_norm = o->clip;
-  t.optim.ema_decay = o->ema;
   t.schedule = (vtb_schedule){.kind = VTB_SCHEDULE_COSINE,
                               .base_lr = o->lr,
                               .final_lr = o->final_lr,
                               .warmup = (int64_t)(o->warmup * (double)updates),
                               .total = o->epochs * updates};
   t.epochs = o->epochs;
-  if (o->fit_seconds > 0) status = fit_schedule(&t, o->fit_seconds, updates, &err);
+  if (o->fit_seconds > 0 && status == VTB_OK)
+    status = fit_schedule(&t, o->fit_seconds, updates, &err);
   if (o->max_steps) t.max_steps = o->max_steps;
   t.max_seconds = o->max_seconds;
   t.seed = (uint64_t)o->seed;
@@ -535,9 +568,6 @@ vtb_status cli_cmd_train(int argc, char **argv) {
   if (rest.n != 1) return cli_usage_error("train", "one MODEL or built FILE is needed");
   if (!o.data)
     return cli_usage_error("train", "--data D is needed (for example: --data fashion-mnist)");
-  vtb_error err = {0};
-  if (vtb_compile_optimizer(o.optimizer, &o.rule, &err) != VTB_OK)
-    return cli_usage_error("train", "%s", err.text);
   cli_model_parsed(&o.model);
   signal(SIGINT, on_signal);
   signal(SIGTERM, on_signal);

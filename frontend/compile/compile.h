@@ -65,8 +65,10 @@ typedef struct vtb_compile_options {
   /* ---- training: the program is a step of it, whose tensors runtime/train/train.h describes */
   bool training;
   double label_smoothing;
-  const char *optimizer; /* on CUDA the step ends with this update: adamw, sgd; NULL: with none */
-  bool average;          /* and averages the weights */
+  /* The step ends with this update: adamw, sgd, lamb, lars, lion or a .vtb file, with settings if
+   * wanted, "lamb(beta1 = 0.95)"; NULL: with none. */
+  const char *optimizer;
+  bool average; /* which also averages the weights */
 
   /* ---- files: what vtb_compile_file() puts into them besides */
   int64_t eval_batch; /* with training: images a run of the inference program; 0: 4 x batch */

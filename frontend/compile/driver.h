@@ -37,9 +37,10 @@ typedef struct vtb_compilation {
   vtb_report *report;
   vtb_unit *unit;
   vtb_module *module;
-  const char *func;         /* what is compiled, in the module */
-  VTB_VEC(char *) settings; /* the defines that hold: the options' and those of the weights */
-  size_t n_before;          /* diagnostics of the report before it began */
+  const char *func;             /* what is compiled, in the module */
+  VTB_VEC(char *) settings;     /* the defines that hold: the options' and those of the weights */
+  size_t n_before;              /* diagnostics of the report before it began */
+  struct vtb_compilation *rule; /* whose optimiser is behind the training step; NULL: none */
 } vtb_compilation;
 
 /* more: overrides before the options', shapes of a block's inputs, whether it is training; may
@@ -53,8 +54,21 @@ VTB_MUST_USE vtb_status vtb_compilation_image_size(const vtb_compilation *c, int
 /* Runs a pipeline over the module. */
 VTB_MUST_USE vtb_status vtb_compilation_run(vtb_compilation *c, const char *pipeline);
 VTB_MUST_USE vtb_status vtb_compilation_graph(vtb_compilation *c);
-/* The training step becomes what is compiled. */
+/* The training step becomes what is compiled, with the update of the options' optimiser. */
 VTB_MUST_USE vtb_status vtb_compilation_train(vtb_compilation *c);
+/* The options' optimiser behind the step. */
+VTB_MUST_USE vtb_status vtb_compilation_update(vtb_compilation *c);
+
+/* "lamb(beta1 = 0.95)" taken apart; free it after failures too. */
+typedef struct vtb_optimizer_choice {
+  const char *what; /* a name or a file */
+  VTB_VEC(const char *) defines;
+  vtb_arena arena;
+} vtb_optimizer_choice;
+VTB_MUST_USE vtb_status vtb_optimizer_parse(const char *text, vtb_optimizer_choice *out,
+                                            vtb_error *err);
+void vtb_optimizer_free(vtb_optimizer_choice *o);
+
 /* The gradient of the entry's results `outs` by its arguments `wrt` (vtb_autodiff) becomes what
  * is compiled. */
 VTB_MUST_USE vtb_status vtb_compilation_gradient(vtb_compilation *c, const int *outs, int n_outs,
@@ -82,9 +96,6 @@ VTB_MUST_USE vtb_status vtb_compile_target(const char *name, bool interpreted,
 /* What code generation is told; whether the vendor's library is used where nobody said. */
 VTB_MUST_USE vtb_status vtb_compile_code(const vtb_target *target, const vtb_compile_options *o,
                                          vtb_codegen_options *out, vtb_error *err);
-/* adamw or sgd; NULL: no update. */
-VTB_MUST_USE vtb_status vtb_compile_optimizer(const char *name, vtb_update_rule *out,
-                                              vtb_error *err);
 /* Of the texts that a plan's sources rely on: kernels of a file are emulated only with those
  * they were built with. */
 uint64_t vtb_compile_library_hash(void);

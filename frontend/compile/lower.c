@@ -1,5 +1,6 @@
 /* From a module to a module that code is made of: the pipelines, the training step. */
 #include "frontend/compile/driver.h"
+#include "ir/update.h"
 
 static vtb_status run(vtb_compilation *c, vtb_pass_context context, const char *pipeline) {
   const vtb_compile_options *o = &c->options;
@@ -43,7 +44,7 @@ vtb_status vtb_compilation_train(vtb_compilation *c) {
   if (status != VTB_OK) return status;
   c->module->entry = train;
   c->func = train->name;
-  return VTB_OK;
+  return c->options.optimizer ? vtb_compilation_update(c) : VTB_OK;
 }
 
 vtb_status vtb_compilation_gradient(vtb_compilation *c, const int *outs, int n_outs, const int *wrt,
@@ -68,11 +69,17 @@ vtb_status vtb_compilation_open(vtb_compilation *c, const vtb_compile_options *o
 vtb_status vtb_compilation_lower(const vtb_compilation *c, const vtb_target *target,
                                  const vtb_codegen_options *code, int64_t batch,
                                  vtb_compilation *lowered) {
+  *lowered = (vtb_compilation){.options = c->options, .report = c->report};
+  if (c->module->entry && c->module->entry->kind == VTB_FUNC_RULE)
+    return vtb_fail(&c->report->error, VTB_E_USAGE,
+                    "%s is an optimizer, which runs behind a training step: vertebra train MODEL "
+                    "--optimizer NAME",
+                    c->module->entry->name);
   vtb_pass_context context = {.batch = batch,
                               .target = target,
                               .precision = code->precision,
                               .library = code->library,
-                              .updates = code->update != VTB_UPDATE_NONE};
+                              .updates = vtb_has_update(vtb_module_find(c->module, c->func))};
   *lowered = (vtb_compilation){.options = c->options,
                                .report = c->report,
                                .module = vtb_module_clone(c->module),

@@ -25,24 +25,12 @@ vtb_status vtb_compile_target(const char *name, bool interpreted, const vtb_targ
   return VTB_E_USAGE;
 }
 
-vtb_status vtb_compile_optimizer(const char *name, vtb_update_rule *out, vtb_error *err) {
-  *out = VTB_UPDATE_NONE;
-  if (!name) return VTB_OK;
-  bool adamw = strcmp(name, "adamw") == 0;
-  if (!adamw && strcmp(name, "sgd") != 0)
-    return vtb_fail(err, VTB_E_USAGE, "unknown optimizer '%s'; there are adamw and sgd", name);
-  *out = adamw ? VTB_UPDATE_ADAMW : VTB_UPDATE_SGD;
-  return VTB_OK;
-}
-
 vtb_status vtb_compile_code(const vtb_target *target, const vtb_compile_options *o,
                             vtb_codegen_options *out, vtb_error *err) {
   const vtb_backend *backend = vtb_backend_of(target);
-  *out = (vtb_codegen_options){.average = o->training && o->average, .profile = o->profile};
+  *out = (vtb_codegen_options){.profile = o->profile};
   vtb_status status = vtb_precision_find(o->precision, &out->precision, err);
   if (status == VTB_OK) status = vtb_target_knows(target, out->precision, err);
-  if (status == VTB_OK && o->training)
-    status = vtb_compile_optimizer(o->optimizer, &out->update, err);
   if (status != VTB_OK || !backend || o->library == VTB_LIBRARY_NO) return status;
   out->library = o->library == VTB_LIBRARY_YES || (backend->library && backend->library());
   return VTB_OK;

@@ -201,7 +201,7 @@ typedef struct vtb_type_expr {
 
 typedef struct vtb_state_decl {
   vtb_name name;
-  vtb_type_expr *type; /* SHAPE */
+  vtb_type_expr *type; /* SHAPE; NULL in optimizers */
 } vtb_state_decl;
 
 struct vtb_stmt {
@@ -274,7 +274,8 @@ typedef struct vtb_param_list {
 } vtb_param_list;
 
 /* kind CONST: value. PRESET: value (a CALL of a model or another preset), aliases.
- * FN, BLOCK, MODEL: params, body. RECURRENCE: params, results (SHAPE each), body. */
+ * FN, BLOCK, MODEL: params, body. RECURRENCE: params, results (SHAPE each), body.
+ * OPTIMIZER: params, body. */
 struct vtb_decl {
   vtb_decl_kind kind;
   vtb_name name;

@@ -294,7 +294,9 @@ static void print_stmt(printer *p, const vtb_stmt *s) {
   case VTB_STMT_STATE:
     text(p, "(state");
     for (size_t i = 0; i < s->u.state.n; i++) {
-      vtb_strbuf_printf(p->out, " %s ", s->u.state.at[i]->name.text);
+      vtb_strbuf_printf(p->out, " %s", s->u.state.at[i]->name.text);
+      if (!s->u.state.at[i]->type) continue;
+      text(p, " ");
       print_type(p, s->u.state.at[i]->type);
     }
     text(p, ")");

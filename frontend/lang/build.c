@@ -313,7 +313,8 @@ vtb_stmt *vtb__stmt_values(vtb_parse *p, vtb_stmt_kind kind, vtb_list *values, v
 vtb_stmt *vtb__stmt_state(vtb_parse *p, vtb_list *states, vtb_loc loc) {
   int depth = 0;
   for (size_t i = 0; i < states->n; i++)
-    depth = max2(depth, deepest(&((vtb_state_decl *)states->at[i])->type->dims));
+    if (((vtb_state_decl *)states->at[i])->type)
+      depth = max2(depth, deepest(&((vtb_state_decl *)states->at[i])->type->dims));
   vtb_stmt *s = stmt_at(p, VTB_STMT_STATE, depth, loc);
   s->u.state.at = (vtb_state_decl **)states->at;
   s->u.state.n = states->n;

@@ -65,7 +65,8 @@ static vtb__val b_reduce(vtb__eval *e, vtb__args *a) {
   if (!v || !reduce_axis(e, a, x, &axis, &tokens)) return VTB__ERR;
   vtb_builder *b = vtb__at(e, a->span);
   if (!b) return VTB__ERR;
-  bool keep = !tokens && !e->frame->step, is_max = strcmp(a->name, "amax") == 0;
+  bool whole = e->frame->step || e->frame->func->kind == VTB_FUNC_RULE;
+  bool keep = !tokens && !whole, is_max = strcmp(a->name, "amax") == 0;
   vtb_value *r = vtb_b_reduce(b, is_max ? VTB_OP_reduce_max : VTB_OP_reduce_sum, v, &axis, 1, keep);
   vtb__val y = vtb__tensor(r, tokens ? NULL : x.u.t.layout);
   if (strcmp(a->name, "mean") != 0 || y.kind == VTB__ERROR) return y;

@@ -378,8 +378,9 @@ static vtb__val statement(vtb__eval *e, const vtb_stmt *s, bool last) {
     yield(e, s);
     break;
   case VTB_STMT_STATE:
+    if (e->frame && e->frame->func->kind == VTB_FUNC_RULE) break; /* bound already */
     if (!e->frame || !e->frame->step)
-      misplaced(e, s->span, "state", "the body of a recurrence");
+      misplaced(e, s->span, "state", "the body of a recurrence or an optimizer");
     else
       declare_states(e, s);
     break;

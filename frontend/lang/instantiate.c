@@ -32,6 +32,8 @@ static const vtb_decl *default_entry(vtb__eval *e) {
     if (root->decls.at[i]->kind == VTB_DECL_MODEL) found = root->decls.at[i];
   for (size_t i = root->decls.n; !found && i-- > 0;)
     if (root->decls.at[i]->kind == VTB_DECL_PRESET) found = root->decls.at[i];
+  for (size_t i = root->decls.n; !found && i-- > 0;)
+    if (root->decls.at[i]->kind == VTB_DECL_OPTIMIZER) found = root->decls.at[i];
   if (!found)
     vtb__report(e, VTB_DIAG_NO_ENTRY, (vtb_span){.source = root->source}, "'%s' declares no model",
                 root->source->path);
@@ -45,8 +47,8 @@ static const vtb_decl *find_entry(vtb__eval *e, const char *name) {
   if (d && d->kind != VTB_DECL_CONST) return d;
   const vtb_file *root = e->unit->files.at[0];
   vtb__report(e, VTB_DIAG_UNKNOWN_ENTRY, (vtb_span){.source = root->source},
-              "'%s' declares no model, preset, block, fn or recurrence '%s'", root->source->path,
-              name);
+              "'%s' declares no model, preset, block, fn, recurrence or optimizer '%s'",
+              root->source->path, name);
   const char **names;
   size_t n = vtb__file_names(root, &names);
   vtb__suggest_help(e, name, names, n);
@@ -221,6 +223,14 @@ static bool let_equal(vtb__eval *e, vtb__val let, vtb__val config) {
   return vtb__val_equal(let, config);
 }
 
+static void list_hyperparameters(vtb__eval *e, const vtb_decl *d) {
+  vtb_strbuf text = {0};
+  for (size_t i = 0; i < d->params.n; i++)
+    vtb_strbuf_printf(&text, "%s%s", i ? ", " : "", d->params.at[i]->name.text);
+  vtb_diag_help(e->diags, "its hyperparameters are %s", text.at ? text.at : "none");
+  vtb_strbuf_free(&text);
+}
+
 static void unknown_setting(vtb__eval *e, const entry *n, const setting *s, const vtb__env *lets) {
   const char *kind = vtb__decl_kind_text(n->decl->kind);
   VTB_VEC(const char *) names = {0};
@@ -239,6 +249,7 @@ static void unknown_setting(vtb__eval *e, const entry *n, const setting *s, cons
     vtb__report(e, VTB_DIAG_UNKNOWN_OVERRIDE, s->x->span, "%s '%s' has no hyperparameter '%s'",
                 kind, n->decl->name.text, s->o->name);
   vtb__suggest_help(e, s->o->name, names.at, names.n);
+  if (n->decl->kind == VTB_DECL_OPTIMIZER && !e->stopped) list_hyperparameters(e, n->decl);
   vtb_vec_free(&names);
 }
 
@@ -480,9 +491,9 @@ static bool recurrence_fact(vtb__eval *e, entry *n, setting *s, const vtb__entry
   return true;
 }
 
-static void run_recurrence(vtb__eval *e, entry *n) {
+/* Hyperparameters that nobody set. */
+static void take_defaults(vtb__eval *e, entry *n) {
   const vtb_decl *d = n->decl;
-  vtb__entry_values v = {.values = n->values, .mode = VTB__NIL};
   for (size_t i = 0; i < d->params.n; i++) {
     const vtb_param *p = d->params.at[i];
     if (p->type->kind == VTB_TYPE_SHAPE || n->set[i]) continue;
@@ -492,6 +503,12 @@ static void run_recurrence(vtb__eval *e, entry *n) {
       vtb__report(e, VTB_DIAG_MISSING_ARGUMENT, p->span, "hyperparameter '%s' has no value",
                   p->name.text);
   }
+}
+
+static void run_recurrence(vtb__eval *e, entry *n) {
+  const vtb_decl *d = n->decl;
+  vtb__entry_values v = {.values = n->values, .mode = VTB__NIL};
+  take_defaults(e, n);
   for (size_t i = 0; i < n->n_settings; i++) {
     setting *s = &n->settings[i];
     bool mode = strcmp(s->o->name, "mode") == 0 || strcmp(s->o->name, "form") == 0;
@@ -512,6 +529,14 @@ static void run_recurrence(vtb__eval *e, entry *n) {
     if (!n->settings[i].used && n->settings[i].o->from_config)
       recurrence_fact(e, n, &n->settings[i], &v);
   check_lets(e, n, e->step_env);
+}
+
+/* ---- optimizers ------------------------------------------------------------------------------ */
+
+static void run_optimizer(vtb__eval *e, entry *n) {
+  take_defaults(e, n);
+  check_lets(e, n, NULL);
+  if (e->diags->n_errors == e->errors_before) vtb__optimizer_entry(e, n->decl, n->values);
 }
 
 /* ---- the module ------------------------------------------------------------------------------ */
@@ -550,7 +575,9 @@ static void run_entry(vtb__eval *e, const char *name) {
   const vtb_decl *d = find_entry(e, name);
   if (!d || !resolve_presets(e, d, &n) || !parse_settings(e, &n) || !apply_settings(e, &n)) return;
   vtb__frame frame = {.is_model = true};
-  frame.func = vtb_func_new(e->module, d->name.text, VTB_FUNC_PLAIN, n.decl->name.span);
+  bool optimizer = n.decl->kind == VTB_DECL_OPTIMIZER;
+  frame.func = vtb_func_new(e->module, d->name.text, optimizer ? VTB_FUNC_RULE : VTB_FUNC_PLAIN,
+                            n.decl->name.span);
   frame.b = (vtb_builder){.module = e->module, .func = frame.func, .diags = e->diags};
   frame.calls = e->calls;
   e->frame = &frame;
@@ -559,6 +586,8 @@ static void run_entry(vtb__eval *e, const char *name) {
     run_model(e, &n);
   else if (n.decl->kind == VTB_DECL_RECURRENCE)
     run_recurrence(e, &n);
+  else if (optimizer)
+    run_optimizer(e, &n);
   else
     run_function(e, &n);
   if (e->diags->n_errors == e->errors_before) {

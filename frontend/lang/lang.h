@@ -72,7 +72,8 @@ typedef enum vtb_decl_kind {
   VTB_DECL_BLOCK,
   VTB_DECL_FN,
   VTB_DECL_RECURRENCE,
-  VTB_DECL_CONST
+  VTB_DECL_CONST,
+  VTB_DECL_OPTIMIZER
 } vtb_decl_kind;
 typedef struct vtb_decl_info {
   vtb_decl_kind kind;

@@ -21,7 +21,7 @@ static const int after_expression[] = {DOT, TILDE, LBRACKET, LPAREN, 0};
 static const int name_words[] = {STATE, INPUT,  OUTPUT,   TAP,    EACH,
                                  ALIAS, SUFFIX, NO_DECAY, BUFFER, 0};
 static const int op_assigns[] = {ADD_ASSIGN, SUB_ASSIGN, MUL_ASSIGN, DIV_ASSIGN, 0};
-static const int declarations[] = {USE, CONST, FN, BLOCK, RECURRENCE, MODEL, PRESET, 0};
+static const int declarations[] = {USE, CONST, FN, BLOCK, RECURRENCE, OPTIMIZER, MODEL, PRESET, 0};
 static const int statements[] = {LET, REPEAT, IF, SCOPE, RETURN, YIELD, ASSERT, 0};
 
 static void leave_out(token_set *s, const int *kinds) {

@@ -51,7 +51,7 @@ static void vtb__yyerror(const vtb_loc *loc, vtb_parse *p, const char *text);
 %token <const char *> IDENT "a name"
 %token <vtb_expr *> NUMBER "a number" STRING "a string"
 
-%token USE "'use'" CONST "'const'" FN "'fn'" BLOCK "'block'" RECURRENCE "'recurrence'" MODEL "'model'" PRESET "'preset'"
+%token USE "'use'" CONST "'const'" FN "'fn'" BLOCK "'block'" RECURRENCE "'recurrence'" OPTIMIZER "'optimizer'" MODEL "'model'" PRESET "'preset'"
 %token LET "'let'" PARAM "'param'" REPEAT "'repeat'" AS "'as'" SCOPE "'scope'" IF "'if'" ELSE "'else'"
 %token RETURN "'return'" YIELD "'yield'" ASSERT "'assert'" ALONG "'along'" ONE_OF "'one of'"
 %token AND "'and'" OR "'or'" NOT "'not'" TRUE "'true'" FALSE "'false'"
@@ -109,6 +109,7 @@ decl: USE dotted { vtb__add_use(p, $2); }
     | FN name params block { vtb__add_decl(p, VTB_DECL_FN, $2, $3, NULL, &$4, @$); }
     | BLOCK name params block { vtb__add_decl(p, VTB_DECL_BLOCK, $2, $3, NULL, &$4, @$); }
     | MODEL name params block { vtb__add_decl(p, VTB_DECL_MODEL, $2, $3, NULL, &$4, @$); }
+    | OPTIMIZER name params block { vtb__add_decl(p, VTB_DECL_OPTIMIZER, $2, $3, NULL, &$4, @$); }
     | RECURRENCE name params ARROW results block { vtb__add_decl(p, VTB_DECL_RECURRENCE, $2, $3, $5, &$6, @$); }
     | error { RESUME; }
     ;
@@ -208,7 +209,9 @@ scope_stmt: SCOPE expr block { $$ = vtb__stmt_scope(p, $2, $3, @$); };
 states: state { $$ = vtb__list_add(p, vtb__list(p), $1); }
       | states COMMA state { $$ = vtb__list_add(p, $1, $3); }
       ;
-state: name COLON shape { $$ = vtb__state(p, $1, $3); };
+state: name COLON shape { $$ = vtb__state(p, $1, $3); }
+     | name { $$ = vtb__state(p, $1, NULL); }
+     ;
 
 /* What may stand right of '=': an expression, or a construct in braces with its last value. */
 rhs: expr

@@ -7,7 +7,7 @@ typedef struct place {
   vtb_parse *p;
   vtb_decl_kind kind;
   bool in_value; /* inside a block used as a value, which return ends */
-  bool in_repeat;
+  bool in_repeat, in_condition;
 } place;
 
 static void check_list(place at, const vtb_stmt_list *l);
@@ -29,8 +29,26 @@ static void check_value_block(place at, const vtb_stmt_list *l) {
   check_list(at, l);
 }
 
+/* A recurrence's states have axes; an optimizer's have the shape of the tensor that is updated, and
+ * stand in its body itself, whatever its hyperparameters say. */
+static void check_states(place at, const vtb_stmt *s) {
+  bool axes = at.kind == VTB_DECL_RECURRENCE;
+  if (!axes && at.in_condition) misplaced(at, s->span, "state", "directly in the optimizer's body");
+  for (size_t i = 0; i < s->u.state.n; i++) {
+    const vtb_state_decl *d = s->u.state.at[i];
+    if ((d->type != NULL) == axes) continue;
+    vtb__error(at.p, (vtb_loc){d->name.span.begin, d->name.span.end}, VTB_DIAG_STATE_AXES,
+               axes ? "state '%s' has no axes" : "state '%s' has axes", d->name.text);
+    vtb_diag_help(at.p->diags,
+                  axes ? "write 'state %s: [K]', or [] for one number"
+                       : "write 'state %s': it has the shape of w",
+                  d->name.text);
+  }
+}
+
 static void check_stmt(place at, const vtb_stmt *s) {
-  bool recurrence = at.kind == VTB_DECL_RECURRENCE, model = at.kind == VTB_DECL_MODEL;
+  bool optimizer = at.kind == VTB_DECL_OPTIMIZER, model = at.kind == VTB_DECL_MODEL;
+  bool recurrence = at.kind == VTB_DECL_RECURRENCE, equations = recurrence || optimizer;
   switch (s->kind) {
   case VTB_STMT_EXPR:
     check_expr(at, s->u.value);
@@ -53,26 +71,30 @@ static void check_stmt(place at, const vtb_stmt *s) {
     check_expr(at, s->u.named.value);
     break;
   case VTB_STMT_TAP:
+    if (optimizer) misplaced(at, s->span, "tap", "in a model, block, fn or recurrence");
     check_expr(at, s->u.named.value);
     break;
   case VTB_STMT_REPEAT:
-    if (recurrence) misplaced(at, s->span, "repeat", "in a model, block or fn");
+    if (equations) misplaced(at, s->span, "repeat", "in a model, block or fn");
     check_expr(at, s->u.repeat.count);
     at.in_repeat = true;
     check_list(at, &s->u.repeat.body);
     break;
   case VTB_STMT_IF:
     check_expr(at, s->u.cond.test);
+    at.in_condition = true;
     check_list(at, &s->u.cond.yes);
     check_list(at, &s->u.cond.no);
     break;
   case VTB_STMT_SCOPE:
-    if (recurrence) misplaced(at, s->span, "scope", "in a model, block or fn");
+    if (equations) misplaced(at, s->span, "scope", "in a model, block or fn");
     check_list(at, &s->u.scope.body);
     break;
   case VTB_STMT_RETURN:
     if (recurrence)
       misplaced(at, s->span, "return", "in a block or fn; recurrences yield");
+    else if (optimizer)
+      misplaced(at, s->span, "return", "in a block or fn; optimizers assign to w and their states");
     else if (model && !at.in_value)
       misplaced(at, s->span, "return", "in a block or fn; models have outputs");
     check_exprs(at, &s->u.values);
@@ -82,7 +104,10 @@ static void check_stmt(place at, const vtb_stmt *s) {
     check_exprs(at, &s->u.values);
     break;
   case VTB_STMT_STATE:
-    if (!recurrence) misplaced(at, s->span, "state", "in a recurrence");
+    if (!recurrence && !optimizer)
+      misplaced(at, s->span, "state", "in a recurrence or an optimizer");
+    else
+      check_states(at, s);
     break;
   case VTB_STMT_ASSERT:
     check_expr(at, s->u.check.test);
@@ -95,7 +120,7 @@ static void check_list(place at, const vtb_stmt_list *l) {
 }
 
 static void check_expr(place at, const vtb_expr *e) {
-  bool recurrence = at.kind == VTB_DECL_RECURRENCE;
+  bool equations = at.kind == VTB_DECL_RECURRENCE || at.kind == VTB_DECL_OPTIMIZER;
   if (!e) return;
   switch (e->kind) {
   case VTB_EXPR_INTERP:
@@ -126,11 +151,11 @@ static void check_expr(place at, const vtb_expr *e) {
     check_expr(at, e->u.cond.no);
     break;
   case VTB_EXPR_PARAM:
-    if (recurrence) misplaced(at, e->span, "param", "in a model, block or fn");
+    if (equations) misplaced(at, e->span, "param", "in a model, block or fn");
     check_exprs(at, &e->u.param.dims);
     break;
   case VTB_EXPR_ALONG:
-    if (recurrence) misplaced(at, e->span, "along", "in a model, block or fn");
+    if (equations) misplaced(at, e->span, "along", "in a model, block or fn");
     check_expr(at, e->u.along.path);
     check_value_block(at, &e->u.along.body);
     break;

@@ -95,6 +95,7 @@ bool vtb__is_declaration_word(int kind) {
   case FN:
   case BLOCK:
   case RECURRENCE:
+  case OPTIMIZER:
   case MODEL:
   case PRESET:
     return true;

@@ -356,6 +356,9 @@ char vtb__axis_letter(const char *axis, const char *used);
  * for n + 1. */
 void vtb__axis_letters(const vtb_type *t, int n, const char *used, char *out);
 
+/* optimizer.c: the rule of an optimizer as the frame's function; values by parameter. */
+void vtb__optimizer_entry(vtb__eval *e, const vtb_decl *d, const vtb__val *values);
+
 /* update.c: records that `buffer`, an argument of the current function, becomes `value`. False
  * after an error. */
 bool vtb__add_update(vtb__eval *e, const vtb_value *buffer, vtb_value *value, vtb_span span);

@@ -9,7 +9,7 @@
  *
  * Memory of a run: one buffer a tensor (arguments, then returns; 256-byte aligned), the workspace
  * (256-byte aligned, contents undefined at the start), the constants (256-byte aligned, read only)
- * and, of plans that update parameters (runtime/train/update.h), the state (256-byte aligned, zero
+ * and, of plans that update parameters (runtime/base/update.h), the state (256-byte aligned, zero
  * at first), which stays from run to run and in which tensors may have their place. Steps run one
  * after another in order: step i sees everything steps before it wrote. A run whose parameters and
  * buffers are those of the run before, in the same workspace, may begin behind the prepared steps.
@@ -77,7 +77,7 @@ typedef struct vtb_launch_gemm {
 } vtb_launch_gemm;
 
 typedef struct vtb_launch_plan {
-  int32_t n_tensors; /* arguments first, then returns, then an update's: as in a vtb_program */
+  int32_t n_tensors; /* arguments first, then returns: as in a vtb_program */
   vtb_tensor_info *tensors;
   /* one a tensor: its first byte in the state, or -1: a buffer of its own. NULL: all -1 */
   int64_t *place;

@@ -20,14 +20,17 @@ typedef enum vtb_io {
   VTB_IO_GRAD_IN,
   VTB_IO_OUTPUT,
   VTB_IO_GRAD_OUT,
-  /* a return: what the buffer that "updated.<buffer>" names is after a training step that counts */
+  /* a return: what the tensor that "updated.<tensor>" names is after a training step; it may share
+   * that tensor's memory */
   VTB_IO_UPDATE,
-  /* what an update remembers: of programs that update their parameters (runtime/train/update.h) */
+  /* what an update remembers: of programs that update their parameters (runtime/base/update.h) */
   VTB_IO_STATE
 } vtb_io;
 
 typedef struct vtb_tensor_info {
-  const char *name; /* official name; adjoints are "d:<name>", updates "updated.<name>" */
+  /* official name; adjoints, and what a buffer is to become, are "d:<name>", updates
+   * "updated.<name>" */
+  const char *name;
   vtb_io io;
   bool is_int; /* i32, else f32 */
   int rank;
@@ -81,7 +84,7 @@ typedef struct vtb_program {
   void (*keep)(void *owner, unsigned roles);
   /* vtb_program_exchange() */
   vtb_status (*exchange)(void *owner, void *const *args, bool in, vtb_error *err);
-  int n_tensors; /* arguments, returns, then what an update adds */
+  int n_tensors; /* arguments, then returns */
   vtb_tensor_info *tensors;
   /* one a tensor: it stays on the device, and runs copy it neither in nor out; NULL: none */
   const bool *resident;

@@ -30,8 +30,8 @@ static vtb_status check_inputs(const vtb_bound *b, vtb_error *err) {
   const vtb_program *p = b->program;
   for (int i = 0; i < p->n_tensors; i++) {
     vtb_io io = p->tensors[i].io;
-    bool known =
-        i == b->image || i == b->labels || i == b->seed || i == b->scalars || i == b->scale;
+    bool known = i == b->image || i == b->labels || i == b->seed || i == b->scale ||
+                 vtb_starts_with(p->tensors[i].name, "update.");
     if ((io == VTB_IO_INPUT && !known) || io == VTB_IO_GRAD_IN)
       return vtb_fail(err, VTB_E_INPUT,
                       "the model has an input \"%s\" that a classifier's data set cannot fill",
@@ -48,18 +48,15 @@ static vtb_status check_training(const vtb_bound *b, vtb_error *err) {
                     "the training program has no integer input \"labels\" of one value a sample");
   if (b->loss < 0 || vtb_tensor_info_count(&p->tensors[b->loss]) != 1)
     return vtb_fail(err, VTB_E_INPUT, "the training program has no output \"loss\" of one value");
-  if ((b->scalars >= 0) != (b->result >= 0) ||
-      (b->result >= 0 && vtb_tensor_info_count(&p->tensors[b->result]) != VTB_N_RESULTS) ||
-      (b->scale >= 0 && vtb_tensor_info_count(&p->tensors[b->scale]) != 1))
+  if (b->scale >= 0 && vtb_tensor_info_count(&p->tensors[b->scale]) != 1)
     return vtb_fail(err, VTB_E_INPUT,
-                    "the training program updates its parameters in a way that is not known here");
+                    "the training program's \"" VTB_LOSS_SCALE "\" is not one number");
   return VTB_OK;
 }
 
 vtb_status vtb__bound_find(vtb_bound *b, const vtb_program *p, const char *image,
                            const char *logits, bool training, vtb_error *err) {
-  *b =
-      (vtb_bound){.program = p, .labels = -1, .loss = -1, .scalars = -1, .result = -1, .scale = -1};
+  *b = (vtb_bound){.program = p, .labels = -1, .loss = -1, .scale = -1};
   b->image = image ? find_role(p, image, VTB_IO_INPUT) : find_image(p);
   b->logits = logits ? find_role(p, logits, VTB_IO_OUTPUT) : find_logits(p);
   b->seed = find_role(p, "seed", VTB_IO_INPUT);
@@ -69,8 +66,6 @@ vtb_status vtb__bound_find(vtb_bound *b, const vtb_program *p, const char *image
   if (training) {
     b->labels = find_role(p, "labels", VTB_IO_INPUT);
     b->loss = find_role(p, "loss", VTB_IO_OUTPUT);
-    b->scalars = find_role(p, VTB_UPDATE_SCALARS, VTB_IO_INPUT);
-    b->result = find_role(p, VTB_UPDATE_RESULT, VTB_IO_OUTPUT);
     b->scale = find_role(p, VTB_LOSS_SCALE, VTB_IO_INPUT);
     vtb_status status = check_training(b, err);
     if (status != VTB_OK) return status;

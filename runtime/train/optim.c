@@ -1,406 +1,370 @@
-/* Optimisers over a list of parameters cut into pieces of fixed size.
- *
- * Pieces are the unit of work and of summation: which thread takes a piece changes nothing, because
- * every piece writes its own elements and its own partial sum, and partial sums are added in piece
- * order.
- */
+/* See optim.h. */
 #include "runtime/train/optim.h"
-
-#include "runtime/train/update.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIECE = 1 << 14, MAX_STATES = 2 };
-
-typedef struct piece {
-  int param;
-  int64_t begin, end;
-} piece;
+static const char updated[] = "updated.", average_of[] = "ema/";
 
 struct vtb_optim {
-  vtb_optim_config config;
-  const vtb_services *services;
-  vtb_optim_param *params; /* names are copies */
-  int n_params;
-  float **state[MAX_STATES]; /* [state][param] */
-  float **ema;               /* NULL without */
-  piece *pieces;
-  int64_t n_pieces;
-  double *sums; /* one a piece */
+  const vtb_program *program;
+  void **args;
+  enum { GIVEN, OWNED, SHARED } * made; /* by tensor: who made its buffer */
+  int scalars, rates, verdict, correct;
+  int *trained, n_trained;   /* numbers of tensors */
+  char name[VTB_OPTIM_NAME]; /* the optimiser's */
+  double clip_norm, ema_decay;
   int64_t steps;
-  double scale; /* of the gradients */
 };
 
-static const char *const state_names[2][MAX_STATES] = {
-    [VTB_OPTIM_ADAMW] = {"m", "v"},
-    [VTB_OPTIM_SGD] = {"momentum", NULL},
-};
-static const char *const kind_names[] = {[VTB_OPTIM_ADAMW] = "adamw", [VTB_OPTIM_SGD] = "sgd"};
-
-vtb_optim_config vtb_optim_defaults(vtb_optim_kind kind) {
-  vtb_optim_config c = {.kind = kind, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .momentum = 0.9};
-  c.weight_decay = kind == VTB_OPTIM_ADAMW ? 0.05 : 0;
-  return c;
+bool vtb_optim_is_inside(const vtb_program *p) {
+  return vtb_program_find(p, VTB_UPDATE_SCALARS) >= 0;
 }
 
-/* ---- making ---------------------------------------------------------------------------------- */
-
-static int n_states(const vtb_optim_config *c) {
-  if (c->kind == VTB_OPTIM_ADAMW) return 2;
-  return c->momentum != 0 ? 1 : 0;
+bool vtb_optim_has_averages(const vtb_program *p) {
+  for (int i = 0; i < p->n_tensors; i++)
+    if (p->tensors[i].io == VTB_IO_STATE && vtb_starts_with(p->tensors[i].name, average_of))
+      return true;
+  return false;
 }
 
-/* A zeroed buffer a parameter; false when out of memory. */
-static bool make_buffers(const vtb_optim *o, float ***out) {
-  *out = calloc((size_t)o->n_params, sizeof **out);
-  if (!*out) return false;
-  for (int i = 0; i < o->n_params; i++) {
-    size_t bytes = (size_t)o->params[i].count * sizeof(float);
-    (*out)[i] = vtb_aligned_alloc(bytes);
-    if (!(*out)[i]) return false;
-    memset((*out)[i], 0, bytes);
+/* ---- scalars ---- */
+
+/* A double is two floats to 48 bits. */
+static void put_scalar(vtb_optim *o, int row, double v) {
+  float *at = (float *)o->args[o->scalars] + 2 * row;
+  at[0] = (float)v;
+  at[1] = isfinite(v) ? (float)(v - (double)at[0]) : 0;
+}
+
+/* A word of the scalars' initialiser behind the optimiser's name: "t", ..., "beta1=0.9". */
+typedef struct row {
+  int number;               /* -1 before the first */
+  const char *name, *value; /* in the text; value NULL: no hyperparameter */
+  size_t length;            /* of the name */
+} row;
+
+static row first_row(const vtb_program *p, int scalars) {
+  return (row){.number = -1, .name = p->tensors[scalars].init};
+}
+
+static bool next_row(row *r) {
+  r->name += strcspn(r->name, " ");
+  r->name += strspn(r->name, " ");
+  r->number++;
+  r->length = strcspn(r->name, " =");
+  r->value = r->name[r->length] == '=' ? r->name + r->length + 1 : NULL;
+  return *r->name != 0;
+}
+
+static bool is_named(const row *r, const char *name) {
+  return r->value && strlen(name) == r->length && strncmp(name, r->name, r->length) == 0;
+}
+
+bool vtb_optim_default(const vtb_program *p, const char *name, double *value) {
+  int scalars = vtb_program_find(p, VTB_UPDATE_SCALARS);
+  if (scalars < 0 || !p->tensors[scalars].init) return false;
+  for (row r = first_row(p, scalars); next_row(&r);) {
+    if (!is_named(&r, name)) continue;
+    *value = strtod(r.value, NULL);
+    return true;
   }
-  return true;
+  return false;
 }
 
-/* False when out of memory. */
-static bool cut_pieces(vtb_optim *o) {
-  VTB_VEC(piece) v = {0};
-  bool enough = true;
-  for (int i = 0; i < o->n_params; i++)
-    for (int64_t at = 0; enough && at < o->params[i].count; at += PIECE) {
-      int64_t end = at + PIECE < o->params[i].count ? at + PIECE : o->params[i].count;
-      enough = vtb_vec_try_push(&v, ((piece){i, at, end}));
-    }
-  o->pieces = v.at;
-  o->n_pieces = (int64_t)v.n;
-  o->sums = calloc(v.n + 1, sizeof *o->sums);
-  return enough && o->sums;
+void vtb_optim_name(const vtb_program *p, char name[VTB_OPTIM_NAME]) {
+  int scalars = vtb_program_find(p, VTB_UPDATE_SCALARS);
+  const char *init = scalars < 0 ? NULL : p->tensors[scalars].init;
+  snprintf(name, VTB_OPTIM_NAME, "%.*s", init ? (int)strcspn(init, " ") : 0, init ? init : "");
+}
+
+static vtb_status unknown_setting(const vtb_optim *o, const char *name, vtb_error *err) {
+  char names[256] = "";
+  size_t n = 0;
+  for (row r = first_row(o->program, o->scalars); next_row(&r) && n < sizeof names;)
+    if (r.value)
+      n += (size_t)snprintf(names + n, sizeof names - n, "%s%.*s", n ? ", " : "", (int)r.length,
+                            r.name);
+  return vtb_fail(err, VTB_E_INPUT, "optimiser %s has no hyperparameter %s: there are %s", o->name,
+                  name, n ? names : "none");
+}
+
+static vtb_status take_setting(vtb_optim *o, const vtb_setting *s, vtb_error *err) {
+  if (!isfinite(s->value))
+    return vtb_fail(err, VTB_E_INPUT, "optimiser: %s is not a number", s->name);
+  for (row r = first_row(o->program, o->scalars); next_row(&r);) {
+    if (!is_named(&r, s->name)) continue;
+    put_scalar(o, r.number, s->value);
+    return VTB_OK;
+  }
+  return unknown_setting(o, s->name, err);
+}
+
+static vtb_status take_settings(vtb_optim *o, const vtb_optim_config *c, vtb_error *err) {
+  vtb_status status = VTB_OK;
+  for (row r = first_row(o->program, o->scalars); next_row(&r);)
+    if (r.value) put_scalar(o, r.number, strtod(r.value, NULL));
+  for (int i = 0; i < c->n_settings && status == VTB_OK; i++)
+    status = take_setting(o, &c->settings[i], err);
+  return status;
 }
 
 static vtb_status check_config(const vtb_optim_config *c, vtb_error *err) {
-  const struct {
-    const char *name;
-    double value;
-    bool fraction;
-  } numbers[] = {{"beta1", c->beta1, true},         {"beta2", c->beta2, true},
-                 {"momentum", c->momentum, true},   {"EMA decay", c->ema_decay, true},
-                 {"epsilon", c->eps, false},        {"weight decay", c->weight_decay, false},
-                 {"clip norm", c->clip_norm, false}};
-  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-    if (!(numbers[i].value >= 0) || isinf(numbers[i].value))
-      return vtb_fail(err, VTB_E_INPUT, "optimiser: %s must not be negative, it is %g",
-                      numbers[i].name, numbers[i].value);
-    if (numbers[i].fraction && !(numbers[i].value < 1))
-      return vtb_fail(err, VTB_E_INPUT, "optimiser: %s must be below 1, it is %g", numbers[i].name,
-                      numbers[i].value);
+  if (!(c->ema_decay >= 0 && c->ema_decay < 1))
+    return vtb_fail(err, VTB_E_INPUT, "optimiser: EMA decay must be from 0 to below 1, it is %g",
+                    c->ema_decay);
+  if (!(c->clip_norm >= 0) || isinf(c->clip_norm))
+    return vtb_fail(err, VTB_E_INPUT, "optimiser: clip norm must not be negative, it is %g",
+                    c->clip_norm);
+  return VTB_OK;
+}
+
+/* ---- opening ---- */
+
+/* "<name> t lr ...": as many words as rows behind the name. */
+static bool well_formed(const vtb_tensor_info *scalars) {
+  int64_t words = 0;
+  for (const char *s = scalars->init ? scalars->init : ""; *s; s += strcspn(s, " "))
+    words += *(s += strspn(s, " ")) != 0;
+  return scalars->io == VTB_IO_INPUT && !scalars->is_int && scalars->rank == 2 &&
+         scalars->dim[1] == 2 && scalars->dim[0] >= VTB_N_SCALARS && words == scalars->dim[0] + 1;
+}
+
+static vtb_status find_tensors(vtb_optim *o, vtb_error *err) {
+  const vtb_program *p = o->program;
+  o->scalars = vtb_program_find(p, VTB_UPDATE_SCALARS);
+  o->rates = vtb_program_find(p, VTB_UPDATE_RATES);
+  o->verdict = vtb_program_find(p, VTB_UPDATE_VERDICT);
+  o->correct = vtb_program_find(p, VTB_UPDATE_CORRECT);
+  if (o->scalars < 0)
+    return vtb_fail(err, VTB_E_INPUT,
+                    "the training program does not update its parameters: it was made without an "
+                    "optimiser, or by an earlier version; build it anew");
+  if (o->rates < 0 || o->verdict < 0 || o->correct < 0 || !well_formed(&p->tensors[o->scalars]) ||
+      vtb_tensor_info_count(&p->tensors[o->verdict]) != VTB_N_VERDICT)
+    return vtb_fail(err, VTB_E_INPUT,
+                    "the training program updates its parameters in a way that is not known here");
+  return VTB_OK;
+}
+
+/* The tensor whose name is the two together, -1: none. */
+static int find_tensor(const vtb_program *p, const char *prefix, const char *name) {
+  size_t n = strlen(prefix);
+  for (int i = 0; i < p->n_tensors; i++)
+    if (strncmp(p->tensors[i].name, prefix, n) == 0 && strcmp(p->tensors[i].name + n, name) == 0)
+      return i;
+  return -1;
+}
+
+static vtb_status find_trained(vtb_optim *o, vtb_error *err) {
+  const vtb_program *p = o->program;
+  for (int i = 0; i < p->n_tensors; i++) {
+    if (p->tensors[i].io != VTB_IO_PARAM || p->tensors[i].is_int) continue;
+    int g = find_tensor(p, "d:", p->tensors[i].name);
+    if (g < 0) continue;
+    if (vtb_tensor_info_count(&p->tensors[g]) != vtb_tensor_info_count(&p->tensors[i]))
+      return vtb_fail(err, VTB_E_INPUT, "gradient %s has another size than its parameter",
+                      p->tensors[g].name);
+    o->trained[o->n_trained++] = i;
+  }
+  if (!o->n_trained) return vtb_fail(err, VTB_E_INPUT, "the training program has no gradients");
+  if (vtb_tensor_info_count(&p->tensors[o->rates]) != 2 * (int64_t)o->n_trained)
+    return vtb_fail(err, VTB_E_INPUT,
+                    "the training program updates another number of parameters than it has");
+  return VTB_OK;
+}
+
+static bool allocate(vtb_optim *o, int i) {
+  if (i < 0 || o->args[i]) return true;
+  size_t bytes = (size_t)vtb_tensor_info_count(&o->program->tensors[i]) * 4;
+  o->args[i] = vtb_aligned_alloc(bytes);
+  o->made[i] = o->args[i] ? OWNED : GIVEN;
+  if (o->args[i]) memset(o->args[i], 0, bytes);
+  return o->args[i] != NULL;
+}
+
+static vtb_status allocate_all(vtb_optim *o, vtb_error *err) {
+  const int own[] = {o->scalars, o->rates, o->verdict, o->correct};
+  bool enough = true;
+  for (int i = 0; i < 4; i++) enough = enough && allocate(o, own[i]);
+  for (int i = 0; i < o->program->n_tensors && enough; i++)
+    if (o->program->tensors[i].io == VTB_IO_STATE) enough = allocate(o, i);
+  if (enough) return VTB_OK;
+  return vtb_no_memory(err, "the optimiser's state");
+}
+
+/* After a run a parameter, buffer or state is what its update says, in the same memory. */
+static vtb_status share_updates(vtb_optim *o, vtb_error *err) {
+  const vtb_program *p = o->program;
+  for (int i = 0; i < p->n_tensors; i++) {
+    const vtb_tensor_info *from = &p->tensors[i];
+    if (from->io != VTB_IO_UPDATE) continue;
+    int at = vtb_program_find(p, from->name + strlen(updated));
+    const vtb_tensor_info *to = at < 0 ? NULL : &p->tensors[at];
+    if (!to || to->is_int != from->is_int ||
+        vtb_tensor_info_count(to) != vtb_tensor_info_count(from))
+      return vtb_fail(err, VTB_E_INPUT, "%s is no update of a tensor of the training program",
+                      from->name);
+    if (o->args[i]) continue;
+    o->args[i] = o->args[at];
+    o->made[i] = SHARED;
   }
   return VTB_OK;
 }
 
-/* False when out of memory. */
-static bool allocate(vtb_optim *o, const vtb_optim_param *params, int n_params) {
-  o->params = calloc((size_t)n_params, sizeof *o->params);
-  if (!o->params) return false;
-  o->n_params = n_params;
-  for (int i = 0; i < n_params; i++) {
-    o->params[i] = params[i];
-    o->params[i].name = NULL;
-    if (o->params[i].lr_scale == 0) o->params[i].lr_scale = 1;
-  }
-  bool enough = cut_pieces(o);
-  for (int i = 0; enough && i < n_params; i++)
-    enough = (o->params[i].name = strdup(params[i].name)) != NULL;
-  for (int s = 0; enough && s < n_states(&o->config); s++) enough = make_buffers(o, &o->state[s]);
-  return enough && (o->config.ema_decay <= 0 || make_buffers(o, &o->ema));
+static vtb_status check_program(vtb_optim *o, const vtb_optim_config *c, vtb_error *err) {
+  bool averages = vtb_optim_has_averages(o->program);
+  if (c->name && !vtb_streq(c->name, o->name))
+    return vtb_fail(err, VTB_E_INPUT,
+                    "the training program updates its parameters by %s, these settings want %s",
+                    o->name, c->name);
+  if (averages == (c->ema_decay > 0)) return VTB_OK;
+  return vtb_fail(err, VTB_E_INPUT, "the training program was made %s averages of its weights",
+                  averages ? "with" : "without");
 }
 
-vtb_status vtb_optim_new(const vtb_optim_config *config, const vtb_optim_param *params,
-                         int n_params, const vtb_services *services, vtb_optim **out,
-                         vtb_error *err) {
-  vtb_status status = check_config(config, err);
+static void set_rates(vtb_optim *o) {
+  for (int i = 0; i < o->n_trained; i++) {
+    vtb_optim_set_rate(o, i, 1);
+    ((float *)o->args[o->rates])[2 * i + 1] = o->program->tensors[o->trained[i]].decay;
+  }
+}
+
+static vtb_status prepare(vtb_optim *o, const vtb_optim_config *c, vtb_error *err) {
+  size_t n = (size_t)o->program->n_tensors + 1;
+  o->made = calloc(n, sizeof *o->made);
+  o->trained = calloc(n, sizeof *o->trained);
+  if (!o->made || !o->trained) return vtb_no_memory(err, "the optimiser");
+  vtb_status status = check_config(c, err);
+  if (status == VTB_OK) status = find_tensors(o, err);
+  if (status == VTB_OK) status = find_trained(o, err);
+  if (status == VTB_OK) status = check_program(o, c, err);
+  if (status == VTB_OK) status = allocate_all(o, err);
+  if (status == VTB_OK) status = share_updates(o, err);
   if (status != VTB_OK) return status;
-  vtb_optim *o = calloc(1, sizeof *o);
-  if (o) *o = (vtb_optim){.config = *config, .services = services, .scale = 1};
-  if (!o || !allocate(o, params, n_params)) {
-    vtb_optim_free(o);
-    return vtb_no_memory(err, "the optimiser's state");
-  }
-  for (int i = 0; o->ema && i < n_params; i++)
-    memcpy(o->ema[i], params[i].value, (size_t)params[i].count * sizeof(float));
-  *out = o;
-  return VTB_OK;
+  set_rates(o);
+  return take_settings(o, c, err);
 }
 
-static void free_buffers(const vtb_optim *o, float **buffers) {
-  for (int i = 0; buffers && i < o->n_params; i++) free(buffers[i]);
-  free(buffers);
+vtb_status vtb_optim_open(const vtb_program *p, void **args, const vtb_optim_config *config,
+                          vtb_optim **out, vtb_error *err) {
+  vtb_optim *o = calloc(1, sizeof *o);
+  if (!o) return vtb_no_memory(err, "the optimiser");
+  o->program = p;
+  o->args = args;
+  o->clip_norm = config->clip_norm;
+  o->ema_decay = config->ema_decay;
+  vtb_optim_name(p, o->name);
+  vtb_status status = prepare(o, config, err);
+  if (status == VTB_OK)
+    *out = o;
+  else
+    vtb_optim_free(o);
+  return status;
 }
 
 void vtb_optim_free(vtb_optim *o) {
   if (!o) return;
-  for (int s = 0; s < MAX_STATES; s++) free_buffers(o, o->state[s]);
-  free_buffers(o, o->ema);
-  for (int i = 0; i < o->n_params; i++) free((void *)(uintptr_t)o->params[i].name);
-  free(o->params);
-  free(o->pieces);
-  free(o->sums);
+  for (int i = 0; o->made && i < o->program->n_tensors; i++) {
+    if (o->made[i] == OWNED) free(o->args[i]);
+    if (o->made[i] != GIVEN) o->args[i] = NULL;
+  }
+  free(o->made);
+  free(o->trained);
   free(o);
 }
 
+float *vtb_optim_average(const vtb_optim *o, int tensor) {
+  int i =
+      o->ema_decay > 0 ? find_tensor(o->program, average_of, o->program->tensors[tensor].name) : -1;
+  return i < 0 ? NULL : o->args[i];
+}
+
+void vtb_optim_begin_averages(vtb_optim *o) {
+  const vtb_program *p = o->program;
+  for (int i = 0; i < p->n_tensors; i++) {
+    if (p->tensors[i].io != VTB_IO_STATE || !vtb_starts_with(p->tensors[i].name, average_of))
+      continue;
+    int of = vtb_program_find(p, p->tensors[i].name + strlen(average_of));
+    if (of >= 0) memcpy(o->args[i], o->args[of], (size_t)vtb_tensor_info_count(&p->tensors[i]) * 4);
+  }
+}
+
+int vtb_optim_n_trained(const vtb_optim *o) { return o->n_trained; }
+int vtb_optim_trained(const vtb_optim *o, int i) { return o->trained[i]; }
 int64_t vtb_optim_steps(const vtb_optim *o) { return o->steps; }
-void vtb_optim_set_scale(vtb_optim *o, double scale) { o->scale = scale; }
-float *vtb_optim_ema(const vtb_optim *o, int i) { return o->ema ? o->ema[i] : NULL; }
 
-/* ---- gradient norm --------------------------------------------------------------------------- */
-
-/* Eight running sums in double: independent chains for the processor, a fixed order for
- * reproducibility. */
-static double sum_of_squares(const float *x, int64_t n) {
-  double lane[8] = {0};
-  int64_t i = 0;
-  for (; i + 8 <= n; i += 8)
-    for (int k = 0; k < 8; k++) lane[k] += (double)x[i + k] * (double)x[i + k];
-  for (int k = 0; i < n; i++, k++) lane[k] += (double)x[i] * (double)x[i];
-  return ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
+void vtb_optim_set_rate(vtb_optim *o, int i, double factor) {
+  ((float *)o->args[o->rates])[2 * i] = (float)factor;
 }
 
-static void norm_task(void *closure, int64_t begin, int64_t end) {
-  vtb_optim *o = closure;
-  for (int64_t i = begin; i < end; i++) {
-    const piece *p = &o->pieces[i];
-    o->sums[i] = sum_of_squares(o->params[p->param].grad + p->begin, p->end - p->begin);
-  }
+/* ---- a step ---- */
+
+void vtb_optim_prepare(vtb_optim *o, double lr, double scale) {
+  put_scalar(o, VTB_SCALAR_STEP, (double)o->steps + 1);
+  put_scalar(o, VTB_SCALAR_LR, lr);
+  put_scalar(o, VTB_SCALAR_AVERAGE, o->ema_decay);
+  put_scalar(o, VTB_SCALAR_CLIP, o->clip_norm);
+  put_scalar(o, VTB_SCALAR_SCALE, scale);
 }
 
-static double gradient_norm(vtb_optim *o) {
-  o->services->parallel(o->services, norm_task, o, o->n_pieces, 1);
-  double sum = 0;
-  for (int64_t i = 0; i < o->n_pieces; i++) sum += o->sums[i];
-  return sqrt(sum) / o->scale;
-}
-
-/* The first parameter with a gradient that is not finite, -1: none. */
-static int culprit(const vtb_optim *o) {
-  for (int64_t i = 0; i < o->n_pieces; i++)
-    if (!isfinite(o->sums[i])) return o->pieces[i].param;
-  return -1;
-}
-
-vtb_status vtb_optim_not_finite(const vtb_optim *o, int i, vtb_error *err) {
-  const char *name = i >= 0 && i < o->n_params ? o->params[i].name : "(sum)";
-  return vtb_fail(err, VTB_E_NUMBERS, "the gradient of %s is not finite at update %lld", name,
-                  (long long)o->steps);
-}
-
-/* ---- updates --------------------------------------------------------------------------------- */
-
-typedef struct update {
-  vtb_optim *o;
-  double lr, clip; /* clip: factor on the gradients */
-} update;
-
-/* The two factors of a parameter in the update that makes the steps t: on its value and on its
- * direction. */
-static void adamw_rates(const vtb_optim *o, const vtb_optim_param *param, double rate, double t,
-                        float *keep, float *size) {
-  const vtb_optim_config *c = &o->config;
-  double lr = rate * param->lr_scale;
-  *keep = (float)(1 - lr * (param->decay ? c->weight_decay : 0));
-  *size = (float)(lr / (1 - pow(c->beta1, t)));
-}
-
-static float adamw_root(const vtb_optim_config *c, double t) {
-  return (float)(1 / sqrt(1 - pow(c->beta2, t)));
-}
-
-/* p *= 1 - lr wd; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2; p -= lr/(1-b1^t) m /
- * (sqrt(v)/sqrt(1-b2^t) + eps)
- * source  Loshchilov and Hutter 2019, arXiv:1711.05101 */
-static void adamw(const update *u, const piece *at) {
-  const vtb_optim_config *c = &u->o->config;
-  const vtb_optim_param *param = &u->o->params[at->param];
-  float keep, size, root = adamw_root(c, (double)u->o->steps), clip = (float)u->clip,
-                    eps = (float)c->eps;
-  float b1 = (float)c->beta1, c1 = (float)(1 - c->beta1), b2 = (float)c->beta2,
-        c2 = (float)(1 - c->beta2);
-  adamw_rates(u->o, param, u->lr, (double)u->o->steps, &keep, &size);
-  float *restrict p = param->value + at->begin, *restrict m = u->o->state[0][at->param] + at->begin;
-  float *restrict v = u->o->state[1][at->param] + at->begin;
-  const float *restrict g = param->grad + at->begin;
-  int64_t n = at->end - at->begin;
-  for (int64_t i = 0; i < n; i++) {
-    float gi = g[i] * clip;
-    float mi = b1 * m[i] + c1 * gi, vi = b2 * v[i] + c2 * (gi * gi);
-    m[i] = mi;
-    v[i] = vi;
-    p[i] = p[i] * keep - size * mi / (sqrtf(vi) * root + eps);
-  }
-}
-
-/* Of SGD in the update that makes the steps t: what enters the momentum of a gradient. */
-static double sgd_gain(const vtb_optim_config *c, double t) {
-  return t == 1 ? 1 : 1 - c->dampening;
-}
-
-static void sgd_rates(const vtb_optim *o, const vtb_optim_param *param, double rate, float *decay,
-                      float *lr) {
-  *decay = param->decay ? (float)o->config.weight_decay : 0;
-  *lr = (float)(rate * param->lr_scale);
-}
-
-/* g += wd p; first step b = g, later b = mu b + (1 - dampening) g; p -= lr (nesterov ? g + mu b :
- * b) */
-static void sgd(const update *u, const piece *at) {
-  const vtb_optim_config *c = &u->o->config;
-  const vtb_optim_param *param = &u->o->params[at->param];
-  float lr, wd, clip = (float)u->clip, mu = (float)c->momentum,
-                in = (float)sgd_gain(c, (double)u->o->steps);
-  float ahead = c->nesterov ? mu : 1, direct = c->nesterov ? 1 : 0;
-  sgd_rates(u->o, param, u->lr, &wd, &lr);
-  float *restrict p = param->value + at->begin;
-  const float *restrict g = param->grad + at->begin;
-  int64_t n = at->end - at->begin;
-  if (c->momentum == 0) {
-    for (int64_t i = 0; i < n; i++) p[i] -= lr * (g[i] * clip + wd * p[i]);
-    return;
-  }
-  float *restrict b = u->o->state[0][at->param] + at->begin;
-  for (int64_t i = 0; i < n; i++) {
-    float gi = g[i] * clip + wd * p[i], bi = mu * b[i] + in * gi;
-    b[i] = bi;
-    p[i] -= lr * (direct * gi + ahead * bi);
-  }
-}
-
-static void average(const update *u, const piece *at) {
-  float d = (float)u->o->config.ema_decay, c = (float)(1 - u->o->config.ema_decay);
-  float *restrict e = u->o->ema[at->param] + at->begin;
-  const float *restrict p = u->o->params[at->param].value + at->begin;
-  int64_t n = at->end - at->begin;
-  for (int64_t i = 0; i < n; i++) e[i] = d * e[i] + c * p[i];
-}
-
-static void update_task(void *closure, int64_t begin, int64_t end) {
-  const update *u = closure;
-  for (int64_t i = begin; i < end; i++) {
-    const piece *at = &u->o->pieces[i];
-    if (u->o->config.kind == VTB_OPTIM_ADAMW)
-      adamw(u, at);
-    else
-      sgd(u, at);
-    if (u->o->ema) average(u, at);
-  }
-}
-
-vtb_status vtb_optim_step(vtb_optim *o, double lr, double *grad_norm, vtb_error *err) {
-  double norm = gradient_norm(o);
-  if (!isfinite(norm)) return vtb_optim_not_finite(o, culprit(o), err);
+vtb_status vtb_optim_judge(vtb_optim *o, int64_t n, double *grad_norm, int64_t *correct,
+                           vtb_error *err) {
+  const float *verdict = o->args[o->verdict], *right = o->args[o->correct];
+  int culprit = (int)verdict[VTB_VERDICT_CULPRIT];
+  if (verdict[VTB_VERDICT_COUNTS] == 0)
+    return vtb_fail(err, VTB_E_NUMBERS, "the gradient of %s is not finite at update %lld",
+                    culprit >= 0 && culprit < o->n_trained
+                        ? o->program->tensors[o->trained[culprit]].name
+                        : "(sum)",
+                    (long long)o->steps);
+  if (grad_norm) *grad_norm = (double)verdict[VTB_VERDICT_NORM];
+  if (correct) *correct = 0;
+  for (int64_t i = 0; correct && i < n; i++) *correct += right[i] != 0;
   o->steps++;
-  double clip = o->config.clip_norm > 0 ? fmin(1, o->config.clip_norm / (norm + 1e-6)) : 1;
-  update u = {o, lr, clip / o->scale};
-  o->services->parallel(o->services, update_task, &u, o->n_pieces, 1);
-  if (grad_norm) *grad_norm = norm;
   return VTB_OK;
 }
 
-/* ---- updates that a program does itself ------------------------------------------------------ */
-
-static void adamw_scalars(const vtb_optim_config *c, double t, float *scalars) {
-  scalars[VTB_SCALAR_BETA1] = (float)c->beta1, scalars[VTB_SCALAR_REST1] = (float)(1 - c->beta1);
-  scalars[VTB_SCALAR_BETA2] = (float)c->beta2, scalars[VTB_SCALAR_REST2] = (float)(1 - c->beta2);
-  scalars[VTB_SCALAR_EPS] = (float)c->eps, scalars[VTB_SCALAR_ROOT] = adamw_root(c, t);
-}
-
-static void sgd_scalars(const vtb_optim_config *c, double t, float *scalars) {
-  scalars[VTB_SCALAR_MOMENTUM] = (float)c->momentum,
-  scalars[VTB_SCALAR_GAIN] = (float)sgd_gain(c, t);
-  scalars[VTB_SCALAR_AHEAD] = c->nesterov ? (float)c->momentum : 1;
-  scalars[VTB_SCALAR_DIRECT] = c->nesterov ? 1 : 0;
-}
-
-void vtb_optim_scalars(const vtb_optim *o, double lr, float *scalars) {
-  const vtb_optim_config *c = &o->config;
-  double t = (double)o->steps + 1;
-  bool is_adamw = c->kind == VTB_OPTIM_ADAMW;
-  for (int i = 0; i < VTB_SCALAR_RATES; i++) scalars[i] = 0;
-  (is_adamw ? adamw_scalars : sgd_scalars)(c, t, scalars);
-  scalars[VTB_SCALAR_CLIP] = (float)c->clip_norm,
-  scalars[VTB_SCALAR_UNSCALE] = (float)(1 / o->scale);
-  scalars[VTB_SCALAR_AVERAGE] = (float)c->ema_decay,
-  scalars[VTB_SCALAR_AVERAGE_REST] = (float)(1 - c->ema_decay);
-  for (int i = 0; i < o->n_params; i++) {
-    float *rates = &scalars[VTB_SCALAR_RATES + 2 * i];
-    if (is_adamw)
-      adamw_rates(o, &o->params[i], lr, t, &rates[0], &rates[1]);
-    else
-      sgd_rates(o, &o->params[i], lr, &rates[0], &rates[1]);
-  }
-}
-
-void vtb_optim_count(vtb_optim *o) { o->steps++; }
-
-/* ---- state in a store ------------------------------------------------------------------------ */
-
-static int states_of_param(const vtb_optim *o) { return n_states(&o->config) + (o->ema != NULL); }
-
-int vtb_optim_n_states(const vtb_optim *o) { return o->n_params * states_of_param(o); }
-
-float *vtb_optim_state(const vtb_optim *o, int i, vtb_strbuf *name) {
-  int each = states_of_param(o), param = i / each, state = i % each;
-  bool is_state = state < n_states(&o->config);
-  vtb_strbuf_format(name, "%s%s/%s", is_state ? "optim/" : "ema",
-                    is_state ? state_names[o->config.kind][state] : "", o->params[param].name);
-  return is_state ? o->state[state][param] : o->ema[param];
-}
+/* ---- state in a store ---- */
 
 void vtb_optim_save(const vtb_optim *o, vtb_weights *w) {
   char text[32];
-  vtb_strbuf name = VTB_CHECKED_STRBUF;
-  vtb_weights_set_meta(w, "optim.kind", kind_names[o->config.kind]);
+  vtb_weights_set_meta(w, "optim.kind", o->name);
   snprintf(text, sizeof text, "%lld", (long long)o->steps);
   vtb_weights_set_meta(w, "optim.steps", text);
-  for (int i = 0; i < vtb_optim_n_states(o) && !name.failed; i++) {
-    const float *data = vtb_optim_state(o, i, &name);
-    if (!name.failed)
-      vtb_weights_borrow(w, name.at, VTB_ELEM_F32, 1, &o->params[i / states_of_param(o)].count,
-                         data);
+  for (int i = 0; i < o->program->n_tensors; i++) {
+    const vtb_tensor_info *t = &o->program->tensors[i];
+    int64_t count = vtb_tensor_info_count(t);
+    if (t->io == VTB_IO_STATE) vtb_weights_borrow(w, t->name, VTB_ELEM_F32, 1, &count, o->args[i]);
   }
-  vtb_strbuf_check(&name, &w->error);
-  vtb_strbuf_free(&name);
 }
 
-static vtb_status load_one(const vtb_weights *w, const char *name, int64_t count, float *to,
+static vtb_status load_one(const vtb_weights *w, const vtb_tensor_info *info, float *to,
                            vtb_error *err) {
-  const vtb_weight *t = vtb_weights_find(w, name);
-  if (!t) return vtb_fail(err, VTB_E_INPUT, "checkpoint: tensor %s is missing", name);
+  const vtb_weight *t = vtb_weights_find(w, info->name);
+  int64_t count = vtb_tensor_info_count(info);
+  if (!t) return vtb_fail(err, VTB_E_INPUT, "checkpoint: tensor %s is missing", info->name);
   if (t->count != count)
-    return vtb_fail(err, VTB_E_INPUT, "checkpoint: tensor %s has %lld elements, not %lld", name,
-                    (long long)t->count, (long long)count);
+    return vtb_fail(err, VTB_E_INPUT, "checkpoint: tensor %s has %lld elements, not %lld",
+                    info->name, (long long)t->count, (long long)count);
   vtb_weight_read_f32(t, to);
   return VTB_OK;
 }
 
 vtb_status vtb_optim_load(vtb_optim *o, const vtb_weights *w, vtb_error *err) {
   const char *kind = vtb_weights_meta(w, "optim.kind"), *steps = vtb_weights_meta(w, "optim.steps");
-  if (!vtb_streq(kind, kind_names[o->config.kind]))
+  if (!vtb_streq(kind, o->name))
     return vtb_fail(err, VTB_E_INPUT, "checkpoint: written by optimiser %s, this run uses %s",
-                    kind ? kind : "(none)", kind_names[o->config.kind]);
+                    kind ? kind : "(none)", o->name);
   char *end = NULL;
   long long n = steps ? strtoll(steps, &end, 10) : -1;
   if (n < 0 || *end)
     return vtb_fail(err, VTB_E_INPUT, "checkpoint: optim.steps is missing or not a number");
-  vtb_strbuf name = VTB_CHECKED_STRBUF;
   vtb_status status = VTB_OK;
-  for (int i = 0; i < vtb_optim_n_states(o) && status == VTB_OK; i++) {
-    float *data = vtb_optim_state(o, i, &name);
-    status = vtb_strbuf_check(&name, err);
-    if (status == VTB_OK)
-      status = load_one(w, name.at, o->params[i / states_of_param(o)].count, data, err);
-  }
-  vtb_strbuf_free(&name);
+  for (int i = 0; i < o->program->n_tensors && status == VTB_OK; i++)
+    if (o->program->tensors[i].io == VTB_IO_STATE)
+      status = load_one(w, &o->program->tensors[i], o->args[i], err);
   if (status == VTB_OK) o->steps = n;
   return status;
 }

@@ -13,7 +13,6 @@
 
 vtb_train_config vtb_train_defaults(void) {
   vtb_train_config c = {.epochs = 10, .log_steps = 50, .eval_epochs = 1};
-  c.optim = vtb_optim_defaults(VTB_OPTIM_ADAMW);
   c.schedule = (vtb_schedule){.kind = VTB_SCHEDULE_COSINE,
                               .base_lr = 1e-3,
                               .final_lr = 1e-6,
@@ -49,46 +48,6 @@ static vtb_status check_numbers(const vtb_train_config *c, vtb_error *err) {
   return VTB_OK;
 }
 
-vtb_status vtb_optim_of_program(const vtb_program *p, void *const *args,
-                                const vtb_optim_config *config, const vtb_services *services,
-                                int *trained, int *n_trained, vtb_optim **out, vtb_error *err) {
-  vtb_optim_param *params = calloc((size_t)p->n_tensors + 1, sizeof *params);
-  vtb_strbuf name = VTB_CHECKED_STRBUF;
-  vtb_status status = params ? VTB_OK : vtb_no_memory(err, "the optimiser");
-  int n = 0;
-  for (int i = 0; i < p->n_tensors && status == VTB_OK; i++) {
-    const vtb_tensor_info *info = &p->tensors[i];
-    if (info->io != VTB_IO_PARAM || info->is_int) continue;
-    if (!vtb_strbuf_format(&name, "d:%s", info->name)) status = vtb_strbuf_check(&name, err);
-    int g = status == VTB_OK ? vtb_program_find(p, name.at) : -1;
-    if (g < 0) continue;
-    if (vtb_tensor_info_count(&p->tensors[g]) != vtb_tensor_info_count(info))
-      status =
-          vtb_fail(err, VTB_E_INPUT, "gradient %s has another size than its parameter", name.at);
-    params[n] = (vtb_optim_param){.name = info->name,
-                                  .value = args[i],
-                                  .grad = args[g],
-                                  .count = vtb_tensor_info_count(info),
-                                  .decay = info->decay};
-    trained[n++] = i;
-  }
-  if (status == VTB_OK && !n)
-    status = vtb_fail(err, VTB_E_INPUT, "the training program has no gradients");
-  if (status == VTB_OK) status = vtb_optim_new(config, params, n, services, out, err);
-  *n_trained = n;
-  vtb_strbuf_free(&name);
-  free(params);
-  return status;
-}
-
-static vtb_status make_optimiser(vtb_trainer *t, vtb_error *err) {
-  const vtb_program *p = t->bound.program;
-  t->trained = calloc((size_t)p->n_tensors + 1, sizeof *t->trained);
-  if (!t->trained) return vtb_no_memory(err, "the optimiser");
-  return vtb_optim_of_program(p, t->bound.args, &t->config.optim, t->config.services, t->trained,
-                              &t->n_trained, &t->optim, err);
-}
-
 static vtb_status initialise(vtb_trainer *t, vtb_error *err) {
   const vtb_program *p = t->bound.program;
   vtb_status status = VTB_OK;
@@ -109,8 +68,8 @@ static vtb_status initialise(vtb_trainer *t, vtb_error *err) {
 
 static vtb_status prepare(vtb_trainer *t, vtb_error *err) {
   const vtb_train_config *c = &t->config;
-  unsigned roles = 1u << VTB_IO_PARAM | 1u << VTB_IO_BUFFER | 1u << VTB_IO_OUTPUT |
-                   1u << VTB_IO_GRAD_OUT | 1u << VTB_IO_UPDATE;
+  unsigned roles =
+      1u << VTB_IO_PARAM | 1u << VTB_IO_BUFFER | 1u << VTB_IO_OUTPUT | 1u << VTB_IO_GRAD_OUT;
   vtb_status status = check_numbers(c, err);
   if (status == VTB_OK)
     status = vtb__bound_find(&t->bound, c->step, c->image, c->logits, true, err);
@@ -118,10 +77,9 @@ static vtb_status prepare(vtb_trainer *t, vtb_error *err) {
   if (status == VTB_OK) status = vtb__bound_allocate(&t->bound, roles, err);
   if (status == VTB_OK) status = initialise(t, err);
   if (status == VTB_OK)
-    status = make_optimiser(t, err); /* after the values: the average starts as their copy */
-  if (status == VTB_OK) status = vtb__buffers_open(t, err);
-  if (status == VTB_OK && vtb__updates_itself(t)) status = vtb__device_open(t, err);
+    status = vtb_optim_open(t->bound.program, t->bound.args, &c->optim, &t->optim, err);
   if (status != VTB_OK) return status;
+  vtb_optim_begin_averages(t->optim);
   vtb__scale_open(t);
   int64_t samples = vtb_dataset_count(c->train_set), batch = t->bound.program->batch;
   t->batches = vtb_loader_batches(samples, batch, samples >= batch);
@@ -129,7 +87,7 @@ static vtb_status prepare(vtb_trainer *t, vtb_error *err) {
     status = vtb__checkpoint_load(t, c->checkpoint, err);
     t->resumed = status == VTB_OK;
   }
-  if (status == VTB_OK && vtb__updates_itself(t)) status = vtb__device_push(t, err);
+  if (status == VTB_OK) status = vtb__trainer_push(t, err);
   if (status == VTB_OK && c->log)
     status = vtb_run_log_open(c->log, t->resumed ? t->state.step : -1, &t->log, err);
   return status;
@@ -155,12 +113,20 @@ vtb_status vtb_trainer_open(const vtb_train_config *config, vtb_trainer **out, v
 void vtb_trainer_close(vtb_trainer *t) {
   if (!t) return;
   vtb_optim_free(t->optim);
-  vtb__buffers_close(t);
-  vtb__device_close(t);
   if (t->bound.program) vtb__bound_free(&t->bound);
   vtb_run_log_close(t->log);
-  free(t->trained);
   free(t);
+}
+
+vtb_status vtb__trainer_push(vtb_trainer *t, vtb_error *err) {
+  return vtb_program_exchange(t->bound.program, t->bound.args, true, err);
+}
+
+vtb_status vtb__trainer_pull(vtb_trainer *t, vtb_error *err) {
+  if (!t->stale) return VTB_OK;
+  vtb_status status = vtb_program_exchange(t->bound.program, t->bound.args, false, err);
+  t->stale = status != VTB_OK;
+  return status;
 }
 
 float *vtb_trainer_param(vtb_trainer *t, const char *name, int64_t *count) {
@@ -169,7 +135,7 @@ float *vtb_trainer_param(vtb_trainer *t, const char *name, int64_t *count) {
   if (i < 0 || (p->tensors[i].io != VTB_IO_PARAM && p->tensors[i].io != VTB_IO_BUFFER) ||
       p->tensors[i].is_int)
     return NULL;
-  if (vtb__device_pull(t, NULL) != VTB_OK) return NULL;
+  if (vtb__trainer_pull(t, NULL) != VTB_OK) return NULL;
   if (count) *count = vtb_tensor_info_count(&p->tensors[i]);
   return t->bound.args[i];
 }
@@ -194,10 +160,8 @@ static vtb_status find_value(const vtb_trainer *t, const vtb_tensor_info *want, 
     return vtb_fail(err, VTB_E_INPUT,
                     "the evaluation program's parameter %s is not the training program's",
                     want->name);
-  *out = t->bound.args[i];
-  for (int k = 0; k < t->n_trained; k++)
-    if (t->trained[k] == i && vtb_optim_ema(t->optim, k)) *out = vtb_optim_ema(t->optim, k);
-  if (vtb__buffer_average(t, i)) *out = vtb__buffer_average(t, i);
+  float *average = vtb_optim_average(t->optim, i);
+  *out = average ? average : t->bound.args[i];
   return VTB_OK;
 }
 
@@ -205,7 +169,7 @@ vtb_status vtb_trainer_evaluate(vtb_trainer *t, vtb_eval_result *result, vtb_err
   const vtb_train_config *c = &t->config;
   if (!c->eval || !c->eval_set)
     return vtb_fail(err, VTB_E_USAGE, "no program or data set for evaluation");
-  vtb_status status = vtb__device_pull(t, err);
+  vtb_status status = vtb__trainer_pull(t, err);
   if (status != VTB_OK) return status;
   void **params = calloc((size_t)c->eval->n_tensors + 1, sizeof *params);
   if (!params) return vtb_no_memory(err, "evaluation");
@@ -229,27 +193,6 @@ vtb_status vtb_trainer_evaluate(vtb_trainer *t, vtb_eval_result *result, vtb_err
 
 /* ---- one update ------------------------------------------------------------------------------ */
 
-static int64_t count_correct(const vtb_batch *batch, const float *logits, int64_t classes) {
-  int64_t correct = 0;
-  for (int64_t i = 0; i < batch->n; i++) {
-    const float *row = logits + i * classes;
-    int64_t best = 0;
-    for (int64_t k = 1; k < classes; k++)
-      if (row[k] > row[best]) best = k;
-    correct += best == batch->labels[i];
-  }
-  return correct;
-}
-
-/* After a run of a step program that leaves the update to the host. */
-static vtb_status update_here(vtb_trainer *t, const vtb_batch *batch, int64_t *correct,
-                              vtb_error *err) {
-  *correct = count_correct(batch, t->bound.args[t->bound.logits], t->bound.classes);
-  vtb_status status = vtb_optim_step(t->optim, t->lr, &t->grad_norm, err);
-  if (status == VTB_OK) vtb__buffers_step(t);
-  return status;
-}
-
 static vtb_status update(vtb_trainer *t, const vtb_batch *batch, int64_t *correct, vtb_error *err) {
   vtb_bound *b = &t->bound;
   int32_t seed = (int32_t)(vtb_random_u64(t->config.seed, (uint64_t)t->state.step) >> 33);
@@ -258,7 +201,7 @@ static vtb_status update(vtb_trainer *t, const vtb_batch *batch, int64_t *correc
   if (b->seed >= 0) b->args[b->seed] = &seed;
   t->lr = vtb_schedule_lr(&t->config.schedule, t->state.step);
   vtb__scale_begin(t);
-  if (vtb__updates_itself(t)) vtb_optim_scalars(t->optim, t->lr, t->scalars);
+  vtb_optim_prepare(t->optim, t->lr, (double)t->loss_scale);
   vtb_status status =
       vtb_program_execute(b->program, b->args, b->workspace, t->config.services, err);
   if (status != VTB_OK) return status;
@@ -269,8 +212,8 @@ static vtb_status update(vtb_trainer *t, const vtb_batch *batch, int64_t *correc
                     "those before it",
                     (long long)t->state.step, t->lr);
   vtb_error inner = {0};
-  status = vtb__updates_itself(t) ? vtb__device_result(t, correct, &inner)
-                                  : update_here(t, batch, correct, &inner);
+  status = vtb_optim_judge(t->optim, batch->n, &t->grad_norm, correct, &inner);
+  t->stale |= status == VTB_OK;
   return vtb__scale_end(t, status, &inner, err);
 }
 
@@ -394,8 +337,8 @@ static vtb_status loop(vtb_trainer *t, vtb_loader *loader, const char **why, vtb
 static void send_start(const vtb_trainer *t) {
   char text[256], missing[64] = "";
   int64_t parameters = 0;
-  for (int i = 0; i < t->n_trained; i++)
-    parameters += vtb_tensor_info_count(&t->bound.program->tensors[t->trained[i]]);
+  for (int i = 0; i < vtb_optim_n_trained(t->optim); i++)
+    parameters += vtb_tensor_info_count(&t->bound.program->tensors[vtb_optim_trained(t->optim, i)]);
   if (t->n_missing)
     snprintf(missing, sizeof missing, ", %d tensors not in the weights to start from",
              t->n_missing);
@@ -403,7 +346,7 @@ static void send_start(const vtb_trainer *t) {
            "%lld parameters, %lld images, batch %lld, %lld updates an epoch%s, %d threads%s%s",
            (long long)parameters, (long long)vtb_dataset_count(t->config.train_set),
            (long long)t->bound.program->batch, (long long)t->batches,
-           vtb__updates_itself(t) ? " on the device" : "", t->config.services->n_threads,
+           t->bound.program->exchange ? " on the device" : "", t->config.services->n_threads,
            t->resumed ? ", resumed" : "", missing);
   vtb_train_event e = vtb__event(t, VTB_TRAIN_START);
   e.text = text;

@@ -1,15 +1,15 @@
 /* Training and evaluating a compiled classifier.
  *
  * The step program has the tensors: INPUT image, INPUT labels i32 (B), optionally INPUT "seed" i32
- * (one element), PARAMs and BUFFERs, OUTPUT loss (one element), OUTPUT logits (B, classes),
- * GRAD_OUT "d:<param>", UPDATE "updated.<buffer>". The eval program has the image, PARAMs and
- * BUFFERs of the same names, and OUTPUT logits; its batch may differ. Which input is the image: the
- * name given, else the first f32 INPUT of rank 4.
+ * (one element), PARAMs and BUFFERs, OUTPUT loss (one element), OUTPUT logits (B, classes), and
+ * those of its update (runtime/base/update.h). The eval program has the image, PARAMs and BUFFERs
+ * of the same names, and OUTPUT logits; its batch may differ. Which input is the image: the name
+ * given, else the first f32 INPUT of rank 4.
  *
- * After a step whose loss and gradients are finite the optimiser moves the parameters, and updates
- * are copied to their buffers; any other step changes nothing and is an error. A program may do all
- * this itself (runtime/train/update.h); then parameters and state are copied to the host for
- * checkpoints, evaluation and vtb_trainer_param() only.
+ * A run of the step program is a whole step, in the trainer's buffers; a step whose loss or
+ * gradients are not finite changes nothing and is an error. Programs on a device keep parameters
+ * and state there; they are copied to the host for checkpoints, evaluation and vtb_trainer_param()
+ * only.
  *
  * A step program with an input "loss_scale" multiplies its gradients by it. The trainer begins with
  * a large factor and halves it when gradients overflow, which costs that batch and is no error, and
@@ -112,17 +112,10 @@ VTB_MUST_USE vtb_status vtb_trainer_run(vtb_trainer *t, vtb_train_result *result
 VTB_MUST_USE vtb_status vtb_trainer_checkpoint(vtb_trainer *t, const char *path, vtb_error *err);
 /* Parameters and buffers only, the average if there is one: what `run` and `eval` load. */
 VTB_MUST_USE vtb_status vtb_trainer_save_weights(vtb_trainer *t, const char *path, vtb_error *err);
-/* The live buffer of a parameter; NULL if unknown, or if the device fails. Of programs that update
- * their parameters themselves: a copy. */
+/* The live buffer of a parameter; NULL if unknown, or if the device fails. Of programs on a device:
+ * a copy. */
 float *vtb_trainer_param(vtb_trainer *t, const char *name, int64_t *count);
 void vtb_trainer_close(vtb_trainer *t); /* NULL is fine */
-
-/* The optimiser of a step program's parameters, those whose gradient it returns; args: a buffer a
- * tensor. trained (room for all tensors): their numbers. */
-VTB_MUST_USE vtb_status vtb_optim_of_program(const vtb_program *p, void *const *args,
-                                             const vtb_optim_config *config,
-                                             const vtb_services *services, int *trained,
-                                             int *n_trained, vtb_optim **out, vtb_error *err);
 
 /* ---- evaluation ------------------------------------------------------------------------------ */
 

@@ -52,29 +52,24 @@ static void put_state(const vtb_trainer *t, vtb_weights *w) {
  * are any. */
 static void put_params(const vtb_trainer *t, vtb_weights *w, bool averaged) {
   const vtb_program *p = t->bound.program;
-  for (int i = 0, k = 0; i < p->n_tensors; i++) {
+  for (int i = 0; i < p->n_tensors; i++) {
     const vtb_tensor_info *info = &p->tensors[i];
     if (info->io != VTB_IO_PARAM && info->io != VTB_IO_BUFFER) continue;
-    const void *data = t->bound.args[i];
-    if (k < t->n_trained && t->trained[k] == i) {
-      const float *ema = vtb_optim_ema(t->optim, k++);
-      if (averaged && ema) data = ema;
-    }
-    if (averaged && vtb__buffer_average(t, i)) data = vtb__buffer_average(t, i);
+    const void *data = averaged ? vtb_optim_average(t->optim, i) : NULL;
+    if (!data) data = t->bound.args[i];
     vtb_weights_borrow(w, info->name, info->is_int ? VTB_ELEM_I32 : VTB_ELEM_F32, info->rank,
                        info->dim, data);
   }
 }
 
 vtb_status vtb_trainer_checkpoint(vtb_trainer *t, const char *path, vtb_error *err) {
-  vtb_status status = vtb__device_pull(t, err);
+  vtb_status status = vtb__trainer_pull(t, err);
   if (status != VTB_OK) return status;
   vtb_weights *w = vtb_weights_new();
   if (!w) return vtb_no_memory(err, path);
   put_state(t, w);
   put_params(t, w, false);
   vtb_optim_save(t->optim, w);
-  vtb__buffers_save(t, w);
   status = vtb_safetensors_save(path, w, err);
   vtb_weights_free(w);
   if (status != VTB_OK) return status;
@@ -86,7 +81,7 @@ vtb_status vtb_trainer_checkpoint(vtb_trainer *t, const char *path, vtb_error *e
 }
 
 vtb_status vtb_trainer_save_weights(vtb_trainer *t, const char *path, vtb_error *err) {
-  vtb_status status = vtb__device_pull(t, err);
+  vtb_status status = vtb__trainer_pull(t, err);
   if (status != VTB_OK) return status;
   vtb_weights *w = vtb_weights_new();
   if (!w) return vtb_no_memory(err, path);
@@ -189,7 +184,6 @@ static vtb_status take(vtb_trainer *t, const vtb_weights *w, vtb_error *err) {
                     (long long)s.step, (long long)s.epoch, (long long)s.batch);
   status = vtb_weights_bind(t->bound.program, w, NULL, t->bound.args, NULL, NULL, err);
   if (status == VTB_OK) status = vtb_optim_load(t->optim, w, err);
-  if (status == VTB_OK) status = vtb__buffers_load(t, w, err);
   if (status == VTB_OK) t->state = s;
   return status;
 }

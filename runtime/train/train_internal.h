@@ -4,7 +4,6 @@
 
 #include "runtime/train/log.h"
 #include "runtime/train/train.h"
-#include "runtime/train/update.h"
 
 /* A program with its buffers: one a tensor. Entries that are not owned are set before a run. */
 typedef struct vtb_bound {
@@ -12,8 +11,7 @@ typedef struct vtb_bound {
   void **args;
   bool *owned;
   void *workspace;
-  int image, labels, seed, loss, logits; /* tensor numbers, -1: none */
-  int scalars, result, scale;            /* of runtime/train/update.h, likewise */
+  int image, labels, seed, loss, logits, scale; /* tensor numbers, -1: none */
   int64_t classes;
 } vtb_bound;
 
@@ -37,29 +35,17 @@ typedef struct vtb_train_state {
   int64_t skipped;  /* batches whose gradients it made overflow */
 } vtb_train_state;
 
-/* A buffer that training moves: tensor numbers of it and of its update, and its average (NULL:
- * none). */
-typedef struct vtb_moved {
-  int buffer, update;
-  float *average;
-} vtb_moved;
-
 struct vtb_trainer {
   vtb_train_config config;
   vtb_bound bound;
   vtb_optim *optim;
-  float *scalars, loss_scale; /* inputs of the step */
-  int *trained;               /* tensor numbers of the optimiser's parameters */
-  int n_trained;
-  int n_missing; /* tensors that the weights to start from lack */
-  vtb_moved *moved;
-  int n_moved;
-  int64_t batches; /* an epoch */
+  float loss_scale; /* an input of the step */
+  int n_missing;    /* tensors that the weights to start from lack */
+  int64_t batches;  /* an epoch */
   vtb_train_state state;
   vtb_run_log *log;
   bool resumed;
-  /* the program updates its parameters itself, and has done so since the host's were copied */
-  bool stale;
+  bool stale; /* updates were made since parameters and state were copied from a device */
 
   double started, train_seconds; /* of this run; train_seconds without evaluation */
   int64_t images;
@@ -70,32 +56,17 @@ struct vtb_trainer {
   vtb_train_result result;
 };
 
-/* train_buffers.c. open: after the values are there; step: after an update that counted. */
-VTB_MUST_USE vtb_status vtb__buffers_open(vtb_trainer *t, vtb_error *err);
-void vtb__buffers_close(vtb_trainer *t);
-void vtb__buffers_step(vtb_trainer *t);
-float *vtb__buffer_average(const vtb_trainer *t, int tensor); /* NULL: none */
-void vtb__buffers_save(const vtb_trainer *t, vtb_weights *w); /* borrows */
-VTB_MUST_USE vtb_status vtb__buffers_load(vtb_trainer *t, const vtb_weights *w, vtb_error *err);
-
-/* train_device.c: programs that update their parameters themselves. open: binds their state to what
- * the optimiser and the buffers' averages hold on the host; push and pull copy it. pull does
- * nothing while the host is up to date. */
-static inline bool vtb__updates_itself(const vtb_trainer *t) { return t->bound.scalars >= 0; }
-VTB_MUST_USE vtb_status vtb__device_open(vtb_trainer *t, vtb_error *err);
-void vtb__device_close(vtb_trainer *t);
-VTB_MUST_USE vtb_status vtb__device_push(vtb_trainer *t, vtb_error *err);
-VTB_MUST_USE vtb_status vtb__device_pull(vtb_trainer *t, vtb_error *err);
-/* What a run of the step says of its update. Gradients that are not finite are VTB_E_NUMBERS, as of
- * vtb_optim_step(). */
-VTB_MUST_USE vtb_status vtb__device_result(vtb_trainer *t, int64_t *correct, vtb_error *err);
+/* What stays on a device is the same here as there afterwards; nothing to programs in this process,
+ * which work in place. pull does nothing while the host is up to date. */
+VTB_MUST_USE vtb_status vtb__trainer_push(vtb_trainer *t, vtb_error *err);
+VTB_MUST_USE vtb_status vtb__trainer_pull(vtb_trainer *t, vtb_error *err);
 
 /* train_scale.c: the factor on the loss that keeps gradients within a narrow format. begin: before
  * a run; end: what becomes of the status of the update: too large gradients are a smaller factor
  * and no error. */
 static inline bool vtb__is_scaled(const vtb_trainer *t) { return t->bound.scale >= 0; }
 void vtb__scale_open(vtb_trainer *t);
-void vtb__scale_begin(vtb_trainer *t);
+void vtb__scale_begin(vtb_trainer *t); /* sets t->loss_scale, 1 without */
 VTB_MUST_USE vtb_status vtb__scale_end(vtb_trainer *t, vtb_status status, const vtb_error *inner,
                                        vtb_error *err);
 

@@ -18,9 +18,7 @@ void vtb__scale_open(vtb_trainer *t) {
 }
 
 void vtb__scale_begin(vtb_trainer *t) {
-  if (!vtb__is_scaled(t)) return;
-  t->loss_scale = (float)t->state.scale;
-  vtb_optim_set_scale(t->optim, t->state.scale);
+  t->loss_scale = vtb__is_scaled(t) ? (float)t->state.scale : 1;
 }
 
 static void change(vtb_trainer *t, double scale) {

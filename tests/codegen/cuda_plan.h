@@ -3,6 +3,7 @@
 #ifndef VTB_TEST_CUDA_PLAN_H
 #define VTB_TEST_CUDA_PLAN_H
 
+#include "ir/update.h"
 #include "codegen/codegen.h"
 
 #include <string.h>
@@ -13,7 +14,7 @@ static inline vtb_status cuda_lower(vtb_module *m, vtb_func *f, const vtb_codege
                         .target = vtb_target_find("cuda"),
                         .precision = o->precision,
                         .library = o->library,
-                        .updates = o->update != VTB_UPDATE_NONE};
+                        .updates = vtb_has_update(f)};
   const char *behind = strstr(c.target->pipeline, "fuse,") + strlen("fuse,");
   m->entry = f;
   return vtb_run_pipeline(&c, &(vtb_pipeline_options){.pipeline = behind, .verify_each = true},

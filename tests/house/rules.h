@@ -39,7 +39,7 @@ static const house_room rooms[] = {
     {"codegen", IR " passes codegen/body runtime", "targets, steps of a run"},
     {"codegen/body", IR " passes", "what kernels compute"},
     {"codegen/cpu", GENERATOR " runtime/launch runtime/artefact", "native kernels by LLVM"},
-    {"codegen/cuda", GENERATOR " runtime/launch runtime/train/update.h", "CUDA C kernels, NVRTC"},
+    {"codegen/cuda", GENERATOR " runtime/launch", "CUDA C kernels, NVRTC"},
     {"codegen/emulator", IR " codegen/codegen.h codegen/cuda runtime/launch", "CUDA C on the CPU"},
     {"codegen/targets.c", IR " passes codegen runtime", "a row a target"},
     {"frontend/compile", IR " passes codegen runtime frontend/lang", "the compiler, a library"},

@@ -9,7 +9,9 @@ static const vtb_search *search(void) {
   return &s;
 }
 
-static bool is_entry(vtb_decl_kind k) { return k == VTB_DECL_MODEL || k == VTB_DECL_PRESET; }
+static bool is_entry(vtb_decl_kind k) {
+  return k == VTB_DECL_MODEL || k == VTB_DECL_PRESET || k == VTB_DECL_OPTIMIZER;
+}
 
 static int compile(const char *name, const char *text, size_t n) {
   vtb_diags diags = {0};

@@ -1,17 +1,29 @@
 /* A classifier written by hand in place of a compiled one: logits = (image * mask) W^T + b, mean
  * cross entropy. The mask depends on the input "seed" in training, so that a run whose seeds differ
- * cannot go unnoticed. */
+ * cannot go unnoticed. The step ends with AdamW's update (runtime/base/update.h). */
 #ifndef VTB_TEST_FAKE_PROGRAM_H
 #define VTB_TEST_FAKE_PROGRAM_H
 
 #include "runtime/base/random.h"
+#include "runtime/base/update.h"
 #include "runtime/train/init.h"
 #include "tests/runtime/support.h"
 
 enum { FAKE_BATCH = 8, FAKE_SIDE = 6, FAKE_PIXELS = FAKE_SIDE * FAKE_SIDE, FAKE_CLASSES = 4 };
 
-/* Tensors of the step: image, labels, seed, weight, bias, loss, logits, d:weight, d:bias. Of the
- * evaluation: image, weight, bias, logits. */
+/* Tensors of the step: image, labels, seed, weight, bias, loss, logits, d:weight, d:bias, then
+ * those of FAKE_SCALARS ... Of the evaluation: image, weight, bias, logits. */
+enum {
+  FAKE_SCALARS = 9,
+  FAKE_RATES,
+  FAKE_M, /* of weight, then of bias */
+  FAKE_V = FAKE_M + 2,
+  FAKE_EMA = FAKE_V + 2,
+  FAKE_VERDICT = FAKE_EMA + 2,
+  FAKE_CORRECT,
+  FAKE_UPDATED,
+  FAKE_TENSORS = FAKE_UPDATED + 2
+};
 typedef struct fake_call {
   const float *image, *weight, *bias;
   const int32_t *labels;
@@ -65,6 +77,62 @@ static float fake_loss(fake_call *c) {
   return (float)loss;
 }
 
+static double fake_scalar(void *const *a, int row) {
+  const float *at = (const float *)a[FAKE_SCALARS] + 2 * row;
+  return (double)at[0] + (double)at[1];
+}
+
+static const int fake_counts[2] = {FAKE_CLASSES * FAKE_PIXELS, FAKE_CLASSES};
+
+static void fake_verdict(void *const *a) {
+  float *verdict = a[FAKE_VERDICT];
+  double sum = 0, clip = fake_scalar(a, VTB_SCALAR_CLIP);
+  int culprit = -1;
+  for (int k = 0; k < 2; k++)
+    for (int i = 0; i < fake_counts[k]; i++) {
+      double g = (double)((const float *)a[7 + k])[i];
+      sum += g * g;
+      if (!isfinite(sum) && culprit < 0) culprit = k;
+    }
+  double norm = sqrt(sum);
+  verdict[VTB_VERDICT_FACTOR] = (float)(clip > 0 ? fmin(1, clip / (norm + 1e-6)) : 1);
+  verdict[VTB_VERDICT_COUNTS] = isfinite(norm) && isfinite(*(const float *)a[5]);
+  verdict[VTB_VERDICT_NORM] = (float)norm;
+  verdict[VTB_VERDICT_CULPRIT] = (float)culprit;
+}
+
+/* Rows of hyperparameters: beta1, beta2, eps, decay. */
+static void fake_adamw(void *const *a, int k) {
+  const float *g = a[7 + k], *rates = (const float *)a[FAKE_RATES] + 2 * k;
+  float *m = a[FAKE_M + k], *v = a[FAKE_V + k], *e = a[FAKE_EMA + k], *p = a[FAKE_UPDATED + k];
+  double t = fake_scalar(a, VTB_SCALAR_STEP), lr = fake_scalar(a, VTB_SCALAR_LR) * (double)rates[0];
+  double b1 = fake_scalar(a, VTB_N_SCALARS), b2 = fake_scalar(a, VTB_N_SCALARS + 1);
+  double eps = fake_scalar(a, VTB_N_SCALARS + 2), average = fake_scalar(a, VTB_SCALAR_AVERAGE);
+  double keep = 1 - lr * fake_scalar(a, VTB_N_SCALARS + 3) * (double)rates[1];
+  for (int i = 0; i < fake_counts[k]; i++) {
+    double gi = (double)(g[i] * ((const float *)a[FAKE_VERDICT])[VTB_VERDICT_FACTOR]);
+    m[i] = (float)(b1 * (double)m[i] + (1 - b1) * gi);
+    v[i] = (float)(b2 * (double)v[i] + (1 - b2) * gi * gi);
+    double step = (double)m[i] / (1 - pow(b1, t)) / (sqrt((double)v[i] / (1 - pow(b2, t))) + eps);
+    p[i] = (float)((double)((const float *)a[3 + k])[i] * keep - lr * step);
+    e[i] = (float)(average * (double)e[i] + (1 - average) * (double)p[i]);
+  }
+}
+
+static void fake_update(void *const *a) {
+  const float *logits = a[6];
+  float *correct = a[FAKE_CORRECT];
+  for (int s = 0; s < FAKE_BATCH; s++) {
+    int best = 0;
+    for (int k = 1; k < FAKE_CLASSES; k++)
+      if (logits[s * FAKE_CLASSES + k] > logits[s * FAKE_CLASSES + best]) best = k;
+    correct[s] = best == ((const int32_t *)a[1])[s];
+  }
+  fake_verdict(a);
+  for (int k = 0; k < 2 && ((const float *)a[FAKE_VERDICT])[VTB_VERDICT_COUNTS] != 0; k++)
+    fake_adamw(a, k);
+}
+
 static void fake_step(void *const *a, void *workspace, const vtb_services *s) {
   fake_call c = {
       a[0], a[3], a[4], a[1], a[6], workspace, a[7], a[8], (uint64_t) * (const int32_t *)a[2],
@@ -72,6 +140,7 @@ static void fake_step(void *const *a, void *workspace, const vtb_services *s) {
   s->parallel(s, fake_logits, &c, FAKE_BATCH, 1);
   *(float *)a[5] = fake_loss(&c);
   s->parallel(s, fake_weight_gradient, &c, FAKE_CLASSES, 1);
+  fake_update(a);
 }
 
 static void fake_eval(void *const *a, void *workspace, const vtb_services *s) {
@@ -99,12 +168,30 @@ static vtb_tensor_info fake_step_tensors[] = {
     FAKE_LOGITS,
     {"d:weight", VTB_IO_GRAD_OUT, false, 2, {FAKE_CLASSES, FAKE_PIXELS}, NULL, false},
     {"d:bias", VTB_IO_GRAD_OUT, false, 1, {FAKE_CLASSES}, NULL, false},
+    {VTB_UPDATE_SCALARS,
+     VTB_IO_INPUT,
+     false,
+     2,
+     {VTB_N_SCALARS + 4, 2},
+     "adamw t lr average clip scale beta1=0.9 beta2=0.999 eps=1e-8 decay=0.05",
+     false},
+    {VTB_UPDATE_RATES, VTB_IO_INPUT, false, 2, {2, 2}, NULL, false},
+    {"optim/m/weight", VTB_IO_STATE, false, 2, {FAKE_CLASSES, FAKE_PIXELS}, NULL, false},
+    {"optim/m/bias", VTB_IO_STATE, false, 1, {FAKE_CLASSES}, NULL, false},
+    {"optim/v/weight", VTB_IO_STATE, false, 2, {FAKE_CLASSES, FAKE_PIXELS}, NULL, false},
+    {"optim/v/bias", VTB_IO_STATE, false, 1, {FAKE_CLASSES}, NULL, false},
+    {"ema/weight", VTB_IO_STATE, false, 2, {FAKE_CLASSES, FAKE_PIXELS}, NULL, false},
+    {"ema/bias", VTB_IO_STATE, false, 1, {FAKE_CLASSES}, NULL, false},
+    {VTB_UPDATE_VERDICT, VTB_IO_OUTPUT, false, 1, {VTB_N_VERDICT}, NULL, false},
+    {VTB_UPDATE_CORRECT, VTB_IO_OUTPUT, false, 1, {FAKE_BATCH}, NULL, false},
+    {"updated.weight", VTB_IO_UPDATE, false, 2, {FAKE_CLASSES, FAKE_PIXELS}, NULL, false},
+    {"updated.bias", VTB_IO_UPDATE, false, 1, {FAKE_CLASSES}, NULL, false},
 };
 static vtb_tensor_info fake_eval_tensors[] = {FAKE_IMAGE, FAKE_WEIGHT, FAKE_BIAS, FAKE_LOGITS};
 
 static inline vtb_program fake_step_program(void) {
   return (vtb_program){.entry = fake_step,
-                       .n_tensors = 9,
+                       .n_tensors = FAKE_TENSORS,
                        .tensors = fake_step_tensors,
                        .batch = FAKE_BATCH,
                        .workspace_bytes = FAKE_BATCH * FAKE_CLASSES * 4};

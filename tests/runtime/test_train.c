@@ -152,7 +152,12 @@ TEST(checkpoints_of_other_runs_and_damaged_ones_are_refused) {
   CHECK_REFUSED(vtb_trainer_open(&d, &t, err), "other settings");
   d = c, d.train_set = eval_set;
   CHECK_REFUSED(vtb_trainer_open(&d, &t, err), "number of training samples is 100");
-  d = c, d.optim.kind = VTB_OPTIM_SGD;
+  vtb_tensor_info tensors[FAKE_TENSORS];
+  vtb_program by_sgd = step_program;
+  memcpy(tensors, by_sgd.tensors, sizeof tensors);
+  tensors[FAKE_SCALARS].init = "sgd t lr average clip scale mu=0.9 dampening=0 decay=0 nothing=0";
+  by_sgd.tensors = tensors;
+  d = c, d.step = &by_sgd;
   CHECK_REFUSED(vtb_trainer_open(&d, &t, err), "written by optimiser adamw");
   size_t n;
   char *file = read_file(path, &n);
@@ -281,8 +286,6 @@ TEST(a_run_stops_on_request_and_tells_what_happens) {
 TEST(exploding_runs_end_with_an_error) {
   vtb_services *s = vtb_services_default(1);
   vtb_train_config c = config_for(s);
-  c.optim = vtb_optim_defaults(VTB_OPTIM_SGD);
-  c.optim.momentum = 0;
   c.schedule.kind = VTB_SCHEDULE_CONSTANT;
   c.schedule.warmup = 0;
   c.schedule.base_lr = 1e30;
@@ -303,6 +306,14 @@ TEST(programs_that_do_not_fit_are_refused) {
   CHECK_REFUSED(vtb_trainer_open(&c, &t, err), "no image input picture");
   c = config_for(s), c.train_transform.height = 5;
   CHECK_REFUSED(vtb_trainer_open(&c, &t, err), "prepared as 1 x 5 x 6, the model takes 1 x 6 x 6");
+  c = config_for(s), c.optim.ema_decay = 0;
+  CHECK_REFUSED(vtb_trainer_open(&c, &t, err), "was made with averages");
+  c = config_for(s), c.optim.name = "sgd";
+  CHECK_REFUSED(vtb_trainer_open(&c, &t, err), "by adamw, these settings want sgd");
+  vtb_setting momentum = {"momentum", 0.5};
+  c = config_for(s), c.optim.settings = &momentum, c.optim.n_settings = 1;
+  CHECK_REFUSED(vtb_trainer_open(&c, &t, err),
+                "no hyperparameter momentum: there are beta1, beta2, eps, decay");
   c = config_for(s), c.epochs = 0;
   CHECK_REFUSED(vtb_trainer_open(&c, &t, err), "epochs must be positive");
   c = config_for(s), c.init_weights = "/nonexistent";

@@ -6,6 +6,7 @@
 #include "runtime/launch/threads.h"
 #include "runtime/train/train.h"
 #include "tests/runtime/fake_program.h"
+#include "tests/whole/attach.h"
 
 enum { C = 3, LAYERS = 3, TEST_IMAGES = 43, STEPS = 5 };
 static const double eps = 1e-5, decay = 0.8; /* of the average */
@@ -25,7 +26,8 @@ static const char text[] =
 
 /* ---- the model, compiled --------------------------------------------------------------------- */
 
-static vtb_module *module_of(vtb_unit *u, bool training) {
+/* average: NULL: without an update. */
+static vtb_module *module_of(vtb_unit *u, bool training, const bool *average) {
   vtb_diags diags = {0};
   vtb_error failure = {0};
   vtb_instantiate_options o = {.training = training};
@@ -41,14 +43,15 @@ static vtb_module *module_of(vtb_unit *u, bool training) {
   if (training)
     CHECK_OK(vtb_build_train_step(m, m->entry, &(vtb_train_step){0}, &train, &diags, err));
   if (train) m->entry = train;
+  if (train && average) attach_update(m, train, "adamw", NULL, 0, *average);
   vtb_diags_free(&diags);
   return m;
 }
 
-static vtb_program *compile(bool training) {
+static vtb_program *compile(bool training, bool average) {
   vtb_diags diags = {0};
   vtb_unit *u = vtb_unit_load_text("small.vtb", text, strlen(text), vtb_search_default(), &diags);
-  vtb_module *m = module_of(u, training); /* its spans point into the unit */
+  vtb_module *m = module_of(u, training, &average); /* its spans point into the unit */
   vtb_program *p = NULL;
   vtb_pass_context c = {.module = m, .batch = FAKE_BATCH, .target = vtb_target_find("cpu")};
   CHECK_OK(vtb_run_pipeline(&c, NULL, err));
@@ -71,8 +74,8 @@ static void open_all(void) {
   CHECK_OK(vtb_dataset_open(temp_path("data"), NULL, &train_set, err));
   CHECK_OK(
       vtb_dataset_open(temp_path("data"), &(vtb_dataset_options){.split = "test"}, &eval_set, err));
-  step_program = compile(true);
-  eval_program = compile(false);
+  step_program = compile(true, true);
+  eval_program = compile(false, false);
   services = vtb_services_default(2);
 }
 
@@ -276,7 +279,8 @@ TEST(running_statistics_follow_the_batches) {
 
 TEST(evaluation_after_training_uses_them) {
   vtb_train_config c = config();
-  c.optim.ema_decay = 0;
+  vtb_program *plain_step = compile(true, false);
+  c.optim.ema_decay = 0, c.step = plain_step;
   vtb_trainer *t = NULL;
   vtb_eval_result r = {0};
   CHECK_OK(vtb_trainer_open(&c, &t, err));
@@ -288,6 +292,7 @@ TEST(evaluation_after_training_uses_them) {
   CHECK_NEAR(r.loss, mean_loss(&m, images, eval_set), 1e-5);
   free(images);
   vtb_trainer_close(t);
+  vtb_program_free(plain_step);
 }
 
 static uint64_t hash_of_run(const vtb_train_config *c) {

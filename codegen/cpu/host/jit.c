@@ -14,16 +14,15 @@ typedef struct jit_owner {
   vtb_program program;
 } jit_owner;
 
-/* The C library functions that LLVM may call for large copies. */
+/* The C library functions that LLVM may call: for large copies, and for the numbers of an update.
+ * */
 static vtb_status define_symbols(LLVMOrcLLJITRef jit, vtb_error *err) {
   static const struct {
     const char *name;
     void *at;
-  } known[] = {{"memset", (void *)memset},
-               {"memcpy", (void *)memcpy},
-               {"memmove", (void *)memmove},
-               {"fmaf", (void *)fmaf},
-               {"floorf", (void *)floorf}};
+  } known[] = {{"memset", (void *)memset}, {"memcpy", (void *)memcpy}, {"memmove", (void *)memmove},
+               {"fmaf", (void *)fmaf},     {"pow", (void *)pow},       {"exp", (void *)exp},
+               {"log", (void *)log},       {"floor", (void *)floor},   {"floorf", (void *)floorf}};
   enum { N = sizeof known / sizeof *known };
   LLVMOrcCSymbolMapPair pairs[N];
   for (int i = 0; i < N; i++) {

@@ -290,6 +290,8 @@ static const char *const float_forms[VTB_OP_COUNT] = {
 #include "ir/scalar_ops.def"
 #undef VTB_SCALAR
 };
+const char *vtb__cuda_float_form(vtb_op op) { return float_forms[op]; }
+
 #define FORM_ints(name) int_form_##name
 #define FORM_floats(name) NULL /* not given i32: vtb__shape_broadcast() sees to it */
 static const char *const int_forms[VTB_OP_COUNT] = {

@@ -34,6 +34,8 @@ const char *vtb__cuda_eval(vtb_cuda_expr *e, const vtb_value *v, const vtb_index
 /* Stores a value (C name) of root r at the index of its element. */
 void vtb__cuda_store(vtb_cuda_expr *e, const vtb_root *r, const vtb_index *index,
                      const char *value);
+/* The C form of an elementwise op of floats or vtb_f4; $ and @ stand for its operands. */
+const char *vtb__cuda_float_form(vtb_op op);
 /* Whether the text names a vtb_f4. */
 bool vtb__cuda_is_vector(const char *name);
 const char *vtb__cuda_widen(vtb_cuda_expr *e, const char *v);

@@ -166,7 +166,7 @@ vtb_launch_plan *vtb__cuda_expand(vtb_cuda *c, const vtb_func *entry) {
   p->n_tensors = tensors.n_tensors;
   p->tensors = tensors.tensors;
   p->batch = tensors.batch;
-  if (c->update) vtb__cuda_update_tensors(c, p);
+  if (c->groups) vtb__cuda_place_tensors(c, p);
   expansion x = {.plan = p};
   const vtb_cuda_func *f = &c->funcs.at[vtb_steps_find(&c->steps, entry)];
   expand_entry(&x, f);

@@ -4,6 +4,7 @@
 #include "codegen/cuda/plan/program.h"
 
 #include "codegen/cuda/emitters.h"
+#include "ir/update.h"
 
 typedef void (*emit_fn)(vtb_cuda *, const vtb_inst *);
 
@@ -78,7 +79,6 @@ static void emit_func(vtb_cuda *c, vtb_cuda_func *f) {
     emit_step(c, &f->steps_of->list.at[i]);
     if (f->steps_of->list.at[i].prepared) f->n_prepared = f->steps.n;
   }
-  if (!c->failed && c->update) vtb__cuda_emit_update(c);
   f->total_bytes = vtb_places_round(&c->steps.places, f->steps_of->tail_base + f->tail_bytes);
   c->func = NULL;
 }
@@ -107,7 +107,7 @@ vtb_status vtb_cuda_plan(vtb_module *m, vtb_func *f, const vtb_codegen_options *
   vtb_arena_init(&c.arena);
   for (size_t i = 0; i < c.steps.n_funcs; i++)
     vtb_vec_push(&c.funcs, ((vtb_cuda_func){.steps_of = &c.steps.funcs[i]}));
-  if (c.options->update) c.failed = !vtb__cuda_update_layout(&c, f);
+  vtb__cuda_update_layout(&c, f);
   for (size_t i = 0; i < c.funcs.n && !c.failed; i++) emit_func(&c, &c.funcs.at[i]);
   if (!c.failed) *plan = vtb__cuda_expand(&c, f);
   status = c.failed ? c.err->status : VTB_OK;

@@ -92,8 +92,9 @@ struct vtb_cuda {
   VTB_VEC(vtb_launch_gemm) gemms;
   vtb_map includes; /* file -> its text, in the order they were asked for */
   vtb_strbuf constants;
-  vtb_map constant_at;             /* bytes as hexadecimal text -> offset + 1 */
-  struct vtb__cuda_update *update; /* update.c; NULL: the plan only computes */
+  vtb_map constant_at;           /* bytes as hexadecimal text -> offset + 1 */
+  struct vtb_cuda_group *groups; /* update.h; NULL: the plan only computes */
+  int64_t state_bytes;           /* theirs */
   vtb_error *err;
   bool failed;
   vtb_arena arena;
@@ -124,13 +125,11 @@ void vtb__cuda_end_unit(vtb_cuda *c);
 /* The function's tail has at least so many bytes. */
 void vtb__cuda_take_tail(vtb_cuda *c, int64_t bytes);
 
-/* ---- update.c: the end of a training step ---------------------------------------------------- */
-/* Decides where the tensors of `entry` stand in the state; false with c->err: it is no training
- * step. */
-bool vtb__cuda_update_layout(vtb_cuda *c, const vtb_func *entry);
-void vtb__cuda_emit_update(vtb_cuda *c); /* nothing in functions that are not the entry */
-/* Tensors that the update adds to the entry's, and everyone's place; p->tensors is the entry's. */
-void vtb__cuda_update_tensors(const vtb_cuda *c, vtb_launch_plan *p);
+/* ---- update.c: a training step's state ----------------------------------------------------- */
+/* Regions for the tensors of the entry's updates. */
+void vtb__cuda_update_layout(vtb_cuda *c, const vtb_func *entry);
+/* Everyone's place in the state, in a plan with the entry's tensors. */
+void vtb__cuda_place_tensors(const vtb_cuda *c, vtb_launch_plan *p);
 
 /* ---- places (place.c) ------------------------------------------------------------------------ */
 void vtb__cuda_refs(vtb_cuda *c, const vtb_spot *spots, int n, vtb_cuda_ref *out);

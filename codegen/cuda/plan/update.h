@@ -1,0 +1,20 @@
+/* The state of a training step that updates itself, as the kernels of its update see it (update.c).
+ * */
+#ifndef VTB_CODEGEN_CUDA_UPDATE_H
+#define VTB_CODEGEN_CUDA_UPDATE_H
+
+#include "codegen/cuda/plan/program.h"
+#include "ir/update.h"
+
+typedef struct vtb_cuda_group { /* one op update; in the program's arena */
+  const vtb_inst *inst;
+  vtb_update u;
+  int64_t *slot;  /* of tensor i: elements from the beginning of each region */
+  int64_t *begin; /* of region k (0: values, 1: gradients, 2: first state): bytes in the state */
+  int64_t bytes;  /* of each region */
+  struct vtb_cuda_group *next;
+} vtb_cuda_group;
+
+const vtb_cuda_group *vtb__cuda_group_of(const vtb_cuda *c, const vtb_inst *update);
+
+#endif

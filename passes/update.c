@@ -1,0 +1,344 @@
+/* The end of a training step: an optimiser's rule behind the gradients (ir/update.h,
+ * runtime/base/update.h).
+ *
+ *   %d:w = ...                                       %d:w = ...
+ *   return %loss, %logits, %d:w, ...           =>    %verdict = verdict %scalars, %loss, %d:w, ...
+ *                                                    %w.1, ..., %m.1, ... =
+ *                                                        update @adamw(%scalars, %rates, %verdict,
+ *                                                        %w, ..., %d:w, ..., %m, ...)
+ *                                                    return %loss, %logits, %d:w, ..., %w.1
+ *                                                    "updated.w", %m.1 "updated.optim/m/w",
+ *                                                           %verdict, %correct
+ *
+ * The rule gets what every update has: the gradient times the verdict's factor, the tensor's own
+ * rate and decay, an average of the new value if one is asked for. Buffers that the step updates go
+ * through a rule that takes the new contents, and average them too; a buffer of one number is a
+ * count, and has no average.
+ */
+#include "ir/update.h"
+#include "passes/passes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct moved {     /* a tensor that the step changes */
+  vtb_value *value, *next; /* an argument; its gradient, or what it becomes */
+  const char *official;
+} moved;
+
+typedef VTB_VEC(moved) moved_list;
+
+typedef struct attach {
+  vtb_module *m;
+  vtb_func *f;
+  vtb_builder b;
+  vtb_value *scalars, *rates, *verdict;
+  VTB_VEC(vtb_value *) returns;
+  VTB_VEC(const char *) names;
+  bool average;
+} attach;
+
+/* ---- rules ----------------------------------------------------------------------------------- */
+
+static vtb_value *add_scalar(vtb_func *f, const char *name) {
+  vtb_value *v = vtb_func_add_arg(f, name, vtb_type_scalar());
+  f->arg_info[v->index].official = vtb_intern(f->module, name);
+  return v;
+}
+
+/* A function of the vectors w, g and the states named, without scalars or instructions. */
+static vtb_func *new_rule(attach *a, const char *name, vtb_span span, int n_vectors,
+                          const char *const *names) {
+  vtb_func *f = vtb_func_new(a->m, name, VTB_FUNC_RULE, span);
+  vtb_type t = {.dtype = VTB_F32, .rank = 1, .dim = {{VTB_DYN, NULL}}};
+  for (int i = 0; i < n_vectors; i++) {
+    vtb_value *v = vtb_func_add_arg(f, names[i], t);
+    f->arg_info[v->index].official = vtb_intern(a->m, names[i]);
+  }
+  return f;
+}
+
+/* The average of the new value w, as one more state. */
+static vtb_value *averaged(vtb_builder *b, vtb_value *old, vtb_value *w, vtb_value *decay) {
+  vtb_value *rest = vtb_b_binary(b, VTB_OP_sub, vtb_b_constant(b, 1), decay);
+  return vtb_b_binary(b, VTB_OP_add, vtb_b_binary(b, VTB_OP_mul, decay, old),
+                      vtb_b_binary(b, VTB_OP_mul, rest, w));
+}
+
+/* Copies the optimiser's instructions to `f`; map: its values there, by id, arguments filled. */
+static void copy_body(vtb_builder *b, const vtb_func *rule, vtb_value **map) {
+  for (const vtb_inst *i = rule->first; i; i = i->next) {
+    vtb_value *operands[3];
+    vtb_check(i->n_operands <= 3, "a rule's %s", vtb_op_get(i->op)->name);
+    for (int k = 0; k < i->n_operands; k++) operands[k] = map[i->operands[k]->id];
+    b->span = i->span;
+    vtb_inst *copy = vtb_inst_clone(b, i, operands);
+    map[i->results[0]->id] = copy->results[0];
+  }
+}
+
+static int n_vectors_of(const vtb_func *rule) {
+  int n = 0;
+  while (n < rule->n_args && rule->args[n]->type.rank == 1) n++;
+  return n;
+}
+
+/* Arguments of the new rule that stand for the optimiser's scalars: t, lr, then its
+ * hyperparameters. */
+static void map_scalars(const vtb_func *rule, vtb_func *f, vtb_builder *b, int first,
+                        vtb_value **rows, vtb_value **map) {
+  vtb_value *rate = f->args[first + 1], *decays = f->args[first + 2];
+  int row = VTB_N_SCALARS;
+  for (int i = n_vectors_of(rule); i < rule->n_args; i++) {
+    const char *name = rule->arg_info[i].official;
+    vtb_value *v = vtb_streq(name, "t")    ? rows[VTB_SCALAR_STEP]
+                   : vtb_streq(name, "lr") ? rows[VTB_SCALAR_LR]
+                                           : rows[row++];
+    if (vtb_streq(name, "lr")) v = vtb_b_binary(b, VTB_OP_mul, v, rate);
+    if (vtb_streq(name, "decay")) v = vtb_b_binary(b, VTB_OP_mul, v, decays);
+    map[rule->args[i]->id] = v;
+  }
+}
+
+static const char *const fixed_rows[] = {"t", "lr", "average", "clip", "scale"};
+
+/* The arguments of no row, then the rows; returns the number of the first. */
+static int add_scalars(vtb_func *f, const vtb_func *rule, vtb_value **rows) {
+  static const char *const lead[VTB_RULE_LEAD] = {"factor", "rate", "decays"};
+  int first = f->n_args, n = VTB_N_SCALARS;
+  for (int i = 0; i < VTB_RULE_LEAD; i++) add_scalar(f, lead[i]);
+  for (int i = 0; i < VTB_N_SCALARS; i++) rows[i] = add_scalar(f, fixed_rows[i]);
+  for (int i = n_vectors_of(rule) + 2; i < rule->n_args; i++)
+    rows[n++] = add_scalar(f, rule->arg_info[i].official);
+  return first;
+}
+
+/* The rule as op update wants it, from the optimiser's; NULL `equations`: the value becomes the
+ * gradient. */
+static vtb_func *complete_rule(attach *a, const vtb_func *rule, bool equations, bool average) {
+  int given = equations ? n_vectors_of(rule) : 2, n = given + average;
+  const char **names = vtb_xcalloc((size_t)n + 1, sizeof *names);
+  vtb_value **map = vtb_xcalloc((size_t)rule->n_values + 1, sizeof *map);
+  vtb_value **rows = vtb_xcalloc((size_t)rule->n_args + VTB_N_SCALARS + 1, sizeof *rows);
+  vtb_value **out = vtb_xcalloc((size_t)n + 1, sizeof *out);
+  for (int i = 0; i < given; i++) names[i] = rule->arg_info[i].official;
+  if (average) names[n - 1] = "ema";
+  vtb_func *f = new_rule(a, equations ? rule->name : "moved", rule->span, n, names);
+  int first = add_scalars(f, rule, rows);
+  vtb_builder b = {.module = a->m, .func = f, .span = rule->span};
+  out[0] = f->args[1];
+  if (equations) {
+    for (int i = 0; i < given; i++) map[rule->args[i]->id] = f->args[i];
+    b.name_hint = "gradient";
+    map[rule->args[1]->id] = vtb_b_binary(&b, VTB_OP_mul, f->args[1], f->args[first]);
+    map_scalars(rule, f, &b, first, rows, map);
+    copy_body(&b, rule, map);
+    for (int i = 0; i < rule->n_returns; i++) out[i] = map[rule->returns[i]->id];
+  }
+  if (average) out[n - 2] = averaged(&b, f->args[n - 1], out[0], rows[VTB_SCALAR_AVERAGE]);
+  vtb_func_set_returns(f, out, NULL, n - 1);
+  vtb_free(names), vtb_free(map), vtb_free(rows), vtb_free(out);
+  return f;
+}
+
+/* ---- the step -------------------------------------------------------------------------------- */
+
+static vtb_value *add_arg(attach *a, const char *name, vtb_role role, const vtb_type *type,
+                          const char *init) {
+  vtb_value *v = vtb_func_add_arg(a->f, name, *type);
+  a->f->arg_info[v->index] = (vtb_arg_info){.role = role,
+                                            .official = vtb_intern(a->m, name),
+                                            .init = init ? vtb_intern(a->m, init) : NULL};
+  return v;
+}
+
+static void add_return(attach *a, vtb_value *v, const char *name) {
+  vtb_vec_push(&a->returns, v);
+  vtb_vec_push(&a->names, vtb_intern(a->m, name));
+}
+
+static void add_updated(attach *a, vtb_value *v, const char *state, const char *official) {
+  vtb_strbuf name = {0};
+  vtb_strbuf_printf(&name, "updated.%s%s", state, official);
+  add_return(a, v, name.at);
+  vtb_strbuf_free(&name);
+}
+
+static int find_return(const vtb_func *f, const char *prefix, const char *name) {
+  size_t n = strlen(prefix);
+  for (int r = 0; r < f->n_returns; r++) {
+    const char *have = f->return_names ? f->return_names[r] : NULL;
+    if (have && strncmp(have, prefix, n) == 0 && strcmp(have + n, name) == 0) return r;
+  }
+  return -1;
+}
+
+/* Arguments of a role with a return of theirs under `prefix`, in order. */
+static void find_moved(const attach *a, vtb_role role, const char *prefix, moved_list *out) {
+  for (int i = 0; i < a->f->n_args; i++) {
+    const vtb_arg_info *info = &a->f->arg_info[i];
+    if (info->role != role || !info->official || a->f->args[i]->type.dtype != VTB_F32) continue;
+    int r = find_return(a->f, prefix, info->official);
+    if (r >= 0) vtb_vec_push(out, ((moved){a->f->args[i], a->f->returns[r], info->official}));
+  }
+}
+
+/* "optim/m/" of a rule's state m; the last of those with an average is "ema/". */
+static const char *state_prefix(attach *a, const vtb_func *rule, int vector) {
+  const char *name = rule->arg_info[vector].official;
+  if (vtb_streq(name, "ema")) return "ema/";
+  return vtb_arena_printf(&a->m->arena, "optim/%s/", name);
+}
+
+static void apply(attach *a, vtb_func *rule, const moved_list *list) {
+  int n = (int)list->n, vectors = n_vectors_of(rule);
+  VTB_VEC(vtb_value *) operands = {0};
+  vtb_type t = {.dtype = VTB_F32, .rank = 2, .dim = {{n, NULL}, {2, NULL}}};
+  vtb_value *rates = a->rates ? vtb_b_splat(&a->b, 1, &t)
+                              : (a->rates = add_arg(a, VTB_UPDATE_RATES, VTB_ROLE_INPUT, &t, NULL));
+  vtb_vec_push(&operands, a->scalars);
+  vtb_vec_push(&operands, rates);
+  vtb_vec_push(&operands, a->verdict);
+  for (int i = 0; i < n; i++) vtb_vec_push(&operands, list->at[i].value);
+  for (int i = 0; i < n; i++) vtb_vec_push(&operands, list->at[i].next);
+  for (int s = 2; s < vectors; s++)
+    for (int i = 0; i < n; i++) {
+      const char *name =
+          vtb_arena_printf(&a->m->arena, "%s%s", state_prefix(a, rule, s), list->at[i].official);
+      vtb_value *v = add_arg(a, name, VTB_ROLE_STATE, &list->at[i].value->type, NULL);
+      vtb_vec_push(&operands, v);
+    }
+  vtb_attr attr = VTB_A_INT("tensors", n);
+  vtb_inst *u = vtb_build_call(&a->b, VTB_OP_update, rule, operands.at, (int)operands.n, &attr, 1);
+  for (int s = 1; s < vectors; s++)
+    for (int i = 0; i < n; i++)
+      add_updated(a, u->results[(s - 1) * n + i], s == 1 ? "" : state_prefix(a, rule, s),
+                  list->at[i].official);
+  vtb_vec_free(&operands);
+}
+
+/* 1 where the largest of a row's logits, the first of equal ones, is its label's. */
+static vtb_value *correct(attach *a, vtb_value *logits, vtb_value *labels) {
+  vtb_builder *b = &a->b;
+  const int64_t axis = 1;
+  vtb_type row = {
+      .dtype = VTB_F32, .rank = 2, .dim = {{1, NULL}, {logits->type.dim[1].size, "classes"}}};
+  vtb_attr along = VTB_A_INT("axis", 1), to = VTB_A_STR("to", "f32");
+  vtb_value *class = vtb_build_typed(b, VTB_OP_iota, NULL, 0, &along, 1, &row, 1)->results[0];
+  vtb_value *top = vtb_b_reduce(b, VTB_OP_reduce_max, logits, &axis, 1, true);
+  vtb_value *back =
+      vtb_b_select(b, vtb_b_binary(b, VTB_OP_ge, logits, top), vtb_b_unary(b, VTB_OP_neg, class),
+                   vtb_b_constant(b, -(double)row.dim[1].size));
+  vtb_value *first =
+      vtb_b_unary(b, VTB_OP_neg, vtb_b_reduce(b, VTB_OP_reduce_max, back, &axis, 1, true));
+  vtb_value *column = vtb_b_reshape(b, labels, &first->type);
+  vtb_value *label = vtb_build(b, VTB_OP_cast, &column, 1, &to, 1)->results[0];
+  vtb_value *hit = vtb_b_binary(b, VTB_OP_eq, first, label);
+  vtb_type flat = hit->type;
+  flat.rank = 1;
+  b->name_hint = "correct";
+  return vtb_b_reshape(b, hit, &flat);
+}
+
+/* ---- finding --------------------------------------------------------------------------------- */
+
+static vtb_value *find_input(const vtb_func *f, const char *name) {
+  for (int i = 0; i < f->n_args; i++)
+    if (f->arg_info[i].role == VTB_ROLE_INPUT && vtb_streq(f->arg_info[i].official, name))
+      return f->args[i];
+  return NULL;
+}
+
+/* The first [batch, classes] that the step returns and that is no gradient. */
+static vtb_value *find_logits(const vtb_func *f, const vtb_value *labels) {
+  for (int r = 0; r < f->n_returns; r++) {
+    const vtb_type *t = &f->returns[r]->type;
+    if (f->return_names && f->return_names[r] && t->rank == 2 && t->dtype == VTB_F32 &&
+        t->dim[0].size == labels->type.dim[0].size && !vtb_starts_with(f->return_names[r], "d:"))
+      return f->returns[r];
+  }
+  return NULL;
+}
+
+/* The step's returns. Updates of buffers come out of a rule; what they are made of is to a buffer
+ * what its gradient is to a parameter. */
+static void keep_returns(attach *a) {
+  for (int r = 0; r < a->f->n_returns; r++) {
+    const char *name = a->f->return_names[r];
+    bool update =
+        name && vtb_starts_with(name, "updated.") && a->f->returns[r]->type.dtype == VTB_F32;
+    if (update) name = vtb_arena_printf(&a->m->arena, "d:%s", name + strlen("updated."));
+    vtb_vec_push(&a->returns, a->f->returns[r]);
+    vtb_vec_push(&a->names, name);
+  }
+}
+
+static void add_scalar_rows(attach *a, const vtb_func *rule) {
+  vtb_strbuf rows = {0};
+  int n = VTB_N_SCALARS;
+  vtb_strbuf_puts(&rows, rule->name);
+  for (int i = 0; i < VTB_N_SCALARS; i++) vtb_strbuf_printf(&rows, " %s", fixed_rows[i]);
+  for (int i = n_vectors_of(rule) + 2; i < rule->n_args; i++, n++)
+    vtb_strbuf_printf(&rows, " %s=%s", rule->arg_info[i].official, rule->arg_info[i].init);
+  vtb_type t = {.dtype = VTB_F32, .rank = 2, .dim = {{n, NULL}, {2, NULL}}};
+  a->scalars = add_arg(a, VTB_UPDATE_SCALARS, VTB_ROLE_INPUT, &t, rows.at);
+  vtb_strbuf_free(&rows);
+}
+
+static void judge(attach *a, vtb_value *loss, const moved_list *trained) {
+  VTB_VEC(vtb_value *) operands = {0};
+  vtb_vec_push(&operands, a->scalars);
+  vtb_vec_push(&operands, loss);
+  for (size_t i = 0; i < trained->n; i++) vtb_vec_push(&operands, trained->at[i].next);
+  a->b.name_hint = "verdict";
+  a->verdict = vtb_build(&a->b, VTB_OP_verdict, operands.at, (int)operands.n, NULL, 0)->results[0];
+  vtb_vec_free(&operands);
+}
+
+/* Buffers with an average first, then counts: each kind is one update. */
+static void move_buffers(attach *a, const vtb_func *rule, const moved_list *buffers) {
+  for (int average = a->average; average >= 0; average--) {
+    moved_list list = {0};
+    for (size_t i = 0; i < buffers->n; i++) {
+      bool has = a->average && vtb_type_count(&buffers->at[i].value->type) > 1;
+      if (has == (average == 1)) vtb_vec_push(&list, buffers->at[i]);
+    }
+    if (list.n) apply(a, complete_rule(a, rule, false, average), &list);
+    vtb_vec_free(&list);
+  }
+}
+
+vtb_status vtb_attach_update(vtb_module *m, vtb_func *step, const vtb_func *rule, bool average,
+                             vtb_error *err) {
+  int loss = find_return(step, "", "loss");
+  vtb_value *labels = find_input(step, "labels"),
+            *logits = labels ? find_logits(step, labels) : NULL;
+  if (loss < 0 || !logits)
+    return vtb_fail(err, VTB_E_INPUT,
+                    "@%s is no training step of a classifier: it cannot update parameters",
+                    step->name);
+  attach a = {.m = m, .f = step, .average = average};
+  a.b = (vtb_builder){.module = m, .func = step, .span = step->returns[loss]->def->span};
+  moved_list trained = {0}, buffers = {0};
+  find_moved(&a, VTB_ROLE_PARAM, "d:", &trained);
+  find_moved(&a, VTB_ROLE_BUFFER, "updated.", &buffers);
+  vtb_status status = VTB_OK;
+  if (!trained.n) {
+    status =
+        vtb_fail(err, VTB_E_INPUT, "@%s has no gradients: there is nothing to update", step->name);
+  } else {
+    keep_returns(&a);
+    add_scalar_rows(&a, rule);
+    add_return(&a, correct(&a, logits, labels), VTB_UPDATE_CORRECT);
+    judge(&a, step->returns[loss], &trained);
+    add_return(&a, a.verdict, VTB_UPDATE_VERDICT);
+    apply(&a, complete_rule(&a, rule, true, average), &trained);
+    move_buffers(&a, rule, &buffers);
+    vtb_func_set_returns(step, a.returns.at, a.names.at, (int)a.returns.n);
+  }
+  vtb_vec_free(&trained);
+  vtb_vec_free(&buffers);
+  vtb_vec_free(&a.returns);
+  vtb_vec_free(&a.names);
+  return status;
+}

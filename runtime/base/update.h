@@ -1,0 +1,54 @@
+/* What a training program that updates its parameters and whoever runs it say to each other.
+ *
+ * One run of such a program (passes/update.c makes them) is a whole training step: forward,
+ * backward, norm of the gradients, clipping, the optimiser's equations, averages, updates of
+ * buffers. A return named "updated.<tensor>" is what that parameter, buffer or state is afterwards
+ * and may share its memory. States have the names of a checkpoint: "optim/<state>/<param>",
+ * "ema/<param or buffer>". A step whose loss or gradients are not finite changes none of them.
+ *
+ *   VTB_UPDATE_SCALARS an input, f32 [n, 2]: a scalar a row, the sum of two numbers, so that a
+ *   double loses nothing that
+ *                       matters. Its initialiser names the optimiser, then the rows: those of the
+ *                       enumeration below,
+ *                       then hyperparameters with their defaults, "adamw t lr average clip scale
+ *                       beta1=0.9 ..."
+ *   VTB_UPDATE_RATES an input, f32 [n, 2], a row each trained parameter (in the order of the
+ *   program's tensors):
+ *                       factors on its learning rate and on its weight decay
+ *   VTB_UPDATE_VERDICT  an output, f32 [VTB_N_VERDICT]
+ *   VTB_UPDATE_CORRECT  an output, f32 [batch]: 1 where the image was classified right
+ *   VTB_LOSS_SCALE an input, f32 []: what the loss was multiplied by, and so all gradients are;
+ *   only of programs
+ *                       whose gradients would be lost in a narrow format otherwise
+ */
+#ifndef VTB_UPDATE_H
+#define VTB_UPDATE_H
+
+#define VTB_UPDATE_SCALARS "update.scalars"
+#define VTB_UPDATE_RATES "update.rates"
+#define VTB_UPDATE_VERDICT "update.verdict"
+#define VTB_UPDATE_CORRECT "update.correct"
+#define VTB_LOSS_SCALE "loss_scale"
+
+/* Number of the update from 1, learning rate, decay of averages (0: none), bound of the norm (0:
+ * none), loss scale. */
+enum {
+  VTB_SCALAR_STEP,
+  VTB_SCALAR_LR,
+  VTB_SCALAR_AVERAGE,
+  VTB_SCALAR_CLIP,
+  VTB_SCALAR_SCALE,
+  VTB_N_SCALARS /* hyperparameters follow */
+};
+
+/* The factor on the gradients; 1 if the step counted, else 0; the norm before clipping; the trained
+ * parameter (from 0) whose gradient was not finite, -1: none. */
+enum {
+  VTB_VERDICT_FACTOR,
+  VTB_VERDICT_COUNTS,
+  VTB_VERDICT_NORM,
+  VTB_VERDICT_CULPRIT,
+  VTB_N_VERDICT
+};
+
+#endif
