@@ -1,6 +1,11 @@
 /* Reading JSON (RFC 8259): a tree in an arena. No global state, and no memory is told from bad
  * text.
  *
+ * Why not the usual libraries: cJSON writes a pointer that all threads of the process share;
+ * jansson 2.14 ignores that its buffer for a token could not grow, and then, without memory,
+ * returns names that lack a character or writes behind its own block. The text comes from files
+ * that nobody vouches for, and the host must go on.
+ *
  * Text is UTF-8 that the caller has checked; escapes become UTF-8; nesting is limited. Ownership:
  * everything is the arena's. */
 #ifndef VTB_JSON_H

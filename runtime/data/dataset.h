@@ -70,7 +70,8 @@ VTB_MUST_USE vtb_status vtb_transform_init(vtb_transform *t, const vtb_dataset *
                                            int height, int width, vtb_error *err);
 /* out (C, H, W). key: vtb_sample_key() in training; ignored where nothing is random. False when out
  * of memory. */
-bool vtb_transform_apply(const vtb_transform *t, const vtb_image *im, uint64_t key, float *out);
+VTB_MUST_USE bool vtb_transform_apply(const vtb_transform *t, const vtb_image *im, uint64_t key,
+                                      float *out);
 
 /* Hash of (seed, epoch, sample), and the epoch's order: a bijection on [0, n), position -> sample
  * number. */

@@ -359,19 +359,19 @@ TEST(transforms_place_pixels_where_they_should) {
   for (int i = 0; i < 16; i++) im.pixels[i] = (uint8_t)(i + 1);
   vtb_transform t = {.channels = 1, .height = 4, .width = 4, .std = {1.0f / 255}};
   float plain[16], out[16];
-  vtb_transform_apply(&t, &im, 1, plain);
+  CHECK(vtb_transform_apply(&t, &im, 1, plain));
   for (int i = 0; i < 16; i++) CHECK_NEAR((double)plain[i], i + 1, 1e-3);
   int flipped = 0, moved = 0, erased = 0;
   for (uint64_t key = 0; key < 200; key++) {
     vtb_transform flip = t, shift = t, erase = t;
     flip.flip = true, shift.shift = 1, erase.erase_prob = 1;
-    vtb_transform_apply(&flip, &im, vtb_sample_key(1, 0, (int64_t)key), out);
+    CHECK(vtb_transform_apply(&flip, &im, vtb_sample_key(1, 0, (int64_t)key), out));
     bool same = fabsf(out[0] - 1) < 0.1f;
     flipped += !same;
     CHECK_NEAR((double)out[5], same ? 6 : 7, 1e-3);
-    vtb_transform_apply(&shift, &im, vtb_sample_key(1, 0, (int64_t)key), out);
+    CHECK(vtb_transform_apply(&shift, &im, vtb_sample_key(1, 0, (int64_t)key), out));
     moved += fabsf(out[5] - 6) > 0.5f;
-    vtb_transform_apply(&erase, &im, vtb_sample_key(1, 0, (int64_t)key), out);
+    CHECK(vtb_transform_apply(&erase, &im, vtb_sample_key(1, 0, (int64_t)key), out));
     int zeros = 0;
     for (int i = 0; i < 16; i++) zeros += out[i] == 0;
     erased += zeros > 0;
@@ -382,7 +382,7 @@ TEST(transforms_place_pixels_where_they_should) {
   t.scale_min = 0.5; /* random resized crop of a constant image stays constant */
   memset(im.pixels, 9, 16);
   for (uint64_t key = 0; key < 20; key++) {
-    vtb_transform_apply(&t, &im, key, out);
+    CHECK(vtb_transform_apply(&t, &im, key, out));
     for (int i = 0; i < 16; i++) CHECK_NEAR((double)out[i], 9, 1e-3);
   }
   vtb_image_free(&im);
@@ -390,7 +390,7 @@ TEST(transforms_place_pixels_where_they_should) {
   memset(im.pixels, 100, 9 * 30 * 3);
   vtb_transform fit = {.channels = 1, .height = 8, .width = 12, .std = {1}, .crop_ratio = 0.875};
   float big[96];
-  vtb_transform_apply(&fit, &im, 0, big);
+  CHECK(vtb_transform_apply(&fit, &im, 0, big));
   for (int i = 0; i < 96; i++) CHECK_NEAR((double)big[i], 100 / 255.0, 1e-6);
   vtb_image_free(&im);
 }

@@ -186,7 +186,7 @@ static double *images_of(const vtb_dataset *d, const vtb_transform *f) {
     vtb_image im = {0};
     float one[FAKE_PIXELS];
     CHECK_OK(vtb_dataset_image(d, i, 1, &im, err));
-    vtb_transform_apply(f, &im, 0, one);
+    CHECK(vtb_transform_apply(f, &im, 0, one));
     for (int k = 0; k < FAKE_PIXELS; k++) all[i * FAKE_PIXELS + k] = (double)one[k];
     vtb_image_free(&im);
   }
