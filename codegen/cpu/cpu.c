@@ -37,6 +37,11 @@ static LLVMValueRef new_task_function(vtb_cpu *c, const char *kind) {
   return fn;
 }
 
+static const char *tensor_name(const vtb_cpu_kernel *k, int i) {
+  if (!k->inst) return "";
+  return i < k->n_operands ? k->inst->operands[i]->name : k->inst->results[i - k->n_operands]->name;
+}
+
 /* The tensors' pointers, in the prologue. */
 static void load_tensors(vtb_cpu *c, vtb_cpu_task *t) {
   vtb_cpu_kernel *k = c->kernel;
@@ -48,6 +53,7 @@ static void load_tensors(vtb_cpu *c, vtb_cpu_task *t) {
     x->type = k->types[i];
     memcpy(x->stride, k->stride[i], sizeof x->stride);
     x->ptr = load_slot(c, t->prologue, t->closure, 1 + i);
+    set_name(x->ptr, tensor_name(k, i));
   }
 }
 

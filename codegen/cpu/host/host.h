@@ -23,6 +23,7 @@ struct vtb_cpu_kernel {
   int number;
   const char *label; /* of all steps that it serves */
   char *ops;
+  const vtb_inst *inst; /* the first that used it, whose names its values take; NULL: a copy */
   int n_operands, n_results;
   const vtb_type **types; /* operands, then results */
   int64_t (*stride)[VTB_MAX_RANK];

@@ -107,6 +107,7 @@ vtb_cpu_kernel *vtb__host_kernel(vtb_host *h, const vtb_step *step, int runs, vt
     k->number = (int)h->kernel_list.n;
     k->label = step->label ? step->label : "copy";
     vtb_vec_push(&h->kernel_list, k);
+    k->inst = inst;
     h->cpu.kernel = k;
     emit(h, inst, step);
     h->cpu.kernel = NULL;

@@ -276,6 +276,15 @@ static LLVMValueRef contract(LLVMValueRef v) {
   return v;
 }
 
+/* For the reader of a dump; what an op merely passed on has a name already. */
+static LLVMValueRef name_result(const vtb_inst *i, LLVMValueRef v) {
+  const char *name = i->results[0]->name;
+  size_t length;
+  LLVMGetValueName2(v, &length);
+  if (LLVMIsAInstruction(v) && length == 0) LLVMSetValueName2(v, name, strlen(name));
+  return v;
+}
+
 static void *elementwise(vtb_body *b, const vtb_inst *i, void **operands) {
   vtb_expr *e = vtb__expr_of(b);
   LLVMValueRef a[3];
@@ -283,7 +292,7 @@ static void *elementwise(vtb_body *b, const vtb_inst *i, void **operands) {
   unify(e, a, i->n_operands);
   if (i->op == VTB_OP_cast) return cast_op(e, i, a[0]);
   if (i->operands[0]->type.dtype == VTB_I32) return int_forms[i->op](e, a);
-  LLVMValueRef r = vtb_cpu_scalar_op(e->c, i->op, a);
+  LLVMValueRef r = name_result(i, vtb_cpu_scalar_op(e->c, i->op, a));
   return i->op == VTB_OP_add || i->op == VTB_OP_sub || i->op == VTB_OP_mul ? contract(r) : r;
 }
 
