@@ -70,6 +70,81 @@ TEST(damaged_headers_are_refused_with_the_reason) {
   }
 }
 
+/* The header is one tensor "a" whose entry is `entry`, which is JSON or is not. */
+static vtb_status parse_entry(const char *entry, vtb_weights **w, vtb_error *err) {
+  vtb_strbuf header = {0};
+  size_t n;
+  vtb_strbuf_printf(&header, "{\"a\":%s}", entry);
+  unsigned char *file = make_file(header.at, 4, &n);
+  vtb_status status = vtb_safetensors_parse("f", file, n, w, err);
+  vtb_strbuf_free(&header);
+  free(file);
+  return status;
+}
+
+TEST(what_is_no_json_is_refused) {
+  static const char *const entries[] = {
+      "",
+      "tru",
+      "nul",
+      "01",
+      "-",
+      "1.",
+      ".5",
+      "1e",
+      "1e999",
+      "+1",
+      "0x1",
+      "NaN",
+      "[1,]",
+      "[,1]",
+      "[1 2]",
+      "[1",
+      "{\"b\"}",
+      "{\"b\" 1}",
+      "{\"b\":1,}",
+      "{1:2}",
+      "'b'",
+      "\"\n\"",
+      "\"\\x\"",
+      "\"\\u12g4\"",
+      "\"\\ud800\"",
+      "\"\\udc00\"",
+      "\"\\ud800\\u0041\"",
+  };
+  for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
+    vtb_weights *w = NULL;
+    vtb_error err = {0};
+    CHECK_MSG(parse_entry(entries[i], &w, &err) == VTB_E_INPUT && !w, "%s", entries[i]);
+    CHECK_MSG(strstr(err.text, "not valid JSON (near byte "), "%s: %s", entries[i], err.text);
+  }
+}
+
+TEST(nesting_has_a_limit) {
+  enum { DEEP = 100000 };
+  static char entry[2 * DEEP + 1];
+  vtb_weights *w = NULL;
+  for (int depth = 99; depth <= DEEP; depth += depth == 99 ? 1 : DEEP - 100) {
+    memset(entry, '[', (size_t)depth);
+    memset(entry + depth, ']', (size_t)depth);
+    entry[2 * depth] = 0;
+    CHECK_REFUSED(parse_entry(entry, &w, err), depth == 99 ? "not an object" : "not valid JSON");
+  }
+}
+
+TEST(escapes_of_names_are_utf8) {
+  static const char header[] = "{\"\\u00e9\\ud83d\\uDE00\\/\\\"\\t\" "
+                               ":\n{\"shape\":[1e0],\"dtype\":\"F32\",\"other\":[true,null],"
+                               "\"data_offsets\":[0,4.0]}} ";
+  vtb_weights *w = NULL;
+  size_t n;
+  unsigned char *file = make_file(header, 4, &n);
+  CHECK_OK(vtb_safetensors_parse("f", file, n, &w, err));
+  CHECK(w && vtb_weights_find(w, "\xc3\xa9\xf0\x9f\x98\x80/\"\t"));
+  vtb_weights_free(w);
+  free(file);
+}
+
 TEST(absurd_header_lengths_are_refused) {
   unsigned char file[16] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, '{', '}'};
   vtb_weights *w = NULL;
@@ -206,6 +281,9 @@ TEST(binding_names_what_is_missing_or_misshapen) {
 
 int main(void) {
   RUN(damaged_headers_are_refused_with_the_reason);
+  RUN(what_is_no_json_is_refused);
+  RUN(nesting_has_a_limit);
+  RUN(escapes_of_names_are_utf8);
   RUN(absurd_header_lengths_are_refused);
   RUN(round_trip_keeps_everything_and_is_stable);
   RUN(every_truncation_is_refused_and_no_flipped_byte_crashes);
