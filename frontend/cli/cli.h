@@ -29,6 +29,7 @@ typedef struct cli_opt {
   void *into;
   const char *metavar, *help;
 } cli_opt;
+#define CLI_COUNT(rows) ((int)(sizeof(rows) / sizeof *(rows)))
 
 typedef struct cli_command {
   const char *name, *usage, *summary;
@@ -58,7 +59,7 @@ const vtb_target *cli_next_target(const char *wanted, const vtb_target *after);
 
 /* ---- models ---------------------------------------------------------------------------------- */
 
-/* Options every command with a MODEL has; cli_model_opts() gives their table rows. */
+/* Options every command with a MODEL has; CLI_MODEL_OPTS() are their rows. */
 typedef struct cli_model_options {
   vtb_compile_options compile; /* complete after cli_model_parsed() */
   cli_list defines;            /* name=value */
@@ -66,8 +67,27 @@ typedef struct cli_model_options {
   bool json;
   vtb_report *report; /* of everything the command compiles, so that a warning is said once */
 } cli_model_options;
-enum { CLI_N_MODEL_OPTS = 11 };
-void cli_model_opts(cli_model_options *m, cli_opt *rows);
+#define CLI_MODEL_OPTS(model)                                                                      \
+  {"-D", CLI_LIST, &(model).defines, "NAME=VALUE",                                                 \
+   "set a hyperparameter; VALUE is .vtb text, e.g. depth=12, paths=\"[rows, cols]\""},             \
+      {"--entry", CLI_STR, &(model).compile.entry, "NAME",                                         \
+       "the model or preset of a file that declares several"},                                     \
+      {"--image", CLI_STR, &(model).compile.image, "SIZE", "image size: 512 or 224x384"},          \
+      {"--mode", CLI_STR, &(model).compile.mode, "MODE",                                           \
+       "form of every recurrence: auto, parallel, recurrent, chunkwise"},                          \
+      {"--chunk", CLI_INT, &(model).compile.chunk, "N", "chunk size; implies --mode chunkwise"},   \
+      {"--batch", CLI_INT, &(model).compile.batch, "N", "images at a time"},                       \
+      {"--threads", CLI_INT, &(model).threads, "N",                                                \
+       "threads (default: VTB_THREADS, OMP_NUM_THREADS, or the cores)"},                           \
+      {"--json", CLI_FLAG, &(model).json, NULL, "machine-readable output"},                        \
+      {"--precision", CLI_STR, &(model).compile.precision, "P",                                    \
+       "of products on CUDA: fp32 (default), tf32, bf16, fp16, bf16-all"},                         \
+      {"--time-passes", CLI_FLAG, &(model).compile.time_passes, NULL,                              \
+       "how long each pass took, on stderr"},                                                      \
+  {                                                                                                \
+    "--print-after", CLI_STR, &(model).compile.print_after, "PASS",                                \
+        "print the IR after a pass, or after \"all\", on stderr"                                   \
+  }
 /* The options are complete but for `model`; the report begins. */
 void cli_model_parsed(cli_model_options *m);
 void cli_model_options_free(cli_model_options *m);

@@ -240,8 +240,7 @@ static vtb_status bench_built(const char *path, const bench_options *o) {
 
 vtb_status cli_cmd_bench(int argc, char **argv) {
   bench_options o = {.seconds = 3, .top = 20, .optimizer = CLI_DEFAULT_OPTIMIZER};
-  enum { OWN = 7 };
-  cli_opt opts[CLI_N_MODEL_OPTS + OWN] = {
+  const cli_opt opts[] = {
       CLI_TARGET_OPT(o.model),
       {"--train", CLI_FLAG, &o.train, NULL,
        "a whole training step: forward, backward, clipping, the optimizer's update"},
@@ -249,10 +248,10 @@ vtb_status cli_cmd_bench(int argc, char **argv) {
       {"--optimizer", CLI_STR, &o.optimizer, "NAME", "whose update it is (default adamw)"},
       {"--runs", CLI_INT, &o.runs, "N", "exactly N runs instead of --seconds"},
       {"--seconds", CLI_FLOAT, &o.seconds, "S", "time to measure for (default 3)"},
-      {"--top", CLI_INT, &o.top, "N", "kernels to list (default 20)"}};
-  cli_model_opts(&o.model, opts + OWN);
+      {"--top", CLI_INT, &o.top, "N", "kernels to list (default 20)"},
+      CLI_MODEL_OPTS(o.model)};
   cli_list rest = {0};
-  int parsed = cli_parse("bench", opts, CLI_N_MODEL_OPTS + OWN, argc, argv, &rest);
+  int parsed = cli_parse("bench", opts, CLI_COUNT(opts), argc, argv, &rest);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (rest.n != 1) return cli_usage_error("bench", "one MODEL or built FILE is needed");
   if (o.no_update && !o.train) return cli_usage_error("bench", "--no-update is for --train");

@@ -83,8 +83,7 @@ static vtb_status check_options(const char *what, build_options *b) {
 vtb_status cli_cmd_build(int argc, char **argv) {
   build_options o = {0};
   vtb_compile_options *c = &o.model.compile;
-  enum { OWN = 8 };
-  cli_opt opts[OWN + CLI_N_MODEL_OPTS] = {
+  const cli_opt opts[] = {
       {"-o", CLI_STR, &o.output, "FILE", "the file to write (default: the model's name with .so)"},
       {"--target", CLI_STR, &c->target, "LIST",
        "cpu (this machine's level, default), cpu:x86-64-v3, cuda (all), cuda:sm_80,sm_90a,sm_100a, "
@@ -98,10 +97,10 @@ vtb_status cli_cmd_build(int argc, char **argv) {
        "of the training step: adamw (default), sgd, lamb, lars, lion or a .vtb file"},
       {"--ema", CLI_FLAG, &c->average, NULL, "the training step averages the weights"},
       {"--eval-batch", CLI_INT, &c->eval_batch, "N",
-       "with --train: images at a time in evaluation (default 4 x batch)"}};
-  cli_model_opts(&o.model, opts + OWN);
+       "with --train: images at a time in evaluation (default 4 x batch)"},
+      CLI_MODEL_OPTS(o.model)};
   cli_list rest = {0};
-  int parsed = cli_parse("build", opts, OWN + CLI_N_MODEL_OPTS, argc, argv, &rest);
+  int parsed = cli_parse("build", opts, CLI_COUNT(opts), argc, argv, &rest);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (rest.n != 1) return cli_usage_error("build", "one MODEL is needed");
   cli_model_parsed(&o.model);

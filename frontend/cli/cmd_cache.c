@@ -49,9 +49,9 @@ static vtb_status clear(void) {
 
 vtb_status cli_cmd_cache(int argc, char **argv) {
   bool json = false;
-  cli_opt opts[] = {{"--json", CLI_FLAG, &json, NULL, "machine-readable output"}};
+  const cli_opt opts[] = {{"--json", CLI_FLAG, &json, NULL, "machine-readable output"}};
   cli_list what = {0};
-  int parsed = cli_parse("cache", opts, 1, argc, argv, &what);
+  int parsed = cli_parse("cache", opts, CLI_COUNT(opts), argc, argv, &what);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   vtb_status status;
   if (what.n == 1 && strcmp(what.at[0], "ls") == 0)

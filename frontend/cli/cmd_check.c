@@ -268,11 +268,10 @@ static vtb_status check_built(const char *path, const cli_model_options *m, bool
 vtb_status cli_cmd_check(int argc, char **argv) {
   cli_model_options o = {0};
   bool list_params = false;
-  cli_opt opts[CLI_N_MODEL_OPTS + 1] = {
-      {"--params", CLI_FLAG, &list_params, NULL, "list every parameter"}};
-  cli_model_opts(&o, opts + 1);
+  const cli_opt opts[] = {{"--params", CLI_FLAG, &list_params, NULL, "list every parameter"},
+                          CLI_MODEL_OPTS(o)};
   cli_list rest = {0};
-  int parsed = cli_parse("check", opts, CLI_N_MODEL_OPTS + 1, argc, argv, &rest);
+  int parsed = cli_parse("check", opts, CLI_COUNT(opts), argc, argv, &rest);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (!rest.n) return cli_usage_error("check", "a MODEL is needed");
   cli_model_parsed(&o);

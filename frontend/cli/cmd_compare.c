@@ -127,13 +127,13 @@ static vtb_status draw(const run *runs, size_t n, bool by_epoch, const char *tit
 vtb_status cli_cmd_compare(int argc, char **argv) {
   const char *out = NULL, *title = "test top-1 accuracy";
   bool by_epoch = false, json = false;
-  cli_opt opts[] = {
+  const cli_opt opts[] = {
       {"-o", CLI_STR, &out, "FILE", "also draw test accuracy, one curve a run, as SVG"},
       {"--by-epoch", CLI_FLAG, &by_epoch, NULL, "against epochs instead of seconds"},
       {"--title", CLI_STR, &title, "TEXT", "of the plot"},
       {"--json", CLI_FLAG, &json, NULL, "machine-readable output"}};
   cli_list rest = {0};
-  int parsed = cli_parse("compare", opts, sizeof opts / sizeof *opts, argc, argv, &rest);
+  int parsed = cli_parse("compare", opts, CLI_COUNT(opts), argc, argv, &rest);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (!rest.n) return cli_usage_error("compare", "the output folder of at least one run is needed");
   vtb_error err = {0};

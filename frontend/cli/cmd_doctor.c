@@ -56,7 +56,7 @@ vtb_status cli_cmd_doctor(int argc, char **argv) {
   bool json = false;
   const cli_opt opts[] = {{"--json", CLI_FLAG, &json, NULL, "machine-readable output"}};
   cli_list rest = {0};
-  int parsed = cli_parse("doctor", opts, 1, argc, argv, &rest);
+  int parsed = cli_parse("doctor", opts, CLI_COUNT(opts), argc, argv, &rest);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (rest.n) return cli_usage_error("doctor", "takes no arguments");
 

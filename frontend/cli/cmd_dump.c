@@ -25,9 +25,8 @@ static vtb_status dump(const char *what, const dump_options *d) {
 }
 
 vtb_status cli_cmd_dump(int argc, char **argv) {
-  enum { OWN = 9 };
   dump_options o = {.stage = "ir"};
-  cli_opt opts[OWN + CLI_N_MODEL_OPTS] = {
+  const cli_opt opts[] = {
       {"--stage", CLI_STR, &o.stage, "STAGE",
        "ast, ir (default), graph, grad, fused, plan, llvm, asm, cuda, launches, ptx or resources"},
       {"--train", CLI_FLAG, &o.train, NULL, "the training step instead of the forward pass"},
@@ -43,10 +42,10 @@ vtb_status cli_cmd_dump(int argc, char **argv) {
       {"--target", CLI_STR, &o.model.compile.target, "T",
        "whose passes: cpu (default of fused and plan), interp, cuda or cuda-emulated"},
       {"--library", CLI_FLAG, &o.library, NULL,
-       "large products by the vendor's library, as where it is installed"}};
-  cli_model_opts(&o.model, opts + OWN);
+       "large products by the vendor's library, as where it is installed"},
+      CLI_MODEL_OPTS(o.model)};
   cli_list models = {0};
-  int parsed = cli_parse("dump", opts, OWN + CLI_N_MODEL_OPTS, argc, argv, &models);
+  int parsed = cli_parse("dump", opts, CLI_COUNT(opts), argc, argv, &models);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (models.n != 1) return cli_usage_error("dump", "one MODEL is needed");
   cli_model_parsed(&o.model);

@@ -106,7 +106,7 @@ static vtb_status evaluate(const char *what, const eval_options *o) {
 
 vtb_status cli_cmd_eval(int argc, char **argv) {
   eval_options o = {0};
-  cli_opt opts[CLI_N_MODEL_OPTS + 7] = {
+  const cli_opt opts[] = {
       CLI_TARGET_OPT(o.model),
       {"--weights", CLI_STR, &o.weights, "FILE", "safetensors file with the model's parameters"},
       {"--data", CLI_STR, &o.data, "D",
@@ -116,10 +116,10 @@ vtb_status cli_cmd_eval(int argc, char **argv) {
       {"--write-images", CLI_STR, &o.write_images, "DIR",
        "write the first image of each class as PNG"},
       {"--confusion", CLI_FLAG, &o.confusion, NULL,
-       "also the table of classes against predictions"}};
-  cli_model_opts(&o.model, opts + 7);
+       "also the table of classes against predictions"},
+      CLI_MODEL_OPTS(o.model)};
   cli_list rest = {0};
-  int parsed = cli_parse("eval", opts, CLI_N_MODEL_OPTS + 7, argc, argv, &rest);
+  int parsed = cli_parse("eval", opts, CLI_COUNT(opts), argc, argv, &rest);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (rest.n != 1) return cli_usage_error("eval", "one MODEL or built FILE is needed");
   if (!o.weights && !cli_is_built(rest.at[0]))

@@ -35,7 +35,7 @@ vtb_status cli_cmd_explain(int argc, char **argv) {
   bool all = false;
   const cli_opt opts[] = {{"--list", CLI_FLAG, &all, NULL, "every code with its title"}};
   cli_list codes = {0};
-  int parsed = cli_parse("explain", opts, 1, argc, argv, &codes);
+  int parsed = cli_parse("explain", opts, CLI_COUNT(opts), argc, argv, &codes);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (all) {
     size_t n;

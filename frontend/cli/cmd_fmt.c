@@ -38,7 +38,7 @@ vtb_status cli_cmd_fmt(int argc, char **argv) {
       {"--check", CLI_FLAG, &check, NULL, "change nothing; exit with 1 if a file would change"},
       {"--stdout", CLI_FLAG, &to_stdout, NULL, "write to standard output instead of the file"}};
   cli_list files = {0};
-  int parsed = cli_parse("fmt", opts, 2, argc, argv, &files);
+  int parsed = cli_parse("fmt", opts, CLI_COUNT(opts), argc, argv, &files);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (!files.n) return cli_usage_error("fmt", "at least one FILE is needed");
   vtb_status status = VTB_OK;

@@ -320,11 +320,10 @@ static vtb_status paths_of(const char *what, const cli_model_options *m, const c
 vtb_status cli_cmd_paths(int argc, char **argv) {
   cli_model_options o = {0};
   const char *path = NULL;
-  cli_opt opts[CLI_N_MODEL_OPTS + 1] = {
-      {"-o", CLI_STR, &path, "FILE", "picture to write: .svg or .png"}};
-  cli_model_opts(&o, opts + 1);
+  const cli_opt opts[] = {{"-o", CLI_STR, &path, "FILE", "picture to write: .svg or .png"},
+                          CLI_MODEL_OPTS(o)};
   cli_list models = {0};
-  int parsed = cli_parse("paths", opts, CLI_N_MODEL_OPTS + 1, argc, argv, &models);
+  int parsed = cli_parse("paths", opts, CLI_COUNT(opts), argc, argv, &models);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (models.n != 1) return cli_usage_error("paths", "one MODEL is needed");
   if (path && !vtb_ends_with(path, ".svg") && !vtb_ends_with(path, ".png"))

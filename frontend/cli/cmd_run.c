@@ -156,15 +156,14 @@ static vtb_status run_images(const char *what, const run_options *o, const cli_l
 
 vtb_status cli_cmd_run(int argc, char **argv) {
   run_options o = {.top = 3};
-  cli_opt opts[CLI_N_MODEL_OPTS + 4] = {
+  const cli_opt opts[] = {
       CLI_TARGET_OPT(o.model),
       {"--weights", CLI_STR, &o.weights, "FILE", "safetensors file with the model's parameters"},
       {"--top", CLI_INT, &o.top, "K", "classes to print an image (default 3)"},
-      {"-o", CLI_STR, &o.output, "FILE",
-       "write every output of every image to a safetensors file"}};
-  cli_model_opts(&o.model, opts + 4);
+      {"-o", CLI_STR, &o.output, "FILE", "write every output of every image to a safetensors file"},
+      CLI_MODEL_OPTS(o.model)};
   cli_list rest = {0};
-  int parsed = cli_parse("run", opts, CLI_N_MODEL_OPTS + 4, argc, argv, &rest);
+  int parsed = cli_parse("run", opts, CLI_COUNT(opts), argc, argv, &rest);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (rest.n < 2)
     return cli_usage_error("run", "a MODEL or built FILE and at least one IMAGE are needed");

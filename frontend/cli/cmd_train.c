@@ -9,13 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Most options are fields of what the compiler and the trainer take, which run_training()
+ * completes. */
 typedef struct train_options {
   cli_model_options model;
-  const char *data, *out, *recipe, *init, *optimizer;
-  int64_t epochs, seed, shift, limit, eval_batch, max_steps;
-  double lr, final_lr, warmup, decay, clip, smoothing, erase, ema, max_seconds, fit_seconds,
-      crop_scale, checkpoint_minutes, loss_scale;
-  bool resume, flip, quiet;
+  vtb_train_config train;
+  const char *data, *out, *recipe;
+  int64_t limit;
+  double warmup; /* epochs */
+  double decay;  /* NAN: the optimizer's own */
+  double checkpoint_minutes;
+  bool quiet;
 } train_options;
 
 typedef VTB_VEC(char *) word_list;
@@ -27,69 +31,14 @@ static void on_signal(int number) {
 }
 
 static train_options defaults(void) {
-  return (train_options){.data = NULL,
-                         .out = "run",
-                         .epochs = 10,
-                         .lr = 1e-3,
-                         .final_lr = 1e-6,
-                         .warmup = 0.5,
-                         .decay = NAN, /* the optimizer's own */
-                         .clip = 1,
-                         .checkpoint_minutes = 2};
-}
-
-enum { N_TRAIN_OPTS = 29 };
-
-static int train_opts(train_options *t, cli_opt *rows) {
-  const cli_opt table[] = {
-      {"--data", CLI_STR, &t->data, "D",
-       "fashion-mnist, a folder of IDX files, or folders train/ and val/ of classes"},
-      {"--out", CLI_STR, &t->out, "DIR",
-       "folder for weights, checkpoint, log and curve (default run)"},
-      {"--recipe", CLI_STR, &t->recipe, "FILE",
-       "options from a file, one `name = value` a line; the command line wins"},
-      {"--resume", CLI_FLAG, &t->resume, NULL,
-       "continue exactly where the checkpoint in --out stands"},
-      {"--init", CLI_STR, &t->init, "FILE",
-       "start from these weights; tensors it lacks are initialised"},
-      {"--epochs", CLI_INT, &t->epochs, "N", "passes over the data (default 10)"},
-      {"--max-seconds", CLI_FLOAT, &t->max_seconds, "S",
-       "stop, with a checkpoint, after that time"},
-      {"--fit-seconds", CLI_FLOAT, &t->fit_seconds, "S",
-       "plan the updates, and so the schedule, for S seconds on this machine"},
-      {"--max-steps", CLI_INT, &t->max_steps, "N",
-       "stop, with a checkpoint, after that many updates"},
-      {"--optimizer", CLI_STR, &t->optimizer, "NAME",
-       "adamw (default), sgd, lamb, lars, lion or a .vtb file; \"lamb(beta1 = 0.95)\" sets more"},
-      {"--lr", CLI_FLOAT, &t->lr, "X", "peak learning rate (default 1e-3)"},
-      {"--final-lr", CLI_FLOAT, &t->final_lr, "X",
-       "learning rate at the end of the cosine (default 1e-6)"},
-      {"--warmup", CLI_FLOAT, &t->warmup, "E", "epochs of linear warm-up (default 0.5)"},
-      {"--weight-decay", CLI_FLOAT, &t->decay, "X",
-       "weight decay (default: the optimizer's, adamw 0.05)"},
-      {"--clip", CLI_FLOAT, &t->clip, "X", "gradient norm clip, 0: off (default 1)"},
-      {"--loss-scale", CLI_FLOAT, &t->loss_scale, "X",
-       "fp16: what the loss is multiplied by at first; it halves on overflow (default 65536)"},
-      {"--label-smoothing", CLI_FLOAT, &t->smoothing, "X", "default 0"},
-      {"--ema", CLI_FLOAT, &t->ema, "D",
-       "also average the weights with this decay, and evaluate the average"},
-      {"--shift", CLI_INT, &t->shift, "N", "augmentation: pad by N pixels and crop at random"},
-      {"--flip", CLI_FLAG, &t->flip, NULL, "augmentation: mirror with probability 1/2"},
-      {"--erase", CLI_FLOAT, &t->erase, "P",
-       "augmentation: erase a random rectangle with probability P"},
-      {"--crop-scale", CLI_FLOAT, &t->crop_scale, "A",
-       "augmentation: random resized crop of area fraction A to 1"},
-      {"--seed", CLI_INT, &t->seed, "N", "everything random follows from it (default 0)"},
-      {"--limit", CLI_INT, &t->limit, "N", "train on the first N images only"},
-      {"--eval-batch", CLI_INT, &t->eval_batch, "N",
-       "images at a time in evaluation (default 4 x batch)"},
-      {"--checkpoint-minutes", CLI_FLOAT, &t->checkpoint_minutes, "M",
-       "also checkpoint that often within an epoch (default 2)"},
-      {"--quiet", CLI_FLAG, &t->quiet, NULL, "no progress"},
-      CLI_TARGET_OPT(t->model)};
-  memcpy(rows, table, sizeof table);
-  cli_model_opts(&t->model, rows + sizeof table / sizeof *table);
-  return (int)(sizeof table / sizeof *table) + CLI_N_MODEL_OPTS;
+  train_options o = {.train = vtb_train_defaults(),
+                     .out = "run",
+                     .warmup = 0.5,
+                     .decay = NAN,
+                     .checkpoint_minutes = 2};
+  o.train.schedule = (vtb_schedule){.kind = VTB_SCHEDULE_COSINE, .base_lr = 1e-3, .final_lr = 1e-6};
+  o.train.optim.clip_norm = 1;
+  return o;
 }
 
 /* `name = value` lines become options read before the command line's. */
@@ -211,9 +160,8 @@ static vtb_status load_for_classes(const char *what, train_options *o, bool trai
                                    char define[64], vtb_compilation *c) {
   vtb_compile_options with = cli_compile_options(&o->model, what);
   with.training = training;
-  with.label_smoothing = o->smoothing;
-  with.optimizer = o->optimizer ? o->optimizer : CLI_DEFAULT_OPTIMIZER;
-  with.average = o->ema > 0;
+  if (!with.optimizer) with.optimizer = CLI_DEFAULT_OPTIMIZER;
+  with.average = o->train.optim.ema_decay > 0;
   vtb_status status = vtb_compilation_load(c, &with, NULL, o->model.report);
   int have = status == VTB_OK ? logits_classes(c->module->entry) : 0;
   if (status != VTB_OK || have == classes) return status;
@@ -259,7 +207,8 @@ static vtb_status compile_both(const char *what, train_options *o, int classes, 
   int64_t batch = o->model.compile.batch ? o->model.compile.batch : 64;
   vtb_status status = compile_step(what, o, classes, define, batch, c);
   if (status == VTB_OK)
-    status = compile_eval(what, o, classes, define, o->eval_batch ? o->eval_batch : 4 * batch, c);
+    status = compile_eval(what, o, classes, define,
+                          o->model.compile.eval_batch ? o->model.compile.eval_batch : 4 * batch, c);
   return cli_report(&o->model, status);
 }
 
@@ -271,7 +220,7 @@ static void take_settings(train_options *o, compiled *c) {
   const vtb_manifest *m = vtb_artefact_manifest(c->file);
   const char *smoothing = vtb_manifest_meta(m, "label_smoothing"),
              *defines = vtb_manifest_meta(m, "defines");
-  o->smoothing = smoothing ? strtod(smoothing, NULL) : 0;
+  o->model.compile.label_smoothing = smoothing ? strtod(smoothing, NULL) : 0;
   o->model.compile.image = vtb_manifest_meta(m, "image");
   o->model.compile.batch = c->step->batch;
   o->model.compile.precision = m->precision;
@@ -298,10 +247,11 @@ static vtb_status check_built(const char *path, const train_options *o, int clas
             classes, path, (long long)have, classes);
     return VTB_E_INPUT;
   }
-  if (o->smoothing > 0 && (!text || o->smoothing != strtod(text, NULL)))
+  if (o->model.compile.label_smoothing > 0 &&
+      (!text || o->model.compile.label_smoothing != strtod(text, NULL)))
     return cli_usage_error("train", "%s was built with --label-smoothing %s", path,
                            text ? text : "0");
-  if (averages != (o->ema > 0))
+  if (averages != (o->train.optim.ema_decay > 0))
     return cli_usage_error("train", "%s was built %s averages: %s", path,
                            averages ? "with" : "without",
                            averages ? "--ema D is needed" : "build it with --ema");
@@ -314,13 +264,14 @@ static vtb_status open_both(const char *path, train_options *o, int classes, com
     status =
         cli_built_program(c->file, VTB_ARTEFACT_STEP, &o->model, o->model.compile.batch, &c->step);
   if (status == VTB_OK)
-    status = cli_built_program(c->file, VTB_ARTEFACT_INFERENCE, &o->model, o->eval_batch, &c->eval);
+    status = cli_built_program(c->file, VTB_ARTEFACT_INFERENCE, &o->model,
+                               o->model.compile.eval_batch, &c->eval);
   if (status == VTB_OK) status = check_built(path, o, classes, c);
   if (status != VTB_OK) return status;
   vtb_error err = {0};
   status = cli_program_image_size(c->eval, &c->channels, &c->height, &c->width, &err);
   if (status != VTB_OK) return cli_error(&err);
-  if (vtb_artefact_weights(c->file) && !o->init)
+  if (vtb_artefact_weights(c->file) && !o->train.init_weights)
     fprintf(
         stderr,
         "vertebra train: the weights in %s are not used: --init FILE starts from a weights file\n",
@@ -359,19 +310,16 @@ static vtb_status set_built(const char *text, compiled *c, vtb_error *err) {
 }
 
 /* The settings of the update: of a file those of --optimizer, of both --weight-decay. */
-static vtb_status take_optimizer(train_options *o, compiled *c, vtb_optim_config *out,
-                                 vtb_error *err) {
+static vtb_status take_optimizer(train_options *o, compiled *c, vtb_error *err) {
   vtb_optim_name(c->step, c->name);
-  if (!o->optimizer) o->optimizer = c->name;
-  vtb_status status = c->file ? set_built(o->optimizer, c, err) : VTB_OK;
+  if (!o->model.compile.optimizer) o->model.compile.optimizer = c->name;
+  vtb_status status = c->file ? set_built(o->model.compile.optimizer, c, err) : VTB_OK;
   if (!isnan(o->decay))
     vtb_vec_push(&c->given, ((vtb_setting){"decay", o->decay}));
   else if (!vtb_optim_default(c->step, "decay", &o->decay))
     o->decay = 0;
-  *out = (vtb_optim_config){.settings = c->given.at,
-                            .n_settings = (int)c->given.n,
-                            .clip_norm = o->clip,
-                            .ema_decay = o->ema};
+  o->train.optim.settings = c->given.at;
+  o->train.optim.n_settings = (int)c->given.n;
   return status;
 }
 
@@ -382,13 +330,17 @@ static char *in_folder(const char *folder, const char *name) {
 }
 
 static void describe_recipe(const char *what, const train_options *o, vtb_strbuf *out) {
+  const vtb_train_config *t = &o->train;
+  const vtb_compile_options *c = &o->model.compile;
+  const vtb_augmentation *a = &t->train_transform.augment;
   vtb_strbuf_printf(
       out,
       "model=%s batch=%lld epochs=%lld lr=%.9g final=%.9g warmup=%.9g wd=%.9g clip=%.9g ls=%.9g "
       "ema=%.9g shift=%lld flip=%d erase=%.9g crop=%.9g seed=%lld limit=%lld optimizer=%s",
-      what, (long long)(o->model.compile.batch ? o->model.compile.batch : 64), (long long)o->epochs,
-      o->lr, o->final_lr, o->warmup, o->decay, o->clip, o->smoothing, o->ema, (long long)o->shift,
-      o->flip, o->erase, o->crop_scale, (long long)o->seed, (long long)o->limit, o->optimizer);
+      what, (long long)(c->batch ? c->batch : 64), (long long)t->epochs, t->schedule.base_lr,
+      t->schedule.final_lr, o->warmup, o->decay, t->optim.clip_norm, c->label_smoothing,
+      t->optim.ema_decay, (long long)a->shift, a->flip, a->erase_prob, a->scale_min,
+      (long long)t->seed, (long long)o->limit, c->optimizer);
   for (size_t i = 0; i < o->model.defines.n; i++)
     vtb_strbuf_printf(out, " -D%s", o->model.defines.at[i]);
 }
@@ -422,9 +374,8 @@ static void report(const train_options *o, const vtb_train_result *r, bool compl
 
 /* A schedule for the time; the trainer reckons it anew as it goes. Some of the time is kept for
  * evaluation. */
-static vtb_status fit_schedule(vtb_train_config *t, double seconds, int64_t updates,
-                               vtb_error *err) {
-  double each = cli_measure_run(t->step, t->services, 2, err);
+static vtb_status fit_schedule(vtb_train_config *t, int64_t updates, vtb_error *err) {
+  double seconds = t->fit_seconds, each = cli_measure_run(t->step, t->services, 2, err);
   if (err->text[0]) return err->status;
   t->fit_seconds = 0.95 * seconds;
   int64_t planned = (int64_t)(t->fit_seconds / each);
@@ -437,93 +388,122 @@ static vtb_status fit_schedule(vtb_train_config *t, double seconds, int64_t upda
   return VTB_OK;
 }
 
-static vtb_status run_training(const char *what, train_options *o, vtb_dataset *train,
-                               vtb_dataset *test) {
-  char define[64] = "";
-  vtb_error err = {0};
-  compiled c = {0};
-  int classes = vtb_dataset_classes(train);
-  vtb_status status = cli_is_built(what) ? open_both(what, o, classes, &c)
-                                         : compile_both(what, o, classes, define, &c);
-  if (status != VTB_OK) {
-    free_compiled(&c);
-    return status;
-  }
-  if (c.file) what = vtb_artefact_manifest(c.file)->model;
-  vtb_train_config t = vtb_train_defaults();
-  curve history = {.progress = vtb_progress_to(stderr), .quiet = o->quiet};
-  vtb_services *services = vtb_need(vtb_services_default((int)o->model.threads));
-  vtb_strbuf recipe = {0};
-  status = take_optimizer(o, &c, &t.optim, &err);
-  describe_recipe(what, o, &recipe);
-  char *checkpoint = in_folder(o->out, "checkpoint.safetensors"),
-       *weights = in_folder(o->out, "weights.safetensors");
-  char *log = in_folder(o->out, "log"), *plot = in_folder(o->out, "curve.svg");
-  int64_t batch = c.step->batch,
-          updates = vtb_loader_batches(vtb_dataset_count(train), batch, true);
+/* What a training refers to, and the files it writes. */
+typedef struct session {
+  const char *model;
+  compiled programs;
+  curve history;
+  vtb_services *services;
+  vtb_strbuf recipe;
+  char *checkpoint, *weights, *log, *plot;
+  char define[64];
+} session;
+
+static vtb_status open_session(const char *what, train_options *o, int classes, session *s) {
+  bool built = cli_is_built(what);
+  vtb_status status = built ? open_both(what, o, classes, &s->programs)
+                            : compile_both(what, o, classes, s->define, &s->programs);
+  if (status != VTB_OK) return status;
+  s->model = built ? vtb_artefact_manifest(s->programs.file)->model : what;
+  s->history = (curve){.progress = vtb_progress_to(stderr), .quiet = o->quiet};
+  s->services = vtb_need(vtb_services_default((int)o->model.threads));
+  s->checkpoint = in_folder(o->out, "checkpoint.safetensors");
+  s->weights = in_folder(o->out, "weights.safetensors");
+  s->log = in_folder(o->out, "log");
+  s->plot = in_folder(o->out, "curve.svg");
+  return VTB_OK;
+}
+
+static void close_session(session *s) {
+  vtb_services_free(s->services);
+  free_compiled(&s->programs);
+  vtb_strbuf_free(&s->recipe);
+  vtb_free(s->checkpoint);
+  vtb_free(s->weights);
+  vtb_free(s->log);
+  vtb_free(s->plot);
+  vtb_vec_free(&s->history.train_at);
+  vtb_vec_free(&s->history.train);
+  vtb_vec_free(&s->history.eval_at);
+  vtb_vec_free(&s->history.eval);
+}
+
+/* What the user cannot say: the session's part of the configuration. */
+static void refer_to(session *s, vtb_train_config *t) {
+  t->step = s->programs.step;
+  t->eval = s->programs.eval;
+  t->services = s->services;
+  t->checkpoint = s->checkpoint;
+  t->recipe = s->recipe.at;
+  t->log = s->log;
+  t->on_event = on_event;
+  t->user = &s->history;
+  t->stop = &stop_requested;
+}
+
+/* Epochs and minutes become updates and seconds. */
+static vtb_status plan_updates(train_options *o, vtb_error *err) {
+  vtb_train_config *t = &o->train;
+  int64_t updates = vtb_loader_batches(vtb_dataset_count(t->train_set), t->step->batch, true);
   if (updates < 1) updates = 1;
-  t.step = c.step;
-  t.eval = c.eval;
-  t.services = services;
-  t.train_set = train;
-  t.eval_set = test;
-  t.schedule = (vtb_schedule){.kind = VTB_SCHEDULE_COSINE,
-                              .base_lr = o->lr,
-                              .final_lr = o->final_lr,
-                              .warmup = (int64_t)(o->warmup * (double)updates),
-                              .total = o->epochs * updates};
-  t.epochs = o->epochs;
-  if (o->fit_seconds > 0 && status == VTB_OK)
-    status = fit_schedule(&t, o->fit_seconds, updates, &err);
-  if (o->max_steps) t.max_steps = o->max_steps;
-  t.max_seconds = o->max_seconds;
-  t.seed = (uint64_t)o->seed;
-  t.loss_scale = o->loss_scale;
-  t.init_weights = o->init;
-  t.checkpoint = checkpoint;
-  t.checkpoint_seconds = 60 * o->checkpoint_minutes;
-  t.resume = o->resume;
-  t.recipe = recipe.at;
-  t.log = log;
-  t.on_event = on_event;
-  t.user = &history;
-  t.stop = &stop_requested;
-  if (status == VTB_OK)
-    status = vtb_transform_init(&t.eval_transform, train, c.channels, c.height, c.width, &err);
-  t.train_transform = t.eval_transform;
-  t.train_transform.shift = (int)o->shift;
-  t.train_transform.flip = o->flip;
-  t.train_transform.erase_prob = o->erase;
-  t.train_transform.scale_min = o->crop_scale;
+  t->schedule.warmup = (int64_t)(o->warmup * (double)updates);
+  t->schedule.total = t->epochs * updates;
+  t->checkpoint_seconds = 60 * o->checkpoint_minutes;
+  return t->fit_seconds > 0 ? fit_schedule(t, updates, err) : VTB_OK;
+}
+
+/* Evaluation sees the images as they are, training with the augmentation that was asked for. */
+static vtb_status plan_images(const compiled *c, vtb_train_config *t, vtb_error *err) {
+  vtb_augmentation augment = t->train_transform.augment;
+  vtb_status status =
+      vtb_transform_init(&t->eval_transform, t->train_set, c->channels, c->height, c->width, err);
+  t->train_transform = t->eval_transform;
+  t->train_transform.augment = augment;
+  return status;
+}
+
+static vtb_status prepare(session *s, train_options *o, vtb_error *err) {
+  vtb_status status = take_optimizer(o, &s->programs, err);
+  describe_recipe(s->model, o, &s->recipe);
+  refer_to(s, &o->train);
+  if (status == VTB_OK) status = plan_updates(o, err);
+  if (status == VTB_OK) status = plan_images(&s->programs, &o->train, err);
+  if (status == VTB_OK) status = vtb_make_dirs(o->out, err);
+  return status;
+}
+
+/* Trains, and leaves the weights with all that using them needs. */
+static vtb_status train_and_save(const session *s, train_options *o, vtb_train_result *result,
+                                 vtb_error *err) {
   vtb_trainer *trainer = NULL;
-  vtb_train_result result = {0};
-  if (status == VTB_OK) status = vtb_make_dirs(o->out, &err);
-  if (status == VTB_OK) status = vtb_trainer_open(&t, &trainer, &err);
-  if (status == VTB_OK) status = vtb_trainer_run(trainer, &result, &err);
-  if (status == VTB_OK) status = vtb_trainer_save_weights(trainer, weights, &err);
-  char image[48]; /* what --image said is stored with the other settings */
-  snprintf(image, sizeof image, "image=%dx%d", c.height, c.width);
-  if (o->model.compile.image) cli_define(&o->model, image);
-  if (status == VTB_OK)
-    status = cli_describe_weights(weights, train, &t.eval_transform, what, &o->model.defines, &err);
-  if (status == VTB_OK) {
-    save_curve(&history, plot);
-    report(o, &result, o->fit_seconds > 0 && !stop_requested, weights);
-  } else {
-    cli_error(&err);
-  }
+  vtb_status status = vtb_trainer_open(&o->train, &trainer, err);
+  if (status == VTB_OK) status = vtb_trainer_run(trainer, result, err);
+  if (status == VTB_OK) status = vtb_trainer_save_weights(trainer, s->weights, err);
   vtb_trainer_close(trainer);
-  vtb_services_free(services);
-  free_compiled(&c);
-  vtb_strbuf_free(&recipe);
-  vtb_free(checkpoint);
-  vtb_free(weights);
-  vtb_free(log);
-  vtb_free(plot);
-  vtb_vec_free(&history.train_at);
-  vtb_vec_free(&history.train);
-  vtb_vec_free(&history.eval_at);
-  vtb_vec_free(&history.eval);
+  char image[48]; /* what --image said is stored with the other settings */
+  snprintf(image, sizeof image, "image=%dx%d", s->programs.height, s->programs.width);
+  if (o->model.compile.image) cli_define(&o->model, image);
+  return status == VTB_OK
+             ? cli_describe_weights(s->weights, o->train.train_set, &o->train.eval_transform,
+                                    s->model, &o->model.defines, err)
+             : status;
+}
+
+static vtb_status run_training(const char *what, train_options *o) {
+  session s = {0};
+  vtb_error err = {0};
+  vtb_train_result result = {0};
+  vtb_status status = open_session(what, o, vtb_dataset_classes(o->train.train_set), &s);
+  if (status == VTB_OK) {
+    status = prepare(&s, o, &err);
+    if (status == VTB_OK) status = train_and_save(&s, o, &result, &err);
+    if (status != VTB_OK) cli_error(&err);
+  }
+  if (status == VTB_OK) {
+    save_curve(&s.history, s.plot);
+    report(o, &result, o->train.fit_seconds > 0 && !stop_requested, s.weights);
+  }
+  close_session(&s);
   return status;
 }
 
@@ -537,44 +517,103 @@ static vtb_status open_and_train(const char *what, train_options *o) {
   if (status == VTB_OK && vtb_dataset_classes(train) != vtb_dataset_classes(test))
     status = vtb_fail(&err, VTB_E_INPUT, "%s: %d classes to train on but %d to test on", o->data,
                       vtb_dataset_classes(train), vtb_dataset_classes(test));
+  o->train.train_set = train;
+  o->train.eval_set = test;
   if (status != VTB_OK)
     cli_error(&err);
   else
-    status = run_training(what, o, train, test);
+    status = run_training(what, o);
   vtb_dataset_free(train);
   vtb_dataset_free(test);
   return status;
 }
 
-vtb_status cli_cmd_train(int argc, char **argv) {
-  train_options o = defaults();
-  cli_opt opts[N_TRAIN_OPTS + CLI_N_MODEL_OPTS];
-  int n = train_opts(&o, opts);
-  cli_list rest = {0};
-  int parsed = cli_parse("train", opts, n, argc, argv, &rest);
-  if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
+/* The command line, over the recipe that it names. `words`: what it consists of then. */
+static int parse(train_options *o, const cli_opt *opts, int n, int argc, char **argv,
+                 word_list *words, cli_list *rest) {
+  int parsed = cli_parse("train", opts, n, argc, argv, rest);
+  if (parsed || !o->recipe) return parsed;
+  vtb_vec_push(words, vtb_xstrdup("train"));
+  vtb_status status = read_recipe(o->recipe, opts, n, words);
+  if (status != VTB_OK) return (int)status;
+  for (int i = 1; i < argc; i++) vtb_vec_push(words, vtb_xstrdup(argv[i]));
+  vtb_vec_free(&o->model.defines);
+  *o = defaults();
+  rest->n = 0;
+  return cli_parse("train", opts, n, (int)words->n, words->at, rest);
+}
+
+static vtb_status train_command(train_options *o, const cli_opt *opts, int n, int argc,
+                                char **argv) {
   word_list words = {0};
-  if (o.recipe) { /* the recipe first, then the command line again over it */
-    vtb_vec_push(&words, vtb_xstrdup("train"));
-    vtb_status status = read_recipe(o.recipe, opts, n, &words);
-    if (status != VTB_OK) return status;
-    for (int i = 1; i < argc; i++) vtb_vec_push(&words, vtb_xstrdup(argv[i]));
-    vtb_vec_free(&o.model.defines);
-    o = defaults();
-    rest.n = 0;
-    parsed = cli_parse("train", opts, n, (int)words.n, words.at, &rest);
-    if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
-  }
+  cli_list rest = {0};
+  int parsed = parse(o, opts, n, argc, argv, &words, &rest);
+  if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (rest.n != 1) return cli_usage_error("train", "one MODEL or built FILE is needed");
-  if (!o.data)
+  if (!o->data)
     return cli_usage_error("train", "--data D is needed (for example: --data fashion-mnist)");
-  cli_model_parsed(&o.model);
+  cli_model_parsed(&o->model);
   signal(SIGINT, on_signal);
   signal(SIGTERM, on_signal);
-  vtb_status status = open_and_train(rest.at[0], &o);
+  vtb_status status = open_and_train(rest.at[0], o);
   for (size_t i = 0; i < words.n; i++) vtb_free(words.at[i]);
   vtb_vec_free(&words);
   vtb_vec_free(&rest);
-  cli_model_options_free(&o.model);
+  cli_model_options_free(&o->model);
   return status;
+}
+
+vtb_status cli_cmd_train(int argc, char **argv) {
+  train_options o = defaults();
+  const cli_opt opts[] = {
+      {"--data", CLI_STR, &o.data, "D",
+       "fashion-mnist, a folder of IDX files, or folders train/ and val/ of classes"},
+      {"--out", CLI_STR, &o.out, "DIR",
+       "folder for weights, checkpoint, log and curve (default run)"},
+      {"--recipe", CLI_STR, &o.recipe, "FILE",
+       "options from a file, one `name = value` a line; the command line wins"},
+      {"--resume", CLI_FLAG, &o.train.resume, NULL,
+       "continue exactly where the checkpoint in --out stands"},
+      {"--init", CLI_STR, &o.train.init_weights, "FILE",
+       "start from these weights; tensors it lacks are initialised"},
+      {"--epochs", CLI_INT, &o.train.epochs, "N", "passes over the data (default 10)"},
+      {"--max-seconds", CLI_FLOAT, &o.train.max_seconds, "S",
+       "stop, with a checkpoint, after that time"},
+      {"--fit-seconds", CLI_FLOAT, &o.train.fit_seconds, "S",
+       "plan the updates, and so the schedule, for S seconds on this machine"},
+      {"--max-steps", CLI_INT, &o.train.max_steps, "N",
+       "stop, with a checkpoint, after that many updates"},
+      {"--optimizer", CLI_STR, &o.model.compile.optimizer, "NAME",
+       "adamw (default), sgd, lamb, lars, lion or a .vtb file; \"lamb(beta1 = 0.95)\" sets more"},
+      {"--lr", CLI_FLOAT, &o.train.schedule.base_lr, "X", "peak learning rate (default 1e-3)"},
+      {"--final-lr", CLI_FLOAT, &o.train.schedule.final_lr, "X",
+       "learning rate at the end of the cosine (default 1e-6)"},
+      {"--warmup", CLI_FLOAT, &o.warmup, "E", "epochs of linear warm-up (default 0.5)"},
+      {"--weight-decay", CLI_FLOAT, &o.decay, "X",
+       "weight decay (default: the optimizer's, adamw 0.05)"},
+      {"--clip", CLI_FLOAT, &o.train.optim.clip_norm, "X",
+       "gradient norm clip, 0: off (default 1)"},
+      {"--loss-scale", CLI_FLOAT, &o.train.loss_scale, "X",
+       "fp16: what the loss is multiplied by at first; it halves on overflow (default 65536)"},
+      {"--label-smoothing", CLI_FLOAT, &o.model.compile.label_smoothing, "X", "default 0"},
+      {"--ema", CLI_FLOAT, &o.train.optim.ema_decay, "D",
+       "also average the weights with this decay, and evaluate the average"},
+      {"--shift", CLI_INT, &o.train.train_transform.augment.shift, "N",
+       "augmentation: pad by N pixels and crop at random"},
+      {"--flip", CLI_FLAG, &o.train.train_transform.augment.flip, NULL,
+       "augmentation: mirror with probability 1/2"},
+      {"--erase", CLI_FLOAT, &o.train.train_transform.augment.erase_prob, "P",
+       "augmentation: erase a random rectangle with probability P"},
+      {"--crop-scale", CLI_FLOAT, &o.train.train_transform.augment.scale_min, "A",
+       "augmentation: random resized crop of area fraction A to 1"},
+      {"--seed", CLI_INT, &o.train.seed, "N", "everything random follows from it (default 0)"},
+      {"--limit", CLI_INT, &o.limit, "N", "train on the first N images only"},
+      {"--eval-batch", CLI_INT, &o.model.compile.eval_batch, "N",
+       "images at a time in evaluation (default 4 x batch)"},
+      {"--checkpoint-minutes", CLI_FLOAT, &o.checkpoint_minutes, "M",
+       "also checkpoint that often within an epoch (default 2)"},
+      {"--quiet", CLI_FLAG, &o.quiet, NULL, "no progress"},
+      CLI_TARGET_OPT(o.model),
+      CLI_MODEL_OPTS(o.model)};
+  return train_command(&o, opts, CLI_COUNT(opts), argc, argv);
 }

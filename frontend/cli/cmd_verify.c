@@ -52,7 +52,7 @@ vtb_status cli_cmd_verify(int argc, char **argv) {
   verify_options o = {.target = "cpu", .tol = -1, .grad_tol = -1}; /* below 0: by precision */
   const char *modes = NULL;
   bool grad = false;
-  cli_opt opts[CLI_N_MODEL_OPTS + 9] = {
+  const cli_opt opts[] = {
       {"--model", CLI_STR, &o.model_file, "FILE", "look for the case's entry in this .vtb file"},
       {"--modes", CLI_STR, &modes, "all",
        "run each case that has a recurrence in every mode and chunk sizes 1, 7, 16, 64"},
@@ -64,10 +64,10 @@ vtb_status cli_cmd_verify(int argc, char **argv) {
       {"--grad", CLI_FLAG, &grad, NULL, "gradients too (the default where the case has them)"},
       {"--no-grad", CLI_FLAG, &o.no_grad, NULL, "outputs only"},
       {"--nan", CLI_FLAG, &o.nan, NULL, "find the first op that gives NaN or Inf"},
-      {"-v", CLI_FLAG, &o.verbose, NULL, "a line for every tensor"}};
-  cli_model_opts(&o.model, opts + 9);
+      {"-v", CLI_FLAG, &o.verbose, NULL, "a line for every tensor"},
+      CLI_MODEL_OPTS(o.model)};
   cli_list rest = {0};
-  int parsed = cli_parse("verify", opts, CLI_N_MODEL_OPTS + 9, argc, argv, &rest);
+  int parsed = cli_parse("verify", opts, CLI_COUNT(opts), argc, argv, &rest);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   cli_model_parsed(&o.model);
   if (!rest.n) return cli_usage_error("verify", "a CASE file or a MODEL is needed");

@@ -1,32 +1,8 @@
-/* The options of commands with a MODEL, and what compiling it had to say. */
+/* Commands with a MODEL: how it is compiled, and what compiling it had to say. */
 #include "frontend/cli/cli.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-void cli_model_opts(cli_model_options *m, cli_opt *rows) {
-  const cli_opt table[CLI_N_MODEL_OPTS] = {
-      {"-D", CLI_LIST, &m->defines, "NAME=VALUE",
-       "set a hyperparameter; VALUE is .vtb text, e.g. depth=12, paths=\"[rows, cols]\""},
-      {"--entry", CLI_STR, &m->compile.entry, "NAME",
-       "the model or preset of a file that declares several"},
-      {"--image", CLI_STR, &m->compile.image, "SIZE", "image size: 512 or 224x384"},
-      {"--mode", CLI_STR, &m->compile.mode, "MODE",
-       "form of every recurrence: auto, parallel, recurrent, chunkwise"},
-      {"--chunk", CLI_INT, &m->compile.chunk, "N", "chunk size; implies --mode chunkwise"},
-      {"--batch", CLI_INT, &m->compile.batch, "N", "images at a time"},
-      {"--threads", CLI_INT, &m->threads, "N",
-       "threads (default: VTB_THREADS, OMP_NUM_THREADS, or the cores)"},
-      {"--json", CLI_FLAG, &m->json, NULL, "machine-readable output"},
-      {"--precision", CLI_STR, &m->compile.precision, "P",
-       "of products on CUDA: fp32 (default), tf32, bf16, fp16, bf16-all"},
-      {"--time-passes", CLI_FLAG, &m->compile.time_passes, NULL,
-       "how long each pass took, on stderr"},
-      {"--print-after", CLI_STR, &m->compile.print_after, "PASS",
-       "print the IR after a pass, or after \"all\", on stderr"},
-  };
-  memcpy(rows, table, sizeof table);
-}
 
 static void say(void *user, const char *text) {
   (void)user;

@@ -50,6 +50,14 @@ VTB_MUST_USE vtb_status vtb_dataset_moments(const vtb_dataset *d, int channels, 
 
 /* ---- transforms ------------------------------------------------------------------------------ */
 
+/* Of training images; all off at zero. */
+typedef struct vtb_augmentation {
+  double scale_min;  /* random resized crop of area fraction [scale_min, 1], aspect 3/4 .. 4/3 */
+  int64_t shift;     /* pad by that many zero pixels and crop at random */
+  bool flip;         /* mirror with probability 1/2 */
+  double erase_prob; /* probability of erasing a rectangle of area 2 % .. 33 % (to the mean) */
+} vtb_augmentation;
+
 /* In this order: random resized crop, or resize and centre crop; shift; flip; normalise; erase. */
 typedef struct vtb_transform {
   int channels, height, width; /* the model's input */
@@ -57,12 +65,7 @@ typedef struct vtb_transform {
   vtb_filter filter;
   /* evaluation: short side is resized to size / crop_ratio, then cropped; 1: no margin */
   double crop_ratio;
-  /* training: random resized crop of area fraction [scale_min, 1], aspect 3/4 .. 4/3; 0: off */
-  double scale_min;
-  int shift; /* training: pad by that many zero pixels and crop at random; 0: off */
-  bool flip; /* training: mirror with probability 1/2 */
-  /* training: probability of erasing a rectangle of area 2 % .. 33 % (to the mean) */
-  double erase_prob;
+  vtb_augmentation augment;
 } vtb_transform;
 
 /* No augmentation; moments from the data set. */

@@ -90,7 +90,8 @@ static vtb_image convert_and_free(vtb_image im, vtb_image made) {
 
 static vtb_image random_crop_resize(const vtb_transform *t, vtb_image im, uint64_t key) {
   box b;
-  if (!random_box(key, DRAW_CROP, im.width, im.height, t->scale_min, 1, 3.0 / 4, 4.0 / 3, &b)) {
+  if (!random_box(key, DRAW_CROP, im.width, im.height, t->augment.scale_min, 1, 3.0 / 4, 4.0 / 3,
+                  &b)) {
     int side = im.width < im.height ? im.width : im.height;
     b = (box){(im.width - side) / 2, (im.height - side) / 2, side, side};
   }
@@ -149,7 +150,7 @@ static void mirror(vtb_image *im) {
 
 static void erase(const vtb_transform *t, uint64_t key, float *chw) {
   box b;
-  if (unit(key, DRAW_ERASE) >= t->erase_prob) return;
+  if (unit(key, DRAW_ERASE) >= t->augment.erase_prob) return;
   if (!random_box(key, DRAW_ERASE + 1, t->width, t->height, 0.02, 1.0 / 3, 0.3, 1 / 0.3, &b))
     return;
   for (int c = 0; c < t->channels; c++)
@@ -162,16 +163,16 @@ bool vtb_transform_apply(const vtb_transform *t, const vtb_image *source, uint64
                          float *out) {
   vtb_image im = vtb_image_convert(source, t->channels);
   if (!im.pixels) return false;
-  im = t->scale_min > 0 ? random_crop_resize(t, im, key) : fit(t, im);
-  if (t->shift > 0) {
-    int dx = below(key, DRAW_SHIFT_X, 2 * t->shift + 1) - t->shift;
-    int dy = below(key, DRAW_SHIFT_Y, 2 * t->shift + 1) - t->shift;
+  im = t->augment.scale_min > 0 ? random_crop_resize(t, im, key) : fit(t, im);
+  if (t->augment.shift > 0) {
+    int most = (int)t->augment.shift, dx = below(key, DRAW_SHIFT_X, 2 * most + 1) - most,
+        dy = below(key, DRAW_SHIFT_Y, 2 * most + 1) - most;
     im = convert_and_free(im, moved(&im, dx, dy));
   }
-  if (t->flip && unit(key, DRAW_FLIP) < 0.5) mirror(&im);
+  if (t->augment.flip && unit(key, DRAW_FLIP) < 0.5) mirror(&im);
   if (!im.pixels) return false;
   vtb_image_to_chw(&im, t->mean, t->std, out);
-  if (t->erase_prob > 0) erase(t, key, out);
+  if (t->augment.erase_prob > 0) erase(t, key, out);
   vtb_image_free(&im);
   return true;
 }

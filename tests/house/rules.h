@@ -55,13 +55,11 @@ typedef struct house_ring {
 } house_ring;
 static const house_ring rings[] = {{0}};
 
-/* Functions longer than MOST_FUNCTION_LINES. */
+/* Functions longer than MOST_FUNCTION_LINES. None is; keep it so. */
 typedef struct house_function {
   const char *file, *name, *why;
 } house_function;
-static const house_function long_functions[] = {
-    {"frontend/cli/cmd_train.c", "run_training", "the fields of one struct, one after the other"},
-};
+static const house_function long_functions[] = {{0}};
 
 /* Names of models that texts for people may hold, as examples. */
 typedef struct house_example {

@@ -234,7 +234,7 @@ TEST(permutations_are_bijections_that_differ_by_epoch) {
 static vtb_transform augmenting(const vtb_dataset *d) {
   vtb_transform t;
   CHECK_OK(vtb_transform_init(&t, d, 1, SIDE, SIDE, err));
-  t.shift = 2, t.flip = true, t.erase_prob = 0.5;
+  t.augment.shift = 2, t.augment.flip = true, t.augment.erase_prob = 0.5;
   return t;
 }
 
@@ -364,7 +364,7 @@ TEST(transforms_place_pixels_where_they_should) {
   int flipped = 0, moved = 0, erased = 0;
   for (uint64_t key = 0; key < 200; key++) {
     vtb_transform flip = t, shift = t, erase = t;
-    flip.flip = true, shift.shift = 1, erase.erase_prob = 1;
+    flip.augment.flip = true, shift.augment.shift = 1, erase.augment.erase_prob = 1;
     CHECK(vtb_transform_apply(&flip, &im, vtb_sample_key(1, 0, (int64_t)key), out));
     bool same = fabsf(out[0] - 1) < 0.1f;
     flipped += !same;
@@ -379,7 +379,7 @@ TEST(transforms_place_pixels_where_they_should) {
   }
   CHECK_MSG(flipped > 70 && flipped < 130, "%d of 200 flipped", flipped);
   CHECK_MSG(moved > 150 && erased > 100, "%d moved, %d erased", moved, erased);
-  t.scale_min = 0.5; /* random resized crop of a constant image stays constant */
+  t.augment.scale_min = 0.5; /* random resized crop of a constant image stays constant */
   memset(im.pixels, 9, 16);
   for (uint64_t key = 0; key < 20; key++) {
     CHECK(vtb_transform_apply(&t, &im, key, out));

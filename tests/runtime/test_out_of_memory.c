@@ -159,7 +159,7 @@ static vtb_status train_on(const vtb_services *s, const vtb_dataset *train_set,
   vtb_status status =
       vtb_transform_init(&c.train_transform, train_set, 1, FAKE_SIDE, FAKE_SIDE, err);
   c.eval_transform = c.train_transform;
-  c.train_transform.shift = 1;
+  c.train_transform.augment.shift = 1;
   if (status == VTB_OK) status = vtb_trainer_open(&c, &t, err);
   if (status == VTB_OK) status = vtb_trainer_run(t, &r, err);
   if (status == VTB_OK) status = vtb_trainer_save_weights(t, temp_path("w.safetensors"), err);
@@ -228,8 +228,8 @@ static vtb_status images(uint64_t *hash, vtb_error *err) {
   vtb_status status = VTB_OK;
   for (int i = 0; i < 3 && status == VTB_OK; i++) {
     status = prepare_image(names[i], &t, hash, err);
-    t.scale_min = t.scale_min > 0 ? 0 : 0.3;
-    t.shift = 2;
+    t.augment.scale_min = t.augment.scale_min > 0 ? 0 : 0.3;
+    t.augment.shift = 2;
   }
   return status;
 }

@@ -27,7 +27,7 @@ static vtb_train_config config_for(const vtb_services *s) {
   c.train_set = train_set, c.eval_set = eval_set;
   CHECK_OK(vtb_transform_init(&c.train_transform, train_set, 1, FAKE_SIDE, FAKE_SIDE, err));
   c.eval_transform = c.train_transform;
-  c.train_transform.shift = 1;
+  c.train_transform.augment.shift = 1;
   c.optim.clip_norm = 1, c.optim.ema_decay = 0.95;
   c.schedule.base_lr = 0.02, c.schedule.warmup = 6, c.schedule.total = 42;
   c.epochs = 4, c.seed = 17, c.recipe = "test recipe";
