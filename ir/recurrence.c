@@ -11,6 +11,20 @@ static const vtb_decay decays[] = {
 #undef VTB_DECAY
 };
 
+/* What the emitters of a form can do: along which axes decays may differ. */
+enum {
+  AXES_OF_PRODUCTS = 1 << VTB_ALONG_NEITHER,
+  AXES_OF_VECTOR = 1 << VTB_ALONG_KEY | 1 << VTB_ALONG_VALUE,
+  AXES_OF_STEPS = 1 << VTB_ALONG_KEY | 1 << VTB_ALONG_VALUE | 1 << VTB_ALONG_BOTH,
+  AXES_OF_EXPONENTS = 1 << VTB_ALONG_BOTH
+};
+#define VTB_DECAY(id, name, form, step, axes, rates, operand)                                      \
+  _Static_assert(AXES_OF_##form >> VTB_ALONG_##axes & 1, "no form " #form " for " name);           \
+  _Static_assert(step || VTB_ALONG_##axes == VTB_ALONG_NEITHER, name " differs, but not by step"); \
+  _Static_assert(rates == (VTB_FORM_##form == VTB_FORM_EXPONENTS), name ": rates are exponents");
+#include "ir/decays.def"
+#undef VTB_DECAY
+
 const vtb_decay *vtb_decay_get(vtb_decay_class c) { return &decays[c]; }
 const char *vtb_decay_class_name(vtb_decay_class c) { return decays[c].name; }
 
