@@ -1,6 +1,7 @@
 /* Traversal orders of a token sequence.
  *
- * Text form, as carried by the `path` attribute of IR ops:   ORDER '@' H 'x' W [ '+' EXTRAS ]
+ * Text form, as carried by the `path` attribute of IR ops:   ORDER '@' LAYOUT
+ *   LAYOUT  H 'x' W [ '+' EXTRAS ]
  *   ORDER   rows | cols | snake | diagonal | hilbert | [i,j,...]
  *           followed by any of  ~ | .hflip | .vflip , left to right
  *   EXTRAS  head=a,mid=b,tail=c,at=p : extra tokens standing before the grid, after `at` grid
@@ -19,6 +20,9 @@
  * Extra tokens: `~` reverses the whole sequence, extras included; the other orders keep extra
  * tokens at the same step as their storage place (head first, mid after `at` visited grid tokens,
  * tail last). An explicit list orders all positions, extras too.
+ *
+ * The `layout` attribute is a LAYOUT alone, "14x14+mid=1,at=98": how the tokens of a sequence stand
+ * in storage order, whatever order the op reads them in. It changes nothing that is computed.
  */
 #ifndef VTB_PATH_H
 #define VTB_PATH_H
@@ -44,10 +48,13 @@ typedef struct vtb_path {
 } vtb_path;
 
 VTB_MUST_USE vtb_status vtb_path_parse(const char *text, vtb_path *p, vtb_error *err);
+/* A LAYOUT as the path that visits it in storage order; owns nothing. */
+VTB_MUST_USE vtb_status vtb_layout_parse(const char *text, vtb_path *p, vtb_error *err);
 void vtb_path_free(vtb_path *p);
-void vtb_path_print(const vtb_path *p, vtb_strbuf *out); /* canonical */
-void vtb_path_indices(const vtb_path *p, int64_t *perm); /* n entries */
-bool vtb_path_is_identity(const vtb_path *p);            /* visits storage order */
+void vtb_path_print(const vtb_path *p, vtb_strbuf *out);   /* canonical */
+void vtb_layout_print(const vtb_path *p, vtb_strbuf *out); /* what follows the '@' */
+void vtb_path_indices(const vtb_path *p, int64_t *perm);   /* n entries */
+bool vtb_path_is_identity(const vtb_path *p);              /* visits storage order */
 /* True if the two visit the same order. */
 bool vtb_path_equal(const vtb_path *a, const vtb_path *b);
 

@@ -11,12 +11,12 @@
 static const char *const order_names[] = {"rows", "cols", "snake", "diagonal", "hilbert"};
 
 typedef struct reader {
-  const char *text, *at;
+  const char *what, *text, *at;
   vtb_error *err;
 } reader;
 
 static bool fail(reader *r, const char *what) {
-  vtb_fail(r->err, VTB_E_INPUT, "path \"%.200s\": %s", r->text, what);
+  vtb_fail(r->err, VTB_E_INPUT, "%s \"%.200s\": %s", r->what, r->text, what);
   return false;
 }
 
@@ -101,10 +101,7 @@ static bool check_list(reader *r, const vtb_path *p, int64_t n_list) {
   return good || fail(r, "the list does not name every position of the sequence once");
 }
 
-static bool read_path(reader *r, vtb_path *p) {
-  int64_t n_list = 0;
-  if (!read_order(r, p, &n_list)) return false;
-  if (!take(r, "@")) return fail(r, "expected @ and the grid");
+static bool read_layout(reader *r, vtb_path *p) {
   if (!number(r, MAX_SIDE, &p->h)) return false;
   if (!take(r, "x")) return fail(r, "expected HxW");
   if (!number(r, MAX_SIDE, &p->w) || !read_extras(r, p)) return false;
@@ -114,12 +111,19 @@ static bool read_path(reader *r, vtb_path *p) {
   if (p->n > MAX_LENGTH) return fail(r, "the sequence is too long");
   if (p->at > p->h * p->w) return fail(r, "at= is beyond the grid");
   if (p->mid == 0) p->at = 0;
-  return p->order != VTB_PATH_LIST || check_list(r, p, n_list);
+  return true;
+}
+
+static bool read_path(reader *r, vtb_path *p) {
+  int64_t n_list = 0;
+  if (!read_order(r, p, &n_list)) return false;
+  if (!take(r, "@")) return fail(r, "expected @ and the grid");
+  return read_layout(r, p) && (p->order != VTB_PATH_LIST || check_list(r, p, n_list));
 }
 
 vtb_status vtb_path_parse(const char *text, vtb_path *p, vtb_error *err) {
   vtb_path made = {0};
-  reader r = {text, text, err};
+  reader r = {"path", text, text, err};
   if (!read_path(&r, &made)) {
     vtb_path_free(&made);
     *p = (vtb_path){0};
@@ -127,6 +131,14 @@ vtb_status vtb_path_parse(const char *text, vtb_path *p, vtb_error *err) {
   }
   *p = made;
   return VTB_OK;
+}
+
+vtb_status vtb_layout_parse(const char *text, vtb_path *p, vtb_error *err) {
+  reader r = {"layout", text, text, err};
+  *p = (vtb_path){0};
+  if (read_layout(&r, p)) return VTB_OK;
+  *p = (vtb_path){0};
+  return VTB_E_INPUT;
 }
 
 void vtb_path_print(const vtb_path *p, vtb_strbuf *out) {
@@ -137,8 +149,13 @@ void vtb_path_print(const vtb_path *p, vtb_strbuf *out) {
   } else {
     vtb_strbuf_puts(out, order_names[p->order]);
   }
-  vtb_strbuf_printf(out, "%s%s%s@%" PRId64 "x%" PRId64, p->reversed ? "~" : "",
-                    p->hflip ? ".hflip" : "", p->vflip ? ".vflip" : "", p->h, p->w);
+  vtb_strbuf_printf(out, "%s%s%s@", p->reversed ? "~" : "", p->hflip ? ".hflip" : "",
+                    p->vflip ? ".vflip" : "");
+  vtb_layout_print(p, out);
+}
+
+void vtb_layout_print(const vtb_path *p, vtb_strbuf *out) {
+  vtb_strbuf_printf(out, "%" PRId64 "x%" PRId64, p->h, p->w);
   char sep = '+';
   const struct {
     const char *name;

@@ -51,8 +51,22 @@ bool vtb__shape_f32(vtb__shape *s) {
   return true;
 }
 
+static bool layout_fits(vtb__shape *s, int64_t n) {
+  const char *text = vtb_attr_str(s->inst, "layout", NULL);
+  vtb_path layout;
+  vtb_error err = {0};
+  if (!text) return true;
+  if (vtb_layout_parse(text, &layout, &err))
+    return vtb__shape_fail(s, VTB_DIAG_IR_PATH, "%s: %s", op_name(s), err.text);
+  if (layout.n == n) return true;
+  return vtb__shape_fail(s, VTB_DIAG_IR_PATH,
+                         "%s: layout %s has %" PRId64 " tokens, the sequence has %" PRId64,
+                         op_name(s), text, layout.n, n);
+}
+
 bool vtb__shape_path(vtb__shape *s, int64_t n) {
   const char *text = vtb_attr_str(s->inst, "path", NULL);
+  if (!layout_fits(s, n)) return false;
   if (!text) return true;
   vtb_path path;
   vtb_error err = {0};

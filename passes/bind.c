@@ -3,7 +3,8 @@
  *   %y = reshape %x {shape=[-1, 8]} : f32[B, 8]   =>   %y = reshape %x {shape=[4, 8]} : f32[B=4, 8]
  *
  * Types of all values and the shapes kept in attributes change together; nothing else depends on
- * the batch.
+ * the batch. The layouts of sequences go: they are for readers and drawings of the model, and
+ * kernels that differ in nothing else are to be one.
  */
 #include "passes/passes_internal.h"
 
@@ -34,6 +35,7 @@ vtb_status vtb__pass_bind(vtb_pass_context *c, vtb_error *err) {
     for (int i = 0; i < f->n_args; i++) bind_type(&f->args[i]->type, c->batch);
     for (vtb_inst *inst = f->first; inst; inst = inst->next) {
       bind_shape(inst, c->batch);
+      vtb_attr_remove(inst, "layout");
       for (int i = 0; i < inst->n_results; i++) bind_type(&inst->results[i]->type, c->batch);
     }
   }

@@ -154,6 +154,8 @@ vtb_type vtb__rec_type(const vtb__rec *r, int lead, const vtb_dim *dims, int ran
 vtb__lifted vtb__rec_product(vtb__rec *r, const vtb__term *t, unsigned axes, const int *to,
                              int rank);
 vtb_value *vtb__rec_shift(vtb__rec *r, vtb_value *x, int by, double fill, vtb_value *first);
+/* The recurrence's `path` and `layout`, for ops that take both; the number of them. */
+int vtb__rec_order(const vtb__rec *r, vtb_attr attrs[2]);
 bool vtb__rec_can_lift(vtb__rec *r); /* false: a diagnostic names the op */
 
 /* ---- recurrence_scan.c: linscans and what reads them ----------------------------------------- */

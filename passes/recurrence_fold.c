@@ -94,9 +94,9 @@ void vtb__rec_emit_fold(vtb__rec *r) {
   make_operands(r, &outer, tokens, operands);
   r->n_states = 0; /* from here on states are arguments like others */
   make_returns(r, n_states);
-  vtb_attr attrs[] = {VTB_A_INT("states", n_states), VTB_A_INT("seqs", r->n_seqs),
-                      VTB_A_STR("path", r->path)};
-  vtb_inst *fold = vtb_build_call(&outer, VTB_OP_fold, r->b.func, operands, r->step->n_args, attrs,
-                                  r->path ? 3 : 2);
+  vtb_attr attrs[4] = {VTB_A_INT("states", n_states), VTB_A_INT("seqs", r->n_seqs)};
+  int n_attrs = 2 + vtb__rec_order(r, attrs + 2);
+  vtb_inst *fold =
+      vtb_build_call(&outer, VTB_OP_fold, r->b.func, operands, r->step->n_args, attrs, n_attrs);
   replace(r, &outer, fold);
 }

@@ -67,6 +67,14 @@ vtb_value *vtb__rec_shift(vtb__rec *r, vtb_value *x, int by, double fill, vtb_va
   return vtb_build(&r->b, VTB_OP_shift, operands, first ? 2 : 1, attrs, n)->results[0];
 }
 
+int vtb__rec_order(const vtb__rec *r, vtb_attr attrs[2]) {
+  const vtb_attr *path = vtb_attr_find(r->inst, "path"), *layout = vtb_attr_find(r->inst, "layout");
+  int n = 0;
+  if (path) attrs[n++] = *path;
+  if (layout) attrs[n++] = *layout;
+  return n;
+}
+
 /* A factor on the output frame: its axes that are not of size 1 at their places, ones elsewhere. */
 static vtb__lifted place_factor(vtb__rec *r, const vtb__factor *f, const int *to, int rank) {
   vtb__lifted x = vtb__rec_lift(r, f->v);

@@ -297,10 +297,10 @@ void vtb__rec_emit_scale(vtb__rec *r) {
   r->g = largest_decay(r);
   r->m_init = initial_scale(r);
   vtb_value *operands[] = {r->g, i, r->m_init};
-  vtb_attr path = VTB_A_STR("path", r->path);
+  vtb_attr attrs[2];
+  int n_attrs = vtb__rec_order(r, attrs);
   r->b.name_hint = "m";
-  r->m = vtb_build(&r->b, VTB_OP_maxplus, operands, r->m_init ? 3 : 2, &path, r->path ? 1 : 0)
-             ->results[0];
+  r->m = vtb_build(&r->b, VTB_OP_maxplus, operands, r->m_init ? 3 : 2, attrs, n_attrs)->results[0];
   vtb__swap_names(r->m, r->inst->results[r->n_yields + r->n_states]);
   r->b.name_hint = "m_prev";
   r->m_prev = vtb__rec_shift(r, r->m, 1, MINUS_INFINITY, r->m_init);

@@ -168,7 +168,7 @@ static vtb_inst *build_linscan(vtb__rec *r, vtb_value **operands, int n, const c
     const vtb_attr *a = vtb_attr_find(r->inst, copied[i]);
     if (a) attrs[n_attrs++] = *a;
   }
-  if (r->path) attrs[n_attrs++] = VTB_A_STR("path", r->path);
+  n_attrs += vtb__rec_order(r, attrs + n_attrs);
   if (normalizer) attrs[n_attrs++] = VTB_A_INT("normalizer", 1);
   if (r->n_inits) attrs[n_attrs++] = VTB_A_INT("init", 1);
   return vtb_build(&r->b, VTB_OP_linscan, operands, n, attrs, n_attrs);

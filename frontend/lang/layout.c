@@ -53,6 +53,18 @@ const vtb__layout *vtb__layout_merge(vtb__eval *e, vtb__val a, vtb__val b, vtb_s
   return NULL;
 }
 
+const char *vtb__layout_attr(vtb__eval *e, const vtb__layout *l, int64_t n) {
+  while (l->via) l = l->via->outer;
+  vtb_path p = {.h = l->h, .w = l->w, .head = l->head, .mid = l->mid, .at = l->at, .tail = l->tail};
+  bool grid = l->h > 1 || vtb__layout_extra(l);
+  if (l->kind != VTB__TOKENS || !grid || vtb__layout_tokens(l) != n) return NULL;
+  vtb_strbuf s = {0};
+  vtb_layout_print(&p, &s);
+  const char *text = vtb_arena_strndup(&e->arena, s.at, s.n);
+  vtb_strbuf_free(&s);
+  return text;
+}
+
 /* ---- paths ----------------------------------------------------------------------------------- */
 
 static bool grid_after(const vtb_path *p) {

@@ -371,6 +371,9 @@ vtb__val vtb__enter_path(vtb__eval *e, vtb__val v, const vtb_path *p, vtb_span s
 vtb__val vtb__leave_path(vtb__eval *e, vtb__val v, const vtb_path *p, vtb_span span);
 const vtb__layout *vtb__layout_new(vtb__eval *e, vtb__layout l);
 /* Layout of a result that has the shape of a and b together; reports if their orders differ. */
+/* The attribute `layout` (ir/path.h) of n tokens that stand in l, in storage order; NULL if l says
+ * nothing of them: no grid, no extra tokens, or a part of the sequence. */
+const char *vtb__layout_attr(vtb__eval *e, const vtb__layout *l, int64_t n);
 const vtb__layout *vtb__layout_merge(vtb__eval *e, vtb__val a, vtb__val b, vtb_span span);
 
 /* builtin.c */

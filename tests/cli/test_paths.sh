@@ -12,3 +12,24 @@ head -c 4 "$work/a.png" | grep -q 'PNG' || fail "not a PNG"
 expect 0 "$VERTEBRA" paths vir_nano --json; says '"rows@7x7+tail=1"'
 expect 2 "$VERTEBRA" paths vir_nano -o "$work/a.gif"; says ".svg or a .png"
 expect 2 "$VERTEBRA" paths; says "one MODEL"
+
+# Two grids of as many tokens, one with extra tokens: each scan knows its own.
+cat >"$work/grids.vtb" <<'END'
+use std.nn
+recurrence ema(x: [V]) -> [V] {
+  state s: [V]
+  s = 0.5 * s + x
+  yield s
+}
+model grids() {
+  input a: image[1, 16, 24]
+  input b: image[1, 12, 32]
+  x = patch_embed("a", a, 8, size(4, 4), size(4, 4))
+  y = patch_embed("b", b, 8, size(4, 4), size(4, 4))
+  z = insert_tokens(y, param token: [1, 1, 8] ~ zeros, at = "tail")
+  output u = mean(ema(x), axis = "tokens")
+  output v = mean(ema(y), axis = "tokens") + mean(ema(z), axis = "tokens")
+}
+END
+expect 0 "$VERTEBRA" paths "$work/grids.vtb"
+says "rows@4x6"; says "rows@3x8"; says "rows@3x8+tail=1"

@@ -148,11 +148,29 @@ TEST(wrong_text_is_refused) {
   }
 }
 
+TEST(a_layout_is_what_follows_the_order) {
+  static const char *const good[] = {"1x1", "3x5", "14x14+mid=1,at=98", "2x7+head=1,tail=2"};
+  static const char *const bad[] = {"", "3", "0x3", "rows@3x3", "3x3+", "3x3+at=10", "3x3 "};
+  vtb_path p;
+  vtb_error err = {0};
+  for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+    vtb_strbuf s = {0};
+    CHECK(vtb_layout_parse(good[i], &p, &err) == VTB_OK && vtb_path_is_identity(&p));
+    CHECK(p.n == p.h * p.w + p.head + p.mid + p.tail);
+    vtb_layout_print(&p, &s);
+    CHECK_STR(s.at, good[i]);
+    vtb_strbuf_free(&s);
+  }
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+    CHECK_MSG(vtb_layout_parse(bad[i], &p, &err) == VTB_E_INPUT, "\"%s\" was taken", bad[i]);
+}
+
 int main(void) {
   RUN(all_orders_are_permutations);
   RUN(small_orders_by_hand);
   RUN(reversing_twice_changes_nothing);
   RUN(hilbert_steps_to_neighbours_on_even_grids);
   RUN(wrong_text_is_refused);
+  RUN(a_layout_is_what_follows_the_order);
   return test_done();
 }

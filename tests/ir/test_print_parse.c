@@ -260,6 +260,8 @@ TEST(wrong_text_is_refused_with_its_code) {
       {2007, "  %y = add %x, %i : f32[B, 4]\n"},
       {2008, "  %y = permute %x {axis = 1, path = \"rows@3x3\"} : f32[B, 4]\n"},
       {2008, "  %y = permute %x {axis = 1, path = \"rowz@2x2\"} : f32[B, 4]\n"},
+      {2008, "  %y = maxplus %x, %x {layout = \"1x3\"} : f32[B, 4]\n"},
+      {2008, "  %y = maxplus %x, %x {layout = \"2x\"} : f32[B, 4]\n"},
       {2002, "  %y = permute %x {axis = 0, path = \"rows@2x2\"} : f32[B, 4]\n"},
       {2010, "  %y = call @f(%x) : f32[B, 4]\n"},
       {2011, "  %y = neg %x, %x : f32[B, 4]\n"},
