@@ -62,21 +62,40 @@ TEST(an_architecture_that_is_too_new_is_named) {
   CHECK_MSG(strstr(err.text, "does not know --gpu-architecture=sm_999"), "%s", err.text);
 }
 
-TEST(a_mistake_shows_the_log_over_the_numbered_source) {
+TEST(a_mistake_is_an_error_with_the_log_and_numbered_lines) {
   vtb_cuda_code code = {0};
   vtb_error err = {0};
   fflush(stderr);
   FILE *kept = stderr, *file = tmpfile();
   CHECK(file != NULL);
+  vtb_log_verbose(false);
   stderr = file;
   vtb_status status = vtb_cuda_compile(
       "", "VTB_KERNEL(64, k)(VTB_OUT(float) y) {\n  y[0] = nothing;\n}\n", "sm_80", &code, &err);
   stderr = kept;
-  CHECK(status == VTB_E_INTERNAL && strstr(err.text, "NVRTC") && !code.data);
-  static char text[1 << 16];
+  CHECK(status == VTB_E_INTERNAL && !code.data && ftell(file) == 0);
+  CHECK_MSG(strstr(err.text, "\"nothing\" is undefined"), "%s", err.text);
+  const char *at = strstr(err.text, "vertebra.cu("),
+             *shown = strstr(err.text, "    y[0] = nothing;");
+  int line = 0;
+  CHECK(at && sscanf(at, "vertebra.cu(%d)", &line) == 1 && shown && atoi(shown - 5) == line);
+  fclose(file);
+}
+
+TEST(the_verbose_see_the_whole_source) {
+  vtb_cuda_code code = {0};
+  fflush(stderr);
+  FILE *kept = stderr, *file = tmpfile();
+  CHECK(file != NULL);
+  vtb_log_verbose(true);
+  stderr = file;
+  CHECK(vtb_cuda_compile("", "nonsense", "sm_80", &code, NULL) == VTB_E_INTERNAL);
+  stderr = kept;
+  vtb_log_verbose(false);
+  static char text[1 << 20];
   rewind(file);
   text[fread(text, 1, sizeof text - 1, file)] = '\0';
-  CHECK(strstr(text, "    y[0] = nothing;") && strstr(text, "\"nothing\" is undefined"));
+  CHECK(strstr(text, "    1  ") && strstr(text, "  nonsense") && strstr(text, "): error"));
   fclose(file);
 }
 
@@ -134,7 +153,8 @@ int main(void) {
   RUN(code_for_every_architecture_is_made_once);
   RUN(a_damaged_entry_is_made_again);
   RUN(an_architecture_that_is_too_new_is_named);
-  RUN(a_mistake_shows_the_log_over_the_numbered_source);
+  RUN(a_mistake_is_an_error_with_the_log_and_numbered_lines);
+  RUN(the_verbose_see_the_whole_source);
   RUN(the_cache_stays_within_its_bound_and_can_be_cleared);
   return test_done();
 }

@@ -1,6 +1,7 @@
 /* NVRTC: see nvrtc.h. */
 #include "codegen/cuda/compile/nvrtc.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>
@@ -101,15 +102,34 @@ static char *fetch(nvrtc_program p, size_fn size, data_fn data, size_t *n) {
   return NULL;
 }
 
-/* The log names lines; so do we. */
-static void print_failure(const char *source, const char *log) {
-  int line = 1;
-  for (const char *s = source; *s; line++) {
-    size_t n = strcspn(s, "\n");
-    fprintf(stderr, "%5d  %.*s\n", line, (int)n, s);
-    s += n + (s[n] == '\n');
+/* Lines `from` to `to` with their numbers, which the log names. */
+static void write_lines(const char *source, int from, int to, vtb_strbuf *out) {
+  for (int line = 1; *source && line <= to; line++) {
+    size_t n = strcspn(source, "\n");
+    if (line >= from) vtb_strbuf_printf(out, "\n%5d  %.*s", line, (int)n, source);
+    source += n + (source[n] == '\n');
   }
-  fprintf(stderr, "%s\n", log ? log : "NVRTC left no log");
+}
+
+/* The error is the first of the log, over the lines about it; all of both is for the verbose. */
+static vtb_status wrong_source(int result, const char *option, const char *source, const char *log,
+                               vtb_error *err) {
+  enum { ABOUT = 2 };
+  vtb_strbuf excerpt = {0}, all = {0};
+  const char *first = log ? strstr(log, "): error") : NULL;
+  int line = 0;
+  while (first && first > log && first[-1] != '\n') first--;
+  if (first && sscanf(first, "%*[^(](%d)", &line) == 1) {
+    vtb_strbuf_printf(&excerpt, "\n%.*s", (int)strcspn(first, "\n"), first);
+    write_lines(source, line - ABOUT, line + ABOUT, &excerpt);
+  }
+  write_lines(source, 1, INT_MAX, &all);
+  vtb_log("%s\n%s", all.at ? all.at : "", log ? log : "NVRTC left no log");
+  vtb_fail(err, VTB_E_INTERNAL, "NVRTC: %s (%s); VTB_VERBOSE=1 shows its log and the source%s",
+           api.error(result), option, excerpt.at ? excerpt.at : "");
+  vtb_strbuf_free(&excerpt);
+  vtb_strbuf_free(&all);
+  return VTB_E_INTERNAL;
 }
 
 static vtb_status run(nvrtc_program p, const char *source, const char *const *options,
@@ -120,11 +140,7 @@ static vtb_status run(nvrtc_program p, const char *source, const char *const *op
   if (result == INVALID_OPTION) /* all others are as old as the versions that are looked for */
     return vtb_fail(err, VTB_E_DEVICE, "NVRTC %d.%d (%s) does not know %s: a newer one is needed",
                     state.major, state.minor, state.path, options[0]);
-  if (result != 0) {
-    print_failure(source, code->log);
-    return vtb_fail(err, VTB_E_INTERNAL, "NVRTC: %s (%s); its log and the source are above",
-                    api.error(result), options[0]);
-  }
+  if (result != 0) return wrong_source(result, options[0], source, code->log, err);
   code->data = ptx ? fetch(p, api.ptx_size, api.ptx, &code->n_bytes)
                    : fetch(p, api.cubin_size, api.cubin, &code->n_bytes);
   if (!code->data)

@@ -18,8 +18,8 @@ void vtb_cuda_code_free(vtb_cuda_code *code);
 
 /* A source of a plan, behind what sources have in common, for "sm_90a": a cubin; for "compute_90":
  * PTX for that and newer cards. Through the disk cache, unless VTB_CUDA_CACHE=0. VTB_E_DEVICE if
- * there is no NVRTC; VTB_E_INTERNAL with NVRTC's log over the numbered source, on stderr, if the
- * source is wrong. */
+ * there is no NVRTC; VTB_E_INTERNAL if the source is wrong, with the first error of NVRTC's log and
+ * the numbered lines about it: all of both goes to vtb_log(). */
 VTB_MUST_USE vtb_status vtb_cuda_compile(const char *common, const char *source, const char *arch,
                                          vtb_cuda_code *code, vtb_error *err);
 /* All sources of a plan for one architecture, on all cores: codes[plan->n_sources]. None is left on
