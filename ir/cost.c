@@ -28,7 +28,7 @@ static vtb_cost of_flops(const vtb_inst *inst, int64_t batch, double flops) {
   return c;
 }
 
-static vtb_cost func_cost(const vtb_func *f, int64_t batch) {
+vtb_cost vtb_func_cost(const vtb_func *f, int64_t batch) {
   vtb_cost sum = {0};
   for (const vtb_inst *inst = f->first; inst; inst = inst->next) {
     vtb_cost c = vtb_inst_cost(inst, batch);
@@ -115,27 +115,27 @@ static vtb_cost vtb__cost_verdict(const vtb_inst *inst, int64_t batch) {
 
 static vtb_cost vtb__cost_update(const vtb_inst *inst, int64_t batch) {
   double tensors = elements_from(inst, VTB_UPDATE_LEAD, batch) / (2 + vtb_update_of(inst).states);
-  return of_flops(inst, batch, func_cost(inst->callee, 1).flops * tensors);
+  return of_flops(inst, batch, vtb_func_cost(inst->callee, 1).flops * tensors);
 }
 
 static vtb_cost vtb__cost_recurrence(const vtb_inst *inst, int64_t batch) {
   int64_t inits = vtb_attr_int(inst, "inits", 0), states = vtb_attr_int(inst, "states", 0);
   const vtb_type *x = &inst->operands[inits]->type, *step = &inst->callee->args[states]->type;
   double steps = count(x, batch) / count(step, batch);
-  return of_flops(inst, batch, func_cost(inst->callee, batch).flops * steps);
+  return of_flops(inst, batch, vtb_func_cost(inst->callee, batch).flops * steps);
 }
 
 static vtb_cost vtb__cost_call(const vtb_inst *inst, int64_t batch) {
-  return func_cost(inst->callee, batch);
+  return vtb_func_cost(inst->callee, batch);
 }
 
 /* What is between its instructions stays in registers. */
 static vtb_cost vtb__cost_kernel(const vtb_inst *inst, int64_t batch) {
-  return of_flops(inst, batch, func_cost(inst->callee, batch).flops);
+  return of_flops(inst, batch, vtb_func_cost(inst->callee, batch).flops);
 }
 
 static vtb_cost vtb__cost_fold(const vtb_inst *inst, int64_t batch) {
-  vtb_cost step = func_cost(inst->callee, batch);
+  vtb_cost step = vtb_func_cost(inst->callee, batch);
   double steps = (double)vtb_fold_steps(inst);
   return (vtb_cost){step.flops * steps, step.bytes * steps};
 }
@@ -147,4 +147,48 @@ vtb_cost vtb_inst_cost(const vtb_inst *inst, int64_t batch) {
 #undef VTB_OP
   };
   return rules[inst->op](inst, batch);
+}
+
+/* ---- as the papers count --------------------------------------------------------------------- */
+
+/* Tokens a chunk, in the chunkwise form that papers count for linear recurrences. */
+enum { PUBLISHED_CHUNK = 49 };
+
+/* A token and head of a linear recurrence with a state of K x V, in chunks of c tokens:
+ *   decay of products       (c/2 + 1) (K + V) inside chunks and 2 K V / c between them; the latter
+ *                           over the whole widths of all heads, as published
+ *   decay of every entry    three to four operations an entry of the state */
+static double scan_macs(const vtb_inst *scan, double tokens, double heads, double k, double v) {
+  double c = PUBLISHED_CHUNK;
+  vtb_decay_form form = vtb_scan_of(scan).decay->form;
+  if (form != VTB_FORM_PRODUCTS)
+    return (form == VTB_FORM_VECTOR ? 3 : 3.5) * tokens * heads * k * v;
+  return (c / 2 + 1) * (k + v) * heads * tokens + 2 * heads * k * heads * v * tokens / c;
+}
+
+static double mixer_macs(const vtb_inst *inst) {
+  if (inst->op != VTB_OP_linscan && inst->op != VTB_OP_attention) return 0;
+  const vtb_type *q = &inst->operands[0]->type, *value = &inst->operands[2]->type;
+  double tokens = size_at(q, 1, 1), heads = size_at(q, 2, 1), k = size_at(q, 3, 1),
+         v = size_at(value, 3, 1);
+  return inst->op == VTB_OP_linscan ? scan_macs(inst, tokens, heads, k, v)
+                                    : tokens * size_at(value, 1, 1) * heads * (k + v);
+}
+
+static double layer_macs(const vtb_inst *inst) {
+  bool counts = inst->op == VTB_OP_einsum || inst->op == VTB_OP_dwconv;
+  return counts ? vtb_inst_cost(inst, 1).flops / 2 : 0;
+}
+
+vtb_published_macs vtb_func_published_macs(const vtb_func *f) {
+  vtb_published_macs sum = {0};
+  for (const vtb_inst *inst = f->first; inst; inst = inst->next) {
+    bool fold = inst->op == VTB_OP_fold, inner = fold || inst->op == VTB_OP_call;
+    double times = fold ? (double)vtb_fold_steps(inst) : 1;
+    vtb_published_macs one = inner ? vtb_func_published_macs(inst->callee)
+                                   : (vtb_published_macs){layer_macs(inst), mixer_macs(inst)};
+    sum.layers += times * one.layers;
+    sum.mixers += times * one.mixers;
+  }
+  return sum;
 }

@@ -323,5 +323,14 @@ typedef struct vtb_cost {
   double flops, bytes;
 } vtb_cost;
 vtb_cost vtb_inst_cost(const vtb_inst *inst, int64_t batch);
+vtb_cost vtb_func_cost(const vtb_func *f, int64_t batch); /* the sum over its instructions */
+
+/* What the papers call FLOPs: multiply-adds an image, pointwise work free, whatever form is
+ * executed. Some papers leave out what the mixers multiply themselves. */
+typedef struct vtb_published_macs {
+  double layers; /* products with weights, convolutions */
+  double mixers; /* recurrences and attention */
+} vtb_published_macs;
+vtb_published_macs vtb_func_published_macs(const vtb_func *f);
 
 #endif

@@ -2,64 +2,9 @@
  * structure. */
 #include "codegen/label.h"
 #include "frontend/cli/built.h"
-#include "ir/fold.h"
-#include "ir/recurrence.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* Published counts are multiply-adds of products and convolutions, pointwise work free. What some
- * of them leave out, the mixer's own products, is kept apart, a token and head:
- *   linear recurrence       its chunkwise form with chunks of c = PUBLISHED_CHUNK:
- *                           (c/2 + 1) (K + V) inside chunks and 2 K V / c between them
- *   decay of every entry    seven operations an entry of the state
- */
-enum { PUBLISHED_CHUNK = 49 };
-
-typedef struct tally {
-  double flops, layer_macs, mixer_macs;
-  int64_t calls;
-} tally;
-
-static void add(tally *to, const tally *from, double times) {
-  to->flops += times * from->flops;
-  to->layer_macs += times * from->layer_macs;
-  to->mixer_macs += times * from->mixer_macs;
-}
-
-static double layer_macs(const vtb_inst *i) {
-  return i->op == VTB_OP_einsum || i->op == VTB_OP_dwconv ? vtb_inst_cost(i, 1).flops / 2 : 0;
-}
-
-static double mixer_macs(const vtb_inst *i) {
-  if (i->op != VTB_OP_linscan && i->op != VTB_OP_attention) return 0;
-  const vtb_type *q = &i->operands[0]->type, *v = &i->operands[2]->type;
-  double tokens = (double)q->dim[1].size, heads = (double)q->dim[2].size;
-  double k = (double)q->dim[3].size, w = (double)v->dim[3].size, c = PUBLISHED_CHUNK;
-  if (i->op == VTB_OP_attention) return tokens * (double)v->dim[1].size * heads * (k + w);
-  vtb_decay_form form = vtb_scan_of(i).decay->form;
-  if (form != VTB_FORM_PRODUCTS)
-    return (form == VTB_FORM_VECTOR ? 3 : 3.5) * tokens * heads * k * w;
-  return (c / 2 + 1) * (k + w) * heads * tokens + 2 * heads * k * heads * w * tokens / c;
-}
-
-static tally count(const vtb_func *f) {
-  tally t = {0};
-  for (const vtb_inst *i = f->first; i; i = i->next) {
-    if (i->op == VTB_OP_call || i->op == VTB_OP_fold) {
-      tally inner = count(i->callee);
-      add(&t, &inner, i->op == VTB_OP_fold ? (double)vtb_fold_steps(i) : 1);
-      t.calls++;
-    } else {
-      add(&t,
-          &(tally){.flops = vtb_inst_cost(i, 1).flops,
-                   .layer_macs = layer_macs(i),
-                   .mixer_macs = mixer_macs(i)},
-          1);
-    }
-  }
-  return t;
-}
 
 static int64_t call_params(const vtb_func *f, const vtb_inst *call) {
   int64_t n = 0;
@@ -110,9 +55,8 @@ static void print_calls(const vtb_func *f, vtb_map *seen, const vtb_inst **calls
   size_t repeats, period = period_of(callee, n, &repeats);
   printf("    %zu x\n", repeats);
   for (size_t i = 0; i < period; i++) {
-    tally t = count(callee[i]);
     printf("      @%s: %lld parameters, %.3f GFLOP\n", callee[i]->name,
-           (long long)call_params(f, calls[i]), t.flops * 1e-9);
+           (long long)call_params(f, calls[i]), vtb_func_cost(callee[i], 1).flops * 1e-9);
     if (vtb_map_has(seen, callee[i]->name)) continue;
     vtb_map_set(seen, callee[i]->name, callee[i]);
     print_body(callee[i]);
@@ -155,14 +99,17 @@ static void print_io(const vtb_func *f) {
   vtb_strbuf_free(&text);
 }
 
-static void print_json(const vtb_compilation *c, int64_t params, const tally *t, int64_t peak) {
+/* modes: the entry with the form of every recurrence chosen. */
+static void print_json(const vtb_compilation *c, const vtb_func *modes, int64_t params,
+                       int64_t peak) {
+  vtb_published_macs macs = vtb_func_published_macs(modes);
   cJSON *out = cJSON_CreateObject();
   const vtb_func *f = c->module->entry;
   cJSON_AddStringToObject(out, "model", c->func);
   cJSON_AddNumberToObject(out, "parameters", (double)params);
-  cJSON_AddNumberToObject(out, "flops", t->flops);
-  cJSON_AddNumberToObject(out, "published_macs", t->layer_macs + t->mixer_macs);
-  cJSON_AddNumberToObject(out, "layer_macs", t->layer_macs);
+  cJSON_AddNumberToObject(out, "flops", vtb_func_cost(modes, 1).flops);
+  cJSON_AddNumberToObject(out, "published_macs", macs.layers + macs.mixers);
+  cJSON_AddNumberToObject(out, "layer_macs", macs.layers);
   cJSON_AddNumberToObject(out, "workspace_bytes", (double)peak);
   cJSON *list = cJSON_AddArrayToObject(out, "params");
   for (int a = 0; a < f->n_args; a++) {
@@ -190,18 +137,18 @@ static void print_params(const vtb_func *f) {
   }
 }
 
-/* modes: the entry with the form of every recurrence chosen. */
 static void print_text(const vtb_compilation *c, const vtb_func *modes, int64_t params,
-                       const tally *t, int64_t batch, int64_t peak) {
+                       int64_t batch, int64_t peak) {
   char number[32];
+  vtb_published_macs macs = vtb_func_published_macs(modes);
   printf("%s\n", c->func);
   print_io(c->module->entry);
   printf("  parameters   %s (%.1f MiB in f32)\n", cli_grouped(params, number, sizeof number),
          (double)params * 4 / 1048576);
   printf("  FLOPs        %.3f G an image as executed; %.2f GMACs in the papers' count "
          "(\"FLOPs\" there)",
-         t->flops * 1e-9, (t->layer_macs + t->mixer_macs) * 1e-9);
-  if (t->mixer_macs > 0) printf(", %.2f without the mixers' own", t->layer_macs * 1e-9);
+         vtb_func_cost(modes, 1).flops * 1e-9, (macs.layers + macs.mixers) * 1e-9);
+  if (macs.mixers > 0) printf(", %.2f without the mixers' own", macs.layers * 1e-9);
   putchar('\n');
   printf("  workspace    %.1f MiB for batch %lld\n", (double)peak / 1048576, (long long)batch);
   puts("  structure");
@@ -243,12 +190,11 @@ static vtb_status check(const char *what, const cli_model_options *m, bool list_
   if (status == VTB_OK) status = plan_memory(&c, batch, &peak);
   cli_report(m, status);
   if (status == VTB_OK) {
-    tally t = count(modes.module->entry);
     int64_t params = count_params(c.module->entry);
     if (m->json)
-      print_json(&c, params, &t, peak);
+      print_json(&c, modes.module->entry, params, peak);
     else
-      print_text(&c, modes.module->entry, params, &t, batch, peak);
+      print_text(&c, modes.module->entry, params, batch, peak);
     if (!m->json && list_params) print_params(c.module->entry);
   }
   vtb_compilation_free(&modes);

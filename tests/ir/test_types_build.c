@@ -250,6 +250,23 @@ TEST(costs_count_multiply_and_add) {
   stop(&x);
 }
 
+TEST(papers_count_multiply_adds_and_mixers_apart) {
+  fixture x;
+  start(&x);
+  vtb_value *a = arg(&x, "a", "B,N=4,C=6"), *w = arg(&x, "w", "E=6,C=6");
+  vtb_value *q = arg(&x, "q", "B,N=4,H=2,K=3"), *v = arg(&x, "v", "B,N=4,H=2,V=5");
+  vtb_value *y = vtb_b_einsum(&x.b, "bnc,ec->bne", a, w);
+  CHECK(vtb_b_unary(&x.b, VTB_OP_silu, y));
+  vtb_attr scale[] = {VTB_A_FLOAT("scale", 1)};
+  CHECK(vtb_build(&x.b, VTB_OP_attention, (vtb_value *[]){q, q, v}, 3, scale, 1));
+  vtb_published_macs macs = vtb_func_published_macs(x.f);
+  CHECK_NEAR(macs.layers, 4.0 * 6 * 6, 0);
+  CHECK_NEAR(macs.mixers, 4.0 * 4 * 2 * (3 + 5), 0);
+  CHECK_NEAR(vtb_func_cost(x.f, 1).flops,
+             2.0 * macs.layers + 4.0 * 4 * 6 + vtb_inst_cost(x.f->last, 1).flops, 0);
+  stop(&x);
+}
+
 int main(void) {
   RUN(broadcast_aligns_at_the_last_axis);
   RUN(names_are_unique_and_safe);
@@ -260,5 +277,6 @@ int main(void) {
   RUN(clones_are_independent_and_equal);
   RUN(rewriting_keeps_lists_whole);
   RUN(costs_count_multiply_and_add);
+  RUN(papers_count_multiply_adds_and_mixers_apart);
   return test_done();
 }
