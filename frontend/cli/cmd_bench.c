@@ -75,10 +75,8 @@ static double buffer_bytes(const vtb_program *p, bool params) {
   return sum;
 }
 
-static void report_text(const vtb_program *p, const timing *t, const row *rows, int n,
-                        const bench_options *o, double flops) {
-  double covered = 0;
-  for (int i = 0; i < n; i++) covered += rows[i].seconds;
+static void report_head(const vtb_program *p, const timing *t, const bench_options *o,
+                        double flops) {
   printf("batch %lld: best %.2f ms, median %.2f ms of %lld runs; %.1f img/s; %.1f GFLOP/s\n",
          (long long)p->batch, 1e3 * t->best, 1e3 * t->median, (long long)t->runs,
          (double)p->batch / t->best, flops / t->best * 1e-9);
@@ -87,17 +85,29 @@ static void report_text(const vtb_program *p, const timing *t, const row *rows, 
          what_is_timed(o), p->compile_seconds,
          (double)(p->workspace_bytes + p->device_workspace_bytes) / 1048576,
          buffer_bytes(p, true) / 1048576, buffer_bytes(p, false) / 1048576);
-  printf("%7s %6s %8s %8s %8s  %-44s %-24s %s\n", "ms", "%", "launches", "GFLOP/s", "GB/s", "what",
-         "ops", "from");
-  for (int i = 0; i < n && i < o->top; i++) {
+}
+
+static void report_text(const vtb_program *p, const timing *t, const row *rows, int n,
+                        const bench_options *o, double flops) {
+  double covered = 0;
+  int wide = 4, shown = n < o->top ? n : (int)o->top;
+  for (int i = 0; i < n; i++) covered += rows[i].seconds;
+  for (int i = 0; i < shown; i++) {
+    int length = (int)strlen(rows[i].info->what);
+    if (length > wide) wide = length;
+  }
+  report_head(p, t, o, flops);
+  printf("%7s %6s %8s %8s %8s  %-*s %-24s %s\n", "ms", "%", "launches", "GFLOP/s", "GB/s", wide,
+         "what", "ops", "from");
+  for (int i = 0; i < shown; i++) {
     const vtb_kernel_info *k = rows[i].info;
     char ops[25];
     snprintf(ops, sizeof ops, "%s", k->ops);
     if (strlen(k->ops) >= sizeof ops) memcpy(ops + sizeof ops - 4, "...", 4);
-    printf("%7.3f %6.1f %8d %8.1f %8.1f  %-44s %-24s %s\n", 1e3 * rows[i].seconds,
+    printf("%7.3f %6.1f %8d %8.1f %8.1f  %-*s %-24s %s\n", 1e3 * rows[i].seconds,
            100 * rows[i].seconds / covered, k->launches,
            k->flops * k->launches / rows[i].seconds * 1e-9,
-           k->bytes * k->launches / rows[i].seconds * 1e-9, k->what, ops, k->origin);
+           k->bytes * k->launches / rows[i].seconds * 1e-9, wide, k->what, ops, k->origin);
   }
 }
 

@@ -29,21 +29,30 @@ static int occupancy_percent(const vtb_launch_kernel *k, int registers, const ch
   return blocks * k->threads * 100 / THREADS;
 }
 
+/* Of the column of kernels' names. */
+static int names_width(const vtb_launch_plan *plan) {
+  size_t wide = strlen("library product");
+  for (int i = 0; i < plan->n_kernels; i++)
+    if (strlen(plan->kernels[i].name) > wide) wide = strlen(plan->kernels[i].name);
+  return (int)wide;
+}
+
 vtb_status vtb_cuda_report(const vtb_launch_plan *plan, const char *arch, vtb_strbuf *out,
                            int *n_spilling, vtb_error *err) {
   if (!arch) arch = "sm_90a";
+  int wide = names_width(plan);
   vtb_cuda_code *codes = vtb_xcalloc((size_t)plan->n_sources + 1, sizeof *codes);
   vtb_status status = vtb_cuda_compile_plan(plan, arch, codes, err);
   *n_spilling = 0;
   if (status == VTB_OK)
-    vtb_strbuf_printf(out, "%-20s %7s %8s %9s %7s %7s %9s %8s  %s\n", "kernel", "threads",
+    vtb_strbuf_printf(out, "%-*s %7s %8s %9s %7s %7s %9s %8s  %s\n", wide, "kernel", "threads",
                       "launches", "registers", "spills", "stack", "shared", "resident", arch);
   for (int i = 0; status == VTB_OK && i < plan->n_kernels; i++) {
     const vtb_launch_kernel *k = &plan->kernels[i];
     vtb_cuda_resources r;
     if (!vtb_cuda_resources_of(codes[k->source].log, k->name, &r))
       status = vtb_fail(err, VTB_E_INTERNAL, "NVRTC's log says nothing of kernel %s", k->name);
-    vtb_strbuf_printf(out, "%-20s %7d %8d %9d %7d %7d %9d %7d%%  %s\n", k->name, k->threads,
+    vtb_strbuf_printf(out, "%-*s %7d %8d %9d %7d %7d %9d %7d%%  %s\n", wide, k->name, k->threads,
                       k->info.launches, r.registers, r.spill_bytes, r.stack_bytes, k->shared_bytes,
                       occupancy_percent(k, r.registers, arch), k->info.origin);
     *n_spilling += r.spill_bytes > 0;
@@ -73,13 +82,14 @@ static double mib(int64_t bytes) { return (double)bytes / (1024.0 * 1024.0); }
 
 void vtb_cuda_launches(const vtb_launch_plan *plan, vtb_strbuf *out) {
   traffic all = {0, 0};
-  vtb_strbuf_printf(out, "%5s %-20s %9s %7s %10s %10s\n", "step", "kernel", "blocks", "threads",
-                    "KiB read", "written");
+  int wide = names_width(plan);
+  vtb_strbuf_printf(out, "%5s %-*s %9s %7s %10s %10s\n", "step", wide, "kernel", "blocks",
+                    "threads", "KiB read", "written");
   for (int i = 0; i < plan->n_steps; i++) {
     const vtb_launch_step *s = &plan->steps[i];
     const vtb_launch_kernel *k = s->kind == VTB_LAUNCH_KERNEL ? &plan->kernels[s->index] : NULL;
     traffic t = traffic_of(plan, s);
-    vtb_strbuf_printf(out, "%5d %-20s %9lld %7d %10.1f %10.1f  %s%s\n", i,
+    vtb_strbuf_printf(out, "%5d %-*s %9lld %7d %10.1f %10.1f  %s%s\n", i, wide,
                       k ? k->name : "library product", (long long)s->grid, k ? k->threads : 0,
                       (double)t.read / 1024, (double)t.written / 1024,
                       i < plan->n_prepared ? "prepared  " : "", k ? k->info.origin : "");
