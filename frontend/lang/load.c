@@ -79,11 +79,19 @@ typedef struct loader {
   vtb_diags *diags;
 } loader;
 
-/* False if it cannot be read; memory that runs out is not the file's fault. */
+/* False if it cannot be read; memory that runs out is not the file's fault. The text is the
+ * guard's. */
 static bool read_source(const char *path, char **text, size_t *n, vtb_error *err) {
-  vtb_status status = vtb_file_read(path, MAX_FILE_BYTES, text, n, err);
+  char *bytes = NULL;
+  vtb_status status = vtb_file_read(path, MAX_FILE_BYTES, &bytes, n, err);
   if (status == VTB_E_MEMORY) vtb_out_of_memory(MAX_FILE_BYTES);
-  return status == VTB_OK;
+  if (status != VTB_OK) return false;
+  vtb_defer(free, bytes);
+  *text = vtb_xmalloc(*n + 1);
+  memcpy(*text, bytes, *n + 1);
+  vtb_forget(bytes);
+  free(bytes);
+  return true;
 }
 
 /* Folder of a path with the slash, "" for the current one. In the arena. */

@@ -5,10 +5,10 @@
 #include "tests/test.h"
 
 static vtb_module *parse(const char *text) {
-  vtb_source *source = vtb_xcalloc(1, sizeof *source);
-  *source = (vtb_source){.path = "<test>", .text = text, .n = strlen(text)};
+  static vtb_source source;
+  source = (vtb_source){.path = "<test>", .text = text, .n = strlen(text)};
   vtb_diags diags = {0};
-  vtb_module *m = vtb_module_parse(source, &diags);
+  vtb_module *m = vtb_module_parse(&source, &diags);
   vtb_diags_print(&diags, stderr);
   CHECK(m && !diags.n_errors);
   vtb_diags_free(&diags);

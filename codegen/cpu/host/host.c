@@ -180,6 +180,8 @@ static int closure_slots(const vtb_func_steps *steps) {
   return most;
 }
 
+static void dispose_builder(void *builder) { LLVMDisposeBuilder(builder); }
+
 static vtb_status print_func(vtb_host *h, size_t number, vtb_error *err) {
   vtb_cpu *c = &h->cpu;
   const vtb_func_steps *steps = &h->steps.funcs[number];
@@ -189,6 +191,7 @@ static vtb_status print_func(vtb_host *h, size_t number, vtb_error *err) {
   f.workspace = LLVMGetParam(f.fn, 1);
   f.services = LLVMGetParam(f.fn, 2);
   f.b = LLVMCreateBuilderInContext(c->ctx);
+  vtb_defer(dispose_builder, f.b);
   LLVMPositionBuilderAtEnd(f.b, LLVMAppendBasicBlockInContext(c->ctx, f.fn, "entry"));
   f.constants = vtb_xcalloc((size_t)steps->func->n_values + 1, sizeof *f.constants);
   f.closure_slots = closure_slots(steps);
@@ -199,6 +202,7 @@ static vtb_status print_func(vtb_host *h, size_t number, vtb_error *err) {
   LLVMBuildRetVoid(f.b);
   h->funcs[number] =
       (vtb_host_func){f.fn, vtb_places_round(&h->steps.places, steps->tail_base + f.tail_bytes)};
+  vtb_forget(f.b);
   LLVMDisposeBuilder(f.b);
   vtb_free(f.constants);
   return status;
