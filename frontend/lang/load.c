@@ -90,7 +90,7 @@ static bool read_source(const char *path, char **text, size_t *n, vtb_error *err
   *text = vtb_xmalloc(*n + 1);
   memcpy(*text, bytes, *n + 1);
   vtb_forget(bytes);
-  free(bytes);
+  vtb_free(bytes);
   return true;
 }
 

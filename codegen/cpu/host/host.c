@@ -8,6 +8,7 @@
 #include "codegen/cpu/host/host.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "codegen/cpu/host/print.h"
 
@@ -157,15 +158,21 @@ static vtb_status print_step(vtb_host_print *f, const vtb_step *step, vtb_error 
 
 /* ---- functions ------------------------------------------------------------------------------- */
 
+static void mark(const vtb_host *h, LLVMValueRef fn, const char *attribute) {
+  unsigned kind = LLVMGetEnumAttributeKindForName(attribute, strlen(attribute));
+  LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                          LLVMCreateEnumAttribute(h->cpu.ctx, kind, 0));
+}
+
 static LLVMValueRef declare(vtb_host *h, const vtb_func *func, bool is_entry) {
   vtb_strbuf name = {0};
   vtb_strbuf_printf(&name, "host.%s", func->name);
   LLVMValueRef fn = LLVMAddFunction(h->cpu.module, is_entry ? "vtb_entry" : name.at, h->host_type);
   vtb_strbuf_free(&name);
   if (!is_entry) LLVMSetLinkage(fn, LLVMInternalLinkage);
-  unsigned noinline = LLVMGetEnumAttributeKindForName("noinline", 8);
-  LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
-                          LLVMCreateEnumAttribute(h->cpu.ctx, noinline, 0));
+  /* straight-line code that stores pointers: optimising it takes longer than it saves */
+  mark(h, fn, "noinline");
+  mark(h, fn, "optnone");
   return fn;
 }
 
