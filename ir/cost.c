@@ -87,6 +87,18 @@ static vtb_cost vtb__cost_linscan(const vtb_inst *inst, int64_t batch) {
   return of_flops(inst, batch, per_step * tokens * (s.grad ? 3 : 1));
 }
 
+/* A row reads the state and adds to it, which decays once a token; in the forms of products it
+ * meets the rows of the tokens before it with its key and with its value. */
+static vtb_cost vtb__cost_delta(const vtb_inst *inst, int64_t batch) {
+  vtb_delta d = vtb_delta_of(inst);
+  double rows = count(&inst->operands[0]->type, batch) / (double)d.K, k = (double)d.K,
+         v = (double)d.V, r = (double)d.rank;
+  double per_row = (4 + 1 / r) * k * v;
+  if (!d.recurrent) per_row = (k + v) * r * (double)d.chunk;
+  if (!d.recurrent && d.chunk < d.n_tokens) per_row += 4 * k * v;
+  return of_flops(inst, batch, per_row * rows);
+}
+
 /* Two products and, per score, the exponential and its surroundings; the adjoint has five
  * products. */
 static vtb_cost vtb__cost_attention(const vtb_inst *inst, int64_t batch) {

@@ -117,6 +117,7 @@ bool vtb__shape_dwconv_dw(vtb__shape *s);
 bool vtb__shape_recurrence(vtb__shape *s);
 bool vtb__shape_linscan(vtb__shape *s);
 bool vtb__shape_linscan_grad(vtb__shape *s);
+bool vtb__shape_delta(vtb__shape *s);
 bool vtb__shape_maxplus(vtb__shape *s);
 bool vtb__shape_maxplus_grad(vtb__shape *s);
 bool vtb__shape_attention(vtb__shape *s);

@@ -88,6 +88,7 @@ vtb_status vtb__interp_recurrence(vtb__eval *e);
 vtb_status vtb__interp_state_scale(vtb__eval *e);
 vtb_status vtb__interp_linscan(vtb__eval *e);
 vtb_status vtb__interp_linscan_grad(vtb__eval *e);
+vtb_status vtb__interp_delta(vtb__eval *e);
 vtb_status vtb__interp_maxplus(vtb__eval *e);
 vtb_status vtb__interp_maxplus_grad(vtb__eval *e);
 vtb_status vtb__interp_attention(vtb__eval *e);

@@ -87,8 +87,14 @@ static vtb_scan_tensors number_tensors(const vtb_inst *inst, const vtb_scan *s) 
 
 static const vtb_decay *decay_of(const vtb_inst *inst) {
   vtb_decay_class c = VTB_DECAY_CONSTANT;
-  vtb_check(vtb_decay_class_find(vtb_attr_str(inst, "class", ""), &c), "linscan without a class");
+  vtb_check(vtb_decay_class_find(vtb_attr_str(inst, "class", ""), &c), "a scan without a class");
   return &decays[c];
+}
+
+static int64_t chunk_of(const vtb_inst *inst, int64_t n_tokens) {
+  bool chunks = vtb_streq(vtb_attr_str(inst, "mode", "auto"), "chunkwise");
+  int64_t chunk = chunks ? vtb_attr_int(inst, "chunk", 64) : n_tokens;
+  return chunk < n_tokens ? chunk : n_tokens;
 }
 
 vtb_scan vtb_scan_of(const vtb_inst *inst) {
@@ -107,11 +113,33 @@ vtb_scan vtb_scan_of(const vtb_inst *inst) {
                 .n_heads = q->dim[2].size,
                 .K = q->dim[3].size,
                 .V = v->dim[3].size};
-  int64_t chunk = vtb_streq(mode, "chunkwise") ? vtb_attr_int(inst, "chunk", 64) : s.n_tokens;
-  s.chunk = chunk < s.n_tokens ? chunk : s.n_tokens;
+  s.chunk = chunk_of(inst, s.n_tokens);
   s.n_inputs = s.decay->rates ? 5 : 4;
   s.at = number_tensors(inst, &s);
   return s;
+}
+
+vtb_delta vtb_delta_of(const vtb_inst *inst) {
+  const vtb_type *k = &inst->operands[0]->type, *v = &inst->operands[1]->type;
+  vtb_delta d = {.decay = decay_of(inst),
+                 .init = vtb_attr_int(inst, "init", 0) != 0,
+                 .recurrent = vtb_streq(vtb_attr_str(inst, "mode", "auto"), "recurrent"),
+                 .path = vtb_attr_str(inst, "path", NULL),
+                 .n_batch = k->dim[0].size,
+                 .n_tokens = k->dim[1].size,
+                 .n_heads = k->dim[2].size,
+                 .rank = k->dim[3].size,
+                 .K = k->dim[4].size,
+                 .V = v->dim[4].size};
+  d.chunk = chunk_of(inst, d.n_tokens);
+  bool inside = inst->func && inst->func->kind == VTB_FUNC_KERNEL;
+  int *at[] = {&d.at.k, &d.at.v, &d.at.b, &d.at.d, &d.at.s0, &d.at.w};
+  for (int i = 0, n = 0; i < 6; i++) {
+    bool there = at[i] != &d.at.s0 || d.init;
+    *at[i] = !there ? -1 : inside ? outside(inst, n) : n;
+    n += there;
+  }
+  return d;
 }
 
 vtb_decay_form vtb_scan_form(const vtb_scan *s) {

@@ -49,6 +49,24 @@
  *   States are recomputed from the inputs; nothing of size N x N or N x K x V is kept outside
  *   parallel mode.
  *
+ * delta: what the steps of a recurrence add that reads its own state, R rows a token:
+ *     w_{t,r} = v_{t,r} + S_{t-1}^T b_{t,r}      S_t = D_t * S_{t-1} + sum_r k_{t,r} w_{t,r}^T
+ *   All rows of a token read the state before it. b carries every factor: signs, gates, decays.
+ *   What reads S_t is R linscans of (k_r, w_r, D), the first of them from S_0.
+ *   operands    k [B,N,h,R,K], v [B,N,h,R,V], b [B,N,h,R,K], d by class, then if init = 1:
+ *               S_0 [B,h,K,V] (else S_0 = 0)
+ *   class       "constant", "scalar" or "key"
+ *   result      w [B,N,h,R,V]
+ *   mode        as of linscan. A chunk of L tokens from the state S before it, rows i = (t, r),
+ *               j = (s, r'), with P[t,s] the product of D over s+1 .. t-1 and p_t over the chunk's
+ *               first .. t-1:
+ *                 (I - Lm) W = V + (b * p) S     Lm[i,j] = b_i . (P[t,s] * k_j) for s < t, else 0
+ *                 S <- p_end * S + sum_j (P[end,s] * k_j) w_j^T     end: behind the last token
+ *               parallel: one chunk of all tokens.
+ *   adjoint     passes/grad_delta.c: the same op on the reversed path, k and b exchanged, and a
+ *               linscan_grad
+ *   source      Yang et al. 2024, arXiv 2406.06484 (chunks), 2412.06464 (decays)
+ *
  * Decay matrices are formed by products along rows, M[t,j] = D_t M[t-1,j], never as quotients of
  * exponentials: with D in [0,1] nothing overflows and nothing cancels.
  */
@@ -121,6 +139,24 @@ typedef struct vtb_scan {
 vtb_scan vtb_scan_of(const vtb_inst *inst);
 /* What its emitter is: the class's, or STEPS where the mode is recurrent. */
 vtb_decay_form vtb_scan_form(const vtb_scan *s);
+
+/* Where the operands and the result of a delta are, as in vtb_scan_tensors. */
+typedef struct vtb_delta_tensors {
+  int k, v, b, d, s0; /* operands */
+  int w;              /* result */
+} vtb_delta_tensors;
+
+/* A delta taken apart. */
+typedef struct vtb_delta {
+  const vtb_decay *decay; /* of form PRODUCTS or along the key */
+  bool init, recurrent;
+  const char *path; /* NULL: storage order */
+  int64_t n_batch, n_tokens, n_heads, rank, K, V;
+  int64_t chunk; /* tokens, 1 ... n_tokens; n_tokens unless the mode is chunkwise */
+  vtb_delta_tensors at;
+} vtb_delta;
+/* Of an instruction that has passed its shape rule. */
+vtb_delta vtb_delta_of(const vtb_inst *inst);
 
 /* True for a `fused` whose kernel holds nothing but scans of equal shape: several directions of one
  * cell (passes/directions.c). */

@@ -129,6 +129,32 @@ bool vtb__shape_linscan_grad(vtb__shape *s) {
   return true;
 }
 
+/* ---- delta ----------------------------------------------------------------------------------- */
+
+bool vtb__shape_delta(vtb__shape *s) {
+  scan c = {0};
+  if (!scan_attrs(s, &c)) return false;
+  const vtb_type *k = vtb__shape_operand(s, 0), *v = vtb__shape_operand(s, 1);
+  if (c.decay->axes & VTB_ALONG_VALUE)
+    return vtb__shape_fail(s, VTB_DIAG_IR_ATTR, "%s: a decay of class %s differs along values",
+                           op_name(s), c.decay->name);
+  if (k->rank != 5 || v->rank != 5 || k->dim[1].size == VTB_DYN)
+    return vtb__shape_fail(s, VTB_DIAG_IR_SCAN,
+                           "%s: k is %s and v is %s; want [B, N, h, R, K] and [B, N, h, R, V]",
+                           op_name(s), vtb__shape_text(s, k), vtb__shape_text(s, v));
+  c.b = k->dim[0], c.n = k->dim[1], c.h = k->dim[2], c.k = k->dim[4], c.v = v->dim[4];
+  vtb_dim r = k->dim[3];
+  if (wrong_count(s, 4 + c.init) || !vtb__shape_f32(s) ||
+      !expect(s, 1, "v", (vtb_dim[]){c.b, c.n, c.h, r, c.v}, 5) ||
+      !expect(s, 2, "b", (vtb_dim[]){c.b, c.n, c.h, r, c.k}, 5) || !expect_decay(s, &c) ||
+      !vtb__shape_path(s, c.n.size))
+    return false;
+  if (c.init && !expect(s, 4, "the initial state", (vtb_dim[]){c.b, c.h, c.k, c.v}, 4))
+    return false;
+  vtb__shape_push(s, *v);
+  return true;
+}
+
 /* ---- maxplus --------------------------------------------------------------------------------- */
 
 /* g, i [B, N, ...] and, if asked for, m_0 [B, ...]. */

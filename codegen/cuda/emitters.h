@@ -15,6 +15,7 @@ void vtb__cuda_dwconv_dx(vtb_cuda *c, const vtb_inst *inst);
 void vtb__cuda_dwconv_dw(vtb_cuda *c, const vtb_inst *inst);
 void vtb__cuda_linscan(vtb_cuda *c, const vtb_inst *inst);
 void vtb__cuda_linscan_grad(vtb_cuda *c, const vtb_inst *inst);
+void vtb__cuda_delta(vtb_cuda *c, const vtb_inst *inst);
 void vtb__cuda_scans(vtb_cuda *c, const vtb_inst *inst); /* a `fused` of kind "scans" */
 void vtb__cuda_maxplus(vtb_cuda *c, const vtb_inst *inst);
 void vtb__cuda_maxplus_grad(vtb_cuda *c, const vtb_inst *inst);

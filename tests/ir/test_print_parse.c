@@ -77,7 +77,11 @@ static const char *const samples[] = {
     "  %s9, %s10 = maxplus_grad %d, %d, %s8, %d : f32[B, N=4, h=2], f32[B, N=4, h=2]\n"
     "  %s11, %s12, %s13 = recurrence @decay(%q, %d) {states = 1, inits = 0, seqs = 2, mode = "
     "\"auto\"} : "
-    "f32[B, N=4, h=2, K=3], f32[B, h=2, K=3], f32[B, h=2]\n",
+    "f32[B, N=4, h=2, K=3], f32[B, h=2, K=3], f32[B, h=2]\n"
+    "  %s14 = reshape %q {shape = [-1, 4, 2, 1, 3]} : f32[B, N=4, h=2, R=1, K=3]\n"
+    "  %s15 = reshape %v {shape = [-1, 4, 2, 1, 5]} : f32[B, N=4, h=2, R=1, V=5]\n"
+    "  %s16 = delta %s14, %s15, %s14, %d {class = \"scalar\", path = \"rows~@2x2\"} : f32[B, N=4, "
+    "h=2, R=1, V=5]\n",
     /* attention */
     "  %n0, %n1 = attention %q, %q, %v, %bias {scale = 0.5, causal = 1} : f32[B, N=4, h=2, V=5], "
     "f32[B, N=4, h=2]\n"
