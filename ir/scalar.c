@@ -32,6 +32,10 @@ static double eval_select(double x, double y, double z) { return x != 0 ? y : z;
 static double eval_log_sigmoid(double x) { return -log1p_exp(-x); }
 static double eval_softplus(double x) { return log1p_exp(x); }
 static double eval_gelu(double x) { return 0.5 * x * erfc(-x * 0.70710678118654752440); }
+static double eval_round(double x) { return nearbyint(x); }
+static double eval_expm1(double x) { return expm1(x); }
+static double eval_log1p(double x) { return log1p(x); }
+static double eval_atan2(double x, double y) { return atan2(x, y); }
 static double eval_pow(double x, double y) { return pow(x, y); }
 
 /* e^-|x| never overflows. */

@@ -450,6 +450,9 @@ VTB_FN float vtb_cos(float x) { return __builtin_cosf(x); }
 VTB_FN float vtb_tanh(float x) { return __builtin_tanhf(x); }
 VTB_FN float vtb_erf(float x) { return __builtin_erff(x); }
 VTB_FN float vtb_floor(float x) { return __builtin_floorf(x); }
+VTB_FN float vtb_round(float x) { return __builtin_rintf(x); }
+VTB_FN float vtb_expm1(float x) { return __builtin_expm1f(x); }
+VTB_FN float vtb_atan2(float x, float y) { return __builtin_atan2f(x, y); }
 VTB_FN float vtb_abs(float x) { return __builtin_fabsf(x); }
 VTB_FN float vtb_fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 VTB_FN float vtb_exp2_fast(float x) { return __builtin_exp2f(x); }

@@ -34,15 +34,30 @@ static vtb__val of_numbers(vtb__eval *e, const vtb__args *a, vtb_op op, const vt
   return row->builtin == VTB_BUILTIN_same && exact ? vtb__int((int64_t)d) : vtb__float(d);
 }
 
-static vtb__val b_scalar(vtb__eval *e, vtb__args *a) {
+/* Second operands with a name of their own, and what they are if they are left out. */
+static const struct second {
+  vtb_op op;
+  const char *name;
+  double otherwise;
+} seconds[] = {{VTB_OP_elu, "alpha", 1}, {VTB_OP_leaky_relu, "slope", 0.01}};
+
+static vtb__val take_operand(vtb__eval *e, vtb__args *a, vtb_op op, int i) {
   static const char *const names[VTB_SCALAR_OPERANDS] = {"x", "y", "z"};
+  vtb__val v;
+  for (size_t k = 0; i == 1 && k < sizeof seconds / sizeof *seconds; k++)
+    if (seconds[k].op == op)
+      return vtb__take_optional(e, a, seconds[k].name, &v) ? v : vtb__float(seconds[k].otherwise);
+  return vtb__take(e, a, names[i]);
+}
+
+static vtb__val b_scalar(vtb__eval *e, vtb__args *a) {
   vtb__val x[VTB_SCALAR_OPERANDS];
   bool numbers = true, failed = false;
   vtb_op op;
   vtb_check(vtb_op_find(a->name, &op), "builtin %s", a->name);
   int n = vtb_scalar_get(op)->n_operands;
   for (int i = 0; i < n; i++) {
-    x[i] = vtb__take(e, a, names[i]);
+    x[i] = take_operand(e, a, op, i);
     numbers &= vtb__is_number(x[i]);
     failed |= x[i].kind == VTB__ERROR;
   }

@@ -22,7 +22,8 @@ static vtb_status define_symbols(LLVMOrcLLJITRef jit, vtb_error *err) {
     void *at;
   } known[] = {{"memset", (void *)memset}, {"memcpy", (void *)memcpy}, {"memmove", (void *)memmove},
                {"fmaf", (void *)fmaf},     {"pow", (void *)pow},       {"exp", (void *)exp},
-               {"log", (void *)log},       {"floor", (void *)floor},   {"floorf", (void *)floorf}};
+               {"log", (void *)log},       {"floor", (void *)floor},   {"floorf", (void *)floorf},
+               {"rintf", (void *)rintf}};
   enum { N = sizeof known / sizeof *known };
   LLVMOrcCSymbolMapPair pairs[N];
   for (int i = 0; i < N; i++) {

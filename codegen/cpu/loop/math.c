@@ -142,6 +142,40 @@ static LLVMValueRef log1p_exp_neg_abs(vtb_cpu *c, LLVMValueRef x) {
                    2.000000008)); /* 4e-9 */
 }
 
+/* |x| < 1/2: x + x^2 P(x), 7e-8; else e^x - 1, which cancels no more than one bit. */
+static LLVMValueRef expm1_of(vtb_cpu *c, LLVMValueRef x) {
+  LLVMValueRef p = POLY(c, x, 0.0001994487446, 0.001398218605, 0.008333236133, 0.04166579123,
+                        0.166666668, 0.5000000122);
+  LLVMValueRef near = vtb_cpu_fma(c, fmul(c, x, x), p, x);
+  return pick(c, less(c, fabs_of(c, x), 0.5), near, fsub(c, vtb_cpu_exp(c, x), k(c, x, 1.0)));
+}
+
+/* With u = 1 + x as rounded, ln(1 + x) = ln(u) x / (u - 1) up to rounding: what u lost stands in
+ * both (Higham 2002, section 1.14.1). */
+static LLVMValueRef log1p_of(vtb_cpu *c, LLVMValueRef x) {
+  LLVMValueRef u = fadd(c, x, k(c, x, 1.0)), kept = fsub(c, u, k(c, x, 1.0));
+  LLVMValueRef y = fmul(c, vtb_cpu_log(c, u), fdiv(c, x, kept));
+  y = pick(c, LLVMBuildFCmp(c->b, LLVMRealOEQ, kept, k(c, x, 0.0), ""), x, y);
+  return pick(c, LLVMBuildFCmp(c->b, LLVMRealOEQ, x, k(c, x, INF), ""), x, y);
+}
+
+/* The angle of the point (y, x): of the smaller over the larger side, a + a^3 P(a^2), 8e-8, then
+ * turned into its octant. Zeros have signs, as in C; (0, 0) is an angle of 0. */
+static LLVMValueRef atan2_of(vtb_cpu *c, LLVMValueRef y, LLVMValueRef x) {
+  LLVMValueRef ax = fabs_of(c, x), ay = fabs_of(c, y), zero = k(c, x, 0.0);
+  LLVMValueRef steep = LLVMBuildFCmp(c->b, LLVMRealOGT, ay, ax, "");
+  LLVMValueRef small = pick(c, steep, ax, ay), large = pick(c, steep, ay, ax);
+  LLVMValueRef at_zero = LLVMBuildFCmp(c->b, LLVMRealOEQ, large, zero, "");
+  LLVMValueRef a = pick(c, at_zero, zero, fdiv(c, small, large)), s = fmul(c, a, a);
+  LLVMValueRef p = POLY(c, s, -0.002386997316, 0.01350777142, -0.03587153898, 0.06250169444,
+                        -0.0865688043, 0.1103376412, -0.1427856875, 0.1999973933, -0.3333333173);
+  LLVMValueRef r = vtb_cpu_fma(c, fmul(c, s, a), p, a);
+  r = pick(c, steep, fsub(c, k(c, x, 1.57079632679489662), r), r);
+  LLVMValueRef back = LLVMBuildICmp(c->b, LLVMIntSLT, bits(c, x), int_const(c, x, 0), "");
+  r = pick(c, back, fsub(c, k(c, x, 3.14159265358979324), r), r);
+  return copysign_of(c, r, y);
+}
+
 /* ---- sigmoids -------------------------------------------------------------------------------- */
 
 /* |x| < 0.625: x + x^3 P(x^2); else 1 - 2 / (e^2|x| + 1). */
@@ -215,6 +249,10 @@ OP(cos) { return sin_quadrant(c, a[0], 1); }
 OP(tanh) { return tanh_of(c, a[0]); }
 OP(erf) { return erf_of(c, a[0]); }
 OP(floor) { return vtb_cpu_intrinsic(c, "llvm.floor", a, 1); }
+OP(round) { return vtb_cpu_intrinsic(c, "llvm.rint", a, 1); }
+OP(expm1) { return expm1_of(c, a[0]); }
+OP(log1p) { return log1p_of(c, a[0]); }
+OP(atan2) { return atan2_of(c, a[0], a[1]); }
 OP(add) { return fadd(c, a[0], a[1]); }
 OP(sub) { return fsub(c, a[0], a[1]); }
 OP(mul) { return fmul(c, a[0], a[1]); }

@@ -186,6 +186,9 @@ VTB_FN float vtb_cos(float x) { return cosf(x); }
 VTB_FN float vtb_tanh(float x) { return tanhf(x); }
 VTB_FN float vtb_erf(float x) { return erff(x); }
 VTB_FN float vtb_floor(float x) { return floorf(x); }
+VTB_FN float vtb_round(float x) { return rintf(x); }
+VTB_FN float vtb_expm1(float x) { return expm1f(x); }
+VTB_FN float vtb_atan2(float x, float y) { return atan2f(x, y); }
 VTB_FN float vtb_abs(float x) { return fabsf(x); }
 VTB_FN float vtb_fma(float x, float y, float z) { return fmaf(x, y, z); }
 VTB_FN float vtb_exp2_fast(float x) {
