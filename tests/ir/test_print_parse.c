@@ -1,6 +1,6 @@
 /* The text form: every op of the table prints, parses and prints the same; wrong text is refused
  * and harmless. */
-#include "ir/ir.h"
+#include "ir/scalar.h"
 #include "tests/test.h"
 
 static const char *const samples[] = {
@@ -8,40 +8,8 @@ static const char *const samples[] = {
     "  %c1 = constant {data = [1, -2.5, inf, -inf, nan, 1e-300]} : f32[2, K=3]\n"
     "  %c2 = iota {axis = 1} : i32[B, N=4]\n"
     "  %c3 = random %seed {stream = 7} : f32[B, 4]\n",
-    /* elementwise */
-    "  %u0 = neg %x : f32[B, N=4, C=6]\n"
-    "  %u1 = abs %u0 : f32[B, N=4, C=6]\n"
-    "  %u2 = sign %u1 : f32[B, N=4, C=6]\n"
-    "  %u3 = exp %u2 : f32[B, N=4, C=6]\n"
-    "  %u4 = log %u3 : f32[B, N=4, C=6]\n"
-    "  %u5 = sqrt %u4 : f32[B, N=4, C=6]\n"
-    "  %u6 = rsqrt %u5 : f32[B, N=4, C=6]\n"
-    "  %u7 = square %u6 : f32[B, N=4, C=6]\n"
-    "  %u8 = sin %u7 : f32[B, N=4, C=6]\n"
-    "  %u9 = cos %u8 : f32[B, N=4, C=6]\n"
-    "  %u10 = tanh %u9 : f32[B, N=4, C=6]\n"
-    "  %u11 = erf %u10 : f32[B, N=4, C=6]\n"
-    "  %u12 = sigmoid %u11 : f32[B, N=4, C=6]\n"
-    "  %u13 = log_sigmoid %u12 : f32[B, N=4, C=6]\n"
-    "  %u14 = softplus %u13 : f32[B, N=4, C=6]\n"
-    "  %u15 = silu %u14 : f32[B, N=4, C=6]\n"
-    "  %u16 = gelu %u15 : f32[B, N=4, C=6]\n"
-    "  %u17 = gelu_tanh %u16 : f32[B, N=4, C=6]\n"
-    "  %u18 = relu %u17 : f32[B, N=4, C=6]\n"
-    "  %u19 = floor %u18 : f32[B, N=4, C=6]\n"
-    "  %u20 = stop_gradient %u19 : f32[B, N=4, C=6]\n"
-    "  %u21 = cast %u20 {to = \"i32\"} : i32[B, N=4, C=6]\n",
-    "  %b0 = add %x, %w : f32[B, N=4, C=6]\n"
-    "  %b1 = sub %x, %w : f32[B, N=4, C=6]\n"
-    "  %b2 = mul %x, %w : f32[B, N=4, C=6]\n"
-    "  %b3 = div %x, %w : f32[B, N=4, C=6]\n"
-    "  %b4 = max %x, %w : f32[B, N=4, C=6]\n"
-    "  %b5 = min %x, %w : f32[B, N=4, C=6]\n"
-    "  %b6 = pow %x, %w : f32[B, N=4, C=6]\n"
-    "  %b7 = gt %x, %w : f32[B, N=4, C=6]\n"
-    "  %b8 = ge %x, %w : f32[B, N=4, C=6]\n"
-    "  %b9 = eq %x, %w : f32[B, N=4, C=6]\n"
-    "  %b10 = select %x, %x, %w : f32[B, N=4, C=6]\n",
+    /* elementwise; the rows of ir/scalar_ops.def are added to it */
+    "  %u21 = cast %x {to = \"i32\"} : i32[B, N=4, C=6]\n",
     /* moving */
     "  %r0 = reduce_sum %x {axes = [0, 2], keep = 1} : f32[1, N=4, 1]\n"
     "  %r1 = reduce_max %x {axes = [1]} : f32[B, C=6]\n"
@@ -168,6 +136,13 @@ static char *whole_text(void) {
   vtb_strbuf t = {0};
   vtb_strbuf_puts(&t, prologue);
   for (size_t i = 0; i < sizeof samples / sizeof samples[0]; i++) vtb_strbuf_puts(&t, samples[i]);
+  for (vtb_op op = 0; op < VTB_OP_COUNT; op++) {
+    static const char *const operands[] = {"%x", "%x, %w", "%x, %x, %w"};
+    const vtb_scalar *row = vtb_scalar_get(op);
+    if (row)
+      vtb_strbuf_printf(&t, "  %%e%d = %s %s : f32[B, N=4, C=6]\n", (int)op, vtb_op_get(op)->name,
+                        operands[row->n_operands - 1]);
+  }
   vtb_strbuf_puts(&t, epilogue);
   return t.at;
 }
