@@ -17,6 +17,7 @@ typedef struct vtb_source {
   size_t n;
   /* what does not depend on where the tree lies: path in its search folder; NULL: path */
   const char *name;
+  bool library; /* read from a search folder because another file uses it: not the user's text */
 } vtb_source;
 
 typedef struct vtb_span {
@@ -52,11 +53,27 @@ typedef struct vtb_diag {
   char *text;
 } vtb_diag;
 
+/* A call whose callee is being evaluated. The caller of vtb_diag_... keeps it, on its stack, from
+ * setting vtb_diags.calls to it until setting that back to `up`. */
+typedef struct vtb_diag_call {
+  const char *callee;
+  const char *scope; /* the scopes the call stands in, "stages.1", or "" */
+  vtb_span span;     /* of the call */
+  const struct vtb_diag_call *up;
+} vtb_diag_call;
+
+/* While `calls` is set, an error or warning stands where the user wrote something: at the innermost
+ * call in a file that is no library, if its own place is in a library. Notes below it lead from
+ * there to the place ("in linear"), and from there to the first call ("called from here"). */
 typedef struct vtb_diags {
   VTB_VEC(vtb_diag) list;
   int n_errors;
-  int limit; /* errors kept; 0 means 20 */
+  int limit;                  /* errors kept; 0 means 20 */
+  const vtb_diag_call *calls; /* innermost first; NULL: none */
+  bool muted;                 /* what was added last was said already, and so are its notes */
 } vtb_diags;
+/* Where the user wrote what led to `span`: itself, or the innermost call outside the libraries. */
+vtb_span vtb_diags_own(const vtb_diags *d, vtb_span span);
 
 void vtb_diags_free(vtb_diags *d);
 /* Texts are lower case, factual, in the user's names and shapes, without a full stop. */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WINDOW_COLUMNS 160 /* longer source lines are shown around the caret only */
+#define WINDOW_COLUMNS 66 /* longer source lines are shown around the caret only */
 
 vtb_line_col vtb_source_locate(const vtb_source *s, uint32_t offset) {
   vtb_line_col at = {1, 1};
@@ -121,7 +121,8 @@ static void render_one(const vtb_diag *d, vtb_strbuf *out, bool color) {
   vtb_strbuf_puts(out, color_of(color, "\033[1m"));
   if (d->span.source) {
     at = vtb_source_locate(d->span.source, d->span.begin);
-    vtb_strbuf_printf(out, "%s:%d:%d: ", d->span.source->path, at.line, at.col);
+    const vtb_source *s = d->span.source;
+    vtb_strbuf_printf(out, "%s:%d:%d: ", s->library ? s->name : s->path, at.line, at.col);
   }
   vtb_strbuf_printf(out, "%s%s", color_of(color, severity_colors[d->severity]),
                     severity_names[d->severity]);

@@ -5,6 +5,14 @@
  * called 24 times. */
 #include "frontend/lang/value.h"
 
+void vtb__enter_call(vtb__eval *e, vtb_diag_call *call, const vtb_decl *d, vtb_span span) {
+  *call = (vtb_diag_call){d->name.text, e->prefix, span, e->diags->calls};
+  bool is_entry = span.source == d->name.span.source && span.begin == d->name.span.begin;
+  if (!is_entry) e->diags->calls = call;
+}
+
+void vtb__leave_call(vtb__eval *e, const vtb_diag_call *call) { e->diags->calls = call->up; }
+
 /* ---- binding --------------------------------------------------------------------------------- */
 
 const vtb_param *vtb__param_find(const vtb_decl *d, const char *name) {
@@ -87,9 +95,12 @@ static vtb__val actual_value(vtb__eval *e, const vtb_decl *d, const vtb_param *p
     e->file = caller_file;
     v = vtb__expr_as(e, a->expr, p->type, what);
   } else if (p->fallback) {
+    vtb_diag_call call;
     e->env = callee_env;
     e->file = d->file;
+    vtb__enter_call(e, &call, d, span);
     v = vtb__expr_as(e, p->fallback, p->type, what);
+    vtb__leave_call(e, &call);
   } else {
     vtb__report(e, VTB_DIAG_MISSING_ARGUMENT, span, "parameter '%s' of %s '%s' has no value",
                 p->name.text, vtb__decl_kind_text(d->kind), d->name.text);
@@ -250,7 +261,8 @@ static vtb_value **call_operands(vtb__eval *e, const vtb_decl *d, vtb__env *boun
   for (size_t i = 0; i < in->n_weights; i++) {
     const vtb__weight *w = &in->weights[i];
     const char *name = vtb__official(e, w->name, w->span);
-    vtb_value *arg = vtb__weight_get(e, name, &w->arg->type, w->init, w->decay, w->role, w->span);
+    vtb_value *arg =
+        vtb__weight_get(e, name, &w->arg->type, w->init, w->decay, w->role, w->span, span);
     if (!arg) return NULL;
     at[w->arg->index] = arg;
   }
@@ -265,7 +277,10 @@ vtb__val vtb__call_block(vtb__eval *e, const vtb_decl *d, vtb__env *bound, vtb_s
     in = VTB_NEW(&e->arena, vtb__instance);
     vtb_map_set(&e->blocks, key, in);
     in->in_progress = true;
+    vtb_diag_call call;
+    vtb__enter_call(e, &call, d, span);
     build_instance(e, d, bound, in, span);
+    vtb__leave_call(e, &call);
     in->in_progress = false;
   } else if (in->in_progress) {
     return vtb__report(e, VTB_DIAG_CALL_CYCLE, span, "block '%s' calls itself", d->name.text);
@@ -335,8 +350,12 @@ static vtb__val call_decl(vtb__eval *e, const vtb_decl *d, const vtb_expr *x) {
   e->env = caller;
   e->file = file;
   if (!ok) return VTB__ERR;
-  return d->kind == VTB_DECL_FN ? vtb__run_body(e, d, bound, x->span)
-                                : vtb__call_block(e, d, bound, x->span);
+  if (d->kind == VTB_DECL_BLOCK) return vtb__call_block(e, d, bound, x->span);
+  vtb_diag_call call;
+  vtb__enter_call(e, &call, d, x->span);
+  vtb__val v = vtb__run_body(e, d, bound, x->span);
+  vtb__leave_call(e, &call);
+  return v;
 }
 
 vtb__val vtb__call(vtb__eval *e, const vtb_expr *x) {

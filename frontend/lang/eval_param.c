@@ -125,22 +125,34 @@ static bool same_place(vtb_span a, vtb_span b) {
   return a.source == b.source && a.begin == b.begin;
 }
 
+static vtb_value *repeated_weight(vtb__eval *e, const vtb__weight *w, const vtb_type *type,
+                                  bool equal, vtb_span from) {
+  if (e->stopped) return NULL;
+  if (equal)
+    vtb__report(e, VTB_DIAG_REPEATED_WEIGHT, from, "two params are named '%s'", w->name);
+  else
+    vtb__report(e, VTB_DIAG_REPEATED_WEIGHT, from,
+                "two params are named '%s', with shapes %s and %s", w->name,
+                vtb__type_string(e, &w->arg->type), vtb__type_string(e, type));
+  if (same_place(w->made, vtb_diags_own(e->diags, from))) {
+    vtb_diag_help(e->diags, "this line made both; a scope around it tells them apart: "
+                            "repeat n as i scope \"blocks.{i}\" { ... }");
+    return NULL;
+  }
+  vtb_diag_note(e->diags, w->made, "the other one");
+  vtb_diag_help(e->diags, "give one of them another name, or put it in a scope of its own");
+  return NULL;
+}
+
 vtb_value *vtb__weight_get(vtb__eval *e, const char *name, const vtb_type *type, const char *init,
-                           int decay, vtb_role role, vtb_span span) {
+                           int decay, vtb_role role, vtb_span span, vtb_span from) {
   vtb__frame *f = e->frame;
   vtb__weight *w = weight_find(f, name);
   if (w) {
     bool equal = vtb_type_equal(&w->arg->type, type);
     if (equal && e->suffix && same_place(w->span, span))
       return w->arg; /* directions that share their weights */
-    if (equal)
-      vtb__report(e, VTB_DIAG_REPEATED_WEIGHT, span, "two params are named '%s'", name);
-    else
-      vtb__report(e, VTB_DIAG_REPEATED_WEIGHT, span,
-                  "two params are named '%s', with shapes %s and %s", name,
-                  vtb__type_string(e, &w->arg->type), vtb__type_string(e, type));
-    if (!e->stopped) vtb_diag_note(e->diags, w->span, "the other one");
-    return NULL;
+    return repeated_weight(e, w, type, equal, from);
   }
   vtb_value *arg = vtb_func_add_arg(f->func, name, *type);
   vtb_arg_info *info = &f->func->arg_info[arg->index];
@@ -149,7 +161,13 @@ vtb_value *vtb__weight_get(vtb__eval *e, const char *name, const vtb_type *type,
                          .init = vtb_intern(e->module, init),
                          .decay = decay,
                          .span = span};
-  vtb__weight new = {vtb_arena_strdup(&e->arena, name), arg, info->init, decay, role, span};
+  vtb__weight new = {.name = vtb_arena_strdup(&e->arena, name),
+                     .arg = arg,
+                     .init = info->init,
+                     .decay = decay,
+                     .role = role,
+                     .span = span,
+                     .made = vtb_diags_own(e->diags, from)};
   vtb_vec_push(&f->weights, new);
   return arg;
 }
@@ -199,7 +217,8 @@ vtb__val vtb__eval_param(vtb__eval *e, const vtb_expr *x) {
   if (!official || !typed || !init) return VTB__ERR;
   int decay = !x->u.param.no_decay && !x->u.param.buffer;
   vtb_role role = x->u.param.buffer ? VTB_ROLE_BUFFER : VTB_ROLE_PARAM;
-  return vtb__tensor(vtb__weight_get(e, official, &type, init, decay, role, x->span), NULL);
+  return vtb__tensor(vtb__weight_get(e, official, &type, init, decay, role, x->span, x->span),
+                     NULL);
 }
 
 /* ---- taps ------------------------------------------------------------------------------------ */

@@ -125,6 +125,7 @@ static vtb_file *add_file(loader *l, const char *path, char *text, size_t n) {
   vtb_source *source = VTB_NEW(&u->arena, vtb_source);
   *source = (vtb_source){.path = vtb_arena_strdup(&u->arena, path), .text = text, .n = n};
   source->name = path_in_folder(l->search, source->path);
+  source->library = u->files.n > 0 && source->name;
   vtb_file *f = VTB_NEW(&u->arena, vtb_file);
   f->source = source;
   f->unit = u;

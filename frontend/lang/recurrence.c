@@ -359,7 +359,10 @@ vtb__val vtb__call_recurrence(vtb__eval *e, const vtb_decl *d, const vtb__actual
   vtb__rcall_init(e, &c, d, span);
   if (!take_arguments(e, &c, args, n) || !vtb__rcall_measure(e, &c)) return VTB__ERR;
   override_mode(e, &c);
+  vtb_diag_call call;
+  vtb__enter_call(e, &call, d, span);
   vtb__rstep *step = vtb__rcall_step(e, &c);
+  vtb__leave_call(e, &call);
   vtb_inst *op = step->func ? vtb__rcall_build(e, &c, step) : NULL;
   if (!op) return VTB__ERR;
   emit_taps(e, &c, step, op);

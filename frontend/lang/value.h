@@ -143,7 +143,8 @@ typedef struct vtb__weight { /* a parameter of the function being built */
   const char *init;
   int decay;
   vtb_role role;
-  vtb_span span;
+  vtb_span span; /* of its param */
+  vtb_span made; /* the user's line that made it: the param, or the call that led there */
 } vtb__weight;
 
 typedef struct vtb__update { /* of a buffer of the function being built */
@@ -318,6 +319,9 @@ typedef struct vtb__actual {
  * NULL. */
 bool vtb__bind_params(vtb__eval *e, const vtb_decl *d, const vtb__actual *args, size_t n,
                       vtb__env *caller_env, const vtb_file *caller_file, vtb_span span);
+/* Until vtb__leave_call, messages come from within a call of `d` at `span`. */
+void vtb__enter_call(vtb__eval *e, vtb_diag_call *call, const vtb_decl *d, vtb_span span);
+void vtb__leave_call(vtb__eval *e, const vtb_diag_call *call);
 /* Evaluates a body with its parameters bound; reports a body without a value. */
 vtb__val vtb__run_body(vtb__eval *e, const vtb_decl *d, vtb__env *env, vtb_span span);
 vtb__val vtb__call_block(vtb__eval *e, const vtb_decl *d, vtb__env *bound, vtb_span span);
@@ -331,9 +335,10 @@ static inline vtb__val vtb__const(vtb__eval *e, const vtb_decl *d) {
 /* Scopes and suffix applied; reports names that a checkpoint cannot hold. */
 const char *vtb__official(vtb__eval *e, const char *name, vtb_span span);
 vtb__val vtb__eval_param(vtb__eval *e, const vtb_expr *x);
-/* The weight `name` of the current function, made if need be; NULL after an error. */
+/* The weight `name` of the current function, made if need be; NULL after an error. `span` is its
+ * param's, `from` what asks for it: the same, or the call of the block it belongs to. */
 vtb_value *vtb__weight_get(vtb__eval *e, const char *name, const vtb_type *type, const char *init,
-                           int decay, vtb_role role, vtb_span span);
+                           int decay, vtb_role role, vtb_span span, vtb_span from);
 /* The i32 scalar that op random hashes; fresh: one of its own, for a call. */
 vtb_value *vtb__seed(vtb__eval *e, bool fresh, vtb_span span);
 bool vtb__init_builtin(const char *name);

@@ -2,11 +2,13 @@
  *
  *   // expect: VTB1101 3:9 unknown name      code, line:column ('-' for no place), part of the
  *                                            sentence; any number
+ *   // note: 5:3 the other one               a note (or '-' and a help) that must stand below
  *   // entry: tiny                           what to instantiate; default: the file's model
  *   // set: dim=wide                         as -D
  *   // config: dim=12                        as a field of a config
  *
- * Exactly the expected errors and warnings must come, in any order; with an error there is no
+ * A note's place in another file is nn.vtb:7. Exactly the expected errors and warnings must come,
+ * in any order; with an error there is no
  * module. Files in subfolders are only used by others. */
 #include "frontend/lang/lang.h"
 #include "tests/test.h"
@@ -22,11 +24,11 @@ typedef struct expectation {
 } expectation;
 
 typedef struct broken {
-  expectation expected[MAX_LINES];
+  expectation expected[MAX_LINES], notes[MAX_LINES];
   vtb_override overrides[MAX_LINES];
   char names[MAX_LINES][64], values[MAX_LINES][128];
   char entry[64];
-  size_t n_expected, n_overrides;
+  size_t n_expected, n_notes, n_overrides;
 } broken;
 
 static void add_override(broken *b, const char *line, bool from_config) {
@@ -39,8 +41,10 @@ static void add_override(broken *b, const char *line, bool from_config) {
 static void read_header(const char *text, broken *b) {
   for (const char *at = text; at && vtb_starts_with(at, "// ");
        at = strchr(at, '\n'), at = at ? at + 1 : NULL) {
-    if (b->n_expected >= MAX_LINES || b->n_overrides >= MAX_LINES) return;
-    expectation *e = &b->expected[b->n_expected];
+    if (b->n_expected >= MAX_LINES || b->n_notes >= MAX_LINES || b->n_overrides >= MAX_LINES)
+      return;
+    expectation *e = &b->expected[b->n_expected], *note = &b->notes[b->n_notes];
+    if (sscanf(at, "// note: %31s %255[^\n]", note->place, note->text) == 2) b->n_notes++;
     if (sscanf(at, "// expect: VTB%d %31s %255[^\n]", &e->code, e->place, e->text) == 3)
       b->n_expected++;
     if (vtb_starts_with(at, "// entry: ")) sscanf(at, "// entry: %63s", b->entry);
@@ -49,20 +53,32 @@ static void read_header(const char *text, broken *b) {
   }
 }
 
+/* "3:9" in the broken file, "nn.vtb:7" in another, "-" nowhere. */
+static const char *place_of(const vtb_diag *d, const char *path, char *buf, size_t n) {
+  snprintf(buf, n, "-");
+  if (!d->span.source) return buf;
+  vtb_line_col at = vtb_source_locate(d->span.source, d->span.begin);
+  const char *file = strrchr(d->span.source->path, '/');
+  bool own = !file || strcmp(d->span.source->path, path) == 0 || d->severity <= VTB_SEV_WARNING;
+  if (own)
+    snprintf(buf, n, "%d:%d", at.line, at.col);
+  else
+    snprintf(buf, n, "%s:%d", file + 1, at.line);
+  return buf;
+}
+
 static void match(broken *b, const vtb_diag *d, const char *path) {
-  char place[32] = "-";
-  if (d->span.source) {
-    vtb_line_col at = vtb_source_locate(d->span.source, d->span.begin);
-    snprintf(place, sizeof place, "%d:%d", at.line, at.col);
-  }
-  for (size_t i = 0; i < b->n_expected; i++) {
-    expectation *e = &b->expected[i];
+  char place[32];
+  place_of(d, path, place, sizeof place);
+  bool note = d->severity > VTB_SEV_WARNING;
+  for (size_t i = 0; i < (note ? b->n_notes : b->n_expected); i++) {
+    expectation *e = note ? &b->notes[i] : &b->expected[i];
     if (e->seen || e->code != d->code || strcmp(e->place, place) != 0 || !strstr(d->text, e->text))
       continue;
     e->seen = true;
     return;
   }
-  CHECK_MSG(false, "%s: not expected: VTB%04d %s %s", path, d->code, place, d->text);
+  CHECK_MSG(note, "%s: not expected: VTB%04d %s %s", path, d->code, place, d->text);
 }
 
 static void check_file(const char *path) {
@@ -85,8 +101,10 @@ static void check_file(const char *path) {
     CHECK_MSG((m == NULL) == (diags.n_errors > 0), "%s: module and errors", path);
     vtb_module_free(m);
   }
-  for (size_t i = 0; i < diags.list.n; i++)
-    if (diags.list.at[i].severity <= VTB_SEV_WARNING) match(b, &diags.list.at[i], path);
+  for (size_t i = 0; i < diags.list.n; i++) match(b, &diags.list.at[i], path);
+  for (size_t i = 0; i < b->n_notes; i++)
+    CHECK_MSG(b->notes[i].seen, "%s: missing note: %s %s", path, b->notes[i].place,
+              b->notes[i].text);
   for (size_t i = 0; i < b->n_expected; i++)
     CHECK_MSG(b->expected[i].seen, "%s: missing: VTB%04d %s %s", path, b->expected[i].code,
               b->expected[i].place, b->expected[i].text);
