@@ -77,14 +77,37 @@ static vtb__val b_chunkwise(vtb__eval *e, vtb__args *a) {
 static vtb__val b_ceil(vtb__eval *e, vtb__args *a) {
   vtb__val v = vtb__take(e, a, "x");
   if (v.kind == VTB__INT || v.kind == VTB__ERROR) return v;
+  if (v.kind == VTB__TENSOR) {
+    v = vtb__elementwise(e, VTB_OP_neg, &v, 1, a->span);
+    if (v.kind == VTB__TENSOR) v = vtb__elementwise(e, VTB_OP_floor, &v, 1, a->span);
+    return v.kind == VTB__TENSOR ? vtb__elementwise(e, VTB_OP_neg, &v, 1, a->span) : v;
+  }
   if (v.kind != VTB__FLOAT)
-    return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span, "%s takes a number, not %s", a->name,
-                       vtb__describe(e, v));
+    return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span, "%s takes a tensor or a number, not %s",
+                       a->name, vtb__describe(e, v));
   double d = ceil(v.u.f);
   if (!(fabs(d) < 9e18))
     return vtb__report(e, VTB_DIAG_INTEGER_OVERFLOW, a->span,
                        "the result does not fit into 64 bits");
   return vtb__int((int64_t)d);
+}
+
+/* clamp(x, low, high): of numbers a number; either bound may be left out. */
+static vtb__val bounded(vtb__eval *e, vtb_op op, vtb__val x, vtb__val bound, vtb_span span) {
+  if (bound.kind == VTB__NONE || x.kind == VTB__ERROR) return x;
+  if (!vtb__is_number(x) || !vtb__is_number(bound)) return vtb__elementwise2(e, op, x, bound, span);
+  bool above = vtb__val_number(x) > vtb__val_number(bound);
+  return above == (op == VTB_OP_max) ? x : bound;
+}
+
+static vtb__val b_clamp(vtb__eval *e, vtb__args *a) {
+  vtb__val x = vtb__take(e, a, "x"), low = VTB__NIL, high = VTB__NIL;
+  bool some = vtb__take_optional(e, a, "low", &low);
+  some |= vtb__take_optional(e, a, "high", &high);
+  if (a->failed) return VTB__ERR;
+  if (!some)
+    return vtb__report(e, VTB_DIAG_MISSING_ARGUMENT, a->span, "clamp needs 'low' or 'high'");
+  return bounded(e, VTB_OP_min, bounded(e, VTB_OP_max, x, low, a->span), high, a->span);
 }
 
 static vtb__val b_float(vtb__eval *e, vtb__args *a) {
@@ -97,12 +120,13 @@ static vtb__val b_float(vtb__eval *e, vtb__args *a) {
 }
 
 static const vtb__builtin value_builtins[] = {
-    {"len", b_len},   {"size", b_size},   {"path", b_path}, {"chunkwise", b_chunkwise},
-    {"ceil", b_ceil}, {"float", b_float}, {NULL, NULL}};
+    {"len", b_len},   {"size", b_size},   {"path", b_path},   {"chunkwise", b_chunkwise},
+    {"ceil", b_ceil}, {"float", b_float}, {"clamp", b_clamp}, {NULL, NULL}};
 
 static const vtb__builtin *const tables[] = {
-    value_builtins,     vtb__scalar_builtins,   vtb__tensor_builtins,    vtb__token_builtins,
-    vtb__step_builtins, vtb__sequence_builtins, vtb__attention_builtins, vtb__buffer_builtins};
+    value_builtins,          vtb__scalar_builtins, vtb__tensor_builtins,
+    vtb__token_builtins,     vtb__step_builtins,   vtb__sequence_builtins,
+    vtb__attention_builtins, vtb__buffer_builtins, vtb__axis_builtins};
 enum { N_TABLES = sizeof tables / sizeof *tables };
 static const vtb__builtin tapped = {"tapped", NULL};
 static const char *const init_names[] = {

@@ -19,7 +19,7 @@ static vtb__val b_select(vtb__eval *e, vtb__args *a) {
 /* ---- reductions ------------------------------------------------------------------------------ */
 
 /* The axis to reduce: the last, or "tokens", or inside a step an axis name. */
-static bool reduce_axis(vtb__eval *e, vtb__args *a, vtb__val x, int64_t *axis, bool *tokens) {
+bool vtb__reduce_axis(vtb__eval *e, vtb__args *a, vtb__val x, int64_t *axis, bool *tokens) {
   const char *name = NULL;
   *tokens = false;
   if (!vtb__option_string(e, a, "axis", &name)) return false;
@@ -62,7 +62,7 @@ static vtb__val b_reduce(vtb__eval *e, vtb__args *a) {
   vtb_value *v = vtb__take_tensor(e, a, "x", &x);
   int64_t axis;
   bool tokens;
-  if (!v || !reduce_axis(e, a, x, &axis, &tokens)) return VTB__ERR;
+  if (!v || !vtb__reduce_axis(e, a, x, &axis, &tokens)) return VTB__ERR;
   vtb_builder *b = vtb__at(e, a->span);
   if (!b) return VTB__ERR;
   bool whole = e->frame->step || e->frame->func->kind == VTB_FUNC_RULE;
@@ -494,6 +494,7 @@ static vtb__val b_sample_mask(vtb__eval *e, vtb__args *a) {
 }
 
 const vtb__builtin vtb__tensor_builtins[] = {{"select", b_select},
+                                             {"where", b_select},
                                              {"mean", b_reduce},
                                              {"sum", b_reduce},
                                              {"amax", b_reduce},

@@ -408,7 +408,10 @@ extern const vtb__builtin vtb__scalar_builtins[], vtb__tensor_builtins[], vtb__t
     vtb__step_builtins[];
 extern const size_t vtb__n_token_builtins;
 extern const vtb__builtin vtb__sequence_builtins[], vtb__attention_builtins[],
-    vtb__buffer_builtins[];
+    vtb__buffer_builtins[], vtb__axis_builtins[];
+/* The axis that `axis` of a builtin names: the last, "tokens", "B", or an axis's name; *tokens: the
+ * tokens', which then go. False after an error. */
+bool vtb__reduce_axis(vtb__eval *e, vtb__args *a, vtb__val x, int64_t *axis, bool *tokens);
 
 /* Argument `name`, or the next positional one. The first form reports when it is missing. */
 vtb__val vtb__take(vtb__eval *e, vtb__args *a, const char *name);

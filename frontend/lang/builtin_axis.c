@@ -1,0 +1,190 @@
+/* Builtins along one axis that are made of other ops: variance, product, place of the largest,
+ * rolling and padding. All are exact and have the gradients of what they are made of. */
+#include "frontend/lang/value.h"
+
+typedef struct along_axis {
+  vtb__eval *e;
+  vtb_span span;
+  vtb__val x;
+  int64_t axis, size; /* VTB_DYN: the batch */
+  bool tokens;
+} along_axis;
+
+/* The operand x and the axis; `whole`: its size has to be known, and a step has none. */
+static bool take_axis(vtb__eval *e, vtb__args *a, bool whole, along_axis *w) {
+  *w = (along_axis){.e = e, .span = a->span};
+  vtb_value *v = vtb__take_tensor(e, a, "x", &w->x);
+  if (!v || !vtb__reduce_axis(e, a, w->x, &w->axis, &w->tokens)) return false;
+  w->size = v->type.dim[w->axis].size;
+  if (whole && w->size == VTB_DYN)
+    vtb__report(e, VTB_DIAG_NOT_COMPILE_TIME, a->span,
+                "%s is not taken over the batch, whose size is not known", a->name);
+  else if (whole && e->frame && e->frame->step)
+    vtb__report(e, VTB_DIAG_NOT_A_STEP_OPERATION, a->span, "a step has no '%s'", a->name);
+  else
+    return true;
+  return false;
+}
+
+static vtb__val op1(const along_axis *w, vtb_op op, vtb__val x) {
+  return x.kind == VTB__ERROR ? x : vtb__elementwise(w->e, op, &x, 1, w->span);
+}
+
+static vtb__val op2(const along_axis *w, vtb_op op, vtb__val x, vtb__val y) {
+  if (x.kind == VTB__ERROR || y.kind == VTB__ERROR) return VTB__ERR;
+  return vtb__elementwise2(w->e, op, x, y, w->span);
+}
+
+/* With the axis kept, as size 1. */
+static vtb__val reduced(const along_axis *w, vtb_op op, vtb__val x) {
+  vtb_builder *b = x.kind == VTB__TENSOR ? vtb__at(w->e, w->span) : NULL;
+  bool keep = !w->e->frame || !w->e->frame->step;
+  return b ? vtb__tensor(vtb_b_reduce(b, op, x.u.t.v, &w->axis, 1, keep), x.u.t.layout) : VTB__ERR;
+}
+
+/* A result without the axis, where there is still one of size 1. */
+static vtb__val without_axis(const along_axis *w, vtb__val y) {
+  if (y.kind != VTB__TENSOR || y.u.t.v->type.rank < w->x.u.t.v->type.rank) return y;
+  vtb_type t = y.u.t.v->type;
+  t.rank--;
+  for (int i = (int)w->axis; i < t.rank; i++) t.dim[i] = t.dim[i + 1];
+  vtb_builder *b = vtb__at(w->e, w->span);
+  return b ? vtb__tensor(vtb_b_reshape(b, y.u.t.v, &t), w->tokens ? NULL : y.u.t.layout) : VTB__ERR;
+}
+
+/* As sum and mean give it: an axis of size 1 stays, that of the tokens goes. */
+static vtb__val as_reduced(const along_axis *w, vtb__val y) {
+  return w->tokens ? without_axis(w, y) : y;
+}
+
+/* ---- reductions ------------------------------------------------------------------------------ */
+
+/* 1 an element of the axis, summed: the size of the batch, too. */
+static vtb__val count(const along_axis *w) {
+  if (w->size != VTB_DYN) return vtb__float((double)w->size);
+  vtb_type ones = {.dtype = VTB_F32, .rank = w->x.u.t.v->type.rank};
+  for (int i = 0; i < ones.rank; i++)
+    ones.dim[i] = i == w->axis ? w->x.u.t.v->type.dim[i] : (vtb_dim){1, NULL};
+  vtb_builder *b = vtb__at(w->e, w->span);
+  return reduced(w, VTB_OP_reduce_sum, vtb__tensor(b ? vtb_b_splat(b, 1, &ones) : NULL, NULL));
+}
+
+/* var(x, axis, correction = 0): the sum of squares from the mean by the size less the
+ * correction. */
+static vtb__val b_var(vtb__eval *e, vtb__args *a) {
+  along_axis w;
+  double correction = 0;
+  if (!take_axis(e, a, false, &w) || !vtb__option_number(e, a, "correction", &correction))
+    return VTB__ERR;
+  vtb__val n = count(&w), mean = op2(&w, VTB_OP_div, reduced(&w, VTB_OP_reduce_sum, w.x), n);
+  vtb__val squares = op1(&w, VTB_OP_square, op2(&w, VTB_OP_sub, w.x, mean));
+  if (vtb__is_number(n)) {
+    if (vtb__val_number(n) <= correction)
+      return vtb__report(e, VTB_DIAG_BAD_VALUE, a->span, "a variance of %g elements, less %g",
+                         vtb__val_number(n), correction);
+    n = vtb__float(vtb__val_number(n) - correction);
+  } else if (correction != 0) {
+    n = op2(&w, VTB_OP_sub, n, vtb__float(correction));
+  }
+  return as_reduced(&w, op2(&w, VTB_OP_div, reduced(&w, VTB_OP_reduce_sum, squares), n));
+}
+
+static vtb__val b_amin(vtb__eval *e, vtb__args *a) {
+  along_axis w;
+  if (!take_axis(e, a, false, &w)) return VTB__ERR;
+  vtb__val y = reduced(&w, VTB_OP_reduce_max, op1(&w, VTB_OP_neg, w.x));
+  return as_reduced(&w, op1(&w, VTB_OP_neg, y));
+}
+
+static vtb__val part(const along_axis *w, vtb__val x, int64_t from, int64_t to) {
+  vtb_builder *b = x.kind == VTB__TENSOR ? vtb__at(w->e, w->span) : NULL;
+  if (!b) return VTB__ERR;
+  return vtb__tensor(vtb_b_slice(b, x.u.t.v, (int)w->axis, from, to, 1), x.u.t.layout);
+}
+
+/* Halves times halves, without a division, so that the gradient is right where there are zeros. */
+static vtb__val b_prod(vtb__eval *e, vtb__args *a) {
+  along_axis w;
+  if (!take_axis(e, a, true, &w)) return VTB__ERR;
+  vtb__val x = w.x, odd = VTB__NIL;
+  x.u.t.layout = w.tokens ? &vtb__plain : x.u.t.layout;
+  for (int64_t n = w.size; n > 1 && x.kind == VTB__TENSOR; n /= 2) {
+    vtb__val rest = n % 2 ? part(&w, x, n - 1, n) : VTB__NIL;
+    x = op2(&w, VTB_OP_mul, part(&w, x, 0, n / 2), part(&w, x, n / 2, n / 2 * 2));
+    if (rest.kind == VTB__TENSOR)
+      odd = odd.kind == VTB__TENSOR ? op2(&w, VTB_OP_mul, odd, rest) : rest;
+  }
+  if (odd.kind == VTB__TENSOR) x = op2(&w, VTB_OP_mul, x, odd);
+  return as_reduced(&w, x);
+}
+
+/* The number of the first largest element, without the axis: n less the largest of n - i over the
+ * elements that are largest. */
+static vtb__val b_argmax(vtb__eval *e, vtb__args *a) {
+  along_axis w;
+  if (!take_axis(e, a, true, &w)) return VTB__ERR;
+  vtb__val x = op1(&w, VTB_OP_stop_gradient, w.x), n = vtb__float((double)w.size);
+  vtb__val largest = op2(&w, VTB_OP_ge, x, reduced(&w, VTB_OP_reduce_max, x));
+  vtb_type t = {.dtype = VTB_F32, .rank = w.x.u.t.v->type.rank};
+  for (int i = 0; i < t.rank; i++) t.dim[i] = (vtb_dim){i == w.axis ? w.size : 1, NULL};
+  vtb_attr axis = VTB_A_INT("axis", w.axis);
+  vtb_builder *b = vtb__at(e, a->span);
+  vtb_inst *iota = b ? vtb_build_typed(b, VTB_OP_iota, NULL, 0, &axis, 1, &t, 1) : NULL;
+  if (!iota) return VTB__ERR;
+  vtb__val left = op2(&w, VTB_OP_sub, n, vtb__tensor(iota->results[0], NULL));
+  vtb__val most = reduced(&w, VTB_OP_reduce_max, op2(&w, VTB_OP_mul, largest, left));
+  return without_axis(&w, op2(&w, VTB_OP_sub, n, most));
+}
+
+/* ---- moving ---------------------------------------------------------------------------------- */
+
+/* roll(x, by, axis): element i goes to i + by, around the end. */
+static vtb__val b_roll(vtb__eval *e, vtb__args *a) {
+  along_axis w = {.e = e, .span = a->span};
+  vtb_value *v = vtb__take_tensor(e, a, "x", &w.x);
+  int64_t by;
+  if (!v || !vtb__take_int(e, a, "by", &by) || !vtb__reduce_axis(e, a, w.x, &w.axis, &w.tokens))
+    return VTB__ERR;
+  int64_t n = v->type.dim[w.axis].size;
+  if (n == VTB_DYN)
+    return vtb__report(e, VTB_DIAG_NOT_COMPILE_TIME, a->span, "the batch is not rolled");
+  by = (by % n + n) % n;
+  if (!by) return w.x;
+  vtb__val end = part(&w, w.x, n - by, n), begin = part(&w, w.x, 0, n - by);
+  vtb_builder *b =
+      end.kind == VTB__TENSOR && begin.kind == VTB__TENSOR ? vtb__at(e, a->span) : NULL;
+  if (!b) return VTB__ERR;
+  vtb_value *y = vtb_b_concat(b, (vtb_value *[]){end.u.t.v, begin.u.t.v}, 2, (int)w.axis);
+  return vtb__tensor(y, w.x.u.t.layout);
+}
+
+/* pad(x, low, high, axis): zeros before and behind. Padded tokens are a plain sequence. */
+static vtb__val b_pad(vtb__eval *e, vtb__args *a) {
+  along_axis w = {.e = e, .span = a->span};
+  vtb_value *v = vtb__take_tensor(e, a, "x", &w.x);
+  int64_t low, high;
+  if (!v || !vtb__take_int(e, a, "low", &low) || !vtb__take_int(e, a, "high", &high) ||
+      !vtb__reduce_axis(e, a, w.x, &w.axis, &w.tokens))
+    return VTB__ERR;
+  int64_t n = v->type.dim[w.axis].size;
+  if (n == VTB_DYN || low < 0 || high < 0 || low >= VTB__MAX_SIZE - n ||
+      high >= VTB__MAX_SIZE - n - low)
+    return vtb__report(e, VTB_DIAG_BAD_VALUE, a->span,
+                       n == VTB_DYN ? "the batch is not padded"
+                                    : "%lld zeros before and %lld behind",
+                       (long long)low, (long long)high);
+  vtb_builder *b = vtb__at(e, a->span);
+  if (!b) return VTB__ERR;
+  vtb_attr attrs[] = {VTB_A_INT("axis", w.axis), VTB_A_INT("low", low), VTB_A_INT("high", high)};
+  vtb_inst *i = vtb_build(b, VTB_OP_pad, &v, 1, attrs, 3);
+  if (!i) return VTB__ERR;
+  const vtb__layout *l = w.x.u.t.layout;
+  if (w.tokens)
+    l = vtb__layout_new(
+        e, (vtb__layout){.kind = VTB__TOKENS, .h = 1, .w = i->results[0]->type.dim[1].size});
+  return vtb__tensor(i->results[0], l);
+}
+
+const vtb__builtin vtb__axis_builtins[] = {{"var", b_var},       {"amin", b_amin}, {"prod", b_prod},
+                                           {"argmax", b_argmax}, {"roll", b_roll}, {"pad", b_pad},
+                                           {NULL, NULL}};
