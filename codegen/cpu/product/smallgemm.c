@@ -154,6 +154,92 @@ void vtb__smallgemm(vtb_cpu *c, LLVMValueRef a, LLVMValueRef a_row, LLVMValueRef
   LLVMBuildCall2(c->b, gemm_type(c), gemm_function(c), args, 11, "");
 }
 
+/* ---- triangular solve ------------------------------------------------------------------------ */
+
+typedef struct solve {
+  LLVMValueRef a, lda, w, ldw, from, m, n_vectors;
+} solve;
+
+/* One tile of W, rows from + i on, in registers throughout: products with the rows before them,
+ * then the tile's own triangle. */
+static void solve_tile(vtb_cpu *c, const solve *g, int rows, int vectors, LLVMValueRef i,
+                       LLVMValueRef jv) {
+  LLVMValueRef w = vtb_cpu_at(c, g->w, vtb_cpu_mul(c, jv, c->width)), zero = vtb_cpu_i64(c, 0);
+  LLVMValueRef before = vtb_cpu_add(c, g->from, i), a[MAX_ROWS], at[MAX_ROWS][MAX_VECTORS];
+  LLVMValueRef sum[MAX_ROWS][MAX_VECTORS];
+  for (int r = 0; r < rows; r++) {
+    a[r] = vtb_cpu_at(c, g->a, mul(c, vtb_cpu_add(c, i, vtb_cpu_i64(c, r)), g->lda));
+    LLVMValueRef row = mul(c, vtb_cpu_add(c, before, vtb_cpu_i64(c, r)), g->ldw);
+    for (int v = 0; v < vectors; v++) {
+      at[r][v] = vtb_cpu_at(c, w, vtb_cpu_add(c, row, vtb_cpu_i64(c, v * c->width)));
+      sum[r][v] = vtb_cpu_load(c, at[r][v], c->width);
+    }
+  }
+  vtb_cpu_for l = vtb_cpu_for_begin(c, zero, before, vtb_cpu_i64(c, 1));
+  for (int r = 0; r < rows; r++)
+    for (int v = 0; v < vectors; v++) sum[r][v] = vtb_cpu_carry(c, &l, sum[r][v]);
+  LLVMValueRef w_at = vtb_cpu_carry(c, &l, zero), b[MAX_VECTORS];
+  for (int v = 0; v < vectors; v++)
+    b[v] = vtb_cpu_load(c, vtb_cpu_at(c, w, vtb_cpu_add(c, w_at, vtb_cpu_i64(c, v * c->width))),
+                        c->width);
+  for (int r = 0; r < rows; r++) {
+    LLVMValueRef x = vtb_cpu_splat(c, vtb_cpu_load(c, vtb_cpu_at(c, a[r], l.i), 1), c->width);
+    for (int v = 0; v < vectors; v++)
+      vtb_cpu_carry_next(&l, r * vectors + v, vtb_cpu_fma(c, x, b[v], sum[r][v]));
+  }
+  vtb_cpu_carry_next(&l, rows * vectors, vtb_cpu_add(c, w_at, g->ldw));
+  vtb_cpu_for_end(c, &l);
+  for (int r = 0; r < rows; r++)
+    for (int v = 0; v < vectors; v++) sum[r][v] = vtb_cpu_carried(&l, r * vectors + v);
+  for (int s = 0; s < rows; s++) { /* row s is done: to those below it */
+    for (int r = s + 1; r < rows; r++) {
+      LLVMValueRef col = vtb_cpu_add(c, before, vtb_cpu_i64(c, s));
+      LLVMValueRef x = vtb_cpu_splat(c, vtb_cpu_load(c, vtb_cpu_at(c, a[r], col), 1), c->width);
+      for (int v = 0; v < vectors; v++) sum[r][v] = vtb_cpu_fma(c, x, sum[s][v], sum[r][v]);
+    }
+    for (int v = 0; v < vectors; v++) vtb_cpu_store(c, sum[s][v], at[s][v]);
+  }
+}
+
+static void solve_body(vtb_cpu *c, const solve *g) {
+  int max_rows = c->width >= 16 ? 8 : 6, max_vectors = c->width >= 16 ? 3 : 2;
+  LLVMValueRef from = vtb_cpu_i64(c, 0);
+  for (int vectors = max_vectors; vectors >= 1; vectors--) {
+    vtb_cpu_for cols =
+        vtb_cpu_for_begin(c, from, vtb_cpu_add(c, g->n_vectors, vtb_cpu_i64(c, 1 - vectors)),
+                          vtb_cpu_i64(c, vectors));
+    LLVMValueRef top = vtb_cpu_i64(c, 0);
+    for (int rows = max_rows; rows >= 1; rows = rows == 6 ? 4 : rows / 2) {
+      vtb_cpu_for l = vtb_cpu_for_begin(c, top, vtb_cpu_add(c, g->m, vtb_cpu_i64(c, 1 - rows)),
+                                        vtb_cpu_i64(c, rows));
+      solve_tile(c, g, rows, vectors, l.i, cols.i);
+      vtb_cpu_for_end(c, &l);
+      top = l.i;
+    }
+    vtb_cpu_for_end(c, &cols);
+    from = cols.i;
+  }
+}
+
+void vtb__smallsolve(vtb_cpu *c, LLVMValueRef a, LLVMValueRef lda, LLVMValueRef w, LLVMValueRef ldw,
+                     LLVMValueRef from, LLVMValueRef m, LLVMValueRef n_vectors) {
+  LLVMTypeRef args[] = {c->ptr, c->i64, c->ptr, c->i64, c->i64, c->i64, c->i64};
+  LLVMTypeRef type = LLVMFunctionType(c->void_type, args, 7, 0);
+  LLVMValueRef fn = LLVMGetNamedFunction(c->module, "vtb.smallsolve");
+  if (!fn) {
+    LLVMBuilderRef saved;
+    fn = begin_function(c, "vtb.smallsolve", type, &saved);
+    solve g = {LLVMGetParam(fn, 0), LLVMGetParam(fn, 1), LLVMGetParam(fn, 2), LLVMGetParam(fn, 3),
+               LLVMGetParam(fn, 4), LLVMGetParam(fn, 5), LLVMGetParam(fn, 6)};
+    solve_body(c, &g);
+    end_function(c, saved);
+  }
+  LLVMValueRef values[] = {a, lda, w, ldw, from, m, n_vectors};
+  LLVMBuildCall2(c->b, type, fn, values, 7, "");
+}
+
+/* ---- transposition and sums of rows ---------------------------------------------------------- */
+
 /* Of x and y, the lanes that stay and that cross when blocks of d lanes off the diagonal are
  * exchanged. */
 static void exchange(vtb_cpu *c, LLVMValueRef x, LLVMValueRef y, int d, LLVMValueRef *low,

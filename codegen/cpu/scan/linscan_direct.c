@@ -56,6 +56,19 @@ void vtb__rows_times(vtb_cpu *c, LLVMValueRef out, LLVMValueRef x, LLVMValueRef 
   vtb_cpu_for_end(c, &r);
 }
 
+void vtb__keys_times(vtb_cpu *c, LLVMValueRef rows, int64_t ld, LLVMValueRef by, LLVMValueRef n,
+                     LLVMValueRef n_vectors) {
+  vtb_cpu_for r = vtb_cpu_for_begin(c, k_(c, 0), n, k_(c, 1));
+  LLVMValueRef f = vtb_cpu_splat(c, vtb_cpu_load(c, vtb_cpu_at(c, by, r.i), 1), c->width);
+  LLVMValueRef row = vtb_cpu_mul(c, r.i, ld);
+  vtb_cpu_for j =
+      vtb_cpu_for_begin(c, k_(c, 0), vtb_cpu_mul(c, n_vectors, c->width), k_(c, c->width));
+  LLVMValueRef at = vtb_cpu_add(c, row, j.i);
+  put(c, mul(c, get(c, rows, at), f), rows, at);
+  vtb_cpu_for_end(c, &j);
+  vtb_cpu_for_end(c, &r);
+}
+
 void vtb__direct_factors(vtb_cpu *c, const vtb__decays *d, double floor) {
   LLVMValueRef one = vtb_cpu_like(c, LLVMConstNull(c->vf32), 1), zero = k_(c, 0), unit = k_(c, 1);
   vtb_cpu_for x =
@@ -66,8 +79,9 @@ void vtb__direct_factors(vtb_cpu *c, const vtb__decays *d, double floor) {
     v = vtb__scan_floor(c, v, floor);
     put(c, v, d->d, at);
   }
+  if (d->before) put(c, p, d->pre, at);
   p = mul(c, p, v);
-  put(c, p, d->pre, at);
+  if (!d->before) put(c, p, d->pre, at);
   vtb_cpu_carry_next(&t, 0, p);
   vtb_cpu_for_end(c, &t);
   put(c, vtb_cpu_carried(&t, 0), d->whole, x.i);
@@ -93,10 +107,25 @@ typedef struct scores {
   LLVMValueRef a, bt, out;
 } scores;
 
+/* The columns' factors as row t of a panel meets them; *b: as it leaves them to the next row. */
+static LLVMValueRef advance_columns(vtb_cpu *c, const scores *g, LLVMValueRef *b, LLVMValueRef d,
+                                    bool triangle, int t) {
+  int64_t group = g->d->before;
+  if (!group) {
+    if (!triangle || t > 0) *b = mul(c, *b, triangle ? keep_lanes(c, d, t, 1) : d);
+    return *b;
+  }
+  LLVMValueRef seen = *b;
+  if (t % group == group - 1)
+    *b = mul(c, *b, triangle ? keep_lanes(c, d, (int)(t / group * group), 1) : d);
+  return seen;
+}
+
 /* Rows of group `i` against the columns of group `j`: those of one group form a triangle. */
 static void score_panel(vtb_cpu *c, const scores *g, LLVMValueRef i, LLVMValueRef j,
                         bool triangle) {
   int w = c->width;
+  int64_t group = g->d->before;
   LLVMValueRef first = vtb_cpu_mul(c, i, w), col = vtb_cpu_mul(c, j, w);
   vtb_cpu_for x = vtb_cpu_for_begin(c, k_(c, 0), k_(c, g->X), k_(c, 1));
   LLVMValueRef sum[16], at = at_row(c, x.i, g->ld_bt, col), b = get(c, g->bt, at);
@@ -104,14 +133,14 @@ static void score_panel(vtb_cpu *c, const scores *g, LLVMValueRef i, LLVMValueRe
   for (int t = 0; t < w; t++) {
     LLVMValueRef row = vtb_cpu_add(c, first, k_(c, t)),
                  d = lanes_of(c, g->d->d, row, g->d->ld, x.i);
-    if (!triangle || t > 0) b = mul(c, b, triangle ? keep_lanes(c, d, t, 1) : d);
-    vtb_cpu_carry_next(&x, t, vtb_cpu_fma(c, lanes_of(c, g->a, row, g->d->ld, x.i), b, sum[t]));
+    LLVMValueRef seen = advance_columns(c, g, &b, d, triangle, t);
+    vtb_cpu_carry_next(&x, t, vtb_cpu_fma(c, lanes_of(c, g->a, row, g->d->ld, x.i), seen, sum[t]));
   }
   put(c, b, g->bt, at);
   vtb_cpu_for_end(c, &x);
   for (int t = 0; t < w; t++) {
     LLVMValueRef v = vtb_cpu_carried(&x, t);
-    if (triangle) v = keep_lanes(c, v, t + 1, 0);
+    if (triangle) v = keep_lanes(c, v, group ? (int)(t / group * group) : t + 1, 0);
     put(c, v, g->out, at_row(c, vtb_cpu_add(c, first, k_(c, t)), g->ld_out, col));
   }
 }

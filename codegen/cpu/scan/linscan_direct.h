@@ -31,14 +31,19 @@ typedef struct vtb__decays {
   LLVMValueRef whole;        /* [ld]: the product of all rows */
   int64_t ld;                /* of all rows along x */
   LLVMValueRef n, n_vectors; /* tokens, vectors of a row */
+  /* 0: a token meets itself and those before it. Else delta's order: `before` rows are one token
+   * (a power of two up to the vector's lanes), whose last one has its decay and the others 1; a
+   * row meets those of tokens before its own, W has the decays between the two alone, and pre_t
+   * those before t. */
+  int64_t before;
 } vtb__decays;
 
 /* pre, suf, whole from d. Applies vtb__scan_floor to d, and sets its rows from n to VTB__SUB to 1,
  * as the others rely on. */
 void vtb__direct_factors(vtb_cpu *c, const vtb__decays *d, double floor);
 
-/* M[t, j] to out [VTB__SUB, ld_out] for t < n and j < n rounded up to whole vectors, 0 for j > t.
- * bt: b transposed, [X, ld_bt], becomes that of suf o b. */
+/* M[t, j] to out [VTB__SUB, ld_out] for t < n and j < n rounded up to whole vectors, 0 for j that t
+ * does not meet. bt: b transposed, [X, ld_bt], becomes that of suf o b. */
 void vtb__direct_scores(vtb_cpu *c, const vtb__decays *d, int64_t X, LLVMValueRef a,
                         LLVMValueRef bt, int64_t ld_bt, LLVMValueRef out, int64_t ld_out);
 
@@ -56,6 +61,10 @@ void vtb__direct_grads(vtb_cpu *c, const vtb__decays *d, LLVMValueRef N, int64_t
 /* out[r, :] = x[r, :] o y[r, :], or o y[:] for every row if y_ld is 0; n rows of n_vectors. */
 void vtb__rows_times(vtb_cpu *c, LLVMValueRef out, LLVMValueRef x, LLVMValueRef y, int64_t ld,
                      int64_t y_ld, LLVMValueRef n, LLVMValueRef n_vectors);
+
+/* rows[k, 0 ... n_vectors) *= by[k] for k < n. */
+void vtb__keys_times(vtb_cpu *c, LLVMValueRef rows, int64_t ld, LLVMValueRef by, LLVMValueRef n,
+                     LLVMValueRef n_vectors);
 
 /* classes key and value as products of matrices: linscan_vector.c, linscan_vector_grad.c */
 void vtb__linscan_vector(vtb__scan *s, const vtb_inst *inst);

@@ -35,34 +35,20 @@ static vtb__decays decays_of(const chunked *g, LLVMValueRef n) {
                        .n_vectors = g->by_key ? k_vectors : g->of.n_vectors};
 }
 
-/* rows[k, 0 ... n_vectors) *= by[k] for all keys. */
-static void decay_keys(const chunked *g, LLVMValueRef rows, int64_t ld, LLVMValueRef n_vectors) {
-  vtb_cpu *c = g->of.s->c;
-  vtb_cpu_for r = vtb_cpu_for_begin(c, k_(c, 0), k_(c, g->of.s->of.K), k_(c, 1));
-  LLVMValueRef f = vtb_cpu_splat(c, vtb_cpu_load(c, vtb_cpu_at(c, g->whole, r.i), 1), c->width);
-  LLVMValueRef row = vtb_cpu_at(c, rows, vtb_cpu_mul(c, r.i, ld));
-  vtb_cpu_for j =
-      vtb_cpu_for_begin(c, k_(c, 0), vtb_cpu_mul(c, n_vectors, c->width), k_(c, c->width));
-  LLVMValueRef at = vtb_cpu_at(c, row, j.i);
-  vtb_cpu_store(c, LLVMBuildFMul(c->b, vtb_cpu_load(c, at, c->width), f, ""), at);
-  vtb_cpu_for_end(c, &j);
-  vtb_cpu_for_end(c, &r);
-}
-
 /* The chunk's rows before i0, and the state before the chunk, seen from the next sub-block. */
 static void leave_behind(const chunked *g, LLVMValueRef i0, LLVMValueRef entering) {
   vtb_cpu *c = g->of.s->c;
+  LLVMValueRef K = k_(c, g->of.s->of.K);
   if (g->by_key)
-    decay_keys(g, g->kt, g->of.ld_t, vtb_cpu_div(c, i0, c->width));
+    vtb__keys_times(c, g->kt, g->of.ld_t, g->whole, K, vtb_cpu_div(c, i0, c->width));
   else
     vtb__rows_times(c, g->v, g->v, g->whole, g->of.ld_v, 0, i0, g->of.n_vectors);
   if (!entering) return;
   vtb_cpu_if test = vtb_cpu_if_begin(c, entering);
   if (g->by_key)
-    decay_keys(g, g->of.state, g->of.ld_v, g->of.n_vectors);
+    vtb__keys_times(c, g->of.state, g->of.ld_v, g->whole, K, g->of.n_vectors);
   else
-    vtb__rows_times(c, g->of.state, g->of.state, g->whole, g->of.ld_v, 0, k_(c, g->of.s->of.K),
-                    g->of.n_vectors);
+    vtb__rows_times(c, g->of.state, g->of.state, g->whole, g->of.ld_v, 0, K, g->of.n_vectors);
   vtb_cpu_if_end(c, &test);
 }
 

@@ -56,8 +56,13 @@ static LLVMValueRef state_at(const backward *g, LLVMValueRef states, LLVMValueRe
 }
 
 static vtb__decays decays_of(const backward *g, LLVMValueRef n) {
-  return (vtb__decays){
-      g->d, g->pre, g->suf, g->whole, g->ld_x, n, k_(g->s->c, g->n_x / g->s->c->width)};
+  return (vtb__decays){.d = g->d,
+                       .pre = g->pre,
+                       .suf = g->suf,
+                       .whole = g->whole,
+                       .ld = g->ld_x,
+                       .n = n,
+                       .n_vectors = k_(g->s->c, g->n_x / g->s->c->width)};
 }
 
 static void reserve(backward *g) {

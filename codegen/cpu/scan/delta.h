@@ -1,0 +1,35 @@
+/* What the emitters of delta share, on top of linscan.h. Shapes and meaning: ir/recurrence.h.
+ *
+ * With R corrections a token, rows i = (t, r) and j = (s, r') of a chunk and P[t,s] the product of
+ * the decays of the tokens between s and t, neither with it, p_t that of the chunk's tokens before
+ * t, the corrections of a chunk are the solution of
+ *   (I - A) W = V + (b o p) S      A[i,j] = b_i . (P[t,s] o k_j) for s < t, else 0
+ * Rows of one token read the same state and not each other. A row lies in scratch memory at
+ * t * step + r: `step` is R, or more where a form wants whole groups; the rows from R on are zero.
+ */
+#ifndef VTB_CODEGEN_CPU_DELTA_H
+#define VTB_CODEGEN_CPU_DELTA_H
+
+#include "codegen/cpu/scan/linscan_direct.h"
+
+/* An instruction taken apart: its scan has the sizes, path, decay, k, v, d and S_0 of a linscan. */
+typedef struct vtb__delta {
+  vtb__scan scan;
+  int64_t rows, step; /* R; from token to token in scratch memory */
+  int b, w;           /* tensors, as scan.of.at numbers them */
+} vtb__delta;
+
+/* Rows of tokens t0 ... t0 + n of tensor i, in path order, to scratch memory with row length ld;
+ * and the reverse. */
+void vtb__delta_pack(const vtb__delta *d, const vtb__cols *cols, int tensor, LLVMValueRef t0,
+                     LLVMValueRef n, LLVMValueRef out, int64_t ld);
+void vtb__delta_unpack(const vtb__delta *d, const vtb__cols *cols, int tensor, LLVMValueRef t0,
+                       LLVMValueRef n, LLVMValueRef rows, int64_t ld);
+/* Address of row r of the token at storage position pos. */
+LLVMValueRef vtb__delta_row(const vtb__delta *d, int tensor, LLVMValueRef pos, LLVMValueRef r);
+
+void vtb__delta_steps(vtb__delta *d, const vtb_inst *inst); /* token by token, any class */
+/* Class key as products; corrections a token: at most as many as a vector has lanes. */
+void vtb__delta_vector(vtb__delta *d, const vtb_inst *inst);
+
+#endif
