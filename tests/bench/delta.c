@@ -75,8 +75,9 @@ static kernel make(const shape *s, bool delta, bool by_key, int64_t chunk) {
           s->keys);
   sprintf(value, "f32[1, %" PRId64 ", %" PRId64 "%s, %" PRId64 "]", s->tokens, s->heads, rows,
           s->values);
-  sprintf(decay, by_key ? "f32[1, %" PRId64 ", %" PRId64 ", %" PRId64 "]" : "f32[1, %" PRId64 ", %" PRId64 "]",
-          s->tokens, s->heads, s->keys);
+  int n = sprintf(decay, "f32[1, %" PRId64 ", %" PRId64, s->tokens, s->heads);
+  if (by_key) n += sprintf(decay + n, ", %" PRId64, s->keys);
+  sprintf(decay + n, "]");
   sprintf(form, chunk ? "chunkwise\", chunk = %" PRId64 : "recurrent\"", chunk);
   if (delta)
     sprintf(text,
