@@ -1,11 +1,11 @@
-/* Small single-threaded products and triangular solves on packed tiles, for kernels that hold their operands in scratch
- * memory.
+/* Small single-threaded products and triangular solves on packed tiles, for kernels that hold their
+ * operands in scratch memory.
  *
  * B and C are row-major with rows padded to whole vectors of c->width floats; A is read by
  * broadcasts, so both of its strides are free: a_row = 1 reads a transposed matrix. Sums run over k
  * in order.
- * The product, the solve and the transposition are functions of the program, shared by all kernels; sizes are
- * run-time values.
+ * The product, the solve and the transposition are functions of the program, shared by all kernels;
+ * sizes are run-time values.
  */
 #ifndef VTB_CODEGEN_CPU_SMALLGEMM_H
 #define VTB_CODEGEN_CPU_SMALLGEMM_H
