@@ -108,6 +108,7 @@ bool vtb__shape_pad(vtb__shape *s);
 bool vtb__shape_concat(vtb__shape *s);
 bool vtb__shape_permute(vtb__shape *s);
 bool vtb__shape_shift(vtb__shape *s);
+bool vtb__shape_prefix_sum(vtb__shape *s);
 bool vtb__shape_einsum(vtb__shape *s);
 bool vtb__shape_im2col(vtb__shape *s);
 bool vtb__shape_col2im(vtb__shape *s);

@@ -78,6 +78,7 @@ vtb_status vtb__interp_pad(vtb__eval *e);
 vtb_status vtb__interp_concat(vtb__eval *e);
 vtb_status vtb__interp_permute(vtb__eval *e);
 vtb_status vtb__interp_shift(vtb__eval *e);
+vtb_status vtb__interp_prefix_sum(vtb__eval *e);
 vtb_status vtb__interp_einsum(vtb__eval *e);
 vtb_status vtb__interp_im2col(vtb__eval *e);
 vtb_status vtb__interp_col2im(vtb__eval *e);

@@ -1,6 +1,7 @@
 /* Shape rules of reductions and of ops that move elements. */
 #include "ir/internal.h"
 
+#include <float.h>
 #include <inttypes.h>
 
 static const char *op_name(const vtb__shape *s) { return vtb_op_get(s->inst->op)->name; }
@@ -217,6 +218,18 @@ bool vtb__shape_shift(vtb__shape *s) {
       return vtb__shape_fail(s, VTB_DIAG_IR_ATTR,
                              "shift with both an entering step and a fill value");
   }
+  vtb__shape_push(s, *x);
+  return true;
+}
+
+bool vtb__shape_prefix_sum(vtb__shape *s) {
+  const vtb_type *x = vtb__shape_operand(s, 0);
+  int axis = sized_axis(s, x);
+  if (axis < 0 || !vtb__shape_f32(s) || !vtb__shape_path(s, x->dim[axis].size)) return false;
+  const vtb_attr *wrap = vtb_attr_find(s->inst, "wrap");
+  if (wrap && !(wrap->f > 0 && wrap->f <= DBL_MAX))
+    return vtb__shape_fail(s, VTB_DIAG_IR_ATTR, "prefix_sum: wrap is %g, not a positive number",
+                           wrap->f);
   vtb__shape_push(s, *x);
   return true;
 }

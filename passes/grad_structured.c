@@ -184,3 +184,18 @@ RULE(maxplus) {
   for (int i = 0; i < inst->n_operands; i++)
     vtb__contribute(g, inst->operands[i], grad->results[i]);
 }
+
+/* What is constant in pieces, the wrapping, has derivative 1. */
+RULE(prefix_sum) {
+  vtb_value *d = dr(g, inst);
+  vtb_attr attrs[4] = {VTB_A_INT("axis", (int)vtb_attr_int(inst, "axis", 0)),
+                       VTB_A_INT("reverse", !vtb_attr_int(inst, "reverse", 0))};
+  int n = 2;
+  static const char *const copied[] = {"path", "exclusive"};
+  for (int i = 0; i < 2; i++) {
+    const vtb_attr *a = vtb_attr_find(inst, copied[i]);
+    if (a) attrs[n++] = *a;
+  }
+  vtb__contribute(g, inst->operands[0],
+                  vtb_build(&g->b, VTB_OP_prefix_sum, &d, 1, attrs, n)->results[0]);
+}

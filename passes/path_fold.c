@@ -164,6 +164,8 @@ static int result_axis(const vtb_inst *inst, int i, int axis) {
   case VTB_OP_pad:
   case VTB_OP_concat:
     return vtb_attr_int(inst, "axis", 0) == axis ? MIXED : axis;
+  case VTB_OP_prefix_sum:
+    return vtb_attr_int(inst, "axis", 0) != axis ? axis : MIXED;
   case VTB_OP_shift:
     return i == 0 && vtb_attr_int(inst, "axis", 0) != axis && inst->n_operands == 1 ? axis : MIXED;
   case VTB_OP_einsum:
@@ -199,6 +201,7 @@ static bool path_operands(const vtb_inst *inst, int *first, int *last) {
     *last = 1;
     return true;
   case VTB_OP_shift:
+  case VTB_OP_prefix_sum:
   case VTB_OP_dwconv:
     *last = 0;
     return true;
@@ -225,7 +228,8 @@ static void set_path(walk *w, vtb_inst *inst, const vtb__order *order) {
 }
 
 static bool fold_into_path(walk *w, vtb_inst *inst) {
-  int first, last, axis = inst->op == VTB_OP_shift ? (int)vtb_attr_int(inst, "axis", 0) : 1;
+  bool named = inst->op == VTB_OP_shift || inst->op == VTB_OP_prefix_sum;
+  int first, last, axis = named ? (int)vtb_attr_int(inst, "axis", 0) : 1;
   const vtb__order *order = NULL;
   if (!path_operands(inst, &first, &last)) return false;
   for (int i = first; i <= last && !order; i++) {

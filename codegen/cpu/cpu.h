@@ -187,6 +187,7 @@ void vtb__cpu_attention(vtb_cpu *c, const vtb_inst *inst);
 void vtb__cpu_attention_grad(vtb_cpu *c, const vtb_inst *inst);
 void vtb__cpu_maxplus(vtb_cpu *c, const vtb_inst *inst);
 void vtb__cpu_maxplus_grad(vtb_cpu *c, const vtb_inst *inst);
+void vtb__cpu_prefix_sum(vtb_cpu *c, const vtb_inst *inst);
 void vtb__cpu_verdict(vtb_cpu *c, const vtb_inst *inst);
 void vtb__cpu_update(vtb_cpu *c, const vtb_inst *inst);
 

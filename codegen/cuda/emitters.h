@@ -19,6 +19,7 @@ void vtb__cuda_delta(vtb_cuda *c, const vtb_inst *inst);
 void vtb__cuda_scans(vtb_cuda *c, const vtb_inst *inst); /* a `fused` of kind "scans" */
 void vtb__cuda_maxplus(vtb_cuda *c, const vtb_inst *inst);
 void vtb__cuda_maxplus_grad(vtb_cuda *c, const vtb_inst *inst);
+void vtb__cuda_prefix_sum(vtb_cuda *c, const vtb_inst *inst);
 void vtb__cuda_attention(vtb_cuda *c, const vtb_inst *inst);
 void vtb__cuda_turned_attention(vtb_cuda *c, const vtb_inst *inst); /* vtb_is_turned_attention() */
 void vtb__cuda_attention_grad(vtb_cuda *c, const vtb_inst *inst);

@@ -445,6 +445,7 @@ VTB_FN double vtb_sqrt64(double x) { return __builtin_sqrt(x); }
 VTB_FN double vtb_pow64(double x, double y) { return __builtin_pow(x, y); }
 VTB_FN double vtb_exp64(double x) { return __builtin_exp(x); }
 VTB_FN double vtb_log64(double x) { return __builtin_log(x); }
+VTB_FN double vtb_rint64(double x) { return __builtin_rint(x); }
 VTB_FN float vtb_sin(float x) { return __builtin_sinf(x); }
 VTB_FN float vtb_cos(float x) { return __builtin_cosf(x); }
 VTB_FN float vtb_tanh(float x) { return __builtin_tanhf(x); }

@@ -84,9 +84,37 @@ TEST(patches_and_sweeps) {
   cuda_end(&c, 2e-6, "patches and sweeps");
 }
 
+static void prefix_sum(cuda_cases *c, vtb_type t, int axis, const char *path, int kind,
+                       double wrap) {
+  vtb_value *x = cuda_arg(c, t, 3, 0);
+  vtb_attr attrs[5] = {VTB_A_INT("axis", axis)};
+  int n = 1;
+  if (path) attrs[n++] = VTB_A_STR("path", path);
+  if (kind & 1) attrs[n++] = VTB_A_INT("reverse", 1);
+  if (kind & 2) attrs[n++] = VTB_A_INT("exclusive", 1);
+  if (wrap > 0) attrs[n++] = VTB_A_FLOAT("wrap", wrap);
+  cuda_return(c, vtb_build(&c->b, VTB_OP_prefix_sum, &x, 1, attrs, n));
+  c->n_cases++;
+}
+
+TEST(prefix_sums) {
+  cuda_cases c;
+  cuda_begin(&c);
+  prefix_sum(&c, shape(2, 2, 5, 0, 0), 1, NULL, 0, 0);
+  prefix_sum(&c, shape(3, 2, 77, 3, 0), 1, "rows~@7x11", 1, 0);
+  prefix_sum(&c, shape(4, 1, 12, 2, 5), 1, "snake@3x4", 2, 0);
+  prefix_sum(&c, shape(4, 2, 3, 70, 5), 2, NULL, 3, 0);
+  prefix_sum(&c, shape(3, 2, 3, 9, 0), 2, "cols@3x3", 0, 0);
+  prefix_sum(&c, shape(2, 3, 16390, 0, 0), 0, NULL, 1, 0);       /* not quite a lane a sequence */
+  prefix_sum(&c, shape(3, 2, 3, 16390, 0), 1, "cols@3x1", 2, 0); /* a lane a sequence */
+  prefix_sum(&c, shape(3, 1, 3136, 3, 0), 1, NULL, 0, 6.283185307179586);
+  cuda_end(&c, 2e-7, "prefix sums");
+}
+
 int main(void) {
   emulate_or_skip();
   RUN(depthwise_convolutions);
   RUN(patches_and_sweeps);
+  RUN(prefix_sums);
   return test_done();
 }

@@ -1,5 +1,5 @@
-/* Depthwise convolutions, patches and max-plus scans with their adjoints: machine code against the
- * interpreter. */
+/* Depthwise convolutions, patches, max-plus scans with their adjoints and prefix sums: machine code
+ * against the interpreter. */
 #include "tests/codegen/one_kernel.h"
 
 static vtb_type shape(int rank, int64_t a, int64_t b, int64_t c, int64_t d) {
@@ -115,11 +115,33 @@ TEST(max_plus) {
   max_plus(shape(3, 1, 1, 1, 0), NULL, false, false);
 }
 
+static void prefix_sum(vtb_type t, int axis, const char *path, int kind, double wrap, bool views) {
+  vtb_attr attrs[5] = {VTB_A_INT("axis", axis)};
+  int n = 1;
+  if (path) attrs[n++] = VTB_A_STR("path", path);
+  if (kind & 1) attrs[n++] = VTB_A_INT("reverse", 1);
+  if (kind & 2) attrs[n++] = VTB_A_INT("exclusive", 1);
+  if (wrap > 0) attrs[n++] = VTB_A_FLOAT("wrap", wrap);
+  check(VTB_OP_prefix_sum, &t, 1, attrs, n, views, 2e-7);
+}
+
+TEST(prefix_sums) {
+  prefix_sum(shape(2, 3, 17, 0, 0), 1, NULL, 0, 0, false);
+  prefix_sum(shape(3, 2, 24, 4, 0), 1, "cols~@4x6", 1, 0, false);
+  prefix_sum(shape(3, 1, 16, 37, 0), 1, "hilbert@4x4", 2, 0, true);
+  prefix_sum(shape(4, 2, 5, 3, 5), 2, NULL, 3, 0, true);
+  prefix_sum(shape(4, 2, 5, 3, 6), 3, "rows~@2x3", 0, 0, false);
+  prefix_sum(shape(3, 5, 4, 19, 0), 0, NULL, 1, 0, true);
+  prefix_sum(shape(1, 9, 0, 0, 0), 0, NULL, 3, 0.25, false);
+  prefix_sum(shape(3, 1, 3136, 3, 0), 1, NULL, 0, 6.283185307179586, false);
+}
+
 int main(void) {
   RUN(depthwise_on_grids);
   RUN(depthwise_on_sequences);
   RUN(depthwise_large_kernel);
   RUN(patches);
   RUN(max_plus);
+  RUN(prefix_sums);
   return test_done();
 }

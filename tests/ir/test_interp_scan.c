@@ -291,6 +291,27 @@ TEST(maxplus_by_hand_and_ties) {
   program_free(&p);
 }
 
+TEST(prefix_sum_by_hand) {
+  program p = program_parse(
+      "func @f(%x: f32[2, 3]) -> (f32[2, 3], f32[2, 3], f32[2, 3], f32[2, 3]) {\n"
+      "  %a = prefix_sum %x {axis = 1} : f32[2, 3]\n"
+      "  %b = prefix_sum %x {axis = 1, path = \"[1,2,0]@1x3\", exclusive = 1} : f32[2, 3]\n"
+      "  %c = prefix_sum %x {axis = 0, reverse = 1} : f32[2, 3]\n"
+      "  %d = prefix_sum %x {axis = 1, wrap = 4.0} : f32[2, 3]\n"
+      "  return %a, %b, %c, %d\n}\n");
+  double x[] = {1, 2, 4, -3, 5, 0.5};
+  vtb_tensor args[] = {{p.f->args[0]->type, x}}, r[4];
+  run(&p, args, r);
+  const double want[4][6] = {{1, 3, 7, -3, 2, 2.5},
+                             {6, 0, 2, 5.5, 0, 5},
+                             {-2, 7, 4.5, -3, 5, 0.5},
+                             {1, -1, -1, 1, -2, -1.5}};
+  for (int k = 0; k < 4; k++)
+    for (int i = 0; i < 6; i++) CHECK_NEAR(r[k].data[i], want[k][i], 0);
+  free_tensors(r, 4);
+  program_free(&p);
+}
+
 /* ---- recurrences before lowering ------------------------------------------------------------- */
 
 static const char mlstm[] = "entry func @main(%q: f32[2, 5, 2, 3], %k: f32[2, 5, 2, 3], %v: f32[2, "
@@ -487,6 +508,7 @@ int main(void) {
   RUN(linscan_adjoint_equals_finite_differences);
   RUN(maxplus_and_its_adjoint);
   RUN(maxplus_by_hand_and_ties);
+  RUN(prefix_sum_by_hand);
   RUN(mlstm_equals_its_stabilised_form);
   RUN(a_handed_over_state_equals_the_uncut_run);
   RUN(state_scale_is_the_running_maximum);

@@ -43,6 +43,8 @@ static const char *const samples[] = {
     "f32[B, N=4, h=2, K=3], f32[B, N=4, h=2, V=5], f32[B, N=4, h=2]\n"
     "  %s8 = maxplus %d, %d {path = \"snake@2x2\"} : f32[B, N=4, h=2]\n"
     "  %s9, %s10 = maxplus_grad %d, %d, %s8, %d : f32[B, N=4, h=2], f32[B, N=4, h=2]\n"
+    "  %s99 = prefix_sum %d {axis = 1, path = \"snake@2x2\", reverse = 1, exclusive = 1, wrap = "
+    "6.5} : f32[B, N=4, h=2]\n"
     "  %s11, %s12, %s13 = recurrence @decay(%q, %d) {states = 1, inits = 0, seqs = 2, mode = "
     "\"auto\"} : "
     "f32[B, N=4, h=2, K=3], f32[B, h=2, K=3], f32[B, h=2]\n"
@@ -241,6 +243,9 @@ TEST(wrong_text_is_refused_with_its_code) {
       {2008, "  %y = permute %x {axis = 1, path = \"rowz@2x2\"} : f32[B, 4]\n"},
       {2008, "  %y = maxplus %x, %x {layout = \"1x3\"} : f32[B, 4]\n"},
       {2008, "  %y = maxplus %x, %x {layout = \"2x\"} : f32[B, 4]\n"},
+      {2002, "  %y = prefix_sum %x {axis = 2} : f32[B, 4]\n"},
+      {2011, "  %y = prefix_sum %x {axis = 1, wrap = 0.0} : f32[B, 4]\n"},
+      {2008, "  %y = prefix_sum %x {axis = 1, path = \"rows@3x3\"} : f32[B, 4]\n"},
       {2002, "  %y = permute %x {axis = 0, path = \"rows@2x2\"} : f32[B, 4]\n"},
       {2010, "  %y = call @f(%x) : f32[B, 4]\n"},
       {2011, "  %y = neg %x, %x : f32[B, 4]\n"},

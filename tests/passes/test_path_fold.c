@@ -144,7 +144,7 @@ static void put_path(vtb_strbuf *s, unsigned long long *rng) {
 static void put_step(vtb_strbuf *s, unsigned long long *rng, int id) {
   const char *t = "f32[B, N=12, 2, 3]";
   int a = below(rng, id), b = below(rng, id);
-  switch (below(rng, 11)) {
+  switch (below(rng, 12)) {
   case 0:
   case 1:
   case 2:
@@ -187,6 +187,10 @@ static void put_step(vtb_strbuf *s, unsigned long long *rng, int id) {
                       below(rng, 2) ? 1 : -2, t);
     break;
   case 9:
+    vtb_strbuf_printf(s, "%%t%d = prefix_sum %%t%d {axis = %d, reverse = 1} : %s\n", id, a,
+                      below(rng, 2) ? 1 : 3, t);
+    break;
+  case 10:
     vtb_strbuf_printf(s,
                       "%%h%d = transpose %%t%d {perm = [0, 2, 1, 3]} : f32[B, 2, N=12, 3]\n%%e%d = "
                       "einsum %%h%d, %%m "

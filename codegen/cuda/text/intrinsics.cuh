@@ -181,6 +181,7 @@ VTB_FN double vtb_sqrt64(double x) { return sqrt(x); }
 VTB_FN double vtb_pow64(double x, double y) { return pow(x, y); }
 VTB_FN double vtb_exp64(double x) { return exp(x); }
 VTB_FN double vtb_log64(double x) { return log(x); }
+VTB_FN double vtb_rint64(double x) { return rint(x); }
 VTB_FN float vtb_sin(float x) { return sinf(x); }
 VTB_FN float vtb_cos(float x) { return cosf(x); }
 VTB_FN float vtb_tanh(float x) { return tanhf(x); }
