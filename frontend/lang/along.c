@@ -11,6 +11,7 @@ static vtb__val along_one(vtb__eval *e, const vtb_expr *x, const vtb_path *p, in
                   x->u.along.as.span);
   vtb__val v = vtb__body_value(e, &x->u.along.body);
   e->env = saved;
+  vtb__env_end(e, inner);
   if (v.kind == VTB__NONE)
     return vtb__report(e, VTB_DIAG_NO_VALUE, x->u.along.body.span,
                        "the body of along has no value");
@@ -26,6 +27,20 @@ static bool take_path(vtb__eval *e, vtb__val v, vtb_span span, const vtb_path **
   if (v.kind != VTB__ERROR)
     vtb__report(e, VTB_DIAG_BAD_PATH, span, "along needs a path, not %s", vtb__describe(e, v));
   return false;
+}
+
+/* A bare word where a path stands is most likely meant for one. */
+static bool unknown_path(vtb__eval *e, const vtb_expr *x) {
+  static const char *const paths[] = {"rows", "cols", "snake", "diagonal", "hilbert"};
+  vtb__val known;
+  if (x->kind != VTB_EXPR_NAME || vtb__env_has(e, x->u.name) ||
+      vtb__file_lookup(e->file, x->u.name) || vtb__builtin_name(e, x->u.name, &known))
+    return false;
+  vtb__report(e, VTB_DIAG_BAD_PATH, x->span, "unknown path '%s'", x->u.name);
+  if (!vtb__suggest_help(e, x->u.name, paths, sizeof paths / sizeof *paths) && !e->stopped)
+    vtb_diag_help(e->diags, "paths are rows, cols, snake, diagonal, hilbert, path([...]) and "
+                            "these with ~, .hflip, .vflip");
+  return true;
 }
 
 static vtb__val along_each(vtb__eval *e, const vtb_expr *x) {
@@ -80,6 +95,7 @@ vtb__val vtb__along(vtb__eval *e, const vtb_expr *x) {
                        "along has no place in a step, which sees one token");
   if (x->u.along.each) return along_each(e, x);
   const vtb_path *p;
+  if (unknown_path(e, x->u.along.path)) return VTB__ERR;
   vtb__val v = vtb__expr(e, x->u.along.path);
   if (!take_path(e, v, x->u.along.path->span, &p)) return VTB__ERR;
   return along_one(e, x, p, 0);

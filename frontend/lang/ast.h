@@ -293,6 +293,10 @@ struct vtb_decl {
 const char *
 vtb__decl_kind_text(vtb_decl_kind k); /* "model" "preset" "block" "fn" "recurrence" "const" */
 
+/* What to write where others index a tensor. */
+#define VTB__INSTEAD_OF_INDEX                                                                      \
+  "first(x), last(x) and token(x, i) give one token, split(x, n) parts of the last axis"
+
 /* ---- units ----------------------------------------------------------------------------------- */
 
 typedef struct vtb_use {
@@ -325,6 +329,8 @@ vtb_decl *vtb__file_lookup(const vtb_file *file, const char *name);
 vtb_decl *vtb__unit_lookup(const vtb_unit *u, const char *name);
 /* In any file of the unit, visible or not: for "declared in std.nn; add `use std.nn`". */
 vtb_decl *vtb__unit_lookup_anywhere(const vtb_unit *u, const char *name);
+/* "std.nn" if a file of a search folder's std/ declares `name`, in the unit's arena; NULL. */
+const char *vtb__file_to_use(vtb_unit *u, const char *name);
 /* Every name visible in `file`, for suggestions. *out is malloc'd; the names are not. */
 size_t vtb__file_names(const vtb_file *file, const char ***out);
 

@@ -69,8 +69,11 @@ static vtb__val b_path(vtb__eval *e, vtb__args *a) {
 static vtb__val b_chunkwise(vtb__eval *e, vtb__args *a) {
   int64_t n;
   if (!vtb__take_int(e, a, "chunk", &n)) return VTB__ERR;
-  if (n < 1 || n > (1 << 24))
-    return vtb__report(e, VTB_DIAG_BAD_CHUNK, a->span, "a chunk of %lld tokens", (long long)n);
+  if (n < 1 || n > (1 << 24)) {
+    vtb__report(e, VTB_DIAG_BAD_CHUNK, a->span, "a chunk of %lld tokens", (long long)n);
+    vtb__chunk_help(e);
+    return VTB__ERR;
+  }
   return (vtb__val){.kind = VTB__MODE, .u.mode = {"chunkwise", n}};
 }
 

@@ -22,7 +22,10 @@ static vtb__val b_select(vtb__eval *e, vtb__args *a) {
 bool vtb__reduce_axis(vtb__eval *e, vtb__args *a, vtb__val x, int64_t *axis, bool *tokens) {
   const char *name = NULL;
   *tokens = false;
-  if (!vtb__option_string(e, a, "axis", &name)) return false;
+  if (!vtb__option_string(e, a, "axis", &name)) {
+    vtb__hint_axes(e, x);
+    return false;
+  }
   const vtb_type *t = &x.u.t.v->type;
   *axis = t->rank - 1;
   if (!name) {
@@ -42,6 +45,7 @@ bool vtb__reduce_axis(vtb__eval *e, vtb__args *a, vtb__val x, int64_t *axis, boo
     }
   vtb__report(e, strcmp(name, "tokens") == 0 ? VTB_DIAG_NEEDS_TOKENS : VTB_DIAG_WRONG_RANK, a->span,
               "%s has no axis '%s'", vtb__describe(e, x), name);
+  vtb__hint_axes(e, x);
   return false;
 }
 
@@ -77,6 +81,22 @@ static vtb__val b_reduce(vtb__eval *e, vtb__args *a) {
 
 /* ---- products -------------------------------------------------------------------------------- */
 
+static vtb__val matmul_mismatch(vtb__eval *e, vtb__val x, vtb__val w, vtb_span span) {
+  const vtb_type *tx = &x.u.t.v->type, *tw = &w.u.t.v->type;
+  long long in = tx->dim[tx->rank - 1].size;
+  vtb__report(e, VTB_DIAG_MATMUL_AXIS, span,
+              "the last axis of %s does not fit the weight %s, which is [out, in]",
+              vtb__describe(e, x), vtb__type_string(e, tw));
+  if (e->stopped) return VTB__ERR;
+  if (tw->dim[0].size == in)
+    vtb_diag_help(e->diags,
+                  "it stands as [in, out]: declare it [%lld, %lld], or transpose(w, [1, 0])",
+                  (long long)tw->dim[1].size, in);
+  else
+    vtb_diag_help(e->diags, "a weight [%lld, %lld] would fit", (long long)tw->dim[0].size, in);
+  return VTB__ERR;
+}
+
 static vtb__val b_matmul(vtb__eval *e, vtb__args *a) {
   vtb__val x, w;
   vtb_value *vx = vtb__take_tensor(e, a, "x", &x), *vw = vtb__take_tensor(e, a, "w", &w);
@@ -86,10 +106,7 @@ static vtb__val b_matmul(vtb__eval *e, vtb__args *a) {
     return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span,
                        "matmul takes x (..., in) and w (out, in), not %s and %s",
                        vtb__describe(e, x), vtb__describe(e, w));
-  if (vx->type.dim[r - 1].size != vw->type.dim[1].size)
-    return vtb__report(e, VTB_DIAG_MATMUL_AXIS, a->span,
-                       "the last axis of %s does not fit the weight %s", vtb__describe(e, x),
-                       vtb__type_string(e, &vw->type));
+  if (vx->type.dim[r - 1].size != vw->type.dim[1].size) return matmul_mismatch(e, x, w, a->span);
   char spec[2 * VTB_MAX_RANK + 16], in[VTB_MAX_RANK + 1];
   vtb__axis_letters(&vx->type, r, "", in);
   char to = vtb__axis_letter("embedding", in);

@@ -61,8 +61,13 @@ static vtb__val mismatch(vtb__eval *e, vtb__val v, const vtb_type_expr *t, vtb_s
                          const char *what) {
   int code = v.kind == VTB__TENSOR && !vtb__is_tensor_type(t) ? VTB_DIAG_NOT_COMPILE_TIME
                                                               : VTB_DIAG_TYPE_MISMATCH;
-  return vtb__report(e, code, span, "%s is %s, and %s is needed", what, vtb__describe(e, v),
-                     type_text(e, t));
+  const char *type = type_text(e, t);
+  const char *article = t->kind == VTB_TYPE_LIST     ? "a list "
+                        : t->kind == VTB_TYPE_CHOICE ? ""
+                        : strchr("aeiou", type[0])   ? "an "
+                                                     : "a ";
+  return vtb__report(e, code, span, "%s is %s, and %s%s is needed", what, vtb__describe(e, v),
+                     strcmp(type, "tokens") == 0 ? "" : article, type);
 }
 
 /* The const that a config's string names, such as "row_tl". */

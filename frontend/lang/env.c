@@ -60,3 +60,25 @@ bool vtb__env_has(vtb__eval *e, const char *name) {
     if (vtb__env_find_here(env, name)) return true;
   return false;
 }
+
+void vtb__env_end(vtb__eval *e, vtb__env *inner) {
+  inner->ended_next = e->env->ended;
+  e->env->ended = inner;
+}
+
+void vtb__env_unbind(vtb__eval *e, const char *name, const vtb__binding *was) {
+  for (vtb__binding **at = &e->env->first; *at; at = &(*at)->next) {
+    vtb__binding *b = *at;
+    if (strcmp(b->name, name) != 0) continue;
+    vtb__env *gone = VTB_NEW(&e->arena, vtb__env);
+    gone->first = VTB_NEW(&e->arena, vtb__binding);
+    *gone->first = *b;
+    gone->first->next = NULL;
+    vtb__env_end(e, gone);
+    if (was)
+      b->value = was->value, b->fixed = was->fixed, b->span = was->span;
+    else
+      *at = b->next;
+    return;
+  }
+}

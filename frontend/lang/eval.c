@@ -4,21 +4,6 @@
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-static void suggest_name(vtb__eval *e, const char *name) {
-  VTB_VEC(const char *) names = {0};
-  for (vtb__env *env = e->env; env; env = env->up)
-    for (vtb__binding *b = env->first; b; b = b->next) vtb_vec_push(&names, b->name);
-  const char **more = NULL;
-  size_t n = vtb__file_names(e->file, &more);
-  for (size_t i = 0; i < n; i++) vtb_vec_push(&names, more[i]);
-  vtb_free(more);
-  n = vtb__builtin_names(&more);
-  for (size_t i = 0; i < n; i++) vtb_vec_push(&names, more[i]);
-  vtb_free(more);
-  vtb__suggest_help(e, name, names.at, names.n);
-  vtb_vec_free(&names);
-}
-
 vtb__val vtb__const_value(vtb__eval *e, const vtb_decl *d) {
   char key[40];
   snprintf(key, sizeof key, "%p", (const void *)d);
@@ -48,15 +33,7 @@ static vtb__val unknown_name(vtb__eval *e, const char *name, vtb_span span) {
     if (strcmp(step->states[i], name) == 0)
       return vtb__report(e, VTB_DIAG_STATE_NOT_DECLARED, span,
                          "state '%s' is used before it is declared", name);
-  vtb__report(e, VTB_DIAG_UNKNOWN_NAME, span, "unknown name '%s'", name);
-  const vtb_decl *hidden = e->stopped ? NULL : vtb__unit_lookup_anywhere(e->unit, name);
-  if (hidden) {
-    vtb_diag_note(e->diags, hidden->name.span,
-                  "declared here, in a file that this one does not use");
-    return VTB__ERR;
-  }
-  suggest_name(e, name);
-  return VTB__ERR;
+  return vtb__unknown(e, "name", name, span);
 }
 
 static vtb__val eval_name(vtb__eval *e, const char *name, vtb_span span) {
@@ -157,9 +134,12 @@ static vtb__val eval_list(vtb__eval *e, const vtb_expr *x) {
 static vtb__val eval_index(vtb__eval *e, const vtb_expr *x) {
   vtb__val base = vtb__expr(e, x->u.index.base), index = vtb__expr(e, x->u.index.index);
   if (base.kind == VTB__ERROR || index.kind == VTB__ERROR) return VTB__ERR;
-  if (base.kind != VTB__LIST && base.kind != VTB__TUPLE)
-    return vtb__report(e, VTB_DIAG_BAD_OPERANDS, x->u.index.base->span,
-                       "only lists are indexed, not %s", vtb__describe(e, base));
+  if (base.kind != VTB__LIST && base.kind != VTB__TUPLE) {
+    vtb__report(e, VTB_DIAG_BAD_OPERANDS, x->u.index.base->span, "only lists are indexed, not %s",
+                vtb__describe(e, base));
+    if (base.kind == VTB__TENSOR && !e->stopped) vtb_diag_help(e->diags, VTB__INSTEAD_OF_INDEX);
+    return VTB__ERR;
+  }
   if (index.kind != VTB__INT)
     return vtb__report(
         e, index.kind == VTB__TENSOR ? VTB_DIAG_NOT_COMPILE_TIME : VTB_DIAG_TYPE_MISMATCH,
@@ -413,4 +393,5 @@ const vtb__evaluator vtb__evaluation = {.expr = eval_expr,
                                         .expr_as = eval_expr_as,
                                         .text = eval_text,
                                         .body_value = vtb__run_body_value,
-                                        .constant = vtb__const_value};
+                                        .constant = vtb__const_value,
+                                        .unknown = vtb__unknown_name};

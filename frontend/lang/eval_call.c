@@ -31,6 +31,20 @@ static void note_declared(vtb__eval *e, const vtb_decl *d) {
                   d->name.text);
 }
 
+static void list_parameters(vtb__eval *e, const vtb_decl *d) {
+  vtb_strbuf s = {0};
+  for (size_t i = 0; i < d->params.n; i++)
+    vtb_strbuf_printf(&s, "%s%s", i ? ", " : "", d->params.at[i]->name.text);
+  if (d->kind == VTB_DECL_RECURRENCE) {
+    vtb_strbuf_puts(&s, "; every recurrence also takes mode, chunk, states");
+    for (size_t i = 0; i < d->body.n; i++)
+      for (size_t k = 0; d->body.at[i]->kind == VTB_STMT_STATE && k < d->body.at[i]->u.state.n; k++)
+        vtb_strbuf_printf(&s, ", %s0", d->body.at[i]->u.state.at[k]->name.text);
+  }
+  if (!e->stopped) vtb_diag_help(e->diags, "it takes %s", s.n ? s.at : "no arguments");
+  vtb_strbuf_free(&s);
+}
+
 static void unknown_argument(vtb__eval *e, const vtb_decl *d, const char *name, vtb_span span) {
   VTB_VEC(const char *) names = {0};
   for (size_t i = 0; i < d->params.n; i++) {
@@ -40,7 +54,7 @@ static void unknown_argument(vtb__eval *e, const vtb_decl *d, const char *name, 
   }
   vtb__report(e, VTB_DIAG_UNKNOWN_ARGUMENT, span, "%s '%s' has no parameter '%s'",
               vtb__decl_kind_text(d->kind), d->name.text, name);
-  vtb__suggest_help(e, name, names.at, names.n);
+  if (!vtb__suggest_help(e, name, names.at, names.n)) list_parameters(e, d);
   note_declared(e, d);
   vtb_vec_free(&names);
 }
@@ -109,6 +123,18 @@ static vtb__val actual_value(vtb__eval *e, const vtb_decl *d, const vtb_param *p
   return v;
 }
 
+/* A value of the wrong kind in its place: what follows it by place is wrong too, mostly. */
+static bool wrong_kind(const vtb__eval *e, const vtb__actual *a, int errors) {
+  if (!a || a->name || !a->expr || e->diags->n_errors == errors) return false;
+  for (size_t i = e->diags->list.n; i-- > 0;) {
+    const vtb_diag *d = &e->diags->list.at[i];
+    if (d->severity != VTB_SEV_ERROR) continue;
+    return (d->code == VTB_DIAG_TYPE_MISMATCH || d->code == VTB_DIAG_NOT_COMPILE_TIME) &&
+           d->span.source == a->expr->span.source && d->span.begin == a->expr->span.begin;
+  }
+  return false;
+}
+
 bool vtb__bind_params(vtb__eval *e, const vtb_decl *d, const vtb__actual *args, size_t n,
                       vtb__env *caller_env, const vtb_file *caller_file, vtb_span span) {
   const vtb__actual **given = VTB_NEW_ARRAY(&e->arena, const vtb__actual *, d->params.n);
@@ -118,10 +144,15 @@ bool vtb__bind_params(vtb__eval *e, const vtb_decl *d, const vtb__actual *args, 
   bool ok = true;
   for (size_t i = 0; i < d->params.n; i++) {
     const vtb_param *p = d->params.at[i];
+    int errors = e->diags->n_errors;
     vtb__val v = actual_value(e, d, p, given[i], env, caller_env, caller_file, span);
     e->env = env;
     e->file = file;
     ok &= v.kind != VTB__ERROR;
+    if (!ok && wrong_kind(e, given[i], errors)) {
+      note_declared(e, d);
+      return false;
+    }
     vtb__env_bind(e, p->name.text, v, vtb__is_tensor_type(p->type) ? NULL : "a parameter",
                   p->name.span);
   }
@@ -140,6 +171,7 @@ vtb__val vtb__run_body(vtb__eval *e, const vtb_decl *d, vtb__env *env, vtb_span 
   vtb__env *saved_env = e->env;
   const vtb_file *file = e->file;
   const vtb_decl *decl = e->decl;
+  env->caller = e->env;
   e->env = env;
   e->file = d->file;
   e->decl = d;
@@ -312,22 +344,7 @@ static vtb__val not_callable(vtb__eval *e, vtb_name callee) {
     note_declared(e, d);
     return VTB__ERR;
   }
-  vtb__report(e, VTB_DIAG_UNKNOWN_NAME, callee.span, "unknown function '%s'", callee.text);
-  d = vtb__unit_lookup_anywhere(e->unit, callee.text);
-  if (d && !e->stopped) {
-    vtb_diag_note(e->diags, d->name.span, "declared here, in a file that this one does not use");
-    return VTB__ERR;
-  }
-  const char **names, **more;
-  size_t n = vtb__file_names(e->file, &names), m = vtb__builtin_names(&more);
-  VTB_VEC(const char *) all = {0};
-  for (size_t i = 0; i < n; i++) vtb_vec_push(&all, names[i]);
-  for (size_t i = 0; i < m; i++) vtb_vec_push(&all, more[i]);
-  vtb__suggest_help(e, callee.text, all.at, all.n);
-  vtb_vec_free(&all);
-  vtb_free(names);
-  vtb_free(more);
-  return VTB__ERR;
+  return vtb__unknown(e, "function", callee.text, callee.span);
 }
 
 static vtb__val call_decl(vtb__eval *e, const vtb_decl *d, const vtb_expr *x) {

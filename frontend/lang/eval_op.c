@@ -62,6 +62,7 @@ static bool broadcasts(vtb__eval *e, vtb__val a, vtb__val b, vtb_value *x, vtb_v
   if (vtb_type_broadcast(&x->type, &y->type, &t)) return true;
   vtb__report(e, VTB_DIAG_SHAPE_MISMATCH, span, "%s does not fit %s", vtb__describe(e, a),
               vtb__describe(e, b));
+  vtb__hint_shapes(e, &x->type, &y->type);
   return false;
 }
 

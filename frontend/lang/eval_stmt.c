@@ -263,6 +263,8 @@ static vtb__val repeat(vtb__eval *e, const vtb_stmt *s) {
   vtb__val last = VTB__NIL;
   if (!repeat_count(e, s->u.repeat.count, &n)) return last;
   vtb_name as = s->u.repeat.as;
+  const vtb__binding *outer = as.text ? vtb__env_find_here(e->env, as.text) : NULL;
+  vtb__binding was = outer ? *outer : (vtb__binding){0};
   for (int64_t i = 0; i < n && !e->returning && !e->stopped; i++) {
     int before = e->diags->n_errors;
     if (as.text) vtb__env_bind(e, as.text, vtb__int(i), "the index of a repeat", as.span);
@@ -272,6 +274,7 @@ static vtb__val repeat(vtb__eval *e, const vtb_stmt *s) {
       last = vtb__body(e, &s->u.repeat.body);
     if (e->diags->n_errors > before) break; /* the next round would say the same */
   }
+  if (as.text && n > 0) vtb__env_unbind(e, as.text, outer ? &was : NULL);
   return last;
 }
 

@@ -423,6 +423,39 @@ static bool declares(const vtb_file *f, const char *name) {
   return d && d->file == f;
 }
 
+/* Whether the file at `path` declares it. */
+static bool file_declares(const char *path, const char *name) {
+  if (!text_mentions(path, name)) return false;
+  vtb_diags quiet = {0};
+  vtb_unit *u = vtb_unit_load(path, NULL, &quiet);
+  bool found = u && declares(u->files.at[0], name);
+  vtb_unit_free(u);
+  vtb_diags_free(&quiet);
+  return found;
+}
+
+const char *vtb__file_to_use(vtb_unit *u, const char *name) {
+  const vtb_search *search = vtb_search_default();
+  const char *found = NULL;
+  for (size_t i = 0; i < search->n_dirs && !found; i++) {
+    path_vec files = {0};
+    const char *folder = vtb_arena_printf(&u->arena, "%s/std", search->dirs[i]);
+    list_files(folder, 0, &files);
+    for (size_t k = 0; k < files.n; k++) {
+      if (!found && file_declares(files.at[k], name)) {
+        char *dotted = vtb_arena_strdup(&u->arena, files.at[k] + strlen(search->dirs[i]) + 1);
+        dotted[strlen(dotted) - 4] = '\0';
+        for (char *c = dotted; *c; c++)
+          if (*c == '/') *c = '.';
+        found = dotted;
+      }
+      vtb_free(files.at[k]);
+    }
+    vtb_vec_free(&files);
+  }
+  return found;
+}
+
 static void suggest_entry(const char *name, const path_vec *files, const vtb_search *search,
                           vtb_diags *diags) {
   VTB_VEC(vtb_unit *) units = {0};

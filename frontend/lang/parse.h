@@ -61,6 +61,7 @@ typedef struct vtb_parse {
   vtb_token head;              /* first of its statement */
   int n_assigns;               /* = seen in this statement, as deep in brackets as its head */
   uint32_t last_error;         /* begin of the token of the last error, plus one */
+  uint32_t said_slice;         /* end of an index that was reported as a whole; 0 */
   bool give_up;                /* end of file from here on, no more messages */
 
   bool record; /* keep every token in `tokens`, for the formatter */

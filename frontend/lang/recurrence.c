@@ -66,6 +66,17 @@ static vtb__val step_error(vtb__eval *e, const vtb__rcall *c, size_t i, const ch
   return VTB__ERR;
 }
 
+static const char *first_with_axis(const vtb__rcall *c, int axis) {
+  const vtb_decl *d = c->decl;
+  for (int seq = 1; seq >= 0; seq--) /* in the order they are measured in */
+    for (size_t i = 0; i < d->params.n; i++) {
+      const vtb_expr_list *dims = &d->params.at[i]->type->dims;
+      for (size_t k = 0; c->is_step[i] && c->is_seq[i] == (seq == 1) && k < dims->n; k++)
+        if (vtb__axis_index(c, dims->at[k]->u.name) == axis) return d->params.at[i]->name.text;
+    }
+  return "another";
+}
+
 /* The last axes of argument i are the step's axes. */
 static bool measure_step(vtb__eval *e, vtb__rcall *c, size_t i) {
   const vtb_type_expr *t = c->decl->params.at[i]->type;
@@ -75,8 +86,9 @@ static bool measure_step(vtb__eval *e, vtb__rcall *c, size_t i) {
     int axis = vtb__axis_index(c, t->dims.at[k]->u.name);
     if (c->sizes[axis] && c->sizes[axis] != size) {
       step_error(e, c, i,
-                 vtb_arena_printf(&e->arena, "axis %s is %lld here and %lld elsewhere",
-                                  c->axes[axis], (long long)size, (long long)c->sizes[axis]));
+                 vtb_arena_printf(&e->arena, "axis %s is %lld here and %lld in '%s'", c->axes[axis],
+                                  (long long)size, (long long)c->sizes[axis],
+                                  first_with_axis(c, axis)));
       return false;
     }
     if (size == VTB_DYN) {
@@ -88,15 +100,51 @@ static bool measure_step(vtb__eval *e, vtb__rcall *c, size_t i) {
   return true;
 }
 
+static const char *count_heads(vtb__eval *e, int n, const vtb_dim *heads) {
+  if (n == 0) return "no head axis";
+  if (n > 1) return vtb_arena_printf(&e->arena, "%d head axes", n);
+  return vtb_arena_printf(&e->arena, "a head axis of %lld", (long long)heads[0].size);
+}
+
+/* Argument i has another number of head axes than those before it, or too few axes at all. */
+static void head_axes_differ(vtb__eval *e, const vtb__rcall *c, size_t i, int heads) {
+  const vtb_type *v = &c->values[i].u.t.v->type;
+  const char *name = c->decl->params.at[i]->name.text;
+  int dims = (int)c->decl->params.at[i]->type->dims.n, wanted = c->n_heads < 0 ? 0 : c->n_heads;
+  if (heads < 0) {
+    step_error(
+        e, c, i,
+        vtb_arena_printf(&e->arena, "batch, tokens and the step's axes are %d axes", dims + 2));
+  } else {
+    size_t first = 0;
+    while (!c->is_step[first] || !c->is_seq[first]) first++;
+    step_error(e, c, i,
+               vtb_arena_printf(&e->arena, "it has %s, and '%s' before it has %s",
+                                count_heads(e, heads, v->dim + 2),
+                                c->decl->params.at[first]->name.text,
+                                count_heads(e, c->n_heads, c->heads)));
+  }
+  if (e->stopped) return;
+  int64_t last = v->dim[v->rank - 1].size;
+  if (wanted == heads + 1 && heads >= 0 && last % c->heads[c->n_heads - 1].size == 0)
+    vtb_diag_help(e->diags,
+                  "group(x, %lld) of '%s' has these heads; for one head in all, "
+                  "group(x, 1) of the arguments before it",
+                  (long long)c->heads[c->n_heads - 1].size, name);
+  else if (heads == wanted + 1)
+    vtb_diag_help(e->diags,
+                  "give the arguments before it a head axis too: group(x, %lld), or "
+                  "ungroup(x) of '%s'",
+                  (long long)v->dim[2].size, name);
+  else if (dims > 0)
+    vtb_diag_help(e->diags, "group(x, heads) makes the head axis, group(x, 1) one of one head");
+}
+
 static bool measure_seq(vtb__eval *e, vtb__rcall *c, size_t i) {
   const vtb_type *v = &c->values[i].u.t.v->type;
   int heads = v->rank - 2 - (int)c->decl->params.at[i]->type->dims.n;
   if (heads < 0 || (c->n_heads >= 0 && heads != c->n_heads)) {
-    step_error(e, c, i,
-               heads < 0 ? "it has too few axes"
-                         : vtb_arena_printf(&e->arena,
-                                            "it has %d head axes and the arguments before it %d",
-                                            heads, c->n_heads));
+    head_axes_differ(e, c, i, heads);
     return false;
   }
   if (c->n_heads < 0) {
@@ -253,6 +301,8 @@ bool vtb__rcall_mode(vtb__eval *e, vtb__rcall *c, vtb__val mode, vtb_span span) 
     vtb__report(e, VTB_DIAG_BAD_MODE, span,
                 "a mode is auto, parallel, recurrent or chunkwise(n), not %s",
                 vtb__describe(e, mode));
+    static const char *const modes[] = {"auto", "parallel", "recurrent", "chunkwise"};
+    if (mode.kind == VTB__STRING) vtb__suggest_help(e, mode.u.str.s, modes, 4);
     return false;
   }
   c->mode = mode.u.mode.name;
@@ -286,7 +336,12 @@ static bool take_common(vtb__eval *e, vtb__rcall *c, const vtb__actual *a, bool 
     *ok &= vtb__rcall_mode(e, c, v, a->span);
     return true;
   }
-  if (is_word(a->name, "chunk", NULL) && v.kind == VTB__INT && v.u.i >= 0) {
+  if (is_word(a->name, "chunk", NULL) && v.kind == VTB__INT) {
+    if (v.u.i < 0) { /* 0: the compiler's choice */
+      vtb__report(e, VTB_DIAG_BAD_CHUNK, a->span, "a chunk of %lld tokens", (long long)v.u.i);
+      vtb__chunk_help(e);
+      *ok = false;
+    }
     c->chunk = v.u.i;
     return true;
   }

@@ -180,10 +180,10 @@ vtb__val vtb__report(vtb__eval *e, int code, vtb_span span, const char *fmt, ...
   return VTB__ERR;
 }
 
-void vtb__suggest_help(vtb__eval *e, const char *name, const char *const *names, size_t n) {
-  if (e->stopped) return;
-  const char *near = vtb_suggest(name, names, n);
+bool vtb__suggest_help(vtb__eval *e, const char *name, const char *const *names, size_t n) {
+  const char *near = e->stopped ? NULL : vtb_suggest(name, names, n);
   if (near) vtb_diag_help(e->diags, "did you mean '%s'?", near);
+  return near != NULL;
 }
 
 bool vtb__tick(vtb__eval *e, vtb_span span) {

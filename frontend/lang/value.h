@@ -132,7 +132,10 @@ typedef struct vtb__binding {
 typedef struct vtb__env {
   struct vtb__env *up;
   vtb__binding *first;
-  const vtb_path *along; /* of the body, NULL otherwise */
+  const vtb_path *along;   /* of the body, NULL otherwise */
+  struct vtb__env *caller; /* of the call this is the body of: for messages only */
+  struct vtb__env *ended;  /* bodies inside this one that are over: for messages only */
+  struct vtb__env *ended_next;
 } vtb__env;
 
 /* ---- the evaluator --------------------------------------------------------------------------- */
@@ -213,6 +216,7 @@ typedef struct vtb__evaluator {
   const char *(*text)(vtb__eval *e, const vtb_expr *x);
   vtb__val (*body_value)(vtb__eval *e, const vtb_stmt_list *body);
   vtb__val (*constant)(vtb__eval *e, const vtb_decl *d);
+  vtb__val (*unknown)(vtb__eval *e, const char *what, const char *name, vtb_span span);
 } vtb__evaluator;
 
 struct vtb__eval {
@@ -230,6 +234,7 @@ struct vtb__eval {
   const char *suffix;    /* of `along each`, NULL outside */
   const char *suffix_at; /* the prefix whose next name gets the suffix */
   const char *tap_prefix;
+  const char *missing_use; /* what the last message said should be used; NULL */
   bool suffix_read, inexact, returning, stopped;
   vtb__val result;    /* of `return` */
   vtb__env *step_env; /* of the recurrence that was built last */
@@ -243,8 +248,8 @@ struct vtb__eval {
 
 /* Reports and gives VTB__ERR. */
 vtb__val vtb__report(vtb__eval *e, int code, vtb_span span, const char *fmt, ...) VTB_PRINTF(4, 5);
-/* "did you mean" for `name`, if one of the candidates is near. */
-void vtb__suggest_help(vtb__eval *e, const char *name, const char *const *names, size_t n);
+/* "did you mean" for `name`, if one of the candidates is near; false if none is. */
+bool vtb__suggest_help(vtb__eval *e, const char *name, const char *const *names, size_t n);
 /* Text of a value's kind or a tensor's type, in the arena: "an int", "tokens f32[B, N=196,
  * C=192]". */
 const char *vtb__describe(vtb__eval *e, vtb__val v);
@@ -256,6 +261,10 @@ bool vtb__tick(vtb__eval *e, vtb_span span);
 vtb__binding *vtb__env_find_here(vtb__env *env, const char *name);
 vtb__binding *vtb__env_bind(vtb__eval *e, const char *name, vtb__val v, const char *fixed,
                             vtb_span span);
+/* A body inside the current one is over; its variables are remembered for messages. */
+void vtb__env_end(vtb__eval *e, vtb__env *inner);
+/* Removes a variable, or gives it back what it was bound to before: `was`. */
+void vtb__env_unbind(vtb__eval *e, const char *name, const vtb__binding *was);
 /* The value of a variable as seen from the innermost body; false if there is none. */
 bool vtb__env_get(vtb__eval *e, const char *name, vtb_span span, vtb__val *out);
 bool vtb__env_has(vtb__eval *e, const char *name);
@@ -380,6 +389,21 @@ const vtb__layout *vtb__layout_new(vtb__eval *e, vtb__layout l);
  * nothing of them: no grid, no extra tokens, or a part of the sequence. */
 const char *vtb__layout_attr(vtb__eval *e, const vtb__layout *l, int64_t n);
 const vtb__layout *vtb__layout_merge(vtb__eval *e, vtb__val a, vtb__val b, vtb_span span);
+
+/* unknown.c: reports a name that nothing has; `what`: "name" or "function". */
+vtb__val vtb__unknown_name(vtb__eval *e, const char *what, const char *name, vtb_span span);
+static inline vtb__val vtb__unknown(vtb__eval *e, const char *what, const char *name,
+                                    vtb_span span) {
+  return e->evaluator->unknown(e, what, name, span);
+}
+
+/* hint.c: messages that say what would have worked. */
+const char *vtb__axes_text(vtb__eval *e, vtb__val v); /* "\"tokens\", \"C\""; NULL: no names */
+void vtb__hint_axes(vtb__eval *e, vtb__val v);
+/* After a message that a and b do not broadcast. */
+void vtb__hint_shapes(vtb__eval *e, const vtb_type *a, const vtb_type *b);
+
+void vtb__chunk_help(vtb__eval *e); /* after a chunk below 1 */
 
 /* builtin.c */
 typedef struct

@@ -285,9 +285,11 @@ int vtb_edit_distance(const char *a, const char *b, int limit) {
 }
 
 const char *vtb_suggest(const char *name, const char *const *candidates, size_t n) {
-  int limit = strlen(name) <= 3 ? 1 : strlen(name) <= 8 ? 2 : 3;
+  size_t length = strlen(name);
+  int limit = length < 2 ? 0 : length <= 4 ? 1 : length <= 8 ? 2 : 3;
   const char *best = NULL;
   for (size_t i = 0; i < n; i++) {
+    if (!candidates[i][0] || !candidates[i][1]) continue;
     int d = vtb_edit_distance(name, candidates[i], limit);
     if (d <= limit && d > 0) {
       best = candidates[i];

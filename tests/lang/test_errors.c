@@ -2,14 +2,14 @@
  *
  *   // expect: VTB1101 3:9 unknown name      code, line:column ('-' for no place), part of the
  *                                            sentence; any number
- *   // note: 5:3 the other one               a note (or '-' and a help) that must stand below
+ *   // note: 5:3 the other one               a note (or '-' and a help) that stands below
  *   // entry: tiny                           what to instantiate; default: the file's model
  *   // set: dim=wide                         as -D
  *   // config: dim=12                        as a field of a config
  *
- * A note's place in another file is nn.vtb:7. Exactly the expected errors and warnings must come,
- * in any order; with an error there is no
- * module. Files in subfolders are only used by others. */
+ * A note's place in another file is that file's name. Exactly the expected errors and warnings must
+ * come, in any order; with an error there is no module. Files in subfolders are only used by
+ * others. */
 #include "frontend/lang/lang.h"
 #include "tests/test.h"
 
@@ -53,7 +53,7 @@ static void read_header(const char *text, broken *b) {
   }
 }
 
-/* "3:9" in the broken file, "nn.vtb:7" in another, "-" nowhere. */
+/* "3:9" in the broken file, "nn.vtb" in another, "-" nowhere. */
 static const char *place_of(const vtb_diag *d, const char *path, char *buf, size_t n) {
   snprintf(buf, n, "-");
   if (!d->span.source) return buf;
@@ -63,7 +63,7 @@ static const char *place_of(const vtb_diag *d, const char *path, char *buf, size
   if (own)
     snprintf(buf, n, "%d:%d", at.line, at.col);
   else
-    snprintf(buf, n, "%s:%d", file + 1, at.line);
+    snprintf(buf, n, "%s", file + 1);
   return buf;
 }
 

@@ -1,0 +1,106 @@
+/* What messages suggest for axes that are not there and shapes that do not fit. A shape is
+ * suggested only if it has been tried. */
+#include "frontend/lang/value.h"
+
+/* ---- axes ------------------------------------------------------------------------------------ */
+
+const char *vtb__axes_text(vtb__eval *e, vtb__val v) {
+  const vtb_type *t = &v.u.t.v->type;
+  vtb_strbuf s = {0};
+  if (v.u.t.layout->kind == VTB__TOKENS) vtb_strbuf_puts(&s, "\"tokens\"");
+  for (int i = 0; i < t->rank; i++) {
+    bool tokens = i == 1 && v.u.t.layout->kind == VTB__TOKENS;
+    if (t->dim[i].name && !tokens)
+      vtb_strbuf_printf(&s, "%s\"%s\"", s.n ? ", " : "", t->dim[i].name);
+  }
+  const char *text = s.n ? vtb_arena_strndup(&e->arena, s.at, s.n) : NULL;
+  vtb_strbuf_free(&s);
+  return text;
+}
+
+void vtb__hint_axes(vtb__eval *e, vtb__val v) {
+  const char *axes = e->stopped || v.kind != VTB__TENSOR ? NULL : vtb__axes_text(e, v);
+  if (axes) vtb_diag_help(e->diags, "its axes are %s; without 'axis' the last one is meant", axes);
+}
+
+/* ---- shapes ---------------------------------------------------------------------------------- */
+
+static const char *shown(vtb__eval *e, const vtb_type *t) {
+  vtb_strbuf s = {0};
+  vtb_type_print(t, &s);
+  const char *text = vtb_arena_strndup(&e->arena, s.at ? s.at : "", s.n);
+  vtb_strbuf_free(&s);
+  return text;
+}
+
+static bool fits(const vtb_type *a, const vtb_type *b) {
+  vtb_type joint;
+  return vtb_type_broadcast(a, b, &joint);
+}
+
+/* v with its last axis divided into n groups. */
+static bool grouped(const vtb_type *v, int64_t n, vtb_type *out) {
+  if (v->rank < 2 || v->rank == VTB_MAX_RANK || n < 1) return false;
+  vtb_dim last = v->dim[v->rank - 1];
+  if (last.size == VTB_DYN || last.size % n != 0) return false;
+  *out = *v;
+  out->dim[v->rank - 1] = (vtb_dim){n, "heads"};
+  out->dim[out->rank++] = (vtb_dim){last.size / n, last.name};
+  return true;
+}
+
+/* What makes the operand `side` of type v fit `other`; false if nothing that is known does. */
+static bool hint_operand(vtb__eval *e, const char *side, const vtb_type *v, const vtb_type *other) {
+  vtb_type t;
+  for (int i = 0; i < 2 && other->rank == v->rank + 1 && v->rank > 2; i++) {
+    int64_t n = i ? 1 : other->dim[other->rank - 2].size;
+    if (!grouped(v, n, &t) || !fits(&t, other)) continue;
+    vtb_diag_help(e->diags, "group(x, %lld) of %s is %s, which fits", (long long)n, side,
+                  shown(e, &t));
+    return true;
+  }
+  if (v->rank == 2) {
+    t = *v;
+    t.dim[0] = v->dim[1], t.dim[1] = v->dim[0];
+    if (v->dim[0].size != v->dim[1].size && fits(&t, other)) {
+      vtb_diag_help(e->diags, "transpose(x, [1, 0]) of %s is %s, which fits", side, shown(e, &t));
+      return true;
+    }
+  }
+  t = *v;
+  if (v->rank == 1 && t.rank < VTB_MAX_RANK) {
+    t.dim[t.rank++] = (vtb_dim){1, NULL};
+    if (v->dim[0].size != VTB_DYN && v->dim[0].size > 1 && fits(&t, other)) {
+      vtb_diag_help(e->diags, "axes meet from the last one: as [%lld, 1] %s would fit",
+                    (long long)v->dim[0].size, side);
+      return true;
+    }
+  }
+  return false;
+}
+
+void vtb__hint_shapes(vtb__eval *e, const vtb_type *a, const vtb_type *b) {
+  if (e->stopped) return;
+  if (hint_operand(e, "the right operand", b, a) || hint_operand(e, "the left operand", a, b))
+    return;
+  for (int i = 1; i <= a->rank && i <= b->rank; i++) {
+    vtb_dim x = a->dim[a->rank - i], y = b->dim[b->rank - i];
+    if (x.size == y.size || x.size == 1 || y.size == 1 || x.size == VTB_DYN || y.size == VTB_DYN)
+      continue;
+    const char *name = x.name ? x.name : y.name;
+    vtb_diag_help(e->diags,
+                  "axes meet from the last one: %s%s is %lld on the left and %lld on "
+                  "the right",
+                  name     ? "axis "
+                  : i == 1 ? "the last axis"
+                           : "an axis before it",
+                  name ? name : "", (long long)x.size, (long long)y.size);
+    return;
+  }
+}
+
+void vtb__chunk_help(vtb__eval *e) {
+  if (!e->stopped)
+    vtb_diag_help(e->diags, "a chunk has at least one token: chunkwise(64), or chunkwise alone to "
+                            "leave it to the compiler");
+}

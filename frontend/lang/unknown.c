@@ -1,0 +1,114 @@
+/* Names that nothing has: what is said besides. A file is suggested only if it declares the
+ * name. */
+#include "frontend/lang/value.h"
+
+/* What other frameworks call it, and how the same is said here. */
+static const struct {
+  const char *word, *help;
+} habits[] = {
+    {"self", "blocks have no self: they see their parameters, and make params where they use them"},
+    {"torch", "functions are called by their names alone: gelu(x); `use std.nn` has layers"},
+    {"nn", "functions are called by their names alone: linear(\"fc\", x, 64), with `use std.nn`"},
+    {"F", "functions are called by their names alone: gelu(x); `use std.nn` has layers"},
+    {"np", "functions are called by their names alone: exp(x)"},
+    {"jnp", "functions are called by their names alone: exp(x)"},
+    {"math", "functions are called by their names alone: sqrt(2.0); pi is a word"},
+    {"True", "write 'true'"},
+    {"False", "write 'false'"},
+    {"reshape", "group(x, n) divides the last axis into n groups, ungroup(x) joins them; transpose "
+                "moves axes, flatten joins them"},
+    {"view", "group(x, n) divides the last axis into n groups, ungroup(x) joins them"},
+    {"permute", "write transpose(x, [0, 2, 1]), with every axis once"},
+    {"cat", "concat(a, b) joins the last axis, sequence(a, b) the tokens"},
+    {"stack", "concat(a, b) joins the last axis, sequence(a, b) the tokens"},
+    {"chunk", "split(x, 3) gives the parts of the last axis: q, k, v = split(x, 3)"},
+    {"print", "tap \"name\" = x keeps a value to look at"},
+    {"norm", "layernorm(\"norm\", x) of std.nn"},
+};
+
+/* A value that was bound in a body that has ended, or in the body of a caller. */
+static const vtb__binding *ended(const vtb__env *env, const char *name) {
+  for (; env; env = env->up)
+    for (vtb__env *inner = env->ended; inner; inner = inner->ended_next) {
+      const vtb__binding *b = vtb__env_find_here(inner, name);
+      if (b) return b;
+    }
+  return NULL;
+}
+
+static const vtb__binding *of_caller(const vtb__env *env, const char *name) {
+  while (env && env->up) env = env->up;
+  for (env = env ? env->caller : NULL; env; env = env->up ? env->up : env->caller) {
+    const vtb__binding *b = vtb__env_find_here((vtb__env *)env, name);
+    if (b) return b;
+  }
+  return NULL;
+}
+
+static bool hint_ended(vtb__eval *e, const char *name) {
+  const vtb__binding *b = ended(e->env, name);
+  if (!b) return false;
+  if (b->fixed) {
+    vtb_diag_note(e->diags, b->span, "'%s' is %s, and is gone after it", name, b->fixed);
+    return true;
+  }
+  vtb_diag_note(e->diags, b->span, "assigned here, inside along, whose variables stay inside");
+  vtb_diag_help(e->diags,
+                "the value of an along is that of its last line: '%s = along(...) { ... }'", name);
+  return true;
+}
+
+static bool hint_caller(vtb__eval *e, const char *name) {
+  const vtb__binding *b = of_caller(e->env, name);
+  if (!b || !e->decl) return false;
+  vtb_diag_note(e->diags, b->span, "this '%s' belongs to the caller", name);
+  vtb_diag_help(e->diags,
+                "%s '%s' sees its own parameters only: declare '%s: %s' there and pass it, "
+                "%s(..., %s = %s)",
+                vtb__decl_kind_text(e->decl->kind), e->decl->name.text, name,
+                vtb__kind_text(b->value.kind), e->decl->name.text, name, name);
+  return true;
+}
+
+static bool hint_habit(vtb__eval *e, const char *name) {
+  for (size_t i = 0; i < sizeof habits / sizeof *habits; i++)
+    if (strcmp(habits[i].word, name) == 0) {
+      vtb_diag_help(e->diags, "%s", habits[i].help);
+      return true;
+    }
+  return false;
+}
+
+static void hint_near(vtb__eval *e, const char *name) {
+  VTB_VEC(const char *) names = {0};
+  for (vtb__env *env = e->env; env; env = env->up)
+    for (vtb__binding *b = env->first; b; b = b->next) vtb_vec_push(&names, b->name);
+  const char **more = NULL;
+  size_t n = vtb__file_names(e->file, &more);
+  for (size_t i = 0; i < n; i++) vtb_vec_push(&names, more[i]);
+  vtb_free(more);
+  n = vtb__builtin_names(&more);
+  for (size_t i = 0; i < n; i++) vtb_vec_push(&names, more[i]);
+  vtb_free(more);
+  vtb__suggest_help(e, name, names.at, names.n);
+  vtb_vec_free(&names);
+}
+
+vtb__val vtb__unknown_name(vtb__eval *e, const char *what, const char *name, vtb_span span) {
+  const vtb_decl *hidden = vtb__unit_lookup_anywhere(e->unit, name);
+  const char *use = hidden ? NULL : vtb__file_to_use(e->unit, name);
+  if (use && e->missing_use && strcmp(e->missing_use, use) == 0)
+    return VTB__ERR; /* one line mends all of these */
+  vtb__report(e, VTB_DIAG_UNKNOWN_NAME, span, "unknown %s '%s'", what, name);
+  if (e->stopped) return VTB__ERR;
+  if (hidden) {
+    vtb_diag_note(e->diags, hidden->name.span,
+                  "declared here, in a file that this one does not use");
+  } else if (use) {
+    e->missing_use = use;
+    vtb_diag_help(e->diags, "it is declared in std: add `use %s` at the top of the file", use);
+  } else if (!hint_ended(e, name) && !hint_caller(e, name) && !hint_habit(e, name)) {
+    hint_near(e, name);
+  }
+  return VTB__ERR;
+}
