@@ -8,12 +8,12 @@
  *
  * Walking forward, each value is known as "what the instruction now computes, visited in order o
  * along axis a". A permutation only changes what is known. An op over operands known in one order
- * computes on the values as stored and passes the order on; linscan, maxplus, shift, recurrence and
- * dwconv take it as their path (composed with one they have). Operands of other orders are permuted
- * to fit. Ops that mix tokens in another way get real permutations in front: attention scores,
- * slices of several tokens, concatenation of tokens. Calls with permuted arguments call a copy of
- * the callee in which the permutation goes on sinking. Needs no other pass; runs on recurrences as
- * well as on linscan.
+ * computes on the values as stored and passes the order on; linscan, delta, maxplus, shift,
+ * recurrence and dwconv take it as their path (composed with one they have). Operands of other
+ * orders are permuted to fit. Ops that mix tokens in another way get real permutations in front:
+ * attention scores, slices of several tokens, concatenation of tokens. Calls with permuted
+ * arguments call a copy of the callee in which the permutation goes on sinking. Needs no other
+ * pass; runs on recurrences as well as on linscan.
  */
 #include "passes/path_order.h"
 
@@ -194,6 +194,7 @@ static bool path_operands(const vtb_inst *inst, int *first, int *last) {
     *first = (int)vtb_attr_int(inst, "inits", 0);
     *last = *first + (int)vtb_attr_int(inst, "seqs", 0) - 1;
     return true;
+  case VTB_OP_delta:
   case VTB_OP_linscan:
     *last = vtb_streq(vtb_attr_str(inst, "class", ""), "constant") ? 2 : 3;
     return true;

@@ -39,7 +39,8 @@ typedef struct choice {
 static bool is_recurrent(const vtb_module *m) {
   for (const vtb_func *f = m->first; f; f = f->next)
     for (const vtb_inst *i = f->first; i; i = i->next)
-      if (i->op == VTB_OP_linscan || i->op == VTB_OP_linscan_grad || i->op == VTB_OP_fold)
+      if (i->op == VTB_OP_linscan || i->op == VTB_OP_linscan_grad || i->op == VTB_OP_delta ||
+          i->op == VTB_OP_fold)
         return true;
   return false;
 }

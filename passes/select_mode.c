@@ -19,7 +19,9 @@
  * nothing, a decay a head is parallel below T = L + 4 K V / (K + V), 192 tokens at K = V = 64; on
  * CUDA below 256 in fp32 and more in fewer bits or small batches. The adjoint does three times the
  * operations and moves twice the states: its boundary is taken to be the same. A full decay has no
- * matrix form and runs step by step. A linscan whose final states have no use is told so: last=0.
+ * matrix form and runs step by step. A delta pays a row, R of them a token, with prices of its own:
+ * pairs are of rows, and solving for a chunk costs as much as reading it. A linscan whose final
+ * states have no use is told so: last=0.
  */
 #include "passes/passes_internal.h"
 
@@ -35,13 +37,18 @@ typedef struct choice {
 } choice;
 
 typedef struct sizes {
-  double b, t, h, k, v;
+  double b, t, h, r, k, v;
 } sizes;
 
 static sizes sizes_of(const vtb_inst *inst) {
+  if (inst->op == VTB_OP_delta) {
+    vtb_delta d = vtb_delta_of(inst);
+    return (sizes){(double)d.n_batch, (double)d.n_tokens, (double)d.n_heads,
+                   (double)d.rank,    (double)d.K,        (double)d.V};
+  }
   const vtb_dim *q = inst->operands[0]->type.dim, *v = inst->operands[2]->type.dim;
-  return (sizes){(double)q[0].size, (double)q[1].size, (double)q[2].size, (double)q[3].size,
-                 (double)v[3].size};
+  return (sizes){(double)q[0].size, (double)q[1].size, (double)q[2].size, 1,
+                 (double)q[3].size, (double)v[3].size};
 }
 
 static double products(const vtb_scan_costs *c, const sizes *s, double n) {
@@ -51,24 +58,27 @@ static double products(const vtb_scan_costs *c, const sizes *s, double n) {
 static double chunkwise(const vtb_costs *costs, const vtb_scan_costs *c, double byte,
                         const sizes *s) {
   double l = (double)c->chunk, state = s->k * s->v;
-  return products(c, s, l) + c->state * state + byte * (4 * (s->k + s->v) + 8 * state / l) +
-         costs->launch / (s->b * s->h * s->t);
+  return products(c, s, l * s->r) + c->state * state +
+         byte * (4 * (s->k + s->v) + 8 * state / (l * s->r)) +
+         costs->launch / (s->b * s->h * s->t * s->r);
 }
 
 static const vtb_scan_costs *costs_of(const vtb_costs *c, const vtb_inst *inst,
                                       vtb_decay_form form) {
+  if (inst->op == VTB_OP_delta) return form == VTB_FORM_VECTOR ? &c->delta_vector : &c->delta;
   if (form != VTB_FORM_VECTOR) return &c->matrix;
   return inst->op == VTB_OP_linscan_grad ? &c->vector_grad : &c->vector;
 }
 
 static choice automatic(const vtb_pass_context *context, const vtb_inst *inst) {
   const vtb_target *target = context->target ? context->target : vtb_target_find("cpu");
-  vtb_decay_form form = vtb_scan_of(inst).decay->form;
+  bool delta = inst->op == VTB_OP_delta;
+  vtb_decay_form form = delta ? vtb_delta_of(inst).decay->form : vtb_scan_of(inst).decay->form;
   if (form > VTB_FORM_VECTOR) return (choice){"recurrent", 0};
   const vtb_scan_costs *c = costs_of(&target->costs, inst, form);
   sizes s = sizes_of(inst);
   double chunks = chunkwise(&target->costs, c, target->costs.byte[context->precision], &s);
-  double parallel = c->chunks ? INFINITY : products(c, &s, s.t);
+  double parallel = c->chunks ? INFINITY : products(c, &s, s.t * s.r);
   double steps = c->step > 0 ? c->step * s.k * s.v : INFINITY;
   if (steps < chunks && steps <= parallel) return (choice){"recurrent", 0};
   return parallel < chunks ? (choice){"parallel", 0} : (choice){"chunkwise", c->chunk};
@@ -113,7 +123,8 @@ vtb_status vtb__pass_select_mode(vtb_pass_context *c, vtb_error *err) {
                     c->mode);
   for (vtb_func *f = c->module->first; f; f = f->next) {
     for (vtb_inst *inst = f->first; inst; inst = inst->next)
-      if (inst->op == VTB_OP_linscan || inst->op == VTB_OP_linscan_grad) decide(c, inst);
+      if (inst->op == VTB_OP_linscan || inst->op == VTB_OP_linscan_grad || inst->op == VTB_OP_delta)
+        decide(c, inst);
     drop_last_states(f);
   }
   return VTB_OK;

@@ -217,6 +217,7 @@ static void note_call(storage *s, const vtb_inst *i) {
 static void note_inst(storage *s, const vtb_inst *i) {
   switch (i->op) {
   case VTB_OP_constant:
+  case VTB_OP_delta:
     note_all(s, i, BARRED, BARRED);
     return;
   case VTB_OP_call:

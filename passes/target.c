@@ -29,8 +29,10 @@ enum { FP32 = 1u << VTB_PRECISION_FP32, EVERY_PRECISION = (1u << VTB_N_PRECISION
 #define SCANS                                                                                      \
   .matrix = {.pair = 1, .state = 2, .chunk = 64},                                                  \
   .vector = {.own = 50, .pair = 1.4, .state = 2.9, .step = 5.5, .chunk = 32},                      \
-  .vector_grad = {                                                                                 \
-      .own = 50, .pair = 1.4, .state = 2.9, .step = 12.38, .chunk = 64, .chunks = true}
+  .vector_grad =                                                                                   \
+      {.own = 50, .pair = 1.4, .state = 2.9, .step = 12.38, .chunk = 64, .chunks = true},          \
+  .delta = {.own = 20, .pair = 1, .state = 2, .step = 5.5, .chunk = 64},                           \
+  .delta_vector = {.own = 50, .pair = 1.4, .state = 2.9, .step = 5.5, .chunk = 32}
 
 /* Rows and states of a task stay in the caches, and a task more is a few hundred nanoseconds. */
 #define CPU_COSTS                                                                                  \

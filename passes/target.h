@@ -39,6 +39,7 @@ typedef struct vtb_costs {
   double launch;                      /* another kernel */
   vtb_scan_costs matrix;              /* one decay a head: products of matrices */
   vtb_scan_costs vector, vector_grad; /* a decay a key or value */
+  vtb_scan_costs delta, delta_vector; /* corrections (op delta), a row: likewise */
 } vtb_costs;
 
 /* What a target asks of places. */

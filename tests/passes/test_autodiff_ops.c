@@ -37,6 +37,13 @@ typedef struct sample {
 #define SCAN_NORM(d, attrs) SCAN_OF(d, " {normalizer = 1, " attrs, YS ZN, 4)
 #define SCAN_NORM_INIT(d, attrs) \
   SCAN_OF(d S0 N0, ", %s, %n {init = 1, normalizer = 1, " attrs, YS ZN, 4)
+#define DELTA_OF(r, d, more, operand, attrs) \
+  {.op = "delta", .args = "%k: f32[B, 5, 2, " r ", 3], %v: f32[B, 5, 2, " r ", 4], " \
+                          "%b: f32[B, 5, 2, " r ", 3], %d: " d more, \
+   .call = "delta %k, %v, %b, %d" operand attrs "}", .types = "f32[B, 5, 2, " r ", 4]", \
+   .lo = -0.7, .hi = 0.7}
+#define DELTA(r, d, attrs) DELTA_OF(r, d, "", " {", attrs)
+#define DELTA_INIT(r, d, attrs) DELTA_OF(r, d, S0, ", %s {init = 1, ", attrs)
 
 #define ATTENTION(arg, operand, attrs) \
   {.op = "attention", .args = "%q: f32[B, 3, 4, 3], %k: f32[B, 5, 2, 3], %v: f32[B, 5, 2, 2]" arg, \
@@ -144,6 +151,18 @@ static const sample samples[] = {
     SCAN_NORM_INIT("f32[2]", "class = \"constant\""),
     SCAN_NORM_INIT("f32[B, 5, 2]", "class = \"scalar\", mode = \"chunkwise\", chunk = 2"),
     SCAN_NORM_INIT("f32[B, 5, 2, 3]", "class = \"key\", path = \"rows~@1x5\""),
+    DELTA("1", "f32[2]", "class = \"constant\""),
+    DELTA("1", "f32[B, 5, 2]", "class = \"scalar\", path = \"rows~@1x5\""),
+    DELTA("1", "f32[B, 5, 2, 3]", "class = \"key\", mode = \"chunkwise\", chunk = 2"),
+    DELTA("2", "f32[2]", "class = \"constant\", mode = \"parallel\""),
+    DELTA("2", "f32[B, 5, 2]", "class = \"scalar\", mode = \"chunkwise\", chunk = 3"),
+    DELTA("3", "f32[B, 5, 2, 3]", "class = \"key\", path = \"[3,1,4,0,2]@1x5\""),
+    DELTA_INIT("1", "f32[2]", "class = \"constant\", path = \"rows~@1x5\""),
+    DELTA_INIT("1", "f32[B, 5, 2]", "class = \"scalar\", mode = \"chunkwise\", chunk = 2"),
+    DELTA_INIT("1", "f32[B, 5, 2, 3]", "class = \"key\", mode = \"parallel\""),
+    DELTA_INIT("2", "f32[2]", "class = \"constant\", path = \"[3,1,4,0,2]@1x5\""),
+    DELTA_INIT("3", "f32[B, 5, 2]", "class = \"scalar\""),
+    DELTA_INIT("2", "f32[B, 5, 2, 3]", "class = \"key\", path = \"rows~@1x5\""),
     {.op = "maxplus", .args = "%g: f32[B, 6, 2], %i: f32[B, 6, 2]", .types = "f32[B, 6, 2]",
      .call = "maxplus %g, %i {path = \"cols~@2x3\"}"},
     {.op = "maxplus", .args = "%g: f32[B, 6, 2], %i: f32[B, 6, 2], %m: f32[B, 2]",
