@@ -120,7 +120,9 @@ typedef struct vtb_arg_info {
   const char *official;
   /* canonical initialiser, "trunc_normal(0.02)", "zeros" ... (runtime/train/init.h); params only */
   const char *init;
-  int decay; /* 1 if weight decay applies */
+  int decay;   /* 1 if weight decay applies */
+  bool frozen; /* a buffer that would be a param, but is not trained */
+  int uses;    /* declarations that mean it: more than one if it is shared; 0: not known */
   vtb_span span;
 } vtb_arg_info;
 

@@ -160,6 +160,7 @@ static bool read_role(parser *p, vtb_arg_info *info) {
   }
   if (take_word(p, "init") && !read_string(p, &info->init)) return false;
   info->decay = take_word(p, "decay");
+  info->frozen = take_word(p, "frozen");
   return true;
 }
 

@@ -153,6 +153,7 @@ static void put_arg(vtb_strbuf *out, const vtb_func *f, int i) {
     put_string(out, info->init);
   }
   if (info->decay) vtb_strbuf_puts(out, " decay");
+  if (info->frozen) vtb_strbuf_puts(out, " frozen");
 }
 
 #define ARGS_ON_A_LINE 4

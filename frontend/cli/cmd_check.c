@@ -6,11 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+static bool is_param(const vtb_arg_info *info) {
+  return info->role == VTB_ROLE_PARAM || info->frozen;
+}
+
 static int64_t call_params(const vtb_func *f, const vtb_inst *call) {
   int64_t n = 0;
   for (int o = 0; o < call->n_operands; o++) {
     const vtb_value *v = call->operands[o];
-    if (!v->def && f->arg_info[v->index].role == VTB_ROLE_PARAM) n += vtb_type_count(&v->type);
+    if (!v->def && is_param(&f->arg_info[v->index])) n += vtb_type_count(&v->type);
   }
   return n;
 }
@@ -99,6 +103,14 @@ static void print_io(const vtb_func *f) {
   vtb_strbuf_free(&text);
 }
 
+static int64_t count_params(const vtb_func *f, bool frozen_only) {
+  int64_t n = 0;
+  for (int a = 0; a < f->n_args; a++)
+    if (frozen_only ? f->arg_info[a].frozen : is_param(&f->arg_info[a]))
+      n += vtb_type_count(&f->args[a]->type);
+  return n;
+}
+
 /* modes: the entry with the form of every recurrence chosen. */
 static void print_json(const vtb_compilation *c, const vtb_func *modes, int64_t params,
                        int64_t peak) {
@@ -113,7 +125,7 @@ static void print_json(const vtb_compilation *c, const vtb_func *modes, int64_t 
   cJSON_AddNumberToObject(out, "workspace_bytes", (double)peak);
   cJSON *list = cJSON_AddArrayToObject(out, "params");
   for (int a = 0; a < f->n_args; a++) {
-    if (f->arg_info[a].role != VTB_ROLE_PARAM) continue;
+    if (!is_param(&f->arg_info[a])) continue;
     cJSON *p = cJSON_CreateObject(), *shape = cJSON_CreateArray();
     for (int d = 0; d < f->args[a]->type.rank; d++)
       cJSON_AddItemToArray(shape, cJSON_CreateNumber((double)f->args[a]->type.dim[d].size));
@@ -121,6 +133,8 @@ static void print_json(const vtb_compilation *c, const vtb_func *modes, int64_t 
     cJSON_AddItemToObject(p, "shape", shape);
     cJSON_AddStringToObject(p, "init", f->arg_info[a].init ? f->arg_info[a].init : "zeros");
     cJSON_AddBoolToObject(p, "decay", f->arg_info[a].decay);
+    cJSON_AddBoolToObject(p, "frozen", f->arg_info[a].frozen);
+    cJSON_AddNumberToObject(p, "uses", f->arg_info[a].uses);
     cJSON_AddItemToArray(list, p);
   }
   cli_print_json(out);
@@ -128,11 +142,13 @@ static void print_json(const vtb_compilation *c, const vtb_func *modes, int64_t 
 
 static void print_params(const vtb_func *f) {
   for (int a = 0; a < f->n_args; a++) {
-    if (f->arg_info[a].role != VTB_ROLE_PARAM) continue;
+    if (!is_param(&f->arg_info[a])) continue;
     vtb_strbuf type = {0};
     vtb_type_print(&f->args[a]->type, &type);
-    printf("  %-64s %-32s %s\n", f->arg_info[a].official, type.at,
-           f->arg_info[a].init ? f->arg_info[a].init : "");
+    printf("  %-64s %-32s %s%s", f->arg_info[a].official, type.at,
+           f->arg_info[a].init ? f->arg_info[a].init : "", f->arg_info[a].frozen ? " frozen" : "");
+    if (f->arg_info[a].uses > 1) printf(" shared by %d", f->arg_info[a].uses);
+    putchar('\n');
     vtb_strbuf_free(&type);
   }
 }
@@ -143,8 +159,11 @@ static void print_text(const vtb_compilation *c, const vtb_func *modes, int64_t 
   vtb_published_macs macs = vtb_func_published_macs(modes);
   printf("%s\n", c->func);
   print_io(c->module->entry);
-  printf("  parameters   %s (%.1f MiB in f32)\n", cli_grouped(params, number, sizeof number),
+  int64_t frozen = count_params(c->module->entry, true);
+  printf("  parameters   %s (%.1f MiB in f32)", cli_grouped(params, number, sizeof number),
          (double)params * 4 / 1048576);
+  if (frozen) printf(", %s of them frozen", cli_grouped(frozen, number, sizeof number));
+  putchar('\n');
   printf("  FLOPs        %.3f G an image as executed; %.2f GMACs in the papers' count "
          "(\"FLOPs\" there)",
          vtb_func_cost(modes, 1).flops * 1e-9, (macs.layers + macs.mixers) * 1e-9);
@@ -153,13 +172,6 @@ static void print_text(const vtb_compilation *c, const vtb_func *modes, int64_t 
   printf("  workspace    %.1f MiB for batch %lld\n", (double)peak / 1048576, (long long)batch);
   puts("  structure");
   print_structure(modes);
-}
-
-static int64_t count_params(const vtb_func *f) {
-  int64_t n = 0;
-  for (int a = 0; a < f->n_args; a++)
-    if (f->arg_info[a].role == VTB_ROLE_PARAM) n += vtb_type_count(&f->args[a]->type);
-  return n;
 }
 
 /* Bytes of the workspace on the options' target. */
@@ -190,7 +202,7 @@ static vtb_status check(const char *what, const cli_model_options *m, bool list_
   if (status == VTB_OK) status = plan_memory(&c, batch, &peak);
   cli_report(m, status);
   if (status == VTB_OK) {
-    int64_t params = count_params(c.module->entry);
+    int64_t params = count_params(c.module->entry, false);
     if (m->json)
       print_json(&c, modes.module->entry, params, peak);
     else

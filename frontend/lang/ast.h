@@ -141,7 +141,7 @@ struct vtb_expr {
       vtb_expr_list dims;
       vtb_span dims_span; /* brackets included */
       vtb_expr *init;     /* NAME (an initialiser, or a value of type init) or CALL */
-      bool no_decay, buffer;
+      bool no_decay, buffer, frozen;
     } param;
     struct {
       bool each;        /* along each */
@@ -167,12 +167,19 @@ typedef enum vtb_stmt_kind {
   VTB_STMT_TAP,       /* u.named */
   VTB_STMT_REPEAT,    /* u.repeat */
   VTB_STMT_IF,        /* u.cond */
-  VTB_STMT_SCOPE,     /* u.scope */
+  VTB_STMT_SCOPE,     /* scope, share, freeze: u.scope */
   VTB_STMT_RETURN,    /* u.values, at least one */
   VTB_STMT_YIELD,     /* u.values, at least one; recurrences */
   VTB_STMT_STATE,     /* u.state; recurrences */
   VTB_STMT_ASSERT     /* u.check */
 } vtb_stmt_kind;
+
+/* What holds for the params in braces. */
+typedef enum vtb_scope_kind {
+  VTB_SCOPE_NAMED,  /* scope "a": names begin with "a." */
+  VTB_SCOPE_SHARED, /* share "a": the same, and each evaluation means the same params */
+  VTB_SCOPE_FROZEN  /* freeze, freeze if c: not trained */
+} vtb_scope_kind;
 
 /* How a type is written; meaning comes from elaboration. */
 typedef enum vtb_type_kind {
@@ -242,7 +249,8 @@ struct vtb_stmt {
       vtb_stmt_list no; /* `else if` is a list of one VTB_STMT_IF */
     } cond;
     struct {
-      vtb_expr *name;
+      vtb_scope_kind kind;
+      vtb_expr *name; /* of freeze: its condition. NULL if absent */
       vtb_stmt_list body;
     } scope;
     vtb_expr_list values;

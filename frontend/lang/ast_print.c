@@ -103,6 +103,7 @@ static void print_param(printer *p, const vtb_expr *e) {
   print_expr(p, e->u.param.init);
   if (e->u.param.no_decay) text(p, " no_decay");
   if (e->u.param.buffer) text(p, " buffer");
+  if (e->u.param.frozen) text(p, " frozen");
   text(p, ")");
 }
 
@@ -234,6 +235,17 @@ static void print_repeat(printer *p, const vtb_stmt *s) {
   text(p, ")");
 }
 
+static void print_scope(printer *p, const vtb_stmt *s) {
+  static const char *const heads[] = {"(scope", "(share", "(freeze"};
+  text(p, heads[s->u.scope.kind]);
+  if (s->u.scope.name) {
+    text(p, " ");
+    print_expr(p, s->u.scope.name);
+  }
+  print_stmts(p, &s->u.scope.body);
+  text(p, ")");
+}
+
 static void print_if(printer *p, const vtb_stmt *s) {
   text(p, "(if ");
   print_expr(p, s->u.cond.test);
@@ -280,10 +292,7 @@ static void print_stmt(printer *p, const vtb_stmt *s) {
     print_if(p, s);
     break;
   case VTB_STMT_SCOPE:
-    text(p, "(scope ");
-    print_expr(p, s->u.scope.name);
-    print_stmts(p, &s->u.scope.body);
-    text(p, ")");
+    print_scope(p, s);
     break;
   case VTB_STMT_RETURN:
     print_head_list(p, "return", &s->u.values);

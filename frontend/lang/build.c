@@ -181,6 +181,7 @@ vtb_expr *vtb__expr_param(vtb_parse *p, vtb_expr *name, const vtb_type_expr *sha
   e->u.param.init = init;
   e->u.param.no_decay = flags & 1;
   e->u.param.buffer = flags & 2;
+  e->u.param.frozen = flags & 4;
   return e;
 }
 
@@ -295,9 +296,11 @@ vtb_stmt *vtb__stmt_if(vtb_parse *p, vtb_expr *test, vtb_block_text yes, const v
   return s;
 }
 
-vtb_stmt *vtb__stmt_scope(vtb_parse *p, vtb_expr *name, vtb_block_text body, vtb_loc loc) {
+vtb_stmt *vtb__stmt_scope(vtb_parse *p, vtb_scope_kind kind, vtb_expr *name, vtb_block_text body,
+                          vtb_loc loc) {
   vtb_stmt_list list = stmts(p, body);
-  vtb_stmt *s = stmt_at(p, VTB_STMT_SCOPE, max2(name->depth, deepest_stmt(&list)), loc);
+  vtb_stmt *s = stmt_at(p, VTB_STMT_SCOPE, max2(depth_of(name), deepest_stmt(&list)), loc);
+  s->u.scope.kind = kind;
   s->u.scope.name = name;
   s->u.scope.body = list;
   return s;

@@ -199,6 +199,7 @@ static const char *instance_key(vtb__eval *e, const vtb_decl *d, vtb__env *bound
     vtb_strbuf_putc(&s, ';');
     vtb__val_print(vtb__env_find_here(bound, d->params.at[i]->name.text)->value, &s);
   }
+  if (e->frozen) vtb_strbuf_puts(&s, ";frozen"); /* its backward wants less */
   if (e->options->taps) vtb_strbuf_printf(&s, ";taps %s", e->tap_prefix);
   const char *key = vtb_arena_strndup(&e->arena, s.at, s.n);
   vtb_strbuf_free(&s);
@@ -245,6 +246,8 @@ static bool build_instance(vtb__eval *e, const vtb_decl *d, vtb__env *bound, vtb
                            vtb_span span) {
   vtb__frame frame = {0}, *saved = e->frame;
   const char *prefix = e->prefix, *suffix = e->suffix, *suffix_at = e->suffix_at;
+  int share = e->share;
+  bool frozen = e->frozen;
   vtb_func *func = vtb_func_new(e->module, d->name.text, VTB_FUNC_PLAIN, d->name.span);
   frame.b = (vtb_builder){.module = e->module, .func = func, .diags = e->diags};
   frame.func = func;
@@ -262,12 +265,16 @@ static bool build_instance(vtb__eval *e, const vtb_decl *d, vtb__env *bound, vtb
   e->frame = &frame;
   e->prefix = "";
   e->suffix = e->suffix_at = NULL;
+  e->share = 0;
+  e->frozen = false;
   int errors = e->diags->n_errors;
   vtb__val v = vtb__run_body(e, d, inner, span);
   e->frame = saved;
   e->prefix = prefix;
   e->suffix = suffix;
   e->suffix_at = suffix_at;
+  e->share = share;
+  e->frozen = frozen;
   bool ok = v.kind != VTB__ERROR && e->diags->n_errors == errors && !e->stopped &&
             set_results(e, d, &frame, in, v);
   in->n_weights = frame.weights.n;
@@ -292,9 +299,10 @@ static vtb_value **call_operands(vtb__eval *e, const vtb_decl *d, vtb__env *boun
   }
   for (size_t i = 0; i < in->n_weights; i++) {
     const vtb__weight *w = &in->weights[i];
-    const char *name = vtb__official(e, w->name, w->span);
-    vtb_value *arg =
-        vtb__weight_get(e, name, &w->arg->type, w->init, w->decay, w->role, w->span, span);
+    vtb__weight like = *w;
+    like.name = vtb__official(e, w->name, w->span);
+    like.made = span;
+    vtb_value *arg = vtb__weight_get(e, like, &w->arg->type);
     if (!arg) return NULL;
     at[w->arg->index] = arg;
   }

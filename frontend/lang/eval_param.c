@@ -125,18 +125,19 @@ static bool same_place(vtb_span a, vtb_span b) {
   return a.source == b.source && a.begin == b.begin;
 }
 
-static vtb_value *repeated_weight(vtb__eval *e, const vtb__weight *w, const vtb_type *type,
-                                  bool equal, vtb_span from) {
+static vtb_value *repeated_weight(vtb__eval *e, const vtb__weight *w, const vtb__weight *new,
+                                  const vtb_type *type) {
   if (e->stopped) return NULL;
-  if (equal)
-    vtb__report(e, VTB_DIAG_REPEATED_WEIGHT, from, "two params are named '%s'", w->name);
+  if (vtb_type_equal(&w->arg->type, type))
+    vtb__report(e, VTB_DIAG_REPEATED_WEIGHT, new->made, "two params are named '%s'", w->name);
   else
-    vtb__report(e, VTB_DIAG_REPEATED_WEIGHT, from,
+    vtb__report(e, VTB_DIAG_REPEATED_WEIGHT, new->made,
                 "two params are named '%s', with shapes %s and %s", w->name,
                 vtb__type_string(e, &w->arg->type), vtb__type_string(e, type));
-  if (same_place(w->made, vtb_diags_own(e->diags, from))) {
+  if (same_place(w->made, vtb_diags_own(e->diags, new->made))) {
     vtb_diag_help(e->diags, "this line made both; a scope around it tells them apart: "
-                            "repeat n as i scope \"blocks.{i}\" { ... }");
+                            "repeat n as i scope \"blocks.{i}\" { ... }; to use one param many "
+                            "times, share { ... }");
     return NULL;
   }
   vtb_diag_note(e->diags, w->made, "the other one");
@@ -144,31 +145,53 @@ static vtb_value *repeated_weight(vtb__eval *e, const vtb__weight *w, const vtb_
   return NULL;
 }
 
-vtb_value *vtb__weight_get(vtb__eval *e, const char *name, const vtb_type *type, const char *init,
-                           int decay, vtb_role role, vtb_span span, vtb_span from) {
-  vtb__frame *f = e->frame;
-  vtb__weight *w = weight_find(f, name);
-  if (w) {
-    bool equal = vtb_type_equal(&w->arg->type, type);
-    if (equal && e->suffix && same_place(w->span, span))
-      return w->arg; /* directions that share their weights */
-    return repeated_weight(e, w, type, equal, from);
+/* Two declarations that mean one param: directions with the same suffix, or other evaluations of a
+ * `share`. */
+static bool same_weight(const vtb__eval *e, const vtb__weight *old, const vtb__weight *new,
+                        const vtb_type *type) {
+  if (!vtb_type_equal(&old->arg->type, type)) return false;
+  if (e->share && old->share) return old->share != e->share;
+  return e->suffix && same_place(old->span, new->span);
+}
+
+static vtb_value *another_use(vtb__eval *e, vtb__weight *old, const vtb__weight *new) {
+  bool equal = vtb_streq(old->init, vtb_intern(e->module, new->init)) && old->role == new->role &&
+               old->decay == new->decay && old->frozen == new->frozen;
+  if (!equal) {
+    vtb__report(e, VTB_DIAG_REPEATED_WEIGHT, new->made,
+                "param '%s' is shared, and its uses differ in initialiser, decay or freezing",
+                new->name);
+    if (!e->stopped) vtb_diag_note(e->diags, old->made, "another use");
+    return NULL;
   }
-  vtb_value *arg = vtb_func_add_arg(f->func, name, *type);
+  old->share = e->share;
+  e->frame->func->arg_info[old->arg->index].uses++;
+  return old->arg;
+}
+
+vtb_value *vtb__weight_get(vtb__eval *e, vtb__weight like, const vtb_type *type) {
+  vtb__frame *f = e->frame;
+  like.share = e->share;
+  like.frozen |= e->frozen && like.role == VTB_ROLE_PARAM;
+  vtb__weight *w = weight_find(f, like.name);
+  if (w)
+    return same_weight(e, w, &like, type) ? another_use(e, w, &like)
+                                          : repeated_weight(e, w, &like, type);
+  vtb_value *arg = vtb_func_add_arg(f->func, like.name, *type);
   vtb_arg_info *info = &f->func->arg_info[arg->index];
+  vtb_role role = like.frozen ? VTB_ROLE_BUFFER : like.role;
   *info = (vtb_arg_info){.role = f->is_model ? role : VTB_ROLE_PLAIN,
-                         .official = vtb_intern(e->module, name),
-                         .init = vtb_intern(e->module, init),
-                         .decay = decay,
-                         .span = span};
-  vtb__weight new = {.name = vtb_arena_strdup(&e->arena, name),
-                     .arg = arg,
-                     .init = info->init,
-                     .decay = decay,
-                     .role = role,
-                     .span = span,
-                     .made = vtb_diags_own(e->diags, from)};
-  vtb_vec_push(&f->weights, new);
+                         .official = vtb_intern(e->module, like.name),
+                         .init = vtb_intern(e->module, like.init),
+                         .decay = like.decay && !like.frozen,
+                         .frozen = like.frozen,
+                         .uses = like.arg ? like.arg->func->arg_info[like.arg->index].uses : 1,
+                         .span = like.span};
+  like.name = vtb_arena_strdup(&e->arena, like.name);
+  like.arg = arg;
+  like.init = info->init;
+  like.made = vtb_diags_own(e->diags, like.made);
+  vtb_vec_push(&f->weights, like);
   return arg;
 }
 
@@ -218,10 +241,14 @@ vtb__val vtb__eval_param(vtb__eval *e, const vtb_expr *x) {
   bool typed = weight_type(e, x, &type);
   const char *init = initialiser(e, x->u.param.init);
   if (!official || !typed || !init) return VTB__ERR;
-  int decay = !x->u.param.no_decay && !x->u.param.buffer;
-  vtb_role role = x->u.param.buffer ? VTB_ROLE_BUFFER : VTB_ROLE_PARAM;
-  return vtb__tensor(vtb__weight_get(e, official, &type, init, decay, role, x->span, x->span),
-                     NULL);
+  vtb__weight like = {.name = official,
+                      .init = init,
+                      .decay = !x->u.param.no_decay && !x->u.param.buffer,
+                      .role = x->u.param.buffer ? VTB_ROLE_BUFFER : VTB_ROLE_PARAM,
+                      .frozen = x->u.param.frozen && !x->u.param.buffer,
+                      .span = x->span,
+                      .made = x->span};
+  return vtb__tensor(vtb__weight_get(e, like, &type), NULL);
 }
 
 /* ---- taps ------------------------------------------------------------------------------------ */

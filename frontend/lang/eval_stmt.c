@@ -246,6 +246,52 @@ static vtb__val scoped(vtb__eval *e, const vtb_expr *name, const vtb_stmt_list *
   return v;
 }
 
+/* What is known when compiling; false after an error. */
+static bool condition(vtb__eval *e, const vtb_expr *test, bool *holds) {
+  vtb__val v = vtb__expr(e, test);
+  *holds = v.kind == VTB__BOOL && v.u.b;
+  if (v.kind == VTB__BOOL || v.kind == VTB__ERROR) return v.kind == VTB__BOOL;
+  if (v.kind == VTB__TENSOR)
+    vtb__report(e, VTB_DIAG_NOT_COMPILE_TIME, test->span,
+                "the condition is %s, which is not known when compiling", vtb__describe(e, v));
+  else
+    vtb__report(e, VTB_DIAG_BAD_CONDITION, test->span, "the condition is %s, not true or false",
+                vtb__describe(e, v));
+  return false;
+}
+
+/* Params in the body are those of every other evaluation of a share of that name; one evaluation
+ * declares each once. */
+static vtb__val shared(vtb__eval *e, const vtb_stmt *s) {
+  int before = e->share;
+  e->share = ++e->n_shares;
+  vtb__val v = s->u.scope.name ? scoped(e, s->u.scope.name, &s->u.scope.body)
+                               : vtb__body(e, &s->u.scope.body);
+  e->share = before;
+  return v;
+}
+
+static vtb__val frozen(vtb__eval *e, const vtb_stmt *s) {
+  bool before = e->frozen, holds = true;
+  if (s->u.scope.name && !condition(e, s->u.scope.name, &holds)) return VTB__NIL;
+  e->frozen |= holds;
+  vtb__val v = vtb__body(e, &s->u.scope.body);
+  e->frozen = before;
+  return v;
+}
+
+static vtb__val scope(vtb__eval *e, const vtb_stmt *s) {
+  switch (s->u.scope.kind) {
+  case VTB_SCOPE_SHARED:
+    return shared(e, s);
+  case VTB_SCOPE_FROZEN:
+    return frozen(e, s);
+  case VTB_SCOPE_NAMED:
+    return scoped(e, s->u.scope.name, &s->u.scope.body);
+  }
+  return VTB__NIL;
+}
+
 static bool repeat_count(vtb__eval *e, const vtb_expr *x, int64_t *n) {
   vtb__val v = vtb__expr(e, x);
   if (v.kind == VTB__INT && v.u.i >= 0 && v.u.i <= 10000) {
@@ -279,19 +325,11 @@ static vtb__val repeat(vtb__eval *e, const vtb_stmt *s) {
 }
 
 static vtb__val branch(vtb__eval *e, const vtb_stmt *s) {
-  vtb__val v = vtb__expr(e, s->u.cond.test);
-  if (v.kind == VTB__BOOL)
-    return v.u.b                ? vtb__body(e, &s->u.cond.yes)
-           : s->u.cond.has_else ? vtb__body(e, &s->u.cond.no)
-                                : VTB__NIL;
-  if (v.kind == VTB__ERROR) return VTB__NIL;
-  if (v.kind == VTB__TENSOR)
-    vtb__report(e, VTB_DIAG_NOT_COMPILE_TIME, s->u.cond.test->span,
-                "the condition is %s, which is not known when compiling", vtb__describe(e, v));
-  else
-    vtb__report(e, VTB_DIAG_BAD_CONDITION, s->u.cond.test->span,
-                "the condition is %s, not true or false", vtb__describe(e, v));
-  return VTB__NIL;
+  bool holds;
+  if (!condition(e, s->u.cond.test, &holds)) return VTB__NIL;
+  return holds                ? vtb__body(e, &s->u.cond.yes)
+         : s->u.cond.has_else ? vtb__body(e, &s->u.cond.no)
+                              : VTB__NIL;
 }
 
 static vtb__val values(vtb__eval *e, const vtb_expr_list *list) {
@@ -370,7 +408,7 @@ static vtb__val statement(vtb__eval *e, const vtb_stmt *s, bool last) {
   case VTB_STMT_IF:
     return branch(e, s);
   case VTB_STMT_SCOPE:
-    return scoped(e, s->u.scope.name, &s->u.scope.body);
+    return scope(e, s);
   case VTB_STMT_RETURN: {
     vtb__val v = values(e, &s->u.values);
     e->result = v;

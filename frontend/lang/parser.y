@@ -57,7 +57,8 @@ static void vtb__yyerror(const vtb_loc *loc, vtb_parse *p, const char *text);
 %token AND "'and'" OR "'or'" NOT "'not'" TRUE "'true'" FALSE "'false'"
 /* Words only where the grammar waits for them, names elsewhere. */
 %token <const char *> STATE "'state'" INPUT "'input'" OUTPUT "'output'" TAP "'tap'" EACH "'each'" ALIAS "'alias'"
-%token <const char *> SUFFIX "'suffix'" NO_DECAY "'no_decay'" BUFFER "'buffer'"
+%token <const char *> SUFFIX "'suffix'" NO_DECAY "'no_decay'" BUFFER "'buffer'" FROZEN "'frozen'"
+%token <const char *> SHARE "'share'" FREEZE "'freeze'"
 
 %token LPAREN "'('" RPAREN "')'" LBRACKET "'['" RBRACKET "']'" LBRACE "'{'" RBRACE "'}'"
 %token COMMA "','" COLON "':'" DOT "'.'" BAR "'|'" ARROW "'->'" ASSIGN "'='" QUESTION "'?'" TILDE "'~'"
@@ -205,7 +206,13 @@ if_stmt: IF expr block { $$ = vtb__stmt_if(p, $2, $3, NULL, @$); }
            $$ = vtb__stmt_if(p, $2, $3, &no, @$);
          }
        ;
-scope_stmt: SCOPE expr block { $$ = vtb__stmt_scope(p, $2, $3, @$); };
+scope_stmt: SCOPE expr block { $$ = vtb__stmt_scope(p, VTB_SCOPE_NAMED, $2, $3, @$); }
+          | SHARE block { $$ = vtb__stmt_scope(p, VTB_SCOPE_SHARED, NULL, $2, @$); }
+          | SHARE STRING block { $$ = vtb__stmt_scope(p, VTB_SCOPE_SHARED, $2, $3, @$); }
+          | SHARE name block { $$ = vtb__stmt_scope(p, VTB_SCOPE_SHARED, vtb__expr_name(p, $2), $3, @$); }
+          | FREEZE block { $$ = vtb__stmt_scope(p, VTB_SCOPE_FROZEN, NULL, $2, @$); }
+          | FREEZE IF expr block { $$ = vtb__stmt_scope(p, VTB_SCOPE_FROZEN, $3, $4, @$); }
+          ;
 states: state { $$ = vtb__list_add(p, vtb__list(p), $1); }
       | states COMMA state { $$ = vtb__list_add(p, $1, $3); }
       ;
@@ -275,6 +282,7 @@ init: name { $$ = vtb__expr_name(p, $1); }
 flags: %empty { $$ = 0; }
      | flags NO_DECAY { $$ = $1 | 1; }
      | flags BUFFER { $$ = $1 | 2; }
+     | flags FROZEN { $$ = $1 | 4; }
      ;
 label: STRING
      | dotted { $$ = vtb__expr_text(p, $1); }
@@ -306,7 +314,7 @@ arg: expr { $$ = vtb__arg(p, NULL, $1, @$); }
 /* ---- names ---- */
 
 name: word { $$ = vtb__name(p, $1, @1); };
-word: IDENT | STATE | INPUT | OUTPUT | TAP | EACH | ALIAS | SUFFIX | NO_DECAY | BUFFER;
+word: IDENT | STATE | INPUT | OUTPUT | TAP | EACH | ALIAS | SUFFIX | NO_DECAY | BUFFER | FROZEN | SHARE | FREEZE;
 dotted: name
       | dotted DOT name { $$ = vtb__name(p, vtb_arena_printf(&p->unit->arena, "%s.%s", $1->text, $3->text), @$); }
       ;

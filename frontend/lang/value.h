@@ -146,6 +146,8 @@ typedef struct vtb__weight { /* a parameter of the function being built */
   const char *init;
   int decay;
   vtb_role role;
+  bool frozen;
+  int share;     /* the evaluation of a `share` that declared it last; 0: none */
   vtb_span span; /* of its param */
   vtb_span made; /* the user's line that made it: the param, or the call that led there */
 } vtb__weight;
@@ -236,12 +238,14 @@ struct vtb__eval {
   const char *tap_prefix;
   const char *missing_use; /* what the last message said should be used; NULL */
   bool suffix_read, inexact, returning, stopped;
-  vtb__val result;    /* of `return` */
-  vtb__env *step_env; /* of the recurrence that was built last */
-  vtb_map blocks;     /* key -> vtb__instance */
-  vtb_map steps;      /* key -> STEP function */
-  vtb_map consts;     /* declaration's place -> vtb__val */
-  int64_t batch;      /* VTB_DYN, or the size the entry's inputs have */
+  bool frozen;         /* inside a `freeze` of this function's body */
+  int share, n_shares; /* the evaluation of the innermost `share`, 0 outside; how many there were */
+  vtb__val result;     /* of `return` */
+  vtb__env *step_env;  /* of the recurrence that was built last */
+  vtb_map blocks;      /* key -> vtb__instance */
+  vtb_map steps;       /* key -> STEP function */
+  vtb_map consts;      /* declaration's place -> vtb__val */
+  int64_t batch;       /* VTB_DYN, or the size the entry's inputs have */
   int64_t n_steps;
   int n_streams, n_insts, calls, depth, errors_before;
 };
@@ -344,10 +348,10 @@ static inline vtb__val vtb__const(vtb__eval *e, const vtb_decl *d) {
 /* Scopes and suffix applied; reports names that a checkpoint cannot hold. */
 const char *vtb__official(vtb__eval *e, const char *name, vtb_span span);
 vtb__val vtb__eval_param(vtb__eval *e, const vtb_expr *x);
-/* The weight `name` of the current function, made if need be; NULL after an error. `span` is its
- * param's, `from` what asks for it: the same, or the call of the block it belongs to. */
-vtb_value *vtb__weight_get(vtb__eval *e, const char *name, const vtb_type *type, const char *init,
-                           int decay, vtb_role role, vtb_span span, vtb_span from);
+/* The weight of the current function that `like` describes, of that type, made if need be; NULL
+ * after an error. like.arg: the block's argument that it is for, or NULL; like.made: what asks for
+ * it, the param or the call of the block it belongs to. */
+vtb_value *vtb__weight_get(vtb__eval *e, vtb__weight like, const vtb_type *type);
 /* The i32 scalar that op random hashes; fresh: one of its own, for a call. */
 vtb_value *vtb__seed(vtb__eval *e, bool fresh, vtb_span span);
 bool vtb__init_builtin(const char *name);
