@@ -6,7 +6,7 @@
  * reshapes that a known batch turns into nothing; the third for the reshapes that split_rows puts
  * around what it widens: two that meet are none, and what they read becomes equal. */
 #define KERNELS                                                                                    \
-  "simplify,cse,dce,bind,select_mode,simplify,cse,dce,accumulate,split_rows,"                      \
+  "simplify,cse,dce,fold_split,bind,select_mode,simplify,cse,dce,accumulate,split_rows,"           \
   "simplify,cse,dce,directions,prologue,fuse"
 
 /* With tensor cores: how products round, which decides what memory holds; epilogues take kernels
