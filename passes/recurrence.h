@@ -132,6 +132,30 @@ int vtb__rec_old_state(const vtb__rec *r, const vtb_value *v);
  * other axis occurs. */
 bool vtb__terms_match(const vtb__term *x, int x_key, const vtb__term *y, int y_key);
 
+/* The contraction of a state that `inst` is, if it is one. */
+bool vtb__rec_match_read(vtb__rec *r, vtb_inst *inst, vtb__read *read);
+
+/* ---- recurrence_pair.c: pairs of states that turn each other --------------------------------- */
+
+/* re' = rho (cos(angle) re - sin(angle) im) + common * x_re, and
+ * im' = rho (sin(angle) re + cos(angle) im) + common * x_im. */
+typedef struct vtb__pair {
+  int re, im;             /* states */
+  int rank;               /* of their type */
+  vtb__term rho;          /* on the states' frame */
+  vtb_value *angle;       /* of the step; no state enters it */
+  vtb__term common;       /* what all terms of both inputs have */
+  vtb_value *x_re, *x_im; /* NULL: zero */
+} vtb__pair;
+/* The first pair of the step, whose `reach` is known; builds values in r->step. */
+bool vtb__rec_find_pair(vtb__rec *r, vtb__pair *out);
+
+/* ---- recurrence_rotate.c --------------------------------------------------------------------- */
+
+/* The recurrence without its first pair, in place of r->inst, which is gone; NULL: there is
+ * none. */
+vtb_inst *vtb__rec_rotate(vtb__rec *r);
+
 /* ---- recurrence_scale.c: stabilisation ------------------------------------------------------- */
 
 bool vtb__rec_decide_scale(vtb__rec *r);             /* false: diagnostics were given */

@@ -156,9 +156,32 @@ static void hand_over(const vtb_diags *from, vtb_diags *to) {
   }
 }
 
+/* The recurrence with a pair of states that turn each other as one state; NULL: states read each
+ * other in no such way, or that is not all that keeps it from being linear. */
+static vtb_inst *turn(vtb_inst *inst, const vtb_diags *why) {
+  vtb_diags found = {0};
+  vtb__rec r = {.diags = &found};
+  for (size_t i = 0; i < why->list.n; i++) {
+    const vtb_diag *d = &why->list.at[i];
+    if (d->severity == VTB_SEV_ERROR && d->code != VTB_DIAG_STATES_COUPLED) return NULL;
+  }
+  open_rec(&r, inst);
+  vtb__rec_normal_form(&r); /* what depends on what */
+  vtb_inst *turned = vtb__rec_rotate(&r);
+  close_rec(&r);
+  vtb_diags_free(&found);
+  return turned;
+}
+
 static void lower(vtb_inst *inst, vtb_diags *diags) {
   vtb_diags found = {0};
-  if (!lower_linear(inst, &found) && !lower_to_fold(inst, &found, diags)) hand_over(&found, diags);
+  if (!lower_linear(inst, &found)) {
+    vtb_inst *turned = turn(inst, &found);
+    if (turned)
+      lower(turned, diags);
+    else if (!lower_to_fold(inst, &found, diags))
+      hand_over(&found, diags);
+  }
   vtb_diags_free(&found);
 }
 

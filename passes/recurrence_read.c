@@ -98,7 +98,7 @@ static bool match_einsum(vtb__rec *r, vtb__read *read) {
   return separable(&read->factors);
 }
 
-static bool match_read(vtb__rec *r, vtb_inst *inst, vtb__read *read) {
+bool vtb__rec_match_read(vtb__rec *r, vtb_inst *inst, vtb__read *read) {
   *read = (vtb__read){.inst = inst, .state = -1, .factors = {.coef = 1}};
   if (inst->op == VTB_OP_reduce_sum) return match_reduce(r, read);
   if (inst->op == VTB_OP_einsum) return match_einsum(r, read);
@@ -123,7 +123,7 @@ static void walk(vtb__rec *r, vtb_value *v, bool *seen) {
   }
   vtb__read read;
   if (!v->def || free_of_states(r, v)) return;
-  if (match_read(r, v->def, &read)) {
+  if (vtb__rec_match_read(r, v->def, &read)) {
     vtb_vec_push(&r->reads, read);
     return;
   }

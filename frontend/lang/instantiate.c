@@ -486,6 +486,8 @@ static bool recurrence_fact(vtb__eval *e, entry *n, setting *s, const vtb__entry
       check_let(e, n, s, vtb__int(facts[i].value), n->decl->name.span);
       return true;
     }
+  /* what the case's loss reads is in its probes */
+  if (strcmp(s->o->name, "loss_includes_state") == 0) return s->used = true;
   if (strcmp(s->o->name, "initial_state") != 0) return false;
   check_let(e, n, s, vtb__bool(v->has_state), n->decl->name.span);
   return true;
