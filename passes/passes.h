@@ -49,6 +49,10 @@ extern const char *const vtb_pipeline_graph;
 VTB_MUST_USE vtb_status vtb_run_pipeline(vtb_pass_context *c, const vtb_pipeline_options *o,
                                          vtb_error *err);
 
+/* The class of a linscan or delta, the mode that select_mode gave it, and why: "scalar decay,
+ * chunkwise(64): cheaper than parallel from 178 tokens". */
+void vtb_mode_reason(const vtb_target *target, const vtb_inst *inst, vtb_strbuf *out);
+
 /* Reverse mode. From entry @f(args) -> (outs) makes and returns a new entry function
  *   @f_grad(args..., adjoints of the outs listed in `outs`...)
  *       -> (outs..., adjoints of the args listed in `wrt`...)

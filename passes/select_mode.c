@@ -70,10 +70,13 @@ static const vtb_scan_costs *costs_of(const vtb_costs *c, const vtb_inst *inst,
   return inst->op == VTB_OP_linscan_grad ? &c->vector_grad : &c->vector;
 }
 
+static const vtb_decay *decay_of(const vtb_inst *inst) {
+  return inst->op == VTB_OP_delta ? vtb_delta_of(inst).decay : vtb_scan_of(inst).decay;
+}
+
 static choice automatic(const vtb_pass_context *context, const vtb_inst *inst) {
   const vtb_target *target = context->target ? context->target : vtb_target_find("cpu");
-  bool delta = inst->op == VTB_OP_delta;
-  vtb_decay_form form = delta ? vtb_delta_of(inst).decay->form : vtb_scan_of(inst).decay->form;
+  vtb_decay_form form = decay_of(inst)->form;
   if (form > VTB_FORM_VECTOR) return (choice){"recurrent", 0};
   const vtb_scan_costs *c = costs_of(&target->costs, inst, form);
   sizes s = sizes_of(inst);
@@ -98,6 +101,44 @@ static void decide(const vtb_pass_context *c, vtb_inst *inst) {
     vtb_attr_set(inst, VTB_A_INT("chunk", now.chunk > 0 ? now.chunk : DEFAULT_CHUNK));
   else
     vtb_attr_remove(inst, "chunk");
+}
+
+/* From how many tokens chunks are cheaper than one piece; 0: from the first, or never one piece. */
+static int64_t first_chunked(const vtb_target *target, const vtb_inst *inst) {
+  const vtb_scan_costs *c = costs_of(&target->costs, inst, decay_of(inst)->form);
+  sizes s = sizes_of(inst);
+  int64_t below = 0, at = (int64_t)1 << 40;
+  while (!c->chunks && at - below > 1) {
+    int64_t t = below + (at - below) / 2;
+    s.t = (double)t;
+    bool chunked = chunkwise(&target->costs, c, target->costs.byte[VTB_PRECISION_FP32], &s) <=
+                   products(c, &s, s.t * s.r);
+    *(chunked ? &at : &below) = t;
+  }
+  return c->chunks ? 0 : at;
+}
+
+void vtb_mode_reason(const vtb_target *target, const vtb_inst *inst, vtb_strbuf *out) {
+  const char *mode = vtb_attr_str(inst, "mode", "auto");
+  vtb_pass_context context = {.target = target};
+  choice own = automatic(&context, inst);
+  int64_t chunk = vtb_attr_int(inst, "chunk", 0), from = 0;
+  sizes s = sizes_of(inst);
+  if (decay_of(inst)->form <= VTB_FORM_VECTOR) from = first_chunked(target, inst);
+  vtb_strbuf_printf(out, "%s decay, %s", decay_of(inst)->name, mode);
+  if (chunk) vtb_strbuf_printf(out, "(%lld)", (long long)chunk);
+  if (!vtb_streq(mode, own.mode) || chunk != own.chunk)
+    vtb_strbuf_puts(out, ": as asked");
+  else if (decay_of(inst)->form > VTB_FORM_VECTOR)
+    vtb_strbuf_puts(out, ": products cannot take such decays together");
+  else if (vtb_streq(mode, "recurrent"))
+    vtb_strbuf_printf(out, ": steps of a state %.0fx%.0f are cheaper than products", s.k, s.v);
+  else if (vtb_streq(mode, "parallel"))
+    vtb_strbuf_printf(out, ": cheaper than chunks below %lld tokens", (long long)from);
+  else if (from > 0)
+    vtb_strbuf_printf(out, ": cheaper than parallel from %lld tokens", (long long)from);
+  else
+    vtb_strbuf_puts(out, ": cheaper than steps");
 }
 
 static bool known_mode(const char *mode) {

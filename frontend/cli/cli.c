@@ -67,6 +67,14 @@ static int store(const char *command, const cli_opt *o, const char *text) {
     *(int64_t *)o->into = v;
     return 0;
   }
+  case CLI_POSITIVE: {
+    long long v = strtoll(text, &end, 10);
+    if (!*text || *end || errno || v < 1)
+      return (int)cli_usage_error(command, "%s takes a whole number of at least 1, not '%s'",
+                                  o->name, text);
+    *(int64_t *)o->into = v;
+    return 0;
+  }
   case CLI_FLOAT: {
     double v = strtod(text, &end);
     if (!*text || *end || errno || !(v >= 0))

@@ -19,7 +19,15 @@
 
 /* ---- command line ---------------------------------------------------------------------------- */
 
-typedef enum cli_opt_kind { CLI_FLAG, CLI_STR, CLI_INT, CLI_FLOAT, CLI_LIST } cli_opt_kind;
+/* CLI_INT from 0, CLI_POSITIVE from 1 */
+typedef enum cli_opt_kind {
+  CLI_FLAG,
+  CLI_STR,
+  CLI_INT,
+  CLI_POSITIVE,
+  CLI_FLOAT,
+  CLI_LIST
+} cli_opt_kind;
 typedef VTB_VEC(const char *) cli_list;
 
 /* into: bool, const char *, int64_t, double or cli_list, by kind. */
@@ -75,8 +83,9 @@ typedef struct cli_model_options {
       {"--image", CLI_STR, &(model).compile.image, "SIZE", "image size: 512 or 224x384"},          \
       {"--mode", CLI_STR, &(model).compile.mode, "MODE",                                           \
        "form of every recurrence: auto, parallel, recurrent, chunkwise"},                          \
-      {"--chunk", CLI_INT, &(model).compile.chunk, "N", "chunk size; implies --mode chunkwise"},   \
-      {"--batch", CLI_INT, &(model).compile.batch, "N", "images at a time"},                       \
+      {"--chunk", CLI_POSITIVE, &(model).compile.chunk, "N",                                       \
+       "chunk size; implies --mode chunkwise"},                                                    \
+      {"--batch", CLI_POSITIVE, &(model).compile.batch, "N", "images at a time"},                  \
       {"--threads", CLI_INT, &(model).threads, "N",                                                \
        "threads (default: VTB_THREADS, OMP_NUM_THREADS, or the cores)"},                           \
       {"--json", CLI_FLAG, &(model).json, NULL, "machine-readable output"},                        \

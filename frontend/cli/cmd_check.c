@@ -2,6 +2,8 @@
  * structure. */
 #include "codegen/label.h"
 #include "frontend/cli/built.h"
+#include "frontend/lang/lang.h"
+#include "passes/target.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,13 +21,24 @@ static int64_t call_params(const vtb_func *f, const vtb_inst *call) {
   return n;
 }
 
+/* A recurrence: its class, and the form that was chosen, with the reason. */
+static void print_recurrence(const vtb_inst *i, vtb_strbuf *text) {
+  vtb_strbuf_putc(text, ' ');
+  if (i->op == VTB_OP_fold)
+    vtb_strbuf_puts(text, "not linear in its state, step after step: the only form");
+  else
+    vtb_mode_reason(vtb_target_find("cpu"), i, text);
+}
+
 static void print_op(const vtb_inst *i) {
   vtb_strbuf text = {0};
   vtb_arena arena;
   char place[256];
   vtb_arena_init(&arena);
   vtb_strbuf_printf(&text, "%-34s %-9s", vtb_label_of(i, "", &arena), vtb_op_get(i->op)->name);
-  for (int o = 0; o < i->n_operands && o < 3; o++) {
+  bool recurrence = i->op == VTB_OP_linscan || i->op == VTB_OP_delta || i->op == VTB_OP_fold;
+  if (recurrence) print_recurrence(i, &text);
+  for (int o = 0; o < i->n_operands && o < 3 && !recurrence; o++) {
     vtb_strbuf_puts(&text, o ? ", " : " ");
     vtb_type_print(&i->operands[o]->type, &text);
   }
@@ -191,9 +204,11 @@ static vtb_status plan_memory(const vtb_compilation *c, int64_t batch, int64_t *
   return status;
 }
 
-static vtb_status check(const char *what, const cli_model_options *m, bool list_params) {
+static vtb_status check_one(const char *what, const char *entry, const cli_model_options *m,
+                            bool list_params) {
   vtb_compilation c, modes = {0};
   vtb_compile_options o = cli_compile_options(m, what);
+  if (entry) o.entry = entry;
   int64_t batch = o.batch ? o.batch : 1, peak = 0;
   vtb_status status = vtb_compilation_open(&c, &o, m->report);
   if (status == VTB_OK)
@@ -212,6 +227,38 @@ static vtb_status check(const char *what, const cli_model_options *m, bool list_
   vtb_compilation_free(&modes);
   vtb_compilation_free(&c);
   return status;
+}
+
+/* Names of the models that a file declares, borrowed from *unit; none if it is no file that can be
+ * read, of which check_one says more. */
+static void models_of(const char *what, cli_list *names, vtb_unit **unit) {
+  vtb_diags quiet = {0};
+  const vtb_decl_info *decls;
+  *unit = vtb_ends_with(what, ".vtb") ? vtb_unit_load(what, NULL, &quiet) : NULL;
+  for (size_t i = 0, n = *unit ? vtb_unit_decls(*unit, &decls) : 0; i < n; i++)
+    if (decls[i].kind == VTB_DECL_MODEL) vtb_vec_push(names, decls[i].name);
+  vtb_diags_free(&quiet);
+}
+
+/* Every model of a file, if none is asked for. */
+static vtb_status check(const char *what, const cli_model_options *m, bool list_params) {
+  cli_list names = {0};
+  vtb_unit *unit = NULL;
+  vtb_status worst = VTB_OK;
+  if (!m->compile.entry) models_of(what, &names, &unit);
+  if (names.n < 2 || m->json) worst = check_one(what, NULL, m, list_params);
+  if (names.n > 1 && !m->json) {
+    printf("%s declares %zu models:", what, names.n);
+    for (size_t i = 0; i < names.n; i++) printf("%s %s", i ? "," : "", names.at[i]);
+    puts("");
+    for (size_t i = 0; i < names.n; i++) {
+      vtb_status status = check_one(what, names.at[i], m, list_params);
+      if (worst == VTB_OK) worst = status;
+    }
+  }
+  vtb_vec_free(&names);
+  vtb_unit_free(unit);
+  return worst;
 }
 
 static vtb_status check_built(const char *path, const cli_model_options *m, bool list_params) {

@@ -64,6 +64,12 @@ int main(int argc, char **argv) {
     names[i] = cli_commands[i].name;
     if (strcmp(argv[1], names[i]) == 0) return run_guarded(i, argc - 1, argv + 1);
   }
+  if (argv[1][0] == '-') {
+    fprintf(stderr, "vertebra: a command comes before its options: vertebra check MODEL %s ...\n\n",
+            argv[1]);
+    print_help(stderr);
+    return VTB_E_USAGE;
+  }
   const char *near = vtb_suggest(argv[1], names, (size_t)cli_n_commands);
   fprintf(stderr, "vertebra: unknown command '%s'", argv[1]);
   if (near) fprintf(stderr, "; did you mean '%s'?", near);

@@ -212,11 +212,8 @@ static outcome compare_run(const verify_options *o, const vtb_target *target,
   return r;
 }
 
-static void record_run(const verify_options *o, const verify_mode *mode, const vtb_target *target,
+static void record_run(const verify_options *o, const char *label, const vtb_target *target,
                        const outcome *r, cJSON *json) {
-  char label[64];
-  snprintf(label, sizeof label, mode->chunk ? "%s(%lld)" : "%s", mode->mode,
-           (long long)mode->chunk);
   if (json) {
     cJSON *run = cJSON_CreateObject();
     cJSON_AddStringToObject(run, "mode", label);
@@ -233,7 +230,7 @@ static void record_run(const verify_options *o, const verify_mode *mode, const v
 }
 
 static vtb_status one_run(const char *what, const verify_options *o, const verify_mode *mode,
-                          const vtb_target *target, const vtb_weights *args,
+                          const char *label, const vtb_target *target, const vtb_weights *args,
                           const vtb_weights *reference, cJSON *json) {
   vtb_compilation c;
   vtb_weights *results = NULL;
@@ -242,7 +239,7 @@ static vtb_status one_run(const char *what, const verify_options *o, const verif
   cli_report(&o->model, status);
   if (status == VTB_OK) {
     outcome r = compare_run(o, target, results, reference);
-    record_run(o, mode, target, &r, json);
+    record_run(o, label, target, &r, json);
     locate l = {target, o, r.not_finite, o->tol};
     if (!r.ok && !target->in_double && !json && !find_first(&l, &c, args))
       puts("  no single op departs: the error builds up");
@@ -271,6 +268,83 @@ static bool runs_stepwise(const vtb_module *m) {
   return false;
 }
 
+/* ---- programs -------------------------------------------------------------------------------- */
+
+typedef struct program { /* what a mode comes to on a target */
+  verify_mode mode;
+  uint64_t text; /* of the lowered module, hashed: modes of equal text are one program */
+} program;
+
+/* The order in which attributes were set says nothing. */
+static void chunk_last(vtb_module *m) {
+  for (vtb_func *f = m->first; f; f = f->next)
+    for (vtb_inst *i = f->first; i; i = i->next) {
+      int64_t chunk = vtb_attr_int(i, "chunk", 0);
+      vtb_attr_remove(i, "chunk");
+      if (chunk) vtb_attr_set(i, VTB_A_INT("chunk", chunk));
+    }
+}
+
+static vtb_status identify(const char *what, const verify_options *o, const vtb_target *target,
+                           program *p) {
+  vtb_compilation c, lowered = {0};
+  vtb_codegen_options code = {0};
+  int64_t batch = o->model.compile.batch ? o->model.compile.batch : 1;
+  vtb_status status = open_in_mode(what, o, &p->mode, &c);
+  if (status == VTB_OK) status = vtb_compile_code(target, &c.options, &code, &c.report->error);
+  if (status == VTB_OK) status = vtb_compilation_lower(&c, target, &code, batch, &lowered);
+  cli_report(&o->model, status);
+  if (status == VTB_OK) {
+    vtb_strbuf text = {0};
+    vtb_print_options print = {0};
+    chunk_last(lowered.module);
+    vtb_module_print(lowered.module, &print, &text);
+    p->text = vtb_hash_str(VTB_HASH_INIT, text.at);
+    vtb_strbuf_free(&text);
+  }
+  vtb_compilation_free(&lowered);
+  vtb_compilation_free(&c);
+  return status;
+}
+
+static bool has_recurrence(const vtb_module *m) {
+  for (const vtb_func *f = m->first; f; f = f->next)
+    for (const vtb_inst *i = f->first; i; i = i->next)
+      if (i->op == VTB_OP_linscan || i->op == VTB_OP_delta || i->op == VTB_OP_fold) return true;
+  return false;
+}
+
+/* The modes that come to the same program as the first of them: "recurrent, chunkwise(1)". */
+static char *label_of(const program *list, size_t n, size_t first) {
+  vtb_strbuf s = {0};
+  for (size_t i = first; i < n; i++) {
+    const verify_mode *m = &list[i].mode;
+    if (list[i].text != list[first].text) continue;
+    vtb_strbuf_printf(&s, "%s%s", s.n ? ", " : "", m->mode);
+    if (m->chunk) vtb_strbuf_printf(&s, "(%lld)", (long long)m->chunk);
+  }
+  return s.at;
+}
+
+/* Every program that the modes come to, once. */
+static vtb_status verify_programs(const char *what, const verify_options *o, program *list,
+                                  size_t n, const vtb_target *target, const vtb_weights *args,
+                                  const vtb_weights *reference, cJSON *json) {
+  vtb_status worst = VTB_OK;
+  for (size_t i = 0; i < n && worst == VTB_OK; i++) worst = identify(what, o, target, &list[i]);
+  if (worst != VTB_OK) return worst;
+  for (size_t i = 0; i < n; i++) {
+    bool said = false;
+    for (size_t k = 0; k < i; k++) said |= list[k].text == list[i].text;
+    if (said) continue;
+    char *label = label_of(list, n, i);
+    vtb_status s = one_run(what, o, &list[i].mode, label, target, args, reference, json);
+    vtb_free(label);
+    if (s != VTB_OK && worst == VTB_OK) worst = s;
+  }
+  return worst;
+}
+
 /* Random arguments, and what the interpreter makes of them in the recurrent form. */
 static vtb_status make_reference(const vtb_compilation *c, const verify_options *o,
                                  vtb_weights *args, vtb_weights **reference) {
@@ -285,6 +359,12 @@ static vtb_status make_reference(const vtb_compilation *c, const verify_options 
 
 vtb_status verify_model(const char *what, const verify_options *o) {
   vtb_compilation c;
+  const char *asked = o->model.compile.mode;
+  if (asked) { /* the compiler's own answer to a mode that there is not */
+    vtb_status known = open_in_mode(what, o, &(verify_mode){asked, 0}, &c);
+    vtb_compilation_free(&c);
+    if (known == VTB_E_USAGE) return cli_report(&o->model, known);
+  }
   vtb_status status = open_in_mode(what, o, &(verify_mode){"recurrent", 0}, &c);
   cli_report(&o->model, status);
   if (status != VTB_OK) {
@@ -293,10 +373,11 @@ vtb_status verify_model(const char *what, const verify_options *o) {
   }
   vtb_weights *args = vtb_need(vtb_weights_new()), *reference = NULL;
   int64_t length = longest_sequence(c.module);
-  bool stepwise = runs_stepwise(c.module);
+  bool stepwise = runs_stepwise(c.module), scans = has_recurrence(c.module);
   status = cli_report(&o->model, make_reference(&c, o, args, &reference));
   if (stepwise && !o->model.json)
     fputs("only modes recurrent and auto apply: see the warning above\n", stderr);
+  if (!scans && !o->model.json) fputs("no recurrence: every mode is the same program\n", stderr);
   vtb_compilation_free(&c);
   const verify_mode modes[] = {{"recurrent", 0}, {"parallel", 0},   {"chunkwise", 1},
                                {"chunkwise", 7}, {"chunkwise", 64}, {"chunkwise", length + 1},
@@ -306,14 +387,19 @@ vtb_status verify_model(const char *what, const verify_options *o) {
   vtb_status worst = status;
   const vtb_target *t = status == VTB_OK ? cli_next_target(o->target, NULL) : NULL;
   for (; t; t = cli_next_target(o->target, t)) {
+    program list[sizeof modes / sizeof *modes];
+    size_t n = 0;
     for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
-      if (only && strcmp(only, modes[m].mode) != 0) continue;
-      if (t->in_double && m == 0) continue; /* the reference itself */
-      if (stepwise && strcmp(modes[m].mode, "recurrent") != 0 && strcmp(modes[m].mode, "auto") != 0)
+      bool one_form = stepwise && strcmp(modes[m].mode, "recurrent") != 0;
+      if (only ? strcmp(only, modes[m].mode) != 0 : one_form && strcmp(modes[m].mode, "auto") != 0)
         continue;
-      vtb_status s = one_run(what, o, &modes[m], t, args, reference, json);
-      if (s != VTB_OK && worst == VTB_OK) worst = s;
+      if (t->in_double && m == 0 && scans) continue; /* the reference itself */
+      if (modes[m].chunk > length && length < 64 && modes[m].chunk != 64) continue; /* as 64 */
+      if (!scans && n > 0) continue; /* no mode changes anything */
+      list[n++] = (program){.mode = modes[m]};
     }
+    vtb_status s = verify_programs(what, o, list, n, t, args, reference, json);
+    if (s != VTB_OK && worst == VTB_OK) worst = s;
   }
   if (json) cli_print_json(json);
   vtb_weights_free(args);

@@ -124,9 +124,11 @@ static vtb_status check_options(const vtb_compile_options *o, const char *mode, 
   bool known = !mode;
   for (size_t i = 0; i < sizeof modes / sizeof *modes && !known; i++)
     known = strcmp(mode, modes[i]) == 0;
+  const char *near = known ? NULL : vtb_suggest(mode, modes, sizeof modes / sizeof *modes);
   if (!known)
     return vtb_fail(err, VTB_E_USAGE,
-                    "unknown mode '%s'; modes are auto, parallel, recurrent and chunkwise", mode);
+                    "unknown mode '%s'%s%s%s; modes are auto, parallel, recurrent and chunkwise",
+                    mode, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
   if (o->text) return VTB_OK;
   if (!o->model) return vtb_fail(err, VTB_E_USAGE, "neither a model nor its text is given");
   if (vtb_artefact_recognise(o->model))

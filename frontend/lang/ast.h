@@ -337,6 +337,8 @@ vtb_decl *vtb__file_lookup(const vtb_file *file, const char *name);
 vtb_decl *vtb__unit_lookup(const vtb_unit *u, const char *name);
 /* In any file of the unit, visible or not: for "declared in std.nn; add `use std.nn`". */
 vtb_decl *vtb__unit_lookup_anywhere(const vtb_unit *u, const char *name);
+/* The file lies in a search folder. */
+bool vtb__is_shipped(const vtb_file *f);
 /* "std.nn" if a file of a search folder's std/ declares `name`, in the unit's arena; NULL. */
 const char *vtb__file_to_use(vtb_unit *u, const char *name);
 /* Every name visible in `file`, for suggestions. *out is malloc'd; the names are not. */

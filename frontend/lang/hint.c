@@ -104,3 +104,16 @@ void vtb__chunk_help(vtb__eval *e) {
     vtb_diag_help(e->diags, "a chunk has at least one token: chunkwise(64), or chunkwise alone to "
                             "leave it to the compiler");
 }
+
+/* ---- entries -------------------------------------------------------------------------------- */
+
+void vtb__several_models(vtb__eval *e, const vtb_file *root, const vtb_decl *taken) {
+  vtb_strbuf others = {0};
+  for (size_t i = 0; i < root->decls.n; i++)
+    if (root->decls.at[i]->kind == VTB_DECL_MODEL && root->decls.at[i] != taken)
+      vtb_strbuf_printf(&others, "%s%s", others.n ? ", " : "", root->decls.at[i]->name.text);
+  vtb_diag_warning(e->diags, VTB_DIAG_SEVERAL_MODELS, taken->name.span,
+                   "of the models of this file '%s' is taken, the last", taken->name.text);
+  vtb_diag_help(e->diags, "--entry NAME takes another: %s", others.at);
+  vtb_strbuf_free(&others);
+}

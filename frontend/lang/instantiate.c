@@ -27,9 +27,13 @@ typedef struct entry {
 
 static const vtb_decl *default_entry(vtb__eval *e) {
   const vtb_file *root = e->unit->files.at[0];
-  const vtb_decl *found = NULL;
-  for (size_t i = 0; i < root->decls.n; i++)
-    if (root->decls.at[i]->kind == VTB_DECL_MODEL) found = root->decls.at[i];
+  const vtb_decl *found = NULL, *before = NULL;
+  for (size_t i = 0; i < root->decls.n; i++) {
+    if (root->decls.at[i]->kind != VTB_DECL_MODEL) continue;
+    before = found;
+    found = root->decls.at[i];
+  }
+  if (before) vtb__several_models(e, root, found);
   for (size_t i = root->decls.n; !found && i-- > 0;)
     if (root->decls.at[i]->kind == VTB_DECL_PRESET) found = root->decls.at[i];
   for (size_t i = root->decls.n; !found && i-- > 0;)
@@ -248,8 +252,9 @@ static void unknown_setting(vtb__eval *e, const entry *n, const setting *s, cons
   else
     vtb__report(e, VTB_DIAG_UNKNOWN_OVERRIDE, s->x->span, "%s '%s' has no hyperparameter '%s'",
                 kind, n->decl->name.text, s->o->name);
-  vtb__suggest_help(e, s->o->name, names.at, names.n);
-  if (n->decl->kind == VTB_DECL_OPTIMIZER && !e->stopped) list_hyperparameters(e, n->decl);
+  bool near = vtb__suggest_help(e, s->o->name, names.at, names.n);
+  if ((!near || n->decl->kind == VTB_DECL_OPTIMIZER) && !e->stopped)
+    list_hyperparameters(e, n->decl);
   vtb_vec_free(&names);
 }
 
@@ -595,6 +600,10 @@ static void run_entry(vtb__eval *e, const char *name) {
   if (e->diags->n_errors == e->errors_before) {
     set_outputs(e);
     e->module->entry = frame.func;
+    if (n.decl->kind == VTB_DECL_MODEL) {
+      vtb__warn_unused(e);
+      vtb__warn_unreached(e);
+    }
   }
   vtb_vec_free(&frame.weights);
   vtb_vec_free(&frame.outputs);

@@ -149,6 +149,20 @@ static vtb_file *loaded(const vtb_unit *u, const char *path) {
   return NULL;
 }
 
+bool vtb__is_shipped(const vtb_file *f) {
+  const vtb_search *search = vtb_search_default();
+  char *file = realpath(f->source->path, NULL);
+  bool found = false;
+  for (size_t i = 0; i < search->n_dirs && file && !found; i++) {
+    char *dir = realpath(search->dirs[i], NULL);
+    size_t n = dir ? strlen(dir) : 0;
+    found = n > 0 && strncmp(file, dir, n) == 0 && file[n] == '/';
+    vtb_free(dir);
+  }
+  vtb_free(file);
+  return found;
+}
+
 /* ---- uses ------------------------------------------------------------------------------------ */
 
 static void load_uses(loader *l, vtb_file *f, int depth);

@@ -401,6 +401,10 @@ static inline vtb__val vtb__unknown(vtb__eval *e, const char *what, const char *
   return e->evaluator->unknown(e, what, name, span);
 }
 
+/* unused.c: warnings about the root file's names, and params of the entry, that have no effect. */
+void vtb__warn_unused(vtb__eval *e);
+void vtb__warn_unreached(vtb__eval *e);
+
 /* hint.c: messages that say what would have worked. */
 const char *vtb__axes_text(vtb__eval *e, vtb__val v); /* "\"tokens\", \"C\""; NULL: no names */
 void vtb__hint_axes(vtb__eval *e, vtb__val v);
@@ -408,6 +412,8 @@ void vtb__hint_axes(vtb__eval *e, vtb__val v);
 void vtb__hint_shapes(vtb__eval *e, const vtb_type *a, const vtb_type *b);
 
 void vtb__chunk_help(vtb__eval *e); /* after a chunk below 1 */
+/* Warns that `taken` is taken because nobody said which of the root's models. */
+void vtb__several_models(vtb__eval *e, const vtb_file *root, const vtb_decl *taken);
 
 /* builtin.c */
 typedef struct

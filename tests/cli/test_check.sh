@@ -8,3 +8,28 @@ expect 0 "$VERTEBRA" check vil_tiny --json; says '"parameters":'
 expect 0 "$VERTEBRA" check vil_tiny --params; says "blocks.0.rowwise_from_top_left.layer.proj_up.weight"
 expect 1 "$VERTEBRA" check vil_tiny -D dpeth=3; says "depth"
 expect 1 "$VERTEBRA" check vil_tiny -D dim=191; says "error[VTB"
+# What was decided of a recurrence; all models of a file; what has no effect.
+expect 0 "$VERTEBRA" check vil_tiny; says "scalar decay, parallel: cheaper than chunks below 256 tokens"
+expect 0 "$VERTEBRA" check vil_tiny --image 512; says "scalar decay, chunkwise(64): cheaper than parallel from 256 tokens"
+expect 0 "$VERTEBRA" check vil_tiny --chunk 16; says "chunkwise(16): as asked"
+cat > "$work/two.vtb" <<'END'
+use std.nn
+model one(dim: int = 8, depth: int = 2) {
+  input x: tokens[4x4, 8]
+  u = linear("unused", x, dim)
+  output y = x * param w: [dim] ~ ones
+}
+model other() {
+  input x: tokens[4x4, 8]
+  output y = x
+}
+END
+expect 0 "$VERTEBRA" check "$work/two.vtb"; says "declares 2 models: one, other"; says "parameters   80"
+says "'u' is assigned and never used"; says "no output depends on param 'unused.weight'"
+says "parameter 'depth' of model 'one' is never used"; silent_about "VTB1514"
+expect 0 "$VERTEBRA" check "$work/two.vtb" --entry other; silent_about "parameters   80"
+expect 0 "$VERTEBRA" dump "$work/two.vtb"; says "of the models of this file 'other' is taken"; says "--entry NAME takes another: one"
+# Options that cannot be meant.
+expect 2 "$VERTEBRA" check vil_nano --chunk 0; says "--chunk takes a whole number of at least 1, not '0'"
+expect 2 "$VERTEBRA" check vil_nano --mode recurent; says "did you mean recurrent?"
+expect 2 "$VERTEBRA" --mode recurrent check vil_nano; says "a command comes before its options"

@@ -1,6 +1,15 @@
 # A model agrees with itself in every mode and on every target; wrong numbers are found and given a place.
 . tests/cli/lib.sh
-expect 0 "$VERTEBRA" verify vil_nano -D depth=2 -D dim=32; says "chunkwise(7)"; says "gradients"
+expect 0 "$VERTEBRA" verify vil_nano -D depth=2 -D dim=32; says "chunkwise(7)"; says "gradients"; says "parallel, auto "
+cat > "$work/plain.vtb" <<'END'
+use std.nn
+model plain() {
+  input x: tokens[4x4, 8]
+  output y = linear("l", x, 8)
+}
+END
+expect 0 "$VERTEBRA" verify "$work/plain.vtb"; says "every mode is the same program"; silent_about "parallel"
+expect 2 "$VERTEBRA" verify vil_nano --mode recurent; says "did you mean recurrent?"
 expect 0 "$VERTEBRA" verify vil_nano -D depth=2 -D dim=32 -D "paths=[snake, cols~, rows.hflip]" --target all
 case=tests/golden/vil/cell_chunkwise_L16_S53.safetensors
 expect 0 "$VERTEBRA" verify --modes all --target all $case; says "0 failed"

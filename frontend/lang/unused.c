@@ -1,0 +1,239 @@
+/* What was written and has no effect: variables and parameters of a declaration that nothing reads,
+ * params of the model that reach no output. Warnings, for the file that was asked for, once it has
+ * no errors.
+ *
+ * Names are looked for in the text, not in what was evaluated: a variable that only another value
+ * of a hyperparameter needs is used. A name that begins with _ is never asked about, and no
+ * parameter of a shipped model: its presets may carry what only the published code reads. */
+#include "frontend/lang/value.h"
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+typedef struct names {
+  vtb_map read; /* name -> anything */
+  VTB_VEC(const vtb_stmt *) assigned;
+} names;
+
+static void in_exprs(names *n, const vtb_expr_list *l);
+static void in_stmts(names *n, const vtb_stmt_list *l);
+static void in_stmt(names *n, const vtb_stmt *s);
+
+static void in_type(names *n, const vtb_type_expr *t) {
+  if (!t) return;
+  in_exprs(n, &t->dims);
+  if (t->kind == VTB_TYPE_LIST) in_type(n, t->elem);
+}
+
+static void in_expr(names *n, const vtb_expr *x) {
+  if (!x) return;
+  switch (x->kind) {
+  case VTB_EXPR_NAME:
+    vtb_map_set(&n->read, x->u.name, n);
+    break;
+  case VTB_EXPR_INTERP:
+  case VTB_EXPR_LIST:
+    in_exprs(n, &x->u.list);
+    break;
+  case VTB_EXPR_INDEX:
+    in_expr(n, x->u.index.base);
+    in_expr(n, x->u.index.index);
+    break;
+  case VTB_EXPR_MEMBER:
+    in_expr(n, x->u.member.base);
+    break;
+  case VTB_EXPR_CALL:
+    in_expr(n, x->u.call.self);
+    for (size_t i = 0; i < x->u.call.args.n; i++) in_expr(n, x->u.call.args.at[i]->value);
+    break;
+  case VTB_EXPR_UNARY:
+    in_expr(n, x->u.unary.operand);
+    break;
+  case VTB_EXPR_BINARY:
+    in_expr(n, x->u.binary.left);
+    in_expr(n, x->u.binary.right);
+    break;
+  case VTB_EXPR_CONDITIONAL:
+    in_expr(n, x->u.cond.test);
+    in_expr(n, x->u.cond.yes);
+    in_expr(n, x->u.cond.no);
+    break;
+  case VTB_EXPR_PARAM:
+    in_expr(n, x->u.param.name);
+    in_exprs(n, &x->u.param.dims);
+    in_expr(n, x->u.param.init);
+    break;
+  case VTB_EXPR_ALONG:
+    in_expr(n, x->u.along.path);
+    in_expr(n, x->u.along.suffix);
+    in_stmts(n, &x->u.along.body);
+    break;
+  case VTB_EXPR_BLOCK:
+    in_stmts(n, &x->u.block);
+    break;
+  case VTB_EXPR_IF:
+  case VTB_EXPR_SCOPE:
+    in_stmt(n, x->u.stmt);
+    break;
+  default:
+    break;
+  }
+}
+
+static void in_exprs(names *n, const vtb_expr_list *l) {
+  for (size_t i = 0; i < l->n; i++) in_expr(n, l->at[i]);
+}
+
+static void in_stmts(names *n, const vtb_stmt_list *l) {
+  for (size_t i = 0; i < l->n; i++) in_stmt(n, l->at[i]);
+}
+
+static void in_stmt(names *n, const vtb_stmt *s) {
+  switch (s->kind) {
+  case VTB_STMT_EXPR:
+    in_expr(n, s->u.value);
+    break;
+  case VTB_STMT_ASSIGN:
+    vtb_vec_push(&n->assigned, s);
+    in_expr(n, s->u.assign.value);
+    break;
+  case VTB_STMT_OP_ASSIGN:
+    in_expr(n, s->u.assign.value);
+    break;
+  case VTB_STMT_LET: /* compared with configs, if nothing else */
+    in_expr(n, s->u.let.value);
+    break;
+  case VTB_STMT_INPUT:
+    in_type(n, s->u.input.type);
+    break;
+  case VTB_STMT_OUTPUT:
+  case VTB_STMT_TAP:
+    in_expr(n, s->u.named.name);
+    in_expr(n, s->u.named.value);
+    break;
+  case VTB_STMT_REPEAT:
+    in_expr(n, s->u.repeat.count);
+    in_expr(n, s->u.repeat.scope);
+    in_stmts(n, &s->u.repeat.body);
+    break;
+  case VTB_STMT_IF:
+    in_expr(n, s->u.cond.test);
+    in_stmts(n, &s->u.cond.yes);
+    in_stmts(n, &s->u.cond.no);
+    break;
+  case VTB_STMT_SCOPE:
+    in_expr(n, s->u.scope.name);
+    in_stmts(n, &s->u.scope.body);
+    break;
+  case VTB_STMT_RETURN:
+  case VTB_STMT_YIELD:
+    in_exprs(n, &s->u.values);
+    break;
+  case VTB_STMT_STATE:
+    for (size_t i = 0; i < s->u.state.n; i++) {
+      vtb_map_set(&n->read, s->u.state.at[i]->name.text, n); /* its old value is what a state is */
+      in_type(n, s->u.state.at[i]->type);
+    }
+    break;
+  case VTB_STMT_ASSERT:
+    in_expr(n, s->u.check.test);
+    in_expr(n, s->u.check.message);
+    break;
+  }
+}
+
+static bool unused(const names *n, const char *name) {
+  return name[0] != '_' && !vtb_map_has(&n->read, name);
+}
+
+/* Names of one statement: of several values those that are not wanted may be there. */
+static void check_assignment(vtb__eval *e, const names *n, const vtb_stmt *s) {
+  for (size_t i = 0; i < s->u.assign.n_targets; i++)
+    if (!unused(n, s->u.assign.targets[i].text)) return;
+  vtb_name first = s->u.assign.targets[0];
+  vtb_diag_warning(e->diags, VTB_DIAG_UNUSED_NAME, first.span, "'%s' is assigned and never used",
+                   first.text);
+}
+
+/* What commands and configs set is read by them. */
+static bool has_meaning(const vtb_decl *d, const vtb_param *p) {
+  return d->kind == VTB_DECL_MODEL &&
+         (strcmp(p->name.text, "image") == 0 || strcmp(p->name.text, "table_image") == 0);
+}
+
+static void check_decl(vtb__eval *e, const vtb_decl *d, bool params_too) {
+  names n = {0};
+  for (size_t i = 0; i < d->params.n; i++) {
+    in_type(&n, d->params.at[i]->type);
+    in_expr(&n, d->params.at[i]->fallback);
+  }
+  for (size_t i = 0; i < d->n_results; i++) in_type(&n, d->results[i]);
+  in_stmts(&n, &d->body);
+  for (size_t i = 0; params_too && i < d->params.n; i++) {
+    const vtb_param *p = d->params.at[i];
+    if (!unused(&n, p->name.text) || has_meaning(d, p)) continue;
+    vtb_diag_warning(e->diags, VTB_DIAG_UNUSED_NAME, p->name.span,
+                     "parameter '%s' of %s '%s' is never used", p->name.text,
+                     vtb__decl_kind_text(d->kind), d->name.text);
+  }
+  for (size_t i = 0; i < n.assigned.n; i++) check_assignment(e, &n, n.assigned.at[i]);
+  vtb_map_free(&n.read);
+  vtb_vec_free(&n.assigned);
+}
+
+void vtb__warn_unused(vtb__eval *e) {
+  const vtb_file *root = e->unit->files.at[0];
+  bool params_too = !vtb__is_shipped(root);
+  for (size_t i = 0; i < root->decls.n; i++) {
+    vtb_decl_kind kind = root->decls.at[i]->kind;
+    if (kind == VTB_DECL_MODEL || kind == VTB_DECL_BLOCK || kind == VTB_DECL_FN ||
+        kind == VTB_DECL_RECURRENCE)
+      check_decl(e, root->decls.at[i], params_too);
+  }
+}
+
+/* ---- params ---------------------------------------------------------------------------------- */
+
+/* Which arguments of f a result depends on; kept by the function's name. */
+static const bool *reached(vtb__eval *e, vtb_map *known, const vtb_func *f) {
+  const bool *have = vtb_map_get(known, f->name);
+  if (have) return have;
+  bool *value = VTB_NEW_ARRAY(&e->arena, bool, f->n_values + 1);
+  bool *args = VTB_NEW_ARRAY(&e->arena, bool, f->n_args + 1);
+  for (int i = 0; i < f->n_returns; i++) value[f->returns[i]->id] = true;
+  for (const vtb_inst *i = f->last; i; i = i->prev) {
+    bool needed = i->op == VTB_OP_tap;
+    for (int r = 0; r < i->n_results; r++) needed |= value[i->results[r]->id];
+    const bool *of_callee = needed && i->op == VTB_OP_call ? reached(e, known, i->callee) : NULL;
+    for (int o = 0; needed && o < i->n_operands; o++)
+      if (!of_callee || of_callee[o]) value[i->operands[o]->id] = true;
+  }
+  for (int a = 0; a < f->n_args; a++) args[a] = value[f->args[a]->id];
+  vtb_map_set(known, f->name, args);
+  return args;
+}
+
+static bool same_place(vtb_span a, vtb_span b) {
+  return a.source == b.source && a.begin == b.begin;
+}
+
+void vtb__warn_unreached(vtb__eval *e) {
+  const vtb__frame *f = e->frame;
+  vtb_map known = {0};
+  const bool *args = reached(e, &known, f->func);
+  VTB_VEC(const vtb__weight *) lost = {0};
+  for (size_t i = 0; i < f->weights.n; i++)
+    if (f->weights.at[i].role == VTB_ROLE_PARAM && !args[f->weights.at[i].arg->index])
+      vtb_vec_push(&lost, &f->weights.at[i]);
+  for (size_t i = 0; i < lost.n; i++) {
+    size_t before = 0, more = 0;
+    for (size_t k = 0; k < lost.n; k++)
+      if (k != i && same_place(lost.at[k]->made, lost.at[i]->made)) *(k < i ? &before : &more) += 1;
+    if (before) continue; /* one message a line */
+    const char *rest =
+        more ? vtb_arena_printf(&e->arena, ", nor on %zu more of this line", more) : "";
+    vtb_diag_warning(e->diags, VTB_DIAG_UNREACHED_PARAM, lost.at[i]->made,
+                     "no output depends on param '%s'%s", lost.at[i]->name, rest);
+  }
+  vtb_vec_free(&lost);
+  vtb_map_free(&known);
+}
