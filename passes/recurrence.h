@@ -50,6 +50,23 @@ typedef struct vtb__scan {
   vtb_value *y, *z, *s_last, *n_last;
 } vtb__scan;
 
+/* key (c + S^T b)^T, added to a state S that the update reads. Factors of the key are on axis 0; c
+ * and b are values of the step of one axis or none, NULL for 0. */
+typedef struct vtb__row {
+  vtb__term key;
+  vtb_value *c, *b;
+} vtb__row;
+
+/* A state with corrections: an update of the normal form once w, arguments of the step that op
+ * delta makes, stand for the lines of the first `rank` rows; the other rows do not read the state,
+ * and w is their c. */
+typedef struct vtb__delta {
+  int key; /* axis of the state */
+  vtb__row *rows;
+  vtb_value **w;
+  int n_rows, rank;
+} vtb__delta;
+
 /* s' = a * s + sum of u. Terms of u that have the same gain are one; without a running scale there
  * is one. A state is either read whole (linscan with K = 1 and all its elements as V) or only
  * through contractions over `key` (linscan with that axis as K); a vector read like its matrix
@@ -62,6 +79,9 @@ typedef struct vtb__state {
   bool whole;
   int key;
   int leader, normalizer; /* indices of states, or -1 */
+  vtb__delta *delta;      /* NULL: none; then u are outer products, a scan each */
+  const vtb_inst *blame;  /* why there are none, though the update sums over the state */
+  const char *why;
   VTB_VEC(vtb__scan) scans;
 } vtb__state;
 
@@ -122,6 +142,17 @@ bool vtb__is_gain(vtb__rec *r, const vtb__factor *f);
 /* "`C * C`", from the source if there is one. */
 const char *vtb__rec_text(vtb__rec *r, const vtb_inst *inst);
 
+bool vtb__rec_given(vtb__rec *r, int state, const vtb_value *v); /* state does not enter v */
+void vtb__rec_find_reach(vtb__rec *r);
+
+/* ---- recurrence_delta.c, _rows.c, _correct.c: corrections ------------------------------------ */
+
+/* Rewrites the step of every state whose update reads it by sums over one axis; before the normal
+ * form. */
+void vtb__rec_find_delta(vtb__rec *r);
+/* recurrence_delta_emit.c: makes the corrections of all states, before anything reads them. */
+void vtb__rec_emit_corrections(vtb__rec *r);
+
 /* ---- recurrence_read.c: how states are read -------------------------------------------------- */
 
 void vtb__rec_find_reads(vtb__rec *r); /* fills reads, whole, key, leader, normalizer */
@@ -160,6 +191,7 @@ vtb_inst *vtb__rec_rotate(vtb__rec *r);
 
 bool vtb__rec_decide_scale(vtb__rec *r);             /* false: diagnostics were given */
 bool vtb__rec_is_bounded(const vtb_value *log_gain); /* at most 0, whatever the inputs are */
+bool vtb__rec_at_most_one(const vtb__factor *gain);  /* of factors exp(.) */
 void vtb__rec_emit_scale(vtb__rec *r);
 vtb_value *vtb__rec_scaled_decay(vtb__rec *r, const vtb__state *s); /* [B,N,h] */
 vtb_value *vtb__rec_scaled_gain(vtb__rec *r, const vtb__term *u);   /* [B,N,h]: exp(i - m) */
@@ -184,6 +216,14 @@ bool vtb__rec_can_lift(vtb__rec *r); /* false: a diagnostic names the op */
 
 /* ---- recurrence_scan.c: linscans and what reads them ----------------------------------------- */
 
+enum { VTB__SCAN_INIT = 1, VTB__SCAN_NORMALIZER = 2 };
+/* linscan or delta, in the recurrence's mode and order. */
+vtb_inst *vtb__rec_build_scan(vtb__rec *r, vtb_op op, vtb_value *const *operands, int n,
+                              const char *klass, unsigned with);
+/* The decay operand and its class, and for class rates the operand after it. */
+vtb_value *vtb__rec_decay(vtb__rec *r, const vtb__state *s, const char **klass, vtb_value **rates);
+/* The initial state [B,h,K,V], keys first; of a vector that is not read whole [B,h,K]. */
+vtb_value *vtb__rec_initial_matrix(vtb__rec *r, const vtb__state *s, int state);
 vtb__lifted vtb__rec_whole(vtb__rec *r, int state, bool old);
 vtb__lifted vtb__rec_emit_read(vtb__rec *r, const vtb__read *read);
 vtb_value *vtb__rec_last_state(vtb__rec *r, int state); /* in the type of the recurrence's result */

@@ -31,6 +31,8 @@ static bool nonlinear(vtb__rec *r, const vtb_inst *inst, int state, const char *
 }
 
 static bool not_diagonal(vtb__rec *r, const vtb_inst *inst, int state, const char *what) {
+  const vtb__state *s = &r->states[state];
+  if (s->why && s->blame) inst = s->blame, what = s->why;
   vtb_diag_error(r->diags, VTB_DIAG_NOT_DIAGONAL, inst->span,
                  "the update of state %s is not diagonal: `%s` %s", r->states[state].old->name,
                  vtb__rec_text(r, inst), what);
@@ -69,7 +71,7 @@ typedef struct expansion {
 } expansion;
 
 /* What the update of `state` may take as given: no state that depends on `state`. */
-static bool given(vtb__rec *r, int state, const vtb_value *v) {
+bool vtb__rec_given(vtb__rec *r, int state, const vtb_value *v) {
   uint64_t d = vtb__rec_deps(r, v);
   if (d & VTB__DEP_SCALE) return false;
   for (int j = 0; j < r->n_states; j++)
@@ -107,8 +109,8 @@ static bool expand_branch(vtb__rec *r, vtb_inst *inst, int branch, const vtb__te
 }
 
 static bool expand_inst(vtb__rec *r, vtb_inst *inst, const vtb__term *by, expansion *e) {
-  bool first = inst->n_operands > 0 && !given(r, e->state, inst->operands[0]);
-  bool second = inst->n_operands > 1 && !given(r, e->state, inst->operands[1]);
+  bool first = inst->n_operands > 0 && !vtb__rec_given(r, e->state, inst->operands[0]);
+  bool second = inst->n_operands > 1 && !vtb__rec_given(r, e->state, inst->operands[1]);
   vtb__term minus = vtb__term_copy(r, by);
   minus.coef = -minus.coef;
   switch (inst->op) {
@@ -227,7 +229,7 @@ static bool expand(vtb__rec *r, vtb_value *v, const vtb__term *by, expansion *e)
     vtb_vec_push(&e->factors, vtb__term_copy(r, by));
     return true;
   }
-  if (given(r, e->state, v)) {
+  if (vtb__rec_given(r, e->state, v)) {
     int axis[VTB_MAX_RANK], shift = s->type->rank - v->type.rank;
     for (int a = 0; a < v->type.rank; a++) axis[a] = v->type.dim[a].size == 1 ? -1 : a + shift;
     add_free(r, v, by, axis, &e->rest);
@@ -340,7 +342,7 @@ static int join_all(vtb__rec *r, const terms *all, int rank, vtb__term **out) {
   return n;
 }
 
-static void find_reach(vtb__rec *r) {
+void vtb__rec_find_reach(vtb__rec *r) {
   r->reach = VTB_NEW_ARRAY(&r->arena, uint64_t, r->n_states + 1);
   for (int i = 0; i < r->n_states; i++)
     r->reach[i] = vtb__rec_deps(r, r->states[i].now) & VTB__DEP_STATES;
@@ -351,11 +353,12 @@ static void find_reach(vtb__rec *r) {
 
 bool vtb__rec_normal_form(vtb__rec *r) {
   bool good = true;
-  find_reach(r);
+  vtb__rec_find_reach(r);
   for (int i = 0; i < r->n_states; i++) {
     vtb__state *s = &r->states[i];
     expansion e = {.state = i};
     vtb__term one = {.coef = 1};
+    if (s->delta) continue;
     if (expand(r, s->now, &one, &e)) {
       s->a = e.factors.n ? join(r, &e.factors, s->type->rank) : (vtb__term){.coef = 0};
       s->n_u = join_all(r, &e.rest, s->type->rank, &s->u);

@@ -8,7 +8,8 @@
  *   %h = %y / max(|%z|, exp(-%m))
  *
  * A step that is not linear stays a loop where the mode allows it (recurrence_fold.c). In order:
- * the normal form of each update (recurrence_form.c), how the yields read the states
+ * corrections, which an op of their own makes (recurrence_delta.c), the normal form of each update
+ * (recurrence_form.c), how the yields read the states
  * (recurrence_read.c), whether a running scale is needed (recurrence_scale.c), then code
  * (recurrence_lift.c, recurrence_scan.c). Declines with diagnostics, in modes parallel and
  * chunkwise, when an update is not linear or not diagonal in its state, when states read each
@@ -74,6 +75,7 @@ static void emit(vtb__rec *r) {
   vtb_value **with = VTB_NEW_ARRAY(&r->arena, vtb_value *, inst->n_results);
   int fresh = inst->func->n_values;
   vtb__rec_emit_scale(r);
+  vtb__rec_emit_corrections(r);
   for (int i = 0; i < inst->n_results; i++) {
     if (uses[inst->results[i]->id] == 0) continue;
     if (i < r->n_yields)
@@ -103,7 +105,9 @@ static bool too_many_states(vtb__rec *r) {
 static bool lower_linear(vtb_inst *inst, vtb_diags *diags) {
   vtb__rec r = {.diags = diags};
   open_rec(&r, inst);
-  bool good = !too_many_states(&r) && vtb__rec_can_lift(&r) && vtb__rec_normal_form(&r);
+  bool good = !too_many_states(&r) && vtb__rec_can_lift(&r);
+  if (good) vtb__rec_find_delta(&r);
+  good = good && vtb__rec_normal_form(&r);
   if (good) vtb__rec_find_reads(&r);
   good = good && vtb__rec_decide_scale(&r);
   if (good) emit(&r);

@@ -145,7 +145,7 @@ static void choose_key(vtb__rec *r, int state) {
     key = read->key;
   }
   s->key = key < 0 ? 0 : key;
-  if (s->n_u > 1 || !separable(&s->u[0])) s->whole = true;
+  if (!s->delta && (s->n_u > 1 || !separable(&s->u[0]))) s->whole = true;
 }
 
 static vtb__term key_side(vtb__rec *r, const vtb__term *t, int key) {
@@ -176,7 +176,7 @@ static void find_leader(vtb__rec *r, int n) {
   vtb__state *s = &r->states[n];
   for (int i = 0; i < r->n_states && s->leader < 0; i++) {
     vtb__state *c = &r->states[i];
-    if (i == n || c->type->rank != 2 || c->whole || c->normalizer >= 0) continue;
+    if (i == n || c->type->rank != 2 || c->whole || c->normalizer >= 0 || c->n_u != 1) continue;
     if (c->type->dim[c->key].size != s->type->dim[0].size) continue;
     vtb__term k = key_side(r, &c->u[0], c->key);
     if (!vtb__terms_match(&c->a, c->key, &s->a, 0) || s->n_u != 1 ||

@@ -72,7 +72,7 @@ static bool has_sign(const vtb_value *v, int sign, int depth) {
 
 bool vtb__rec_is_bounded(const vtb_value *log_gain) { return has_sign(log_gain, -1, 0); }
 
-static bool at_most_one(const vtb__factor *f) {
+bool vtb__rec_at_most_one(const vtb__factor *f) {
   const vtb_value *x = f->v->def->operands[0];
   return has_sign(x, -f->sign, 0);
 }
@@ -140,7 +140,7 @@ static gains find_gains(vtb__rec *r) {
       for (int i = 0; i < u->n && u->coef != 0; i++) {
         if (!vtb__is_gain(r, &u->at[i])) continue;
         g.any = true;
-        g.bounded &= at_most_one(&u->at[i]);
+        g.bounded &= vtb__rec_at_most_one(&u->at[i]);
       }
     }
   return g;
@@ -160,8 +160,31 @@ static bool final_results_used(const vtb__rec *r) {
   return used;
 }
 
+/* Corrections have no running scale: they would read the state on the step before's. */
+static bool fits_corrections(vtb__rec *r, const gains *g) {
+  for (int j = 0; j < r->n_states; j++) {
+    const vtb__state *s = &r->states[j];
+    if (!s->delta || (g->bounded && !reads_scale(r))) continue;
+    vtb_diag_error(
+        r->diags, VTB_DIAG_NOT_DIAGONAL, span_of(r, s->now),
+        "state %s is corrected by what is read of it, and a gain of this recurrence needs "
+        "a running scale",
+        s->old->name);
+    vtb_diag_help(r->diags, "bound the gain, as in exp(log_sigmoid(i)), or write two recurrences");
+    return false;
+  }
+  return true;
+}
+
+static bool has_corrections(const vtb__rec *r) {
+  for (int j = 0; j < r->n_states; j++)
+    if (r->states[j].delta) return true;
+  return false;
+}
+
 bool vtb__rec_decide_scale(vtb__rec *r) {
   gains g = find_gains(r);
+  if (has_corrections(r)) return fits_corrections(r, &g);
   r->exact_scale = reads_scale(r) || final_results_used(r);
   r->scaled = g.any && (scale_fits(r, false) || !g.bounded || reads_scale(r));
   if (!r->scaled) return true;

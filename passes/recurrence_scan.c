@@ -53,9 +53,8 @@ static vtb_value *constant_decay(vtb__rec *r, vtb__lifted a) {
   return vtb_type_equal(&t, &a.v->type) ? a.v : vtb_b_broadcast(&r->b, a.v, &t);
 }
 
-/* The decay operand and its class, and for class rates the operand after it. For a whole state the
- * axes of the state are one value axis. */
-static vtb_value *decay(vtb__rec *r, const vtb__state *s, const char **klass, vtb_value **rates) {
+/* For a whole state the axes of the state are one value axis. */
+vtb_value *vtb__rec_decay(vtb__rec *r, const vtb__state *s, const char **klass, vtb_value **rates) {
   *klass = "scalar", *rates = NULL;
   if (r->scaled) return vtb__rec_scaled_decay(r, s);
   unsigned axes = 0;
@@ -99,10 +98,9 @@ static vtb_value *initial(vtb__rec *r, int state) {
   return vtb_b_binary(&r->b, VTB_OP_mul, v, vtb_b_unary(&r->b, VTB_OP_exp, m));
 }
 
-/* [B, h, K, V] */
-static vtb_value *initial_matrix(vtb__rec *r, int state) {
-  const vtb__state *s = &r->states[state];
+vtb_value *vtb__rec_initial_matrix(vtb__rec *r, const vtb__state *s, int state) {
   vtb_value *v = initial(r, state);
+  if (!s->whole && s->type->rank == 1) return v;
   if (!s->whole) return s->key == 0 ? v : vtb_b_transpose(&r->b, v, (int64_t[]){0, 1, 3, 2});
   vtb_type t = {.dtype = VTB_F32,
                 .rank = 4,
@@ -113,9 +111,9 @@ static vtb_value *initial_matrix(vtb__rec *r, int state) {
 /* ---- scans ----------------------------------------------------------------------------------- */
 
 /* k and v of a matrix state read by contractions. */
-static void outer_update(vtb__rec *r, const vtb__state *s, vtb_value **k, vtb_value **v) {
+static void outer_update(vtb__rec *r, const vtb__state *s, int term, vtb_value **k, vtb_value **v) {
   unsigned key = 1u << s->key, value = 1u << (1 - s->key);
-  vtb__term u = without_gains(r, &s->u[0]), of_value = pick(r, &u, value, true),
+  vtb__term u = without_gains(r, &s->u[term]), of_value = pick(r, &u, value, true),
             of_key = pick(r, &u, value, false);
   r->b.name_hint = "k";
   *k = side(r, &of_key, key, &s->type->dim[s->key]);
@@ -159,8 +157,8 @@ static vtb_value *first_read(vtb__rec *r, vtb_value *q, vtb_value *init, const c
   return vtb_b_einsum(&r->b, spec, vtb_b_reshape(&r->b, at, &t), init);
 }
 
-static vtb_inst *build_linscan(vtb__rec *r, vtb_value **operands, int n, const char *klass,
-                               bool normalizer) {
+vtb_inst *vtb__rec_build_scan(vtb__rec *r, vtb_op op, vtb_value *const *operands, int n,
+                              const char *klass, unsigned with) {
   static const char *const copied[] = {"mode", "chunk"};
   vtb_attr attrs[8] = {VTB_A_STR("class", klass)};
   int n_attrs = 1;
@@ -169,9 +167,9 @@ static vtb_inst *build_linscan(vtb__rec *r, vtb_value **operands, int n, const c
     if (a) attrs[n_attrs++] = *a;
   }
   n_attrs += vtb__rec_order(r, attrs + n_attrs);
-  if (normalizer) attrs[n_attrs++] = VTB_A_INT("normalizer", 1);
-  if (r->n_inits) attrs[n_attrs++] = VTB_A_INT("init", 1);
-  return vtb_build(&r->b, VTB_OP_linscan, operands, n, attrs, n_attrs);
+  if (with & VTB__SCAN_NORMALIZER) attrs[n_attrs++] = VTB_A_INT("normalizer", 1);
+  if (with & VTB__SCAN_INIT) attrs[n_attrs++] = VTB_A_INT("init", 1);
+  return vtb_build(&r->b, op, operands, n, attrs, n_attrs);
 }
 
 /* What the scan reads is named after the state, "C.read"; its last states take the recurrence's own
@@ -187,12 +185,27 @@ static void name_results(vtb__rec *r, int state, vtb_inst *scan) {
   }
 }
 
+/* One linscan a term; y and the last state are their sums, and the first begins with S_0. */
+static void sum_terms(vtb__rec *r, const vtb__state *s, vtb_inst *first, vtb__scan *scan) {
+  scan->y = first->results[0], scan->s_last = first->results[1];
+  for (int i = 1; i < s->n_u && !s->whole; i++) {
+    const char *klass = vtb_attr_str(first, "class", "");
+    int n = vtb_streq(klass, "rates") ? 5 : 4;
+    vtb_value *operands[5];
+    memcpy(operands, first->operands, (size_t)n * sizeof *operands);
+    outer_update(r, s, i, &operands[1], &operands[2]);
+    vtb_inst *more = vtb__rec_build_scan(r, VTB_OP_linscan, operands, n, klass, 0);
+    scan->y = vtb_b_binary(&r->b, VTB_OP_add, scan->y, more->results[0]);
+    scan->s_last = vtb_b_binary(&r->b, VTB_OP_add, scan->s_last, more->results[1]);
+  }
+}
+
 static vtb__scan *emit_scan(vtb__rec *r, int state, vtb_value *q, const vtb__scan *what) {
   vtb__state *s = &r->states[state];
   bool normalizer = s->normalizer >= 0;
   vtb__scan scan = *what;
   const char *klass;
-  vtb_value *operands[6], *rates, *init = r->n_inits ? initial_matrix(r, state) : NULL;
+  vtb_value *operands[7], *rates, *init = r->n_inits ? vtb__rec_initial_matrix(r, s, state) : NULL;
   if (scan.old)
     operands[0] = vtb__rec_shift(r, q, -1, 0, NULL);
   else
@@ -200,15 +213,16 @@ static vtb__scan *emit_scan(vtb__rec *r, int state, vtb_value *q, const vtb__sca
   if (s->whole)
     whole_update(r, s, &operands[1], &operands[2]);
   else
-    outer_update(r, s, &operands[1], &operands[2]);
-  operands[3] = decay(r, s, &klass, &rates);
+    outer_update(r, s, 0, &operands[1], &operands[2]);
+  operands[3] = vtb__rec_decay(r, s, &klass, &rates);
   int n = 4;
   if (rates) operands[n++] = rates;
   if (init) operands[n++] = init;
   if (init && normalizer) operands[n++] = initial(r, s->normalizer);
-  vtb_inst *made = build_linscan(r, operands, n, klass, normalizer);
+  unsigned with = (normalizer ? VTB__SCAN_NORMALIZER : 0) | (init ? VTB__SCAN_INIT : 0);
+  vtb_inst *made = vtb__rec_build_scan(r, VTB_OP_linscan, operands, n, klass, with);
   name_results(r, state, made);
-  scan.y = made->results[0], scan.s_last = made->results[1];
+  sum_terms(r, s, made, &scan);
   if (normalizer) scan.z = made->results[2], scan.n_last = made->results[3];
   if (scan.old) {
     vtb_value *y0 = init ? first_read(r, q, init, "bhk,bhkv->bhv") : NULL;

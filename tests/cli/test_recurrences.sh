@@ -9,5 +9,5 @@ refused() { # NAME REASON
   expect 1 "$VERTEBRA" check $file --entry refused -D which="$1" -D mode=parallel; says "$2"; says "help: "
 }
 refused gru "applies tanh to a state"
-refused delta "the update of state S is not diagonal"
+refused crossed "reads the state along both of its axes"
 refused tropical "applies max to a state"

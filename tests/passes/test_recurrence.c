@@ -373,15 +373,15 @@ TEST(what_is_not_linear_is_named) {
 
 TEST(what_is_not_diagonal_is_named) {
   check_refused(
-      3002, "mixes the state's elements",
+      3002, "reads the state by a matrix",
       one_state(
           "  %w = iota {axis = 0} : f32[3]\n  %k = reshape %w {shape = [3, 1]} : f32[3, 1]\n"
           "  %A = mul %k, %w : f32[3, 3]\n  %t = einsum %A, %s {spec = \"ab,b->a\"} : f32[3]\n"
           "  %s2 = add %t, %u : f32[3]"));
   check_refused(
-      3002, "does not have the state's shape",
-      one_state(
-          "  %z = reduce_sum %s {axes = [0], keep = 1} : f32[1]\n  %s2 = add %z, %u : f32[3]"));
+      3002, "moves the state's elements",
+      one_state("  %z = slice %s {axis = 0, start = 1, limit = 2} : f32[1]\n  %t = reduce_sum %z "
+                "{axes = [0]} : f32[]\n  %s2 = add %t, %u : f32[3]"));
 }
 
 /* Doubling forty times is two to the forty terms. */
