@@ -8,7 +8,7 @@ status=0
 modes=()
 [ "${VTB_GOLDEN_MODES:-}" = all ] && modes=(--modes all)
 [ -n "${VTB_GOLDEN_TARGET:-}" ] && modes+=(--target "$VTB_GOLDEN_TARGET")
-for family in vil vir vim; do
+for family in vil vir vim delta; do
   echo "== $family"
   "$VERTEBRA" verify "${modes[@]}" "$VTB_GOLDEN/$family"/*.safetensors || status=1
 done
