@@ -18,8 +18,8 @@ enum { MAX_EXPANSIONS = 10000 };
 
 void vtb__recurrent_only_help(vtb_diags *d) {
   vtb_diag_help(d, "such a recurrence runs step after step, in mode recurrent or auto; for the "
-                   "other modes every update must be a "
-                   "factor times the state plus a term that no state enters");
+                   "other modes every update must be a factor times the state, plus terms that no "
+                   "state enters, plus outer products of what is read of it along one axis");
 }
 
 static bool nonlinear(vtb__rec *r, const vtb_inst *inst, int state, const char *what) {
