@@ -239,7 +239,20 @@ static void make_moves(vtb_fold_loop *f) {
     if (f->parts[i].copied) f->after[f->n_after++] = (vtb_fold_move){i, -1, true};
 }
 
+/* A fold in tiles is one kernel, which runs its step. */
+static void add_tiled_fold(maker *m, const vtb_inst *inst) {
+  vtb_step step = step_of(m, VTB_STEP_KERNEL, inst);
+  make_operands_dense(m, &step);
+  if (inst->callee->kind == VTB_FUNC_PLAIN)
+    m->s->funcs[vtb_steps_find(m->s, inst->callee)].is_step = true;
+  vtb_vec_push(&m->out->list, step);
+}
+
 static void add_fold(maker *m, const vtb_inst *inst) {
+  if (vtb_fold_of(inst).tile) {
+    add_tiled_fold(m, inst);
+    return;
+  }
   vtb_step step = step_of(m, VTB_STEP_FOLD, inst);
   vtb_fold_loop *f = step.fold = VTB_NEW(&m->s->arena, vtb_fold_loop);
   int most = 2 * (inst->n_operands + inst->n_results) + 1;
@@ -367,7 +380,9 @@ static void label_steps(vtb_steps *s) {
       vtb_step *step = &f->list.at[k];
       if (!step->inst || step->kind == VTB_STEP_COPY) continue;
       step->label = vtb_label_of(step->inst, f->path, &s->arena);
-      if (step->kind != VTB_STEP_CALL && step->kind != VTB_STEP_FOLD) continue;
+      bool tiled = step->kind == VTB_STEP_KERNEL && step->inst->op == VTB_OP_fold &&
+                   step->inst->callee->kind == VTB_FUNC_PLAIN;
+      if (step->kind != VTB_STEP_CALL && step->kind != VTB_STEP_FOLD && !tiled) continue;
       const char *scope = step->inst->span.scope ? step->inst->span.scope : "";
       vtb_func_steps *to = &s->funcs[vtb_steps_find(s, step->inst->callee)];
       to->path = vtb_label_merge(to->path, vtb_label_join(f->path, scope, &s->arena), &s->arena);

@@ -90,9 +90,10 @@ typedef struct vtb_step {
 
 typedef struct vtb_func_steps {
   const vtb_func *func;
-  int runs;          /* in one run of the entry */
+  int runs;          /* in one run of the entry; 0: inside a kernel */
   const char *path;  /* the scopes of the calls to it, "blocks.*" */
   int n_values;      /* of spots */
+  bool is_step;      /* of a fold that is one kernel: runs inside it */
   int64_t tail_base; /* bytes of the frame and the copies */
   VTB_VEC(vtb_step) list;
 } vtb_func_steps;

@@ -146,9 +146,15 @@ static vtb_cost vtb__cost_kernel(const vtb_inst *inst, int64_t batch) {
   return of_flops(inst, batch, vtb_func_cost(inst->callee, batch).flops);
 }
 
+static double fold_tiles(const vtb_inst *inst, int64_t batch) {
+  vtb_fold p = vtb_fold_of(inst);
+  int64_t bound = inst->operands[p.states]->type.dim[0].size;
+  return p.tile ? (double)(bound == VTB_DYN ? batch : bound) / (double)p.tile : 1;
+}
+
 static vtb_cost vtb__cost_fold(const vtb_inst *inst, int64_t batch) {
   vtb_cost step = vtb_func_cost(inst->callee, batch);
-  double steps = (double)vtb_fold_steps(inst);
+  double steps = (double)vtb_fold_steps(inst) * fold_tiles(inst, batch);
   return (vtb_cost){step.flops * steps, step.bytes * steps};
 }
 
@@ -196,7 +202,7 @@ vtb_published_macs vtb_func_published_macs(const vtb_func *f) {
   vtb_published_macs sum = {0};
   for (const vtb_inst *inst = f->first; inst; inst = inst->next) {
     bool fold = inst->op == VTB_OP_fold, inner = fold || inst->op == VTB_OP_call;
-    double times = fold ? (double)vtb_fold_steps(inst) : 1;
+    double times = fold ? (double)vtb_fold_steps(inst) * fold_tiles(inst, 1) : 1;
     vtb_published_macs one = inner ? vtb_func_published_macs(inst->callee)
                                    : (vtb_published_macs){layer_macs(inst), mixer_macs(inst)};
     sum.layers += times * one.layers;

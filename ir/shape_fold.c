@@ -15,6 +15,7 @@ vtb_fold vtb_fold_of(const vtb_inst *inst) {
   f.keep = vtb_attr_int(inst, "keep", 0) != 0;
   f.reverse = vtb_attr_int(inst, "reverse", 0) != 0;
   f.path = vtb_attr_str(inst, "path", NULL);
+  f.tile = vtb_attr_int(inst, "tile", 0);
   return f;
 }
 
@@ -22,11 +23,23 @@ int64_t vtb_fold_steps(const vtb_inst *inst) {
   return inst->operands[vtb_attr_int(inst, "states", 0)]->type.dim[1].size;
 }
 
-static bool argument_fits(const vtb_type *operand, const vtb_type *arg, bool is_seq) {
+/* What the callee takes of operand i. */
+static bool argument_fits(const vtb_fold *p, int i, const vtb_type *operand, const vtb_type *arg) {
   vtb_type t = *operand;
+  bool is_seq = i >= p->states && i < p->states + p->seqs;
   if (is_seq && t.rank < 2) return false;
   if (is_seq) t.dim[1].size = 1;
+  if (p->tile && i < p->states + p->seqs) {
+    if (t.rank < 1 || (t.dim[0].size != VTB_DYN && t.dim[0].size % p->tile)) return false;
+    t.dim[0].size = p->tile;
+  }
   return vtb_type_equal(&t, arg);
+}
+
+/* A result of the callee for all samples. */
+static vtb_type of_all(const vtb_fold *p, vtb_type t, vtb_dim batch) {
+  if (p->tile && t.rank > 0) t.dim[0] = batch;
+  return t;
 }
 
 /* [B, 1, ...] at one step, [B, N, ...] of all. */
@@ -54,14 +67,13 @@ static bool push_kept(vtb__shape *s, const vtb_type *state, vtb_dim batch, vtb_d
 bool vtb__shape_fold(vtb__shape *s) {
   const vtb_func *f = s->inst->callee;
   vtb_fold p = vtb_fold_of(s->inst);
-  if (p.states < 0 || p.seqs < 1 || p.consts < 0 || p.yields < 0 ||
+  if (p.states < 0 || p.seqs < 1 || p.consts < 0 || p.yields < 0 || p.tile < 0 ||
       f->n_args != s->inst->n_operands)
     return vtb__shape_fail(s, VTB_DIAG_IR_SCAN,
                            "fold @%s: %d operands do not fit %d states, %d sequences, %d arguments",
                            f->name, s->inst->n_operands, p.states, p.seqs, f->n_args);
   for (int i = 0; i < f->n_args; i++)
-    if (!argument_fits(vtb__shape_operand(s, i), &f->args[i]->type,
-                       i >= p.states && i < p.states + p.seqs))
+    if (!argument_fits(&p, i, vtb__shape_operand(s, i), &f->args[i]->type))
       return vtb__shape_fail(
           s, VTB_DIAG_IR_SCAN, "fold @%s: operand %d is %s, which does not fit %s", f->name, i + 1,
           vtb__shape_text(s, vtb__shape_operand(s, i)), vtb__shape_text(s, &f->args[i]->type));
@@ -81,9 +93,10 @@ bool vtb__shape_fold(vtb__shape *s) {
                              f->name, i + 1, vtb__shape_text(s, &f->args[i]->type),
                              vtb__shape_text(s, &f->returns[i]->type));
   for (int i = 0; i < p.yields; i++)
-    if (!push_sequence(s, f->returns[p.states + i]->type, n, "yield", i)) return false;
-  for (int i = 0; i < p.states; i++) vtb__shape_push(s, f->args[i]->type);
+    if (!push_sequence(s, of_all(&p, f->returns[p.states + i]->type, batch), n, "yield", i))
+      return false;
+  for (int i = 0; i < p.states; i++) vtb__shape_push(s, *vtb__shape_operand(s, i));
   for (int i = 0; p.keep && i < p.states; i++)
-    if (!push_kept(s, &f->args[i]->type, batch, n, i)) return false;
+    if (!push_kept(s, vtb__shape_operand(s, i), batch, n, i)) return false;
   return true;
 }

@@ -63,6 +63,8 @@ static bool callee_rules(verifier *v) {
                        : inst->op == VTB_OP_fused    ? VTB_FUNC_KERNEL
                        : inst->op == VTB_OP_update   ? VTB_FUNC_RULE
                                                      : VTB_FUNC_PLAIN;
+  bool one_kernel = inst->op == VTB_OP_fold && vtb_attr_int(inst, "tile", 0) > 0;
+  if (one_kernel && callee->kind == VTB_FUNC_KERNEL) want = VTB_FUNC_KERNEL;
   return callee->kind == want ||
          broken(v, "@%s is of the wrong kind for %s", callee->name, vtb_op_get(inst->op)->name);
 }

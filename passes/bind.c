@@ -26,18 +26,20 @@ static void bind_shape(vtb_inst *inst, int64_t batch) {
   if (changed) vtb_attr_set(inst, VTB_A_INTS("shape", bound, n));
 }
 
+void vtb__bind_func(vtb_func *f, int64_t batch) {
+  for (int i = 0; i < f->n_args; i++) bind_type(&f->args[i]->type, batch);
+  for (vtb_inst *inst = f->first; inst; inst = inst->next) {
+    bind_shape(inst, batch);
+    vtb_attr_remove(inst, "layout");
+    for (int i = 0; i < inst->n_results; i++) bind_type(&inst->results[i]->type, batch);
+  }
+}
+
 vtb_status vtb__pass_bind(vtb_pass_context *c, vtb_error *err) {
   if (c->batch < 1)
     return vtb_fail(err, VTB_E_USAGE, "the batch must be at least 1, and is %lld",
                     (long long)c->batch);
-  for (vtb_func *f = c->module->first; f; f = f->next) {
-    if (f->kind == VTB_FUNC_RULE) continue; /* its VTB_DYN is no batch */
-    for (int i = 0; i < f->n_args; i++) bind_type(&f->args[i]->type, c->batch);
-    for (vtb_inst *inst = f->first; inst; inst = inst->next) {
-      bind_shape(inst, c->batch);
-      vtb_attr_remove(inst, "layout");
-      for (int i = 0; i < inst->n_results; i++) bind_type(&inst->results[i]->type, c->batch);
-    }
-  }
+  for (vtb_func *f = c->module->first; f; f = f->next)
+    if (f->kind != VTB_FUNC_RULE) vtb__bind_func(f, c->batch); /* a rule's VTB_DYN is no batch */
   return VTB_OK;
 }

@@ -52,38 +52,6 @@ static bool is_sequence(const split *s, const vtb_value *v) {
   return !v->def && v->index >= s->p.states && v->index < s->p.states + s->p.seqs;
 }
 
-/* ---- calls ----------------------------------------------------------------------------------- */
-
-static void expand_call(vtb_inst *call) {
-  vtb_func *f = call->callee;
-  vtb_builder b = {
-      .module = call->func->module, .func = call->func, .before = call, .span = call->span};
-  vtb_value **map = vtb_xcalloc((size_t)f->n_values + 1, sizeof *map);
-  for (int i = 0; i < f->n_args; i++) map[f->args[i]->id] = call->operands[i];
-  for (const vtb_inst *i = f->first; i; i = i->next) {
-    vtb_value **at = vtb_xcalloc((size_t)i->n_operands + 1, sizeof *at);
-    for (int k = 0; k < i->n_operands; k++) at[k] = map[i->operands[k]->id];
-    b.span = i->span;
-    const vtb_inst *copy = vtb_inst_clone(&b, i, at);
-    for (int r = 0; r < i->n_results; r++) map[i->results[r]->id] = copy->results[r];
-    vtb_free(at);
-  }
-  for (int r = 0; r < call->n_results; r++)
-    vtb_replace_all(call->results[r], map[f->returns[r]->id]);
-  vtb_inst_unlink(call);
-  vtb_free(map);
-}
-
-static void expand_calls(vtb_func *f) {
-  for (vtb_inst *i = f->first, *next; i; i = next) {
-    next = i->next;
-    if (i->op != VTB_OP_call) continue;
-    vtb_inst *before = i->prev;
-    expand_call(i);
-    next = before ? before->next : f->first; /* calls may stand in what was put there */
-  }
-}
-
 /* ---- what depends on what -------------------------------------------------------------------- */
 
 /* What state i collects and nothing else, or NULL. */
@@ -490,7 +458,7 @@ static void list_values(split *s) {
 static void split_init(split *s, vtb_inst *fold) {
   *s = (split){.inst = fold, .p = vtb_fold_of(fold)};
   s->step = vtb_func_clone(fold->callee, fold->func->module, fold->callee->name);
-  expand_calls(s->step);
+  vtb__expand_calls(s->step);
   vtb__cse_func(s->step);
   vtb__dce_func(s->step);
   list_values(s);

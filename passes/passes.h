@@ -95,6 +95,14 @@ bool vtb_scan_is_product(const vtb_inst *scan);
 /* Both operands begin with one index, and it is summed: over images, and over tokens. */
 bool vtb_ends_in_parameter(const vtb_inst *einsum);
 
+/* ---- folds in tiles (passes/fold_tile.c) ----------------------------------------------------- */
+
+/* Shared memory that a step of a tile takes at most where a fold is one kernel of CUDA: its states
+ * twice, what products read and make. */
+int64_t vtb_fold_step_bytes(const vtb_func *step, int states);
+/* What such a kernel may take: the GPUs of today have 99 KiB a block or more. */
+enum { VTB_FOLD_SHARED = 96 << 10 };
+
 /* ---- memory plan (passes/memory_plan.c) ------------------------------------------------------ */
 
 /* Where each value of a function lives when compiled. Views (reshape, slice, transpose, broadcast

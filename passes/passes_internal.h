@@ -38,5 +38,9 @@ vtb_inst *vtb__replace_call(vtb_inst *inst, vtb_func *callee, vtb_value *const *
 
 int vtb__cse_func(vtb_func *f); /* returns the number of instructions removed */
 int vtb__dce_func(vtb_func *f);
+/* What is in callees stands where they were called (expand_calls.c). */
+void vtb__expand_calls(vtb_func *f);
+/* Every VTB_DYN of the function becomes `batch` (bind.c). */
+void vtb__bind_func(vtb_func *f, int64_t batch);
 
 #endif

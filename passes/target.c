@@ -6,7 +6,7 @@
  * reshapes that a known batch turns into nothing; the third for the reshapes that split_rows puts
  * around what it widens: two that meet are none, and what they read becomes equal. */
 #define KERNELS                                                                                    \
-  "simplify,cse,dce,fold_split,bind,select_mode,simplify,cse,dce,accumulate,split_rows,"           \
+  "simplify,cse,dce,fold_split,fold_tile,bind,select_mode,simplify,cse,dce,accumulate,split_rows," \
   "simplify,cse,dce,directions,prologue,fuse"
 
 /* With tensor cores: how products round, which decides what memory holds; epilogues take kernels
@@ -36,7 +36,9 @@ enum { FP32 = 1u << VTB_PRECISION_FP32, EVERY_PRECISION = (1u << VTB_N_PRECISION
 
 /* Rows and states of a task stay in the caches, and a task more is a few hundred nanoseconds. */
 #define CPU_COSTS                                                                                  \
-  { SCANS }
+  {                                                                                                \
+    SCANS, .fold = {.samples = 8, .tiles = 4, .work = 2e6 }                                        \
+  }
 
 /* Not measured but from data sheets of A100, H100 and H200: multiply-adds in the time of a byte, 5,
  * 10 and 7 in fp32, 26 to 49 of split factors, three times that in bf16; products of tiles as small
@@ -49,7 +51,12 @@ enum { FP32 = 1u << VTB_PRECISION_FP32, EVERY_PRECISION = (1u << VTB_N_PRECISION
              [VTB_PRECISION_BF16] = 16,                                                            \
              [VTB_PRECISION_FP16] = 16,                                                            \
              [VTB_PRECISION_BF16_ALL] = 48},                                                       \
-    .launch = 6e7, SCANS                                                                           \
+    .launch = 6e7, SCANS, .fold = {                                                                \
+      .samples = 1,                                                                                \
+      .tiles = INT64_MAX,                                                                          \
+      .work = 1e6,                                                                                 \
+      .one_body = true                                                                             \
+    }                                                                                              \
   }
 
 static const vtb_target table[] = {

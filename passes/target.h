@@ -34,12 +34,21 @@ typedef struct vtb_scan_costs {
   bool chunks;   /* never all tokens in one piece */
 } vtb_scan_costs;
 
+/* Recurrences that run step after step, a few samples at a time (passes/fold_tile.c). */
+typedef struct vtb_fold_costs {
+  int64_t samples; /* of a tile, at most; 0: never */
+  int64_t tiles;   /* fewer do not pay where one step of a tile is more than `work` operations */
+  double work;
+  bool one_body; /* a block of a GPU: the step is one kernel's body, in shared memory */
+} vtb_fold_costs;
+
 typedef struct vtb_costs {
   double byte[VTB_N_PRECISIONS];      /* to or from memory, beside products of that precision */
   double launch;                      /* another kernel */
   vtb_scan_costs matrix;              /* one decay a head: products of matrices */
   vtb_scan_costs vector, vector_grad; /* a decay a key or value */
   vtb_scan_costs delta, delta_vector; /* corrections (op delta), a row: likewise */
+  vtb_fold_costs fold;
 } vtb_costs;
 
 /* What a target asks of places. */

@@ -181,6 +181,7 @@ void vtb__cpu_dwconv(vtb_cpu *c, const vtb_inst *inst);
 void vtb__cpu_dwconv_dx(vtb_cpu *c, const vtb_inst *inst);
 void vtb__cpu_dwconv_dw(vtb_cpu *c, const vtb_inst *inst);
 void vtb__cpu_linscan(vtb_cpu *c, const vtb_inst *inst);
+void vtb__cpu_fold(vtb_cpu *c, const vtb_inst *inst); /* in tiles */
 void vtb__cpu_linscan_grad(vtb_cpu *c, const vtb_inst *inst);
 void vtb__cpu_delta(vtb_cpu *c, const vtb_inst *inst);
 void vtb__cpu_attention(vtb_cpu *c, const vtb_inst *inst);

@@ -23,6 +23,7 @@ void vtb__cuda_prefix_sum(vtb_cuda *c, const vtb_inst *inst);
 void vtb__cuda_attention(vtb_cuda *c, const vtb_inst *inst);
 void vtb__cuda_turned_attention(vtb_cuda *c, const vtb_inst *inst); /* vtb_is_turned_attention() */
 void vtb__cuda_attention_grad(vtb_cuda *c, const vtb_inst *inst);
+void vtb__cuda_fold(vtb_cuda *c, const vtb_inst *inst); /* in tiles */
 void vtb__cuda_verdict(vtb_cuda *c, const vtb_inst *inst);
 void vtb__cuda_update(vtb_cuda *c, const vtb_inst *inst);
 

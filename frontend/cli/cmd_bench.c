@@ -154,7 +154,11 @@ static vtb_status profile(const vtb_program *p, void **buffers, void *workspace,
     status = vtb_program_execute(p, buffers, workspace, profiling, err);
   const vtb_kernel_time *times = vtb_services_times(profiling, n);
   *rows = vtb_xcalloc((size_t)*n + 1, sizeof **rows);
-  for (int i = 0; i < *n; i++) (*rows)[i] = (row){&p->kernels[i], times[i].seconds / rounds};
+  int timed = 0; /* kernels inside others are not launched */
+  for (int i = 0; i < *n; i++)
+    if (p->kernels[i].launches > 0)
+      (*rows)[timed++] = (row){&p->kernels[i], times[i].seconds / rounds};
+  *n = timed;
   qsort(*rows, (size_t)*n, sizeof **rows, by_seconds);
   vtb_services_free(profiling);
   return status;

@@ -66,6 +66,47 @@ TEST(random_cells_and_their_gradients_stay_the_same) {
   CHECK_MSG(split > CELLS / 2, "only %d cells of %d were split", split, CELLS);
 }
 
+/* A context of one sample makes tiles of one; two samples are two tiles. */
+TEST(tiles_of_samples_are_the_same_too) {
+  for (int i = 0; i < CELLS; i += 3) {
+    vtb_module *m = parse_ir(random_step_text(random_step_of(i)));
+    if (!m || !lower(m) || !count_ops(m, VTB_OP_fold)) continue;
+    CHECK(differentiate(m) && run_passes(m, "simplify,cse,dce"));
+    vtb_module *before = vtb_module_clone(m);
+    vtb_pass_context c = {.module = m, .batch = 1, .target = vtb_target_find("cpu")};
+    CHECK(run_passes_in(&c, "fold_split,fold_tile,simplify,cse,dce"));
+    double error = compare_modules(before, m, 5 + (unsigned)i);
+    CHECK_MSG(error <= 1e-12, "cell %d differs by %g", i, error);
+    char *text = print_ir(m);
+    CHECK_MSG(strstr(text, "tile = 1") != NULL, "cell %d has no tiles", i);
+    free(text);
+    vtb_module_free(before);
+    vtb_module_free(m);
+  }
+}
+
+/* The new state is a mean over samples: tiles would not know the others. */
+static const char mixes_samples[] =
+    "entry func @f(%x: f32[B, N=4, 2]) -> (f32[B, N=4, 2]) {\n"
+    "  %z = constant {value = 0} : f32[B, 2]\n"
+    "  %y, %s = fold @s(%z, %x) {states = 1, seqs = 1} : f32[B, N=4, 2], f32[B, 2]\n"
+    "  return %y\n}\n\n"
+    "func @s(%s: f32[B, 2], %x: f32[B, N=1, 2]) -> (f32[B, 2], f32[B, N=1, 2]) {\n"
+    "  %p = reshape %x {shape = [-1, 2]} : f32[B, 2]\n"
+    "  %m = reduce_sum %s {axes = [0], keep = 1} : f32[1, 2]\n  %a = add %m, %p : f32[B, 2]\n"
+    "  %t = tanh %a : f32[B, 2]\n  %y = reshape %t {shape = [-1, 1, 2]} : f32[B, N=1, 2]\n"
+    "  return %t, %y\n}\n";
+
+TEST(a_step_that_mixes_samples_has_no_tiles) {
+  vtb_module *m = parse_ir(mixes_samples);
+  vtb_pass_context c = {.module = m, .batch = 2, .target = vtb_target_find("cpu")};
+  if (!m || !run_passes_in(&c, "fold_tile")) return;
+  char *text = print_ir(m);
+  CHECK(strstr(text, "tile") == NULL);
+  free(text);
+  vtb_module_free(m);
+}
+
 static const char both_sides[] =
     "entry func @f(%x: f32[B, N=4, 3], %w: f32[3, 2], %r: f32[2, 2]) -> (f32[B, N=4, 5], f32[3, "
     "2]) {\n"
@@ -138,6 +179,8 @@ TEST(a_number_for_the_batch_is_left_alone) {
 
 int main(void) {
   RUN(random_cells_and_their_gradients_stay_the_same);
+  RUN(tiles_of_samples_are_the_same_too);
+  RUN(a_step_that_mixes_samples_has_no_tiles);
   RUN(products_leave_the_loop_on_both_sides);
   RUN(a_step_without_such_products_stays);
   RUN(a_number_for_the_batch_is_left_alone);

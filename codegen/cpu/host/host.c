@@ -98,11 +98,12 @@ void vtb__host_store(vtb_host_print *f, int slot, LLVMValueRef v) {
   LLVMBuildStore(f->b, v, at);
 }
 
-/* A task that would be one piece anyway is called; else the services split it. */
+/* A task that would be one piece anyway is called, and so are those of a step that runs inside a
+ * task; else the services split it. */
 static void emit_task(vtb_host_print *f, const vtb_cpu_step *s) {
   vtb_cpu *c = &f->h->cpu;
   LLVMValueRef n = vtb_cpu_i64(c, s->n);
-  if (s->n <= s->grain) {
+  if (s->n <= s->grain || f->steps->is_step) {
     LLVMValueRef args[] = {f->closure, vtb_cpu_i64(c, 0), n};
     LLVMBuildCall2(f->b, f->h->task_type, s->fn, args, 3, "");
     return;
@@ -116,14 +117,15 @@ static void emit_task(vtb_host_print *f, const vtb_cpu_step *s) {
 static void launch(vtb_host_print *f, const vtb_step *step, const vtb_cpu_kernel *k) {
   int n = k->n_operands + k->n_results;
   vtb_check(n + 2 <= f->closure_slots, "closure of %s is too small", k->name);
+  bool profile = f->h->options->profile && !f->steps->is_step;
   take_tail(f, step->tail + k->temp_bytes);
-  if (f->h->options->profile) emit_timing(f, offsetof(vtb_services, kernel_begin), k);
+  if (profile) emit_timing(f, offsetof(vtb_services, kernel_begin), k);
   vtb__host_store(f, 0, f->services);
   for (int i = 0; i < n; i++) vtb__host_store(f, 1 + i, vtb__host_address(f, &step->at[i]));
   if (k->temp_bytes)
     vtb__host_store(f, 1 + n, bytes_from(f, f->workspace, f->steps->tail_base + step->tail));
   for (size_t i = 0; i < k->steps.n; i++) emit_task(f, &k->steps.at[i]);
-  if (f->h->options->profile) emit_timing(f, offsetof(vtb_services, kernel_end), k);
+  if (profile) emit_timing(f, offsetof(vtb_services, kernel_end), k);
 }
 
 void vtb__host_call(vtb_host_print *f, const vtb_func *callee, int64_t frame) {
@@ -164,15 +166,16 @@ static void mark(const vtb_host *h, LLVMValueRef fn, const char *attribute) {
                           LLVMCreateEnumAttribute(h->cpu.ctx, kind, 0));
 }
 
-static LLVMValueRef declare(vtb_host *h, const vtb_func *func, bool is_entry) {
+static LLVMValueRef declare(vtb_host *h, const vtb_func_steps *steps, bool is_entry) {
   vtb_strbuf name = {0};
-  vtb_strbuf_printf(&name, "host.%s", func->name);
+  vtb_strbuf_printf(&name, "host.%s", steps->func->name);
   LLVMValueRef fn = LLVMAddFunction(h->cpu.module, is_entry ? "vtb_entry" : name.at, h->host_type);
   vtb_strbuf_free(&name);
   if (!is_entry) LLVMSetLinkage(fn, LLVMInternalLinkage);
-  /* straight-line code that stores pointers: optimising it takes longer than it saves */
+  /* straight-line code that stores pointers: optimising it takes longer than it saves, unless it
+   * runs at every step of a fold */
   mark(h, fn, "noinline");
-  mark(h, fn, "optnone");
+  if (!steps->is_step) mark(h, fn, "optnone");
   return fn;
 }
 
@@ -193,7 +196,7 @@ static vtb_status print_func(vtb_host *h, size_t number, vtb_error *err) {
   vtb_cpu *c = &h->cpu;
   const vtb_func_steps *steps = &h->steps.funcs[number];
   bool is_entry = number + 1 == h->steps.n_funcs;
-  vtb_host_print f = {.h = h, .steps = steps, .fn = declare(h, steps->func, is_entry)};
+  vtb_host_print f = {.h = h, .steps = steps, .fn = declare(h, steps, is_entry)};
   f.args = LLVMGetParam(f.fn, 0);
   f.workspace = LLVMGetParam(f.fn, 1);
   f.services = LLVMGetParam(f.fn, 2);

@@ -75,5 +75,8 @@ void vtb__kernel_key(const vtb_inst *inst, const vtb_cpu_kernel *k, vtb_strbuf *
   for (int i = 0; inst && i < inst->n_operands; i++) /* the same value twice */
     for (int j = 0; j < i; j++)
       if (inst->operands[i] == inst->operands[j]) vtb_strbuf_printf(out, " %d=%d", i, j);
-  if (inst && inst->callee) key_body(inst->callee, out);
+  if (inst && inst->op == VTB_OP_fold) /* a function with kernels of its own */
+    vtb_strbuf_printf(out, " @%s", inst->callee->name);
+  else if (inst && inst->callee)
+    key_body(inst->callee, out);
 }

@@ -85,9 +85,9 @@ static blocks narrow_blocks(const vtb__product *p) {
 static void plan_narrow(vtb_cpu *c, vtb__product *p) {
   if (p->m.size > NARROW && p->n.size > NARROW && p->k.size > NARROW) return;
   if (p->m.size * p->n.size < 4 * c->width || p->k.size < 2) return;
-  for (int i = 0; i < p->n_loops; i++)
-    if (p->loops[i].stride[p->b]) return;
   bool whole = p->n.size % c->width == 0, direct = whole && !p->trans_b;
+  for (int i = 0; i < p->n_loops; i++)
+    if (p->loops[i].stride[p->b] && !direct) return;
   if (!whole && p->n.size > c->width) return;
   if (!direct && vtb__padded(c, p->n.size) * p->k.size > 1 << 14) return;
   p->narrow = true;

@@ -1,0 +1,32 @@
+/* Calls expanded in place: what is in the callee stands where the call was. */
+#include "passes/passes_internal.h"
+
+static void expand_call(vtb_inst *call) {
+  vtb_func *f = call->callee;
+  vtb_builder b = {
+      .module = call->func->module, .func = call->func, .before = call, .span = call->span};
+  vtb_value **map = vtb_xcalloc((size_t)f->n_values + 1, sizeof *map);
+  for (int i = 0; i < f->n_args; i++) map[f->args[i]->id] = call->operands[i];
+  for (const vtb_inst *i = f->first; i; i = i->next) {
+    vtb_value **at = vtb_xcalloc((size_t)i->n_operands + 1, sizeof *at);
+    for (int k = 0; k < i->n_operands; k++) at[k] = map[i->operands[k]->id];
+    b.span = i->span;
+    const vtb_inst *copy = vtb_inst_clone(&b, i, at);
+    for (int r = 0; r < i->n_results; r++) map[i->results[r]->id] = copy->results[r];
+    vtb_free(at);
+  }
+  for (int r = 0; r < call->n_results; r++)
+    vtb_replace_all(call->results[r], map[f->returns[r]->id]);
+  vtb_inst_unlink(call);
+  vtb_free(map);
+}
+
+void vtb__expand_calls(vtb_func *f) {
+  for (vtb_inst *i = f->first, *next; i; i = next) {
+    next = i->next;
+    if (i->op != VTB_OP_call) continue;
+    vtb_inst *before = i->prev;
+    expand_call(i);
+    next = before ? before->next : f->first; /* calls may stand in what was put there */
+  }
+}
