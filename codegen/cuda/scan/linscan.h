@@ -21,6 +21,7 @@ typedef struct vtb__cuda_scan {
   const vtb_decay *decay;
   bool grad, normalizer, init, last, dlast;
   bool by_steps;                 /* no matmul form for the class, or mode recurrent */
+  int64_t rank;                  /* of a delta, its rows a token; else 0 */
   int64_t B, N, heads, K, V, V1; /* V1: V and the normalizer's column */
   int64_t n;                     /* scans of one sequence each: B heads n_dirs */
   int64_t chunk, n_chunks, row_tiles;
@@ -39,7 +40,12 @@ typedef struct vtb__cuda_scan {
   const char *pointers;
 } vtb__cuda_scan;
 
+/* Of a delta, q in `at` is b and y is w. */
 vtb__cuda_scan vtb__cuda_scan_make(vtb_cuda *c, const vtb_inst *inst);
+
+vtb_scan_tensors vtb__scan_tensors_of(const vtb_inst *inst);
+/* Storage positions of direction `dir`, step by step. */
+void vtb__scan_order(const vtb__cuda_scan *s, int dir, int32_t *table);
 
 /* Begins a kernel from text/<file>, which finds in its block's number scan, the number of the
  * block's sequence, and unit, which of the scan's BLOCKS blocks it is; fills what all these
@@ -92,10 +98,11 @@ typedef enum vtb__scan_product {
 void vtb__cuda_scan_product(vtb__cuda_scan *s, vtb__scan_product p, int states, int terms);
 
 /* All of an instruction's kernels: linscan_products.c, linscan_grad.c; token by token:
- * linscan_steps.c, linscan_steps_grad.c. */
+ * linscan_steps.c, linscan_steps_grad.c; of a delta: delta.c. */
 void vtb__cuda_scan_forward(vtb__cuda_scan *s);
 void vtb__cuda_scan_grad(vtb__cuda_scan *s);
 void vtb__cuda_scan_steps(vtb__cuda_scan *s);
 void vtb__cuda_scan_steps_grad(vtb__cuda_scan *s);
+void vtb__cuda_scan_delta(vtb__cuda_scan *s);
 
 #endif

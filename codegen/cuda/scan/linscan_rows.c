@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/cuda/emitters.h"
 #include "codegen/cuda/scan/linscan.h"
 #include "codegen/cuda/plan/program.h"
 
@@ -10,7 +9,43 @@
  * codegen/cpu/scan/linscan_grad.c has the reason. */
 #define FLOOR "1e-18f"
 
+static vtb_scan_tensors delta_tensors(const vtb_delta_tensors *d) {
+  vtb_scan_tensors at;
+  memset(&at, 0xff, sizeof at); /* all are -1 */
+  at.q = d->b, at.k = d->k, at.v = d->v, at.d = d->d, at.s0 = d->s0, at.y = d->w;
+  return at;
+}
+
+vtb_scan_tensors vtb__scan_tensors_of(const vtb_inst *inst) {
+  if (inst->op != VTB_OP_delta) return vtb_scan_of(inst).at;
+  vtb_delta d = vtb_delta_of(inst);
+  return delta_tensors(&d.at);
+}
+
+static vtb__cuda_scan make_delta(vtb_cuda *c, const vtb_inst *inst) {
+  vtb_delta of = vtb_delta_of(inst);
+  vtb_scan_tensors at = delta_tensors(&of.at);
+  return (vtb__cuda_scan){.c = c,
+                          .inst = inst,
+                          .decay = of.decay,
+                          .init = of.init,
+                          .by_steps = of.recurrent,
+                          .rank = of.rank,
+                          .B = of.n_batch,
+                          .N = of.n_tokens,
+                          .heads = of.n_heads,
+                          .K = of.K,
+                          .V = of.V,
+                          .V1 = of.V,
+                          .n = of.n_batch * of.n_heads,
+                          .at = at,
+                          .n_dirs = 1,
+                          .dir = {inst},
+                          .dir_at = {at}};
+}
+
 vtb__cuda_scan vtb__cuda_scan_make(vtb_cuda *c, const vtb_inst *inst) {
+  if (inst->op == VTB_OP_delta) return make_delta(c, inst);
   vtb_scan of = vtb_scan_of(inst);
   vtb__cuda_scan s = {.c = c,
                       .inst = inst,
@@ -40,36 +75,9 @@ vtb__cuda_scan vtb__cuda_scan_make(vtb_cuda *c, const vtb_inst *inst) {
   return s;
 }
 
-/* ---- directions ------------------------------------------------------------------------------ */
+/* ---- order of tokens ------------------------------------------------------------------------- */
 
-enum { N_MEMBERS = sizeof(vtb_scan_tensors) / sizeof(int) };
-
-static const int *members(const vtb_scan_tensors *t) { return (const int *)t; }
-
-/* Member m of direction `dir` lies in memory as that of the first: the texts have one set of
- * strides and alignments. */
-static bool laid_out_alike(const vtb__cuda_scan *s, int dir, int m) {
-  int first = members(&s->at)[m], other = members(&s->dir_at[dir])[m];
-  if (first < 0 || first == other) return other == first;
-  const vtb_cuda_tensor *a = vtb_cuda_tensor_of(s->c, first), *b = vtb_cuda_tensor_of(s->c, other);
-  return a->type->dtype == b->type->dtype &&
-         vtb_cuda_rows_of_four(s->c, first) == vtb_cuda_rows_of_four(s->c, other) &&
-         memcmp(a->stride, b->stride, (size_t)a->type->rank * sizeof *a->stride) == 0;
-}
-
-static bool add_direction(vtb__cuda_scan *s, const vtb_inst *inst) {
-  if (s->n_dirs == VTB__SCAN_DIRS) return false;
-  s->dir[s->n_dirs] = inst;
-  s->dir_at[s->n_dirs] = vtb_scan_of(inst).at;
-  for (int m = 0; m < N_MEMBERS; m++)
-    if (!laid_out_alike(s, s->n_dirs, m)) return false;
-  s->n_dirs++;
-  s->n = s->B * s->heads * s->n_dirs;
-  return true;
-}
-
-/* Storage positions of direction `dir`, step by step. */
-static void fill_order(const vtb__cuda_scan *s, int dir, int32_t *table) {
+void vtb__scan_order(const vtb__cuda_scan *s, int dir, int32_t *table) {
   const char *text = vtb_attr_str(s->dir[dir], "path", NULL);
   vtb_path path = {0};
   vtb_error err = {0};
@@ -84,58 +92,6 @@ static void fill_order(const vtb__cuda_scan *s, int dir, int32_t *table) {
   vtb_free(steps);
 }
 
-static bool are_opposite(const vtb__cuda_scan *s, int a, int b) {
-  int32_t *order = vtb_xcalloc((size_t)(2 * s->N), sizeof *order);
-  bool opposite = s->dir_at[a].q == s->dir_at[b].q;
-  fill_order(s, a, order);
-  fill_order(s, b, order + s->N);
-  for (int64_t t = 0; opposite && t < s->N; t++) opposite = order[t] == order[2 * s->N - 1 - t];
-  vtb_free(order);
-  return opposite;
-}
-
-static void swap_directions(vtb__cuda_scan *s, int a, int b) {
-  const vtb_inst *inst = s->dir[a];
-  vtb_scan_tensors at = s->dir_at[a];
-  s->dir[a] = s->dir[b], s->dir_at[a] = s->dir_at[b];
-  s->dir[b] = inst, s->dir_at[b] = at;
-}
-
-/* Brings opposite directions side by side. */
-static void pair_directions(vtb__cuda_scan *s) {
-  bool paired = !s->by_steps && !s->grad && s->n_dirs % 2 == 0 && s->K <= 64;
-  for (int a = 0; paired && a < s->n_dirs; a += 2) {
-    int b = a + 1;
-    while (b < s->n_dirs && !are_opposite(s, a, b)) b++;
-    paired = b < s->n_dirs;
-    if (paired) swap_directions(s, a + 1, b);
-  }
-  s->paired = paired;
-}
-
-static void emit(vtb__cuda_scan *s) {
-  if (s->grad)
-    vtb__cuda_scan_grad(s);
-  else
-    vtb__cuda_scan_forward(s);
-}
-
-void vtb__cuda_linscan(vtb_cuda *c, const vtb_inst *inst) {
-  vtb__cuda_scan s = vtb__cuda_scan_make(c, inst);
-  emit(&s);
-}
-
-void vtb__cuda_linscan_grad(vtb_cuda *c, const vtb_inst *inst) { vtb__cuda_linscan(c, inst); }
-
-void vtb__cuda_scans(vtb_cuda *c, const vtb_inst *inst) {
-  for (const vtb_inst *i = inst->callee->first; i;) {
-    vtb__cuda_scan s = vtb__cuda_scan_make(c, i);
-    for (i = i->next; i && add_direction(&s, i); i = i->next) continue;
-    pair_directions(&s);
-    emit(&s);
-  }
-}
-
 /* ---- kernels --------------------------------------------------------------------------------- */
 
 static const char *place(const vtb__cuda_scan *s, vtb_cuda_kernel *k);
@@ -145,7 +101,8 @@ void vtb__scan_begin(vtb__cuda_scan *s, const char *kind, const char *file, int 
       {"N", s->N},           {"K", s->K},         {"V", s->V},
       {"V1", s->V1},         {"CHUNK", s->chunk}, {"ROW_TILES", s->row_tiles},
       {"BATCH", s->B},       {"SCANS", s->n},     {"STATE_PITCH", s->state_pitch},
-      {"PAIRED", s->paired}, {"DIRS", s->n_dirs}, {"HEADS", s->heads}};
+      {"PAIRED", s->paired}, {"DIRS", s->n_dirs}, {"HEADS", s->heads},
+      {"RANK", s->rank}};
   s->k = vtb_cuda_begin_text(s->c, kind, file, threads);
   s->declared = 0;
   s->pointers = "";
@@ -158,6 +115,8 @@ void vtb__scan_launch(vtb__cuda_scan *s, int64_t scans) {
   vtb_cuda_fill(s->k, "directions", "%s", s->pointers);
   vtb_cuda_launch(s->k, scans * vtb_cuda_value(s->k, "BLOCKS"));
 }
+
+static const int *members(const vtb_scan_tensors *t) { return (const int *)t; }
 
 static bool is_shared(const vtb__cuda_scan *s, int m) {
   for (int d = 1; d < s->n_dirs; d++)
@@ -250,11 +209,14 @@ bool vtb__cuda_rows_four(const vtb__cuda_scan *s, const vtb__cuda_row *rows, int
   return four;
 }
 
+static bool is_scan(const vtb_inst *i) {
+  return i->op == VTB_OP_linscan || i->op == VTB_OP_linscan_grad || i->op == VTB_OP_delta;
+}
+
 static bool has_paths(const vtb_module *m) {
   for (const vtb_func *f = m->first; f; f = f->next)
     for (const vtb_inst *i = f->first; i; i = i->next)
-      if ((i->op == VTB_OP_linscan || i->op == VTB_OP_linscan_grad) && vtb_attr_find(i, "path"))
-        return true;
+      if (is_scan(i) && vtb_attr_find(i, "path")) return true;
   return false;
 }
 
@@ -263,7 +225,8 @@ static bool has_paths(const vtb_module *m) {
 static const char *place(const vtb__cuda_scan *s, vtb_cuda_kernel *k) {
   if (!has_paths(s->inst->func->module)) return "t";
   int32_t *table = vtb_xcalloc((size_t)(s->n_dirs * s->N), sizeof *table);
-  for (int d = 0; d < s->n_dirs; d++) fill_order(s, s->paired ? d / 2 * 2 : d, table + d * s->N);
+  for (int d = 0; d < s->n_dirs; d++)
+    vtb__scan_order(s, s->paired ? d / 2 * 2 : d, table + d * s->N);
   vtb_cuda_table_i32(k, table, (size_t)(s->n_dirs * s->N), "order");
   vtb_free(table);
   return s->n_dirs == 1 ? "order[t]"
