@@ -122,7 +122,7 @@ static void in_chunks(head *c, int64_t chunk) {
 static void run_head(head *c, const vtb__eval *e, bool by_steps) {
   int64_t size = c->of.K * c->of.V, at = (c->batch * c->of.n_heads + c->index) * size;
   memset(c->s, 0, (size_t)size * sizeof *c->s);
-  if (c->of.init) memcpy(c->s, e->in[c->of.at.s0]->data + at, (size_t)size * sizeof *c->s);
+  if (c->of.init) memcpy(c->s, e->in[4]->data + at, (size_t)size * sizeof *c->s);
   for (int64_t t = 0; t < c->of.n_tokens; t++) {
     int64_t rows = rows_at(c, t, c->of.V);
     memcpy(c->w + rows, c->v + rows, (size_t)(c->of.rank * c->of.V) * sizeof *c->w);

@@ -7,7 +7,7 @@
  *   %a, %b = fused @scans(%q, %k, %v, %d) {kind = "scans"}
  *   func kernel @scans { both linscans }
  *
- * Before `fuse`; gradients (linscan_grad) alike. Joins scans that differ in nothing but path and
+ * Before `fuse`; gradients (linscan_grad) and corrections (delta) alike. Joins scans that differ in nothing but path and
  * operands, read at least one sequence in common, and do not depend on one another. Declines
  * otherwise. Results that nothing reads stay inside.
  */
@@ -19,12 +19,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_DIRECTIONS = 8, N_SEQUENCES = 3 /* q, k and v come first */ };
+enum { MOST_DIRECTIONS = 8, N_SEQUENCES = 3 /* rows of tokens come first */ };
 
 typedef VTB_VEC(vtb_inst *) inst_list;
 
 static bool is_scan(const vtb_inst *i) {
-  return i->op == VTB_OP_linscan || i->op == VTB_OP_linscan_grad;
+  return i->op == VTB_OP_linscan || i->op == VTB_OP_linscan_grad || i->op == VTB_OP_delta;
 }
 
 /* Every attribute of `a` but the path is in `b`. */

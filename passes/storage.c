@@ -176,6 +176,10 @@ static void note_tensor(storage *s, const vtb_inst *i, int tensor, unsigned fact
 
 /* Tokens' rows may be of 16 bits; decays and states are not. */
 static void note_scan(storage *s, const vtb_inst *whole, const vtb_inst *scan) {
+  if (scan->op == VTB_OP_delta) { /* corrections come back with the state: all is wide */
+    note_all(s, whole, BARRED, BARRED);
+    return;
+  }
   vtb_scan_tensors t = vtb_scan_of(scan).at;
   const int read[] = {t.q, t.k, t.v, t.dy}, made[] = {t.y, t.dq, t.dk, t.dv};
   const int wide[] = {t.d, t.rates, t.s0, t.n0, t.dz,     t.ds,  t.dn,
@@ -231,6 +235,7 @@ static void note_inst(storage *s, const vtb_inst *i) {
     return;
   case VTB_OP_linscan:
   case VTB_OP_linscan_grad:
+  case VTB_OP_delta:
     note_scan(s, i, i);
     return;
   case VTB_OP_dwconv:

@@ -102,8 +102,28 @@ static void check(const delta_case *cases, int n, const char *what) {
   cuda_end(&c, 2e-5, what);
 }
 
-/* The plan of cases alone. */
-static vtb_launch_plan *plan_of(const delta_case *cases, int n) {
+/* One launch for two directions, which have reads of their own. */
+TEST(directions_share_a_launch) {
+  static const delta_case cases[] = {
+      {SCALAR, "chunkwise", "rows@4x5", 16, 2, 20, 2, 1, 12, 8, true, false},
+      {KEY, "parallel", NULL, 0, 1, 20, 1, 2, 9, 40, false, false},
+      {SCALAR, "recurrent", "cols@4x5", 0, 1, 20, 1, 1, 9, 4, false, false}};
+  cuda_cases c;
+  vtb_value *operands[5];
+  cuda_begin(&c);
+  c.pipeline = "directions";
+  for (c.n_cases = 0; c.n_cases < 3; c.n_cases++) {
+    const delta_case *s = &cases[c.n_cases];
+    operands_of(&c, s, operands);
+    build(&c, s, operands, s->path);
+    operands[2] = rows(&c, s, s->K, 0.5 / sqrt((double)s->K));
+    build(&c, s, operands, "rows~@4x5");
+  }
+  cuda_end(&c, 2e-5, "directions");
+}
+
+/* The plan of cases alone; of the last one with a second direction. */
+static vtb_launch_plan *plan_of(const delta_case *cases, int n, const char *second) {
   cuda_cases c;
   vtb_launch_plan *plan = NULL;
   vtb_error err = {0};
@@ -113,27 +133,30 @@ static vtb_launch_plan *plan_of(const delta_case *cases, int n) {
     operands_of(&c, &cases[i], operands);
     build(&c, &cases[i], operands, cases[i].path);
   }
+  if (second) build(&c, &cases[n - 1], operands, second);
   vtb_func_set_returns(c.f, c.returns, NULL, c.n_returns);
   c.m->entry = c.f;
+  if (second) cuda_passes(c.m, "directions");
   CHECK_MSG(cuda_plan(c.m, c.f, &(vtb_codegen_options){0}, &plan, &err) == VTB_OK, "%s", err.text);
   for (int i = 0; i < c.f->n_args; i++) vtb_tensor_free(&c.args[i]);
   vtb_module_free(c.m);
   return plan;
 }
 
-static int launches(int64_t n_tokens, const char *mode) {
+static int launches(int64_t n_tokens, const char *mode, const char *second) {
   const delta_case s = {SCALAR, mode, NULL, 16, 1, n_tokens, 2, 1, 8, 8, false, false};
-  vtb_launch_plan *plan = plan_of(&s, 1);
+  vtb_launch_plan *plan = plan_of(&s, 1, second);
   int n = plan ? plan->n_steps : 0;
   vtb_launch_plan_free(plan);
   return n;
 }
 
 TEST(one_launch_at_any_length) {
-  CHECK(launches(5, "chunkwise") == 1);
-  CHECK(launches(3136, "chunkwise") == 1);
-  CHECK(launches(3136, "parallel") == 1);
-  CHECK(launches(3136, "recurrent") == 1);
+  CHECK(launches(5, "chunkwise", NULL) == 1);
+  CHECK(launches(3136, "chunkwise", NULL) == 1);
+  CHECK(launches(3136, "parallel", NULL) == 1);
+  CHECK(launches(3136, "recurrent", NULL) == 1);
+  CHECK(launches(3136, "chunkwise", "rows~@56x56") == 1);
 }
 
 static void check_resources(const vtb_launch_plan *plan, const char *arch) {
@@ -167,7 +190,7 @@ TEST(registers_suffice) {
       {KEY, "recurrent", NULL, 0, 2, 196, 3, 2, 64, 64, false, false},
   };
   static const char *const archs[] = {"sm_80", "sm_90a", "sm_100a"};
-  vtb_launch_plan *plan = plan_of(cases, (int)(sizeof cases / sizeof *cases));
+  vtb_launch_plan *plan = plan_of(cases, (int)(sizeof cases / sizeof *cases), NULL);
   for (int i = 0; plan && i < 3; i++) check_resources(plan, archs[i]);
   vtb_launch_plan_free(plan);
 }
@@ -178,9 +201,10 @@ TEST(token_by_token) { check(steps, COUNT(steps), "steps"); }
 
 int main(int argc, char **argv) {
   emulate_or_skip();
-  const char *only = argc > 1 ? argv[1] : NULL; /* one test by its letter: p, s */
+  const char *only = argc > 1 ? argv[1] : NULL; /* one test by its letter: p, s, d */
   if (!only || *only == 'p') RUN(as_products);
   if (!only || *only == 's') RUN(token_by_token);
+  if (!only || *only == 'd') RUN(directions_share_a_launch);
   RUN(one_launch_at_any_length);
   vtb_strbuf why = {0};
   if (vtb_cuda_describe_nvrtc(&why)) RUN(registers_suffice);

@@ -9,6 +9,7 @@ typedef struct delta_case {
   const char *mode, *path;
   int64_t chunk, B, N, h, R, K, V;
   bool init, views;
+  const char *second; /* path of a second direction: one kernel for both */
 } delta_case;
 
 static vtb_type shape(int rank, int64_t a, int64_t b, int64_t c, int64_t d, int64_t e) {
@@ -66,25 +67,47 @@ static vtb_func *build(vtb_module *m, const delta_case *s) {
   for (int i = 0; i < n; i++)
     operands[i] = s->views && i < 2 ? transposed(&b, f, names[i], types[i])
                                     : vtb_func_add_arg(f, names[i], types[i]);
-  vtb_attr attrs[5];
+  vtb_attr attrs[6];
   attrs[n_attrs++] = VTB_A_STR("class", vtb_decay_class_name(s->decay));
   attrs[n_attrs++] = VTB_A_STR("mode", s->mode);
   if (vtb_streq(s->mode, "chunkwise")) attrs[n_attrs++] = VTB_A_INT("chunk", s->chunk);
+  int path_at = s->path ? n_attrs : -1;
   if (s->path) attrs[n_attrs++] = VTB_A_STR("path", s->path);
   if (s->init) attrs[n_attrs++] = VTB_A_INT("init", 1);
-  vtb_inst *inst = vtb_build(&b, VTB_OP_delta, operands, n, attrs, n_attrs);
-  vtb_func_set_returns(f, inst->results, NULL, 1);
+  vtb_value *returns[2];
+  returns[0] = vtb_build(&b, VTB_OP_delta, operands, n, attrs, n_attrs)->results[0];
+  if (s->second) { /* its own reads, and its own initial state */
+    operands[2] = vtb_func_add_arg(f, "b2", types[2]);
+    if (s->init) operands[4] = vtb_func_add_arg(f, "s2", types[4]);
+    attrs[path_at < 0 ? n_attrs++ : path_at] = VTB_A_STR("path", s->second);
+    returns[1] = vtb_build(&b, VTB_OP_delta, operands, n, attrs, n_attrs)->results[0];
+  }
+  vtb_func_set_returns(f, returns, NULL, s->second ? 2 : 1);
   m->entry = f;
   return f;
+}
+
+static void join_directions(vtb_module *m) {
+  vtb_error err = {0};
+  vtb_pass_context c = {.module = m};
+  vtb_pipeline_options o = {.pipeline = "directions", .verify_each = true};
+  CHECK_MSG(vtb_run_pipeline(&c, &o, &err) == VTB_OK, "%s", err.text);
+  int n = 0;
+  for (const vtb_inst *i = m->entry->first; i; i = i->next) n += vtb_is_scans(i);
+  CHECK(n == 1);
 }
 
 static void check(const delta_case *s, unsigned long long *seed) {
   vtb_module *m = vtb_module_new("test");
   vtb_func *f = build(m, s);
-  vtb_tensor args[5];
+  if (s->second) join_directions(m);
+  vtb_tensor args[7];
   for (int i = 0; i < f->n_args; i++) args[i] = kernel_random(f->args[i]->type, seed, 1, 0);
   fill_decays(&args[3], seed);
   if (!s->views) fill_keys(s, &args[0], &args[2], seed);
+  for (int a = 4; a < f->n_args; a++) /* of a second direction */
+    for (int64_t i = 0; args[a].type.rank == 5 && i < kernel_count(&args[a].type); i++)
+      args[a].data[i] = (float)(args[a].data[i] / (double)(s->K * s->R));
   for (int64_t i = 0; s->views && i < kernel_count(&args[2].type); i++)
     args[2].data[i] = (float)(args[2].data[i] / (double)(s->K * s->R));
   vtb_strbuf what = {0};
@@ -167,10 +190,22 @@ TEST(many_rows_a_token) {
     }
 }
 
+/* Two directions of one cell are one kernel. */
+TEST(two_directions) {
+  unsigned long long state = 6, *seed = &state;
+  for (int decay = 0; decay < 3; decay++) {
+    delta_case s = {.decay = (vtb_decay_class)decay, .mode = "chunkwise", .chunk = 16};
+    s.B = 2, s.N = 30, s.h = 2, s.R = 1 + decay % 2, s.K = 12, s.V = 10, s.init = decay > 0;
+    s.path = decay ? "rows@5x6" : NULL, s.second = "cols~@5x6";
+    check(&s, seed);
+  }
+}
+
 int main(int argc, char **argv) {
   if (argc > 1) n_random = atoi(argv[1]);
   RUN(random_cases);
   RUN(long_and_ragged);
   RUN(many_rows_a_token);
+  RUN(two_directions);
   return test_done();
 }

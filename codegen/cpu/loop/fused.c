@@ -29,8 +29,10 @@ static void vtb__cpu_scans(vtb_cpu *c, const vtb_inst *inst) {
     if (scan->prev) vtb__join_next(c);
     if (scan->op == VTB_OP_linscan)
       vtb__cpu_linscan(c, scan);
-    else
+    else if (scan->op == VTB_OP_linscan_grad)
       vtb__cpu_linscan_grad(c, scan);
+    else
+      vtb__cpu_delta(c, scan);
   }
   vtb__join_end(c);
 }
