@@ -7,9 +7,9 @@
  *   %a, %b = fused @scans(%q, %k, %v, %d) {kind = "scans"}
  *   func kernel @scans { both linscans }
  *
- * Before `fuse`; gradients (linscan_grad) and corrections (delta) alike. Joins scans that differ in nothing but path and
- * operands, read at least one sequence in common, and do not depend on one another. Declines
- * otherwise. Results that nothing reads stay inside.
+ * Before `fuse`; gradients (linscan_grad) and corrections (delta) alike. Joins scans that differ in
+ * nothing but path and operands, read at least one sequence in common, and do not depend on one
+ * another. Declines otherwise. Results that nothing reads stay inside.
  */
 #include "ir/recurrence.h"
 #include "passes/passes_internal.h"

@@ -235,7 +235,6 @@ static void note_inst(storage *s, const vtb_inst *i) {
     return;
   case VTB_OP_linscan:
   case VTB_OP_linscan_grad:
-  case VTB_OP_delta:
     note_scan(s, i, i);
     return;
   case VTB_OP_dwconv:
