@@ -1,5 +1,6 @@
 /* FLOPs and bytes of instructions. A multiply-add is two FLOPs, exp and its like one; bytes are
  * operands read once and results written once. Scans count what their mode computes. */
+#include "ir/convolution.h"
 #include "ir/fold.h"
 #include "ir/internal.h"
 #include "ir/recurrence.h"
@@ -65,11 +66,9 @@ static vtb_cost vtb__cost_einsum(const vtb_inst *inst, int64_t batch) {
 
 /* Taps of the kernel an output element; the borders are counted as if the padding were data. */
 static vtb_cost vtb__cost_dwconv(const vtb_inst *inst, int64_t batch) {
-  int n;
-  const int64_t *kernel = vtb_attr_ints(inst, "kernel", &n);
-  const vtb_type *w = kernel ? NULL : &inst->operands[1]->type;
-  double taps = kernel ? (double)kernel[0] * (double)kernel[1]
-                       : (double)w->dim[1].size * (double)w->dim[2].size;
+  vtb_depthwise d;
+  vtb_check(vtb_depthwise_of(inst, &d), "dwconv: attributes");
+  double taps = (double)vtb_axes_product(d.kernel);
   return of_flops(inst, batch, 2 * taps * count(&inst->operands[0]->type, batch));
 }
 

@@ -1,4 +1,5 @@
 /* Interpreter: einsum, patches, depthwise convolutions. */
+#include "ir/convolution.h"
 #include "ir/interp_internal.h"
 
 /* ---- einsum ---------------------------------------------------------------------------------- */
@@ -166,82 +167,75 @@ vtb_status vtb__interp_einsum(vtb__eval *e) {
 
 /* ---- patches --------------------------------------------------------------------------------- */
 
-typedef struct patches {
-  int64_t b, c, h, w, kh, kw, sh, sw, top, left, oh, ow;
-} patches;
-
-static patches patches_of(const vtb_inst *inst, const vtb_type *image) {
-  int n;
-  const int64_t *kernel = vtb_attr_ints(inst, "kernel", &n),
-                *stride = vtb_attr_ints(inst, "stride", &n);
-  const int64_t *pad = vtb_attr_ints(inst, "pad", &n);
-  patches p = {image->dim[0].size,
-               image->dim[1].size,
-               image->dim[2].size,
-               image->dim[3].size,
-               kernel[0],
-               kernel[1],
-               stride[0],
-               stride[1],
-               pad[0],
-               pad[1],
-               0,
-               0};
-  p.oh = (p.h + pad[0] + pad[2] - p.kh) / p.sh + 1;
-  p.ow = (p.w + pad[1] + pad[3] - p.kw) / p.sw + 1;
-  return p;
+/* Calls fn for every element of a patch and the element of the image it is; -1 in the padding. */
+static void for_patches(const vtb_patches *p, const double *from, double *to,
+                        void (*fn)(const double *from, double *to, int64_t col, int64_t pix)) {
+  int64_t taps = vtb_axes_product(p->kernel), patches = vtb_axes_product(p->out), col = 0;
+  for (int64_t b = 0; b < p->batch; b++)
+    for (int64_t n = 0; n < patches; n++)
+      for (int64_t c = 0; c < p->channels; c++)
+        for (int64_t tap = 0; tap < taps; tap++, col++) {
+          int64_t place = n, part = tap, pix = 0, step = 1;
+          bool inside = true;
+          for (int k = VTB_GRID_AXES - 1; k >= 0; k--) { /* the innermost first */
+            int64_t at = place % p->out[k] * p->stride[k] + part % p->kernel[k] - p->low[k];
+            inside = inside && at >= 0 && at < p->size[k];
+            pix += at * step, step *= p->size[k];
+            place /= p->out[k], part /= p->kernel[k];
+          }
+          fn(from, to, col, inside ? (b * p->channels + c) * step + pix : -1);
+        }
 }
 
-/* Calls fn for every pair of patch element and image element (-1 in the padding). */
-#define FOR_PATCHES(p, col, pix)                                                                   \
-  for (int64_t b_ = 0, col = 0; b_ < p.b; b_++)                                                    \
-    for (int64_t y_ = 0; y_ < p.oh; y_++)                                                          \
-      for (int64_t x_ = 0; x_ < p.ow; x_++)                                                        \
-        for (int64_t c_ = 0; c_ < p.c; c_++)                                                       \
-          for (int64_t i_ = 0; i_ < p.kh; i_++)                                                    \
-            for (int64_t j_ = 0, pix;                                                              \
-                 j_ < p.kw &&                                                                      \
-                 (pix = pixel(&p, b_, c_, y_ * p.sh + i_ - p.top, x_ * p.sw + j_ - p.left), true); \
-                 j_++, col++)
+static void gather(const double *from, double *to, int64_t col, int64_t pix) {
+  to[col] = pix < 0 ? 0 : from[pix];
+}
 
-static int64_t pixel(const patches *p, int64_t b, int64_t c, int64_t i, int64_t j) {
-  return i < 0 || j < 0 || i >= p->h || j >= p->w ? -1 : ((b * p->c + c) * p->h + i) * p->w + j;
+static void add_back(const double *from, double *to, int64_t col, int64_t pix) {
+  if (pix >= 0) to[pix] += from[col];
 }
 
 vtb_status vtb__interp_im2col(vtb__eval *e) {
-  patches p = patches_of(e->inst, &e->in[0]->type);
-  FOR_PATCHES(p, col, pix) e->out[0]->data[col] = pix < 0 ? 0 : e->in[0]->data[pix];
+  vtb_patches p;
+  vtb_check(vtb_patches_of(e->inst, &e->in[0]->type, &p), "im2col: attributes");
+  for_patches(&p, e->in[0]->data, e->out[0]->data, gather);
   return VTB_OK;
 }
 
 vtb_status vtb__interp_col2im(vtb__eval *e) {
-  patches p = patches_of(e->inst, &e->out[0]->type);
+  vtb_patches p;
+  vtb_check(vtb_patches_of(e->inst, &e->out[0]->type, &p), "col2im: attributes");
   memset(e->out[0]->data, 0, (size_t)vtb_type_count(&e->out[0]->type) * sizeof(double));
-  FOR_PATCHES(p, col, pix) {
-    if (pix >= 0) e->out[0]->data[pix] += e->in[0]->data[col];
-  }
+  for_patches(&p, e->in[0]->data, e->out[0]->data, add_back);
   return VTB_OK;
 }
 
 /* ---- depthwise convolution ------------------------------------------------------------------- */
 
 typedef struct depthwise {
-  int64_t b, n, c, gh, gw, kh, kw, top, left, *perm;
+  vtb_depthwise g;
+  int64_t b, n, c, taps, *perm;
 } depthwise;
 
-static depthwise depthwise_of(const vtb_inst *inst, const vtb_type *x, int64_t kh, int64_t kw) {
-  int n;
-  const int64_t *grid = vtb_attr_ints(inst, "grid", &n), *pad = vtb_attr_ints(inst, "pad", &n);
-  return (depthwise){x->dim[0].size,
-                     x->dim[1].size,
-                     x->dim[2].size,
-                     grid[0],
-                     grid[1],
-                     kh,
-                     kw,
-                     pad[0],
-                     pad[1],
-                     vtb__path_perm(inst, x->dim[1].size)};
+static depthwise depthwise_of(const vtb_inst *inst) {
+  depthwise d;
+  vtb_check(vtb_depthwise_of(inst, &d.g), "dwconv: attributes");
+  d.b = d.g.batch, d.n = d.g.tokens, d.c = d.g.channels;
+  d.taps = vtb_axes_product(d.g.kernel);
+  d.perm = vtb__path_perm(inst, d.n);
+  return d;
+}
+
+/* The step that a tap reads at step t; -1 outside the grid. */
+static int64_t tap_step(const vtb_depthwise *g, int64_t t, int64_t tap) {
+  int64_t step = 0, size = 1;
+  for (int k = VTB_GRID_AXES - 1; k >= 0; k--) {
+    int64_t at = t % g->grid[k] + tap % g->kernel[k] - g->pad[k];
+    if (at < 0 || at >= g->grid[k]) return -1;
+    step += at * size, size *= g->grid[k];
+    t /= g->grid[k], tap /= g->kernel[k];
+  }
+  return step;
 }
 
 /* One tap: rows of C channels of the output at step t and the input it reads, for kernel element
@@ -255,10 +249,10 @@ static void for_taps(const depthwise *d, double *first, const double *second, co
                      tap_fn fn, bool first_is_input, bool whole) {
   for (int64_t b = 0; b < d->b; b++)
     for (int64_t t = 0; t < d->n; t++)
-      for (int64_t tap = 0; tap < d->kh * d->kw; tap++) {
-        int64_t i = t / d->gw + tap / d->kw - d->top, j = t % d->gw + tap % d->kw - d->left;
-        if (i < 0 || j < 0 || i >= d->gh || j >= d->gw) continue;
-        int64_t y = (b * d->n + d->perm[t]) * d->c, x = (b * d->n + d->perm[i * d->gw + j]) * d->c;
+      for (int64_t tap = 0; tap < d->taps; tap++) {
+        int64_t at = tap_step(&d->g, t, tap);
+        if (at < 0) continue;
+        int64_t y = (b * d->n + d->perm[t]) * d->c, x = (b * d->n + d->perm[at]) * d->c;
         fn(d, whole ? first : first + (first_is_input ? x : y), second + (first_is_input ? y : x),
            whole ? other + y : other, tap);
       }
@@ -267,13 +261,13 @@ static void for_taps(const depthwise *d, double *first, const double *second, co
 /* out[c] += in[c] * w[c, tap] */
 static void tap_weight(const depthwise *d, double *out, const double *in, const double *w,
                        int64_t tap) {
-  for (int64_t c = 0, k = d->kh * d->kw; c < d->c; c++) out[c] += in[c] * w[c * k + tap];
+  for (int64_t c = 0, k = d->taps; c < d->c; c++) out[c] += in[c] * w[c * k + tap];
 }
 
 /* dw[c, tap] += x[c] * dy[c] */
 static void tap_gradient(const depthwise *d, double *dw, const double *x, const double *dy,
                          int64_t tap) {
-  for (int64_t c = 0, k = d->kh * d->kw; c < d->c; c++) dw[c * k + tap] += x[c] * dy[c];
+  for (int64_t c = 0, k = d->taps; c < d->c; c++) dw[c * k + tap] += x[c] * dy[c];
 }
 
 static void clear(vtb_tensor *t) {
@@ -281,8 +275,7 @@ static void clear(vtb_tensor *t) {
 }
 
 static vtb_status convolve(vtb__eval *e, bool adjoint) {
-  const vtb_type *w = &e->in[1]->type;
-  depthwise d = depthwise_of(e->inst, &e->in[0]->type, w->dim[1].size, w->dim[2].size);
+  depthwise d = depthwise_of(e->inst);
   clear(e->out[0]);
   for_taps(&d, e->out[0]->data, e->in[0]->data, e->in[1]->data, tap_weight, adjoint, false);
   vtb_free(d.perm);
@@ -293,8 +286,7 @@ vtb_status vtb__interp_dwconv(vtb__eval *e) { return convolve(e, false); }
 vtb_status vtb__interp_dwconv_dx(vtb__eval *e) { return convolve(e, true); }
 
 vtb_status vtb__interp_dwconv_dw(vtb__eval *e) {
-  const vtb_type *w = &e->out[0]->type;
-  depthwise d = depthwise_of(e->inst, &e->in[0]->type, w->dim[1].size, w->dim[2].size);
+  depthwise d = depthwise_of(e->inst);
   clear(e->out[0]);
   for_taps(&d, e->out[0]->data, e->in[0]->data, e->in[1]->data, tap_gradient, false, true);
   vtb_free(d.perm);

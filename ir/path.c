@@ -1,9 +1,8 @@
 /* Traversal orders: from a path to the permutation it stands for, and to an affine form where there
  * is one.
  *
- * Steps of `cols`, `snake`, `diagonal` and `hilbert` are given as (row, column); anti-diagonals run
- * from their top right end down to the left. Mirrors act on the (row, column) visited, reversal on
- * the finished sequence, so their order in the text does not matter.
+ * Anti-diagonals run from their top right end down to the left. Mirrors act on the cell visited,
+ * reversal on the finished sequence, so their order in the text does not matter.
  */
 #include "ir/path.h"
 
@@ -16,79 +15,104 @@ void vtb_path_free(vtb_path *p) {
   p->list = NULL;
 }
 
-/* ---- orders of the grid: at[t] = row * w + column -------------------------------------------- */
+/* ---- grids ----------------------------------------------------------------------------------- */
 
-static void order_rows(int64_t h, int64_t w, int64_t *at) {
-  for (int64_t t = 0; t < h * w; t++) at[t] = t;
+vtb_grid vtb_grid_series(int64_t w) { return (vtb_grid){1, 1, 1, w}; }
+vtb_grid vtb_grid_image(int64_t h, int64_t w) { return (vtb_grid){2, 1, h, w}; }
+
+vtb_grid vtb_grid_of(int rank, const int64_t *side) {
+  return (vtb_grid){rank, rank > 2 ? side[rank - 3] : 1, rank > 1 ? side[rank - 2] : 1,
+                    side[rank - 1]};
 }
 
-static void order_cols(int64_t h, int64_t w, int64_t *at) {
-  for (int64_t j = 0; j < w; j++)
-    for (int64_t i = 0; i < h; i++) *at++ = i * w + j;
+void vtb_grid_sides(const vtb_grid *g, int64_t *side) {
+  const int64_t all[VTB_GRID_AXES] = {g->t, g->h, g->w};
+  for (int k = 0; k < g->rank; k++) side[k] = all[VTB_GRID_AXES - g->rank + k];
 }
 
-static void order_snake(int64_t h, int64_t w, int64_t *at) {
-  for (int64_t i = 0; i < h; i++)
-    for (int64_t j = 0; j < w; j++) *at++ = i * w + (i % 2 ? w - 1 - j : j);
+int64_t vtb_grid_cells(const vtb_grid *g) { return g->t * g->h * g->w; }
+
+bool vtb_grid_equal(const vtb_grid *a, const vtb_grid *b) {
+  return a->rank == b->rank && a->t == b->t && a->h == b->h && a->w == b->w;
 }
 
-static void order_diagonal(int64_t h, int64_t w, int64_t *at) {
-  for (int64_t s = 0; s < h + w - 1; s++)
-    for (int64_t i = s < w ? 0 : s - w + 1; i < h && i <= s; i++) *at++ = i * w + (s - i);
+void vtb_grid_print(const vtb_grid *g, vtb_strbuf *out) {
+  int64_t side[VTB_GRID_AXES];
+  vtb_grid_sides(g, side);
+  for (int k = 0; k < g->rank; k++)
+    vtb_strbuf_printf(out, k ? "x%lld" : "%lld", (long long)side[k]);
 }
 
-static int64_t sign(int64_t x) { return (x > 0) - (x < 0); }
-static int64_t half(int64_t x) {
-  return x < 0 ? -(-x / 2) - (-x % 2) : x / 2;
-} /* toward minus infinity */
+vtb_path vtb_path_rows(vtb_grid grid) {
+  return (vtb_path){.grid = grid, .n = vtb_grid_cells(&grid)};
+}
 
-typedef struct curve {
-  int64_t w, *at;
-} curve;
+/* ---- loops over the axes --------------------------------------------------------------------- */
 
-/* The block spanned from (x, y) by the major vector a and the minor vector b, entered at its corner
- * and left at the end of a.
- * source  the generalised Hilbert curve for rectangles (J. Cerveny, "gilbert"): halve the longer
- *         side when the block is much longer than wide, else cut it in three: up along b, across
- *         along a, back down. */
-static void hilbert(curve *c, int64_t x, int64_t y, int64_t ax, int64_t ay, int64_t bx,
-                    int64_t by) {
-  int64_t len_a = llabs(ax + ay), len_b = llabs(bx + by);
-  int64_t dax = sign(ax), day = sign(ay), dbx = sign(bx), dby = sign(by);
-  if (len_a == 1 || len_b == 1) {
-    int64_t n = len_b == 1 ? len_a : len_b, sx = len_b == 1 ? dax : dbx,
-            sy = len_b == 1 ? day : dby;
-    for (int64_t i = 0; i < n; i++) *c->at++ = (y + i * sy) * c->w + x + i * sx;
-    return;
+static const char letters[] = "thw";
+
+static int axis_of(char letter) {
+  const char *at = letter ? strchr(letters, letter) : NULL;
+  return at ? (int)(at - letters) : -1;
+}
+
+void vtb_path_axes(const vtb_path *p, int axes[VTB_GRID_AXES]) {
+  int n = 0;
+  for (int a = 0; a < VTB_GRID_AXES; a++)
+    if (!strchr(p->nest, letters[a])) axes[n++] = a;
+  for (const char *c = p->nest; *c; c++) axes[n++] = axis_of(*c);
+}
+
+bool vtb_path_nest(vtb_path *p, const char *text) {
+  size_t n = strlen(text);
+  if (n > VTB_GRID_AXES) return false;
+  for (size_t i = 0; i < n; i++)
+    if (axis_of(text[i]) < 0 || strchr(text + i + 1, text[i])) return false;
+  int want[VTB_GRID_AXES], axes[VTB_GRID_AXES];
+  p->order = VTB_PATH_NEST;
+  memcpy(p->nest, text, n + 1);
+  vtb_path_axes(p, want);
+  for (size_t drop = n + 1; drop-- > 0;) { /* the shortest end that says as much */
+    memcpy(p->nest, text + drop, n - drop + 1);
+    vtb_path_axes(p, axes);
+    if (memcmp(axes, want, sizeof want) == 0) break;
   }
-  int64_t ax2 = half(ax), ay2 = half(ay), bx2 = half(bx), by2 = half(by);
-  if (2 * len_a > 3 * len_b) {
-    if (llabs(ax2 + ay2) % 2 && len_a > 2)
-      ax2 += dax, ay2 += day; /* even steps meet without a diagonal */
-    hilbert(c, x, y, ax2, ay2, bx, by);
-    hilbert(c, x + ax2, y + ay2, ax - ax2, ay - ay2, bx, by);
-    return;
-  }
-  if (llabs(bx2 + by2) % 2 && len_b > 2) bx2 += dbx, by2 += dby;
-  hilbert(c, x, y, bx2, by2, ax2, ay2);
-  hilbert(c, x + bx2, y + by2, ax, ay, bx - bx2, by - by2);
-  hilbert(c, x + (ax - dax) + (bx2 - dbx), y + (ay - day) + (by2 - dby), -bx2, -by2, -(ax - ax2),
-          -(ay - ay2));
+  return true;
 }
 
-static void order_hilbert(int64_t h, int64_t w, int64_t *at) {
-  curve c = {w, at};
-  if (w >= h)
-    hilbert(&c, 0, 0, w, 0, 0, h);
-  else
-    hilbert(&c, 0, 0, 0, h, w, 0);
+/* ---- orders of the grid: at[t] = the cell's number in storage order -------------------------- */
+
+/* A snake turns at the end of each line, and of each plane. */
+static void order_nest(const vtb_path *p, int64_t *at) {
+  const vtb_grid *g = &p->grid;
+  const int64_t side[VTB_GRID_AXES] = {g->t, g->h, g->w},
+                step[VTB_GRID_AXES] = {g->h * g->w, g->w, 1};
+  int axes[VTB_GRID_AXES];
+  vtb_path_axes(p, axes);
+  int64_t n0 = side[axes[0]], n1 = side[axes[1]], n2 = side[axes[2]], line = 0;
+  for (int64_t i = 0; i < n0; i++)
+    for (int64_t j = 0; j < n1; j++, line++)
+      for (int64_t k = 0; k < n2; k++) {
+        int64_t y = p->snake && i % 2 ? n1 - 1 - j : j, x = p->snake && line % 2 ? n2 - 1 - k : k;
+        *at++ = i * step[axes[0]] + y * step[axes[1]] + x * step[axes[2]];
+      }
+}
+
+static void order_diagonal(const vtb_grid *g, int64_t *at) {
+  for (int64_t s = 0; s < g->t + g->h + g->w - 2; s++)
+    for (int64_t t = 0; t < g->t && t <= s; t++)
+      for (int64_t i = s - t < g->w ? 0 : s - t - g->w + 1; i < g->h && i <= s - t; i++)
+        *at++ = (t * g->h + i) * g->w + (s - t - i);
 }
 
 /* ---- the whole sequence ---------------------------------------------------------------------- */
 
 static int64_t mirror(const vtb_path *p, int64_t cell) {
-  int64_t i = cell / p->w, j = cell % p->w;
-  return (p->vflip ? p->h - 1 - i : i) * p->w + (p->hflip ? p->w - 1 - j : j);
+  const vtb_grid *g = &p->grid;
+  int64_t j = cell % g->w, i = cell / g->w % g->h, t = cell / g->w / g->h;
+  if (p->tflip) t = g->t - 1 - t;
+  if (p->vflip) i = g->h - 1 - i;
+  return (t * g->h + i) * g->w + (p->hflip ? g->w - 1 - j : j);
 }
 
 /* Storage position of a grid cell: head tokens stand before, mid tokens after `at` cells. */
@@ -102,31 +126,20 @@ static void list_indices(const vtb_path *p, int64_t *perm) {
     assert(s >= 0 && s < p->n);
     bool mid = cell >= p->at && cell < p->at + p->mid;
     if (cell >= p->at + p->mid) cell -= p->mid;
-    bool grid = s >= p->head && !mid && cell < p->h * p->w;
+    bool grid = s >= p->head && !mid && cell < vtb_grid_cells(&p->grid);
     perm[t] = grid ? stored(p, mirror(p, cell)) : s;
   }
 }
 
 static void grid_indices(const vtb_path *p, int64_t *perm) {
-  int64_t cells = p->h * p->w, t = 0;
+  int64_t cells = vtb_grid_cells(&p->grid), t = 0;
   int64_t *at = vtb_xmalloc((size_t)cells * sizeof *at);
-  switch (p->order) {
-  case VTB_PATH_COLS:
-    order_cols(p->h, p->w, at);
-    break;
-  case VTB_PATH_SNAKE:
-    order_snake(p->h, p->w, at);
-    break;
-  case VTB_PATH_DIAGONAL:
-    order_diagonal(p->h, p->w, at);
-    break;
-  case VTB_PATH_HILBERT:
-    order_hilbert(p->h, p->w, at);
-    break;
-  default:
-    order_rows(p->h, p->w, at);
-    break;
-  }
+  if (p->order == VTB_PATH_HILBERT)
+    vtb__path_hilbert(&p->grid, at);
+  else if (p->order == VTB_PATH_DIAGONAL)
+    order_diagonal(&p->grid, at);
+  else
+    order_nest(p, at);
   for (int64_t i = 0; i < p->head; i++) perm[t++] = i;
   for (int64_t i = 0; i <= cells; i++) {
     if (i == p->at)
@@ -156,8 +169,13 @@ static int64_t *indices_of(const vtb_path *p) {
   return perm;
 }
 
+bool vtb_path_is_rows(const vtb_path *p) {
+  return p->order == VTB_PATH_NEST && !*p->nest && !p->snake && !p->reversed && !p->hflip &&
+         !p->vflip && !p->tflip;
+}
+
 bool vtb_path_is_identity(const vtb_path *p) {
-  if (p->order == VTB_PATH_ROWS && !p->reversed && !p->hflip && !p->vflip) return true;
+  if (vtb_path_is_rows(p)) return true;
   int64_t *perm = indices_of(p);
   bool identity = true;
   for (int64_t t = 0; t < p->n && identity; t++) identity = perm[t] == t;
@@ -176,22 +194,48 @@ bool vtb_path_equal(const vtb_path *a, const vtb_path *b) {
 
 /* ---- affine form ----------------------------------------------------------------------------- */
 
+typedef struct loops {
+  int n;
+  int64_t base, size[VTB_GRID_AXES], step[VTB_GRID_AXES]; /* the outermost first */
+} loops;
+
+/* The loops of a NEST on its mirrored grid, those joined that continue each other. */
+static loops joined_loops(const vtb_path *p) {
+  const vtb_grid *g = &p->grid;
+  const int64_t side[VTB_GRID_AXES] = {g->t, g->h, g->w},
+                step[VTB_GRID_AXES] = {g->h * g->w, g->w, 1};
+  const bool flip[VTB_GRID_AXES] = {p->tflip, p->vflip, p->hflip};
+  loops l = {0};
+  int axes[VTB_GRID_AXES];
+  vtb_path_axes(p, axes);
+  for (int k = 0; k < VTB_GRID_AXES; k++) {
+    int a = axes[k];
+    int64_t by = flip[a] ? -step[a] : step[a];
+    if (flip[a]) l.base += (side[a] - 1) * step[a];
+    if (side[a] == 1) continue;
+    if (l.n && l.step[l.n - 1] == by * side[a])
+      l.size[l.n - 1] *= side[a], l.step[l.n - 1] = by;
+    else
+      l.size[l.n] = side[a], l.step[l.n++] = by;
+  }
+  return l;
+}
+
 bool vtb_path_get_affine(const vtb_path *p, vtb_path_affine *a) {
-  if (p->order != VTB_PATH_ROWS && p->order != VTB_PATH_COLS) return false;
-  bool extras = p->head || p->mid || p->tail;
-  if (p->order == VTB_PATH_ROWS && !p->hflip &&
-      !p->vflip) { /* storage order, extras and all, or its reversal */
+  if (p->order != VTB_PATH_NEST || p->snake) return false;
+  vtb_path forward = *p;
+  forward.reversed = false;
+  if (vtb_path_is_rows(&forward)) { /* storage order, extras and all, or its reversal */
     *a = (vtb_path_affine){p->reversed ? p->n - 1 : 0, p->n, 0, p->reversed ? -1 : 1};
     return true;
   }
-  if (extras) return false;
-  int64_t row = p->vflip ? -p->w : p->w, col = p->hflip ? -1 : 1;
-  int64_t base = (p->vflip ? (p->h - 1) * p->w : 0) + (p->hflip ? p->w - 1 : 0);
-  bool cols = p->order == VTB_PATH_COLS;
-  *a = (vtb_path_affine){base, cols ? p->h : p->w, cols ? col : row, cols ? row : col};
+  loops l = joined_loops(p);
+  if (p->head || p->mid || p->tail || l.n > 2) return false;
+  bool two = l.n == 2;
+  int64_t outer = two ? l.size[0] : 1, inner = l.n ? l.size[l.n - 1] : 1;
+  *a = (vtb_path_affine){l.base, inner, two ? l.step[0] : 0, l.n ? l.step[l.n - 1] : 1};
   if (!p->reversed) return true;
-  int64_t outer = cols ? p->w : p->h;
-  a->base += (outer - 1) * a->outer_step + (a->inner - 1) * a->inner_step;
+  a->base += (outer - 1) * a->outer_step + (inner - 1) * a->inner_step;
   a->outer_step = -a->outer_step;
   a->inner_step = -a->inner_step;
   return true;

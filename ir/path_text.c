@@ -8,7 +8,16 @@
 #define MAX_SIDE (INT64_C(1) << 20)
 #define MAX_LENGTH (INT64_C(1) << 24)
 
-static const char *const order_names[] = {"rows", "cols", "snake", "diagonal", "hilbert"};
+static const struct {
+  const char *name;
+  vtb_path path;
+} named[] = {{"rows", {.order = VTB_PATH_NEST}},
+             {"cols", {.order = VTB_PATH_NEST, .nest = "h"}},
+             {"frames", {.order = VTB_PATH_NEST, .nest = "t"}},
+             {"snake", {.order = VTB_PATH_NEST, .snake = true}},
+             {"diagonal", {.order = VTB_PATH_DIAGONAL}},
+             {"hilbert", {.order = VTB_PATH_HILBERT}}};
+enum { N_NAMED = sizeof named / sizeof *named };
 
 typedef struct reader {
   const char *what, *text, *at;
@@ -53,17 +62,26 @@ static bool read_list(reader *r, vtb_path *p, int64_t *n_list) {
   return good;
 }
 
+/* A name, or the letters of axes: "wth". */
+static bool read_name(reader *r, vtb_path *p) {
+  for (int k = 0; k < N_NAMED; k++)
+    if (take(r, named[k].name)) {
+      *p = named[k].path;
+      return true;
+    }
+  char text[VTB_GRID_AXES + 1] = {0};
+  size_t n = strspn(r->at, "thw");
+  memcpy(text, r->at, n > VTB_GRID_AXES ? 0 : n);
+  if (!*text || !vtb_path_nest(p, text))
+    return fail(r, "unknown order; orders are rows, cols, frames, snake, diagonal, hilbert, the "
+                   "axes t, h, w from outside in, [i,j,...]");
+  r->at += n;
+  return true;
+}
+
 static bool read_order(reader *r, vtb_path *p, int64_t *n_list) {
-  if (take(r, "[")) {
-    p->order = VTB_PATH_LIST;
-    if (!read_list(r, p, n_list)) return false;
-  } else {
-    int k = 0;
-    while (k < VTB_PATH_LIST && !take(r, order_names[k])) k++;
-    if (k == VTB_PATH_LIST)
-      return fail(r, "unknown order; orders are rows, cols, snake, diagonal, hilbert, [i,j,...]");
-    p->order = (vtb_path_order)k;
-  }
+  p->order = VTB_PATH_LIST;
+  if (take(r, "[") ? !read_list(r, p, n_list) : !read_name(r, p)) return false;
   for (;;) {
     if (take(r, "~"))
       p->reversed = !p->reversed;
@@ -71,6 +89,10 @@ static bool read_order(reader *r, vtb_path *p, int64_t *n_list) {
       p->hflip = !p->hflip;
     else if (take(r, ".vflip"))
       p->vflip = !p->vflip;
+    else if (take(r, ".tflip"))
+      p->tflip = !p->tflip;
+    else if (p->order == VTB_PATH_NEST && take(r, ".snake"))
+      p->snake = true;
     else
       return true;
   }
@@ -101,15 +123,26 @@ static bool check_list(reader *r, const vtb_path *p, int64_t n_list) {
   return good || fail(r, "the list does not name every position of the sequence once");
 }
 
+static bool read_grid(reader *r, vtb_grid *g) {
+  int64_t side[VTB_GRID_AXES];
+  int rank = 0;
+  do {
+    if (rank == VTB_GRID_AXES) return fail(r, "a grid has at most three axes");
+    if (!number(r, MAX_SIDE, &side[rank])) return false;
+    if (!side[rank++]) return fail(r, "the grid is empty");
+  } while (take(r, "x"));
+  *g = vtb_grid_of(rank, side);
+  return (double)g->t * (double)g->h * (double)g->w <= (double)MAX_LENGTH ||
+         fail(r, "the sequence is too long");
+}
+
 static bool read_layout(reader *r, vtb_path *p) {
-  if (!number(r, MAX_SIDE, &p->h)) return false;
-  if (!take(r, "x")) return fail(r, "expected HxW");
-  if (!number(r, MAX_SIDE, &p->w) || !read_extras(r, p)) return false;
+  if (!read_grid(r, &p->grid) || !read_extras(r, p)) return false;
   if (*r->at) return fail(r, "text after its end");
-  if (p->h < 1 || p->w < 1) return fail(r, "the grid is empty");
-  p->n = p->h * p->w + p->head + p->mid + p->tail;
+  int64_t cells = vtb_grid_cells(&p->grid);
+  p->n = cells + p->head + p->mid + p->tail;
   if (p->n > MAX_LENGTH) return fail(r, "the sequence is too long");
-  if (p->at > p->h * p->w) return fail(r, "at= is beyond the grid");
+  if (p->at > cells) return fail(r, "at= is beyond the grid");
   if (p->mid == 0) p->at = 0;
   return true;
 }
@@ -141,21 +174,42 @@ vtb_status vtb_layout_parse(const char *text, vtb_path *p, vtb_error *err) {
   return VTB_E_INPUT;
 }
 
+static void print_nest(const vtb_path *p, vtb_strbuf *out) {
+  int axes[VTB_GRID_AXES];
+  for (int k = 0; k < N_NAMED; k++)
+    if (named[k].path.order == VTB_PATH_NEST && strcmp(named[k].path.nest, p->nest) == 0 &&
+        (named[k].path.snake == p->snake || *p->nest)) {
+      vtb_strbuf_puts(out, named[k].name);
+      return;
+    }
+  vtb_path_axes(p, axes);
+  for (int k = 0; k < VTB_GRID_AXES; k++) vtb_strbuf_putc(out, "thw"[axes[k]]);
+}
+
+void vtb_path_print_order(const vtb_path *p, vtb_strbuf *out) {
+  if (p->order == VTB_PATH_NEST)
+    print_nest(p, out);
+  else
+    vtb_strbuf_puts(out, p->order == VTB_PATH_LIST       ? "list"
+                         : p->order == VTB_PATH_DIAGONAL ? "diagonal"
+                                                         : "hilbert");
+  vtb_strbuf_printf(out, "%s%s%s%s%s", p->snake && *p->nest ? ".snake" : "", p->reversed ? "~" : "",
+                    p->hflip ? ".hflip" : "", p->vflip ? ".vflip" : "", p->tflip ? ".tflip" : "");
+}
+
 void vtb_path_print(const vtb_path *p, vtb_strbuf *out) {
-  if (p->order == VTB_PATH_LIST) {
+  vtb_strbuf order = {0};
+  vtb_path_print_order(p, &order);
+  if (p->order == VTB_PATH_LIST)
     for (int64_t i = 0; i < p->n; i++)
-      vtb_strbuf_printf(out, "%c%" PRId64, i ? ',' : '[', p->list[i]);
-    vtb_strbuf_putc(out, ']');
-  } else {
-    vtb_strbuf_puts(out, order_names[p->order]);
-  }
-  vtb_strbuf_printf(out, "%s%s%s@", p->reversed ? "~" : "", p->hflip ? ".hflip" : "",
-                    p->vflip ? ".vflip" : "");
+      vtb_strbuf_printf(out, "%c%" PRId64 "%s", i ? ',' : '[', p->list[i], i + 1 < p->n ? "" : "]");
+  vtb_strbuf_printf(out, "%s@", order.at + (p->order == VTB_PATH_LIST ? strlen("list") : 0));
+  vtb_strbuf_free(&order);
   vtb_layout_print(p, out);
 }
 
 void vtb_layout_print(const vtb_path *p, vtb_strbuf *out) {
-  vtb_strbuf_printf(out, "%" PRId64 "x%" PRId64, p->h, p->w);
+  vtb_grid_print(&p->grid, out);
   char sep = '+';
   const struct {
     const char *name;

@@ -1,4 +1,5 @@
 /* Shape rules of einsum, patches and depthwise convolutions; taking an einsum spec apart. */
+#include "ir/convolution.h"
 #include "ir/internal.h"
 
 #include <inttypes.h>
@@ -80,106 +81,110 @@ bool vtb__shape_einsum(vtb__shape *s) {
 
 /* ---- patches --------------------------------------------------------------------------------- */
 
-/* Output positions along one axis, or -1 if the kernel does not fit. */
-static int64_t out_size(int64_t size, int64_t low, int64_t high, int64_t kernel, int64_t stride) {
-  int64_t room = size + low + high - kernel;
-  return room < 0 ? -1 : room / stride + 1;
-}
-
-typedef struct patches {
-  int64_t oh, ow, k; /* k: kernel elements */
-} patches;
-
-static bool patch_grid(vtb__shape *s, int64_t h, int64_t w, patches *out) {
-  const int64_t *kernel = vtb__shape_list(s, "kernel", 2),
-                *stride = vtb__shape_list(s, "stride", 2);
-  const int64_t *pad = vtb__shape_list(s, "pad", 4);
-  if (!kernel || !stride || !pad) return false;
-  bool positive = kernel[0] > 0 && kernel[1] > 0 && stride[0] > 0 && stride[1] > 0;
-  for (int i = 0; i < 4; i++) positive = positive && pad[i] >= 0;
+/* Geometry of patches of an image [B, C, grid...]; false after a message. */
+static bool patch_grid(vtb__shape *s, const vtb_type *image, vtb_patches *p) {
+  bool known = image->rank >= 3 && image->rank <= 2 + VTB_GRID_AXES;
+  for (int k = 1; k < image->rank; k++) known = known && image->dim[k].size >= 1;
+  if (!known)
+    return vtb__shape_fail(s, VTB_DIAG_IR_GRID,
+                           "%s of %s; want an image [B, C, H, W], a series "
+                           "[B, C, W] or a video [B, C, T, H, W]",
+                           vtb_op_get(s->inst->op)->name, vtb__shape_text(s, image));
+  if (!vtb_patches_of(s->inst, image, p))
+    return vtb__shape_fail(s, VTB_DIAG_IR_ATTR,
+                           "kernel and stride of %s have an entry for each of %d axes, pad two",
+                           vtb_op_get(s->inst->op)->name, image->rank - 2);
+  bool positive = true, fits = true;
+  double taps = 1, patches = 1;
+  for (int k = 0; k < VTB_GRID_AXES; k++) {
+    positive =
+        positive && p->kernel[k] > 0 && p->stride[k] > 0 && p->low[k] >= 0 && p->high[k] >= 0;
+    fits = fits && p->out[k] > 0;
+    taps *= (double)p->kernel[k], patches *= (double)p->out[k];
+  }
   if (!positive)
     return vtb__shape_fail(s, VTB_DIAG_IR_GRID,
                            "kernel and stride are at least 1, padding at least 0");
-  out->oh = out_size(h, pad[0], pad[2], kernel[0], stride[0]);
-  out->ow = out_size(w, pad[1], pad[3], kernel[1], stride[1]);
-  out->k = kernel[0] * kernel[1];
-  if (out->oh > VTB__MAX_DIM / (out->ow > 0 ? out->ow : 1) || out->k > VTB__MAX_DIM)
+  if (!fits)
+    return vtb__shape_fail(s, VTB_DIAG_IR_GRID,
+                           "a kernel of %" PRId64 "x%" PRId64 "x%" PRId64 " does not fit on %s",
+                           p->kernel[0], p->kernel[1], p->kernel[2], vtb__shape_text(s, image));
+  if (patches > (double)VTB__MAX_DIM || taps * (double)p->channels > (double)VTB__MAX_DIM)
     return vtb__shape_fail(s, VTB_DIAG_IR_SIZE, "too many patches or too large a kernel");
-  if (out->oh > 0 && out->ow > 0) return true;
-  return vtb__shape_fail(s, VTB_DIAG_IR_GRID,
-                         "a %" PRId64 "x%" PRId64 " kernel does not fit on a %" PRId64 "x%" PRId64
-                         " image",
-                         kernel[0], kernel[1], h, w);
+  return true;
 }
 
 bool vtb__shape_im2col(vtb__shape *s) {
   const vtb_type *x = vtb__shape_operand(s, 0);
-  patches p;
-  if (!vtb__shape_f32(s)) return false;
-  if (x->rank != 4 || x->dim[1].size < 1 || x->dim[2].size < 1 || x->dim[3].size < 1)
-    return vtb__shape_fail(s, VTB_DIAG_IR_GRID, "im2col of %s; want an image [B, C, H, W]",
-                           vtb__shape_text(s, x));
-  if (!patch_grid(s, x->dim[2].size, x->dim[3].size, &p)) return false;
-  if (p.k > VTB__MAX_DIM / x->dim[1].size)
-    return vtb__shape_fail(s, VTB_DIAG_IR_SIZE, "im2col: the result is too large");
-  vtb_type t = {
-      .dtype = VTB_F32,
-      .rank = 3,
-      .dim = {x->dim[0], vtb__dim(p.oh * p.ow, "N"), vtb__dim(x->dim[1].size * p.k, NULL)}};
+  vtb_patches p;
+  if (!vtb__shape_f32(s) || !patch_grid(s, x, &p)) return false;
+  vtb_type t = {.dtype = VTB_F32,
+                .rank = 3,
+                .dim = {x->dim[0], vtb__dim(vtb_axes_product(p.out), "N"),
+                        vtb__dim(p.channels * vtb_axes_product(p.kernel), NULL)}};
   vtb__shape_push(s, t);
   return true;
 }
 
 bool vtb__shape_col2im(vtb__shape *s) {
+  static const char *const names[] = {"T", "H", "W"};
   const vtb_type *x = vtb__shape_operand(s, 0);
-  const int64_t *image = vtb__shape_list(s, "image", 3);
-  patches p;
-  if (!image || !vtb__shape_f32(s)) return false;
-  if (image[0] < 1 || image[1] < 1 || image[2] < 1)
-    return vtb__shape_fail(s, VTB_DIAG_IR_GRID, "col2im to an empty image");
-  if (!patch_grid(s, image[1], image[2], &p)) return false;
-  /* Sizes are at most 2^31, so the products below stay within 64 bits. */
-  if (x->rank != 3 || x->dim[1].size != p.oh * p.ow || x->dim[2].size / p.k != image[0] ||
-      x->dim[2].size % p.k)
-    return vtb__shape_fail(s, VTB_DIAG_IR_GRID,
-                           "col2im of %s; want [B, %" PRId64 ", %" PRId64 "x%" PRId64 "]",
-                           vtb__shape_text(s, x), p.oh * p.ow, image[0], p.k);
-  vtb_type t = {.dtype = VTB_F32,
-                .rank = 4,
-                .dim = {x->dim[0], vtb__dim(image[0], "C"), vtb__dim(image[1], "H"),
-                        vtb__dim(image[2], "W")}};
+  int n = 0;
+  const int64_t *image = vtb_attr_ints(s->inst, "image", &n);
+  if (!image || n < 2 || n > 1 + VTB_GRID_AXES)
+    return vtb__shape_fail(s, VTB_DIAG_IR_ATTR,
+                           "col2im: attribute image has %d entries, not 2 to 4", n);
+  vtb_type t = {.dtype = VTB_F32, .rank = n + 1, .dim = {x->dim[0], vtb__dim(image[0], "C")}};
+  for (int k = 1; k < n; k++) t.dim[k + 1] = vtb__dim(image[k], names[VTB_GRID_AXES - n + k]);
+  vtb_patches p;
+  if (!vtb__shape_f32(s) || !patch_grid(s, &t, &p)) return false;
+  int64_t patches = vtb_axes_product(p.out), width = image[0] * vtb_axes_product(p.kernel);
+  if (x->rank != 3 || x->dim[1].size != patches || x->dim[2].size != width)
+    return vtb__shape_fail(s, VTB_DIAG_IR_GRID, "col2im of %s; want [B, %" PRId64 ", %" PRId64 "]",
+                           vtb__shape_text(s, x), patches, width);
   vtb__shape_push(s, t);
   return true;
 }
 
 /* ---- depthwise convolution ------------------------------------------------------------------- */
 
-/* Tokens [B, N, C] on the grid of attribute `grid`, N known. */
-static bool token_grid(vtb__shape *s, const vtb_type *x) {
-  const int64_t *grid = vtb__shape_list(s, "grid", 2), *pad = vtb__shape_list(s, "pad", 2);
-  if (!grid || !pad || !vtb__shape_f32(s)) return false;
+/* Tokens [B, N, C] on the grid of attribute `grid`, N known, and the kernel's extents. */
+static bool token_grid(vtb__shape *s, const vtb_type *x, vtb_depthwise *d) {
+  if (!vtb__shape_f32(s)) return false;
   if (x->rank != 3 || x->dim[1].size == VTB_DYN || x->dim[2].size == VTB_DYN)
     return vtb__shape_fail(s, VTB_DIAG_IR_GRID, "%s of %s; want tokens [B, N, C]",
                            vtb_op_get(s->inst->op)->name, vtb__shape_text(s, x));
-  if (grid[0] < 1 || grid[1] < 1 || grid[0] * grid[1] != x->dim[1].size)
-    return vtb__shape_fail(s, VTB_DIAG_IR_GRID, "%s is not on a grid of %" PRId64 "x%" PRId64,
-                           vtb__shape_text(s, x), grid[0], grid[1]);
-  if (pad[0] < 0 || pad[1] < 0)
-    return vtb__shape_fail(s, VTB_DIAG_IR_GRID, "padding is at least 0");
+  if (!vtb_depthwise_of(s->inst, d))
+    return vtb__shape_fail(s, VTB_DIAG_IR_GRID,
+                           "%s of %s: grid, pad and kernel have an entry for each axis of the grid",
+                           vtb_op_get(s->inst->op)->name, vtb__shape_text(s, x));
+  double cells = 1;
+  bool good = true;
+  for (int k = 0; k < VTB_GRID_AXES; k++) {
+    good = good && d->grid[k] > 0 && d->pad[k] >= 0 && d->kernel[k] > 0;
+    cells *= (double)d->grid[k];
+  }
+  if (!good)
+    return vtb__shape_fail(s, VTB_DIAG_IR_GRID, "padding is at least 0, extents are at least 1");
+  if (cells != (double)d->tokens)
+    return vtb__shape_fail(s, VTB_DIAG_IR_GRID,
+                           "%s is not on a grid of %" PRId64 "x%" PRId64 "x%" PRId64,
+                           vtb__shape_text(s, x), d->grid[0], d->grid[1], d->grid[2]);
   return vtb__shape_path(s, x->dim[1].size);
 }
 
-static bool depthwise_kernel(vtb__shape *s, const vtb_type *x, const vtb_type *w) {
-  if (w->rank == 3 && w->dim[0].size == x->dim[2].size && w->dim[1].size > 0 && w->dim[2].size > 0)
-    return true;
-  return vtb__shape_fail(s, VTB_DIAG_IR_GRID,
-                         "a depthwise kernel for %s is [%" PRId64 ", kh, kw], not %s",
-                         vtb__shape_text(s, x), x->dim[2].size, vtb__shape_text(s, w));
-}
-
 bool vtb__shape_dwconv(vtb__shape *s) {
-  const vtb_type *x = vtb__shape_operand(s, 0);
-  if (!token_grid(s, x) || !depthwise_kernel(s, x, vtb__shape_operand(s, 1))) return false;
+  const vtb_type *x = vtb__shape_operand(s, 0), *w = vtb__shape_operand(s, 1);
+  vtb_depthwise d;
+  if (!token_grid(s, x, &d)) return false;
+  if (w->rank != d.rank + 1 || w->dim[0].size != x->dim[2].size)
+    return vtb__shape_fail(s, VTB_DIAG_IR_GRID,
+                           "a depthwise kernel for %s is [%" PRId64 ", %s], not %s",
+                           vtb__shape_text(s, x), x->dim[2].size,
+                           d.rank == 1   ? "kw"
+                           : d.rank == 2 ? "kh, kw"
+                                         : "kt, kh, kw",
+                           vtb__shape_text(s, w));
   vtb__shape_push(s, *x);
   return true;
 }
@@ -188,16 +193,16 @@ bool vtb__shape_dwconv_dx(vtb__shape *s) { return vtb__shape_dwconv(s); }
 
 bool vtb__shape_dwconv_dw(vtb__shape *s) {
   const vtb_type *x = vtb__shape_operand(s, 0), *dy = vtb__shape_operand(s, 1);
-  const int64_t *kernel = vtb__shape_list(s, "kernel", 2);
-  if (!kernel || !token_grid(s, x)) return false;
+  vtb_depthwise d;
+  if (!vtb_attr_find(s->inst, "kernel"))
+    return vtb__shape_fail(s, VTB_DIAG_IR_ATTR, "dwconv_dw: attribute kernel is missing");
+  if (!token_grid(s, x, &d)) return false;
   if (!vtb_type_equal(x, dy))
     return vtb__shape_fail(s, VTB_DIAG_IR_GRID, "dwconv_dw of %s and %s: shapes differ",
                            vtb__shape_text(s, x), vtb__shape_text(s, dy));
-  if (kernel[0] < 1 || kernel[1] < 1)
-    return vtb__shape_fail(s, VTB_DIAG_IR_GRID, "a kernel is at least 1x1");
-  vtb_type t = {.dtype = VTB_F32,
-                .rank = 3,
-                .dim = {x->dim[2], vtb__dim(kernel[0], NULL), vtb__dim(kernel[1], NULL)}};
+  vtb_type t = {.dtype = VTB_F32, .rank = d.rank + 1, .dim = {x->dim[2]}};
+  for (int k = 0; k < d.rank; k++)
+    t.dim[k + 1] = vtb__dim(d.kernel[VTB_GRID_AXES - d.rank + k], NULL);
   vtb__shape_push(s, t);
   return true;
 }

@@ -78,8 +78,9 @@ static const char *const im2col_keys[] = {"kernel", "stride", "pad"};
 
 RULE(im2col) {
   const vtb_type *t = &inst->operands[0]->type;
-  int64_t image[3] = {t->dim[1].size, t->dim[2].size, t->dim[3].size};
-  vtb_attr more = VTB_A_INTS("image", image, 3);
+  int64_t image[VTB_MAX_RANK];
+  for (int k = 1; k < t->rank; k++) image[k - 1] = t->dim[k].size;
+  vtb_attr more = VTB_A_INTS("image", image, t->rank - 1);
   vtb__contribute(g, inst->operands[0],
                   sibling(g, inst, VTB_OP_col2im, dr(g, inst), NULL, im2col_keys, 3, &more));
 }
@@ -94,8 +95,9 @@ RULE(col2im) {
 static vtb_value *conv(vtb__gradient *g, const vtb_inst *inst, vtb_op op, vtb_value *x,
                        vtb_value *y, const vtb_type *w) {
   static const char *const keys[] = {"grid", "pad", "path"};
-  int64_t kernel[2] = {w->dim[1].size, w->dim[2].size};
-  vtb_attr more = VTB_A_INTS("kernel", kernel, 2);
+  int64_t kernel[VTB_MAX_RANK];
+  for (int k = 1; k < w->rank; k++) kernel[k - 1] = w->dim[k].size;
+  vtb_attr more = VTB_A_INTS("kernel", kernel, w->rank - 1);
   return sibling(g, inst, op, x, y, keys, 3, op == VTB_OP_dwconv_dw ? &more : NULL);
 }
 

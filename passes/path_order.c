@@ -25,14 +25,41 @@ static const vtb__order *add(vtb__orders *all, const int64_t *perm, int64_t n, c
   return o;
 }
 
+/* The names of orders on a grid; loops over axes that it does not have would repeat others. */
+static const vtb_path *names_on(const vtb_grid *g, int *n) {
+  static const vtb_path names[] = {
+      {.order = VTB_PATH_NEST},
+      {.order = VTB_PATH_NEST, .nest = "h"},
+      {.order = VTB_PATH_NEST, .snake = true},
+      {.order = VTB_PATH_NEST, .nest = "h", .snake = true},
+      {.order = VTB_PATH_DIAGONAL},
+      {.order = VTB_PATH_HILBERT},
+      {.order = VTB_PATH_NEST, .nest = "t"},
+      {.order = VTB_PATH_NEST, .nest = "th"},
+      {.order = VTB_PATH_NEST, .nest = "tw"},
+      {.order = VTB_PATH_NEST, .nest = "ht"},
+      {.order = VTB_PATH_NEST, .nest = "t", .snake = true},
+      {.order = VTB_PATH_NEST, .nest = "th", .snake = true},
+      {.order = VTB_PATH_NEST, .nest = "tw", .snake = true},
+      {.order = VTB_PATH_NEST, .nest = "ht", .snake = true},
+  };
+  *n = g->rank == 3 ? (int)(sizeof names / sizeof *names) : g->rank == 2 ? 6 : 1;
+  return names;
+}
+
 /* The text of the named path on p's grid that visits `perm`; malloc'd, NULL if there is none. */
 static char *named_path(const vtb_path *p, const int64_t *perm) {
   int64_t *trial = vtb_xcalloc((size_t)p->n, sizeof *trial);
   char *text = NULL;
-  for (int bits = 0; bits < VTB_PATH_LIST * 8 && !text; bits++) {
+  int n, flips = 2 << p->grid.rank;
+  const vtb_path *names = names_on(&p->grid, &n);
+  for (int bits = 0; bits < n * flips && !text; bits++) {
     vtb_path q = *p;
-    q.order = (vtb_path_order)(bits / 8), q.list = NULL;
-    q.reversed = bits & 1, q.hflip = bits & 2, q.vflip = bits & 4;
+    const vtb_path *name = &names[bits / flips];
+    q.order = name->order, q.snake = name->snake, q.list = NULL;
+    memcpy(q.nest, name->nest, sizeof q.nest);
+    q.reversed = bits & 1, q.hflip = bits & 2, q.vflip = p->grid.rank > 1 && bits & 4;
+    q.tflip = p->grid.rank > 2 && bits & 8;
     vtb_path_indices(&q, trial);
     if (memcmp(trial, perm, (size_t)p->n * sizeof *perm) != 0) continue;
     vtb_strbuf s = {0};
@@ -45,7 +72,7 @@ static char *named_path(const vtb_path *p, const int64_t *perm) {
 
 static char *list_path(const vtb_path *p, const int64_t *perm) {
   vtb_path q = *p;
-  q.order = VTB_PATH_LIST, q.reversed = q.hflip = q.vflip = false;
+  q.order = VTB_PATH_LIST, q.reversed = q.hflip = q.vflip = q.tflip = q.snake = false;
   q.list = vtb_xcalloc((size_t)p->n, sizeof *q.list);
   memcpy(q.list, perm, (size_t)p->n * sizeof *perm);
   vtb_strbuf s = {0};

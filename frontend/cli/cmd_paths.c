@@ -16,59 +16,83 @@ static const uint32_t ink = 0x333333, faint = 0xaab4c0, cell_fill = 0xeef1f5, ex
                       start_fill = 0x2e933c, end_fill = 0x22252b, forward_ink = 0x1f6fb4,
                       reversed_ink = 0xd1495b;
 
+/* Where the cells of a sequence stand: frames of rows of columns, the frames side by side, some in
+ * a row; a sequence without a grid wraps into rows. Numbers are in cells. */
+typedef struct board {
+  int64_t columns, rows, frames, across;
+  int64_t width, height;
+} board;
+
 typedef struct panel {
   picture *p;
   const vtb_path *path;
   double x, y, cell; /* of the grid's corner */
-  int64_t columns;   /* cells in a row: the grid's width, or where a sequence without grid wraps */
+  board b;
 } panel;
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
-static int64_t wrap(const traversal *t) {
-  if (t->on_grid || t->path.w <= 24) return t->path.w;
-  return (int64_t)ceil(sqrt((double)t->path.w));
+static board board_of(const traversal *t) {
+  const vtb_grid *g = &t->path.grid;
+  board b = {.columns = g->w, .rows = g->h, .frames = g->t, .across = 1};
+  if (!t->on_grid) {
+    if (g->w > 24) b.columns = (int64_t)ceil(sqrt((double)g->w));
+    b.rows = (g->w + b.columns - 1) / b.columns;
+  }
+  while (b.across < b.frames && b.across * (b.columns + 1) <= 2 * (b.rows + 1) &&
+         b.across * (b.columns + 1) < 24)
+    b.across++;
+  int64_t down = (b.frames + b.across - 1) / b.across;
+  while (b.across < b.frames && b.across < 4 * down) {
+    b.across++;
+    down = (b.frames + b.across - 1) / b.across;
+  }
+  b.width = b.across * (b.columns + 1) - 1;
+  b.height = down * (b.rows + 1) - 1;
+  return b;
 }
 
-static int64_t n_rows(const traversal *t) {
-  int64_t columns = wrap(t);
-  return t->on_grid ? t->path.h : (t->path.w + columns - 1) / columns;
-}
-
-static double cell_size(const traversal *t) {
-  double most = (double)(wrap(t) > n_rows(t) ? wrap(t) : n_rows(t)), size = floor(340 / most);
+static double cell_size(const board *b) {
+  double most = (double)(b->width > b->height ? b->width : b->height), size = floor(340 / most);
   return size < 4 ? 4 : size > 34 ? 34 : size;
 }
 
 /* Room for extra tokens on either side, in pixels. */
-static double side_room(const traversal *t) {
+static double side_room(const traversal *t, double cell) {
   const vtb_path *p = &t->path;
   int64_t left = p->head > p->mid ? p->head : p->mid, most = left > p->tail ? left : p->tail;
-  return most ? cell_size(t) * ((double)most + 1.2) : 0;
+  return most ? cell * ((double)most + 1.2) : 0;
+}
+
+/* Column and row of a cell of the grid on the board. */
+static void cell_place(const board *b, int64_t cell, int64_t *column, int64_t *row) {
+  int64_t frame = cell / (b->rows * b->columns), in = cell % (b->rows * b->columns);
+  if (b->frames == 1) frame = 0, in = cell;
+  *column = frame % b->across * (b->columns + 1) + in % b->columns;
+  *row = frame / b->across * (b->rows + 1) + in / b->columns;
 }
 
 /* Centre of a storage position; true if it is an extra token. Those stand left of the row they come
  * before, or right of the last row. */
 static bool place(const panel *a, int64_t position, double *x, double *y) {
   const vtb_path *p = a->path;
-  int64_t grid = p->h * p->w, i = position - p->head, row = 0;
-  double column;
-  bool extra = true;
+  int64_t grid = vtb_grid_cells(&p->grid), i = position - p->head, row = 0, column = 0;
+  double at;
+  bool extra = true, mid = p->mid && i >= p->at && i < p->at + p->mid;
   if (i < 0) { /* head */
-    column = (double)i - 0.2;
-  } else if (p->mid && i >= p->at && i < p->at + p->mid) {
-    row = p->at / a->columns;
-    column = (double)(i - p->at - p->mid) - 0.2;
+    at = (double)i - 0.2;
+  } else if (mid) {
+    cell_place(&a->b, p->at < grid ? p->at : grid - 1, &column, &row);
+    at = (double)(i - p->at - p->mid) - 0.2;
   } else {
     if (p->mid && i >= p->at) i -= p->mid;
     extra = i >= grid;
-    row = (extra ? grid - 1 : i) / a->columns;
-    column = extra ? (double)(a->columns + i - grid) + 0.2 : (double)(i % a->columns);
+    cell_place(&a->b, extra ? grid - 1 : i, &column, &row);
+    at = extra ? (double)(a->b.width + i - grid) + 0.2 : (double)column;
   }
-  *x = a->x + (column + 0.5) * a->cell;
-  bool mid = p->mid && position - p->head >= p->at && position - p->head < p->at + p->mid;
-  *y = a->y + ((double)row + (mid ? (p->at % a->columns ? 1.0 : 0.0) : 0.5)) *
-                  a->cell; /* between two rows */
+  *x = a->x + (at + 0.5) * a->cell;
+  bool between = mid && p->at % a->b.columns; /* two rows */
+  *y = a->y + ((double)row + (mid ? (between ? 1.0 : 0.0) : 0.5)) * a->cell;
   return extra;
 }
 
@@ -143,16 +167,16 @@ static void draw_path(const panel *a) {
   vtb_free(perm);
 }
 
-/* "cols.hflip~ on 14x14, reversed", "sequence of 33, forward". */
+/* "cols.hflip~ 14x14, reversed", "sequence of 33, forward". */
 static void caption(const traversal *t, vtb_strbuf *out) {
-  static const char *const names[] = {"rows", "cols", "snake", "diagonal", "hilbert", "list"};
   const vtb_path *p = &t->path;
-  if (t->on_grid)
-    vtb_strbuf_printf(out, "%s%s%s%s %lldx%lld", names[p->order], p->hflip ? ".hflip" : "",
-                      p->vflip ? ".vflip" : "", p->reversed ? "~" : "", (long long)p->h,
-                      (long long)p->w);
-  else
+  if (t->on_grid) {
+    vtb_path_print_order(p, out);
+    vtb_strbuf_putc(out, ' ');
+    vtb_grid_print(&p->grid, out);
+  } else {
     vtb_strbuf_printf(out, "sequence of %lld", (long long)p->n);
+  }
   vtb_strbuf_printf(out, ", %s", p->reversed ? "reversed" : "forward");
   int64_t extra = p->head + p->mid + p->tail;
   if (extra) vtb_strbuf_printf(out, ", %lld extra", (long long)extra);
@@ -169,20 +193,16 @@ static void text(picture *p, double x, double y, double size, uint32_t colour, c
 
 /* Draws and returns the width taken. */
 static double draw_traversal(picture *p, const traversal *t, double x, double y, double *bottom) {
-  double cell = cell_size(t), room = side_room(t);
+  board b = board_of(t);
+  double cell = cell_size(&b), room = side_room(t, cell);
   vtb_strbuf s = {0};
-  panel a = {.p = p,
-             .path = &t->path,
-             .x = x + room,
-             .y = y + CAPTION + 10,
-             .cell = cell,
-             .columns = wrap(t)};
+  panel a = {.p = p, .path = &t->path, .x = x + room, .y = y + CAPTION + 10, .cell = cell, .b = b};
   caption(t, &s);
   text(p, x, y + CAPTION, CAPTION, t->path.reversed ? reversed_ink : forward_ink, s.at);
   draw_cells(&a);
   draw_path(&a);
-  double width = fmax(2 * room + cell * (double)a.columns, picture_text_width(s.at, CAPTION));
-  *bottom = fmax(*bottom, a.y + cell * (double)n_rows(t));
+  double width = fmax(2 * room + cell * (double)b.width, picture_text_width(s.at, CAPTION));
+  *bottom = fmax(*bottom, a.y + cell * (double)b.height);
   vtb_strbuf_free(&s);
   return width;
 }
@@ -216,7 +236,7 @@ static double legend(picture *p, double x, double y) {
   return x + 30 + picture_text_width("jump", CAPTION);
 }
 
-/* A group's title and its grids; returns the width taken. */
+/* A group's title and its grids, IN_A_ROW side by side; returns the width taken. */
 static double draw_group(picture *p, const traversal_group *g, double x, double y, double *bottom) {
   double from = x;
   vtb_strbuf s = {0};
@@ -225,9 +245,13 @@ static double draw_group(picture *p, const traversal_group *g, double x, double 
   text(p, x, y, CAPTION + 1, ink, s.at);
   double title = picture_text_width(s.at, CAPTION + 1);
   vtb_strbuf_free(&s);
-  for (size_t k = 0; k < g->orders.n; k++)
+  double right = x;
+  for (size_t k = 0; k < g->orders.n; k++) {
+    if (k && k % IN_A_ROW == 0) x = from, y = *bottom + GAP - 14;
     x += draw_traversal(p, &g->orders.at[k], x, y + 14, bottom) + GAP;
-  return fmax(title, x - GAP - from);
+    right = fmax(right, x);
+  }
+  return fmax(title, right - GAP - from);
 }
 
 /* Groups stand side by side while a row holds no more than IN_A_ROW grids. */

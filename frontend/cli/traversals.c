@@ -13,9 +13,12 @@
 static void lay_out(vtb_path *p, vtb_path layout) {
   for (int i = 0; i < 2; i++) {
     vtb_path q = layout;
-    q.order = i || p->order == VTB_PATH_LIST ? VTB_PATH_ROWS : p->order;
+    if (!i && p->order != VTB_PATH_LIST) {
+      q.order = p->order, q.snake = p->snake;
+      memcpy(q.nest, p->nest, sizeof q.nest);
+      q.hflip = p->hflip, q.vflip = p->vflip, q.tflip = p->tflip;
+    }
     q.reversed = i || p->reversed;
-    q.hflip = !i && p->hflip, q.vflip = !i && p->vflip;
     if (!vtb_path_equal(p, &q)) continue;
     vtb_path_free(p);
     *p = q;
@@ -27,14 +30,14 @@ static vtb_path order_of(const vtb_inst *scan, int64_t n) {
   const char *path = vtb_attr_str(scan, "path", NULL), *text = vtb_attr_str(scan, "layout", NULL);
   vtb_path p, layout;
   vtb_error err = {0};
-  if (!path || vtb_path_parse(path, &p, &err) != VTB_OK) p = (vtb_path){.h = 1, .w = n, .n = n};
+  if (!path || vtb_path_parse(path, &p, &err) != VTB_OK) p = vtb_path_rows(vtb_grid_series(n));
   if (text && vtb_layout_parse(text, &layout, &err) == VTB_OK) lay_out(&p, layout);
   return p;
 }
 
 static bool same_order(const vtb_path *a, const vtb_path *b) {
-  return a->h == b->h && a->w == b->w && a->head == b->head && a->mid == b->mid && a->at == b->at &&
-         vtb_path_equal(a, b);
+  return vtb_grid_equal(&a->grid, &b->grid) && a->head == b->head && a->mid == b->mid &&
+         a->at == b->at && vtb_path_equal(a, b);
 }
 
 static void add_order(traversal_group *g, const vtb_inst *inst) {
@@ -42,7 +45,7 @@ static void add_order(traversal_group *g, const vtb_inst *inst) {
                     : inst->op == VTB_OP_fold     ? vtb_attr_int(inst, "states", 0)
                                                   : 0);
   traversal t = {.path = order_of(inst, inst->operands[first]->type.dim[1].size)};
-  t.on_grid = t.path.h > 1;
+  t.on_grid = t.path.grid.t * t.path.grid.h > 1;
   for (size_t i = 0; i < g->orders.n; i++)
     if (same_order(&g->orders.at[i].path, &t.path)) {
       vtb_path_free(&t.path);

@@ -1,7 +1,7 @@
 /* `along`: a body run on sequences in another order, or once an order of several. */
 #include "frontend/lang/value.h"
 
-static vtb__val along_one(vtb__eval *e, const vtb_expr *x, const vtb_path *p, int64_t index) {
+static vtb__val along_one(vtb__eval *e, const vtb_expr *x, const vtb__path *p, int64_t index) {
   vtb__env env = {.up = e->env, .along = p};
   vtb__env *inner = vtb_arena_memdup(&e->arena, &env, sizeof env);
   vtb__env *saved = e->env;
@@ -19,7 +19,7 @@ static vtb__val along_one(vtb__eval *e, const vtb_expr *x, const vtb_path *p, in
 }
 
 /* A path argument given as a string comes from a config: the const of that name. */
-static bool take_path(vtb__eval *e, vtb__val v, vtb_span span, const vtb_path **p) {
+static bool take_path(vtb__eval *e, vtb__val v, vtb_span span, const vtb__path **p) {
   if (v.kind == VTB__PATH) {
     *p = v.u.path;
     return true;
@@ -65,7 +65,7 @@ static vtb__val along_each(vtb__eval *e, const vtb_expr *x) {
   vtb__val *at = VTB_NEW_ARRAY(&e->arena, vtb__val, paths.u.list.n);
   bool failed = false;
   for (size_t i = 0; i < paths.u.list.n; i++) {
-    const vtb_path *p;
+    const vtb__path *p;
     vtb__val s = suffixes.kind == VTB__LIST ? suffixes.u.list.at[i] : vtb__val_string("");
     if (s.kind != VTB__STRING) {
       if (s.kind != VTB__ERROR)
@@ -94,7 +94,7 @@ vtb__val vtb__along(vtb__eval *e, const vtb_expr *x) {
     return vtb__report(e, VTB_DIAG_NOT_A_STEP_OPERATION, x->span,
                        "along has no place in a step, which sees one token");
   if (x->u.along.each) return along_each(e, x);
-  const vtb_path *p;
+  const vtb__path *p;
   if (unknown_path(e, x->u.along.path)) return VTB__ERR;
   vtb__val v = vtb__expr(e, x->u.along.path);
   if (!take_path(e, v, x->u.along.path->span, &p)) return VTB__ERR;

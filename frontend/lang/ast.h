@@ -10,6 +10,7 @@
 #define VTB_LANG_AST_H
 
 #include "frontend/lang/lang.h"
+#include "ir/path.h"
 
 #define VTB_MAX_NESTING 200
 
@@ -31,7 +32,7 @@ typedef enum vtb_expr_kind {
   VTB_EXPR_INT,         /* u.i */
   VTB_EXPR_FLOAT,       /* u.f */
   VTB_EXPR_BOOL,        /* u.b */
-  VTB_EXPR_SIZE,        /* 224x196: u.size.h, u.size.w */
+  VTB_EXPR_SIZE,        /* 224x196: u.size */
   VTB_EXPR_STRING,      /* u.str: no interpolation */
   VTB_EXPR_INTERP,      /* u.list: pieces, literal ones are VTB_EXPR_STRING */
   VTB_EXPR_NAME,        /* u.name */
@@ -106,9 +107,7 @@ struct vtb_expr {
     int64_t i;
     double f;
     bool b;
-    struct {
-      int64_t h, w;
-    } size;
+    vtb_grid size;
     const char *str; /* escapes resolved; no NUL inside */
     const char *name;
     vtb_expr_list list;

@@ -150,7 +150,7 @@ static void print_expr(printer *p, const vtb_expr *e) {
     text(p, e->u.b ? "true" : "false");
     break;
   case VTB_EXPR_SIZE:
-    vtb_strbuf_printf(p->out, "%lldx%lld", (long long)e->u.size.h, (long long)e->u.size.w);
+    vtb_grid_print(&e->u.size, p->out);
     break;
   case VTB_EXPR_STRING:
     print_string(p, e->u.str);

@@ -28,13 +28,24 @@ static vtb__val b_len(vtb__eval *e, vtb__args *a) {
   return vtb__int((int64_t)v.u.list.n);
 }
 
+/* size(w), size(h, w), size(t, h, w) */
 static vtb__val b_size(vtb__eval *e, vtb__args *a) {
-  int64_t h, w;
-  if (!vtb__take_int(e, a, "h", &h) || !vtb__take_int(e, a, "w", &w)) return VTB__ERR;
-  if (h < 1 || w < 1 || h >= VTB__MAX_SIZE || w >= VTB__MAX_SIZE)
-    return vtb__report(e, VTB_DIAG_BAD_SIZE, a->span, "size %lldx%lld is out of range",
-                       (long long)h, (long long)w);
-  return (vtb__val){.kind = VTB__SIZE, .u.size = {h, w}};
+  static const char *const names[] = {"t", "h", "w"};
+  int64_t side[VTB_GRID_AXES];
+  if (a->n < 1 || a->n > VTB_GRID_AXES)
+    return vtb__report(e, a->n ? VTB_DIAG_TOO_MANY_ARGUMENTS : VTB_DIAG_MISSING_ARGUMENT, a->span,
+                       "size takes the extents of one to three axes: size(w), size(h, w), "
+                       "size(t, h, w)");
+  bool inside = true;
+  for (size_t k = 0; k < a->n; k++) {
+    if (!vtb__take_int(e, a, names[VTB_GRID_AXES - a->n + k], &side[k])) return VTB__ERR;
+    inside &= side[k] >= 0 && side[k] < VTB__MAX_SIZE;
+  }
+  vtb_grid g = vtb_grid_of((int)a->n, side);
+  if (!inside)
+    return vtb__report(e, VTB_DIAG_BAD_SIZE, a->span, "size %s is out of range",
+                       vtb__grid_text(e, &g));
+  return (vtb__val){.kind = VTB__SIZE, .u.size = g};
 }
 
 static bool is_permutation(const int64_t *list, int64_t n) {
@@ -49,9 +60,13 @@ static bool is_permutation(const int64_t *list, int64_t n) {
 
 static vtb__val b_path(vtb__eval *e, vtb__args *a) {
   vtb__val v = vtb__take(e, a, "list");
+  vtb__path nest = {0};
   if (v.kind == VTB__ERROR || v.kind == VTB__PATH) return v;
+  if (v.kind == VTB__STRING && vtb_path_nest(&nest.order, v.u.str.s)) return vtb__path_val(e, nest);
   if (v.kind != VTB__LIST || !v.u.list.n)
-    return vtb__report(e, VTB_DIAG_BAD_PATH, a->span, "path takes a list of token indices, not %s",
+    return vtb__report(e, VTB_DIAG_BAD_PATH, a->span,
+                       "path takes a list of token indices, by = a key of t, h and w, or the axes "
+                       "from outside in, as in \"hwt\", not %s",
                        vtb__describe(e, v));
   int64_t n = (int64_t)v.u.list.n, *list = VTB_NEW_ARRAY(&e->arena, int64_t, n);
   for (int64_t i = 0; i < n; i++) {
@@ -62,8 +77,7 @@ static vtb__val b_path(vtb__eval *e, vtb__args *a) {
   if (!is_permutation(list, n))
     return vtb__report(e, VTB_DIAG_BAD_PERMUTATION, a->span,
                        "the list does not name each of its %lld tokens once", (long long)n);
-  vtb_path p = {.order = VTB_PATH_LIST, .list = list, .n = n};
-  return (vtb__val){.kind = VTB__PATH, .u.path = vtb_arena_memdup(&e->arena, &p, sizeof p)};
+  return vtb__path_val(e, (vtb__path){{.order = VTB_PATH_LIST, .list = list, .n = n}, NULL, NULL});
 }
 
 static vtb__val b_chunkwise(vtb__eval *e, vtb__args *a) {
@@ -127,9 +141,9 @@ static const vtb__builtin value_builtins[] = {
     {"ceil", b_ceil}, {"float", b_float}, {"clamp", b_clamp}, {NULL, NULL}};
 
 static const vtb__builtin *const tables[] = {
-    value_builtins,          vtb__scalar_builtins, vtb__tensor_builtins,
-    vtb__token_builtins,     vtb__step_builtins,   vtb__sequence_builtins,
-    vtb__attention_builtins, vtb__buffer_builtins, vtb__axis_builtins};
+    value_builtins,     vtb__scalar_builtins,      vtb__tensor_builtins,    vtb__token_builtins,
+    vtb__step_builtins, vtb__sequence_builtins,    vtb__attention_builtins, vtb__buffer_builtins,
+    vtb__axis_builtins, vtb__convolution_builtins, vtb__grid_builtins};
 enum { N_TABLES = sizeof tables / sizeof *tables };
 static const vtb__builtin tapped = {"tapped", NULL};
 static const char *const init_names[] = {
@@ -159,6 +173,13 @@ size_t vtb__builtin_names(const char ***out) {
   return v.n;
 }
 
+/* path(by = key): the key, which is evaluated once its grid is known; NULL for other calls. */
+static const vtb_expr *key_of_path(const vtb__builtin *b, const vtb_expr *x) {
+  const vtb_arg_list *l = &x->u.call.args;
+  bool by = b->fn == b_path && l->n == 1 && !x->u.call.self && vtb_streq(l->at[0]->name.text, "by");
+  return by ? l->at[0]->value : NULL;
+}
+
 /* ---- calls ----------------------------------------------------------------------------------- */
 
 /* tapped("block3", e): taps inside e are named block3.<tap>. */
@@ -174,10 +195,19 @@ static vtb__val call_tapped(vtb__eval *e, const vtb_expr *x) {
   return v;
 }
 
+static bool of_sequence(const vtb__builtin *b) {
+  static const vtb__builtin *const all[] = {vtb__token_builtins, vtb__convolution_builtins,
+                                            vtb__grid_builtins};
+  for (int t = 0; t < 3; t++)
+    for (const vtb__builtin *k = all[t]; k->name; k++)
+      if (k == b) return true;
+  return false;
+}
+
 vtb__val vtb__builtin_call(vtb__eval *e, const vtb__builtin *b, const vtb_expr *x) {
   if (b == &tapped) return call_tapped(e, x);
-  bool of_tokens = b >= vtb__token_builtins && b < vtb__token_builtins + vtb__n_token_builtins;
-  if (of_tokens && e->frame && e->frame->step)
+  if (key_of_path(b, x)) return vtb__path_by_call(e, key_of_path(b, x));
+  if (of_sequence(b) && e->frame && e->frame->step)
     return vtb__report(e, VTB_DIAG_NOT_A_STEP_OPERATION, x->span,
                        "'%s' works on the sequence, and a step sees one token",
                        x->u.call.callee.text);

@@ -91,15 +91,31 @@ bool vtb__option_string(vtb__eval *e, vtb__args *a, const char *name, const char
   return true;
 }
 
-bool vtb__option_size(vtb__eval *e, vtb__args *a, const char *name, int64_t *h, int64_t *w) {
+bool vtb__option_size(vtb__eval *e, vtb__args *a, const char *name, vtb_grid *out) {
   vtb__val v;
   if (!vtb__take_optional(e, a, name, &v)) return true;
   if (v.kind == VTB__SIZE) {
-    *h = v.u.size.h;
-    *w = v.u.size.w;
+    *out = v.u.size;
     return true;
   }
   if (v.kind != VTB__INT) return wrong_type(e, a, name, "a size", v);
-  *h = *w = v.u.i;
+  *out = (vtb_grid){0, v.u.i, v.u.i, v.u.i};
   return true;
+}
+
+bool vtb__sides(vtb__eval *e, vtb__args *a, const char *name, const vtb_grid *size, int rank,
+                int64_t *out) {
+  static const char *const forms[] = {"an int", "an int, or one like 7x14",
+                                      "an int, or one like 4x7x7"};
+  vtb_grid g = *size;
+  if (!g.rank) g.rank = rank;
+  if (g.rank == rank) {
+    vtb_grid_sides(&g, out);
+    return true;
+  }
+  vtb__report(e, VTB_DIAG_BAD_SIZE, a->span, "%s of %s is %s, and the grid has %d ax%ss", name,
+              a->name, vtb__grid_text(e, size), rank, rank == 1 ? "i" : "e");
+  if (!e->stopped) vtb_diag_help(e->diags, "give %s", forms[rank - 1]);
+  a->failed = true;
+  return false;
 }

@@ -138,13 +138,21 @@ static vtb__val b_argmax(vtb__eval *e, vtb__args *a) {
 
 /* ---- moving ---------------------------------------------------------------------------------- */
 
-/* roll(x, by, axis): element i goes to i + by, around the end. */
+/* roll(x, by, axis): element i goes to i + by, around the end; roll(x, [by...]) along each axis of
+ * the grid. */
 static vtb__val b_roll(vtb__eval *e, vtb__args *a) {
   along_axis w = {.e = e, .span = a->span};
   vtb_value *v = vtb__take_tensor(e, a, "x", &w.x);
-  int64_t by;
-  if (!v || !vtb__take_int(e, a, "by", &by) || !vtb__reduce_axis(e, a, w.x, &w.axis, &w.tokens))
-    return VTB__ERR;
+  vtb__val step = vtb__take(e, a, "by");
+  if (!v || step.kind == VTB__ERROR) return VTB__ERR;
+  if (step.kind == VTB__LIST) return vtb__roll_grid(e, a, w.x, step);
+  if (step.kind != VTB__INT)
+    return vtb__report(
+        e, VTB_DIAG_TYPE_MISMATCH, a->span,
+        "roll moves by an int, or by a list of ints along the axes of a grid, not %s",
+        vtb__describe(e, step));
+  int64_t by = step.u.i;
+  if (!vtb__reduce_axis(e, a, w.x, &w.axis, &w.tokens)) return VTB__ERR;
   int64_t n = v->type.dim[w.axis].size;
   if (n == VTB_DYN)
     return vtb__report(e, VTB_DIAG_NOT_COMPILE_TIME, a->span, "the batch is not rolled");
@@ -180,8 +188,8 @@ static vtb__val b_pad(vtb__eval *e, vtb__args *a) {
   if (!i) return VTB__ERR;
   const vtb__layout *l = w.x.u.t.layout;
   if (w.tokens)
-    l = vtb__layout_new(
-        e, (vtb__layout){.kind = VTB__TOKENS, .h = 1, .w = i->results[0]->type.dim[1].size});
+    l = vtb__layout_new(e, (vtb__layout){.kind = VTB__TOKENS,
+                                         .grid = vtb_grid_series(i->results[0]->type.dim[1].size)});
   return vtb__tensor(i->results[0], l);
 }
 

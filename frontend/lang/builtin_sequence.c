@@ -6,8 +6,8 @@
 static vtb__val as_sequence(vtb__eval *e, vtb_value *v) {
   if (!v) return VTB__ERR;
   v->type.dim[1].name = vtb_intern(e->module, "N");
-  return vtb__tensor(
-      v, vtb__layout_new(e, (vtb__layout){.kind = VTB__TOKENS, .h = 1, .w = v->type.dim[1].size}));
+  vtb__layout l = {.kind = VTB__TOKENS, .grid = vtb_grid_series(v->type.dim[1].size)};
+  return vtb__tensor(v, vtb__layout_new(e, l));
 }
 
 /* sequence(a, b, ...): [B, N, ...] end to end along axis 1, as tokens without a grid. */

@@ -1,8 +1,7 @@
-/* Builtins that know where tokens stand: patches, convolutions on the grid, extra tokens, pooling,
- * images, tables. */
+/* Builtins that know where tokens stand: extra tokens, pooling, images, tables. */
 #include "frontend/lang/value.h"
 
-static vtb_value *take_tokens(vtb__eval *e, vtb__args *a, vtb__val *x) {
+vtb_value *vtb__take_tokens(vtb__eval *e, vtb__args *a, vtb__val *x) {
   vtb_value *v = vtb__take_tensor(e, a, "x", x);
   if (!v) return NULL;
   if (x->u.t.layout->kind == VTB__TOKENS) return v;
@@ -12,7 +11,7 @@ static vtb_value *take_tokens(vtb__eval *e, vtb__args *a, vtb__val *x) {
 }
 
 /* Tokens of a complete grid, nothing else. */
-static bool needs_grid(vtb__eval *e, vtb__args *a, vtb__val x, bool storage) {
+bool vtb__needs_grid(vtb__eval *e, vtb__args *a, vtb__val x, bool storage) {
   const vtb__layout *l = x.u.t.layout;
   if (x.u.t.v->type.rank != 3) {
     vtb__report(e, VTB_DIAG_WRONG_RANK, a->span, "%s takes tokens [B, N, C], not %s", a->name,
@@ -39,127 +38,26 @@ static vtb_value *slice_tokens(vtb__eval *e, vtb_value *v, int64_t from, int64_t
   return b ? vtb_b_slice(b, v, 1, from, to, 1) : NULL;
 }
 
-/* ---- patches and convolutions ---------------------------------------------------------------- */
+/* [B, N, C] as [B, grid..., C]. */
+static vtb_type grid_type(const vtb_type *tokens, const vtb_grid *g) {
+  static const char *const names[] = {"T", "H", "W"};
+  int64_t side[VTB_GRID_AXES];
+  vtb_type t = {.dtype = tokens->dtype, .rank = g->rank + 2, .dim = {tokens->dim[0]}};
+  vtb_grid_sides(g, side);
+  for (int k = 0; k < g->rank; k++)
+    t.dim[1 + k] = (vtb_dim){side[k], names[VTB_GRID_AXES - g->rank + k]};
+  t.dim[1 + g->rank] = tokens->dim[2];
+  return t;
+}
 
-static vtb__val b_patches(vtb__eval *e, vtb__args *a) {
-  vtb__val x;
-  vtb_value *v = vtb__take_tensor(e, a, "image", &x);
-  int64_t kh = 0, kw = 0, sh = 0, sw = 0, ph = 0, pw = 0;
-  if (!v) return VTB__ERR;
-  if (!vtb__option_size(e, a, "kernel", &kh, &kw) || !vtb__option_size(e, a, "stride", &sh, &sw) ||
-      !vtb__option_size(e, a, "pad", &ph, &pw))
-    return VTB__ERR;
-  if (!kh)
-    return vtb__report(e, VTB_DIAG_MISSING_ARGUMENT, a->span,
-                       "patches needs kernel, the size of a patch");
-  if (!sh) sh = kh, sw = kw;
-  const vtb__layout *l = x.u.t.layout;
-  if (l->kind != VTB__IMAGE)
-    return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span, "patches takes an image, not %s",
-                       vtb__describe(e, x));
-  if (kh < 1 || kw < 1 || sh < 1 || sw < 1 || ph < 0 || pw < 0 || ph > 4096 || pw > 4096)
-    return vtb__report(e, VTB_DIAG_BAD_VALUE, a->span,
-                       "kernel and stride are at least 1, pad at least 0");
-  int64_t rh = l->h + 2 * ph - kh, rw = l->w + 2 * pw - kw;
-  if (rh < 0 || rw < 0 || (!ph && !pw && (rh % sh || rw % sw)))
-    return vtb__report(e, VTB_DIAG_PATCH_FIT, a->span,
-                       "patches of %lldx%lld, stride %lldx%lld, do not fit an image of %lldx%lld",
-                       (long long)kh, (long long)kw, (long long)sh, (long long)sw, (long long)l->h,
-                       (long long)l->w);
-  int64_t kernel[] = {kh, kw}, stride[] = {sh, sw}, pad[] = {ph, pw, ph, pw};
-  vtb_attr attrs[] = {VTB_A_INTS("kernel", kernel, 2), VTB_A_INTS("stride", stride, 2),
-                      VTB_A_INTS("pad", pad, 4)};
+vtb_value *vtb__grid_as_image(vtb__eval *e, vtb__args *a, vtb__val x) {
+  if (!vtb__needs_grid(e, a, x, true)) return NULL;
+  const vtb_grid *g = &x.u.t.layout->grid;
+  vtb_type t = grid_type(&x.u.t.v->type, g);
+  int64_t perm[2 + VTB_GRID_AXES] = {0, t.rank - 1};
+  for (int k = 0; k < g->rank; k++) perm[2 + k] = 1 + k;
   vtb_builder *b = vtb__at(e, a->span);
-  vtb_inst *i = b ? vtb_build(b, VTB_OP_im2col, &v, 1, attrs, 3) : NULL;
-  if (!i) return VTB__ERR;
-  vtb_dim *d = i->results[0]->type.dim;
-  d[1].name = vtb_intern(e->module, "N");
-  d[2].name = vtb_intern(e->module, "C");
-  return vtb__tensor(
-      i->results[0],
-      vtb__layout_new(e, (vtb__layout){.kind = VTB__TOKENS, .h = rh / sh + 1, .w = rw / sw + 1}));
-}
-
-/* [C, 1, kh, kw] or [C, kh, kw] as [C, kh, kw]; one axis less for a sequence. */
-static vtb_value *depthwise_weight(vtb__eval *e, vtb__args *a, vtb__val x, vtb_value *w,
-                                   bool sequence) {
-  const vtb_type *t = &w->type;
-  int64_t c = x.u.t.v->type.dim[2].size;
-  int spatial = sequence ? 1 : 2;
-  bool with_one = t->rank == spatial + 2 && t->dim[1].size == 1;
-  if ((!with_one && t->rank != spatial + 1) || t->dim[0].size != c) {
-    vtb__report(e, VTB_DIAG_WEIGHT_SHAPE, a->span, "%s of %s takes a weight [%lld, 1, %s], not %s",
-                a->name, vtb__describe(e, x), (long long)c, sequence ? "k" : "kh, kw",
-                vtb__type_string(e, t));
-    return NULL;
-  }
-  vtb_type shape = {.dtype = VTB_F32, .rank = 3, .dim = {{c, "C"}, {1, NULL}, t->dim[t->rank - 1]}};
-  if (!sequence) shape.dim[1] = t->dim[t->rank - 2];
-  if (t->rank == 3 && !sequence) return w;
-  vtb_builder *b = vtb__at(e, a->span);
-  return b ? vtb_b_reshape(b, w, &shape) : NULL;
-}
-
-static vtb_value *dwconv(vtb__eval *e, vtb_value *x, vtb_value *w, int64_t gh, int64_t gw,
-                         int64_t top, int64_t left, vtb_span span) {
-  int64_t grid[] = {gh, gw}, pad[] = {top, left};
-  vtb_attr attrs[] = {VTB_A_INTS("grid", grid, 2), VTB_A_INTS("pad", pad, 2)};
-  vtb_builder *b = vtb__at(e, span);
-  vtb_inst *i = b ? vtb_build(b, VTB_OP_dwconv, (vtb_value *[]){x, w}, 2, attrs, 2) : NULL;
-  return i ? i->results[0] : NULL;
-}
-
-/* On the grid of the sequence as it is traversed; orders that make no grid are left for the image's
- * own grid. */
-static vtb__val b_depthwise2d(vtb__eval *e, vtb__args *a) {
-  vtb__val x;
-  vtb_value *v = take_tokens(e, a, &x), *w = vtb__take_tensor(e, a, "w", NULL);
-  if (!v || !w || !needs_grid(e, a, x, false)) return VTB__ERR;
-  if (!(w = depthwise_weight(e, a, x, w, false))) return VTB__ERR;
-  int64_t kh = w->type.dim[1].size, kw = w->type.dim[2].size;
-  if (kh % 2 == 0 || kw % 2 == 0)
-    return vtb__report(e, VTB_DIAG_WEIGHT_SHAPE, a->span,
-                       "depthwise2d needs an odd kernel, not %lldx%lld", (long long)kh,
-                       (long long)kw);
-  const vtb__layout *l = x.u.t.layout;
-  if (!l->via || l->via->grid)
-    return vtb__tensor(dwconv(e, v, w, l->h, l->w, kh / 2, kw / 2, a->span), l);
-  const vtb__layout *at = l;
-  while (at->via && !at->via->grid) {
-    vtb_builder *b = vtb__at(e, a->span);
-    if (!b) return VTB__ERR;
-    v = vtb_b_permute(b, v, 1, at->via->path, true);
-    at = at->via->outer;
-  }
-  v = dwconv(e, v, w, at->h, at->w, kh / 2, kw / 2, a->span);
-  const char *paths[VTB_MAX_NESTING];
-  int n = 0;
-  for (const vtb__layout *k = l; k != at && n < VTB_MAX_NESTING; k = k->via->outer)
-    paths[n++] = k->via->path;
-  while (n-- > 0) {
-    vtb_builder *b = vtb__at(e, a->span);
-    if (!b || !v) return VTB__ERR;
-    v = vtb_b_permute(b, v, 1, paths[n], false);
-  }
-  return vtb__tensor(v, l);
-}
-
-static vtb__val b_depthwise1d(vtb__eval *e, vtb__args *a) {
-  vtb__val x;
-  vtb_value *v = take_tokens(e, a, &x), *w = vtb__take_tensor(e, a, "w", NULL);
-  bool causal = false;
-  if (!v || !w || !vtb__option_bool(e, a, "causal", &causal)) return VTB__ERR;
-  if (v->type.rank != 3)
-    return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span,
-                       "depthwise1d takes tokens [B, N, C], not %s", vtb__describe(e, x));
-  if (!(w = depthwise_weight(e, a, x, w, true))) return VTB__ERR;
-  int64_t k = w->type.dim[2].size;
-  if (!causal && k % 2 == 0)
-    return vtb__report(e, VTB_DIAG_WEIGHT_SHAPE, a->span,
-                       "depthwise1d needs an odd kernel unless it is causal, not %lld",
-                       (long long)k);
-  return vtb__tensor(dwconv(e, v, w, 1, v->type.dim[1].size, 0, causal ? k - 1 : k / 2, a->span),
-                     x.u.t.layout);
+  return b ? vtb_b_transpose(b, vtb_b_reshape(b, x.u.t.v, &t), perm) : NULL;
 }
 
 /* ---- extra tokens ---------------------------------------------------------------------------- */
@@ -199,12 +97,12 @@ static bool place(vtb__eval *e, vtb__args *a, const char *at, int64_t n, int64_t
 
 static vtb__val b_insert_tokens(vtb__eval *e, vtb__args *a) {
   vtb__val x, t;
-  vtb_value *v = take_tokens(e, a, &x), *w = vtb__take_tensor(e, a, "tokens", &t);
+  vtb_value *v = vtb__take_tokens(e, a, &x), *w = vtb__take_tensor(e, a, "tokens", &t);
   const char *where = "head";
   /* grid tokens before the middle ones; half of them, the odd one included, if not given */
   double after = -1;
   if (!v || !w || !vtb__option_string(e, a, "at", &where) ||
-      !vtb__option_number(e, a, "after", &after) || !needs_grid(e, a, x, true))
+      !vtb__option_number(e, a, "after", &after) || !vtb__needs_grid(e, a, x, true))
     return VTB__ERR;
   if (w->type.rank != 3 || w->type.dim[0].size != 1 || w->type.dim[2].size != v->type.dim[2].size)
     return vtb__report(e, VTB_DIAG_WEIGHT_SHAPE, a->span,
@@ -212,7 +110,7 @@ static vtb__val b_insert_tokens(vtb__eval *e, vtb__args *a) {
                        (long long)v->type.dim[2].size, vtb__describe(e, t));
   vtb__layout l = *x.u.t.layout;
   if (!place(e, a, where, w->type.dim[1].size, &l.head, &l.mid, &l.tail)) return VTB__ERR;
-  int64_t n = l.h * l.w;
+  int64_t n = vtb_grid_cells(&l.grid);
   if (after > (double)n || (after >= 0 && after != (double)(int64_t)after))
     return vtb__report(e, VTB_DIAG_TOKEN_INDEX, a->span, "%s has no place after %g of its tokens",
                        vtb__describe(e, x), after);
@@ -253,7 +151,7 @@ static vtb_value *pieces(vtb__eval *e, vtb_value *v, const int64_t (*range)[2], 
 
 static vtb__val b_extra_tokens(vtb__eval *e, vtb__args *a) {
   vtb__val x;
-  vtb_value *v = take_tokens(e, a, &x);
+  vtb_value *v = vtb__take_tokens(e, a, &x);
   if (!v) return VTB__ERR;
   const vtb__layout *l = x.u.t.layout;
   if (!vtb__layout_extra(l))
@@ -276,7 +174,7 @@ static vtb__val b_extra_tokens(vtb__eval *e, vtb__args *a) {
 static vtb_value *without_extra(vtb__eval *e, vtb__val x, vtb_span span) {
   const vtb__layout *l = x.u.t.layout;
   if (!vtb__layout_extra(l)) return x.u.t.v;
-  int64_t n = l->h * l->w, at = l->mid ? l->at : n, m = l->head + at;
+  int64_t n = vtb_grid_cells(&l->grid), at = l->mid ? l->at : n, m = l->head + at;
   int64_t range[2][2] = {{l->head, m}, {m + l->mid, l->head + l->mid + n}};
   return pieces(e, x.u.t.v, range, 2, span);
 }
@@ -289,7 +187,7 @@ static const vtb__layout *grid_layout(vtb__eval *e, const vtb__layout *l) {
 
 static vtb__val b_grid_tokens(vtb__eval *e, vtb__args *a) {
   vtb__val x;
-  vtb_value *v = take_tokens(e, a, &x);
+  vtb_value *v = vtb__take_tokens(e, a, &x);
   if (!v) return VTB__ERR;
   if (!vtb__layout_extra(x.u.t.layout)) return x;
   if (x.u.t.layout->via)
@@ -317,56 +215,53 @@ static vtb__val one_token(vtb__eval *e, vtb__args *a, vtb__val x, int64_t i) {
 
 static vtb__val b_first(vtb__eval *e, vtb__args *a) {
   vtb__val x;
-  return take_tokens(e, a, &x) ? one_token(e, a, x, 0) : VTB__ERR;
+  return vtb__take_tokens(e, a, &x) ? one_token(e, a, x, 0) : VTB__ERR;
 }
 
 static vtb__val b_last(vtb__eval *e, vtb__args *a) {
   vtb__val x;
-  return take_tokens(e, a, &x) ? one_token(e, a, x, -1) : VTB__ERR;
+  return vtb__take_tokens(e, a, &x) ? one_token(e, a, x, -1) : VTB__ERR;
 }
 
 static vtb__val b_token(vtb__eval *e, vtb__args *a) {
   vtb__val x;
   int64_t i;
-  if (!take_tokens(e, a, &x) || !vtb__take_int(e, a, "index", &i)) return VTB__ERR;
+  if (!vtb__take_tokens(e, a, &x) || !vtb__take_int(e, a, "index", &i)) return VTB__ERR;
   return one_token(e, a, x, i);
 }
 
-/* The mean of the patches in the middle rows and columns: two of each where the side is even, one
+/* The mean of the patches in the middle along each axis: two places where the side is even, one
  * where it is odd. */
 static vtb__val b_center_mean(vtb__eval *e, vtb__args *a) {
   vtb__val x;
-  vtb_value *v = take_tokens(e, a, &x);
+  vtb_value *v = vtb__take_tokens(e, a, &x);
   if (!v) return VTB__ERR;
   const vtb__layout *l = x.u.t.layout;
   if (l->via || v->type.rank != 3)
     return vtb__report(e, VTB_DIAG_NEEDS_GRID, a->span,
                        "center_mean needs tokens [B, N, C] in storage order");
   v = without_extra(e, x, a->span);
-  int64_t r0 = (l->h - 1) / 2, r1 = l->h / 2 + 1, c0 = (l->w - 1) / 2, c1 = l->w / 2 + 1,
-          axes[] = {1, 2};
-  vtb_type grid = {.dtype = VTB_F32,
-                   .rank = 4,
-                   .dim = {x.u.t.v->type.dim[0], {l->h, "H"}, {l->w, "W"}, x.u.t.v->type.dim[2]}};
+  vtb_type grid = grid_type(&x.u.t.v->type, &l->grid);
   vtb_builder *b = v ? vtb__at(e, a->span) : NULL;
   if (!b) return VTB__ERR;
   v = vtb_b_reshape(b, v, &grid);
-  v = vtb_b_slice(b, v, 1, r0, r1, 1);
-  v = vtb_b_slice(b, v, 2, c0, c1, 1);
-  v = vtb_b_reduce(b, VTB_OP_reduce_sum, v, axes, 2, false);
-  return vtb__elementwise2(e, VTB_OP_mul, vtb__tensor(v, NULL),
-                           vtb__float(1.0 / (double)((r1 - r0) * (c1 - c0))), a->span);
+  int64_t axes[VTB_GRID_AXES], n = 1;
+  for (int k = 0; k < l->grid.rank; k++) {
+    int64_t side = grid.dim[1 + k].size, from = (side - 1) / 2, to = side / 2 + 1;
+    axes[k] = 1 + k, n *= to - from;
+    v = vtb_b_slice(b, v, 1 + k, from, to, 1);
+  }
+  v = vtb_b_reduce(b, VTB_OP_reduce_sum, v, axes, l->grid.rank, false);
+  return vtb__elementwise2(e, VTB_OP_mul, vtb__tensor(v, NULL), vtb__float(1.0 / (double)n),
+                           a->span);
 }
 
 /* ---- images and tables ----------------------------------------------------------------------- */
 
 static vtb_value *as_grid(vtb__eval *e, vtb__args *a, vtb__val *x) {
-  vtb_value *v = take_tokens(e, a, x);
-  if (!v || !needs_grid(e, a, *x, true)) return NULL;
-  const vtb__layout *l = x->u.t.layout;
-  vtb_type t = {.dtype = VTB_F32,
-                .rank = 4,
-                .dim = {v->type.dim[0], {l->h, "H"}, {l->w, "W"}, v->type.dim[2]}};
+  vtb_value *v = vtb__take_tokens(e, a, x);
+  if (!v || !vtb__needs_grid(e, a, *x, true)) return NULL;
+  vtb_type t = grid_type(&v->type, &x->u.t.layout->grid);
   vtb_builder *b = vtb__at(e, a->span);
   return b ? vtb_b_reshape(b, v, &t) : NULL;
 }
@@ -378,27 +273,29 @@ static vtb__val b_as_grid(vtb__eval *e, vtb__args *a) {
 
 static vtb__val b_to_image(vtb__eval *e, vtb__args *a) {
   vtb__val x;
-  vtb_value *v = as_grid(e, a, &x);
-  vtb_builder *b = v ? vtb__at(e, a->span) : NULL;
-  if (!b) return VTB__ERR;
-  vtb__layout l = {.kind = VTB__IMAGE, .h = x.u.t.layout->h, .w = x.u.t.layout->w};
-  return vtb__tensor(vtb_b_transpose(b, v, (int64_t[]){0, 3, 1, 2}), vtb__layout_new(e, l));
+  vtb_value *v = vtb__take_tokens(e, a, &x);
+  if (!v || !(v = vtb__grid_as_image(e, a, x))) return VTB__ERR;
+  vtb__layout l = {.kind = VTB__IMAGE, .grid = x.u.t.layout->grid};
+  return vtb__tensor(v, vtb__layout_new(e, l));
 }
 
-/* [n, H, W, C] as tokens of that grid. */
+/* A table [n, W, C], [n, H, W, C] or [n, T, H, W, C] as tokens of that grid. */
 static vtb__val b_as_tokens(vtb__eval *e, vtb__args *a) {
   vtb__val x;
   vtb_value *v = vtb__take_tensor(e, a, "table", &x);
   if (!v) return VTB__ERR;
-  if (v->type.rank != 4 || x.u.t.layout->kind != VTB__PLAIN)
+  int rank = v->type.rank - 2;
+  if (rank < 1 || rank > VTB_GRID_AXES || x.u.t.layout->kind != VTB__PLAIN)
     return vtb__report(e, VTB_DIAG_TABLE_SHAPE, a->span,
                        "as_tokens takes a table [n, H, W, C], not %s", vtb__describe(e, x));
   const vtb_dim *d = v->type.dim;
+  int64_t side[VTB_GRID_AXES];
+  for (int k = 0; k < rank; k++) side[k] = d[1 + k].size;
+  vtb__layout l = {.kind = VTB__TOKENS, .grid = vtb_grid_of(rank, side)};
   vtb_type t = {.dtype = v->type.dtype,
                 .rank = 3,
-                .dim = {d[0], {d[1].size * d[2].size, "N"}, {d[3].size, "C"}}};
+                .dim = {d[0], {vtb_grid_cells(&l.grid), "N"}, {d[1 + rank].size, "C"}}};
   vtb_builder *b = vtb__at(e, a->span);
-  vtb__layout l = {.kind = VTB__TOKENS, .h = d[1].size, .w = d[2].size};
   return b ? vtb__tensor(vtb_b_reshape(b, v, &t), vtb__layout_new(e, l)) : VTB__ERR;
 }
 
@@ -412,49 +309,72 @@ static vtb_value *weights(vtb__eval *e, const double *data, int64_t rows, int64_
   return i ? i->results[0] : NULL;
 }
 
+typedef struct filter {
+  const char *name;
+  bool antialias, corners;
+  double coefficient;
+} filter;
+
+static bool take_filter(vtb__eval *e, vtb__args *a, filter *f) {
+  *f = (filter){.name = "bicubic", .coefficient = -0.75};
+  if (!vtb__option_string(e, a, "filter", &f->name) ||
+      !vtb__option_bool(e, a, "antialias", &f->antialias) ||
+      !vtb__option_bool(e, a, "align_corners", &f->corners) ||
+      !vtb__option_number(e, a, "coefficient", &f->coefficient))
+    return false;
+  if (vtb__resample_knows(f->name)) return true;
+  vtb__report(e, VTB_DIAG_BAD_VALUE, a->span,
+              "resample knows the filters \"bicubic\", \"bilinear\", \"nearest\" and "
+              "\"average\", not \"%s\"",
+              f->name);
+  return false;
+}
+
+/* Axis 1 + k of a table [n, grid..., C] at another extent. */
+static vtb_value *resample_axis(vtb__eval *e, vtb_value *v, int k, int64_t to, const filter *f,
+                                vtb_span span) {
+  static const char *const specs[VTB_GRID_AXES][VTB_GRID_AXES] = {
+      {"bwc,iw->bic"},
+      {"bhwc,ih->biwc", "biwc,jw->bijc"},
+      {"bthwc,it->bihwc", "bihwc,jh->bijwc", "bijwc,kw->bijkc"}};
+  int64_t from = v->type.dim[1 + k].size;
+  if ((double)to * (double)from > VTB__MAX_DATA) {
+    vtb__report(e, VTB_DIAG_TOO_LARGE, span, "resampling %lld places to %lld", (long long)from,
+                (long long)to);
+    return NULL;
+  }
+  vtb_value *w = weights(
+      e, vtb__resample_weights(e, from, to, f->name, f->antialias, f->corners, f->coefficient), to,
+      from, span);
+  vtb_builder *b = w ? vtb__at(e, span) : NULL;
+  return b ? vtb_b_einsum(b, specs[v->type.rank - 3][k], v, w) : NULL;
+}
+
+/* resample(table, size, filter...): a table [n, grid..., C] at another size, axis by axis. */
 static vtb__val b_resample(vtb__eval *e, vtb__args *a) {
   vtb__val x;
   vtb_value *v = vtb__take_tensor(e, a, "table", &x);
-  int64_t h = 0, w = 0;
-  const char *filter = "bicubic";
-  bool antialias = false, corners = false;
-  double coefficient = -0.75;
-  if (!v || !vtb__option_size(e, a, "size", &h, &w) ||
-      !vtb__option_string(e, a, "filter", &filter) ||
-      !vtb__option_bool(e, a, "antialias", &antialias) ||
-      !vtb__option_bool(e, a, "align_corners", &corners) ||
-      !vtb__option_number(e, a, "coefficient", &coefficient))
-    return VTB__ERR;
-  if (v->type.rank != 4)
+  vtb_grid size = {0};
+  filter f;
+  int64_t side[VTB_GRID_AXES];
+  if (!v || !vtb__option_size(e, a, "size", &size) || !take_filter(e, a, &f)) return VTB__ERR;
+  int rank = v->type.rank - 2;
+  if (rank < 1 || rank > VTB_GRID_AXES)
     return vtb__report(e, VTB_DIAG_TABLE_SHAPE, a->span,
                        "resample takes a table [n, H, W, C], not %s", vtb__describe(e, x));
-  if (h < 1 || w < 1)
-    return vtb__report(e, VTB_DIAG_BAD_SIZE, a->span, "resample needs the size of the result");
-  if (!vtb__resample_knows(filter))
-    return vtb__report(e, VTB_DIAG_BAD_VALUE, a->span,
-                       "resample knows the filters \"bicubic\", \"bilinear\", \"nearest\" and "
-                       "\"average\", not \"%s\"",
-                       filter);
-  int64_t h0 = v->type.dim[1].size, w0 = v->type.dim[2].size;
-  if (h0 == h && w0 == w) return x;
-  if ((double)h * (double)h0 > VTB__MAX_DATA || (double)w * (double)w0 > VTB__MAX_DATA)
-    return vtb__report(e, VTB_DIAG_TOO_LARGE, a->span, "resampling %lldx%lld to %lldx%lld",
-                       (long long)h0, (long long)w0, (long long)h, (long long)w);
-  vtb_value *rows = weights(
-      e, vtb__resample_weights(e, h0, h, filter, antialias, corners, coefficient), h, h0, a->span);
-  vtb_value *cols = weights(
-      e, vtb__resample_weights(e, w0, w, filter, antialias, corners, coefficient), w, w0, a->span);
-  vtb_builder *b = vtb__at(e, a->span);
-  if (!b || !rows || !cols) return VTB__ERR;
-  v = vtb_b_einsum(b, "bhwc,ih->biwc", v, rows);
-  v = v && (b = vtb__at(e, a->span)) ? vtb_b_einsum(b, "biwc,jw->bijc", v, cols) : NULL;
+  if (!vtb__sides(e, a, "size", &size, rank, side)) return VTB__ERR;
+  bool same = true;
+  for (int k = 0; k < rank; k++) {
+    if (side[k] < 1)
+      return vtb__report(e, VTB_DIAG_BAD_SIZE, a->span, "resample needs the size of the result");
+    same = same && side[k] == v->type.dim[1 + k].size;
+  }
+  if (same) return x;
+  for (int k = 0; k < rank && v; k++) v = resample_axis(e, v, k, side[k], &f, a->span);
   return vtb__tensor(v, NULL);
 }
 
-const vtb__builtin vtb__token_builtins[] = {{"patches", b_patches},
-                                            {"depthwise2d", b_depthwise2d},
-                                            {"depthwise1d", b_depthwise1d},
-                                            {"insert_tokens", b_insert_tokens},
+const vtb__builtin vtb__token_builtins[] = {{"insert_tokens", b_insert_tokens},
                                             {"extra_tokens", b_extra_tokens},
                                             {"grid_tokens", b_grid_tokens},
                                             {"first", b_first},
@@ -466,4 +386,3 @@ const vtb__builtin vtb__token_builtins[] = {{"patches", b_patches},
                                             {"as_tokens", b_as_tokens},
                                             {"resample", b_resample},
                                             {NULL, NULL}};
-const size_t vtb__n_token_builtins = sizeof vtb__token_builtins / sizeof *vtb__token_builtins;

@@ -37,10 +37,17 @@ vtb__val vtb__chosen(vtb__eval *e, const char *word, const vtb_type_expr *t, vtb
   return v;
 }
 
+int vtb__image_rank(const char *type) {
+  static const char *const names[] = {"series", "image", "video"};
+  for (int k = 0; k < VTB_GRID_AXES; k++)
+    if (strcmp(type, names[k]) == 0) return k + 1;
+  return 0;
+}
+
 bool vtb__is_tensor_type(const vtb_type_expr *t) {
   return t->kind == VTB_TYPE_NAME &&
          (strcmp(t->name.text, "tensor") == 0 || strcmp(t->name.text, "tokens") == 0 ||
-          strcmp(t->name.text, "image") == 0);
+          vtb__image_rank(t->name.text));
 }
 
 static const char *type_text(vtb__eval *e, const vtb_type_expr *t) {
@@ -85,9 +92,10 @@ static vtb__val coerce_tensor(vtb__eval *e, vtb__val v, const vtb_type_expr *t, 
   if (strcmp(t->name.text, "tokens") == 0 && k != VTB__TOKENS)
     return vtb__report(e, VTB_DIAG_NEEDS_TOKENS, span, "%s is %s, and tokens are needed", what,
                        vtb__describe(e, v));
-  if (strcmp(t->name.text, "image") == 0 && k != VTB__IMAGE)
-    return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, span, "%s is %s, and an image is needed", what,
-                       vtb__describe(e, v));
+  int rank = vtb__image_rank(t->name.text);
+  if (rank && (k != VTB__IMAGE || v.u.t.layout->grid.rank != rank))
+    return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, span, "%s is %s, and %s %s is needed", what,
+                       vtb__describe(e, v), rank == 2 ? "an" : "a", t->name.text);
   return v;
 }
 
@@ -111,6 +119,19 @@ static vtb__val coerce_list(vtb__eval *e, vtb__val v, const vtb_type_expr *t, vt
   return v;
 }
 
+/* A list of two or three extents, as a config has it, becomes a size. */
+static bool size_of_list(vtb__val *v) {
+  int64_t side[VTB_GRID_AXES];
+  if (v->kind != VTB__LIST || v->u.list.n < 2 || v->u.list.n > VTB_GRID_AXES) return false;
+  for (size_t k = 0; k < v->u.list.n; k++) {
+    const vtb__val *x = &v->u.list.at[k];
+    if (x->kind != VTB__INT || x->u.i < 1 || x->u.i >= VTB__MAX_SIZE) return false;
+    side[k] = x->u.i;
+  }
+  *v = (vtb__val){.kind = VTB__SIZE, .u.size = vtb_grid_of((int)v->u.list.n, side)};
+  return true;
+}
+
 static vtb__val coerce_named(vtb__eval *e, vtb__val v, const vtb_type_expr *t, vtb_span span,
                              const char *what, bool config) {
   static const struct {
@@ -131,14 +152,9 @@ static vtb__val coerce_named(vtb__eval *e, vtb__val v, const vtb_type_expr *t, v
     }
     if (v.kind == want) return v;
     if (want == VTB__FLOAT && v.kind == VTB__INT) return vtb__float((double)v.u.i);
-    if (want == VTB__SIZE && v.kind == VTB__INT && v.u.i > 0)
-      return (vtb__val){.kind = VTB__SIZE, .u.size = {v.u.i, v.u.i}};
-    if (want == VTB__SIZE && config && v.kind == VTB__LIST && v.u.list.n == 2) {
-      vtb__val h = v.u.list.at[0], w = v.u.list.at[1];
-      if (h.kind == VTB__INT && w.kind == VTB__INT && h.u.i > 0 && w.u.i > 0 &&
-          h.u.i < VTB__MAX_SIZE && w.u.i < VTB__MAX_SIZE)
-        return (vtb__val){.kind = VTB__SIZE, .u.size = {h.u.i, w.u.i}};
-    }
+    if (want == VTB__SIZE && v.kind == VTB__INT && v.u.i >= 0 && v.u.i < VTB__MAX_SIZE)
+      return (vtb__val){.kind = VTB__SIZE, .u.size = {0, v.u.i, v.u.i, v.u.i}};
+    if (want == VTB__SIZE && config && size_of_list(&v)) return v;
     return mismatch(e, v, t, span, what);
   }
   return vtb__report(e, VTB_DIAG_UNKNOWN_NAME, t->name.span, "unknown type '%s'", t->name.text);

@@ -24,7 +24,7 @@ vtb__binding *vtb__env_bind(vtb__eval *e, const char *name, vtb__val v, const ch
   return b;
 }
 
-static vtb__val enter(vtb__eval *e, vtb__val v, const vtb_path *p, vtb_span span) {
+static vtb__val enter(vtb__eval *e, vtb__val v, const vtb__path *p, vtb_span span) {
   if (v.kind == VTB__TENSOR)
     return v.u.t.layout->kind == VTB__TOKENS ? vtb__enter_path(e, v, p, span) : v;
   if (v.kind != VTB__LIST && v.kind != VTB__TUPLE) return v;

@@ -152,13 +152,36 @@ static vtb__val eval_index(vtb__eval *e, const vtb_expr *x) {
   return base.u.list.at[index.u.i];
 }
 
-static vtb__val flipped(vtb__eval *e, const vtb_path *p, bool h) {
-  vtb_path *q = vtb_arena_memdup(&e->arena, p, sizeof *p);
-  if (h)
-    q->hflip = !q->hflip;
+/* A mirror of a path, or the path as a snake; false if `member` is neither. */
+static bool path_member(vtb__eval *e, const vtb__path *p, const char *member, vtb__val *out) {
+  vtb__path q = *p;
+  if (strcmp(member, "hflip") == 0)
+    q.order.hflip = !q.order.hflip;
+  else if (strcmp(member, "vflip") == 0)
+    q.order.vflip = !q.order.vflip;
+  else if (strcmp(member, "tflip") == 0)
+    q.order.tflip = !q.order.tflip;
+  else if (strcmp(member, "snake") == 0 && q.order.order == VTB_PATH_NEST)
+    q.order.snake = true;
   else
-    q->vflip = !q->vflip;
-  return (vtb__val){.kind = VTB__PATH, .u.path = q};
+    return false;
+  *out = vtb__path_val(e, q);
+  return true;
+}
+
+/* .t .h .w, an extent; 0 if the name is another. */
+static int64_t grid_member(const vtb_grid *g, const char *name) {
+  if (strcmp(name, "w") == 0) return g->w;
+  if (strcmp(name, "h") == 0) return g->h;
+  return strcmp(name, "t") == 0 ? g->t : 0;
+}
+
+/* The product of a size's extents; an int given for a size is a square. */
+static vtb__val cells_of(vtb__eval *e, const vtb_grid *g, vtb_span span) {
+  double n = (g->rank > 2 ? (double)g->t : 1) * (g->rank == 1 ? 1 : (double)g->h) * (double)g->w;
+  if (n < 0 || n >= (double)VTB__MAX_SIZE)
+    return vtb__report(e, VTB_DIAG_BAD_SIZE, span, "size %s is out of range", vtb__grid_text(e, g));
+  return vtb__int((int64_t)n);
 }
 
 static vtb__val tensor_member(vtb__eval *e, vtb__val v, vtb_name m) {
@@ -176,30 +199,30 @@ static vtb__val tensor_member(vtb__eval *e, vtb__val v, vtb_name m) {
   bool token_member = strcmp(m.text, "tokens") == 0 || strcmp(m.text, "extra") == 0;
   if (token_member && l->kind == VTB__TOKENS)
     return vtb__int(m.text[0] == 't' ? vtb__layout_tokens(l) : vtb__layout_extra(l));
-  bool grid_member =
-      strcmp(m.text, "h") == 0 || strcmp(m.text, "w") == 0 || strcmp(m.text, "grid") == 0;
-  if (grid_member && l->kind != VTB__PLAIN) {
-    if (m.text[0] == 'g') return (vtb__val){.kind = VTB__SIZE, .u.size = {l->h, l->w}};
-    return vtb__int(m.text[0] == 'h' ? l->h : l->w);
+  bool of_grid = strcmp(m.text, "grid") == 0 || grid_member(&(vtb_grid){3, 1, 1, 1}, m.text);
+  if (of_grid && l->kind != VTB__PLAIN) {
+    if (m.text[0] == 'g') return (vtb__val){.kind = VTB__SIZE, .u.size = l->grid};
+    return vtb__int(grid_member(&l->grid, m.text));
   }
-  if (token_member || grid_member)
+  if (token_member || of_grid)
     return vtb__report(e, VTB_DIAG_NEEDS_TOKENS, m.span, "%s has no .%s, because it is not tokens",
                        vtb__describe(e, v), m.text);
   return vtb__report(e, VTB_DIAG_UNKNOWN_MEMBER, m.span,
-                     "tensors have .dim .tokens .h .w .grid .extra .rank, and no .%s", m.text);
+                     "tensors have .dim .tokens .t .h .w .grid .extra .rank, and no .%s", m.text);
 }
 
 static vtb__val eval_member(vtb__eval *e, const vtb_expr *x) {
   vtb__val v = vtb__expr(e, x->u.member.base);
   vtb_name m = x->u.member.member;
-  if (v.kind == VTB__SIZE && (strcmp(m.text, "h") == 0 || strcmp(m.text, "w") == 0))
-    return vtb__int(m.text[0] == 'h' ? v.u.size.h : v.u.size.w);
-  if (v.kind == VTB__PATH && (strcmp(m.text, "hflip") == 0 || strcmp(m.text, "vflip") == 0))
-    return flipped(e, v.u.path, m.text[0] == 'h');
+  if (v.kind == VTB__SIZE && grid_member(&(vtb_grid){3, 1, 1, 1}, m.text))
+    return vtb__int(grid_member(&v.u.size, m.text));
+  if (v.kind == VTB__SIZE && strcmp(m.text, "cells") == 0) return cells_of(e, &v.u.size, m.span);
+  vtb__val path;
+  if (v.kind == VTB__PATH && path_member(e, v.u.path, m.text, &path)) return path;
   if (v.kind == VTB__TENSOR) return tensor_member(e, v, m);
   if (v.kind == VTB__ERROR) return v;
-  const char *has = v.kind == VTB__SIZE   ? "sizes have .h and .w"
-                    : v.kind == VTB__PATH ? "paths have .hflip and .vflip"
+  const char *has = v.kind == VTB__SIZE   ? "sizes have .t .h .w and .cells"
+                    : v.kind == VTB__PATH ? "paths have .hflip .vflip .tflip and .snake"
                                           : "only sizes, paths and tensors have members";
   return vtb__report(e, VTB_DIAG_UNKNOWN_MEMBER, m.span, "%s has no .%s; %s", vtb__describe(e, v),
                      m.text, has);
@@ -297,11 +320,12 @@ static vtb__val eval_binary(vtb__eval *e, const vtb_expr *x) {
 }
 
 static vtb__val eval_size(vtb__eval *e, const vtb_expr *x) {
-  if (x->u.size.h < 1 || x->u.size.w < 1 || x->u.size.h >= VTB__MAX_SIZE ||
-      x->u.size.w >= VTB__MAX_SIZE)
-    return vtb__report(e, VTB_DIAG_BAD_SIZE, x->span, "size %lldx%lld is out of range",
-                       (long long)x->u.size.h, (long long)x->u.size.w);
-  return (vtb__val){.kind = VTB__SIZE, .u.size = {x->u.size.h, x->u.size.w}};
+  const vtb_grid *g = &x->u.size;
+  if (g->t < 1 || g->h < 1 || g->w < 1 || g->t >= VTB__MAX_SIZE || g->h >= VTB__MAX_SIZE ||
+      g->w >= VTB__MAX_SIZE)
+    return vtb__report(e, VTB_DIAG_BAD_SIZE, x->span, "size %s is out of range",
+                       vtb__grid_text(e, g));
+  return (vtb__val){.kind = VTB__SIZE, .u.size = *g};
 }
 
 /* if and scope on the right of '=': the statement's value, and a return inside ends here. */
@@ -394,4 +418,5 @@ const vtb__evaluator vtb__evaluation = {.expr = eval_expr,
                                         .text = eval_text,
                                         .body_value = vtb__run_body_value,
                                         .constant = vtb__const_value,
-                                        .unknown = vtb__unknown_name};
+                                        .unknown = vtb__unknown_name,
+                                        .sorted = vtb__path_by_list};

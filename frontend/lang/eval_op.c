@@ -230,6 +230,27 @@ static vtb__val concat_lists(vtb__eval *e, vtb__val a, vtb__val b, vtb_span span
   return (vtb__val){.kind = VTB__LIST, .u.list = {at, n}};
 }
 
+/* Sizes axis by axis, an int on every axis: 2 * x.grid, x.grid / 4x4. */
+static vtb__val binary_size(vtb__eval *e, vtb_binary_op op, vtb__val a, vtb__val b, vtb_span span) {
+  vtb_grid g = a.kind == VTB__SIZE ? a.u.size : (vtb_grid){0, a.u.i, a.u.i, a.u.i},
+           h = b.kind == VTB__SIZE ? b.u.size : (vtb_grid){0, b.u.i, b.u.i, b.u.i};
+  if (op > VTB_BIN_MOD || (g.rank && h.rank && g.rank != h.rank))
+    return bad_operands(e, op, a, b, span);
+  int rank = g.rank ? g.rank : h.rank;
+  int64_t x[VTB_GRID_AXES] = {g.t, g.h, g.w}, y[VTB_GRID_AXES] = {h.t, h.h, h.w};
+  for (int k = rank ? VTB_GRID_AXES - rank : 0; k < VTB_GRID_AXES; k++) {
+    vtb__val v = binary_int(e, op, x[k], y[k], span);
+    if (v.kind == VTB__ERROR) return v;
+    if (v.kind != VTB__INT) return bad_operands(e, op, a, b, span);
+    if (v.u.i <= -VTB__MAX_SIZE || v.u.i >= VTB__MAX_SIZE)
+      return vtb__report(e, VTB_DIAG_BAD_SIZE, span, "a size with an extent of %lld",
+                         (long long)v.u.i);
+    x[k] = v.u.i;
+  }
+  if (!rank) return (vtb__val){.kind = VTB__SIZE, .u.size = {0, x[0], x[1], x[2]}};
+  return (vtb__val){.kind = VTB__SIZE, .u.size = vtb_grid_of(rank, x + VTB_GRID_AXES - rank)};
+}
+
 vtb__val vtb__binary(vtb__eval *e, vtb_binary_op op, vtb__val a, vtb__val b, vtb_span span) {
   bool tensor = a.kind == VTB__TENSOR || b.kind == VTB__TENSOR;
   if (tensor && (a.kind == VTB__TENSOR || vtb__is_number(a)) &&
@@ -244,6 +265,9 @@ vtb__val vtb__binary(vtb__eval *e, vtb_binary_op op, vtb__val a, vtb__val b, vtb
   if (a.kind == VTB__INT && b.kind == VTB__INT) return binary_int(e, op, a.u.i, b.u.i, span);
   if (vtb__is_number(a) && vtb__is_number(b))
     return binary_float(e, op, vtb__val_number(a), vtb__val_number(b), span);
+  if ((a.kind == VTB__SIZE && (b.kind == VTB__SIZE || b.kind == VTB__INT)) ||
+      (a.kind == VTB__INT && b.kind == VTB__SIZE))
+    return binary_size(e, op, a, b, span);
   if (a.kind == VTB__LIST && b.kind == VTB__LIST && op == VTB_BIN_ADD)
     return concat_lists(e, a, b, span);
   return bad_operands(e, op, a, b, span);
@@ -262,9 +286,9 @@ vtb__val vtb__unary(vtb__eval *e, vtb_unary_op op, vtb__val v, vtb_span span) {
                        vtb__describe(e, v));
   case VTB_UNARY_REVERSE:
     if (v.kind == VTB__PATH) {
-      vtb_path *p = vtb_arena_memdup(&e->arena, v.u.path, sizeof *p);
-      p->reversed = !p->reversed;
-      return (vtb__val){.kind = VTB__PATH, .u.path = p};
+      vtb__path p = *v.u.path;
+      p.order.reversed = !p.order.reversed;
+      return vtb__path_val(e, p);
     }
     return vtb__report(e, VTB_DIAG_BAD_PATH, span, "~ reverses a path, not %s",
                        vtb__describe(e, v));

@@ -201,11 +201,12 @@ static bool weight_type(vtb__eval *e, const vtb_expr *x, vtb_type *t) {
   for (size_t i = 0; i < dims->n; i++) {
     vtb__val v = vtb__expr(e, dims->at[i]);
     if (v.kind == VTB__ERROR) return false;
-    int64_t sizes[2] = {v.u.i, 0};
+    int64_t sizes[VTB_GRID_AXES] = {v.u.i};
     int n = 1;
-    if (v.kind == VTB__SIZE)
-      sizes[0] = v.u.size.h, sizes[1] = v.u.size.w, n = 2;
-    else if (v.kind != VTB__INT) {
+    if (v.kind == VTB__SIZE) { /* an int given for a size is a square */
+      n = v.u.size.rank ? v.u.size.rank : 2;
+      vtb_grid_sides(&(vtb_grid){n, v.u.size.t, v.u.size.h, v.u.size.w}, sizes);
+    } else if (v.kind != VTB__INT) {
       vtb__report(e, v.kind == VTB__TENSOR ? VTB_DIAG_NOT_COMPILE_TIME : VTB_DIAG_TYPE_MISMATCH,
                   dims->at[i]->span, "an axis of a param is an int, not %s", vtb__describe(e, v));
       return false;

@@ -117,7 +117,8 @@ static bool input_dims(vtb__eval *e, const vtb_type_expr *t, vtb__val *dims) {
   for (size_t i = 0; i < t->dims.n; i++) {
     dims[i] = vtb__expr(e, t->dims.at[i]);
     if (dims[i].kind == VTB__ERROR) return false;
-    bool ok = dims[i].kind == VTB__SIZE ||
+    bool ok = (dims[i].kind == VTB__SIZE && dims[i].u.size.t > 0 && dims[i].u.size.h > 0 &&
+               dims[i].u.size.w > 0) ||
               (dims[i].kind == VTB__INT && dims[i].u.i > 0 && dims[i].u.i < VTB__MAX_SIZE);
     if (ok) continue;
     if (vtb__is_number(dims[i]))
@@ -131,25 +132,55 @@ static bool input_dims(vtb__eval *e, const vtb_type_expr *t, vtb__val *dims) {
   return true;
 }
 
-static bool image_type(vtb__eval *e, const vtb_type_expr *t, const vtb__val *d, vtb_type *out,
-                       vtb__layout *l) {
-  int64_t h = 0, w = 0;
+/* The grid of image[3, 224, 224], image[3, 224x224], of a size hyperparameter in image[3]. */
+static bool image_grid(vtb__eval *e, const vtb_type_expr *t, const vtb__val *d, int rank,
+                       vtb_grid *g) {
   vtb__val v;
-  if (t->dims.n == 1 && d[0].kind == VTB__INT && vtb__env_get(e, "image", t->span, &v) &&
-      v.kind == VTB__SIZE)
-    h = v.u.size.h, w = v.u.size.w;
-  else if (t->dims.n == 1 && d[0].kind == VTB__INT)
-    h = w = 224;
-  else if (t->dims.n == 2 && d[0].kind == VTB__INT && d[1].kind == VTB__SIZE)
-    h = d[1].u.size.h, w = d[1].u.size.w;
-  else if (t->dims.n == 3 && d[0].kind == VTB__INT && d[1].kind == VTB__INT &&
-           d[2].kind == VTB__INT)
-    h = d[1].u.i, w = d[2].u.i;
-  else
+  int64_t side[VTB_GRID_AXES] = {0};
+  size_t n = t->dims.n;
+  if (!n || d[0].kind != VTB__INT) return false;
+  if (n == 1 && vtb__env_get(e, t->name.text, t->span, &v) && v.kind == VTB__SIZE)
+    *g = v.u.size;
+  else if (n == 1 && rank == 2)
+    *g = vtb_grid_image(224, 224);
+  else if (n == 2 && d[1].kind == VTB__SIZE)
+    *g = d[1].u.size;
+  else if (n == (size_t)rank + 1) {
+    for (int k = 0; k < rank; k++)
+      if (d[k + 1].kind != VTB__INT) return false;
+    for (int k = 0; k < rank; k++) side[k] = d[k + 1].u.i;
+    *g = vtb_grid_of(rank, side);
+  } else {
     return false;
-  *out = (vtb_type){
-      .dtype = VTB_F32, .rank = 4, .dim = {{e->batch, "B"}, {d[0].u.i, "C"}, {h, "H"}, {w, "W"}}};
-  *l = (vtb__layout){.kind = VTB__IMAGE, .h = h, .w = w};
+  }
+  if (!g->rank) *g = (vtb_grid){rank, rank > 2 ? g->w : 1, rank > 1 ? g->w : 1, g->w};
+  return g->rank == rank && g->t > 0 && g->h > 0 && g->w > 0;
+}
+
+/* [B, C, grid...] of image[..] (two axes), series[..] (one) and video[..] (three). */
+static bool image_type(vtb__eval *e, const vtb_type_expr *t, const vtb__val *d, int rank,
+                       vtb_type *out, vtb__layout *l) {
+  static const char *const names[] = {"T", "H", "W"};
+  *l = (vtb__layout){.kind = VTB__IMAGE};
+  if (!image_grid(e, t, d, rank, &l->grid)) return false;
+  int64_t side[VTB_GRID_AXES];
+  vtb_grid_sides(&l->grid, side);
+  *out = (vtb_type){.dtype = VTB_F32, .rank = 2 + rank, .dim = {{e->batch, "B"}, {d[0].u.i, "C"}}};
+  for (int k = 0; k < rank; k++)
+    out->dim[2 + k] = (vtb_dim){side[k], names[VTB_GRID_AXES - rank + k]};
+  return true;
+}
+
+/* tokens[784, C], tokens[14x14, C], tokens[8x14x14, C] */
+static bool tokens_type(vtb__eval *e, const vtb_type_expr *t, const vtb__val *d, vtb_type *out,
+                        vtb__layout *l) {
+  if (t->dims.n != 2 || d[1].kind != VTB__INT) return false;
+  vtb_grid g = d[0].kind == VTB__SIZE ? d[0].u.size : vtb_grid_series(d[0].u.i);
+  if (!g.rank) g.rank = 2, g.t = 1; /* an int given for a size is a square */
+  if ((double)g.t * (double)g.h * (double)g.w >= (double)VTB__MAX_SIZE) return false;
+  *l = (vtb__layout){.kind = VTB__TOKENS, .grid = g};
+  *out =
+      (vtb_type){.rank = 3, .dim = {{e->batch, "B"}, {vtb_grid_cells(&g), "N"}, {d[1].u.i, "C"}}};
   return true;
 }
 
@@ -157,13 +188,9 @@ static bool input_type(vtb__eval *e, const vtb_type_expr *t, const vtb__val *d, 
                        vtb__layout *l) {
   if (t->kind != VTB_TYPE_NAME) return false;
   *l = vtb__plain;
-  if (strcmp(t->name.text, "image") == 0) return image_type(e, t, d, out, l);
-  if (strcmp(t->name.text, "tokens") == 0) {
-    if (t->dims.n != 2 || d[0].kind != VTB__SIZE || d[1].kind != VTB__INT) return false;
-    *l = (vtb__layout){.kind = VTB__TOKENS, .h = d[0].u.size.h, .w = d[0].u.size.w};
-    *out = (vtb_type){.rank = 3, .dim = {{e->batch, "B"}, {l->h * l->w, "N"}, {d[1].u.i, "C"}}};
-    return true;
-  }
+  int rank = vtb__image_rank(t->name.text);
+  if (rank) return image_type(e, t, d, rank, out, l);
+  if (strcmp(t->name.text, "tokens") == 0) return tokens_type(e, t, d, out, l);
   bool labels = strcmp(t->name.text, "labels") == 0;
   if (!labels && strcmp(t->name.text, "tensor") != 0) return false;
   if (t->dims.n >= VTB_MAX_RANK) return false;
@@ -203,9 +230,9 @@ static void input(vtb__eval *e, const vtb_stmt *s) {
       v = vtb__tensor(arg, vtb__layout_new(e, l));
     } else {
       vtb__report(e, VTB_DIAG_BAD_INPUT_TYPE, t->span,
-                  "an input is image[channels], image[channels, height, width], tokens[size, "
-                  "channels], tensor[sizes] "
-                  "or labels");
+                  "an input is image[channels], image[channels, height, width], series[channels, "
+                  "length], video[channels, 8x14x14], tokens[size, channels], tensor[sizes] or "
+                  "labels");
     }
   }
   vtb__env_bind(e, name.text, v, NULL, name.span);

@@ -356,39 +356,45 @@ static bool early_value(vtb__eval *e, entry *n, const char *name, vtb__val *v) {
 static bool token_layout(vtb__eval *e, entry *n, const vtb_param *p, const vtb_type *t,
                          vtb__layout *l) {
   vtb__val h, w;
-  *l = (vtb__layout){.kind = VTB__TOKENS, .h = 1, .w = t->rank > 1 ? t->dim[1].size : 0};
+  *l =
+      (vtb__layout){.kind = VTB__TOKENS, .grid = vtb_grid_series(t->rank > 1 ? t->dim[1].size : 0)};
   if (early_value(e, n, "grid", &h) && h.kind == VTB__SIZE)
-    l->h = h.u.size.h, l->w = h.u.size.w;
+    l->grid = h.u.size.rank ? h.u.size : vtb_grid_image(h.u.size.h, h.u.size.w);
   else if (early_value(e, n, "grid_height", &h) && early_value(e, n, "grid_width", &w))
-    l->h = h.u.i, l->w = w.u.i;
-  if (t->rank >= 2 && l->h > 0 && l->w > 0 && l->h * l->w == t->dim[1].size) return true;
+    l->grid = vtb_grid_image(h.u.i, w.u.i);
+  const vtb_grid *g = &l->grid;
+  if (t->rank >= 2 && g->t > 0 && g->h > 0 && g->w > 0 && vtb_grid_cells(g) == t->dim[1].size)
+    return true;
   vtb__report(e, VTB_DIAG_BAD_INPUT_TYPE, p->span,
-              "'%s' is %s, which are not the tokens of a grid %lldx%lld", p->name.text,
-              vtb__type_string(e, t), (long long)l->h, (long long)l->w);
+              "'%s' is %s, which are not the tokens of a grid %s", p->name.text,
+              vtb__type_string(e, t), vtb__grid_text(e, g));
   return false;
 }
 
 static bool entry_tensor(vtb__eval *e, entry *n, size_t i, const vtb_shape_binding *b) {
   const vtb_param *p = n->decl->params.at[i];
-  static const char *const token_names[] = {"B", "N", "C"}, *const image_names[] = {"B", "C", "H",
-                                                                                    "W"};
+  static const char *const token_names[] = {"B", "N", "C"}, *const sides[] = {"T", "H", "W"};
   vtb_type t = b->type;
   vtb__layout l = vtb__plain;
-  bool tokens = strcmp(p->type->name.text, "tokens") == 0,
-       image = strcmp(p->type->name.text, "image") == 0;
+  bool tokens = strcmp(p->type->name.text, "tokens") == 0;
+  int image = vtb__image_rank(p->type->name.text);
   if (tokens && !token_layout(e, n, p, &t, &l)) return false;
-  if (image && t.rank == 4)
-    l = (vtb__layout){.kind = VTB__IMAGE, .h = t.dim[2].size, .w = t.dim[3].size};
-  if (image && t.rank != 4) {
-    vtb__report(e, VTB_DIAG_BAD_INPUT_TYPE, p->span, "'%s' is %s, not an image [B, C, H, W]",
-                p->name.text, vtb__type_string(e, &t));
+  if (image && t.rank != 2 + image) {
+    vtb__report(e, VTB_DIAG_BAD_INPUT_TYPE, p->span, "'%s' is %s, not %s", p->name.text,
+                vtb__type_string(e, &t),
+                image == 1   ? "a series [B, C, W]"
+                : image == 2 ? "an image [B, C, H, W]"
+                             : "a video [B, C, T, H, W]");
     return false;
   }
+  int64_t side[VTB_GRID_AXES] = {0};
+  for (int k = 0; k < image; k++) side[k] = t.dim[2 + k].size;
+  if (image) l = (vtb__layout){.kind = VTB__IMAGE, .grid = vtb_grid_of(image, side)};
   for (int k = 0; k < t.rank; k++) {
     if (tokens && k < 3)
       t.dim[k].name = token_names[k];
     else if (image)
-      t.dim[k].name = image_names[k];
+      t.dim[k].name = k == 0 ? "B" : k == 1 ? "C" : sides[k + 1 - image];
     else if (k == 0 && t.rank == 1 && t.dim[0].size == e->batch)
       t.dim[k].name = "B";
   }
@@ -617,6 +623,7 @@ static void finish(vtb__eval *e) {
   vtb_map_free(&e->blocks);
   vtb_map_free(&e->steps);
   vtb_map_free(&e->consts);
+  vtb_map_free(&e->orders);
 }
 
 vtb_module *vtb_instantiate(vtb_unit *u, const char *name, const vtb_instantiate_options *o,

@@ -1,18 +1,20 @@
 /* Token layouts: which token stands where, and the orders a body may see them in (along.c).
  *
  * Entering a path permutes axis 1 and gives the sequence a new layout; leaving it permutes back.
- * After rows, cols and their mirrors and reversals the sequence is again a grid, read row by row
- * (columns: the transposed grid). */
+ * After loops over the axes (rows, cols, frames), their mirrors and reversals the sequence is again
+ * a grid, read row by row (columns: the transposed grid). */
 #include "frontend/lang/value.h"
 
 const vtb__layout vtb__plain = {.kind = VTB__PLAIN};
 
 int64_t vtb__layout_extra(const vtb__layout *l) { return l->head + l->mid + l->tail; }
-int64_t vtb__layout_tokens(const vtb__layout *l) { return l->h * l->w + vtb__layout_extra(l); }
+int64_t vtb__layout_tokens(const vtb__layout *l) {
+  return vtb_grid_cells(&l->grid) + vtb__layout_extra(l);
+}
 
 bool vtb__layout_equal(const vtb__layout *a, const vtb__layout *b) {
   if (a == b) return true;
-  if (a->kind != b->kind || a->h != b->h || a->w != b->w || a->head != b->head ||
+  if (a->kind != b->kind || !vtb_grid_equal(&a->grid, &b->grid) || a->head != b->head ||
       a->mid != b->mid || a->tail != b->tail || (a->mid && a->at != b->at))
     return false;
   if (!a->via || !b->via) return a->via == b->via;
@@ -21,8 +23,8 @@ bool vtb__layout_equal(const vtb__layout *a, const vtb__layout *b) {
 
 void vtb__layout_print(const vtb__layout *l, vtb_strbuf *out) {
   if (l->kind == VTB__PLAIN) return;
-  vtb_strbuf_printf(out, "%s%lldx%lld", l->kind == VTB__TOKENS ? "@" : "#", (long long)l->h,
-                    (long long)l->w);
+  vtb_strbuf_putc(out, l->kind == VTB__TOKENS ? '@' : '#');
+  vtb_grid_print(&l->grid, out);
   if (vtb__layout_extra(l))
     vtb_strbuf_printf(out, "+%lld,%lld@%lld,%lld", (long long)l->head, (long long)l->mid,
                       (long long)l->at, (long long)l->tail);
@@ -36,10 +38,19 @@ const vtb__layout *vtb__layout_new(vtb__eval *e, vtb__layout l) {
   return vtb_arena_memdup(&e->arena, &l, sizeof l);
 }
 
+const char *vtb__grid_text(vtb__eval *e, const vtb_grid *g) {
+  if (!g->rank) return vtb_arena_printf(&e->arena, "%lld a side", (long long)g->w);
+  vtb_strbuf s = {0};
+  vtb_grid_print(g, &s);
+  const char *text = vtb_arena_strndup(&e->arena, s.at, s.n);
+  vtb_strbuf_free(&s);
+  return text;
+}
+
 static const char *order_text(vtb__eval *e, const vtb__layout *l) {
   if (!l->via)
-    return vtb_arena_printf(&e->arena, "storage order, grid %lldx%lld%s", (long long)l->h,
-                            (long long)l->w, vtb__layout_extra(l) ? " with extra tokens" : "");
+    return vtb_arena_printf(&e->arena, "storage order, grid %s%s", vtb__grid_text(e, &l->grid),
+                            vtb__layout_extra(l) ? " with extra tokens" : "");
   return vtb_arena_printf(&e->arena, "the order %s", l->via->path);
 }
 
@@ -55,8 +66,8 @@ const vtb__layout *vtb__layout_merge(vtb__eval *e, vtb__val a, vtb__val b, vtb_s
 
 const char *vtb__layout_attr(vtb__eval *e, const vtb__layout *l, int64_t n) {
   while (l->via) l = l->via->outer;
-  vtb_path p = {.h = l->h, .w = l->w, .head = l->head, .mid = l->mid, .at = l->at, .tail = l->tail};
-  bool grid = l->h > 1 || vtb__layout_extra(l);
+  vtb_path p = {.grid = l->grid, .head = l->head, .mid = l->mid, .at = l->at, .tail = l->tail};
+  bool grid = l->grid.t * l->grid.h > 1 || vtb__layout_extra(l);
   if (l->kind != VTB__TOKENS || !grid || vtb__layout_tokens(l) != n) return NULL;
   vtb_strbuf s = {0};
   vtb_layout_print(&p, &s);
@@ -67,19 +78,44 @@ const char *vtb__layout_attr(vtb__eval *e, const vtb__layout *l, int64_t n) {
 
 /* ---- paths ----------------------------------------------------------------------------------- */
 
-static bool grid_after(const vtb_path *p) {
-  return p->order == VTB_PATH_ROWS || p->order == VTB_PATH_COLS;
+static bool grid_after(const vtb_path *p) { return p->order == VTB_PATH_NEST && !p->snake; }
+
+vtb__val vtb__path_val(vtb__eval *e, vtb__path p) {
+  return (vtb__val){.kind = VTB__PATH, .u.path = vtb_arena_memdup(&e->arena, &p, sizeof p)};
+}
+
+/* The order speaks of axes that the grid has; false after a message. */
+static bool has_axes(vtb__eval *e, const vtb_path *p, const vtb_grid *g, vtb_span span) {
+  const char *lacks = (strchr(p->nest, 't') || p->tflip) && g->rank < 3     ? "frames"
+                      : (strpbrk(p->nest, "hw") || p->vflip) && g->rank < 2 ? "rows and columns"
+                                                                            : NULL;
+  if (!lacks) return true;
+  vtb_strbuf s = {0};
+  vtb_path_print_order(p, &s);
+  vtb__report(e, VTB_DIAG_BAD_PATH, span, "the order %s speaks of %s, and the grid %s has none",
+              s.at, lacks, vtb__grid_text(e, g));
+  vtb_strbuf_free(&s);
+  if (!e->stopped)
+    vtb_diag_help(e->diags,
+                  "orders of %s are rows, %ssnake, diagonal, hilbert, their reversals ~ and "
+                  "mirrors %s, and path(by = ...)",
+                  g->rank == 1 ? "a series" : "an image", g->rank == 1 ? "" : "cols, ",
+                  g->rank == 1 ? ".hflip" : ".hflip and .vflip");
+  return false;
 }
 
 /* `p` on the grid of `l`; false after a message. */
-static bool path_on(vtb__eval *e, const vtb_path *p, const vtb__layout *l, vtb_path *out,
+static bool path_on(vtb__eval *e, const vtb__path *path, const vtb__layout *l, vtb_path *out,
                     vtb_span span) {
+  const vtb_path *p = &path->order;
   *out = *p;
-  out->h = l->h, out->w = l->w;
+  out->grid = l->grid;
   out->head = l->head, out->mid = l->mid, out->tail = l->tail;
   out->at = l->mid ? l->at : 0;
   int64_t n = vtb__layout_tokens(l);
-  if (p->order == VTB_PATH_LIST && p->n != n) {
+  if (!has_axes(e, p, &l->grid, span)) return false;
+  if (path->by && !(out->list = e->evaluator->sorted(e, path->by, l, span))) return false;
+  if (p->order == VTB_PATH_LIST && !path->by && p->n != n) {
     vtb__report(e, VTB_DIAG_BAD_PERMUTATION, span,
                 "path lists %lld tokens and the sequence has %lld", (long long)p->n, (long long)n);
     return false;
@@ -88,13 +124,21 @@ static bool path_on(vtb__eval *e, const vtb_path *p, const vtb__layout *l, vtb_p
   return true;
 }
 
+/* The grid as the loops of p go over it. */
+static vtb_grid grid_along(const vtb_grid *g, const vtb_path *p) {
+  const int64_t side[VTB_GRID_AXES] = {g->t, g->h, g->w};
+  int axes[VTB_GRID_AXES];
+  vtb_path_axes(p, axes);
+  return (vtb_grid){g->rank, side[axes[0]], side[axes[1]], side[axes[2]]};
+}
+
 static const vtb__layout *traversed(vtb__eval *e, const vtb__layout *l, const vtb_path *p,
                                     const char *text) {
   vtb__layout r = *l;
-  if (p->order == VTB_PATH_COLS) r.h = l->w, r.w = l->h;
+  if (grid_after(p)) r.grid = grid_along(&l->grid, p);
   if (p->reversed) {
     r.head = l->tail, r.tail = l->head;
-    r.at = l->mid ? l->h * l->w - l->at : 0;
+    r.at = l->mid ? vtb_grid_cells(&l->grid) - l->at : 0;
   }
   vtb__traversal *via = VTB_NEW(&e->arena, vtb__traversal);
   *via = (vtb__traversal){text, grid_after(p) && !(l->via && !l->via->grid), l};
@@ -102,7 +146,7 @@ static const vtb__layout *traversed(vtb__eval *e, const vtb__layout *l, const vt
   return vtb__layout_new(e, r);
 }
 
-static vtb__val permute(vtb__eval *e, vtb__val v, const vtb_path *p, bool inverse, vtb_span span) {
+static vtb__val permute(vtb__eval *e, vtb__val v, const vtb__path *p, bool inverse, vtb_span span) {
   const vtb__layout *l = v.u.t.layout, *outer = inverse ? l->via->outer : l;
   vtb_path full;
   if (!path_on(e, p, outer, &full, span)) return VTB__ERR;
@@ -113,18 +157,14 @@ static vtb__val permute(vtb__eval *e, vtb__val v, const vtb_path *p, bool invers
   vtb_builder *b = vtb__at(e, span);
   if (!b) return VTB__ERR;
   vtb_value *y = vtb_b_permute(b, v.u.t.v, 1, path, inverse);
-  return vtb__tensor(y, inverse ? outer : traversed(e, l, p, path));
+  return vtb__tensor(y, inverse ? outer : traversed(e, l, &full, path));
 }
 
-static bool is_identity(const vtb_path *p) {
-  return p->order == VTB_PATH_ROWS && !p->reversed && !p->hflip && !p->vflip;
+vtb__val vtb__enter_path(vtb__eval *e, vtb__val v, const vtb__path *p, vtb_span span) {
+  return vtb_path_is_rows(&p->order) ? v : permute(e, v, p, false, span);
 }
 
-vtb__val vtb__enter_path(vtb__eval *e, vtb__val v, const vtb_path *p, vtb_span span) {
-  return is_identity(p) ? v : permute(e, v, p, false, span);
-}
-
-vtb__val vtb__leave_path(vtb__eval *e, vtb__val v, const vtb_path *p, vtb_span span) {
+vtb__val vtb__leave_path(vtb__eval *e, vtb__val v, const vtb__path *p, vtb_span span) {
   if (v.kind == VTB__LIST || v.kind == VTB__TUPLE) {
     vtb__val *at = VTB_NEW_ARRAY(&e->arena, vtb__val, v.u.list.n);
     for (size_t i = 0; i < v.u.list.n; i++) at[i] = vtb__leave_path(e, v.u.list.at[i], p, span);
@@ -132,7 +172,7 @@ vtb__val vtb__leave_path(vtb__eval *e, vtb__val v, const vtb_path *p, vtb_span s
     return v;
   }
   if (v.kind != VTB__TENSOR || v.u.t.layout->kind != VTB__TOKENS || !v.u.t.layout->via ||
-      is_identity(p))
+      vtb_path_is_rows(&p->order))
     return v;
   return permute(e, v, p, true, span);
 }

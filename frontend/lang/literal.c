@@ -17,17 +17,27 @@ static bool read_int(const char *digits, int64_t *out) {
   return errno == 0;
 }
 
+/* 224x196, 8x14x14 */
+static bool read_size(const char *text, vtb_grid *out) {
+  int64_t side[VTB_GRID_AXES];
+  int rank = 0;
+  bool ok = true;
+  for (const char *at = text; at && rank < VTB_GRID_AXES; rank++) {
+    const char *x = strchr(at, 'x');
+    ok &= read_int(at, &side[rank]);
+    at = x ? x + 1 : NULL;
+  }
+  *out = vtb_grid_of(rank, side);
+  return ok;
+}
+
 vtb_expr *vtb__number(vtb_parse *p, vtb_loc loc) {
   char *text = vtb_arena_strndup(&p->unit->arena, p->source->text + loc.begin, loc.end - loc.begin);
-  char *x = strchr(text, 'x');
-  bool ok;
+  bool ok, size = strchr(text, 'x');
   vtb_expr *e;
-  if (x) {
+  if (size) {
     e = vtb__expr_new(p, VTB_EXPR_SIZE, loc);
-    *x = '\0';
-    ok = read_int(text, &e->u.size.h);
-    ok = read_int(x + 1, &e->u.size.w) && ok;
-    *x = 'x';
+    ok = read_size(text, &e->u.size);
   } else if (strpbrk(text, ".eE")) {
     e = vtb__expr_new(p, VTB_EXPR_FLOAT, loc);
     e->u.f = strtod(text, NULL);
@@ -39,7 +49,7 @@ vtb_expr *vtb__number(vtb_parse *p, vtb_loc loc) {
   if (!ok)
     vtb__error(p, loc, VTB_DIAG_NUMBER_TOO_LARGE, "%.40s%s is too large", text,
                strlen(text) > 40 ? "..." : "");
-  if (ok && x && (e->u.size.h < 1 || e->u.size.w < 1))
+  if (ok && size && (e->u.size.t < 1 || e->u.size.h < 1 || e->u.size.w < 1))
     vtb__error(p, loc, VTB_DIAG_BAD_SIZE, "%s has no pixels: height and width are at least 1",
                text);
   return e;

@@ -24,10 +24,13 @@ const char *vtb__kind_text(vtb__kind k) {
   return text[k];
 }
 
-static bool path_equal(const vtb_path *a, const vtb_path *b) {
-  if (a->order != b->order || a->reversed != b->reversed || a->hflip != b->hflip ||
-      a->vflip != b->vflip)
+static bool path_equal(const vtb__path *x, const vtb__path *y) {
+  const vtb_path *a = &x->order, *b = &y->order;
+  if (a->order != b->order || strcmp(a->nest, b->nest) != 0 || a->snake != b->snake ||
+      a->reversed != b->reversed || a->hflip != b->hflip || a->vflip != b->vflip ||
+      a->tflip != b->tflip)
     return false;
+  if (x->by || y->by) return x->by && y->by && strcmp(x->key, y->key) == 0;
   if (a->order != VTB_PATH_LIST) return true;
   return a->n == b->n && memcmp(a->list, b->list, (size_t)a->n * sizeof *a->list) == 0;
 }
@@ -53,7 +56,8 @@ bool vtb__val_equal(vtb__val a, vtb__val b) {
   case VTB__STRING:
     return vtb_streq(a.u.str.s, b.u.str.s);
   case VTB__SIZE:
-    return a.u.size.h == b.u.size.h && a.u.size.w == b.u.size.w;
+    return a.u.size.h == b.u.size.h && a.u.size.w == b.u.size.w &&
+           (a.u.size.rank == 3 ? a.u.size.t : 1) == (b.u.size.rank == 3 ? b.u.size.t : 1);
   case VTB__PATH:
     return path_equal(a.u.path, b.u.path);
   case VTB__MODE:
@@ -70,18 +74,23 @@ bool vtb__val_equal(vtb__val a, vtb__val b) {
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-static void print_path(const vtb_path *p, vtb_strbuf *out) {
-  static const char *const order[] = {"rows", "cols", "snake", "diagonal", "hilbert"};
-  if (p->order == VTB_PATH_LIST) {
+static void print_path(const vtb__path *path, vtb_strbuf *out) {
+  const vtb_path *p = &path->order;
+  if (p->order != VTB_PATH_LIST) {
+    vtb_path_print_order(p, out);
+    return;
+  }
+  if (path->by) {
+    vtb_strbuf_printf(out, "path(by = %s)", path->key);
+  } else {
     vtb_strbuf_puts(out, "path([");
     for (int64_t i = 0; i < p->n; i++)
       vtb_strbuf_printf(out, i ? ", %lld" : "%lld", (long long)p->list[i]);
     vtb_strbuf_puts(out, "])");
-  } else {
-    vtb_strbuf_puts(out, order[p->order]);
   }
   if (p->hflip) vtb_strbuf_puts(out, ".hflip");
   if (p->vflip) vtb_strbuf_puts(out, ".vflip");
+  if (p->tflip) vtb_strbuf_puts(out, ".tflip");
   if (p->reversed) vtb_strbuf_puts(out, "~");
 }
 
@@ -115,7 +124,8 @@ void vtb__val_print(vtb__val v, vtb_strbuf *out) {
     vtb_strbuf_printf(out, "\"%s\"", v.u.str.s);
     break;
   case VTB__SIZE:
-    vtb_strbuf_printf(out, "%lldx%lld", (long long)v.u.size.h, (long long)v.u.size.w);
+    vtb_grid_print(
+        &(vtb_grid){v.u.size.rank ? v.u.size.rank : 2, v.u.size.t, v.u.size.h, v.u.size.w}, out);
     break;
   case VTB__PATH:
     print_path(v.u.path, out);
@@ -150,8 +160,10 @@ const char *vtb__describe(vtb__eval *e, vtb__val v) {
   if (v.kind == VTB__TENSOR) {
     const vtb__layout *l = v.u.t.layout;
     const char *what = l->kind == VTB__TOKENS  ? "tokens"
-                       : l->kind == VTB__IMAGE ? "an image"
-                                               : "a tensor";
+                       : l->kind == VTB__PLAIN ? "a tensor"
+                       : l->grid.rank == 1     ? "a series"
+                       : l->grid.rank == 2     ? "an image"
+                                               : "a video";
     return vtb_arena_printf(&e->arena, "%s %s", what, vtb__type_string(e, &v.u.t.v->type));
   }
   if (v.kind == VTB__NONE) return "none";

@@ -39,11 +39,13 @@ typedef struct vtb__traversal {
 
 typedef enum vtb__layout_kind { VTB__PLAIN, VTB__TOKENS, VTB__IMAGE } vtb__layout_kind;
 
-/* Tokens stand on axis 1: head extra tokens, then a row-major h x w grid with `mid` extra tokens
- * after `at` of its tokens, then tail extra tokens. An image is [B, C, h, w]. */
+/* Tokens stand on axis 1: head extra tokens, then a row-major grid with `mid` extra tokens after
+ * `at` of its tokens, then tail extra tokens. An image is [B, C, grid...]: a series [B, C, w], an
+ * image [B, C, h, w] or a video [B, C, t, h, w]. */
 struct vtb__layout {
   vtb__layout_kind kind;
-  int64_t h, w, head, mid, at, tail;
+  vtb_grid grid;
+  int64_t head, mid, at, tail;
   const vtb__traversal *via; /* NULL: storage order */
 };
 extern const vtb__layout vtb__plain;
@@ -53,6 +55,15 @@ int64_t vtb__layout_extra(const vtb__layout *l);
 bool vtb__layout_equal(const vtb__layout *a, const vtb__layout *b);
 void vtb__layout_print(const vtb__layout *l,
                        vtb_strbuf *out); /* unique text, for keys and messages */
+
+/* ---- paths ----------------------------------------------------------------------------------- */
+
+/* An order as the language has it: reversal, mirrors, list; the grid comes with the tokens. */
+typedef struct vtb__path {
+  vtb_path order;
+  const struct vtb__path_by *by; /* sorts the cells of a grid (path_by.c); NULL: order says it */
+  const char *key;               /* of `by`: its text, with the values it was made with */
+} vtb__path;
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
@@ -83,10 +94,8 @@ typedef struct vtb__val {
       const vtb_type_expr *choice; /* the `one of` it was checked against, or NULL */
       bool suffixed;               /* {suffix} is written in it */
     } str;
-    struct {
-      int64_t h, w;
-    } size;
-    const vtb_path *path; /* order, reversal, mirrors, list; no grid yet */
+    vtb_grid size; /* rank 0: an int given for a size, the same on each axis */
+    const vtb__path *path;
     struct {
       const char *name; /* auto, parallel, recurrent, chunkwise */
       int64_t chunk;    /* 0: default */
@@ -132,7 +141,7 @@ typedef struct vtb__binding {
 typedef struct vtb__env {
   struct vtb__env *up;
   vtb__binding *first;
-  const vtb_path *along;   /* of the body, NULL otherwise */
+  const vtb__path *along;  /* of the body, NULL otherwise */
   struct vtb__env *caller; /* of the call this is the body of: for messages only */
   struct vtb__env *ended;  /* bodies inside this one that are over: for messages only */
   struct vtb__env *ended_next;
@@ -211,7 +220,8 @@ typedef struct vtb__instance {
 typedef struct vtb__eval vtb__eval;
 
 /* What the ground of the evaluator asks of its roof: expressions hold calls, calls run statements,
- * statements hold expressions. Called by the functions of the same names below. */
+ * statements hold expressions. Called by the functions of the same names below; `sorted` is
+ * vtb__path_by_list. */
 typedef struct vtb__evaluator {
   vtb__val (*expr)(vtb__eval *e, const vtb_expr *x);
   vtb__val (*expr_as)(vtb__eval *e, const vtb_expr *x, const vtb_type_expr *type, const char *what);
@@ -219,6 +229,8 @@ typedef struct vtb__evaluator {
   vtb__val (*body_value)(vtb__eval *e, const vtb_stmt_list *body);
   vtb__val (*constant)(vtb__eval *e, const vtb_decl *d);
   vtb__val (*unknown)(vtb__eval *e, const char *what, const char *name, vtb_span span);
+  int64_t *(*sorted)(vtb__eval *e, const struct vtb__path_by *by, const vtb__layout *l,
+                     vtb_span span);
 } vtb__evaluator;
 
 struct vtb__eval {
@@ -245,6 +257,7 @@ struct vtb__eval {
   vtb_map blocks;      /* key -> vtb__instance */
   vtb_map steps;       /* key -> STEP function */
   vtb_map consts;      /* declaration's place -> vtb__val */
+  vtb_map orders;      /* key and layout -> the positions of path(by = ...) */
   int64_t batch;       /* VTB_DYN, or the size the entry's inputs have */
   int64_t n_steps;
   int n_streams, n_insts, calls, depth, errors_before;
@@ -294,6 +307,8 @@ static inline const char *vtb__text(vtb__eval *e, const vtb_expr *x) {
 vtb__val vtb__coerce(vtb__eval *e, vtb__val v, const vtb_type_expr *type, vtb_span span,
                      const char *what, bool config);
 bool vtb__is_tensor_type(const vtb_type_expr *t);
+/* Axes of the grid of an image type: 1 series, 2 image, 3 video; 0 for other names. */
+int vtb__image_rank(const char *type);
 /* The choice's name if `word` is that or an alias; NULL. */
 const char *vtb__choice_find(const vtb_type_expr *t, const char *word);
 vtb__val vtb__chosen(vtb__eval *e, const char *word, const vtb_type_expr *t, vtb_span span);
@@ -385,8 +400,19 @@ bool vtb__add_update(vtb__eval *e, const vtb_value *buffer, vtb_value *value, vt
 vtb__val vtb__along(vtb__eval *e, const vtb_expr *x);
 
 /* layout.c */
-vtb__val vtb__enter_path(vtb__eval *e, vtb__val v, const vtb_path *p, vtb_span span);
-vtb__val vtb__leave_path(vtb__eval *e, vtb__val v, const vtb_path *p, vtb_span span);
+vtb__val vtb__path_val(vtb__eval *e, vtb__path p);
+vtb__val vtb__enter_path(vtb__eval *e, vtb__val v, const vtb__path *p, vtb_span span);
+vtb__val vtb__leave_path(vtb__eval *e, vtb__val v, const vtb__path *p, vtb_span span);
+/* "txhxw" of a grid; "3 a side" for a size without axes. */
+const char *vtb__grid_text(vtb__eval *e, const vtb_grid *g);
+
+/* path_by.c: orders by a key of each cell */
+typedef struct vtb__path_by vtb__path_by;
+vtb__val vtb__path_by_call(vtb__eval *e, const vtb_expr *key);
+/* Storage positions of all tokens of l, in order; NULL after a message. */
+int64_t *vtb__path_by_list(vtb__eval *e, const vtb__path_by *by, const vtb__layout *l,
+                           vtb_span span);
+
 const vtb__layout *vtb__layout_new(vtb__eval *e, vtb__layout l);
 /* Layout of a result that has the shape of a and b together; reports if their orders differ. */
 /* The attribute `layout` (ir/path.h) of n tokens that stand in l, in storage order; NULL if l says
@@ -440,9 +466,8 @@ bool vtb__builtin_name(vtb__eval *e, const char *name,
 bool vtb__rounds(const vtb__builtin *b); /* floor and its like: gives an int of any number */
 extern const vtb__builtin vtb__scalar_builtins[], vtb__tensor_builtins[], vtb__token_builtins[],
     vtb__step_builtins[];
-extern const size_t vtb__n_token_builtins;
 extern const vtb__builtin vtb__sequence_builtins[], vtb__attention_builtins[],
-    vtb__buffer_builtins[], vtb__axis_builtins[];
+    vtb__buffer_builtins[], vtb__axis_builtins[], vtb__convolution_builtins[], vtb__grid_builtins[];
 /* The axis that `axis` of a builtin names: the last, "tokens", "B", or an axis's name; *tokens: the
  * tokens', which then go. False after an error. */
 bool vtb__reduce_axis(vtb__eval *e, vtb__args *a, vtb__val x, int64_t *axis, bool *tokens);
@@ -458,7 +483,21 @@ bool vtb__take_int(vtb__eval *e, vtb__args *a, const char *name, int64_t *out);
 bool vtb__option_bool(vtb__eval *e, vtb__args *a, const char *name, bool *out);
 bool vtb__option_number(vtb__eval *e, vtb__args *a, const char *name, double *out);
 bool vtb__option_string(vtb__eval *e, vtb__args *a, const char *name, const char **out);
-bool vtb__option_size(vtb__eval *e, vtb__args *a, const char *name, int64_t *h, int64_t *w);
+bool vtb__option_size(vtb__eval *e, vtb__args *a, const char *name, vtb_grid *out);
+/* A size as the extents of `rank` axes, the outermost first; false after a message. */
+bool vtb__sides(vtb__eval *e, vtb__args *a, const char *name, const vtb_grid *size, int rank,
+                int64_t *out);
+
+/* builtin_tokens.c */
+/* Argument x, tokens; NULL after a message. */
+vtb_value *vtb__take_tokens(vtb__eval *e, vtb__args *a, vtb__val *x);
+/* Whether x is [B, N, C] of a complete grid and nothing else, in storage order if asked for. */
+bool vtb__needs_grid(vtb__eval *e, vtb__args *a, vtb__val x, bool storage);
+/* Tokens of a complete grid as [B, C, grid...]; NULL after a message. */
+vtb_value *vtb__grid_as_image(vtb__eval *e, vtb__args *a, vtb__val x);
+
+/* builtin_grid.c: the grid of x moved by so many places an axis, round its ends */
+vtb__val vtb__roll_grid(vtb__eval *e, vtb__args *a, vtb__val x, vtb__val steps);
 
 /* recurrence.c */
 vtb__val vtb__call_recurrence(vtb__eval *e, const vtb_decl *d, const vtb__actual *args, size_t n,

@@ -1,17 +1,18 @@
 /* Names with a meaning of their own: orders, modes, initialisers, `none`, `pi`. */
 #include "frontend/lang/value.h"
 
-const char *const vtb__words[] = {"rows",  "cols",     "snake",     "diagonal", "hilbert",
-                                  "auto",  "parallel", "recurrent", "none",     "training",
-                                  "batch", "pi",       NULL};
+const char *const vtb__words[] = {"rows",     "cols",  "frames",   "snake",     "diagonal",
+                                  "hilbert",  "auto",  "parallel", "recurrent", "none",
+                                  "training", "batch", "pi",       NULL};
 
 bool vtb__builtin_name(vtb__eval *e, const char *name, vtb__val *out) {
-  static const vtb_path orders[] = {{.order = VTB_PATH_ROWS},
-                                    {.order = VTB_PATH_COLS},
-                                    {.order = VTB_PATH_SNAKE},
-                                    {.order = VTB_PATH_DIAGONAL},
-                                    {.order = VTB_PATH_HILBERT}};
-  for (int i = 0; i < 5; i++)
+  static const vtb__path orders[] = {{.order = {.order = VTB_PATH_NEST}},
+                                     {.order = {.order = VTB_PATH_NEST, .nest = "h"}},
+                                     {.order = {.order = VTB_PATH_NEST, .nest = "t"}},
+                                     {.order = {.order = VTB_PATH_NEST, .snake = true}},
+                                     {.order = {.order = VTB_PATH_DIAGONAL}},
+                                     {.order = {.order = VTB_PATH_HILBERT}}};
+  for (int i = 0; i < 6; i++)
     if (strcmp(name, vtb__words[i]) == 0) {
       *out = (vtb__val){.kind = VTB__PATH, .u.path = &orders[i]};
       return true;

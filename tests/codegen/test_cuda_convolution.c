@@ -22,6 +22,57 @@ static void depthwise(cuda_cases *c, int64_t B, int64_t gh, int64_t gw, int64_t 
   c->n_cases++;
 }
 
+static void depthwise_on(cuda_cases *c, int rank, int64_t B, int64_t C, const int64_t *grid,
+                         const int64_t *kernel, const int64_t *pad, const char *path) {
+  int64_t tokens = 1;
+  vtb_type w_type = {.dtype = VTB_F32, .rank = 1 + rank, .dim = {{C, NULL}}};
+  for (int k = 0; k < rank; k++) tokens *= grid[k], w_type.dim[1 + k].size = kernel[k];
+  vtb_type t = shape(3, B, tokens, C, 0);
+  vtb_value *x = cuda_arg(c, t, 1, 0), *dy = cuda_arg(c, t, 1, 0), *w = cuda_arg(c, w_type, 1, 0);
+  vtb_attr attrs[4] = {VTB_A_INTS("grid", grid, rank), VTB_A_INTS("pad", pad, rank)};
+  int n = 2;
+  if (path) attrs[n++] = VTB_A_STR("path", path);
+  cuda_return(c, vtb_build(&c->b, VTB_OP_dwconv, (vtb_value *[]){x, w}, 2, attrs, n));
+  cuda_return(c, vtb_build(&c->b, VTB_OP_dwconv_dx, (vtb_value *[]){dy, w}, 2, attrs, n));
+  attrs[n++] = VTB_A_INTS("kernel", kernel, rank);
+  cuda_return(c, vtb_build(&c->b, VTB_OP_dwconv_dw, (vtb_value *[]){x, dy}, 2, attrs, n));
+  c->n_cases++;
+}
+
+static void patches_on(cuda_cases *c, int rank, int64_t B, int64_t C, const int64_t *size,
+                       const int64_t *kernel, const int64_t *stride, const int64_t *pad) {
+  int64_t n = 1, taps = 1, image[4] = {C};
+  vtb_type t = {.dtype = VTB_F32, .rank = 2 + rank, .dim = {{B, NULL}, {C, NULL}}};
+  for (int k = 0; k < rank; k++) {
+    t.dim[2 + k].size = image[1 + k] = size[k];
+    n *= (size[k] + pad[k] + pad[rank + k] - kernel[k]) / stride[k] + 1, taps *= kernel[k];
+  }
+  vtb_value *x = cuda_arg(c, t, 1, 0), *cols = cuda_arg(c, shape(3, B, n, C * taps, 0), 1, 0);
+  vtb_attr attrs[4] = {VTB_A_INTS("kernel", kernel, rank), VTB_A_INTS("stride", stride, rank),
+                       VTB_A_INTS("pad", pad, 2 * rank), VTB_A_INTS("image", image, 1 + rank)};
+  cuda_return(c, vtb_build(&c->b, VTB_OP_im2col, &x, 1, attrs, 3));
+  cuda_return(c, vtb_build(&c->b, VTB_OP_col2im, &cols, 1, attrs, 4));
+  c->n_cases++;
+}
+
+TEST(series_and_video) {
+  cuda_cases c;
+  cuda_begin(&c);
+  depthwise_on(&c, 3, 2, 20, (int64_t[]){3, 4, 5}, (int64_t[]){3, 3, 3}, (int64_t[]){1, 1, 1},
+               NULL);
+  depthwise_on(&c, 3, 1, 12, (int64_t[]){5, 3, 2}, (int64_t[]){3, 1, 5}, (int64_t[]){1, 0, 2},
+               "frames~@3x2x5");
+  depthwise_on(&c, 3, 2, 7, (int64_t[]){2, 3, 7}, (int64_t[]){5, 2, 1}, (int64_t[]){4, 0, 0},
+               "hilbert@2x3x7");
+  depthwise_on(&c, 1, 2, 33, (int64_t[]){19}, (int64_t[]){5}, (int64_t[]){4}, "rows~@19");
+  patches_on(&c, 3, 2, 3, (int64_t[]){4, 6, 8}, (int64_t[]){2, 3, 4}, (int64_t[]){2, 3, 4},
+             (int64_t[]){0, 0, 0, 0, 0, 0});
+  patches_on(&c, 3, 1, 2, (int64_t[]){3, 5, 7}, (int64_t[]){3, 2, 3}, (int64_t[]){1, 2, 2},
+             (int64_t[]){1, 0, 1, 1, 1, 2});
+  patches_on(&c, 1, 3, 2, (int64_t[]){17}, (int64_t[]){5}, (int64_t[]){3}, (int64_t[]){2, 1});
+  cuda_end(&c, 1e-5, "series and video");
+}
+
 TEST(depthwise_convolutions) {
   cuda_cases c;
   cuda_begin(&c);
@@ -114,6 +165,7 @@ TEST(prefix_sums) {
 int main(void) {
   emulate_or_skip();
   RUN(depthwise_convolutions);
+  RUN(series_and_video);
   RUN(patches_and_sweeps);
   RUN(prefix_sums);
   return test_done();

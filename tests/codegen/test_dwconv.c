@@ -92,6 +92,59 @@ TEST(patches) {
   patches(1, 2, 20, 70, (int64_t[]){4, 41}, (int64_t[]){4, 9}, (int64_t[]){0, 4, 0, 0}, true);
 }
 
+/* Grids of any number of axes, extents outermost first. */
+static void on_grid(int rank, int64_t B, int64_t C, const int64_t *grid, const int64_t *kernel,
+                    const int64_t *pad, const char *path) {
+  int64_t n = 1;
+  vtb_type w = {.dtype = VTB_F32, .rank = 1 + rank, .dim = {{C, NULL}}};
+  for (int k = 0; k < rank; k++) n *= grid[k], w.dim[1 + k].size = kernel[k];
+  vtb_type x = shape(3, B, n, C, 0);
+  vtb_attr attrs[4] = {VTB_A_INTS("grid", grid, rank), VTB_A_INTS("pad", pad, rank)};
+  int n_attrs = 2;
+  if (path) attrs[n_attrs++] = VTB_A_STR("path", path);
+  check(VTB_OP_dwconv, (vtb_type[]){x, w}, 2, attrs, n_attrs, C == 12, 2e-6);
+  check(VTB_OP_dwconv_dx, (vtb_type[]){x, w}, 2, attrs, n_attrs, C == 12, 2e-6);
+  attrs[n_attrs++] = VTB_A_INTS("kernel", kernel, rank);
+  check(VTB_OP_dwconv_dw, (vtb_type[]){x, x}, 2, attrs, n_attrs, C == 12, 1e-5);
+}
+
+TEST(depthwise_of_series_and_video) {
+  on_grid(3, 2, 20, (int64_t[]){3, 4, 5}, (int64_t[]){3, 3, 3}, (int64_t[]){1, 1, 1}, NULL);
+  on_grid(3, 1, 12, (int64_t[]){5, 3, 2}, (int64_t[]){3, 1, 5}, (int64_t[]){1, 0, 2},
+          "frames~@3x2x5");
+  on_grid(3, 2, 7, (int64_t[]){2, 3, 7}, (int64_t[]){5, 2, 1}, (int64_t[]){4, 0, 0},
+          "hilbert@2x3x7");
+  on_grid(3, 1, 5, (int64_t[]){1, 4, 3}, (int64_t[]){3, 3, 3}, (int64_t[]){1, 1, 1}, NULL);
+  on_grid(1, 2, 33, (int64_t[]){19}, (int64_t[]){5}, (int64_t[]){4}, "rows~@19");
+  on_grid(1, 1, 3, (int64_t[]){1}, (int64_t[]){3}, (int64_t[]){1}, NULL);
+}
+
+static void patches_on(int rank, int64_t B, int64_t C, const int64_t *size, const int64_t *kernel,
+                       const int64_t *stride, const int64_t *pad) {
+  int64_t n = 1, taps = 1, image[4] = {C};
+  vtb_type x = {.dtype = VTB_F32, .rank = 2 + rank, .dim = {{B, NULL}, {C, NULL}}};
+  for (int k = 0; k < rank; k++) {
+    x.dim[2 + k].size = image[1 + k] = size[k];
+    n *= (size[k] + pad[k] + pad[rank + k] - kernel[k]) / stride[k] + 1, taps *= kernel[k];
+  }
+  vtb_type cols = shape(3, B, n, C * taps, 0);
+  vtb_attr attrs[4] = {VTB_A_INTS("kernel", kernel, rank), VTB_A_INTS("stride", stride, rank),
+                       VTB_A_INTS("pad", pad, 2 * rank), VTB_A_INTS("image", image, 1 + rank)};
+  check(VTB_OP_im2col, &x, 1, attrs, 3, false, 0);
+  check(VTB_OP_col2im, &cols, 1, attrs, 4, false, 1e-6);
+}
+
+TEST(patches_of_series_and_video) {
+  patches_on(3, 2, 3, (int64_t[]){4, 6, 8}, (int64_t[]){2, 3, 4}, (int64_t[]){2, 3, 4},
+             (int64_t[]){0, 0, 0, 0, 0, 0});
+  patches_on(3, 1, 2, (int64_t[]){3, 5, 7}, (int64_t[]){3, 2, 3}, (int64_t[]){1, 2, 2},
+             (int64_t[]){1, 0, 1, 1, 1, 2});
+  patches_on(3, 2, 1, (int64_t[]){5, 1, 9}, (int64_t[]){2, 1, 9}, (int64_t[]){3, 1, 1},
+             (int64_t[]){0, 0, 0, 0, 0, 0});
+  patches_on(1, 3, 2, (int64_t[]){17}, (int64_t[]){5}, (int64_t[]){3}, (int64_t[]){2, 1});
+  patches_on(1, 1, 1, (int64_t[]){3}, (int64_t[]){1}, (int64_t[]){1}, (int64_t[]){0, 0});
+}
+
 static void max_plus(vtb_type t, const char *path, bool init, bool views) {
   vtb_attr attrs[2] = {{0}};
   vtb_type m0 = t, types[5] = {t, t};
@@ -141,6 +194,8 @@ int main(void) {
   RUN(depthwise_on_sequences);
   RUN(depthwise_large_kernel);
   RUN(patches);
+  RUN(depthwise_of_series_and_video);
+  RUN(patches_of_series_and_video);
   RUN(max_plus);
   RUN(prefix_sums);
   return test_done();

@@ -41,17 +41,18 @@ static void check_permutation(const char *text) {
 }
 
 TEST(all_orders_are_permutations) {
-  static const char *const orders[] = {"rows", "cols", "snake", "diagonal", "hilbert"};
+  static const char *const orders[] = {"rows",    "cols",   "snake", "diagonal",
+                                       "hilbert", "frames", "wth",   "htw.snake"};
   static const char *const flips[] = {
-      "", "~", ".hflip", ".vflip", ".hflip~", ".hflip.vflip", "~.vflip.hflip~"};
-  static const char *const grids[] = {"1x1", "1x7", "5x1",   "3x5", "4x6",
-                                      "8x8", "7x3", "14x14", "2x9"};
+      "", "~", ".hflip", ".vflip", ".hflip~", ".tflip.vflip", "~.vflip.hflip~"};
+  static const char *const grids[] = {"1x1",   "1x7", "5x1", "3x5",   "4x6",   "8x8",  "7x3",
+                                      "14x14", "2x9", "7",   "2x3x4", "3x1x5", "5x4x3"};
   static const char *const extras[] = {"", "+head=1", "+mid=2,at=1", "+head=2,mid=1,tail=3,at=1",
                                        "+tail=1"};
   char text[128];
-  for (int o = 0; o < 5; o++)
+  for (int o = 0; o < 8; o++)
     for (int f = 0; f < 7; f++)
-      for (int g = 0; g < 9; g++)
+      for (int g = 0; g < 13; g++)
         for (int e = 0; e < 5; e++) {
           snprintf(text, sizeof text, "%s%s@%s%s", orders[o], flips[f], grids[g], extras[e]);
           check_permutation(text);
@@ -83,6 +84,75 @@ TEST(small_orders_by_hand) {
   check_indices("rows.hflip@1x3+mid=1,at=1", (int64_t[]){3, 1, 2, 0});
 }
 
+TEST(small_orders_of_series_and_video_by_hand) {
+  check_indices("rows~@4", (int64_t[]){3, 2, 1, 0});
+  check_indices("cols@4", (int64_t[]){0, 1, 2, 3});
+  check_indices("cols@2x2x2", (int64_t[]){0, 2, 1, 3, 4, 6, 5, 7});
+  check_indices("frames@2x2x2", (int64_t[]){0, 4, 1, 5, 2, 6, 3, 7});
+  check_indices("wht@2x2x2", (int64_t[]){0, 4, 2, 6, 1, 5, 3, 7});
+  check_indices("wth@2x2x2", (int64_t[]){0, 2, 4, 6, 1, 3, 5, 7});
+  check_indices("htw@2x2x2", (int64_t[]){0, 1, 4, 5, 2, 3, 6, 7});
+  check_indices("rows.tflip@2x1x2", (int64_t[]){2, 3, 0, 1});
+  check_indices("snake@2x2x2", (int64_t[]){0, 1, 3, 2, 6, 7, 5, 4});
+  check_indices("frames.snake@2x1x2", (int64_t[]){0, 2, 3, 1});
+  check_indices("diagonal@2x2x2", (int64_t[]){0, 1, 2, 4, 3, 5, 6, 7});
+  check_indices("hilbert@2x2x2", (int64_t[]){0, 2, 6, 4, 5, 7, 3, 1});
+}
+
+/* Neighbours after each other: one step along one axis. */
+static void check_steps(const char *text) {
+  vtb_path p = parse(text);
+  const vtb_grid *g = &p.grid;
+  int64_t *perm = indices(&p);
+  for (int64_t k = 1; k < p.n; k++) {
+    int64_t a = perm[k], b = perm[k - 1];
+    int64_t step = llabs(a % g->w - b % g->w) + llabs(a / g->w % g->h - b / g->w % g->h) +
+                   llabs(a / g->w / g->h - b / g->w / g->h);
+    CHECK_MSG(step == 1, "%s jumps at step %d", text, (int)k);
+  }
+  free(perm);
+  vtb_path_free(&p);
+}
+
+TEST(snakes_and_curves_of_space_step_to_neighbours) {
+  static const char *const paths[] = {"snake@3x4x5",     "frames.snake@3x4x5", "cols.snake@2x3x3",
+                                      "wth.snake@5x2x3", "hilbert@2x2x2",      "hilbert@4x4x4",
+                                      "hilbert@8x8x8",   "hilbert@4x8x8",      "hilbert@8x14x14",
+                                      "hilbert@6x4x10",  "hilbert@16x8x8"};
+  for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) check_steps(paths[i]);
+}
+
+TEST(loops_are_affine_where_two_are_enough) {
+  static const char *const yes[] = {"rows@3x4x5", "frames@3x4x5",     "frames.tflip~@3x4x5",
+                                    "cols@1x4x5", "rows.hflip@2x3x4", "hwt@3x4x5",
+                                    "wth@3x4x5",  "rows.tflip@3x4x5", "rows~@9"};
+  static const char *const no[] = {"cols@3x4x5", "wht@3x4x5", "rows.vflip@3x4x5", "snake@3x4"};
+  vtb_path_affine a;
+  for (size_t i = 0; i < sizeof yes / sizeof *yes; i++) {
+    vtb_path p = parse(yes[i]);
+    CHECK_MSG(vtb_path_get_affine(&p, &a), "%s is not affine", yes[i]);
+  }
+  for (size_t i = 0; i < sizeof no / sizeof *no; i++) {
+    vtb_path p = parse(no[i]);
+    CHECK_MSG(!vtb_path_get_affine(&p, &a), "%s is affine", no[i]);
+  }
+}
+
+TEST(names_are_canonical) {
+  static const char *const same[][2] = {
+      {"thw@2x2x2", "rows@2x2x2"},   {"hwt@2x2x2", "frames@2x2x2"},
+      {"twh~@2x2x2", "cols~@2x2x2"}, {"wh@2x2", "cols@2x2"},
+      {"rows.snake@3", "snake@3"},   {"cols.snake@3x3", "cols.snake@3x3"},
+      {"th@2x3x4", "wth@2x3x4"}};
+  for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+    vtb_path p = parse(same[i][0]);
+    vtb_strbuf s = {0};
+    vtb_path_print(&p, &s);
+    CHECK_STR(s.at, same[i][1]);
+    vtb_strbuf_free(&s);
+  }
+}
+
 TEST(reversing_twice_changes_nothing) {
   static const char *const pairs[][2] = {{"cols~~@3x5", "cols@3x5"},
                                          {"hilbert~~@4x6", "hilbert@4x6"},
@@ -110,8 +180,8 @@ TEST(hilbert_steps_to_neighbours_on_even_grids) {
     vtb_path p = parse(text);
     int64_t *perm = indices(&p);
     for (int64_t t = 1; t < p.n; t++) {
-      int64_t di = llabs(perm[t] / p.w - perm[t - 1] / p.w),
-              dj = llabs(perm[t] % p.w - perm[t - 1] % p.w);
+      int64_t di = llabs(perm[t] / p.grid.w - perm[t - 1] / p.grid.w),
+              dj = llabs(perm[t] % p.grid.w - perm[t - 1] % p.grid.w);
       CHECK_MSG(di + dj == 1, "%s jumps at step %d", text, (int)t);
     }
     free(perm);
@@ -123,7 +193,10 @@ TEST(wrong_text_is_refused) {
   static const char *const bad[] = {"",
                                     "rows",
                                     "rows@",
-                                    "rows@3",
+                                    "rows@3x3x3x3",
+                                    "tt@2x2x2",
+                                    "diagonal.snake@2x2",
+                                    "rows@1048576x1048576x1048576",
                                     "rows@3x",
                                     "rows@0x3",
                                     "rosw@2x2",
@@ -149,14 +222,16 @@ TEST(wrong_text_is_refused) {
 }
 
 TEST(a_layout_is_what_follows_the_order) {
-  static const char *const good[] = {"1x1", "3x5", "14x14+mid=1,at=98", "2x7+head=1,tail=2"};
-  static const char *const bad[] = {"", "3", "0x3", "rows@3x3", "3x3+", "3x3+at=10", "3x3 "};
+  static const char *const good[] = {"1x1", "3x5",     "14x14+mid=1,at=98", "2x7+head=1,tail=2",
+                                     "784", "8x14x14", "9+tail=1"};
+  static const char *const bad[] = {"",         "0",    "0x3",       "3x0x3", "2x2x2x2",
+                                    "rows@3x3", "3x3+", "3x3+at=10", "3x3 "};
   vtb_path p;
   vtb_error err = {0};
   for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
     vtb_strbuf s = {0};
     CHECK(vtb_layout_parse(good[i], &p, &err) == VTB_OK && vtb_path_is_identity(&p));
-    CHECK(p.n == p.h * p.w + p.head + p.mid + p.tail);
+    CHECK(p.n == vtb_grid_cells(&p.grid) + p.head + p.mid + p.tail);
     vtb_layout_print(&p, &s);
     CHECK_STR(s.at, good[i]);
     vtb_strbuf_free(&s);
@@ -168,6 +243,10 @@ TEST(a_layout_is_what_follows_the_order) {
 int main(void) {
   RUN(all_orders_are_permutations);
   RUN(small_orders_by_hand);
+  RUN(small_orders_of_series_and_video_by_hand);
+  RUN(snakes_and_curves_of_space_step_to_neighbours);
+  RUN(loops_are_affine_where_two_are_enough);
+  RUN(names_are_canonical);
   RUN(reversing_twice_changes_nothing);
   RUN(hilbert_steps_to_neighbours_on_even_grids);
   RUN(wrong_text_is_refused);

@@ -1,35 +1,33 @@
-/* im2col and col2im: patches [B, oh*ow, C*kh*kw] of an image [B, C, H, W], zeros outside it, and
- * the adjoint.
+/* im2col and col2im: patches [B, oh*ow, C*kh*kw] of an image [B, C, H, W], a series or a video,
+ * zeros outside it, and the adjoint.
  *
  * A row of a patch is kw neighbours of an image row: copied in whole vectors where it lies inside
  * the image, by elements where it may stick out. im2col: a task owns a row of patches; col2im: a
  * plane of the image, so that sums have an order.
  */
 #include "codegen/cpu/cpu.h"
+#include "ir/convolution.h"
 
 typedef struct patches {
   vtb_cpu *c;
   vtb_cpu_task *t;
   int image, cols; /* tensor numbers */
-  int64_t n_batch, C, H, W, kh, kw, sh, sw, top, left, oh, ow;
+  vtb_patches g;
+  int64_t W, kw;             /* columns of the image, of the kernel */
+  int64_t rows, kernel_rows; /* of the image, of the kernel: of all frames */
+  int64_t patch_rows, ow;    /* of the grid of patches, all frames; patches in one */
 } patches;
 
 static LLVMValueRef k_(vtb_cpu *c, int64_t v) { return vtb_cpu_i64(c, v); }
 
 static patches take_apart(vtb_cpu *c, const vtb_inst *inst, const vtb_type *image,
                           const vtb_type *cols) {
-  int n;
-  const int64_t *kernel = vtb_attr_ints(inst, "kernel", &n),
-                *stride = vtb_attr_ints(inst, "stride", &n);
-  const int64_t *pad = vtb_attr_ints(inst, "pad", &n);
-  patches p = {
-      .c = c, .n_batch = image->dim[0].size, .C = image->dim[1].size, .H = image->dim[2].size};
-  p.W = image->dim[3].size;
-  p.kh = kernel[0], p.kw = kernel[1], p.sh = stride[0], p.sw = stride[1], p.top = pad[0],
-  p.left = pad[1];
-  p.oh = (p.H + pad[0] + pad[2] - p.kh) / p.sh + 1;
-  p.ow = (p.W + pad[1] + pad[3] - p.kw) / p.sw + 1;
-  vtb_check(p.oh * p.ow == cols->dim[1].size, "patches: wrong grid");
+  patches p = {.c = c};
+  vtb_check(vtb_patches_of(inst, image, &p.g), "patches: attributes");
+  p.W = p.g.size[2], p.kw = p.g.kernel[2], p.ow = p.g.out[2];
+  p.rows = p.g.size[0] * p.g.size[1], p.kernel_rows = p.g.kernel[0] * p.g.kernel[1];
+  p.patch_rows = p.g.out[0] * p.g.out[1];
+  vtb_check(p.patch_rows * p.ow == cols->dim[1].size, "patches: wrong grid");
   return p;
 }
 
@@ -40,16 +38,38 @@ typedef struct patch_row {
   LLVMValueRef image, cols; /* addresses of the first elements; image's is valid only inside */
 } patch_row;
 
+/* The place along axis k of the image that patch n reads with element a of the kernel. */
+static LLVMValueRef along(const patches *p, int k, LLVMValueRef n, LLVMValueRef a) {
+  vtb_cpu *c = p->c;
+  return vtb_cpu_add(c, vtb_cpu_add(c, vtb_cpu_mul(c, n, p->g.stride[k]), a), k_(c, -p->g.low[k]));
+}
+
+static LLVMValueRef below(vtb_cpu *c, LLVMValueRef v, int64_t n) {
+  return LLVMBuildICmp(c->b, LLVMIntULT, v, k_(c, n), "");
+}
+
+/* Address of the element of the image at frame t, row y and column x. */
+static LLVMValueRef pixel(const patches *p, LLVMValueRef b, LLVMValueRef ch, LLVMValueRef t,
+                          LLVMValueRef y, LLVMValueRef x) {
+  LLVMValueRef at[5] = {b, ch, t, y, x};
+  if (p->g.rank < 3) at[2] = y, at[3] = x;
+  if (p->g.rank < 2) at[2] = x;
+  return vtb_cpu_element(p->c, &p->t->t[p->image], at, 2 + p->g.rank);
+}
+
+/* Row a of the kernel on the patch ox of row oy; both rows counted through all frames. */
 static patch_row locate(const patches *p, LLVMValueRef b, LLVMValueRef ch, LLVMValueRef oy,
                         LLVMValueRef ox, LLVMValueRef a) {
   vtb_cpu *c = p->c;
+  const vtb_patches *g = &p->g;
   patch_row r;
-  LLVMValueRef y = vtb_cpu_add(c, vtb_cpu_add(c, vtb_cpu_mul(c, oy, p->sh), a), k_(c, -p->top));
-  r.x = vtb_cpu_add(c, vtb_cpu_mul(c, ox, p->sw), k_(c, -p->left));
-  r.row_inside = LLVMBuildICmp(c->b, LLVMIntULT, y, k_(c, p->H), "");
-  LLVMValueRef patch = vtb_cpu_add(c, vtb_cpu_mul(c, oy, p->ow), ox);
-  LLVMValueRef element = vtb_cpu_mul(c, vtb_cpu_add(c, vtb_cpu_mul(c, ch, p->kh), a), p->kw);
-  r.image = vtb_cpu_element(c, &p->t->t[p->image], (LLVMValueRef[]){b, ch, y, r.x}, 4);
+  LLVMValueRef y = along(p, 1, vtb_cpu_rem(c, oy, g->out[1]), vtb_cpu_rem(c, a, g->kernel[1])), t;
+  t = along(p, 0, vtb_cpu_div(c, oy, g->out[1]), vtb_cpu_div(c, a, g->kernel[1]));
+  r.x = along(p, 2, ox, k_(c, 0));
+  r.row_inside = LLVMBuildAnd(c->b, below(c, y, g->size[1]), below(c, t, g->size[0]), "");
+  LLVMValueRef patch = vtb_cpu_add(c, vtb_cpu_mul(c, oy, p->ow), ox), element;
+  element = vtb_cpu_mul(c, vtb_cpu_add(c, vtb_cpu_mul(c, ch, p->kernel_rows), a), p->kw);
+  r.image = pixel(p, b, ch, t, y, r.x);
   r.cols = vtb_cpu_element(c, &p->t->t[p->cols], (LLVMValueRef[]){b, patch, element}, 3);
   return r;
 }
@@ -99,8 +119,10 @@ static void edge_row(const patches *p, const patch_row *r, bool gather) {
 
 static void one_row(const patches *p, const patch_row *r, bool gather) {
   vtb_cpu *c = p->c;
-  bool always = p->top == 0 && p->left == 0 && (p->oh - 1) * p->sh + p->kh <= p->H &&
-                (p->ow - 1) * p->sw + p->kw <= p->W;
+  bool always = true;
+  for (int k = 0; k < VTB_GRID_AXES; k++)
+    always = always && p->g.low[k] == 0 &&
+             (p->g.out[k] - 1) * p->g.stride[k] + p->g.kernel[k] <= p->g.size[k];
   if (always) {
     copy_row(c, gather ? r->image : r->cols, gather ? r->cols : r->image, p->kw, !gather);
     return;
@@ -124,12 +146,12 @@ static void one_row(const patches *p, const patch_row *r, bool gather) {
 void vtb__cpu_im2col(vtb_cpu *c, const vtb_inst *inst) {
   patches p = take_apart(c, inst, &inst->operands[0]->type, &inst->results[0]->type);
   p.image = 0, p.cols = 1;
-  p.t = vtb_cpu_task_begin(c, inst, "im2col", p.n_batch * p.oh, 1);
-  LLVMValueRef b = vtb_cpu_div(c, p.t->index, p.oh), oy = vtb_cpu_rem(c, p.t->index, p.oh),
-               zero = k_(c, 0), one = k_(c, 1);
+  p.t = vtb_cpu_task_begin(c, inst, "im2col", p.g.batch * p.patch_rows, 1);
+  LLVMValueRef b = vtb_cpu_div(c, p.t->index, p.patch_rows),
+               oy = vtb_cpu_rem(c, p.t->index, p.patch_rows), zero = k_(c, 0), one = k_(c, 1);
   vtb_cpu_for ox = vtb_cpu_for_begin(c, zero, k_(c, p.ow), one);
-  vtb_cpu_for ch = vtb_cpu_for_begin(c, zero, k_(c, p.C), one);
-  vtb_cpu_for a = vtb_cpu_for_begin(c, zero, k_(c, p.kh), one);
+  vtb_cpu_for ch = vtb_cpu_for_begin(c, zero, k_(c, p.g.channels), one);
+  vtb_cpu_for a = vtb_cpu_for_begin(c, zero, k_(c, p.kernel_rows), one);
   patch_row r = locate(&p, b, ch.i, oy, ox.i, a.i);
   one_row(&p, &r, true);
   vtb_cpu_for_end(c, &a);
@@ -141,15 +163,16 @@ void vtb__cpu_im2col(vtb_cpu *c, const vtb_inst *inst) {
 void vtb__cpu_col2im(vtb_cpu *c, const vtb_inst *inst) {
   patches p = take_apart(c, inst, &inst->results[0]->type, &inst->operands[0]->type);
   p.image = 1, p.cols = 0;
-  p.t = vtb_cpu_task_begin(c, inst, "col2im", p.n_batch * p.C, 1);
-  LLVMValueRef b = vtb_cpu_div(c, p.t->index, p.C), ch = vtb_cpu_rem(c, p.t->index, p.C),
-               zero = k_(c, 0), one = k_(c, 1);
-  vtb_cpu_for y = vtb_cpu_for_begin(c, zero, k_(c, p.H), one);
-  zero_row(c, vtb_cpu_element(c, &p.t->t[p.image], (LLVMValueRef[]){b, ch, y.i}, 3), k_(c, p.W));
+  p.t = vtb_cpu_task_begin(c, inst, "col2im", p.g.batch * p.g.channels, 1);
+  LLVMValueRef b = vtb_cpu_div(c, p.t->index, p.g.channels),
+               ch = vtb_cpu_rem(c, p.t->index, p.g.channels), zero = k_(c, 0), one = k_(c, 1);
+  vtb_cpu_for y = vtb_cpu_for_begin(c, zero, k_(c, p.rows), one);
+  LLVMValueRef frame = vtb_cpu_div(c, y.i, p.g.size[1]), row = vtb_cpu_rem(c, y.i, p.g.size[1]);
+  zero_row(c, pixel(&p, b, ch, frame, row, zero), k_(c, p.W));
   vtb_cpu_for_end(c, &y);
-  vtb_cpu_for oy = vtb_cpu_for_begin(c, zero, k_(c, p.oh), one);
+  vtb_cpu_for oy = vtb_cpu_for_begin(c, zero, k_(c, p.patch_rows), one);
   vtb_cpu_for ox = vtb_cpu_for_begin(c, zero, k_(c, p.ow), one);
-  vtb_cpu_for a = vtb_cpu_for_begin(c, zero, k_(c, p.kh), one);
+  vtb_cpu_for a = vtb_cpu_for_begin(c, zero, k_(c, p.kernel_rows), one);
   patch_row r = locate(&p, b, ch, oy.i, ox.i, a.i);
   one_row(&p, &r, false);
   vtb_cpu_for_end(c, &a);

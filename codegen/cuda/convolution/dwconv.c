@@ -1,15 +1,16 @@
-/* Depthwise convolution of tokens [B, N, C] on the grid [gh, gw] that the path walks row by row,
- * and its adjoints.
+/* Depthwise convolution of tokens [B, N, C] on the grid [gt, gh, gw] that the path walks row by
+ * row, and its adjoints. Grids of fewer axes have frames, or rows, of extent 1.
  *
- *   y[p(t)] = sum over taps (a, e) of w[c, a, e] x[p(t')],   t' = t + (a - top) gw + (e - left),
- *             zero where it leaves the grid
- *   dx        the same with the kernel turned by 180 degrees
+ *   y[p(t)] = sum over taps (f, a, e) of w[c, f, a, e] x[p(t')],
+ *             t' = t + ((f - front) gh + (a - top)) gw + (e - left), zero where it leaves the grid
+ *   dx        the same with the kernel turned round
  *   dw        sum over batch and t of x[p(t')] dy[p(t)]
  *
  * Lanes run along the channels; a thread walks a strip of a grid row with a window of inputs in
  * registers. dw: shares of the strips by blocks, added in order by a second kernel.
  */
 #include "codegen/cuda/emitters.h"
+#include "ir/convolution.h"
 
 #define THREADS 128
 #define STRIP 16
@@ -20,17 +21,20 @@
 typedef struct dwconv {
   vtb_cuda *c;
   const vtb_inst *inst;
-  int64_t B, N, C, gh, gw, kh, kw, top, left, strip, strips;
+  int rank;
+  int64_t B, N, C, gt, gh, gw, kt, kh, kw, front, top, left, strip, strips, taps;
 } dwconv;
 
 static int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
 
-static dwconv take_apart(vtb_cuda *c, const vtb_inst *inst, int64_t kh, int64_t kw) {
-  int n;
-  const vtb_type *x = &inst->operands[0]->type;
-  const int64_t *grid = vtb_attr_ints(inst, "grid", &n), *pad = vtb_attr_ints(inst, "pad", &n);
-  dwconv g = {.c = c, .inst = inst, .B = x->dim[0].size, .N = x->dim[1].size, .C = x->dim[2].size};
-  g.gh = grid[0], g.gw = grid[1], g.kh = kh, g.kw = kw, g.top = pad[0], g.left = pad[1];
+static dwconv take_apart(vtb_cuda *c, const vtb_inst *inst) {
+  vtb_depthwise d;
+  vtb_check(vtb_depthwise_of(inst, &d), "dwconv: attributes");
+  dwconv g = {.c = c, .inst = inst, .B = d.batch, .N = d.tokens, .C = d.channels, .rank = d.rank};
+  g.gt = d.grid[0], g.gh = d.grid[1], g.gw = d.grid[2];
+  g.kt = d.kernel[0], g.kh = d.kernel[1], g.kw = d.kernel[2];
+  g.front = d.pad[0], g.top = d.pad[1], g.left = d.pad[2];
+  g.taps = g.kt * g.kh * g.kw;
   g.strip = g.gw < STRIP ? g.gw : STRIP;
   g.strips = ceil_div(g.gw, g.strip);
   return g;
@@ -39,22 +43,32 @@ static dwconv take_apart(vtb_cuda *c, const vtb_inst *inst, int64_t kh, int64_t 
 static void fill_shape(vtb_cuda_kernel *k, const dwconv *g) {
   vtb_cuda_order order = vtb_cuda_order_make(k, vtb_attr_str(g->inst, "path", NULL), g->N, "order");
   vtb_cuda_fill(k, "place", "%s", vtb_cuda_order_at(g->c, &order, "t"));
-  VTB_CUDA_NUMBERS(k, {"C", g->C}, {"GH", g->gh}, {"GW", g->gw}, {"KH", g->kh}, {"KW", g->kw},
-                   {"TOP", g->top}, {"LEFT", g->left}, {"STRIP", g->strip}, {"STRIPS", g->strips});
+  VTB_CUDA_NUMBERS(k, {"C", g->C}, {"GT", g->gt}, {"GH", g->gh}, {"GW", g->gw}, {"KT", g->kt},
+                   {"KH", g->kh}, {"KW", g->kw}, {"FRONT", g->front}, {"TOP", g->top},
+                   {"LEFT", g->left}, {"STRIP", g->strip}, {"STRIPS", g->strips});
 }
 
 static const char *token_at(const dwconv *g, int tensor) {
   return vtb_cuda_offset(g->c, tensor, (const char *const[]){"b", "pos", "ch"});
 }
 
+/* Offset of the weight of channel ch for row a of the kernel, rows of all frames counted through,
+ * and column e; turned: of the tap opposite. */
+static const char *weight_at(const dwconv *g, int tensor, bool turned) {
+  const char *const e = turned ? "KW - 1 - e" : "e",
+                    *const t = turned ? "KT - 1 - a / KH" : "a / KH",
+                    *const a = turned ? "KH - 1 - a % KH" : "a % KH";
+  const char *const index[] = {"ch", t, a, e},
+                    *const plane[] = {"ch", turned ? "KH - 1 - a" : "a", e},
+                    *const line[] = {"ch", e};
+  return vtb_cuda_offset(g->c, tensor, g->rank == 3 ? index : g->rank == 2 ? plane : line);
+}
+
 static void convolve(vtb_cuda *c, const vtb_inst *inst, bool turned) {
-  const vtb_type *w = &inst->operands[1]->type;
-  dwconv g = take_apart(c, inst, w->dim[1].size, w->dim[2].size);
-  if (turned) g.top = g.kh - 1 - g.top, g.left = g.kw - 1 - g.left;
-  bool four =
-      vtb_cuda_rows_of_four(c, 0) && vtb_cuda_rows_of_four(c, 2) && g.kh * g.kw * 4 <= WINDOW;
-  int64_t per = four ? 4 : 1, threads = g.B * g.gh * g.strips * (g.C / per);
-  const char *const w_index[] = {"ch", turned ? "KH - 1 - a" : "a", turned ? "KW - 1 - e" : "e"};
+  dwconv g = take_apart(c, inst);
+  if (turned) g.front = g.kt - 1 - g.front, g.top = g.kh - 1 - g.top, g.left = g.kw - 1 - g.left;
+  bool four = vtb_cuda_rows_of_four(c, 0) && vtb_cuda_rows_of_four(c, 2) && g.taps * 4 <= WINDOW;
+  int64_t per = four ? 4 : 1, threads = g.B * g.gt * g.gh * g.strips * (g.C / per);
   vtb_cuda_kernel *k =
       vtb_cuda_begin_text(c, turned ? "dwconv_dx" : "dwconv", "dwconv.cu", THREADS);
   vtb_cuda_in(k, 0, "x_in");
@@ -66,7 +80,7 @@ static void convolve(vtb_cuda *c, const vtb_inst *inst, bool turned) {
   vtb_cuda_fill(k, "value", four ? "vtb_f4" : "float");
   vtb_cuda_fill(k, "x_at", "%s", token_at(&g, 0));
   vtb_cuda_fill(k, "y_at", "%s", token_at(&g, 2));
-  vtb_cuda_fill(k, "w_at", "%s", vtb_cuda_offset(c, 1, w_index));
+  vtb_cuda_fill(k, "w_at", "%s", weight_at(&g, 1, turned));
   vtb_cuda_launch(k, ceil_div(threads, THREADS));
 }
 
@@ -77,17 +91,15 @@ static void add_shares(const dwconv *g, int part, int64_t shares) {
   vtb_cuda_kernel *k = vtb_cuda_begin_text(g->c, "dwconv_add", "dwconv_add.cu", THREADS);
   vtb_cuda_temp_in(k, part, "float", "part");
   vtb_cuda_out(k, 2, "dw");
-  VTB_CUDA_NUMBERS(k, {"C", g->C}, {"KH", g->kh}, {"KW", g->kw}, {"SHARES", shares});
-  vtb_cuda_fill(k, "dw_at", "%s", vtb_cuda_offset(g->c, 2, (const char *const[]){"ch", "a", "e"}));
-  vtb_cuda_launch(k, ceil_div(g->kh * g->kw * g->C, THREADS));
+  VTB_CUDA_NUMBERS(k, {"C", g->C}, {"KT", g->kt}, {"KH", g->kh}, {"KW", g->kw}, {"SHARES", shares});
+  vtb_cuda_fill(k, "dw_at", "%s", weight_at(g, 2, false));
+  vtb_cuda_launch(k, ceil_div(g->taps * g->C, THREADS));
 }
 
 void vtb__cuda_dwconv_dw(vtb_cuda *c, const vtb_inst *inst) {
-  int n;
-  const int64_t *kernel = vtb_attr_ints(inst, "kernel", &n);
-  dwconv g = take_apart(c, inst, kernel[0], kernel[1]);
-  int64_t taps = g.kh * g.kw, groups = ceil_div(taps, SUMS), sums = ceil_div(taps, groups);
-  int64_t strips = g.B * g.gh * g.strips, others = ceil_div(g.C, 32) * groups;
+  dwconv g = take_apart(c, inst);
+  int64_t taps = g.taps, groups = ceil_div(taps, SUMS), sums = ceil_div(taps, groups);
+  int64_t strips = g.B * g.gt * g.gh * g.strips, others = ceil_div(g.C, 32) * groups;
   int64_t shares = ceil_div(DW_BLOCKS, others), most = ceil_div(strips, 8);
   if (shares > most) shares = most;
   int part = vtb_cuda_temp(c, shares * taps * g.C * 4);

@@ -1,43 +1,47 @@
 /* Depthwise convolution: a thread owns PER channels of a strip of a grid row, and moves a window of inputs along it. */
-hole int C, GH, GW, KH, KW;      /* channels; grid; kernel */
-hole int TOP, LEFT;              /* padding */
+hole int C, GT, GH, GW;          /* channels; grid */
+hole int KT, KH, KW;             /* kernel */
+hole int FRONT, TOP, LEFT;       /* padding */
 hole int STRIP, STRIPS;          /* columns of a strip; strips of a grid row */
 hole vtb_i64 ITEMS;              /* strips of all, times C / PER */
 hole int THREADS, WINDOW;        /* WINDOW: taps times PER that may sit in registers */
 hole int W_STEP;                 /* from channel to channel of the weights */
 hole type value;                 /* of PER channels: float or vtb_f4 */
 hole expr place;                 /* of step t */
-hole expr x_at, y_at, w_at;      /* offsets for b, pos and ch; of tap (a, e) of ch */
+hole expr x_at, y_at, w_at;      /* offsets for b, pos and ch; of ch, row a and column e */
 constexpr int PER = sizeof(value) / 4, COLUMNS = C / PER;
-constexpr bool IN_REGISTERS = KH * KW * PER <= WINDOW;
+constexpr int ROWS = KT * KH; /* of the kernel, all frames */
+constexpr bool IN_REGISTERS = ROWS * KW * PER <= WINDOW;
 require C % PER == 0;
 const vtb_i64 thread = (vtb_i64)vtb_block() * THREADS + vtb_tid();
 if (thread < ITEMS) {
   const int ch = (int)(thread % COLUMNS) * PER, strip = (int)(thread / COLUMNS % STRIPS);
-  const int y = (int)(thread / COLUMNS / STRIPS % GH), b = (int)(thread / COLUMNS / STRIPS / GH);
+  const int y = (int)(thread / COLUMNS / STRIPS % GH), z = (int)(thread / COLUMNS / STRIPS / GH % GT);
+  const int b = (int)(thread / COLUMNS / STRIPS / GH / GT);
   const int x0 = strip * STRIP, x1 = vtb_min_int(x0 + STRIP, GW);
   auto place = [&](int t) -> int { return ${place}; };
-  auto load = [&](int row, int column) -> value {
-    if (row < 0 || row >= GH || column < 0 || column >= GW) return value{};
-    const vtb_i64 pos = place(row * GW + column);
+  auto load = [&](int a, int column) -> value {
+    const int frame = z + a / KH - FRONT, row = y + a % KH - TOP;
+    if (frame < 0 || frame >= GT || row < 0 || row >= GH || column < 0 || column >= GW) return value{};
+    const vtb_i64 pos = place((frame * GH + row) * GW + column);
     return vtb_read<value>(x_in, ${x_at});
   };
   auto weight = [&](int a, int e) -> value { return vtb_read_apart<value>(w_in, ${w_at}, W_STEP); };
   auto store = [&](int column, value sum) {
-    const vtb_i64 pos = place(y * GW + column);
+    const vtb_i64 pos = place((z * GH + y) * GW + column);
     vtb_write(y_out, ${y_at}, sum);
   };
   if constexpr (IN_REGISTERS) {
-    value w[KH][KW], window[KH][KW];
-    VTB_UNROLL for (int a = 0; a < KH; a++) VTB_UNROLL for (int e = 0; e < KW; e++) {
+    value w[ROWS][KW], window[ROWS][KW];
+    VTB_UNROLL for (int a = 0; a < ROWS; a++) VTB_UNROLL for (int e = 0; e < KW; e++) {
       w[a][e] = weight(a, e);
-      window[a][e] = e > 0 ? load(y + a - TOP, x0 + e - 1 - LEFT) : value{};
+      window[a][e] = e > 0 ? load(a, x0 + e - 1 - LEFT) : value{};
     }
     for (int x = x0; x < x1; x++) {
       value sum = {};
-      VTB_UNROLL for (int a = 0; a < KH; a++) {
+      VTB_UNROLL for (int a = 0; a < ROWS; a++) {
         VTB_UNROLL for (int e = 0; e < KW; e++) {
-          window[a][e] = e + 1 < KW ? window[a][vtb_min_int(e + 1, KW - 1)] : load(y + a - TOP, x + KW - 1 - LEFT);
+          window[a][e] = e + 1 < KW ? window[a][vtb_min_int(e + 1, KW - 1)] : load(a, x + KW - 1 - LEFT);
           sum = sum + w[a][e] * window[a][e];
         }
       }
@@ -46,8 +50,8 @@ if (thread < ITEMS) {
   } else {
     for (int x = x0; x < x1; x++) {
       value sum = {};
-      for (int a = 0; a < KH; a++)
-        for (int e = 0; e < KW; e++) sum = sum + weight(a, e) * load(y + a - TOP, x + e - LEFT);
+      for (int a = 0; a < ROWS; a++)
+        for (int e = 0; e < KW; e++) sum = sum + weight(a, e) * load(a, x + e - LEFT);
       store(x, sum);
     }
   }

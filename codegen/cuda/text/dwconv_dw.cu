@@ -1,7 +1,8 @@
 /* The adjoint of a depthwise convolution in its weights: a block owns 32 channels, some taps and a share of the strips of
  * all batch entries, its warps every eighth strip of the share; their sums are added in order to part[share, tap, C]. */
-hole int C, GH, GW, KH, KW; /* channels; grid; kernel */
-hole int TOP, LEFT;         /* padding */
+hole int C, GT, GH, GW;     /* channels; grid */
+hole int KT, KH, KW;        /* kernel */
+hole int FRONT, TOP, LEFT;  /* padding */
 hole int STRIP, STRIPS;     /* columns of a strip; strips of a grid row */
 hole int SUMS, GROUPS;      /* taps a thread sums; groups of so many */
 hole int SHARES, ALL;       /* of the strips; all strips */
@@ -9,7 +10,8 @@ hole int THREADS;
 hole expr place;            /* of step t */
 hole expr x_at, dy_at;      /* offsets for b, pos and ch */
 constexpr int WARPS = THREADS / 32, BLOCKS = (C + 31) / 32, SHARE = (ALL + SHARES - 1) / SHARES;
-require SUMS * GROUPS >= KH * KW;
+constexpr int TAPS = KT * KH * KW;
+require SUMS * GROUPS >= TAPS;
 shared float warps[WARPS * SUMS * 32];
 const int ch = vtb_block() % BLOCKS * 32 + vtb_lane(), first = vtb_block() / BLOCKS % GROUPS * SUMS;
 const int share = vtb_block() / BLOCKS / GROUPS, end = vtb_min_int(SHARE * (share + 1), ALL);
@@ -20,13 +22,15 @@ auto dy_of = [&](int b, vtb_i64 pos) -> float { return dy_in[${dy_at}]; };
 float sums[SUMS];
 VTB_UNROLL for (int i = 0; i < SUMS; i++) sums[i] = 0.0f;
 for (int item = SHARE * share + vtb_warp(); item < end && ch < C; item += WARPS) {
-  const int x0 = item % STRIPS * STRIP, y = item / STRIPS % GH, b = item / STRIPS / GH;
+  const int x0 = item % STRIPS * STRIP, y = item / STRIPS % GH, t = item / STRIPS / GH % GT;
+  const int b = item / STRIPS / GH / GT;
   for (int x = x0; x < vtb_min_int(x0 + STRIP, GW); x++) {
-    const float dy = dy_of(b, place(y * GW + x));
+    const float dy = dy_of(b, place((t * GH + y) * GW + x));
     VTB_UNROLL for (int i = 0; i < SUMS; i++) {
-      const int tap = first + i, row = y + tap / KW - TOP, column = x + tap % KW - LEFT;
-      const bool inside = tap < KH * KW && row >= 0 && row < GH && column >= 0 && column < GW;
-      if (inside) sums[i] += dy * x_of(b, place(row * GW + column));
+      const int tap = first + i, frame = t + tap / (KH * KW) - FRONT;
+      const int row = y + tap / KW % KH - TOP, column = x + tap % KW - LEFT;
+      const bool inside = tap < TAPS && frame >= 0 && frame < GT && row >= 0 && row < GH && column >= 0 && column < GW;
+      if (inside) sums[i] += dy * x_of(b, place((frame * GH + row) * GW + column));
     }
   }
 }
@@ -35,5 +39,5 @@ vtb_sync();
 for (int i = vtb_warp(); i < SUMS; i += WARPS) {
   float sum = 0.0f;
   for (int w = 0; w < WARPS; w++) sum += warps[(w * SUMS + i) * 32 + vtb_lane()];
-  if (first + i < KH * KW && ch < C) part[(share * KH * KW + first + i) * C + ch] = sum;
+  if (first + i < TAPS && ch < C) part[(share * TAPS + first + i) * C + ch] = sum;
 }
