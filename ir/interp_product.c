@@ -217,10 +217,12 @@ typedef struct depthwise {
   int64_t b, n, c, taps, *perm;
 } depthwise;
 
-static depthwise depthwise_of(const vtb_inst *inst) {
+/* The batch is that of the values: types may leave it open. */
+static depthwise depthwise_of(const vtb__eval *e) {
+  const vtb_inst *inst = e->inst;
   depthwise d;
   vtb_check(vtb_depthwise_of(inst, &d.g), "dwconv: attributes");
-  d.b = d.g.batch, d.n = d.g.tokens, d.c = d.g.channels;
+  d.b = e->in[0]->type.dim[0].size, d.n = d.g.tokens, d.c = d.g.channels;
   d.taps = vtb_axes_product(d.g.kernel);
   d.perm = vtb__path_perm(inst, d.n);
   return d;
@@ -275,7 +277,7 @@ static void clear(vtb_tensor *t) {
 }
 
 static vtb_status convolve(vtb__eval *e, bool adjoint) {
-  depthwise d = depthwise_of(e->inst);
+  depthwise d = depthwise_of(e);
   clear(e->out[0]);
   for_taps(&d, e->out[0]->data, e->in[0]->data, e->in[1]->data, tap_weight, adjoint, false);
   vtb_free(d.perm);
@@ -286,7 +288,7 @@ vtb_status vtb__interp_dwconv(vtb__eval *e) { return convolve(e, false); }
 vtb_status vtb__interp_dwconv_dx(vtb__eval *e) { return convolve(e, true); }
 
 vtb_status vtb__interp_dwconv_dw(vtb__eval *e) {
-  depthwise d = depthwise_of(e->inst);
+  depthwise d = depthwise_of(e);
   clear(e->out[0]);
   for_taps(&d, e->out[0]->data, e->in[0]->data, e->in[1]->data, tap_gradient, false, true);
   vtb_free(d.perm);
