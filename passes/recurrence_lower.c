@@ -146,7 +146,10 @@ static bool lower_to_fold(vtb_inst *inst, const vtb_diags *why, vtb_diags *diags
   return good;
 }
 
-static void hand_over(const vtb_diags *from, vtb_diags *to) {
+/* What was found in the step is said of the call: a step of std is not the user's text. */
+static void hand_over(const vtb_inst *inst, const vtb_diags *from, vtb_diags *to) {
+  const vtb_diag_call call = {inst->callee->name, inst->span.scope, inst->span, to->calls};
+  to->calls = &call;
   for (size_t i = 0; i < from->list.n; i++) {
     const vtb_diag *d = &from->list.at[i];
     if (d->severity == VTB_SEV_ERROR)
@@ -158,6 +161,7 @@ static void hand_over(const vtb_diags *from, vtb_diags *to) {
     else
       vtb_diag_help(to, "%s", d->text);
   }
+  to->calls = call.up;
 }
 
 /* The recurrence with a pair of states that turn each other as one state; NULL: states read each
@@ -184,7 +188,7 @@ static void lower(vtb_inst *inst, vtb_diags *diags) {
     if (turned)
       lower(turned, diags);
     else if (!lower_to_fold(inst, &found, diags))
-      hand_over(&found, diags);
+      hand_over(inst, &found, diags);
   }
   vtb_diags_free(&found);
 }

@@ -47,8 +47,8 @@ static vtb_status unknown_stage(const char *name, vtb_error *err) {
   for (int i = 0; i < N_STAGES; i++) names[i] = stages[i].name;
   memcpy(names + N_STAGES, code_stages, sizeof code_stages);
   const char *near = vtb_suggest(name, names, N_STAGES + N_CODE);
-  return vtb_fail(err, VTB_E_USAGE, "unknown stage '%s'%s%s", name, near ? "; did you mean " : "",
-                  near ? near : "");
+  return vtb_fail(err, VTB_E_USAGE, "unknown stage '%s'%s%s%s", name, near ? "; did you mean " : "",
+                  near ? near : "", near ? "" : "; `vertebra dump --help` lists them");
 }
 
 /* A stage of what runs: `common`, or one of the target's code. */

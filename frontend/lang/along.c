@@ -12,9 +12,11 @@ static vtb__val along_one(vtb__eval *e, const vtb_expr *x, const vtb__path *p, i
   vtb__val v = vtb__body_value(e, &x->u.along.body);
   e->env = saved;
   vtb__env_end(e, inner);
-  if (v.kind == VTB__NONE)
-    return vtb__report(e, VTB_DIAG_NO_VALUE, x->u.along.body.span,
-                       "the body of along has no value");
+  if (v.kind == VTB__NONE) {
+    vtb__report(e, VTB_DIAG_NO_VALUE, x->u.along.body.span, "the body of along has no value");
+    vtb__help(e, "end it with a line that is only the value, or with return");
+    return VTB__ERR;
+  }
   return vtb__leave_path(e, v, p, x->span);
 }
 

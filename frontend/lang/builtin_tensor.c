@@ -254,10 +254,13 @@ static vtb__val b_concat(vtb__eval *e, vtb__args *a) {
     const vtb_type *t = &at[i]->type, *f = &at[0]->type;
     bool fits = t->rank == f->rank && t->rank > 0;
     for (int k = 0; fits && k + 1 < t->rank; k++) fits = t->dim[k].size == f->dim[k].size;
-    if (!fits)
-      return vtb__report(e, VTB_DIAG_CONCAT_SHAPES, vtb__arg_span(a, i),
-                         "concat of %s and %s: axes before the last differ",
-                         vtb__describe(e, first), vtb__describe(e, x));
+    if (!fits) {
+      vtb__report(e, VTB_DIAG_CONCAT_SHAPES, vtb__arg_span(a, i),
+                  "concat of %s and %s: axes before the last differ", vtb__describe(e, first),
+                  vtb__describe(e, x));
+      vtb__help(e, "concat joins channels; sequence(a, b) joins tokens, insert_tokens adds some");
+      return VTB__ERR;
+    }
   }
   if (!a->n) return vtb__report(e, VTB_DIAG_MISSING_ARGUMENT, a->span, "concat of nothing");
   vtb_builder *b = vtb__at(e, a->span);

@@ -157,7 +157,13 @@ static vtb__val coerce_named(vtb__eval *e, vtb__val v, const vtb_type_expr *t, v
     if (want == VTB__SIZE && config && size_of_list(&v)) return v;
     return mismatch(e, v, t, span, what);
   }
-  return vtb__report(e, VTB_DIAG_UNKNOWN_NAME, t->name.span, "unknown type '%s'", t->name.text);
+  static const char *const names[] = {"int",  "float", "bool",   "string", "size", "path",
+                                      "mode", "init",  "tensor", "tokens", "image"};
+  vtb__report(e, VTB_DIAG_UNKNOWN_NAME, t->name.span, "unknown type '%s'", t->name.text);
+  if (!vtb__suggest_help(e, t->name.text, names, sizeof names / sizeof *names))
+    vtb__help(e, "types are int, float, bool, string, size, path, mode, init, tensor, tokens, "
+                 "image, [T] and 'one of a | b'");
+  return VTB__ERR;
 }
 
 vtb__val vtb__coerce(vtb__eval *e, vtb__val v, const vtb_type_expr *t, vtb_span span,

@@ -118,7 +118,11 @@ static vtb__val actual_value(vtb__eval *e, const vtb_decl *d, const vtb_param *p
   } else {
     vtb__report(e, VTB_DIAG_MISSING_ARGUMENT, span, "parameter '%s' of %s '%s' has no value",
                 p->name.text, vtb__decl_kind_text(d->kind), d->name.text);
-    note_declared(e, d);
+    if (span.begin == d->name.span.begin && span.source == d->name.span.source)
+      vtb__help(e, "set it with -D %s=..., or give it a default: '%s: %s = ...'", p->name.text,
+                p->name.text, p->type->name.text ? p->type->name.text : "[...]");
+    else
+      note_declared(e, d);
   }
   return v;
 }
@@ -352,6 +356,10 @@ static vtb__val not_callable(vtb__eval *e, vtb_name callee) {
     note_declared(e, d);
     return VTB__ERR;
   }
+  vtb__val v;
+  if (vtb__env_get(e, callee.text, callee.span, &v))
+    return vtb__report(e, VTB_DIAG_NOT_CALLABLE, callee.span, "'%s' is %s, and no function",
+                       callee.text, vtb__describe(e, v));
   return vtb__unknown(e, "function", callee.text, callee.span);
 }
 
@@ -366,7 +374,9 @@ static vtb__val call_decl(vtb__eval *e, const vtb_decl *d, const vtb_expr *x) {
         .name = list->at[i]->name.text, .expr = list->at[i]->value, .span = list->at[i]->span};
   if (d->kind == VTB_DECL_RECURRENCE) return vtb__call_recurrence(e, d, args, n, x->span);
   if (e->frame && e->frame->step && d->kind == VTB_DECL_BLOCK)
-    return vtb__report(e, VTB_DIAG_NOT_A_STEP_OPERATION, x->span, "a step cannot call block '%s'",
+    return vtb__report(e, VTB_DIAG_NOT_A_STEP_OPERATION, x->span,
+                       "a step cannot call block '%s'; make it a fn, or call it outside on all "
+                       "tokens",
                        d->name.text);
   vtb__env env = {0}, *bound = vtb_arena_memdup(&e->arena, &env, sizeof env), *caller = e->env;
   const vtb_file *file = e->file;

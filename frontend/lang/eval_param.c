@@ -34,7 +34,8 @@ static const char *join_name(vtb__eval *e, const char *name) {
 
 const char *vtb__official(vtb__eval *e, const char *name, vtb_span span) {
   if (!good_name(name))
-    vtb__report(e, VTB_DIAG_BAD_SCOPE_NAME, span, "'%s' cannot be part of an official name", name);
+    vtb__report(e, VTB_DIAG_BAD_SCOPE_NAME, span, "'%s' cannot be part of an official name", name),
+        vtb__help(e, "names are letters, digits, _ - and /, joined by dots");
   bool spelled = e->suffix_read;
   e->suffix_read = false;
   return join_name(e, suffixed(e, name, spelled));
@@ -105,7 +106,8 @@ static const char *initialiser(vtb__eval *e, const vtb_expr *x) {
     vtb__suggest_help(e, name, names, sizeof inits / sizeof *inits);
     return NULL;
   }
-  vtb__val v = vtb__expr(e, x);
+  vtb__val v =
+      word && init_find(name) ? vtb__init_value(e, name, NULL, 0, x->span) : vtb__expr(e, x);
   if (v.kind == VTB__INIT) return v.u.init;
   if (v.kind != VTB__ERROR)
     vtb__report(e, VTB_DIAG_TYPE_MISMATCH, x->span, "an initialiser is needed here, not %s",
@@ -232,10 +234,15 @@ static bool weight_type(vtb__eval *e, const vtb_expr *x, vtb_type *t) {
 }
 
 vtb__val vtb__eval_param(vtb__eval *e, const vtb_expr *x) {
-  if (!e->frame || e->frame->step)
-    return vtb__report(e, VTB_DIAG_MISPLACED, x->span,
-                       e->frame ? "a recurrence has no params of its own; pass them as arguments"
-                                : "params stand in models, blocks and functions");
+  if (!e->frame || e->frame->step) {
+    vtb__report(e, VTB_DIAG_MISPLACED, x->span,
+                e->frame ? "a recurrence has no params of its own; pass them as arguments"
+                         : "params stand in models, blocks and functions");
+    if (e->frame)
+      vtb__help(e, "layers stand outside the step, on all tokens at once; a step "
+                   "takes their results as parameters");
+    return VTB__ERR;
+  }
   const char *name = vtb__text(e, x->u.param.name);
   const char *official = name ? vtb__official(e, name, x->u.param.name->span) : NULL;
   vtb_type type;

@@ -56,7 +56,7 @@ static void assign(vtb__eval *e, vtb_name target, vtb__val v, vtb_span span) {
     v = vtb__report(e, VTB_DIAG_VALUE_COUNT, span, "one name on the left of %s",
                     vtb__describe(e, v));
   int state = e->frame && e->frame->step ? state_index(e->frame->step, target.text) : -1;
-  if (state >= 0 && !b)
+  if (state >= 0 && !b && v.kind != VTB__ERROR)
     v = vtb__report(e, VTB_DIAG_STATE_NOT_DECLARED, target.span,
                     "state '%s' is used before it is declared", target.text);
   if (state >= 0) v = state_update(e, state, v, target, span);

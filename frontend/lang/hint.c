@@ -117,3 +117,14 @@ void vtb__several_models(vtb__eval *e, const vtb_file *root, const vtb_decl *tak
   vtb_diag_help(e->diags, "--entry NAME takes another: %s", others.at);
   vtb_strbuf_free(&others);
 }
+
+void vtb__list_entries(vtb__eval *e, const vtb_file *root) {
+  vtb_strbuf list = {0};
+  for (size_t i = 0; i < root->decls.n && list.n < 400; i++) {
+    const vtb_decl *d = root->decls.at[i];
+    if (d->kind == VTB_DECL_MODEL || d->kind == VTB_DECL_PRESET)
+      vtb_strbuf_printf(&list, "%s%s", list.n ? ", " : "", d->name.text);
+  }
+  if (list.n) vtb_diag_help(e->diags, "its models and presets are %s", list.at);
+  vtb_strbuf_free(&list);
+}

@@ -55,7 +55,7 @@ static const vtb_decl *find_entry(vtb__eval *e, const char *name) {
               root->source->path, name);
   const char **names;
   size_t n = vtb__file_names(root, &names);
-  vtb__suggest_help(e, name, names, n);
+  if (!vtb__suggest_help(e, name, names, n)) vtb__list_entries(e, root);
   vtb_free(names);
   return NULL;
 }
@@ -253,6 +253,9 @@ static void unknown_setting(vtb__eval *e, const entry *n, const setting *s, cons
     vtb__report(e, VTB_DIAG_UNKNOWN_OVERRIDE, s->x->span, "%s '%s' has no hyperparameter '%s'",
                 kind, n->decl->name.text, s->o->name);
   bool near = vtb__suggest_help(e, s->o->name, names.at, names.n);
+  if (strcmp(s->o->name, "image") == 0 && !near)
+    vtb__help(e, "--image sets the hyperparameter 'image: size': declare it, and the input as "
+                 "image[3], which takes its size from it");
   if ((!near || n->decl->kind == VTB_DECL_OPTIMIZER) && !e->stopped)
     list_hyperparameters(e, n->decl);
   vtb_vec_free(&names);

@@ -82,6 +82,10 @@ typedef struct vtb_decl_info {
 } vtb_decl_info;
 size_t vtb_unit_decls(const vtb_unit *u, const vtb_decl_info **out); /* root file's, in order */
 
+/* The int hyperparameters of the model that vtb_instantiate would take for `name`. *out is
+ * malloc'd, the names are the unit's. */
+size_t vtb_unit_int_settings(const vtb_unit *u, const char *name, const char ***out);
+
 /* Canonical layout of the text; idempotent, keeps comments. False (with diags) if the text has
  * syntax errors. */
 bool vtb_format(const vtb_source *source, vtb_strbuf *out, vtb_diags *diags);

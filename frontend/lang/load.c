@@ -510,7 +510,12 @@ vtb_unit *vtb_unit_find(const char *name, const vtb_search *search, vtb_diags *d
   if (!found) {
     vtb_diag_error(diags, VTB_DIAG_UNKNOWN_ENTRY, VTB_NO_SPAN,
                    "no model or preset '%s' in the search folders", name);
-    suggest_entry(name, &files, search, diags);
+    char *file = vtb_strprintf("%s.vtb", name);
+    if (is_file(file))
+      vtb_diag_help(diags, "there is a file %s: a file is named with its ending", file);
+    else
+      suggest_entry(name, &files, search, diags);
+    vtb_free(file);
   }
   for (size_t i = 0; i < files.n; i++) vtb_free(files.at[i]);
   vtb_vec_free(&files);

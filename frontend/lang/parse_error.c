@@ -163,6 +163,24 @@ static bool is_word(const vtb_parse *p, vtb_loc loc) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
+/* What was most likely meant, by the token that does not fit and the one before it. */
+static bool help_with_slips(vtb_parse *p, const int *expected, int n) {
+  int found = p->last.kind, before = p->before_last.kind;
+  const char *help = NULL;
+  if (found == ARROW && vtb__among(expected, n, LBRACE))
+    help = "what a fn or block returns is not declared";
+  else if (found == IF && vtb__among(expected, n, NEWLINE))
+    help = "a choice of values is written 'c ? a : b'";
+  else if (found == NUMBER && before == TILDE)
+    help = "write constant(v), zeros or ones";
+  else if (before == SCOPE)
+    help = "a scope's name is a string: scope \"block\" { ... }";
+  else if (vtb__is_declaration_word(found) && p->last.inside.open == '{')
+    help = "a declaration stands by itself, outside of others";
+  if (help) vtb_diag_help(p->diags, "%s", help);
+  return help != NULL;
+}
+
 static void help_with(vtb_parse *p, int code, const int *expected, int n) {
   const vtb_bracket in = p->last.inside;
   bool left_open = vtb__block_left_open(p, p->last);
@@ -181,6 +199,7 @@ static void help_with(vtb_parse *p, int code, const int *expected, int n) {
     vtb_diag_note(p->diags, vtb__span(p, in.loc), "'%c' is open here", in.open);
   }
   if (code == VTB_DIAG_SYNTAX || code == VTB_DIAG_UNKNOWN_DECLARATION) help_with_habits(p);
+  if (code == VTB_DIAG_SYNTAX && help_with_slips(p, expected, n)) return;
   if (code == VTB_DIAG_SYNTAX && vtb__among(expected, n, IDENT) && p->last.kind != IDENT &&
       p->last.kind != ELSE && is_word(p, p->last.loc))
     vtb_diag_help(p->diags, "'%.*s' is a word of the language and cannot be a name",
@@ -248,6 +267,20 @@ static void say_unexpected(vtb_parse *p, int found, vtb_loc loc, const int *expe
   help_with(p, code, expected, n);
 }
 
+/* In brackets of a statement with an error: right behind it, or where the next line begins because
+ * the brackets were never closed. */
+static bool follows_error(const vtb_parse *p, vtb_loc loc) {
+  if (p->last.n_inside == 0 || p->last.inside.open == '{') return false;
+  if (p->last_error && p->last_error == p->before_last.loc.begin + 1) return true;
+  bool in_statement = false;
+  for (size_t i = p->diags->list.n; i-- > 0 && !in_statement;) {
+    const vtb_diag *d = &p->diags->list.at[i];
+    in_statement = d->severity == VTB_SEV_ERROR && d->span.source == p->source &&
+                   d->span.begin >= p->head.loc.begin && d->span.begin < loc.begin;
+  }
+  return in_statement && vtb__first_on_line(p, loc.begin);
+}
+
 void vtb__report_unexpected(vtb_parse *p, int found, vtb_loc loc, const int *expected, int n) {
   if (p->give_up) return;
   if (p->queue_at < p->queue.n)
@@ -256,10 +289,12 @@ void vtb__report_unexpected(vtb_parse *p, int found, vtb_loc loc, const int *exp
     p->give_up = found == VTB__YYEOF;
     return;
   }
+  bool cascade = follows_error(p, loc);
   p->last_error = loc.begin + 1;
   p->queue.n = p->queue_at = 0;
   bool said = found == VTB__YYUNDEF || (p->broken_at && loc.begin == p->broken_at);
   if (p->said_slice && loc.begin < p->said_slice) said = true;
+  said |= cascade;
   if (!said && is_slice(p, found, expected, n))
     say_slice(p);
   else if (!said)

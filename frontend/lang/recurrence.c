@@ -203,6 +203,7 @@ bool vtb__rcall_measure(vtb__eval *e, vtb__rcall *c) {
   if (c->n_heads < 0) {
     vtb__report(e, VTB_DIAG_NEEDS_TOKENS, c->span,
                 "recurrence '%s' needs tokens in at least one argument", d->name.text);
+    vtb__help(e, "patches(image, kernel = 4x4) and patch_embed of std.nn make tokens of an image");
     return false;
   }
   for (size_t i = 0; i < d->params.n; i++)

@@ -58,6 +58,23 @@ static bool hint_ended(vtb__eval *e, const char *name) {
   return true;
 }
 
+/* Assigned, or an input, further down in the same body. */
+static bool hint_below(vtb__eval *e, const char *name, vtb_span span) {
+  if (!e->decl || e->decl->name.span.source != span.source) return false;
+  for (size_t i = 0; i < e->decl->body.n; i++) {
+    const vtb_stmt *s = e->decl->body.at[i];
+    vtb_name n = {0};
+    if (s->kind == VTB_STMT_INPUT) n = s->u.input.name;
+    if (s->kind == VTB_STMT_LET) n = s->u.let.name;
+    for (size_t k = 0; s->kind == VTB_STMT_ASSIGN && k < s->u.assign.n_targets; k++)
+      if (strcmp(s->u.assign.targets[k].text, name) == 0) n = s->u.assign.targets[k];
+    if (!n.text || strcmp(n.text, name) != 0 || n.span.begin < span.begin) continue;
+    vtb_diag_note(e->diags, n.span, "'%s' gets its value here, further down", name);
+    return true;
+  }
+  return false;
+}
+
 static bool hint_caller(vtb__eval *e, const char *name) {
   const vtb__binding *b = of_caller(e->env, name);
   if (!b || !e->decl) return false;
@@ -107,7 +124,8 @@ vtb__val vtb__unknown_name(vtb__eval *e, const char *what, const char *name, vtb
   } else if (use) {
     e->missing_use = use;
     vtb_diag_help(e->diags, "it is declared in std: add `use %s` at the top of the file", use);
-  } else if (!hint_ended(e, name) && !hint_caller(e, name) && !hint_habit(e, name)) {
+  } else if (!hint_ended(e, name) && !hint_below(e, name, span) && !hint_caller(e, name) &&
+             !hint_habit(e, name)) {
     hint_near(e, name);
   }
   return VTB__ERR;

@@ -192,6 +192,17 @@ vtb__val vtb__report(vtb__eval *e, int code, vtb_span span, const char *fmt, ...
   return VTB__ERR;
 }
 
+void vtb__help(vtb__eval *e, const char *fmt, ...) {
+  if (e->stopped) return;
+  va_list ap;
+  va_start(ap, fmt);
+  vtb_strbuf s = {0};
+  vtb_strbuf_vprintf(&s, fmt, ap);
+  va_end(ap);
+  vtb_diag_help(e->diags, "%s", s.at ? s.at : "");
+  vtb_strbuf_free(&s);
+}
+
 bool vtb__suggest_help(vtb__eval *e, const char *name, const char *const *names, size_t n) {
   const char *near = e->stopped ? NULL : vtb_suggest(name, names, n);
   if (near) vtb_diag_help(e->diags, "did you mean '%s'?", near);

@@ -265,6 +265,8 @@ struct vtb__eval {
 
 /* Reports and gives VTB__ERR. */
 vtb__val vtb__report(vtb__eval *e, int code, vtb_span span, const char *fmt, ...) VTB_PRINTF(4, 5);
+/* A sentence of advice below the message before. */
+void vtb__help(vtb__eval *e, const char *fmt, ...) VTB_PRINTF(2, 3);
 /* "did you mean" for `name`, if one of the candidates is near; false if none is. */
 bool vtb__suggest_help(vtb__eval *e, const char *name, const char *const *names, size_t n);
 /* Text of a value's kind or a tensor's type, in the arena: "an int", "tokens f32[B, N=196,
@@ -438,6 +440,8 @@ void vtb__hint_axes(vtb__eval *e, vtb__val v);
 void vtb__hint_shapes(vtb__eval *e, const vtb_type *a, const vtb_type *b);
 
 void vtb__chunk_help(vtb__eval *e); /* after a chunk below 1 */
+/* Models and presets of the root, as a help. */
+void vtb__list_entries(vtb__eval *e, const vtb_file *root);
 /* Warns that `taken` is taken because nobody said which of the root's models. */
 void vtb__several_models(vtb__eval *e, const vtb_file *root, const vtb_decl *taken);
 

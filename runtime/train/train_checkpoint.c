@@ -114,6 +114,48 @@ static vtb_status get_real(const vtb_weights *w, const char *key, double *out, v
   return VTB_OK;
 }
 
+/* The word of a recipe that has the key of `word`, "lr=0.1"; its length, 0 if there is none. */
+static int word_like(const char *recipe, const char *word, const char **found) {
+  size_t key = strcspn(word, "= ");
+  for (const char *at = recipe; *at; at += strcspn(at, " "), at += *at == ' ') {
+    *found = at;
+    if (strcspn(at, "= ") == key && strncmp(at, word, key) == 0) return (int)strcspn(at, " ");
+  }
+  return 0;
+}
+
+/* Words of `a` that `b` has with another value, "lr=0.1 (now lr=0.2)", or lacks; only_missing: `a`
+ * is what is now, and what `b` lacks is told. */
+static void tell_difference(const char *a, const char *b, bool only_missing, char *out,
+                            size_t size) {
+  for (const char *at = a; *at; at += strcspn(at, " "), at += *at == ' ') {
+    const char *other = "";
+    int n = (int)strcspn(at, " "), m = word_like(b, at, &other);
+    if (m ? only_missing || (m == n && strncmp(at, other, (size_t)n) == 0) : false) continue;
+    size_t used = strlen(out);
+    if (used) used += (size_t)snprintf(out + used, size - used, ", ");
+    if (used >= size) return;
+    if (m)
+      snprintf(out + used, size - used, "%.*s (now %.*s)", n, at, m, other);
+    else
+      snprintf(out + used, size - used, only_missing ? "now %.*s" : "%.*s (now not set)", n, at);
+    if (strlen(out) + 1 >= size) return;
+  }
+}
+
+static vtb_status other_settings(const char *then, const char *now, vtb_error *err) {
+  char what[200] = "";
+  if (then) {
+    tell_difference(then, now, false, what, sizeof what);
+    tell_difference(now, then, true, what, sizeof what);
+  }
+  return vtb_fail(
+      err, VTB_E_INPUT,
+      "checkpoint: written with other settings than this run's: %s; the same are needed, "
+      "or another --out",
+      *what ? what : "it does not say which");
+}
+
 /* Going on with other data, batch or seed would be another run. */
 static vtb_status check_same_run(const vtb_trainer *t, const vtb_weights *w, vtb_error *err) {
   if (!vtb_streq(vtb_weights_meta(w, "format"), CHECKPOINT_FORMAT))
@@ -140,9 +182,7 @@ static vtb_status check_same_run(const vtb_trainer *t, const vtb_weights *w, vtb
     snprintf(want, sizeof want, "%016llx",
              (unsigned long long)vtb_hash_str(VTB_HASH_INIT, t->config.recipe));
     if (!vtb_streq(recipe, want))
-      return vtb_fail(err, VTB_E_INPUT,
-                      "checkpoint: written with other settings than this run's; same settings, or "
-                      "another checkpoint file, are needed");
+      return other_settings(vtb_weights_meta(w, "recipe"), t->config.recipe, err);
   }
   return VTB_OK;
 }

@@ -17,3 +17,17 @@ expect 1 "$VERTEBRA" check "$work/missing.vtb"; says "missing.vtb"
 expect 1 "$VERTEBRA" run vil_nano --weights "$work/none.safetensors" x.png; says "none.safetensors"
 expect 0 "$VERTEBRA" doctor; says "processor"
 expect 0 "$VERTEBRA" doctor --json; says '"processor"'
+# A file without its ending, an image size that a model does not take, a name that a file does not declare.
+cd "$work" || exit 1
+cat > plain.vtb <<'END'
+use std.nn
+model plain(dim: int = 8) {
+  input x: tokens[4x4, 8]
+  output y = linear("l", x, dim)
+}
+END
+expect 1 "$VERTEBRA" check plain; says "there is a file plain.vtb"
+expect 1 "$VERTEBRA" check plain.vtb --image 30; says "declare it, and the input as image[3]"
+expect 1 "$VERTEBRA" check plain.vtb --entry nope; says "its models and presets are plain"
+expect 1 "$VERTEBRA" check plain.vtb -D xyz=3; says "its hyperparameters are dim"
+cd - >/dev/null || exit 1

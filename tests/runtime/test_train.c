@@ -30,7 +30,7 @@ static vtb_train_config config_for(const vtb_services *s) {
   c.train_transform.augment.shift = 1;
   c.optim.clip_norm = 1, c.optim.ema_decay = 0.95;
   c.schedule.base_lr = 0.02, c.schedule.warmup = 6, c.schedule.total = 42;
-  c.epochs = 4, c.seed = 17, c.recipe = "test recipe";
+  c.epochs = 4, c.seed = 17, c.recipe = "model=test lr=0.1 -Ddim=8";
   return c;
 }
 
@@ -148,8 +148,9 @@ TEST(checkpoints_of_other_runs_and_damaged_ones_are_refused) {
   vtb_train_config d = c;
   d.seed = 18;
   CHECK_REFUSED(vtb_trainer_open(&d, &t, err), "its seed is 17, this run's is 18");
-  d = c, d.recipe = "another";
-  CHECK_REFUSED(vtb_trainer_open(&d, &t, err), "other settings");
+  d = c, d.recipe = "model=test lr=0.2 ema=0.9";
+  CHECK_REFUSED(vtb_trainer_open(&d, &t, err),
+                "lr=0.1 (now lr=0.2), -Ddim=8 (now not set), now ema=0.9; the same are needed");
   d = c, d.train_set = eval_set;
   CHECK_REFUSED(vtb_trainer_open(&d, &t, err), "number of training samples is 100");
   vtb_tensor_info tensors[FAKE_TENSORS];
