@@ -7,7 +7,14 @@
 #include <string.h>
 
 vtb_status cli_error(const vtb_error *err) {
-  fprintf(stderr, "vertebra: %s\n", err->text[0] ? err->text : "failed without a message");
+  const char *what = err->text[0] ? err->text : "failed without a message";
+  if (err->status == VTB_E_MEMORY || err->status == VTB_E_INTERNAL) { /* outside of the guard */
+    fprintf(stderr, "vertebra: %s\n", what);
+    return err->status;
+  }
+  char *text = vtb_strprintf("vertebra: %s\n", what);
+  cli_print_wrapped(stderr, text);
+  vtb_free(text);
   return err->status ? err->status : VTB_E_INTERNAL;
 }
 

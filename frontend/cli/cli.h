@@ -52,6 +52,8 @@ int cli_parse(const char *command, const cli_opt *opts, int n_opts, int argc, ch
 /* Prints "vertebra: <text>" and returns the error's status. */
 vtb_status cli_error(const vtb_error *err);
 vtb_status cli_usage_error(const char *command, const char *fmt, ...) VTB_PRINTF(2, 3);
+/* wrap.c: the text, its messages broken at the columns of a terminal. */
+void cli_print_wrapped(FILE *f, const char *text);
 /* The document, then frees it. */
 void cli_print_json(cJSON *json);
 

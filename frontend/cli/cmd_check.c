@@ -25,7 +25,7 @@ static int64_t call_params(const vtb_func *f, const vtb_inst *call) {
 static void print_recurrence(const vtb_inst *i, vtb_strbuf *text) {
   vtb_strbuf_putc(text, ' ');
   if (i->op == VTB_OP_fold)
-    vtb_strbuf_puts(text, "not linear in its state, step after step: the only form");
+    vtb_strbuf_puts(text, "step after step: no form takes its tokens together");
   else
     vtb_mode_reason(vtb_target_find("cpu"), i, text);
 }

@@ -36,7 +36,7 @@ vtb_compile_options cli_compile_options(const cli_model_options *m, const char *
 
 vtb_status cli_report(const cli_model_options *m, vtb_status status) {
   char *text = vtb_report_text(m->report, vtb_color_enabled(stderr));
-  fputs(text, stderr);
+  cli_print_wrapped(stderr, text);
   vtb_free(text);
   if (status != VTB_OK && m->report->error.text[0]) cli_error(&m->report->error);
   m->report->error = (vtb_error){0};

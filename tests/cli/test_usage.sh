@@ -30,4 +30,7 @@ expect 1 "$VERTEBRA" check plain; says "there is a file plain.vtb"
 expect 1 "$VERTEBRA" check plain.vtb --image 30; says "declare it, and the input as image[3]"
 expect 1 "$VERTEBRA" check plain.vtb --entry nope; says "its models and presets are plain"
 expect 1 "$VERTEBRA" check plain.vtb -D xyz=3; says "its hyperparameters are dim"
+# Messages keep to the columns of a terminal; lines of source stay whole.
+expect 1 env COLUMNS=60 "$VERTEBRA" check plain.vtb --image 30; says "'image: size': declare
+        it, and"; says "    1 | 30x30"
 cd - >/dev/null || exit 1

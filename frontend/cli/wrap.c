@@ -1,0 +1,75 @@
+/* Messages within the columns of a terminal. Lines of source stay as they are: their carets point
+ * up. What goes to a file or another program is not broken, unless COLUMNS is set. */
+#include "frontend/cli/cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { INDENT = 8, NARROWEST = 40 };
+
+/* 0: any number. */
+static int columns_of(FILE *f) {
+  const char *set = getenv("COLUMNS");
+  struct winsize size;
+  int n = set ? atoi(set) : 0;
+  if (n == 0 && isatty(fileno(f)) && ioctl(fileno(f), TIOCGWINSZ, &size) == 0) n = size.ws_col;
+  return n > 0 && n < NARROWEST ? NARROWEST : n;
+}
+
+/* "   12 | x = 1" or "      |     ^". */
+static bool is_excerpt(const char *line) {
+  const char *c = line + strspn(line, " ");
+  c += strspn(c, "0123456789");
+  return c > line && strncmp(c, " | ", 3) == 0;
+}
+
+/* Columns of n bytes, without what sets colours. */
+static int width_of(const char *text, size_t n) {
+  int width = 0;
+  for (size_t i = 0; i < n; i++) {
+    if (text[i] == '\033') {
+      while (i < n && text[i] != 'm') i++;
+      continue;
+    }
+    width += ((unsigned char)text[i] & 0xC0) != 0x80;
+  }
+  return width;
+}
+
+static void put_line(vtb_strbuf *out, const char *line, size_t n, int columns) {
+  int at = 0;
+  for (size_t i = 0; i < n;) {
+    size_t blanks = 0, word = 0;
+    while (i + blanks < n && line[i + blanks] == ' ') blanks++;
+    while (i + blanks + word < n && line[i + blanks + word] != ' ') word++;
+    int width = width_of(line + i + blanks, word);
+    if (at > INDENT && word && at + (int)blanks + width > columns) {
+      vtb_strbuf_printf(out, "\n%*s", INDENT, "");
+      at = INDENT;
+    } else {
+      vtb_strbuf_write(out, line + i, blanks);
+      at += (int)blanks;
+    }
+    vtb_strbuf_write(out, line + i + blanks, word);
+    at += width;
+    i += blanks + word;
+  }
+}
+
+void cli_print_wrapped(FILE *f, const char *text) {
+  int columns = columns_of(f);
+  vtb_strbuf out = {0};
+  while (*text) {
+    size_t n = strcspn(text, "\n");
+    if (columns == 0 || is_excerpt(text))
+      vtb_strbuf_write(&out, text, n);
+    else
+      put_line(&out, text, n, columns);
+    if (text[n]) vtb_strbuf_putc(&out, '\n');
+    text += n + (text[n] != '\0');
+  }
+  if (out.n) fwrite(out.at, 1, out.n, f);
+  vtb_strbuf_free(&out);
+}
