@@ -193,6 +193,20 @@ static vtb__val b_pad(vtb__eval *e, vtb__args *a) {
   return vtb__tensor(i->results[0], l);
 }
 
+/* cumsum(x, axis, reverse = false, exclusive = false): running sums. */
+static vtb__val b_cumsum(vtb__eval *e, vtb__args *a) {
+  along_axis w;
+  bool reverse = false, exclusive = false;
+  if (!take_axis(e, a, true, &w) || !vtb__option_bool(e, a, "reverse", &reverse) ||
+      !vtb__option_bool(e, a, "exclusive", &exclusive))
+    return VTB__ERR;
+  vtb_attr attrs[] = {VTB_A_INT("axis", w.axis), VTB_A_INT("reverse", reverse),
+                      VTB_A_INT("exclusive", exclusive)};
+  vtb_builder *b = vtb__at(e, a->span);
+  vtb_inst *i = b ? vtb_build(b, VTB_OP_prefix_sum, &w.x.u.t.v, 1, attrs, 3) : NULL;
+  return i ? vtb__tensor(i->results[0], w.x.u.t.layout) : VTB__ERR;
+}
+
 const vtb__builtin vtb__axis_builtins[] = {{"var", b_var},       {"amin", b_amin}, {"prod", b_prod},
                                            {"argmax", b_argmax}, {"roll", b_roll}, {"pad", b_pad},
-                                           {NULL, NULL}};
+                                           {"cumsum", b_cumsum}, {NULL, NULL}};

@@ -285,7 +285,11 @@ static vtb__val eval_logic(vtb__eval *e, const vtb_expr *x) {
   return condition(e, x->u.binary.right, &r) ? vtb__bool(r) : VTB__ERR;
 }
 
-/* a == word, where a is a choice. */
+static bool bare(vtb__eval *e, const vtb_expr *x) {
+  return x->kind == VTB_EXPR_NAME && !vtb__env_has(e, x->u.name);
+}
+
+/* a == word, where a is a choice, or a string that nobody has listed the words of. */
 static vtb__val other_side(vtb__eval *e, vtb__val known, const vtb_expr *x) {
   if (known.kind == VTB__STRING && known.u.str.choice) {
     vtb__val v = eval_as(e, x, known.u.str.choice);
@@ -293,11 +297,9 @@ static vtb__val other_side(vtb__eval *e, vtb__val known, const vtb_expr *x) {
       return vtb__coerce(e, v, known.u.str.choice, x->span, "this", false);
     return v;
   }
+  if (known.kind == VTB__STRING && bare(e, x) && !vtb__file_lookup(e->file, x->u.name))
+    return vtb__val_string(x->u.name);
   return vtb__expr(e, x);
-}
-
-static bool bare(vtb__eval *e, const vtb_expr *x) {
-  return x->kind == VTB_EXPR_NAME && !vtb__env_has(e, x->u.name);
 }
 
 static vtb__val eval_binary(vtb__eval *e, const vtb_expr *x) {
