@@ -158,7 +158,7 @@ static void print_params(const vtb_func *f) {
     if (!is_param(&f->arg_info[a])) continue;
     vtb_strbuf type = {0};
     vtb_type_print(&f->args[a]->type, &type);
-    printf("  %-64s %-32s %s%s", f->arg_info[a].official, type.at,
+    printf("  %-64s %-32s %.60s%s", f->arg_info[a].official, type.at,
            f->arg_info[a].init ? f->arg_info[a].init : "", f->arg_info[a].frozen ? " frozen" : "");
     if (f->arg_info[a].uses > 1) printf(" shared by %d", f->arg_info[a].uses);
     putchar('\n');

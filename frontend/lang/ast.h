@@ -47,7 +47,8 @@ typedef enum vtb_expr_kind {
   VTB_EXPR_ALONG,       /* along(path) { } and along each ...: u.along */
   VTB_EXPR_BLOCK,       /* { } on the right of '=': u.block */
   VTB_EXPR_IF,          /* if on the right of '=': u.stmt, a VTB_STMT_IF */
-  VTB_EXPR_SCOPE        /* scope on the right of '=': u.stmt, a VTB_STMT_SCOPE */
+  VTB_EXPR_SCOPE,       /* scope on the right of '=': u.stmt, a VTB_STMT_SCOPE */
+  VTB_EXPR_REPEAT       /* [repeat n as i { e }], a list: u.stmt, a VTB_STMT_REPEAT */
 } vtb_expr_kind;
 
 typedef enum vtb_unary_op {
@@ -295,6 +296,7 @@ struct vtb_decl {
   size_t n_results;
   vtb_stmt_list body;
   vtb_expr *value;
+  vtb_type_expr *type; /* of a const; NULL if not written */
   vtb_file *file;
 };
 const char *

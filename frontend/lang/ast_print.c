@@ -197,6 +197,7 @@ static void print_expr(printer *p, const vtb_expr *e) {
     break;
   case VTB_EXPR_IF:
   case VTB_EXPR_SCOPE:
+  case VTB_EXPR_REPEAT:
     print_stmt(p, e->u.stmt);
     break;
   }
@@ -485,6 +486,9 @@ static void write_expr(const vtb_expr *e, vtb_strbuf *out) {
     break;
   case VTB_EXPR_IF:
     vtb_strbuf_puts(out, "if ...");
+    break;
+  case VTB_EXPR_REPEAT:
+    vtb_strbuf_puts(out, "[repeat ...]");
     break;
   case VTB_EXPR_SCOPE:
     vtb_strbuf_puts(out, "scope ...");

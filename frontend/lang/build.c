@@ -506,6 +506,13 @@ void vtb__add_definition(vtb_parse *p, vtb_decl_kind kind, const vtb_name *name,
                "a preset is a call of a model, such as vil(dim = 192)");
 }
 
+void vtb__add_constant(vtb_parse *p, const vtb_name *name, vtb_type_expr *type, vtb_expr *value,
+                       vtb_loc loc) {
+  vtb_decl *d = decl_at(p, VTB_DECL_CONST, name, loc);
+  d->value = value;
+  d->type = type;
+}
+
 void vtb__add_use(vtb_parse *p, const vtb_name *path) {
   if (p->file) vtb_vec_push(&p->file->uses, ((vtb_use){*path, NULL}));
 }

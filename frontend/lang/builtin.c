@@ -150,7 +150,8 @@ static const char *const init_names[] = {
     "zeros",      "ones",           "constant",       "normal",        "trunc_normal",
     "uniform",    "uniform_fan_in", "xavier_uniform", "linspace",      "s4d_real",
     "dt_bias",    "xavier_normal",  "normal_fan_out", "normal_fan_in", "rotary_cos",
-    "rotary_sin", "sincos_columns", "sincos_rows"};
+    "rotary_sin", "sincos_columns", "sincos_rows",    "identity",      "dirac",
+    "orthogonal", "table"};
 static const vtb__builtin init_call = {"init", NULL};
 
 const vtb__builtin *vtb__builtin_find(const char *name) {

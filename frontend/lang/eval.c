@@ -21,7 +21,7 @@ vtb__val vtb__const_value(vtb__eval *e, const vtb_decl *d) {
   const vtb_file *saved_file = e->file;
   e->env = &env;
   e->file = d->file;
-  *v = vtb__expr(e, d->value);
+  *v = d->type ? vtb__expr_as(e, d->value, d->type, d->name.text) : vtb__expr(e, d->value);
   e->env = saved_env;
   e->file = saved_file;
   return *v;
@@ -394,6 +394,8 @@ static vtb__val eval(vtb__eval *e, const vtb_expr *x) {
     return vtb__along(e, x);
   case VTB_EXPR_BLOCK:
     return eval_block(e, x);
+  case VTB_EXPR_REPEAT:
+    return vtb__collect(e, x);
   case VTB_EXPR_IF:
   case VTB_EXPR_SCOPE:
     return eval_stmt_value(e, x);

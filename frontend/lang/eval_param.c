@@ -53,7 +53,9 @@ static const init_rule inits[] = {
     {"uniform_fan_in", 0, 1}, {"xavier_uniform", 0, 0}, {"linspace", 2, 2},
     {"s4d_real", 0, 0},       {"dt_bias", 3, 3},        {"xavier_normal", 0, 0},
     {"normal_fan_out", 0, 1}, {"normal_fan_in", 0, 1},  {"rotary_cos", 1, 1},
-    {"rotary_sin", 1, 1},     {"sincos_columns", 0, 1}, {"sincos_rows", 0, 1}};
+    {"rotary_sin", 1, 1},     {"sincos_columns", 0, 1}, {"sincos_rows", 0, 1},
+    {"identity", 0, 1},       {"dirac", 0, 1},          {"orthogonal", 0, 1},
+    {"table", 1, 1}};
 
 static const init_rule *init_find(const char *name) {
   for (size_t i = 0; i < sizeof inits / sizeof *inits; i++)
@@ -63,6 +65,41 @@ static const init_rule *init_find(const char *name) {
 
 bool vtb__init_builtin(const char *name) { return init_find(name) != NULL; }
 
+/* Numbers of a list and the lists in it, row by row. */
+static bool put_table(vtb__eval *e, vtb__val v, int64_t *n, vtb_strbuf *out, vtb_span span) {
+  if (v.kind == VTB__LIST) {
+    for (size_t i = 0; i < v.u.list.n; i++)
+      if (!put_table(e, v.u.list.at[i], n, out, span)) return false;
+    return true;
+  }
+  if (vtb__is_number(v) && isfinite(vtb__val_number(v)) && ++*n <= VTB__MAX_LIST) {
+    vtb_strbuf_printf(out, *n > 1 ? ", %.9g" : "%.9g", vtb__val_number(v));
+    return true;
+  }
+  if (v.kind == VTB__ERROR) return false;
+  if (*n > VTB__MAX_LIST)
+    vtb__report(e, VTB_DIAG_TOO_LARGE, span, "a table has at most %d numbers", VTB__MAX_LIST);
+  else
+    vtb__report(e, VTB_DIAG_TYPE_MISMATCH, span, "a table holds numbers, and lists of them, not %s",
+                vtb__describe(e, v));
+  return false;
+}
+
+static vtb__val table_value(vtb__eval *e, vtb__val list, vtb_span span) {
+  vtb_strbuf s = {0};
+  vtb__val v = VTB__ERR;
+  int64_t n = 0;
+  vtb_strbuf_puts(&s, "table(");
+  if (put_table(e, list, &n, &s, span)) {
+    vtb_strbuf_putc(&s, ')');
+    v = (vtb__val){.kind = VTB__INIT, .u.init = vtb_arena_strndup(&e->arena, s.at, s.n)};
+  }
+  vtb_strbuf_free(&s);
+  return n || v.kind == VTB__ERROR
+             ? v
+             : vtb__report(e, VTB_DIAG_EMPTY_LIST, span, "a table without numbers");
+}
+
 vtb__val vtb__init_value(vtb__eval *e, const char *name, const vtb__val *args, size_t n,
                          vtb_span span) {
   const init_rule *r = init_find(name);
@@ -70,6 +107,7 @@ vtb__val vtb__init_value(vtb__eval *e, const char *name, const vtb__val *args, s
     return vtb__report(e, (int)n < r->min ? VTB_DIAG_MISSING_ARGUMENT : VTB_DIAG_TOO_MANY_ARGUMENTS,
                        span, "initialiser '%s' takes %d%s number%s, not %zu", name, r->min,
                        r->min == r->max ? "" : " or more", r->max == 1 ? "" : "s", n);
+  if (strcmp(name, "table") == 0) return table_value(e, args[0], span);
   vtb_strbuf s = {0};
   vtb_strbuf_puts(&s, name);
   for (size_t i = 0; i < n; i++) {
@@ -233,6 +271,37 @@ static bool weight_type(vtb__eval *e, const vtb_expr *x, vtb_type *t) {
   return true;
 }
 
+/* Initialisers that ask for a shape. */
+static bool init_fits(vtb__eval *e, const char *init, const vtb_type *t, vtb_span span) {
+  static const struct {
+    const char *name;
+    int least, most;
+    const char *wants;
+  } ranks[] = {{"identity", 2, 2, "a matrix [n, m]"},
+               {"orthogonal", 2, VTB_MAX_RANK, "two axes or more"},
+               {"dirac", 3, VTB_MAX_RANK, "the weight of a convolution [out, in, h, w]"}};
+  int64_t n = 0;
+  if (strncmp(init, "table(", 6) == 0) {
+    n = 1;
+    for (const char *c = init; *c; c++) n += *c == ',';
+  }
+  if (n && n != vtb_type_count(t)) {
+    vtb__report(e, VTB_DIAG_WEIGHT_SHAPE, span,
+                "the table has %lld numbers, and the param, %s, %lld elements", (long long)n,
+                vtb__type_string(e, t), (long long)vtb_type_count(t));
+    return false;
+  }
+  for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++) {
+    size_t k = strlen(ranks[i].name);
+    if (strncmp(init, ranks[i].name, k) != 0 || (init[k] && init[k] != '(')) continue;
+    if (t->rank >= ranks[i].least && t->rank <= ranks[i].most) continue;
+    vtb__report(e, VTB_DIAG_WEIGHT_SHAPE, span, "%s fills %s, and the param is %s", ranks[i].name,
+                ranks[i].wants, vtb__type_string(e, t));
+    return false;
+  }
+  return true;
+}
+
 vtb__val vtb__eval_param(vtb__eval *e, const vtb_expr *x) {
   if (!e->frame || e->frame->step) {
     vtb__report(e, VTB_DIAG_MISPLACED, x->span,
@@ -248,7 +317,8 @@ vtb__val vtb__eval_param(vtb__eval *e, const vtb_expr *x) {
   vtb_type type;
   bool typed = weight_type(e, x, &type);
   const char *init = initialiser(e, x->u.param.init);
-  if (!official || !typed || !init) return VTB__ERR;
+  if (!official || !typed || !init || !init_fits(e, init, &type, x->u.param.init->span))
+    return VTB__ERR;
   vtb__weight like = {.name = official,
                       .init = init,
                       .decay = !x->u.param.no_decay && !x->u.param.buffer,

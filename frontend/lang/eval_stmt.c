@@ -319,22 +319,10 @@ static vtb__val scope(vtb__eval *e, const vtb_stmt *s) {
   return VTB__NIL;
 }
 
-static bool repeat_count(vtb__eval *e, const vtb_expr *x, int64_t *n) {
-  vtb__val v = vtb__expr(e, x);
-  if (v.kind == VTB__INT && v.u.i >= 0 && v.u.i <= 10000) {
-    *n = v.u.i;
-    return true;
-  }
-  if (v.kind == VTB__ERROR) return false;
-  vtb__report(e, v.kind == VTB__TENSOR ? VTB_DIAG_NOT_COMPILE_TIME : VTB_DIAG_REPEAT_COUNT, x->span,
-              "a repeat count is an int from 0 to 10000, not %s", vtb__describe(e, v));
-  return false;
-}
-
 static vtb__val repeat(vtb__eval *e, const vtb_stmt *s) {
   int64_t n;
   vtb__val last = VTB__NIL;
-  if (!repeat_count(e, s->u.repeat.count, &n)) return last;
+  if (!vtb__repeat_count(e, s->u.repeat.count, &n)) return last;
   vtb_name as = s->u.repeat.as;
   const vtb__binding *outer = as.text ? vtb__env_find_here(e->env, as.text) : NULL;
   vtb__binding was = outer ? *outer : (vtb__binding){0};

@@ -172,6 +172,8 @@ vtb_param *vtb__param(vtb_parse *p, const vtb_name *name, vtb_type_expr *type, v
                       vtb_list *aliases, vtb_loc loc);
 void vtb__add_decl(vtb_parse *p, vtb_decl_kind kind, const vtb_name *name, vtb_list *params,
                    vtb_list *results, const vtb_block_text *body, vtb_loc loc);
+void vtb__add_constant(vtb_parse *p, const vtb_name *name, vtb_type_expr *type, vtb_expr *value,
+                       vtb_loc loc);
 void vtb__add_definition(vtb_parse *p, vtb_decl_kind kind, const vtb_name *name, vtb_list *aliases,
                          vtb_expr *value, vtb_loc loc);
 void vtb__add_use(vtb_parse *p, const vtb_name *path);

@@ -106,6 +106,7 @@ decls: decl | decls NEWLINE decl;
 
 decl: USE dotted { vtb__add_use(p, $2); }
     | CONST name ASSIGN expr { vtb__add_definition(p, VTB_DECL_CONST, $2, NULL, $4, @$); }
+    | CONST name COLON type ASSIGN expr { vtb__add_constant(p, $2, $4, $6, @$); }
     | PRESET name aliases ASSIGN expr { vtb__add_definition(p, VTB_DECL_PRESET, $2, $3, $5, @$); }
     | FN name params block { vtb__add_decl(p, VTB_DECL_FN, $2, $3, NULL, &$4, @$); }
     | BLOCK name params block { vtb__add_decl(p, VTB_DECL_BLOCK, $2, $3, NULL, &$4, @$); }
@@ -266,6 +267,9 @@ primary: NUMBER
        | name LPAREN args RPAREN { $$ = vtb__expr_call(p, NULL, $1, $3, @$); }
        | LPAREN element RPAREN { $$ = $2; $$->parenthesised = true; $$->span = vtb__span(p, @$); }
        | LBRACKET elements RBRACKET { $$ = vtb__expr_list_of(p, VTB_EXPR_LIST, $2, @$); }
+       | LBRACKET REPEAT expr as_opt block RBRACKET {
+           $$ = vtb__expr_stmt(p, VTB_EXPR_REPEAT, vtb__stmt_repeat(p, $3, $4, NULL, $5, @$));
+         }
        | PARAM label COLON shape TILDE init flags {
            $$ = vtb__expr_param(p, $2, $4, $6, $7, @$);
          }

@@ -164,6 +164,7 @@ static void check_expr(place at, const vtb_expr *e) {
     break;
   case VTB_EXPR_IF:
   case VTB_EXPR_SCOPE:
+  case VTB_EXPR_REPEAT:
     at.in_value = true;
     check_stmt(at, e->u.stmt);
     break;

@@ -325,6 +325,11 @@ static inline vtb__val vtb__body_value(vtb__eval *e, const vtb_stmt_list *body) 
 }
 vtb__val vtb__run_body_value(vtb__eval *e, const vtb_stmt_list *body);
 
+/* collect.c */
+/* [repeat n as i { e }]: the list of the body's values. */
+vtb__val vtb__collect(vtb__eval *e, const vtb_expr *x);
+bool vtb__repeat_count(vtb__eval *e, const vtb_expr *x, int64_t *n); /* false after an error */
+
 /* eval_op.c */
 vtb__val vtb__unary(vtb__eval *e, vtb_unary_op op, vtb__val v, vtb_span span);
 vtb__val vtb__binary(vtb__eval *e, vtb_binary_op op, vtb__val a, vtb__val b, vtb_span span);

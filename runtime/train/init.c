@@ -177,6 +177,46 @@ static void fill_sincos(const init_job *j, bool rows_first) {
 static void init_sincos_columns(const init_job *j) { fill_sincos(j, false); }
 static void init_sincos_rows(const init_job *j) { fill_sincos(j, true); }
 
+static void init_identity(const init_job *j) {
+  int64_t n = j->rank ? j->dim[j->rank - 1] : 1;
+  for (int64_t i = 0; i < j->count; i++) j->out[i] = (float)(i / n == i % n ? gain(j) : 0);
+}
+
+/* The middle of an even window is behind it, where a padding of half its size puts it. */
+static void init_dirac(const init_job *j) {
+  int64_t window = 1, middle = 0, in = j->rank > 1 ? j->dim[1] : 1;
+  for (int i = 2; i < j->rank; i++) {
+    window *= j->dim[i];
+    middle = middle * j->dim[i] + j->dim[i] / 2;
+  }
+  for (int64_t i = 0; i < j->count; i++) {
+    bool same = i / window % in == i / window / in;
+    j->out[i] = (float)(same && i % window == middle ? gain(j) : 0);
+  }
+}
+
+/* Gram and Schmidt, twice, on normal numbers: vector v is out[v * across + k * along]. */
+static void init_orthogonal(const init_job *j) {
+  int64_t rows = j->rank ? j->dim[0] : 1, cols = rows ? j->count / rows : 0;
+  int64_t n = rows < cols ? rows : cols, size = rows < cols ? cols : rows;
+  int64_t across = rows <= cols ? cols : 1, along = rows <= cols ? 1 : cols;
+  fill_normal(j, 0, 1, -HUGE_VAL, HUGE_VAL);
+  for (int64_t v = 0; v < n; v++) {
+    float *x = j->out + v * across;
+    for (int64_t u = 0; u < 2 * v; u++) {
+      const float *y = j->out + u % v * across;
+      double dot = 0;
+      for (int64_t k = 0; k < size; k++) dot += (double)x[k * along] * (double)y[k * along];
+      for (int64_t k = 0; k < size; k++) x[k * along] -= (float)(dot * (double)y[k * along]);
+    }
+    double square = 0;
+    for (int64_t k = 0; k < size; k++) square += (double)x[k * along] * (double)x[k * along];
+    double scale = square > 0 ? 1 / sqrt(square) : 0;
+    for (int64_t k = 0; k < size; k++) x[k * along] = (float)((double)x[k * along] * scale);
+  }
+  for (int64_t i = 0; i < j->count; i++) j->out[i] = (float)(j->out[i] * gain(j));
+}
+
 static const struct initialiser {
   const char *name;
   int min_args, max_args;
@@ -196,6 +236,9 @@ static const struct initialiser {
     {"xavier_normal", 0, 1, init_xavier_normal},
     {"s4d_real", 0, 0, init_s4d_real},
     {"dt_bias", 3, 3, init_dt_bias},
+    {"identity", 0, 1, init_identity},
+    {"dirac", 0, 1, init_dirac},
+    {"orthogonal", 0, 1, init_orthogonal},
     {"rotary_cos", 1, 1, init_rotary_cos},
     {"rotary_sin", 1, 1, init_rotary_sin},
     {"sincos_columns", 0, 1, init_sincos_columns},
@@ -274,8 +317,45 @@ static vtb_status parse(const char *text, const struct initialiser **which, doub
   return VTB_OK;
 }
 
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+static const char table_head[] = "table(";
+
+/* Numbers up to ")" and the end of the text; the first `room` of them to out. -1: something else
+ * stands there. */
+static int64_t read_table(const char *text, float *out, int64_t room) {
+  const char *p = text + strlen(table_head);
+  for (int64_t n = 0;;) {
+    char *end;
+    double v = strtod(p, &end);
+    if (end == p || !isfinite(v)) return -1;
+    if (n < room) out[n] = (float)v;
+    n++;
+    p = skip_space(end);
+    if (*p == ')') return *skip_space(p + 1) ? -1 : n;
+    if (*p++ != ',') return -1;
+  }
+}
+
+static bool is_table(const char *text) { return vtb_starts_with(text, table_head); }
+
+static vtb_status fill_table(const char *text, const char *name, const init_job *j,
+                             vtb_error *err) {
+  int64_t n = read_table(text, j->out, j->count);
+  if (n < 0)
+    return vtb_fail(err, VTB_E_INPUT,
+                    "parameter %s: initialiser \"%.60s\": expected finite numbers", name, text);
+  if (n != j->count)
+    return vtb_fail(err, VTB_E_INPUT, "parameter %s: a table of %lld numbers for %lld elements",
+                    name, (long long)n, (long long)j->count);
+  return VTB_OK;
+}
+
 vtb_status vtb_init_check(const char *text, vtb_error *err) {
   if (!text || !text[0]) return VTB_OK;
+  if (is_table(text) && read_table(text, NULL, 0) < 0)
+    return vtb_fail(err, VTB_E_INPUT, "initialiser \"%.60s\": expected finite numbers", text);
+  if (is_table(text)) return VTB_OK;
   const struct initialiser *which;
   double arg[MAX_ARGS];
   int n;
@@ -291,6 +371,7 @@ vtb_status vtb_init_tensor(const char *text, const char *name, uint64_t seed, in
     init_zeros(&job);
     return VTB_OK;
   }
+  if (is_table(text)) return fill_table(text, name, &job, err);
   vtb_error inner = {0};
   vtb_status status = parse(text, &which, job.arg, &job.n_args, &inner);
   if (status != VTB_OK) return vtb_fail(err, status, "parameter %s: %s", name, inner.text);

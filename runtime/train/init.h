@@ -13,6 +13,12 @@
  *   s4d_real                             log(1 .. N) along the last axis
  *   dt_bias(min, max, floor)             inverse softplus of a log-uniform step in [min, max], at
  *                                        least floor
+ *   identity  identity(gain)             a matrix: gain where row and column are equal, else 0
+ *   dirac  dirac(gain)                   a convolution: gain in the middle of its window where the
+ *                                        output's channel is the input's, else 0
+ *   orthogonal  orthogonal(gain)         rows, or columns where those are fewer, of length gain at
+ *                                        right angles; of the (first size, product of the rest)
+ *   table(a, b, ...)                     these numbers, row by row; as many as the tensor has
  *   rotary_cos(side)  rotary_sin(side)   tables of a rotary embedding of a grid, [positions, D]
  *   sincos_columns(extra)                fixed sine and cosine positions, `extra` (default 0) rows
  *   sincos_rows(extra)                   of zeros first; columns, or rows, in the first channels

@@ -88,6 +88,38 @@ TEST(values_depend_on_seed_and_name_only) {
   free(a), free(same), free(seed), free(name);
 }
 
+TEST(matrices) {
+  const int64_t square[] = {3, 3}, wide[] = {2, 3}, window[] = {3, 2, 3, 3}, tall[] = {24, 2, 5};
+  float x[240];
+  CHECK_OK(vtb_init_tensor("identity", "w", 1, 2, square, x, err));
+  for (int i = 0; i < 9; i++) CHECK(x[i] == (i % 4 == 0));
+  CHECK_OK(vtb_init_tensor("identity(0.5)", "w", 1, 2, wide, x, err));
+  CHECK(x[0] == 0.5f && x[4] == 0.5f && x[1] == 0 && x[5] == 0);
+  CHECK_OK(vtb_init_tensor("dirac", "w", 1, 4, window, x, err));
+  for (int i = 0; i < 54; i++) CHECK((x[i] == 1) == (i == 4 || i == 31));
+  CHECK_OK(vtb_init_tensor("table(1, -2.5, 3e-3, 4, 5,6 )", "w", 1, 2, wide, x, err));
+  CHECK(x[0] == 1 && x[1] == -2.5f && x[2] == 3e-3f && x[5] == 6);
+  CHECK_OK(vtb_init_check("table(1, 2)", err));
+  CHECK_REFUSED(vtb_init_tensor("table(1, 2)", "w", 1, 2, wide, x, err), "2 numbers for 6");
+  CHECK_REFUSED(vtb_init_tensor("table(1, 2", "w", 1, 2, wide, x, err), "finite numbers");
+  CHECK_REFUSED(vtb_init_check("table(1, x)", err), "finite numbers");
+  /* 24 rows of 10: the columns are at right angles, of length 2 */
+  CHECK_OK(vtb_init_tensor("orthogonal(2)", "w", 1, 3, tall, x, err));
+  for (int a = 0; a < 10; a++)
+    for (int b = 0; b < 10; b++) {
+      double dot = 0;
+      for (int r = 0; r < 24; r++) dot += (double)x[r * 10 + a] * (double)x[r * 10 + b];
+      CHECK(fabs(dot - (a == b ? 4 : 0)) < 1e-5);
+    }
+  CHECK_OK(vtb_init_tensor("orthogonal", "w", 1, 2, square, x, err));
+  for (int a = 0; a < 3; a++)
+    for (int b = 0; b < 3; b++) {
+      double dot = 0;
+      for (int k = 0; k < 3; k++) dot += (double)x[a * 3 + k] * (double)x[b * 3 + k];
+      CHECK(fabs(dot - (a == b)) < 1e-6);
+    }
+}
+
 TEST(wrong_texts_are_refused) {
   static const struct {
     const char *text, *reason;
@@ -115,6 +147,7 @@ int main(void) {
   RUN(distributions_have_their_moments_and_limits);
   RUN(fixed_values);
   RUN(values_depend_on_seed_and_name_only);
+  RUN(matrices);
   RUN(wrong_texts_are_refused);
   return test_done();
 }
