@@ -277,7 +277,7 @@ static bool init_fits(vtb__eval *e, const char *init, const vtb_type *t, vtb_spa
     const char *name;
     int least, most;
     const char *wants;
-  } ranks[] = {{"identity", 2, 2, "a matrix [n, m]"},
+  } ranks[] = {{"identity", 2, VTB_MAX_RANK, "matrices [.., n, m]"},
                {"orthogonal", 2, VTB_MAX_RANK, "two axes or more"},
                {"dirac", 3, VTB_MAX_RANK, "the weight of a convolution [out, in, h, w]"}};
   int64_t n = 0;

@@ -72,6 +72,7 @@ static void in_expr(names *n, const vtb_expr *x) {
     break;
   case VTB_EXPR_IF:
   case VTB_EXPR_SCOPE:
+  case VTB_EXPR_REPEAT:
     in_stmt(n, x->u.stmt);
     break;
   default:

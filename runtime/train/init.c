@@ -178,8 +178,8 @@ static void init_sincos_columns(const init_job *j) { fill_sincos(j, false); }
 static void init_sincos_rows(const init_job *j) { fill_sincos(j, true); }
 
 static void init_identity(const init_job *j) {
-  int64_t n = j->rank ? j->dim[j->rank - 1] : 1;
-  for (int64_t i = 0; i < j->count; i++) j->out[i] = (float)(i / n == i % n ? gain(j) : 0);
+  int64_t n = j->rank ? j->dim[j->rank - 1] : 1, m = j->rank > 1 ? j->dim[j->rank - 2] : 1;
+  for (int64_t i = 0; i < j->count; i++) j->out[i] = (float)(i / n % m == i % n ? gain(j) : 0);
 }
 
 /* The middle of an even window is behind it, where a padding of half its size puts it. */

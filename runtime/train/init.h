@@ -13,7 +13,7 @@
  *   s4d_real                             log(1 .. N) along the last axis
  *   dt_bias(min, max, floor)             inverse softplus of a log-uniform step in [min, max], at
  *                                        least floor
- *   identity  identity(gain)             a matrix: gain where row and column are equal, else 0
+ *   identity  identity(gain)             the last two axes: gain where they are equal, else 0
  *   dirac  dirac(gain)                   a convolution: gain in the middle of its window where the
  *                                        output's channel is the input's, else 0
  *   orthogonal  orthogonal(gain)         rows, or columns where those are fewer, of length gain at
