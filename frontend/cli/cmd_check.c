@@ -2,6 +2,7 @@
  * structure. */
 #include "codegen/label.h"
 #include "frontend/cli/built.h"
+#include "ir/numerics.h"
 #include "frontend/lang/lang.h"
 #include "passes/target.h"
 
@@ -204,13 +205,27 @@ static vtb_status plan_memory(const vtb_compilation *c, int64_t batch, int64_t *
   return status;
 }
 
+/* As it is trained, before any pass: what the user wrote. */
+static vtb_status check_numerics(vtb_compile_options o, vtb_report *r, int *n) {
+  vtb_compilation c;
+  vtb_diags diags = {0};
+  o.training = true;
+  vtb_status status = vtb_compilation_load(&c, &o, NULL, r);
+  if (status == VTB_OK) *n = vtb_numerics_check(c.module, &diags);
+  vtb__report_take(r, &diags);
+  vtb_compilation_free(&c);
+  return status;
+}
+
 static vtb_status check_one(const char *what, const char *entry, const cli_model_options *m,
-                            bool list_params) {
-  vtb_compilation c, modes = {0};
+                            bool list_params, bool numerics) {
+  vtb_compilation c = {0}, modes = {0};
   vtb_compile_options o = cli_compile_options(m, what);
   if (entry) o.entry = entry;
   int64_t batch = o.batch ? o.batch : 1, peak = 0;
-  vtb_status status = vtb_compilation_open(&c, &o, m->report);
+  int places = -1;
+  vtb_status status = numerics ? check_numerics(o, m->report, &places) : VTB_OK;
+  if (status == VTB_OK) status = vtb_compilation_open(&c, &o, m->report);
   if (status == VTB_OK)
     status =
         vtb_compilation_lower(&c, vtb_target_find("interp"), &(vtb_codegen_options){0}, 1, &modes);
@@ -223,6 +238,8 @@ static vtb_status check_one(const char *what, const char *entry, const cli_model
     else
       print_text(&c, modes.module->entry, params, batch, peak);
     if (!m->json && list_params) print_params(c.module->entry);
+    if (!m->json && places == 0) puts("  numerics     nothing found");
+    if (!m->json && places > 0) printf("  numerics     %d places, above\n", places);
   }
   vtb_compilation_free(&modes);
   vtb_compilation_free(&c);
@@ -241,18 +258,19 @@ static void models_of(const char *what, cli_list *names, vtb_unit **unit) {
 }
 
 /* Every model of a file, if none is asked for. */
-static vtb_status check(const char *what, const cli_model_options *m, bool list_params) {
+static vtb_status check(const char *what, const cli_model_options *m, bool list_params,
+                        bool numerics) {
   cli_list names = {0};
   vtb_unit *unit = NULL;
   vtb_status worst = VTB_OK;
   if (!m->compile.entry) models_of(what, &names, &unit);
-  if (names.n < 2 || m->json) worst = check_one(what, NULL, m, list_params);
+  if (names.n < 2 || m->json) worst = check_one(what, NULL, m, list_params, numerics);
   if (names.n > 1 && !m->json) {
     printf("%s declares %zu models:", what, names.n);
     for (size_t i = 0; i < names.n; i++) printf("%s %s", i ? "," : "", names.at[i]);
     puts("");
     for (size_t i = 0; i < names.n; i++) {
-      vtb_status status = check_one(what, names.at[i], m, list_params);
+      vtb_status status = check_one(what, names.at[i], m, list_params, numerics);
       if (worst == VTB_OK) worst = status;
     }
   }
@@ -272,8 +290,10 @@ static vtb_status check_built(const char *path, const cli_model_options *m, bool
 
 vtb_status cli_cmd_check(int argc, char **argv) {
   cli_model_options o = {0};
-  bool list_params = false;
+  bool list_params = false, numerics = false;
   const cli_opt opts[] = {{"--params", CLI_FLAG, &list_params, NULL, "list every parameter"},
+                          {"--numerics", CLI_FLAG, &numerics, NULL,
+                           "where numbers or gradients can become infinite, and what to write"},
                           CLI_MODEL_OPTS(o)};
   cli_list rest = {0};
   int parsed = cli_parse("check", opts, CLI_COUNT(opts), argc, argv, &rest);
@@ -283,7 +303,7 @@ vtb_status cli_cmd_check(int argc, char **argv) {
   vtb_status status = VTB_OK;
   for (size_t i = 0; i < rest.n && status == VTB_OK; i++)
     status = cli_is_built(rest.at[i]) ? check_built(rest.at[i], &o, list_params)
-                                      : check(rest.at[i], &o, list_params);
+                                      : check(rest.at[i], &o, list_params, numerics);
   vtb_vec_free(&rest);
   cli_model_options_free(&o);
   return status;

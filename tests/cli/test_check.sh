@@ -33,3 +33,10 @@ expect 0 "$VERTEBRA" dump "$work/two.vtb"; says "of the models of this file 'oth
 expect 2 "$VERTEBRA" check vil_nano --chunk 0; says "--chunk takes a whole number of at least 1, not '0'"
 expect 2 "$VERTEBRA" check vil_nano --mode recurent; says "did you mean recurrent?"
 expect 2 "$VERTEBRA" --mode recurrent check vil_nano; says "a command comes before its options"
+
+# numerics: quiet on what is published, a warning with its remedy otherwise
+for m in vil_nano_patch4_28 vim_nano_patch4_28 vir_nano_patch4_28 deit_nano_patch4_28 visionllama_nano_patch4_28; do
+  expect 0 "$VERTEBRA" check --numerics $m; says "nothing found"; silent_about warning
+done
+expect 0 "$VERTEBRA" check --numerics tests/errors/numerics.vtb; says "14 places"; says "softplus(x) is the same"
+expect 0 "$VERTEBRA" check tests/errors/numerics.vtb; silent_about "VTB3101"

@@ -6,11 +6,13 @@
  *   // entry: tiny                           what to instantiate; default: the file's model
  *   // set: dim=wide                         as -D
  *   // config: dim=12                        as a field of a config
+ *   // numerics                              what `check --numerics` says, too
  *
  * A note's place in another file is that file's name. Exactly the expected errors and warnings must
  * come, in any order; with an error there is no module. Files in subfolders are only used by
  * others. */
 #include "frontend/lang/lang.h"
+#include "ir/numerics.h"
 #include "tests/test.h"
 
 #include <dirent.h>
@@ -28,6 +30,7 @@ typedef struct broken {
   vtb_override overrides[MAX_LINES];
   char names[MAX_LINES][64], values[MAX_LINES][128];
   char entry[64];
+  bool numerics;
   size_t n_expected, n_notes, n_overrides;
 } broken;
 
@@ -48,6 +51,7 @@ static void read_header(const char *text, broken *b) {
     if (sscanf(at, "// expect: VTB%d %31s %255[^\n]", &e->code, e->place, e->text) == 3)
       b->n_expected++;
     if (vtb_starts_with(at, "// entry: ")) sscanf(at, "// entry: %63s", b->entry);
+    b->numerics |= vtb_starts_with(at, "// numerics\n");
     if (vtb_starts_with(at, "// set: ")) add_override(b, at + 8, false);
     if (vtb_starts_with(at, "// config: ")) add_override(b, at + 11, true);
   }
@@ -99,6 +103,7 @@ static void check_file(const char *path) {
         .overrides = b->overrides, .n_overrides = b->n_overrides, .taps = true};
     vtb_module *m = vtb_instantiate(u, b->entry[0] ? b->entry : NULL, &o, &diags);
     CHECK_MSG((m == NULL) == (diags.n_errors > 0), "%s: module and errors", path);
+    if (m && b->numerics) vtb_numerics_check(m, &diags);
     vtb_module_free(m);
   }
   for (size_t i = 0; i < diags.list.n; i++) match(b, &diags.list.at[i], path);
