@@ -23,7 +23,7 @@ static vtb_status random_args(const vtb_func *f, int64_t batch, vtb_weights *arg
       status = vtb_fail(err, VTB_E_MEMORY, "out of memory for %s", key.at);
     } else if (t->dtype == VTB_F32) {
       float *x = w->data;
-      bool param = f->arg_info[a].role == VTB_ROLE_PARAM || f->arg_info[a].frozen;
+      bool param = f->arg_info[a].role == VTB_ROLE_PARAM || f->arg_info[a].role == VTB_ROLE_BUFFER;
       if (param) status = vtb_init_tensor(f->arg_info[a].init, key.at, 1, t->rank, dims, x, err);
       uint64_t stream = vtb_hash_str(VTB_HASH_INIT, key.at);
       for (int64_t i = 0; i < w->count; i++) {
