@@ -64,6 +64,8 @@ static bool is_new(check *c, int code, vtb_span span) {
 static void say(check *c, int code, vtb_span span, const char *what, const char *help) {
   if (!is_new(c, code, span)) return;
   vtb_diag_warning(c->diags, code, span, "%s", what);
+  if (span.source && span.source->library && span.scope)
+    vtb_diag_note(c->diags, VTB_NO_SPAN, "in %s", span.scope);
   if (help) vtb_diag_help(c->diags, "%s", help);
 }
 

@@ -1,4 +1,4 @@
-# An elementwise op is one row: softsign and a clamp, added to a copy of ir/scalar_ops.def, pass every test that runs over
+# An elementwise op is one row: softsign and bounded, added to a copy of ir/scalar_ops.def, pass every test that runs over
 # all rows and work in the language, in the interpreter, in gradients, on the CPU and in CUDA. Rows that lack something
 # do not build.
 #
@@ -17,7 +17,7 @@ rows <<'END'
 VTB_SCALAR(softsign, 1, "x / (1 + abs(x))", DERIVED,
            formula, formula, formula, floats, cheap, 3, "+", any, -1e30, 1e30, real,
            "from -1 to 1, slower than tanh")
-VTB_SCALAR(clamp, 3, "min(max(x, y), z)", DERIVED,
+VTB_SCALAR(bounded, 3, "min(max(x, y), z)", DERIVED,
            formula, formula, formula, floats, cheap, 2, "+++", any, -1e38, 1e38, same,
            "x, not below y and not above z")
 END
@@ -83,7 +83,7 @@ link vertebra '{ir,passes,codegen,frontend}'
 vertebra=$work/vertebra
 expect 0 "$vertebra" verify tests/ops/softsign.vtb; says "gradients"; says "chunkwise(7)"
 expect 0 "$vertebra" verify tests/ops/softsign.vtb --target cuda-emulated; says "gradients"
-expect 0 "$vertebra" dump tests/ops/softsign.vtb --stage cuda; says "vtb_softsign("; says "vtb_clamp("
+expect 0 "$vertebra" dump tests/ops/softsign.vtb --stage cuda; says "vtb_softsign("; says "vtb_bounded("
 expect 0 "$vertebra" dump tests/ops/softsign.vtb --stage ir; says "softsign %"; says "value = 3"
 
 # ---- what a row lacks, the build says ---------------------------------------------------------------------------------
