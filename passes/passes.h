@@ -64,23 +64,33 @@ VTB_MUST_USE vtb_status vtb_autodiff(vtb_module *m, vtb_func *f, const int *outs
                                      const int *wrt, int n_wrt, vtb_func **grad, vtb_diags *diags,
                                      vtb_error *err);
 
-/* Training step for a classifier entry with output logits [B, classes]:
+/* Training step. Of an entry that returns losses and metrics (ir/objective.h):
+ *   @train(args..., valid f32 [B]) -> (loss [], loss:<name> [2, K]..., metric:<name> [2, K]...,
+ *                                      d:<param>...)
+ *   loss = the sum of the losses
+ * Of any other, for a classifier entry with output logits [B, classes]:
  *   @train(args..., labels i32 [B]) -> (loss [], logits, d:<param>...)
  *   loss = mean cross entropy with label smoothing
  * (passes/train_step.c: builds the loss in IR, then vtb_autodiff with a constant adjoint of 1.)
  * With loss_scale it has one more argument, input "loss_scale" f32 [], by which every adjoint is
  * multiplied. */
 typedef struct vtb_train_step {
-  const char *logits; /* of f's outputs; NULL: the first */
+  const char *logits; /* of a classifier's outputs; NULL: the first */
   double label_smoothing;
   bool loss_scale;
 } vtb_train_step;
 VTB_MUST_USE vtb_status vtb_build_train_step(vtb_module *m, vtb_func *f, const vtb_train_step *o,
                                              vtb_func **train, vtb_diags *diags, vtb_error *err);
 
+/* What measures an entry that returns losses or metrics (passes/objective.c):
+ *   @evaluation(args..., valid f32 [B]) -> (loss:<name> [2, K]..., metric:<name> [2, K]...)
+ * VTB_E_INPUT if it returns none. */
+VTB_MUST_USE vtb_status vtb_build_evaluation(vtb_module *m, vtb_func *f, vtb_func **made,
+                                             vtb_error *err);
+
 /* The end of a training step (passes/update.c): `rule`, an optimiser of any module, behind the
  * gradients of `step`, with averages of parameters and buffers if asked for. VTB_E_INPUT if it is
- * no step of a classifier. */
+ * no training step. Of a classifier's step it also counts what was classified right. */
 VTB_MUST_USE vtb_status vtb_attach_update(vtb_module *m, vtb_func *step, const vtb_func *rule,
                                           bool average, vtb_error *err);
 

@@ -43,4 +43,8 @@ void vtb__expand_calls(vtb_func *f);
 /* Every VTB_DYN of the function becomes `batch` (bind.c). */
 void vtb__bind_func(vtb_func *f, int64_t batch);
 
+/* objective.c: a copy of f that returns the rows of its measures; `training`: the loss before them,
+ * and its updates of buffers behind. */
+vtb_func *vtb__objective_of(vtb_func *f, bool training);
+
 #endif

@@ -1,4 +1,5 @@
-/* The training step of a classifier: cross entropy on its logits, then reverse mode.
+/* The training step: the sum of the losses that a model declares (passes/objective.c), then reverse
+ * mode. A model that declares none is a classifier: cross entropy on its logits.
  *
  * With z the logits [B, C], y the labels [B], eps the label smoothing, s = z - max z (the maximum
  * is held constant, as its gradient cancels), v = 1 for rows with y >= 0 and 0 for the others,
@@ -9,7 +10,8 @@
  * A label of C or more has no class to match; the data layer refuses it. What the entry returns as
  * "updated.<buffer>" is returned too.
  */
-#include "passes/passes.h"
+#include "ir/objective.h"
+#include "passes/passes_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -153,12 +155,31 @@ static void seed(vtb_func *train, bool scaled) {
   vtb_func_remove_arg(train, train->n_args - 1);
 }
 
-vtb_status vtb_build_train_step(vtb_module *m, vtb_func *f, const vtb_train_step *o,
-                                vtb_func **train, vtb_diags *diags, vtb_error *err) {
+/* A copy of f that returns the loss first. */
+static vtb_status find_loss(vtb_func *f, const vtb_train_step *o, vtb_func **out, vtb_error *err) {
+  if (vtb_has_loss(f)) {
+    if (o->label_smoothing > 0)
+      return vtb_fail(err, VTB_E_INPUT,
+                      "@%s declares its loss: label smoothing is written there, as in "
+                      "cross_entropy(logits, labels, smoothing = 0.1)",
+                      f->name);
+    *out = vtb__objective_of(f, true);
+    return VTB_OK;
+  }
+  if (vtb_has_measure(f))
+    return vtb_fail(err, VTB_E_INPUT,
+                    "@%s declares a metric and no loss: there is nothing to train it by", f->name);
   int at = find_return(f, o->logits);
   vtb_status status = check_classifier(f, o->logits, o->label_smoothing, at, err);
+  if (status == VTB_OK) *out = with_loss(f, at, o->label_smoothing);
+  return status;
+}
+
+vtb_status vtb_build_train_step(vtb_module *m, vtb_func *f, const vtb_train_step *o,
+                                vtb_func **train, vtb_diags *diags, vtb_error *err) {
+  vtb_func *l = NULL;
+  vtb_status status = find_loss(f, o, &l, err);
   if (status != VTB_OK) return status;
-  vtb_func *l = with_loss(f, at, o->label_smoothing);
   int *wrt = vtb_xcalloc((size_t)l->n_args + 1, sizeof *wrt), n = 0, loss = 0;
   for (int i = 0; i < l->n_args; i++)
     if (l->arg_info[i].role == VTB_ROLE_PARAM && l->args[i]->type.dtype == VTB_F32) wrt[n++] = i;

@@ -15,6 +15,7 @@
  * through a rule that takes the new contents, and average them too; a buffer of one number is a
  * count, and has no average.
  */
+#include "ir/objective.h"
 #include "ir/update.h"
 #include "passes/passes.h"
 
@@ -251,6 +252,7 @@ static vtb_value *find_input(const vtb_func *f, const char *name) {
 
 /* The first [batch, classes] that the step returns and that is no gradient. */
 static vtb_value *find_logits(const vtb_func *f, const vtb_value *labels) {
+  if (vtb_has_loss(f)) return NULL; /* it measures what it declares */
   for (int r = 0; r < f->n_returns; r++) {
     const vtb_type *t = &f->returns[r]->type;
     if (f->return_names && f->return_names[r] && t->rank == 2 && t->dtype == VTB_F32 &&
@@ -308,17 +310,20 @@ static void move_buffers(attach *a, const vtb_func *rule, const moved_list *buff
   }
 }
 
+static vtb_span span_of(const vtb_func *f, int r) {
+  return f->returns[r]->def ? f->returns[r]->def->span : f->span;
+}
+
 vtb_status vtb_attach_update(vtb_module *m, vtb_func *step, const vtb_func *rule, bool average,
                              vtb_error *err) {
   int loss = find_return(step, "", "loss");
   vtb_value *labels = find_input(step, "labels"),
             *logits = labels ? find_logits(step, labels) : NULL;
-  if (loss < 0 || !logits)
-    return vtb_fail(err, VTB_E_INPUT,
-                    "@%s is no training step of a classifier: it cannot update parameters",
+  if (loss < 0)
+    return vtb_fail(err, VTB_E_INPUT, "@%s is no training step: it cannot update parameters",
                     step->name);
   attach a = {.m = m, .f = step, .average = average};
-  a.b = (vtb_builder){.module = m, .func = step, .span = step->returns[loss]->def->span};
+  a.b = (vtb_builder){.module = m, .func = step, .span = span_of(step, loss)};
   moved_list trained = {0}, buffers = {0};
   find_moved(&a, VTB_ROLE_PARAM, "d:", &trained);
   find_moved(&a, VTB_ROLE_BUFFER, "updated.", &buffers);
@@ -329,7 +334,7 @@ vtb_status vtb_attach_update(vtb_module *m, vtb_func *step, const vtb_func *rule
   } else {
     keep_returns(&a);
     add_scalar_rows(&a, rule);
-    add_return(&a, correct(&a, logits, labels), VTB_UPDATE_CORRECT);
+    if (logits) add_return(&a, correct(&a, logits, labels), VTB_UPDATE_CORRECT);
     judge(&a, step->returns[loss], &trained);
     add_return(&a, a.verdict, VTB_UPDATE_VERDICT);
     apply(&a, complete_rule(&a, rule, true, average), &trained);

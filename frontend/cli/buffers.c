@@ -1,5 +1,6 @@
 /* Buffers for measuring a program without data. */
 #include "frontend/cli/cli.h"
+#include "runtime/base/objective.h"
 #include "runtime/base/random.h"
 
 #include <string.h>
@@ -26,6 +27,8 @@ void **cli_make_buffers(const vtb_program *p, vtb_error *err) {
     if (t->io == VTB_IO_PARAM || t->io == VTB_IO_BUFFER) {
       if (vtb_init_tensor(t->init, t->name, 1, t->rank, t->dim, data, err) != VTB_OK)
         return buffers;
+    } else if (t->io == VTB_IO_INPUT && strcmp(t->name, VTB_VALID) == 0 && !t->is_int) {
+      for (int64_t k = 0; k < n; k++) data[k] = 1;
     } else if (!t->is_int && (t->io == VTB_IO_INPUT || t->io == VTB_IO_GRAD_IN)) {
       for (int64_t k = 0; k < n; k++) data[k] = (float)(2 * vtb_random_unit(7, (uint64_t)k) - 1);
     }

@@ -113,6 +113,9 @@ vtb_compile_options cli_compile_options(const cli_model_options *m, const char *
 /* 1,234,567 */
 const char *cli_grouped(int64_t n, char *buf, size_t size);
 
+/* ", test iou 0.7312" of every metric, and of losses where there are several. */
+void cli_print_measures(const vtb_measured_list *l, const char *prefix);
+
 /* All buffers of a program, filled with plausible values; inputs and adjoints are random, those of
  * an update are left to its optimiser. Failure is left in `err`. */
 void **cli_make_buffers(const vtb_program *p, vtb_error *err);

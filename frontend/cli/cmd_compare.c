@@ -1,5 +1,5 @@
 /* vertebra compare: training runs side by side, from the logs and weights they left: a table, and a
- * plot of test accuracy. */
+ * plot of test accuracy, or of the score that the model declares. */
 #include "frontend/cli/weights.h"
 #include "runtime/train/plot.h"
 
@@ -10,14 +10,17 @@ typedef struct run {
   const char *folder;
   char *name;
   int64_t parameters;
-  VTB_VEC(double) x, top1; /* where the test set was seen: epochs or seconds; per cent */
+  VTB_VEC(double) x, test; /* where the test set was seen: epochs or seconds; per cent, or score */
+  char *score;             /* what the model declares to be measured by; NULL: top-1 accuracy */
+  bool lower;              /* is better */
   double epochs, steps, seconds, images_per_second, loss;
 } run;
 
 static void run_free(run *r) {
   vtb_free(r->name);
   vtb_vec_free(&r->x);
-  vtb_vec_free(&r->top1);
+  vtb_vec_free(&r->test);
+  vtb_free(r->score);
 }
 
 static double number(const cJSON *event, const char *name) {
@@ -29,9 +32,15 @@ static void add_event(run *r, const cJSON *event, bool by_epoch) {
   r->epochs = number(event, "epoch"), r->steps = number(event, "step"),
   r->loss = number(event, "loss");
   r->seconds = number(event, "seconds"), r->images_per_second = number(event, "images_per_second");
-  if (!cJSON_IsNumber(cJSON_GetObjectItem(event, "eval_top1"))) return;
+  const cJSON *score = cJSON_GetObjectItem(event, "score"),
+              *better = cJSON_GetObjectItem(event, "better");
+  char key[96];
+  snprintf(key, sizeof key, "eval_%s", cJSON_IsString(score) ? score->valuestring : "top1");
+  if (!cJSON_IsNumber(cJSON_GetObjectItem(event, key))) return;
+  if (cJSON_IsString(score) && !r->score) r->score = vtb_xstrdup(score->valuestring);
+  r->lower = cJSON_IsString(better) && strcmp(better->valuestring, "lower") == 0;
   vtb_vec_push(&r->x, by_epoch ? r->epochs : r->seconds);
-  vtb_vec_push(&r->top1, 100 * number(event, "eval_top1"));
+  vtb_vec_push(&r->test, (r->score ? 1 : 100) * number(event, key));
 }
 
 static vtb_status read_log(run *r, bool by_epoch, vtb_error *err) {
@@ -52,8 +61,8 @@ static vtb_status read_log(run *r, bool by_epoch, vtb_error *err) {
       add_event(r, event, by_epoch);
     cJSON_Delete(event);
   }
-  if (status == VTB_OK && !r->top1.n)
-    status = vtb_fail(err, VTB_E_INPUT, "%s holds no test accuracy", path.at);
+  if (status == VTB_OK && !r->test.n)
+    status = vtb_fail(err, VTB_E_INPUT, "%s holds no test accuracy or score", path.at);
   vtb_free(text);
   vtb_strbuf_free(&path);
   return status;
@@ -75,21 +84,36 @@ static vtb_status read_weights(run *r, vtb_error *err) {
 }
 
 static double best_of(const run *r) {
-  double best = 0;
-  for (size_t i = 0; i < r->top1.n; i++) best = r->top1.at[i] > best ? r->top1.at[i] : best;
+  double best = r->test.at[0];
+  for (size_t i = 1; i < r->test.n; i++)
+    if (r->lower ? r->test.at[i] < best : r->test.at[i] > best) best = r->test.at[i];
   return best;
 }
 
+/* "83.20 %" or "iou 0.5832" */
+static void print_score(const run *r, double value) {
+  if (r->score)
+    printf(" %s %.4f |", r->score, value);
+  else
+    printf(" %.2f %% |", value);
+}
+
 static void print_table(const run *runs, size_t n) {
-  puts("| model | parameters | updates | epochs | seconds | images/s | training loss | test top-1 "
-       "| best |");
+  bool declared = false;
+  for (size_t i = 0; i < n; i++) declared |= runs[i].score != NULL;
+  printf("| model | parameters | updates | epochs | seconds | images/s | training loss | test %s "
+         "| best |\n",
+         declared ? "score" : "top-1");
   puts("| --- | --- | --- | --- | --- | --- | --- | --- | --- |");
   for (size_t i = 0; i < n; i++) {
     const run *r = &runs[i];
     char count[32];
-    printf("| %s | %s | %.0f | %.1f | %.0f | %.0f | %.4f | %.2f %% | %.2f %% |\n", r->name,
+    printf("| %s | %s | %.0f | %.1f | %.0f | %.0f | %.4f |", r->name,
            cli_grouped(r->parameters, count, sizeof count), r->steps, r->epochs, r->seconds,
-           r->images_per_second, r->loss, r->top1.at[r->top1.n - 1], best_of(r));
+           r->images_per_second, r->loss);
+    print_score(r, r->test.at[r->test.n - 1]);
+    print_score(r, best_of(r));
+    putchar('\n');
   }
 }
 
@@ -105,7 +129,13 @@ static void print_runs_json(const run *runs, size_t n) {
     cJSON_AddNumberToObject(o, "seconds", r->seconds);
     cJSON_AddNumberToObject(o, "images_per_second", r->images_per_second);
     cJSON_AddNumberToObject(o, "loss", r->loss);
-    cJSON_AddNumberToObject(o, "eval_top1", r->top1.at[r->top1.n - 1] / 100);
+    if (r->score) {
+      cJSON_AddStringToObject(o, "score", r->score);
+      cJSON_AddNumberToObject(o, "eval_score", r->test.at[r->test.n - 1]);
+      cJSON_AddNumberToObject(o, "best", best_of(r));
+    } else {
+      cJSON_AddNumberToObject(o, "eval_top1", r->test.at[r->test.n - 1] / 100);
+    }
     cJSON_AddItemToArray(list, o);
   }
   cli_print_json(list);
@@ -115,9 +145,11 @@ static vtb_status draw(const run *runs, size_t n, bool by_epoch, const char *tit
                        const char *path, vtb_error *err) {
   vtb_plot_series *series = vtb_xcalloc(n, sizeof *series);
   for (size_t i = 0; i < n; i++)
-    series[i] = (vtb_plot_series){runs[i].name, runs[i].x.at, runs[i].top1.at, runs[i].top1.n};
-  vtb_plot p = {
-      .title = title, .x_label = by_epoch ? "epoch" : "seconds", .y_label = "%", .series = series};
+    series[i] = (vtb_plot_series){runs[i].name, runs[i].x.at, runs[i].test.at, runs[i].test.n};
+  vtb_plot p = {.title = title,
+                .x_label = by_epoch ? "epoch" : "seconds",
+                .y_label = runs[0].score ? "" : "%",
+                .series = series};
   p.n_series = n;
   vtb_status status = vtb_plot_save(&p, path, err);
   vtb_free(series);
@@ -125,10 +157,11 @@ static vtb_status draw(const run *runs, size_t n, bool by_epoch, const char *tit
 }
 
 vtb_status cli_cmd_compare(int argc, char **argv) {
-  const char *out = NULL, *title = "test top-1 accuracy";
+  const char *out = NULL, *title = NULL;
   bool by_epoch = false, json = false;
   const cli_opt opts[] = {
-      {"-o", CLI_STR, &out, "FILE", "also draw test accuracy, one curve a run, as SVG"},
+      {"-o", CLI_STR, &out, "FILE",
+       "also draw test accuracy, or the declared score, one curve a run, as SVG"},
       {"--by-epoch", CLI_FLAG, &by_epoch, NULL, "against epochs instead of seconds"},
       {"--title", CLI_STR, &title, "TEXT", "of the plot"},
       {"--json", CLI_FLAG, &json, NULL, "machine-readable output"}};
@@ -144,6 +177,7 @@ vtb_status cli_cmd_compare(int argc, char **argv) {
     status = read_log(&runs[i], by_epoch, &err);
     if (status == VTB_OK) status = read_weights(&runs[i], &err);
   }
+  if (!title) title = status == VTB_OK && runs[0].score ? runs[0].score : "test top-1 accuracy";
   if (status == VTB_OK && out) status = draw(runs, rest.n, by_epoch, title, out, &err);
   if (status == VTB_OK) {
     if (json)

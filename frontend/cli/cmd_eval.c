@@ -1,6 +1,7 @@
-/* vertebra eval: accuracy of weights on a labelled data set. */
+/* vertebra eval: what a model declares to be measured by, or accuracy on a labelled data set. */
 #include "frontend/cli/built.h"
 #include "frontend/cli/weights.h"
+#include "ir/objective.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,11 +25,22 @@ static void print_result(const eval_options *o, const vtb_dataset *d, const vtb_
   if (o->model.json) {
     cJSON *out = cJSON_CreateObject();
     cJSON_AddNumberToObject(out, "images", (double)r->n);
-    cJSON_AddNumberToObject(out, "top1", r->top1);
-    cJSON_AddNumberToObject(out, "top5", r->top5);
+    if (!r->measures.n) {
+      cJSON_AddNumberToObject(out, "top1", r->top1);
+      cJSON_AddNumberToObject(out, "top5", r->top5);
+    }
     cJSON_AddNumberToObject(out, "loss", r->loss);
+    for (int i = 0; i < r->measures.n; i++)
+      cJSON_AddNumberToObject(out, r->measures.at[i].name, r->measures.at[i].value);
     cJSON_AddNumberToObject(out, "images_per_second", r->images_per_second);
     cli_print_json(out);
+    return;
+  }
+  if (r->measures.n) {
+    bool images = vtb_dataset_has_images(d);
+    printf("%lld %s: loss %.4f", (long long)r->n, images ? "images" : "samples", r->loss);
+    cli_print_measures(&r->measures, "");
+    printf(" (%.0f %s/s)\n", r->images_per_second, images ? "img" : "samples");
     return;
   }
   printf("%lld images: top-1 %.2f %%, top-5 %.2f %%, loss %.4f (%.0f img/s)\n", (long long)r->n,
@@ -63,10 +75,38 @@ static vtb_status write_images(const vtb_dataset *d, const char *folder, vtb_err
   return status;
 }
 
-static vtb_status evaluate(const char *what, const eval_options *o) {
+/* Whether the model, or the file built of it, has losses or metrics of its own. */
+static vtb_status find_measures(const char *what, eval_options *o) {
+  if (cli_is_built(what)) {
+    vtb_artefact *a;
+    vtb_error err = {0};
+    if (vtb_artefact_open(what, &a, &err) != VTB_OK) return cli_error(&err);
+    const vtb_artefact_program *p = vtb_artefact_find(a, VTB_ARTEFACT_EVALUATION);
+    o->model.compile.evaluation = p != NULL;
+    vtb_artefact_close(a);
+    return VTB_OK;
+  }
+  vtb_compilation c;
+  vtb_compile_options with = cli_compile_options(&o->model, what);
+  with.evaluation = true;
+  with.weights = o->weights;
+  vtb_status status = vtb_compilation_load(&c, &with, NULL, o->model.report);
+  o->model.compile.evaluation = status == VTB_OK && vtb_has_measure(c.module->entry);
+  vtb_compilation_free(&c);
+  return cli_report(&o->model, status);
+}
+
+static vtb_status check_images(const cli_inference *inf, const char *what, vtb_error *err) {
+  if (inf->channels || vtb_program_measures(inf->program)) return VTB_OK;
+  return vtb_fail(err, VTB_E_INPUT, "%s has no image input, and declares no metrics", what);
+}
+
+static vtb_status evaluate(const char *what, eval_options *o) {
   cli_inference inf;
   vtb_error err = {0};
   vtb_dataset *d = NULL;
+  vtb_status found = find_measures(what, o);
+  if (found != VTB_OK) return found;
   vtb_dataset_options data = {.split = o->split ? o->split : "test", .limit = o->limit};
   vtb_status status = vtb_dataset_open(o->data, &data, &d, &err);
   if (status != VTB_OK) return cli_error(&err);
@@ -88,7 +128,8 @@ static vtb_status evaluate(const char *what, const eval_options *o) {
   for (int i = 0; i < inf.program->n_tensors; i++)
     if (inf.program->tensors[i].io == VTB_IO_PARAM || inf.program->tensors[i].io == VTB_IO_BUFFER)
       params[i] = vtb_model_param(inf.model, inf.program->tensors[i].name, NULL);
-  status = cli_weights_transform(&inf, d, &e.transform, &err);
+  status = check_images(&inf, what, &err);
+  if (status == VTB_OK) status = cli_weights_transform(&inf, d, &e.transform, &err);
   if (status == VTB_OK && !inf.weights)
     status = vtb_fail(&err, VTB_E_USAGE, "%s has no weights in it: --weights FILE is needed", what);
   if (status == VTB_OK) status = vtb_evaluate(inf.program, params, &e, &r, &err);
@@ -110,7 +151,9 @@ vtb_status cli_cmd_eval(int argc, char **argv) {
       CLI_TARGET_OPT(o.model),
       {"--weights", CLI_STR, &o.weights, "FILE", "safetensors file with the model's parameters"},
       {"--data", CLI_STR, &o.data, "D",
-       "fashion-mnist, a folder of IDX files, or a folder with a sub-folder a class"},
+       "fashion-mnist, a folder of IDX files, of a sub-folder a class, of images/ and labels/, or "
+       "arrays: "
+       "FILE.safetensors"},
       {"--split", CLI_STR, &o.split, "NAME", "train, val or test (default test)"},
       {"--limit", CLI_INT, &o.limit, "N", "only the first N images"},
       {"--write-images", CLI_STR, &o.write_images, "DIR",

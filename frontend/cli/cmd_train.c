@@ -1,6 +1,6 @@
-/* vertebra train: a classifier from labelled images, with checkpoints, exact resume, a log and a
- * curve. */
-#include "frontend/cli/built.h"
+/* vertebra train: a model by the losses that it declares, or a classifier by its labels, with
+ * checkpoints, exact resume, a log and a curve. */
+#include "frontend/cli/train_programs.h"
 #include "frontend/cli/weights.h"
 #include "runtime/train/plot.h"
 
@@ -8,19 +8,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Most options are fields of what the compiler and the trainer take, which run_training()
- * completes. */
-typedef struct train_options {
-  cli_model_options model;
-  vtb_train_config train;
-  const char *data, *out, *recipe;
-  int64_t limit;
-  double warmup; /* epochs */
-  double decay;  /* NAN: the optimizer's own */
-  double checkpoint_minutes;
-  bool quiet;
-} train_options;
 
 typedef VTB_VEC(char *) word_list;
 
@@ -85,21 +72,24 @@ static vtb_status read_recipe(const char *path, const cli_opt *opts, int n_opts,
   return status;
 }
 
-/* Training accuracy as a mean over windows of a fiftieth of the run, test accuracy where it was
- * measured. */
+/* Of a classifier training accuracy as a mean over windows of a fiftieth of the run, test accuracy
+ * where it was measured. Of a model that declares what it is measured by its score, an epoch a
+ * point; where that is the loss, or there is no second epoch, the loss as a mean over windows. */
 typedef struct curve {
   VTB_VEC(double) train_at, train, eval_at, eval;
+  VTB_VEC(double) score_at, score, eval_score;
+  const char *score_name;
   double window_sum;
   int64_t window_steps;
   vtb_progress progress;
-  bool quiet;
+  bool quiet, measured;
 } curve;
 
 static void on_event(void *user, const vtb_train_event *e) {
   curve *c = user;
   if (e->kind == VTB_TRAIN_STEP) {
     int64_t window = e->total_steps > 50 ? e->total_steps / 50 : 1;
-    c->window_sum += 100 * e->accuracy;
+    c->window_sum += c->measured ? e->loss : 100 * e->accuracy;
     if (++c->window_steps >= window) {
       vtb_vec_push(&c->train_at, (double)e->step);
       vtb_vec_push(&c->train, c->window_sum / (double)c->window_steps);
@@ -109,7 +99,13 @@ static void on_event(void *user, const vtb_train_event *e) {
   }
   if (e->kind == VTB_TRAIN_EPOCH && e->evaluated) {
     vtb_vec_push(&c->eval_at, (double)e->step);
-    vtb_vec_push(&c->eval, 100 * e->eval_top1);
+    vtb_vec_push(&c->eval, e->eval ? e->eval_loss : 100 * e->eval_top1);
+  }
+  if (e->kind == VTB_TRAIN_EPOCH && e->train && e->eval && vtb_measured_main(e->train) >= 0) {
+    c->score_name = vtb_measured_score_name(e->train);
+    vtb_vec_push(&c->score_at, (double)e->step);
+    vtb_vec_push(&c->score, vtb_measured_score(e->train));
+    vtb_vec_push(&c->eval_score, vtb_measured_score(e->eval));
   }
   if (!c->quiet) vtb_progress_event(&c->progress, e);
 }
@@ -118,209 +114,18 @@ static void save_curve(const curve *c, const char *path) {
   vtb_plot_series series[2] = {
       {.name = "training", .x = c->train_at.at, .y = c->train.at, .n = c->train_at.n},
       {.name = "test", .x = c->eval_at.at, .y = c->eval.at, .n = c->eval_at.n}};
-  vtb_plot p = {.title = "top-1 accuracy",
+  vtb_plot p = {.title = c->measured ? "loss" : "top-1 accuracy",
                 .x_label = "update",
-                .y_label = "%",
+                .y_label = c->measured ? "" : "%",
                 .series = series,
                 .n_series = 2};
   vtb_error err = {0};
+  if (c->score_at.n > 1) {
+    p.title = c->score_name;
+    series[0] = (vtb_plot_series){"training", c->score_at.at, c->score.at, c->score_at.n};
+    series[1] = (vtb_plot_series){"test", c->score_at.at, c->eval_score.at, c->score_at.n};
+  }
   if (c->train_at.n > 1 && vtb_plot_save(&p, path, &err) != VTB_OK) cli_error(&err);
-}
-
-typedef struct compiled {
-  vtb_program *step, *eval;
-  int channels, height, width, classes;
-  vtb_artefact *file; /* both are from it; NULL: compiled here */
-  vtb_optimizer_choice optimizer;
-  char name[VTB_OPTIM_NAME];  /* of the step's optimizer */
-  VTB_VEC(vtb_setting) given; /* hyperparameters that are not the step's defaults */
-  cJSON *settings;            /* the texts of its defines */
-} compiled;
-
-static int logits_classes(const vtb_func *f) {
-  const vtb_type *t = f->n_returns ? &f->returns[0]->type : NULL;
-  return t && t->rank == 2 ? (int)t->dim[1].size : 0;
-}
-
-static vtb_status wrong_classes(const vtb_compilation *c, const train_options *o, const char *what,
-                                int have, int classes) {
-  for (size_t i = 0; i < o->model.defines.n; i++)
-    if (vtb_starts_with(o->model.defines.at[i], "num_classes="))
-      return vtb_fail(&c->report->error, VTB_E_INPUT, "the data has %d classes, but -D %s", classes,
-                      o->model.defines.at[i]);
-  return vtb_fail(&c->report->error, VTB_E_INPUT,
-                  "the data has %d classes and %s gives %d scores; set its number of classes with "
-                  "-D",
-                  classes, what, have);
-}
-
-/* The model for this many classes: the hyperparameter num_classes follows the data unless the
- * user set it. */
-static vtb_status load_for_classes(const char *what, train_options *o, bool training, int classes,
-                                   char define[64], vtb_compilation *c) {
-  vtb_compile_options with = cli_compile_options(&o->model, what);
-  with.training = training;
-  if (!with.optimizer) with.optimizer = CLI_DEFAULT_OPTIMIZER;
-  with.average = o->train.optim.ema_decay > 0;
-  vtb_status status = vtb_compilation_load(c, &with, NULL, o->model.report);
-  int have = status == VTB_OK ? logits_classes(c->module->entry) : 0;
-  if (status != VTB_OK || have == classes) return status;
-  if (!have)
-    return vtb_fail(&c->report->error, VTB_E_INPUT,
-                    "%s has no class scores to train: its first output must be [batch, classes]",
-                    what);
-  bool again = define[0] == '\0';
-  for (size_t i = 0; i < o->model.defines.n; i++)
-    again &= !vtb_starts_with(o->model.defines.at[i], "num_classes=");
-  if (!again) return wrong_classes(c, o, what, have, classes);
-  vtb_compilation_free(c);
-  snprintf(define, 64, "num_classes=%d", classes);
-  cli_define(&o->model, define);
-  return load_for_classes(what, o, training, classes, define, c);
-}
-
-static vtb_status compile_step(const char *what, train_options *o, int classes, char define[64],
-                               int64_t batch, compiled *out) {
-  vtb_compilation c;
-  vtb_status status = load_for_classes(what, o, true, classes, define, &c);
-  if (status == VTB_OK) status = vtb_compilation_graph(&c);
-  if (status == VTB_OK)
-    status = vtb_compilation_image_size(&c, &out->channels, &out->height, &out->width);
-  if (status == VTB_OK) status = vtb_compilation_train(&c);
-  if (status == VTB_OK) status = vtb_compilation_program(&c, batch, false, &out->step);
-  vtb_compilation_free(&c);
-  return status;
-}
-
-static vtb_status compile_eval(const char *what, train_options *o, int classes, char define[64],
-                               int64_t batch, compiled *out) {
-  vtb_compilation c;
-  vtb_status status = load_for_classes(what, o, false, classes, define, &c);
-  if (status == VTB_OK) status = vtb_compilation_graph(&c);
-  if (status == VTB_OK) status = vtb_compilation_program(&c, batch, false, &out->eval);
-  vtb_compilation_free(&c);
-  return status;
-}
-
-static vtb_status compile_both(const char *what, train_options *o, int classes, char define[64],
-                               compiled *c) {
-  int64_t batch = o->model.compile.batch ? o->model.compile.batch : 64;
-  vtb_status status = compile_step(what, o, classes, define, batch, c);
-  if (status == VTB_OK)
-    status = compile_eval(what, o, classes, define,
-                          o->model.compile.eval_batch ? o->model.compile.eval_batch : 4 * batch, c);
-  return cli_report(&o->model, status);
-}
-
-/* ---- built files instead of a model ---------------------------------------------------------- */
-
-/* What was decided when the file was built: settings as if they were the user's, so that a run of
- * the file and one of its model write the same. */
-static void take_settings(train_options *o, compiled *c) {
-  const vtb_manifest *m = vtb_artefact_manifest(c->file);
-  const char *smoothing = vtb_manifest_meta(m, "label_smoothing"),
-             *defines = vtb_manifest_meta(m, "defines");
-  o->model.compile.label_smoothing = smoothing ? strtod(smoothing, NULL) : 0;
-  o->model.compile.image = vtb_manifest_meta(m, "image");
-  o->model.compile.batch = c->step->batch;
-  o->model.compile.precision = m->precision;
-  c->settings = defines ? cJSON_Parse(defines) : NULL;
-  cJSON *item;
-  cJSON_ArrayForEach(item, c->settings) if (cJSON_IsString(item))
-      cli_define(&o->model, item->valuestring);
-}
-
-/* Options that the step has compiled in, one way or the other. */
-static vtb_status check_built(const char *path, const train_options *o, int classes,
-                              const compiled *c) {
-  const char *text = vtb_manifest_meta(vtb_artefact_manifest(c->file), "label_smoothing");
-  bool averages = vtb_optim_has_averages(c->step);
-  int64_t have = 0;
-  for (int i = 0; i < c->step->n_tensors; i++) {
-    const vtb_tensor_info *t = &c->step->tensors[i];
-    if (t->io == VTB_IO_OUTPUT && t->rank == 2 && !have) have = t->dim[1];
-  }
-  if (have != classes) {
-    fprintf(stderr,
-            "vertebra train: the data has %d classes and %s gives %lld scores: build it with -D "
-            "num_classes=%d\n",
-            classes, path, (long long)have, classes);
-    return VTB_E_INPUT;
-  }
-  if (o->model.compile.label_smoothing > 0 &&
-      (!text || o->model.compile.label_smoothing != strtod(text, NULL)))
-    return cli_usage_error("train", "%s was built with --label-smoothing %s", path,
-                           text ? text : "0");
-  if (averages != (o->train.optim.ema_decay > 0))
-    return cli_usage_error("train", "%s was built %s averages: %s", path,
-                           averages ? "with" : "without",
-                           averages ? "--ema D is needed" : "build it with --ema");
-  return VTB_OK;
-}
-
-static vtb_status open_both(const char *path, train_options *o, int classes, compiled *c) {
-  vtb_status status = cli_built_open("train", path, &o->model, &c->file);
-  if (status == VTB_OK)
-    status =
-        cli_built_program(c->file, VTB_ARTEFACT_STEP, &o->model, o->model.compile.batch, &c->step);
-  if (status == VTB_OK)
-    status = cli_built_program(c->file, VTB_ARTEFACT_INFERENCE, &o->model,
-                               o->model.compile.eval_batch, &c->eval);
-  if (status == VTB_OK) status = check_built(path, o, classes, c);
-  if (status != VTB_OK) return status;
-  vtb_error err = {0};
-  status = cli_program_image_size(c->eval, &c->channels, &c->height, &c->width, &err);
-  if (status != VTB_OK) return cli_error(&err);
-  if (vtb_artefact_weights(c->file) && !o->train.init_weights)
-    fprintf(
-        stderr,
-        "vertebra train: the weights in %s are not used: --init FILE starts from a weights file\n",
-        path);
-  take_settings(o, c);
-  return VTB_OK;
-}
-
-static void free_compiled(compiled *c) {
-  vtb_program_free(c->step);
-  vtb_program_free(c->eval);
-  vtb_artefact_close(c->file);
-  cJSON_Delete(c->settings);
-  vtb_optimizer_free(&c->optimizer);
-  vtb_vec_free(&c->given);
-}
-
-/* A file's optimizer is compiled: it must be the one, and only its numbers can be set. */
-static vtb_status set_built(const char *text, compiled *c, vtb_error *err) {
-  vtb_optimizer_choice *o = &c->optimizer;
-  vtb_status status = vtb_optimizer_parse(text, o, err);
-  if (status == VTB_OK && strcmp(o->what, c->name) != 0)
-    return vtb_fail(err, VTB_E_USAGE,
-                    "the file updates by %s, which is compiled: build it with --optimizer %s",
-                    c->name, o->what);
-  for (size_t i = 0; i < o->defines.n && status == VTB_OK; i++) {
-    const char *given = o->defines.at[i], *eq = strchr(given, '=');
-    char *end;
-    vtb_setting s = {vtb_arena_strndup(&o->arena, given, (size_t)(eq - given)),
-                     strtod(eq + 1, &end)};
-    if (*end)
-      return vtb_fail(err, VTB_E_USAGE, "%s: of a built file only numbers can be set", given);
-    vtb_vec_push(&c->given, s);
-  }
-  return status;
-}
-
-/* The settings of the update: of a file those of --optimizer, of both --weight-decay. */
-static vtb_status take_optimizer(train_options *o, compiled *c, vtb_error *err) {
-  vtb_optim_name(c->step, c->name);
-  if (!o->model.compile.optimizer) o->model.compile.optimizer = c->name;
-  vtb_status status = c->file ? set_built(o->model.compile.optimizer, c, err) : VTB_OK;
-  if (!isnan(o->decay))
-    vtb_vec_push(&c->given, ((vtb_setting){"decay", o->decay}));
-  else if (!vtb_optim_default(c->step, "decay", &o->decay))
-    o->decay = 0;
-  o->train.optim.settings = c->given.at;
-  o->train.optim.n_settings = (int)c->given.n;
-  return status;
 }
 
 static char *in_folder(const char *folder, const char *name) {
@@ -345,27 +150,47 @@ static void describe_recipe(const char *what, const train_options *o, vtb_strbuf
     vtb_strbuf_printf(out, " -D%s", o->model.defines.at[i]);
 }
 
+static void add_measures(cJSON *j, const char *name, const vtb_measured_list *l) {
+  cJSON *object = l->n ? cJSON_AddObjectToObject(j, name) : NULL;
+  for (int i = 0; i < l->n; i++) cJSON_AddNumberToObject(object, l->at[i].name, l->at[i].value);
+}
+
+static void report_json(const vtb_train_result *r, const char *weights) {
+  cJSON *j = cJSON_CreateObject();
+  cJSON_AddNumberToObject(j, "steps", (double)r->steps);
+  cJSON_AddNumberToObject(j, "epochs", (double)r->epochs);
+  cJSON_AddBoolToObject(j, "finished", r->finished);
+  cJSON_AddNumberToObject(j, "loss", r->loss);
+  if (!r->train.n) {
+    cJSON_AddNumberToObject(j, "eval_top1", r->eval_top1);
+    cJSON_AddNumberToObject(j, "eval_top5", r->eval_top5);
+  }
+  add_measures(j, "train", &r->train);
+  if (r->eval.n) cJSON_AddNumberToObject(j, "eval_loss", r->eval_loss);
+  add_measures(j, "eval", &r->eval);
+  cJSON_AddNumberToObject(j, "skipped", (double)r->skipped);
+  cJSON_AddNumberToObject(j, "seconds", r->seconds);
+  cJSON_AddNumberToObject(j, "images_per_second", r->images_per_second);
+  cJSON_AddStringToObject(j, "weights", weights);
+  cli_print_json(j);
+}
+
 static void report(const train_options *o, const vtb_train_result *r, bool complete,
                    const char *weights) {
   if (o->model.json) {
-    cJSON *j = cJSON_CreateObject();
-    cJSON_AddNumberToObject(j, "steps", (double)r->steps);
-    cJSON_AddNumberToObject(j, "epochs", (double)r->epochs);
-    cJSON_AddBoolToObject(j, "finished", r->finished);
-    cJSON_AddNumberToObject(j, "loss", r->loss);
-    cJSON_AddNumberToObject(j, "eval_top1", r->eval_top1);
-    cJSON_AddNumberToObject(j, "eval_top5", r->eval_top5);
-    cJSON_AddNumberToObject(j, "skipped", (double)r->skipped);
-    cJSON_AddNumberToObject(j, "seconds", r->seconds);
-    cJSON_AddNumberToObject(j, "images_per_second", r->images_per_second);
-    cJSON_AddStringToObject(j, "weights", weights);
-    cli_print_json(j);
+    report_json(r, weights);
     return;
   }
-  printf("%lld updates in %.0f s (%.0f img/s), loss %.4f, test top-1 %.2f %%, top-5 %.2f "
-         "%%%s\nweights: %s\n",
-         (long long)r->steps, r->seconds, r->images_per_second, r->loss, 100 * r->eval_top1,
-         100 * r->eval_top5, r->finished || complete ? "" : " (stopped early; --resume continues)",
+  printf("%lld updates in %.0f s (%.0f %s/s), loss %.4f, ", (long long)r->steps, r->seconds,
+         r->images_per_second, vtb_dataset_has_images(o->train.train_set) ? "img" : "samples",
+         r->loss);
+  if (r->train.n) {
+    printf("test loss %.4f", r->eval_loss);
+    cli_print_measures(&r->eval, "test ");
+  } else {
+    printf("test top-1 %.2f %%, top-5 %.2f %%", 100 * r->eval_top1, 100 * r->eval_top5);
+  }
+  printf("%s\nweights: %s\n", r->finished || complete ? "" : " (stopped early; --resume continues)",
          weights);
   if (r->skipped)
     printf("%lld batches were skipped, whose gradients overflowed at the loss scale of the time\n",
@@ -391,21 +216,19 @@ static vtb_status fit_schedule(vtb_train_config *t, int64_t updates, vtb_error *
 /* What a training refers to, and the files it writes. */
 typedef struct session {
   const char *model;
-  compiled programs;
+  train_programs programs;
   curve history;
   vtb_services *services;
   vtb_strbuf recipe;
   char *checkpoint, *weights, *log, *plot;
-  char define[64];
 } session;
 
 static vtb_status open_session(const char *what, train_options *o, int classes, session *s) {
-  bool built = cli_is_built(what);
-  vtb_status status = built ? open_both(what, o, classes, &s->programs)
-                            : compile_both(what, o, classes, s->define, &s->programs);
+  vtb_status status = train_programs_open(what, o, classes, &s->programs);
   if (status != VTB_OK) return status;
-  s->model = built ? vtb_artefact_manifest(s->programs.file)->model : what;
-  s->history = (curve){.progress = vtb_progress_to(stderr), .quiet = o->quiet};
+  s->model = s->programs.file ? vtb_artefact_manifest(s->programs.file)->model : what;
+  s->history = (curve){
+      .progress = vtb_progress_to(stderr), .quiet = o->quiet, .measured = s->programs.measured};
   s->services = vtb_need(vtb_services_default((int)o->model.threads));
   s->checkpoint = in_folder(o->out, "checkpoint.safetensors");
   s->weights = in_folder(o->out, "weights.safetensors");
@@ -416,7 +239,7 @@ static vtb_status open_session(const char *what, train_options *o, int classes, 
 
 static void close_session(session *s) {
   vtb_services_free(s->services);
-  free_compiled(&s->programs);
+  train_programs_free(&s->programs);
   vtb_strbuf_free(&s->recipe);
   vtb_free(s->checkpoint);
   vtb_free(s->weights);
@@ -426,6 +249,9 @@ static void close_session(session *s) {
   vtb_vec_free(&s->history.train);
   vtb_vec_free(&s->history.eval_at);
   vtb_vec_free(&s->history.eval);
+  vtb_vec_free(&s->history.score_at);
+  vtb_vec_free(&s->history.score);
+  vtb_vec_free(&s->history.eval_score);
 }
 
 /* What the user cannot say: the session's part of the configuration. */
@@ -453,8 +279,13 @@ static vtb_status plan_updates(train_options *o, vtb_error *err) {
 }
 
 /* Evaluation sees the images as they are, training with the augmentation that was asked for. */
-static vtb_status plan_images(const compiled *c, vtb_train_config *t, vtb_error *err) {
+static vtb_status plan_images(const train_programs *c, vtb_train_config *t, vtb_error *err) {
   vtb_augmentation augment = t->train_transform.augment;
+  if (!c->channels)
+    return augment.flip || augment.shift || augment.erase_prob > 0 || augment.scale_min > 0
+               ? vtb_fail(err, VTB_E_USAGE,
+                          "--flip, --shift, --erase and --crop-scale are for images")
+               : VTB_OK;
   vtb_status status =
       vtb_transform_init(&t->eval_transform, t->train_set, c->channels, c->height, c->width, err);
   t->train_transform = t->eval_transform;
@@ -463,7 +294,7 @@ static vtb_status plan_images(const compiled *c, vtb_train_config *t, vtb_error 
 }
 
 static vtb_status prepare(session *s, train_options *o, vtb_error *err) {
-  vtb_status status = take_optimizer(o, &s->programs, err);
+  vtb_status status = train_programs_optimizer(&s->programs, o, err);
   describe_recipe(s->model, o, &s->recipe);
   refer_to(s, &o->train);
   if (status == VTB_OK) status = plan_updates(o, err);
@@ -480,13 +311,12 @@ static vtb_status train_and_save(const session *s, train_options *o, vtb_train_r
   if (status == VTB_OK) status = vtb_trainer_run(trainer, result, err);
   if (status == VTB_OK) status = vtb_trainer_save_weights(trainer, s->weights, err);
   vtb_trainer_close(trainer);
+  if (status != VTB_OK) return status;
   char image[48]; /* what --image said is stored with the other settings */
   snprintf(image, sizeof image, "image=%dx%d", s->programs.height, s->programs.width);
   if (o->model.compile.image) cli_define(&o->model, image);
-  return status == VTB_OK
-             ? cli_describe_weights(s->weights, o->train.train_set, &o->train.eval_transform,
-                                    s->model, &o->model.defines, err)
-             : status;
+  return cli_describe_weights(s->weights, o->train.train_set, &o->train.eval_transform, s->model,
+                              &o->model.defines, err);
 }
 
 static vtb_status run_training(const char *what, train_options *o) {
@@ -567,7 +397,8 @@ vtb_status cli_cmd_train(int argc, char **argv) {
   train_options o = defaults();
   const cli_opt opts[] = {
       {"--data", CLI_STR, &o.data, "D",
-       "fashion-mnist, a folder of IDX files, or folders train/ and val/ of classes"},
+       "fashion-mnist, a folder of IDX files, folders train/ and val/ of classes, of images/ and "
+       "labels/, or arrays: FILE.safetensors, a folder of .npy files"},
       {"--out", CLI_STR, &o.out, "DIR",
        "folder for weights, checkpoint, log and curve (default run)"},
       {"--recipe", CLI_STR, &o.recipe, "FILE",

@@ -51,6 +51,14 @@ const vtb_target *cli_next_target(const char *wanted, const vtb_target *after) {
   return NULL;
 }
 
+void cli_print_measures(const vtb_measured_list *l, const char *prefix) {
+  int losses = 0;
+  for (int i = 0; i < l->n; i++) losses += l->at[i].is_loss;
+  for (int i = 0; i < l->n; i++)
+    if (!l->at[i].is_loss || losses > 1)
+      printf(", %s%s %.4f", prefix, l->at[i].name, l->at[i].value);
+}
+
 vtb_status cli_program_image_size(const vtb_program *p, int *channels, int *height, int *width,
                                   vtb_error *err) {
   for (int i = 0; i < p->n_tensors; i++) {

@@ -58,8 +58,9 @@ vtb_status cli_load_for_inference(const char *command, const char *what, const c
   if (cli_is_built(what)) {
     status = cli_built_open(command, what, o, &out->built);
     if (status == VTB_OK)
-      status =
-          cli_built_program(out->built, VTB_ARTEFACT_INFERENCE, o, o->compile.batch, &out->program);
+      status = cli_built_program(
+          out->built, o->compile.evaluation ? VTB_ARTEFACT_EVALUATION : VTB_ARTEFACT_INFERENCE, o,
+          o->compile.batch, &out->program);
   } else {
     status = compile(what, o, batch, weights, &out->program);
   }
@@ -68,8 +69,9 @@ vtb_status cli_load_for_inference(const char *command, const char *what, const c
     return status;
   }
   status = vtb_model_new(out->program, (int)o->threads, &out->model, &err);
-  if (status == VTB_OK)
-    status = cli_program_image_size(out->program, &out->channels, &out->height, &out->width, &err);
+  if (status == VTB_OK && cli_program_image_size(out->program, &out->channels, &out->height,
+                                                 &out->width, NULL) != VTB_OK)
+    out->channels = 0;
   if (status == VTB_OK) status = fill(out, weights, &err);
   if (status == VTB_OK) return VTB_OK;
   cli_inference_free(out);
@@ -90,7 +92,7 @@ vtb_status cli_weights_transform(const cli_inference *inf, const vtb_dataset *d,
   static const float mean[] = {0.485f, 0.456f, 0.406f}, std[] = {0.229f, 0.224f, 0.225f};
   memcpy(t->mean, mean, sizeof mean);
   memcpy(t->std, std, sizeof std);
-  if (d) {
+  if (d && vtb_dataset_has_images(d) && inf->channels) {
     vtb_status status = vtb_transform_init(t, d, inf->channels, inf->height, inf->width, err);
     if (status != VTB_OK) return status;
   }
@@ -129,10 +131,10 @@ vtb_status cli_describe_weights(const char *path, const vtb_dataset *d, const vt
   vtb_weights_set_meta(w, "classes", text);
   snprintf(numbers, sizeof numbers, "%.9g,%.9g,%.9g", (double)t->mean[0], (double)t->mean[1],
            (double)t->mean[2]);
-  vtb_weights_set_meta(w, "mean", numbers);
+  if (t->channels) vtb_weights_set_meta(w, "mean", numbers);
   snprintf(numbers, sizeof numbers, "%.9g,%.9g,%.9g", (double)t->std[0], (double)t->std[1],
            (double)t->std[2]);
-  vtb_weights_set_meta(w, "std", numbers);
+  if (t->channels) vtb_weights_set_meta(w, "std", numbers);
   vtb_weights_set_meta(w, "model", model);
   char *settings = list_text(defines);
   vtb_weights_set_meta(w, "defines", settings);

@@ -8,10 +8,10 @@
 typedef struct cli_inference {
   vtb_program *program; /* owned by the model */
   vtb_model *model;
-  int channels, height, width;
-  const vtb_weights *weights; /* what the parameters are from; NULL: their initialisers */
-  vtb_weights *own;           /* a weights file */
-  vtb_artefact *built;        /* a built file instead of a model's source */
+  int channels, height, width; /* of the image input; channels 0: there is none */
+  const vtb_weights *weights;  /* what the parameters are from; NULL: their initialisers */
+  vtb_weights *own;            /* a weights file */
+  vtb_artefact *built;         /* a built file instead of a model's source */
 } cli_inference;
 void cli_inference_free(cli_inference *inf);
 

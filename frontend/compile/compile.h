@@ -78,6 +78,10 @@ typedef struct vtb_compile_options {
   bool time_passes;        /* and how long each pass took */
   void (*say)(void *user, const char *text); /* NULL: nobody listens */
   void *user;
+
+  /* Of a model that declares losses or metrics: the program gives these instead of its outputs,
+   * runtime/train/train.h. Not with `training`. */
+  bool evaluation;
 } vtb_compile_options;
 
 /* ---- reports --------------------------------------------------------------------------------- */

@@ -56,6 +56,8 @@ VTB_MUST_USE vtb_status vtb_compilation_run(vtb_compilation *c, const char *pipe
 VTB_MUST_USE vtb_status vtb_compilation_graph(vtb_compilation *c);
 /* The training step becomes what is compiled, with the update of the options' optimiser. */
 VTB_MUST_USE vtb_status vtb_compilation_train(vtb_compilation *c);
+/* What measures the model becomes what is compiled; VTB_E_INPUT if it declares nothing. */
+VTB_MUST_USE vtb_status vtb_compilation_evaluation(vtb_compilation *c);
 /* The options' optimiser behind the step. */
 VTB_MUST_USE vtb_status vtb_compilation_update(vtb_compilation *c);
 

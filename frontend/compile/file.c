@@ -1,5 +1,6 @@
 /* A model compiled into a file that runs without the compiler: docs/artefact.md. */
 #include "frontend/compile/builder.h"
+#include "ir/objective.h"
 #include "runtime/artefact/safetensors.h"
 
 #include <cjson/cJSON.h>
@@ -84,11 +85,15 @@ void vtb_file_builder_describe(vtb_file_builder *b, const vtb_compilation *c) {
   cJSON_free(settings);
 }
 
+static int64_t eval_batch(const vtb_compile_options *o) {
+  return !o->training ? o->batch : o->eval_batch ? o->eval_batch : 4 * o->batch;
+}
+
 static vtb_status add_inference(vtb_file_builder *b) {
   vtb_compile_options o = *b->options;
-  int64_t batch = !o.training ? o.batch : o.eval_batch ? o.eval_batch : 4 * o.batch;
+  int64_t batch = eval_batch(&o);
   vtb_compilation c;
-  o.training = false;
+  o.training = o.evaluation = false;
   vtb_status status = vtb_compilation_open(&c, &o, b->report);
   if (status == VTB_OK) vtb_file_builder_describe(b, &c);
   if (status == VTB_OK) status = vtb_file_builder_add(b, VTB_ARTEFACT_INFERENCE, &c, batch);
@@ -104,11 +109,29 @@ static vtb_status add_step(vtb_file_builder *b) {
   return status;
 }
 
+/* What measures a model that declares losses and metrics. */
+static vtb_status add_evaluation(vtb_file_builder *b) {
+  vtb_compile_options o = *b->options;
+  vtb_compilation c;
+  o.training = false;
+  o.evaluation = true;
+  vtb_status status = vtb_compilation_load(&c, &o, NULL, b->report);
+  if (status == VTB_OK && vtb_has_measure(c.module->entry)) {
+    status = vtb_compilation_graph(&c);
+    if (status == VTB_OK) status = vtb_compilation_evaluation(&c);
+    if (status == VTB_OK)
+      status = vtb_file_builder_add(b, VTB_ARTEFACT_EVALUATION, &c, eval_batch(b->options));
+  }
+  vtb_compilation_free(&c);
+  return status;
+}
+
 vtb_status vtb__build(const vtb_compile_options *o, const char *path, vtb_report *r) {
   vtb_file_builder b;
   vtb_status status = vtb_file_builder_open(&b, o, r);
   if (status == VTB_OK) status = add_inference(&b);
   if (status == VTB_OK && o->training) status = add_step(&b);
+  if (status == VTB_OK && o->training) status = add_evaluation(&b);
   if (status == VTB_OK && o->weights) status = vtb_file_builder_weights(&b, o->weights, "");
   if (status == VTB_OK) status = vtb_file_builder_write(&b, path);
   vtb_file_builder_free(&b);

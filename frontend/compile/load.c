@@ -159,6 +159,7 @@ vtb_status vtb_compilation_load(vtb_compilation *c, const vtb_compile_options *o
   vtb_arena_init(&v.arena);
   options.training |= o->training;
   options.taps |= o->taps;
+  options.objective |= o->training || o->evaluation;
   options.mode = o->mode ? o->mode : o->chunk ? "chunkwise" : options.mode;
   options.chunk = o->chunk ? o->chunk : options.chunk;
   vtb_status status = check_options(o, options.mode, &r->error);

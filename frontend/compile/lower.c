@@ -47,6 +47,15 @@ vtb_status vtb_compilation_train(vtb_compilation *c) {
   return c->options.optimizer ? vtb_compilation_update(c) : VTB_OK;
 }
 
+vtb_status vtb_compilation_evaluation(vtb_compilation *c) {
+  vtb_func *made = NULL;
+  vtb_status status = vtb_build_evaluation(c->module, c->module->entry, &made, &c->report->error);
+  if (status != VTB_OK) return status;
+  c->module->entry = made;
+  c->func = made->name;
+  return VTB_OK;
+}
+
 vtb_status vtb_compilation_gradient(vtb_compilation *c, const int *outs, int n_outs, const int *wrt,
                                     int n_wrt) {
   vtb_diags diags = {0};
@@ -63,6 +72,7 @@ vtb_status vtb_compilation_open(vtb_compilation *c, const vtb_compile_options *o
   vtb_status status = vtb_compilation_load(c, o, NULL, r);
   if (status == VTB_OK) status = vtb_compilation_graph(c);
   if (status == VTB_OK && o->training) status = vtb_compilation_train(c);
+  if (status == VTB_OK && o->evaluation && !o->training) status = vtb_compilation_evaluation(c);
   return status;
 }
 

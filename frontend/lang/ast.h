@@ -165,6 +165,8 @@ typedef enum vtb_stmt_kind {
   VTB_STMT_INPUT,     /* u.input */
   VTB_STMT_OUTPUT,    /* u.named; a bare NAME is a STRING */
   VTB_STMT_TAP,       /* u.named */
+  VTB_STMT_LOSS,      /* u.measure */
+  VTB_STMT_METRIC,    /* u.measure */
   VTB_STMT_REPEAT,    /* u.repeat */
   VTB_STMT_IF,        /* u.cond */
   VTB_STMT_SCOPE,     /* scope, share, freeze: u.scope */
@@ -236,6 +238,11 @@ struct vtb_stmt {
       vtb_expr *name; /* STRING or INTERP */
       vtb_expr *value;
     } named;
+    struct {
+      vtb_expr *name;       /* STRING or INTERP */
+      vtb_expr_list values; /* one, or a sum and what it is divided by */
+      bool lower;           /* is better */
+    } measure;
     struct {
       vtb_expr *count;
       vtb_name as;     /* text NULL if absent */

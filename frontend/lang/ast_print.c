@@ -286,6 +286,18 @@ static void print_stmt(printer *p, const vtb_stmt *s) {
     print_expr(p, s->u.named.value);
     text(p, ")");
     break;
+  case VTB_STMT_LOSS:
+  case VTB_STMT_METRIC:
+    text(p, s->kind == VTB_STMT_LOSS ? "(loss "
+            : s->u.measure.lower     ? "(metric-lower "
+                                     : "(metric ");
+    print_expr(p, s->u.measure.name);
+    for (size_t i = 0; i < s->u.measure.values.n; i++) {
+      text(p, " ");
+      print_expr(p, s->u.measure.values.at[i]);
+    }
+    text(p, ")");
+    break;
   case VTB_STMT_REPEAT:
     print_repeat(p, s);
     break;

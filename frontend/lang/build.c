@@ -271,6 +271,16 @@ vtb_stmt *vtb__stmt_named(vtb_parse *p, vtb_stmt_kind kind, vtb_expr *name, vtb_
   return s;
 }
 
+vtb_stmt *vtb__stmt_measure(vtb_parse *p, vtb_stmt_kind kind, vtb_expr *name, bool lower,
+                            vtb_list *values, vtb_loc loc) {
+  vtb_expr_list l = exprs(values);
+  vtb_stmt *s = stmt_at(p, kind, max2(name->depth, deepest(&l)), loc);
+  s->u.measure.name = name;
+  s->u.measure.values = l;
+  s->u.measure.lower = lower;
+  return s;
+}
+
 vtb_stmt *vtb__stmt_repeat(vtb_parse *p, vtb_expr *count, const vtb_name *as, vtb_expr *scope,
                            vtb_block_text body, vtb_loc loc) {
   vtb_stmt_list list = stmts(p, body);

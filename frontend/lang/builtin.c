@@ -143,7 +143,7 @@ static const vtb__builtin value_builtins[] = {
 static const vtb__builtin *const tables[] = {
     value_builtins,     vtb__scalar_builtins,      vtb__tensor_builtins,    vtb__token_builtins,
     vtb__step_builtins, vtb__sequence_builtins,    vtb__attention_builtins, vtb__buffer_builtins,
-    vtb__axis_builtins, vtb__convolution_builtins, vtb__grid_builtins};
+    vtb__axis_builtins, vtb__convolution_builtins, vtb__grid_builtins,      vtb__order_builtins};
 enum { N_TABLES = sizeof tables / sizeof *tables };
 static const vtb__builtin tapped = {"tapped", NULL};
 static const char *const init_names[] = {

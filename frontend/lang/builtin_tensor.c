@@ -61,11 +61,43 @@ static vtb__val over_batch(vtb__eval *e, vtb_value *x, int64_t axis, bool keep, 
   return vtb__elementwise2(e, VTB_OP_div, sum, vtb__tensor(count, NULL), span);
 }
 
+/* axis = "sample" or "places" of a value that has the batch first: the argument is then taken. */
+static bool takes_axes(vtb__args *a, vtb__val x, const char *word) {
+  const vtb_type *t = &x.u.t.v->type;
+  if (!t->rank || t->dim[0].size != VTB_DYN) return false;
+  for (size_t i = 0; i < a->n; i++) {
+    if (a->used[i] || !vtb_streq(vtb__arg_name(a, i), "axis")) continue;
+    if (a->at[i].kind != VTB__STRING || strcmp(a->at[i].u.str.s, word) != 0) return false;
+    return a->used[i] = true;
+  }
+  return false;
+}
+
+/* All axes of a sample, giving [B], or of its places, giving [B, C]. */
+static vtb__val over_sample(vtb__eval *e, vtb__args *a, vtb_value *x, bool places) {
+  int64_t axes[VTB_MAX_RANK];
+  double count = 1;
+  int n = 0;
+  for (int i = 1; i < x->type.rank - places; i++) {
+    axes[n++] = i;
+    count *= (double)x->type.dim[i].size;
+  }
+  vtb_op op = strcmp(a->name, "amax") == 0 ? VTB_OP_reduce_max : VTB_OP_reduce_sum;
+  vtb_builder *b = vtb__at(e, a->span);
+  if (!b) return VTB__ERR;
+  if (n) x = vtb_b_reduce(b, op, x, axes, n, false);
+  vtb__val y = vtb__tensor(x, NULL);
+  if (strcmp(a->name, "mean") != 0 || y.kind == VTB__ERROR || count == 1) return y;
+  return vtb__elementwise2(e, VTB_OP_mul, y, vtb__float(1 / count), a->span);
+}
+
 static vtb__val b_reduce(vtb__eval *e, vtb__args *a) {
   vtb__val x;
   vtb_value *v = vtb__take_tensor(e, a, "x", &x);
   int64_t axis;
   bool tokens;
+  if (v && takes_axes(a, x, "sample")) return over_sample(e, a, v, false);
+  if (v && takes_axes(a, x, "places")) return over_sample(e, a, v, true);
   if (!v || !vtb__reduce_axis(e, a, x, &axis, &tokens)) return VTB__ERR;
   vtb_builder *b = vtb__at(e, a->span);
   if (!b) return VTB__ERR;
@@ -440,7 +472,7 @@ static bool random_shape(vtb__eval *e, vtb__args *a, vtb__val n, vtb_type *t) {
   bool per_sample = symbolic || (n.kind == VTB__INT && n.u.i == e->batch);
   if (!per_sample && (n.kind != VTB__INT || n.u.i < 1 || n.u.i >= VTB__MAX_SIZE)) {
     vtb__report(e, VTB_DIAG_BAD_VALUE, a->span,
-                "random takes the batch, a number of elements or a tensor, not %s",
+                "%s takes the batch, a number of elements or a tensor, not %s", a->name,
                 vtb__describe(e, n));
     return false;
   }
@@ -448,6 +480,26 @@ static bool random_shape(vtb__eval *e, vtb__args *a, vtb__val n, vtb_type *t) {
                   .rank = 1,
                   .dim = {{per_sample ? e->batch : n.u.i, per_sample ? "B" : NULL}}};
   return true;
+}
+
+static vtb_value *uniform(vtb__eval *e, vtb_value *seed, const vtb_type *t, vtb_span span) {
+  vtb_builder *b = vtb__at(e, span);
+  if (!b) return NULL;
+  vtb_attr stream = VTB_A_INT("stream", e->n_streams++);
+  vtb_inst *i = vtb_build_typed(b, VTB_OP_random, &seed, 1, &stream, 1, t, 1);
+  return i ? i->results[0] : NULL;
+}
+
+/* Box and Muller 1958: sqrt(-2 log(1 - u)) cos(2 pi v) of two uniform numbers is normal. */
+static vtb_value *normal(vtb__eval *e, vtb_value *u, vtb_value *v, vtb_span span) {
+  vtb_builder *b = u && v ? vtb__at(e, span) : NULL;
+  if (!b) return NULL;
+  vtb_value *rest = vtb_b_binary(b, VTB_OP_sub, vtb_b_constant(b, 1), u),
+            *two = vtb_b_constant(b, -2), *turn = vtb_b_constant(b, 6.283185307179586477);
+  vtb_value *radius = vtb_b_unary(
+      b, VTB_OP_sqrt, vtb_b_binary(b, VTB_OP_mul, two, vtb_b_unary(b, VTB_OP_log, rest)));
+  vtb_value *angle = vtb_b_unary(b, VTB_OP_cos, vtb_b_binary(b, VTB_OP_mul, turn, v));
+  return vtb_b_binary(b, VTB_OP_mul, radius, angle);
 }
 
 static vtb__val b_random(vtb__eval *e, vtb__args *a) {
@@ -458,34 +510,17 @@ static vtb__val b_random(vtb__eval *e, vtb__args *a) {
   if (!e->frame || e->frame->step)
     return vtb__report(e, VTB_DIAG_NOT_A_STEP_OPERATION, a->span,
                        "random numbers are drawn in models, blocks and functions");
-  vtb_value *seed = vtb__seed(e, false, a->span);
-  vtb_builder *b = vtb__at(e, a->span);
-  if (!b) return VTB__ERR;
-  vtb_attr stream = VTB_A_INT("stream", e->n_streams++);
-  vtb_inst *i = vtb_build_typed(b, VTB_OP_random, &seed, 1, &stream, 1, &t, 1);
-  return vtb__tensor(i ? i->results[0] : NULL, n.kind == VTB__TENSOR ? n.u.t.layout : NULL);
+  vtb_value *seed = vtb__seed(e, false, a->span), *x = uniform(e, seed, &t, a->span);
+  if (strcmp(a->name, "random_normal") == 0)
+    x = normal(e, x, uniform(e, seed, &t, a->span), a->span);
+  return vtb__tensor(x, n.kind == VTB__TENSOR ? n.u.t.layout : NULL);
 }
 
-static vtb_value *index_table(vtb__eval *e, vtb_value *idx, int64_t n, const char *name,
-                              vtb_span span) {
-  vtb_type t = idx->type;
-  if (t.dtype != VTB_I32) {
-    vtb_builder *b = vtb__at(e, span);
-    vtb_attr to = VTB_A_STR("to", "i32");
-    vtb_inst *cast = b ? vtb_build(b, VTB_OP_cast, &idx, 1, &to, 1) : NULL;
-    if (!cast) return NULL;
-    idx = cast->results[0];
-  }
-  t.dtype = VTB_I32;
-  t.dim[t.rank++] = (vtb_dim){1, NULL};
-  vtb_builder *b = vtb__at(e, span);
-  if (!b) return NULL;
-  vtb_value *column = vtb_b_reshape(b, idx, &t);
-  t.dim[t.rank - 1] = (vtb_dim){n, name};
-  vtb_type row = {.dtype = VTB_I32, .rank = 1, .dim = {{n, name}}};
-  vtb_attr axis = VTB_A_INT("axis", 0);
-  vtb_inst *iota = vtb_build_typed(b, VTB_OP_iota, NULL, 0, &axis, 1, &row, 1);
-  return iota ? vtb_b_binary(b, VTB_OP_eq, column, iota->results[0]) : NULL;
+/* Labels that the model takes are below n: whoever fills them can check it. */
+static void say_classes(vtb__eval *e, const vtb_value *v, int64_t n) {
+  vtb_arg_info *info = v->def ? NULL : &e->frame->func->arg_info[v->index];
+  if (!info || info->role != VTB_ROLE_INPUT || info->init) return;
+  info->init = vtb_intern(e->module, vtb_arena_printf(&e->arena, "classes %lld", (long long)n));
 }
 
 static vtb__val b_one_hot(vtb__eval *e, vtb__args *a) {
@@ -495,7 +530,8 @@ static vtb__val b_one_hot(vtb__eval *e, vtb__args *a) {
   if (!v || !vtb__take_int(e, a, "n", &n)) return VTB__ERR;
   if (n < 1 || n >= VTB__MAX_SIZE || v->type.rank >= VTB_MAX_RANK)
     return vtb__report(e, VTB_DIAG_BAD_VALUE, a->span, "one_hot into %lld classes", (long long)n);
-  return vtb__tensor(index_table(e, v, n, NULL, a->span), NULL);
+  say_classes(e, v, n);
+  return vtb__tensor(vtb__index_table(e, v, n, NULL, a->span), NULL);
 }
 
 /* sample_mask(indices): 1 for the samples of the batch that the list names, else 0. */
@@ -506,29 +542,20 @@ static vtb__val b_sample_mask(vtb__eval *e, vtb__args *a) {
   if (v->type.rank != 1)
     return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span,
                        "sample_mask takes a list of samples, not %s", vtb__describe(e, x));
-  vtb_value *table = index_table(e, v, e->batch, "B", a->span);
+  vtb_value *table = vtb__index_table(e, v, e->batch, "B", a->span);
   int64_t axis = 0;
   vtb_builder *b = table ? vtb__at(e, a->span) : NULL;
   return b ? vtb__tensor(vtb_b_reduce(b, VTB_OP_reduce_sum, table, &axis, 1, false), NULL)
            : VTB__ERR;
 }
 
-const vtb__builtin vtb__tensor_builtins[] = {{"select", b_select},
-                                             {"where", b_select},
-                                             {"mean", b_reduce},
-                                             {"sum", b_reduce},
-                                             {"amax", b_reduce},
-                                             {"matmul", b_matmul},
-                                             {"einsum", b_einsum},
-                                             {"group", b_group},
-                                             {"ungroup", b_ungroup},
-                                             {"concat", b_concat},
-                                             {"split", b_split},
-                                             {"reshape_param", b_reshape},
-                                             {"flatten", b_flatten},
-                                             {"transpose", b_transpose},
-                                             {"random", b_random},
-                                             {"one_hot", b_one_hot},
-                                             {"sample_mask", b_sample_mask},
-                                             {"shape", b_shape},
-                                             {NULL, NULL}};
+const vtb__builtin vtb__tensor_builtins[] = {{"select", b_select},   {"where", b_select},
+                                             {"mean", b_reduce},     {"sum", b_reduce},
+                                             {"amax", b_reduce},     {"matmul", b_matmul},
+                                             {"einsum", b_einsum},   {"group", b_group},
+                                             {"ungroup", b_ungroup}, {"concat", b_concat},
+                                             {"split", b_split},     {"reshape_param", b_reshape},
+                                             {"flatten", b_flatten}, {"transpose", b_transpose},
+                                             {"random", b_random},   {"random_normal", b_random},
+                                             {"one_hot", b_one_hot}, {"sample_mask", b_sample_mask},
+                                             {"shape", b_shape},     {NULL, NULL}};

@@ -43,9 +43,19 @@ vtb_value *vtb__as_tensor(vtb__eval *e, vtb__val v, vtb_span span) {
 
 static bool is_name(const char *name, const char *want) { return name && strcmp(name, want) == 0; }
 
-/* [B] against [B, ...]: gives the vector the other's rank. */
+/* [B] against [B, ...]: gives the vector the other's rank; against [C], which knows no batch, that
+ * and an axis more. */
 static vtb_value *per_sample(vtb__eval *e, vtb_value *v, const vtb_type *like, vtb_span span) {
   const vtb_type *t = &v->type;
+  vtb_type joint;
+  if (t->rank == 1 && t->dim[0].size == VTB_DYN && like->rank && like->rank < VTB_MAX_RANK &&
+      !vtb_type_is_dynamic(like) && !vtb_type_broadcast(t, like, &joint)) {
+    vtb_type shape = *t;
+    shape.rank = like->rank + 1;
+    for (int i = 1; i < shape.rank; i++) shape.dim[i] = (vtb_dim){1, NULL};
+    vtb_builder *b = vtb__at(e, span);
+    return b ? vtb_b_reshape(b, v, &shape) : NULL;
+  }
   if (t->rank != 1 || like->rank < 2 || !is_name(t->dim[0].name, "B") ||
       !is_name(like->dim[0].name, "B") || t->dim[0].size != like->dim[0].size)
     return v;

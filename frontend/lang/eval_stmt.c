@@ -260,6 +260,7 @@ static void output(vtb__eval *e, const vtb_stmt *s) {
     }
   vtb__output o = {name, v.u.t.v, s->u.named.name->span, NULL};
   vtb_vec_push(&e->frame->outputs, o);
+  if (!vtb__env_has(e, name)) vtb__env_bind(e, name, v, NULL, s->u.named.name->span);
 }
 
 /* ---- control --------------------------------------------------------------------------------- */
@@ -414,6 +415,10 @@ static vtb__val statement(vtb__eval *e, const vtb_stmt *s, bool last) {
     break;
   case VTB_STMT_OUTPUT:
     output(e, s);
+    break;
+  case VTB_STMT_LOSS:
+  case VTB_STMT_METRIC:
+    vtb__measure(e, s);
     break;
   case VTB_STMT_TAP:
     vtb__tap(e, s->u.named.name, s->u.named.value, s->span);

@@ -23,7 +23,8 @@ typedef struct spacing {
 
 static bool is_contextual(int kind) {
   return kind == STATE || kind == INPUT || kind == OUTPUT || kind == TAP || kind == EACH ||
-         kind == ALIAS || kind == SUFFIX || kind == NO_DECAY || kind == BUFFER;
+         kind == ALIAS || kind == SUFFIX || kind == NO_DECAY || kind == BUFFER || kind == LOSS ||
+         kind == METRIC || kind == LOWER;
 }
 
 static bool is_binary(int kind) {

@@ -557,24 +557,6 @@ static void run_optimizer(vtb__eval *e, entry *n) {
 
 /* ---- the module ------------------------------------------------------------------------------ */
 
-static void set_outputs(vtb__eval *e) {
-  vtb__frame *f = e->frame;
-  size_t n = f->outputs.n + f->updates.n;
-  vtb_value **values = VTB_NEW_ARRAY(&e->arena, vtb_value *, n);
-  const char **names = VTB_NEW_ARRAY(&e->arena, const char *, n);
-  for (size_t i = 0; i < f->outputs.n; i++) {
-    values[i] = f->outputs.at[i].value;
-    names[i] = f->outputs.at[i].name;
-  }
-  for (size_t i = 0; i < f->updates.n; i++) {
-    const vtb__update *u = &f->updates.at[i];
-    values[f->outputs.n + i] = u->value;
-    names[f->outputs.n + i] =
-        vtb_arena_printf(&e->arena, "updated.%s", f->weights.at[u->weight].name);
-  }
-  vtb_func_set_returns(f->func, values, names, (int)n);
-}
-
 static void check_names(vtb__eval *e) {
   for (size_t i = 0; i < e->unit->files.n; i++)
     for (size_t k = 0; k < e->unit->files.at[i]->decls.n; k++) {
@@ -607,7 +589,7 @@ static void run_entry(vtb__eval *e, const char *name) {
   else
     run_function(e, &n);
   if (e->diags->n_errors == e->errors_before) {
-    set_outputs(e);
+    vtb__set_returns(e);
     e->module->entry = frame.func;
     if (n.decl->kind == VTB_DECL_MODEL) {
       vtb__warn_unused(e);
@@ -618,6 +600,7 @@ static void run_entry(vtb__eval *e, const char *name) {
   vtb_vec_free(&frame.outputs);
   vtb_vec_free(&frame.taps);
   vtb_vec_free(&frame.updates);
+  vtb_vec_free(&frame.measures);
 }
 
 /* Errors without a message would be ours. */

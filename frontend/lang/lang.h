@@ -56,6 +56,7 @@ typedef struct vtb_instantiate_options {
   size_t n_inputs;
   bool training;    /* value of the builtin `training` */
   bool taps;        /* keep `tap` statements */
+  bool objective;   /* losses and metrics are returned (ir/objective.h), and their inputs taken */
   const char *mode; /* --mode: overrides `mode` of every recurrence; NULL: as written */
   int64_t chunk;
 } vtb_instantiate_options;

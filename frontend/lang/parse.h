@@ -157,6 +157,8 @@ vtb_stmt *vtb__stmt_if(vtb_parse *p, vtb_expr *test, vtb_block_text yes, const v
                        vtb_loc loc);
 vtb_stmt *vtb__stmt_scope(vtb_parse *p, vtb_scope_kind kind, vtb_expr *name, vtb_block_text body,
                           vtb_loc loc);
+vtb_stmt *vtb__stmt_measure(vtb_parse *p, vtb_stmt_kind kind, vtb_expr *name, bool lower,
+                            vtb_list *values, vtb_loc loc);
 vtb_stmt *vtb__stmt_values(vtb_parse *p, vtb_stmt_kind kind, vtb_list *values, vtb_loc loc);
 vtb_stmt *vtb__stmt_state(vtb_parse *p, vtb_list *states, vtb_loc loc);
 vtb_stmt *vtb__stmt_assert(vtb_parse *p, vtb_expr *test, vtb_expr *message, vtb_loc loc);

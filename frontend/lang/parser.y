@@ -59,6 +59,7 @@ static void vtb__yyerror(const vtb_loc *loc, vtb_parse *p, const char *text);
 %token <const char *> STATE "'state'" INPUT "'input'" OUTPUT "'output'" TAP "'tap'" EACH "'each'" ALIAS "'alias'"
 %token <const char *> SUFFIX "'suffix'" NO_DECAY "'no_decay'" BUFFER "'buffer'" FROZEN "'frozen'"
 %token <const char *> SHARE "'share'" FREEZE "'freeze'"
+%token <const char *> LOSS "'loss'" METRIC "'metric'" LOWER "'lower'"
 
 %token LPAREN "'('" RPAREN "')'" LBRACKET "'['" RBRACKET "']'" LBRACE "'{'" RBRACE "'}'"
 %token COMMA "','" COLON "':'" DOT "'.'" BAR "'|'" ARROW "'->'" ASSIGN "'='" QUESTION "'?'" TILDE "'~'"
@@ -174,6 +175,9 @@ stmt: expr { $$ = vtb__stmt_value(p, $1); }
     | LET name ASSIGN rhs { $$ = vtb__stmt_let(p, $2, $4, @$); }
     | INPUT name COLON type { $$ = vtb__stmt_input(p, $2, $4, @$); }
     | OUTPUT label ASSIGN rhs { $$ = vtb__stmt_named(p, VTB_STMT_OUTPUT, $2, $4, @$); }
+    | LOSS label ASSIGN values { $$ = vtb__stmt_measure(p, VTB_STMT_LOSS, $2, true, $4, @$); }
+    | METRIC label ASSIGN values { $$ = vtb__stmt_measure(p, VTB_STMT_METRIC, $2, false, $4, @$); }
+    | METRIC label LOWER ASSIGN values { $$ = vtb__stmt_measure(p, VTB_STMT_METRIC, $2, true, $5, @$); }
     | TAP label ASSIGN rhs { $$ = vtb__stmt_named(p, VTB_STMT_TAP, $2, $4, @$); }
     | REPEAT expr as_opt count_scope block { $$ = vtb__stmt_repeat(p, $2, $3, $4, $5, @$); }
     | if_stmt
@@ -318,7 +322,7 @@ arg: expr { $$ = vtb__arg(p, NULL, $1, @$); }
 /* ---- names ---- */
 
 name: word { $$ = vtb__name(p, $1, @1); };
-word: IDENT | STATE | INPUT | OUTPUT | TAP | EACH | ALIAS | SUFFIX | NO_DECAY | BUFFER | FROZEN | SHARE | FREEZE;
+word: IDENT | STATE | INPUT | OUTPUT | TAP | EACH | ALIAS | SUFFIX | NO_DECAY | BUFFER | FROZEN | SHARE | FREEZE | LOSS | METRIC | LOWER;
 dotted: name
       | dotted DOT name { $$ = vtb__name(p, vtb_arena_printf(&p->unit->arena, "%s.%s", $1->text, $3->text), @$); }
       ;

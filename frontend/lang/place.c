@@ -70,6 +70,11 @@ static void check_stmt(place at, const vtb_stmt *s) {
     if (!model) misplaced(at, s->span, "output", "in a model");
     check_expr(at, s->u.named.value);
     break;
+  case VTB_STMT_LOSS:
+  case VTB_STMT_METRIC:
+    if (!model) misplaced(at, s->span, s->kind == VTB_STMT_LOSS ? "loss" : "metric", "in a model");
+    check_exprs(at, &s->u.measure.values);
+    break;
   case VTB_STMT_TAP:
     if (optimizer) misplaced(at, s->span, "tap", "in a model, block, fn or recurrence");
     check_expr(at, s->u.named.value);

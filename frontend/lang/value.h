@@ -174,6 +174,12 @@ typedef struct vtb__output {
   const char *prefix; /* of taps: the e->tap_prefix it was made under */
 } vtb__output;
 
+typedef struct vtb__measured { /* a loss or metric of the model being built */
+  const char *name;            /* as the module returns it: ir/objective.h */
+  vtb_value *value, *by;       /* by: what the value's sum is divided by; NULL: the samples */
+  vtb_span span;
+} vtb__measured;
+
 /* The function being built: the entry, a block, or a recurrence's step. */
 typedef struct vtb__frame {
   vtb_builder b;
@@ -181,6 +187,7 @@ typedef struct vtb__frame {
   VTB_VEC(vtb__weight) weights;
   VTB_VEC(vtb__output) outputs, taps;
   VTB_VEC(vtb__update) updates;
+  VTB_VEC(vtb__measured) measures;
   int calls;              /* e->calls inside its body, without functions in line */
   vtb_value *seed;        /* argument for op random, NULL until needed */
   int n_seeds;            /* calls that were given a seed of their own */
@@ -403,6 +410,11 @@ void vtb__optimizer_entry(vtb__eval *e, const vtb_decl *d, const vtb__val *value
  * after an error. */
 bool vtb__add_update(vtb__eval *e, const vtb_value *buffer, vtb_value *value, vtb_span span);
 
+/* objective.c: a `loss` or `metric` statement; then the entry's returns, its measures among them
+ * where the options want them, and without the inputs that only they read where not. */
+void vtb__measure(vtb__eval *e, const vtb_stmt *s);
+void vtb__set_returns(vtb__eval *e);
+
 /* along.c */
 vtb__val vtb__along(vtb__eval *e, const vtb_expr *x);
 
@@ -476,10 +488,14 @@ bool vtb__rounds(const vtb__builtin *b); /* floor and its like: gives an int of 
 extern const vtb__builtin vtb__scalar_builtins[], vtb__tensor_builtins[], vtb__token_builtins[],
     vtb__step_builtins[];
 extern const vtb__builtin vtb__sequence_builtins[], vtb__attention_builtins[],
-    vtb__buffer_builtins[], vtb__axis_builtins[], vtb__convolution_builtins[], vtb__grid_builtins[];
+    vtb__buffer_builtins[], vtb__axis_builtins[], vtb__convolution_builtins[], vtb__grid_builtins[],
+    vtb__order_builtins[];
 /* The axis that `axis` of a builtin names: the last, "tokens", "B", or an axis's name; *tokens: the
  * tokens', which then go. False after an error. */
 bool vtb__reduce_axis(vtb__eval *e, vtb__args *a, vtb__val x, int64_t *axis, bool *tokens);
+/* builtin_order.c: 1 where the index is 0 .. n - 1, along a new last axis called `name`. */
+vtb_value *vtb__index_table(vtb__eval *e, vtb_value *idx, int64_t n, const char *name,
+                            vtb_span span);
 
 /* Argument `name`, or the next positional one. The first form reports when it is missing. */
 vtb__val vtb__take(vtb__eval *e, vtb__args *a, const char *name);

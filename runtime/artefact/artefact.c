@@ -110,7 +110,7 @@ static vtb_status find(const vtb_artefact *a, vtb_artefact_role role,
   *p = vtb_artefact_find(a, role);
   if (*p) return VTB_OK;
   return vtb_fail(err, VTB_E_INPUT, "%s has no %s%s", a->path, vtb_artefact_role_names[role],
-                  role == VTB_ARTEFACT_STEP ? ": build it with --train" : "");
+                  role != VTB_ARTEFACT_INFERENCE ? ": build it with --train" : "");
 }
 
 vtb_status vtb_artefact_plan(const vtb_artefact *a, vtb_artefact_role role, vtb_launch_plan **plan,

@@ -59,10 +59,11 @@ typedef struct vtb_artefact_images {
 typedef enum vtb_artefact_role {
   VTB_ARTEFACT_INFERENCE,
   VTB_ARTEFACT_STEP,
+  VTB_ARTEFACT_EVALUATION, /* with a step, of models that declare losses and metrics */
   VTB_N_ARTEFACT_ROLES
 } vtb_artefact_role;
-extern const char
-    *const vtb_artefact_role_names[VTB_N_ARTEFACT_ROLES]; /* "inference", "training step" */
+extern const char *const
+    vtb_artefact_role_names[VTB_N_ARTEFACT_ROLES]; /* "inference", "training step", "evaluation" */
 
 typedef struct vtb_artefact_program {
   vtb_artefact_role role;

@@ -3,7 +3,8 @@
 #include "runtime/artefact/cpu_level.h"
 #include "runtime/launch/wire.h"
 
-const char *const vtb_artefact_role_names[VTB_N_ARTEFACT_ROLES] = {"inference", "training step"};
+const char *const vtb_artefact_role_names[VTB_N_ARTEFACT_ROLES] = {"inference", "training step",
+                                                                   "evaluation"};
 
 /* Bytes that an element takes at least. */
 enum {

@@ -16,7 +16,8 @@
  *   program's tensors):
  *                       factors on its learning rate and on its weight decay
  *   VTB_UPDATE_VERDICT  an output, f32 [VTB_N_VERDICT]
- *   VTB_UPDATE_CORRECT  an output, f32 [batch]: 1 where the image was classified right
+ *   VTB_UPDATE_CORRECT  an output, f32 [batch]: 1 where the image was classified right; of
+ *   classifiers that declare no loss only
  *   VTB_LOSS_SCALE an input, f32 []: what the loss was multiplied by, and so all gradients are;
  *   only of programs
  *                       whose gradients would be lost in a narrow format otherwise

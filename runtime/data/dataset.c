@@ -120,27 +120,31 @@ static char *last_part(const char *path) {
   return strndup(path + start, n - start);
 }
 
-static const vtb__format *const formats[] = {&vtb__idx_format, &vtb__folder_format};
+static const vtb__format *const formats[] = {
+    &vtb__idx_format, &vtb__mask_format, &vtb__array_folder, &vtb__folder_format, &vtb__array_file};
 enum { N_FORMATS = sizeof formats / sizeof *formats };
 
-static vtb_status no_format(const char *path, vtb_error *err) {
+static vtb_status no_format(const char *path, bool is_file, vtb_error *err) {
   char text[512] = "";
   size_t n = 0;
   for (int f = 0; f < N_FORMATS && n < sizeof text; f++)
-    n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", f ? " or " : "", formats[f]->what);
+    if (formats[f]->is_file == is_file)
+      n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", n ? " or " : "", formats[f]->what);
   return vtb_fail(err, VTB_E_INPUT, "%s: no data set here: expected %s", path, text);
 }
 
 static vtb_status open_split(const char *path, const char *split, vtb_dataset *d, vtb_error *err) {
   vtb_status status = VTB_OK;
   bool found = false;
+  bool is_file = !vtb_path_is_dir(path);
   for (int f = 0; f < N_FORMATS && !found && status == VTB_OK; f++) {
+    if (formats[f]->is_file != is_file) continue;
     d->format = formats[f];
     status = d->format->open(path, split, d, &found, err);
   }
   if (status != VTB_OK) return status;
-  if (!found) return no_format(path, err);
-  if (!d->class_names) status = read_class_file(path, d, err);
+  if (!found) return no_format(path, is_file, err);
+  if (!d->class_names && !is_file) status = read_class_file(path, d, err);
   return status == VTB_OK && !d->class_names ? number_classes(d, err) : status;
 }
 
@@ -155,10 +159,7 @@ vtb_status vtb_dataset_open(const char *path, const vtb_dataset_options *options
       return vtb_fail(err, VTB_E_INPUT,
                       "data set fashion-mnist is not installed (Debian: dataset-fashion-mnist)");
   }
-  if (!vtb_path_is_dir(path))
-    return vtb_fail(err, VTB_E_INPUT,
-                    vtb_path_exists(path) ? "data set %s is not a folder" : "no data set at %s",
-                    path);
+  if (!vtb_path_exists(path)) return vtb_fail(err, VTB_E_INPUT, "no data set at %s", path);
   vtb_dataset *d = calloc(1, sizeof *d);
   if (!d) return vtb_no_memory(err, path);
   d->name = last_part(path);
@@ -195,7 +196,30 @@ const char *vtb_dataset_name(const vtb_dataset *d) { return d->name; }
 
 int vtb_dataset_label(const vtb_dataset *d, int64_t i) {
   assert(i >= 0 && i < d->count);
-  return d->labels[i];
+  return d->labels ? d->labels[i] : -1;
+}
+
+bool vtb_dataset_has_images(const vtb_dataset *d) { return d->format->image != NULL; }
+bool vtb_dataset_has_labels(const vtb_dataset *d) { return d->labels != NULL; }
+bool vtb_dataset_has_masks(const vtb_dataset *d) { return d->format->mask != NULL; }
+
+vtb_status vtb_dataset_mask(const vtb_dataset *d, int64_t i, vtb_image *out, vtb_error *err) {
+  assert(i >= 0 && i < d->count && d->format->mask);
+  return d->format->mask(d, i, out, err);
+}
+
+int vtb_dataset_arrays(const vtb_dataset *d) {
+  return d->format->arrays ? d->format->arrays(d) : 0;
+}
+
+vtb_array_info vtb_dataset_array(const vtb_dataset *d, int array) {
+  return d->format->array(d, array);
+}
+
+vtb_status vtb_dataset_read(const vtb_dataset *d, int array, int64_t i, bool as_int, void *out,
+                            vtb_error *err) {
+  assert(i >= 0 && i < d->count);
+  return d->format->read(d, array, i, as_int, out, err);
 }
 
 const char *vtb_dataset_file(const vtb_dataset *d, int64_t i) {
@@ -206,6 +230,8 @@ const char *vtb_dataset_file(const vtb_dataset *d, int64_t i) {
 vtb_status vtb_dataset_image(const vtb_dataset *d, int64_t i, int channels, vtb_image *out,
                              vtb_error *err) {
   assert(i >= 0 && i < d->count);
+  if (!d->format->image)
+    return vtb_fail(err, VTB_E_INPUT, "data set %s has arrays and no images", d->name);
   return d->format->image(d, i, channels, out, err);
 }
 

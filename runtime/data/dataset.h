@@ -1,5 +1,6 @@
-/* Labelled images: IDX files and folders of images, with transforms and a loader that prepares
- * batches ahead.
+/* Data sets: labelled images (IDX files, folders of images), images with dense labels, arrays by
+ * name, with transforms and a loader that prepares batches ahead: a buffer for each input of a
+ * program.
  *
  * Everything random is a function of (seed, epoch, sample number), so the batches do not depend on
  * the number of threads and a run can be resumed at any batch. Ownership: a dataset is read-only
@@ -24,6 +25,12 @@ typedef struct vtb_dataset_options {
  *    "val", "test" are t10k)
  *  - a folder with sub-folders train/ and val/ (or test/), each as next
  *  - a folder with one sub-folder a class, in byte order, holding .png, .jpg, .jpeg files
+ *  - a folder with images/ and labels/ (or masks/), below train/ and val/ or test/ or holding them:
+ *    images, and for each a PNG of the same stem whose grey values or palette entries are the
+ *    class of each pixel; 255 is to be ignored
+ *  - a .safetensors file, or a folder of .npy files, with an array an input: named as the input,
+ *    its first axis the samples. "train/x", "val/x" or "test/x" is of that split; without splits
+ *    the last tenth of the samples (at least one) is the test split
  *  - the word "fashion-mnist": the folder Debian's package dataset-fashion-mnist installs. */
 VTB_MUST_USE vtb_status vtb_dataset_open(const char *path, const vtb_dataset_options *options,
                                          vtb_dataset **out, vtb_error *err);
@@ -37,6 +44,9 @@ int vtb_dataset_label(const vtb_dataset *d, int64_t i);
 const char *vtb_dataset_name(const vtb_dataset *d); /* last part of the path */
 /* Folder data sets: the file of sample i; NULL for IDX. */
 const char *vtb_dataset_file(const vtb_dataset *d, int64_t i);
+bool vtb_dataset_has_images(const vtb_dataset *d);
+bool vtb_dataset_has_labels(const vtb_dataset *d); /* one a sample */
+bool vtb_dataset_has_masks(const vtb_dataset *d);
 /* Decoded sample; thread-safe. The caller frees it. channels 0: as stored. */
 VTB_MUST_USE vtb_status vtb_dataset_image(const vtb_dataset *d, int64_t i, int channels,
                                           vtb_image *out, vtb_error *err);
@@ -47,6 +57,23 @@ VTB_MUST_USE vtb_status vtb_dataset_size(const vtb_dataset *d, int *channels, in
  * colour images, else measured on up to 2048 samples. */
 VTB_MUST_USE vtb_status vtb_dataset_moments(const vtb_dataset *d, int channels, float mean[3],
                                             float std[3], vtb_error *err);
+
+/* The class of each pixel, as an image of one channel; of data sets with masks. */
+VTB_MUST_USE vtb_status vtb_dataset_mask(const vtb_dataset *d, int64_t i, vtb_image *out,
+                                         vtb_error *err);
+
+/* An array of the data set, by name. */
+typedef struct vtb_array_info {
+  const char *name;
+  bool is_int;
+  int rank; /* of a sample */
+  int64_t dim[8];
+} vtb_array_info;
+int vtb_dataset_arrays(const vtb_dataset *d);
+vtb_array_info vtb_dataset_array(const vtb_dataset *d, int array);
+/* Sample i of an array: f32, or i32 where `as_int`; as many as a sample has. */
+VTB_MUST_USE vtb_status vtb_dataset_read(const vtb_dataset *d, int array, int64_t i, bool as_int,
+                                         void *out, vtb_error *err);
 
 /* ---- transforms ------------------------------------------------------------------------------ */
 
@@ -76,10 +103,44 @@ VTB_MUST_USE vtb_status vtb_transform_init(vtb_transform *t, const vtb_dataset *
 VTB_MUST_USE bool vtb_transform_apply(const vtb_transform *t, const vtb_image *im, uint64_t key,
                                       float *out);
 
+/* Of the mask of an image that was transformed with this key: the same crop, shift and flip, by the
+ * nearest pixel; what comes in from outside is 255. out: i32 (h, w), the classes at the middles of
+ * h x w cells of the image. */
+VTB_MUST_USE bool vtb_transform_mask(const vtb_transform *t, const vtb_image *mask, uint64_t key,
+                                     int h, int w, int32_t *out);
+
 /* Hash of (seed, epoch, sample), and the epoch's order: a bijection on [0, n), position -> sample
  * number. */
 uint64_t vtb_sample_key(uint64_t seed, int64_t epoch, int64_t sample);
 int64_t vtb_permute(uint64_t seed, int64_t epoch, int64_t n, int64_t position);
+
+/* ---- feeds: what fills an input of a program ------------------------------------------------- */
+
+typedef enum vtb_feed_kind {
+  VTB_FEED_NOTHING,
+  VTB_FEED_IMAGE, /* f32 (C, H, W): the image, transformed */
+  VTB_FEED_LABEL, /* i32: the sample's class */
+  VTB_FEED_MASK,  /* i32 (h, w) or (h w): the class at each of h x w places of the image */
+  VTB_FEED_ARRAY, /* the array of the input's name */
+  VTB_FEED_VALID  /* f32: 1; of padding 0 */
+} vtb_feed_kind;
+
+typedef struct vtb_feed {
+  const char *name; /* the input's */
+  bool is_int;
+  int rank; /* of a sample: without the batch */
+  int64_t dim[8];
+  int classes; /* labels are below it, or 255; 0: not known */
+  vtb_feed_kind kind;
+  int64_t count;     /* elements of a sample */
+  int height, width; /* MASK */
+  int array;         /* ARRAY */
+} vtb_feed;
+/* Finds what fills the input that name, is_int, rank, dim and classes describe: an array of its
+ * name; of images a f32 input (C, H, W) is the image, an i32 number the label, i32 (h, w) or (h w)
+ * the mask. t: how images are made, all of one size. VTB_E_INPUT if the data set cannot fill it. */
+VTB_MUST_USE vtb_status vtb_feed_find(vtb_feed *f, const vtb_dataset *d, const vtb_transform *t,
+                                      vtb_error *err);
 
 /* ---- loader ---------------------------------------------------------------------------------- */
 
@@ -90,6 +151,9 @@ typedef struct vtb_loader_options {
   vtb_transform transform;
   int64_t batch;
   bool shuffle; /* else in order, and the last batch is padded */
+  /* what is prepared, a buffer each; none: the image and the label */
+  const vtb_feed *feeds;
+  int n_feeds;
   /* leave out the samples that do not fill a batch; else they are padded with label -1, zeros */
   bool drop_last;
   uint64_t seed;
@@ -99,8 +163,9 @@ typedef struct vtb_loader_options {
 } vtb_loader_options;
 
 typedef struct vtb_batch {
-  float *images;   /* (B, C, H, W), 64-byte aligned */
-  int32_t *labels; /* (B), 64-byte aligned; -1: padding */
+  void *const *at; /* a buffer a feed, 64-byte aligned */
+  float *images;   /* of the first feed of its kind, (B, C, H, W); NULL: none */
+  int32_t *labels; /* (B); -1: padding; NULL: none */
   int64_t n;       /* samples that are not padding */
   int64_t epoch, index;
   const int64_t *samples; /* sample numbers (n) */

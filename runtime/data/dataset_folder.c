@@ -12,16 +12,18 @@ static int by_bytes(const void *a, const void *b) {
   return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static bool is_image_name(const char *name) {
+const char *const vtb__image_endings[] = {".png", ".jpg", ".jpeg", NULL};
+
+static bool ends_in(const char *name, const char *const *endings) {
   const char *dot = strrchr(name, '.');
-  return dot && (strcasecmp(dot, ".png") == 0 || strcasecmp(dot, ".jpg") == 0 ||
-                 strcasecmp(dot, ".jpeg") == 0);
+  for (; dot && *endings; endings++)
+    if (strcasecmp(dot, *endings) == 0) return true;
+  return false;
 }
 
-/* Sorted entries of a folder that are sub-folders, or that are image files. Hidden ones are left
- * out. */
-static vtb_status list_folder(const char *folder, bool want_folders, vtb__names *out,
-                              vtb_error *err) {
+/* Hidden ones are left out. */
+vtb_status vtb__list_folder(const char *folder, const char *const *endings, vtb__names *out,
+                            vtb_error *err) {
   DIR *dir = opendir(folder);
   if (!dir) return vtb_file_fail(err, "open folder", folder);
   const struct dirent *entry;
@@ -32,7 +34,7 @@ static vtb_status list_folder(const char *folder, bool want_folders, vtb__names 
     bool is_dir = path && vtb_path_is_dir(path);
     enough = path != NULL;
     free(path);
-    if (enough && (want_folders ? is_dir : !is_dir && is_image_name(entry->d_name)))
+    if (enough && (!endings ? is_dir : !is_dir && ends_in(entry->d_name, endings)))
       enough = vtb__add_name(out, strdup(entry->d_name));
   }
   closedir(dir);
@@ -44,7 +46,7 @@ static vtb_status list_folder(const char *folder, bool want_folders, vtb__names 
 static vtb_status add_class(const char *folder, int label, vtb__names *files, numbers *labels,
                             vtb_error *err) {
   vtb__names in_class = {0};
-  vtb_status status = list_folder(folder, false, &in_class, err);
+  vtb_status status = vtb__list_folder(folder, vtb__image_endings, &in_class, err);
   for (size_t i = 0; i < in_class.n && status == VTB_OK; i++) {
     if (!vtb__add_name(files, vtb__join(folder, in_class.at[i])) ||
         !vtb_vec_try_push(labels, label))
@@ -60,8 +62,7 @@ static int find_class(const vtb__names *classes, const char *name) {
   return at ? (int)(at - classes->at) : -1;
 }
 
-/* path/name if that is a folder; *no_memory: that could not be found out. Caller frees. */
-static char *sub_folder(const char *path, const char *name, bool *no_memory) {
+char *vtb__sub_folder(const char *path, const char *name, bool *no_memory) {
   char *sub = vtb__join(path, name);
   if (!sub) *no_memory = true;
   if (sub && vtb_path_is_dir(sub)) return sub;
@@ -73,11 +74,11 @@ static char *sub_folder(const char *path, const char *name, bool *no_memory) {
  * frees. */
 static char *split_folder(const char *path, const char *split, bool *no_memory) {
   static const char *const evaluation[] = {"val", "test", "valid", "validation"};
-  char *sub = sub_folder(path, split, no_memory);
+  char *sub = vtb__sub_folder(path, split, no_memory);
   for (int i = 0; !sub && !vtb_streq(split, "train") && i < 4; i++)
-    sub = sub_folder(path, evaluation[i], no_memory);
+    sub = vtb__sub_folder(path, evaluation[i], no_memory);
   if (sub || *no_memory) return sub;
-  char *train = sub_folder(path, "train", no_memory);
+  char *train = vtb__sub_folder(path, "train", no_memory);
   if (!train && !*no_memory) {
     char *whole = strdup(path);
     *no_memory = !whole;
@@ -93,8 +94,8 @@ static vtb_status read_folder(const char *folder, const char *class_folder, vtb_
                               vtb_error *err) {
   vtb__names classes = {0}, here = {0}, files = {0};
   numbers labels = {0};
-  vtb_status status = list_folder(class_folder, true, &classes, err);
-  if (status == VTB_OK) status = list_folder(folder, true, &here, err);
+  vtb_status status = vtb__list_folder(class_folder, NULL, &classes, err);
+  if (status == VTB_OK) status = vtb__list_folder(folder, NULL, &here, err);
   for (size_t i = 0; i < here.n && status == VTB_OK; i++) {
     char *sub = vtb__join(folder, here.at[i]);
     int label = find_class(&classes, here.at[i]);
@@ -120,7 +121,7 @@ static vtb_status open_folders(const char *path, const char *split, vtb_dataset 
                                vtb_error *err) {
   bool no_memory = false;
   char *folder = split_folder(path, split, &no_memory),
-       *train = sub_folder(path, "train", &no_memory);
+       *train = vtb__sub_folder(path, "train", &no_memory);
   vtb_status status;
   if (no_memory)
     status = vtb_no_memory(err, path);

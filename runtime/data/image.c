@@ -181,6 +181,22 @@ vtb_image vtb_image_resize_short(const vtb_image *im, int side, vtb_filter filte
   return vtb_image_resize(im, (int)w, (int)h, filter);
 }
 
+vtb_image vtb_image_resize_nearest(const vtb_image *im, int width, int height) {
+  if (!im->pixels || width < 1 || height < 1) return (vtb_image){0};
+  vtb_image out = vtb_image_new(width, height, im->channels);
+  if (!out.pixels) return out;
+  size_t c = (size_t)im->channels;
+  for (int y = 0; y < height; y++) {
+    size_t row = (size_t)((2 * (int64_t)y + 1) * im->height / (2 * (int64_t)height));
+    for (int x = 0; x < width; x++) {
+      size_t column = (size_t)((2 * (int64_t)x + 1) * im->width / (2 * (int64_t)width));
+      memcpy(out.pixels + ((size_t)y * (size_t)width + (size_t)x) * c,
+             im->pixels + (row * (size_t)im->width + column) * c, c);
+    }
+  }
+  return out;
+}
+
 /* ---- cropping -------------------------------------------------------------------------------- */
 
 vtb_image vtb_image_crop(const vtb_image *im, int x, int y, int w, int h) {

@@ -30,6 +30,9 @@ VTB_MUST_USE vtb_status vtb_image_load(const char *path, int channels, vtb_image
                                        vtb_error *err);
 VTB_MUST_USE vtb_status vtb_image_decode(const char *name, const void *data, size_t n, int channels,
                                          vtb_image *out, vtb_error *err);
+/* The class of each pixel: palette entries or grey values of a PNG as they are stored, in one
+ * channel; PNGs of colours or 16 bits, and other files, are an error. */
+VTB_MUST_USE vtb_status vtb_image_load_classes(const char *path, vtb_image *out, vtb_error *err);
 /* Replaces `path` atomically. */
 VTB_MUST_USE vtb_status vtb_image_save_png(const char *path, const vtb_image *im, vtb_error *err);
 
@@ -47,6 +50,8 @@ vtb_image vtb_image_resize(const vtb_image *im, int width, int height, vtb_filte
 vtb_image vtb_image_crop(const vtb_image *im, int x, int y, int w, int h);
 /* Short side to `side`, the other in proportion (rounded down). */
 vtb_image vtb_image_resize_short(const vtb_image *im, int side, vtb_filter filter);
+/* Each pixel of the result is the one that covers its middle. */
+vtb_image vtb_image_resize_nearest(const vtb_image *im, int width, int height);
 /* Centred; a smaller image is first padded with zeros. */
 vtb_image vtb_image_center_crop(const vtb_image *im, int width, int height);
 

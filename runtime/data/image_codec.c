@@ -18,6 +18,7 @@ typedef struct codec {
   vtb_image image; /* pixels may be half filled */
   uint8_t *row;    /* one row as decoded, when it needs conversion */
   int channels;    /* of the result */
+  bool classes;    /* numbers as they are stored: palette entries, grey values of few bits */
   jmp_buf escape;
   char message[256];
   bool no_memory; /* why it failed */
@@ -73,9 +74,12 @@ static void png_give_memory(png_structp png, png_voidp p) {
 
 /* Everything libpng converts: palettes, few bits, 16 bits, alpha; what remains is 1 or 3 channels
  * of 8 bits. */
-static void png_make_plain(png_structp png, png_infop info) {
-  png_set_expand(png);
-  png_set_strip_16(png);
+static void png_make_plain(png_structp png, png_infop info, bool classes) {
+  if (classes)
+    png_set_packing(png);
+  else
+    png_set_expand(png);
+  if (!classes) png_set_strip_16(png);
   png_set_strip_alpha(png);
   (void)png_set_interlace_handling(png);
   png_read_update_info(png, info);
@@ -95,8 +99,13 @@ static vtb_status png_read_all(codec *c, png_reading *r, vtb_error *err) {
   png_read_info(r->png, r->info);
   int64_t w = png_get_image_width(r->png, r->info), h = png_get_image_height(r->png, r->info);
   if (!size_is_fine(w, h)) return size_error(c, w, h, err);
-  png_make_plain(r->png, r->info);
+  png_make_plain(r->png, r->info, c->classes);
   int channels = png_get_channels(r->png, r->info);
+  if (c->classes && (channels != 1 || png_get_bit_depth(r->png, r->info) != 8))
+    return vtb_fail(err, VTB_E_INPUT,
+                    "%s: classes of pixels are a PNG with a palette or 8-bit grey values, not "
+                    "colours",
+                    c->name);
   if ((channels != 1 && channels != 3) || png_get_bit_depth(r->png, r->info) != 8)
     return vtb_fail(err, VTB_E_INPUT, "%s: PNG pixel format is not supported", c->name);
   c->image = vtb_image_new((int)w, (int)h, channels);
@@ -273,6 +282,30 @@ vtb_status vtb_image_load(const char *path, int channels, vtb_image *out, vtb_er
   vtb_status status = vtb_file_read(path, (size_t)1 << 30, &data, &n, err);
   if (status != VTB_OK) return status;
   status = vtb_image_decode(path, data, n, channels, out, err);
+  free(data);
+  return status;
+}
+
+vtb_status vtb_image_load_classes(const char *path, vtb_image *out, vtb_error *err) {
+  static const unsigned char png_start[8] = {0x89, 'P', 'N', 'G', 13, 10, 26, 10};
+  char *data;
+  size_t n;
+  vtb_status status = vtb_file_read(path, (size_t)1 << 30, &data, &n, err);
+  if (status != VTB_OK) return status;
+  codec *c = calloc(1, sizeof *c);
+  if (!c) {
+    status = vtb_no_memory(err, path);
+  } else if (n < 8 || memcmp(data, png_start, 8) != 0) {
+    status = vtb_fail(err, VTB_E_INPUT, "%s: classes of pixels are a PNG file", path);
+  } else {
+    *c = (codec){.name = path, .data = (unsigned char *)data, .n = n, .classes = true};
+    status = decode_png(c, err);
+    if (status == VTB_OK)
+      *out = c->image;
+    else
+      vtb_image_free(&c->image);
+  }
+  free(c);
   free(data);
   return status;
 }

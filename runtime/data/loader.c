@@ -16,6 +16,7 @@ enum { RING = 3, PIECE = 8 };
 
 typedef struct slot {
   vtb_batch batch;
+  void **at; /* a buffer a feed */
   int64_t *samples;
   int64_t rows_done;
   bool ready;
@@ -23,6 +24,7 @@ typedef struct slot {
 
 struct vtb_loader {
   vtb_loader_options o;
+  vtb_feed pair[2];                    /* the image and the label, where no feeds are asked for */
   int64_t n_samples, per_epoch, total; /* batches an epoch, batches in all, counted from epoch 0 */
   slot ring[RING];
 
@@ -40,31 +42,121 @@ int64_t vtb_loader_batches(int64_t n_samples, int64_t batch, bool drop_last) {
   return drop_last ? n_samples / batch : n_samples / batch + (n_samples % batch != 0);
 }
 
-static int64_t image_elements(const vtb_loader *l) {
-  return (int64_t)l->o.transform.channels * l->o.transform.height * l->o.transform.width;
+/* Of one row of a batch: the sample, unless it is padding, and what is decoded of it. */
+typedef struct sample {
+  int64_t number;
+  uint64_t key;
+  bool padding;
+  vtb_image image, mask;
+} sample;
+
+static void pad(const vtb_feed *f, void *out) {
+  if (f->kind != VTB_FEED_LABEL && f->kind != VTB_FEED_MASK) {
+    memset(out, 0, (size_t)f->count * sizeof(float));
+    return;
+  }
+  for (int64_t i = 0; i < f->count; i++) ((int32_t *)out)[i] = -1;
+}
+
+static vtb_status decode(const vtb_loader *l, sample *s, vtb_error *err) {
+  if (s->image.pixels) return VTB_OK;
+  return vtb_dataset_image(l->o.dataset, s->number, l->o.transform.channels, &s->image, err);
+}
+
+static vtb_status fill_image(const vtb_loader *l, sample *s, float *out, vtb_error *err) {
+  vtb_status status = decode(l, s, err);
+  if (status != VTB_OK) return status;
+  return vtb_transform_apply(&l->o.transform, &s->image, s->key, out)
+             ? VTB_OK
+             : vtb_no_memory(err, "preparing an image");
+}
+
+static vtb_status check_classes(const vtb_loader *l, const vtb_feed *f, const sample *s,
+                                vtb_error *err) {
+  size_t n = (size_t)s->mask.width * (size_t)s->mask.height;
+  for (size_t i = 0; f->classes && i < n; i++) {
+    int class = s->mask.pixels[i];
+    if (class < f->classes || class == 255) continue;
+    return vtb_fail(err, VTB_E_INPUT,
+                    "%s: its labels have class %d, the input %s takes 0 to %d, and 255 to ignore",
+                    vtb_dataset_file(l->o.dataset, s->number), class, f->name, f->classes - 1);
+  }
+  return VTB_OK;
+}
+
+static vtb_status fill_mask(const vtb_loader *l, const vtb_feed *f, sample *s, int32_t *out,
+                            vtb_error *err) {
+  vtb_status status = decode(l, s, err);
+  if (status == VTB_OK && !s->mask.pixels)
+    status = vtb_dataset_mask(l->o.dataset, s->number, &s->mask, err);
+  if (status == VTB_OK) status = check_classes(l, f, s, err);
+  if (status != VTB_OK) return status;
+  if (s->mask.width != s->image.width || s->mask.height != s->image.height)
+    return vtb_fail(err, VTB_E_INPUT, "%s: the image is %d x %d pixels and its labels %d x %d",
+                    vtb_dataset_file(l->o.dataset, s->number), s->image.width, s->image.height,
+                    s->mask.width, s->mask.height);
+  return vtb_transform_mask(&l->o.transform, &s->mask, s->key, f->height, f->width, out)
+             ? VTB_OK
+             : vtb_no_memory(err, "preparing labels");
+}
+
+static vtb_status fill_array(const vtb_loader *l, const vtb_feed *f, const sample *s, void *out,
+                             vtb_error *err) {
+  vtb_status status = vtb_dataset_read(l->o.dataset, f->array, s->number, f->is_int, out, err);
+  for (int64_t i = 0; status == VTB_OK && f->is_int && f->classes && i < f->count; i++) {
+    int32_t class = ((const int32_t *)out)[i];
+    if ((class < 0 || class >= f->classes) && class != 255 && class != -1)
+      status = vtb_fail(err, VTB_E_INPUT,
+                        "data set %s: %s of sample %lld has class %d; the model takes 0 to %d, and "
+                        "255 to ignore",
+                        vtb_dataset_name(l->o.dataset), f->name, (long long)s->number, class,
+                        f->classes - 1);
+  }
+  return status;
+}
+
+static vtb_status fill(const vtb_loader *l, const vtb_feed *f, sample *s, void *out,
+                       vtb_error *err) {
+  switch (f->kind) {
+  case VTB_FEED_IMAGE:
+    return fill_image(l, s, out, err);
+  case VTB_FEED_LABEL:
+    *(int32_t *)out = vtb_dataset_label(l->o.dataset, s->number);
+    return VTB_OK;
+  case VTB_FEED_MASK:
+    return fill_mask(l, f, s, out, err);
+  case VTB_FEED_ARRAY:
+    return fill_array(l, f, s, out, err);
+  case VTB_FEED_VALID:
+    *(float *)out = 1;
+    return VTB_OK;
+  case VTB_FEED_NOTHING:
+    break;
+  }
+  return vtb_fail(err, VTB_E_INTERNAL, "nothing fills the input %s", f->name);
 }
 
 /* Row `row` of batch `b` into the slot. */
-static vtb_status prepare(const vtb_loader *l, slot *s, int64_t b, int64_t row, vtb_error *err) {
-  int64_t epoch = b / l->per_epoch, position = b % l->per_epoch * l->o.batch + row,
-          n = image_elements(l);
-  float *image = s->batch.images + row * n;
-  if (position >= l->n_samples) {
-    s->batch.labels[row] = -1;
-    memset(image, 0, (size_t)n * sizeof *image);
-    return VTB_OK;
+static vtb_status prepare(const vtb_loader *l, slot *at, int64_t b, int64_t row, vtb_error *err) {
+  int64_t epoch = b / l->per_epoch, position = b % l->per_epoch * l->o.batch + row;
+  sample s = {.padding = position >= l->n_samples};
+  vtb_status status = VTB_OK;
+  if (!s.padding) {
+    s.number = l->o.shuffle ? vtb_permute(l->o.seed, epoch, l->n_samples, position) : position;
+    s.key = vtb_sample_key(l->o.seed, epoch, s.number);
+    at->samples[row] = s.number;
   }
-  int64_t sample = l->o.shuffle ? vtb_permute(l->o.seed, epoch, l->n_samples, position) : position;
-  vtb_image im;
-  vtb_status status = vtb_dataset_image(l->o.dataset, sample, l->o.transform.channels, &im, err);
-  if (status != VTB_OK) return status;
-  uint64_t key = vtb_sample_key(l->o.seed, epoch, sample);
-  bool enough = vtb_transform_apply(&l->o.transform, &im, key, image);
-  vtb_image_free(&im);
-  if (!enough) return vtb_no_memory(err, "preparing an image");
-  s->batch.labels[row] = vtb_dataset_label(l->o.dataset, sample);
-  s->samples[row] = sample;
-  return VTB_OK;
+  for (int i = 0; i < l->o.n_feeds && status == VTB_OK; i++) {
+    const vtb_feed *f = &l->o.feeds[i];
+    void *out = (float *)at->at[i] + row * f->count;
+    if (s.padding)
+      pad(f, out);
+    else
+      status = fill(l, f, &s, out, err);
+  }
+  vtb_image_free(&s.image);
+  vtb_image_free(&s.mask);
+  return status;
 }
 
 /* Under the lock: is there a piece, and is its slot free? */
@@ -109,17 +201,38 @@ static void *work(void *user) {
 
 /* ---- opening and closing --------------------------------------------------------------------- */
 
-static vtb_status allocate_ring(vtb_loader *l, vtb_error *err) {
-  for (int i = 0; i < RING; i++) {
-    slot *s = &l->ring[i];
-    s->batch.images = vtb_aligned_alloc((size_t)(image_elements(l) * l->o.batch) * sizeof(float));
-    s->batch.labels = vtb_aligned_alloc((size_t)l->o.batch * sizeof(int32_t));
-    s->samples = calloc((size_t)l->o.batch, sizeof *s->samples);
-    s->batch.samples = s->samples;
-    if (!s->batch.images || !s->batch.labels || !s->samples)
-      return vtb_fail(err, VTB_E_MEMORY, "out of memory for batches of images");
+/* The image and the label, of loaders that are not told otherwise. */
+static void feed_pair(vtb_loader *l) {
+  const vtb_transform *t = &l->o.transform;
+  l->pair[0] = (vtb_feed){.name = "image",
+                          .kind = VTB_FEED_IMAGE,
+                          .count = (int64_t)t->channels * t->height * t->width};
+  l->pair[1] = (vtb_feed){.name = "label", .kind = VTB_FEED_LABEL, .is_int = true, .count = 1};
+  l->o.feeds = l->pair;
+  l->o.n_feeds = 2;
+}
+
+static vtb_status allocate_slot(const vtb_loader *l, slot *s, vtb_error *err) {
+  s->at = calloc((size_t)l->o.n_feeds + 1, sizeof *s->at);
+  s->samples = calloc((size_t)l->o.batch, sizeof *s->samples);
+  s->batch.samples = s->samples;
+  s->batch.at = s->at;
+  bool enough = s->at && s->samples;
+  for (int i = 0; i < l->o.n_feeds && enough; i++) {
+    const vtb_feed *f = &l->o.feeds[i];
+    s->at[i] = vtb_aligned_alloc((size_t)(f->count * l->o.batch) * sizeof(float));
+    enough = s->at[i] != NULL;
+    if (f->kind == VTB_FEED_IMAGE && !s->batch.images) s->batch.images = s->at[i];
+    if (f->kind == VTB_FEED_LABEL && !s->batch.labels) s->batch.labels = s->at[i];
   }
-  return VTB_OK;
+  return enough ? VTB_OK : vtb_fail(err, VTB_E_MEMORY, "out of memory for batches of samples");
+}
+
+static vtb_status allocate_ring(vtb_loader *l, vtb_error *err) {
+  vtb_status status = VTB_OK;
+  if (!l->o.n_feeds) feed_pair(l);
+  for (int i = 0; i < RING && status == VTB_OK; i++) status = allocate_slot(l, &l->ring[i], err);
+  return status;
 }
 
 /* Threads of the loader leave signals to the main thread. */
@@ -171,8 +284,8 @@ void vtb_loader_close(vtb_loader *l) {
   pthread_mutex_unlock(&l->lock);
   for (int i = 0; i < l->n_threads; i++) pthread_join(l->threads[i], NULL);
   for (int i = 0; i < RING; i++) {
-    free(l->ring[i].batch.images);
-    free(l->ring[i].batch.labels);
+    for (int f = 0; l->ring[i].at && f < l->o.n_feeds; f++) free(l->ring[i].at[f]);
+    free(l->ring[i].at);
     free(l->ring[i].samples);
   }
   pthread_cond_destroy(&l->changed);

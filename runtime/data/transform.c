@@ -88,7 +88,13 @@ static vtb_image convert_and_free(vtb_image im, vtb_image made) {
   return made;
 }
 
-static vtb_image random_crop_resize(const vtb_transform *t, vtb_image im, uint64_t key) {
+/* classes: numbers that cannot be mixed. */
+static vtb_image resized(const vtb_transform *t, const vtb_image *im, int w, int h, bool classes) {
+  return classes ? vtb_image_resize_nearest(im, w, h) : vtb_image_resize(im, w, h, t->filter);
+}
+
+static vtb_image random_crop_resize(const vtb_transform *t, vtb_image im, uint64_t key,
+                                    bool classes) {
   box b;
   if (!random_box(key, DRAW_CROP, im.width, im.height, t->augment.scale_min, 1, 3.0 / 4, 4.0 / 3,
                   &b)) {
@@ -97,33 +103,37 @@ static vtb_image random_crop_resize(const vtb_transform *t, vtb_image im, uint64
   }
   vtb_image cut = vtb_image_crop(&im, b.x, b.y, b.w, b.h);
   im = convert_and_free(im, cut);
-  return convert_and_free(im, vtb_image_resize(&im, t->width, t->height, t->filter));
+  return convert_and_free(im, resized(t, &im, t->width, t->height, classes));
 }
 
 /* Scales so that the image just covers the crop window enlarged by 1 / crop_ratio, then takes the
  * middle. */
-static vtb_image fit(const vtb_transform *t, vtb_image im) {
+static vtb_image fit(const vtb_transform *t, vtb_image im, bool classes) {
   if (im.width == t->width && im.height == t->height) return im;
   double ratio = t->crop_ratio > 0 ? t->crop_ratio : 1;
   int need_w = (int)floor(t->width / ratio + 1e-9), need_h = (int)floor(t->height / ratio + 1e-9);
   if (need_w == need_h) {
-    im = convert_and_free(im, vtb_image_resize_short(&im, need_w, t->filter));
+    int side = im.width < im.height ? im.width : im.height;
+    im = convert_and_free(
+        im, classes ? vtb_image_resize_nearest(&im, (int)((int64_t)im.width * need_w / side),
+                                               (int)((int64_t)im.height * need_w / side))
+                    : vtb_image_resize_short(&im, need_w, t->filter));
   } else {
     double s = fmax((double)need_w / im.width, (double)need_h / im.height);
     double w = fmin(fmax(floor(im.width * s + 1e-9), need_w), VTB_IMAGE_MAX_SIDE);
     double h = fmin(fmax(floor(im.height * s + 1e-9), need_h), VTB_IMAGE_MAX_SIDE);
-    im = convert_and_free(im, vtb_image_resize(&im, (int)w, (int)h, t->filter));
+    im = convert_and_free(im, resized(t, &im, (int)w, (int)h, classes));
   }
   return convert_and_free(im, vtb_image_center_crop(&im, t->width, t->height));
 }
 
-/* Content moves by (-dx, -dy); what comes in from outside is zero. */
-static vtb_image moved(const vtb_image *im, int dx, int dy) {
+/* Content moves by (-dx, -dy); what comes in from outside is `fill`. */
+static vtb_image moved(const vtb_image *im, int dx, int dy, int fill) {
   if (!im->pixels) return *im;
   vtb_image out = vtb_image_new(im->width, im->height, im->channels);
   if (!out.pixels) return out;
   size_t c = (size_t)im->channels;
-  memset(out.pixels, 0, (size_t)im->width * (size_t)im->height * c);
+  memset(out.pixels, fill, (size_t)im->width * (size_t)im->height * c);
   int x0 = dx < 0 ? -dx : 0, x1 = dx > 0 ? im->width - dx : im->width;
   for (int y = 0; y < im->height; y++) {
     int from = y + dy;
@@ -159,20 +169,41 @@ static void erase(const vtb_transform *t, uint64_t key, float *chw) {
         chw[((size_t)c * (size_t)t->height + (size_t)y) * (size_t)t->width + (size_t)x] = 0;
 }
 
+/* What images and their classes have in common. */
+static vtb_image framed(const vtb_transform *t, vtb_image im, uint64_t key, bool classes) {
+  im = t->augment.scale_min > 0 ? random_crop_resize(t, im, key, classes) : fit(t, im, classes);
+  if (t->augment.shift > 0) {
+    int most = (int)t->augment.shift, dx = below(key, DRAW_SHIFT_X, 2 * most + 1) - most,
+        dy = below(key, DRAW_SHIFT_Y, 2 * most + 1) - most;
+    im = convert_and_free(im, moved(&im, dx, dy, classes ? 255 : 0));
+  }
+  if (im.pixels && t->augment.flip && unit(key, DRAW_FLIP) < 0.5) mirror(&im);
+  return im;
+}
+
 bool vtb_transform_apply(const vtb_transform *t, const vtb_image *source, uint64_t key,
                          float *out) {
   vtb_image im = vtb_image_convert(source, t->channels);
   if (!im.pixels) return false;
-  im = t->augment.scale_min > 0 ? random_crop_resize(t, im, key) : fit(t, im);
-  if (t->augment.shift > 0) {
-    int most = (int)t->augment.shift, dx = below(key, DRAW_SHIFT_X, 2 * most + 1) - most,
-        dy = below(key, DRAW_SHIFT_Y, 2 * most + 1) - most;
-    im = convert_and_free(im, moved(&im, dx, dy));
-  }
-  if (t->augment.flip && unit(key, DRAW_FLIP) < 0.5) mirror(&im);
+  im = framed(t, im, key, false);
   if (!im.pixels) return false;
   vtb_image_to_chw(&im, t->mean, t->std, out);
   if (t->augment.erase_prob > 0) erase(t, key, out);
+  vtb_image_free(&im);
+  return true;
+}
+
+bool vtb_transform_mask(const vtb_transform *t, const vtb_image *source, uint64_t key, int h, int w,
+                        int32_t *out) {
+  vtb_image im = vtb_image_convert(source, 1);
+  if (im.pixels) im = framed(t, im, key, true);
+  if (!im.pixels) return false;
+  for (int y = 0; y < h; y++)
+    for (int x = 0; x < w; x++) {
+      int64_t row = (2 * (int64_t)y + 1) * im.height / (2 * h),
+              column = (2 * (int64_t)x + 1) * im.width / (2 * w);
+      out[(int64_t)y * w + x] = im.pixels[row * im.width + column];
+    }
   vtb_image_free(&im);
   return true;
 }

@@ -1,4 +1,5 @@
-/* A classifier's program with its buffers: which tensor is what, and memory for them. */
+/* A program with its buffers: which tensor is what, what fills its inputs, and memory for them. */
+#include "runtime/base/objective.h"
 #include "runtime/train/train_internal.h"
 
 #include <stdlib.h>
@@ -54,6 +55,74 @@ static vtb_status check_training(const vtb_bound *b, vtb_error *err) {
   return VTB_OK;
 }
 
+/* ---- programs that measure what their model declares ----------------------------------------- */
+
+static bool is_fed(const vtb_bound *b, int i) {
+  const vtb_tensor_info *t = &b->program->tensors[i];
+  return t->io == VTB_IO_INPUT && i != b->seed && i != b->scale &&
+         !vtb_starts_with(t->name, "update.");
+}
+
+/* "classes 10": what the program compares labels with, said where an initialiser would stand. */
+static int classes_of(const vtb_tensor_info *t) {
+  return t->init && vtb_starts_with(t->init, "classes ") ? atoi(t->init + strlen("classes ")) : 0;
+}
+
+static vtb_status describe_inputs(vtb_bound *b, vtb_error *err) {
+  const vtb_program *p = b->program;
+  b->feeds = calloc((size_t)p->n_tensors + 1, sizeof *b->feeds);
+  b->fed = calloc((size_t)p->n_tensors + 1, sizeof *b->fed);
+  if (!b->feeds || !b->fed) return vtb_no_memory(err, "batches");
+  for (int i = 0; i < p->n_tensors; i++) {
+    const vtb_tensor_info *t = &p->tensors[i];
+    if (t->io == VTB_IO_GRAD_IN || (is_fed(b, i) && (!t->rank || t->dim[0] != p->batch)))
+      return vtb_fail(
+          err, VTB_E_INPUT,
+          "the model has an input \"%s\" that does not begin with the batch: no data set "
+          "fills it",
+          t->name);
+    if (!is_fed(b, i)) continue;
+    vtb_feed *f = &b->feeds[b->n_feeds];
+    b->fed[b->n_feeds++] = i;
+    *f = (vtb_feed){
+        .name = t->name, .is_int = t->is_int, .rank = t->rank - 1, .classes = classes_of(t)};
+    memcpy(f->dim, t->dim + 1, (size_t)f->rank * sizeof *f->dim);
+  }
+  return VTB_OK;
+}
+
+static vtb_status find_measured(vtb_bound *b, bool training, vtb_error *err) {
+  const vtb_program *p = b->program;
+  b->image = b->logits = -1;
+  if (training && (b->loss < 0 || vtb_tensor_info_count(&p->tensors[b->loss]) != 1))
+    return vtb_fail(err, VTB_E_INPUT, "the training program has no output \"loss\" of one value");
+  vtb_status status = vtb_measures_open(&b->measures, p, err);
+  return status == VTB_OK ? describe_inputs(b, err) : status;
+}
+
+vtb_status vtb__bound_feed(vtb_bound *b, const vtb_dataset *d, const vtb_transform *t,
+                           vtb_error *err) {
+  vtb_status status = VTB_OK;
+  for (int i = 0; i < b->n_feeds && status == VTB_OK; i++) {
+    vtb_feed *f = &b->feeds[i];
+    if (strcmp(f->name, VTB_VALID) == 0 && !f->is_int && f->rank == 0) {
+      f->kind = VTB_FEED_VALID;
+      f->count = 1;
+    } else {
+      status = vtb_feed_find(f, d, t, err);
+    }
+  }
+  return status;
+}
+
+void vtb__bound_fill(vtb_bound *b, const vtb_batch *batch) {
+  for (int i = 0; i < b->n_feeds; i++) b->args[b->fed[i]] = batch->at[i];
+  if (b->image >= 0) b->args[b->image] = batch->images;
+  if (b->labels >= 0) b->args[b->labels] = batch->labels;
+}
+
+/* ---- any program ----------------------------------------------------------------------------- */
+
 vtb_status vtb__bound_find(vtb_bound *b, const vtb_program *p, const char *image,
                            const char *logits, bool training, vtb_error *err) {
   *b = (vtb_bound){.program = p, .labels = -1, .loss = -1, .scale = -1};
@@ -64,9 +133,12 @@ vtb_status vtb__bound_find(vtb_bound *b, const vtb_program *p, const char *image
       (!p->tensors[b->seed].is_int || vtb_tensor_info_count(&p->tensors[b->seed]) != 1))
     b->seed = -1;
   if (training) {
-    b->labels = find_role(p, "labels", VTB_IO_INPUT);
     b->loss = find_role(p, "loss", VTB_IO_OUTPUT);
     b->scale = find_role(p, VTB_LOSS_SCALE, VTB_IO_INPUT);
+  }
+  if (vtb_program_measures(p)) return find_measured(b, training, err);
+  if (training) {
+    b->labels = find_role(p, "labels", VTB_IO_INPUT);
     vtb_status status = check_training(b, err);
     if (status != VTB_OK) return status;
   }
@@ -107,5 +179,8 @@ void vtb__bound_free(vtb_bound *b) {
   free(b->args);
   free(b->owned);
   free(b->workspace);
+  free(b->feeds);
+  free(b->fed);
+  vtb_measures_free(&b->measures);
   *b = (vtb_bound){0};
 }

@@ -1,4 +1,4 @@
-/* Accuracy and loss of a classifier over a data set. */
+/* What a program measures over a data set; accuracy and loss of a classifier. */
 #include "runtime/launch/threads.h"
 #include "runtime/train/train_internal.h"
 
@@ -51,22 +51,35 @@ static void count_batch(tally *t, const vtb_batch *batch, const float *logits, i
 static vtb_status run_batches(vtb_bound *b, vtb_loader *loader, const vtb_eval_options *o, tally *t,
                               vtb_error *err) {
   int64_t total = vtb_dataset_count(o->dataset);
+  int32_t seed = 0;
+  if (b->seed >= 0) b->args[b->seed] = &seed;
   vtb_program_keep(b->program, 0); /* parameters may have changed since the last evaluation */
   for (;;) {
     const vtb_batch *batch;
     vtb_status status = vtb_loader_next(loader, &batch, err);
     if (status != VTB_OK || !batch) return status;
-    b->args[b->image] = batch->images;
+    vtb__bound_fill(b, batch);
+    if (vtb__is_measured(b)) seed = (int32_t)batch->index; /* noise of its own for every batch */
     status = vtb_program_execute(b->program, b->args, b->workspace, o->services, err);
     if (status != VTB_OK) return status;
     /* from now on they do not */
     vtb_program_keep(b->program, 1u << VTB_IO_PARAM | 1u << VTB_IO_BUFFER);
-    count_batch(t, batch, b->args[b->logits], b->classes);
+    if (vtb__is_measured(b)) {
+      vtb_measures_add(&b->measures, b->args);
+      t->n += batch->n;
+    } else {
+      count_batch(t, batch, b->args[b->logits], b->classes);
+    }
     if (o->on_batch) o->on_batch(o->user, t->n, total);
   }
 }
 
 static vtb_status check_options(const vtb_bound *b, const vtb_eval_options *o, vtb_error *err) {
+  if (vtb__is_measured(b))
+    return o->confusion ? vtb_fail(err, VTB_E_USAGE,
+                                   "a table of classes is made of a classifier that declares no "
+                                   "losses and metrics")
+                        : VTB_OK;
   const vtb_tensor_info *image = &b->program->tensors[b->image];
   if (image->dim[1] != o->transform.channels || image->dim[2] != o->transform.height ||
       image->dim[3] != o->transform.width)
@@ -81,15 +94,24 @@ static vtb_status check_options(const vtb_bound *b, const vtb_eval_options *o, v
   return VTB_OK;
 }
 
-static void fill_result(vtb_eval_result *result, const tally *t, int64_t classes, double seconds) {
+static void fill_result(vtb_eval_result *result, const tally *t, const vtb_bound *b,
+                        double seconds) {
   double n = (double)t->n;
+  if (vtb__is_measured(b)) {
+    *result = (vtb_eval_result){.n = t->n,
+                                .seconds = seconds,
+                                .images_per_second = seconds > 0 ? n / seconds : 0,
+                                .measures = vtb_measures_values(&b->measures)};
+    result->loss = vtb_measured_loss(&result->measures);
+    return;
+  }
   *result = (vtb_eval_result){.n = t->n,
                               .loss = t->loss / n,
                               .top1 = (double)t->top1 / n,
                               .top5 = (double)t->top5 / n,
                               .seconds = seconds,
                               .images_per_second = seconds > 0 ? n / seconds : 0,
-                              .classes = (int)classes,
+                              .classes = (int)b->classes,
                               .confusion = t->confusion};
 }
 
@@ -98,29 +120,33 @@ vtb_status vtb_evaluate(const vtb_program *p, void *const *params, const vtb_eva
   vtb_bound b;
   vtb_status status = vtb__bound_find(&b, p, o->image, o->logits, false, err);
   if (status == VTB_OK) status = check_options(&b, o, err);
-  if (status != VTB_OK) return status;
+  if (status == VTB_OK) status = vtb__bound_feed(&b, o->dataset, &o->transform, err);
+  if (status != VTB_OK) {
+    vtb__bound_free(&b);
+    return status;
+  }
   double start = vtb_now();
   tally t = {0};
   vtb_loader *loader = NULL;
   status = vtb__bound_allocate(&b, 1u << VTB_IO_OUTPUT, err);
-  int32_t seed = 0;
   if (status == VTB_OK) {
     for (int i = 0; i < p->n_tensors; i++)
       if (p->tensors[i].io == VTB_IO_PARAM || p->tensors[i].io == VTB_IO_BUFFER)
         b.args[i] = params[i];
-    if (b.seed >= 0) b.args[b.seed] = &seed;
     if (o->confusion) t.confusion = calloc((size_t)(b.classes * b.classes), sizeof *t.confusion);
     if (o->confusion && !t.confusion) status = vtb_no_memory(err, "the confusion matrix");
     vtb_loader_options lo = {.dataset = o->dataset,
                              .transform = o->transform,
                              .batch = p->batch,
+                             .feeds = b.feeds,
+                             .n_feeds = b.n_feeds,
                              .n_epochs = 1,
                              .n_threads = o->loader_threads};
     if (status == VTB_OK) status = vtb_loader_open(&lo, &loader, err);
   }
   if (status == VTB_OK) status = run_batches(&b, loader, o, &t, err);
   if (status == VTB_OK)
-    fill_result(result, &t, b.classes, vtb_now() - start);
+    fill_result(result, &t, &b, vtb_now() - start);
   else
     free(t.confusion);
   vtb_loader_close(loader);

@@ -141,7 +141,7 @@ static vtb_status find_tensors(vtb_optim *o, vtb_error *err) {
     return vtb_fail(err, VTB_E_INPUT,
                     "the training program does not update its parameters: it was made without an "
                     "optimiser, or by an earlier version; build it anew");
-  if (o->rates < 0 || o->verdict < 0 || o->correct < 0 || !well_formed(&p->tensors[o->scalars]) ||
+  if (o->rates < 0 || o->verdict < 0 || !well_formed(&p->tensors[o->scalars]) ||
       vtb_tensor_info_count(&p->tensors[o->verdict]) != VTB_N_VERDICT)
     return vtb_fail(err, VTB_E_INPUT,
                     "the training program updates its parameters in a way that is not known here");
@@ -311,7 +311,7 @@ void vtb_optim_prepare(vtb_optim *o, double lr, double scale) {
 
 vtb_status vtb_optim_judge(vtb_optim *o, int64_t n, double *grad_norm, int64_t *correct,
                            vtb_error *err) {
-  const float *verdict = o->args[o->verdict], *right = o->args[o->correct];
+  const float *verdict = o->args[o->verdict], *right = o->correct < 0 ? NULL : o->args[o->correct];
   int culprit = (int)verdict[VTB_VERDICT_CULPRIT];
   if (verdict[VTB_VERDICT_COUNTS] == 0)
     return vtb_fail(err, VTB_E_NUMBERS, "the gradient of %s is not finite at update %lld",
@@ -321,7 +321,7 @@ vtb_status vtb_optim_judge(vtb_optim *o, int64_t n, double *grad_norm, int64_t *
                     (long long)o->steps);
   if (grad_norm) *grad_norm = (double)verdict[VTB_VERDICT_NORM];
   if (correct) *correct = 0;
-  for (int64_t i = 0; correct && i < n; i++) *correct += right[i] != 0;
+  for (int64_t i = 0; correct && right && i < n; i++) *correct += right[i] != 0;
   o->steps++;
   return VTB_OK;
 }

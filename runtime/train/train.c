@@ -23,8 +23,10 @@ vtb_train_config vtb_train_defaults(void) {
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-static vtb_status check_data(const vtb_trainer *t, vtb_error *err) {
+static vtb_status check_data(vtb_trainer *t, vtb_error *err) {
   const vtb_train_config *c = &t->config;
+  if (vtb__is_measured(&t->bound))
+    return vtb__bound_feed(&t->bound, c->train_set, &c->train_transform, err);
   const vtb_tensor_info *image = &t->bound.program->tensors[t->bound.image];
   const vtb_transform *f = &c->train_transform;
   if (image->dim[1] != f->channels || image->dim[2] != f->height || image->dim[3] != f->width)
@@ -79,6 +81,7 @@ static vtb_status prepare(vtb_trainer *t, vtb_error *err) {
   if (status == VTB_OK)
     status = vtb_optim_open(t->bound.program, t->bound.args, &c->optim, &t->optim, err);
   if (status != VTB_OK) return status;
+  if (vtb__is_measured(&t->bound)) t->state.best_top1 = NAN;
   vtb_optim_begin_averages(t->optim);
   vtb__scale_open(t);
   int64_t samples = vtb_dataset_count(c->train_set), batch = t->bound.program->batch;
@@ -196,8 +199,7 @@ vtb_status vtb_trainer_evaluate(vtb_trainer *t, vtb_eval_result *result, vtb_err
 static vtb_status update(vtb_trainer *t, const vtb_batch *batch, int64_t *correct, vtb_error *err) {
   vtb_bound *b = &t->bound;
   int32_t seed = (int32_t)(vtb_random_u64(t->config.seed, (uint64_t)t->state.step) >> 33);
-  b->args[b->image] = batch->images;
-  b->args[b->labels] = batch->labels;
+  vtb__bound_fill(b, batch);
   if (b->seed >= 0) b->args[b->seed] = &seed;
   t->lr = vtb_schedule_lr(&t->config.schedule, t->state.step);
   vtb__scale_begin(t);
@@ -211,6 +213,7 @@ static vtb_status update(vtb_trainer *t, const vtb_batch *batch, int64_t *correc
                     "the loss is not finite at update %lld (learning rate %g); the parameters are "
                     "those before it",
                     (long long)t->state.step, t->lr);
+  vtb_measures_add(&b->measures, b->args);
   vtb_error inner = {0};
   status = vtb_optim_judge(t->optim, batch->n, &t->grad_norm, correct, &inner);
   t->stale |= status == VTB_OK;
@@ -236,6 +239,20 @@ static bool evaluation_due(const vtb_trainer *t) {
          (t->state.epoch % c->eval_epochs == 0 || t->state.epoch == c->epochs);
 }
 
+static void take_evaluation(vtb_trainer *t, const vtb_eval_result *r) {
+  t->result.eval_loss = r->loss;
+  t->result.eval_top1 = r->top1;
+  t->result.eval_top5 = r->top5;
+  t->result.eval = r->measures;
+}
+
+static void keep_best(vtb_trainer *t, const vtb_eval_result *r) {
+  double score = r->measures.n ? vtb_measured_score(&r->measures) : r->top1;
+  bool better = r->measures.n ? vtb_measured_is_better(&r->measures, score, t->state.best_top1)
+                              : score > t->state.best_top1;
+  if (better) t->state.best_top1 = score;
+}
+
 static vtb_status end_epoch(vtb_trainer *t, vtb_error *err) {
   t->state.epoch++;
   t->state.batch = 0;
@@ -244,19 +261,24 @@ static vtb_status end_epoch(vtb_trainer *t, vtb_error *err) {
   e.accuracy = (double)t->state.correct / (double)t->state.seen;
   t->result.loss = e.loss;
   t->result.accuracy = e.accuracy;
+  t->result.train = vtb_measures_values(&t->bound.measures);
+  if (vtb__is_measured(&t->bound)) e.train = &t->result.train;
   if (evaluation_due(t)) {
     vtb_eval_result r = {0};
     vtb_status status = vtb_trainer_evaluate(t, &r, err);
     if (status != VTB_OK) return status;
-    if (r.top1 > t->state.best_top1) t->state.best_top1 = r.top1;
+    keep_best(t, &r);
+    take_evaluation(t, &r);
     e.evaluated = true;
-    e.eval_loss = t->result.eval_loss = r.loss;
-    e.eval_top1 = t->result.eval_top1 = r.top1;
-    e.eval_top5 = t->result.eval_top5 = r.top5;
+    e.eval_loss = r.loss;
+    e.eval_top1 = r.top1;
+    e.eval_top5 = r.top5;
+    if (vtb__is_measured(&t->bound)) e.eval = &t->result.eval;
     e.best_top1 = t->state.best_top1;
   }
   t->state.loss_sum = 0;
   t->state.seen = t->state.correct = 0;
+  vtb_measures_clear(&t->bound.measures);
   vtb__send(t, &e);
   return t->log ? vtb__log_epoch(t, &e, err) : VTB_OK;
 }
@@ -343,8 +365,9 @@ static void send_start(const vtb_trainer *t) {
     snprintf(missing, sizeof missing, ", %d tensors not in the weights to start from",
              t->n_missing);
   snprintf(text, sizeof text,
-           "%lld parameters, %lld images, batch %lld, %lld updates an epoch%s, %d threads%s%s",
+           "%lld parameters, %lld %s, batch %lld, %lld updates an epoch%s, %d threads%s%s",
            (long long)parameters, (long long)vtb_dataset_count(t->config.train_set),
+           vtb_dataset_has_images(t->config.train_set) ? "images" : "samples",
            (long long)t->bound.program->batch, (long long)t->batches,
            t->bound.program->exchange ? " on the device" : "", t->config.services->n_threads,
            t->resumed ? ", resumed" : "", missing);
@@ -364,10 +387,9 @@ static vtb_status judge_cut_run(vtb_trainer *t, vtb_error *err) {
   if (t->state.seen) {
     t->result.loss = t->state.loss_sum / (double)t->state.seen;
     t->result.accuracy = (double)t->state.correct / (double)t->state.seen;
+    t->result.train = vtb_measures_values(&t->bound.measures);
   }
-  t->result.eval_loss = r.loss;
-  t->result.eval_top1 = r.top1;
-  t->result.eval_top5 = r.top5;
+  take_evaluation(t, &r);
   return t->log ? vtb__log_end(t, err) : VTB_OK;
 }
 
@@ -396,6 +418,8 @@ vtb_status vtb_trainer_run(vtb_trainer *t, vtb_train_result *result, vtb_error *
     vtb_loader_options o = {.dataset = c->train_set,
                             .transform = c->train_transform,
                             .batch = t->bound.program->batch,
+                            .feeds = t->bound.feeds,
+                            .n_feeds = t->bound.n_feeds,
                             .shuffle = true,
                             .drop_last = vtb_dataset_count(c->train_set) >= t->bound.program->batch,
                             .seed = c->seed,

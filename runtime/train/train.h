@@ -1,5 +1,12 @@
-/* Training and evaluating a compiled classifier.
+/* Training and evaluating a compiled model.
  *
+ * A step program of a model that declares losses and metrics has OUTPUT loss (one element), its
+ * measures (runtime/train/measure.h), PARAMs, BUFFERs, and INPUTs that begin with the batch: the
+ * data set fills each by what it is and how it is called (vtb_feed_find()), "valid" with 1 and 0
+ * for padding, "seed" as below. Its eval program has measures as its only OUTPUTs.
+ *
+ * Any other is a classifier's.
+
  * The step program has the tensors: INPUT image, INPUT labels i32 (B), optionally INPUT "seed" i32
  * (one element), PARAMs and BUFFERs, OUTPUT loss (one element), OUTPUT logits (B, classes), and
  * those of its update (runtime/base/update.h). The eval program has the image, PARAMs and BUFFERs
@@ -27,6 +34,7 @@
 #define VTB_TRAIN_H
 
 #include "runtime/data/dataset.h"
+#include "runtime/train/measure.h"
 #include "runtime/train/optim.h"
 
 typedef enum vtb_train_event_kind {
@@ -49,7 +57,11 @@ typedef struct vtb_train_event {
   double images_per_second;
   double seconds, seconds_left; /* of this run; -1: unknown */
   bool evaluated;
-  double eval_loss, eval_top1, eval_top5, best_top1;
+  double eval_loss, eval_top1, eval_top5;
+  double best_top1; /* of a model that declares what it is measured by, the best score */
+  /* EPOCH: what the model declares, of the epoch's batches and of the evaluation; NULL of a
+   * classifier */
+  const vtb_measured_list *train, *eval;
   const char *text;
 } vtb_train_event;
 
@@ -99,7 +111,8 @@ typedef struct vtb_train_result {
   /* of the last epoch; of the run as it stands if a limit ended it within an epoch */
   double loss, accuracy, eval_loss, eval_top1, eval_top5;
   double best_top1, seconds, images_per_second;
-  int64_t skipped; /* batches that changed nothing, see loss_scale */
+  int64_t skipped;               /* batches that changed nothing, see loss_scale */
+  vtb_measured_list train, eval; /* what the model declares; empty of a classifier */
 } vtb_train_result;
 
 typedef struct vtb_trainer vtb_trainer;
@@ -125,6 +138,8 @@ typedef struct vtb_eval_result {
   int classes;
   /* (classes, classes): [label][prediction]; malloc'd for the caller if asked, else NULL */
   int64_t *confusion;
+  /* what the model declares, then loss is their sum and the others are 0; empty of a classifier */
+  vtb_measured_list measures;
 } vtb_eval_result;
 
 typedef struct vtb_eval_options {

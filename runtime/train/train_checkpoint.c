@@ -70,6 +70,7 @@ vtb_status vtb_trainer_checkpoint(vtb_trainer *t, const char *path, vtb_error *e
   put_state(t, w);
   put_params(t, w, false);
   vtb_optim_save(t->optim, w);
+  vtb_measures_save(&t->bound.measures, w);
   status = vtb_safetensors_save(path, w, err);
   vtb_weights_free(w);
   if (status != VTB_OK) return status;
@@ -224,6 +225,7 @@ static vtb_status take(vtb_trainer *t, const vtb_weights *w, vtb_error *err) {
                     (long long)s.step, (long long)s.epoch, (long long)s.batch);
   status = vtb_weights_bind(t->bound.program, w, NULL, t->bound.args, NULL, NULL, err);
   if (status == VTB_OK) status = vtb_optim_load(t->optim, w, err);
+  if (status == VTB_OK) status = vtb_measures_load(&t->bound.measures, w, err);
   if (status == VTB_OK) t->state = s;
   return status;
 }

@@ -3,6 +3,7 @@
 #define VTB_TRAIN_INTERNAL_H
 
 #include "runtime/train/log.h"
+#include "runtime/train/measure.h"
 #include "runtime/train/train.h"
 
 /* A program with its buffers: one a tensor. Entries that are not owned are set before a run. */
@@ -13,14 +14,26 @@ typedef struct vtb_bound {
   void *workspace;
   int image, labels, seed, loss, logits, scale; /* tensor numbers, -1: none */
   int64_t classes;
+  /* of a program that measures what its model declares; none of a classifier */
+  vtb_measures measures;
+  vtb_feed *feeds; /* the inputs that a data set fills */
+  int *fed;        /* their tensors */
+  int n_feeds;
 } vtb_bound;
 
-/* Finds and checks the tensors a classifier must have; `training`: labels and loss too. */
+static inline bool vtb__is_measured(const vtb_bound *b) { return b->measures.n > 0; }
+
+/* Finds and checks the tensors that the program must have, of a classifier labels too where it is
+ * `training`. After failures vtb__bound_free() too. */
 VTB_MUST_USE vtb_status vtb__bound_find(vtb_bound *b, const vtb_program *p, const char *image,
                                         const char *logits, bool training, vtb_error *err);
 /* Allocates the workspace and the buffers of tensors in the set of roles (bit 1 << vtb_io); no
  * results that stay on the device. */
 VTB_MUST_USE vtb_status vtb__bound_allocate(vtb_bound *b, unsigned roles, vtb_error *err);
+/* Finds what of the data set fills which input; nothing to do for a classifier. */
+VTB_MUST_USE vtb_status vtb__bound_feed(vtb_bound *b, const vtb_dataset *d, const vtb_transform *t,
+                                        vtb_error *err);
+void vtb__bound_fill(vtb_bound *b, const vtb_batch *batch); /* inputs are those of the batch */
 void vtb__bound_free(vtb_bound *b);
 
 /* What must be saved to go on: all of it goes into a checkpoint. */
@@ -28,7 +41,7 @@ typedef struct vtb_train_state {
   int64_t step, epoch, batch; /* done; batch: within the epoch */
   double loss_sum;            /* over the epoch's samples so far */
   int64_t seen, correct;
-  double best_top1; /* -1: none yet */
+  double best_top1; /* -1: none yet; of a measured program its score, NaN: none yet */
   double seconds;   /* of earlier runs */
   double scale;     /* what the loss is multiplied by */
   int64_t scaled;   /* updates since it last changed */

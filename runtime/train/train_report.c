@@ -52,34 +52,85 @@ vtb_status vtb__log_step(vtb_trainer *t, vtb_error *err) {
   return vtb_run_log_event(t->log, "step", e.step, fields, n, err);
 }
 
-vtb_status vtb__log_epoch(vtb_trainer *t, const vtb_train_event *e, vtb_error *err) {
+/* The fields of a line about an epoch or a run, with the texts of those that the model names. */
+typedef struct line {
+  vtb_log_field at[2 * VTB_MOST_MEASURES + 10];
+  char names[2 * VTB_MOST_MEASURES][80];
+  size_t n, n_names;
+} line;
+
+static void put_field(line *l, vtb_log_field f) { l->at[l->n++] = f; }
+
+static int count_losses(const vtb_measured_list *m) {
+  int n = 0;
+  for (int i = 0; i < m->n; i++) n += m->at[i].is_loss;
+  return n;
+}
+
+/* A loss that is the only one is the field "loss". */
+static void put_measures(line *l, const vtb_measured_list *m, const char *prefix, bool known) {
+  for (int i = 0; i < m->n; i++) {
+    if (m->at[i].is_loss && count_losses(m) == 1) continue;
+    char *name = l->names[l->n_names++];
+    snprintf(name, sizeof l->names[0], "%s%s", prefix, m->at[i].name);
+    put_field(l, (vtb_log_field){.key = name,
+                                 .kind = VTB_LOG_REAL,
+                                 .r = known ? m->at[i].value : (double)__builtin_nanf("")});
+  }
+}
+
+/* What was trained, then what was evaluated: of a model that declares it, else of a classifier. */
+static void put_results(line *l, const vtb_train_result *r, bool evaluated, bool measured) {
   double none = (double)__builtin_nanf("");
-  vtb_log_field fields[] = {INT("epoch", e->epoch),
-                            REAL("loss", e->loss),
-                            REAL("accuracy", e->accuracy),
-                            REAL("eval_loss", e->evaluated ? e->eval_loss : none),
-                            REAL("eval_top1", e->evaluated ? e->eval_top1 : none),
-                            REAL("eval_top5", e->evaluated ? e->eval_top5 : none),
-                            REAL("lr", e->lr),
-                            REAL("images_per_second", e->images_per_second),
-                            REAL("seconds", t->state.seconds + e->seconds)};
-  size_t n = sizeof fields / sizeof *fields;
-  vtb_status status = vtb_run_log_event(t->log, "epoch", e->step, fields, n, err);
-  return status == VTB_OK ? vtb_run_log_row(t->log, e->step, fields, n, err) : status;
+  put_field(l, REAL("loss", r->loss));
+  if (measured)
+    put_measures(l, &r->train, "", true);
+  else
+    put_field(l, REAL("accuracy", r->accuracy));
+  put_field(l, REAL("eval_loss", evaluated ? r->eval_loss : none));
+  if (measured) {
+    put_measures(l, evaluated ? &r->eval : &r->train, "eval_", evaluated);
+    return;
+  }
+  put_field(l, REAL("eval_top1", evaluated ? r->eval_top1 : none));
+  put_field(l, REAL("eval_top5", evaluated ? r->eval_top5 : none));
+}
+
+/* What runs of this model are compared by: in the lines of events only. */
+static void put_score(line *l, const vtb_measured_list *m) {
+  int i = vtb_measured_main(m);
+  put_field(
+      l, (vtb_log_field){.key = "score", .kind = VTB_LOG_TEXT, .text = vtb_measured_score_name(m)});
+  put_field(l, (vtb_log_field){.key = "better",
+                               .kind = VTB_LOG_TEXT,
+                               .text = i < 0 || m->at[i].lower ? "lower" : "higher"});
+}
+
+vtb_status vtb__log_epoch(vtb_trainer *t, const vtb_train_event *e, vtb_error *err) {
+  bool measured = vtb__is_measured(&t->bound);
+  line l = {.n = 0};
+  put_field(&l, INT("epoch", e->epoch));
+  put_results(&l, &t->result, e->evaluated, measured);
+  put_field(&l, REAL("lr", e->lr));
+  put_field(&l, REAL("images_per_second", e->images_per_second));
+  put_field(&l, REAL("seconds", t->state.seconds + e->seconds));
+  size_t columns = l.n;
+  if (measured) put_score(&l, &t->result.train);
+  vtb_status status = vtb_run_log_event(t->log, "epoch", e->step, l.at, l.n, err);
+  return status == VTB_OK ? vtb_run_log_row(t->log, e->step, l.at, columns, err) : status;
 }
 
 vtb_status vtb__log_end(vtb_trainer *t, vtb_error *err) {
   vtb_train_event e = vtb__event(t, VTB_TRAIN_END);
   double part = t->batches > 0 ? (double)t->state.batch / (double)t->batches : 0;
-  vtb_log_field fields[] = {REAL("epoch", (double)t->state.epoch + part),
-                            REAL("loss", t->result.loss),
-                            REAL("accuracy", t->result.accuracy),
-                            REAL("eval_loss", t->result.eval_loss),
-                            REAL("eval_top1", t->result.eval_top1),
-                            REAL("eval_top5", t->result.eval_top5),
-                            REAL("images_per_second", e.images_per_second),
-                            REAL("seconds", t->state.seconds + e.seconds)};
-  return vtb_run_log_event(t->log, "end", e.step, fields, sizeof fields / sizeof *fields, err);
+  bool measured = vtb__is_measured(&t->bound);
+  line l = {.n = 0};
+  put_field(&l, REAL("epoch", (double)t->state.epoch + part));
+  put_results(&l, &t->result, true, measured);
+  put_field(&l, REAL("images_per_second", e.images_per_second));
+  put_field(&l, REAL("seconds", t->state.seconds + e.seconds));
+  if (measured) put_score(&l, &t->result.train);
+  return vtb_run_log_event(t->log, "end", e.step, l.at, l.n, err);
 }
 
 /* ---- a terminal, or a file of lines ---------------------------------------------------------- */
@@ -125,12 +176,37 @@ static void put_step(vtb_strbuf *s, const vtb_train_event *e, bool bar) {
   put_skipped(s, e);
 }
 
-static void put_epoch(vtb_strbuf *s, const vtb_train_event *e) {
+/* "iou 0.7312  acc 0.9120" */
+static void put_values(vtb_strbuf *s, const vtb_measured_list *m, const char *prefix) {
+  for (int i = 0; i < m->n; i++)
+    if (!m->at[i].is_loss || count_losses(m) > 1)
+      vtb_strbuf_printf(s, "  %s%s %.4f", prefix, m->at[i].name, m->at[i].value);
+}
+
+static void put_measured_epoch(vtb_strbuf *s, const vtb_train_event *e) {
+  vtb_strbuf_printf(s, "epoch %lld/%lld  loss %.4f", (long long)e->epoch, (long long)e->n_epochs,
+                    e->loss);
+  put_values(s, e->train, "");
+  if (e->eval) {
+    vtb_strbuf_printf(s, "  eval loss %.4f", e->eval_loss);
+    put_values(s, e->eval, "eval ");
+    vtb_strbuf_printf(s, "  best %s %.4f", vtb_measured_score_name(e->eval), e->best_top1);
+  }
+}
+
+static void put_classified_epoch(vtb_strbuf *s, const vtb_train_event *e) {
   vtb_strbuf_printf(s, "epoch %lld/%lld  loss %.4f  train %.2f%%", (long long)e->epoch,
                     (long long)e->n_epochs, e->loss, 100 * e->accuracy);
   if (e->evaluated)
     vtb_strbuf_printf(s, "  eval loss %.4f  top-1 %.2f%%  top-5 %.2f%%  best %.2f%%", e->eval_loss,
                       100 * e->eval_top1, 100 * e->eval_top5, 100 * e->best_top1);
+}
+
+static void put_epoch(vtb_strbuf *s, const vtb_train_event *e) {
+  if (e->train)
+    put_measured_epoch(s, e);
+  else
+    put_classified_epoch(s, e);
   vtb_strbuf_printf(s, "  %.0f img/s  ", e->images_per_second);
   put_duration(s, e->seconds);
   put_skipped(s, e);

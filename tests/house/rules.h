@@ -27,7 +27,7 @@ static const house_room rooms[] = {
     {"runtime/base", "", "memory, strings, files"},
     {"runtime/launch", "runtime/base", "programs, plans, threads"},
     {"runtime/artefact", "runtime/base runtime/launch", "built files, weights"},
-    {"runtime/data", "runtime/base", "images, data sets"},
+    {"runtime/data", "runtime/base runtime/launch runtime/artefact", "images, arrays, data sets"},
     {"runtime/train", "runtime/base runtime/launch runtime/artefact runtime/data",
      "optimisers, checkpoints"},
     {"runtime/cuda", "runtime/base runtime/launch runtime/artefact", "a GPU runs a plan"},

@@ -210,7 +210,8 @@ TEST(missing_data_is_explained) {
   CHECK_REFUSED(
       vtb_dataset_open(temp_path("half"), &(vtb_dataset_options){.split = "all"}, &d, err),
       "none of train");
-  CHECK_REFUSED(vtb_dataset_open(temp_path("half/train/a/1.png"), NULL, &d, err), "not a folder");
+  CHECK_REFUSED(vtb_dataset_open(temp_path("half/train/a/1.png"), NULL, &d, err),
+                "expected a .safetensors file");
 }
 
 TEST(permutations_are_bijections_that_differ_by_epoch) {

@@ -1,0 +1,260 @@
+/* See train_programs.h. A classifier's number of classes follows the data; so does the
+ * hyperparameter num_classes of a model that declares its losses, if it has one. */
+#include "frontend/cli/train_programs.h"
+
+#include "ir/objective.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- compiled here --------------------------------------------------------------------------- */
+
+static int logits_classes(const vtb_func *f) {
+  const vtb_type *t = f->n_returns ? &f->returns[0]->type : NULL;
+  return t && t->rank == 2 ? (int)t->dim[1].size : 0;
+}
+
+static bool defines_classes(const train_options *o, const char **define) {
+  for (size_t i = 0; i < o->model.defines.n; i++)
+    if (vtb_starts_with(o->model.defines.at[i], "num_classes=")) {
+      *define = o->model.defines.at[i];
+      return true;
+    }
+  return false;
+}
+
+static vtb_status wrong_classes(const vtb_compilation *c, const train_options *o, const char *what,
+                                int have, int classes) {
+  const char *define;
+  if (defines_classes(o, &define))
+    return vtb_fail(&c->report->error, VTB_E_INPUT, "the data has %d classes, but -D %s", classes,
+                    define);
+  return vtb_fail(&c->report->error, VTB_E_INPUT,
+                  "the data has %d classes and %s gives %d scores; set its number of classes with "
+                  "-D",
+                  classes, what, have);
+}
+
+static vtb_compile_options options_for(const char *what, const train_options *o, bool training) {
+  vtb_compile_options with = cli_compile_options(&o->model, what);
+  with.training = training;
+  with.evaluation = !training;
+  if (!with.optimizer) with.optimizer = CLI_DEFAULT_OPTIMIZER;
+  with.average = o->train.optim.ema_decay > 0;
+  return with;
+}
+
+/* Whether the model can be built with that setting. */
+static bool takes(const char *what, train_options *o, const char *define) {
+  vtb_report *quiet = vtb_need(vtb_report_new());
+  vtb_compilation c;
+  size_t n = o->model.defines.n;
+  cli_define(&o->model, define);
+  vtb_compile_options with = options_for(what, o, true);
+  bool does = vtb_compilation_load(&c, &with, NULL, quiet) == VTB_OK;
+  vtb_compilation_free(&c);
+  vtb_report_free(quiet);
+  o->model.defines.n = o->model.compile.n_defines = n;
+  return does;
+}
+
+static void define_classes(train_options *o, int classes, train_programs *p) {
+  snprintf(p->define, sizeof p->define, "num_classes=%d", classes);
+  cli_define(&o->model, p->define);
+}
+
+/* The model for this many classes: the hyperparameter num_classes follows the data unless the
+ * user set it. */
+static vtb_status load_for_classes(const char *what, train_options *o, bool training, int classes,
+                                   train_programs *p, vtb_compilation *c) {
+  vtb_compile_options with = options_for(what, o, training);
+  vtb_status status = vtb_compilation_load(c, &with, NULL, o->model.report);
+  if (status != VTB_OK) return status;
+  int have = logits_classes(c->module->entry);
+  const char *given;
+  bool again = p->define[0] == '\0' && !defines_classes(o, &given);
+  p->measured = vtb_has_measure(c->module->entry);
+  if (p->measured) {
+    char define[64];
+    snprintf(define, sizeof define, "num_classes=%d", classes);
+    if (!again || classes < 1 || !takes(what, o, define)) return VTB_OK;
+  } else {
+    if (have == classes && have) return VTB_OK;
+    if (!have)
+      return vtb_fail(&c->report->error, VTB_E_INPUT,
+                      "%s has no class scores to train: its first output must be [batch, classes], "
+                      "or it declares a loss (docs/language.md, \"Objectives\")",
+                      what);
+    if (!classes)
+      return vtb_fail(&c->report->error, VTB_E_INPUT,
+                      "%s declares no loss, and the data has no label for each sample", what);
+    if (!again) return wrong_classes(c, o, what, have, classes);
+  }
+  vtb_compilation_free(c);
+  define_classes(o, classes, p);
+  return load_for_classes(what, o, training, classes, p, c);
+}
+
+/* The data set has images, and the model an input for one. */
+static bool takes_images(const vtb_func *f, const train_options *o) {
+  bool takes = false;
+  for (int a = 0; a < f->n_args; a++)
+    takes |= f->arg_info[a].role == VTB_ROLE_INPUT && f->args[a]->type.rank == 4 &&
+             f->args[a]->type.dtype == VTB_F32;
+  return takes && vtb_dataset_has_images(o->train.train_set);
+}
+
+static vtb_status compile_step(const char *what, train_options *o, int classes, int64_t batch,
+                               train_programs *p) {
+  vtb_compilation c;
+  vtb_status status = load_for_classes(what, o, true, classes, p, &c);
+  if (status == VTB_OK) status = vtb_compilation_graph(&c);
+  if (status == VTB_OK && (!p->measured || takes_images(c.module->entry, o)))
+    status = vtb_compilation_image_size(&c, &p->channels, &p->height, &p->width);
+  if (status == VTB_OK) status = vtb_compilation_train(&c);
+  if (status == VTB_OK) status = vtb_compilation_program(&c, batch, false, &p->step);
+  vtb_compilation_free(&c);
+  return status;
+}
+
+static vtb_status compile_eval(const char *what, train_options *o, int classes, int64_t batch,
+                               train_programs *p) {
+  vtb_compilation c;
+  vtb_status status = load_for_classes(what, o, false, classes, p, &c);
+  if (status == VTB_OK) status = vtb_compilation_graph(&c);
+  if (status == VTB_OK && p->measured) status = vtb_compilation_evaluation(&c);
+  if (status == VTB_OK) status = vtb_compilation_program(&c, batch, false, &p->eval);
+  vtb_compilation_free(&c);
+  return status;
+}
+
+static vtb_status compile_both(const char *what, train_options *o, int classes, train_programs *p) {
+  int64_t batch = o->model.compile.batch ? o->model.compile.batch : 64,
+          of_eval = o->model.compile.eval_batch ? o->model.compile.eval_batch : 4 * batch;
+  vtb_status status = compile_step(what, o, classes, batch, p);
+  if (status == VTB_OK) status = compile_eval(what, o, classes, of_eval, p);
+  return cli_report(&o->model, status);
+}
+
+/* ---- built files instead of a model ---------------------------------------------------------- */
+
+/* What was decided when the file was built: settings as if they were the user's, so that a run of
+ * the file and one of its model write the same. */
+static void take_settings(train_options *o, train_programs *c) {
+  const vtb_manifest *m = vtb_artefact_manifest(c->file);
+  const char *smoothing = vtb_manifest_meta(m, "label_smoothing"),
+             *defines = vtb_manifest_meta(m, "defines");
+  o->model.compile.label_smoothing = smoothing ? strtod(smoothing, NULL) : 0;
+  o->model.compile.image = vtb_manifest_meta(m, "image");
+  o->model.compile.batch = c->step->batch;
+  o->model.compile.precision = m->precision;
+  c->settings = defines ? cJSON_Parse(defines) : NULL;
+  cJSON *item;
+  cJSON_ArrayForEach(item, c->settings) if (cJSON_IsString(item))
+      cli_define(&o->model, item->valuestring);
+}
+
+/* Options that the step has compiled in, one way or the other. */
+static vtb_status check_built(const char *path, const train_options *o, int classes,
+                              const train_programs *c) {
+  const char *text = vtb_manifest_meta(vtb_artefact_manifest(c->file), "label_smoothing");
+  bool averages = vtb_optim_has_averages(c->step);
+  int64_t have = c->measured ? classes : 0;
+  for (int i = 0; i < c->step->n_tensors; i++) {
+    const vtb_tensor_info *t = &c->step->tensors[i];
+    if (!c->measured && t->io == VTB_IO_OUTPUT && t->rank == 2 && !have) have = t->dim[1];
+  }
+  if (have != classes) {
+    fprintf(stderr,
+            "vertebra train: the data has %d classes and %s gives %lld scores: build it with -D "
+            "num_classes=%d\n",
+            classes, path, (long long)have, classes);
+    return VTB_E_INPUT;
+  }
+  if (o->model.compile.label_smoothing > 0 &&
+      (!text || o->model.compile.label_smoothing != strtod(text, NULL)))
+    return cli_usage_error("train", "%s was built with --label-smoothing %s", path,
+                           text ? text : "0");
+  if (averages != (o->train.optim.ema_decay > 0))
+    return cli_usage_error("train", "%s was built %s averages: %s", path,
+                           averages ? "with" : "without",
+                           averages ? "--ema D is needed" : "build it with --ema");
+  return VTB_OK;
+}
+
+static vtb_status open_both(const char *path, train_options *o, int classes, train_programs *c) {
+  vtb_status status = cli_built_open("train", path, &o->model, &c->file);
+  if (status == VTB_OK)
+    status =
+        cli_built_program(c->file, VTB_ARTEFACT_STEP, &o->model, o->model.compile.batch, &c->step);
+  c->measured = status == VTB_OK && vtb_program_measures(c->step);
+  if (status == VTB_OK)
+    status =
+        cli_built_program(c->file, c->measured ? VTB_ARTEFACT_EVALUATION : VTB_ARTEFACT_INFERENCE,
+                          &o->model, o->model.compile.eval_batch, &c->eval);
+  if (status == VTB_OK) status = check_built(path, o, classes, c);
+  if (status != VTB_OK) return status;
+  vtb_error err = {0};
+  status = cli_program_image_size(c->eval, &c->channels, &c->height, &c->width, &err);
+  if (c->measured && (status != VTB_OK || !vtb_dataset_has_images(o->train.train_set))) {
+    c->channels = 0;
+    status = VTB_OK;
+  }
+  if (status != VTB_OK) return cli_error(&err);
+  if (vtb_artefact_weights(c->file) && !o->train.init_weights)
+    fprintf(
+        stderr,
+        "vertebra train: the weights in %s are not used: --init FILE starts from a weights file\n",
+        path);
+  take_settings(o, c);
+  return VTB_OK;
+}
+
+void train_programs_free(train_programs *c) {
+  vtb_program_free(c->step);
+  vtb_program_free(c->eval);
+  vtb_artefact_close(c->file);
+  cJSON_Delete(c->settings);
+  vtb_optimizer_free(&c->optimizer);
+  vtb_vec_free(&c->given);
+}
+
+/* A file's optimizer is compiled: it must be the one, and only its numbers can be set. */
+static vtb_status set_built(const char *text, train_programs *c, vtb_error *err) {
+  vtb_optimizer_choice *o = &c->optimizer;
+  vtb_status status = vtb_optimizer_parse(text, o, err);
+  if (status == VTB_OK && strcmp(o->what, c->name) != 0)
+    return vtb_fail(err, VTB_E_USAGE,
+                    "the file updates by %s, which is compiled: build it with --optimizer %s",
+                    c->name, o->what);
+  for (size_t i = 0; i < o->defines.n && status == VTB_OK; i++) {
+    const char *given = o->defines.at[i], *eq = strchr(given, '=');
+    char *end;
+    vtb_setting s = {vtb_arena_strndup(&o->arena, given, (size_t)(eq - given)),
+                     strtod(eq + 1, &end)};
+    if (*end)
+      return vtb_fail(err, VTB_E_USAGE, "%s: of a built file only numbers can be set", given);
+    vtb_vec_push(&c->given, s);
+  }
+  return status;
+}
+
+vtb_status train_programs_optimizer(train_programs *c, train_options *o, vtb_error *err) {
+  vtb_optim_name(c->step, c->name);
+  if (!o->model.compile.optimizer) o->model.compile.optimizer = c->name;
+  vtb_status status = c->file ? set_built(o->model.compile.optimizer, c, err) : VTB_OK;
+  if (!isnan(o->decay))
+    vtb_vec_push(&c->given, ((vtb_setting){"decay", o->decay}));
+  else if (!vtb_optim_default(c->step, "decay", &o->decay))
+    o->decay = 0;
+  o->train.optim.settings = c->given.at;
+  o->train.optim.n_settings = (int)c->given.n;
+  return status;
+}
+
+/* ---- either ---------------------------------------------------------------------------------- */
+
+vtb_status train_programs_open(const char *what, train_options *o, int classes, train_programs *p) {
+  return cli_is_built(what) ? open_both(what, o, classes, p) : compile_both(what, o, classes, p);
+}

@@ -1,0 +1,40 @@
+/* The two programs of a training run, compiled or from a built file, and what is set in them. */
+#ifndef VTB_CLI_TRAIN_PROGRAMS_H
+#define VTB_CLI_TRAIN_PROGRAMS_H
+
+#include "frontend/cli/built.h"
+
+/* Most options are fields of what the compiler and the trainer take, which run_training()
+ * completes. */
+typedef struct train_options {
+  cli_model_options model;
+  vtb_train_config train;
+  const char *data, *out, *recipe;
+  int64_t limit;
+  double warmup; /* epochs */
+  double decay;  /* NAN: the optimizer's own */
+  double checkpoint_minutes;
+  bool quiet;
+} train_options;
+
+typedef struct train_programs {
+  vtb_program *step, *eval;
+  bool measured;               /* the model declares what it is trained for */
+  int channels, height, width; /* of the image input; channels 0: there is none */
+  vtb_artefact *file;          /* both are from it; NULL: compiled here */
+  vtb_optimizer_choice optimizer;
+  char name[VTB_OPTIM_NAME];  /* of the step's optimizer */
+  VTB_VEC(vtb_setting) given; /* hyperparameters that are not the step's defaults */
+  cJSON *settings;            /* the texts of its defines */
+  char define[64];            /* num_classes=..., where the data say it */
+} train_programs;
+
+/* For data of so many classes (0: not known). Errors are printed. */
+VTB_MUST_USE vtb_status train_programs_open(const char *what, train_options *o, int classes,
+                                            train_programs *p);
+void train_programs_free(train_programs *p);
+/* The settings of the update: of a file those of --optimizer, of both --weight-decay. */
+VTB_MUST_USE vtb_status train_programs_optimizer(train_programs *p, train_options *o,
+                                                 vtb_error *err);
+
+#endif

@@ -1,0 +1,170 @@
+/* The objective: what a model returns of its losses and metrics becomes sums over the batch.
+ *
+ *   return %y, %a "loss:a", %c "metric:c", %n "by:metric:c"       %a: [B, N]; %c, %n: [B, K]
+ * =>
+ *   return %a.rows "loss:a", %c.rows "metric:c"                   [2, 1], [2, K]
+ *
+ * With v the input "valid", n = sum_b v_b, a_b the mean of a over all axes but the batch:
+ *   a.rows = [sum_b v_b a_b; n],   c.rows = [sum_b v_b c_b; sum_b v_b n_b]
+ *   value = mean over the k whose divisor is positive of rows[0, k] / rows[1, k]; 0: there is none
+ * One number x without a batch axis stands for all samples: its rows are [n x; n]. With v a select,
+ * not a product, a padding row may hold anything.
+ *
+ * In a training step the sum of the losses' values is the scalar that is differentiated. Of a loss
+ * without a divisor of its own the value is rows[0] / max(n, 1), and x itself of one number.
+ */
+#include "ir/objective.h"
+#include "passes/passes_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct objective {
+  vtb_func *f;
+  vtb_builder b;
+  vtb_value *valid, *count; /* NULL until needed */
+} objective;
+
+static bool per_sample(const vtb_value *v) {
+  return v->type.rank > 0 && v->type.dim[0].size == VTB_DYN;
+}
+
+static vtb_value *valid_of(objective *o) {
+  if (o->valid) return o->valid;
+  vtb_type t = {.dtype = VTB_F32, .rank = 1, .dim = {{VTB_DYN, "B"}}};
+  o->valid = vtb_func_add_arg(o->f, VTB_VALID, t);
+  vtb_arg_info *info = &o->f->arg_info[o->valid->index];
+  info->role = VTB_ROLE_INPUT;
+  info->official = vtb_intern(o->f->module, VTB_VALID);
+  return o->valid;
+}
+
+static vtb_value *count_of(objective *o) {
+  const int64_t axis = 0;
+  if (o->count) return o->count;
+  vtb_value *valid = valid_of(o);
+  o->b.name_hint = "n_valid";
+  return o->count = vtb_b_reduce(&o->b, VTB_OP_reduce_sum, valid, &axis, 1, false);
+}
+
+/* The mean over the axes behind the batch, [B]. */
+static vtb_value *sample_mean(objective *o, vtb_value *x) {
+  int64_t axes[VTB_MAX_RANK];
+  double count = 1;
+  for (int i = 1; i < x->type.rank; i++) {
+    axes[i - 1] = i;
+    count *= (double)x->type.dim[i].size;
+  }
+  if (x->type.rank == 1) return x;
+  vtb_value *sum = vtb_b_reduce(&o->b, VTB_OP_reduce_sum, x, axes, x->type.rank - 1, false);
+  if (count == 1) return sum;
+  return vtb_b_binary(&o->b, VTB_OP_mul, sum, vtb_b_constant(&o->b, 1 / count));
+}
+
+/* The sum over the samples that are no padding; the axes behind the batch stay. */
+static vtb_value *valid_sum(objective *o, vtb_value *x) {
+  const int64_t axis = 0;
+  vtb_value *valid = valid_of(o);
+  vtb_type t = {.dtype = VTB_F32, .rank = x->type.rank, .dim = {valid->type.dim[0]}};
+  for (int i = 1; i < t.rank; i++) t.dim[i] = (vtb_dim){1, NULL};
+  if (t.rank > 1) valid = vtb_b_reshape(&o->b, valid, &t);
+  vtb_value *kept = vtb_b_select(&o->b, valid, x, vtb_b_constant(&o->b, 0));
+  return vtb_b_reduce(&o->b, VTB_OP_reduce_sum, kept, &axis, 1, false);
+}
+
+static vtb_value *as_row(objective *o, vtb_value *x) {
+  vtb_type t = {.dtype = VTB_F32, .rank = 2, .dim = {{1, NULL}, {vtb_type_count(&x->type), NULL}}};
+  return vtb_b_reshape(&o->b, x, &t);
+}
+
+typedef struct sums {
+  vtb_value *above, *below; /* as they are summed over the batch */
+  vtb_value *whole;         /* the value itself, of one number; NULL */
+} sums;
+
+static sums sums_of(objective *o, vtb_value *x, vtb_value *by) {
+  if (by && per_sample(x)) return (sums){valid_sum(o, x), valid_sum(o, by), NULL};
+  if (by) return (sums){x, by, NULL};
+  if (per_sample(x)) return (sums){valid_sum(o, sample_mean(o, x)), count_of(o), NULL};
+  vtb_type scalar = vtb_type_scalar();
+  vtb_value *one = x->type.rank ? vtb_b_reshape(&o->b, x, &scalar) : x;
+  return (sums){vtb_b_binary(&o->b, VTB_OP_mul, one, count_of(o)), count_of(o), one};
+}
+
+static vtb_value *rows_of(objective *o, const sums *s, const char *name) {
+  vtb_value *both[] = {as_row(o, s->above), as_row(o, s->below)};
+  o->b.name_hint = name;
+  return vtb_b_concat(&o->b, both, 2, 0);
+}
+
+/* The mean of the quotients whose divisor is positive. */
+static vtb_value *quotient(objective *o, const sums *s) {
+  const int64_t axes[] = {0, 1};
+  vtb_builder *b = &o->b;
+  vtb_value *below = as_row(o, s->below), *zero = vtb_b_constant(b, 0);
+  vtb_value *there = vtb_b_binary(b, VTB_OP_gt, below, zero);
+  vtb_value *safe = vtb_b_select(b, there, below, vtb_b_constant(b, 1));
+  vtb_value *each =
+      vtb_b_select(b, there, vtb_b_binary(b, VTB_OP_div, as_row(o, s->above), safe), zero);
+  vtb_value *n = vtb_b_reduce(b, VTB_OP_reduce_sum, there, axes, 2, false);
+  vtb_value *sum = vtb_b_reduce(b, VTB_OP_reduce_sum, each, axes, 2, false);
+  return vtb_b_binary(b, VTB_OP_div, sum, vtb_b_binary(b, VTB_OP_max, n, vtb_b_constant(b, 1)));
+}
+
+static vtb_value *loss_of(objective *o, const sums *s, bool divided) {
+  if (s->whole) return s->whole;
+  if (divided) return quotient(o, s);
+  vtb_builder *b = &o->b;
+  return vtb_b_binary(b, VTB_OP_div, s->above,
+                      vtb_b_binary(b, VTB_OP_max, s->below, vtb_b_constant(b, 1)));
+}
+
+/* The rows of every measure; their names as return names; *total: the sum of the losses. */
+static int add_measures(objective *o, vtb_value **rows, const char **names, vtb_value **total) {
+  vtb_func *f = o->f;
+  int n = 0;
+  *total = NULL;
+  for (int r = 0; r < f->n_returns; r++) {
+    const char *prefix, *name = f->return_names[r];
+    if (!vtb_is_measure(name, &prefix)) continue;
+    int by = vtb_find_measure(f, VTB_MEASURE_BY, name);
+    o->b.span = f->returns[r]->def ? f->returns[r]->def->span : f->span;
+    sums s = sums_of(o, f->returns[r], by < 0 ? NULL : f->returns[by]);
+    names[n] = name;
+    rows[n++] = rows_of(o, &s, name + strlen(prefix));
+    if (strcmp(prefix, VTB_MEASURE_LOSS) != 0) continue;
+    vtb_value *loss = loss_of(o, &s, by >= 0);
+    *total = *total ? vtb_b_binary(&o->b, VTB_OP_add, *total, loss) : loss;
+  }
+  return n;
+}
+
+vtb_func *vtb__objective_of(vtb_func *f, bool training) {
+  vtb_func *made = vtb_func_clone(f, f->module, training ? "loss" : "evaluation");
+  objective o = {.f = made};
+  o.b = (vtb_builder){.module = f->module, .func = made, .span = f->span};
+  vtb_value **returns = vtb_xcalloc(2 * (size_t)made->n_returns + 2, sizeof *returns), *total;
+  const char **names = vtb_xcalloc(2 * (size_t)made->n_returns + 2, sizeof *names);
+  int n = add_measures(&o, returns + training, names + training, &total) + training;
+  if (training) {
+    returns[0] = total;
+    names[0] = "loss";
+  }
+  for (int r = 0; training && r < made->n_returns; r++)
+    if (made->return_names[r] && vtb_starts_with(made->return_names[r], "updated.")) {
+      returns[n] = made->returns[r];
+      names[n++] = made->return_names[r];
+    }
+  vtb_func_set_returns(made, returns, names, n);
+  vtb_free(returns);
+  vtb_free(names);
+  return made;
+}
+
+vtb_status vtb_build_evaluation(vtb_module *m, vtb_func *f, vtb_func **made, vtb_error *err) {
+  (void)m;
+  if (!vtb_has_measure(f))
+    return vtb_fail(err, VTB_E_INPUT, "@%s declares neither a loss nor a metric", f->name);
+  *made = vtb__objective_of(f, false);
+  return VTB_OK;
+}

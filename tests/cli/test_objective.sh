@@ -1,0 +1,64 @@
+# Models that declare what they are trained for (tests/cli/objectives.vtb): dense labels, two heads, masking, noise, a
+# teacher, from folders of PNG files, .safetensors and .npy. Each learns; resuming, threads and built files change no bit.
+. tests/cli/lib.sh
+: "${MAKE_DATA:?path of make_data}"
+models=tests/cli/objectives.vtb
+"$MAKE_DATA" masks "$work/seg" 40 13
+"$MAKE_DATA" series "$work/series.safetensors" 50 11
+"$MAKE_DATA" npy "$work/npy" 40
+common=(--batch 8 --eval-batch 8 --warmup 0 --quiet --seed 3)
+
+# column NAME ROW of a run's log; ROW counts from 1 behind the head
+column() { awk -F, -v name="$3" -v row="$2" 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == name) c = i } NR == row + 1 { print $c }' "$work/$1/log.csv"; }
+less() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a < b) }'; }
+
+# run NAME ENTRY DATA ARGS...: trains and expects the loss to fall
+learn() {
+  local name=$1 entry=$2 data=$3
+  shift 3
+  expect 0 "$VERTEBRA" train $models --entry "$entry" --data "$data" "${common[@]}" --out "$work/$name" --epochs 4 --lr 1e-2 "$@"
+  less "$(column "$name" 4 loss)" "$(column "$name" 1 loss)" || fail "$name learned nothing:
+$(cat "$work/$name/log.csv")"
+  [ "$name" = npy ] || less "$(column "$name" 4 eval_loss)" "$(column "$name" 1 eval_loss)" || fail "$name learned nothing for the test"
+}
+
+learn seg segment "$work/seg" --flip --shift 1 --crop-scale 0.7; says "test iou"
+less 0.5 "$(column seg 4 eval_accuracy)" || fail "no accuracy: $(cat "$work/seg/log.csv")"
+learn heads two_heads "$work/series.safetensors"; says "test error"
+learn masked masked "$work/seg"
+learn noise denoise "$work/seg"
+learn student distilled "$work/series.safetensors"
+learn npy distilled "$work/npy"; says "test accuracy"
+
+# what was trained is measured again, to the last digit; the last batch of 13 and 11 is filled up
+for run in "seg segment seg" "heads two_heads series.safetensors"; do
+  set -- $run
+  expect 0 "$VERTEBRA" eval $models --entry "$2" --data "$work/$3" --weights "$work/$1/weights.safetensors" --batch 5 --json
+  got=$(grep '"loss"' "$work/out" | tr -cd '0-9.e-')
+  awk -v a="$got" -v b="$(column "$1" 4 eval_loss)" 'BEGIN { d = a - b; exit !(d < 1e-5 && d > -1e-5) }' || fail "$1: eval $got"
+done
+
+# stopped within an epoch and resumed, by another number of threads: the same bytes, and the same log
+expect 0 "$VERTEBRA" train $models --entry segment --data "$work/seg" "${common[@]}" --out "$work/parts" --epochs 4 --lr 1e-2 --flip --shift 1 --crop-scale 0.7 --max-steps 7 --threads 1
+expect 0 "$VERTEBRA" train $models --entry segment --data "$work/seg" "${common[@]}" --out "$work/parts" --epochs 4 --lr 1e-2 --flip --shift 1 --crop-scale 0.7 --resume --threads 2
+cmp -s "$work/seg/weights.safetensors" "$work/parts/weights.safetensors" || fail "the resumed run differs from the whole one"
+[ "$(cut -d, -f 1-10 "$work/seg/log.csv")" = "$(cut -d, -f 1-10 "$work/parts/log.csv")" ] || fail "the resumed log differs"
+
+# runs side by side
+expect 0 "$VERTEBRA" compare "$work/seg" "$work/heads"; says "test score"; says "iou 0."; says "accuracy"
+
+# a built file trains and measures the same
+expect 0 "$VERTEBRA" build $models --entry segment --train --batch 8 --eval-batch 8 -o "$work/seg.so"; says "evaluation"
+expect 0 "$VERTEBRA" train "$work/seg.so" --data "$work/seg" "${common[@]}" --out "$work/built" --epochs 4 --lr 1e-2 --flip --shift 1 --crop-scale 0.7
+cmp -s "$work/seg/weights.safetensors" "$work/built/weights.safetensors" || fail "the built file's run differs"
+expect 0 "$VERTEBRA" eval "$work/seg.so" --data "$work/seg" --weights "$work/seg/weights.safetensors"; says "iou"
+expect 0 "$VERTEBRA" bench $models --entry two_heads --train --runs 2; says "forward, backward, update"
+
+# what a data set lacks is told
+expect 1 "$VERTEBRA" train $models --entry segment --data "$work/series.safetensors" "${common[@]}" --out "$work/no"; says 'cannot fill the input "image"'
+expect 1 "$VERTEBRA" train $models --entry two_heads --data "$work/seg" "${common[@]}" --out "$work/no"; says 'cannot fill the input "x"'
+expect 1 "$VERTEBRA" train $models --entry segment --data "$work/seg" "${common[@]}" --out "$work/no" -D num_classes=2; says "have class 2"
+expect 2 "$VERTEBRA" train $models --entry two_heads --data "$work/series.safetensors" "${common[@]}" --out "$work/no" --flip; says "for images"
+expect 1 "$VERTEBRA" train $models --entry two_heads --data "$work/series.safetensors" "${common[@]}" --out "$work/no" -D num_classes=2; says "class"
+rm "$work/seg/train/labels/003.png"
+expect 1 "$VERTEBRA" train $models --entry segment --data "$work/seg" "${common[@]}" --out "$work/no"; says "003.png has no labels"
