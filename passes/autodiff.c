@@ -12,6 +12,7 @@
  * does not want an adjoint drops it.
  */
 #include "passes/autodiff.h"
+#include "passes/passes_internal.h"
 
 #include "ir/scalar.h"
 
@@ -49,6 +50,8 @@ static bool return_depends(const vtb__ad_func *fi, int ret, int arg) {
 /* Whether result r of a call can carry a derivative of operand k; for other ops any result of any
  * operand. */
 static bool inst_passes(vtb__ad *ad, const vtb_inst *inst, int k, int r) {
+  if (ad->values)
+    return inst->op != VTB_OP_call || return_depends(vtb__ad_find(ad, inst->callee), r, k);
   if (inst->results[r]->type.dtype != VTB_F32 || !vtb__grad_passes(inst, k)) return false;
   return inst->op != VTB_OP_call || return_depends(vtb__ad_find(ad, inst->callee), r, k);
 }
@@ -321,6 +324,20 @@ static void list_funcs(vtb__ad *ad, vtb_func *root) {
   }
   vtb_free(order);
   for (size_t i = 0; i < ad->n_funcs; i++) find_deps(ad, &ad->funcs[i]);
+}
+
+static void copy_dependence(vtb_module *m, vtb_func *f, int ret, bool values, bool *out) {
+  vtb__ad ad = {.module = m, .values = values};
+  vtb_arena_init(&ad.arena);
+  list_funcs(&ad, f);
+  const vtb__ad_func *fi = vtb__ad_find(&ad, f);
+  for (int a = 0; a < f->n_args; a++) out[a] = return_depends(fi, ret, a);
+  vtb_arena_free(&ad.arena);
+}
+
+void vtb__dependence(vtb_module *m, vtb_func *f, int ret, bool *value, bool *gradient) {
+  copy_dependence(m, f, ret, true, value);
+  copy_dependence(m, f, ret, false, gradient);
 }
 
 static vtb_status check_request(const vtb_func *f, const int *outs, int n_outs, const int *wrt,

@@ -36,6 +36,7 @@ typedef struct vtb__ad {
   vtb__ad_func *funcs; /* callees first */
   vtb_error *err;
   vtb_status status; /* of the first failure */
+  bool values;       /* deps are of values, also where no derivative passes */
 } vtb__ad;
 
 vtb__ad_func *vtb__ad_find(vtb__ad *ad, const vtb_func *f); /* NULL if unknown */

@@ -82,6 +82,10 @@ typedef struct vtb_train_step {
 VTB_MUST_USE vtb_status vtb_build_train_step(vtb_module *m, vtb_func *f, const vtb_train_step *o,
                                              vtb_func **train, vtb_diags *diags, vtb_error *err);
 
+/* Warnings of what a training step of the entry would leave untrained; none of an entry that is
+ * neither a classifier nor declares a loss. */
+void vtb_check_training(vtb_func *f, vtb_diags *diags);
+
 /* What measures an entry that returns losses or metrics (passes/objective.c):
  *   @evaluation(args..., valid f32 [B]) -> (loss:<name> [2, K]..., metric:<name> [2, K]...)
  * VTB_E_INPUT if it returns none. */

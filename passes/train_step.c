@@ -180,11 +180,14 @@ vtb_status vtb_build_train_step(vtb_module *m, vtb_func *f, const vtb_train_step
   vtb_func *l = NULL;
   vtb_status status = find_loss(f, o, &l, err);
   if (status != VTB_OK) return status;
-  int *wrt = vtb_xcalloc((size_t)l->n_args + 1, sizeof *wrt), n = 0, loss = 0;
-  for (int i = 0; i < l->n_args; i++)
-    if (l->arg_info[i].role == VTB_ROLE_PARAM && l->args[i]->type.dtype == VTB_F32) wrt[n++] = i;
+  int *wrt = vtb_xcalloc((size_t)l->n_args + 1, sizeof *wrt), loss = 0;
+  int n = vtb__find_trained(f, l, wrt, true, diags);
   vtb_func *made = NULL;
-  status = vtb_autodiff(m, l, &loss, 1, wrt, n, &made, diags, err);
+  if (n < 0)
+    status =
+        vtb_fail(err, VTB_E_INPUT, "@%s has %d parameters that nothing trains", f->name, -1 - n);
+  else
+    status = vtb_autodiff(m, l, &loss, 1, wrt, n, &made, diags, err);
   vtb_free(wrt);
   vtb_module_remove(m, l);
   if (status != VTB_OK) return status;
@@ -192,4 +195,17 @@ vtb_status vtb_build_train_step(vtb_module *m, vtb_func *f, const vtb_train_step
   *train = vtb_func_clone(made, m, "train");
   vtb_module_remove(m, made);
   return VTB_OK;
+}
+
+void vtb_check_training(vtb_func *f, vtb_diags *diags) {
+  const vtb_type *first = f->n_returns ? &f->returns[0]->type : NULL;
+  vtb_func *l = NULL;
+  vtb_error err = {0};
+  vtb_train_step step = {0};
+  if (!vtb_has_loss(f) && (!first || first->rank != 2 || first->dtype != VTB_F32)) return;
+  if (find_loss(f, &step, &l, &err) != VTB_OK) return;
+  int *wrt = vtb_xcalloc((size_t)l->n_args + 1, sizeof *wrt);
+  (void)vtb__find_trained(f, l, wrt, false, diags);
+  vtb_free(wrt);
+  vtb_module_remove(f->module, l);
 }

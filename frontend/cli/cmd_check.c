@@ -4,6 +4,7 @@
 #include "frontend/cli/built.h"
 #include "ir/numerics.h"
 #include "frontend/lang/lang.h"
+#include "ir/objective.h"
 #include "passes/target.h"
 
 #include <stdlib.h>
@@ -167,12 +168,41 @@ static void print_params(const vtb_func *f) {
   }
 }
 
-static void print_text(const vtb_compilation *c, const vtb_func *modes, int64_t params,
-                       int64_t batch, int64_t peak) {
+/* What the model is trained for and measured by, and the inputs that only this reads. */
+static void print_objective(const vtb_func *model, const vtb_func *f) {
+  vtb_strbuf text = {0};
+  for (int a = 0; a < f->n_args; a++) {
+    bool known = f->arg_info[a].role != VTB_ROLE_INPUT;
+    for (int k = 0; k < model->n_args && !known; k++)
+      known = vtb_streq(model->arg_info[k].official, f->arg_info[a].official);
+    if (known) continue;
+    vtb_strbuf_printf(&text, "  target %-12s ", f->arg_info[a].official);
+    vtb_type_print(&f->args[a]->type, &text);
+    vtb_strbuf_putc(&text, '\n');
+  }
+  for (int r = 0; r < f->n_returns; r++) {
+    const char *prefix, *name = f->return_names[r];
+    if (!vtb_is_measure(name, &prefix)) continue;
+    bool loss = strcmp(prefix, VTB_MEASURE_LOSS) == 0;
+    vtb_strbuf_printf(&text, "  %-6s %-12s ", loss ? "loss" : "metric", name + strlen(prefix));
+    vtb_type_print(&f->returns[r]->type, &text);
+    vtb_strbuf_printf(&text, "%s%s\n",
+                      vtb_find_measure(f, VTB_MEASURE_BY, name) >= 0 ? ", a quotient" : "",
+                      loss                                     ? ""
+                      : strcmp(prefix, VTB_MEASURE_LOWER) == 0 ? ", lower is better"
+                                                               : ", higher is better");
+  }
+  fputs(text.at ? text.at : "", stdout);
+  vtb_strbuf_free(&text);
+}
+
+static void print_text(const vtb_compilation *c, const vtb_func *objective, const vtb_func *modes,
+                       int64_t params, int64_t batch, int64_t peak) {
   char number[32];
   vtb_published_macs macs = vtb_func_published_macs(modes);
   printf("%s\n", c->func);
   print_io(c->module->entry);
+  print_objective(c->module->entry, objective);
   int64_t frozen = count_params(c->module->entry, true);
   printf("  parameters   %s (%.1f MiB in f32)", cli_grouped(params, number, sizeof number),
          (double)params * 4 / 1048576);
@@ -217,9 +247,21 @@ static vtb_status check_numerics(vtb_compile_options o, vtb_report *r, int *n) {
   return status;
 }
 
+/* The model with its objective, and warnings of what would not be trained. */
+static vtb_status open_objective(const cli_model_options *m, const char *what, const char *entry,
+                                 vtb_compilation *c) {
+  vtb_compile_options o = cli_compile_options(m, what);
+  if (entry) o.entry = entry;
+  o.evaluation = true;
+  vtb_status status = vtb_compilation_load(c, &o, NULL, m->report);
+  if (status == VTB_OK) status = vtb_compilation_graph(c);
+  if (status == VTB_OK) vtb_compilation_check_training(c);
+  return status;
+}
+
 static vtb_status check_one(const char *what, const char *entry, const cli_model_options *m,
                             bool list_params, bool numerics) {
-  vtb_compilation c = {0}, modes = {0};
+  vtb_compilation c = {0}, modes = {0}, objective = {0};
   vtb_compile_options o = cli_compile_options(m, what);
   if (entry) o.entry = entry;
   int64_t batch = o.batch ? o.batch : 1, peak = 0;
@@ -230,18 +272,20 @@ static vtb_status check_one(const char *what, const char *entry, const cli_model
     status =
         vtb_compilation_lower(&c, vtb_target_find("interp"), &(vtb_codegen_options){0}, 1, &modes);
   if (status == VTB_OK) status = plan_memory(&c, batch, &peak);
+  if (status == VTB_OK) status = open_objective(m, what, entry, &objective);
   cli_report(m, status);
   if (status == VTB_OK) {
     int64_t params = count_params(c.module->entry, false);
     if (m->json)
       print_json(&c, modes.module->entry, params, peak);
     else
-      print_text(&c, modes.module->entry, params, batch, peak);
+      print_text(&c, objective.module->entry, modes.module->entry, params, batch, peak);
     if (!m->json && list_params) print_params(c.module->entry);
     if (!m->json && places == 0) puts("  numerics     nothing found");
     if (!m->json && places > 0) printf("  numerics     %d places, above\n", places);
   }
   vtb_compilation_free(&modes);
+  if (objective.report) vtb_compilation_free(&objective);
   vtb_compilation_free(&c);
   return status;
 }

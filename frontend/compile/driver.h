@@ -58,6 +58,9 @@ VTB_MUST_USE vtb_status vtb_compilation_graph(vtb_compilation *c);
 VTB_MUST_USE vtb_status vtb_compilation_train(vtb_compilation *c);
 /* What measures the model becomes what is compiled; VTB_E_INPUT if it declares nothing. */
 VTB_MUST_USE vtb_status vtb_compilation_evaluation(vtb_compilation *c);
+/* Warnings of what a training step would leave untrained; of a compilation whose options say
+ * evaluation, at graph level. */
+void vtb_compilation_check_training(vtb_compilation *c);
 /* The options' optimiser behind the step. */
 VTB_MUST_USE vtb_status vtb_compilation_update(vtb_compilation *c);
 

@@ -47,6 +47,13 @@ vtb_status vtb_compilation_train(vtb_compilation *c) {
   return c->options.optimizer ? vtb_compilation_update(c) : VTB_OK;
 }
 
+void vtb_compilation_check_training(vtb_compilation *c) {
+  vtb_diags diags = {0};
+  vtb_error none = {0};
+  vtb_check_training(c->module->entry, &diags);
+  vtb__report_end(c->report, VTB_OK, &diags, &none);
+}
+
 vtb_status vtb_compilation_evaluation(vtb_compilation *c) {
   vtb_func *made = NULL;
   vtb_status status = vtb_build_evaluation(c->module, c->module->entry, &made, &c->report->error);
