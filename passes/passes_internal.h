@@ -50,8 +50,8 @@ vtb_func *vtb__objective_of(vtb_func *f, bool training);
 /* By argument of f: whether return `ret` depends on it, and whether through a derivative. */
 void vtb__dependence(vtb_module *m, vtb_func *f, int ret, bool *value, bool *gradient);
 /* train_check.c: numbers of the arguments of `loss`, whose first return is the loss of `model`,
- * that are trained; how many, or below 0 if a parameter is that nothing trains. What is odd is in diags,
- * an error if `as_error`. */
+ * that are trained; how many, or below 0 if there is a parameter that nothing trains. What is odd
+ * is in diags, an error if `as_error`. */
 int vtb__find_trained(vtb_func *model, vtb_func *loss, int *wrt, bool as_error, vtb_diags *diags);
 
 #endif

@@ -111,6 +111,11 @@ static void in_stmt(names *n, const vtb_stmt *s) {
     in_expr(n, s->u.named.name);
     in_expr(n, s->u.named.value);
     break;
+  case VTB_STMT_LOSS:
+  case VTB_STMT_METRIC:
+    in_expr(n, s->u.measure.name);
+    in_exprs(n, &s->u.measure.values);
+    break;
   case VTB_STMT_REPEAT:
     in_expr(n, s->u.repeat.count);
     in_expr(n, s->u.repeat.scope);
