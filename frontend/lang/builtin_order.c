@@ -36,7 +36,8 @@ static bool of_batch(const vtb__eval *e, const vtb_type *t) {
 }
 
 static const vtb__layout *sequence_of(vtb__eval *e, const vtb_value *y) {
-  return vtb__layout_new(e, (vtb__layout){.kind = VTB__TOKENS, .h = 1, .w = y->type.dim[1].size});
+  return vtb__layout_new(
+      e, (vtb__layout){.kind = VTB__TOKENS, .grid = vtb_grid_series(y->type.dim[1].size)});
 }
 
 /* gather(x, indices): of x [B, N, ...] and indices [B, M] the elements x[b, indices[b, m]]; of a

@@ -357,7 +357,9 @@ static void check_refused(int code, const char *what, vtb_module *m) {
             d.list.n ? d.list.at[0].code : 0, code);
   CHECK_MSG(d.list.n && strstr(d.list.at[0].text, what), "\"%s\" is not in \"%s\"", what,
             d.list.n ? d.list.at[0].text : "");
-  CHECK(d.list.n > 1 && d.list.at[1].severity == VTB_SEV_HELP);
+  bool helps = false;
+  for (size_t i = 1; i < d.list.n; i++) helps = helps || d.list.at[i].severity == VTB_SEV_HELP;
+  CHECK(helps);
   vtb_diags_free(&d);
   vtb_module_free(m);
 }
