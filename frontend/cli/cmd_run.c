@@ -1,4 +1,5 @@
-/* vertebra run: image files in, the most likely classes or feature files out. */
+/* vertebra run: image files and arrays in, the most likely classes or feature files out. */
+#include "frontend/cli/inputs.h"
 #include "frontend/cli/weights.h"
 
 #include <math.h>
@@ -8,6 +9,7 @@
 typedef struct run_options {
   cli_model_options model;
   const char *weights, *output;
+  cli_list inputs;
   int64_t top;
 } run_options;
 
@@ -82,6 +84,7 @@ static void keep_outputs(const cli_inference *inf, const char *file, int64_t row
 
 typedef struct runner {
   cli_inference inf;
+  cli_inputs inputs;
   vtb_transform transform;
   const vtb_tensor_info *logits; /* the first output if it is [batch, classes], else NULL */
   char **names;
@@ -98,10 +101,11 @@ static void find_logits(runner *r) {
   if (i < n && t[i].rank == 2) r->logits = &t[i];
 }
 
-/* At most the model's batch. */
-static vtb_status run_batch(runner *r, const char *const *files, int64_t n, vtb_error *err) {
+static vtb_status fill_images(runner *r, const char *const *files, int64_t n, vtb_error *err) {
+  if (r->inputs.image < 0) return VTB_OK;
+  const char *name = r->inf.program->tensors[r->inputs.image].name;
   int64_t count, batch = vtb_model_batch(r->inf.model);
-  float *input = vtb_model_input(r->inf.model, NULL, &count);
+  float *input = vtb_model_input(r->inf.model, name, &count);
   vtb_status status = VTB_OK;
   for (int64_t i = 0; i < n && status == VTB_OK; i++) {
     vtb_image image = {0};
@@ -111,6 +115,15 @@ static vtb_status run_batch(runner *r, const char *const *files, int64_t n, vtb_
       status = vtb_no_memory(err, files[i]);
     vtb_image_free(&image);
   }
+  return status;
+}
+
+/* At most the model's batch, from sample `from`. */
+static vtb_status run_batch(runner *r, const char *const *files, int64_t from, int64_t n,
+                            vtb_error *err) {
+  files += from;
+  vtb_status status = fill_images(r, files, n, err);
+  if (status == VTB_OK) status = cli_inputs_fill(&r->inputs, r->inf.model, from, n, err);
   if (status == VTB_OK) status = vtb_model_run(r->inf.model, err);
   for (int64_t i = 0; i < n && status == VTB_OK; i++) {
     if (r->kept) keep_outputs(&r->inf, files[i], i, r->kept);
@@ -118,6 +131,33 @@ static vtb_status run_batch(runner *r, const char *const *files, int64_t n, vtb_
     const float *logits = vtb_model_output(r->inf.model, r->logits->name, NULL);
     int classes = (int)r->logits->dim[1];
     report_image(files[i], logits + i * classes, classes, r->names, r->n_names, r->top, r->json);
+  }
+  return status;
+}
+
+/* The names of the samples: files, or numbers of what arrays hold. */
+static vtb_status name_samples(const runner *r, const char *what, const cli_list *files,
+                               cli_list *names, vtb_arena *arena, vtb_error *err) {
+  int64_t n = cli_inputs_count(&r->inputs);
+  if (r->inputs.image >= 0 && !files->n)
+    return vtb_fail(err, VTB_E_USAGE, "%s has an image input: at least one IMAGE is needed", what);
+  if (r->inputs.image < 0 && files->n)
+    return vtb_fail(err, VTB_E_USAGE, "%s has no image input for %s", what, files->at[0]);
+  if (r->inputs.image >= 0 && n > 1 && n != (int64_t)files->n)
+    return vtb_fail(err, VTB_E_USAGE, "%zu images, and arrays of %lld samples", files->n,
+                    (long long)n);
+  for (size_t i = 0; i < files->n; i++) vtb_vec_push(names, files->at[i]);
+  for (int64_t i = 0; i < n && !files->n; i++)
+    vtb_vec_push(names, vtb_arena_printf(arena, "sample %lld", (long long)i));
+  return VTB_OK;
+}
+
+static vtb_status run_samples(runner *r, const cli_list *names, vtb_error *err) {
+  size_t batch = (size_t)vtb_model_batch(r->inf.model);
+  vtb_status status = VTB_OK;
+  for (size_t f = 0; f < names->n && status == VTB_OK; f += batch) {
+    size_t left = names->n - f;
+    status = run_batch(r, names->at, (int64_t)f, (int64_t)(left < batch ? left : batch), err);
   }
   return status;
 }
@@ -133,10 +173,12 @@ static vtb_status run_images(const char *what, const run_options *o, const cli_l
   r.names = cli_weights_classes(&r.inf, &r.n_names);
   r.json = o->model.json ? cJSON_CreateArray() : NULL;
   r.kept = o->output ? vtb_need(vtb_weights_new()) : NULL;
-  size_t batch = (size_t)vtb_model_batch(r.inf.model);
-  for (size_t f = 0; f < files->n && status == VTB_OK; f += batch)
-    status =
-        run_batch(&r, files->at + f, (int64_t)(files->n - f < batch ? files->n - f : batch), &err);
+  cli_list names = {0};
+  vtb_arena arena;
+  vtb_arena_init(&arena);
+  if (status == VTB_OK) status = cli_inputs_open(&r.inputs, r.inf.program, &o->inputs, &err);
+  if (status == VTB_OK) status = name_samples(&r, what, files, &names, &arena, &err);
+  if (status == VTB_OK) status = run_samples(&r, &names, &err);
   if (status != VTB_OK) cli_error(&err);
   if (status == VTB_OK && !r.logits && !r.kept)
     status = cli_usage_error(
@@ -150,6 +192,9 @@ static vtb_status run_images(const char *what, const run_options *o, const cli_l
   for (int i = 0; i < r.n_names; i++) vtb_free(r.names[i]);
   vtb_free(r.names);
   vtb_weights_free(r.kept);
+  vtb_vec_free(&names);
+  vtb_arena_free(&arena);
+  cli_inputs_free(&r.inputs);
   cli_inference_free(&r.inf);
   return status;
 }
@@ -159,18 +204,22 @@ vtb_status cli_cmd_run(int argc, char **argv) {
   const cli_opt opts[] = {
       CLI_TARGET_OPT(o.model),
       {"--weights", CLI_STR, &o.weights, "FILE", "safetensors file with the model's parameters"},
+      {"--input", CLI_LIST, &o.inputs, "NAME=FILE",
+       "an array for an input that is no image: .npy or .safetensors, first axis the samples"},
       {"--top", CLI_INT, &o.top, "K", "classes to print an image (default 3)"},
       {"-o", CLI_STR, &o.output, "FILE", "write every output of every image to a safetensors file"},
       CLI_MODEL_OPTS(o.model)};
   cli_list rest = {0};
   int parsed = cli_parse("run", opts, CLI_COUNT(opts), argc, argv, &rest);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
-  if (rest.n < 2)
-    return cli_usage_error("run", "a MODEL or built FILE and at least one IMAGE are needed");
+  if (rest.n < 1 || (rest.n < 2 && !o.inputs.n))
+    return cli_usage_error("run",
+                           "a MODEL or built FILE and at least one IMAGE or --input are needed");
   cli_model_parsed(&o.model);
   cli_list files = {.at = rest.at + 1, .n = rest.n - 1};
   vtb_status status = run_images(rest.at[0], &o, &files);
   vtb_vec_free(&rest);
+  vtb_vec_free(&o.inputs);
   cli_model_options_free(&o.model);
   return status;
 }

@@ -595,6 +595,7 @@ static void run_entry(vtb__eval *e, const char *name) {
       vtb__warn_unused(e);
       vtb__warn_unreached(e);
     }
+    vtb__drop_objective(e);
   }
   vtb_vec_free(&frame.weights);
   vtb_vec_free(&frame.outputs);

@@ -173,13 +173,22 @@ static void warn_of_unused_inputs(vtb__eval *e, const int *uses) {
   }
 }
 
+/* Messages about a parameter are about the user's line, not about that of a function it calls. */
+static void place_weights(const vtb__frame *f) {
+  for (size_t i = 0; i < f->weights.n; i++)
+    f->func->arg_info[f->weights.at[i].arg->index].span = f->weights.at[i].made;
+}
+
 void vtb__set_returns(vtb__eval *e) {
-  vtb_func *f = e->frame->func;
-  bool measured = e->frame->measures.n > 0;
   set_returns(e, true);
+  place_weights(e->frame);
+}
+
+void vtb__drop_objective(vtb__eval *e) {
+  vtb_func *f = e->frame->func;
   int *uses = vtb_count_uses(f);
   warn_of_unused_inputs(e, uses);
-  if (measured && !e->options->objective) {
+  if (e->frame->measures.n && !e->options->objective) {
     set_returns(e, false);
     remove_dead(f);
     remove_targets(f, uses);

@@ -410,10 +410,11 @@ void vtb__optimizer_entry(vtb__eval *e, const vtb_decl *d, const vtb__val *value
  * after an error. */
 bool vtb__add_update(vtb__eval *e, const vtb_value *buffer, vtb_value *value, vtb_span span);
 
-/* objective.c: a `loss` or `metric` statement; then the entry's returns, its measures among them
- * where the options want them, and without the inputs that only they read where not. */
+/* objective.c: a `loss` or `metric` statement; then the entry's returns, its measures among them,
+ * which go again, with the inputs that only they read, unless the options want them. */
 void vtb__measure(vtb__eval *e, const vtb_stmt *s);
 void vtb__set_returns(vtb__eval *e);
+void vtb__drop_objective(vtb__eval *e);
 
 /* along.c */
 vtb__val vtb__along(vtb__eval *e, const vtb_expr *x);

@@ -5,7 +5,7 @@
 models=tests/cli/objectives.vtb
 "$MAKE_DATA" masks "$work/seg" 40 13
 "$MAKE_DATA" series "$work/series.safetensors" 50 11
-"$MAKE_DATA" npy "$work/npy" 40
+"$MAKE_DATA" npy "$work/arrays" 40
 common=(--batch 8 --eval-batch 8 --warmup 0 --quiet --seed 3)
 
 # column NAME ROW of a run's log; ROW counts from 1 behind the head
@@ -28,7 +28,7 @@ learn heads two_heads "$work/series.safetensors"; says "test error"
 learn masked masked "$work/seg"
 learn noise denoise "$work/seg"
 learn student distilled "$work/series.safetensors"
-learn npy distilled "$work/npy"; says "test accuracy"
+learn npy distilled "$work/arrays"; says "test accuracy"
 
 # what was trained is measured again, to the last digit; the last batch of 13 and 11 is filled up
 for run in "seg segment seg" "heads two_heads series.safetensors"; do
@@ -53,6 +53,38 @@ expect 0 "$VERTEBRA" train "$work/seg.so" --data "$work/seg" "${common[@]}" --ou
 cmp -s "$work/seg/weights.safetensors" "$work/built/weights.safetensors" || fail "the built file's run differs"
 expect 0 "$VERTEBRA" eval "$work/seg.so" --data "$work/seg" --weights "$work/seg/weights.safetensors"; says "iou"
 expect 0 "$VERTEBRA" bench $models --entry two_heads --train --runs 2; says "forward, backward, update"
+
+# arrays are run through the model; an input that nothing fills is no row of zeros
+expect 0 "$VERTEBRA" run $models --entry distilled --weights "$work/npy/weights.safetensors" --input x="$work/arrays/x.npy" -o "$work/out.safetensors"; says "sample 39"
+expect 2 "$VERTEBRA" run $models --entry distilled --weights "$work/npy/weights.safetensors" "$work/seg/val/images/000.png"; says "--input x=FILE.npy"
+expect 2 "$VERTEBRA" run $models --entry distilled --input z="$work/arrays/x.npy"; says 'no input "z": its inputs are x'
+expect 1 "$VERTEBRA" run $models --entry distilled --input x="$work/arrays/label.npy"; says "[1, 32, 2] is needed"
+
+# what nothing trains is told, and is an error where it would be trained
+cat > "$work/aux.vtb" <<'M'
+use std.nn
+model aux() {
+  input image: image[3, 16, 16]
+  x = mean(patch_embed("e", image, 8, 4x4, 4x4), axis = "tokens")
+  output logits = linear("head", x, 3)
+  output other = linear("other", x, 3)
+}
+M
+expect 0 "$VERTEBRA" check "$work/aux.vtb"; says "warning[VTB3101]"; says "only the output 'other' does"
+expect 1 "$VERTEBRA" bench "$work/aux.vtb" --train --runs 1; says "error[VTB3101]"
+expect 0 "$VERTEBRA" check $models --entry two_heads; says "target label"; says "metric error"; says "lower is better"; silent_about "warning"
+
+# training on CUDA, emulated, is the CPU's
+if "$VERTEBRA" doctor | grep -q '^cuda emulator  *ok'; then
+  export XDG_CACHE_HOME="$(dirname "$VERTEBRA")/test-cache" VTB_EMULATOR_CHECKS=0
+  few=(--entry two_heads --data "$work/series.safetensors" "${common[@]}" --epochs 1 --lr 1e-2)
+  expect 0 "$VERTEBRA" train $models "${few[@]}" --out "$work/cpu"
+  expect 0 "$VERTEBRA" train $models "${few[@]}" --out "$work/emulated" --target cuda-emulated
+  for name in loss ce regression accuracy eval_loss eval_error; do
+    awk -v a="$(column cpu 1 $name)" -v b="$(column emulated 1 $name)" 'BEGIN { d = a - b; exit !(d < 1e-4 && d > -1e-4) }' ||
+      fail "$name: $(column emulated 1 $name) on the emulator, not $(column cpu 1 $name)"
+  done
+fi
 
 # what a data set lacks is told
 expect 1 "$VERTEBRA" train $models --entry segment --data "$work/series.safetensors" "${common[@]}" --out "$work/no"; says 'cannot fill the input "image"'
