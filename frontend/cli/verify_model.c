@@ -51,13 +51,16 @@ static vtb_status with_gradient(vtb_compilation *c) {
   return status;
 }
 
-/* The model in a mode at graph level, with its gradient if that is compared. */
+/* The model in a mode at graph level, with its losses and metrics as further outputs, and with its
+ * gradient if that is compared. */
 static vtb_status open_in_mode(const char *what, const verify_options *o, const verify_mode *mode,
                                vtb_compilation *c) {
   vtb_compile_options with = cli_compile_options(&o->model, what);
   with.mode = mode->mode;
   with.chunk = mode->chunk;
-  vtb_status status = vtb_compilation_open(c, &with, o->model.report);
+  vtb_instantiate_options more = {.objective = true};
+  vtb_status status = vtb_compilation_load(c, &with, &more, o->model.report);
+  if (status == VTB_OK) status = vtb_compilation_graph(c);
   return status == VTB_OK && !o->no_grad ? with_gradient(c) : status;
 }
 

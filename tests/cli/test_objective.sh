@@ -60,6 +60,10 @@ expect 2 "$VERTEBRA" run $models --entry distilled --weights "$work/npy/weights.
 expect 2 "$VERTEBRA" run $models --entry distilled --input z="$work/arrays/x.npy"; says 'no input "z": its inputs are x'
 expect 1 "$VERTEBRA" run $models --entry distilled --input x="$work/arrays/label.npy"; says "[1, 32, 2] is needed"
 
+# losses, metrics and their gradients are the same in every mode
+expect 0 "$VERTEBRA" verify $models --entry two_heads --batch 2; says "chunkwise(7)"
+expect 0 "$VERTEBRA" verify $models --entry masked --batch 2; says "d:"
+
 # what nothing trains is told, and is an error where it would be trained
 cat > "$work/aux.vtb" <<'M'
 use std.nn
