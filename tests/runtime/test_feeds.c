@@ -89,7 +89,7 @@ TEST(masks_follow_their_images) {
   vtb_dataset_free(d);
 }
 
-/* A random crop takes the same part of both: classes that are a gradient over the image stay one. */
+/* Labels of fewer cells than pixels are those of the pixels at the middles of the cells. */
 TEST(classes_of_cells_are_those_at_their_middles) {
   vtb_dataset *d = masks();
   vtb_transform t = plain();
