@@ -74,8 +74,8 @@ model aux() {
   output other = linear("other", x, 3)
 }
 M
-expect 0 "$VERTEBRA" check "$work/aux.vtb"; says "warning[VTB3101]"; says "only the output 'other' does"
-expect 1 "$VERTEBRA" bench "$work/aux.vtb" --train --runs 1; says "error[VTB3101]"
+expect 0 "$VERTEBRA" check "$work/aux.vtb"; says "warning[VTB3201]"; says "only the output 'other' does"
+expect 1 "$VERTEBRA" bench "$work/aux.vtb" --train --runs 1; says "error[VTB3201]"
 expect 0 "$VERTEBRA" check $models --entry two_heads; says "target label"; says "metric error"; says "lower is better"; silent_about "warning"
 
 # training on CUDA, emulated, is the CPU's
