@@ -175,20 +175,24 @@ enum { PUBLISHED_CHUNK = 49 };
  *   decay of products       (c/2 + 1) (K + V) inside chunks and 2 K V / c between them; the latter
  *                           over the whole widths of all heads, as published
  *   decay of every entry    three to four operations an entry of the state */
-static double scan_macs(const vtb_inst *scan, double tokens, double heads, double k, double v) {
+static double scan_macs(vtb_decay_form form, double tokens, double heads, double k, double v) {
   double c = PUBLISHED_CHUNK;
-  vtb_decay_form form = vtb_scan_of(scan).decay->form;
   if (form != VTB_FORM_PRODUCTS)
     return (form == VTB_FORM_VECTOR ? 3 : 3.5) * tokens * heads * k * v;
   return (c / 2 + 1) * (k + v) * heads * tokens + 2 * heads * k * heads * v * tokens / c;
 }
 
 static double mixer_macs(const vtb_inst *inst) {
+  if (inst->op == VTB_OP_delta) { /* a scan of its rows, which meet and are solved for */
+    vtb_delta d = vtb_delta_of(inst);
+    return scan_macs(d.decay->form, (double)(d.n_tokens * d.rank), (double)d.n_heads, (double)d.K,
+                     (double)d.V);
+  }
   if (inst->op != VTB_OP_linscan && inst->op != VTB_OP_attention) return 0;
   const vtb_type *q = &inst->operands[0]->type, *value = &inst->operands[2]->type;
   double tokens = size_at(q, 1, 1), heads = size_at(q, 2, 1), k = size_at(q, 3, 1),
          v = size_at(value, 3, 1);
-  return inst->op == VTB_OP_linscan ? scan_macs(inst, tokens, heads, k, v)
+  return inst->op == VTB_OP_linscan ? scan_macs(vtb_scan_of(inst).decay->form, tokens, heads, k, v)
                                     : tokens * size_at(value, 1, 1) * heads * (k + v);
 }
 

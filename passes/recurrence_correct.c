@@ -208,7 +208,7 @@ static void visit(vtb__rec *r, int state) {
     open_finder(&d, r, state, key);
     if (try_axis(&d))
       rewrite(&d, vtb__form_of(&d, s->now));
-    else if (!s->why || s->why == vtb__reads_both_ways)
+    else if (!s->why || (s->why == vtb__reads_both_ways && d.why != s->why))
       s->blame = d.blame, s->why = d.why;
     vtb_vec_free(&d.gains);
   }

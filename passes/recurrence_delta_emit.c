@@ -63,10 +63,12 @@ static rows emit_rows(vtb__rec *r, const vtb__state *s) {
 }
 
 /* c + the sum over rows that read nothing of A_{t-1}^T b. */
-static vtb_value *read_free(vtb__rec *r, const vtb__delta *delta, const rows *e, int row) {
+static vtb_value *read_free(vtb__rec *r, const vtb__state *s, const rows *e, int row) {
+  const vtb__delta *delta = s->delta;
   vtb_value *line = e->c[row];
   for (int f = delta->rank; f < delta->n_rows; f++) {
     vtb_value *operands[] = {vtb__rec_shift(r, e->b[row], -1, 0, NULL), e->k[f], e->c[f], e->d};
+    r->b.name_hint = vtb_arena_printf(&r->arena, "%s.old", s->old->name);
     vtb_value *y = vtb__rec_build_scan(r, VTB_OP_linscan, operands, 4, e->klass, 0)->results[0];
     line = vtb_b_binary(&r->b, VTB_OP_add, line, vtb__rec_shift(r, y, 1, 0, NULL));
   }
@@ -101,7 +103,7 @@ static void emit_delta(vtb__rec *r, int state) {
   const vtb__delta *delta = s.delta;
   rows e = emit_rows(r, &s);
   vtb_value **lines = VTB_NEW_ARRAY(&r->arena, vtb_value *, delta->rank);
-  for (int i = 0; i < delta->rank; i++) lines[i] = read_free(r, delta, &e, i);
+  for (int i = 0; i < delta->rank; i++) lines[i] = read_free(r, &s, &e, i);
   vtb_value *operands[5] = {stack(r, e.k, delta->rank), stack(r, lines, delta->rank),
                             stack(r, e.b, delta->rank), e.d};
   int n = 4;

@@ -134,6 +134,15 @@ static void walk_term(vtb__rec *r, const vtb__term *t, bool *seen) {
   for (int i = 0; i < t->n; i++) walk(r, t->at[i].v, seen);
 }
 
+/* What op delta takes stands behind arguments of the step. */
+static void walk_corrections(vtb__rec *r, const vtb__delta *delta, bool *seen) {
+  for (int i = 0; i < delta->n_rows; i++) {
+    walk_term(r, &delta->rows[i].key, seen);
+    if (delta->rows[i].c) walk(r, delta->rows[i].c, seen);
+    if (delta->rows[i].b) walk(r, delta->rows[i].b, seen);
+  }
+}
+
 /* The key axis of a matrix state, or whole if its readouts do not agree. */
 static void choose_key(vtb__rec *r, int state) {
   vtb__state *s = &r->states[state];
@@ -195,6 +204,7 @@ void vtb__rec_find_reads(vtb__rec *r) {
   for (int i = 0; i < r->n_states; i++) {
     walk_term(r, &r->states[i].a, seen);
     for (int k = 0; k < r->states[i].n_u; k++) walk_term(r, &r->states[i].u[k], seen);
+    if (r->states[i].delta) walk_corrections(r, r->states[i].delta, seen);
   }
   vtb_free(seen);
   for (int i = 0; i < r->n_states; i++) {

@@ -194,6 +194,7 @@ static void sum_terms(vtb__rec *r, const vtb__state *s, vtb_inst *first, vtb__sc
     vtb_value *operands[5];
     memcpy(operands, first->operands, (size_t)n * sizeof *operands);
     outer_update(r, s, i, &operands[1], &operands[2]);
+    r->b.name_hint = vtb_arena_printf(&r->arena, "%s.read", s->old->name);
     vtb_inst *more = vtb__rec_build_scan(r, VTB_OP_linscan, operands, n, klass, 0);
     scan->y = vtb_b_binary(&r->b, VTB_OP_add, scan->y, more->results[0]);
     scan->s_last = vtb_b_binary(&r->b, VTB_OP_add, scan->s_last, more->results[1]);

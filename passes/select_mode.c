@@ -125,6 +125,8 @@ void vtb_mode_reason(const vtb_target *target, const vtb_inst *inst, vtb_strbuf 
   int64_t chunk = vtb_attr_int(inst, "chunk", 0), from = 0;
   sizes s = sizes_of(inst);
   if (decay_of(inst)->form <= VTB_FORM_VECTOR) from = first_chunked(target, inst);
+  if (inst->op == VTB_OP_delta)
+    vtb_strbuf_printf(out, "%.0f correction%s a token, ", s.r, s.r == 1 ? "" : "s");
   vtb_strbuf_printf(out, "%s decay, %s", decay_of(inst)->name, mode);
   if (chunk) vtb_strbuf_printf(out, "(%lld)", (long long)chunk);
   if (!vtb_streq(mode, own.mode) || chunk != own.chunk)
