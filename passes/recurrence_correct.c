@@ -31,15 +31,20 @@ static void open_finder(vtb__finder *d, vtb__rec *r, int state, int key) {
   d->tried = VTB_NEW_ARRAY(&r->arena, bool, d->n_memo + 1);
 }
 
-/* Lines grow by gains that nothing bounds: only the decay's own, or at most 1. */
+static bool is_made_of(const vtb_value *v, const vtb_value *part, int depth) {
+  if (v == part) return true;
+  for (int i = 0; v->def && depth > 0 && i < v->def->n_operands; i++)
+    if (is_made_of(v->def->operands[i], part, depth - 1)) return true;
+  return false;
+}
+
+/* Gains of lines may be no others than those of the decay, or at most 1: there is no running
+ * scale. */
 static bool gains_are_bounded(vtb__finder *d, const vtb__form *x) {
-  vtb__term decay = {.coef = 1};
-  int axis[VTB_MAX_RANK] = {0};
-  if (x->a) vtb__rec_multiply(d->r, &decay, x->a, 1, axis);
+  enum { DEPTH = 8 };
   for (size_t i = 0; i < d->gains.n; i++) {
     const vtb__factor *g = &d->gains.at[i];
-    bool known = vtb__rec_at_most_one(g);
-    for (int k = 0; k < decay.n; k++) known |= decay.at[k].v == g->v && decay.at[k].sign == g->sign;
+    bool known = vtb__rec_at_most_one(g) || (x->a && g->sign > 0 && is_made_of(x->a, g->v, DEPTH));
     if (!known) return vtb__form_fail(d, g->v->def, "is a gain that nothing bounds") != NULL;
   }
   return true;
