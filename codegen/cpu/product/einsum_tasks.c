@@ -81,14 +81,21 @@ static blocks narrow_blocks(const vtb__product *p) {
 
 /* ---- narrow products ------------------------------------------------------------------------- */
 
+/* Few rows of columns that lie as they are needed: nothing is laid out anew, and the last vector is
+ * masked. */
+static bool few_rows(const vtb_cpu *c, const vtb__product *p) {
+  return !p->trans_b && p->m.size <= NARROW && p->n.size > c->width / 2 && p->k.size >= 2;
+}
+
 /* Whether smallgemm serves, and how B must lie for it: rows of whole vectors. */
 static void plan_narrow(vtb_cpu *c, vtb__product *p) {
   if (p->m.size > NARROW && p->n.size > NARROW && p->k.size > NARROW) return;
-  if (p->m.size * p->n.size < 4 * c->width || p->k.size < 2) return;
-  bool whole = p->n.size % c->width == 0, direct = whole && !p->trans_b;
-  for (int i = 0; i < p->n_loops; i++)
-    if (p->loops[i].stride[p->b] && !direct) return;
-  if (!whole && p->n.size > c->width) return;
+  if (p->k.size < 2 || (p->m.size * p->n.size < 4 * c->width && !few_rows(c, p))) return;
+  bool whole = p->n.size % c->width == 0, loops = false;
+  for (int i = 0; i < p->n_loops; i++) loops |= p->loops[i].stride[p->b] != 0;
+  bool direct = whole ? !p->trans_b : few_rows(c, p) && (loops || p->n.size > c->width);
+  if (loops && !(direct && few_rows(c, p))) return;
+  if (!direct && !whole && p->n.size > c->width) return;
   if (!direct && vtb__padded(c, p->n.size) * p->k.size > 1 << 14) return;
   p->narrow = true;
   if (direct) return;
@@ -203,12 +210,11 @@ static void prefill(vtb_cpu *c, const block *b) {
 static void narrow_block(vtb_cpu *c, const block *b) {
   const vtb__product *p = b->p;
   bool tiled = p->padded > 0;
-  LLVMValueRef columns = tiled ? vtb_cpu_i64(c, p->padded) : b->n;
   LLVMValueRef beta = vtb_cpu_f32(c, p->l.adds && !tiled ? 1 : 0);
-  vtb__smallgemm(
+  vtb__smallgemm_columns(
       c, b->ptr[p->a], vtb_cpu_i64(c, p->m.stride[p->a]), vtb_cpu_i64(c, p->k.stride[p->a]),
       b->ptr[p->b], vtb_cpu_i64(c, p->k.stride[p->b]), beta, tiled ? b->tile : b->ptr[EINSUM_OUT],
-      vtb_cpu_i64(c, tiled ? p->padded : p->ldc), b->m, vtb_cpu_div(c, columns, c->width), b->k);
+      vtb_cpu_i64(c, tiled ? p->padded : p->ldc), b->m, tiled ? p->padded : p->n.size, b->k);
   if (tiled) for_spans(c, b, untile_span);
 }
 

@@ -14,6 +14,7 @@
 
 typedef struct gemm {
   LLVMValueRef a, a_row, a_col, b, ldb, beta, out, ldc, m, n_vectors, k;
+  LLVMValueRef last; /* columns of the last vector; NULL: all, and nothing is masked */
 } gemm;
 
 int64_t vtb__padded(const vtb_cpu *c, int64_t n) {
@@ -29,12 +30,32 @@ static LLVMValueRef mul(vtb_cpu *c, LLVMValueRef x, LLVMValueRef y) {
   return LLVMBuildNSWMul(c->b, x, y, "");
 }
 
+/* Of the last vector of a tile that ends at vector column `end`; NULL: it is whole. */
+static LLVMValueRef last_mask(vtb_cpu *c, const gemm *g, LLVMValueRef end) {
+  if (!g->last) return NULL;
+  LLVMValueRef is_last = LLVMBuildICmp(c->b, LLVMIntEQ, end, g->n_vectors, "");
+  LLVMValueRef left = LLVMBuildSelect(c->b, is_last, g->last, vtb_cpu_i64(c, c->width), "");
+  return vtb_cpu_mask(c, left, c->width);
+}
+
+static LLVMValueRef load(vtb_cpu *c, LLVMValueRef at, LLVMValueRef mask) {
+  return mask ? vtb_cpu_load_masked(c, at, mask, c->width) : vtb_cpu_load(c, at, c->width);
+}
+
+static void store(vtb_cpu *c, LLVMValueRef x, LLVMValueRef at, LLVMValueRef mask) {
+  if (mask)
+    vtb_cpu_store_masked(c, x, at, mask);
+  else
+    vtb_cpu_store(c, x, at);
+}
+
 /* One tile of C at row i, vector column jv. */
 static void tile(vtb_cpu *c, const gemm *g, int rows, int vectors, LLVMValueRef i,
                  LLVMValueRef jv) {
   LLVMValueRef col = vtb_cpu_mul(c, jv, c->width), zero = vtb_cpu_i64(c, 0),
                one = vtb_cpu_i64(c, 1);
   LLVMValueRef a[MAX_ROWS], out[MAX_ROWS], b = vtb_cpu_at(c, g->b, col);
+  LLVMValueRef end = vtb_cpu_add(c, jv, vtb_cpu_i64(c, vectors)), mask = last_mask(c, g, end);
   for (int r = 0; r < rows; r++) {
     LLVMValueRef row = vtb_cpu_add(c, i, vtb_cpu_i64(c, r));
     a[r] = vtb_cpu_at(c, g->a, mul(c, row, g->a_row));
@@ -47,8 +68,8 @@ static void tile(vtb_cpu *c, const gemm *g, int rows, int vectors, LLVMValueRef 
   LLVMValueRef a_at = vtb_cpu_carry(c, &l, zero), b_at = vtb_cpu_carry(c, &l, zero),
                bv[MAX_VECTORS];
   for (int v = 0; v < vectors; v++)
-    bv[v] = vtb_cpu_load(c, vtb_cpu_at(c, b, vtb_cpu_add(c, b_at, vtb_cpu_i64(c, v * c->width))),
-                         c->width);
+    bv[v] = load(c, vtb_cpu_at(c, b, vtb_cpu_add(c, b_at, vtb_cpu_i64(c, v * c->width))),
+                 v + 1 == vectors ? mask : NULL);
   for (int r = 0; r < rows; r++) {
     LLVMValueRef x = vtb_cpu_splat(c, vtb_cpu_load(c, vtb_cpu_at(c, a[r], a_at), 1), c->width);
     for (int v = 0; v < vectors; v++)
@@ -62,17 +83,16 @@ static void tile(vtb_cpu *c, const gemm *g, int rows, int vectors, LLVMValueRef 
   vtb_cpu_if test = vtb_cpu_if_begin(c, fresh);
   for (int r = 0; r < rows; r++)
     for (int v = 0; v < vectors; v++)
-      vtb_cpu_store(c, vtb_cpu_carried(&l, r * vectors + v),
-                    vtb_cpu_at(c, out[r], vtb_cpu_i64(c, v * c->width)));
+      store(c, vtb_cpu_carried(&l, r * vectors + v),
+            vtb_cpu_at(c, out[r], vtb_cpu_i64(c, v * c->width)), v + 1 == vectors ? mask : NULL);
   vtb_cpu_else(c, &test);
   LLVMValueRef beta = vtb_cpu_splat(c, g->beta, c->width);
   for (int r = 0; r < rows; r++)
     for (int v = 0; v < vectors; v++) {
       LLVMValueRef at = vtb_cpu_at(c, out[r], vtb_cpu_i64(c, v * c->width));
-      vtb_cpu_store(
-          c,
-          vtb_cpu_fma(c, beta, vtb_cpu_load(c, at, c->width), vtb_cpu_carried(&l, r * vectors + v)),
-          at);
+      LLVMValueRef own = v + 1 == vectors ? mask : NULL;
+      store(c, vtb_cpu_fma(c, beta, load(c, at, own), vtb_cpu_carried(&l, r * vectors + v)), at,
+            own);
     }
   vtb_cpu_if_end(c, &test);
 }
@@ -128,20 +148,24 @@ static void end_function(vtb_cpu *c, LLVMBuilderRef saved) {
   c->b = saved;
 }
 
+enum { GEMM_ARGUMENTS = 12 };
+
 static LLVMTypeRef gemm_type(vtb_cpu *c) {
-  LLVMTypeRef args[] = {c->ptr, c->i64, c->i64, c->ptr, c->i64, c->f32,
-                        c->ptr, c->i64, c->i64, c->i64, c->i64};
-  return LLVMFunctionType(c->void_type, args, 11, 0);
+  LLVMTypeRef args[GEMM_ARGUMENTS] = {c->ptr, c->i64, c->i64, c->ptr, c->i64, c->f32,
+                                      c->ptr, c->i64, c->i64, c->i64, c->i64, c->i64};
+  return LLVMFunctionType(c->void_type, args, GEMM_ARGUMENTS, 0);
 }
 
-static LLVMValueRef gemm_function(vtb_cpu *c) {
-  LLVMValueRef fn = LLVMGetNamedFunction(c->module, "vtb.smallgemm");
+static LLVMValueRef gemm_function(vtb_cpu *c, bool masked) {
+  const char *name = masked ? "vtb.smallgemm.masked" : "vtb.smallgemm";
+  LLVMValueRef fn = LLVMGetNamedFunction(c->module, name);
   if (fn) return fn;
   LLVMBuilderRef saved;
-  fn = begin_function(c, "vtb.smallgemm", gemm_type(c), &saved);
-  gemm g = {LLVMGetParam(fn, 0), LLVMGetParam(fn, 1), LLVMGetParam(fn, 2), LLVMGetParam(fn, 3),
-            LLVMGetParam(fn, 4), LLVMGetParam(fn, 5), LLVMGetParam(fn, 6), LLVMGetParam(fn, 7),
-            LLVMGetParam(fn, 8), LLVMGetParam(fn, 9), LLVMGetParam(fn, 10)};
+  fn = begin_function(c, name, gemm_type(c), &saved);
+  gemm g = {LLVMGetParam(fn, 0), LLVMGetParam(fn, 1), LLVMGetParam(fn, 2),  LLVMGetParam(fn, 3),
+            LLVMGetParam(fn, 4), LLVMGetParam(fn, 5), LLVMGetParam(fn, 6),  LLVMGetParam(fn, 7),
+            LLVMGetParam(fn, 8), LLVMGetParam(fn, 9), LLVMGetParam(fn, 10), NULL};
+  if (masked) g.last = LLVMGetParam(fn, 11);
   gemm_body(c, &g);
   end_function(c, saved);
   return fn;
@@ -150,8 +174,23 @@ static LLVMValueRef gemm_function(vtb_cpu *c) {
 void vtb__smallgemm(vtb_cpu *c, LLVMValueRef a, LLVMValueRef a_row, LLVMValueRef a_col,
                     LLVMValueRef b, LLVMValueRef ldb, LLVMValueRef beta, LLVMValueRef out,
                     LLVMValueRef ldc, LLVMValueRef m, LLVMValueRef n_vectors, LLVMValueRef k) {
-  LLVMValueRef args[] = {a, a_row, a_col, b, ldb, beta, out, ldc, m, n_vectors, k};
-  LLVMBuildCall2(c->b, gemm_type(c), gemm_function(c), args, 11, "");
+  LLVMValueRef args[GEMM_ARGUMENTS] = {a,   a_row, a_col, b,         ldb, beta,
+                                       out, ldc,   m,     n_vectors, k,   vtb_cpu_i64(c, 0)};
+  LLVMBuildCall2(c->b, gemm_type(c), gemm_function(c, false), args, GEMM_ARGUMENTS, "");
+}
+
+void vtb__smallgemm_columns(vtb_cpu *c, LLVMValueRef a, LLVMValueRef a_row, LLVMValueRef a_col,
+                            LLVMValueRef b, LLVMValueRef ldb, LLVMValueRef beta, LLVMValueRef out,
+                            LLVMValueRef ldc, LLVMValueRef m, int64_t n, LLVMValueRef k) {
+  LLVMValueRef vectors = vtb_cpu_i64(c, vtb__padded(c, n) / c->width);
+  if (n % c->width == 0) {
+    vtb__smallgemm(c, a, a_row, a_col, b, ldb, beta, out, ldc, m, vectors, k);
+    return;
+  }
+  LLVMValueRef last = vtb_cpu_i64(c, n % c->width);
+  LLVMValueRef args[GEMM_ARGUMENTS] = {a,   a_row, a_col, b,       ldb, beta,
+                                       out, ldc,   m,     vectors, k,   last};
+  LLVMBuildCall2(c->b, gemm_type(c), gemm_function(c, true), args, GEMM_ARGUMENTS, "");
 }
 
 /* ---- triangular solve ------------------------------------------------------------------------ */

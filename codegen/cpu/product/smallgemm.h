@@ -18,6 +18,11 @@ void vtb__smallgemm(vtb_cpu *c, LLVMValueRef a, LLVMValueRef a_row, LLVMValueRef
                     LLVMValueRef b, LLVMValueRef ldb, LLVMValueRef beta, LLVMValueRef out,
                     LLVMValueRef ldc, LLVMValueRef m, LLVMValueRef n_vectors, LLVMValueRef k);
 
+/* The same with exactly n columns, whose rows of B and C need no padding. */
+void vtb__smallgemm_columns(vtb_cpu *c, LLVMValueRef a, LLVMValueRef a_row, LLVMValueRef a_col,
+                            LLVMValueRef b, LLVMValueRef ldb, LLVMValueRef beta, LLVMValueRef out,
+                            LLVMValueRef ldc, LLVMValueRef m, int64_t n, LLVMValueRef k);
+
 /* W[from + i, :] += sum over j < from + i of A[i, j] W[j, :] for i < m, in order: rows `from` on of
  * (I - A)^-1 W with A strictly lower triangular, of which a holds these rows; what a has at and
  * right of the diagonal is not read. */
