@@ -6,7 +6,8 @@
 TEST(random_cells_match_the_interpreter) {
   static const int64_t batches[] = {1, 2, 8, 12, 16, 11};
   enum { CELLS = 24, BATCHES = sizeof batches / sizeof *batches };
-  const check_options o = {.tolerance = 2e-5};
+  /* matrices of 32 whose gain is about 1: they would magnify rounding */
+  const check_options o = {.tolerance = 2e-5, .low = -0.3, .high = 0.3};
   int tiled = 0;
   for (int i = 0; i < CELLS; i++) {
     char what[64];

@@ -74,7 +74,9 @@ static inline void step_body(random_step *r, vtb_strbuf *s) {
     int x = step_pick(r, VALUES), y = (i + 1) % r->states;
     vtb_strbuf_printf(s, "  %%a%d = einsum %%A, %%p%d {spec = \"ab,b->a\"} : f32[%d]\n", i, y,
                       r->k);
-    vtb_strbuf_printf(s, "  %%c%d = add %%a%d, %%v%d : f32[%d]\n", i, i, x, r->k);
+    vtb_strbuf_printf(s, "  %%e%d = einsum %%a%d, %%A {spec = \"a,ab->b\"} : f32[%d]\n", i, i,
+                      r->k);
+    vtb_strbuf_printf(s, "  %%c%d = add %%%c%d, %%v%d : f32[%d]\n", i, i ? 'a' : 'e', i, x, r->k);
     vtb_strbuf_printf(s, "  %%d%d = tanh %%c%d : f32[%d]\n", i, i, r->k);
   }
   if (r->collects)
