@@ -29,6 +29,10 @@
  *
  * The `layout` attribute is a LAYOUT alone, "14x14+mid=1,at=98": how the tokens of a sequence stand
  * in storage order, whatever order the op reads them in. It changes nothing that is computed.
+ *
+ * The `windows` attribute of attention, GRID '/' GRID [ '-' GRID ], "7x7/14x14-3x3": its tokens are
+ * the places of a window of 7x7, its heads windows of a grid of 14x14 times heads; windows begin 3
+ * places later than at the grid's corner, round its ends. It changes nothing that is computed.
  */
 #ifndef VTB_PATH_H
 #define VTB_PATH_H
@@ -94,6 +98,13 @@ bool vtb_path_is_identity(const vtb_path *p); /* visits storage order */
 bool vtb_path_equal(const vtb_path *a, const vtb_path *b);
 /* Cells of the grid in the order of the generalised Hilbert curve. */
 void vtb__path_hilbert(const vtb_grid *g, int64_t *at);
+
+typedef struct vtb_windows {
+  vtb_grid window, grid;
+  int64_t shift[VTB_GRID_AXES]; /* frames, rows, columns */
+} vtb_windows;
+VTB_MUST_USE vtb_status vtb_windows_parse(const char *text, vtb_windows *w, vtb_error *err);
+void vtb_windows_print(const vtb_windows *w, vtb_strbuf *out);
 
 /* Whether order is affine on the grid with no extras: storage index of step t = base + (t / inner)
  * * outer_step + (t % inner) * inner_step. Covers loops that are two or fewer once those that

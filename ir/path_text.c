@@ -186,6 +186,46 @@ static void print_nest(const vtb_path *p, vtb_strbuf *out) {
   for (int k = 0; k < VTB_GRID_AXES; k++) vtb_strbuf_putc(out, "thw"[axes[k]]);
 }
 
+/* ---- windows --------------------------------------------------------------------------------- */
+
+/* Numbers with x between them, which may be 0. */
+static bool read_shift(reader *r, int rank, int64_t *shift) {
+  for (int k = VTB_GRID_AXES - rank; k < VTB_GRID_AXES; k++) {
+    if (k > VTB_GRID_AXES - rank && !take(r, "x")) return fail(r, "expected a shift an axis");
+    if (!number(r, MAX_SIDE, &shift[k])) return false;
+  }
+  return true;
+}
+
+static bool read_windows(reader *r, vtb_windows *w) {
+  if (!read_grid(r, &w->window)) return false;
+  if (!take(r, "/")) return fail(r, "expected / and the grid");
+  if (!read_grid(r, &w->grid)) return false;
+  if (w->window.rank != w->grid.rank) return fail(r, "windows have the axes of their grid");
+  if (take(r, "-") && !read_shift(r, w->grid.rank, w->shift)) return false;
+  return !*r->at || fail(r, "text after its end");
+}
+
+vtb_status vtb_windows_parse(const char *text, vtb_windows *w, vtb_error *err) {
+  reader r = {"windows", text, text, err};
+  vtb_windows made = {0};
+  bool good = read_windows(&r, &made);
+  *w = good ? made : (vtb_windows){0};
+  return good ? VTB_OK : VTB_E_INPUT;
+}
+
+void vtb_windows_print(const vtb_windows *w, vtb_strbuf *out) {
+  vtb_grid_print(&w->window, out);
+  vtb_strbuf_putc(out, '/');
+  vtb_grid_print(&w->grid, out);
+  if (!(w->shift[0] | w->shift[1] | w->shift[2])) return;
+  for (int k = VTB_GRID_AXES - w->grid.rank; k < VTB_GRID_AXES; k++)
+    vtb_strbuf_printf(out, "%c%" PRId64, k == VTB_GRID_AXES - w->grid.rank ? '-' : 'x',
+                      w->shift[k]);
+}
+
+/* ---- printing -------------------------------------------------------------------------------- */
+
 void vtb_path_print_order(const vtb_path *p, vtb_strbuf *out) {
   if (p->order == VTB_PATH_NEST)
     print_nest(p, out);

@@ -1,5 +1,6 @@
 /* Shape rules of attention; ir/attention.h has the meaning of the operands. */
 #include "ir/attention.h"
+#include "ir/path.h"
 #include "ir/internal.h"
 #include "ir/kernels.h"
 
@@ -96,9 +97,21 @@ static vtb_type like_queries(const vtb__shape *s, int rank, vtb_dim last) {
   return t;
 }
 
+static bool windows_fit(vtb__shape *s) {
+  const char *text = vtb_attr_str(s->inst, "windows", NULL);
+  vtb_windows w;
+  vtb_error err = {0};
+  if (!text) return true;
+  if (vtb_windows_parse(text, &w, &err))
+    return vtb__shape_fail(s, VTB_DIAG_IR_PATH, "attention: %s", err.text);
+  if (vtb_grid_cells(&w.window) == vtb__shape_operand(s, 0)->dim[1].size) return true;
+  return vtb__shape_fail(s, VTB_DIAG_IR_PATH, "attention: windows %s of %s", text,
+                         vtb__shape_text(s, vtb__shape_operand(s, 0)));
+}
+
 bool vtb__shape_attention(vtb__shape *s) {
   int n;
-  if (!check_operands(s, s->inst->n_operands == 4, &n)) return false;
+  if (!check_operands(s, s->inst->n_operands == 4, &n) || !windows_fit(s)) return false;
   vtb__shape_push(s, like_queries(s, 4, vtb__shape_operand(s, 2)->dim[3]));
   vtb__shape_push(s, like_queries(s, 3, (vtb_dim){0}));
   return true;

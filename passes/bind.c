@@ -31,6 +31,7 @@ void vtb__bind_func(vtb_func *f, int64_t batch) {
   for (vtb_inst *inst = f->first; inst; inst = inst->next) {
     bind_shape(inst, batch);
     vtb_attr_remove(inst, "layout");
+    vtb_attr_remove(inst, "windows");
     for (int i = 0; i < inst->n_results; i++) bind_type(&inst->results[i]->type, batch);
   }
 }

@@ -1,4 +1,5 @@
-/* vertebra paths: a picture of the order in which each block's recurrences read the tokens.
+/* vertebra paths: a picture of the order in which each block's recurrences read the tokens, and of
+ * the windows in which its attention sees them.
  *
  * One title a set of blocks that read alike, one grid a direction. Cells are patches in the image's
  * order, a line with arrows is the traversal, dashed where it jumps; a green disc marks its first
@@ -39,16 +40,13 @@ static board board_of(const traversal *t) {
     if (g->w > 24) b.columns = (int64_t)ceil(sqrt((double)g->w));
     b.rows = (g->w + b.columns - 1) / b.columns;
   }
-  while (b.across < b.frames && b.across * (b.columns + 1) <= 2 * (b.rows + 1) &&
-         b.across * (b.columns + 1) < 24)
-    b.across++;
-  int64_t down = (b.frames + b.across - 1) / b.across;
-  while (b.across < b.frames && b.across < 4 * down) {
-    b.across++;
-    down = (b.frames + b.across - 1) / b.across;
+  int64_t least = INT64_MAX;
+  for (int64_t across = 1; across <= b.frames; across++) { /* about twice as wide as high */
+    int64_t width = across * (b.columns + 1) - 1,
+            height = (b.frames + across - 1) / across * (b.rows + 1) - 1;
+    int64_t size = width > 2 * height ? width : 2 * height;
+    if (size < least) least = size, b.across = across, b.width = width, b.height = height;
   }
-  b.width = b.across * (b.columns + 1) - 1;
-  b.height = down * (b.rows + 1) - 1;
   return b;
 }
 
@@ -112,18 +110,60 @@ static void draw_cells(const panel *a) {
   }
 }
 
+/* The number of a cell's window along axis k, three taking turns: 0, 1, 0, 1 ..., and 2 where the
+ * last would be like the first beside it, round the end. */
+static int window_turn(const vtb_windows *w, int k, int64_t at) {
+  const int64_t side[VTB_GRID_AXES] = {w->grid.t, w->grid.h, w->grid.w},
+                window[VTB_GRID_AXES] = {w->window.t, w->window.h, w->window.w};
+  int64_t count = (side[k] + window[k] - 1) / window[k], whole = count * window[k];
+  int64_t number = ((at - w->shift[k]) % whole + whole) % whole / window[k];
+  return number == count - 1 && count % 2 && count > 1 ? 2 : (int)(number % 2);
+}
+
+/* Windows beside each other differ in colour; frames darken it. */
+static uint32_t window_colour(const vtb_windows *w, int64_t cell) {
+  static const uint32_t tints[3][3] = {{0xa9c9e8, 0xf2c9a1, 0xd9d2a8},
+                                       {0xb5dfb8, 0xe3b5c9, 0xc3b8e0},
+                                       {0x9fd5d1, 0xf0e0a0, 0xe8b0a0}};
+  const vtb_grid *g = &w->grid;
+  uint32_t c = tints[window_turn(w, 1, cell / g->w % g->h)][window_turn(w, 2, cell % g->w)],
+           out = 0;
+  int shade = 100 - 14 * window_turn(w, 0, cell / g->w / g->h);
+  for (int byte = 0; byte < 24; byte += 8)
+    out |= ((c >> byte & 255) * (uint32_t)shade / 100) << byte;
+  return out;
+}
+
+static void draw_windows(const panel *a, const vtb_windows *w) {
+  double half = a->cell / 2 - (a->cell > 8 ? 1 : 0.5), x, y;
+  for (int64_t i = 0; i < a->path->n; i++) {
+    place(a, i, &x, &y);
+    picture_add(a->p, (shape){.kind = SHAPE_RECT,
+                              .x = x - half,
+                              .y = y - half,
+                              .x2 = x + half,
+                              .y2 = y + half,
+                              .colour = window_colour(w, i)});
+  }
+}
+
+/* From a place to the same one in the next frame or the one before, which is no jump. */
+static bool through_time(const vtb_path *p, int64_t from, int64_t to) {
+  int64_t frame = p->grid.h * p->grid.w;
+  return p->grid.t > 1 && p->n == vtb_grid_cells(&p->grid) && llabs(to - from) == frame;
+}
+
 static void draw_step(const panel *a, uint32_t colour, const double *from, const double *to,
-                      bool arrow) {
+                      bool arrow, bool jump) {
   double reach = fmax(fabs(to[0] - from[0]), fabs(to[1] - from[1])) / a->cell;
-  bool jump = reach > 1.75;
   picture_add(a->p, (shape){.kind = SHAPE_LINE,
                             .x = from[0],
                             .y = from[1],
                             .x2 = to[0],
                             .y2 = to[1],
-                            .size = jump           ? 1
-                                    : a->cell > 12 ? 2
-                                                   : 1.4,
+                            .size = jump || reach > 1.75 ? 1
+                                    : a->cell > 12       ? 2
+                                                         : 1.4,
                             .dash = jump ? 3 : 0,
                             .colour = jump ? faint : colour});
   if (!arrow) return;
@@ -146,9 +186,10 @@ static void draw_path(const panel *a) {
     for (int64_t t = 0; t + 1 < n; t++) {
       place(a, perm[t], &at[0], &at[1]);
       place(a, perm[t + 1], &next[0], &next[1]);
-      bool jump = fmax(fabs(next[0] - at[0]), fabs(next[1] - at[1])) > 1.75 * a->cell;
+      bool jump = fmax(fabs(next[0] - at[0]), fabs(next[1] - at[1])) > 1.75 * a->cell &&
+                  !through_time(a->path, perm[t], perm[t + 1]);
       if (jump == (pass == 0))
-        draw_step(a, colour, at, next, a->cell >= 14 || (jump && a->cell >= 8) || t % 4 == 1);
+        draw_step(a, colour, at, next, a->cell >= 14 || (jump && a->cell >= 8) || t % 4 == 1, jump);
     }
   }
   double mark = fmax(a->cell * 0.24, 2.5);
@@ -170,6 +211,10 @@ static void draw_path(const panel *a) {
 /* "cols.hflip~ 14x14, reversed", "sequence of 33, forward". */
 static void caption(const traversal *t, vtb_strbuf *out) {
   const vtb_path *p = &t->path;
+  if (t->windows.grid.rank) {
+    traversal_print(t, out);
+    return;
+  }
   if (t->on_grid) {
     vtb_path_print_order(p, out);
     vtb_strbuf_putc(out, ' ');
@@ -199,8 +244,12 @@ static double draw_traversal(picture *p, const traversal *t, double x, double y,
   panel a = {.p = p, .path = &t->path, .x = x + room, .y = y + CAPTION + 10, .cell = cell, .b = b};
   caption(t, &s);
   text(p, x, y + CAPTION, CAPTION, t->path.reversed ? reversed_ink : forward_ink, s.at);
-  draw_cells(&a);
-  draw_path(&a);
+  if (t->windows.grid.rank) {
+    draw_windows(&a, &t->windows);
+  } else {
+    draw_cells(&a);
+    draw_path(&a);
+  }
   double width = fmax(2 * room + cell * (double)b.width, picture_text_width(s.at, CAPTION));
   *bottom = fmax(*bottom, a.y + cell * (double)b.height);
   vtb_strbuf_free(&s);
@@ -289,7 +338,7 @@ static void list_all(const traversals *t, bool json, const char *model) {
       cJSON_AddItemToArray(blocks, cJSON_CreateString(g->blocks.at[k]));
     for (size_t k = 0; k < g->orders.n; k++) {
       s.n = 0;
-      vtb_path_print(&g->orders.at[k].path, &s);
+      traversal_print(&g->orders.at[k], &s);
       if (json)
         cJSON_AddItemToArray(paths, cJSON_CreateString(s.at));
       else
@@ -331,8 +380,9 @@ static vtb_status paths_of(const char *what, const cli_model_options *m, const c
   vtb_status status = vtb_compilation_open(&c, &o, m->report);
   if (status == VTB_OK) traversals_find(c.module, &t);
   if (status == VTB_OK && !t.groups.n)
-    status = vtb_fail(&m->report->error, VTB_E_INPUT,
-                      "%s has no recurrence whose path could be drawn", name);
+    status = vtb_fail(
+        &m->report->error, VTB_E_INPUT,
+        "%s has no recurrence whose path and no attention whose windows could be drawn", name);
   cli_report(m, status);
   if (status == VTB_OK && path) status = write_picture(path, name, &t);
   if (status == VTB_OK) list_all(&t, m->json, name);

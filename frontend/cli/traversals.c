@@ -1,5 +1,6 @@
-/* Collects the paths of a model's scans, block by block. Attribute `path` is the order of a scan,
- * `layout` the grid and the extra tokens that it goes over. */
+/* Collects the paths of a model's scans, block by block, and the windows of its attentions.
+ * Attribute `path` is the order of a scan, `layout` the grid and the extra tokens that it goes
+ * over, `windows` those of an attention. */
 #include "frontend/cli/traversals.h"
 
 #include <ctype.h>
@@ -35,32 +36,70 @@ static vtb_path order_of(const vtb_inst *scan, int64_t n) {
   return p;
 }
 
-static bool same_order(const vtb_path *a, const vtb_path *b) {
+static bool same_windows(const vtb_windows *a, const vtb_windows *b) {
+  return vtb_grid_equal(&a->window, &b->window) && vtb_grid_equal(&a->grid, &b->grid) &&
+         memcmp(a->shift, b->shift, sizeof a->shift) == 0;
+}
+
+static bool same_path(const vtb_path *a, const vtb_path *b) {
   return vtb_grid_equal(&a->grid, &b->grid) && a->head == b->head && a->mid == b->mid &&
          a->at == b->at && vtb_path_equal(a, b);
 }
 
-static void add_order(traversal_group *g, const vtb_inst *inst) {
+static bool same_order(const traversal *a, const traversal *b) {
+  return same_windows(&a->windows, &b->windows) && same_path(&a->path, &b->path);
+}
+
+void traversal_print(const traversal *t, vtb_strbuf *out) {
+  if (t->windows.grid.rank) {
+    vtb_strbuf_puts(out, "windows ");
+    vtb_windows_print(&t->windows, out);
+  } else {
+    vtb_path_print(&t->path, out);
+  }
+}
+
+/* The windows of an attention; false if it has none. */
+static bool windows_of(const vtb_inst *inst, traversal *t) {
+  const char *text = vtb_attr_str(inst, "windows", NULL);
+  vtb_error err = {0};
+  *t = (traversal){.on_grid = true};
+  if (!text || vtb_windows_parse(text, &t->windows, &err) != VTB_OK) return false;
+  t->path = vtb_path_rows(t->windows.grid);
+  return true;
+}
+
+static traversal path_of(const vtb_inst *inst) {
   int first = (int)(inst->op == VTB_OP_recurrence ? vtb_attr_int(inst, "inits", 0)
                     : inst->op == VTB_OP_fold     ? vtb_attr_int(inst, "states", 0)
                                                   : 0);
   traversal t = {.path = order_of(inst, inst->operands[first]->type.dim[1].size)};
   t.on_grid = t.path.grid.t * t.path.grid.h > 1;
+  return t;
+}
+
+static bool is_scan(vtb_op op) {
+  return op == VTB_OP_linscan || op == VTB_OP_recurrence || op == VTB_OP_fold || op == VTB_OP_delta;
+}
+
+/* Of a scan or of an attention in windows. */
+static void add_order(traversal_group *g, const vtb_inst *inst) {
+  traversal t;
+  if (is_scan(inst->op))
+    t = path_of(inst);
+  else if (!windows_of(inst, &t))
+    return;
   for (size_t i = 0; i < g->orders.n; i++)
-    if (same_order(&g->orders.at[i].path, &t.path)) {
+    if (same_order(&g->orders.at[i], &t)) {
       vtb_path_free(&t.path);
       return;
     }
   vtb_vec_push(&g->orders, t);
 }
 
-static bool is_scan(vtb_op op) {
-  return op == VTB_OP_linscan || op == VTB_OP_recurrence || op == VTB_OP_fold;
-}
-
 static void add_orders(traversal_group *g, const vtb_func *func, int depth) {
   for (const vtb_inst *inst = func->first; inst; inst = inst->next) {
-    if (is_scan(inst->op)) add_order(g, inst);
+    add_order(g, inst);
     if (inst->op == VTB_OP_call && depth < 64) add_orders(g, inst->callee, depth + 1);
   }
 }
@@ -88,7 +127,7 @@ static char *block_name(const vtb_inst *call) {
 static bool same_orders(const traversal_group *a, const traversal_group *b) {
   if (a->orders.n != b->orders.n) return false;
   for (size_t i = 0; i < a->orders.n; i++)
-    if (!same_order(&a->orders.at[i].path, &b->orders.at[i].path)) return false;
+    if (!same_order(&a->orders.at[i], &b->orders.at[i])) return false;
   return true;
 }
 
@@ -103,7 +142,11 @@ static void group_free(traversal_group *g) {
 static void add_group(traversals *t, traversal_group g, char *block) {
   for (size_t i = 0; i < t->groups.n; i++)
     if (g.orders.n && same_orders(&t->groups.at[i], &g)) {
-      vtb_vec_push(&t->groups.at[i].blocks, block);
+      traversal_group *known = &t->groups.at[i];
+      if (vtb_streq(known->blocks.at[known->blocks.n - 1], block))
+        vtb_free(block); /* several in the model's own body */
+      else
+        vtb_vec_push(&known->blocks, block);
       group_free(&g);
       return;
     }
@@ -121,7 +164,7 @@ void traversals_find(const vtb_module *m, traversals *out) {
     if (inst->op == VTB_OP_call) {
       add_orders(&g, inst->callee, 0);
       add_group(out, g, block_name(inst));
-    } else if (is_scan(inst->op)) {
+    } else if (is_scan(inst->op) || vtb_attr_find(inst, "windows")) {
       add_order(&g, inst);
       add_group(out, g, vtb_xstrdup(m->entry->name));
     }

@@ -33,9 +33,13 @@ static vtb__val b_attention(vtb__eval *e, vtb__args *a) {
   if (!vtb__layout_merge(e, (vtb__val){.kind = VTB__TENSOR, .u.t = {k.u.t.v, k.u.t.layout}}, v,
                          a->span))
     return VTB__ERR;
-  vtb_attr attrs[2] = {VTB_A_FLOAT("scale", scale), VTB_A_INT("causal", 1)};
+  vtb_attr attrs[3] = {VTB_A_FLOAT("scale", scale)};
+  int n_attrs = 1;
+  if (causal) attrs[n_attrs++] = VTB_A_INT("causal", 1);
+  const char *windows = vtb__windows_attr(e, q.u.t.layout);
+  if (windows) attrs[n_attrs++] = VTB_A_STR("windows", windows);
   vtb_builder *b = vtb__at(e, a->span);
-  vtb_inst *i = b ? vtb_build(b, VTB_OP_attention, operands, n, attrs, 1 + causal) : NULL;
+  vtb_inst *i = b ? vtb_build(b, VTB_OP_attention, operands, n, attrs, n_attrs) : NULL;
   return vtb__tensor(i ? i->results[0] : NULL, q.u.t.layout);
 }
 

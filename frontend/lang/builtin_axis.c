@@ -145,7 +145,7 @@ static vtb__val b_roll(vtb__eval *e, vtb__args *a) {
   vtb_value *v = vtb__take_tensor(e, a, "x", &w.x);
   vtb__val step = vtb__take(e, a, "by");
   if (!v || step.kind == VTB__ERROR) return VTB__ERR;
-  if (step.kind == VTB__LIST) return vtb__roll_grid(e, a, w.x, step);
+  if (step.kind == VTB__LIST || step.kind == VTB__SIZE) return vtb__roll_grid(e, a, w.x, step);
   if (step.kind != VTB__INT)
     return vtb__report(
         e, VTB_DIAG_TYPE_MISMATCH, a->span,

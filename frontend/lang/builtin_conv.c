@@ -219,8 +219,11 @@ static vtb_value *on_grid(vtb__eval *e, vtb_value *x, vtb_value *w, const vtb_gr
 static bool kernel_fits(vtb__eval *e, vtb__args *a, vtb__val x, vtb_value *w, int spatial) {
   const vtb_grid *g = &x.u.t.layout->grid;
   if (g->rank != spatial) {
-    vtb__report(e, VTB_DIAG_NEEDS_GRID, a->span, "%s needs a grid of %d axes, and %s have %s",
+    vtb__report(e, VTB_DIAG_NEEDS_GRID, a->span, "%s needs a grid of %d axes, and %s stand on %s",
                 a->name, spatial, vtb__describe(e, x), vtb__grid_text(e, g));
+    if (!e->stopped)
+      vtb_diag_help(e->diags, "depthwise%dd convolves on this grid, depthwise1d along the sequence",
+                    g->rank);
     return false;
   }
   int64_t side[VTB_GRID_AXES];

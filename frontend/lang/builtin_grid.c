@@ -60,11 +60,17 @@ static vtb_value *cut(mover *m, int axis, int64_t from, int64_t to) {
   return b ? vtb_b_slice(b, m->v, axis, from, to, 1) : NULL;
 }
 
-/* Tokens of a grid of these sides, from [B, sides..., c]. */
+/* Tokens of a grid of these sides, from [B, sides..., c]; `like` says what was rolled. */
+static vtb__val tokens_like(mover *m, const vtb__layout *like, const int64_t *side, int rank,
+                            int64_t c) {
+  vtb__layout l = {.kind = VTB__TOKENS, .grid = vtb_grid_of(rank, side)};
+  if (like) memcpy(l.rolled, like->rolled, sizeof l.rolled), l.windows_of = like->windows_of;
+  reshape(m, (int64_t[]){vtb_grid_cells(&l.grid), c}, 2);
+  return vtb__tensor(m->v, vtb__layout_new(m->e, l));
+}
+
 static vtb__val as_tokens(mover *m, const int64_t *side, int rank, int64_t c) {
-  vtb_grid g = vtb_grid_of(rank, side);
-  reshape(m, (int64_t[]){vtb_grid_cells(&g), c}, 2);
-  return vtb__tensor(m->v, vtb__layout_new(m->e, (vtb__layout){.kind = VTB__TOKENS, .grid = g}));
+  return tokens_like(m, NULL, side, rank, c);
 }
 
 /* [B, N, c] as [B, sides..., c] */
@@ -75,18 +81,44 @@ static void open_grid(mover *m, const int64_t *side, int rank, int64_t c) {
   reshape(m, sizes, rank + 1);
 }
 
+/* Along an axis, what leaves at the end comes back at the beginning. */
+static void roll_axis(mover *m, int axis, int64_t by) {
+  int64_t n = m->v ? m->v->type.dim[axis].size : 0;
+  by = n ? (by % n + n) % n : 0;
+  if (!by) return;
+  vtb_value *parts[2] = {cut(m, axis, n - by, n), cut(m, axis, 0, n - by)};
+  vtb_builder *b = parts[0] && parts[1] ? vtb__at(m->e, m->span) : NULL;
+  m->v = b ? vtb_b_concat(b, parts, 2, axis) : NULL;
+}
+
 /* ---- windows --------------------------------------------------------------------------------- */
 
 static int64_t windows_along(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
-/* window_partition(x, 7x7): the grid, zeros added behind each axis, in windows. Tokens of the
- * result are the places of a window; each holds the channels of all windows side by side, windows
- * row by row: [B, 7*7, windows*C]. */
+/* Places that windows begin later, below their extents. */
+static bool take_shift(vtb__eval *e, vtb__args *a, int rank, const int64_t *w, int64_t *shift) {
+  vtb_grid size = {0};
+  if (!vtb__option_size(e, a, "shift", &size) || !vtb__sides(e, a, "shift", &size, rank, shift))
+    return false;
+  for (int k = 0; k < rank; k++) {
+    if (shift[k] >= 0 && shift[k] < w[k]) continue;
+    vtb__report(e, VTB_DIAG_BAD_SIZE, a->span,
+                "%s shifts windows of %lld by %lld; a shift is at least 0 and below the window",
+                a->name, (long long)w[k], (long long)shift[k]);
+    return false;
+  }
+  return true;
+}
+
+/* window_partition(x, 7x7, shift = 0): the grid, zeros added behind each axis, in windows, which
+ * begin `shift` places later, round its ends. Tokens of the result are the places of a window; each
+ * holds the channels of all windows side by side, windows row by row: [B, 7*7, windows*C]. */
 static vtb__val b_window_partition(vtb__eval *e, vtb__args *a) {
   vtb__val x;
   mover m = {e, a->span, take_grid(e, a, &x)};
   vtb_grid size = {0};
   int64_t w[VTB_GRID_AXES], side[VTB_GRID_AXES], cuts[MAX_AXES], perm[MAX_AXES] = {0}, windows = 1;
+  int64_t shift[VTB_GRID_AXES];
   if (!m.v || !vtb__option_size(e, a, "size", &size)) return VTB__ERR;
   const vtb_grid *g = &x.u.t.layout->grid;
   int r = g->rank;
@@ -95,33 +127,41 @@ static vtb__val b_window_partition(vtb__eval *e, vtb__args *a) {
     if (w[k] < 1 || w[k] > VTB__MAX_LIST)
       return vtb__report(e, VTB_DIAG_BAD_SIZE, a->span,
                          "window_partition needs the size of a window");
+  if (!take_shift(e, a, r, w, shift)) return VTB__ERR;
   int64_t c = m.v->type.dim[2].size;
+  vtb__layout rolled = *x.u.t.layout;
+  rolled.windows_of = *g;
   vtb_grid_sides(g, side);
   open_grid(&m, side, r, c);
   for (int k = 0; k < r; k++) {
     int64_t n = windows_along(side[k], w[k]);
     pad_end(&m, 1 + k, n * w[k] - side[k]);
+    roll_axis(&m, 1 + k, -shift[k]);
+    rolled.rolled[VTB_GRID_AXES - r + k] -= shift[k];
     cuts[2 * k] = n, cuts[2 * k + 1] = w[k], windows *= n;
     perm[1 + k] = 2 + 2 * k, perm[1 + r + k] = 1 + 2 * k;
   }
   cuts[2 * r] = c, perm[1 + 2 * r] = 1 + 2 * r;
   reshape(&m, cuts, 2 * r + 1);
   transpose(&m, perm);
-  return as_tokens(&m, w, r, windows * c);
+  return tokens_like(&m, &rolled, w, r, windows * c);
 }
 
-/* window_merge(x, grid): the reverse, cropped to the grid. */
+/* window_merge(x, grid, shift = 0): the reverse, cropped to the grid. */
 static vtb__val b_window_merge(vtb__eval *e, vtb__args *a) {
   vtb__val x;
   mover m = {e, a->span, take_grid(e, a, &x)};
   vtb_grid size = {0};
   int64_t w[VTB_GRID_AXES], side[VTB_GRID_AXES], whole[VTB_GRID_AXES], cuts[MAX_AXES],
-      perm[MAX_AXES] = {0}, windows = 1;
+      perm[MAX_AXES] = {0}, windows = 1, shift[VTB_GRID_AXES];
   if (!m.v || !vtb__option_size(e, a, "grid", &size)) return VTB__ERR;
   const vtb_grid *g = &x.u.t.layout->grid;
   int r = g->rank;
   if (!vtb__sides(e, a, "grid", &size, r, side)) return VTB__ERR;
   vtb_grid_sides(g, w);
+  if (!take_shift(e, a, r, w, shift)) return VTB__ERR;
+  vtb__layout rolled = *x.u.t.layout;
+  rolled.windows_of = (vtb_grid){0};
   for (int k = 0; k < r; k++) {
     if (side[k] < 1)
       return vtb__report(e, VTB_DIAG_BAD_SIZE, a->span, "window_merge needs the size of the grid");
@@ -140,26 +180,23 @@ static vtb__val b_window_merge(vtb__eval *e, vtb__args *a) {
   reshape(&m, cuts, 2 * r + 1);
   transpose(&m, perm);
   open_grid(&m, whole, r, c);
-  for (int k = 0; k < r; k++)
+  for (int k = 0; k < r; k++) {
+    roll_axis(&m, 1 + k, shift[k]);
     if (whole[k] != side[k]) m.v = cut(&m, 1 + k, 0, side[k]);
-  return as_tokens(&m, side, r, c);
+    rolled.rolled[VTB_GRID_AXES - r + k] += shift[k];
+  }
+  return tokens_like(&m, &rolled, side, r, c);
 }
 
 /* ---- rolls and shuffles ---------------------------------------------------------------------- */
 
-/* Along an axis, what leaves at the end comes back at the beginning. */
-static void roll_axis(mover *m, int axis, int64_t by) {
-  int64_t n = m->v ? m->v->type.dim[axis].size : 0;
-  by = n ? (by % n + n) % n : 0;
-  if (!by) return;
-  vtb_value *parts[2] = {cut(m, axis, n - by, n), cut(m, axis, 0, n - by)};
-  vtb_builder *b = parts[0] && parts[1] ? vtb__at(m->e, m->span) : NULL;
-  m->v = b ? vtb_b_concat(b, parts, 2, axis) : NULL;
-}
-
 /* One step an axis; steps may be negative. */
 static bool take_steps(vtb__eval *e, vtb__args *a, vtb__val v, const vtb_grid *g, int64_t *by) {
-  bool good = v.u.list.n == (size_t)g->rank;
+  if (v.kind == VTB__SIZE && v.u.size.rank == g->rank) {
+    vtb_grid_sides(&v.u.size, by);
+    return true;
+  }
+  bool good = v.kind == VTB__LIST && v.u.list.n == (size_t)g->rank;
   for (int k = 0; k < g->rank && good; k++) {
     good = v.u.list.at[k].kind == VTB__INT;
     by[k] = v.u.list.at[k].u.i;
@@ -179,8 +216,13 @@ vtb__val vtb__roll_grid(vtb__eval *e, vtb__args *a, vtb__val x, vtb__val steps) 
   int64_t c = m.v->type.dim[2].size;
   vtb_grid_sides(g, side);
   open_grid(&m, side, g->rank, c);
-  for (int k = 0; k < g->rank; k++) roll_axis(&m, 1 + k, by[k]);
-  return as_tokens(&m, side, g->rank, c);
+  vtb__layout l = *x.u.t.layout;
+  for (int k = 0; k < g->rank; k++) {
+    int axis = VTB_GRID_AXES - g->rank + k;
+    roll_axis(&m, 1 + k, by[k]);
+    l.rolled[axis] = ((l.rolled[axis] + by[k]) % side[k] + side[k]) % side[k];
+  }
+  return tokens_like(&m, &l, side, g->rank, c);
 }
 
 static bool take_factor(vtb__eval *e, vtb__args *a, int rank, int64_t *r, int64_t *all) {
@@ -326,29 +368,41 @@ static vtb__val b_size_on(vtb__eval *e, vtb__args *a) {
   return (vtb__val){.kind = VTB__SIZE, .u.size = vtb_grid_of(rank, side)};
 }
 
-/* Which part of a rolled axis a place comes from: places that were not neighbours differ. */
-static int64_t region(int64_t at, int64_t n, int64_t padded, int64_t window, int64_t shift) {
-  if (at >= n) return 3; /* padding */
-  if (!shift) return 0;
-  return at < padded - window ? 0 : at < n - shift ? 1 : 2;
+/* What place p of an axis of windows was: of the grid's inside, of its beginning, padding. Places
+ * of a window that are not alike were not neighbours. */
+static int64_t region(int64_t p, int64_t side, int64_t padded, int64_t shift) {
+  return (p + shift) % padded >= side ? 2 : p + shift >= padded;
 }
 
-/* window_mask(grid, size, shift): what attention in windows of a grid that was rolled by -shift may
- * see, [windows, N, N]: 0 for places that were together before, -inf for others and for padding. */
+/* The regions of the n places of window i. */
+static void regions(const int64_t *side, const int64_t *w, const int64_t *shift, int rank,
+                    int64_t i, int64_t n, int64_t *of) {
+  for (int64_t j = 0; j < n; j++) {
+    int64_t win = i, at = j;
+    of[j] = 0;
+    for (int k = rank - 1; k >= 0; k--) { /* the innermost first */
+      int64_t count = windows_along(side[k], w[k]), p = win % count * w[k] + at % w[k];
+      of[j] = of[j] * 3 + region(p, side[k], count * w[k], shift[k]);
+      win /= count, at /= w[k];
+    }
+  }
+}
+
+/* window_mask(grid, size, shift = 0): what attention in windows may see, [windows, N, N]: 0 for
+ * places that are together in the grid, -inf where a shift brought them together, or padding. */
 static vtb__val b_window_mask(vtb__eval *e, vtb__args *a) {
-  vtb_grid grid = {0}, size = {0}, shift = {0};
-  int64_t side[VTB_GRID_AXES], w[VTB_GRID_AXES], s[VTB_GRID_AXES], windows = 1, n = 1;
-  if (!vtb__option_size(e, a, "grid", &grid) || !vtb__option_size(e, a, "size", &size) ||
-      !vtb__option_size(e, a, "shift", &shift))
+  vtb_grid grid = {0}, size = {0};
+  int64_t side[VTB_GRID_AXES], w[VTB_GRID_AXES], shift[VTB_GRID_AXES], windows = 1, n = 1;
+  if (!vtb__option_size(e, a, "grid", &grid) || !vtb__option_size(e, a, "size", &size))
     return VTB__ERR;
   int r = grid.rank ? grid.rank : 2;
   if (!vtb__sides(e, a, "grid", &grid, r, side) || !vtb__sides(e, a, "size", &size, r, w) ||
-      !vtb__sides(e, a, "shift", &shift, r, s))
+      !take_shift(e, a, r, w, shift))
     return VTB__ERR;
   for (int k = 0; k < r; k++) {
-    if (side[k] < 1 || w[k] < 1 || w[k] > VTB__MAX_LIST || s[k] < 0 || s[k] >= w[k])
+    if (side[k] < 1 || w[k] < 1 || w[k] > VTB__MAX_LIST)
       return vtb__report(e, VTB_DIAG_BAD_SIZE, a->span,
-                         "window_mask takes a grid, a size of windows and a shift below it");
+                         "window_mask takes a grid and the size of its windows");
     windows *= windows_along(side[k], w[k]), n *= w[k];
   }
   if ((double)windows * (double)n * (double)n > VTB__MAX_DATA)
@@ -357,16 +411,7 @@ static vtb__val b_window_mask(vtb__eval *e, vtb__args *a) {
   int64_t *of = VTB_NEW_ARRAY(&e->arena, int64_t, n);
   double *data = VTB_NEW_ARRAY(&e->arena, double, windows *n *n);
   for (int64_t i = 0; i < windows; i++) {
-    for (int64_t j = 0; j < n; j++) {
-      int64_t win = i, at = j;
-      of[j] = 0;
-      for (int k = r - 1; k >= 0; k--) {
-        int64_t count = windows_along(side[k], w[k]);
-        of[j] =
-            of[j] * 4 + region(win % count * w[k] + at % w[k], side[k], count * w[k], w[k], s[k]);
-        win /= count, at /= w[k];
-      }
-    }
+    regions(side, w, shift, r, i, n, of);
     for (int64_t j = 0; j < n * n; j++)
       data[i * n * n + j] = of[j / n] == of[j % n] ? 0 : -HUGE_VAL;
   }

@@ -366,8 +366,8 @@ static bool token_layout(vtb__eval *e, entry *n, const vtb_param *p, const vtb_t
   else if (early_value(e, n, "grid_height", &h) && early_value(e, n, "grid_width", &w))
     l->grid = vtb_grid_image(h.u.i, w.u.i);
   const vtb_grid *g = &l->grid;
-  if (t->rank >= 2 && g->t > 0 && g->h > 0 && g->w > 0 && vtb_grid_cells(g) == t->dim[1].size)
-    return true;
+  bool some = t->rank >= 2 && g->t > 0 && g->h > 0 && g->w > 0;
+  if (some && vtb_grid_cells(g) == t->dim[1].size) return true;
   vtb__report(e, VTB_DIAG_BAD_INPUT_TYPE, p->span,
               "'%s' is %s, which are not the tokens of a grid %s", p->name.text,
               vtb__type_string(e, t), vtb__grid_text(e, g));
@@ -383,14 +383,12 @@ static bool entry_tensor(vtb__eval *e, entry *n, size_t i, const vtb_shape_bindi
   int image = vtb__image_rank(p->type->name.text);
   if (tokens && !token_layout(e, n, p, &t, &l)) return false;
   if (image && t.rank != 2 + image) {
-    vtb__report(e, VTB_DIAG_BAD_INPUT_TYPE, p->span, "'%s' is %s, not %s", p->name.text,
-                vtb__type_string(e, &t),
-                image == 1   ? "a series [B, C, W]"
-                : image == 2 ? "an image [B, C, H, W]"
-                             : "a video [B, C, T, H, W]");
+    static const char *const axes[] = {"C, W", "C, H, W", "C, T, H, W"};
+    vtb__report(e, VTB_DIAG_BAD_INPUT_TYPE, p->span, "'%s' is %s, not %s [B, %s]", p->name.text,
+                vtb__type_string(e, &t), p->type->name.text, axes[image - 1]);
     return false;
   }
-  int64_t side[VTB_GRID_AXES] = {0};
+  int64_t side[VTB_GRID_AXES];
   for (int k = 0; k < image; k++) side[k] = t.dim[2 + k].size;
   if (image) l = (vtb__layout){.kind = VTB__IMAGE, .grid = vtb_grid_of(image, side)};
   for (int k = 0; k < t.rank; k++) {

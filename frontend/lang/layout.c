@@ -28,6 +28,12 @@ void vtb__layout_print(const vtb__layout *l, vtb_strbuf *out) {
   if (vtb__layout_extra(l))
     vtb_strbuf_printf(out, "+%lld,%lld@%lld,%lld", (long long)l->head, (long long)l->mid,
                       (long long)l->at, (long long)l->tail);
+  if (l->windows_of.rank || l->rolled[0] || l->rolled[1] || l->rolled[2]) {
+    vtb_strbuf_puts(out, " in ");
+    vtb_grid_print(&l->windows_of, out);
+    for (int k = 0; k < VTB_GRID_AXES; k++)
+      vtb_strbuf_printf(out, "%+lld", (long long)l->rolled[k]);
+  }
   if (l->via) {
     vtb_strbuf_printf(out, " along %s of ", l->via->path);
     vtb__layout_print(l->via->outer, out);
@@ -71,6 +77,19 @@ const char *vtb__layout_attr(vtb__eval *e, const vtb__layout *l, int64_t n) {
   if (l->kind != VTB__TOKENS || !grid || vtb__layout_tokens(l) != n) return NULL;
   vtb_strbuf s = {0};
   vtb_layout_print(&p, &s);
+  const char *text = vtb_arena_strndup(&e->arena, s.at, s.n);
+  vtb_strbuf_free(&s);
+  return text;
+}
+
+const char *vtb__windows_attr(vtb__eval *e, const vtb__layout *l) {
+  if (l->kind != VTB__TOKENS || !l->windows_of.rank) return NULL;
+  const int64_t side[VTB_GRID_AXES] = {l->windows_of.t, l->windows_of.h, l->windows_of.w};
+  vtb_windows w = {.window = l->grid, .grid = l->windows_of};
+  for (int k = 0; k < VTB_GRID_AXES; k++)
+    w.shift[k] = (-l->rolled[k] % side[k] + side[k]) % side[k];
+  vtb_strbuf s = {0};
+  vtb_windows_print(&w, &s);
   const char *text = vtb_arena_strndup(&e->arena, s.at, s.n);
   vtb_strbuf_free(&s);
   return text;

@@ -47,6 +47,10 @@ struct vtb__layout {
   vtb_grid grid;
   int64_t head, mid, at, tail;
   const vtb__traversal *via; /* NULL: storage order */
+  /* For drawings only: how far the grid was rolled (frames, rows, columns), and the grid whose
+   * windows stand side by side in the channels; rank 0: none. */
+  int64_t rolled[VTB_GRID_AXES];
+  vtb_grid windows_of;
 };
 extern const vtb__layout vtb__plain;
 
@@ -438,6 +442,8 @@ const vtb__layout *vtb__layout_new(vtb__eval *e, vtb__layout l);
 /* The attribute `layout` (ir/path.h) of n tokens that stand in l, in storage order; NULL if l says
  * nothing of them: no grid, no extra tokens, or a part of the sequence. */
 const char *vtb__layout_attr(vtb__eval *e, const vtb__layout *l, int64_t n);
+/* The attribute `windows` of tokens that are places of windows; NULL if they are not. */
+const char *vtb__windows_attr(vtb__eval *e, const vtb__layout *l);
 const vtb__layout *vtb__layout_merge(vtb__eval *e, vtb__val a, vtb__val b, vtb_span span);
 
 /* unknown.c: reports a name that nothing has; `what`: "name" or "function". */
