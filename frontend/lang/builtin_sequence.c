@@ -34,22 +34,44 @@ static vtb__val b_sequence(vtb__eval *e, vtb__args *a) {
   return as_sequence(e, vtb_b_reshape(b, at[0], &at[0]->type));
 }
 
-/* reorder(x, path): the tokens in the order of the path, and no longer where they stood. */
-static vtb__val b_reorder(vtb__eval *e, vtb__args *a) {
+/* Tokens x in storage order and a path, seen along it; VTB__ERROR after a message. */
+static vtb__val take_along(vtb__eval *e, vtb__args *a, const vtb__path **path) {
   vtb__val x;
   vtb_value *v = vtb__take_tensor(e, a, "x", &x);
   vtb__val p = vtb__take(e, a, "path");
   if (!v || p.kind == VTB__ERROR) return VTB__ERR;
   if (x.u.t.layout->kind != VTB__TOKENS)
-    return vtb__report(e, VTB_DIAG_NEEDS_TOKENS, a->span, "reorder takes tokens, not %s",
+    return vtb__report(e, VTB_DIAG_NEEDS_TOKENS, a->span, "%s takes tokens, not %s", a->name,
                        vtb__describe(e, x));
   if (p.kind != VTB__PATH)
-    return vtb__report(e, VTB_DIAG_BAD_PATH, a->span, "reorder needs a path, not %s",
+    return vtb__report(e, VTB_DIAG_BAD_PATH, a->span, "%s needs a path, not %s", a->name,
                        vtb__describe(e, p));
   if (x.u.t.layout->via)
-    return vtb__report(e, VTB_DIAG_NEEDS_GRID, a->span, "reorder needs tokens in storage order");
-  vtb__val y = vtb__enter_path(e, x, p.u.path, a->span);
+    return vtb__report(e, VTB_DIAG_NEEDS_GRID, a->span, "%s needs tokens in storage order",
+                       a->name);
+  *path = p.u.path;
+  return vtb__enter_path(e, x, p.u.path, a->span);
+}
+
+/* reorder(x, path): the tokens in the order of the path, and no longer where they stood. */
+static vtb__val b_reorder(vtb__eval *e, vtb__args *a) {
+  const vtb__path *p = NULL;
+  vtb__val y = take_along(e, a, &p);
   return y.kind == VTB__TENSOR ? as_sequence(e, y.u.t.v) : y;
+}
+
+/* regrid(x, path): the grid mirrored, or its axes exchanged, for good. */
+static vtb__val b_regrid(vtb__eval *e, vtb__args *a) {
+  const vtb__path *p = NULL;
+  vtb__val y = take_along(e, a, &p);
+  if (y.kind != VTB__TENSOR) return y;
+  if (p->order.order != VTB_PATH_NEST || p->order.snake)
+    return vtb__report(e, VTB_DIAG_BAD_PATH, a->span,
+                       "regrid needs loops over the axes, rows, cols, frames and their mirrors, "
+                       "which leave a grid; reorder takes any path");
+  vtb__layout l = *y.u.t.layout;
+  l.via = NULL;
+  return vtb__tensor(y.u.t.v, vtb__layout_new(e, l));
 }
 
 /* stack(a, b, ...) or stack(list): tensors of one type under a new first axis. */
@@ -115,6 +137,6 @@ static vtb__val b_range(vtb__eval *e, vtb__args *a) {
   return vtb__tensor(i ? i->results[0] : NULL, NULL);
 }
 
-const vtb__builtin vtb__sequence_builtins[] = {{"sequence", b_sequence}, {"reorder", b_reorder},
-                                               {"stack", b_stack},       {"vector", b_vector},
-                                               {"range", b_range},       {NULL, NULL}};
+const vtb__builtin vtb__sequence_builtins[] = {
+    {"sequence", b_sequence}, {"reorder", b_reorder}, {"regrid", b_regrid}, {"stack", b_stack},
+    {"vector", b_vector},     {"range", b_range},     {NULL, NULL}};
