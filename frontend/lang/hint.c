@@ -128,3 +128,11 @@ void vtb__list_entries(vtb__eval *e, const vtb_file *root) {
   if (list.n) vtb_diag_help(e->diags, "its models and presets are %s", list.at);
   vtb_strbuf_free(&list);
 }
+
+void vtb__list_hyperparameters(vtb__eval *e, const vtb_decl *d) {
+  vtb_strbuf text = {0};
+  for (size_t i = 0; i < d->params.n; i++)
+    vtb_strbuf_printf(&text, "%s%s", i ? ", " : "", d->params.at[i]->name.text);
+  vtb_diag_help(e->diags, "its hyperparameters are %s", text.at ? text.at : "none");
+  vtb_strbuf_free(&text);
+}

@@ -227,14 +227,6 @@ static bool let_equal(vtb__eval *e, vtb__val let, vtb__val config) {
   return vtb__val_equal(let, config);
 }
 
-static void list_hyperparameters(vtb__eval *e, const vtb_decl *d) {
-  vtb_strbuf text = {0};
-  for (size_t i = 0; i < d->params.n; i++)
-    vtb_strbuf_printf(&text, "%s%s", i ? ", " : "", d->params.at[i]->name.text);
-  vtb_diag_help(e->diags, "its hyperparameters are %s", text.at ? text.at : "none");
-  vtb_strbuf_free(&text);
-}
-
 static void unknown_setting(vtb__eval *e, const entry *n, const setting *s, const vtb__env *lets) {
   const char *kind = vtb__decl_kind_text(n->decl->kind);
   VTB_VEC(const char *) names = {0};
@@ -257,7 +249,7 @@ static void unknown_setting(vtb__eval *e, const entry *n, const setting *s, cons
     vtb__help(e, "--image sets the hyperparameter 'image: size': declare it, and the input as "
                  "image[3], which takes its size from it");
   if ((!near || n->decl->kind == VTB_DECL_OPTIMIZER) && !e->stopped)
-    list_hyperparameters(e, n->decl);
+    vtb__list_hyperparameters(e, n->decl);
   vtb_vec_free(&names);
 }
 

@@ -463,7 +463,8 @@ void vtb__hint_axes(vtb__eval *e, vtb__val v);
 /* After a message that a and b do not broadcast. */
 void vtb__hint_shapes(vtb__eval *e, const vtb_type *a, const vtb_type *b);
 
-void vtb__chunk_help(vtb__eval *e); /* after a chunk below 1 */
+void vtb__chunk_help(vtb__eval *e);                              /* after a chunk below 1 */
+void vtb__list_hyperparameters(vtb__eval *e, const vtb_decl *d); /* as a help */
 /* Models and presets of the root, as a help. */
 void vtb__list_entries(vtb__eval *e, const vtb_file *root);
 /* Warns that `taken` is taken because nobody said which of the root's models. */
