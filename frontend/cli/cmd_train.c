@@ -197,19 +197,32 @@ static void report(const train_options *o, const vtb_train_result *r, bool compl
            (long long)r->skipped);
 }
 
-/* A schedule for the time; the trainer reckons it anew as it goes. Some of the time is kept for
- * evaluation. */
+/* Seconds that judging the trained weights will take. */
+static double evaluation_seconds(const vtb_train_config *t, vtb_error *err) {
+  if (!t->eval || !t->eval_set) return 0;
+  int64_t batch = t->eval->batch, n = vtb_dataset_count(t->eval_set);
+  return (double)((n + batch - 1) / batch) * cli_measure_run(t->eval, t->services, 0.5, err);
+}
+
+/* A schedule for the time; the trainer reckons it anew as it goes. What measuring took, and what
+ * the evaluation at the end will take, is part of the time; a fifth of it is always trained. */
 static vtb_status fit_schedule(vtb_train_config *t, int64_t updates, vtb_error *err) {
-  double seconds = t->fit_seconds, each = cli_measure_run(t->step, t->services, 2, err);
+  double start = vtb_now(), seconds = t->fit_seconds;
+  double each = cli_measure_run(t->step, t->services, fmin(2, 0.05 * seconds), err);
+  double evaluation = err->text[0] ? 0 : evaluation_seconds(t, err);
   if (err->text[0]) return err->status;
-  t->fit_seconds = 0.95 * seconds;
+  double left = 0.97 * (seconds - (vtb_now() - start)) - 1.05 * evaluation;
+  t->fit_seconds = fmax(left, 0.2 * seconds);
+  if (left < 0.2 * seconds)
+    fprintf(stderr, "the evaluation alone takes %.0f s of the %.0f: %.0f s are trained\n",
+            evaluation, seconds, t->fit_seconds);
   int64_t planned = (int64_t)(t->fit_seconds / each);
   if (planned < 1) planned = 1;
   t->epochs = (planned + updates - 1) / updates;
   t->schedule.total = planned;
   if (t->schedule.warmup > planned / 5) t->schedule.warmup = planned / 5;
-  fprintf(stderr, "%.0f ms an update: about %lld updates in %.0f s\n", 1e3 * each,
-          (long long)planned, seconds);
+  fprintf(stderr, "%.0f ms an update: about %lld updates in %.0f s, %.0f s of evaluation\n",
+          1e3 * each, (long long)planned, t->fit_seconds, evaluation);
   return VTB_OK;
 }
 
