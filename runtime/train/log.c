@@ -73,9 +73,10 @@ static bool json_step(const char *line, long long *step) {
   return at && sscanf(at + 7, "%lld", step) == 1;
 }
 
-/* Rewrites the file with the lines whose step is at most `keep`; the CSV header has no step and
- * stays. A last line without newline was cut by a crash and goes. */
-static vtb_status trim(const char *path, int64_t keep, bool csv, vtb_error *err) {
+/* Rewrites the file with the lines whose step is at most `keep`, those of epochs `keep_epochs`; the
+ * CSV header has no step and stays. A last line without newline was cut by a crash and goes. */
+static vtb_status trim(const char *path, int64_t keep, int64_t keep_epochs, bool csv,
+                       vtb_error *err) {
   if (!vtb_path_exists(path)) return VTB_OK;
   char *text = NULL;
   size_t n = 0;
@@ -88,7 +89,9 @@ static vtb_status trim(const char *path, int64_t keep, bool csv, vtb_error *err)
     long long step = 0;
     *end = 0;
     bool has = csv ? csv_step(line, &step) : json_step(line, &step);
-    if (has ? step <= keep : csv && first) vtb_strbuf_printf(&out, "%s\n", line);
+    bool epoch = csv || strstr(line, "\"event\":\"epoch\"") != NULL;
+    if (has ? step <= (epoch ? keep_epochs : keep) : csv && first)
+      vtb_strbuf_printf(&out, "%s\n", line);
   }
   status = vtb_strbuf_check(&out, err);
   if (status == VTB_OK) status = vtb_file_write_atomic(path, out.at, out.n, err);
@@ -99,21 +102,23 @@ static vtb_status trim(const char *path, int64_t keep, bool csv, vtb_error *err)
 
 /* ---- the log --------------------------------------------------------------------------------- */
 
-static vtb_status open_one(const char *path, int64_t keep, bool csv, FILE **out, vtb_error *err) {
-  vtb_status status = keep >= 0 ? trim(path, keep, csv, err) : VTB_OK;
+static vtb_status open_one(const char *path, int64_t keep, int64_t keep_epochs, bool csv,
+                           FILE **out, vtb_error *err) {
+  vtb_status status = keep >= 0 ? trim(path, keep, keep_epochs, csv, err) : VTB_OK;
   if (status != VTB_OK) return status;
   *out = fopen(path, keep >= 0 ? "ab" : "wb");
   return *out ? VTB_OK : vtb_file_fail(err, "write", path);
 }
 
-vtb_status vtb_run_log_open(const char *path, int64_t keep, vtb_run_log **out, vtb_error *err) {
+vtb_status vtb_run_log_open(const char *path, int64_t keep, int64_t keep_epochs, vtb_run_log **out,
+                            vtb_error *err) {
   vtb_run_log *l = calloc(1, sizeof *l);
   if (!l) return vtb_no_memory(err, "a log");
   l->csv_path = vtb_strprintf("%s.csv", path);
   l->json_path = vtb_strprintf("%s.jsonl", path);
   vtb_status status = l->csv_path && l->json_path ? VTB_OK : vtb_no_memory(err, "a log");
-  if (status == VTB_OK) status = open_one(l->csv_path, keep, true, &l->csv, err);
-  if (status == VTB_OK) status = open_one(l->json_path, keep, false, &l->json, err);
+  if (status == VTB_OK) status = open_one(l->csv_path, keep, keep_epochs, true, &l->csv, err);
+  if (status == VTB_OK) status = open_one(l->json_path, keep, keep_epochs, false, &l->json, err);
   if (status != VTB_OK) {
     vtb_run_log_close(l);
     return status;

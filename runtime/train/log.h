@@ -19,9 +19,11 @@ typedef struct vtb_log_field {
   const char *text;
 } vtb_log_field;
 
-/* path without extension; keep_until_step < 0 starts anew. */
+/* path without extension; keep_until_step < 0 starts anew. Of epochs, what was recorded until
+ * keep_epochs_until stays: a run that ended within one told of it as far as it was. */
 VTB_MUST_USE vtb_status vtb_run_log_open(const char *path, int64_t keep_until_step,
-                                         vtb_run_log **out, vtb_error *err);
+                                         int64_t keep_epochs_until, vtb_run_log **out,
+                                         vtb_error *err);
 /* {"event": event, "step": step, fields...} */
 VTB_MUST_USE vtb_status vtb_run_log_event(vtb_run_log *l, const char *event, int64_t step,
                                           const vtb_log_field *fields, size_t n, vtb_error *err);

@@ -92,7 +92,8 @@ static vtb_status prepare(vtb_trainer *t, vtb_error *err) {
   }
   if (status == VTB_OK) status = vtb__trainer_push(t, err);
   if (status == VTB_OK && c->log)
-    status = vtb_run_log_open(c->log, t->resumed ? t->state.step : -1, &t->log, err);
+    status = vtb_run_log_open(c->log, t->resumed ? t->state.step : -1,
+                              t->state.step - t->state.batch, &t->log, err);
   return status;
 }
 
@@ -376,6 +377,18 @@ static void send_start(const vtb_trainer *t) {
   vtb__send(t, &e);
 }
 
+/* The row of an epoch that was not trained to its end. */
+static vtb_status log_cut_epoch(vtb_trainer *t, vtb_error *err) {
+  vtb_train_event e = vtb__event(t, VTB_TRAIN_EPOCH);
+  e.loss = t->result.loss;
+  e.accuracy = t->result.accuracy;
+  e.evaluated = true;
+  e.eval_loss = t->result.eval_loss;
+  e.eval_top1 = t->result.eval_top1;
+  e.eval_top5 = t->result.eval_top5;
+  return vtb__log_epoch(t, &e, err);
+}
+
 /* A run that a limit ended within an epoch is judged as it stands; its state is left as it was. */
 static vtb_status judge_cut_run(vtb_trainer *t, vtb_error *err) {
   const vtb_train_config *c = &t->config;
@@ -390,7 +403,8 @@ static vtb_status judge_cut_run(vtb_trainer *t, vtb_error *err) {
     t->result.train = vtb_measures_values(&t->bound.measures);
   }
   take_evaluation(t, &r);
-  return t->log ? vtb__log_end(t, err) : VTB_OK;
+  if (t->log && t->state.batch > 0) status = log_cut_epoch(t, err);
+  return status == VTB_OK && t->log ? vtb__log_end(t, err) : status;
 }
 
 static void fill_result(vtb_trainer *t, const char *why, vtb_train_result *result) {

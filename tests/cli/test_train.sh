@@ -9,7 +9,9 @@ expect 0 "$VERTEBRA" train "${common[@]}" --out "$work/whole"; says "test top-1"
 for f in weights.safetensors checkpoint.safetensors log.csv log.jsonl; do [ -s "$work/whole/$f" ] || fail "no $f"; done
 
 expect 0 "$VERTEBRA" train "${common[@]}" --out "$work/parts" --max-steps 11; says "--resume continues"
+[ "$(wc -l < "$work/parts/log.csv")" = 2 ] || fail "a run that ends within an epoch has no row: $(cat "$work/parts/log.csv")"
 expect 0 "$VERTEBRA" train "${common[@]}" --out "$work/parts" --resume --threads 1
+[ "$(wc -l < "$work/parts/log.csv")" = 3 ] || fail "rows of the resumed run: $(cat "$work/parts/log.csv")"
 cmp -s "$work/whole/weights.safetensors" "$work/parts/weights.safetensors" || fail "the resumed run differs from the whole one"
 
 expect 0 "$VERTEBRA" eval vil_nano --weights "$work/whole/weights.safetensors" --data $data --limit 200 --write-images "$work/png"; says "200 images"
