@@ -16,16 +16,19 @@ static bool is_set(const vtb_compile_options *o, const char *name) {
   return false;
 }
 
-/* The model with one setting more gives that many scores. */
-static bool gives(const vtb_compile_options *o, const char *define, int classes) {
+/* The model with one setting more, in place of number `without` of the options', gives that many
+ * scores. */
+static bool gives(const vtb_compile_options *o, size_t without, const char *define, int classes) {
   vtb_compile_options with = *o;
   vtb_compilation c;
   vtb_report *quiet = vtb_report_new();
   const char **defines = vtb_xcalloc(o->n_defines + 1, sizeof *defines);
-  for (size_t i = 0; i < o->n_defines; i++) defines[i] = o->defines[i];
-  defines[o->n_defines] = define;
+  size_t n = 0;
+  for (size_t i = 0; i < o->n_defines; i++)
+    if (i != without) defines[n++] = o->defines[i];
+  defines[n++] = define;
   with.defines = defines;
-  with.n_defines = o->n_defines + 1;
+  with.n_defines = n;
   bool does = quiet && vtb_compilation_load(&c, &with, NULL, quiet) == VTB_OK &&
               cli_class_scores(c.module->entry) == classes;
   if (quiet) vtb_compilation_free(&c);
@@ -45,9 +48,28 @@ bool cli_class_setting(const vtb_compile_options *o, const vtb_compilation *c, i
       char text[64];
       if (by_name != (named == 1) || is_set(o, names[i])) continue;
       if (snprintf(text, sizeof text, "%s=%d", names[i], classes) >= (int)sizeof text) continue;
-      found = gives(o, text, classes);
+      found = gives(o, SIZE_MAX, text, classes);
       if (found) snprintf(define, n, "%s", text);
     }
   vtb_free(names);
   return found;
+}
+
+vtb_status cli_wrong_classes(const vtb_compile_options *o, const vtb_compilation *c, int have,
+                             int classes) {
+  const char *model = c->module->entry->name;
+  for (size_t i = 0; i < o->n_defines; i++) {
+    char text[64];
+    int name = (int)strcspn(o->defines[i], "=");
+    if (snprintf(text, sizeof text, "%.*s=%d", name, o->defines[i], classes) < (int)sizeof text &&
+        gives(o, i, text, classes))
+      return vtb_fail(&c->report->error, VTB_E_INPUT,
+                      "the data has %d classes and the model %d, by -D %s: set %s", classes, have,
+                      o->defines[i], text);
+  }
+  return vtb_fail(
+      &c->report->error, VTB_E_INPUT,
+      "the data has %d classes and the model %d, and no hyperparameter of '%s' sets that: "
+      "write its last layer with one, classes: int = %d",
+      classes, have, model, classes);
 }

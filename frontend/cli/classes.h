@@ -11,5 +11,8 @@ int cli_class_scores(const vtb_func *f);
  * `define` untouched, if there is none. */
 bool cli_class_setting(const vtb_compile_options *o, const vtb_compilation *c, int classes,
                        char *define, size_t n);
+/* Fails with what stands in the way: a setting of `o`, or that no hyperparameter changes it. */
+vtb_status cli_wrong_classes(const vtb_compile_options *o, const vtb_compilation *c, int have,
+                             int classes);
 
 #endif

@@ -2,6 +2,8 @@
  * hyperparameter num_classes of a model that declares its losses, if it has one. */
 #include "frontend/cli/train_programs.h"
 
+#include "frontend/cli/classes.h"
+
 #include "ir/objective.h"
 
 #include <math.h>
@@ -10,30 +12,10 @@
 
 /* ---- compiled here --------------------------------------------------------------------------- */
 
-static int logits_classes(const vtb_func *f) {
-  const vtb_type *t = f->n_returns ? &f->returns[0]->type : NULL;
-  return t && t->rank == 2 ? (int)t->dim[1].size : 0;
-}
-
-static bool defines_classes(const train_options *o, const char **define) {
+static bool defines(const train_options *o, const char *begin) {
   for (size_t i = 0; i < o->model.defines.n; i++)
-    if (vtb_starts_with(o->model.defines.at[i], "num_classes=")) {
-      *define = o->model.defines.at[i];
-      return true;
-    }
+    if (vtb_starts_with(o->model.defines.at[i], begin)) return true;
   return false;
-}
-
-static vtb_status wrong_classes(const vtb_compilation *c, const train_options *o, const char *what,
-                                int have, int classes) {
-  const char *define;
-  if (defines_classes(o, &define))
-    return vtb_fail(&c->report->error, VTB_E_INPUT, "the data has %d classes, but -D %s", classes,
-                    define);
-  return vtb_fail(&c->report->error, VTB_E_INPUT,
-                  "the data has %d classes and %s gives %d scores; set its number of classes with "
-                  "-D",
-                  classes, what, have);
 }
 
 static vtb_compile_options options_for(const char *what, const train_options *o, bool training) {
@@ -59,26 +41,21 @@ static bool takes(const char *what, train_options *o, const char *define) {
   return does;
 }
 
-static void define_classes(train_options *o, int classes, train_programs *p) {
-  snprintf(p->define, sizeof p->define, "num_classes=%d", classes);
-  cli_define(&o->model, p->define);
-}
-
-/* The model for this many classes: the hyperparameter num_classes follows the data unless the
- * user set it. */
+/* The model for this many classes: the hyperparameter that its scores follow from follows the data,
+ * unless the user set it. */
 static vtb_status load_for_classes(const char *what, train_options *o, bool training, int classes,
                                    train_programs *p, vtb_compilation *c) {
   vtb_compile_options with = options_for(what, o, training);
   vtb_status status = vtb_compilation_load(c, &with, NULL, o->model.report);
   if (status != VTB_OK) return status;
-  int have = logits_classes(c->module->entry);
-  const char *given;
-  bool again = p->define[0] == '\0' && !defines_classes(o, &given);
+  int have = cli_class_scores(c->module->entry);
   p->measured = vtb_has_measure(c->module->entry);
   if (p->measured) {
     char define[64];
     snprintf(define, sizeof define, "num_classes=%d", classes);
+    bool again = p->define[0] == '\0' && !defines(o, "num_classes=");
     if (!again || classes < 1 || !takes(what, o, define)) return VTB_OK;
+    snprintf(p->define, sizeof p->define, "%s", define);
   } else {
     if (have == classes && have) return VTB_OK;
     if (!have)
@@ -89,10 +66,13 @@ static vtb_status load_for_classes(const char *what, train_options *o, bool trai
     if (!classes)
       return vtb_fail(&c->report->error, VTB_E_INPUT,
                       "%s declares no loss, and the data has no label for each sample", what);
-    if (!again) return wrong_classes(c, o, what, have, classes);
+    if (!cli_class_setting(&with, c, classes, p->define, sizeof p->define))
+      return cli_wrong_classes(&with, c, have, classes);
+    if (!o->quiet && !vtb_starts_with(p->define, "num_classes="))
+      fprintf(stderr, "the data has %d classes, the model %d: -D %s\n", classes, have, p->define);
   }
   vtb_compilation_free(c);
-  define_classes(o, classes, p);
+  cli_define(&o->model, p->define);
   return load_for_classes(what, o, training, classes, p, c);
 }
 
