@@ -34,8 +34,8 @@ enum { FP32 = 1u << VTB_PRECISION_FP32, EVERY_PRECISION = (1u << VTB_N_PRECISION
 
 /* Measured likewise (tests/bench/delta.c). */
 #define CPU_DELTAS                                                                                 \
-  .delta = {.own = 25, .pair = 1, .state = 2, .step = 5, .chunk = 32},                             \
-  .delta_vector = {.own = 30, .pair = 1.4, .state = 2.9, .step = 5, .chunk = 32}
+  .delta = {.own = 25, .pair = 1, .state = 2, .step = 3.8, .chunk = 32},                           \
+  .delta_vector = {.own = 30, .pair = 1.4, .state = 2.9, .step = 4.6, .chunk = 32}
 
 /* One kernel in chunks of its own, whatever the length. */
 #define CUDA_DELTAS                                                                                \
