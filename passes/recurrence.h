@@ -82,16 +82,30 @@ typedef struct vtb__state {
   vtb__delta *delta;      /* NULL: none; then u are outer products, a scan each */
   const vtb_inst *blame;  /* why there are none, though the update sums over the state */
   const char *why;
+  int scale; /* the running scale it is relative to, or -1 */
   VTB_VEC(vtb__scan) scans;
 } vtb__state;
 
 /* A batched value: v has `lead` leading axes (0, 1: heads, 3: B, N, heads) and `rank` step axes.
- * The true value is e^(degree m) times v. */
+ * The true value is e^(sum of degree m) times v, one number for each of VTB__MAX_SCALES running
+ * scales; NULL: v itself. */
 typedef struct vtb__lifted {
   vtb_value *v;
   int lead, rank;
-  double degree;
+  const double *degree;
 } vtb__lifted;
+
+/* A running scale m: one number a head and step, or one for each index of some axes of a state,
+ * whose frame its own axes are aligned with at the last. */
+typedef struct vtb__scale {
+  vtb__lifted m;
+  unsigned axes;              /* of the states' frame */
+  vtb_dim dims[VTB_MAX_RANK]; /* 1 for the others */
+  int rank, state;            /* of m; a state that has it */
+  vtb_value *g, *prev, *init; /* log decay, the step before's m [B,N,h,dims]; [B,h,dims] */
+  int flat;                   /* the scale that is its largest; -1: not made */
+} vtb__scale;
+enum { VTB__MAX_SCALES = 16 };
 
 typedef struct vtb__rec {
   vtb_inst *inst;
@@ -112,10 +126,11 @@ typedef struct vtb__rec {
   vtb_dim batch, tokens, heads;
   int n_heads;                 /* head axes before flattening */
   VTB_VEC(vtb__lifted) lifted; /* by id of step values */
-  bool scaled;                 /* states carry the running scale e^m */
+  bool scaled;                 /* some states carry a running scale e^m */
   /* e^m can be seen from outside: only factors exp(.) make it, as ir/recurrence.h says */
   bool exact_scale;
-  vtb_value *g, *m, *m_prev, *m_init; /* [B,N,h] log decay, log scale, the step before's; [B,h] */
+  VTB_VEC(vtb__scale) scales; /* those of states first, then what is made of them */
+  int n_scales;               /* of states */
 } vtb__rec;
 
 /* ---- recurrence_fold.c: step after step ------------------------------------------------------ */
@@ -141,6 +156,10 @@ unsigned vtb__factor_axes(const vtb__factor *f); /* bit set of frame axes it var
 bool vtb__is_gain(vtb__rec *r, const vtb__factor *f);
 /* "`C * C`", from the source if there is one. */
 const char *vtb__rec_text(vtb__rec *r, const vtb_inst *inst);
+
+vtb__term vtb__rec_gains_of(vtb__rec *r, const vtb__term *u); /* the factors exp(.) */
+/* The same factors along the same axes. */
+bool vtb__terms_same(const vtb__term *x, const vtb__term *y);
 
 bool vtb__rec_given(vtb__rec *r, int state, const vtb_value *v); /* state does not enter v */
 void vtb__rec_find_reach(vtb__rec *r);
@@ -187,31 +206,71 @@ bool vtb__rec_find_pair(vtb__rec *r, vtb__pair *out);
  * none. */
 vtb_inst *vtb__rec_rotate(vtb__rec *r);
 
-/* ---- recurrence_scale.c: stabilisation ------------------------------------------------------- */
+/* ---- recurrence_bounds.c: gains that cannot grow --------------------------------------------- */
 
-bool vtb__rec_decide_scale(vtb__rec *r);             /* false: diagnostics were given */
 bool vtb__rec_is_bounded(const vtb_value *log_gain); /* at most 0, whatever the inputs are */
 bool vtb__rec_at_most_one(const vtb__factor *gain);  /* of factors exp(.) */
+/* The same, or another factor of the term bounds it: exp(x) / sum(exp(x)). */
+bool vtb__rec_term_bounds(const vtb__term *t, const vtb__factor *gain);
+
+/* ---- recurrence_scale.c: stabilisation ------------------------------------------------------- */
+
+/* recurrence_groups.c: which states have a running scale, and which share one; false: diagnostics
+ * were given. */
+bool vtb__rec_decide_scale(vtb__rec *r);
 void vtb__rec_emit_scale(vtb__rec *r);
-vtb_value *vtb__rec_scaled_decay(vtb__rec *r, const vtb__state *s); /* [B,N,h] */
-vtb_value *vtb__rec_scaled_gain(vtb__rec *r, const vtb__term *u);   /* [B,N,h]: exp(i - m) */
-/* x times e^(p m), for lifts (p < 0) kept finite. */
-vtb__lifted vtb__rec_times_scale(vtb__rec *r, vtb__lifted x, double p);
+/* The decay and a term's gain exp(i - m) of a state with a scale: [B,N,h,dims of its scale]. */
+vtb_value *vtb__rec_scaled_decay(vtb__rec *r, const vtb__state *s);
+vtb_value *vtb__rec_scaled_gain(vtb__rec *r, const vtb__state *s, const vtb__term *u);
+/* Of [B, N, ...], the last visited token's [B, ...]. */
+vtb_value *vtb__rec_last_token(vtb__rec *r, vtb_value *x);
+/* [B, h]: the log scale that final states are relative to. */
+vtb_value *vtb__rec_common_scale(vtb__rec *r);
+/* What brings a final state to the common scale: [B, h, dims]; NULL: nothing. */
+vtb_value *vtb__rec_to_common(vtb__rec *r, const vtb__state *s);
+
+/* ---- recurrence_degree.c --------------------------------------------------------------------- */
+
+double vtb__degree_in(const double *d, int scale);
+const double *vtb__degree_one(vtb__rec *r, int scale); /* scale -1: NULL */
+const double *vtb__degree_sum(vtb__rec *r, const vtb__lifted x[2]);
+/* x times e^(p m), for lifts (p < 0) kept finite; its degree is not changed. */
+vtb__lifted vtb__rec_times_scale(vtb__rec *r, vtb__lifted x, const double *p);
+vtb__lifted vtb__rec_true_value(vtb__rec *r, vtb__lifted x);
+/* The scale of one number a head that is the largest of a scale's; -1: there are too many. */
+int vtb__rec_flat_scale(vtb__rec *r, int scale);
+/* x relative to scales of one number a head alone. */
+vtb__lifted vtb__rec_flatten(vtb__rec *r, vtb__lifted x);
+/* Operands from `first` at one degree, which is returned. */
+const double *vtb__rec_same_degree(vtb__rec *r, vtb__lifted *x, int first, int n);
+/* Operands of an elementwise op at degrees that it can take; returns that of its result. */
+const double *vtb__rec_settle(vtb__rec *r, const vtb_inst *inst, vtb__lifted *x);
+vtb__lifted vtb__rec_log(vtb__rec *r, vtb__lifted x);
+
+/* ---- recurrence_batched.c: axes of batched values -------------------------------------------- */
+
+vtb_type vtb__rec_type(const vtb__rec *r, int lead, const vtb_dim *dims, int rank);
+/* The leading axes of x as they are (the head axis may be missing its size), then dims. */
+vtb_value *vtb__rec_reshape(vtb__rec *r, vtb__lifted x, const vtb_dim *dims, int rank);
+vtb__lifted vtb__rec_to_rank(vtb__rec *r, vtb__lifted x,
+                             int rank); /* step axes of size 1 in front */
+/* The degree of the result is left to the caller. */
+vtb__lifted vtb__rec_binary(vtb__rec *r, vtb_op op, vtb__lifted x, vtb__lifted y);
+/* [B, N, h, dims...] with every axis at its full size. */
+vtb_value *vtb__rec_full(vtb__rec *r, vtb__lifted x, const vtb_dim *dims, int rank);
+vtb_value *vtb__rec_shift(vtb__rec *r, vtb_value *x, int by, double fill, vtb_value *first);
+/* The recurrence's `path` and `layout`, for ops that take both; the number of them. */
+int vtb__rec_order(const vtb__rec *r, vtb_attr attrs[2]);
+/* The largest over the axes from `lead` on. */
+vtb_value *vtb__rec_largest(vtb__rec *r, vtb_value *x, int lead);
 
 /* ---- recurrence_lift.c: step values to batched values ---------------------------------------- */
 
 vtb__lifted vtb__rec_lift(vtb__rec *r, vtb_value *v);
-vtb__lifted vtb__rec_binary(vtb__rec *r, vtb_op op, vtb__lifted x, vtb__lifted y);
-/* [B, N, h, dims...] with every axis at its full size. */
-vtb_value *vtb__rec_full(vtb__rec *r, vtb__lifted x, const vtb_dim *dims, int rank);
-vtb_type vtb__rec_type(const vtb__rec *r, int lead, const vtb_dim *dims, int rank);
 /* The product of the factors that vary over `axes` (bit set) or less, on an output frame: frame
  * axis a becomes axis to[a]. */
 vtb__lifted vtb__rec_product(vtb__rec *r, const vtb__term *t, unsigned axes, const int *to,
                              int rank);
-vtb_value *vtb__rec_shift(vtb__rec *r, vtb_value *x, int by, double fill, vtb_value *first);
-/* The recurrence's `path` and `layout`, for ops that take both; the number of them. */
-int vtb__rec_order(const vtb__rec *r, vtb_attr attrs[2]);
 bool vtb__rec_can_lift(vtb__rec *r); /* false: a diagnostic names the op */
 
 /* ---- recurrence_scan.c: linscans and what reads them ----------------------------------------- */

@@ -1,12 +1,6 @@
 /* Step values to batched values: a value of step shape [X...] becomes one of [B, N, h, X...], or
- * [h, X...] or [X...] if it is made of constants alone. With a running scale each value has a
- * degree: its true value is e^(degree m) times the one kept.
- *
- *   products, quotients              add and subtract degrees
- *   sums, maxima, comparisons        lift the lower operand by e^(-m) a degree
- *   |x|, -x, relu, sums over axes    keep the degree
- *   log x                            gains degree * m
- *   any other function               takes the true value
+ * [h, X...] or [X...] if it is made of constants alone. With running scales each value has
+ * degrees (recurrence_degree.c).
  */
 #include "passes/recurrence.h"
 
@@ -15,65 +9,7 @@
 
 static const vtb__lifted nothing = {0};
 
-/* The axes of r->batch, r->tokens, r->heads that `lead` stands for, then dims. */
-vtb_type vtb__rec_type(const vtb__rec *r, int lead, const vtb_dim *dims, int rank) {
-  vtb_type t = {.dtype = VTB_F32};
-  if (lead == 3) t.dim[t.rank++] = r->batch, t.dim[t.rank++] = r->tokens;
-  if (lead >= 1) t.dim[t.rank++] = r->heads;
-  for (int a = 0; a < rank; a++) t.dim[t.rank++] = dims[a];
-  return t;
-}
-
-/* The leading axes of x as they are (the head axis may be missing its size), then dims. */
-static vtb_value *reshape_step(vtb__rec *r, vtb__lifted x, const vtb_dim *dims, int rank) {
-  vtb_type t = {.dtype = x.v->type.dtype, .rank = x.lead};
-  memcpy(t.dim, x.v->type.dim, (size_t)x.lead * sizeof *t.dim);
-  for (int a = 0; a < rank; a++) t.dim[t.rank++] = dims[a];
-  return vtb_type_equal(&t, &x.v->type) ? x.v : vtb_b_reshape(&r->b, x.v, &t);
-}
-
-/* Step axes of size 1 in front, up to `rank`. */
-static vtb__lifted to_rank(vtb__rec *r, vtb__lifted x, int rank) {
-  vtb_dim dims[VTB_MAX_RANK];
-  if (x.rank >= rank) return x;
-  int extra = rank - x.rank;
-  for (int a = 0; a < rank; a++)
-    dims[a] = a < extra ? (vtb_dim){.size = 1} : x.v->type.dim[x.lead + a - extra];
-  x.v = reshape_step(r, x, dims, rank);
-  x.rank = rank;
-  return x;
-}
-
 static int larger(int a, int b) { return a > b ? a : b; }
-
-vtb__lifted vtb__rec_binary(vtb__rec *r, vtb_op op, vtb__lifted x, vtb__lifted y) {
-  int rank = larger(x.rank, y.rank);
-  x = to_rank(r, x, rank), y = to_rank(r, y, rank);
-  return (vtb__lifted){vtb_b_binary(&r->b, op, x.v, y.v), larger(x.lead, y.lead), rank, 0};
-}
-
-vtb_value *vtb__rec_full(vtb__rec *r, vtb__lifted x, const vtb_dim *dims, int rank) {
-  x = to_rank(r, x, rank);
-  vtb_type t = vtb__rec_type(r, 3, dims, rank);
-  return vtb_type_equal(&t, &x.v->type) ? x.v : vtb_b_broadcast(&r->b, x.v, &t);
-}
-
-vtb_value *vtb__rec_shift(vtb__rec *r, vtb_value *x, int by, double fill, vtb_value *first) {
-  vtb_attr attrs[4] = {VTB_A_INT("axis", 1), VTB_A_INT("by", by)};
-  int n = 2;
-  if (!first && fill != 0) attrs[n++] = VTB_A_FLOAT("fill", fill);
-  if (r->path) attrs[n++] = VTB_A_STR("path", r->path);
-  vtb_value *operands[] = {x, first};
-  return vtb_build(&r->b, VTB_OP_shift, operands, first ? 2 : 1, attrs, n)->results[0];
-}
-
-int vtb__rec_order(const vtb__rec *r, vtb_attr attrs[2]) {
-  const vtb_attr *path = vtb_attr_find(r->inst, "path"), *layout = vtb_attr_find(r->inst, "layout");
-  int n = 0;
-  if (path) attrs[n++] = *path;
-  if (layout) attrs[n++] = *layout;
-  return n;
-}
 
 /* A factor on the output frame: its axes that are not of size 1 at their places, ones elsewhere. */
 static vtb__lifted place_factor(vtb__rec *r, const vtb__factor *f, const int *to, int rank) {
@@ -82,7 +18,7 @@ static vtb__lifted place_factor(vtb__rec *r, const vtb__factor *f, const int *to
   for (int a = 0; a < rank; a++) dims[a] = (vtb_dim){.size = 1};
   for (int a = 0; a < x.rank; a++)
     if (f->axis[a] >= 0) dims[to ? to[f->axis[a]] : f->axis[a]] = x.v->type.dim[x.lead + a];
-  x.v = reshape_step(r, x, dims, rank);
+  x.v = vtb__rec_reshape(r, x, dims, rank);
   x.rank = rank;
   return x;
 }
@@ -102,7 +38,7 @@ vtb__lifted vtb__rec_product(vtb__rec *r, const vtb__term *t, unsigned axes, con
   }
   if (x.v && t->coef == 1) return x;
   vtb__lifted c = {.v = vtb_b_constant(&r->b, t->coef)};
-  return to_rank(r, x.v ? vtb__rec_binary(r, VTB_OP_mul, x, c) : c, rank);
+  return vtb__rec_to_rank(r, x.v ? vtb__rec_binary(r, VTB_OP_mul, x, c) : c, rank);
 }
 
 /* ---- arguments ------------------------------------------------------------------------------- */
@@ -122,82 +58,9 @@ static vtb__lifted lift_argument(vtb__rec *r, const vtb_value *arg) {
 static vtb__lifted lift_scale(vtb__rec *r, const vtb_inst *inst) {
   bool log = vtb_attr_int(inst, "log", 0) != 0;
   vtb__lifted x = {.v = vtb_b_constant(&r->b, log ? 0 : 1)};
-  if (r->scaled && log) x = (vtb__lifted){.v = r->m, .lead = 3};
-  x.degree = r->scaled && !log ? 1 : 0;
-  return to_rank(r, x, inst->results[0]->type.rank);
-}
-
-/* ---- degrees --------------------------------------------------------------------------------- */
-
-static vtb__lifted true_value(vtb__rec *r, vtb__lifted x) {
-  x = vtb__rec_times_scale(r, x, x.degree);
-  x.degree = 0;
-  return x;
-}
-
-/* All operands from `first` at the highest of their degrees. */
-static double same_degree(vtb__rec *r, vtb__lifted *x, int first, int n) {
-  double top = x[first].degree;
-  for (int i = first; i < n; i++) top = x[i].degree > top ? x[i].degree : top;
-  for (int i = first; i < n; i++) {
-    x[i] = vtb__rec_times_scale(r, x[i], x[i].degree - top);
-    x[i].degree = top;
-  }
-  return top;
-}
-
-/* log(e^(pm) x) = log x + p m; the sum is built by the caller's op on x, so only the second part is
- * here. */
-static vtb__lifted log_of(vtb__rec *r, vtb__lifted x) {
-  double p = x.degree;
-  x.v = vtb_b_unary(&r->b, VTB_OP_log, x.v);
-  x.degree = 0;
-  if (p == 0) return x;
-  vtb__lifted m = {.v = vtb_b_binary(&r->b, VTB_OP_mul, r->m, vtb_b_constant(&r->b, p)), .lead = 3};
-  return vtb__rec_binary(r, VTB_OP_add, x, m);
-}
-
-/* Brings operands to degrees that the op can take; returns the degree of its result. */
-static double settle_degrees(vtb__rec *r, const vtb_inst *inst, vtb__lifted *x) {
-  double exponent;
-  switch (inst->op) {
-  case VTB_OP_neg:
-  case VTB_OP_abs:
-  case VTB_OP_relu:
-  case VTB_OP_stop_gradient:
-    return x[0].degree;
-  case VTB_OP_sign:
-    return 0;
-  case VTB_OP_sqrt:
-    return x[0].degree / 2;
-  case VTB_OP_rsqrt:
-    return -x[0].degree / 2;
-  case VTB_OP_square:
-    return 2 * x[0].degree;
-  case VTB_OP_mul:
-    return x[0].degree + x[1].degree;
-  case VTB_OP_div:
-    return x[0].degree - x[1].degree;
-  case VTB_OP_add:
-  case VTB_OP_sub:
-  case VTB_OP_max:
-  case VTB_OP_min:
-    return same_degree(r, x, 0, 2);
-  case VTB_OP_gt:
-  case VTB_OP_ge:
-  case VTB_OP_eq:
-    same_degree(r, x, 0, 2);
-    return 0;
-  case VTB_OP_select:
-    return same_degree(r, x, 1, 3);
-  case VTB_OP_pow:
-    if (vtb__splat(inst->operands[1], &exponent)) return x[0].degree * exponent;
-    break;
-  default:
-    break;
-  }
-  for (int i = 0; i < inst->n_operands; i++) x[i] = true_value(r, x[i]);
-  return 0;
+  if (r->scaled && log) x = r->scales.at[0].m;
+  if (r->scaled && !log) x.degree = vtb__degree_one(r, 0);
+  return vtb__rec_to_rank(r, x, inst->results[0]->type.rank);
 }
 
 /* ---- instructions ---------------------------------------------------------------------------- */
@@ -207,12 +70,12 @@ static void name_after(vtb__rec *r, const vtb_inst *inst) {
 }
 
 static vtb__lifted lift_elementwise(vtb__rec *r, const vtb_inst *inst, vtb__lifted *x) {
-  if (inst->op == VTB_OP_log) return log_of(r, x[0]);
-  double degree = settle_degrees(r, inst, x);
+  if (inst->op == VTB_OP_log) return vtb__rec_log(r, x[0]);
+  const double *degree = vtb__rec_settle(r, inst, x);
   vtb_value *v[3];
   int lead = 0, rank = inst->results[0]->type.rank;
   for (int i = 0; i < inst->n_operands; i++) {
-    x[i] = to_rank(r, x[i], rank);
+    x[i] = vtb__rec_to_rank(r, x[i], rank);
     v[i] = x[i].v;
     lead = larger(lead, x[i].lead);
   }
@@ -266,7 +129,7 @@ static vtb__lifted with_lead(vtb__rec *r, vtb__lifted x, int lead) {
 static vtb__lifted lift_concat(vtb__rec *r, const vtb_inst *inst, vtb__lifted *x) {
   int lead = 0, n = inst->n_operands;
   vtb_value **v = VTB_NEW_ARRAY(&r->arena, vtb_value *, n);
-  double degree = same_degree(r, x, 0, n);
+  const double *degree = vtb__rec_same_degree(r, x, 0, n);
   for (int i = 0; i < n; i++) lead = larger(lead, x[i].lead);
   for (int i = 0; i < n; i++) v[i] = with_lead(r, x[i], lead).v;
   name_after(r, inst);
@@ -296,12 +159,12 @@ static vtb__lifted lift_einsum(vtb__rec *r, const vtb_inst *inst, vtb__lifted *x
                        (int)(arrow - comma - 1), comma + 1, lead, prefix[lead], arrow + 2);
   name_after(r, inst);
   vtb_value *v = vtb_b_einsum(&r->b, batched, x[0].v, x[1].v);
-  return (vtb__lifted){v, lead, inst->results[0]->type.rank, x[0].degree + x[1].degree};
+  return (vtb__lifted){v, lead, inst->results[0]->type.rank, vtb__degree_sum(r, x)};
 }
 
 static vtb__lifted lift_broadcast(vtb__rec *r, const vtb_inst *inst, vtb__lifted x) {
   const vtb_type *want = &inst->results[0]->type;
-  x = to_rank(r, x, want->rank);
+  x = vtb__rec_to_rank(r, x, want->rank);
   vtb_type t = {.dtype = x.v->type.dtype, .rank = x.lead};
   memcpy(t.dim, x.v->type.dim, (size_t)x.lead * sizeof *t.dim);
   for (int a = 0; a < want->rank; a++) t.dim[t.rank++] = want->dim[a];
@@ -317,13 +180,19 @@ static vtb__lifted lift_inst(vtb__rec *r, vtb_inst *inst) {
   if (inst->n_operands == 0)
     return (vtb__lifted){vtb_inst_clone(&r->b, inst, NULL)->results[0], 0, t->rank, 0};
   vtb__lifted *x = VTB_NEW_ARRAY(&r->arena, vtb__lifted, inst->n_operands);
-  for (int i = 0; i < inst->n_operands; i++) x[i] = vtb__rec_lift(r, inst->operands[i]);
+  bool aligned =
+      vtb_op_get(inst->op)->klass == VTB_CLASS_ELEMENTWISE || inst->op == VTB_OP_broadcast;
+  for (int i = 0; i < inst->n_operands; i++) {
+    x[i] = vtb__rec_lift(r, inst->operands[i]);
+    if (!aligned) x[i] = vtb__rec_flatten(r, x[i]);
+  }
   switch (inst->op) {
   case VTB_OP_reduce_sum:
   case VTB_OP_reduce_max:
     return lift_reduce(r, inst, x[0]);
   case VTB_OP_reshape:
-    return (vtb__lifted){reshape_step(r, x[0], t->dim, t->rank), x[0].lead, t->rank, x[0].degree};
+    return (vtb__lifted){vtb__rec_reshape(r, x[0], t->dim, t->rank), x[0].lead, t->rank,
+                         x[0].degree};
   case VTB_OP_broadcast:
     return lift_broadcast(r, inst, x[0]);
   case VTB_OP_transpose:

@@ -9,11 +9,13 @@
  *
  * A step that is not linear stays a loop where the mode allows it (recurrence_fold.c). In order:
  * corrections, which an op of their own makes (recurrence_delta.c), the normal form of each update
- * (recurrence_form.c), how the yields read the states
- * (recurrence_read.c), whether a running scale is needed (recurrence_scale.c), then code
- * (recurrence_lift.c, recurrence_scan.c). Declines with diagnostics, in modes parallel and
- * chunkwise, when an update is not linear or not diagonal in its state, when states read each
- * other, and when a gain varies over a state axis. Mode, chunk and path are handed on to the scans.
+ * (recurrence_form.c), how the yields read the states (recurrence_read.c), which states need a
+ * running scale (recurrence_groups.c), then code (recurrence_scale.c, recurrence_lift.c,
+ * recurrence_scan.c). Where states read each other and turn
+ * each other, they are first rewritten as one (recurrence_rotate.c). Declines with diagnostics, in
+ * modes parallel and chunkwise, when an update is not linear or not diagonal in its state, when
+ * states read each other in another way, and when a scale that the step reads is not one number a
+ * head. Mode, chunk and path are handed on to the scans.
  */
 #include "passes/recurrence.h"
 
@@ -37,7 +39,7 @@ static void open_rec(vtb__rec *r, vtb_inst *inst) {
   for (int i = 0; i < r->n_states; i++) {
     vtb__state *s = &r->states[i];
     s->old = r->step->args[i], s->now = r->step->returns[i], s->type = &r->step->args[i]->type;
-    s->leader = s->normalizer = -1;
+    s->leader = s->normalizer = s->scale = -1;
   }
   const vtb_type *x = &inst->operands[r->n_inits]->type;
   r->n_heads = x->rank - 2 - r->step->args[r->n_states]->type.rank;
@@ -55,6 +57,7 @@ static void close_rec(vtb__rec *r) {
   vtb_vec_free(&r->deps);
   vtb_vec_free(&r->lifted);
   vtb_vec_free(&r->reads);
+  vtb_vec_free(&r->scales);
   vtb_arena_free(&r->arena);
 }
 
@@ -63,7 +66,7 @@ static vtb_value *emit_yield(vtb__rec *r, int i) {
   vtb_value *step_value = r->step->returns[r->n_states + i];
   vtb_value *result = r->inst->results[i];
   vtb__lifted x = vtb__rec_lift(r, step_value);
-  x = vtb__rec_times_scale(r, x, x.degree);
+  x = vtb__rec_true_value(r, x);
   vtb_value *v = vtb__rec_full(r, x, step_value->type.dim, step_value->type.rank);
   return vtb_type_equal(&v->type, &result->type) ? v : vtb_b_reshape(&r->b, v, &result->type);
 }

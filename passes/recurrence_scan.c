@@ -24,10 +24,10 @@ static vtb_value *side(vtb__rec *r, const vtb__term *t, unsigned axes, const vtb
   return vtb__rec_full(r, vtb__rec_product(r, t, axes, to, 1), dim, 1);
 }
 
-static vtb__term without_gains(vtb__rec *r, const vtb__term *t) {
+static vtb__term without_gains(vtb__rec *r, const vtb__state *s, const vtb__term *t) {
   vtb__term rest = {.coef = t->coef};
   for (int i = 0; i < t->n; i++)
-    if (!r->scaled || !vtb__is_gain(r, &t->at[i])) vtb__term_push(r, &rest, t->at[i]);
+    if (s->scale < 0 || !vtb__is_gain(r, &t->at[i])) vtb__term_push(r, &rest, t->at[i]);
   return rest;
 }
 
@@ -46,6 +46,35 @@ static vtb_value *times_heads(vtb__rec *r, vtb_value *x, vtb_value *gain) {
   return p.v;
 }
 
+/* ---- scales ---------------------------------------------------------------------------------- */
+
+static bool scale_along(const vtb__rec *r, const vtb__state *s, int axis) {
+  return s->scale >= 0 && (r->scales.at[s->scale].axes >> axis & 1);
+}
+
+/* x of a scale's frame as one axis: [B, N, h, n], all of the state's elements if it is read
+ * whole. */
+static vtb_value *as_one_axis(vtb__rec *r, const vtb__state *s, vtb_value *x, int64_t n) {
+  vtb_type t = vtb__rec_type(r, 3, &(vtb_dim){.size = n}, 1);
+  if (s->whole)
+    x = vtb__rec_full(r, (vtb__lifted){x, 3, s->type->rank, 0}, s->type->dim, s->type->rank);
+  return vtb_type_equal(&t, &x->type) ? x : vtb_b_reshape(&r->b, x, &t);
+}
+
+/* e^(m - M) along the axis of a scale that varies, M its largest: [B, N, h, n]. */
+static vtb_value *below_largest(vtb__rec *r, const vtb__state *s, int64_t n, bool old) {
+  int flat = vtb__rec_flat_scale(r, s->scale);
+  const vtb__scale *k = &r->scales.at[s->scale];
+  vtb__lifted m = {old ? k->prev : k->m.v, 3, k->rank, 0}, to = r->scales.at[flat].m;
+  if (old) to.v = r->scales.at[flat].prev;
+  vtb__lifted d = vtb__rec_binary(r, VTB_OP_sub, m, to);
+  return as_one_axis(r, s, vtb_b_unary(&r->b, VTB_OP_exp, d.v), n);
+}
+
+static vtb_value *times_rows(vtb__rec *r, vtb_value *x, vtb_value *by) {
+  return by->type.rank == 3 ? times_heads(r, x, by) : vtb_b_binary(&r->b, VTB_OP_mul, x, by);
+}
+
 /* ---- decay ----------------------------------------------------------------------------------- */
 
 static vtb_value *constant_decay(vtb__rec *r, vtb__lifted a) {
@@ -53,10 +82,19 @@ static vtb_value *constant_decay(vtb__rec *r, vtb__lifted a) {
   return vtb_type_equal(&t, &a.v->type) ? a.v : vtb_b_broadcast(&r->b, a.v, &t);
 }
 
+static vtb_value *scaled_decay(vtb__rec *r, const vtb__state *s, const char **klass) {
+  vtb_value *d = vtb__rec_scaled_decay(r, s);
+  unsigned axes = r->scales.at[s->scale].axes;
+  if (!axes) return d;
+  *klass = !s->whole && axes == 1u << s->key ? "key" : "value";
+  int along = axes == 1u << s->key ? s->key : 1 - s->key;
+  return as_one_axis(r, s, d, s->whole ? count(s->type) : s->type->dim[along].size);
+}
+
 /* For a whole state the axes of the state are one value axis. */
 vtb_value *vtb__rec_decay(vtb__rec *r, const vtb__state *s, const char **klass, vtb_value **rates) {
   *klass = "scalar", *rates = NULL;
-  if (r->scaled) return vtb__rec_scaled_decay(r, s);
+  if (s->scale >= 0) return scaled_decay(r, s, klass);
   unsigned axes = 0;
   for (int i = 0; i < s->a.n; i++) axes |= vtb__factor_axes(&s->a.at[i]);
   int rank = axes ? s->type->rank : 0;
@@ -93,8 +131,9 @@ static vtb_value *initial(vtb__rec *r, int state) {
   for (int a = 0; a < x->rank; a++)
     t.dim[t.rank++] = x->dim[a], scale_type.dim[scale_type.rank++].size = 1;
   vtb_value *v = vtb_b_reshape(&r->b, r->inst->operands[state], &t);
-  if (r->scaled || r->n_inits <= r->n_states) return v;
+  if (r->states[state].scale >= 0 || r->n_inits <= r->n_states) return v;
   vtb_value *m = vtb_b_reshape(&r->b, r->inst->operands[r->n_states], &scale_type);
+  if (r->scaled) m = vtb_b_binary(&r->b, VTB_OP_min, m, vtb_b_constant(&r->b, 88));
   return vtb_b_binary(&r->b, VTB_OP_mul, v, vtb_b_unary(&r->b, VTB_OP_exp, m));
 }
 
@@ -113,19 +152,23 @@ vtb_value *vtb__rec_initial_matrix(vtb__rec *r, const vtb__state *s, int state) 
 /* k and v of a matrix state read by contractions. */
 static void outer_update(vtb__rec *r, const vtb__state *s, int term, vtb_value **k, vtb_value **v) {
   unsigned key = 1u << s->key, value = 1u << (1 - s->key);
-  vtb__term u = without_gains(r, &s->u[term]), of_value = pick(r, &u, value, true),
+  vtb__term u = without_gains(r, s, &s->u[term]), of_value = pick(r, &u, value, true),
             of_key = pick(r, &u, value, false);
   r->b.name_hint = "k";
   *k = side(r, &of_key, key, &s->type->dim[s->key]);
   *v = side(r, &of_value, value, &s->type->dim[1 - s->key]);
-  if (!r->scaled || s->u[0].coef == 0) return;
-  *k = times_heads(r, *k, vtb__rec_scaled_gain(r, &s->u[0]));
-  vtb_value_rename(*k, "k");
+  if (s->scale < 0 || s->u[0].coef == 0) return;
+  bool along_values = scale_along(r, s, 1 - s->key);
+  vtb_value *gain = vtb__rec_scaled_gain(r, s, &s->u[0]), **to = along_values ? v : k;
+  if (r->scales.at[s->scale].axes)
+    gain = as_one_axis(r, s, gain, s->type->dim[along_values ? 1 - s->key : s->key].size);
+  *to = times_rows(r, *to, gain);
+  vtb_value_rename(*to, along_values ? "v" : "k");
 }
 
 /* One term of the update with all axes of the state as one: [B, N, h, X]. */
 static vtb_value *whole_term(vtb__rec *r, const vtb__state *s, const vtb__term *t) {
-  vtb__term u = without_gains(r, t);
+  vtb__term u = without_gains(r, s, t);
   vtb_value *x = vtb__rec_full(r, vtb__rec_product(r, &u, ~0u, NULL, s->type->rank), s->type->dim,
                                s->type->rank);
   vtb_type flat = vtb__rec_type(r, 3, &(vtb_dim){.size = count(s->type)}, 1);
@@ -139,9 +182,11 @@ static void whole_update(vtb__rec *r, const vtb__state *s, vtb_value **k, vtb_va
   *v = NULL;
   for (int i = 0; i < s->n_u; i++) {
     vtb_value *x = whole_term(r, s, &s->u[i]);
-    bool gain = r->scaled && s->u[i].coef != 0;
-    if (gain && s->n_u > 1) x = times_heads(r, x, vtb__rec_scaled_gain(r, &s->u[i]));
-    if (gain && s->n_u == 1) *k = times_heads(r, *k, vtb__rec_scaled_gain(r, &s->u[i]));
+    bool gain = s->scale >= 0 && s->u[i].coef != 0, rows = gain && r->scales.at[s->scale].axes;
+    vtb_value *by = gain ? vtb__rec_scaled_gain(r, s, &s->u[i]) : NULL;
+    if (rows) by = as_one_axis(r, s, by, count(s->type));
+    if (gain && (s->n_u > 1 || rows)) x = times_rows(r, x, by);
+    if (gain && s->n_u == 1 && !rows) *k = times_heads(r, *k, by);
     *v = *v ? vtb_b_binary(&r->b, VTB_OP_add, *v, x) : x;
   }
 }
@@ -211,6 +256,8 @@ static vtb__scan *emit_scan(vtb__rec *r, int state, vtb_value *q, const vtb__sca
     operands[0] = vtb__rec_shift(r, q, -1, 0, NULL);
   else
     operands[0] = q;
+  if (!s->whole && scale_along(r, s, s->key) && !scan.any_q)
+    operands[0] = times_rows(r, operands[0], below_largest(r, s, s->type->dim[s->key].size, false));
   if (s->whole)
     whole_update(r, s, &operands[1], &operands[2]);
   else
@@ -260,13 +307,15 @@ static const vtb__scan *scan_whole(vtb__rec *r, int state) {
 /* ---- reads ----------------------------------------------------------------------------------- */
 
 /* Values relative to the step before's scale, relative to this step's. */
-static vtb__lifted to_this_scale(vtb__rec *r, vtb__lifted x) {
-  if (!r->scaled) return x;
-  vtb_value *d = vtb_b_binary(&r->b, VTB_OP_sub, r->m_prev, r->m);
-  d = vtb_b_unary(&r->b, VTB_OP_exp, vtb_b_binary(&r->b, VTB_OP_min, d, vtb_b_constant(&r->b, 88)));
-  double degree = x.degree;
-  x = vtb__rec_binary(r, VTB_OP_mul, x, (vtb__lifted){.v = d, .lead = 3});
-  x.degree = degree;
+static vtb__lifted to_this_scale(vtb__rec *r, vtb__lifted x, int scale) {
+  if (scale < 0) return x;
+  const vtb__scale *k = &r->scales.at[scale];
+  vtb__lifted d = k->m;
+  d.v = vtb_b_binary(&r->b, VTB_OP_sub, k->prev, k->m.v);
+  d.v = vtb_b_unary(&r->b, VTB_OP_exp,
+                    vtb_b_binary(&r->b, VTB_OP_min, d.v, vtb_b_constant(&r->b, 88)));
+  x = vtb__rec_binary(r, VTB_OP_mul, x, d);
+  x.degree = vtb__degree_one(r, scale);
   return x;
 }
 
@@ -276,10 +325,10 @@ vtb__lifted vtb__rec_whole(vtb__rec *r, int state, bool old) {
   vtb_type t = vtb__rec_type(r, 3, s->type->dim, s->type->rank);
   vtb_value *y = scan_whole(r, state)->y;
   if (!vtb_type_equal(&t, &y->type)) y = vtb_b_reshape(&r->b, y, &t);
-  vtb__lifted x = {y, 3, s->type->rank, r->scaled ? 1 : 0};
+  vtb__lifted x = {y, 3, s->type->rank, vtb__degree_one(r, s->scale)};
   if (!old) return x;
   x.v = vtb__rec_shift(r, y, 1, 0, r->n_inits ? initial(r, state) : NULL);
-  return to_this_scale(r, x);
+  return to_this_scale(r, x, s->scale);
 }
 
 /* Factors of a read on the value axis times y, and the sum over that axis if asked for. */
@@ -300,6 +349,7 @@ static vtb__lifted finish_matrix_read(vtb__rec *r, const vtb__read *read, const 
 vtb__lifted vtb__rec_emit_read(vtb__rec *r, const vtb__read *read) {
   const vtb__state *s = &r->states[read->state];
   const vtb_type *t = &read->inst->results[0]->type;
+  int flat = s->scale < 0 ? -1 : vtb__rec_flat_scale(r, s->scale);
   vtb__lifted x;
   if (s->leader >= 0) {
     x = (vtb__lifted){scan_for(r, s->leader, &read->factors, 0, read->old)->z, 3, 0, 0};
@@ -307,10 +357,13 @@ vtb__lifted vtb__rec_emit_read(vtb__rec *r, const vtb__read *read) {
     unsigned value = 1u << (1 - s->key);
     vtb__term q = pick(r, &read->factors, value, false),
               post = pick(r, &read->factors, value, true);
-    x = finish_matrix_read(r, read, s, scan_for(r, read->state, &q, s->key, read->old)->y, &post);
+    vtb_value *y = scan_for(r, read->state, &q, s->key, read->old)->y;
+    if (scale_along(r, s, 1 - s->key))
+      y = times_rows(r, y, below_largest(r, s, s->type->dim[1 - s->key].size, read->old));
+    x = finish_matrix_read(r, read, s, y, &post);
   }
-  x.degree = r->scaled ? 1 : 0;
-  if (read->old) x = to_this_scale(r, x);
+  x.degree = vtb__degree_one(r, flat);
+  if (read->old) x = to_this_scale(r, x, flat);
   vtb_type want = vtb__rec_type(r, 3, t->dim, t->rank);
   if (!vtb_type_equal(&want, &x.v->type)) x.v = vtb_b_reshape(&r->b, x.v, &want);
   x.rank = t->rank;
@@ -327,21 +380,23 @@ static const vtb__scan *any_scan(vtb__rec *r, int state) {
                    &(vtb__scan){.any_q = true, .q = {.coef = 0}});
 }
 
-/* [B, h] of the last visited token. */
-static vtb_value *last_token(vtb__rec *r, vtb_value *x) {
-  int64_t *perm = vtb__path_indices(r->path, r->tokens.size), last = perm[r->tokens.size - 1];
-  vtb_free(perm);
-  vtb_type t = {.dtype = VTB_F32, .rank = 2, .dim = {r->batch, r->heads}};
-  return vtb_b_reshape(&r->b, vtb_b_slice(&r->b, x, 1, last, last + 1, 1), &t);
+static vtb_value *as_result(vtb__rec *r, vtb_value *v, const vtb_type *want) {
+  return vtb_type_equal(want, &v->type) ? v : vtb_b_reshape(&r->b, v, want);
 }
 
-/* [B, h]: the scale that final states are relative to. With none given it starts from m_0 = 0, so
- * it is at least the sum of all g. */
-static vtb_value *last_scale(vtb__rec *r) {
-  vtb_value *m = last_token(r, r->m);
-  if (r->n_inits) return m;
-  vtb_value *sum = vtb_b_reduce(&r->b, VTB_OP_reduce_sum, r->g, (int64_t[]){1}, 1, false);
-  return vtb_b_binary(&r->b, VTB_OP_max, m, sum);
+/* A final state times numbers of its scale's frame, [B, h, dims]; a normalizer has its matrix's
+ * scale, which varies over the keys alone. */
+static vtb_value *times_state(vtb__rec *r, const vtb__state *s, vtb_value *v, vtb_value *d) {
+  vtb_type all = vtb__rec_type(r, 3, s->type->dim, s->type->rank), own = all, by;
+  for (int a = 1; a < own.rank; a++) own.dim[a] = all.dim[a + 1];
+  own.rank--;
+  by = own;
+  for (int a = 2; a < by.rank; a++)
+    if (d->type.rank == 2)
+      by.dim[a] = (vtb_dim){.size = 1};
+    else if (d->type.rank == own.rank)
+      by.dim[a] = d->type.dim[a];
+  return vtb_b_binary(&r->b, VTB_OP_mul, as_result(r, v, &own), as_result(r, d, &by));
 }
 
 vtb_value *vtb__rec_last_state(vtb__rec *r, int state) {
@@ -351,19 +406,12 @@ vtb_value *vtb__rec_last_state(vtb__rec *r, int state) {
   vtb_value *v = s->leader >= 0 ? scan->n_last : scan->s_last;
   if (s->leader < 0 && !s->whole && s->key == 1)
     v = vtb_b_transpose(&r->b, v, (int64_t[]){0, 1, 3, 2});
-  if (r->scaled && !r->n_inits) {
-    vtb_value *d = vtb_b_binary(&r->b, VTB_OP_sub, last_token(r, r->m), last_scale(r));
-    vtb_type t = {.dtype = VTB_F32,
-                  .rank = v->type.rank,
-                  .dim = {r->batch, r->heads, {.size = 1}, {.size = 1}}};
-    v = vtb_b_binary(&r->b, VTB_OP_mul, v,
-                     vtb_b_reshape(&r->b, vtb_b_unary(&r->b, VTB_OP_exp, d), &t));
-  }
-  return vtb_type_equal(want, &v->type) ? v : vtb_b_reshape(&r->b, v, want);
+  vtb_value *d = vtb__rec_to_common(r, s);
+  return as_result(r, d ? times_state(r, s, v, d) : v, want);
 }
 
 vtb_value *vtb__rec_last_scale(vtb__rec *r) {
   const vtb_type *want = &r->inst->results[r->n_yields + r->n_states]->type;
   if (!r->scaled) return vtb_b_splat(&r->b, 0, want);
-  return vtb_b_reshape(&r->b, last_scale(r), want);
+  return vtb_b_reshape(&r->b, vtb__rec_common_scale(r), want);
 }

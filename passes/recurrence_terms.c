@@ -171,3 +171,25 @@ bool vtb__terms_match(const vtb__term *x, int x_key, const vtb__term *y, int y_k
   }
   return true;
 }
+
+bool vtb__terms_same(const vtb__term *x, const vtb__term *y) {
+  bool used[256] = {false};
+  if (x->coef != y->coef || x->n != y->n || x->n > 256) return false;
+  for (int i = 0; i < x->n; i++) {
+    const vtb__factor *f = &x->at[i];
+    int j = 0;
+    while (j < y->n && (used[j] || y->at[j].v != f->v || y->at[j].sign != f->sign ||
+                        vtb__factor_axes(&y->at[j]) != vtb__factor_axes(f)))
+      j++;
+    if (j == y->n) return false;
+    used[j] = true;
+  }
+  return true;
+}
+
+vtb__term vtb__rec_gains_of(vtb__rec *r, const vtb__term *u) {
+  vtb__term t = {.coef = 1};
+  for (int k = 0; k < u->n; k++)
+    if (vtb__is_gain(r, &u->at[k])) vtb__term_push(r, &t, u->at[k]);
+  return t;
+}
