@@ -91,6 +91,23 @@ static const example examples[] = {
               "a", "ex", "kv", "3, 4") PLUS("n0", "s0", "a", "3, 4")
               PLUS("n1", "s1", "ex", "3, 4") "  %z = div %n0, %n1 : f32[3, 4]\n" READ("y", "z"),
      1},
+    {"both axes, each with a gain",
+     {"3, 4"},
+     KEYS BY_KEY "  %ew = exp %w : f32[4]\n" TIMES("e", "egc", "ew", "3, 4")
+         TIMES("a", "e", "kv", "3, 4") PLUS("n0", "s0", "a", "3, 4") READ(
+             "y0",
+             "n0") "  %y1 = mul %y0, %y0 : f32[4]\n  %y2 = reduce_sum %y1 {axes = [0]} : f32[]\n"
+                   "  %y3 = sqrt %y2 : f32[]\n  %y = div %y0, %y3 : f32[4]\n",
+     1},
+    {"a sum of two scales",
+     {"3, 4", "3, 4"},
+     KEYS GAIN FORGET TIMES("a", "d", "s0", "3, 4") TIMES("b", "ei", "kv", "3, 4")
+         PLUS("n0", "a", "b", "3, 4") TIMES("c", "ej", "kv", "3, 4") PLUS("n1", "s1", "c", "3, 4")
+             READ("y0", "n0") READ("y4", "n1") PLUS(
+                 "y5", "y0", "y4",
+                 "4") "  %y1 = mul %y5, %y5 : f32[4]\n  %y2 = reduce_sum %y1 {axes = [0]} : f32[]\n"
+                      "  %y3 = sqrt %y2 : f32[]\n  %y = div %y5, %y3 : f32[4]\n",
+     2},
     {"sums of all channels",
      {"4", "4"},
      "  %ew = exp %w : f32[4]\n" TIMES("b", "ew", "v", "4") PLUS("n0", "s0", "b", "4")
