@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Five small models on Fashion-MNIST, one after the other, the same recipe, updates and seed each: a table and a plot.
+# The small models on Fashion-MNIST, one after the other, the same recipe, updates and seed each: a table and a plot.
 #   tests/bench/fashion_mnist_families.sh [-e EPOCHS] [-o FOLDER] [-v VERTEBRA] [-- OPTION of `vertebra train`...]
-# EPOCHS (default 3) is how often a model sees the 60 000 images; about 20 minutes on two cores. FOLDER (default
+# EPOCHS (default 3) is how often a model sees the 60 000 images; about 30 minutes on two cores. FOLDER (default
 # run/families) gets a folder a model, table.md and accuracy.svg. `-- --fit-seconds 400` gives each the same time instead.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -15,7 +15,7 @@ while getopts e:o:v: option; do
   esac
 done
 shift $((OPTIND - 1))
-models=(vil_nano vim_nano vir_nano deit_nano vllama_nano)
+models=(vil_nano vil_delta_nano vim_nano vim_delta_nano vir_nano deit_nano vllama_nano)
 runs=()
 for model in "${models[@]}"; do
   echo "== $model"
