@@ -96,22 +96,9 @@ static bool reads_scaled(vtb__rec *r, const vtb__state *s, const vtb__term *t) {
   return false;
 }
 
-static bool reads_scaled_value(vtb__rec *r, const vtb__state *s, vtb_value *v) {
-  vtb__term t = {.coef = 1};
-  if (!v) return false;
-  vtb__term_push(r, &t, (vtb__factor){.v = v, .sign = 1});
-  return reads_scaled(r, s, &t);
-}
-
 static bool no_scaled_reads(vtb__rec *r) {
   for (int j = 0; j < r->n_states; j++) {
     const vtb__state *s = &r->states[j];
-    for (int k = 0; s->delta && k < s->delta->n_rows; k++) {
-      const vtb__row *row = &s->delta->rows[k];
-      if (reads_scaled(r, s, &row->key) || reads_scaled_value(r, s, row->c) ||
-          reads_scaled_value(r, s, row->b))
-        return false;
-    }
     if (s->a.coef != 0 && reads_scaled(r, s, &s->a)) return false;
     for (int k = 0; k < s->n_u; k++)
       if (s->u[k].coef != 0 && reads_scaled(r, s, &s->u[k])) return false;
@@ -175,7 +162,7 @@ static void give_scales(vtb__rec *r) {
   gains *g = VTB_NEW_ARRAY(&r->arena, gains, r->n_states + 1);
   for (int j = 0; j < r->n_states; j++) {
     g[j] = gains_of(r, &r->states[j]);
-    g[j].any = g[j].any && !(g[j].bounded && g[j].axes) && !r->states[j].delta;
+    g[j].any = g[j].any && !(g[j].bounded && g[j].axes);
     if (g[j].any) settle_reads(r, j, g[j].axes);
   }
   for (int j = 0; j < r->n_states; j++)
@@ -213,12 +200,14 @@ static bool any_gain(vtb__rec *r) {
 
 /* Corrections have no running scale: they would read the state on the step before's. */
 static bool fits_corrections(vtb__rec *r, bool seen) {
+  bool bounded = true;
+  for (int j = 0; j < r->n_states; j++) bounded &= gains_of(r, &r->states[j]).bounded;
   for (int j = 0; j < r->n_states; j++) {
     const vtb__state *s = &r->states[j];
-    if (!s->delta || (gains_of(r, s).bounded && !seen)) continue;
+    if (!s->delta || (bounded && !seen)) continue;
     vtb_diag_error(r->diags, VTB_DIAG_NOT_DIAGONAL, span_of(r, s->now),
-                   "state %s is corrected by what is read of it, and a gain of it needs a running "
-                   "scale",
+                   "state %s is corrected by what is read of it, and a gain of this recurrence "
+                   "needs a running scale",
                    s->old->name);
     vtb_diag_help(r->diags, "bound the gain, as in exp(log_sigmoid(i)), or write two recurrences");
     return false;
@@ -226,9 +215,15 @@ static bool fits_corrections(vtb__rec *r, bool seen) {
   return true;
 }
 
+static bool has_corrections(const vtb__rec *r) {
+  for (int j = 0; j < r->n_states; j++)
+    if (r->states[j].delta) return true;
+  return false;
+}
+
 bool vtb__rec_decide_scale(vtb__rec *r) {
   bool seen = reads_scale(r);
-  if (!fits_corrections(r, seen && any_gain(r))) return false;
+  if (has_corrections(r)) return fits_corrections(r, seen);
   r->exact_scale = seen || final_results_used(r);
   if (!any_gain(r)) return true;
   if (seen) {
