@@ -98,7 +98,7 @@ compiled=(--batch 8 --eval-batch 8 --label-smoothing 0.1)
 recipe=(--data "$work/data" --epochs 2 --warmup 0 --lr 3e-3 --quiet --seed 5)
 equal() { cmp -s "$work/$1/weights.safetensors" "$work/$2/weights.safetensors" || fail "$1 and $2 are trained differently"; }
 
-expect 0 "$VERTEBRA" build "${small[@]}" -D num_classes=4 --train "${compiled[@]}" -o "$work/train.so"; says "training step, batch 8"
+expect 0 "$VERTEBRA" build "${small[@]}" -D classes=4 --train "${compiled[@]}" -o "$work/train.so"; says "training step, batch 8"
 expect 0 "$VERTEBRA" train "$work/train.so" "${recipe[@]}" --out "$work/built"
 expect 0 "$VERTEBRA" train "${small[@]}" "${compiled[@]}" "${recipe[@]}" --out "$work/model"
 equal built model
@@ -128,7 +128,7 @@ expect 1 "$VERTEBRA" build vil_tiny --weights "$work/plain.so" -o "$work/x.so"
 
 # a step with its update, on the emulator
 if [ -f "$work/both.so" ]; then
-  expect 0 "$VERTEBRA" build "${small[@]}" -D num_classes=4 --train "${compiled[@]}" --target cuda:sm_90a -o "$work/step.so"
+  expect 0 "$VERTEBRA" build "${small[@]}" -D classes=4 --train "${compiled[@]}" --target cuda:sm_90a -o "$work/step.so"
   expect 0 "$VERTEBRA" train "$work/step.so" "${recipe[@]}" --max-steps 2 --target cuda-emulated --out "$work/step"
   expect 0 "$VERTEBRA" train "${small[@]}" "${compiled[@]}" "${recipe[@]}" --max-steps 2 --target cuda-emulated --out "$work/same"
   equal step same
