@@ -67,6 +67,10 @@ const vtb__layout *vtb__layout_merge(vtb__eval *e, vtb__val a, vtb__val b, vtb_s
   if (lb->kind == VTB__PLAIN || vtb__layout_equal(la, lb)) return la;
   vtb__report(e, VTB_DIAG_LAYOUT_MISMATCH, span, "%s in %s meets %s in %s", vtb__describe(e, a),
               order_text(e, la), vtb__describe(e, b), order_text(e, lb));
+  if (la->via || lb->via)
+    vtb__help(e, "take both inside of one `along`, or both outside of it");
+  else if (vtb__layout_tokens(la) == vtb__layout_tokens(lb))
+    vtb__help(e, "sequence(x) makes x tokens without a grid; make both of one kind");
   return NULL;
 }
 
