@@ -16,7 +16,7 @@ static int state_index(const vtb__step *s, const char *name) {
 /* The new value of a state has its declared shape. */
 static vtb__val state_update(vtb__eval *e, int index, vtb__val v, vtb_name target, vtb_span span) {
   vtb__step *s = e->frame->step;
-  const vtb_value *old = e->frame->func->args[index];
+  const vtb_value *old = s->state[index];
   if (s->updated[index])
     return vtb__report(e, VTB_DIAG_STATE_TWICE, span, "state '%s' is assigned twice", target.text);
   s->updated[index] = true;

@@ -51,6 +51,39 @@ static bool declare_axes(vtb__eval *e, vtb__rcall *c, const vtb_type_expr *t) {
   return true;
 }
 
+/* Does an axis that is not placed yet stand before `axis` in a state? */
+static bool waits(const vtb__rcall *c, const char *axis, const bool *placed) {
+  for (size_t i = 0; i < c->n_states; i++) {
+    const vtb_type_expr *t = c->state[i]->type;
+    bool before = false;
+    for (size_t k = 0; k < t->dims.n; k++) {
+      const char *name = t->dims.at[k]->u.name;
+      if (strcmp(name, axis) == 0 && before) return true;
+      before |= !placed[vtb__axis_index(c, name)];
+    }
+  }
+  return false;
+}
+
+/* Brings the axes of the states into an order that every state has, if there is one: [K, V] and
+ * [L, V] make K, L, V. Else, and where states leave it open, the order of first appearance. */
+static void order_axes(vtb__rcall *c) {
+  const char *order[VTB_MAX_RANK];
+  bool placed[VTB_MAX_RANK] = {false};
+  for (int n = 0; n < c->n_axes; n++) {
+    int next = -1, first = -1;
+    for (int a = c->n_axes - 1; a >= 0; a--) {
+      if (placed[a]) continue;
+      first = a;
+      if (!waits(c, c->axes[a], placed)) next = a;
+    }
+    if (next < 0) next = first;
+    placed[next] = true;
+    order[n] = c->axes[next];
+  }
+  memcpy(c->axes, order, sizeof order[0] * (size_t)c->n_axes);
+}
+
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
 static vtb__val step_error(vtb__eval *e, const vtb__rcall *c, size_t i, const char *why) {
@@ -196,6 +229,7 @@ bool vtb__rcall_measure(vtb__eval *e, vtb__rcall *c) {
   }
   for (size_t i = 0; i < c->n_states; i++)
     if (!declare_axes(e, c, c->state[i]->type)) return false;
+  order_axes(c);
   for (size_t i = 0; i < d->params.n; i++)
     if (c->is_step[i] && !declare_axes(e, c, d->params.at[i]->type)) return false;
   for (size_t i = 0; i < d->params.n; i++)

@@ -1,8 +1,8 @@
 /* Step functions: the body of a recurrence evaluated once on the shapes of one step.
  *
- * Axes are known by name. Every value in the step has its axes in one order, that of their first
- * appearance in the states, then in the parameters; operands of elementwise operators meet by name,
- * so [E] * [E, N] needs no reshaping.
+ * Axes are known by name. Every value in the step has its axes in one order, that of the states
+ * (order_axes in recurrence.c), then of their first appearance in the parameters; operands of
+ * elementwise operators meet by name, so [E] * [E, N] needs no reshaping.
  */
 #include "frontend/lang/recurrence.h"
 
@@ -203,6 +203,23 @@ static bool bind_arguments(vtb__eval *e, vtb__rcall *c, vtb__step *s) {
   return true;
 }
 
+/* A state's new value, or what is yielded, with its axes in the order that it was declared with. */
+static vtb_value *as_declared(vtb__eval *e, vtb__rcall *c, vtb_value *v, const vtb_type_expr *t,
+                              vtb_span span) {
+  int64_t perm[VTB_MAX_RANK];
+  bool moved = false;
+  for (size_t i = 0; i < t->dims.n; i++) {
+    int own = vtb__axis_index(c, t->dims.at[i]->u.name);
+    perm[i] = 0; /* how many of the state's axes stand before it in the step's order */
+    for (size_t k = 0; k < t->dims.n; k++)
+      perm[i] += vtb__axis_index(c, t->dims.at[k]->u.name) < own;
+    moved |= perm[i] != (int64_t)i;
+  }
+  if (!moved) return v;
+  vtb_builder *b = vtb__at(e, span);
+  return b ? vtb_b_transpose(b, v, perm) : NULL;
+}
+
 static bool same_axes(vtb__eval *e, vtb__rcall *c, const vtb__step *s, vtb__val v,
                       const vtb_type_expr *t, vtb_span span, vtb_value **out) {
   unsigned want = 0;
@@ -228,7 +245,7 @@ static bool same_axes(vtb__eval *e, vtb__rcall *c, const vtb__step *s, vtb__val 
     vtb_builder *b = x ? vtb__at(e, span) : NULL;
     x = b ? vtb_b_broadcast(b, x, &full) : NULL;
   }
-  return (*out = x) != NULL;
+  return (*out = x ? as_declared(e, c, x, t, span) : NULL) != NULL;
 }
 
 static bool set_returns(vtb__eval *e, vtb__rcall *c, vtb__step *s, vtb__rstep *r) {
@@ -244,7 +261,8 @@ static bool set_returns(vtb__eval *e, vtb__rcall *c, vtb__step *s, vtb__rstep *r
       return false;
     }
     if (v.kind != VTB__TENSOR) return false;
-    at[k++] = v.u.t.v;
+    at[k] = as_declared(e, c, v.u.t.v, c->state[i]->type, c->state[i]->name.span);
+    if (!at[k++]) return false;
   }
   if (!s->yields.n) {
     vtb__report(e, VTB_DIAG_MISSING_YIELD, d->name.span, "recurrence '%s' yields nothing",
