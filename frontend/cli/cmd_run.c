@@ -13,17 +13,19 @@ typedef struct run_options {
   int64_t top;
 } run_options;
 
-static void softmax(const float *x, int n, double *p) {
+/* False: the scores are no finite numbers, and p holds nothing. */
+static bool softmax(const float *x, int n, double *p) {
   double top = x[0], sum = 0;
   for (int i = 1; i < n; i++) top = fmax(top, (double)x[i]);
   for (int i = 0; i < n; i++) sum += p[i] = exp((double)x[i] - top);
   for (int i = 0; i < n; i++) p[i] /= sum;
+  return isfinite(sum);
 }
 
 static void report_image(const char *file, const float *logits, int classes, char **names,
                          int n_names, int64_t top, cJSON *json) {
   double *p = vtb_xcalloc((size_t)classes, sizeof *p);
-  softmax(logits, classes, p);
+  bool finite = softmax(logits, classes, p);
   cJSON *entry = json ? cJSON_CreateObject() : NULL, *list = NULL;
   if (json) {
     cJSON_AddStringToObject(entry, "file", file);
@@ -32,7 +34,9 @@ static void report_image(const char *file, const float *logits, int classes, cha
   } else {
     printf("%s\n", file);
   }
-  for (int64_t k = 0; k < top && k < classes; k++) {
+  if (!finite && !json)
+    printf("  its scores are not finite: vertebra verify MODEL --nan finds the op\n");
+  for (int64_t k = 0; finite && k < top && k < classes; k++) {
     int best = 0;
     for (int i = 1; i < classes; i++)
       if (p[i] > p[best]) best = i;

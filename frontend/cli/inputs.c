@@ -49,7 +49,9 @@ static vtb_status load(cli_inputs *in, const char *name, const char *path, vtb_e
 static vtb_status check_shape(const vtb_tensor_info *t, const vtb_weight *w, vtb_error *err) {
   bool same = w->rank == t->rank && t->rank > 0;
   for (int i = 1; same && i < t->rank; i++) same = w->dim[i] == t->dim[i];
-  if (same) return VTB_OK;
+  if (same && w->dim[0] > 0) return VTB_OK;
+  if (same)
+    return vtb_fail(err, VTB_E_INPUT, "the array for the input \"%s\" has no samples", t->name);
   vtb_strbuf want = {0}, have = {0};
   vtb_shape_print(&have, w->rank, w->dim);
   vtb_shape_print(&want, t->rank, t->dim);

@@ -17,16 +17,16 @@ static const char *sides_text(vtb__eval *e, const int64_t *side, int rank) {
 }
 
 static bool options(vtb__eval *e, vtb__args *a, window *w) {
-  vtb_grid kernel = {0}, stride = {0}, pad = {0};
-  if (!vtb__option_size(e, a, "kernel", &kernel) || !vtb__option_size(e, a, "stride", &stride) ||
-      !vtb__option_size(e, a, "pad", &pad))
+  vtb_grid kernel = {0}, pad = {0};
+  if (!vtb__option_size(e, a, "kernel", &kernel)) return false;
+  vtb_grid stride = kernel;
+  if (!vtb__option_size(e, a, "stride", &stride) || !vtb__option_size(e, a, "pad", &pad))
     return false;
   if (!kernel.w) {
     vtb__report(e, VTB_DIAG_MISSING_ARGUMENT, a->span, "%s needs kernel, the size of a patch",
                 a->name);
     return false;
   }
-  if (!stride.w) stride = kernel;
   if (!vtb__sides(e, a, "kernel", &kernel, w->rank, w->kernel) ||
       !vtb__sides(e, a, "stride", &stride, w->rank, w->stride) ||
       !vtb__sides(e, a, "pad", &pad, w->rank, w->pad))
@@ -221,7 +221,9 @@ static bool kernel_fits(vtb__eval *e, vtb__args *a, vtb__val x, vtb_value *w, in
   if (g->rank != spatial) {
     vtb__report(e, VTB_DIAG_NEEDS_GRID, a->span, "%s needs a grid of %d axes, and %s stand on %s",
                 a->name, spatial, vtb__describe(e, x), vtb__grid_text(e, g));
-    if (!e->stopped)
+    if (!e->stopped && g->rank == 1)
+      vtb_diag_help(e->diags, "depthwise1d convolves along this sequence");
+    else if (!e->stopped)
       vtb_diag_help(e->diags, "depthwise%dd convolves on this grid, depthwise1d along the sequence",
                     g->rank);
     return false;

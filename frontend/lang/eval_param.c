@@ -100,13 +100,32 @@ static vtb__val table_value(vtb__eval *e, vtb__val list, vtb_span span) {
              : vtb__report(e, VTB_DIAG_EMPTY_LIST, span, "a table without numbers");
 }
 
+static const char *init_counts(vtb__eval *e, const init_rule *r) {
+  return r->min == r->max ? vtb_arena_printf(&e->arena, "%d", r->min)
+                          : vtb_arena_printf(&e->arena, "%d to %d", r->min, r->max);
+}
+
+/* What runtime/train/init.c asks of the numbers, said where the initialiser stands; NULL: all is
+ * well. */
+static const char *init_wants(const char *name, const vtb__val *args, size_t n) {
+  double at[3] = {0};
+  for (size_t i = 0; i < n && i < 3; i++) at[i] = vtb__val_number(args[i]);
+  if (strcmp(name, "dt_bias") == 0 && !(at[0] > 0 && at[1] >= at[0] && at[2] > 0))
+    return "0 < min <= max and 0 < floor";
+  if (strcmp(name, "uniform_fan_in") == 0 && n && at[0] <= 0) return "a fan-in above 0";
+  if (strcmp(name, "uniform") == 0 && n == 2 && at[0] > at[1])
+    return "its lower end first: uniform(a, b) with a <= b";
+  if (strstr(name, "normal") && n && at[0] < 0) return "a number of at least 0";
+  return NULL;
+}
+
 vtb__val vtb__init_value(vtb__eval *e, const char *name, const vtb__val *args, size_t n,
                          vtb_span span) {
   const init_rule *r = init_find(name);
   if ((int)n < r->min || (int)n > r->max)
     return vtb__report(e, (int)n < r->min ? VTB_DIAG_MISSING_ARGUMENT : VTB_DIAG_TOO_MANY_ARGUMENTS,
-                       span, "initialiser '%s' takes %d%s number%s, not %zu", name, r->min,
-                       r->min == r->max ? "" : " or more", r->max == 1 ? "" : "s", n);
+                       span, "initialiser '%s' takes %s number%s, not %zu", name, init_counts(e, r),
+                       r->max == 1 ? "" : "s", n);
   if (strcmp(name, "table") == 0) return table_value(e, args[0], span);
   vtb_strbuf s = {0};
   vtb_strbuf_puts(&s, name);
@@ -129,6 +148,11 @@ vtb__val vtb__init_value(vtb__eval *e, const char *name, const vtb__val *args, s
     }
   }
   if (n) vtb_strbuf_putc(&s, ')');
+  const char *wants = init_wants(name, args, n);
+  if (wants) {
+    vtb_strbuf_free(&s);
+    return vtb__report(e, VTB_DIAG_BAD_VALUE, span, "%s needs %s", name, wants);
+  }
   vtb__val v = {.kind = VTB__INIT, .u.init = vtb_arena_strndup(&e->arena, s.at, s.n)};
   vtb_strbuf_free(&s);
   return v;

@@ -279,6 +279,9 @@ static vtb_value *initial(vtb__eval *e, vtb__rcall *c, vtb__val v, vtb_type want
     return vtb_b_reshape(b, v.u.t.v, &want);
   vtb__report(e, VTB_DIAG_STEP_ARGUMENT, c->span, "the initial value of '%s' is %s, not %s", name,
               vtb__describe(e, v), vtb__type_string(e, &want));
+  if (v.u.t.v->type.rank == want.rank - 1)
+    vtb__help(e, "one state for all samples gets their axis from a number a sample: "
+                 "S0 + 0 * mean(x, axis = \"sample\")");
   return NULL;
 }
 

@@ -61,8 +61,10 @@ static vtb_status choose(const char *path, const char *split, arrays *a, bool *s
 static vtb_status count_samples(const char *path, const arrays *a, int64_t *count, vtb_error *err) {
   for (int i = 0; i < a->n; i++) {
     const vtb_weight *w = a->at[i];
-    if (w->rank < 1 || w->dim[0] < 1)
+    if (w->rank < 1)
       return vtb_fail(err, VTB_E_INPUT, "%s: array %s has no axis of samples", path, w->name);
+    if (w->dim[0] < 1)
+      return vtb_fail(err, VTB_E_INPUT, "%s: array %s has no samples", path, w->name);
     if (w->rank > 7)
       return vtb_fail(err, VTB_E_INPUT, "%s: array %s has too many axes", path, w->name);
     if (i && w->dim[0] != *count)

@@ -59,6 +59,13 @@ expect 0 "$VERTEBRA" run $models --entry distilled --weights "$work/npy/weights.
 expect 2 "$VERTEBRA" run $models --entry distilled --weights "$work/npy/weights.safetensors" "$work/seg/val/images/000.png"; says "--input x=FILE.npy"
 expect 2 "$VERTEBRA" run $models --entry distilled --input z="$work/arrays/x.npy"; says 'no input "z": its inputs are x'
 expect 1 "$VERTEBRA" run $models --entry distilled --input x="$work/arrays/label.npy"; says "[1, 32, 2] is needed"
+printf '\223NUMPY\1\0v\0%-117s\n' "{'descr': '<f4', 'fortran_order': False, 'shape': (0, 32, 2), }" >"$work/none.npy"
+expect 1 "$VERTEBRA" run $models --entry distilled --input x="$work/none.npy"; says 'the array for the input "x" has no samples'
+{
+  printf '\223NUMPY\1\0v\0%-117s\n' "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 32, 2), }"
+  for _ in {1..64}; do printf '\0\0\300\177'; done
+} >"$work/nan.npy"
+expect 0 "$VERTEBRA" run $models --entry distilled --weights "$work/npy/weights.safetensors" --input x="$work/nan.npy"; says "its scores are not finite"
 
 # losses, metrics and their gradients are the same in every mode
 expect 0 "$VERTEBRA" verify $models --entry two_heads --batch 2; says "chunkwise(7)"
