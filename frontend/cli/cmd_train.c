@@ -350,6 +350,18 @@ static vtb_status run_training(const char *what, train_options *o) {
   return status;
 }
 
+/* Folders without splits give the same files for both. */
+static void warn_of_same_files(const char *path, const vtb_dataset *train,
+                               const vtb_dataset *test) {
+  const char *a = vtb_dataset_count(train) > 0 ? vtb_dataset_file(train, 0) : NULL;
+  const char *b = vtb_dataset_count(test) > 0 ? vtb_dataset_file(test, 0) : NULL;
+  if (a && b && vtb_streq(a, b))
+    fprintf(stderr,
+            "vertebra train: warning: the images of %s are both trained on and tested on; folders "
+            "train/ and val/ in it keep them apart\n",
+            path);
+}
+
 static vtb_status open_and_train(const char *what, train_options *o) {
   vtb_error err = {0};
   vtb_dataset *train = NULL, *test = NULL;
@@ -362,10 +374,12 @@ static vtb_status open_and_train(const char *what, train_options *o) {
                       vtb_dataset_classes(train), vtb_dataset_classes(test));
   o->train.train_set = train;
   o->train.eval_set = test;
-  if (status != VTB_OK)
+  if (status != VTB_OK) {
     cli_error(&err);
-  else
+  } else {
+    warn_of_same_files(o->data, train, test);
     status = run_training(what, o);
+  }
   vtb_dataset_free(train);
   vtb_dataset_free(test);
   return status;

@@ -231,7 +231,11 @@ vtb_status vtb_dataset_image(const vtb_dataset *d, int64_t i, int channels, vtb_
                              vtb_error *err) {
   assert(i >= 0 && i < d->count);
   if (!d->format->image)
-    return vtb_fail(err, VTB_E_INPUT, "data set %s has arrays and no images", d->name);
+    return vtb_fail(
+        err, VTB_E_INPUT,
+        "data set %s has arrays and no images; arrays go into a model that declares its "
+        "own losses (`loss name = ...`)",
+        d->name);
   return d->format->image(d, i, channels, out, err);
 }
 

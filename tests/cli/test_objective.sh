@@ -98,10 +98,13 @@ if "$VERTEBRA" doctor | grep -q '^cuda emulator  *ok'; then
 fi
 
 # what a data set lacks is told
+printf 'model m(classes: int = 3) {\n  input x: image[3, 8, classes]\n  output y = mean(x * param w: [classes] ~ ones, axis = "places")\n}\n' > "$work/classes.vtb"
 expect 1 "$VERTEBRA" train $models --entry segment --data "$work/series.safetensors" "${common[@]}" --out "$work/no"; says 'cannot fill the input "image"'
 expect 1 "$VERTEBRA" train $models --entry two_heads --data "$work/seg" "${common[@]}" --out "$work/no"; says 'cannot fill the input "x"'
 expect 1 "$VERTEBRA" train $models --entry segment --data "$work/seg" "${common[@]}" --out "$work/no" -D num_classes=2; says "have class 2"
 expect 2 "$VERTEBRA" train $models --entry two_heads --data "$work/series.safetensors" "${common[@]}" --out "$work/no" --flip; says "for images"
 expect 1 "$VERTEBRA" train $models --entry two_heads --data "$work/series.safetensors" "${common[@]}" --out "$work/no" -D num_classes=2; says "class"
+expect 0 "$VERTEBRA" train $models --entry segment --data "$work/seg/train" "${common[@]}" --out "$work/same" --max-steps 1; says "both trained on and tested on"
+expect 1 "$VERTEBRA" train "$work/classes.vtb" --data "$work/series.safetensors" --epochs 1 --out "$work/no"; says "declares its own losses"
 rm "$work/seg/train/labels/003.png"
 expect 1 "$VERTEBRA" train $models --entry segment --data "$work/seg" "${common[@]}" --out "$work/no"; says "003.png has no labels"
