@@ -1,6 +1,7 @@
 /* Commands with a MODEL: how it is compiled, and what compiling it had to say. */
 #include "frontend/cli/cli.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,9 +55,14 @@ const vtb_target *cli_next_target(const char *wanted, const vtb_target *after) {
 void cli_print_measures(const vtb_measured_list *l, const char *prefix) {
   int losses = 0;
   for (int i = 0; i < l->n; i++) losses += l->at[i].is_loss;
-  for (int i = 0; i < l->n; i++)
-    if (!l->at[i].is_loss || losses > 1)
-      printf(", %s%s %.4f", prefix, l->at[i].name, l->at[i].value);
+  for (int i = 0; i < l->n; i++) {
+    const vtb_measured *m = &l->at[i];
+    if (m->is_loss && losses < 2) continue;
+    if (isnan(m->value)) /* every divisor was 0: all labels are ignored, say */
+      printf(", %s%s not measured: nothing in the data counts for it", prefix, m->name);
+    else
+      printf(", %s%s %.4f", prefix, m->name, m->value);
+  }
 }
 
 vtb_status cli_program_image_size(const vtb_program *p, int *channels, int *height, int *width,

@@ -1,6 +1,6 @@
 /* linscan and linscan_grad: machine code against the interpreter, over classes, modes, chunks,
  * paths and ragged shapes. */
-#include "tests/codegen/one_kernel.h"
+#include "tests/codegen/scan_cases.h"
 
 #include "ir/recurrence.h"
 
@@ -31,19 +31,6 @@ static vtb_type decay_type(const scan_case *s) {
     break;
   }
   return shape(5, s->B, s->N, s->h, s->K, s->V);
-}
-
-/* Decays of size up to 1: mostly near 1, some exactly 0 or 1, some tiny, some negative. */
-static void fill_decays(vtb_tensor *d, unsigned long long *seed) {
-  for (int64_t i = 0; i < kernel_count(&d->type); i++) {
-    double u = test_random(seed), v = 0.5 + 0.5 * test_random(seed);
-    d->data[i] = (float)(u < -0.9   ? 0
-                         : u < -0.8 ? 1
-                         : u < -0.7 ? 1e-6 * v
-                         : u < -0.4 ? v
-                         : u > 0.9  ? -v
-                                    : 1 - 0.05 * v);
-  }
 }
 
 /* Step sizes times rates from 0 to far below where the decay is 0: most steps are short, a few are
@@ -123,16 +110,6 @@ static vtb_func *build(vtb_module *m, const scan_case *s) {
   return f;
 }
 
-static void join_directions(vtb_module *m) {
-  vtb_error err = {0};
-  vtb_pass_context c = {.module = m};
-  vtb_pipeline_options o = {.pipeline = "directions", .verify_each = true};
-  CHECK_MSG(vtb_run_pipeline(&c, &o, &err) == VTB_OK, "%s", err.text);
-  int n = 0;
-  for (const vtb_inst *i = m->entry->first; i; i = i->next) n += vtb_is_scans(i);
-  CHECK(n == 1);
-}
-
 static void check(const scan_case *s, unsigned long long *seed) {
   vtb_module *m = vtb_module_new("test");
   vtb_func *f = build(m, s);
@@ -156,15 +133,7 @@ static void check(const scan_case *s, unsigned long long *seed) {
   vtb_module_free(m);
 }
 
-static int64_t pick(unsigned long long *seed, const int64_t *from, int n) {
-  int i = (int)((test_random(seed) + 1) / 2 * n);
-  return from[i < n ? i : n - 1];
-}
-
 static int n_random = 30; /* the first argument of the program: more */
-#define PICK(...)                                                                                  \
-  pick(seed, (const int64_t[]){__VA_ARGS__},                                                       \
-       (int)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)))
 
 static scan_case random_case(unsigned long long *seed) {
   static const char *const modes[] = {"recurrent", "parallel", "chunkwise"};

@@ -168,4 +168,30 @@ static inline int grad_count_ops(const vtb_func *f, vtb_op op) {
   return n;
 }
 
+/* Gradients, results from `first` on of a function made by vtb_autodiff, against central
+ * differences of `before` in about `some` elements of each of its n_args arguments; behind those,
+ * args has the cotangents of its first n_outs results. */
+static inline void grad_differences(vtb_func *before, vtb_tensor *args, int n_args, int n_outs,
+                                    const vtb_tensor *results, int first, int some,
+                                    unsigned long long seed, const char *what) {
+  for (int i = 0; i < n_args; i++) {
+    int64_t n = vtb_type_count(&args[i].type), stride = n / some + 1;
+    for (int64_t k = (int64_t)((test_random(&seed) + 1) / 2 * (double)stride); k < n; k += stride) {
+      double old = args[i].data[k], h = 1e-5, sum[2];
+      for (int side = 0; side < 2; side++) {
+        args[i].data[k] = old + (side ? h : -h);
+        vtb_tensor *y = grad_run(before, args);
+        sum[side] = 0;
+        for (int o = 0; o < n_outs; o++) sum[side] += grad_dot(&y[o], &args[n_args + o]);
+        grad_free(y, before->n_returns);
+      }
+      args[i].data[k] = old;
+      double want = (sum[1] - sum[0]) / (2 * h), got = results[first + i].data[k];
+      CHECK_MSG(fabs(got - want) <= 2e-6 * (1 + fabs(want)),
+                "d_%s[%lld] = %.10g, differences give %.10g, %s", before->args[i]->name,
+                (long long)k, got, want, what);
+    }
+  }
+}
+
 #endif

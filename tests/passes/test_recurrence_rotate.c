@@ -291,24 +291,11 @@ static void check_gradients(const config *c, const struct mode *mode, unsigned l
   vtb_status status = vtb_autodiff(m, m->entry, outs, n_outs, wrt, n_args, &grad, &d, &err);
   CHECK_MSG(status == VTB_OK, "%s", err.text);
   vtb_tensor *args = random_args(grad, GRAD_BATCH, seed), *results = grad_run(grad, args);
-  for (int i = 0; i < n_args; i++) {
-    int64_t n = vtb_type_count(&args[i].type), stride = n / 3 + 1;
-    for (int64_t k = below(&seed, (int)stride); k < n; k += stride) {
-      double old = args[i].data[k], h = 1e-5, sum[2];
-      for (int side = 0; side < 2; side++) {
-        args[i].data[k] = old + (side ? h : -h);
-        vtb_tensor *y = grad_run(before->entry, args);
-        sum[side] = 0;
-        for (int o = 0; o < n_outs; o++) sum[side] += grad_dot(&y[o], &args[n_args + o]);
-        grad_free(y, before->entry->n_returns);
-      }
-      args[i].data[k] = old;
-      double want = (sum[1] - sum[0]) / (2 * h), got = results[m->entry->n_returns + i].data[k];
-      CHECK_MSG(fabs(got - want) <= 2e-6 * (1 + fabs(want)),
-                "d_%s[%lld] = %.10g, differences give %.10g, %s\n%s", grad->args[i]->name,
-                (long long)k, got, want, mode->name, text);
-    }
-  }
+  vtb_strbuf what = {0};
+  vtb_strbuf_printf(&what, "%s\n%s", mode->name, text);
+  grad_differences(before->entry, args, n_args, n_outs, results, m->entry->n_returns, 3, seed,
+                   what.at);
+  vtb_strbuf_free(&what);
   grad_free(results, grad->n_returns);
   grad_free(args, grad->n_args);
   vtb_diags_free(&d);

@@ -103,20 +103,6 @@ static void mask_rows(const chunked *g, LLVMValueRef i0, LLVMValueRef n) {
   vtb_cpu_for_end(c, &l);
 }
 
-/* b[(t, r), :] *= before[t] */
-static void decay_rows(const chunked *g, LLVMValueRef i0, LLVMValueRef n) {
-  vtb_cpu *c = g->of.s->c;
-  int64_t length = g->delta->rows * g->of.ld_k;
-  vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), n, k_(c, 1));
-  LLVMValueRef f = lanes_of(c, g->before, vtb_cpu_add(c, i0, l.i));
-  LLVMValueRef rows = vtb_cpu_at(c, g->b, vtb_cpu_mul(c, l.i, length));
-  vtb_cpu_for j = vtb_cpu_for_begin(c, k_(c, 0), k_(c, length), k_(c, c->width));
-  LLVMValueRef at = vtb_cpu_at(c, rows, j.i);
-  vtb_cpu_store(c, LLVMBuildFMul(c->b, vtb_cpu_load(c, at, c->width), f, ""), at);
-  vtb_cpu_for_end(c, &j);
-  vtb_cpu_for_end(c, &l);
-}
-
 /* n tokens from i0 on in the chunk at t0. entering: i1, or NULL if the state before the chunk is
  * zero. */
 static void block(const chunked *g, LLVMValueRef t0, LLVMValueRef i0, LLVMValueRef n,
@@ -135,7 +121,9 @@ static void block(const chunked *g, LLVMValueRef t0, LLVMValueRef i0, LLVMValueR
   mask_rows(g, i0, n);
   if (entering) {
     vtb_cpu_if test = vtb_cpu_if_begin(c, entering);
-    decay_rows(g, i0, n);
+    int64_t rows_of_token = R * g->of.ld_k;
+    vtb__keys_times(c, g->b, rows_of_token, vtb_cpu_at(c, g->before, i0), n,
+                    k_(c, rows_of_token / c->width));
     vtb__smallgemm(c, g->b, ld_k, k_(c, 1), g->of.state, ld_v, vtb_cpu_f32(c, 1), w, ld_v, rows,
                    g->of.n_vectors, k_(c, s->of.K));
     vtb_cpu_if_end(c, &test);

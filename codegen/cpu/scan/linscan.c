@@ -50,18 +50,6 @@ static void mask_rows(const chunked *g, LLVMValueRef i0, LLVMValueRef n) {
   vtb_cpu_for_end(c, &r);
 }
 
-static void scale_rows(vtb_cpu *c, LLVMValueRef rows, int64_t ld, int64_t n_cols, LLVMValueRef n,
-                       LLVMValueRef scales) {
-  vtb_cpu_for r = vtb_cpu_for_begin(c, k_(c, 0), n, k_(c, 1));
-  LLVMValueRef f = vtb_cpu_splat(c, vtb_cpu_load(c, vtb_cpu_at(c, scales, r.i), 1), c->width);
-  LLVMValueRef row = vtb_cpu_at(c, rows, vtb_cpu_mul(c, r.i, ld));
-  vtb_cpu_for j = vtb_cpu_for_begin(c, k_(c, 0), k_(c, n_cols), k_(c, c->width));
-  LLVMValueRef at = vtb_cpu_at(c, row, j.i);
-  vtb_cpu_store(c, LLVMBuildFMul(c->b, vtb_cpu_load(c, at, c->width), f, ""), at);
-  vtb_cpu_for_end(c, &j);
-  vtb_cpu_for_end(c, &r);
-}
-
 /* One block of rows, i0 relative to the chunk at t0. entering: i1 or NULL if the state before the
  * chunk is zero. */
 static void block(const chunked *g, LLVMValueRef t0, LLVMValueRef i0, LLVMValueRef n,
@@ -79,7 +67,8 @@ static void block(const chunked *g, LLVMValueRef t0, LLVMValueRef i0, LLVMValueR
                  k_(c, g->of.ld_v), n, g->of.n_vectors, end);
   if (entering) {
     vtb_cpu_if test = vtb_cpu_if_begin(c, entering);
-    scale_rows(c, g->q, g->of.ld_k, vtb__padded(c, s->of.K), n, vtb_cpu_at(c, g->b, i0));
+    vtb__keys_times(c, g->q, g->of.ld_k, vtb_cpu_at(c, g->b, i0), n,
+                    k_(c, vtb__padded(c, s->of.K) / c->width));
     vtb__smallgemm(c, g->q, k_(c, g->of.ld_k), one, g->of.state, k_(c, g->of.ld_v),
                    vtb_cpu_f32(c, 1), g->y, k_(c, g->of.ld_v), n, g->of.n_vectors, k_(c, s->of.K));
     vtb_cpu_if_end(c, &test);
