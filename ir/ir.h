@@ -118,7 +118,7 @@ typedef struct vtb_arg_info {
   vtb_role role;
   /* official name for params, user's name for inputs; may hold any character */
   const char *official;
-  /* canonical initialiser, "trunc_normal(0.02)", "zeros" ... (runtime/train/init.h); params only */
+  /* canonical initialiser, "trunc_normal(0.02)", "zeros" ... (runtime/artefact/init.h) */
   const char *init;
   int decay;   /* 1 if weight decay applies */
   bool frozen; /* a buffer that would be a param, but is not trained */

@@ -1,6 +1,6 @@
 /* The public API: a program, buffers for all of its tensors, and threads. */
 #include "runtime/artefact/artefact.h"
-#include "runtime/train/init.h"
+#include "runtime/artefact/init.h"
 #include "runtime/artefact/safetensors.h"
 #include "runtime/launch/threads.h"
 #include "runtime/vertebra.h"

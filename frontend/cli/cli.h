@@ -9,7 +9,7 @@
 
 #include "frontend/compile/driver.h"
 #include "ir/interp.h"
-#include "runtime/train/init.h"
+#include "runtime/artefact/init.h"
 #include "runtime/artefact/safetensors.h"
 #include "runtime/launch/threads.h"
 #include "runtime/train/train.h"

@@ -2,7 +2,7 @@
  * share follows. */
 #include "frontend/cli/picture.h"
 
-#include "runtime/data/image.h"
+#include "runtime/image/image.h"
 
 #include <ctype.h>
 #include <math.h>

@@ -105,7 +105,7 @@ static const char *init_counts(vtb__eval *e, const init_rule *r) {
                           : vtb_arena_printf(&e->arena, "%d to %d", r->min, r->max);
 }
 
-/* What runtime/train/init.c asks of the numbers, said where the initialiser stands; NULL: all is
+/* What runtime/artefact/init.c asks of the numbers, said where the initialiser stands; NULL: all is
  * well. */
 static const char *init_wants(const char *name, const vtb__val *args, size_t n) {
   double at[3] = {0};

@@ -9,7 +9,7 @@
 #ifndef VTB_DATASET_H
 #define VTB_DATASET_H
 
-#include "runtime/data/image.h"
+#include "runtime/image/image.h"
 
 typedef struct vtb_dataset vtb_dataset;
 

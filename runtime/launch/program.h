@@ -35,7 +35,7 @@ typedef struct vtb_tensor_info {
   bool is_int; /* i32, else f32 */
   int rank;
   int64_t dim[VTB_PROGRAM_MAX_RANK];
-  const char *init; /* params: initialiser text (runtime/train/init.h) */
+  const char *init; /* params: initialiser text (runtime/artefact/init.h) */
   bool decay;       /* params: weight decay applies */
 } vtb_tensor_info;
 

@@ -1,7 +1,7 @@
 /* The training loop: one update a batch; everything that decides what happens next is in
  * vtb_train_state. */
 #include "runtime/base/random.h"
-#include "runtime/train/init.h"
+#include "runtime/artefact/init.h"
 #include "runtime/artefact/safetensors.h"
 #include "runtime/launch/threads.h"
 #include "runtime/train/train_internal.h"

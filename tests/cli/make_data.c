@@ -5,7 +5,7 @@
  */
 #include "runtime/artefact/safetensors.h"
 #include "runtime/base/random.h"
-#include "runtime/data/image.h"
+#include "runtime/image/image.h"
 
 #include <math.h>
 #include <stdlib.h>

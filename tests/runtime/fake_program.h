@@ -6,7 +6,7 @@
 
 #include "runtime/base/random.h"
 #include "runtime/base/update.h"
-#include "runtime/train/init.h"
+#include "runtime/artefact/init.h"
 #include "tests/runtime/support.h"
 
 enum { FAKE_BATCH = 8, FAKE_SIDE = 6, FAKE_PIXELS = FAKE_SIDE * FAKE_SIDE, FAKE_CLASSES = 4 };

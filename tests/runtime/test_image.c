@@ -1,4 +1,4 @@
-#include "runtime/data/image.h"
+#include "runtime/image/image.h"
 #include "tests/runtime/support.h"
 
 #include <jpeglib.h>

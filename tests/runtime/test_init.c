@@ -1,4 +1,4 @@
-#include "runtime/train/init.h"
+#include "runtime/artefact/init.h"
 #include "tests/runtime/support.h"
 
 static float *make(const char *text, const char *name, uint64_t seed, int rank, const int64_t *dim,

@@ -1,6 +1,6 @@
 /* PNG and JPEG. Both libraries report errors by a callback that must not return: here it keeps the
  * message and jumps back, so everything allocated lives in a context that outlives the jump. */
-#include "runtime/data/image.h"
+#include "runtime/image/image.h"
 
 #include <png.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* Pixel operations: conversion, antialiased resizing, cropping, normalising. Decoding is in
  * image_codec.c. */
-#include "runtime/data/image.h"
+#include "runtime/image/image.h"
 
 #include <assert.h>
 #include <math.h>

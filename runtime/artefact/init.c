@@ -1,5 +1,5 @@
 /* Initialisers: a table of names and argument counts, one function an entry. */
-#include "runtime/train/init.h"
+#include "runtime/artefact/init.h"
 
 #include "runtime/base/random.h"
 
