@@ -1,6 +1,6 @@
 /* vertebra eval: what a model declares to be measured by, or accuracy on a labelled data set. */
 #include "frontend/cli/built.h"
-#include "frontend/cli/weights.h"
+#include "frontend/cli/prepare.h"
 #include "ir/objective.h"
 
 #include <stdlib.h>
@@ -129,7 +129,7 @@ static vtb_status evaluate(const char *what, eval_options *o) {
     if (inf.program->tensors[i].io == VTB_IO_PARAM || inf.program->tensors[i].io == VTB_IO_BUFFER)
       params[i] = vtb_model_param(inf.model, inf.program->tensors[i].name, NULL);
   status = check_images(&inf, what, &err);
-  if (status == VTB_OK) status = cli_weights_transform(&inf, d, &e.transform, &err);
+  if (status == VTB_OK) status = cli_prepare_transform(&inf, d, &e.transform, &err);
   if (status == VTB_OK && !inf.weights)
     status = vtb_fail(&err, VTB_E_USAGE, "%s has no weights in it: --weights FILE is needed", what);
   if (status == VTB_OK) status = vtb_evaluate(inf.program, params, &e, &r, &err);

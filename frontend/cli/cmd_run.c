@@ -1,6 +1,6 @@
 /* vertebra run: image files and arrays in, the most likely classes or feature files out. */
 #include "frontend/cli/inputs.h"
-#include "frontend/cli/weights.h"
+#include "frontend/cli/prepare.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -172,7 +172,7 @@ static vtb_status run_images(const char *what, const run_options *o, const cli_l
   vtb_status status = cli_load_for_inference("run", what, &o->model, 1, o->weights, &r.inf);
   if (status != VTB_OK) return status;
   if (!r.inf.weights) fprintf(stderr, "vertebra run: no --weights: the model has random weights\n");
-  status = cli_weights_transform(&r.inf, NULL, &r.transform, &err);
+  status = cli_prepare_transform(&r.inf, NULL, &r.transform, &err);
   find_logits(&r);
   r.names = cli_weights_classes(&r.inf, &r.n_names);
   r.json = o->model.json ? cJSON_CreateArray() : NULL;

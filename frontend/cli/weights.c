@@ -1,6 +1,7 @@
 /* Models with weights: what run and eval share. */
 #include "frontend/cli/weights.h"
 #include "frontend/cli/built.h"
+#include "frontend/cli/prepare.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -80,32 +81,13 @@ vtb_status cli_load_for_inference(const char *command, const char *what, const c
 
 /* ---- what weights say besides numbers -------------------------------------------------------- */
 
-static const char *said(const cli_inference *inf, const char *key) {
+const char *cli_inference_meta(const cli_inference *inf, const char *key) {
   if (inf->weights) return vtb_weights_meta(inf->weights, key);
   return inf->built ? vtb_manifest_meta(vtb_artefact_manifest(inf->built), key) : NULL;
 }
 
-vtb_status cli_weights_transform(const cli_inference *inf, const vtb_dataset *d, vtb_transform *t,
-                                 vtb_error *err) {
-  *t = (vtb_transform){
-      .channels = inf->channels, .height = inf->height, .width = inf->width, .crop_ratio = 1};
-  static const float mean[] = {0.485f, 0.456f, 0.406f}, std[] = {0.229f, 0.224f, 0.225f};
-  memcpy(t->mean, mean, sizeof mean);
-  memcpy(t->std, std, sizeof std);
-  if (d && vtb_dataset_has_images(d) && inf->channels) {
-    vtb_status status = vtb_transform_init(t, d, inf->channels, inf->height, inf->width, err);
-    if (status != VTB_OK) return status;
-  }
-  for (int k = 0; k < 2; k++) {
-    const char *text = said(inf, k ? "std" : "mean");
-    float *into = k ? t->std : t->mean;
-    if (text) sscanf(text, "%f,%f,%f", &into[0], &into[1], &into[2]);
-  }
-  return VTB_OK;
-}
-
 char **cli_weights_classes(const cli_inference *inf, int *n) {
-  const char *text = said(inf, "classes");
+  const char *text = cli_inference_meta(inf, "classes");
   cJSON *list = text ? cJSON_Parse(text) : NULL;
   char **names = NULL;
   *n = 0;
@@ -127,14 +109,9 @@ vtb_status cli_describe_weights(const char *path, const vtb_dataset *d, const vt
   cJSON *names = cJSON_CreateArray();
   for (int i = 0; i < vtb_dataset_classes(d); i++)
     cJSON_AddItemToArray(names, cJSON_CreateString(vtb_dataset_class_name(d, i)));
-  char *text = cJSON_PrintUnformatted(names), numbers[128];
+  char *text = cJSON_PrintUnformatted(names);
   vtb_weights_set_meta(w, "classes", text);
-  snprintf(numbers, sizeof numbers, "%.9g,%.9g,%.9g", (double)t->mean[0], (double)t->mean[1],
-           (double)t->mean[2]);
-  if (t->channels) vtb_weights_set_meta(w, "mean", numbers);
-  snprintf(numbers, sizeof numbers, "%.9g,%.9g,%.9g", (double)t->std[0], (double)t->std[1],
-           (double)t->std[2]);
-  if (t->channels) vtb_weights_set_meta(w, "std", numbers);
+  cli_prepare_describe(t, w);
   vtb_weights_set_meta(w, "model", model);
   char *settings = list_text(defines);
   vtb_weights_set_meta(w, "defines", settings);

@@ -20,9 +20,8 @@ void cli_inference_free(cli_inference *inf);
 VTB_MUST_USE vtb_status cli_load_for_inference(const char *command, const char *what,
                                                const cli_model_options *o, int64_t batch,
                                                const char *weights, cli_inference *out);
-/* Preprocessing: the weights' own mean and std, else the data set's, else ImageNet's. */
-VTB_MUST_USE vtb_status cli_weights_transform(const cli_inference *inf, const vtb_dataset *d,
-                                              vtb_transform *t, vtb_error *err);
+/* What the weights file, or the built file, says under that key; NULL. */
+const char *cli_inference_meta(const cli_inference *inf, const char *key);
 /* Class names stored with the weights; NULL if there are none. Each and the array are malloc'd. */
 char **cli_weights_classes(const cli_inference *inf, int *n);
 /* Adds class names, normalisation, the model's name and its -D settings to a weights file's
