@@ -114,6 +114,58 @@ TEST(what_parameters_make_comes_first) {
   says("prepare", (vtb_pass_context){.updates = true}, late, "prepared", 0);
 }
 
+/* Two runs of which the second begins behind what is prepared: nothing is put over it. */
+TEST(what_is_prepared_keeps_its_place_to_the_end) {
+  static const char text[] = "entry func @f(%x: f32[64], %w: f32[64] param \"w\") -> (f32[64]) {\n"
+                             "  %v = exp %w {prepared = 1} : f32[64]\n"
+                             "  %a = mul %x, %v : f32[64]\n"
+                             "  %b = exp %a : f32[64]\n"
+                             "  %c = exp %b : f32[64]\n"
+                             "  %d = exp %c : f32[64]\n"
+                             "  return %d\n}\n";
+  vtb_module *m = parse_ir(text);
+  vtb_plan plan;
+  vtb_error err = {0};
+  CHECK(vtb_plan_memory(m, m->entry, &plan, &err) == VTB_OK);
+  const vtb_frame *frame = vtb_plan_frame(&plan, m->entry);
+  const vtb_slot *prepared = &frame->slots[m->entry->first->results[0]->id];
+  int others = 0;
+  for (const vtb_inst *i = m->entry->first->next; i; i = i->next) {
+    const vtb_slot *s = &frame->slots[i->results[0]->id];
+    if (s->place != VTB_PLACE_WORKSPACE) continue;
+    others++;
+    CHECK_MSG(s->offset >= prepared->offset + prepared->bytes ||
+                  s->offset + s->bytes <= prepared->offset,
+              "%%%s lies over what is prepared", i->results[0]->name);
+  }
+  CHECK(prepared->place == VTB_PLACE_WORKSPACE && others == 3);
+  CHECK(frame->bytes == 3 * 256); /* of the others two live at a time */
+  vtb_plan_free(&plan);
+  vtb_module_free(m);
+}
+
+/* The final states of a scan with a normalizer are left out if nothing reads either of them. */
+TEST(final_states_are_computed_where_one_is_read) {
+  static const char head[] =
+      "entry func @f(%q: f32[2, 9, 1, 4], %d: f32[2, 9, 1]) -> (f32[2, 9, 1, 4]";
+  static const char scans[] =
+      " {\n  %y, %S, %z, %n = linscan %q, %q, %q, %d {class = \"scalar\", normalizer = 1} : "
+      "f32[2, 9, 1, 4], f32[2, 1, 4, 4], f32[2, 9, 1], f32[2, 1, 4]\n";
+  const struct {
+    const char *types, *returns;
+    int dropped;
+  } cases[] = {{")", "%y", 1},
+               {", f32[2, 9, 1])", "%y, %z", 1},
+               {", f32[2, 1, 4, 4])", "%y, %S", 0},
+               {", f32[2, 1, 4])", "%y, %n", 0}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char text[600];
+    snprintf(text, sizeof text, "%s%s%s  return %s\n}\n", head, cases[i].types, scans,
+             cases[i].returns);
+    says("select_mode", FP32, text, "last = 0", cases[i].dropped);
+  }
+}
+
 TEST(attributes_and_types_are_checked_and_survive_text) {
   char *text = after("precision,library,storage,prepare",
                      (vtb_pass_context){.precision = VTB_PRECISION_BF16, .library = true}, two);
@@ -175,6 +227,8 @@ int main(void) {
   RUN(memory_holds_16_bits_of_what_only_products_read);
   RUN(a_view_is_stored_as_what_it_views);
   RUN(what_parameters_make_comes_first);
+  RUN(what_is_prepared_keeps_its_place_to_the_end);
+  RUN(final_states_are_computed_where_one_is_read);
   RUN(attributes_and_types_are_checked_and_survive_text);
   RUN(the_interpreter_shows_the_rounding);
   RUN(numbers_of_few_bits);
