@@ -1,6 +1,8 @@
 /* Diagnostics as text with the source line and a caret range, and as JSON. */
 #include "ir/diag.h"
 
+#include "runtime/base/utf8.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,25 +35,10 @@ static const char *const severity_colors[] = {"\033[1;31m", "\033[1;35m", "\033[
 
 static const char *color_of(bool color, const char *sequence) { return color ? sequence : ""; }
 
-/* Bytes of the well-formed UTF-8 character at p, or 0. */
-static size_t utf8_length(const char *p, size_t n) {
-  unsigned char c = (unsigned char)p[0];
-  size_t len = c < 0x80                ? 1
-               : c >= 0xc2 && c < 0xe0 ? 2
-               : (c & 0xf0) == 0xe0    ? 3
-               : c >= 0xf0 && c < 0xf5 ? 4
-                                       : 0;
-  if (len == 0 || len > n) return 0;
-  for (size_t i = 1; i < len; i++)
-    if (((unsigned char)p[i] & 0xc0) != 0x80) return 0;
-  return len;
-}
-
-/* Copies text[from, to) with one column a character: tabs become spaces, other bytes that would
- * upset a terminal '?'. */
+/* Copies text[from, to): tabs become spaces, other bytes that would upset a terminal '?'. */
 static void put_line(vtb_strbuf *out, const char *text, size_t from, size_t to) {
   for (size_t i = from; i < to;) {
-    size_t len = utf8_length(text + i, to - i);
+    size_t len = vtb_utf8_decode(text + i, to - i, NULL);
     unsigned char c = (unsigned char)text[i];
     if (c == '\t')
       vtb_strbuf_putc(out, ' ');
@@ -63,10 +50,13 @@ static void put_line(vtb_strbuf *out, const char *text, size_t from, size_t to) 
   }
 }
 
+/* Of what put_line() writes. */
 static size_t columns(const char *text, size_t from, size_t to) {
   size_t n = 0;
-  for (size_t i = from; i < to; n++) {
-    size_t len = utf8_length(text + i, to - i);
+  for (size_t i = from; i < to;) {
+    uint32_t c = '?';
+    size_t len = vtb_utf8_decode(text + i, to - i, &c);
+    n += c < 0x20 || c == 0x7f ? 1 : (size_t)vtb_char_columns(c);
     i += len ? len : 1;
   }
   return n;
@@ -159,7 +149,7 @@ static void json_string(vtb_strbuf *out, const char *s) {
   size_t n = strlen(s);
   vtb_strbuf_putc(out, '"');
   for (size_t i = 0; i < n;) {
-    size_t len = utf8_length(s + i, n - i);
+    size_t len = vtb_utf8_decode(s + i, n - i, NULL);
     unsigned char c = (unsigned char)s[i];
     if (len == 0)
       vtb_strbuf_puts(out, "\\ufffd");

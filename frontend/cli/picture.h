@@ -1,5 +1,5 @@
-/* A list of shapes, written as SVG or drawn as PNG. Coordinates are pixels, y down; later shapes
- * lie on top.
+/* A list of shapes, written as SVG or drawn as PNG (canvas.h). Coordinates are pixels, y down;
+ * later shapes lie on top.
  * The picture owns copies of its texts; free with picture_free(). */
 #ifndef VTB_CLI_PICTURE_H
 #define VTB_CLI_PICTURE_H
@@ -26,7 +26,7 @@ typedef struct picture {
 
 void picture_add(picture *p, shape s); /* text is copied */
 void picture_free(picture *p);
-/* Width of a text of this height in the font of both outputs' measure. */
+/* Width of a text of this height of capitals, in both outputs. */
 double picture_text_width(const char *text, double size);
 VTB_MUST_USE vtb_status picture_write_svg(const picture *p, const char *path, vtb_error *err);
 VTB_MUST_USE vtb_status picture_write_png(const picture *p, const char *path, vtb_error *err);

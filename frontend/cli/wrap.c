@@ -1,6 +1,7 @@
 /* Messages within the columns of a terminal. Lines of source stay as they are: their carets point
  * up. What goes to a file or another program is not broken, unless COLUMNS is set. */
 #include "frontend/cli/cli.h"
+#include "runtime/base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,12 +29,13 @@ static bool is_excerpt(const char *line) {
 /* Columns of n bytes, without what sets colours. */
 static int width_of(const char *text, size_t n) {
   int width = 0;
-  for (size_t i = 0; i < n; i++) {
-    if (text[i] == '\033') {
-      while (i < n && text[i] != 'm') i++;
-      continue;
-    }
-    width += ((unsigned char)text[i] & 0xC0) != 0x80;
+  for (size_t i = 0; i < n;) {
+    size_t plain = 0;
+    while (i + plain < n && text[i + plain] != '\033') plain++;
+    width += vtb_text_columns(text + i, plain);
+    i += plain;
+    while (i < n && text[i] != 'm') i++;
+    i += i < n;
   }
   return width;
 }

@@ -8,6 +8,7 @@
 #include "frontend/lang/parse.h"
 #include "frontend/lang/parser.gen.h"
 #include "ir/diag_codes.h"
+#include "runtime/base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -178,23 +179,11 @@ int vtb__indent(const vtb_parse *p, uint32_t offset) {
   return n;
 }
 
-/* Length of the well-formed UTF-8 sequence at s, 0 if there is none. */
-static size_t utf8_length(const unsigned char *s, size_t n) {
-  if (s[0] < 0x80) return 1;
-  size_t len = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
-  if (s[0] < 0xc2 || s[0] > 0xf4 || len > n) return 0;
-  for (size_t i = 1; i < len; i++)
-    if ((s[i] & 0xc0) != 0x80) return 0;
-  if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] >= 0xa0)) return 0;
-  if ((s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] >= 0x90)) return 0;
-  return len;
-}
-
 void vtb__check_encoding(vtb_parse *p) {
   const unsigned char *s = (const unsigned char *)p->source->text;
   bool nul = false, malformed = false;
   for (uint32_t i = p->begin; i < p->end;) {
-    size_t len = utf8_length(s + i, p->end - i);
+    size_t len = vtb_utf8_decode(p->source->text + i, p->end - i, NULL);
     if (s[i] == 0 && !nul) {
       nul = true;
       vtb__error(p, (vtb_loc){i, i + 1}, VTB_DIAG_NUL_BYTE,

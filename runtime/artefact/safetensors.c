@@ -2,6 +2,7 @@
 #include "runtime/artefact/safetensors.h"
 
 #include "runtime/base/json.h"
+#include "runtime/base/utf8.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -16,30 +17,6 @@ typedef struct reader {
 } reader;
 
 #define REFUSE(r, ...) vtb_fail((r)->err, VTB_E_INPUT, __VA_ARGS__)
-
-/* ---- UTF-8: no overlong forms, surrogates, or values beyond U+10FFFF ------------------------- */
-
-static size_t utf8_length(const unsigned char *p, size_t n) {
-  if (p[0] < 0x80) return 1;
-  size_t k = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
-  if (p[0] < 0xc2 || p[0] > 0xf4 || k > n) return 0;
-  for (size_t i = 1; i < k; i++)
-    if ((p[i] & 0xc0) != 0x80) return 0;
-  if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f)) return 0;
-  if ((p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f)) return 0;
-  return k;
-}
-
-/* Offset of the first bad byte, or n. */
-static size_t utf8_check(const char *text, size_t n) {
-  size_t i = 0;
-  while (i < n) {
-    size_t k = utf8_length((const unsigned char *)text + i, n - i);
-    if (!k) return i;
-    i += k;
-  }
-  return n;
-}
 
 /* ---- one tensor ------------------------------------------------------------------------------ */
 
@@ -185,7 +162,7 @@ static vtb_status read_header(reader *r, const vtb_json *root) {
 }
 
 static vtb_status parse_json(reader *r, const char *text, size_t n) {
-  size_t bad = utf8_check(text, n);
+  size_t bad = vtb_utf8_check(text, n);
   if (bad < n) return REFUSE(r, "%s: the header is not UTF-8 (byte %zu)", r->path, bad);
   if (memchr(text, 0, n) || memmem(text, n, "\\u0000", 6))
     return REFUSE(r, "%s: the header contains a NUL character", r->path);

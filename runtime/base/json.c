@@ -1,5 +1,6 @@
 /* See json.h: recursive descent, one function a kind of value. */
 #include "runtime/base/json.h"
+#include "runtime/base/utf8.h"
 
 #include <math.h>
 #include <string.h>
@@ -51,14 +52,6 @@ static bool hex4(reader *r, unsigned *out) {
   return true;
 }
 
-static char *put_utf8(char *to, unsigned c) {
-  int more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-  static const unsigned char lead[] = {0, 0xc0, 0xe0, 0xf0};
-  *to++ = (char)(lead[more] | c >> 6 * more);
-  while (more--) *to++ = (char)(0x80 | (c >> 6 * more & 0x3f));
-  return to;
-}
-
 /* Behind "\u": one code point, of which the larger ones are two surrogates. */
 static bool code_point(reader *r, unsigned *c) {
   unsigned low;
@@ -75,7 +68,7 @@ static bool escape(reader *r, char **to) {
   unsigned c;
   if (take(r, 'u')) {
     if (!code_point(r, &c)) return false;
-    *to = put_utf8(*to, c);
+    *to += vtb_utf8_encode(c, *to);
     return true;
   }
   const char *name = r->at < r->end ? memchr(names, *r->at, sizeof names - 1) : NULL;

@@ -33,3 +33,9 @@ model grids() {
 END
 expect 0 "$VERTEBRA" paths "$work/grids.vtb"
 says "rows@4x6"; says "rows@3x8"; says "rows@3x8+tail=1"
+
+# Seven directions stand in rows; titles of many blocks are broken.
+expect 0 "$VERTEBRA" paths vil_tiny -D 'directions=[rows, rows~, cols, cols~, rows.hflip, hilbert, cols.hflip~]' \
+  -o "$work/seven.svg"
+width=$(sed -n 's/^<svg[^>]* width="\([0-9]*\)".*/\1/p;q' "$work/seven.svg")
+[ "$width" -gt 800 ] && [ "$width" -le 1650 ] || fail "a picture of $width pixels"
