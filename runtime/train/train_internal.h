@@ -90,6 +90,7 @@ vtb_train_event vtb__event(const vtb_trainer *t, vtb_train_event_kind kind);
 void vtb__send(const vtb_trainer *t, const vtb_train_event *e);
 VTB_MUST_USE vtb_status vtb__log_step(vtb_trainer *t, vtb_error *err);
 VTB_MUST_USE vtb_status vtb__log_epoch(vtb_trainer *t, const vtb_train_event *e, vtb_error *err);
+int vtb__count_losses(const vtb_measured_list *m);
 /* The result of a run that ended within an epoch. */
 VTB_MUST_USE vtb_status vtb__log_end(vtb_trainer *t, vtb_error *err);
 

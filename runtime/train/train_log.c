@@ -1,0 +1,133 @@
+/* What a run tells: events for the caller, rows and lines for the logs. */
+#include "runtime/train/train_internal.h"
+
+#include <string.h>
+
+vtb_train_event vtb__event(const vtb_trainer *t, vtb_train_event_kind kind) {
+  vtb_train_event e = {.kind = kind,
+                       .step = t->state.step,
+                       .total_steps = t->fit_total ? t->fit_total : t->batches * t->config.epochs,
+                       .epoch = t->state.epoch,
+                       .n_epochs = t->config.epochs,
+                       .batch = t->state.batch,
+                       .n_batches = t->batches,
+                       .loss = t->loss,
+                       .lr = t->lr,
+                       .grad_norm = t->grad_norm,
+                       .loss_scale = vtb__is_scaled(t) ? t->state.scale : 0,
+                       .skipped = t->state.skipped,
+                       .seconds = vtb_now() - t->started,
+                       .seconds_left = -1};
+  if (t->step_seconds > 0) {
+    double left = (double)(e.total_steps - e.step) * t->step_seconds;
+    if (t->config.max_seconds > 0 && t->config.max_seconds - e.seconds < left)
+      left = t->config.max_seconds - e.seconds;
+    e.seconds_left = left > 0 ? left : 0;
+    e.images_per_second = (double)t->bound.program->batch / t->step_seconds;
+  }
+  return e;
+}
+
+void vtb__send(const vtb_trainer *t, const vtb_train_event *e) {
+  if (t->config.on_event) t->config.on_event(t->config.user, e);
+}
+
+/* ---- logs ------------------------------------------------------------------------------------ */
+
+#define REAL(name, value) ((vtb_log_field){.key = name, .kind = VTB_LOG_REAL, .r = (value)})
+#define INT(name, value) ((vtb_log_field){.key = name, .kind = VTB_LOG_INT, .i = (value)})
+
+vtb_status vtb__log_step(vtb_trainer *t, vtb_error *err) {
+  vtb_train_event e = vtb__event(t, VTB_TRAIN_STEP);
+  vtb_log_field fields[] = {INT("epoch", e.epoch),
+                            REAL("loss", e.loss),
+                            REAL("lr", e.lr),
+                            REAL("grad_norm", e.grad_norm),
+                            REAL("images_per_second", e.images_per_second),
+                            REAL("seconds", t->state.seconds + e.seconds),
+                            REAL("loss_scale", e.loss_scale),
+                            INT("skipped", e.skipped)};
+  size_t n = sizeof fields / sizeof *fields - (e.loss_scale > 0 ? 0 : 2);
+  return vtb_run_log_event(t->log, "step", e.step, fields, n, err);
+}
+
+/* The fields of a line about an epoch or a run, with the texts of those that the model names. */
+typedef struct line {
+  vtb_log_field at[2 * VTB_MOST_MEASURES + 10];
+  char names[2 * VTB_MOST_MEASURES][80];
+  size_t n, n_names;
+} line;
+
+static void put_field(line *l, vtb_log_field f) { l->at[l->n++] = f; }
+
+int vtb__count_losses(const vtb_measured_list *m) {
+  int n = 0;
+  for (int i = 0; i < m->n; i++) n += m->at[i].is_loss;
+  return n;
+}
+
+/* A loss that is the only one is the field "loss". */
+static void put_measures(line *l, const vtb_measured_list *m, const char *prefix, bool known) {
+  for (int i = 0; i < m->n; i++) {
+    if (m->at[i].is_loss && vtb__count_losses(m) == 1) continue;
+    char *name = l->names[l->n_names++];
+    snprintf(name, sizeof l->names[0], "%s%s", prefix, m->at[i].name);
+    put_field(l, (vtb_log_field){.key = name,
+                                 .kind = VTB_LOG_REAL,
+                                 .r = known ? m->at[i].value : (double)__builtin_nanf("")});
+  }
+}
+
+/* What was trained, then what was evaluated: of a model that declares it, else of a classifier. */
+static void put_results(line *l, const vtb_train_result *r, bool evaluated, bool measured) {
+  double none = (double)__builtin_nanf("");
+  put_field(l, REAL("loss", r->loss));
+  if (measured)
+    put_measures(l, &r->train, "", true);
+  else
+    put_field(l, REAL("accuracy", r->accuracy));
+  put_field(l, REAL("eval_loss", evaluated ? r->eval_loss : none));
+  if (measured) {
+    put_measures(l, evaluated ? &r->eval : &r->train, "eval_", evaluated);
+    return;
+  }
+  put_field(l, REAL("eval_top1", evaluated ? r->eval_top1 : none));
+  put_field(l, REAL("eval_top5", evaluated ? r->eval_top5 : none));
+}
+
+/* What runs of this model are compared by: in the lines of events only. */
+static void put_score(line *l, const vtb_measured_list *m) {
+  int i = vtb_measured_main(m);
+  put_field(
+      l, (vtb_log_field){.key = "score", .kind = VTB_LOG_TEXT, .text = vtb_measured_score_name(m)});
+  put_field(l, (vtb_log_field){.key = "better",
+                               .kind = VTB_LOG_TEXT,
+                               .text = i < 0 || m->at[i].lower ? "lower" : "higher"});
+}
+
+vtb_status vtb__log_epoch(vtb_trainer *t, const vtb_train_event *e, vtb_error *err) {
+  bool measured = vtb__is_measured(&t->bound);
+  line l = {.n = 0};
+  put_field(&l, INT("epoch", e->epoch));
+  put_results(&l, &t->result, e->evaluated, measured);
+  put_field(&l, REAL("lr", e->lr));
+  put_field(&l, REAL("images_per_second", e->images_per_second));
+  put_field(&l, REAL("seconds", t->state.seconds + e->seconds));
+  size_t columns = l.n;
+  if (measured) put_score(&l, &t->result.train);
+  vtb_status status = vtb_run_log_event(t->log, "epoch", e->step, l.at, l.n, err);
+  return status == VTB_OK ? vtb_run_log_row(t->log, e->step, l.at, columns, err) : status;
+}
+
+vtb_status vtb__log_end(vtb_trainer *t, vtb_error *err) {
+  vtb_train_event e = vtb__event(t, VTB_TRAIN_END);
+  double part = t->batches > 0 ? (double)t->state.batch / (double)t->batches : 0;
+  bool measured = vtb__is_measured(&t->bound);
+  line l = {.n = 0};
+  put_field(&l, REAL("epoch", (double)t->state.epoch + part));
+  put_results(&l, &t->result, true, measured);
+  put_field(&l, REAL("images_per_second", e.images_per_second));
+  put_field(&l, REAL("seconds", t->state.seconds + e.seconds));
+  if (measured) put_score(&l, &t->result.train);
+  return vtb_run_log_event(t->log, "end", e.step, l.at, l.n, err);
+}
