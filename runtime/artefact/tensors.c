@@ -49,8 +49,17 @@ void vtb_weights_free(vtb_weights *w) {
   for (size_t i = 0; i < w->meta.n; i++) free(w->meta.at[i].value);
   vtb_map_free(&w->meta);
   vtb_map_free(&w->index);
+  while (w->holds.n--) w->holds.at[w->holds.n].release(w->holds.at[w->holds.n].what);
+  free(w->holds.at);
   vtb_unmap_file(&w->file);
   free(w);
+}
+
+bool vtb_weights_keep(vtb_weights *w, void *what, void (*release)(void *what)) {
+  if (vtb_vec_try_push(&w->holds, ((vtb_weights_hold){what, release}))) return true;
+  release(what);
+  vtb_no_memory(&w->error, "tensors");
+  return false;
 }
 
 /* Elements of the shape in *count; false, and an error, if there cannot be such a tensor. */

@@ -43,6 +43,12 @@ typedef struct vtb_weight {
   bool owned;
 } vtb_weight;
 
+/* What borrowed data lies in: given back by release(what) with the store, the latest first. */
+typedef struct vtb_weights_hold {
+  void *what;
+  void (*release)(void *what);
+} vtb_weights_hold;
+
 typedef struct vtb_weights {
   size_t n;
   vtb_weight **at; /* pointers stay valid as more are added */
@@ -51,6 +57,7 @@ typedef struct vtb_weights {
   vtb_map meta;    /* string -> malloc'd string */
   vtb_error error; /* the first that adding something met; text empty: none */
   vtb_mapped_file file;
+  VTB_VEC(vtb_weights_hold) holds;
 } vtb_weights;
 
 vtb_weights *vtb_weights_new(void);    /* NULL when out of memory */
@@ -69,6 +76,8 @@ vtb_weight *vtb_weights_put(vtb_weights *w, const char *name, vtb_elem elem, int
 vtb_weight *vtb_weights_borrow(vtb_weights *w, const char *name, vtb_elem elem, int rank,
                                const int64_t *dim, const void *data);
 vtb_weight *vtb_weights_find(const vtb_weights *w, const char *name); /* NULL if absent */
+/* `what` lives as long as the store. False, and it is released at once, when out of memory. */
+bool vtb_weights_keep(vtb_weights *w, void *what, void (*release)(void *what));
 
 void vtb_weights_set_meta(vtb_weights *w, const char *key, const char *value); /* copies both */
 const char *vtb_weights_meta(const vtb_weights *w, const char *key);           /* NULL if absent */
