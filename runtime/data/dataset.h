@@ -9,7 +9,7 @@
 #ifndef VTB_DATASET_H
 #define VTB_DATASET_H
 
-#include "runtime/image/image.h"
+#include "runtime/image/prepare.h"
 
 typedef struct vtb_dataset vtb_dataset;
 
@@ -85,13 +85,10 @@ typedef struct vtb_augmentation {
   double erase_prob; /* probability of erasing a rectangle of area 2 % .. 33 % (to the mean) */
 } vtb_augmentation;
 
-/* In this order: random resized crop, or resize and centre crop; shift; flip; normalise; erase. */
+/* In this order: random resized crop, or what the preparation says; shift; flip; normalise;
+ * erase. */
 typedef struct vtb_transform {
-  int channels, height, width; /* the model's input */
-  float mean[3], std[3];
-  vtb_filter filter;
-  /* evaluation: short side is resized to size / crop_ratio, then cropped; 1: no margin */
-  double crop_ratio;
+  vtb_preparation prepare;
   vtb_augmentation augment;
 } vtb_transform;
 

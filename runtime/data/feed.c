@@ -53,11 +53,11 @@ static bool grid_of(vtb_feed *f, const vtb_transform *t) {
     return true;
   }
   if (f->rank != 1) return false;
-  double side = sqrt((double)f->dim[0] * t->height / t->width);
+  double side = sqrt((double)f->dim[0] * t->prepare.height / t->prepare.width);
   f->height = (int)(side + 0.5);
   f->width = f->height > 0 ? (int)(f->dim[0] / f->height) : 0;
   return f->height > 0 && (int64_t)f->height * f->width == f->dim[0] &&
-         (int64_t)f->height * t->width == (int64_t)f->width * t->height;
+         (int64_t)f->height * t->prepare.width == (int64_t)f->width * t->prepare.height;
 }
 
 static vtb_status label_feed(vtb_feed *f, const vtb_dataset *d, vtb_error *err) {
@@ -69,8 +69,8 @@ static vtb_status label_feed(vtb_feed *f, const vtb_dataset *d, vtb_error *err) 
 }
 
 static bool is_image(const vtb_feed *f, const vtb_transform *t) {
-  return !f->is_int && f->rank == 3 && f->dim[0] == t->channels && f->dim[1] == t->height &&
-         f->dim[2] == t->width;
+  return !f->is_int && f->rank == 3 && f->dim[0] == t->prepare.channels &&
+         f->dim[1] == t->prepare.height && f->dim[2] == t->prepare.width;
 }
 
 static vtb_status nothing(const vtb_feed *f, const vtb_dataset *d, vtb_error *err) {

@@ -60,7 +60,8 @@ static void pad(const vtb_feed *f, void *out) {
 
 static vtb_status decode(const vtb_loader *l, sample *s, vtb_error *err) {
   if (s->image.pixels) return VTB_OK;
-  return vtb_dataset_image(l->o.dataset, s->number, l->o.transform.channels, &s->image, err);
+  return vtb_dataset_image(l->o.dataset, s->number, l->o.transform.prepare.channels, &s->image,
+                           err);
 }
 
 static vtb_status fill_image(const vtb_loader *l, sample *s, float *out, vtb_error *err) {
@@ -204,9 +205,10 @@ static void *work(void *user) {
 /* The image and the label, of loaders that are not told otherwise. */
 static void feed_pair(vtb_loader *l) {
   const vtb_transform *t = &l->o.transform;
-  l->pair[0] = (vtb_feed){.name = "image",
-                          .kind = VTB_FEED_IMAGE,
-                          .count = (int64_t)t->channels * t->height * t->width};
+  l->pair[0] =
+      (vtb_feed){.name = "image",
+                 .kind = VTB_FEED_IMAGE,
+                 .count = (int64_t)t->prepare.channels * t->prepare.height * t->prepare.width};
   l->pair[1] = (vtb_feed){.name = "label", .kind = VTB_FEED_LABEL, .is_int = true, .count = 1};
   l->o.feeds = l->pair;
   l->o.n_feeds = 2;

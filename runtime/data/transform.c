@@ -10,13 +10,10 @@
 
 vtb_status vtb_transform_init(vtb_transform *t, const vtb_dataset *d, int channels, int height,
                               int width, vtb_error *err) {
-  if ((channels != 1 && channels != 3) || height < 1 || width < 1 || height > VTB_IMAGE_MAX_SIDE ||
-      width > VTB_IMAGE_MAX_SIDE)
-    return vtb_fail(err, VTB_E_INPUT,
-                    "the model's input of %d channels, %d x %d pixels cannot be made from images",
-                    channels, height, width);
-  vtb_transform made = {.channels = channels, .height = height, .width = width, .crop_ratio = 1};
-  vtb_status status = vtb_dataset_moments(d, channels, made.mean, made.std, err);
+  vtb_transform made = {.prepare = vtb_preparation_default(channels, height, width)};
+  vtb_status status = vtb_preparation_check(&made.prepare, err);
+  if (status == VTB_OK)
+    status = vtb_dataset_moments(d, channels, made.prepare.mean, made.prepare.std, err);
   if (status == VTB_OK) *t = made;
   return status;
 }
@@ -89,10 +86,6 @@ static vtb_image convert_and_free(vtb_image im, vtb_image made) {
 }
 
 /* classes: numbers that cannot be mixed. */
-static vtb_image resized(const vtb_transform *t, const vtb_image *im, int w, int h, bool classes) {
-  return classes ? vtb_image_resize_nearest(im, w, h) : vtb_image_resize(im, w, h, t->filter);
-}
-
 static vtb_image random_crop_resize(const vtb_transform *t, vtb_image im, uint64_t key,
                                     bool classes) {
   box b;
@@ -103,28 +96,8 @@ static vtb_image random_crop_resize(const vtb_transform *t, vtb_image im, uint64
   }
   vtb_image cut = vtb_image_crop(&im, b.x, b.y, b.w, b.h);
   im = convert_and_free(im, cut);
-  return convert_and_free(im, resized(t, &im, t->width, t->height, classes));
-}
-
-/* Scales so that the image just covers the crop window enlarged by 1 / crop_ratio, then takes the
- * middle. */
-static vtb_image fit(const vtb_transform *t, vtb_image im, bool classes) {
-  if (im.width == t->width && im.height == t->height) return im;
-  double ratio = t->crop_ratio > 0 ? t->crop_ratio : 1;
-  int need_w = (int)floor(t->width / ratio + 1e-9), need_h = (int)floor(t->height / ratio + 1e-9);
-  if (need_w == need_h) {
-    int side = im.width < im.height ? im.width : im.height;
-    im = convert_and_free(
-        im, classes ? vtb_image_resize_nearest(&im, (int)((int64_t)im.width * need_w / side),
-                                               (int)((int64_t)im.height * need_w / side))
-                    : vtb_image_resize_short(&im, need_w, t->filter));
-  } else {
-    double s = fmax((double)need_w / im.width, (double)need_h / im.height);
-    double w = fmin(fmax(floor(im.width * s + 1e-9), need_w), VTB_IMAGE_MAX_SIDE);
-    double h = fmin(fmax(floor(im.height * s + 1e-9), need_h), VTB_IMAGE_MAX_SIDE);
-    im = convert_and_free(im, resized(t, &im, (int)w, (int)h, classes));
-  }
-  return convert_and_free(im, vtb_image_center_crop(&im, t->width, t->height));
+  return convert_and_free(im, vtb_image_resize(&im, t->prepare.width, t->prepare.height,
+                                               classes ? VTB_FILTER_NEAREST : t->prepare.filter));
 }
 
 /* Content moves by (-dx, -dy); what comes in from outside is `fill`. */
@@ -161,17 +134,20 @@ static void mirror(vtb_image *im) {
 static void erase(const vtb_transform *t, uint64_t key, float *chw) {
   box b;
   if (unit(key, DRAW_ERASE) >= t->augment.erase_prob) return;
-  if (!random_box(key, DRAW_ERASE + 1, t->width, t->height, 0.02, 1.0 / 3, 0.3, 1 / 0.3, &b))
+  if (!random_box(key, DRAW_ERASE + 1, t->prepare.width, t->prepare.height, 0.02, 1.0 / 3, 0.3,
+                  1 / 0.3, &b))
     return;
-  for (int c = 0; c < t->channels; c++)
+  for (int c = 0; c < t->prepare.channels; c++)
     for (int y = b.y; y < b.y + b.h; y++)
       for (int x = b.x; x < b.x + b.w; x++)
-        chw[((size_t)c * (size_t)t->height + (size_t)y) * (size_t)t->width + (size_t)x] = 0;
+        chw[((size_t)c * (size_t)t->prepare.height + (size_t)y) * (size_t)t->prepare.width +
+            (size_t)x] = 0;
 }
 
 /* What images and their classes have in common. */
 static vtb_image framed(const vtb_transform *t, vtb_image im, uint64_t key, bool classes) {
-  im = t->augment.scale_min > 0 ? random_crop_resize(t, im, key, classes) : fit(t, im, classes);
+  im = t->augment.scale_min > 0 ? random_crop_resize(t, im, key, classes)
+                                : convert_and_free(im, vtb_image_fit(&t->prepare, &im, classes));
   if (t->augment.shift > 0) {
     int most = (int)t->augment.shift, dx = below(key, DRAW_SHIFT_X, 2 * most + 1) - most,
         dy = below(key, DRAW_SHIFT_Y, 2 * most + 1) - most;
@@ -183,11 +159,11 @@ static vtb_image framed(const vtb_transform *t, vtb_image im, uint64_t key, bool
 
 bool vtb_transform_apply(const vtb_transform *t, const vtb_image *source, uint64_t key,
                          float *out) {
-  vtb_image im = vtb_image_convert(source, t->channels);
+  vtb_image im = vtb_image_convert(source, t->prepare.channels);
   if (!im.pixels) return false;
   im = framed(t, im, key, false);
   if (!im.pixels) return false;
-  vtb_image_to_chw(&im, t->mean, t->std, out);
+  vtb_image_to_chw(&im, t->prepare.mean, t->prepare.std, out);
   if (t->augment.erase_prob > 0) erase(t, key, out);
   vtb_image_free(&im);
   return true;

@@ -1,5 +1,5 @@
-/* 8-bit images: PNG and JPEG decoding, PNG encoding, antialiased resizing, cropping, conversion to
- * model input.
+/* 8-bit images: decoding, PNG encoding, cropping, conversion to numbers. Resizing is resize.h, what
+ * a model takes of an image prepare.h.
  *
  * Pixels are interleaved, row-major (H, W, C), C = 1 (gray) or 3 (RGB). An image owns its pixels
  * (malloc), freed by vtb_image_free(). Functions are reentrant. On failure outputs are untouched.
@@ -39,21 +39,12 @@ VTB_MUST_USE vtb_status vtb_image_save_png(const char *path, const vtb_image *im
 /* Luma 0.299 R + 0.587 G + 0.114 B, or gray copied three times. */
 vtb_image vtb_image_convert(const vtb_image *im, int channels);
 
-typedef enum vtb_filter { VTB_FILTER_BICUBIC, VTB_FILTER_BILINEAR } vtb_filter;
-
-/* Separable with the filter's support widened when shrinking (antialiased), half-pixel centres,
- * edge weights renormalised; bicubic has a = -0.5. Rows first, rounded to 8 bits between the two
- * passes, in fixed point: the arithmetic common image libraries use, so that published
- * preprocessing is met bit by bit. */
-vtb_image vtb_image_resize(const vtb_image *im, int width, int height, vtb_filter filter);
 /* Of the source rectangle [x, x+w) x [y, y+h), which must lie inside. */
 vtb_image vtb_image_crop(const vtb_image *im, int x, int y, int w, int h);
-/* Short side to `side`, the other in proportion (rounded down). */
-vtb_image vtb_image_resize_short(const vtb_image *im, int side, vtb_filter filter);
-/* Each pixel of the result is the one that covers its middle. */
-vtb_image vtb_image_resize_nearest(const vtb_image *im, int width, int height);
-/* Centred; a smaller image is first padded with zeros. */
-vtb_image vtb_image_center_crop(const vtb_image *im, int width, int height);
+/* Centred; a smaller image is first padded with `fill`, a number a channel. */
+vtb_image vtb_image_center_crop(const vtb_image *im, int width, int height, const uint8_t *fill);
+/* Where the middle `part` of `size` pixels begins. */
+int vtb_image_center(int size, int part);
 
 /* out[c][y][x] = (pixel / 255 - mean[c]) / std[c] */
 void vtb_image_to_chw(const vtb_image *im, const float *mean, const float *std, float *out);

@@ -81,12 +81,12 @@ static vtb_status check_options(const vtb_bound *b, const vtb_eval_options *o, v
                                    "losses and metrics")
                         : VTB_OK;
   const vtb_tensor_info *image = &b->program->tensors[b->image];
-  if (image->dim[1] != o->transform.channels || image->dim[2] != o->transform.height ||
-      image->dim[3] != o->transform.width)
-    return vtb_fail(err, VTB_E_INPUT,
-                    "images are prepared as %d x %d x %d, the model takes %lld x %lld x %lld",
-                    o->transform.channels, o->transform.height, o->transform.width,
-                    (long long)image->dim[1], (long long)image->dim[2], (long long)image->dim[3]);
+  if (image->dim[1] != o->transform.prepare.channels ||
+      image->dim[2] != o->transform.prepare.height || image->dim[3] != o->transform.prepare.width)
+    return vtb_fail(
+        err, VTB_E_INPUT, "images are prepared as %d x %d x %d, the model takes %lld x %lld x %lld",
+        o->transform.prepare.channels, o->transform.prepare.height, o->transform.prepare.width,
+        (long long)image->dim[1], (long long)image->dim[2], (long long)image->dim[3]);
   if (vtb_dataset_classes(o->dataset) > b->classes)
     return vtb_fail(err, VTB_E_INPUT, "data set %s has %d classes, the model %lld",
                     vtb_dataset_name(o->dataset), vtb_dataset_classes(o->dataset),

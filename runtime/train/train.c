@@ -28,7 +28,7 @@ static vtb_status check_data(vtb_trainer *t, vtb_error *err) {
   if (vtb__is_measured(&t->bound))
     return vtb__bound_feed(&t->bound, c->train_set, &c->train_transform, err);
   const vtb_tensor_info *image = &t->bound.program->tensors[t->bound.image];
-  const vtb_transform *f = &c->train_transform;
+  const vtb_preparation *f = &c->train_transform.prepare;
   if (image->dim[1] != f->channels || image->dim[2] != f->height || image->dim[3] != f->width)
     return vtb_fail(err, VTB_E_INPUT,
                     "images are prepared as %d x %d x %d, the model takes %lld x %lld x %lld",

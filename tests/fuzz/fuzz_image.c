@@ -1,5 +1,5 @@
 /* PNG and JPEG decoding, and the resize that follows it. */
-#include "runtime/image/image.h"
+#include "runtime/image/resize.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

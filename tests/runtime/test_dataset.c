@@ -358,7 +358,8 @@ TEST(closing_early_does_not_hang) {
 TEST(transforms_place_pixels_where_they_should) {
   vtb_image im = vtb_image_new(4, 4, 1);
   for (int i = 0; i < 16; i++) im.pixels[i] = (uint8_t)(i + 1);
-  vtb_transform t = {.channels = 1, .height = 4, .width = 4, .std = {1.0f / 255}};
+  vtb_transform t = {
+      .prepare = {.channels = 1, .height = 4, .width = 4, .std = {1.0f / 255}, .crop = 1}};
   float plain[16], out[16];
   CHECK(vtb_transform_apply(&t, &im, 1, plain));
   for (int i = 0; i < 16; i++) CHECK_NEAR((double)plain[i], i + 1, 1e-3);
@@ -389,7 +390,8 @@ TEST(transforms_place_pixels_where_they_should) {
   vtb_image_free(&im);
   im = vtb_image_new(9, 30, 3);
   memset(im.pixels, 100, 9 * 30 * 3);
-  vtb_transform fit = {.channels = 1, .height = 8, .width = 12, .std = {1}, .crop_ratio = 0.875};
+  vtb_transform fit = {
+      .prepare = {.channels = 1, .height = 8, .width = 12, .std = {1}, .crop = 0.875}};
   float big[96];
   CHECK(vtb_transform_apply(&fit, &im, 0, big));
   for (int i = 0; i < 96; i++) CHECK_NEAR((double)big[i], 100 / 255.0, 1e-6);

@@ -31,11 +31,11 @@ static vtb_dataset *masks(void) {
 }
 
 static vtb_transform plain(void) {
-  return (vtb_transform){.channels = 1,
-                         .height = H,
-                         .width = W,
-                         .std = {1.0f / 255, 1.0f / 255, 1.0f / 255},
-                         .crop_ratio = 1};
+  return (vtb_transform){.prepare = {.channels = 1,
+                                     .height = H,
+                                     .width = W,
+                                     .std = {1.0f / 255, 1.0f / 255, 1.0f / 255},
+                                     .crop = 1}};
 }
 
 static vtb_feed feed(const char *name, bool is_int, int rank, int64_t a, int64_t b, int64_t c) {

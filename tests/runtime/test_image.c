@@ -1,4 +1,4 @@
-#include "runtime/image/image.h"
+#include "runtime/image/resize.h"
 #include "tests/runtime/support.h"
 
 #include <jpeglib.h>
@@ -230,15 +230,12 @@ TEST(resize_is_separable_and_keeps_constants) {
 TEST(crops_are_centred_and_padded) {
   vtb_image im = vtb_image_new(5, 3, 1);
   for (int i = 0; i < 15; i++) im.pixels[i] = (uint8_t)(i + 1);
-  vtb_image out = vtb_image_center_crop(&im, 3, 1);
+  vtb_image out = vtb_image_center_crop(&im, 3, 1, (uint8_t[]){0});
   CHECK(out.pixels[0] == 7 && out.pixels[2] == 9);
   vtb_image_free(&out);
-  out = vtb_image_center_crop(&im, 7, 5);
+  out = vtb_image_center_crop(&im, 7, 5, (uint8_t[]){0});
   CHECK(out.width == 7 && out.height == 5 && out.pixels[0] == 0 && out.pixels[8] == 1 &&
         out.pixels[34] == 0);
-  vtb_image_free(&out);
-  out = vtb_image_resize_short(&im, 6, VTB_FILTER_BILINEAR);
-  CHECK(out.width == 10 && out.height == 6);
   vtb_image_free(&out);
   vtb_image_free(&im);
 }

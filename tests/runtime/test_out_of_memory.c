@@ -224,7 +224,8 @@ static vtb_status prepare_image(const char *name, const vtb_transform *t, uint64
 
 static vtb_status images(uint64_t *hash, vtb_error *err) {
   static const char *const names[] = {"gray_alpha.png", "rgb.png", "tiny.jpg"};
-  vtb_transform t = {.channels = 3, .height = 24, .width = 24, .std = {1, 1, 1}, .crop_ratio = 0.9};
+  vtb_transform t = {
+      .prepare = {.channels = 3, .height = 24, .width = 24, .std = {1, 1, 1}, .crop = 0.9}};
   vtb_status status = VTB_OK;
   for (int i = 0; i < 3 && status == VTB_OK; i++) {
     status = prepare_image(names[i], &t, hash, err);

@@ -305,7 +305,7 @@ TEST(programs_that_do_not_fit_are_refused) {
   CHECK_REFUSED(vtb_trainer_open(&c, &t, err), "no integer input \"labels\"");
   c = config_for(s), c.image = "picture";
   CHECK_REFUSED(vtb_trainer_open(&c, &t, err), "no image input picture");
-  c = config_for(s), c.train_transform.height = 5;
+  c = config_for(s), c.train_transform.prepare.height = 5;
   CHECK_REFUSED(vtb_trainer_open(&c, &t, err), "prepared as 1 x 5 x 6, the model takes 1 x 6 x 6");
   c = config_for(s), c.optim.ema_decay = 0;
   CHECK_REFUSED(vtb_trainer_open(&c, &t, err), "was made with averages");
