@@ -166,7 +166,8 @@ static void find_rectangle(tally *t, const float *image) {
 TEST(erased_rectangles_reach_every_edge) {
   vtb_image im = vtb_image_new(SIDE, SIDE, 1);
   memset(im.pixels, 255, SIDE * SIDE);
-  vtb_transform f = {.channels = 1, .height = SIDE, .width = SIDE, .std = {1}, .crop_ratio = 1};
+  vtb_transform f = {
+      .prepare = {.channels = 1, .height = SIDE, .width = SIDE, .std = {1}, .crop = 1}};
   f.augment.erase_prob = 0.5;
   tally t = {0};
   float out[SIDE * SIDE];
@@ -232,8 +233,9 @@ TEST(the_first_and_the_first_five_are_counted) {
   vtb_dataset_options split = {.split = "test"};
   CHECK_OK(vtb_dataset_open(temp_path("ranks"), &split, &d, err));
   vtb_eval_options o = {.dataset = d, .services = s, .confusion = true};
-  o.transform = (vtb_transform){.channels = 1, .height = FAKE_SIDE, .width = FAKE_SIDE};
-  o.transform.std[0] = 1.0f / 255, o.transform.crop_ratio = 1;
+  o.transform =
+      (vtb_transform){.prepare = {.channels = 1, .height = FAKE_SIDE, .width = FAKE_SIDE}};
+  o.transform.prepare.std[0] = 1.0f / 255, o.transform.prepare.crop = 1;
   vtb_eval_result r = {0};
   void *params[2] = {NULL, NULL};
   CHECK_OK(vtb_evaluate(&p, params, &o, &r, err));
