@@ -33,6 +33,7 @@ typedef struct tally {
   double loss;
   int64_t n, top1, top5;
   int64_t *confusion;
+  bool stopped;
 } tally;
 
 static void count_batch(tally *t, const vtb_batch *batch, const float *logits, int64_t classes) {
@@ -71,6 +72,8 @@ static vtb_status run_batches(vtb_bound *b, vtb_loader *loader, const vtb_eval_o
       count_batch(t, batch, b->args[b->logits], b->classes);
     }
     if (o->on_batch) o->on_batch(o->user, t->n, total);
+    t->stopped = o->stop && *o->stop && t->n < total;
+    if (t->stopped) return VTB_OK;
   }
 }
 
@@ -97,6 +100,11 @@ static vtb_status check_options(const vtb_bound *b, const vtb_eval_options *o, v
 static void fill_result(vtb_eval_result *result, const tally *t, const vtb_bound *b,
                         double seconds) {
   double n = (double)t->n;
+  if (t->stopped) {
+    *result = (vtb_eval_result){.n = t->n, .stopped = true};
+    free(t->confusion);
+    return;
+  }
   if (vtb__is_measured(b)) {
     *result = (vtb_eval_result){.n = t->n,
                                 .seconds = seconds,

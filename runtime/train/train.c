@@ -44,7 +44,7 @@ static vtb_status check_data(vtb_trainer *t, vtb_error *err) {
 static vtb_status check_numbers(const vtb_train_config *c, vtb_error *err) {
   if (c->epochs < 1) return vtb_fail(err, VTB_E_USAGE, "the number of epochs must be positive");
   if (!(c->schedule.base_lr >= 0) || isinf(c->schedule.base_lr))
-    return vtb_fail(err, VTB_E_USAGE, "the learning rate must not be negative");
+    return vtb_fail(err, VTB_E_USAGE, "the learning rate must be a finite number of at least 0");
   if (c->schedule.warmup < 0 || c->max_steps < 0 || c->max_seconds < 0 || c->checkpoint_steps < 0)
     return vtb_fail(err, VTB_E_USAGE, "warm-up, limits and intervals must not be negative");
   return VTB_OK;
@@ -90,10 +90,29 @@ static vtb_status prepare(vtb_trainer *t, vtb_error *err) {
     status = vtb__checkpoint_load(t, c->checkpoint, err);
     t->resumed = status == VTB_OK;
   }
-  if (status == VTB_OK) status = vtb__trainer_push(t, err);
+  t->first_step = t->state.step;
+  if (c->n_plan) {
+    t->fit_total = c->plan[c->n_plan - 1].total;
+    t->config.epochs = (t->fit_total + t->batches - 1) / t->batches;
+  }
+  return status == VTB_OK ? vtb__trainer_push(t, err) : status;
+}
+
+/* The step of the last update whose epoch has a row: of a pending one the row is written again. */
+static int64_t logged_epochs(const vtb_trainer *t) {
+  return t->state.pending ? t->state.step - 1 : t->first_step - t->first_step % t->batches;
+}
+
+vtb_status vtb__begin(vtb_trainer *t, vtb_error *err) {
+  const vtb_train_config *c = &t->config;
+  if (t->begun) return VTB_OK;
+  vtb_status status = c->on_begin ? c->on_begin(c->user, err) : VTB_OK;
   if (status == VTB_OK && c->log)
-    status = vtb_run_log_open(c->log, t->resumed ? t->state.step : -1,
-                              t->state.step - t->state.batch, &t->log, err);
+    status =
+        vtb_run_log_open(c->log, t->resumed ? t->first_step : -1, logged_epochs(t), &t->log, err);
+  t->begun = status == VTB_OK;
+  if (status == VTB_OK && c->fit_seconds > 0)
+    status = vtb__log_plan(t, t->first_step, c->schedule.total, err);
   return status;
 }
 
@@ -144,57 +163,6 @@ float *vtb_trainer_param(vtb_trainer *t, const char *name, int64_t *count) {
   return t->bound.args[i];
 }
 
-/* ---- evaluating ------------------------------------------------------------------------------ */
-
-static void eval_progress(void *user, int64_t done, int64_t total) {
-  const vtb_trainer *t = user;
-  vtb_train_event e = vtb__event(t, VTB_TRAIN_EVAL_STEP);
-  e.batch = done;
-  e.n_batches = total;
-  vtb__send(t, &e);
-}
-
-/* The training program's value of a tensor of the evaluation program, averaged if there is an
- * average. */
-static vtb_status find_value(const vtb_trainer *t, const vtb_tensor_info *want, void **out,
-                             vtb_error *err) {
-  const vtb_program *p = t->bound.program;
-  int i = vtb_program_find(p, want->name);
-  if (i < 0 || vtb_tensor_info_count(&p->tensors[i]) != vtb_tensor_info_count(want))
-    return vtb_fail(err, VTB_E_INPUT,
-                    "the evaluation program's parameter %s is not the training program's",
-                    want->name);
-  float *average = vtb_optim_average(t->optim, i);
-  *out = average ? average : t->bound.args[i];
-  return VTB_OK;
-}
-
-vtb_status vtb_trainer_evaluate(vtb_trainer *t, vtb_eval_result *result, vtb_error *err) {
-  const vtb_train_config *c = &t->config;
-  if (!c->eval || !c->eval_set)
-    return vtb_fail(err, VTB_E_USAGE, "no program or data set for evaluation");
-  vtb_status status = vtb__trainer_pull(t, err);
-  if (status != VTB_OK) return status;
-  void **params = calloc((size_t)c->eval->n_tensors + 1, sizeof *params);
-  if (!params) return vtb_no_memory(err, "evaluation");
-  for (int i = 0; i < c->eval->n_tensors && status == VTB_OK; i++) {
-    const vtb_tensor_info *info = &c->eval->tensors[i];
-    if (info->io == VTB_IO_PARAM || info->io == VTB_IO_BUFFER)
-      status = find_value(t, info, &params[i], err);
-  }
-  vtb_eval_options o = {.image = c->image,
-                        .logits = c->logits,
-                        .dataset = c->eval_set,
-                        .transform = c->eval_transform,
-                        .services = c->services,
-                        .loader_threads = c->loader_threads,
-                        .on_batch = eval_progress,
-                        .user = t};
-  if (status == VTB_OK) status = vtb_evaluate(c->eval, params, &o, result, err);
-  free(params);
-  return status;
-}
-
 /* ---- one update ------------------------------------------------------------------------------ */
 
 static vtb_status update(vtb_trainer *t, const vtb_batch *batch, int64_t *correct, vtb_error *err) {
@@ -214,11 +182,12 @@ static vtb_status update(vtb_trainer *t, const vtb_batch *batch, int64_t *correc
                     "the loss is not finite at update %lld (learning rate %g); the parameters are "
                     "those before it",
                     (long long)t->state.step, t->lr);
-  vtb_measures_add(&b->measures, b->args);
   vtb_error inner = {0};
   status = vtb_optim_judge(t->optim, batch->n, &t->grad_norm, correct, &inner);
   t->stale |= status == VTB_OK;
-  return vtb__scale_end(t, status, &inner, err);
+  status = vtb__scale_end(t, status, &inner, err);
+  if (status == VTB_OK) vtb_measures_add(&b->measures, b->args);
+  return status;
 }
 
 static void account(vtb_trainer *t, const vtb_batch *batch, int64_t correct, double seconds) {
@@ -227,69 +196,18 @@ static void account(vtb_trainer *t, const vtb_batch *batch, int64_t correct, dou
   t->state.seen += batch->n;
   t->state.correct += correct;
   t->state.loss_sum += t->loss * (double)batch->n;
+  t->changed = true;
   t->images += batch->n;
   t->train_seconds += seconds;
   t->step_seconds = t->step_seconds > 0 ? 0.95 * t->step_seconds + 0.05 * seconds : seconds;
 }
 
-/* ---- the end of an epoch --------------------------------------------------------------------- */
-
-static bool evaluation_due(const vtb_trainer *t) {
-  const vtb_train_config *c = &t->config;
-  return c->eval && c->eval_set &&
-         (t->state.epoch % c->eval_epochs == 0 || t->state.epoch == c->epochs);
-}
-
-static void take_evaluation(vtb_trainer *t, const vtb_eval_result *r) {
-  t->result.eval_loss = r->loss;
-  t->result.eval_top1 = r->top1;
-  t->result.eval_top5 = r->top5;
-  t->result.eval = r->measures;
-}
-
-static void keep_best(vtb_trainer *t, const vtb_eval_result *r) {
-  double score = r->measures.n ? vtb_measured_score(&r->measures) : r->top1;
-  bool better = r->measures.n ? vtb_measured_is_better(&r->measures, score, t->state.best_top1)
-                              : score > t->state.best_top1;
-  if (better) t->state.best_top1 = score;
-}
-
-static vtb_status end_epoch(vtb_trainer *t, vtb_error *err) {
-  t->state.epoch++;
-  t->state.batch = 0;
-  vtb_train_event e = vtb__event(t, VTB_TRAIN_EPOCH);
-  e.loss = t->state.loss_sum / (double)t->state.seen;
-  e.accuracy = (double)t->state.correct / (double)t->state.seen;
-  t->result.loss = e.loss;
-  t->result.accuracy = e.accuracy;
-  t->result.train = vtb_measures_values(&t->bound.measures);
-  if (vtb__is_measured(&t->bound)) e.train = &t->result.train;
-  if (evaluation_due(t)) {
-    vtb_eval_result r = {0};
-    vtb_status status = vtb_trainer_evaluate(t, &r, err);
-    if (status != VTB_OK) return status;
-    keep_best(t, &r);
-    take_evaluation(t, &r);
-    e.evaluated = true;
-    e.eval_loss = r.loss;
-    e.eval_top1 = r.top1;
-    e.eval_top5 = r.top5;
-    if (vtb__is_measured(&t->bound)) e.eval = &t->result.eval;
-    e.best_top1 = t->state.best_top1;
-  }
-  t->state.loss_sum = 0;
-  t->state.seen = t->state.correct = 0;
-  vtb_measures_clear(&t->bound.measures);
-  vtb__send(t, &e);
-  return t->log ? vtb__log_epoch(t, &e, err) : VTB_OK;
-}
-
 /* ---- the loop -------------------------------------------------------------------------------- */
 
-static bool checkpoint_due(const vtb_trainer *t, bool epoch_ended) {
+static bool checkpoint_due(const vtb_trainer *t) {
   const vtb_train_config *c = &t->config;
   if (!c->checkpoint) return false;
-  if (epoch_ended) return true;
+  if (t->state.batch == 0) return true; /* an epoch ended */
   if (c->checkpoint_steps > 0 && t->state.step % c->checkpoint_steps == 0) return true;
   return c->checkpoint_seconds > 0 && vtb_now() - t->last_checkpoint >= c->checkpoint_seconds;
 }
@@ -297,26 +215,38 @@ static bool checkpoint_due(const vtb_trainer *t, bool epoch_ended) {
 /* Why to stop now, or NULL. */
 static const char *reason_to_stop(const vtb_trainer *t) {
   const vtb_train_config *c = &t->config;
-  if (t->state.epoch >= c->epochs) return "all epochs are done";
+  if (t->state.epoch >= c->epochs && !t->state.pending) return "all epochs are done";
   if (c->stop && *c->stop) return "stopped on request";
-  if (c->fit_seconds > 0 && t->fit_total && t->state.step >= t->fit_total)
-    return "the time planned for is over";
+  if (t->fit_total && t->state.step >= t->fit_total) return "the time planned for is over";
   if (c->max_steps > 0 && t->state.step >= c->max_steps) return "the limit of updates is reached";
   if (c->max_seconds > 0 && vtb_now() - t->started >= c->max_seconds)
     return "the time limit is reached";
   return NULL;
 }
 
-/* As many updates in all as the rest of the time holds at the present speed. */
-static void replan(vtb_trainer *t) {
+/* As many updates in all as the rest of the time holds at the present speed; reckoned anew some
+ * fifty times a run, so that the log can tell all of it. */
+static vtb_status replan(vtb_trainer *t, vtb_error *err) {
   vtb_train_config *c = &t->config;
-  if (c->fit_seconds <= 0) return;
-  double left = c->fit_seconds - (vtb_now() - t->started);
+  double now = vtb_now(), left = c->fit_seconds - (now - t->started);
+  if (c->fit_seconds <= 0) return VTB_OK;
+  if (t->fit_total && t->state.step - t->planned_at < t->fit_total / 50 &&
+      now - t->planned_when < c->fit_seconds / 50)
+    return VTB_OK;
+  t->planned_at = t->state.step;
+  t->planned_when = now;
   t->fit_total = t->state.step + (left > 0 ? (int64_t)(left / t->step_seconds) : 0);
   c->schedule.total = t->fit_total;
   c->epochs = t->state.step / t->batches + 1; /* never the reason to stop */
   if (t->fit_total / t->batches >= c->epochs)
     c->epochs = (t->fit_total + t->batches - 1) / t->batches;
+  return vtb__log_plan(t, t->state.step, t->fit_total, err);
+}
+
+static void follow_plan(vtb_trainer *t) {
+  vtb_train_config *c = &t->config;
+  for (; t->next_plan < c->n_plan && c->plan[t->next_plan].step <= t->state.step; t->next_plan++)
+    c->schedule.total = c->plan[t->next_plan].total;
 }
 
 /* Trains one batch; *ended: no batch was left. */
@@ -327,41 +257,64 @@ static vtb_status step_once(vtb_trainer *t, vtb_loader *loader, bool *ended, vtb
   vtb_status status = vtb_loader_next(loader, &batch, err);
   *ended = status == VTB_OK && !batch;
   if (status != VTB_OK || !batch) return status;
+  follow_plan(t);
   status = update(t, batch, &correct, err);
   if (status != VTB_OK) return status;
   account(t, batch, correct, vtb_now() - start);
-  replan(t);
+  status = vtb__begin(t, err);
+  if (status == VTB_OK) status = replan(t, err);
+  if (status != VTB_OK) return status;
   vtb_train_event e = vtb__event(t, VTB_TRAIN_STEP);
   e.accuracy = (double)correct / (double)batch->n;
   vtb__send(t, &e);
   return t->log && t->state.step % t->config.log_steps == 0 ? vtb__log_step(t, err) : VTB_OK;
 }
 
+static vtb_status save(vtb_trainer *t, vtb_error *err) {
+  if (!t->config.checkpoint || !t->changed) return VTB_OK;
+  vtb_status status = vtb_trainer_checkpoint(t, t->config.checkpoint, err);
+  t->cannot_save = status != VTB_OK;
+  return status;
+}
+
+/* What took hours to train is on the disk before anything else can go wrong. */
+static vtb_status end_epoch(vtb_trainer *t, vtb_error *err) {
+  vtb__epoch_close(t);
+  vtb_status status = vtb__evaluation_due(t) ? save(t, err) : VTB_OK;
+  return status == VTB_OK ? vtb__epoch_settle(t, err) : status;
+}
+
 static vtb_status loop(vtb_trainer *t, vtb_loader *loader, const char **why, vtb_error *err) {
-  bool saved = t->resumed;
   while (!(*why = reason_to_stop(t))) {
     bool ended;
     vtb_status status = step_once(t, loader, &ended, err);
     if (status != VTB_OK) return status;
     assert(!ended);
-    bool epoch_ended = t->state.batch == t->batches;
-    if (epoch_ended) status = end_epoch(t, err);
-    saved = false;
-    if (status == VTB_OK && checkpoint_due(t, epoch_ended)) {
-      status = vtb_trainer_checkpoint(t, t->config.checkpoint, err);
-      saved = true;
-    }
+    if (t->state.batch == t->batches) status = end_epoch(t, err);
+    if (status == VTB_OK && checkpoint_due(t)) status = save(t, err);
     if (status != VTB_OK) return status;
   }
-  return t->config.checkpoint && !saved ? vtb_trainer_checkpoint(t, t->config.checkpoint, err)
-                                        : VTB_OK;
+  return save(t, err);
+}
+
+/* An error ends the run; the parameters are those of the last good update. */
+static void save_after_error(vtb_trainer *t, vtb_error *err) {
+  if (t->cannot_save || !t->begun || !t->config.checkpoint) return;
+  if (t->state.batch == t->batches) vtb__epoch_close(t);
+  if (save(t, NULL) != VTB_OK) return;
+  size_t n = strlen(err->text);
+  snprintf(err->text + n, sizeof err->text - n,
+           "; the run as it was after %lld updates is in %s: --resume goes on from there",
+           (long long)t->state.step, t->config.checkpoint);
 }
 
 static void send_start(const vtb_trainer *t) {
-  char text[256], missing[64] = "";
+  char text[320], missing[64] = "", resumed[64] = "";
   int64_t parameters = 0;
   for (int i = 0; i < vtb_optim_n_trained(t->optim); i++)
     parameters += vtb_tensor_info_count(&t->bound.program->tensors[vtb_optim_trained(t->optim, i)]);
+  if (t->resumed)
+    snprintf(resumed, sizeof resumed, ", resumed after update %lld", (long long)t->state.step);
   if (t->n_missing)
     snprintf(missing, sizeof missing, ", %d tensors not in the weights to start from",
              t->n_missing);
@@ -371,46 +324,17 @@ static void send_start(const vtb_trainer *t) {
            vtb_dataset_has_images(t->config.train_set) ? "images" : "samples",
            (long long)t->bound.program->batch, (long long)t->batches,
            t->bound.program->exchange ? " on the device" : "", t->config.services->n_threads,
-           t->resumed ? ", resumed" : "", missing);
+           resumed, missing);
   vtb_train_event e = vtb__event(t, VTB_TRAIN_START);
   e.text = text;
   vtb__send(t, &e);
 }
 
-/* The row of an epoch that was not trained to its end. */
-static vtb_status log_cut_epoch(vtb_trainer *t, vtb_error *err) {
-  vtb_train_event e = vtb__event(t, VTB_TRAIN_EPOCH);
-  e.loss = t->result.loss;
-  e.accuracy = t->result.accuracy;
-  e.evaluated = true;
-  e.eval_loss = t->result.eval_loss;
-  e.eval_top1 = t->result.eval_top1;
-  e.eval_top5 = t->result.eval_top5;
-  return vtb__log_epoch(t, &e, err);
-}
-
-/* A run that a limit ended within an epoch is judged as it stands; its state is left as it was. */
-static vtb_status judge_cut_run(vtb_trainer *t, vtb_error *err) {
-  const vtb_train_config *c = &t->config;
-  vtb_eval_result r = {0};
-  if ((t->state.batch == 0 && !t->fit_total) || !c->eval || !c->eval_set || (c->stop && *c->stop))
-    return VTB_OK;
-  vtb_status status = vtb_trainer_evaluate(t, &r, err);
-  if (status != VTB_OK) return status;
-  if (t->state.seen) {
-    t->result.loss = t->state.loss_sum / (double)t->state.seen;
-    t->result.accuracy = (double)t->state.correct / (double)t->state.seen;
-    t->result.train = vtb_measures_values(&t->bound.measures);
-  }
-  take_evaluation(t, &r);
-  if (t->log && t->state.batch > 0) status = log_cut_epoch(t, err);
-  return status == VTB_OK && t->log ? vtb__log_end(t, err) : status;
-}
-
 static void fill_result(vtb_trainer *t, const char *why, vtb_train_result *result) {
   t->result.steps = t->state.step;
   t->result.epochs = t->state.epoch;
-  t->result.finished = t->state.epoch >= t->config.epochs;
+  t->result.updates = t->state.step - t->first_step;
+  t->result.finished = !t->state.pending && t->state.epoch >= t->config.epochs;
   t->result.best_top1 = t->state.best_top1;
   t->result.skipped = t->state.skipped;
   t->result.seconds = vtb_now() - t->started;
@@ -422,30 +346,39 @@ static void fill_result(vtb_trainer *t, const char *why, vtb_train_result *resul
   if (result) *result = t->result;
 }
 
-vtb_status vtb_trainer_run(vtb_trainer *t, vtb_train_result *result, vtb_error *err) {
+static vtb_status run_loop(vtb_trainer *t, const char **why, vtb_error *err) {
   const vtb_train_config *c = &t->config;
-  const char *why = reason_to_stop(t);
+  bool planned = c->fit_seconds > 0 || c->n_plan;
+  vtb_loader_options o = {.dataset = c->train_set,
+                          .transform = c->train_transform,
+                          .batch = t->bound.program->batch,
+                          .feeds = t->bound.feeds,
+                          .n_feeds = t->bound.n_feeds,
+                          .shuffle = true,
+                          .drop_last = vtb_dataset_count(c->train_set) >= t->bound.program->batch,
+                          .seed = c->seed,
+                          .start_epoch = t->state.epoch,
+                          .start_batch = t->state.batch,
+                          .n_epochs = planned ? INT32_MAX : c->epochs,
+                          .n_threads = c->loader_threads};
   vtb_loader *loader = NULL;
-  vtb_status status = VTB_OK;
+  vtb_status status = vtb_loader_open(&o, &loader, err);
+  if (status == VTB_OK) status = loop(t, loader, why, err);
+  vtb_loader_close(loader);
+  return status;
+}
+
+vtb_status vtb_trainer_run(vtb_trainer *t, vtb_train_result *result, vtb_error *err) {
+  vtb_error own = {0};
+  if (!err) err = &own;
   send_start(t);
-  if (!why) {
-    vtb_loader_options o = {.dataset = c->train_set,
-                            .transform = c->train_transform,
-                            .batch = t->bound.program->batch,
-                            .feeds = t->bound.feeds,
-                            .n_feeds = t->bound.n_feeds,
-                            .shuffle = true,
-                            .drop_last = vtb_dataset_count(c->train_set) >= t->bound.program->batch,
-                            .seed = c->seed,
-                            .start_epoch = t->state.epoch,
-                            .start_batch = t->state.batch,
-                            .n_epochs = c->fit_seconds > 0 ? INT32_MAX : c->epochs,
-                            .n_threads = c->loader_threads};
-    status = vtb_loader_open(&o, &loader, err);
-    if (status == VTB_OK) status = loop(t, loader, &why, err);
-    vtb_loader_close(loader);
-  }
-  if (status == VTB_OK) status = judge_cut_run(t, err);
+  /* a run that was ended while its last epoch was evaluated goes on there */
+  vtb_status status = t->state.pending ? vtb__epoch_settle(t, err) : VTB_OK;
+  const char *why = reason_to_stop(t);
+  if (status == VTB_OK && t->changed) status = save(t, err);
+  if (status == VTB_OK && !why) status = run_loop(t, &why, err);
+  if (status != VTB_OK) save_after_error(t, err);
+  if (status == VTB_OK) status = vtb__judge_cut_run(t, err);
   if (status == VTB_OK) fill_result(t, why, result);
   return status;
 }

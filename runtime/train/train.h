@@ -24,8 +24,12 @@
  *
  * A checkpoint is one safetensors file, replaced atomically: parameters under their own names (so
  * it loads as a weights file), optimiser state "optim/...", averages "ema/...", and metadata: step,
- * epoch, batch, seed, recipe hash, sums. A run resumed from it gives bit for bit the weights of a
- * run that was not interrupted, for any number of threads.
+ * epoch, batch, seed, recipe, what the data are, sums, and a hash of all of it. A run resumed from
+ * it gives bit for bit the weights of a run that was not interrupted, for any number of threads.
+ *
+ * A finished epoch is in a checkpoint before it is evaluated. A run that ends by an error in the
+ * data or the files leaves a checkpoint of its last update, where one can be written. Nothing is
+ * written, and no earlier file is touched, before the first update is done.
  *
  * Ownership: a trainer refers to programs, data sets and services, which must outlive it; it owns
  * parameters and state.
@@ -65,6 +69,10 @@ typedef struct vtb_train_event {
   const char *text;
 } vtb_train_event;
 
+typedef struct vtb_train_plan {
+  int64_t step, total; /* updates */
+} vtb_train_plan;
+
 typedef struct vtb_train_config {
   vtb_program *step, *eval;   /* eval may be NULL: no evaluation */
   const char *image, *logits; /* tensor names; NULL: found */
@@ -93,21 +101,35 @@ typedef struct vtb_train_config {
   int64_t checkpoint_steps;  /* also every that many updates; 0: only after epochs and at the end */
   double checkpoint_seconds; /* also when that much time has passed since the last; 0: off */
   bool resume;               /* continue from `checkpoint` if it exists */
-  const char *recipe;        /* text whose hash a resumed run must share; NULL: not checked */
+  const char *recipe;        /* words "lr=0.1" that a resumed run must share; NULL: not checked */
+  const char *model_hash;    /* of the model's text, likewise */
+  const char *best;          /* weights file of the best evaluation so far; NULL: none */
   const char *log;           /* path without extension for .csv and .jsonl; NULL: none */
   int64_t log_steps;         /* .jsonl line every that many updates; 0: 50 */
   int64_t eval_epochs;       /* evaluate every that many epochs and after the last; 0: 1 */
 
+  /* A run of fit_seconds once more: from update plan[i].step on, the schedule's total is
+   * plan[i].total; the last total ends it. The log has them as events "plan". */
+  const vtb_train_plan *plan;
+  size_t n_plan;
+
   void (*on_event)(void *user, const vtb_train_event *e); /* NULL: silent */
+  /* Once, after the first update of this run and before anything is written; NULL */
+  vtb_status (*on_begin)(void *user, vtb_error *err);
+  /* Adds what using them takes to weights that are about to be written; NULL */
+  vtb_status (*describe)(void *user, vtb_weights *w, vtb_error *err);
   void *user;
-  /* set to non-zero (by a signal handler) to end after the current update; NULL */
+  /* set to non-zero (by a signal handler) to end after the current update, or the current batch of
+   * an evaluation; NULL */
   const volatile int *stop;
 } vtb_train_config;
 vtb_train_config vtb_train_defaults(void);
 
 typedef struct vtb_train_result {
   int64_t steps, epochs;
-  bool finished; /* false: ended early, can be resumed */
+  int64_t updates;         /* of `steps`, those made now */
+  bool finished;           /* false: ended early, can be resumed */
+  bool trained, evaluated; /* loss, accuracy and train are measured; eval_* and eval are */
   /* of the last epoch; of the run as it stands if a limit ended it within an epoch */
   double loss, accuracy, eval_loss, eval_top1, eval_top5;
   double best_top1, seconds, images_per_second;
@@ -134,6 +156,7 @@ void vtb_trainer_close(vtb_trainer *t); /* NULL is fine */
 
 typedef struct vtb_eval_result {
   int64_t n;
+  bool stopped;                                        /* before the end: nothing else is set */
   double loss, top1, top5, seconds, images_per_second; /* top5: among min(5, classes) */
   int classes;
   /* (classes, classes): [label][prediction]; malloc'd for the caller if asked, else NULL */
@@ -151,6 +174,7 @@ typedef struct vtb_eval_options {
   bool confusion;
   void (*on_batch)(void *user, int64_t done, int64_t total); /* images */
   void *user;
+  const volatile int *stop; /* non-zero ends it after the current batch; NULL */
 } vtb_eval_options;
 
 /* params[i] for tensor i of `p` that is a PARAM or BUFFER (others ignored). */

@@ -5,8 +5,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
-#define CHECKPOINT_FORMAT "vertebra-checkpoint-1"
+#define CONTENT_HASH "xxh3"
 
 static void set_int(vtb_weights *w, const char *key, int64_t v) {
   char text[32];
@@ -21,21 +22,14 @@ static void set_real(vtb_weights *w, const char *key, double v) {
   vtb_weights_set_meta(w, key, text);
 }
 
-static void set_recipe(vtb_weights *w, const char *recipe) {
-  char text[32];
-  snprintf(text, sizeof text, "%016llx", (unsigned long long)vtb_hash_str(VTB_HASH_INIT, recipe));
-  vtb_weights_set_meta(w, "recipe_hash", text);
-  vtb_weights_set_meta(w, "recipe", recipe);
-}
-
 static void put_state(const vtb_trainer *t, vtb_weights *w) {
-  vtb_weights_set_meta(w, "format", CHECKPOINT_FORMAT);
-  if (t->config.recipe) set_recipe(w, t->config.recipe);
+  vtb_weights_set_meta(w, "format", VTB__CHECKPOINT_FORMAT);
   set_int(w, "step", t->state.step);
   set_int(w, "epoch", t->state.epoch);
   set_int(w, "batch", t->state.batch);
   set_int(w, "seen", t->state.seen);
   set_int(w, "correct", t->state.correct);
+  set_int(w, "pending", t->state.pending);
   set_int(w, "seed", (int64_t)t->config.seed);
   set_int(w, "batch_size", t->bound.program->batch);
   set_int(w, "samples", vtb_dataset_count(t->config.train_set));
@@ -62,6 +56,45 @@ static void put_params(const vtb_trainer *t, vtb_weights *w, bool averaged) {
   }
 }
 
+/* ---- what a file holds, as one number -------------------------------------------------------- */
+
+/* Metadata in any order, tensors by name: what a reader sees, however the file is laid out. */
+static uint64_t content_hash(const vtb_weights *w) {
+  uint64_t sum = 0;
+  for (size_t i = 0; i < w->meta.n; i++) {
+    const char *key = w->meta.at[i].key, *value = w->meta.at[i].value;
+    if (strcmp(key, CONTENT_HASH) == 0) continue;
+    sum += XXH3_64bits_withSeed(value, strlen(value), XXH3_64bits(key, strlen(key)));
+  }
+  for (size_t i = 0; i < w->n; i++) {
+    const vtb_weight *t = w->at[i];
+    uint64_t h = XXH3_64bits(t->name, strlen(t->name));
+    h = XXH3_64bits_withSeed(t->dim, (size_t)t->rank * sizeof *t->dim, h + (uint64_t)t->elem);
+    sum += XXH3_64bits_withSeed(t->data, (size_t)t->count * vtb_elem_bytes(t->elem), h);
+  }
+  return sum;
+}
+
+static vtb_status set_content_hash(vtb_weights *w, vtb_error *err) {
+  char text[32];
+  snprintf(text, sizeof text, "%016llx", (unsigned long long)content_hash(w));
+  vtb_weights_set_meta(w, CONTENT_HASH, text);
+  return w->error.text[0] ? vtb_fail(err, w->error.status, "%s", w->error.text) : VTB_OK;
+}
+
+/* Files of earlier versions have none. */
+static vtb_status check_content_hash(const vtb_weights *w, vtb_error *err) {
+  const char *want = vtb_weights_meta(w, CONTENT_HASH);
+  char have[32];
+  snprintf(have, sizeof have, "%016llx", (unsigned long long)content_hash(w));
+  if (!want || strcmp(want, have) == 0) return VTB_OK;
+  return vtb_fail(err, VTB_E_INPUT,
+                  "it is damaged: its bytes are not those that were written (%s %s, now %s)",
+                  CONTENT_HASH, want, have);
+}
+
+/* ---- saving ---------------------------------------------------------------------------------- */
+
 vtb_status vtb_trainer_checkpoint(vtb_trainer *t, const char *path, vtb_error *err) {
   vtb_status status = vtb__trainer_pull(t, err);
   if (status != VTB_OK) return status;
@@ -71,10 +104,13 @@ vtb_status vtb_trainer_checkpoint(vtb_trainer *t, const char *path, vtb_error *e
   put_params(t, w, false);
   vtb_optim_save(t->optim, w);
   vtb_measures_save(&t->bound.measures, w);
-  status = vtb_safetensors_save(path, w, err);
+  status = vtb__identity_put(t, w, err);
+  if (status == VTB_OK) status = set_content_hash(w, err);
+  if (status == VTB_OK) status = vtb_safetensors_save(path, w, err);
   vtb_weights_free(w);
   if (status != VTB_OK) return status;
   t->last_checkpoint = vtb_now();
+  t->changed = false;
   vtb_train_event e = vtb__event(t, VTB_TRAIN_CHECKPOINT);
   e.text = path;
   vtb__send(t, &e);
@@ -90,14 +126,15 @@ vtb_status vtb_trainer_save_weights(vtb_trainer *t, const char *path, vtb_error 
   vtb_weights_set_meta(w, "format", "vertebra-weights-1");
   set_int(w, "step", t->state.step);
   set_int(w, "epoch", t->state.epoch);
-  status = vtb_safetensors_save(path, w, err);
+  if (t->config.describe) status = t->config.describe(t->config.user, w, err);
+  if (status == VTB_OK) status = vtb_safetensors_save(path, w, err);
   vtb_weights_free(w);
   return status;
 }
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
-static vtb_status get_int(const vtb_weights *w, const char *key, int64_t *out, vtb_error *err) {
+vtb_status vtb__meta_int(const vtb_weights *w, const char *key, int64_t *out, vtb_error *err) {
   const char *text = vtb_weights_meta(w, key);
   char *end = NULL;
   *out = text ? strtoll(text, &end, 10) : 0;
@@ -115,85 +152,14 @@ static vtb_status get_real(const vtb_weights *w, const char *key, double *out, v
   return VTB_OK;
 }
 
-/* The word of a recipe that has the key of `word`, "lr=0.1"; its length, 0 if there is none. */
-static int word_like(const char *recipe, const char *word, const char **found) {
-  size_t key = strcspn(word, "= ");
-  for (const char *at = recipe; *at; at += strcspn(at, " "), at += *at == ' ') {
-    *found = at;
-    if (strcspn(at, "= ") == key && strncmp(at, word, key) == 0) return (int)strcspn(at, " ");
-  }
-  return 0;
-}
-
-/* Words of `a` that `b` has with another value, "lr=0.1 (now lr=0.2)", or lacks; only_missing: `a`
- * is what is now, and what `b` lacks is told. */
-static void tell_difference(const char *a, const char *b, bool only_missing, char *out,
-                            size_t size) {
-  for (const char *at = a; *at; at += strcspn(at, " "), at += *at == ' ') {
-    const char *other = "";
-    int n = (int)strcspn(at, " "), m = word_like(b, at, &other);
-    if (m ? only_missing || (m == n && strncmp(at, other, (size_t)n) == 0) : false) continue;
-    size_t used = strlen(out);
-    if (used) used += (size_t)snprintf(out + used, size - used, ", ");
-    if (used >= size) return;
-    if (m)
-      snprintf(out + used, size - used, "%.*s (now %.*s)", n, at, m, other);
-    else
-      snprintf(out + used, size - used, only_missing ? "now %.*s" : "%.*s (now not set)", n, at);
-    if (strlen(out) + 1 >= size) return;
-  }
-}
-
-static vtb_status other_settings(const char *then, const char *now, vtb_error *err) {
-  char what[200] = "";
-  if (then) {
-    tell_difference(then, now, false, what, sizeof what);
-    tell_difference(now, then, true, what, sizeof what);
-  }
-  return vtb_fail(
-      err, VTB_E_INPUT,
-      "checkpoint: written with other settings than this run's: %s; the same are needed, "
-      "or another --out",
-      *what ? what : "it does not say which");
-}
-
-/* Going on with other data, batch or seed would be another run. */
-static vtb_status check_same_run(const vtb_trainer *t, const vtb_weights *w, vtb_error *err) {
-  if (!vtb_streq(vtb_weights_meta(w, "format"), CHECKPOINT_FORMAT))
-    return vtb_fail(
-        err, VTB_E_INPUT,
-        "not a checkpoint of a training run (a weights file can be started from instead)");
-  const struct {
-    const char *key, *what;
-    int64_t want;
-  } same[] = {{"batch_size", "batch size", t->bound.program->batch},
-              {"samples", "number of training samples", vtb_dataset_count(t->config.train_set)},
-              {"seed", "seed", (int64_t)t->config.seed}};
-  for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
-    int64_t v;
-    vtb_status status = get_int(w, same[i].key, &v, err);
-    if (status != VTB_OK) return status;
-    if (v != same[i].want)
-      return vtb_fail(err, VTB_E_INPUT, "checkpoint: its %s is %lld, this run's is %lld",
-                      same[i].what, (long long)v, (long long)same[i].want);
-  }
-  const char *recipe = vtb_weights_meta(w, "recipe_hash");
-  char want[32];
-  if (t->config.recipe && recipe) {
-    snprintf(want, sizeof want, "%016llx",
-             (unsigned long long)vtb_hash_str(VTB_HASH_INIT, t->config.recipe));
-    if (!vtb_streq(recipe, want))
-      return other_settings(vtb_weights_meta(w, "recipe"), t->config.recipe, err);
-  }
-  return VTB_OK;
-}
-
 static vtb_status get_state(const vtb_weights *w, vtb_train_state *s, vtb_error *err) {
-  vtb_status status = get_int(w, "step", &s->step, err);
-  if (status == VTB_OK) status = get_int(w, "epoch", &s->epoch, err);
-  if (status == VTB_OK) status = get_int(w, "batch", &s->batch, err);
-  if (status == VTB_OK) status = get_int(w, "seen", &s->seen, err);
-  if (status == VTB_OK) status = get_int(w, "correct", &s->correct, err);
+  vtb_status status = vtb__meta_int(w, "step", &s->step, err);
+  if (status == VTB_OK) status = vtb__meta_int(w, "epoch", &s->epoch, err);
+  if (status == VTB_OK) status = vtb__meta_int(w, "batch", &s->batch, err);
+  if (status == VTB_OK) status = vtb__meta_int(w, "seen", &s->seen, err);
+  if (status == VTB_OK) status = vtb__meta_int(w, "correct", &s->correct, err);
+  const char *pending = vtb_weights_meta(w, "pending"); /* earlier versions have none */
+  s->pending = pending && strcmp(pending, "0") != 0;
   if (status == VTB_OK) status = get_real(w, "loss_sum", &s->loss_sum, err);
   if (status == VTB_OK) status = get_real(w, "best_top1", &s->best_top1, err);
   if (status == VTB_OK) status = get_real(w, "seconds", &s->seconds, err);
@@ -206,8 +172,8 @@ static vtb_status get_scale(const vtb_trainer *t, const vtb_weights *w, vtb_trai
   s->scale = t->state.scale;
   if (!vtb__is_scaled(t) || !vtb_weights_meta(w, "loss_scale")) return VTB_OK;
   vtb_status status = get_real(w, "loss_scale", &s->scale, err);
-  if (status == VTB_OK) status = get_int(w, "loss_scale_updates", &s->scaled, err);
-  if (status == VTB_OK) status = get_int(w, "skipped", &s->skipped, err);
+  if (status == VTB_OK) status = vtb__meta_int(w, "loss_scale_updates", &s->scaled, err);
+  if (status == VTB_OK) status = vtb__meta_int(w, "skipped", &s->skipped, err);
   if (status == VTB_OK && !(s->scale >= 1 && s->scale <= 0x1p127))
     return vtb_fail(err, VTB_E_INPUT, "checkpoint: a loss scale of %g", s->scale);
   return status;
@@ -215,7 +181,8 @@ static vtb_status get_scale(const vtb_trainer *t, const vtb_weights *w, vtb_trai
 
 static vtb_status take(vtb_trainer *t, const vtb_weights *w, vtb_error *err) {
   vtb_train_state s = {0};
-  vtb_status status = check_same_run(t, w, err);
+  vtb_status status = check_content_hash(w, err);
+  if (status == VTB_OK) status = vtb__identity_check(t, w, err);
   if (status == VTB_OK) status = get_state(w, &s, err);
   if (status == VTB_OK) status = get_scale(t, w, &s, err);
   if (status != VTB_OK) return status;

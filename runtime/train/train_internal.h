@@ -2,6 +2,7 @@
 #ifndef VTB_TRAIN_INTERNAL_H
 #define VTB_TRAIN_INTERNAL_H
 
+#include "runtime/train/fingerprint.h"
 #include "runtime/train/log.h"
 #include "runtime/train/measure.h"
 #include "runtime/train/train.h"
@@ -39,6 +40,7 @@ void vtb__bound_free(vtb_bound *b);
 /* What must be saved to go on: all of it goes into a checkpoint. */
 typedef struct vtb_train_state {
   int64_t step, epoch, batch; /* done; batch: within the epoch */
+  bool pending;               /* the epoch is done but not evaluated and logged; sums are its */
   double loss_sum;            /* over the epoch's samples so far */
   int64_t seen, correct;
   double best_top1; /* -1: none yet; of a measured program its score, NaN: none yet */
@@ -50,6 +52,7 @@ typedef struct vtb_train_state {
 
 struct vtb_trainer {
   vtb_train_config config;
+  char data[2][VTB_FINGERPRINT]; /* of the sets; empty: not taken yet */
   vtb_bound bound;
   vtb_optim *optim;
   float loss_scale; /* an input of the step */
@@ -57,13 +60,19 @@ struct vtb_trainer {
   int64_t batches;  /* an epoch */
   vtb_train_state state;
   vtb_run_log *log;
-  bool resumed;
-  bool stale; /* updates were made since parameters and state were copied from a device */
+  bool resumed, begun;
+  bool changed;       /* the state is not that of the last checkpoint */
+  bool cannot_save;   /* a checkpoint could not be written */
+  int64_t first_step; /* of this run */
+  bool stale;         /* updates were made since parameters and state were copied from a device */
 
   double started, train_seconds; /* of this run; train_seconds without evaluation */
   int64_t images;
   double step_seconds; /* smoothed */
   int64_t fit_total;   /* updates planned in all, for fit_seconds; 0: not yet */
+  int64_t planned_at;  /* update after which it was planned */
+  double planned_when;
+  size_t next_plan; /* of config.plan */
   double last_checkpoint;
   double loss, lr, grad_norm;
   vtb_train_result result;
@@ -83,12 +92,32 @@ void vtb__scale_begin(vtb_trainer *t); /* sets t->loss_scale, 1 without */
 VTB_MUST_USE vtb_status vtb__scale_end(vtb_trainer *t, vtb_status status, const vtb_error *inner,
                                        vtb_error *err);
 
+/* train.c: on_begin and the log, before the first thing that is written. */
+VTB_MUST_USE vtb_status vtb__begin(vtb_trainer *t, vtb_error *err);
+
+/* train_epoch.c. close: the epoch is done, its evaluation is pending. settle: evaluates it, if that
+ * is due, and logs it; a request to stop leaves it pending. judge: a run that a limit ended within
+ * an epoch is judged as it stands, its state left as it was. */
+bool vtb__evaluation_due(const vtb_trainer *t);
+void vtb__epoch_close(vtb_trainer *t);
+VTB_MUST_USE vtb_status vtb__epoch_settle(vtb_trainer *t, vtb_error *err);
+VTB_MUST_USE vtb_status vtb__judge_cut_run(vtb_trainer *t, vtb_error *err);
+
+/* train_identity.c: what a run is, in its checkpoints, and whether a checkpoint is of this run. */
+#define VTB__CHECKPOINT_FORMAT "vertebra-checkpoint-1"
+VTB_MUST_USE vtb_status vtb__identity_put(vtb_trainer *t, vtb_weights *w, vtb_error *err);
+VTB_MUST_USE vtb_status vtb__identity_check(vtb_trainer *t, const vtb_weights *w, vtb_error *err);
+/* The number that is stored under `key`. */
+VTB_MUST_USE vtb_status vtb__meta_int(const vtb_weights *w, const char *key, int64_t *out,
+                                      vtb_error *err);
+
 VTB_MUST_USE vtb_status vtb__checkpoint_load(vtb_trainer *t, const char *path, vtb_error *err);
 
 /* Event with the common fields filled. */
 vtb_train_event vtb__event(const vtb_trainer *t, vtb_train_event_kind kind);
 void vtb__send(const vtb_trainer *t, const vtb_train_event *e);
 VTB_MUST_USE vtb_status vtb__log_step(vtb_trainer *t, vtb_error *err);
+VTB_MUST_USE vtb_status vtb__log_plan(vtb_trainer *t, int64_t step, int64_t total, vtb_error *err);
 VTB_MUST_USE vtb_status vtb__log_epoch(vtb_trainer *t, const vtb_train_event *e, vtb_error *err);
 int vtb__count_losses(const vtb_measured_list *m);
 /* The result of a run that ended within an epoch. */

@@ -51,6 +51,12 @@ vtb_status vtb__log_step(vtb_trainer *t, vtb_error *err) {
   return vtb_run_log_event(t->log, "step", e.step, fields, n, err);
 }
 
+vtb_status vtb__log_plan(vtb_trainer *t, int64_t step, int64_t total, vtb_error *err) {
+  if (!t->log) return VTB_OK;
+  vtb_log_field field = INT("total", total);
+  return vtb_run_log_event(t->log, "plan", step, &field, 1, err);
+}
+
 /* The fields of a line about an epoch or a run, with the texts of those that the model names. */
 typedef struct line {
   vtb_log_field at[2 * VTB_MOST_MEASURES + 10];
@@ -125,7 +131,7 @@ vtb_status vtb__log_end(vtb_trainer *t, vtb_error *err) {
   bool measured = vtb__is_measured(&t->bound);
   line l = {.n = 0};
   put_field(&l, REAL("epoch", (double)t->state.epoch + part));
-  put_results(&l, &t->result, true, measured);
+  put_results(&l, &t->result, t->result.evaluated, measured);
   put_field(&l, REAL("images_per_second", e.images_per_second));
   put_field(&l, REAL("seconds", t->state.seconds + e.seconds));
   if (measured) put_score(&l, &t->result.train);

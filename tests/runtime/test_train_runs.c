@@ -1,0 +1,297 @@
+/* What runs leave on the disk: nothing before the first update, a checkpoint before an evaluation,
+ * and one that is whole, of this model and this data, or is refused. */
+#include "runtime/artefact/safetensors.h"
+#include "runtime/launch/threads.h"
+#include "runtime/train/train.h"
+#include "tests/runtime/fake_program.h"
+
+static vtb_dataset *train_set, *eval_set;
+static vtb_program step_program, eval_program;
+static vtb_services *services;
+
+static void open_data(void) {
+  fake_dataset("data", "train", 100, 1);
+  fake_dataset("data", "t10k", 43, 2);
+  CHECK_OK(vtb_dataset_open(temp_path("data"), NULL, &train_set, err));
+  CHECK_OK(
+      vtb_dataset_open(temp_path("data"), &(vtb_dataset_options){.split = "test"}, &eval_set, err));
+  if (!train_set || !eval_set) exit(1);
+  step_program = fake_step_program();
+  eval_program = fake_eval_program();
+  services = vtb_services_default(1);
+}
+
+/* A folder of its own, with the names of a run's files in it. */
+typedef struct files {
+  char folder[128], checkpoint[160], best[160], log[160], csv[160], json[160];
+} files;
+
+static files files_in(const char *name) {
+  files f;
+  snprintf(f.folder, sizeof f.folder, "%s", temp_path(name));
+  mkdir(f.folder, 0777);
+  snprintf(f.checkpoint, sizeof f.checkpoint, "%s/checkpoint.safetensors", f.folder);
+  snprintf(f.best, sizeof f.best, "%s/best.safetensors", f.folder);
+  snprintf(f.log, sizeof f.log, "%s/log", f.folder);
+  snprintf(f.csv, sizeof f.csv, "%s/log.csv", f.folder);
+  snprintf(f.json, sizeof f.json, "%s/log.jsonl", f.folder);
+  return f;
+}
+
+/* 100 samples in batches of 8: 12 updates an epoch, 4 epochs. */
+static vtb_train_config config_for(const files *f) {
+  vtb_train_config c = vtb_train_defaults();
+  c.step = &step_program, c.eval = &eval_program, c.services = services;
+  c.train_set = train_set, c.eval_set = eval_set;
+  CHECK_OK(vtb_transform_init(&c.train_transform, train_set, 1, FAKE_SIDE, FAKE_SIDE, err));
+  c.eval_transform = c.train_transform;
+  c.optim.clip_norm = 1, c.optim.ema_decay = 0.95;
+  c.schedule.base_lr = 0.02, c.schedule.warmup = 6, c.schedule.total = 42;
+  c.epochs = 4, c.seed = 17, c.recipe = "model=a/test.vtb lr=0.1";
+  c.checkpoint = f->checkpoint, c.best = f->best, c.log = f->log, c.resume = true;
+  return c;
+}
+
+/* Runs as far as it goes; the bytes of the weights at the end, to be freed. */
+static char *run(const vtb_train_config *c, vtb_train_result *result, size_t *n) {
+  vtb_trainer *t = NULL;
+  CHECK_OK(vtb_trainer_open(c, &t, err));
+  if (!t) exit(1);
+  CHECK_OK(vtb_trainer_run(t, result, err));
+  const char *path = temp_path("end.safetensors");
+  CHECK_OK(vtb_trainer_save_weights(t, path, err));
+  vtb_trainer_close(t);
+  return read_file(path, n);
+}
+
+static char *whole(size_t *n, vtb_train_result *r, files *f) {
+  *f = files_in("whole");
+  vtb_train_config c = config_for(f);
+  c.resume = false;
+  return run(&c, r, n);
+}
+
+static bool equal(const char *a, size_t n, const char *b, size_t m) {
+  return n == m && memcmp(a, b, n) == 0;
+}
+
+/* ---- evaluation ------------------------------------------------------------------------------ */
+
+typedef struct stopper {
+  const char *checkpoint;
+  int stop, saw_checkpoint;
+  int64_t at_epoch;
+} stopper;
+
+static void stop_in_evaluation(void *user, const vtb_train_event *e) {
+  stopper *s = user;
+  if (e->kind != VTB_TRAIN_EVAL_STEP || e->epoch != s->at_epoch) return;
+  s->saw_checkpoint = vtb_path_exists(s->checkpoint);
+  s->stop = 1;
+}
+
+static void same_rows(const char *a, const char *b) {
+  size_t n, m;
+  char *x = read_file(a, &n), *y = read_file(b, &m), *p = x, *q = y, *line, *other;
+  while ((line = strsep(&p, "\n")) && (other = strsep(&q, "\n"))) { /* but for the times */
+    for (int column = 0; column < 7; column++) {
+      char *one = strsep(&line, ","), *two = strsep(&other, ",");
+      CHECK_MSG(vtb_streq(one, two), "%s and %s", one ? one : "-", two ? two : "-");
+    }
+  }
+  CHECK(!p && !q);
+  free(x);
+  free(y);
+}
+
+TEST(an_epoch_is_saved_before_it_is_evaluated_and_evaluated_when_resumed) {
+  size_t n, m;
+  files w;
+  vtb_train_result all = {0};
+  char *want = whole(&n, &all, &w);
+  for (int64_t epoch = 1; epoch <= 4; epoch += 3) {
+    files f = files_in(epoch == 1 ? "stopped1" : "stopped4");
+    stopper s = {.checkpoint = f.checkpoint, .at_epoch = epoch};
+    vtb_train_config c = config_for(&f);
+    vtb_train_result r = {0};
+    c.on_event = stop_in_evaluation, c.user = &s, c.stop = &s.stop;
+    free(run(&c, &r, &m));
+    CHECK(s.saw_checkpoint);
+    CHECK(r.steps == 12 * epoch && !r.finished && !r.evaluated && r.trained);
+    c.on_event = NULL, c.stop = NULL;
+    char *got = run(&c, &r, &m);
+    CHECK_MSG(equal(want, n, got, m), "stopped in epoch %d: other weights", (int)epoch);
+    CHECK(r.finished && r.evaluated && r.eval_loss == all.eval_loss);
+    CHECK(r.best_top1 == all.best_top1 && r.loss == all.loss);
+    same_rows(w.csv, f.csv);
+    free(got);
+  }
+  free(want);
+}
+
+TEST(the_best_weights_stay) {
+  files f = files_in("best");
+  vtb_train_config c = config_for(&f);
+  vtb_train_result r = {0};
+  size_t n;
+  c.max_steps = 24;
+  free(run(&c, &r, &n));
+  vtb_weights *w = NULL;
+  CHECK_OK(vtb_safetensors_load(f.best, &w, err));
+  float weight[FAKE_CLASSES * FAKE_PIXELS], bias[FAKE_CLASSES];
+  void *params[] = {NULL, weight, bias, NULL};
+  CHECK_OK(vtb_weights_bind(&eval_program, w, NULL, params, NULL, NULL, err));
+  vtb_weights_free(w);
+  vtb_eval_options o = {.dataset = eval_set, .transform = c.eval_transform, .services = services};
+  vtb_eval_result e = {0};
+  CHECK_OK(vtb_evaluate(&eval_program, params, &o, &e, err));
+  CHECK(e.top1 == r.best_top1);
+}
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+static vtb_status refuse(void *user, vtb_error *err) {
+  (void)user;
+  return vtb_fail(err, VTB_E_INPUT, "not now");
+}
+
+TEST(nothing_is_written_before_the_first_update) {
+  files f = files_in("early");
+  vtb_train_config c = config_for(&f);
+  vtb_train_result r = {0};
+  int stop = 1;
+  size_t n;
+  write_file(f.json, "of a run before", 15);
+  c.stop = &stop, c.resume = false;
+  free(run(&c, &r, &n));
+  CHECK(r.steps == 0 && r.updates == 0 && !r.evaluated && !r.trained && !r.finished);
+  CHECK(!vtb_path_exists(f.checkpoint) && !vtb_path_exists(f.csv));
+  c.stop = NULL, c.on_begin = refuse;
+  vtb_trainer *t = NULL;
+  CHECK_OK(vtb_trainer_open(&c, &t, err));
+  CHECK_REFUSED(vtb_trainer_run(t, NULL, err), "not now");
+  vtb_trainer_close(t);
+  CHECK(!vtb_path_exists(f.checkpoint) && !vtb_path_exists(f.csv));
+  char *text = read_file(f.json, &n);
+  CHECK(n == 15);
+  free(text);
+}
+
+TEST(an_error_leaves_a_checkpoint_of_the_last_update) {
+  size_t n, m;
+  files w, f = files_in("full");
+  char *want = whole(&n, NULL, &w);
+  vtb_train_config c = config_for(&f);
+  vtb_trainer *t = NULL;
+  vtb_train_result r = {0};
+  CHECK(symlink("/dev/full", f.json) == 0);
+  c.log_steps = 5;
+  CHECK_OK(vtb_trainer_open(&c, &t, err));
+  CHECK_REFUSED(vtb_trainer_run(t, NULL, err), "as it was after 5 updates is in");
+  vtb_trainer_close(t);
+  unlink(f.json);
+  char *got = run(&c, &r, &m);
+  CHECK(r.updates == 43 && equal(want, n, got, m));
+  free(want);
+  free(got);
+}
+
+/* ---- whose checkpoint it is ------------------------------------------------------------------ */
+
+static void change(char *bytes, size_t n, const char *key) {
+  size_t k = strlen(key);
+  for (size_t i = 0; i + k < n; i++)
+    if (memcmp(bytes + i, key, k) == 0) bytes[i + k] ^= 1;
+}
+
+TEST(changed_checkpoints_are_refused) {
+  files f = files_in("changed");
+  vtb_train_config c = config_for(&f);
+  vtb_trainer *t = NULL;
+  size_t n;
+  c.max_steps = 3;
+  free(run(&c, NULL, &n));
+  char *file = read_file(f.checkpoint, &n);
+  for (size_t back = 1; back < 400; back += 57) {
+    file[n - back] ^= 4;
+    write_file(f.checkpoint, file, n);
+    CHECK_REFUSED(vtb_trainer_open(&c, &t, err), "it is damaged");
+    file[n - back] ^= 4;
+  }
+  change(file, n, "\"step\":\"");
+  write_file(f.checkpoint, file, n);
+  CHECK_REFUSED(vtb_trainer_open(&c, &t, err), "it is damaged");
+  free(file);
+}
+
+TEST(other_data_and_other_models_are_named) {
+  files f = files_in("named");
+  vtb_train_config c = config_for(&f);
+  vtb_trainer *t = NULL;
+  vtb_dataset *other = NULL;
+  size_t n;
+  c.max_steps = 3, c.model_hash = "1";
+  free(run(&c, NULL, &n));
+  fake_dataset("other", "train", 100, 3); /* as many, others */
+  CHECK_OK(vtb_dataset_open(temp_path("other"), NULL, &other, err));
+  c.train_set = other;
+  CHECK_REFUSED(vtb_trainer_open(&c, &t, err), "training data are not those that the run began");
+  c.train_set = train_set, c.eval_set = other;
+  CHECK_REFUSED(vtb_trainer_open(&c, &t, err), "samples=43 (now samples=100)");
+  c.eval_set = eval_set, c.model_hash = "2";
+  CHECK_REFUSED(vtb_trainer_open(&c, &t, err), "the model's text is not the one");
+  c.model_hash = "1", c.recipe = "model=b/test.vtb lr=0.1"; /* the same file elsewhere */
+  CHECK_OK(vtb_trainer_open(&c, &t, err));
+  vtb_trainer_close(t);
+  c.recipe = "model=a/best.vtb lr=0.1";
+  CHECK_REFUSED(vtb_trainer_open(&c, &t, err), "model=a/test.vtb (now model=a/best.vtb)");
+  vtb_dataset_free(other);
+}
+
+/* ---- a run for a time, again ----------------------------------------------------------------- */
+
+static size_t read_plan(const char *path, vtb_train_plan *plan, size_t most) {
+  size_t n, count = 0;
+  char *text = read_file(path, &n);
+  for (char *at = text; (at = strstr(at, "{\"event\":\"plan\",\"step\":")) && count < most; at++) {
+    long long step, total;
+    if (sscanf(at, "{\"event\":\"plan\",\"step\":%lld,\"total\":%lld}", &step, &total) == 2)
+      plan[count++] = (vtb_train_plan){step, total};
+  }
+  free(text);
+  return count;
+}
+
+TEST(a_run_for_a_time_is_repeated_from_its_log) {
+  files f = files_in("time"), g = files_in("again");
+  vtb_train_config c = config_for(&f);
+  vtb_train_result r = {0}, again = {0};
+  vtb_train_plan plan[256];
+  size_t n, m;
+  c.fit_seconds = 0.3, c.resume = false;
+  char *want = run(&c, &r, &n);
+  vtb_train_config d = config_for(&g);
+  d.plan = plan, d.n_plan = read_plan(f.json, plan, 256), d.resume = false;
+  CHECK_MSG(d.n_plan > 2 && d.n_plan < 250, "%d entries", (int)d.n_plan);
+  char *got = run(&d, &again, &m);
+  CHECK_MSG(r.steps == again.steps && r.steps > 20, "%d and %d updates", (int)r.steps,
+            (int)again.steps);
+  CHECK(equal(want, n, got, m));
+  free(want);
+  free(got);
+}
+
+int main(void) {
+  open_data();
+  RUN(an_epoch_is_saved_before_it_is_evaluated_and_evaluated_when_resumed);
+  RUN(the_best_weights_stay);
+  RUN(nothing_is_written_before_the_first_update);
+  RUN(an_error_leaves_a_checkpoint_of_the_last_update);
+  RUN(changed_checkpoints_are_refused);
+  RUN(other_data_and_other_models_are_named);
+  RUN(a_run_for_a_time_is_repeated_from_its_log);
+  vtb_services_free(services);
+  vtb_dataset_free(train_set);
+  vtb_dataset_free(eval_set);
+  return test_done();
+}
