@@ -146,5 +146,7 @@ vtb_status cli_cmd_fmt(int argc, char **argv);
 vtb_status cli_cmd_explain(int argc, char **argv);
 vtb_status cli_cmd_cache(int argc, char **argv);
 vtb_status cli_cmd_doctor(int argc, char **argv);
+vtb_status cli_cmd_weights(int argc, char **argv);
+vtb_status cli_cmd_convert(int argc, char **argv);
 
 #endif

@@ -1,0 +1,29 @@
+/* Checkpoints of any tool, as the commands weights and convert open them. */
+#ifndef VTB_CLI_CHECKPOINTS_H
+#define VTB_CLI_CHECKPOINTS_H
+
+#include "frontend/cli/cli.h"
+
+typedef struct cli_part_options {
+  const char *part; /* the name of one set of tensors; NULL: the model's */
+  bool averages;    /* the averaged weights, whatever they are called */
+} cli_part_options;
+#define CLI_PART_OPTS(o)                                                                           \
+  {"--part", CLI_STR, &(o).part, "NAME",                                                           \
+   "of a checkpoint with several sets of tensors, this one"},                                      \
+  {                                                                                                \
+    "--ema-weights", CLI_FLAG, &(o).averages, NULL,                                                \
+        "of a checkpoint with averaged weights too, those"                                         \
+  }
+
+/* `said` gets the lines of what was decided. Errors are printed. */
+VTB_MUST_USE vtb_status cli_checkpoint_open(const char *path, const cli_part_options *o,
+                                            vtb_weights **out, vtb_strbuf *said);
+/* "5,717,416 numbers in 152 tensors, 22.9 MB: 150 F32, 2 I64" */
+void cli_checkpoint_totals(const vtb_weights *w, vtb_strbuf *out);
+/* The same, and the lines of `said`, as members of an object. */
+void cli_checkpoint_totals_json(const vtb_weights *w, const vtb_strbuf *said, cJSON *into);
+/* "  line\n" of each line. */
+void cli_checkpoint_print_said(const vtb_strbuf *said, FILE *f);
+
+#endif
