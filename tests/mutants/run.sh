@@ -97,7 +97,7 @@ suite() {
   return 1
 }
 # What is written, not what it does, and what takes minutes.
-others='^(house/|docs/|errors/|golden/full|golden/.*_cuda|codegen/cuda_presets|compile/installed|ops/)'
+others='^(house/|docs/|errors/|golden/|codegen/cuda_presets|compile/installed|ops/)'
 
 # judge JOB NUMBER: sets $verdict and $noticed
 judge() {
