@@ -101,7 +101,7 @@ static inline void hostile_child(const hostile_format *f, int from, int to_paren
     vtb_status status = f->read(path, folder, &err);
     alarm(0);
     w.kind = status == VTB_OK ? 'o' : !err.text[0] ? 's' : status == VTB_E_INTERNAL ? 'd' : 'r';
-    snprintf(w.text, sizeof w.text, "%s", err.text);
+    snprintf(w.text, sizeof w.text, "%.150s", err.text);
     if (write(to_parent, &w, sizeof w) != sizeof w) _exit(1);
   }
   _exit(0);

@@ -15,7 +15,6 @@
 #include "tests/runtime/sample_plan.h"
 
 #include <jpeglib.h>
-#include <webp/encode.h>
 #include <zlib.h>
 
 /* ---- weights --------------------------------------------------------------------------------- */
@@ -118,14 +117,6 @@ static bytes sound_jpeg(void) {
   }
   jpeg_finish_compress(&j);
   jpeg_destroy_compress(&j);
-  vtb_image_free(&im);
-  return (bytes){data, n};
-}
-
-static bytes sound_webp(void) {
-  vtb_image im = picture();
-  uint8_t *data = NULL;
-  size_t n = WebPEncodeRGB(im.pixels, SIDE, SIDE, SIDE * 3, 80, &data);
   vtb_image_free(&im);
   return (bytes){data, n};
 }
@@ -320,7 +311,6 @@ TEST(damaged_files_are_refused_with_a_sentence) {
       {"npy", "x.npy", sound_npy(), read_npy, NULL, 100},
       {"png", "i.png", sound_png(), read_image, NULL, 150},
       {"jpeg", "i.jpg", sound_jpeg(), read_image, NULL, 40},
-      {"webp", "i.webp", sound_webp(), read_image, NULL, 40},
       {"idx", "train-images-idx3-ubyte", sound_idx_images(false), read_dataset, beside_idx_images,
        80},
       {"idx_gz", "train-images-idx3-ubyte.gz", sound_idx_images(true), read_dataset,
