@@ -2,9 +2,9 @@
  * ends, with a status and a sentence or with success; it does not crash, hang, take more than a
  * gigabyte, or write.
  *
- * The files are written first, then read by a child process that may not write files and has a
- * limit of memory and a clock; its pipe says which file it is at. A child that dies is told with the
- * number of the file, and the next one goes on behind it.
+ * The files are written first, then read by a child process that may not write files and has
+ * limits of memory and time; its pipe says which file it is at. A child that dies is told with
+ * the number of the file, and the next one goes on behind it.
  */
 #ifndef VTB_TEST_HOSTILE_H
 #define VTB_TEST_HOSTILE_H
