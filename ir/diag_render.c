@@ -112,14 +112,17 @@ static void render_one(const vtb_diag *d, vtb_strbuf *out, bool color) {
   if (d->span.source) {
     at = vtb_source_locate(d->span.source, d->span.begin);
     const vtb_source *s = d->span.source;
-    vtb_strbuf_printf(out, "%s:%d:%d: ", s->library ? s->name : s->path, at.line, at.col);
+    vtb_lines_visible(out, s->library ? s->name : s->path);
+    vtb_strbuf_printf(out, ":%d:%d: ", at.line, at.col);
   }
   vtb_strbuf_printf(out, "%s%s", color_of(color, severity_colors[d->severity]),
                     severity_names[d->severity]);
   if (d->code) vtb_strbuf_printf(out, "[VTB%04d]", d->code);
   vtb_strbuf_printf(out, ":%s ", color_of(color, "\033[0m"));
-  vtb_strbuf_printf(out, "%s%s%s\n", color_of(color && d->severity <= VTB_SEV_WARNING, "\033[1m"),
-                    d->text, color_of(color && d->severity <= VTB_SEV_WARNING, "\033[0m"));
+  bool bold = color && d->severity <= VTB_SEV_WARNING;
+  vtb_strbuf_puts(out, color_of(bold, "\033[1m"));
+  vtb_lines_visible(out, d->text);
+  vtb_strbuf_printf(out, "%s\n", color_of(bold, "\033[0m"));
   if (d->span.source) render_excerpt(out, d->span, at.line, d->severity, color);
 }
 

@@ -59,11 +59,10 @@ vtb_status cli_built_program(vtb_artefact *a, vtb_artefact_role role, const cli_
   const char *target = o->compile.target ? o->compile.target : vtb_artefact_target(a);
   const vtb_artefact_program *p = vtb_artefact_find(a, role);
   if (p && batch && batch != p->batch) {
-    fprintf(stderr,
-            "vertebra: the file's %s takes %lld images at a time, not %lld: build it again with "
-            "--batch\n",
-            vtb_artefact_role_names[role], (long long)p->batch, (long long)batch);
-    return VTB_E_USAGE;
+    vtb_fail(&err, VTB_E_USAGE,
+             "the file's %s takes %lld images at a time, not %lld: build it again with --batch",
+             vtb_artefact_role_names[role], (long long)p->batch, (long long)batch);
+    return cli_error(&err);
   }
   const vtb_backend *on = vtb_backend_of(vtb_target_find(target));
   vtb_status status = on && on->run_plan ? run_plan(a, role, on, program, &err)

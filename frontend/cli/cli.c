@@ -1,58 +1,9 @@
-/* What all subcommands use: options, errors, numbers and JSON on the screen. */
+/* The command line's options. */
 #include "frontend/cli/cli.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-vtb_status cli_error(const vtb_error *err) {
-  const char *what = err->text[0] ? err->text : "failed without a message";
-  if (err->status == VTB_E_MEMORY || err->status == VTB_E_INTERNAL) { /* outside of the guard */
-    fprintf(stderr, "vertebra: %s\n", what);
-    return err->status;
-  }
-  char *text = vtb_strprintf("vertebra: %s\n", what);
-  cli_print_wrapped(stderr, text);
-  vtb_free(text);
-  return err->status ? err->status : VTB_E_INTERNAL;
-}
-
-vtb_status cli_usage_error(const char *command, const char *fmt, ...) {
-  va_list ap;
-  va_start(ap, fmt);
-  fprintf(stderr, "vertebra %s: ", command);
-  vfprintf(stderr, fmt, ap);
-  fprintf(stderr, "\ntry: vertebra %s --help\n", command);
-  va_end(ap);
-  return VTB_E_USAGE;
-}
-
-void cli_print_json(cJSON *json) {
-  char *text = cJSON_Print(json);
-  puts(text ? text : "{}");
-  cJSON_free(text);
-  cJSON_Delete(json);
-}
-
-const cli_command cli_commands[] = {
-#define X(name, usage, summary) {#name, usage, summary},
-#include "frontend/cli/commands.def"
-#undef X
-};
-const int cli_n_commands = sizeof cli_commands / sizeof *cli_commands;
-
-static void print_options(const char *command, const cli_opt *opts, int n) {
-  for (int i = 0; i < cli_n_commands; i++)
-    if (strcmp(cli_commands[i].name, command) == 0)
-      printf("usage: vertebra %s %s\n%s\n\n", command, cli_commands[i].usage,
-             cli_commands[i].summary);
-  for (int i = 0; i < n; i++) {
-    char left[64];
-    snprintf(left, sizeof left, "%s %s", opts[i].name, opts[i].metavar ? opts[i].metavar : "");
-    printf("  %-24s %s\n", left, opts[i].help);
-  }
-}
 
 static int store(const char *command, const cli_opt *o, const char *text) {
   char *end = NULL;
@@ -101,9 +52,11 @@ static const cli_opt *find_option(const cli_opt *opts, int n, const char *name) 
 }
 
 static int unknown_option(const char *command, const cli_opt *opts, int n, const char *arg) {
-  const char **names = vtb_xcalloc((size_t)n + 1, sizeof *names);
+  const char **names = vtb_xcalloc((size_t)n + 2, sizeof *names);
   for (int i = 0; i < n; i++) names[i] = opts[i].name;
-  const char *near = vtb_suggest(arg, names, (size_t)n);
+  names[n] = cli_json_option.name;
+  names[n + 1] = "--help";
+  const char *near = vtb_suggest(arg, names, (size_t)n + 2);
   int status = near
                    ? (int)cli_usage_error(command, "unknown option %s; did you mean %s?", arg, near)
                    : (int)cli_usage_error(command, "unknown option %s", arg);
@@ -125,7 +78,7 @@ static int parse(const char *command, const cli_opt *opts, int n, int argc, char
       continue;
     }
     if (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0) {
-      print_options(command, opts, n);
+      cli_print_options(command, opts, n);
       return -1;
     }
     char name[64];
@@ -139,6 +92,7 @@ static int parse(const char *command, const cli_opt *opts, int n, int argc, char
     memcpy(name, arg, len);
     name[len] = 0;
     const cli_opt *o = find_option(opts, n, name);
+    if (!o && !value && strcmp(name, cli_json_option.name) == 0) continue; /* cli_begin() */
     if (!o) return unknown_option(command, opts, n, name);
     if (o->kind == CLI_FLAG && value)
       return (int)cli_usage_error(command, "%s takes no value", name);
@@ -153,22 +107,20 @@ static int parse(const char *command, const cli_opt *opts, int n, int argc, char
   return VTB_OK;
 }
 
+/* Who is shown the rows; NULL: they are parsed. */
+static cli_option_visitor visitor;
+static void *visitor_user;
+
+void cli_visit_options(cli_option_visitor visit, void *user) {
+  visitor = visit;
+  visitor_user = user;
+}
+
 int cli_parse(const char *command, const cli_opt *opts, int n, int argc, char **argv,
               cli_list *positional) {
+  for (int i = 0; visitor && i < n; i++) visitor(visitor_user, &opts[i]);
+  if (visitor) return -1;
   int status = parse(command, opts, n, argc, argv, positional);
   if (status) vtb_vec_free(positional);
   return status;
-}
-
-/* 6391528 -> 6,391,528 */
-const char *cli_grouped(int64_t n, char *buf, size_t size) {
-  char digits[32];
-  int len = snprintf(digits, sizeof digits, "%lld", (long long)n);
-  size_t k = 0;
-  for (int i = 0; i < len && k + 2 < size; i++) {
-    if (i && (len - i) % 3 == 0) buf[k++] = ',';
-    buf[k++] = digits[i];
-  }
-  buf[k] = 0;
-  return buf;
 }

@@ -44,18 +44,57 @@ typedef struct cli_command {
 } cli_command; /* frontend/cli/commands.def */
 extern const cli_command cli_commands[];
 extern const int cli_n_commands;
+const cli_command *cli_command_find(const char *name); /* NULL: there is none */
+const char *cli_command_near(const char *name);        /* NULL: none is near */
 
 /* Splits argv into options and positional arguments. Returns VTB_OK, VTB_E_USAGE (message printed),
- * or -1 after --help. */
+ * or -1 after --help. Every command takes --json, whether it has a row for it or asks cli_json().
+ */
 int cli_parse(const char *command, const cli_opt *opts, int n_opts, int argc, char **argv,
               cli_list *positional);
-/* Prints "vertebra: <text>" and returns the error's status. */
+
+/* What follows are calls of cli_parse() that show the visitor the rows and parse nothing; NULL:
+ * calls that parse. For cli_describe(). */
+typedef void (*cli_option_visitor)(void *user, const cli_opt *o);
+void cli_visit_options(cli_option_visitor visit, void *user);
+extern const cli_opt cli_json_option; /* of commands without a row of their own */
+void cli_print_options(const char *command, const cli_opt *opts, int n);
+cJSON *cli_command_json(const cli_command *c);
+
+/* ---- errors.c: messages and documents -------------------------------------------------------- */
+
+/* Around everything else: whether --json is there; what was collected is written, and the exit
+ * status returned. */
+void cli_begin(int argc, char **argv);
+int cli_end(int status);
+bool cli_json(void);
+/* Prints "vertebra: <text>" and returns the error's status. With --json the error is part of the
+ * document. */
 vtb_status cli_error(const vtb_error *err);
+/* command: "" is the program itself */
 vtb_status cli_usage_error(const char *command, const char *fmt, ...) VTB_PRINTF(2, 3);
-/* wrap.c: the text, its messages broken at the columns of a terminal. */
-void cli_print_wrapped(FILE *f, const char *text);
-/* The document, then frees it. */
+vtb_status cli_diagnostics(vtb_diags *diags); /* prints and takes them; VTB_E_INPUT */
+void cli_add_diagnostics(vtb_report *r);      /* errors of the report become part of the document */
+/* The command's document, which is written when it ends; takes it over. */
 void cli_print_json(cJSON *json);
+/* To stdout as it is; with --json as {NAME: what, "text": text}. */
+void cli_print_text(const char *name, const char *what, const char *text);
+
+/* ---- wrap.c: the columns of a terminal ------------------------------------------------------- */
+
+/* Columns of the terminal that a stream goes to, or of COLUMNS; 0: no terminal, any number. */
+int cli_columns(FILE *f);
+/* The text, its messages broken at the columns of a terminal. */
+void cli_print_wrapped(FILE *f, const char *text);
+/* A text for stdout, whose first line begins in column `at`, broken so that the others begin in
+ * column `indent`; ends the last line. */
+void cli_print_paragraph(const char *text, int at, int indent);
+void cli_put_paragraph(FILE *f, const char *text, int columns, int at, int indent);
+/* 1,234,567 */
+const char *cli_grouped(int64_t n, char *buf, size_t size);
+vtb_status cli_unknown_command(const char *name); /* says so, and which is near */
+/* Erases the line of progress, if one is on the screen; before anything is printed. progress.c */
+void cli_progress_clear(void);
 
 /* ---- targets --------------------------------------------------------------------------------- */
 
@@ -110,8 +149,8 @@ vtb_status cli_report(const cli_model_options *m, vtb_status status);
 /* A copy of the options that compile `what`. */
 vtb_compile_options cli_compile_options(const cli_model_options *m, const char *what);
 
-/* 1,234,567 */
-const char *cli_grouped(int64_t n, char *buf, size_t size);
+/* Numbers of the parameters of a model's entry; those that are never trained among them. */
+int64_t cli_count_params(const vtb_func *f, bool frozen_only);
 
 /* ", test iou 0.7312" of every metric, and of losses where there are several. */
 void cli_print_measures(const vtb_measured_list *l, const char *prefix);
@@ -148,5 +187,9 @@ vtb_status cli_cmd_cache(int argc, char **argv);
 vtb_status cli_cmd_doctor(int argc, char **argv);
 vtb_status cli_cmd_weights(int argc, char **argv);
 vtb_status cli_cmd_convert(int argc, char **argv);
+vtb_status cli_cmd_models(int argc, char **argv);
+vtb_status cli_cmd_help(int argc, char **argv);
+vtb_status cli_cmd_man(int argc, char **argv);
+vtb_status cli_cmd_completions(int argc, char **argv);
 
 #endif

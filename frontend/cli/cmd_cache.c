@@ -38,12 +38,18 @@ static vtb_status list(bool json) {
   return VTB_OK;
 }
 
-static vtb_status clear(void) {
+static vtb_status clear(bool json) {
   size_t n = 0;
   vtb_error err = {0};
   vtb_status status = vtb_cuda_cache_clear(&n, &err);
   if (status != VTB_OK) return cli_error(&err);
-  printf("%zu entries removed\n", n);
+  if (json) {
+    cJSON *out = cJSON_CreateObject();
+    cJSON_AddNumberToObject(out, "removed", (double)n);
+    cli_print_json(out);
+  } else {
+    printf("%zu entries removed\n", n);
+  }
   return VTB_OK;
 }
 
@@ -57,7 +63,7 @@ vtb_status cli_cmd_cache(int argc, char **argv) {
   if (what.n == 1 && strcmp(what.at[0], "ls") == 0)
     status = list(json);
   else if (what.n == 1 && strcmp(what.at[0], "clear") == 0)
-    status = clear();
+    status = clear(json);
   else
     status = cli_usage_error("cache", "`ls` or `clear` is needed");
   vtb_vec_free(&what);

@@ -118,14 +118,6 @@ static void print_io(const vtb_func *f) {
   vtb_strbuf_free(&text);
 }
 
-static int64_t count_params(const vtb_func *f, bool frozen_only) {
-  int64_t n = 0;
-  for (int a = 0; a < f->n_args; a++)
-    if (frozen_only ? f->arg_info[a].frozen : is_param(&f->arg_info[a]))
-      n += vtb_type_count(&f->args[a]->type);
-  return n;
-}
-
 /* modes: the entry with the form of every recurrence chosen. */
 static void print_json(const vtb_compilation *c, const vtb_func *modes, int64_t params,
                        int64_t peak) {
@@ -203,7 +195,7 @@ static void print_text(const vtb_compilation *c, const vtb_func *objective, cons
   printf("%s\n", c->func);
   print_io(c->module->entry);
   print_objective(c->module->entry, objective);
-  int64_t frozen = count_params(c->module->entry, true);
+  int64_t frozen = cli_count_params(c->module->entry, true);
   printf("  parameters   %s (%.1f MiB in f32)", cli_grouped(params, number, sizeof number),
          (double)params * 4 / 1048576);
   if (frozen) printf(", %s of them frozen", cli_grouped(frozen, number, sizeof number));
@@ -275,7 +267,7 @@ static vtb_status check_one(const char *what, const char *entry, const cli_model
   if (status == VTB_OK) status = open_objective(m, what, entry, &objective);
   cli_report(m, status);
   if (status == VTB_OK) {
-    int64_t params = count_params(c.module->entry, false);
+    int64_t params = cli_count_params(c.module->entry, false);
     if (m->json)
       print_json(&c, modes.module->entry, params, peak);
     else

@@ -19,7 +19,7 @@ static vtb_status dump(const char *what, const dump_options *d) {
   o.library = d->library ? VTB_LIBRARY_YES : VTB_LIBRARY_NO;
   vtb_status status =
       vtb_compile_stage(&o, d->stage, d->cpu ? d->cpu : d->arch, &text, d->model.report);
-  if (status == VTB_OK) fputs(text, stdout);
+  if (status == VTB_OK) cli_print_text("stage", d->stage, text);
   vtb_free(text);
   return cli_report(&d->model, status);
 }

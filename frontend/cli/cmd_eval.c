@@ -1,5 +1,6 @@
 /* vertebra eval: what a model declares to be measured by, or accuracy on a labelled data set. */
 #include "frontend/cli/built.h"
+#include "frontend/cli/progress.h"
 #include "frontend/cli/prepare.h"
 #include "ir/objective.h"
 
@@ -13,12 +14,8 @@ typedef struct eval_options {
   bool confusion;
 } eval_options;
 
-static void on_batch(void *user, int64_t done, int64_t total) {
-  double *last = user, now = vtb_now();
-  if (!vtb_color_enabled(stderr) || (done < total && now - *last < 0.1)) return;
-  *last = now;
-  fprintf(stderr, "\r%lld/%lld images%s", (long long)done, (long long)total,
-          done == total ? "\r\033[K" : "");
+static void on_batch(void *start, int64_t done, int64_t total) {
+  cli_progress_images("evaluated", done, total, *(const double *)start);
 }
 
 static void print_result(const eval_options *o, const vtb_dataset *d, const vtb_eval_result *r) {
@@ -117,12 +114,12 @@ static vtb_status evaluate(const char *what, eval_options *o) {
     vtb_dataset_free(d);
     return status;
   }
-  double last = 0;
+  double start = vtb_now();
   vtb_eval_options e = {.dataset = d,
                         .services = vtb_model_services(inf.model),
                         .confusion = o->confusion,
                         .on_batch = on_batch,
-                        .user = &last};
+                        .user = &start};
   vtb_eval_result r = {0};
   void **params = vtb_xcalloc((size_t)inf.program->n_tensors, sizeof *params);
   for (int i = 0; i < inf.program->n_tensors; i++)

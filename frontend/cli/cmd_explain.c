@@ -14,21 +14,51 @@ static void print_indented(const char *text) {
   putchar('\n');
 }
 
+/* Paragraphs of prose, at most 96 columns wide. */
 static void print_wrapped(const char *text) {
-  size_t col = 0;
-  for (const char *p = text; *p;) {
-    size_t word = strcspn(p, " \n");
-    if (col && col + 1 + word > 96) {
-      putchar('\n');
-      col = 0;
-    }
-    if (col) putchar(' ');
-    printf("%.*s", (int)word, p);
-    col += word + (col > 0);
-    p += word;
-    while (*p == ' ' || *p == '\n') p++;
+  int columns = cli_columns(stdout);
+  vtb_strbuf line = {0};
+  for (const char *p = text; *p; p++) vtb_strbuf_putc(&line, *p == '\n' ? ' ' : *p);
+  cli_put_paragraph(stdout, vtb_strbuf_text(&line), columns && columns < 96 ? columns : 96, 0, 0);
+  vtb_strbuf_free(&line);
+}
+
+static cJSON *code_json(const vtb_diag_code *c) {
+  char number[16];
+  cJSON *out = cJSON_CreateObject();
+  snprintf(number, sizeof number, "VTB%04d", c->number);
+  cJSON_AddStringToObject(out, "code", number);
+  cJSON_AddStringToObject(out, "title", c->title);
+  cJSON_AddStringToObject(out, "explanation", c->explanation);
+  cJSON_AddStringToObject(out, "example", c->example);
+  cJSON_AddStringToObject(out, "remedy", c->remedy);
+  return out;
+}
+
+static void list_codes(void) {
+  size_t n;
+  const vtb_diag_code *table = vtb_diag_codes(&n);
+  cJSON *list = cli_json() ? cJSON_CreateArray() : NULL;
+  for (size_t i = 0; i < n; i++) {
+    if (list)
+      cJSON_AddItemToArray(list, code_json(&table[i]));
+    else
+      printf("VTB%04d  %s\n", table[i].number, table[i].title);
   }
-  putchar('\n');
+  if (list) cli_print_json(list);
+}
+
+static void print_code(const vtb_diag_code *c) {
+  printf("VTB%04d: %s\n\n", c->number, c->title);
+  print_wrapped(c->explanation);
+  if (c->example[0]) {
+    puts("\nExample:\n");
+    print_indented(c->example);
+  }
+  if (c->remedy[0]) {
+    puts("\nRemedy:");
+    print_wrapped(c->remedy);
+  }
 }
 
 vtb_status cli_cmd_explain(int argc, char **argv) {
@@ -38,9 +68,7 @@ vtb_status cli_cmd_explain(int argc, char **argv) {
   int parsed = cli_parse("explain", opts, CLI_COUNT(opts), argc, argv, &codes);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (all) {
-    size_t n;
-    const vtb_diag_code *table = vtb_diag_codes(&n);
-    for (size_t i = 0; i < n; i++) printf("VTB%04d  %s\n", table[i].number, table[i].title);
+    list_codes();
     return VTB_OK;
   }
   if (codes.n != 1)
@@ -52,20 +80,15 @@ vtb_status cli_cmd_explain(int argc, char **argv) {
   const vtb_diag_code *c =
       *end || !isdigit((unsigned char)*text) ? NULL : vtb_diag_code_find((int)number);
   if (!c) {
-    fprintf(stderr, "vertebra: there is no diagnostic %s; `vertebra explain --list` shows all\n",
-            codes.at[0]);
-    return VTB_E_INPUT;
+    vtb_error err = {0};
+    vtb_fail(&err, VTB_E_INPUT, "there is no diagnostic %s; `vertebra explain --list` shows all",
+             codes.at[0]);
+    return cli_error(&err);
   }
-  printf("VTB%04d: %s\n\n", c->number, c->title);
-  print_wrapped(c->explanation);
-  if (c->example[0]) {
-    puts("\nExample:\n");
-    print_indented(c->example);
-  }
-  if (c->remedy[0]) {
-    puts("\nRemedy:");
-    print_wrapped(c->remedy);
-  }
+  if (cli_json())
+    cli_print_json(code_json(c));
+  else
+    print_code(c);
   vtb_vec_free(&codes);
   return VTB_OK;
 }

@@ -4,7 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-static vtb_status format_file(const char *path, bool check, bool to_stdout, bool *differs) {
+/* {"file", "changed"}, and the text where it goes to standard output. */
+static void report_json(cJSON *list, const char *path, bool changed, const vtb_strbuf *text) {
+  cJSON *row = cJSON_CreateObject();
+  cJSON_AddStringToObject(row, "file", path);
+  cJSON_AddBoolToObject(row, "changed", changed);
+  if (text) cJSON_AddStringToObject(row, "text", vtb_strbuf_text(text));
+  cJSON_AddItemToArray(list, row);
+}
+
+/* list: NULL without --json. */
+static vtb_status format_file(const char *path, bool check, bool to_stdout, bool *differs,
+                              cJSON *list) {
   vtb_error err = {0};
   char *text;
   size_t n;
@@ -14,16 +25,18 @@ static vtb_status format_file(const char *path, bool check, bool to_stdout, bool
   vtb_diags diags = {0};
   vtb_strbuf out = {0};
   if (!vtb_format(&source, &out, &diags)) {
-    vtb_diags_print(&diags, stderr);
-    status = VTB_E_INPUT;
+    status = cli_diagnostics(&diags);
   } else {
     bool changed = out.n != n || memcmp(out.at ? out.at : "", text, n) != 0;
     *differs |= changed;
-    if (to_stdout)
+    if (list)
+      report_json(list, path, changed, to_stdout ? &out : NULL);
+    else if (to_stdout)
       fwrite(out.at, 1, out.n, stdout);
     else if (changed && check)
       printf("%s would change\n", path);
-    else if (changed && (status = vtb_file_write_atomic(path, out.at, out.n, &err)) != VTB_OK)
+    if (changed && !check && !to_stdout &&
+        (status = vtb_file_write_atomic(path, out.at, out.n, &err)) != VTB_OK)
       cli_error(&err);
   }
   vtb_strbuf_free(&out);
@@ -42,10 +55,12 @@ vtb_status cli_cmd_fmt(int argc, char **argv) {
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (!files.n) return cli_usage_error("fmt", "at least one FILE is needed");
   vtb_status status = VTB_OK;
+  cJSON *list = cli_json() ? cJSON_CreateArray() : NULL;
   for (size_t i = 0; i < files.n; i++) {
-    vtb_status s = format_file(files.at[i], check, to_stdout, &differs);
+    vtb_status s = format_file(files.at[i], check, to_stdout, &differs, list);
     if (s != VTB_OK) status = s;
   }
+  if (list) cli_print_json(list);
   vtb_vec_free(&files);
   return status == VTB_OK && check && differs ? VTB_E_INPUT : status;
 }

@@ -36,9 +36,11 @@ vtb_compile_options cli_compile_options(const cli_model_options *m, const char *
 }
 
 vtb_status cli_report(const cli_model_options *m, vtb_status status) {
+  cli_progress_clear();
   char *text = vtb_report_text(m->report, vtb_color_enabled(stderr));
   cli_print_wrapped(stderr, text);
   vtb_free(text);
+  if (status != VTB_OK) cli_add_diagnostics(m->report);
   if (status != VTB_OK && m->report->error.text[0]) cli_error(&m->report->error);
   m->report->error = (vtb_error){0};
   return status;
@@ -76,4 +78,14 @@ vtb_status cli_program_image_size(const vtb_program *p, int *channels, int *heig
     return VTB_OK;
   }
   return vtb_fail(err, VTB_E_INPUT, "the model has no image input");
+}
+
+int64_t cli_count_params(const vtb_func *f, bool frozen_only) {
+  int64_t n = 0;
+  for (int a = 0; a < f->n_args; a++) {
+    const vtb_arg_info *info = &f->arg_info[a];
+    if (info->frozen || (!frozen_only && info->role == VTB_ROLE_PARAM))
+      n += vtb_type_count(&f->args[a]->type);
+  }
+  return n;
 }

@@ -1,5 +1,7 @@
 /* See train_output.h. */
 #include "frontend/cli/train_output.h"
+
+#include "frontend/cli/progress.h"
 #include "runtime/train/plot.h"
 
 void train_on_event(void *history, const vtb_train_event *e) {
@@ -24,7 +26,7 @@ void train_on_event(void *history, const vtb_train_event *e) {
     vtb_vec_push(&c->score, vtb_measured_score(e->train));
     vtb_vec_push(&c->eval_score, vtb_measured_score(e->eval));
   }
-  if (!c->quiet) vtb_progress_event(&c->progress, e);
+  if (!c->quiet) cli_progress_train(e);
 }
 
 void train_save_curve(const train_history *c, const char *path) {

@@ -13,7 +13,6 @@ typedef struct train_history {
   const char *score_name;
   double window_sum;
   int64_t window_steps;
-  vtb_progress progress;
   bool quiet, measured;
 } train_history;
 

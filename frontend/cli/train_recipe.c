@@ -34,9 +34,9 @@ vtb_status train_recipe_read(const char *path, const cli_opt *opts, int n_opts,
       vtb_vec_push(words, vtb_xstrdup("-D"));
       vtb_vec_push(words, vtb_xstrdup(line + 2 + strspn(line + 2, " \t")));
     } else if (!known || (!flag && !value)) {
-      fprintf(stderr, "vertebra train: %s:%d: %s '%s'\n", path, number,
-              known ? "no value for" : "unknown option", name.at + 2);
-      status = VTB_E_INPUT;
+      vtb_fail(&err, VTB_E_INPUT, "%s:%d: %s '%s'", path, number,
+               known ? "no value for" : "unknown option", name.at + 2);
+      status = cli_error(&err);
     } else if (!flag || strcmp(value ? value : "true", "true") == 0) {
       vtb_vec_push(words, vtb_xstrdup(name.at));
       if (!flag) vtb_vec_push(words, vtb_xstrdup(value));

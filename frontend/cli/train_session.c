@@ -78,8 +78,7 @@ static vtb_status open_session(const char *what, train_options *o, int classes, 
   vtb_status status = train_programs_open(what, o, classes, &s->programs);
   if (status != VTB_OK) return status;
   s->model = s->programs.file ? vtb_artefact_manifest(s->programs.file)->model : what;
-  s->history = (train_history){
-      .progress = vtb_progress_to(stderr), .quiet = o->quiet, .measured = s->programs.measured};
+  s->history = (train_history){.quiet = o->quiet, .measured = s->programs.measured};
   s->services = vtb_need(vtb_services_default((int)o->model.threads));
   s->checkpoint = in_folder(o->out, "checkpoint.safetensors");
   s->weights = in_folder(o->out, "weights.safetensors");

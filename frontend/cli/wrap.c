@@ -3,6 +3,7 @@
 #include "frontend/cli/cli.h"
 #include "runtime/base/utf8.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -10,8 +11,7 @@
 
 enum { INDENT = 8, NARROWEST = 40 };
 
-/* 0: any number. */
-static int columns_of(FILE *f) {
+int cli_columns(FILE *f) {
   const char *set = getenv("COLUMNS");
   struct winsize size;
   int n = set ? atoi(set) : 0;
@@ -40,16 +40,16 @@ static int width_of(const char *text, size_t n) {
   return width;
 }
 
-static void put_line(vtb_strbuf *out, const char *line, size_t n, int columns) {
-  int at = 0;
+/* From column `at` on. */
+static void put_line(vtb_strbuf *out, const char *line, size_t n, int columns, int at, int indent) {
   for (size_t i = 0; i < n;) {
     size_t blanks = 0, word = 0;
     while (i + blanks < n && line[i + blanks] == ' ') blanks++;
     while (i + blanks + word < n && line[i + blanks + word] != ' ') word++;
     int width = width_of(line + i + blanks, word);
-    if (at > INDENT && word && at + (int)blanks + width > columns) {
-      vtb_strbuf_printf(out, "\n%*s", INDENT, "");
-      at = INDENT;
+    if (at > indent && word && at + (int)blanks + width > columns) {
+      vtb_strbuf_printf(out, "\n%*s", indent, "");
+      at = indent;
     } else {
       vtb_strbuf_write(out, line + i, blanks);
       at += (int)blanks;
@@ -61,17 +61,41 @@ static void put_line(vtb_strbuf *out, const char *line, size_t n, int columns) {
 }
 
 void cli_print_wrapped(FILE *f, const char *text) {
-  int columns = columns_of(f);
+  int columns = cli_columns(f);
   vtb_strbuf out = {0};
   while (*text) {
     size_t n = strcspn(text, "\n");
     if (columns == 0 || is_excerpt(text))
       vtb_strbuf_write(&out, text, n);
     else
-      put_line(&out, text, n, columns);
+      put_line(&out, text, n, columns, 0, INDENT);
     if (text[n]) vtb_strbuf_putc(&out, '\n');
     text += n + (text[n] != '\0');
   }
   if (out.n) fwrite(out.at, 1, out.n, f);
   vtb_strbuf_free(&out);
+}
+
+void cli_put_paragraph(FILE *f, const char *text, int columns, int at, int indent) {
+  vtb_strbuf out = {0};
+  put_line(&out, text, strlen(text), columns ? columns : INT_MAX, at, indent);
+  fprintf(f, "%s\n", vtb_strbuf_text(&out));
+  vtb_strbuf_free(&out);
+}
+
+void cli_print_paragraph(const char *text, int at, int indent) {
+  cli_put_paragraph(stdout, text, cli_columns(stdout), at, indent);
+}
+
+/* 6391528 -> 6,391,528 */
+const char *cli_grouped(int64_t n, char *buf, size_t size) {
+  char digits[32];
+  int len = snprintf(digits, sizeof digits, "%lld", (long long)n);
+  size_t k = 0;
+  for (int i = 0; i < len && k + 2 < size; i++) {
+    if (i && (len - i) % 3 == 0) buf[k++] = ',';
+    buf[k++] = digits[i];
+  }
+  buf[k] = 0;
+  return buf;
 }

@@ -20,6 +20,9 @@ typedef struct vtb_search {
 /* VTB_MODELS (colon-separated) as it is at the first call, then the installed or source models
  * folder compiled in. Any thread. */
 const vtb_search *vtb_search_default(void);
+/* Paths of every .vtb file under the folders, by folder and name; each, and the list, for
+ * vtb_free(). */
+char **vtb_search_files(const vtb_search *s, size_t *n);
 
 /* Parses `path` and, recursively, what it uses. Several errors a run. NULL only when the file
  * cannot be read; with syntax errors the unit is returned and diags->n_errors > 0. */

@@ -423,6 +423,13 @@ static void list_files(const char *dir, int depth, path_vec *out) {
   vtb_vec_free(&folders);
 }
 
+char **vtb_search_files(const vtb_search *s, size_t *n) {
+  path_vec files = {0};
+  for (size_t i = 0; i < s->n_dirs; i++) list_files(s->dirs[i], 0, &files);
+  *n = files.n;
+  return files.at;
+}
+
 static bool text_mentions(const char *path, const char *name) {
   char *text = NULL;
   size_t n = 0;

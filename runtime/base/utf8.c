@@ -1,5 +1,7 @@
 #include "runtime/base/utf8.h"
 
+#include <string.h>
+
 /* Ranges of characters that take no column and two, ascending; made from the Unicode character
  * database, version 14. Unassigned characters between two of a range belong to it. */
 static const uint32_t no_column[][2] = {
@@ -196,5 +198,14 @@ void vtb_text_visible(vtb_strbuf *out, const char *s, size_t n) {
     }
     if (!length) length = 1;
     for (size_t k = 0; k < length; k++) vtb_strbuf_printf(out, "\\x%02x", (unsigned char)s[i + k]);
+  }
+}
+
+void vtb_lines_visible(vtb_strbuf *out, const char *text) {
+  while (*text) {
+    size_t n = strcspn(text, "\n");
+    vtb_text_visible(out, text, n);
+    if (text[n]) vtb_strbuf_putc(out, '\n');
+    text += n + (text[n] != '\0');
   }
 }

@@ -26,5 +26,7 @@ size_t vtb_text_fit(const char *s, size_t n, int columns);
 /* Appends the text with what would act on a terminal, or is not UTF-8, as \x1b: control characters
  * (C0, DEL, C1) and marks that reverse the direction of text. */
 void vtb_text_visible(vtb_strbuf *out, const char *s, size_t n);
+/* The same of a text whose lines may end. */
+void vtb_lines_visible(vtb_strbuf *out, const char *text);
 
 #endif

@@ -186,18 +186,4 @@ VTB_MUST_USE vtb_status vtb_evaluate(const vtb_program *p, void *const *params,
 VTB_MUST_USE vtb_status vtb_trainer_evaluate(vtb_trainer *t, vtb_eval_result *result,
                                              vtb_error *err);
 
-/* ---- printing -------------------------------------------------------------------------------- */
-
-/* An on_event that writes to a stream: a bar that is redrawn on a terminal, a plain line every
- * `plain_seconds` otherwise. user: a vtb_progress. */
-typedef struct vtb_progress {
-  FILE *out;
-  bool terminal;
-  double plain_seconds; /* 0: 10 */
-  double last;          /* private */
-  int width;            /* private: characters of the line on screen */
-} vtb_progress;
-vtb_progress vtb_progress_to(FILE *out);
-void vtb_progress_event(void *progress, const vtb_train_event *e);
-
 #endif

@@ -22,6 +22,17 @@ silent_about() { case "$out$err" in *"$1"*) fail "unexpected \"$1\" in:
 $out
 $err" ;; *) ;; esac; }
 
+# json PATH WANT...: values in the document that the last command left on stdout
+json() {
+  local got
+  while [ $# -gt 0 ]; do
+    got=$(printf '%s' "$out" | "$JSON_GET" "$1") || fail "no JSON document"
+    [ "$got" = "$2" ] || fail "$1 is '$got', want '$2' in:
+$out"
+    shift 2
+  done
+}
+
 # small_images TRAIN TEST: so many 8 x 8 images of 4 classes in $work/data, as IDX files; a bright column tells the class
 small_images() {
   mkdir "$work/data"

@@ -9,7 +9,7 @@ expect 2 "$VERTEBRA" check vil_tiny --bacth 3; says "did you mean --batch"
 expect 2 "$VERTEBRA" check vil_tiny --batch three; says "whole number"
 expect 2 "$VERTEBRA" bench vil_tiny --mode sideways; says "unknown mode"
 expect 2 "$VERTEBRA" dump vil_tiny --stage fusd; says "did you mean fused"
-for command in check build run train eval compare bench verify dump fmt explain doctor; do
+for command in check convert weights models build run train eval compare bench verify dump paths fmt explain cache doctor help man completions; do
   expect 0 "$VERTEBRA" $command --help; says "usage: vertebra $command"
 done
 expect 1 "$VERTEBRA" check vil_tinny; says "vil_tiny"
@@ -34,3 +34,20 @@ expect 1 "$VERTEBRA" check plain.vtb -D xyz=3; says "its hyperparameters are dim
 expect 1 env COLUMNS=60 "$VERTEBRA" check plain.vtb --image 30; says "'image: size': declare
         it, and"; says "    1 | 30x30"
 cd - >/dev/null || exit 1
+# A name that would act on the terminal is shown, not done.
+expect 1 "$VERTEBRA" check "$work/$(printf 'a\033[2Jb').vtb"; says 'a\x1b[2Jb'
+case $err in *$'\033'*) fail "an escape sequence of a name is printed" ;; esac
+# Options and commands that do not exist are answered by name, for every command.
+expect 2 "$VERTEBRA" --mode bogus; says "a command comes before its options"; says "try: vertebra --help"
+expect 2 "$VERTEBRA" check vil_nano --mode bogus; says "modes are auto, parallel, recurrent and chunkwise"
+expect 2 "$VERTEBRA" help chekc; says "did you mean 'check'"
+expect 0 "$VERTEBRA" help check; says "usage: vertebra check"
+# Help keeps to the columns of a terminal.
+for columns in 60 80; do
+  for command in "" train verify; do
+    # shellcheck disable=SC2086
+    COLUMNS=$columns expect 0 "$VERTEBRA" help $command
+    longest=$(printf '%s\n' "$out" | awk '{ if (length($0) > n) n = length($0) } END { print n }')
+    [ "$longest" -le $columns ] || fail "help $command: a line of $longest characters on $columns columns"
+  done
+done

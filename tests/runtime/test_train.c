@@ -330,23 +330,6 @@ TEST(programs_that_do_not_fit_are_refused) {
   vtb_services_free(s);
 }
 
-TEST(plain_progress_is_lines) {
-  vtb_services *s = vtb_services_default(1);
-  vtb_train_config c = config_for(s);
-  char path[512];
-  snprintf(path, sizeof path, "%s", temp_path("progress.txt"));
-  FILE *f = fopen(path, "w");
-  vtb_progress p = vtb_progress_to(f);
-  c.on_event = vtb_progress_event, c.user = &p;
-  run(&c, NULL);
-  fclose(f);
-  CHECK(count_lines(path, "\r") == 0);
-  CHECK(count_lines(path, "epoch 4/4") >= 1);
-  CHECK(count_lines(path, "top-1") == 4);
-  CHECK(count_lines(path, "all epochs are done after 48 updates") == 1);
-  vtb_services_free(s);
-}
-
 int main(void) {
   open_data();
   RUN(a_killed_run_goes_on_from_its_last_checkpoint); /* first: forks before there are threads */
@@ -359,7 +342,6 @@ int main(void) {
   RUN(a_run_stops_on_request_and_tells_what_happens);
   RUN(exploding_runs_end_with_an_error);
   RUN(programs_that_do_not_fit_are_refused);
-  RUN(plain_progress_is_lines);
   vtb_dataset_free(train_set);
   vtb_dataset_free(eval_set);
   return test_done();

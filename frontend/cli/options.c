@@ -1,0 +1,69 @@
+/* The options of a command, on the screen and as data. */
+#include "frontend/cli/cli.h"
+
+#include <string.h>
+
+enum { OPTION_COLUMN = 26, NARROW = 72 };
+
+const cli_opt cli_json_option = {"--json", CLI_FLAG, NULL, NULL,
+                                 "the result, or the error, as one JSON document"};
+
+static bool has_json(const cli_opt *opts, int n) {
+  for (int i = 0; i < n; i++)
+    if (strcmp(opts[i].name, cli_json_option.name) == 0) return true;
+  return false;
+}
+
+/* Where there is little room the help stands below its option. */
+static void print_option(const cli_opt *o) {
+  int columns = cli_columns(stdout), indent = columns && columns < NARROW ? 6 : OPTION_COLUMN;
+  int at = printf("  %s%s%s", o->name, o->metavar ? " " : "", o->metavar ? o->metavar : "");
+  if (at + 2 > indent) {
+    putchar('\n');
+    at = 0;
+  }
+  printf("%*s", indent - at, "");
+  cli_print_paragraph(o->help, indent, indent);
+}
+
+static const char *kind_name(cli_opt_kind kind) {
+  static const char *const names[] = {[CLI_FLAG] = "flag",    [CLI_STR] = "text",
+                                      [CLI_INT] = "integer",  [CLI_POSITIVE] = "positive integer",
+                                      [CLI_FLOAT] = "number", [CLI_LIST] = "texts"};
+  return names[kind];
+}
+
+static void add_option(cJSON *list, const cli_opt *o) {
+  cJSON *row = cJSON_CreateObject();
+  cJSON_AddStringToObject(row, "name", o->name);
+  cJSON_AddStringToObject(row, "kind", kind_name(o->kind));
+  if (o->metavar) cJSON_AddStringToObject(row, "value", o->metavar);
+  cJSON_AddStringToObject(row, "help", o->help);
+  cJSON_AddItemToArray(list, row);
+}
+
+cJSON *cli_command_json(const cli_command *c) {
+  cJSON *out = cJSON_CreateObject();
+  cJSON_AddStringToObject(out, "command", c->name);
+  cJSON_AddStringToObject(out, "usage", c->usage);
+  cJSON_AddStringToObject(out, "summary", c->summary);
+  return out;
+}
+
+void cli_print_options(const char *command, const cli_opt *opts, int n) {
+  const cli_command *c = cli_command_find(command);
+  bool own_json = has_json(opts, n);
+  if (cli_json()) {
+    cJSON *out = cli_command_json(c), *list = cJSON_AddArrayToObject(out, "options");
+    for (int i = 0; i < n; i++) add_option(list, &opts[i]);
+    if (!own_json) add_option(list, &cli_json_option);
+    cli_print_json(out);
+    return;
+  }
+  int at = printf("usage: vertebra %s ", c->name);
+  cli_print_paragraph(c->usage, at, 8);
+  cli_print_paragraph(c->summary, 0, 0);
+  putchar('\n');
+  for (int i = 0; i < n; i++) print_option(&opts[i]);
+  if (!own_json) print_option(&cli_json_option);
+}
