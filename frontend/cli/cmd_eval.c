@@ -1,7 +1,8 @@
 /* vertebra eval: what a model declares to be measured by, or accuracy on a labelled data set. */
 #include "frontend/cli/built.h"
-#include "frontend/cli/progress.h"
+#include "frontend/cli/data.h"
 #include "frontend/cli/prepare.h"
+#include "frontend/cli/progress.h"
 #include "ir/objective.h"
 
 #include <stdlib.h>
@@ -9,8 +10,8 @@
 
 typedef struct eval_options {
   cli_model_options model;
-  const char *weights, *data, *split, *write_images;
-  int64_t limit;
+  cli_data_options data;
+  const char *weights, *write_images;
   bool confusion;
 } eval_options;
 
@@ -104,19 +105,19 @@ static vtb_status evaluate(const char *what, eval_options *o) {
   vtb_dataset *d = NULL;
   vtb_status found = find_measures(what, o);
   if (found != VTB_OK) return found;
-  vtb_dataset_options data = {.split = o->split ? o->split : "test", .limit = o->limit};
-  vtb_status status = vtb_dataset_open(o->data, &data, &d, &err);
-  if (status != VTB_OK) return cli_error(&err);
-  status = cli_load_for_inference("eval", what, &o->model,
-                                  o->model.compile.batch ? o->model.compile.batch : 64, o->weights,
-                                  &inf);
+  vtb_status status = cli_load_for_inference("eval", what, &o->model,
+                                             o->model.compile.batch ? o->model.compile.batch : 64,
+                                             o->weights, &inf);
+  if (status != VTB_OK) return status;
+  status = cli_data_open_judge(&o->data, cli_inference_meta(&inf, "data"), &d);
   if (status != VTB_OK) {
-    vtb_dataset_free(d);
+    cli_inference_free(&inf);
     return status;
   }
   double start = vtb_now();
   vtb_eval_options e = {.dataset = d,
                         .services = vtb_model_services(inf.model),
+                        .loader_threads = (int)o->data.workers,
                         .confusion = o->confusion,
                         .on_batch = on_batch,
                         .user = &start};
@@ -135,6 +136,7 @@ static vtb_status evaluate(const char *what, eval_options *o) {
     print_result(o, d, &r);
   else
     cli_error(&err);
+  cli_data_say_damaged(d);
   vtb_free(r.confusion);
   vtb_free(params);
   cli_inference_free(&inf);
@@ -143,16 +145,13 @@ static vtb_status evaluate(const char *what, eval_options *o) {
 }
 
 vtb_status cli_cmd_eval(int argc, char **argv) {
-  eval_options o = {0};
+  eval_options o = {.data = CLI_DATA_DEFAULTS};
   const cli_opt opts[] = {
       CLI_TARGET_OPT(o.model),
       {"--weights", CLI_STR, &o.weights, "FILE", "safetensors file with the model's parameters"},
-      {"--data", CLI_STR, &o.data, "D",
-       "fashion-mnist, a folder of IDX files, of a sub-folder a class, of images/ and labels/, or "
-       "arrays: "
-       "FILE.safetensors"},
-      {"--split", CLI_STR, &o.split, "NAME", "train, val or test (default test)"},
-      {"--limit", CLI_INT, &o.limit, "N", "only the first N images"},
+      CLI_DATA_OPTS(o.data),
+      {"--split", CLI_STR, &o.data.split, "NAME",
+       "train, val, test, or all of data without splits (default test, else val)"},
       {"--write-images", CLI_STR, &o.write_images, "DIR",
        "write the first image of each class as PNG"},
       {"--confusion", CLI_FLAG, &o.confusion, NULL,
@@ -164,7 +163,7 @@ vtb_status cli_cmd_eval(int argc, char **argv) {
   if (rest.n != 1) return cli_usage_error("eval", "one MODEL or built FILE is needed");
   if (!o.weights && !cli_is_built(rest.at[0]))
     return cli_usage_error("eval", "--weights FILE is needed");
-  if (!o.data)
+  if (!o.data.path)
     return cli_usage_error("eval", "--data D is needed (for example: --data fashion-mnist)");
   cli_model_parsed(&o.model);
   vtb_status status = evaluate(rest.at[0], &o);

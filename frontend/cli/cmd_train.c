@@ -7,6 +7,7 @@
 
 static train_options defaults(void) {
   train_options o = {.train = vtb_train_defaults(),
+                     .data = CLI_DATA_DEFAULTS,
                      .out = "run",
                      .warmup = 0.5,
                      .decay = NAN,
@@ -38,7 +39,7 @@ static vtb_status train_command(train_options *o, const cli_opt *opts, int n, in
   int parsed = parse(o, opts, n, argc, argv, &words, &rest);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (rest.n != 1) return cli_usage_error("train", "one MODEL or built FILE is needed");
-  if (!o->data)
+  if (!o->data.path)
     return cli_usage_error("train", "--data D is needed (for example: --data fashion-mnist)");
   cli_model_parsed(&o->model);
   vtb_status status = train_session_run(rest.at[0], o);
@@ -52,9 +53,9 @@ static vtb_status train_command(train_options *o, const cli_opt *opts, int n, in
 vtb_status cli_cmd_train(int argc, char **argv) {
   train_options o = defaults();
   const cli_opt opts[] = {
-      {"--data", CLI_STR, &o.data, "D",
-       "fashion-mnist, a folder of IDX files, folders train/ and val/ of classes, of images/ and "
-       "labels/, or arrays: FILE.safetensors, a folder of .npy files"},
+      CLI_DATA_OPTS(o.data),
+      {"--eval-split", CLI_STR, &o.data.split, "NAME",
+       "what is looked at after each epoch: val (default), or test; then nothing is held out"},
       {"--out", CLI_STR, &o.out, "DIR",
        "folder for weights, checkpoint, log and curve (default run)"},
       {"--recipe", CLI_STR, &o.recipe, "FILE",
@@ -94,7 +95,6 @@ vtb_status cli_cmd_train(int argc, char **argv) {
       {"--crop-scale", CLI_FLOAT, &o.train.train_transform.augment.scale_min, "A",
        "augmentation: random resized crop of area fraction A to 1"},
       {"--seed", CLI_INT, &o.train.seed, "N", "everything random follows from it (default 0)"},
-      {"--limit", CLI_INT, &o.limit, "N", "train on the first N images only"},
       {"--eval-batch", CLI_INT, &o.model.compile.eval_batch, "N",
        "images at a time in evaluation (default 4 x batch)"},
       {"--checkpoint-minutes", CLI_FLOAT, &o.checkpoint_minutes, "M",

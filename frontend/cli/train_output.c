@@ -32,7 +32,7 @@ void train_on_event(void *history, const vtb_train_event *e) {
 void train_save_curve(const train_history *c, const char *path) {
   vtb_plot_series series[2] = {
       {.name = "training", .x = c->train_at.at, .y = c->train.at, .n = c->train_at.n},
-      {.name = "test", .x = c->eval_at.at, .y = c->eval.at, .n = c->eval_at.n}};
+      {.name = c->watched, .x = c->eval_at.at, .y = c->eval.at, .n = c->eval_at.n}};
   vtb_plot p = {.title = c->measured ? "loss" : "top-1 accuracy",
                 .x_label = "update",
                 .y_label = c->measured ? "" : "%",
@@ -42,7 +42,7 @@ void train_save_curve(const train_history *c, const char *path) {
   if (c->score_at.n > 1) {
     p.title = c->score_name;
     series[0] = (vtb_plot_series){"training", c->score_at.at, c->score.at, c->score_at.n};
-    series[1] = (vtb_plot_series){"test", c->score_at.at, c->eval_score.at, c->score_at.n};
+    series[1] = (vtb_plot_series){c->watched, c->score_at.at, c->eval_score.at, c->score_at.n};
   }
   if (c->train_at.n > 1 && vtb_plot_save(&p, path, &err) != VTB_OK) cli_error(&err);
 }
@@ -88,14 +88,20 @@ void train_report(const train_options *o, const vtb_train_result *r, bool comple
     report_json(r, weights);
     return;
   }
+  const vtb_dataset *watched = o->train.eval_set;
   printf("%lld updates in %.0f s (%.0f %s/s), loss %.4f, ", (long long)r->steps, r->seconds,
          r->images_per_second, vtb_dataset_has_images(o->train.train_set) ? "img" : "samples",
          r->loss);
-  if (r->train.n) {
-    printf("test loss %.4f", r->eval_loss);
-    cli_print_measures(&r->eval, "test ");
+  const char *split = watched ? vtb_dataset_split(watched) : NULL;
+  if (!watched) {
+    printf("not evaluated");
+  } else if (r->train.n) {
+    char prefix[16];
+    snprintf(prefix, sizeof prefix, "%s ", split);
+    printf("%s loss %.4f", split, r->eval_loss);
+    cli_print_measures(&r->eval, prefix);
   } else {
-    printf("test top-1 %.2f %%, top-5 %.2f %%", 100 * r->eval_top1, 100 * r->eval_top5);
+    printf("%s top-1 %.2f %%, top-5 %.2f %%", split, 100 * r->eval_top1, 100 * r->eval_top5);
   }
   printf("%s\nweights: %s\n", r->finished || complete ? "" : " (stopped early; --resume continues)",
          weights);

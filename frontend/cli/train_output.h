@@ -4,13 +4,14 @@
 
 #include "frontend/cli/train_programs.h"
 
-/* Of a classifier training accuracy as a mean over windows of a fiftieth of the run, test accuracy
- * where it was measured. Of a model that declares what it is measured by its score, an epoch a
- * point; where that is the loss, or there is no second epoch, the loss as a mean over windows. */
+/* Of a classifier training accuracy as a mean over windows of a fiftieth of the run, and that of
+ * the split looked at where it was measured. Of a model that declares what it is measured by its
+ * score, an epoch a point; where that is the loss, or there is no second epoch, the loss as a mean
+ * over windows. */
 typedef struct train_history {
   VTB_VEC(double) train_at, train, eval_at, eval;
   VTB_VEC(double) score_at, score, eval_score;
-  const char *score_name;
+  const char *score_name, *watched; /* watched: the split that is evaluated */
   double window_sum;
   int64_t window_steps;
   bool quiet, measured;

@@ -3,14 +3,15 @@
 #define VTB_CLI_TRAIN_PROGRAMS_H
 
 #include "frontend/cli/built.h"
+#include "frontend/cli/data.h"
 
 /* Most options are fields of what the compiler and the trainer take, which run_training()
  * completes. */
 typedef struct train_options {
   cli_model_options model;
   vtb_train_config train;
-  const char *data, *out, *recipe;
-  int64_t limit;
+  cli_data_options data;
+  const char *out, *recipe;
   double warmup; /* epochs */
   double decay;  /* NAN: the optimizer's own */
   double checkpoint_minutes;

@@ -30,7 +30,9 @@ static void describe_recipe(const char *what, const train_options *o, vtb_strbuf
       what, (long long)(c->batch ? c->batch : 64), (long long)t->epochs, t->schedule.base_lr,
       t->schedule.final_lr, o->warmup, o->decay, t->optim.clip_norm, c->label_smoothing,
       t->optim.ema_decay, (long long)a->shift, a->flip, a->erase_prob, a->scale_min,
-      (long long)t->seed, (long long)o->limit, c->optimizer);
+      (long long)t->seed, (long long)o->data.limit, c->optimizer);
+  if (vtb_dataset_held_out(t->train_set))
+    vtb_strbuf_printf(out, " val=%.9g/%lld", o->data.val_fraction, (long long)o->data.val_seed);
   for (size_t i = 0; i < o->model.defines.n; i++)
     vtb_strbuf_printf(out, " -D%s", o->model.defines.at[i]);
 }
@@ -78,7 +80,10 @@ static vtb_status open_session(const char *what, train_options *o, int classes, 
   vtb_status status = train_programs_open(what, o, classes, &s->programs);
   if (status != VTB_OK) return status;
   s->model = s->programs.file ? vtb_artefact_manifest(s->programs.file)->model : what;
-  s->history = (train_history){.quiet = o->quiet, .measured = s->programs.measured};
+  s->history =
+      (train_history){.quiet = o->quiet,
+                      .measured = s->programs.measured,
+                      .watched = o->train.eval_set ? vtb_dataset_split(o->train.eval_set) : "none"};
   s->services = vtb_need(vtb_services_default((int)o->model.threads));
   s->checkpoint = in_folder(o->out, "checkpoint.safetensors");
   s->weights = in_folder(o->out, "weights.safetensors");
@@ -134,7 +139,7 @@ static vtb_status plan_images(const train_programs *c, vtb_train_config *t, vtb_
       vtb_transform_init(&t->eval_transform, t->train_set, c->channels, c->height, c->width, err);
   t->train_transform = t->eval_transform;
   t->train_transform.augment = augment;
-  return status;
+  return status == VTB_OK ? vtb_augmentation_check(&augment, c->height, c->width, err) : status;
 }
 
 static vtb_status prepare(session *s, train_options *o, vtb_error *err) {
@@ -181,39 +186,19 @@ static vtb_status run_training(const char *what, train_options *o) {
   return status;
 }
 
-/* Folders without splits give the same files for both. */
-static void warn_of_same_files(const char *path, const vtb_dataset *train,
-                               const vtb_dataset *test) {
-  const char *a = vtb_dataset_count(train) > 0 ? vtb_dataset_file(train, 0) : NULL;
-  const char *b = vtb_dataset_count(test) > 0 ? vtb_dataset_file(test, 0) : NULL;
-  if (a && b && vtb_streq(a, b))
-    fprintf(stderr,
-            "vertebra train: warning: the images of %s are both trained on and tested on; folders "
-            "train/ and val/ in it keep them apart\n",
-            path);
-}
-
 vtb_status train_session_run(const char *what, train_options *o) {
   signal(SIGINT, on_signal);
   signal(SIGTERM, on_signal);
-  vtb_error err = {0};
-  vtb_dataset *train = NULL, *test = NULL;
-  vtb_status status = vtb_dataset_open(
-      o->data, &(vtb_dataset_options){.split = "train", .limit = o->limit}, &train, &err);
-  if (status == VTB_OK)
-    status = vtb_dataset_open(o->data, &(vtb_dataset_options){.split = "test"}, &test, &err);
-  if (status == VTB_OK && vtb_dataset_classes(train) != vtb_dataset_classes(test))
-    status = vtb_fail(&err, VTB_E_INPUT, "%s: %d classes to train on but %d to test on", o->data,
-                      vtb_dataset_classes(train), vtb_dataset_classes(test));
+  vtb_dataset *train, *val;
+  vtb_status status = cli_data_open_training(&o->data, &train, &val);
+  if (status != VTB_OK) return status;
   o->train.train_set = train;
-  o->train.eval_set = test;
-  if (status != VTB_OK) {
-    cli_error(&err);
-  } else {
-    warn_of_same_files(o->data, train, test);
-    status = run_training(what, o);
-  }
+  o->train.eval_set = val;
+  o->train.loader_threads = (int)o->data.workers;
+  status = run_training(what, o);
+  cli_data_say_damaged(train);
+  if (val && !vtb_dataset_held_out(val)) cli_data_say_damaged(val);
   vtb_dataset_free(train);
-  vtb_dataset_free(test);
+  vtb_dataset_free(val);
   return status;
 }

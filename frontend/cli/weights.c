@@ -112,6 +112,9 @@ vtb_status cli_describe_weights(const char *path, const vtb_dataset *d, const vt
   char *text = cJSON_PrintUnformatted(names);
   vtb_weights_set_meta(w, "classes", text);
   cli_prepare_describe(t, w);
+  char *data = vtb_dataset_describe(d);
+  if (data) vtb_weights_set_meta(w, "data", data);
+  vtb_free(data);
   vtb_weights_set_meta(w, "model", model);
   char *settings = list_text(defines);
   vtb_weights_set_meta(w, "defines", settings);

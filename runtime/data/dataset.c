@@ -1,124 +1,14 @@
-/* Data sets: opening, names of classes, samples, moments. Formats have files of their own. */
+/* Data sets: what is at a path, samples, damaged ones, moments. Formats have files of their own. */
 #include "runtime/data/dataset_internal.h"
 
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #define FASHION_MNIST_FOLDER "/usr/share/datasets/fashion-mnist"
 
-/* ---- known data sets ------------------------------------------------------------------------- */
-
-static const struct known {
-  const char *name;
-  float mean[3], std[3]; /* gray ones repeat the value */
-  const char *classes[10];
-} known_sets[] = {
-    {"fashion-mnist",
-     {0.2860f, 0.2860f, 0.2860f},
-     {0.3530f, 0.3530f, 0.3530f},
-     {"T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag",
-      "Ankle boot"}},
-    {"mnist",
-     {0.1307f, 0.1307f, 0.1307f},
-     {0.3081f, 0.3081f, 0.3081f},
-     {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}},
-};
-static const float imagenet_mean[3] = {0.485f, 0.456f, 0.406f},
-                   imagenet_std[3] = {0.229f, 0.224f, 0.225f};
-
-static const struct known *find_known(const char *name) {
-  for (size_t i = 0; i < sizeof known_sets / sizeof *known_sets; i++)
-    if (strcasecmp(known_sets[i].name, name) == 0) return &known_sets[i];
-  return NULL;
-}
-
-/* ---- texts ----------------------------------------------------------------------------------- */
-
-void vtb__free_names(vtb__names *v) {
-  for (size_t i = 0; i < v->n; i++) free(v->at[i]);
-  vtb_vec_free(v);
-}
-
-/* NULL when out of memory. */
-char *vtb__join(const char *folder, const char *name) {
-  return vtb_strprintf("%s/%s", folder, name);
-}
-
-/* Takes the name. */
-bool vtb__add_name(vtb__names *v, char *name) {
-  if (name && vtb_vec_try_push(v, name)) return true;
-  free(name);
-  return false;
-}
-
-void vtb__free_texts(char **texts, int64_t n) {
-  for (int64_t i = 0; texts && i < n; i++) free(texts[i]);
-  free(texts);
-}
-
-/* ---- names of classes ------------------------------------------------------------------------ */
-
-/* The lines of a text, without spaces at their ends; false when out of memory. */
-static bool read_lines(char *text, vtb__names *lines) {
-  char *rest = text, *line;
-  while ((line = strsep(&rest, "\n")) != NULL) {
-    size_t end = strlen(line);
-    while (end && (line[end - 1] == '\r' || line[end - 1] == ' ')) line[--end] = 0;
-    if (end && !vtb__add_name(lines, strdup(line))) return false;
-  }
-  return true;
-}
-
-/* classes.txt beside the data: one name a line, in the order of the labels. */
-static vtb_status read_class_file(const char *folder, vtb_dataset *d, vtb_error *err) {
-  char *path = vtb__join(folder, "classes.txt"), *text = NULL;
-  vtb__names lines = {0};
-  size_t n;
-  if (!path) return vtb_no_memory(err, folder);
-  vtb_status status = VTB_OK;
-  if (vtb_path_exists(path)) status = vtb_file_read(path, 1u << 20, &text, &n, err);
-  if (text && !read_lines(text, &lines))
-    status = vtb_no_memory(err, path);
-  else if (text && lines.n < (size_t)d->n_classes)
-    status =
-        vtb_fail(err, VTB_E_INPUT, "%s: %zu names for %d classes", path, lines.n, d->n_classes);
-  if (text && status == VTB_OK) {
-    d->n_classes = (int)lines.n;
-    d->class_names = lines.at;
-  } else {
-    vtb__free_names(&lines);
-  }
-  free(text);
-  free(path);
-  return status;
-}
-
-static vtb_status number_classes(vtb_dataset *d, vtb_error *err) {
-  const struct known *k = find_known(d->name);
-  d->class_names = calloc((size_t)d->n_classes, sizeof *d->class_names);
-  bool enough = d->class_names != NULL;
-  for (int i = 0; enough && i < d->n_classes; i++) {
-    char number[16];
-    snprintf(number, sizeof number, "%d", i);
-    d->class_names[i] = strdup(k && i < 10 ? k->classes[i] : number);
-    enough = d->class_names[i] != NULL;
-  }
-  return enough ? VTB_OK : vtb_no_memory(err, "names of classes");
-}
-
-/* ---- opening --------------------------------------------------------------------------------- */
-
-/* NULL when out of memory. */
-static char *last_part(const char *path) {
-  size_t n = strlen(path);
-  while (n > 1 && path[n - 1] == '/') n--;
-  size_t start = n;
-  while (start && path[start - 1] != '/') start--;
-  return strndup(path + start, n - start);
-}
+/* ---- sources --------------------------------------------------------------------------------- */
 
 static const vtb__format *const formats[] = {
     &vtb__idx_format, &vtb__mask_format, &vtb__array_folder, &vtb__folder_format, &vtb__array_file};
@@ -133,26 +23,7 @@ static vtb_status no_format(const char *path, bool is_file, vtb_error *err) {
   return vtb_fail(err, VTB_E_INPUT, "%s: no data set here: expected %s", path, text);
 }
 
-static vtb_status open_split(const char *path, const char *split, vtb_dataset *d, vtb_error *err) {
-  vtb_status status = VTB_OK;
-  bool found = false;
-  bool is_file = !vtb_path_is_dir(path);
-  for (int f = 0; f < N_FORMATS && !found && status == VTB_OK; f++) {
-    if (formats[f]->is_file != is_file) continue;
-    d->format = formats[f];
-    status = d->format->open(path, split, d, &found, err);
-  }
-  if (status != VTB_OK) return status;
-  if (!found) return no_format(path, is_file, err);
-  if (!d->class_names && !is_file) status = read_class_file(path, d, err);
-  return status == VTB_OK && !d->class_names ? number_classes(d, err) : status;
-}
-
-vtb_status vtb_dataset_open(const char *path, const vtb_dataset_options *options, vtb_dataset **out,
-                            vtb_error *err) {
-  const char *split = options && options->split ? options->split : "train";
-  if (!vtb_streq(split, "train") && !vtb_streq(split, "val") && !vtb_streq(split, "test"))
-    return vtb_fail(err, VTB_E_USAGE, "split \"%s\" is none of train, val, test", split);
+vtb_status vtb__find(const char *path, vtb__place *out, vtb_error *err) {
   if (vtb_streq(path, "fashion-mnist") && !vtb_path_exists(path)) {
     path = FASHION_MNIST_FOLDER;
     if (!vtb_path_is_dir(path))
@@ -160,29 +31,190 @@ vtb_status vtb_dataset_open(const char *path, const vtb_dataset_options *options
                       "data set fashion-mnist is not installed (Debian: dataset-fashion-mnist)");
   }
   if (!vtb_path_exists(path)) return vtb_fail(err, VTB_E_INPUT, "no data set at %s", path);
+  bool is_file = !vtb_path_is_dir(path);
+  for (int f = 0; f < N_FORMATS; f++) {
+    if (formats[f]->is_file != is_file) continue;
+    *out = (vtb__place){.path = path, .format = formats[f]};
+    bool found = false;
+    vtb_status status = formats[f]->find(path, &out->splits, &found, err);
+    if (status != VTB_OK || found) return status;
+  }
+  return no_format(path, is_file, err);
+}
+
+/* NULL when out of memory. */
+static char *last_part(const char *path) {
+  size_t n = strlen(path);
+  while (n > 1 && path[n - 1] == '/') n--;
+  size_t start = n;
+  while (start && path[start - 1] != '/') start--;
+  return strndup(path + start, n - start);
+}
+
+static vtb_status check_labels(const vtb__source *s, vtb_error *err) {
+  for (int64_t i = 0; s->labels && i < s->count; i++)
+    if (s->labels[i] < -1 || s->labels[i] >= s->n_classes)
+      return vtb_fail(err, VTB_E_INPUT, "data set %s: sample %lld has the label %d, of %d classes",
+                      s->name, (long long)i, s->labels[i], s->n_classes);
+  return VTB_OK;
+}
+
+vtb_status vtb__source_open(const vtb__place *at, unsigned split, vtb__source **out,
+                            vtb_error *err) {
+  vtb__source *s = calloc(1, sizeof *s);
+  if (!s) return vtb_no_memory(err, at->path);
+  s->users = 1;
+  s->format = at->format;
+  s->split = split;
+  s->notes = VTB_CHECKED_STRBUF;
+  s->name = last_part(at->path);
+  pthread_mutex_init(&s->lock, NULL);
+  vtb_status status =
+      s->name ? at->format->open(at->path, split, s, err) : vtb_no_memory(err, at->path);
+  if (status == VTB_OK) status = vtb__name_classes(at->path, s, err);
+  if (status == VTB_OK) status = check_labels(s, err);
+  if (status == VTB_OK)
+    *out = s;
+  else
+    vtb__source_leave(s);
+  return status;
+}
+
+void vtb__source_leave(vtb__source *s) {
+  if (!s || atomic_fetch_sub(&s->users, 1) > 1) return;
+  if (s->data) s->format->close(s);
+  vtb__free_texts(s->class_names, s->n_classes);
+  for (size_t i = 0; i < s->damaged.n; i++) free(s->damaged.at[i].why);
+  vtb_vec_free(&s->damaged);
+  pthread_mutex_destroy(&s->lock);
+  vtb_strbuf_free(&s->notes);
+  free(s->labels);
+  free(s->name);
+  free(s);
+}
+
+/* ---- views of them --------------------------------------------------------------------------- */
+
+vtb_status vtb__view_open(vtb__source *s, const vtb_dataset_options *o, vtb_dataset **out,
+                          vtb_error *err) {
   vtb_dataset *d = calloc(1, sizeof *d);
-  if (!d) return vtb_no_memory(err, path);
-  d->name = last_part(path);
-  vtb_status status = d->name ? open_split(path, split, d, err) : vtb_no_memory(err, path);
-  if (status != VTB_OK) {
-    vtb_dataset_free(d);
-    return status;
-  }
-  if (options && options->limit > 0 && options->limit < d->count) {
-    if (d->format->keep) d->format->keep(d, options->limit);
-    d->count = options->limit;
-  }
+  if (!d) return vtb_no_memory(err, s->name);
+  atomic_fetch_add(&s->users, 1);
+  *d = (vtb_dataset){.source = s,
+                     .count = s->count,
+                     .n_classes = s->n_classes,
+                     .split = s->split ? vtb__split_name(s->split) : "all",
+                     .skip_damaged = o->skip_damaged,
+                     .notes = VTB_CHECKED_STRBUF};
   *out = d;
+  vtb_strbuf_puts(&d->notes, vtb_strbuf_text(&s->notes));
+  if (!s->labels) return VTB_OK;
+  d->labels = malloc((size_t)s->count * sizeof *d->labels + 1);
+  if (!d->labels) return vtb_no_memory(err, s->name);
+  memcpy(d->labels, s->labels, (size_t)s->count * sizeof *d->labels);
   return VTB_OK;
 }
 
 void vtb_dataset_free(vtb_dataset *d) {
   if (!d) return;
-  if (d->data) d->format->close(d);
-  vtb__free_texts(d->class_names, d->n_classes);
+  vtb__source_leave(d->source);
+  if (d->class_names) vtb__free_texts(d->class_names, d->n_classes);
+  vtb_strbuf_free(&d->notes);
   free(d->labels);
-  free(d->name);
+  free(d->pick);
   free(d);
+}
+
+const char *vtb_dataset_split(const vtb_dataset *d) { return d->split; }
+
+bool vtb_dataset_held_out(const vtb_dataset *d) { return d->held_out > 0; }
+
+const char *vtb_dataset_notes(const vtb_dataset *d) { return vtb_strbuf_text(&d->notes); }
+
+static int64_t stored(const vtb_dataset *d, int64_t i) {
+  assert(i >= 0 && i < d->count);
+  return d->pick ? d->pick[i] : i;
+}
+
+uint64_t vtb_dataset_fingerprint(const vtb_dataset *d) {
+  const vtb__source *s = d->source;
+  uint64_t h = vtb_hash_bytes(VTB_HASH_INIT, &s->count, sizeof s->count);
+  if (s->labels) h = vtb_hash_bytes(h, s->labels, (size_t)s->count * sizeof *s->labels);
+  for (int64_t i = 0; i < s->count && s->format->file; i++) {
+    uint64_t name = vtb__sample_hash(s, i);
+    h = vtb_hash_bytes(h, &name, sizeof name);
+  }
+  for (int64_t k = 0; k < 8 && s->format->image; k++) {
+    vtb_image im = {0};
+    vtb_error ignored = {0};
+    if (s->format->image(s, k * s->count / 8, 0, &im, &ignored) == VTB_OK)
+      h = vtb_hash_bytes(h, im.pixels, (size_t)im.width * (size_t)im.height * (size_t)im.channels);
+    vtb_image_free(&im);
+  }
+  return h;
+}
+
+/* ---- damaged samples ------------------------------------------------------------------------- */
+
+static int64_t allowed(const vtb_dataset *d) {
+  if (d->skip_damaged != VTB_SKIP_SOME) return d->skip_damaged;
+  return d->source->count > 200 ? d->source->count / 100 : 1;
+}
+
+static bool is_listed(const vtb__source *s, int64_t sample) {
+  for (size_t i = 0; i < s->damaged.n; i++)
+    if (s->damaged.at[i].sample == sample) return true;
+  return false;
+}
+
+/* Under the lock. */
+static vtb_status too_many(const vtb_dataset *d, vtb_error *err) {
+  const vtb__source *s = d->source;
+  vtb_strbuf list = VTB_CHECKED_STRBUF;
+  for (size_t i = 0; i < s->damaged.n && i < 3; i++)
+    vtb_strbuf_printf(&list, "%s%s", i ? "; " : "", s->damaged.at[i].why);
+  vtb_status status =
+      d->skip_damaged == 0
+          ? vtb_fail(err, VTB_E_INPUT, "%s", vtb_strbuf_text(&list))
+          : vtb_fail(err, VTB_E_INPUT,
+                     "more than %lld of the %lld samples of %s are damaged: %s%s (--skip-damaged N "
+                     "allows more)",
+                     (long long)allowed(d), (long long)s->count, s->name, vtb_strbuf_text(&list),
+                     s->damaged.n > 3 ? "; ..." : "");
+  vtb_strbuf_free(&list);
+  return status;
+}
+
+vtb_status vtb_dataset_skip(const vtb_dataset *d, int64_t i, const vtb_error *why, vtb_error *err) {
+  vtb__source *s = d->source;
+  int64_t sample = stored(d, i);
+  if (why->status == VTB_E_MEMORY) return vtb_fail(err, why->status, "%s", why->text);
+  pthread_mutex_lock(&s->lock);
+  vtb_status status = VTB_OK;
+  if (!is_listed(s, sample)) {
+    vtb__damage found = {sample, strdup(why->text)};
+    if (!found.why || !vtb_vec_try_push(&s->damaged, found)) {
+      free(found.why);
+      status = vtb_no_memory(err, s->name);
+    }
+  }
+  if (status == VTB_OK && (int64_t)s->damaged.n > allowed(d)) status = too_many(d, err);
+  pthread_mutex_unlock(&s->lock);
+  return status;
+}
+
+int64_t vtb_dataset_damaged(const vtb_dataset *d) {
+  pthread_mutex_lock(&d->source->lock);
+  int64_t n = (int64_t)d->source->damaged.n;
+  pthread_mutex_unlock(&d->source->lock);
+  return n;
+}
+
+const char *vtb_dataset_damage(const vtb_dataset *d, int64_t k) {
+  pthread_mutex_lock(&d->source->lock);
+  const char *why = d->source->damaged.at[k].why;
+  pthread_mutex_unlock(&d->source->lock);
+  return why;
 }
 
 /* ---- samples --------------------------------------------------------------------------------- */
@@ -190,59 +222,77 @@ void vtb_dataset_free(vtb_dataset *d) {
 int64_t vtb_dataset_count(const vtb_dataset *d) { return d->count; }
 int vtb_dataset_classes(const vtb_dataset *d) { return d->n_classes; }
 const char *vtb_dataset_class_name(const vtb_dataset *d, int label) {
-  return label >= 0 && label < d->n_classes ? d->class_names[label] : "?";
+  return label >= 0 && label < d->n_classes
+             ? (d->class_names ? d->class_names : d->source->class_names)[label]
+             : "?";
 }
-const char *vtb_dataset_name(const vtb_dataset *d) { return d->name; }
+const char *vtb_dataset_name(const vtb_dataset *d) { return d->source->name; }
 
 int vtb_dataset_label(const vtb_dataset *d, int64_t i) {
   assert(i >= 0 && i < d->count);
   return d->labels ? d->labels[i] : -1;
 }
 
-bool vtb_dataset_has_images(const vtb_dataset *d) { return d->format->image != NULL; }
+bool vtb_dataset_named(const vtb_dataset *d) { return d->class_names || d->source->named; }
+
+bool vtb_dataset_has_images(const vtb_dataset *d) { return d->source->format->image != NULL; }
 bool vtb_dataset_has_labels(const vtb_dataset *d) { return d->labels != NULL; }
-bool vtb_dataset_has_masks(const vtb_dataset *d) { return d->format->mask != NULL; }
+bool vtb_dataset_has_masks(const vtb_dataset *d) { return d->source->format->mask != NULL; }
 
 vtb_status vtb_dataset_mask(const vtb_dataset *d, int64_t i, vtb_image *out, vtb_error *err) {
-  assert(i >= 0 && i < d->count && d->format->mask);
-  return d->format->mask(d, i, out, err);
+  assert(i >= 0 && i < d->count && d->source->format->mask);
+  return d->source->format->mask(d->source, stored(d, i), out, err);
 }
 
 int vtb_dataset_arrays(const vtb_dataset *d) {
-  return d->format->arrays ? d->format->arrays(d) : 0;
+  return d->source->format->arrays ? d->source->format->arrays(d->source) : 0;
 }
 
 vtb_array_info vtb_dataset_array(const vtb_dataset *d, int array) {
-  return d->format->array(d, array);
+  return d->source->format->array(d->source, array);
 }
 
 vtb_status vtb_dataset_read(const vtb_dataset *d, int array, int64_t i, bool as_int, void *out,
                             vtb_error *err) {
   assert(i >= 0 && i < d->count);
-  return d->format->read(d, array, i, as_int, out, err);
+  return d->source->format->read(d->source, array, stored(d, i), as_int, out, err);
 }
 
 const char *vtb_dataset_file(const vtb_dataset *d, int64_t i) {
   assert(i >= 0 && i < d->count);
-  return d->format->file ? d->format->file(d, i) : NULL;
+  return d->source->format->file ? d->source->format->file(d->source, stored(d, i)) : NULL;
 }
 
 vtb_status vtb_dataset_image(const vtb_dataset *d, int64_t i, int channels, vtb_image *out,
                              vtb_error *err) {
   assert(i >= 0 && i < d->count);
-  if (!d->format->image)
+  if (!d->source->format->image)
     return vtb_fail(
         err, VTB_E_INPUT,
         "data set %s has arrays and no images; arrays go into a model that declares its "
         "own losses (`loss name = ...`)",
-        d->name);
-  return d->format->image(d, i, channels, out, err);
+        d->source->name);
+  return d->source->format->image(d->source, stored(d, i), channels, out, err);
+}
+
+/* An image at or behind sample *i, which becomes its number; damaged ones are passed over. */
+static vtb_status sound_image(const vtb_dataset *d, int64_t *i, int channels, vtb_image *out,
+                              vtb_error *err) {
+  vtb_error why = {0};
+  vtb_status status = vtb_dataset_image(d, *i, channels, out, &why);
+  while (status != VTB_OK && *i + 1 < d->count && d->source->format->image) {
+    if (vtb_dataset_skip(d, *i, &why, err) != VTB_OK) return err->status;
+    why = (vtb_error){0};
+    status = vtb_dataset_image(d, ++*i, channels, out, &why);
+  }
+  return status == VTB_OK ? VTB_OK : vtb_fail(err, status, "%s", why.text);
 }
 
 vtb_status vtb_dataset_size(const vtb_dataset *d, int *channels, int *height, int *width,
                             vtb_error *err) {
   vtb_image im;
-  vtb_status status = vtb_dataset_image(d, 0, 0, &im, err);
+  int64_t first = 0;
+  vtb_status status = sound_image(d, &first, 0, &im, err);
   if (status != VTB_OK) return status;
   *channels = im.channels;
   *height = im.height;
@@ -259,7 +309,8 @@ static vtb_status measure(const vtb_dataset *d, int channels, float mean[3], flo
   int64_t stride = d->count > 2048 ? d->count / 2048 : 1;
   for (int64_t i = 0; i < d->count; i += stride) {
     vtb_image im;
-    vtb_status status = vtb_dataset_image(d, i, channels, &im, err);
+    int64_t at = i;
+    vtb_status status = sound_image(d, &at, channels, &im, err);
     if (status != VTB_OK) return status;
     size_t pixels = (size_t)im.width * (size_t)im.height;
     for (size_t p = 0; p < pixels; p++)
@@ -281,16 +332,18 @@ static vtb_status measure(const vtb_dataset *d, int channels, float mean[3], flo
 
 vtb_status vtb_dataset_moments(const vtb_dataset *d, int channels, float mean[3], float std[3],
                                vtb_error *err) {
-  const struct known *k = find_known(d->name);
-  int stored = 3, h, w;
+  static const float imagenet_mean[3] = {0.485f, 0.456f, 0.406f},
+                     imagenet_std[3] = {0.229f, 0.224f, 0.225f};
+  const vtb__known *k = vtb__find_known(d->source->name);
+  int stored_channels = 3, h, w;
   if (!k) {
-    vtb_status status = vtb_dataset_size(d, &stored, &h, &w, err);
+    vtb_status status = vtb_dataset_size(d, &stored_channels, &h, &w, err);
     if (status != VTB_OK) return status;
   }
-  if (!k && (channels == 1 || stored == 1)) return measure(d, channels, mean, std, err);
+  if (!k && (channels == 1 || stored_channels == 1)) return measure(d, channels, mean, std, err);
   for (int c = 0; c < 3; c++) {
-    mean[c] = k ? k->mean[c] : imagenet_mean[c];
-    std[c] = k ? k->std[c] : imagenet_std[c];
+    mean[c] = k ? k->mean : imagenet_mean[c];
+    std[c] = k ? k->std : imagenet_std[c];
   }
   return VTB_OK;
 }

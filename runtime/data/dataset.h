@@ -14,34 +14,73 @@
 typedef struct vtb_dataset vtb_dataset;
 
 typedef struct vtb_dataset_options {
-  /* "train", "val" or "test"; NULL: "train". "val" and "test" stand for each other */
+  /* "train", "val", "test", or "all" of data without splits; NULL: "train" */
   const char *split;
-  /* keep that many samples: the first of IDX files, evenly spread ones of folders; 0: all */
+  /* keep that many samples: the first of IDX files, evenly spread ones of others; 0: all */
   int64_t limit;
+  /* Where the data have no val split: that share of the training samples, of every class, is "val"
+   * and not "train". Which ones is a function of their names (or numbers) and val_seed alone. 0:
+   * none. */
+  double val_fraction;
+  uint64_t val_seed;
+  /* So many samples may be damaged: see vtb_dataset_damaged(). VTB_SKIP_SOME: one in a hundred, at
+   * least one */
+  int64_t skip_damaged;
 } vtb_dataset_options;
+enum { VTB_SKIP_SOME = -1 };
 
 /* `path` is one of
  *  - a folder with IDX files {train,t10k}-{images-idx3,labels-idx1}-ubyte[.gz] (MNIST family;
- *    "val", "test" are t10k)
- *  - a folder with sub-folders train/ and val/ (or test/), each as next
- *  - a folder with one sub-folder a class, in byte order, holding .png, .jpg, .jpeg files
- *  - a folder with images/ and labels/ (or masks/), below train/ and val/ or test/ or holding them:
+ *    t10k is "test")
+ *  - a folder with sub-folders train/, val/ (valid/, validation/), test/, each as next
+ *  - a folder with one sub-folder a class, in byte order, holding .png, .jpg, .jpeg, .webp files
+ *  - a folder with images/ and labels/ (or masks/), below train/, val/ and test/ or holding them:
  *    images, and for each a PNG of the same stem whose grey values or palette entries are the
  *    class of each pixel; 255 is to be ignored
  *  - a .safetensors file, or a folder of .npy files, with an array an input: named as the input,
- *    its first axis the samples. "train/x", "val/x" or "test/x" is of that split; without splits
- *    the last tenth of the samples (at least one) is the test split
- *  - the word "fashion-mnist": the folder Debian's package dataset-fashion-mnist installs. */
+ *    its first axis the samples. "train/x", "val/x" or "test/x" is of that split; what is held out
+ *    of arrays are the last samples
+ *  - the word "fashion-mnist": the folder Debian's package dataset-fashion-mnist installs.
+ * A split that the data do not have is VTB_E_INPUT, but for a val split that is held out. */
 VTB_MUST_USE vtb_status vtb_dataset_open(const char *path, const vtb_dataset_options *options,
                                          vtb_dataset **out, vtb_error *err);
+/* What a training looks at: "train", and "val", which is NULL where there is none and
+ * o->val_fraction is 0. `watch`: another split in place of "val", "test"; then nothing is held out.
+ */
+VTB_MUST_USE vtb_status vtb_dataset_open_pair(const char *path, const vtb_dataset_options *o,
+                                              const char *watch, vtb_dataset **train,
+                                              vtb_dataset **val, vtb_error *err);
+/* What finished weights are judged by: "test", or else "val"; of data without splits what the
+ * training left out, where `trained_on` (vtb_dataset_describe(), stored with the weights; NULL: not
+ * known) says that they were trained on these, and otherwise all. */
+VTB_MUST_USE vtb_status vtb_dataset_open_judge(const char *path, const vtb_dataset_options *o,
+                                               const char *trained_on, vtb_dataset **out,
+                                               vtb_error *err);
 void vtb_dataset_free(vtb_dataset *d);
+/* What was decided at opening, a sentence a line: what is held out, what was left out and why; ""
+ * if there is nothing to say. */
+const char *vtb_dataset_notes(const vtb_dataset *d);
+/* Of all samples of the files that `d` is from, held out or not: their number, labels, names, the
+ * pixels of a few. */
+uint64_t vtb_dataset_fingerprint(const vtb_dataset *d);
+/* "FINGERPRINT FRACTION SEED" for vtb_dataset_open_judge(); malloc'd, NULL when out of memory. */
+char *vtb_dataset_describe(const vtb_dataset *d);
 
 int64_t vtb_dataset_count(const vtb_dataset *d);
 int vtb_dataset_classes(const vtb_dataset *d);
-/* classes.txt, sub-folder, known table, or number */
+/* classes.txt, sub-folder, known table, or number; of its kind with no name vtb_dataset_named() is
+ * false */
 const char *vtb_dataset_class_name(const vtb_dataset *d, int label);
+bool vtb_dataset_named(const vtb_dataset *d);
+/* Labels become positions in `names`, found by the classes' names. VTB_E_INPUT names the classes
+ * with samples that are not among them. *moved: whether any label changed. */
+VTB_MUST_USE vtb_status vtb_dataset_relabel(vtb_dataset *d, char *const *names, int n, bool *moved,
+                                            vtb_error *err);
 int vtb_dataset_label(const vtb_dataset *d, int64_t i);
 const char *vtb_dataset_name(const vtb_dataset *d); /* last part of the path */
+/* "train", "val", "test", or "all" of data without splits */
+const char *vtb_dataset_split(const vtb_dataset *d);
+bool vtb_dataset_held_out(const vtb_dataset *d); /* samples of it are another split's */
 /* Folder data sets: the file of sample i; NULL for IDX. */
 const char *vtb_dataset_file(const vtb_dataset *d, int64_t i);
 bool vtb_dataset_has_images(const vtb_dataset *d);
@@ -57,6 +96,14 @@ VTB_MUST_USE vtb_status vtb_dataset_size(const vtb_dataset *d, int *channels, in
  * colour images, else measured on up to 2048 samples. */
 VTB_MUST_USE vtb_status vtb_dataset_moments(const vtb_dataset *d, int channels, float mean[3],
                                             float std[3], vtb_error *err);
+
+/* A sample that could not be decoded: counted once, with why. VTB_OK while there are no more of
+ * them than skip_damaged allows; then an error that names some. Thread-safe. */
+VTB_MUST_USE vtb_status vtb_dataset_skip(const vtb_dataset *d, int64_t i, const vtb_error *why,
+                                         vtb_error *err);
+/* How many were found so far, and what is wrong with number k of them, a sentence with the file. */
+int64_t vtb_dataset_damaged(const vtb_dataset *d);
+const char *vtb_dataset_damage(const vtb_dataset *d, int64_t k);
 
 /* The class of each pixel, as an image of one channel; of data sets with masks. */
 VTB_MUST_USE vtb_status vtb_dataset_mask(const vtb_dataset *d, int64_t i, vtb_image *out,
@@ -84,6 +131,10 @@ typedef struct vtb_augmentation {
   bool flip;         /* mirror with probability 1/2 */
   double erase_prob; /* probability of erasing a rectangle of area 2 % .. 33 % (to the mean) */
 } vtb_augmentation;
+
+/* VTB_E_USAGE: a number that means nothing for images of that size. */
+VTB_MUST_USE vtb_status vtb_augmentation_check(const vtb_augmentation *a, int height, int width,
+                                               vtb_error *err);
 
 /* In this order: random resized crop, or what the preparation says; shift; flip; normalise;
  * erase. */
@@ -156,14 +207,15 @@ typedef struct vtb_loader_options {
   uint64_t seed;
   int64_t start_epoch, start_batch,
       n_epochs;  /* n_epochs counts from epoch 0; batches before the start are skipped */
-  int n_threads; /* preparing threads; 0: 2 */
+  int n_threads; /* preparing threads; 0: the cores, vtb_default_threads() */
 } vtb_loader_options;
 
 typedef struct vtb_batch {
   void *const *at; /* a buffer a feed, 64-byte aligned */
   float *images;   /* of the first feed of its kind, (B, C, H, W); NULL: none */
   int32_t *labels; /* (B); -1: padding; NULL: none */
-  int64_t n;       /* samples that are not padding */
+  int64_t n;       /* samples; the rows behind them are padding */
+  int64_t damaged; /* rows among them that are padding in the place of samples left out */
   int64_t epoch, index;
   const int64_t *samples; /* sample numbers (n) */
 } vtb_batch;
@@ -171,8 +223,9 @@ typedef struct vtb_batch {
 int64_t vtb_loader_batches(int64_t n_samples, int64_t batch, bool drop_last); /* an epoch */
 VTB_MUST_USE vtb_status vtb_loader_open(const vtb_loader_options *o, vtb_loader **out,
                                         vtb_error *err);
-/* The next batch, valid until the following call; NULL after the last. A sample that cannot be
- * decoded is an error. */
+/* The next batch, valid until the following call; NULL after the last. In the place of a sample
+ * that cannot be decoded stands the one after it where the order is shuffled, padding where it is
+ * not, as long as vtb_dataset_skip() allows. */
 VTB_MUST_USE vtb_status vtb_loader_next(vtb_loader *l, const vtb_batch **out, vtb_error *err);
 void vtb_loader_close(vtb_loader *l); /* NULL is fine */
 

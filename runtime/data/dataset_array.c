@@ -12,49 +12,41 @@ typedef struct arrays {
   const vtb_weight **at; /* those of the split */
   const char **names;    /* without the split */
   int n;
-  int64_t first; /* sample 0 of the data set is that of the arrays */
 } arrays;
 
-static bool of_split(const char *name, const char *split, const char **rest) {
-  static const char *const evaluation[] = {"val/", "test/"};
-  size_t n = strlen(split);
-  if (strncmp(name, split, n) == 0 && name[n] == '/') {
+/* The split that a name begins with, 0: none; *rest: the name without it. */
+static unsigned split_of(const char *name, const char **rest) {
+  *rest = name;
+  for (unsigned split = VTB__TRAIN; split <= VTB__TEST; split *= 2) {
+    size_t n = strlen(vtb__split_name(split));
+    if (strncmp(name, vtb__split_name(split), n) != 0 || name[n] != '/') continue;
     *rest = name + n + 1;
-    return true;
+    return split;
   }
-  for (int i = 0; !vtb_streq(split, "train") && i < 2; i++)
-    if (vtb_starts_with(name, evaluation[i])) {
-      *rest = name + strlen(evaluation[i]);
-      return true;
-    }
-  return false;
+  return 0;
 }
 
-static bool names_a_split(const char *name) {
-  return vtb_starts_with(name, "train/") || vtb_starts_with(name, "val/") ||
-         vtb_starts_with(name, "test/");
+static unsigned splits_of(const vtb_weights *file) {
+  unsigned splits = 0;
+  const char *rest;
+  for (size_t i = 0; i < file->n; i++) splits |= split_of(file->at[i]->name, &rest);
+  return splits;
 }
 
 /* The arrays of the split; of a file without splits all of them. */
-static vtb_status choose(const char *path, const char *split, arrays *a, bool *split_here,
-                         vtb_error *err) {
+static vtb_status choose(const char *path, unsigned split, arrays *a, vtb_error *err) {
   a->at = calloc(a->file->n + 1, sizeof *a->at);
   a->names = calloc(a->file->n + 1, sizeof *a->names);
   if (!a->at || !a->names) return vtb_no_memory(err, path);
-
-  for (size_t i = 0; i < a->file->n; i++) *split_here |= names_a_split(a->file->at[i]->name);
   for (size_t i = 0; i < a->file->n; i++) {
-    const vtb_weight *w = a->file->at[i];
-    const char *name = w->name;
-    if (*split_here && !of_split(w->name, split, &name)) continue;
-    for (int k = 0; k < a->n; k++)
-      if (strcmp(a->names[k], name) == 0)
-        return vtb_fail(err, VTB_E_INPUT, "%s has \"%s\" twice, in val and in test", path, name);
-    a->at[a->n] = w;
-    a->names[a->n++] = name;
+    const char *name;
+    if (split_of(a->file->at[i]->name, &name) != split && split) continue;
+    a->at[a->n] = a->file->at[i];
+    a->names[a->n++] = split ? name : a->file->at[i]->name;
   }
   if (!a->n)
-    return vtb_fail(err, VTB_E_INPUT, "%s has no arrays for the split \"%s\"", path, split);
+    return vtb_fail(err, VTB_E_INPUT, "%s has no arrays for the split \"%s\"", path,
+                    vtb__split_name(split));
   return VTB_OK;
 }
 
@@ -83,7 +75,7 @@ static bool is_label(const vtb_weight *w, const char *name) {
 }
 
 /* Of the labels of all splits, which must agree on how many classes there are. */
-static vtb_status count_classes(const vtb_weight *w, vtb_dataset *d, vtb_error *err) {
+static vtb_status count_classes(const vtb_weight *w, vtb__source *d, vtb_error *err) {
   int32_t *all = malloc((size_t)w->count * sizeof *all);
   vtb_status status = all ? vtb_weight_read_i32(w, all, err) : vtb_no_memory(err, w->name);
   for (int64_t i = 0; status == VTB_OK && i < w->count; i++)
@@ -93,7 +85,7 @@ static vtb_status count_classes(const vtb_weight *w, vtb_dataset *d, vtb_error *
 }
 
 /* An array of one whole number a sample called "labels" or "label" is the sample's class. */
-static vtb_status take_labels(const arrays *a, vtb_dataset *d, vtb_error *err) {
+static vtb_status take_labels(const arrays *a, vtb__source *d, vtb_error *err) {
   vtb_status status = VTB_OK;
   for (size_t i = 0; i < a->file->n && status == VTB_OK; i++) {
     const vtb_weight *w = a->file->at[i];
@@ -102,37 +94,31 @@ static vtb_status take_labels(const arrays *a, vtb_dataset *d, vtb_error *err) {
   }
   for (int i = 0; i < a->n && status == VTB_OK && !d->labels; i++) {
     if (!is_label(a->at[i], a->names[i])) continue;
-    vtb_weight part = *a->at[i];
-    part.data = (char *)part.data + (size_t)a->first * vtb_elem_bytes(part.elem);
-    part.count = part.dim[0] = d->count;
     d->labels = malloc((size_t)d->count * sizeof *d->labels);
-    status = d->labels ? vtb_weight_read_i32(&part, d->labels, err) : vtb_no_memory(err, part.name);
+    status = d->labels ? vtb_weight_read_i32(a->at[i], d->labels, err)
+                       : vtb_no_memory(err, a->at[i]->name);
   }
   return status;
 }
 
-/* Without splits in the file the last tenth, at least one sample, is for testing. */
-static vtb_status take(const char *path, const char *split, vtb_dataset *d, vtb_error *err) {
+static vtb_status take(const char *path, unsigned split, vtb__source *d, vtb_error *err) {
   arrays *a = d->data;
-  bool split_here = false;
-  int64_t count = 0;
-  vtb_status status = choose(path, split, a, &split_here, err);
-  if (status == VTB_OK) status = count_samples(path, a, &count, err);
-  if (status != VTB_OK) return status;
-  d->count = count;
-  if (!split_here && count > 1) {
-    int64_t last = count / 10 > 0 ? count / 10 : 1;
-    bool train = vtb_streq(split, "train");
-    a->first = train ? 0 : count - last;
-    d->count = train ? count - last : last;
-  }
-  return take_labels(a, d, err);
+  vtb_status status = choose(path, split, a, err);
+  if (status == VTB_OK) status = count_samples(path, a, &d->count, err);
+  return status == VTB_OK ? take_labels(a, d, err) : status;
 }
 
-static vtb_status open_file(const char *path, const char *split, vtb_dataset *d, bool *found,
-                            vtb_error *err) {
+static vtb_status find_file(const char *path, unsigned *splits, bool *found, vtb_error *err) {
   *found = vtb_ends_with(path, ".safetensors");
   if (!*found) return VTB_OK;
+  vtb_weights *file = NULL;
+  vtb_status status = vtb_safetensors_load(path, &file, err);
+  if (status == VTB_OK) *splits = splits_of(file);
+  vtb_weights_free(file);
+  return status;
+}
+
+static vtb_status open_file(const char *path, unsigned split, vtb__source *d, vtb_error *err) {
   arrays *a = calloc(1, sizeof *a);
   d->data = a;
   if (!a) return vtb_no_memory(err, path);
@@ -140,12 +126,13 @@ static vtb_status open_file(const char *path, const char *split, vtb_dataset *d,
   return status == VTB_OK ? take(path, split, d, err) : status;
 }
 
+static const char *const npy_endings[] = {".npy", NULL};
+
 /* Every .npy file of a folder, as "<split>/<stem>" or "<stem>". */
 static vtb_status load_folder(const char *folder, const char *split, vtb_weights *into,
                               vtb_error *err) {
-  static const char *const endings[] = {".npy", NULL};
   vtb__names files = {0};
-  vtb_status status = vtb__list_folder(folder, endings, &files, err);
+  vtb_status status = vtb__list_folder(folder, npy_endings, &files, NULL, err);
   for (size_t i = 0; i < files.n && status == VTB_OK; i++) {
     int stem = (int)strlen(files.at[i]) - 4;
     char *path = vtb__join(folder, files.at[i]),
@@ -158,34 +145,50 @@ static vtb_status load_folder(const char *folder, const char *split, vtb_weights
   return status;
 }
 
-static vtb_status open_folder(const char *path, const char *split, vtb_dataset *d, bool *found,
-                              vtb_error *err) {
-  static const char *const splits[] = {"train", "val", "test"};
-  arrays *a = calloc(1, sizeof *a);
-  vtb_weights *file = vtb_weights_new();
-  vtb_status status = a && file ? load_folder(path, "", file, err) : vtb_no_memory(err, path);
+static vtb_status has_arrays(const char *folder, bool *found, vtb_error *err) {
+  vtb__names files = {0};
+  vtb_status status = vtb__list_folder(folder, npy_endings, &files, NULL, err);
+  *found = files.n > 0;
+  vtb__free_names(&files);
+  return status;
+}
+
+static vtb_status find_folder(const char *path, unsigned *splits, bool *found, vtb_error *err) {
   bool no_memory = false;
-  bool split_here = status == VTB_OK && !file->n;
-  for (int k = 0; k < 3 && split_here && status == VTB_OK; k++) {
-    char *sub = vtb__sub_folder(path, splits[k], &no_memory);
-    if (sub) status = load_folder(sub, splits[k], file, err);
+  vtb_status status = has_arrays(path, found, err);
+  if (status != VTB_OK || *found) return status;
+  for (unsigned split = VTB__TRAIN; split <= VTB__TEST && status == VTB_OK; split *= 2) {
+    char *sub = vtb__split_folder(path, split, &no_memory);
+    bool here = false;
+    if (sub) status = has_arrays(sub, &here, err);
+    if (here) *splits |= split;
     free(sub);
   }
   if (status == VTB_OK && no_memory) status = vtb_no_memory(err, path);
-  *found = status == VTB_OK && file->n > 0;
-  if (!*found) {
-    vtb_weights_free(file);
-    free(a);
-    return status;
-  }
-  a->file = file;
-  d->data = a;
-  return take(path, split, d, err);
+  *found = *splits != 0;
+  return status;
 }
 
-static int count_arrays(const vtb_dataset *d) { return ((const arrays *)d->data)->n; }
+/* All splits, as labels of all of them count. */
+static vtb_status open_folder(const char *path, unsigned split, vtb__source *d, vtb_error *err) {
+  arrays *a = calloc(1, sizeof *a);
+  d->data = a;
+  if (a) a->file = vtb_weights_new();
+  if (!a || !a->file) return vtb_no_memory(err, path);
+  vtb_status status = split ? VTB_OK : load_folder(path, "", a->file, err);
+  bool no_memory = false;
+  for (unsigned k = VTB__TRAIN; k <= VTB__TEST && split && status == VTB_OK; k *= 2) {
+    char *sub = vtb__split_folder(path, k, &no_memory);
+    if (sub) status = load_folder(sub, vtb__split_name(k), a->file, err);
+    free(sub);
+  }
+  if (status == VTB_OK && no_memory) status = vtb_no_memory(err, path);
+  return status == VTB_OK ? take(path, split, d, err) : status;
+}
 
-static vtb_array_info info_of(const vtb_dataset *d, int array) {
+static int count_arrays(const vtb__source *d) { return ((const arrays *)d->data)->n; }
+
+static vtb_array_info info_of(const vtb__source *d, int array) {
   const arrays *a = d->data;
   const vtb_weight *w = a->at[array];
   vtb_array_info info = {.name = a->names[array], .is_int = is_whole(w->elem), .rank = w->rank - 1};
@@ -194,19 +197,19 @@ static vtb_array_info info_of(const vtb_dataset *d, int array) {
 }
 
 /* A view of one sample. */
-static vtb_status read_sample(const vtb_dataset *d, int array, int64_t i, bool as_int, void *out,
+static vtb_status read_sample(const vtb__source *d, int array, int64_t i, bool as_int, void *out,
                               vtb_error *err) {
   const arrays *a = d->data;
   vtb_weight one = *a->at[array];
   one.count /= one.dim[0];
-  one.data = (char *)one.data + (size_t)((a->first + i) * one.count) * vtb_elem_bytes(one.elem);
+  one.data = (char *)one.data + (size_t)(i * one.count) * vtb_elem_bytes(one.elem);
   one.dim[0] = 1;
   if (as_int) return vtb_weight_read_i32(&one, out, err);
   vtb_weight_read_f32(&one, out);
   return VTB_OK;
 }
 
-static void close_arrays(vtb_dataset *d) {
+static void close_arrays(vtb__source *d) {
   arrays *a = d->data;
   vtb_weights_free(a->file);
   free(a->at);
@@ -215,13 +218,17 @@ static void close_arrays(vtb_dataset *d) {
 }
 
 const vtb__format vtb__array_file = {.is_file = true,
+                                     .ordered = true,
                                      .what = "a .safetensors file of arrays",
+                                     .find = find_file,
                                      .open = open_file,
                                      .arrays = count_arrays,
                                      .array = info_of,
                                      .read = read_sample,
                                      .close = close_arrays};
-const vtb__format vtb__array_folder = {.what = ".npy files of arrays",
+const vtb__format vtb__array_folder = {.ordered = true,
+                                       .what = ".npy files of arrays",
+                                       .find = find_folder,
                                        .open = open_folder,
                                        .arrays = count_arrays,
                                        .array = info_of,

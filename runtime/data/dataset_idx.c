@@ -111,7 +111,7 @@ typedef struct pixels {
   int channels, height, width;
 } pixels;
 
-static vtb_status take_images(const char *path, vtb_dataset *d, vtb_error *err) {
+static vtb_status take_images(const char *path, vtb__source *d, vtb_error *err) {
   pixels *p = d->data = calloc(1, sizeof *p);
   if (!p) return vtb_no_memory(err, path);
   int rank = 0;
@@ -132,7 +132,23 @@ static vtb_status take_images(const char *path, vtb_dataset *d, vtb_error *err) 
   return VTB_OK;
 }
 
-static vtb_status take_labels(const char *path, vtb_dataset *d, vtb_error *err) {
+/* Labels of both splits, which must agree on how many classes there are. */
+typedef struct census {
+  bool seen[256];
+  int most;      /* the highest label */
+  int64_t where; /* its first sample */
+  char file[400];
+} census;
+
+static void count_label(census *c, const char *path, int label, int64_t i) {
+  c->seen[label] = true;
+  if (label <= c->most) return;
+  c->most = label;
+  c->where = i;
+  snprintf(c->file, sizeof c->file, "%s", path);
+}
+
+static vtb_status take_labels(const char *path, vtb__source *d, census *c, vtb_error *err) {
   int rank = 0;
   int64_t n = 0;
   unsigned char *labels = NULL;
@@ -148,18 +164,12 @@ static vtb_status take_labels(const char *path, vtb_dataset *d, vtb_error *err) 
     free(labels);
     return vtb_no_memory(err, path);
   }
-  for (int64_t i = 0; i < n; i++) {
-    d->labels[i] = labels[i];
-    if (labels[i] >= d->n_classes) d->n_classes = labels[i] + 1;
-  }
+  for (int64_t i = 0; i < n; i++) count_label(c, path, d->labels[i] = labels[i], i);
   free(labels);
   return VTB_OK;
 }
 
-/* The other split's labels may have classes that this one lacks: both must agree on how many there
- * are. */
-static vtb_status widen_classes(const char *folder, const char *stem, vtb_dataset *d,
-                                vtb_error *err) {
+static vtb_status other_labels(const char *folder, const char *stem, census *c, vtb_error *err) {
   char *path;
   vtb_status status = find_file(folder, stem, "labels-idx1", &path, err);
   if (!path) return status;
@@ -167,33 +177,76 @@ static vtb_status widen_classes(const char *folder, const char *stem, vtb_datase
   int64_t n = 0;
   unsigned char *labels = NULL;
   status = vtb__idx_read(path, 1, 1, &rank, &n, &labels, err);
-  for (int64_t i = 0; status == VTB_OK && i < n; i++)
-    if (labels[i] >= d->n_classes) d->n_classes = labels[i] + 1;
+  for (int64_t i = 0; status == VTB_OK && i < n; i++) count_label(c, path, labels[i], i);
   free(labels);
   free(path);
   return status;
 }
 
-static vtb_status open_idx(const char *folder, const char *split, vtb_dataset *d, bool *found,
-                           vtb_error *err) {
-  const char *stem = vtb_streq(split, "train") ? "train" : "t10k";
+/* One wrong byte would make hundreds of classes: more of them without a sample than with one, and
+ * no file that names them, are a mistake. */
+static vtb_status check_labels(const char *folder, const census *c, vtb__source *d,
+                               vtb_error *err) {
+  const vtb__known *known = vtb__find_known(d->name);
+  int empty = 0;
+  for (int k = 0; k <= c->most; k++) empty += !c->seen[k];
+  char *path = vtb__join(folder, "classes.txt");
+  if (!path) return vtb_no_memory(err, folder);
+  bool named = vtb_path_exists(path);
+  free(path);
+  d->n_classes = known && c->most < 10 ? 10 : c->most + 1;
+  if (known && c->most > 9)
+    return vtb_fail(err, VTB_E_INPUT, "%s: sample %lld has the label %d; those of %s are 0 to 9",
+                    c->file, (long long)c->where, c->most, known->name);
+  if (!named && empty > c->most + 1 - empty)
+    return vtb_fail(err, VTB_E_INPUT,
+                    "%s: sample %lld has the label %d, and %d of the classes below it have no "
+                    "samples; if that is right, name the classes in %s/classes.txt, one a line",
+                    c->file, (long long)c->where, c->most, empty, folder);
+  if (empty && !known)
+    vtb_strbuf_printf(&d->notes, "%d of the %d classes of %s have no samples\n", empty,
+                      d->n_classes, folder);
+  return VTB_OK;
+}
+
+static const char *stem_of(unsigned split) { return split == VTB__TRAIN ? "train" : "t10k"; }
+
+static vtb_status find_idx(const char *folder, unsigned *splits, bool *found, vtb_error *err) {
+  for (unsigned split = VTB__TRAIN; split <= VTB__TEST; split *= 4) {
+    char *images = NULL, *labels = NULL;
+    vtb_status status = find_file(folder, stem_of(split), "images-idx3", &images, err);
+    if (status == VTB_OK) status = find_file(folder, stem_of(split), "labels-idx1", &labels, err);
+    if (status == VTB_OK && !images != !labels)
+      status =
+          vtb_fail(err, VTB_E_INPUT, "%s: has %s-%s-... but not the %s that belong to it", folder,
+                   stem_of(split), images ? "images" : "labels", images ? "labels" : "images");
+    if (images && labels) *splits |= split;
+    free(images);
+    free(labels);
+    if (status != VTB_OK) return status;
+  }
+  *found = *splits != 0;
+  return VTB_OK;
+}
+
+static vtb_status open_idx(const char *folder, unsigned split, vtb__source *d, vtb_error *err) {
   char *images = NULL, *labels = NULL;
-  vtb_status status = find_file(folder, stem, "images-idx3", &images, err);
-  if (status == VTB_OK) status = find_file(folder, stem, "labels-idx1", &labels, err);
-  *found = images || labels;
-  if (status == VTB_OK && *found && !(images && labels))
-    status = vtb_fail(err, VTB_E_INPUT, "%s: has %s-%s-... but not the %s that belong to it",
-                      folder, stem, images ? "images" : "labels", images ? "labels" : "images");
-  if (*found && status == VTB_OK) status = take_images(images, d, err);
-  if (*found && status == VTB_OK) status = take_labels(labels, d, err);
-  if (*found && status == VTB_OK)
-    status = widen_classes(folder, vtb_streq(split, "train") ? "t10k" : "train", d, err);
+  census c = {.most = -1};
+  vtb_status status = find_file(folder, stem_of(split), "images-idx3", &images, err);
+  if (status == VTB_OK) status = find_file(folder, stem_of(split), "labels-idx1", &labels, err);
+  if (status == VTB_OK && !(images && labels))
+    status = vtb_fail(err, VTB_E_INPUT, "%s: its files are gone", folder);
+  if (status == VTB_OK) status = take_images(images, d, err);
+  if (status == VTB_OK) status = take_labels(labels, d, &c, err);
+  if (status == VTB_OK)
+    status = other_labels(folder, stem_of(split == VTB__TRAIN ? VTB__TEST : VTB__TRAIN), &c, err);
+  if (status == VTB_OK) status = check_labels(folder, &c, d, err);
   free(images);
   free(labels);
   return status;
 }
 
-static vtb_status copy(const vtb_dataset *d, int64_t i, int channels, vtb_image *out,
+static vtb_status copy(const vtb__source *d, int64_t i, int channels, vtb_image *out,
                        vtb_error *err) {
   const pixels *p = d->data;
   size_t n = (size_t)p->height * (size_t)p->width * (size_t)p->channels;
@@ -204,14 +257,15 @@ static vtb_status copy(const vtb_dataset *d, int64_t i, int channels, vtb_image 
   return VTB_OK;
 }
 
-static void close_idx(vtb_dataset *d) {
+static void close_idx(vtb__source *d) {
   pixels *p = d->data;
   free(p->pixels);
   free(p);
 }
 
-/* Files are mixed already: the first samples are as good as others. */
 const vtb__format vtb__idx_format = {.what = "IDX files (train-images-idx3-ubyte.gz ...)",
+                                     .mixed = true,
+                                     .find = find_idx,
                                      .open = open_idx,
                                      .image = copy,
                                      .close = close_idx};

@@ -4,50 +4,137 @@
 
 #include "runtime/data/dataset.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+
+typedef VTB_VEC(char *) vtb__names;
+typedef struct vtb__source vtb__source;
+
+/* The splits that data have, as a set; none: all samples are one. */
+enum { VTB__TRAIN = 1, VTB__VAL = 2, VTB__TEST = 4 };
+
 /* A format of data sets; dataset.c has the list. Samples are numbered from 0 to d->count. */
 typedef struct vtb__format {
   bool is_file;     /* `path` is one, not a folder */
+  bool ordered;     /* neighbours belong together: what is held out are the last samples */
+  bool mixed;       /* the first samples are as good as others */
   const char *what; /* what a folder of it holds, for messages */
-  /* Fills count, labels, n_classes, class_names if the data name them, and data, if `path` has
-   * samples of this format; *found says. */
-  vtb_status (*open)(const char *path, const char *split, vtb_dataset *d, bool *found,
-                     vtb_error *err);
+  /* Are there samples of this format at `path`, and in which splits? */
+  vtb_status (*find)(const char *path, unsigned *splits, bool *found, vtb_error *err);
+  /* Fills count, labels, n_classes, class_names if the data name them, and data. split: one that
+   * find() gave, or 0 where it gave none. */
+  vtb_status (*open)(const char *path, unsigned split, vtb__source *d, vtb_error *err);
   /* Thread-safe. channels 0: as stored. The caller frees the image. */
-  vtb_status (*image)(const vtb_dataset *d, int64_t i, int channels, vtb_image *out,
+  vtb_status (*image)(const vtb__source *d, int64_t i, int channels, vtb_image *out,
                       vtb_error *err); /* NULL: no images */
-  vtb_status (*mask)(const vtb_dataset *d, int64_t i, vtb_image *out, vtb_error *err); /* or NULL */
-  int (*arrays)(const vtb_dataset *d); /* NULL: none */
-  vtb_array_info (*array)(const vtb_dataset *d, int array);
-  vtb_status (*read)(const vtb_dataset *d, int array, int64_t i, bool as_int, void *out,
+  vtb_status (*mask)(const vtb__source *d, int64_t i, vtb_image *out, vtb_error *err); /* or NULL */
+  int (*arrays)(const vtb__source *d); /* NULL: none */
+  vtb_array_info (*array)(const vtb__source *d, int array);
+  vtb_status (*read)(const vtb__source *d, int array, int64_t i, bool as_int, void *out,
                      vtb_error *err);
-  const char *(*file)(const vtb_dataset *d, int64_t i); /* NULL: a sample has no file */
-  void (*keep)(vtb_dataset *d, int64_t n);              /* n of count samples; NULL: the first */
-  void (*close)(vtb_dataset *d);                        /* frees data, which is not NULL */
+  const char *(*file)(const vtb__source *d, int64_t i); /* NULL: a sample has no file */
+  void (*close)(vtb__source *d);                        /* frees data, which is not NULL */
 } vtb__format;
 extern const vtb__format vtb__idx_format, vtb__folder_format, vtb__mask_format, vtb__array_file,
     vtb__array_folder;
 
-struct vtb_dataset {
+typedef struct vtb__damage {
+  int64_t sample;
+  char *why;
+} vtb__damage;
+
+/* The samples of one split, or of data without splits, as they are stored. Several data sets may
+ * look at them. */
+struct vtb__source {
+  atomic_int users;
   char *name;
+  unsigned split; /* 0: the data have none */
   int64_t count;
   int32_t *labels; /* NULL: none */
   int n_classes;
   char **class_names;
+  bool named; /* the data name the classes; else they are called by their numbers */
   const vtb__format *format;
-  void *data; /* the format's */
+  void *data;       /* the format's */
+  vtb_strbuf notes; /* lines: what was left out at opening */
+
+  pthread_mutex_t lock; /* of what follows */
+  VTB_VEC(vtb__damage) damaged;
 };
+
+/* Those of them that a split has. */
+struct vtb_dataset {
+  vtb__source *source;
+  int64_t count;
+  int64_t *pick; /* sample of the source; NULL: the same number */
+  int32_t *labels;
+  int n_classes;
+  char **class_names; /* others than the source's; NULL */
+  int64_t skip_damaged;
+  const char *split; /* its name */
+  double held_out;   /* the share of the source that is "val"; 0: none */
+  uint64_t held_seed;
+  vtb_strbuf notes;
+};
+
+/* ---- dataset.c ------------------------------------------------------------------------------- */
+
+/* What is at `path`, which becomes the folder of a data set known by name. */
+typedef struct vtb__place {
+  const char *path;
+  const vtb__format *format;
+  unsigned splits;
+} vtb__place;
+VTB_MUST_USE vtb_status vtb__find(const char *path, vtb__place *out, vtb_error *err);
+VTB_MUST_USE vtb_status vtb__source_open(const vtb__place *at, unsigned split, vtb__source **out,
+                                         vtb_error *err);
+/* All samples of a source, which the data set uses from now on. */
+VTB_MUST_USE vtb_status vtb__view_open(vtb__source *s, const vtb_dataset_options *o,
+                                       vtb_dataset **out, vtb_error *err);
+void vtb__source_leave(vtb__source *s);
+const char *vtb__split_name(unsigned split);
+
+/* ---- split.c --------------------------------------------------------------------------------- */
+
+/* Keeps the samples held out for validation, or the others. */
+VTB_MUST_USE vtb_status vtb__hold_out(vtb_dataset *d, double fraction, uint64_t seed, bool held,
+                                      vtb_error *err);
+VTB_MUST_USE vtb_status vtb__limit(vtb_dataset *d, int64_t n, vtb_error *err);
+/* A number of the sample that does not depend on where the data lie. */
+uint64_t vtb__sample_hash(const vtb__source *s, int64_t i);
+
+/* ---- class_names.c --------------------------------------------------------------------------- */
+
+/* Known data sets of gray images: mean and deviation; NULL: not known. */
+typedef struct vtb__known {
+  const char *name;
+  float mean, std;
+  const char *classes[10];
+} vtb__known;
+const vtb__known *vtb__find_known(const char *name);
+/* Names for the classes of what was opened at `path`, from a file beside the data, a table, or
+ * their numbers. */
+VTB_MUST_USE vtb_status vtb__name_classes(const char *path, vtb__source *d, vtb_error *err);
+
+/* ---- names.c --------------------------------------------------------------------------------- */
 
 /* path/name if that is a folder; *no_memory: that could not be found out. Caller frees. */
 char *vtb__sub_folder(const char *path, const char *name, bool *no_memory);
-
-typedef VTB_VEC(char *) vtb__names;
+/* The sub-folder of a split, by any of its names. */
+char *vtb__split_folder(const char *path, unsigned split, bool *no_memory);
+/* The splits that have a sub-folder. */
+VTB_MUST_USE vtb_status vtb__split_folders(const char *path, unsigned *splits, vtb_error *err);
+/* Name k of a split, "val", "valid", "validation"; NULL behind the last. */
+const char *vtb__split_alias(unsigned split, int k);
 void vtb__free_names(vtb__names *v);
 char *vtb__join(const char *folder, const char *name); /* NULL when out of memory */
 /* Takes the name; false when out of memory. */
 bool vtb__add_name(vtb__names *v, char *name);
-/* Sorted entries of a folder that are sub-folders, or files with one of these endings. */
+/* Sorted entries of a folder that are sub-folders (endings NULL), or regular files with one of
+ * these endings. notes: what was left out, being neither; NULL: not said. */
 VTB_MUST_USE vtb_status vtb__list_folder(const char *folder, const char *const *endings,
-                                         vtb__names *out, vtb_error *err);
+                                         vtb__names *out, vtb_strbuf *notes, vtb_error *err);
+int vtb__find_name(const vtb__names *sorted, const char *name); /* -1: not there */
 extern const char *const vtb__image_endings[];
 void vtb__free_texts(char **texts, int64_t n);
 

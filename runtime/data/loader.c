@@ -5,6 +5,7 @@
  * in row s, so the result does not depend on which thread prepared it.
  */
 #include "runtime/data/dataset.h"
+#include "runtime/launch/threads.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -18,7 +19,7 @@ typedef struct slot {
   vtb_batch batch;
   void **at; /* a buffer a feed */
   int64_t *samples;
-  int64_t rows_done;
+  int64_t rows_done, damaged;
   bool ready;
 } slot;
 
@@ -58,15 +59,42 @@ static void pad(const vtb_feed *f, void *out) {
   for (int64_t i = 0; i < f->count; i++) ((int32_t *)out)[i] = -1;
 }
 
+static bool has_kind(const vtb_loader *l, vtb_feed_kind kind) {
+  for (int i = 0; i < l->o.n_feeds; i++)
+    if (l->o.feeds[i].kind == kind) return true;
+  return false;
+}
+
+/* What the feeds take of the sample. */
 static vtb_status decode(const vtb_loader *l, sample *s, vtb_error *err) {
-  if (s->image.pixels) return VTB_OK;
-  return vtb_dataset_image(l->o.dataset, s->number, l->o.transform.prepare.channels, &s->image,
-                           err);
+  const vtb_dataset *d = l->o.dataset;
+  vtb_status status = VTB_OK;
+  bool mask = has_kind(l, VTB_FEED_MASK);
+  if (mask || has_kind(l, VTB_FEED_IMAGE))
+    status = vtb_dataset_image(d, s->number, l->o.transform.prepare.channels, &s->image, err);
+  if (status == VTB_OK && mask) status = vtb_dataset_mask(d, s->number, &s->mask, err);
+  if (status == VTB_OK) return VTB_OK;
+  vtb_image_free(&s->image);
+  return status;
+}
+
+/* The sample of a row, or where that is damaged the one after it; where samples come in order, none
+ * in its place. Which one it is depends on the data alone. */
+static vtb_status decode_sound(const vtb_loader *l, sample *s, vtb_error *err) {
+  for (int64_t tries = 0; tries < l->n_samples; tries++) {
+    vtb_error why = {0};
+    if (decode(l, s, &why) == VTB_OK) return VTB_OK;
+    vtb_status status = vtb_dataset_skip(l->o.dataset, s->number, &why, err);
+    if (status != VTB_OK) return status;
+    s->padding = !l->o.shuffle;
+    if (s->padding) return VTB_OK;
+    s->number = (s->number + 1) % l->n_samples;
+  }
+  return vtb_fail(err, VTB_E_INPUT, "data set %s: every sample is damaged",
+                  vtb_dataset_name(l->o.dataset));
 }
 
 static vtb_status fill_image(const vtb_loader *l, sample *s, float *out, vtb_error *err) {
-  vtb_status status = decode(l, s, err);
-  if (status != VTB_OK) return status;
   return vtb_transform_apply(&l->o.transform, &s->image, s->key, out)
              ? VTB_OK
              : vtb_no_memory(err, "preparing an image");
@@ -87,10 +115,7 @@ static vtb_status check_classes(const vtb_loader *l, const vtb_feed *f, const sa
 
 static vtb_status fill_mask(const vtb_loader *l, const vtb_feed *f, sample *s, int32_t *out,
                             vtb_error *err) {
-  vtb_status status = decode(l, s, err);
-  if (status == VTB_OK && !s->mask.pixels)
-    status = vtb_dataset_mask(l->o.dataset, s->number, &s->mask, err);
-  if (status == VTB_OK) status = check_classes(l, f, s, err);
+  vtb_status status = check_classes(l, f, s, err);
   if (status != VTB_OK) return status;
   if (s->mask.width != s->image.width || s->mask.height != s->image.height)
     return vtb_fail(err, VTB_E_INPUT, "%s: the image is %d x %d pixels and its labels %d x %d",
@@ -137,15 +162,18 @@ static vtb_status fill(const vtb_loader *l, const vtb_feed *f, sample *s, void *
   return vtb_fail(err, VTB_E_INTERNAL, "nothing fills the input %s", f->name);
 }
 
-/* Row `row` of batch `b` into the slot. */
-static vtb_status prepare(const vtb_loader *l, slot *at, int64_t b, int64_t row, vtb_error *err) {
+/* Row `row` of batch `b` into the slot; *damaged: padding stands in its place. */
+static vtb_status prepare(const vtb_loader *l, slot *at, int64_t b, int64_t row, int64_t *damaged,
+                          vtb_error *err) {
   int64_t epoch = b / l->per_epoch, position = b % l->per_epoch * l->o.batch + row;
   sample s = {.padding = position >= l->n_samples};
   vtb_status status = VTB_OK;
   if (!s.padding) {
     s.number = l->o.shuffle ? vtb_permute(l->o.seed, epoch, l->n_samples, position) : position;
+    status = decode_sound(l, &s, err);
     s.key = vtb_sample_key(l->o.seed, epoch, s.number);
     at->samples[row] = s.number;
+    *damaged += s.padding;
   }
   for (int i = 0; i < l->o.n_feeds && status == VTB_OK; i++) {
     const vtb_feed *f = &l->o.feeds[i];
@@ -184,11 +212,13 @@ static void *work(void *user) {
     slot *s = &l->ring[b % RING];
     vtb_error error = {0};
     vtb_status status = VTB_OK;
+    int64_t damaged = 0;
     for (int64_t row = from; row < to && status == VTB_OK; row++)
-      status = prepare(l, s, b, row, &error);
+      status = prepare(l, s, b, row, &damaged, &error);
     pthread_mutex_lock(&l->lock);
     if (status == VTB_OK) {
       s->rows_done += to - from;
+      s->damaged += damaged;
       if (s->rows_done == l->o.batch) s->ready = true;
     } else { /* a batch that lacks a row is never ready */
       if (!l->error.text[0]) l->error = error;
@@ -239,7 +269,7 @@ static vtb_status allocate_ring(vtb_loader *l, vtb_error *err) {
 
 /* Threads of the loader leave signals to the main thread. */
 static vtb_status start_threads(vtb_loader *l, vtb_error *err) {
-  int want = l->o.n_threads > 0 ? l->o.n_threads : 2;
+  int want = l->o.n_threads > 0 ? l->o.n_threads : vtb_default_threads();
   l->threads = calloc((size_t)want, sizeof *l->threads);
   if (!l->threads) return vtb_no_memory(err, "the threads that load images");
   sigset_t all, old;
@@ -303,7 +333,7 @@ static void release_held(vtb_loader *l) {
   if (!l->holding) return;
   slot *s = &l->ring[l->consumed % RING];
   s->ready = false;
-  s->rows_done = 0;
+  s->rows_done = s->damaged = 0;
   l->holding = false;
   l->consumed++;
   pthread_cond_broadcast(&l->changed);
@@ -322,6 +352,7 @@ vtb_status vtb_loader_next(vtb_loader *l, const vtb_batch **out, vtb_error *err)
   } else if (!end) {
     int64_t b = l->consumed, index = b % l->per_epoch, left = l->n_samples - index * l->o.batch;
     s->batch.n = left < l->o.batch ? left : l->o.batch;
+    s->batch.damaged = s->damaged;
     s->batch.epoch = b / l->per_epoch;
     s->batch.index = index;
     l->holding = true;

@@ -40,18 +40,19 @@ static void count_batch(tally *t, const vtb_batch *batch, const float *logits, i
   for (int64_t i = 0; i < batch->n; i++) {
     const float *row = logits + i * classes;
     int64_t label = batch->labels[i];
+    if (label < 0) continue; /* a damaged sample, left out */
     int rank = rank_of(row, classes, label);
     t->loss += cross_entropy(row, classes, label);
     t->top1 += rank < 1;
     t->top5 += rank < 5;
     if (t->confusion) t->confusion[label * classes + argmax(row, classes)]++;
   }
-  t->n += batch->n;
+  t->n += batch->n - batch->damaged;
 }
 
 static vtb_status run_batches(vtb_bound *b, vtb_loader *loader, const vtb_eval_options *o, tally *t,
                               vtb_error *err) {
-  int64_t total = vtb_dataset_count(o->dataset);
+  int64_t total = vtb_dataset_count(o->dataset), done = 0;
   int32_t seed = 0;
   if (b->seed >= 0) b->args[b->seed] = &seed;
   vtb_program_keep(b->program, 0); /* parameters may have changed since the last evaluation */
@@ -67,12 +68,13 @@ static vtb_status run_batches(vtb_bound *b, vtb_loader *loader, const vtb_eval_o
     vtb_program_keep(b->program, 1u << VTB_IO_PARAM | 1u << VTB_IO_BUFFER);
     if (vtb__is_measured(b)) {
       vtb_measures_add(&b->measures, b->args);
-      t->n += batch->n;
+      t->n += batch->n - batch->damaged;
     } else {
       count_batch(t, batch, b->args[b->logits], b->classes);
     }
-    if (o->on_batch) o->on_batch(o->user, t->n, total);
-    t->stopped = o->stop && *o->stop && t->n < total;
+    done += batch->n;
+    if (o->on_batch) o->on_batch(o->user, done, total);
+    t->stopped = o->stop && *o->stop && done < total;
     if (t->stopped) return VTB_OK;
   }
 }

@@ -22,18 +22,18 @@ $(cat "$work/$name/log.csv")"
   [ "$name" = npy ] || less "$(column "$name" 4 eval_loss)" "$(column "$name" 1 eval_loss)" || fail "$name learned nothing for the test"
 }
 
-learn seg segment "$work/seg" --flip --shift 1 --crop-scale 0.7; says "test iou"
+learn seg segment "$work/seg" --flip --shift 1 --crop-scale 0.7; says "val iou"
 less 0.5 "$(column seg 4 eval_accuracy)" || fail "no accuracy: $(cat "$work/seg/log.csv")"
-learn heads two_heads "$work/series.safetensors"; says "test error"
+learn heads two_heads "$work/series.safetensors"; says "val error"
 learn masked masked "$work/seg"
 learn noise denoise "$work/seg"
 learn student distilled "$work/series.safetensors"
-learn npy distilled "$work/arrays"; says "test accuracy"
+learn npy distilled "$work/arrays"; says "val accuracy"
 
 # what was trained is measured again, to the last digit; the last batch of 13 and 11 is filled up
-for run in "seg segment seg" "heads two_heads series.safetensors"; do
+for run in "seg segment seg" "heads two_heads series.safetensors --split val"; do
   set -- $run
-  expect 0 "$VERTEBRA" eval $models --entry "$2" --data "$work/$3" --weights "$work/$1/weights.safetensors" --batch 5 --json
+  expect 0 "$VERTEBRA" eval $models --entry "$2" --data "$work/$3" --weights "$work/$1/weights.safetensors" --batch 5 --json "${@:4}"
   got=$(grep '"loss"' "$work/out" | tr -cd '0-9.e-')
   awk -v a="$got" -v b="$(column "$1" 4 eval_loss)" 'BEGIN { d = a - b; exit !(d < 1e-5 && d > -1e-5) }' || fail "$1: eval $got"
 done
@@ -104,7 +104,7 @@ expect 1 "$VERTEBRA" train $models --entry two_heads --data "$work/seg" "${commo
 expect 1 "$VERTEBRA" train $models --entry segment --data "$work/seg" "${common[@]}" --out "$work/no" -D num_classes=2; says "have class 2"
 expect 2 "$VERTEBRA" train $models --entry two_heads --data "$work/series.safetensors" "${common[@]}" --out "$work/no" --flip; says "for images"
 expect 1 "$VERTEBRA" train $models --entry two_heads --data "$work/series.safetensors" "${common[@]}" --out "$work/no" -D num_classes=2; says "class"
-expect 0 "$VERTEBRA" train $models --entry segment --data "$work/seg/train" "${common[@]}" --out "$work/same" --max-steps 1; says "both trained on and tested on"
+expect 0 "$VERTEBRA" train $models --entry segment --data "$work/seg/train" "${common[@]}" --out "$work/same" --max-steps 1; says "has no val split"; says "held out for validation"
 expect 1 "$VERTEBRA" train "$work/classes.vtb" --data "$work/series.safetensors" --epochs 1 --out "$work/no"; says "declares its own losses"
 rm "$work/seg/train/labels/003.png"
 expect 1 "$VERTEBRA" train $models --entry segment --data "$work/seg" "${common[@]}" --out "$work/no"; says "003.png has no labels"

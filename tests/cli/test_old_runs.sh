@@ -16,7 +16,7 @@ same() { # WHAT FILE FILE
 
 for rule in adamw sgd; do
   run=(vil_nano -D depth=1 -D dim=16 --data fashion-mnist --limit 3200 --batch 16 --epochs 1 --lr 2e-3 --quiet --seed 3
-       --ema 0.98 --optimizer $rule --eval-batch 500)
+       --ema 0.98 --optimizer $rule --eval-batch 500 --eval-split test)
   mkdir "$work/$rule"
   cp "tests/cli/old_runs/$rule/checkpoint.safetensors" "$work/$rule/"
   expect 0 "$VERTEBRA" train "${run[@]}" --out "$work/$rule" --resume; says "200 updates"

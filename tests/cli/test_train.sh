@@ -5,7 +5,7 @@ expect 0 "$VERTEBRA" doctor --json
 grep -A1 '"fashion-mnist"' "$work/out" | grep -q true || { echo "no data set: skipped"; exit 77; }
 common=(vil_nano -D depth=2 -D dim=32 --data $data --limit 512 --batch 32 --epochs 2 --lr 1e-3 --quiet --seed 5)
 
-expect 0 "$VERTEBRA" train "${common[@]}" --out "$work/whole"; says "test top-1"
+expect 0 "$VERTEBRA" train "${common[@]}" --out "$work/whole"; says "6000 of its 60000 training images are held out"; says "val top-1"
 for f in weights.safetensors checkpoint.safetensors log.csv log.jsonl; do [ -s "$work/whole/$f" ] || fail "no $f"; done
 
 expect 0 "$VERTEBRA" train "${common[@]}" --out "$work/parts" --max-steps 11; says "--resume continues"

@@ -56,7 +56,7 @@ TEST(idx_reads_plain_and_gzip_files_and_splits) {
   write_idx("idx", "train", false);
   write_idx("idx", "t10k", true);
   for (int k = 0; k < 3; k++) {
-    vtb_dataset *d = open_set("idx", k == 0 ? NULL : k == 1 ? "val" : "test");
+    vtb_dataset *d = open_set("idx", k == 0 ? NULL : k == 1 ? "train" : "test");
     vtb_image im = {0};
     CHECK(vtb_dataset_count(d) == N && vtb_dataset_classes(d) == 4 && vtb_dataset_label(d, 7) == 3);
     CHECK_STR(vtb_dataset_class_name(d, 2), "2");
@@ -114,6 +114,11 @@ TEST(damaged_idx_files_are_refused) {
   labels[7] = N - 1;
   write_file(temp_path("bad/train-labels-idx1-ubyte"), labels, nl - 1);
   CHECK_REFUSED(vtb_dataset_open(temp_path("bad"), NULL, &d, err), "49 labels for 50 images");
+  labels[7] = N;
+  labels[8 + 17] = 200; /* one byte among 0 .. 3 */
+  write_file(temp_path("bad/train-labels-idx1-ubyte"), labels, nl);
+  CHECK_REFUSED(vtb_dataset_open(temp_path("bad"), NULL, &d, err),
+                "sample 17 has the label 200, and 196 of the classes below it have no samples");
   remove(temp_path("bad/train-labels-idx1-ubyte"));
   CHECK_REFUSED(vtb_dataset_open(temp_path("bad"), NULL, &d, err), "but not the labels");
   free(images);
@@ -167,9 +172,12 @@ TEST(image_folders_sort_classes_and_files) {
                             err)); /* one of each class */
   CHECK(vtb_dataset_count(d) == 2 && vtb_dataset_label(d, 0) == 0 && vtb_dataset_label(d, 1) == 1);
   vtb_dataset_free(d);
-  d = open_set("folder", "test"); /* val stands in */
+  d = open_set("folder", "val");
   CHECK(vtb_dataset_count(d) == 1 && vtb_dataset_label(d, 0) == 1);
   vtb_dataset_free(d);
+  CHECK_REFUSED(
+      vtb_dataset_open(temp_path("folder"), &(vtb_dataset_options){.split = "test"}, &d, err),
+      "has train and val but none for \"test\"");
   d = open_set("folder/train", "train"); /* no splits inside */
   CHECK(vtb_dataset_count(d) == 3);
   vtb_dataset_free(d);
@@ -208,7 +216,7 @@ TEST(missing_data_is_explained) {
       vtb_dataset_open(temp_path("half"), &(vtb_dataset_options){.split = "val"}, &d, err),
       "none for \"val\"");
   CHECK_REFUSED(
-      vtb_dataset_open(temp_path("half"), &(vtb_dataset_options){.split = "all"}, &d, err),
+      vtb_dataset_open(temp_path("half"), &(vtb_dataset_options){.split = "best"}, &d, err),
       "none of train");
   CHECK_REFUSED(vtb_dataset_open(temp_path("half/train/a/1.png"), NULL, &d, err),
                 "expected a .safetensors file");

@@ -150,16 +150,16 @@ TEST(arrays_are_found_by_name_and_split) {
   int32_t label;
   save_arrays("a.safetensors", whole, 25);
   for (int test = 0; test < 2; test++) {
-    vtb_dataset_options o = {.split = test ? "test" : "train"};
+    vtb_dataset_options o = {.split = test ? "val" : "train", .val_fraction = 0.1};
     CHECK_OK(vtb_dataset_open(temp_path("a.safetensors"), &o, &d, err));
-    CHECK(vtb_dataset_count(d) == (test ? 2 : 23) && vtb_dataset_classes(d) == 4);
-    CHECK(vtb_dataset_label(d, 1) == (test ? 24 % 4 : 1) && !vtb_dataset_has_images(d));
+    CHECK(vtb_dataset_count(d) == (test ? 3 : 22) && vtb_dataset_classes(d) == 4);
+    CHECK(vtb_dataset_label(d, 1) == (test ? 23 % 4 : 1) && !vtb_dataset_has_images(d));
     vtb_feed of_x = feed("x", false, 1, 3, 0, 0), of_label = feed("label", true, 0, 0, 0, 0);
     CHECK_OK(vtb_feed_find(&of_x, d, NULL, err));
     CHECK_OK(vtb_feed_find(&of_label, d, NULL, err));
     CHECK_OK(vtb_dataset_read(d, of_x.array, 1, false, x, err));
     CHECK_OK(vtb_dataset_read(d, of_label.array, 1, true, &label, err));
-    CHECK_NEAR((double)x[2], (test ? 24 * 3 : 3) + 2, 0);
+    CHECK_NEAR((double)x[2], (test ? 23 * 3 : 3) + 2, 0);
     CHECK(label == vtb_dataset_label(d, 1));
     vtb_feed wide = feed("x", false, 1, 4, 0, 0), none = feed("y", false, 1, 3, 0, 0);
     CHECK_REFUSED(vtb_feed_find(&wide, d, NULL, err), "is [3], the input takes [4]");
@@ -167,7 +167,10 @@ TEST(arrays_are_found_by_name_and_split) {
     vtb_dataset_free(d);
   }
   save_arrays("b.safetensors", split, 5);
-  CHECK_OK(vtb_dataset_open(temp_path("b.safetensors"), &(vtb_dataset_options){.split = "test"}, &d,
+  CHECK_REFUSED(vtb_dataset_open(temp_path("b.safetensors"),
+                                 &(vtb_dataset_options){.split = "test"}, &d, err),
+                "has train and val but none for \"test\"");
+  CHECK_OK(vtb_dataset_open(temp_path("b.safetensors"), &(vtb_dataset_options){.split = "val"}, &d,
                             err));
   CHECK(vtb_dataset_count(d) == 5 && vtb_dataset_arrays(d) == 2);
   vtb_dataset_free(d);

@@ -1,0 +1,138 @@
+/* What the classes of a data set are called: files beside the data, known data sets, numbers; and
+ * labels in the order of a model's classes. */
+#include "runtime/data/dataset_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static const vtb__known known_sets[] = {
+    {"fashion-mnist",
+     0.2860f,
+     0.3530f,
+     {"T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag",
+      "Ankle boot"}},
+    {"mnist", 0.1307f, 0.3081f, {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}},
+};
+
+const vtb__known *vtb__find_known(const char *name) {
+  for (size_t i = 0; i < sizeof known_sets / sizeof *known_sets; i++)
+    if (strcasecmp(known_sets[i].name, name) == 0) return &known_sets[i];
+  return NULL;
+}
+
+/* The lines of a text, without spaces at their ends; false when out of memory. */
+static bool read_lines(char *text, vtb__names *lines) {
+  char *rest = text, *line;
+  while ((line = strsep(&rest, "\n")) != NULL) {
+    size_t end = strlen(line);
+    while (end && (line[end - 1] == '\r' || line[end - 1] == ' ')) line[--end] = 0;
+    if (end && !vtb__add_name(lines, strdup(line))) return false;
+  }
+  return true;
+}
+
+/* classes.txt beside the data: one name a line, in the order of the labels. */
+static vtb_status read_class_file(const char *folder, vtb__source *d, vtb_error *err) {
+  char *path = vtb__join(folder, "classes.txt"), *text = NULL;
+  vtb__names lines = {0};
+  size_t n;
+  if (!path) return vtb_no_memory(err, folder);
+  vtb_status status = VTB_OK;
+  if (vtb_path_exists(path)) status = vtb_file_read(path, 1u << 20, &text, &n, err);
+  if (text && !read_lines(text, &lines))
+    status = vtb_no_memory(err, path);
+  else if (text && lines.n < (size_t)d->n_classes)
+    status =
+        vtb_fail(err, VTB_E_INPUT, "%s: %zu names for %d classes", path, lines.n, d->n_classes);
+  if (text && status == VTB_OK) {
+    d->n_classes = (int)lines.n;
+    d->class_names = lines.at;
+    d->named = true;
+  } else {
+    vtb__free_names(&lines);
+  }
+  free(text);
+  free(path);
+  return status;
+}
+
+static vtb_status number_classes(vtb__source *d, vtb_error *err) {
+  const vtb__known *k = vtb__find_known(d->name);
+  d->named = k != NULL;
+  d->class_names = calloc((size_t)d->n_classes + 1, sizeof *d->class_names);
+  bool enough = d->class_names != NULL;
+  for (int i = 0; enough && i < d->n_classes; i++) {
+    char number[16];
+    snprintf(number, sizeof number, "%d", i);
+    d->class_names[i] = strdup(k && i < 10 ? k->classes[i] : number);
+    enough = d->class_names[i] != NULL;
+  }
+  return enough ? VTB_OK : vtb_no_memory(err, "names of classes");
+}
+
+vtb_status vtb__name_classes(const char *path, vtb__source *d, vtb_error *err) {
+  vtb_status status = VTB_OK;
+  if (!d->class_names && !d->format->is_file) status = read_class_file(path, d, err);
+  return status == VTB_OK && !d->class_names ? number_classes(d, err) : status;
+}
+
+/* ---- a model's classes ----------------------------------------------------------------------- */
+
+static int find_text(char *const *names, int n, const char *name) {
+  for (int i = 0; i < n; i++)
+    if (strcmp(names[i], name) == 0) return i;
+  return -1;
+}
+
+/* The classes that have samples and are not among `names`. */
+static vtb_status check_known(const vtb_dataset *d, const int *to, vtb_error *err) {
+  bool *used = calloc((size_t)d->n_classes + 1, sizeof *used);
+  vtb_strbuf list = VTB_CHECKED_STRBUF;
+  int unknown = 0;
+  if (!used) return vtb_no_memory(err, "names of classes");
+  for (int64_t i = 0; i < d->count; i++)
+    if (d->labels[i] >= 0) used[d->labels[i]] = true;
+  for (int k = 0; k < d->n_classes; k++) {
+    if (!used[k] || to[k] >= 0) continue;
+    if (unknown++ < 8)
+      vtb_strbuf_printf(&list, "%s%s", unknown > 1 ? ", " : "", vtb_dataset_class_name(d, k));
+  }
+  free(used);
+  vtb_status status = VTB_OK;
+  if (unknown)
+    status = vtb_fail(err, VTB_E_INPUT,
+                      "%d class%s of %s not known to the model: %s%s; name the data's classes as "
+                      "those that it was trained on",
+                      unknown, unknown > 1 ? "es" : "", d->source->name, vtb_strbuf_text(&list),
+                      unknown > 8 ? ", ..." : "");
+  vtb_strbuf_free(&list);
+  return status;
+}
+
+static vtb_status own_names(vtb_dataset *d, char *const *names, int n, vtb_error *err) {
+  d->class_names = calloc((size_t)n + 1, sizeof *d->class_names);
+  if (!d->class_names) return vtb_no_memory(err, "names of classes");
+  d->n_classes = n;
+  for (int i = 0; i < n; i++)
+    if (!(d->class_names[i] = strdup(names[i]))) return vtb_no_memory(err, "names of classes");
+  return VTB_OK;
+}
+
+vtb_status vtb_dataset_relabel(vtb_dataset *d, char *const *names, int n, bool *moved,
+                               vtb_error *err) {
+  *moved = false;
+  if (!d->labels || d->class_names) return VTB_OK;
+  int *to = calloc((size_t)d->n_classes + 1, sizeof *to);
+  if (!to) return vtb_no_memory(err, "names of classes");
+  for (int k = 0; k < d->n_classes; k++) to[k] = find_text(names, n, vtb_dataset_class_name(d, k));
+  vtb_status status = check_known(d, to, err);
+  if (status == VTB_OK) status = own_names(d, names, n, err);
+  for (int64_t i = 0; i < d->count && status == VTB_OK; i++) {
+    if (d->labels[i] < 0) continue;
+    *moved |= to[d->labels[i]] != d->labels[i];
+    d->labels[i] = to[d->labels[i]];
+  }
+  free(to);
+  return status;
+}
