@@ -155,6 +155,9 @@ struct vtb_module {
   /* callees before callers is not promised; vtb_module_post_order() gives it */
   vtb_func *first, *last;
   vtb_func *entry;
+  /* what becomes of images before the entry sees them: JSON (runtime/image/prepare.h); no part of
+   * the IR text. NULL: nothing is said */
+  const char *prepare;
 };
 
 /* ---- modules and functions ------------------------------------------------------------------- */

@@ -84,6 +84,11 @@ void vtb_file_builder_free(vtb_file_builder *b) {
 }
 
 void vtb_file_builder_meta(vtb_file_builder *b, const char *key, const char *value) {
+  for (size_t i = 0; i < b->meta.n; i++)
+    if (strcmp(b->meta.at[i].key, key) == 0) {
+      b->meta.at[i].value = vtb_arena_strdup(&b->arena, value);
+      return;
+    }
   vtb_vec_push(&b->meta, ((vtb_artefact_meta){vtb_arena_strdup(&b->arena, key),
                                               vtb_arena_strdup(&b->arena, value)}));
 }

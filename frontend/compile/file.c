@@ -2,6 +2,8 @@
 #include "frontend/compile/builder.h"
 #include "ir/objective.h"
 #include "runtime/artefact/safetensors.h"
+#include "runtime/base/prepare.h"
+#include "runtime/image/prepare.h"
 
 #include <cjson/cJSON.h>
 #include <string.h>
@@ -39,6 +41,30 @@ static void take_weights(vtb_file_builder *b, const char *prefix) {
   }
 }
 
+/* What the weights say of images holds over what the model says. */
+static vtb_status merge_preparations(vtb_file_builder *b, const char *path, vtb_error *err) {
+  const vtb_artefact_program *about = &b->programs[0];
+  int channels = 3;
+  for (int i = 0; i < about->n_tensors; i++)
+    if (about->tensors[i].io == VTB_IO_INPUT && about->tensors[i].rank == 4)
+      channels = (int)about->tensors[i].dim[1];
+  if (channels != 1 && channels != 3) return VTB_OK;
+  vtb_preparation p = vtb_preparation_default(channels, 1, 1);
+  vtb_status status = VTB_OK;
+  for (size_t i = 0; i < b->meta.n && status == VTB_OK; i++)
+    if (strcmp(b->meta.at[i].key, VTB_META_PREPARE) == 0)
+      status = vtb_preparation_read(&p, b->meta.at[i].value, b->manifest.model, err);
+  if (status == VTB_OK)
+    status = vtb_preparation_read_meta(&p, vtb_weights_meta(b->file, VTB_META_PREPARE),
+                                       vtb_weights_meta(b->file, "mean"),
+                                       vtb_weights_meta(b->file, "std"), path, err);
+  vtb_strbuf text = {0};
+  vtb_preparation_write(&p, p.given, &text);
+  if (status == VTB_OK && p.given) vtb_file_builder_meta(b, VTB_META_PREPARE, text.at);
+  vtb_strbuf_free(&text);
+  return status;
+}
+
 /* The file says of itself what the weights say: class names, normalisation. */
 static void copy_meta(vtb_file_builder *b) {
   static const char *const said[] = {"classes", "mean", "std"};
@@ -56,7 +82,7 @@ vtb_status vtb_file_builder_weights(vtb_file_builder *b, const char *path, const
   if (status != VTB_OK) return status;
   take_weights(b, prefix);
   copy_meta(b);
-  return VTB_OK;
+  return merge_preparations(b, path, err);
 }
 
 /* ---- the model ------------------------------------------------------------------------------- */
@@ -75,6 +101,7 @@ void vtb_file_builder_describe(vtb_file_builder *b, const vtb_compilation *c) {
   char number[32], *settings = vtb_compilation_settings(c);
   b->manifest.model = vtb_arena_strdup(&b->arena, o->model ? o->model : "<text>");
   vtb_file_builder_meta(b, "defines", settings);
+  if (c->module->prepare) vtb_file_builder_meta(b, VTB_META_PREPARE, c->module->prepare);
   if (o->entry) vtb_file_builder_meta(b, "entry", o->entry);
   if (o->image) vtb_file_builder_meta(b, "image", o->image);
   if (o->mode) vtb_file_builder_meta(b, "mode", o->mode);

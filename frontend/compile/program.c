@@ -58,6 +58,9 @@ vtb_status vtb_compilation_program(const vtb_compilation *c, int64_t batch, bool
   vtb_module *m = lowered.module;
   if (status == VTB_OK) status = vtb_backend_of(target)->program(m, m->entry, &code, program, err);
   vtb_compilation_free(&lowered);
-  if (status == VTB_OK) (*program)->compile_seconds = vtb_now() - start;
+  if (status != VTB_OK) return status;
+  (*program)->compile_seconds = vtb_now() - start;
+  if (c->module->prepare)
+    snprintf((*program)->prepare, sizeof(*program)->prepare, "%s", c->module->prepare);
   return status;
 }

@@ -288,7 +288,7 @@ typedef struct vtb_param_list {
   size_t n;
 } vtb_param_list;
 
-/* kind CONST: value. PRESET: value (a CALL of a model or another preset), aliases.
+/* kind CONST: value. PRESET: value (a CALL of a model or another preset), aliases, prepare.
  * FN, BLOCK, MODEL: params, body. RECURRENCE: params, results (SHAPE each), body.
  * OPTIMIZER: params, body. */
 struct vtb_decl {
@@ -304,6 +304,7 @@ struct vtb_decl {
   vtb_stmt_list body;
   vtb_expr *value;
   vtb_type_expr *type; /* of a const; NULL if not written */
+  vtb_expr *prepare;   /* of a preset, a CALL: what it says of images; NULL: nothing */
   vtb_file *file;
 };
 const char *

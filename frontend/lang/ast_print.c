@@ -365,6 +365,8 @@ static void print_decl(printer *p, const vtb_decl *d) {
   if (d->value) {
     text(p, " ");
     print_expr(p, d->value);
+    if (d->prepare) text(p, " ");
+    if (d->prepare) print_expr(p, d->prepare);
   } else {
     print_params(p, &d->params);
     if (d->n_results) {

@@ -503,24 +503,23 @@ void vtb__add_decl(vtb_parse *p, vtb_decl_kind kind, const vtb_name *name, vtb_l
   vtb__check_places(d, p);
 }
 
-void vtb__add_definition(vtb_parse *p, vtb_decl_kind kind, const vtb_name *name, vtb_list *aliases,
-                         vtb_expr *value, vtb_loc loc) {
-  vtb_decl *d = decl_at(p, kind, name, loc);
-  d->value = value;
-  if (aliases) {
-    d->aliases = names(p, aliases);
-    d->n_aliases = aliases->n;
-  }
-  if (kind == VTB_DECL_PRESET && value->kind != VTB_EXPR_CALL && value->kind != VTB_EXPR_ERROR)
-    vtb__error(p, loc_of(value->span), VTB_DIAG_BAD_PRESET,
-               "a preset is a call of a model, such as vil(dim = 192)");
-}
-
 void vtb__add_constant(vtb_parse *p, const vtb_name *name, vtb_type_expr *type, vtb_expr *value,
                        vtb_loc loc) {
   vtb_decl *d = decl_at(p, VTB_DECL_CONST, name, loc);
   d->value = value;
   d->type = type;
+}
+
+void vtb__add_preset(vtb_parse *p, const vtb_name *name, vtb_list *aliases, vtb_expr *value,
+                     vtb_expr *prepare, vtb_loc loc) {
+  vtb_decl *d = decl_at(p, VTB_DECL_PRESET, name, loc);
+  d->value = value;
+  d->prepare = prepare;
+  d->aliases = names(p, aliases);
+  d->n_aliases = aliases->n;
+  if (value->kind != VTB_EXPR_CALL && value->kind != VTB_EXPR_ERROR)
+    vtb__error(p, loc_of(value->span), VTB_DIAG_BAD_PRESET,
+               "a preset is a call of a model, such as vil(dim = 192)");
 }
 
 void vtb__add_use(vtb_parse *p, const vtb_name *path) {

@@ -145,7 +145,7 @@ static const vtb__builtin *const tables[] = {
     vtb__step_builtins, vtb__sequence_builtins,    vtb__attention_builtins, vtb__buffer_builtins,
     vtb__axis_builtins, vtb__convolution_builtins, vtb__grid_builtins,      vtb__order_builtins};
 enum { N_TABLES = sizeof tables / sizeof *tables };
-static const vtb__builtin tapped = {"tapped", NULL};
+static const vtb__builtin tapped = {"tapped", NULL}, prepare = {"prepare", NULL};
 static const char *const init_names[] = {
     "zeros",      "ones",           "constant",       "normal",        "trunc_normal",
     "uniform",    "uniform_fan_in", "xavier_uniform", "linspace",      "s4d_real",
@@ -159,6 +159,7 @@ const vtb__builtin *vtb__builtin_find(const char *name) {
     for (const vtb__builtin *b = tables[t]; b->name; b++)
       if (strcmp(b->name, name) == 0) return b;
   if (strcmp(name, tapped.name) == 0) return &tapped;
+  if (strcmp(name, prepare.name) == 0) return &prepare;
   return vtb__init_builtin(name) ? &init_call : NULL;
 }
 
@@ -167,6 +168,7 @@ size_t vtb__builtin_names(const char ***out) {
   for (int t = 0; t < N_TABLES; t++)
     for (const vtb__builtin *b = tables[t]; b->name; b++) vtb_vec_push(&v, b->name);
   vtb_vec_push(&v, tapped.name);
+  vtb_vec_push(&v, prepare.name);
   for (size_t i = 0; i < sizeof init_names / sizeof *init_names; i++)
     vtb_vec_push(&v, init_names[i]);
   for (size_t i = 0; vtb__words[i]; i++) vtb_vec_push(&v, vtb__words[i]);
@@ -207,6 +209,7 @@ static bool of_sequence(const vtb__builtin *b) {
 
 vtb__val vtb__builtin_call(vtb__eval *e, const vtb__builtin *b, const vtb_expr *x) {
   if (b == &tapped) return call_tapped(e, x);
+  if (b == &prepare) return vtb__prepare(e, x);
   if (key_of_path(b, x)) return vtb__path_by_call(e, key_of_path(b, x));
   if (of_sequence(b) && e->frame && e->frame->step)
     return vtb__report(e, VTB_DIAG_NOT_A_STEP_OPERATION, x->span,

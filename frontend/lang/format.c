@@ -54,7 +54,7 @@ static bool is_binary(int kind) {
  * a blank before. */
 static void place_token(spacing *s, int kind, vtb_item *it) {
   bool unary = kind == MINUS && !s->operand;
-  bool word = kind == IDENT || is_contextual(kind);
+  bool word = kind == IDENT || kind == PREPARE || is_contextual(kind);
   bool keyword_use = (is_contextual(kind) && s->operand) || (kind == EACH && s->previous == ALONG);
   it->space = s->previous != 0 && !s->glued;
   bool glued = false, operand = false, may_break = is_binary(kind) && !unary;

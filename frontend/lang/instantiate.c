@@ -21,6 +21,7 @@ typedef struct entry {
   vtb_span *spans;
   setting *settings;
   size_t n_settings;
+  VTB_VEC(const vtb_decl *) presets; /* that led to the entry, the outermost first */
 } entry;
 
 /* ---- finding the entry ----------------------------------------------------------------------- */
@@ -107,10 +108,9 @@ static bool preset_argument(vtb__eval *e, entry *n, const vtb_decl *preset, cons
 
 /* Follows presets to their model; inner presets are overridden by outer ones. */
 static bool resolve_presets(vtb__eval *e, const vtb_decl *d, entry *n) {
-  VTB_VEC(const vtb_decl *) chain = {0};
   bool ok = true;
   while (d && d->kind == VTB_DECL_PRESET && ok) {
-    vtb_vec_push(&chain, d);
+    vtb_vec_push(&n->presets, d);
     const vtb_name callee = d->value->kind == VTB_EXPR_CALL ? d->value->u.call.callee : d->name;
     const vtb_decl *next = vtb__file_lookup(d->file, callee.text);
     if (!next)
@@ -118,7 +118,7 @@ static bool resolve_presets(vtb__eval *e, const vtb_decl *d, entry *n) {
     else if (next->kind != VTB_DECL_MODEL && next->kind != VTB_DECL_PRESET)
       vtb__report(e, VTB_DIAG_NOT_A_MODEL, callee.span, "'%s' is a %s, not a model", callee.text,
                   vtb__decl_kind_text(next->kind));
-    else if (chain.n > 32 || next == d)
+    else if (n->presets.n > 32 || next == d)
       vtb__report(e, VTB_DIAG_DEFINITION_CYCLE, d->name.span,
                   "preset '%s' is defined in terms of itself", d->name.text);
     else {
@@ -133,12 +133,11 @@ static bool resolve_presets(vtb__eval *e, const vtb_decl *d, entry *n) {
     n->set = VTB_NEW_ARRAY(&e->arena, bool, d->params.n);
     n->spans = VTB_NEW_ARRAY(&e->arena, vtb_span, d->params.n);
   }
-  for (size_t i = chain.n; ok && i-- > 0;) {
-    const vtb_arg_list *args = &chain.at[i]->value->u.call.args;
+  for (size_t i = n->presets.n; ok && i-- > 0;) {
+    const vtb_arg_list *args = &n->presets.at[i]->value->u.call.args;
     for (size_t k = 0; k < args->n; k++)
-      ok &= preset_argument(e, n, chain.at[i], args->at[k], (int)k);
+      ok &= preset_argument(e, n, n->presets.at[i], args->at[k], (int)k);
   }
-  vtb_vec_free(&chain);
   return ok;
 }
 
@@ -312,6 +311,9 @@ static void run_model(vtb__eval *e, entry *n) {
   e->decl = n->decl;
   vtb__body_value(e, &n->decl->body);
   check_lets(e, n, env);
+  for (size_t i = n->presets.n; i-- > 0;)
+    vtb__prepare_preset(e, n->presets.at[i], (int)(n->presets.n - i));
+  vtb__set_preparation(e);
   bool has_input = false;
   for (int i = 0; i < e->frame->func->n_args; i++)
     has_input |= e->frame->func->arg_info[i].role == VTB_ROLE_INPUT;
@@ -557,31 +559,28 @@ static void check_names(vtb__eval *e) {
     }
 }
 
-static void run_entry(vtb__eval *e, const char *name) {
-  entry n = {0};
-  check_names(e);
-  const vtb_decl *d = find_entry(e, name);
-  if (!d || !resolve_presets(e, d, &n) || !parse_settings(e, &n) || !apply_settings(e, &n)) return;
+/* The function, under the name that was asked for, `d`. */
+static void build_entry(vtb__eval *e, const vtb_decl *d, entry *n) {
   vtb__frame frame = {.is_model = true};
-  bool optimizer = n.decl->kind == VTB_DECL_OPTIMIZER;
+  bool optimizer = n->decl->kind == VTB_DECL_OPTIMIZER;
   frame.func = vtb_func_new(e->module, d->name.text, optimizer ? VTB_FUNC_RULE : VTB_FUNC_PLAIN,
-                            n.decl->name.span);
+                            n->decl->name.span);
   frame.b = (vtb_builder){.module = e->module, .func = frame.func, .diags = e->diags};
   frame.calls = e->calls;
   e->frame = &frame;
-  e->file = n.decl->file;
-  if (n.decl->kind == VTB_DECL_MODEL)
-    run_model(e, &n);
-  else if (n.decl->kind == VTB_DECL_RECURRENCE)
-    run_recurrence(e, &n);
+  e->file = n->decl->file;
+  if (n->decl->kind == VTB_DECL_MODEL)
+    run_model(e, n);
+  else if (n->decl->kind == VTB_DECL_RECURRENCE)
+    run_recurrence(e, n);
   else if (optimizer)
-    run_optimizer(e, &n);
+    run_optimizer(e, n);
   else
-    run_function(e, &n);
+    run_function(e, n);
   if (e->diags->n_errors == e->errors_before) {
     vtb__set_returns(e);
     e->module->entry = frame.func;
-    if (n.decl->kind == VTB_DECL_MODEL) {
+    if (n->decl->kind == VTB_DECL_MODEL) {
       vtb__warn_unused(e);
       vtb__warn_unreached(e);
     }
@@ -592,6 +591,15 @@ static void run_entry(vtb__eval *e, const char *name) {
   vtb_vec_free(&frame.taps);
   vtb_vec_free(&frame.updates);
   vtb_vec_free(&frame.measures);
+}
+
+static void run_entry(vtb__eval *e, const char *name) {
+  entry n = {0};
+  check_names(e);
+  const vtb_decl *d = find_entry(e, name);
+  if (d && resolve_presets(e, d, &n) && parse_settings(e, &n) && apply_settings(e, &n))
+    build_entry(e, d, &n);
+  vtb_vec_free(&n.presets);
 }
 
 /* Errors without a message would be ours. */

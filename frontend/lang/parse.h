@@ -176,8 +176,8 @@ void vtb__add_decl(vtb_parse *p, vtb_decl_kind kind, const vtb_name *name, vtb_l
                    vtb_list *results, const vtb_block_text *body, vtb_loc loc);
 void vtb__add_constant(vtb_parse *p, const vtb_name *name, vtb_type_expr *type, vtb_expr *value,
                        vtb_loc loc);
-void vtb__add_definition(vtb_parse *p, vtb_decl_kind kind, const vtb_name *name, vtb_list *aliases,
-                         vtb_expr *value, vtb_loc loc);
+void vtb__add_preset(vtb_parse *p, const vtb_name *name, vtb_list *aliases, vtb_expr *value,
+                     vtb_expr *prepare, vtb_loc loc);
 void vtb__add_use(vtb_parse *p, const vtb_name *path);
 
 /* ---- place.c --------------------------------------------------------------------------------- */

@@ -60,6 +60,7 @@ static void vtb__yyerror(const vtb_loc *loc, vtb_parse *p, const char *text);
 %token <const char *> SUFFIX "'suffix'" NO_DECAY "'no_decay'" BUFFER "'buffer'" FROZEN "'frozen'"
 %token <const char *> SHARE "'share'" FREEZE "'freeze'"
 %token <const char *> LOSS "'loss'" METRIC "'metric'" LOWER "'lower'"
+%token <const char *> PREPARE "'prepare'"
 
 %token LPAREN "'('" RPAREN "')'" LBRACKET "'['" RBRACKET "']'" LBRACE "'{'" RBRACE "'}'"
 %token COMMA "','" COLON "':'" DOT "'.'" BAR "'|'" ARROW "'->'" ASSIGN "'='" QUESTION "'?'" TILDE "'~'"
@@ -82,6 +83,7 @@ static void vtb__yyerror(const vtb_loc *loc, vtb_parse *p, const char *text);
 %type <vtb_name *> name dotted alias_name as_opt
 %type <const char *> word
 %type <vtb_list *> args arg_list elements element_list aliases params param_list choices choice_aliases results
+%type <vtb_expr *> prepare_opt
 %type <vtb_list *> targets values states stmts stmt_list
 %type <vtb_arg *> arg
 %type <vtb_param *> param
@@ -106,9 +108,9 @@ file: %empty | decls;
 decls: decl | decls NEWLINE decl;
 
 decl: USE dotted { vtb__add_use(p, $2); }
-    | CONST name ASSIGN expr { vtb__add_definition(p, VTB_DECL_CONST, $2, NULL, $4, @$); }
+    | CONST name ASSIGN expr { vtb__add_constant(p, $2, NULL, $4, @$); }
     | CONST name COLON type ASSIGN expr { vtb__add_constant(p, $2, $4, $6, @$); }
-    | PRESET name aliases ASSIGN expr { vtb__add_definition(p, VTB_DECL_PRESET, $2, $3, $5, @$); }
+    | PRESET name aliases ASSIGN expr prepare_opt { vtb__add_preset(p, $2, $3, $5, $6, @$); }
     | FN name params block { vtb__add_decl(p, VTB_DECL_FN, $2, $3, NULL, &$4, @$); }
     | BLOCK name params block { vtb__add_decl(p, VTB_DECL_BLOCK, $2, $3, NULL, &$4, @$); }
     | MODEL name params block { vtb__add_decl(p, VTB_DECL_MODEL, $2, $3, NULL, &$4, @$); }
@@ -117,6 +119,9 @@ decl: USE dotted { vtb__add_use(p, $2); }
     | error { RESUME; }
     ;
 
+prepare_opt: %empty { $$ = NULL; }
+           | PREPARE LPAREN args RPAREN { $$ = vtb__expr_call(p, NULL, vtb__name(p, $1, @1), $3, @$); }
+           ;
 params: LPAREN RPAREN { $$ = vtb__list(p); }
       | LPAREN param_list RPAREN { $$ = $2; }
       | LPAREN param_list COMMA RPAREN { $$ = $2; }
@@ -322,7 +327,7 @@ arg: expr { $$ = vtb__arg(p, NULL, $1, @$); }
 /* ---- names ---- */
 
 name: word { $$ = vtb__name(p, $1, @1); };
-word: IDENT | STATE | INPUT | OUTPUT | TAP | EACH | ALIAS | SUFFIX | NO_DECAY | BUFFER | FROZEN | SHARE | FREEZE | LOSS | METRIC | LOWER;
+word: IDENT | STATE | INPUT | OUTPUT | TAP | EACH | ALIAS | SUFFIX | NO_DECAY | BUFFER | FROZEN | SHARE | FREEZE | LOSS | METRIC | LOWER | PREPARE;
 dotted: name
       | dotted DOT name { $$ = vtb__name(p, vtb_arena_printf(&p->unit->arena, "%s.%s", $1->text, $3->text), @$); }
       ;

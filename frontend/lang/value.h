@@ -184,6 +184,20 @@ typedef struct vtb__measured { /* a loss or metric of the model being built */
   vtb_span span;
 } vtb__measured;
 
+enum {
+  VTB__PREPARE_CROP,
+  VTB__PREPARE_RESIZE,
+  VTB__PREPARE_FILTER,
+  VTB__PREPARE_MEAN,
+  VTB__PREPARE_STD,
+  VTB__PREPARE_FIELDS
+};
+typedef struct vtb__prepared { /* a field of `prepare` */
+  const char *text;            /* its value as JSON; NULL: not given */
+  vtb_span span;
+  int level; /* who said so */
+} vtb__prepared;
+
 /* The function being built: the entry, a block, or a recurrence's step. */
 typedef struct vtb__frame {
   vtb_builder b;
@@ -265,11 +279,12 @@ struct vtb__eval {
   int share, n_shares; /* the evaluation of the innermost `share`, 0 outside; how many there were */
   vtb__val result;     /* of `return` */
   vtb__env *step_env;  /* of the recurrence that was built last */
-  vtb_map blocks;      /* key -> vtb__instance */
-  vtb_map steps;       /* key -> STEP function */
-  vtb_map consts;      /* declaration's place -> vtb__val */
-  vtb_map orders;      /* key and layout -> the positions of path(by = ...) */
-  int64_t batch;       /* VTB_DYN, or the size the entry's inputs have */
+  vtb__prepared prepared[VTB__PREPARE_FIELDS];
+  vtb_map blocks; /* key -> vtb__instance */
+  vtb_map steps;  /* key -> STEP function */
+  vtb_map consts; /* declaration's place -> vtb__val */
+  vtb_map orders; /* key and layout -> the positions of path(by = ...) */
+  int64_t batch;  /* VTB_DYN, or the size the entry's inputs have */
   int64_t n_steps;
   int n_streams, n_insts, calls, depth, errors_before;
 };
@@ -413,6 +428,12 @@ void vtb__optimizer_entry(vtb__eval *e, const vtb_decl *d, const vtb__val *value
 /* update.c: records that `buffer`, an argument of the current function, becomes `value`. False
  * after an error. */
 bool vtb__add_update(vtb__eval *e, const vtb_value *buffer, vtb_value *value, vtb_span span);
+
+/* prepare.c: prepare(...) of a model's body; that of a preset, which holds over those of lower
+ * levels, the model's being 0; then the module's text. */
+vtb__val vtb__prepare(vtb__eval *e, const vtb_expr *x);
+void vtb__prepare_preset(vtb__eval *e, const vtb_decl *preset, int level);
+void vtb__set_preparation(vtb__eval *e);
 
 /* objective.c: a `loss` or `metric` statement; then the entry's returns, its measures among them,
  * which go again, with the inputs that only they read, unless the options want them. */

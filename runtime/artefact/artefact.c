@@ -12,6 +12,7 @@
 #include "runtime/artefact/cpu_level.h"
 #include "runtime/launch/launch_plan_file.h"
 #include "runtime/artefact/safetensors.h"
+#include "runtime/base/prepare.h"
 
 struct vtb_artefact {
   char *path; /* absolute: the dynamic loader searches for names without a slash */
@@ -215,7 +216,14 @@ vtb_status vtb_artefact_load(vtb_artefact *a, vtb_artefact_role role, const char
   const vtb_artefact_program *p;
   vtb_status status = find(a, role, &p, err);
   if (status != VTB_OK) return status;
-  if (vtb_streq(target, "cuda")) return vtb__artefact_load_cuda(a, p, program, err);
-  if (vtb_streq(target, "cpu")) return load_native(a, p, program, err);
-  return vtb_fail(err, VTB_E_USAGE, "built files run on cpu and cuda, not on %s", target);
+  if (vtb_streq(target, "cuda"))
+    status = vtb__artefact_load_cuda(a, p, program, err);
+  else if (vtb_streq(target, "cpu"))
+    status = load_native(a, p, program, err);
+  else
+    return vtb_fail(err, VTB_E_USAGE, "built files run on cpu and cuda, not on %s", target);
+  if (status != VTB_OK) return status;
+  const char *prepare = vtb_manifest_meta(&a->manifest, VTB_META_PREPARE);
+  if (prepare) snprintf((*program)->prepare, sizeof(*program)->prepare, "%s", prepare);
+  return VTB_OK;
 }

@@ -1,10 +1,12 @@
 /* See prepare.h. */
 #include "runtime/image/prepare.h"
 
+#include "runtime/base/prepare.h"
+
 #include <math.h>
 #include <string.h>
 
-static const char *const modes[VTB_RESIZE_MODES] = {"crop", "squash", "pad"};
+static const char *const modes[VTB_RESIZE_MODES] = {VTB_RESIZE_WORDS};
 
 const char *vtb_resize_mode_name(vtb_resize_mode m) { return modes[m]; }
 

@@ -48,6 +48,12 @@ VTB_MUST_USE vtb_status vtb_preparation_check(const vtb_preparation *p, vtb_erro
  * such text or does not pass vtb_preparation_check(). `from` says in messages where it stood. */
 VTB_MUST_USE vtb_status vtb_preparation_read(vtb_preparation *p, const char *text, const char *from,
                                              vtb_error *err);
+/* The same from the metadata of weights or a built file: "prepare", or of older ones, which knew
+ * neither crop nor filter, "mean" and "std" ("0.5,0.5,0.5", a number a channel): crop 1, bicubic.
+ * NULL is not there. */
+VTB_MUST_USE vtb_status vtb_preparation_read_meta(vtb_preparation *p, const char *prepare,
+                                                  const char *mean, const char *std,
+                                                  const char *from, vtb_error *err);
 /* The fields of `which` as such text, appended. */
 void vtb_preparation_write(const vtb_preparation *p, unsigned which, vtb_strbuf *out);
 

@@ -2,6 +2,7 @@
 #include "runtime/base/json.h"
 #include "runtime/image/prepare.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct reading {
@@ -69,15 +70,17 @@ static vtb_status read_field(reading *r, const vtb_json *v) {
   return VTB_OK;
 }
 
+static vtb_status check(const reading *r) {
+  vtb_error inner = {0};
+  vtb_status status = vtb_preparation_check(&r->p, &inner);
+  return status == VTB_OK ? VTB_OK : vtb_fail(r->err, status, "%s: %s", r->from, inner.text);
+}
+
 static vtb_status read_object(reading *r, const vtb_json *object) {
   vtb_status status = VTB_OK;
   for (const vtb_json *v = object->first; v && status == VTB_OK; v = v->next)
     status = read_field(r, v);
-  if (status != VTB_OK) return status;
-  vtb_error inner = {0};
-  status = vtb_preparation_check(&r->p, &inner);
-  if (status != VTB_OK) return vtb_fail(r->err, status, "%s: %s", r->from, inner.text);
-  return VTB_OK;
+  return status == VTB_OK ? check(r) : status;
 }
 
 vtb_status vtb_preparation_read(vtb_preparation *p, const char *text, const char *from,
@@ -96,6 +99,41 @@ vtb_status vtb_preparation_read(vtb_preparation *p, const char *text, const char
   else
     status = read_object(&r, root);
   vtb_arena_free(&arena);
+  if (status == VTB_OK) *p = r.p;
+  return status;
+}
+
+/* ---- older metadata -------------------------------------------------------------------------- */
+
+/* "0.5,0.5,0.5": of gray input only the first counts. */
+static vtb_status read_moments(reading *r, const char *key, const char *text, float out[3]) {
+  const char *at = text;
+  int n = 0;
+  for (; n < 3; n++) {
+    char *end;
+    float x = strtof(at, &end);
+    if (end == at || (*end && *end != ',')) break;
+    out[n] = x;
+    at = *end ? end + 1 : end;
+  }
+  if (n >= r->p.channels && !*at) return VTB_OK;
+  return vtb_fail(r->err, VTB_E_INPUT,
+                  "%s: its \"%s\" is '%s', not a number for each of %d channel%s", r->from, key,
+                  text, r->p.channels, r->p.channels == 1 ? "" : "s");
+}
+
+vtb_status vtb_preparation_read_meta(vtb_preparation *p, const char *prepare, const char *mean,
+                                     const char *std, const char *from, vtb_error *err) {
+  reading r = {.p = *p, .from = from, .err = err};
+  if (prepare) return vtb_preparation_read(p, prepare, from, err);
+  if (!mean && !std) return VTB_OK;
+  vtb_status status = VTB_OK;
+  r.p.crop = 1, r.p.resize = VTB_RESIZE_CROP, r.p.filter = VTB_FILTER_BICUBIC;
+  r.p.given |= VTB_PREPARE_CROP | VTB_PREPARE_RESIZE | VTB_PREPARE_FILTER;
+  if (mean) status = read_moments(&r, "mean", mean, r.p.mean), r.p.given |= VTB_PREPARE_MEAN;
+  if (std && status == VTB_OK)
+    status = read_moments(&r, "std", std, r.p.std), r.p.given |= VTB_PREPARE_STD;
+  if (status == VTB_OK) status = check(&r);
   if (status == VTB_OK) *p = r.p;
   return status;
 }

@@ -2,6 +2,8 @@
  * that compilers make vector code of them. */
 #include "runtime/image/resize.h"
 
+#include "runtime/base/prepare.h"
+
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -46,24 +48,21 @@ static double sinc(double x) {
 
 static double lanczos(double x) { return x >= -3 && x < 3 ? sinc(x) * sinc(x / 3) : 0; }
 
+static const char *const filter_names[VTB_FILTERS] = {VTB_FILTER_WORDS};
 static const struct {
-  const char *name;
   double (*weight)(double x);
   double support;
 } filters[VTB_FILTERS] = {
-    [VTB_FILTER_BICUBIC] = {"bicubic", bicubic, 2},
-    [VTB_FILTER_BILINEAR] = {"bilinear", triangle, 1},
-    [VTB_FILTER_NEAREST] = {"nearest", NULL, 0},
-    [VTB_FILTER_BOX] = {"box", box, 0.5},
-    [VTB_FILTER_HAMMING] = {"hamming", hamming, 1},
-    [VTB_FILTER_LANCZOS] = {"lanczos", lanczos, 3},
+    [VTB_FILTER_BICUBIC] = {bicubic, 2}, [VTB_FILTER_BILINEAR] = {triangle, 1},
+    [VTB_FILTER_BOX] = {box, 0.5},       [VTB_FILTER_HAMMING] = {hamming, 1},
+    [VTB_FILTER_LANCZOS] = {lanczos, 3},
 };
 
-const char *vtb_filter_name(vtb_filter f) { return filters[f].name; }
+const char *vtb_filter_name(vtb_filter f) { return filter_names[f]; }
 
 bool vtb_filter_find(const char *name, vtb_filter *out) {
   for (int f = 0; f < VTB_FILTERS; f++)
-    if (vtb_streq(name, filters[f].name)) {
+    if (vtb_streq(name, filter_names[f])) {
       *out = (vtb_filter)f;
       return true;
     }

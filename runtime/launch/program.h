@@ -12,6 +12,7 @@
 #include "runtime/base/base.h"
 
 #define VTB_PROGRAM_MAX_RANK 8
+#define VTB_PROGRAM_MAX_PREPARE 512
 
 typedef enum vtb_io {
   VTB_IO_INPUT,
@@ -95,6 +96,9 @@ typedef struct vtb_program {
   int n_kernels;
   vtb_kernel_info *kernels;
   double compile_seconds;
+  /* what becomes of images before it sees them, as far as the model says: JSON
+   * (runtime/image/prepare.h), or "" */
+  char prepare[VTB_PROGRAM_MAX_PREPARE];
   void *owner; /* the JIT or library handle */
   void (*free)(void *owner);
 } vtb_program;
