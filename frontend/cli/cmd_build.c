@@ -2,6 +2,7 @@
  * place of it, and which C programs open with runtime/vertebra.h alone. See docs/artefact.md. */
 #include "frontend/cli/built.h"
 #include "frontend/cli/verify.h"
+#include "frontend/cli/weights.h"
 #include "frontend/compile/builder.h"
 
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 
 typedef struct build_options {
   cli_model_options model;
+  cli_load_options load;
   const char *output, *optimizer;
 } build_options;
 
@@ -51,18 +53,33 @@ static vtb_status show(const char *path, bool json) {
   return VTB_OK;
 }
 
-static vtb_status build(const char *what, const build_options *b) {
+/* The weights that go into the file, under the model's names. */
+static vtb_status open_weights(const char *what, build_options *b, vtb_weights **out) {
+  vtb_error err = {0};
+  *out = NULL;
+  if (!b->load.weights) return VTB_OK;
+  vtb_status status = cli_load_for(what, &b->model, &b->load, &err);
+  if (status == VTB_OK) status = cli_fit_source(what, &b->model, &b->load, out, &err);
+  return err.text[0] ? cli_error(&err) : status;
+}
+
+static vtb_status build(const char *what, build_options *b) {
   double start = vtb_now();
+  vtb_weights *weights;
+  vtb_status opened = open_weights(what, b, &weights);
+  if (opened != VTB_OK) return opened;
   vtb_compile_options o = cli_compile_options(&b->model, what);
   vtb_report *r = b->model.report;
   char *output = b->output ? vtb_xstrdup(b->output) : default_output(what);
   if (!o.batch && o.training) o.batch = 64;
+  o.parameters = weights;
   vtb_status status =
       is_case(what) ? build_case(what, &o, output, r) : vtb_compile_file(&o, output, r);
   cli_report(&b->model, status);
   if (status == VTB_OK) status = show(output, b->model.json);
   vtb_log("built in %.1f s", vtb_now() - start);
   vtb_free(output);
+  vtb_weights_free(weights);
   return status;
 }
 
@@ -73,7 +90,7 @@ static vtb_status check_options(const char *what, build_options *b) {
     return cli_usage_error(
         "build", "--label-smoothing, --eval-batch, --optimizer and --ema are for --train");
   o->optimizer = b->optimizer ? b->optimizer : CLI_DEFAULT_OPTIMIZER;
-  if (is_case(what) && (o->training || o->weights || o->batch))
+  if (is_case(what) && (o->training || b->load.weights || o->batch))
     return cli_usage_error("build",
                            "a case has its own parameters and batch, and no training step");
   if (cli_is_built(what)) return cli_usage_error("build", "%s is compiled already", what);
@@ -88,8 +105,7 @@ vtb_status cli_cmd_build(int argc, char **argv) {
       {"--target", CLI_STR, &c->target, "LIST",
        "cpu (this machine's level, default), cpu:x86-64-v3, cuda (all), cuda:sm_80,sm_90a,sm_100a, "
        "or several"},
-      {"--weights", CLI_STR, &c->weights, "FILE",
-       "safetensors file whose parameters go into the file"},
+      CLI_LOAD_OPTS(o.load, "--weights", CLI_WEIGHTS_HELP ", which go into the file"),
       {"--train", CLI_FLAG, &c->training, NULL, "a training step too, for vertebra train"},
       {"--label-smoothing", CLI_FLOAT, &c->label_smoothing, "X",
        "of the training step (default 0)"},
@@ -107,6 +123,7 @@ vtb_status cli_cmd_build(int argc, char **argv) {
   vtb_status status = check_options(rest.at[0], &o);
   if (status == VTB_OK) status = build(rest.at[0], &o);
   vtb_vec_free(&rest);
+  cli_load_free(&o.load);
   cli_model_options_free(&o.model);
   return status;
 }

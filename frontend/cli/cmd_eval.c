@@ -11,7 +11,8 @@
 typedef struct eval_options {
   cli_model_options model;
   cli_data_options data;
-  const char *weights, *write_images;
+  cli_load_options load;
+  const char *write_images;
   bool confusion;
 } eval_options;
 
@@ -87,7 +88,9 @@ static vtb_status find_measures(const char *what, eval_options *o) {
   vtb_compilation c;
   vtb_compile_options with = cli_compile_options(&o->model, what);
   with.evaluation = true;
-  with.weights = o->weights;
+  vtb_error err = {0};
+  if (cli_load_for(what, &o->model, &o->load, &err) != VTB_OK) return cli_error(&err);
+  with.parameters = o->load.file;
   vtb_status status = vtb_compilation_load(&c, &with, NULL, o->model.report);
   o->model.compile.evaluation = status == VTB_OK && vtb_has_measure(c.module->entry);
   vtb_compilation_free(&c);
@@ -105,9 +108,9 @@ static vtb_status evaluate(const char *what, eval_options *o) {
   vtb_dataset *d = NULL;
   vtb_status found = find_measures(what, o);
   if (found != VTB_OK) return found;
-  vtb_status status = cli_load_for_inference("eval", what, &o->model,
-                                             o->model.compile.batch ? o->model.compile.batch : 64,
-                                             o->weights, &inf);
+  vtb_status status =
+      cli_load_for_inference("eval", what, &o->model,
+                             o->model.compile.batch ? o->model.compile.batch : 64, &o->load, &inf);
   if (status != VTB_OK) return status;
   status = cli_data_open_judge(&o->data, cli_inference_meta(&inf, "data"), &d);
   if (status != VTB_OK) {
@@ -148,7 +151,7 @@ vtb_status cli_cmd_eval(int argc, char **argv) {
   eval_options o = {.data = CLI_DATA_DEFAULTS};
   const cli_opt opts[] = {
       CLI_TARGET_OPT(o.model),
-      {"--weights", CLI_STR, &o.weights, "FILE", "safetensors file with the model's parameters"},
+      CLI_LOAD_OPTS(o.load, "--weights", CLI_WEIGHTS_HELP),
       CLI_DATA_OPTS(o.data),
       {"--split", CLI_STR, &o.data.split, "NAME",
        "train, val, test, or all of data without splits (default test, else val)"},
@@ -161,13 +164,14 @@ vtb_status cli_cmd_eval(int argc, char **argv) {
   int parsed = cli_parse("eval", opts, CLI_COUNT(opts), argc, argv, &rest);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (rest.n != 1) return cli_usage_error("eval", "one MODEL or built FILE is needed");
-  if (!o.weights && !cli_is_built(rest.at[0]))
+  if (!o.load.weights && !cli_is_built(rest.at[0]))
     return cli_usage_error("eval", "--weights FILE is needed");
   if (!o.data.path)
     return cli_usage_error("eval", "--data D is needed (for example: --data fashion-mnist)");
   cli_model_parsed(&o.model);
   vtb_status status = evaluate(rest.at[0], &o);
   vtb_vec_free(&rest);
+  cli_load_free(&o.load);
   cli_model_options_free(&o.model);
   return status;
 }

@@ -8,7 +8,8 @@
 
 typedef struct run_options {
   cli_model_options model;
-  const char *weights, *output;
+  cli_load_options load;
+  const char *output;
   cli_list inputs;
   int64_t top;
 } run_options;
@@ -166,10 +167,10 @@ static vtb_status run_samples(runner *r, const cli_list *names, vtb_error *err) 
   return status;
 }
 
-static vtb_status run_images(const char *what, const run_options *o, const cli_list *files) {
+static vtb_status run_images(const char *what, run_options *o, const cli_list *files) {
   runner r = {.top = o->top};
   vtb_error err = {0};
-  vtb_status status = cli_load_for_inference("run", what, &o->model, 1, o->weights, &r.inf);
+  vtb_status status = cli_load_for_inference("run", what, &o->model, 1, &o->load, &r.inf);
   if (status != VTB_OK) return status;
   if (!r.inf.weights) fprintf(stderr, "vertebra run: no --weights: the model has random weights\n");
   status = cli_prepare_transform(&r.inf, NULL, &r.transform, &err);
@@ -207,7 +208,7 @@ vtb_status cli_cmd_run(int argc, char **argv) {
   run_options o = {.top = 3};
   const cli_opt opts[] = {
       CLI_TARGET_OPT(o.model),
-      {"--weights", CLI_STR, &o.weights, "FILE", "safetensors file with the model's parameters"},
+      CLI_LOAD_OPTS(o.load, "--weights", CLI_WEIGHTS_HELP),
       {"--input", CLI_LIST, &o.inputs, "NAME=FILE",
        "an array for an input that is no image: .npy or .safetensors, first axis the samples"},
       {"--top", CLI_INT, &o.top, "K", "classes to print an image (default 3)"},
@@ -224,6 +225,7 @@ vtb_status cli_cmd_run(int argc, char **argv) {
   vtb_status status = run_images(rest.at[0], &o, &files);
   vtb_vec_free(&rest);
   vtb_vec_free(&o.inputs);
+  cli_load_free(&o.load);
   cli_model_options_free(&o.model);
   return status;
 }

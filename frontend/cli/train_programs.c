@@ -182,7 +182,7 @@ static vtb_status open_both(const char *path, train_options *o, int classes, tra
     status = VTB_OK;
   }
   if (status != VTB_OK) return cli_error(&err);
-  if (vtb_artefact_weights(c->file) && !o->train.init_weights)
+  if (vtb_artefact_weights(c->file) && !o->init.load.weights)
     fprintf(
         stderr,
         "vertebra train: the weights in %s are not used: --init FILE starts from a weights file\n",

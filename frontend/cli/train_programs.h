@@ -4,6 +4,7 @@
 
 #include "frontend/cli/built.h"
 #include "frontend/cli/data.h"
+#include "frontend/cli/train_init.h"
 
 /* Most options are fields of what the compiler and the trainer take, which run_training()
  * completes. */
@@ -12,6 +13,7 @@ typedef struct train_options {
   vtb_train_config train;
   cli_data_options data;
   const char *out, *recipe;
+  train_init init;
   double warmup; /* epochs */
   double decay;  /* NAN: the optimizer's own */
   double checkpoint_minutes;

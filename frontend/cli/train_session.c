@@ -77,6 +77,9 @@ typedef struct session {
 } session;
 
 static vtb_status open_session(const char *what, train_options *o, int classes, session *s) {
+  vtb_error err = {0};
+  o->init.load.quiet = o->quiet;
+  if (train_init_open(&o->init, &err) != VTB_OK) return cli_error(&err);
   vtb_status status = train_programs_open(what, o, classes, &s->programs);
   if (status != VTB_OK) return status;
   s->model = s->programs.file ? vtb_artefact_manifest(s->programs.file)->model : what;
@@ -146,6 +149,9 @@ static vtb_status prepare(session *s, train_options *o, vtb_error *err) {
   vtb_status status = train_programs_optimizer(&s->programs, o, err);
   describe_recipe(s->model, o, &s->recipe);
   refer_to(s, &o->train);
+  if (status == VTB_OK)
+    status = train_init_plan(&o->init, s->model, &o->model, vtb_dataset_classes(o->train.train_set),
+                             s->programs.height, s->programs.width, &o->train, err);
   if (status == VTB_OK) status = plan_updates(o, err);
   if (status == VTB_OK) status = plan_images(&s->programs, &o->train, err);
   if (status == VTB_OK) status = vtb_make_dirs(o->out, err);
@@ -157,6 +163,7 @@ static vtb_status train_and_save(const session *s, train_options *o, vtb_train_r
                                  vtb_error *err) {
   vtb_trainer *trainer = NULL;
   vtb_status status = vtb_trainer_open(&o->train, &trainer, err);
+  if (status == VTB_OK) train_init_say(&o->init);
   if (status == VTB_OK) status = vtb_trainer_run(trainer, result, err);
   if (status == VTB_OK) status = vtb_trainer_save_weights(trainer, s->weights, err);
   vtb_trainer_close(trainer);
@@ -183,6 +190,7 @@ static vtb_status run_training(const char *what, train_options *o) {
     train_report(o, &result, o->train.fit_seconds > 0 && !stop_requested, s.weights);
   }
   close_session(&s);
+  train_init_free(&o->init);
   return status;
 }
 

@@ -1,4 +1,4 @@
-/* Models with weights: what run and eval share. */
+/* A model with its weights, ready to run; what weights say besides numbers. */
 #include "frontend/cli/weights.h"
 #include "frontend/cli/built.h"
 #include "frontend/cli/prepare.h"
@@ -18,62 +18,81 @@ static char *list_text(const cli_list *list) {
 
 void cli_inference_free(cli_inference *inf) {
   vtb_model_free(inf->model);
-  vtb_weights_free(inf->own);
   vtb_artefact_close(inf->built);
   *inf = (cli_inference){0};
 }
 
 static vtb_status compile(const char *what, const cli_model_options *m, int64_t batch,
-                          const char *weights, vtb_program **program) {
+                          const vtb_weights *weights, vtb_program **program) {
   vtb_compile_options o = cli_compile_options(m, what);
   o.batch = batch;
-  o.weights = weights;
+  o.parameters = weights;
   return cli_report(m, vtb_compile(&o, program, m->report));
 }
 
-/* Parameters from the file named, else from the built file, else from their initialisers. */
-static vtb_status fill(cli_inference *inf, const char *weights, vtb_error *err) {
-  vtb_program *p = inf->program;
-  inf->weights = inf->built ? vtb_artefact_weights(inf->built) : NULL;
-  if (weights) {
-    vtb_status status = vtb_safetensors_load(weights, &inf->own, err);
-    if (status != VTB_OK) return status;
-    inf->weights = inf->own;
-    return vtb_model_load(inf->model, weights, err);
-  }
-  if (!inf->weights) return vtb_model_init(inf->model, 0, err);
+static int64_t class_scores(const vtb_program *p) {
+  for (int i = 0; i < p->n_tensors; i++)
+    if (p->tensors[i].io == VTB_IO_OUTPUT)
+      return p->tensors[i].rank == 2 ? p->tensors[i].dim[1] : 0;
+  return 0;
+}
+
+static void **parameters(const cli_inference *inf) {
+  const vtb_program *p = inf->program;
   void **params = vtb_xcalloc((size_t)p->n_tensors + 1, sizeof *params);
   for (int i = 0; i < p->n_tensors; i++)
     if (p->tensors[i].io == VTB_IO_PARAM || p->tensors[i].io == VTB_IO_BUFFER)
       params[i] = vtb_model_param(inf->model, p->tensors[i].name, NULL);
-  vtb_status status = vtb_weights_bind(p, inf->weights, NULL, params, NULL, NULL, err);
+  return params;
+}
+
+/* Parameters from the weights file, else from the built file, else from their initialisers. */
+static vtb_status fill(cli_inference *inf, const char *what, const cli_model_options *m,
+                       const cli_load_options *l, vtb_error *err) {
+  vtb_program *p = inf->program;
+  inf->weights = l->file ? l->file : inf->built ? vtb_artefact_weights(inf->built) : NULL;
+  if (!inf->weights || l->file) {
+    vtb_status status = vtb_model_init(inf->model, 0, err);
+    if (status != VTB_OK || !l->file) return status;
+  }
+  void **params = parameters(inf);
+  vtb_fit_options o = {.classes = class_scores(p)};
+  if (m->compile.image) o.height = inf->height, o.width = inf->width;
+  if (inf->built) what = vtb_artefact_manifest(inf->built)->model;
+  vtb_status status = l->file ? cli_fit(what, m, l, &o, p->tensors, p->n_tensors, params, err)
+                              : vtb_weights_bind(p, inf->weights, NULL, params, NULL, NULL, err);
   vtb_free(params);
   return status;
 }
 
-vtb_status cli_load_for_inference(const char *command, const char *what, const cli_model_options *o,
-                                  int64_t batch, const char *weights, cli_inference *out) {
+static vtb_status open_program(const char *command, const char *what, const cli_model_options *o,
+                               int64_t batch, cli_load_options *l, cli_inference *out) {
   vtb_error err = {0};
-  vtb_status status;
-  *out = (cli_inference){0};
-  if (cli_is_built(what)) {
-    status = cli_built_open(command, what, o, &out->built);
-    if (status == VTB_OK)
-      status = cli_built_program(
-          out->built, o->compile.evaluation ? VTB_ARTEFACT_EVALUATION : VTB_ARTEFACT_INFERENCE, o,
-          o->compile.batch, &out->program);
-  } else {
-    status = compile(what, o, batch, weights, &out->program);
+  if (!cli_is_built(what)) {
+    if (cli_load_for(what, o, l, &err) != VTB_OK) return cli_error(&err);
+    return compile(what, o, batch, l->file, &out->program);
   }
+  vtb_artefact_role role = o->compile.evaluation ? VTB_ARTEFACT_EVALUATION : VTB_ARTEFACT_INFERENCE;
+  vtb_status status = cli_built_open(command, what, o, &out->built);
+  if (status != VTB_OK) return status;
+  return cli_built_program(out->built, role, o, o->compile.batch, &out->program);
+}
+
+vtb_status cli_load_for_inference(const char *command, const char *what, const cli_model_options *o,
+                                  int64_t batch, cli_load_options *l, cli_inference *out) {
+  vtb_error err = {0};
+  *out = (cli_inference){0};
+  vtb_status status = open_program(command, what, o, batch, l, out);
   if (status != VTB_OK) {
     cli_inference_free(out);
     return status;
   }
-  status = vtb_model_new(out->program, (int)o->threads, &out->model, &err);
+  status = cli_load_open(l, &err);
+  if (status == VTB_OK) status = vtb_model_new(out->program, (int)o->threads, &out->model, &err);
   if (status == VTB_OK && cli_program_image_size(out->program, &out->channels, &out->height,
                                                  &out->width, NULL) != VTB_OK)
     out->channels = 0;
-  if (status == VTB_OK) status = fill(out, weights, &err);
+  if (status == VTB_OK) status = fill(out, what, o, l, &err);
   if (status == VTB_OK) return VTB_OK;
   cli_inference_free(out);
   return cli_error(&err);

@@ -1,25 +1,78 @@
-/* Models with weights: what run, eval and train share. */
+/* Models with weights: what commands that load them share. */
 #ifndef VTB_CLI_WEIGHTS_H
 #define VTB_CLI_WEIGHTS_H
 
 #include "frontend/cli/cli.h"
 #include "runtime/artefact/artefact.h"
+#include "runtime/weights/fit.h"
+
+/* ---- weights files --------------------------------------------------------------------------- */
+
+/* Which weights, and what they may lack; CLI_LOAD_OPTS() are the rows. */
+typedef struct cli_load_options {
+  const char *weights; /* any file that vtb_weights_open() takes; NULL: none */
+  bool allow_missing, allow_unused, averages;
+  bool quiet;        /* nothing is said of what was decided */
+  vtb_weights *file; /* after cli_load_open() */
+} cli_load_options;
+#define CLI_LOAD_OPTS(load, option, help)                                                          \
+  {option, CLI_STR, &(load).weights, "FILE", help},                                                \
+      {"--allow-missing", CLI_FLAG, &(load).allow_missing, NULL,                                   \
+       "parameters that the weights lack keep their initial values"},                              \
+      {"--allow-unused", CLI_FLAG, &(load).allow_unused, NULL,                                     \
+       "the weights may have tensors that the model lacks"},                                       \
+  {                                                                                                \
+    "--ema-weights", CLI_FLAG, &(load).averages, NULL,                                             \
+        "of a checkpoint with averaged weights too, those"                                         \
+  }
+#define CLI_WEIGHTS_HELP                                                                           \
+  "the model's parameters: safetensors, .pth, shards or a folder of Hugging Face"
+
+/* Opens the file, once, and says what it unwrapped. Nothing without one. */
+VTB_MUST_USE vtb_status cli_load_open(cli_load_options *l, vtb_error *err);
+/* The same for a model that the options give an image size. Weights that do not say what size they
+ * were made for, and fit at that size as they are, are of it. */
+VTB_MUST_USE vtb_status cli_load_for(const char *what, const cli_model_options *m,
+                                     cli_load_options *l, vtb_error *err);
+void cli_load_free(cli_load_options *l);
+/* The size of the image that the weights were made for, as their settings say; false: they do
+ * not. */
+bool cli_load_image(const vtb_weights *w, int *height, int *width);
+
+/* Names of tensors that other tools give to those of the model, from the files beside it. `what`
+ * may be a built file's model; what cannot be found has no rules. */
+VTB_MUST_USE vtb_status cli_names(const char *what, const cli_model_options *o, vtb_names *out,
+                                  vtb_error *err);
+/* vtb_fit() with the model's rules; says what it decided, one line on stderr. */
+VTB_MUST_USE vtb_status cli_fit(const char *what, const cli_model_options *m,
+                                const cli_load_options *l, const vtb_fit_options *o,
+                                const vtb_tensor_info *tensors, int n, void *const *buffers,
+                                vtb_error *err);
+/* What a fit decided, one line on stderr. */
+void cli_fit_say(const cli_load_options *l, const vtb_fit_report *r);
+/* For `build`: the opened file's tensors under the names of the model that the options describe,
+ * which is not compiled for it. *out is the caller's. */
+VTB_MUST_USE vtb_status cli_fit_source(const char *what, const cli_model_options *m,
+                                       const cli_load_options *l, vtb_weights **out,
+                                       vtb_error *err);
+
+/* ---- inference ------------------------------------------------------------------------------- */
 
 typedef struct cli_inference {
   vtb_program *program; /* owned by the model */
   vtb_model *model;
   int channels, height, width; /* of the image input; channels 0: there is none */
   const vtb_weights *weights;  /* what the parameters are from; NULL: their initialisers */
-  vtb_weights *own;            /* a weights file */
   vtb_artefact *built;         /* a built file instead of a model's source */
 } cli_inference;
 void cli_inference_free(cli_inference *inf);
 
-/* Compiles MODEL for `batch` images, or opens a built file, and fills the parameters from `weights`
- * (NULL: the built file's, or their initialisers, seed 0). Errors are printed. */
+/* Compiles MODEL for `batch` images, or opens a built file, and fills the parameters from the
+ * weights (none: the built file's, or their initialisers, seed 0), which must stay. Errors are
+ * printed. */
 VTB_MUST_USE vtb_status cli_load_for_inference(const char *command, const char *what,
                                                const cli_model_options *o, int64_t batch,
-                                               const char *weights, cli_inference *out);
+                                               cli_load_options *l, cli_inference *out);
 /* What the weights file, or the built file, says under that key; NULL. */
 const char *cli_inference_meta(const cli_inference *inf, const char *key);
 /* Class names stored with the weights; NULL if there are none. Each and the array are malloc'd. */

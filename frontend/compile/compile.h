@@ -45,7 +45,7 @@ typedef struct vtb_compile_options {
   size_t n_defines;
   const char *image; /* image size, "512" or "224x384" */
   /* A safetensors file: settings stored in it hold where `defines` has none of the name. */
-  const char *weights;
+  const char *weights; /* `parameters` below is the same in memory */
   /* Folders where `use` and names look; NULL: VTB_MODELS, then what is installed. */
   const char *const *search;
   size_t n_search;
@@ -82,6 +82,9 @@ typedef struct vtb_compile_options {
   /* Of a model that declares losses or metrics: the program gives these instead of its outputs,
    * runtime/train/train.h. Not with `training`. */
   bool evaluation;
+
+  /* Instead of `weights`: tensors under the model's names (runtime/artefact/tensors.h). */
+  const struct vtb_weights *parameters;
 } vtb_compile_options;
 
 /* ---- reports --------------------------------------------------------------------------------- */

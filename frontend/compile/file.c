@@ -28,21 +28,22 @@ static vtb_status check_weights(const vtb_artefact_program *p, const char *path,
   return status;
 }
 
-static void take_weights(vtb_file_builder *b, const char *prefix) {
+static void take_weights(vtb_file_builder *b, const vtb_weights *file, const char *prefix) {
   const vtb_artefact_program *p = &b->programs[0];
   b->weights = vtb_need(vtb_weights_new());
   for (int i = 0; i < p->n_tensors; i++) {
     if (p->tensors[i].io != VTB_IO_PARAM && p->tensors[i].io != VTB_IO_BUFFER) continue;
     vtb_strbuf name = {0};
     vtb_strbuf_printf(&name, "%s%s", prefix, p->tensors[i].name);
-    const vtb_weight *t = vtb_weights_find(b->file, name.at);
+    const vtb_weight *t = vtb_weights_find(file, name.at);
     if (t) vtb_weights_borrow(b->weights, p->tensors[i].name, t->elem, t->rank, t->dim, t->data);
     vtb_strbuf_free(&name);
   }
 }
 
 /* What the weights say of images holds over what the model says. */
-static vtb_status merge_preparations(vtb_file_builder *b, const char *path, vtb_error *err) {
+static vtb_status merge_preparations(vtb_file_builder *b, const vtb_weights *file, const char *path,
+                                     vtb_error *err) {
   const vtb_artefact_program *about = &b->programs[0];
   int channels = 3;
   for (int i = 0; i < about->n_tensors; i++)
@@ -55,9 +56,9 @@ static vtb_status merge_preparations(vtb_file_builder *b, const char *path, vtb_
     if (strcmp(b->meta.at[i].key, VTB_META_PREPARE) == 0)
       status = vtb_preparation_read(&p, b->meta.at[i].value, b->manifest.model, err);
   if (status == VTB_OK)
-    status = vtb_preparation_read_meta(&p, vtb_weights_meta(b->file, VTB_META_PREPARE),
-                                       vtb_weights_meta(b->file, "mean"),
-                                       vtb_weights_meta(b->file, "std"), path, err);
+    status = vtb_preparation_read_meta(&p, vtb_weights_meta(file, VTB_META_PREPARE),
+                                       vtb_weights_meta(file, "mean"),
+                                       vtb_weights_meta(file, "std"), path, err);
   vtb_strbuf text = {0};
   vtb_preparation_write(&p, p.given, &text);
   if (status == VTB_OK && p.given) vtb_file_builder_meta(b, VTB_META_PREPARE, text.at);
@@ -66,23 +67,28 @@ static vtb_status merge_preparations(vtb_file_builder *b, const char *path, vtb_
 }
 
 /* The file says of itself what the weights say: class names, normalisation. */
-static void copy_meta(vtb_file_builder *b) {
+static void copy_meta(vtb_file_builder *b, const vtb_weights *file) {
   static const char *const said[] = {"classes", "mean", "std"};
-  for (size_t i = 0; i < b->file->meta.n; i++)
-    vtb_weights_set_meta(b->weights, b->file->meta.at[i].key, b->file->meta.at[i].value);
+  for (size_t i = 0; i < file->meta.n; i++)
+    vtb_weights_set_meta(b->weights, file->meta.at[i].key, file->meta.at[i].value);
   for (size_t i = 0; i < sizeof said / sizeof *said; i++)
-    if (vtb_weights_meta(b->file, said[i]))
-      vtb_file_builder_meta(b, said[i], vtb_weights_meta(b->file, said[i]));
+    if (vtb_weights_meta(file, said[i]))
+      vtb_file_builder_meta(b, said[i], vtb_weights_meta(file, said[i]));
+}
+
+static vtb_status put_weights(vtb_file_builder *b, const char *path, const char *prefix,
+                              const vtb_weights *file) {
+  vtb_status status = check_weights(&b->programs[0], path, prefix, file, &b->report->error);
+  if (status != VTB_OK) return status;
+  take_weights(b, file, prefix);
+  copy_meta(b, file);
+  return merge_preparations(b, file, path, &b->report->error);
 }
 
 vtb_status vtb_file_builder_weights(vtb_file_builder *b, const char *path, const char *prefix) {
   vtb_error *err = &b->report->error;
   vtb_status status = vtb_safetensors_load(path, &b->file, err);
-  if (status == VTB_OK) status = check_weights(&b->programs[0], path, prefix, b->file, err);
-  if (status != VTB_OK) return status;
-  take_weights(b, prefix);
-  copy_meta(b);
-  return merge_preparations(b, path, err);
+  return status == VTB_OK ? put_weights(b, path, prefix, b->file) : status;
 }
 
 /* ---- the model ------------------------------------------------------------------------------- */
@@ -159,7 +165,10 @@ vtb_status vtb__build(const vtb_compile_options *o, const char *path, vtb_report
   if (status == VTB_OK) status = add_inference(&b);
   if (status == VTB_OK && o->training) status = add_step(&b);
   if (status == VTB_OK && o->training) status = add_evaluation(&b);
-  if (status == VTB_OK && o->weights) status = vtb_file_builder_weights(&b, o->weights, "");
+  if (status == VTB_OK && o->parameters)
+    status = put_weights(&b, "weights", "", o->parameters);
+  else if (status == VTB_OK && o->weights)
+    status = vtb_file_builder_weights(&b, o->weights, "");
   if (status == VTB_OK) status = vtb_file_builder_write(&b, path);
   vtb_file_builder_free(&b);
   return status;

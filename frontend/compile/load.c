@@ -22,16 +22,17 @@ static bool defines(const vtb_compile_options *o, const char *setting) {
 /* Those stored with the weights that the options do not replace. */
 static vtb_status stored_settings(vtb_compilation *c) {
   const vtb_compile_options *o = &c->options;
-  vtb_weights *w = NULL;
-  if (!o->weights) return VTB_OK;
-  vtb_status status = vtb_safetensors_load(o->weights, &w, &c->report->error);
+  vtb_weights *own = NULL;
+  const vtb_weights *w = o->parameters;
+  if (!w && !o->weights) return VTB_OK;
+  vtb_status status = w ? VTB_OK : vtb_safetensors_load(o->weights, &own, &c->report->error);
   if (status != VTB_OK) return status;
-  const char *text = vtb_weights_meta(w, "defines");
+  const char *text = vtb_weights_meta(w ? w : own, "defines");
   cJSON *list = text ? cJSON_Parse(text) : NULL, *item;
   cJSON_ArrayForEach(item, list) if (cJSON_IsString(item) && !defines(o, item->valuestring))
       vtb_vec_push(&c->settings, vtb_xstrdup(item->valuestring));
   cJSON_Delete(list);
-  vtb_weights_free(w);
+  vtb_weights_free(own);
   return VTB_OK;
 }
 
@@ -54,6 +55,7 @@ static vtb_status size_of_weights(vtb_compilation *c, char text[32]) {
   vtb_compile_options o = c->options;
   int channels, height, width;
   o.image = o.weights = NULL;
+  o.parameters = NULL;
   o.defines = (const char *const *)c->settings.at;
   o.n_defines = c->settings.n;
   vtb_status status = vtb_compilation_load(&as_stored, &o, NULL, c->report);
@@ -165,7 +167,8 @@ vtb_status vtb_compilation_load(vtb_compilation *c, const vtb_compile_options *o
   vtb_status status = check_options(o, options.mode, &r->error);
   if (status == VTB_OK) status = stored_settings(c);
   for (size_t i = 0; i < o->n_defines; i++) vtb_vec_push(&c->settings, vtb_xstrdup(o->defines[i]));
-  if (status == VTB_OK && o->weights && o->image) status = size_of_weights(c, table_image);
+  if (status == VTB_OK && (o->weights || o->parameters) && o->image)
+    status = size_of_weights(c, table_image);
   if (status == VTB_OK) status = collect(c, more, table_image, &v, &r->error);
   options.overrides = v.list.at;
   options.n_overrides = v.list.n;

@@ -86,6 +86,9 @@ typedef struct vtb_decl_info {
 } vtb_decl_info;
 size_t vtb_unit_decls(const vtb_unit *u, const vtb_decl_info **out); /* root file's, in order */
 
+/* The i-th file that was read, the root first, then what it uses; NULL behind the last. */
+const char *vtb_unit_file(const vtb_unit *u, size_t i);
+
 /* The int hyperparameters of the model that vtb_instantiate would take for `name`. *out is
  * malloc'd, the names are the unit's. */
 size_t vtb_unit_int_settings(const vtb_unit *u, const char *name, const char ***out);

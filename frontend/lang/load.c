@@ -371,6 +371,10 @@ size_t vtb_unit_decls(const vtb_unit *u, const vtb_decl_info **out) {
   return u->infos.n;
 }
 
+const char *vtb_unit_file(const vtb_unit *u, size_t i) {
+  return i < u->files.n ? u->files.at[i]->source->path : NULL;
+}
+
 vtb_expr *vtb__parse_expr_text(vtb_unit *u, const char *origin, const char *text,
                                vtb_diags *diags) {
   vtb_source *source = VTB_NEW(&u->arena, vtb_source);

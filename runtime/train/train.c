@@ -5,6 +5,7 @@
 #include "runtime/artefact/safetensors.h"
 #include "runtime/launch/threads.h"
 #include "runtime/train/train_internal.h"
+#include "runtime/weights/open.h"
 
 #include <assert.h>
 #include <math.h>
@@ -50,6 +51,23 @@ static vtb_status check_numbers(const vtb_train_config *c, vtb_error *err) {
   return VTB_OK;
 }
 
+static vtb_status start_from(vtb_trainer *t, vtb_error *err) {
+  const vtb_train_config *c = &t->config;
+  const vtb_program *p = t->bound.program;
+  vtb_fit_options fit = c->fit ? *c->fit : (vtb_fit_options){0};
+  vtb_fit_report report, *into = c->fitted ? c->fitted : &report;
+  vtb_weights *own = NULL;
+  if (!c->init && !c->init_weights) return VTB_OK;
+  if (!fit.path) fit.path = c->init_weights ? c->init_weights : "weights";
+  vtb_status status = c->init ? VTB_OK : vtb_weights_open(c->init_weights, &own, NULL, err);
+  if (status != VTB_OK) return status;
+  status =
+      vtb_fit(p->tensors, p->n_tensors, c->init ? c->init : own, &fit, t->bound.args, into, err);
+  if (!c->fitted) vtb_fit_report_free(&report);
+  vtb_weights_free(own);
+  return status;
+}
+
 static vtb_status initialise(vtb_trainer *t, vtb_error *err) {
   const vtb_program *p = t->bound.program;
   vtb_status status = VTB_OK;
@@ -59,13 +77,7 @@ static vtb_status initialise(vtb_trainer *t, vtb_error *err) {
       status = vtb_init_tensor(info->init, info->name, t->config.seed, info->rank, info->dim,
                                t->bound.args[i], err);
   }
-  if (status != VTB_OK || !t->config.init_weights) return status;
-  vtb_weights *w = NULL;
-  status = vtb_safetensors_load(t->config.init_weights, &w, err);
-  if (status == VTB_OK)
-    status = vtb_weights_bind(p, w, NULL, t->bound.args, &t->n_missing, NULL, err);
-  vtb_weights_free(w);
-  return status;
+  return status == VTB_OK ? start_from(t, err) : status;
 }
 
 static vtb_status prepare(vtb_trainer *t, vtb_error *err) {
@@ -309,22 +321,19 @@ static void save_after_error(vtb_trainer *t, vtb_error *err) {
 }
 
 static void send_start(const vtb_trainer *t) {
-  char text[320], missing[64] = "", resumed[64] = "";
+  char text[320], resumed[64] = "";
   int64_t parameters = 0;
   for (int i = 0; i < vtb_optim_n_trained(t->optim); i++)
     parameters += vtb_tensor_info_count(&t->bound.program->tensors[vtb_optim_trained(t->optim, i)]);
   if (t->resumed)
     snprintf(resumed, sizeof resumed, ", resumed after update %lld", (long long)t->state.step);
-  if (t->n_missing)
-    snprintf(missing, sizeof missing, ", %d tensors not in the weights to start from",
-             t->n_missing);
   snprintf(text, sizeof text,
-           "%lld parameters, %lld %s, batch %lld, %lld updates an epoch%s, %d threads%s%s",
+           "%lld parameters, %lld %s, batch %lld, %lld updates an epoch%s, %d threads%s",
            (long long)parameters, (long long)vtb_dataset_count(t->config.train_set),
            vtb_dataset_has_images(t->config.train_set) ? "images" : "samples",
            (long long)t->bound.program->batch, (long long)t->batches,
            t->bound.program->exchange ? " on the device" : "", t->config.services->n_threads,
-           resumed, missing);
+           resumed);
   vtb_train_event e = vtb__event(t, VTB_TRAIN_START);
   e.text = text;
   vtb__send(t, &e);

@@ -40,6 +40,7 @@
 #include "runtime/data/dataset.h"
 #include "runtime/train/measure.h"
 #include "runtime/train/optim.h"
+#include "runtime/weights/fit.h"
 
 typedef enum vtb_train_event_kind {
   VTB_TRAIN_START,      /* text: what will be done */
@@ -95,8 +96,13 @@ typedef struct vtb_train_config {
   double loss_scale;        /* to begin with, of programs with that input; 0: 65536 */
   int64_t loss_scale_steps; /* doubled after that many good updates; 0: 2000 */
 
-  /* safetensors file to start from; tensors it lacks are initialised; NULL */
+  /* Weights to start from: opened ones, else a file (runtime/weights/open.h); NULL. `fit` says what
+   * they may lack (NULL: nothing), `fitted` becomes the report, for vtb_fit_report_free(); both may
+   * be NULL. */
+  const vtb_weights *init;
   const char *init_weights;
+  const vtb_fit_options *fit;
+  vtb_fit_report *fitted;
   const char *checkpoint;    /* file; NULL: none */
   int64_t checkpoint_steps;  /* also every that many updates; 0: only after epochs and at the end */
   double checkpoint_seconds; /* also when that much time has passed since the last; 0: off */

@@ -56,7 +56,6 @@ struct vtb_trainer {
   vtb_bound bound;
   vtb_optim *optim;
   float loss_scale; /* an input of the step */
-  int n_missing;    /* tensors that the weights to start from lack */
   int64_t batches;  /* an epoch */
   vtb_train_state state;
   vtb_run_log *log;
