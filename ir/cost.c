@@ -201,15 +201,21 @@ static double layer_macs(const vtb_inst *inst) {
   return counts ? vtb_inst_cost(inst, 1).flops / 2 : 0;
 }
 
+vtb_published_macs vtb_inst_published_macs(const vtb_inst *inst) {
+  bool fold = inst->op == VTB_OP_fold;
+  if (!fold && inst->op != VTB_OP_call)
+    return (vtb_published_macs){layer_macs(inst), mixer_macs(inst)};
+  double times = fold ? (double)vtb_fold_steps(inst) * fold_tiles(inst, 1) : 1;
+  vtb_published_macs inner = vtb_func_published_macs(inst->callee);
+  return (vtb_published_macs){times * inner.layers, times * inner.mixers};
+}
+
 vtb_published_macs vtb_func_published_macs(const vtb_func *f) {
   vtb_published_macs sum = {0};
   for (const vtb_inst *inst = f->first; inst; inst = inst->next) {
-    bool fold = inst->op == VTB_OP_fold, inner = fold || inst->op == VTB_OP_call;
-    double times = fold ? (double)vtb_fold_steps(inst) * fold_tiles(inst, 1) : 1;
-    vtb_published_macs one = inner ? vtb_func_published_macs(inst->callee)
-                                   : (vtb_published_macs){layer_macs(inst), mixer_macs(inst)};
-    sum.layers += times * one.layers;
-    sum.mixers += times * one.mixers;
+    vtb_published_macs one = vtb_inst_published_macs(inst);
+    sum.layers += one.layers;
+    sum.mixers += one.mixers;
   }
   return sum;
 }

@@ -336,6 +336,7 @@ typedef struct vtb_published_macs {
   double layers; /* products with weights, convolutions */
   double mixers; /* recurrences and attention */
 } vtb_published_macs;
+vtb_published_macs vtb_inst_published_macs(const vtb_inst *inst);
 vtb_published_macs vtb_func_published_macs(const vtb_func *f);
 
 #endif

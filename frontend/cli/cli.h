@@ -151,6 +151,8 @@ vtb_compile_options cli_compile_options(const cli_model_options *m, const char *
 
 /* Numbers of the parameters of a model's entry; those that are never trained among them. */
 int64_t cli_count_params(const vtb_func *f, bool frozen_only);
+/* Bytes of the workspace on the options' target. */
+VTB_MUST_USE vtb_status cli_plan_memory(const vtb_compilation *c, int64_t batch, int64_t *peak);
 
 /* ", test iou 0.7312" of every metric, and of losses where there are several. */
 void cli_print_measures(const vtb_measured_list *l, const char *prefix);
@@ -187,6 +189,7 @@ vtb_status cli_cmd_cache(int argc, char **argv);
 vtb_status cli_cmd_doctor(int argc, char **argv);
 vtb_status cli_cmd_weights(int argc, char **argv);
 vtb_status cli_cmd_convert(int argc, char **argv);
+vtb_status cli_cmd_summary(int argc, char **argv);
 vtb_status cli_cmd_models(int argc, char **argv);
 vtb_status cli_cmd_help(int argc, char **argv);
 vtb_status cli_cmd_man(int argc, char **argv);

@@ -210,23 +210,6 @@ static void print_text(const vtb_compilation *c, const vtb_func *objective, cons
   print_structure(modes);
 }
 
-/* Bytes of the workspace on the options' target. */
-static vtb_status plan_memory(const vtb_compilation *c, int64_t batch, int64_t *peak) {
-  const vtb_target *target;
-  vtb_codegen_options code;
-  vtb_compilation planned = {0};
-  vtb_plan plan = {0};
-  vtb_error *err = &c->report->error;
-  vtb_status status = vtb_compile_target(c->options.target, true, &target, err);
-  if (status == VTB_OK) status = vtb_compile_code(target, &c->options, &code, err);
-  if (status == VTB_OK) status = vtb_compilation_lower(c, target, &code, batch, &planned);
-  if (status == VTB_OK) status = vtb_plan_memory(planned.module, planned.module->entry, &plan, err);
-  *peak = plan.peak_bytes;
-  vtb_plan_free(&plan);
-  vtb_compilation_free(&planned);
-  return status;
-}
-
 /* As it is trained, before any pass: what the user wrote. */
 static vtb_status check_numerics(vtb_compile_options o, vtb_report *r, int *n) {
   vtb_compilation c;
@@ -263,7 +246,7 @@ static vtb_status check_one(const char *what, const char *entry, const cli_model
   if (status == VTB_OK)
     status =
         vtb_compilation_lower(&c, vtb_target_find("interp"), &(vtb_codegen_options){0}, 1, &modes);
-  if (status == VTB_OK) status = plan_memory(&c, batch, &peak);
+  if (status == VTB_OK) status = cli_plan_memory(&c, batch, &peak);
   if (status == VTB_OK) status = open_objective(m, what, entry, &objective);
   cli_report(m, status);
   if (status == VTB_OK) {

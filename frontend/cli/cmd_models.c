@@ -108,7 +108,7 @@ static void print_all(const catalogue *c) {
       fflush(stdout);
     }
   }
-  printf("%zu model%s; `vertebra check MODEL` says more\n", n, n == 1 ? "" : "s");
+  printf("%zu model%s; `vertebra summary MODEL` shows its modules\n", n, n == 1 ? "" : "s");
 }
 
 /* ---- as data --------------------------------------------------------------------------------- */

@@ -18,7 +18,7 @@ expect 0 "$VERTEBRA" --version --json; says '"version"'
 
 # Wrong input: a diagnostic has its place, other errors a sentence.
 printf 'model m() {\n  input x: image[3, 4, 4]\n  output y = foo(x)\n}\n' >"$work/bad.vtb"
-for command in check build dump paths bench verify; do
+for command in check build dump paths bench verify summary; do
   expect 1 "$VERTEBRA" $command "$work/bad.vtb" --json
   json error.code VTB1101 error.file "$work/bad.vtb" error.line 3 error.column 14
 done
