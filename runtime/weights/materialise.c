@@ -98,7 +98,7 @@ static vtb_status add_copy(vtb_checkpoint *c, const char *name, const py_tensor 
                            const unsigned char *from) {
   uint64_t bytes = (uint64_t)count(t) * (uint64_t)t->dtype->bytes;
   if (bytes > c->budget)
-    return vtb_fail(c->err, VTB_E_INPUT, "%s: copies of strided tensors take more than the file",
+    return vtb_fail(c->err, VTB_E_INPUT, "%s: copies of its tensors take far more than the file",
                     c->path);
   c->budget -= bytes;
   vtb_weight *w = vtb_weights_add(c->w, name, (vtb_elem)t->dtype->elem, t->rank, t->dim);
@@ -117,7 +117,7 @@ static vtb_status add(vtb_checkpoint *c, const char *name, const py_tensor *t) {
     if (status != VTB_OK) return status;
   }
   const unsigned char *from = s->data + (t->offset * t->dtype->bytes - s->from);
-  if (!is_row_major(t)) return add_copy(c, name, t, from);
+  if (s->passing || !is_row_major(t)) return add_copy(c, name, t, from);
   (void)vtb_weights_borrow(c->w, name, (vtb_elem)t->dtype->elem, t->rank, t->dim, from);
   return VTB_OK;
 }

@@ -49,6 +49,7 @@ typedef struct py_storage {
   int64_t n_bytes;           /* as the pickle says */
   int64_t from, to;          /* what of it is wanted */
   const unsigned char *data; /* to - from bytes; NULL: not there yet */
+  bool passing;              /* the data goes with the pickle */
 } py_storage;
 
 typedef struct py_tensor {

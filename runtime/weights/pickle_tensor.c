@@ -147,6 +147,7 @@ static bool place_array(py_machine *m, py_tensor *t, const py_value *dtype, bool
   t->storage = vtb_py_alloc(m, 1, sizeof *t->storage);
   if (!t->storage) return false;
   *t->storage = (py_storage){.key = "array",
+                             .passing = true,
                              .dtype = t->dtype,
                              .n_bytes = (int64_t)bytes->text.n,
                              .to = (int64_t)bytes->text.n,
