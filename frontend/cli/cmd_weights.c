@@ -4,14 +4,28 @@
 
 #include <string.h>
 
-enum { NAME_MOST = 52, META_MOST = 300 };
+enum { META_MOST = 300, NUMBERS = 23 }; /* NUMBERS: columns of type and count */
+
+static int shape_columns(const vtb_weight *t) {
+  vtb_strbuf shape = {0};
+  vtb_shape_print(&shape, t->rank, t->dim);
+  int n = (int)shape.n;
+  vtb_strbuf_free(&shape);
+  return n;
+}
 
 /* Columns of the widest name that shares its line with the rest. */
 static int name_columns(const vtb_weights *w) {
-  int most = 4;
+  int most = 4, shapes = 0, all = cli_columns(stdout);
+  for (size_t i = 0; i < w->n; i++) {
+    int n = shape_columns(w->at[i]);
+    if (n > shapes) shapes = n;
+  }
+  int room = all ? all - NUMBERS - shapes - 2 : 200;
+  if (room < 16) room = 16;
   for (size_t i = 0; i < w->n; i++) {
     int n = vtb_text_columns(w->at[i]->name, strlen(w->at[i]->name));
-    if (n > most && n <= NAME_MOST) most = n;
+    if (n > most && n <= room) most = n;
   }
   return most;
 }
@@ -34,21 +48,28 @@ static void print_tensor(const vtb_weight *t, int columns) {
 }
 
 /* Long values are cut: --json has all of them. */
-static void print_meta(const vtb_weights *w) {
-  vtb_strbuf out = {0};
-  if (w->meta.n) vtb_strbuf_puts(&out, "metadata\n");
-  for (size_t i = 0; i < w->meta.n; i++) {
-    const char *text = w->meta.at[i].value;
-    size_t n = strlen(text), fits = vtb_text_fit(text, n, META_MOST);
-    vtb_strbuf_puts(&out, "  ");
-    vtb_text_visible(&out, w->meta.at[i].key, strlen(w->meta.at[i].key));
-    vtb_strbuf_puts(&out, "  ");
-    vtb_text_visible(&out, text, fits);
-    if (fits < n) vtb_strbuf_printf(&out, "... (%zu characters)", n);
-    vtb_strbuf_putc(&out, '\n');
-  }
-  if (out.n) cli_print_wrapped(stdout, out.at);
+static void print_entry(const char *key, const char *text, int columns) {
+  vtb_strbuf out = {0}, name = {0};
+  size_t n = strlen(text), fits = vtb_text_fit(text, n, META_MOST);
+  vtb_text_visible(&name, key, strlen(key));
+  vtb_text_visible(&out, text, fits);
+  if (fits < n) vtb_strbuf_printf(&out, "... (%zu characters)", n);
+  printf("  %-*s  ", columns, vtb_strbuf_text(&name));
+  int at = 4 + (name.n > (size_t)columns ? (int)name.n : columns);
+  cli_print_paragraph(vtb_strbuf_text(&out), at, columns + 4);
   vtb_strbuf_free(&out);
+  vtb_strbuf_free(&name);
+}
+
+static void print_meta(const vtb_weights *w) {
+  int columns = 4;
+  for (size_t i = 0; i < w->meta.n; i++) {
+    int n = (int)strlen(w->meta.at[i].key);
+    if (n > columns && n <= 24) columns = n;
+  }
+  if (w->meta.n) puts("metadata");
+  for (size_t i = 0; i < w->meta.n; i++)
+    print_entry(w->meta.at[i].key, w->meta.at[i].value, columns);
 }
 
 static void print(const char *path, const vtb_weights *w, const vtb_strbuf *said) {

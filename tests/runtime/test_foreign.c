@@ -56,7 +56,7 @@ static void check_shape(const vtb_weights *w, const char *name, const char *want
   vtb_strbuf_free(&shape);
 }
 
-/* ---- what PyTorch writes ----------------------------------------------------------------------- */
+/* ---- what PyTorch writes --------------------------------------------------------------------- */
 
 TEST(every_element_type_of_every_form_is_read) {
   static const char *const files[] = {
@@ -123,7 +123,7 @@ TEST(views_are_read_as_they_look) {
   }
 }
 
-/* ---- what stands around the weights ------------------------------------------------------------ */
+/* ---- what stands around the weights ---------------------------------------------------------- */
 
 TEST(a_training_is_unwrapped_and_said_so) {
   static const char *const files[] = {"training.pth", "training_legacy.pth"};
@@ -230,7 +230,7 @@ TEST(arrays_of_numpy_are_tensors) {
   vtb_weights_free(w);
 }
 
-/* ---- several files ----------------------------------------------------------------------------- */
+/* ---- several files --------------------------------------------------------------------------- */
 
 TEST(shards_and_folders_are_one_checkpoint) {
   static const char *const paths[] = {"folder", "folder/", "folder/pytorch_model.bin.index.json"};
@@ -270,7 +270,7 @@ TEST(content_counts_and_a_name_that_lies_is_said) {
   free(data);
 }
 
-/* ---- what is refused --------------------------------------------------------------------------- */
+/* ---- what is refused ------------------------------------------------------------------------- */
 
 TEST(what_is_no_weights_is_refused_with_a_sentence) {
   static const struct {
@@ -353,7 +353,7 @@ TEST(what_is_no_weights_is_refused_with_a_sentence) {
   CHECK(!vtb_path_exists("/tmp/vtb-executed"));
 }
 
-/* ---- damage ------------------------------------------------------------------------------------ */
+/* ---- damage ---------------------------------------------------------------------------------- */
 
 static uint64_t draw(uint64_t *state, uint64_t below) {
   *state ^= *state << 13;
