@@ -11,7 +11,7 @@ vtb_inst *vtb__inst_new(vtb_func *f, vtb_op op, vtb_func *callee, vtb_value *con
   inst->span = span;
   inst->n_operands = n;
   inst->operands = VTB_NEW_ARRAY(&m->arena, vtb_value *, n);
-  for (int i = 0; i < n; i++) inst->operands[i] = operands[i];
+  for (int i = 0; i < n; i++) vtb_inst_set_operand(inst, i, operands[i]);
   inst->n_attrs = n_attrs;
   inst->attrs = VTB_NEW_ARRAY(&m->arena, vtb_attr, n_attrs);
   for (int i = 0; i < n_attrs; i++) inst->attrs[i] = vtb__attr_copy(m, attrs[i]);

@@ -22,6 +22,7 @@ typedef struct vtb__module {
   vtb_module base;
   vtb_map interned;  /* string -> the copy in the arena */
   vtb_map functions; /* name -> function; NULL once removed */
+  vtb_map suffixes;  /* name -> the lowest number that may be free behind it */
 } vtb__module;
 
 /* ---- names and values ------------------------------------------------------------------------ */
@@ -34,6 +35,8 @@ vtb_type vtb__type_with_names(vtb_type t, const vtb_type *named);
 const char *vtb__value_name(vtb_func *f, const char *hint, int id);
 vtb_value *vtb__value_new(vtb_func *f, const char *hint, const vtb_type *type, vtb_inst *def,
                           int index);
+/* Room for one more in an arena array of n that grows by doubling at powers of two. */
+void *vtb__array_grow(vtb_arena *a, void *at, int n, size_t elem_bytes);
 void vtb__inst_link(vtb_func *f, vtb_inst *inst, vtb_inst *before);
 /* An instruction with copied attributes, without results, not linked. */
 vtb_inst *vtb__inst_new(vtb_func *f, vtb_op op, vtb_func *callee, vtb_value *const *operands, int n,

@@ -64,6 +64,9 @@ typedef struct vtb_value {
   int index; /* which result of def, or which argument */
   vtb_func *func;
   void *scratch; /* for the pass that is running; NULL at its start is not promised */
+  /* every instruction that reads it, and some that do no more: what replaces it looks at them */
+  vtb_inst **readers;
+  int n_readers;
 } vtb_value;
 
 typedef enum vtb_attr_kind {
@@ -276,9 +279,13 @@ const char *vtb_attr_text(const vtb_attr *a, char buf[VTB_SPEC_SIZE]);
 
 void vtb_inst_unlink(vtb_inst *inst);
 void vtb_inst_move_before(vtb_inst *inst, vtb_inst *pos); /* pos NULL: to the end */
-void vtb_replace_all(vtb_value *old,
-                     vtb_value *with); /* operands and returns of the function; linear */
-int *vtb_count_uses(vtb_func *f);      /* by value id, returns included; malloc'd */
+/* The only way to change an operand: the value learns of its reader. */
+void vtb_inst_set_operand(vtb_inst *inst, int at, vtb_value *v);
+/* The instructions that read v, each once, by `order`; *out is malloc'd. */
+size_t vtb_value_readers(const vtb_value *v, vtb_inst ***out);
+/* Operands and returns of the function. */
+void vtb_replace_all(vtb_value *old, vtb_value *with);
+int *vtb_count_uses(vtb_func *f); /* by value id, returns included; malloc'd */
 /* An independent copy of one instruction at the builder's place with other operands; results keep
  * their names if free. */
 vtb_inst *vtb_inst_clone(vtb_builder *b, const vtb_inst *inst, vtb_value *const *operands);

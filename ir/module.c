@@ -14,6 +14,7 @@ void vtb_module_free(vtb_module *m) {
   for (vtb_func *f = m->first; f; f = f->next) vtb_map_free(&f->names);
   vtb_map_free(&full->interned);
   vtb_map_free(&full->functions);
+  vtb_map_free(&full->suffixes);
   vtb_arena_free(&m->arena);
   vtb_free(full);
 }
@@ -93,10 +94,17 @@ static const char *func_name(vtb_module *m, const char *hint) {
   vtb__module *full = (vtb__module *)m;
   vtb_strbuf name = {0};
   put_name(&name, hint && *hint ? hint : "f");
-  size_t n = name.n;
-  for (int i = 1; vtb_map_get(&full->functions, name.at); i++) {
-    name.n = n;
-    vtb_strbuf_printf(&name, "_%d", i);
+  if (vtb_map_get(&full->functions, name.at)) {
+    size_t n = name.n;
+    char *base = vtb_xstrdup(name.at);
+    uintptr_t suffix = (uintptr_t)vtb_map_get(&full->suffixes, base);
+    if (!suffix) suffix = 1;
+    do {
+      name.n = n;
+      vtb_strbuf_printf(&name, "_%zu", (size_t)suffix++);
+    } while (vtb_map_get(&full->functions, name.at));
+    vtb_map_set(&full->suffixes, base, (void *)suffix);
+    vtb_free(base);
   }
   const char *copy = vtb_arena_strdup(&m->arena, name.at);
   vtb_strbuf_free(&name);
@@ -124,6 +132,18 @@ vtb_func *vtb_module_find(const vtb_module *m, const char *name) {
   return vtb_map_get(&((const vtb__module *)m)->functions, name);
 }
 
+/* "f_12" is gone: the next "f" that needs a number may have 12. */
+static void free_suffix(vtb__module *full, const char *name) {
+  const char *end = strrchr(name, '_');
+  if (!end) return;
+  char *base = vtb_xstrdup(name);
+  base[end - name] = 0;
+  uintptr_t suffix = strtoul(end + 1, NULL, 10);
+  if (suffix && suffix < (uintptr_t)vtb_map_get(&full->suffixes, base))
+    vtb_map_set(&full->suffixes, base, (void *)suffix);
+  vtb_free(base);
+}
+
 void vtb_module_remove(vtb_module *m, vtb_func *f) {
   vtb_func *before = NULL;
   for (vtb_func *g = m->first; g != f; g = g->next) {
@@ -137,12 +157,12 @@ void vtb_module_remove(vtb_module *m, vtb_func *f) {
   if (m->last == f) m->last = before;
   if (m->entry == f) m->entry = NULL;
   vtb_map_set(&((vtb__module *)m)->functions, f->name, NULL);
+  free_suffix((vtb__module *)m, f->name);
   vtb_map_free(&f->names);
   f->next = NULL;
 }
 
-/* Room for one more in an arena array that grows by doubling at powers of two. */
-static void *grow(vtb_arena *a, void *at, int n, size_t elem_bytes) {
+void *vtb__array_grow(vtb_arena *a, void *at, int n, size_t elem_bytes) {
   if ((n & (n - 1)) != 0) return at;
   void *wider = vtb_arena_array(a, n ? 2 * (size_t)n : 1, elem_bytes);
   if (n) memcpy(wider, at, (size_t)n * elem_bytes);
@@ -151,8 +171,8 @@ static void *grow(vtb_arena *a, void *at, int n, size_t elem_bytes) {
 
 vtb_value *vtb_func_add_arg(vtb_func *f, const char *name, vtb_type type) {
   vtb_arena *a = &f->module->arena;
-  f->args = grow(a, f->args, f->n_args, sizeof *f->args);
-  f->arg_info = grow(a, f->arg_info, f->n_args, sizeof *f->arg_info);
+  f->args = vtb__array_grow(a, f->args, f->n_args, sizeof *f->args);
+  f->arg_info = vtb__array_grow(a, f->arg_info, f->n_args, sizeof *f->arg_info);
   vtb_value *v = vtb__value_new(f, name, &type, NULL, f->n_args);
   f->arg_info[f->n_args] = (vtb_arg_info){.role = VTB_ROLE_PLAIN};
   f->args[f->n_args++] = v;
@@ -161,7 +181,7 @@ vtb_value *vtb_func_add_arg(vtb_func *f, const char *name, vtb_type type) {
 
 void vtb_func_remove_arg(vtb_func *f, int index) {
   vtb_check(index >= 0 && index < f->n_args, "@%s has no argument %d", f->name, index);
-  /* grow() counts on the capacity that belongs to n_args, so the shorter arrays are made anew. */
+  /* vtb__array_grow() counts on the capacity that belongs to n_args: shorter arrays are new. */
   vtb_arena *a = &f->module->arena;
   int n = f->n_args;
   vtb_value **args = f->args;
@@ -171,8 +191,8 @@ void vtb_func_remove_arg(vtb_func *f, int index) {
   f->n_args = 0;
   for (int i = 0; i < n; i++) {
     if (i == index) continue;
-    f->args = grow(a, f->args, f->n_args, sizeof *f->args);
-    f->arg_info = grow(a, f->arg_info, f->n_args, sizeof *f->arg_info);
+    f->args = vtb__array_grow(a, f->args, f->n_args, sizeof *f->args);
+    f->arg_info = vtb__array_grow(a, f->arg_info, f->n_args, sizeof *f->arg_info);
     args[i]->index = f->n_args;
     f->arg_info[f->n_args] = info[i];
     f->args[f->n_args++] = args[i];

@@ -41,15 +41,65 @@ void vtb_inst_move_before(vtb_inst *inst, vtb_inst *pos) {
   vtb__inst_link(f, inst, pos);
 }
 
+static void add_reader(vtb_value *v, vtb_inst *inst) {
+  if (v->n_readers && v->readers[v->n_readers - 1] == inst) return;
+  v->readers =
+      vtb__array_grow(&v->func->module->arena, v->readers, v->n_readers, sizeof *v->readers);
+  v->readers[v->n_readers++] = inst;
+}
+
+void vtb_inst_set_operand(vtb_inst *inst, int at, vtb_value *v) {
+  inst->operands[at] = v;
+  if (v) add_reader(v, inst);
+}
+
+static bool is_linked(const vtb_inst *inst) { return inst->prev || inst->func->first == inst; }
+
+static void replace_operand(vtb_inst *inst, const vtb_value *old, vtb_value *with) {
+  for (int i = 0; i < inst->n_operands; i++)
+    if (inst->operands[i] == old) vtb_inst_set_operand(inst, i, with);
+}
+
 void vtb_replace_all(vtb_value *old, vtb_value *with) {
   vtb_func *f = old->func;
   vtb_check(with->func == f, "replacing %%%s by a value of @%s", old->name, with->func->name);
   assert(old != with);
-  for (vtb_inst *inst = f->first; inst; inst = inst->next)
-    for (int i = 0; i < inst->n_operands; i++)
-      if (inst->operands[i] == old) inst->operands[i] = with;
+  int kept = 0;
+  for (int r = 0; r < old->n_readers; r++) {
+    vtb_inst *inst = old->readers[r];
+    if (is_linked(inst))
+      replace_operand(inst, old, with);
+    else
+      old->readers[kept++] = inst;
+  }
+  old->n_readers = kept;
   for (int i = 0; i < f->n_returns; i++)
     if (f->returns[i] == old) f->returns[i] = with;
+}
+
+static bool reads(const vtb_inst *inst, const vtb_value *v) {
+  for (int i = 0; i < inst->n_operands; i++)
+    if (inst->operands[i] == v) return is_linked(inst);
+  return false;
+}
+
+/* By order; those made during a pass may share one, and are told apart by what they made. */
+static int by_order(const void *a, const void *b) {
+  const vtb_inst *x = *(vtb_inst *const *)a, *y = *(vtb_inst *const *)b;
+  if (x->order != y->order) return x->order < y->order ? -1 : 1;
+  int ix = x->n_results ? x->results[0]->id : -1, iy = y->n_results ? y->results[0]->id : -1;
+  return (ix > iy) - (ix < iy);
+}
+
+size_t vtb_value_readers(const vtb_value *v, vtb_inst ***out) {
+  size_t n = 0, kept = 0;
+  vtb_inst **all = *out = vtb_xcalloc((size_t)v->n_readers + 1, sizeof(vtb_inst *));
+  for (int r = 0; r < v->n_readers; r++)
+    if (reads(v->readers[r], v)) all[n++] = v->readers[r];
+  if (n > 1) qsort(all, n, sizeof(vtb_inst *), by_order);
+  for (size_t i = 0; i < n; i++)
+    if (!kept || all[kept - 1] != all[i]) all[kept++] = all[i];
+  return kept;
 }
 
 int *vtb_count_uses(vtb_func *f) {

@@ -46,6 +46,10 @@ static bool use_rules(verifier *v, const vtb_value *value) {
     return broken(v, "operand %%%s belongs to another function", value->name);
   if (value->id < 0 || value->id >= v->func->n_values || !v->defined[value->id])
     return broken(v, "%%%s is used before its definition", value->name);
+  for (int r = 0; v->inst; r++) {
+    if (r == value->n_readers) return broken(v, "%%%s does not know its reader", value->name);
+    if (value->readers[r] == v->inst) break;
+  }
   return true;
 }
 

@@ -76,62 +76,90 @@ static bool can_take(const vtb_inst *sum, int which, const int *uses, vtb_inst *
   return (*start)->results[0] == last || defined_before(other, *start);
 }
 
+/* ---- rewriting; `uses` is kept right -------------------------------------------------------- */
+
+static void count_operands(const vtb_inst *i, int by, int *uses) {
+  for (int o = 0; o < i->n_operands; o++) uses[i->operands[o]->id] += by;
+}
+
+static void replace(vtb_value *old, vtb_value *with, int *uses) {
+  uses[with->id] += uses[old->id];
+  uses[old->id] = 0;
+  vtb_replace_all(old, with);
+}
+
+static void unlink_inst(vtb_inst *i, int *uses) {
+  count_operands(i, -1, uses);
+  vtb_inst_unlink(i);
+}
+
 /* `product` with a start value, in place of `product`. */
 static void add_operand(vtb_func *f, vtb_inst *product, vtb_inst *before, vtb_value *x,
-                        const vtb_type *shape) {
+                        const vtb_type *shape, int *uses) {
   vtb_value *old = product->results[0];
   vtb_builder b = {.module = f->module, .func = f, .before = before, .span = product->span};
-  if (!vtb_type_equal(&x->type, shape)) x = vtb_b_reshape(&b, x, shape);
+  if (!vtb_type_equal(&x->type, shape)) {
+    x = vtb_b_reshape(&b, x, shape);
+    count_operands(x->def, 1, uses);
+  }
   vtb_value *operands[] = {product->operands[0], product->operands[1], x};
   b.name_hint = old->name;
   vtb_inst *joined = vtb_build(&b, VTB_OP_einsum, operands, 3, product->attrs, product->n_attrs);
   joined->order = before->order;
-  vtb_replace_all(old, joined->results[0]);
-  vtb_inst_unlink(product);
+  count_operands(joined, 1, uses);
+  replace(old, joined->results[0], uses);
+  unlink_inst(product, uses);
 }
 
-static void rewrite(vtb_func *f, vtb_inst *sum, int which, vtb_inst *start, const vtb_type *shape) {
+static void rewrite(vtb_func *f, vtb_inst *sum, int which, vtb_inst *start, const vtb_type *shape,
+                    int *uses) {
   vtb_value *own = sum->operands[which], *other = sum->operands[1 - which], *y = sum->results[0];
   vtb_inst *view = own->def->op == VTB_OP_reshape ? own->def : NULL;
   bool whole = start->results[0] == (view ? view->operands[0] : own);
   /* what is added may be younger than the product */
-  add_operand(f, start, whole ? sum : start, other, shape);
+  add_operand(f, start, whole ? sum : start, other, shape, uses);
   if (view) {
     vtb_inst_move_before(view, sum);
     view->order = sum->order;
   }
   own = sum->operands[which];
   vtb__swap_names(own, y);
-  vtb_replace_all(y, own);
-  vtb_inst_unlink(sum);
+  replace(y, own, uses);
+  unlink_inst(sum, uses);
 }
 
-static bool visit(vtb_func *f, vtb_inst *sum) {
-  int *uses = vtb_count_uses(f);
+static void visit(vtb_func *f, vtb_inst *sum, int *uses) {
   vtb_inst *start[2];
   vtb_type shape[2];
   bool takes[2];
   for (int which = 0; which < 2; which++)
     takes[which] = can_take(sum, which, uses, &start[which], &shape[which]);
-  vtb_free(uses);
   /* of two products the later takes the earlier one's result, so that neither moves across what it
    * depends on */
   int which =
       takes[0] && takes[1] ? sum->operands[0]->def->order < sum->operands[1]->def->order : takes[1];
-  if (!takes[which]) return false;
-  rewrite(f, sum, which, start[which], &shape[which]);
-  return true;
+  if (takes[which]) rewrite(f, sum, which, start[which], &shape[which], uses);
+}
+
+/* As vtb_count_uses(), with room for what is made: two values a sum. */
+static int *count_uses(vtb_func *f) {
+  size_t room = (size_t)f->n_values + 2 * (size_t)vtb_func_number(f) + 1;
+  int *uses = vtb_count_uses(f);
+  uses = vtb_xrealloc(uses, room, sizeof *uses);
+  for (size_t v = (size_t)f->n_values; v < room; v++) uses[v] = 0;
+  return uses;
 }
 
 vtb_status vtb__pass_accumulate(vtb_pass_context *c, vtb_error *err) {
   (void)err;
   for (vtb_func *f = c->module->first; f; f = f->next) {
     if (f->kind != VTB_FUNC_PLAIN) continue;
-    vtb_func_number(f);
+    int *uses = count_uses(f);
     for (vtb_inst *i = f->first, *next; i; i = next) {
       next = i->next;
-      if (i->op == VTB_OP_add) visit(f, i);
+      if (i->op == VTB_OP_add) visit(f, i, uses);
     }
+    vtb_free(uses);
   }
   return VTB_OK;
 }

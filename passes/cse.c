@@ -59,7 +59,7 @@ int vtb__cse_func(vtb_func *f) {
   for (vtb_inst *inst = f->first, *next; inst; inst = next) {
     next = inst->next;
     for (int i = 0; i < inst->n_operands; i++)
-      if (same[inst->operands[i]->id]) inst->operands[i] = same[inst->operands[i]->id];
+      if (same[inst->operands[i]->id]) vtb_inst_set_operand(inst, i, same[inst->operands[i]->id]);
     if (inst->op == VTB_OP_tap || inst->n_results == 0) continue;
     size_t at = hash_inst(inst) & (slots - 1);
     while (table[at] && !equal(table[at], inst)) at = (at + 1) & (slots - 1);

@@ -42,16 +42,14 @@ static bool fits(const vtb_inst *e, const vtb_inst *concat, int axis) {
 
 static bool every_use_fits(const vtb_func *f, const vtb_inst *concat, int axis) {
   const vtb_value *v = concat->results[0];
-  bool any = false;
+  bool fit = true;
+  vtb_inst **readers;
   for (int r = 0; r < f->n_returns; r++)
     if (f->returns[r] == v) return false;
-  for (const vtb_inst *i = concat->next; i; i = i->next)
-    for (int o = 0; o < i->n_operands; o++) {
-      if (i->operands[o] != v) continue;
-      if (!fits(i, concat, axis)) return false;
-      any = true;
-    }
-  return any;
+  size_t n = vtb_value_readers(v, &readers);
+  for (size_t r = 0; r < n; r++) fit &= fits(readers[r], concat, axis);
+  vtb_free(readers);
+  return fit && n > 0;
 }
 
 static void distribute(vtb_func *f, vtb_inst *e, const vtb_inst *concat, int axis) {
@@ -78,17 +76,16 @@ vtb_status vtb__pass_distribute(vtb_pass_context *c, vtb_error *err) {
   (void)err;
   for (vtb_func *f = c->module->first; f; f = f->next) {
     if (f->kind != VTB_FUNC_PLAIN) continue;
+    vtb_func_number(f);
     for (vtb_inst *i = f->first, *next; i; i = next) {
       next = i->next;
       if (i->op != VTB_OP_concat) continue;
       int axis = (int)vtb_attr_int(i, "axis", 0);
       if (!every_use_fits(f, i, axis)) continue;
-      for (vtb_inst *e = i->next, *after; e; e = after) {
-        after = e->next;
-        if (e->op == VTB_OP_einsum &&
-            (e->operands[0] == i->results[0] || e->operands[1] == i->results[0]))
-          distribute(f, e, i, axis);
-      }
+      vtb_inst **readers;
+      size_t n = vtb_value_readers(i->results[0], &readers);
+      for (size_t r = 0; r < n; r++) distribute(f, readers[r], i, axis);
+      vtb_free(readers);
       next = i->next;
       vtb_inst_unlink(i);
     }

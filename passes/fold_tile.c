@@ -218,7 +218,7 @@ static void turn_weights(tiled *t, vtb_inst *e, int w) {
   size_t from = w ? (size_t)(strchr(spec, ',') + 1 - spec) : 0;
   for (int a = 0; a < weights->type.rank; a++)
     turned[from + (size_t)a] = spec[from + (size_t)perm[a]];
-  e->operands[w] = turned_argument(t, weights, perm);
+  vtb_inst_set_operand(e, w, turned_argument(t, weights, perm));
   vtb_attr_set(e, VTB_A_STR("spec", vtb_intern(t->step->module, turned)));
 }
 

@@ -15,6 +15,7 @@
  * kernel bodies are one function, so that code does not grow with depth. Declines: ops over i32
  * results other than inside a group, reductions that would store their elementwise operand as well.
  */
+#include "passes/fuse_groups.h"
 #include "passes/passes_internal.h"
 
 #include "ir/kernels.h"
@@ -25,23 +26,19 @@
 
 typedef struct node {
   vtb_inst *inst;
-  int group; /* representative's index; own index if alone */
   vtb_kernel_kind kind;
   vtb_type shape; /* iteration shape of the group (valid on representatives) */
   bool has_leaf;  /* a pad, permute, shift or concat is inside */
 } node;
 
-typedef VTB_VEC(int) int_stack;
-
 typedef struct fuser {
   vtb_func *func;
-  node *nodes;
-  int n;
-  int *node_of;   /* value id -> node index, or -1 for arguments */
-  int **users;    /* node -> users' indices, -1 ends */
-  bool *returned; /* by value id */
-  int *mark;
-  int mark_now;
+  vtb__groups groups;
+  node *nodes;        /* kind, shape and has_leaf of a group are those of the node that names it */
+  int *node_of;       /* value id -> node index, or -1 for arguments */
+  bool *returned;     /* by value id */
+  vtb_value **inside; /* by value id, of the kernel under construction */
+  int *reads, reads_now; /* by value id: read by the column sums that siblings are looked for */
 } fuser;
 
 static bool is_splat(const vtb_inst *i) {
@@ -68,46 +65,13 @@ static vtb_kernel_kind kind_of(const vtb_inst *i) {
   return VTB_KERNEL_NONE;
 }
 
-static int find(fuser *f, int i) {
-  while (f->nodes[i].group != i) i = f->nodes[i].group = f->nodes[f->nodes[i].group].group;
-  return i;
-}
-
-static void push_users(fuser *f, int group, int_stack *stack) {
-  for (int i = 0; i < f->n; i++)
-    if (find(f, i) == group)
-      for (int *u = f->users[i]; *u >= 0; u++) vtb_vec_push(stack, find(f, *u));
-}
-
-/* True if a path from group `from` to group `to` leads through a third group. */
-static bool reaches_outside(fuser *f, int from, int to) {
-  int_stack stack = {0};
-  bool found = false;
-  f->mark_now++;
-  push_users(f, from, &stack);
-  size_t direct = stack.n; /* edges straight to `to` do not count */
-  while (stack.n && !found) {
-    int g = stack.at[--stack.n];
-    bool first_hop = stack.n < direct;
-    if (first_hop) direct = stack.n;
-    if (g == from || (first_hop && g == to)) continue;
-    if (g == to) {
-      found = true;
-    } else if (f->mark[g] != f->mark_now) {
-      f->mark[g] = f->mark_now;
-      push_users(f, g, &stack);
-    }
-  }
-  vtb_vec_free(&stack);
-  return found;
-}
+static int find(fuser *f, int i) { return vtb__group_of(&f->groups, i); }
 
 static bool used_outside(fuser *f, int group, int except) {
-  for (int i = 0; i < f->n; i++) {
-    if (find(f, i) != group) continue;
+  VTB__EACH_NODE(&f->groups, group, i) {
     for (int r = 0; r < f->nodes[i].inst->n_results; r++)
       if (f->returned[f->nodes[i].inst->results[r]->id]) return true;
-    for (int *u = f->users[i]; *u >= 0; u++) {
+    VTB__EACH_USER(&f->groups, i, u) {
       int g = find(f, *u);
       if (g != group && g != except) return true;
     }
@@ -172,8 +136,7 @@ static bool compatible(fuser *f, int p, int c, vtb_kernel_kind *kind, vtb_type *
 }
 
 static void merge(fuser *f, int into, int from, vtb_kernel_kind kind, const vtb_type *shape) {
-  assert(into != from && find(f, into) == into && find(f, from) == from);
-  f->nodes[from].group = into;
+  vtb__groups_join(&f->groups, into, from);
   f->nodes[into].kind = kind;
   f->nodes[into].shape = *shape;
   f->nodes[into].has_leaf |= f->nodes[from].has_leaf;
@@ -188,7 +151,7 @@ static bool try_merge(fuser *f, int producer, int consumer) {
   vtb_kernel_kind kind;
   vtb_type shape;
   if (!compatible(f, p, c, &kind, &shape)) return false;
-  if (reaches_outside(f, p, c)) return false;
+  if (vtb__groups_path(&f->groups, p, c, false)) return false;
   merge(f, c, p, kind, &shape);
   return true;
 }
@@ -200,123 +163,89 @@ static bool is_column_sum(fuser *f, int i) {
          f->nodes[find(f, i)].kind == VTB_KERNEL_COL;
 }
 
-/* Sets `reads` of every value with more than one element that an op of the group reads. */
-static void mark_reads(fuser *f, int group, bool *reads) {
-  for (int i = 0; i < f->n; i++) {
+/* Notes the values that ops of the group read. */
+static void note_reads(fuser *f, int group) {
+  VTB__EACH_NODE(&f->groups, group, i) {
     const vtb_inst *inst = f->nodes[i].inst;
-    if (find(f, i) != group) continue;
-    for (int o = 0; o < inst->n_operands; o++)
-      reads[inst->operands[o]->id] = vtb_type_count(&inst->operands[o]->type) > 1;
+    for (int o = 0; o < inst->n_operands; o++) f->reads[inst->operands[o]->id] = f->reads_now;
   }
 }
 
-static bool share_an_operand(fuser *f, int a, int b) {
-  size_t n = (size_t)f->func->n_values;
-  bool *by_a = vtb_xcalloc(n, sizeof *by_a), *by_b = vtb_xcalloc(n, sizeof *by_b), shared = false;
-  mark_reads(f, a, by_a);
-  mark_reads(f, b, by_b);
-  for (size_t v = 0; v < n; v++) shared |= by_a[v] && by_b[v];
-  vtb_free(by_a);
-  vtb_free(by_b);
-  return shared;
-}
-
-/* Does an op of group `from` feed one of group `to`? */
-static bool feeds(fuser *f, int from, int to) {
-  for (int i = 0; i < f->n; i++) {
-    if (find(f, i) != from) continue;
-    for (int *u = f->users[i]; *u >= 0; u++)
-      if (find(f, *u) == to) return true;
+/* Does an op of the group read a value of more than one element that was noted? */
+static bool reads_noted(fuser *f, int group) {
+  VTB__EACH_NODE(&f->groups, group, i) {
+    const vtb_inst *inst = f->nodes[i].inst;
+    for (int o = 0; o < inst->n_operands; o++)
+      if (f->reads[inst->operands[o]->id] == f->reads_now &&
+          vtb_type_count(&inst->operands[o]->type) > 1)
+        return true;
   }
   return false;
 }
 
-static bool independent(fuser *f, int a, int b) {
-  return !feeds(f, a, b) && !feeds(f, b, a) && !reaches_outside(f, a, b) &&
-         !reaches_outside(f, b, a);
-}
-
-/* May the groups of column sums i and j be one kernel? They then read what they share once. */
+/* May the groups of column sums i and j be one kernel? They then read what they share once. What
+ * i's group reads is noted. */
 static bool are_siblings(fuser *f, int i, int j) {
   int a = find(f, i), b = find(f, j);
   const vtb_type *x = &f->nodes[i].inst->results[0]->type, *y = &f->nodes[j].inst->results[0]->type;
   return a != b && vtb_type_equal(&f->nodes[a].shape, &f->nodes[b].shape) && vtb_type_equal(x, y) &&
-         share_an_operand(f, a, b) && independent(f, a, b);
+         reads_noted(f, b) && !vtb__groups_path(&f->groups, a, b, true);
 }
 
 /* Column sums over the same space by different consumers of the same gradients read their operands
  * once. */
 static void merge_sibling_columns(fuser *f) {
-  for (int i = 0; i < f->n; i++) {
-    if (!is_column_sum(f, i)) continue;
-    for (int j = i + 1; j < f->n; j++)
-      if (is_column_sum(f, j) && are_siblings(f, i, j))
-        merge(f, find(f, i), find(f, j), VTB_KERNEL_COL, &f->nodes[find(f, i)].shape);
+  VTB_VEC(int) sums = {0};
+  for (int i = 0; i < f->groups.n; i++)
+    if (is_column_sum(f, i)) vtb_vec_push(&sums, i);
+  for (size_t a = 0; a < sums.n; a++) {
+    int i = sums.at[a];
+    f->reads_now++;
+    note_reads(f, find(f, i));
+    for (size_t b = a + 1; b < sums.n; b++) {
+      int j = sums.at[b];
+      if (!are_siblings(f, i, j)) continue;
+      note_reads(f, find(f, j));
+      merge(f, find(f, i), find(f, j), VTB_KERNEL_COL, &f->nodes[find(f, i)].shape);
+    }
   }
+  vtb_vec_free(&sums);
 }
 
 /* ---- the graph of a function ----------------------------------------------------------------- */
 
 static node node_new(vtb_inst *i) {
-  node n = {.inst = i, .group = i->order, .kind = kind_of(i), .has_leaf = is_leaf_mover(i->op)};
+  node n = {.inst = i, .kind = kind_of(i), .has_leaf = is_leaf_mover(i->op)};
   bool reduces = vtb_op_get(i->op)->klass == VTB_CLASS_REDUCE;
   if (i->n_results) n.shape = reduces ? i->operands[0]->type : i->results[0]->type;
   return n;
 }
 
-/* The node that makes a value; -1: an argument. */
-static int maker(const fuser *f, const vtb_value *v) { return f->node_of[v->id]; }
-
-/* Room for each node's users, and the -1 that ends them. */
-static void reserve_users(fuser *f) {
-  size_t *n_users = vtb_xcalloc((size_t)f->n, sizeof *n_users);
-  for (vtb_inst *i = f->func->first; i; i = i->next)
-    for (int o = 0; o < i->n_operands; o++)
-      if (maker(f, i->operands[o]) >= 0) n_users[maker(f, i->operands[o])]++;
-  for (int k = 0; k < f->n; k++) {
-    f->users[k] = vtb_xmalloc((n_users[k] + 1) * sizeof(int));
-    f->users[k][0] = -1;
-  }
-  vtb_free(n_users);
-}
-
-static void list_users(fuser *f) {
-  int *n_users = vtb_xcalloc((size_t)f->n, sizeof *n_users);
-  reserve_users(f);
-  for (vtb_inst *i = f->func->first; i; i = i->next)
-    for (int o = 0; o < i->n_operands; o++) {
-      int p = maker(f, i->operands[o]);
-      if (p < 0) continue;
-      f->users[p][n_users[p]++] = i->order;
-      f->users[p][n_users[p]] = -1;
-    }
-  vtb_free(n_users);
-}
-
 static void analyse(fuser *f) {
   vtb_func *func = f->func;
-  f->n = vtb_func_number(func);
-  f->nodes = vtb_xcalloc((size_t)f->n, sizeof *f->nodes);
-  f->node_of = vtb_xmalloc((size_t)func->n_values * sizeof *f->node_of + 1);
-  f->users = vtb_xcalloc((size_t)f->n, sizeof *f->users);
-  f->returned = vtb_xcalloc((size_t)func->n_values, sizeof *f->returned);
-  f->mark = vtb_xcalloc((size_t)f->n, sizeof *f->mark);
+  size_t n_values = (size_t)func->n_values + 1;
+  f->nodes = vtb_xcalloc((size_t)vtb_func_number(func), sizeof *f->nodes);
+  f->node_of = vtb_xmalloc(n_values * sizeof *f->node_of);
+  f->returned = vtb_xcalloc(n_values, sizeof *f->returned);
+  /* a kernel's results have ids too, at most one for each value that was there */
+  f->inside = vtb_xcalloc(2 * n_values, sizeof *f->inside);
+  f->reads = vtb_xcalloc(n_values, sizeof *f->reads);
   for (int v = 0; v < func->n_values; v++) f->node_of[v] = -1;
   for (int r = 0; r < func->n_returns; r++) f->returned[func->returns[r]->id] = true;
   for (vtb_inst *i = func->first; i; i = i->next) {
     f->nodes[i->order] = node_new(i);
     for (int r = 0; r < i->n_results; r++) f->node_of[i->results[r]->id] = i->order;
   }
-  list_users(f);
+  vtb__groups_init(&f->groups, func, f->node_of);
 }
 
 static void fuser_free(fuser *f) {
-  for (int i = 0; i < f->n; i++) vtb_free(f->users[i]);
+  vtb__groups_free(&f->groups);
   vtb_free(f->nodes);
   vtb_free(f->node_of);
-  vtb_free(f->users);
   vtb_free(f->returned);
-  vtb_free(f->mark);
+  vtb_free(f->inside);
+  vtb_free(f->reads);
 }
 
 /* ---- groups ---------------------------------------------------------------------------------- */
@@ -325,7 +254,7 @@ static void form_groups(fuser *f) {
   /* column sums claim their private producers first: those would otherwise be stored by a loop
    * kernel */
   for (int pass = 0; pass < 2; pass++) {
-    for (int i = f->n - 1; i >= 0; i--) {
+    for (int i = f->groups.n - 1; i >= 0; i--) {
       int g = find(f, i);
       if (f->nodes[g].kind == VTB_KERNEL_NONE ||
           (pass == 0) != (f->nodes[g].kind == VTB_KERNEL_COL))
@@ -338,6 +267,7 @@ static void form_groups(fuser *f) {
     }
   }
   merge_sibling_columns(f);
+  vtb__groups_sort(&f->groups);
 }
 
 /* ---- rewriting ------------------------------------------------------------------------------- */
@@ -381,23 +311,28 @@ typedef struct kernel {
   fuser *f;
   int group;
   vtb_builder b;
-  vtb_value **inside; /* by id of a value outside: the one that stands for it, or NULL */
+  VTB_VEC(int) brought; /* ids of values outside that fuser.inside has a stand-in for */
   VTB_VEC(vtb_value *) inputs;
   VTB_VEC(vtb_value *) outputs;
 } kernel;
 
+static vtb_value *stand_in(kernel *k, const vtb_value *outside, vtb_value *inside) {
+  vtb_vec_push(&k->brought, outside->id);
+  return k->f->inside[outside->id] = inside;
+}
+
 /* What stands for `v` inside: a constant is copied, any other value becomes an argument. */
 static vtb_value *bring_in(kernel *k, vtb_value *v) {
-  if (k->inside[v->id]) return k->inside[v->id];
+  if (k->f->inside[v->id]) return k->f->inside[v->id];
   if (v->def && is_splat(v->def))
-    return k->inside[v->id] = vtb_inst_clone(&k->b, v->def, NULL)->results[0];
+    return stand_in(k, v, vtb_inst_clone(&k->b, v->def, NULL)->results[0]);
   vtb_vec_push(&k->inputs, v);
-  return k->inside[v->id] = vtb_func_add_arg(k->b.func, v->name, v->type);
+  return stand_in(k, v, vtb_func_add_arg(k->b.func, v->name, v->type));
 }
 
 static bool is_wanted_outside(fuser *f, int i, const vtb_value *result) {
   bool wanted = f->returned[result->id];
-  for (int *u = f->users[i]; *u >= 0; u++) wanted |= find(f, *u) != find(f, i);
+  VTB__EACH_USER(&f->groups, i, u) wanted |= find(f, *u) != find(f, i);
   return wanted;
 }
 
@@ -408,14 +343,14 @@ static void copy_in(kernel *k, int i) {
   vtb_inst *copy = vtb_inst_clone(&k->b, inst, operands);
   vtb_free(operands);
   for (int r = 0; r < inst->n_results; r++) {
-    k->inside[inst->results[r]->id] = copy->results[r];
+    stand_in(k, inst->results[r], copy->results[r]);
     if (is_wanted_outside(k->f, i, inst->results[r])) vtb_vec_push(&k->outputs, inst->results[r]);
   }
 }
 
 static void set_returns(kernel *k) {
   vtb_value **returns = vtb_xcalloc(k->outputs.n + 1, sizeof *returns);
-  for (size_t r = 0; r < k->outputs.n; r++) returns[r] = k->inside[k->outputs.at[r]->id];
+  for (size_t r = 0; r < k->outputs.n; r++) returns[r] = k->f->inside[k->outputs.at[r]->id];
   for (size_t r = 0; r < k->outputs.n; r++) assert(returns[r]);
   vtb_func_set_returns(k->b.func, returns, NULL, (int)k->outputs.n);
   vtb_free(returns);
@@ -432,11 +367,21 @@ static void forget_axis_names(vtb_func *k) {
     for (int r = 0; r < i->n_results; r++) forget_names(&i->results[r]->type);
 }
 
-/* `now` takes the place of `old`, its name and the names of its axes. */
-static void take_place(vtb_module *m, vtb_value *old, vtb_value *now) {
+static void replace_operand(vtb_inst *inst, const vtb_value *old, vtb_value *now) {
+  for (int o = 0; o < inst->n_operands; o++)
+    if (inst->operands[o] == old) vtb_inst_set_operand(inst, o, now);
+}
+
+/* `now` takes the place of `old`, its name and the names of its axes. The users of `old` are no
+ * kernels yet: those come after what they read. */
+static void take_place(fuser *f, vtb_value *old, vtb_value *now) {
   const char *name = old->name;
+  vtb_module *m = f->func->module;
   for (int d = 0; d < now->type.rank; d++) now->type.dim[d].name = old->type.dim[d].name;
-  vtb_replace_all(old, now);
+  VTB__EACH_USER(&f->groups, f->node_of[old->id], u)
+  replace_operand(f->nodes[*u].inst, old, now);
+  for (int r = 0; f->returned[old->id] && r < f->func->n_returns; r++)
+    if (f->func->returns[r] == old) f->func->returns[r] = now;
   old->name = vtb_arena_printf(&m->arena, "%s.dead%d", name, old->id);
   now->name = name;
 }
@@ -449,7 +394,7 @@ static void call_kernel(kernel *k, vtb_func *callee, vtb_inst *before) {
   vtb_attr kind = VTB_A_STR("kind", vtb_kernel_kind_name(n->kind));
   vtb_inst *fused =
       vtb_build_call(&outer, VTB_OP_fused, callee, k->inputs.at, (int)k->inputs.n, &kind, 1);
-  for (size_t r = 0; r < k->outputs.n; r++) take_place(m, k->outputs.at[r], fused->results[r]);
+  for (size_t r = 0; r < k->outputs.n; r++) take_place(k->f, k->outputs.at[r], fused->results[r]);
 }
 
 /* Builds the kernel function of `group` and has one fused instruction before `before` compute what
@@ -458,70 +403,71 @@ static void emit_group(fuser *f, int group, vtb_inst *before, vtb_map *kernels) 
   vtb_module *m = f->func->module;
   kernel k = {.f = f, .group = group, .b = {.module = m}};
   k.b.func = vtb__kernel_new(f->nodes[group].inst);
-  k.inside = vtb_xcalloc((size_t)f->func->n_values, sizeof *k.inside);
-  for (int i = 0; i < f->n; i++)
-    if (find(f, i) == group) copy_in(&k, i);
+  VTB__EACH_NODE(&f->groups, group, i) copy_in(&k, i);
   set_returns(&k);
   forget_axis_names(k.b.func);
   vtb_func *known = same_kernel(kernels, k.b.func);
   if (known) vtb_module_remove(m, k.b.func);
   call_kernel(&k, known ? known : k.b.func, before);
-  vtb_free(k.inside);
+  for (size_t v = 0; v < k.brought.n; v++) f->inside[k.brought.at[v]] = NULL;
+  vtb_vec_free(&k.brought);
   vtb_vec_free(&k.inputs);
   vtb_vec_free(&k.outputs);
 }
 
 /* Adds `by` to the number of unmet edges of every group that `group` feeds. */
 static void count_edges(fuser *f, int group, int by, int *waiting) {
-  for (int i = 0; i < f->n; i++) {
-    if (find(f, i) != group) continue;
-    for (int *u = f->users[i]; *u >= 0; u++)
+  VTB__EACH_NODE(&f->groups, group, i) {
+    VTB__EACH_USER(&f->groups, i, u) {
       if (find(f, *u) != group) waiting[find(f, *u)] += by;
+    }
   }
 }
 
 /* Groups so that each comes after those it reads, into order[]; how many. Ready ones are taken in
- * the order of their first op, so the result does not depend on anything but the input's order. */
+ * the order of their ops, over and over, so the result does not depend on anything but the input's
+ * order. */
 static int order_groups(fuser *f, int *order) {
-  int *waiting = vtb_xcalloc((size_t)f->n, sizeof *waiting), n = 0;
-  bool *done = vtb_xcalloc((size_t)f->n, sizeof *done);
-  for (int i = 0; i < f->n; i++)
+  size_t n_nodes = (size_t)f->groups.n + 1;
+  int *waiting = vtb_xcalloc(n_nodes, sizeof *waiting), *left = vtb_xcalloc(n_nodes, sizeof *left);
+  bool *done = vtb_xcalloc(n_nodes, sizeof *done);
+  int n = 0, n_left = f->groups.n;
+  for (int i = 0; i < f->groups.n; i++) {
+    left[i] = i;
     if (find(f, i) == i) count_edges(f, i, 1, waiting);
-  for (bool progress = true; progress;) {
-    progress = false;
-    for (int i = 0; i < f->n; i++) {
-      int g = find(f, i);
-      if (done[g] || waiting[g]) continue;
-      done[g] = progress = true;
-      order[n++] = g;
-      count_edges(f, g, -1, waiting);
+  }
+  for (int before = -1; n_left && n_left != before;) {
+    before = n_left;
+    n_left = 0;
+    for (int k = 0; k < before; k++) {
+      int g = find(f, left[k]);
+      if (!done[g] && !waiting[g]) {
+        done[g] = true;
+        order[n++] = g;
+        count_edges(f, g, -1, waiting);
+      }
+      if (!done[g]) left[n_left++] = left[k];
     }
   }
-  for (int i = 0; i < f->n; i++)
-    vtb_check(done[find(f, i)], "fusion made a cycle in @%s", f->func->name);
+  vtb_check(n_left == 0, "fusion made a cycle in @%s", f->func->name);
   vtb_free(waiting);
+  vtb_free(left);
   vtb_free(done);
   return n;
 }
 
 /* A group of one op that may be fused is a kernel as well. */
 static void rewrite_group(fuser *f, int group, vtb_map *kernels) {
-  vtb_inst *last = NULL;
   if (f->nodes[group].kind == VTB_KERNEL_NONE) return;
-  for (int i = 0; i < f->n; i++)
-    if (find(f, i) == group) last = f->nodes[i].inst;
-  assert(last); /* `group` is a representative */
-  emit_group(f, group, last, kernels);
-  for (int i = 0; i < f->n; i++)
-    if (find(f, i) == group) vtb_inst_unlink(f->nodes[i].inst);
+  emit_group(f, group, f->nodes[f->groups.last[group]].inst, kernels);
+  VTB__EACH_NODE(&f->groups, group, i) vtb_inst_unlink(f->nodes[i].inst);
 }
 
 /* Reorders the function so that every group is contiguous, then replaces each by its kernel. */
 static void rewrite(fuser *f, vtb_map *kernels) {
-  int *order = vtb_xcalloc((size_t)f->n + 1, sizeof *order), n = order_groups(f, order);
+  int *order = vtb_xcalloc((size_t)f->groups.n + 1, sizeof *order), n = order_groups(f, order);
   for (int k = 0; k < n; k++)
-    for (int i = 0; i < f->n; i++)
-      if (find(f, i) == order[k]) vtb_inst_move_before(f->nodes[i].inst, NULL);
+    VTB__EACH_NODE(&f->groups, order[k], i) vtb_inst_move_before(f->nodes[i].inst, NULL);
   for (int k = 0; k < n; k++) rewrite_group(f, order[k], kernels);
   vtb_free(order);
 }

@@ -44,10 +44,11 @@ static bool is_epilogue(const vtb_inst *loop, const vtb_value *product) {
 /* The only user of v, or NULL. */
 static vtb_inst *only_user(const vtb_value *v, const int *uses) {
   if (uses[v->id] != 1) return NULL;
-  for (vtb_inst *i = v->def->next; i; i = i->next)
-    for (int o = 0; o < i->n_operands; o++)
-      if (i->operands[o] == v) return i;
-  return NULL;
+  vtb_inst **readers;
+  size_t n = vtb_value_readers(v, &readers);
+  vtb_inst *user = n ? readers[0] : NULL;
+  vtb_free(readers);
+  return user;
 }
 
 /* The ops of `loop` behind the product, in kernel function k; `inside` gives the values of the

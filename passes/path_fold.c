@@ -239,8 +239,9 @@ static bool fold_into_path(walk *w, vtb_inst *inst) {
   }
   if (!order) return false;
   for (int i = 0; i < inst->n_operands; i++)
-    inst->operands[i] = i >= first && i <= last ? in_order(w, inst->operands[i], order, axis)
-                                                : as_written(w, inst->operands[i]);
+    vtb_inst_set_operand(inst, i,
+                         i >= first && i <= last ? in_order(w, inst->operands[i], order, axis)
+                                                 : as_written(w, inst->operands[i]));
   set_path(w, inst, order);
   for (int i = 0; i < inst->n_results; i++)
     if (result_has_tokens(inst, i)) know(w, inst->results[i], inst->results[i], order, axis);
@@ -250,7 +251,8 @@ static bool fold_into_path(walk *w, vtb_inst *inst) {
 /* ---- other ops ------------------------------------------------------------------------------- */
 
 static void keep_as_written(walk *w, vtb_inst *inst) {
-  for (int i = 0; i < inst->n_operands; i++) inst->operands[i] = as_written(w, inst->operands[i]);
+  for (int i = 0; i < inst->n_operands; i++)
+    vtb_inst_set_operand(inst, i, as_written(w, inst->operands[i]));
 }
 
 /* One token out of a permuted sequence is one token of the stored one. */
@@ -260,7 +262,7 @@ static bool fold_token_slice(walk *w, vtb_inst *inst) {
   if (inst->op != VTB_OP_slice || vtb_attr_int(inst, "axis", 0) != k->axis ||
       vtb_attr_int(inst, "limit", 0) != start + 1)
     return false;
-  inst->operands[0] = k->v;
+  vtb_inst_set_operand(inst, 0, k->v);
   vtb_attr_set(inst, VTB_A_INT("start", k->order->perm[start]));
   vtb_attr_set(inst, VTB_A_INT("limit", k->order->perm[start] + 1));
   return true;
@@ -292,7 +294,7 @@ static void fold_through(walk *w, vtb_inst *inst) {
     operands[j] =
         axis < 0 ? as_written(w, inst->operands[j]) : in_order(w, inst->operands[j], k.order, axis);
   }
-  for (int j = 0; j < inst->n_operands; j++) inst->operands[j] = operands[j];
+  for (int j = 0; j < inst->n_operands; j++) vtb_inst_set_operand(inst, j, operands[j]);
   if (operands != x) vtb_free(operands);
   if (to >= 0) know(w, inst->results[0], inst->results[0], k.order, to);
 }
@@ -311,7 +313,7 @@ static void fold_permute(walk *w, vtb_inst *inst) {
 /* The tap shows what the user wrote; those who read on read the stored value. */
 static void fold_tap(walk *w, vtb_inst *inst) {
   known k = *entry(w, inst->operands[0]);
-  inst->operands[0] = as_written(w, inst->operands[0]);
+  vtb_inst_set_operand(inst, 0, as_written(w, inst->operands[0]));
   if (k.order) know(w, inst->results[0], k.v, k.order, k.axis);
 }
 
@@ -355,7 +357,8 @@ static void fold_call(walk *w, vtb_inst *inst) {
     return;
   }
   const variant *v = variant_for(w, inst, signature);
-  for (int i = 0; i < inst->n_operands; i++) inst->operands[i] = entry(w, inst->operands[i])->v;
+  for (int i = 0; i < inst->n_operands; i++)
+    vtb_inst_set_operand(inst, i, entry(w, inst->operands[i])->v);
   inst->callee = v->func;
   for (int i = 0; i < inst->n_results; i++)
     know(w, inst->results[i], inst->results[i], v->returns[i].order, v->returns[i].axis);

@@ -66,21 +66,33 @@ static void join(vtb_func *f, vtb_inst **group, int n, int axis) {
   for (int i = 0; i < n; i++) vtb_inst_unlink(group[i]);
 }
 
+/* i and the products after it that can join it; how many. */
+static int find_group(vtb_inst *i, int axis, vtb_inst **group) {
+  int64_t columns = i->operands[1]->type.dim[axis].size;
+  vtb_inst **readers;
+  int other, n = 0;
+  size_t n_readers = vtb_value_readers(i->operands[0], &readers);
+  group[n++] = i;
+  for (size_t r = 0; r < n_readers; r++) {
+    vtb_inst *e = readers[r];
+    if (e->order <= i->order || !is_candidate(e, &other) || other != axis || !alike(i, e, axis))
+      continue;
+    columns += e->operands[1]->type.dim[axis].size;
+    if (columns > MOST_COLUMNS) break;
+    group[n++] = e;
+  }
+  vtb_free(readers);
+  return n;
+}
+
 static void visit(vtb_func *f) {
   vtb_func_number(f);
   for (vtb_inst *i = f->first, *next; i; i = next) {
     vtb_inst *group[MOST_COLUMNS];
-    int axis, other, n = 0;
+    int axis;
     next = i->next;
     if (!is_candidate(i, &axis)) continue;
-    int64_t columns = i->operands[1]->type.dim[axis].size;
-    group[n++] = i;
-    for (vtb_inst *e = i->next; e; e = e->next) {
-      if (!is_candidate(e, &other) || other != axis || !alike(i, e, axis)) continue;
-      columns += e->operands[1]->type.dim[axis].size;
-      if (columns > MOST_COLUMNS) break;
-      group[n++] = e;
-    }
+    int n = find_group(i, axis, group);
     if (n < 2) continue;
     for (int k = 1; k < n; k++)
       if (next == group[k]) next = next->next;

@@ -52,10 +52,10 @@ static vtb_value *simplify_unary(vtb_inst *inst) {
     return under(x, VTB_OP_neg);
   case VTB_OP_abs:
     if (under(x, VTB_OP_abs)) return x;
-    if ((y = under(x, VTB_OP_neg))) inst->operands[0] = y;
+    if ((y = under(x, VTB_OP_neg))) vtb_inst_set_operand(inst, 0, y);
     return NULL;
   case VTB_OP_square:
-    if ((y = under(x, VTB_OP_neg)) || (y = under(x, VTB_OP_abs))) inst->operands[0] = y;
+    if ((y = under(x, VTB_OP_neg)) || (y = under(x, VTB_OP_abs))) vtb_inst_set_operand(inst, 0, y);
     return NULL;
   case VTB_OP_relu:
     return under(x, VTB_OP_relu) ? x : NULL;
@@ -168,7 +168,7 @@ static void drop_operand_broadcasts(vtb_inst *inst) {
       ok = vtb_type_broadcast(&t, &inst->operands[j]->type, &joined);
       t = joined;
     }
-    if (ok && vtb_type_equal(&t, &inst->results[0]->type)) inst->operands[i] = x;
+    if (ok && vtb_type_equal(&t, &inst->results[0]->type)) vtb_inst_set_operand(inst, i, x);
   }
 }
 
@@ -208,7 +208,7 @@ static bool simplify_once(vtb_func *f) {
     next = inst->next;
     for (int i = 0; i < inst->n_operands; i++) {
       size_t id = (size_t)inst->operands[i]->id;
-      if (id < with.n && with.at[id]) inst->operands[i] = with.at[id];
+      if (id < with.n && with.at[id]) vtb_inst_set_operand(inst, i, with.at[id]);
     }
     vtb_builder b = {.module = f->module, .func = f, .before = inst, .span = inst->span};
     int fresh = f->n_values;

@@ -62,29 +62,31 @@ static void mark(splitter *s, vtb_inst *i, int shape) {
   vtb_vec_push(&s->work, i);
 }
 
-static bool uses(const vtb_inst *i, const vtb_value *v) {
-  for (int o = 0; o < i->n_operands; o++)
-    if (i->operands[o] == v) return true;
-  return false;
+static void mark_readers(splitter *s, const vtb_value *v, const vtb_inst *after, int shape) {
+  vtb_inst **readers;
+  size_t n = vtb_value_readers(v, &readers);
+  for (size_t r = 0; r < n; r++)
+    if (readers[r]->order > after->order && is_elementwise(readers[r]) &&
+        vtb_type_equal(&readers[r]->results[0]->type, &s->shapes.at[shape - 1]))
+      mark(s, readers[r], shape);
+  vtb_free(readers);
+}
+
+static int number_of_shape(splitter *s, const vtb_type *t) {
+  for (size_t k = 0; k < s->shapes.n; k++)
+    if (vtb_type_equal(&s->shapes.at[k], t)) return (int)k + 1;
+  vtb_vec_push(&s->shapes, *t);
+  return (int)s->shapes.n;
 }
 
 /* Elementwise ops of a row reduction's own shape, and those they touch. */
 static void mark_region(splitter *s, vtb_inst *reduction) {
   vtb_type *t = &reduction->operands[0]->type;
-  int shape = 0;
-  for (size_t k = 0; k < s->shapes.n && !shape; k++)
-    if (vtb_type_equal(&s->shapes.at[k], t)) shape = (int)k + 1;
-  if (!shape) {
-    vtb_vec_push(&s->shapes, *t);
-    shape = (int)s->shapes.n;
-  }
+  int shape = number_of_shape(s, t);
   size_t from = s->work.n;
   if (is_elementwise(reduction->operands[0]->def)) mark(s, reduction->operands[0]->def, shape);
-  for (vtb_inst *i = reduction->next; i;
-       i = i->next) /* those that read the reduction or its operand */
-    if (is_elementwise(i) && vtb_type_equal(&i->results[0]->type, t) &&
-        (uses(i, reduction->operands[0]) || uses(i, reduction->results[0])))
-      mark(s, i, shape);
+  mark_readers(s, reduction->operands[0], reduction, shape);
+  mark_readers(s, reduction->results[0], reduction, shape);
   for (size_t k = from; k < s->work.n; k++) {
     vtb_inst *w = s->work.at[k];
     for (int o = 0; o < w->n_operands; o++) {
@@ -94,19 +96,20 @@ static void mark_region(splitter *s, vtb_inst *reduction) {
       if (is_elementwise(d) && (column || vtb_type_equal(&d->results[0]->type, t)))
         mark(s, d, shape);
     }
-    for (vtb_inst *i = w->next; i; i = i->next)
-      if (is_elementwise(i) && vtb_type_equal(&i->results[0]->type, t) && uses(i, w->results[0]))
-        mark(s, i, shape);
+    mark_readers(s, w->results[0], w, shape);
   }
 }
 
 static bool only_for_columns(const vtb_inst *e) {
+  vtb_inst **readers;
+  bool only = true;
   for (int r = 0; r < e->func->n_returns; r++)
     if (e->func->returns[r] == e->results[0]) return false;
-  for (const vtb_inst *i = e->next; i; i = i->next)
-    if (uses(i, e->results[0]) && (vtb_op_get(i->op)->klass != VTB_CLASS_REDUCE || reduces_rows(i)))
-      return false;
-  return true;
+  size_t n = vtb_value_readers(e->results[0], &readers);
+  for (size_t r = 0; r < n; r++)
+    only &= vtb_op_get(readers[r]->op)->klass == VTB_CLASS_REDUCE && !reduces_rows(readers[r]);
+  vtb_free(readers);
+  return only;
 }
 
 /* The operand of shape `x` as one for the split shape; false if that takes more than a reshape. */
@@ -149,32 +152,41 @@ static void retype(splitter *s, vtb_inst *e, int shape) {
     if (!operand_shape(&e->operands[o]->type, &whole, &split, &types[o])) return;
   vtb_builder b = {.module = s->func->module, .func = s->func, .before = e, .span = e->span};
   vtb_value *operands[8];
+  int fresh = s->func->n_values;
   for (int o = 0; o < e->n_operands; o++) operands[o] = viewed(&b, e->operands[o], &types[o]);
   vtb_inst *now = vtb_build(&b, e->op, operands, e->n_operands, e->attrs, e->n_attrs);
   b.name_hint = NULL;
   vtb_value *back = vtb_b_reshape(&b, now->results[0], &whole);
   vtb__swap_names(back, e->results[0]);
   vtb_replace_all(e->results[0], back);
+  for (vtb_inst *made = e->prev; made && made->results[0]->id >= fresh; made = made->prev)
+    made->order = e->order;
   vtb_inst_unlink(e);
   mark(s, now, shape);
 }
 
+static void retype_readers(splitter *s, const vtb_value *v, int shape) {
+  vtb_inst **readers;
+  size_t n = vtb_value_readers(v, &readers);
+  for (size_t r = 0; r < n; r++) retype(s, readers[r], shape);
+  vtb_free(readers);
+}
+
 static void spread(splitter *s, vtb_inst *i, int shape) {
+  vtb_inst **readers;
   for (int o = 0; o < i->n_operands; o++) {
     const vtb_inst *d = i->operands[o]->def;
     if (d && d->op == VTB_OP_reshape && d->operands[0]->def) retype(s, d->operands[0]->def, shape);
   }
-  for (vtb_inst *r = i->next; r; r = r->next) {
-    if (r->op != VTB_OP_reshape || r->operands[0] != i->results[0]) continue;
-    for (vtb_inst *e = r->next, *next; e; e = next) {
-      next = e->next;
-      if (is_elementwise(e) && uses(e, r->results[0])) retype(s, e, shape);
-    }
-  }
+  size_t n = vtb_value_readers(i->results[0], &readers);
+  for (size_t r = 0; r < n; r++)
+    if (readers[r]->op == VTB_OP_reshape) retype_readers(s, readers[r]->results[0], shape);
+  vtb_free(readers);
 }
 
 static void visit(vtb_func *f) {
   splitter s = {.func = f};
+  vtb_func_number(f);
   for (vtb_inst *i = f->first; i; i = i->next)
     if (reduces_rows(i)) mark_region(&s, i);
   for (size_t k = 0; k < s.work.n; k++) spread(&s, s.work.at[k], marked(&s, s.work.at[k]));

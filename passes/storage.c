@@ -310,7 +310,7 @@ static void cast(storage *s, vtb_module *m, vtb_func *entry, vtb_value *v) {
   vtb_value *copy = vtb_build(&b, VTB_OP_cast, &v, 1, &to, 1)->results[0];
   for (vtb_inst *i = copy->def->next; i; i = i->next)
     for (int o = 0; o < i->n_operands; o++)
-      if (i->operands[o] == v) i->operands[o] = copy;
+      if (i->operands[o] == v) vtb_inst_set_operand(i, o, copy);
 }
 
 static void set_func(storage *s, vtb_func *f) {

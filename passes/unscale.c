@@ -24,14 +24,14 @@ static void unscale(vtb_func *f, vtb_inst *scan) {
   double value;
   if (!c || !vtb__splat(c, &value)) return;
   vtb_builder b = {.module = f->module, .func = f, .before = scan->next, .span = scan->span};
-  scan->operands[0] = x;
+  vtb_inst_set_operand(scan, 0, x);
   for (int r = 0; r < scan->n_results; r += 2) { /* what is read out; 1 and 3 are states */
     vtb_value *old = scan->results[r];
     vtb_inst *mul = vtb_b_binary(&b, VTB_OP_mul, old, vtb_b_constant(&b, value))->def;
     vtb__swap_names(old, mul->results[0]);
     vtb_value_rename(old, mul->results[0]->name);
     vtb_replace_all(old, mul->results[0]);
-    mul->operands[0] = old;
+    vtb_inst_set_operand(mul, 0, old);
   }
 }
 

@@ -67,6 +67,12 @@ TEST(value_of_another_function) {
   refused(m, "belongs to another function");
 }
 
+TEST(value_that_does_not_know_its_reader) {
+  vtb_module *m = fresh();
+  m->entry->args[0]->n_readers = 0;
+  refused(m, "does not know its reader");
+}
+
 TEST(unknown_attribute) {
   vtb_module *m = fresh();
   vtb_attr_set(inst_at(m, 0), VTB_A_INT("axis", 1));
@@ -139,6 +145,7 @@ int main(void) {
   RUN(wrong_result_type);
   RUN(two_values_of_one_name);
   RUN(value_of_another_function);
+  RUN(value_that_does_not_know_its_reader);
   RUN(unknown_attribute);
   RUN(attribute_of_the_wrong_kind);
   RUN(callee_outside_the_module);

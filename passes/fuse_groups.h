@@ -1,0 +1,42 @@
+/* The groups of instructions that `fuse` makes, as a graph without cycles.
+ *
+ * A node is an instruction, by its `order`. Every node is in one group, named by one of its nodes.
+ * Groups have places such that each comes after those it reads; a question about paths looks at the
+ * groups between two places only, and joining two groups moves those alone.
+ */
+#ifndef VTB_FUSE_GROUPS_H
+#define VTB_FUSE_GROUPS_H
+
+#include "ir/ir.h"
+
+typedef struct vtb__groups {
+  int n;      /* nodes */
+  int *users; /* of node i: users[user_start[i]] up to users[user_start[i + 1]], one an operand */
+  int *user_start;
+  int *parent;              /* towards the node that names the group */
+  int *first, *last, *next; /* nodes of a group, -1 ends; unordered until vtb__groups_sort() */
+  int *place, *at;          /* place of a group; group at a place, or -1 */
+  int *mark, mark_now;      /* groups found by the last search */
+  VTB_VEC(int) stack;
+} vtb__groups;
+
+/* Every instruction alone. Numbers the function; node_of gives the node that makes a value by its
+ * id, -1 for arguments. */
+void vtb__groups_init(vtb__groups *g, vtb_func *f, const int *node_of);
+void vtb__groups_free(vtb__groups *g);
+int vtb__group_of(vtb__groups *g, int node);
+
+/* Whether a path leads from one of the two groups to the other, in either direction, through a
+ * third or, with `direct`, by an edge. */
+bool vtb__groups_path(vtb__groups *g, int a, int b, bool direct);
+/* Makes `from` a part of `into`. vtb__groups_path() was just asked about them and said no. */
+void vtb__groups_join(vtb__groups *g, int into, int from);
+/* Lists every group's nodes in the order of the function. */
+void vtb__groups_sort(vtb__groups *g);
+
+/* The nodes of a group; the nodes that read node `i`. */
+#define VTB__EACH_NODE(g, group, i) for (int i = (g)->first[group]; i >= 0; i = (g)->next[i])
+#define VTB__EACH_USER(g, i, u)                                                                    \
+  for (int *u = (g)->users + (g)->user_start[i]; u < (g)->users + (g)->user_start[(i) + 1]; u++)
+
+#endif
