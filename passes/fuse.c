@@ -29,7 +29,12 @@ typedef struct node {
   vtb_kernel_kind kind;
   vtb_type shape; /* iteration shape of the group (valid on representatives) */
   bool has_leaf;  /* a pad, permute, shift or concat is inside */
+  int ops;        /* in the group */
 } node;
+
+/* Code generation looks at a kernel's ops in depth, so a group has at most this many; what is
+ * longer is several kernels. */
+enum { MOST_OPS = 128 };
 
 typedef struct fuser {
   vtb_func *func;
@@ -101,7 +106,7 @@ static bool is_row_column(const vtb_type *column, const vtb_type *row) {
  * the result. */
 static bool compatible(fuser *f, int p, int c, vtb_kernel_kind *kind, vtb_type *shape) {
   node *np = &f->nodes[p], *nc = &f->nodes[c];
-  if (np->kind == VTB_KERNEL_COL) return false;
+  if (np->kind == VTB_KERNEL_COL || np->ops + nc->ops > MOST_OPS) return false;
   if (nc->kind == VTB_KERNEL_COL) {
     if (np->kind != VTB_KERNEL_LOOP || used_outside(f, p, c)) return false;
     if (!broadcasts_into(&np->shape, &nc->shape)) return false;
@@ -140,6 +145,7 @@ static void merge(fuser *f, int into, int from, vtb_kernel_kind kind, const vtb_
   f->nodes[into].kind = kind;
   f->nodes[into].shape = *shape;
   f->nodes[into].has_leaf |= f->nodes[from].has_leaf;
+  f->nodes[into].ops += f->nodes[from].ops;
 }
 
 static bool try_merge(fuser *f, int producer, int consumer) {
@@ -188,7 +194,8 @@ static bool reads_noted(fuser *f, int group) {
 static bool are_siblings(fuser *f, int i, int j) {
   int a = find(f, i), b = find(f, j);
   const vtb_type *x = &f->nodes[i].inst->results[0]->type, *y = &f->nodes[j].inst->results[0]->type;
-  return a != b && vtb_type_equal(&f->nodes[a].shape, &f->nodes[b].shape) && vtb_type_equal(x, y) &&
+  return a != b && f->nodes[a].ops + f->nodes[b].ops <= MOST_OPS &&
+         vtb_type_equal(&f->nodes[a].shape, &f->nodes[b].shape) && vtb_type_equal(x, y) &&
          reads_noted(f, b) && !vtb__groups_path(&f->groups, a, b, true);
 }
 
@@ -215,7 +222,7 @@ static void merge_sibling_columns(fuser *f) {
 /* ---- the graph of a function ----------------------------------------------------------------- */
 
 static node node_new(vtb_inst *i) {
-  node n = {.inst = i, .kind = kind_of(i), .has_leaf = is_leaf_mover(i->op)};
+  node n = {.inst = i, .kind = kind_of(i), .has_leaf = is_leaf_mover(i->op), .ops = 1};
   bool reduces = vtb_op_get(i->op)->klass == VTB_CLASS_REDUCE;
   if (i->n_results) n.shape = reduces ? i->operands[0]->type : i->results[0]->type;
   return n;

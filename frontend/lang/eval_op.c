@@ -27,6 +27,24 @@ vtb_builder *vtb__at(vtb__eval *e, vtb_span span) {
   return &e->frame->b;
 }
 
+bool vtb__check_chain(vtb__eval *e, const vtb_func *f, const char *what, const char *name) {
+  int *length = vtb_xcalloc((size_t)f->n_values + 1, sizeof *length);
+  const vtb_inst *far = NULL;
+  for (const vtb_inst *i = f->first; i && !far; i = i->next) {
+    int longest = 0;
+    for (int o = 0; o < i->n_operands; o++)
+      if (length[i->operands[o]->id] > longest) longest = length[i->operands[o]->id];
+    for (int r = 0; r < i->n_results; r++) length[i->results[r]->id] = longest + 1;
+    if (longest >= VTB__MAX_CHAIN) far = i;
+  }
+  vtb_free(length);
+  if (far)
+    vtb__report(e, VTB_DIAG_TOO_LARGE, far->span,
+                "%s '%s' has more than %d operations one after the other", what, name,
+                VTB__MAX_CHAIN);
+  return !far;
+}
+
 vtb_value *vtb__as_tensor(vtb__eval *e, vtb__val v, vtb_span span) {
   if (v.kind == VTB__TENSOR) return v.u.t.v;
   if (vtb__is_number(v)) {

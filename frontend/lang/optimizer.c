@@ -116,6 +116,7 @@ void vtb__optimizer_entry(vtb__eval *e, const vtb_decl *d, const vtb__val *value
   if (e->diags->n_errors > e->errors_before || e->stopped) return;
   for (int i = 0; i < n_vectors; i++)
     if (i != 1 && !collect(e, d, i)) return;
+  if (!vtb__check_chain(e, f, "optimizer", d->name.text)) return;
   const vtb_inst *bad = vtb_rule_obstacle(f);
   if (bad)
     vtb__report(e, VTB_DIAG_OPTIMIZER_OPERATION, bad->span,

@@ -316,7 +316,8 @@ static void build_step(vtb__eval *e, vtb__rcall *c, vtb__rstep *r) {
   e->decl = d;
   if (bind_arguments(e, c, &s)) {
     vtb__body_value(e, &d->body);
-    if (e->diags->n_errors == errors && !e->stopped && set_returns(e, c, &s, r))
+    if (e->diags->n_errors == errors && !e->stopped && set_returns(e, c, &s, r) &&
+        vtb__check_chain(e, frame.func, "the step of", d->name.text))
       r->func = frame.func;
   }
   r->env = e->env;

@@ -20,6 +20,7 @@
 #define VTB__MAX_STEPS 1000000           /* evaluated statements and expressions */
 #define VTB__MAX_INSTS 400000            /* instructions in a module */
 #define VTB__MAX_CALLS 64                /* nested calls of fn and block */
+#define VTB__MAX_CHAIN 500               /* ops of a step, each of which reads the one before */
 #define VTB__MAX_DEPTH 1200              /* nested evaluations on the C stack */
 #define VTB__MAX_LIST 65536              /* elements of a list */
 #define VTB__MAX_TEXT 4096               /* bytes of a string */
@@ -290,6 +291,9 @@ struct vtb__eval {
 };
 
 /* Reports and gives VTB__ERR. */
+/* False, after a message, if an instruction of a step or of an optimizer depends on a longer row of
+ * others than VTB__MAX_CHAIN: the passes look at their equations in depth. */
+bool vtb__check_chain(vtb__eval *e, const vtb_func *f, const char *what, const char *name);
 vtb__val vtb__report(vtb__eval *e, int code, vtb_span span, const char *fmt, ...) VTB_PRINTF(4, 5);
 /* A sentence of advice below the message before. */
 void vtb__help(vtb__eval *e, const char *fmt, ...) VTB_PRINTF(2, 3);
