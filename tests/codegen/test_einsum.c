@@ -108,6 +108,11 @@ TEST(block_diagonal_products) {
     check_einsum("bngi,goi->bngo", x, w, x);
     check_einsum("bngo,goi->bngi", x, w, x);
     check_einsum("bngo,bngi->goi", x, x, w);
+    snprintf(x, sizeof x, "3, 5, 2, 7, %d, %d", cases[i].groups, cases[i].size);
+    char y[64];
+    snprintf(y, sizeof y, "7, 2, 5, 3, %d, %d", cases[i].groups, cases[i].size);
+    check_einsum("abcngi,goi->ncbago", x, w, y); /* tokens that lie apart */
+    snprintf(x, sizeof x, "2, 77, %d, %d", cases[i].groups, cases[i].size);
     if (i > 2) continue;
     check_einsum("goi,bngi->bngo", w, x, x);
     check_einsum("bngi,bngo->goi", x, x, w);

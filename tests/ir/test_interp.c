@@ -198,6 +198,11 @@ TEST(patches) {
                  "  %c = im2col %x {" PATCH "} : f32[1, 4, 4]\n"
                  "  %y = col2im %c {" PATCH ", image = [1, 3, 3]} : f32[1, 1, 3, 3]\n"),
             in, back, 0);
+  const double behind[] = {1, 2, 4, 5, 3, 0, 6, 0, 7, 8, 0, 0, 9, 0, 0, 0};
+  CHECK_RUN(FUNC("%x: f32[1, 1, 3, 3]", "f32[1, 4, 4]",
+                 "  %y = im2col %x {kernel = [2, 2], stride = [2, 2], pad = [0, 0, 1, 1]} : "
+                 "f32[1, 4, 4]\n"),
+            in, behind, 0);
   const double twice[] = {1, 4, 3, 8, 20, 12, 7, 16, 9};
   CHECK_RUN(
       FUNC(

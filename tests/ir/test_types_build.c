@@ -117,6 +117,8 @@ TEST(errors_name_shapes_and_axes) {
               "einsum \"bnd,ed->bne\": operand 2 is f32[C=384], which has 1 axes");
   check_error(&x, vtb_b_einsum(&x.b, "bnd,d->bn", a, c), 2004,
               "einsum \"bnd,d->bn\" of f32[B, N=196, C=192] and f32[C=384]: d has two sizes");
+  check_error(&x, vtb_b_einsum(&x.b, "bnd,e->bnf", a, c), 2004,
+              "einsum \"bnd,e->bnf\": a letter of the result is in no operand");
   stop(&x);
 }
 

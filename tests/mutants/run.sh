@@ -93,7 +93,7 @@ suite() {
   local build=$1 log=$2
   shift 2
   if timeout 900 ctest --test-dir "$build" -j 2 --stop-on-failure --timeout 120 "$@" >"$log" 2>&1; then noticed=; return 0; fi
-  noticed=$(sed -n 's/^.*Test *#[0-9]*: \([^ ]*\) \.*\**\(Failed\|Timeout\|Exception\|\*\*\*\).*$/\1 \2/p' "$log" | head -n 1)
+  noticed=$(sed -n 's/^.*Test *#[0-9]*: \([^ ]*\) .*\*\*\*\([A-Z][a-z]*\).*$/\1 \2/p' "$log" | head -n 1)
   case $noticed in *Timeout) noticed="${noticed% *} (too long)" ;; *) noticed=${noticed%% *} ;; esac
   [ -n "$noticed" ] || noticed="ctest: $(tail -n 1 "$log")"
   return 1

@@ -294,6 +294,19 @@ static void check_at(const char *text, const double *x, int n, const double *wan
   vtb_module_free(m);
 }
 
+/* An operand that nothing depends on takes its room all the same. */
+TEST(parts_of_a_concatenation_get_their_own) {
+  check_at("func @f(%x: f32[3]) -> (f32[7]) {\n"
+           "  %c = constant {data = [5, 6]} : f32[2]\n"
+           "  %s = square %x : f32[3]\n"
+           "  %t = slice %s {axis = 0, start = 1, limit = 3} : f32[2]\n"
+           "  %k = concat %c, %s, %t {axis = 0} : f32[7]\n"
+           "  %w = constant {data = [1, 10, 100, 1000, 10000, 100000, 1000000]} : f32[7]\n"
+           "  %y = mul %k, %w : f32[7]\n"
+           "  return %y\n}\n",
+           (double[]){1, 2, 3}, 3, (double[]){200, 404000, 6060000});
+}
+
 TEST(maximum_with_ties_goes_to_the_first) {
   check_at("func @f(%x: f32[2, 3]) -> (f32[2]) {\n  %y = reduce_max %x {axes = [1]} : f32[2]\n  "
            "return %y\n}\n",
@@ -329,6 +342,7 @@ int main(void) {
   RUN(samples_match_differences);
   RUN(linear_ops_transpose_exactly);
   RUN(every_differentiable_op_has_a_sample);
+  RUN(parts_of_a_concatenation_get_their_own);
   RUN(maximum_with_ties_goes_to_the_first);
   RUN(kinks_follow_the_table);
   RUN(large_arguments_stay_finite);

@@ -147,6 +147,32 @@ TEST(a_stored_producer_is_not_taken_into_a_column_sum) {
   vtb_module_free(m);
 }
 
+/* Sums along rows of one shape do not share a kernel with those of another. */
+TEST(rows_of_other_shapes_are_other_kernels) {
+  vtb_module *m = fuse_and_compare(
+      "entry func @main(%x: f32[1, 4, 8], %z: f32[3, 4, 8]) -> (f32[3, 4, 8], f32[1, 4, 1]) {\n"
+      "  %s = reduce_sum %x {axes = [2], keep = 1} : f32[1, 4, 1]\n"
+      "  %e = exp %s : f32[1, 4, 1]\n"
+      "  %y = mul %z, %e : f32[3, 4, 8]\n"
+      "  return %y, %e\n}\n");
+  CHECK(count_kind(m->entry, "row") == 1 && count_kind(m->entry, "loop") == 1);
+  vtb_module_free(m);
+}
+
+/* Two sums of one shape that read the same, but of which one waits for the other by way of a
+ * product. */
+TEST(column_sums_that_wait_for_each_other_stay_apart) {
+  vtb_module *m =
+      fuse_and_compare("entry func @main(%x: f32[6, 8], %w: f32[8, 8]) -> (f32[8], f32[8]) {\n"
+                       "  %a = reduce_sum %x {axes = [0]} : f32[8]\n"
+                       "  %p = einsum %a, %w {spec = \"c,dc->d\"} : f32[8]\n"
+                       "  %q = mul %x, %p : f32[6, 8]\n"
+                       "  %b = reduce_sum %q {axes = [0]} : f32[8]\n"
+                       "  return %a, %b\n}\n");
+  CHECK(count_kind(m->entry, "col") == 2);
+  vtb_module_free(m);
+}
+
 TEST(equal_kernels_are_one_function) {
   vtb_module *m =
       fuse_and_compare("entry func @main(%x: f32[4, 8], %w: f32[8, 8]) -> (f32[4, 8]) {\n"
@@ -266,6 +292,8 @@ int main(void) {
   RUN(a_product_between_keeps_two_kernels_apart);
   RUN(column_sums_take_their_private_producer_and_share);
   RUN(a_stored_producer_is_not_taken_into_a_column_sum);
+  RUN(rows_of_other_shapes_are_other_kernels);
+  RUN(column_sums_that_wait_for_each_other_stay_apart);
   RUN(equal_kernels_are_one_function);
   RUN(plan_views_cost_nothing_and_live_values_do_not_overlap);
   RUN(plan_reshape_of_a_strided_view_is_a_view_only_if_strides_allow);

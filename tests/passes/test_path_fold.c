@@ -68,6 +68,22 @@ TEST(one_token_is_picked_where_it_is_stored) {
              "f32[B, 1, 2]\nreturn %c\n}\n");
 }
 
+/* The tokens' axis moves to the front when those before it are summed away. */
+TEST(tokens_are_followed_through_reductions) {
+  CHECK_PASS("path_fold",
+             "entry func @f(%x: f32[4, N=6, 2]) -> (f32[N=6, 2], f32[4, N=6]) {\n%p = permute %x " P
+             " : f32[4, N=6, 2]\n"
+             "%s = reduce_sum %p {axes = [0]} : f32[N=6, 2]\n"
+             "%t = reduce_sum %p {axes = [2]} : f32[4, N=6]\n"
+             "%u = permute %s {axis = 0, path = \"cols@2x3\", inverse = 1} : f32[N=6, 2]\n"
+             "%v = permute %t {axis = 1, path = \"cols@2x3\", inverse = 1} : f32[4, N=6]\n"
+             "return %u, %v\n}\n",
+             "entry func @f(%x: f32[4, N=6, 2]) -> (f32[N=6, 2], f32[4, N=6]) {\n"
+             "%s = reduce_sum %x {axes = [0]} : f32[N=6, 2]\n"
+             "%t = reduce_sum %x {axes = [2]} : f32[4, N=6]\n"
+             "return %s, %t\n}\n");
+}
+
 TEST(ops_that_mix_tokens_get_a_permutation) {
   CHECK_PASS("path_fold",
              "entry func @f(%x: f32[B, N=6, 2]) -> (f32[B, 2, 2]) {\n%p = permute %x " P
@@ -247,6 +263,7 @@ int main(void) {
   RUN(a_result_in_path_order_keeps_its_permutation);
   RUN(paths_compose_and_identities_vanish);
   RUN(one_token_is_picked_where_it_is_stored);
+  RUN(tokens_are_followed_through_reductions);
   RUN(ops_that_mix_tokens_get_a_permutation);
   RUN(callees_are_copied_for_their_arguments_orders);
   RUN(tokens_are_followed_through_reshapes);

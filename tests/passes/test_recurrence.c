@@ -102,6 +102,45 @@ TEST(vanishing_gains_stay_finite) {
   for (c.decay_form = 0; c.decay_form < 3; c.decay_form++) check_config(&c, 99);
 }
 
+/* What a module returns before and after its recurrences are lowered, up to the last `without`
+ * results. */
+static void check_lowered(const char *text, int without, double within) {
+  vtb_module *before = parse_ir(text), *after = parse_ir(text);
+  if (!before || !after || !run_passes(after, "recurrence,simplify,cse,dce,select_mode")) return;
+  CHECK(count_ops(after, VTB_OP_recurrence) == 0);
+  vtb_tensor *args = random_args(before->entry, 2, 4321);
+  vtb_tensor *want = interpret(before, args, 2), *got = interpret(after, args, 2);
+  for (int i = 0; want && got && i < before->entry->n_returns - without; i++)
+    CHECK_MSG(largest_error(&got[i], &want[i]) <= within, "result %d: error %g", i,
+              largest_error(&got[i], &want[i]));
+  if (want) free_tensors(want, before->entry->n_returns);
+  if (got) free_tensors(got, after->entry->n_returns);
+  free_tensors(args, before->entry->n_args);
+  vtb_module_free(before);
+  vtb_module_free(after);
+}
+
+/* Two products are added at each step: both are in the last state, and the first state is in it
+ * once. */
+TEST(the_last_state_is_of_all_terms) {
+  check_lowered(
+      "entry func @f(%S: f32[B, 3, 4], %q: f32[B, N=5, 3], %k: f32[B, N=5, 3], %v: f32[B, N=5, 4], "
+      "%l: f32[B, N=5, 3], %w: f32[B, N=5, 4], %f: f32[B, N=5]) -> (f32[B, N=5, 4], f32[B, 3, 4]) "
+      "{\n"
+      "  %y, %T, %m = recurrence @s(%S, %q, %k, %v, %l, %w, %f) {states = 1, inits = 1, seqs = 6} "
+      ": "
+      "f32[B, N=5, 4], f32[B, 3, 4], f32[B]\n"
+      "  return %y, %T\n}\n"
+      "step @s(%S: f32[3, 4], %q: f32[3], %k: f32[3], %v: f32[4], %l: f32[3], %w: f32[4], "
+      "%f: f32[]) -> (f32[3, 4], f32[4]) {\n"
+      "  %d = sigmoid %f : f32[]\n  %a = mul %S, %d : f32[3, 4]\n"
+      "  %k1 = reshape %k {shape = [3, 1]} : f32[3, 1]\n  %u = mul %k1, %v : f32[3, 4]\n"
+      "  %l1 = reshape %l {shape = [3, 1]} : f32[3, 1]\n  %z = mul %l1, %w : f32[3, 4]\n"
+      "  %b = add %a, %u : f32[3, 4]\n  %S2 = add %b, %z : f32[3, 4]\n"
+      "  %y = einsum %q, %S2 {spec = \"a,ab->b\"} : f32[4]\n  return %S2, %y\n}\n",
+      0, 1e-12);
+}
+
 static const char *const mlstm_text =
     "entry func @f(%q: f32[B, N=5, 3], %k: f32[B, N=5, 3], %v: f32[B, N=5, 4], %i: f32[B, N=5], "
     "%f: f32[B, N=5]) -> "
@@ -530,6 +569,7 @@ int main(void) {
   RUN(long_recurrences_equal_their_steps);
   RUN(steep_gains_stay_finite);
   RUN(vanishing_gains_stay_finite);
+  RUN(the_last_state_is_of_all_terms);
   RUN(matrix_and_normalizer_are_one_scan);
   RUN(selective_scan_has_steps_and_rates);
   RUN(parameters_decay_by_heads);

@@ -61,6 +61,13 @@ TEST(constants_fold) {
           "%const = constant {value = 16} : f32[]\n%r = mul %x, %const : " T "\n");
 }
 
+TEST(powers_of_small_numbers_are_products) {
+  BECOMES(T, "%c = constant {value = 2} : f32[]\n%r = pow %x, %c : " T "\n",
+          "%r = square %x : " T "\n");
+  STAYS(T, "%c = constant {value = 3} : f32[]\n%r = pow %x, %c : " T "\n");
+  STAYS(T, "%c = constant {value = 2} : f32[]\n%r = pow %c, %x : " T "\n");
+}
+
 TEST(a_constant_condition_selects) {
   GIVES(T, ONE "%r = select %c, %x, %y : " T "\n", "%x");
   GIVES(T, ZERO "%r = select %c, %x, %y : " T "\n", "%y");
@@ -174,6 +181,24 @@ TEST(equal_instructions_are_one) {
         "\n%d = mul %y, %b : " T "\n%r = add %c, %d : " T "\n"));
 }
 
+/* So many that some meet in the table. */
+TEST(instructions_of_other_attributes_are_others) {
+  enum { N = 200 };
+  vtb_strbuf text = {0};
+  vtb_strbuf_printf(&text,
+                    "entry func @f(%%x: f32[%d]) -> (f32[1]) {\n%%s0 = slice %%x {axis = 0, "
+                    "start = 0, limit = 1} : f32[1]\n",
+                    N);
+  for (int i = 1; i < N; i++)
+    vtb_strbuf_printf(&text,
+                      "%%a%d = slice %%x {axis = 0, start = %d, limit = %d} : f32[1]\n"
+                      "%%s%d = add %%s%d, %%a%d : f32[1]\n",
+                      i, i, i + 1, i, i - 1, i);
+  vtb_strbuf_printf(&text, "return %%s%d\n}\n", N - 1);
+  CHECK_KEPT("cse", text.at);
+  vtb_strbuf_free(&text);
+}
+
 /* Letters of a product are names, and names make no difference. */
 TEST(equal_products_are_one_whatever_their_letters_are) {
   CHECK_PASS("cse",
@@ -194,6 +219,7 @@ TEST(unused_instructions_go) {
   CHECK_PASS("dce", F(T, "%a = exp %x : " T "\n%b = log %a : " T "\n%r = neg %y : " T "\n"),
              F(T, "%r = neg %y : " T "\n"));
   CHECK_KEPT("dce", F(T, "%a = exp %x : " T "\n%r = log %a : " T "\n"));
+  CHECK_KEPT("dce", F(T, "%a = tap %x {name = \"a\"} : " T "\n%r = neg %y : " T "\n"));
 }
 
 TEST(unused_parts_of_functions_go) {
@@ -232,6 +258,7 @@ int main(void) {
   RUN(a_neutral_element_may_still_broadcast);
   RUN(signs_move);
   RUN(constants_fold);
+  RUN(powers_of_small_numbers_are_products);
   RUN(a_constant_condition_selects);
   RUN(reshapes_join);
   RUN(transposes_join);
@@ -240,6 +267,7 @@ int main(void) {
   RUN(operands_need_no_broadcast_of_their_own);
   RUN(permutations_cancel);
   RUN(equal_instructions_are_one);
+  RUN(instructions_of_other_attributes_are_others);
   RUN(equal_products_are_one_whatever_their_letters_are);
   RUN(unused_instructions_go);
   RUN(unused_parts_of_functions_go);

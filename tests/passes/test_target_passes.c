@@ -111,6 +111,14 @@ TEST(what_parameters_make_comes_first) {
   CHECK(strstr(text, "%v = exp %w {prepared = 1}") < strstr(text, "%y = exp %x"));
   CHECK(count(text, "prepared") == 1);
   free(text);
+  static const char both_ways[] =
+      "entry func @f(%x: f32[4], %w: f32[4] param \"w\") -> (f32[4]) {\n"
+      "  %v = exp %w : f32[4]\n"
+      "  %a = sub %v, %x : f32[4]\n"
+      "  %b = sub %x, %v : f32[4]\n"
+      "  %z = add %a, %b : f32[4]\n"
+      "  return %z\n}\n";
+  says("prepare", FP32, both_ways, "prepared", 1);
   says("prepare", (vtb_pass_context){.updates = true}, late, "prepared", 0);
 }
 

@@ -243,6 +243,44 @@ TEST(bad_gradients_change_nothing_and_name_the_parameter) {
   close_step(&s);
 }
 
+/* A loss that is not finite is a bad step too, whatever its gradients are. */
+TEST(a_bad_loss_changes_nothing) {
+  vtb_optim_config c = {0};
+  stand_in s = open_step(for_cpu, "adamw", NULL, 0, &c, two, 2, 1);
+  float *scores = s.args[vtb_program_find(s.program, "scores")];
+  s.value[0][0] = 1, s.value[1][0] = -2, s.grad[0][0] = s.grad[1][0] = 0.5f;
+  scores[4] = INFINITY;
+  CHECK_REFUSED(update(&s, 0.1, 1, NULL, err), "not finite at update 0");
+  CHECK(s.value[0][0] == 1 && s.value[1][0] == -2 && vtb_optim_steps(s.optim) == 0);
+  scores[4] = 0;
+  CHECK_OK(update(&s, 0.1, 1, NULL, err));
+  CHECK(s.value[0][0] != 1 && s.value[1][0] != -2 && vtb_optim_steps(s.optim) == 1);
+  close_step(&s);
+}
+
+/* A rule of somebody's own, whose sum is not 0 where a tensor has ended: 19 elements fill no
+ * vector. */
+TEST(sums_of_a_rule_end_with_the_tensor) {
+  enum { N = 19 };
+  const char *path = temp_path("mine.vtb");
+  static const char text[] = "optimizer mine() {\n  w = w - lr * sum(exp(g)) * g\n}\n";
+  write_file(path, text, sizeof text - 1);
+  const parameter p[] = {{"a", N, false, 1}, {"b", 3, false, 1}};
+  vtb_optim_config c = {0};
+  stand_in s = open_step(for_cpu, path, NULL, 0, &c, p, 2, 1);
+  double sum[2] = {0};
+  for (int i = 0; i < 2; i++)
+    for (int64_t k = 0; k < p[i].count; k++) {
+      s.value[i][k] = 1, s.grad[i][k] = 0.1f * (float)(k % 5 + 1);
+      sum[i] += exp((double)s.grad[i][k]);
+    }
+  CHECK_OK(update(&s, 0.01, 1, NULL, err));
+  for (int i = 0; i < 2; i++)
+    for (int64_t k = 0; k < p[i].count; k++)
+      CHECK_NEAR((double)s.value[i][k], 1 - 0.01 * sum[i] * 0.1 * (double)(k % 5 + 1), 1e-6);
+  close_step(&s);
+}
+
 /* ---- threads and saving ---- */
 
 enum { BIG = 70001, REST = 30002 };
@@ -611,6 +649,8 @@ int main(void) {
   RUN(scaled_gradients_make_the_same_steps);
   RUN(sgd_with_momentum_clipping_and_average);
   RUN(bad_gradients_change_nothing_and_name_the_parameter);
+  RUN(a_bad_loss_changes_nothing);
+  RUN(sums_of_a_rule_end_with_the_tensor);
   RUN(results_do_not_depend_on_threads_and_saved_state_goes_on_exactly);
   RUN(foreign_state_is_refused);
   RUN(optimisers_follow_their_papers);
