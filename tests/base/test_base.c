@@ -34,6 +34,32 @@ TEST(map_keeps_insertion_order_and_replaces) {
   vtb_map_free(&m);
 }
 
+/* What is not there is not found, however full the table is. */
+TEST(maps_know_what_they_lack) {
+  vtb_map m = {0};
+  char key[16], absent[16];
+  for (int i = 0; i < 600; i++) {
+    snprintf(key, sizeof key, "k%d", i);
+    snprintf(absent, sizeof absent, "a%d", i);
+    CHECK(!vtb_map_has(&m, key));
+    vtb_map_set(&m, key, &m);
+    CHECK(vtb_map_has(&m, key) && !vtb_map_has(&m, absent) && m.n == (size_t)i + 1);
+    CHECK(2 * m.n <= m.n_slots); /* free slots end a search */
+  }
+  vtb_map_free(&m);
+}
+
+TEST(json_has_no_bare_control_characters) {
+  vtb_strbuf s = {0};
+  char text[40] = "\"\\/";
+  for (int c = 1; c < 32; c++) text[2 + c] = (char)c;
+  vtb_strbuf_json(&s, text);
+  for (size_t i = 0; i < s.n; i++) CHECK((unsigned char)s.at[i] >= 32);
+  CHECK(strstr(s.at, "\\u0001\\u0002") && strstr(s.at, "\\u000e\\u000f\\u0010") &&
+        strstr(s.at, "\\u001f\"") && strstr(s.at, "\\b\\t\\n\\u000b\\f\\r"));
+  vtb_strbuf_free(&s);
+}
+
 TEST(suggestions_are_near_or_none) {
   const char *names[] = {"depth", "dim", "patch", "pool"};
   CHECK_STR(vtb_suggest("dpeth", names, 4), "depth");
@@ -108,6 +134,8 @@ TEST(atomic_files_appear_whole_or_not_at_all) {
 int main(void) {
   RUN(arena_is_zeroed_and_aligned);
   RUN(map_keeps_insertion_order_and_replaces);
+  RUN(maps_know_what_they_lack);
+  RUN(json_has_no_bare_control_characters);
   RUN(suggestions_are_near_or_none);
   RUN(numbers_print_shortest);
   RUN(first_error_is_kept);

@@ -72,7 +72,7 @@ TEST(a_value_lives_as_long_as_its_views) {
   vtb_module_free(m);
 }
 
-/* A function's frame is behind its caller's: the entry needs room for the deepest chain of calls. */
+/* A function's frame is behind its caller's: the entry has room for the deepest chain of calls. */
 TEST(frames_of_calls_within_calls_add_up) {
   vtb_module *m = parse_ir("func @inner(%x: f32[64]) -> (f32[64]) {\n"
                            "  %a = exp %x : f32[64]\n  %b = neg %a : f32[64]\n"

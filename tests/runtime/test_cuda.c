@@ -179,6 +179,21 @@ TEST(copies_can_be_left_out) {
   vtb_program_free(p);
 }
 
+/* What is kept of parameters does not keep the inputs. */
+TEST(inputs_are_copied_whatever_is_kept) {
+  vtb_program *p = NULL;
+  vtb_error err = {0};
+  CHECK(make_program("k_add_one", "fake", &p, &err) == VTB_OK);
+  vtb_program_keep(p, 1u << VTB_IO_PARAM | 1u << VTB_IO_BUFFER);
+  for (int i = 0; i < 4; i++) {
+    float x[64] = {(float)i}, y[64];
+    void *args[] = {x, y};
+    CHECK(vtb_program_execute(p, args, NULL, services, &err) == VTB_OK);
+    CHECK_MSG(y[0] == (float)(2 * i + 1), "run %d: %g", i, (double)y[0]);
+  }
+  vtb_program_free(p);
+}
+
 static void expect_failure(const char *call, const char *message) {
   vtb_program *p = NULL;
   vtb_error err = {0};
@@ -282,6 +297,7 @@ int main(void) {
   RUN(profiles_count_every_kernel);
   RUN(prepared_steps_are_run_when_parameters_change);
   RUN(copies_can_be_left_out);
+  RUN(inputs_are_copied_whatever_is_kept);
   RUN(failures_name_the_call);
   RUN(a_broken_plan_does_not_reach_the_device);
   RUN(what_is_missing_is_named);

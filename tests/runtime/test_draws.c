@@ -63,8 +63,9 @@ TEST(epochs_and_seeds_have_orders_of_their_own) {
 
 /* A sample is augmented anew in every epoch. */
 TEST(epochs_have_augmentations_of_their_own) {
-  vtb_dataset *d = open_images("anew", "train", 1);
-  vtb_loader_options o = {.dataset = d, .batch = 1, .shuffle = true, .n_epochs = 32};
+  enum { SAMPLES = 16 };
+  vtb_dataset *d = open_images("anew", "train", SAMPLES);
+  vtb_loader_options o = {.dataset = d, .batch = SAMPLES, .shuffle = true, .n_epochs = 32};
   CHECK_OK(vtb_transform_init(&o.transform, d, 1, FAKE_SIDE, FAKE_SIDE, err));
   o.transform.augment.shift = 2;
   vtb_loader *l = NULL;
@@ -73,10 +74,12 @@ TEST(epochs_have_augmentations_of_their_own) {
   int same = 0;
   for (int e = 0; e < 32; e++) {
     const vtb_batch *b = NULL;
+    int at = 0;
     CHECK_OK(vtb_loader_next(l, &b, err));
     if (!b) exit(1);
-    if (e == 0) memcpy(first, b->images, sizeof first);
-    same += memcmp(first, b->images, sizeof first) == 0;
+    while (at < SAMPLES - 1 && b->samples[at] != 3) at++;
+    if (e == 0) memcpy(first, b->images + at * FAKE_PIXELS, sizeof first);
+    same += memcmp(first, b->images + at * FAKE_PIXELS, sizeof first) == 0;
   }
   CHECK_MSG(same < 8, "%d of 32 are like the first", same); /* by chance one in 25 */
   vtb_loader_close(l);
@@ -204,6 +207,11 @@ static void ranked(void *const *a, void *workspace, const vtb_services *s) {
   }
 }
 
+static void alike(void *const *a, void *workspace, const vtb_services *s) {
+  (void)workspace, (void)s;
+  for (int i = 0; i < FAKE_BATCH * CLASSES; i++) ((float *)a[1])[i] = 3;
+}
+
 static void write_ranks(const char *folder) {
   unsigned char images[16 + SAMPLES * FAKE_PIXELS] = {0, 0, 8, 3,         0, 0, 0, SAMPLES,
                                                       0, 0, 0, FAKE_SIDE, 0, 0, 0, FAKE_SIDE};
@@ -253,11 +261,34 @@ TEST(the_first_and_the_first_five_are_counted) {
   vtb_services_free(s);
 }
 
+/* Scores that are all alike say class 0: twelve samples, five of them of class 0. */
+TEST(equal_scores_are_no_right_ones) {
+  write_ranks("equal");
+  vtb_tensor_info tensors[2] = {FAKE_IMAGE, FAKE_LOGITS};
+  tensors[1].dim[1] = CLASSES;
+  vtb_program p = {.entry = alike, .n_tensors = 2, .tensors = tensors, .batch = FAKE_BATCH};
+  vtb_services *s = vtb_services_default(1);
+  vtb_dataset *d = NULL;
+  vtb_dataset_options split = {.split = "test", .limit = 12};
+  CHECK_OK(vtb_dataset_open(temp_path("equal"), &split, &d, err));
+  vtb_eval_options o = {.dataset = d, .services = s};
+  CHECK_OK(vtb_transform_init(&o.transform, d, 1, FAKE_SIDE, FAKE_SIDE, err));
+  vtb_eval_result r = {0};
+  void *params[2] = {NULL, NULL};
+  CHECK_OK(vtb_evaluate(&p, params, &o, &r, err));
+  CHECK_NEAR(r.top1, 5.0 / 12, 1e-12);
+  CHECK_NEAR(r.top5, 1, 1e-12);
+  CHECK_NEAR(r.loss, log(CLASSES), 1e-6);
+  vtb_dataset_free(d);
+  vtb_services_free(s);
+}
+
 int main(void) {
   RUN(epochs_and_seeds_have_orders_of_their_own);
   RUN(epochs_have_augmentations_of_their_own);
   RUN(steps_have_masks_of_their_own_and_a_resumed_run_the_same);
   RUN(erased_rectangles_reach_every_edge);
   RUN(the_first_and_the_first_five_are_counted);
+  RUN(equal_scores_are_no_right_ones);
   return test_done();
 }

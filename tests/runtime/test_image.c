@@ -240,6 +240,12 @@ TEST(crops_are_centred_and_padded) {
   vtb_image_free(&im);
 }
 
+/* Halves go to the even side, as the usual preprocessing has it. */
+TEST(the_middle_of_odd_sides) {
+  CHECK(vtb_image_center(5, 4) == 0 && vtb_image_center(7, 4) == 2 && vtb_image_center(9, 4) == 2 &&
+        vtb_image_center(11, 4) == 4 && vtb_image_center(8, 4) == 2 && vtb_image_center(3, 4) == 0);
+}
+
 TEST(conversion_to_model_input) {
   vtb_image im = vtb_image_new(2, 1, 3);
   memcpy(im.pixels, (uint8_t[]){255, 0, 51, 0, 102, 255}, 6);
@@ -262,6 +268,7 @@ int main(void) {
   RUN(resize_matches_the_formula);
   RUN(resize_is_separable_and_keeps_constants);
   RUN(crops_are_centred_and_padded);
+  RUN(the_middle_of_odd_sides);
   RUN(conversion_to_model_input);
   return test_done();
 }

@@ -120,6 +120,26 @@ TEST(matrices) {
     }
 }
 
+/* Four channels of a grid of 2 x 2: a sine and a cosine of one coordinate, then of the other. */
+TEST(tables_of_positions) {
+  const int64_t table[] = {1, 4, 4}, with_class[] = {5, 4};
+  float rows[16], columns[16], more[20];
+  CHECK_OK(vtb_init_tensor("sincos_rows", "pos", 1, 3, table, rows, err));
+  CHECK_OK(vtb_init_tensor("sincos_columns", "pos", 1, 3, table, columns, err));
+  CHECK_OK(vtb_init_tensor("sincos_rows(1)", "pos", 1, 2, with_class, more, err));
+  for (int t = 0; t < 4; t++) {
+    const double at[] = {t / 2, t % 2};
+    for (int c = 0; c < 4; c++) {
+      double first = c % 2 ? cos(at[c / 2]) : sin(at[c / 2]);
+      double other = c % 2 ? cos(at[1 - c / 2]) : sin(at[1 - c / 2]);
+      CHECK_NEAR((double)rows[4 * t + c], first, 1e-6);
+      CHECK_NEAR((double)columns[4 * t + c], other, 1e-6);
+      CHECK_NEAR((double)more[4 * (t + 1) + c], first, 1e-6);
+    }
+  }
+  for (int c = 0; c < 4; c++) CHECK(more[c] == 0);
+}
+
 TEST(wrong_texts_are_refused) {
   static const struct {
     const char *text, *reason;
@@ -148,6 +168,7 @@ int main(void) {
   RUN(fixed_values);
   RUN(values_depend_on_seed_and_name_only);
   RUN(matrices);
+  RUN(tables_of_positions);
   RUN(wrong_texts_are_refused);
   return test_done();
 }

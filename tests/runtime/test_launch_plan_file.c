@@ -11,6 +11,7 @@ static vtb_strbuf bytes_of(const vtb_launch_plan *p) {
 
 TEST(a_plan_survives_the_way_through_bytes) {
   vtb_launch_plan *p = sample_plan(), *q = NULL;
+  p->n_prepared = 1;
   vtb_strbuf bytes = bytes_of(p);
   CHECK_OK(vtb_launch_plan_read(bytes.at, bytes.n, &q, err));
   if (!q) return;
@@ -29,6 +30,7 @@ TEST(a_plan_survives_the_way_through_bytes) {
   CHECK(memcmp(&q->gemms[0], &p->gemms[0], sizeof p->gemms[0]) == 0);
   CHECK(memcmp(q->steps, p->steps, 2 * sizeof *p->steps) == 0);
   CHECK(memcmp(q->args, p->args, 4 * sizeof *p->args) == 0);
+  CHECK(q->n_prepared == 1);
   vtb_strbuf again = bytes_of(q);
   CHECK(again.n == bytes.n && memcmp(again.at, bytes.at, bytes.n) == 0);
   vtb_strbuf_free(&again);

@@ -45,10 +45,42 @@ TEST(a_model_loads_runs_and_saves) {
   CHECK(freed == 1);
 }
 
+static unsigned kept_roles;
+static int keeps;
+static void note_roles(void *owner, unsigned roles) {
+  (void)owner;
+  kept_roles = roles;
+  keeps++;
+}
+
+/* After a run a device has the parameters; every way to change them says that it has not. */
+TEST(changed_parameters_are_not_kept) {
+  const unsigned fixed = 1u << VTB_IO_PARAM | 1u << VTB_IO_BUFFER;
+  vtb_program p = fake_eval_program();
+  p.keep = note_roles;
+  vtb_model *m = NULL;
+  CHECK_OK(vtb_model_new(&p, 1, &m, err));
+  CHECK_OK(vtb_model_init(m, 3, err));
+  CHECK_OK(vtb_model_save(m, temp_path("kept.safetensors"), err));
+  for (int way = 0; way < 3; way++) {
+    CHECK_OK(vtb_model_run(m, err));
+    CHECK(kept_roles == fixed);
+    CHECK_OK(vtb_model_run(m, err));
+    CHECK(kept_roles == fixed);
+    if (way == 0) CHECK_OK(vtb_model_load(m, temp_path("kept.safetensors"), err));
+    if (way == 1) CHECK_OK(vtb_model_init(m, 4, err));
+    if (way == 2) (void)vtb_model_param(m, "bias", NULL);
+    CHECK_MSG(kept_roles == 0, "way %d: %x are kept", way, kept_roles);
+  }
+  CHECK(keeps == 6); /* once after a change, once after the run that follows */
+  vtb_model_free(m);
+}
+
 TEST(the_version_is_known) { CHECK(vtb_version()[0] >= '0' && vtb_version()[0] <= '9'); }
 
 int main(void) {
   RUN(a_model_loads_runs_and_saves);
+  RUN(changed_parameters_are_not_kept);
   RUN(the_version_is_known);
   return test_done();
 }

@@ -1,6 +1,7 @@
 #include "runtime/launch/threads.h"
 #include "tests/runtime/support.h"
 
+#include <cblas.h>
 #include <pthread.h>
 
 typedef struct coverage {
@@ -135,6 +136,43 @@ TEST(profiling_sums_launches) {
   vtb_services_free(s);
 }
 
+static int inside;
+
+static void ask_blas(void *const *args, void *workspace, const vtb_services *s) {
+  (void)args, (void)workspace, (void)s;
+  inside = openblas_get_num_threads();
+}
+
+/* The process's own products keep their threads. */
+TEST(a_run_gives_the_threads_of_blas_back) {
+  vtb_program p = {.entry = ask_blas};
+  vtb_services *s = vtb_services_default(2);
+  openblas_set_num_threads(2);
+  int before = openblas_get_num_threads();
+  for (int i = 0; i < 2; i++) {
+    CHECK_OK(vtb_program_execute(&p, NULL, NULL, s, err));
+    CHECK(inside == 1 && openblas_get_num_threads() == before);
+  }
+  vtb_services_free(s);
+}
+
+static void starve(void *const *args, void *workspace, const vtb_services *s) {
+  (void)workspace;
+  if (*(int *)args[0]) (void)s->scratch(s, INT64_MAX / 4);
+}
+
+/* A kernel that finds no memory fails its own run and no other. */
+TEST(a_run_without_scratch_is_a_failure) {
+  vtb_program p = {.entry = starve};
+  vtb_services *s = vtb_services_default(1);
+  int much = 1;
+  void *args[] = {&much};
+  CHECK_REFUSED(vtb_program_execute(&p, args, NULL, s, err), "scratch of a kernel");
+  much = 0;
+  CHECK_OK(vtb_program_execute(&p, args, NULL, s, err));
+  vtb_services_free(s);
+}
+
 TEST(thread_count_comes_from_the_environment) {
   setenv("OMP_NUM_THREADS", "3,2", 1);
   CHECK(vtb_default_threads() == 3);
@@ -153,6 +191,8 @@ int main(void) {
   RUN(sgemm_matches_a_plain_loop);
   RUN(denormals_are_flushed_in_tasks_and_only_there);
   RUN(profiling_sums_launches);
+  RUN(a_run_gives_the_threads_of_blas_back);
+  RUN(a_run_without_scratch_is_a_failure);
   RUN(thread_count_comes_from_the_environment);
   return test_done();
 }

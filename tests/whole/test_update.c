@@ -4,155 +4,11 @@
  *
  * The training step is a stand-in: its gradients are inputs, and pass through.
  */
-#include "codegen/codegen.h"
-#include "codegen/emulator/emulator.h"
 #include "ir/interp.h"
 #include "runtime/artefact/safetensors.h"
-#include "runtime/launch/launch_check.h"
-#include "runtime/launch/threads.h"
-#include "runtime/train/optim.h"
-#include "tests/runtime/support.h"
-#include "tests/codegen/cuda_plan.h"
-#include "tests/whole/attach.h"
+#include "tests/whole/stand_in.h"
 
 #include <cjson/cJSON.h>
-
-enum { MAX_PARAMS = 16 };
-
-typedef struct parameter {
-  const char *name;
-  int64_t count;
-  bool decay;
-  double rate;
-} parameter;
-
-/* ---- a step around an update ---- */
-
-typedef struct stand_in {
-  vtb_module *module;
-  vtb_program *program;
-  vtb_services *services;
-  void **args;
-  void *workspace;
-  vtb_optim *optim;
-  float *value[MAX_PARAMS], *grad[MAX_PARAMS]; /* grad: an input */
-} stand_in;
-
-static vtb_value *input(vtb_func *f, const char *name, vtb_role role, vtb_type t, bool decay) {
-  vtb_value *v = vtb_func_add_arg(f, name, t);
-  f->arg_info[v->index] = (vtb_arg_info){
-      .role = role, .official = vtb_intern(f->module, name), .init = "zeros", .decay = decay};
-  return v;
-}
-
-/* @step(logits, labels, parameters, gradients) -> (loss, logits, d:...) */
-static vtb_module *step_module(const parameter *p, int n) {
-  vtb_module *m = vtb_module_new("stand_in");
-  vtb_func *f = vtb_func_new(m, "step", VTB_FUNC_PLAIN, VTB_NO_SPAN);
-  vtb_value *returns[MAX_PARAMS + 2], *grads[MAX_PARAMS];
-  const char *names[MAX_PARAMS + 2] = {"loss", "logits"};
-  vtb_builder b = {.module = m, .func = f};
-  vtb_value *scores =
-      input(f, "scores", VTB_ROLE_INPUT, vtb_type_make(VTB_F32, 2, (int64_t[]){2, 3}), false);
-  input(f, "labels", VTB_ROLE_INPUT, vtb_type_make(VTB_I32, 1, (int64_t[]){2}), false);
-  for (int i = 0; i < n; i++)
-    input(f, p[i].name, VTB_ROLE_PARAM, vtb_type_make(VTB_F32, 1, &p[i].count), p[i].decay);
-  for (int i = 0; i < n; i++) {
-    names[2 + i] = vtb_arena_printf(&m->arena, "d:%s", p[i].name);
-    grads[i] = input(f, vtb_arena_printf(&m->arena, "given:%s", p[i].name), VTB_ROLE_INPUT,
-                     vtb_type_make(VTB_F32, 1, &p[i].count), false);
-  }
-  const int64_t axes[] = {0, 1};
-  returns[1] = vtb_b_unary(&b, VTB_OP_neg, scores);
-  returns[0] = vtb_b_reduce(&b, VTB_OP_reduce_sum, scores, axes, 2, false);
-  for (int i = 0; i < n; i++) returns[2 + i] = vtb_b_unary(&b, VTB_OP_neg, grads[i]);
-  vtb_func_set_returns(f, returns, names, n + 2);
-  m->entry = f;
-  return m;
-}
-
-static vtb_module *updating(const char *what, const vtb_override *o, size_t n_o, bool average,
-                            const parameter *p, int n) {
-  vtb_module *m = step_module(p, n);
-  attach_update(m, m->entry, what, o, n_o, average);
-  vtb_error broken = {0};
-  CHECK_MSG(vtb_module_verify(m, &broken), "%s", broken.text);
-  return m;
-}
-
-typedef vtb_status (*make_fn)(vtb_module *m, vtb_program **p, vtb_error *err);
-
-static vtb_status for_cpu(vtb_module *m, vtb_program **p, vtb_error *err) {
-  return vtb_jit(m, m->entry, &(vtb_codegen_options){0}, p, err);
-}
-
-static vtb_status for_emulator(vtb_module *m, vtb_program **p, vtb_error *err) {
-  vtb_launch_plan *plan = NULL;
-  vtb_status status = cuda_plan(m, m->entry, &(vtb_codegen_options){0}, &plan, err);
-  if (status == VTB_OK) status = vtb_launch_plan_check(plan, NULL, err);
-  return status == VTB_OK ? vtb_emulator_program(plan, &(vtb_emulator_options){.seed = 3}, p, err)
-                          : status;
-}
-
-static void open_all(stand_in *s, const vtb_optim_config *c, const parameter *p, int n) {
-  const vtb_program *g = s->program;
-  s->args = vtb_xcalloc((size_t)g->n_tensors, sizeof *s->args);
-  s->workspace = vtb_aligned_alloc((size_t)g->workspace_bytes + 64);
-  for (int i = 0; i < g->n_tensors; i++) {
-    vtb_io io = g->tensors[i].io;
-    if (io == VTB_IO_STATE || io == VTB_IO_UPDATE || vtb_starts_with(g->tensors[i].name, "update."))
-      continue;
-    size_t bytes = (size_t)vtb_tensor_info_count(&g->tensors[i]) * 4;
-    s->args[i] = vtb_aligned_alloc(bytes);
-    memset(s->args[i], 0, bytes);
-  }
-  CHECK_OK(vtb_optim_open(g, s->args, c, &s->optim, err));
-  if (!s->optim) exit(1);
-  for (int i = 0; i < n; i++) {
-    char name[160];
-    snprintf(name, sizeof name, "given:%s", p[i].name);
-    s->value[i] = s->args[vtb_program_find(g, p[i].name)];
-    s->grad[i] = s->args[vtb_program_find(g, name)];
-    vtb_optim_set_rate(s->optim, i, p[i].rate ? p[i].rate : 1);
-  }
-}
-
-static stand_in open_step(make_fn make, const char *what, const vtb_override *o, size_t n_o,
-                          const vtb_optim_config *c, const parameter *p, int n, int threads) {
-  stand_in s = {.services = vtb_services_default(threads)};
-  s.module = updating(what, o, n_o, c->ema_decay > 0, p, n);
-  vtb_pass_context pass = {.module = s.module, .batch = 2, .target = vtb_target_find("cpu")};
-  CHECK_OK(vtb_run_pipeline(&pass, &(vtb_pipeline_options){.verify_each = true}, err));
-  CHECK_OK(make(s.module, &s.program, err));
-  if (!s.program) exit(1);
-  open_all(&s, c, p, n);
-  return s;
-}
-
-static void close_step(stand_in *s) {
-  vtb_optim_free(s->optim);
-  for (int i = 0; i < s->program->n_tensors; i++) free(s->args[i]);
-  free(s->args);
-  free(s->workspace);
-  vtb_program_free(s->program);
-  vtb_module_free(s->module);
-  vtb_services_free(s->services);
-}
-
-/* One update; gradients are turned round, as the step turns them back. */
-static vtb_status update(stand_in *s, double lr, double scale, double *norm, vtb_error *e) {
-  const vtb_program *g = s->program;
-  for (int i = 0; s->grad[i]; i++)
-    for (int64_t k = 0; k < vtb_tensor_info_count(&g->tensors[2 + i]); k++)
-      s->grad[i][k] = -s->grad[i][k];
-  vtb_optim_prepare(s->optim, lr, scale);
-  vtb_status status = vtb_program_exchange(g, s->args, true, e);
-  if (status == VTB_OK) status = vtb_program_execute(g, s->args, s->workspace, s->services, e);
-  if (status == VTB_OK) status = vtb_program_exchange(g, s->args, false, e);
-  return status == VTB_OK ? vtb_optim_judge(s->optim, 2, norm, NULL, e) : status;
-}
-
-static float *average(const stand_in *s, int i) { return vtb_optim_average(s->optim, 2 + i); }
 
 /* ---- by hand ---- */
 
@@ -240,44 +96,6 @@ TEST(bad_gradients_change_nothing_and_name_the_parameter) {
   c = (vtb_optim_config){.settings = &odd, .n_settings = 1};
   CHECK_REFUSED(vtb_optim_open(s.program, s.args, &c, &o, err),
                 "adamw has no hyperparameter beta3: there are beta1, beta2, eps, decay");
-  close_step(&s);
-}
-
-/* A loss that is not finite is a bad step too, whatever its gradients are. */
-TEST(a_bad_loss_changes_nothing) {
-  vtb_optim_config c = {0};
-  stand_in s = open_step(for_cpu, "adamw", NULL, 0, &c, two, 2, 1);
-  float *scores = s.args[vtb_program_find(s.program, "scores")];
-  s.value[0][0] = 1, s.value[1][0] = -2, s.grad[0][0] = s.grad[1][0] = 0.5f;
-  scores[4] = INFINITY;
-  CHECK_REFUSED(update(&s, 0.1, 1, NULL, err), "not finite at update 0");
-  CHECK(s.value[0][0] == 1 && s.value[1][0] == -2 && vtb_optim_steps(s.optim) == 0);
-  scores[4] = 0;
-  CHECK_OK(update(&s, 0.1, 1, NULL, err));
-  CHECK(s.value[0][0] != 1 && s.value[1][0] != -2 && vtb_optim_steps(s.optim) == 1);
-  close_step(&s);
-}
-
-/* A rule of somebody's own, whose sum is not 0 where a tensor has ended: 19 elements fill no
- * vector. */
-TEST(sums_of_a_rule_end_with_the_tensor) {
-  enum { N = 19 };
-  const char *path = temp_path("mine.vtb");
-  static const char text[] = "optimizer mine() {\n  w = w - lr * sum(exp(g)) * g\n}\n";
-  write_file(path, text, sizeof text - 1);
-  const parameter p[] = {{"a", N, false, 1}, {"b", 3, false, 1}};
-  vtb_optim_config c = {0};
-  stand_in s = open_step(for_cpu, path, NULL, 0, &c, p, 2, 1);
-  double sum[2] = {0};
-  for (int i = 0; i < 2; i++)
-    for (int64_t k = 0; k < p[i].count; k++) {
-      s.value[i][k] = 1, s.grad[i][k] = 0.1f * (float)(k % 5 + 1);
-      sum[i] += exp((double)s.grad[i][k]);
-    }
-  CHECK_OK(update(&s, 0.01, 1, NULL, err));
-  for (int i = 0; i < 2; i++)
-    for (int64_t k = 0; k < p[i].count; k++)
-      CHECK_NEAR((double)s.value[i][k], 1 - 0.01 * sum[i] * 0.1 * (double)(k % 5 + 1), 1e-6);
   close_step(&s);
 }
 
@@ -649,8 +467,6 @@ int main(void) {
   RUN(scaled_gradients_make_the_same_steps);
   RUN(sgd_with_momentum_clipping_and_average);
   RUN(bad_gradients_change_nothing_and_name_the_parameter);
-  RUN(a_bad_loss_changes_nothing);
-  RUN(sums_of_a_rule_end_with_the_tensor);
   RUN(results_do_not_depend_on_threads_and_saved_state_goes_on_exactly);
   RUN(foreign_state_is_refused);
   RUN(optimisers_follow_their_papers);

@@ -50,7 +50,7 @@ static void store_decays(vtb__cuda_scan *s, const decay_terms *t) {
     vtb__scan_out(s, &s->at.dd, "dd");
   vtb_cuda_fill(s->k, "put", constant ? "" : "dd[%s] = value;",
                 constant ? "" : vtb__cuda_scan_at(s, s->at.dd, NULL));
-  vtb_cuda_fill(s->k, "put_part", constant ? "part[vtb_block()] = total;" : "");
+  vtb_cuda_fill(s->k, "put_part", "%s", constant ? "part[vtb_block()] = total;" : "");
   vtb__scan_launch(s, s->n);
 }
 
