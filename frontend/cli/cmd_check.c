@@ -101,7 +101,7 @@ static void print_structure(const vtb_func *f) {
   vtb_map_free(&seen);
 }
 
-static void print_io(const vtb_func *f) {
+static void print_io(const vtb_func *f, const char *prepare) {
   vtb_strbuf text = {0};
   for (int a = 0; a < f->n_args; a++) {
     if (f->arg_info[a].role != VTB_ROLE_INPUT) continue;
@@ -109,6 +109,7 @@ static void print_io(const vtb_func *f) {
     vtb_type_print(&f->args[a]->type, &text);
     vtb_strbuf_putc(&text, '\n');
   }
+  if (prepare) vtb_strbuf_printf(&text, "  images %-12s %s\n", "", prepare);
   for (int r = 0; r < f->n_returns; r++) {
     vtb_strbuf_printf(&text, "  output %-12s ", f->return_names[r] ? f->return_names[r] : "");
     vtb_type_print(&f->returns[r]->type, &text);
@@ -126,6 +127,7 @@ static void print_json(const vtb_compilation *c, const vtb_func *modes, int64_t 
   const vtb_func *f = c->module->entry;
   cJSON_AddStringToObject(out, "model", c->func);
   cJSON_AddNumberToObject(out, "parameters", (double)params);
+  if (c->module->prepare) cJSON_AddItemToObject(out, "prepare", cJSON_Parse(c->module->prepare));
   cJSON_AddNumberToObject(out, "flops", vtb_func_cost(modes, 1).flops);
   cJSON_AddNumberToObject(out, "published_macs", macs.layers + macs.mixers);
   cJSON_AddNumberToObject(out, "layer_macs", macs.layers);
@@ -193,7 +195,7 @@ static void print_text(const vtb_compilation *c, const vtb_func *objective, cons
   char number[32];
   vtb_published_macs macs = vtb_func_published_macs(modes);
   printf("%s\n", c->func);
-  print_io(c->module->entry);
+  print_io(c->module->entry, c->module->prepare);
   print_objective(c->module->entry, objective);
   int64_t frozen = cli_count_params(c->module->entry, true);
   printf("  parameters   %s (%.1f MiB in f32)", cli_grouped(params, number, sizeof number),

@@ -12,6 +12,7 @@ typedef struct eval_options {
   cli_model_options model;
   cli_data_options data;
   cli_load_options load;
+  cli_prepare_options prepare;
   const char *write_images;
   bool confusion;
 } eval_options;
@@ -130,7 +131,8 @@ static vtb_status evaluate(const char *what, eval_options *o) {
     if (inf.program->tensors[i].io == VTB_IO_PARAM || inf.program->tensors[i].io == VTB_IO_BUFFER)
       params[i] = vtb_model_param(inf.model, inf.program->tensors[i].name, NULL);
   status = check_images(&inf, what, &err);
-  if (status == VTB_OK) status = cli_prepare_transform(&inf, d, &e.transform, &err);
+  if (status == VTB_OK)
+    status = cli_prepare_transform("eval", what, &inf, &o->prepare, d, &e.transform, &err);
   if (status == VTB_OK && !inf.weights)
     status = vtb_fail(&err, VTB_E_USAGE, "%s has no weights in it: --weights FILE is needed", what);
   if (status == VTB_OK) status = vtb_evaluate(inf.program, params, &e, &r, &err);
@@ -153,6 +155,7 @@ vtb_status cli_cmd_eval(int argc, char **argv) {
       CLI_TARGET_OPT(o.model),
       CLI_LOAD_OPTS(o.load, "--weights", CLI_WEIGHTS_HELP),
       CLI_DATA_OPTS(o.data),
+      CLI_PREPARE_OPTS(o.prepare),
       {"--split", CLI_STR, &o.data.split, "NAME",
        "train, val, test, or all of data without splits (default test, else val)"},
       {"--write-images", CLI_STR, &o.write_images, "DIR",

@@ -11,6 +11,7 @@ typedef struct run_options {
   cli_load_options load;
   const char *output;
   cli_list inputs;
+  cli_prepare_options prepare;
   int64_t top;
 } run_options;
 
@@ -173,7 +174,7 @@ static vtb_status run_images(const char *what, run_options *o, const cli_list *f
   vtb_status status = cli_load_for_inference("run", what, &o->model, 1, &o->load, &r.inf);
   if (status != VTB_OK) return status;
   if (!r.inf.weights) fprintf(stderr, "vertebra run: no --weights: the model has random weights\n");
-  status = cli_prepare_transform(&r.inf, NULL, &r.transform, &err);
+  status = cli_prepare_transform("run", what, &r.inf, &o->prepare, NULL, &r.transform, &err);
   find_logits(&r);
   r.names = cli_weights_classes(&r.inf, &r.n_names);
   r.json = o->model.json ? cJSON_CreateArray() : NULL;
@@ -211,6 +212,7 @@ vtb_status cli_cmd_run(int argc, char **argv) {
       CLI_LOAD_OPTS(o.load, "--weights", CLI_WEIGHTS_HELP),
       {"--input", CLI_LIST, &o.inputs, "NAME=FILE",
        "an array for an input that is no image: .npy or .safetensors, first axis the samples"},
+      CLI_PREPARE_OPTS(o.prepare),
       {"--top", CLI_INT, &o.top, "K", "classes to print an image (default 3)"},
       {"-o", CLI_STR, &o.output, "FILE", "write every output of every image to a safetensors file"},
       CLI_MODEL_OPTS(o.model)};

@@ -88,6 +88,7 @@ vtb_status cli_cmd_train(int argc, char **argv) {
        "also average the weights with this decay, and evaluate the average"},
       {"--shift", CLI_INT, &o.train.train_transform.augment.shift, "N",
        "augmentation: pad by N pixels and crop at random"},
+      CLI_PREPARE_OPTS(o.prepare),
       {"--flip", CLI_FLAG, &o.train.train_transform.augment.flip, NULL,
        "augmentation: mirror with probability 1/2"},
       {"--erase", CLI_FLOAT, &o.train.train_transform.augment.erase_prob, "P",

@@ -4,6 +4,7 @@
 
 #include "frontend/cli/built.h"
 #include "frontend/cli/data.h"
+#include "frontend/cli/prepare.h"
 #include "frontend/cli/train_init.h"
 
 /* Most options are fields of what the compiler and the trainer take, which run_training()
@@ -12,6 +13,7 @@ typedef struct train_options {
   cli_model_options model;
   vtb_train_config train;
   cli_data_options data;
+  cli_prepare_options prepare;
   const char *out, *recipe;
   train_init init;
   double warmup; /* epochs */

@@ -131,15 +131,25 @@ static vtb_status plan_updates(train_options *o, vtb_error *err) {
 }
 
 /* Evaluation sees the images as they are, training with the augmentation that was asked for. */
-static vtb_status plan_images(const train_programs *c, vtb_train_config *t, vtb_error *err) {
+static vtb_status plan_images(const session *s, const train_options *o, vtb_train_config *t,
+                              vtb_error *err) {
+  const train_programs *c = &s->programs;
   vtb_augmentation augment = t->train_transform.augment;
   if (!c->channels)
     return augment.flip || augment.shift || augment.erase_prob > 0 || augment.scale_min > 0
                ? vtb_fail(err, VTB_E_USAGE,
                           "--flip, --shift, --erase and --crop-scale are for images")
                : VTB_OK;
-  vtb_status status =
-      vtb_transform_init(&t->eval_transform, t->train_set, c->channels, c->height, c->width, err);
+  const cli_prepare_sources from = {.command = "train",
+                                    .model = s->model,
+                                    .said = c->step->prepare,
+                                    .weights = o->init.load.file,
+                                    .data = t->train_set,
+                                    .options = &o->prepare,
+                                    .channels = c->channels,
+                                    .height = c->height,
+                                    .width = c->width};
+  vtb_status status = cli_prepare(&from, &t->eval_transform, err);
   t->train_transform = t->eval_transform;
   t->train_transform.augment = augment;
   return status == VTB_OK ? vtb_augmentation_check(&augment, c->height, c->width, err) : status;
@@ -153,7 +163,7 @@ static vtb_status prepare(session *s, train_options *o, vtb_error *err) {
     status = train_init_plan(&o->init, s->model, &o->model, vtb_dataset_classes(o->train.train_set),
                              s->programs.height, s->programs.width, &o->train, err);
   if (status == VTB_OK) status = plan_updates(o, err);
-  if (status == VTB_OK) status = plan_images(&s->programs, &o->train, err);
+  if (status == VTB_OK) status = plan_images(s, o, &o->train, err);
   if (status == VTB_OK) status = vtb_make_dirs(o->out, err);
   return status;
 }
