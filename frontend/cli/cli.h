@@ -89,6 +89,8 @@ void cli_print_wrapped(FILE *f, const char *text);
 /* A text for stdout, whose first line begins in column `at`, broken so that the others begin in
  * column `indent`; ends the last line. */
 void cli_print_paragraph(const char *text, int at, int indent);
+/* printf() of such a text from column 0 on, with the end of the line. */
+void cli_printf(int indent, const char *fmt, ...) VTB_PRINTF(2, 3);
 void cli_put_paragraph(FILE *f, const char *text, int columns, int at, int indent);
 /* 1,234,567 */
 const char *cli_grouped(int64_t n, char *buf, size_t size);

@@ -2,6 +2,7 @@
  * and GFLOP/s a kernel with its IR ops. */
 #include "frontend/cli/cli.h"
 #include "frontend/cli/built.h"
+#include "frontend/cli/progress.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -77,38 +78,53 @@ static double buffer_bytes(const vtb_program *p, bool params) {
 
 static void report_head(const vtb_program *p, const timing *t, const bench_options *o,
                         double flops) {
-  printf("batch %lld: best %.2f ms, median %.2f ms of %lld runs; %.1f img/s; %.1f GFLOP/s\n",
-         (long long)p->batch, 1e3 * t->best, 1e3 * t->median, (long long)t->runs,
-         (double)p->batch / t->best, flops / t->best * 1e-9);
-  printf("timed: %s; compile %.2f s; memory: workspace %.1f MiB, parameters %.1f MiB, other "
-         "buffers %.1f MiB\n\n",
-         what_is_timed(o), p->compile_seconds,
-         (double)(p->workspace_bytes + p->device_workspace_bytes) / 1048576,
-         buffer_bytes(p, true) / 1048576, buffer_bytes(p, false) / 1048576);
+  cli_printf(4, "batch %lld: best %.2f ms, median %.2f ms of %lld runs; %.1f img/s; %.1f GFLOP/s",
+             (long long)p->batch, 1e3 * t->best, 1e3 * t->median, (long long)t->runs,
+             (double)p->batch / t->best, flops / t->best * 1e-9);
+  cli_printf(4,
+             "timed: %s; compile %.2f s; memory: workspace %.1f MiB, parameters %.1f MiB, other "
+             "buffers %.1f MiB\n",
+             what_is_timed(o), p->compile_seconds,
+             (double)(p->workspace_bytes + p->device_workspace_bytes) / 1048576,
+             buffer_bytes(p, true) / 1048576, buffer_bytes(p, false) / 1048576);
+}
+
+/* A row of the table of kernels; what does not fit is cut from the right. */
+static void print_kernel(const row *r, double covered, int wide) {
+  const vtb_kernel_info *k = r->info;
+  cli_line l = {.cut = true};
+  cli_line_add(&l, "%7.3f", 1e3 * r->seconds);
+  cli_line_add(&l, "%5.1f", 100 * r->seconds / covered);
+  cli_line_add(&l, "%-*s", wide, k->what);
+  cli_line_add(&l, "%7.1f", k->flops * k->launches / r->seconds * 1e-9);
+  cli_line_add(&l, "%6.1f", k->bytes * k->launches / r->seconds * 1e-9);
+  cli_line_add(&l, "%8d", k->launches);
+  cli_line_add(&l, strlen(k->ops) > 24 ? "%.21s..." : "%-24s", k->ops);
+  cli_line_add(&l, "%s", k->origin);
+  cli_line_print(&l);
 }
 
 static void report_text(const vtb_program *p, const timing *t, const row *rows, int n,
                         const bench_options *o, double flops) {
   double covered = 0;
   int wide = 4, shown = n < o->top ? n : (int)o->top;
+  cli_line head = {0};
   for (int i = 0; i < n; i++) covered += rows[i].seconds;
   for (int i = 0; i < shown; i++) {
     int length = (int)strlen(rows[i].info->what);
     if (length > wide) wide = length;
   }
   report_head(p, t, o, flops);
-  printf("%7s %6s %8s %8s %8s  %-*s %-24s %s\n", "ms", "%", "launches", "GFLOP/s", "GB/s", wide,
-         "what", "ops", "from");
-  for (int i = 0; i < shown; i++) {
-    const vtb_kernel_info *k = rows[i].info;
-    char ops[25];
-    snprintf(ops, sizeof ops, "%s", k->ops);
-    if (strlen(k->ops) >= sizeof ops) memcpy(ops + sizeof ops - 4, "...", 4);
-    printf("%7.3f %6.1f %8d %8.1f %8.1f  %-*s %-24s %s\n", 1e3 * rows[i].seconds,
-           100 * rows[i].seconds / covered, k->launches,
-           k->flops * k->launches / rows[i].seconds * 1e-9,
-           k->bytes * k->launches / rows[i].seconds * 1e-9, wide, k->what, ops, k->origin);
-  }
+  cli_line_add(&head, "%7s", "ms");
+  cli_line_add(&head, "%5s", "%");
+  cli_line_add(&head, "%-*s", wide, "what");
+  cli_line_add(&head, "GFLOP/s");
+  cli_line_add(&head, "%6s", "GB/s");
+  cli_line_add(&head, "launches");
+  cli_line_add(&head, "%-24s", "ops");
+  cli_line_add(&head, "from");
+  cli_line_print(&head);
+  for (int i = 0; i < shown; i++) print_kernel(&rows[i], covered, wide);
 }
 
 static void report_json(const vtb_program *p, const timing *t, const row *rows, int n,
@@ -205,6 +221,7 @@ static vtb_status bench_program(const vtb_program *p, const vtb_program *profile
   if (!workspace)
     status = vtb_fail(&err, VTB_E_MEMORY, "out of memory: the workspace needs %.1f MiB",
                       (double)p->workspace_bytes / 1048576);
+  cli_progress_note("timing");
   if (status == VTB_OK) status = time_all(p, profiled, buffers, workspace, services, o, &err);
   cli_free_buffers(p, buffers);
   vtb_free(workspace);
@@ -219,6 +236,7 @@ static vtb_status bench_model(const char *what, const bench_options *b) {
   double start = vtb_now();
   int64_t batch = o.batch ? o.batch : 1;
   o.training = b->train;
+  cli_progress_note("compiling %s", what);
   o.optimizer = b->no_update ? NULL : b->optimizer;
   vtb_status status = vtb_compilation_open(&c, &o, b->model.report);
   if (status == VTB_OK) status = vtb_compilation_program(&c, batch, false, &program);

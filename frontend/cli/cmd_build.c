@@ -1,6 +1,7 @@
 /* vertebra build: a model compiled into a file, which `run`, `eval`, `bench` and `train` take in
  * place of it, and which C programs open with runtime/vertebra.h alone. See docs/artefact.md. */
 #include "frontend/cli/built.h"
+#include "frontend/cli/progress.h"
 #include "frontend/cli/verify.h"
 #include "frontend/cli/weights.h"
 #include "frontend/compile/builder.h"
@@ -73,6 +74,7 @@ static vtb_status build(const char *what, build_options *b) {
   char *output = b->output ? vtb_xstrdup(b->output) : default_output(what);
   if (!o.batch && o.training) o.batch = 64;
   o.parameters = weights;
+  cli_progress_note("compiling %s", what);
   vtb_status status =
       is_case(what) ? build_case(what, &o, output, r) : vtb_compile_file(&o, output, r);
   cli_report(&b->model, status);

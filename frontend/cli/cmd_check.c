@@ -2,6 +2,7 @@
  * structure. */
 #include "codegen/label.h"
 #include "frontend/cli/built.h"
+#include "frontend/cli/progress.h"
 #include "ir/numerics.h"
 #include "frontend/lang/lang.h"
 #include "ir/objective.h"
@@ -25,26 +26,34 @@ static int64_t call_params(const vtb_func *f, const vtb_inst *call) {
 
 /* A recurrence: its class, and the form that was chosen, with the reason. */
 static void print_recurrence(const vtb_inst *i, vtb_strbuf *text) {
-  vtb_strbuf_putc(text, ' ');
   if (i->op == VTB_OP_fold)
     vtb_strbuf_puts(text, "step after step: no form takes its tokens together");
   else
     vtb_mode_reason(vtb_target_find("cpu"), i, text);
 }
 
+/* The types of its operands, or how a recurrence is computed. */
+static void describe(const vtb_inst *i, vtb_strbuf *text) {
+  bool recurrence = i->op == VTB_OP_linscan || i->op == VTB_OP_delta || i->op == VTB_OP_fold;
+  if (recurrence) print_recurrence(i, text);
+  for (int o = 0; o < i->n_operands && o < 3 && !recurrence; o++) {
+    vtb_strbuf_puts(text, o ? ", " : "");
+    vtb_type_print(&i->operands[o]->type, text);
+  }
+}
+
 static void print_op(const vtb_inst *i) {
   vtb_strbuf text = {0};
   vtb_arena arena;
   char place[256];
+  cli_line l = {.cut = true};
   vtb_arena_init(&arena);
-  vtb_strbuf_printf(&text, "%-34s %-9s", vtb_label_of(i, "", &arena), vtb_op_get(i->op)->name);
-  bool recurrence = i->op == VTB_OP_linscan || i->op == VTB_OP_delta || i->op == VTB_OP_fold;
-  if (recurrence) print_recurrence(i, &text);
-  for (int o = 0; o < i->n_operands && o < 3 && !recurrence; o++) {
-    vtb_strbuf_puts(&text, o ? ", " : " ");
-    vtb_type_print(&i->operands[o]->type, &text);
-  }
-  printf("      %-112s %s\n", text.at, vtb_span_text(i->span, place, sizeof place));
+  describe(i, &text);
+  cli_line_add(&l, "      %-33s", vtb_label_of(i, "", &arena));
+  cli_line_add(&l, "%-8s", vtb_op_get(i->op)->name);
+  cli_line_add(&l, cli_columns(stdout) ? "%s" : "%-66s", vtb_strbuf_text(&text));
+  cli_line_add(&l, "%s", vtb_span_text(i->span, place, sizeof place));
+  cli_line_print(&l);
   vtb_strbuf_free(&text);
   vtb_arena_free(&arena);
 }
@@ -150,14 +159,22 @@ static void print_json(const vtb_compilation *c, const vtb_func *modes, int64_t 
 }
 
 static void print_params(const vtb_func *f) {
+  int columns = 0;
+  for (int a = 0; a < f->n_args; a++) {
+    int n = is_param(&f->arg_info[a]) ? (int)strlen(f->arg_info[a].official) : 0;
+    if (n > columns) columns = n;
+  }
   for (int a = 0; a < f->n_args; a++) {
     if (!is_param(&f->arg_info[a])) continue;
     vtb_strbuf type = {0};
+    cli_line l = {.cut = true};
     vtb_type_print(&f->args[a]->type, &type);
-    printf("  %-64s %-32s %.60s%s", f->arg_info[a].official, type.at,
-           f->arg_info[a].init ? f->arg_info[a].init : "", f->arg_info[a].frozen ? " frozen" : "");
-    if (f->arg_info[a].uses > 1) printf(" shared by %d", f->arg_info[a].uses);
-    putchar('\n');
+    cli_line_add(&l, "  %-*s", columns, f->arg_info[a].official);
+    cli_line_add(&l, "%-18s", type.at);
+    cli_line_add(&l, "%.60s%s", f->arg_info[a].init ? f->arg_info[a].init : "",
+                 f->arg_info[a].frozen ? " frozen" : "");
+    if (f->arg_info[a].uses > 1) cli_line_add(&l, "shared by %d", f->arg_info[a].uses);
+    cli_line_print(&l);
     vtb_strbuf_free(&type);
   }
 }
@@ -190,10 +207,22 @@ static void print_objective(const vtb_func *model, const vtb_func *f) {
   vtb_strbuf_free(&text);
 }
 
+static void print_flops(const vtb_func *modes) {
+  vtb_published_macs macs = vtb_func_published_macs(modes);
+  vtb_strbuf text = {0};
+  vtb_strbuf_printf(
+      &text, "%.3f G an image as executed; %.2f GMACs in the papers' count (\"FLOPs\" there)",
+      vtb_func_cost(modes, 1).flops * 1e-9, (macs.layers + macs.mixers) * 1e-9);
+  if (macs.mixers > 0)
+    vtb_strbuf_printf(&text, ", %.2f without the mixers' own", macs.layers * 1e-9);
+  printf("  FLOPs        ");
+  cli_print_paragraph(text.at, 15, 15);
+  vtb_strbuf_free(&text);
+}
+
 static void print_text(const vtb_compilation *c, const vtb_func *objective, const vtb_func *modes,
                        int64_t params, int64_t batch, int64_t peak) {
   char number[32];
-  vtb_published_macs macs = vtb_func_published_macs(modes);
   printf("%s\n", c->func);
   print_io(c->module->entry, c->module->prepare);
   print_objective(c->module->entry, objective);
@@ -202,11 +231,7 @@ static void print_text(const vtb_compilation *c, const vtb_func *objective, cons
          (double)params * 4 / 1048576);
   if (frozen) printf(", %s of them frozen", cli_grouped(frozen, number, sizeof number));
   putchar('\n');
-  printf("  FLOPs        %.3f G an image as executed; %.2f GMACs in the papers' count "
-         "(\"FLOPs\" there)",
-         vtb_func_cost(modes, 1).flops * 1e-9, (macs.layers + macs.mixers) * 1e-9);
-  if (macs.mixers > 0) printf(", %.2f without the mixers' own", macs.layers * 1e-9);
-  putchar('\n');
+  print_flops(modes);
   printf("  workspace    %.1f MiB for batch %lld\n", (double)peak / 1048576, (long long)batch);
   puts("  structure");
   print_structure(modes);

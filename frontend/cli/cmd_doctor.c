@@ -88,11 +88,11 @@ vtb_status cli_cmd_doctor(int argc, char **argv) {
   for (int i = 0; i < n; i++) {
     healthy &= list[i].ok || !list[i].needed;
     if (!json)
-      printf("%-14s %-8s %s\n", list[i].name,
-             list[i].ok       ? "ok"
-             : list[i].needed ? "MISSING"
-                              : "absent",
-             list[i].text);
+      cli_printf(24, "%-14s %-8s %s", list[i].name,
+                 list[i].ok       ? "ok"
+                 : list[i].needed ? "MISSING"
+                                  : "absent",
+                 list[i].text);
     cJSON *item = cJSON_AddObjectToObject(out, list[i].name);
     cJSON_AddBoolToObject(item, "ok", list[i].ok);
     cJSON_AddBoolToObject(item, "needed", list[i].needed);

@@ -57,15 +57,6 @@ static void widen(widths *w, const catalogue *c) {
     }
 }
 
-/* Fields that do not fit are left out from the right, as in the lines below. */
-static void print_line(const cli_line *l) {
-  vtb_strbuf out = {0};
-  cli_line_put(l, cli_columns(stdout), &out);
-  while (out.n && out.at[out.n - 1] == ' ') out.at[--out.n] = 0;
-  puts(vtb_strbuf_text(&out));
-  vtb_strbuf_free(&out);
-}
-
 static void print_head(const widths *w) {
   cli_line l = {0};
   cli_line_add(&l, "%-*s", w->name + 2, "  model");
@@ -75,12 +66,12 @@ static void print_head(const widths *w) {
   cli_line_add(&l, "%-10s", "arXiv");
   cli_line_add(&l, "%-*s", w->alias, "alias");
   cli_line_add(&l, "published weights");
-  print_line(&l);
+  cli_line_print(&l);
 }
 
 static void print_entry(const catalogue_entry *e, const facts *f, const widths *w) {
   char image[32] = "-", count[32] = "-", macs[32] = "-";
-  cli_line l = {0};
+  cli_line l = {.cut = e->weights != NULL};
   if (f->height) snprintf(image, sizeof image, "%dx%d", f->height, f->width);
   if (f->known) snprintf(count, sizeof count, "%.2f M", (double)f->parameters * 1e-6);
   if (f->known) snprintf(macs, sizeof macs, f->macs < 1e8 ? "%.4f" : "%.2f", f->macs * 1e-9);
@@ -91,7 +82,7 @@ static void print_entry(const catalogue_entry *e, const facts *f, const widths *
   cli_line_add(&l, "%-10s", e->paper ? e->paper : "-");
   cli_line_add(&l, "%-*s", w->alias, e->alias ? e->alias : "");
   if (e->weights) cli_line_add(&l, "%s", e->weights);
-  print_line(&l);
+  cli_line_print(&l);
 }
 
 static void print_all(const catalogue *c) {

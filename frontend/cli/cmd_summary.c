@@ -49,14 +49,6 @@ static void widen(summary *s, const module_node *n, int depth) {
   for (const module_node *c = n->first; c && depth < s->depth; c = c->next) widen(s, c, depth + 1);
 }
 
-static void print_line(const cli_line *l) {
-  vtb_strbuf out = {0};
-  cli_line_put(l, cli_columns(stdout), &out);
-  while (out.n && out.at[out.n - 1] == ' ') out.at[--out.n] = 0;
-  puts(vtb_strbuf_text(&out));
-  vtb_strbuf_free(&out);
-}
-
 static void print_head(const summary *s) {
   cli_line l = {0};
   cli_line_add(&l, "%-*s", s->name_columns, "module");
@@ -66,7 +58,7 @@ static void print_head(const summary *s) {
   cli_line_add(&l, "%5s", "%");
   cli_line_add(&l, "%8s", "MiB");
   cli_line_add(&l, "op");
-  print_line(&l);
+  cli_line_print(&l);
 }
 
 static void print_node(const summary *s, const module_node *n, int depth) {
@@ -86,7 +78,7 @@ static void print_node(const summary *s, const module_node *n, int depth) {
   cli_line_add(&l, "%5s", share);
   cli_line_add(&l, "%8.2f", n->bytes / 1048576);
   cli_line_add(&l, "%s", n->kind);
-  print_line(&l);
+  cli_line_print(&l);
   vtb_strbuf_free(&shape);
   for (const module_node *c = n->first; c && depth < s->depth; c = c->next)
     print_node(s, c, depth + 1);

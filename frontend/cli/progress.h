@@ -14,6 +14,7 @@ enum { CLI_LINE_FIELDS = 2 * VTB_MOST_MEASURES + 16, CLI_FIELD_BYTES = 128 };
 
 typedef struct cli_line {
   int n;
+  bool cut; /* the first field that does not fit is cut, if a few columns are left */
   char field[CLI_LINE_FIELDS][CLI_FIELD_BYTES];
 } cli_line;
 
@@ -23,6 +24,9 @@ void cli_line_add(cli_line *l, const char *fmt, ...) VTB_PRINTF(2, 3);
 const char *cli_duration(double seconds, char *buf, size_t size);
 /* Appends the fields that fit into so many columns (0: all), the first one cut if need be. */
 void cli_line_put(const cli_line *l, int columns, vtb_strbuf *out);
+
+/* The fields that fit on stdout, as a row of a table. */
+void cli_line_print(const cli_line *l);
 
 /* Whether lines can be redrawn. */
 bool cli_progress_live(void);

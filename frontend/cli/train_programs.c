@@ -3,6 +3,7 @@
 #include "frontend/cli/train_programs.h"
 
 #include "frontend/cli/classes.h"
+#include "frontend/cli/progress.h"
 
 #include "ir/objective.h"
 
@@ -236,5 +237,6 @@ vtb_status train_programs_optimizer(train_programs *c, train_options *o, vtb_err
 /* ---- either ---------------------------------------------------------------------------------- */
 
 vtb_status train_programs_open(const char *what, train_options *o, int classes, train_programs *p) {
+  cli_progress_note("compiling the training step and evaluation of %s", what);
   return cli_is_built(what) ? open_both(what, o, classes, p) : compile_both(what, o, classes, p);
 }

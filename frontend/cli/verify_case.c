@@ -199,10 +199,12 @@ static void record(tally *all, cJSON *json, const verify_options *o, const char 
     cJSON_AddBoolToObject(t, "ok", ok);
     cJSON_AddItemToArray(cJSON_GetObjectItem(json, "tensors"), t);
   } else if (!ok || o->verbose) {
-    printf("  %-4s %-58s abs %.2e rel %.2e%s", ok ? "ok" : "FAIL", name, d->max_abs, d->relative,
-           remark);
-    if (!ok) printf("  at %lld: %.9g, want %.9g", (long long)d->index, d->got, d->want);
-    putchar('\n');
+    char place[96] = "";
+    if (!ok)
+      snprintf(place, sizeof place, "  at %lld: %.9g, want %.9g", (long long)d->index, d->got,
+               d->want);
+    cli_printf(7, "  %-4s %-58s abs %.2e rel %.2e%s%s", ok ? "ok" : "FAIL", name, d->max_abs,
+               d->relative, remark, place);
   }
 }
 
@@ -343,10 +345,11 @@ vtb_status verify_case(const char *path, const verify_mode *mode, const vtb_targ
     cJSON_AddStringToObject(entry, "error", err->text);
   } else if (status == VTB_OK || status == VTB_E_NUMBERS) {
     const char *slash = strrchr(path, '/');
-    printf("%-4s %-44s %-20s %3d tensors, worst %.1e (%s)", status ? "FAIL" : "ok",
-           slash ? slash + 1 : path, label, all.compared, all.worst, all.worst_name);
-    if (all.untapped) printf(", %d intermediates not tapped", all.untapped);
-    putchar('\n');
+    char untapped[64] = "";
+    if (all.untapped)
+      snprintf(untapped, sizeof untapped, ", %d intermediates not tapped", all.untapped);
+    cli_printf(5, "%-4s %-44s %-20s %3d tensors, worst %.1e (%s)%s", status ? "FAIL" : "ok",
+               slash ? slash + 1 : path, label, all.compared, all.worst, all.worst_name, untapped);
   }
   cli_report(&o->model, json || status == VTB_E_NUMBERS ? VTB_OK : status);
   case_free(&c);

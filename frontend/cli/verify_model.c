@@ -2,6 +2,7 @@
  * every target, forward and gradients, compared with the interpreter running the recurrent form;
  * and the search for the first op that departs. */
 #include "runtime/base/random.h"
+#include "frontend/cli/progress.h"
 #include "frontend/cli/verify.h"
 
 #include <math.h>
@@ -227,9 +228,11 @@ static void record_run(const verify_options *o, const char *label, const vtb_tar
     cJSON_AddItemToArray(json, run);
     return;
   }
-  printf("%-4s %-7s %-16s outputs %.1e", r->ok ? "ok" : "FAIL", target->name, label, r->out);
-  if (!o->no_grad) printf("  gradients %.1e (%s)", r->grad, r->worst_grad);
-  putchar('\n');
+  char gradients[300] = "";
+  if (!o->no_grad)
+    snprintf(gradients, sizeof gradients, "  gradients %.1e (%s)", r->grad, r->worst_grad);
+  cli_printf(5, "%-4s %-7s %-16s outputs %.1e%s", r->ok ? "ok" : "FAIL", target->name, label,
+             r->out, gradients);
 }
 
 static vtb_status one_run(const char *what, const verify_options *o, const verify_mode *mode,
@@ -237,6 +240,7 @@ static vtb_status one_run(const char *what, const verify_options *o, const verif
                           const vtb_weights *reference, cJSON *json) {
   vtb_compilation c;
   vtb_weights *results = NULL;
+  cli_progress_note("verifying %s: %s, %s", what, target->name, label);
   vtb_status status = open_in_mode(what, o, mode, &c);
   if (status == VTB_OK) status = cli_evaluate(&c, target, (int)o->model.threads, args, &results);
   cli_report(&o->model, status);
@@ -356,7 +360,8 @@ static vtb_status make_reference(const vtb_compilation *c, const verify_options 
       random_args(vtb_module_find(c->module, c->func), batch, args, &c->report->error);
   if (status != VTB_OK) return status;
   if (!o->model.json)
-    fprintf(stderr, "reference: interpreter, recurrent form, batch %lld\n", (long long)batch);
+    cli_progress_say("reference: interpreter, recurrent form, batch %lld", (long long)batch);
+  cli_progress_note("the interpreter computes the reference of %s", c->func);
   return cli_evaluate(c, vtb_target_find("interp"), (int)o->model.threads, args, reference);
 }
 

@@ -2,6 +2,7 @@
 #include "frontend/cli/weights.h"
 #include "frontend/cli/built.h"
 #include "frontend/cli/prepare.h"
+#include "frontend/cli/progress.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -82,7 +83,9 @@ vtb_status cli_load_for_inference(const char *command, const char *what, const c
                                   int64_t batch, cli_load_options *l, cli_inference *out) {
   vtb_error err = {0};
   *out = (cli_inference){0};
+  cli_progress_note("compiling %s", what);
   vtb_status status = open_program(command, what, o, batch, l, out);
+  cli_progress_clear();
   if (status != VTB_OK) {
     cli_inference_free(out);
     return status;

@@ -4,6 +4,7 @@
 #include "runtime/base/utf8.h"
 
 #include <limits.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -40,8 +41,25 @@ static int width_of(const char *text, size_t n) {
   return width;
 }
 
-/* From column `at` on. */
-static void put_line(vtb_strbuf *out, const char *line, size_t n, int columns, int at, int indent) {
+/* A word that no line has room for, cut at the columns; returns the column behind it. */
+static int put_pieces(vtb_strbuf *out, const char *word, size_t n, int columns, int at,
+                      int indent) {
+  while (at + vtb_text_columns(word, n) > columns) {
+    size_t fits = vtb_text_fit(word, n, columns - at);
+    if (fits == 0 && at <= indent) break;
+    vtb_strbuf_write(out, word, fits);
+    vtb_strbuf_printf(out, "\n%*s", indent, "");
+    word += fits;
+    n -= fits;
+    at = indent;
+  }
+  vtb_strbuf_write(out, word, n);
+  return at + vtb_text_columns(word, n);
+}
+
+/* From column `at` on. cut: also words that are wider than a line. */
+static void put_line(vtb_strbuf *out, const char *line, size_t n, int columns, int at, int indent,
+                     bool cut) {
   for (size_t i = 0; i < n;) {
     size_t blanks = 0, word = 0;
     while (i + blanks < n && line[i + blanks] == ' ') blanks++;
@@ -54,8 +72,12 @@ static void put_line(vtb_strbuf *out, const char *line, size_t n, int columns, i
       vtb_strbuf_write(out, line + i, blanks);
       at += (int)blanks;
     }
-    vtb_strbuf_write(out, line + i + blanks, word);
-    at += width;
+    if (cut && at + width > columns) {
+      at = put_pieces(out, line + i + blanks, word, columns, at, indent);
+    } else {
+      vtb_strbuf_write(out, line + i + blanks, word);
+      at += width;
+    }
     i += blanks + word;
   }
 }
@@ -68,7 +90,7 @@ void cli_print_wrapped(FILE *f, const char *text) {
     if (columns == 0 || is_excerpt(text))
       vtb_strbuf_write(&out, text, n);
     else
-      put_line(&out, text, n, columns, 0, INDENT);
+      put_line(&out, text, n, columns, 0, INDENT, false);
     if (text[n]) vtb_strbuf_putc(&out, '\n');
     text += n + (text[n] != '\0');
   }
@@ -78,13 +100,24 @@ void cli_print_wrapped(FILE *f, const char *text) {
 
 void cli_put_paragraph(FILE *f, const char *text, int columns, int at, int indent) {
   vtb_strbuf out = {0};
-  put_line(&out, text, strlen(text), columns ? columns : INT_MAX, at, indent);
+  cli_progress_clear();
+  put_line(&out, text, strlen(text), columns ? columns : INT_MAX, at, indent, true);
   fprintf(f, "%s\n", vtb_strbuf_text(&out));
   vtb_strbuf_free(&out);
 }
 
 void cli_print_paragraph(const char *text, int at, int indent) {
   cli_put_paragraph(stdout, text, cli_columns(stdout), at, indent);
+}
+
+void cli_printf(int indent, const char *fmt, ...) {
+  vtb_strbuf text = {0};
+  va_list ap;
+  va_start(ap, fmt);
+  vtb_strbuf_vprintf(&text, fmt, ap);
+  va_end(ap);
+  cli_print_paragraph(vtb_strbuf_text(&text), 0, indent);
+  vtb_strbuf_free(&text);
 }
 
 /* 6391528 -> 6,391,528 */
