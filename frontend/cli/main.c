@@ -2,6 +2,7 @@
 #include "frontend/cli/commands.h"
 
 #include <string.h>
+#include <unistd.h>
 
 typedef struct invocation {
   const cli_command *command;
@@ -54,5 +55,9 @@ static int run(int argc, char **argv) {
 
 int main(int argc, char **argv) {
   cli_begin(argc, argv);
-  return cli_end(run(argc, argv));
+  int status = cli_end(run(argc, argv));
+  /* A thread that OpenBLAS starts by itself tries for ever to get memory, and the library waits for
+   * it at the end of the process. */
+  if (status == VTB_E_MEMORY) _exit(status);
+  return status;
 }

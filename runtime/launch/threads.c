@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #if defined(__SSE__)
@@ -69,9 +70,27 @@ void vtb_denormals_restore(unsigned mode) {
 static pthread_mutex_t blas_lock = PTHREAD_MUTEX_INITIALIZER;
 static int blas_runs, blas_threads_before;
 
+/* OpenBLAS takes 128 MiB of addresses for each thread that calls it, when it first does, and tries
+ * for ever where it cannot have them. */
+#define BLAS_ROOM ((size_t)160 << 20)
+static int blas_threads_with_room;
+static _Atomic bool blas_has_no_room, blas_refused;
+
+/* Under the lock. */
+static bool find_blas_room(int n_threads) {
+  if (n_threads <= blas_threads_with_room) return true;
+  size_t bytes = (size_t)(n_threads - blas_threads_with_room) * BLAS_ROOM;
+  void *room = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) return false;
+  munmap(room, bytes);
+  blas_threads_with_room = n_threads;
+  return true;
+}
+
 /* The program splits the work itself. */
-static void begin_blas(void) {
+static void begin_blas(int n_threads) {
   pthread_mutex_lock(&blas_lock);
+  atomic_store(&blas_has_no_room, !find_blas_room(n_threads));
   if (blas_runs++ == 0) {
     blas_threads_before = openblas_get_num_threads();
     if (blas_threads_before != 1) openblas_set_num_threads(1);
@@ -95,6 +114,10 @@ static void sgemm(int trans_a, int trans_b, int64_t m, int64_t n, int64_t k, flo
                   const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
                   int64_t ldc) {
   if (m == 0 || n == 0) return;
+  if (atomic_load_explicit(&blas_has_no_room, memory_order_relaxed)) {
+    atomic_store(&blas_refused, true);
+    return;
+  }
   cblas_sgemm(CblasRowMajor, trans_a ? CblasTrans : CblasNoTrans,
               trans_b ? CblasTrans : CblasNoTrans, blas_int(m), blas_int(n), blas_int(k), alpha, a,
               blas_int(lda), b, blas_int(ldb), beta, c, blas_int(ldc));
@@ -165,11 +188,16 @@ static void free_scratch(services_state *st) {
 static vtb_status run_native(const vtb_program *p, void *const *args, void *workspace,
                              const vtb_services *s, vtb_error *err) {
   services_state *st = s->user;
-  begin_blas();
+  begin_blas(st->n_threads);
   p->entry(args, workspace, s);
   end_blas();
-  bool failed = atomic_exchange(&st->no_memory, false);
-  return failed ? vtb_no_memory(err, "the scratch of a kernel") : VTB_OK;
+  if (atomic_exchange(&st->no_memory, false)) return vtb_no_memory(err, "the scratch of a kernel");
+  if (atomic_exchange(&blas_refused, false))
+    return vtb_fail(err, VTB_E_MEMORY,
+                    "out of memory for products: OpenBLAS takes %zu MiB of addresses a thread, and "
+                    "there are %d; run with fewer threads, or a higher limit (ulimit -v)",
+                    BLAS_ROOM >> 20, st->n_threads);
+  return VTB_OK;
 }
 
 vtb_status vtb_program_execute(const vtb_program *p, void *const *args, void *workspace,
