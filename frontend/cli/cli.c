@@ -33,6 +33,15 @@ static int store(const char *command, const cli_opt *o, const char *text) {
     *(int64_t *)o->into = v;
     return 0;
   }
+  case CLI_THREADS: {
+    long long v = strtoll(text, &end, 10);
+    if (!*text || *end || errno || v < 0 || v > VTB_MOST_THREADS)
+      return (int)cli_usage_error(command,
+                                  "%s takes 0 (as many as there are cores) to %d, not '%s'",
+                                  o->name, VTB_MOST_THREADS, text);
+    *(int64_t *)o->into = v;
+    return 0;
+  }
   case CLI_FLOAT: {
     double v = strtod(text, &end);
     if (!*text || *end || errno || !(v >= 0))

@@ -19,12 +19,13 @@
 
 /* ---- command line ---------------------------------------------------------------------------- */
 
-/* CLI_INT from 0, CLI_POSITIVE from 1 */
+/* CLI_INT from 0, CLI_POSITIVE from 1, CLI_THREADS from 0 to VTB_MOST_THREADS */
 typedef enum cli_opt_kind {
   CLI_FLAG,
   CLI_STR,
   CLI_INT,
   CLI_POSITIVE,
+  CLI_THREADS,
   CLI_FLOAT,
   CLI_LIST
 } cli_opt_kind;
@@ -129,7 +130,7 @@ typedef struct cli_model_options {
       {"--chunk", CLI_POSITIVE, &(model).compile.chunk, "N",                                       \
        "chunk size; implies --mode chunkwise"},                                                    \
       {"--batch", CLI_POSITIVE, &(model).compile.batch, "N", "images at a time"},                  \
-      {"--threads", CLI_INT, &(model).threads, "N",                                                \
+      {"--threads", CLI_THREADS, &(model).threads, "N",                                            \
        "threads (default: VTB_THREADS, OMP_NUM_THREADS, or the cores)"},                           \
       {"--json", CLI_FLAG, &(model).json, NULL, "machine-readable output"},                        \
       {"--precision", CLI_STR, &(model).compile.precision, "P",                                    \

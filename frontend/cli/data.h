@@ -22,7 +22,8 @@ typedef struct cli_data_options {
       {"--skip-damaged", CLI_INT, &(data).skip_damaged, "N",                                       \
        "damaged samples to do without (default one in a hundred, at least one)"},                  \
   {                                                                                                \
-    "--workers", CLI_INT, &(data).workers, "N", "threads that decode and augment (default: cores)" \
+    "--workers", CLI_THREADS, &(data).workers, "N",                                                \
+        "threads that decode and augment (default: cores)"                                         \
   }
 
 vtb_dataset_options cli_data_for(const cli_data_options *o);

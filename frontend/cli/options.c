@@ -27,9 +27,11 @@ static void print_option(const cli_opt *o) {
 }
 
 static const char *kind_name(cli_opt_kind kind) {
-  static const char *const names[] = {[CLI_FLAG] = "flag",    [CLI_STR] = "text",
-                                      [CLI_INT] = "integer",  [CLI_POSITIVE] = "positive integer",
-                                      [CLI_FLOAT] = "number", [CLI_LIST] = "texts"};
+  static const char *const names[] = {
+      [CLI_FLAG] = "flag",       [CLI_STR] = "text",
+      [CLI_INT] = "integer",     [CLI_POSITIVE] = "positive integer",
+      [CLI_THREADS] = "integer", [CLI_FLOAT] = "number",
+      [CLI_LIST] = "texts"};
   return names[kind];
 }
 

@@ -275,7 +275,7 @@ static int positive_env(const char *name) {
   if (!text) return 0;
   char *end;
   long v = strtol(text, &end, 10); /* OMP_NUM_THREADS may be a list: its first number counts */
-  return end != text && v > 0 && v <= 4096 ? (int)v : 0;
+  return end != text && v > 0 && v <= VTB_MOST_THREADS ? (int)v : 0;
 }
 
 int vtb_default_threads(void) {
@@ -310,6 +310,7 @@ static vtb_services *make(int n_threads, int n_kernels) {
   *s = (vtb_services){.size = sizeof *s, .parallel = parallel, .sgemm = sgemm, .scratch = scratch};
   s->user = st;
   st->n_threads = n_threads > 0 ? n_threads : vtb_default_threads();
+  if (st->n_threads > VTB_MOST_THREADS) st->n_threads = VTB_MOST_THREADS;
   st->n_kernels = n_kernels;
   if (!allocate(st)) {
     vtb_services_free(s);

@@ -16,11 +16,13 @@
 
 #include "runtime/launch/program.h"
 
+#define VTB_MOST_THREADS 1024
+
 /* VTB_THREADS, else OMP_NUM_THREADS, else the cores this process may use. At least 1. */
 int vtb_default_threads(void);
 
-/* n_threads 0: vtb_default_threads(). If the system has not so many threads left, n_threads of the
- * services says how many there are. NULL when out of memory. */
+/* n_threads 0: vtb_default_threads(); at most VTB_MOST_THREADS are made. If the system has not so
+ * many threads left, n_threads of the services says how many there are. NULL when out of memory. */
 vtb_services *vtb_services_default(int n_threads);
 /* The same, and measures kernels 0 .. n_kernels-1 of a program compiled with `profile`. */
 vtb_services *vtb_services_profiling(int n_threads, int n_kernels);

@@ -15,3 +15,6 @@ for ((limit = 350000; limit <= 950000; limit += 100000)); do
   esac
 done
 [ $refused = 1 ] || fail "no limit was too small"
+
+expect 2 "$VERTEBRA" bench vit_nano --threads 100000
+says "--threads takes 0 (as many as there are cores) to 1024, not '100000'"
