@@ -72,6 +72,14 @@ TEST(depthwise_on_sequences) {
  * dw. */
 TEST(depthwise_large_kernel) { convolutions(3, 9, 8, 5, 5, 7, 2, 3, NULL); }
 
+/* Passes that are a loop, with and without a rest; kernels wider than the grid. */
+TEST(depthwise_kernels_of_many_taps) {
+  convolutions(1, 9, 14, 12, 11, 9, 5, 4, "cols@9x14");
+  convolutions(2, 6, 5, 21, 12, 12, 3, 8, NULL);
+  convolutions(1, 1, 50, 8, 1, 131, 0, 130, NULL);
+  convolutions(1, 7, 7, 64, 31, 31, 15, 15, NULL);
+}
+
 static void patches(int64_t B, int64_t C, int64_t H, int64_t W, const int64_t *kernel,
                     const int64_t *stride, const int64_t *pad, bool views) {
   int64_t oh = (H + pad[0] + pad[2] - kernel[0]) / stride[0] + 1,
@@ -117,6 +125,10 @@ TEST(depthwise_of_series_and_video) {
   on_grid(3, 1, 5, (int64_t[]){1, 4, 3}, (int64_t[]){3, 3, 3}, (int64_t[]){1, 1, 1}, NULL);
   on_grid(1, 2, 33, (int64_t[]){19}, (int64_t[]){5}, (int64_t[]){4}, "rows~@19");
   on_grid(1, 1, 3, (int64_t[]){1}, (int64_t[]){3}, (int64_t[]){1}, NULL);
+}
+
+TEST(depthwise_kernels_of_many_taps_of_video) {
+  on_grid(3, 1, 12, (int64_t[]){4, 5, 3}, (int64_t[]){5, 5, 5}, (int64_t[]){2, 1, 4}, NULL);
 }
 
 static void patches_on(int rank, int64_t B, int64_t C, const int64_t *size, const int64_t *kernel,
@@ -193,6 +205,8 @@ int main(void) {
   RUN(depthwise_on_grids);
   RUN(depthwise_on_sequences);
   RUN(depthwise_large_kernel);
+  RUN(depthwise_kernels_of_many_taps);
+  RUN(depthwise_kernels_of_many_taps_of_video);
   RUN(patches);
   RUN(depthwise_of_series_and_video);
   RUN(patches_of_series_and_video);

@@ -18,6 +18,7 @@
 
 #define MAX_TAPS                                                                                   \
   12 /* taps handled in one pass over the channels or tokens: addresses or sums kept in registers */
+#define MAX_UNROLLED 81 /* taps of kernels whose passes are written out; of larger ones they loop */
 
 typedef struct dwconv {
   vtb_cpu *c;
@@ -66,27 +67,55 @@ static LLVMValueRef weight_at(const dwconv *g, int i, LLVMValueRef ch, LLVMValue
   return vtb_cpu_element(c, &g->t->t[i], at, g->rank + 1);
 }
 
+/* How far a tap reaches along an axis: its place in the kernel less the padding. */
+static LLVMValueRef reach(const dwconv *g, LLVMValueRef place, int64_t pad) {
+  vtb_cpu *c = g->c;
+  return g->mirrored ? LLVMBuildNSWSub(c->b, k_(c, pad), place, "")
+                     : LLVMBuildNSWSub(c->b, place, k_(c, pad), "");
+}
+
+static bool is_zero(LLVMValueRef v) {
+  return LLVMIsAConstantInt(v) && LLVMConstIntGetSExtValue(v) == 0;
+}
+
 /* Address of the row of tensor i that tap number `tap` reads for the token at column x of row y of
  * the walked grid, rows of all frames counted through; zeros outside. */
 static LLVMValueRef tap_row(const dwconv *g, int i, LLVMValueRef b, LLVMValueRef y, LLVMValueRef x,
-                            int64_t tap) {
+                            LLVMValueRef tap) {
   vtb_cpu *c = g->c;
-  int64_t dt = tap / (g->kh * g->kw) - g->front, dy = tap / g->kw % g->kh - g->top,
-          dx = tap % g->kw - g->left;
-  if (g->mirrored) dt = -dt, dy = -dy, dx = -dx;
+  LLVMValueRef line = vtb_cpu_div(c, tap, g->kw);
+  LLVMValueRef dt = reach(g, vtb_cpu_div(c, line, g->kh), g->front),
+               dy = reach(g, vtb_cpu_rem(c, line, g->kh), g->top),
+               dx = reach(g, vtb_cpu_rem(c, tap, g->kw), g->left);
   LLVMValueRef row = g->gt > 1 ? vtb_cpu_rem(c, y, g->gh) : y; /* of its frame */
-  LLVMValueRef inside = below(c, vtb_cpu_add(c, row, k_(c, dy)), g->gh),
-               tx = vtb_cpu_add(c, x, k_(c, dx));
+  LLVMValueRef inside = below(c, vtb_cpu_add(c, row, dy), g->gh), tx = vtb_cpu_add(c, x, dx);
   inside = LLVMBuildAnd(c->b, inside, below(c, tx, g->gw), "");
-  if (dt)
+  if (!is_zero(dt))
     inside = LLVMBuildAnd(c->b, inside,
-                          below(c, vtb_cpu_add(c, vtb_cpu_div(c, y, g->gh), k_(c, dt)), g->gt), "");
-  LLVMValueRef ty = vtb_cpu_add(c, y, k_(c, dt * g->gh + dy));
+                          below(c, vtb_cpu_add(c, vtb_cpu_div(c, y, g->gh), dt), g->gt), "");
+  LLVMValueRef ty = vtb_cpu_add(c, y, vtb_cpu_add(c, vtb_cpu_mul(c, dt, g->gh), dy));
   LLVMValueRef t = vtb_cpu_add(c, vtb_cpu_mul(c, ty, g->gw), tx);
   t = LLVMBuildSelect(c->b, inside, t, k_(c, 0), "");
   LLVMValueRef at =
       vtb_cpu_element(c, &g->t->t[i], (LLVMValueRef[]){b, vtb__order_at(c, &g->order, t)}, 2);
   return LLVMBuildSelect(c->b, inside, at, g->zeros, "");
+}
+
+/* Passes over `most` taps at a time, from tap `first` of the kernel: small kernels written out,
+ * large ones as a loop, with the first pass before it and what is left after it. */
+typedef void (*taps_pass)(void *user, LLVMValueRef first, int n);
+static void each_pass(const dwconv *g, int most, taps_pass pass, void *user) {
+  vtb_cpu *c = g->c;
+  int64_t taps = g->taps, done = 0;
+  if (taps > MAX_UNROLLED && taps >= 3 * most) {
+    pass(user, k_(c, 0), most);
+    done = taps / most * most;
+    vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, most), k_(c, done), k_(c, most));
+    pass(user, l.i, most);
+    vtb_cpu_for_end(c, &l);
+  }
+  for (; done < taps; done += most)
+    pass(user, k_(c, done), taps - done < most ? (int)(taps - done) : most);
 }
 
 static LLVMValueRef load(vtb_cpu *c, LLVMValueRef at, LLVMValueRef mask) {
@@ -100,37 +129,49 @@ static void store(vtb_cpu *c, LLVMValueRef v, LLVMValueRef at, LLVMValueRef mask
     vtb_cpu_store(c, v, at);
 }
 
+/* A token's sums. */
+typedef struct token_sums {
+  const dwconv *g;
+  LLVMValueRef b, y, x, out;
+} token_sums;
+
 /* One vector of channels: out = (first taps: 0, else out) + sum of the taps' products. */
-static void channels(const dwconv *g, const LLVMValueRef *rows, int64_t first, int64_t n,
-                     LLVMValueRef out, LLVMValueRef at, LLVMValueRef mask) {
+static void channels(const token_sums *s, const LLVMValueRef *rows, LLVMValueRef first, int n,
+                     LLVMValueRef at, LLVMValueRef mask) {
+  const dwconv *g = s->g;
   vtb_cpu *c = g->c;
-  LLVMValueRef to = vtb_cpu_at(c, out, at),
-               sum = first ? load(c, to, mask) : LLVMConstNull(c->vf32);
-  for (int64_t i = 0; i < n; i++) {
-    LLVMValueRef w =
-        load(c, vtb_cpu_at(c, g->weights, vtb_cpu_add(c, at, k_(c, (first + i) * g->C))), mask);
+  LLVMValueRef to = vtb_cpu_at(c, s->out, at),
+               sum = is_zero(first) ? LLVMConstNull(c->vf32) : load(c, to, mask);
+  for (int i = 0; i < n; i++) {
+    LLVMValueRef tap = vtb_cpu_mul(c, vtb_cpu_add(c, first, k_(c, i)), g->C);
+    LLVMValueRef w = load(c, vtb_cpu_at(c, g->weights, vtb_cpu_add(c, at, tap)), mask);
     sum = vtb_cpu_fma(c, load(c, vtb_cpu_at(c, rows[i], at), mask), w, sum);
   }
   store(c, sum, to, mask);
 }
 
+static void add_taps(void *user, LLVMValueRef first, int n) {
+  const token_sums *s = user;
+  const dwconv *g = s->g;
+  vtb_cpu *c = g->c;
+  int64_t whole = g->C / c->width * c->width;
+  LLVMValueRef rows[MAX_TAPS];
+  for (int i = 0; i < n; i++)
+    rows[i] = tap_row(g, 0, s->b, s->y, s->x, vtb_cpu_add(c, first, k_(c, i)));
+  vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), k_(c, whole), k_(c, c->width));
+  channels(s, rows, first, n, l.i, NULL);
+  vtb_cpu_for_end(c, &l);
+  if (whole < g->C)
+    channels(s, rows, first, n, k_(c, whole), vtb_cpu_mask(c, k_(c, g->C - whole), c->width));
+}
+
 static void token(const dwconv *g, LLVMValueRef b, LLVMValueRef y, LLVMValueRef x) {
   vtb_cpu *c = g->c;
-  int64_t taps = g->taps, whole = g->C / c->width * c->width;
   LLVMValueRef t = vtb_cpu_add(c, vtb_cpu_mul(c, y, g->gw), x),
                pos = vtb__order_at(c, &g->order, t);
-  LLVMValueRef out = vtb_cpu_element(c, &g->t->t[g->t->n_operands], (LLVMValueRef[]){b, pos}, 2);
-  for (int64_t first = 0; first < taps; first += MAX_TAPS) {
-    int64_t n = taps - first < MAX_TAPS ? taps - first : MAX_TAPS;
-    LLVMValueRef rows[MAX_TAPS];
-    for (int64_t i = 0; i < n; i++) rows[i] = tap_row(g, 0, b, y, x, first + i);
-    vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), k_(c, whole), k_(c, c->width));
-    channels(g, rows, first, n, out, l.i, NULL);
-    vtb_cpu_for_end(c, &l);
-    if (whole < g->C)
-      channels(g, rows, first, n, out, k_(c, whole),
-               vtb_cpu_mask(c, k_(c, g->C - whole), c->width));
-  }
+  token_sums s = {g, b, y, x,
+                  vtb_cpu_element(c, &g->t->t[g->t->n_operands], (LLVMValueRef[]){b, pos}, 2)};
+  each_pass(g, MAX_TAPS, add_taps, &s);
 }
 
 /* [C, kernel...] to [taps, C] in the instruction's temporaries. */
@@ -199,36 +240,44 @@ static dw_cut cut(const dwconv *g) {
   return k;
 }
 
-/* Sums of taps first ... first+n for a block of channels from `ch`, over grid rows from ... to of
- * all batch entries. */
-static void weight_sums(const dwconv *g, const dw_cut *k, int64_t first, int n, LLVMValueRef ch,
-                        LLVMValueRef mask, LLVMValueRef from, LLVMValueRef to, LLVMValueRef out) {
+/* Sums for a block of channels from `ch`, over grid rows from ... to of all batch entries. */
+typedef struct weight_sums {
+  const dwconv *g;
+  const dw_cut *k;
+  LLVMValueRef ch, mask, from, to, out;
+} weight_sums;
+
+static void sum_taps(void *user, LLVMValueRef first, int n) {
+  const weight_sums *s = user;
+  const dwconv *g = s->g;
+  const dw_cut *k = s->k;
   vtb_cpu *c = g->c;
   int n_sums = n * k->vectors;
-  vtb_cpu_for rows = vtb_cpu_for_begin(c, from, to, k_(c, 1));
+  vtb_cpu_for rows = vtb_cpu_for_begin(c, s->from, s->to, k_(c, 1));
   for (int i = 0; i < n_sums; i++) vtb_cpu_carry(c, &rows, LLVMConstNull(c->vf32));
   LLVMValueRef b = vtb_cpu_div(c, rows.i, g->rows), y = vtb_cpu_rem(c, rows.i, g->rows), dy[4];
   vtb_cpu_for x = vtb_cpu_for_begin(c, k_(c, 0), k_(c, g->gw), k_(c, 1));
   for (int i = 0; i < n_sums; i++) vtb_cpu_carry(c, &x, vtb_cpu_carried(&rows, i));
   LLVMValueRef t = vtb_cpu_add(c, vtb_cpu_mul(c, y, g->gw), x.i),
                pos = vtb__order_at(c, &g->order, t);
-  LLVMValueRef dy_at = vtb_cpu_element(c, &g->t->t[1], (LLVMValueRef[]){b, pos, ch}, 3);
+  LLVMValueRef dy_at = vtb_cpu_element(c, &g->t->t[1], (LLVMValueRef[]){b, pos, s->ch}, 3);
   for (int v = 0; v < k->vectors; v++)
-    dy[v] = load(c, vtb_cpu_at(c, dy_at, k_(c, v * c->width)), mask);
+    dy[v] = load(c, vtb_cpu_at(c, dy_at, k_(c, v * c->width)), s->mask);
   for (int i = 0; i < n; i++) {
-    LLVMValueRef x_at = vtb_cpu_at(c, tap_row(g, 0, b, y, x.i, first + i), ch);
+    LLVMValueRef tap = vtb_cpu_add(c, first, k_(c, i));
+    LLVMValueRef x_at = vtb_cpu_at(c, tap_row(g, 0, b, y, x.i, tap), s->ch);
     for (int v = 0; v < k->vectors; v++) {
       int sum = i * k->vectors + v;
-      LLVMValueRef value = load(c, vtb_cpu_at(c, x_at, k_(c, v * c->width)), mask);
+      LLVMValueRef value = load(c, vtb_cpu_at(c, x_at, k_(c, v * c->width)), s->mask);
       vtb_cpu_carry_next(&x, sum, vtb_cpu_fma(c, value, dy[v], vtb_cpu_carried(&x, sum)));
     }
   }
   vtb_cpu_for_end(c, &x);
   for (int i = 0; i < n_sums; i++) vtb_cpu_carry_next(&rows, i, vtb_cpu_carried(&x, i));
   vtb_cpu_for_end(c, &rows);
+  LLVMValueRef out = vtb_cpu_at(c, s->out, vtb_cpu_mul(c, first, k->block));
   for (int i = 0; i < n_sums; i++)
-    vtb_cpu_store(c, vtb_cpu_carried(&rows, i),
-                  vtb_cpu_at(c, out, k_(c, first * k->block + i * c->width)));
+    vtb_cpu_store(c, vtb_cpu_carried(&rows, i), vtb_cpu_at(c, out, k_(c, i * c->width)));
 }
 
 /* Partial sums [share, block, tap, channel of the block] to dw [C, kernel...]. */
@@ -269,10 +318,8 @@ void vtb__cpu_dwconv_dw(vtb_cpu *c, const vtb_inst *inst) {
   LLVMValueRef to = vtb_cpu_min(c, vtb_cpu_add(c, from, k_(c, k.share)), k_(c, g.n_batch * g.rows));
   LLVMValueRef mask =
       g.C % k.block ? vtb_cpu_mask(c, LLVMBuildNSWSub(c->b, k_(c, g.C), ch, ""), c->width) : NULL;
-  int most = MAX_SUMS / k.vectors;
-  for (int64_t first = 0; first < taps; first += most)
-    weight_sums(&g, &k, first, taps - first < most ? (int)(taps - first) : most, ch, mask, from, to,
-                out);
+  weight_sums sums = {&g, &k, ch, mask, from, to, out};
+  each_pass(&g, MAX_SUMS / k.vectors, sum_taps, &sums);
   vtb_cpu_task_end(c, g.t);
   add_shares(&g, inst, temp, &k);
 }
