@@ -1,10 +1,12 @@
 /* vertebra eval: what a model declares to be measured by, or accuracy on a labelled data set. */
 #include "frontend/cli/built.h"
 #include "frontend/cli/data.h"
+#include "frontend/cli/interrupt.h"
 #include "frontend/cli/prepare.h"
 #include "frontend/cli/progress.h"
 #include "ir/objective.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,6 +105,28 @@ static vtb_status check_images(const cli_inference *inf, const char *what, vtb_e
   return vtb_fail(err, VTB_E_INPUT, "%s has no image input, and declares no metrics", what);
 }
 
+/* Class scores of the first output, 0: it has none. */
+static int scores_of(const vtb_program *p) {
+  for (int i = 0; i < p->n_tensors; i++)
+    if (p->tensors[i].io == VTB_IO_OUTPUT)
+      return p->tensors[i].rank == 2 ? (int)p->tensors[i].dim[1] : 0;
+  return 0;
+}
+
+/* What came of it: the results, or why there are none. */
+static vtb_status tell(const char *what, const eval_options *o, const vtb_dataset *d,
+                       const vtb_eval_result *r, vtb_error *err) {
+  if (r->stopped) return cli_interrupt_say(r->n, vtb_dataset_count(d), "images");
+  if (!isfinite(r->loss)) {
+    vtb_fail(err, VTB_E_NUMBERS,
+             "the outputs of %s are not finite; vertebra verify %s --nan names the first op", what,
+             what);
+    return cli_error(err);
+  }
+  print_result(o, d, r);
+  return VTB_OK;
+}
+
 static vtb_status evaluate(const char *what, eval_options *o) {
   cli_inference inf;
   vtb_error err = {0};
@@ -121,6 +145,7 @@ static vtb_status evaluate(const char *what, eval_options *o) {
   double start = vtb_now();
   vtb_eval_options e = {.dataset = d,
                         .services = vtb_model_services(inf.model),
+                        .stop = cli_interrupt_wait(),
                         .loader_threads = (int)o->data.workers,
                         .confusion = o->confusion,
                         .on_batch = on_batch,
@@ -135,10 +160,11 @@ static vtb_status evaluate(const char *what, eval_options *o) {
     status = cli_prepare_transform("eval", what, &inf, &o->prepare, d, &e.transform, &err);
   if (status == VTB_OK && !inf.weights)
     status = vtb_fail(&err, VTB_E_USAGE, "%s has no weights in it: --weights FILE is needed", what);
+  if (status == VTB_OK) status = cli_data_match_classes(d, &inf, scores_of(inf.program), &err);
   if (status == VTB_OK) status = vtb_evaluate(inf.program, params, &e, &r, &err);
   if (status == VTB_OK && o->write_images) status = write_images(d, o->write_images, &err);
   if (status == VTB_OK)
-    print_result(o, d, &r);
+    status = tell(what, o, d, &r, &err);
   else
     cli_error(&err);
   cli_data_say_damaged(d);

@@ -1,6 +1,9 @@
 /* vertebra run: image files and arrays in, the most likely classes or feature files out. */
 #include "frontend/cli/inputs.h"
+#include "frontend/cli/interrupt.h"
 #include "frontend/cli/prepare.h"
+#include "frontend/cli/run_files.h"
+#include "runtime/base/utf8.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -15,6 +18,19 @@ typedef struct run_options {
   int64_t top;
 } run_options;
 
+typedef struct runner {
+  cli_inference inf;
+  cli_inputs inputs;
+  run_files files;
+  vtb_transform transform;
+  const vtb_tensor_info *logits; /* the first output if it is [batch, classes], else NULL */
+  char **names;
+  int n_names;
+  cJSON *json;
+  vtb_weights *kept;
+  int64_t top, unread, not_finite; /* images without a result */
+} runner;
+
 /* False: the scores are no finite numbers, and p holds nothing. */
 static bool softmax(const float *x, int n, double *p) {
   double top = x[0], sum = 0;
@@ -24,45 +40,69 @@ static bool softmax(const float *x, int n, double *p) {
   return isfinite(sum);
 }
 
-static void report_image(const char *file, const float *logits, int classes, char **names,
-                         int n_names, int64_t top, cJSON *json) {
+/* A text that may hold anything, as a terminal can take it. */
+static void print_visible(const char *before, const char *text) {
+  vtb_strbuf s = {0};
+  vtb_text_visible(&s, text, strlen(text));
+  printf("%s%s\n", before, vtb_strbuf_text(&s));
+  vtb_strbuf_free(&s);
+}
+
+static void report_class(const runner *r, int class, double p, cJSON *list) {
+  char number[24];
+  snprintf(number, sizeof number, "class %d", class);
+  const char *name = class < r->n_names ? r->names[class] : number;
+  if (list) {
+    cJSON *item = cJSON_CreateObject();
+    cJSON_AddNumberToObject(item, "class", class);
+    cJSON_AddStringToObject(item, "name", name);
+    cJSON_AddNumberToObject(item, "probability", p);
+    cJSON_AddItemToArray(list, item);
+  } else {
+    char before[24];
+    snprintf(before, sizeof before, "  %5.1f %%  ", 100 * p);
+    print_visible(before, name);
+  }
+}
+
+/* An image without a result, and why. */
+static void report_bad(const runner *r, const char *file, const char *why) {
+  if (r->json) {
+    cJSON *entry = cJSON_CreateObject();
+    cJSON_AddStringToObject(entry, "file", file);
+    cJSON_AddStringToObject(entry, "error", why);
+    cJSON_AddItemToArray(r->json, entry);
+    return;
+  }
+  print_visible("", file);
+  print_visible("  not classified: ", why);
+}
+
+static void report_image(runner *r, const char *file, const float *logits, int classes) {
   double *p = vtb_xcalloc((size_t)classes, sizeof *p);
-  bool finite = softmax(logits, classes, p);
-  cJSON *entry = json ? cJSON_CreateObject() : NULL, *list = NULL;
-  if (json) {
+  cJSON *list = NULL;
+  if (!softmax(logits, classes, p)) {
+    r->not_finite++;
+    report_bad(r, file, "its scores are not finite");
+    vtb_free(p);
+    return;
+  }
+  if (r->json) {
+    cJSON *entry = cJSON_CreateObject();
     cJSON_AddStringToObject(entry, "file", file);
     list = cJSON_AddArrayToObject(entry, "top");
-    cJSON_AddItemToArray(json, entry);
+    cJSON_AddItemToArray(r->json, entry);
   } else {
-    printf("%s\n", file);
+    print_visible("", file);
   }
-  if (!finite && !json)
-    printf("  its scores are not finite: vertebra verify MODEL --nan finds the op\n");
-  for (int64_t k = 0; finite && k < top && k < classes; k++) {
+  for (int64_t k = 0; k < r->top && k < classes; k++) {
     int best = 0;
     for (int i = 1; i < classes; i++)
       if (p[i] > p[best]) best = i;
-    char number[24];
-    snprintf(number, sizeof number, "class %d", best);
-    const char *name = best < n_names ? names[best] : number;
-    if (json) {
-      cJSON *item = cJSON_CreateObject();
-      cJSON_AddNumberToObject(item, "class", best);
-      cJSON_AddStringToObject(item, "name", name);
-      cJSON_AddNumberToObject(item, "probability", p[best]);
-      cJSON_AddItemToArray(list, item);
-    } else {
-      printf("  %5.1f %%  %s\n", 100 * p[best], name);
-    }
+    report_class(r, best, p[best], list);
     p[best] = -1;
   }
   vtb_free(p);
-}
-
-static vtb_status save_outputs(const char *path, const vtb_weights *w) {
-  vtb_error err = {0};
-  vtb_status status = vtb_safetensors_save(path, w, &err);
-  return status == VTB_OK ? VTB_OK : cli_error(&err);
 }
 
 /* Row `row` of every output becomes a tensor "<file>/<output>"; an output without rows is the first
@@ -88,18 +128,6 @@ static void keep_outputs(const cli_inference *inf, const char *file, int64_t row
   }
 }
 
-typedef struct runner {
-  cli_inference inf;
-  cli_inputs inputs;
-  vtb_transform transform;
-  const vtb_tensor_info *logits; /* the first output if it is [batch, classes], else NULL */
-  char **names;
-  int n_names;
-  cJSON *json;
-  vtb_weights *kept;
-  int64_t top;
-} runner;
-
 static void find_logits(runner *r) {
   const vtb_tensor_info *t;
   int n = vtb_model_tensors(r->inf.model, &t), i = 0;
@@ -107,36 +135,45 @@ static void find_logits(runner *r) {
   if (i < n && t[i].rank == 2) r->logits = &t[i];
 }
 
-static vtb_status fill_images(runner *r, const char *const *files, int64_t n, vtb_error *err) {
+/* Rows of images that cannot be read are zeros, and bad[row] is set: the others are run. */
+static vtb_status fill_images(runner *r, size_t from, int64_t n, bool *bad, vtb_error *err) {
   if (r->inputs.image < 0) return VTB_OK;
   const char *name = r->inf.program->tensors[r->inputs.image].name;
   int64_t count, batch = vtb_model_batch(r->inf.model);
   float *input = vtb_model_input(r->inf.model, name, &count);
-  vtb_status status = VTB_OK;
-  for (int64_t i = 0; i < n && status == VTB_OK; i++) {
+  memset(input, 0, (size_t)count * sizeof *input);
+  for (int64_t i = 0; i < n; i++) {
     vtb_image image = {0};
-    status = vtb_image_load(files[i], r->inf.channels, &image, err);
-    if (status != VTB_OK) break;
-    if (!vtb_transform_apply(&r->transform, &image, 0, input + i * (count / batch)))
-      status = vtb_no_memory(err, files[i]);
+    vtb_error why = {0};
+    vtb_status status = run_files_image(&r->files, from + (size_t)i, r->inf.channels, &image, &why);
+    if (status == VTB_E_MEMORY) return vtb_fail(err, status, "%s", why.text);
+    bad[i] = status != VTB_OK;
+    r->unread += bad[i];
+    if (bad[i])
+      report_bad(r, r->files.paths.at[from + (size_t)i], why.text);
+    else if (!vtb_transform_apply(&r->transform, &image, 0, input + i * (count / batch)))
+      status = VTB_E_MEMORY;
     vtb_image_free(&image);
+    if (status == VTB_E_MEMORY) return vtb_no_memory(err, r->files.paths.at[from + (size_t)i]);
   }
-  return status;
+  return VTB_OK;
 }
 
 /* At most the model's batch, from sample `from`. */
-static vtb_status run_batch(runner *r, const char *const *files, int64_t from, int64_t n,
+static vtb_status run_batch(runner *r, const char *const *names, int64_t from, int64_t n, bool *bad,
                             vtb_error *err) {
-  files += from;
-  vtb_status status = fill_images(r, files, n, err);
+  names += from;
+  memset(bad, 0, (size_t)n);
+  vtb_status status = fill_images(r, (size_t)from, n, bad, err);
   if (status == VTB_OK) status = cli_inputs_fill(&r->inputs, r->inf.model, from, n, err);
   if (status == VTB_OK) status = vtb_model_run(r->inf.model, err);
   for (int64_t i = 0; i < n && status == VTB_OK; i++) {
-    if (r->kept) keep_outputs(&r->inf, files[i], i, r->kept);
+    if (bad[i]) continue;
+    if (r->kept) keep_outputs(&r->inf, names[i], i, r->kept);
     if (!r->logits) continue;
     const float *logits = vtb_model_output(r->inf.model, r->logits->name, NULL);
     int classes = (int)r->logits->dim[1];
-    report_image(files[i], logits + i * classes, classes, r->names, r->n_names, r->top, r->json);
+    report_image(r, names[i], logits + i * classes, classes);
   }
   return status;
 }
@@ -161,11 +198,31 @@ static vtb_status name_samples(const runner *r, const char *what, const cli_list
 static vtb_status run_samples(runner *r, const cli_list *names, vtb_error *err) {
   size_t batch = (size_t)vtb_model_batch(r->inf.model);
   vtb_status status = VTB_OK;
+  const volatile int *stop = cli_interrupt_wait();
+  bool *bad = vtb_xcalloc(batch, sizeof *bad);
   for (size_t f = 0; f < names->n && status == VTB_OK; f += batch) {
     size_t left = names->n - f;
-    status = run_batch(r, names->at, (int64_t)f, (int64_t)(left < batch ? left : batch), err);
+    status = run_batch(r, names->at, (int64_t)f, (int64_t)(left < batch ? left : batch), bad, err);
+    if (*stop && left > batch) {
+      status = cli_interrupt_say((int64_t)(f + batch), (int64_t)names->n, "images");
+      break;
+    }
   }
+  vtb_free(bad);
   return status;
+}
+
+/* After all that could be done was done. */
+static vtb_status judge(const runner *r, const char *what, size_t n, vtb_error *err) {
+  if (r->not_finite)
+    return vtb_fail(err, VTB_E_NUMBERS,
+                    "the outputs of %s are not finite for %lld of %zu images; vertebra verify %s "
+                    "--nan names the first op",
+                    what, (long long)r->not_finite, n, what);
+  if (r->unread)
+    return vtb_fail(err, VTB_E_INPUT, "%lld of %zu images could not be read", (long long)r->unread,
+                    n);
+  return VTB_OK;
 }
 
 static vtb_status run_images(const char *what, run_options *o, const cli_list *files) {
@@ -183,24 +240,30 @@ static vtb_status run_images(const char *what, run_options *o, const cli_list *f
   vtb_arena arena;
   vtb_arena_init(&arena);
   if (status == VTB_OK) status = cli_inputs_open(&r.inputs, r.inf.program, &o->inputs, &err);
-  if (status == VTB_OK) status = name_samples(&r, what, files, &names, &arena, &err);
-  if (status == VTB_OK) status = run_samples(&r, &names, &err);
-  if (status != VTB_OK) cli_error(&err);
+  if (status == VTB_OK) status = run_files_open(&r.files, files, &err);
+  if (status == VTB_OK) status = name_samples(&r, what, &r.files.paths, &names, &arena, &err);
   if (status == VTB_OK && !r.logits && !r.kept)
-    status = cli_usage_error(
-        "run", "%s gives features, not classes: say where to write them with -o FILE.safetensors",
-        what);
-  if (status == VTB_OK && r.kept) status = save_outputs(o->output, r.kept);
-  if (r.json && status == VTB_OK)
+    status = vtb_fail(&err, VTB_E_USAGE,
+                      "%s gives features, not classes: say where to write them with -o "
+                      "FILE.safetensors",
+                      what);
+  if (status == VTB_OK) status = run_samples(&r, &names, &err);
+  bool told = status != VTB_OK && !err.text[0];
+  if (status == VTB_OK && r.kept && r.kept->n)
+    status = vtb_safetensors_save(o->output, r.kept, &err);
+  if (status == VTB_OK) status = judge(&r, what, names.n, &err);
+  if (r.json && (status == VTB_OK || r.unread || r.not_finite))
     cli_print_json(r.json);
   else
     cJSON_Delete(r.json);
+  if (status != VTB_OK && !told) cli_error(&err);
   for (int i = 0; i < r.n_names; i++) vtb_free(r.names[i]);
   vtb_free(r.names);
   vtb_weights_free(r.kept);
   vtb_vec_free(&names);
   vtb_arena_free(&arena);
   cli_inputs_free(&r.inputs);
+  run_files_free(&r.files);
   cli_inference_free(&r.inf);
   return status;
 }

@@ -47,6 +47,43 @@ vtb_status cli_data_open_judge(const cli_data_options *o, const char *trained_on
   return VTB_OK;
 }
 
+/* "0", "1", "2": no names at all. */
+static bool are_numbers(char *const *names, int n) {
+  char number[16];
+  for (int i = 0; i < n; i++) {
+    snprintf(number, sizeof number, "%d", i);
+    if (strcmp(names[i], number) != 0) return false;
+  }
+  return true;
+}
+
+vtb_status cli_data_match_classes(vtb_dataset *d, const cli_inference *inf, int model_classes,
+                                  vtb_error *err) {
+  if (!vtb_dataset_has_labels(d)) return VTB_OK;
+  int n, have = vtb_dataset_classes(d);
+  char **names = cli_weights_classes(inf, &n);
+  bool moved = false, unnamed = !names || are_numbers(names, n);
+  vtb_status status = VTB_OK;
+  vtb_error unknown = {0};
+  bool by_name = names && vtb_dataset_named(d) && (n <= model_classes || !model_classes);
+  if (by_name) status = vtb_dataset_relabel(d, names, n, &moved, &unknown);
+  if (status == VTB_E_INPUT && unnamed) {
+    status = VTB_OK;
+    by_name = false;
+  }
+  if (status != VTB_OK)
+    vtb_fail(err, status, "%s", unknown.text);
+  else if (moved)
+    fprintf(stderr, "the data's %d classes are matched with the model's %d by name\n", have, n);
+  else if (!by_name && have < model_classes)
+    fprintf(stderr,
+            "%s no classes: the data's %d are taken for the model's first of %d, in their order\n",
+            unnamed ? "the weights name" : "the data name", have, model_classes);
+  for (int i = 0; i < n; i++) vtb_free(names[i]);
+  vtb_free(names);
+  return status;
+}
+
 void cli_data_say_damaged(const vtb_dataset *d) {
   enum { MOST = 10 };
   int64_t n = d ? vtb_dataset_damaged(d) : 0;

@@ -2,7 +2,7 @@
 #ifndef VTB_CLI_DATA_H
 #define VTB_CLI_DATA_H
 
-#include "frontend/cli/cli.h"
+#include "frontend/cli/weights.h"
 
 typedef struct cli_data_options {
   const char *path, *split; /* split: of eval, what is judged; of train, what is looked at */
@@ -34,6 +34,11 @@ VTB_MUST_USE vtb_status cli_data_open_training(const cli_data_options *o, vtb_da
 /* What `eval` is about: o->split, or what vtb_dataset_open_judge() finds. */
 VTB_MUST_USE vtb_status cli_data_open_judge(const cli_data_options *o, const char *trained_on,
                                             vtb_dataset **out);
+/* The data's labels as the classes that the weights name: by name, whatever their order. Where one
+ * of them has no names the numbers stand for themselves; what was done is said. model_classes: its
+ * scores; 0: not known. */
+VTB_MUST_USE vtb_status cli_data_match_classes(vtb_dataset *d, const cli_inference *inf,
+                                               int model_classes, vtb_error *err);
 /* At a command's end, on stderr: the damaged samples that were skipped, if any. NULL is fine. */
 void cli_data_say_damaged(const vtb_dataset *d);
 
