@@ -75,7 +75,7 @@ vtb_status cli_data_match_classes(vtb_dataset *d, const cli_inference *inf, int 
     vtb_fail(err, status, "%s", unknown.text);
   else if (moved)
     fprintf(stderr, "the data's %d classes are matched with the model's %d by name\n", have, n);
-  else if (!by_name && have < model_classes)
+  else if (!by_name && model_classes && (have < model_classes || unnamed == vtb_dataset_named(d)))
     fprintf(stderr,
             "%s no classes: the data's %d are taken for the model's first of %d, in their order\n",
             unnamed ? "the weights name" : "the data name", have, model_classes);

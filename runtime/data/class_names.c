@@ -32,9 +32,9 @@ static bool read_lines(char *text, vtb__names *lines) {
   return true;
 }
 
-/* classes.txt beside the data: one name a line, in the order of the labels. */
-static vtb_status read_class_file(const char *folder, vtb__source *d, vtb_error *err) {
-  char *path = vtb__join(folder, "classes.txt"), *text = NULL;
+vtb_status vtb__read_class_names(const char *folder, const char *name, vtb__source *d,
+                                 vtb_error *err) {
+  char *path = vtb__join(folder, name), *text = NULL;
   vtb__names lines = {0};
   size_t n;
   if (!path) return vtb_no_memory(err, folder);
@@ -73,7 +73,8 @@ static vtb_status number_classes(vtb__source *d, vtb_error *err) {
 
 vtb_status vtb__name_classes(const char *path, vtb__source *d, vtb_error *err) {
   vtb_status status = VTB_OK;
-  if (!d->class_names && !d->format->is_file) status = read_class_file(path, d, err);
+  if (!d->class_names && !d->format->is_file)
+    status = vtb__read_class_names(path, "classes.txt", d, err);
   return status == VTB_OK && !d->class_names ? number_classes(d, err) : status;
 }
 
@@ -135,4 +136,15 @@ vtb_status vtb_dataset_relabel(vtb_dataset *d, char *const *names, int n, bool *
   }
   free(to);
   return status;
+}
+
+vtb_status vtb__agree_on_classes(const vtb_dataset *train, vtb_dataset *val, vtb_error *err) {
+  bool moved;
+  if (!val->labels || !train->labels || !train->n_classes || val->class_names) return VTB_OK;
+  if (val->source == train->source) return VTB_OK;
+  if (train->source->named && val->source->named)
+    return vtb_dataset_relabel(val, train->source->class_names, train->n_classes, &moved, err);
+  if (!train->source->named && !val->source->named && val->n_classes < train->n_classes)
+    return own_names(val, train->source->class_names, train->n_classes, err);
+  return VTB_OK;
 }

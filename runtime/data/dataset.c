@@ -11,7 +11,8 @@
 /* ---- sources --------------------------------------------------------------------------------- */
 
 static const vtb__format *const formats[] = {
-    &vtb__idx_format, &vtb__mask_format, &vtb__array_folder, &vtb__folder_format, &vtb__array_file};
+    &vtb__idx_format, &vtb__cifar_format,  &vtb__mask_format, &vtb__array_folder,
+    &vtb__tar_folder, &vtb__folder_format, &vtb__array_file,  &vtb__tar_file};
 enum { N_FORMATS = sizeof formats / sizeof *formats };
 
 static vtb_status no_format(const char *path, bool is_file, vtb_error *err) {
@@ -30,7 +31,8 @@ vtb_status vtb__find(const char *path, vtb__place *out, vtb_error *err) {
       return vtb_fail(err, VTB_E_INPUT,
                       "data set fashion-mnist is not installed (Debian: dataset-fashion-mnist)");
   }
-  if (!vtb_path_exists(path)) return vtb_fail(err, VTB_E_INPUT, "no data set at %s", path);
+  if (!vtb_path_exists(path) && !strpbrk(path, "*?{"))
+    return vtb_fail(err, VTB_E_INPUT, "no data set at %s", path);
   bool is_file = !vtb_path_is_dir(path);
   for (int f = 0; f < N_FORMATS; f++) {
     if (formats[f]->is_file != is_file) continue;

@@ -36,7 +36,7 @@ typedef struct vtb__format {
   void (*close)(vtb__source *d);                        /* frees data, which is not NULL */
 } vtb__format;
 extern const vtb__format vtb__idx_format, vtb__folder_format, vtb__mask_format, vtb__array_file,
-    vtb__array_folder;
+    vtb__array_folder, vtb__cifar_format, vtb__tar_file, vtb__tar_folder;
 
 typedef struct vtb__damage {
   int64_t sample;
@@ -115,6 +115,14 @@ const vtb__known *vtb__find_known(const char *name);
 /* Names for the classes of what was opened at `path`, from a file beside the data, a table, or
  * their numbers. */
 VTB_MUST_USE vtb_status vtb__name_classes(const char *path, vtb__source *d, vtb_error *err);
+
+/* Lines of folder/name, if there is such a file, as names of the classes; there may be more of them
+ * than d->n_classes, which they become. */
+VTB_MUST_USE vtb_status vtb__read_class_names(const char *folder, const char *name, vtb__source *d,
+                                              vtb_error *err);
+/* `val` takes over the classes of `train`. */
+VTB_MUST_USE vtb_status vtb__agree_on_classes(const vtb_dataset *train, vtb_dataset *val,
+                                              vtb_error *err);
 
 /* ---- names.c --------------------------------------------------------------------------------- */
 

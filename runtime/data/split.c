@@ -256,6 +256,7 @@ vtb_status vtb_dataset_open_pair(const char *path, const vtb_dataset_options *o,
     if (status == VTB_OK && (!own || at.splits & VTB__VAL))
       status = open_named(&at, own ? "val" : watch, &whole, &b, err);
   }
+  if (status == VTB_OK && b) status = vtb__agree_on_classes(a, b, err);
   if (status == VTB_OK) status = check_classes(a, b, err);
   if (status == VTB_OK) {
     status = give(a, o->limit, VTB_OK, train, err);
