@@ -48,9 +48,9 @@ static vtb_status walk(run_files *f, const char *folder, int depth, int64_t *oth
       vtb_vec_push(&f->paths, path);
     else
       ++*others;
-    free(entries[i]);
+    vtb_free(entries[i]);
   }
-  free(entries);
+  vtb_free(entries);
   return status;
 }
 

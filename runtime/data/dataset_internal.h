@@ -100,8 +100,6 @@ const char *vtb__split_name(unsigned split);
 VTB_MUST_USE vtb_status vtb__hold_out(vtb_dataset *d, double fraction, uint64_t seed, bool held,
                                       vtb_error *err);
 VTB_MUST_USE vtb_status vtb__limit(vtb_dataset *d, int64_t n, vtb_error *err);
-/* A number of the sample that does not depend on where the data lie. */
-uint64_t vtb__sample_hash(const vtb__source *s, int64_t i);
 
 /* ---- class_names.c --------------------------------------------------------------------------- */
 
@@ -120,6 +118,9 @@ VTB_MUST_USE vtb_status vtb__name_classes(const char *path, vtb__source *d, vtb_
  * than d->n_classes, which they become. */
 VTB_MUST_USE vtb_status vtb__read_class_names(const char *folder, const char *name, vtb__source *d,
                                               vtb_error *err);
+
+/* ---- relabel.c ------------------------------------------------------------------------------- */
+
 /* `val` takes over the classes of `train`. */
 VTB_MUST_USE vtb_status vtb__agree_on_classes(const vtb_dataset *train, vtb_dataset *val,
                                               vtb_error *err);
@@ -143,6 +144,8 @@ bool vtb__add_name(vtb__names *v, char *name);
 VTB_MUST_USE vtb_status vtb__list_folder(const char *folder, const char *const *endings,
                                          vtb__names *out, vtb_strbuf *notes, vtb_error *err);
 int vtb__find_name(const vtb__names *sorted, const char *name); /* -1: not there */
+/* A number of the sample that does not depend on where the data lie. */
+uint64_t vtb__sample_hash(const vtb__source *s, int64_t i);
 extern const char *const vtb__image_endings[];
 void vtb__free_texts(char **texts, int64_t n);
 

@@ -120,3 +120,14 @@ vtb_status vtb__split_folders(const char *path, unsigned *splits, vtb_error *err
   }
   return no_memory ? vtb_no_memory(err, path) : VTB_OK;
 }
+
+/* ---- samples --------------------------------------------------------------------------------- */
+
+/* The last two parts of its path, or its number. */
+uint64_t vtb__sample_hash(const vtb__source *s, int64_t i) {
+  const char *file = s->format->file ? s->format->file(s, i) : NULL;
+  if (!file) return (uint64_t)i;
+  size_t start = strlen(file);
+  for (int slashes = 0; start && (slashes += file[start - 1] == '/') < 2;) start--;
+  return vtb_hash_str(VTB_HASH_INIT, file + start);
+}

@@ -9,15 +9,6 @@
 
 /* ---- choosing samples ------------------------------------------------------------------------ */
 
-/* The last two parts of its path, or its number. */
-uint64_t vtb__sample_hash(const vtb__source *s, int64_t i) {
-  const char *file = s->format->file ? s->format->file(s, i) : NULL;
-  if (!file) return (uint64_t)i;
-  size_t start = strlen(file);
-  for (int slashes = 0; start && (slashes += file[start - 1] == '/') < 2;) start--;
-  return vtb_hash_str(VTB_HASH_INIT, file + start);
-}
-
 typedef struct ranked {
   int32_t label;
   uint64_t rank;
