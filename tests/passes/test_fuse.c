@@ -159,6 +159,18 @@ TEST(rows_of_other_shapes_are_other_kernels) {
   vtb_module_free(m);
 }
 
+/* A column that is stored is one for its own rows, not for those of all samples. */
+TEST(a_stored_column_of_fewer_rows_stays_out) {
+  vtb_module *m = fuse_and_compare(
+      "entry func @main(%c: f32[1, 4, 1], %z: f32[3, 4, 8]) -> (f32[3, 4, 1], f32[1, 4, 1]) {\n"
+      "  %e = exp %c : f32[1, 4, 1]\n"
+      "  %p = mul %z, %e : f32[3, 4, 8]\n"
+      "  %s = reduce_sum %p {axes = [2], keep = 1} : f32[3, 4, 1]\n"
+      "  return %s, %e\n}\n");
+  CHECK(count_kind(m->entry, "row") == 1 && count_kind(m->entry, "loop") == 1);
+  vtb_module_free(m);
+}
+
 /* Two sums of one shape that read the same, but of which one waits for the other by way of a
  * product. */
 TEST(column_sums_that_wait_for_each_other_stay_apart) {
@@ -293,6 +305,7 @@ int main(void) {
   RUN(column_sums_take_their_private_producer_and_share);
   RUN(a_stored_producer_is_not_taken_into_a_column_sum);
   RUN(rows_of_other_shapes_are_other_kernels);
+  RUN(a_stored_column_of_fewer_rows_stays_out);
   RUN(column_sums_that_wait_for_each_other_stay_apart);
   RUN(equal_kernels_are_one_function);
   RUN(plan_views_cost_nothing_and_live_values_do_not_overlap);

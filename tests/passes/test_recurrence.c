@@ -141,6 +141,30 @@ TEST(the_last_state_is_of_all_terms) {
       0, 1e-12);
 }
 
+/* The same where what is added depends on the state: a scan for each of the two rows. */
+TEST(the_last_state_is_of_all_corrections) {
+  check_lowered(
+      "entry func @f(%S: f32[B, 3, 4], %q: f32[B, N=5, 3], %k: f32[B, N=5, 3], %v: f32[B, N=5, 4], "
+      "%l: f32[B, N=5, 3], %w: f32[B, N=5, 4], %f: f32[B, N=5]) -> (f32[B, N=5, 4], f32[B, 3, 4]) "
+      "{\n"
+      "  %y, %T, %m = recurrence @s(%S, %q, %k, %v, %l, %w, %f) {states = 1, inits = 1, seqs = 6} "
+      ": "
+      "f32[B, N=5, 4], f32[B, 3, 4], f32[B]\n"
+      "  return %y, %T\n}\n"
+      "step @s(%S: f32[3, 4], %q: f32[3], %k: f32[3], %v: f32[4], %l: f32[3], %w: f32[4], "
+      "%f: f32[]) -> (f32[3, 4], f32[4]) {\n"
+      "  %d = sigmoid %f : f32[]\n  %a = mul %S, %d : f32[3, 4]\n"
+      "  %k1 = reshape %k {shape = [3, 1]} : f32[3, 1]\n"
+      "  %rk = einsum %k, %S {spec = \"a,ab->b\"} : f32[4]\n  %ek = sub %v, %rk : f32[4]\n"
+      "  %u = mul %k1, %ek : f32[3, 4]\n"
+      "  %l1 = reshape %l {shape = [3, 1]} : f32[3, 1]\n"
+      "  %rl = einsum %l, %S {spec = \"a,ab->b\"} : f32[4]\n  %el = sub %w, %rl : f32[4]\n"
+      "  %z = mul %l1, %el : f32[3, 4]\n"
+      "  %b = add %a, %u : f32[3, 4]\n  %S2 = add %b, %z : f32[3, 4]\n"
+      "  %y = einsum %q, %S2 {spec = \"a,ab->b\"} : f32[4]\n  return %S2, %y\n}\n",
+      0, 1e-11);
+}
+
 static const char *const mlstm_text =
     "entry func @f(%q: f32[B, N=5, 3], %k: f32[B, N=5, 3], %v: f32[B, N=5, 4], %i: f32[B, N=5], "
     "%f: f32[B, N=5]) -> "
@@ -570,6 +594,7 @@ int main(void) {
   RUN(steep_gains_stay_finite);
   RUN(vanishing_gains_stay_finite);
   RUN(the_last_state_is_of_all_terms);
+  RUN(the_last_state_is_of_all_corrections);
   RUN(matrix_and_normalizer_are_one_scan);
   RUN(selective_scan_has_steps_and_rates);
   RUN(parameters_decay_by_heads);
