@@ -122,6 +122,11 @@ static const char *next_entry(vtb_checkpoint *c, const py_value *v, bool outermo
 
 /* ---- what stands beside them ----------------------------------------------------------------- */
 
+/* A text that found no memory is an error of the store, which is looked at when all is added. */
+static void note_memory(vtb_checkpoint *c, const vtb_strbuf *text) {
+  if (text->failed) vtb_no_memory(&c->w->error, c->path);
+}
+
 /* Numbers and texts, and settings that are short enough, become metadata. */
 static bool keep_text(vtb_checkpoint *c, const py_value *key, const py_value *value) {
   if ((key->kind != PY_TEXT && key->kind != PY_BYTES) || value->kind == PY_TENSOR ||
@@ -136,6 +141,8 @@ static bool keep_text(vtb_checkpoint *c, const py_value *key, const py_value *va
     vtb_strbuf_write(&name, key->text.at, key->text.n);
     if (!name.failed) vtb_weights_set_meta(c->w, name.at, vtb_strbuf_text(&text));
   }
+  note_memory(c, &name);
+  note_memory(c, &text);
   vtb_strbuf_free(&name);
   vtb_strbuf_free(&text);
   return good;
@@ -161,6 +168,7 @@ static void take_rest(vtb_checkpoint *c, const py_value *v, const char *followed
   if (average && !vtb_streq(average, followed))
     vtb__say(c->said, "averaged weights are there, too, in \"%s\": --ema-weights takes them",
              average);
+  note_memory(c, &names);
   vtb_strbuf_free(&names);
 }
 
@@ -182,6 +190,7 @@ static vtb_status take_dict(vtb_checkpoint *c, const py_value *v) {
     vtb__say(c->said, "left out %zu %s among the weights that %s no tensor%s: %s", others,
              others == 1 ? "entry" : "entries", others == 1 ? "is" : "are", others == 1 ? "" : "s",
              vtb_strbuf_text(&names));
+  note_memory(c, &names);
   vtb_strbuf_free(&names);
   return vtb__checkpoint_add(c, at, n);
 }

@@ -78,10 +78,11 @@ static vtb_status check(vtb_checkpoint *c, const char *name, const py_tensor *t)
                     c->path, name);
   c->total += (uint64_t)count(t) * (uint64_t)t->dtype->bytes;
   if (c->total > c->most_total)
-    return vtb_fail(c->err, VTB_E_INPUT,
-                    "%s: damaged, or no file of weights: its tensors share storage so often that "
-                    "they would take %llu MB",
-                    c->path, (unsigned long long)(c->total >> 20));
+    return vtb_fail(
+        c->err, VTB_E_INPUT,
+        "%s: damaged, or no file of weights: its tensors would take %llu MB, which a file of "
+        "this size cannot mean",
+        c->path, (unsigned long long)(c->total >> 20));
   return VTB_OK;
 }
 

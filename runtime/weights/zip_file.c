@@ -6,12 +6,14 @@
 #include "runtime/weights/checkpoint.h"
 
 #include <string.h>
+#include <sys/mman.h>
 #include <zip.h>
 
-enum { MOST_PICKLE = 256 << 20, MOST_MEMBERS = 1 << 20 };
+enum { KEPT_PAGES = 64 << 20, MOST_PICKLE = 256 << 20, MOST_MEMBERS = 1 << 20 };
 
 typedef struct archive {
   zip_t *zip;
+  uint64_t mapped;  /* bytes read since the mapping's pages were given back */
   char prefix[256]; /* "archive/" */
 } archive;
 
@@ -84,6 +86,14 @@ static vtb_status read_kept(vtb_checkpoint *c, const zip_stat_t *st, uint64_t fr
   return read_range(c, c->source, st, from, to, *out);
 }
 
+/* What was read is copied: the file need not stay in memory beside it. */
+static void give_back_pages(vtb_checkpoint *c, archive *a, uint64_t n) {
+  a->mapped += n;
+  if (a->mapped < KEPT_PAGES) return;
+  (void)madvise((void *)(uintptr_t)c->file.data, c->file.n, MADV_DONTNEED);
+  a->mapped = 0;
+}
+
 static vtb_status load(vtb_checkpoint *c, py_storage *s) {
   char name[128];
   zip_stat_t st;
@@ -98,6 +108,7 @@ static vtb_status load(vtb_checkpoint *c, py_storage *s) {
                     s->key, (unsigned long long)st.size, (long long)s->n_bytes);
   vtb_status status = read_kept(c, &st, (uint64_t)s->from, (uint64_t)s->to, &data);
   s->data = data;
+  give_back_pages(c, c->source, st.size);
   return status;
 }
 
