@@ -125,6 +125,8 @@ with open(os.path.join(folder, "config.json"), "w") as f:
 with open(os.path.join(folder, "preprocessor_config.json"), "w") as f:
     json.dump({"image_mean": [0.5, 0.5, 0.5], "size": 224}, f)
 
+save("large.pth", {"a": torch.tensor([1.0, 65504.0, 65520.0, -1e9, float("inf")])})
+
 # ---- what is refused by name -----------------------------------------------------------------------------------------
 save("complex.pth", {"a": torch.zeros(2, dtype=torch.complex64)})
 save("quantised.pth", {"a": torch.quantize_per_tensor(torch.zeros(2), 0.1, 0, torch.qint8)})
