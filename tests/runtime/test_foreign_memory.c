@@ -4,8 +4,8 @@
 #include "tests/failing_malloc.h"
 #include "tests/test.h"
 
-/* libzip 1.7 forgets up to 160 bytes when it finds no memory as it opens a member. Seeing that it is
- * there takes whole stacks. */
+/* libzip 1.7 forgets up to 160 bytes when it finds no memory as it opens a member. Seeing that it
+ * is there takes whole stacks. */
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void) { return "leak:zip_fopen_index_encrypted\n"; }
 const char *__asan_default_options(void);
