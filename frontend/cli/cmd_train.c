@@ -1,14 +1,15 @@
 /* vertebra train: a model by the losses that it declares, or a classifier by its labels: the
  * options of a training. */
 #include "frontend/cli/train_recipe.h"
+#include "frontend/cli/train_record.h"
 #include "frontend/cli/train_session.h"
 
 #include <math.h>
+#include <string.h>
 
 static train_options defaults(void) {
   train_options o = {.train = vtb_train_defaults(),
                      .data = CLI_DATA_DEFAULTS,
-                     .out = "run",
                      .warmup = 0.5,
                      .decay = NAN,
                      .checkpoint_minutes = 2};
@@ -17,36 +18,114 @@ static train_options defaults(void) {
   return o;
 }
 
+/* As it could be typed again. */
+static char *command_line(int argc, char **argv) {
+  vtb_strbuf s = {0};
+  vtb_strbuf_puts(&s, "vertebra");
+  for (int i = 0; i < argc; i++) {
+    bool plain = *argv[i] && !strpbrk(argv[i], " \t\n'\"\\$`*?[](){}<>|&;#~!");
+    vtb_strbuf_puts(&s, plain ? " " : " '");
+    for (const char *c = argv[i]; *c; c++) {
+      if (*c == '\'')
+        vtb_strbuf_puts(&s, "'\\''");
+      else
+        vtb_strbuf_putc(&s, *c);
+    }
+    if (!plain) vtb_strbuf_putc(&s, '\'');
+  }
+  return s.at;
+}
+
+/* The folder of the run whose record is the recipe: of --again, or of --resume without a MODEL. It
+ * is taken from `rest`. Not VTB_OK: said. */
+static vtb_status find_run(train_options *o, cli_list *rest, const char **folder) {
+  if (o->again && (o->train.resume || o->recipe || rest->n))
+    return cli_usage_error("train", "--again RUN takes everything from that run: no MODEL, "
+                                    "--recipe or --resume beside it");
+  if (o->train.resume && o->overwrite)
+    return cli_usage_error("train", "--resume goes on with a run, --overwrite replaces it: one of "
+                                    "them");
+  *folder = o->again;
+  if (!o->train.resume || (rest->n && !vtb_path_is_dir(rest->at[0]))) return VTB_OK;
+  *folder = rest->n ? rest->at[0] : o->out;
+  rest->n = 0;
+  if (!*folder) return cli_usage_error("train", "--resume DIR: the folder of the run is needed");
+  return VTB_OK;
+}
+
+static void free_lists(const cli_opt *opts, int n) {
+  for (int i = 0; i < n; i++)
+    if (opts[i].kind == CLI_LIST) vtb_vec_free((cli_list *)opts[i].into);
+}
+
 /* The command line, over the recipe that it names. `words`: what it consists of then. */
 static int parse(train_options *o, const cli_opt *opts, int n, int argc, char **argv,
                  train_words *words, cli_list *rest) {
+  const char *run = NULL;
+  int64_t max_steps;
+  double max_seconds;
   int parsed = cli_parse("train", opts, n, argc, argv, rest);
-  if (parsed || !o->recipe) return parsed;
-  vtb_vec_push(words, vtb_xstrdup("train"));
-  vtb_status status = train_recipe_read(o->recipe, opts, n, words);
+  vtb_status status = parsed ? (vtb_status)parsed : find_run(o, rest, &run);
+  if (status != VTB_OK || (!run && !o->recipe)) return (int)status;
+  char *recipe = run ? run_file(run, "run.yaml") : vtb_xstrdup(o->recipe);
+  vtb_vec_push(&words->list, vtb_xstrdup("train"));
+  if (run && !vtb_path_exists(recipe)) {
+    vtb_error err = {0};
+    vtb_fail(&err, VTB_E_INPUT,
+             "%s has no run.yaml, which says what it trains: give MODEL, --data and --out %s as "
+             "when it was begun",
+             run, run);
+    status = cli_error(&err);
+  } else {
+    status = train_recipe_read(recipe, opts, n, words);
+  }
+  vtb_free(recipe);
   if (status != VTB_OK) return (int)status;
-  for (int i = 1; i < argc; i++) vtb_vec_push(words, vtb_xstrdup(argv[i]));
-  vtb_vec_free(&o->model.defines);
+  for (int i = 1; i < argc; i++) vtb_vec_push(&words->list, vtb_xstrdup(argv[i]));
+  free_lists(opts, n);
+  max_steps = o->train.max_steps, max_seconds = o->train.max_seconds;
   *o = defaults();
   rest->n = 0;
-  return cli_parse("train", opts, n, (int)words->n, words->at, rest);
+  parsed = cli_parse("train", opts, n, (int)words->list.n, words->list.at, rest);
+  if (parsed) return parsed;
+  if (o->train.resume && run) { /* what ended it before does not end it again */
+    o->out = run;
+    o->train.max_steps = max_steps, o->train.max_seconds = max_seconds;
+  }
+  if (run) rest->n = 0;
+  if (!rest->n && words->model) vtb_vec_push(rest, words->model);
+  if (run && rest->n) train_record_use_sources(run, rest->at[0], o);
+  return VTB_OK;
+}
+
+static vtb_status run_command(train_options *o, const cli_opt *opts, int n, int argc, char **argv,
+                              train_words *words, cli_list *rest) {
+  int parsed = parse(o, opts, n, argc, argv, words, rest);
+  if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
+  if (rest->n != 1) return cli_usage_error("train", "one MODEL or built FILE is needed");
+  if (!o->data.path)
+    return cli_usage_error("train", "--data D is needed (for example: --data fashion-mnist)");
+  cli_model_parsed(&o->model);
+  o->rows = opts;
+  o->n_rows = n;
+  o->command = command_line(argc, argv);
+  vtb_status status = train_session_run(rest->at[0], o);
+  cli_model_options_free(&o->model);
+  vtb_free(o->command);
+  return status;
 }
 
 static vtb_status train_command(train_options *o, const cli_opt *opts, int n, int argc,
                                 char **argv) {
-  train_words words = {0};
+  train_words words = {.model = NULL};
   cli_list rest = {0};
-  int parsed = parse(o, opts, n, argc, argv, &words, &rest);
-  if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
-  if (rest.n != 1) return cli_usage_error("train", "one MODEL or built FILE is needed");
-  if (!o->data.path)
-    return cli_usage_error("train", "--data D is needed (for example: --data fashion-mnist)");
-  cli_model_parsed(&o->model);
-  vtb_status status = train_session_run(rest.at[0], o);
-  for (size_t i = 0; i < words.n; i++) vtb_free(words.at[i]);
-  vtb_vec_free(&words);
+  vtb_status status = run_command(o, opts, n, argc, argv, &words, &rest);
+  for (size_t i = 0; i < o->owned.n; i++) vtb_free(o->owned.at[i]);
+  vtb_vec_free(&o->owned);
+  vtb_vec_free(&o->search);
+  free_lists(opts, n);
+  train_words_free(&words);
   vtb_vec_free(&rest);
-  cli_model_options_free(&o->model);
   return status;
 }
 
@@ -57,11 +136,15 @@ vtb_status cli_cmd_train(int argc, char **argv) {
       {"--eval-split", CLI_STR, &o.data.split, "NAME",
        "what is looked at after each epoch: val (default), or test; then nothing is held out"},
       {"--out", CLI_STR, &o.out, "DIR",
-       "folder for weights, checkpoint, log and curve (default run)"},
-      {"--recipe", CLI_STR, &o.recipe, "FILE",
-       "options from a file, one `name = value` a line; the command line wins"},
+       "folder for weights, checkpoint, logs and curve (default runs/MODEL-DATA-DATE)"},
+      {"--overwrite", CLI_FLAG, &o.overwrite, NULL,
+       "replace the run that is in --out, from the first update on"},
       {"--resume", CLI_FLAG, &o.train.resume, NULL,
-       "continue exactly where the checkpoint in --out stands"},
+       "continue exactly where a run stands: --resume DIR, or MODEL, its options and --out DIR"},
+      {"--again", CLI_STR, &o.again, "RUN",
+       "repeat the run in that folder, bit for bit; options that are given replace its own"},
+      {"--recipe", CLI_STR, &o.recipe, "FILE",
+       "options from a file, YAML or `name = value` lines; the command line wins"},
       CLI_LOAD_OPTS(o.init.load, "--init",
                     "start from these weights; a classifier of other classes begins anew"),
       {"--epochs", CLI_INT, &o.train.epochs, "N", "passes over the data (default 10)"},

@@ -1,6 +1,7 @@
 /* The command: which subcommand. */
 #include "frontend/cli/commands.h"
 
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -54,6 +55,7 @@ static int run(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+  signal(SIGXFSZ, SIG_IGN); /* a file that must not grow further is an error of the write */
   cli_begin(argc, argv);
   int status = cli_end(run(argc, argv));
   /* A thread that OpenBLAS starts by itself tries for ever to get memory, and the library waits for

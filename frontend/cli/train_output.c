@@ -1,111 +1,194 @@
 /* See train_output.h. */
 #include "frontend/cli/train_output.h"
-
-#include "frontend/cli/progress.h"
+#include "frontend/cli/run_log.h"
 #include "runtime/train/plot.h"
 
-void train_on_event(void *history, const vtb_train_event *e) {
-  train_history *c = history;
-  if (e->kind == VTB_TRAIN_STEP) {
-    int64_t window = e->total_steps > 50 ? e->total_steps / 50 : 1;
-    c->window_sum += c->measured ? e->loss : 100 * e->accuracy;
-    if (++c->window_steps >= window) {
-      vtb_vec_push(&c->train_at, (double)e->step);
-      vtb_vec_push(&c->train, c->window_sum / (double)c->window_steps);
-      c->window_sum = 0;
-      c->window_steps = 0;
-    }
-  }
-  if (e->kind == VTB_TRAIN_EPOCH && e->evaluated) {
-    vtb_vec_push(&c->eval_at, (double)e->step);
-    vtb_vec_push(&c->eval, e->eval ? e->eval_loss : 100 * e->eval_top1);
-  }
-  if (e->kind == VTB_TRAIN_EPOCH && e->train && e->eval && vtb_measured_main(e->train) >= 0) {
-    c->score_name = vtb_measured_score_name(e->train);
-    vtb_vec_push(&c->score_at, (double)e->step);
-    vtb_vec_push(&c->score, vtb_measured_score(e->train));
-    vtb_vec_push(&c->eval_score, vtb_measured_score(e->eval));
-  }
-  if (!c->quiet) cli_progress_train(e);
+#include <math.h>
+#include <string.h>
+
+/* ---- the curve ------------------------------------------------------------------------------- */
+
+typedef struct points {
+  VTB_VEC(double) x, y;
+} points;
+
+static void add_point(points *p, const cJSON *event, const char *name, double scale) {
+  double step = run_event_number(event, "step"), value = run_event_number(event, name);
+  if (isnan(step) || isnan(value)) return;
+  vtb_vec_push(&p->x, step);
+  vtb_vec_push(&p->y, scale * value);
 }
 
-void train_save_curve(const train_history *c, const char *path) {
-  vtb_plot_series series[2] = {
-      {.name = "training", .x = c->train_at.at, .y = c->train.at, .n = c->train_at.n},
-      {.name = c->watched, .x = c->eval_at.at, .y = c->eval.at, .n = c->eval_at.n}};
-  vtb_plot p = {.title = c->measured ? "loss" : "top-1 accuracy",
+static vtb_plot_series series_of(const char *name, const points *p) {
+  return (vtb_plot_series){name, p->x.at, p->y.at, p->x.n};
+}
+
+typedef struct history {
+  points windows, evaluations; /* of updates; of what `windows` shows */
+  points score, eval_score;    /* of epochs */
+  points epochs;               /* of logs without windows: those of earlier versions */
+  const char *score_name;
+} history;
+
+static void add_event(history *h, const cJSON *e, bool measured) {
+  const char *shown = measured ? "loss" : "accuracy";
+  double scale = measured ? 1 : 100;
+  if (run_event_is(e, "window")) add_point(&h->windows, e, shown, scale);
+  if (!run_event_is(e, "epoch")) return;
+  add_point(&h->epochs, e, shown, scale);
+  add_point(&h->evaluations, e, measured ? "eval_loss" : "eval_top1", scale);
+  const char *score = run_event_text(e, "score");
+  if (!score || strcmp(score, "loss") == 0) return;
+  char eval[96];
+  snprintf(eval, sizeof eval, "eval_%s", score);
+  h->score_name = score;
+  add_point(&h->score, e, score, 1);
+  add_point(&h->eval_score, e, eval, 1);
+}
+
+static void history_free(history *h) {
+  points *all[] = {&h->windows, &h->evaluations, &h->score, &h->eval_score, &h->epochs};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    vtb_vec_free(&all[i]->x);
+    vtb_vec_free(&all[i]->y);
+  }
+}
+
+static vtb_status draw(const history *h, bool measured, const char *watched, const char *path,
+                       vtb_error *err) {
+  bool scored = h->eval_score.x.n > 1;
+  const points *training = h->windows.x.n ? &h->windows : &h->epochs;
+  vtb_plot_series series[2] = {series_of("training", scored ? &h->score : training),
+                               series_of(watched, scored ? &h->eval_score : &h->evaluations)};
+  vtb_plot p = {.title = scored     ? h->score_name
+                         : measured ? "loss"
+                                    : "top-1 accuracy",
                 .x_label = "update",
-                .y_label = c->measured ? "" : "%",
+                .y_label = measured ? "" : "%",
                 .series = series,
-                .n_series = 2};
+                .n_series = series[1].n ? 2 : 1};
+  return series[0].n ? vtb_plot_save(&p, path, err) : VTB_OK;
+}
+
+void train_save_curve(const run_folder *f, bool measured, const char *watched) {
+  run_log log;
+  history h = {0};
   vtb_error err = {0};
-  if (c->score_at.n > 1) {
-    p.title = c->score_name;
-    series[0] = (vtb_plot_series){"training", c->score_at.at, c->score.at, c->score_at.n};
-    series[1] = (vtb_plot_series){c->watched, c->score_at.at, c->eval_score.at, c->score_at.n};
+  vtb_status status = run_log_read(f->path, &log, &err);
+  if (status == VTB_OK) {
+    for (size_t i = 0; i < log.events.n; i++) add_event(&h, log.events.at[i], measured);
+    status = draw(&h, measured, watched, f->curve, &err);
+    history_free(&h);
+    run_log_free(&log);
   }
-  if (c->train_at.n > 1 && vtb_plot_save(&p, path, &err) != VTB_OK) cli_error(&err);
+  if (status != VTB_OK) cli_error(&err);
 }
 
-void train_history_free(train_history *h) {
-  vtb_vec_free(&h->train_at);
-  vtb_vec_free(&h->train);
-  vtb_vec_free(&h->eval_at);
-  vtb_vec_free(&h->eval);
-  vtb_vec_free(&h->score_at);
-  vtb_vec_free(&h->score);
-  vtb_vec_free(&h->eval_score);
+/* ---- results --------------------------------------------------------------------------------- */
+
+void train_recall(const run_folder *f, vtb_train_result *r) {
+  run_log log;
+  if (run_log_read(f->path, &log, NULL) != VTB_OK) return;
+  const cJSON *e = log.events.n ? log.events.at[log.events.n - 1] : NULL;
+  if (!e || !run_event_is(e, "end")) e = run_log_last(&log, "epoch");
+  double loss = run_event_number(e, "loss"), eval = run_event_number(e, "eval_loss");
+  r->trained = !isnan(loss);
+  r->loss = loss;
+  r->accuracy = run_event_number(e, "accuracy");
+  r->evaluated = !isnan(eval);
+  r->eval_loss = eval;
+  r->eval_top1 = run_event_number(e, "eval_top1");
+  r->eval_top5 = run_event_number(e, "eval_top5");
+  run_log_free(&log);
 }
 
-static void add_measures(cJSON *j, const char *name, const vtb_measured_list *l) {
-  cJSON *object = l->n ? cJSON_AddObjectToObject(j, name) : NULL;
-  for (int i = 0; i < l->n; i++) cJSON_AddNumberToObject(object, l->at[i].name, l->at[i].value);
+static void add_number(cJSON *j, const char *name, bool known, double value) {
+  if (known && isfinite(value))
+    cJSON_AddNumberToObject(j, name, value);
+  else
+    cJSON_AddNullToObject(j, name);
 }
 
-static void report_json(const vtb_train_result *r, const char *weights) {
+static void add_measures(cJSON *j, const char *name, const vtb_measured_list *l, bool known) {
+  cJSON *object = l->n && known ? cJSON_AddObjectToObject(j, name) : NULL;
+  for (int i = 0; object && i < l->n; i++) add_number(object, l->at[i].name, true, l->at[i].value);
+}
+
+static void report_json(const train_outcome *o) {
+  const vtb_train_result *r = &o->result;
   cJSON *j = cJSON_CreateObject();
   cJSON_AddNumberToObject(j, "steps", (double)r->steps);
+  cJSON_AddNumberToObject(j, "updates", (double)r->updates);
   cJSON_AddNumberToObject(j, "epochs", (double)r->epochs);
   cJSON_AddBoolToObject(j, "finished", r->finished);
-  cJSON_AddNumberToObject(j, "loss", r->loss);
+  cJSON_AddBoolToObject(j, "finished_before", o->over_already);
+  cJSON_AddBoolToObject(j, "stopped", o->stopped);
+  add_number(j, "loss", r->trained, r->loss);
   if (!r->train.n) {
-    cJSON_AddNumberToObject(j, "eval_top1", r->eval_top1);
-    cJSON_AddNumberToObject(j, "eval_top5", r->eval_top5);
+    add_number(j, "eval_top1", r->evaluated, r->eval_top1);
+    add_number(j, "eval_top5", r->evaluated, r->eval_top5);
   }
-  add_measures(j, "train", &r->train);
-  if (r->eval.n) cJSON_AddNumberToObject(j, "eval_loss", r->eval_loss);
-  add_measures(j, "eval", &r->eval);
+  add_measures(j, "train", &r->train, r->trained);
+  if (r->train.n) add_number(j, "eval_loss", r->evaluated, r->eval_loss);
+  add_measures(j, "eval", &r->eval, r->evaluated);
   cJSON_AddNumberToObject(j, "skipped", (double)r->skipped);
   cJSON_AddNumberToObject(j, "seconds", r->seconds);
-  cJSON_AddNumberToObject(j, "images_per_second", r->images_per_second);
-  cJSON_AddStringToObject(j, "weights", weights);
+  add_number(j, "images_per_second", r->updates > 0, r->images_per_second);
+  cJSON_AddStringToObject(j, "folder", o->folder->path);
+  if (o->has_weights)
+    cJSON_AddStringToObject(j, "weights", o->folder->weights);
+  else
+    cJSON_AddNullToObject(j, "weights");
   cli_print_json(j);
 }
 
-void train_report(const train_options *o, const vtb_train_result *r, bool complete,
-                  const char *weights) {
-  if (o->model.json) {
-    report_json(r, weights);
-    return;
-  }
-  const vtb_dataset *watched = o->train.eval_set;
-  printf("%lld updates in %.0f s (%.0f %s/s), loss %.4f, ", (long long)r->steps, r->seconds,
-         r->images_per_second, vtb_dataset_has_images(o->train.train_set) ? "img" : "samples",
-         r->loss);
-  const char *split = watched ? vtb_dataset_split(watched) : NULL;
-  if (!watched) {
-    printf("not evaluated");
-  } else if (r->train.n) {
-    char prefix[16];
-    snprintf(prefix, sizeof prefix, "%s ", split);
+static void print_evaluation(const vtb_train_result *r, const char *split) {
+  char prefix[16];
+  snprintf(prefix, sizeof prefix, "%s ", split);
+  if (!r->evaluated) {
+    fputs("not evaluated", stdout);
+  } else if (r->train.n || isnan(r->eval_top1)) {
     printf("%s loss %.4f", split, r->eval_loss);
     cli_print_measures(&r->eval, prefix);
   } else {
     printf("%s top-1 %.2f %%, top-5 %.2f %%", split, 100 * r->eval_top1, 100 * r->eval_top5);
   }
-  printf("%s\nweights: %s\n", r->finished || complete ? "" : " (stopped early; --resume continues)",
-         weights);
+}
+
+static const char *ending(const train_outcome *o) {
+  if (o->result.finished) return "";
+  return o->result.steps ? " (stopped early; --resume continues)" : "";
+}
+
+static void report_text(const train_options *t, const train_outcome *o) {
+  const vtb_train_result *r = &o->result;
+  if (o->over_already)
+    printf("the run in %s is finished: %lld updates", o->folder->path, (long long)r->steps);
+  else
+    printf("%lld updates", (long long)r->steps);
+  if (r->updates < r->steps && !o->over_already)
+    printf(", %lld of them now,", (long long)r->updates);
+  if (!o->over_already)
+    printf(" in %.0f s (%.0f %s/s)", r->seconds, r->images_per_second,
+           vtb_dataset_has_images(t->train.train_set) ? "img" : "samples");
+  if (r->trained) printf(", loss %.4f", r->loss);
+  fputs(", ", stdout);
+  print_evaluation(r, t->train.eval_set ? vtb_dataset_split(t->train.eval_set) : "val");
+  puts(ending(o));
+  if (o->has_weights)
+    printf("weights: %s\n", o->folder->weights);
+  else
+    puts("no weights are written: no update was made");
+  if (o->has_weights && vtb_path_exists(o->folder->best))
+    printf("best in evaluation: %s\n", o->folder->best);
   if (r->skipped)
     printf("%lld batches were skipped, whose gradients overflowed at the loss scale of the time\n",
            (long long)r->skipped);
+}
+
+void train_report(const train_options *o, const train_outcome *r) {
+  if (o->model.json)
+    report_json(r);
+  else
+    report_text(o, r);
 }

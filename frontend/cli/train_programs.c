@@ -20,7 +20,7 @@ static bool defines(const train_options *o, const char *begin) {
 }
 
 static vtb_compile_options options_for(const char *what, const train_options *o, bool training) {
-  vtb_compile_options with = cli_compile_options(&o->model, what);
+  vtb_compile_options with = cli_compile_options(&o->model, o->source ? o->source : what);
   with.training = training;
   with.evaluation = !training;
   if (!with.optimizer) with.optimizer = CLI_DEFAULT_OPTIMIZER;
@@ -86,6 +86,38 @@ static bool takes_images(const vtb_func *f, const train_options *o) {
   return takes && vtb_dataset_has_images(o->train.train_set);
 }
 
+static int by_name(const void *a, const void *b) {
+  return strcmp(((const vtb_source_file *)a)->name, ((const vtb_source_file *)b)->name);
+}
+
+/* Copies of the texts, each once. */
+static void keep_sources(train_sources *all, vtb_unit *u) {
+  vtb_source_file *files;
+  size_t n = vtb_unit_sources(u, &files);
+  for (size_t k = 0; k < n; k++) {
+    bool have = false;
+    for (size_t i = 0; i < all->n; i++) have |= strcmp(all->at[i].name, files[k].name) == 0;
+    if (have) continue;
+    char *text = vtb_xmalloc(files[k].n + 1);
+    memcpy(text, files[k].text, files[k].n + 1);
+    vtb_vec_push(all, ((vtb_source_file){.name = vtb_xstrdup(files[k].name),
+                                         .path = vtb_xstrdup(files[k].path),
+                                         .text = text,
+                                         .n = files[k].n}));
+  }
+  vtb_free(files);
+  if (all->n) qsort(all->at, all->n, sizeof *all->at, by_name);
+}
+
+static void free_sources(train_sources *all) {
+  for (size_t i = 0; i < all->n; i++) {
+    vtb_free((char *)all->at[i].name);
+    vtb_free((char *)all->at[i].path);
+    vtb_free((char *)all->at[i].text);
+  }
+  vtb_vec_free(all);
+}
+
 static vtb_status compile_step(const char *what, train_options *o, int classes, int64_t batch,
                                train_programs *p) {
   vtb_compilation c;
@@ -95,6 +127,8 @@ static vtb_status compile_step(const char *what, train_options *o, int classes, 
     status = vtb_compilation_image_size(&c, &p->channels, &p->height, &p->width);
   if (status == VTB_OK) status = vtb_compilation_train(&c);
   if (status == VTB_OK) status = vtb_compilation_program(&c, batch, false, &p->step);
+  if (status == VTB_OK) keep_sources(&p->sources, c.unit);
+  if (status == VTB_OK && c.rule) keep_sources(&p->sources, c.rule->unit);
   vtb_compilation_free(&c);
   return status;
 }
@@ -115,6 +149,8 @@ static vtb_status compile_both(const char *what, train_options *o, int classes, 
           of_eval = o->model.compile.eval_batch ? o->model.compile.eval_batch : 4 * batch;
   vtb_status status = compile_step(what, o, classes, batch, p);
   if (status == VTB_OK) status = compile_eval(what, o, classes, of_eval, p);
+  if (status == VTB_OK && o->search.n) /* a run's own copy: the run has warned */
+    o->model.report->n_shown = o->model.report->diags.list.n;
   return cli_report(&o->model, status);
 }
 
@@ -198,6 +234,7 @@ void train_programs_free(train_programs *c) {
   vtb_artefact_close(c->file);
   cJSON_Delete(c->settings);
   vtb_optimizer_free(&c->optimizer);
+  free_sources(&c->sources);
   vtb_vec_free(&c->given);
 }
 

@@ -14,19 +14,30 @@ typedef struct train_options {
   vtb_train_config train;
   cli_data_options data;
   cli_prepare_options prepare;
-  const char *out, *recipe;
   train_init init;
-  double warmup; /* epochs */
-  double decay;  /* NAN: the optimizer's own */
+  const char *out, *recipe, *again;
+  bool overwrite, tensorboard;
+  const cli_opt *rows; /* of this struct */
+  int n_rows;
+  char *command;         /* the line that was typed */
+  const char *name;      /* what weights say that they are of; NULL: MODEL */
+  const char *source;    /* the .vtb file that is compiled instead of MODEL's; NULL: MODEL's */
+  cli_list search;       /* folders of sources, where they are not the default ones */
+  VTB_VEC(char *) owned; /* texts that the others point to */
+  double warmup;         /* epochs */
+  double decay;          /* NAN: the optimizer's own */
   double checkpoint_minutes;
   bool quiet;
 } train_options;
+
+typedef VTB_VEC(vtb_source_file) train_sources; /* each with its own texts, by name */
 
 typedef struct train_programs {
   vtb_program *step, *eval;
   bool measured;               /* the model declares what it is trained for */
   int channels, height, width; /* of the image input; channels 0: there is none */
   vtb_artefact *file;          /* both are from it; NULL: compiled here */
+  train_sources sources;       /* of the model and of the optimizer, where they are compiled here */
   vtb_optimizer_choice optimizer;
   char name[VTB_OPTIM_NAME];  /* of the step's optimizer */
   VTB_VEC(vtb_setting) given; /* hyperparameters that are not the step's defaults */

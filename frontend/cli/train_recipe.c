@@ -1,48 +1,357 @@
 /* See train_recipe.h. */
 #include "frontend/cli/train_recipe.h"
 
+#include <libfyaml.h>
 #include <string.h>
+
+enum { MOST_BYTES = 1 << 20, MOST_DEPTH = 16 };
+
+typedef struct reader {
+  const char *path;
+  const cli_opt *opts;
+  int n_opts;
+  train_words *words;
+  vtb_error *err;
+} reader;
+
+void train_words_free(train_words *w) {
+  for (size_t i = 0; i < w->list.n; i++) vtb_free(w->list.at[i]);
+  vtb_vec_free(&w->list);
+  vtb_free(w->model);
+}
+
+static void push(reader *r, const char *word) { vtb_vec_push(&r->words->list, vtb_xstrdup(word)); }
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+/* What a recipe cannot say: it belongs to one run. */
+static bool is_of_command_line(const char *name) {
+  static const char *const names[] = {"--recipe", "--resume", "--again", "--overwrite"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strcmp(names[i], name) == 0) return true;
+  return false;
+}
+
+static const cli_opt *find(const reader *r, const char *name) {
+  for (int i = 0; i < r->n_opts; i++)
+    if (strcmp(r->opts[i].name, name) == 0 && !is_of_command_line(name)) return &r->opts[i];
+  return NULL;
+}
+
+static vtb_status unknown(const reader *r, const char *name, int line, int column) {
+  const char **names = vtb_xcalloc((size_t)r->n_opts + 1, sizeof *names);
+  size_t n = 0;
+  for (int i = 0; i < r->n_opts; i++)
+    if (!is_of_command_line(r->opts[i].name)) names[n++] = r->opts[i].name + 2;
+  names[n++] = "model";
+  bool only = is_of_command_line(name);
+  const char *bare = name + strspn(name, "-"), *near = only ? NULL : vtb_suggest(bare, names, n);
+  vtb_fail(r->err, VTB_E_INPUT, "%s:%d:%d: %s '%s'%s%s%s", r->path, line, column,
+           only ? "no option of a recipe:" : "unknown option", bare, near ? "; did you mean '" : "",
+           near ? near : "", near ? "'?" : "");
+  vtb_free(names);
+  return VTB_E_INPUT;
+}
+
+static vtb_status put(reader *r, const cli_opt *o, const char *value, int line, int column) {
+  if (o->kind != CLI_FLAG) {
+    push(r, o->name);
+    push(r, value);
+    return VTB_OK;
+  }
+  bool on = strcmp(value, "true") == 0;
+  if (!on && strcmp(value, "false") != 0)
+    return vtb_fail(r->err, VTB_E_INPUT, "%s:%d:%d: '%s' is true or false, not '%s'", r->path, line,
+                    column, o->name + 2, value);
+  if (on) push(r, o->name);
+  return VTB_OK;
+}
+
+/* ---- lines of names and values --------------------------------------------------------------- */
+
+static vtb_status read_line(reader *r, char *line, int number) {
+  char *hash = strchr(line, '#');
+  if (hash) *hash = 0;
+  int column = 1 + (int)strspn(line, " \t");
+  line += column - 1;
+  size_t n = strlen(line);
+  while (n && strchr(" \t\r", line[n - 1])) line[--n] = 0;
+  if (!n) return VTB_OK;
+  if (line[0] == '-' && line[1] == 'D') { /* -D name=value */
+    push(r, "-D");
+    push(r, line + 2 + strspn(line + 2, " \t"));
+    return VTB_OK;
+  }
+  char *eq = strchr(line, '=');
+  vtb_strbuf name = {0};
+  vtb_strbuf_printf(&name, "%s%.*s", line[0] == '-' ? "" : "--",
+                    (int)(eq ? strcspn(line, " \t=") : n), line);
+  const cli_opt *o = find(r, name.at);
+  const char *value = eq ? eq + 1 + strspn(eq + 1, " \t") : NULL;
+  vtb_status status = VTB_OK;
+  if (!o)
+    status = unknown(r, name.at, number, column);
+  else if (o->kind != CLI_FLAG && !value)
+    status = vtb_fail(r->err, VTB_E_INPUT, "%s:%d:%d: no value for '%s'", r->path, number, column,
+                      name.at + 2);
+  else
+    status = put(r, o, value ? value : "true", number, column);
+  vtb_strbuf_free(&name);
+  return status;
+}
+
+static vtb_status read_lines(reader *r, char *text) {
+  vtb_status status = VTB_OK;
+  char *rest = text;
+  int number = 1;
+  for (char *line; status == VTB_OK && (line = strsep(&rest, "\n")); number++)
+    status = read_line(r, line, number);
+  return status;
+}
+
+/* Not YAML: the first line that has one of them has a `=` before any `:`. */
+static bool is_lines(const char *path, const char *text) {
+  if (vtb_ends_with(path, ".yaml") || vtb_ends_with(path, ".yml")) return false;
+  for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+    size_t n = strcspn(line, "#\n"), at = strcspn(line, "=:");
+    if (at < n) return line[at] == '=';
+  }
+  return true;
+}
+
+/* ---- YAML ------------------------------------------------------------------------------------ */
+
+static void place_of(struct fy_node *node, int *line, int *column) {
+  struct fy_token *token = node ? fy_node_get_scalar_token(node) : NULL;
+  const struct fy_mark *mark = token ? fy_token_start_mark(token) : NULL;
+  *line = mark ? mark->line + 1 : 0;
+  *column = mark ? mark->column + 1 : 0;
+}
+
+/* What an alias stands for; itself otherwise. Aliases are followed where they are read, never
+ * copied: no file can make more of itself than it is. */
+static struct fy_node *behind(struct fy_node *node) {
+  for (int i = 0; node && fy_node_is_alias(node) && i < MOST_DEPTH; i++)
+    node = fy_node_resolve_alias(node);
+  return node && fy_node_is_alias(node) ? NULL : node;
+}
+
+/* NULL: no scalar. Of one that YAML calls null "". */
+static char *scalar(struct fy_node *node) {
+  size_t n = 0;
+  const char *text = node && fy_node_is_scalar(node) ? fy_node_get_scalar(node, &n) : NULL;
+  if (!text) return node && fy_node_is_scalar(node) ? vtb_xstrdup("") : NULL;
+  char *copy = vtb_xmalloc(n + 1);
+  memcpy(copy, text, n);
+  copy[n] = 0;
+  return copy;
+}
+
+static bool is_null(struct fy_node *node, const char *text) {
+  struct fy_token *token = fy_node_get_scalar_token(node);
+  bool plain = !token || fy_token_scalar_style(token) == FYSS_PLAIN;
+  return plain && (!*text || strcmp(text, "null") == 0 || strcmp(text, "~") == 0);
+}
+
+static vtb_status wrong_value(const reader *r, const cli_opt *o, struct fy_node *key) {
+  int line, column;
+  place_of(key, &line, &column);
+  return vtb_fail(r->err, VTB_E_INPUT, "%s:%d:%d: the value of '%s' is no %s", r->path, line,
+                  column, o->name + strspn(o->name, "-"),
+                  o->kind == CLI_LIST ? "list" : "single value");
+}
+
+/* {depth: 12}: depth=12. */
+static vtb_status read_settings(reader *r, const cli_opt *o, struct fy_node *map,
+                                struct fy_node *key) {
+  void *at = NULL;
+  vtb_status status = VTB_OK;
+  for (struct fy_node_pair *pair;
+       status == VTB_OK && (pair = fy_node_mapping_iterate(map, &at)) != NULL;) {
+    char *name = scalar(behind(fy_node_pair_key(pair))),
+         *value = scalar(behind(fy_node_pair_value(pair)));
+    vtb_strbuf text = {0};
+    if (name && value) {
+      vtb_strbuf_printf(&text, "%s=%s", name, value);
+      push(r, o->name);
+      push(r, text.at);
+    } else {
+      status = wrong_value(r, o, key);
+    }
+    vtb_strbuf_free(&text);
+    vtb_free(name);
+    vtb_free(value);
+  }
+  return status;
+}
+
+static vtb_status read_list(reader *r, const cli_opt *o, struct fy_node *list,
+                            struct fy_node *key) {
+  void *at = NULL;
+  vtb_status status = VTB_OK;
+  int line, column;
+  place_of(key, &line, &column);
+  for (struct fy_node *item; status == VTB_OK && (item = fy_node_sequence_iterate(list, &at));) {
+    char *text = scalar(behind(item));
+    status = text ? put(r, o, text, line, column) : wrong_value(r, o, key);
+    vtb_free(text);
+  }
+  return status;
+}
+
+static vtb_status read_value(reader *r, const cli_opt *o, struct fy_node *key,
+                             struct fy_node *value) {
+  if (value && o->kind == CLI_LIST && fy_node_is_sequence(value))
+    return read_list(r, o, value, key);
+  if (value && o->kind == CLI_LIST && fy_node_is_mapping(value))
+    return read_settings(r, o, value, key);
+  char *text = scalar(value);
+  int line, column;
+  place_of(key, &line, &column);
+  vtb_status status = VTB_OK;
+  if (!text)
+    status = wrong_value(r, o, key);
+  else if (!is_null(value, text))
+    status = put(r, o, text, line, column);
+  vtb_free(text);
+  return status;
+}
+
+static vtb_status read_mapping(reader *r, struct fy_node *map, int depth);
+
+static vtb_status read_pair(reader *r, struct fy_node_pair *pair, int depth) {
+  struct fy_node *key = fy_node_pair_key(pair), *value = behind(fy_node_pair_value(pair));
+  char *name = scalar(behind(key));
+  vtb_status status = VTB_OK;
+  int line, column;
+  place_of(key, &line, &column);
+  vtb_strbuf option = {0};
+  if (name) vtb_strbuf_printf(&option, "%s%s", strcmp(name, "D") == 0 ? "-" : "--", name);
+  const cli_opt *o = name ? find(r, name[0] == '-' ? name : option.at) : NULL;
+  if (!name) {
+    status = vtb_fail(r->err, VTB_E_INPUT, "%s: a name is not text", r->path);
+  } else if (strcmp(name, "<<") == 0 && value && fy_node_is_mapping(value)) {
+    status = depth < MOST_DEPTH ? read_mapping(r, value, depth + 1)
+                                : vtb_fail(r->err, VTB_E_INPUT, "%s:%d:%d: nested too deep",
+                                           r->path, line, column);
+  } else if (strcmp(name, "model") == 0) {
+    vtb_free(r->words->model);
+    r->words->model = scalar(value);
+  } else if (o) {
+    status = read_value(r, o, key, value);
+  } else if (strcmp(name, "run") != 0 || !value || !fy_node_is_mapping(value)) {
+    status = unknown(r, option.at, line, column);
+  }
+  vtb_strbuf_free(&option);
+  vtb_free(name);
+  return status;
+}
+
+/* What is taken in first stands below what the mapping says itself. */
+static vtb_status read_mapping(reader *r, struct fy_node *map, int depth) {
+  vtb_status status = VTB_OK;
+  for (int merged = 1; merged >= 0 && status == VTB_OK; merged--) {
+    void *at = NULL;
+    for (struct fy_node_pair *pair;
+         status == VTB_OK && (pair = fy_node_mapping_iterate(map, &at)) != NULL;) {
+      char *name = scalar(behind(fy_node_pair_key(pair)));
+      if (vtb_streq(name, "<<") == (merged == 1)) status = read_pair(r, pair, depth);
+      vtb_free(name);
+    }
+  }
+  return status;
+}
+
+/* Of what it complains about, the first. */
+static vtb_status tell_syntax(const char *path, struct fy_diag *diag, vtb_error *err) {
+  void *at = NULL;
+  struct fy_diag_error *e = diag ? fy_diag_errors_iterate(diag, &at) : NULL;
+  if (!e) return vtb_fail(err, VTB_E_INPUT, "%s: not YAML", path);
+  return vtb_fail(err, VTB_E_INPUT, "%s:%d:%d: %s", path, e->line > 0 ? e->line : 1,
+                  e->column > 0 ? e->column : 1, e->msg);
+}
+
+static void drop_document(void *document) { fy_document_destroy(document); }
+
+/* Calls take(arg, root) of the document's mapping. */
+static vtb_status read_yaml(const char *path, const char *text, size_t n,
+                            vtb_status (*take)(void *arg, struct fy_node *root), void *arg,
+                            vtb_error *err) {
+  struct fy_diag *diag = fy_diag_create(NULL);
+  if (!diag) return vtb_no_memory(err, path);
+  fy_diag_set_collect_errors(diag, true);
+  struct fy_parse_cfg config = {.flags = FYPCF_QUIET | FYPCF_COLLECT_DIAG | FYPCF_DEFAULT_PARSE,
+                                .diag = diag};
+  struct fy_document *d = fy_document_build_from_string(&config, text, n);
+  vtb_status status = VTB_OK;
+  struct fy_node *root = d ? behind(fy_document_root(d)) : NULL;
+  if (!d) {
+    status = tell_syntax(path, diag, err);
+  } else if (root && !fy_node_is_mapping(root)) {
+    status = vtb_fail(err, VTB_E_INPUT, "%s: a recipe is lines `option: value`", path);
+  } else if (root) {
+    vtb_defer(drop_document, d);
+    status = take(arg, root);
+    vtb_forget(d);
+  }
+  fy_document_destroy(d);
+  fy_diag_destroy(diag);
+  return status;
+}
+
+static vtb_status take_options(void *arg, struct fy_node *root) {
+  return read_mapping(arg, root, 0);
+}
 
 vtb_status train_recipe_read(const char *path, const cli_opt *opts, int n_opts,
                              train_words *words) {
-  char *text;
-  size_t n;
+  char *text = NULL;
+  size_t n = 0;
   vtb_error err = {0};
-  vtb_status status = vtb_file_read(path, 1u << 20, &text, &n, &err);
-  if (status != VTB_OK) return cli_error(&err);
-  int number = 0;
-  char *rest = text;
-  for (char *line; status == VTB_OK && (line = strsep(&rest, "\n"));) {
-    number++;
-    char *hash = strchr(line, '#');
-    if (hash) *hash = 0;
-    while (*line == ' ' || *line == '\t') line++;
-    size_t len = strlen(line);
-    while (len && strchr(" \t\r", line[len - 1])) line[--len] = 0;
-    if (!len) continue;
-    char *eq = strchr(line, '=');
-    vtb_strbuf name = {0};
-    vtb_strbuf_printf(&name, "%s%.*s", line[0] == '-' ? "" : "--",
-                      (int)(eq ? strcspn(line, " \t=") : len), line);
-    bool known = false, flag = false;
-    for (int i = 0; i < n_opts; i++) {
-      known |= strcmp(opts[i].name, name.at) == 0;
-      if (strcmp(opts[i].name, name.at) == 0) flag = opts[i].kind == CLI_FLAG;
-    }
-    char *value = eq ? eq + 1 + strspn(eq + 1, " \t") : NULL;
-    if (line[0] == '-' && line[1] == 'D') { /* -D name=value */
-      vtb_vec_push(words, vtb_xstrdup("-D"));
-      vtb_vec_push(words, vtb_xstrdup(line + 2 + strspn(line + 2, " \t")));
-    } else if (!known || (!flag && !value)) {
-      vtb_fail(&err, VTB_E_INPUT, "%s:%d: %s '%s'", path, number,
-               known ? "no value for" : "unknown option", name.at + 2);
-      status = cli_error(&err);
-    } else if (!flag || strcmp(value ? value : "true", "true") == 0) {
-      vtb_vec_push(words, vtb_xstrdup(name.at));
-      if (!flag) vtb_vec_push(words, vtb_xstrdup(value));
-    }
-    vtb_strbuf_free(&name);
-  }
+  reader r = {path, opts, n_opts, words, &err};
+  vtb_status status = vtb_file_read(path, MOST_BYTES, &text, &n, &err);
+  if (status == VTB_OK && memchr(text, 0, n))
+    status = vtb_fail(&err, VTB_E_INPUT, "%s is no text", path);
+  if (status == VTB_OK && is_lines(path, text))
+    status = read_lines(&r, text);
+  else if (status == VTB_OK)
+    status = read_yaml(path, text, n, take_options, &r, &err);
+  vtb_free(text);
+  return status == VTB_OK ? VTB_OK : cli_error(&err);
+}
+
+/* ---- what a run tells of itself -------------------------------------------------------------- */
+
+static vtb_status take_record(void *arg, struct fy_node *root) {
+  train_record_text *t = arg;
+  struct fy_node *run = fy_node_mapping_lookup_by_string(root, "run", FY_NT);
+  if (!run || !fy_node_is_mapping(run)) return VTB_OK;
+  t->vertebra = scalar(fy_node_mapping_lookup_by_string(run, "vertebra", FY_NT));
+  t->data = scalar(fy_node_mapping_lookup_by_string(run, "data", FY_NT));
+  t->eval_data = scalar(fy_node_mapping_lookup_by_string(run, "eval_data", FY_NT));
+  t->init_hash = scalar(fy_node_mapping_lookup_by_string(run, "init_hash", FY_NT));
+  t->model_hash = scalar(fy_node_mapping_lookup_by_string(run, "model_hash", FY_NT));
+  t->name = scalar(fy_node_mapping_lookup_by_string(run, "name", FY_NT));
+  t->plan = scalar(fy_node_mapping_lookup_by_string(run, "plan", FY_NT));
+  return VTB_OK;
+}
+
+vtb_status train_recipe_record(const char *path, train_record_text *out, vtb_error *err) {
+  char *text = NULL;
+  size_t n = 0;
+  *out = (train_record_text){0};
+  vtb_status status = vtb_file_read(path, MOST_BYTES, &text, &n, err);
+  if (status == VTB_OK) status = read_yaml(path, text, n, take_record, out, err);
   vtb_free(text);
   return status;
+}
+
+void train_record_text_free(train_record_text *t) {
+  vtb_free(t->vertebra);
+  vtb_free(t->data);
+  vtb_free(t->eval_data);
+  vtb_free(t->init_hash);
+  vtb_free(t->model_hash);
+  vtb_free(t->plan);
+  vtb_free(t->name);
 }

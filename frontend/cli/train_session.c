@@ -1,23 +1,13 @@
 /* One training, from the data set to the weights file: its schedule, its files. */
 #include "frontend/cli/train_session.h"
+#include "frontend/cli/progress.h"
 #include "frontend/cli/train_output.h"
+#include "frontend/cli/train_record.h"
+#include "frontend/cli/train_signals.h"
 #include "frontend/cli/weights.h"
 
 #include <math.h>
-#include <signal.h>
 #include <string.h>
-
-static volatile int stop_requested;
-static void on_signal(int number) {
-  (void)number;
-  stop_requested = 1;
-}
-
-static char *in_folder(const char *folder, const char *name) {
-  vtb_strbuf s = {0};
-  vtb_strbuf_printf(&s, "%s/%s", folder, name);
-  return s.at;
-}
 
 static void describe_recipe(const char *what, const train_options *o, vtb_strbuf *out) {
   const vtb_train_config *t = &o->train;
@@ -68,42 +58,61 @@ static vtb_status fit_schedule(vtb_train_config *t, int64_t updates, vtb_error *
 
 /* What a training refers to, and the files it writes. */
 typedef struct session {
+  train_options *options;
   const char *model;
   train_programs programs;
-  train_history history;
   vtb_services *services;
-  vtb_strbuf recipe;
-  char *checkpoint, *weights, *log, *plot;
+  run_folder folder;
+  vtb_strbuf recipe, more, record; /* what makes it this run; its options as YAML */
+  char model_hash[20];
+  train_plan_list plan;
+  bool written;
 } session;
 
-static vtb_status open_session(const char *what, train_options *o, int classes, session *s) {
-  vtb_error err = {0};
-  o->init.load.quiet = o->quiet;
-  if (train_init_open(&o->init, &err) != VTB_OK) return cli_error(&err);
-  vtb_status status = train_programs_open(what, o, classes, &s->programs);
-  if (status != VTB_OK) return status;
-  s->model = s->programs.file ? vtb_artefact_manifest(s->programs.file)->model : what;
-  s->history =
-      (train_history){.quiet = o->quiet,
-                      .measured = s->programs.measured,
-                      .watched = o->train.eval_set ? vtb_dataset_split(o->train.eval_set) : "none"};
-  s->services = vtb_need(vtb_services_default((int)o->model.threads));
-  s->checkpoint = in_folder(o->out, "checkpoint.safetensors");
-  s->weights = in_folder(o->out, "weights.safetensors");
-  s->log = in_folder(o->out, "log");
-  s->plot = in_folder(o->out, "curve.svg");
-  return VTB_OK;
-}
-
 static void close_session(session *s) {
+  run_folder_leave(&s->folder, s->written);
   vtb_services_free(s->services);
   train_programs_free(&s->programs);
   vtb_strbuf_free(&s->recipe);
-  vtb_free(s->checkpoint);
-  vtb_free(s->weights);
-  vtb_free(s->log);
-  vtb_free(s->plot);
-  train_history_free(&s->history);
+  vtb_strbuf_free(&s->more);
+  vtb_strbuf_free(&s->record);
+  vtb_vec_free(&s->plan);
+}
+
+/* ---- what the trainer calls ------------------------------------------------------------------ */
+
+static void on_event(void *user, const vtb_train_event *e) {
+  session *s = user;
+  if (!s->options->quiet) cli_progress_train(e);
+}
+
+/* Only now the folder becomes this run's. */
+static vtb_status on_begin(void *user, vtb_error *err) {
+  session *s = user;
+  train_options *o = s->options;
+  bool goes_on = o->train.resume && vtb_path_exists(s->folder.checkpoint);
+  vtb_status status = goes_on ? VTB_OK : run_folder_clear(&s->folder, err);
+  s->written = true;
+  if (status != VTB_OK || (goes_on && vtb_path_exists(s->folder.record))) return status;
+  if (!s->programs.file) status = train_record_sources(&s->folder, &s->programs.sources, err);
+  if (status == VTB_OK)
+    status =
+        train_record_write(&s->folder, o, s->record.at, s->model, s->model_hash, &s->plan, err);
+  return status;
+}
+
+/* What --image said is stored with the other settings. */
+static vtb_status describe(void *user, vtb_weights *w, vtb_error *err) {
+  session *s = user;
+  const train_options *o = s->options;
+  cli_list defines = {0};
+  char image[48];
+  snprintf(image, sizeof image, "image=%dx%d", s->programs.height, s->programs.width);
+  for (size_t i = 0; i < o->model.defines.n; i++) vtb_vec_push(&defines, o->model.defines.at[i]);
+  if (o->model.compile.image) vtb_vec_push(&defines, image);
+  cli_describe_weights(w, o->train.train_set, &o->train.eval_transform, s->model, &defines);
+  vtb_vec_free(&defines);
+  return w->error.text[0] ? vtb_fail(err, w->error.status, "%s", w->error.text) : VTB_OK;
 }
 
 /* What the user cannot say: the session's part of the configuration. */
@@ -111,13 +120,22 @@ static void refer_to(session *s, vtb_train_config *t) {
   t->step = s->programs.step;
   t->eval = s->programs.eval;
   t->services = s->services;
-  t->checkpoint = s->checkpoint;
+  t->checkpoint = s->folder.checkpoint;
+  t->best = s->folder.best;
+  t->log = s->folder.log;
   t->recipe = s->recipe.at;
-  t->log = s->log;
-  t->on_event = train_on_event;
-  t->user = &s->history;
-  t->stop = &stop_requested;
+  t->more_recipe = vtb_strbuf_text(&s->more);
+  t->model_hash = s->model_hash;
+  t->plan = s->plan.at;
+  t->n_plan = s->plan.n;
+  t->on_event = on_event;
+  t->on_begin = on_begin;
+  t->describe = describe;
+  t->user = s;
+  t->stop = &train_signal;
 }
+
+/* ---- plans ----------------------------------------------------------------------------------- */
 
 /* Epochs and minutes become updates and seconds. */
 static vtb_status plan_updates(train_options *o, vtb_error *err) {
@@ -127,6 +145,9 @@ static vtb_status plan_updates(train_options *o, vtb_error *err) {
   t->schedule.warmup = (int64_t)(o->warmup * (double)updates);
   t->schedule.total = t->epochs * updates;
   t->checkpoint_seconds = 60 * o->checkpoint_minutes;
+  if (t->n_plan) t->fit_seconds = 0; /* it was planned before */
+  if (t->n_plan && t->schedule.warmup > t->plan[0].total / 5)
+    t->schedule.warmup = t->plan[0].total / 5;
   return t->fit_seconds > 0 ? fit_schedule(t, updates, err) : VTB_OK;
 }
 
@@ -155,49 +176,115 @@ static vtb_status plan_images(const session *s, const train_options *o, vtb_trai
   return status == VTB_OK ? vtb_augmentation_check(&augment, c->height, c->width, err) : status;
 }
 
-static vtb_status prepare(session *s, train_options *o, vtb_error *err) {
-  vtb_status status = train_programs_optimizer(&s->programs, o, err);
+/* ---- opening --------------------------------------------------------------------------------- */
+
+/* Which run this is: the options in the words of checkpoints, and as a recipe. */
+static void name_run(const char *what, session *s, train_options *o) {
+  static const char *const apart[] = {
+      "--batch",        "--epochs",       "--lr",    "--final-lr",
+      "--warmup",       "--weight-decay", "--clip",  "--label-smoothing",
+      "--ema",          "--shift",        "--flip",  "--erase",
+      "--crop-scale",   "--seed",         "--limit", "--optimizer",
+      "--val-fraction", "--val-seed",     "-D"};
   describe_recipe(s->model, o, &s->recipe);
+  train_record_words(o, apart, sizeof apart / sizeof *apart, &s->more);
+  train_record_model_hash(what, &s->programs, s->model_hash);
+}
+
+/* A schedule that is followed, not planned anew: of the run that is repeated, or of one that
+ * repeats. */
+static vtb_status find_plan(session *s, const train_options *o, vtb_error *err) {
+  if (o->train.fit_seconds <= 0) return VTB_OK;
+  if (o->again) return train_record_plan(o->again, true, &s->plan, err);
+  if (o->train.resume && vtb_path_exists(s->folder.record))
+    return train_record_plan(s->folder.path, false, &s->plan, err);
+  return VTB_OK;
+}
+
+/* With the text of the model that is on the disk now, where a run is continued by naming it. */
+static vtb_status check_sources(const session *s, const train_options *o, vtb_error *err) {
+  if (!o->train.resume || s->programs.file || !vtb_path_exists(s->folder.checkpoint)) return VTB_OK;
+  const char *changed = train_record_changed(&s->folder, &s->programs.sources);
+  if (!changed) return VTB_OK;
+  return vtb_fail(err, VTB_E_INPUT,
+                  "%s is not what it was when the run began (%s/%s): `vertebra train --resume %s` "
+                  "goes on with what it was",
+                  changed, s->folder.sources, changed, s->folder.path);
+}
+
+static vtb_status prepare(const char *what, session *s, train_options *o, vtb_error *err) {
+  vtb_status status = train_programs_optimizer(&s->programs, o, err);
+  if (status == VTB_OK && !s->record.n) train_record_options(what, o, &s->record);
+  if (status == VTB_OK) status = check_sources(s, o, err);
+  if (status == VTB_OK) status = find_plan(s, o, err);
+  if (status == VTB_OK && o->again) status = train_record_check(o->again, what, o, err);
+  name_run(what, s, o);
   refer_to(s, &o->train);
   if (status == VTB_OK)
     status = train_init_plan(&o->init, s->model, &o->model, vtb_dataset_classes(o->train.train_set),
                              s->programs.height, s->programs.width, &o->train, err);
   if (status == VTB_OK) status = plan_updates(o, err);
   if (status == VTB_OK) status = plan_images(s, o, &o->train, err);
-  if (status == VTB_OK) status = vtb_make_dirs(o->out, err);
   return status;
 }
 
-/* Trains, and leaves the weights with all that using them needs. */
-static vtb_status train_and_save(const session *s, train_options *o, vtb_train_result *result,
-                                 vtb_error *err) {
-  vtb_trainer *trainer = NULL;
-  vtb_status status = vtb_trainer_open(&o->train, &trainer, err);
-  if (status == VTB_OK) train_init_say(&o->init);
-  if (status == VTB_OK) status = vtb_trainer_run(trainer, result, err);
-  if (status == VTB_OK) status = vtb_trainer_save_weights(trainer, s->weights, err);
-  vtb_trainer_close(trainer);
+static vtb_status open_session(const char *what, train_options *o, session *s, vtb_error *err) {
+  run_entry entry = o->train.resume ? RUN_RESUME : o->overwrite ? RUN_OVERWRITE : RUN_NEW;
+  bool built = cli_is_built(what);
+  s->options = o;
+  vtb_status status =
+      run_folder_enter(&s->folder, o->out, what, vtb_dataset_name(o->train.train_set), entry, err);
   if (status != VTB_OK) return status;
-  char image[48]; /* what --image said is stored with the other settings */
-  snprintf(image, sizeof image, "image=%dx%d", s->programs.height, s->programs.width);
-  if (o->model.compile.image) cli_define(&o->model, image);
-  return cli_describe_weights(s->weights, o->train.train_set, &o->train.eval_transform, s->model,
-                              &o->model.defines, err);
+  if (o->train.resume && !vtb_path_exists(s->folder.checkpoint) && !o->quiet)
+    fprintf(stderr, "%s holds no checkpoint yet: the run begins\n", s->folder.path);
+  if (!built && !o->model.compile.batch) o->model.compile.batch = 64;
+  if (built) train_record_options(what, o, &s->record); /* the rest is the file's */
+  o->init.load.quiet = o->quiet;
+  status = train_init_open(&o->init, err);
+  if (status != VTB_OK) return status;
+  int classes = vtb_dataset_classes(o->train.train_set);
+  status = train_programs_open(what, o, classes, &s->programs);
+  if (status != VTB_OK) return status; /* it is told */
+  s->model = s->programs.file ? vtb_artefact_manifest(s->programs.file)->model
+             : o->name        ? o->name
+                              : what;
+  s->services = vtb_need(vtb_services_default((int)o->model.threads));
+  return prepare(what, s, o, err);
+}
+
+/* ---- the training ---------------------------------------------------------------------------- */
+
+/* Trains, and leaves the weights with all that using them needs. */
+static vtb_status train_and_save(session *s, train_outcome *out, vtb_error *err) {
+  vtb_trainer *trainer = NULL;
+  vtb_status status = vtb_trainer_open(&s->options->train, &trainer, err);
+  if (status == VTB_OK) train_init_say(&s->options->init);
+  train_signals_begin();
+  if (status == VTB_OK) status = vtb_trainer_run(trainer, &out->result, err);
+  out->over_already = out->result.finished && !out->result.updates && !s->written;
+  bool has = vtb_path_exists(s->folder.weights);
+  if (status == VTB_OK && out->result.steps && (s->written || !has))
+    status = vtb_trainer_save_weights(trainer, s->folder.weights, err);
+  vtb_trainer_close(trainer);
+  out->has_weights = vtb_path_exists(s->folder.weights) && out->result.steps;
+  out->stopped = train_signal != 0;
+  return status;
 }
 
 static vtb_status run_training(const char *what, train_options *o) {
-  session s = {0};
+  session s = {.folder = {.lock = -1}};
   vtb_error err = {0};
-  vtb_train_result result = {0};
-  vtb_status status = open_session(what, o, vtb_dataset_classes(o->train.train_set), &s);
+  train_outcome out = {.folder = &s.folder};
+  vtb_status status = open_session(what, o, &s, &err);
+  if (status == VTB_OK) status = train_and_save(&s, &out, &err);
+  if (status != VTB_OK && err.text[0]) cli_error(&err);
   if (status == VTB_OK) {
-    status = prepare(&s, o, &err);
-    if (status == VTB_OK) status = train_and_save(&s, o, &result, &err);
-    if (status != VTB_OK) cli_error(&err);
-  }
-  if (status == VTB_OK) {
-    train_save_curve(&s.history, s.plot);
-    train_report(o, &result, o->train.fit_seconds > 0 && !stop_requested, s.weights);
+    if (out.over_already) train_recall(&s.folder, &out.result);
+    if (s.written)
+      train_save_curve(&s.folder, s.programs.measured,
+                       o->train.eval_set ? vtb_dataset_split(o->train.eval_set) : "none");
+    train_report(o, &out);
+    if (train_signal && !out.result.finished) status = (vtb_status)(128 + train_signal);
   }
   close_session(&s);
   train_init_free(&o->init);
@@ -205,8 +292,7 @@ static vtb_status run_training(const char *what, train_options *o) {
 }
 
 vtb_status train_session_run(const char *what, train_options *o) {
-  signal(SIGINT, on_signal);
-  signal(SIGTERM, on_signal);
+  train_signals_take();
   vtb_dataset *train, *val;
   vtb_status status = cli_data_open_training(&o->data, &train, &val);
   if (status != VTB_OK) return status;

@@ -123,27 +123,20 @@ char **cli_weights_classes(const cli_inference *inf, int *n) {
   return names;
 }
 
-vtb_status cli_describe_weights(const char *path, const vtb_dataset *d, const vtb_transform *t,
-                                const char *model, const cli_list *defines, vtb_error *err) {
-  vtb_weights *w = NULL;
-  vtb_status status = vtb_safetensors_load(path, &w, err);
-  if (status != VTB_OK) return status;
+void cli_describe_weights(vtb_weights *w, const vtb_dataset *d, const vtb_transform *t,
+                          const char *model, const cli_list *defines) {
   cJSON *names = cJSON_CreateArray();
   for (int i = 0; i < vtb_dataset_classes(d); i++)
     cJSON_AddItemToArray(names, cJSON_CreateString(vtb_dataset_class_name(d, i)));
-  char *text = cJSON_PrintUnformatted(names);
+  char *text = cJSON_PrintUnformatted(names), *settings = list_text(defines);
   vtb_weights_set_meta(w, "classes", text);
   cli_prepare_describe(t, w);
   char *data = vtb_dataset_describe(d);
   if (data) vtb_weights_set_meta(w, "data", data);
   vtb_free(data);
   vtb_weights_set_meta(w, "model", model);
-  char *settings = list_text(defines);
   vtb_weights_set_meta(w, "defines", settings);
   cJSON_free(settings);
-  status = vtb_safetensors_save(path, w, err);
   cJSON_free(text);
   cJSON_Delete(names);
-  vtb_weights_free(w);
-  return status;
 }

@@ -97,6 +97,15 @@ size_t vtb_unit_int_settings(const vtb_unit *u, const char *name, const char ***
  * syntax errors. */
 bool vtb_format(const vtb_source *source, vtb_strbuf *out, vtb_diags *diags);
 
+/* The files that were read, the root first. A folder with copies of them under `name`, a path below
+ * it, is a search folder in which the same model is found. */
+typedef struct vtb_source_file {
+  const char *name, *path; /* path: where it was read */
+  const char *text;        /* NUL-terminated */
+  size_t n;
+} vtb_source_file;
+size_t vtb_unit_sources(vtb_unit *u, vtb_source_file **out); /* *out is malloc'd */
+
 /* The tree, for `dump --stage ast`. */
 void vtb_unit_print_ast(const vtb_unit *u, vtb_strbuf *out);
 

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-enum { LOOKED_AT = 16, MOST_FILE_BYTES = 64 << 20 };
+enum { LOOKED_AT = 64, MOST_FILE_BYTES = 64 << 20 };
 
 /* ---- data ------------------------------------------------------------------------------------ */
 
@@ -101,11 +101,14 @@ static void last_part(const char **word, size_t *n) {
 }
 
 static bool same_word(const char *a, size_t n, const char *b, size_t m) {
-  static const char model[] = "model=";
-  if (strncmp(a, model, sizeof model - 1) == 0) {
-    a += sizeof model - 1, n -= sizeof model - 1, b += sizeof model - 1, m -= sizeof model - 1;
+  static const char *const paths[] = {"model=", "optimizer=", "init="};
+  for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+    if (!vtb_starts_with(a, paths[i])) continue;
+    size_t key = strlen(paths[i]);
+    a += key, n -= key, b += key, m -= key;
     last_part(&a, &n);
     last_part(&b, &m);
+    break;
   }
   return n == m && strncmp(a, b, n) == 0;
 }

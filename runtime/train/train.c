@@ -208,6 +208,10 @@ static void account(vtb_trainer *t, const vtb_batch *batch, int64_t correct, dou
   t->state.seen += batch->n;
   t->state.correct += correct;
   t->state.loss_sum += t->loss * (double)batch->n;
+  t->state.window_loss += t->loss * (double)batch->n;
+  t->state.window_seen += batch->n;
+  t->state.window_correct += correct;
+  t->state.window_steps++;
   t->changed = true;
   t->images += batch->n;
   t->train_seconds += seconds;
@@ -228,6 +232,7 @@ static bool checkpoint_due(const vtb_trainer *t) {
 static const char *reason_to_stop(const vtb_trainer *t) {
   const vtb_train_config *c = &t->config;
   if (t->state.epoch >= c->epochs && !t->state.pending) return "all epochs are done";
+  if (t->state.done) return "the time planned for is over";
   if (c->stop && *c->stop) return "stopped on request";
   if (t->fit_total && t->state.step >= t->fit_total) return "the time planned for is over";
   if (c->max_steps > 0 && t->state.step >= c->max_steps) return "the limit of updates is reached";
@@ -279,7 +284,10 @@ static vtb_status step_once(vtb_trainer *t, vtb_loader *loader, bool *ended, vtb
   vtb_train_event e = vtb__event(t, VTB_TRAIN_STEP);
   e.accuracy = (double)correct / (double)batch->n;
   vtb__send(t, &e);
-  return t->log && t->state.step % t->config.log_steps == 0 ? vtb__log_step(t, err) : VTB_OK;
+  if (t->log && t->state.step % t->config.log_steps == 0) status = vtb__log_step(t, err);
+  if (status == VTB_OK && t->state.window_steps >= (e.total_steps > 50 ? e.total_steps / 50 : 1))
+    status = vtb__log_window(t, err);
+  return status;
 }
 
 static vtb_status save(vtb_trainer *t, vtb_error *err) {
@@ -306,6 +314,8 @@ static vtb_status loop(vtb_trainer *t, vtb_loader *loader, const char **why, vtb
     if (status == VTB_OK && checkpoint_due(t)) status = save(t, err);
     if (status != VTB_OK) return status;
   }
+  if (t->fit_total && t->state.step >= t->fit_total && !t->state.pending)
+    t->state.done = t->changed = true;
   return save(t, err);
 }
 
@@ -316,7 +326,7 @@ static void save_after_error(vtb_trainer *t, vtb_error *err) {
   if (save(t, NULL) != VTB_OK) return;
   size_t n = strlen(err->text);
   snprintf(err->text + n, sizeof err->text - n,
-           "; the run as it was after %lld updates is in %s: --resume goes on from there",
+           "; the run as it was after update %lld is in %s: --resume goes on from there",
            (long long)t->state.step, t->config.checkpoint);
 }
 
@@ -343,7 +353,7 @@ static void fill_result(vtb_trainer *t, const char *why, vtb_train_result *resul
   t->result.steps = t->state.step;
   t->result.epochs = t->state.epoch;
   t->result.updates = t->state.step - t->first_step;
-  t->result.finished = !t->state.pending && t->state.epoch >= t->config.epochs;
+  t->result.finished = t->state.done || (!t->state.pending && t->state.epoch >= t->config.epochs);
   t->result.best_top1 = t->state.best_top1;
   t->result.skipped = t->state.skipped;
   t->result.seconds = vtb_now() - t->started;

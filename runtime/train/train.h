@@ -108,11 +108,13 @@ typedef struct vtb_train_config {
   double checkpoint_seconds; /* also when that much time has passed since the last; 0: off */
   bool resume;               /* continue from `checkpoint` if it exists */
   const char *recipe;        /* words "lr=0.1" that a resumed run must share; NULL: not checked */
-  const char *model_hash;    /* of the model's text, likewise */
-  const char *best;          /* weights file of the best evaluation so far; NULL: none */
-  const char *log;           /* path without extension for .csv and .jsonl; NULL: none */
-  int64_t log_steps;         /* .jsonl line every that many updates; 0: 50 */
-  int64_t eval_epochs;       /* evaluate every that many epochs and after the last; 0: 1 */
+  /* the same; not checked against checkpoints of earlier versions, which lack them */
+  const char *more_recipe;
+  const char *model_hash; /* of the model's text, likewise */
+  const char *best;       /* weights file of the best evaluation so far; NULL: none */
+  const char *log;        /* path without extension for .csv and .jsonl; NULL: none */
+  int64_t log_steps;      /* .jsonl line every that many updates; 0: 50 */
+  int64_t eval_epochs;    /* evaluate every that many epochs and after the last; 0: 1 */
 
   /* A run of fit_seconds once more: from update plan[i].step on, the schedule's total is
    * plan[i].total; the last total ends it. The log has them as events "plan". */

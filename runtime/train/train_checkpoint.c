@@ -30,6 +30,11 @@ static void put_state(const vtb_trainer *t, vtb_weights *w) {
   set_int(w, "seen", t->state.seen);
   set_int(w, "correct", t->state.correct);
   set_int(w, "pending", t->state.pending);
+  set_int(w, "done", t->state.done);
+  set_int(w, "window_seen", t->state.window_seen);
+  set_int(w, "window_correct", t->state.window_correct);
+  set_int(w, "window_steps", t->state.window_steps);
+  set_real(w, "window_loss", t->state.window_loss);
   set_int(w, "seed", (int64_t)t->config.seed);
   set_int(w, "batch_size", t->bound.program->batch);
   set_int(w, "samples", vtb_dataset_count(t->config.train_set));
@@ -152,14 +157,27 @@ static vtb_status get_real(const vtb_weights *w, const char *key, double *out, v
   return VTB_OK;
 }
 
+/* What checkpoints of earlier versions lack. */
+static vtb_status get_later_state(const vtb_weights *w, vtb_train_state *s, vtb_error *err) {
+  int64_t pending = 0, done = 0;
+  if (!vtb_weights_meta(w, "pending")) return VTB_OK;
+  vtb_status status = vtb__meta_int(w, "pending", &pending, err);
+  if (status == VTB_OK) status = vtb__meta_int(w, "done", &done, err);
+  if (status == VTB_OK) status = vtb__meta_int(w, "window_seen", &s->window_seen, err);
+  if (status == VTB_OK) status = vtb__meta_int(w, "window_correct", &s->window_correct, err);
+  if (status == VTB_OK) status = vtb__meta_int(w, "window_steps", &s->window_steps, err);
+  if (status == VTB_OK) status = get_real(w, "window_loss", &s->window_loss, err);
+  s->pending = pending != 0;
+  s->done = done != 0;
+  return status;
+}
+
 static vtb_status get_state(const vtb_weights *w, vtb_train_state *s, vtb_error *err) {
   vtb_status status = vtb__meta_int(w, "step", &s->step, err);
   if (status == VTB_OK) status = vtb__meta_int(w, "epoch", &s->epoch, err);
   if (status == VTB_OK) status = vtb__meta_int(w, "batch", &s->batch, err);
   if (status == VTB_OK) status = vtb__meta_int(w, "seen", &s->seen, err);
   if (status == VTB_OK) status = vtb__meta_int(w, "correct", &s->correct, err);
-  const char *pending = vtb_weights_meta(w, "pending"); /* earlier versions have none */
-  s->pending = pending && strcmp(pending, "0") != 0;
   if (status == VTB_OK) status = get_real(w, "loss_sum", &s->loss_sum, err);
   if (status == VTB_OK) status = get_real(w, "best_top1", &s->best_top1, err);
   if (status == VTB_OK) status = get_real(w, "seconds", &s->seconds, err);
@@ -184,6 +202,7 @@ static vtb_status take(vtb_trainer *t, const vtb_weights *w, vtb_error *err) {
   vtb_status status = check_content_hash(w, err);
   if (status == VTB_OK) status = vtb__identity_check(t, w, err);
   if (status == VTB_OK) status = get_state(w, &s, err);
+  if (status == VTB_OK) status = get_later_state(w, &s, err);
   if (status == VTB_OK) status = get_scale(t, w, &s, err);
   if (status != VTB_OK) return status;
   if (s.step < 0 || s.epoch < 0 || s.batch < 0 || s.batch >= t->batches ||

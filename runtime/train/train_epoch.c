@@ -151,6 +151,7 @@ vtb_status vtb__judge_cut_run(vtb_trainer *t, vtb_error *err) {
   vtb_eval_result r = {0};
   if (t->state.pending || (t->state.batch == 0 && !t->fit_total) || !t->begun) return VTB_OK;
   take_training(t);
+  t->result.evaluated &= t->state.batch == 0; /* what an earlier epoch gave is not this one's */
   if (!c->eval || !c->eval_set || (c->stop && *c->stop)) return VTB_OK;
   vtb_status status = vtb_trainer_evaluate(t, &r, err);
   if (status != VTB_OK || r.stopped) return status;

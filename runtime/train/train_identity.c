@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define MODEL_HASH "model_hash"
+#define MORE_RECIPE "more_recipe"
 static const char *const data_keys[2] = {"data", "eval_data"};
 static const char *const data_names[2] = {"training data", "evaluation data"};
 
@@ -23,6 +24,7 @@ vtb_status vtb__identity_put(vtb_trainer *t, vtb_weights *w, vtb_error *err) {
     vtb_weights_set_meta(w, "recipe_hash", text);
     vtb_weights_set_meta(w, "recipe", t->config.recipe);
   }
+  if (t->config.more_recipe) vtb_weights_set_meta(w, MORE_RECIPE, t->config.more_recipe);
   if (t->config.model_hash) vtb_weights_set_meta(w, MODEL_HASH, t->config.model_hash);
   for (int k = 0; k < 2; k++) {
     vtb_status status = fingerprint(t, k, err);
@@ -32,22 +34,26 @@ vtb_status vtb__identity_put(vtb_trainer *t, vtb_weights *w, vtb_error *err) {
   return VTB_OK;
 }
 
-static vtb_status check_recipe(const vtb_trainer *t, const vtb_weights *w, vtb_error *err) {
-  const char *then = vtb_weights_meta(w, "recipe"), *hash = vtb_weights_meta(w, "recipe_hash");
-  char what[400] = "", now[32];
-  if (!t->config.recipe || !hash) return VTB_OK;
-  snprintf(now, sizeof now, "%016llx",
-           (unsigned long long)vtb_hash_str(VTB_HASH_INIT, t->config.recipe));
-  if (strcmp(hash, now) == 0) return VTB_OK;
-  if (then) {
-    vtb_tell_differences(then, t->config.recipe, what, sizeof what);
-    if (!*what) return VTB_OK;
-  }
+static vtb_status other_settings(const char *what, vtb_error *err) {
   return vtb_fail(
       err, VTB_E_INPUT,
       "checkpoint: written with other settings than this run's: %s; the same are needed, "
       "or another --out",
       *what ? what : "it does not say which");
+}
+
+static vtb_status check_recipe(const vtb_trainer *t, const vtb_weights *w, vtb_error *err) {
+  const char *then = vtb_weights_meta(w, "recipe"), *hash = vtb_weights_meta(w, "recipe_hash"),
+             *more = vtb_weights_meta(w, MORE_RECIPE);
+  char what[400] = "", now[32];
+  if (!t->config.recipe || !hash) return VTB_OK;
+  snprintf(now, sizeof now, "%016llx",
+           (unsigned long long)vtb_hash_str(VTB_HASH_INIT, t->config.recipe));
+  if (!then && strcmp(hash, now) != 0) return other_settings("", err);
+  if (then) vtb_tell_differences(then, t->config.recipe, what, sizeof what);
+  if (more && t->config.more_recipe)
+    vtb_tell_differences(more, t->config.more_recipe, what, sizeof what);
+  return *what ? other_settings(what, err) : VTB_OK;
 }
 
 static vtb_status check_data(vtb_trainer *t, const vtb_weights *w, int which, vtb_error *err) {

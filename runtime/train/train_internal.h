@@ -43,6 +43,9 @@ typedef struct vtb_train_state {
   bool pending;               /* the epoch is done but not evaluated and logged; sums are its */
   double loss_sum;            /* over the epoch's samples so far */
   int64_t seen, correct;
+  double window_loss; /* sums over the updates since the log's last "window" */
+  int64_t window_seen, window_correct, window_steps;
+  bool done;        /* a run for a time: it is over */
   double best_top1; /* -1: none yet; of a measured program its score, NaN: none yet */
   double seconds;   /* of earlier runs */
   double scale;     /* what the loss is multiplied by */
@@ -62,7 +65,7 @@ struct vtb_trainer {
   bool resumed, begun;
   bool changed;       /* the state is not that of the last checkpoint */
   bool cannot_save;   /* a checkpoint could not be written */
-  int64_t first_step; /* of this run */
+  int64_t first_step; /* updates done before this run */
   bool stale;         /* updates were made since parameters and state were copied from a device */
 
   double started, train_seconds; /* of this run; train_seconds without evaluation */
@@ -116,6 +119,8 @@ VTB_MUST_USE vtb_status vtb__checkpoint_load(vtb_trainer *t, const char *path, v
 vtb_train_event vtb__event(const vtb_trainer *t, vtb_train_event_kind kind);
 void vtb__send(const vtb_trainer *t, const vtb_train_event *e);
 VTB_MUST_USE vtb_status vtb__log_step(vtb_trainer *t, vtb_error *err);
+/* A fiftieth of the run is over: the mean of its updates. */
+VTB_MUST_USE vtb_status vtb__log_window(vtb_trainer *t, vtb_error *err);
 VTB_MUST_USE vtb_status vtb__log_plan(vtb_trainer *t, int64_t step, int64_t total, vtb_error *err);
 VTB_MUST_USE vtb_status vtb__log_epoch(vtb_trainer *t, const vtb_train_event *e, vtb_error *err);
 int vtb__count_losses(const vtb_measured_list *m);

@@ -51,6 +51,18 @@ vtb_status vtb__log_step(vtb_trainer *t, vtb_error *err) {
   return vtb_run_log_event(t->log, "step", e.step, fields, n, err);
 }
 
+vtb_status vtb__log_window(vtb_trainer *t, vtb_error *err) {
+  vtb_train_state *s = &t->state;
+  double n = (double)s->window_seen;
+  vtb_log_field fields[] = {REAL("loss", s->window_loss / n),
+                            REAL("accuracy", (double)s->window_correct / n)};
+  s->window_loss = 0;
+  s->window_seen = s->window_correct = s->window_steps = 0;
+  if (!t->log) return VTB_OK;
+  return vtb_run_log_event(t->log, "window", s->step, fields, vtb__is_measured(&t->bound) ? 1 : 2,
+                           err);
+}
+
 vtb_status vtb__log_plan(vtb_trainer *t, int64_t step, int64_t total, vtb_error *err) {
   if (!t->log) return VTB_OK;
   vtb_log_field field = INT("total", total);

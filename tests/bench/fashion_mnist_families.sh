@@ -20,7 +20,7 @@ runs=()
 for model in "${models[@]}"; do
   echo "== $model"
   "$vertebra" train "$model" --data fashion-mnist --recipe models/recipes/fashion_mnist_families.txt \
-    --eval-split test --epochs "$epochs" --out "$out/$model" "$@"
+    --eval-split test --epochs "$epochs" --out "$out/$model" --overwrite "$@"
   runs+=("$out/$model")
 done
 "$vertebra" compare "${runs[@]}" --by-epoch -o "$out/accuracy.svg" --title "Fashion-MNIST, test top-1" | tee "$out/table.md"

@@ -12,7 +12,7 @@ model small(dim: int = 16, depth: int = 1, kinds: int = 10) {
 END
 run=(--data "$work/data" --epochs 1 --batch 8)
 expect 0 "$VERTEBRA" train "$work/model.vtb" "${run[@]}" --out "$work/r"; says "the data has 4 classes, the model 10: -D kinds=4"
-expect 0 "$VERTEBRA" train "$work/model.vtb" "${run[@]}" --out "$work/r" -D kinds=4; silent_about "the data has"
+expect 0 "$VERTEBRA" train "$work/model.vtb" "${run[@]}" --overwrite --out "$work/r" -D kinds=4; silent_about "the data has"
 expect 0 "$VERTEBRA" eval "$work/model.vtb" --weights "$work/r/weights.safetensors" --data "$work/data"
 expect 1 "$VERTEBRA" train "$work/model.vtb" "${run[@]}" --out "$work/s" -D kinds=5
 says "the data has 4 classes and the model 5, by -D kinds=5: set kinds=4"

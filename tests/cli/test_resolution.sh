@@ -11,7 +11,7 @@ common=(--data "$work/data" --batch 2 --epochs 1 --quiet --threads 1)
 for model in "vil_nano -D depth=2" "vim_nano -D depth=1" "deit_nano -D depth=1" "vllama_nano -D depth=1" \
   "visionllama_pyramid -D dims=[8,16] -D heads=[1,2] -D depths=[2,2] -D key_subsample=[4,2] -D window_sizes=[4,4] -D in_channels=1"; do
   set -- $model
-  expect 0 "$VERTEBRA" train "$@" --image 32 "${common[@]}" --out "$work/run"
+  expect 0 "$VERTEBRA" train "$@" --image 32 "${common[@]}" --overwrite --out "$work/run"
   weights=(--weights "$work/run/weights.safetensors" --threads 1)
   expect 0 "$VERTEBRA" run "$1" "${weights[@]}" "$picture"; stored=$out # the size is that of the weights
   expect 0 "$VERTEBRA" run "$1" "${weights[@]}" --image 32 "$picture"; [ "$out" = "$stored" ] || fail "$1: 32 is not 32"
@@ -22,7 +22,7 @@ done
 expect 0 "$VERTEBRA" eval visionllama_pyramid "${weights[@]}" --data "$work/data" --split val --image 64x32; says "2 images"
 
 # What --image does is what the hyperparameters say; a table of another size is refused without it.
-expect 0 "$VERTEBRA" train deit_nano -D depth=1 "${common[@]}" --out "$work/run"
+expect 0 "$VERTEBRA" train deit_nano -D depth=1 "${common[@]}" --overwrite --out "$work/run"
 expect 0 "$VERTEBRA" run deit_nano "${weights[@]}" --image 56 "$picture"; stored=$out
 expect 0 "$VERTEBRA" run deit_nano "${weights[@]}" -D image=56x56 -D table_image=28 "$picture"
 [ "$out" = "$stored" ] || fail "--image and -D table_image differ"

@@ -245,7 +245,7 @@ TEST(logs_of_a_resumed_run_have_no_gaps_and_no_doubles) {
   c.resume = true, c.max_steps = 0;
   run(&c, NULL);
   CHECK(count_lines(json, "\"event\":\"step\"") == 48);
-  CHECK(count_lines(json, "\"step\":15,") == 1);
+  CHECK(count_lines(json, "\"event\":\"step\",\"step\":15,") == 1);
   CHECK(count_lines(json, "\"event\":\"epoch\"") == 4);
   CHECK(count_lines(csv, "\n") == 5);
   CHECK(count_lines(csv, "step,epoch,loss,accuracy,eval_loss,eval_top1") == 1);

@@ -1,0 +1,23 @@
+/* Reading what a run has logged (log.jsonl): epochs, ends, windows of updates, plans. */
+#ifndef VTB_CLI_RUN_LOG_H
+#define VTB_CLI_RUN_LOG_H
+
+#include "frontend/cli/cli.h"
+
+typedef struct run_log {
+  VTB_VEC(cJSON *) events; /* all but those of single updates */
+  bool cut;                /* the last line is not whole: a writer was killed */
+} run_log;
+
+/* Of the run's folder. A last line that is cut off is left out; one before it that is no JSON is an
+ * error with its line. */
+VTB_MUST_USE vtb_status run_log_read(const char *folder, run_log *out, vtb_error *err);
+void run_log_free(run_log *l);
+
+bool run_event_is(const cJSON *event, const char *kind);
+double run_event_number(const cJSON *event, const char *name);    /* NaN: none, or null */
+const char *run_event_text(const cJSON *event, const char *name); /* NULL: none */
+/* The last event of the kind; NULL if there is none. */
+const cJSON *run_log_last(const run_log *l, const char *kind);
+
+#endif
