@@ -3,7 +3,10 @@
 #include "tests/test.h"
 
 #include <math.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 TEST(arena_is_zeroed_and_aligned) {
@@ -131,6 +134,37 @@ TEST(atomic_files_appear_whole_or_not_at_all) {
   CHECK(rmdir(path) == 0); /* no temporary file is left behind */
 }
 
+/* Twenty pieces into a file that may have one page, by a writer that looks at nothing. */
+static int write_too_much(const char *path) {
+  struct rlimit page = {4096, 4096};
+  vtb_atomic_file f;
+  vtb_error err = {0};
+  signal(SIGXFSZ, SIG_IGN);
+  setrlimit(RLIMIT_FSIZE, &page);
+  if (vtb_atomic_begin(&f, path, &err) != VTB_OK) return 2;
+  static char piece[1000];
+  for (int i = 0; i < 20; i++) (void)!fwrite(piece, 1, sizeof piece, f.file);
+  return vtb_atomic_commit(&f, &err) != VTB_OK && strstr(err.text, path) ? 0 : 1;
+}
+
+TEST(what_did_not_fit_replaces_nothing) {
+  char folder[] = "/tmp/vtb-test-XXXXXX", path[64], *data;
+  size_t n;
+  int status = -1;
+  vtb_error err = {0};
+  CHECK(mkdtemp(folder) != NULL);
+  snprintf(path, sizeof path, "%s/f", folder);
+  CHECK(vtb_file_write_atomic(path, "one", 3, &err) == VTB_OK);
+  pid_t pid = fork();
+  if (pid == 0) _exit(write_too_much(path));
+  waitpid(pid, &status, 0);
+  CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x", (unsigned)status);
+  CHECK(vtb_file_read(path, 100, &data, &n, &err) == VTB_OK && n == 3);
+  free(data);
+  unlink(path);
+  CHECK(rmdir(folder) == 0); /* no temporary file is left behind */
+}
+
 int main(void) {
   RUN(arena_is_zeroed_and_aligned);
   RUN(map_keeps_insertion_order_and_replaces);
@@ -140,5 +174,6 @@ int main(void) {
   RUN(numbers_print_shortest);
   RUN(first_error_is_kept);
   RUN(atomic_files_appear_whole_or_not_at_all);
+  RUN(what_did_not_fit_replaces_nothing);
   return test_done();
 }

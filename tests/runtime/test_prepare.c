@@ -100,6 +100,27 @@ TEST(images_become_what_the_model_takes) {
 }
 
 /* Strips of a pixel would grow without bound. */
+/* Numbers of classes stay what they are, whatever the filter and however they are resized. */
+TEST(classes_are_not_mixed) {
+  static const vtb_resize_mode modes[] = {VTB_RESIZE_CROP, VTB_RESIZE_SQUASH, VTB_RESIZE_PAD};
+  vtb_image im = vtb_image_new(9, 6, 1);
+  for (int i = 0; i < 54; i++) im.pixels[i] = i % 9 < 4 ? 3 : 200;
+  for (int k = 0; k < 3; k++) {
+    vtb_preparation p = {.channels = 1, .height = 8, .width = 8, .crop = 0.9};
+    p.filter = VTB_FILTER_BICUBIC, p.resize = modes[k], p.std[0] = 1;
+    vtb_image out = vtb_image_fit(&p, &im, true);
+    int other = 0, first = 0;
+    for (int i = 0; i < 64; i++) {
+      first += out.pixels[i] == 3;
+      other += out.pixels[i] != 3 && out.pixels[i] != 200 && out.pixels[i] != 255;
+    }
+    CHECK_MSG(out.width == 8 && out.height == 8 && first > 10 && !other, "%s: %d of none",
+              vtb_resize_mode_name(modes[k]), other);
+    vtb_image_free(&out);
+  }
+  vtb_image_free(&im);
+}
+
 TEST(strips_are_prepared_without_their_whole_length) {
   vtb_preparation p = vtb_preparation_default(1, 224, 224);
   float *out = calloc(224 * 224, sizeof *out);
@@ -183,6 +204,7 @@ TEST(bad_text_is_refused_and_changes_nothing) {
 int main(void) {
   RUN(pixels_are_those_of_the_usual_libraries);
   RUN(images_become_what_the_model_takes);
+  RUN(classes_are_not_mixed);
   RUN(strips_are_prepared_without_their_whole_length);
   RUN(what_cannot_be_prepared_is_refused);
   RUN(text_says_what_was_given_and_no_more);
