@@ -135,7 +135,7 @@ vtb_status vtb_file_write_atomic(const char *path, const void *data, size_t n, v
 
 vtb_status vtb_map_file(const char *path, vtb_mapped_file *f, vtb_error *err) {
   *f = (vtb_mapped_file){0};
-  int fd = open(path, O_RDONLY);
+  int fd = open(path, O_RDONLY | O_NONBLOCK); /* a pipe is refused, not waited for */
   if (fd < 0) return vtb_file_fail(err, "open", path);
   struct stat st;
   if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {

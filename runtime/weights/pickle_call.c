@@ -202,8 +202,8 @@ static const py_known known[] = {
     {"numpy.dtypes.*", NULL},
     {"_codecs.encode", latin1_bytes},
     /* Python's own, under the names of versions 3 and 2 */
-    {"collections.defaultdict", an_object},
-    {"collections.Counter", an_object},
+    {"collections.defaultdict", a_dict},
+    {"collections.Counter", a_dict},
     {"collections.deque", an_object},
     {"builtins.dict", a_dict},
     {"builtins.list", a_list},

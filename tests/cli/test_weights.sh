@@ -13,6 +13,8 @@ says '"name":	"0.weight"'; says '"hf.preprocessor"'; says '9 tensors of 2 files'
 expect 1 "$VERTEBRA" weights $given/call0_2.pth; says "calls posix.system, which no weights need: refused"
 expect 1 "$VERTEBRA" weights $given/teachers.pth; says '"student", "teacher"'; says "convert --part NAME"
 expect 1 "$VERTEBRA" weights "$work/none.pth"; says "cannot open"
+mkfifo "$work/pipe"
+expect 1 timeout 10 "$VERTEBRA" weights "$work/pipe"; says "is not a regular file"
 expect 2 "$VERTEBRA" weights; says "one FILE or folder is needed"
 
 # no line is wider than the window but a name that alone is

@@ -8,9 +8,11 @@ can), so that tests/runtime/test_foreign.c knows what to expect.
 
 import argparse
 import collections
+import datetime
 import io
 import json
 import os
+import pathlib
 import pickle
 import struct
 import zipfile
@@ -125,6 +127,12 @@ with open(os.path.join(folder, "config.json"), "w") as f:
 with open(os.path.join(folder, "preprocessor_config.json"), "w") as f:
     json.dump({"image_mean": [0.5, 0.5, 0.5], "size": 224}, f)
 
+save("texts.pth", {
+    "model": collections.defaultdict(list, tfloat32=values(2, 3)), "a set": {1}, "frozen": frozenset([2.5]),
+    "path": pathlib.PosixPath("a/b"), "device": torch.device("cpu"), "size": torch.Size([1, 2]), "type": torch.float32,
+    "complex": 1j, "bytes": b"ab", "slice": slice(1, 2), "negative": -70000, "big": 2**70, "small": 1e-5, "none": None,
+    "one": (1,), "yes": True, "date": datetime.date(2020, 1, 2), "counts": collections.Counter("aab"),
+    "text": "gr\u00fcn \u86c7", "numpy": [np.int64(-3), np.float32(0.25), np.bool_(True)], "long": "x" * 5000})
 save("large.pth", {"a": torch.tensor([1.0, 65504.0, 65520.0, -1e9, float("inf")])})
 
 # ---- what is refused by name -----------------------------------------------------------------------------------------
@@ -144,7 +152,7 @@ np.savez(path("arrays.npz"), a=np.zeros(1))
 def zipped(name, pickled, members=(), compress=zipfile.ZIP_STORED):
     with zipfile.ZipFile(path(name), "w", compress) as z:
         for member, data in (("archive/data.pkl", pickled), ("archive/byteorder", b"little"), *members):
-            z.writestr(member, data)
+            z.writestr(zipfile.ZipInfo(member), data, compress)
 
 
 class Calls:
@@ -199,6 +207,27 @@ def tensor(key=b"0", numel=4, offset=0, size=(4,), stride=(1,), name=b"a", cls=b
 
 
 data = [("archive/data/0", b"\0" * 16)]
+
+# what older and rarer PyTorchs write: functions of other names, storages of a GPU, a dict as a list of pairs
+def text(x):
+    return b"X" + struct.pack("<I", len(x)) + x
+
+
+def rebuild(function, storage, key, more=b""):
+    return (b"ctorch._utils\n" + function + b"\n((" + text(b"storage") + b"c" + storage + b"\n" + text(key) +
+            text(b"cuda:0") + b"K\4tQK\0K\4\x85K\1\x85" + more + b"tR")
+
+
+last = b"\x89ccollections\nOrderedDict\n)R"
+odd = [(b"old", rebuild(b"_rebuild_tensor", b"torch\nFloatStorage", b"0")),
+       (b"gpu", rebuild(b"_rebuild_tensor_v2", b"torch.cuda\nFloatStorage", b"0", last)),
+       (b"state", b"ctorch._utils\n_rebuild_parameter_with_state\n(" +
+        rebuild(b"_rebuild_tensor_v2", b"torch\nFloatStorage", b"0", last) + last + b"}tR"),
+       (b"typed", b"ctorch._tensor\n_rebuild_from_type_v2\n(ctorch._utils\n_rebuild_tensor_v2\nctorch\nTensor\n" +
+        rebuild(b"", b"torch\nFloatStorage", b"0", last)[len(b"ctorch._utils\n\n"):-1] + b"}tR")]
+ones = [("archive/data/0", struct.pack("<4f", -3, -2.5, -2, -1.5))]
+zipped("odd.pth", b"\x80\x02}" + text(b"state_dict") + b"ccollections\nOrderedDict\n](" +
+       b"".join(b"](" + text(k) + v + b"e" for k, v in odd) + b"e\x85Rs.", ones)
 zipped("good.pth", tensor(), data)
 zipped("offset.pth", tensor(offset=1), data)
 zipped("negative_offset.pth", tensor(offset=-1), data)

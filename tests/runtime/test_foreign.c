@@ -123,6 +123,50 @@ TEST(views_are_read_as_they_look) {
   }
 }
 
+TEST(forms_of_older_versions_are_read) {
+  static const char *const names[] = {"old", "gpu", "state", "typed"};
+  vtb_weights *w = open_part("odd.pth", NULL, NULL);
+  CHECK(w && w->n == 4);
+  for (int i = 0; w && i < 4; i++) {
+    check_shape(w, names[i], "[4]");
+    check_places(w, names[i], 4, NULL);
+  }
+  vtb_weights_free(w);
+}
+
+TEST(values_beside_the_weights_are_kept_as_text) {
+  static const char *const texts[][2] = {
+      {"a set", "{1}"},
+      {"frozen", "{2.5}"},
+      {"path", "PosixPath('a', 'b')"},
+      {"device", "device('cpu')"},
+      {"size", "(1, 2)"},
+      {"type", "float32"},
+      {"complex", "complex(0, 1)"},
+      {"bytes", "ab"},
+      {"slice", "slice(1, 2, None)"},
+      {"negative", "-70000"},
+      {"small", "1e-5"},
+      {"none", "None"},
+      {"one", "(1,)"},
+      {"yes", "True"},
+      {"counts", "{'a': 2, 'b': 1}"},
+      {"text", "gr\xc3\xbcn \xe8\x9b\x87"},
+      {"numpy", "[-3, 0.25, True]"},
+  };
+  vtb_strbuf said = VTB_CHECKED_STRBUF;
+  vtb_weights *w = open_part("texts.pth", NULL, &said);
+  for (size_t i = 0; w && i < sizeof texts / sizeof *texts; i++) {
+    char key[40];
+    snprintf(key, sizeof key, "torch.%s", texts[i][0]);
+    CHECK_STR(vtb_weights_meta(w, key), texts[i][1]);
+  }
+  CHECK(w && !vtb_weights_meta(w, "torch.long") && vtb_weights_find(w, "tfloat32"));
+  check_said(&said, "left out \"date\", \"long\"\n");
+  vtb_weights_free(w);
+  vtb_strbuf_free(&said);
+}
+
 /* ---- what stands around the weights ---------------------------------------------------------- */
 
 TEST(a_training_is_unwrapped_and_said_so) {
@@ -456,6 +500,8 @@ TEST(damaged_files_are_read_or_refused) {
 int main(void) {
   RUN(every_element_type_of_every_form_is_read);
   RUN(views_are_read_as_they_look);
+  RUN(forms_of_older_versions_are_read);
+  RUN(values_beside_the_weights_are_kept_as_text);
   RUN(a_training_is_unwrapped_and_said_so);
   RUN(averaged_weights_are_taken_on_request);
   RUN(common_prefixes_come_off);
