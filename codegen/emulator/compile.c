@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 extern char **environ;
 
@@ -149,6 +150,30 @@ static void cache_name(const char *source, const char *compiler, char *name, siz
 
 /* ---- compilation ----------------------------------------------------------------------------- */
 
+/* A library ends with the XXH3 hash of what is before it: the disk may damage what is run. */
+static vtb_status append_hash(const char *path, vtb_error *err) {
+  vtb_mapped_file file;
+  vtb_status status = vtb_map_file(path, &file, err);
+  if (status != VTB_OK) return status;
+  uint64_t hash = XXH3_64bits(file.data, file.n);
+  vtb_unmap_file(&file);
+  FILE *f = fopen(path, "ab");
+  bool ok = f && fwrite(&hash, sizeof hash, 1, f) == 1;
+  if (f && fclose(f) != 0) ok = false;
+  return ok ? VTB_OK : vtb_file_fail(err, "write", path);
+}
+
+static bool is_whole(const char *path) {
+  vtb_mapped_file file;
+  uint64_t hash;
+  if (!vtb_path_exists(path) || vtb_map_file(path, &file, NULL) != VTB_OK) return false;
+  bool whole = file.n > sizeof hash;
+  if (whole) memcpy(&hash, (const char *)file.data + file.n - sizeof hash, sizeof hash);
+  whole = whole && hash == XXH3_64bits(file.data, file.n - sizeof hash);
+  vtb_unmap_file(&file);
+  return whole;
+}
+
 static vtb_status report_failure(const char *compiler, const char *source, const vtb_strbuf *log,
                                  int code, vtb_error *err) {
   if (code < 0) return vtb_fail(err, VTB_E_INPUT, "%s could not be run", compiler);
@@ -179,7 +204,7 @@ static vtb_status compile(const char *compiler, const char *level, const char *s
   int code = run_program(argv, &log);
   if (code != 0)
     status = report_failure(compiler, source, &log, code, err);
-  else if (rename(temporary, library) != 0)
+  else if ((status = append_hash(temporary, err)) == VTB_OK && rename(temporary, library) != 0)
     status = vtb_fail(err, VTB_E_INPUT, "cannot create %s: %s", library, strerror(errno));
   if (status != VTB_OK) unlink(temporary);
   if (status == VTB_OK) unlink(source);
@@ -196,12 +221,16 @@ vtb_status vtb__emu_compile(vtb_emulator *e, const char *text, const char *const
   vtb_strbuf all = {0}, library = {0}, source = {0};
   write_source(e, text, kernels, n_kernels, &all);
   cache_name(all.at, compiler, name, sizeof name);
-  char *folder = vtb_cache_dir();
-  vtb_strbuf_printf(&library, "%s/emulator", folder);
-  vtb_status status = vtb_make_dirs(library.at, err);
-  vtb_strbuf_printf(&library, "/%s.so", name);
-  vtb_strbuf_printf(&source, "%s/emulator/%s.%ld.cpp", folder, name, (long)getpid());
-  if (status == VTB_OK && !vtb_path_exists(library.at)) {
+  char *folder = NULL;
+  vtb_status status = vtb_cache_make("emulator", &folder, err);
+  if (status != VTB_OK) {
+    vtb_strbuf_free(&all);
+    vtb_free(compiler);
+    return status;
+  }
+  vtb_strbuf_printf(&library, "%s/%s.so", folder, name);
+  vtb_strbuf_printf(&source, "%s/%s.%ld.cpp", folder, name, (long)getpid());
+  if (!is_whole(library.at)) {
     double start = vtb_now();
     status = compile(compiler, level_of(e), source.at, library.at, &all, err);
     vtb_log("emulator: %d kernels compiled in %.2f s", n_kernels, vtb_now() - start);

@@ -29,6 +29,15 @@ static bool probe_emulator(vtb_strbuf *out) {
   return ok;
 }
 
+static bool probe_cache(vtb_strbuf *out) {
+  char *folder = NULL;
+  vtb_error err = {0};
+  bool ok = vtb_cache_make("cuda", &folder, &err) == VTB_OK;
+  vtb_strbuf_puts(out, ok ? folder : err.text);
+  vtb_free(folder);
+  return ok;
+}
+
 static void probe_dataset(finding *f) {
   vtb_error err = {0};
   vtb_dataset *d;
@@ -77,9 +86,7 @@ vtb_status cli_cmd_doctor(int argc, char **argv) {
   probe(&list[6], vtb_cuda_probe_cublaslt);
   probe(&list[7], vtb_cuda_probe_nccl);
   probe(&list[8], probe_emulator);
-  char *cache = vtb_cache_dir();
-  snprintf(list[9].text, sizeof list[9].text, "%s", cache);
-  vtb_free(cache);
+  probe(&list[9], probe_cache);
 
   int n = sizeof list / sizeof *list;
   bool healthy = true;

@@ -240,8 +240,11 @@ void vtb_unmap_file(vtb_mapped_file *f);
 bool vtb_path_exists(const char *path);
 bool vtb_path_is_dir(const char *path);
 VTB_MUST_USE vtb_status vtb_make_dirs(const char *path, vtb_error *err);
-/* $XDG_CACHE_HOME/vertebra or ~/.cache/vertebra; caller frees. */
+/* $XDG_CACHE_HOME/vertebra or ~/.cache/vertebra; caller frees. cache.c */
 char *vtb_cache_dir(void);
+/* Its sub-folder `part`, made if needed, into which nobody else can write: VTB_E_INPUT if it is
+ * another user's. The caller frees *folder. */
+VTB_MUST_USE vtb_status vtb_cache_make(const char *part, char **folder, vtb_error *err);
 
 /* ---- time, terminal, log --------------------------------------------------------------------- */
 

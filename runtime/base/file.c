@@ -189,13 +189,3 @@ vtb_status vtb_make_dirs(const char *path, vtb_error *err) {
     status = vtb_fail(err, VTB_E_INPUT, "%s exists and is not a folder", path);
   return status;
 }
-
-char *vtb_cache_dir(void) {
-  vtb_strbuf s = {0};
-  const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-  if (xdg && xdg[0] == '/')
-    vtb_strbuf_printf(&s, "%s/vertebra", xdg);
-  else
-    vtb_strbuf_printf(&s, "%s/.cache/vertebra", home && home[0] ? home : "/tmp");
-  return s.at;
-}

@@ -44,7 +44,12 @@ TEST(a_damaged_entry_is_made_again) {
   for (size_t i = 0; i < n; i++) {
     char path[600];
     snprintf(path, sizeof path, "%s/%s", folder, list[i].key);
-    CHECK(vtb_file_write_atomic(path, "vertebra cuda image 1\n\xff\xff", 24, NULL) == VTB_OK);
+    char *data;
+    size_t bytes;
+    CHECK(vtb_file_read(path, 1 << 20, &data, &bytes, NULL) == VTB_OK);
+    data[bytes / 2 + i % (bytes / 4)] ^= 1; /* one bit of the image */
+    CHECK(vtb_file_write_atomic(path, data, bytes, NULL) == VTB_OK);
+    free(data);
   }
   vtb_cuda_code code = {0};
   CHECK(vtb_cuda_compile("", source, "sm_80", &code, NULL) == VTB_OK && !code.cached &&

@@ -1,18 +1,19 @@
 /* The disk cache of compiled kernels: one file a key, written under a temporary name and renamed,
  * so that processes share it without locks; the oldest files go when it outgrows VTB_CUDA_CACHE_MB
- * (512). A file is a magic line, the length of the log, the log, the image; one that is not is as
- * if it were not there. A use renews the file's time. */
+ * (512). A file is a magic line, the XXH3 hash of what follows, the length of the log, the log, the
+ * image; one that is not is as if it were not there. A use renews the file's time. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "codegen/cuda/compile/nvrtc.h"
 
-static const char magic[] = "vertebra cuda image 1\n";
-enum { MAGIC = sizeof magic - 1, DEFAULT_MB = 512 };
+static const char magic[] = "vertebra cuda image 2\n";
+enum { MAGIC = sizeof magic - 1, HASH = sizeof(uint64_t), DEFAULT_MB = 512 };
 
 char *vtb_cuda_cache_folder(void) {
   char *base = vtb_cache_dir();
@@ -56,14 +57,18 @@ static char *copy_bytes(const char *from, size_t n) {
 }
 
 bool vtb__cuda_cache_get(const vtb_cuda_key *key, vtb_cuda_code *code) {
-  if (!enabled()) return false;
-  char *path = path_of(key->text), *data = NULL;
+  char *folder = NULL, *data = NULL;
+  if (!enabled() || vtb_cache_make("cuda", &folder, NULL) != VTB_OK) return false;
+  vtb_free(folder);
+  char *path = path_of(key->text);
   size_t n = 0;
-  uint64_t log = 0;
-  bool ok = vtb_file_read(path, (size_t)1 << 30, &data, &n, NULL) == VTB_OK &&
-            n > MAGIC + sizeof log && memcmp(data, magic, MAGIC) == 0;
-  if (ok) memcpy(&log, data + MAGIC, sizeof log);
-  size_t head = MAGIC + sizeof log;
+  uint64_t log = 0, hash = 0;
+  size_t head = MAGIC + HASH + sizeof log;
+  bool ok = vtb_file_read(path, (size_t)1 << 30, &data, &n, NULL) == VTB_OK && n > head &&
+            memcmp(data, magic, MAGIC) == 0;
+  if (ok) memcpy(&hash, data + MAGIC, HASH);
+  ok = ok && hash == XXH3_64bits(data + MAGIC + HASH, n - MAGIC - HASH);
+  if (ok) memcpy(&log, data + MAGIC + HASH, sizeof log);
   ok = ok && log < n - head;
   if (ok) {
     *code = (vtb_cuda_code){
@@ -148,14 +153,17 @@ static void keep_within_limit(void) {
 void vtb__cuda_cache_put(const vtb_cuda_key *key, const vtb_cuda_code *code) {
   if (!enabled()) return;
   vtb_strbuf s = {0};
-  uint64_t log = strlen(code->log);
-  char *folder = vtb_cuda_cache_folder(), *path = path_of(key->text);
+  uint64_t log = strlen(code->log), hash = 0;
+  char *folder = NULL, *path = path_of(key->text);
   vtb_strbuf_write(&s, magic, MAGIC);
+  vtb_strbuf_write(&s, (const char *)&hash, HASH);
   vtb_strbuf_write(&s, (const char *)&log, sizeof log);
   vtb_strbuf_write(&s, code->log, log);
   vtb_strbuf_write(&s, code->data, code->n_bytes);
+  hash = XXH3_64bits(s.at + MAGIC + HASH, s.n - MAGIC - HASH);
+  memcpy(s.at + MAGIC, &hash, HASH);
   vtb_error err = {0};
-  if (vtb_make_dirs(folder, &err) == VTB_OK &&
+  if (vtb_cache_make("cuda", &folder, &err) == VTB_OK &&
       vtb_file_write_atomic(path, s.at, s.n, &err) == VTB_OK)
     keep_within_limit();
   else
