@@ -1,4 +1,4 @@
-/* Pixel operations: conversion, cropping, normalising. Decoding is in image_codec.c. */
+/* Pixel operations: conversion, cropping, normalising. Decoding is in codec.c. */
 #include "runtime/image/image.h"
 
 #include <assert.h>

@@ -1,4 +1,4 @@
-/* PNG and JPEG decoding, and the resize that follows it. */
+/* PNG, JPEG and WebP decoding, and the resize that follows it. */
 #include "runtime/image/resize.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);

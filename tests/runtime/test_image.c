@@ -168,7 +168,8 @@ TEST(damaged_files_are_refused_and_never_crash) {
   vtb_image_free(&im);
   CHECK_REFUSED(vtb_image_load(temp_path("none.png"), 0, &im, err), "cannot open");
   write_file(temp_path("text.png"), "hello", 5);
-  CHECK_REFUSED(vtb_image_load(temp_path("text.png"), 0, &im, err), "neither a PNG nor a JPEG");
+  CHECK_REFUSED(vtb_image_load(temp_path("text.png"), 0, &im, err),
+                "neither a PNG, a JPEG nor a WebP");
   write_file(temp_path("empty.png"), "", 0);
   CHECK_REFUSED(vtb_image_load(temp_path("empty.png"), 0, &im, err), "empty");
   im = noise(2, 2, 1, 1);

@@ -1,0 +1,70 @@
+/* WebP: lossy and lossless; alpha is dropped, animations are refused. */
+#include "runtime/image/codec.h"
+
+#include <string.h>
+#include <webp/decode.h>
+
+static const char *reason(VP8StatusCode code) {
+  switch (code) {
+  case VP8_STATUS_NOT_ENOUGH_DATA:
+  case VP8_STATUS_SUSPENDED:
+    return "the file ends too early";
+  case VP8_STATUS_UNSUPPORTED_FEATURE:
+    return "it has a feature that the library does not know";
+  default:
+    return "its data is not what it should be";
+  }
+}
+
+/* Chunks of a RIFF file: a name, a length, data padded to an even number of bytes. */
+static void read_orientation(vtb_codec *c) {
+  size_t at = 12;
+  while (c->n - at >= 8) {
+    const unsigned char *p = c->data + at;
+    size_t n = (size_t)p[4] | (size_t)p[5] << 8 | (size_t)p[6] << 16 | (size_t)p[7] << 24;
+    if (n > c->n - at - 8) return;
+    if (memcmp(p, "EXIF", 4) == 0) c->orientation = vtb__exif_orientation(p + 8, n);
+    at += 8 + n + (n & 1);
+    if (at > c->n) return;
+  }
+}
+
+/* The file must be as long as its header says: a cut one decodes to a gray rest otherwise. */
+static bool is_whole(const vtb_codec *c) {
+  const unsigned char *p = c->data + 4;
+  size_t n = (size_t)p[0] | (size_t)p[1] << 8 | (size_t)p[2] << 16 | (size_t)p[3] << 24;
+  return n <= c->n - 8;
+}
+
+vtb_status vtb__decode_webp(vtb_codec *c, vtb_error *err) {
+  WebPDecoderConfig config;
+  if (!WebPInitDecoderConfig(&config))
+    return vtb_fail(err, VTB_E_INTERNAL, "%s: libwebp is of another version than its header",
+                    c->name);
+  VP8StatusCode code =
+      is_whole(c) ? WebPGetFeatures(c->data, c->n, &config.input) : VP8_STATUS_NOT_ENOUGH_DATA;
+  vtb_status status = VTB_OK;
+  if (code == VP8_STATUS_OK && config.input.has_animation)
+    return vtb_fail(err, VTB_E_INPUT, "%s: animated WebP is not read: save one of its images",
+                    c->name);
+  if (code == VP8_STATUS_OK) {
+    int w = config.input.width, h = config.input.height;
+    status = vtb__codec_size(c, w, h, err);
+    if (status != VTB_OK) return status;
+    c->image = vtb_image_new(w, h, 3);
+    c->no_memory = !c->image.pixels;
+    config.output.colorspace = MODE_RGB;
+    config.output.is_external_memory = 1;
+    config.output.u.RGBA.rgba = c->image.pixels;
+    config.output.u.RGBA.stride = 3 * w;
+    config.output.u.RGBA.size = (size_t)3 * (size_t)w * (size_t)h;
+    if (!c->no_memory) code = WebPDecode(c->data, c->n, &config);
+  }
+  c->no_memory |= code == VP8_STATUS_OUT_OF_MEMORY;
+  if (!c->no_memory && code == VP8_STATUS_OK) {
+    read_orientation(c);
+    return VTB_OK;
+  }
+  snprintf(c->message, sizeof c->message, "%s", reason(code));
+  return vtb__codec_error(c, "WebP", err);
+}
