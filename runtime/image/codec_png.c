@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what libpng calls ------------------------------------------------------------------------ */
+/* ---- what libpng calls ----------------------------------------------------------------------- */
 
 static void png_fail(png_structp png, png_const_charp text) {
   vtb_codec *c = png_get_error_ptr(png);

@@ -23,8 +23,8 @@ void vtb_image_free(vtb_image *im); /* leaves {0} */
 /* Contents undefined. Sides must be within the limits. */
 vtb_image vtb_image_new(int width, int height, int channels);
 
-/* A PNG, a JPEG or a WebP file, told by its content. channels 1 or 3 converts; 0 keeps gray or colour
- * as stored. Turned as its EXIF orientation says. Alpha is dropped, 16 bits are cut to 8, palettes
+/* A PNG, a JPEG or a WebP file, told by its content. channels 1 or 3 converts; 0 keeps gray or
+ * colour as stored. Turned as its EXIF orientation says. Alpha is dropped, 16 bits are cut to 8, palettes
  * are expanded, CMYK and YCCK become RGB; colour profiles and gamma are ignored. Truncated or
  * corrupt data, animations, and what is no regular file are an error naming the file. */
 VTB_MUST_USE vtb_status vtb_image_load(const char *path, int channels, vtb_image *out,
