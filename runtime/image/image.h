@@ -24,9 +24,10 @@ void vtb_image_free(vtb_image *im); /* leaves {0} */
 vtb_image vtb_image_new(int width, int height, int channels);
 
 /* A PNG, a JPEG or a WebP file, told by its content. channels 1 or 3 converts; 0 keeps gray or
- * colour as stored. Turned as its EXIF orientation says. Alpha is dropped, 16 bits are cut to 8, palettes
- * are expanded, CMYK and YCCK become RGB; colour profiles and gamma are ignored. Truncated or
- * corrupt data, animations, and what is no regular file are an error naming the file. */
+ * colour as stored. Turned as its EXIF orientation says. Alpha is dropped, 16 bits are cut to 8,
+ * palettes are expanded, CMYK and YCCK become RGB; colour profiles and gamma are ignored.
+ * Truncated or corrupt data, animations, and what is no regular file are an error naming the
+ * file. */
 VTB_MUST_USE vtb_status vtb_image_load(const char *path, int channels, vtb_image *out,
                                        vtb_error *err);
 VTB_MUST_USE vtb_status vtb_image_decode(const char *name, const void *data, size_t n, int channels,
