@@ -193,6 +193,7 @@ vtb_status cli_cmd_doctor(int argc, char **argv);
 vtb_status cli_cmd_weights(int argc, char **argv);
 vtb_status cli_cmd_convert(int argc, char **argv);
 vtb_status cli_cmd_summary(int argc, char **argv);
+vtb_status cli_cmd_data(int argc, char **argv);
 vtb_status cli_cmd_models(int argc, char **argv);
 vtb_status cli_cmd_help(int argc, char **argv);
 vtb_status cli_cmd_man(int argc, char **argv);

@@ -1,6 +1,7 @@
 /* vertebra bench: latency, images/s (of a training step: with its update), peak memory, and time
  * and GFLOP/s a kernel with its IR ops. */
 #include "frontend/cli/cli.h"
+#include "frontend/cli/bench_data.h"
 #include "frontend/cli/built.h"
 #include "frontend/cli/progress.h"
 
@@ -10,6 +11,7 @@
 
 typedef struct bench_options {
   cli_model_options model;
+  cli_data_options data; /* its loading is measured instead of a model */
   int64_t runs, top;
   double seconds;
   bool train, no_update;
@@ -271,13 +273,17 @@ static vtb_status bench_built(const char *path, const bench_options *o) {
 }
 
 vtb_status cli_cmd_bench(int argc, char **argv) {
-  bench_options o = {.seconds = 3, .top = 20, .optimizer = CLI_DEFAULT_OPTIMIZER};
+  bench_options o = {
+      .data = CLI_DATA_DEFAULTS, .seconds = 3, .top = 20, .optimizer = CLI_DEFAULT_OPTIMIZER};
   const cli_opt opts[] = {
       CLI_TARGET_OPT(o.model),
       {"--train", CLI_FLAG, &o.train, NULL,
        "a whole training step: forward, backward, clipping, the optimizer's update"},
       {"--no-update", CLI_FLAG, &o.no_update, NULL, "with --train: forward and backward alone"},
       {"--optimizer", CLI_STR, &o.optimizer, "NAME", "whose update it is (default adamw)"},
+      {"--data", CLI_STR, &o.data.path, "D",
+       "without a MODEL: how many images a second of a data set are decoded and prepared"},
+      {"--workers", CLI_INT, &o.data.workers, "N", "with --data: threads (default: cores)"},
       {"--runs", CLI_INT, &o.runs, "N", "exactly N runs instead of --seconds"},
       {"--seconds", CLI_FLOAT, &o.seconds, "S", "time to measure for (default 3)"},
       {"--top", CLI_INT, &o.top, "N", "kernels to list (default 20)"},
@@ -285,6 +291,9 @@ vtb_status cli_cmd_bench(int argc, char **argv) {
   cli_list rest = {0};
   int parsed = cli_parse("bench", opts, CLI_COUNT(opts), argc, argv, &rest);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
+  if (rest.n == 0 && o.data.path)
+    return bench_data(&o.data, o.model.compile.image, o.seconds, o.model.json);
+  if (o.data.path) return cli_usage_error("bench", "--data is measured without a MODEL");
   if (rest.n != 1) return cli_usage_error("bench", "one MODEL or built FILE is needed");
   if (o.no_update && !o.train) return cli_usage_error("bench", "--no-update is for --train");
   cli_model_parsed(&o.model);

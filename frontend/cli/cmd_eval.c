@@ -167,7 +167,7 @@ static vtb_status evaluate(const char *what, eval_options *o) {
     status = tell(what, o, d, &r, &err);
   else
     cli_error(&err);
-  cli_data_say_damaged(d);
+  if (status == VTB_OK) cli_data_say_damaged(d);
   vtb_free(r.confusion);
   vtb_free(params);
   cli_inference_free(&inf);

@@ -17,7 +17,8 @@ static void say_notes(const vtb_dataset *d) {
   int lines = 0;
   for (const char *end; (end = strchr(at, '\n')) != NULL; at = end + 1)
     if (lines++ < MOST) fprintf(stderr, "%.*s\n", (int)(end - at), at);
-  if (lines > MOST) fprintf(stderr, "... and %d lines more\n", lines - MOST);
+  if (lines > MOST)
+    fprintf(stderr, "... and %d lines more: vertebra data shows all\n", lines - MOST);
 }
 
 vtb_status cli_data_open_training(const cli_data_options *o, vtb_dataset **train,

@@ -300,8 +300,8 @@ vtb_status train_session_run(const char *what, train_options *o) {
   o->train.eval_set = val;
   o->train.loader_threads = (int)o->data.workers;
   status = run_training(what, o);
-  cli_data_say_damaged(train);
-  if (val && !vtb_dataset_held_out(val)) cli_data_say_damaged(val);
+  if (status == VTB_OK) cli_data_say_damaged(train);
+  if (status == VTB_OK && val && !vtb_dataset_held_out(val)) cli_data_say_damaged(val);
   vtb_dataset_free(train);
   vtb_dataset_free(val);
   return status;

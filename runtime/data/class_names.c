@@ -1,4 +1,5 @@
 /* What the classes of a data set are called: files beside the data, known data sets, numbers. */
+#include "runtime/base/utf8.h"
 #include "runtime/data/dataset_internal.h"
 
 #include <stdlib.h>
@@ -20,8 +21,7 @@ const vtb__known *vtb__find_known(const char *name) {
   return NULL;
 }
 
-/* The lines of a text, without spaces at their ends; false when out of memory. */
-static bool read_lines(char *text, vtb__names *lines) {
+bool vtb__read_lines(char *text, vtb__names *lines) {
   char *rest = text, *line;
   while ((line = strsep(&rest, "\n")) != NULL) {
     size_t end = strlen(line);
@@ -39,7 +39,7 @@ vtb_status vtb__read_class_names(const char *folder, const char *name, vtb__sour
   if (!path) return vtb_no_memory(err, folder);
   vtb_status status = VTB_OK;
   if (vtb_path_exists(path)) status = vtb_file_read(path, 1u << 20, &text, &n, err);
-  if (text && !read_lines(text, &lines))
+  if (text && !vtb__read_lines(text, &lines))
     status = vtb_no_memory(err, path);
   else if (text && lines.n < (size_t)d->n_classes)
     status =
@@ -70,9 +70,26 @@ static vtb_status number_classes(vtb__source *d, vtb_error *err) {
   return enough ? VTB_OK : vtb_no_memory(err, "names of classes");
 }
 
+/* Names go into the header of weights, which is UTF-8. */
+static vtb_status check_names(const char *path, const vtb__source *d, vtb_error *err) {
+  for (int i = 0; i < d->n_classes; i++) {
+    const char *name = d->class_names[i];
+    if (vtb_utf8_check(name, strlen(name)) == strlen(name)) continue;
+    vtb_strbuf shown = VTB_CHECKED_STRBUF;
+    vtb_text_visible(&shown, name, strlen(name));
+    vtb_fail(err, VTB_E_INPUT, "%s: the name of the class %s is not UTF-8: rename it", path,
+             vtb_strbuf_text(&shown));
+    vtb_strbuf_free(&shown);
+    return VTB_E_INPUT;
+  }
+  return VTB_OK;
+}
+
 vtb_status vtb__name_classes(const char *path, vtb__source *d, vtb_error *err) {
   vtb_status status = VTB_OK;
-  if (!d->class_names && !d->format->is_file)
+  if (d->format == &vtb__folder_format) status = vtb__map_classes(path, d, err);
+  if (status == VTB_OK && !d->class_names && !d->format->is_file)
     status = vtb__read_class_names(path, "classes.txt", d, err);
-  return status == VTB_OK && !d->class_names ? number_classes(d, err) : status;
+  if (status == VTB_OK && !d->class_names) status = number_classes(d, err);
+  return status == VTB_OK ? check_names(path, d, err) : status;
 }

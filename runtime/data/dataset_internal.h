@@ -119,6 +119,14 @@ VTB_MUST_USE vtb_status vtb__name_classes(const char *path, vtb__source *d, vtb_
 VTB_MUST_USE vtb_status vtb__read_class_names(const char *folder, const char *name, vtb__source *d,
                                               vtb_error *err);
 
+/* The lines of a text, which it cuts, without spaces at their ends; false when out of memory. */
+bool vtb__read_lines(char *text, vtb__names *lines);
+
+/* ---- class_maps.c ---------------------------------------------------------------------------- */
+
+/* Of a folder of classes: what they are called, and their order, where a file beside them says. */
+VTB_MUST_USE vtb_status vtb__map_classes(const char *folder, vtb__source *d, vtb_error *err);
+
 /* ---- relabel.c ------------------------------------------------------------------------------- */
 
 /* `val` takes over the classes of `train`. */

@@ -2,6 +2,8 @@
  *   make_data masks DIR TRAIN TEST        16 x 16 images with a square or a bar, and their classes
  *   make_data series FILE TRAIN TEST      arrays x [32, 2], label, target [4], mask [32]
  *   make_data npy DIR N                   x.npy [32, 2] and label.npy
+ *   make_data classes DIR N NAME...       N 16 x 16 images of a colour in a folder of its name
+ *   make_data poison FILE FILE            weights with a NaN in every tensor
  */
 #include "runtime/artefact/safetensors.h"
 #include "runtime/base/random.h"
@@ -95,11 +97,50 @@ static void save_npy(const char *folder, const vtb_weight *w) {
   fclose(f);
 }
 
+static void classes(const char *folder, int n, char **names, int n_names) {
+  static const struct {
+    const char *name;
+    uint8_t rgb[3];
+  } colours[] = {{"red", {200, 30, 30}}, {"green", {30, 200, 30}}, {"blue", {30, 30, 200}}};
+  for (int k = 0; k < n_names; k++)
+    for (int c = 0; c < 3; c++)
+      for (int i = 0; i < n && strcmp(names[k], colours[c].name) == 0; i++) {
+        vtb_image im = vtb_image_new(SIDE, SIDE, 3);
+        for (int p = 0; p < SIDE * SIDE * 3; p++)
+          im.pixels[p] = (uint8_t)(colours[c].rgb[p % 3] +
+                                   vtb_random_u64((uint64_t)(c * 100 + i), (uint64_t)p) % 30);
+        save(folder, names[k], i, &im);
+        vtb_image_free(&im);
+      }
+}
+
+static void poison(const char *from, const char *to) {
+  vtb_error err = {0};
+  vtb_weights *w = NULL, *bad = vtb_weights_new();
+  if (vtb_safetensors_load(from, &w, &err) != VTB_OK) fail(&err);
+  for (size_t i = 0; i < w->n; i++) {
+    vtb_weight *t = vtb_weights_put(bad, w->at[i]->name, w->at[i]->elem, w->at[i]->rank,
+                                    w->at[i]->dim, w->at[i]->data);
+    if (t && t->elem == VTB_ELEM_F32) *(float *)t->data = NAN;
+  }
+  if (vtb_safetensors_save(to, bad, &err) != VTB_OK) fail(&err);
+  vtb_weights_free(w);
+  vtb_weights_free(bad);
+}
+
 int main(int argc, char **argv) {
   vtb_error err = {0};
   if (argc == 5 && strcmp(argv[1], "masks") == 0) {
     masks(argv[2], "train", atoi(argv[3]), 1);
     masks(argv[2], "val", atoi(argv[4]), 2);
+    return 0;
+  }
+  if (argc > 4 && strcmp(argv[1], "classes") == 0) {
+    classes(argv[2], atoi(argv[3]), argv + 4, argc - 4);
+    return 0;
+  }
+  if (argc == 4 && strcmp(argv[1], "poison") == 0) {
+    poison(argv[2], argv[3]);
     return 0;
   }
   vtb_weights *w = vtb_weights_new();

@@ -1,0 +1,95 @@
+/* What classes are called, and in which order, where files beside the folders say. */
+#include "runtime/data/dataset.h"
+#include "tests/runtime/support.h"
+
+static void save_classes(const char *folder) {
+  static const char *const classes[] = {"n01", "n02", "n03"};
+  for (int c = 0; c < 3; c++) {
+    char name[128];
+    snprintf(name, sizeof name, "%s/%s", folder, classes[c]);
+    CHECK_OK(vtb_make_dirs(temp_path(name), err));
+    snprintf(name, sizeof name, "%s/%s/1.png", folder, classes[c]);
+    vtb_image im = vtb_image_new(2, 2, 1);
+    memset(im.pixels, c, 4);
+    CHECK_OK(vtb_image_save_png(temp_path(name), &im, err));
+    vtb_image_free(&im);
+  }
+}
+
+static void save_text(const char *name, const char *text) {
+  write_file(temp_path(name), text, strlen(text));
+}
+
+static vtb_dataset *open_all(const char *folder) {
+  vtb_dataset *d = NULL;
+  CHECK_OK(vtb_dataset_open(temp_path(folder), &(vtb_dataset_options){.split = "all"}, &d, err));
+  if (!d) exit(1);
+  return d;
+}
+
+TEST(lines_that_are_the_folders_give_their_order) {
+  save_classes("order");
+  save_text("order/classes.txt", "n03\nn99\nn01\nn02\n");
+  vtb_dataset *d = open_all("order");
+  CHECK(vtb_dataset_classes(d) == 4);
+  CHECK(vtb_dataset_label(d, 0) == 2 && vtb_dataset_label(d, 1) == 3 &&
+        vtb_dataset_label(d, 2) == 0);
+  CHECK_STR(vtb_dataset_class_name(d, 1), "n99");
+  vtb_dataset_free(d);
+}
+
+TEST(words_behind_the_folders_are_their_names) {
+  save_classes("words");
+  save_text("words/LOC_synset_mapping.txt", "n02 crane\nn01 tench, Tinca tinca\nn03 crane, bird\n");
+  vtb_dataset *d = open_all("words");
+  CHECK_STR(vtb_dataset_class_name(d, 0), "tench");
+  CHECK_STR(vtb_dataset_class_name(d, 1), "crane");
+  CHECK_STR(vtb_dataset_class_name(d, 2), "crane (n03)");
+  CHECK(vtb_dataset_label(d, 2) == 2);
+  vtb_dataset_free(d);
+  save_text("words/classes.txt", "some\nother\nthree\n");
+  d = open_all("words");
+  CHECK(strstr(vtb_dataset_notes(d), "classes.txt is not used"));
+  CHECK_STR(vtb_dataset_class_name(d, 0), "tench");
+  vtb_dataset_free(d);
+}
+
+TEST(numbers_in_json_are_the_labels) {
+  vtb_dataset *d = NULL;
+  save_classes("json");
+  save_text("json/class_to_idx.json", "{\"n03\": 0, \"n01\": 4, \"n02\": 2, \"more\": 1}");
+  d = open_all("json");
+  CHECK(vtb_dataset_classes(d) == 5 && vtb_dataset_label(d, 0) == 4 &&
+        vtb_dataset_label(d, 2) == 0);
+  CHECK_STR(vtb_dataset_class_name(d, 1), "more");
+  CHECK_STR(vtb_dataset_class_name(d, 3), "3");
+  vtb_dataset_free(d);
+  static const struct {
+    const char *text, *says;
+  } cases[] = {{"{\"n03\": 0, \"n01\": 1}", "no number for the class n02"},
+               {"{\"n03\": 0, \"n01\": 1, \"n02\": -1}", "no number for the class n02"},
+               {"{\"n03\": 0, \"n01\": 1, \"n02\": 1e300}", "no number for the class n02"},
+               {"{\"n03\": 0, \"n01\": 1, \"n02\": 1}", "the number 1 twice"},
+               {"[1, 2]", "no JSON object"},
+               {"{\"n03\": ", "no JSON object"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    save_text("json/class_to_idx.json", cases[i].text);
+    CHECK_REFUSED(vtb_dataset_open(temp_path("json"), NULL, &d, err), cases[i].says);
+  }
+}
+
+TEST(names_that_are_not_utf8_are_refused_as_weights_could_not_hold_them) {
+  vtb_dataset *d = NULL;
+  save_classes("bytes");
+  CHECK(rename(temp_path("bytes/n02"), temp_path("bytes/c\xff"
+                                                 "1")) == 0);
+  CHECK_REFUSED(vtb_dataset_open(temp_path("bytes"), NULL, &d, err), "c\\xff1 is not UTF-8");
+}
+
+int main(void) {
+  RUN(lines_that_are_the_folders_give_their_order);
+  RUN(words_behind_the_folders_are_their_names);
+  RUN(numbers_in_json_are_the_labels);
+  RUN(names_that_are_not_utf8_are_refused_as_weights_could_not_hold_them);
+  return test_done();
+}
