@@ -1,4 +1,5 @@
 /* The public API: a program, buffers for all of its tensors, and threads. */
+#include "runtime/base/c_locale.h"
 #include "runtime/artefact/artefact.h"
 #include "runtime/artefact/init.h"
 #include "runtime/artefact/safetensors.h"
@@ -78,44 +79,13 @@ static vtb_status from_file(vtb_artefact *a, const vtb_open_options *o, vtb_mode
   return status;
 }
 
-vtb_status vtb_model_open(const char *path, const vtb_open_options *o, vtb_model **out,
-                          vtb_error *err) {
-  static const vtb_open_options defaults = {0};
-  vtb_artefact *a;
-  vtb_model *m = NULL;
-  if (!o) o = &defaults;
-  vtb_status status = vtb_artefact_open(path, &a, err);
-  if (status == VTB_OK) status = from_file(a, o, &m, err);
-  if (status != VTB_OK) return status;
-  const vtb_weights *w = vtb_artefact_weights(a);
-  if (o->weights)
-    status = vtb_model_load(m, o->weights, err);
-  else if (w)
-    status = vtb_weights_bind(m->program, w, NULL, m->buffers, NULL, NULL, err);
-  if (status == VTB_OK)
-    *out = m;
-  else
-    vtb_model_free(m);
-  return status;
-}
-
-const char *vtb_model_meta(const vtb_model *m, const char *key) {
-  return m->file ? vtb_manifest_meta(vtb_artefact_manifest(m->file), key) : NULL;
-}
-
 /* Parameters may change now: the next run copies them again. */
 static void release_params(vtb_model *m) {
   if (m->kept) vtb_program_keep(m->program, 0);
   m->kept = false;
 }
 
-static bool is_state(const vtb_tensor_info *t) {
-  return t->io == VTB_IO_PARAM || t->io == VTB_IO_BUFFER;
-}
-
-/* ---- parameters ------------------------------------------------------------------------------ */
-
-vtb_status vtb_model_load(vtb_model *m, const char *path, vtb_error *err) {
+static vtb_status load(vtb_model *m, const char *path, vtb_error *err) {
   release_params(m);
   vtb_weights *w = NULL;
   vtb_status status = vtb_safetensors_load(path, &w, err);
@@ -127,7 +97,53 @@ vtb_status vtb_model_load(vtb_model *m, const char *path, vtb_error *err) {
   return status;
 }
 
-vtb_status vtb_model_init(vtb_model *m, uint64_t seed, vtb_error *err) {
+static vtb_status open_model(const char *path, const vtb_open_options *o, vtb_model **out,
+                             vtb_error *err) {
+  static const vtb_open_options defaults = {0};
+  vtb_artefact *a;
+  vtb_model *m = NULL;
+  if (!o) o = &defaults;
+  vtb_status status = vtb_artefact_open(path, &a, err);
+  if (status == VTB_OK) status = from_file(a, o, &m, err);
+  if (status != VTB_OK) return status;
+  const vtb_weights *w = vtb_artefact_weights(a);
+  if (o->weights)
+    status = load(m, o->weights, err);
+  else if (w)
+    status = vtb_weights_bind(m->program, w, NULL, m->buffers, NULL, NULL, err);
+  if (status == VTB_OK)
+    *out = m;
+  else
+    vtb_model_free(m);
+  return status;
+}
+
+vtb_status vtb_model_open(const char *path, const vtb_open_options *o, vtb_model **out,
+                          vtb_error *err) {
+  locale_t before = vtb_c_locale_begin();
+  vtb_status status = open_model(path, o, out, err);
+  vtb_c_locale_end(before);
+  return status;
+}
+
+const char *vtb_model_meta(const vtb_model *m, const char *key) {
+  return m->file ? vtb_manifest_meta(vtb_artefact_manifest(m->file), key) : NULL;
+}
+
+static bool is_state(const vtb_tensor_info *t) {
+  return t->io == VTB_IO_PARAM || t->io == VTB_IO_BUFFER;
+}
+
+/* ---- parameters ------------------------------------------------------------------------------ */
+
+vtb_status vtb_model_load(vtb_model *m, const char *path, vtb_error *err) {
+  locale_t before = vtb_c_locale_begin();
+  vtb_status status = load(m, path, err);
+  vtb_c_locale_end(before);
+  return status;
+}
+
+static vtb_status initialise(vtb_model *m, uint64_t seed, vtb_error *err) {
   release_params(m);
   for (int i = 0; i < m->program->n_tensors; i++) {
     const vtb_tensor_info *t = &m->program->tensors[i];
@@ -137,6 +153,13 @@ vtb_status vtb_model_init(vtb_model *m, uint64_t seed, vtb_error *err) {
     if (status != VTB_OK) return status;
   }
   return VTB_OK;
+}
+
+vtb_status vtb_model_init(vtb_model *m, uint64_t seed, vtb_error *err) {
+  locale_t before = vtb_c_locale_begin();
+  vtb_status status = initialise(m, seed, err);
+  vtb_c_locale_end(before);
+  return status;
 }
 
 vtb_status vtb_model_save(const vtb_model *m, const char *path, vtb_error *err) {

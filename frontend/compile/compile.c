@@ -1,4 +1,5 @@
 /* The calls of compile.h: each is one guard, so that memory that runs out is a status. */
+#include "runtime/base/c_locale.h"
 #include "frontend/compile/compile.h"
 
 #include "frontend/compile/driver.h"
@@ -67,7 +68,10 @@ static vtb_status work(void *arg, vtb_error *err) {
 static vtb_status run(call *k) {
   vtb_error none = {0}, *err = k->into ? &k->into->error : &none;
   *err = (vtb_error){0};
-  return vtb_guard(work, k, err);
+  locale_t before = vtb_c_locale_begin();
+  vtb_status status = vtb_guard(work, k, err);
+  vtb_c_locale_end(before);
+  return status;
 }
 
 vtb_status vtb_compile(const vtb_compile_options *o, vtb_program **program, vtb_report *r) {
