@@ -11,8 +11,9 @@
 /* ---- sources --------------------------------------------------------------------------------- */
 
 static const vtb__format *const formats[] = {
-    &vtb__idx_format, &vtb__cifar_format,  &vtb__mask_format, &vtb__array_folder,
-    &vtb__tar_folder, &vtb__folder_format, &vtb__array_file,  &vtb__tar_file};
+    &vtb__idx_format, &vtb__cifar_format, &vtb__mask_format,   &vtb__array_folder,
+    &vtb__tar_folder, &vtb__lists_folder, &vtb__folder_format, &vtb__array_file,
+    &vtb__tar_file,   &vtb__list_file};
 enum { N_FORMATS = sizeof formats / sizeof *formats };
 
 static vtb_status no_format(const char *path, bool is_file, vtb_error *err) {

@@ -36,7 +36,8 @@ typedef struct vtb__format {
   void (*close)(vtb__source *d);                        /* frees data, which is not NULL */
 } vtb__format;
 extern const vtb__format vtb__idx_format, vtb__folder_format, vtb__mask_format, vtb__array_file,
-    vtb__array_folder, vtb__cifar_format, vtb__tar_file, vtb__tar_folder;
+    vtb__array_folder, vtb__cifar_format, vtb__tar_file, vtb__tar_folder, vtb__list_file,
+    vtb__lists_folder;
 
 typedef struct vtb__damage {
   int64_t sample;
@@ -121,6 +122,13 @@ VTB_MUST_USE vtb_status vtb__read_class_names(const char *folder, const char *na
 
 /* The lines of a text, which it cuts, without spaces at their ends; false when out of memory. */
 bool vtb__read_lines(char *text, vtb__names *lines);
+
+/* ---- labels.c -------------------------------------------------------------------------------- */
+
+/* Labels of n samples: numbers, if all are whole and not `names`, else the classes are the
+ * different texts, in byte order. */
+VTB_MUST_USE vtb_status vtb__take_labels(char *const *texts, int64_t n, bool names, vtb__source *d,
+                                         vtb_error *err);
 
 /* ---- class_maps.c ---------------------------------------------------------------------------- */
 

@@ -20,7 +20,7 @@
 
 #define IMAGE_LIMIT ((int64_t)1 << 30)
 #define LABEL_LIMIT ((int64_t)1 << 20)
-enum { MOST_SHARDS = 1 << 16, MOST_CLASSES = 1 << 20 };
+enum { MOST_SHARDS = 1 << 16 };
 
 typedef struct member {
   int shard;
@@ -341,37 +341,6 @@ static vtb_status index_shard(const char *path, int shard, tar *t, vtb_error *er
 
 /* ---- labels ---------------------------------------------------------------------------------- */
 
-static bool whole_number(const char *text, int32_t *value) {
-  char *end;
-  errno = 0;
-  long v = strtol(text, &end, 10);
-  if (end == text || *end || errno || v < 0 || v >= MOST_CLASSES) return false;
-  *value = (int32_t)v;
-  return true;
-}
-
-static int by_bytes(const void *a, const void *b) {
-  return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* The different labels, sorted, as names of the classes. */
-static vtb_status name_labels(const tar *t, vtb__source *d, vtb_error *err) {
-  vtb__names names = {0};
-  char **all = malloc((t->at.n + 1) * sizeof *all);
-  bool enough = all != NULL;
-  for (size_t i = 0; i < t->at.n && enough; i++) all[i] = t->at.at[i].label;
-  if (enough) qsort(all, t->at.n, sizeof *all, by_bytes);
-  for (size_t i = 0; i < t->at.n && enough; i++)
-    if (!i || strcmp(all[i], all[i - 1]) != 0) enough = vtb__add_name(&names, strdup(all[i]));
-  for (size_t i = 0; i < t->at.n && enough; i++)
-    d->labels[i] = vtb__find_name(&names, t->at.at[i].label);
-  d->class_names = names.at;
-  d->n_classes = (int)names.n;
-  d->named = true;
-  free(all);
-  return enough ? VTB_OK : vtb_no_memory(err, d->name);
-}
-
 /* Whether labels are those of folders, as no sample says its own. One folder alone says nothing. */
 static bool labels_are_folders(const tar *t) {
   bool several = false;
@@ -386,7 +355,7 @@ static bool labels_are_folders(const tar *t) {
 /* Either every sample has a label, or none has. */
 static vtb_status take_labels(const tar *t, vtb__source *d, vtb_error *err) {
   size_t without = 0, bare = 0;
-  bool folders = labels_are_folders(t), numbers = true;
+  bool folders = labels_are_folders(t);
   for (size_t i = 0; i < t->at.n; i++) {
     const member *m = &t->at.at[i];
     if (m->label && m->by_folder == folders) continue;
@@ -398,13 +367,12 @@ static vtb_status take_labels(const tar *t, vtb__source *d, vtb_error *err) {
                     "%s has no label: a member of its name that ends in .cls, or in .json with "
                     "\"label\", or a folder",
                     t->at.at[bare].name);
-  d->labels = calloc(t->at.n + 1, sizeof *d->labels);
-  if (!d->labels) return vtb_no_memory(err, d->name);
-  for (size_t i = 0; i < t->at.n && numbers; i++) {
-    numbers = !t->at.at[i].by_folder && whole_number(t->at.at[i].label, &d->labels[i]);
-    if (numbers && d->labels[i] >= d->n_classes) d->n_classes = d->labels[i] + 1;
-  }
-  return numbers ? VTB_OK : name_labels(t, d, err);
+  char **texts = malloc((t->at.n + 1) * sizeof *texts);
+  if (!texts) return vtb_no_memory(err, d->name);
+  for (size_t i = 0; i < t->at.n; i++) texts[i] = t->at.at[i].label;
+  vtb_status status = vtb__take_labels(texts, (int64_t)t->at.n, folders, d, err);
+  free(texts);
+  return status;
 }
 
 /* ---- opening and reading --------------------------------------------------------------------- */

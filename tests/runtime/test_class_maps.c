@@ -86,7 +86,44 @@ TEST(names_that_are_not_utf8_are_refused_as_weights_could_not_hold_them) {
   CHECK_REFUSED(vtb_dataset_open(temp_path("bytes"), NULL, &d, err), "c\\xff1 is not UTF-8");
 }
 
+TEST(lists_of_files_have_labels_by_number_or_name) {
+  vtb_dataset *d = NULL, *train = NULL;
+  save_classes("listed");
+  save_text("listed/train.csv", "\xef\xbb\xbfid,Label,file\r\n"
+                                "1,\"a, \"\"b\"\"\",n01/1.png\r\n\r\n2,zebra,\"n02/1.png\"\r\n"
+                                "3,zebra,n03/1.png");
+  save_text("listed/val.csv", "file,label\nn03/1.png,zebra\n");
+  CHECK_OK(
+      vtb_dataset_open_pair(temp_path("listed"), &(vtb_dataset_options){0}, NULL, &train, &d, err));
+  CHECK(vtb_dataset_count(train) == 3 && vtb_dataset_classes(train) == 2);
+  CHECK_STR(vtb_dataset_class_name(train, 0), "a, \"b\"");
+  CHECK(vtb_dataset_label(train, 2) == 1 && vtb_ends_with(vtb_dataset_file(train, 1), "n02/1.png"));
+  CHECK(vtb_dataset_label(d, 0) == 1 && vtb_dataset_classes(d) == 2);
+  vtb_image im = {0};
+  CHECK_OK(vtb_dataset_image(train, 1, 0, &im, err));
+  CHECK(im.pixels && im.pixels[0] == 1);
+  vtb_image_free(&im);
+  vtb_dataset_free(d), vtb_dataset_free(train);
+
+  save_text("listed/numbers.csv", "path,target\nn01/1.png,3\nn02/1.png,0\n");
+  d = open_all("listed/numbers.csv");
+  CHECK(vtb_dataset_classes(d) == 4 && vtb_dataset_label(d, 0) == 3 && !vtb_dataset_named(d));
+  vtb_dataset_free(d);
+  static const struct {
+    const char *text, *says;
+  } cases[] = {{"n01/1.png,3\n", "names no columns"},
+               {"file,label\n", "lists no images"},
+               {"", "names no columns"},
+               {"file,label\nn01/1.png,1\nn02/1.png\n", "row 3 has no file or no label"},
+               {"file,label\n\"n01/1.png,1\n", "row 2 has no file or no label"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    save_text("listed/bad.csv", cases[i].text);
+    CHECK_REFUSED(vtb_dataset_open(temp_path("listed/bad.csv"), NULL, &d, err), cases[i].says);
+  }
+}
+
 int main(void) {
+  RUN(lists_of_files_have_labels_by_number_or_name);
   RUN(lines_that_are_the_folders_give_their_order);
   RUN(words_behind_the_folders_are_their_names);
   RUN(numbers_in_json_are_the_labels);
