@@ -90,6 +90,11 @@ void cli_print_wrapped(FILE *f, const char *text);
 /* A text for stdout, whose first line begins in column `at`, broken so that the others begin in
  * column `indent`; ends the last line. */
 void cli_print_paragraph(const char *text, int at, int indent);
+/* A sentence about what is done, on stderr: broken at the columns, names shown without what acts on
+ * a terminal; a line of progress makes room. */
+void cli_say(const char *fmt, ...) VTB_PRINTF(1, 2);
+/* A name on stdout with blanks behind it up to so many columns. */
+void cli_print_name(const char *name, int columns);
 /* printf() of such a text from column 0 on, with the end of the line. */
 void cli_printf(int indent, const char *fmt, ...) VTB_PRINTF(2, 3);
 void cli_put_paragraph(FILE *f, const char *text, int columns, int at, int indent);
@@ -158,7 +163,7 @@ int64_t cli_count_params(const vtb_func *f, bool frozen_only);
 VTB_MUST_USE vtb_status cli_plan_memory(const vtb_compilation *c, int64_t batch, int64_t *peak);
 
 /* ", test iou 0.7312" of every metric, and of losses where there are several. */
-void cli_print_measures(const vtb_measured_list *l, const char *prefix);
+void cli_put_measures(vtb_strbuf *out, const vtb_measured_list *l, const char *prefix);
 
 /* All buffers of a program, filled with plausible values; inputs and adjoints are random, those of
  * an update are left to its optimiser. Failure is left in `err`. */

@@ -40,15 +40,18 @@ static void print_result(const eval_options *o, const vtb_dataset *d, const vtb_
   }
   if (r->measures.n) {
     bool images = vtb_dataset_has_images(d);
-    printf("%lld %s: loss %.4f", (long long)r->n, images ? "images" : "samples", r->loss);
-    cli_print_measures(&r->measures, "");
-    printf(" (%.0f %s/s)\n", r->images_per_second, images ? "img" : "samples");
+    vtb_strbuf text = {0};
+    vtb_strbuf_printf(&text, "%lld %s: loss %.4f", (long long)r->n, images ? "images" : "samples",
+                      r->loss);
+    cli_put_measures(&text, &r->measures, "");
+    cli_printf(4, "%s (%.0f %s/s)", text.at, r->images_per_second, images ? "img" : "samples");
+    vtb_strbuf_free(&text);
     return;
   }
-  printf("%lld images: top-1 %.2f %%, top-5 %.2f %%, loss %.4f (%.0f img/s)\n", (long long)r->n,
-         100 * r->top1, 100 * r->top5, r->loss, r->images_per_second);
+  cli_printf(4, "%lld images: top-1 %.2f %%, top-5 %.2f %%, loss %.4f (%.0f img/s)",
+             (long long)r->n, 100 * r->top1, 100 * r->top5, r->loss, r->images_per_second);
   for (int i = 0; r->confusion && i < r->classes; i++) {
-    printf("%-16s", vtb_dataset_class_name(d, i));
+    cli_print_name(vtb_dataset_class_name(d, i), 16);
     for (int j = 0; j < r->classes; j++)
       printf(" %6lld", (long long)r->confusion[i * r->classes + j]);
     putchar('\n');

@@ -86,17 +86,26 @@ static void print_node(const summary *s, const module_node *n, int depth) {
 
 static void print_totals(const summary *s) {
   const module_node *r = s->root;
-  char number[40], frozen[40];
-  printf("\nparameters   %s (%.1f MiB in f32)", cli_grouped(r->parameters, number, sizeof number),
-         (double)r->parameters * 4 / 1048576);
-  if (r->frozen) printf(", %s of them frozen", cli_grouped(r->frozen, frozen, sizeof frozen));
-  printf("\nMACs         %.2f G an image in the papers' count", macs_of(r) * 1e-9);
-  if (r->mixer_macs > 0) printf(", %.2f without the mixers' own", r->layer_macs * 1e-9);
-  printf("\nFLOPs        %.3f G an image as executed\n", r->flops * 1e-9);
-  printf("activations  %.1f MiB that layers write, batch %lld\n",
-         r->bytes * (double)s->batch / 1048576, (long long)s->batch);
-  printf("workspace    %.1f MiB to run it, batch %lld\n", (double)s->workspace / 1048576,
-         (long long)s->batch);
+  char number[40], part[96] = "";
+  puts("");
+  if (r->frozen)
+    snprintf(part, sizeof part, ", %s of them frozen",
+             cli_grouped(r->frozen, number, sizeof number));
+  cli_printf(13, "parameters   %s (%.1f MiB in f32)%s",
+             cli_grouped(r->parameters, number, sizeof number), (double)r->parameters * 4 / 1048576,
+             part);
+  part[0] = 0;
+  if (r->mixer_macs > 0)
+    snprintf(part, sizeof part, ", %s without the mixers' own",
+             macs_text(r->layer_macs, number, sizeof number));
+  char macs[40];
+  cli_printf(13, "MACs         %s an image in the papers' count%s",
+             macs_text(macs_of(r), macs, sizeof macs), part);
+  cli_printf(13, "FLOPs        %.3f G an image as executed", r->flops * 1e-9);
+  cli_printf(13, "activations  %.1f MiB that layers write, batch %lld",
+             r->bytes * (double)s->batch / 1048576, (long long)s->batch);
+  cli_printf(13, "workspace    %.1f MiB to run it, batch %lld", (double)s->workspace / 1048576,
+             (long long)s->batch);
 }
 
 /* ---- as data --------------------------------------------------------------------------------- */

@@ -16,9 +16,8 @@ static void say_notes(const vtb_dataset *d) {
   const char *at = vtb_dataset_notes(d);
   int lines = 0;
   for (const char *end; (end = strchr(at, '\n')) != NULL; at = end + 1)
-    if (lines++ < MOST) fprintf(stderr, "%.*s\n", (int)(end - at), at);
-  if (lines > MOST)
-    fprintf(stderr, "... and %d lines more: vertebra data shows all\n", lines - MOST);
+    if (lines++ < MOST) cli_say("%.*s\n", (int)(end - at), at);
+  if (lines > MOST) cli_say("... and %d lines more: vertebra data shows all\n", lines - MOST);
 }
 
 vtb_status cli_data_open_training(const cli_data_options *o, vtb_dataset **train,
@@ -32,7 +31,7 @@ vtb_status cli_data_open_training(const cli_data_options *o, vtb_dataset **train
   if (*val)
     say_notes(*val);
   else
-    fprintf(stderr, "%s has no val split and none is held out: nothing is evaluated\n",
+    cli_say("%s has no val split and none is held out: nothing is evaluated\n",
             vtb_dataset_name(*train));
   return VTB_OK;
 }
@@ -75,10 +74,9 @@ vtb_status cli_data_match_classes(vtb_dataset *d, const cli_inference *inf, int 
   if (status != VTB_OK)
     vtb_fail(err, status, "%s", unknown.text);
   else if (moved)
-    fprintf(stderr, "the data's %d classes are matched with the model's %d by name\n", have, n);
+    cli_say("the data's %d classes are matched with the model's %d by name\n", have, n);
   else if (!by_name && model_classes && (have < model_classes || unnamed == vtb_dataset_named(d)))
-    fprintf(stderr,
-            "%s no classes: the data's %d are taken for the model's first of %d, in their order\n",
+    cli_say("%s no classes: the data's %d are taken for the model's first of %d, in their order\n",
             unnamed ? "the weights name" : "the data name", have, model_classes);
   for (int i = 0; i < n; i++) vtb_free(names[i]);
   vtb_free(names);
@@ -89,8 +87,8 @@ void cli_data_say_damaged(const vtb_dataset *d) {
   enum { MOST = 10 };
   int64_t n = d ? vtb_dataset_damaged(d) : 0;
   if (!n) return;
-  fprintf(stderr, "%lld damaged sample%s of %s skipped:\n", (long long)n, n > 1 ? "s" : "",
+  cli_say("%lld damaged sample%s of %s skipped:\n", (long long)n, n > 1 ? "s" : "",
           vtb_dataset_name(d));
-  for (int64_t k = 0; k < n && k < MOST; k++) fprintf(stderr, "  %s\n", vtb_dataset_damage(d, k));
-  if (n > MOST) fprintf(stderr, "  ... and %lld more\n", (long long)(n - MOST));
+  for (int64_t k = 0; k < n && k < MOST; k++) cli_say("  %s\n", vtb_dataset_damage(d, k));
+  if (n > MOST) cli_say("  ... and %lld more\n", (long long)(n - MOST));
 }

@@ -46,6 +46,7 @@ void cli_print_text(const char *name, const char *what, const char *text) {
 
 /* The code of errors that are no diagnostics. */
 static const char *status_name(vtb_status status) {
+  if ((int)status > 128) return "interrupted";
   switch (status) {
   case VTB_OK:
     return "ok";
@@ -149,7 +150,9 @@ static void write_documents(void) {
 /* Results of commands that have none but their status. */
 static void write_nothing(int status) {
   if (status) {
-    add_error(status_name((vtb_status)status), "the command failed; its messages are on stderr");
+    add_error(status_name((vtb_status)status),
+              status > 128 ? "a signal ended the command"
+                           : "the command failed; its messages are on stderr");
     write_errors(status);
   } else {
     puts("{}");

@@ -14,7 +14,6 @@ const volatile int *cli_interrupt_wait(void) {
 }
 
 vtb_status cli_interrupt_say(int64_t done, int64_t total, const char *what) {
-  fprintf(stderr, "vertebra: interrupted after %lld of %lld %s\n", (long long)done,
-          (long long)total, what);
+  cli_say("vertebra: interrupted after %lld of %lld %s\n", (long long)done, (long long)total, what);
   return (vtb_status)(128 + received);
 }

@@ -13,7 +13,7 @@ vtb_status cli_load_open(cli_load_options *l, vtb_error *err) {
   vtb_status status =
       vtb_weights_open_part(l->weights, l->averages ? "ema" : NULL, &l->file, &said, err);
   for (char *rest = said.at, *line; status == VTB_OK && !l->quiet && (line = strsep(&rest, "\n"));)
-    if (*line) fprintf(stderr, "%s: %s\n", l->weights, line);
+    if (*line) cli_say("%s: %s\n", l->weights, line);
   vtb_strbuf_free(&said);
   return status;
 }
@@ -98,7 +98,7 @@ static bool is_resizable(const vtb_fit_options *o, const vtb_weights *w,
 void cli_fit_say(const cli_load_options *l, const vtb_fit_report *r) {
   vtb_strbuf s = {0};
   vtb_fit_summary(r, &s);
-  if (!l->quiet) fprintf(stderr, "%s: loaded %s\n", l->weights, s.at);
+  if (!l->quiet) cli_say("%s: loaded %s\n", l->weights, s.at);
   vtb_strbuf_free(&s);
 }
 

@@ -54,16 +54,17 @@ const vtb_target *cli_next_target(const char *wanted, const vtb_target *after) {
   return NULL;
 }
 
-void cli_print_measures(const vtb_measured_list *l, const char *prefix) {
+void cli_put_measures(vtb_strbuf *out, const vtb_measured_list *l, const char *prefix) {
   int losses = 0;
   for (int i = 0; i < l->n; i++) losses += l->at[i].is_loss;
   for (int i = 0; i < l->n; i++) {
     const vtb_measured *m = &l->at[i];
     if (m->is_loss && losses < 2) continue;
     if (isnan(m->value)) /* every divisor was 0: all labels are ignored, say */
-      printf(", %s%s not measured: nothing in the data counts for it", prefix, m->name);
+      vtb_strbuf_printf(out, ", %s%s not measured: nothing in the data counts for it", prefix,
+                        m->name);
     else
-      printf(", %s%s %.4f", prefix, m->name, m->value);
+      vtb_strbuf_printf(out, ", %s%s %.4f", prefix, m->name, m->value);
   }
 }
 

@@ -76,9 +76,8 @@ static void say_differences(const cli_prepare_sources *s, const vtb_preparation 
   vtb_preparation_write(used, d, &a);
   vtb_preparation_write(model, d, &b);
   bool old = !meta(s, VTB_META_PREPARE) && meta(s, "mean");
-  fprintf(stderr, "vertebra %s: images are prepared as the weights say%s: %s; %s has %s\n",
-          s->command, old ? ", which are of a version that knew no crop" : "", a.at, s->model,
-          b.at);
+  cli_say("vertebra %s: images are prepared as the weights say%s: %s; %s has %s\n", s->command,
+          old ? ", which are of a version that knew no crop" : "", a.at, s->model, b.at);
   vtb_strbuf_free(&a);
   vtb_strbuf_free(&b);
 }

@@ -137,20 +137,6 @@ void cli_progress_print(const cli_line *l) {
   vtb_strbuf_free(&out);
 }
 
-void cli_progress_say(const char *fmt, ...) {
-  vtb_strbuf text = VTB_CHECKED_STRBUF, visible = VTB_CHECKED_STRBUF;
-  va_list ap;
-  va_start(ap, fmt);
-  vtb_strbuf_vprintf(&text, fmt, ap);
-  va_end(ap);
-  vtb_text_visible(&visible, vtb_strbuf_text(&text), text.n);
-  vtb_strbuf_putc(&visible, '\n');
-  cli_progress_clear();
-  if (!visible.failed) cli_print_wrapped(stderr, visible.at);
-  vtb_strbuf_free(&text);
-  vtb_strbuf_free(&visible);
-}
-
 void cli_progress_images(const char *what, int64_t done, int64_t total, double start) {
   double seconds = vtb_now() - start;
   char left[32], n[32], of[32];

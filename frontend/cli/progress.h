@@ -39,9 +39,6 @@ void cli_progress_note(const char *fmt, ...) VTB_PRINTF(1, 2);
 /* A line that stays. */
 void cli_progress_print(const cli_line *l);
 
-/* A sentence that stays, broken at the columns. */
-void cli_progress_say(const char *fmt, ...) VTB_PRINTF(1, 2);
-
 /* Of so many images, since `start` (vtb_now()): for evaluation and inference. */
 void cli_progress_images(const char *what, int64_t done, int64_t total, double start);
 

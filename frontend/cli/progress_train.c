@@ -98,10 +98,10 @@ static void print_epoch(const vtb_train_event *e) {
 void cli_progress_train(const vtb_train_event *e) {
   switch (e->kind) {
   case VTB_TRAIN_START:
-    cli_progress_say("%s", e->text);
+    cli_say("%s", e->text);
     break;
   case VTB_TRAIN_END:
-    cli_progress_say("%s after %lld updates", e->text, (long long)e->step);
+    cli_say("%s after %lld updates", e->text, (long long)e->step);
     break;
   case VTB_TRAIN_EPOCH:
     print_epoch(e);

@@ -61,8 +61,8 @@ static vtb_status add_folder(run_files *f, const char *folder, vtb_error *err) {
   if (status == VTB_OK && f->paths.n == before)
     return vtb_fail(err, VTB_E_INPUT, "%s: no .png, .jpg, .jpeg or .webp file in it", folder);
   if (status == VTB_OK && others)
-    fprintf(stderr, "%s: %zu images; %lld other entries are left out\n", folder,
-            f->paths.n - before, (long long)others);
+    cli_say("%s: %zu images; %lld other entries are left out\n", folder, f->paths.n - before,
+            (long long)others);
   return status;
 }
 

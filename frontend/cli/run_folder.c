@@ -88,7 +88,7 @@ static void remove_half_written(const run_folder *f) {
     if (!is_half_written(e->d_name)) continue;
     char *path = run_file(f->path, e->d_name);
     if (unlink(path) == 0)
-      fprintf(stderr, "removed %s, which a run that was killed left half written\n", path);
+      cli_say("removed %s, which a run that was killed left half written\n", path);
     vtb_free(path);
   }
   closedir(d);

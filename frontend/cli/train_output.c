@@ -142,16 +142,17 @@ static void report_json(const train_outcome *o) {
   cli_print_json(j);
 }
 
-static void print_evaluation(const vtb_train_result *r, const char *split) {
+static void put_evaluation(vtb_strbuf *out, const vtb_train_result *r, const char *split) {
   char prefix[16];
   snprintf(prefix, sizeof prefix, "%s ", split);
   if (!r->evaluated) {
-    fputs("not evaluated", stdout);
+    vtb_strbuf_puts(out, "not evaluated");
   } else if (r->train.n || isnan(r->eval_top1)) {
-    printf("%s loss %.4f", split, r->eval_loss);
-    cli_print_measures(&r->eval, prefix);
+    vtb_strbuf_printf(out, "%s loss %.4f", split, r->eval_loss);
+    cli_put_measures(out, &r->eval, prefix);
   } else {
-    printf("%s top-1 %.2f %%, top-5 %.2f %%", split, 100 * r->eval_top1, 100 * r->eval_top5);
+    vtb_strbuf_printf(out, "%s top-1 %.2f %%, top-5 %.2f %%", split, 100 * r->eval_top1,
+                      100 * r->eval_top5);
   }
 }
 
@@ -162,19 +163,22 @@ static const char *ending(const train_outcome *o) {
 
 static void report_text(const train_options *t, const train_outcome *o) {
   const vtb_train_result *r = &o->result;
+  vtb_strbuf text = {0};
   if (o->over_already)
-    printf("the run in %s is finished: %lld updates", o->folder->path, (long long)r->steps);
+    vtb_strbuf_printf(&text, "the run in %s is finished: %lld updates", o->folder->path,
+                      (long long)r->steps);
   else
-    printf("%lld updates", (long long)r->steps);
+    vtb_strbuf_printf(&text, "%lld updates", (long long)r->steps);
   if (r->updates < r->steps && !o->over_already)
-    printf(", %lld of them now,", (long long)r->updates);
+    vtb_strbuf_printf(&text, ", %lld of them now,", (long long)r->updates);
   if (!o->over_already)
-    printf(" in %.0f s (%.0f %s/s)", r->seconds, r->images_per_second,
-           vtb_dataset_has_images(t->train.train_set) ? "img" : "samples");
-  if (r->trained) printf(", loss %.4f", r->loss);
-  fputs(", ", stdout);
-  print_evaluation(r, t->train.eval_set ? vtb_dataset_split(t->train.eval_set) : "val");
-  puts(ending(o));
+    vtb_strbuf_printf(&text, " in %.0f s (%.0f %s/s)", r->seconds, r->images_per_second,
+                      vtb_dataset_has_images(t->train.train_set) ? "img" : "samples");
+  if (r->trained) vtb_strbuf_printf(&text, ", loss %.4f", r->loss);
+  vtb_strbuf_puts(&text, ", ");
+  put_evaluation(&text, r, t->train.eval_set ? vtb_dataset_split(t->train.eval_set) : "val");
+  cli_printf(4, "%s%s", text.at, ending(o));
+  vtb_strbuf_free(&text);
   if (o->has_weights)
     printf("weights: %s\n", o->folder->weights);
   else

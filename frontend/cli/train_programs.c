@@ -70,7 +70,7 @@ static vtb_status load_for_classes(const char *what, train_options *o, bool trai
     if (!cli_class_setting(&with, c, classes, p->define, sizeof p->define))
       return cli_wrong_classes(&with, c, have, classes);
     if (!o->quiet && !vtb_starts_with(p->define, "num_classes="))
-      fprintf(stderr, "the data has %d classes, the model %d: -D %s\n", classes, have, p->define);
+      cli_say("the data has %d classes, the model %d: -D %s\n", classes, have, p->define);
   }
   vtb_compilation_free(c);
   cli_define(&o->model, p->define);
@@ -183,8 +183,7 @@ static vtb_status check_built(const char *path, const train_options *o, int clas
     if (!c->measured && t->io == VTB_IO_OUTPUT && t->rank == 2 && !have) have = t->dim[1];
   }
   if (have != classes) {
-    fprintf(stderr,
-            "vertebra train: the data has %d classes and %s gives %lld scores: build it with -D "
+    cli_say("vertebra train: the data has %d classes and %s gives %lld scores: build it with -D "
             "num_classes=%d\n",
             classes, path, (long long)have, classes);
     return VTB_E_INPUT;

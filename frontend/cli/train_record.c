@@ -271,8 +271,8 @@ vtb_status train_record_check(const char *folder, const char *what, const train_
   train_record_text t;
   vtb_status status = train_recipe_record(path, &t, err);
   if (status == VTB_OK && t.vertebra && strcmp(t.vertebra, VTB_VERSION) != 0)
-    fprintf(stderr, "%s was made by vertebra %s, this is " VTB_VERSION ": results may differ\n",
-            folder, t.vertebra);
+    cli_say("%s was made by vertebra %s, this is " VTB_VERSION ": results may differ\n", folder,
+            t.vertebra);
   if (status == VTB_OK) status = check_data(folder, o->data.path, t.data, o->train.train_set, err);
   if (status == VTB_OK)
     status = check_data(folder, o->data.path, t.eval_data, o->train.eval_set, err);

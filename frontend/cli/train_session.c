@@ -44,15 +44,15 @@ static vtb_status fit_schedule(vtb_train_config *t, int64_t updates, vtb_error *
   double left = 0.97 * (seconds - (vtb_now() - start)) - 1.05 * evaluation;
   t->fit_seconds = fmax(left, 0.2 * seconds);
   if (left < 0.2 * seconds)
-    fprintf(stderr, "the evaluation alone takes %.0f s of the %.0f: %.0f s are trained\n",
-            evaluation, seconds, t->fit_seconds);
+    cli_say("the evaluation alone takes %.0f s of the %.0f: %.0f s are trained\n", evaluation,
+            seconds, t->fit_seconds);
   int64_t planned = (int64_t)(t->fit_seconds / each);
   if (planned < 1) planned = 1;
   t->epochs = (planned + updates - 1) / updates;
   t->schedule.total = planned;
   if (t->schedule.warmup > planned / 5) t->schedule.warmup = planned / 5;
-  fprintf(stderr, "%.0f ms an update: about %lld updates in %.0f s, %.0f s of evaluation\n",
-          1e3 * each, (long long)planned, t->fit_seconds, evaluation);
+  cli_say("%.0f ms an update: about %lld updates in %.0f s, %.0f s of evaluation\n", 1e3 * each,
+          (long long)planned, t->fit_seconds, evaluation);
   return VTB_OK;
 }
 
@@ -236,7 +236,7 @@ static vtb_status open_session(const char *what, train_options *o, session *s, v
       run_folder_enter(&s->folder, o->out, what, vtb_dataset_name(o->train.train_set), entry, err);
   if (status != VTB_OK) return status;
   if (o->train.resume && !vtb_path_exists(s->folder.checkpoint) && !o->quiet)
-    fprintf(stderr, "%s holds no checkpoint yet: the run begins\n", s->folder.path);
+    cli_say("%s holds no checkpoint yet: the run begins\n", s->folder.path);
   if (!built && !o->model.compile.batch) o->model.compile.batch = 64;
   if (built) train_record_options(what, o, &s->record); /* the rest is the file's */
   o->init.load.quiet = o->quiet;

@@ -360,7 +360,7 @@ static vtb_status make_reference(const vtb_compilation *c, const verify_options 
       random_args(vtb_module_find(c->module, c->func), batch, args, &c->report->error);
   if (status != VTB_OK) return status;
   if (!o->model.json)
-    cli_progress_say("reference: interpreter, recurrent form, batch %lld", (long long)batch);
+    cli_say("reference: interpreter, recurrent form, batch %lld", (long long)batch);
   cli_progress_note("the interpreter computes the reference of %s", c->func);
   return cli_evaluate(c, vtb_target_find("interp"), (int)o->model.threads, args, reference);
 }
@@ -384,8 +384,8 @@ vtb_status verify_model(const char *what, const verify_options *o) {
   bool stepwise = runs_stepwise(c.module), scans = has_recurrence(c.module);
   status = cli_report(&o->model, make_reference(&c, o, args, &reference));
   if (stepwise && !o->model.json)
-    fputs("only modes recurrent and auto apply: see the warning above\n", stderr);
-  if (!scans && !o->model.json) fputs("no recurrence: every mode is the same program\n", stderr);
+    cli_say("only modes recurrent and auto apply: see the warning above");
+  if (!scans && !o->model.json) cli_say("no recurrence: every mode is the same program");
   vtb_compilation_free(&c);
   const verify_mode modes[] = {{"recurrent", 0}, {"parallel", 0},   {"chunkwise", 1},
                                {"chunkwise", 7}, {"chunkwise", 64}, {"chunkwise", length + 1},

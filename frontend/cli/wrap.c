@@ -110,14 +110,42 @@ void cli_print_paragraph(const char *text, int at, int indent) {
   cli_put_paragraph(stdout, text, cli_columns(stdout), at, indent);
 }
 
-void cli_printf(int indent, const char *fmt, ...) {
-  vtb_strbuf text = {0};
+static char *format_visible(const char *fmt, va_list ap) {
+  vtb_strbuf text = {0}, visible = {0};
+  vtb_strbuf_vprintf(&text, fmt, ap);
+  if (text.n && text.at[text.n - 1] == '\n') text.at[--text.n] = 0;
+  vtb_lines_visible(&visible, vtb_strbuf_text(&text));
+  vtb_strbuf_putc(&visible, '\n');
+  vtb_strbuf_free(&text);
+  return visible.at;
+}
+
+void cli_say(const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
-  vtb_strbuf_vprintf(&text, fmt, ap);
+  char *text = format_visible(fmt, ap);
   va_end(ap);
-  cli_print_paragraph(vtb_strbuf_text(&text), 0, indent);
-  vtb_strbuf_free(&text);
+  cli_progress_clear();
+  cli_print_wrapped(stderr, text);
+  vtb_free(text);
+}
+
+void cli_printf(int indent, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  char *text = format_visible(fmt, ap);
+  va_end(ap);
+  text[strlen(text) - 1] = 0;
+  cli_print_paragraph(text, 0, indent);
+  vtb_free(text);
+}
+
+void cli_print_name(const char *name, int columns) {
+  vtb_strbuf visible = {0};
+  vtb_text_visible(&visible, name, strlen(name));
+  int width = vtb_text_columns(vtb_strbuf_text(&visible), visible.n);
+  printf("%s%*s", vtb_strbuf_text(&visible), width < columns ? columns - width : 0, "");
+  vtb_strbuf_free(&visible);
 }
 
 /* 6391528 -> 6,391,528 */

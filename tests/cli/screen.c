@@ -3,7 +3,8 @@
  * colours.
  *
  *   -f          also lines that are overwritten, behind "~ ", when they are
- *   -r COLUMNS  the window gets that many columns when the first line is overwritten
+ *   -r COLUMNS  the window gets that many columns when the first line is overwritten; from the
+ *               third on lines must keep to them
  *
  * Exit status: that of the command; 98 if a line came to the right edge and went on below; 97 if
  * something arrived that is no text and moves no cursor as the command line should.
@@ -22,7 +23,8 @@ enum { WIDEST = 512, WRAPPED = 98, STRANGE = 97 };
 typedef struct terminal {
   int columns, at, end; /* of the line: where the cursor is, and where text ends */
   uint32_t cell[WIDEST];
-  bool frames, overwritten, wrapped, strange;
+  int overwritten; /* lines */
+  bool frames, wrapped, strange;
 } terminal;
 
 static void print_line(const terminal *t, const char *before) {
@@ -45,7 +47,7 @@ static void overwrite(terminal *t) {
   bool blank = true;
   for (int i = 0; i < t->end; i++) blank &= t->cell[i] == ' ';
   if (!blank && t->frames) print_line(t, "~ ");
-  if (!blank) t->overwritten = true;
+  t->overwritten += !blank;
 }
 
 static void put(terminal *t, uint32_t c) {
@@ -107,14 +109,17 @@ static size_t feed(terminal *t, const char *s, size_t n) {
 static int watch(terminal *t, int fd, int resized) {
   char buffer[1 << 14];
   size_t kept = 0;
+  int told = 0;
   for (ssize_t n; (n = read(fd, buffer + kept, sizeof buffer - kept)) > 0;) {
     kept += (size_t)n;
     size_t taken = feed(t, buffer, kept);
     memmove(buffer, buffer + taken, kept -= taken);
-    if (!resized || !t->overwritten) continue;
-    struct winsize size = {.ws_col = (unsigned short)resized, .ws_row = 24};
-    ioctl(fd, TIOCSWINSZ, &size);
-    resized = 0;
+    if (resized && !told && t->overwritten > 0) {
+      struct winsize size = {.ws_col = (unsigned short)resized, .ws_row = 24};
+      ioctl(fd, TIOCSWINSZ, &size);
+      told = t->overwritten;
+    }
+    if (told && t->overwritten > told + 1) t->columns = resized;
   }
   if (t->end) print_line(t, "");
   return 0;
