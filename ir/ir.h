@@ -199,7 +199,7 @@ const char *vtb_scope_end(const char *scope);
 vtb_type vtb_type_make(vtb_dtype dtype, int rank, const int64_t *sizes);
 vtb_type vtb_type_scalar(void);                            /* f32, rank 0 */
 bool vtb_type_equal(const vtb_type *a, const vtb_type *b); /* names ignored */
-int64_t vtb_type_count(const vtb_type *t);                 /* elements; VTB_DYN counts as 1 */
+int64_t vtb_type_count(const vtb_type *t); /* elements; VTB_DYN counts as 1; INT64_MAX: more */
 int vtb_dtype_bytes(vtb_dtype d);
 const char *vtb_dtype_name(vtb_dtype d); /* "f32" */
 bool vtb_dtype_find(const char *name, vtb_dtype *out);

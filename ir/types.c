@@ -26,7 +26,8 @@ int64_t vtb_type_count(const vtb_type *t) {
   assert(t->rank >= 0 && t->rank <= VTB_MAX_RANK);
   int64_t n = 1;
   for (int i = 0; i < t->rank; i++)
-    if (t->dim[i].size != VTB_DYN) n *= t->dim[i].size;
+    if (t->dim[i].size != VTB_DYN && __builtin_mul_overflow(n, t->dim[i].size, &n))
+      return INT64_MAX;
   return n;
 }
 
@@ -47,7 +48,12 @@ bool vtb_dtype_find(const char *name, vtb_dtype *out) {
 
 int vtb_dtype_bytes(vtb_dtype d) { return vtb_is_half(d) ? 2 : 4; }
 
-int64_t vtb_type_bytes(const vtb_type *t) { return vtb_type_count(t) * vtb_dtype_bytes(t->dtype); }
+int64_t vtb_type_bytes(const vtb_type *t) {
+  int64_t bytes;
+  if (__builtin_mul_overflow(vtb_type_count(t), (int64_t)vtb_dtype_bytes(t->dtype), &bytes))
+    return INT64_MAX;
+  return bytes;
+}
 
 bool vtb_type_is_dynamic(const vtb_type *t) {
   for (int i = 0; i < t->rank; i++)

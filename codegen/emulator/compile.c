@@ -11,7 +11,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 extern char **environ;
 
@@ -124,27 +123,20 @@ static void write_source(const vtb_emulator *e, const char *text, const char *co
   for (int i = 0; i < n_kernels; i++) vtb_strbuf_printf(out, "VTB_EMU_ENTRY(%s)\n", kernels[i]);
 }
 
-static void add_hash(uint64_t *h, const char *text) {
-  size_t n = strlen(text);
-  for (int i = 0; i < 2; i++) h[i] = vtb_hash_bytes(vtb_hash_bytes(h[i], &n, sizeof n), text, n);
-}
-
 /* Names the library: source, flags, compiler (path, size and time of its file), processor,
  * version. */
-static void cache_name(const char *source, const char *compiler, char *name, size_t n) {
-  uint64_t h[2] = {VTB_HASH_INIT, ~VTB_HASH_INIT};
+static void cache_name(const char *source, const char *compiler, char name[33]) {
   struct stat st = {0};
   char *real = realpath(compiler, NULL);
-  vtb_strbuf host = {0};
+  vtb_strbuf all = {0};
   if (stat(compiler, &st) != 0) memset(&st, 0, sizeof st);
-  vtb_codegen_describe_host(&host);
-  vtb_strbuf_printf(&host, " %s %s %lld %lld", VTB_VERSION, real ? real : compiler,
+  vtb_codegen_describe_host(&all);
+  vtb_strbuf_printf(&all, " %s %s %lld %lld\n", VTB_VERSION, real ? real : compiler,
                     (long long)st.st_size, (long long)st.st_mtime);
-  add_hash(h, source);
-  add_hash(h, host.at);
-  for (int i = 0; i < N_FLAGS; i++) add_hash(h, flags[i]);
-  snprintf(name, n, "%016llx%016llx", (unsigned long long)h[0], (unsigned long long)h[1]);
-  vtb_strbuf_free(&host);
+  for (int i = 0; i < N_FLAGS; i++) vtb_strbuf_printf(&all, "%s ", flags[i]);
+  vtb_strbuf_puts(&all, source);
+  vtb_hash128(all.at, all.n, name);
+  vtb_strbuf_free(&all);
   vtb_free(real);
 }
 
@@ -155,7 +147,7 @@ static vtb_status append_hash(const char *path, vtb_error *err) {
   vtb_mapped_file file;
   vtb_status status = vtb_map_file(path, &file, err);
   if (status != VTB_OK) return status;
-  uint64_t hash = XXH3_64bits(file.data, file.n);
+  uint64_t hash = vtb_hash64(file.data, file.n);
   vtb_unmap_file(&file);
   FILE *f = fopen(path, "ab");
   bool ok = f && fwrite(&hash, sizeof hash, 1, f) == 1;
@@ -169,7 +161,7 @@ static bool is_whole(const char *path) {
   if (!vtb_path_exists(path) || vtb_map_file(path, &file, NULL) != VTB_OK) return false;
   bool whole = file.n > sizeof hash;
   if (whole) memcpy(&hash, (const char *)file.data + file.n - sizeof hash, sizeof hash);
-  whole = whole && hash == XXH3_64bits(file.data, file.n - sizeof hash);
+  whole = whole && hash == vtb_hash64(file.data, file.n - sizeof hash);
   vtb_unmap_file(&file);
   return whole;
 }
@@ -217,10 +209,10 @@ vtb_status vtb__emu_compile(vtb_emulator *e, const char *text, const char *const
                             int n_kernels, const char *wanted, vtb_error *err) {
   char *compiler = find_compiler(wanted, err);
   if (!compiler) return VTB_E_INPUT;
-  char name[40];
+  char name[33];
   vtb_strbuf all = {0}, library = {0}, source = {0};
   write_source(e, text, kernels, n_kernels, &all);
-  cache_name(all.at, compiler, name, sizeof name);
+  cache_name(all.at, compiler, name);
   char *folder = NULL;
   vtb_status status = vtb_cache_make("emulator", &folder, err);
   if (status != VTB_OK) {

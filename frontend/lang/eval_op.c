@@ -27,6 +27,13 @@ vtb_builder *vtb__at(vtb__eval *e, vtb_span span) {
   return &e->frame->b;
 }
 
+bool vtb__check_elements(vtb__eval *e, const vtb_type *t, const char *what, vtb_span span) {
+  if (vtb_type_count(t) <= VTB__MAX_ELEMENTS) return true;
+  vtb__report(e, VTB_DIAG_TOO_LARGE, span, "%s of %s has more than 2^40 elements", what,
+              vtb__type_string(e, t));
+  return false;
+}
+
 bool vtb__check_chain(vtb__eval *e, const vtb_func *f, const char *what, const char *name) {
   int *length = vtb_xcalloc((size_t)f->n_values + 1, sizeof *length);
   const vtb_inst *far = NULL;

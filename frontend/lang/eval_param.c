@@ -292,7 +292,7 @@ static bool weight_type(vtb__eval *e, const vtb_expr *x, vtb_type *t) {
       t->dim[t->rank++] = (vtb_dim){sizes[k], NULL};
     }
   }
-  return true;
+  return vtb__check_elements(e, t, "a param", x->u.param.dims_span);
 }
 
 /* Initialisers that ask for a shape. */

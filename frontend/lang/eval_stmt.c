@@ -222,13 +222,14 @@ static void input(vtb__eval *e, const vtb_stmt *s) {
   vtb_type type;
   vtb__layout l;
   if (t->dims.n <= 16 && input_dims(e, t, dims)) {
-    if (input_type(e, t, dims, &type, &l)) {
+    bool known = input_type(e, t, dims, &type, &l);
+    if (known && vtb__check_elements(e, &type, "an input", t->span)) {
       vtb_value *arg = vtb_func_add_arg(e->frame->func, name.text, type);
       vtb_arg_info *info = &e->frame->func->arg_info[arg->index];
       *info = (vtb_arg_info){
           .role = VTB_ROLE_INPUT, .official = vtb_intern(e->module, name.text), .span = name.span};
       v = vtb__tensor(arg, vtb__layout_new(e, l));
-    } else {
+    } else if (!known) {
       vtb__report(e, VTB_DIAG_BAD_INPUT_TYPE, t->span,
                   "an input is image[channels], image[channels, height, width], series[channels, "
                   "length], video[channels, 8x14x14], tokens[size, channels], tensor[sizes] or "

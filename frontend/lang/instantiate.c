@@ -375,6 +375,7 @@ static bool entry_tensor(vtb__eval *e, entry *n, size_t i, const vtb_shape_bindi
   vtb__layout l = vtb__plain;
   bool tokens = strcmp(p->type->name.text, "tokens") == 0;
   int image = vtb__image_rank(p->type->name.text);
+  if (!vtb__check_elements(e, &t, "an input", p->span)) return false;
   if (tokens && !token_layout(e, n, p, &t, &l)) return false;
   if (image && t.rank != 2 + image) {
     static const char *const axes[] = {"C, W", "C, H, W", "C, T, H, W"};

@@ -17,15 +17,16 @@
 
 /* ---- limits: no text can hang or exhaust memory ---------------------------------------------- */
 
-#define VTB__MAX_STEPS 1000000           /* evaluated statements and expressions */
-#define VTB__MAX_INSTS 400000            /* instructions in a module */
-#define VTB__MAX_CALLS 64                /* nested calls of fn and block */
-#define VTB__MAX_CHAIN 500               /* ops of a step, each of which reads the one before */
-#define VTB__MAX_DEPTH 1200              /* nested evaluations on the C stack */
-#define VTB__MAX_LIST 65536              /* elements of a list */
-#define VTB__MAX_TEXT 4096               /* bytes of a string */
-#define VTB__MAX_DATA (1 << 22)          /* elements of a computed constant */
-#define VTB__MAX_SIZE (INT64_C(1) << 31) /* an axis */
+#define VTB__MAX_STEPS 1000000               /* evaluated statements and expressions */
+#define VTB__MAX_INSTS 400000                /* instructions in a module */
+#define VTB__MAX_CALLS 64                    /* nested calls of fn and block */
+#define VTB__MAX_ELEMENTS (INT64_C(1) << 40) /* of an input or a param: 4 TiB */
+#define VTB__MAX_CHAIN 500                   /* ops of a step, each of which reads the one before */
+#define VTB__MAX_DEPTH 1200                  /* nested evaluations on the C stack */
+#define VTB__MAX_LIST 65536                  /* elements of a list */
+#define VTB__MAX_TEXT 4096                   /* bytes of a string */
+#define VTB__MAX_DATA (1 << 22)              /* elements of a computed constant */
+#define VTB__MAX_SIZE (INT64_C(1) << 31)     /* an axis */
 
 /* ---- layouts --------------------------------------------------------------------------------- */
 
@@ -293,6 +294,8 @@ struct vtb__eval {
 /* Reports and gives VTB__ERR. */
 /* False, after a message, if an instruction of a step or of an optimizer depends on a longer row of
  * others than VTB__MAX_CHAIN: the passes look at their equations in depth. */
+/* False, after a message, if an input or a param has more than VTB__MAX_ELEMENTS. */
+bool vtb__check_elements(vtb__eval *e, const vtb_type *t, const char *what, vtb_span span);
 bool vtb__check_chain(vtb__eval *e, const vtb_func *f, const char *what, const char *name);
 vtb__val vtb__report(vtb__eval *e, int code, vtb_span span, const char *fmt, ...) VTB_PRINTF(4, 5);
 /* A sentence of advice below the message before. */

@@ -22,7 +22,7 @@
 #include "runtime/launch/launch_plan.h"
 #include "runtime/artefact/tensors.h"
 
-enum { VTB_ARTEFACT_FORMAT = 2 };
+enum { VTB_ARTEFACT_FORMAT = 3 };
 #define VTB_ARTEFACT_SYMBOL                                                                        \
   "vtb_artefact_1" /* numbered by the interface between code and runtime */
 

@@ -19,12 +19,10 @@ typedef struct vtb__trailer {
 } vtb__trailer;
 
 void vtb__trailer_write(const vtb__trailer *t, unsigned char *out); /* VTB__TRAILER_BYTES */
-/* Refuses files that are cut, of another format, or damaged. */
+/* Refuses files that are cut, of another format, or damaged: a hash against damage, not against
+ * malice. */
 VTB_MUST_USE vtb_status vtb__trailer_read(const char *path, const unsigned char *data, size_t n,
                                           vtb__trailer *out, vtb_error *err);
-
-/* Against damage, not against malice: 64 bits, several bytes a cycle. */
-uint64_t vtb__file_hash(const unsigned char *data, size_t n);
 
 void vtb__manifest_write(const vtb_manifest *m, vtb_strbuf *out);
 /* Everything in *m is in the arena. Blobs lie within [0, limit), indices in their tables. */

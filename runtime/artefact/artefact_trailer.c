@@ -1,30 +1,12 @@
-/* The last bytes of a built file, and the hash they hold. */
+/* The last bytes of a built file, which hold the hash of all before. */
 #include "runtime/artefact/artefact_file.h"
 
 #include <string.h>
-
-/* ---- hash: four lanes of multiply and rotate ------------------------------------------------- */
 
 static uint64_t little_endian(const unsigned char *p, int n) {
   uint64_t x = 0;
   for (int i = 0; i < n; i++) x |= (uint64_t)p[i] << 8 * i;
   return x;
-}
-
-static uint64_t mix(uint64_t h, uint64_t x) {
-  h = (h ^ x) * UINT64_C(0x9e3779b97f4a7c15);
-  return h ^ h >> 29;
-}
-
-uint64_t vtb__file_hash(const unsigned char *data, size_t n) {
-  uint64_t lane[4] = {1, 2, 3, 4}, h = n;
-  size_t i = 0;
-  for (; i + 32 <= n; i += 32)
-    for (int k = 0; k < 4; k++) lane[k] = mix(lane[k], little_endian(data + i + 8 * k, 8));
-  for (; i < n; i += 8)
-    lane[0] = mix(lane[0], little_endian(data + i, n - i < 8 ? (int)(n - i) : 8));
-  for (int k = 0; k < 4; k++) h = mix(h, lane[k]);
-  return h;
 }
 
 /* ---- trailer --------------------------------------------------------------------------------- */
@@ -50,7 +32,7 @@ static vtb_status check(const char *path, const unsigned char *data, size_t n,
     return vtb_fail(err, VTB_E_INPUT, "%s has %zu bytes, but was built with %llu", path, n,
                     (unsigned long long)t->file_bytes);
   uint64_t body = n - VTB__TRAILER_BYTES;
-  if (vtb__file_hash(data, (size_t)body + VTB__TRAILER_HASHED) != t->hash || t->code_bytes > body ||
+  if (vtb_hash64(data, (size_t)body + VTB__TRAILER_HASHED) != t->hash || t->code_bytes > body ||
       t->manifest.offset > body || t->manifest.bytes > body - t->manifest.offset)
     return vtb_fail(err, VTB_E_INPUT, "%s is damaged: its contents are not those it was built with",
                     path);

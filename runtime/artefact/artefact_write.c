@@ -51,7 +51,7 @@ static vtb_status hash_file(vtb_artefact_writer *w, uint64_t *hash, vtb_error *e
   vtb_mapped_file all;
   vtb_status status = vtb_map_file(w->file.temp_path, &all, err);
   if (status != VTB_OK) return status;
-  *hash = vtb__file_hash(all.data, all.n);
+  *hash = vtb_hash64(all.data, all.n);
   vtb_unmap_file(&all);
   return VTB_OK;
 }

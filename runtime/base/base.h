@@ -200,8 +200,13 @@ void vtb_map_set(vtb_map *m, const char *key, void *value);     /* never fails *
 bool vtb_map_try_set(vtb_map *m, const char *key, void *value); /* false when out of memory */
 void vtb_map_free(vtb_map *m);                                  /* frees keys, not values */
 
-/* ---- hash: FNV-1a 64, for tables and content addresses --------------------------------------- */
+/* ---- hashes ---------------------------------------------------------------------------------- */
 
+/* XXH3 of contents: of files, caches, weights. */
+uint64_t vtb_hash64(const void *data, size_t n);
+/* Its 128 bits as 32 hexadecimal digits: a name for contents. */
+void vtb_hash128(const void *data, size_t n, char text[33]);
+/* FNV-1a 64, for tables and short keys. */
 #define VTB_HASH_INIT UINT64_C(0xcbf29ce484222325)
 uint64_t vtb_hash_bytes(uint64_t h, const void *p, size_t n);
 uint64_t vtb_hash_str(uint64_t h, const char *s);

@@ -165,7 +165,15 @@ TEST(what_did_not_fit_replaces_nothing) {
   CHECK(rmdir(folder) == 0); /* no temporary file is left behind */
 }
 
+TEST(hashes_of_contents_are_xxh3) {
+  char text[33];
+  vtb_hash128("", 0, text);
+  CHECK(vtb_hash64("", 0) == UINT64_C(0x2d06800538d394c2));
+  CHECK_STR(text, "99aa06d3014798d86001c324468d497f");
+}
+
 int main(void) {
+  RUN(hashes_of_contents_are_xxh3);
   RUN(arena_is_zeroed_and_aligned);
   RUN(map_keeps_insertion_order_and_replaces);
   RUN(maps_know_what_they_lack);

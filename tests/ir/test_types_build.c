@@ -269,7 +269,15 @@ TEST(papers_count_multiply_adds_and_mixers_apart) {
   stop(&x);
 }
 
+TEST(counts_that_no_number_holds_are_the_largest) {
+  vtb_type t = vtb_type_make(VTB_F32, 3, (int64_t[]){INT64_C(1) << 31, INT64_C(1) << 31, 4});
+  CHECK(vtb_type_count(&t) == INT64_MAX && vtb_type_bytes(&t) == INT64_MAX);
+  t.dim[2].size = 1;
+  CHECK(vtb_type_count(&t) == INT64_C(1) << 62 && vtb_type_bytes(&t) == INT64_MAX);
+}
+
 int main(void) {
+  RUN(counts_that_no_number_holds_are_the_largest);
   RUN(broadcast_aligns_at_the_last_axis);
   RUN(names_are_unique_and_safe);
   RUN(errors_name_shapes_and_axes);

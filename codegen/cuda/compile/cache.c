@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include "codegen/cuda/compile/nvrtc.h"
 
@@ -29,15 +28,11 @@ static bool enabled(void) {
 }
 
 vtb_cuda_key vtb__cuda_cache_key(const char *const *parts, int n) {
-  uint64_t a = VTB_HASH_INIT, b = VTB_HASH_INIT ^ UINT64_C(0x9e3779b97f4a7c15);
-  for (int i = 0; i < n; i++) {
-    uint64_t length = strlen(parts[i]);
-    a = vtb_hash_bytes(vtb_hash_bytes(a, &length, sizeof length), parts[i], length);
-    b = vtb_hash_bytes(vtb_hash_bytes(b, parts[i], length), &length, sizeof length);
-  }
-  vtb_cuda_key key;
-  snprintf(key.text, sizeof key.text, "%016llx%016llx", (unsigned long long)a,
-           (unsigned long long)b);
+  vtb_strbuf all = {0};
+  vtb_cuda_key key = {0};
+  for (int i = 0; i < n; i++) vtb_strbuf_printf(&all, "%zu %s", strlen(parts[i]), parts[i]);
+  vtb_hash128(vtb_strbuf_text(&all), all.n, key.text);
+  vtb_strbuf_free(&all);
   return key;
 }
 
@@ -67,7 +62,7 @@ bool vtb__cuda_cache_get(const vtb_cuda_key *key, vtb_cuda_code *code) {
   bool ok = vtb_file_read(path, (size_t)1 << 30, &data, &n, NULL) == VTB_OK && n > head &&
             memcmp(data, magic, MAGIC) == 0;
   if (ok) memcpy(&hash, data + MAGIC, HASH);
-  ok = ok && hash == XXH3_64bits(data + MAGIC + HASH, n - MAGIC - HASH);
+  ok = ok && hash == vtb_hash64(data + MAGIC + HASH, n - MAGIC - HASH);
   if (ok) memcpy(&log, data + MAGIC + HASH, sizeof log);
   ok = ok && log < n - head;
   if (ok) {
@@ -160,7 +155,7 @@ void vtb__cuda_cache_put(const vtb_cuda_key *key, const vtb_cuda_code *code) {
   vtb_strbuf_write(&s, (const char *)&log, sizeof log);
   vtb_strbuf_write(&s, code->log, log);
   vtb_strbuf_write(&s, code->data, code->n_bytes);
-  hash = XXH3_64bits(s.at + MAGIC + HASH, s.n - MAGIC - HASH);
+  hash = vtb_hash64(s.at + MAGIC + HASH, s.n - MAGIC - HASH);
   memcpy(s.at + MAGIC, &hash, HASH);
   vtb_error err = {0};
   if (vtb_cache_make("cuda", &folder, &err) == VTB_OK &&
