@@ -200,7 +200,9 @@ static void record(tally *all, cJSON *json, const verify_options *o, const char 
     cJSON_AddItemToArray(cJSON_GetObjectItem(json, "tensors"), t);
   } else if (!ok || o->verbose) {
     char place[96] = "";
-    if (!ok)
+    if (!ok && !isfinite(d->got) && !isfinite(d->want))
+      snprintf(place, sizeof place, "  at %lld: both not finite", (long long)d->index);
+    else if (!ok)
       snprintf(place, sizeof place, "  at %lld: %.9g, want %.9g", (long long)d->index, d->got,
                d->want);
     cli_printf(7, "  %-4s %-58s abs %.2e rel %.2e%s%s", ok ? "ok" : "FAIL", name, d->max_abs,

@@ -352,6 +352,16 @@ static vtb_status verify_programs(const char *what, const verify_options *o, pro
   return worst;
 }
 
+/* NaN on both sides would neither be equal nor depart. */
+static vtb_status check_finite(const vtb_weights *reference, vtb_error *err) {
+  const char *name = NULL;
+  if (!any_not_finite(reference, &name)) return VTB_OK;
+  return vtb_fail(err, VTB_E_NUMBERS,
+                  "with random weights '%s' is not finite in the interpreter either: there is "
+                  "nothing to compare; `verify --nan` names the first op that makes it so",
+                  name);
+}
+
 /* Random arguments, and what the interpreter makes of them in the recurrent form. */
 static vtb_status make_reference(const vtb_compilation *c, const verify_options *o,
                                  vtb_weights *args, vtb_weights **reference) {
@@ -362,7 +372,8 @@ static vtb_status make_reference(const vtb_compilation *c, const verify_options 
   if (!o->model.json)
     cli_say("reference: interpreter, recurrent form, batch %lld", (long long)batch);
   cli_progress_note("the interpreter computes the reference of %s", c->func);
-  return cli_evaluate(c, vtb_target_find("interp"), (int)o->model.threads, args, reference);
+  status = cli_evaluate(c, vtb_target_find("interp"), (int)o->model.threads, args, reference);
+  return status == VTB_OK && !o->nan ? check_finite(*reference, &c->report->error) : status;
 }
 
 vtb_status verify_model(const char *what, const verify_options *o) {

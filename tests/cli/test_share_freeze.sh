@@ -35,6 +35,24 @@ for w in head.weight layer.mlp.fc1.weight layer.norm.weight; do
   grep -aq "optim/[a-z]*/$w" "$work/long/checkpoint.safetensors" || fail "no moments of $w"
 done
 
+# what the loss depends on only through stop_gradient is said to have no gradient, and is neither moved nor decayed
+cat > "$work/stopped.vtb" <<'END'
+use std.nn
+model stopped() {
+  input x: image[1, 8x8]
+  h = patch_embed("embed", x, 8, 4x4, 4x4)
+  h += stop_gradient(linear("behind", h, 8))
+  output logits = linear("head", mean(h, axis = "tokens"), 4)
+}
+END
+for n in 1 4; do
+  expect 0 "$VERTEBRA" train "$work/stopped.vtb" --data "$work/data" --batch 16 --lr 1e-2 --weight-decay 0.5 --seed 3 --quiet \
+    --epochs $n --out "$work/stopped$n"
+  says "VTB3202"
+done
+for w in behind.weight behind.bias; do same stopped1 stopped4 $w || fail "$w has no gradient and moved"; done
+same stopped1 stopped4 embed.weight && fail "embed.weight did not move"
+
 # without freezing everything moves; the weights of one go into the other
 train free --epochs 1 -D freezes=false --init "$work/long/weights.safetensors"
 same free long embed.weight && fail "embed.weight did not move"

@@ -11,6 +11,14 @@ END
 expect 0 "$VERTEBRA" verify "$work/plain.vtb"; says "every mode is the same program"; silent_about "parallel"
 expect 2 "$VERTEBRA" verify vil_nano --mode recurent; says "did you mean recurrent?"
 expect 0 "$VERTEBRA" verify vil_nano -D depth=2 -D dim=32 -D "paths=[snake, cols~, rows.hflip]" --target all
+cat > "$work/nan.vtb" <<'END'
+model negative() {
+  input x: tokens[2x2, 4]
+  output y = log(-square(x) - 1)
+}
+END
+expect 5 "$VERTEBRA" verify "$work/nan.vtb"; says "'y' is not finite in the interpreter either"; silent_about "want"
+expect 5 "$VERTEBRA" verify --nan "$work/nan.vtb"; says "first op that gives NaN or Inf"; says "log"
 case=tests/golden/vil/cell_chunkwise_L16_S53.safetensors
 expect 0 "$VERTEBRA" verify --modes all --target all $case; says "0 failed"
 expect 5 "$VERTEBRA" verify --tol 0 --grad-tol 0 $case; says "FAIL"
