@@ -147,6 +147,7 @@ vtb_status cli_cmd_train(int argc, char **argv) {
        "options from a file, YAML or `name = value` lines; the command line wins"},
       CLI_LOAD_OPTS(o.init.load, "--init",
                     "start from these weights; a classifier of other classes begins anew"),
+      TRAIN_LAYER_OPTS(o.layers),
       {"--epochs", CLI_INT, &o.train.epochs, "N", "passes over the data (default 10)"},
       {"--max-seconds", CLI_FLOAT, &o.train.max_seconds, "S",
        "stop, with a checkpoint, after that time"},

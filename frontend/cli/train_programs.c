@@ -122,6 +122,8 @@ static vtb_status compile_step(const char *what, train_options *o, int classes, 
                                train_programs *p) {
   vtb_compilation c;
   vtb_status status = load_for_classes(what, o, true, classes, p, &c);
+  if (status == VTB_OK)
+    status = train_layers_check(&o->layers, c.module->entry, o->quiet, &o->model.report->error);
   if (status == VTB_OK) status = vtb_compilation_graph(&c);
   if (status == VTB_OK && (!p->measured || takes_images(c.module->entry, o)))
     status = vtb_compilation_image_size(&c, &p->channels, &p->height, &p->width);

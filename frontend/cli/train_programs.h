@@ -6,6 +6,7 @@
 #include "frontend/cli/data.h"
 #include "frontend/cli/prepare.h"
 #include "frontend/cli/train_init.h"
+#include "frontend/cli/train_layers.h"
 
 /* Most options are fields of what the compiler and the trainer take, which run_training()
  * completes. */
@@ -15,6 +16,7 @@ typedef struct train_options {
   cli_data_options data;
   cli_prepare_options prepare;
   train_init init;
+  train_layers layers;
   const char *out, *recipe, *again;
   bool overwrite, tensorboard;
   const cli_opt *rows; /* of this struct */

@@ -241,6 +241,9 @@ static vtb_status open_session(const char *what, train_options *o, session *s, v
   if (built) train_record_options(what, o, &s->record); /* the rest is the file's */
   o->init.load.quiet = o->quiet;
   status = train_init_open(&o->init, err);
+  if (status == VTB_OK) status = train_layers_plan(&o->layers, &o->model, &o->train, err);
+  if (status == VTB_OK && o->layers.freeze.n && built)
+    status = vtb_fail(err, VTB_E_USAGE, "--freeze is for a model's source, and %s is compiled", what);
   if (status != VTB_OK) return status;
   int classes = vtb_dataset_classes(o->train.train_set);
   status = train_programs_open(what, o, classes, &s->programs);
@@ -288,6 +291,7 @@ static vtb_status run_training(const char *what, train_options *o) {
   }
   close_session(&s);
   train_init_free(&o->init);
+  train_layers_free(&o->layers);
   return status;
 }
 

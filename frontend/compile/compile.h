@@ -83,6 +83,10 @@ typedef struct vtb_compile_options {
    * runtime/train/train.h. Not with `training`. */
   bool evaluation;
 
+  /* Parameters that are not trained: patterns of names, "blocks.0.*". */
+  const char *const *freeze;
+  size_t n_freeze;
+
   /* Instead of `weights`: tensors under the model's names (runtime/artefact/tensors.h). */
   const struct vtb_weights *parameters;
 } vtb_compile_options;

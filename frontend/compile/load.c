@@ -164,6 +164,8 @@ vtb_status vtb_compilation_load(vtb_compilation *c, const vtb_compile_options *o
   options.objective |= o->training || o->evaluation;
   options.mode = o->mode ? o->mode : o->chunk ? "chunkwise" : options.mode;
   options.chunk = o->chunk ? o->chunk : options.chunk;
+  options.freeze = o->freeze;
+  options.n_freeze = o->n_freeze;
   vtb_status status = check_options(o, options.mode, &r->error);
   if (status == VTB_OK) status = stored_settings(c);
   for (size_t i = 0; i < o->n_defines; i++) vtb_vec_push(&c->settings, vtb_xstrdup(o->defines[i]));

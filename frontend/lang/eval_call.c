@@ -314,7 +314,7 @@ static vtb_value **call_operands(vtb__eval *e, const vtb_decl *d, vtb__env *boun
   return at;
 }
 
-vtb__val vtb__call_block(vtb__eval *e, const vtb_decl *d, vtb__env *bound, vtb_span span) {
+static vtb__val call_block(vtb__eval *e, const vtb_decl *d, vtb__env *bound, vtb_span span) {
   const char *key = instance_key(e, d, bound);
   vtb__instance *in = vtb_map_get(&e->blocks, key);
   if (!in) {
@@ -344,6 +344,14 @@ vtb__val vtb__call_block(vtb__eval *e, const vtb_decl *d, vtb__env *bound, vtb_s
   }
   if (!in->is_tuple) return at[0];
   return (vtb__val){.kind = VTB__TUPLE, .u.list = {at, in->n_results}};
+}
+
+vtb__val vtb__call_block(vtb__eval *e, const vtb_decl *d, vtb__env *bound, vtb_span span) {
+  bool frozen = e->frozen;
+  e->frozen |= vtb__freezes_scope(e);
+  vtb__val v = call_block(e, d, bound, span);
+  e->frozen = frozen;
+  return v;
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
  * and blocks stay shared. */
 #include "frontend/lang/value.h"
 
+#include <fnmatch.h>
 #include <math.h>
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -233,10 +234,29 @@ static vtb_value *another_use(vtb__eval *e, vtb__weight *old, const vtb__weight 
   return old->arg;
 }
 
+/* Whether a pattern of the options freezes the param of that name; names inside a block's function
+ * are not official yet. */
+static bool freezes(const vtb__eval *e, const char *name) {
+  for (size_t i = 0; i < e->options->n_freeze && e->frame->is_model; i++)
+    if (fnmatch(e->options->freeze[i], name, 0) == 0) return true;
+  return false;
+}
+
+bool vtb__freezes_scope(const vtb__eval *e) {
+  vtb_strbuf scope = {0};
+  vtb_strbuf_printf(&scope, "%s.", e->prefix);
+  bool all = false;
+  for (size_t i = 0; i < e->options->n_freeze && e->frame->is_model && *e->prefix; i++)
+    all |= vtb_ends_with(e->options->freeze[i], "*") &&
+           fnmatch(e->options->freeze[i], scope.at, 0) == 0;
+  vtb_strbuf_free(&scope);
+  return all;
+}
+
 vtb_value *vtb__weight_get(vtb__eval *e, vtb__weight like, const vtb_type *type) {
   vtb__frame *f = e->frame;
   like.share = e->share;
-  like.frozen |= e->frozen && like.role == VTB_ROLE_PARAM;
+  like.frozen |= (e->frozen || freezes(e, like.name)) && like.role == VTB_ROLE_PARAM;
   vtb__weight *w = weight_find(f, like.name);
   if (w)
     return same_weight(e, w, &like, type) ? another_use(e, w, &like)

@@ -57,9 +57,13 @@ typedef struct vtb_instantiate_options {
   size_t n_overrides;
   const vtb_shape_binding *inputs; /* NULL for models: their inputs are declared */
   size_t n_inputs;
-  bool training;    /* value of the builtin `training` */
-  bool taps;        /* keep `tap` statements */
-  bool objective;   /* losses and metrics are returned (ir/objective.h), and their inputs taken */
+  bool training;  /* value of the builtin `training` */
+  bool taps;      /* keep `tap` statements */
+  bool objective; /* losses and metrics are returned (ir/objective.h), and their inputs taken */
+  /* params whose official names are of one of these patterns (fnmatch: "blocks.0.*") are frozen, as
+   * by `freeze` */
+  const char *const *freeze;
+  size_t n_freeze;
   const char *mode; /* --mode: overrides `mode` of every recurrence; NULL: as written */
   int64_t chunk;
 } vtb_instantiate_options;

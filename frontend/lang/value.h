@@ -407,6 +407,9 @@ vtb__val vtb__eval_param(vtb__eval *e, const vtb_expr *x);
  * after an error. like.arg: the block's argument that it is for, or NULL; like.made: what asks for
  * it, the param or the call of the block it belongs to. */
 vtb_value *vtb__weight_get(vtb__eval *e, vtb__weight like, const vtb_type *type);
+/* Whether the options freeze all params of the scope that is being evaluated: what is called there
+ * needs no gradients of them. */
+bool vtb__freezes_scope(const vtb__eval *e);
 /* The i32 scalar that op random hashes; fresh: one of its own, for a call. */
 vtb_value *vtb__seed(vtb__eval *e, bool fresh, vtb_span span);
 bool vtb__init_builtin(const char *name);

@@ -92,6 +92,7 @@ static vtb_status prepare(vtb_trainer *t, vtb_error *err) {
   if (status == VTB_OK) status = initialise(t, err);
   if (status == VTB_OK)
     status = vtb_optim_open(t->bound.program, t->bound.args, &c->optim, &t->optim, err);
+  if (status == VTB_OK) status = vtb_rates_apply(&c->rates, t->bound.program, t->optim, err);
   if (status != VTB_OK) return status;
   if (vtb__is_measured(&t->bound)) t->state.best_top1 = NAN;
   vtb_optim_begin_averages(t->optim);

@@ -40,6 +40,7 @@
 #include "runtime/data/dataset.h"
 #include "runtime/train/measure.h"
 #include "runtime/train/optim.h"
+#include "runtime/train/rates.h"
 #include "runtime/weights/fit.h"
 
 typedef enum vtb_train_event_kind {
@@ -84,6 +85,7 @@ typedef struct vtb_train_config {
   int loader_threads;
 
   vtb_optim_config optim;
+  vtb_rates rates;
   vtb_schedule schedule;
   int64_t epochs;
   int64_t max_steps;  /* stop (with a checkpoint) after that many updates in total; 0: no limit */
