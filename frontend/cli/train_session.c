@@ -243,7 +243,8 @@ static vtb_status open_session(const char *what, train_options *o, session *s, v
   status = train_init_open(&o->init, err);
   if (status == VTB_OK) status = train_layers_plan(&o->layers, &o->model, &o->train, err);
   if (status == VTB_OK && o->layers.freeze.n && built)
-    status = vtb_fail(err, VTB_E_USAGE, "--freeze is for a model's source, and %s is compiled", what);
+    status =
+        vtb_fail(err, VTB_E_USAGE, "--freeze is for a model's source, and %s is compiled", what);
   if (status != VTB_OK) return status;
   int classes = vtb_dataset_classes(o->train.train_set);
   status = train_programs_open(what, o, classes, &s->programs);
