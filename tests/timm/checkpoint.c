@@ -1,10 +1,12 @@
-/* Checkpoints whose numbers need not be stored: element i of a tensor is a hash of its name and of i, as make_timm.py has
- * it too.
+/* Checkpoints whose numbers need not be stored: element i of a tensor is a hash of its name and of
+ * i, as make_timm.py has it too.
  *
- *   checkpoint make SHAPES.txt OUT FORM      FORM: safetensors, or of PyTorch's files: plain, module (names begin with
- *                                            "module."), model, averaged (with an EMA beside it), trained (arguments,
- *                                            an epoch)
- *   checkpoint compare GOT WANT TOLERANCE    scores of `run -o` and those stored; prints the largest difference */
+ *   checkpoint make SHAPES.txt OUT FORM    FORM: safetensors, or of PyTorch's files: plain, module
+ *                                          (names begin with "module."), model, averaged (with an
+ *                                          EMA beside it), trained (arguments, an epoch)
+ *   checkpoint compare GOT WANT TOLERANCE  scores of `run -o` and those stored; prints the largest
+ *                                          difference
+ *   checkpoint same A B PREFIX...          tensors whose names begin so are equal */
 #include "runtime/artefact/safetensors.h"
 
 #include <math.h>
@@ -57,7 +59,7 @@ static vtb_weights *make(const char *path) {
   return w;
 }
 
-/* ---- PyTorch's files: a pickle beside the numbers, in a zip file ------------------------------- */
+/* ---- PyTorch's files: a pickle beside the numbers, in a zip file ----------------------------- */
 
 static void put_u32(vtb_strbuf *s, uint32_t v) {
   vtb_strbuf_write(s, (char[]){(char)v, (char)(v >> 8), (char)(v >> 16), (char)(v >> 24)}, 4);
@@ -205,8 +207,29 @@ static int compare(const char *got_path, const char *want_path, double tolerance
   return n == 0 || other || !(worst <= tolerance);
 }
 
+/* Whether the tensors whose names begin so are the same in both files, and there are some. */
+static int same(int argc, char **argv) {
+  vtb_weights *a = NULL, *b = NULL;
+  vtb_error err = {0};
+  int n = 0, moved = 0;
+  if (vtb_safetensors_load(argv[0], &a, &err) != VTB_OK ||
+      vtb_safetensors_load(argv[1], &b, &err) != VTB_OK)
+    stop(err.text);
+  for (size_t i = 0; i < a->n; i++)
+    for (int k = 2; k < argc; k++) {
+      const vtb_weight *x = a->at[i], *y = vtb_weights_find(b, x->name);
+      if (!vtb_starts_with(x->name, argv[k])) continue;
+      n++;
+      moved += !y || y->count != x->count || memcmp(x->data, y->data, (size_t)x->count * 4) != 0;
+    }
+  vtb_weights_free(a);
+  vtb_weights_free(b);
+  return n == 0 || moved;
+}
+
 int main(int argc, char **argv) {
   vtb_error err = {0};
+  if (argc > 4 && strcmp(argv[1], "same") == 0) return same(argc - 2, argv + 2);
   if (argc == 5 && strcmp(argv[1], "compare") == 0)
     return compare(argv[2], argv[3], strtod(argv[4], NULL));
   if (argc != 5 || strcmp(argv[1], "make") != 0) stop("make SHAPES OUT FORM, or compare A B TOL");
