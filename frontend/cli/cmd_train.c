@@ -3,6 +3,7 @@
 #include "frontend/cli/train_recipe.h"
 #include "frontend/cli/train_record.h"
 #include "frontend/cli/train_session.h"
+#include "frontend/cli/train_signals.h"
 
 #include <math.h>
 #include <string.h>
@@ -118,6 +119,7 @@ static vtb_status run_command(train_options *o, const cli_opt *opts, int n, int 
 static vtb_status train_command(train_options *o, const cli_opt *opts, int n, int argc,
                                 char **argv) {
   train_words words = {.model = NULL};
+  train_signals_take();
   cli_list rest = {0};
   vtb_status status = run_command(o, opts, n, argc, argv, &words, &rest);
   for (size_t i = 0; i < o->owned.n; i++) vtb_free(o->owned.at[i]);

@@ -297,7 +297,6 @@ static vtb_status run_training(const char *what, train_options *o) {
 }
 
 vtb_status train_session_run(const char *what, train_options *o) {
-  train_signals_take();
   vtb_dataset *train, *val;
   vtb_status status = cli_data_open_training(&o->data, &train, &val);
   if (status != VTB_OK) return status;

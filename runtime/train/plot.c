@@ -95,6 +95,19 @@ static void put_ticks(vtb_strbuf *out, const axis *a, const axis *other, bool ve
   }
 }
 
+enum { MOST_MARKERS = 60 }; /* of more points the line is enough */
+
+/* A dot a point, so that a run of one epoch is seen. */
+static void put_markers(vtb_strbuf *out, const vtb_plot *p, const vtb_plot_series *s, const axis *x,
+                        const axis *y, const char *colour) {
+  for (size_t i = 0; s->n <= MOST_MARKERS && i < s->n; i++) {
+    double py = usable_y(p, s->y[i]);
+    if (isfinite(s->x[i]) && isfinite(py))
+      vtb_strbuf_printf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2.6\" fill=\"%s\"/>\n",
+                        place(x, s->x[i]), place(y, py), colour);
+  }
+}
+
 static void put_series(vtb_strbuf *out, const vtb_plot *p, const vtb_plot_series *s, const axis *x,
                        const axis *y, const char *colour) {
   vtb_strbuf_printf(out, "<path class=\"line\" stroke=\"%s\" d=\"", colour);
@@ -107,6 +120,7 @@ static void put_series(vtb_strbuf *out, const vtb_plot *p, const vtb_plot_series
     pen_down = usable;
   }
   vtb_strbuf_puts(out, "\"/>\n");
+  put_markers(out, p, s, x, y, colour);
 }
 
 /* Points in the right two fifths, above the middle less those below: the legend takes the emptier

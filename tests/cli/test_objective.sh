@@ -45,7 +45,7 @@ cmp -s "$work/seg/weights.safetensors" "$work/parts/weights.safetensors" || fail
 [ "$(cut -d, -f 1-10 "$work/seg/log.csv")" = "$(cut -d, -f 1-10 "$work/parts/log.csv")" ] || fail "the resumed log differs"
 
 # runs side by side
-expect 0 "$VERTEBRA" compare "$work/seg" "$work/heads"; says "test score"; says "iou 0."; says "accuracy"
+expect 0 "$VERTEBRA" compare "$work/seg" "$work/heads"; says "| score |"; says "iou 0."; says "accuracy"
 
 # a built file trains and measures the same
 expect 0 "$VERTEBRA" build $models --entry segment --train --batch 8 --eval-batch 8 -o "$work/seg.so"; says "evaluation"

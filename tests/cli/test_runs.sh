@@ -46,8 +46,8 @@ expect 1 "$VERTEBRA" train "${run[@]}" --out again --overwrite -D dims=3; says "
 expect 5 "$VERTEBRA" train "${run[@]}" --out again --overwrite --lr 1e30; [ "$before" = "$(sum again 2>/dev/null)" ] && fail "not overwritten"
 expect 0 "$VERTEBRA" train "${run[@]}" --out again --overwrite; [ -s again/run.yaml ] || fail "no record"
 before=$(sum thrice)
-"$VERTEBRA" train "${run[@]}" --epochs 999 --out thrice --overwrite >/dev/null 2>&1 & pid=$!
-sleep 0.05; kill -INT $pid; got=0; wait $pid || got=$?
+"$VERTEBRA" train "${run[@]}" --epochs 100000 --out thrice --overwrite >/dev/null 2>&1 & pid=$!
+sleep 0.2; kill -INT $pid; got=0; wait $pid || got=$?
 [ $got = 130 ] && { [ "$before" = "$(sum thrice)" ] || [ -s thrice/checkpoint.safetensors ]; } || fail "an early SIGINT: $got"
 
 # finished; stopped by a limit, and continued by the folder alone
@@ -90,3 +90,11 @@ for signal in INT:130 TERM:143 HUP:129; do
   grep -q "(stopped early; --resume continues)" by.out || fail "what it says: $(cat by.out)"
   expect 0 "$VERTEBRA" train --resume "by_$signal" --max-seconds 0.1 --json; json finished false stopped false
 done
+
+# side by side: by folder, with what differs; a last line that was cut is left out
+expect 0 "$VERTEBRA" train "${run[@]}" --out one --epochs 1 --lr 5e-3
+printf '{"event":"epo' >> twice/log.jsonl
+expect 0 "$VERTEBRA" compare "$whole" twice one -o runs.svg
+says "| tiny-data-20"; says "| twice | tiny.vtb | 612 | 36 "; says "epochs 1, lr 0.005 |"; says "epochs 6, lr 0.001 |"; says "twice/log.jsonl is not whole"
+[ "$(grep -c '<circle' runs.svg)" = 13 ] || fail "markers: $(grep -c '<circle' runs.svg)"
+[ "$(grep -c '<circle' one/curve.svg)" = 7 ] || fail "the curve of one epoch: $(cat one/curve.svg)"

@@ -20,6 +20,7 @@ TEST(a_plot_has_axes_ticks_lines_and_escaped_text) {
   CHECK(vtb_starts_with(out.at, "<svg ") && vtb_ends_with(out.at, "</svg>\n"));
   CHECK(strstr(out.at, "loss &lt; 3 &amp; falling") != NULL);
   CHECK(count(out.at, "class=\"line\"") == 4); /* two lines, two legend marks */
+  CHECK(count(out.at, "<circle ") == 9);       /* a marker a point that is a number */
   CHECK(count(out.at, "class=\"grid\"") >= 8);
   CHECK(strstr(out.at, "nan") == NULL && strstr(out.at, "inf") == NULL);
   vtb_strbuf_free(&out);
