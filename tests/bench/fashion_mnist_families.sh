@@ -19,7 +19,7 @@ models=(vil_nano vil_delta_nano vim_nano vim_delta_nano vir_nano deit_nano vllam
 runs=()
 for model in "${models[@]}"; do
   echo "== $model"
-  "$vertebra" train "$model" --data fashion-mnist --recipe models/recipes/fashion_mnist_families.txt \
+  "$vertebra" train "$model" --data fashion-mnist --recipe models/recipes/fashion_mnist_families.yaml \
     --eval-split test --epochs "$epochs" --out "$out/$model" --overwrite "$@"
   runs+=("$out/$model")
 done

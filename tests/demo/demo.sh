@@ -11,7 +11,7 @@ say "the model: models/vil.vtb, preset vil_nano"
 
 say "training on the 60 000 images of Fashion-MNIST (at most 3 minutes)"
 rm -rf "$out"
-"$vertebra" train vil_nano --data fashion-mnist --recipe models/recipes/fashion_mnist_demo.txt --out "$out"
+"$vertebra" train vil_nano --data fashion-mnist --recipe models/recipes/fashion_mnist_demo.yaml --out "$out"
 
 say "accuracy on the 10 000 test images, weights read back from $out/weights.safetensors"
 "$vertebra" eval vil_nano --weights "$out/weights.safetensors" --data fashion-mnist --write-images "$out/images" |
