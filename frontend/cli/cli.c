@@ -2,6 +2,7 @@
 #include "frontend/cli/cli.h"
 
 #include <errno.h>
+#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,9 +28,9 @@ static int store(const char *command, const cli_opt *o, const char *text) {
   }
   case CLI_POSITIVE: {
     long long v = strtoll(text, &end, 10);
-    if (!*text || *end || errno || v < 1)
-      return (int)cli_usage_error(command, "%s takes a whole number of at least 1, not '%s'",
-                                  o->name, text);
+    if (!*text || *end || errno || v < 1 || v > CLI_MOST_POSITIVE)
+      return (int)cli_usage_error(command, "%s takes a whole number from 1 to %d, not '%s'",
+                                  o->name, CLI_MOST_POSITIVE, text);
     *(int64_t *)o->into = v;
     return 0;
   }
@@ -44,9 +45,9 @@ static int store(const char *command, const cli_opt *o, const char *text) {
   }
   case CLI_FLOAT: {
     double v = strtod(text, &end);
-    if (!*text || *end || errno || !(v >= 0))
-      return (int)cli_usage_error(command, "%s takes a number of at least 0, not '%s'", o->name,
-                                  text);
+    if (!*text || *end || errno || !(v >= 0 && v <= DBL_MAX))
+      return (int)cli_usage_error(command, "%s takes a finite number of at least 0, not '%s'",
+                                  o->name, text);
     *(double *)o->into = v;
     return 0;
   }

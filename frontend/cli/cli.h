@@ -19,7 +19,9 @@
 
 /* ---- command line ---------------------------------------------------------------------------- */
 
-/* CLI_INT from 0, CLI_POSITIVE from 1, CLI_THREADS from 0 to VTB_MOST_THREADS */
+enum { CLI_MOST_POSITIVE = 1 << 20 }; /* batches, chunks: what shapes can be counted with */
+/* CLI_INT from 0, CLI_POSITIVE from 1 to CLI_MOST_POSITIVE, CLI_THREADS from 0 to
+ * VTB_MOST_THREADS */
 typedef enum cli_opt_kind {
   CLI_FLAG,
   CLI_STR,

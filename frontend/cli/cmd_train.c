@@ -182,10 +182,12 @@ vtb_status cli_cmd_train(int argc, char **argv) {
       {"--crop-scale", CLI_FLOAT, &o.train.train_transform.augment.scale_min, "A",
        "augmentation: random resized crop of area fraction A to 1"},
       {"--seed", CLI_INT, &o.train.seed, "N", "everything random follows from it (default 0)"},
-      {"--eval-batch", CLI_INT, &o.model.compile.eval_batch, "N",
+      {"--eval-batch", CLI_POSITIVE, &o.model.compile.eval_batch, "N",
        "images at a time in evaluation (default 4 x batch)"},
       {"--checkpoint-minutes", CLI_FLOAT, &o.checkpoint_minutes, "M",
        "also checkpoint that often within an epoch (default 2)"},
+      {"--tensorboard", CLI_FLAG, &o.tensorboard, NULL,
+       "also write event files for TensorBoard, below tensorboard/ of the run's folder"},
       {"--quiet", CLI_FLAG, &o.quiet, NULL, "no progress"},
       CLI_TARGET_OPT(o.model),
       CLI_MODEL_OPTS(o.model)};

@@ -123,6 +123,7 @@ static void refer_to(session *s, vtb_train_config *t) {
   t->checkpoint = s->folder.checkpoint;
   t->best = s->folder.best;
   t->log = s->folder.log;
+  t->board = s->options->tensorboard ? s->folder.tensorboard : NULL;
   t->recipe = s->recipe.at;
   t->more_recipe = vtb_strbuf_text(&s->more);
   t->model_hash = s->model_hash;

@@ -123,6 +123,8 @@ vtb_status vtb__begin(vtb_trainer *t, vtb_error *err) {
   if (status == VTB_OK && c->log)
     status =
         vtb_run_log_open(c->log, t->resumed ? t->first_step : -1, logged_epochs(t), &t->log, err);
+  if (status == VTB_OK && c->board)
+    status = vtb_board_open(c->board, t->resumed ? t->first_step : -1, &t->board, err);
   t->begun = status == VTB_OK;
   if (status == VTB_OK && c->fit_seconds > 0)
     status = vtb__log_plan(t, t->first_step, c->schedule.total, err);
@@ -151,6 +153,7 @@ void vtb_trainer_close(vtb_trainer *t) {
   vtb_optim_free(t->optim);
   if (t->bound.program) vtb__bound_free(&t->bound);
   vtb_run_log_close(t->log);
+  vtb_board_close(t->board);
   free(t);
 }
 
@@ -285,7 +288,8 @@ static vtb_status step_once(vtb_trainer *t, vtb_loader *loader, bool *ended, vtb
   vtb_train_event e = vtb__event(t, VTB_TRAIN_STEP);
   e.accuracy = (double)correct / (double)batch->n;
   vtb__send(t, &e);
-  if (t->log && t->state.step % t->config.log_steps == 0) status = vtb__log_step(t, err);
+  if ((t->log || t->board) && t->state.step % t->config.log_steps == 0)
+    status = vtb__log_step(t, err);
   if (status == VTB_OK && t->state.window_steps >= (e.total_steps > 50 ? e.total_steps / 50 : 1))
     status = vtb__log_window(t, err);
   return status;

@@ -115,6 +115,7 @@ typedef struct vtb_train_config {
   const char *model_hash; /* of the model's text, likewise */
   const char *best;       /* weights file of the best evaluation so far; NULL: none */
   const char *log;        /* path without extension for .csv and .jsonl; NULL: none */
+  const char *board;      /* folder for event files of TensorBoard; NULL: none */
   int64_t log_steps;      /* .jsonl line every that many updates; 0: 50 */
   int64_t eval_epochs;    /* evaluate every that many epochs and after the last; 0: 1 */
 

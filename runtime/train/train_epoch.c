@@ -108,7 +108,7 @@ static vtb_status tell(vtb_trainer *t, vtb_error *err) {
   e.best_top1 = t->state.best_top1;
   if (measured) e.train = &t->result.train;
   if (measured && e.evaluated) e.eval = &t->result.eval;
-  vtb_status status = t->log ? vtb__log_epoch(t, &e, err) : VTB_OK;
+  vtb_status status = t->log || t->board ? vtb__log_epoch(t, &e, err) : VTB_OK;
   if (status != VTB_OK) return status;
   t->state.pending = false;
   t->state.loss_sum = 0;

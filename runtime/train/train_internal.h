@@ -5,6 +5,7 @@
 #include "runtime/train/fingerprint.h"
 #include "runtime/train/log.h"
 #include "runtime/train/measure.h"
+#include "runtime/train/tensorboard.h"
 #include "runtime/train/train.h"
 
 /* A program with its buffers: one a tensor. Entries that are not owned are set before a run. */
@@ -62,6 +63,7 @@ struct vtb_trainer {
   int64_t batches;  /* an epoch */
   vtb_train_state state;
   vtb_run_log *log;
+  vtb_board *board;
   bool resumed, begun;
   bool changed;       /* the state is not that of the last checkpoint */
   bool cannot_save;   /* a checkpoint could not be written */

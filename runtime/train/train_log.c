@@ -37,6 +37,24 @@ void vtb__send(const vtb_trainer *t, const vtb_train_event *e) {
 #define REAL(name, value) ((vtb_log_field){.key = name, .kind = VTB_LOG_REAL, .r = (value)})
 #define INT(name, value) ((vtb_log_field){.key = name, .kind = VTB_LOG_INT, .i = (value)})
 
+/* Fields as scalars of TensorBoard: "train/loss" of updates, "epoch/loss" and "eval/top1" of
+ * epochs. */
+static vtb_status put_board(vtb_trainer *t, const char *group, int64_t step,
+                            const vtb_log_field *fields, size_t n, vtb_error *err) {
+  vtb_board_value values[2 * VTB_MOST_MEASURES + 10];
+  size_t count = 0;
+  if (!t->board) return VTB_OK;
+  for (size_t i = 0; i < n; i++) {
+    const char *key = fields[i].key;
+    bool eval = vtb_starts_with(key, "eval_");
+    if (fields[i].kind != VTB_LOG_REAL || strcmp(key, "seconds") == 0) continue;
+    vtb_board_value *v = &values[count++];
+    snprintf(v->tag, sizeof v->tag, "%s/%s", eval ? "eval" : group, eval ? key + 5 : key);
+    v->value = fields[i].r;
+  }
+  return vtb_board_put(t->board, step, values, count, err);
+}
+
 vtb_status vtb__log_step(vtb_trainer *t, vtb_error *err) {
   vtb_train_event e = vtb__event(t, VTB_TRAIN_STEP);
   vtb_log_field fields[] = {INT("epoch", e.epoch),
@@ -48,6 +66,8 @@ vtb_status vtb__log_step(vtb_trainer *t, vtb_error *err) {
                             REAL("loss_scale", e.loss_scale),
                             INT("skipped", e.skipped)};
   size_t n = sizeof fields / sizeof *fields - (e.loss_scale > 0 ? 0 : 2);
+  vtb_status status = put_board(t, "train", e.step, fields, n, err);
+  if (status != VTB_OK || !t->log) return status;
   return vtb_run_log_event(t->log, "step", e.step, fields, n, err);
 }
 
@@ -133,7 +153,9 @@ vtb_status vtb__log_epoch(vtb_trainer *t, const vtb_train_event *e, vtb_error *e
   put_field(&l, REAL("seconds", t->state.seconds + e->seconds));
   size_t columns = l.n;
   if (measured) put_score(&l, &t->result.train);
-  vtb_status status = vtb_run_log_event(t->log, "epoch", e->step, l.at, l.n, err);
+  vtb_status status = put_board(t, "epoch", e->step, l.at, columns, err);
+  if (status != VTB_OK || !t->log) return status;
+  status = vtb_run_log_event(t->log, "epoch", e->step, l.at, l.n, err);
   return status == VTB_OK ? vtb_run_log_row(t->log, e->step, l.at, columns, err) : status;
 }
 

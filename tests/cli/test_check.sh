@@ -30,7 +30,7 @@ says "parameter 'depth' of model 'one' is never used"; silent_about "VTB1514"
 expect 0 "$VERTEBRA" check "$work/two.vtb" --entry other; silent_about "parameters   80"
 expect 0 "$VERTEBRA" dump "$work/two.vtb"; says "of the models of this file 'other' is taken"; says "--entry NAME takes another: one"
 # Options that cannot be meant.
-expect 2 "$VERTEBRA" check vil_nano --chunk 0; says "--chunk takes a whole number of at least 1, not '0'"
+expect 2 "$VERTEBRA" check vil_nano --chunk 0; says "--chunk takes a whole number from 1 to 1048576, not '0'"
 expect 2 "$VERTEBRA" check vil_nano --mode recurent; says "did you mean recurrent?"
 expect 2 "$VERTEBRA" --mode recurrent check vil_nano; says "a command comes before its options"
 

@@ -98,3 +98,9 @@ expect 0 "$VERTEBRA" compare "$whole" twice one -o runs.svg
 says "| tiny-data-20"; says "| twice | tiny.vtb | 612 | 36 "; says "epochs 1, lr 0.005 |"; says "epochs 6, lr 0.001 |"; says "twice/log.jsonl is not whole"
 [ "$(grep -c '<circle' runs.svg)" = 13 ] || fail "markers: $(grep -c '<circle' runs.svg)"
 [ "$(grep -c '<circle' one/curve.svg)" = 7 ] || fail "the curve of one epoch: $(cat one/curve.svg)"
+
+# event files, and numbers that are out of range
+expect 0 "$VERTEBRA" train "${run[@]}" --out board --tensorboard --epochs 1
+grep -q "eval/top1" board/tensorboard/events.out.tfevents.* || fail "no event file"
+expect 2 "$VERTEBRA" train "${run[@]}" --out no --batch 99999999999; says "--batch takes a whole number from 1 to"
+expect 2 "$VERTEBRA" train "${run[@]}" --out no --lr inf; says "--lr takes a finite number"

@@ -2,8 +2,11 @@
  * and one that is whole, of this model and this data, or is refused. */
 #include "runtime/artefact/safetensors.h"
 #include "runtime/launch/threads.h"
+#include "runtime/train/tensorboard.h"
 #include "runtime/train/train.h"
 #include "tests/runtime/fake_program.h"
+
+#include <dirent.h>
 
 static vtb_dataset *train_set, *eval_set;
 static vtb_program step_program, eval_program;
@@ -248,6 +251,45 @@ TEST(other_data_and_other_models_are_named) {
   vtb_dataset_free(other);
 }
 
+/* ---- event files ----------------------------------------------------------------------------- */
+
+static uint32_t little32(const unsigned char *at) {
+  return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+TEST(event_files_are_records_with_checksums) {
+  const char *folder = temp_path("board"), *digits = "123456789";
+  vtb_board *b = NULL;
+  vtb_board_value values[] = {{"train/loss", 1.5}, {"none", NAN}, {"eval/top1", 0.25}};
+  uint32_t sum = 0xe3069283u; /* the published check value of CRC-32C */
+  CHECK(vtb_board_checksum(digits, 9) == (sum >> 15 | sum << 17) + 0xa282ead8u);
+  CHECK_OK(vtb_board_open(folder, 7, &b, err));
+  CHECK_OK(vtb_board_put(b, 12, values, 3, err));
+  vtb_board_close(b);
+  char path[600] = "";
+  DIR *d = opendir(folder);
+  for (struct dirent *e; d && (e = readdir(d));)
+    if (vtb_starts_with(e->d_name, "events.out.tfevents."))
+      snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+  if (d) closedir(d);
+  size_t n, at = 0;
+  int records = 0;
+  unsigned char *bytes = (unsigned char *)read_file(path, &n);
+  while (at + 16 <= n) {
+    size_t length = little32(bytes + at);
+    CHECK(little32(bytes + at + 8) == vtb_board_checksum(bytes + at, 8));
+    CHECK(at + 16 + length <= n);
+    if (at + 16 + length > n) break;
+    CHECK(little32(bytes + at + 12 + length) == vtb_board_checksum(bytes + at + 12, length));
+    at += 16 + length;
+    records++;
+  }
+  CHECK(records == 3 && at == n); /* version, start after update 7, two values */
+  CHECK(memmem(bytes, n, "brain.Event:2", 13) && memmem(bytes, n, "train/loss", 10));
+  CHECK(!memmem(bytes, n, "none", 4));
+  free(bytes);
+}
+
 /* ---- a run for a time, again ----------------------------------------------------------------- */
 
 static size_t read_plan(const char *path, vtb_train_plan *plan, size_t most) {
@@ -289,6 +331,7 @@ int main(void) {
   RUN(an_error_leaves_a_checkpoint_of_the_last_update);
   RUN(changed_checkpoints_are_refused);
   RUN(other_data_and_other_models_are_named);
+  RUN(event_files_are_records_with_checksums);
   RUN(a_run_for_a_time_is_repeated_from_its_log);
   vtb_services_free(services);
   vtb_dataset_free(train_set);
