@@ -76,6 +76,7 @@ vtb_status vtb__source_open(const vtb__place *at, unsigned split, vtb__source **
       s->name ? at->format->open(at->path, split, s, err) : vtb_no_memory(err, at->path);
   if (status == VTB_OK) status = vtb__name_classes(at->path, s, err);
   if (status == VTB_OK) status = check_labels(s, err);
+  if (status == VTB_OK) status = vtb_strbuf_check(&s->notes, err);
   if (status == VTB_OK)
     *out = s;
   else
@@ -111,11 +112,11 @@ vtb_status vtb__view_open(vtb__source *s, const vtb_dataset_options *o, vtb_data
                      .notes = VTB_CHECKED_STRBUF};
   *out = d;
   vtb_strbuf_puts(&d->notes, vtb_strbuf_text(&s->notes));
-  if (!s->labels) return VTB_OK;
+  if (!s->labels) return vtb_strbuf_check(&d->notes, err);
   d->labels = malloc((size_t)s->count * sizeof *d->labels + 1);
   if (!d->labels) return vtb_no_memory(err, s->name);
   memcpy(d->labels, s->labels, (size_t)s->count * sizeof *d->labels);
-  return VTB_OK;
+  return vtb_strbuf_check(&d->notes, err);
 }
 
 void vtb_dataset_free(vtb_dataset *d) {

@@ -2,6 +2,7 @@
  * what else they are commonly called) are taken. Paths are relative to the list's folder. */
 #include "runtime/data/dataset_internal.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -151,14 +152,17 @@ static char *list_of(const char *folder, unsigned split, bool *no_memory) {
   const char *name;
   for (int k = 0; (name = vtb__split_alias(split, k)) != NULL; k++) {
     char *path = vtb_strprintf("%s/%s.csv", folder, name);
-    if (!path) *no_memory = true;
+    errno = 0;
     FILE *f = path ? fopen(path, "r") : NULL;
+    *no_memory |= !path || errno == ENOMEM;
     char line[4096];
     int file = -1, label = -1;
+    errno = 0;
     if (f && fgets(line, sizeof line, f)) {
       char *at = line;
       find_columns(&at, &file, &label);
     }
+    *no_memory |= errno == ENOMEM;
     if (f) fclose(f);
     if (file >= 0 && label >= 0) return path;
     free(path);
