@@ -1,5 +1,6 @@
 /* vertebra convert: a checkpoint of another tool as .safetensors. */
 #include "frontend/cli/checkpoints.h"
+#include "frontend/cli/weights.h"
 #include "runtime/base/half.h"
 
 #include <math.h>
@@ -68,8 +69,41 @@ typedef struct conversion {
   const char *in, *out;
   const vtb_elem *to; /* NULL: as they are */
   cli_part_options part;
+  const char *model; /* whose names the tensors get; NULL: they keep theirs */
+  cli_model_options options;
+  cli_load_options load; /* what of the model or the file may be missing */
   bool json;
 } conversion;
+
+/* What the model is, so that nobody need say it again. */
+static void describe(const conversion *c, vtb_weights *w) {
+  cJSON *list = vtb_need(cJSON_CreateArray());
+  for (size_t i = 0; i < c->options.defines.n; i++)
+    cJSON_AddItemToArray(list, cJSON_CreateString(c->options.defines.at[i]));
+  char *text = vtb_need(cJSON_PrintUnformatted(list));
+  vtb_weights_set_meta(w, "format", "vertebra-weights-1");
+  vtb_weights_set_meta(w, "model", c->model);
+  vtb_weights_set_meta(w, "defines", text);
+  cJSON_free(text);
+  cJSON_Delete(list);
+}
+
+/* Opens IN; with a model, what of it are the model's parameters, under its names. Errors are
+ * printed. */
+static vtb_status open_input(const conversion *c, vtb_weights **out, vtb_strbuf *said) {
+  vtb_error err = {0};
+  vtb_weights *file = NULL;
+  vtb_status status = cli_checkpoint_open(c->in, &c->part, &file, said);
+  *out = file;
+  if (status != VTB_OK || !c->model) return status;
+  cli_load_options load = c->load;
+  load.weights = c->in;
+  load.file = file;
+  status = cli_fit_source(c->model, &c->options, &load, out, &err);
+  vtb_weights_free(file);
+  if (status == VTB_OK) describe(c, *out);
+  return err.text[0] ? cli_error(&err) : status;
+}
 
 static void report(const conversion *c, const vtb_weights *w, int64_t changed,
                    const vtb_strbuf *said) {
@@ -98,7 +132,7 @@ static vtb_status run(const conversion *c) {
   vtb_strbuf said = {0};
   vtb_error err = {0};
   int64_t changed = 0;
-  vtb_status status = cli_checkpoint_open(c->in, &c->part, &from, &said);
+  vtb_status status = open_input(c, &from, &said);
   if (status == VTB_OK) {
     w = from;
     if (c->to) {
@@ -128,6 +162,13 @@ vtb_status cli_cmd_convert(int argc, char **argv) {
   const char *type = NULL;
   const cli_opt opts[] = {
       CLI_PART_OPTS(c.part),
+      {"--model", CLI_STR, &c.model, "MODEL",
+       "the tensors under the names of this model, which they must fit"},
+      {"-D", CLI_LIST, &c.options.defines, "NAME=VALUE", "set a hyperparameter of the model"},
+      {"--allow-missing", CLI_FLAG, &c.load.allow_missing, NULL,
+       "parameters that IN lacks get their initial values"},
+      {"--allow-unused", CLI_FLAG, &c.load.allow_unused, NULL,
+       "IN may have tensors that the model lacks"},
       {"--dtype", CLI_STR, &type, "T", "floating-point tensors as f32, f16 or bf16"},
       {"--json", CLI_FLAG, &c.json, NULL, "machine-readable output"}};
   cli_list files = {0};
@@ -142,7 +183,9 @@ vtb_status cli_cmd_convert(int argc, char **argv) {
     if (vtb_streq(types[i].name, type)) c.to = &types[i].elem;
   if (type && !c.to)
     return cli_usage_error("convert", "--dtype is f32, f16 or bf16, not '%s'", type);
+  cli_model_parsed(&c.options);
   vtb_status status = run(&c);
+  cli_model_options_free(&c.options);
   vtb_vec_free(&files);
   return status;
 }

@@ -32,6 +32,24 @@ expect 0 "$VERTEBRA" convert $given/training.pth "$work/c.safetensors" --ema-wei
 says "8 of 9 tensors converted to BF16"
 expect 0 "$VERTEBRA" weights "$work/c.safetensors"; says "8 BF16"
 
+# under the names of a model, by the rules beside it
+cat > "$work/net.vtb" << 'END'
+use std.nn
+
+model net(classes: int = 2) {
+  input image: image[2, 1, 1]
+  x = linear("0", pixels(image), 3)
+  output y = linear("head", mean(x, axis = "tokens"), classes)
+}
+END
+printf 'names "torch"\n  2.* -> head.*\n' > "$work/net.names"
+expect 1 "$VERTEBRA" convert $given/training.pth "$work/e.safetensors" --model "$work/net.vtb"; says "1.weight"
+[ ! -e "$work/e.safetensors" ] || fail "what does not fit left a file"
+expect 0 "$VERTEBRA" convert $given/training.pth "$work/e.safetensors" --model "$work/net.vtb" --allow-unused
+says "loaded 4 of 4"
+expect 0 "$VERTEBRA" weights "$work/e.safetensors"; says "head.weight  F32             6  [2, 3]"; silent_about "2.weight"
+expect 0 "$VERTEBRA" build "$work/net.vtb" --weights "$work/e.safetensors" -o "$work/net.so"
+
 # refused: a type, an ending, a part, a hostile file; what is there stays
 expect 2 "$VERTEBRA" convert $given/good.pth "$work/d.safetensors" --dtype int8; says "--dtype is f32, f16 or bf16"
 expect 2 "$VERTEBRA" convert $given/good.pth "$work/d.pth"; says "written as .safetensors"
