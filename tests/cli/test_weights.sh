@@ -35,6 +35,7 @@ expect 0 "$VERTEBRA" weights "$work/c.safetensors"; says "8 BF16"
 # under the names of a model, by the rules beside it
 cat > "$work/net.vtb" << 'END'
 use std.nn
+use std.conv
 
 model net(classes: int = 2) {
   input image: image[2, 1, 1]
