@@ -85,6 +85,15 @@ static vtb_status build(const char *what, build_options *b) {
   return status;
 }
 
+/* A shared object under the name of something else would be taken for that. */
+static vtb_status check_output(const char *path) {
+  const char *slash = path ? strrchr(path, '/') : NULL, *base = slash ? slash + 1 : path;
+  const char *dot = base ? strrchr(base, '.') : NULL;
+  if (!dot || dot == base || vtb_streq(dot, ".so") || strstr(base, ".so.")) return VTB_OK;
+  return cli_usage_error("build", "writes a shared object, not a %s file: call it %.*s.so", dot,
+                         (int)(dot - base), base);
+}
+
 /* What is wrong can be said before anything is compiled. */
 static vtb_status check_options(const char *what, build_options *b) {
   vtb_compile_options *o = &b->model.compile;
@@ -96,14 +105,16 @@ static vtb_status check_options(const char *what, build_options *b) {
     return cli_usage_error("build",
                            "a case has its own parameters and batch, and no training step");
   if (cli_is_built(what)) return cli_usage_error("build", "%s is compiled already", what);
-  return VTB_OK;
+  return check_output(b->output);
 }
 
 vtb_status cli_cmd_build(int argc, char **argv) {
   build_options o = {0};
   vtb_compile_options *c = &o.model.compile;
   const cli_opt opts[] = {
-      {"-o", CLI_STR, &o.output, "FILE", "the file to write (default: the model's name with .so)"},
+      {"-o", CLI_STR, &o.output, "FILE",
+       "the file to write (default: the model's name with .so); it is a program: run those of "
+       "people you trust"},
       {"--target", CLI_STR, &c->target, "LIST",
        "cpu (this machine's level, default), cpu:x86-64-v3, cuda (all), cuda:sm_80,sm_90a,sm_100a, "
        "or several"},

@@ -1,6 +1,7 @@
 /* vertebra doctor: what this machine offers, what is missing and how to get it. */
 #include "frontend/cli/cli.h"
 
+#include "codegen/cpu/host/link.h"
 #include "codegen/cuda/compile/nvrtc.h"
 #include "codegen/emulator/emulator.h"
 #include "runtime/cuda/group.h"
@@ -73,7 +74,8 @@ vtb_status cli_cmd_doctor(int argc, char **argv) {
                     {"models", false, true, ""},         {"fashion-mnist", false, false, ""},
                     {"cuda driver", false, false, ""},   {"nvrtc", false, false, ""},
                     {"cublasLt", false, false, ""},      {"nccl", false, false, ""},
-                    {"cuda emulator", false, false, ""}, {"kernel cache", true, false, ""}};
+                    {"cuda emulator", false, false, ""}, {"kernel cache", true, false, ""},
+                    {"linker", false, false, ""}};
   vtb_strbuf host = {0};
   vtb_codegen_describe_host(&host);
   snprintf(list[0].text, sizeof list[0].text, "%s", host.at ? host.at : "unknown");
@@ -87,6 +89,8 @@ vtb_status cli_cmd_doctor(int argc, char **argv) {
   probe(&list[7], vtb_cuda_probe_nccl);
   probe(&list[8], probe_emulator);
   probe(&list[9], probe_cache);
+
+  probe(&list[10], vtb_link_probe);
 
   int n = sizeof list / sizeof *list;
   bool healthy = true;

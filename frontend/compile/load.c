@@ -131,6 +131,10 @@ static vtb_status check_options(const vtb_compile_options *o, const char *mode, 
     return vtb_fail(err, VTB_E_USAGE,
                     "unknown mode '%s'%s%s%s; modes are auto, parallel, recurrent and chunkwise",
                     mode, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+  bool whole = vtb_streq(o->mode, "parallel") || vtb_streq(o->mode, "recurrent");
+  if (whole && o->chunk)
+    return vtb_fail(err, VTB_E_USAGE, "mode %s has no chunks: leave out one of mode and chunk",
+                    o->mode);
   if (o->text) return VTB_OK;
   if (!o->model) return vtb_fail(err, VTB_E_USAGE, "neither a model nor its text is given");
   if (vtb_artefact_recognise(o->model))

@@ -83,6 +83,27 @@ vtb_status vtb_compilation_open(vtb_compilation *c, const vtb_compile_options *o
   return status;
 }
 
+/* Elements of a tensor at most, which every count and offset in bytes has room for. */
+#define MOST_ELEMENTS (INT64_C(1) << 44)
+
+static bool has_room(const vtb_value *v, int64_t batch) {
+  return !vtb_type_is_dynamic(&v->type) || vtb_type_count(&v->type) <= MOST_ELEMENTS / batch;
+}
+
+static vtb_status check_batch(const vtb_module *m, int64_t batch, vtb_error *err) {
+  bool room = true;
+  for (const vtb_func *f = m->first; f; f = f->next) {
+    for (int a = 0; a < f->n_args && f->kind == VTB_FUNC_PLAIN; a++)
+      room &= has_room(f->args[a], batch);
+    for (const vtb_inst *i = f->first; i && f->kind == VTB_FUNC_PLAIN; i = i->next)
+      for (int r = 0; r < i->n_results; r++) room &= has_room(i->results[r], batch);
+  }
+  if (room) return VTB_OK;
+  return vtb_fail(err, VTB_E_USAGE,
+                  "a batch of %lld is too large: tensors would have more than 2^44 elements",
+                  (long long)batch);
+}
+
 vtb_status vtb_compilation_lower(const vtb_compilation *c, const vtb_target *target,
                                  const vtb_codegen_options *code, int64_t batch,
                                  vtb_compilation *lowered) {
@@ -92,6 +113,8 @@ vtb_status vtb_compilation_lower(const vtb_compilation *c, const vtb_target *tar
                     "%s is an optimizer, which runs behind a training step: vertebra train MODEL "
                     "--optimizer NAME",
                     c->module->entry->name);
+  vtb_status checked = check_batch(c->module, batch, &c->report->error);
+  if (checked != VTB_OK) return checked;
   vtb_pass_context context = {.batch = batch,
                               .target = target,
                               .precision = code->precision,

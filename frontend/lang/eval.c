@@ -297,7 +297,8 @@ static vtb__val other_side(vtb__eval *e, vtb__val known, const vtb_expr *x) {
       return vtb__coerce(e, v, known.u.str.choice, x->span, "this", false);
     return v;
   }
-  if (known.kind == VTB__STRING && bare(e, x) && !vtb__file_lookup(e->file, x->u.name))
+  const vtb_decl *d = bare(e, x) ? vtb__file_lookup(e->file, x->u.name) : NULL;
+  if (known.kind == VTB__STRING && bare(e, x) && (!d || d->kind != VTB_DECL_CONST))
     return vtb__val_string(x->u.name);
   return vtb__expr(e, x);
 }

@@ -182,12 +182,22 @@ static void add_token(vtb_items *items, spacing *s, const vtb_parse *p, vtb_toke
   vtb_vec_push(items, it);
 }
 
+/* {} has nothing between its braces, wherever they stood. */
+static void close_empty(vtb_items *items, size_t open, size_t close) {
+  for (size_t i = open + 1; i < close; i++)
+    if (items->at[i].kind != VTB_ITEM_END) return;
+  for (size_t i = open + 1; i <= close; i++) items->at[i].space = false;
+}
+
 static void match_brackets(vtb_items *items) {
   VTB_VEC(size_t) open = {0};
   for (size_t i = 0; i < items->n; i++) {
     vtb_item_kind kind = items->at[i].kind;
     if (kind == VTB_ITEM_OPEN || kind == VTB_ITEM_BRACE) vtb_vec_push(&open, i);
-    if (kind == VTB_ITEM_CLOSE && open.n) items->at[open.at[--open.n]].match = i;
+    if (kind != VTB_ITEM_CLOSE || !open.n) continue;
+    size_t begin = open.at[--open.n];
+    items->at[begin].match = i;
+    if (items->at[begin].kind == VTB_ITEM_BRACE) close_empty(items, begin, i);
   }
   vtb_vec_free(&open);
 }

@@ -185,10 +185,17 @@ static void list(layout *l, size_t open, size_t j, margin m) {
   }
 }
 
+/* Between the braces are ends of lines at most. */
+static bool is_empty(const layout *l, size_t open, size_t close) {
+  size_t i = open + 1;
+  while (i < close && l->at[i].kind == VTB_ITEM_END) i++;
+  return i == close;
+}
+
 /* A block whose brace is not yet written. */
 static void block(layout *l, size_t open, size_t j, margin m) {
   size_t close = l->at[open].match;
-  if (close == open + 1) {
+  if (is_empty(l, open, close)) {
     put(l, &l->at[open], m.indent);
     vtb_item tight = l->at[close];
     tight.space = false;

@@ -83,6 +83,15 @@ if [ -x "$lib/check_built" ]; then
 fi
 
 # CUDA: the emulator runs the file's own kernels
+# only names of shared objects, said before anything is compiled; doctor looks for what links
+for ending in onnx o pt safetensors; do
+  expect 2 "$VERTEBRA" build vil_nano -o "$work/model.$ending"; says "call it model.so"; [ ! -e "$work/model.$ending" ] || fail "written"
+done
+expect 0 "$VERTEBRA" doctor; says "links what \`vertebra build\` makes"
+CC=false expect 0 "$VERTEBRA" doctor; says "linker         absent   false could not link"
+expect 2 "$VERTEBRA" bench vil_nano --batch 99999999999 --runs 1; says "a batch of 99999999999 is too large"
+expect 2 "$VERTEBRA" bench vil_nano --mode parallel --chunk 4 --runs 1; says "mode parallel has no chunks"
+
 if "$VERTEBRA" dump vil_nano --stage ptx >/dev/null 2>&1 && "$VERTEBRA" doctor | grep -q '^cuda emulator  *ok'; then
   expect 0 "$VERTEBRA" build "${small[@]}" --target cuda:sm_90a,cpu -o "$work/both.so"; says "compute_90"
   expect 0 "$VERTEBRA" run "$work/both.so" --target cuda-emulated $image; first=$out

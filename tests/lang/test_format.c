@@ -165,7 +165,74 @@ TEST(every_file_keeps_its_meaning) {
   CHECK(check_folder(VTB_SOURCE_DIR "/tests/lang", 0) >= 1);
 }
 
+TEST(empty_bodies_are_two_braces) {
+  check("fn f() {}\n", "fn f() {}\n");
+  check("fn f() {\n\n}\n", "fn f() {}\n");
+  check("model m() {\n  if true {\n  } else {\n\n\n  }\n}\n",
+        "model m() {\n  if true {} else {}\n}\n");
+}
+
+static unsigned long long seed = 7;
+static size_t below(size_t n) { return (size_t)((test_random(&seed) + 1) / 2 * (double)n); }
+
+/* A piece of a file with something put in, taken out or said twice, a few times. */
+static char *mutated(const char *text, size_t n) {
+  static const char *const pieces[] = {"\n", "\n\n", "{}", "{\n\n}", " ",  "// c\n", "/* c */",
+                                       ",",  ", ",   "(",  ")",      "[]", "x",      "- "};
+  vtb_strbuf s = {0};
+  vtb_strbuf_write(&s, text, n);
+  for (size_t k = 1 + below(4); k-- > 0;) {
+    size_t at = below(s.n), cut = below(3) ? 0 : below(12);
+    if (cut > s.n - at) cut = s.n - at;
+    vtb_strbuf next = {0};
+    vtb_strbuf_write(&next, s.at, at);
+    vtb_strbuf_puts(&next, pieces[below(sizeof pieces / sizeof *pieces)]);
+    vtb_strbuf_write(&next, s.at + at + cut, s.n - at - cut);
+    vtb_strbuf_free(&s);
+    s = next;
+  }
+  return s.at;
+}
+
+/* Declarations of the file, mutated; how many of them parsed. */
+static int check_mutations(const char *path, int times) {
+  char *text = NULL;
+  size_t n = 0;
+  int parsed = 0;
+  CHECK(vtb_file_read(path, 1 << 22, &text, &n, NULL) == VTB_OK);
+  for (int i = 0; i < times; i++) {
+    const char *begin = strstr(text + below(n), "\n\n"), *end;
+    if (!begin || !(end = strstr(begin + 2, "\n\n"))) continue;
+    char *other = mutated(begin, (size_t)(end - begin));
+    vtb_diags diags = {0};
+    vtb_source source = {.path = path, .text = other, .n = strlen(other)};
+    vtb_strbuf out = {0};
+    if (vtb_format(&source, &out, &diags)) {
+      check_stable(path, other);
+      parsed++;
+    }
+    vtb_strbuf_free(&out);
+    vtb_diags_free(&diags);
+    vtb_free(other);
+  }
+  free(text);
+  return parsed;
+}
+
+TEST(mutated_texts_are_stable_and_keep_their_meaning) {
+  static const char *const files[] = {"std/nn", "std/conv", "vil", "vim", "vir", "vllama"};
+  int parsed = 0;
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+    char path[512];
+    snprintf(path, sizeof path, VTB_SOURCE_DIR "/models/%s.vtb", files[i]);
+    parsed += check_mutations(path, 1600);
+  }
+  CHECK_MSG(parsed > 1000, "%d parsed", parsed);
+}
+
 int main(void) {
+  RUN(empty_bodies_are_two_braces);
+  RUN(mutated_texts_are_stable_and_keep_their_meaning);
   RUN(blanks_are_canonical);
   RUN(blank_lines_group_statements);
   RUN(comments_stay);

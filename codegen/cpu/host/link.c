@@ -166,6 +166,23 @@ static vtb_status link_in(const char *folder, const vtb_object *objects, int n, 
   return status;
 }
 
+bool vtb_link_probe(vtb_strbuf *out) {
+  char *data = NULL;
+  size_t n = 0;
+  vtb_error err = {0};
+  word_list argv = {0};
+  bool ok =
+      find_compiler(&argv, &err) == VTB_OK && vtb_link_table(NULL, 0, 0, &data, &n, &err) == VTB_OK;
+  if (ok)
+    vtb_strbuf_printf(out, "%s links what `vertebra build` makes", argv.at[0]);
+  else
+    vtb_strbuf_puts(out, err.text);
+  for (size_t i = 0; i < argv.n; i++) vtb_free(argv.at[i]);
+  vtb_vec_free(&argv);
+  vtb_free(data);
+  return ok;
+}
+
 vtb_status vtb_link_table(const vtb_object *objects, int n, uint64_t build, char **data,
                           size_t *n_bytes, vtb_error *err) {
   word_list argv = {0};

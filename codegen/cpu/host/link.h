@@ -13,4 +13,7 @@ const char *vtb_link_symbol(int i, char *buf);
 VTB_MUST_USE vtb_status vtb_link_table(const vtb_object *objects, int n, uint64_t build,
                                        char **data, size_t *n_bytes, vtb_error *err);
 
+/* The compiler that links, in words, or what is missing. */
+bool vtb_link_probe(vtb_strbuf *out);
+
 #endif
