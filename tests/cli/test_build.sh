@@ -85,7 +85,7 @@ fi
 # CUDA: the emulator runs the file's own kernels
 # only names of shared objects, said before anything is compiled; doctor looks for what links
 for ending in onnx o pt safetensors; do
-  expect 2 "$VERTEBRA" build vil_nano -o "$work/model.$ending"; says "call it model.so"; [ ! -e "$work/model.$ending" ] || fail "written"
+  expect 2 "$VERTEBRA" build vil_nano -o "$work/named.$ending"; says "call it named.so"; [ ! -e "$work/named.$ending" ] || fail "written"
 done
 expect 0 "$VERTEBRA" doctor; says "links what \`vertebra build\` makes"
 CC=false expect 0 "$VERTEBRA" doctor; says "linker         absent   false could not link"
