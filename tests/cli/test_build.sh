@@ -87,6 +87,10 @@ fi
 for ending in onnx o pt safetensors; do
   expect 2 "$VERTEBRA" build vil_nano -o "$work/named.$ending"; says "call it named.so"; [ ! -e "$work/named.$ending" ] || fail "written"
 done
+# what does not fit leaves the file as it was
+echo earlier > "$work/kept.so"
+(ulimit -f 20; expect 1 "$VERTEBRA" build vil_nano -o "$work/kept.so"; says "File too large") || exit 1
+[ "$(cat "$work/kept.so")" = earlier ] || fail "a build that did not fit replaced the file"
 expect 0 "$VERTEBRA" doctor; says "links what \`vertebra build\` makes"
 CC=false expect 0 "$VERTEBRA" doctor; says "linker         absent   false could not link"
 expect 2 "$VERTEBRA" bench vil_nano --batch 99999999999 --runs 1; says "a batch of 99999999999 is too large"
