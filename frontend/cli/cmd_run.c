@@ -2,6 +2,7 @@
 #include "frontend/cli/inputs.h"
 #include "frontend/cli/interrupt.h"
 #include "frontend/cli/prepare.h"
+#include "frontend/cli/progress.h"
 #include "frontend/cli/run_files.h"
 #include "runtime/base/utf8.h"
 
@@ -44,6 +45,7 @@ static bool softmax(const float *x, int n, double *p) {
 static void print_visible(const char *before, const char *text) {
   vtb_strbuf s = {0};
   vtb_text_visible(&s, text, strlen(text));
+  cli_progress_clear();
   printf("%s%s\n", before, vtb_strbuf_text(&s));
   vtb_strbuf_free(&s);
 }
@@ -197,12 +199,14 @@ static vtb_status name_samples(const runner *r, const char *what, const cli_list
 
 static vtb_status run_samples(runner *r, const cli_list *names, vtb_error *err) {
   size_t batch = (size_t)vtb_model_batch(r->inf.model);
+  double start = vtb_now();
   vtb_status status = VTB_OK;
   const volatile int *stop = cli_interrupt_wait();
   bool *bad = vtb_xcalloc(batch, sizeof *bad);
   for (size_t f = 0; f < names->n && status == VTB_OK; f += batch) {
     size_t left = names->n - f;
     status = run_batch(r, names->at, (int64_t)f, (int64_t)(left < batch ? left : batch), bad, err);
+    cli_progress_images("done", (int64_t)(f + batch), (int64_t)names->n, start);
     if (*stop && left > batch) {
       status = cli_interrupt_say((int64_t)(f + batch), (int64_t)names->n, "images");
       break;
