@@ -3,6 +3,7 @@
 #include "runtime/artefact/artefact.h"
 #include "runtime/artefact/init.h"
 #include "runtime/artefact/safetensors.h"
+#include "runtime/base/prepare.h"
 #include "runtime/launch/threads.h"
 #include "runtime/vertebra.h"
 
@@ -16,6 +17,8 @@ struct vtb_model {
   void *workspace;
   vtb_artefact *file; /* NULL: not from one */
   bool kept;          /* a device has the parameters as they are */
+  /* what weights that were loaded say of images; "" where they do not */
+  char prepare[VTB_PROGRAM_MAX_PREPARE], mean[128], std[128];
 };
 
 const char *vtb_version(void) { return VTB_VERSION; }
@@ -85,6 +88,11 @@ static void release_params(vtb_model *m) {
   m->kept = false;
 }
 
+static void keep_meta(const vtb_weights *w, const char *key, char *out, size_t n) {
+  const char *text = vtb_weights_meta(w, key);
+  snprintf(out, n, "%s", text ? text : "");
+}
+
 static vtb_status load(vtb_model *m, const char *path, vtb_error *err) {
   release_params(m);
   vtb_weights *w = NULL;
@@ -93,6 +101,11 @@ static vtb_status load(vtb_model *m, const char *path, vtb_error *err) {
   vtb_error inner = {0};
   status = vtb_weights_bind(m->program, w, NULL, m->buffers, NULL, NULL, &inner);
   if (status != VTB_OK) vtb_fail(err, status, "%s: %s", path, inner.text);
+  if (status == VTB_OK) {
+    keep_meta(w, VTB_META_PREPARE, m->prepare, sizeof m->prepare);
+    keep_meta(w, "mean", m->mean, sizeof m->mean);
+    keep_meta(w, "std", m->std, sizeof m->std);
+  }
   vtb_weights_free(w);
   return status;
 }
@@ -225,6 +238,67 @@ vtb_status vtb_model_set_input(vtb_model *m, const char *name, const float *data
                     (long long)vtb_tensor_info_count(t), (long long)count);
   memcpy(m->buffers[i], data, (size_t)count * sizeof *data);
   return VTB_OK;
+}
+
+/* ---- images ---------------------------------------------------------------------------------- */
+
+static const char *or_null(const char *text) { return text && *text ? text : NULL; }
+
+/* The image input of that name, or the first; -1 with a sentence. */
+static int find_image(const vtb_model *m, const char *name, vtb_error *err) {
+  for (int i = 0; i < m->program->n_tensors; i++) {
+    const vtb_tensor_info *t = &m->program->tensors[i];
+    if (t->io == VTB_IO_INPUT && t->rank == 4 && !t->is_int && (!name || vtb_streq(t->name, name)))
+      return i;
+  }
+  vtb_fail(err, VTB_E_INPUT, "the model has no image input%s%s", name ? " " : "", name ? name : "");
+  return -1;
+}
+
+/* The program says what its model does; weights of its own or loaded ones hold over that. */
+static vtb_status read_preparation(const vtb_model *m, int input, vtb_preparation *out,
+                                   vtb_error *err) {
+  const vtb_tensor_info *t = &m->program->tensors[input];
+  *out = vtb_preparation_default((int)t->dim[1], (int)t->dim[2], (int)t->dim[3]);
+  vtb_status status = vtb_preparation_check(out, err);
+  const char *said = or_null(m->program->prepare);
+  if (status == VTB_OK)
+    status = vtb_preparation_read_meta(out, said, said ? NULL : vtb_model_meta(m, "mean"),
+                                       said ? NULL : vtb_model_meta(m, "std"), "the model", err);
+  if (status == VTB_OK)
+    status = vtb_preparation_read_meta(out, or_null(m->prepare), or_null(m->mean), or_null(m->std),
+                                       "the weights", err);
+  return status;
+}
+
+vtb_status vtb_model_preparation(const vtb_model *m, const char *input, vtb_preparation *out,
+                                 vtb_error *err) {
+  int i = find_image(m, input, err);
+  return i < 0 ? VTB_E_INPUT : read_preparation(m, i, out, err);
+}
+
+vtb_status vtb_model_set_image(vtb_model *m, const char *input, int64_t row, const vtb_image *im,
+                               vtb_error *err) {
+  vtb_preparation p;
+  int i = find_image(m, input, err);
+  if (i < 0) return VTB_E_INPUT;
+  const vtb_tensor_info *t = &m->program->tensors[i];
+  if (row < 0 || row >= t->dim[0])
+    return vtb_fail(err, VTB_E_INPUT, "row %lld of %s, which has %lld", (long long)row, t->name,
+                    (long long)t->dim[0]);
+  vtb_status status = read_preparation(m, i, &p, err);
+  if (status != VTB_OK) return status;
+  float *to = (float *)m->buffers[i] + row * t->dim[1] * t->dim[2] * t->dim[3];
+  return vtb_image_prepare(&p, im, to, err);
+}
+
+vtb_status vtb_model_load_image(vtb_model *m, const char *input, int64_t row, const char *path,
+                                vtb_error *err) {
+  vtb_image im = {0};
+  vtb_status status = vtb_image_load(path, 0, &im, err);
+  if (status == VTB_OK) status = vtb_model_set_image(m, input, row, &im, err);
+  vtb_image_free(&im);
+  return status;
 }
 
 vtb_status vtb_model_run(vtb_model *m, vtb_error *err) {

@@ -3,8 +3,8 @@
  *   vtb_model *m; vtb_error err = {0};
  *   // what `vertebra build --weights W` made
  *   if (vtb_model_open("model.so", NULL, &m, &err)) fail(err.text);
- *   float *image = vtb_model_input(m, NULL, NULL);            // (B, 3, H, W), filled in place
- *   ...
+ *   if (vtb_model_load_image(m, NULL, 0, "photo.jpg", &err)) fail(err.text);  // or numbers of
+ *   float *image = vtb_model_input(m, NULL, NULL);            // one's own, (B, 3, H, W)
  *   if (vtb_model_run(m, &err)) fail(err.text);
  *   const float *logits = vtb_model_output(m, NULL, NULL);    // (B, classes), until the next run
  *   vtb_model_free(m);
@@ -29,6 +29,8 @@
 extern "C" {
 #endif
 
+#include "runtime/image/prepare.h"
+
 typedef struct vtb_model vtb_model;
 
 const char *vtb_version(void); /* "0.1.0" */
@@ -43,7 +45,7 @@ typedef struct vtb_open_options {
  * Without weights, in the file or named, parameters start as zeros: vtb_model_load() fills them. */
 VTB_MUST_USE vtb_status vtb_model_open(const char *path, const vtb_open_options *o, vtb_model **out,
                                        vtb_error *err);
-/* What a built file says of its model: "mean" and "std" of the preprocessing, "0.5,0.5,0.5";
+/* What a built file says of its model: "prepare", as JSON, of images;
  * "classes", a JSON list of names; "defines", the settings it was built with. NULL if it does not.
  * Valid until vtb_model_free(). */
 const char *vtb_model_meta(const vtb_model *m, const char *key);
@@ -74,6 +76,19 @@ void *vtb_model_param(vtb_model *m, const char *name, int64_t *count);
 /* Copies `count` elements, which must be the tensor's number, into an f32 input. */
 VTB_MUST_USE vtb_status vtb_model_set_input(vtb_model *m, const char *name, const float *data,
                                             int64_t count, vtb_error *err);
+
+/* What becomes of images before the model sees them: the weights say, else the model, else the
+ * defaults of vtb_preparation_default(). input NULL: the first image input, f32 (B, C, H, W).
+ * VTB_E_INPUT: there is none, or what is said cannot be. Who wants it otherwise changes *out and
+ * gives it to vtb_image_prepare() with a row of vtb_model_input(). */
+VTB_MUST_USE vtb_status vtb_model_preparation(const vtb_model *m, const char *input,
+                                              vtb_preparation *out, vtb_error *err);
+/* Fills row `row` of an image input, as vtb_model_preparation() has it, from decoded pixels (8
+ * bits, rows of gray or RGB; they stay the caller's) or from a PNG, JPEG or WebP file. */
+VTB_MUST_USE vtb_status vtb_model_set_image(vtb_model *m, const char *input, int64_t row,
+                                            const vtb_image *im, vtb_error *err);
+VTB_MUST_USE vtb_status vtb_model_load_image(vtb_model *m, const char *input, int64_t row,
+                                             const char *path, vtb_error *err);
 
 VTB_MUST_USE vtb_status vtb_model_run(vtb_model *m, vtb_error *err);
 

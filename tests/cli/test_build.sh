@@ -68,6 +68,8 @@ if [ -f "$lib/libvertebra_rt.so" ] && command -v gcc >/dev/null && ! nm "$lib/li
   sed -n '/^```c$/,/^```$/p' docs/artefact.md | sed '/^```/d' >"$work/app.c"
   expect 0 gcc -std=c17 -Wall -Wextra -Werror "$work/app.c" -o "$work/app" $flags -Wl,-rpath,"$(dirname "$pc")"
   expect 0 "$work/app" "$work/plain.so"; says "class "
+  expect 0 "$work/app" "$work/plain.so" tests/runtime/images/turned6.jpg; says "class "
+  expect 1 "$work/app" "$work/plain.so" tests/runtime/images/animated.webp; says "animated WebP is not read"
   expect 1 "$work/app" "$work/bad.so"; says "is damaged"
   ! ldd "$work/app" | grep -qi llvm || fail "the runtime needs LLVM"
   expect 0 env -u VTB_MODELS "$work/prefix/bin/vertebra" doctor; says "$work/prefix/share/vertebra/models"

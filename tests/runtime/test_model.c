@@ -45,6 +45,50 @@ TEST(a_model_loads_runs_and_saves) {
   CHECK(freed == 1);
 }
 
+/* Row 2 gets the image as the model says, then as weights say that were loaded; the others stay. */
+TEST(images_are_prepared_as_the_model_or_its_weights_say) {
+  vtb_program p = fake_eval_program();
+  strcpy(p.prepare, "{\"crop\": 0.5, \"mean\": 0.25, \"std\": 2}");
+  vtb_model *m = NULL;
+  vtb_preparation how;
+  CHECK_OK(vtb_model_new(&p, 1, &m, err));
+  CHECK_OK(vtb_model_preparation(m, NULL, &how, err));
+  CHECK(how.width == FAKE_SIDE && how.crop == 0.5 && (double)how.std[0] == 2);
+  vtb_image im = vtb_image_new(9, 7, 3);
+  memset(im.pixels, 255, 9 * 7 * 3);
+  const float *row = (const float *)vtb_model_input(m, NULL, NULL) + 2 * FAKE_PIXELS;
+  CHECK_OK(vtb_model_set_image(m, NULL, 2, &im, err));
+  CHECK_NEAR((double)row[0], 0.375, 1e-6);
+  CHECK_NEAR((double)row[FAKE_PIXELS - 1], 0.375, 1e-6);
+  CHECK(row[-1] == 0 && row[FAKE_PIXELS] == 0);
+  CHECK_OK(vtb_image_save_png(temp_path("white.png"), &im, err));
+  CHECK_OK(vtb_model_load_image(m, "image", 3, temp_path("white.png"), err));
+  CHECK_NEAR((double)row[FAKE_PIXELS], 0.375, 1e-6);
+
+  CHECK_OK(vtb_model_save(m, temp_path("w.safetensors"), err));
+  vtb_weights *w = NULL;
+  CHECK_OK(vtb_safetensors_load(temp_path("w.safetensors"), &w, err));
+  vtb_weights_set_meta(w, "prepare", "{\"mean\": 0}");
+  CHECK_OK(vtb_safetensors_save(temp_path("said.safetensors"), w, err));
+  CHECK_OK(vtb_model_load(m, temp_path("said.safetensors"), err));
+  CHECK_OK(vtb_model_preparation(m, NULL, &how, err));
+  CHECK(how.crop == 0.5 && (double)how.mean[0] == 0 && (double)how.std[0] == 2);
+  CHECK_OK(vtb_model_set_image(m, NULL, 2, &im, err));
+  CHECK_NEAR((double)row[0], 0.5, 1e-6);
+
+  CHECK_REFUSED(vtb_model_set_image(m, NULL, FAKE_BATCH, &im, err), "row 8 of image, which has 8");
+  CHECK_REFUSED(vtb_model_set_image(m, NULL, -1, &im, err), "row -1");
+  CHECK_REFUSED(vtb_model_set_image(m, "logits", 0, &im, err), "no image input logits");
+  CHECK_REFUSED(vtb_model_load_image(m, NULL, 0, temp_path("no.png"), err), "no.png");
+  vtb_weights_set_meta(w, "prepare", "{\"std\": 0}");
+  CHECK_OK(vtb_safetensors_save(temp_path("bad.safetensors"), w, err));
+  CHECK_OK(vtb_model_load(m, temp_path("bad.safetensors"), err));
+  CHECK_REFUSED(vtb_model_set_image(m, NULL, 0, &im, err), "the weights: std has 0");
+  vtb_weights_free(w);
+  vtb_image_free(&im);
+  vtb_model_free(m);
+}
+
 static unsigned kept_roles;
 static int keeps;
 static void note_roles(void *owner, unsigned roles) {
@@ -80,6 +124,7 @@ TEST(the_version_is_known) { CHECK(vtb_version()[0] >= '0' && vtb_version()[0] <
 
 int main(void) {
   RUN(a_model_loads_runs_and_saves);
+  RUN(images_are_prepared_as_the_model_or_its_weights_say);
   RUN(changed_parameters_are_not_kept);
   RUN(the_version_is_known);
   return test_done();
