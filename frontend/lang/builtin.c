@@ -62,7 +62,8 @@ static vtb__val b_path(vtb__eval *e, vtb__args *a) {
   vtb__val v = vtb__take(e, a, "list");
   vtb__path nest = {0};
   if (v.kind == VTB__ERROR || v.kind == VTB__PATH) return v;
-  if (v.kind == VTB__STRING && vtb_path_nest(&nest.order, v.u.str.s)) return vtb__path_val(e, nest);
+  if (v.kind == VTB__STRING && *v.u.str.s && vtb_path_nest(&nest.order, v.u.str.s))
+    return vtb__path_val(e, nest);
   if (v.kind != VTB__LIST || !v.u.list.n)
     return vtb__report(e, VTB_DIAG_BAD_PATH, a->span,
                        "path takes a list of token indices, by = a key of t, h and w, or the axes "
