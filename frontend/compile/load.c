@@ -19,6 +19,12 @@ static bool defines(const vtb_compile_options *o, const char *setting) {
   return false;
 }
 
+static bool is_given(const vtb_compile_options *o, const char *setting) {
+  for (size_t i = 0; i < o->n_defines; i++)
+    if (strcmp(setting, o->defines[i]) == 0) return true;
+  return false;
+}
+
 /* Those stored with the weights that the options do not replace. */
 static vtb_status stored_settings(vtb_compilation *c) {
   const vtb_compile_options *o = &c->options;
@@ -81,12 +87,12 @@ static const char *image_value(overrides *v, const char *text) {
   return vtb_arena_printf(&v->arena, "%sx%s", text, text);
 }
 
-static vtb_status add_setting(overrides *v, const char *setting, vtb_error *err) {
+static vtb_status add_setting(overrides *v, const char *setting, bool stored, vtb_error *err) {
   const char *eq = strchr(setting, '=');
   if (!eq || eq == setting)
     return vtb_fail(err, VTB_E_USAGE, "a setting is NAME=VALUE, not '%s'", setting);
   char *name = vtb_arena_strndup(&v->arena, setting, (size_t)(eq - setting));
-  vtb_vec_push(&v->list, ((vtb_override){.name = name, .value = eq + 1}));
+  vtb_vec_push(&v->list, ((vtb_override){.name = name, .value = eq + 1, .stored = stored}));
   return VTB_OK;
 }
 
@@ -96,7 +102,7 @@ static vtb_status collect(const vtb_compilation *c, const vtb_instantiate_option
   vtb_status status = VTB_OK;
   for (size_t i = 0; more && i < more->n_overrides; i++) vtb_vec_push(&v->list, more->overrides[i]);
   for (size_t i = 0; i < c->settings.n && status == VTB_OK; i++)
-    status = add_setting(v, c->settings.at[i], err);
+    status = add_setting(v, c->settings.at[i], !is_given(&c->options, c->settings.at[i]), err);
   if (image)
     vtb_vec_push(&v->list, ((vtb_override){.name = "image", .value = image_value(v, image)}));
   if (*table_image)

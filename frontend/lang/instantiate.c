@@ -168,15 +168,27 @@ static vtb__val setting_value(vtb__eval *e, const entry *n, const setting *s,
   return v;
 }
 
+/* What weights say of a hyperparameter that the command line sets too. */
+static bool is_replaced(const entry *n, const setting *s, int index) {
+  for (size_t i = 0; s->o->stored && i < n->n_settings; i++)
+    if (!n->settings[i].o->stored && param_index(n->decl, n->settings[i].o->name) == index)
+      return true;
+  return false;
+}
+
 static bool apply_setting(vtb__eval *e, entry *n, setting *s) {
   int index = param_index(n->decl, s->o->name);
   if (index < 0 || vtb__is_tensor_type(n->decl->params.at[index]->type) ||
       n->decl->params.at[index]->type->kind == VTB_TYPE_SHAPE)
     return true;
   const vtb_param *p = n->decl->params.at[index];
+  if (is_replaced(n, s, index)) {
+    s->used = true;
+    return true;
+  }
   for (const setting *t = n->settings; t != s; t++)
     if (t->used && param_index(n->decl, t->o->name) == index &&
-        t->o->from_config == s->o->from_config) {
+        t->o->from_config == s->o->from_config && t->o->stored == s->o->stored) {
       vtb__report(e, VTB_DIAG_REPEATED_OVERRIDE, s->x->span, "'%s' is set twice", p->name.text);
       return false;
     }

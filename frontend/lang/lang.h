@@ -44,6 +44,7 @@ typedef struct vtb_override {
    * enum choices, path constants; unknown fields are errors naming them */
   bool from_config;
   bool optional; /* nothing happens if the entry has no such hyperparameter */
+  bool stored;   /* with weights: gives way to one that is not, under any of its names */
 } vtb_override;
 
 /* Shapes of a case's inputs and params, for entries that are blocks or recurrences. */

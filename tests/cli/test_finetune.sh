@@ -28,6 +28,9 @@ says "loaded 30 of 32 tensors; new: head.weight, head.bias"
 says "val top-1 100.00 %"
 expect 0 "$VERTEBRA" eval vit_nano --weights run/weights.safetensors --data three --split val
 says "top-1 100.00 %"
+# a setting that the weights hold gives way under its other name, too
+expect 0 "$VERTEBRA" eval vit_nano -D classes=3 --weights run/weights.safetensors --data three --split val
+says "top-1 100.00 %"
 
 # What the file cannot give is an error, and nothing is trained.
 sed 's/^/other./; s/blocks/layer/; s/norm/n/; s/attn/a/; s/mlp/m/; s/embed/e/; s/head/h/; s/token/t/' shapes.txt > wrong.txt

@@ -116,9 +116,9 @@ TEST(published_parameter_counts) {
 
 TEST(headless_and_without_second_norm) {
   vtb_override plain[] = {{.name = "pooled_norm", .value = "none"}};
-  vtb_override features[] = {{"task", "features", false, false},
-                             {"image", "512x512", false, false},
-                             {"pooled_norm", "none", false, false}};
+  vtb_override features[] = {{"task", "features", false, false, false},
+                             {"image", "512x512", false, false, false},
+                             {"pooled_norm", "none", false, false, false}};
   int n;
   vtb_module *m =
       make(vil(), "vil_tiny", &(vtb_instantiate_options){.overrides = plain, .n_overrides = 1});
@@ -162,7 +162,7 @@ TEST(blocks_are_shared_functions) {
   for (int depth = 2; depth <= 24; depth += 11) {
     char text[8];
     snprintf(text, sizeof text, "%d", depth);
-    vtb_override o[] = {{"depth", text, false, false}};
+    vtb_override o[] = {{"depth", text, false, false, false}};
     vtb_module *m =
         make(vil(), "vil_tiny", &(vtb_instantiate_options){.overrides = o, .n_overrides = 1});
     CHECK(m && functions(m) == 4);
@@ -226,16 +226,16 @@ TEST(statements_and_scopes_name_their_values) {
 }
 
 TEST(paths_print_with_their_grid) {
-  vtb_override o[] = {{"directions", "[rows~, cols, snake.hflip]", false, false},
-                      {"image", "32x48", false, false}};
+  vtb_override o[] = {{"directions", "[rows~, cols, snake.hflip]", false, false, false},
+                      {"image", "32x48", false, false, false}};
   vtb_module *m =
       make(vil(), "vil_tiny", &(vtb_instantiate_options){.overrides = o, .n_overrides = 2});
   CHECK(m && has_path(m, "rows~@2x3") && has_path(m, "cols@2x3") && has_path(m, "snake.hflip@2x3"));
   if (m) vtb_module_free(m);
-  vtb_override cls[] = {{"cls_tokens", "1", false, false},
-                        {"pooling", "cls_concat", false, false},
-                        {"version", "1", false, false},
-                        {"image", "48x48", false, false}};
+  vtb_override cls[] = {{"cls_tokens", "1", false, false, false},
+                        {"pooling", "cls_concat", false, false, false},
+                        {"version", "1", false, false, false},
+                        {"image", "48x48", false, false, false}};
   m = make(vil(), "vil_tiny", &(vtb_instantiate_options){.overrides = cls, .n_overrides = 4});
   CHECK(m && has_path(m, "rows~@3x3+mid=1,at=5"));
   if (m) vtb_module_free(m);
@@ -251,7 +251,7 @@ TEST(taps_do_not_cost_when_off) {
 }
 
 TEST(stochastic_depth_draws_in_training_only) {
-  vtb_override o[] = {{"drop_path", "0.2", false, false}};
+  vtb_override o[] = {{"drop_path", "0.2", false, false, false}};
   vtb_instantiate_options eval = {.overrides = o, .n_overrides = 1},
                           train = {.overrides = o, .n_overrides = 1, .training = true};
   vtb_module *m = make(vil(), "vil_nano", &eval);
@@ -265,8 +265,8 @@ TEST(stochastic_depth_draws_in_training_only) {
 /* Layer-wise decay: the first block of DeiT keeps all samples, DeiT-III's drop alike; dropout draws
  * for each element. */
 TEST(vision_transformers_drop_in_training_only) {
-  vtb_override depth[] = {{"drop_path", "0.2", false, false}},
-               elements[] = {{"dropout", "0.1", false, false}};
+  vtb_override depth[] = {{"drop_path", "0.2", false, false, false}},
+               elements[] = {{"dropout", "0.1", false, false, false}};
   vtb_unit *u = vtb_unit_load(MODELS "/vit.vtb", search(), &diags);
   vtb_instantiate_options o = {.overrides = depth, .n_overrides = 1, .training = true};
   vtb_module *m = make(u, "deit_nano", &o);
@@ -285,8 +285,8 @@ TEST(vision_transformers_drop_in_training_only) {
 
 /* A setting that is optional passes entries by that do not know it. */
 TEST(optional_settings) {
-  vtb_override known[] = {{"table_image", "14x14", false, true}},
-               unknown[] = {{"no_such", "1", false, true}};
+  vtb_override known[] = {{"table_image", "14x14", false, true, false}},
+               unknown[] = {{"no_such", "1", false, true, false}};
   vtb_instantiate_options o = {.overrides = known, .n_overrides = 1};
   vtb_module *m = make(vil(), "vil_nano", &o);
   vtb_type table;
@@ -325,9 +325,9 @@ TEST(recurrence_as_entry) {
                             {"f", SHAPE(2, 3, 11)},    {"C0", SHAPE(2, 3, 8, 5)},
                             {"n0", SHAPE(2, 3, 8)},    {"m0", SHAPE(2, 3, 1)}};
   vtb_override o[] = {
-      {"form", "\"chunkwise\"", true, false}, {"chunk_size", "4", true, false},
-      {"num_heads", "3", true, false},        {"seq_len", "11", true, false},
-      {"head_dim", "8", true, false},         {"initial_state", "true", true, false}};
+      {"form", "\"chunkwise\"", true, false, false}, {"chunk_size", "4", true, false, false},
+      {"num_heads", "3", true, false, false},        {"seq_len", "11", true, false, false},
+      {"head_dim", "8", true, false, false},         {"initial_state", "true", true, false, false}};
   vtb_instantiate_options opt = {.inputs = in, .n_inputs = 8, .overrides = o, .n_overrides = 6};
   vtb_module *m = make(vil(), "mlstm", &opt);
   if (!m) show();
@@ -347,11 +347,11 @@ TEST(recurrence_as_entry) {
 
 TEST(block_and_function_as_entries) {
   vtb_shape_binding in[] = {{"x", SHAPE(3, 12, 16)}, {"keep_mask", SHAPE(3)}};
-  vtb_override o[] = {{"grid_height", "3", true, false},
-                      {"grid_width", "4", true, false},
-                      {"direction", "\"row_br\"", true, false},
-                      {"residual_scale", "1.25", true, false},
-                      {"drop_prob", "0.2", true, false}};
+  vtb_override o[] = {{"grid_height", "3", true, false, false},
+                      {"grid_width", "4", true, false, false},
+                      {"direction", "\"row_br\"", true, false, false},
+                      {"residual_scale", "1.25", true, false, false},
+                      {"drop_prob", "0.2", true, false, false}};
   vtb_module *m = make(
       vil(), "vil_block",
       &(vtb_instantiate_options){.inputs = in, .n_inputs = 2, .overrides = o, .n_overrides = 5});
@@ -359,9 +359,9 @@ TEST(block_and_function_as_entries) {
   CHECK(m && has_path(m, "rows~@3x4") && argument(m, "layer.proj_up.weight", NULL));
   if (m) vtb_module_free(m);
   vtb_shape_binding embed[] = {{"embed", SHAPE(1, 4, 4, 6)}};
-  vtb_override size[] = {{"out_height", "7", true, false},
-                         {"out_width", "5", true, false},
-                         {"mode", "\"bicubic\"", true, false}};
+  vtb_override size[] = {{"out_height", "7", true, false, false},
+                         {"out_width", "5", true, false, false},
+                         {"mode", "\"bicubic\"", true, false, false}};
   m = make(vil(), "resize_pos_embed",
            &(vtb_instantiate_options){
                .inputs = embed, .n_inputs = 1, .overrides = size, .n_overrides = 3});
@@ -371,11 +371,11 @@ TEST(block_and_function_as_entries) {
 }
 
 TEST(config_must_mean_something) {
-  vtb_override good[] = {{"num_blocks", "2", true, false},
-                         {"grid_height", "14", true, false},
-                         {"inner_dim", "384", true, false},
-                         {"directions", "[\"row_tl\", \"col_br\"]", true, false},
-                         {"conv_kind", "\"2d\"", true, false}};
+  vtb_override good[] = {{"num_blocks", "2", true, false, false},
+                         {"grid_height", "14", true, false, false},
+                         {"inner_dim", "384", true, false, false},
+                         {"directions", "[\"row_tl\", \"col_br\"]", true, false, false},
+                         {"conv_kind", "\"2d\"", true, false, false}};
   vtb_module *m =
       make(vil(), "vil", &(vtb_instantiate_options){.overrides = good, .n_overrides = 5});
   if (!m) show();
@@ -385,14 +385,14 @@ TEST(config_must_mean_something) {
     vtb_override o;
     int code;
     const char *text;
-  } bad[] = {{{"nun_blocks", "2", true, false}, 1503, "num_blocks"},
-             {{"grid_height", "13", true, false}, 1504, "grid_height"},
-             {{"conv_kind", "\"3d\"", true, false}, 1207, "3d"},
-             {{"dmi", "3", false, false}, 1501, "dim"},
-             {{"dim", "wide", false, false}, 1101, "wide"},
-             {{"dim", "0.5", false, false}, 1201, "dim"},
-             {{"directions", "[\"row_tr\", \"row_xx\"]", true, false}, 1214, "row_xx"},
-             {{"inner_dim", "384", false, false}, 1501, "inner_dim"}};
+  } bad[] = {{{"nun_blocks", "2", true, false, false}, 1503, "num_blocks"},
+             {{"grid_height", "13", true, false, false}, 1504, "grid_height"},
+             {{"conv_kind", "\"3d\"", true, false, false}, 1207, "3d"},
+             {{"dmi", "3", false, false, false}, 1501, "dim"},
+             {{"dim", "wide", false, false, false}, 1101, "wide"},
+             {{"dim", "0.5", false, false, false}, 1201, "dim"},
+             {{"directions", "[\"row_tr\", \"row_xx\"]", true, false, false}, 1214, "row_xx"},
+             {{"inner_dim", "384", false, false, false}, 1501, "inner_dim"}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     CHECK(
         !make(vil(), "vil", &(vtb_instantiate_options){.overrides = &bad[i].o, .n_overrides = 1}));
