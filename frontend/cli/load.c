@@ -1,5 +1,6 @@
 /* Weights files, and how they become a model's. */
 #include "frontend/cli/classes.h"
+#include "frontend/cli/prepare.h"
 #include "frontend/cli/weights.h"
 #include "runtime/weights/open.h"
 
@@ -222,7 +223,7 @@ vtb_status cli_fit_source(const char *what, const cli_model_options *m, const cl
   vtb_compilation c;
   vtb_arena arena;
   vtb_compile_options with = cli_compile_options(m, what);
-  int n = 0;
+  int n = 0, channels = 0, height, width;
   with.parameters = l->file;
   with.training = false;
   vtb_arena_init(&arena);
@@ -239,6 +240,8 @@ vtb_status cli_fit_source(const char *what, const cli_model_options *m, const cl
     vtb_fit_options o = {.classes = cli_class_scores(c.module->entry)};
     if (status == VTB_OK) status = cli_fit(what, m, l, &o, t, n, buffers, err);
     if (status == VTB_OK) *out = as_weights(t, n, buffers, l->file);
+    if (status == VTB_OK && vtb_compilation_image_size(&c, &channels, &height, &width) == VTB_OK)
+      status = cli_prepare_keep(*out, channels, err);
     for (int i = 0; i < n; i++) vtb_free(buffers[i]);
   } else {
     cli_report(m, status);

@@ -145,3 +145,20 @@ void cli_prepare_describe(const vtb_transform *t, vtb_weights *w) {
   vtb_weights_set_meta(w, VTB_META_PREPARE, text.at);
   vtb_strbuf_free(&text);
 }
+
+vtb_status cli_prepare_keep(vtb_weights *w, int channels, vtb_error *err) {
+  const char *beside = vtb_weights_meta(w, "hf.preprocessor"),
+             *config = vtb_weights_meta(w, "hf.config");
+  if ((!beside && !config) || (channels != 1 && channels != 3)) return VTB_OK;
+  vtb_preparation p = vtb_preparation_default(channels, 1, 1);
+  vtb_strbuf text = {0};
+  vtb_status status = cli_prepare_hf(&p, beside, config, err);
+  if (status == VTB_OK)
+    status = vtb_preparation_read_meta(&p, vtb_weights_meta(w, VTB_META_PREPARE),
+                                       vtb_weights_meta(w, "mean"), vtb_weights_meta(w, "std"),
+                                       "the weights", err);
+  vtb_preparation_write(&p, p.given, &text);
+  if (status == VTB_OK && p.given) vtb_weights_set_meta(w, VTB_META_PREPARE, text.at);
+  vtb_strbuf_free(&text);
+  return status;
+}

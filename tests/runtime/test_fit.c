@@ -161,7 +161,34 @@ TEST(rules_of_the_families) {
   check_renamed("vil", "version 2", "xlstm.blocks.3.xlstm.conv1d.weight",
                 "blocks.1.rowwise_from_bot_right.layer.conv.weight");
   check_renamed("vil", "version 1", "xlstm.blocks.3.xlstm_norm.weight", "blocks.3.norm.weight");
+  check_renamed("vil", "version 2", "head.0.weight", "legacy_norm.weight");
+  check_renamed("vil", "version 1", "head.0.weight", "norm.weight");
+  check_renamed("vil", "single blocks", "blocks.4.layer.conv.bias",
+                "blocks.2.rowwise_from_top_left.layer.conv.bias");
+  check_renamed("vir", "timm", "blocks.3.attn.qkv.weight", "blocks.3.retention.qkv.weight");
+  check_renamed("vir", "timm", "blocks.3.attn.proj.bias", "blocks.3.retention.out_proj.bias");
   check_renamed("vllama", "MMPreTrain", "layers.2.ffn.w12.bias", "blocks.2.mlp.c_fc2.bias");
+}
+
+/* What a family's file says of names that are no parameters, and of those that need no rule. */
+TEST(names_that_are_no_parameters) {
+  vtb_names n;
+  vtb_fit_report r;
+  float weight[4];
+  vtb_tensor_info t[] = {want("layers.0.mixer.A_b_log", 1, 4, 0)};
+  void *buffers[] = {weight};
+  vtb_weights *w = vtb_weights_new();
+  vtb_names_init(&n);
+  CHECK_OK(vtb_names_read(&n, VTB_SOURCE_DIR "/models/vim.names", err));
+  put(w, "layers.0.mixer.A_b_log", 1, 4, 0, 0);
+  put(w, "rope.freqs_cos", 1, 4, 0, 0);
+  put(w, "backbone.rope.freqs_sin", 1, 4, 0, 0);
+  vtb_fit_options o = {.path = "f", .names = &n};
+  CHECK_OK(vtb_fit(t, 1, w, &o, buffers, &r, err));
+  CHECK(r.n_loaded == 1 && r.ignored.n == 2 && r.unused.n == 0 && !r.names);
+  vtb_fit_report_free(&r);
+  vtb_weights_free(w);
+  vtb_names_free(&n);
 }
 
 /* A grid of one number stays so; of a slope, the middle does. */
@@ -182,6 +209,7 @@ int main(void) {
   RUN(joined_split_and_transposed);
   RUN(a_part_of_a_file_and_another_head);
   RUN(rules_of_the_families);
+  RUN(names_that_are_no_parameters);
   RUN(tables);
   return test_done();
 }

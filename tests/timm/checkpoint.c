@@ -6,7 +6,10 @@
  *                                          EMA beside it), trained (arguments, an epoch)
  *   checkpoint compare GOT WANT TOLERANCE  scores of `run -o` and those stored; prints the largest
  *                                          difference
- *   checkpoint same A B PREFIX...          tensors whose names begin so are equal */
+ *   checkpoint same A B PREFIX...          tensors whose names begin so are equal
+ *   checkpoint names CASE                  the parameters of a reference case
+ *   checkpoint case CASE NAMES OUT FORM    its tensors of lines "TENSOR NAME", under these names
+ *   checkpoint meets GOT CASE TOLERANCE    results of `run -o`, a sample each, and its output/y */
 #include "runtime/artefact/safetensors.h"
 
 #include <math.h>
@@ -227,17 +230,80 @@ static int same(int argc, char **argv) {
   return n == 0 || moved;
 }
 
-int main(int argc, char **argv) {
+/* ---- reference cases ------------------------------------------------------------------------- */
+
+static vtb_weights *load(const char *path) {
+  vtb_weights *w = NULL;
   vtb_error err = {0};
+  if (vtb_safetensors_load(path, &w, &err) != VTB_OK) stop(err.text);
+  return w;
+}
+
+static void save(const char *path, const vtb_weights *w, const char *form) {
+  vtb_error err = {0};
+  if (strcmp(form, "safetensors") != 0)
+    save_torch(path, w, form);
+  else if (vtb_safetensors_save(path, w, &err) != VTB_OK)
+    stop(err.text);
+}
+
+static int print_names(const char *path) {
+  vtb_weights *w = load(path);
+  for (size_t i = 0; i < w->n; i++)
+    if (vtb_starts_with(w->at[i]->name, "param/")) puts(w->at[i]->name + strlen("param/"));
+  vtb_weights_free(w);
+  return 0;
+}
+
+static int take_case(char **argv) {
+  char *text;
+  size_t n;
+  vtb_error err = {0};
+  vtb_weights *from = load(argv[0]), *to = vtb_weights_new();
+  if (!to || vtb_file_read(argv[1], 1 << 20, &text, &n, &err) != VTB_OK) stop(err.text);
+  for (char *rest = text, *line; (line = strsep(&rest, "\n")) && *line;) {
+    const char *name = strsep(&line, " ");
+    const vtb_weight *t = vtb_weights_find(from, name);
+    if (!t || !line || !vtb_weights_put(to, line, t->elem, t->rank, t->dim, t->data)) stop(name);
+  }
+  save(argv[2], to, argv[3]);
+  free(text);
+  vtb_weights_free(from);
+  vtb_weights_free(to);
+  return 0;
+}
+
+static int meets(char **argv) {
+  vtb_weights *got = load(argv[0]), *from = load(argv[1]);
+  const vtb_weight *want = vtb_weights_find(from, "output/y");
+  const float *y = want ? want->data : NULL;
+  double worst = 0;
+  int64_t k = 0;
+  for (size_t i = 0; i < got->n; i++) {
+    const float *x = got->at[i]->data;
+    if (!y || k + got->at[i]->count > want->count) stop("other results than the case's");
+    for (int64_t j = 0; j < got->at[i]->count; j++, k++) {
+      double d = fabs((double)x[j] - (double)y[k]);
+      if (!(d <= worst)) worst = d;
+    }
+  }
+  if (!want || k != want->count) stop("fewer results than the case's");
+  printf("%lld results: largest difference %.2g\n", (long long)k, worst);
+  vtb_weights_free(got);
+  vtb_weights_free(from);
+  return !(worst <= strtod(argv[2], NULL));
+}
+
+int main(int argc, char **argv) {
   if (argc > 4 && strcmp(argv[1], "same") == 0) return same(argc - 2, argv + 2);
   if (argc == 5 && strcmp(argv[1], "compare") == 0)
     return compare(argv[2], argv[3], strtod(argv[4], NULL));
+  if (argc == 3 && strcmp(argv[1], "names") == 0) return print_names(argv[2]);
+  if (argc == 6 && strcmp(argv[1], "case") == 0) return take_case(argv + 2);
+  if (argc == 5 && strcmp(argv[1], "meets") == 0) return meets(argv + 2);
   if (argc != 5 || strcmp(argv[1], "make") != 0) stop("make SHAPES OUT FORM, or compare A B TOL");
   vtb_weights *w = make(argv[2]);
-  if (strcmp(argv[4], "safetensors") != 0)
-    save_torch(argv[3], w, argv[4]);
-  else if (vtb_safetensors_save(argv[3], w, &err) != VTB_OK)
-    stop(err.text);
+  save(argv[3], w, argv[4]);
   vtb_weights_free(w);
   return 0;
 }

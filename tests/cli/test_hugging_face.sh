@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# What a folder of Hugging Face says of images: each of its settings as ours, in the weights that `convert` writes and
+# in what `build` makes, which is what C programs read.
+. "$(dirname "$0")/lib.sh"
+: "${MAKE_DATA:?path of make_data}" "${CHECKPOINT:?path of the checkpoint program}"
+cd "$work"
+cat > m.vtb <<'END'
+use std.nn
+model m(dim: int = 4, classes: int = 4) {
+  input x: image[3, 8, 8]
+  prepare(crop = 0.8, filter = bilinear, mean = 0.25, std = 0.75)
+  output y = linear("head", mean(patch_embed("p", x, dim, 4x4, 4x4), axis = "tokens"), classes)
+}
+END
+printf '%s\n' "p.weight 4 3 4 4" "p.bias 4" "head.weight 4 4" "head.bias 4" > shapes.txt
+mkdir hf
+"$CHECKPOINT" make shapes.txt hf/model.safetensors safetensors || fail "no weights"
+
+# as PREPROCESSOR [CONFIG]: the folder, as `prepare` of the converted weights; "" if it says nothing
+as() {
+  printf '%s' "$1" > hf/preprocessor_config.json
+  rm -f hf/config.json
+  [ $# -eq 1 ] || printf '%s' "$2" > hf/config.json
+  expect 0 "$VERTEBRA" convert hf own.safetensors --model m.vtb
+  expect 0 "$VERTEBRA" weights own.safetensors
+  prepare=$(sed -n 's/^ *prepare  *//p' "$work/out")
+}
+is() { [ "$prepare" = "$1" ] || fail "prepare is '$prepare', want '$1'"; }
+
+# sizes: one number and a height with a width are both sides, an edge is the short one
+as '{"size": 224}'; is '{"crop": 1, "resize": "squash"}'
+as '{"size": {"height": 224, "width": 224}}'; is '{"crop": 1, "resize": "squash"}'
+as '{"size": {"shortest_edge": 224}}'; is '{"crop": 1, "resize": "crop"}'
+as '{"size": {"shortest_edge": 256}, "crop_size": {"height": 224, "width": 224}}'; is '{"crop": 0.875, "resize": "crop"}'
+as '{"size": {"shortest_edge": 256}, "crop_size": 224, "do_center_crop": true}'; is '{"crop": 0.875, "resize": "crop"}'
+as '{"size": {"height": 256, "width": 256}, "crop_size": {"height": 224, "width": 224}}'; is '{"crop": 0.875, "resize": "squash"}'
+as '{"size": {"shortest_edge": 256}, "crop_size": 224, "do_center_crop": false}'; is '{"crop": 1, "resize": "crop"}'
+as '{"size": {"shortest_edge": 224}, "crop_pct": 0.875}'; is '{"crop": 0.875, "resize": "crop"}'
+as '{"size": 224, "do_resize": false}'; is ''
+
+# filters, by Pillow's numbers
+n=0
+for filter in nearest lanczos bilinear bicubic box hamming; do
+  as "{\"resample\": $n}"; is "{\"filter\": \"$filter\"}"
+  n=$((n + 1))
+done
+as '{"resample": 6}'; is ''
+
+# numbers: from 0 to 1 if they are scaled, of 0 to 255 if not
+as '{"image_mean": [0.5, 0.5, 0.5], "image_std": [0.25, 0.5, 1]}'; is '{"mean": [0.5, 0.5, 0.5], "std": [0.25, 0.5, 1]}'
+as '{"image_mean": 0.5, "image_std": [0.25]}'; is '{"mean": [0.5, 0.5, 0.5], "std": [0.25, 0.25, 0.25]}'
+as '{"image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5], "rescale_factor": 0.00392156862745098}'
+is '{"mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]}'
+as '{"image_mean": [127.5, 127.5, 127.5], "image_std": [51, 51, 51], "do_rescale": false}'
+is '{"mean": [0.5, 0.5, 0.5], "std": [0.2, 0.2, 0.2]}'
+as '{"image_mean": [0.5, 0.5, 0.5], "do_normalize": false}'; is '{"mean": [0, 0, 0], "std": [1, 1, 1]}'
+
+# timm's own file; what stands beside it holds over it
+timm='{"pretrained_cfg": {"crop_pct": 0.9, "crop_mode": "squash", "interpolation": "bicubic", "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]}}'
+as '{}' "$timm"; is '{"crop": 0.9, "resize": "squash", "filter": "bicubic", "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]}'
+as '{"resample": 2}' "$timm"; is '{"crop": 0.9, "resize": "squash", "filter": "bilinear", "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]}'
+
+# what is no such file
+printf '[1' > hf/preprocessor_config.json
+rm hf/config.json
+expect 1 "$VERTEBRA" convert hf no.safetensors --model m.vtb
+says "preprocessor_config.json beside the weights is no JSON object"
+printf '{"image_std": [0, 0, 0]}' > hf/preprocessor_config.json
+expect 1 "$VERTEBRA" convert hf no.safetensors --model m.vtb
+says "std has 0"
+[ ! -e no.safetensors ] || fail "a refused folder left a file"
+
+# the built file has it, over the model's own, and prepares images as the folder does and as options would
+printf '{"size": {"shortest_edge": 10}, "crop_size": 8, "resample": 3, "image_mean": [0.5, 0.5, 0.5]}' > hf/preprocessor_config.json
+"$MAKE_DATA" classes photos/train 1 red || fail "no image"
+image=photos/train/red/000.png
+expect 0 "$VERTEBRA" build m.vtb --weights hf -o m.so
+expect 0 "$VERTEBRA" check m.so
+says '{"crop": 0.8, "resize": "crop", "filter": "bicubic", "mean": [0.5, 0.5, 0.5], "std": [0.75, 0.75, 0.75]}'
+expect 0 "$VERTEBRA" run m.vtb --weights hf -o a.safetensors "$image"
+expect 0 "$VERTEBRA" run m.so -o b.safetensors "$image"
+expect 0 "$VERTEBRA" run m.vtb --weights hf/model.safetensors --filter bicubic --mean 0.5 -o c.safetensors "$image"
+cmp a.safetensors b.safetensors || fail "the built file prepares otherwise"
+cmp a.safetensors c.safetensors || fail "options say otherwise"
+expect 0 "$VERTEBRA" run m.vtb --weights hf/model.safetensors -o d.safetensors "$image"
+cmp -s a.safetensors d.safetensors && fail "the folder changed nothing"
+echo ok
