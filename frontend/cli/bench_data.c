@@ -119,6 +119,7 @@ vtb_status bench_data(const cli_data_options *o, const char *image, double secon
   if (!read_size(image, &height, &width))
     return cli_usage_error("bench", "--image is SIZE or HEIGHTxWIDTH, not '%s'", image);
   vtb_dataset_options with = cli_data_for(o);
+  cli_data_keep_memory();
   with.val_fraction = 0;
   vtb_status status = vtb_dataset_layout(o->path, &layout, &err);
   if (status == VTB_OK && layout.n_splits) with.split = layout.split[0];

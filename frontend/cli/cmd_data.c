@@ -306,6 +306,7 @@ static vtb_status data_command_run(const char *path, const data_command *o) {
   vtb_layout l;
   part parts[MOST_PARTS] = {0};
   const volatile int *stop = cli_interrupt_wait();
+  cli_data_keep_memory();
   vtb_status status = vtb_dataset_layout(path, &l, &err);
   int n = status != VTB_OK ? 0 : l.n_splits ? l.n_splits : 1;
   for (int k = 0; k < n && status == VTB_OK; k++)

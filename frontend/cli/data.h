@@ -26,6 +26,8 @@ typedef struct cli_data_options {
         "threads that decode and augment (default: cores)"                                         \
   }
 
+/* Before many images are decoded: their memory is kept from one to the next. */
+void cli_data_keep_memory(void);
 vtb_dataset_options cli_data_for(const cli_data_options *o);
 /* What training takes, and looks at after each epoch: *val is NULL where there is nothing to look
  * at. What was decided is said on stderr, and so are errors. */

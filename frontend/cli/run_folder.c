@@ -11,7 +11,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOCK_FILE ".lock"
 #define EVENTS "events.out.tfevents."
 static const char *const run_files[] = {"checkpoint.safetensors",
                                         "weights.safetensors",
@@ -46,7 +45,7 @@ static long long read_pid(int fd) {
 }
 
 static vtb_status take_lock(run_folder *f, vtb_error *err) {
-  char *path = run_file(f->path, LOCK_FILE), text[32];
+  char *path = run_file(f->path, RUN_LOCK_FILE), text[32];
   vtb_status status = VTB_OK;
   f->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (f->lock < 0) {
@@ -168,7 +167,7 @@ vtb_status run_folder_enter(run_folder *f, const char *path, const char *model, 
 
 void run_folder_leave(run_folder *f, bool written) {
   if (f->path && f->lock >= 0 && f->is_new && !written && !run_folder_holds(f->path)) {
-    char *lock = run_file(f->path, LOCK_FILE);
+    char *lock = run_file(f->path, RUN_LOCK_FILE);
     unlink(lock);
     rmdir(f->path);
     vtb_free(lock);

@@ -5,6 +5,8 @@
 
 #include "frontend/cli/cli.h"
 
+#define RUN_LOCK_FILE ".lock"
+
 typedef struct run_folder {
   char *path;
   char *checkpoint, *weights, *best, *log, *curve, *record, *sources, *tensorboard;

@@ -69,7 +69,16 @@ typedef struct session {
   bool written;
 } session;
 
+/* Until something is written: a folder that was made for this run goes if a signal ends it. */
+static void guard_folder(const session *s) {
+  if (!s->folder.is_new || s->folder.lock < 0) return;
+  char *lock = run_file(s->folder.path, RUN_LOCK_FILE);
+  train_signals_leave_nothing(s->folder.path, lock);
+  vtb_free(lock);
+}
+
 static void close_session(session *s) {
+  train_signals_leave_nothing(NULL, NULL);
   run_folder_leave(&s->folder, s->written);
   vtb_services_free(s->services);
   train_programs_free(&s->programs);
@@ -91,6 +100,7 @@ static vtb_status on_begin(void *user, vtb_error *err) {
   session *s = user;
   train_options *o = s->options;
   bool goes_on = o->train.resume && vtb_path_exists(s->folder.checkpoint);
+  train_signals_leave_nothing(NULL, NULL);
   vtb_status status = goes_on ? VTB_OK : run_folder_clear(&s->folder, err);
   s->written = true;
   if (status != VTB_OK || (goes_on && vtb_path_exists(s->folder.record))) return status;
@@ -233,8 +243,11 @@ static vtb_status open_session(const char *what, train_options *o, session *s, v
   run_entry entry = o->train.resume ? RUN_RESUME : o->overwrite ? RUN_OVERWRITE : RUN_NEW;
   bool built = cli_is_built(what);
   s->options = o;
+  train_signals_hold(true);
   vtb_status status =
       run_folder_enter(&s->folder, o->out, what, vtb_dataset_name(o->train.train_set), entry, err);
+  guard_folder(s);
+  train_signals_hold(false);
   if (status != VTB_OK) return status;
   if (o->train.resume && !vtb_path_exists(s->folder.checkpoint) && !o->quiet)
     cli_say("%s holds no checkpoint yet: the run begins\n", s->folder.path);

@@ -2,12 +2,19 @@
 
 #include <signal.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <unistd.h>
 
 volatile int train_signal;
-static volatile sig_atomic_t begun;
+static volatile sig_atomic_t begun, leaves; /* leaves: `file` and `folder` are to go */
+static char file[4096], folder[4096];
+
+static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+enum { N_NUMBERS = sizeof numbers / sizeof *numbers };
 
 static void on_signal(int number) {
   if (train_signal || !begun) {
+    if (leaves && unlink(file) == 0) rmdir(folder); /* only if nothing else is in it */
     signal(number, SIG_DFL);
     raise(number);
   }
@@ -15,8 +22,7 @@ static void on_signal(int number) {
 }
 
 void train_signals_take(void) {
-  static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+  for (int i = 0; i < N_NUMBERS; i++) {
     struct sigaction before, now = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     sigemptyset(&now.sa_mask);
     if (sigaction(numbers[i], NULL, &before) != 0) continue;
@@ -25,3 +31,18 @@ void train_signals_take(void) {
 }
 
 void train_signals_begin(void) { begun = 1; }
+
+void train_signals_hold(bool held) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (int i = 0; i < N_NUMBERS; i++) sigaddset(&set, numbers[i]);
+  sigprocmask(held ? SIG_BLOCK : SIG_UNBLOCK, &set, NULL);
+}
+
+void train_signals_leave_nothing(const char *new_folder, const char *only_file) {
+  leaves = 0;
+  if (!new_folder) return;
+  int a = snprintf(folder, sizeof folder, "%s", new_folder),
+      b = snprintf(file, sizeof file, "%s", only_file);
+  leaves = a >= 0 && a < (int)sizeof folder && b >= 0 && b < (int)sizeof file;
+}
