@@ -18,10 +18,40 @@ static vtb_status add_class(const char *folder, int label, vtb__names *files, nu
   return status;
 }
 
+/* Other formats and deeper folders, which people take for samples. */
+static void note_others(const char *folder, const vtb__others *o, vtb_strbuf *notes) {
+  if (o->folders)
+    vtb_strbuf_printf(notes, "%s: %lld %s inside the classes' folders left out: %s%s\n", folder,
+                      (long long)o->folders, o->folders == 1 ? "folder" : "folders", o->folder,
+                      o->folders == 1 ? "" : " ...");
+  if (o->files)
+    vtb_strbuf_printf(notes,
+                      "%s: %lld %s in the classes' folders left out, no .png, .jpg, .jpeg or "
+                      ".webp: %s%s\n",
+                      folder, (long long)o->files, o->files == 1 ? "file" : "files", o->file,
+                      o->files == 1 ? "" : " ...");
+}
+
+/* Classes that a folder without images makes; the labels are in order. */
+static void note_empty(const char *folder, const vtb__names *classes, const numbers *labels,
+                       vtb_strbuf *notes) {
+  size_t next = 0, empty = 0, first = 0;
+  for (size_t c = 0; c < classes->n; c++) {
+    bool here = next < labels->n && labels->at[next] == (int32_t)c;
+    if (!here && !empty++) first = c;
+    while (next < labels->n && labels->at[next] == (int32_t)c) next++;
+  }
+  if (empty)
+    vtb_strbuf_printf(notes, "%s: %zu of the %zu classes %s no image: %s%s\n", folder, empty,
+                      classes->n, empty == 1 ? "has" : "have", classes->at[first],
+                      empty == 1 ? "" : " ...");
+}
+
 static vtb_status add_classes(const char *folder, const char *class_folder,
                               const vtb__names *classes, vtb__source *d, vtb__names *files,
                               numbers *labels, vtb_error *err) {
   vtb__names here = {0};
+  vtb__others others = {0};
   vtb_status status = vtb__list_folder(folder, NULL, &here, NULL, err);
   for (size_t i = 0; i < here.n && status == VTB_OK; i++) {
     char *sub = vtb__join(folder, here.at[i]);
@@ -33,8 +63,11 @@ static vtb_status add_classes(const char *folder, const char *class_folder,
                         here.at[i], class_folder);
     else
       status = add_class(sub, label, files, labels, &d->notes, err);
+    if (status == VTB_OK) status = vtb__count_others(sub, vtb__image_endings, &others, err);
     free(sub);
   }
+  if (status == VTB_OK) note_others(folder, &others, &d->notes);
+  vtb__free_others(&others);
   vtb__free_names(&here);
   return status;
 }
@@ -52,6 +85,7 @@ static vtb_status read_folder(const char *folder, const char *class_folder, vtb_
     status =
         vtb_fail(err, VTB_E_INPUT,
                  "%s: no .png, .jpg, .jpeg or .webp file in its sub-folders, one a class", folder);
+  if (status == VTB_OK && folder == class_folder) note_empty(folder, &classes, &labels, &d->notes);
   d->data = files.at;
   d->labels = labels.at;
   d->count = (int64_t)files.n;

@@ -159,6 +159,16 @@ bool vtb__add_name(vtb__names *v, char *name);
  * these endings. notes: what was left out, being neither; NULL: not said. */
 VTB_MUST_USE vtb_status vtb__list_folder(const char *folder, const char *const *endings,
                                          vtb__names *out, vtb_strbuf *notes, vtb_error *err);
+/* Entries of folders that are neither hidden nor files with the wanted endings: how many,
+ * and the first of each kind by its path. Zeroed at first. */
+typedef struct vtb__others {
+  int64_t files, folders;
+  char *file, *folder;
+} vtb__others;
+/* Adds what one more folder has. */
+VTB_MUST_USE vtb_status vtb__count_others(const char *folder, const char *const *endings,
+                                          vtb__others *o, vtb_error *err);
+void vtb__free_others(vtb__others *o);
 int vtb__find_name(const vtb__names *sorted, const char *name); /* -1: not there */
 /* A number of the sample that does not depend on where the data lie. */
 uint64_t vtb__sample_hash(const vtb__source *s, int64_t i);

@@ -81,6 +81,40 @@ vtb_status vtb__list_folder(const char *folder, const char *const *endings, vtb_
   return VTB_OK;
 }
 
+/* One entry that vtb__list_folder() passes over without a word. */
+static bool count_other(const char *path, const char *name, const char *const *endings,
+                        vtb__others *o) {
+  bool folder = vtb_path_is_dir(path);
+  if (!folder && ends_in(name, endings)) return true;
+  int64_t *count = folder ? &o->folders : &o->files;
+  char **first = folder ? &o->folder : &o->file;
+  ++*count;
+  if (*first && strcmp(*first, path) <= 0) return true;
+  free(*first);
+  return (*first = strdup(path)) != NULL;
+}
+
+vtb_status vtb__count_others(const char *folder, const char *const *endings, vtb__others *o,
+                             vtb_error *err) {
+  DIR *dir = opendir(folder);
+  if (!dir) return vtb_file_fail(err, "open folder", folder);
+  const struct dirent *entry;
+  bool enough = true;
+  while (enough && (entry = readdir(dir)) != NULL) {
+    if (entry->d_name[0] == '.') continue;
+    char *path = vtb__join(folder, entry->d_name);
+    enough = path && count_other(path, entry->d_name, endings, o);
+    free(path);
+  }
+  closedir(dir);
+  return enough ? VTB_OK : vtb_no_memory(err, folder);
+}
+
+void vtb__free_others(vtb__others *o) {
+  free(o->file);
+  free(o->folder);
+}
+
 /* ---- splits ---------------------------------------------------------------------------------- */
 
 const char *vtb__split_name(unsigned split) {

@@ -20,6 +20,14 @@ mv "$work/few/red" "$work/few/crimson"
 expect 1 "$VERTEBRA" eval "${model[@]}" "${weights[@]}" --data "$work/few"; says "not known to the model: crimson"
 mv "$work/few/crimson" "$work/few/red"
 
+# what lies among the images and is none of them, and a class without images, are said
+mkdir -p "$work/odd/white/.hidden"; cp -r "$work/few/green" "$work/few/red" "$work/odd"
+expect 0 "$VERTEBRA" data "$work/odd"; silent_about "left out"; says "1 of the 3 classes has no image: white"
+cp -r "$work/few/green" "$work/odd/red/deeper"; : > "$work/odd/red/001.BMP"; : > "$work/odd/green/notes.txt"; : > "$work/odd/red/.hidden"
+expect 0 "$VERTEBRA" train "${model[@]}" --data "$work/odd" --max-steps 1 --batch 4 --quiet --out "$work/odd-run"
+says "1 folder inside the classes' folders left out: $work/odd/red/deeper"; says "2 files in the classes' folders left out"
+says "odd/green/notes.txt ..."; says "10 images"
+
 # one damaged image of 36 is skipped and named; a second is too many
 head -c 50 "$work/colours/red/003.png" > "$work/cut.png"
 cp "$work/cut.png" "$work/colours/red/003.png"
