@@ -174,17 +174,21 @@ vtb_status cli_cmd_convert(int argc, char **argv) {
   cli_list files = {0};
   int parsed = cli_parse("convert", opts, CLI_COUNT(opts), argc, argv, &files);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
-  if (files.n != 2) return cli_usage_error("convert", "IN and OUT are needed");
-  c.in = files.at[0];
-  c.out = files.at[1];
-  if (!vtb_ends_with(c.out, ".safetensors"))
-    return cli_usage_error("convert", "OUT is written as .safetensors, which '%s' is not", c.out);
   for (size_t i = 0; type && i < sizeof types / sizeof *types; i++)
     if (vtb_streq(types[i].name, type)) c.to = &types[i].elem;
-  if (type && !c.to)
-    return cli_usage_error("convert", "--dtype is f32, f16 or bf16, not '%s'", type);
-  cli_model_parsed(&c.options);
-  vtb_status status = run(&c);
+  vtb_status status = VTB_OK;
+  c.in = files.n == 2 ? files.at[0] : NULL;
+  c.out = files.n == 2 ? files.at[1] : NULL;
+  if (!c.out)
+    status = cli_usage_error("convert", "IN and OUT are needed");
+  else if (!vtb_ends_with(c.out, ".safetensors"))
+    status = cli_usage_error("convert", "OUT is written as .safetensors, which '%s' is not", c.out);
+  else if (type && !c.to)
+    status = cli_usage_error("convert", "--dtype is f32, f16 or bf16, not '%s'", type);
+  if (status == VTB_OK) {
+    cli_model_parsed(&c.options);
+    status = run(&c);
+  }
   cli_model_options_free(&c.options);
   vtb_vec_free(&files);
   return status;

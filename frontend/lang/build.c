@@ -35,6 +35,17 @@ vtb_name *vtb__name(vtb_parse *p, const char *text, vtb_loc loc) {
   return n;
 }
 
+/* "front.last", of at most VTB_MAX_NESTING parts. */
+vtb_name *vtb__dotted(vtb_parse *p, vtb_name *front, const vtb_name *last, vtb_loc loc) {
+  int parts = 2;
+  for (const char *c = front->text; *c; c++) parts += *c == '.';
+  if (parts > VTB_MAX_NESTING) {
+    vtb__report_exhausted(p, loc);
+    return front;
+  }
+  return vtb__name(p, vtb_arena_printf(&p->unit->arena, "%s.%s", front->text, last->text), loc);
+}
+
 static vtb_name name_or_none(const vtb_name *n) { return n ? *n : (vtb_name){0}; }
 
 static vtb_name *names(vtb_parse *p, const vtb_list *l) {

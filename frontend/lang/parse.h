@@ -121,6 +121,7 @@ bool vtb__block_left_open(const vtb_parse *p, vtb_token t);
 vtb_list *vtb__list(vtb_parse *p);
 vtb_list *vtb__list_add(vtb_parse *p, vtb_list *l, void *item);
 vtb_name *vtb__name(vtb_parse *p, const char *text, vtb_loc loc);
+vtb_name *vtb__dotted(vtb_parse *p, vtb_name *front, const vtb_name *last, vtb_loc loc);
 vtb_expr *vtb__expr_new(vtb_parse *p, vtb_expr_kind kind, vtb_loc loc);
 vtb_expr *vtb__expr_text(vtb_parse *p, const vtb_name *n); /* a bare name as a string */
 vtb_expr *vtb__expr_name(vtb_parse *p, const vtb_name *n);

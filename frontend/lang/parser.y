@@ -329,7 +329,7 @@ arg: expr { $$ = vtb__arg(p, NULL, $1, @$); }
 name: word { $$ = vtb__name(p, $1, @1); };
 word: IDENT | STATE | INPUT | OUTPUT | TAP | EACH | ALIAS | SUFFIX | NO_DECAY | BUFFER | FROZEN | SHARE | FREEZE | LOSS | METRIC | LOWER | PREPARE;
 dotted: name
-      | dotted DOT name { $$ = vtb__name(p, vtb_arena_printf(&p->unit->arena, "%s.%s", $1->text, $3->text), @$); }
+      | dotted DOT name { $$ = vtb__dotted(p, $1, $3, @$); }
       ;
 
 %%

@@ -184,9 +184,13 @@ static vtb_status find_lists(const char *folder, unsigned *splits, bool *found, 
 static vtb_status open_split(const char *folder, unsigned split, vtb__source *d, vtb_error *err) {
   bool no_memory = false;
   char *path = list_of(folder, split, &no_memory);
-  if (no_memory) return vtb_no_memory(err, folder);
-  if (!path) return vtb_fail(err, VTB_E_INPUT, "%s: its list of images is gone", folder);
-  vtb_status status = open_list(path, d, err);
+  vtb_status status = VTB_OK;
+  if (no_memory)
+    status = vtb_no_memory(err, folder);
+  else if (!path)
+    status = vtb_fail(err, VTB_E_INPUT, "%s: its list of images is gone", folder);
+  else
+    status = open_list(path, d, err);
   free(path);
   return status;
 }

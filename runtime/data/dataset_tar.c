@@ -175,6 +175,16 @@ static char *folder_label(const char *name) {
   return strndup(start, (size_t)(end - start));
 }
 
+/* A line's text without the blanks around it; NULL with *no_memory false: it is empty. */
+static char *line_label(char *text, bool *no_memory) {
+  text += strspn(text, " \t");
+  size_t n = strcspn(text, "\r\n");
+  while (n && (text[n - 1] == ' ' || text[n - 1] == '\t')) n--;
+  char *label = n ? strndup(text, n) : NULL;
+  *no_memory = n && !label;
+  return label;
+}
+
 /* A label in a JSON object, as text; NULL: none. */
 static char *json_label(const char *text, size_t n, bool *no_memory) {
   static const char *const names[] = {"label", "cls", "class", "class_id", "category"};
@@ -187,10 +197,10 @@ static char *json_label(const char *text, size_t n, bool *no_memory) {
       vtb_utf8_check(text, n) == n ? vtb_json_parse(text, n, &arena, no_memory, &at) : NULL;
   for (int i = 0; i < 5 && j && j->kind == VTB_JSON_OBJECT && !label; i++) {
     const vtb_json *m = vtb_json_member(j, names[i]);
-    if (m && m->kind == VTB_JSON_STRING) label = strdup(m->text);
-    if (m && m->kind == VTB_JSON_NUMBER) label = vtb_strprintf("%.17g", m->number);
-    if (m && (m->kind == VTB_JSON_STRING || m->kind == VTB_JSON_NUMBER) && !label)
-      *no_memory = true;
+    bool says = m && (m->kind == VTB_JSON_NUMBER || (m->kind == VTB_JSON_STRING && *m->text));
+    if (says)
+      label = m->kind == VTB_JSON_STRING ? strdup(m->text) : vtb_strprintf("%.17g", m->number);
+    *no_memory |= says && !label;
   }
   vtb_arena_free(&arena);
   return label;
@@ -226,9 +236,7 @@ static vtb_status read_label(reading *r, struct archive_entry *e, bool json, cha
     *label = json_label(text, (size_t)size, &no_memory);
   } else {
     text[size] = 0;
-    text[strcspn(text, "\r\n")] = 0;
-    *label = strdup(text);
-    no_memory = !*label;
+    *label = line_label(text, &no_memory);
   }
   free(text);
   return no_memory ? vtb_no_memory(err, r->path) : status;

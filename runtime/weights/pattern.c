@@ -35,7 +35,7 @@ static linear read_linear(const char *text) {
 /* ---- checking -------------------------------------------------------------------------------- */
 
 const char *vtb_pattern_fault(const char *pattern, size_t n) {
-  int texts = 0;
+  int texts = 0, brackets = 0;
   bool open = false;
   if (!n) return "a name is missing";
   for (size_t i = 0; i < n; i++) {
@@ -45,6 +45,7 @@ const char *vtb_pattern_fault(const char *pattern, size_t n) {
     if (c == '[' || c == ']') {
       if (open == (c == '[')) return "brackets do not match";
       open = c == '[';
+      if (open && ++brackets > VTB_PATTERN_BRACKETS) return "a name has at most four brackets";
     } else if (open && (c == '*' || c == '{')) {
       return "brackets hold plain text";
     }

@@ -9,7 +9,13 @@
 
 #include "runtime/base/base.h"
 
-enum { VTB_PATTERN_TEXTS = 2, VTB_PATTERN_LETTERS = 26, VTB_PATTERN_NAME = 400 };
+/* Each bracket doubles what matching may have to try. */
+enum {
+  VTB_PATTERN_TEXTS = 2,
+  VTB_PATTERN_BRACKETS = 4,
+  VTB_PATTERN_LETTERS = 26,
+  VTB_PATTERN_NAME = 400
+};
 
 /* What a pattern took of a name. */
 typedef struct vtb_taken {

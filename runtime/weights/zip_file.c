@@ -114,6 +114,24 @@ static vtb_status load(vtb_checkpoint *c, py_storage *s) {
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
+/* Of two members of one name readers take different ones: neither is taken. */
+static vtb_status check_names(vtb_checkpoint *c, const archive *a) {
+  zip_int64_t n = zip_get_num_entries(a->zip, 0);
+  vtb_map seen = {0};
+  vtb_status status = VTB_OK;
+  for (zip_int64_t i = 0; i < n && status == VTB_OK; i++) {
+    const char *name = zip_get_name(a->zip, (zip_uint64_t)i, ZIP_FL_ENC_RAW);
+    if (!name) continue;
+    if (vtb_map_has(&seen, name))
+      status = vtb_fail(c->err, VTB_E_INPUT, "%s: damaged zip file: it has two members %.100s",
+                        c->path, name);
+    else if (!vtb_map_try_set(&seen, name, c))
+      status = vtb_no_memory(c->err, c->path);
+  }
+  vtb_map_free(&seen);
+  return status;
+}
+
 /* What the members say that the file is; its prefix if it is a checkpoint. */
 static vtb_status find_pickle(vtb_checkpoint *c, archive *a) {
   static const char pickle[] = "data.pkl";
@@ -161,6 +179,7 @@ static vtb_status read_archive(vtb_checkpoint *c, archive *a) {
   unsigned char *data = NULL;
   py_value *root = NULL;
   vtb_status status = find_pickle(c, a);
+  if (status == VTB_OK) status = check_names(c, a);
   if (status == VTB_OK) status = check_kind(c, a);
   if (status != VTB_OK) return status;
   if (!find_member(a, "data.pkl", &st) || st.size > MOST_PICKLE)

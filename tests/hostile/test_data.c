@@ -47,7 +47,7 @@ static bytes sound_cifar(void) {
   static unsigned char file[RECORDS * RECORD];
   for (int i = 0; i < RECORDS * RECORD; i++) file[i] = (unsigned char)(i * 13);
   for (int r = 0; r < RECORDS; r++) file[r * RECORD] = (unsigned char)r, file[r * RECORD + 1] = 5;
-  return (bytes){file, sizeof file};
+  return hostile_copy(file, sizeof file);
 }
 
 static void beside_cifar(const char *folder) {
@@ -55,6 +55,7 @@ static void beside_cifar(const char *folder) {
   bytes b = sound_cifar();
   snprintf(path, sizeof path, "%s/test.bin", folder);
   write_file(path, b.at, b.n);
+  free(b.at);
 }
 
 /* A member of a tar file as POSIX.1-1988 has it: a header and the bytes, in blocks of 512. */
@@ -93,7 +94,7 @@ static bytes sound_tar(void) {
     n += put_member(file + n, name, class, 1);
     free(png.at);
   }
-  return (bytes){file, n + 1024};
+  return hostile_copy(file, n + 1024);
 }
 
 TEST(damaged_data_are_refused_with_a_sentence) {
@@ -102,7 +103,10 @@ TEST(damaged_data_are_refused_with_a_sentence) {
       {"cifar", "train.bin", sound_cifar(), read_dataset, beside_cifar, 80},
       {"tar", "train-000.tar", sound_tar(), read_dataset, NULL, 60},
   };
-  for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) hostile_check(&formats[i]);
+  for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+    hostile_check(&formats[i]);
+    free(formats[i].sound.at);
+  }
 }
 
 int main(void) {

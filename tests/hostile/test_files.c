@@ -65,7 +65,7 @@ static bytes sound_npy(void) {
   memset(file + 10, ' ', 118);
   memcpy(file + 10, head, (size_t)n);
   file[127] = '\n';
-  return (bytes){file, sizeof file};
+  return hostile_copy(file, sizeof file);
 }
 
 /* ---- images ---------------------------------------------------------------------------------- */
@@ -146,7 +146,7 @@ static void beside_idx_images(const char *folder) {
 static bytes sound_idx_images(bool packed) {
   static unsigned char file[16 + 20 * 36] = {0, 0, 8, 3, 0, 0, 0, 20, 0, 0, 0, 6, 0, 0, 0, 6};
   for (size_t i = 16; i < sizeof file; i++) file[i] = (unsigned char)(i * 13);
-  if (!packed) return (bytes){file, sizeof file};
+  if (!packed) return hostile_copy(file, sizeof file);
   const char *path = temp_path("images.gz");
   gzFile z = gzopen(path, "wb");
   gzwrite(z, file, sizeof file);
@@ -159,12 +159,13 @@ static void beside_idx_labels(const char *folder) {
   bytes images = sound_idx_images(false);
   snprintf(path, sizeof path, "%s/train-images-idx3-ubyte", folder);
   write_file(path, images.at, images.n);
+  free(images.at);
 }
 
 static bytes sound_idx_labels(void) {
   static unsigned char file[8 + 20] = {0, 0, 8, 1, 0, 0, 0, 20};
   for (size_t i = 8; i < sizeof file; i++) file[i] = (unsigned char)(i % 4);
-  return (bytes){file, sizeof file};
+  return hostile_copy(file, sizeof file);
 }
 
 /* ---- checkpoints ----------------------------------------------------------------------------- */
@@ -297,11 +298,7 @@ static vtb_status read_text(const char *path, const char *folder, vtb_error *err
   return status;
 }
 
-static bytes sound_text(void) {
-  static unsigned char text[sizeof small_model];
-  memcpy(text, small_model, sizeof small_model);
-  return (bytes){text, sizeof small_model - 1};
-}
+static bytes sound_text(void) { return hostile_copy(small_model, sizeof small_model - 1); }
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
@@ -322,7 +319,10 @@ TEST(damaged_files_are_refused_with_a_sentence) {
       {"plan", "m.plan", sound_plan(), read_plan, NULL, 100},
       {"vtb", "m.vtb", sound_text(), read_text, NULL, 100},
   };
-  for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) hostile_check(&formats[i]);
+  for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+    hostile_check(&formats[i]);
+    free(formats[i].sound.at);
+  }
   vtb_dataset_free(train_set);
 }
 

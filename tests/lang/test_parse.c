@@ -211,6 +211,8 @@ TEST(nesting_has_a_limit) {
   CHECK(code_of_repeated("const a = ", "not ", 100000, "true") == deep);
   CHECK(code_of_repeated("const a = 1", " + 1", 100000, "") == deep);
   CHECK(code_of_repeated("const a = b", ".c", 100000, "") == deep);
+  CHECK(code_of_repeated("use a", ".a", 100000, "") == deep);
+  CHECK(code_of_repeated("use a", ".a", 150, "") != deep);
   CHECK(code_of_repeated("const a = b", "~", 100000, "") == deep);
   CHECK(code_of_repeated("const a = ", "b ? c : ", 100000, "d") == deep);
   CHECK(code_of_repeated("fn f(x: tensor) {", "if a { } else ", 100000, "{ } }") == deep);

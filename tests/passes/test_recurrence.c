@@ -536,8 +536,8 @@ TEST(gains_along_a_state_axis_have_a_scale_along_it) {
 TEST(bounded_gains_are_seen_through_rows) {
   static const char *const at_most_0[] = {
       "%p = softplus %i : f32[3]\n  %h = tanh %p : f32[3]\n  %l = neg %h : f32[3]",
-      "%p = square %i : f32[3]\n  %h = abs %i : f32[3]\n  %z = neg %p : f32[3]\n"
-      "  %l = sub %z, %h : f32[3]",
+      ("%p = square %i : f32[3]\n  %h = abs %i : f32[3]\n  %z = neg %p : f32[3]\n"
+       "  %l = sub %z, %h : f32[3]"),
       "%p = relu %i : f32[3]\n  %h = log_sigmoid %i : f32[3]\n  %l = mul %p, %h : f32[3]",
       "%p = log_sigmoid %i : f32[3]\n  %l = min %i, %p : f32[3]"};
   static const char *const open[] = {"%l = tanh %i : f32[3]",

@@ -243,6 +243,8 @@ zipped("short_member.pth", tensor(), [("archive/data/0", b"\0" * 12)])
 zipped("control.pth", tensor(name=b"a\x1b[31mb"), data)
 zipped("class.pth", tensor(cls=b"OrderedDict"), data)
 zipped("bomb.pth", tensor(numel=2**18, size=(2**18,)), [("archive/data/0", b"\0" * 2**20)], zipfile.ZIP_DEFLATED)
+for twice, extra in (("pickle", "archive/data.pkl"), ("member", "archive/data/0")):
+    zipped("two_%ss.pth" % twice, tensor(), data + [(extra, b"\0" * 16)])
 zipped("members.pth", b"\x80\x02}.", [("/etc/passwd", b"x"), ("../../up", b"x")])
 
 # members that unpack to something else than they claim

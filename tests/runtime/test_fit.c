@@ -32,6 +32,8 @@ TEST(patterns) {
   CHECK_STR(vtb_pattern_fault("a.**", 4), "two * beside each other");
   CHECK_STR(vtb_pattern_fault("a.{3}", 5), "braces hold a number: {i}, {2i} or {2i+1}");
   CHECK_STR(vtb_pattern_fault("[a", 2), "brackets do not match");
+  CHECK_STR(vtb_pattern_fault("[a][a][a][a]b", 13), "");
+  CHECK_STR(vtb_pattern_fault("[a][a][a][a][a]b", 16), "a name has at most four brackets");
 }
 
 static void refused(const char *text, const char *why) {

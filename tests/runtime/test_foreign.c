@@ -389,6 +389,8 @@ TEST(what_is_no_weights_is_refused_with_a_sentence) {
       {"control.pth", "no readable text"},
       {"class.pth", "torch.OrderedDict"},
       {"members.pth", "holds no weights"},
+      {"two_pickles.pth", "has two members archive/data.pkl"},
+      {"two_members.pth", "has two members archive/data/0"},
       {"bomb_more.pth", "far more than the file could hold"},
       {"bomb_some.pth", "not as long as the file says"},
       {"bomb_less.pth", "not as long as the file says"},

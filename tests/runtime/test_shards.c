@@ -96,6 +96,24 @@ TEST(folders_in_a_tar_file_are_classes_where_no_member_says_one) {
   CHECK_REFUSED(vtb_dataset_open(temp_path("half.tar"), NULL, &d, err), "cat/1.png has no label");
 }
 
+TEST(a_label_of_nothing_is_none_and_blanks_are_no_part_of_one) {
+  vtb_dataset *d = NULL;
+  add_image(&b, "0.png", 1), add_text(&b, "0.cls", " 1 \n");
+  add_image(&b, "1.png", 2), add_text(&b, "1.cls", "0\t");
+  save_tar("blanks.tar", &b);
+  d = open_all("blanks.tar");
+  CHECK(!vtb_dataset_named(d) && vtb_dataset_classes(d) == 2 && vtb_dataset_label(d, 0) == 1);
+  vtb_dataset_free(d);
+  static const char *const endings[] = {"1.cls", "1.json"}, *const empty[] = {" \n",
+                                                                              "{\"label\": \"\"}"};
+  for (int k = 0; k < 2; k++) {
+    add_image(&b, "0.png", 1), add_text(&b, "0.cls", "1");
+    add_image(&b, "1.png", 2), add_text(&b, endings[k], empty[k]);
+    save_tar("nothing.tar", &b);
+    CHECK_REFUSED(vtb_dataset_open(temp_path("nothing.tar"), NULL, &d, err), "1.png has no label");
+  }
+}
+
 TEST(shards_are_one_data_set_with_splits_by_their_names) {
   CHECK_OK(vtb_make_dirs(temp_path("shards"), err));
   for (int s = 0; s < 3; s++) {
@@ -240,6 +258,7 @@ TEST(cifar_files_are_read_and_damaged_ones_refused) {
 int main(void) {
   RUN(labels_stand_beside_images_in_either_order);
   RUN(folders_in_a_tar_file_are_classes_where_no_member_says_one);
+  RUN(a_label_of_nothing_is_none_and_blanks_are_no_part_of_one);
   RUN(shards_are_one_data_set_with_splits_by_their_names);
   RUN(hostile_members_are_left_out_or_refused);
   RUN(cut_and_flipped_tar_files_never_give_wrong_bytes);
