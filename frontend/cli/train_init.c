@@ -24,6 +24,25 @@ static void note_settings(train_init *t, const cli_model_options *m) {
   cJSON_Delete(list);
 }
 
+/* Settings that the weights were made with and that no tensor's shape shows, such as heads. Of
+ * image sizes and classes the fit says what became of them. */
+static void say_settings(const train_init *t) {
+  const char *text = vtb_weights_meta(t->load.file, "defines");
+  cJSON *list = text ? cJSON_Parse(text) : NULL, *item;
+  vtb_strbuf said = {0};
+  cJSON_ArrayForEach(item, list) {
+    const char *s = cJSON_IsString(item) ? item->valuestring : "";
+    bool other = strchr(s, '=') && !vtb_starts_with(s, "image=") && !strstr(s, "classes=");
+    for (size_t i = 0; other && i < t->model->defines.n; i++)
+      other = strcmp(t->model->defines.at[i], s) != 0;
+    if (other) vtb_strbuf_printf(&said, " -D %s", s);
+  }
+  if (said.n)
+    cli_say("%s: these weights were made with%s, this training is not\n", t->load.weights, said.at);
+  vtb_strbuf_free(&said);
+  cJSON_Delete(list);
+}
+
 vtb_status train_init_open(train_init *t, vtb_error *err) {
   if (!t->load.weights) return VTB_OK;
   vtb_arena_init(&t->arena);
@@ -45,6 +64,7 @@ vtb_status train_init_plan(train_init *t, const char *model, const cli_model_opt
                              .new_head = true,
                              .height = height,
                              .width = width};
+  t->model = m;
   note_settings(t, m);
   if (!cli_load_image(t->load.file, &t->fit.file_height, &t->fit.file_width))
     t->fit.file_height = t->fit.file_width = 0;
@@ -55,7 +75,9 @@ vtb_status train_init_plan(train_init *t, const char *model, const cli_model_opt
 }
 
 void train_init_say(const train_init *t) {
-  if (t->load.file) cli_fit_say(&t->load, &t->report);
+  if (!t->load.file) return;
+  cli_fit_say(&t->load, &t->report);
+  say_settings(t);
 }
 
 void train_init_free(train_init *t) {

@@ -11,6 +11,7 @@ typedef struct train_init {
   vtb_fit_options fit;
   vtb_fit_report report;
   vtb_arena arena; /* of texts */
+  const cli_model_options *model;
   bool open;
 } train_init;
 
@@ -20,7 +21,7 @@ VTB_MUST_USE vtb_status train_init_open(train_init *t, vtb_error *err);
 VTB_MUST_USE vtb_status train_init_plan(train_init *t, const char *model,
                                         const cli_model_options *m, int classes, int height,
                                         int width, vtb_train_config *config, vtb_error *err);
-/* What was taken, one line on stderr. */
+/* What was taken, and with what other settings it was made, a line each on stderr. */
 void train_init_say(const train_init *t);
 void train_init_free(train_init *t);
 

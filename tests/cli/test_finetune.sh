@@ -55,6 +55,12 @@ expect 0 "$VERTEBRA" run $model -D num_classes=1000 --weights published.safetens
 expect 1 "$VERTEBRA" run vit_nano -D depth=1 --weights run/weights.safetensors three/val/red/000.png
 says "that the model does not have: blocks.1."
 
+# Settings that no shape shows are said.
+expect 0 "$VERTEBRA" train vit_nano -D depth=2 -D dim=32 --data three --init run/weights.safetensors --max-steps 1 --quiet --out heads
+says "these weights were made with -D heads=2, this training is not"
+expect 0 tune same --init run/weights.safetensors --max-steps 1
+silent_about "were made with"
+
 # Positions of another image size.
 expect 0 tune large --image 56 --init published.safetensors --epochs 1
 says "resized: pos_embed from 7x7 to 14x14"
