@@ -14,17 +14,33 @@ static bool is_number(const char *part, size_t n) {
   return n > 0;
 }
 
+static const char *name_of(const vtb_program *p, const vtb_optim *o, int i) {
+  return p->tensors[vtb_optim_trained(o, i)].name;
+}
+
+/* Whether some parameter stands two names or more below the first n bytes of `name`: what is there
+ * has parts of its own, as a block has and a product within it has not. */
+static bool has_parts(const vtb_program *p, const vtb_optim *o, const char *name, size_t n) {
+  for (int i = 0; i < vtb_optim_n_trained(o); i++) {
+    const char *other = name_of(p, o, i);
+    if (strncmp(other, name, n) == 0 && other[n] == '.' && strchr(other + n + 1, '.')) return true;
+  }
+  return false;
+}
+
 /* Bytes of the name up to its first number, and further numbers that follow it at once or behind
- * one word ("blocks.0.1", "stages.1.blocks.0"); 0: it has none. */
-static size_t numbered_part(const char *name) {
+ * one word where they are of blocks ("blocks.0.1", "stages.1.blocks.0", of "blocks.0.mlp.0" the
+ * block); 0: it has none. */
+static size_t numbered_part(const vtb_program *p, const vtb_optim *o, const char *name) {
   size_t end = 0;
   int words = 0; /* since the last number */
   for (const char *part = name; *part;) {
-    size_t n = strcspn(part, ".");
+    size_t n = strcspn(part, "."), to = (size_t)(part + n - name);
     bool number = is_number(part, n);
     if (end && !number && ++words > 1) break;
+    if (number && end && !has_parts(p, o, name, to)) break;
     if (number) {
-      end = (size_t)(part + n - name);
+      end = to;
       words = 0;
     }
     part += n;
@@ -33,13 +49,10 @@ static size_t numbered_part(const char *name) {
   return end;
 }
 
-static const char *name_of(const vtb_program *p, const vtb_optim *o, int i) {
-  return p->tensors[vtb_optim_trained(o, i)].name;
-}
-
-/* The number of the layer that `name` is of, a new one if need be; 0: none. -1 without memory. */
-static int find_layer(vtb_map *seen, const char *name) {
-  size_t end = numbered_part(name);
+/* The number of the layer that the parameter is of, a new one if need be; 0: none. -1 without memory. */
+static int find_layer(vtb_map *seen, const vtb_program *p, const vtb_optim *o, int i) {
+  const char *name = name_of(p, o, i);
+  size_t end = numbered_part(p, o, name);
   if (!end) return 0;
   char *key = strndup(name, end);
   if (!key) return -1;
@@ -57,7 +70,7 @@ int vtb_rates_layers(const vtb_program *p, const vtb_optim *o, int *layer) {
   int n = vtb_optim_n_trained(o);
   bool enough = true, begun = false;
   for (int i = 0; i < n && enough; i++) {
-    layer[i] = find_layer(&seen, name_of(p, o, i));
+    layer[i] = find_layer(&seen, p, o, i);
     enough = layer[i] >= 0;
   }
   int layers = (int)seen.n;

@@ -16,9 +16,10 @@ typedef struct vtb_rates {
   const vtb_rate *at; /* the last that matches holds */
   int n;
   /* A layer learns at this times the rate of the one behind it; 0 or 1: all alike. Layers are the
-   * numbered parts of names in the order of the program ("blocks.3", "stages.1.blocks.0"); what
-   * stands before the first is one layer, what has no number behind it the last, of the full
-   * rate. */
+   * numbered parts of names in the order of the program ("blocks.3", "stages.1.blocks.0"), down to
+   * those that have parts of their own; what stands before the first is one layer, what has no
+   * number behind it the last. Of n numbered ones, the k-th from 1 learns at layer_decay^(n + 1 -
+   * k) of the rate, what is before them at layer_decay^(n + 1), what is behind at all of it. */
   double layer_decay;
 } vtb_rates;
 

@@ -6,6 +6,7 @@
  */
 #include "ir/interp.h"
 #include "runtime/artefact/safetensors.h"
+#include "runtime/train/rates.h"
 #include "tests/whole/stand_in.h"
 
 #include <cjson/cJSON.h>
@@ -78,6 +79,75 @@ TEST(sgd_with_momentum_clipping_and_average) {
   CHECK_NEAR((double)s.value[0][0], 1.71, 1e-6); /* buffer 1.9 */
   CHECK_NEAR((double)average(&s, 0)[0], 1.83, 1e-6);
   close_step(&s);
+}
+
+/* ---- rates by layer ---- */
+
+/* Two numbered layers, so the embedding learns at x^3; a product within a block is of the block. */
+static const struct {
+  parameter is;
+  int behind;
+} deep[] = {{{"pos_embed", 1, true, 1}, 3},
+            {{"blocks.0.norm.weight", 1, true, 1}, 2},
+            {{"blocks.0.mlp.0.weight", 1, true, 1}, 2},
+            {{"blocks.0.gamma", 1, true, 1}, 2},
+            {{"blocks.1.mlp.0.weight", 1, true, 1}, 1},
+            {{"blocks.1.norm.weight", 1, true, 1}, 1},
+            {{"norm.weight", 1, true, 1}, 0},
+            {{"head.weight", 1, true, 1}, 0}};
+enum { DEEP = sizeof deep / sizeof *deep };
+
+TEST(layers_learn_at_powers_of_their_decay) {
+  const double x = 0.75, decay = 0.1, lr = 0.5, mu = 0.9;
+  const vtb_rate slow = {"*.norm.weight", 0.5};
+  const vtb_rates rates = {.at = &slow, .n = 1, .layer_decay = x};
+  vtb_setting setting = {"decay", decay};
+  vtb_optim_config c = {.settings = &setting, .n_settings = 1};
+  parameter p[DEEP];
+  double w[DEEP], m[DEEP] = {0};
+  for (int i = 0; i < DEEP; i++) p[i] = deep[i].is, w[i] = 1 + 0.25 * i;
+  stand_in s = open_step(for_cpu, "sgd", NULL, 0, &c, p, DEEP, 1);
+  CHECK_OK(vtb_rates_apply(&rates, s.program, s.optim, err));
+  for (int i = 0; i < DEEP; i++) s.value[i][0] = (float)w[i];
+  for (int t = 0; t < 2; t++) {
+    for (int i = 0; i < DEEP; i++) s.grad[i][0] = (float)(i % 3 - 1.5) / (float)(t + 1);
+    for (int i = 0; i < DEEP; i++) {
+      double rate = lr * pow(x, deep[i].behind) * (strstr(p[i].name, ".norm.weight") ? 0.5 : 1);
+      m[i] = mu * m[i] + (double)s.grad[i][0] + decay * w[i];
+      w[i] -= rate * m[i];
+    }
+    CHECK_OK(update(&s, lr, 1, NULL, err));
+    for (int i = 0; i < DEEP; i++) CHECK_NEAR((double)s.value[i][0], w[i], 1e-6);
+  }
+  close_step(&s);
+}
+
+static int layers_of(const parameter *p, int n, int *layer) {
+  vtb_optim_config c = {0};
+  stand_in s = open_step(for_cpu, "sgd", NULL, 0, &c, p, n, 1);
+  int layers = vtb_rates_layers(s.program, s.optim, layer);
+  close_step(&s);
+  return layers;
+}
+
+TEST(layers_of_stages_are_their_blocks) {
+  static const parameter stages[] = {{"stem.weight", 1, true, 1},
+                                     {"stages.0.blocks.0.norm.weight", 1, true, 1},
+                                     {"stages.0.blocks.0.gamma", 1, true, 1},
+                                     {"stages.0.blocks.1.norm.weight", 1, true, 1},
+                                     {"stages.0.downsample.weight", 1, true, 1},
+                                     {"stages.1.blocks.0.norm.weight", 1, true, 1},
+                                     {"head.weight", 1, true, 1}};
+  static const parameter lists[] = {{"blocks.0.0.norm.weight", 1, true, 1},
+                                    {"pos.0.proj.0.weight", 1, true, 1},
+                                    {"blocks.0.1.norm.weight", 1, true, 1}};
+  int layer[7];
+  CHECK(layers_of(stages, 7, layer) == 6);
+  CHECK(memcmp(layer, (int[]){0, 1, 1, 2, 3, 4, 5}, sizeof layer) == 0);
+  CHECK(layers_of(lists, 3, layer) == 5);
+  CHECK(memcmp(layer, (int[]){1, 2, 3}, 3 * sizeof *layer) == 0);
+  const parameter none = {"weight", 1, true, 1};
+  CHECK(layers_of(&none, 1, layer) == 0);
 }
 
 TEST(bad_gradients_change_nothing_and_name_the_parameter) {
@@ -466,6 +536,8 @@ int main(void) {
   RUN(adamw_follows_its_equations);
   RUN(scaled_gradients_make_the_same_steps);
   RUN(sgd_with_momentum_clipping_and_average);
+  RUN(layers_learn_at_powers_of_their_decay);
+  RUN(layers_of_stages_are_their_blocks);
   RUN(bad_gradients_change_nothing_and_name_the_parameter);
   RUN(results_do_not_depend_on_threads_and_saved_state_goes_on_exactly);
   RUN(foreign_state_is_refused);
