@@ -80,6 +80,9 @@ vtb_status cli_diagnostics(vtb_diags *diags); /* prints and takes them; VTB_E_IN
 void cli_add_diagnostics(vtb_report *r);      /* errors of the report become part of the document */
 /* The command's document, which is written when it ends; takes it over. */
 void cli_print_json(cJSON *json);
+/* A member of the document, if it is one object, or of that of the command's failure; takes it
+ * over. */
+void cli_note_json(const char *name, cJSON *json);
 /* To stdout as it is; with --json as {NAME: what, "text": text}. */
 void cli_print_text(const char *name, const char *what, const char *text);
 

@@ -9,6 +9,7 @@
 static struct {
   bool json;
   cJSON *documents, *errors; /* arrays; NULL: none */
+  cJSON *notes;              /* an object; NULL: none */
 } output;
 
 void cli_begin(int argc, char **argv) {
@@ -32,6 +33,19 @@ static void write_json(cJSON *json) {
 }
 
 void cli_print_json(cJSON *json) { collect(&output.documents, json); }
+
+void cli_note_json(const char *name, cJSON *json) {
+  if (!output.notes) output.notes = cJSON_CreateObject();
+  cJSON_DeleteItemFromObjectCaseSensitive(output.notes, name);
+  cJSON_AddItemToObject(output.notes, name, json);
+}
+
+static void add_notes(cJSON *to) {
+  while (output.notes && output.notes->child) {
+    cJSON *note = cJSON_DetachItemViaPointer(output.notes, output.notes->child);
+    cJSON_AddItemToObject(to, note->string, note);
+  }
+}
 
 void cli_print_text(const char *name, const char *what, const char *text) {
   if (!cli_json()) {
@@ -137,6 +151,7 @@ static void write_errors(int status) {
     cJSON_AddItemToObject(all, "results", output.documents);
     output.documents = NULL;
   }
+  add_notes(all);
   write_json(all);
   cJSON_Delete(all);
 }
@@ -144,6 +159,7 @@ static void write_errors(int status) {
 static void write_documents(void) {
   cJSON *one = cJSON_GetArraySize(output.documents) == 1 ? cJSON_GetArrayItem(output.documents, 0)
                                                          : output.documents;
+  if (cJSON_IsObject(one)) add_notes(one);
   write_json(one);
 }
 
@@ -168,6 +184,7 @@ int cli_end(int status) {
     write_nothing(status);
   cJSON_Delete(output.errors);
   cJSON_Delete(output.documents);
+  cJSON_Delete(output.notes);
   if (fflush(stdout) == 0 && !ferror(stdout)) return status;
   fprintf(stderr, "vertebra: cannot write the output: %s\n", strerror(errno));
   return status ? status : VTB_E_INPUT;

@@ -103,6 +103,28 @@ void cli_fit_say(const cli_load_options *l, const vtb_fit_report *r) {
   vtb_strbuf_free(&s);
 }
 
+static void add_list(cJSON *to, const char *name, const vtb_fit_list *l) {
+  cJSON *array = cJSON_AddArrayToObject(to, name);
+  for (size_t i = 0; i < l->n; i++) cJSON_AddItemToArray(array, cJSON_CreateString(l->at[i]));
+}
+
+void cli_fit_note(const cli_load_options *l, const vtb_fit_report *r) {
+  if (!cli_json() || !r->n_wanted) return;
+  cJSON *fit = vtb_need(cJSON_CreateObject());
+  cJSON_AddStringToObject(fit, "file", l->weights);
+  cJSON_AddNumberToObject(fit, "wanted", r->n_wanted);
+  cJSON_AddNumberToObject(fit, "loaded", r->n_loaded);
+  cJSON_AddStringToObject(fit, "names", r->names ? r->names : "");
+  cJSON_AddStringToObject(fit, "prefix", r->prefix ? r->prefix : "");
+  add_list(fit, "missing", &r->missing);
+  add_list(fit, "unused", &r->unused);
+  add_list(fit, "ignored", &r->ignored);
+  add_list(fit, "other_shape", &r->shapes);
+  add_list(fit, "new", &r->new_head);
+  add_list(fit, "resized", &r->resized);
+  cli_note_json("fit", fit);
+}
+
 /* Every tensor is the model's own, as it is. */
 static bool is_plain(const vtb_fit_report *r) {
   return !r->names && !*r->prefix && r->n_loaded == r->n_wanted && !r->resized.n && !r->unused.n;
@@ -139,6 +161,7 @@ vtb_status cli_fit(const char *what, const cli_model_options *m, const cli_load_
   with.allow_unused = l->allow_unused;
   status = vtb_fit(tensors, n, l->file, &with, buffers, &r, &inner);
   if (status == VTB_OK && !is_plain(&r)) cli_fit_say(l, &r);
+  cli_fit_note(l, &r);
   if (status != VTB_OK) explain(what, m, l, &with, tensors, n, &r, &inner, err);
   vtb_fit_report_free(&r);
   vtb_names_free(&names);

@@ -47,6 +47,7 @@ static long long read_pid(int fd) {
 static vtb_status take_lock(run_folder *f, vtb_error *err) {
   char *path = run_file(f->path, RUN_LOCK_FILE), text[32];
   vtb_status status = VTB_OK;
+  f->locked_new = !vtb_path_exists(path);
   f->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (f->lock < 0) {
     status = vtb_file_fail(err, "write", path);
@@ -107,15 +108,31 @@ static void put_name(vtb_strbuf *out, const char *text) {
     vtb_strbuf_putc(out, isalnum((unsigned char)text[i]) || strchr("._-", text[i]) ? text[i] : '-');
 }
 
+/* Bytes of the path up to the deepest folder that is there; 0: none. */
+static size_t existing_part(const char *path) {
+  char *copy = vtb_xstrdup(path);
+  size_t n = strlen(copy);
+  while (n > 0 && !vtb_path_exists(copy)) {
+    while (n > 0 && copy[n - 1] == '/') n--;
+    while (n > 0 && copy[n - 1] != '/') n--;
+    copy[n] = 0;
+  }
+  vtb_free(copy);
+  return n;
+}
+
 /* A folder that did not exist. */
 static vtb_status make_new(run_folder *f, const char *model, const char *data, vtb_error *err) {
   vtb_strbuf name = {0};
   char date[32];
   time_t now = time(NULL);
   struct tm tm;
+  int i = 1;
   strftime(date, sizeof date, "%Y%m%d-%H%M%S", localtime_r(&now, &tm));
+  f->old = existing_part("runs");
+  if (f->old) f->old = strlen("runs/");
   vtb_status status = vtb_make_dirs("runs", err);
-  for (int i = 1; status == VTB_OK && !f->is_new; i++) {
+  for (bool made = false; status == VTB_OK && !made; i++) {
     name.n = 0;
     vtb_strbuf_puts(&name, "runs/");
     put_name(&name, model);
@@ -123,10 +140,11 @@ static vtb_status make_new(run_folder *f, const char *model, const char *data, v
     put_name(&name, data);
     vtb_strbuf_printf(&name, "-%s", date);
     if (i > 1) vtb_strbuf_printf(&name, "-%d", i);
-    f->is_new = mkdir(name.at, 0777) == 0;
-    if (!f->is_new && errno != EEXIST) status = vtb_file_fail(err, "make the folder", name.at);
+    made = mkdir(name.at, 0777) == 0;
+    if (!made && errno != EEXIST) status = vtb_file_fail(err, "make the folder", name.at);
   }
   f->path = name.at;
+  f->is_new = status == VTB_OK;
   return status;
 }
 
@@ -145,7 +163,8 @@ vtb_status run_folder_enter(run_folder *f, const char *path, const char *model, 
   vtb_status status = VTB_OK;
   if (path) {
     f->path = vtb_xstrdup(path);
-    f->is_new = !vtb_path_exists(path);
+    f->old = existing_part(path);
+    f->is_new = f->old < strlen(path);
     status = vtb_make_dirs(path, err);
   } else {
     status = make_new(f, model, data, err);
@@ -165,13 +184,23 @@ vtb_status run_folder_enter(run_folder *f, const char *path, const char *model, 
   return VTB_OK;
 }
 
-void run_folder_leave(run_folder *f, bool written) {
-  if (f->path && f->lock >= 0 && f->is_new && !written && !run_folder_holds(f->path)) {
-    char *lock = run_file(f->path, RUN_LOCK_FILE);
-    unlink(lock);
-    rmdir(f->path);
-    vtb_free(lock);
+/* The lock's file and the folders that were made for it, as far as they are empty. */
+static void take_away(const run_folder *f) {
+  char *path = run_file(f->path, RUN_LOCK_FILE);
+  size_t n = strlen(path);
+  bool gone = unlink(path) == 0;
+  while (gone) {
+    while (n > 0 && path[n - 1] != '/') n--;
+    while (n > 0 && path[n - 1] == '/') n--;
+    path[n] = 0;
+    gone = n > f->old && rmdir(path) == 0;
   }
+  vtb_free(path);
+}
+
+void run_folder_leave(run_folder *f, bool written) {
+  if (f->path && f->lock >= 0 && f->locked_new && !written && !run_folder_holds(f->path))
+    take_away(f);
   if (f->path && f->lock >= 0) close(f->lock);
   char *const paths[] = {f->path,  f->checkpoint, f->weights, f->best,       f->log,
                          f->curve, f->record,     f->sources, f->tensorboard};

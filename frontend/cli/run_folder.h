@@ -10,8 +10,10 @@
 typedef struct run_folder {
   char *path;
   char *checkpoint, *weights, *best, *log, *curve, *record, *sources, *tensorboard;
-  int lock;    /* -1: none */
-  bool is_new; /* made now: goes again if nothing is written into it */
+  int lock;        /* -1: none */
+  bool is_new;     /* the folder was made now */
+  bool locked_new; /* the lock's file was made now: goes again if nothing is written beside it */
+  size_t old;      /* bytes of `path` that were there before; the folders below go then, too */
 } run_folder;
 
 typedef enum run_entry {
@@ -24,7 +26,7 @@ typedef enum run_entry {
  * writers that were killed left half done. Errors: a run that is there, another that writes. */
 VTB_MUST_USE vtb_status run_folder_enter(run_folder *f, const char *path, const char *model,
                                          const char *data, run_entry entry, vtb_error *err);
-/* Unlocks; written: false takes a new folder away again. Fine after failures. */
+/* Unlocks; written: false takes new folders away again. Fine after failures. */
 void run_folder_leave(run_folder *f, bool written);
 /* Removes all files of a run. */
 VTB_MUST_USE vtb_status run_folder_clear(const run_folder *f, vtb_error *err);

@@ -74,8 +74,10 @@ vtb_status train_init_plan(train_init *t, const char *model, const cli_model_opt
   return status;
 }
 
-void train_init_say(const train_init *t) {
+void train_init_say(const train_init *t, bool fits) {
   if (!t->load.file) return;
+  cli_fit_note(&t->load, &t->report);
+  if (!fits) return;
   cli_fit_say(&t->load, &t->report);
   say_settings(t);
 }

@@ -276,7 +276,7 @@ static vtb_status open_session(const char *what, train_options *o, session *s, v
 static vtb_status train_and_save(session *s, train_outcome *out, vtb_error *err) {
   vtb_trainer *trainer = NULL;
   vtb_status status = vtb_trainer_open(&s->options->train, &trainer, err);
-  if (status == VTB_OK) train_init_say(&s->options->init);
+  train_init_say(&s->options->init, status == VTB_OK);
   train_signals_begin();
   if (status == VTB_OK) status = vtb_trainer_run(trainer, &out->result, err);
   out->over_already = out->result.finished && !out->result.updates && !s->written;

@@ -50,6 +50,8 @@ VTB_MUST_USE vtb_status cli_fit(const char *what, const cli_model_options *m,
                                 vtb_error *err);
 /* What a fit decided, one line on stderr. */
 void cli_fit_say(const cli_load_options *l, const vtb_fit_report *r);
+/* With --json: all of it, as "fit" of the command's document or of its error. */
+void cli_fit_note(const cli_load_options *l, const vtb_fit_report *r);
 /* For `build`: the opened file's tensors under the names of the model that the options describe,
  * which is not compiled for it. *out is the caller's. */
 VTB_MUST_USE vtb_status cli_fit_source(const char *what, const cli_model_options *m,

@@ -49,7 +49,8 @@ static size_t numbered_part(const vtb_program *p, const vtb_optim *o, const char
   return end;
 }
 
-/* The number of the layer that the parameter is of, a new one if need be; 0: none. -1 without memory. */
+/* The number of the layer that the parameter is of, a new one if need be; 0: none. -1 without
+ * memory. */
 static int find_layer(vtb_map *seen, const vtb_program *p, const vtb_optim *o, int i) {
   const char *name = name_of(p, o, i);
   size_t end = numbered_part(p, o, name);

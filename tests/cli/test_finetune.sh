@@ -35,18 +35,48 @@ says "top-1 100.00 %"
 # What the file cannot give is an error, and nothing is trained.
 sed 's/^/other./; s/blocks/layer/; s/norm/n/; s/attn/a/; s/mlp/m/; s/embed/e/; s/head/h/; s/token/t/' shapes.txt > wrong.txt
 "$CHECKPOINT" make wrong.txt wrong.safetensors safetensors || fail "no checkpoint"
-expect 1 tune no --init wrong.safetensors --epochs 1
+expect 1 tune deep/no/no --init wrong.safetensors --epochs 1
+[ ! -e deep ] || fail "a run that did not begin left a folder"
 says "nothing in wrong.safetensors is of the model"
 says 'names that begin with "other'
 grep -v norm1.weight shapes.txt > some.txt
 "$CHECKPOINT" make some.txt some.safetensors safetensors || fail "no checkpoint"
-expect 1 tune no --init some.safetensors --epochs 1
+mkdir empty
+expect 1 tune empty --init some.safetensors --epochs 1
+[ -d empty ] && [ -z "$(ls -A empty)" ] || fail "a run that did not begin left something"
 says "2 missing: blocks.0.norm1.weight, blocks.1.norm1.weight"
 expect 0 tune some --init some.safetensors --allow-missing --epochs 1
 says "missing, and new: blocks.0.norm1.weight, blocks.1.norm1.weight"
 expect 1 "$VERTEBRA" train vit_nano -D depth=1 -D dim=32 -D heads=2 --data three --init published.safetensors --out no
 says "12 that the model does not have: blocks.1."
-[ ! -e no/weights.safetensors ] || fail "a run that did not begin left weights"
+[ ! -e no ] || fail "a run that did not begin left a folder"
+
+# With --json every name of what does not fit, where a sentence has four.
+grep -v norm shapes.txt > some.txt
+{ grep -v 'blocks.1.mlp.fc1.weight' some.txt; echo "blocks.1.mlp.fc1.weight 64 32"; echo "blocks.2.w 2"; } > few.txt
+"$CHECKPOINT" make few.txt few.safetensors safetensors || fail "no checkpoint"
+names='blocks.0.norm1.weight blocks.0.norm1.bias blocks.0.norm2.weight blocks.0.norm2.bias blocks.1.norm1.weight
+blocks.1.norm1.bias blocks.1.norm2.weight blocks.1.norm2.bias norm.weight norm.bias'
+lists() { # KIND NAME...
+  local k paths=("fit.$1") kind=$1
+  shift
+  for ((k = 0; k < $#; k++)); do paths+=("fit.$kind.$k"); done
+  [ "$(printf '%s' "$out" | "$JSON_GET" "${paths[@]}")" = "$(printf '%s\n' $# "$@")" ] || fail "$kind: $out"
+}
+shape="blocks.1.mlp.fc1.weight is [64, 32], the model's [128, 32]"
+for command in "train --out no --data three --init" "eval -D num_classes=1000 --data three --weights" \
+  "run -D num_classes=1000 three/val/red/000.png --weights"; do
+  set -- $command
+  expect 1 "$VERTEBRA" $1 $model "${@:2}" few.safetensors --json
+  json status 1 fit.file few.safetensors fit.wanted 32
+  lists missing $names
+  lists unused blocks.2.w
+  lists other_shape "$shape"
+done
+grep -v "0.norm1" shapes.txt > few2.txt
+"$CHECKPOINT" make few2.txt few2.safetensors safetensors || fail "no checkpoint"
+expect 0 "$VERTEBRA" eval $model -D num_classes=1000 --data three/val --weights few2.safetensors --allow-missing --json
+json fit.loaded 30 fit.missing 2
 
 # For running, the classes of the file are the model's or the setting that makes them so is named.
 expect 1 "$VERTEBRA" run $model --weights published.safetensors three/val/red/000.png
