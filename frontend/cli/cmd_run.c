@@ -30,6 +30,7 @@ typedef struct runner {
   cJSON *json;
   vtb_weights *kept;
   int64_t top, unread, not_finite; /* images without a result */
+  int64_t given_so;                /* of not_finite those whose inputs were not either */
 } runner;
 
 /* False: the scores are no finite numbers, and p holds nothing. */
@@ -80,12 +81,23 @@ static void report_bad(const runner *r, const char *file, const char *why) {
   print_visible("  not classified: ", why);
 }
 
-static void report_image(runner *r, const char *file, const float *logits, int classes) {
+/* Of scores that are not finite: not of the model, where it was given such numbers. */
+static void report_not_finite(runner *r, const char *file, int64_t row) {
+  const char *input = cli_inputs_not_finite(&r->inputs, r->inf.model, row);
+  char why[160] = "its scores are not finite";
+  if (input)
+    snprintf(why, sizeof why, "the input \"%.64s\" holds a number that is not finite", input);
+  r->not_finite++;
+  r->given_so += input != NULL;
+  report_bad(r, file, why);
+}
+
+static void report_image(runner *r, const char *file, int64_t row, const float *logits,
+                         int classes) {
   double *p = vtb_xcalloc((size_t)classes, sizeof *p);
   cJSON *list = NULL;
   if (!softmax(logits, classes, p)) {
-    r->not_finite++;
-    report_bad(r, file, "its scores are not finite");
+    report_not_finite(r, file, row);
     vtb_free(p);
     return;
   }
@@ -175,7 +187,7 @@ static vtb_status run_batch(runner *r, const char *const *names, int64_t from, i
     if (!r->logits) continue;
     const float *logits = vtb_model_output(r->inf.model, r->logits->name, NULL);
     int classes = (int)r->logits->dim[1];
-    report_image(r, names[i], logits + i * classes, classes);
+    report_image(r, names[i], i, logits + i * classes, classes);
   }
   return status;
 }
@@ -218,6 +230,12 @@ static vtb_status run_samples(runner *r, const cli_list *names, vtb_error *err) 
 
 /* After all that could be done was done. */
 static vtb_status judge(const runner *r, const char *what, size_t n, vtb_error *err) {
+  if (r->given_so)
+    return vtb_fail(
+        err, VTB_E_NUMBERS,
+        "the inputs of %lld of %zu samples hold numbers that are not finite, and so are "
+        "their scores",
+        (long long)r->given_so, n);
   if (r->not_finite)
     return vtb_fail(err, VTB_E_NUMBERS,
                     "the outputs of %s are not finite for %lld of %zu images; vertebra verify %s "

@@ -2,6 +2,7 @@
 #include "frontend/cli/inputs.h"
 #include "runtime/artefact/npy.h"
 
+#include <math.h>
 #include <string.h>
 
 static bool is_image(const vtb_tensor_info *t) {
@@ -153,4 +154,19 @@ vtb_status cli_inputs_fill(const cli_inputs *in, vtb_model *m, int64_t from, int
     }
   }
   return status;
+}
+
+const char *cli_inputs_not_finite(const cli_inputs *in, vtb_model *m, int64_t row) {
+  const vtb_tensor_info *t;
+  int n = vtb_model_tensors(m, &t);
+  for (int i = 0; i < n; i++) {
+    if (t[i].io != VTB_IO_INPUT || t[i].is_int || !vtb_weights_find(in->arrays, t[i].name))
+      continue;
+    int64_t count, each;
+    const float *at = vtb_model_input(m, t[i].name, &count);
+    each = count / vtb_model_batch(m);
+    for (int64_t k = row * each; k < (row + 1) * each; k++)
+      if (!isfinite(at[k])) return t[i].name;
+  }
+  return NULL;
 }

@@ -86,7 +86,22 @@ void train_save_curve(const run_folder *f, bool measured, const char *watched) {
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-void train_recall(const run_folder *f, vtb_train_result *r) {
+/* What the model declares: its names with the values that the event has. */
+static vtb_measured_list recall_measures(const cJSON *e, const vtb_measured_list *declared,
+                                         const char *prefix) {
+  vtb_measured_list l = *declared;
+  int losses = 0;
+  for (int i = 0; i < l.n; i++) losses += l.at[i].is_loss;
+  for (int i = 0; i < l.n; i++) {
+    char key[96];
+    bool only = l.at[i].is_loss && losses == 1; /* the field "loss" */
+    snprintf(key, sizeof key, "%s%s", prefix, only ? "loss" : l.at[i].name);
+    l.at[i].value = run_event_number(e, key);
+  }
+  return l;
+}
+
+void train_recall(const run_folder *f, const vtb_measured_list *declared, vtb_train_result *r) {
   run_log log;
   if (run_log_read(f->path, &log, NULL) != VTB_OK) return;
   const cJSON *e = log.events.n ? log.events.at[log.events.n - 1] : NULL;
@@ -99,6 +114,8 @@ void train_recall(const run_folder *f, vtb_train_result *r) {
   r->eval_loss = eval;
   r->eval_top1 = run_event_number(e, "eval_top1");
   r->eval_top5 = run_event_number(e, "eval_top5");
+  r->train = recall_measures(e, declared, "");
+  r->eval = recall_measures(e, declared, "eval_");
   run_log_free(&log);
 }
 

@@ -20,7 +20,8 @@ typedef struct train_outcome {
 } train_outcome;
 /* On stdout. */
 void train_report(const train_options *o, const train_outcome *r);
-/* The results that the log tells of, of a run that is over. */
-void train_recall(const run_folder *f, vtb_train_result *r);
+/* The results that the log tells of, of a run that is over. declared: what its model declares to be
+ * measured by. */
+void train_recall(const run_folder *f, const vtb_measured_list *declared, vtb_train_result *r);
 
 #endif

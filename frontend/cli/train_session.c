@@ -289,6 +289,13 @@ static vtb_status train_and_save(session *s, train_outcome *out, vtb_error *err)
   return status;
 }
 
+static void recall(const session *s, vtb_train_result *r) {
+  vtb_measures m;
+  if (vtb_measures_open(&m, s->programs.step, NULL) == VTB_OK)
+    train_recall(&s->folder, &m.named, r);
+  vtb_measures_free(&m);
+}
+
 static vtb_status run_training(const char *what, train_options *o) {
   session s = {.folder = {.lock = -1}};
   vtb_error err = {0};
@@ -297,7 +304,7 @@ static vtb_status run_training(const char *what, train_options *o) {
   if (status == VTB_OK) status = train_and_save(&s, &out, &err);
   if (status != VTB_OK && err.text[0]) cli_error(&err);
   if (status == VTB_OK) {
-    if (out.over_already) train_recall(&s.folder, &out.result);
+    if (out.over_already) recall(&s, &out.result);
     if (s.written)
       train_save_curve(&s.folder, s.programs.measured,
                        o->train.eval_set ? vtb_dataset_split(o->train.eval_set) : "none");

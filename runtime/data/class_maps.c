@@ -1,5 +1,5 @@
 /* Folders that are classes, and files beside them that say what they are called and in which order
- * they are counted: class_to_idx.json, classes.txt, ImageNet's lists of words. */
+ * they are counted: class_to_idx.json, classes.txt, ImageNet's lists of words, lists of names in JSON. */
 #include "runtime/base/json.h"
 #include "runtime/base/utf8.h"
 #include "runtime/data/dataset_internal.h"
@@ -130,26 +130,31 @@ static const char *words_of(const vtb__names *lines, const char *name, size_t *n
   return NULL;
 }
 
-/* "n01440764 tench, Tinca tinca": the folder n01440764 is the class tench. Words that two classes
- * share are followed by the folder's name. */
-static vtb_status by_words(const char *folder, const vtb__names *lines, vtb__source *d, int *found,
-                           vtb_error *err) {
+/* Name k of names[]: the words, or without them the folder's name. Words that an earlier class has
+ * too are followed by the folder's name. False: no memory. */
+static bool put_name(char **names, int k, const char *words, size_t n, const char *folder) {
+  names[k] = words ? strndup(words, n) : strdup(folder);
+  bool twice = false;
+  for (int j = 0; j < k && names[k]; j++) twice |= strcmp(names[j], names[k]) == 0;
+  if (!twice) return names[k] != NULL;
+  char *both = vtb_strprintf("%s (%s)", names[k], folder);
+  free(names[k]);
+  names[k] = both;
+  return both != NULL;
+}
+
+/* "n01440764 tench, Tinca tinca": the folder n01440764 is the class tench. by_place: line k is the
+ * name of folder k. */
+static vtb_status by_words(const char *folder, const vtb__names *lines, bool by_place,
+                           vtb__source *d, int *found, vtb_error *err) {
   char **names = calloc((size_t)d->n_classes + 1, sizeof *names);
   bool enough = names != NULL;
   *found = 0;
   for (int k = 0; k < d->n_classes && enough; k++) {
-    size_t n;
-    const char *words = words_of(lines, d->class_names[k], &n);
+    size_t n = by_place ? strlen(lines->at[k]) : 0;
+    const char *words = by_place ? lines->at[k] : words_of(lines, d->class_names[k], &n);
     *found += words != NULL;
-    names[k] = words ? strndup(words, n) : strdup(d->class_names[k]);
-    bool twice = false;
-    for (int j = 0; j < k && names[k]; j++) twice |= strcmp(names[j], names[k]) == 0;
-    if (twice) {
-      char *both = vtb_strprintf("%s (%s)", names[k], d->class_names[k]);
-      free(names[k]);
-      names[k] = both;
-    }
-    enough = names[k] != NULL;
+    enough = put_name(names, k, words, n, d->class_names[k]);
   }
   if (enough && *found) {
     vtb__free_texts(d->class_names, d->n_classes);
@@ -171,7 +176,7 @@ static vtb_status by_list(const char *folder, const char *file, bool ordered, vt
   if (!vtb__read_lines(text, &lines)) status = vtb_no_memory(err, folder);
   if (status == VTB_OK && ordered) status = by_lines(folder, &lines, d, done, err);
   if (status == VTB_OK && !*done) {
-    status = by_words(folder, &lines, d, &found, err);
+    status = by_words(folder, &lines, false, d, &found, err);
     *done = found > 0;
     if (found && found < d->n_classes)
       vtb_strbuf_printf(&d->notes, "%s/%s has no words for %d of the %d classes\n", folder, file,
@@ -184,9 +189,57 @@ static vtb_status by_list(const char *folder, const char *file, bool ordered, vt
   return status;
 }
 
+/* ---- lists of names in JSON ------------------------------------------------------------------ */
+
+/* ["tench", "goldfish", ...]; *out as far as it was read, after errors too. */
+static vtb_status read_json_list(const char *folder, const char *file, const char *text, size_t n,
+                                 vtb__names *out, vtb_error *err) {
+  vtb_arena arena;
+  bool no_memory = false;
+  size_t at = 0;
+  vtb_arena_init(&arena);
+  const vtb_json *list =
+      vtb_utf8_check(text, n) == n ? vtb_json_parse(text, n, &arena, &no_memory, &at) : NULL;
+  bool is_list = list && list->kind == VTB_JSON_ARRAY;
+  for (const vtb_json *j = is_list ? list->first : NULL; j && is_list && !no_memory; j = j->next) {
+    is_list = j->kind == VTB_JSON_STRING && *j->text;
+    if (is_list) no_memory = !vtb__add_name(out, strdup(j->text));
+  }
+  vtb_arena_free(&arena);
+  if (no_memory) return vtb_no_memory(err, folder);
+  return is_list ? VTB_OK
+                 : vtb_fail(err, VTB_E_INPUT, "%s/%s: no JSON list of names", folder, file);
+}
+
+/* The folders themselves in their order, or a name for each folder in the order of the folders'
+ * names. */
+static vtb_status by_json_list(const char *folder, const char *file, vtb__source *d, bool *done,
+                               vtb_error *err) {
+  char *text;
+  size_t n;
+  vtb__names names = {0};
+  int found = 0;
+  vtb_status status = read_beside(folder, file, &text, &n, err);
+  if (status != VTB_OK || !text) return status;
+  status = read_json_list(folder, file, text, n, &names, err);
+  size_t count = names.n;
+  if (status == VTB_OK) status = by_lines(folder, &names, d, done, err);
+  if (status == VTB_OK && !*done && count == (size_t)d->n_classes) {
+    status = by_words(folder, &names, true, d, &found, err);
+    *done = found > 0;
+  }
+  if (status == VTB_OK && !*done)
+    vtb_strbuf_printf(&d->notes, "%s/%s is not used: it has %zu names, and there are %d classes\n",
+                      folder, file, count, d->n_classes);
+  vtb__free_names(&names);
+  free(text);
+  return status;
+}
+
 vtb_status vtb__map_classes(const char *folder, vtb__source *d, vtb_error *err) {
   static const char *const lists[] = {"classes.txt", "LOC_synset_mapping.txt", "synset_words.txt",
                                       "words.txt"};
+  static const char *const json_lists[] = {"classes.json", "imagenet-simple-labels.json"};
   char *text;
   size_t n;
   bool done = false;
@@ -198,5 +251,7 @@ vtb_status vtb__map_classes(const char *folder, vtb__source *d, vtb_error *err) 
   free(text);
   for (int i = 0; i < 4 && status == VTB_OK && !done; i++)
     status = by_list(folder, lists[i], i == 0, d, &done, err);
+  for (int i = 0; i < 2 && status == VTB_OK && !done; i++)
+    status = by_json_list(folder, json_lists[i], d, &done, err);
   return status;
 }

@@ -24,6 +24,9 @@ $(cat "$work/$name/log.csv")"
 
 learn seg segment "$work/seg" --flip --shift 1 --crop-scale 0.7; says "val iou"
 less 0.5 "$(column seg 4 eval_accuracy)" || fail "no accuracy: $(cat "$work/seg/log.csv")"
+said=$(printf '%s' "$out" | grep -o 'val loss .*')
+expect 0 "$VERTEBRA" train --resume "$work/seg" --quiet; says "is finished"; says "$said"
+expect 0 "$VERTEBRA" train --resume "$work/seg" --quiet --json; json eval.iou "$(column seg 4 eval_iou)" train.iou "$(column seg 4 iou)"
 learn heads two_heads "$work/series.safetensors"; says "val error"
 learn masked masked "$work/seg"
 learn noise denoise "$work/seg"
@@ -65,7 +68,8 @@ expect 1 "$VERTEBRA" run $models --entry distilled --input x="$work/none.npy"; s
   printf '\223NUMPY\1\0v\0%-117s\n' "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 32, 2), }"
   for _ in {1..64}; do printf '\0\0\300\177'; done
 } >"$work/nan.npy"
-expect 5 "$VERTEBRA" run $models --entry distilled --weights "$work/npy/weights.safetensors" --input x="$work/nan.npy"; says "its scores are not finite"
+expect 5 "$VERTEBRA" run $models --entry distilled --weights "$work/npy/weights.safetensors" --input x="$work/nan.npy"
+says '  not classified: the input "x" holds a number that is not finite'; says "the inputs of 1 of"; silent_about "verify"
 
 # losses, metrics and their gradients are the same in every mode
 expect 0 "$VERTEBRA" verify $models --entry two_heads --batch 2; says "chunkwise(7)"

@@ -78,6 +78,34 @@ TEST(numbers_in_json_are_the_labels) {
   }
 }
 
+TEST(a_json_list_names_the_folders_in_their_order) {
+  vtb_dataset *d = NULL;
+  save_classes("list");
+  save_text("list/imagenet-simple-labels.json", "[\"crane\", \"tench, t.\", \"crane\"]\n");
+  d = open_all("list");
+  CHECK_STR(vtb_dataset_class_name(d, 0), "crane");
+  CHECK_STR(vtb_dataset_class_name(d, 1), "tench, t.");
+  CHECK_STR(vtb_dataset_class_name(d, 2), "crane (n03)");
+  CHECK(vtb_dataset_label(d, 0) == 0 && vtb_dataset_label(d, 2) == 2);
+  vtb_dataset_free(d);
+  save_text("list/classes.json", "[\"n03\", \"n01\", \"more\", \"n02\"]");
+  d = open_all("list"); /* the folders themselves: their numbers */
+  CHECK(vtb_dataset_classes(d) == 4 && vtb_dataset_label(d, 0) == 1 &&
+        vtb_dataset_label(d, 1) == 3);
+  vtb_dataset_free(d);
+  save_text("list/classes.json", "[\"a\", \"b\"]");
+  d = open_all("list");
+  CHECK(strstr(vtb_dataset_notes(d), "classes.json is not used: it has 2 names, and there are 3"));
+  CHECK_STR(vtb_dataset_class_name(d, 2), "crane (n03)");
+  vtb_dataset_free(d);
+  static const char *const wrong[] = {"[\"a\", 1, \"b\"]", "{\"a\": 0}", "[\"a\", \"\"]", "[\"a\"",
+                                      ""};
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    save_text("list/classes.json", wrong[i]);
+    CHECK_REFUSED(vtb_dataset_open(temp_path("list"), NULL, &d, err), "no JSON list of names");
+  }
+}
+
 TEST(names_that_are_not_utf8_are_refused_as_weights_could_not_hold_them) {
   vtb_dataset *d = NULL;
   save_classes("bytes");
@@ -127,6 +155,7 @@ int main(void) {
   RUN(lines_that_are_the_folders_give_their_order);
   RUN(words_behind_the_folders_are_their_names);
   RUN(numbers_in_json_are_the_labels);
+  RUN(a_json_list_names_the_folders_in_their_order);
   RUN(names_that_are_not_utf8_are_refused_as_weights_could_not_hold_them);
   return test_done();
 }
