@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* libfyaml compares each name of a mapping with those before it. */
-enum { MOST_BYTES = 128 << 10, MOST_DEPTH = 16 };
+enum { MOST_BYTES = 128 << 10, MOST_DEPTH = 16, MOST_MERGES = 1000 };
 
 typedef struct reader {
   const char *path;
@@ -13,6 +13,7 @@ typedef struct reader {
   int n_opts;
   train_words *words;
   vtb_error *err;
+  int merges; /* mappings that were taken in by << */
 } reader;
 
 void train_words_free(train_words *w) {
@@ -122,7 +123,11 @@ static bool is_lines(const char *path, const char *text) {
 
 /* ---- YAML ------------------------------------------------------------------------------------ */
 
+/* Of a list or mapping where its first value is. */
 static void place_of(struct fy_node *node, int *line, int *column) {
+  for (int i = 0; node && !fy_node_is_scalar(node) && i < MOST_DEPTH; i++)
+    node = fy_node_is_sequence(node) ? fy_node_sequence_get_by_index(node, 0)
+                                     : fy_node_pair_key(fy_node_mapping_get_by_index(node, 0));
   struct fy_token *token = node ? fy_node_get_scalar_token(node) : NULL;
   const struct fy_mark *mark = token ? fy_token_start_mark(token) : NULL;
   *line = mark ? mark->line + 1 : 0;
@@ -220,6 +225,33 @@ static vtb_status read_value(reader *r, const cli_opt *o, struct fy_node *key,
 
 static vtb_status read_mapping(reader *r, struct fy_node *map, int depth);
 
+/* What << names: a mapping, or a list of mappings, of which the first one counts most. */
+static vtb_status read_merged(reader *r, struct fy_node *value, int depth, int line, int column) {
+  const char *wrong = NULL;
+  if (depth >= MOST_DEPTH || r->merges++ >= MOST_MERGES)
+    wrong = "too much is taken in by <<";
+  else if (!value)
+    wrong = "<< names no anchor of this file";
+  else if (!fy_node_is_mapping(value) && !fy_node_is_sequence(value))
+    wrong = "<< takes a mapping or a list of mappings";
+  if (wrong) return vtb_fail(r->err, VTB_E_INPUT, "%s:%d:%d: %s", r->path, line, column, wrong);
+  if (fy_node_is_mapping(value)) return read_mapping(r, value, depth + 1);
+  vtb_status status = VTB_OK;
+  void *at = NULL;
+  for (struct fy_node *item;
+       status == VTB_OK && (item = fy_node_sequence_reverse_iterate(value, &at)) != NULL;)
+    status = read_merged(r, behind(item), depth + 1, line, column);
+  return status;
+}
+
+static vtb_status read_model(reader *r, struct fy_node *value, int line, int column) {
+  vtb_free(r->words->model);
+  r->words->model = scalar(value);
+  if (r->words->model) return VTB_OK;
+  return vtb_fail(r->err, VTB_E_INPUT, "%s:%d:%d: the value of 'model' is no single value", r->path,
+                  line, column);
+}
+
 static vtb_status read_pair(reader *r, struct fy_node_pair *pair, int depth) {
   struct fy_node *key = fy_node_pair_key(pair), *value = behind(fy_node_pair_value(pair));
   char *name = scalar(behind(key));
@@ -230,14 +262,11 @@ static vtb_status read_pair(reader *r, struct fy_node_pair *pair, int depth) {
   if (name) vtb_strbuf_printf(&option, "%s%s", strcmp(name, "D") == 0 ? "-" : "--", name);
   const cli_opt *o = name ? find(r, name[0] == '-' ? name : option.at) : NULL;
   if (!name) {
-    status = vtb_fail(r->err, VTB_E_INPUT, "%s: a name is not text", r->path);
-  } else if (strcmp(name, "<<") == 0 && value && fy_node_is_mapping(value)) {
-    status = depth < MOST_DEPTH ? read_mapping(r, value, depth + 1)
-                                : vtb_fail(r->err, VTB_E_INPUT, "%s:%d:%d: nested too deep",
-                                           r->path, line, column);
+    status = vtb_fail(r->err, VTB_E_INPUT, "%s:%d:%d: a name is not text", r->path, line, column);
+  } else if (strcmp(name, "<<") == 0) {
+    status = read_merged(r, value, depth, line, column);
   } else if (strcmp(name, "model") == 0) {
-    vtb_free(r->words->model);
-    r->words->model = scalar(value);
+    status = read_model(r, value, line, column);
   } else if (o) {
     status = read_value(r, o, key, value);
   } else if (strcmp(name, "run") != 0 || !value || !fy_node_is_mapping(value)) {
@@ -309,7 +338,7 @@ vtb_status train_recipe_read(const char *path, const cli_opt *opts, int n_opts,
   char *text = NULL;
   size_t n = 0;
   vtb_error err = {0};
-  reader r = {path, opts, n_opts, words, &err};
+  reader r = {.path = path, .opts = opts, .n_opts = n_opts, .words = words, .err = &err};
   vtb_status status = vtb_file_read(path, MOST_BYTES, &text, &n, &err);
   if (status == VTB_OK && memchr(text, 0, n))
     status = vtb_fail(&err, VTB_E_INPUT, "%s is no text", path);

@@ -1,5 +1,5 @@
 /* Folders that are classes, and files beside them that say what they are called and in which order
- * they are counted: class_to_idx.json, classes.txt, ImageNet's lists of words, lists of names in JSON. */
+ * they are counted: class_to_idx.json, classes.txt, ImageNet's lists of words, lists in JSON. */
 #include "runtime/base/json.h"
 #include "runtime/base/utf8.h"
 #include "runtime/data/dataset_internal.h"

@@ -1,0 +1,61 @@
+# Recipes: where a mistake is, what aliases and << take in, and files that are made to be slow.
+. tests/cli/lib.sh
+cat > "$work/tiny.vtb" <<'END'
+use std.nn
+model tiny(dim: int = 16, kinds: int = 4) {
+  input image: image[1, 8, 8]
+  x = patch_embed("embed", image, dim, 4x4, 4x4)
+  output y = linear("head", mean(x, axis = "tokens"), kinds)
+}
+END
+small_images 32 16
+cd "$work" || exit 1
+
+# wrong PLACE SENTENCE LINES...
+wrong() {
+  printf '%s\n' 'model: tiny.vtb' "${@:3}" > r.yaml
+  expect 1 timeout 10 "$VERTEBRA" train --recipe r.yaml --data data --out no
+  says "r.yaml:$1: $2"
+  [ ! -e no ] || fail "a folder of no run"
+}
+wrong 2:1 "unknown option 'epoch'; did you mean 'epochs'?" 'epoch: 1'
+wrong 3:3 "unknown option 'learning-rate'" '<<:' '  learning-rate: 1'
+wrong 2:1 "no option of a recipe: 'resume'" 'resume: true'
+wrong 2:1 "'flip' is true or false, not 'maybe'" 'flip: maybe'
+wrong 2:1 "the value of 'lr' is no single value" 'lr: {a: 1}'
+wrong 3:1 "duplicate key" 'epochs: 1' 'epochs: 2'
+wrong 4:1 "flow sequence without a closing bracket" 'epochs: [1' 'seed: 2'
+wrong 2:4 "a name is not text" '? [a, b]' ': 1'
+wrong 2:1 "<< names no anchor of this file" '<<: *nothing'
+wrong 2:1 "<< takes a mapping or a list of mappings" '<<: 3'
+printf 'model: [tiny.vtb]\n' > r.yaml
+expect 1 "$VERTEBRA" train --recipe r.yaml --data data; says "r.yaml:1:1: the value of 'model' is no single value"
+
+# what is taken in stands below what is said, and the first of a list counts most
+cat > r.yaml <<'END'
+model: tiny.vtb
+D: {dim: &n 8}
+<<:
+  - &quick {epochs: 1, lr: 0.5, seed: 9}
+  - {lr: 0.25, batch: *n, quiet: true}
+seed: 4
+END
+expect 0 "$VERTEBRA" train --recipe r.yaml --data data --out mixed
+for line in 'lr: 0.5' 'batch: 8' 'seed: 4' 'epochs: 1' 'D: ["dim=8"]'; do
+  grep -qx "$line" mixed/run.yaml || fail "no \"$line\" in $(cat mixed/run.yaml)"
+done
+
+# of itself, or of itself many times over, nothing becomes large
+wrong 2:1 "too much is taken in by <<" '<<: &x {lr: 1, <<: *x}'
+{
+  printf 'model: tiny.vtb\n<<:\n- &a0 {lr: 0.1}\n'
+  for i in {1..7}; do printf -- '- &a%d {<<: [' "$i"; for k in {1..9}; do printf '*a%d, ' $((i - 1)); done; printf ']}\n'; done
+} > r.yaml
+expect 1 timeout 10 "$VERTEBRA" train --recipe r.yaml --data data --out no; says "too much is taken in by <<"
+{
+  printf 'model: tiny.vtb\nD: [&a0 x'
+  for i in {1..12}; do printf ', &a%d [' "$i"; for k in {1..9}; do printf '*a%d, ' $((i - 1)); done; printf ']'; done; echo ']'
+} > r.yaml
+expect 1 timeout 10 "$VERTEBRA" train --recipe r.yaml --data data --out no; says "the value of 'D' is no list"
+{ printf 'D: '; printf '[%.0s' {1..100000}; } > r.yaml
+expect 1 timeout 10 "$VERTEBRA" train --recipe r.yaml --data data --out no; says "r.yaml:1:"
