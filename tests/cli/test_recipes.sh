@@ -42,11 +42,11 @@ seed: 4
 END
 expect 0 "$VERTEBRA" train --recipe r.yaml --data data --out mixed
 for line in 'lr: 0.5' 'batch: 8' 'seed: 4' 'epochs: 1' 'D: ["dim=8"]'; do
-  grep -qx "$line" mixed/run.yaml || fail "no \"$line\" in $(cat mixed/run.yaml)"
+  grep -qxF "$line" mixed/run.yaml || fail "no \"$line\" in $(cat mixed/run.yaml)"
 done
 
 # of itself, or of itself many times over, nothing becomes large
-wrong 2:1 "too much is taken in by <<" '<<: &x {lr: 1, <<: *x}'
+wrong 2:16 "too much is taken in by <<" '<<: &x {lr: 1, <<: *x}'
 {
   printf 'model: tiny.vtb\n<<:\n- &a0 {lr: 0.1}\n'
   for i in {1..7}; do printf -- '- &a%d {<<: [' "$i"; for k in {1..9}; do printf '*a%d, ' $((i - 1)); done; printf ']}\n'; done
@@ -59,3 +59,19 @@ expect 1 timeout 10 "$VERTEBRA" train --recipe r.yaml --data data --out no; says
 expect 1 timeout 10 "$VERTEBRA" train --recipe r.yaml --data data --out no; says "the value of 'D' is no list"
 { printf 'D: '; printf '[%.0s' {1..100000}; } > r.yaml
 expect 1 timeout 10 "$VERTEBRA" train --recipe r.yaml --data data --out no; says "r.yaml:1:"
+
+# damaged ones: a sentence, whatever they became
+printf 'model: tiny.vtb\n"D": {dim: &n 8}\n<<: [&q {epochs: 1, lr: 0.5}, {lr: 0.25, batch: *n}]\nfreeze: ["x", y]\nflip: true # so\n' > sound.yaml
+size=$(wc -c < sound.yaml)
+wrongs=('\0' '\377' '{' '[' '*' '&' ':' '"' '\t' '\n' '-' '!' '%%' '|')
+for ((i = 0; i < 42; i++)); do
+  cp sound.yaml r.yaml
+  at=$((i * 7919 % size))
+  if ((i % 3)); then
+    printf "${wrongs[i % 14]}" | dd of=r.yaml bs=1 seek=$at conv=notrunc 2>/dev/null
+  else
+    head -c $at sound.yaml > r.yaml
+  fi
+  got=0; timeout 10 "$VERTEBRA" train --recipe r.yaml --data nowhere >out 2>&1 || got=$?
+  { [ $got = 1 ] || [ $got = 2 ]; } && grep -q '^vertebra' out || fail "form $i, byte $at: status $got: $(cat out) of $(cat r.yaml)"
+done

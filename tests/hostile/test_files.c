@@ -210,6 +210,15 @@ static bytes sound_checkpoint(void) {
   return hostile_sample(path);
 }
 
+/* As earlier versions wrote it, without a checksum: the damage reaches what reads the content. */
+static bytes checkpoint_without_checksum(void) {
+  bytes b = hostile_sample(temp_path("sound_checkpoint.safetensors"));
+  unsigned char *key = memmem(b.at, b.n, "\"xxh3\"", 6);
+  CHECK(key != NULL);
+  if (key) memcpy(key, "\"none\"", 6);
+  return b;
+}
+
 /* ---- built files, plans, compiled kernels ---------------------------------------------------- */
 
 static const char small_model[] =
@@ -277,6 +286,40 @@ static bytes sound_plan(void) {
   return (bytes){(unsigned char *)out.at, out.n};
 }
 
+#define CACHED "vertebra/cuda/00112233445566778899aabbccddeeff"
+
+static vtb_cuda_key cached_key(const char *home) {
+  vtb_cuda_key key = {"00112233445566778899aabbccddeeff"};
+  setenv("VTB_CUDA_CACHE", "1", 1);
+  setenv("XDG_CACHE_HOME", home, 1);
+  return key;
+}
+
+/* A file of the cache that is not as it was written is as if it were not there. */
+static vtb_status read_cached(const char *path, const char *folder, vtb_error *err) {
+  (void)path;
+  vtb_cuda_key key = cached_key(folder);
+  vtb_cuda_code code = {0};
+  if (!vtb__cuda_cache_get(&key, &code)) return vtb_fail(err, VTB_E_INPUT, "as if not there");
+  vtb_cuda_code_free(&code);
+  return VTB_OK;
+}
+
+static void beside_cached(const char *folder) {
+  char path[600];
+  snprintf(path, sizeof path, "%s/vertebra/cuda", folder);
+  CHECK_OK(vtb_make_dirs(path, err));
+}
+
+static bytes sound_cached(void) {
+  static char image[] = "an image", log[] = "a log";
+  vtb_cuda_key key = cached_key(temp_path("cache"));
+  vtb_cuda_code code = {.data = image, .n_bytes = sizeof image, .log = log};
+  CHECK_OK(vtb_make_dirs(temp_path("cache"), err));
+  vtb__cuda_cache_put(&key, &code);
+  return hostile_sample(temp_path("cache/" CACHED));
+}
+
 /* ---- texts ----------------------------------------------------------------------------------- */
 
 static vtb_status read_text(const char *path, const char *folder, vtb_error *err) {
@@ -315,7 +358,10 @@ TEST(damaged_files_are_refused_with_a_sentence) {
       {"idx_labels", "train-labels-idx1-ubyte", sound_idx_labels(), read_dataset, beside_idx_labels,
        80},
       {"checkpoint", "c.safetensors", sound_checkpoint(), read_checkpoint, NULL, 150},
+      {"checkpoint_old", "c.safetensors", checkpoint_without_checksum(), read_checkpoint, NULL,
+       100},
       {"built", "m.so", sound_built(), read_built, NULL, 300},
+      {"cubin", CACHED, sound_cached(), read_cached, beside_cached, 300},
       {"plan", "m.plan", sound_plan(), read_plan, NULL, 100},
       {"vtb", "m.vtb", sound_text(), read_text, NULL, 100},
   };
