@@ -125,22 +125,37 @@ static const char *name_of(const part *parts, print p, char *buf, size_t size) {
 
 /* ---- as text --------------------------------------------------------------------------------- */
 
+enum { NUMBERS = 2 + 1 + 8 + 2, MOST_BAR = 24, LEAST_BAR = 8, MOST_WIDE = 40 };
+
+/* In so many columns; cut where there is a terminal whose line it would leave. */
+static void print_class_name(const char *text, int wide, bool cut) {
+  size_t n = strlen(text);
+  int columns = vtb_text_columns(text, n);
+  cut = cut && columns > wide;
+  if (cut) n = vtb_text_fit(text, n, wide - 3);
+  int pad = wide - (cut ? 3 + vtb_text_columns(text, n) : columns);
+  printf("  %.*s%s%*s", (int)n, text, cut ? "..." : "", pad > 0 ? pad : 0, "");
+}
+
 static void print_classes(const part *p, int64_t top) {
   int n = vtb_dataset_classes(p->d), shown = n < top ? n : (int)top, wide = 4;
+  int columns = cli_columns(stdout), most_wide = MOST_WIDE, bars = MOST_BAR;
   int64_t most = 1;
   vtb_strbuf name = {0};
   for (int k = 0; k < n; k++)
     if (p->per_class[k] > most) most = p->per_class[k];
+  if (columns && columns - NUMBERS - LEAST_BAR < most_wide)
+    most_wide = columns - NUMBERS - LEAST_BAR > 4 ? columns - NUMBERS - LEAST_BAR : 4;
   for (int k = 0; k < shown; k++) {
     const char *text = visible(&name, vtb_dataset_class_name(p->d, k));
-    int columns = vtb_text_columns(text, strlen(text));
-    if (columns > wide) wide = columns < 40 ? columns : 40;
+    int own = vtb_text_columns(text, strlen(text));
+    if (own > wide) wide = own < most_wide ? own : most_wide;
   }
+  if (columns && columns - NUMBERS - wide < bars) bars = columns - NUMBERS - wide;
   for (int k = 0; k < shown; k++) {
-    const char *text = visible(&name, vtb_dataset_class_name(p->d, k));
-    int pad = wide - vtb_text_columns(text, strlen(text));
-    printf("  %s%*s %8lld  ", text, pad > 0 ? pad : 0, "", (long long)p->per_class[k]);
-    for (int64_t bar = 0; bar < 24 * p->per_class[k] / most; bar++) putchar('#');
+    print_class_name(visible(&name, vtb_dataset_class_name(p->d, k)), wide, columns > 0);
+    printf(" %8lld  ", (long long)p->per_class[k]);
+    for (int64_t bar = 0; bar < bars * p->per_class[k] / most; bar++) putchar('#');
     putchar('\n');
   }
   if (shown < n) printf("  ... and %d classes more (--top N)\n", n - shown);
@@ -166,10 +181,11 @@ static void print_part(const part *p, const data_command *o) {
   putchar('\n');
   if (p->facts) {
     range w = range_of(p, false), h = range_of(p, true);
-    printf("  width %d to %d (median %d), height %d to %d (median %d), ", w.least, w.most, w.median,
-           h.least, h.most, h.median);
-    printf("%lld gray, %lld in colour\n", (long long)of_channels(p, 1),
-           (long long)of_channels(p, 3));
+    cli_printf(4,
+               "  width %d to %d (median %d), height %d to %d (median %d), %lld gray, %lld in "
+               "colour",
+               w.least, w.most, w.median, h.least, h.most, h.median, (long long)of_channels(p, 1),
+               (long long)of_channels(p, 3));
   }
   for (int i = 0; i < vtb_dataset_arrays(d); i++) {
     vtb_array_info a = vtb_dataset_array(d, i);
@@ -189,8 +205,8 @@ static void print_twins(const part *parts, const twins *t) {
   vtb_strbuf x = {0}, y = {0};
   if (t->within) printf("in their split twice: %lld images\n", (long long)t->within);
   if (t->across)
-    printf("in two splits, so that what is measured was trained on: %lld images\n",
-           (long long)t->across);
+    cli_printf(2, "in two splits, so that what is measured was trained on: %lld images",
+               (long long)t->across);
   for (int i = 0; i < t->n; i++)
     printf("  %s = %s\n", visible(&x, name_of(parts, t->first[i][0], a, sizeof a)),
            visible(&y, name_of(parts, t->first[i][1], b, sizeof b)));
@@ -200,17 +216,20 @@ static void print_twins(const part *parts, const twins *t) {
 
 static void print_text(const char *path, const vtb_layout *l, const part *parts, int n,
                        const data_command *o, const twins *t) {
-  printf("%s: %s; ", path, l->what);
-  for (int i = 0; i < l->n_splits; i++) printf("%s%s", i ? ", " : "", l->split[i]);
+  vtb_strbuf head = {0};
+  vtb_strbuf_printf(&head, "%s: %s; ", path, l->what);
+  for (int i = 0; i < l->n_splits; i++)
+    vtb_strbuf_printf(&head, "%s%s", i ? ", " : "", l->split[i]);
   bool val = false, train = !l->n_splits;
   for (int i = 0; i < l->n_splits; i++) {
     val |= vtb_streq(l->split[i], "val");
     train |= vtb_streq(l->split[i], "train");
   }
-  printf("%s\n", l->n_splits ? "" : "no splits");
+  cli_printf(2, "%s%s", head.at, l->n_splits ? "" : "no splits");
+  vtb_strbuf_free(&head);
   if (train && !val && o->data.val_fraction > 0)
-    printf("training holds out %g %% of it for validation (--val-fraction)\n",
-           100 * o->data.val_fraction);
+    cli_printf(2, "training holds out %g %% of it for validation (--val-fraction)",
+               100 * o->data.val_fraction);
   for (int k = 0; k < n; k++) print_part(&parts[k], o);
   print_twins(parts, t);
 }

@@ -71,5 +71,9 @@ set -- "$work"/png/*.png
 cp "$1" "$cat"; cp "$1" "$evil"
 look run "$VERTEBRA" run vil_nano --weights "$weights" "$cat" "$evil"
 grep -q '\\x1b' "$work/screen" || fail "no escape sequence is shown"
+long=$(printf 'long_name_%.0s' {1..9}); wide=$(printf '\xe7\x8c\xab%.0s' {1..30})
+mkdir -p "$work/kinds/$long" "$work/kinds/$wide" "$work/kinds/x"
+for kind in "$work"/kinds/*; do cp "$1" "$kind/1.png"; done
+on=60 look data "$VERTEBRA" data "$work/kinds"
 look eval "$VERTEBRA" eval vil_nano --weights "$weights" --data "$work/data" --confusion
 on=60 look bench "$VERTEBRA" bench vil_nano --runs 2 --top 0
