@@ -1,5 +1,6 @@
 /* Weights files, and how they become a model's. */
 #include "frontend/cli/classes.h"
+#include "frontend/cli/load_config.h"
 #include "frontend/cli/prepare.h"
 #include "frontend/cli/weights.h"
 #include "runtime/weights/open.h"
@@ -151,6 +152,7 @@ vtb_status cli_fit(const char *what, const cli_model_options *m, const cli_load_
   vtb_error inner = {0};
   vtb_fit_options with = *o;
   vtb_status status = cli_names(what, m, &names, err);
+  if (status == VTB_OK && !l->built) status = cli_check_config(what, m, l, &names, err);
   if (status != VTB_OK) {
     vtb_names_free(&names);
     return status;

@@ -60,7 +60,9 @@ static vtb_status fill(cli_inference *inf, const char *what, const cli_model_opt
   vtb_fit_options o = {.classes = class_scores(p)};
   if (m->compile.image) o.height = inf->height, o.width = inf->width;
   if (inf->built) what = vtb_artefact_manifest(inf->built)->model;
-  vtb_status status = l->file ? cli_fit(what, m, l, &o, p->tensors, p->n_tensors, params, err)
+  cli_load_options load = *l;
+  load.built = inf->built != NULL;
+  vtb_status status = l->file ? cli_fit(what, m, &load, &o, p->tensors, p->n_tensors, params, err)
                               : vtb_weights_bind(p, inf->weights, NULL, params, NULL, NULL, err);
   vtb_free(params);
   return status;

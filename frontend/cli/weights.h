@@ -13,6 +13,7 @@ typedef struct cli_load_options {
   const char *weights; /* any file that vtb_weights_open() takes; NULL: none */
   bool allow_missing, allow_unused, averages;
   bool quiet;        /* nothing is said of what was decided */
+  bool built;        /* the model is a built file's: its settings are what they were */
   vtb_weights *file; /* after cli_load_open() */
 } cli_load_options;
 #define CLI_LOAD_OPTS(load, option, help)                                                          \

@@ -12,7 +12,7 @@
 #include "runtime/base/base.h"
 
 #define VTB_IMAGE_MAX_SIDE 65535
-#define VTB_IMAGE_MAX_PIXELS (INT64_C(1) << 28)
+#define VTB_IMAGE_MAX_PIXELS (INT64_C(1) << 26) /* 8192 x 8192: decoded in half a gigabyte */
 
 typedef struct vtb_image {
   int width, height, channels;

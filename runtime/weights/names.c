@@ -22,6 +22,7 @@ void vtb_names_init(vtb_names *n) {
 void vtb_names_free(vtb_names *n) {
   vtb_vec_free(&n->sets);
   vtb_vec_free(&n->ignored);
+  vtb_vec_free(&n->configs);
   vtb_arena_free(&n->arena);
 }
 
@@ -167,6 +168,20 @@ static vtb_status read_ignored(reader *r, const char *line) {
   return vtb_vec_try_push(&r->names->ignored, p) ? VTB_OK : vtb_no_memory(r->err, r->file);
 }
 
+/* "num_attention_heads -> heads" or "hidden_act = gelu" */
+static vtb_status read_config(reader *r, const char *line) {
+  size_t n[4];
+  const char *word[4];
+  for (int i = 0; i < 4; i++) word[i] = next_word(&line, &n[i]);
+  bool setting = is_word(word[1], n[1], "->");
+  if (!n[2] || n[3] || (!setting && !is_word(word[1], n[1], "=")))
+    return fault(r, "config takes KEY -> SETTING or KEY = VALUE");
+  const char *key = copy(r, word[0], n[0]), *to = copy(r, word[2], n[2]);
+  vtb_name_config c = {.key = key, .setting = setting ? to : NULL, .value = setting ? NULL : to};
+  return key && to && vtb_vec_try_push(&r->names->configs, c) ? VTB_OK
+                                                              : vtb_no_memory(r->err, r->file);
+}
+
 static vtb_status read_statement(reader *r, const char *text) {
   const char *line = text;
   size_t n;
@@ -175,6 +190,7 @@ static vtb_status read_statement(reader *r, const char *text) {
   if (!n) return VTB_OK;
   if (is_word(word, n, "names")) return begin_set(r, rest);
   if (is_word(word, n, "ignore")) return read_ignored(r, rest);
+  if (is_word(word, n, "config")) return read_config(r, rest);
   return read_rule(r, text);
 }
 

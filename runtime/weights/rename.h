@@ -15,8 +15,15 @@
 
 enum { VTB_RENAME_PARTS = 8 }; /* tensors that one rule joins, or splits one into */
 
+/* What a config beside the weights says and shapes do not show: `key` must be the model's setting,
+ * or, where setting is NULL, `value`. */
+typedef struct vtb_name_config {
+  const char *key, *setting, *value;
+} vtb_name_config;
+
 typedef struct vtb_names {
   vtb_arena arena;
+  VTB_VEC(vtb_name_config) configs;
   VTB_VEC(struct vtb_name_set *) sets;        /* in their order */
   VTB_VEC(struct vtb_name_pattern *) ignored; /* under any set */
 } vtb_names;

@@ -85,3 +85,31 @@ cmp a.safetensors c.safetensors || fail "options say otherwise"
 expect 0 "$VERTEBRA" run m.vtb --weights hf/model.safetensors -o d.safetensors "$image"
 cmp -s a.safetensors d.safetensors && fail "the folder changed nothing"
 echo ok
+
+# What shapes do not show of a config: another number of heads or activation is an error, another epsilon is said.
+{
+  echo "vit.embeddings.cls_token 1 1 32"; echo "vit.embeddings.position_embeddings 1 50 32"
+  echo "vit.embeddings.patch_embeddings.projection.weight 32 1 4 4"; echo "vit.embeddings.patch_embeddings.projection.bias 32"
+  layer=vit.encoder.layer.0
+  for part in query key value; do
+    echo "$layer.attention.attention.$part.weight 32 32"; echo "$layer.attention.attention.$part.bias 32"
+  done
+  echo "$layer.attention.output.dense.weight 32 32"; echo "$layer.attention.output.dense.bias 32"
+  echo "$layer.intermediate.dense.weight 128 32"; echo "$layer.intermediate.dense.bias 128"
+  echo "$layer.output.dense.weight 32 128"; echo "$layer.output.dense.bias 32"
+  for part in layernorm_before layernorm_after; do echo "$layer.$part.weight 32"; echo "$layer.$part.bias 32"; done
+  echo "vit.layernorm.weight 32"; echo "vit.layernorm.bias 32"; echo "classifier.weight 10 32"; echo "classifier.bias 10"
+} > vit.txt
+mkdir vit
+"$CHECKPOINT" make vit.txt vit/model.safetensors safetensors || fail "no weights"
+model="vit_nano -D depth=1 -D dim=32"
+vit() { # CONFIG STATUS OPTIONS...
+  printf '%s' "$1" > vit/config.json
+  expect "$2" "$VERTEBRA" build $model "${@:3}" --weights vit -o vit.so
+}
+vit '{"num_attention_heads": 4, "hidden_act": "gelu", "layer_norm_eps": 1e-6}' 0; silent_about "config.json says"
+vit '{"num_attention_heads": 8}' 1; says "config.json says num_attention_heads 8, and the model has another number: -D heads=8"
+vit '{"num_attention_heads": 8}' 0 -D heads=8; silent_about "config.json says"
+vit '{"num_attention_heads": 8}' 0 -D heads=2; says "config.json says num_attention_heads 8; -D heads is not that"
+vit '{"hidden_act": "relu"}' 1; says "config.json says hidden_act relu; the model has gelu"
+vit '{"layer_norm_eps": 1e-12}' 0; says "config.json says layer_norm_eps 1e-12; the model has 1e-6"
