@@ -7,12 +7,17 @@
 
 volatile int train_signal;
 static volatile sig_atomic_t begun, leaves; /* leaves: `file` and `folder` are to go */
+static volatile sig_atomic_t held, waiting; /* waiting: the signal that came while they are held */
 static char file[4096], folder[4096];
 
 static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
 enum { N_NUMBERS = sizeof numbers / sizeof *numbers };
 
 static void on_signal(int number) {
+  if (held) {
+    waiting = number;
+    return;
+  }
   if (train_signal || !begun) {
     if (leaves && unlink(file) == 0) rmdir(folder); /* only if nothing else is in it */
     signal(number, SIG_DFL);
@@ -32,11 +37,13 @@ void train_signals_take(void) {
 
 void train_signals_begin(void) { begun = 1; }
 
-void train_signals_hold(bool held) {
-  sigset_t set;
-  sigemptyset(&set);
-  for (int i = 0; i < N_NUMBERS; i++) sigaddset(&set, numbers[i]);
-  sigprocmask(held ? SIG_BLOCK : SIG_UNBLOCK, &set, NULL);
+/* Not by a mask, which is a thread's: libraries have threads that take signals too. */
+void train_signals_hold(bool hold) {
+  held = hold;
+  int number = waiting;
+  if (hold || !number) return;
+  waiting = 0;
+  raise(number);
 }
 
 void train_signals_leave_nothing(const char *new_folder, const char *only_file) {
