@@ -60,9 +60,10 @@ static bool is_wanted(const char *path, const char *name, const char *const *end
   return false;
 }
 
-/* Hidden ones are left out. */
-vtb_status vtb__list_folder(const char *folder, const char *const *endings, vtb__names *out,
-                            vtb_strbuf *notes, vtb_error *err) {
+/* Shows each entry to `see`, which says false when out of memory. Hidden ones are left out. */
+static vtb_status each_entry(const char *folder,
+                             bool (*see)(void *user, const char *path, const char *name),
+                             void *user, vtb_error *err) {
   DIR *dir = opendir(folder);
   if (!dir) return vtb_file_fail(err, "open folder", folder);
   const struct dirent *entry;
@@ -70,15 +71,29 @@ vtb_status vtb__list_folder(const char *folder, const char *const *endings, vtb_
   while (enough && (entry = readdir(dir)) != NULL) {
     if (entry->d_name[0] == '.') continue;
     char *path = vtb__join(folder, entry->d_name);
-    enough = path != NULL;
-    if (enough && is_wanted(path, entry->d_name, endings, notes))
-      enough = vtb__add_name(out, strdup(entry->d_name));
+    enough = path && see(user, path, entry->d_name);
     free(path);
   }
   closedir(dir);
-  if (!enough) return vtb_no_memory(err, folder);
-  if (out->n) qsort(out->at, out->n, sizeof *out->at, by_bytes);
-  return VTB_OK;
+  return enough ? VTB_OK : vtb_no_memory(err, folder);
+}
+
+typedef struct listing {
+  const char *const *endings;
+  vtb__names *out;
+  vtb_strbuf *notes;
+} listing;
+
+static bool list_entry(void *user, const char *path, const char *name) {
+  const listing *l = user;
+  return !is_wanted(path, name, l->endings, l->notes) || vtb__add_name(l->out, strdup(name));
+}
+
+vtb_status vtb__list_folder(const char *folder, const char *const *endings, vtb__names *out,
+                            vtb_strbuf *notes, vtb_error *err) {
+  vtb_status status = each_entry(folder, list_entry, &(listing){endings, out, notes}, err);
+  if (status == VTB_OK && out->n) qsort(out->at, out->n, sizeof *out->at, by_bytes);
+  return status;
 }
 
 /* One entry that vtb__list_folder() passes over without a word. */
@@ -94,20 +109,19 @@ static bool count_other(const char *path, const char *name, const char *const *e
   return (*first = strdup(path)) != NULL;
 }
 
+typedef struct count {
+  const char *const *endings;
+  vtb__others *others;
+} count;
+
+static bool count_entry(void *user, const char *path, const char *name) {
+  const count *c = user;
+  return count_other(path, name, c->endings, c->others);
+}
+
 vtb_status vtb__count_others(const char *folder, const char *const *endings, vtb__others *o,
                              vtb_error *err) {
-  DIR *dir = opendir(folder);
-  if (!dir) return vtb_file_fail(err, "open folder", folder);
-  const struct dirent *entry;
-  bool enough = true;
-  while (enough && (entry = readdir(dir)) != NULL) {
-    if (entry->d_name[0] == '.') continue;
-    char *path = vtb__join(folder, entry->d_name);
-    enough = path && count_other(path, entry->d_name, endings, o);
-    free(path);
-  }
-  closedir(dir);
-  return enough ? VTB_OK : vtb_no_memory(err, folder);
+  return each_entry(folder, count_entry, &(count){endings, o}, err);
 }
 
 void vtb__free_others(vtb__others *o) {

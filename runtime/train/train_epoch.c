@@ -95,9 +95,7 @@ void vtb__epoch_close(vtb_trainer *t) {
   t->result.evaluated = false;
 }
 
-/* The event and the row; the sums of the next epoch begin. */
-static vtb_status tell(vtb_trainer *t, vtb_error *err) {
-  bool measured = vtb__is_measured(&t->bound);
+static vtb_train_event epoch_event(const vtb_trainer *t) {
   vtb_train_event e = vtb__event(t, VTB_TRAIN_EPOCH);
   e.loss = t->result.loss;
   e.accuracy = t->result.accuracy;
@@ -105,6 +103,13 @@ static vtb_status tell(vtb_trainer *t, vtb_error *err) {
   e.eval_loss = t->result.eval_loss;
   e.eval_top1 = t->result.eval_top1;
   e.eval_top5 = t->result.eval_top5;
+  return e;
+}
+
+/* The event and the row; the sums of the next epoch begin. */
+static vtb_status tell(vtb_trainer *t, vtb_error *err) {
+  bool measured = vtb__is_measured(&t->bound);
+  vtb_train_event e = epoch_event(t);
   e.best_top1 = t->state.best_top1;
   if (measured) e.train = &t->result.train;
   if (measured && e.evaluated) e.eval = &t->result.eval;
@@ -136,13 +141,7 @@ vtb_status vtb__epoch_settle(vtb_trainer *t, vtb_error *err) {
 
 /* The row of an epoch that was not trained to its end. */
 static vtb_status log_cut_epoch(vtb_trainer *t, vtb_error *err) {
-  vtb_train_event e = vtb__event(t, VTB_TRAIN_EPOCH);
-  e.loss = t->result.loss;
-  e.accuracy = t->result.accuracy;
-  e.evaluated = t->result.evaluated;
-  e.eval_loss = t->result.eval_loss;
-  e.eval_top1 = t->result.eval_top1;
-  e.eval_top5 = t->result.eval_top5;
+  vtb_train_event e = epoch_event(t);
   return vtb__log_epoch(t, &e, err);
 }
 
