@@ -186,6 +186,7 @@ VTB_MUST_USE vtb_status cli_program_image_size(const vtb_program *p, int *channe
 
 /* ---- subcommands: argv[0] is the subcommand -------------------------------------------------- */
 
+vtb_status cli_cmd_ablate(int argc, char **argv);
 vtb_status cli_cmd_build(int argc, char **argv);
 vtb_status cli_cmd_check(int argc, char **argv);
 vtb_status cli_cmd_compare(int argc, char **argv);
@@ -196,6 +197,8 @@ vtb_status cli_cmd_bench(int argc, char **argv);
 vtb_status cli_cmd_verify(int argc, char **argv);
 vtb_status cli_cmd_dump(int argc, char **argv);
 vtb_status cli_cmd_paths(int argc, char **argv);
+vtb_status cli_cmd_graph(int argc, char **argv);
+vtb_status cli_cmd_tune(int argc, char **argv);
 vtb_status cli_cmd_fmt(int argc, char **argv);
 vtb_status cli_cmd_explain(int argc, char **argv);
 vtb_status cli_cmd_cache(int argc, char **argv);

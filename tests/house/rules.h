@@ -47,7 +47,11 @@ static const house_room rooms[] = {
     {"codegen/emulator", IR " codegen/codegen.h codegen/cuda runtime/launch", "CUDA C on the CPU"},
     {"codegen/targets.c", IR " passes codegen runtime", "a row a target"},
     {"frontend/compile", IR " passes codegen runtime frontend/lang", "the compiler, a library"},
-    {"frontend/cli", IR " passes codegen runtime frontend/lang frontend/compile", "the command"},
+    {"frontend/study", "runtime/base frontend/lang", "studies, their results"},
+    {"frontend/report", "runtime/base", "the page of a report"},
+    {"frontend/cli",
+     IR " passes codegen runtime frontend/lang frontend/compile frontend/study frontend/report",
+     "the command"},
 };
 
 /* Rings of files that call each other, larger than MOST_RING_FILES: `file` is one of its files,
