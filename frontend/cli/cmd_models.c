@@ -1,6 +1,7 @@
 /* vertebra models: the presets and examples that can be named, a family at a time. */
 #include "frontend/cli/catalogue.h"
 #include "frontend/cli/progress.h"
+#include "frontend/cli/recipe_find.h"
 #include "frontend/lang/lang.h"
 #include "passes/target.h"
 
@@ -159,6 +160,32 @@ static void print_names(const catalogue *c) {
     }
 }
 
+/* ---- recipes --------------------------------------------------------------------------------- */
+
+static void print_recipes(void) {
+  recipe_list all;
+  cJSON *json = cli_json() ? cJSON_CreateArray() : NULL;
+  int width = 0;
+  recipe_all(&all);
+  for (size_t i = 0; i < all.n; i++)
+    if ((int)strlen(all.at[i].name) > width) width = (int)strlen(all.at[i].name);
+  for (size_t i = 0; i < all.n; i++) {
+    const recipe_entry *e = &all.at[i];
+    cJSON *row = json ? cJSON_CreateObject() : NULL;
+    if (json) {
+      cJSON_AddStringToObject(row, "name", e->name);
+      cJSON_AddStringToObject(row, "file", e->path);
+      cJSON_AddStringToObject(row, "about", e->about);
+      cJSON_AddItemToArray(json, row);
+    } else {
+      printf("%-*s  ", width, e->name);
+      cli_print_paragraph(e->about, width + 2, width + 2);
+    }
+  }
+  recipe_list_free(&all);
+  if (json) cli_print_json(json);
+}
+
 /* No model of that name: what is near. */
 static vtb_status nothing_found(const char *pattern) {
   catalogue all;
@@ -180,14 +207,21 @@ static vtb_status nothing_found(const char *pattern) {
 }
 
 vtb_status cli_cmd_models(int argc, char **argv) {
-  bool names = false;
+  bool names = false, recipes = false;
   const cli_opt opts[] = {
-      {"--names", CLI_FLAG, &names, NULL, "names and aliases only, which compiles nothing"}};
+      {"--names", CLI_FLAG, &names, NULL, "names and aliases only, which compiles nothing"},
+      {"--recipes", CLI_FLAG, &recipes, NULL,
+       "instead: the recipes that `vertebra train --recipe` takes by name"}};
   cli_list rest = {0};
   int parsed = cli_parse("models", opts, CLI_COUNT(opts), argc, argv, &rest);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (rest.n > 1)
     return cli_usage_error("models", "one PATTERN at most; a shell needs it in quotes");
+  if (recipes && rest.n) return cli_usage_error("models", "--recipes takes no PATTERN");
+  if (recipes) {
+    print_recipes();
+    return VTB_OK;
+  }
   const char *pattern = rest.n ? rest.at[0] : NULL;
   catalogue c;
   vtb_status status = VTB_OK;

@@ -1,5 +1,6 @@
 /* vertebra train: a model by the losses that it declares, or a classifier by its labels: the
  * options of a training. */
+#include "frontend/cli/recipe_find.h"
 #include "frontend/cli/train_recipe.h"
 #include "frontend/cli/train_record.h"
 #include "frontend/cli/train_session.h"
@@ -59,6 +60,34 @@ static void free_lists(const cli_opt *opts, int n) {
     if (opts[i].kind == CLI_LIST) vtb_vec_free((cli_list *)opts[i].into);
 }
 
+static bool says(int argc, char **argv, const char *name) {
+  size_t length = strlen(name);
+  for (int i = 1; i < argc; i++)
+    if (strncmp(argv[i], name, length) == 0 && (!argv[i][length] || argv[i][length] == '='))
+      return true;
+  return false;
+}
+
+/* Options that say the same in different units: where the command line has one of them, what the
+ * recipe says in another is nothing any more. */
+static void drop_replaced(train_words *w, int argc, char **argv) {
+  static const char *const units[][3] = {{"--epochs", "--updates", "--fit-seconds"},
+                                         {"--warmup", "--warmup-updates", "--warmup"}};
+  for (size_t u = 0; u < sizeof units / sizeof *units; u++) {
+    bool said = false;
+    for (int i = 0; i < 3; i++) said |= says(argc, argv, units[u][i]);
+    for (size_t k = 1; said && k + 1 < w->list.n;) {
+      bool one = false;
+      for (int i = 0; i < 3; i++) one |= strcmp(w->list.at[k], units[u][i]) == 0;
+      if (one) vtb_free(w->list.at[k]);
+      if (one) vtb_free(w->list.at[k + 1]);
+      for (size_t j = k; one && j + 2 < w->list.n; j++) w->list.at[j] = w->list.at[j + 2];
+      w->list.n -= one ? 2 : 0;
+      k += !one;
+    }
+  }
+}
+
 /* The command line, over the recipe that it names. `words`: what it consists of then. */
 static int parse(train_options *o, const cli_opt *opts, int n, int argc, char **argv,
                  train_words *words, cli_list *rest) {
@@ -68,7 +97,9 @@ static int parse(train_options *o, const cli_opt *opts, int n, int argc, char **
   int parsed = cli_parse("train", opts, n, argc, argv, rest);
   vtb_status status = parsed ? (vtb_status)parsed : find_run(o, rest, &run);
   if (status != VTB_OK || (!run && !o->recipe)) return (int)status;
-  char *recipe = run ? run_file(run, "run.yaml") : vtb_xstrdup(o->recipe);
+  char *recipe = run ? run_file(run, "run.yaml") : NULL;
+  status = run ? VTB_OK : recipe_find(o->recipe, &recipe);
+  if (status != VTB_OK) return (int)status;
   vtb_vec_push(&words->list, vtb_xstrdup("train"));
   if (run && !vtb_path_exists(recipe)) {
     vtb_error err = {0};
@@ -82,6 +113,7 @@ static int parse(train_options *o, const cli_opt *opts, int n, int argc, char **
   }
   vtb_free(recipe);
   if (status != VTB_OK) return (int)status;
+  drop_replaced(words, argc, argv);
   for (int i = 1; i < argc; i++) vtb_vec_push(&words->list, vtb_xstrdup(argv[i]));
   free_lists(opts, n);
   max_steps = o->train.max_steps, max_seconds = o->train.max_seconds;
@@ -106,6 +138,10 @@ static vtb_status run_command(train_options *o, const cli_opt *opts, int n, int 
   if (rest->n != 1) return cli_usage_error("train", "one MODEL or built FILE is needed");
   if (!o->data.path)
     return cli_usage_error("train", "--data D is needed (for example: --data fashion-mnist)");
+  if (o->updates && o->train.fit_seconds > 0)
+    return cli_usage_error("train", "--updates and --fit-seconds both say how long: one of them");
+  if (o->updates && says(argc, argv, "--epochs"))
+    return cli_usage_error("train", "--updates and --epochs both say how long: one of them");
   cli_model_parsed(&o->model);
   o->rows = opts;
   o->n_rows = n;
@@ -146,11 +182,15 @@ vtb_status cli_cmd_train(int argc, char **argv) {
       {"--again", CLI_STR, &o.again, "RUN",
        "repeat the run in that folder, bit for bit; options that are given replace its own"},
       {"--recipe", CLI_STR, &o.recipe, "FILE",
-       "options from a file, YAML or `name = value` lines; the command line wins"},
+       "options from a file, YAML or `name = value` lines, or a recipe by its name; the command "
+       "line "
+       "wins"},
       CLI_LOAD_OPTS(o.init.load, "--init",
                     "start from these weights; a classifier of other classes begins anew"),
       TRAIN_LAYER_OPTS(o.layers),
       {"--epochs", CLI_INT, &o.train.epochs, "N", "passes over the data (default 10)"},
+      {"--updates", CLI_INT, &o.updates, "N",
+       "so many updates instead of --epochs: the schedule ends there, whatever the data's size"},
       {"--max-seconds", CLI_FLOAT, &o.train.max_seconds, "S",
        "stop, with a checkpoint, after that time"},
       {"--fit-seconds", CLI_FLOAT, &o.train.fit_seconds, "S",
@@ -163,6 +203,8 @@ vtb_status cli_cmd_train(int argc, char **argv) {
       {"--final-lr", CLI_FLOAT, &o.train.schedule.final_lr, "X",
        "learning rate at the end of the cosine (default 1e-6)"},
       {"--warmup", CLI_FLOAT, &o.warmup, "E", "epochs of linear warm-up (default 0.5)"},
+      {"--warmup-updates", CLI_INT, &o.warmup_updates, "N",
+       "the warm-up in updates instead of --warmup"},
       {"--weight-decay", CLI_FLOAT, &o.decay, "X",
        "weight decay (default: the optimizer's, adamw 0.05)"},
       {"--clip", CLI_FLOAT, &o.train.optim.clip_norm, "X",

@@ -21,13 +21,15 @@ typedef struct train_options {
   bool overwrite, tensorboard;
   const cli_opt *rows; /* of this struct */
   int n_rows;
-  char *command;         /* the line that was typed */
-  const char *name;      /* what weights say that they are of; NULL: MODEL */
-  const char *source;    /* the .vtb file that is compiled instead of MODEL's; NULL: MODEL's */
-  cli_list search;       /* folders of sources, where they are not the default ones */
-  VTB_VEC(char *) owned; /* texts that the others point to */
-  double warmup;         /* epochs */
-  double decay;          /* NAN: the optimizer's own */
+  char *command;          /* the line that was typed */
+  const char *name;       /* what weights say that they are of; NULL: MODEL */
+  const char *source;     /* the .vtb file that is compiled instead of MODEL's; NULL: MODEL's */
+  cli_list search;        /* folders of sources, where they are not the default ones */
+  VTB_VEC(char *) owned;  /* texts that the others point to */
+  int64_t updates;        /* of the whole run, instead of epochs; 0: epochs count */
+  double warmup;          /* epochs */
+  int64_t warmup_updates; /* instead; 0: epochs count */
+  double decay;           /* NAN: the optimizer's own */
   double checkpoint_minutes;
   bool quiet;
 } train_options;

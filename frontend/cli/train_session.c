@@ -148,17 +148,30 @@ static void refer_to(session *s, vtb_train_config *t) {
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
+/* A small data set is seen many times within the updates asked for: it is evaluated some twenty
+ * times, not after each of them. */
+static void plan_evaluations(train_options *o, int64_t updates) {
+  int64_t epochs = (o->updates + updates - 1) / updates;
+  o->train.eval_epochs = (epochs + 19) / 20;
+  if (o->train.eval_epochs > 1 && o->train.eval_set && !o->quiet)
+    cli_say("%lld updates are %lld epochs of %lld: evaluated after every %lld of them\n",
+            (long long)o->updates, (long long)epochs, (long long)updates,
+            (long long)o->train.eval_epochs);
+}
+
 /* Epochs and minutes become updates and seconds. */
 static vtb_status plan_updates(train_options *o, vtb_error *err) {
   vtb_train_config *t = &o->train;
   int64_t updates = vtb_loader_batches(vtb_dataset_count(t->train_set), t->step->batch, true);
   if (updates < 1) updates = 1;
-  t->schedule.warmup = (int64_t)(o->warmup * (double)updates);
+  t->schedule.warmup =
+      o->warmup_updates ? o->warmup_updates : (int64_t)(o->warmup * (double)updates);
   t->schedule.total = t->epochs * updates;
   t->checkpoint_seconds = 60 * o->checkpoint_minutes;
   if (t->n_plan) t->fit_seconds = 0; /* it was planned before */
   if (t->n_plan && t->schedule.warmup > t->plan[0].total / 5)
     t->schedule.warmup = t->plan[0].total / 5;
+  if (o->updates) plan_evaluations(o, updates);
   return t->fit_seconds > 0 ? fit_schedule(t, updates, err) : VTB_OK;
 }
 
@@ -205,6 +218,7 @@ static void name_run(const char *what, session *s, train_options *o) {
 /* A schedule that is followed, not planned anew: of the run that is repeated, or of one that
  * repeats. */
 static vtb_status find_plan(session *s, const train_options *o, vtb_error *err) {
+  if (o->updates) vtb_vec_push(&s->plan, ((vtb_train_plan){0, o->updates}));
   if (o->train.fit_seconds <= 0) return VTB_OK;
   if (o->again) return train_record_plan(o->again, true, &s->plan, err);
   if (o->train.resume && vtb_path_exists(s->folder.record))

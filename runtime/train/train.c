@@ -236,9 +236,11 @@ static bool checkpoint_due(const vtb_trainer *t) {
 static const char *reason_to_stop(const vtb_trainer *t) {
   const vtb_train_config *c = &t->config;
   if (t->state.epoch >= c->epochs && !t->state.pending) return "all epochs are done";
-  if (t->state.done) return "the time planned for is over";
+  const char *planned =
+      c->fit_seconds > 0 ? "the time planned for is over" : "all planned updates are done";
+  if (t->state.done) return planned;
   if (c->stop && *c->stop) return "stopped on request";
-  if (t->fit_total && t->state.step >= t->fit_total) return "the time planned for is over";
+  if (t->fit_total && t->state.step >= t->fit_total) return planned;
   if (c->max_steps > 0 && t->state.step >= c->max_steps) return "the limit of updates is reached";
   if (c->max_seconds > 0 && vtb_now() - t->started >= c->max_seconds)
     return "the time limit is reached";
@@ -319,8 +321,15 @@ static vtb_status loop(vtb_trainer *t, vtb_loader *loader, const char **why, vtb
     if (status == VTB_OK && checkpoint_due(t)) status = save(t, err);
     if (status != VTB_OK) return status;
   }
-  if (t->fit_total && t->state.step >= t->fit_total && !t->state.pending)
-    t->state.done = t->changed = true;
+  if (vtb__plan_is_over(t) && !t->config.n_plan) t->state.done = t->changed = true;
+  return save(t, err);
+}
+
+/* A run of so many updates is done when it is judged: one that was ended before goes on there. */
+static vtb_status settle_plan(vtb_trainer *t, vtb_error *err) {
+  const vtb_train_config *c = &t->config;
+  if (!c->n_plan || t->state.done || !vtb__plan_is_over(t) || (c->stop && *c->stop)) return VTB_OK;
+  t->state.done = t->changed = true;
   return save(t, err);
 }
 
@@ -403,6 +412,7 @@ vtb_status vtb_trainer_run(vtb_trainer *t, vtb_train_result *result, vtb_error *
   if (status == VTB_OK && !why) status = run_loop(t, &why, err);
   if (status != VTB_OK) save_after_error(t, err);
   if (status == VTB_OK) status = vtb__judge_cut_run(t, err);
+  if (status == VTB_OK) status = settle_plan(t, err);
   if (status == VTB_OK) fill_result(t, why, result);
   return status;
 }

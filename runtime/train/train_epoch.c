@@ -145,16 +145,26 @@ static vtb_status log_cut_epoch(vtb_trainer *t, vtb_error *err) {
   return vtb__log_epoch(t, &e, err);
 }
 
+bool vtb__plan_is_over(const vtb_trainer *t) {
+  return t->fit_total && t->state.step >= t->fit_total && !t->state.pending;
+}
+
 vtb_status vtb__judge_cut_run(vtb_trainer *t, vtb_error *err) {
   const vtb_train_config *c = &t->config;
   vtb_eval_result r = {0};
-  if (t->state.pending || (t->state.batch == 0 && !t->fit_total) || !t->begun) return VTB_OK;
+  bool over = vtb__plan_is_over(t);
+  if (t->state.pending || (t->state.batch == 0 && (!t->fit_total || t->result.evaluated)))
+    return VTB_OK;
+  if (!t->begun && (!over || t->state.done)) return VTB_OK;
+  vtb_status status = vtb__begin(t, err);
+  if (status != VTB_OK) return status;
   take_training(t);
   t->result.evaluated &= t->state.batch == 0; /* what an earlier epoch gave is not this one's */
   if (!c->eval || !c->eval_set || (c->stop && *c->stop)) return VTB_OK;
-  vtb_status status = vtb_trainer_evaluate(t, &r, err);
+  status = vtb_trainer_evaluate(t, &r, err);
   if (status != VTB_OK || r.stopped) return status;
   take_evaluation(t, &r);
-  if (t->log && t->state.batch > 0) status = log_cut_epoch(t, err);
+  if (over) status = keep_best(t, &r, err); /* one that goes on would be judged twice */
+  if (status == VTB_OK && t->log && t->state.batch > 0) status = log_cut_epoch(t, err);
   return status == VTB_OK && t->log ? vtb__log_end(t, err) : status;
 }

@@ -105,6 +105,7 @@ VTB_MUST_USE vtb_status vtb__begin(vtb_trainer *t, vtb_error *err);
 bool vtb__evaluation_due(const vtb_trainer *t);
 void vtb__epoch_close(vtb_trainer *t);
 VTB_MUST_USE vtb_status vtb__epoch_settle(vtb_trainer *t, vtb_error *err);
+bool vtb__plan_is_over(const vtb_trainer *t); /* all updates of a planned run are done */
 VTB_MUST_USE vtb_status vtb__judge_cut_run(vtb_trainer *t, vtb_error *err);
 
 /* train_identity.c: what a run is, in its checkpoints, and whether a checkpoint is of this run. */

@@ -45,6 +45,32 @@ for line in 'lr: 0.5' 'batch: 8' 'seed: 4' 'epochs: 1' 'D: ["dim=8"]'; do
   grep -qxF "$line" mixed/run.yaml || fail "no \"$line\" in $(cat mixed/run.yaml)"
 done
 
+# by name: a file here, then recipes/ of the folders with models; updates instead of epochs, on data that are seen many times
+mkdir -p mine/recipes
+printf '# A few.\n# Updates.\nupdates: 21\nwarmup-updates: 5\nbatch: 16\nseed: 3\n' > mine/recipes/few.yaml
+export VTB_MODELS=$work/mine:$VTB_MODELS
+expect 0 "$VERTEBRA" models --recipes; says "A few. Updates."; says quick
+expect 1 "$VERTEBRA" train tiny.vtb --recipe fow --data data; says "no recipe 'fow'"; says "did you mean 'few'?"
+expect 1 "$VERTEBRA" train tiny.vtb --recipe nothing_like_it --data data; says "\`vertebra models --recipes\` lists them"
+few=(train tiny.vtb --recipe few --data data --val-fraction 0.25)
+expect 0 "$VERTEBRA" "${few[@]}" --out few --json; json steps 21 finished true
+[ -s few/best.safetensors ] || fail "nothing is best of 21 updates of 1 an epoch"
+[ "$(grep -c '"eval_top1":[0-9]' few/log.jsonl)" = 11 ] || fail "evaluations: $(grep eval_top1 few/log.jsonl)"
+says "21 updates are 21 epochs of 1: evaluated after every 2 of them"
+expect 0 "$VERTEBRA" "${few[@]}" --out parts --max-steps 9 --json; json finished false
+expect 0 "$VERTEBRA" train --resume parts --json; json steps 21 finished true
+cmp -s few/weights.safetensors parts/weights.safetensors || fail "a run of so many updates, continued, differs"
+expect 0 "$VERTEBRA" train --again few --out again --quiet; cmp -s few/weights.safetensors again/weights.safetensors || fail "--again"
+expect 0 "$VERTEBRA" "${few[@]}" --out long --epochs 2 --warmup 0.1 --json; json steps 2 epochs 2
+grep -qx 'updates: 0' long/run.yaml && grep -qx 'warmup-updates: 0' long/run.yaml || fail "$(cat long/run.yaml)"
+expect 2 "$VERTEBRA" "${few[@]}" --epochs 2 --updates 3; says "both say how long"
+expect 2 "$VERTEBRA" "${few[@]}" --fit-seconds 2 --updates 3; says "both say how long"
+# one that ends within an epoch leaves what was best as well
+expect 0 "$VERTEBRA" "${few[@]}" --out cut --batch 8 --updates 4 --json; json steps 4 epochs 1 finished true
+[ -s cut/best.safetensors ] || fail "nothing is best of 4 updates of 3 an epoch"
+printf 'epochs: 1\nbatch: 8\n' > few.yaml
+expect 0 "$VERTEBRA" train tiny.vtb --recipe few --data data --out here --json; json epochs 1 steps 3
+
 # of itself, or of itself many times over, nothing becomes large
 wrong 2:16 "too much is taken in by <<" '<<: &x {lr: 1, <<: *x}'
 {
