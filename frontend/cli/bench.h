@@ -1,0 +1,85 @@
+/* What `vertebra bench` measures: runs of a program, its kernels, and the machine's own peak. */
+#ifndef VTB_CLI_BENCH_H
+#define VTB_CLI_BENCH_H
+
+#include "frontend/cli/cli.h"
+#include "frontend/cli/data.h"
+
+typedef struct bench_options {
+  cli_model_options model;
+  cli_data_options data; /* its loading is measured instead of a model */
+  int64_t runs, top;
+  double seconds;
+  bool train, no_update;
+  bool peak; /* the machine's own, alone or beside a model */
+  const char *optimizer;
+} bench_options;
+
+/* What a run is: "forward, backward, update". */
+const char *bench_what_is_timed(const bench_options *o);
+
+/* ---- bench_time.c: runs and kernels ---------------------------------------------------------- */
+
+typedef struct bench_timing {
+  double best, median, mean; /* seconds of a run */
+  int64_t runs;
+} bench_timing;
+
+/* Two runs that warm up, then `runs` of them or, if that is 0, at least 5 and as many as `seconds`
+ * take. u: NULL without an update. */
+VTB_MUST_USE vtb_status bench_time(const vtb_program *p, void **buffers, void *workspace,
+                                   const vtb_services *s, int64_t runs, double seconds,
+                                   vtb_optim *u, bench_timing *out, vtb_error *err);
+
+typedef struct bench_row {
+  const vtb_kernel_info *info;
+  double seconds; /* its launches of one run */
+} bench_row;
+
+/* Time a kernel, longest first. *rows, of *n, is for vtb_free(). */
+VTB_MUST_USE vtb_status bench_profile(const vtb_program *p, void **buffers, void *workspace,
+                                      int64_t threads, bench_row **rows, int *n, vtb_error *err);
+
+/* ---- bench_peak.c: what the machine reaches -------------------------------------------------- */
+
+enum { BENCH_PRODUCTS = 2, BENCH_COPIES = 4 }; /* sizes of each */
+/* Of kernels that this compiler makes: a large product of matrices, and a copy. What a copy reaches
+ * depends on whether its bytes stay in a cache, so that it is measured at several sizes. */
+typedef struct bench_peak {
+  const char *target, *precision;
+  int threads;
+  double product; /* FLOP/s, all threads */
+  double copy;    /* bytes read and written a second, all threads, far more than caches hold */
+  double product_of_one, copy_of_one; /* the same of one thread; 0: the target is no processor */
+  struct {
+    double bytes, rate; /* read and written, in all; a second */
+  } copies[BENCH_COPIES];
+  int n_copies; /* the smallest first */
+} bench_peak;
+
+/* In about a second, on the options' target with their threads and precision. Errors are
+ * printed. */
+VTB_MUST_USE vtb_status bench_peak_measure(const cli_model_options *o, bench_peak *out);
+/* Seconds that the machine at its peak would need for so many floating point operations and bytes:
+ * the slower of the product's rate and that of a copy of so many bytes. */
+double bench_peak_seconds(const bench_peak *p, double flops, double bytes);
+void bench_peak_print(const bench_peak *p);
+cJSON *bench_peak_json(const bench_peak *p);
+
+/* ---- bench_report.c -------------------------------------------------------------------------- */
+
+/* What was measured of a program. */
+typedef struct bench_result {
+  const vtb_program *program;
+  const bench_options *options;
+  bench_timing timing;
+  bench_row *rows; /* owned */
+  int n_rows;
+  double flops, bytes;    /* of a run */
+  const bench_peak *peak; /* NULL: not asked for */
+} bench_result;
+
+/* To stdout, as text or JSON. */
+void bench_report(const bench_result *r);
+
+#endif

@@ -1,0 +1,60 @@
+#include "frontend/cli/bench.h"
+
+#include <stdlib.h>
+
+static int by_value(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+vtb_status bench_time(const vtb_program *p, void **buffers, void *workspace, const vtb_services *s,
+                      int64_t runs, double seconds, vtb_optim *u, bench_timing *out,
+                      vtb_error *err) {
+  vtb_status status = VTB_OK;
+  for (int i = 0; i < 2 && status == VTB_OK; i++)
+    status = vtb_program_execute(p, buffers, workspace, s, err);
+  /* an update that was left out, since gradients were not finite, is no measure */
+  if (status == VTB_OK && u) status = vtb_optim_judge(u, 0, NULL, NULL, err);
+  vtb_program_keep(p, ~0u); /* a device's own time, without copies from and to the host */
+  VTB_VEC(double) times = {0};
+  double start = vtb_now(), sum = 0;
+  while (status == VTB_OK && times.n < (size_t)(runs > 0 ? runs : 1000) &&
+         (runs > 0 || times.n < 5 || vtb_now() - start < seconds)) {
+    double t = vtb_now();
+    status = vtb_program_execute(p, buffers, workspace, s, err);
+    vtb_vec_push(&times, vtb_now() - t);
+    sum += times.at[times.n - 1];
+  }
+  if (status == VTB_OK) {
+    qsort(times.at, times.n, sizeof *times.at, by_value);
+    *out =
+        (bench_timing){times.at[0], times.at[times.n / 2], sum / (double)times.n, (int64_t)times.n};
+  }
+  vtb_vec_free(&times);
+  return status;
+}
+
+static int by_seconds(const void *a, const void *b) {
+  double x = ((const bench_row *)a)->seconds, y = ((const bench_row *)b)->seconds;
+  return (x < y) - (x > y);
+}
+
+vtb_status bench_profile(const vtb_program *p, void **buffers, void *workspace, int64_t threads,
+                         bench_row **rows, int *n, vtb_error *err) {
+  vtb_services *profiling = vtb_need(vtb_services_profiling((int)threads, p->n_kernels));
+  vtb_status status = vtb_program_execute(p, buffers, workspace, profiling, err);
+  vtb_services_reset_times(profiling);
+  int rounds = 5;
+  for (int i = 0; i < rounds && status == VTB_OK; i++)
+    status = vtb_program_execute(p, buffers, workspace, profiling, err);
+  const vtb_kernel_time *times = vtb_services_times(profiling, n);
+  *rows = vtb_xcalloc((size_t)*n + 1, sizeof **rows);
+  int timed = 0; /* kernels inside others are not launched */
+  for (int i = 0; i < *n; i++)
+    if (p->kernels[i].launches > 0)
+      (*rows)[timed++] = (bench_row){&p->kernels[i], times[i].seconds / rounds};
+  *n = timed;
+  qsort(*rows, (size_t)*n, sizeof **rows, by_seconds);
+  vtb_services_free(profiling);
+  return status;
+}
