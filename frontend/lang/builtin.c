@@ -144,7 +144,8 @@ static const vtb__builtin value_builtins[] = {
 static const vtb__builtin *const tables[] = {
     value_builtins,     vtb__scalar_builtins,      vtb__tensor_builtins,    vtb__token_builtins,
     vtb__step_builtins, vtb__sequence_builtins,    vtb__attention_builtins, vtb__buffer_builtins,
-    vtb__axis_builtins, vtb__convolution_builtins, vtb__grid_builtins,      vtb__order_builtins};
+    vtb__axis_builtins, vtb__convolution_builtins, vtb__grid_builtins,      vtb__order_builtins,
+    vtb__extra_builtins};
 enum { N_TABLES = sizeof tables / sizeof *tables };
 static const vtb__builtin tapped = {"tapped", NULL}, prepare = {"prepare", NULL};
 static const char *const init_names[] = {
@@ -201,8 +202,8 @@ static vtb__val call_tapped(vtb__eval *e, const vtb_expr *x) {
 
 static bool of_sequence(const vtb__builtin *b) {
   static const vtb__builtin *const all[] = {vtb__token_builtins, vtb__convolution_builtins,
-                                            vtb__grid_builtins};
-  for (int t = 0; t < 3; t++)
+                                            vtb__grid_builtins, vtb__extra_builtins};
+  for (size_t t = 0; t < sizeof all / sizeof *all; t++)
     for (const vtb__builtin *k = all[t]; k->name; k++)
       if (k == b) return true;
   return false;

@@ -1,4 +1,4 @@
-/* Builtins that know where tokens stand: extra tokens, pooling, images, tables. */
+/* Builtins that know where tokens stand: pooling, images, tables. */
 #include "frontend/lang/value.h"
 
 vtb_value *vtb__take_tokens(vtb__eval *e, vtb__args *a, vtb__val *x) {
@@ -32,12 +32,6 @@ bool vtb__needs_grid(vtb__eval *e, vtb__args *a, vtb__val x, bool storage) {
   return false;
 }
 
-static vtb_value *slice_tokens(vtb__eval *e, vtb_value *v, int64_t from, int64_t to,
-                               vtb_span span) {
-  vtb_builder *b = vtb__at(e, span);
-  return b ? vtb_b_slice(b, v, 1, from, to, 1) : NULL;
-}
-
 /* [B, N, C] as [B, grid..., C]. */
 static vtb_type grid_type(const vtb_type *tokens, const vtb_grid *g) {
   static const char *const names[] = {"T", "H", "W"};
@@ -60,142 +54,6 @@ vtb_value *vtb__grid_as_image(vtb__eval *e, vtb__args *a, vtb__val x) {
   return b ? vtb_b_transpose(b, vtb_b_reshape(b, x.u.t.v, &t), perm) : NULL;
 }
 
-/* ---- extra tokens ---------------------------------------------------------------------------- */
-
-static vtb_value *row(vtb__eval *e, vtb_value *t, int64_t i, int64_t n, vtb_span span) {
-  vtb_builder *b = vtb__at(e, span);
-  return b ? vtb_b_slice(b, t, 1, i, i + n, 1) : NULL;
-}
-
-/* Where n tokens go: how many before, in the middle, behind. */
-static bool place(vtb__eval *e, vtb__args *a, const char *at, int64_t n, int64_t *head,
-                  int64_t *mid, int64_t *tail) {
-  *head = *mid = *tail = 0;
-  int64_t want = n;
-  if (strcmp(at, "head") == 0)
-    *head = n;
-  else if (strcmp(at, "tail") == 0)
-    *tail = n;
-  else if (strcmp(at, "middle") == 0)
-    *mid = n;
-  else if (strcmp(at, "ends") == 0)
-    *head = *tail = 1, want = 2;
-  else if (strcmp(at, "mid_ends") == 0)
-    *head = *mid = *tail = 1, want = 3;
-  else {
-    vtb__report(e, VTB_DIAG_BAD_VALUE, a->span,
-                "tokens are inserted at \"head\", \"tail\", \"middle\", \"ends\" or \"mid_ends\", "
-                "not \"%s\"",
-                at);
-    return false;
-  }
-  if (n == want) return true;
-  vtb__report(e, VTB_DIAG_VALUE_COUNT, a->span, "at = \"%s\" takes %lld tokens, not %lld", at,
-              (long long)want, (long long)n);
-  return false;
-}
-
-static vtb__val b_insert_tokens(vtb__eval *e, vtb__args *a) {
-  vtb__val x, t;
-  vtb_value *v = vtb__take_tokens(e, a, &x), *w = vtb__take_tensor(e, a, "tokens", &t);
-  const char *where = "head";
-  /* grid tokens before the middle ones; half of them, the odd one included, if not given */
-  double after = -1;
-  if (!v || !w || !vtb__option_string(e, a, "at", &where) ||
-      !vtb__option_number(e, a, "after", &after) || !vtb__needs_grid(e, a, x, true))
-    return VTB__ERR;
-  if (w->type.rank != 3 || w->type.dim[0].size != 1 || w->type.dim[2].size != v->type.dim[2].size)
-    return vtb__report(e, VTB_DIAG_WEIGHT_SHAPE, a->span,
-                       "tokens to insert into %s are [1, n, %lld], not %s", vtb__describe(e, x),
-                       (long long)v->type.dim[2].size, vtb__describe(e, t));
-  vtb__layout l = *x.u.t.layout;
-  if (!place(e, a, where, w->type.dim[1].size, &l.head, &l.mid, &l.tail)) return VTB__ERR;
-  int64_t n = vtb_grid_cells(&l.grid);
-  if (after > (double)n || (after >= 0 && after != (double)(int64_t)after))
-    return vtb__report(e, VTB_DIAG_TOKEN_INDEX, a->span, "%s has no place after %g of its tokens",
-                       vtb__describe(e, x), after);
-  l.at = !l.mid ? 0 : after >= 0 ? (int64_t)after : (n + 1) / 2;
-  vtb_type full = v->type;
-  full.dim[1].size = w->type.dim[1].size;
-  vtb_builder *b = vtb__at(e, a->span);
-  if (!b) return VTB__ERR;
-  w = vtb_b_broadcast(b, w, &full);
-  vtb_value *parts[5];
-  int k = 0;
-  if (l.head) parts[k++] = row(e, w, 0, l.head, a->span);
-  if (l.mid) {
-    if (l.at) parts[k++] = slice_tokens(e, v, 0, l.at, a->span);
-    parts[k++] = row(e, w, l.head, l.mid, a->span);
-    if (l.at < n) parts[k++] = slice_tokens(e, v, l.at, n, a->span);
-  } else {
-    parts[k++] = v;
-  }
-  if (l.tail) parts[k++] = row(e, w, l.head + l.mid, l.tail, a->span);
-  if (!(b = vtb__at(e, a->span))) return VTB__ERR;
-  vtb_value *all = vtb_b_concat(b, parts, k, 1);
-  if (all) all->type.dim[1].name = v->type.dim[1].name;
-  return vtb__tensor(all, vtb__layout_new(e, l));
-}
-
-/* Pieces of the sequence along axis 1, joined along it again. */
-static vtb_value *pieces(vtb__eval *e, vtb_value *v, const int64_t (*range)[2], int n,
-                         vtb_span span) {
-  vtb_value *parts[3];
-  int k = 0;
-  for (int i = 0; i < n; i++)
-    if (range[i][0] < range[i][1]) parts[k++] = slice_tokens(e, v, range[i][0], range[i][1], span);
-  if (k == 1) return parts[0];
-  vtb_builder *b = vtb__at(e, span);
-  return b ? vtb_b_concat(b, parts, k, 1) : NULL;
-}
-
-static vtb__val b_extra_tokens(vtb__eval *e, vtb__args *a) {
-  vtb__val x;
-  vtb_value *v = vtb__take_tokens(e, a, &x);
-  if (!v) return VTB__ERR;
-  const vtb__layout *l = x.u.t.layout;
-  if (!vtb__layout_extra(l))
-    return vtb__report(e, VTB_DIAG_NO_EXTRA_TOKENS, a->span,
-                       "%s holds only the patches of its grid", vtb__describe(e, x));
-  if (v->type.rank != 3)
-    return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span,
-                       "extra_tokens takes tokens [B, N, C], not %s", vtb__describe(e, x));
-  int64_t n = vtb__layout_tokens(l), m = l->head + l->at;
-  int64_t range[3][2] = {{0, l->head}, {m, m + l->mid}, {n - l->tail, n}};
-  vtb_value *t = pieces(e, v, range, 3, a->span);
-  vtb_builder *b = t ? vtb__at(e, a->span) : NULL;
-  if (!b) return VTB__ERR;
-  vtb_type flat = {.dtype = VTB_F32,
-                   .rank = 2,
-                   .dim = {v->type.dim[0], {vtb__layout_extra(l) * v->type.dim[2].size, "C"}}};
-  return vtb__tensor(vtb_b_reshape(b, t, &flat), NULL);
-}
-
-static vtb_value *without_extra(vtb__eval *e, vtb__val x, vtb_span span) {
-  const vtb__layout *l = x.u.t.layout;
-  if (!vtb__layout_extra(l)) return x.u.t.v;
-  int64_t n = vtb_grid_cells(&l->grid), at = l->mid ? l->at : n, m = l->head + at;
-  int64_t range[2][2] = {{l->head, m}, {m + l->mid, l->head + l->mid + n}};
-  return pieces(e, x.u.t.v, range, 2, span);
-}
-
-static const vtb__layout *grid_layout(vtb__eval *e, const vtb__layout *l) {
-  vtb__layout g = *l;
-  g.head = g.mid = g.tail = g.at = 0;
-  return vtb__layout_new(e, g);
-}
-
-static vtb__val b_grid_tokens(vtb__eval *e, vtb__args *a) {
-  vtb__val x;
-  vtb_value *v = vtb__take_tokens(e, a, &x);
-  if (!v) return VTB__ERR;
-  if (!vtb__layout_extra(x.u.t.layout)) return x;
-  if (x.u.t.layout->via)
-    return vtb__report(e, VTB_DIAG_NEEDS_GRID, a->span,
-                       "grid_tokens needs tokens in storage order");
-  return vtb__tensor(without_extra(e, x, a->span), grid_layout(e, x.u.t.layout));
-}
-
 /* ---- pooling --------------------------------------------------------------------------------- */
 
 static vtb__val one_token(vtb__eval *e, vtb__args *a, vtb__val x, int64_t i) {
@@ -208,7 +66,7 @@ static vtb__val one_token(vtb__eval *e, vtb__args *a, vtb__val x, int64_t i) {
   vtb_type t = v->type;
   t.rank--;
   for (int k = 1; k < t.rank; k++) t.dim[k] = v->type.dim[k + 1];
-  v = slice_tokens(e, v, i, i + 1, a->span);
+  v = vtb__slice_tokens(e, v, i, i + 1, a->span);
   vtb_builder *b = v ? vtb__at(e, a->span) : NULL;
   return b ? vtb__tensor(vtb_b_reshape(b, v, &t), NULL) : VTB__ERR;
 }
@@ -240,7 +98,7 @@ static vtb__val b_center_mean(vtb__eval *e, vtb__args *a) {
   if (l->via || v->type.rank != 3)
     return vtb__report(e, VTB_DIAG_NEEDS_GRID, a->span,
                        "center_mean needs tokens [B, N, C] in storage order");
-  v = without_extra(e, x, a->span);
+  v = vtb__without_extra(e, x, a->span);
   vtb_type grid = grid_type(&x.u.t.v->type, &l->grid);
   vtb_builder *b = v ? vtb__at(e, a->span) : NULL;
   if (!b) return VTB__ERR;
@@ -374,10 +232,7 @@ static vtb__val b_resample(vtb__eval *e, vtb__args *a) {
   return vtb__tensor(v, NULL);
 }
 
-const vtb__builtin vtb__token_builtins[] = {{"insert_tokens", b_insert_tokens},
-                                            {"extra_tokens", b_extra_tokens},
-                                            {"grid_tokens", b_grid_tokens},
-                                            {"first", b_first},
+const vtb__builtin vtb__token_builtins[] = {{"first", b_first},
                                             {"last", b_last},
                                             {"token", b_token},
                                             {"center_mean", b_center_mean},

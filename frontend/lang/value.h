@@ -528,7 +528,7 @@ extern const vtb__builtin vtb__scalar_builtins[], vtb__tensor_builtins[], vtb__t
     vtb__step_builtins[];
 extern const vtb__builtin vtb__sequence_builtins[], vtb__attention_builtins[],
     vtb__buffer_builtins[], vtb__axis_builtins[], vtb__convolution_builtins[], vtb__grid_builtins[],
-    vtb__order_builtins[];
+    vtb__order_builtins[], vtb__extra_builtins[];
 /* The axis that `axis` of a builtin names: the last, "tokens", "B", or an axis's name; *tokens: the
  * tokens', which then go. False after an error. */
 bool vtb__reduce_axis(vtb__eval *e, vtb__args *a, vtb__val x, int64_t *axis, bool *tokens);
@@ -559,6 +559,12 @@ vtb_value *vtb__take_tokens(vtb__eval *e, vtb__args *a, vtb__val *x);
 bool vtb__needs_grid(vtb__eval *e, vtb__args *a, vtb__val x, bool storage);
 /* Tokens of a complete grid as [B, C, grid...]; NULL after a message. */
 vtb_value *vtb__grid_as_image(vtb__eval *e, vtb__args *a, vtb__val x);
+
+/* builtin_extra.c */
+/* Tokens from .. to - 1 of [B, N, ...]. */
+vtb_value *vtb__slice_tokens(vtb__eval *e, vtb_value *v, int64_t from, int64_t to, vtb_span span);
+/* The patches of tokens x without its extra tokens, in the order they are in. */
+vtb_value *vtb__without_extra(vtb__eval *e, vtb__val x, vtb_span span);
 
 /* builtin_grid.c: the grid of x moved by so many places an axis, round its ends */
 vtb__val vtb__roll_grid(vtb__eval *e, vtb__args *a, vtb__val x, vtb__val steps);
