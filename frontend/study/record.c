@@ -1,0 +1,186 @@
+#include "frontend/study/record.h"
+
+#include "runtime/base/utf8.h"
+
+#include <math.h>
+#include <signal.h>
+#include <string.h>
+
+enum { MOST_BYTES = 256 << 20 };
+
+const char *study_step_name(study_step step) {
+  static const char *const names[] = {[STUDY_CHECK] = "check",
+                                      [STUDY_TRAIN] = "train",
+                                      [STUDY_EVAL] = "eval",
+                                      [STUDY_BENCH] = "bench"};
+  return names[step];
+}
+
+static char *take(vtb_strbuf *s) {
+  char *text = vtb_xstrdup(vtb_strbuf_text(s));
+  vtb_strbuf_free(s);
+  return text;
+}
+
+char *study_cell_folder(const char *folder, const char *id) {
+  vtb_strbuf s = {0};
+  vtb_strbuf_printf(&s, "%s/cells/%s", folder, id);
+  return take(&s);
+}
+
+char *study_record_path(const char *folder, const char *id, const char *step, int n) {
+  vtb_strbuf s = {0};
+  vtb_strbuf_printf(&s, "%s/", folder);
+  if (id) vtb_strbuf_printf(&s, "cells/%s/", id);
+  vtb_strbuf_puts(&s, step);
+  if (strcmp(step, "check") != 0) vtb_strbuf_printf(&s, "-%d", n);
+  vtb_strbuf_puts(&s, ".json");
+  return take(&s);
+}
+
+double study_number(const cJSON *document, const char *name) {
+  const cJSON *v = cJSON_GetObjectItemCaseSensitive(document, name);
+  return cJSON_IsNumber(v) ? v->valuedouble : NAN;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static char *text_of(const cJSON *j, const char *name) {
+  const cJSON *v = cJSON_GetObjectItemCaseSensitive(j, name);
+  return vtb_xstrdup(cJSON_IsString(v) ? v->valuestring : "");
+}
+
+static double number_or(const cJSON *j, const char *name, double otherwise) {
+  double x = study_number(j, name);
+  return isfinite(x) ? x : otherwise;
+}
+
+static int small_number(const cJSON *j, const char *name) {
+  double x = number_or(j, name, 0);
+  return x > -1e6 && x < 1e6 ? (int)x : 0;
+}
+
+static void fill(cJSON *j, study_record *out) {
+  const cJSON *word;
+  *out = (study_record){.n = small_number(j, "n"),
+                        .key = text_of(j, "key"),
+                        .status = small_number(j, "status"),
+                        .signal = small_number(j, "signal"),
+                        .seconds = number_or(j, "seconds", 0),
+                        .cpu_seconds = number_or(j, "cpu_seconds", 0),
+                        .others = number_or(j, "others", -1),
+                        .host = text_of(j, "host"),
+                        .began = text_of(j, "began"),
+                        .messages = text_of(j, "messages")};
+  double bytes = number_or(j, "peak_bytes", 0);
+  out->peak_bytes = bytes >= 0 && bytes < 1e18 ? (int64_t)bytes : 0;
+  cJSON_ArrayForEach(word, cJSON_GetObjectItemCaseSensitive(j, "command")) {
+    vtb_vec_push(&out->command, vtb_xstrdup(cJSON_IsString(word) ? word->valuestring : ""));
+  }
+  out->document = cJSON_DetachItemFromObjectCaseSensitive(j, "document");
+}
+
+vtb_status study_record_read(const char *path, study_record *out, bool *found, vtb_error *err) {
+  char *text = NULL;
+  size_t n;
+  *out = (study_record){.n = 0};
+  *found = vtb_path_exists(path);
+  if (!*found) return VTB_OK;
+  vtb_status status = vtb_file_read(path, MOST_BYTES, &text, &n, err);
+  if (status != VTB_OK) return status;
+  cJSON *j = cJSON_ParseWithLength(text, n);
+  if (cJSON_IsObject(j) && cJSON_IsString(cJSON_GetObjectItemCaseSensitive(j, "step")))
+    fill(j, out);
+  else
+    status = vtb_fail(err, VTB_E_INPUT,
+                      "%s is no record of a step: take it away, and the step is done again", path);
+  vtb_free(text);
+  cJSON_Delete(j);
+  return status;
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+/* Strings of JSON are UTF-8; bytes that are none are shown as \x1b. */
+static void add_text(cJSON *j, const char *name, const char *text) {
+  vtb_strbuf visible = {0};
+  if (text) vtb_lines_visible(&visible, text);
+  cJSON_AddStringToObject(j, name, vtb_strbuf_text(&visible));
+  vtb_strbuf_free(&visible);
+}
+
+static cJSON *to_json(const study_record *r) {
+  cJSON *j = cJSON_CreateObject();
+  cJSON_AddStringToObject(j, "step", r->step);
+  cJSON_AddNumberToObject(j, "n", r->n);
+  cJSON *words = cJSON_AddArrayToObject(j, "command");
+  for (size_t i = 0; i < r->command.n; i++)
+    cJSON_AddItemToArray(words, cJSON_CreateString(r->command.at[i]));
+  add_text(j, "key", r->key);
+  if (r->signal)
+    cJSON_AddNumberToObject(j, "signal", r->signal);
+  else
+    cJSON_AddNumberToObject(j, "status", r->status);
+  cJSON_AddNumberToObject(j, "seconds", r->seconds);
+  cJSON_AddNumberToObject(j, "cpu_seconds", r->cpu_seconds);
+  if (r->others >= 0) cJSON_AddNumberToObject(j, "others", r->others);
+  cJSON_AddNumberToObject(j, "peak_bytes", (double)r->peak_bytes);
+  add_text(j, "host", r->host);
+  add_text(j, "began", r->began);
+  add_text(j, "messages", r->messages);
+  if (r->document) cJSON_AddItemToObject(j, "document", cJSON_Duplicate(r->document, true));
+  return j;
+}
+
+vtb_status study_record_write(const char *path, const study_record *r, vtb_error *err) {
+  cJSON *j = to_json(r);
+  char *text = cJSON_Print(j);
+  vtb_status status =
+      text ? vtb_file_write_atomic(path, text, strlen(text), err) : vtb_no_memory(err, "a record");
+  cJSON_free(text);
+  cJSON_Delete(j);
+  return status;
+}
+
+void study_record_free(study_record *r) {
+  for (size_t i = 0; i < r->command.n; i++) vtb_free(r->command.at[i]);
+  vtb_vec_free(&r->command);
+  vtb_free(r->key);
+  vtb_free(r->host);
+  vtb_free(r->began);
+  vtb_free(r->messages);
+  cJSON_Delete(r->document);
+  *r = (study_record){.n = 0};
+}
+
+/* ---- what came of it ------------------------------------------------------------------------- */
+
+bool study_record_ok(const study_record *r) { return r->signal == 0 && r->status == 0; }
+
+/* The last line that says something, where there is no document. */
+static void last_line(const char *messages, vtb_strbuf *out) {
+  size_t n = strlen(messages);
+  while (n && (messages[n - 1] == '\n' || messages[n - 1] == ' ')) n--;
+  size_t from = n;
+  while (from && messages[from - 1] != '\n') from--;
+  vtb_strbuf_write(out, messages + from, n - from);
+}
+
+char *study_record_message(const study_record *r) {
+  vtb_strbuf out = {0};
+  const cJSON *error = cJSON_GetObjectItemCaseSensitive(r->document, "error");
+  const cJSON *message = cJSON_GetObjectItemCaseSensitive(error, "message");
+  const cJSON *code = cJSON_GetObjectItemCaseSensitive(error, "code");
+  bool numbered = cJSON_IsString(code) && vtb_starts_with(code->valuestring, "VTB");
+  if (study_record_ok(r)) return vtb_xstrdup("");
+  if (r->signal)
+    vtb_strbuf_printf(&out, "ended by signal %d (%s%s)", r->signal, strsignal(r->signal),
+                      r->signal == SIGKILL ? ", perhaps for want of memory" : "");
+  else if (cJSON_IsString(message) && *message->valuestring)
+    vtb_strbuf_printf(&out, "%s%s%s", numbered ? code->valuestring : "", numbered ? ": " : "",
+                      message->valuestring);
+  else
+    last_line(r->messages ? r->messages : "", &out);
+  if (!out.n) vtb_strbuf_printf(&out, "ended with status %d", r->status);
+  return take(&out);
+}
