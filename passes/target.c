@@ -67,11 +67,26 @@ enum { FP32 = 1u << VTB_PRECISION_FP32, EVERY_PRECISION = (1u << VTB_N_PRECISION
     }                                                                                              \
   }
 
+/* Between what cores with 8 and with 16 lanes reach (docs/results/modes.md, docs/results/cpu.md). */
+#define CPU_SPEEDS                                                                                 \
+  { .flops = {[VTB_PRECISION_FP32] = 80e9}, .bytes = 40e9, .launch = 1e-6 }
+/* Half of what the data sheet of an H200 says, which small kernels do not reach. */
+#define CUDA_SPEEDS                                                                                \
+  {                                                                                                \
+    .flops = {[VTB_PRECISION_FP32] = 33e12,                                                        \
+              [VTB_PRECISION_TF32] = 240e12,                                                       \
+              [VTB_PRECISION_BF16] = 490e12,                                                       \
+              [VTB_PRECISION_FP16] = 490e12,                                                       \
+              [VTB_PRECISION_BF16_ALL] = 490e12},                                                  \
+    .bytes = 2.4e12, .launch = 3e-6                                                                \
+  }
+
 static const vtb_target table[] = {
     {.name = "interp",
      .summary = "the interpreter, in double precision",
      .pipeline = "bind,select_mode",
      .costs = CPU_COSTS,
+     .speeds = CPU_SPEEDS,
      .precisions = FP32,
      .in_double = true},
     {.name = "cpu",
@@ -79,6 +94,7 @@ static const vtb_target table[] = {
      .pipeline = KERNELS,
      .places = CPU_PLACES,
      .costs = CPU_COSTS,
+     .speeds = CPU_SPEEDS,
      .precisions = FP32},
     {.name = "cuda-emulated",
      .summary = "the kernels of target cuda, run and checked on the CPU",
@@ -86,6 +102,7 @@ static const vtb_target table[] = {
      .needs = "a C++ compiler",
      .places = CUDA_PLACES,
      .costs = CUDA_COSTS,
+     .speeds = CUDA_SPEEDS,
      .precisions = EVERY_PRECISION},
     {.name = "cuda",
      .summary = "CUDA C, compiled by NVRTC for the GPU at hand",
@@ -93,6 +110,7 @@ static const vtb_target table[] = {
      .needs = "an NVIDIA GPU",
      .places = CUDA_PLACES,
      .costs = CUDA_COSTS,
+     .speeds = CUDA_SPEEDS,
      .precisions = EVERY_PRECISION},
 };
 enum { N_TARGETS = sizeof table / sizeof *table };

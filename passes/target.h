@@ -51,6 +51,13 @@ typedef struct vtb_costs {
   vtb_fold_costs fold;
 } vtb_costs;
 
+/* How fast it is, for predictions (codegen/estimate.h): a thread of a CPU, or a device. */
+typedef struct vtb_speeds {
+  double flops[VTB_N_PRECISIONS]; /* a second, of products */
+  double bytes;                   /* a second, where the caches help as they do inside a model */
+  double launch;                  /* seconds, of a kernel beside its work */
+} vtb_speeds;
+
 /* What a target asks of places. */
 typedef struct vtb_places {
   int64_t frame_align;  /* bytes: what frames, copies and temporaries start at multiples of */
@@ -65,6 +72,7 @@ typedef struct vtb_target {
   unsigned precisions; /* 1u << each vtb_precision it knows */
   vtb_places places;
   vtb_costs costs;
+  vtb_speeds speeds;
   bool in_double; /* computes in double precision: equal to the reference but for order */
 } vtb_target;
 const vtb_target *vtb_targets(size_t *n);

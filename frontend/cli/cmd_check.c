@@ -1,7 +1,7 @@
 /* vertebra check: what a model is, without making code: inputs, outputs, parameters, FLOPs, memory,
  * structure. */
-#include "codegen/label.h"
 #include "frontend/cli/built.h"
+#include "frontend/cli/check.h"
 #include "frontend/cli/progress.h"
 #include "ir/numerics.h"
 #include "frontend/lang/lang.h"
@@ -10,105 +10,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-static bool is_param(const vtb_arg_info *info) {
-  return info->role == VTB_ROLE_PARAM || info->frozen;
-}
-
-static int64_t call_params(const vtb_func *f, const vtb_inst *call) {
-  int64_t n = 0;
-  for (int o = 0; o < call->n_operands; o++) {
-    const vtb_value *v = call->operands[o];
-    if (!v->def && is_param(&f->arg_info[v->index])) n += vtb_type_count(&v->type);
-  }
-  return n;
-}
-
-/* A recurrence: its class, and the form that was chosen, with the reason. */
-static void print_recurrence(const vtb_inst *i, vtb_strbuf *text) {
-  if (i->op == VTB_OP_fold)
-    vtb_strbuf_puts(text, "step after step: no form takes its tokens together");
-  else
-    vtb_mode_reason(vtb_target_find("cpu"), i, text);
-}
-
-/* The types of its operands, or how a recurrence is computed. */
-static void describe(const vtb_inst *i, vtb_strbuf *text) {
-  bool recurrence = i->op == VTB_OP_linscan || i->op == VTB_OP_delta || i->op == VTB_OP_fold;
-  if (recurrence) print_recurrence(i, text);
-  for (int o = 0; o < i->n_operands && o < 3 && !recurrence; o++) {
-    vtb_strbuf_puts(text, o ? ", " : "");
-    vtb_type_print(&i->operands[o]->type, text);
-  }
-}
-
-static void print_op(const vtb_inst *i) {
-  vtb_strbuf text = {0};
-  vtb_arena arena;
-  char place[256];
-  cli_line l = {.cut = true};
-  vtb_arena_init(&arena);
-  describe(i, &text);
-  cli_line_add(&l, "      %-33s", vtb_label_of(i, "", &arena));
-  cli_line_add(&l, "%-8s", vtb_op_get(i->op)->name);
-  cli_line_add(&l, cli_columns(stdout) ? "%s" : "%-66s", vtb_strbuf_text(&text));
-  cli_line_add(&l, "%s", vtb_span_text(i->span, place, sizeof place));
-  cli_line_print(&l);
-  vtb_strbuf_free(&text);
-  vtb_arena_free(&arena);
-}
-
-static void print_body(const vtb_func *f) {
-  for (const vtb_inst *i = f->first; i; i = i->next)
-    if (vtb_op_get(i->op)->klass == VTB_CLASS_STRUCTURED || i->op == VTB_OP_fold) print_op(i);
-}
-
-/* Smallest period of the callee sequence from `first`, if it repeats at least twice. */
-static size_t period_of(vtb_func *const *callee, size_t n, size_t *repeats) {
-  for (size_t p = 1; p <= n / 2; p++) {
-    size_t k = p;
-    while (k < n && callee[k] == callee[k - p]) k++;
-    if (k / p >= 2 && k == n / p * p) {
-      *repeats = k / p;
-      return p;
-    }
-  }
-  *repeats = 1;
-  return n;
-}
-
-static void print_calls(const vtb_func *f, vtb_map *seen, const vtb_inst **calls, size_t n) {
-  vtb_func **callee = vtb_xcalloc(n + 1, sizeof *callee);
-  for (size_t i = 0; i < n; i++) callee[i] = calls[i]->callee;
-  size_t repeats, period = period_of(callee, n, &repeats);
-  printf("    %zu x\n", repeats);
-  for (size_t i = 0; i < period; i++) {
-    printf("      @%s: %lld parameters, %.3f GFLOP\n", callee[i]->name,
-           (long long)call_params(f, calls[i]), vtb_func_cost(callee[i], 1).flops * 1e-9);
-    if (vtb_map_has(seen, callee[i]->name)) continue;
-    vtb_map_set(seen, callee[i]->name, callee[i]);
-    print_body(callee[i]);
-  }
-  vtb_free(callee);
-}
-
-static void print_structure(const vtb_func *f) {
-  vtb_map seen = {0};
-  VTB_VEC(const vtb_inst *) calls = {0};
-  for (const vtb_inst *i = f->first; i; i = i->next) {
-    if (i->op == VTB_OP_call) {
-      vtb_vec_push(&calls, i);
-      continue;
-    }
-    if (vtb_op_get(i->op)->klass != VTB_CLASS_STRUCTURED && i->op != VTB_OP_fold) continue;
-    if (calls.n) print_calls(f, &seen, calls.at, calls.n);
-    calls.n = 0;
-    print_op(i);
-  }
-  if (calls.n) print_calls(f, &seen, calls.at, calls.n);
-  vtb_vec_free(&calls);
-  vtb_map_free(&seen);
-}
 
 static void print_io(const vtb_func *f, const char *prepare) {
   vtb_strbuf text = {0};
@@ -128,44 +29,14 @@ static void print_io(const vtb_func *f, const char *prepare) {
   vtb_strbuf_free(&text);
 }
 
-/* modes: the entry with the form of every recurrence chosen. */
-static void print_json(const vtb_compilation *c, const vtb_func *modes, int64_t params,
-                       int64_t peak) {
-  vtb_published_macs macs = vtb_func_published_macs(modes);
-  cJSON *out = cJSON_CreateObject();
-  const vtb_func *f = c->module->entry;
-  cJSON_AddStringToObject(out, "model", c->func);
-  cJSON_AddNumberToObject(out, "parameters", (double)params);
-  if (c->module->prepare) cJSON_AddItemToObject(out, "prepare", cJSON_Parse(c->module->prepare));
-  cJSON_AddNumberToObject(out, "flops", vtb_func_cost(modes, 1).flops);
-  cJSON_AddNumberToObject(out, "published_macs", macs.layers + macs.mixers);
-  cJSON_AddNumberToObject(out, "layer_macs", macs.layers);
-  cJSON_AddNumberToObject(out, "workspace_bytes", (double)peak);
-  cJSON *list = cJSON_AddArrayToObject(out, "params");
-  for (int a = 0; a < f->n_args; a++) {
-    if (!is_param(&f->arg_info[a])) continue;
-    cJSON *p = cJSON_CreateObject(), *shape = cJSON_CreateArray();
-    for (int d = 0; d < f->args[a]->type.rank; d++)
-      cJSON_AddItemToArray(shape, cJSON_CreateNumber((double)f->args[a]->type.dim[d].size));
-    cJSON_AddStringToObject(p, "name", f->arg_info[a].official);
-    cJSON_AddItemToObject(p, "shape", shape);
-    cJSON_AddStringToObject(p, "init", f->arg_info[a].init ? f->arg_info[a].init : "zeros");
-    cJSON_AddBoolToObject(p, "decay", f->arg_info[a].decay);
-    cJSON_AddBoolToObject(p, "frozen", f->arg_info[a].frozen);
-    cJSON_AddNumberToObject(p, "uses", f->arg_info[a].uses);
-    cJSON_AddItemToArray(list, p);
-  }
-  cli_print_json(out);
-}
-
 static void print_params(const vtb_func *f) {
   int columns = 0;
   for (int a = 0; a < f->n_args; a++) {
-    int n = is_param(&f->arg_info[a]) ? (int)strlen(f->arg_info[a].official) : 0;
+    int n = check_is_param(&f->arg_info[a]) ? (int)strlen(f->arg_info[a].official) : 0;
     if (n > columns) columns = n;
   }
   for (int a = 0; a < f->n_args; a++) {
-    if (!is_param(&f->arg_info[a])) continue;
+    if (!check_is_param(&f->arg_info[a])) continue;
     vtb_strbuf type = {0};
     cli_line l = {.cut = true};
     vtb_type_print(&f->args[a]->type, &type);
@@ -207,12 +78,12 @@ static void print_objective(const vtb_func *model, const vtb_func *f) {
   vtb_strbuf_free(&text);
 }
 
-static void print_flops(const vtb_func *modes) {
-  vtb_published_macs macs = vtb_func_published_macs(modes);
+static void print_flops(const check_facts *c) {
+  vtb_published_macs macs = check_published_macs(c);
   vtb_strbuf text = {0};
   vtb_strbuf_printf(
       &text, "%.3f G an image as executed; %.2f GMACs in the papers' count (\"FLOPs\" there)",
-      vtb_func_cost(modes, 1).flops * 1e-9, (macs.layers + macs.mixers) * 1e-9);
+      check_flops(c) * 1e-9, (macs.layers + macs.mixers) * 1e-9);
   if (macs.mixers > 0)
     vtb_strbuf_printf(&text, ", %.2f without the mixers' own", macs.layers * 1e-9);
   printf("  FLOPs        ");
@@ -220,21 +91,39 @@ static void print_flops(const vtb_func *modes) {
   vtb_strbuf_free(&text);
 }
 
-static void print_text(const vtb_compilation *c, const vtb_func *objective, const vtb_func *modes,
-                       int64_t params, int64_t batch, int64_t peak) {
+/* What a run does on the target, and what it may take. */
+static void print_outline(const check_facts *c, const char *title, const vtb_outline *o) {
+  vtb_strbuf text = {0};
+  vtb_strbuf_printf(&text, "%lld launches, %.1f MiB moved, about %.3g ms on %s",
+                    (long long)o->estimate.launches, o->estimate.bytes / 1048576,
+                    1e3 * o->estimate.seconds, c->target->name);
+  if (!c->target->needs) vtb_strbuf_printf(&text, " x %d", c->threads);
+  printf("  %-12s ", title);
+  cli_print_paragraph(text.at, 15, 15);
+  vtb_strbuf_free(&text);
+}
+
+static void print_text(const check_facts *c, const vtb_func *objective) {
   char number[32];
-  printf("%s\n", c->func);
-  print_io(c->module->entry, c->module->prepare);
-  print_objective(c->module->entry, objective);
-  int64_t frozen = cli_count_params(c->module->entry, true);
-  printf("  parameters   %s (%.1f MiB in f32)", cli_grouped(params, number, sizeof number),
-         (double)params * 4 / 1048576);
+  const vtb_module *m = c->model->module;
+  printf("%s\n", c->model->func);
+  print_io(m->entry, m->prepare);
+  print_objective(m->entry, objective);
+  int64_t frozen = cli_count_params(m->entry, true);
+  printf("  parameters   %s (%.1f MiB in f32)", cli_grouped(c->params, number, sizeof number),
+         (double)c->params * 4 / 1048576);
   if (frozen) printf(", %s of them frozen", cli_grouped(frozen, number, sizeof number));
   putchar('\n');
-  print_flops(modes);
-  printf("  workspace    %.1f MiB for batch %lld\n", (double)peak / 1048576, (long long)batch);
+  print_flops(c);
+  printf("  workspace    %.1f MiB for batch %lld", (double)c->run.workspace_bytes / 1048576,
+         (long long)c->batch);
+  if (c->trained)
+    printf("; %.1f MiB of a training step", (double)c->training.workspace_bytes / 1048576);
+  putchar('\n');
+  print_outline(c, "a run", &c->run);
+  if (c->trained) print_outline(c, "training", &c->training);
   puts("  structure");
-  print_structure(modes);
+  check_print_structure(c);
 }
 
 /* As it is trained, before any pass: what the user wrote. */
@@ -261,31 +150,79 @@ static vtb_status open_objective(const cli_model_options *m, const char *what, c
   return status;
 }
 
-static vtb_status check_one(const char *what, const char *entry, const cli_model_options *m,
-                            bool list_params, bool numerics) {
+/* Names what the model is made of. */
+static void hash_sources(const vtb_compilation *c, char text[33]) {
+  vtb_source_file *files;
+  vtb_strbuf all = {0};
+  size_t n = vtb_unit_sources(c->unit, &files);
+  for (size_t i = 0; i < n; i++)
+    vtb_strbuf_printf(&all, "%zu:%.*s", files[i].n, (int)files[i].n, files[i].text);
+  vtb_hash128(vtb_strbuf_text(&all), all.n, text);
+  vtb_strbuf_free(&all);
+  vtb_free(files);
+}
+
+static vtb_status outline_training(const vtb_compile_options *of, check_facts *f) {
+  vtb_compilation c = {0};
+  vtb_compile_options o = *of;
+  o.training = true;
+  if (!o.optimizer) o.optimizer = CLI_DEFAULT_OPTIMIZER;
+  vtb_status status = vtb_compilation_open(&c, &o, f->model->report);
+  if (status == VTB_OK) status = vtb_outline_make(&c, f->batch, f->threads, &f->training);
+  vtb_compilation_free(&c);
+  return status;
+}
+
+/* modes: owns what f->modes is. */
+static vtb_status find_facts(const vtb_compilation *c, bool trained, check_facts *f,
+                             vtb_compilation *modes) {
+  int channels, height, width;
+  vtb_codegen_options code;
+  vtb_error *err = &c->report->error;
+  vtb_status status = vtb_compile_target(c->options.target, true, &f->target, err);
+  if (status == VTB_OK) status = vtb_compile_code(f->target, &c->options, &code, err);
+  if (status == VTB_OK) status = vtb_compilation_modes(c, f->target, &code, f->batch, modes);
+  if (status == VTB_OK) status = vtb_outline_make(c, f->batch, f->threads, &f->run);
+  if (status == VTB_OK && trained) status = outline_training(&c->options, f);
+  if (status != VTB_OK) return status;
+  f->trained = trained;
+  f->modes = modes->module->entry;
+  f->params = cli_count_params(c->module->entry, false);
+  hash_sources(c, f->text_hash);
+  if (vtb_compilation_image_size(c, &channels, &height, &width) == VTB_OK)
+    snprintf(f->image, sizeof f->image, "%dx%d", height, width);
+  *err = (vtb_error){0};
+  return VTB_OK;
+}
+
+typedef struct check_options {
+  cli_model_options model;
+  bool list_params, numerics, train;
+} check_options;
+
+static vtb_status check_one(const char *what, const char *entry, const check_options *check) {
+  const cli_model_options *m = &check->model;
   vtb_compilation c = {0}, modes = {0}, objective = {0};
   vtb_compile_options o = cli_compile_options(m, what);
   if (entry) o.entry = entry;
-  int64_t batch = o.batch ? o.batch : 1, peak = 0;
+  check_facts f = {.model = &c,
+                   .batch = o.batch ? o.batch : 1,
+                   .threads = m->threads ? (int)m->threads : vtb_default_threads()};
   int places = -1;
-  vtb_status status = numerics ? check_numerics(o, m->report, &places) : VTB_OK;
+  vtb_status status = check->numerics ? check_numerics(o, m->report, &places) : VTB_OK;
   if (status == VTB_OK) status = vtb_compilation_open(&c, &o, m->report);
-  if (status == VTB_OK)
-    status =
-        vtb_compilation_lower(&c, vtb_target_find("interp"), &(vtb_codegen_options){0}, 1, &modes);
-  if (status == VTB_OK) status = cli_plan_memory(&c, batch, &peak);
+  if (status == VTB_OK) status = find_facts(&c, check->train, &f, &modes);
   if (status == VTB_OK) status = open_objective(m, what, entry, &objective);
   cli_report(m, status);
-  if (status == VTB_OK) {
-    int64_t params = cli_count_params(c.module->entry, false);
-    if (m->json)
-      print_json(&c, modes.module->entry, params, peak);
-    else
-      print_text(&c, objective.module->entry, modes.module->entry, params, batch, peak);
-    if (!m->json && list_params) print_params(c.module->entry);
-    if (!m->json && places == 0) puts("  numerics     nothing found");
-    if (!m->json && places > 0) printf("  numerics     %d places, above\n", places);
+  if (status == VTB_OK && m->json) check_print_json(&f);
+  if (status == VTB_OK && !m->json) {
+    print_text(&f, objective.module->entry);
+    if (check->list_params) print_params(c.module->entry);
+    if (places == 0) puts("  numerics     nothing found");
+    if (places > 0) printf("  numerics     %d places, above\n", places);
   }
+  vtb_outline_free(&f.run);
+  vtb_outline_free(&f.training);
   vtb_compilation_free(&modes);
   if (objective.report) vtb_compilation_free(&objective);
   vtb_compilation_free(&c);
@@ -304,19 +241,19 @@ static void models_of(const char *what, cli_list *names, vtb_unit **unit) {
 }
 
 /* Every model of a file, if none is asked for. */
-static vtb_status check(const char *what, const cli_model_options *m, bool list_params,
-                        bool numerics) {
+static vtb_status check(const char *what, const check_options *o) {
   cli_list names = {0};
   vtb_unit *unit = NULL;
   vtb_status worst = VTB_OK;
-  if (!m->compile.entry) models_of(what, &names, &unit);
-  if (names.n < 2 || m->json) worst = check_one(what, NULL, m, list_params, numerics);
-  if (names.n > 1 && !m->json) {
+  bool json = o->model.json;
+  if (!o->model.compile.entry) models_of(what, &names, &unit);
+  if (names.n < 2 || json) worst = check_one(what, NULL, o);
+  if (names.n > 1 && !json) {
     printf("%s declares %zu models:", what, names.n);
     for (size_t i = 0; i < names.n; i++) printf("%s %s", i ? "," : "", names.at[i]);
     puts("");
     for (size_t i = 0; i < names.n; i++) {
-      vtb_status status = check_one(what, names.at[i], m, list_params, numerics);
+      vtb_status status = check_one(what, names.at[i], o);
       if (worst == VTB_OK) worst = status;
     }
   }
@@ -335,22 +272,24 @@ static vtb_status check_built(const char *path, const cli_model_options *m, bool
 }
 
 vtb_status cli_cmd_check(int argc, char **argv) {
-  cli_model_options o = {0};
-  bool list_params = false, numerics = false;
-  const cli_opt opts[] = {{"--params", CLI_FLAG, &list_params, NULL, "list every parameter"},
-                          {"--numerics", CLI_FLAG, &numerics, NULL,
-                           "where numbers or gradients can become infinite, and what to write"},
-                          CLI_MODEL_OPTS(o)};
+  check_options o = {0};
+  const cli_opt opts[] = {
+      {"--params", CLI_FLAG, &o.list_params, NULL, "list every parameter"},
+      {"--numerics", CLI_FLAG, &o.numerics, NULL,
+       "where numbers or gradients can become infinite, and what to write"},
+      {"--train", CLI_FLAG, &o.train, NULL, "memory and predicted time of a training step, too"},
+      CLI_TARGET_OPT(o.model),
+      CLI_MODEL_OPTS(o.model)};
   cli_list rest = {0};
   int parsed = cli_parse("check", opts, CLI_COUNT(opts), argc, argv, &rest);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (!rest.n) return cli_usage_error("check", "a MODEL is needed");
-  cli_model_parsed(&o);
+  cli_model_parsed(&o.model);
   vtb_status status = VTB_OK;
   for (size_t i = 0; i < rest.n && status == VTB_OK; i++)
-    status = cli_is_built(rest.at[i]) ? check_built(rest.at[i], &o, list_params)
-                                      : check(rest.at[i], &o, list_params, numerics);
+    status = cli_is_built(rest.at[i]) ? check_built(rest.at[i], &o.model, o.list_params)
+                                      : check(rest.at[i], &o);
   vtb_vec_free(&rest);
-  cli_model_options_free(&o);
+  cli_model_options_free(&o.model);
   return status;
 }

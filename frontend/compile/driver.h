@@ -86,6 +86,10 @@ VTB_MUST_USE vtb_status vtb_compilation_open(vtb_compilation *c, const vtb_compi
 VTB_MUST_USE vtb_status vtb_compilation_lower(const vtb_compilation *c, const vtb_target *target,
                                               const vtb_codegen_options *code, int64_t batch,
                                               vtb_compilation *lowered);
+/* Likewise, but only the batch is bound and modes are chosen as on the way to `target`. */
+VTB_MUST_USE vtb_status vtb_compilation_modes(const vtb_compilation *c, const vtb_target *target,
+                                              const vtb_codegen_options *code, int64_t batch,
+                                              vtb_compilation *lowered);
 /* Of the options' target; the module stays as it is. */
 VTB_MUST_USE vtb_status vtb_compilation_program(const vtb_compilation *c, int64_t batch,
                                                 bool profile, vtb_program **program);

@@ -104,9 +104,9 @@ static vtb_status check_batch(const vtb_module *m, int64_t batch, vtb_error *err
                   (long long)batch);
 }
 
-vtb_status vtb_compilation_lower(const vtb_compilation *c, const vtb_target *target,
-                                 const vtb_codegen_options *code, int64_t batch,
-                                 vtb_compilation *lowered) {
+static vtb_status lower(const vtb_compilation *c, const vtb_target *target,
+                        const vtb_codegen_options *code, int64_t batch, const char *pipeline,
+                        vtb_compilation *lowered) {
   *lowered = (vtb_compilation){.options = c->options, .report = c->report};
   if (c->module->entry && c->module->entry->kind == VTB_FUNC_RULE)
     return vtb_fail(&c->report->error, VTB_E_USAGE,
@@ -125,5 +125,17 @@ vtb_status vtb_compilation_lower(const vtb_compilation *c, const vtb_target *tar
                                .module = vtb_module_clone(c->module),
                                .func = c->func};
   lowered->module->entry = vtb_module_find(lowered->module, c->func);
-  return run(lowered, context, NULL);
+  return run(lowered, context, pipeline);
+}
+
+vtb_status vtb_compilation_lower(const vtb_compilation *c, const vtb_target *target,
+                                 const vtb_codegen_options *code, int64_t batch,
+                                 vtb_compilation *lowered) {
+  return lower(c, target, code, batch, NULL, lowered);
+}
+
+vtb_status vtb_compilation_modes(const vtb_compilation *c, const vtb_target *target,
+                                 const vtb_codegen_options *code, int64_t batch,
+                                 vtb_compilation *lowered) {
+  return lower(c, target, code, batch, "bind,select_mode", lowered);
 }

@@ -40,3 +40,26 @@ for m in vil_nano_patch4_28 vim_nano_patch4_28 vir_nano_patch4_28 deit_nano_patc
 done
 expect 0 "$VERTEBRA" check --numerics tests/errors/numerics.vtb; says "15 places"; says "softplus(x) is the same"
 expect 0 "$VERTEBRA" check tests/errors/numerics.vtb; silent_about "VTB3101"
+
+# the compiler's view as data: the same launches and bytes as the compiled program has
+view=(vil_nano --threads 1 -D depth=4 -D 'image=16x16')
+expect 0 "$VERTEBRA" check "${view[@]}" --json
+json tokens 16 img_size 16x16 batch 1 threads 1 target cpu recurrences.0.op linscan recurrences.0.class scalar
+json recurrences.0.mode parallel recurrences.0.tokens 16 recurrences.0.count 4
+get() { printf '%s' "$out" | "$JSON_GET" "$1"; }
+launches=$(get launches) bytes=$(get bytes) hash=$(get text_hash) flops=$(get flops) name=$(get recurrences.0.name)
+[ "$name" = "blocks.*.rowwise_from_*.layer.mlstm_cell.C.read" ] || fail "the recurrence is called $name"
+expect 0 "$VERTEBRA" bench "${view[@]}" --seconds 0.01 --json
+all=0 moved=0
+for ((k = 0; k < $(get kernels); k++)); do
+  n=$(get kernels.$k.launches)
+  all=$((all + n)) moved="$moved+$(get kernels.$k.gbyte)"
+done
+[ "$launches" = "$all" ] || fail "check says $launches launches, bench has $all"
+awk -v a="$bytes" "BEGIN { b = 1e9 * ($moved); exit !(a > 0.999 * b && a < 1.001 * b) }" || fail "bytes: $bytes, $moved"
+expect 0 "$VERTEBRA" check "${view[@]}" --batch 3 --chunk 8 --json; json batch 3 recurrences.0.chunk 8 text_hash "$hash"
+awk -v a="$flops" -v b="$(get flops)" 'BEGIN { exit !(b > 0.8 * a && b < 1.3 * a) }' || fail "flops are not those of an image"
+expect 0 "$VERTEBRA" check "${view[@]}" --train --json
+awk -v a="$(get train.predicted_ms)" -v b="$(get predicted_ms)" -v c="$(get train.launches)" -v d="$launches" \
+  'BEGIN { exit !(a > b && c > d) }' || fail "a training step is more than a run"
+expect 0 "$VERTEBRA" check "${view[@]}" --train --target cuda-emulated; says "MiB of a training step"; says "on cuda-emulated"

@@ -1,0 +1,30 @@
+/* What the files of `vertebra check` share. */
+#ifndef VTB_CLI_CHECK_H
+#define VTB_CLI_CHECK_H
+
+#include "frontend/cli/cli.h"
+#include "frontend/compile/outline.h"
+
+/* A checked model. */
+typedef struct check_facts {
+  const vtb_compilation *model;
+  const vtb_func *modes; /* its entry, bound to `batch`, with the form of every recurrence chosen */
+  const vtb_target *target;
+  int64_t batch, params;
+  int threads;
+  char image[32];       /* "224x224"; "": it takes none */
+  char text_hash[33];   /* of the files that it is made of */
+  vtb_outline run;      /* of the model */
+  bool trained;         /* --train: */
+  vtb_outline training; /* of a step, with its update */
+} check_facts;
+
+/* Of the parameters, trained or not. */
+bool check_is_param(const vtb_arg_info *info);
+/* Operations of one image. */
+double check_flops(const check_facts *c);
+vtb_published_macs check_published_macs(const check_facts *c);
+void check_print_structure(const check_facts *c);
+void check_print_json(const check_facts *c);
+
+#endif

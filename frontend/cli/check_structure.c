@@ -1,0 +1,109 @@
+/* The structure of a model as `vertebra check` prints it: its layers with what repeats said once, and
+ * how each recurrence is computed and why. */
+#include "codegen/label.h"
+#include "frontend/cli/check.h"
+#include "frontend/cli/progress.h"
+#include "passes/passes.h"
+
+#include <stdio.h>
+
+bool check_is_param(const vtb_arg_info *info) {
+  return info->role == VTB_ROLE_PARAM || info->frozen;
+}
+
+static int64_t call_params(const vtb_func *f, const vtb_inst *call) {
+  int64_t n = 0;
+  for (int o = 0; o < call->n_operands; o++) {
+    const vtb_value *v = call->operands[o];
+    if (!v->def && check_is_param(&f->arg_info[v->index])) n += vtb_type_count(&v->type);
+  }
+  return n;
+}
+
+/* A recurrence: its class, and the form that was chosen, with the reason. */
+static void print_recurrence(const vtb_target *target, const vtb_inst *i, vtb_strbuf *text) {
+  if (i->op == VTB_OP_fold)
+    vtb_strbuf_puts(text, "step after step: no form takes its tokens together");
+  else
+    vtb_mode_reason(target, i, text);
+}
+
+/* The types of its operands, or how a recurrence is computed. */
+static void describe(const vtb_target *target, const vtb_inst *i, vtb_strbuf *text) {
+  bool recurrence = i->op == VTB_OP_linscan || i->op == VTB_OP_delta || i->op == VTB_OP_fold;
+  if (recurrence) print_recurrence(target, i, text);
+  for (int o = 0; o < i->n_operands && o < 3 && !recurrence; o++) {
+    vtb_strbuf_puts(text, o ? ", " : "");
+    vtb_type_print(&i->operands[o]->type, text);
+  }
+}
+
+static void print_op(const vtb_target *target, const vtb_inst *i) {
+  vtb_strbuf text = {0};
+  vtb_arena arena;
+  char place[256];
+  cli_line l = {.cut = true};
+  vtb_arena_init(&arena);
+  describe(target, i, &text);
+  cli_line_add(&l, "      %-33s", vtb_label_of(i, "", &arena));
+  cli_line_add(&l, "%-8s", vtb_op_get(i->op)->name);
+  cli_line_add(&l, cli_columns(stdout) ? "%s" : "%-66s", vtb_strbuf_text(&text));
+  cli_line_add(&l, "%s", vtb_span_text(i->span, place, sizeof place));
+  cli_line_print(&l);
+  vtb_strbuf_free(&text);
+  vtb_arena_free(&arena);
+}
+
+static void print_body(const vtb_target *target, const vtb_func *f) {
+  for (const vtb_inst *i = f->first; i; i = i->next)
+    if (vtb_op_get(i->op)->klass == VTB_CLASS_STRUCTURED || i->op == VTB_OP_fold)
+      print_op(target, i);
+}
+
+/* Smallest period of the callee sequence from `first`, if it repeats at least twice. */
+static size_t period_of(vtb_func *const *callee, size_t n, size_t *repeats) {
+  for (size_t p = 1; p <= n / 2; p++) {
+    size_t k = p;
+    while (k < n && callee[k] == callee[k - p]) k++;
+    if (k / p >= 2 && k == n / p * p) {
+      *repeats = k / p;
+      return p;
+    }
+  }
+  *repeats = 1;
+  return n;
+}
+
+static void print_calls(const check_facts *c, vtb_map *seen, const vtb_inst **calls, size_t n) {
+  vtb_func **callee = vtb_xcalloc(n + 1, sizeof *callee);
+  for (size_t i = 0; i < n; i++) callee[i] = calls[i]->callee;
+  size_t repeats, period = period_of(callee, n, &repeats);
+  printf("    %zu x\n", repeats);
+  for (size_t i = 0; i < period; i++) {
+    printf("      @%s: %lld parameters, %.3f GFLOP\n", callee[i]->name,
+           (long long)call_params(c->modes, calls[i]),
+           vtb_func_cost(callee[i], 1).flops / (double)c->batch * 1e-9);
+    if (vtb_map_has(seen, callee[i]->name)) continue;
+    vtb_map_set(seen, callee[i]->name, callee[i]);
+    print_body(c->target, callee[i]);
+  }
+  vtb_free(callee);
+}
+
+void check_print_structure(const check_facts *c) {
+  vtb_map seen = {0};
+  VTB_VEC(const vtb_inst *) calls = {0};
+  for (const vtb_inst *i = c->modes->first; i; i = i->next) {
+    if (i->op == VTB_OP_call) {
+      vtb_vec_push(&calls, i);
+      continue;
+    }
+    if (vtb_op_get(i->op)->klass != VTB_CLASS_STRUCTURED && i->op != VTB_OP_fold) continue;
+    if (calls.n) print_calls(c, &seen, calls.at, calls.n);
+    calls.n = 0;
+    print_op(c->target, i);
+  }
+  if (calls.n) print_calls(c, &seen, calls.at, calls.n);
+  vtb_vec_free(&calls);
+  vtb_map_free(&seen);
+}

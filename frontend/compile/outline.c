@@ -1,0 +1,130 @@
+/* See outline.h. */
+#include "frontend/compile/outline.h"
+
+#include "codegen/label.h"
+#include "ir/fold.h"
+#include "ir/recurrence.h"
+
+/* ---- recurrences ----------------------------------------------------------------------------- */
+
+static bool is_scan(const vtb_inst *i) {
+  return i->op == VTB_OP_linscan || i->op == VTB_OP_linscan_grad || i->op == VTB_OP_delta;
+}
+
+static bool is_attention(const vtb_inst *i) {
+  return i->op == VTB_OP_attention || i->op == VTB_OP_attention_grad;
+}
+
+static const char *class_of(const vtb_inst *i) {
+  if (i->op == VTB_OP_fold) return "";
+  return i->op == VTB_OP_delta ? vtb_delta_of(i).decay->name : vtb_scan_of(i).decay->name;
+}
+
+static vtb_outline_recurrence describe(vtb_outline *o, const vtb_target *target, const vtb_inst *i,
+                                       const char *path) {
+  vtb_strbuf reason = {0};
+  bool fold = i->op == VTB_OP_fold;
+  if (fold)
+    vtb_strbuf_puts(&reason, "step after step: no form takes its tokens together");
+  else
+    vtb_mode_reason(target, i, &reason);
+  vtb_outline_recurrence r = {
+      .name = vtb_label_of(i, path, &o->arena),
+      .op = vtb_op_get(i->op)->name,
+      .klass = class_of(i),
+      .mode = fold ? "recurrent" : vtb_arena_strdup(&o->arena, vtb_attr_str(i, "mode", "auto")),
+      .chunk = fold ? 0 : vtb_attr_int(i, "chunk", 0),
+      .tokens = fold ? vtb_fold_steps(i) : i->operands[0]->type.dim[1].size,
+      .reason = vtb_arena_strdup(&o->arena, vtb_strbuf_text(&reason)),
+  };
+  vtb_strbuf_free(&reason);
+  return r;
+}
+
+static bool same_but_place(const vtb_outline_recurrence *a, const vtb_outline_recurrence *b) {
+  return vtb_streq(a->op, b->op) && vtb_streq(a->reason, b->reason) && a->tokens == b->tokens;
+}
+
+static void add(vtb_outline *o, const vtb_target *target, const vtb_inst *i,
+                const vtb_func_steps *f) {
+  vtb_outline_recurrence r = describe(o, target, i, f->path);
+  r.count = f->runs;
+  for (size_t k = 0; k < o->recurrences.n; k++) {
+    vtb_outline_recurrence *known = &o->recurrences.at[k];
+    if (!same_but_place(known, &r)) continue;
+    known->name = vtb_label_merge(known->name, r.name, &o->arena);
+    known->count += r.count;
+    return;
+  }
+  vtb_vec_push(&o->recurrences, r);
+}
+
+static void look_at(vtb_outline *o, const vtb_target *target, const vtb_inst *i,
+                    const vtb_func_steps *f) {
+  bool recurrence = is_scan(i) || i->op == VTB_OP_fold;
+  int64_t tokens = 0;
+  if (i->op == VTB_OP_fold) tokens = vtb_fold_steps(i);
+  if (is_scan(i) || is_attention(i)) tokens = i->operands[0]->type.dim[1].size;
+  if (tokens > o->tokens) o->tokens = tokens;
+  if (recurrence) add(o, target, i, f);
+}
+
+static void find_recurrences(vtb_outline *o, const vtb_target *target, const vtb_steps *s) {
+  for (size_t f = 0; f < s->n_funcs; f++)
+    for (size_t k = 0; k < s->funcs[f].list.n; k++) {
+      const vtb_inst *i = s->funcs[f].list.at[k].inst;
+      if (!i || s->funcs[f].list.at[k].kind == VTB_STEP_COPY) continue;
+      look_at(o, target, i, &s->funcs[f]);
+      for (const vtb_inst *in = i->op == VTB_OP_fused ? i->callee->first : NULL; in; in = in->next)
+        look_at(o, target, in, &s->funcs[f]);
+    }
+}
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+/* A plan is made last: its module is rewritten on the way. */
+static vtb_status estimate(vtb_compilation *lowered, const vtb_target *target,
+                           const vtb_codegen_options *code, const vtb_steps *s, int threads,
+                           vtb_outline *out) {
+  const vtb_backend *backend = vtb_backend_of(target);
+  vtb_launch_plan *plan = NULL;
+  out->estimate = vtb_estimate_steps(s, &target->speeds, threads);
+  if (!backend || !backend->plan) return VTB_OK;
+  vtb_status status =
+      backend->plan(lowered->module, lowered->module->entry, code, &plan, &lowered->report->error);
+  if (status != VTB_OK) return status;
+  out->estimate = vtb_estimate_plan(plan, &target->speeds, code->precision);
+  vtb_launch_plan_free(plan);
+  return VTB_OK;
+}
+
+vtb_status vtb_outline_make(const vtb_compilation *c, int64_t batch, int threads,
+                            vtb_outline *out) {
+  const vtb_target *target;
+  vtb_codegen_options code;
+  vtb_compilation lowered = {0};
+  vtb_steps steps = {0};
+  vtb_error *err = &c->report->error;
+  *out = (vtb_outline){0};
+  vtb_arena_init(&out->arena);
+  vtb_status status = vtb_compile_target(c->options.target, true, &target, err);
+  if (status == VTB_OK) status = vtb_compile_code(target, &c->options, &code, err);
+  if (status == VTB_OK) status = vtb_compilation_lower(c, target, &code, batch, &lowered);
+  vtb_places places = target && target->places.frame_align ? target->places : (vtb_places){64, 4};
+  if (status == VTB_OK)
+    status = vtb_steps_make(lowered.module, lowered.module->entry, &places, &steps, err);
+  if (status == VTB_OK) {
+    out->workspace_bytes = steps.plan.peak_bytes;
+    find_recurrences(out, target, &steps);
+    status = estimate(&lowered, target, &code, &steps, threads, out);
+  }
+  vtb_steps_free(&steps);
+  vtb_compilation_free(&lowered);
+  return status;
+}
+
+void vtb_outline_free(vtb_outline *o) {
+  vtb_vec_free(&o->recurrences);
+  vtb_arena_free(&o->arena);
+  *o = (vtb_outline){0};
+}

@@ -1,0 +1,35 @@
+/* The compiler's view of a compiled model as data: how its recurrences are computed and why, what a
+ * run launches and moves, and how long it is predicted to take. No code is made.
+ */
+#ifndef VTB_COMPILE_OUTLINE_H
+#define VTB_COMPILE_OUTLINE_H
+
+#include "codegen/estimate.h"
+#include "frontend/compile/driver.h"
+
+/* Recurrences that differ in nothing but their place. */
+typedef struct vtb_outline_recurrence {
+  const char *name;  /* where they stand, "blocks.*.cell" */
+  const char *op;    /* linscan, linscan_grad, delta, fold */
+  const char *klass; /* of the decay; "" of a fold */
+  const char *mode;  /* "recurrent" of a fold */
+  const char *reason;
+  int64_t chunk, tokens; /* chunk: 0 unless the mode has one */
+  int64_t count;         /* in one run */
+} vtb_outline_recurrence;
+
+typedef struct vtb_outline {
+  int64_t workspace_bytes;
+  int64_t tokens; /* of the attention or recurrence that has most; 0: there is none */
+  vtb_estimate estimate;
+  VTB_VEC(vtb_outline_recurrence) recurrences;
+  vtb_arena arena; /* of the texts */
+} vtb_outline;
+
+/* Of what the compilation is at, on the options' target, at a batch and, of native code, on so many
+ * threads. Free it after failures too. */
+VTB_MUST_USE vtb_status vtb_outline_make(const vtb_compilation *c, int64_t batch, int threads,
+                                         vtb_outline *out);
+void vtb_outline_free(vtb_outline *o);
+
+#endif
