@@ -67,7 +67,7 @@ enum { FP32 = 1u << VTB_PRECISION_FP32, EVERY_PRECISION = (1u << VTB_N_PRECISION
     }                                                                                              \
   }
 
-/* Between what cores with 8 and with 16 lanes reach (docs/results/modes.md, docs/results/cpu.md). */
+/* Between what cores with 8 and with 16 lanes reach: docs/results/modes.md and cpu.md there. */
 #define CPU_SPEEDS                                                                                 \
   { .flops = {[VTB_PRECISION_FP32] = 80e9}, .bytes = 40e9, .launch = 1e-6 }
 /* Half of what the data sheet of an H200 says, which small kernels do not reach. */

@@ -1,5 +1,5 @@
-/* The structure of a model as `vertebra check` prints it: its layers with what repeats said once, and
- * how each recurrence is computed and why. */
+/* The structure of a model as `vertebra check` prints it: its layers with what repeats said once,
+ * and how each recurrence is computed and why. */
 #include "codegen/label.h"
 #include "frontend/cli/check.h"
 #include "frontend/cli/progress.h"
