@@ -1,0 +1,11 @@
+# A text as an array of C: cmake -DOUT=x.gen.h -DFILES="NAME=FILE;..." -P embed.cmake
+set(text "")
+foreach(pair ${FILES})
+  string(REGEX MATCH "^([^=]*)=(.*)$" all ${pair})
+  set(name ${CMAKE_MATCH_1})
+  file(READ ${CMAKE_MATCH_2} hex HEX)
+  string(REGEX REPLACE "(................................)" "\\1\n" hex "${hex}")
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," hex "${hex}")
+  string(APPEND text "static const char ${name}[] = {\n${hex}0};\n")
+endforeach()
+file(WRITE ${OUT} "${text}")

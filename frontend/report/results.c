@@ -1,0 +1,178 @@
+#include "frontend/report/results.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- members --------------------------------------------------------------------------------- */
+
+const cJSON *rp_get(const cJSON *o, const char *path) {
+  char name[64];
+  while (o && *path) {
+    size_t n = strcspn(path, ".");
+    snprintf(name, sizeof name, "%.*s", (int)n, path);
+    o = cJSON_GetObjectItemCaseSensitive(o, name);
+    path += n + (path[n] == '.');
+  }
+  return o;
+}
+
+double rp_number(const cJSON *o, const char *path) {
+  const cJSON *x = rp_get(o, path);
+  return cJSON_IsNumber(x) && isfinite(x->valuedouble) ? x->valuedouble : (double)NAN;
+}
+
+const char *rp_string(const cJSON *o, const char *path) {
+  const cJSON *x = rp_get(o, path);
+  return cJSON_IsString(x) && x->valuestring ? x->valuestring : "";
+}
+
+/* A value of an axis: a text, or what else as JSON has it. */
+static const char *value_text(rp_report *r, const cJSON *x) {
+  if (cJSON_IsString(x)) return x->valuestring;
+  char *text = x ? cJSON_PrintUnformatted(x) : NULL;
+  const char *kept = vtb_arena_strdup(&r->arena, text ? text : "");
+  cJSON_free(text);
+  return kept;
+}
+
+/* ---- axes ------------------------------------------------------------------------------------ */
+
+static int value_index(rp_axis *a, const char *value) {
+  for (size_t i = 0; i < a->values.n; i++)
+    if (strcmp(a->values.at[i], value) == 0) return (int)i;
+  vtb_vec_push(&a->values, value);
+  return (int)a->values.n - 1;
+}
+
+static void read_axes(rp_report *r) {
+  const cJSON *axis, *value;
+  cJSON_ArrayForEach(axis, rp_get(r->study, "axes")) {
+    rp_axis a = {.name = rp_string(axis, "name")};
+    if (!*a.name) continue;
+    cJSON_ArrayForEach(value, rp_get(axis, "values")) value_index(&a, value_text(r, value));
+    vtb_vec_push(&r->axes, a);
+  }
+}
+
+/* ---- cells ----------------------------------------------------------------------------------- */
+
+static const struct {
+  const char *mean, *spread;
+} member[RP_MEASURES] = {
+    [RP_PARAMS] = {"model.param_count", ""},
+    [RP_GMACS] = {"model.gmacs", ""},
+    [RP_WORKSPACE] = {"model.workspace_bytes", ""},
+    [RP_PEAK] = {"bench.peak_bytes", ""},
+    [RP_MS] = {"bench.best_ms", "bench.spread"},
+    [RP_RATE] = {"bench.samples_per_sec", "bench.spread"},
+    [RP_TRAIN_RATE] = {"train.samples_per_sec", ""},
+    [RP_VAL] = {"train.val_mean", "train.val_spread"},
+    [RP_TEST] = {"train.mean", "train.spread"},
+};
+
+static void read_measures(rp_cell *c) {
+  int seeds = cJSON_GetArraySize(rp_get(c->json, "train.seeds"));
+  int rounds = cJSON_GetArraySize(rp_get(c->json, "bench.rounds"));
+  for (int m = 0; m < RP_MEASURES; m++) {
+    bool timed = m == RP_MS || m == RP_RATE;
+    c->mean[m] = rp_number(c->json, member[m].mean);
+    c->spread[m] = *member[m].spread ? rp_number(c->json, member[m].spread) : (double)NAN;
+    if (timed) c->spread[m] *= c->mean[m];
+    if ((timed ? rounds : seeds) < 2) c->spread[m] = (double)NAN;
+    if (m == RP_PARAMS || m == RP_GMACS || m == RP_WORKSPACE) c->spread[m] = 0;
+  }
+  if (isnan(c->mean[RP_PEAK])) c->mean[RP_PEAK] = rp_number(c->json, "train.peak_bytes");
+}
+
+/* The size of a chunk: of the axis "chunk", or in the brackets of a mode. */
+static double chunk_of(const rp_report *r, const rp_cell *c) {
+  for (size_t i = 0; i < r->axes.n; i++) {
+    const rp_axis *a = &r->axes.at[i];
+    if (c->value[i] < 0) continue;
+    const char *v = a->values.at[c->value[i]];
+    char *end;
+    if (strcmp(a->name, "chunk") == 0) {
+      double x = strtod(v, &end);
+      if (end > v && !*end && x > 0) return x;
+    }
+    const char *open = strcmp(a->name, "mode") == 0 ? strchr(v, '(') : NULL;
+    double x = open ? strtod(open + 1, &end) : 0;
+    if (open && end > open + 1 && *end == ')' && x > 0) return x;
+  }
+  return (double)NAN;
+}
+
+static rp_status status_of(const char *text) {
+  static const char *const names[] = {"done", "failed", "impossible", "excluded", "pending"};
+  for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
+    if (strcmp(names[i], text) == 0) return (rp_status)i;
+  return RP_PENDING;
+}
+
+/* The label, or the values. */
+static const char *label_of(rp_report *r, const rp_cell *c) {
+  const char *label = rp_string(c->json, "label");
+  if (*label) return label;
+  vtb_strbuf s = {0};
+  for (size_t i = 0; i < r->axes.n; i++)
+    if (c->value[i] >= 0)
+      vtb_strbuf_printf(&s, "%s%s", s.n ? ", " : "", r->axes.at[i].values.at[c->value[i]]);
+  if (!s.n) vtb_strbuf_puts(&s, *c->id ? c->id : rp_string(r->study, "model"));
+  label = vtb_arena_strdup(&r->arena, vtb_strbuf_text(&s));
+  vtb_strbuf_free(&s);
+  return label;
+}
+
+static void read_cell(rp_report *r, const cJSON *json) {
+  rp_cell c = {.json = json,
+               .number = (int)r->cells.n,
+               .id = rp_string(json, "id"),
+               .message = rp_string(json, "message"),
+               .status_text = rp_string(json, "status")};
+  c.status = status_of(c.status_text);
+  if (c.status == RP_PENDING) c.status_text = "pending";
+  c.value = VTB_NEW_ARRAY(&r->arena, int, r->axes.n + 1);
+  for (size_t i = 0; i < r->axes.n; i++) {
+    const cJSON *settings = rp_get(json, "settings");
+    const cJSON *x = cJSON_GetObjectItemCaseSensitive(settings, r->axes.at[i].name);
+    c.value[i] = x ? value_index(&r->axes.at[i], value_text(r, x)) : -1;
+  }
+  c.label = label_of(r, &c);
+  c.tokens = rp_number(json, "model.tokens");
+  c.chunk = chunk_of(r, &c);
+  read_measures(&c);
+  r->n_of[c.status]++;
+  vtb_vec_push(&r->cells, c);
+}
+
+static void read_score(rp_report *r) {
+  r->score = "score";
+  for (size_t i = 0; i < r->cells.n; i++) {
+    const char *score = rp_string(r->cells.at[i].json, "train.score");
+    if (!*score) continue;
+    r->score = score;
+    r->lower = strcmp(rp_string(r->cells.at[i].json, "train.better"), "lower") == 0;
+    break;
+  }
+  r->percent = strcmp(r->score, "top1") == 0 || strcmp(r->score, "top5") == 0;
+}
+
+void rp_read(rp_report *r, const cJSON *document) {
+  *r = (rp_report){.json = document, .study = rp_get(document, "study")};
+  vtb_arena_init(&r->arena);
+  r->title = rp_string(r->study, "title");
+  read_axes(r);
+  const cJSON *cell;
+  cJSON_ArrayForEach(cell, rp_get(document, "cells")) {
+    if (cJSON_IsObject(cell)) read_cell(r, cell);
+  }
+  for (size_t i = 0; i < r->axes.n; i++) r->axes.at[i].varies = r->axes.at[i].values.n > 1;
+  read_score(r);
+}
+
+void rp_free(rp_report *r) {
+  for (size_t i = 0; i < r->axes.n; i++) vtb_vec_free(&r->axes.at[i].values);
+  vtb_vec_free(&r->axes);
+  vtb_vec_free(&r->cells);
+  vtb_arena_free(&r->arena);
+}

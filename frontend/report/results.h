@@ -1,0 +1,85 @@
+/* The document of results.json (docs/studies.md) as the page's sections read it: cells with one
+ * number a measure. Whatever is missing or of another type is absent: NAN, "", no element. Texts
+ * belong to the document, or to the report's arena. */
+#ifndef VTB_REPORT_RESULTS_H
+#define VTB_REPORT_RESULTS_H
+
+#include "runtime/base/base.h"
+
+#include <cjson/cJSON.h>
+
+typedef enum rp_measure { /* in the order of the table's columns */
+                          RP_TEST,
+                          RP_VAL,
+                          RP_RATE, /* samples a second, of the best time */
+                          RP_MS,   /* the best of all rounds */
+                          RP_TRAIN_RATE,
+                          RP_GMACS,
+                          RP_PARAMS,
+                          RP_WORKSPACE, /* bytes, planned */
+                          RP_PEAK,      /* bytes of the process, measured */
+                          RP_MEASURES
+} rp_measure;
+
+typedef struct rp_axis {
+  const char *name;
+  VTB_VEC(const char *) values;
+  bool varies; /* more than one value */
+} rp_axis;
+
+typedef enum rp_status { RP_DONE, RP_FAILED, RP_IMPOSSIBLE, RP_EXCLUDED, RP_PENDING } rp_status;
+
+typedef struct rp_cell {
+  const cJSON *json;
+  int number; /* from 0 */
+  const char *id, *label, *message, *status_text;
+  rp_status status;
+  int *value; /* of each axis, the index of its value; -1: none */
+  double mean[RP_MEASURES];
+  double spread[RP_MEASURES]; /* in the same unit; NAN: one measurement alone, or exact */
+  double tokens, chunk;       /* NAN: none */
+} rp_cell;
+
+typedef struct rp_report {
+  const cJSON *json, *study;
+  const char *title;
+  VTB_VEC(rp_axis) axes;
+  VTB_VEC(rp_cell) cells;
+  const char *score; /* what is trained for: "top1" */
+  bool percent;      /* scores are shown as such */
+  bool lower;        /* a lower score is better */
+  int n_of[RP_PENDING + 1];
+  vtb_arena arena;
+} rp_report;
+
+void rp_read(rp_report *r, const cJSON *document);
+void rp_free(rp_report *r);
+
+/* Members by path: "bench.best_ms". */
+const cJSON *rp_get(const cJSON *o, const char *path);
+double rp_number(const cJSON *o, const char *path);      /* NAN if it is no number */
+const char *rp_string(const cJSON *o, const char *path); /* "" if it is no text */
+
+/* ---- cells and measures ---------------------------------------------------------------------- */
+
+bool rp_has(const rp_report *r, rp_measure m); /* of any cell */
+/* 1: more is better, -1: less is, 0: neither. */
+int rp_direction(const rp_report *r, rp_measure m);
+const char *rp_name(const rp_report *r, rp_measure m); /* "top-1 on test, %" */
+/* As the tables show it, at most 32 bytes. "-" for NAN. */
+const char *rp_format(const rp_report *r, rp_measure m, double x, char text[32]);
+/* The same for charts: the name with its unit, and numbers in it. */
+const char *rp_unit_name(const rp_report *r, rp_measure m);
+double rp_in_unit(const rp_report *r, rp_measure m, double x);
+/* The measures that sections on quality and on speed look at; RP_MEASURES: there is none. */
+rp_measure rp_quality(const rp_report *r);
+rp_measure rp_speed(const rp_report *r);
+
+/* Whether a is better than b by more than the spread of either. False where no spread is known. */
+bool rp_beats(const rp_report *r, rp_measure m, const rp_cell *a, const rp_cell *b);
+/* The best cell; NULL if none has the measure. Scores are chosen on val. */
+const rp_cell *rp_best(const rp_report *r, rp_measure m);
+/* Whether the best cell beats every other. */
+bool rp_clear_winner(const rp_report *r, rp_measure m);
+
+#endif
