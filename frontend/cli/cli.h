@@ -170,6 +170,9 @@ VTB_MUST_USE vtb_status cli_plan_memory(const vtb_compilation *c, int64_t batch,
 /* ", test iou 0.7312" of every metric, and of losses where there are several. */
 void cli_put_measures(vtb_strbuf *out, const vtb_measured_list *l, const char *prefix);
 
+/* Bytes of memory that the process has had at most so far; 0: not known. peak.c */
+int64_t cli_peak_bytes(void);
+
 /* All buffers of a program, filled with plausible values; inputs and adjoints are random, those of
  * an update are left to its optimiser. Failure is left in `err`. */
 void **cli_make_buffers(const vtb_program *p, vtb_error *err);

@@ -23,7 +23,8 @@ static void on_batch(void *start, int64_t done, int64_t total) {
   cli_progress_images("evaluated", done, total, *(const double *)start);
 }
 
-static void print_result(const eval_options *o, const vtb_dataset *d, const vtb_eval_result *r) {
+static void print_result(const eval_options *o, const vtb_dataset *d, const vtb_eval_result *r,
+                         const char *label) {
   if (o->model.json) {
     cJSON *out = cJSON_CreateObject();
     cJSON_AddNumberToObject(out, "images", (double)r->n);
@@ -34,7 +35,11 @@ static void print_result(const eval_options *o, const vtb_dataset *d, const vtb_
     cJSON_AddNumberToObject(out, "loss", r->loss);
     for (int i = 0; i < r->measures.n; i++)
       cJSON_AddNumberToObject(out, r->measures.at[i].name, r->measures.at[i].value);
+    cJSON_AddNumberToObject(out, "seconds", r->seconds);
     cJSON_AddNumberToObject(out, "images_per_second", r->images_per_second);
+    cJSON_AddNumberToObject(out, "peak_bytes", (double)cli_peak_bytes());
+    cJSON_AddStringToObject(out, "split", vtb_dataset_split(d));
+    if (label) cJSON_AddStringToObject(out, "label", label);
     cli_print_json(out);
     return;
   }
@@ -118,7 +123,7 @@ static int scores_of(const vtb_program *p) {
 
 /* What came of it: the results, or why there are none. */
 static vtb_status tell(const char *what, const eval_options *o, const vtb_dataset *d,
-                       const vtb_eval_result *r, vtb_error *err) {
+                       const vtb_eval_result *r, const char *label, vtb_error *err) {
   if (r->stopped) return cli_interrupt_say(r->n, vtb_dataset_count(d), "images");
   if (!isfinite(r->loss)) {
     vtb_fail(err, VTB_E_NUMBERS,
@@ -126,7 +131,7 @@ static vtb_status tell(const char *what, const eval_options *o, const vtb_datase
              what);
     return cli_error(err);
   }
-  print_result(o, d, r);
+  print_result(o, d, r, label);
   return VTB_OK;
 }
 
@@ -167,7 +172,7 @@ static vtb_status evaluate(const char *what, eval_options *o) {
   if (status == VTB_OK) status = vtb_evaluate(inf.program, params, &e, &r, &err);
   if (status == VTB_OK && o->write_images) status = write_images(d, o->write_images, &err);
   if (status == VTB_OK)
-    status = tell(what, o, d, &r, &err);
+    status = tell(what, o, d, &r, cli_inference_meta(&inf, "label"), &err);
   else
     cli_error(&err);
   if (status == VTB_OK) cli_data_say_damaged(d);

@@ -1,6 +1,7 @@
 /* vertebra train: a model by the losses that it declares, or a classifier by its labels: the
  * options of a training. */
 #include "frontend/cli/recipe_find.h"
+#include "frontend/cli/train_label.h"
 #include "frontend/cli/train_recipe.h"
 #include "frontend/cli/train_record.h"
 #include "frontend/cli/train_session.h"
@@ -146,6 +147,9 @@ static vtb_status run_command(train_options *o, const cli_opt *opts, int n, int 
   o->rows = opts;
   o->n_rows = n;
   o->command = command_line(argc, argv);
+  char *before = o->run_label;
+  o->run_label = o->label ? vtb_xstrdup(o->label) : train_label(before, opts, n, argc, argv);
+  vtb_free(before);
   vtb_status status = train_session_run(rest->at[0], o);
   cli_model_options_free(&o->model);
   vtb_free(o->command);
@@ -158,6 +162,7 @@ static vtb_status train_command(train_options *o, const cli_opt *opts, int n, in
   train_signals_take();
   cli_list rest = {0};
   vtb_status status = run_command(o, opts, n, argc, argv, &words, &rest);
+  vtb_free(o->run_label);
   for (size_t i = 0; i < o->owned.n; i++) vtb_free(o->owned.at[i]);
   vtb_vec_free(&o->owned);
   vtb_vec_free(&o->search);
@@ -175,6 +180,8 @@ vtb_status cli_cmd_train(int argc, char **argv) {
        "what is looked at after each epoch: val (default), or test; then nothing is held out"},
       {"--out", CLI_STR, &o.out, "DIR",
        "folder for weights, checkpoint, logs and curve (default runs/MODEL-DATA-DATE)"},
+      {"--label", CLI_STR, &o.label, "TEXT",
+       "the run's name beside others, kept in its files (default: the options that are given)"},
       {"--overwrite", CLI_FLAG, &o.overwrite, NULL,
        "replace the run that is in --out, from the first update on"},
       {"--resume", CLI_FLAG, &o.train.resume, NULL,

@@ -131,7 +131,62 @@ static void add_measures(cJSON *j, const char *name, const vtb_measured_list *l,
   for (int i = 0; object && i < l->n; i++) add_number(object, l->at[i].name, true, l->at[i].value);
 }
 
-static void report_json(const train_outcome *o) {
+/* The evaluation of an epoch's event by what its run is compared by; NaN: there was none. */
+static double score_of(const cJSON *e, const char **name) {
+  char key[96];
+  *name = run_event_text(e, "score");
+  if (!*name) *name = "top1";
+  snprintf(key, sizeof key, "eval_%s", *name);
+  return run_event_number(e, key);
+}
+
+static cJSON *curve_point(const cJSON *e, double score) {
+  cJSON *point = cJSON_CreateObject();
+  add_number(point, "epoch", true, run_event_number(e, "epoch"));
+  add_number(point, "step", true, run_event_number(e, "step"));
+  add_number(point, "seconds", true, run_event_number(e, "seconds"));
+  add_number(point, "loss", true, run_event_number(e, "loss"));
+  add_number(point, "eval", true, score);
+  return point;
+}
+
+static cJSON *window_point(const cJSON *e) {
+  cJSON *point = cJSON_CreateObject();
+  add_number(point, "step", true, run_event_number(e, "step"));
+  add_number(point, "loss", true, run_event_number(e, "loss"));
+  return point;
+}
+
+/* Of the whole run, also before it was resumed: a point an epoch, the best of them, and the loss of
+ * each fiftieth of the run. */
+static void add_history(cJSON *j, const run_folder *f) {
+  run_log log;
+  const char *name = "top1";
+  double best = NAN;
+  const cJSON *at = NULL;
+  bool lower = false;
+  if (run_log_read(f->path, &log, NULL) != VTB_OK) return;
+  cJSON *curve = cJSON_CreateArray(), *windows = cJSON_CreateArray();
+  for (size_t i = 0; i < log.events.n; i++) {
+    const cJSON *e = log.events.at[i];
+    if (run_event_is(e, "window")) cJSON_AddItemToArray(windows, window_point(e));
+    if (!run_event_is(e, "epoch")) continue;
+    double score = score_of(e, &name);
+    lower = vtb_streq(run_event_text(e, "better"), "lower");
+    if (!isnan(score) && (isnan(best) || (lower ? score < best : score > best)))
+      best = score, at = e;
+    cJSON_AddItemToArray(curve, curve_point(e, score));
+  }
+  cJSON_AddStringToObject(j, "score", name);
+  cJSON_AddStringToObject(j, "better", lower ? "lower" : "higher");
+  add_number(j, "best", true, best);
+  add_number(j, "best_epoch", at != NULL, run_event_number(at, "epoch"));
+  cJSON_AddItemToObject(j, "curve", curve);
+  cJSON_AddItemToObject(j, "windows", windows);
+  run_log_free(&log);
+}
+
+static void report_json(const train_options *t, const train_outcome *o) {
   const vtb_train_result *r = &o->result;
   cJSON *j = cJSON_CreateObject();
   cJSON_AddNumberToObject(j, "steps", (double)r->steps);
@@ -156,6 +211,16 @@ static void report_json(const train_outcome *o) {
     cJSON_AddStringToObject(j, "weights", o->folder->weights);
   else
     cJSON_AddNullToObject(j, "weights");
+  if (vtb_path_exists(o->folder->best))
+    cJSON_AddStringToObject(j, "best_weights", o->folder->best);
+  else
+    cJSON_AddNullToObject(j, "best_weights");
+  cJSON_AddStringToObject(j, "label", t->run_label ? t->run_label : "");
+  cJSON_AddNumberToObject(j, "seed", (double)t->train.seed);
+  cJSON_AddStringToObject(j, "split",
+                          t->train.eval_set ? vtb_dataset_split(t->train.eval_set) : "");
+  cJSON_AddNumberToObject(j, "peak_bytes", (double)cli_peak_bytes());
+  add_history(j, o->folder);
   cli_print_json(j);
 }
 
@@ -209,7 +274,7 @@ static void report_text(const train_options *t, const train_outcome *o) {
 
 void train_report(const train_options *o, const train_outcome *r) {
   if (o->model.json)
-    report_json(r);
+    report_json(o, r);
   else
     report_text(o, r);
 }

@@ -22,6 +22,8 @@ typedef struct train_options {
   const cli_opt *rows; /* of this struct */
   int n_rows;
   char *command;          /* the line that was typed */
+  const char *label;      /* as given; NULL: what the options say */
+  char *run_label;        /* the run's, see train_label.h */
   const char *name;       /* what weights say that they are of; NULL: MODEL */
   const char *source;     /* the .vtb file that is compiled instead of MODEL's; NULL: MODEL's */
   cli_list search;        /* folders of sources, where they are not the default ones */

@@ -362,6 +362,7 @@ static vtb_status take_record(void *arg, struct fy_node *root) {
   t->init_hash = scalar(fy_node_mapping_lookup_by_string(run, "init_hash", FY_NT));
   t->model_hash = scalar(fy_node_mapping_lookup_by_string(run, "model_hash", FY_NT));
   t->name = scalar(fy_node_mapping_lookup_by_string(run, "name", FY_NT));
+  t->label = scalar(fy_node_mapping_lookup_by_string(run, "label", FY_NT));
   t->plan = scalar(fy_node_mapping_lookup_by_string(run, "plan", FY_NT));
   return VTB_OK;
 }
@@ -383,5 +384,6 @@ void train_record_text_free(train_record_text *t) {
   vtb_free(t->init_hash);
   vtb_free(t->model_hash);
   vtb_free(t->plan);
+  vtb_free(t->label);
   vtb_free(t->name);
 }

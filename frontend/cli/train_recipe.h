@@ -24,7 +24,7 @@ VTB_MUST_USE vtb_status train_recipe_read(const char *path, const cli_opt *opts,
 
 /* run_values(): the texts of a run.yaml's section `run`, by name; NULL if it lacks them. */
 typedef struct train_record_text {
-  char *vertebra, *data, *eval_data, *init_hash, *model_hash, *plan, *name;
+  char *vertebra, *data, *eval_data, *init_hash, *model_hash, *plan, *name, *label;
 } train_record_text;
 VTB_MUST_USE vtb_status train_recipe_record(const char *path, train_record_text *out,
                                             vtb_error *err);

@@ -19,9 +19,9 @@ static const char *const not_stored[] = {"--out",   "--recipe",      "--resume",
 /* A run may be continued with others: results do not depend on them, or they only say when it
  * stops. What the data are is compared by itself. */
 static const char *const free_to_change[] = {
-    "--data",    "--max-seconds",        "--max-steps",   "--fit-seconds", "--loss-scale",
-    "--target",  "--checkpoint-minutes", "--eval-batch",  "--threads",     "--precision",
-    "--workers", "--tensorboard",        "--skip-damaged"};
+    "--data",    "--max-seconds",        "--max-steps",    "--fit-seconds", "--loss-scale",
+    "--target",  "--checkpoint-minutes", "--eval-batch",   "--threads",     "--precision",
+    "--workers", "--tensorboard",        "--skip-damaged", "--label"};
 #define IN(list, name) is_in(list, sizeof list / sizeof *list, name)
 
 static bool is_in(const char *const *list, size_t n, const char *name) {
@@ -196,6 +196,8 @@ void train_record_use_sources(const char *folder, const char *what, train_option
     o->name = t.name;
     t.name = NULL;
   }
+  o->run_label = t.label;
+  t.label = NULL;
   train_record_text_free(&t);
   vtb_free(record);
   if (!vtb_path_is_dir(sources)) return;
@@ -237,6 +239,8 @@ vtb_status train_record_write(const run_folder *f, const train_options *o, const
   vtb_strbuf_json(&out, o->command ? o->command : "");
   vtb_strbuf_puts(&out, "\n  name: ");
   vtb_strbuf_json(&out, name);
+  vtb_strbuf_puts(&out, "\n  label: ");
+  vtb_strbuf_json(&out, o->run_label ? o->run_label : "");
   vtb_strbuf_printf(&out, "\n  model_hash: \"%s\"", model_hash);
   vtb_status status = put_data(&out, "data", o->train.train_set, err);
   if (status == VTB_OK) status = put_data(&out, "eval_data", o->train.eval_set, err);

@@ -137,6 +137,7 @@ static void refer_to(session *s, vtb_train_config *t) {
   t->recipe = s->recipe.at;
   t->more_recipe = vtb_strbuf_text(&s->more);
   t->model_hash = s->model_hash;
+  t->label = s->options->run_label;
   t->plan = s->plan.at;
   t->n_plan = s->plan.n;
   t->on_event = on_event;

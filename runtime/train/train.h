@@ -113,6 +113,7 @@ typedef struct vtb_train_config {
   /* the same; not checked against checkpoints of earlier versions, which lack them */
   const char *more_recipe;
   const char *model_hash; /* of the model's text, likewise */
+  const char *label;      /* the run's, kept in checkpoints and weights; NULL or "": none */
   const char *best;       /* weights file of the best evaluation so far; NULL: none */
   const char *log;        /* path without extension for .csv and .jsonl; NULL: none */
   const char *board;      /* folder for event files of TensorBoard; NULL: none */

@@ -22,6 +22,10 @@ static void set_real(vtb_weights *w, const char *key, double v) {
   vtb_weights_set_meta(w, key, text);
 }
 
+static void put_label(const vtb_trainer *t, vtb_weights *w) {
+  if (t->config.label && *t->config.label) vtb_weights_set_meta(w, "label", t->config.label);
+}
+
 static void put_state(const vtb_trainer *t, vtb_weights *w) {
   vtb_weights_set_meta(w, "format", VTB__CHECKPOINT_FORMAT);
   set_int(w, "step", t->state.step);
@@ -41,6 +45,7 @@ static void put_state(const vtb_trainer *t, vtb_weights *w) {
   set_real(w, "loss_sum", t->state.loss_sum);
   set_real(w, "best_top1", t->state.best_top1);
   set_real(w, "seconds", t->state.seconds + (vtb_now() - t->started));
+  put_label(t, w);
   if (!vtb__is_scaled(t)) return;
   set_real(w, "loss_scale", t->state.scale);
   set_int(w, "loss_scale_updates", t->state.scaled);
@@ -131,6 +136,7 @@ vtb_status vtb_trainer_save_weights(vtb_trainer *t, const char *path, vtb_error 
   vtb_weights_set_meta(w, "format", "vertebra-weights-1");
   set_int(w, "step", t->state.step);
   set_int(w, "epoch", t->state.epoch);
+  put_label(t, w);
   if (t->config.describe) status = t->config.describe(t->config.user, w, err);
   if (status == VTB_OK) status = vtb_safetensors_save(path, w, err);
   vtb_weights_free(w);

@@ -91,6 +91,20 @@ for signal in INT:130 TERM:143 HUP:129; do
   expect 0 "$VERTEBRA" train --resume "by_$signal" --max-seconds 0.1 --json; json finished false stopped false
 done
 
+# what was asked for is the run's label, in its files; a run that repeats it says what it has otherwise
+expect 0 "$VERTEBRA" train tiny.vtb --data data --batch=8 --epochs 1 -Ddim=12 --seed 4 --val-fraction 0.25 --out label --json
+asked="batch 8, epochs 1, dim 12, seed 4, val-fraction 0.25"
+json label "$asked" seed 4 split val score top1 best_epoch 1 curve.0.epoch 1
+[ "$(printf '%s' "$out" | "$JSON_GET" peak_bytes)" -gt 1000000 ] || fail "the peak of memory: $out"
+grep -qF "label: \"$asked\"" label/run.yaml || fail "$(cat label/run.yaml)"
+for f in weights best checkpoint; do
+  expect 0 "$VERTEBRA" weights label/$f.safetensors --json; json metadata.label "$asked"
+done
+expect 0 "$VERTEBRA" eval tiny.vtb -D dim=12 --weights label/best.safetensors --data data --json; json label "$asked" split test images 32
+expect 0 "$VERTEBRA" train --again label --out other --seed 5 --flip --threads 1 --json; json label "${asked/seed 4/seed 5}, flip"
+expect 0 "$VERTEBRA" train --again other --out named --label "mine, of course" --json; json label "mine, of course"
+expect 0 "$VERTEBRA" train --again named --out named2 --json; json label "mine, of course"
+
 # side by side: by folder, with what differs; a last line that was cut is left out
 expect 0 "$VERTEBRA" train "${run[@]}" --out one --epochs 1 --lr 5e-3
 printf '{"event":"epo' >> twice/log.jsonl
