@@ -8,8 +8,8 @@
 typedef struct bench_options {
   cli_model_options model;
   cli_data_options data; /* its loading is measured instead of a model */
-  int64_t runs, top;
-  double seconds;
+  int64_t runs, rounds, top;
+  double seconds; /* of a round */
   bool train, no_update;
   bool peak; /* the machine's own, alone or beside a model */
   const char *optimizer;
@@ -24,6 +24,12 @@ typedef struct bench_timing {
   double best, median, mean; /* seconds of a run */
   int64_t runs;
 } bench_timing;
+
+/* How far times are from the best: the median of the rounds' bests or, of one round, of its runs,
+ * beyond the best of all, as a part of that. */
+double bench_spread(const bench_timing *rounds, size_t n);
+/* Of all runs of the rounds: the best, the median of their medians. */
+bench_timing bench_join(const bench_timing *rounds, size_t n);
 
 /* Two runs that warm up, then `runs` of them or, if that is 0, at least 5 and as many as `seconds`
  * take. u: NULL without an update. */
@@ -66,13 +72,39 @@ double bench_peak_seconds(const bench_peak *p, double flops, double bytes);
 void bench_peak_print(const bench_peak *p);
 cJSON *bench_peak_json(const bench_peak *p);
 
+/* ---- bench_machine.c: what else happened meanwhile ------------------------------------------- */
+
+typedef struct bench_watch {
+  double others, cores; /* cores that other programs used, of so many; below 0: not known */
+  /* The most memory that the process had at once, resident: since it began, with the compiler; and
+   * while it was watched, 0 where the system does not tell. */
+  int64_t peak_bytes, timed_peak_bytes;
+  double start, own, worked, could; /* the state of the watch */
+  bool is_forgotten;
+} bench_watch;
+void bench_watch_begin(bench_watch *w);
+void bench_watch_end(bench_watch *w);
+/* Other programs used cores that `threads` would have needed: times are upper bounds. */
+bool bench_watch_is_busy(const bench_watch *w, int threads);
+
 /* ---- bench_report.c -------------------------------------------------------------------------- */
+
+/* What is known of the model itself. */
+typedef struct bench_facts {
+  const char *model;
+  int64_t params;
+  double macs; /* of an image, in the papers' count; 0: not known, of built files */
+} bench_facts;
 
 /* What was measured of a program. */
 typedef struct bench_result {
+  bench_facts facts;
   const vtb_program *program;
   const bench_options *options;
-  bench_timing timing;
+  int threads;
+  bench_timing timing; /* of all rounds */
+  VTB_VEC(bench_timing) rounds;
+  bench_watch watch;
   bench_row *rows; /* owned */
   int n_rows;
   double flops, bytes;    /* of a run */

@@ -31,22 +31,34 @@ static double percent(const bench_result *r) {
   return 100 * seconds / r->timing.best;
 }
 
+static double workspace_bytes(const vtb_program *p) {
+  return (double)(p->workspace_bytes + p->device_workspace_bytes);
+}
+
 static void report_head(const bench_result *r) {
   const vtb_program *p = r->program;
   const bench_timing *t = &r->timing;
-  cli_printf(4, "batch %lld: best %.2f ms, median %.2f ms of %lld runs; %.1f img/s; %.1f GFLOP/s",
-             (long long)p->batch, 1e3 * t->best, 1e3 * t->median, (long long)t->runs,
+  char rounds[40] = "";
+  if (r->rounds.n > 1) snprintf(rounds, sizeof rounds, " in %zu rounds", r->rounds.n);
+  cli_printf(4,
+             "batch %lld: best %.2f ms, median %.2f ms, spread %.0f %% (%lld runs%s); %.1f img/s; "
+             "%.1f GFLOP/s",
+             (long long)p->batch, 1e3 * t->best, 1e3 * t->median,
+             100 * bench_spread(r->rounds.at, r->rounds.n), (long long)t->runs, rounds,
              (double)p->batch / t->best, r->flops / t->best * 1e-9);
   cli_printf(4,
              "timed: %s; compile %.2f s; memory: workspace %.1f MiB, parameters %.1f MiB, other "
-             "buffers %.1f MiB",
-             bench_what_is_timed(r->options), p->compile_seconds,
-             (double)(p->workspace_bytes + p->device_workspace_bytes) / 1048576,
-             buffer_bytes(p, true) / 1048576, buffer_bytes(p, false) / 1048576);
+             "buffers %.1f MiB; the process had %.0f MiB at most",
+             bench_what_is_timed(r->options), p->compile_seconds, workspace_bytes(p) / 1048576,
+             buffer_bytes(p, true) / 1048576, buffer_bytes(p, false) / 1048576,
+             (double)r->watch.peak_bytes / 1048576);
   if (r->peak) {
     bench_peak_print(r->peak);
     cli_printf(4, "%.0f %% of the peak", percent(r));
   }
+  if (bench_watch_is_busy(&r->watch, r->threads))
+    cli_printf(4, "other programs used %.1f of %.0f cores meanwhile: these times are upper bounds",
+               r->watch.others, r->watch.cores);
   printf("\n");
 }
 
@@ -104,35 +116,78 @@ static cJSON *kernel_json(const bench_result *r, const bench_row *row) {
   return k;
 }
 
-static void report_json(const bench_result *r) {
-  const vtb_program *p = r->program;
-  const bench_timing *t = &r->timing;
-  cJSON *out = cJSON_CreateObject();
+static void add_size(cJSON *out, const vtb_program *p) {
+  vtb_error none = {0};
+  int channels, height, width;
+  char text[40];
+  if (cli_program_image_size(p, &channels, &height, &width, &none) != VTB_OK) return;
+  snprintf(text, sizeof text, "%dx%d", height, width);
+  cJSON_AddStringToObject(out, "img_size", text);
+}
+
+/* What was measured. */
+static void add_setting(cJSON *out, const bench_result *r) {
+  const vtb_compile_options *o = &r->options->model.compile;
+  cJSON_AddStringToObject(out, "model", r->facts.model);
+  cJSON_AddNumberToObject(out, "param_count", (double)r->facts.params);
+  if (r->facts.macs > 0) cJSON_AddNumberToObject(out, "gmacs", 1e-9 * r->facts.macs);
+  add_size(out, r->program);
+  cJSON_AddStringToObject(out, "target", o->target ? o->target : VTB_DEFAULT_TARGET);
+  if (o->precision) cJSON_AddStringToObject(out, "precision", o->precision);
+  if (o->mode || o->chunk) cJSON_AddStringToObject(out, "mode", o->mode ? o->mode : "chunkwise");
+  if (o->chunk) cJSON_AddNumberToObject(out, "chunk", (double)o->chunk);
+  cJSON_AddNumberToObject(out, "threads", r->threads);
   cJSON_AddStringToObject(out, "timed", bench_what_is_timed(r->options));
-  cJSON_AddNumberToObject(out, "batch", (double)p->batch);
+  cJSON_AddNumberToObject(out, "batch", (double)r->program->batch);
+}
+
+static void add_times(cJSON *out, const bench_result *r) {
+  const bench_timing *t = &r->timing;
   cJSON_AddNumberToObject(out, "best_ms", 1e3 * t->best);
   cJSON_AddNumberToObject(out, "median_ms", 1e3 * t->median);
+  cJSON_AddNumberToObject(out, "spread", bench_spread(r->rounds.at, r->rounds.n));
   cJSON_AddNumberToObject(out, "runs", (double)t->runs);
-  cJSON_AddNumberToObject(out, "images_per_second", (double)p->batch / t->best);
+  cJSON_AddNumberToObject(out, "images_per_second", (double)r->program->batch / t->best);
   cJSON_AddNumberToObject(out, "gflop", r->flops * 1e-9);
-  cJSON_AddNumberToObject(out, "compile_seconds", p->compile_seconds);
-  cJSON_AddNumberToObject(out, "workspace_bytes",
-                          (double)(p->workspace_bytes + p->device_workspace_bytes));
+  cJSON *list = cJSON_AddArrayToObject(out, "rounds");
+  for (size_t i = 0; i < r->rounds.n; i++) {
+    cJSON *round = cJSON_CreateObject();
+    cJSON_AddNumberToObject(round, "best_ms", 1e3 * r->rounds.at[i].best);
+    cJSON_AddNumberToObject(round, "median_ms", 1e3 * r->rounds.at[i].median);
+    cJSON_AddItemToArray(list, round);
+  }
+  if (r->watch.others >= 0) cJSON_AddNumberToObject(out, "others_cores", r->watch.others);
+}
+
+static void add_memory(cJSON *out, const bench_result *r) {
+  const vtb_program *p = r->program;
+  cJSON_AddNumberToObject(out, "workspace_bytes", workspace_bytes(p));
   cJSON_AddNumberToObject(out, "parameter_bytes", buffer_bytes(p, true));
   cJSON_AddNumberToObject(out, "buffer_bytes",
                           buffer_bytes(p, false)); /* images, results, gradients */
+  cJSON_AddNumberToObject(out, "peak_bytes", (double)r->watch.peak_bytes);
+  if (r->watch.timed_peak_bytes)
+    cJSON_AddNumberToObject(out, "timed_peak_bytes", (double)r->watch.timed_peak_bytes);
+}
+
+static cJSON *result_json(const bench_result *r) {
+  cJSON *out = cJSON_CreateObject();
+  add_setting(out, r);
+  add_times(out, r);
+  cJSON_AddNumberToObject(out, "compile_seconds", r->program->compile_seconds);
+  add_memory(out, r);
   if (r->peak) {
     cJSON_AddNumberToObject(out, "percent_of_peak", percent(r));
     cJSON_AddItemToObject(out, "peak", bench_peak_json(r->peak));
   }
   cJSON *list = cJSON_AddArrayToObject(out, "kernels");
   for (int i = 0; i < r->n_rows; i++) cJSON_AddItemToArray(list, kernel_json(r, &r->rows[i]));
-  cli_print_json(out);
+  return out;
 }
 
 void bench_report(const bench_result *r) {
   if (r->options->model.json)
-    report_json(r);
+    cli_print_json(result_json(r));
   else
     report_text(r);
 }

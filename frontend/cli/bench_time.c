@@ -34,6 +34,33 @@ vtb_status bench_time(const vtb_program *p, void **buffers, void *workspace, con
   return status;
 }
 
+static double median_of(const bench_timing *rounds, size_t n, bool of_bests) {
+  double *times = vtb_xcalloc(n, sizeof *times);
+  for (size_t i = 0; i < n; i++) times[i] = of_bests ? rounds[i].best : rounds[i].median;
+  qsort(times, n, sizeof *times, by_value);
+  double median = n % 2 ? times[n / 2] : (times[n / 2 - 1] + times[n / 2]) / 2;
+  vtb_free(times);
+  return median;
+}
+
+bench_timing bench_join(const bench_timing *rounds, size_t n) {
+  bench_timing all = rounds[0];
+  all.mean *= (double)all.runs;
+  for (size_t i = 1; i < n; i++) {
+    if (rounds[i].best < all.best) all.best = rounds[i].best;
+    all.mean += rounds[i].mean * (double)rounds[i].runs;
+    all.runs += rounds[i].runs;
+  }
+  all.mean /= (double)all.runs;
+  all.median = median_of(rounds, n, false);
+  return all;
+}
+
+double bench_spread(const bench_timing *rounds, size_t n) {
+  double best = bench_join(rounds, n).best;
+  return (median_of(rounds, n, n > 1) - best) / best;
+}
+
 static int by_seconds(const void *a, const void *b) {
   double x = ((const bench_row *)a)->seconds, y = ((const bench_row *)b)->seconds;
   return (x < y) - (x > y);

@@ -6,31 +6,51 @@
 #include "frontend/cli/built.h"
 #include "frontend/cli/progress.h"
 
-/* peak: NULL, it was not asked for. */
-static vtb_status time_all(const vtb_program *p, const vtb_program *profiled, void **buffers,
-                           void *workspace, const vtb_services *services, const bench_options *o,
-                           const bench_peak *peak, vtb_error *err) {
+/* The rounds, watched. */
+static vtb_status time_rounds(bench_result *r, void **buffers, void *workspace,
+                              const vtb_services *services, vtb_optim *u, vtb_error *err) {
+  const bench_options *o = r->options;
+  int64_t n = o->rounds > 0 ? o->rounds : 1;
+  vtb_status status = VTB_OK;
+  bench_watch_begin(&r->watch);
+  for (int64_t i = 0; i < n && status == VTB_OK; i++) {
+    bench_timing t = {0};
+    if (n > 1)
+      cli_progress_note("timing, round %lld of %lld", (long long)i + 1, (long long)n);
+    else
+      cli_progress_note("timing");
+    status = bench_time(r->program, buffers, workspace, services, o->runs, o->seconds, u, &t, err);
+    if (status == VTB_OK) vtb_vec_push(&r->rounds, t);
+  }
+  bench_watch_end(&r->watch);
+  if (status == VTB_OK) r->timing = bench_join(r->rounds.at, r->rounds.n);
+  return status;
+}
+
+static vtb_status time_all(bench_result *r, const vtb_program *profiled, void **buffers,
+                           void *workspace, const vtb_services *services, vtb_error *err) {
   vtb_optim *u = NULL;
-  bench_result r = {.program = p, .options = o, .peak = peak};
-  vtb_status status = cli_measured_update(p, buffers, &u, err);
-  if (status == VTB_OK)
-    status = bench_time(p, buffers, workspace, services, o->runs, o->seconds, u, &r.timing, err);
-  if (status == VTB_OK && u && profiled != p)
+  vtb_status status = cli_measured_update(r->program, buffers, &u, err);
+  r->threads = services->n_threads;
+  if (status == VTB_OK) status = time_rounds(r, buffers, workspace, services, u, err);
+  if (status == VTB_OK && u && profiled != r->program)
     status = vtb_program_exchange(profiled, buffers, true, err);
   if (status == VTB_OK)
-    status = bench_profile(profiled, buffers, workspace, o->model.threads, &r.rows, &r.n_rows, err);
-  for (int i = 0; i < r.n_rows; i++) r.flops += r.rows[i].info->flops * r.rows[i].info->launches;
-  if (status == VTB_OK) bench_report(&r);
-  vtb_free(r.rows);
+    status = bench_profile(profiled, buffers, workspace, r->options->model.threads, &r->rows,
+                           &r->n_rows, err);
+  for (int i = 0; i < r->n_rows; i++)
+    r->flops += r->rows[i].info->flops * r->rows[i].info->launches;
+  if (status == VTB_OK) bench_report(r);
   vtb_optim_free(u);
   return status;
 }
 
 /* profiled: the same program with calls around its kernels. */
 static vtb_status bench_program(const vtb_program *p, const vtb_program *profiled,
-                                const bench_options *o) {
+                                const bench_options *o, const bench_facts *facts) {
   vtb_error err = {0};
   bench_peak peak;
+  bench_result r = {.facts = *facts, .program = p, .options = o, .peak = o->peak ? &peak : NULL};
   vtb_status status = o->peak ? bench_peak_measure(&o->model, &peak) : VTB_OK;
   if (status != VTB_OK) return status;
   void **buffers = cli_make_buffers(p, &err);
@@ -40,17 +60,36 @@ static vtb_status bench_program(const vtb_program *p, const vtb_program *profile
   if (!workspace)
     status = vtb_fail(&err, VTB_E_MEMORY, "out of memory: the workspace needs %.1f MiB",
                       (double)p->workspace_bytes / 1048576);
-  cli_progress_note("timing");
-  if (status == VTB_OK)
-    status = time_all(p, profiled, buffers, workspace, services, o, o->peak ? &peak : NULL, &err);
+  if (status == VTB_OK) status = time_all(&r, profiled, buffers, workspace, services, &err);
+  vtb_vec_free(&r.rounds);
+  vtb_free(r.rows);
   cli_free_buffers(p, buffers);
   vtb_free(workspace);
   vtb_services_free(services);
   return status == VTB_OK ? VTB_OK : cli_error(&err);
 }
 
+/* Opened, with its training step if that is timed; what is counted is the model without it. */
+static vtb_status open_model(vtb_compilation *c, const vtb_compile_options *o, vtb_report *report,
+                             bench_facts *facts) {
+  vtb_compilation modes = {0};
+  vtb_status status = vtb_compilation_load(c, o, NULL, report);
+  if (status == VTB_OK) status = vtb_compilation_graph(c);
+  if (status == VTB_OK)
+    status =
+        vtb_compilation_lower(c, vtb_target_find("interp"), &(vtb_codegen_options){0}, 1, &modes);
+  if (status == VTB_OK) {
+    vtb_published_macs macs = vtb_func_published_macs(modes.module->entry);
+    facts->params = cli_count_params(c->module->entry, false);
+    facts->macs = macs.layers + macs.mixers;
+  }
+  vtb_compilation_free(&modes);
+  return status == VTB_OK && o->training ? vtb_compilation_train(c) : status;
+}
+
 static vtb_status bench_model(const char *what, const bench_options *b) {
   vtb_compilation c;
+  bench_facts facts = {.model = what};
   vtb_compile_options o = cli_compile_options(&b->model, what);
   vtb_program *program = NULL, *profiled = NULL;
   double start = vtb_now();
@@ -58,12 +97,12 @@ static vtb_status bench_model(const char *what, const bench_options *b) {
   o.training = b->train;
   cli_progress_note("compiling %s", what);
   o.optimizer = b->no_update ? NULL : b->optimizer;
-  vtb_status status = vtb_compilation_open(&c, &o, b->model.report);
+  vtb_status status = open_model(&c, &o, b->model.report, &facts);
   if (status == VTB_OK) status = vtb_compilation_program(&c, batch, false, &program);
   if (status == VTB_OK) program->compile_seconds = vtb_now() - start;
   if (status == VTB_OK) status = vtb_compilation_program(&c, batch, true, &profiled);
   cli_report(&b->model, status);
-  if (status == VTB_OK) status = bench_program(program, profiled, b);
+  if (status == VTB_OK) status = bench_program(program, profiled, b, &facts);
   vtb_program_free(program);
   vtb_program_free(profiled);
   vtb_compilation_free(&c);
@@ -85,7 +124,11 @@ static vtb_status bench_built(const char *path, const bench_options *o) {
         "bench", "the training step of %s has its update inside: leave out --no-update", path);
   if (status == VTB_OK) {
     program->compile_seconds = vtb_now() - start;
-    status = bench_program(program, program, &of_file);
+    bench_facts facts = {.model = path};
+    for (int i = 0; i < program->n_tensors; i++)
+      if (program->tensors[i].io == VTB_IO_PARAM)
+        facts.params += vtb_tensor_info_count(&program->tensors[i]);
+    status = bench_program(program, program, &of_file, &facts);
   }
   vtb_program_free(program);
   vtb_artefact_close(a);
@@ -120,6 +163,8 @@ vtb_status cli_cmd_bench(int argc, char **argv) {
        "the model and its kernels reach"},
       {"--runs", CLI_INT, &o.runs, "N", "exactly N runs instead of --seconds"},
       {"--seconds", CLI_FLOAT, &o.seconds, "S", "time to measure for (default 3)"},
+      {"--rounds", CLI_POSITIVE, &o.rounds, "N",
+       "N times so, one after the other: the spread is then that of the rounds"},
       {"--top", CLI_INT, &o.top, "N", "kernels to list (default 20)"},
       CLI_MODEL_OPTS(o.model)};
   cli_list rest = {0};

@@ -10,5 +10,18 @@ expect 0 "$VERTEBRA" bench "${tiny[@]}" --runs 2 --peak
 says "product"; says "% of the peak"; says "% peak"
 expect 0 "$VERTEBRA" bench "${tiny[@]}" --runs 2 --peak --json
 positive percent_of_peak; positive peak.product_gflops; positive peak.one_thread.copy_gbytes; positive kernels.0.percent_of_peak
+json model vil_nano img_size 8x8 target cpu threads 1 runs 2 rounds 1 rounds.0.best_ms "$(printf '%s' "$out" | "$JSON_GET" best_ms)"
+positive param_count; positive gmacs; positive peak_bytes
+# rounds: the best of all, and how far they are apart
+expect 0 "$VERTEBRA" bench "${tiny[@]}" --runs 2 --rounds 3; says "(6 runs in 3 rounds)"
+expect 0 "$VERTEBRA" bench "${tiny[@]}" --runs 2 --rounds 3 --json; json rounds 3 runs 6
+best=$(printf '%s' "$out" | "$JSON_GET" best_ms rounds.0.best_ms rounds.1.best_ms rounds.2.best_ms |
+  awk 'NR == 1 { best = $1; next } NR == 2 || $1 < least { least = $1 } END { print best == least }')
+[ "$best" = 1 ] || fail "the best is not that of the rounds: $out"
+# parameters and multiply-adds are the model's, whatever is timed of it
+at=(param_count gmacs)
+forward=$(printf '%s' "$out" | "$JSON_GET" "${at[@]}")
+expect 0 "$VERTEBRA" bench "${tiny[@]}" --train --runs 1 --json
+[ "$(printf '%s' "$out" | "$JSON_GET" "${at[@]}")" = "$forward" ] || fail "a training step has other sizes than $forward: $out"
 expect 2 "$VERTEBRA" bench --peak --target gpu; says "unknown target 'gpu'"
 expect 2 "$VERTEBRA" bench; says "one MODEL"
