@@ -25,17 +25,7 @@ static train_options defaults(void) {
 static char *command_line(int argc, char **argv) {
   vtb_strbuf s = {0};
   vtb_strbuf_puts(&s, "vertebra");
-  for (int i = 0; i < argc; i++) {
-    bool plain = *argv[i] && !strpbrk(argv[i], " \t\n'\"\\$`*?[](){}<>|&;#~!");
-    vtb_strbuf_puts(&s, plain ? " " : " '");
-    for (const char *c = argv[i]; *c; c++) {
-      if (*c == '\'')
-        vtb_strbuf_puts(&s, "'\\''");
-      else
-        vtb_strbuf_putc(&s, *c);
-    }
-    if (!plain) vtb_strbuf_putc(&s, '\'');
-  }
+  for (int i = 0; i < argc; i++) vtb_strbuf_word(&s, argv[i]);
   return s.at;
 }
 

@@ -4,11 +4,13 @@
  * has nothing left to do for that step, so a study that was killed goes on where it stood, and
  * several processes may work on one.
  *
- *   study_read()     the study of a file
+ *   study_read()     the study of a file; or study_vary() for each axis, and the fields
+ *   study_resolve()  what the names and values mean for the model; errors before anything runs
  *   study_design()   its cells, in a fixed order
  *   study_words()    the command of a step
  *
- * Strings are owned by the study and its cells.
+ * Strings are owned by the study and its cells. Errors: VTB_E_USAGE, a name or value of the command
+ * line is at fault, VTB_E_INPUT, a file; the text names the place and the remedy.
  */
 #ifndef VTB_STUDY_H
 #define VTB_STUDY_H
@@ -24,11 +26,20 @@ typedef enum study_axis_kind {
   STUDY_MODEL           /* MODEL itself */
 } study_axis_kind;
 
-typedef struct study_axis {
+typedef struct study_part {
   char *name;
   study_axis_kind kind;
-  study_texts values; /* as typed: "quad", "chunkwise(16)", "[rows, cols]" */
-  bool has_default;   /* values.at[0] is what the model has by itself */
+} study_part;
+
+/* Several names may vary together, "dim,heads" with values "192:3", "384:6": one axis of two parts.
+ */
+typedef struct study_axis {
+  char *name;           /* as typed: "paths", "dim,heads" */
+  study_axis_kind kind; /* of its first part */
+  VTB_VEC(study_part) parts;
+  study_texts values; /* as typed: "quad", "chunkwise(16)", "[rows, cols]", "192:3" */
+  study_texts labels; /* as legends show them, one a value */
+  size_t base;        /* the value of the baseline: the model's own, else the first */
 } study_axis;
 
 typedef enum study_arrangement {
@@ -53,8 +64,9 @@ typedef struct study {
   char *recipe;          /* of training; NULL: none */
   char *data;            /* of training and evaluation; NULL: what the recipe says */
   study_texts train;     /* further words of train */
-  int64_t seeds;         /* trainings a cell: seeds 0 to seeds - 1 */
+  int64_t seeds;         /* trainings a cell: seeds 0 to seeds - 1; 0: nothing is trained */
   int64_t jobs, threads; /* processes at a time; threads of each, 0: cores / jobs */
+  char *text;            /* the study file that it was read from; NULL: there is none */
 } study;
 
 typedef struct study_cell {
@@ -73,7 +85,47 @@ typedef enum study_step {
   STUDY_BENCH  /* vertebra bench, n: the round */
 } study_step;
 
+/* Grid, 3 rounds of 1 second, nothing asked for. */
+study study_defaults(void);
 void study_free(study *s);
 void study_cells_free(study_cells *cells);
+void study_texts_free(study_texts *t);
+
+/* ---- design.c: axes and cells ---------------------------------------------------------------- */
+
+/* "NAME=A,B,C" or "NAME,NAME=A:B,C:D" as one more axis. */
+VTB_MUST_USE vtb_status study_vary(study *s, const char *text, vtb_error *err);
+/* The cells, those that `where` excludes among them. */
+VTB_MUST_USE vtb_status study_design(const study *s, study_cells *out, vtb_error *err);
+
+/* A cell's settings one by one, axes of several parts taken apart; borrowed of study and cell but
+ * for the values. */
+typedef struct study_setting {
+  const char *name;
+  study_axis_kind kind;
+  char *value;
+} study_setting;
+typedef VTB_VEC(study_setting) study_settings;
+void study_cell_settings(const study *s, const study_cell *c, study_settings *out);
+void study_settings_free(study_settings *settings);
+
+/* ---- words.c: the commands of steps ---------------------------------------------------------- */
+
+/* The words of the command, "vertebra" first; n: the seed or round; folder: the report's, as it is
+ * reached from where the command runs. Appended to *out. s->threads is given if it is not 0. */
+void study_words(const study *s, const study_cell *c, study_step step, int n, const char *folder,
+                 study_texts *out);
+/* Of STUDY_TRAIN, where the run's folder holds what a training has left: it goes on. */
+void study_words_resume(const study *s, const study_cell *c, int n, const char *folder,
+                        study_texts *out);
+/* "folder/cells/ID/train-N" */
+char *study_run_folder(const study_cell *c, int n, const char *folder);
+
+/* ---- file.c: the study as a file ------------------------------------------------------------- */
+
+VTB_MUST_USE vtb_status study_read(const char *path, study *out, vtb_error *err);
+/* The text of study.yaml: of a study that was read from a file its own, byte for byte. */
+void study_text(const study *s, vtb_strbuf *out);
+VTB_MUST_USE vtb_status study_write(const study *s, const char *path, vtb_error *err);
 
 #endif

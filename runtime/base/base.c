@@ -247,6 +247,19 @@ void vtb_strbuf_json(vtb_strbuf *s, const char *text) {
   vtb_strbuf_putc(s, '"');
 }
 
+void vtb_strbuf_word(vtb_strbuf *s, const char *text) {
+  bool plain = *text && !strpbrk(text, " \t\n'\"\\$`*?[](){}<>|&;#~!");
+  if (s->n) vtb_strbuf_putc(s, ' ');
+  if (!plain) vtb_strbuf_putc(s, '\'');
+  for (const char *c = text; *c; c++) {
+    if (*c == '\'')
+      vtb_strbuf_puts(s, "'\\''");
+    else
+      vtb_strbuf_putc(s, *c);
+  }
+  if (!plain) vtb_strbuf_putc(s, '\'');
+}
+
 void vtb_strbuf_free(vtb_strbuf *s) {
   vtb_free(s->at);
   *s = (vtb_strbuf){.checked = s->checked};

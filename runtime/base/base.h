@@ -169,6 +169,8 @@ void vtb_strbuf_vprintf(vtb_strbuf *s, const char *fmt, va_list ap);
 void vtb_strbuf_double(vtb_strbuf *s, double x);
 void vtb_strbuf_float(vtb_strbuf *s, float x);
 void vtb_strbuf_json(vtb_strbuf *s, const char *text); /* as a string of JSON */
+/* As one word of a command line that a shell reads; behind others with a blank between. */
+void vtb_strbuf_word(vtb_strbuf *s, const char *text);
 void vtb_strbuf_free(vtb_strbuf *s);
 /* Replaces what is in it; the text, NULL if there was no memory. */
 const char *vtb_strbuf_format(vtb_strbuf *s, const char *fmt, ...) VTB_PRINTF(2, 3);

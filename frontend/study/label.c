@@ -1,0 +1,77 @@
+/* See label.h. */
+#include "frontend/study/label.h"
+
+#include <ctype.h>
+#include <string.h>
+
+enum { MOST_ID = 80, HASH_DIGITS = 16 };
+
+/* Characters that a name of a file keeps; a bracketed number at the end of a word becomes ".16".
+ * False if something was lost. */
+static bool put_safe(vtb_strbuf *out, const char *text) {
+  bool whole = true;
+  size_t n = strlen(text);
+  for (size_t i = 0; i < n; i++) {
+    char c = text[i];
+    if (isalnum((unsigned char)c) || strchr("_.-", c))
+      vtb_strbuf_putc(out, c);
+    else if (c == '(' && i && text[n - 1] == ')')
+      vtb_strbuf_putc(out, '.');
+    else if (c != ')' || i + 1 < n)
+      whole = false;
+  }
+  return whole && n;
+}
+
+static char *make_id(const study_settings *settings) {
+  vtb_strbuf id = {0};
+  bool whole = true;
+  uint64_t hash = VTB_HASH_INIT;
+  for (size_t i = 0; i < settings->n; i++) {
+    if (i) vtb_strbuf_putc(&id, '-');
+    whole &= put_safe(&id, settings->at[i].name);
+    vtb_strbuf_putc(&id, '=');
+    whole &= put_safe(&id, settings->at[i].value);
+    hash = vtb_hash_str(vtb_hash_str(hash, settings->at[i].name), "=");
+    hash = vtb_hash_str(vtb_hash_str(hash, settings->at[i].value), "\n");
+  }
+  if (!settings->n) vtb_strbuf_puts(&id, "model");
+  if (whole && id.n <= MOST_ID) return id.at;
+  char *text = vtb_need(
+      vtb_strprintf("%.*s-%016llx", MOST_ID - HASH_DIGITS - 1, id.at, (unsigned long long)hash));
+  vtb_strbuf_free(&id);
+  return text;
+}
+
+/* "16" says little without its name. */
+static bool needs_name(const char *value) {
+  return isdigit((unsigned char)value[0]) || strcmp(value, "true") == 0 ||
+         strcmp(value, "false") == 0 || strcmp(value, "none") == 0;
+}
+
+static const char *label_of(const study_axis *a, const char *value) {
+  for (size_t i = 0; i < a->values.n; i++)
+    if (strcmp(a->values.at[i], value) == 0) return a->labels.at[i];
+  return value;
+}
+
+static char *make_label(const study *s, const study_cell *c) {
+  vtb_strbuf out = {0};
+  for (size_t i = 0; i < s->axes.n; i++) {
+    const study_axis *a = &s->axes.at[i];
+    if (a->values.n < 2) continue;
+    const char *text = label_of(a, c->value.at[i]);
+    vtb_strbuf_printf(&out, "%s%s%s%s", out.n ? ", " : "", needs_name(text) ? a->name : "",
+                      needs_name(text) ? " " : "", text);
+  }
+  if (!out.n) vtb_strbuf_puts(&out, s->model ? s->model : "model");
+  return out.at;
+}
+
+void study_name_cell(const study *s, study_cell *c) {
+  study_settings settings = {0};
+  study_cell_settings(s, c, &settings);
+  c->id = make_id(&settings);
+  c->label = make_label(s, c);
+  study_settings_free(&settings);
+}
