@@ -40,12 +40,12 @@ static bool options(vtb__eval *e, vtb__args *a, window *w) {
   return true;
 }
 
-/* The grid of patches. Without padding they have to end with the image, except behind an overlap
- * that was asked for. */
-static bool fit(vtb__eval *e, vtb__args *a, window *w) {
+/* The grid of patches. Without padding they have to end with the image, unless what is behind the
+ * last one may be left out (`cut`). */
+static bool fit(vtb__eval *e, vtb__args *a, window *w, bool cut) {
   int64_t side[VTB_GRID_AXES];
   bool padded = false, fits = true;
-  for (int k = 0; k < w->rank; k++) padded |= w->pad[k] > 0;
+  for (int k = 0; k < w->rank; k++) padded |= w->pad[k] > 0 || cut;
   for (int k = 0; k < w->rank; k++) {
     int64_t room = w->size[k] + 2 * w->pad[k] - w->kernel[k];
     fits = fits && room >= 0 && (padded || room % w->stride[k] == 0);
@@ -78,15 +78,36 @@ static vtb_value *take_image(vtb__eval *e, vtb__args *a, const char *name, vtb_g
   return NULL;
 }
 
-/* patches(image, kernel, stride = kernel, pad = 0): [B, N, C*kernel...] on the grid of patches. */
+/* Says which part of a model's input no patch reads. */
+static void warn_of_rest(vtb__eval *e, const window *w) {
+  int64_t out[VTB_GRID_AXES], covered[VTB_GRID_AXES];
+  bool rest = false;
+  vtb_grid_sides(&w->out, out);
+  for (int k = 0; k < w->rank; k++) {
+    int64_t end = (out[k] - 1) * w->stride[k] + w->kernel[k] - w->pad[k];
+    covered[k] = end < w->size[k] ? end : w->size[k];
+    rest |= covered[k] < w->size[k];
+  }
+  if (rest)
+    vtb_diag_warning(e->diags, VTB_DIAG_PATCH_CUT, (vtb_span){0},
+                     "patches of %s read %s of the input's %s; the rest, behind, is left out",
+                     sides_text(e, w->kernel, w->rank), sides_text(e, covered, w->rank),
+                     sides_text(e, w->size, w->rank));
+}
+
+/* patches(image, kernel, stride = kernel, pad = 0, cut = false): [B, N, C*kernel...] on the grid of
+ * patches. */
 static vtb__val b_patches(vtb__eval *e, vtb__args *a) {
   vtb_grid g;
   window w;
+  bool cut = false;
   vtb_value *v = take_image(e, a, "image", &g);
   if (!v) return VTB__ERR;
   w.rank = g.rank;
   vtb_grid_sides(&g, w.size);
-  if (!options(e, a, &w) || !fit(e, a, &w)) return VTB__ERR;
+  if (!options(e, a, &w) || !vtb__option_bool(e, a, "cut", &cut) || !fit(e, a, &w, cut))
+    return VTB__ERR;
+  if (cut && !v->def) warn_of_rest(e, &w);
   vtb_attr attrs[] = {VTB_A_INTS("kernel", w.kernel, w.rank),
                       VTB_A_INTS("stride", w.stride, w.rank), VTB_A_INTS("pad", w.pad, 2 * w.rank)};
   vtb_builder *b = vtb__at(e, a->span);
@@ -123,7 +144,7 @@ static vtb__val b_patch_mask(vtb__eval *e, vtb__args *a) {
                        "patch_mask takes tokens or an image, not %s", vtb__describe(e, x));
   w.rank = l->grid.rank;
   vtb_grid_sides(&l->grid, w.size);
-  if (!options(e, a, &w) || !fit(e, a, &w)) return VTB__ERR;
+  if (!options(e, a, &w) || !fit(e, a, &w, false)) return VTB__ERR;
   int64_t n = vtb_grid_cells(&w.out), taps = 1;
   for (int k = 0; k < w.rank; k++) taps *= w.kernel[k];
   if ((double)n * (double)taps > VTB__MAX_DATA)
@@ -155,7 +176,7 @@ static vtb__val b_fold(vtb__eval *e, vtb__args *a) {
     if (w.size[k] < 1)
       return vtb__report(e, VTB_DIAG_BAD_SIZE, a->span, "fold needs the size of the image");
   }
-  if (!fit(e, a, &w)) return VTB__ERR;
+  if (!fit(e, a, &w, false)) return VTB__ERR;
   int64_t width = v->type.dim[2].size;
   if (!vtb_grid_equal(&w.out, g) || width % taps)
     return vtb__report(e, VTB_DIAG_PATCH_FIT, a->span,

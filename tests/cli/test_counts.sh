@@ -19,7 +19,8 @@ size vim_tiny_patch16_224 7,148,008 1.50
 size vim_small_patch16_224 25,796,584 5.26
 size vim_base_patch16_224 97,598,440
 size vim_small_patch16_stride8_224 26,001,256
-size hier_vim_tiny_224 32,384,200
-size hier_vim_small_224 54,644,680
-size hier_vim_base_224 95,997,544
+size hier_vim_tiny_224 29,967,183
+size hier_vim_small_224 50,451,273
+size hier_vim_base_224 88,544,192
+expect 0 "$VERTEBRA" check hier_vim_base_224 -D mlp_ratio=4; says "95,997,544 "
 expect 0 "$VERTEBRA" check hier_vim_base_224 -D mlp_ratio=0; says "46,378,856 "
