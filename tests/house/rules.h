@@ -79,7 +79,7 @@ static const house_example examples[] = {
 };
 
 /* Families of models that code must not know by name, besides the names that models/ gives. */
-static const char *const families[] = {"deit",  "swin",   "resnet",  "mamba",
-                                       "xlstm", "retnet", "convnext"};
+static const char *const families[] = {"deit",   "swin",     "resnet", "mamba", "xlstm",
+                                       "retnet", "convnext", "vrwkv",  "mambar"};
 
 #endif

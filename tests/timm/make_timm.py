@@ -17,7 +17,8 @@ from safetensors.numpy import save_file
 
 here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stored")
 os.makedirs(here, exist_ok=True)
-models = ["deit_tiny_patch16_224", "deit3_small_patch16_224", "vit_base_patch16_224", "twins_svt_small"]
+models = ["deit_tiny_patch16_224", "deit3_small_patch16_224", "vit_base_patch16_224", "twins_svt_small",
+          "swin_tiny_patch4_window7_224", "convnext_tiny.fb_in1k"]
 mask = (1 << 64) - 1
 
 
@@ -72,9 +73,10 @@ for k in range(20):
     picture(k).save(path, **({} if k % 4 == 3 else {"quality": 88}))
     paths.append(path)
 
-for name in models:
+for tagged in models:
     logits = {}
-    model = timm.create_model(name, pretrained=False).eval()
+    model = timm.create_model(tagged, pretrained=False).eval()
+    name = tagged.split(".")[0]
     state = {k: weight(k, tuple(v.shape)) for k, v in model.state_dict().items()}
     model.load_state_dict(state)
     with open(os.path.join(here, name + ".txt"), "w") as f:

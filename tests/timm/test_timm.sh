@@ -19,11 +19,15 @@ scores() {
 
 pictures=("$here"/stored/p*.*)
 models=("$@")
-[ ${#models[@]} = 0 ] && models=(deit_tiny_patch16_224 deit3_small_patch16_224 twins_svt_small)
-[ "${models[0]}" = all ] && models=(deit_tiny_patch16_224 deit3_small_patch16_224 twins_svt_small vit_base_patch16_224)
+quick=(deit_tiny_patch16_224 deit3_small_patch16_224 twins_svt_small swin_tiny_patch4_window7_224 convnext_tiny)
+[ ${#models[@]} = 0 ] && models=("${quick[@]}")
+[ "${models[0]}" = all ] && models=("${quick[@]}" vit_base_patch16_224)
 for model in "${models[@]}"; do
   file=$work/$model.safetensors
   "$CHECKPOINT" make "$here/stored/$model.txt" "$file" safetensors || fail "no checkpoint"
+  case $model in  # a few pictures are enough for the large maps of these
+    swin_*|convnext_*) scores "$model" "$file" "${pictures[@]:0:4}"; rm "$file"; continue ;;
+  esac
   scores "$model" "$file" "${pictures[@]}"
   for form in plain module model averaged trained; do
     [ "$model" = deit_tiny_patch16_224 ] || [ "$form" = trained ] || continue
