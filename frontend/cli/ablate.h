@@ -9,6 +9,8 @@ typedef struct ablate_options {
   const char *folder;   /* of the report */
   const char *launcher; /* local, mpi */
   const char *against;  /* the folder of another report; NULL: none */
+  bool retry;           /* steps that have failed are done again */
+  bool extend;          /* the folder may hold another study: what both have is kept */
 } ablate_options;
 
 /* Does what is left to do of the study, and writes the report. The study is resolved; fields that

@@ -52,12 +52,30 @@ static void add_outline(cJSON *out, const vtb_outline *o) {
     cJSON_AddItemToArray(list, recurrence_json(&o->recurrences.at[i]));
 }
 
+/* The files that the model is made of, by which a study sees that one has changed. */
+static cJSON *sources_json(const vtb_compilation *c) {
+  vtb_source_file *files;
+  cJSON *list = cJSON_CreateArray();
+  size_t n = vtb_unit_sources(c->unit, &files);
+  for (size_t i = 0; i < n; i++) {
+    char hash[33];
+    cJSON *file = cJSON_CreateObject();
+    vtb_hash128(files[i].text, files[i].n, hash);
+    cJSON_AddStringToObject(file, "path", files[i].path);
+    cJSON_AddStringToObject(file, "hash", hash);
+    cJSON_AddItemToArray(list, file);
+  }
+  vtb_free(files);
+  return list;
+}
+
 void check_print_json(const check_facts *c) {
   vtb_published_macs macs = check_published_macs(c);
   const char *prepare = c->model->module->prepare;
   cJSON *out = cJSON_CreateObject();
   cJSON_AddStringToObject(out, "model", c->model->func);
   cJSON_AddStringToObject(out, "text_hash", c->text_hash);
+  cJSON_AddItemToObject(out, "sources", sources_json(c->model));
   cJSON_AddNumberToObject(out, "parameters", (double)c->params);
   if (prepare) cJSON_AddItemToObject(out, "prepare", cJSON_Parse(prepare));
   cJSON_AddNumberToObject(out, "flops", check_flops(c));

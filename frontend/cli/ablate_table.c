@@ -1,0 +1,162 @@
+#include "frontend/cli/ablate_table.h"
+
+#include "frontend/cli/progress.h"
+#include "frontend/study/record.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef VTB_VEC(const cJSON *) cell_list;
+
+static const cJSON *part(const cJSON *cell, const char *name) {
+  return cJSON_GetObjectItemCaseSensitive(cell, name);
+}
+
+static const char *text_of(const cJSON *j, const char *name) {
+  const cJSON *v = part(j, name);
+  return cJSON_IsString(v) ? v->valuestring : "";
+}
+
+static double score_of(const cJSON *cell) {
+  double x = study_number(part(cell, "train"), "mean");
+  if (!isfinite(x)) x = study_number(part(cell, "train"), "val_mean");
+  return strcmp(text_of(part(cell, "train"), "better"), "lower") == 0 ? -x : x;
+}
+
+static double speed_of(const cJSON *cell) {
+  return study_number(part(cell, "bench"), "samples_per_sec");
+}
+
+/* Larger first; what is not known last. */
+static int compare(double a, double b) {
+  if (isfinite(a) != isfinite(b)) return isfinite(a) ? -1 : 1;
+  return isfinite(a) && a != b ? (a < b) - (a > b) : 0;
+}
+
+static int by_score(const void *a, const void *b) {
+  const cJSON *x = *(const cJSON *const *)a, *y = *(const cJSON *const *)b;
+  int order = compare(score_of(x), score_of(y));
+  if (!order) order = compare(speed_of(x), speed_of(y));
+  return order ? order : strcmp(text_of(x, "id"), text_of(y, "id"));
+}
+
+/* ---- columns --------------------------------------------------------------------------------- */
+
+typedef struct table {
+  cell_list done;
+  bool trained, timed;
+  bool top1; /* the score is an accuracy, shown in percent */
+  int label;
+} table;
+
+static void add_cell(table *t, const cJSON *cell) {
+  int n = (int)strlen(text_of(cell, "label"));
+  const cJSON *train = part(cell, "train");
+  if (!train && !part(cell, "bench")) return;
+  vtb_vec_push(&t->done, cell);
+  t->trained |= train != NULL;
+  t->timed |= part(cell, "bench") != NULL;
+  t->top1 |= strcmp(text_of(train, "score"), "top1") == 0;
+  if (n > t->label) t->label = n;
+}
+
+/* "88.12 ± 0.31", in percent if it is an accuracy. */
+static void add_score(cli_line *l, const table *t, const cJSON *train, const char *mean,
+                      const char *spread) {
+  double x = study_number(train, mean), s = study_number(train, spread);
+  double scale = t->top1 ? 100 : 1;
+  int digits = t->top1 ? 2 : 4;
+  char text[48] = "";
+  if (isfinite(x) && isfinite(s))
+    snprintf(text, sizeof text, "%.*f +-%.*f", digits, scale * x, digits, scale * s);
+  else if (isfinite(x))
+    snprintf(text, sizeof text, "%.*f", digits, scale * x);
+  cli_line_add(l, "%13s", text);
+}
+
+/* A star: best, or not to be told from it. */
+static const char *mark(const cJSON *of) {
+  const char *rank = text_of(of, "rank");
+  return strcmp(rank, "best") == 0 ? "*" : strcmp(rank, "tied") == 0 ? "=" : " ";
+}
+
+static void print_row(const table *t, const cJSON *cell) {
+  const cJSON *train = part(cell, "train"), *bench = part(cell, "bench");
+  const char *label = text_of(cell, "label");
+  cli_line l = {0};
+  cli_line_add(&l, "%-*.*s", t->label, t->label, label);
+  cli_line_add(&l, "%8.3f M", 1e-6 * study_number(part(cell, "model"), "param_count"));
+  if (t->trained) {
+    add_score(&l, t, train, "mean", "spread");
+    cli_line_add(&l, "%s", mark(train));
+  }
+  if (t->timed && bench) {
+    cli_line_add(&l, "%9.3f ms", study_number(bench, "best_ms"));
+    cli_line_add(&l, "%9.1f", study_number(bench, "samples_per_sec"));
+    cli_line_add(&l, "%s", mark(bench));
+    double spread = study_number(bench, "spread");
+    if (isfinite(spread))
+      cli_line_add(&l, "%4.1f %%", 100 * spread);
+    else
+      cli_line_add(&l, "%6s", "");
+  }
+  if (t->trained) add_score(&l, t, train, "val_mean", "val_spread");
+  cli_line_print(&l);
+}
+
+static void print_head(const table *t, const char *score) {
+  cli_line l = {0};
+  char name[48];
+  cli_line_add(&l, "%-*s", t->label, "cell");
+  cli_line_add(&l, "%10s", "params");
+  if (t->trained) {
+    snprintf(name, sizeof name, "test %.24s%s", score, t->top1 ? " %" : "");
+    cli_line_add(&l, "%13s", name);
+    cli_line_add(&l, " ");
+  }
+  if (t->timed) {
+    cli_line_add(&l, "%12s", "time");
+    cli_line_add(&l, "%9s", "img/s");
+    cli_line_add(&l, " ");
+    cli_line_add(&l, "spread");
+  }
+  if (t->trained) cli_line_add(&l, "%13s", "val");
+  cli_line_print(&l);
+}
+
+/* Cells without numbers: how many, and each one's reason. */
+static void print_others(const cJSON *cells) {
+  static const char *const kinds[] = {"failed", "impossible", "excluded", "pending"};
+  for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+    const cJSON *cell;
+    int n = 0;
+    cJSON_ArrayForEach(cell, cells) {
+      if (strcmp(text_of(cell, "status"), kinds[k]) != 0) continue;
+      n++;
+      if (k < 2)
+        cli_printf(4, "%s: %s: %s", text_of(cell, "label"), kinds[k], text_of(cell, "message"));
+    }
+    if (n && k >= 2) cli_printf(4, "%d cell%s %s", n, n > 1 ? "s" : "", kinds[k]);
+  }
+}
+
+void ablate_print_table(const cJSON *results) {
+  enum { MOST_LABEL = 32 };
+  const cJSON *cell, *cells = part(results, "cells");
+  const char *score = "top1";
+  table t = {.label = 4};
+  cJSON_ArrayForEach(cell, cells) {
+    add_cell(&t, cell);
+    if (*text_of(part(cell, "train"), "score")) score = text_of(part(cell, "train"), "score");
+  }
+  if (t.label > MOST_LABEL) t.label = MOST_LABEL;
+  if (t.done.n) {
+    qsort(t.done.at, t.done.n, sizeof *t.done.at, by_score);
+    print_head(&t, score);
+  }
+  for (size_t i = 0; i < t.done.n; i++) print_row(&t, t.done.at[i]);
+  if (t.done.n > 1) puts("* best; = cannot be told from the best by these repetitions");
+  print_others(cells);
+  vtb_vec_free(&t.done);
+}

@@ -1,0 +1,306 @@
+#include "frontend/study/cell_results.h"
+
+#include "frontend/study/curve.h"
+#include "frontend/study/statistics.h"
+
+#include <math.h>
+#include <string.h>
+
+static void add_number(cJSON *to, const char *name, double x) {
+  if (isfinite(x)) cJSON_AddNumberToObject(to, name, x);
+}
+
+void study_copy_number(cJSON *to, const char *name, const cJSON *from, const char *its_name) {
+  add_number(to, name, study_number(from, its_name));
+}
+
+/* The record of a step, or NULL. */
+static const study_record *record_of(const study_work *w, int cell, int step, int n) {
+  const study_task *t = study_work_find(w, cell, step, n);
+  return t && t->known ? &t->record : NULL;
+}
+
+/* ---- status, commands ------------------------------------------------------------------------ */
+
+/* Of the first step that failed; NULL: none. Pictures are no part of it. */
+static const study_task *failed_task(const study_work *w, int cell) {
+  for (size_t i = 0; i < w->tasks.n; i++) {
+    const study_task *t = &w->tasks.at[i];
+    if (t->cell == cell && t->known && t->step != STUDY_PATHS && !study_record_ok(&t->record))
+      return t;
+  }
+  return NULL;
+}
+
+static bool all_done(const study_work *w, int cell) {
+  bool timed = false;
+  for (size_t i = 0; i < w->tasks.n; i++) {
+    const study_task *t = &w->tasks.at[i];
+    if (t->cell != cell || t->step == STUDY_PATHS) continue;
+    if (study_work_state(w, t) != STUDY_TASK_DONE) return false;
+    timed |= t->step == STUDY_BENCH && t->n >= w->study->rounds - 1;
+  }
+  return timed || !w->study->bench;
+}
+
+/* The compiler refuses it: not that something else went wrong while it looked. */
+static bool is_refused(const study_record *r) {
+  return !r->signal && (r->status == VTB_E_INPUT || r->status == VTB_E_USAGE);
+}
+
+static void add_failure(cJSON *to, const study_task *t) {
+  vtb_strbuf text = {0};
+  char *why = study_record_message(&t->record);
+  bool refused = t->step == STUDY_CHECK && is_refused(&t->record);
+  if (!refused) vtb_strbuf_printf(&text, "%s", study_task_name(t));
+  if (t->step == STUDY_TRAIN || t->step == STUDY_EVAL)
+    vtb_strbuf_printf(&text, " of seed %d", t->n);
+  vtb_strbuf_printf(&text, "%s%s", refused ? "" : ": ", why);
+  cJSON_AddStringToObject(to, "status", refused ? "impossible" : "failed");
+  cJSON_AddStringToObject(to, "message", text.at);
+  vtb_strbuf_free(&text);
+  vtb_free(why);
+}
+
+static void add_status(cJSON *to, const study_work *w, int cell) {
+  const char *excluded = w->cells->at[cell].excluded;
+  const study_task *failed = failed_task(w, cell);
+  if (failed) {
+    add_failure(to, failed);
+    return;
+  }
+  cJSON_AddStringToObject(to, "status",
+                          excluded            ? "excluded"
+                          : all_done(w, cell) ? "done"
+                                              : "pending");
+  cJSON_AddStringToObject(to, "message", excluded ? excluded : "");
+}
+
+static cJSON *command_json(const study_task *t) {
+  const study_record *r = &t->record;
+  cJSON *out = cJSON_CreateObject();
+  vtb_strbuf words = {0};
+  for (size_t i = 0; i < r->command.n; i++) vtb_strbuf_word(&words, r->command.at[i]);
+  char *why = study_record_message(r);
+  cJSON_AddStringToObject(out, "step", study_task_name(t));
+  cJSON_AddNumberToObject(out, "n", t->n);
+  cJSON_AddStringToObject(out, "command", vtb_strbuf_text(&words));
+  if (r->signal)
+    cJSON_AddNumberToObject(out, "signal", r->signal);
+  else
+    cJSON_AddNumberToObject(out, "status", r->status);
+  cJSON_AddNumberToObject(out, "seconds", r->seconds);
+  cJSON_AddStringToObject(out, "message", why);
+  vtb_strbuf_free(&words);
+  vtb_free(why);
+  return out;
+}
+
+/* In the order in which a person would type them: by step, then by number. */
+static void add_commands(cJSON *to, const study_work *w, int cell) {
+  cJSON *list = cJSON_AddArrayToObject(to, "commands");
+  for (int step = STUDY_CHECK; step <= STUDY_BENCH; step++)
+    for (size_t i = 0; i < w->tasks.n; i++) {
+      const study_task *t = &w->tasks.at[i];
+      if (t->cell == cell && t->step == step && t->known)
+        cJSON_AddItemToArray(list, command_json(t));
+    }
+}
+
+/* ---- what the compiler says ------------------------------------------------------------------ */
+
+static void copy(cJSON *to, const char *name, const cJSON *from, const char *its_name) {
+  const cJSON *item = cJSON_GetObjectItemCaseSensitive(from, its_name);
+  if (item) cJSON_AddItemToObject(to, name, cJSON_Duplicate(item, true));
+}
+
+static void add_check(cJSON *to, const cJSON *d) {
+  cJSON *model = cJSON_AddObjectToObject(to, "model");
+  const cJSON *train = cJSON_GetObjectItemCaseSensitive(d, "train");
+  study_copy_number(model, "param_count", d, "parameters");
+  static const char *const same[] = {"gmacs", "flops", "tokens", "img_size", "workspace_bytes"};
+  for (size_t i = 0; i < sizeof same / sizeof *same; i++) copy(model, same[i], d, same[i]);
+  study_copy_number(model, "train_workspace_bytes", train, "workspace_bytes");
+  study_copy_number(model, "train_predicted_ms", train, "predicted_ms");
+  study_copy_number(model, "predicted_ms", d, "predicted_ms");
+  cJSON *compiler = cJSON_AddObjectToObject(to, "compiler");
+  copy(compiler, "launches", d, "launches");
+  copy(compiler, "bytes", d, "bytes");
+  copy(compiler, "recurrences", d, "recurrences");
+}
+
+static void add_paths(cJSON *to, const study_work *w, int cell) {
+  const study_task *t = study_work_find(w, cell, STUDY_PATHS, 0);
+  char *text = NULL;
+  size_t n;
+  if (!t || !t->known || !study_record_ok(&t->record)) return;
+  char *path = study_task_path(w, t, ".svg");
+  if (vtb_file_read(path, 1 << 26, &text, &n, NULL) == VTB_OK)
+    cJSON_AddStringToObject(to, "paths", text);
+  vtb_free(text);
+  vtb_free(path);
+}
+
+/* ---- timing ---------------------------------------------------------------------------------- */
+
+/* What rounds add up to. */
+typedef struct timing {
+  VTB_VEC(double) best, median;
+  double percent, peak;
+  const cJSON *document; /* of the first round */
+  cJSON *rounds;
+} timing;
+
+/* The largest that is known. */
+static double larger(double a, double b) { return a > b || !isfinite(b) ? a : b; }
+
+static void add_round(timing *t, const study_record *r) {
+  const cJSON *d = r->document;
+  cJSON *round = cJSON_CreateObject();
+  double best = study_number(d, "best_ms"), own = study_number(d, "peak_bytes");
+  if (!t->document) t->document = d;
+  if (isfinite(best)) vtb_vec_push(&t->best, best);
+  if (isfinite(study_number(d, "median_ms")))
+    vtb_vec_push(&t->median, study_number(d, "median_ms"));
+  t->percent = larger(t->percent, study_number(d, "percent_of_peak"));
+  t->peak = larger(t->peak, isfinite(own) ? own : (double)r->peak_bytes);
+  study_copy_number(round, "best_ms", d, "best_ms");
+  study_copy_number(round, "median_ms", d, "median_ms");
+  if (r->others >= 0) cJSON_AddNumberToObject(round, "others", r->others);
+  cJSON_AddItemToArray(t->rounds, round);
+}
+
+/* The best of all rounds is the time; the median is that of the rounds' medians. */
+static void add_timing(cJSON *to, const study_work *w, timing *t) {
+  cJSON *out = cJSON_AddObjectToObject(to, "bench");
+  double best = study_least(t->best.at, t->best.n), batch = study_number(t->document, "batch");
+  copy(out, "timed", t->document, "timed");
+  copy(out, "batch", t->document, "batch");
+  if (w->study->threads) cJSON_AddNumberToObject(out, "threads", (double)w->study->threads);
+  if (!w->study->threads) copy(out, "threads", t->document, "threads");
+  add_number(out, "best_ms", best);
+  add_number(out, "median_ms", study_median(t->median.at, t->median.n));
+  add_number(out, "spread", study_time_spread(t->best.at, t->best.n));
+  if (best > 0) add_number(out, "samples_per_sec", 1e3 * batch / best);
+  add_number(out, "peak_bytes", t->peak > 0 ? t->peak : (double)NAN);
+  add_number(out, "percent_of_peak", t->percent > 0 ? t->percent : (double)NAN);
+  cJSON_AddItemToObject(out, "rounds", t->rounds);
+  int64_t more = (int64_t)t->best.n - w->study->rounds;
+  cJSON_AddNumberToObject(out, "repeated", more > 0 ? (double)more : 0);
+}
+
+static void add_bench(cJSON *to, const study_work *w, int cell) {
+  timing t = {.rounds = cJSON_CreateArray()};
+  for (size_t i = 0; i < w->tasks.n; i++) {
+    const study_task *task = &w->tasks.at[i];
+    if (task->cell == cell && task->step == STUDY_BENCH && task->known &&
+        study_record_ok(&task->record))
+      add_round(&t, &task->record);
+  }
+  if (t.best.n)
+    add_timing(to, w, &t);
+  else
+    cJSON_Delete(t.rounds);
+  vtb_vec_free(&t.best);
+  vtb_vec_free(&t.median);
+}
+
+/* ---- training -------------------------------------------------------------------------------- */
+
+typedef struct training {
+  VTB_VEC(double) test, val, top5, val_top5, rate, step;
+  double peak, batch, images;
+  char score[80];
+  bool lower;
+  cJSON *seeds;
+} training;
+
+/* A number if it is one; the vectors hold what is known. */
+#define KEEP(list, x)                                                                              \
+  do {                                                                                             \
+    double kept_ = (x);                                                                            \
+    if (isfinite(kept_)) vtb_vec_push((list), kept_);                                              \
+  } while (0)
+
+static void add_seed(training *t, const study_work *w, int cell, int n, const study_record *r) {
+  const study_record *eval = record_of(w, cell, STUDY_EVAL, n);
+  study_curve c;
+  cJSON *seed = cJSON_CreateObject();
+  char *folder = study_run_folder(&w->cells->at[cell], n, w->folder);
+  study_curve_read(folder, &c);
+  snprintf(t->score, sizeof t->score, "%s", c.score);
+  t->lower = c.lower;
+  const cJSON *test = eval && study_record_ok(eval) ? eval->document : NULL;
+  KEEP(&t->val, c.best);
+  KEEP(&t->test, study_number(test, c.score));
+  KEEP(&t->top5, study_number(test, "top5"));
+  KEEP(&t->rate, study_number(r->document, "images_per_second"));
+  KEEP(&t->step, 1e3 * study_number(r->document, "seconds") / study_number(r->document, "updates"));
+  t->peak = larger(t->peak, (double)r->peak_bytes);
+  t->images = larger(t->images, study_number(test, "images"));
+  cJSON_AddNumberToObject(seed, "seed", n);
+  add_number(seed, "val", c.best);
+  study_copy_number(seed, "test", test, c.score);
+  study_copy_number(seed, "seconds", r->document, "seconds");
+  cJSON_AddItemToObject(seed, "curve", c.points);
+  c.points = NULL;
+  cJSON_AddItemToArray(t->seeds, seed);
+  study_curve_free(&c);
+  vtb_free(folder);
+}
+
+static void add_training(cJSON *to, const training *t) {
+  cJSON *out = cJSON_AddObjectToObject(to, "train");
+  cJSON_AddStringToObject(out, "score", t->score);
+  cJSON_AddStringToObject(out, "better", t->lower ? "lower" : "higher");
+  add_number(out, "mean", study_mean(t->test.at, t->test.n));
+  add_number(out, "spread", study_deviation(t->test.at, t->test.n));
+  add_number(out, "val_mean", study_mean(t->val.at, t->val.n));
+  add_number(out, "val_spread", study_deviation(t->val.at, t->val.n));
+  add_number(out, "top5", study_mean(t->top5.at, t->top5.n));
+  add_number(out, "images", t->images > 0 ? t->images : (double)NAN);
+  add_number(out, "samples_per_sec", study_mean(t->rate.at, t->rate.n));
+  add_number(out, "step_time", study_mean(t->step.at, t->step.n));
+  add_number(out, "peak_bytes", t->peak > 0 ? t->peak : (double)NAN);
+  cJSON_AddItemToObject(out, "seeds", t->seeds);
+}
+
+static void add_train(cJSON *to, const study_work *w, int cell) {
+  training t = {.seeds = cJSON_CreateArray()};
+  for (int n = 0; n < w->study->seeds; n++) {
+    const study_record *r = record_of(w, cell, STUDY_TRAIN, n);
+    if (r && study_record_ok(r)) add_seed(&t, w, cell, n, r);
+  }
+  if (cJSON_GetArraySize(t.seeds))
+    add_training(to, &t);
+  else
+    cJSON_Delete(t.seeds);
+  vtb_vec_free(&t.test);
+  vtb_vec_free(&t.val);
+  vtb_vec_free(&t.top5);
+  vtb_vec_free(&t.rate);
+  vtb_vec_free(&t.step);
+}
+
+/* ---- the cell -------------------------------------------------------------------------------- */
+
+cJSON *study_cell_results(const study_work *w, int cell) {
+  const study_cell *c = &w->cells->at[cell];
+  const study_record *check = record_of(w, cell, STUDY_CHECK, 0);
+  study_settings settings = {0};
+  cJSON *out = cJSON_CreateObject();
+  cJSON_AddStringToObject(out, "id", c->id);
+  cJSON_AddStringToObject(out, "label", c->label);
+  cJSON *set = cJSON_AddObjectToObject(out, "settings");
+  study_cell_settings(w->study, c, &settings);
+  for (size_t i = 0; i < settings.n; i++)
+    cJSON_AddStringToObject(set, settings.at[i].name, settings.at[i].value);
+  study_settings_free(&settings);
+  add_status(out, w, cell);
+  add_commands(out, w, cell);
+  if (check && study_record_ok(check)) add_check(out, check->document);
+  add_paths(out, w, cell);
+  add_bench(out, w, cell);
+  add_train(out, w, cell);
+  return out;
+}

@@ -1,0 +1,67 @@
+#include "frontend/study/curve.h"
+
+#include "frontend/study/record.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MOST_BYTES = 1 << 30 };
+
+static bool is_event(const cJSON *line, const char *kind) {
+  const cJSON *event = cJSON_GetObjectItemCaseSensitive(line, "event");
+  return cJSON_IsString(event) && strcmp(event->valuestring, kind) == 0;
+}
+
+/* A model that declares what it is measured by says so; a classifier has top1. */
+static void learn_score(const cJSON *line, study_curve *c) {
+  const cJSON *score = cJSON_GetObjectItemCaseSensitive(line, "score");
+  const cJSON *better = cJSON_GetObjectItemCaseSensitive(line, "better");
+  snprintf(c->score, sizeof c->score, "%s", cJSON_IsString(score) ? score->valuestring : "top1");
+  c->lower = cJSON_IsString(better) && strcmp(better->valuestring, "lower") == 0;
+}
+
+static void add_number(cJSON *to, const char *name, double x) {
+  if (isfinite(x)) cJSON_AddNumberToObject(to, name, x);
+}
+
+static void add_point(const cJSON *line, study_curve *c) {
+  char name[96];
+  cJSON *point = cJSON_CreateObject();
+  learn_score(line, c);
+  snprintf(name, sizeof name, "eval_%s", c->score);
+  double val = study_number(line, name);
+  add_number(point, "epoch", study_number(line, "epoch"));
+  add_number(point, "seconds", study_number(line, "seconds"));
+  add_number(point, "loss", study_number(line, "loss"));
+  add_number(point, "val", val);
+  cJSON_AddItemToArray(c->points, point);
+  bool better = c->lower ? val < c->best : val > c->best;
+  if (isfinite(val) && (!isfinite(c->best) || better)) c->best = val;
+}
+
+void study_curve_read(const char *run_folder, study_curve *out) {
+  char *text = NULL, *end;
+  size_t n;
+  vtb_strbuf path = {0};
+  double last = -1;
+  *out = (study_curve){.points = cJSON_CreateArray(), .score = "top1", .best = (double)NAN};
+  vtb_strbuf_printf(&path, "%s/log.jsonl", run_folder);
+  if (vtb_file_read(path.at, MOST_BYTES, &text, &n, NULL) != VTB_OK) text = NULL;
+  for (char *line = text; line && (end = strchr(line, '\n')); line = end + 1) {
+    *end = 0;
+    if (!strstr(line, "\"epoch\"")) continue;
+    cJSON *event = cJSON_Parse(line);
+    double step = study_number(event, "step");
+    /* the end of a run counts where it is not also the end of an epoch */
+    if (is_event(event, "epoch") || (is_event(event, "end") && step > last)) add_point(event, out);
+    if (is_event(event, "epoch")) last = step;
+    cJSON_Delete(event);
+  }
+  vtb_free(text);
+  vtb_strbuf_free(&path);
+}
+
+void study_curve_free(study_curve *c) {
+  cJSON_Delete(c->points);
+  c->points = NULL;
+}

@@ -1,0 +1,144 @@
+/* Timing, fairly: one step at a time with nothing else of the study beside it; in rounds, so that
+ * what changes on the machine meets all cells alike; the cells of a round in another order each
+ * time; what the machine itself reaches before each round; again what varied much. */
+#include "frontend/study/runner.h"
+#include "frontend/study/statistics.h"
+#include "runtime/base/random.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { WAIT = 500 };
+static const double much = 0.05; /* spread of which cells are timed again */
+
+/* Best times of a cell's rounds; NULL-terminated nowhere: *n of them, to be freed. */
+static double *times_of(const study_work *w, int cell, size_t *n) {
+  double *out = vtb_xcalloc(w->tasks.n + 1, sizeof *out);
+  *n = 0;
+  for (size_t i = 0; i < w->tasks.n; i++) {
+    const study_task *t = &w->tasks.at[i];
+    double ms = t->cell == cell && t->step == STUDY_BENCH && t->known
+                    ? study_number(t->record.document, "best_ms")
+                    : (double)NAN;
+    if (isfinite(ms)) out[(*n)++] = ms;
+  }
+  return out;
+}
+
+static double spread_of(const study_work *w, int cell) {
+  size_t n;
+  double *times = times_of(w, cell, &n);
+  double spread = study_time_spread(times, n);
+  vtb_free(times);
+  return spread;
+}
+
+/* Numbers of cells in the order of a round. */
+static void shuffle(int *cells, size_t n, uint64_t seed, uint64_t round) {
+  for (size_t i = n; i > 1; i--) {
+    size_t k = vtb_random_u64(seed + 1, round << 32 | i) % i;
+    int c = cells[i - 1];
+    cells[i - 1] = cells[k];
+    cells[k] = c;
+  }
+}
+
+/* A step of the round, loaded if it was done before. */
+static vtb_status do_step(study_runner *r, int cell, int step, int round, vtb_error *err) {
+  if (!study_work_find(r->work, cell, step, round)) study_work_add(r->work, cell, step, round);
+  study_task *t = study_work_find(r->work, cell, step, round);
+  vtb_status status = study_task_load(r->work, t, err);
+  if (t->known && r->options->retry && !study_record_ok(&t->record)) study_task_forget(r->work, t);
+  if (status != VTB_OK) return status;
+  return study_run_one(r, (size_t)(t - r->work->tasks.at), err);
+}
+
+/* Without it the report has no peaks; said once. */
+static vtb_status measure_machine(study_runner *r, int round, bool *works, vtb_error *err) {
+  if (!*works) return VTB_OK;
+  vtb_status status = do_step(r, -1, STUDY_PEAK, round, err);
+  const study_task *t = study_work_find(r->work, -1, STUDY_PEAK, round);
+  *works = status == VTB_OK && t && t->known && study_record_ok(&t->record);
+  if (*works || status != VTB_OK || !t || !t->known) return status;
+  char *why = study_record_message(&t->record);
+  study_says(r, "what the machine itself reaches is not known: %s", why);
+  vtb_free(why);
+  return VTB_OK;
+}
+
+static vtb_status run_round(study_runner *r, const int *cells, size_t n, int round, bool *peaks,
+                            vtb_error *err) {
+  int *order = vtb_xcalloc(n + 1, sizeof *order);
+  memcpy(order, cells, n * sizeof *order);
+  shuffle(order, n, (uint64_t)r->work->study->seed, (uint64_t)round);
+  vtb_status status = measure_machine(r, round, peaks, err);
+  for (size_t i = 0; i < n && status == VTB_OK; i++)
+    status = do_step(r, order[i], STUDY_BENCH, round, err);
+  vtb_free(order);
+  return status;
+}
+
+/* Cells of the study that compile. */
+static size_t find_cells(const study_work *w, int *out) {
+  size_t n = 0;
+  for (size_t i = 0; i < w->tasks.n; i++) {
+    const study_task *t = &w->tasks.at[i];
+    if (t->step == STUDY_CHECK && t->known && study_record_ok(&t->record)) out[n++] = t->cell;
+  }
+  return n;
+}
+
+/* Those whose times differ much between rounds, to the front. */
+static size_t keep_restless(const study_work *w, int *cells, size_t n) {
+  size_t kept = 0;
+  for (size_t i = 0; i < n; i++)
+    if (spread_of(w, cells[i]) > much) cells[kept++] = cells[i];
+  return kept;
+}
+
+static vtb_status rounds(study_runner *r, int *cells, size_t n, vtb_error *err) {
+  bool peaks = true;
+  vtb_status status = VTB_OK;
+  int planned = (int)r->work->study->rounds, most = 2 * planned, round = 0;
+  for (; round < planned && status == VTB_OK; round++)
+    status = run_round(r, cells, n, round, &peaks, err);
+  n = keep_restless(r->work, cells, n);
+  if (status == VTB_OK && n && planned > 1)
+    study_says(r, "%zu cells vary by more than %.0f %% between rounds: up to %d further rounds", n,
+               100 * much, most - planned);
+  for (; planned > 1 && n && round < most && status == VTB_OK; round++) {
+    status = run_round(r, cells, n, round, &peaks, err);
+    n = keep_restless(r->work, cells, n);
+  }
+  if (status == VTB_OK && n && planned > 1)
+    study_says(r, "%zu cells still vary: the machine does other things beside", n);
+  return status;
+}
+
+/* Two studies that time at once would time each other. */
+static vtb_status claim_machine(study_runner *r, study_claim *c, vtb_error *err) {
+  vtb_strbuf path = {0};
+  bool taken = false, said = false;
+  vtb_status status = VTB_OK;
+  vtb_strbuf_printf(&path, "%s/timing.claim", r->work->folder);
+  while (status == VTB_OK && !taken && !study_stops(r)) {
+    status = study_claim_take(c, path.at, &taken, err);
+    if (status != VTB_OK || taken) break;
+    if (!said) study_says(r, "another process times cells of this report: waiting for it");
+    said = true;
+    study_workers_wait(r->workers, 0, WAIT);
+  }
+  vtb_strbuf_free(&path);
+  return status == VTB_OK ? study_stopped(r) : status;
+}
+
+vtb_status study_run_rounds(study_runner *r, vtb_error *err) {
+  int *cells = vtb_xcalloc(r->work->tasks.n + 1, sizeof *cells);
+  size_t n = find_cells(r->work, cells);
+  study_claim c = {.file = -1};
+  vtb_status status = n ? claim_machine(r, &c, err) : VTB_OK;
+  if (status == VTB_OK && n) status = rounds(r, cells, n, err);
+  study_claim_give(&c);
+  vtb_free(cells);
+  return status;
+}
