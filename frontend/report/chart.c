@@ -41,7 +41,8 @@ void ch_end(chart *c) {
 void ch_x_axis(chart *c, const char *title, const double *ticks, int n) {
   double round[SC_MOST_TICKS], free_from = -INFINITY;
   if (!ticks) {
-    n = sc_ticks(&c->x, (int)((c->width - c->left - c->right) / 80), round);
+    int want = (int)((c->width - c->left - c->right) / 60);
+    n = sc_ticks(&c->x, want < 3 ? 3 : want, round);
     ticks = round;
   }
   vtb_strbuf_puts(c->out, "<g class=\"axis\">\n");

@@ -9,8 +9,14 @@ static bool same_elsewhere(const rp_report *r, size_t axis, const rp_cell *a, co
   return true;
 }
 
+bool fx_geometric(rp_measure m) { return m == RP_RATE || m == RP_TRAIN_RATE || m == RP_MS; }
+
+static bool counts_as(rp_measure m, double x) { return fx_geometric(m) ? x > 0 : !isnan(x); }
+static double into_sum(rp_measure m, double x) { return fx_geometric(m) ? log(x) : x; }
+static double out_of_mean(rp_measure m, double x) { return fx_geometric(m) ? exp(x) : x; }
+
 static bool counts(const rp_cell *c, rp_measure m, size_t axis) {
-  return c->value[axis] >= 0 && !isnan(c->mean[m]);
+  return c->value[axis] >= 0 && counts_as(m, c->mean[m]);
 }
 
 /* Whether the cells that differ from this one in the axis alone have all of its values. */
@@ -27,10 +33,10 @@ static bool is_matched(const rp_report *r, rp_measure m, size_t axis, const rp_c
   return found == n;
 }
 
-static void add(fx_value *v, double x) {
+static void add(fx_value *v, rp_measure m, double x) {
   v->low = v->n == 0 || x < v->low ? x : v->low;
   v->high = v->n == 0 || x > v->high ? x : v->high;
-  v->mean += x;
+  v->mean += into_sum(m, x);
   v->n++;
 }
 
@@ -39,21 +45,21 @@ static int gather(const rp_report *r, rp_measure m, size_t axis, fx_axis *f) {
   for (size_t i = 0; i < r->cells.n; i++) {
     const rp_cell *c = &r->cells.at[i];
     if (!counts(c, m, axis) || (f->matched && !is_matched(r, m, axis, c))) continue;
-    add(&f->values.at[c->value[axis]], c->mean[m]);
+    add(&f->values.at[c->value[axis]], m, c->mean[m]);
     n++;
   }
   return n;
 }
 
 /* Sums become means. */
-static void close_values(fx_axis *f, int direction) {
+static void close_values(fx_axis *f, rp_measure m, int direction) {
   for (int i = 0; i < (int)f->values.n; i++) {
     fx_value *v = &f->values.at[i];
     if (v->n == 0) {
       v->mean = v->low = v->high = (double)NAN;
       continue;
     }
-    v->mean /= v->n;
+    v->mean = out_of_mean(m, v->mean / v->n);
     if (!f->measured || direction * (v->mean - f->values.at[f->best].mean) > 0) f->best = i;
     if (!f->measured || direction * (v->mean - f->values.at[f->worst].mean) < 0) f->worst = i;
     f->measured++;
@@ -68,7 +74,7 @@ fx_axis fx_main(const rp_report *r, rp_measure m, size_t axis) {
     gather(r, m, axis, &f);
   }
   int direction = rp_direction(r, m);
-  close_values(&f, direction ? direction : 1);
+  close_values(&f, m, direction ? direction : 1);
   return f;
 }
 
@@ -87,9 +93,9 @@ double fx_pair(const rp_report *r, rp_measure m, size_t a, int a_value, size_t b
   int n = 0;
   for (size_t i = 0; i < r->cells.n; i++) {
     const rp_cell *c = &r->cells.at[i];
-    if (c->value[a] != a_value || c->value[b] != b_value || isnan(c->mean[m])) continue;
-    sum += c->mean[m];
+    if (c->value[a] != a_value || c->value[b] != b_value || !counts_as(m, c->mean[m])) continue;
+    sum += into_sum(m, c->mean[m]);
     n++;
   }
-  return n ? sum / n : (double)NAN;
+  return n ? out_of_mean(m, sum / n) : (double)NAN;
 }

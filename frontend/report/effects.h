@@ -1,7 +1,7 @@
-/* What a varied axis does to a measure: for each of its values the mean over the other axes, and
- * the range. Only sets of cells that differ in this axis alone and have all of its values count, so
- * that no mean is over other cells than its neighbour's; where there is no such set all cells do,
- * and `matched` is false. */
+/* What a varied axis does to a measure: for each of its values the mean over the other axes, the
+ * geometric one of times and speeds, and the range. Only sets of cells that differ in this axis
+ * alone and have all of its values count, so that no mean is over other cells than its neighbour's;
+ * where there is no such set all cells do, and `matched` is false. */
 #ifndef VTB_REPORT_EFFECTS_H
 #define VTB_REPORT_EFFECTS_H
 
@@ -19,6 +19,7 @@ typedef struct fx_axis {
   int worst, best; /* of their means, as the measure has it */
 } fx_axis;
 
+bool fx_geometric(rp_measure m);
 fx_axis fx_main(const rp_report *r, rp_measure m, size_t axis);
 void fx_free(fx_axis *f);
 /* From the worst value's mean to the best one's; as a factor if `relative`. 0 if there are not

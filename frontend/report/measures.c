@@ -1,6 +1,7 @@
 /* What each measure is called, how it is written, and when one cell is better than another. */
 #include "frontend/report/number.h"
 #include "frontend/report/results.h"
+#include "frontend/study/statistics.h"
 
 #include <math.h>
 #include <string.h>
@@ -94,8 +95,25 @@ rp_measure rp_speed(const rp_report *r) {
   return rp_has(r, RP_RATE) ? RP_RATE : rp_has(r, RP_TRAIN_RATE) ? RP_TRAIN_RATE : RP_MEASURES;
 }
 
+static study_score score_of(const rp_report *r, rp_measure m, const rp_cell *c) {
+  bool proportion = strcmp(r->score, "top1") == 0 && !isnan(c->images);
+  return (study_score){.mean = c->mean[m],
+                       .deviation = c->spread[m],
+                       .seeds = isnan(c->spread[m]) ? 1 : (size_t)c->seeds,
+                       .images = proportion ? c->images : 0};
+}
+
 bool rp_beats(const rp_report *r, rp_measure m, const rp_cell *a, const rp_cell *b) {
   double lead = rp_direction(r, m) * (a->mean[m] - b->mean[m]);
+  if (!(lead > 0)) return false;
+  if (m == RP_TEST || m == RP_VAL) {
+    study_score x = score_of(r, m, a), y = score_of(r, m, b);
+    return study_scores_differ(&x, &y);
+  }
+  if (m == RP_MS || m == RP_RATE) {
+    double x = a->spread[RP_MS] / a->mean[RP_MS], y = b->spread[RP_MS] / b->mean[RP_MS];
+    return isfinite(x) && isfinite(y) && study_times_differ(a->mean[RP_MS], x, b->mean[RP_MS], y);
+  }
   return lead > a->spread[m] && lead > b->spread[m];
 }
 
@@ -104,23 +122,30 @@ static rp_measure chosen_by(const rp_report *r, rp_measure m) {
   return m == RP_TEST && rp_has(r, RP_VAL) ? RP_VAL : m;
 }
 
-const rp_cell *rp_best(const rp_report *r, rp_measure m) {
+/* What takes other numbers of tokens is no rival in time and memory, unless it scores better. */
+static bool rivals(const rp_report *r, const rp_cell *a, const rp_cell *b) {
+  if (!a || rp_quality(r) != RP_MEASURES) return true;
+  for (size_t i = 0; i < r->axes.n; i++)
+    if (r->axes.at[i].resizes && a->value[i] != b->value[i]) return false;
+  return true;
+}
+
+const rp_cell *rp_best(const rp_report *r, rp_measure m, const rp_cell *like) {
   const rp_cell *best = NULL;
   rp_measure by = chosen_by(r, m);
   for (size_t i = 0; i < r->cells.n; i++) {
     const rp_cell *c = &r->cells.at[i];
-    if (isnan(c->mean[by]) || isnan(c->mean[m])) continue;
+    if (isnan(c->mean[by]) || isnan(c->mean[m]) || !rivals(r, like, c)) continue;
     if (!best || rp_direction(r, m) * (c->mean[by] - best->mean[by]) > 0) best = c;
   }
   return best;
 }
 
-bool rp_clear_winner(const rp_report *r, rp_measure m) {
-  const rp_cell *best = rp_direction(r, m) ? rp_best(r, m) : NULL;
+bool rp_clear_winner(const rp_report *r, rp_measure m, const rp_cell *best) {
   int others = 0;
   for (size_t i = 0; best && i < r->cells.n; i++) {
     const rp_cell *c = &r->cells.at[i];
-    if (c == best || isnan(c->mean[m])) continue;
+    if (c == best || isnan(c->mean[m]) || !rivals(r, best, c)) continue;
     others++;
     if (!rp_beats(r, m, best, c)) return false;
   }

@@ -71,7 +71,7 @@ static const struct {
 };
 
 static void read_measures(rp_cell *c) {
-  int seeds = cJSON_GetArraySize(rp_get(c->json, "train.seeds"));
+  int seeds = c->seeds;
   int rounds = cJSON_GetArraySize(rp_get(c->json, "bench.rounds"));
   for (int m = 0; m < RP_MEASURES; m++) {
     bool timed = m == RP_MS || m == RP_RATE;
@@ -123,6 +123,26 @@ static const char *label_of(rp_report *r, const rp_cell *c) {
   return label;
 }
 
+/* What the cell has for an axis; of an axis of several names, "a,b", their values as "x:y". NULL:
+ * nothing. */
+static const char *setting(rp_report *r, const cJSON *settings, const char *axis) {
+  vtb_strbuf s = {0};
+  bool any = false;
+  for (const char *at = axis; *at;) {
+    char name[256];
+    size_t n = strcspn(at, ",");
+    snprintf(name, sizeof name, "%.*s", (int)n, at);
+    const cJSON *x = cJSON_GetObjectItemCaseSensitive(settings, name);
+    if (at > axis) vtb_strbuf_putc(&s, ':');
+    if (x) vtb_strbuf_puts(&s, value_text(r, x));
+    any |= x != NULL;
+    at += n + (at[n] != 0);
+  }
+  const char *text = any ? vtb_arena_strdup(&r->arena, vtb_strbuf_text(&s)) : NULL;
+  vtb_strbuf_free(&s);
+  return text;
+}
+
 static void read_cell(rp_report *r, const cJSON *json) {
   rp_cell c = {.json = json,
                .number = (int)r->cells.n,
@@ -133,16 +153,35 @@ static void read_cell(rp_report *r, const cJSON *json) {
   if (c.status == RP_PENDING) c.status_text = "pending";
   c.value = VTB_NEW_ARRAY(&r->arena, int, r->axes.n + 1);
   for (size_t i = 0; i < r->axes.n; i++) {
-    const cJSON *settings = rp_get(json, "settings");
-    const cJSON *x = cJSON_GetObjectItemCaseSensitive(settings, r->axes.at[i].name);
-    c.value[i] = x ? value_index(&r->axes.at[i], value_text(r, x)) : -1;
+    const char *x = setting(r, rp_get(json, "settings"), r->axes.at[i].name);
+    c.value[i] = x ? value_index(&r->axes.at[i], x) : -1;
   }
   c.label = label_of(r, &c);
   c.tokens = rp_number(json, "model.tokens");
   c.chunk = chunk_of(r, &c);
+  c.seeds = cJSON_GetArraySize(rp_get(json, "train.seeds"));
+  c.images = rp_number(json, "train.images");
   read_measures(&c);
   r->n_of[c.status]++;
   vtb_vec_push(&r->cells, c);
+}
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+static bool agree_but(const rp_report *r, size_t axis, const rp_cell *a, const rp_cell *b) {
+  for (size_t i = 0; i < r->axes.n; i++)
+    if ((i == axis) == (a->value[i] == b->value[i])) return false;
+  return true;
+}
+
+static bool resizes(const rp_report *r, size_t axis) {
+  for (size_t i = 0; i < r->cells.n; i++)
+    for (size_t k = 0; k < i; k++) {
+      const rp_cell *a = &r->cells.at[i], *b = &r->cells.at[k];
+      if (a->tokens > 0 && b->tokens > 0 && a->tokens != b->tokens && agree_but(r, axis, a, b))
+        return true;
+    }
+  return false;
 }
 
 static void read_score(rp_report *r) {
@@ -166,7 +205,10 @@ void rp_read(rp_report *r, const cJSON *document) {
   cJSON_ArrayForEach(cell, rp_get(document, "cells")) {
     if (cJSON_IsObject(cell)) read_cell(r, cell);
   }
-  for (size_t i = 0; i < r->axes.n; i++) r->axes.at[i].varies = r->axes.at[i].values.n > 1;
+  for (size_t i = 0; i < r->axes.n; i++) {
+    r->axes.at[i].varies = r->axes.at[i].values.n > 1;
+    r->axes.at[i].resizes = resizes(r, i);
+  }
   read_score(r);
 }
 

@@ -24,7 +24,8 @@ typedef enum rp_measure { /* in the order of the table's columns */
 typedef struct rp_axis {
   const char *name;
   VTB_VEC(const char *) values;
-  bool varies; /* more than one value */
+  bool varies;  /* more than one value */
+  bool resizes; /* two cells that differ in it alone have other numbers of tokens */
 } rp_axis;
 
 typedef enum rp_status { RP_DONE, RP_FAILED, RP_IMPOSSIBLE, RP_EXCLUDED, RP_PENDING } rp_status;
@@ -38,6 +39,8 @@ typedef struct rp_cell {
   double mean[RP_MEASURES];
   double spread[RP_MEASURES]; /* in the same unit; NAN: one measurement alone, or exact */
   double tokens, chunk;       /* NAN: none */
+  int seeds;
+  double images; /* of test, a seed; NAN: not known */
 } rp_cell;
 
 typedef struct rp_report {
@@ -75,11 +78,13 @@ double rp_in_unit(const rp_report *r, rp_measure m, double x);
 rp_measure rp_quality(const rp_report *r);
 rp_measure rp_speed(const rp_report *r);
 
-/* Whether a is better than b by more than the spread of either. False where no spread is known. */
+/* Whether a is better than b by more than chance, as frontend/study/statistics.h has it. False
+ * where no spread is known. */
 bool rp_beats(const rp_report *r, rp_measure m, const rp_cell *a, const rp_cell *b);
-/* The best cell; NULL if none has the measure. Scores are chosen on val. */
-const rp_cell *rp_best(const rp_report *r, rp_measure m);
-/* Whether the best cell beats every other. */
-bool rp_clear_winner(const rp_report *r, rp_measure m);
+/* The best cell; NULL if none has the measure. Scores are chosen on val. Of a study that only times
+ * several sizes, the best one of the size of `like`, if that is not NULL. */
+const rp_cell *rp_best(const rp_report *r, rp_measure m, const rp_cell *like);
+/* Whether it beats every other. */
+bool rp_clear_winner(const rp_report *r, rp_measure m, const rp_cell *best);
 
 #endif

@@ -48,21 +48,22 @@ static int linear_ticks(const sc_scale *s, int want, double tick[SC_MOST_TICKS])
   return n;
 }
 
-/* Powers of ten, every few of them when there are many; with 2 and 5 between when there are few. */
+/* Powers of ten, every few of them when there are many; with 3, or 2 and 5, between when there are
+ * few. */
 static int log_ticks(const sc_scale *s, int want, double tick[SC_MOST_TICKS]) {
-  static const double between[] = {1, 2, 5};
+  static const double between[][3] = {{1}, {1, 3}, {1, 2, 5}};
   double decades = log10(s->high / s->low);
-  int n = 0, parts = decades * 3 <= want + 2 ? 3 : 1, every = 1;
+  int n = 0, parts = decades * 3 <= want + 2 ? 3 : decades * 2 <= want + 2 ? 2 : 1, every = 1;
   while (parts == 1 && decades / every > want) every++;
   for (int e = (int)floor(log10(s->low)); n < SC_MOST_TICKS && e <= log10(s->high); e++)
     for (int k = 0; k < parts && n < SC_MOST_TICKS; k++) {
-      double x = between[k] * pow(10, e);
-      if (x >= s->low && x <= s->high && (parts == 3 || e % every == 0)) tick[n++] = x;
+      double x = between[parts - 1][k] * pow(10, e);
+      if (x >= s->low && x <= s->high && (parts > 1 || e % every == 0)) tick[n++] = x;
     }
   return n;
 }
 
 int sc_ticks(const sc_scale *s, int want, double tick[SC_MOST_TICKS]) {
   int n = s->log && s->high / s->low > 8 ? log_ticks(s, want, tick) : 0;
-  return n >= 2 ? n : linear_ticks(s, want, tick);
+  return n >= 2 ? n : linear_ticks(s, s->log && want > 5 ? want * 2 / 3 : want, tick);
 }

@@ -93,16 +93,22 @@ static void measure_panels(const rp_report *r, rp_measure m, const fx_axis *f, v
 
 /* ---- two axes -------------------------------------------------------------------------------- */
 
-static sc_scale pair_scale(const rp_report *r, rp_measure m, size_t a, size_t b) {
+/* Of the column or the row alone where its axis is one of sizes, which are no rivals in speed. */
+static sc_scale shades(const rp_report *r, rp_measure m, size_t a, int a_value, size_t b,
+                       int b_value) {
   sc_scale s = {.from = 0, .to = 1};
+  bool timed = fx_geometric(m);
   for (int i = 0; i < (int)r->axes.at[a].values.n; i++)
-    for (int k = 0; k < (int)r->axes.at[b].values.n; k++) sc_take(&s, fx_pair(r, m, a, i, b, k));
+    for (int k = 0; k < (int)r->axes.at[b].values.n; k++) {
+      bool other =
+          (r->axes.at[a].resizes && i != a_value) || (r->axes.at[b].resizes && k != b_value);
+      if (!timed || !other) sc_take(&s, fx_pair(r, m, a, i, b, k));
+    }
   return s;
 }
 
 static void pair_table(const rp_report *r, rp_measure m, size_t a, size_t b, vtb_strbuf *out) {
   const rp_axis *rows = &r->axes.at[a], *columns = &r->axes.at[b];
-  sc_scale s = pair_scale(r, m, a, b);
   mk(out, "<div class=\"scroll\"><table class=\"heat\"><caption>%s</caption>\n", rp_name(r, m));
   mk(out, "<thead><tr><th scope=\"col\">%s \\ %s</th>", rows->name, columns->name);
   for (size_t k = 0; k < columns->values.n; k++)
@@ -112,6 +118,7 @@ static void pair_table(const rp_report *r, rp_measure m, size_t a, size_t b, vtb
     mk(out, "<tr><th scope=\"row\">%s</th>", rows->values.at[i]);
     for (int k = 0; k < (int)columns->values.n; k++) {
       char text[32];
+      sc_scale s = shades(r, m, a, i, b, k);
       double x = fx_pair(r, m, a, i, b, k), part = s.high > s.low ? sc_at(&s, x) : 0.5;
       if (rp_direction(r, m) < 0) part = 1 - part;
       mk(out, "<td class=\"num\" style=\"--part:%.3f\">%s</td>", isnan(x) ? 0 : part,
@@ -134,8 +141,8 @@ static void pairs(const rp_report *r, const rp_measure *measures, int n_measures
         pair_table(r, measures[i], wide ? b : a, wide ? a : b, out);
     }
   if (n)
-    vtb_strbuf_puts(out, "</div>\n<p class=\"note\">Means over the other axes; the darker, "
-                         "the better.</p>\n");
+    vtb_strbuf_puts(out, "</div>\n<p class=\"note\">Means over the other axes; the stronger "
+                         "the colour, the better.</p>\n");
 }
 
 /* ---- the section ----------------------------------------------------------------------------- */
@@ -152,9 +159,9 @@ bool sec_effects(const rp_report *r, vtb_strbuf *out) {
   int n = chosen(r, m), axes = 0;
   for (size_t i = 0; i < r->axes.n; i++) axes += shown(&r->axes.at[i]);
   if (!n || !axes) return false;
-  vtb_strbuf_puts(out,
-                  "<section id=\"effects\">\n<h2>What each axis does</h2>\n<p>Dots are means "
-                  "over the other axes, bars reach from the lowest to the highest cell.</p>\n");
+  vtb_strbuf_puts(out, "<section id=\"effects\">\n<h2>What each axis does</h2>\n<p>Dots are means "
+                       "over the other axes (of speeds, geometric ones), bars reach from the "
+                       "lowest to the highest cell.</p>\n");
   for (int i = 0; i < n; i++) {
     fx_axis *f = vtb_xcalloc(r->axes.n, sizeof *f);
     for (size_t k = 0; k < r->axes.n; k++) f[k] = fx_main(r, m[i], k);

@@ -1,6 +1,7 @@
 /* The first sentences of the page: what a reader would say who looked at the numbers once, and no
  * more than they bear. */
 #include "frontend/report/effects.h"
+#include "frontend/report/lines.h"
 #include "frontend/report/markup.h"
 #include "frontend/report/number.h"
 #include "frontend/report/sections.h"
@@ -56,7 +57,7 @@ static void compare_scores(const rp_report *r, rp_measure m, const rp_cell *best
 
 static void best_cell(const rp_report *r, vtb_strbuf *out) {
   rp_measure m = rp_quality(r);
-  const rp_cell *best = m == RP_MEASURES ? NULL : rp_best(r, m);
+  const rp_cell *best = m == RP_MEASURES ? NULL : rp_best(r, m, NULL);
   if (!best) return;
   char text[32];
   vtb_strbuf_puts(out, "<li>");
@@ -72,11 +73,84 @@ static void best_cell(const rp_report *r, vtb_strbuf *out) {
   vtb_strbuf_puts(out, "</li>\n");
 }
 
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+static bool several_sizes(const rp_report *r) {
+  for (size_t i = 0; i < r->axes.n; i++)
+    if (r->axes.at[i].resizes) return true;
+  return false;
+}
+
+/* Which line is fastest, and from how many tokens on. */
+static void crossovers(const rp_report *r, vtb_strbuf *out) {
+  static const struct {
+    rp_measure m;
+    const char *what;
+  } said[] = {{RP_MS, "is fastest"}, {RP_WORKSPACE, "takes least memory"}};
+  for (size_t i = 0; i < 2; i++) {
+    ln_lines lines = {0};
+    ln_crossings found = {0};
+    size_t first;
+    ln_collect(r, LN_TOKENS, said[i].m, &lines);
+    if (ln_cross(r, LN_TOKENS, said[i].m, &lines, &found, &first)) {
+      mk(out, "<li><b>%s</b> %s%s", lines.at[first].label, said[i].what,
+         found.n ? "" : " at every size");
+      for (size_t k = 0; k < found.n; k++) {
+        char x[32];
+        mk(out, "%s to about %s tokens, then <b>%s</b>", k ? "" : " up",
+           nr_digits(found.at[k].x, 2, x), lines.at[found.at[k].to].label);
+      }
+      vtb_strbuf_puts(out, ".</li>\n");
+    }
+    ln_free(&lines);
+    vtb_vec_free(&found);
+  }
+}
+
+/* ---- auto ------------------------------------------------------------------------------------ */
+
+/* The best time among cells that differ from this one in the mode alone; NAN: there is none. */
+static double best_mode(const rp_report *r, const rp_cell *c) {
+  double best = (double)NAN;
+  for (size_t i = 0; i < r->cells.n; i++) {
+    const rp_cell *d = &r->cells.at[i];
+    bool rival = d != c && !isnan(d->mean[RP_MS]);
+    for (size_t k = 0; k < r->axes.n; k++)
+      rival &= d->value[k] == c->value[k] || strcmp(r->axes.at[k].name, "mode") == 0;
+    if (rival && !(best <= d->mean[RP_MS])) best = d->mean[RP_MS];
+  }
+  return best;
+}
+
+static void automatic(const rp_report *r, vtb_strbuf *out) {
+  const rp_cell *worst = NULL;
+  double most = 0;
+  int n = 0;
+  for (size_t i = 0; i < r->cells.n; i++) {
+    const rp_cell *c = &r->cells.at[i];
+    double behind = ln_is_auto(r, c) ? c->mean[RP_MS] / best_mode(r, c) - 1 : (double)NAN;
+    if (isnan(behind)) continue;
+    n++;
+    if (worst && behind <= most) continue;
+    most = behind;
+    worst = c;
+  }
+  if (!worst) return;
+  char percent[32];
+  if (most <= 0)
+    mk(out, "<li><b>auto</b> is as fast as the best mode asked for in all %d rows.</li>\n", n);
+  else
+    mk(out,
+       "<li><b>auto</b> is within %s %% of the best mode in all %d rows, at worst in "
+       "<a href=\"#cell-%d\">%s</a>.</li>\n",
+       nr_digits(ceil(1000 * most) / 10, 2, percent), n, worst->number, worst->label);
+}
+
 /* ---- the fastest ----------------------------------------------------------------------------- */
 
 static void fastest(const rp_report *r, vtb_strbuf *out) {
   rp_measure m = rp_speed(r);
-  const rp_cell *best = m == RP_MEASURES ? NULL : rp_best(r, m), *slowest = NULL;
+  const rp_cell *best = m == RP_MEASURES ? NULL : rp_best(r, m, NULL), *slowest = NULL;
   for (size_t i = 0; best && i < r->cells.n; i++) {
     const rp_cell *c = &r->cells.at[i];
     if (!isnan(c->mean[m]) && (!slowest || c->mean[m] < slowest->mean[m])) slowest = c;
@@ -133,8 +207,9 @@ static void largest_effect(const rp_report *r, rp_measure m, vtb_strbuf *out) {
   for (size_t i = 0; m != RP_MEASURES && i < r->axes.n; i++) {
     fx_axis f = fx_main(r, m, i);
     double reach = fx_reach(&f, m != rp_quality(r));
-    varied += f.measured > 1;
-    if (reach > most && f.matched) most = reach, largest = (int)i;
+    bool counts = f.matched && (m == rp_quality(r) || !r->axes.at[i].resizes);
+    varied += f.measured > 1 && counts;
+    if (reach > most && counts) most = reach, largest = (int)i;
     fx_free(&f);
   }
   if (largest >= 0 && varied > 1) say_effect(r, m, (size_t)largest, out);
@@ -161,7 +236,11 @@ static void missing(const rp_report *r, vtb_strbuf *out) {
 void sec_findings(const rp_report *r, vtb_strbuf *out) {
   vtb_strbuf list = {0};
   best_cell(r, &list);
-  fastest(r, &list);
+  if (rp_quality(r) == RP_MEASURES && several_sizes(r))
+    crossovers(r, &list);
+  else
+    fastest(r, &list);
+  automatic(r, &list);
   largest_effect(r, rp_quality(r), &list);
   largest_effect(r, rp_speed(r), &list);
   missing(r, &list);

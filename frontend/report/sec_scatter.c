@@ -158,6 +158,8 @@ bool sec_scatter(const rp_report *r, vtb_strbuf *out) {
   bool scored = s.up != RP_MEASURES;
   if (!scored) s.up = rp_has(r, RP_WORKSPACE) ? RP_WORKSPACE : RP_PEAK;
   if (s.across == RP_MEASURES || !rp_has(r, s.up)) return false;
+  for (size_t i = 0; !scored && i < r->axes.n; i++)
+    if (r->axes.at[i].resizes) return false; /* small images beat large ones at nothing */
   s.chart = ch_new(out, WIDTH, HEIGHT);
   s.chart.x.log = true;
   s.chart.y.log = !scored;

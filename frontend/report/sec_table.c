@@ -50,9 +50,9 @@ static void head(const rp_report *r, bool statuses, vtb_strbuf *out) {
 
 /* Bold is the best where it beats all others; what the best does not beat is marked as near. */
 static const char *standing(const rp_report *r, rp_measure m, const rp_cell *c) {
-  const rp_cell *best = rp_direction(r, m) ? rp_best(r, m) : NULL;
+  const rp_cell *best = rp_direction(r, m) ? rp_best(r, m, c) : NULL;
   if (!best || isnan(c->mean[m])) return "";
-  if (rp_clear_winner(r, m)) return c == best ? " best" : "";
+  if (rp_clear_winner(r, m, best)) return c == best ? " best" : "";
   return c == best || (!isnan(best->spread[m]) && !rp_beats(r, m, best, c)) ? " near" : "";
 }
 

@@ -48,7 +48,7 @@ static const house_room rooms[] = {
     {"codegen/targets.c", IR " passes codegen runtime", "a row a target"},
     {"frontend/compile", IR " passes codegen runtime frontend/lang", "the compiler, a library"},
     {"frontend/study", "runtime/base frontend/lang", "studies, their results"},
-    {"frontend/report", "runtime/base", "the page of a report"},
+    {"frontend/report", "runtime/base frontend/study/statistics.h", "the page of a report"},
     {"frontend/cli",
      IR " passes codegen runtime frontend/lang frontend/compile frontend/study frontend/report",
      "the command"},
