@@ -64,7 +64,11 @@ static vtb_status make_study(command *c, vtb_error *err) {
     status = study_vary(s, c->vary.at[i], err);
   if (s->recipe && !s->seeds) s->seeds = 1;
   if (!s->recipe) s->seeds = 0;
-  if (!s->recipe && !s->bench_train) s->bench = true;
+  if (s->bench_train || !s->recipe) s->bench = true;
+  study_texts notes = {0};
+  if (status == VTB_OK) status = study_resolve(s, &notes, err);
+  for (size_t i = 0; i < notes.n && status == VTB_OK; i++) cli_say("%s\n", notes.at[i]);
+  study_texts_free(&notes);
   return status;
 }
 

@@ -4,217 +4,9 @@
  * config must reach a parameter or equal a top-level `let`, so that nothing a config says is
  * ignored. Blocks, functions and recurrences become entries by binding their tensors to given
  * shapes. */
-#include "frontend/lang/value.h"
+#include "frontend/lang/entry.h"
 
 #include <math.h>
-
-typedef struct setting { /* an override, parsed */
-  const vtb_override *o;
-  vtb_expr *x;
-  bool used;
-} setting;
-
-typedef struct entry {
-  const vtb_decl *decl;
-  vtb__val *values; /* by parameter; VTB__NIL where only the default is known */
-  bool *set;
-  vtb_span *spans;
-  setting *settings;
-  size_t n_settings;
-  VTB_VEC(const vtb_decl *) presets; /* that led to the entry, the outermost first */
-} entry;
-
-/* ---- finding the entry ----------------------------------------------------------------------- */
-
-static const vtb_decl *default_entry(vtb__eval *e) {
-  const vtb_file *root = e->unit->files.at[0];
-  const vtb_decl *found = NULL, *before = NULL;
-  for (size_t i = 0; i < root->decls.n; i++) {
-    if (root->decls.at[i]->kind != VTB_DECL_MODEL) continue;
-    before = found;
-    found = root->decls.at[i];
-  }
-  if (before) vtb__several_models(e, root, found);
-  for (size_t i = root->decls.n; !found && i-- > 0;)
-    if (root->decls.at[i]->kind == VTB_DECL_PRESET) found = root->decls.at[i];
-  for (size_t i = root->decls.n; !found && i-- > 0;)
-    if (root->decls.at[i]->kind == VTB_DECL_OPTIMIZER) found = root->decls.at[i];
-  if (!found)
-    vtb__report(e, VTB_DIAG_NO_ENTRY, (vtb_span){.source = root->source}, "'%s' declares no model",
-                root->source->path);
-  return found;
-}
-
-static const vtb_decl *find_entry(vtb__eval *e, const char *name) {
-  if (!name) return default_entry(e);
-  const vtb_decl *d = vtb__unit_lookup(e->unit, name);
-  if (!d) d = vtb__unit_lookup_anywhere(e->unit, name);
-  if (d && d->kind != VTB_DECL_CONST) return d;
-  const vtb_file *root = e->unit->files.at[0];
-  vtb__report(e, VTB_DIAG_UNKNOWN_ENTRY, (vtb_span){.source = root->source},
-              "'%s' declares no model, preset, block, fn, recurrence or optimizer '%s'",
-              root->source->path, name);
-  const char **names;
-  size_t n = vtb__file_names(root, &names);
-  if (!vtb__suggest_help(e, name, names, n)) vtb__list_entries(e, root);
-  vtb_free(names);
-  return NULL;
-}
-
-/* ---- values from presets and overrides ------------------------------------------------------- */
-
-static int param_index(const vtb_decl *d, const char *name) {
-  const vtb_param *p = vtb__param_find(d, name);
-  for (size_t i = 0; p && i < d->params.n; i++)
-    if (d->params.at[i] == p) return (int)i;
-  return -1;
-}
-
-/* Evaluates in the empty environment of a file. */
-static vtb__val global_value(vtb__eval *e, const vtb_file *file, const vtb_expr *x,
-                             const vtb_type_expr *type, const char *what) {
-  vtb__env env = {0}, *saved = e->env;
-  const vtb_file *saved_file = e->file;
-  e->env = &env;
-  e->file = file;
-  vtb__val v = type ? vtb__expr_as(e, x, type, what) : vtb__expr(e, x);
-  e->env = saved;
-  e->file = saved_file;
-  return v;
-}
-
-static bool preset_argument(vtb__eval *e, entry *n, const vtb_decl *preset, const vtb_arg *a,
-                            int index) {
-  if (a->name.text) index = param_index(n->decl, a->name.text);
-  if (index < 0 || index >= (int)n->decl->params.n) {
-    vtb__report(e, a->name.text ? VTB_DIAG_UNKNOWN_ARGUMENT : VTB_DIAG_TOO_MANY_ARGUMENTS, a->span,
-                "model '%s' has no parameter %s", n->decl->name.text,
-                a->name.text ? vtb_arena_printf(&e->arena, "'%s'", a->name.text) : "at this place");
-    VTB_VEC(const char *) names = {0};
-    for (size_t i = 0; i < n->decl->params.n; i++)
-      vtb_vec_push(&names, n->decl->params.at[i]->name.text);
-    if (a->name.text) vtb__suggest_help(e, a->name.text, names.at, names.n);
-    vtb_vec_free(&names);
-    return false;
-  }
-  const vtb_param *p = n->decl->params.at[index];
-  vtb__val v = global_value(e, preset->file, a->value, p->type,
-                            vtb_arena_printf(&e->arena, "'%s'", p->name.text));
-  n->values[index] = v;
-  n->spans[index] = a->span;
-  n->set[index] = true;
-  return v.kind != VTB__ERROR;
-}
-
-/* Follows presets to their model; inner presets are overridden by outer ones. */
-static bool resolve_presets(vtb__eval *e, const vtb_decl *d, entry *n) {
-  bool ok = true;
-  while (d && d->kind == VTB_DECL_PRESET && ok) {
-    vtb_vec_push(&n->presets, d);
-    const vtb_name callee = d->value->kind == VTB_EXPR_CALL ? d->value->u.call.callee : d->name;
-    const vtb_decl *next = vtb__file_lookup(d->file, callee.text);
-    if (!next)
-      vtb__report(e, VTB_DIAG_UNKNOWN_NAME, callee.span, "unknown model '%s'", callee.text);
-    else if (next->kind != VTB_DECL_MODEL && next->kind != VTB_DECL_PRESET)
-      vtb__report(e, VTB_DIAG_NOT_A_MODEL, callee.span, "'%s' is a %s, not a model", callee.text,
-                  vtb__decl_kind_text(next->kind));
-    else if (n->presets.n > 32 || next == d)
-      vtb__report(e, VTB_DIAG_DEFINITION_CYCLE, d->name.span,
-                  "preset '%s' is defined in terms of itself", d->name.text);
-    else {
-      d = next;
-      continue;
-    }
-    ok = false;
-  }
-  n->decl = d;
-  if (ok) {
-    n->values = VTB_NEW_ARRAY(&e->arena, vtb__val, d->params.n);
-    n->set = VTB_NEW_ARRAY(&e->arena, bool, d->params.n);
-    n->spans = VTB_NEW_ARRAY(&e->arena, vtb_span, d->params.n);
-  }
-  for (size_t i = n->presets.n; ok && i-- > 0;) {
-    const vtb_arg_list *args = &n->presets.at[i]->value->u.call.args;
-    for (size_t k = 0; k < args->n; k++)
-      ok &= preset_argument(e, n, n->presets.at[i], args->at[k], (int)k);
-  }
-  return ok;
-}
-
-static bool parse_settings(vtb__eval *e, entry *n) {
-  const vtb_instantiate_options *o = e->options;
-  n->n_settings = o->n_overrides;
-  n->settings = VTB_NEW_ARRAY(&e->arena, setting, o->n_overrides);
-  bool ok = true;
-  for (size_t i = 0; i < o->n_overrides; i++) {
-    n->settings[i].o = &o->overrides[i];
-    n->settings[i].x =
-        vtb__parse_expr_text(e->unit, o->overrides[i].from_config ? "<config>" : "<command line>",
-                             o->overrides[i].value, e->diags);
-    ok &= n->settings[i].x != NULL;
-  }
-  return ok;
-}
-
-/* Words of a config reach constants and choices; words of -D are expressions. */
-static vtb__val setting_value(vtb__eval *e, const entry *n, const setting *s,
-                              const vtb_type_expr *type, const char *what) {
-  if (!s->o->from_config) return global_value(e, n->decl->file, s->x, type, what);
-  vtb__val v = global_value(e, n->decl->file, s->x, NULL, what);
-  const vtb_file *file = e->file;
-  e->file = n->decl->file;
-  v = vtb__coerce(e, v, type, s->x->span, what, true);
-  e->file = file;
-  return v;
-}
-
-/* What weights say of a hyperparameter that the command line sets too. */
-static bool is_replaced(const entry *n, const setting *s, int index) {
-  for (size_t i = 0; s->o->stored && i < n->n_settings; i++)
-    if (!n->settings[i].o->stored && param_index(n->decl, n->settings[i].o->name) == index)
-      return true;
-  return false;
-}
-
-static bool apply_setting(vtb__eval *e, entry *n, setting *s) {
-  int index = param_index(n->decl, s->o->name);
-  if (index < 0 || vtb__is_tensor_type(n->decl->params.at[index]->type) ||
-      n->decl->params.at[index]->type->kind == VTB_TYPE_SHAPE)
-    return true;
-  const vtb_param *p = n->decl->params.at[index];
-  if (is_replaced(n, s, index)) {
-    s->used = true;
-    return true;
-  }
-  for (const setting *t = n->settings; t != s; t++)
-    if (t->used && param_index(n->decl, t->o->name) == index &&
-        t->o->from_config == s->o->from_config && t->o->stored == s->o->stored) {
-      vtb__report(e, VTB_DIAG_REPEATED_OVERRIDE, s->x->span, "'%s' is set twice", p->name.text);
-      return false;
-    }
-  s->used = true;
-  int errors = e->diags->n_errors;
-  vtb__val v = setting_value(e, n, s, p->type, vtb_arena_printf(&e->arena, "'%s'", s->o->name));
-  if (v.kind == VTB__ERROR) {
-    if (e->diags->n_errors > errors && !e->stopped)
-      vtb_diag_note(e->diags, p->span, "declared here");
-    return false;
-  }
-  n->values[index] = v;
-  n->spans[index] = s->x->span;
-  n->set[index] = true;
-  return true;
-}
-
-/* -D comes after the config. */
-static bool apply_settings(vtb__eval *e, entry *n) {
-  bool ok = true;
-  for (int config = 1; config >= 0; config--)
-    for (size_t i = 0; i < n->n_settings; i++)
-      if (n->settings[i].o->from_config == (config == 1))
-        ok &= apply_setting(e, n, &n->settings[i]);
-  return ok;
-}
 
 /* ---- settings that are not parameters -------------------------------------------------------- */
 
@@ -238,7 +30,8 @@ static bool let_equal(vtb__eval *e, vtb__val let, vtb__val config) {
   return vtb__val_equal(let, config);
 }
 
-static void unknown_setting(vtb__eval *e, const entry *n, const setting *s, const vtb__env *lets) {
+static void unknown_setting(vtb__eval *e, const vtb__entry *n, const vtb__setting *s,
+                            const vtb__env *lets) {
   const char *kind = vtb__decl_kind_text(n->decl->kind);
   VTB_VEC(const char *) names = {0};
   for (size_t i = 0; i < n->decl->params.n; i++) {
@@ -264,8 +57,9 @@ static void unknown_setting(vtb__eval *e, const entry *n, const setting *s, cons
   vtb_vec_free(&names);
 }
 
-static void check_let(vtb__eval *e, const entry *n, setting *s, vtb__val let, vtb_span span) {
-  vtb__val v = global_value(e, n->decl->file, s->x, NULL, "");
+static void check_let(vtb__eval *e, const vtb__entry *n, vtb__setting *s, vtb__val let,
+                      vtb_span span) {
+  vtb__val v = vtb__global_value(e, n->decl->file, s->x, NULL, "");
   s->used = true;
   if (v.kind == VTB__ERROR || let.kind == VTB__ERROR || let_equal(e, let, v)) return;
   vtb__report(e, VTB_DIAG_LET_MISMATCH, s->x->span, "config field '%s' is %s, and %s '%s' has %s",
@@ -280,10 +74,10 @@ static bool is_tensor_param(const vtb_decl *d, const char *name) {
 }
 
 /* What is left over must be a let of the entry. */
-static void check_lets(vtb__eval *e, entry *n, vtb__env *lets) {
+static void check_lets(vtb__eval *e, vtb__entry *n, vtb__env *lets) {
   e->file = n->decl->file;
   for (size_t i = 0; i < n->n_settings; i++) {
-    setting *s = &n->settings[i];
+    vtb__setting *s = &n->settings[i];
     if (s->used || s->o->optional) continue;
     vtb__binding *b = s->o->from_config && lets ? vtb__env_find_here(lets, s->o->name) : NULL;
     if (b && s->x->kind == VTB_EXPR_BOOL &&
@@ -300,26 +94,12 @@ static void check_lets(vtb__eval *e, entry *n, vtb__env *lets) {
 
 /* ---- models, blocks, functions --------------------------------------------------------------- */
 
-static vtb__env *new_env(vtb__eval *e) { return VTB_NEW(&e->arena, vtb__env); }
+static bool model_tensors(vtb__eval *e, vtb__entry *n);
 
-static bool bind_entry(vtb__eval *e, entry *n, vtb__env *env) {
-  vtb__actual *args = VTB_NEW_ARRAY(&e->arena, vtb__actual, n->decl->params.n);
-  size_t k = 0;
-  for (size_t i = 0; i < n->decl->params.n; i++)
-    if (n->set[i])
-      args[k++] = (vtb__actual){
-          .name = n->decl->params.at[i]->name.text, .value = n->values[i], .span = n->spans[i]};
-  e->env = env;
-  e->file = n->decl->file;
-  return vtb__bind_params(e, n->decl, args, k, env, n->decl->file, n->decl->name.span);
-}
-
-static bool model_tensors(vtb__eval *e, entry *n);
-
-static void run_model(vtb__eval *e, entry *n) {
-  vtb__env *env = new_env(e);
+static void run_model(vtb__eval *e, vtb__entry *n) {
+  vtb__env *env = vtb__entry_env(e);
   if (!model_tensors(e, n)) return;
-  if (!bind_entry(e, n, env)) return;
+  if (!vtb__entry_bind(e, n, env)) return;
   e->decl = n->decl;
   vtb__body_value(e, &n->decl->body);
   check_lets(e, n, env);
@@ -349,20 +129,20 @@ static const vtb_shape_binding *binding_of(const vtb__eval *e, const vtb_param *
 }
 
 /* An int or size hyperparameter's value as far as it is known before binding. */
-static bool early_value(vtb__eval *e, entry *n, const char *name, vtb__val *v) {
-  int i = param_index(n->decl, name);
+static bool early_value(vtb__eval *e, vtb__entry *n, const char *name, vtb__val *v) {
+  int i = vtb__param_index(n->decl, name);
   if (i < 0) return false;
   const vtb_param *p = n->decl->params.at[i];
   if (n->set[i])
     *v = n->values[i];
   else if (p->fallback && (p->fallback->kind == VTB_EXPR_INT || p->fallback->kind == VTB_EXPR_SIZE))
-    *v = global_value(e, n->decl->file, p->fallback, p->type, name);
+    *v = vtb__global_value(e, n->decl->file, p->fallback, p->type, name);
   else
     return false;
   return v->kind == VTB__INT || v->kind == VTB__SIZE;
 }
 
-static bool token_layout(vtb__eval *e, entry *n, const vtb_param *p, const vtb_type *t,
+static bool token_layout(vtb__eval *e, vtb__entry *n, const vtb_param *p, const vtb_type *t,
                          vtb__layout *l) {
   vtb__val h, w;
   *l =
@@ -380,7 +160,7 @@ static bool token_layout(vtb__eval *e, entry *n, const vtb_param *p, const vtb_t
   return false;
 }
 
-static bool entry_tensor(vtb__eval *e, entry *n, size_t i, const vtb_shape_binding *b) {
+static bool entry_tensor(vtb__eval *e, vtb__entry *n, size_t i, const vtb_shape_binding *b) {
   const vtb_param *p = n->decl->params.at[i];
   static const char *const token_names[] = {"B", "N", "C"}, *const sides[] = {"T", "H", "W"};
   vtb_type t = b->type;
@@ -416,7 +196,7 @@ static bool entry_tensor(vtb__eval *e, entry *n, size_t i, const vtb_shape_bindi
   return true;
 }
 
-static bool entry_tensors(vtb__eval *e, entry *n) {
+static bool entry_tensors(vtb__eval *e, vtb__entry *n) {
   const vtb_decl *d = n->decl;
   bool ok = true;
   for (size_t i = 0; i < d->params.n; i++) {
@@ -449,7 +229,7 @@ static bool entry_tensors(vtb__eval *e, entry *n) {
 
 /* Tensor parameters of a model are inputs that it can do without; they fix the batch, since no axis
  * of theirs need be the batch. */
-static bool model_tensors(vtb__eval *e, entry *n) {
+static bool model_tensors(vtb__eval *e, vtb__entry *n) {
   bool ok = true;
   for (size_t i = 0; i < n->decl->params.n; i++) {
     const vtb_param *p = n->decl->params.at[i];
@@ -461,10 +241,10 @@ static bool model_tensors(vtb__eval *e, entry *n) {
   return ok;
 }
 
-static void run_function(vtb__eval *e, entry *n) {
+static void run_function(vtb__eval *e, vtb__entry *n) {
   if (!entry_tensors(e, n)) return;
-  vtb__env *env = new_env(e);
-  if (!bind_entry(e, n, env)) return;
+  vtb__env *env = vtb__entry_env(e);
+  if (!vtb__entry_bind(e, n, env)) return;
   e->frame->calls++;
   vtb__val v = vtb__run_body(e, n->decl, env, n->decl->name.span);
   check_lets(e, n, env);
@@ -493,7 +273,8 @@ static void run_function(vtb__eval *e, entry *n) {
 
 /* Fields of a config that every recurrence understands: how it runs, and what its inputs' shapes
  * say. */
-static bool recurrence_fact(vtb__eval *e, entry *n, setting *s, const vtb__entry_values *v) {
+static bool recurrence_fact(vtb__eval *e, vtb__entry *n, vtb__setting *s,
+                            const vtb__entry_values *v) {
   const struct {
     const char *name, *alias;
     int64_t value;
@@ -513,29 +294,29 @@ static bool recurrence_fact(vtb__eval *e, entry *n, setting *s, const vtb__entry
 }
 
 /* Hyperparameters that nobody set. */
-static void take_defaults(vtb__eval *e, entry *n) {
+static void take_defaults(vtb__eval *e, vtb__entry *n) {
   const vtb_decl *d = n->decl;
   for (size_t i = 0; i < d->params.n; i++) {
     const vtb_param *p = d->params.at[i];
     if (p->type->kind == VTB_TYPE_SHAPE || n->set[i]) continue;
     if (p->fallback)
-      n->values[i] = global_value(e, d->file, p->fallback, p->type, p->name.text);
+      n->values[i] = vtb__global_value(e, d->file, p->fallback, p->type, p->name.text);
     else
       vtb__report(e, VTB_DIAG_MISSING_ARGUMENT, p->span, "hyperparameter '%s' has no value",
                   p->name.text);
   }
 }
 
-static void run_recurrence(vtb__eval *e, entry *n) {
+static void run_recurrence(vtb__eval *e, vtb__entry *n) {
   const vtb_decl *d = n->decl;
   vtb__entry_values v = {.values = n->values, .mode = VTB__NIL};
   take_defaults(e, n);
   for (size_t i = 0; i < n->n_settings; i++) {
-    setting *s = &n->settings[i];
+    vtb__setting *s = &n->settings[i];
     bool mode = strcmp(s->o->name, "mode") == 0 || strcmp(s->o->name, "form") == 0;
     bool chunk = strcmp(s->o->name, "chunk") == 0 || strcmp(s->o->name, "chunk_size") == 0;
     if (s->used || (!mode && !chunk)) continue;
-    vtb__val x = global_value(e, d->file, s->x, NULL, s->o->name);
+    vtb__val x = vtb__global_value(e, d->file, s->x, NULL, s->o->name);
     s->used = true;
     if (mode)
       v.mode = x;
@@ -554,7 +335,7 @@ static void run_recurrence(vtb__eval *e, entry *n) {
 
 /* ---- optimizers ------------------------------------------------------------------------------ */
 
-static void run_optimizer(vtb__eval *e, entry *n) {
+static void run_optimizer(vtb__eval *e, vtb__entry *n) {
   take_defaults(e, n);
   check_lets(e, n, NULL);
   if (e->diags->n_errors == e->errors_before) vtb__optimizer_entry(e, n->decl, n->values);
@@ -573,7 +354,7 @@ static void check_names(vtb__eval *e) {
 }
 
 /* The function, under the name that was asked for, `d`. */
-static void build_entry(vtb__eval *e, const vtb_decl *d, entry *n) {
+static void build_entry(vtb__eval *e, const vtb_decl *d, vtb__entry *n) {
   vtb__frame frame = {.is_model = true};
   bool optimizer = n->decl->kind == VTB_DECL_OPTIMIZER;
   frame.func = vtb_func_new(e->module, d->name.text, optimizer ? VTB_FUNC_RULE : VTB_FUNC_PLAIN,
@@ -607,44 +388,24 @@ static void build_entry(vtb__eval *e, const vtb_decl *d, entry *n) {
 }
 
 static void run_entry(vtb__eval *e, const char *name) {
-  entry n = {0};
+  vtb__entry n = {0};
   check_names(e);
-  const vtb_decl *d = find_entry(e, name);
-  if (d && resolve_presets(e, d, &n) && parse_settings(e, &n) && apply_settings(e, &n))
+  const vtb_decl *d = vtb__entry_find(e, name);
+  if (d && vtb__entry_presets(e, d, &n) && vtb__entry_parse(e, &n) && vtb__entry_apply(e, &n))
     build_entry(e, d, &n);
   vtb_vec_free(&n.presets);
 }
 
-/* Errors without a message would be ours. */
-static void finish(vtb__eval *e) {
-  vtb_arena_free(&e->arena);
-  vtb_map_free(&e->blocks);
-  vtb_map_free(&e->steps);
-  vtb_map_free(&e->consts);
-  vtb_map_free(&e->orders);
-}
-
 vtb_module *vtb_instantiate(vtb_unit *u, const char *name, const vtb_instantiate_options *o,
                             vtb_diags *diags) {
-  static const vtb_instantiate_options none = {0};
   if (!u || u->has_syntax_errors || !u->files.n) return NULL;
-  vtb__eval e = {.evaluator = &vtb__evaluation,
-                 .unit = u,
-                 .diags = diags,
-                 .options = o ? o : &none,
-                 .prefix = "",
-                 .tap_prefix = "",
-                 .batch = VTB_DYN};
-  vtb__env env = {0};
-  vtb_arena_init(&e.arena);
-  e.env = &env;
-  e.file = u->files.at[0];
-  e.errors_before = diags->n_errors;
-  e.module = vtb_module_new(name ? name : "model");
+  vtb__eval e;
+  vtb__eval_begin(&e, u, name, o, diags);
+  vtb_module *m = e.module;
   run_entry(&e, name);
-  vtb_module_renumber_names(e.module);
-  finish(&e);
-  if (diags->n_errors == e.errors_before && e.module->entry) return e.module;
-  vtb_module_free(e.module);
+  vtb_module_renumber_names(m);
+  vtb__eval_end(&e);
+  if (diags->n_errors == e.errors_before && m->entry) return m;
+  vtb_module_free(m);
   return NULL;
 }

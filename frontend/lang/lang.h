@@ -98,6 +98,24 @@ const char *vtb_unit_file(const vtb_unit *u, size_t i);
  * malloc'd, the names are the unit's. */
 size_t vtb_unit_int_settings(const vtb_unit *u, const char *name, const char ***out);
 
+/* A hyperparameter of an entry, and what presets, overrides and defaults make of it. */
+typedef struct vtb_hyperparameter {
+  const char *name, *const *aliases;
+  size_t n_aliases;
+  const char *value; /* as .vtb text, the same for equal values; NULL: a tensor */
+} vtb_hyperparameter;
+/* In the order of the declaration; *list is in the arena. Overrides that name nothing are left
+ * alone. False after errors. */
+bool vtb_unit_hyperparameters(vtb_unit *u, const char *name, const vtb_instantiate_options *o,
+                              vtb_arena *arena, vtb_hyperparameter **list, size_t *n,
+                              vtb_diags *diags);
+/* Whether `text`, an expression of the language, holds of an entry: it sees the hyperparameters
+ * under all their names, the constants of the model's file, and words with their values, which are
+ * numbers, sizes, true or false, or else strings. False after errors. */
+bool vtb_unit_condition(vtb_unit *u, const char *name, const vtb_instantiate_options *o,
+                        const vtb_override *words, size_t n_words, const char *text, bool *holds,
+                        vtb_diags *diags);
+
 /* Canonical layout of the text; idempotent, keeps comments. False (with diags) if the text has
  * syntax errors. */
 bool vtb_format(const vtb_source *source, vtb_strbuf *out, vtb_diags *diags);

@@ -1,11 +1,11 @@
 /* Axes as they are typed, and the cells of a study. */
 #include "frontend/study/label.h"
+#include "frontend/study/model.h"
 #include "frontend/study/options.h"
+#include "frontend/study/pairs.h"
 #include "frontend/study/split.h"
 
 #include <string.h>
-
-enum { MOST_CELLS = 100000 };
 
 /* ---- axes ------------------------------------------------------------------------------------ */
 
@@ -60,41 +60,113 @@ void study_cell_settings(const study *s, const study_cell *c, study_settings *ou
   }
 }
 
-/* ---- the order of cells ---------------------------------------------------------------------- */
+/* ---- rows: a value's number an axis ---------------------------------------------------------- */
 
-typedef VTB_VEC(size_t) rows; /* a value's number an axis, one cell after the other */
-
-static size_t count(const study *s) {
-  size_t n = 1;
-  for (size_t i = 0; i < s->axes.n && n <= MOST_CELLS; i++) n *= s->axes.at[i].values.n;
-  return n;
+static void grid(const study *s, study_rows *out) {
+  for (size_t k = 0, n = study_grid_count(s); k < n; k++) study_grid_row(s, k, out);
 }
 
-/* The last axis varies fastest. */
-static void grid(const study *s, rows *out) {
-  for (size_t k = 0, n = count(s); k < n; k++) {
-    size_t rest = k, first = out->n;
-    for (size_t i = 0; i < s->axes.n; i++) vtb_vec_push(out, 0);
-    for (size_t i = s->axes.n; i-- > 0;) {
-      out->at[first + i] = rest % s->axes.at[i].values.n;
-      rest /= s->axes.at[i].values.n;
-    }
+/* The baseline, then each axis's other values. */
+static void one_at_a_time(const study *s, study_rows *out) {
+  size_t n = s->axes.n;
+  for (size_t i = 0; i < n; i++) vtb_vec_push(out, s->axes.at[i].base);
+  for (size_t i = 0; i < n; i++)
+    for (size_t v = 0; v < s->axes.at[i].values.n; v++)
+      for (size_t k = 0; k < n && v != s->axes.at[i].base; k++)
+        vtb_vec_push(out, k == i ? v : s->axes.at[k].base);
+}
+
+/* ---- cells ----------------------------------------------------------------------------------- */
+
+typedef struct designer {
+  study_models models;
+  const study *study;
+  bool *told; /* of each condition: some cell could be asked */
+  vtb_error *errors;
+} designer;
+
+static study_cell make_cell(const study *s, const size_t *row) {
+  study_cell c = {.number = 0};
+  for (size_t i = 0; i < s->axes.n; i++)
+    vtb_vec_push(&c.value, vtb_xstrdup(s->axes.at[i].values.at[row[i]]));
+  return c;
+}
+
+static void free_cell(study_cell *c) {
+  vtb_free(c->id);
+  vtb_free(c->label);
+  study_texts_free(&c->value);
+  vtb_free(c->excluded);
+}
+
+/* The first condition that the cell does not meet; NULL: it meets all. A condition that cannot be
+ * asked of this cell, since its model has no such name, is met. */
+static const char *unmet(designer *d, const study_cell *c) {
+  for (size_t i = 0; i < d->study->where.n; i++) {
+    bool holds = true;
+    vtb_status status =
+        study_condition(&d->models, c, d->study->where.at[i], &holds, &d->errors[i]);
+    if (status == VTB_OK) d->told[i] = true;
+    if (status == VTB_OK && !holds) return d->study->where.at[i];
   }
+  return NULL;
+}
+
+/* For designs that choose their rows. */
+static bool is_allowed(void *user, const size_t *row) {
+  designer *d = user;
+  study_cell c = make_cell(d->study, row);
+  bool allowed = !d->study->where.n || !unmet(d, &c);
+  free_cell(&c);
+  return allowed;
+}
+
+static void take_rows(designer *d, const study_rows *rows, study_cells *out) {
+  size_t n = d->study->axes.n;
+  for (size_t k = 0; k * n < rows->n; k++) {
+    study_cell c = make_cell(d->study, rows->at + k * n);
+    const char *condition = unmet(d, &c);
+    c.number = (int)k;
+    c.excluded = condition ? vtb_xstrdup(condition) : NULL;
+    study_name_cell(d->study, &c);
+    vtb_vec_push(out, c);
+  }
+}
+
+static vtb_status arrange(designer *d, study_rows *rows, vtb_error *err) {
+  const study *s = d->study;
+  if (s->arrangement == STUDY_PAIRWISE) {
+    study_pairs(s, is_allowed, d, rows);
+  } else if (s->arrangement == STUDY_SAMPLE) {
+    study_draw(s, is_allowed, d, rows);
+  } else if (s->arrangement == STUDY_ONE_AT_A_TIME) {
+    one_at_a_time(s, rows);
+  } else if (study_grid_count(s) > STUDY_MOST_CELLS) {
+    return vtb_fail(err, VTB_E_USAGE,
+                    "the grid has more than %d cells: --pairwise, --one-at-a-time and --sample N "
+                    "make fewer",
+                    STUDY_MOST_CELLS);
+  } else {
+    grid(s, rows);
+  }
+  return VTB_OK;
 }
 
 vtb_status study_design(const study *s, study_cells *out, vtb_error *err) {
-  rows all = {0};
-  size_t n = s->axes.n;
-  if (count(s) > MOST_CELLS)
-    return vtb_fail(err, VTB_E_USAGE, "the grid has more than %d cells", MOST_CELLS);
-  grid(s, &all);
-  for (size_t k = 0; k * n < all.n; k++) {
-    study_cell c = {.number = (int)k};
-    for (size_t i = 0; i < n; i++)
-      vtb_vec_push(&c.value, vtb_xstrdup(s->axes.at[i].values.at[all.at[k * n + i]]));
-    study_name_cell(s, &c);
-    vtb_vec_push(out, c);
-  }
-  vtb_vec_free(&all);
-  return VTB_OK;
+  study_rows rows = {0};
+  size_t n = s->where.n;
+  designer d = {.models = {.study = s},
+                .study = s,
+                .told = vtb_xcalloc(n + 1, sizeof(bool)),
+                .errors = vtb_xcalloc(n + 1, sizeof(vtb_error))};
+  vtb_status status =
+      s->axes.n ? arrange(&d, &rows, err) : vtb_fail(err, VTB_E_USAGE, "nothing is varied");
+  if (status == VTB_OK) take_rows(&d, &rows, out);
+  for (size_t i = 0; i < n && status == VTB_OK; i++)
+    if (!d.told[i]) status = vtb_fail(err, VTB_E_USAGE, "%s", d.errors[i].text);
+  study_models_free(&d.models);
+  vtb_free(d.told);
+  vtb_free(d.errors);
+  vtb_vec_free(&rows);
+  return status;
 }

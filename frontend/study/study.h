@@ -95,7 +95,12 @@ void study_texts_free(study_texts *t);
 
 /* "NAME=A,B,C" or "NAME,NAME=A:B,C:D" as one more axis. */
 VTB_MUST_USE vtb_status study_vary(study *s, const char *text, vtb_error *err);
-/* The cells, those that `where` excludes among them. */
+/* What names and values mean for the model; bases of axes. Appends sentences about what was decided
+ * to *notes. VTB_E_USAGE if a name or a value can be used by no cell. */
+VTB_MUST_USE vtb_status study_resolve(study *s, study_texts *notes, vtb_error *err);
+/* The cells, those that `where` excludes among them: of the grid and one-at-a-time. Other designs
+ * are made of cells for which it holds. A condition that cannot be asked of a cell, since its model
+ * has no such name, holds; one that can be asked of none is an error. */
 VTB_MUST_USE vtb_status study_design(const study *s, study_cells *out, vtb_error *err);
 
 /* A cell's settings one by one, axes of several parts taken apart; borrowed of study and cell but
