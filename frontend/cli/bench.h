@@ -5,11 +5,18 @@
 #include "frontend/cli/cli.h"
 #include "frontend/cli/data.h"
 
+/* Options that may be lists, as they are typed; NULL: not given. */
+typedef struct bench_lists {
+  const char *image, *batch, *precision, *target, *threads, *mode, *chunk;
+} bench_lists;
+
 typedef struct bench_options {
+  bench_lists lists;
+  cli_list vary; /* "NAME=A,B" */
   cli_model_options model;
   cli_data_options data; /* its loading is measured instead of a model */
   int64_t runs, rounds, top;
-  double seconds; /* of a round */
+  double seconds; /* of a round; below 0: not given */
   bool train, no_update;
   bool peak; /* the machine's own, alone or beside a model */
   const char *optimizer;

@@ -19,7 +19,7 @@ typedef struct sizes {
   int copies[BENCH_COPIES];     /* sides of the squares of tokens, 8 numbers each */
   bool one_thread;
 } sizes;
-static const sizes of_processor = {{512, 1024}, {64, 256, 1024, 2048}, true};
+static const sizes of_processor = {{512, 1024}, {64, 256, 1024, 1536}, true};
 static const sizes of_many_cores = {{1024, 2048}, {128, 512, 2048, 4096}, true};
 static const sizes of_device = {{4096, 8192}, {256, 1024, 2048, 4096}, false};
 static const sizes of_emulator = {{32, 64}, {8, 16, 32, 64}, false};

@@ -129,11 +129,24 @@ typedef struct cli_model_options {
   bool json;
   vtb_report *report; /* of everything the command compiles, so that a warning is said once */
 } cli_model_options;
-#define CLI_MODEL_OPTS(model)                                                                      \
+/* The first and the last of them, which are one value for every command. */
+#define CLI_SOURCE_OPTS(model)                                                                     \
   {"-D", CLI_LIST, &(model).defines, "NAME=VALUE",                                                 \
    "set a hyperparameter; VALUE is .vtb text, e.g. depth=12, paths=\"[rows, cols]\""},             \
-      {"--entry", CLI_STR, &(model).compile.entry, "NAME",                                         \
-       "the model or preset of a file that declares several"},                                     \
+  {                                                                                                \
+    "--entry", CLI_STR, &(model).compile.entry, "NAME",                                            \
+        "the model or preset of a file that declares several"                                      \
+  }
+#define CLI_OUTPUT_OPTS(model)                                                                     \
+  {"--json", CLI_FLAG, &(model).json, NULL, "machine-readable output"},                            \
+      {"--time-passes", CLI_FLAG, &(model).compile.time_passes, NULL,                              \
+       "how long each pass took, on stderr"},                                                      \
+  {                                                                                                \
+    "--print-after", CLI_STR, &(model).compile.print_after, "PASS",                                \
+        "print the IR after a pass, or after \"all\", on stderr"                                   \
+  }
+#define CLI_MODEL_OPTS(model)                                                                      \
+  CLI_SOURCE_OPTS(model),                                                                          \
       {"--image", CLI_STR, &(model).compile.image, "SIZE", "image size: 512 or 224x384"},          \
       {"--mode", CLI_STR, &(model).compile.mode, "MODE",                                           \
        "form of every recurrence: auto, parallel, recurrent, chunkwise"},                          \
@@ -142,15 +155,9 @@ typedef struct cli_model_options {
       {"--batch", CLI_POSITIVE, &(model).compile.batch, "N", "images at a time"},                  \
       {"--threads", CLI_THREADS, &(model).threads, "N",                                            \
        "threads (default: VTB_THREADS, OMP_NUM_THREADS, or the cores)"},                           \
-      {"--json", CLI_FLAG, &(model).json, NULL, "machine-readable output"},                        \
       {"--precision", CLI_STR, &(model).compile.precision, "P",                                    \
        "of products on CUDA: fp32 (default), tf32, bf16, fp16, bf16-all"},                         \
-      {"--time-passes", CLI_FLAG, &(model).compile.time_passes, NULL,                              \
-       "how long each pass took, on stderr"},                                                      \
-  {                                                                                                \
-    "--print-after", CLI_STR, &(model).compile.print_after, "PASS",                                \
-        "print the IR after a pass, or after \"all\", on stderr"                                   \
-  }
+      CLI_OUTPUT_OPTS(model)
 /* The options are complete but for `model`; the report begins. */
 void cli_model_parsed(cli_model_options *m);
 void cli_model_options_free(cli_model_options *m);

@@ -3,6 +3,7 @@
 #include "frontend/cli/cli.h"
 #include "frontend/cli/bench.h"
 #include "frontend/cli/bench_data.h"
+#include "frontend/cli/bench_sweep.h"
 #include "frontend/cli/built.h"
 #include "frontend/cli/progress.h"
 
@@ -146,40 +147,75 @@ static vtb_status bench_machine(bench_options *o) {
   return status;
 }
 
+static vtb_status bench_one(const char *what, bench_options *o) {
+  int taken = bench_take_values(o);
+  if (taken) return (vtb_status)taken;
+  if (o->seconds < 0) o->seconds = 3;
+  cli_model_parsed(&o->model);
+  vtb_status status = cli_is_built(what) ? bench_built(what, o) : bench_model(what, o);
+  cli_model_options_free(&o->model);
+  return status;
+}
+
+/* Without a MODEL: the data set, or the machine. */
+static vtb_status bench_none(bench_options *o) {
+  int taken = bench_is_sweep(o) ? (int)cli_usage_error("bench", "lists are for a MODEL")
+                                : bench_take_values(o);
+  if (taken) return (vtb_status)taken;
+  if (o->data.path)
+    return bench_data(&o->data, o->model.compile.image, o->seconds < 0 ? 3 : o->seconds,
+                      o->model.json);
+  return o->peak ? bench_machine(o) : cli_usage_error("bench", "one MODEL or built FILE is needed");
+}
+
+static vtb_status bench(const cli_list *rest, bench_options *o) {
+  if (rest->n == 0) return bench_none(o);
+  if (o->data.path) return cli_usage_error("bench", "--data is measured without a MODEL");
+  if (rest->n != 1) return cli_usage_error("bench", "one MODEL or built FILE is needed");
+  if (o->no_update && !o->train) return cli_usage_error("bench", "--no-update is for --train");
+  return bench_is_sweep(o) ? bench_sweep_run(rest->at[0], o) : bench_one(rest->at[0], o);
+}
+
 vtb_status cli_cmd_bench(int argc, char **argv) {
   bench_options o = {
-      .data = CLI_DATA_DEFAULTS, .seconds = 3, .top = 20, .optimizer = CLI_DEFAULT_OPTIMIZER};
+      .data = CLI_DATA_DEFAULTS, .seconds = -1, .top = 20, .optimizer = CLI_DEFAULT_OPTIMIZER};
   const cli_opt opts[] = {
-      CLI_TARGET_OPT(o.model),
+      CLI_SOURCE_OPTS(o.model),
       {"--train", CLI_FLAG, &o.train, NULL,
        "a whole training step: forward, backward, clipping, the optimizer's update"},
       {"--no-update", CLI_FLAG, &o.no_update, NULL, "with --train: forward and backward alone"},
       {"--optimizer", CLI_STR, &o.optimizer, "NAME", "whose update it is (default adamw)"},
-      {"--data", CLI_STR, &o.data.path, "D",
-       "without a MODEL: how many images a second of a data set are decoded and prepared"},
-      {"--workers", CLI_INT, &o.data.workers, "N", "with --data: threads (default: cores)"},
+      {"--batch", CLI_STR, &o.lists.batch, "N,...",
+       "images at a time; lists, here and below, measure every combination"},
+      {"--image", CLI_STR, &o.lists.image, "SIZE,...", "image size: 512 or 224x384"},
+      {"--mode", CLI_STR, &o.lists.mode, "MODE,...",
+       "form of every recurrence: auto, parallel, recurrent, chunkwise"},
+      {"--chunk", CLI_STR, &o.lists.chunk, "N,...", "chunk sizes; implies --mode chunkwise"},
+      {"--threads", CLI_STR, &o.lists.threads, "N,...",
+       "threads (default: VTB_THREADS, OMP_NUM_THREADS, or the cores)"},
+      {"--precision", CLI_STR, &o.lists.precision, "P,...",
+       "of products on CUDA: fp32 (default), tf32, bf16, fp16, bf16-all"},
+      {"--target", CLI_STR, &o.lists.target, "T,...", "cpu (default), cuda or cuda-emulated"},
+      {"--vary", CLI_LIST, &o.vary, "NAME=A,...", "a hyperparameter with several values"},
       {"--peak", CLI_FLAG, &o.peak, NULL,
        "what the machine reaches at best, in a product and a copy; beside a MODEL: how much of it "
        "the model and its kernels reach"},
+      {"--seconds", CLI_FLOAT, &o.seconds, "S",
+       "time to measure for (default 3; of a list 1, in each round)"},
       {"--runs", CLI_INT, &o.runs, "N", "exactly N runs instead of --seconds"},
-      {"--seconds", CLI_FLOAT, &o.seconds, "S", "time to measure for (default 3)"},
       {"--rounds", CLI_POSITIVE, &o.rounds, "N",
-       "N times so, one after the other: the spread is then that of the rounds"},
+       "N times so (default 1; of a list 3, one combination after the other in each): the spread "
+       "is then that of the rounds"},
       {"--top", CLI_INT, &o.top, "N", "kernels to list (default 20)"},
-      CLI_MODEL_OPTS(o.model)};
+      {"--data", CLI_STR, &o.data.path, "D",
+       "without a MODEL: how many images a second of a data set are decoded and prepared"},
+      {"--workers", CLI_INT, &o.data.workers, "N", "with --data: threads (default: cores)"},
+      CLI_OUTPUT_OPTS(o.model)};
   cli_list rest = {0};
   int parsed = cli_parse("bench", opts, CLI_COUNT(opts), argc, argv, &rest);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
-  if (rest.n == 0 && o.data.path)
-    return bench_data(&o.data, o.model.compile.image, o.seconds, o.model.json);
-  if (o.data.path) return cli_usage_error("bench", "--data is measured without a MODEL");
-  if (rest.n == 0 && o.peak) return bench_machine(&o);
-  if (rest.n != 1) return cli_usage_error("bench", "one MODEL or built FILE is needed");
-  if (o.no_update && !o.train) return cli_usage_error("bench", "--no-update is for --train");
-  cli_model_parsed(&o.model);
-  vtb_status status =
-      cli_is_built(rest.at[0]) ? bench_built(rest.at[0], &o) : bench_model(rest.at[0], &o);
+  vtb_status status = bench(&rest, &o);
   vtb_vec_free(&rest);
-  cli_model_options_free(&o.model);
+  vtb_vec_free(&o.vary);
   return status;
 }
