@@ -123,7 +123,7 @@ void ch_take_line(chart *c, double x, double y, double x2, double y2) {
 }
 
 static bool is_free(const chart *c, ch_box b) {
-  if (b.x < 2 || b.x + b.width > c->width - 2) return false;
+  if (b.x < c->left || b.x + b.width > c->width - 2) return false;
   if (b.y < c->top - LINE || b.y + b.height > c->y.from) return false;
   for (size_t i = 0; i < c->taken.n; i++) {
     const ch_box *t = &c->taken.at[i];

@@ -14,7 +14,7 @@ void sc_take(sc_scale *s, double x) {
 void sc_pad(sc_scale *s) {
   if (!s->any) s->low = s->high = 1;
   if (s->log) {
-    double factor = s->high > s->low ? pow(s->high / s->low, MARGIN) : 1.5;
+    double factor = s->high > s->low ? exp(MARGIN * (log(s->high) - log(s->low))) : 1.5;
     s->low /= factor;
     s->high *= factor;
     return;
@@ -26,8 +26,8 @@ void sc_pad(sc_scale *s) {
 }
 
 double sc_at(const sc_scale *s, double x) {
-  double part =
-      s->log ? log(x / s->low) / log(s->high / s->low) : (x - s->low) / (s->high - s->low);
+  double part = s->log ? (log(x) - log(s->low)) / (log(s->high) - log(s->low))
+                       : (x - s->low) / (s->high - s->low);
   if (!isfinite(part)) part = 0;
   return s->from + (part < -1 ? -1 : part > 2 ? 2 : part) * (s->to - s->from);
 }
@@ -52,9 +52,9 @@ static int linear_ticks(const sc_scale *s, int want, double tick[SC_MOST_TICKS])
  * few. */
 static int log_ticks(const sc_scale *s, int want, double tick[SC_MOST_TICKS]) {
   static const double between[][3] = {{1}, {1, 3}, {1, 2, 5}};
-  double decades = log10(s->high / s->low);
+  double decades = log10(s->high) - log10(s->low);
   int n = 0, parts = decades * 3 <= want + 2 ? 3 : decades * 2 <= want + 2 ? 2 : 1, every = 1;
-  while (parts == 1 && decades / every > want) every++;
+  if (parts == 1 && decades > want) every = (int)ceil(decades / want);
   for (int e = (int)floor(log10(s->low)); n < SC_MOST_TICKS && e <= log10(s->high); e++)
     for (int k = 0; k < parts && n < SC_MOST_TICKS; k++) {
       double x = between[parts - 1][k] * pow(10, e);

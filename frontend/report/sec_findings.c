@@ -46,13 +46,12 @@ static void compare_scores(const rp_report *r, rp_measure m, const rp_cell *best
     mk(out, ", %s ahead of ", unit);
     cell_link(next, out);
   }
-  bool known = !isnan(best->spread[m]) && !isnan(next->spread[m]);
-  if (!known)
-    vtb_strbuf_puts(out, ". No spread is known for one seed: the lead may be chance.");
-  else if (rp_beats(r, m, best, next) || rp_beats(r, m, next, best))
-    vtb_strbuf_puts(out, ", which is more than the spread between seeds.");
-  else
-    vtb_strbuf_puts(out, ", which is within the spread between seeds: the two are not told apart.");
+  bool spread = !isnan(best->spread[m]) && !isnan(next->spread[m]);
+  bool told = rp_beats(r, m, best, next) || rp_beats(r, m, next, best);
+  vtb_strbuf_puts(out, told && spread ? ", which is more than the spread between seeds."
+                       : told   ? ": more than the choice of test images explains, but of one seed."
+                       : spread ? ", within the spread between seeds: the two are not told apart."
+                                : ". Of one seed no spread is known: the lead may be chance.");
 }
 
 static void best_cell(const rp_report *r, vtb_strbuf *out) {
@@ -137,7 +136,12 @@ static void automatic(const rp_report *r, vtb_strbuf *out) {
   }
   if (!worst) return;
   char percent[32];
-  if (most <= 0)
+  if (most > 0.05)
+    mk(out,
+       "<li><b>auto</b> is up to %s %% slower than the best mode, in <a href=\"#cell-%d\">%s"
+       "</a>.</li>\n",
+       nr_digits(100 * most, 2, percent), worst->number, worst->label);
+  else if (most <= 0)
     mk(out, "<li><b>auto</b> is as fast as the best mode asked for in all %d rows.</li>\n", n);
   else
     mk(out,

@@ -121,9 +121,11 @@ static void draw_labels(scatter *s) {
   for (int front = 1; front >= 0; front--)
     for (size_t i = 0; i < s->spots.n; i++) {
       const spot *p = &s->spots.at[i];
-      if (p->front == (front == 1))
-        ch_label(&s->chart, p->x, p->y, ch_short(p->cell->label, MOST_LABEL, &room),
-                 front ? "name strong" : "name");
+      if (p->front != (front == 1)) continue;
+      mk(s->chart.out, "<g data-cell=\"%d\">", p->cell->number);
+      ch_label(&s->chart, p->x, p->y, ch_short(p->cell->label, MOST_LABEL, &room),
+               front ? "name strong" : "name");
+      vtb_strbuf_puts(s->chart.out, "</g>");
     }
   vtb_strbuf_free(&room);
 }

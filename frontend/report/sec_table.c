@@ -109,13 +109,22 @@ static int most_of(const rp_report *r, const char *list) {
   return most;
 }
 
+static bool images_known(const rp_report *r) {
+  for (size_t i = 0; i < r->cells.n; i++)
+    if (!isnan(r->cells.at[i].images)) return true;
+  return false;
+}
+
 static void legend(const rp_report *r, vtb_strbuf *out) {
   int seeds = most_of(r, "train.seeds"), rounds = most_of(r, "bench.rounds");
   vtb_strbuf_puts(out, "<p class=\"note\"><b class=\"best\">Bold</b>: the best, by more than the "
                        "spread. <span class=\"near\">Dotted</span>: the best, or not to be told "
                        "from it.");
   if (seeds > 1) mk(out, " Scores are means over %d seeds, \xC2\xB1 their spread.", seeds);
-  if (seeds == 1)
+  if (seeds == 1 && images_known(r))
+    vtb_strbuf_puts(out, " Scores are of one seed: a lead counts where the choice of test images "
+                         "does not explain it, but another seed may change more.");
+  else if (seeds == 1)
     vtb_strbuf_puts(out, " Scores are of one seed: no spread is known, so none is bold.");
   if (rounds > 1)
     mk(out, " Times are the best of %d rounds, \xC2\xB1 the spread between rounds.", rounds);

@@ -1,0 +1,204 @@
+/* The page of a report: well formed whatever a document holds, and saying what its numbers say. */
+#include "frontend/report/page.h"
+#include "tests/report/xml.h"
+#include "tests/test.h"
+
+#define SAMPLES VTB_SOURCE_DIR "/tests/report/"
+
+/* The page of a document; NULL if there is none. The caller frees it. */
+static char *page_of(const char *json, size_t n) {
+  vtb_strbuf out = {0};
+  vtb_error err = {0};
+  cJSON *document = cJSON_ParseWithLength(json, n);
+  vtb_status status = report_page(document, &out, &err);
+  cJSON_Delete(document);
+  if (status == VTB_OK) return out.at;
+  vtb_strbuf_free(&out);
+  return NULL;
+}
+
+static void check_well_formed(const char *what, const char *page) {
+  size_t at = 0;
+  const char *wrong = page ? xml_check(page, strlen(page), &at) : "no page";
+  if (!wrong) return;
+  size_t from = at > 60 ? at - 60 : 0;
+  CHECK_MSG(false, "%s: %s at byte %zu: %.120s", what, wrong, at, page ? page + from : "");
+}
+
+static char *sample(const char *name) {
+  char path[512], *text = NULL;
+  size_t n = 0;
+  vtb_error err = {0};
+  snprintf(path, sizeof path, SAMPLES "%s", name);
+  CHECK_MSG(vtb_file_read(path, 1 << 24, &text, &n, &err) == VTB_OK, "%s", err.text);
+  char *page = text ? page_of(text, n) : NULL;
+  vtb_free(text);
+  check_well_formed(name, page);
+  return page ? page : vtb_xstrdup("");
+}
+
+#define HAS(page, text) CHECK_MSG(strstr(page, text) != NULL, "the page lacks: %s", text)
+#define LACKS(page, text) CHECK_MSG(strstr(page, text) == NULL, "the page holds: %s", text)
+
+/* ---- what it says ---------------------------------------------------------------------------- */
+
+TEST(a_grid_with_trainings_has_every_section) {
+  char *page = sample("grid.json");
+  static const char *const ids[] = {"results", "front",    "effects", "scaling", "curves",
+                                    "paths",   "compiler", "cells",   "machine"};
+  for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+    char section[64];
+    snprintf(section, sizeof section, "<section id=\"%s\">", ids[i]);
+    HAS(page, section);
+  }
+  HAS(page, "the two are not told apart");
+  HAS(page, "<details id=\"cell-7\" open=\"open\">"); /* the script folds them */
+  HAS(page, "data:image/svg+xml;base64,PHN2Zy");
+  LACKS(page, "section id=\"against\"");
+  vtb_free(page);
+}
+
+TEST(a_sweep_says_where_the_best_mode_changes) {
+  char *page = sample("sweep.json");
+  HAS(page, "<b>parallel</b> is fastest up to about 481 tokens, then <b>chunkwise(64)</b>");
+  HAS(page, "<b>recurrent</b> takes least memory at every size");
+  HAS(page, "<b>auto</b> is within");
+  LACKS(page, "section id=\"front\""); /* sizes are no rivals */
+  vtb_free(page);
+}
+
+TEST(what_did_not_run_is_said_with_its_message) {
+  char *page = sample("troubled.json");
+  HAS(page, "Of 8 cells, 2 failed, 1 cannot be compiled, 1 left out by a condition, 1 not run yet");
+  HAS(page, "out of memory: the workspace needs 21.4 MiB");
+  HAS(page, "error[VTB3006]");
+  HAS(page, "Of one seed no spread is known");
+  vtb_free(page);
+}
+
+TEST(a_document_without_anything_is_a_page) {
+  char *page = sample("empty.json");
+  HAS(page, "The study has no cells.");
+  vtb_free(page);
+  CHECK(page_of("[]", 2) == NULL);
+  CHECK(page_of("{}", 2) == NULL);
+}
+
+/* Two cells whose scores differ by `lead`, of three seeds with that spread. */
+static char *duel(double lead, double spread) {
+  vtb_strbuf s = {0};
+  vtb_strbuf_puts(&s, "{\"study\":{\"axes\":[{\"name\":\"a\",\"values\":"
+                      "[\"x\",\"y\"]}]},\"cells\":[");
+  for (int i = 0; i < 2; i++)
+    vtb_strbuf_printf(&s,
+                      "%s{\"id\":\"%d\",\"settings\":{\"a\":\"%s\"},\"status\":\"done\",\"train\":{"
+                      "\"score\":\"top1\",\"mean\":%g,\"spread\":%g,\"seeds\":[{},{},{}]}}",
+                      i ? "," : "", i, i ? "y" : "x", 0.8 + lead * i, spread);
+  vtb_strbuf_puts(&s, "]}");
+  char *page = page_of(s.at, s.n);
+  check_well_formed("a duel", page);
+  vtb_strbuf_free(&s);
+  return page;
+}
+
+TEST(bold_is_what_leads_by_more_than_chance) {
+  char *page = duel(0.01, 0.001);
+  HAS(page, "class=\"num best\" data-sort=\"0.81\"");
+  HAS(page, "1.00 points ahead of");
+  HAS(page, "more than the spread between seeds");
+  vtb_free(page);
+  page = duel(0.001, 0.01);
+  LACKS(page, "class=\"num best\"");
+  HAS(page, "class=\"num near\" data-sort=\"0.801\"");
+  HAS(page, "class=\"num near\" data-sort=\"0.8\"");
+  HAS(page, "not told apart");
+  vtb_free(page);
+}
+
+/* ---- hostile documents ----------------------------------------------------------------------- */
+
+TEST(texts_cannot_leave_their_place) {
+  char *page = sample("hostile.json");
+  LACKS(page, "<script>alert");
+  LACKS(page, "</script><");
+  LACKS(page, "onload=\"x");
+  LACKS(page, "\xE2\x80\xAE"); /* turns the direction of what follows */
+  HAS(page, "&lt;/script&gt;&lt;script&gt;alert(1)");
+  HAS(page, "\\u003c/script\\u003e");
+  vtb_free(page);
+}
+
+TEST(bytes_that_are_no_text_show_as_such) {
+  static const char json[] =
+      "{\"study\":{\"title\":\"a\xFF\x01 b\xED\xA0\x80\"},\"cells\":[{\"id\":"
+      "\"\xC3\",\"label\":\"\xEF\xBF\xBE\",\"status\":\"done\"}]}";
+  char *page = page_of(json, sizeof json - 1);
+  check_well_formed("bytes", page);
+  if (page) HAS(page, "<h1>a\\xff\\x01 b");
+  vtb_free(page);
+}
+
+/* Every member of the samples in turn becomes something else. */
+static void spoil(cJSON *item, cJSON *document, int *n) {
+  static const char *const others[] = {"null", "-1e308", "\"<&\\\"'>\"", "[[]]", "{\"a\":{}}"};
+  for (cJSON *child = item->child; child; child = child->next) {
+    spoil(child, document, n);
+    if (++*n % 23) continue; /* a sample of them */
+    cJSON *other = cJSON_Parse(others[*n / 23 % 5]);
+    cJSON kept = *child;
+    child->type = other->type;
+    child->valuestring = other->valuestring;
+    child->valuedouble = other->valuedouble;
+    child->child = other->child;
+    vtb_strbuf out = {0};
+    vtb_error err = {0};
+    if (report_page(document, &out, &err) == VTB_OK) check_well_formed("spoilt", out.at);
+    vtb_strbuf_free(&out);
+    child->type = kept.type;
+    child->valuestring = kept.valuestring;
+    child->valuedouble = kept.valuedouble;
+    child->child = kept.child;
+    cJSON_Delete(other);
+  }
+}
+
+TEST(members_of_other_types_are_absent) {
+  char *text = NULL;
+  size_t size = 0;
+  vtb_error err = {0};
+  CHECK(vtb_file_read(SAMPLES "troubled.json", 1 << 24, &text, &size, &err) == VTB_OK);
+  cJSON *document = cJSON_ParseWithLength(text, size);
+  int n = 0;
+  spoil(document, document, &n);
+  CHECK(n > 200);
+  cJSON_Delete(document);
+  vtb_free(text);
+}
+
+TEST(the_parser_of_these_tests_sees_what_is_wrong) {
+  static const char *const broken[] = {"<!DOCTYPE html><a>",
+                                       "<!DOCTYPE html><a></b>",
+                                       "<!DOCTYPE html><a b=c></a>",
+                                       "<!DOCTYPE html><a>&nbsp;</a>",
+                                       "<!DOCTYPE html><a>\x01</a>",
+                                       "<!DOCTYPE html><a/><b/>",
+                                       "<!DOCTYPE html><a b=\"\" b=\"\"/>",
+                                       "<a/>"};
+  size_t at;
+  for (size_t i = 0; i < sizeof broken / sizeof *broken; i++)
+    CHECK_MSG(xml_check(broken[i], strlen(broken[i]), &at) != NULL, "%s passes", broken[i]);
+  CHECK(xml_check("<!DOCTYPE html><a b=\"&lt;\">x</a>", 32, &at) == NULL);
+}
+
+int main(void) {
+  RUN(a_grid_with_trainings_has_every_section);
+  RUN(a_sweep_says_where_the_best_mode_changes);
+  RUN(what_did_not_run_is_said_with_its_message);
+  RUN(a_document_without_anything_is_a_page);
+  RUN(bold_is_what_leads_by_more_than_chance);
+  RUN(texts_cannot_leave_their_place);
+  RUN(bytes_that_are_no_text_show_as_such);
+  RUN(members_of_other_types_are_absent);
+  RUN(the_parser_of_these_tests_sees_what_is_wrong);
+  return test_done();
+}
