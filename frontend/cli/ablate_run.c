@@ -4,6 +4,7 @@
 #include "frontend/cli/interrupt.h"
 #include "frontend/cli/progress.h"
 #include "frontend/report/page.h"
+#include "frontend/study/against.h"
 #include "frontend/study/results.h"
 #include "frontend/study/run.h"
 
@@ -16,8 +17,8 @@ typedef struct session {
   study_cells cells;
   study_work work;
   study_launch launch;
-  cJSON *results;
-  double written; /* when */
+  cJSON *results, *old; /* old: of the report that it is compared with; NULL: none */
+  double written;       /* when */
 } session;
 
 /* ---- progress -------------------------------------------------------------------------------- */
@@ -120,6 +121,9 @@ static vtb_status on_results(void *user, const study_work *w, bool last, vtb_err
   if (!last && vtb_now() - s->written < SECONDS) return VTB_OK;
   cJSON_Delete(s->results);
   s->results = study_results(w);
+  if (s->old)
+    cJSON_AddItemToObject(s->results, "against",
+                          study_against(s->results, s->old, s->options->against));
   vtb_status status = study_results_write(s->results, s->options->folder, err);
   if (status == VTB_OK) status = write_page(s, err);
   s->written = vtb_now();
@@ -172,6 +176,7 @@ static void report(const session *s, vtb_status status) {
     cli_print_json(cJSON_Duplicate(s->results, true));
   else
     ablate_print_table(s->results);
+  if (!cli_json()) ablate_print_against(s->results);
   if (!cli_json()) printf("page: %s/index.html\n", s->options->folder);
 }
 
@@ -180,6 +185,7 @@ vtb_status ablate_run(study *what, const ablate_options *o) {
   session s = {.options = o};
   vtb_status status = study_launch_find(o->launcher, &s.launch, &err);
   if (status == VTB_OK) status = study_design(what, &s.cells, &err);
+  if (status == VTB_OK && o->against) status = study_results_read(o->against, &s.old, &err);
   if (status == VTB_OK) status = enter(&s, what, &err);
   if (status == VTB_OK) status = run_study(&s, what, &err);
   if (status == VTB_OK || (int)status > 128) report(&s, status);
@@ -187,5 +193,6 @@ vtb_status ablate_run(study *what, const ablate_options *o) {
   study_work_free(&s.work);
   study_cells_free(&s.cells);
   cJSON_Delete(s.results);
+  cJSON_Delete(s.old);
   return status;
 }

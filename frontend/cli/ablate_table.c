@@ -2,6 +2,7 @@
 
 #include "frontend/cli/progress.h"
 #include "frontend/study/record.h"
+#include "frontend/study/scores.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -9,23 +10,14 @@
 
 typedef VTB_VEC(const cJSON *) cell_list;
 
-static const cJSON *part(const cJSON *cell, const char *name) {
-  return cJSON_GetObjectItemCaseSensitive(cell, name);
-}
-
-static const char *text_of(const cJSON *j, const char *name) {
-  const cJSON *v = part(j, name);
-  return cJSON_IsString(v) ? v->valuestring : "";
-}
-
 static double score_of(const cJSON *cell) {
-  double x = study_number(part(cell, "train"), "mean");
-  if (!isfinite(x)) x = study_number(part(cell, "train"), "val_mean");
-  return strcmp(text_of(part(cell, "train"), "better"), "lower") == 0 ? -x : x;
+  double x = study_number(study_member(cell, "train"), "mean");
+  if (!isfinite(x)) x = study_number(study_member(cell, "train"), "val_mean");
+  return strcmp(study_text_of(study_member(cell, "train"), "better"), "lower") == 0 ? -x : x;
 }
 
 static double speed_of(const cJSON *cell) {
-  return study_number(part(cell, "bench"), "samples_per_sec");
+  return study_number(study_member(cell, "bench"), "samples_per_sec");
 }
 
 /* Larger first; what is not known last. */
@@ -38,7 +30,7 @@ static int by_score(const void *a, const void *b) {
   const cJSON *x = *(const cJSON *const *)a, *y = *(const cJSON *const *)b;
   int order = compare(score_of(x), score_of(y));
   if (!order) order = compare(speed_of(x), speed_of(y));
-  return order ? order : strcmp(text_of(x, "id"), text_of(y, "id"));
+  return order ? order : strcmp(study_text_of(x, "id"), study_text_of(y, "id"));
 }
 
 /* ---- columns --------------------------------------------------------------------------------- */
@@ -51,13 +43,13 @@ typedef struct table {
 } table;
 
 static void add_cell(table *t, const cJSON *cell) {
-  int n = (int)strlen(text_of(cell, "label"));
-  const cJSON *train = part(cell, "train");
-  if (!train && !part(cell, "bench")) return;
+  int n = (int)strlen(study_text_of(cell, "label"));
+  const cJSON *train = study_member(cell, "train");
+  if (!train && !study_member(cell, "bench")) return;
   vtb_vec_push(&t->done, cell);
   t->trained |= train != NULL;
-  t->timed |= part(cell, "bench") != NULL;
-  t->top1 |= strcmp(text_of(train, "score"), "top1") == 0;
+  t->timed |= study_member(cell, "bench") != NULL;
+  t->top1 |= strcmp(study_text_of(train, "score"), "top1") == 0;
   if (n > t->label) t->label = n;
 }
 
@@ -77,16 +69,16 @@ static void add_score(cli_line *l, const table *t, const cJSON *train, const cha
 
 /* A star: best, or not to be told from it. */
 static const char *mark(const cJSON *of) {
-  const char *rank = text_of(of, "rank");
+  const char *rank = study_text_of(of, "rank");
   return strcmp(rank, "best") == 0 ? "*" : strcmp(rank, "tied") == 0 ? "=" : " ";
 }
 
 static void print_row(const table *t, const cJSON *cell) {
-  const cJSON *train = part(cell, "train"), *bench = part(cell, "bench");
-  const char *label = text_of(cell, "label");
+  const cJSON *train = study_member(cell, "train"), *bench = study_member(cell, "bench");
+  const char *label = study_text_of(cell, "label");
   cli_line l = {0};
   cli_line_add(&l, "%-*.*s", t->label, t->label, label);
-  cli_line_add(&l, "%8.3f M", 1e-6 * study_number(part(cell, "model"), "param_count"));
+  cli_line_add(&l, "%8.3f M", 1e-6 * study_number(study_member(cell, "model"), "param_count"));
   if (t->trained) {
     add_score(&l, t, train, "mean", "spread");
     cli_line_add(&l, "%s", mark(train));
@@ -132,10 +124,11 @@ static void print_others(const cJSON *cells) {
     const cJSON *cell;
     int n = 0;
     cJSON_ArrayForEach(cell, cells) {
-      if (strcmp(text_of(cell, "status"), kinds[k]) != 0) continue;
+      if (strcmp(study_text_of(cell, "status"), kinds[k]) != 0) continue;
       n++;
       if (k < 2)
-        cli_printf(4, "%s: %s: %s", text_of(cell, "label"), kinds[k], text_of(cell, "message"));
+        cli_printf(4, "%s: %s: %s", study_text_of(cell, "label"), kinds[k],
+                   study_text_of(cell, "message"));
     }
     if (n && k >= 2) cli_printf(4, "%d cell%s %s", n, n > 1 ? "s" : "", kinds[k]);
   }
@@ -143,12 +136,13 @@ static void print_others(const cJSON *cells) {
 
 void ablate_print_table(const cJSON *results) {
   enum { MOST_LABEL = 32 };
-  const cJSON *cell, *cells = part(results, "cells");
+  const cJSON *cell, *cells = study_member(results, "cells");
   const char *score = "top1";
   table t = {.label = 4};
   cJSON_ArrayForEach(cell, cells) {
     add_cell(&t, cell);
-    if (*text_of(part(cell, "train"), "score")) score = text_of(part(cell, "train"), "score");
+    if (*study_text_of(study_member(cell, "train"), "score"))
+      score = study_text_of(study_member(cell, "train"), "score");
   }
   if (t.label > MOST_LABEL) t.label = MOST_LABEL;
   if (t.done.n) {

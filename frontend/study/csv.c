@@ -2,18 +2,10 @@
  * more an axis, and what a study has besides. */
 #include "frontend/study/record.h"
 #include "frontend/study/results.h"
+#include "frontend/study/scores.h"
 
 #include <math.h>
 #include <string.h>
-
-static const cJSON *member(const cJSON *j, const char *name) {
-  return cJSON_GetObjectItemCaseSensitive(j, name);
-}
-
-static const char *text_of(const cJSON *j, const char *name) {
-  const cJSON *v = member(j, name);
-  return cJSON_IsString(v) ? v->valuestring : "";
-}
 
 /* ---- fields ---------------------------------------------------------------------------------- */
 
@@ -34,8 +26,8 @@ static void put_number(vtb_strbuf *out, double x, int digits) {
 
 /* What a timing is of: of a training step it stands in the columns of training. */
 static const cJSON *timing_of(const cJSON *cell, bool training) {
-  const cJSON *bench = member(cell, "bench");
-  bool step = strchr(text_of(bench, "timed"), ',') != NULL;
+  const cJSON *bench = study_member(cell, "bench");
+  bool step = strchr(study_text_of(bench, "timed"), ',') != NULL;
   return step == training ? bench : NULL;
 }
 
@@ -73,7 +65,7 @@ enum { N_COLUMNS = sizeof columns / sizeof *columns };
 
 static const cJSON *part_of(const cJSON *cell, const column *c) {
   if (strcmp(c->part, "infer") == 0) return timing_of(cell, false);
-  const cJSON *part = member(cell, c->part);
+  const cJSON *part = study_member(cell, c->part);
   bool timed = vtb_starts_with(c->name, "train_");
   if (timed && !part) part = timing_of(cell, true);
   return part;
@@ -81,9 +73,9 @@ static const cJSON *part_of(const cJSON *cell, const column *c) {
 
 /* Of a score that is no accuracy the columns have its name, and its own scale. */
 static void put_column(vtb_strbuf *out, const cJSON *cell, const column *c, bool top1) {
-  const cJSON *part = part_of(cell, c), *value = member(part, c->field);
+  const cJSON *part = part_of(cell, c), *value = study_member(part, c->field);
   bool own = strstr(c->name, "top1") && !top1;
-  if (!value && strcmp(c->name, "train_step_time") == 0) value = member(part, "best_ms");
+  if (!value && strcmp(c->name, "train_step_time") == 0) value = study_member(part, "best_ms");
   if (cJSON_IsArray(value))
     vtb_strbuf_printf(out, "%d", cJSON_GetArraySize(value));
   else if (cJSON_IsString(value))
@@ -99,8 +91,9 @@ static void put_column(vtb_strbuf *out, const cJSON *cell, const column *c, bool
 /* The score of the study: that of its first cell that has one. */
 static const char *score_of(const cJSON *results) {
   const cJSON *cell;
-  cJSON_ArrayForEach(cell, member(results, "cells")) {
-    if (*text_of(member(cell, "train"), "score")) return text_of(member(cell, "train"), "score");
+  cJSON_ArrayForEach(cell, study_member(results, "cells")) {
+    if (*study_text_of(study_member(cell, "train"), "score"))
+      return study_text_of(study_member(cell, "train"), "score");
   }
   return "top1";
 }
@@ -115,15 +108,15 @@ static bool is_left_out(const column *c, bool top1) {
 /* The settings by name, each once, in the order of the axes. */
 static void put_axes(vtb_strbuf *out, const cJSON *results, const cJSON *cell) {
   const cJSON *axis;
-  cJSON_ArrayForEach(axis, member(member(results, "study"), "axes")) {
-    for (const char *name = text_of(axis, "name"); *name;) {
+  cJSON_ArrayForEach(axis, study_member(study_member(results, "study"), "axes")) {
+    for (const char *name = study_text_of(axis, "name"); *name;) {
       char one[256];
       size_t n = strcspn(name, ",");
       snprintf(one, sizeof one, "%.*s", (int)n, name);
       name += n + (name[n] != 0);
       if (strcmp(one, "model") == 0) continue;
       vtb_strbuf_putc(out, ',');
-      put_text(out, cell ? text_of(member(cell, "settings"), one) : one);
+      put_text(out, cell ? study_text_of(study_member(cell, "settings"), one) : one);
     }
   }
 }
@@ -149,21 +142,21 @@ void study_csv(const cJSON *results, vtb_strbuf *out) {
   const char *score = score_of(results);
   bool top1 = strcmp(score, "top1") == 0;
   put_head(out, results, score, top1);
-  cJSON_ArrayForEach(cell, member(results, "cells")) {
-    const char *model = text_of(member(cell, "settings"), "model");
-    put_text(out, *model ? model : text_of(member(results, "study"), "model"));
+  cJSON_ArrayForEach(cell, study_member(results, "cells")) {
+    const char *model = study_text_of(study_member(cell, "settings"), "model");
+    put_text(out, *model ? model : study_text_of(study_member(results, "study"), "model"));
     put_axes(out, results, cell);
     vtb_strbuf_putc(out, ',');
-    put_text(out, text_of(cell, "label"));
+    put_text(out, study_text_of(cell, "label"));
     vtb_strbuf_putc(out, ',');
-    put_text(out, text_of(cell, "status"));
+    put_text(out, study_text_of(cell, "status"));
     for (int i = 0; i < N_COLUMNS; i++) {
       if (is_left_out(&columns[i], top1)) continue;
       vtb_strbuf_putc(out, ',');
       put_column(out, cell, &columns[i], top1);
     }
     vtb_strbuf_putc(out, ',');
-    put_text(out, text_of(cell, "message"));
+    put_text(out, study_text_of(cell, "message"));
     vtb_strbuf_putc(out, '\n');
   }
 }

@@ -2,56 +2,33 @@
  * and by speed, and what each axis does on its own. */
 #include "frontend/study/record.h"
 #include "frontend/study/results.h"
-#include "frontend/study/statistics.h"
+#include "frontend/study/scores.h"
 
 #include <math.h>
 #include <string.h>
 
-static const cJSON *member(const cJSON *cell, const char *name) {
-  return cJSON_GetObjectItemCaseSensitive(cell, name);
-}
-
-static const char *text_of(const cJSON *j, const char *name) {
-  const cJSON *v = member(j, name);
-  return cJSON_IsString(v) ? v->valuestring : "";
-}
-
 static bool lower_is_better(const cJSON *train) {
-  return strcmp(text_of(train, "better"), "lower") == 0;
+  return strcmp(study_text_of(train, "better"), "lower") == 0;
 }
 
 /* A cell is chosen by val, where there is one. */
 static double choice_of(const cJSON *cell) {
-  const cJSON *train = member(cell, "train");
+  const cJSON *train = study_member(cell, "train");
   double val = study_number(train, "val_mean");
   return isfinite(val) ? val : study_number(train, "mean");
 }
 
-static study_score score_of(const cJSON *cell) {
-  const cJSON *train = member(cell, "train");
-  double images = study_number(train, "images");
-  bool proportion = isfinite(images) && strcmp(text_of(train, "score"), "top1") == 0;
-  return (study_score){.mean = study_number(train, "mean"),
-                       .deviation = study_number(train, "spread"),
-                       .seeds = isfinite(study_number(train, "spread"))
-                                    ? (size_t)cJSON_GetArraySize(member(train, "seeds"))
-                                    : 1,
-                       .images = proportion ? images : 0};
-}
-
 static bool scores_are_tied(const cJSON *a, const cJSON *b) {
-  study_score x = score_of(a), y = score_of(b);
-  return isfinite(x.mean) && isfinite(y.mean) && !study_scores_differ(&x, &y);
+  return isfinite(study_score_of(a).mean) && isfinite(study_score_of(b).mean) &&
+         !study_cells_differ_in_score(a, b);
 }
 
 static bool times_are_tied(const cJSON *a, const cJSON *b) {
-  const cJSON *x = member(a, "bench"), *y = member(b, "bench");
-  return !study_times_differ(1 / study_number(x, "samples_per_sec"), study_number(x, "spread"),
-                             1 / study_number(y, "samples_per_sec"), study_number(y, "spread"));
+  return !study_cells_differ_in_speed(a, b);
 }
 
 static double speed_of(const cJSON *cell) {
-  return study_number(member(cell, "bench"), "samples_per_sec");
+  return study_number(study_member(cell, "bench"), "samples_per_sec");
 }
 
 /* "rank": "best" or "tied", of the cells that have the part. */
@@ -60,7 +37,7 @@ static void rank(cJSON *cells, const char *part, double (*value)(const cJSON *),
   const cJSON *best = NULL;
   cJSON *cell;
   cJSON_ArrayForEach(cell, cells) {
-    bool lower = lower_is_better(member(cell, "train")) && strcmp(part, "train") == 0;
+    bool lower = lower_is_better(study_member(cell, "train")) && strcmp(part, "train") == 0;
     double x = value(cell), b = best ? value(best) : (double)NAN;
     if (isfinite(x) && (!best || (lower ? x < b : x > b))) best = cell;
   }
@@ -76,18 +53,20 @@ static void rank(cJSON *cells, const char *part, double (*value)(const cJSON *),
 
 /* ---- main effects ---------------------------------------------------------------------------- */
 
-static double mean_score(const cJSON *cell) { return study_number(member(cell, "train"), "mean"); }
+static double mean_score(const cJSON *cell) {
+  return study_number(study_member(cell, "train"), "mean");
+}
 
 /* What the cell has for the axis; an axis of several names is found by its values in order. */
 static bool has_value(const cJSON *cell, const char *axis, const char *value) {
-  const cJSON *settings = member(cell, "settings");
+  const cJSON *settings = study_member(cell, "settings");
   size_t n = strcspn(axis, ",");
   while (*axis) {
     char name[256];
     snprintf(name, sizeof name, "%.*s", (int)n, axis);
     bool last = !axis[n];
     size_t width = last ? strlen(value) : strcspn(value, ":");
-    const char *own = text_of(settings, name);
+    const char *own = study_text_of(settings, name);
     if (strlen(own) != width || strncmp(own, value, width) != 0) return false;
     axis += n + !last;
     value += width + (value[width] != 0);
@@ -124,10 +103,10 @@ static void add_effect(cJSON *effects, const cJSON *axis, const cJSON *cells, co
                        double (*score)(const cJSON *)) {
   const cJSON *value;
   cJSON *list = cJSON_CreateArray();
-  cJSON_ArrayForEach(value, member(axis, "values")) {
-    cJSON *one = cJSON_IsString(value)
-                     ? effect_of_value(cells, text_of(axis, "name"), value->valuestring, score)
-                     : NULL;
+  cJSON_ArrayForEach(value, study_member(axis, "values")) {
+    cJSON *one = cJSON_IsString(value) ? effect_of_value(cells, study_text_of(axis, "name"),
+                                                         value->valuestring, score)
+                                       : NULL;
     if (one) cJSON_AddItemToArray(list, one);
   }
   if (!cJSON_GetArraySize(list)) {
@@ -135,7 +114,7 @@ static void add_effect(cJSON *effects, const cJSON *axis, const cJSON *cells, co
     return;
   }
   cJSON *effect = cJSON_CreateObject();
-  cJSON_AddStringToObject(effect, "axis", text_of(axis, "name"));
+  cJSON_AddStringToObject(effect, "axis", study_text_of(axis, "name"));
   cJSON_AddStringToObject(effect, "of", of);
   cJSON_AddItemToObject(effect, "values", list);
   cJSON_AddItemToArray(effects, effect);
@@ -147,7 +126,7 @@ void study_findings(cJSON *results) {
   rank(cells, "train", choice_of, scores_are_tied);
   rank(cells, "bench", speed_of, times_are_tied);
   cJSON *effects = cJSON_AddArrayToObject(results, "effects");
-  cJSON_ArrayForEach(axis, member(member(results, "study"), "axes")) {
+  cJSON_ArrayForEach(axis, study_member(study_member(results, "study"), "axes")) {
     add_effect(effects, axis, cells, "score", mean_score);
     add_effect(effects, axis, cells, "samples_per_sec", speed_of);
   }

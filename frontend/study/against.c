@@ -1,0 +1,86 @@
+#include "frontend/study/against.h"
+
+#include "frontend/study/record.h"
+#include "frontend/study/scores.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The cell with the same settings. */
+static const cJSON *same_cell(const cJSON *cell, const cJSON *results) {
+  const cJSON *other, *settings = study_member(cell, "settings");
+  cJSON_ArrayForEach(other, study_member(results, "cells")) {
+    if (cJSON_Compare(study_member(other, "settings"), settings, true)) return other;
+  }
+  return NULL;
+}
+
+static bool has_numbers(const cJSON *cell) {
+  return study_member(cell, "train") || study_member(cell, "bench") || study_member(cell, "model");
+}
+
+/* {"old", "new", "difference", "significant"}; nothing where one of them is not known. */
+static void add_pair(cJSON *to, const char *name, double was, double is, double difference,
+                     bool significant) {
+  if (!isfinite(was) || !isfinite(is)) return;
+  cJSON *pair = cJSON_AddObjectToObject(to, name);
+  cJSON_AddNumberToObject(pair, "old", was);
+  cJSON_AddNumberToObject(pair, "new", is);
+  cJSON_AddNumberToObject(pair, "difference", difference);
+  cJSON_AddBoolToObject(pair, "significant", significant);
+}
+
+static double number_in(const cJSON *cell, const char *part, const char *name) {
+  return study_number(study_member(cell, part), name);
+}
+
+/* Accuracies by difference; speeds and sizes by the part by which they changed. */
+static cJSON *compare(const cJSON *was, const cJSON *is) {
+  cJSON *out = cJSON_CreateObject();
+  double a = study_score_of(was).mean, b = study_score_of(is).mean;
+  cJSON_AddStringToObject(out, "id", study_text_of(is, "id"));
+  cJSON_AddStringToObject(out, "label", study_text_of(is, "label"));
+  add_pair(out, "score", a, b, b - a, study_cells_differ_in_score(was, is));
+  a = number_in(was, "bench", "samples_per_sec"), b = number_in(is, "bench", "samples_per_sec");
+  add_pair(out, "samples_per_sec", a, b, b / a - 1, study_cells_differ_in_speed(was, is));
+  a = number_in(was, "bench", "peak_bytes"), b = number_in(is, "bench", "peak_bytes");
+  add_pair(out, "peak_bytes", a, b, b / a - 1, fabs(b / a - 1) > 0.05);
+  a = number_in(was, "model", "param_count"), b = number_in(is, "model", "param_count");
+  add_pair(out, "param_count", a, b, b / a - 1, a != b);
+  const char *before = study_text_of(was, "status"), *now = study_text_of(is, "status");
+  if (strcmp(before, now) != 0) {
+    cJSON *pair = cJSON_AddObjectToObject(out, "status");
+    cJSON_AddStringToObject(pair, "old", before);
+    cJSON_AddStringToObject(pair, "new", now);
+  }
+  return out;
+}
+
+/* Labels of the cells that the other report has not. */
+static void add_alone(cJSON *to, const char *name, const cJSON *results, const cJSON *other) {
+  const cJSON *cell;
+  cJSON *list = cJSON_AddArrayToObject(to, name);
+  cJSON_ArrayForEach(cell, study_member(results, "cells")) {
+    if (!same_cell(cell, other))
+      cJSON_AddItemToArray(list, cJSON_CreateString(study_text_of(cell, "label")));
+  }
+}
+
+cJSON *study_against(const cJSON *results, const cJSON *old, const char *name) {
+  const cJSON *cell, *machine = study_member(results, "machine"),
+                     *before = study_member(old, "machine");
+  cJSON *out = cJSON_CreateObject();
+  cJSON_AddStringToObject(out, "report", name);
+  cJSON_AddStringToObject(out, "vertebra", study_text_of(old, "vertebra"));
+  cJSON_AddStringToObject(out, "ended", study_text_of(old, "ended"));
+  cJSON_AddBoolToObject(out, "same_machine", cJSON_Compare(machine, before, true));
+  cJSON *cells = cJSON_AddArrayToObject(out, "cells");
+  cJSON_ArrayForEach(cell, study_member(results, "cells")) {
+    const cJSON *was = same_cell(cell, old);
+    if (was && (has_numbers(was) || has_numbers(cell)))
+      cJSON_AddItemToArray(cells, compare(was, cell));
+  }
+  add_alone(out, "only_new", results, old);
+  add_alone(out, "only_old", old, results);
+  return out;
+}

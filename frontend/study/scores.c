@@ -1,0 +1,37 @@
+#include "frontend/study/scores.h"
+
+#include "frontend/study/record.h"
+
+#include <math.h>
+#include <string.h>
+
+const cJSON *study_member(const cJSON *j, const char *name) {
+  return cJSON_GetObjectItemCaseSensitive(j, name);
+}
+
+const char *study_text_of(const cJSON *j, const char *name) {
+  const cJSON *v = study_member(j, name);
+  return cJSON_IsString(v) ? v->valuestring : "";
+}
+
+study_score study_score_of(const cJSON *cell) {
+  const cJSON *train = study_member(cell, "train");
+  double images = study_number(train, "images"), spread = study_number(train, "spread");
+  bool proportion = isfinite(images) && strcmp(study_text_of(train, "score"), "top1") == 0;
+  int seeds = cJSON_GetArraySize(study_member(train, "seeds"));
+  return (study_score){.mean = study_number(train, "mean"),
+                       .deviation = spread,
+                       .seeds = isfinite(spread) ? (size_t)seeds : 1,
+                       .images = proportion ? images : 0};
+}
+
+bool study_cells_differ_in_score(const cJSON *a, const cJSON *b) {
+  study_score x = study_score_of(a), y = study_score_of(b);
+  return study_scores_differ(&x, &y);
+}
+
+bool study_cells_differ_in_speed(const cJSON *a, const cJSON *b) {
+  const cJSON *x = study_member(a, "bench"), *y = study_member(b, "bench");
+  return study_times_differ(1 / study_number(x, "samples_per_sec"), study_number(x, "spread"),
+                            1 / study_number(y, "samples_per_sec"), study_number(y, "spread"));
+}

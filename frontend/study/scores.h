@@ -1,0 +1,18 @@
+/* The numbers of a cell in a document of results, as they are compared. */
+#ifndef VTB_STUDY_SCORES_H
+#define VTB_STUDY_SCORES_H
+
+#include "frontend/study/statistics.h"
+
+#include <cjson/cJSON.h>
+
+const cJSON *study_member(const cJSON *j, const char *name);
+const char *study_text_of(const cJSON *j, const char *name); /* "" where there is none */
+
+/* Its mean is NAN for a cell without one. */
+study_score study_score_of(const cJSON *cell);
+/* Of both cells the numbers are there, and they differ by more than chance or spread. */
+bool study_cells_differ_in_score(const cJSON *a, const cJSON *b);
+bool study_cells_differ_in_speed(const cJSON *a, const cJSON *b);
+
+#endif
