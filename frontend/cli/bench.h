@@ -20,7 +20,10 @@ typedef struct bench_options {
   bool train, no_update;
   bool peak; /* the machine's own, alone or beside a model */
   const char *optimizer;
+  const char *csv, *compare; /* files; NULL: not wanted */
 } bench_options;
+/* Whether the table is for people: neither JSON nor CSV goes to stdout. */
+bool bench_shows_text(const bench_options *o);
 
 /* What a run is: "forward, backward, update". */
 const char *bench_what_is_timed(const bench_options *o);
@@ -86,7 +89,7 @@ typedef struct bench_watch {
   /* The most memory that the process had at once, resident: since it began, with the compiler; and
    * while it was watched, 0 where the system does not tell. */
   int64_t peak_bytes, timed_peak_bytes;
-  double start, own, worked, could; /* the state of the watch */
+  double start, own, busy; /* the state of the watch */
   bool is_forgotten;
 } bench_watch;
 void bench_watch_begin(bench_watch *w);
@@ -118,7 +121,7 @@ typedef struct bench_result {
   const bench_peak *peak; /* NULL: not asked for */
 } bench_result;
 
-/* To stdout, as text or JSON. */
-void bench_report(const bench_result *r);
+/* On the screen, and as bench_output.h says. Errors are printed. */
+VTB_MUST_USE vtb_status bench_report(const bench_result *r);
 
 #endif

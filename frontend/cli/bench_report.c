@@ -1,4 +1,4 @@
-#include "frontend/cli/bench.h"
+#include "frontend/cli/bench_output.h"
 #include "frontend/cli/progress.h"
 
 #include <string.h>
@@ -185,9 +185,9 @@ static cJSON *result_json(const bench_result *r) {
   return out;
 }
 
-void bench_report(const bench_result *r) {
-  if (r->options->model.json)
-    cli_print_json(result_json(r));
-  else
-    report_text(r);
+bool bench_shows_text(const bench_options *o) { return !o->model.json && !vtb_streq(o->csv, "-"); }
+
+vtb_status bench_report(const bench_result *r) {
+  if (bench_shows_text(r->options)) report_text(r);
+  return bench_finish(r->options, result_json(r));
 }

@@ -1,4 +1,5 @@
 #include "frontend/cli/bench_sweep.h"
+#include "frontend/cli/bench_output.h"
 #include "frontend/cli/progress.h"
 #include "frontend/study/record.h"
 #include "frontend/study/split.h"
@@ -337,11 +338,9 @@ vtb_status bench_sweep_run(const char *model, const bench_options *o) {
   cli_progress_clear();
   if (status == VTB_OK) {
     bench_sweep_judge(&s);
-    if (o->model.json)
-      cli_print_json(bench_sweep_json(&s));
-    else
-      bench_sweep_print(&s);
-    status = status_of(&s);
+    if (bench_shows_text(o)) bench_sweep_print(&s);
+    status = bench_finish(o, bench_sweep_json(&s));
+    if (status == VTB_OK) status = status_of(&s);
   } else if (err.text[0]) {
     cli_error(&err);
   }

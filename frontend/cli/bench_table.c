@@ -287,10 +287,29 @@ static void set_number(cJSON *out, const char *name, double value) {
   if (!isnan(value)) cJSON_AddNumberToObject(out, name, value);
 }
 
+/* What failed, as the document would say it. */
+static cJSON *failed_json(const bench_sweep *s, const bench_cell *c) {
+  cJSON *out = cJSON_CreateObject();
+  cJSON_AddStringToObject(out, "model", s->study.model);
+  for (size_t k = 0; k < c->settings.n; k++) {
+    const study_setting *one = &c->settings.at[k];
+    char *end;
+    double x = strtod(one->value, &end);
+    if (one->kind != STUDY_OPTION || cJSON_HasObjectItem(out, one->name)) continue;
+    if (strcmp(one->name, "image") == 0)
+      cJSON_AddStringToObject(out, "img_size", one->value);
+    else if (*end)
+      cJSON_AddStringToObject(out, one->name, one->value);
+    else
+      cJSON_AddNumberToObject(out, one->name, x);
+  }
+  return out;
+}
+
 /* The document of its best round, with what all rounds say. */
 static cJSON *cell_json(const bench_sweep *s, size_t i) {
   const bench_cell *c = &s->at[i];
-  cJSON *out = is_measured(c) ? cJSON_Duplicate(c->document, true) : cJSON_CreateObject();
+  cJSON *out = is_measured(c) ? cJSON_Duplicate(c->document, true) : failed_json(s, c);
   cJSON *settings = cJSON_CreateObject();
   for (size_t k = 0; k < c->settings.n; k++)
     cJSON_AddStringToObject(settings, c->settings.at[k].name, c->settings.at[k].value);

@@ -41,7 +41,6 @@ static vtb_status time_all(bench_result *r, const vtb_program *profiled, void **
                            &r->n_rows, err);
   for (int i = 0; i < r->n_rows; i++)
     r->flops += r->rows[i].info->flops * r->rows[i].info->launches;
-  if (status == VTB_OK) bench_report(r);
   vtb_optim_free(u);
   return status;
 }
@@ -52,8 +51,7 @@ static vtb_status bench_program(const vtb_program *p, const vtb_program *profile
   vtb_error err = {0};
   bench_peak peak;
   bench_result r = {.facts = *facts, .program = p, .options = o, .peak = o->peak ? &peak : NULL};
-  vtb_status status = o->peak ? bench_peak_measure(&o->model, &peak) : VTB_OK;
-  if (status != VTB_OK) return status;
+  vtb_status status = VTB_OK;
   void **buffers = cli_make_buffers(p, &err);
   void *workspace = vtb_aligned_alloc((size_t)p->workspace_bytes + 64);
   vtb_services *services = vtb_need(vtb_services_default((int)o->model.threads));
@@ -62,12 +60,16 @@ static vtb_status bench_program(const vtb_program *p, const vtb_program *profile
     status = vtb_fail(&err, VTB_E_MEMORY, "out of memory: the workspace needs %.1f MiB",
                       (double)p->workspace_bytes / 1048576);
   if (status == VTB_OK) status = time_all(&r, profiled, buffers, workspace, services, &err);
+  if (status != VTB_OK) cli_error(&err);
+  /* afterwards: what this takes is not the model's memory */
+  if (status == VTB_OK && o->peak) status = bench_peak_measure(&o->model, &peak);
+  if (status == VTB_OK) status = bench_report(&r);
   vtb_vec_free(&r.rounds);
   vtb_free(r.rows);
   cli_free_buffers(p, buffers);
   vtb_free(workspace);
   vtb_services_free(services);
-  return status == VTB_OK ? VTB_OK : cli_error(&err);
+  return status;
 }
 
 /* Opened, with its training step if that is timed; what is counted is the model without it. */
@@ -173,6 +175,8 @@ static vtb_status bench(const cli_list *rest, bench_options *o) {
   if (o->data.path) return cli_usage_error("bench", "--data is measured without a MODEL");
   if (rest->n != 1) return cli_usage_error("bench", "one MODEL or built FILE is needed");
   if (o->no_update && !o->train) return cli_usage_error("bench", "--no-update is for --train");
+  if (vtb_streq(o->csv, "-") && o->model.json)
+    return cli_usage_error("bench", "--csv - and --json both want standard output");
   return bench_is_sweep(o) ? bench_sweep_run(rest->at[0], o) : bench_one(rest->at[0], o);
 }
 
@@ -207,6 +211,9 @@ vtb_status cli_cmd_bench(int argc, char **argv) {
        "N times so (default 1; of a list 3, one combination after the other in each): the spread "
        "is then that of the rounds"},
       {"--top", CLI_INT, &o.top, "N", "kernels to list (default 20)"},
+      {"--csv", CLI_STR, &o.csv, "FILE", "a table of what was measured, - is standard output"},
+      {"--compare", CLI_STR, &o.compare, "FILE",
+       "an earlier --json or --csv, or a report's results.json: what has become faster or slower"},
       {"--data", CLI_STR, &o.data.path, "D",
        "without a MODEL: how many images a second of a data set are decoded and prepared"},
       {"--workers", CLI_INT, &o.data.workers, "N", "with --data: threads (default: cores)"},

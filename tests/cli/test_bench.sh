@@ -25,20 +25,3 @@ expect 0 "$VERTEBRA" bench "${tiny[@]}" --train --runs 1 --json
 [ "$(printf '%s' "$out" | "$JSON_GET" "${at[@]}")" = "$forward" ] || fail "a training step has other sizes than $forward: $out"
 expect 2 "$VERTEBRA" bench --peak --target gpu; says "unknown target 'gpu'"
 expect 2 "$VERTEBRA" bench; says "one MODEL"
-
-# Lists: every combination, in rounds; chunks belong to chunkwise; a cell that fails is told and the others complete.
-sweep=("${tiny[@]}" --runs 1 --rounds 1)
-expect 0 "$VERTEBRA" bench "${sweep[@]}" --batch 1,2 --mode parallel,chunkwise --chunk 2,4
-says "6 cells"; says "parallel"; says "chunkwise(4)"; says "differ by mode alone"
-expect 1 "$VERTEBRA" bench "${sweep[@]}" --batch 1,2 --image 9; says "failed: VTB1307"; says "batch 2: VTB1307"
-expect 1 "$VERTEBRA" bench "${sweep[@]}" --image 8,9 --json
-json cells 2 cells.0.status done cells.0.settings.image 8 cells.0.img_size 8x8 cells.0.rounds 1 cells.0.kernels none cells.1.status failed
-says "VTB1307"; positive cells.0.best_ms
-command=$(printf '%s' "$out" | "$JSON_GET" cells.0.command)
-expect 0 "$VERTEBRA" ${command#vertebra }; json img_size 8x8 runs 1
-expect 0 "$VERTEBRA" bench vil_nano -D depth=1 --image 8 --threads 1 --runs 1 --rounds 2 --vary dim=16,32 --json
-json cells.1.settings.dim 32; [ "$(printf '%s' "$out" | "$JSON_GET" cells.1.rounds)" -ge 2 ] || fail "not two rounds: $out"
-expect 2 "$VERTEBRA" bench "${sweep[@]}" --batch 1,two; says "takes a whole number from 1"
-expect 2 "$VERTEBRA" bench "${sweep[@]}" --batch 1,; says "a value is empty"
-expect 2 "$VERTEBRA" bench "${sweep[@]}" --mode parallel,recurrent --chunk 4; says "no mode of parallel,recurrent has chunks"
-expect 2 "$VERTEBRA" bench --peak --threads 1,2; says "lists are for a MODEL"
