@@ -12,6 +12,8 @@ static const study_option table[] = {
     {"--entry", STUDY_EVERYWHERE, STUDY_VALUE_TEXT, "NAME",
      "the model of a file that declares several"},
     {"--image", STUDY_EVERYWHERE, STUDY_VALUE_TEXT, "SIZE", "image size: 512 or 224x384"},
+    {"--" STUDY_TEST_IMAGE, STUDY_IN_EVAL, STUDY_VALUE_TEXT, "SIZE",
+     "image size of the evaluation on test alone, of weights that were trained at another"},
     {"--mode", STUDY_EVERYWHERE, STUDY_VALUE_TEXT, "MODE",
      "form of every recurrence: auto, parallel, recurrent, chunkwise; as an axis also "
      "chunkwise(16)"},

@@ -21,6 +21,9 @@ typedef enum study_value_kind {
   STUDY_VALUE_NUMBER /* at least 0 */
 } study_value_kind;
 
+/* The option that no command has: --image of eval, where train keeps its own. */
+#define STUDY_TEST_IMAGE "test-image"
+
 typedef struct study_option {
   const char *word; /* "--lr"; its name as an axis is behind the dashes */
   int steps;        /* STUDY_IN_... */

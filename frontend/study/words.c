@@ -6,6 +6,12 @@
 
 static void put(study_texts *out, const char *word) { vtb_vec_push(out, vtb_xstrdup(word)); }
 
+/* --test-image is eval's --image, behind that of training if there is one: the last one counts. */
+static void put_name(study_texts *out, const char *name) {
+  if (vtb_starts_with(name, STUDY_TEST_IMAGE)) name += strlen("test-");
+  vtb_vec_push(out, vtb_need(vtb_strprintf("--%s", name)));
+}
+
 static void put_option(study_texts *out, const char *name, const char *value) {
   vtb_vec_push(out, vtb_need(vtb_strprintf("--%s", name)));
   put(out, value);
@@ -59,7 +65,8 @@ static void put_common(study_texts *out, const study_texts *words, const study_s
     } else {
       valued &= strcmp(word, "-D") == 0;
     }
-    if (taken) put(out, word);
+    if (taken && name) put_name(out, name);
+    if (taken && !name) put(out, word);
     if (valued) i++;
     if (taken && valued) put(out, words->at[i]);
   }
@@ -89,7 +96,8 @@ static void put_setting(study_texts *out, const study_setting *s, study_step ste
   if (o->kind == STUDY_VALUE_FLAG) {
     if (strcmp(s->value, "true") == 0) vtb_vec_push(out, vtb_xstrdup(o->word));
   } else if (strcmp(s->name, "mode") != 0 || !put_mode(out, s->value)) {
-    put_option(out, s->name, s->value);
+    put_name(out, s->name);
+    put(out, s->value);
   }
 }
 
