@@ -26,11 +26,22 @@ enum { FP32 = 1u << VTB_PRECISION_FP32, EVERY_PRECISION = (1u << VTB_N_PRECISION
  * state, 5.5 a number; other forms pay 50 a row or column for the decays inside sub-blocks, 0.9 a
  * number to move the state for every sub-block, and 1.4 times the plain price for pairs of tokens.
  * The adjoint of a step costs more than twice a step. */
-#define SCANS                                                                                      \
-  .matrix = {.pair = 1, .state = 2, .chunk = 64},                                                  \
+#define VECTOR_SCANS                                                                               \
   .vector = {.own = 50, .pair = 1.4, .state = 2.9, .step = 5.5, .chunk = 32},                      \
   .vector_grad = {                                                                                 \
       .own = 50, .pair = 1.4, .state = 2.9, .step = 12.38, .chunk = 64, .chunks = true}
+
+/* Measured (docs/results/modes.md): chunks of 16 are the fastest for states from 32 x 32 to
+ * 96 x 96, of 16 to 32 in the adjoint, which keeps the state of every chunk; steps where states are
+ * small. */
+#define CPU_SCANS                                                                                  \
+  .matrix = {.pair = 1, .state = 1.75, .turn = 4, .step = 2.6},                                    \
+  .matrix_grad = {.pair = 1, .state = 1.6, .turn = 12}, VECTOR_SCANS
+
+/* Tiles of tensor cores are larger. */
+#define CUDA_SCANS                                                                                 \
+  .matrix = {.pair = 1, .state = 2, .chunk = 64},                                                  \
+  .matrix_grad = {.pair = 1, .state = 2, .chunk = 64}, VECTOR_SCANS
 
 /* Measured likewise (tests/bench/delta.c). */
 #define CPU_DELTAS                                                                                 \
@@ -45,7 +56,7 @@ enum { FP32 = 1u << VTB_PRECISION_FP32, EVERY_PRECISION = (1u << VTB_N_PRECISION
 /* Rows and states of a task stay in the caches, and a task more is a few hundred nanoseconds. */
 #define CPU_COSTS                                                                                  \
   {                                                                                                \
-    SCANS, CPU_DELTAS, .fold = {.samples = 8, .tiles = 4, .work = 2e6 }                            \
+    CPU_SCANS, CPU_DELTAS, .fold = {.samples = 8, .tiles = 4, .work = 2e6 }                        \
   }
 
 /* Not measured but from data sheets of A100, H100 and H200: multiply-adds in the time of a byte, 5,
@@ -59,7 +70,7 @@ enum { FP32 = 1u << VTB_PRECISION_FP32, EVERY_PRECISION = (1u << VTB_N_PRECISION
              [VTB_PRECISION_BF16] = 16,                                                            \
              [VTB_PRECISION_FP16] = 16,                                                            \
              [VTB_PRECISION_BF16_ALL] = 48},                                                       \
-    .launch = 6e7, SCANS, CUDA_DELTAS, .fold = {                                                   \
+    .launch = 6e7, CUDA_SCANS, CUDA_DELTAS, .fold = {                                              \
       .samples = 1,                                                                                \
       .tiles = INT64_MAX,                                                                          \
       .work = 1e6,                                                                                 \

@@ -29,8 +29,9 @@ typedef struct vtb_scan_costs {
   double own;    /* a row or column, whatever the form: decays inside sub-blocks */
   double pair;   /* a row or column, a pair of tokens */
   double state;  /* a number of the state, where it enters and leaves a chunk */
+  double turn;   /* a number of the state, once a chunk */
   double step;   /* a number of the state, step by step; 0: never that */
-  int64_t chunk; /* tokens */
+  int64_t chunk; /* tokens; 0: the power of two from 16 on that is cheapest */
   bool chunks;   /* never all tokens in one piece */
 } vtb_scan_costs;
 
@@ -45,7 +46,7 @@ typedef struct vtb_fold_costs {
 typedef struct vtb_costs {
   double byte[VTB_N_PRECISIONS];      /* to or from memory, beside products of that precision */
   double launch;                      /* another kernel */
-  vtb_scan_costs matrix;              /* one decay a head: products of matrices */
+  vtb_scan_costs matrix, matrix_grad; /* one decay a head: products of matrices */
   vtb_scan_costs vector, vector_grad; /* a decay a key or value */
   vtb_scan_costs delta, delta_vector; /* corrections (op delta), a row: likewise */
   vtb_fold_costs fold;

@@ -9,6 +9,7 @@
 typedef struct check_facts {
   const vtb_compilation *model;
   const vtb_func *modes; /* its entry, bound to `batch`, with the form of every recurrence chosen */
+  const vtb_pass_context *context; /* that chose them */
   const vtb_target *target;
   int64_t batch, params;
   int threads;

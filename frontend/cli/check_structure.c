@@ -21,30 +21,30 @@ static int64_t call_params(const vtb_func *f, const vtb_inst *call) {
 }
 
 /* A recurrence: its class, and the form that was chosen, with the reason. */
-static void print_recurrence(const vtb_target *target, const vtb_inst *i, vtb_strbuf *text) {
+static void print_recurrence(const vtb_pass_context *context, const vtb_inst *i, vtb_strbuf *text) {
   if (i->op == VTB_OP_fold)
     vtb_strbuf_puts(text, "step after step: no form takes its tokens together");
   else
-    vtb_mode_reason(target, i, text);
+    vtb_mode_reason(context, i, text);
 }
 
 /* The types of its operands, or how a recurrence is computed. */
-static void describe(const vtb_target *target, const vtb_inst *i, vtb_strbuf *text) {
+static void describe(const vtb_pass_context *context, const vtb_inst *i, vtb_strbuf *text) {
   bool recurrence = i->op == VTB_OP_linscan || i->op == VTB_OP_delta || i->op == VTB_OP_fold;
-  if (recurrence) print_recurrence(target, i, text);
+  if (recurrence) print_recurrence(context, i, text);
   for (int o = 0; o < i->n_operands && o < 3 && !recurrence; o++) {
     vtb_strbuf_puts(text, o ? ", " : "");
     vtb_type_print(&i->operands[o]->type, text);
   }
 }
 
-static void print_op(const vtb_target *target, const vtb_inst *i) {
+static void print_op(const vtb_pass_context *context, const vtb_inst *i) {
   vtb_strbuf text = {0};
   vtb_arena arena;
   char place[256];
   cli_line l = {.cut = true};
   vtb_arena_init(&arena);
-  describe(target, i, &text);
+  describe(context, i, &text);
   cli_line_add(&l, "      %-33s", vtb_label_of(i, "", &arena));
   cli_line_add(&l, "%-8s", vtb_op_get(i->op)->name);
   cli_line_add(&l, cli_columns(stdout) ? "%s" : "%-66s", vtb_strbuf_text(&text));
@@ -54,10 +54,10 @@ static void print_op(const vtb_target *target, const vtb_inst *i) {
   vtb_arena_free(&arena);
 }
 
-static void print_body(const vtb_target *target, const vtb_func *f) {
+static void print_body(const vtb_pass_context *context, const vtb_func *f) {
   for (const vtb_inst *i = f->first; i; i = i->next)
     if (vtb_op_get(i->op)->klass == VTB_CLASS_STRUCTURED || i->op == VTB_OP_fold)
-      print_op(target, i);
+      print_op(context, i);
 }
 
 /* Smallest period of the callee sequence from `first`, if it repeats at least twice. */
@@ -85,7 +85,7 @@ static void print_calls(const check_facts *c, vtb_map *seen, const vtb_inst **ca
            vtb_func_cost(callee[i], 1).flops / (double)c->batch * 1e-9);
     if (vtb_map_has(seen, callee[i]->name)) continue;
     vtb_map_set(seen, callee[i]->name, callee[i]);
-    print_body(c->target, callee[i]);
+    print_body(c->context, callee[i]);
   }
   vtb_free(callee);
 }
@@ -101,7 +101,7 @@ void check_print_structure(const check_facts *c) {
     if (vtb_op_get(i->op)->klass != VTB_CLASS_STRUCTURED && i->op != VTB_OP_fold) continue;
     if (calls.n) print_calls(c, &seen, calls.at, calls.n);
     calls.n = 0;
-    print_op(c->target, i);
+    print_op(c->context, i);
   }
   if (calls.n) print_calls(c, &seen, calls.at, calls.n);
   vtb_vec_free(&calls);

@@ -152,6 +152,8 @@ typedef struct cli_model_options {
        "form of every recurrence: auto, parallel, recurrent, chunkwise"},                          \
       {"--chunk", CLI_POSITIVE, &(model).compile.chunk, "N",                                       \
        "chunk size; implies --mode chunkwise"},                                                    \
+      {"--no-tuning", CLI_FLAG, &(model).compile.no_tuning, NULL,                                  \
+       "auto is not decided by what `vertebra tune` measured"},                                    \
       {"--batch", CLI_POSITIVE, &(model).compile.batch, "N", "images at a time"},                  \
       {"--threads", CLI_THREADS, &(model).threads, "N",                                            \
        "threads (default: VTB_THREADS, OMP_NUM_THREADS, or the cores)"},                           \

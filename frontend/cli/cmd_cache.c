@@ -1,8 +1,42 @@
-/* vertebra cache: the compiled kernels kept on disk. */
+/* vertebra cache: the compiled kernels and the tables of tuning kept on disk. */
 #include "codegen/cuda/compile/nvrtc.h"
 #include "frontend/cli/cli.h"
+#include "frontend/compile/tuning.h"
 
 #include <string.h>
+
+static cJSON *table_json(const vtb_tuning_entry *e) {
+  cJSON *row = cJSON_CreateObject();
+  cJSON_AddStringToObject(row, "file", e->name);
+  cJSON_AddStringToObject(row, "processor", e->processor);
+  cJSON_AddNumberToObject(row, "bytes", (double)e->bytes);
+  if (e->rows >= 0) cJSON_AddNumberToObject(row, "rows", (double)e->rows);
+  cJSON_AddBoolToObject(row, "damaged", e->rows < 0);
+  return row;
+}
+
+/* What `vertebra tune` stored, to stdout or as a member of `all`. */
+static vtb_status list_tuning(cJSON *all) {
+  vtb_tuning_entry *entries = NULL;
+  size_t n = 0;
+  vtb_error err = {0};
+  vtb_status status = vtb_tuning_list(&entries, &n, &err);
+  if (status != VTB_OK) return cli_error(&err);
+  char *folder = vtb_tuning_folder();
+  cJSON *rows = all ? cJSON_AddArrayToObject(all, "tuning") : NULL;
+  for (size_t i = 0; i < n; i++)
+    if (all)
+      cJSON_AddItemToArray(rows, table_json(&entries[i]));
+    else if (entries[i].rows < 0)
+      cli_printf(2, "%s is damaged: `vertebra tune` replaces it", entries[i].name);
+    else
+      cli_printf(2, "%s: %lld times measured on %s", entries[i].name, (long long)entries[i].rows,
+                 entries[i].processor);
+  if (!all) cli_printf(2, "%zu table%s of tuning in %s", n, n == 1 ? "" : "s", folder);
+  vtb_free(folder);
+  vtb_free(entries);
+  return VTB_OK;
+}
 
 static vtb_status list(bool json) {
   vtb_cuda_cache_entry *entries = NULL;
@@ -29,26 +63,29 @@ static vtb_status list(bool json) {
   }
   if (json) {
     cJSON_AddStringToObject(all, "folder", folder);
-    cli_print_json(all);
   } else {
     printf("%zu entries, %.1f MB in %s\n", n, bytes / 1e6, folder);
   }
   vtb_free(folder);
   vtb_free(entries);
-  return VTB_OK;
+  status = list_tuning(all);
+  if (all) cli_print_json(all);
+  return status;
 }
 
 static vtb_status clear(bool json) {
-  size_t n = 0;
+  size_t n = 0, tables = 0;
   vtb_error err = {0};
   vtb_status status = vtb_cuda_cache_clear(&n, &err);
+  if (status == VTB_OK) status = vtb_tuning_clear(&tables, &err);
   if (status != VTB_OK) return cli_error(&err);
   if (json) {
     cJSON *out = cJSON_CreateObject();
     cJSON_AddNumberToObject(out, "removed", (double)n);
+    cJSON_AddNumberToObject(out, "tuning_removed", (double)tables);
     cli_print_json(out);
   } else {
-    printf("%zu entries removed\n", n);
+    printf("%zu entries removed, %zu table%s of tuning\n", n, tables, tables == 1 ? "" : "s");
   }
   return VTB_OK;
 }

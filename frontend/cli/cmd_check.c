@@ -187,6 +187,7 @@ static vtb_status find_facts(const vtb_compilation *c, bool trained, check_facts
   if (status != VTB_OK) return status;
   f->trained = trained;
   f->modes = modes->module->entry;
+  f->context = &modes->context;
   f->params = cli_count_params(c->module->entry, false);
   hash_sources(c, f->text_hash);
   if (vtb_compilation_image_size(c, &channels, &height, &width) == VTB_OK)

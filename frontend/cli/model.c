@@ -32,6 +32,7 @@ void cli_model_options_free(cli_model_options *m) {
 vtb_compile_options cli_compile_options(const cli_model_options *m, const char *what) {
   vtb_compile_options o = m->compile;
   o.model = what;
+  o.threads = m->threads;
   return o;
 }
 

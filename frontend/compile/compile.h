@@ -89,6 +89,11 @@ typedef struct vtb_compile_options {
 
   /* Instead of `weights`: tensors under the model's names (runtime/artefact/tensors.h). */
   const struct vtb_weights *parameters;
+
+  /* Mode "auto" is not decided by what `vertebra tune` measured on this machine, but by the cost
+   * model alone (VTB_TUNING=off does the same; files never are: they are equal everywhere). */
+  bool no_tuning;
+  int64_t threads; /* that runs will have, as far as that decides modes; 0: the default */
 } vtb_compile_options;
 
 /* ---- reports --------------------------------------------------------------------------------- */

@@ -41,6 +41,8 @@ typedef struct vtb_compilation {
   VTB_VEC(char *) settings;     /* the defines that hold: the options' and those of the weights */
   size_t n_before;              /* diagnostics of the report before it began */
   struct vtb_compilation *rule; /* whose optimiser is behind the training step; NULL: none */
+  vtb_tuning tuning;            /* of one that is lowered: what its modes were decided by */
+  vtb_pass_context context;     /* likewise: how it was lowered, for vtb_mode_reason() */
 } vtb_compilation;
 
 /* more: overrides before the options', shapes of a block's inputs, whether it is training; may

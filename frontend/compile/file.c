@@ -159,8 +159,10 @@ static vtb_status add_evaluation(vtb_file_builder *b) {
   return status;
 }
 
-vtb_status vtb__build(const vtb_compile_options *o, const char *path, vtb_report *r) {
+vtb_status vtb__build(const vtb_compile_options *given, const char *path, vtb_report *r) {
   vtb_file_builder b;
+  vtb_compile_options alike = *given, *o = &alike;
+  o->no_tuning = true; /* the same file on every machine */
   vtb_status status = vtb_file_builder_open(&b, o, r);
   if (status == VTB_OK) status = add_inference(&b);
   if (status == VTB_OK && o->training) status = add_step(&b);

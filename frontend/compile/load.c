@@ -198,6 +198,7 @@ void vtb_compilation_free(vtb_compilation *c) {
     vtb_unit_free(c->unit);
   for (size_t i = 0; i < c->settings.n; i++) vtb_free(c->settings.at[i]);
   vtb_vec_free(&c->settings);
+  vtb_tuning_free(&c->tuning);
   if (c->rule) vtb_compilation_free(c->rule);
   vtb_free(c->rule);
   *c = (vtb_compilation){0};

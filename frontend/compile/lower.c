@@ -1,5 +1,6 @@
 /* From a module to a module that code is made of: the pipelines, the training step. */
 #include "frontend/compile/driver.h"
+#include "frontend/compile/tuning.h"
 #include "ir/update.h"
 
 static vtb_status run(vtb_compilation *c, vtb_pass_context context, const char *pipeline) {
@@ -104,6 +105,14 @@ static vtb_status check_batch(const vtb_module *m, int64_t batch, vtb_error *err
                   (long long)batch);
 }
 
+/* A damaged table decides nothing: `vertebra tune` and `cache ls` say that it is. */
+static void read_tuning(const vtb_compilation *c, const vtb_pass_context *context,
+                        const vtb_codegen_options *code, vtb_tuning *out) {
+  vtb_error damaged = {0};
+  if (code->cpu || code->arch || !vtb_tuning_wanted(&c->options)) return;
+  if (vtb_tuning_read(context->target, out, &damaged) != VTB_OK) vtb_log("%s", damaged.text);
+}
+
 static vtb_status lower(const vtb_compilation *c, const vtb_target *target,
                         const vtb_codegen_options *code, int64_t batch, const char *pipeline,
                         vtb_compilation *lowered) {
@@ -125,6 +134,10 @@ static vtb_status lower(const vtb_compilation *c, const vtb_target *target,
                                .module = vtb_module_clone(c->module),
                                .func = c->func};
   lowered->module->entry = vtb_module_find(lowered->module, c->func);
+  read_tuning(c, &context, code, &lowered->tuning);
+  context.tuning = &lowered->tuning;
+  context.threads = vtb_tuning_threads(&c->options);
+  lowered->context = context;
   return run(lowered, context, pipeline);
 }
 

@@ -20,14 +20,14 @@ static const char *class_of(const vtb_inst *i) {
   return i->op == VTB_OP_delta ? vtb_delta_of(i).decay->name : vtb_scan_of(i).decay->name;
 }
 
-static vtb_outline_recurrence describe(vtb_outline *o, const vtb_target *target, const vtb_inst *i,
+static vtb_outline_recurrence describe(vtb_outline *o, const vtb_pass_context *c, const vtb_inst *i,
                                        const char *path) {
   vtb_strbuf reason = {0};
   bool fold = i->op == VTB_OP_fold;
   if (fold)
     vtb_strbuf_puts(&reason, "step after step: no form takes its tokens together");
   else
-    vtb_mode_reason(target, i, &reason);
+    vtb_mode_reason(c, i, &reason);
   vtb_outline_recurrence r = {
       .name = vtb_label_of(i, path, &o->arena),
       .op = vtb_op_get(i->op)->name,
@@ -45,9 +45,9 @@ static bool same_but_place(const vtb_outline_recurrence *a, const vtb_outline_re
   return vtb_streq(a->op, b->op) && vtb_streq(a->reason, b->reason) && a->tokens == b->tokens;
 }
 
-static void add(vtb_outline *o, const vtb_target *target, const vtb_inst *i,
+static void add(vtb_outline *o, const vtb_pass_context *c, const vtb_inst *i,
                 const vtb_func_steps *f) {
-  vtb_outline_recurrence r = describe(o, target, i, f->path);
+  vtb_outline_recurrence r = describe(o, c, i, f->path);
   r.count = f->runs;
   for (size_t k = 0; k < o->recurrences.n; k++) {
     vtb_outline_recurrence *known = &o->recurrences.at[k];
@@ -59,24 +59,24 @@ static void add(vtb_outline *o, const vtb_target *target, const vtb_inst *i,
   vtb_vec_push(&o->recurrences, r);
 }
 
-static void look_at(vtb_outline *o, const vtb_target *target, const vtb_inst *i,
+static void look_at(vtb_outline *o, const vtb_pass_context *c, const vtb_inst *i,
                     const vtb_func_steps *f) {
   bool recurrence = is_scan(i) || i->op == VTB_OP_fold;
   int64_t tokens = 0;
   if (i->op == VTB_OP_fold) tokens = vtb_fold_steps(i);
   if (is_scan(i) || is_attention(i)) tokens = i->operands[0]->type.dim[1].size;
   if (tokens > o->tokens) o->tokens = tokens;
-  if (recurrence) add(o, target, i, f);
+  if (recurrence) add(o, c, i, f);
 }
 
-static void find_recurrences(vtb_outline *o, const vtb_target *target, const vtb_steps *s) {
+static void find_recurrences(vtb_outline *o, const vtb_pass_context *c, const vtb_steps *s) {
   for (size_t f = 0; f < s->n_funcs; f++)
     for (size_t k = 0; k < s->funcs[f].list.n; k++) {
       const vtb_inst *i = s->funcs[f].list.at[k].inst;
       if (!i || s->funcs[f].list.at[k].kind == VTB_STEP_COPY) continue;
-      look_at(o, target, i, &s->funcs[f]);
+      look_at(o, c, i, &s->funcs[f]);
       for (const vtb_inst *in = i->op == VTB_OP_fused ? i->callee->first : NULL; in; in = in->next)
-        look_at(o, target, in, &s->funcs[f]);
+        look_at(o, c, in, &s->funcs[f]);
     }
 }
 
@@ -115,7 +115,7 @@ vtb_status vtb_outline_make(const vtb_compilation *c, int64_t batch, int threads
     status = vtb_steps_make(lowered.module, lowered.module->entry, &places, &steps, err);
   if (status == VTB_OK) {
     out->workspace_bytes = steps.plan.peak_bytes;
-    find_recurrences(out, target, &steps);
+    find_recurrences(out, &lowered.context, &steps);
     status = estimate(&lowered, target, &code, &steps, threads, out);
   }
   vtb_steps_free(&steps);

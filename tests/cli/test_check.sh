@@ -9,9 +9,9 @@ expect 0 "$VERTEBRA" check vil_tiny --params; says "blocks.0.rowwise_from_top_le
 expect 1 "$VERTEBRA" check vil_tiny -D dpeth=3; says "depth"
 expect 1 "$VERTEBRA" check vil_tiny -D dim=191; says "error[VTB"
 # What was decided of a recurrence; all models of a file; what has no effect.
-expect 0 "$VERTEBRA" check vil_tiny; says "scalar decay, parallel: cheaper than chunks below 256 tokens"
-expect 0 "$VERTEBRA" check vil_tiny --image 512; says "scalar decay, chunkwise(64): cheaper than parallel from 256 tokens"
-expect 0 "$VERTEBRA" check vil_tiny --chunk 16; says "chunkwise(16): as asked"
+expect 0 "$VERTEBRA" check vil_tiny; says "scalar decay, parallel: cheaper than chunks below 208 tokens"
+expect 0 "$VERTEBRA" check vil_tiny --image 512; says "scalar decay, chunkwise(16): cheaper than parallel from 208 tokens"
+expect 0 "$VERTEBRA" check vil_tiny --chunk 24; says "chunkwise(24): as asked"
 cat > "$work/two.vtb" <<'END'
 use std.nn
 model one(dim: int = 8, depth: int = 2) {

@@ -64,13 +64,13 @@ static void check_all(const char *model, const char *image, const decision *d) {
 #define BF16 VTB_PRECISION_BF16
 #define BF16_ALL VTB_PRECISION_BF16_ALL
 
-/* 12 heads of 64 x 64 with one decay: operations alone say chunks from 192 tokens on, bytes later.
+/* 12 heads of 64 x 64 with one decay: operations alone say chunks from 144 tokens on, bytes later.
  * */
 TEST(vir_base_at_197_tokens_is_parallel_on_cuda) {
   check_all("vir_base", "224x224",
-            (const decision[]){{"interp", FP32, 1, "chunkwise", 64},
-                               {"cpu", FP32, 1, "chunkwise", 64},
-                               {"cpu", FP32, 32, "chunkwise", 64},
+            (const decision[]){{"interp", FP32, 1, "chunkwise", 16},
+                               {"cpu", FP32, 1, "chunkwise", 16},
+                               {"cpu", FP32, 32, "chunkwise", 16},
                                {"cuda", FP32, 32, "parallel", 0},
                                {"cuda", BF16_ALL, 32, "parallel", 0},
                                {"cuda-emulated", FP32, 1, "parallel", 0},
@@ -79,7 +79,7 @@ TEST(vir_base_at_197_tokens_is_parallel_on_cuda) {
 
 TEST(vir_base_at_1025_tokens_goes_by_chunks_once_the_machine_is_full) {
   check_all("vir_base", "512x512",
-            (const decision[]){{"cpu", FP32, 1, "chunkwise", 64},
+            (const decision[]){{"cpu", FP32, 1, "chunkwise", 16},
                                {"cuda", FP32, 1, "chunkwise", 64},
                                {"cuda", BF16_ALL, 32, "chunkwise", 64},
                                {0}});
@@ -88,7 +88,7 @@ TEST(vir_base_at_1025_tokens_goes_by_chunks_once_the_machine_is_full) {
 /* 4 heads with wide states, whose way to memory and back is what chunks cost. */
 TEST(vil_base_at_1024_tokens) {
   check_all("vil_base", "512x512",
-            (const decision[]){{"cpu", FP32, 1, "chunkwise", 64},
+            (const decision[]){{"cpu", FP32, 1, "chunkwise", 32},
                                {"cuda", FP32, 32, "parallel", 0},
                                {"cuda", BF16, 32, "parallel", 0},
                                {0}});
