@@ -102,7 +102,7 @@ static vtb_status read_file(const char *path, vtb_tuning *out, vtb_error *err) {
   vtb_status status = vtb_file_read(path, MOST_BYTES, &text, &n, err);
   if (status != VTB_OK) return status;
   status = vtb_tuning_parse(text, n, out, &why);
-  free(text);
+  vtb_free(text);
   if (status != VTB_OK) return vtb_fail(err, status, "%s is damaged: %s", path, why.text);
   return VTB_OK;
 }
