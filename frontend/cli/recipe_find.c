@@ -68,12 +68,12 @@ static int by_name(const struct dirent **a, const struct dirent **b) {
   return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-void recipe_all(recipe_list *out) {
+void recipe_files(const char *below, recipe_list *out) {
   const vtb_search *search = vtb_search_default();
   *out = (recipe_list){0};
   for (size_t i = 0; i < search->n_dirs; i++) {
     struct dirent **entries;
-    char *folder = vtb_strprintf("%s/recipes", search->dirs[i]);
+    char *folder = vtb_strprintf("%s/%s", search->dirs[i], below);
     int n = scandir(folder, &entries, NULL, by_name);
     for (int k = 0; k < n; k++) {
       const char *name = entries[k]->d_name, *dot = strrchr(name, '.');
@@ -90,6 +90,8 @@ void recipe_all(recipe_list *out) {
     vtb_free(folder);
   }
 }
+
+void recipe_all(recipe_list *out) { recipe_files("recipes", out); }
 
 void recipe_list_free(recipe_list *l) {
   for (size_t i = 0; i < l->n; i++) {

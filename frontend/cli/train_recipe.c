@@ -1,7 +1,8 @@
 /* See train_recipe.h. */
 #include "frontend/cli/train_recipe.h"
 
-#include <libfyaml.h>
+#include "frontend/study/yaml.h"
+
 #include <string.h>
 
 /* libfyaml compares each name of a mapping with those before it. */
@@ -123,45 +124,9 @@ static bool is_lines(const char *path, const char *text) {
 
 /* ---- YAML ------------------------------------------------------------------------------------ */
 
-/* Of a list or mapping where its first value is. */
-static void place_of(struct fy_node *node, int *line, int *column) {
-  for (int i = 0; node && !fy_node_is_scalar(node) && i < MOST_DEPTH; i++)
-    node = fy_node_is_sequence(node) ? fy_node_sequence_get_by_index(node, 0)
-                                     : fy_node_pair_key(fy_node_mapping_get_by_index(node, 0));
-  struct fy_token *token = node ? fy_node_get_scalar_token(node) : NULL;
-  const struct fy_mark *mark = token ? fy_token_start_mark(token) : NULL;
-  *line = mark ? mark->line + 1 : 0;
-  *column = mark ? mark->column + 1 : 0;
-}
-
-/* What an alias stands for; itself otherwise. Aliases are followed where they are read, never
- * copied: no file can make more of itself than it is. */
-static struct fy_node *behind(struct fy_node *node) {
-  for (int i = 0; node && fy_node_is_alias(node) && i < MOST_DEPTH; i++)
-    node = fy_node_resolve_alias(node);
-  return node && fy_node_is_alias(node) ? NULL : node;
-}
-
-/* NULL: no scalar. Of one that YAML calls null "". */
-static char *scalar(struct fy_node *node) {
-  size_t n = 0;
-  const char *text = node && fy_node_is_scalar(node) ? fy_node_get_scalar(node, &n) : NULL;
-  if (!text) return node && fy_node_is_scalar(node) ? vtb_xstrdup("") : NULL;
-  char *copy = vtb_xmalloc(n + 1);
-  memcpy(copy, text, n);
-  copy[n] = 0;
-  return copy;
-}
-
-static bool is_null(struct fy_node *node, const char *text) {
-  struct fy_token *token = fy_node_get_scalar_token(node);
-  bool plain = !token || fy_token_scalar_style(token) == FYSS_PLAIN;
-  return plain && (!*text || strcmp(text, "null") == 0 || strcmp(text, "~") == 0);
-}
-
 static vtb_status wrong_value(const reader *r, const cli_opt *o, struct fy_node *key) {
   int line, column;
-  place_of(key, &line, &column);
+  study_yaml_place(key, &line, &column);
   return vtb_fail(r->err, VTB_E_INPUT, "%s:%d:%d: the value of '%s' is no %s", r->path, line,
                   column, o->name + strspn(o->name, "-"),
                   o->kind == CLI_LIST ? "list" : "single value");
@@ -174,8 +139,8 @@ static vtb_status read_settings(reader *r, const cli_opt *o, struct fy_node *map
   vtb_status status = VTB_OK;
   for (struct fy_node_pair *pair;
        status == VTB_OK && (pair = fy_node_mapping_iterate(map, &at)) != NULL;) {
-    char *name = scalar(behind(fy_node_pair_key(pair))),
-         *value = scalar(behind(fy_node_pair_value(pair)));
+    char *name = study_yaml_scalar(study_yaml_behind(fy_node_pair_key(pair))),
+         *value = study_yaml_scalar(study_yaml_behind(fy_node_pair_value(pair)));
     vtb_strbuf text = {0};
     if (name && value) {
       vtb_strbuf_printf(&text, "%s=%s", name, value);
@@ -196,9 +161,9 @@ static vtb_status read_list(reader *r, const cli_opt *o, struct fy_node *list,
   void *at = NULL;
   vtb_status status = VTB_OK;
   int line, column;
-  place_of(key, &line, &column);
+  study_yaml_place(key, &line, &column);
   for (struct fy_node *item; status == VTB_OK && (item = fy_node_sequence_iterate(list, &at));) {
-    char *text = scalar(behind(item));
+    char *text = study_yaml_scalar(study_yaml_behind(item));
     status = text ? put(r, o, text, line, column) : wrong_value(r, o, key);
     vtb_free(text);
   }
@@ -211,13 +176,13 @@ static vtb_status read_value(reader *r, const cli_opt *o, struct fy_node *key,
     return read_list(r, o, value, key);
   if (value && o->kind == CLI_LIST && fy_node_is_mapping(value))
     return read_settings(r, o, value, key);
-  char *text = scalar(value);
+  char *text = study_yaml_scalar(value);
   int line, column;
-  place_of(key, &line, &column);
+  study_yaml_place(key, &line, &column);
   vtb_status status = VTB_OK;
   if (!text)
     status = wrong_value(r, o, key);
-  else if (!is_null(value, text))
+  else if (!study_yaml_is_null(value, text))
     status = put(r, o, text, line, column);
   vtb_free(text);
   return status;
@@ -240,24 +205,25 @@ static vtb_status read_merged(reader *r, struct fy_node *value, int depth, int l
   void *at = NULL;
   for (struct fy_node *item;
        status == VTB_OK && (item = fy_node_sequence_reverse_iterate(value, &at)) != NULL;)
-    status = read_merged(r, behind(item), depth + 1, line, column);
+    status = read_merged(r, study_yaml_behind(item), depth + 1, line, column);
   return status;
 }
 
 static vtb_status read_model(reader *r, struct fy_node *value, int line, int column) {
   vtb_free(r->words->model);
-  r->words->model = scalar(value);
+  r->words->model = study_yaml_scalar(value);
   if (r->words->model) return VTB_OK;
   return vtb_fail(r->err, VTB_E_INPUT, "%s:%d:%d: the value of 'model' is no single value", r->path,
                   line, column);
 }
 
 static vtb_status read_pair(reader *r, struct fy_node_pair *pair, int depth) {
-  struct fy_node *key = fy_node_pair_key(pair), *value = behind(fy_node_pair_value(pair));
-  char *name = scalar(behind(key));
+  struct fy_node *key = fy_node_pair_key(pair),
+                 *value = study_yaml_behind(fy_node_pair_value(pair));
+  char *name = study_yaml_scalar(study_yaml_behind(key));
   vtb_status status = VTB_OK;
   int line, column;
-  place_of(key, &line, &column);
+  study_yaml_place(key, &line, &column);
   vtb_strbuf option = {0};
   if (name) vtb_strbuf_printf(&option, "%s%s", strcmp(name, "D") == 0 ? "-" : "--", name);
   const cli_opt *o = name ? find(r, name[0] == '-' ? name : option.at) : NULL;
@@ -284,48 +250,11 @@ static vtb_status read_mapping(reader *r, struct fy_node *map, int depth) {
     void *at = NULL;
     for (struct fy_node_pair *pair;
          status == VTB_OK && (pair = fy_node_mapping_iterate(map, &at)) != NULL;) {
-      char *name = scalar(behind(fy_node_pair_key(pair)));
+      char *name = study_yaml_scalar(study_yaml_behind(fy_node_pair_key(pair)));
       if (vtb_streq(name, "<<") == (merged == 1)) status = read_pair(r, pair, depth);
       vtb_free(name);
     }
   }
-  return status;
-}
-
-/* Of what it complains about, the first. */
-static vtb_status tell_syntax(const char *path, struct fy_diag *diag, vtb_error *err) {
-  void *at = NULL;
-  struct fy_diag_error *e = diag ? fy_diag_errors_iterate(diag, &at) : NULL;
-  if (!e) return vtb_fail(err, VTB_E_INPUT, "%s: not YAML", path);
-  return vtb_fail(err, VTB_E_INPUT, "%s:%d:%d: %s", path, e->line > 0 ? e->line : 1,
-                  e->column > 0 ? e->column : 1, e->msg);
-}
-
-static void drop_document(void *document) { fy_document_destroy(document); }
-
-/* Calls take(arg, root) of the document's mapping. */
-static vtb_status read_yaml(const char *path, const char *text, size_t n,
-                            vtb_status (*take)(void *arg, struct fy_node *root), void *arg,
-                            vtb_error *err) {
-  struct fy_diag *diag = fy_diag_create(NULL);
-  if (!diag) return vtb_no_memory(err, path);
-  fy_diag_set_collect_errors(diag, true);
-  struct fy_parse_cfg config = {.flags = FYPCF_QUIET | FYPCF_COLLECT_DIAG | FYPCF_DEFAULT_PARSE,
-                                .diag = diag};
-  struct fy_document *d = fy_document_build_from_string(&config, text, n);
-  vtb_status status = VTB_OK;
-  struct fy_node *root = d ? behind(fy_document_root(d)) : NULL;
-  if (!d) {
-    status = tell_syntax(path, diag, err);
-  } else if (root && !fy_node_is_mapping(root)) {
-    status = vtb_fail(err, VTB_E_INPUT, "%s: a recipe is lines `option: value`", path);
-  } else if (root) {
-    vtb_defer(drop_document, d);
-    status = take(arg, root);
-    vtb_forget(d);
-  }
-  fy_document_destroy(d);
-  fy_diag_destroy(diag);
   return status;
 }
 
@@ -345,7 +274,7 @@ vtb_status train_recipe_read(const char *path, const cli_opt *opts, int n_opts,
   if (status == VTB_OK && is_lines(path, text))
     status = read_lines(&r, text);
   else if (status == VTB_OK)
-    status = read_yaml(path, text, n, take_options, &r, &err);
+    status = study_yaml_read(path, text, n, take_options, &r, &err);
   vtb_free(text);
   return status == VTB_OK ? VTB_OK : cli_error(&err);
 }
@@ -356,14 +285,14 @@ static vtb_status take_record(void *arg, struct fy_node *root) {
   train_record_text *t = arg;
   struct fy_node *run = fy_node_mapping_lookup_by_string(root, "run", FY_NT);
   if (!run || !fy_node_is_mapping(run)) return VTB_OK;
-  t->vertebra = scalar(fy_node_mapping_lookup_by_string(run, "vertebra", FY_NT));
-  t->data = scalar(fy_node_mapping_lookup_by_string(run, "data", FY_NT));
-  t->eval_data = scalar(fy_node_mapping_lookup_by_string(run, "eval_data", FY_NT));
-  t->init_hash = scalar(fy_node_mapping_lookup_by_string(run, "init_hash", FY_NT));
-  t->model_hash = scalar(fy_node_mapping_lookup_by_string(run, "model_hash", FY_NT));
-  t->name = scalar(fy_node_mapping_lookup_by_string(run, "name", FY_NT));
-  t->label = scalar(fy_node_mapping_lookup_by_string(run, "label", FY_NT));
-  t->plan = scalar(fy_node_mapping_lookup_by_string(run, "plan", FY_NT));
+  t->vertebra = study_yaml_scalar(fy_node_mapping_lookup_by_string(run, "vertebra", FY_NT));
+  t->data = study_yaml_scalar(fy_node_mapping_lookup_by_string(run, "data", FY_NT));
+  t->eval_data = study_yaml_scalar(fy_node_mapping_lookup_by_string(run, "eval_data", FY_NT));
+  t->init_hash = study_yaml_scalar(fy_node_mapping_lookup_by_string(run, "init_hash", FY_NT));
+  t->model_hash = study_yaml_scalar(fy_node_mapping_lookup_by_string(run, "model_hash", FY_NT));
+  t->name = study_yaml_scalar(fy_node_mapping_lookup_by_string(run, "name", FY_NT));
+  t->label = study_yaml_scalar(fy_node_mapping_lookup_by_string(run, "label", FY_NT));
+  t->plan = study_yaml_scalar(fy_node_mapping_lookup_by_string(run, "plan", FY_NT));
   return VTB_OK;
 }
 
@@ -372,7 +301,7 @@ vtb_status train_recipe_record(const char *path, train_record_text *out, vtb_err
   size_t n = 0;
   *out = (train_record_text){0};
   vtb_status status = vtb_file_read(path, MOST_BYTES, &text, &n, err);
-  if (status == VTB_OK) status = read_yaml(path, text, n, take_record, out, err);
+  if (status == VTB_OK) status = study_yaml_read(path, text, n, take_record, out, err);
   vtb_free(text);
   return status;
 }

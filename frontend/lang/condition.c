@@ -95,12 +95,13 @@ static void bind_new(vtb__eval *e, vtb__env *env, const char *name, vtb__val v, 
   if (!vtb__env_find_here(env, name)) vtb__env_bind(e, name, v, "a setting", span);
 }
 
-/* A hyperparameter's own name counts before a word of the same name, that before an alias. */
+/* A word that is optional gives way to a hyperparameter's own name; all count before aliases. */
 static void bind_words(vtb__eval *e, vtb__env *env, const vtb_decl *d, const vtb_override *words,
                        size_t n) {
   e->env = env;
   for (size_t i = 0; i < n; i++)
-    bind_new(e, env, words[i].name, word_value(e, words[i].value), VTB_NO_SPAN);
+    if (!words[i].optional || !vtb__env_find_here(env, words[i].name))
+      vtb__env_bind(e, words[i].name, word_value(e, words[i].value), "a setting", VTB_NO_SPAN);
   for (size_t i = 0; i < d->params.n; i++) {
     const vtb_param *p = d->params.at[i];
     const vtb__binding *b = vtb__env_find_here(env, p->name.text);

@@ -111,7 +111,8 @@ bool vtb_unit_hyperparameters(vtb_unit *u, const char *name, const vtb_instantia
                               vtb_diags *diags);
 /* Whether `text`, an expression of the language, holds of an entry: it sees the hyperparameters
  * under all their names, the constants of the model's file, and words with their values, which are
- * numbers, sizes, true or false, or else strings. False after errors. */
+ * numbers, sizes, true or false, or else strings; one that is `optional` gives way to a
+ * hyperparameter of its name. False after errors. */
 bool vtb_unit_condition(vtb_unit *u, const char *name, const vtb_instantiate_options *o,
                         const vtb_override *words, size_t n_words, const char *text, bool *holds,
                         vtb_diags *diags);

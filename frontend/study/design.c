@@ -42,14 +42,18 @@ vtb_status study_vary(study *s, const char *text, vtb_error *err) {
 
 /* ---- settings of a cell ---------------------------------------------------------------------- */
 
+void study_axis_value(const study_axis *a, const char *value, study_texts *out) {
+  if (a->parts.n > 1)
+    study_split(value, strlen(value), ':', out);
+  else
+    vtb_vec_push(out, vtb_xstrdup(value));
+}
+
 void study_cell_settings(const study *s, const study_cell *c, study_settings *out) {
   for (size_t i = 0; i < s->axes.n; i++) {
     const study_axis *a = &s->axes.at[i];
     study_texts values = {0};
-    if (a->parts.n > 1)
-      study_split(c->value.at[i], strlen(c->value.at[i]), ':', &values);
-    else
-      vtb_vec_push(&values, vtb_xstrdup(c->value.at[i]));
+    study_axis_value(a, c->value.at[i], &values);
     for (size_t k = 0; k < a->parts.n; k++) {
       study_setting one = {.name = a->parts.at[k].name,
                            .kind = a->parts.at[k].kind,

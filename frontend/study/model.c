@@ -130,19 +130,19 @@ vtb_status study_model_settings(study_models *m, const char *model, const char *
 
 typedef VTB_VEC(vtb_override) words;
 
-static void add_word(words *w, const char *name, const char *value) {
+static void add_word(words *w, const char *name, const char *value, bool optional) {
   for (size_t i = 0; i < w->n; i++)
     if (strcmp(w->at[i].name, name) == 0) return;
-  vtb_override one = {.name = name, .value = value};
+  vtb_override one = {.name = name, .value = value, .optional = optional};
   vtb_vec_push(w, one);
 }
 
 /* mode = chunkwise(16): the words mode and chunk. A mode without chunks has chunk 0. */
 static void add_mode(words *w, vtb_arena *arena, const char *value) {
   size_t n = strcspn(value, "("), length = strlen(value);
-  add_word(w, "mode", vtb_arena_strndup(arena, value, n));
+  add_word(w, "mode", vtb_arena_strndup(arena, value, n), false);
   if (value[n] && length > n + 2)
-    add_word(w, "chunk", vtb_arena_strndup(arena, value + n + 1, length - n - 2));
+    add_word(w, "chunk", vtb_arena_strndup(arena, value + n + 1, length - n - 2), false);
 }
 
 /* Names as conditions write them: "weight_decay". */
@@ -163,10 +163,10 @@ static void add_options(words *w, vtb_arena *arena, const study *s) {
     if (value && strcmp(table[i].word, "--mode") == 0)
       add_mode(w, arena, value);
     else if (value)
-      add_word(w, plain_name(arena, table[i].word + 2), value);
+      add_word(w, plain_name(arena, table[i].word + 2), value, false);
   }
-  add_word(w, "mode", "auto");
-  add_word(w, "chunk", "0");
+  add_word(w, "mode", "auto", true);
+  add_word(w, "chunk", "0", true);
 }
 
 /* What a condition sees of a cell. */
@@ -182,7 +182,7 @@ static void see_option(seen *q, const study_setting *one) {
   if (strcmp(one->name, "mode") == 0)
     add_mode(&q->words, &q->arena, one->value);
   else
-    add_word(&q->words, plain_name(&q->arena, one->name), one->value);
+    add_word(&q->words, plain_name(&q->arena, one->name), one->value, false);
   if (strcmp(one->name, "image") == 0) /* hyperparameters may follow from it */
     vtb_vec_push(&q->defines, vtb_arena_printf(&q->arena, square ? "image=%sx%s" : "image=%s",
                                                one->value, one->value));
@@ -199,7 +199,7 @@ static void see(seen *q, const study *s, const study_settings *settings) {
       vtb_vec_push(&q->defines, vtb_arena_printf(&q->arena, "%s=%s", one->name, one->value));
   }
   add_options(&q->words, &q->arena, s);
-  add_word(&q->words, "model", q->model);
+  add_word(&q->words, "model", q->model, true);
 }
 
 static void seen_free(seen *q) {

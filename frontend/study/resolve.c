@@ -33,10 +33,7 @@ static vtb_status find_models(resolver *r) {
            v++) {
         study_texts parts = {0};
         const char *value = s->axes.at[i].values.at[v];
-        if (s->axes.at[i].parts.n > 1)
-          study_split(value, strlen(value), ':', &parts);
-        else
-          vtb_vec_push(&parts, vtb_xstrdup(value));
+        study_axis_value(&s->axes.at[i], value, &parts);
         if (k < parts.n) vtb_vec_push(&r->names, vtb_xstrdup(parts.at[k]));
         study_texts_free(&parts);
       }
@@ -258,10 +255,7 @@ static vtb_status check_value(resolver *r, size_t axis, size_t value) {
   for (size_t i = 0; i < value; i++)
     if (strcmp(a->values.at[i], text) == 0)
       return vtb_fail(r->err, VTB_E_USAGE, "%s has the value '%s' twice", a->name, text);
-  if (a->parts.n > 1)
-    study_split(text, strlen(text), ':', &values);
-  else
-    vtb_vec_push(&values, vtb_xstrdup(text));
+  study_axis_value(a, text, &values);
   vtb_status status = VTB_OK;
   if (values.n != a->parts.n)
     status =

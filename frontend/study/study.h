@@ -63,7 +63,8 @@ typedef struct study {
   double seconds;        /* of timing, a cell and round */
   char *recipe;          /* of training; NULL: none */
   char *data;            /* of training and evaluation; NULL: what the recipe says */
-  study_texts train;     /* further words of train */
+  bool assumed_data;     /* nobody said so in the study */
+  study_texts train;     /* further words of train; with them it trains, recipe or not */
   int64_t seeds;         /* trainings a cell: seeds 0 to seeds - 1; 0: nothing is trained */
   int64_t jobs, threads; /* processes at a time; threads of each, 0: cores / jobs */
   char *text;            /* the study file that it was read from; NULL: there is none */
@@ -88,6 +89,10 @@ typedef enum study_step {
 /* Grid, 3 rounds of 1 second, nothing asked for. */
 study study_defaults(void);
 void study_free(study *s);
+void study_axis_free(study_axis *a);
+void study_axes_free(study *s);
+/* What follows from what was asked for: nothing trained has no seeds, something is measured. */
+void study_complete(study *s);
 void study_cells_free(study_cells *cells);
 void study_texts_free(study_texts *t);
 
@@ -95,6 +100,8 @@ void study_texts_free(study_texts *t);
 
 /* "NAME=A,B,C" or "NAME,NAME=A:B,C:D" as one more axis. */
 VTB_MUST_USE vtb_status study_vary(study *s, const char *text, vtb_error *err);
+/* A value of an axis by its parts, appended to *out. */
+void study_axis_value(const study_axis *a, const char *value, study_texts *out);
 /* What names and values mean for the model; bases of axes. Appends sentences about what was decided
  * to *notes. VTB_E_USAGE if a name or a value can be used by no cell. */
 VTB_MUST_USE vtb_status study_resolve(study *s, study_texts *notes, vtb_error *err);
@@ -126,10 +133,22 @@ void study_words_resume(const study *s, const study_cell *c, int n, const char *
 /* "folder/cells/ID/train-N" */
 char *study_run_folder(const study_cell *c, int n, const char *folder);
 
-/* ---- file.c: the study as a file ------------------------------------------------------------- */
+/* Sets "name" to value in all cells, in place of what was set before: a hyperparameter ("-D"), or
+ * an option "--name"; value NULL: a flag. */
+void study_set(study_texts *words, const char *option, const char *name, const char *value);
 
+/* ---- read.c: the study as a file ------------------------------------------------------------- */
+
+/* Errors name file, line and column. *out is for study_free() after failures too. */
 VTB_MUST_USE vtb_status study_read(const char *path, study *out, vtb_error *err);
-/* The text of study.yaml: of a study that was read from a file its own, byte for byte. */
+VTB_MUST_USE vtb_status study_read_text(const char *path, const char *text, size_t n, study *out,
+                                        vtb_error *err);
+
+/* ---- file.c ---------------------------------------------------------------------------------- */
+
+/* The text of study.yaml. Of a study that was read from a file its own, byte for byte; what was
+ * changed since stands behind it, below `overrides`. Jobs and threads, on which no result depends,
+ * are not part of it. */
 void study_text(const study *s, vtb_strbuf *out);
 VTB_MUST_USE vtb_status study_write(const study *s, const char *path, vtb_error *err);
 

@@ -113,6 +113,7 @@ static void put_train(const study *s, const study_cell *c, const study_settings 
   put_common(out, &s->train, settings, STUDY_TRAIN);
   snprintf(number, sizeof number, "%d", n);
   put_option(out, "seed", number);
+  put_option(out, "label", c->label);
   put_option(out, "checkpoint-minutes", "0.25");
   put_option(out, "out", run);
   put(out, "--quiet");

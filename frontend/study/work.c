@@ -146,7 +146,8 @@ char *study_task_key(const study_work *w, const study_task *t) {
   vtb_strbuf_printf(&text, "%s\n", VTB_VERSION);
   for (size_t i = 0; i < words.n; i++) {
     const char *word = words.at[i];
-    if (!timed && strcmp(word, "--threads") == 0 && i + 1 < words.n) {
+    bool free = (!timed && strcmp(word, "--threads") == 0) || strcmp(word, "--label") == 0;
+    if (free && i + 1 < words.n) {
       i++;
       continue;
     }
