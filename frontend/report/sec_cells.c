@@ -104,15 +104,16 @@ static void commands(const rp_cell *c, vtb_strbuf *out) {
 }
 
 static void summary(const rp_report *r, const rp_cell *c, vtb_strbuf *out) {
-  static const rp_measure said[] = {RP_TEST, RP_MS, RP_PARAMS};
   char text[32];
-  mk(out, "<summary><span class=\"figures\">%d</span><b>%s</b><span class=\"figures\">",
-     c->number + 1, c->label);
-  for (size_t i = 0; i < sizeof said / sizeof *said; i++)
-    if (!isnan(c->mean[said[i]]))
-      mk(out, "%s%s %s", i ? " \xC2\xA0 " : "", rp_format(r, said[i], c->mean[said[i]], text),
-         rp_name(r, said[i]));
-  vtb_strbuf_puts(out, "</span>");
+  mk(out, "<summary><span class=\"figures\">%d</span><b>%s</b>", c->number + 1, c->label);
+  if (!isnan(c->mean[RP_TEST]))
+    mk(out, "<span class=\"figures\">%s%s on test</span>",
+       rp_format(r, RP_TEST, c->mean[RP_TEST], text), r->percent ? " %" : "");
+  if (!isnan(c->mean[RP_MS]))
+    mk(out, "<span class=\"figures\">%s ms</span>", rp_format(r, RP_MS, c->mean[RP_MS], text));
+  if (!isnan(c->mean[RP_PARAMS]))
+    mk(out, "<span class=\"figures\">%s parameters</span>",
+       rp_format(r, RP_PARAMS, c->mean[RP_PARAMS], text));
   if (c->status != RP_DONE) mk(out, "<span class=\"wrong\">%s</span>", c->status_text);
   vtb_strbuf_puts(out, "</summary>\n");
 }

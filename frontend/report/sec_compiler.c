@@ -23,7 +23,11 @@ static void recurrence(const cJSON *x, vtb_strbuf *out) {
   vtb_strbuf_puts(out, "</div>");
 }
 
-static double predicted(const rp_cell *c) { return rp_number(c->json, "model.predicted_ms"); }
+/* Of what was timed. */
+static double predicted(const rp_cell *c) {
+  bool step = strncmp(rp_string(c->json, "bench.timed"), "train", 5) == 0;
+  return rp_number(c->json, step ? "model.train_predicted_ms" : "model.predicted_ms");
+}
 
 static void row(const rp_report *r, const rp_cell *c, vtb_strbuf *out) {
   char text[32];

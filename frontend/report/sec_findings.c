@@ -152,22 +152,30 @@ static void automatic(const rp_report *r, vtb_strbuf *out) {
 
 /* ---- the fastest ----------------------------------------------------------------------------- */
 
-static void fastest(const rp_report *r, vtb_strbuf *out) {
-  rp_measure m = rp_speed(r);
-  const rp_cell *best = m == RP_MEASURES ? NULL : rp_best(r, m, NULL), *slowest = NULL;
-  for (size_t i = 0; best && i < r->cells.n; i++) {
+static const rp_cell *slowest_of(const rp_report *r, rp_measure m) {
+  const rp_cell *slowest = NULL;
+  for (size_t i = 0; i < r->cells.n; i++) {
     const rp_cell *c = &r->cells.at[i];
     if (!isnan(c->mean[m]) && (!slowest || c->mean[m] < slowest->mean[m])) slowest = c;
   }
+  return slowest;
+}
+
+static void fastest(const rp_report *r, vtb_strbuf *out) {
+  rp_measure m = rp_speed(r);
+  const rp_cell *best = m == RP_MEASURES ? NULL : rp_best(r, m, NULL);
+  const rp_cell *slowest = best ? slowest_of(r, m) : NULL, *next = best ? second(r, m, best) : NULL;
   if (!best || slowest == best) return;
+  bool known = !isnan(best->spread[m]);
   char rate[32], factor[32];
   vtb_strbuf_puts(out, "<li>");
   cell_link(best, out);
   mk(out, " is fastest: %s %s, %s times ", rp_format(r, m, best->mean[m], rate), rp_name(r, m),
-     nr_digits(best->mean[m] / slowest->mean[m], 2, factor));
+     nr_digits(best->mean[m] / slowest->mean[m], 3, factor));
   cell_link(slowest, out);
-  const rp_cell *next = second(r, m, best);
-  if (next != slowest && !isnan(best->spread[m]) && !rp_beats(r, m, best, next)) {
+  if (known && !rp_beats(r, m, best, slowest)) {
+    vtb_strbuf_puts(out, ", which is within the spread between rounds: no two are told apart");
+  } else if (next != slowest && known && !rp_beats(r, m, best, next)) {
     vtb_strbuf_puts(out, "; ");
     cell_link(next, out);
     vtb_strbuf_puts(out, " is as fast, within the spread between rounds");
@@ -177,11 +185,16 @@ static void fastest(const rp_report *r, vtb_strbuf *out) {
 
 /* ---- the largest effect ---------------------------------------------------------------------- */
 
+/* Of a cell, on average; of speeds as a part. */
 static double usual_spread(const rp_report *r, rp_measure m) {
   double sum = 0;
   int n = 0;
-  for (size_t i = 0; i < r->cells.n; i++)
-    if (!isnan(r->cells.at[i].spread[m])) sum += r->cells.at[i].spread[m], n++;
+  for (size_t i = 0; i < r->cells.n; i++) {
+    const rp_cell *c = &r->cells.at[i];
+    if (isnan(c->spread[m])) continue;
+    sum += m == rp_quality(r) ? c->spread[m] : c->spread[m] / c->mean[m];
+    n++;
+  }
   return n ? sum / n : (double)NAN;
 }
 
@@ -196,7 +209,7 @@ static void say_effect(const rp_report *r, rp_measure m, size_t axis, vtb_strbuf
     mk(out, "is %s%s better than", rp_format(r, m, fx_reach(&f, false), reach),
        r->percent ? " points" : "");
   else
-    mk(out, "is %s times as fast as", nr_digits(fx_reach(&f, true), 2, reach));
+    mk(out, "is %s times as fast as", nr_digits(fx_reach(&f, true), 3, reach));
   mk(out, " <code>%s</code>%s", a->values.at[f.worst],
      r->axes.n > 1 ? ", on average over the rest" : "");
   double usual = usual_spread(r, m);
@@ -210,13 +223,15 @@ static void largest_effect(const rp_report *r, rp_measure m, vtb_strbuf *out) {
   double most = 0;
   for (size_t i = 0; m != RP_MEASURES && i < r->axes.n; i++) {
     fx_axis f = fx_main(r, m, i);
-    double reach = fx_reach(&f, m != rp_quality(r));
+    double reach = m == rp_quality(r) ? fx_reach(&f, false) : fx_reach(&f, true) - 1;
     bool counts = f.matched && (m == rp_quality(r) || !r->axes.at[i].resizes);
     varied += f.measured > 1 && counts;
     if (reach > most && counts) most = reach, largest = (int)i;
     fx_free(&f);
   }
-  if (largest >= 0 && varied > 1) say_effect(r, m, (size_t)largest, out);
+  /* what is less than a cell's own spread is not worth a sentence */
+  bool matters = !(most <= usual_spread(r, m));
+  if (largest >= 0 && varied > 1 && matters) say_effect(r, m, (size_t)largest, out);
 }
 
 /* ---- what is missing ------------------------------------------------------------------------- */

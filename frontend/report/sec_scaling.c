@@ -51,6 +51,15 @@ static bool scaling_read(scaling *s) {
   return true;
 }
 
+/* A measure that is the same everywhere is no chart. */
+static bool differs(const scaling *s) {
+  double first = s->lines.at[0].cells.at[0]->mean[s->m];
+  for (size_t i = 0; i < s->lines.n; i++)
+    for (size_t k = 0; k < s->lines.at[i].cells.n; k++)
+      if (s->lines.at[i].cells.at[k]->mean[s->m] != first) return true;
+  return false;
+}
+
 static void scaling_free(scaling *s) {
   ln_free(&s->lines);
   vtb_vec_free(&s->crossings);
@@ -292,7 +301,7 @@ static bool across(const rp_report *r, ln_across a, vtb_strbuf *out) {
   int n = 0;
   for (size_t i = 0; i < sizeof measures / sizeof *measures; i++) {
     scaling s = {.r = r, .across = a, .m = measures[i]};
-    if (scaling_read(&s)) {
+    if (scaling_read(&s) && differs(&s)) {
       if (n++ == 0)
         mk(out, "<h3>Against %s</h3>\n<div class=\"panels\">\n",
            a == LN_TOKENS ? "tokens" : "chunk size");

@@ -166,7 +166,8 @@ bool sec_scatter(const rp_report *r, vtb_strbuf *out) {
   s.chart.x.log = true;
   s.chart.y.log = !scored;
   collect(&s);
-  if (s.spots.n > 1) {
+  bool any = s.spots.n > 1 && (scored || s.chart.y.high > s.chart.y.low);
+  if (any) {
     mk(out, "<section id=\"front\">\n<h2>%s against throughput</h2>\n<figure>\n",
        scored ? "Quality" : "Memory");
     en_legend(r, s.code, out);
@@ -174,7 +175,6 @@ bool sec_scatter(const rp_report *r, vtb_strbuf *out) {
     draw(&s, out);
     vtb_strbuf_puts(out, "</figure>\n</section>\n");
   }
-  bool any = s.spots.n > 1;
   vtb_vec_free(&s.spots);
   return any;
 }

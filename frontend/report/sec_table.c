@@ -48,10 +48,20 @@ static void head(const rp_report *r, bool statuses, vtb_strbuf *out) {
   vtb_strbuf_puts(out, "</tr></thead>\n");
 }
 
+static bool all_equal(const rp_report *r, rp_measure m) {
+  double first = (double)NAN;
+  for (size_t i = 0; i < r->cells.n; i++) {
+    double x = r->cells.at[i].mean[m];
+    if (isnan(first)) first = x;
+    if (!isnan(x) && x != first) return false;
+  }
+  return true;
+}
+
 /* Bold is the best where it beats all others; what the best does not beat is marked as near. */
 static const char *standing(const rp_report *r, rp_measure m, const rp_cell *c) {
   const rp_cell *best = rp_direction(r, m) ? rp_best(r, m, c) : NULL;
-  if (!best || isnan(c->mean[m])) return "";
+  if (!best || isnan(c->mean[m]) || all_equal(r, m)) return "";
   if (rp_clear_winner(r, m, best)) return c == best ? " best" : "";
   return c == best || (!isnan(best->spread[m]) && !rp_beats(r, m, best, c)) ? " near" : "";
 }
@@ -127,7 +137,7 @@ static void legend(const rp_report *r, vtb_strbuf *out) {
   else if (seeds == 1)
     vtb_strbuf_puts(out, " Scores are of one seed: no spread is known, so none is bold.");
   if (rounds > 1)
-    mk(out, " Times are the best of %d rounds, \xC2\xB1 the spread between rounds.", rounds);
+    mk(out, " Times are the best of up to %d rounds, \xC2\xB1 the spread between rounds.", rounds);
   if (rounds == 1) vtb_strbuf_puts(out, " Times are of one round: their spread is not known.");
   if (rp_has(r, RP_VAL) && rp_has(r, RP_TEST))
     vtb_strbuf_puts(out, " Weights, and the best cell, are chosen on val; test is looked at once.");
