@@ -4,11 +4,13 @@
 
 /* Options that say where, how fast or how long so far, not what. */
 static bool is_silent(const char *name) {
-  static const char *const names[] = {
-      "--data",        "--out",         "--recipe",      "--resume",       "--again",
-      "--overwrite",   "--json",        "--quiet",       "--threads",      "--workers",
-      "--tensorboard", "--label",       "--target",      "--max-steps",    "--max-seconds",
-      "--eval-batch",  "--time-passes", "--print-after", "--skip-damaged", "--checkpoint-minutes"};
+  static const char *const names[] = {"--data",        "--out",          "--recipe",
+                                      "--resume",      "--again",        "--overwrite",
+                                      "--json",        "--quiet",        "--threads",
+                                      "--workers",     "--tensorboard",  "--label",
+                                      "--entry",       "--target",       "--max-steps",
+                                      "--max-seconds", "--eval-batch",   "--time-passes",
+                                      "--print-after", "--skip-damaged", "--checkpoint-minutes"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (strcmp(names[i], name) == 0) return true;
   return false;

@@ -110,7 +110,7 @@ fi
 small_images 64 16
 small=(vil_nano -D depth=1 -D dim=16 --image 8)
 compiled=(--batch 8 --eval-batch 8 --label-smoothing 0.1)
-recipe=(--data "$work/data" --epochs 2 --warmup 0 --lr 3e-3 --quiet --seed 5)
+recipe=(--data "$work/data" --epochs 2 --warmup 0 --lr 3e-3 --quiet --seed 5 --label small)
 equal() { cmp -s "$work/$1/weights.safetensors" "$work/$2/weights.safetensors" || fail "$1 and $2 are trained differently"; }
 
 expect 0 "$VERTEBRA" build "${small[@]}" -D classes=4 --train "${compiled[@]}" -o "$work/train.so"; says "training step, batch 8"
