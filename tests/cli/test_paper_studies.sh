@@ -1,4 +1,4 @@
-# The papers' tables as studies: every file in models/studies is one, all its cells are possible, and a cell runs.
+# The studies that come with the program, the papers' tables among them: all their cells are possible, and one runs.
 . tests/cli/lib.sh
 cd "$work" || exit 1
 for file in "$VTB_MODELS"/studies/*.yaml; do
@@ -8,8 +8,7 @@ for file in "$VTB_MODELS"/studies/*.yaml; do
   # shellcheck disable=SC2086
   expect 0 "$VERTEBRA" ablate "$name" $sample --dry-run
   says "nothing was run"; silent_about "impossible"
-  grep -q '^# .*arXiv' "$file" || fail "$name does not say which paper it is of"
 done
 expect 0 "$VERTEBRA" ablate vim_class_token --where 'class_token == double' --seeds 1 -D dim=8 -D depth=1 \
   --updates 2 --limit 64 --batch 16 -o "$work/report"
-grep -q '"status": *"done"' "$work/report/results.json" || fail "no cell is done"
+grep -qE '"status":[[:space:]]*"done"' "$work/report/results.json" || fail "no cell is done"
