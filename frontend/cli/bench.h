@@ -20,7 +20,7 @@ typedef struct bench_options {
   bool train, no_update;
   bool peak; /* the machine's own, alone or beside a model */
   const char *optimizer;
-  const char *csv, *compare; /* files; NULL: not wanted */
+  const char *csv, *compare, *trace; /* files; NULL: not wanted */
 } bench_options;
 /* Whether the table is for people: neither JSON nor CSV goes to stdout. */
 bool bench_shows_text(const bench_options *o);
@@ -123,5 +123,11 @@ typedef struct bench_result {
 
 /* On the screen, and as bench_output.h says. Errors are printed. */
 VTB_MUST_USE vtb_status bench_report(const bench_result *r);
+
+/* ---- bench_trace.c --------------------------------------------------------------------------- */
+
+/* One more run of a program with calls around its kernels, into the file of the options. */
+VTB_MUST_USE vtb_status bench_trace(const bench_result *r, const vtb_program *profiled,
+                                    void **buffers, void *workspace, vtb_error *err);
 
 #endif

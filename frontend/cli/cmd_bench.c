@@ -39,6 +39,8 @@ static vtb_status time_all(bench_result *r, const vtb_program *profiled, void **
   if (status == VTB_OK)
     status = bench_profile(profiled, buffers, workspace, r->options->model.threads, &r->rows,
                            &r->n_rows, err);
+  if (status == VTB_OK && r->options->trace)
+    status = bench_trace(r, profiled, buffers, workspace, err);
   for (int i = 0; i < r->n_rows; i++)
     r->flops += r->rows[i].info->flops * r->rows[i].info->launches;
   vtb_optim_free(u);
@@ -177,6 +179,8 @@ static vtb_status bench(const cli_list *rest, bench_options *o) {
   if (o->no_update && !o->train) return cli_usage_error("bench", "--no-update is for --train");
   if (vtb_streq(o->csv, "-") && o->model.json)
     return cli_usage_error("bench", "--csv - and --json both want standard output");
+  if (o->trace && bench_is_sweep(o))
+    return cli_usage_error("bench", "--trace is of one combination: give single values");
   return bench_is_sweep(o) ? bench_sweep_run(rest->at[0], o) : bench_one(rest->at[0], o);
 }
 
@@ -211,6 +215,8 @@ vtb_status cli_cmd_bench(int argc, char **argv) {
        "N times so (default 1; of a list 3, one combination after the other in each): the spread "
        "is then that of the rounds"},
       {"--top", CLI_INT, &o.top, "N", "kernels to list (default 20)"},
+      {"--trace", CLI_STR, &o.trace, "FILE",
+       "one run, its kernels and what each thread did of them, as a Chrome trace (Perfetto)"},
       {"--csv", CLI_STR, &o.csv, "FILE", "a table of what was measured, - is standard output"},
       {"--compare", CLI_STR, &o.compare, "FILE",
        "an earlier --json or --csv, or a report's results.json: what has become faster or slower"},

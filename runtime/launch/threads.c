@@ -2,6 +2,7 @@
  * kernel times. */
 #include "runtime/launch/threads.h"
 #include "runtime/launch/team.h"
+#include "runtime/launch/trace.h"
 
 #include <assert.h>
 #include <cblas.h>
@@ -43,6 +44,8 @@ typedef struct services_state {
   vtb_kernel_time *times;  /* NULL unless profiling */
   double *started;
   int n_kernels;
+  vtb_trace *trace; /* NULL: nobody wants one */
+  int kernel;       /* that runs, -1: none; changes between jobs of the team */
 } services_state;
 
 /* ---- denormals ------------------------------------------------------------------------------- */
@@ -224,10 +227,15 @@ static void run_range(void *closure, int64_t begin, int64_t end) {
   if (begin >= end) return;
   assert(t->depth + 1 < SCRATCH_LEVELS);
   unsigned mode = vtb_denormals_flush();
+  /* what is nested in a task is part of it */
+  vtb_trace *trace = t->depth == 0 ? w->state->trace : NULL;
+  double start = trace ? vtb_now() : 0;
   t->depth++;
   w->fn(w->closure, begin, end);
   drop_retired(&t->levels[t->depth]);
   t->depth--;
+  if (trace)
+    vtb_trace_add(&trace->parts[t - w->state->scratch], w->state->kernel, start, vtb_now());
   vtb_denormals_restore(mode);
 }
 
@@ -247,14 +255,25 @@ static void parallel(const vtb_services *s, vtb_task_fn fn, void *closure, int64
 
 static void kernel_begin(const vtb_services *s, int kernel) {
   services_state *st = s->user;
-  if (kernel >= 0 && kernel < st->n_kernels) st->started[kernel] = vtb_now();
+  if (kernel < 0 || kernel >= st->n_kernels) return;
+  st->kernel = kernel;
+  st->started[kernel] = vtb_now();
 }
 
 static void kernel_end(const vtb_services *s, int kernel) {
   services_state *st = s->user;
   if (kernel < 0 || kernel >= st->n_kernels) return;
-  st->times[kernel].seconds += vtb_now() - st->started[kernel];
+  double now = vtb_now();
+  st->times[kernel].seconds += now - st->started[kernel];
   st->times[kernel].launches++;
+  if (st->trace) vtb_trace_add(&st->trace->launches, kernel, st->started[kernel], now);
+  st->kernel = -1;
+}
+
+void vtb_services_trace(vtb_services *s, vtb_trace *t) {
+  services_state *st = s->user;
+  assert(!t || t->n_threads >= s->n_threads);
+  st->trace = st->times ? t : NULL;
 }
 
 const vtb_kernel_time *vtb_services_times(const vtb_services *s, int *n_kernels) {
@@ -312,6 +331,7 @@ static vtb_services *make(int n_threads, int n_kernels) {
   st->n_threads = n_threads > 0 ? n_threads : vtb_default_threads();
   if (st->n_threads > VTB_MOST_THREADS) st->n_threads = VTB_MOST_THREADS;
   st->n_kernels = n_kernels;
+  st->kernel = -1;
   if (!allocate(st)) {
     vtb_services_free(s);
     return NULL;

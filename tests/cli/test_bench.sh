@@ -25,3 +25,18 @@ expect 0 "$VERTEBRA" bench "${tiny[@]}" --train --runs 1 --json
 [ "$(printf '%s' "$out" | "$JSON_GET" "${at[@]}")" = "$forward" ] || fail "a training step has other sizes than $forward: $out"
 expect 2 "$VERTEBRA" bench --peak --target gpu; says "unknown target 'gpu'"
 expect 2 "$VERTEBRA" bench; says "one MODEL"
+
+# A trace is one run: its kernels follow one another and fill it.
+expect 0 "$VERTEBRA" bench vil_nano -D depth=2 --threads 1 --runs 2 --trace "$work/trace.json"; says "kernels launched"
+out=$(cat "$work/trace.json")
+json displayTimeUnit ms otherData.model vil_nano otherData.threads 1
+tr '{' '\n' <"$work/trace.json" | sed -n 's/.*"ph":"X","pid":1,"tid":\([0-9]*\),"ts":\([^,]*\),"dur":\([0-9.e+-]*\).*/\1 \2 \3/p' | awk '
+  $1 == 0 { run = $3 }
+  $1 == 1 { if ($2 < end) exit bad = 1; end = $2 + $3; sum += $3; n++ }
+  END { exit bad || !(n > 20 && sum > 0.5 * run && sum <= run && end <= run) }' ||
+  fail "kernels overlap, or are not the run: $(head -c 2000 "$work/trace.json")"
+for key in '"from":"std/' '"flops":' '"ops":"einsum' '"name":"thread 0, the caller"'; do
+  case $out in *"$key"*) ;; *) fail "no $key in the trace" ;; esac
+done
+expect 1 "$VERTEBRA" bench "${tiny[@]}" --runs 1 --trace "$work/no/folder.json"; says "no/folder.json"
+expect 2 "$VERTEBRA" bench "${tiny[@]}" --runs 1 --batch 1,2 --trace "$work/t.json"; says "--trace is of one combination"

@@ -1,4 +1,4 @@
-#include "runtime/launch/threads.h"
+#include "runtime/launch/trace.h"
 #include "tests/runtime/support.h"
 
 #include <cblas.h>
@@ -136,6 +136,59 @@ TEST(profiling_sums_launches) {
   vtb_services_free(s);
 }
 
+static void wait_a_little(void *closure, int64_t begin, int64_t end) {
+  (void)closure;
+  double until = vtb_now() + 1e-5 * (double)(end - begin);
+  while (vtb_now() < until) continue;
+}
+
+/* Kernel 1 is in its launch's list once, and its 64 grains are among the parts of the threads, each
+ * within the launch. */
+TEST(a_trace_has_launches_and_what_each_thread_did_of_them) {
+  enum { THREADS = 3 };
+  vtb_services *s = vtb_services_profiling(THREADS, 2);
+  vtb_trace *t = vtb_trace_new(THREADS, 100);
+  s->kernel_begin(s, 0); /* before anybody looks */
+  s->kernel_end(s, 0);
+  vtb_services_trace(s, t);
+  s->kernel_begin(s, 1);
+  s->parallel(s, wait_a_little, NULL, 64, 1);
+  s->kernel_end(s, 1);
+  s->parallel(s, wait_a_little, NULL, 1, 1);
+  vtb_services_trace(s, NULL);
+  s->kernel_begin(s, 0); /* nor after */
+  s->kernel_end(s, 0);
+  CHECK(t->launches.n == 1 && t->launches.at[0].kernel == 1);
+  const vtb_trace_event *launch = &t->launches.at[0];
+  double worked = 0;
+  size_t between = 0;
+  for (int i = 0; i < THREADS; i++)
+    for (size_t k = 0; k < t->parts[i].n; k++) {
+      const vtb_trace_event *part = &t->parts[i].at[k];
+      if (part->kernel < 0) between++;
+      if (part->kernel < 0) continue;
+      CHECK(part->kernel == 1 && part->begin >= launch->begin && part->end <= launch->end);
+      worked += part->end - part->begin;
+    }
+  CHECK(between == 1);
+  CHECK_MSG(worked >= 64e-5, "the parts last %g s", worked);
+  vtb_trace_free(t);
+  vtb_services_free(s);
+}
+
+TEST(a_trace_without_room_counts_what_it_leaves_out) {
+  vtb_services *s = vtb_services_profiling(1, 1);
+  vtb_trace *t = vtb_trace_new(1, 2);
+  vtb_services_trace(s, t);
+  for (int i = 0; i < 5; i++) {
+    s->kernel_begin(s, 0);
+    s->kernel_end(s, 0);
+  }
+  CHECK(t->launches.n == 5 && t->launches.most == 2);
+  vtb_services_free(s);
+  vtb_trace_free(t);
+}
+
 static int inside;
 
 static void ask_blas(void *const *args, void *workspace, const vtb_services *s) {
@@ -191,6 +244,8 @@ int main(void) {
   RUN(sgemm_matches_a_plain_loop);
   RUN(denormals_are_flushed_in_tasks_and_only_there);
   RUN(profiling_sums_launches);
+  RUN(a_trace_has_launches_and_what_each_thread_did_of_them);
+  RUN(a_trace_without_room_counts_what_it_leaves_out);
   RUN(a_run_gives_the_threads_of_blas_back);
   RUN(a_run_without_scratch_is_a_failure);
   RUN(thread_count_comes_from_the_environment);
