@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#define BOLD 1.12  /* wider */
 #define LETTER 6.6 /* pixels, of the 12 of the charts' text */
 enum { LINE = 14, TICK_SPACE = 8 };
 
@@ -112,21 +113,24 @@ const char *ch_short(const char *text, int columns, vtb_strbuf *room) {
 }
 
 void ch_take(chart *c, double x, double y, double width, double height) {
-  ch_box b = {x, y, width, height};
+  ch_box b = {x, y, width, height, false};
   vtb_vec_push(&c->taken, b);
 }
 
 void ch_take_line(chart *c, double x, double y, double x2, double y2) {
   int n = 1 + (int)(hypot(x2 - x, y2 - y) / 5);
-  for (int i = 0; i <= n && n < 1000; i++)
-    ch_take(c, x + (x2 - x) * i / n - 1, y + (y2 - y) * i / n - 1, 2, 2);
+  for (int i = 0; i <= n && n < 1000; i++) {
+    ch_box b = {x + (x2 - x) * i / n - 1, y + (y2 - y) * i / n - 1, 2, 2, true};
+    vtb_vec_push(&c->taken, b);
+  }
 }
 
-static bool is_free(const chart *c, ch_box b) {
+static bool is_free(const chart *c, ch_box b, bool crossing) {
   if (b.x < c->left || b.x + b.width > c->width - 2) return false;
   if (b.y < c->top - LINE || b.y + b.height > c->y.from) return false;
   for (size_t i = 0; i < c->taken.n; i++) {
     const ch_box *t = &c->taken.at[i];
+    if (crossing && t->crossable) continue;
     if (b.x < t->x + t->width && t->x < b.x + b.width && b.y < t->y + t->height &&
         t->y < b.y + b.height)
       return false;
@@ -140,11 +144,13 @@ bool ch_label(chart *c, double x, double y, const char *text, const char *class_
     double x_off;
   } places[] = {{0.5, 0, 9},  {-0.5, 0, -9},  {0, -1.15, 0}, {0, 1.15, 0},
                 {0.5, -1, 4}, {-0.5, -1, -4}, {0.5, 1, 4},   {-0.5, 1, -4}};
-  double width = ch_text_width(text);
-  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-    double middle = x + places[i].x * width + places[i].x_off, line = y + places[i].y * LINE;
-    ch_box b = {middle - width / 2, line - LINE / 2.0, width, LINE};
-    if (!is_free(c, b)) continue;
+  enum { PLACES = sizeof places / sizeof *places };
+  double width = ch_text_width(text) * (strstr(class_name, "strong") ? BOLD : 1);
+  for (size_t i = 0; i < 2 * (size_t)PLACES; i++) {
+    double middle = x + places[i % PLACES].x * width + places[i % PLACES].x_off;
+    double line = y + places[i % PLACES].y * LINE;
+    ch_box b = {middle - width / 2, line - LINE / 2.0, width, LINE, false};
+    if (!is_free(c, b, i >= PLACES)) continue;
     mk(c->out, "<text class=\"%s\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", class_name, b.x, line + 4,
        text);
     vtb_vec_push(&c->taken, b);

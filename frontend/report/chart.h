@@ -9,6 +9,7 @@ enum { CH_COLOURS = 8, CH_SHAPES = 6, CH_DASHES = 4 };
 
 typedef struct ch_box {
   double x, y, width, height;
+  bool crossable; /* by a name that finds no other place */
 } ch_box;
 
 typedef struct chart {
@@ -30,6 +31,7 @@ void ch_y_axis(chart *c, const char *title);
 /* One mark of a shape from 0 to CH_SHAPES - 1 at a place of the picture. */
 void ch_mark(chart *c, int shape, double x, double y, double radius);
 void ch_take(chart *c, double x, double y, double width, double height);
+/* Names keep off the line where they can. */
 void ch_take_line(chart *c, double x, double y, double x2, double y2);
 /* Writes the text beside (x, y) where it meets nothing; false, and nothing written, if it would
  * everywhere. */

@@ -131,12 +131,25 @@ static void cell_lines(plot *p, const rp_cell *c) {
   vtb_strbuf_puts(p->chart.out, "</g>\n");
 }
 
+/* Epochs are whole. */
+static int whole_ticks(const sc_scale *s, double tick[SC_MOST_TICKS]) {
+  int n = 0;
+  double step = 1;
+  for (int i = 0; (s->high - s->low) / step > SC_MOST_TICKS - 2; i++) step *= i % 3 == 1 ? 2.5 : 2;
+  for (double x = step == 1 ? ceil(s->low) : ceil(s->low / step) * step;
+       n < SC_MOST_TICKS && x <= s->high; x += step)
+    tick[n++] = x;
+  return n;
+}
+
 static bool draw(plot *p, vtb_strbuf *out) {
   p->chart = ch_new(out, WIDTH, HEIGHT);
   if (!take_all(p)) return false;
   vtb_strbuf_puts(out, "<figure><div class=\"scroll\">");
   ch_begin(&p->chart, p->title);
-  ch_x_axis(&p->chart, "epochs", NULL, 0);
+  double tick[SC_MOST_TICKS];
+  int n = whole_ticks(&p->chart.x, tick);
+  ch_x_axis(&p->chart, "epochs", tick, n);
   ch_y_axis(&p->chart, p->title);
   for (size_t i = 0; i < p->r->cells.n; i++) cell_lines(p, &p->r->cells.at[i]);
   ch_end(&p->chart);

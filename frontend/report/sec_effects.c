@@ -3,6 +3,7 @@
 #include "frontend/report/chart.h"
 #include "frontend/report/effects.h"
 #include "frontend/report/markup.h"
+#include "frontend/report/number.h"
 #include "frontend/report/sections.h"
 
 #include <math.h>
@@ -72,6 +73,19 @@ static sc_scale common_scale(const rp_report *r, rp_measure m, const fx_axis *f)
   return s;
 }
 
+static void own_spread(const rp_report *r, rp_measure m, vtb_strbuf *out) {
+  char text[32];
+  double usual = rp_usual_spread(r, m);
+  if (m == rp_quality(r) && usual > 0)
+    mk(out,
+       "<p class=\"note\">A cell's own spread is \xC2\xB1 %s on average: what differs by less "
+       "is not told apart.</p>\n",
+       rp_format(r, m, usual, text));
+  else if (usual > 0)
+    mk(out, "<p class=\"note\">A cell's own spread is %s %% on average.</p>\n",
+       nr_digits(100 * usual, 2, text));
+}
+
 static void measure_panels(const rp_report *r, rp_measure m, const fx_axis *f, vtb_strbuf *out) {
   sc_scale scale = common_scale(r, m, f);
   bool matched = true;
@@ -81,7 +95,9 @@ static void measure_panels(const rp_report *r, rp_measure m, const fx_axis *f, v
     matched &= f[i].matched;
     if (label_width(&r->axes.at[i]) + 16 > left) left = label_width(&r->axes.at[i]) + 16;
   }
-  mk(out, "<figure><h3>%s</h3>\n<div class=\"panels\">\n", rp_name(r, m));
+  mk(out, "<figure><h3>%s</h3>\n", rp_name(r, m));
+  own_spread(r, m, out);
+  vtb_strbuf_puts(out, "<div class=\"panels\">\n");
   for (size_t i = 0; i < r->axes.n; i++)
     if (shown(&r->axes.at[i])) panel(r, m, i, &f[i], scale, left, out);
   vtb_strbuf_puts(out, "</div>\n");

@@ -185,19 +185,6 @@ static void fastest(const rp_report *r, vtb_strbuf *out) {
 
 /* ---- the largest effect ---------------------------------------------------------------------- */
 
-/* Of a cell, on average; of speeds as a part. */
-static double usual_spread(const rp_report *r, rp_measure m) {
-  double sum = 0;
-  int n = 0;
-  for (size_t i = 0; i < r->cells.n; i++) {
-    const rp_cell *c = &r->cells.at[i];
-    if (isnan(c->spread[m])) continue;
-    sum += m == rp_quality(r) ? c->spread[m] : c->spread[m] / c->mean[m];
-    n++;
-  }
-  return n ? sum / n : (double)NAN;
-}
-
 static void say_effect(const rp_report *r, rp_measure m, size_t axis, vtb_strbuf *out) {
   const rp_axis *a = &r->axes.at[axis];
   fx_axis f = fx_main(r, m, axis);
@@ -212,7 +199,7 @@ static void say_effect(const rp_report *r, rp_measure m, size_t axis, vtb_strbuf
     mk(out, "is %s times as fast as", nr_digits(fx_reach(&f, true), 3, reach));
   mk(out, " <code>%s</code>%s", a->values.at[f.worst],
      r->axes.n > 1 ? ", on average over the rest" : "");
-  double usual = usual_spread(r, m);
+  double usual = rp_usual_spread(r, m);
   if (score && !isnan(usual)) mk(out, " (a cell's own spread: %s)", rp_format(r, m, usual, spread));
   vtb_strbuf_puts(out, ".</li>\n");
   fx_free(&f);
@@ -230,7 +217,7 @@ static void largest_effect(const rp_report *r, rp_measure m, vtb_strbuf *out) {
     fx_free(&f);
   }
   /* what is less than a cell's own spread is not worth a sentence */
-  bool matters = !(most <= usual_spread(r, m));
+  bool matters = !(most <= rp_usual_spread(r, m));
   if (largest >= 0 && varied > 1 && matters) say_effect(r, m, (size_t)largest, out);
 }
 

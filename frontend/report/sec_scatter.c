@@ -64,6 +64,11 @@ static void place(scatter *s) {
     p->x = sc_at(&s->chart.x, rp_in_unit(s->r, s->across, p->cell->mean[s->across]));
     p->y = sc_at(&s->chart.y, rp_in_unit(s->r, s->up, p->cell->mean[s->up]));
     ch_take(&s->chart, p->x - 6, p->y - 6, 12, 12);
+    double spread = rp_in_unit(s->r, s->up, p->cell->spread[s->up]);
+    double mean = rp_in_unit(s->r, s->up, p->cell->mean[s->up]);
+    if (spread > 0)
+      ch_take_line(&s->chart, p->x, sc_at(&s->chart.y, mean - spread), p->x,
+                   sc_at(&s->chart.y, mean + spread));
   }
   if (s->spots.n) qsort(s->spots.at, s->spots.n, sizeof *s->spots.at, by_place);
 }

@@ -62,6 +62,7 @@ static bool all_equal(const rp_report *r, rp_measure m) {
 static const char *standing(const rp_report *r, rp_measure m, const rp_cell *c) {
   const rp_cell *best = rp_direction(r, m) ? rp_best(r, m, c) : NULL;
   if (!best || isnan(c->mean[m]) || all_equal(r, m)) return "";
+  if (isnan(best->spread[m]) && m != RP_TEST && m != RP_VAL) return ""; /* measured once */
   if (rp_clear_winner(r, m, best)) return c == best ? " best" : "";
   return c == best || (!isnan(best->spread[m]) && !rp_beats(r, m, best, c)) ? " near" : "";
 }
