@@ -43,27 +43,40 @@ static char *make_id(const study_settings *settings) {
   return text;
 }
 
-/* "16" says little without its name. */
-static bool needs_name(const char *value) {
-  return isdigit((unsigned char)value[0]) || strcmp(value, "true") == 0 ||
-         strcmp(value, "false") == 0 || strcmp(value, "none") == 0;
-}
-
 static const char *label_of(const study_axis *a, const char *value) {
   for (size_t i = 0; i < a->values.n; i++)
     if (strcmp(a->values.at[i], value) == 0) return a->labels.at[i];
   return value;
 }
 
+/* "16" says little without its name, and what two axes have says nothing. */
+static bool needs_name(const study *s, size_t axis, const char *text) {
+  if (isdigit((unsigned char)text[0]) || strcmp(text, "true") == 0 || strcmp(text, "false") == 0 ||
+      strcmp(text, "none") == 0)
+    return true;
+  for (size_t i = 0; i < s->axes.n; i++)
+    for (size_t v = 0; i != axis && v < s->axes.at[i].labels.n; v++)
+      if (strcmp(s->axes.at[i].labels.at[v], text) == 0) return true;
+  return false;
+}
+
+/* Of one-at-a-time what is not the baseline's; else what cells differ in. */
+static bool is_shown(const study *s, const study_axis *a, const char *value) {
+  if (s->arrangement == STUDY_ONE_AT_A_TIME) return strcmp(a->values.at[a->base], value) != 0;
+  return a->values.n > 1;
+}
+
 static char *make_label(const study *s, const study_cell *c) {
   vtb_strbuf out = {0};
   for (size_t i = 0; i < s->axes.n; i++) {
     const study_axis *a = &s->axes.at[i];
-    if (a->values.n < 2) continue;
-    const char *text = label_of(a, c->value.at[i]);
-    vtb_strbuf_printf(&out, "%s%s%s%s", out.n ? ", " : "", needs_name(text) ? a->name : "",
-                      needs_name(text) ? " " : "", text);
+    const char *value = c->value.at[i], *text = label_of(a, value);
+    if (!is_shown(s, a, value)) continue;
+    vtb_strbuf_puts(&out, out.n ? ", " : "");
+    if (needs_name(s, i, text)) vtb_strbuf_printf(&out, "%s ", a->name);
+    vtb_strbuf_puts(&out, text);
   }
+  if (!out.n && s->arrangement == STUDY_ONE_AT_A_TIME) vtb_strbuf_puts(&out, "baseline");
   if (!out.n) vtb_strbuf_puts(&out, s->model ? s->model : "model");
   return out.at;
 }

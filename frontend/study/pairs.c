@@ -49,12 +49,17 @@ static bool *pair(const cover *c, size_t i, size_t a, size_t j, size_t b) {
 
 static size_t values(const cover *c, size_t axis) { return c->s->axes.at[axis].values.n; }
 
-/* Pairs that value a of axis i would cover with what is fixed. */
+/* Pairs that value a of axis i would cover with what is fixed; among equals, those that it has yet
+ * to cover with the others. */
 static size_t gain(const cover *c, const size_t *row, size_t i, size_t a) {
-  size_t n = 0;
+  size_t now = 0, later = 0;
   for (size_t j = 0; j < c->n; j++)
-    if (j != i && row[j] != FREE) n += !*pair(c, i, a, j, row[j]);
-  return n;
+    for (size_t b = 0; b < values(c, j) && j != i; b++) {
+      if (*pair(c, i, a, j, b)) continue;
+      now += row[j] == b;
+      later += row[j] == FREE;
+    }
+  return now * (c->total + 1) + later;
 }
 
 /* Fills the free axes from `at` on, the best values first; false if no row that was tried is

@@ -255,6 +255,9 @@ static vtb_status check_value(resolver *r, size_t axis, size_t value) {
   for (size_t i = 0; i < value; i++)
     if (strcmp(a->values.at[i], text) == 0)
       return vtb_fail(r->err, VTB_E_USAGE, "%s has the value '%s' twice", a->name, text);
+    else if (strcmp(a->labels.at[i], a->labels.at[value]) == 0)
+      return vtb_fail(r->err, VTB_E_USAGE, "two values of %s have the label '%s'", a->name,
+                      a->labels.at[i]);
   study_axis_value(a, text, &values);
   vtb_status status = VTB_OK;
   if (values.n != a->parts.n)

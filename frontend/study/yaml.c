@@ -46,12 +46,21 @@ static vtb_status tell_syntax(const char *path, struct fy_diag *diag, vtb_error 
                   e->column > 0 ? e->column : 1, e->msg);
 }
 
+/* What is collected is told as ours; of some files it would print besides. */
+static void say_nothing(struct fy_diag *diag, void *user, const char *text, size_t n) {
+  (void)diag, (void)user, (void)text, (void)n;
+}
+
 static void drop_document(void *document) { fy_document_destroy(document); }
 
 vtb_status study_yaml_read(const char *path, const char *text, size_t n,
                            vtb_status (*take)(void *arg, struct fy_node *root), void *arg,
                            vtb_error *err) {
-  struct fy_diag *diag = fy_diag_create(NULL);
+  struct fy_diag_cfg silent;
+  fy_diag_cfg_default(&silent);
+  silent.fp = NULL;
+  silent.output_fn = say_nothing;
+  struct fy_diag *diag = fy_diag_create(&silent);
   if (!diag) return vtb_no_memory(err, path);
   fy_diag_set_collect_errors(diag, true);
   struct fy_parse_cfg config = {.flags = FYPCF_QUIET | FYPCF_COLLECT_DIAG | FYPCF_DEFAULT_PARSE,
