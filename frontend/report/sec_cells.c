@@ -46,44 +46,57 @@ static void settings(const rp_report *r, const rp_cell *c, vtb_strbuf *out) {
   vtb_strbuf_puts(out, "</dl>\n");
 }
 
+/* A table of numbers: its headings, then td() a number, and end_table(). */
+static void begin_table(vtb_strbuf *out, const char *const *names, int n) {
+  vtb_strbuf_puts(out, "<div class=\"scroll\"><table><thead><tr>");
+  for (int i = 0; i < n; i++) mk(out, "<th scope=\"col\" class=\"num\">%s</th>", names[i]);
+  vtb_strbuf_puts(out, "</tr></thead><tbody>\n");
+}
+
+static void td(vtb_strbuf *out, const char *text) { mk(out, "<td class=\"num\">%s</td>", text); }
+
+static void td_number(vtb_strbuf *out, double x, int digits) {
+  char text[32];
+  td(out, nr_digits(x, digits, text));
+}
+
+static void end_table(vtb_strbuf *out) { vtb_strbuf_puts(out, "</tbody></table></div>\n"); }
+
 static void seeds(const rp_report *r, const rp_cell *c, vtb_strbuf *out) {
+  static const char *const names[] = {"seed", "val", "test", "seconds"};
   const cJSON *list = rp_get(c->json, "train.seeds"), *seed;
   if (cJSON_GetArraySize(list) == 0) return;
-  vtb_strbuf_puts(out,
-                  "<div class=\"scroll\"><table><thead><tr><th scope=\"col\" class=\"num\">seed"
-                  "</th><th scope=\"col\" class=\"num\">val</th><th scope=\"col\" "
-                  "class=\"num\">test</th><th scope=\"col\" class=\"num\">seconds</th></tr>"
-                  "</thead><tbody>\n");
+  begin_table(out, names, 4);
   cJSON_ArrayForEach(seed, list) {
-    char val[32], test[32], took[32];
-    mk(out, "<tr><td class=\"num\">%.0f</td><td class=\"num\">%s</td>", rp_number(seed, "seed"),
-       rp_format(r, RP_VAL, rp_number(seed, "val"), val));
-    mk(out, "<td class=\"num\">%s</td><td class=\"num\">%s</td></tr>\n",
-       rp_format(r, RP_TEST, rp_number(seed, "test"), test),
-       nr_digits(rp_number(seed, "seconds"), 3, took));
+    char val[32], test[32];
+    vtb_strbuf_puts(out, "<tr>");
+    td_number(out, rp_number(seed, "seed"), 1);
+    td(out, rp_format(r, RP_VAL, rp_number(seed, "val"), val));
+    td(out, rp_format(r, RP_TEST, rp_number(seed, "test"), test));
+    td_number(out, rp_number(seed, "seconds"), 3);
+    vtb_strbuf_puts(out, "</tr>\n");
   }
-  vtb_strbuf_puts(out, "</tbody></table></div>\n");
+  end_table(out);
 }
 
 static void rounds(const rp_cell *c, vtb_strbuf *out) {
+  static const char *const names[] = {"round", "best, ms", "median, ms", "other programs, cores"};
   const cJSON *list = rp_get(c->json, "bench.rounds"), *round;
   int n = 0;
   if (cJSON_GetArraySize(list) == 0) return;
-  vtb_strbuf_puts(out,
-                  "<div class=\"scroll\"><table><thead><tr><th scope=\"col\" class=\"num\">round"
-                  "</th><th scope=\"col\" class=\"num\">best, ms</th><th scope=\"col\" "
-                  "class=\"num\">median, ms</th></tr></thead><tbody>\n");
+  begin_table(out, names, 4);
   cJSON_ArrayForEach(round, list) {
-    char best[32], median[32];
-    mk(out,
-       "<tr><td class=\"num\">%d</td><td class=\"num\">%s</td><td class=\"num\">%s</td></tr>\n",
-       ++n, nr_digits(rp_number(round, "best_ms"), 4, best),
-       nr_digits(rp_number(round, "median_ms"), 4, median));
+    vtb_strbuf_puts(out, "<tr>");
+    td_number(out, ++n, 1);
+    td_number(out, rp_number(round, "best_ms"), 4);
+    td_number(out, rp_number(round, "median_ms"), 4);
+    td_number(out, rp_number(round, "others"), 2);
+    vtb_strbuf_puts(out, "</tr>\n");
   }
-  vtb_strbuf_puts(out, "</tbody></table></div>\n");
+  end_table(out);
   double repeated = rp_number(c->json, "bench.repeated");
   if (repeated > 0)
-    mk(out, "<p class=\"note\">Measured again in %.0f rounds: the spread was large.</p>\n",
+    mk(out, "<p class=\"note\">%.0f rounds were added, because the spread was large.</p>\n",
        repeated);
 }
 
@@ -143,20 +156,21 @@ bool sec_cells(const rp_report *r, vtb_strbuf *out) {
 /* ---- the machine ----------------------------------------------------------------------------- */
 
 static void peaks(const rp_report *r, vtb_strbuf *out) {
+  static const char *const names[] = {"round", "product, GFLOP/s", "copy, GB/s",
+                                      "other programs, cores"};
   const cJSON *list = rp_get(r->json, "peaks"), *peak;
   if (cJSON_GetArraySize(list) == 0) return;
-  vtb_strbuf_puts(out, "<h3>What the machine reached, round by round</h3>\n<div class=\"scroll\">"
-                       "<table><thead><tr><th scope=\"col\" class=\"num\">round</th><th "
-                       "scope=\"col\" class=\"num\">product, GFLOP/s</th><th scope=\"col\" "
-                       "class=\"num\">copy, GB/s</th></tr></thead><tbody>\n");
+  vtb_strbuf_puts(out, "<h3>What the machine reached, round by round</h3>\n");
+  begin_table(out, names, 4);
   cJSON_ArrayForEach(peak, list) {
-    char product[32], copy[32];
-    mk(out,
-       "<tr><td class=\"num\">%.0f</td><td class=\"num\">%s</td><td class=\"num\">%s</td></tr>\n",
-       rp_number(peak, "round") + 1, nr_digits(rp_number(peak, "product_gflops"), 3, product),
-       nr_digits(rp_number(peak, "copy_gbytes"), 3, copy));
+    vtb_strbuf_puts(out, "<tr>");
+    td_number(out, rp_number(peak, "round") + 1, 1);
+    td_number(out, rp_number(peak, "product_gflops"), 3);
+    td_number(out, rp_number(peak, "copy_gbytes"), 3);
+    td_number(out, rp_number(peak, "others"), 2);
+    vtb_strbuf_puts(out, "</tr>\n");
   }
-  vtb_strbuf_puts(out, "</tbody></table></div>\n");
+  end_table(out);
 }
 
 bool sec_machine(const rp_report *r, vtb_strbuf *out) {

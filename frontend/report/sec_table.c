@@ -120,6 +120,19 @@ static int most_of(const rp_report *r, const char *list) {
   return most;
 }
 
+/* The most cores that other programs kept busy while something was timed. */
+static double busiest(const rp_report *r) {
+  double most = 0;
+  for (size_t i = 0; i < r->cells.n; i++) {
+    const cJSON *round;
+    cJSON_ArrayForEach(round, rp_get(r->cells.at[i].json, "bench.rounds")) {
+      double x = rp_number(round, "others");
+      if (x > most) most = x;
+    }
+  }
+  return most;
+}
+
 static bool images_known(const rp_report *r) {
   for (size_t i = 0; i < r->cells.n; i++)
     if (!isnan(r->cells.at[i].images)) return true;
@@ -140,6 +153,9 @@ static void legend(const rp_report *r, vtb_strbuf *out) {
   if (rounds > 1)
     mk(out, " Times are the best of up to %d rounds, \xC2\xB1 the spread between rounds.", rounds);
   if (rounds == 1) vtb_strbuf_puts(out, " Times are of one round: their spread is not known.");
+  if (busiest(r) >= 0.2)
+    mk(out, " Other programs kept up to %.1f cores busy meanwhile: times are upper bounds.",
+       busiest(r));
   if (rp_has(r, RP_VAL) && rp_has(r, RP_TEST))
     vtb_strbuf_puts(out, " Weights, and the best cell, are chosen on val; test is looked at once.");
   vtb_strbuf_puts(out, "</p>\n");
