@@ -246,6 +246,17 @@ static bool set_results(vtb__eval *e, const vtb_decl *d, vtb__frame *f, vtb__ins
   return true;
 }
 
+/* The value with an argument of the block's function in place of each tensor, also in lists. */
+static vtb__val as_arguments(vtb__eval *e, vtb_func *func, const char *name, vtb__val v) {
+  if (v.kind == VTB__TENSOR) v.u.t.v = vtb_func_add_arg(func, name, v.u.t.v->type);
+  if (v.kind != VTB__LIST && v.kind != VTB__TUPLE) return v;
+  vtb__val *at = VTB_NEW_ARRAY(&e->arena, vtb__val, v.u.list.n);
+  for (size_t i = 0; i < v.u.list.n; i++)
+    at[i] = as_arguments(e, func, vtb_arena_printf(&e->arena, "%s.%zu", name, i), v.u.list.at[i]);
+  v.u.list.at = at;
+  return v;
+}
+
 static bool build_instance(vtb__eval *e, const vtb_decl *d, vtb__env *bound, vtb__instance *in,
                            vtb_span span) {
   vtb__frame frame = {0}, *saved = e->frame;
@@ -261,8 +272,7 @@ static bool build_instance(vtb__eval *e, const vtb_decl *d, vtb__env *bound, vtb
   for (size_t i = 0; i < d->params.n; i++) {
     const vtb_param *p = d->params.at[i];
     const vtb__binding *b = vtb__env_find_here(bound, p->name.text);
-    vtb__val v = b->value;
-    if (v.kind == VTB__TENSOR) v.u.t.v = vtb_func_add_arg(func, p->name.text, v.u.t.v->type);
+    vtb__val v = as_arguments(e, func, p->name.text, b->value);
     vtb__env_bind(e, p->name.text, v, b->fixed, b->span);
   }
   e->env = saved_env;
@@ -291,16 +301,22 @@ static bool build_instance(vtb__eval *e, const vtb_decl *d, vtb__env *bound, vtb
   return ok;
 }
 
+/* The tensors of a value in the order of as_arguments(), from at on; the place behind them. */
+static vtb_value **put_tensors(vtb__val v, vtb_value **at) {
+  if (v.kind == VTB__TENSOR) *at++ = v.u.t.v;
+  if (v.kind == VTB__LIST || v.kind == VTB__TUPLE)
+    for (size_t i = 0; i < v.u.list.n; i++) at = put_tensors(v.u.list.at[i], at);
+  return at;
+}
+
 /* Operands of a call in the order of the callee's arguments: tensors, weights under the caller's
  * scopes, the seed. */
 static vtb_value **call_operands(vtb__eval *e, const vtb_decl *d, vtb__env *bound,
                                  const vtb__instance *in, vtb_span span) {
   vtb_value **at = VTB_NEW_ARRAY(&e->arena, vtb_value *, in->func->n_args);
-  int n = 0;
-  for (size_t i = 0; i < d->params.n; i++) {
-    vtb__val v = vtb__env_find_here(bound, d->params.at[i]->name.text)->value;
-    if (v.kind == VTB__TENSOR) at[n++] = v.u.t.v;
-  }
+  vtb_value **next = at;
+  for (size_t i = 0; i < d->params.n; i++)
+    next = put_tensors(vtb__env_find_here(bound, d->params.at[i]->name.text)->value, next);
   for (size_t i = 0; i < in->n_weights; i++) {
     const vtb__weight *w = &in->weights[i];
     vtb__weight like = *w;

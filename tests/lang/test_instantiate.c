@@ -546,6 +546,25 @@ TEST(errors_do_not_cascade) {
   vtb_unit_free(u);
 }
 
+/* Lists of tensors are arguments of a block like others: calls with lists of one shape share its
+ * function. */
+TEST(blocks_take_lists_of_tensors) {
+  vtb_unit *u;
+  vtb_module *m =
+      text_model("block mix(x: tensor, parts: [tensor], scale: int) {\n"
+                 "  return scale * x * parts[0] + parts[1]\n}\n"
+                 "model m() {\n  input x: tensor[8]\n"
+                 "  repeat 2 as i scope \"{i}\" { x = mix(x, [param a: [8] ~ ones, param b: [8] ~ "
+                 "zeros], 3) }\n"
+                 "  output y = mix(x, [param a: [8] ~ ones, param c: [1] ~ zeros], 3)\n}\n",
+                 &u);
+  CHECK(m && functions(m) == 3 && count_op(m, VTB_OP_call) == 3);
+  for (const vtb_func *f = m ? m->first : NULL; f; f = f->next)
+    if (f != m->entry) CHECK(f->n_args == 3);
+  if (m) vtb_module_free(m);
+  vtb_unit_free(u);
+}
+
 /* No text can hang or exhaust memory. */
 TEST(limits) {
   static const struct {
@@ -578,6 +597,7 @@ int main(void) {
   RUN(headless_and_without_second_norm);
   RUN(official_names_shapes_and_initialisers);
   RUN(blocks_are_shared_functions);
+  RUN(blocks_take_lists_of_tensors);
   RUN(values_have_names_of_the_text);
   RUN(statements_and_scopes_name_their_values);
   RUN(paths_print_with_their_grid);
