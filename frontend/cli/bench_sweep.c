@@ -314,6 +314,8 @@ static void free_sweep(bench_sweep *s) {
     vtb_free(c->message);
   }
   vtb_free(s->at);
+  vtb_free(s->times);
+  study_ranking_free(&s->ranking);
   study_cells_free(&s->cells);
   study_free(&s->study);
 }

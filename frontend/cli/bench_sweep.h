@@ -4,7 +4,7 @@
 #define VTB_CLI_BENCH_SWEEP_H
 
 #include "frontend/cli/bench.h"
-#include "frontend/study/study.h"
+#include "frontend/study/ranking.h"
 
 typedef struct bench_cell {
   study_settings settings;
@@ -18,17 +18,16 @@ typedef struct bench_cell {
   cJSON *document;          /* of its best round; NULL: none */
   int status;               /* of the process that failed, VTB_OK: none did */
   char *message;            /* why */
-  bool is_best;             /* of the cells that it is compared with */
 } bench_cell;
 
 typedef struct bench_sweep {
   const bench_options *options;
   study study;
   study_cells cells;
-  bench_cell *at;  /* one a cell */
-  int compared;    /* the axis whose values are alternatives, -1: none */
-  int along;       /* a numeric axis along which they may take turns, -1: none */
-  size_t repeated; /* cells that had further rounds */
+  bench_cell *at; /* one a cell */
+  study_time *times;
+  study_ranking ranking; /* once it is judged */
+  size_t repeated;       /* cells that had further rounds */
 } bench_sweep;
 
 /* Whether an option is a list, or something is varied. */
@@ -40,8 +39,7 @@ VTB_MUST_USE vtb_status bench_sweep_run(const char *model, const bench_options *
 
 /* ---- bench_table.c: what came of it ---------------------------------------------------------- */
 
-/* Which axis is compared along which, and the best of each group of cells that differ by it alone.
- */
+/* When all is measured. */
 void bench_sweep_judge(bench_sweep *s);
 void bench_sweep_print(const bench_sweep *s);
 cJSON *bench_sweep_json(const bench_sweep *s);
