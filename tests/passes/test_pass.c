@@ -134,16 +134,16 @@ static void check_choice(const char *text, const char *override, int64_t chunk, 
   vtb_module_free(m);
 }
 
-/* The mode that is chosen for a scan of T tokens with K = V = 16. */
-static void check_mode(const char *klass, const char *dims, int tokens, const char *attrs,
+/* The mode that is chosen for a scan of T tokens with K = V = size. */
+static void check_mode(const char *klass, int size, const char *dims, int tokens, const char *attrs,
                        const char *override, int64_t chunk, const char *mode, int64_t want_chunk) {
   char text[700];
   snprintf(text, sizeof text,
-           "entry func @f(%%q: f32[2, %d, 1, 16], %%d: f32[%s]) -> (f32[2, %d, 1, 16]) {\n%%y, %%s "
+           "entry func @f(%%q: f32[2, %d, 1, %d], %%d: f32[%s]) -> (f32[2, %d, 1, %d]) {\n%%y, %%s "
            "= linscan %%q, %%q, "
            "%%q, %%d {class = \"%s\"%s} : "
-           "f32[2, %d, 1, 16], f32[2, 1, 16, 16]\nreturn %%y\n}\n",
-           tokens, dims, tokens, klass, attrs, tokens);
+           "f32[2, %d, 1, %d], f32[2, 1, %d, %d]\nreturn %%y\n}\n",
+           tokens, size, dims, tokens, size, klass, attrs, tokens, size, size, size);
   check_choice(text, override, chunk, mode, want_chunk);
 }
 
@@ -178,22 +178,26 @@ TEST(vector_decays_pay_where_the_state_is_large) {
 }
 
 TEST(modes_are_decided_by_cost_and_class) {
-  check_mode("constant", "1", 95, "", NULL, 0, "parallel", 0); /* below 64 + 2 * 16 */
-  check_mode("constant", "1", 96, "", NULL, 0, "chunkwise", 64);
-  check_mode("scalar", "2, 200, 1", 200, ", mode = \"auto\"", NULL, 0, "chunkwise", 64);
-  check_mode("key", "2, 10, 1, 16", 10, "", NULL, 0, "recurrent", 0);
-  check_mode("value", "2, 10, 1, 16", 10, "", NULL, 0, "recurrent", 0);
-  check_mode("full", "2, 10, 1, 16, 16", 10, "", NULL, 0, "recurrent", 0);
+  check_mode("constant", 64, "1", 143, "", NULL, 0, "parallel", 0);
+  check_mode("constant", 64, "1", 144, "", NULL, 0, "chunkwise", 16);
+  check_mode("constant", 256, "1", 1000, "", NULL, 0, "chunkwise", 32);
+  /* few operations a step */
+  check_mode("constant", 16, "1", 41, "", NULL, 0, "parallel", 0);
+  check_mode("constant", 16, "1", 42, "", NULL, 0, "recurrent", 0);
+  check_mode("scalar", 64, "2, 200, 1", 200, ", mode = \"auto\"", NULL, 0, "chunkwise", 16);
+  check_mode("key", 16, "2, 10, 1, 16", 10, "", NULL, 0, "recurrent", 0);
+  check_mode("value", 16, "2, 10, 1, 16", 10, "", NULL, 0, "recurrent", 0);
+  check_mode("full", 16, "2, 10, 1, 16, 16", 10, "", NULL, 0, "recurrent", 0);
 }
 
 TEST(the_source_and_then_the_command_line_decide) {
-  check_mode("constant", "1", 10, ", mode = \"chunkwise\", chunk = 5", NULL, 0, "chunkwise", 5);
-  check_mode("constant", "1", 10, ", mode = \"recurrent\"", NULL, 0, "recurrent", 0);
-  check_mode("constant", "1", 10, ", mode = \"chunkwise\", chunk = 5", "parallel", 0, "parallel",
-             0);
-  check_mode("constant", "1", 10, ", mode = \"recurrent\"", "chunkwise", 0, "chunkwise", 64);
-  check_mode("constant", "1", 10, ", mode = \"recurrent\"", "chunkwise", 7, "chunkwise", 7);
-  check_mode("constant", "1", 10, ", mode = \"recurrent\"", "auto", 0, "parallel", 0);
+  check_mode("constant", 64, "1", 10, ", mode = \"chunkwise\", chunk = 5", NULL, 0, "chunkwise", 5);
+  check_mode("constant", 64, "1", 10, ", mode = \"recurrent\"", NULL, 0, "recurrent", 0);
+  check_mode("constant", 64, "1", 10, ", mode = \"chunkwise\", chunk = 5", "parallel", 0,
+             "parallel", 0);
+  check_mode("constant", 64, "1", 10, ", mode = \"recurrent\"", "chunkwise", 0, "chunkwise", 16);
+  check_mode("constant", 64, "1", 10, ", mode = \"recurrent\"", "chunkwise", 7, "chunkwise", 7);
+  check_mode("constant", 64, "1", 10, ", mode = \"recurrent\"", "auto", 0, "parallel", 0);
   vtb_module *m = parse_ir(small);
   vtb_error err = {0};
   vtb_pass_context c = {.module = m, .mode = "fast"};
