@@ -1,6 +1,8 @@
 /* See estimate.h. */
 #include "codegen/estimate.h"
 
+#include "ir/recurrence.h"
+
 static void charge(vtb_estimate *e, const vtb_speeds *speeds, double rate, vtb_estimate kernel,
                    double speed) {
   double work = kernel.flops / (rate * speed), moved = kernel.bytes / (speeds->bytes * speed);
@@ -33,16 +35,40 @@ static double bytes_of(const vtb_step *step) {
   return sum;
 }
 
-vtb_estimate vtb_estimate_steps(const vtb_steps *s, const vtb_speeds *speeds, int threads) {
+static bool is_scan(const vtb_inst *i) {
+  return i->op == VTB_OP_linscan || i->op == VTB_OP_linscan_grad || i->op == VTB_OP_delta;
+}
+
+/* What the scans of a kernel took when they were measured; 0: one of them was not, or it has
+ * none. */
+static double measured(const vtb_inst *inst, const vtb_pass_context *c) {
+  double sum = 0;
+  if (!inst || !c->tuning) return 0;
+  for (const vtb_inst *i = vtb_is_scans(inst) ? inst->callee->first : inst; i; i = i->next) {
+    if (!is_scan(i)) return 0;
+    vtb_tuning_key key = vtb_tuning_key_of(i, c->target, c->precision, c->threads);
+    double one = vtb_tuning_seconds(c->tuning, &key, vtb_attr_str(i, "mode", ""),
+                                    vtb_attr_int(i, "chunk", 0));
+    if (one <= 0) return 0;
+    sum += one;
+    if (!vtb_is_scans(inst)) break;
+  }
+  return sum;
+}
+
+vtb_estimate vtb_estimate_steps(const vtb_steps *s, const vtb_pass_context *c) {
   vtb_estimate e = {0};
-  double speed = threads > 1 ? (double)threads : 1;
+  const vtb_speeds *speeds = &c->target->speeds;
+  double speed = c->threads > 1 ? (double)c->threads : 1;
   for (size_t f = 0; f < s->n_funcs; f++)
     for (size_t k = 0; k < s->funcs[f].list.n; k++) {
       const vtb_step *step = &s->funcs[f].list.at[k];
       if (step->kind != VTB_STEP_KERNEL && step->kind != VTB_STEP_COPY) continue;
       const vtb_inst *inst = step->kind == VTB_STEP_KERNEL ? step->inst : NULL;
+      double known = measured(inst, c), before = e.seconds;
       charge(&e, speeds, speeds->flops[VTB_PRECISION_FP32],
              (vtb_estimate){s->funcs[f].runs, flops_of(inst), bytes_of(step), 0}, speed);
+      if (known > 0) e.seconds = before + (double)s->funcs[f].runs * known;
     }
   return e;
 }

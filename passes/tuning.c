@@ -185,6 +185,13 @@ static double seconds_at(const vtb_tuning *t, const vtb_tuning_row *form, const 
   return 0;
 }
 
+double vtb_tuning_seconds(const vtb_tuning *t, const vtb_tuning_key *key, const char *mode,
+                          int64_t chunk) {
+  vtb_tuning_row form = {.chunk = chunk};
+  snprintf(form.mode, sizeof form.mode, "%s", mode);
+  return seconds_at(t, &form, key, false, key->tokens);
+}
+
 /* Between two numbers of tokens as a power of them. */
 static double between(double a, double b, const vtb_tuned *at, int64_t tokens) {
   if (at->below == at->above) return a * (double)tokens / (double)at->below;

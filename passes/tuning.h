@@ -50,6 +50,10 @@ VTB_MUST_USE vtb_status vtb_tuning_parse(const char *text, size_t n, vtb_tuning 
                                          vtb_error *err);
 void vtb_tuning_free(vtb_tuning *t);
 
+/* What was measured for the key in that form; 0: nothing. */
+double vtb_tuning_seconds(const vtb_tuning *t, const vtb_tuning_key *key, const char *mode,
+                          int64_t chunk);
+
 typedef struct vtb_tuned {
   const char *mode; /* the table's */
   int64_t chunk;

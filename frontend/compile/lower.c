@@ -136,7 +136,7 @@ static vtb_status lower(const vtb_compilation *c, const vtb_target *target,
   lowered->module->entry = vtb_module_find(lowered->module, c->func);
   read_tuning(c, &context, code, &lowered->tuning);
   context.tuning = &lowered->tuning;
-  context.threads = vtb_tuning_threads(&c->options);
+  context.threads = vtb_tuning_threads(&c->options, target);
   lowered->context = context;
   return run(lowered, context, pipeline);
 }

@@ -84,11 +84,10 @@ static void find_recurrences(vtb_outline *o, const vtb_pass_context *c, const vt
 
 /* A plan is made last: its module is rewritten on the way. */
 static vtb_status estimate(vtb_compilation *lowered, const vtb_target *target,
-                           const vtb_codegen_options *code, const vtb_steps *s, int threads,
-                           vtb_outline *out) {
+                           const vtb_codegen_options *code, const vtb_steps *s, vtb_outline *out) {
   const vtb_backend *backend = vtb_backend_of(target);
   vtb_launch_plan *plan = NULL;
-  out->estimate = vtb_estimate_steps(s, &target->speeds, threads);
+  out->estimate = vtb_estimate_steps(s, &lowered->context);
   if (!backend || !backend->plan) return VTB_OK;
   vtb_status status =
       backend->plan(lowered->module, lowered->module->entry, code, &plan, &lowered->report->error);
@@ -98,8 +97,7 @@ static vtb_status estimate(vtb_compilation *lowered, const vtb_target *target,
   return VTB_OK;
 }
 
-vtb_status vtb_outline_make(const vtb_compilation *c, int64_t batch, int threads,
-                            vtb_outline *out) {
+vtb_status vtb_outline_make(const vtb_compilation *c, int64_t batch, vtb_outline *out) {
   const vtb_target *target;
   vtb_codegen_options code;
   vtb_compilation lowered = {0};
@@ -116,7 +114,7 @@ vtb_status vtb_outline_make(const vtb_compilation *c, int64_t batch, int threads
   if (status == VTB_OK) {
     out->workspace_bytes = steps.plan.peak_bytes;
     find_recurrences(out, &lowered.context, &steps);
-    status = estimate(&lowered, target, &code, &steps, threads, out);
+    status = estimate(&lowered, target, &code, &steps, out);
   }
   vtb_steps_free(&steps);
   vtb_compilation_free(&lowered);

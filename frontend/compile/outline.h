@@ -26,10 +26,9 @@ typedef struct vtb_outline {
   vtb_arena arena; /* of the texts */
 } vtb_outline;
 
-/* Of what the compilation is at, on the options' target, at a batch and, of native code, on so many
- * threads. Free it after failures too. */
-VTB_MUST_USE vtb_status vtb_outline_make(const vtb_compilation *c, int64_t batch, int threads,
-                                         vtb_outline *out);
+/* Of what the compilation is at, on the options' target and threads, at a batch. Free it after
+ * failures too. */
+VTB_MUST_USE vtb_status vtb_outline_make(const vtb_compilation *c, int64_t batch, vtb_outline *out);
 void vtb_outline_free(vtb_outline *o);
 
 #endif

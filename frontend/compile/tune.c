@@ -56,7 +56,7 @@ static void add_case(vtb_tune *t, const vtb_inst *i) {
   bool scan = i->op == VTB_OP_linscan || i->op == VTB_OP_linscan_grad || i->op == VTB_OP_delta;
   if (!scan || form_of(i) > VTB_FORM_VECTOR) return;
   vtb_tune_case c = {.key = vtb_tuning_key_of(i, t->target, t->code.precision,
-                                              vtb_tuning_threads(&t->modes.options)),
+                                              vtb_tuning_threads(&t->modes.options, t->target)),
                      .inst = i};
   if (has_case(t, &c.key)) return;
   c.name = vtb_label_of(i, "", &t->arena);

@@ -21,7 +21,9 @@ bool vtb_tuning_wanted(const vtb_compile_options *o) {
   return !o->no_tuning && !vtb_streq(getenv("VTB_TUNING"), "off");
 }
 
-int vtb_tuning_threads(const vtb_compile_options *o) {
+int vtb_tuning_threads(const vtb_compile_options *o, const vtb_target *target) {
+  const vtb_backend *backend = vtb_backend_of(target);
+  if (backend && !backend->object) return 1;
   return o->threads > 0 ? (int)o->threads : vtb_default_threads();
 }
 

@@ -10,8 +10,8 @@
 /* Whether options and environment let modes be decided by measurements: not with no_tuning, nor
  * with VTB_TUNING=off. */
 bool vtb_tuning_wanted(const vtb_compile_options *o);
-/* Threads that runs are expected to have. */
-int vtb_tuning_threads(const vtb_compile_options *o);
+/* Threads that runs are expected to have; 1 on a device. */
+int vtb_tuning_threads(const vtb_compile_options *o, const vtb_target *target);
 /* The table's file of the target's processor here, and its name for readers; may be NULL. False if
  * the target has none here. path: vtb_free(). */
 bool vtb_tuning_file(const vtb_target *target, char **path, char processor[128]);

@@ -97,6 +97,8 @@ TEST(fastest) {
   CHECK_NEAR(best.seconds, 480e-9, 1e-15);
   CHECK_STR(best.other, "parallel");
   CHECK_NEAR(best.other_seconds, 700e-9, 1e-15);
+  CHECK_NEAR(vtb_tuning_seconds(&t, &key, "chunkwise", 16), 500e-9, 1e-15);
+  CHECK(vtb_tuning_seconds(&t, &key, "chunkwise", 24) == 0);
   /* other sizes, threads, targets, precisions are others */
   for (int i = 0; i < 6; i++) {
     vtb_tuning_key other = key;
