@@ -64,7 +64,8 @@ static vtb_status read_log(compare_run *r, bool by_epoch, vtb_error *err) {
   if (status != VTB_OK) return status;
   if (log.cut) cli_say("the last line of %s/log.jsonl is not whole, and left out\n", r->folder);
   for (size_t i = 0; i < log.events.n; i++)
-    if (run_event_is(log.events.at[i], "epoch") || run_event_is(log.events.at[i], "end"))
+    if (run_event_is(log.events.at[i], "epoch") || run_event_is(log.events.at[i], "eval") ||
+        run_event_is(log.events.at[i], "end"))
       add_event(r, log.events.at[i], by_epoch);
   run_log_free(&log);
   if (r->test.n) return VTB_OK;

@@ -34,7 +34,7 @@ static void add_event(history *h, const cJSON *e, bool measured) {
   const char *shown = measured ? "loss" : "accuracy";
   double scale = measured ? 1 : 100;
   if (run_event_is(e, "window")) add_point(&h->windows, e, shown, scale);
-  if (!run_event_is(e, "epoch")) return;
+  if (!run_event_is(e, "epoch") && !run_event_is(e, "eval")) return;
   add_point(&h->epochs, e, shown, scale);
   add_point(&h->evaluations, e, measured ? "eval_loss" : "eval_top1", scale);
   const char *score = run_event_text(e, "score");
@@ -153,6 +153,7 @@ static cJSON *curve_point(const cJSON *e, double score) {
 static cJSON *window_point(const cJSON *e) {
   cJSON *point = cJSON_CreateObject();
   add_number(point, "step", true, run_event_number(e, "step"));
+  add_number(point, "epoch", true, run_event_number(e, "epoch"));
   add_number(point, "loss", true, run_event_number(e, "loss"));
   return point;
 }
@@ -170,7 +171,7 @@ static void add_history(cJSON *j, const run_folder *f) {
   for (size_t i = 0; i < log.events.n; i++) {
     const cJSON *e = log.events.at[i];
     if (run_event_is(e, "window")) cJSON_AddItemToArray(windows, window_point(e));
-    if (!run_event_is(e, "epoch")) continue;
+    if (!run_event_is(e, "epoch") && !run_event_is(e, "eval")) continue;
     double score = score_of(e, &name);
     lower = vtb_streq(run_event_text(e, "better"), "lower");
     if (!isnan(score) && (isnan(best) || (lower ? score < best : score > best)))

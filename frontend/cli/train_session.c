@@ -149,11 +149,14 @@ static void refer_to(session *s, vtb_train_config *t) {
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
+enum { LEAST_EVALUATIONS = 5 };
+
 /* A small data set is seen many times within the updates asked for: it is evaluated some twenty
- * times, not after each of them. */
+ * times, not after each of them; a large one not even once: some times within an epoch. */
 static void plan_evaluations(train_options *o, int64_t updates) {
   int64_t epochs = (o->updates + updates - 1) / updates;
   o->train.eval_epochs = (epochs + 19) / 20;
+  if (epochs < LEAST_EVALUATIONS) o->train.eval_steps = o->updates / LEAST_EVALUATIONS;
   if (o->train.eval_epochs > 1 && o->train.eval_set && !o->quiet)
     cli_say("%lld updates are %lld epochs of %lld: evaluated after every %lld of them\n",
             (long long)o->updates, (long long)epochs, (long long)updates,

@@ -109,11 +109,13 @@ static void mean_line(plot *p, const rp_cell *c) {
 }
 
 static void dots(plot *p, const rp_cell *c) {
-  int n = n_points(c);
-  for (int i = 0; i < n && n <= MOST_DOTS; i++) {
+  int n = n_points(c), known = 0;
+  double at;
+  for (int i = 0; i < n; i++) known += !isnan(mean_at(p, c, i, &at));
+  for (int i = 0; i < n && known <= MOST_DOTS; i++) {
     double epoch, y = mean_at(p, c, i, &epoch);
     if (isnan(y) || isnan(epoch)) continue;
-    mk(p->chart.out, "<g class=\"mark s%d\"><title>%s\nepoch %.0f: %.4g</title>", colour_of(p, c),
+    mk(p->chart.out, "<g class=\"mark s%d\"><title>%s\nepoch %.3g: %.4g</title>", colour_of(p, c),
        c->label, epoch, y);
     ch_mark(&p->chart, en_shape(p->code, c), sc_at(&p->chart.x, epoch), sc_at(&p->chart.y, y), 3);
     vtb_strbuf_puts(p->chart.out, "</g>");

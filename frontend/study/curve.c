@@ -32,11 +32,23 @@ static void add_point(const cJSON *line, study_curve *c) {
   double val = study_number(line, name);
   add_number(point, "epoch", study_number(line, "epoch"));
   add_number(point, "seconds", study_number(line, "seconds"));
-  add_number(point, "loss", study_number(line, "loss"));
+  /* of the epoch so far: not beside what is of the last updates alone */
+  if (!c->windows) add_number(point, "loss", study_number(line, "loss"));
   add_number(point, "val", val);
   cJSON_AddItemToArray(c->points, point);
   bool better = c->lower ? val < c->best : val > c->best;
   if (isfinite(val) && (!isfinite(c->best) || better)) c->best = val;
+}
+
+/* The training loss between evaluations. */
+static void add_window(const cJSON *line, study_curve *c) {
+  double epoch = study_number(line, "epoch");
+  if (!isfinite(epoch)) return; /* of an earlier version */
+  cJSON *point = cJSON_CreateObject();
+  add_number(point, "epoch", epoch);
+  add_number(point, "loss", study_number(line, "loss"));
+  c->windows = true;
+  cJSON_AddItemToArray(c->points, point);
 }
 
 void study_curve_read(const char *run_folder, study_curve *out) {
@@ -53,7 +65,11 @@ void study_curve_read(const char *run_folder, study_curve *out) {
     cJSON *event = cJSON_Parse(line);
     double step = study_number(event, "step");
     /* the end of a run counts where it is not also the end of an epoch */
-    if (is_event(event, "epoch") || (is_event(event, "end") && step > last)) add_point(event, out);
+    if (is_event(event, "epoch") || is_event(event, "eval") ||
+        (is_event(event, "end") && step > last))
+      add_point(event, out);
+    else if (is_event(event, "window"))
+      add_window(event, out);
     if (is_event(event, "epoch")) last = step;
     cJSON_Delete(event);
   }

@@ -11,6 +11,7 @@ typedef struct study_curve {
   char score[80]; /* what its evaluations are compared by: "top1" */
   bool lower;     /* is better */
   double best;    /* of the evaluations; NAN of none */
+  bool windows;   /* the loss is of windows of updates, not of epochs */
 } study_curve;
 
 /* A log that is not there, or not a log, is an empty curve. */

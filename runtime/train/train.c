@@ -318,6 +318,7 @@ static vtb_status loop(vtb_trainer *t, vtb_loader *loader, const char **why, vtb
     if (status != VTB_OK) return status;
     assert(!ended);
     if (t->state.batch == t->batches) status = end_epoch(t, err);
+    if (status == VTB_OK) status = vtb__judge_within(t, err);
     if (status == VTB_OK && checkpoint_due(t)) status = save(t, err);
     if (status != VTB_OK) return status;
   }

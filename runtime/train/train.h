@@ -118,6 +118,7 @@ typedef struct vtb_train_config {
   const char *log;        /* path without extension for .csv and .jsonl; NULL: none */
   const char *board;      /* folder for event files of TensorBoard; NULL: none */
   int64_t log_steps;      /* .jsonl line every that many updates; 0: 50 */
+  int64_t eval_steps;     /* also every that many updates within epochs; 0: not */
   int64_t eval_epochs;    /* evaluate every that many epochs and after the last; 0: 1 */
 
   /* A run of fit_seconds once more: from update plan[i].step on, the schedule's total is

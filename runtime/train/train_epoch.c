@@ -137,16 +137,32 @@ vtb_status vtb__epoch_settle(vtb_trainer *t, vtb_error *err) {
   return status == VTB_OK ? tell(t, err) : status;
 }
 
+/* ---- within an epoch ------------------------------------------------------------------------- */
+
+bool vtb__plan_is_over(const vtb_trainer *t) {
+  return t->fit_total && t->state.step >= t->fit_total && !t->state.pending;
+}
+
+vtb_status vtb__judge_within(vtb_trainer *t, vtb_error *err) {
+  const vtb_train_config *c = &t->config;
+  vtb_eval_result r = {0};
+  bool due = c->eval_steps > 0 && c->eval && c->eval_set && t->state.batch > 0 &&
+             t->state.step % c->eval_steps == 0 && !vtb__plan_is_over(t);
+  if (!due) return VTB_OK;
+  take_training(t);
+  vtb_status status = vtb_trainer_evaluate(t, &r, err);
+  if (status != VTB_OK || r.stopped) return status;
+  take_evaluation(t, &r);
+  status = keep_best(t, &r, err);
+  return status == VTB_OK && t->log ? vtb__log_judged(t, "eval", err) : status;
+}
+
 /* ---- a run that ended within an epoch -------------------------------------------------------- */
 
 /* The row of an epoch that was not trained to its end. */
 static vtb_status log_cut_epoch(vtb_trainer *t, vtb_error *err) {
   vtb_train_event e = epoch_event(t);
   return vtb__log_epoch(t, &e, err);
-}
-
-bool vtb__plan_is_over(const vtb_trainer *t) {
-  return t->fit_total && t->state.step >= t->fit_total && !t->state.pending;
 }
 
 vtb_status vtb__judge_cut_run(vtb_trainer *t, vtb_error *err) {
@@ -166,5 +182,5 @@ vtb_status vtb__judge_cut_run(vtb_trainer *t, vtb_error *err) {
   take_evaluation(t, &r);
   if (over) status = keep_best(t, &r, err); /* one that goes on would be judged twice */
   if (status == VTB_OK && t->log && t->state.batch > 0) status = log_cut_epoch(t, err);
-  return status == VTB_OK && t->log ? vtb__log_end(t, err) : status;
+  return status == VTB_OK && t->log ? vtb__log_judged(t, "end", err) : status;
 }

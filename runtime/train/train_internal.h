@@ -106,6 +106,7 @@ bool vtb__evaluation_due(const vtb_trainer *t);
 void vtb__epoch_close(vtb_trainer *t);
 VTB_MUST_USE vtb_status vtb__epoch_settle(vtb_trainer *t, vtb_error *err);
 bool vtb__plan_is_over(const vtb_trainer *t); /* all updates of a planned run are done */
+VTB_MUST_USE vtb_status vtb__judge_within(vtb_trainer *t, vtb_error *err); /* where it is due */
 VTB_MUST_USE vtb_status vtb__judge_cut_run(vtb_trainer *t, vtb_error *err);
 
 /* train_identity.c: what a run is, in its checkpoints, and whether a checkpoint is of this run. */
@@ -128,6 +129,7 @@ VTB_MUST_USE vtb_status vtb__log_plan(vtb_trainer *t, int64_t step, int64_t tota
 VTB_MUST_USE vtb_status vtb__log_epoch(vtb_trainer *t, const vtb_train_event *e, vtb_error *err);
 int vtb__count_losses(const vtb_measured_list *m);
 /* The result of a run that ended within an epoch. */
-VTB_MUST_USE vtb_status vtb__log_end(vtb_trainer *t, vtb_error *err);
+/* What an evaluation that is not an epoch's end gave. */
+VTB_MUST_USE vtb_status vtb__log_judged(vtb_trainer *t, const char *event, vtb_error *err);
 
 #endif

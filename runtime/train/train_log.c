@@ -71,15 +71,21 @@ vtb_status vtb__log_step(vtb_trainer *t, vtb_error *err) {
   return vtb_run_log_event(t->log, "step", e.step, fields, n, err);
 }
 
+/* Epochs so far, the one that is trained in part. */
+static double epochs_of(const vtb_trainer *t) {
+  double part = t->batches > 0 ? (double)t->state.batch / (double)t->batches : 0;
+  return (double)t->state.epoch + part;
+}
+
 vtb_status vtb__log_window(vtb_trainer *t, vtb_error *err) {
   vtb_train_state *s = &t->state;
   double n = (double)s->window_seen;
-  vtb_log_field fields[] = {REAL("loss", s->window_loss / n),
+  vtb_log_field fields[] = {REAL("loss", s->window_loss / n), REAL("epoch", epochs_of(t)),
                             REAL("accuracy", (double)s->window_correct / n)};
   s->window_loss = 0;
   s->window_seen = s->window_correct = s->window_steps = 0;
   if (!t->log) return VTB_OK;
-  return vtb_run_log_event(t->log, "window", s->step, fields, vtb__is_measured(&t->bound) ? 1 : 2,
+  return vtb_run_log_event(t->log, "window", s->step, fields, vtb__is_measured(&t->bound) ? 2 : 3,
                            err);
 }
 
@@ -146,7 +152,7 @@ static void put_score(line *l, const vtb_measured_list *m) {
 vtb_status vtb__log_epoch(vtb_trainer *t, const vtb_train_event *e, vtb_error *err) {
   bool measured = vtb__is_measured(&t->bound);
   line l = {.n = 0};
-  put_field(&l, INT("epoch", e->epoch));
+  put_field(&l, REAL("epoch", epochs_of(t)));
   put_results(&l, &t->result, e->evaluated, measured);
   put_field(&l, REAL("lr", e->lr));
   put_field(&l, REAL("images_per_second", e->images_per_second));
@@ -159,15 +165,14 @@ vtb_status vtb__log_epoch(vtb_trainer *t, const vtb_train_event *e, vtb_error *e
   return status == VTB_OK ? vtb_run_log_row(t->log, e->step, l.at, columns, err) : status;
 }
 
-vtb_status vtb__log_end(vtb_trainer *t, vtb_error *err) {
+vtb_status vtb__log_judged(vtb_trainer *t, const char *event, vtb_error *err) {
   vtb_train_event e = vtb__event(t, VTB_TRAIN_END);
-  double part = t->batches > 0 ? (double)t->state.batch / (double)t->batches : 0;
   bool measured = vtb__is_measured(&t->bound);
   line l = {.n = 0};
-  put_field(&l, REAL("epoch", (double)t->state.epoch + part));
+  put_field(&l, REAL("epoch", epochs_of(t)));
   put_results(&l, &t->result, t->result.evaluated, measured);
   put_field(&l, REAL("images_per_second", e.images_per_second));
   put_field(&l, REAL("seconds", t->state.seconds + e.seconds));
   if (measured) put_score(&l, &t->result.train);
-  return vtb_run_log_event(t->log, "end", e.step, l.at, l.n, err);
+  return vtb_run_log_event(t->log, event, e.step, l.at, l.n, err);
 }

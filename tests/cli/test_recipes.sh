@@ -68,6 +68,14 @@ expect 2 "$VERTEBRA" "${few[@]}" --fit-seconds 2 --updates 3; says "both say how
 # one that ends within an epoch leaves what was best as well
 expect 0 "$VERTEBRA" "${few[@]}" --out cut --batch 8 --updates 4 --json; json steps 4 epochs 1 finished true
 [ -s cut/best.safetensors ] || fail "nothing is best of 4 updates of 3 an epoch"
+# fewer epochs than evaluations are wanted: some are within an epoch, and a run that is continued has the same
+within=("${few[@]}" --batch 8 --updates 10)
+evaluations() { grep '"eval_top1":[0-9]' "$1/log.jsonl" | sed 's/,"images_per_second.*//; s/,"lr".*//'; }
+expect 0 "$VERTEBRA" "${within[@]}" --out within --json; json curve.0.step 2 curve.1.epoch 1 finished true
+[ "$(evaluations within | grep -c '"event":"eval","step":[248],"epoch":[0-2].[36]')" = 3 ] || fail "$(cat within/log.jsonl)"
+expect 0 "$VERTEBRA" "${within[@]}" --out within2 --max-steps 5; expect 0 "$VERTEBRA" train --resume within2 --json; json finished true
+cmp -s within/weights.safetensors within2/weights.safetensors && cmp -s within/best.safetensors within2/best.safetensors || fail "evaluations changed the run"
+[ "$(evaluations within)" = "$(evaluations within2 | grep -v '"end","step":5')" ] || fail "$(evaluations within) and $(evaluations within2)"
 printf 'epochs: 1\nbatch: 8\n' > few.yaml
 expect 0 "$VERTEBRA" train tiny.vtb --recipe few --data data --out here --json; json epochs 1 steps 3
 
