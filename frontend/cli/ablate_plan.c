@@ -163,13 +163,16 @@ static void put_count(cli_line *l, double x) {
   cli_line_add(l, "%10s", text);
 }
 
+enum { NUMBERS = 53, LEAST_LABEL = 20 }; /* columns */
+
 static int label_width(const plan *p) {
-  int wide = 5, most = 34;
+  int wide = 5, columns = cli_columns(stdout), most = columns - NUMBERS;
   for (size_t i = 0; i < p->cells.n; i++) {
     int n = (int)strlen(p->cells.at[i].label);
     if (n > wide) wide = n;
   }
-  return wide < most ? wide : most;
+  if (columns && most < LEAST_LABEL) most = LEAST_LABEL;
+  return columns && wide > most ? most : wide;
 }
 
 static void print_head(int wide) {
@@ -188,7 +191,10 @@ static void print_cell(const plan *p, size_t i, int wide) {
   double memory = 4 * study_number(check, "parameters") + study_number(check, "workspace_bytes");
   char time[32];
   cli_line l = {0};
-  cli_line_add(&l, "%-*.*s", wide, wide, p->cells.at[i].label);
+  const char *label = p->cells.at[i].label;
+  bool long_one = (int)strlen(label) > wide; /* has a line of its own */
+  if (long_one) cli_printf(2, "%s", label);
+  cli_line_add(&l, "%-*s", wide, long_one ? "" : label);
   put_count(&l, study_number(check, "parameters"));
   cli_line_add(&l, "%7.3f", study_number(check, "flops") * 1e-9);
   cli_line_add(&l, "%4.0f MiB", memory / 1048576);

@@ -66,15 +66,29 @@ static bool is_shown(const study *s, const study_axis *a, const char *value) {
   return a->values.n > 1;
 }
 
+/* One value; of names that vary together, and have no label for it, each with its own. */
+static void put_value(const study *s, size_t axis, const char *value, vtb_strbuf *out) {
+  const study_axis *a = &s->axes.at[axis];
+  const char *text = label_of(a, value);
+  study_texts parts = {0};
+  if (a->parts.n > 1 && strcmp(text, value) == 0) {
+    study_axis_value(a, value, &parts);
+    for (size_t k = 0; k < a->parts.n && k < parts.n; k++)
+      vtb_strbuf_printf(out, "%s%s %s", k ? ", " : "", a->parts.at[k].name, parts.at[k]);
+    study_texts_free(&parts);
+    return;
+  }
+  if (needs_name(s, axis, text)) vtb_strbuf_printf(out, "%s ", a->name);
+  vtb_strbuf_puts(out, text);
+}
+
 static char *make_label(const study *s, const study_cell *c) {
   vtb_strbuf out = {0};
   for (size_t i = 0; i < s->axes.n; i++) {
     const study_axis *a = &s->axes.at[i];
-    const char *value = c->value.at[i], *text = label_of(a, value);
-    if (!is_shown(s, a, value)) continue;
+    if (!is_shown(s, a, c->value.at[i])) continue;
     vtb_strbuf_puts(&out, out.n ? ", " : "");
-    if (needs_name(s, i, text)) vtb_strbuf_printf(&out, "%s ", a->name);
-    vtb_strbuf_puts(&out, text);
+    put_value(s, i, c->value.at[i], &out);
   }
   if (!out.n && s->arrangement == STUDY_ONE_AT_A_TIME) vtb_strbuf_puts(&out, "baseline");
   if (!out.n) vtb_strbuf_puts(&out, s->model ? s->model : "model");
