@@ -4,6 +4,7 @@
 
 #include "frontend/cli/cli.h"
 #include "frontend/cli/data.h"
+#include "frontend/study/peak.h"
 
 /* Options that may be lists, as they are typed; NULL: not given. */
 typedef struct bench_lists {
@@ -64,21 +65,14 @@ enum { BENCH_PRODUCTS = 2, BENCH_COPIES = 4 }; /* sizes of each */
 typedef struct bench_peak {
   const char *target, *precision;
   int threads;
-  double product; /* FLOP/s, all threads */
-  double copy;    /* bytes read and written a second, all threads, far more than caches hold */
-  double product_of_one, copy_of_one; /* the same of one thread; 0: the target is no processor */
-  struct {
-    double bytes, rate; /* read and written, in all; a second */
-  } copies[BENCH_COPIES];
-  int n_copies; /* the smallest first */
+  study_peak rates; /* of all threads */
+  double copy;      /* bytes read and written a second, far more than caches hold */
+  double product_of_one, copy_of_one; /* of one thread; 0: the target is no processor */
 } bench_peak;
 
 /* In about a second, on the options' target with their threads and precision. Errors are
  * printed. */
 VTB_MUST_USE vtb_status bench_peak_measure(const cli_model_options *o, bench_peak *out);
-/* Seconds that the machine at its peak would need for so many floating point operations and bytes:
- * the slower of the product's rate and that of a copy of so many bytes. */
-double bench_peak_seconds(const bench_peak *p, double flops, double bytes);
 void bench_peak_print(const bench_peak *p);
 cJSON *bench_peak_json(const bench_peak *p);
 

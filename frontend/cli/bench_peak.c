@@ -95,7 +95,7 @@ static vtb_status measure_product(measuring *m, const sizes *s, int side, bench_
   vtb_status status = compile(m, "product", side, 1, side, &p);
   if (status == VTB_OK) status = rate(m, p, out, work, &all, s->one_thread ? &one : NULL);
   vtb_program_free(p);
-  if (all > out->product) out->product = all;
+  if (all > out->rates.product) out->rates.product = all;
   if (one > out->product_of_one) out->product_of_one = one;
   return status;
 }
@@ -110,8 +110,8 @@ static vtb_status measure_copy(measuring *m, const sizes *s, int i, bench_peak *
   if (status == VTB_OK)
     status = rate(m, p, out, bytes, &out->copy, last && s->one_thread ? &out->copy_of_one : NULL);
   vtb_program_free(p);
-  out->copies[out->n_copies].bytes = bytes;
-  out->copies[out->n_copies++].rate = out->copy;
+  out->rates.copies[out->rates.n_copies].bytes = bytes;
+  out->rates.copies[out->rates.n_copies++].rate = out->copy;
   return status;
 }
 
@@ -133,30 +133,23 @@ vtb_status bench_peak_measure(const cli_model_options *o, bench_peak *out) {
   return status;
 }
 
-double bench_peak_seconds(const bench_peak *p, double flops, double bytes) {
-  int at = 0;
-  while (at + 1 < p->n_copies && bytes > p->copies[at].bytes) at++;
-  double products = flops / p->product, copies = bytes / p->copies[at].rate;
-  return products > copies ? products : copies;
-}
-
 void bench_peak_print(const bench_peak *p) {
   cli_printf(4, "peak on %s, %d thread%s: product %.1f GFLOP/s, copy %.1f GB/s", p->target,
-             p->threads, p->threads == 1 ? "" : "s", 1e-9 * p->product, 1e-9 * p->copy);
+             p->threads, p->threads == 1 ? "" : "s", 1e-9 * p->rates.product, 1e-9 * p->copy);
   if (p->product_of_one > 0 && p->threads > 1)
     cli_printf(4, "one thread: product %.1f GFLOP/s, copy %.1f GB/s", 1e-9 * p->product_of_one,
                1e-9 * p->copy_of_one);
   vtb_strbuf list = {0};
-  for (int i = 0; i < p->n_copies; i++)
-    vtb_strbuf_printf(&list, "%s%.1f GB/s of %.2f MiB", i ? ", " : "", 1e-9 * p->copies[i].rate,
-                      p->copies[i].bytes / 1048576);
+  for (int i = 0; i < p->rates.n_copies; i++)
+    vtb_strbuf_printf(&list, "%s%.1f GB/s of %.2f MiB", i ? ", " : "",
+                      1e-9 * p->rates.copies[i].rate, p->rates.copies[i].bytes / 1048576);
   cli_printf(4, "copies by size: %s", list.at ? list.at : "");
   vtb_strbuf_free(&list);
 }
 
 cJSON *bench_peak_json(const bench_peak *p) {
   cJSON *out = cJSON_CreateObject();
-  cJSON_AddNumberToObject(out, "product_gflops", 1e-9 * p->product);
+  cJSON_AddNumberToObject(out, "product_gflops", 1e-9 * p->rates.product);
   cJSON_AddNumberToObject(out, "copy_gbytes", 1e-9 * p->copy);
   cJSON_AddNumberToObject(out, "threads", p->threads);
   cJSON_AddStringToObject(out, "target", p->target);
@@ -167,10 +160,10 @@ cJSON *bench_peak_json(const bench_peak *p) {
     cJSON_AddNumberToObject(one, "copy_gbytes", 1e-9 * p->copy_of_one);
   }
   cJSON *list = cJSON_AddArrayToObject(out, "copies");
-  for (int i = 0; i < p->n_copies; i++) {
+  for (int i = 0; i < p->rates.n_copies; i++) {
     cJSON *copy = cJSON_CreateObject();
-    cJSON_AddNumberToObject(copy, "bytes", p->copies[i].bytes);
-    cJSON_AddNumberToObject(copy, "gbytes", 1e-9 * p->copies[i].rate);
+    cJSON_AddNumberToObject(copy, "bytes", p->rates.copies[i].bytes);
+    cJSON_AddNumberToObject(copy, "gbytes", 1e-9 * p->rates.copies[i].rate);
     cJSON_AddItemToArray(list, copy);
   }
   return out;

@@ -19,14 +19,14 @@ static double buffer_bytes(const vtb_program *p, bool params) {
  * another. */
 static double kernel_percent(const bench_result *r, const bench_row *row) {
   const vtb_kernel_info *k = row->info;
-  return 100 * k->launches * bench_peak_seconds(r->peak, k->flops, k->bytes) / row->seconds;
+  return 100 * k->launches * study_peak_seconds(&r->peak->rates, k->flops, k->bytes) / row->seconds;
 }
 
 static double percent(const bench_result *r) {
   double seconds = 0;
   for (int i = 0; i < r->n_rows; i++) {
     const vtb_kernel_info *k = r->rows[i].info;
-    seconds += k->launches * bench_peak_seconds(r->peak, k->flops, k->bytes);
+    seconds += k->launches * study_peak_seconds(&r->peak->rates, k->flops, k->bytes);
   }
   return 100 * seconds / r->timing.best;
 }

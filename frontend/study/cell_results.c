@@ -1,6 +1,7 @@
 #include "frontend/study/cell_results.h"
 
 #include "frontend/study/curve.h"
+#include "frontend/study/peak.h"
 #include "frontend/study/statistics.h"
 
 #include <math.h>
@@ -154,7 +155,16 @@ typedef struct timing {
 /* The largest that is known. */
 static double larger(double a, double b) { return a > b || !isfinite(b) ? a : b; }
 
-static void add_round(timing *t, const study_record *r) {
+/* Beside what the machine reached in the same round. */
+static double percent_of_peak(const study_work *w, const study_record *r) {
+  double own = study_number(r->document, "percent_of_peak");
+  const study_task *t = study_work_find(w, -1, STUDY_PEAK, r->n);
+  study_peak peak;
+  if (isfinite(own) || !t || !t->known || !study_peak_read(t->record.document, &peak)) return own;
+  return study_percent_of_peak(&peak, r->document);
+}
+
+static void add_round(timing *t, const study_work *w, const study_record *r) {
   const cJSON *d = r->document;
   cJSON *round = cJSON_CreateObject();
   double best = study_number(d, "best_ms"), own = study_number(d, "peak_bytes");
@@ -162,7 +172,7 @@ static void add_round(timing *t, const study_record *r) {
   if (isfinite(best)) vtb_vec_push(&t->best, best);
   if (isfinite(study_number(d, "median_ms")))
     vtb_vec_push(&t->median, study_number(d, "median_ms"));
-  t->percent = larger(t->percent, study_number(d, "percent_of_peak"));
+  t->percent = larger(t->percent, percent_of_peak(w, r));
   t->peak = larger(t->peak, isfinite(own) ? own : (double)r->peak_bytes);
   study_copy_number(round, "best_ms", d, "best_ms");
   study_copy_number(round, "median_ms", d, "median_ms");
@@ -195,7 +205,7 @@ static void add_bench(cJSON *to, const study_work *w, int cell) {
     const study_task *task = &w->tasks.at[i];
     if (task->cell == cell && task->step == STUDY_BENCH && task->known &&
         study_record_ok(&task->record))
-      add_round(&t, &task->record);
+      add_round(&t, w, &task->record);
   }
   if (t.best.n)
     add_timing(to, w, &t);
