@@ -100,7 +100,7 @@ void mk_data_uri(vtb_strbuf *out, const char *type, const char *text) {
 void mk_json(vtb_strbuf *out, const char *json) {
   for (const char *s = json; *s;) {
     uint32_t c;
-    size_t n = vtb_utf8_decode(s, strlen(s) < 4 ? strlen(s) : 4, &c);
+    size_t n = vtb_utf8_decode(s, strnlen(s, 4), &c);
     bool plain = n > 0 && c >= 0x20 && c < 0x7f && !strchr("<>&", (int)c);
     if (plain)
       vtb_strbuf_putc(out, *s);

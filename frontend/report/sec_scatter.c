@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { WIDTH = 700, HEIGHT = 420, MOST_LABEL = 30, MOST_STOPS = 60 };
+enum { WIDTH = 700, HEIGHT = 420, MOST_LABEL = 30, MOST_STOPS = 60, MOST_NAMED = 40 };
 
 typedef struct spot {
   const rp_cell *cell;
@@ -120,10 +120,10 @@ static void draw_spot(scatter *s, const spot *p) {
   vtb_strbuf_puts(out, "</g>\n");
 }
 
-/* The front's names first; the others' where there is room left. */
+/* The front's names first; of few cells also the others', where there is room left. */
 static void draw_labels(scatter *s) {
   vtb_strbuf room = {0};
-  for (int front = 1; front >= 0; front--)
+  for (int front = 1; front >= (s->spots.n > MOST_NAMED); front--)
     for (size_t i = 0; i < s->spots.n; i++) {
       const spot *p = &s->spots.at[i];
       if (p->front != (front == 1)) continue;
