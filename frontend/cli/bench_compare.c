@@ -58,7 +58,7 @@ static void add_entry(const cJSON *cell, const cJSON *of_study, const cJSON *pea
   if (member(cell, "peak")) e.peak = member(cell, "peak");
   e.is = cJSON_CreateObject();
   cJSON_ArrayForEach(setting, member(cell, "settings")) {
-    if (cJSON_IsString(setting) && strcmp(setting->string, "image") != 0)
+    if (cJSON_IsString(setting) && setting->string && strcmp(setting->string, "image") != 0)
       put(&e, setting->string, setting->valuestring);
   }
   put_from(&e, of_study ? of_study : cell, "model");

@@ -75,13 +75,29 @@ static void print_cell(const bench_sweep *s, size_t i) {
   cli_line_print(&l);
 }
 
+/* Each message once, with the first cell that it is of. */
+static void say_failures(const bench_sweep *s) {
+  for (size_t i = 0; i < s->cells.n; i++) {
+    const char *message = s->at[i].message;
+    size_t before = 0, more = 0;
+    for (size_t k = 0; k < s->cells.n; k++) {
+      bool same = k != i && vtb_streq(s->at[k].message, message);
+      before += same && k < i;
+      more += same && k > i;
+    }
+    if (!s->at[i].status || before) continue;
+    if (more)
+      cli_say("%s and %zu more: %s", s->cells.at[i].label, more, message);
+    else
+      cli_say("%s: %s", s->cells.at[i].label, message);
+  }
+}
+
 static void print_notes(const bench_sweep *s) {
   double others = 0;
-  size_t failed = 0;
   study_crossovers list = {0};
   for (size_t i = 0; i < s->cells.n; i++) {
     if (s->at[i].others > others) others = s->at[i].others;
-    failed += s->at[i].status != 0;
   }
   if (s->ranking.compared >= 0)
     cli_printf(4,
@@ -102,8 +118,7 @@ static void print_notes(const bench_sweep *s) {
   if (others > 0.2)
     cli_printf(4, "other programs used up to %.1f cores meanwhile: these times are upper bounds",
                others);
-  for (size_t i = 0; i < s->cells.n && failed; i++)
-    if (s->at[i].status) cli_say("%s: %s", s->cells.at[i].label, s->at[i].message);
+  say_failures(s);
 }
 
 void bench_sweep_print(const bench_sweep *s) {

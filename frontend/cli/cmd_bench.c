@@ -177,8 +177,9 @@ static vtb_status bench(const cli_list *rest, bench_options *o) {
   if (o->data.path) return cli_usage_error("bench", "--data is measured without a MODEL");
   if (rest->n != 1) return cli_usage_error("bench", "one MODEL or built FILE is needed");
   if (o->no_update && !o->train) return cli_usage_error("bench", "--no-update is for --train");
-  if (vtb_streq(o->csv, "-") && o->model.json)
-    return cli_usage_error("bench", "--csv - and --json both want standard output");
+  if (vtb_streq(o->csv, "-") && (o->model.json || o->compare))
+    return cli_usage_error("bench", "--csv - and %s both want standard output",
+                           o->model.json ? "--json" : "--compare");
   if (o->trace && bench_is_sweep(o))
     return cli_usage_error("bench", "--trace is of one combination: give single values");
   return bench_is_sweep(o) ? bench_sweep_run(rest->at[0], o) : bench_one(rest->at[0], o);

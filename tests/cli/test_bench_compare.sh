@@ -27,6 +27,14 @@ echo '{"cells": []}' >"$work/none.json"
 expect 1 "$VERTEBRA" bench "${tiny[@]}" --runs 1 --compare "$work/none.json"; says "none.json holds no times"
 expect 1 "$VERTEBRA" bench "${tiny[@]}" --runs 1 --compare "$work/missing.json"; says "missing.json"
 expect 2 "$VERTEBRA" bench "${tiny[@]}" --csv - --json; says "both want standard output"
+# files that are no such thing
+printf 'a,"b\n' >"$work/odd.csv"
+printf 'model,infer_step_time\n"x' >"$work/odd2.csv"
+printf '{"cells": [1, {"settings": ["a"], "best_ms": 1, "batch": 1, "model": 3}], "study": 5, "peaks": "x"}' >"$work/odd3.json"
+: >"$work/empty"
+for odd in odd.csv odd2.csv odd3.json empty; do
+  expect 1 "$VERTEBRA" bench "${tiny[@]}" --runs 1 --compare "$work/$odd"; says "$odd holds no times"
+done
 # of a study: its cells have their times in a part of their own
 cat >"$work/results.json" <<'END'
 {"study": {"model": "vil_nano"}, "peaks": [{"product_gflops": 1, "copy_gbytes": 1}],

@@ -5,7 +5,7 @@ sweep=("${tiny[@]}" --runs 1 --rounds 1)
 positive() { [ "$(printf '%s' "$out" | "$JSON_GET" "$1" | awk '{ print ($1 > 0) }')" = 1 ] || fail "$1 is no positive number: $out"; }
 expect 0 "$VERTEBRA" bench "${sweep[@]}" --batch 1,2 --mode parallel,chunkwise --chunk 2,4
 says "6 cells"; says "parallel"; says "chunkwise(4)"; says "differ by mode alone"
-expect 1 "$VERTEBRA" bench "${sweep[@]}" --batch 1,2 --image 2; says "failed: VTB13"; says "batch 2: VTB13"
+expect 1 "$VERTEBRA" bench "${sweep[@]}" --batch 1,2 --image 2; says "failed: VTB13"; says "batch 1 and 1 more: VTB13"
 expect 1 "$VERTEBRA" bench "${sweep[@]}" --image 8,2 --json
 json cells 2 cells.0.status done cells.0.settings.image 8 cells.0.img_size 8x8 cells.0.rounds 1 cells.0.kernels none cells.1.status failed
 says "VTB13"; positive cells.0.best_ms
