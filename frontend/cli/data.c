@@ -32,6 +32,32 @@ static void say_notes(const vtb_dataset *d) {
   if (lines > MOST) cli_say("... and %d lines more: vertebra data shows all\n", lines - MOST);
 }
 
+/* Classes that training cannot learn: all samples are of one, or some have no sample. */
+static void say_classes(const vtb_dataset *d) {
+  enum { MOST = 5 };
+  int n = vtb_dataset_has_labels(d) ? vtb_dataset_classes(d) : 0, empty = 0;
+  int64_t *count = vtb_xcalloc((size_t)n + 1, sizeof *count);
+  for (int64_t i = 0; n && i < vtb_dataset_count(d); i++) {
+    int label = vtb_dataset_label(d, i);
+    if (label >= 0 && label < n) count[label]++;
+  }
+  vtb_strbuf names = {0};
+  for (int k = 0; k < n; k++) {
+    if (count[k]) continue;
+    if (empty++ < MOST)
+      vtb_strbuf_printf(&names, "%s%s", empty > 1 ? ", " : "", vtb_dataset_class_name(d, k));
+  }
+  if (n == 1)
+    cli_say("%s has one class, %s: every answer is right\n", vtb_dataset_name(d),
+            vtb_dataset_class_name(d, 0));
+  else if (empty)
+    cli_say("%s: no training sample for %d of %d classes (%s%s)%s\n", vtb_dataset_name(d), empty, n,
+            names.at, empty > MOST ? ", ..." : "",
+            vtb_dataset_named(d) ? "" : "; numbers of classes begin with 0");
+  vtb_strbuf_free(&names);
+  vtb_free(count);
+}
+
 vtb_status cli_data_open_training(const cli_data_options *o, vtb_dataset **train,
                                   vtb_dataset **val) {
   vtb_error err = {0};
@@ -41,6 +67,7 @@ vtb_status cli_data_open_training(const cli_data_options *o, vtb_dataset **train
   vtb_status status = vtb_dataset_open_pair(o->path, &with, o->split, train, val, &err);
   if (status != VTB_OK) return cli_error(&err);
   say_notes(*train);
+  say_classes(*train);
   if (*val)
     say_notes(*val);
   else

@@ -144,6 +144,27 @@ static void explain(const char *what, const cli_model_options *m, const cli_load
     vtb_fail(err, why->status, "%s", why->text);
 }
 
+/* Weights that fit at another size as they are, and were made for images of one size. */
+static void say_other_size(const char *what, const cli_model_options *m, const cli_load_options *l,
+                           const vtb_fit_options *o) {
+  int height = 0, width = 0, channels;
+  if (!cli_load_image(l->file, &height, &width)) {
+    vtb_compilation c = {0};
+    vtb_report *quiet = vtb_need(vtb_report_new());
+    vtb_compile_options with = cli_compile_options(m, what);
+    with.image = NULL;
+    with.parameters = l->file;
+    if (vtb_compilation_load(&c, &with, NULL, quiet) != VTB_OK ||
+        vtb_compilation_image_size(&c, &channels, &height, &width) != VTB_OK)
+      height = 0;
+    vtb_compilation_free(&c);
+    vtb_report_free(quiet);
+  }
+  if (height && (height != o->height || width != o->width))
+    cli_say("%s: made for images of %dx%d, used at %dx%d\n", l->weights, height, width, o->height,
+            o->width);
+}
+
 vtb_status cli_fit(const char *what, const cli_model_options *m, const cli_load_options *l,
                    const vtb_fit_options *o, const vtb_tensor_info *tensors, int n,
                    void *const *buffers, vtb_error *err) {
@@ -163,6 +184,8 @@ vtb_status cli_fit(const char *what, const cli_model_options *m, const cli_load_
   with.allow_unused = l->allow_unused;
   status = vtb_fit(tensors, n, l->file, &with, buffers, &r, &inner);
   if (status == VTB_OK && !is_plain(&r)) cli_fit_say(l, &r);
+  if (status == VTB_OK && o->height && !r.resized.n && !l->quiet && !l->built)
+    say_other_size(what, m, l, o);
   cli_fit_note(l, &r);
   if (status != VTB_OK) explain(what, m, l, &with, tensors, n, &r, &inner, err);
   vtb_fit_report_free(&r);
