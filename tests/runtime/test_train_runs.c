@@ -323,6 +323,39 @@ TEST(a_run_for_a_time_is_repeated_from_its_log) {
   free(got);
 }
 
+/* ---- a run of so many updates ---------------------------------------------------------------- */
+
+static void stop_at_the_last(void *user, const vtb_train_event *e) {
+  int *stop = user;
+  if (e->kind == VTB_TRAIN_EVAL_STEP && e->step == 30) *stop = 1;
+}
+
+/* 30 updates are two epochs and a half: what ends while it is judged is judged when it goes on. */
+TEST(a_run_of_so_many_updates_is_done_when_it_is_judged) {
+  files f = files_in("updates"), g = files_in("unjudged");
+  vtb_train_plan plan = {0, 30};
+  vtb_train_config c = config_for(&f), d = config_for(&g);
+  vtb_train_result all = {0}, r = {0};
+  size_t n, m;
+  int stop = 0;
+  c.plan = d.plan = &plan, c.n_plan = d.n_plan = 1, c.eval_steps = d.eval_steps = 8;
+  char *want = run(&c, &all, &n);
+  CHECK(all.finished && all.evaluated && all.steps == 30 && vtb_path_exists(f.best));
+  d.on_event = stop_at_the_last, d.user = &stop, d.stop = &stop;
+  free(run(&d, &r, &m));
+  CHECK(r.steps == 30 && !r.finished && !r.evaluated && stop);
+  d.on_event = NULL, d.stop = NULL;
+  char *got = run(&d, &r, &m);
+  CHECK(r.finished && r.evaluated && r.eval_loss == all.eval_loss && r.updates == 0);
+  CHECK(r.best_top1 == all.best_top1 && equal(want, n, got, m));
+  free(got);
+  got = run(&d, &r, &m);
+  CHECK(r.finished && r.updates == 0); /* once more: nothing is left to do */
+  same_rows(f.csv, g.csv);
+  free(got);
+  free(want);
+}
+
 int main(void) {
   open_data();
   RUN(an_epoch_is_saved_before_it_is_evaluated_and_evaluated_when_resumed);
@@ -333,6 +366,7 @@ int main(void) {
   RUN(other_data_and_other_models_are_named);
   RUN(event_files_are_records_with_checksums);
   RUN(a_run_for_a_time_is_repeated_from_its_log);
+  RUN(a_run_of_so_many_updates_is_done_when_it_is_judged);
   vtb_services_free(services);
   vtb_dataset_free(train_set);
   vtb_dataset_free(eval_set);
