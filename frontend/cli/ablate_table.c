@@ -26,9 +26,14 @@ static int compare(double a, double b) {
   return isfinite(a) && a != b ? (a < b) - (a > b) : 0;
 }
 
+static bool is_best(const cJSON *cell) {
+  return strcmp(study_text_of(study_member(cell, "train"), "rank"), "best") == 0;
+}
+
 static int by_score(const void *a, const void *b) {
   const cJSON *x = *(const cJSON *const *)a, *y = *(const cJSON *const *)b;
   int order = compare(score_of(x), score_of(y));
+  if (!order) order = (int)is_best(y) - (int)is_best(x);
   if (!order) order = compare(speed_of(x), speed_of(y));
   return order ? order : strcmp(study_text_of(x, "id"), study_text_of(y, "id"));
 }

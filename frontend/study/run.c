@@ -267,12 +267,11 @@ static void greet(const study_runner *r, int failed) {
   if (w->changed && !r->options->launch.rank)
     study_says(r, "%s has changed since: what was made with it is done again", w->changed);
   else if (w->stale && !r->options->launch.rank)
-    study_says(r,
-               "%d records were made with other settings or another version: these steps are "
-               "done again",
-               w->stale);
+    study_says(r, "%d record%s made with other settings or another version: done again", w->stale,
+               w->stale > 1 ? "s were" : " was");
   if (failed && !r->options->retry && !r->options->launch.rank)
-    study_says(r, "%d steps failed before; --retry does them again", failed);
+    study_says(r, "%d step%s failed before; --retry does %s again", failed, failed > 1 ? "s" : "",
+               failed > 1 ? "them" : "it");
 }
 
 /* Rounds of timing, of the cells that compile. */
@@ -305,6 +304,14 @@ static vtb_status load_rest(study_runner *r, vtb_error *err) {
   return status;
 }
 
+static bool has_work(const study_work *w, int step) {
+  for (size_t i = 0; i < w->tasks.n; i++) {
+    study_task_state s = study_work_state(w, &w->tasks.at[i]);
+    if (w->tasks.at[i].step == step && s != STUDY_TASK_DONE && s != STUDY_TASK_DROPPED) return true;
+  }
+  return false;
+}
+
 static vtb_status run_phases(study_runner *r, vtb_error *err) {
   const study *s = r->work->study;
   int cores = study_machine_cores() / r->options->launch.here;
@@ -316,7 +323,7 @@ static vtb_status run_phases(study_runner *r, vtb_error *err) {
   if (status == VTB_OK) status = load_rest(r, err);
   if (status == VTB_OK)
     status = study_run_steps(r, 1u << STUDY_PATHS, (size_t)(cores > 1 ? cores : 1), err);
-  if (status == VTB_OK && s->seeds > 0) {
+  if (status == VTB_OK && (has_work(r->work, STUDY_TRAIN) || has_work(r->work, STUDY_EVAL))) {
     size_t jobs = study_choose_jobs(r, &r->work->threads);
     status = study_run_steps(r, 1u << STUDY_TRAIN | 1u << STUDY_EVAL, jobs, err);
   }

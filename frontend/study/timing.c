@@ -104,14 +104,15 @@ static vtb_status rounds(study_runner *r, int *cells, size_t n, vtb_error *err) 
     status = run_round(r, cells, n, round, &peaks, err);
   n = keep_restless(r->work, cells, n);
   if (status == VTB_OK && n && planned > 1)
-    study_says(r, "%zu cells vary by more than %.0f %% between rounds: up to %d further rounds", n,
-               100 * much, most - planned);
+    study_says(r, "%zu cell%s more than %.0f %% between rounds: up to %d further rounds", n,
+               n > 1 ? "s vary by" : " varies by", 100 * much, most - planned);
   for (; planned > 1 && n && round < most && status == VTB_OK; round++) {
     status = run_round(r, cells, n, round, &peaks, err);
     n = keep_restless(r->work, cells, n);
   }
   if (status == VTB_OK && n && planned > 1)
-    study_says(r, "%zu cells still vary: the machine does other things beside", n);
+    study_says(r, "%zu cell%s: the machine does other things beside", n,
+               n > 1 ? "s still vary" : " still varies");
   return status;
 }
 

@@ -7,8 +7,16 @@
 
 /* ---- the list -------------------------------------------------------------------------------- */
 
+/* Tasks by name; values are numbers from 1. */
+static void task_key(int cell, int step, int n, char key[48]) {
+  snprintf(key, 48, "%d.%d.%d", cell, step, n);
+}
+
 size_t study_work_add(study_work *w, int cell, int step, int n) {
+  char key[48];
   vtb_vec_push(&w->tasks, ((study_task){.cell = cell, .step = step, .n = n}));
+  task_key(cell, step, n, key);
+  vtb_map_set(&w->index, key, (void *)(uintptr_t)w->tasks.n);
   return w->tasks.n - 1;
 }
 
@@ -39,6 +47,7 @@ void study_work_begin(study_work *w, const study *s, const study_cells *cells, c
 void study_work_free(study_work *w) {
   for (size_t i = 0; i < w->tasks.n; i++) study_record_free(&w->tasks.at[i].record);
   vtb_vec_free(&w->tasks);
+  vtb_map_free(&w->index);
   study_texts_free(&w->model);
   vtb_free(w->recipe);
   vtb_free(w->changed);
@@ -46,11 +55,10 @@ void study_work_free(study_work *w) {
 }
 
 study_task *study_work_find(const study_work *w, int cell, int step, int n) {
-  for (size_t i = 0; i < w->tasks.n; i++) {
-    study_task *t = &w->tasks.at[i];
-    if (t->cell == cell && t->step == step && t->n == n) return t;
-  }
-  return NULL;
+  char key[48];
+  task_key(cell, step, n, key);
+  size_t number = (size_t)(uintptr_t)vtb_map_get(&w->index, key);
+  return number ? &w->tasks.at[number - 1] : NULL;
 }
 
 /* What a step builds on; NULL: nothing. */

@@ -24,6 +24,7 @@ typedef struct study_work {
   const study_cells *cells;
   const char *folder;
   VTB_VEC(study_task) tasks;
+  vtb_map index;     /* of the tasks */
   study_texts model; /* one a cell: a name for the text of its model, "" until its check is known */
   char *recipe;      /* a name for the text of the recipe */
   int64_t threads;   /* of the steps that are begun now; 0: as the study says */
