@@ -339,6 +339,7 @@ vtb_status study_run(study_work *w, const study_run_options *o, vtb_error *err) 
   r->work = w;
   r->options = o;
   r->host = host;
+  if (!o->launch.rank) study_work_tidy(w);
   vtb_status status = run_phases(r, err);
   if ((status == VTB_OK || (int)status > 128) && !o->launch.rank) {
     vtb_status written = o->on_results(o->user, w, true, err);

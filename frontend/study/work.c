@@ -1,8 +1,11 @@
 #include "frontend/study/work.h"
 
 #include <ftw.h>
+#include <glob.h>
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ---- the list -------------------------------------------------------------------------------- */
@@ -213,7 +216,8 @@ vtb_status study_task_load(study_work *w, study_task *t, vtb_error *err) {
   if (status != VTB_OK || !found) return status;
   key = study_task_key(w, t);
   const char *changed = t->step == STUDY_CHECK ? changed_source(r.document) : NULL;
-  if (changed && !w->changed) w->changed = vtb_xstrdup(changed);
+  /* a file that is not found from here may be what it was: the new check tells */
+  if (changed && !w->changed && vtb_path_exists(changed)) w->changed = vtb_xstrdup(changed);
   if (!changed && strcmp(key, r.key) == 0) {
     r.step = study_task_name(t);
     know(w, t, &r);
@@ -249,6 +253,24 @@ void study_task_forget(study_work *w, study_task *t) {
   vtb_free(path);
   study_record_free(&t->record);
   t->known = false;
+}
+
+/* What writers that were killed have left; young ones may be another process's. */
+void study_work_tidy(const study_work *w) {
+  static const char *const patterns[] = {"/*.tmp-*", "/cells/*/*.tmp-*"};
+  enum { YOUNG = 60 };
+  for (size_t k = 0; k < sizeof patterns / sizeof *patterns; k++) {
+    glob_t found;
+    struct stat s;
+    char *pattern = vtb_need(vtb_strprintf("%s%s", w->folder, patterns[k]));
+    if (glob(pattern, GLOB_NOSORT, NULL, &found) == 0) {
+      for (size_t i = 0; i < found.gl_pathc; i++)
+        if (stat(found.gl_pathv[i], &s) == 0 && time(NULL) - s.st_mtime > YOUNG)
+          unlink(found.gl_pathv[i]);
+      globfree(&found);
+    }
+    vtb_free(pattern);
+  }
 }
 
 /* ---- trainings that were interrupted --------------------------------------------------------- */

@@ -42,6 +42,8 @@ typedef enum study_task_state {
 /* Study, cells and folder must outlive the work. */
 void study_work_begin(study_work *w, const study *s, const study_cells *cells, const char *folder);
 void study_work_free(study_work *w);
+/* Removes what writers that were killed have left half done. */
+void study_work_tidy(const study_work *w);
 
 /* NULL: there is none. Pointers hold until a task is added. */
 study_task *study_work_find(const study_work *w, int cell, int step, int n);

@@ -18,7 +18,7 @@ expect 0 "$VERTEBRA" ablate "${study[@]}" --bench --rounds 1 --seconds 0.02 -o w
 says "page: whole/index.html"
 says "at a time"
 results whole cells.0.status done cells.2.status done cells.0.settings.paths uni cells.2.settings.paths quad \
-  cells.0.train.score top1 cells.0.bench.timed forward study.arrangement grid cells.2.train.seeds.0.curve.1.epoch 2 \
+  cells.0.train.score top1 cells.0.bench.timed forward study.arrangement grid cells.2.train.seeds.0.val 1 \
   peaks 1
 grep -q '<svg' whole/index.html || fail "no picture in the page"
 [ "$(head -1 whole/results.csv | cut -d, -f1-5)" = model,paths,label,status,img_size ] || fail "$(head -1 whole/results.csv)"
@@ -49,6 +49,11 @@ while read -r line; do grep -qF "$line" <<< "$(stat -c %y.%n killed/cells/*/trai
 [ "$(still whole)" = "$(still killed)" ] || fail "other results:
 $(still whole)
 $(still killed)"
+
+expect 0 "$VERTEBRA" ablate "${study[@]}" -o killed --against whole
+says "against whole"
+results killed against.cells 3 against.only_new 0 against.cells.0.score.difference 0
+grep -q 'id="against"' killed/index.html || fail "the page does not compare"
 
 # ---- asked to end, it leaves a report of what there is
 "$VERTEBRA" ablate "${study[@]}" --jobs 1 -o asked > asked.out 2> asked.err &

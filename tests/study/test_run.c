@@ -176,6 +176,19 @@ TEST(every_step_is_done_once) {
   CHECK(count("") == 2 + 2 + 4 + 4 + 4 + 2); /* checks, pictures, trainings, evaluations, times */
 }
 
+/* What a writer left that was killed a while ago goes; what is being written stays. */
+TEST(half_written_files_go) {
+  begin_anew();
+  CHECK(run("a", false, 1, false) == VTB_OK);
+  char command[512], old[128], young[128];
+  snprintf(old, sizeof old, "%s/results.json.tmp-00000001", report);
+  snprintf(young, sizeof young, "%s/results.csv.tmp-00000002", report);
+  snprintf(command, sizeof command, "touch -d '1 hour ago' %s && touch %s", old, young);
+  CHECK(system(command) == 0);
+  CHECK(run("a", false, 1, false) == VTB_OK);
+  CHECK(!vtb_path_exists(old) && vtb_path_exists(young));
+}
+
 TEST(a_third_seed_is_added_to_two) {
   begin_anew();
   CHECK(run("a", false, 2, false) == VTB_OK && run("a", false, 3, false) == VTB_OK);
@@ -257,6 +270,7 @@ int main(int argc, char **argv) {
   snprintf(report, sizeof report, "%s/report", folder);
   setenv("DIARY", diary, 1);
   RUN(every_step_is_done_once);
+  RUN(half_written_files_go);
   RUN(a_third_seed_is_added_to_two);
   RUN(failures_stop_nothing_else);
   RUN(restless_cells_are_timed_again);
