@@ -24,7 +24,7 @@
  * pairs are of rows, and solving for a chunk costs as much as reading it. A linscan whose final
  * states have no use is told so: last=0.
  *
- * Where the forms were measured (passes/tuning.h) the fastest is taken instead.
+ * Where the forms were measured (passes/tuning.h) the fastest is taken instead, or the one above if it is as fast.
  */
 #include "passes/passes_internal.h"
 
@@ -91,26 +91,48 @@ static const vtb_target *target_of(const vtb_pass_context *c) {
   return c->target ? c->target : vtb_target_find("cpu");
 }
 
-static bool was_measured(const vtb_pass_context *c, const vtb_inst *inst, vtb_tuned *best) {
-  if (!c->tuning) return false;
-  vtb_tuning_key key =
-      vtb_tuning_key_of(inst, target_of(c), c->precision, c->threads ? c->threads : 1);
-  return vtb_tuning_best(c->tuning, &key, best);
-}
-
-static choice automatic(const vtb_pass_context *context, const vtb_inst *inst) {
+/* What the prices say. */
+static choice modelled(const vtb_pass_context *context, const vtb_inst *inst) {
   const vtb_target *target = target_of(context);
-  vtb_decay_form form = decay_of(inst)->form;
-  vtb_tuned best;
-  if (form > VTB_FORM_VECTOR) return (choice){"recurrent", 0};
-  if (was_measured(context, inst, &best)) return (choice){best.mode, best.chunk};
-  const vtb_scan_costs *c = costs_of(&target->costs, inst, form);
+  const vtb_scan_costs *c = costs_of(&target->costs, inst, decay_of(inst)->form);
   sizes s = sizes_of(inst);
   double chunks = chunkwise(&target->costs, c, target->costs.byte[context->precision], &s);
   double parallel = c->chunks ? INFINITY : products(c, &s, s.t * s.r);
   double steps = c->step > 0 ? c->step * s.k * s.v : INFINITY;
   if (steps < chunks && steps <= parallel) return (choice){"recurrent", 0};
   return parallel < chunks ? (choice){"parallel", 0} : (choice){"chunkwise", chunk_of(c, &s)};
+}
+
+/* Times this near each other may as well be equal: then tuning changes nothing. */
+#define NOISE 1.03
+
+static void prefer(choice model, double seconds, vtb_tuned *best) {
+  if (!(seconds > 0) || seconds > NOISE * best->seconds) return;
+  if (!vtb_streq(model.mode, best->mode)) {
+    best->other = best->mode;
+    best->other_chunk = best->chunk;
+    best->other_seconds = best->seconds;
+  }
+  best->mode = model.mode;
+  best->chunk = model.chunk;
+  best->seconds = seconds;
+}
+
+static bool was_measured(const vtb_pass_context *c, const vtb_inst *inst, vtb_tuned *best) {
+  if (!c->tuning) return false;
+  choice model = modelled(c, inst);
+  vtb_tuning_key key =
+      vtb_tuning_key_of(inst, target_of(c), c->precision, c->threads ? c->threads : 1);
+  if (!vtb_tuning_best(c->tuning, &key, best)) return false;
+  prefer(model, vtb_tuning_seconds(c->tuning, &key, model.mode, model.chunk), best);
+  return true;
+}
+
+static choice automatic(const vtb_pass_context *context, const vtb_inst *inst) {
+  vtb_tuned best;
+  if (decay_of(inst)->form > VTB_FORM_VECTOR) return (choice){"recurrent", 0};
+  if (was_measured(context, inst, &best)) return (choice){best.mode, best.chunk};
+  return modelled(context, inst);
 }
 
 /* Of mode chunkwise without a number. */

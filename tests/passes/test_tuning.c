@@ -175,6 +175,12 @@ TEST(a_pass_takes_what_is_fastest) {
   t.rows.at[2].nanoseconds = 300000;
   selected((vtb_pass_context){.tuning = &t}, "recurrent", 0,
            "recurrent: measured 0.3 ms against 0.5 of chunkwise(22)");
+  /* what the prices say, where it is as fast */
+  t.rows.at[2].nanoseconds = 510000;
+  selected((vtb_pass_context){.tuning = &t}, "recurrent", 0,
+           "recurrent: measured 0.51 ms against 0.5 of chunkwise(22)");
+  t.rows.at[2].nanoseconds = 520000;
+  selected((vtb_pass_context){.tuning = &t}, "chunkwise", 22, "measured 0.5 ms against 0.52");
   /* what is asked for is more than what is measured */
   selected((vtb_pass_context){.tuning = &t, .mode = "chunkwise", .chunk = 8}, "chunkwise", 8,
            "as asked");
