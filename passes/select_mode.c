@@ -24,7 +24,8 @@
  * pairs are of rows, and solving for a chunk costs as much as reading it. A linscan whose final
  * states have no use is told so: last=0.
  *
- * Where the forms were measured (passes/tuning.h) the fastest is taken instead, or the one above if it is as fast.
+ * Where the forms were measured (passes/tuning.h) the fastest is taken instead, or the one above if
+ * it is as fast.
  */
 #include "passes/passes_internal.h"
 
