@@ -48,6 +48,6 @@ const char *nr_tick(double x, char text[32]) {
   static const char *const units[] = {"", "k", "M", "G", "T"};
   int i = 0;
   while (i < 4 && fabs(x) >= 10000) x /= 1000, i++;
-  snprintf(text, ROOM, "%.6g%s", x, units[i]);
+  snprintf(text, ROOM, "%.6g%s", x + 0.0, units[i]); /* + 0.0: no -0 */
   return text;
 }

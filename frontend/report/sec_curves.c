@@ -57,8 +57,7 @@ static bool take_all(plot *p) {
     const cJSON *seed, *point;
     cJSON_ArrayForEach(seed, rp_get(p->r->cells.at[i].json, "train.seeds"))
         cJSON_ArrayForEach(point, rp_get(seed, "curve")) {
-      if (isnan(value(p, point)) || isnan(rp_number(point, "epoch"))) continue;
-      sc_take(&p->chart.x, rp_number(point, "epoch"));
+      sc_take(&p->chart.x, rp_number(point, "epoch")); /* both charts reach as far */
       sc_take(&p->chart.y, value(p, point));
     }
   }
@@ -110,10 +109,10 @@ static void mean_line(plot *p, const rp_cell *c) {
 
 static void dots(plot *p, const rp_cell *c) {
   int n = n_points(c), known = 0;
-  double at;
-  for (int i = 0; i < n; i++) known += !isnan(mean_at(p, c, i, &at));
+  double epoch;
+  for (int i = 0; i < n; i++) known += !isnan(mean_at(p, c, i, &epoch));
   for (int i = 0; i < n && known <= MOST_DOTS; i++) {
-    double epoch, y = mean_at(p, c, i, &epoch);
+    double y = mean_at(p, c, i, &epoch);
     if (isnan(y) || isnan(epoch)) continue;
     mk(p->chart.out, "<g class=\"mark s%d\"><title>%s\nepoch %.3g: %.4g</title>", colour_of(p, c),
        c->label, epoch, y);
@@ -133,7 +132,7 @@ static void cell_lines(plot *p, const rp_cell *c) {
   vtb_strbuf_puts(p->chart.out, "</g>\n");
 }
 
-/* Epochs are whole. */
+/* Epochs are whole, where there are some. */
 static int whole_ticks(const sc_scale *s, double tick[SC_MOST_TICKS]) {
   int n = 0;
   double step = 1;
@@ -151,7 +150,8 @@ static bool draw(plot *p, vtb_strbuf *out) {
   ch_begin(&p->chart, p->title);
   double tick[SC_MOST_TICKS];
   int n = whole_ticks(&p->chart.x, tick);
-  ch_x_axis(&p->chart, "epochs", tick, n);
+  bool few = p->chart.x.high - p->chart.x.low < 1.5;
+  ch_x_axis(&p->chart, "epochs", few ? NULL : tick, n);
   ch_y_axis(&p->chart, p->title);
   for (size_t i = 0; i < p->r->cells.n; i++) cell_lines(p, &p->r->cells.at[i]);
   ch_end(&p->chart);
