@@ -223,15 +223,20 @@ static const char *design_name(const study *s) {
   return names[s->arrangement];
 }
 
+enum { SHOWN = 12 }; /* cells that a condition excludes; --json has all */
+
 static void print_reasons(const plan *p) {
   for (size_t i = 0; i < p->cells.n; i++)
     if (p->message[i]) cli_printf(2, "impossible: %s: %s", p->cells.at[i].label, p->message[i]);
   for (size_t w = 0; w < p->s->where.n; w++) {
     vtb_strbuf list = {0};
-    for (size_t i = 0; i < p->cells.n; i++)
-      if (vtb_streq(p->cells.at[i].excluded, p->s->where.at[w]))
-        vtb_strbuf_printf(&list, "%s%s", list.n ? "; " : "", p->cells.at[i].label);
-    if (list.n) cli_printf(2, "excluded by --where '%s': %s", p->s->where.at[w], list.at);
+    int n = 0;
+    for (size_t i = 0; i < p->cells.n; i++) {
+      if (!vtb_streq(p->cells.at[i].excluded, p->s->where.at[w])) continue;
+      if (n++ < SHOWN) vtb_strbuf_printf(&list, "%s%s", list.n ? "; " : "", p->cells.at[i].label);
+    }
+    if (n > SHOWN) vtb_strbuf_printf(&list, "; and %d more", n - SHOWN);
+    if (n) cli_printf(2, "excluded by --where '%s': %s", p->s->where.at[w], list.at);
     vtb_strbuf_free(&list);
   }
 }

@@ -15,10 +15,18 @@ static bool is_yaml(const char *path) {
   return vtb_ends_with(path, ".yaml") || vtb_ends_with(path, ".yml");
 }
 
+/* Without slashes behind it: "report". */
+static char *folder_name(const char *path) {
+  size_t n = strlen(path);
+  while (n > 1 && path[n - 1] == '/') n--;
+  return vtb_need(vtb_strprintf("%.*s", (int)n, path));
+}
+
 /* The file of a study: itself, that of a report's folder, or one by name. NULL: it is a model. */
 static char *study_file(const ablate_command *c) {
   const char *what = c->what;
-  char *file = vtb_need(vtb_strprintf("%s/study.yaml", what));
+  char *folder = folder_name(what), *file = vtb_need(vtb_strprintf("%s/study.yaml", folder));
+  vtb_free(folder);
   if (is_yaml(what) || (vtb_path_is_dir(what) && vtb_path_exists(file))) {
     char *found = is_yaml(what) ? vtb_xstrdup(what) : vtb_xstrdup(file);
     vtb_free(file);
@@ -203,7 +211,8 @@ static vtb_status read_file(ablate_command *c, const char *file, study *s, vtb_s
   if (status == VTB_OK) status = take_all(c, s, changes, err);
   if (status == VTB_OK && changes->n)
     cli_say("the command line replaces or adds to what %s says: %s\n", file, changes->at);
-  if (!c->run.folder) c->folder = report_of(file);
+  if (c->run.folder) return status;
+  c->folder = report_of(file);
   if (status == VTB_OK && c->folder) cli_say("goes on in %s; -o NEW begins anew\n", c->folder);
   return status;
 }
@@ -228,6 +237,7 @@ vtb_status ablate_study(ablate_command *c, study *s, vtb_error *err) {
   study_texts notes = {0};
   char *file = study_file(c);
   *s = study_defaults();
+  if (c->run.folder) c->run.folder = c->folder = folder_name(c->run.folder);
   vtb_status status = make_study(c, file, s, err);
   if (status == VTB_OK) study_complete(s);
   if (status == VTB_OK) status = study_resolve(s, &notes, err);

@@ -6,19 +6,23 @@
 
 enum { MOST_ID = 80, HASH_DIGITS = 16 };
 
-/* Characters that a name of a file keeps; a bracketed number at the end of a word becomes ".16".
- * False if something was lost. */
+/* Characters that a name of a file keeps; a bracketed number at the end of a word becomes ".16",
+ * others between words "_". False if something was lost. */
 static bool put_safe(vtb_strbuf *out, const char *text) {
-  bool whole = true;
-  size_t n = strlen(text);
+  bool whole = true, gap = false;
+  size_t n = strlen(text), first = out->n;
   for (size_t i = 0; i < n; i++) {
     char c = text[i];
-    if (isalnum((unsigned char)c) || strchr("_.-", c))
+    bool last = c == ')' && i + 1 == n;
+    if (c == '(' && i && text[n - 1] == ')') c = '.';
+    if (isalnum((unsigned char)c) || strchr("_.-", c)) {
+      if (gap && out->n > first) vtb_strbuf_putc(out, '_');
       vtb_strbuf_putc(out, c);
-    else if (c == '(' && i && text[n - 1] == ')')
-      vtb_strbuf_putc(out, '.');
-    else if (c != ')' || i + 1 < n)
-      whole = false;
+      gap = false;
+    } else {
+      gap |= !last;
+      whole &= last;
+    }
   }
   return whole && n;
 }

@@ -81,6 +81,13 @@ says "replaces or adds to what study.yaml says: rounds"
 printf '%s' "$out" | "$JSON_GET" study > text
 grep -q '^# Why' text || fail "the comment is gone"
 grep -q '^  rounds: 7' text || fail "the option is not stored: $(cat text)"
+mkdir -p done/cells
+cp study.yaml done
+expect 0 "$VERTEBRA" ablate done/ --dry-run
+says "goes on in done;"
+expect 0 "$VERTEBRA" ablate done/study.yaml --dry-run -o other///
+silent_about "goes on"
+says "into other"
 sed -i s/vary:/vray:/ study.yaml
 expect 1 "$VERTEBRA" ablate study.yaml --dry-run
 says "study.yaml:6:1: unknown option 'vray'; did you mean 'vary'?"
