@@ -235,23 +235,38 @@ static void put_changes(const study *s, const study *was, vtb_strbuf *out) {
   }
 }
 
-void study_text(const study *s, vtb_strbuf *out) {
+static bool reads_back(const char *text, size_t n) {
+  study again;
+  bool ok = study_read_text("study", text, n, &again, NULL) == VTB_OK;
+  study_free(&again);
+  return ok;
+}
+
+/* The file and what was changed since; false if that is no file of a study. */
+static bool put_changed(const study *s, size_t n, vtb_strbuf *out) {
   vtb_strbuf changes = {0};
   study was;
-  if (!s->text) {
-    put_anew(s, out);
-    return;
-  }
-  size_t n = own_length(s->text);
-  vtb_status status = study_read_text("study", s->text, n, &was, NULL);
-  if (status == VTB_OK) study_complete(&was);
-  if (status == VTB_OK) put_changes(s, &was, &changes);
+  bool ok = study_read_text("study", s->text, n, &was, NULL) == VTB_OK;
+  if (ok) study_complete(&was);
+  if (ok) put_changes(s, &was, &changes);
   vtb_strbuf_write(out, s->text, n);
   if (changes.n)
     vtb_strbuf_printf(out, "%soverrides: # as given on the command line\n%s",
                       n && s->text[n - 1] != '\n' ? "\n" : "", changes.at);
+  if (changes.n) ok &= reads_back(out->at, out->n);
   study_free(&was);
   vtb_strbuf_free(&changes);
+  return ok;
+}
+
+/* Where the file has overrides of its own that nothing can be put behind, it is written anew. */
+void study_text(const study *s, vtb_strbuf *out) {
+  size_t before = out->n;
+  if (s->text && put_changed(s, own_length(s->text), out)) return;
+  out->n = before;
+  if (s->text && put_changed(s, strlen(s->text), out)) return;
+  out->n = before;
+  put_anew(s, out);
 }
 
 vtb_status study_write(const study *s, const char *path, vtb_error *err) {

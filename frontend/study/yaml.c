@@ -1,6 +1,8 @@
 /* See yaml.h. */
 #include "frontend/study/yaml.h"
 
+#include "runtime/base/utf8.h"
+
 #include <string.h>
 
 enum { MOST_DEPTH = 16 };
@@ -56,6 +58,9 @@ static void drop_document(void *document) { fy_document_destroy(document); }
 vtb_status study_yaml_read(const char *path, const char *text, size_t n,
                            vtb_status (*take)(void *arg, struct fy_node *root), void *arg,
                            vtb_error *err) {
+  size_t good = vtb_utf8_check(text, n);
+  if (good < n) /* of some directives libfyaml would never come back */
+    return vtb_fail(err, VTB_E_INPUT, "%s: byte %zu is no UTF-8 text", path, good + 1);
   struct fy_diag_cfg silent;
   fy_diag_cfg_default(&silent);
   silent.fp = NULL;

@@ -109,6 +109,7 @@ TEST(hostile_files_end_quickly) {
   vtb_strbuf_puts(&text, "}\n");
   refuses(text.at, "s.yaml:");
   vtb_strbuf_free(&text);
+  refuses("%\x90\x90 model: m\n", "byte 2 is no UTF-8 text");
   study s;
   CHECK(study_read_text("s.yaml", "model: m\0x", 10, &s, &err) == VTB_E_INPUT);
   study_free(&s);
