@@ -9,7 +9,7 @@ expect 2 "$VERTEBRA" check vil_tiny --bacth 3; says "did you mean --batch"
 expect 2 "$VERTEBRA" check vil_tiny --batch three; says "whole number"
 expect 2 "$VERTEBRA" bench vil_tiny --mode sideways; says "unknown mode"
 expect 2 "$VERTEBRA" dump vil_tiny --stage fusd; says "did you mean fused"
-for command in check convert weights models summary build run train eval compare bench verify dump paths fmt explain cache doctor help man completions; do
+for command in check convert weights models summary build run train eval compare bench verify dump graph paths fmt explain cache doctor help man completions; do
   expect 0 "$VERTEBRA" $command --help; says "usage: vertebra $command"
 done
 expect 1 "$VERTEBRA" check vil_tinny; says "vil_tiny"
