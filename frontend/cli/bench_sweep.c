@@ -193,6 +193,7 @@ static void words_of(const bench_sweep *s, const study_cell *cell, study_texts *
     put(out, "--optimizer");
     put(out, o->optimizer);
   }
+  if (o->model.compile.no_tuning) put(out, "--no-tuning");
   if (o->peak) put(out, "--peak");
   if (o->runs) {
     put(out, "--runs");

@@ -133,8 +133,6 @@ typedef struct cli_model_options {
 #define CLI_SOURCE_OPTS(model)                                                                     \
   {"-D", CLI_LIST, &(model).defines, "NAME=VALUE",                                                 \
    "set a hyperparameter; VALUE is .vtb text, e.g. depth=12, paths=\"[rows, cols]\""},             \
-      {"--no-tuning", CLI_FLAG, &(model).compile.no_tuning, NULL,                                  \
-       "auto is not decided by what `vertebra tune` measured"},                                    \
   {                                                                                                \
     "--entry", CLI_STR, &(model).compile.entry, "NAME",                                            \
         "the model or preset of a file that declares several"                                      \
@@ -154,6 +152,8 @@ typedef struct cli_model_options {
        "form of every recurrence: auto, parallel, recurrent, chunkwise"},                          \
       {"--chunk", CLI_POSITIVE, &(model).compile.chunk, "N",                                       \
        "chunk size; implies --mode chunkwise"},                                                    \
+      {"--no-tuning", CLI_FLAG, &(model).compile.no_tuning, NULL,                                  \
+       "auto is not decided by what `vertebra tune` measured"},                                    \
       {"--batch", CLI_POSITIVE, &(model).compile.batch, "N", "images at a time"},                  \
       {"--threads", CLI_THREADS, &(model).threads, "N",                                            \
        "threads (default: VTB_THREADS, OMP_NUM_THREADS, or the cores)"},                           \

@@ -200,6 +200,8 @@ vtb_status cli_cmd_bench(int argc, char **argv) {
       {"--mode", CLI_STR, &o.lists.mode, "MODE,...",
        "form of every recurrence: auto, parallel, recurrent, chunkwise"},
       {"--chunk", CLI_STR, &o.lists.chunk, "N,...", "chunk sizes; implies --mode chunkwise"},
+      {"--no-tuning", CLI_FLAG, &o.model.compile.no_tuning, NULL,
+       "auto is not decided by what `vertebra tune` measured"},
       {"--threads", CLI_STR, &o.lists.threads, "N,...",
        "threads (default: VTB_THREADS, OMP_NUM_THREADS, or the cores)"},
       {"--precision", CLI_STR, &o.lists.precision, "P,...",

@@ -13,6 +13,8 @@ command=$(printf '%s' "$out" | "$JSON_GET" cells.0.command)
 expect 0 "$VERTEBRA" ${command#vertebra }; json img_size 8x8 runs 1
 expect 0 "$VERTEBRA" bench vil_nano -D depth=1 --image 8 --threads 1 --runs 1 --rounds 2 --vary dim=16,32 --json
 json cells.1.settings.dim 32; [ "$(printf '%s' "$out" | "$JSON_GET" cells.1.rounds)" -ge 2 ] || fail "not two rounds: $out"
+expect 0 "$VERTEBRA" bench "${sweep[@]}" --batch 1,2 --no-tuning --json
+case $(printf '%s' "$out" | "$JSON_GET" cells.0.command) in *" --no-tuning"*) ;; *) fail "auto was tuned: $out" ;; esac
 expect 2 "$VERTEBRA" bench "${sweep[@]}" --batch 1,two; says "takes a whole number from 1"
 expect 2 "$VERTEBRA" bench "${sweep[@]}" --batch 1,; says "a value is empty"
 expect 2 "$VERTEBRA" bench "${sweep[@]}" --mode parallel,recurrent --chunk 4; says "no mode of parallel,recurrent has chunks"
