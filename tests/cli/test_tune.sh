@@ -5,7 +5,7 @@ export XDG_CACHE_HOME=$work/cache VTB_THREADS=1
 cat >"$work/m.vtb" <<'VTB'
 use std.retention
 use std.nn
-model m(image: size = 12x12) {
+model m(image: size = 8x8) {
   input x: image[3]
   q = group(patch_embed("embed", x, 64, 2x2, 2x2), 2)
   y = retention_step(q, q, q, vector(retention_decays(2)))
@@ -21,18 +21,18 @@ before=$(mode)
 expect 0 "$VERTEBRA" cache ls; says "0 tables of tuning"
 
 expect 0 "$VERTEBRA" tune "${m[@]}" --train --seconds 0.02 --json
-json cases.1.op linscan_grad cases.0.op linscan cases.0.tokens 36 cases.0.batch 1 target cpu cases.0.cost_model.mode "$before"
+json cases.1.op linscan_grad cases.0.op linscan cases.0.tokens 16 cases.0.batch 1 target cpu cases.0.cost_model.mode "$before"
 file=$(printf '%s' "$out" | "$JSON_GET" file)
 [ "$(dirname "$file")" = "$work/cache/vertebra/tuning" ] || fail "the table is in $file"
 [ "$(stat -c %A "$(dirname "$file")" | cut -c6,9)" = -- ] || fail "others can write to the table"
-grep -q '^cpu fp32 1 linscan constant 1 36 ' "$file" || fail "no row in $(cat "$file")"
-grep -q '^cpu fp32 1 linscan_grad constant 1 36 ' "$file" || fail "no row of the gradient"
+grep -q '^cpu fp32 1 linscan constant 1 16 ' "$file" || fail "no row in $(cat "$file")"
+grep -q '^cpu fp32 1 linscan_grad constant 1 16 ' "$file" || fail "no row of the gradient"
 expect 0 "$VERTEBRA" tune "${m[@]}" --seconds 0.02 --batch 3; says "fastest: "; says "the cost model takes"
-grep -q '^cpu fp32 1 linscan constant 1 36 ' "$file" || fail "rows of before are gone"
-grep -q '^cpu fp32 1 linscan constant 3 36 ' "$file" || fail "no row of the other batch"
+grep -q '^cpu fp32 1 linscan constant 1 16 ' "$file" || fail "rows of before are gone"
+grep -q '^cpu fp32 1 linscan constant 3 16 ' "$file" || fail "no row of the other batch"
 
 # auto takes the row that is fastest, and says so
-sed -i -E 's/^(cpu fp32 1 linscan constant 1 36 .* chunkwise 8) [0-9]+$/\1 5/' "$file"
+sed -i -E 's/^(cpu fp32 1 linscan constant 1 16 .* chunkwise 8) [0-9]+$/\1 5/' "$file"
 expect 0 "$VERTEBRA" check "${m[@]}"; says "chunkwise(8): measured 5e-06 ms against"
 [ "$(mode)" = chunkwise ] || fail "auto is $(mode)"
 expect 0 "$VERTEBRA" dump "${m[@]}" --stage fused; says 'mode = "chunkwise", chunk = 8'
@@ -45,9 +45,9 @@ expect 0 "$VERTEBRA" build "${m[@]}" -o "$work/tuned.so"
 expect 0 "$VERTEBRA" build "${m[@]}" -o "$work/plain.so" --no-tuning
 cmp "$work/tuned.so" "$work/plain.so" || fail "a built file depends on this machine's table"
 # a sequence between two that were measured
-sed -n -E 's/^(cpu fp32 1 linscan constant 1) 36 /\1 100 /p' "$file" >"$work/longer"
+sed -n -E 's/^(cpu fp32 1 linscan constant 1) 16 /\1 60 /p' "$file" >"$work/longer"
 cat "$work/longer" >>"$file"
-expect 0 "$VERTEBRA" check "${m[@]}" --image 16x16; says ", between 36 and 100 tokens"
+expect 0 "$VERTEBRA" check "${m[@]}" --image 12x12; says ", between 16 and 60 tokens"
 
 # a damaged table decides nothing, and is listed as what it is
 expect 0 "$VERTEBRA" cache ls; says "1 table of tuning"; says "times measured on"
@@ -66,7 +66,7 @@ kill -INT $pid
 wait $pid; status=$?
 [ $status = 130 ] || fail "interrupted with $status: $(cat "$work/out" "$work/err")"
 grep -q "interrupted after 1 of 2 recurrences" "$work/err" || fail "$(cat "$work/err")"
-grep -q '^cpu fp32 1 linscan constant 1 36 ' "$file" || fail "what was measured is lost"
+grep -q '^cpu fp32 1 linscan constant 1 16 ' "$file" || fail "what was measured is lost"
 expect 0 "$VERTEBRA" cache ls --json; json tuning.0.damaged false
 expect 0 "$VERTEBRA" cache clear; says "1 table of tuning"
 [ ! -e "$file" ] || fail "the table is still there"
