@@ -38,6 +38,12 @@ static void compare_scores(const rp_report *r, rp_measure m, const rp_cell *best
   double lead = rp_direction(r, m) * (best->mean[m] - next->mean[m]);
   snprintf(unit, sizeof unit, "%s%s", rp_format(r, m, fabs(lead), text),
            r->percent ? " points" : "");
+  if (lead == 0) {
+    vtb_strbuf_puts(out, ", as does ");
+    cell_link(next, out);
+    vtb_strbuf_putc(out, '.');
+    return;
+  }
   if (lead < 0) {
     mk(out, ". It was chosen on val; on test ");
     cell_link(next, out);
