@@ -13,7 +13,7 @@
 
 static const char *with_unit(const rp_report *r, double x, char text[32]) {
   rp_format(r, RP_TEST, x, text);
-  if (r->percent && !isnan(x)) strcat(text, " %");
+  if (r->percent && !isnan(x)) strcat(text, "\xC2\xA0%");
   return text;
 }
 
