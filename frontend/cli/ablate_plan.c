@@ -10,9 +10,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Of training: the backward pass takes twice as long as the forward. */
-enum { STEP_PER_FORWARD = 3, DEFAULT_BATCH = 64, DEFAULT_EPOCHS = 10 };
-static const double start_seconds = 1; /* of a process: it compiles the model */
+enum { DEFAULT_BATCH = 64, DEFAULT_EPOCHS = 10 }; /* of train */
+static const double start_seconds = 1;            /* of a process: it compiles the model */
 
 typedef struct plan {
   const study *s;
@@ -119,6 +118,17 @@ static double training_number(const plan *p, const study_texts *words, const cha
   return study_number(p->recipe, name);
 }
 
+/* What the check says of a training step. */
+static const cJSON *training_of(const plan *p, size_t i) {
+  return cJSON_GetObjectItemCaseSensitive(p->check[i], "train");
+}
+
+/* The batch of a training against that of the check. */
+static double batches(const plan *p, size_t i, const study_texts *words) {
+  double batch = training_number(p, words, "batch"), checked = study_number(p->check[i], "batch");
+  return (batch > 0 ? batch : DEFAULT_BATCH) / (checked > 0 ? checked : 1);
+}
+
 /* Seconds of one training of the cell; NAN: not known. */
 static double training_seconds(const plan *p, size_t i) {
   study_texts words = {0};
@@ -129,8 +139,8 @@ static double training_seconds(const plan *p, size_t i) {
   double limit = training_number(p, &words, "limit");
   double most = training_number(p, &words, "max-steps");
   double fit = training_number(p, &words, "fit-seconds");
-  double checked = study_number(p->check[i], "batch");
-  double forward = study_number(p->check[i], "predicted_ms") * 1e-3;
+  double larger = batches(p, i, &words);
+  double step = study_number(training_of(p, i), "predicted_ms") * 1e-3;
   study_texts_free(&words);
   if (fit > 0) return fit;
   if (!(batch > 0)) batch = DEFAULT_BATCH;
@@ -138,7 +148,7 @@ static double training_seconds(const plan *p, size_t i) {
   double samples = limit > 0 && limit < p->samples ? limit : p->samples;
   if (!(updates > 0)) updates = epochs * samples / batch;
   if (most > 0 && most < updates) updates = most;
-  return updates * batch * forward / (checked > 0 ? checked : 1) * STEP_PER_FORWARD;
+  return updates * step * larger;
 }
 
 /* Of all that is done for the cell; NAN: not known. */
@@ -186,9 +196,21 @@ static void print_head(int wide) {
   cli_line_print(&l);
 }
 
+/* Parameters and workspace; of a training step also gradients and the optimizer's two states. */
+static double memory_of(const plan *p, size_t i) {
+  const cJSON *train = training_of(p, i);
+  double copies = train ? 4 : 1, parameters = study_number(p->check[i], "parameters"), larger = 1;
+  study_texts words = {0};
+  study_words(p->s, &p->cells.at[i], STUDY_TRAIN, 0, p->folder, &words);
+  if (p->s->seeds) larger = batches(p, i, &words);
+  study_texts_free(&words);
+  return copies * 4 * parameters +
+         larger * study_number(train ? train : p->check[i], "workspace_bytes");
+}
+
 static void print_cell(const plan *p, size_t i, int wide) {
   const cJSON *check = p->check[i];
-  double memory = 4 * study_number(check, "parameters") + study_number(check, "workspace_bytes");
+  double memory = memory_of(p, i);
   char time[32];
   cli_line l = {0};
   const char *label = p->cells.at[i].label;
@@ -262,8 +284,8 @@ static void print_plan(const plan *p) {
   vtb_strbuf_printf(&line, "; about %s in all, one after the other, into %s",
                     cli_duration(isfinite(total) ? total : -1, time, sizeof time), p->folder);
   cli_printf(0, "%s", line.at);
-  cli_printf(0, "Times are predicted, training as %d forward passes a sample; nothing was run.",
-             STEP_PER_FORWARD);
+  cli_printf(0, "Times and memory (%s) are predicted; nothing was run.",
+             p->s->seeds || p->s->bench_train ? "of a training step" : "of a forward pass");
   vtb_strbuf_free(&line);
 }
 

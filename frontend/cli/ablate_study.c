@@ -239,6 +239,8 @@ vtb_status ablate_study(ablate_command *c, study *s, vtb_error *err) {
   *s = study_defaults();
   if (c->run.folder) c->run.folder = c->folder = folder_name(c->run.folder);
   vtb_status status = make_study(c, file, s, err);
+  if (status == VTB_OK && c->seeds > 0 && !s->recipe && !s->train.n)
+    status = cli_usage_error("ablate", "--seeds is of trainings: give --train RECIPE, too");
   if (status == VTB_OK) study_complete(s);
   if (status == VTB_OK) status = study_resolve(s, &notes, err);
   for (size_t i = 0; i < notes.n && status == VTB_OK; i++) cli_say("%s\n", notes.at[i]);

@@ -171,6 +171,7 @@ void study_words(const study *s, const study_cell *c, study_step step, int n, co
   put(out, model_of(s, &settings));
   put_common(out, &s->options, &settings, step);
   for (size_t i = 0; i < settings.n; i++) put_setting(out, &settings.at[i], step);
+  if (step == STUDY_CHECK && (s->seeds || s->bench_train)) put(out, "--train");
   if (step == STUDY_TRAIN) put_train(s, c, &settings, n, folder, out);
   if (step == STUDY_EVAL) put_eval(s, c, &settings, n, folder, out);
   if (step == STUDY_BENCH) put_bench(s, out);

@@ -211,7 +211,7 @@ TEST(steps_are_commands_that_can_be_pasted) {
   CHECK(strstr(c->label, "it's"));
   words_are(&s, c, STUDY_CHECK,
             "vertebra check m -D depth=4 --image 28 -D 'gate=it'\\''s' --mode chunkwise --chunk 16 "
-            "--json");
+            "--train --json");
   char want[600];
   snprintf(want, sizeof want,
            "vertebra train m -D depth=4 --lr 1e-3 --image 28 -D 'gate=it'\\''s' --mode chunkwise "
