@@ -179,7 +179,8 @@
 
   // ---- the address: #sort=3:down&q=words&v=0:1,1:0&theme=dark, or a place of the page --------------
   function follow() {
-    var hash = decodeURIComponent(location.hash.slice(1));
+    var hash = location.hash.slice(1);
+    try { hash = decodeURIComponent(hash); } catch (e) { /* as it stands */ }
     if (hash.indexOf("=") === -1) {
       var target = hash ? id(hash) : null;
       if (target && target.tagName === "DETAILS") {
