@@ -15,7 +15,9 @@ static void term(vtb_strbuf *out, const char *name, const char *text) {
 
 static void number_term(vtb_strbuf *out, const char *name, double x, const char *unit) {
   char text[32];
-  if (!isnan(x)) mk(out, "<dt>%s</dt><dd>%s%s</dd>", name, nr_digits(x, 3, text), unit);
+  if (!isnan(x))
+    mk(out, "<dt>%s</dt><dd>%s%s</dd>", name,
+       x == floor(x) ? nr_fixed(x, 0, text) : nr_digits(x, 3, text), unit);
 }
 
 static void command(vtb_strbuf *out, const char *text) {
