@@ -246,7 +246,7 @@ TEST(conditions_are_expressions_of_the_language) {
   CHECK(left("directions == [rows]") == 4); /* its own name, its value */
   CHECK(left("mode == \"chunkwise\" and chunk < 8") == 4);
   CHECK(left("mode == parallel or depth > 1") == 6);
-  CHECK(left("chunk < 4") == 4); /* parallel has no chunks: 0 */
+  CHECK(left("chunk == 4") == 4); /* parallel has no chunks: 0 */
   CHECK(left("num_blocks * dim == 16") == 4);
   CHECK(left("len(paths) > 1") == 4);
   CHECK(left("image.h == 8") == 8);
