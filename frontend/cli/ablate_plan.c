@@ -2,7 +2,6 @@
  * it says and predicts. */
 #include "frontend/cli/ablate.h"
 #include "frontend/cli/progress.h"
-#include "frontend/cli/recipe_find.h"
 #include "frontend/study/record.h"
 #include "frontend/study/worker.h"
 #include "frontend/study/yaml.h"
@@ -88,15 +87,14 @@ static vtb_status take_recipe(void *arg, struct fy_node *root) {
 }
 
 static void read_recipe(plan *p) {
-  char *path = NULL, *text = NULL;
+  const char *path = p->s->recipe_file;
+  char *text = NULL;
   size_t n;
   p->recipe = cJSON_CreateObject();
-  if (p->s->recipe && recipe_find(p->s->recipe, &path) == VTB_OK &&
-      vtb_file_read(path, 1 << 20, &text, &n, NULL) == VTB_OK &&
+  if (path && vtb_file_read(path, 1 << 20, &text, &n, NULL) == VTB_OK &&
       study_yaml_read(path, text, n, take_recipe, p->recipe, NULL) != VTB_OK)
     cli_say("%s is no YAML: times are those of train's defaults\n", path);
   vtb_free(text);
-  vtb_free(path);
 }
 
 static void count_samples(plan *p) {

@@ -182,16 +182,15 @@ static vtb_status take_data(void *arg, struct fy_node *root) {
 
 /* Evaluation has to be told, too: what the recipe names, or the default. */
 static vtb_status find_data(study *s) {
-  char *path = NULL, *text = NULL;
+  char *text = NULL;
   size_t n = 0;
   bool varied = false;
   for (size_t i = 0; i < s->axes.n; i++)
     for (size_t k = 0; k < s->axes.at[i].parts.n; k++)
       varied |= strcmp(s->axes.at[i].parts.at[k].name, "data") == 0;
   if (!s->seeds || s->data || varied) return VTB_OK;
-  if (s->recipe && recipe_find(s->recipe, &path) != VTB_OK) return VTB_E_INPUT;
-  if (path && vtb_file_read(path, 1 << 20, &text, &n, NULL) == VTB_OK &&
-      study_yaml_read(path, text, n, take_data, &s->data, NULL) != VTB_OK)
+  if (s->recipe_file && vtb_file_read(s->recipe_file, 1 << 20, &text, &n, NULL) == VTB_OK &&
+      study_yaml_read(s->recipe_file, text, n, take_data, &s->data, NULL) != VTB_OK)
     s->data = NULL; /* lines, or what train will tell about */
   s->assumed_data = true;
   if (!s->data) {
@@ -199,7 +198,6 @@ static vtb_status find_data(study *s) {
     cli_say("no --data: " DEFAULT_DATA "\n");
   }
   vtb_free(text);
-  vtb_free(path);
   return VTB_OK;
 }
 
@@ -244,6 +242,7 @@ vtb_status ablate_study(ablate_command *c, study *s, vtb_error *err) {
   if (status == VTB_OK) study_complete(s);
   if (status == VTB_OK) status = study_resolve(s, &notes, err);
   for (size_t i = 0; i < notes.n && status == VTB_OK; i++) cli_say("%s\n", notes.at[i]);
+  if (status == VTB_OK && s->seeds && s->recipe) status = recipe_find(s->recipe, &s->recipe_file);
   if (status == VTB_OK) status = find_data(s);
   if (status == VTB_OK && !c->run.folder && !c->folder)
     c->folder = new_folder(file ? file : s->model);

@@ -29,6 +29,7 @@ void study_free(study *s) {
   study_texts_free(&s->where);
   study_texts_free(&s->options);
   vtb_free(s->recipe);
+  vtb_free(s->recipe_file);
   vtb_free(s->data);
   study_texts_free(&s->train);
   vtb_free(s->text);

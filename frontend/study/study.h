@@ -62,6 +62,7 @@ typedef struct study {
   int64_t rounds;        /* of timing */
   double seconds;        /* of timing, a cell and round */
   char *recipe;          /* of training; NULL: none */
+  char *recipe_file;     /* where it was found; NULL: nowhere, or nobody looked */
   char *data;            /* of training and evaluation; NULL: what the recipe says */
   bool assumed_data;     /* nobody said so in the study */
   study_texts train;     /* further words of train; with them it trains, recipe or not */

@@ -30,7 +30,7 @@ void study_work_begin(study_work *w, const study *s, const study_cells *cells, c
   size_t n;
   *w = (study_work){.study = s, .cells = cells, .folder = folder};
   for (size_t i = 0; i < cells->n; i++) vtb_vec_push(&w->model, vtb_xstrdup(""));
-  if (s->recipe && vtb_file_read(s->recipe, 1 << 24, &text, &n, NULL) == VTB_OK)
+  if (s->recipe_file && vtb_file_read(s->recipe_file, 1 << 24, &text, &n, NULL) == VTB_OK)
     vtb_hash128(text, n, name);
   vtb_free(text);
   w->recipe = vtb_xstrdup(name);

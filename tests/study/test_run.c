@@ -33,12 +33,12 @@ static void write_line(int argc, char **argv) {
   close(file);
 }
 
-/* How often a line with this text is in the diary. */
+/* How many lines of the diary begin with this text. */
 static int count(const char *text) {
   char line[2048];
   int n = 0;
   FILE *f = fopen(getenv("DIARY"), "r");
-  while (f && fgets(line, sizeof line, f)) n += strstr(line, text) != NULL;
+  while (f && fgets(line, sizeof line, f)) n += strncmp(line, text, strlen(text)) == 0;
   if (f) fclose(f);
   return n;
 }
@@ -95,6 +95,7 @@ static study_work work;
 static cJSON *results;
 static char said[4096];
 static volatile int stop;
+static char recipe_file[64];
 static int stop_after; /* begun steps; 0: never */
 
 static void on_event(void *user, const study_event *e) {
@@ -126,6 +127,7 @@ static vtb_status run(const char *models, bool bench, int64_t seeds, bool retry)
   s.seeds = seeds;
   s.jobs = 2;
   if (seeds) s.recipe = vtb_xstrdup("no-recipe");
+  if (seeds) s.recipe_file = vtb_xstrdup(recipe_file);
   said[0] = 0;
   CHECK_MSG(study_vary(&s, axis, &err) == VTB_OK, "%s", err.text);
   CHECK(study_design(&s, &cells, &err) == VTB_OK);
@@ -167,7 +169,7 @@ TEST(every_step_is_done_once) {
   begin_anew();
   CHECK(run("a,b", true, 2, false) == VTB_OK);
   CHECK(count("check ") == 2 && count("train ") == 4 && count("eval ") == 4);
-  CHECK(count("bench a") == 2 && count("bench b") == 2 && count("--peak") == 2);
+  CHECK(count("bench a") == 2 && count("bench b") == 2 && count("bench --peak") == 2);
   CHECK_STR(text(cell(0), "status"), "done");
   CHECK_NEAR(study_number(of(cell(1), "train"), "val_mean"), 0.505, 1e-9);
   CHECK_NEAR(study_number(of(cell(1), "bench"), "samples_per_sec"), 500, 1e-9);
@@ -196,6 +198,17 @@ TEST(a_third_seed_is_added_to_two) {
   CHECK(cJSON_GetArraySize(of(of(cell(0), "train"), "seeds")) == 3);
 }
 
+TEST(another_text_of_the_recipe_trains_anew) {
+  begin_anew();
+  snprintf(recipe_file, sizeof recipe_file, "%s/recipe.yaml", folder);
+  CHECK(vtb_file_write_atomic(recipe_file, "lr: 1", 5, NULL) == VTB_OK);
+  CHECK(run("a", false, 1, false) == VTB_OK && run("a", false, 1, false) == VTB_OK);
+  CHECK(count("train a") == 1);
+  CHECK(vtb_file_write_atomic(recipe_file, "lr: 2", 5, NULL) == VTB_OK);
+  CHECK(run("a", false, 1, false) == VTB_OK && count("train a") == 2);
+  recipe_file[0] = 0;
+}
+
 TEST(failures_stop_nothing_else) {
   begin_anew();
   CHECK(run("refused,killed,a", true, 2, false) == VTB_OK);
@@ -216,7 +229,7 @@ TEST(failures_stop_nothing_else) {
 TEST(restless_cells_are_timed_again) {
   begin_anew();
   CHECK(run("restless,a", true, 0, false) == VTB_OK);
-  CHECK(count("bench restless") == 4 && count("bench a") == 2 && count("--peak") == 4);
+  CHECK(count("bench restless") == 4 && count("bench a") == 2 && count("bench --peak") == 4);
   CHECK(strstr(said, "further rounds") && strstr(said, "still varies"));
   CHECK_NEAR(study_number(of(cell(0), "bench"), "repeated"), 2, 0);
   CHECK_NEAR(study_number(of(cell(0), "bench"), "best_ms"), 5, 0);
@@ -241,10 +254,10 @@ TEST(an_interrupted_training_goes_on) {
   stop_after = 1;
   CHECK((int)run("slow,a,b", false, 1, false) == 128 + SIGTERM);
   CHECK_STR(text(cell(0), "status"), "pending");
-  CHECK(count("--resume") == 0 && count("train slow") == 1);
+  CHECK(count("train --resume") == 0 && count("train slow") == 1);
   stop = 0;
   CHECK(run("slow,a,b", false, 1, false) == VTB_OK);
-  CHECK(count("--resume") == 1 && count("train slow") == 1);
+  CHECK(count("train --resume") == 1 && count("train slow") == 1);
   CHECK_STR(text(cell(0), "status"), "done");
 }
 
@@ -260,7 +273,7 @@ TEST(what_another_study_began_is_not_gone_on_with) {
   stop = 0;
   stop_after = 1;
   CHECK((int)run("slow", false, 1, false) == 128 + SIGTERM);
-  CHECK(count("--resume") == 0 && count("train slow") == 2);
+  CHECK(count("train --resume") == 0 && count("train slow") == 2);
 }
 
 int main(int argc, char **argv) {
@@ -270,6 +283,7 @@ int main(int argc, char **argv) {
   snprintf(report, sizeof report, "%s/report", folder);
   setenv("DIARY", diary, 1);
   RUN(every_step_is_done_once);
+  RUN(another_text_of_the_recipe_trains_anew);
   RUN(half_written_files_go);
   RUN(a_third_seed_is_added_to_two);
   RUN(failures_stop_nothing_else);
