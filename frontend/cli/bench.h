@@ -53,9 +53,11 @@ typedef struct bench_row {
   double seconds; /* its launches of one run */
 } bench_row;
 
-/* Time a kernel, longest first. *rows, of *n, is for vtb_free(). */
+/* Time a kernel, longest first: the mean of five runs, or of one that takes longer than `seconds`.
+ * *rows, of *n, is for vtb_free(). */
 VTB_MUST_USE vtb_status bench_profile(const vtb_program *p, void **buffers, void *workspace,
-                                      int64_t threads, bench_row **rows, int *n, vtb_error *err);
+                                      int64_t threads, double seconds, bench_row **rows, int *n,
+                                      vtb_error *err);
 
 /* ---- bench_peak.c: what the machine reaches -------------------------------------------------- */
 

@@ -37,8 +37,8 @@ static vtb_status time_all(bench_result *r, const vtb_program *profiled, void **
   if (status == VTB_OK && u && profiled != r->program)
     status = vtb_program_exchange(profiled, buffers, true, err);
   if (status == VTB_OK)
-    status = bench_profile(profiled, buffers, workspace, r->options->model.threads, &r->rows,
-                           &r->n_rows, err);
+    status = bench_profile(profiled, buffers, workspace, r->options->model.threads,
+                           r->options->seconds, &r->rows, &r->n_rows, err);
   if (status == VTB_OK && r->options->trace)
     status = bench_trace(r, profiled, buffers, workspace, err);
   for (int i = 0; i < r->n_rows; i++)
