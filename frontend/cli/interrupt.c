@@ -7,9 +7,11 @@ static volatile int received; /* the signal */
 static void on_signal(int number) { received = number; }
 
 const volatile int *cli_interrupt_wait(void) {
-  struct sigaction once = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+  struct sigaction once = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND}, now;
   sigaction(SIGINT, &once, NULL);
   sigaction(SIGTERM, &once, NULL);
+  if (sigaction(SIGHUP, NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+    sigaction(SIGHUP, &once, NULL);
   return &received;
 }
 

@@ -1,4 +1,5 @@
-/* Ctrl-C and SIGTERM as a request to stop, for commands that count images. */
+/* Ctrl-C, SIGTERM and, unless the process was told to ignore it (nohup), SIGHUP as a request to
+ * stop, for commands that count images. */
 #ifndef VTB_CLI_INTERRUPT_H
 #define VTB_CLI_INTERRUPT_H
 

@@ -299,9 +299,10 @@ static bool weight_type(vtb__eval *e, const vtb_expr *x, vtb_type *t) {
       if (sizes[k] < 1 || sizes[k] >= VTB__MAX_SIZE) {
         const char *name = dims->at[i]->kind == VTB_EXPR_NAME ? dims->at[i]->u.name : NULL;
         vtb__report(e, VTB_DIAG_BAD_DIMENSION, dims->at[i]->span,
-                    "an axis of %lld elements%s%s%s; it needs at least one", (long long)sizes[k],
-                    name ? ": '" : "", name ? name : "",
-                    name ? vtb_arena_printf(&e->arena, "' is %lld", (long long)sizes[k]) : "");
+                    "an axis of %lld elements%s%s%s; it %s", (long long)sizes[k], name ? ": '" : "",
+                    name ? name : "",
+                    name ? vtb_arena_printf(&e->arena, "' is %lld", (long long)sizes[k]) : "",
+                    sizes[k] < 1 ? "needs at least one" : "may have 2^31 - 1 at most");
         return false;
       }
       if (t->rank == VTB_MAX_RANK) {

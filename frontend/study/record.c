@@ -84,16 +84,16 @@ vtb_status study_record_read(const char *path, study_record *out, bool *found, v
   char *text = NULL;
   size_t n;
   *out = (study_record){.n = 0};
-  *found = vtb_path_exists(path);
-  if (!*found) return VTB_OK;
+  *found = false;
+  if (!vtb_path_exists(path)) return VTB_OK;
   vtb_status status = vtb_file_read(path, MOST_BYTES, &text, &n, err);
   if (status != VTB_OK) return status;
+  *found = true;
   cJSON *j = cJSON_ParseWithLength(text, n);
   if (cJSON_IsObject(j) && cJSON_IsString(cJSON_GetObjectItemCaseSensitive(j, "step")))
     fill(j, out);
-  else
-    status = vtb_fail(err, VTB_E_INPUT,
-                      "%s is no record of a step: take it away, and the step is done again", path);
+  if (!out->key || (study_record_ok(out) && !cJSON_IsObject(out->document)))
+    status = vtb_fail(err, VTB_E_INPUT, "%s is no record of a step", path);
   vtb_free(text);
   cJSON_Delete(j);
   return status;

@@ -30,8 +30,8 @@ const char *study_step_name(study_step step);
 char *study_cell_folder(const char *folder, const char *id);
 char *study_record_path(const char *folder, const char *id, const char *step, int n);
 
-/* VTB_E_INPUT with a message for a file that is no record; found: false, and VTB_OK, where there is
- * none. */
+/* VTB_OK and found: false where there is no file. VTB_E_INPUT and found: true for one that is no
+ * record, or lacks what a step that did what it should has printed; false: it cannot be read. */
 VTB_MUST_USE vtb_status study_record_read(const char *path, study_record *out, bool *found,
                                           vtb_error *err);
 VTB_MUST_USE vtb_status study_record_write(const char *path, const study_record *r, vtb_error *err);

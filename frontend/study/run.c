@@ -264,6 +264,8 @@ vtb_status study_run_one(study_runner *r, size_t task, vtb_error *err) {
 /* What was there before: stale records, failures. */
 static void greet(const study_runner *r, int failed) {
   const study_work *w = r->work;
+  if (w->damaged && !r->options->launch.rank)
+    study_says(r, "%s is damaged: its step is done again", w->damaged);
   if (w->changed && !r->options->launch.rank)
     study_says(r, "%s has changed since: what was made with it is done again", w->changed);
   else if (w->stale && !r->options->launch.rank)

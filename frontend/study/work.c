@@ -54,6 +54,7 @@ void study_work_free(study_work *w) {
   study_texts_free(&w->model);
   vtb_free(w->recipe);
   vtb_free(w->changed);
+  vtb_free(w->damaged);
   *w = (study_work){.study = NULL};
 }
 
@@ -111,10 +112,11 @@ char *study_task_path(const study_work *w, const study_task *t, const char *endi
 
 static void put(study_texts *out, const char *word) { vtb_vec_push(out, vtb_xstrdup(word)); }
 
-/* Those of the check, with a picture instead. */
-static void paths_words(const study_work *w, const study *s, const study_task *t,
-                        study_texts *out) {
-  study_words(s, &w->cells->at[t->cell], STUDY_CHECK, 0, w->folder, out);
+/* Those of the check of a model that is not trained, with a picture instead. */
+static void paths_words(const study_work *w, study s, const study_task *t, study_texts *out) {
+  s.seeds = 0;
+  s.bench_train = false;
+  study_words(&s, &w->cells->at[t->cell], STUDY_CHECK, 0, w->folder, out);
   vtb_free(out->at[1]);
   out->at[1] = vtb_xstrdup("paths");
   put(out, "-o");
@@ -139,7 +141,7 @@ void study_task_words(const study_work *w, const study_task *t, bool resume, stu
   if (t->step == STUDY_PEAK)
     peak_words(&s, out);
   else if (t->step == STUDY_PATHS)
-    paths_words(w, &s, t, out);
+    paths_words(w, s, t, out);
   else if (resume)
     study_words_resume(&s, &w->cells->at[t->cell], t->n, w->folder, out);
   else
@@ -211,8 +213,15 @@ vtb_status study_task_load(study_work *w, study_task *t, vtb_error *err) {
   bool found;
   if (t->known) return VTB_OK;
   char *path = study_task_path(w, t, ".json"), *key = NULL;
-  vtb_status status = study_record_read(path, &r, &found, err);
+  vtb_error damage = {0};
+  vtb_status status = study_record_read(path, &r, &found, &damage);
+  if (status == VTB_E_INPUT && found && !w->damaged) w->damaged = vtb_xstrdup(path);
   vtb_free(path);
+  if (status == VTB_E_INPUT && found) {
+    study_record_free(&r);
+    return VTB_OK;
+  }
+  if (status != VTB_OK && err) *err = damage;
   if (status != VTB_OK || !found) return status;
   key = study_task_key(w, t);
   const char *changed = t->step == STUDY_CHECK ? changed_source(r.document) : NULL;

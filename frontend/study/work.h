@@ -29,6 +29,7 @@ typedef struct study_work {
   char *recipe;      /* a name for the text of the recipe */
   int64_t threads;   /* of the steps that are begun now; 0: as the study says */
   int stale;         /* records that do not count */
+  char *damaged;     /* a record that is none, and does not count; NULL: there is none */
   char *changed;     /* a file whose text is another one than when they were made; NULL: none */
 } study_work;
 

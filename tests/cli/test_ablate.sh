@@ -20,11 +20,18 @@ says "at a time"
 results whole cells.0.status done cells.2.status done cells.0.settings.paths uni cells.2.settings.paths quad \
   cells.0.train.score top1 cells.0.bench.timed forward study.arrangement grid cells.2.train.seeds.0.val 1 \
   peaks 1
-grep -q '<svg' whole/index.html || fail "no picture in the page"
+grep -q 'id="paths"' whole/index.html || fail "no picture of the traversals in the page"
 [ "$(head -1 whole/results.csv | cut -d, -f1-5)" = model,paths,label,status,img_size ] || fail "$(head -1 whole/results.csv)"
 stamp=$(stat -c %Y.%y whole/cells/*/train-0.json)
 expect 0 "$VERTEBRA" ablate "${study[@]}" --bench --rounds 1 --seconds 0.02 -o whole
 [ "$stamp" = "$(stat -c %Y.%y whole/cells/*/train-0.json)" ] || fail "a finished study trains again"
+
+# ---- records that are cut off are none: their steps are done again
+for step in check eval-0; do head -c 100 "whole/cells/paths=uni/$step.json" > cut && cp cut "whole/cells/paths=uni/$step.json"; done
+expect 0 "$VERTEBRA" ablate "${study[@]}" --bench --rounds 1 --seconds 0.02 -o whole
+says "is damaged: its step is done again"
+results whole cells.0.status done
+[ "$stamp" = "$(stat -c %Y.%y whole/cells/*/train-0.json)" ] || fail "what is not damaged is done again"
 
 # ---- killed half-way, it goes on; its results are those of a whole run, but for the columns of time
 still() { awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) skip[i] = $i ~ /samples_per_sec|step_time|infer_spread|_mib|infer_batch/ }

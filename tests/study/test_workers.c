@@ -178,14 +178,21 @@ TEST(a_record_comes_back_as_it_was) {
 }
 
 TEST(damaged_records_are_named) {
-  const char *const texts[] = {"", "{", "[]", "null", "{\"step\": 3}", "\"train\""};
+  const char *const texts[] = {"",
+                               "{",
+                               "[]",
+                               "null",
+                               "{\"step\": 3}",
+                               "\"train\"",
+                               "{\"step\": \"bench\", \"status\": 0}",
+                               "{\"step\": \"bench\", \"status\": 0, \"document\": [1]}"};
   const char *path = in_folder("bench-0.json");
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     study_record r;
     bool found;
     vtb_error err = {0};
     CHECK(vtb_file_write_atomic(path, texts[i], strlen(texts[i]), &err) == VTB_OK);
-    CHECK(study_record_read(path, &r, &found, &err) == VTB_E_INPUT);
+    CHECK(study_record_read(path, &r, &found, &err) == VTB_E_INPUT && found);
     CHECK(strstr(err.text, "bench-0.json"));
     study_record_free(&r);
   }
