@@ -323,7 +323,7 @@ static cJSON *cell_json(const plan *p, size_t i) {
   cJSON *commands = cJSON_AddArrayToObject(out, "commands");
   add_command(p, i, STUDY_CHECK, commands);
   if (p->s->seeds) add_command(p, i, STUDY_TRAIN, commands);
-  if (p->s->seeds) add_command(p, i, STUDY_EVAL, commands);
+  if (p->s->seeds && !p->s->untested) add_command(p, i, STUDY_EVAL, commands);
   if (p->s->bench) add_command(p, i, STUDY_BENCH, commands);
   if (!p->check[i]) return out;
   add_finite(out, "param_count", study_number(p->check[i], "parameters"));

@@ -7,6 +7,7 @@
 #include "frontend/study/against.h"
 #include "frontend/study/results.h"
 #include "frontend/study/run.h"
+#include "frontend/study/scores.h"
 
 #include <math.h>
 #include <string.h>
@@ -56,7 +57,7 @@ static void put_result(cli_line *l, const study_task *t) {
   } rows[] = {{STUDY_TRAIN, "eval_top1", "val top1 %.4f"},
               {STUDY_TRAIN, "loss", "loss %.4f"},
               {STUDY_EVAL, "top1", "test top1 %.4f"},
-              {STUDY_BENCH, "best_ms", "%.3f ms"},
+              {STUDY_BENCH, "best_ms", "%.4g ms"},
               {STUDY_PEAK, "product_gflops", "%.1f GFLOP/s"}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     double x = study_number(t->record.document, rows[i].name);
@@ -180,6 +181,15 @@ static void report(const session *s, vtb_status status) {
   if (!cli_json()) printf("page: %s/index.html\n", s->options->folder);
 }
 
+/* Cells that were meant to run and did not. */
+static vtb_status failures(const session *s) {
+  const cJSON *cell;
+  cJSON_ArrayForEach(cell, study_member(s->results, "cells")) {
+    if (strcmp(study_text_of(cell, "status"), "failed") == 0) return VTB_E_INPUT;
+  }
+  return VTB_OK;
+}
+
 vtb_status ablate_run(study *what, const ablate_options *o) {
   vtb_error err = {0};
   session s = {.options = o};
@@ -189,6 +199,7 @@ vtb_status ablate_run(study *what, const ablate_options *o) {
   if (status == VTB_OK) status = enter(&s, what, &err);
   if (status == VTB_OK) status = run_study(&s, what, &err);
   if (status == VTB_OK || (int)status > 128) report(&s, status);
+  if (status == VTB_OK) status = failures(&s);
   if (err.text[0]) cli_error(&err);
   study_work_free(&s.work);
   study_cells_free(&s.cells);

@@ -3,6 +3,7 @@
 #include "frontend/cli/recipe_find.h"
 #include "frontend/study/options.h"
 #include "frontend/study/yaml.h"
+#include "runtime/data/dataset.h"
 
 #include <string.h>
 #include <time.h>
@@ -201,6 +202,28 @@ static vtb_status find_data(study *s) {
   return VTB_OK;
 }
 
+/* Data that are not there are told before anything runs; without a test split val has to judge. */
+static vtb_status look_at_data(study *s, const char *folder, vtb_error *err) {
+  vtb_dataset *d = NULL;
+  const vtb_dataset_options test = {.split = "test", .skip_damaged = VTB_SKIP_SOME};
+  const vtb_dataset_options any = {.skip_damaged = VTB_SKIP_SOME};
+  vtb_error quiet = {0};
+  if (!s->seeds || !s->data || vtb_dataset_open(s->data, &test, &d, &quiet) == VTB_OK) {
+    vtb_dataset_free(d);
+    return VTB_OK;
+  }
+  s->untested = vtb_dataset_open(s->data, &any, &d, &quiet) == VTB_OK;
+  vtb_dataset_free(d);
+  if (s->untested)
+    cli_say("%s has no test split: val judges, by which the weights are chosen, too\n", s->data);
+  if (s->untested || vtb_path_exists(s->data)) return VTB_OK;
+  char *results = vtb_need(vtb_strprintf("%s/results.json", folder));
+  vtb_status status =
+      vtb_path_exists(results) ? VTB_OK : vtb_fail(err, VTB_E_INPUT, "%s", quiet.text);
+  vtb_free(results);
+  return status;
+}
+
 /* ---- all together ---------------------------------------------------------------------------- */
 
 static vtb_status read_file(ablate_command *c, const char *file, study *s, vtb_strbuf *changes,
@@ -247,6 +270,7 @@ vtb_status ablate_study(ablate_command *c, study *s, vtb_error *err) {
   if (status == VTB_OK && !c->run.folder && !c->folder)
     c->folder = new_folder(file ? file : s->model);
   if (!c->run.folder) c->run.folder = c->folder;
+  if (status == VTB_OK) status = look_at_data(s, c->run.folder, err);
   study_texts_free(&notes);
   vtb_free(file);
   return status;

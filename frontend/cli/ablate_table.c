@@ -11,8 +11,7 @@
 typedef VTB_VEC(const cJSON *) cell_list;
 
 static double score_of(const cJSON *cell) {
-  double x = study_number(study_member(cell, "train"), "mean");
-  if (!isfinite(x)) x = study_number(study_member(cell, "train"), "val_mean");
+  double x = study_score_of(cell).mean;
   return strcmp(study_text_of(study_member(cell, "train"), "better"), "lower") == 0 ? -x : x;
 }
 
@@ -44,6 +43,7 @@ typedef struct table {
   cell_list done;
   bool trained, timed;
   bool top1; /* the score is an accuracy, shown in percent */
+  bool tested;
   int label;
 } table;
 
@@ -53,14 +53,15 @@ static void add_cell(table *t, const cJSON *cell) {
   if (!train && !study_member(cell, "bench")) return;
   vtb_vec_push(&t->done, cell);
   t->trained |= train != NULL;
+  t->tested |= isfinite(study_number(train, "mean"));
   t->timed |= study_member(cell, "bench") != NULL;
   t->top1 |= strcmp(study_text_of(train, "score"), "top1") == 0;
   if (n > t->label) t->label = n;
 }
 
-/* "88.12 ± 0.31", in percent if it is an accuracy. */
+/* "88.12 ± 0.31", in percent if it is an accuracy; then the mark, if there is one. */
 static void add_score(cli_line *l, const table *t, const cJSON *train, const char *mean,
-                      const char *spread) {
+                      const char *spread, const char *mark) {
   double x = study_number(train, mean), s = study_number(train, spread);
   double scale = t->top1 ? 100 : 1;
   int digits = t->top1 ? 2 : 4;
@@ -69,7 +70,16 @@ static void add_score(cli_line *l, const table *t, const cJSON *train, const cha
     snprintf(text, sizeof text, "%.*f +-%.*f", digits, scale * x, digits, scale * s);
   else if (isfinite(x))
     snprintf(text, sizeof text, "%.*f", digits, scale * x);
-  cli_line_add(l, "%13s", text);
+  cli_line_add(l, mark ? "%13s %s" : "%13s", text, mark);
+}
+
+/* "802", "4.80 k", "5.37 M" */
+static void add_parameters(cli_line *l, double n) {
+  char text[32] = "?";
+  if (n < 1000) snprintf(text, sizeof text, "%.0f", n);
+  if (n >= 1000) snprintf(text, sizeof text, "%.*f k", n < 1e5 ? 2 : 0, 1e-3 * n);
+  if (n >= 1e6) snprintf(text, sizeof text, "%.*f M", n < 1e8 ? 2 : 1, 1e-6 * n);
+  cli_line_add(l, "%7s", text);
 }
 
 /* A star: best, or not to be told from it. */
@@ -83,22 +93,21 @@ static void print_row(const table *t, const cJSON *cell) {
   const char *label = study_text_of(cell, "label");
   cli_line l = {0};
   cli_line_add(&l, "%-*.*s", t->label, t->label, label);
-  cli_line_add(&l, "%8.3f M", 1e-6 * study_number(study_member(cell, "model"), "param_count"));
-  if (t->trained) {
-    add_score(&l, t, train, "mean", "spread");
-    cli_line_add(&l, "%s", mark(train));
-  }
+  add_parameters(&l, study_number(study_member(cell, "model"), "param_count"));
+  if (t->trained)
+    add_score(&l, t, train, t->tested ? "mean" : "val_mean", t->tested ? "spread" : "val_spread",
+              mark(train));
   if (t->timed && bench) {
-    cli_line_add(&l, "%9.3f ms", study_number(bench, "best_ms"));
-    cli_line_add(&l, "%9.1f", study_number(bench, "samples_per_sec"));
-    cli_line_add(&l, "%s", mark(bench));
+    double ms = study_number(bench, "best_ms"), rate = study_number(bench, "samples_per_sec");
+    cli_line_add(&l, "%7.*f ms", ms < 0.1 ? 5 : ms < 10 ? 3 : 1, ms);
+    cli_line_add(&l, "%7.*f %s", rate < 100 ? 1 : 0, rate, mark(bench));
     double spread = study_number(bench, "spread");
     if (isfinite(spread))
       cli_line_add(&l, "%4.1f %%", 100 * spread);
     else
       cli_line_add(&l, "%6s", "");
   }
-  if (t->trained) add_score(&l, t, train, "val_mean", "val_spread");
+  if (t->tested) add_score(&l, t, train, "val_mean", "val_spread", NULL);
   cli_line_print(&l);
 }
 
@@ -106,19 +115,17 @@ static void print_head(const table *t, const char *score) {
   cli_line l = {0};
   char name[48];
   cli_line_add(&l, "%-*s", t->label, "cell");
-  cli_line_add(&l, "%10s", "params");
+  cli_line_add(&l, "%7s", "params");
   if (t->trained) {
-    snprintf(name, sizeof name, "test %.24s%s", score, t->top1 ? " %" : "");
-    cli_line_add(&l, "%13s", name);
-    cli_line_add(&l, " ");
+    snprintf(name, sizeof name, "%s %.24s%s", t->tested ? "test" : "val", score, t->top1 ? " %" : "");
+    cli_line_add(&l, "%13s  ", name);
   }
   if (t->timed) {
-    cli_line_add(&l, "%12s", "time");
-    cli_line_add(&l, "%9s", "img/s");
-    cli_line_add(&l, " ");
+    cli_line_add(&l, "%10s", "time");
+    cli_line_add(&l, "%7s  ", "img/s");
     cli_line_add(&l, "spread");
   }
-  if (t->trained) cli_line_add(&l, "%13s", "val");
+  if (t->tested) cli_line_add(&l, "%13s", "val");
   cli_line_print(&l);
 }
 

@@ -189,8 +189,11 @@ static void add_timing(cJSON *to, const study_work *w, timing *t) {
   if (w->study->threads) cJSON_AddNumberToObject(out, "threads", (double)w->study->threads);
   if (!w->study->threads) copy(out, "threads", t->document, "threads");
   add_number(out, "best_ms", best);
-  add_number(out, "median_ms", study_median(t->median.at, t->median.n));
-  add_number(out, "spread", study_time_spread(t->best.at, t->best.n));
+  double median = study_median(t->median.at, t->median.n);
+  bool one = t->best.n == 1 && best > 0; /* as `bench` has it */
+  add_number(out, "spread",
+             one ? (median - best) / best : study_time_spread(t->best.at, t->best.n));
+  add_number(out, "median_ms", median);
   if (best > 0) add_number(out, "samples_per_sec", 1e3 * batch / best);
   add_number(out, "peak_bytes", t->peak > 0 ? t->peak : (double)NAN);
   add_number(out, "percent_of_peak", t->percent > 0 ? t->percent : (double)NAN);

@@ -53,9 +53,7 @@ static void rank(cJSON *cells, const char *part, double (*value)(const cJSON *),
 
 /* ---- main effects ---------------------------------------------------------------------------- */
 
-static double mean_score(const cJSON *cell) {
-  return study_number(study_member(cell, "train"), "mean");
-}
+static double mean_score(const cJSON *cell) { return study_score_of(cell).mean; }
 
 /* What the cell has for the axis; an axis of several names is found by its values in order. */
 static bool has_value(const cJSON *cell, const char *axis, const char *value) {

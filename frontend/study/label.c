@@ -53,10 +53,12 @@ static const char *label_of(const study_axis *a, const char *value) {
   return value;
 }
 
-/* "16" says little without its name, and what two axes have says nothing. */
-static bool needs_name(const study *s, size_t axis, const char *text) {
-  if (isdigit((unsigned char)text[0]) || strcmp(text, "true") == 0 || strcmp(text, "false") == 0 ||
-      strcmp(text, "none") == 0)
+/* "16" says little without its name, unless the study calls a value so; what two axes have says
+ * nothing. */
+static bool needs_name(const study *s, size_t axis, const char *value, const char *text) {
+  bool own = strcmp(value, text) != 0;
+  if (!own && (isdigit((unsigned char)text[0]) || strcmp(text, "true") == 0 ||
+               strcmp(text, "false") == 0 || strcmp(text, "none") == 0))
     return true;
   for (size_t i = 0; i < s->axes.n; i++)
     for (size_t v = 0; i != axis && v < s->axes.at[i].labels.n; v++)
@@ -82,7 +84,7 @@ static void put_value(const study *s, size_t axis, const char *value, vtb_strbuf
     study_texts_free(&parts);
     return;
   }
-  if (needs_name(s, axis, text)) vtb_strbuf_printf(out, "%s ", a->name);
+  if (needs_name(s, axis, value, text)) vtb_strbuf_printf(out, "%s ", a->name);
   vtb_strbuf_puts(out, text);
 }
 

@@ -16,10 +16,13 @@ const char *study_text_of(const cJSON *j, const char *name) {
 
 study_score study_score_of(const cJSON *cell) {
   const cJSON *train = study_member(cell, "train");
-  double images = study_number(train, "images"), spread = study_number(train, "spread");
+  bool tested = isfinite(study_number(train, "mean"));
+  double mean = study_number(train, tested ? "mean" : "val_mean");
+  double spread = study_number(train, tested ? "spread" : "val_spread");
+  double images = study_number(train, "images");
   bool proportion = isfinite(images) && strcmp(study_text_of(train, "score"), "top1") == 0;
   int seeds = cJSON_GetArraySize(study_member(train, "seeds"));
-  return (study_score){.mean = study_number(train, "mean"),
+  return (study_score){.mean = mean,
                        .deviation = spread,
                        .seeds = isfinite(spread) ? (size_t)seeds : 1,
                        .images = proportion ? images : 0};

@@ -65,6 +65,7 @@ typedef struct study {
   char *recipe_file;     /* where it was found; NULL: nowhere, or nobody looked */
   char *data;            /* of training and evaluation; NULL: what the recipe says */
   bool assumed_data;     /* nobody said so in the study */
+  bool untested;         /* the data have no test split: val judges, nothing is evaluated */
   study_texts train;     /* further words of train; with them it trains, recipe or not */
   int64_t seeds;         /* trainings a cell: seeds 0 to seeds - 1; 0: nothing is trained */
   int64_t jobs, threads; /* processes at a time; threads of each, 0: cores / jobs */

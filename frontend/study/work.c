@@ -42,7 +42,7 @@ void study_work_begin(study_work *w, const study *s, const study_cells *cells, c
   for (int seed = 0; seed < s->seeds; seed++)
     for (size_t i = 0; i < cells->n; i++) {
       if (cells->at[i].excluded) continue;
-      study_work_add(w, (int)i, STUDY_EVAL, seed);
+      if (!s->untested) study_work_add(w, (int)i, STUDY_EVAL, seed);
       study_work_add(w, (int)i, STUDY_TRAIN, seed);
     }
 }

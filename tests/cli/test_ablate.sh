@@ -75,13 +75,24 @@ grep -q "goes on with it" asked.err || fail "no word of how it goes on: $(cat as
 # ---- cells that cannot be, that fail, that find no memory: the rest is done
 mkdir damaged && head -c 500 data/train-images-idx3-ubyte > damaged/train-images-idx3-ubyte
 cp data/train-labels-idx1-ubyte data/t10k-* damaged/
-expect 0 "$VERTEBRA" ablate "${tiny[@]}" --vary dim=-1,16 --vary data=damaged,data --train short.yaml -o mixed
+expect 1 "$VERTEBRA" ablate "${tiny[@]}" --vary dim=-1,16 --vary data=damaged,data --train short.yaml -o mixed
 says "impossible: VTB"
 says "failed: train of seed 0"
 results mixed cells.0.status impossible cells.1.status impossible cells.2.status failed cells.3.status done
-expect 0 bash -c 'ulimit -v 2000000; exec "$@"' - "$VERTEBRA" ablate vil_nano --vary batch=1,60000 --bench --rounds 1 --seconds 0.02 -o memory
+expect 1 bash -c 'ulimit -v 2000000; exec "$@"' - "$VERTEBRA" ablate vil_nano --vary batch=1,60000 --bench --rounds 1 --seconds 0.02 -o memory
 says "failed: bench: out of memory"
 results memory cells.0.status done cells.1.status failed
+
+# ---- a folder of classes has no test split: val judges; data that are not there are told at once
+"$MAKE_DATA" classes photos 10 red green
+expect 0 "$VERTEBRA" ablate vil_nano -D depth=1 -D dim=16 --vary paths=uni,bi --train short.yaml --data photos -o photos-report
+says "photos has no test split"
+says "val top1 %"
+results photos-report cells.0.status done cells.1.status done cells.0.train.rank best
+[ ! -e "$(echo photos-report/cells/*/eval-0.json)" ] || fail "evaluated on test"
+expect 1 "$VERTEBRA" ablate vil_nano --vary paths=uni,bi --train short.yaml --data nowhere -o nowhere-report
+says "no data set at nowhere"
+[ ! -e nowhere-report ] || fail "something ran"
 
 # ---- another study does not write into the folder; one that is larger may
 expect 2 "$VERTEBRA" ablate "${tiny[@]}" -D dim=16 --vary paths=uni -o whole
