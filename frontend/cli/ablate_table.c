@@ -117,7 +117,8 @@ static void print_head(const table *t, const char *score) {
   cli_line_add(&l, "%-*s", t->label, "cell");
   cli_line_add(&l, "%7s", "params");
   if (t->trained) {
-    snprintf(name, sizeof name, "%s %.24s%s", t->tested ? "test" : "val", score, t->top1 ? " %" : "");
+    snprintf(name, sizeof name, "%s %.24s%s", t->tested ? "test" : "val", score,
+             t->top1 ? " %" : "");
     cli_line_add(&l, "%13s  ", name);
   }
   if (t->timed) {

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#define NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
+
 void study_models_free(study_models *m) {
   for (size_t i = 0; i < m->units.n; i++) vtb_unit_free(m->units.at[i].value);
   vtb_map_free(&m->units);
@@ -169,6 +171,25 @@ static void add_options(words *w, vtb_arena *arena, const study *s) {
   add_word(w, "chunk", "0", true);
 }
 
+/* `model` is a word of the language, which no name can be: conditions have another one for it. */
+#define MODEL_WORD "model_"
+
+static const char *without_model(vtb_arena *arena, const char *condition) {
+  vtb_strbuf out = {0};
+  for (const char *c = condition; *c;) {
+    size_t n = *c == '"' ? 1 + strcspn(c + 1, "\"") : strspn(c, NAME_LETTERS);
+    if (*c == '"' && c[n]) n++;
+    if (!n) n = 1;
+    bool is_model = n == 5 && strncmp(c, "model", n) == 0;
+    vtb_strbuf_printf(&out, "%.*s", is_model ? (int)strlen(MODEL_WORD) : (int)n,
+                      is_model ? MODEL_WORD : c);
+    c += n;
+  }
+  const char *text = vtb_arena_strdup(arena, vtb_strbuf_text(&out));
+  vtb_strbuf_free(&out);
+  return text;
+}
+
 /* What a condition sees of a cell. */
 typedef struct seen {
   const char *model;
@@ -199,7 +220,7 @@ static void see(seen *q, const study *s, const study_settings *settings) {
       vtb_vec_push(&q->defines, vtb_arena_printf(&q->arena, "%s=%s", one->name, one->value));
   }
   add_options(&q->words, &q->arena, s);
-  add_word(&q->words, "model", q->model, true);
+  add_word(&q->words, MODEL_WORD, q->model, true);
 }
 
 static void seen_free(seen *q) {
@@ -220,8 +241,8 @@ vtb_status study_condition(study_models *m, const study_cell *c, const char *con
   collect(&o, m->study, q.defines.at, q.defines.n);
   vtb_instantiate_options options = {.overrides = o.list.at, .n_overrides = o.list.n};
   vtb_status status = u ? VTB_OK : VTB_E_USAGE;
-  if (u && !vtb_unit_condition(u, entry_of(m, q.model), &options, q.words.at, q.words.n, condition,
-                               holds, &diags))
+  if (u && !vtb_unit_condition(u, entry_of(m, q.model), &options, q.words.at, q.words.n,
+                               without_model(&q.arena, condition), holds, &diags))
     status = fail(err, vtb_arena_printf(&q.arena, "--where '%s'", condition), &diags);
   vtb_diags_free(&diags);
   overrides_free(&o);

@@ -26,6 +26,8 @@ expect 2 "$VERTEBRA" ablate "${tiny[@]}" --vary paths=uni,quod
 says "did you mean 'quad'?"
 expect 2 "$VERTEBRA" ablate "${tiny[@]}" --vary paths=uni,bi --where 'pths == uni' --dry-run
 says "--where 'pths == uni'"
+expect 0 "$VERTEBRA" ablate vil_nano --vary model=vil_nano,vir_nano --where 'model != vir_nano' --dry-run -o plan
+says "excluded by --where 'model != vir_nano': vir_nano"
 expect 2 "$VERTEBRA" ablate "${tiny[@]}"
 says "--vary NAME=A,B"
 expect 2 "$VERTEBRA" ablate "${tiny[@]}" --vary paths=uni,bi --pairwise --sample 2
