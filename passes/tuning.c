@@ -34,7 +34,7 @@ vtb_tuning_key vtb_tuning_key_of(const vtb_inst *inst, const vtb_target *target,
   return k;
 }
 
-static bool same_key(const vtb_tuning_key *a, const vtb_tuning_key *b) {
+bool vtb_tuning_same_key(const vtb_tuning_key *a, const vtb_tuning_key *b) {
   return memcmp(a, b, sizeof *a) == 0;
 }
 
@@ -45,7 +45,7 @@ static bool same_form(const vtb_tuning_row *a, const vtb_tuning_row *b) {
 void vtb_tuning_set(vtb_tuning *t, const vtb_tuning_row *row) {
   for (size_t i = 0; i < t->rows.n; i++) {
     vtb_tuning_row *at = &t->rows.at[i];
-    if (!same_key(&at->key, &row->key) || !same_form(at, row)) continue;
+    if (!vtb_tuning_same_key(&at->key, &row->key) || !same_form(at, row)) continue;
     *at = *row;
     return;
   }
@@ -158,7 +158,7 @@ static bool same_kind(const vtb_tuning_key *row, const vtb_tuning_key *key, bool
   vtb_tuning_key k = *row;
   k.tokens = key->tokens;
   if (any_batch && is_wide(row) && is_wide(key)) k.batch = key->batch;
-  return same_key(&k, key);
+  return vtb_tuning_same_key(&k, key);
 }
 
 /* A number of tokens that was measured: the nearest to the key's from below or above; 0: none. */

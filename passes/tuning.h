@@ -40,6 +40,7 @@ typedef struct vtb_tuning {
 /* Of a linscan, linscan_grad or delta of known sizes. */
 vtb_tuning_key vtb_tuning_key_of(const vtb_inst *inst, const vtb_target *target,
                                  vtb_precision precision, int threads);
+bool vtb_tuning_same_key(const vtb_tuning_key *a, const vtb_tuning_key *b);
 /* In place of what was there for the same key, mode and chunk. */
 void vtb_tuning_set(vtb_tuning *t, const vtb_tuning_row *row);
 /* Sets every row of `from`. */

@@ -1,16 +1,12 @@
 #include "frontend/cli/bench_output.h"
 #include "frontend/cli/progress.h"
-#include "frontend/study/record.h"
+#include "frontend/study/json.h"
 #include "frontend/study/statistics.h"
 
 #include <math.h>
 #include <string.h>
 
 #define MOST_BYTES ((size_t)256 << 20)
-
-static const cJSON *member(const cJSON *j, const char *name) {
-  return cJSON_GetObjectItemCaseSensitive(j, name);
-}
 
 /* ---- what was measured, whichever way it was written ----------------------------------------- */
 
@@ -24,7 +20,7 @@ typedef VTB_VEC(entry) entries;
 
 static void put(entry *e, const char *name, const char *value) {
   const char *open = strchr(value, '(');
-  if (member(e->is, name) || !*value) return;
+  if (study_member(e->is, name) || !*value) return;
   if (strcmp(name, "mode") == 0 && open) { /* chunkwise(16) */
     char text[64];
     snprintf(text, sizeof text, "%.*s", (int)(open - value), value);
@@ -37,7 +33,7 @@ static void put(entry *e, const char *name, const char *value) {
 }
 
 static void put_from(entry *e, const cJSON *j, const char *name) {
-  const cJSON *v = member(j, name);
+  const cJSON *v = study_member(j, name);
   char text[32];
   if (cJSON_IsString(v)) put(e, name, v->valuestring);
   if (!cJSON_IsNumber(v)) return;
@@ -49,26 +45,26 @@ static void put_from(entry *e, const cJSON *j, const char *name) {
 static void add_entry(const cJSON *cell, const cJSON *of_study, const cJSON *peak, entries *out) {
   static const char *const names[] = {"timed", "target", "precision", "mode",
                                       "chunk", "batch",  "threads",   "img_size"};
-  const cJSON *bench = of_study ? member(cell, "bench") : cell, *setting;
+  const cJSON *bench = of_study ? study_member(cell, "bench") : cell, *setting;
   entry e = {.spread = study_number(bench, "spread"), .peak = peak};
   double best = study_number(bench, "best_ms"), batch = study_number(bench, "batch");
   if (!(best > 0) || !(batch > 0)) return;
   e.image_ms = best / batch;
   if (!(e.spread >= 0)) e.spread = 0;
-  if (member(cell, "peak")) e.peak = member(cell, "peak");
+  if (study_member(cell, "peak")) e.peak = study_member(cell, "peak");
   e.is = cJSON_CreateObject();
-  cJSON_ArrayForEach(setting, member(cell, "settings")) {
+  cJSON_ArrayForEach(setting, study_member(cell, "settings")) {
     if (cJSON_IsString(setting) && setting->string && strcmp(setting->string, "image") != 0)
       put(&e, setting->string, setting->valuestring);
   }
   put_from(&e, of_study ? of_study : cell, "model");
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) put_from(&e, bench, names[i]);
-  if (of_study) put_from(&e, member(cell, "model"), "img_size");
+  if (of_study) put_from(&e, study_member(cell, "model"), "img_size");
   vtb_vec_push(out, e);
 }
 
 static void entries_of(cJSON *document, entries *out) {
-  const cJSON *of_study = member(document, "study"), *peaks = member(document, "peaks");
+  const cJSON *of_study = study_member(document, "study"), *peaks = study_member(document, "peaks");
   const cJSON *peak = cJSON_GetArrayItem(peaks, cJSON_GetArraySize(peaks) - 1);
   size_t n;
   cJSON **cells = bench_cells_of(document, &n);
@@ -86,7 +82,7 @@ static int likeness(const entry *a, const entry *b) {
   const cJSON *one;
   int same = 0;
   cJSON_ArrayForEach(one, a->is) {
-    const cJSON *other = member(b->is, one->string);
+    const cJSON *other = study_member(b->is, one->string);
     if (other && strcmp(other->valuestring, one->valuestring) != 0) return -1;
     same += other != NULL;
   }
@@ -117,13 +113,14 @@ static void put_label(const entries *all, const entry *e, vtb_strbuf *out) {
   cJSON_ArrayForEach(one, e->is) { /* what differs among them */
     bool differs = false;
     for (size_t i = 0; i < all->n && !differs; i++) {
-      const cJSON *other = member(all->at[i].is, one->string);
+      const cJSON *other = study_member(all->at[i].is, one->string);
       differs = !other || strcmp(other->valuestring, one->valuestring) != 0;
     }
     if (differs)
       vtb_strbuf_printf(out, "%s%s %s", out->n ? ", " : "", one->string, one->valuestring);
   }
-  if (!out->n && member(e->is, "model")) vtb_strbuf_puts(out, member(e->is, "model")->valuestring);
+  if (!out->n && study_member(e->is, "model"))
+    vtb_strbuf_puts(out, study_member(e->is, "model")->valuestring);
 }
 
 /* Of the machine: now over then, NAN where one of them was not measured. */

@@ -1,5 +1,5 @@
 #include "frontend/cli/bench_output.h"
-#include "frontend/study/record.h"
+#include "frontend/study/json.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -40,22 +40,12 @@ enum { COLUMNS = sizeof columns / sizeof *columns };
 static const cJSON *member_of(const cJSON *cell, const char *path) {
   const char *dot = strchr(path, '.');
   char part[32];
-  if (!dot) return cJSON_GetObjectItemCaseSensitive(cell, path);
+  if (!dot) return study_member(cell, path);
   snprintf(part, sizeof part, "%.*s", (int)(dot - path), path);
-  return cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(cell, part), dot + 1);
+  return study_member(study_member(cell, part), dot + 1);
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
-
-static void put_text(vtb_strbuf *out, const char *text) {
-  bool quoted = strpbrk(text, ",\"\r\n") != NULL;
-  if (quoted) vtb_strbuf_putc(out, '"');
-  for (const char *c = text; *c; c++) {
-    if (*c == '"') vtb_strbuf_putc(out, '"');
-    vtb_strbuf_putc(out, *c == '\n' || *c == '\r' ? ' ' : *c);
-  }
-  if (quoted) vtb_strbuf_putc(out, '"');
-}
 
 /* Square images are one number, as timm has them. */
 static void put_size(vtb_strbuf *out, const char *size) {
@@ -64,7 +54,7 @@ static void put_size(vtb_strbuf *out, const char *size) {
   if (x && strlen(x + 1) == n && strncmp(size, x + 1, n) == 0)
     vtb_strbuf_printf(out, "%.*s", (int)n, size);
   else
-    put_text(out, size);
+    vtb_strbuf_csv(out, size);
 }
 
 static void put_value(vtb_strbuf *out, const cJSON *cell, const column *c) {
@@ -72,7 +62,7 @@ static void put_value(vtb_strbuf *out, const cJSON *cell, const column *c) {
   if (cJSON_IsString(v) && strcmp(c->member, "img_size") == 0)
     put_size(out, v->valuestring);
   else if (cJSON_IsString(v))
-    put_text(out, v->valuestring);
+    vtb_strbuf_csv(out, v->valuestring);
   else if (cJSON_IsNumber(v))
     vtb_strbuf_printf(out, c->scale != 0 ? "%.6g" : "%.0f",
                       v->valuedouble * (c->scale != 0 ? c->scale : 1));
@@ -81,8 +71,7 @@ static void put_value(vtb_strbuf *out, const cJSON *cell, const column *c) {
 }
 
 static bool is_training(const cJSON *cell) {
-  const cJSON *timed = member_of(cell, "timed");
-  return cJSON_IsString(timed) && strchr(timed->valuestring, ',');
+  return strchr(study_text_of(cell, "timed"), ',') != NULL;
 }
 
 static void put_name(vtb_strbuf *out, const char *name, bool training) {
@@ -112,7 +101,7 @@ void bench_csv_put(cJSON *const *cells, size_t n, vtb_strbuf *out) {
   cJSON_ArrayForEach(setting, first) {
     if (!is_extra(setting)) continue;
     vtb_strbuf_putc(out, ',');
-    put_text(out, setting->string);
+    vtb_strbuf_csv(out, setting->string);
   }
   vtb_strbuf_putc(out, '\n');
   for (size_t i = 0; i < n; i++) {
@@ -123,7 +112,7 @@ void bench_csv_put(cJSON *const *cells, size_t n, vtb_strbuf *out) {
     cJSON_ArrayForEach(setting, member_of(cells[i], "settings")) {
       if (!is_extra(setting)) continue;
       vtb_strbuf_putc(out, ',');
-      put_text(out, setting->valuestring);
+      vtb_strbuf_csv(out, setting->valuestring);
     }
     vtb_strbuf_putc(out, '\n');
   }

@@ -95,8 +95,6 @@ static int check_values(const bench_options *o, const listed *l) {
 
 /* ---- the study of them ----------------------------------------------------------------------- */
 
-static void add_word(study *s, const char *word) { vtb_vec_push(&s->options, vtb_xstrdup(word)); }
-
 static vtb_status vary(study *s, const char *name, const char *values, vtb_error *err) {
   char *text = vtb_need(vtb_strprintf("%s=%s", name, values));
   vtb_status status = study_vary(s, text, err);
@@ -131,12 +129,12 @@ static char *modes_with_chunks(const char *modes, const char *chunks, vtb_status
 
 static void add_options(study *s, const bench_options *o) {
   for (size_t i = 0; i < o->model.defines.n; i++) {
-    add_word(s, "-D");
-    add_word(s, o->model.defines.at[i]);
+    study_texts_add(&s->options, "-D");
+    study_texts_add(&s->options, o->model.defines.at[i]);
   }
   if (o->model.compile.entry) {
-    add_word(s, "--entry");
-    add_word(s, o->model.compile.entry);
+    study_texts_add(&s->options, "--entry");
+    study_texts_add(&s->options, o->model.compile.entry);
   }
 }
 
@@ -154,7 +152,7 @@ static vtb_status add_lists(study *s, const bench_options *o, vtb_error *err) {
       continue;
     }
     vtb_vec_push(&s->options, vtb_need(vtb_strprintf("--%s", lists[i].name)));
-    add_word(s, lists[i].text);
+    study_texts_add(&s->options, lists[i].text);
   }
   if (status != VTB_OK) return status;
   char *modes = modes_with_chunks(lists[MODE].text, lists[CHUNK].text, &status);
@@ -182,21 +180,19 @@ static vtb_status make_study(bench_sweep *s, const char *model, vtb_error *err) 
 
 /* ---- cells ----------------------------------------------------------------------------------- */
 
-static void put(study_texts *out, const char *word) { vtb_vec_push(out, vtb_xstrdup(word)); }
-
 /* What the study's words leave out. */
 static void words_of(const bench_sweep *s, const study_cell *cell, study_texts *out) {
   const bench_options *o = s->options;
   study_words(&s->study, cell, STUDY_BENCH, 0, "", out);
-  if (o->no_update) put(out, "--no-update");
+  if (o->no_update) study_texts_add(out, "--no-update");
   if (o->train && strcmp(o->optimizer, CLI_DEFAULT_OPTIMIZER) != 0) {
-    put(out, "--optimizer");
-    put(out, o->optimizer);
+    study_texts_add(out, "--optimizer");
+    study_texts_add(out, o->optimizer);
   }
-  if (o->model.compile.no_tuning) put(out, "--no-tuning");
-  if (o->peak) put(out, "--peak");
+  if (o->model.compile.no_tuning) study_texts_add(out, "--no-tuning");
+  if (o->peak) study_texts_add(out, "--peak");
   if (o->runs) {
-    put(out, "--runs");
+    study_texts_add(out, "--runs");
     vtb_vec_push(out, vtb_need(vtb_strprintf("%lld", (long long)o->runs)));
   }
 }

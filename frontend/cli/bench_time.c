@@ -1,13 +1,9 @@
 #include "frontend/cli/bench.h"
+#include "frontend/study/statistics.h"
 
 #include <stdlib.h>
 
 enum { LONG = 3 }; /* times the seconds that were asked for: then two runs do instead of five */
-
-static int by_value(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
 
 vtb_status bench_time(const vtb_program *p, void **buffers, void *workspace, const vtb_services *s,
                       int64_t runs, double seconds, vtb_optim *u, bench_timing *out,
@@ -29,11 +25,9 @@ vtb_status bench_time(const vtb_program *p, void **buffers, void *workspace, con
     vtb_vec_push(&times, vtb_now() - t);
     sum += times.at[times.n - 1];
   }
-  if (status == VTB_OK) {
-    qsort(times.at, times.n, sizeof *times.at, by_value);
-    *out =
-        (bench_timing){times.at[0], times.at[times.n / 2], sum / (double)times.n, (int64_t)times.n};
-  }
+  if (status == VTB_OK)
+    *out = (bench_timing){study_least(times.at, times.n), study_median(times.at, times.n),
+                          sum / (double)times.n, (int64_t)times.n};
   vtb_vec_free(&times);
   return status;
 }
@@ -41,8 +35,7 @@ vtb_status bench_time(const vtb_program *p, void **buffers, void *workspace, con
 static double median_of(const bench_timing *rounds, size_t n, bool of_bests) {
   double *times = vtb_xcalloc(n, sizeof *times);
   for (size_t i = 0; i < n; i++) times[i] = of_bests ? rounds[i].best : rounds[i].median;
-  qsort(times, n, sizeof *times, by_value);
-  double median = n % 2 ? times[n / 2] : (times[n / 2 - 1] + times[n / 2]) / 2;
+  double median = study_median(times, n);
   vtb_free(times);
   return median;
 }

@@ -53,16 +53,17 @@ static void print_case(const vtb_tune_case *c) {
     put_form(best->mode, best->chunk, &text);
     vtb_strbuf_printf(&text, " %.4g ms;", 1e3 * best->seconds);
   }
+  const char *between = " ";
   for (size_t i = 0; i < c->forms.n; i++) {
     const vtb_tune_form *f = &c->forms.at[i];
     if (f == best) continue;
-    vtb_strbuf_putc(&text, ' ');
+    vtb_strbuf_puts(&text, between);
+    between = ", ";
     put_form(f->mode, f->chunk, &text);
     if (f->seconds > 0)
       vtb_strbuf_printf(&text, " %.4g", 1e3 * f->seconds);
     else
       vtb_strbuf_puts(&text, f->failed ? " failed" : " not measured");
-    if (i + 1 < c->forms.n) vtb_strbuf_putc(&text, ',');
   }
   cli_printf(4, "%s", vtb_strbuf_text(&text));
   text.n = 0;
@@ -137,9 +138,7 @@ static vtb_status measure_case(tuning_run *r, size_t number, vtb_error *err) {
 /* The forward recurrences of a training step are those of a run. */
 static bool is_known(const tuning_run *r, size_t number) {
   for (size_t i = 0; i < r->known.rows.n; i++)
-    if (memcmp(&r->known.rows.at[i].key, &r->tune.cases.at[number].key, sizeof(vtb_tuning_key)) ==
-        0)
-      return true;
+    if (vtb_tuning_same_key(&r->known.rows.at[i].key, &r->tune.cases.at[number].key)) return true;
   return false;
 }
 

@@ -38,20 +38,6 @@ typedef struct writer {
   vtb_strbuf *out;
 } writer;
 
-static void put_html(vtb_strbuf *out, const char *text) {
-  for (const char *c = text; *c; c++) {
-    const char *as = *c == '&'   ? "&amp;"
-                     : *c == '<' ? "&lt;"
-                     : *c == '>' ? "&gt;"
-                     : *c == '"' ? "&quot;"
-                                 : NULL;
-    if (as)
-      vtb_strbuf_puts(out, as);
-    else
-      vtb_strbuf_putc(out, *c);
-  }
-}
-
 /* ---- panels ---------------------------------------------------------------------------------- */
 
 static int find_panel(const writer *w, const vtb_func *f) {
@@ -100,7 +86,7 @@ static void put_letter(vtb_strbuf *out, int letter) {
 static void put_list(vtb_strbuf *out, const char *before, graph_lines *lines) {
   for (size_t i = 0; i < lines->n; i++) {
     vtb_strbuf_puts(out, i ? ", " : before);
-    put_html(out, lines->at[i]);
+    vtb_strbuf_xml(out, lines->at[i]);
   }
   graph_lines_free(lines);
 }
@@ -169,7 +155,7 @@ static void put_title(vtb_strbuf *out, const char *title, int letter, int times)
     vtb_strbuf_puts(out, "</B></FONT>  ");
   }
   vtb_strbuf_puts(out, "<B>");
-  put_html(out, title);
+  vtb_strbuf_xml(out, title);
   vtb_strbuf_puts(out, "</B>");
   if (times > 1) vtb_strbuf_printf(out, "  <B>" TIMES " %d</B>", times);
   vtb_strbuf_puts(out, "</TD></TR>");
@@ -198,7 +184,7 @@ static void put_block(const drawing *d, int unit) {
   int times = r && r->period == 1 ? r->times : 1;
   graph_title(u, 0, &title);
   put_range(&range, first, end ? end : "");
-  put_html(&where, vtb_strbuf_text(&range));
+  vtb_strbuf_xml(&where, vtb_strbuf_text(&range));
   put_list(&how, modes.n ? "recurrence: " : "", &modes);
   put_list(&how, how.n ? "; " : "", &directions);
   put_sizes(&size, (double)graph_unit_parameters(u), graph_unit_macs(u));
@@ -231,7 +217,7 @@ static void put_unit(const drawing *d, int unit) {
   for (size_t i = 0; i < lines.n; i++) {
     line.n = 0;
     if (lines.n == 1 && strcmp(lines.at[i], title.at) == 0) continue;
-    put_html(&line, lines.at[i]);
+    vtb_strbuf_xml(&line, lines.at[i]);
     put_line(d->w->out, INK, 9, &line);
   }
   vtb_strbuf_puts(d->w->out, "</TABLE>>];\n");

@@ -43,17 +43,7 @@ static void head_corners(const shape *s, double at[3][2]) {
 static void escaped(const char *text, vtb_strbuf *out) {
   vtb_strbuf visible = {0};
   vtb_text_visible(&visible, text, strlen(text));
-  for (const char *c = vtb_strbuf_text(&visible); *c; c++) {
-    const char *entity = *c == '<'   ? "&lt;"
-                         : *c == '>' ? "&gt;"
-                         : *c == '&' ? "&amp;"
-                         : *c == '"' ? "&quot;"
-                                     : NULL;
-    if (entity)
-      vtb_strbuf_puts(out, entity);
-    else
-      vtb_strbuf_putc(out, *c);
-  }
+  vtb_strbuf_xml(out, vtb_strbuf_text(&visible));
   vtb_strbuf_free(&visible);
 }
 

@@ -48,7 +48,7 @@ static void add_forms(vtb_tune_case *c) {
 
 static bool has_case(const vtb_tune *t, const vtb_tuning_key *key) {
   for (size_t i = 0; i < t->cases.n; i++)
-    if (memcmp(&t->cases.at[i].key, key, sizeof *key) == 0) return true;
+    if (vtb_tuning_same_key(&t->cases.at[i].key, key)) return true;
   return false;
 }
 

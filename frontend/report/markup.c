@@ -3,27 +3,8 @@
 
 #include <string.h>
 
-static void entity(vtb_strbuf *out, char c) {
-  switch (c) {
-  case '<':
-    vtb_strbuf_puts(out, "&lt;");
-    break;
-  case '>':
-    vtb_strbuf_puts(out, "&gt;");
-    break;
-  case '&':
-    vtb_strbuf_puts(out, "&amp;");
-    break;
-  case '"':
-    vtb_strbuf_puts(out, "&quot;");
-    break;
-  case '\'':
-    vtb_strbuf_puts(out, "&#39;");
-    break;
-  default:
-    vtb_strbuf_putc(out, c);
-  }
-}
+/* A byte of a text: what is no ASCII passes. */
+static void put_char(vtb_strbuf *out, char c) { vtb_strbuf_xml(out, (char[]){c, 0}); }
 
 /* U+FFFE and U+FFFF are characters of UTF-8 and none of XML. */
 static bool no_character(const char *s) {
@@ -39,7 +20,7 @@ void mk_text(vtb_strbuf *out, const char *text) {
       vtb_strbuf_puts(out, "\xEF\xBF\xBD");
       s += 2;
     } else {
-      entity(out, *s);
+      put_char(out, *s);
     }
   vtb_strbuf_free(&visible);
 }
@@ -59,7 +40,7 @@ static const char *convert(vtb_strbuf *out, const char *at, va_list *ap) {
     mk_text(out, va_arg(*ap, const char *));
     break;
   case 'c':
-    entity(out, (char)va_arg(*ap, int));
+    put_char(out, (char)va_arg(*ap, int));
     break;
   case 'd':
     vtb_strbuf_printf(out, "%d", va_arg(*ap, int));

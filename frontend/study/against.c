@@ -1,6 +1,5 @@
 #include "frontend/study/against.h"
 
-#include "frontend/study/record.h"
 #include "frontend/study/scores.h"
 
 #include <math.h>

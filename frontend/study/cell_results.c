@@ -7,12 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-static void add_number(cJSON *to, const char *name, double x) {
-  if (isfinite(x)) cJSON_AddNumberToObject(to, name, x);
-}
-
 void study_copy_number(cJSON *to, const char *name, const cJSON *from, const char *its_name) {
-  add_number(to, name, study_number(from, its_name));
+  study_add_number(to, name, study_number(from, its_name));
 }
 
 /* The record of a step, or NULL. */
@@ -111,13 +107,13 @@ static void add_commands(cJSON *to, const study_work *w, int cell) {
 /* ---- what the compiler says ------------------------------------------------------------------ */
 
 static void copy(cJSON *to, const char *name, const cJSON *from, const char *its_name) {
-  const cJSON *item = cJSON_GetObjectItemCaseSensitive(from, its_name);
+  const cJSON *item = study_member(from, its_name);
   if (item) cJSON_AddItemToObject(to, name, cJSON_Duplicate(item, true));
 }
 
 static void add_check(cJSON *to, const cJSON *d) {
   cJSON *model = cJSON_AddObjectToObject(to, "model");
-  const cJSON *train = cJSON_GetObjectItemCaseSensitive(d, "train");
+  const cJSON *train = study_member(d, "train");
   study_copy_number(model, "param_count", d, "parameters");
   static const char *const same[] = {"gmacs", "flops", "tokens", "img_size", "workspace_bytes"};
   for (size_t i = 0; i < sizeof same / sizeof *same; i++) copy(model, same[i], d, same[i]);
@@ -188,15 +184,15 @@ static void add_timing(cJSON *to, const study_work *w, timing *t) {
   copy(out, "batch", t->document, "batch");
   if (w->study->threads) cJSON_AddNumberToObject(out, "threads", (double)w->study->threads);
   if (!w->study->threads) copy(out, "threads", t->document, "threads");
-  add_number(out, "best_ms", best);
+  study_add_number(out, "best_ms", best);
   double median = study_median(t->median.at, t->median.n);
   bool one = t->best.n == 1 && best > 0; /* as `bench` has it */
-  add_number(out, "spread",
-             one ? (median - best) / best : study_time_spread(t->best.at, t->best.n));
-  add_number(out, "median_ms", median);
-  if (best > 0) add_number(out, "samples_per_sec", 1e3 * batch / best);
-  add_number(out, "peak_bytes", t->peak > 0 ? t->peak : (double)NAN);
-  add_number(out, "percent_of_peak", t->percent > 0 ? t->percent : (double)NAN);
+  study_add_number(out, "spread",
+                   one ? (median - best) / best : study_time_spread(t->best.at, t->best.n));
+  study_add_number(out, "median_ms", median);
+  if (best > 0) study_add_number(out, "samples_per_sec", 1e3 * batch / best);
+  study_add_number(out, "peak_bytes", t->peak > 0 ? t->peak : (double)NAN);
+  study_add_number(out, "percent_of_peak", t->percent > 0 ? t->percent : (double)NAN);
   cJSON_AddItemToObject(out, "rounds", t->rounds);
   int64_t more = (int64_t)t->best.n - w->study->rounds;
   cJSON_AddNumberToObject(out, "repeated", more > 0 ? (double)more : 0);
@@ -252,7 +248,7 @@ static void add_seed(training *t, const study_work *w, int cell, int n, const st
   t->peak = larger(t->peak, (double)r->peak_bytes);
   t->images = larger(t->images, study_number(test, "images"));
   cJSON_AddNumberToObject(seed, "seed", n);
-  add_number(seed, "val", c.best);
+  study_add_number(seed, "val", c.best);
   study_copy_number(seed, "test", test, c.score);
   study_copy_number(seed, "seconds", r->document, "seconds");
   cJSON_AddItemToObject(seed, "curve", c.points);
@@ -266,15 +262,15 @@ static void add_training(cJSON *to, const training *t) {
   cJSON *out = cJSON_AddObjectToObject(to, "train");
   cJSON_AddStringToObject(out, "score", t->score);
   cJSON_AddStringToObject(out, "better", t->lower ? "lower" : "higher");
-  add_number(out, "mean", study_mean(t->test.at, t->test.n));
-  add_number(out, "spread", study_deviation(t->test.at, t->test.n));
-  add_number(out, "val_mean", study_mean(t->val.at, t->val.n));
-  add_number(out, "val_spread", study_deviation(t->val.at, t->val.n));
-  add_number(out, "top5", study_mean(t->top5.at, t->top5.n));
-  add_number(out, "images", t->images > 0 ? t->images : (double)NAN);
-  add_number(out, "samples_per_sec", study_mean(t->rate.at, t->rate.n));
-  add_number(out, "step_time", study_mean(t->step.at, t->step.n));
-  add_number(out, "peak_bytes", t->peak > 0 ? t->peak : (double)NAN);
+  study_add_number(out, "mean", study_mean(t->test.at, t->test.n));
+  study_add_number(out, "spread", study_deviation(t->test.at, t->test.n));
+  study_add_number(out, "val_mean", study_mean(t->val.at, t->val.n));
+  study_add_number(out, "val_spread", study_deviation(t->val.at, t->val.n));
+  study_add_number(out, "top5", study_mean(t->top5.at, t->top5.n));
+  study_add_number(out, "images", t->images > 0 ? t->images : (double)NAN);
+  study_add_number(out, "samples_per_sec", study_mean(t->rate.at, t->rate.n));
+  study_add_number(out, "step_time", study_mean(t->step.at, t->step.n));
+  study_add_number(out, "peak_bytes", t->peak > 0 ? t->peak : (double)NAN);
   cJSON_AddItemToObject(out, "seeds", t->seeds);
 }
 

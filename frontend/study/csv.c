@@ -1,6 +1,5 @@
 /* results.csv: columns as in timm's tables of results and benchmarks where they have the same, one
  * more an axis, and what a study has besides. */
-#include "frontend/study/record.h"
 #include "frontend/study/results.h"
 #include "frontend/study/scores.h"
 
@@ -8,17 +7,6 @@
 #include <string.h>
 
 /* ---- fields ---------------------------------------------------------------------------------- */
-
-/* A field of RFC 4180 on one line. */
-static void put_text(vtb_strbuf *out, const char *text) {
-  bool quoted = strpbrk(text, ",\"\r\n") != NULL;
-  if (quoted) vtb_strbuf_putc(out, '"');
-  for (const char *c = text; *c; c++) {
-    if (*c == '"') vtb_strbuf_putc(out, '"');
-    vtb_strbuf_putc(out, *c == '\n' || *c == '\r' ? ' ' : *c);
-  }
-  if (quoted) vtb_strbuf_putc(out, '"');
-}
 
 static void put_number(vtb_strbuf *out, double x, int digits) {
   if (isfinite(x)) vtb_strbuf_printf(out, "%.*f", digits, x);
@@ -79,7 +67,7 @@ static void put_column(vtb_strbuf *out, const cJSON *cell, const column *c, bool
   if (cJSON_IsArray(value))
     vtb_strbuf_printf(out, "%d", cJSON_GetArraySize(value));
   else if (cJSON_IsString(value))
-    put_text(out, value->valuestring);
+    vtb_strbuf_csv(out, value->valuestring);
   else if (cJSON_IsNumber(value) && own)
     put_number(out, value->valuedouble, 6);
   else if (cJSON_IsNumber(value))
@@ -116,7 +104,7 @@ static void put_axes(vtb_strbuf *out, const cJSON *results, const cJSON *cell) {
       name += n + (name[n] != 0);
       if (strcmp(one, "model") == 0) continue;
       vtb_strbuf_putc(out, ',');
-      put_text(out, cell ? study_text_of(study_member(cell, "settings"), one) : one);
+      vtb_strbuf_csv(out, cell ? study_text_of(study_member(cell, "settings"), one) : one);
     }
   }
 }
@@ -144,19 +132,19 @@ void study_csv(const cJSON *results, vtb_strbuf *out) {
   put_head(out, results, score, top1);
   cJSON_ArrayForEach(cell, study_member(results, "cells")) {
     const char *model = study_text_of(study_member(cell, "settings"), "model");
-    put_text(out, *model ? model : study_text_of(study_member(results, "study"), "model"));
+    vtb_strbuf_csv(out, *model ? model : study_text_of(study_member(results, "study"), "model"));
     put_axes(out, results, cell);
     vtb_strbuf_putc(out, ',');
-    put_text(out, study_text_of(cell, "label"));
+    vtb_strbuf_csv(out, study_text_of(cell, "label"));
     vtb_strbuf_putc(out, ',');
-    put_text(out, study_text_of(cell, "status"));
+    vtb_strbuf_csv(out, study_text_of(cell, "status"));
     for (int i = 0; i < N_COLUMNS; i++) {
       if (is_left_out(&columns[i], top1)) continue;
       vtb_strbuf_putc(out, ',');
       put_column(out, cell, &columns[i], top1);
     }
     vtb_strbuf_putc(out, ',');
-    put_text(out, study_text_of(cell, "message"));
+    vtb_strbuf_csv(out, study_text_of(cell, "message"));
     vtb_strbuf_putc(out, '\n');
   }
 }

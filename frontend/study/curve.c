@@ -1,6 +1,6 @@
 #include "frontend/study/curve.h"
 
-#include "frontend/study/record.h"
+#include "frontend/study/json.h"
 
 #include <math.h>
 #include <string.h>
@@ -8,20 +8,14 @@
 enum { MOST_BYTES = 1 << 30 };
 
 static bool is_event(const cJSON *line, const char *kind) {
-  const cJSON *event = cJSON_GetObjectItemCaseSensitive(line, "event");
-  return cJSON_IsString(event) && strcmp(event->valuestring, kind) == 0;
+  return strcmp(study_text_of(line, "event"), kind) == 0;
 }
 
 /* A model that declares what it is measured by says so; a classifier has top1. */
 static void learn_score(const cJSON *line, study_curve *c) {
-  const cJSON *score = cJSON_GetObjectItemCaseSensitive(line, "score");
-  const cJSON *better = cJSON_GetObjectItemCaseSensitive(line, "better");
-  snprintf(c->score, sizeof c->score, "%s", cJSON_IsString(score) ? score->valuestring : "top1");
-  c->lower = cJSON_IsString(better) && strcmp(better->valuestring, "lower") == 0;
-}
-
-static void add_number(cJSON *to, const char *name, double x) {
-  if (isfinite(x)) cJSON_AddNumberToObject(to, name, x);
+  const char *score = study_text_of(line, "score");
+  snprintf(c->score, sizeof c->score, "%s", *score ? score : "top1");
+  c->lower = strcmp(study_text_of(line, "better"), "lower") == 0;
 }
 
 static void add_point(const cJSON *line, study_curve *c) {
@@ -30,11 +24,11 @@ static void add_point(const cJSON *line, study_curve *c) {
   learn_score(line, c);
   snprintf(name, sizeof name, "eval_%s", c->score);
   double val = study_number(line, name);
-  add_number(point, "epoch", study_number(line, "epoch"));
-  add_number(point, "seconds", study_number(line, "seconds"));
+  study_add_number(point, "epoch", study_number(line, "epoch"));
+  study_add_number(point, "seconds", study_number(line, "seconds"));
   /* of the epoch so far: not beside what is of the last updates alone */
-  if (!c->windows) add_number(point, "loss", study_number(line, "loss"));
-  add_number(point, "val", val);
+  if (!c->windows) study_add_number(point, "loss", study_number(line, "loss"));
+  study_add_number(point, "val", val);
   cJSON_AddItemToArray(c->points, point);
   bool better = c->lower ? val < c->best : val > c->best;
   if (isfinite(val) && (!isfinite(c->best) || better)) c->best = val;
@@ -45,8 +39,8 @@ static void add_window(const cJSON *line, study_curve *c) {
   double epoch = study_number(line, "epoch");
   if (!isfinite(epoch)) return; /* of an earlier version */
   cJSON *point = cJSON_CreateObject();
-  add_number(point, "epoch", epoch);
-  add_number(point, "loss", study_number(line, "loss"));
+  study_add_number(point, "epoch", epoch);
+  study_add_number(point, "loss", study_number(line, "loss"));
   c->windows = true;
   cJSON_AddItemToArray(c->points, point);
 }

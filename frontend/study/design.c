@@ -33,7 +33,7 @@ vtb_status study_vary(study *s, const char *text, vtb_error *err) {
   bool closed = study_split(eq + 1, strlen(eq + 1), ',', &a.values);
   a.name = study_trimmed(text, (size_t)(eq - text));
   add_parts(&a, &names);
-  for (size_t i = 0; i < a.values.n; i++) vtb_vec_push(&a.labels, vtb_xstrdup(a.values.at[i]));
+  for (size_t i = 0; i < a.values.n; i++) study_texts_add(&a.labels, a.values.at[i]);
   study_texts_free(&names);
   vtb_vec_push(&s->axes, a);
   if (closed) return VTB_OK;
@@ -46,7 +46,7 @@ void study_axis_value(const study_axis *a, const char *value, study_texts *out) 
   if (a->parts.n > 1)
     study_split(value, strlen(value), ':', out);
   else
-    vtb_vec_push(out, vtb_xstrdup(value));
+    study_texts_add(out, value);
 }
 
 void study_cell_settings(const study *s, const study_cell *c, study_settings *out) {
@@ -91,16 +91,8 @@ typedef struct designer {
 
 static study_cell make_cell(const study *s, const size_t *row) {
   study_cell c = {.number = 0};
-  for (size_t i = 0; i < s->axes.n; i++)
-    vtb_vec_push(&c.value, vtb_xstrdup(s->axes.at[i].values.at[row[i]]));
+  for (size_t i = 0; i < s->axes.n; i++) study_texts_add(&c.value, s->axes.at[i].values.at[row[i]]);
   return c;
-}
-
-static void free_cell(study_cell *c) {
-  vtb_free(c->id);
-  vtb_free(c->label);
-  study_texts_free(&c->value);
-  vtb_free(c->excluded);
 }
 
 /* The first condition that the cell does not meet; NULL: it meets all. A condition that cannot be
@@ -121,7 +113,7 @@ static bool is_allowed(void *user, const size_t *row) {
   designer *d = user;
   study_cell c = make_cell(d->study, row);
   bool allowed = !d->study->where.n || !unmet(d, &c);
-  free_cell(&c);
+  study_cell_free(&c);
   return allowed;
 }
 

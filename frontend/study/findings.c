@@ -1,6 +1,5 @@
 /* What the numbers of a study say: which cell is best and which cannot be told from it, by accuracy
  * and by speed, and what each axis does on its own. */
-#include "frontend/study/record.h"
 #include "frontend/study/results.h"
 #include "frontend/study/scores.h"
 

@@ -6,6 +6,8 @@
 /* Up to so many operations an image one thread a training is faster than all threads for one: its
  * kernels are too small to be divided. */
 static const double small_flops = 1e8;
+/* Of trainings whose study names none. */
+static const double usual_batch = 64;
 
 /* The largest of the cells: of operations, and of bytes that a training holds (weights, gradients,
  * two moments, the workspace). */
@@ -16,8 +18,9 @@ static void largest(const study_work *w, double *flops, double *bytes) {
     if (t->step != STUDY_CHECK || !t->known || !study_record_ok(&t->record)) continue;
     const cJSON *d = t->record.document;
     double own = 16 * study_number(d, "parameters"), f = study_number(d, "flops");
-    double train = study_number(d, "train_workspace_bytes");
-    if (!isfinite(train) || train <= 0) train = 64 * 4 * study_number(d, "workspace_bytes");
+    double train = study_number(study_member(d, "train"), "workspace_bytes");
+    if (!isfinite(train) || train <= 0) train = 4 * study_number(d, "workspace_bytes");
+    if (!(study_number(d, "batch") > 1)) train *= usual_batch; /* the recipe's, not the study's */
     if (f > *flops) *flops = f;
     if (own + train > *bytes) *bytes = own + train;
   }

@@ -1,12 +1,12 @@
 #include "frontend/study/peak.h"
-#include "frontend/study/record.h"
+#include "frontend/study/json.h"
 
 #include <math.h>
 
 bool study_peak_read(const cJSON *document, study_peak *out) {
   const cJSON *copy;
   *out = (study_peak){.product = 1e9 * study_number(document, "product_gflops")};
-  cJSON_ArrayForEach(copy, cJSON_GetObjectItemCaseSensitive(document, "copies")) {
+  cJSON_ArrayForEach(copy, study_member(document, "copies")) {
     double bytes = study_number(copy, "bytes"), rate = 1e9 * study_number(copy, "gbytes");
     if (!(bytes > 0) || !(rate > 0) || out->n_copies == STUDY_COPIES) continue;
     out->copies[out->n_copies].bytes = bytes;
@@ -24,7 +24,7 @@ double study_peak_seconds(const study_peak *p, double flops, double bytes) {
 double study_percent_of_peak(const study_peak *p, const cJSON *bench) {
   const cJSON *kernel;
   double seconds = 0, best = 1e-3 * study_number(bench, "best_ms");
-  cJSON_ArrayForEach(kernel, cJSON_GetObjectItemCaseSensitive(bench, "kernels")) {
+  cJSON_ArrayForEach(kernel, study_member(bench, "kernels")) {
     double launches = study_number(kernel, "launches");
     seconds += launches * study_peak_seconds(p, 1e9 * study_number(kernel, "gflop") / launches,
                                              1e9 * study_number(kernel, "gbyte") / launches);

@@ -28,26 +28,10 @@ char *study_cell_folder(const char *folder, const char *id) {
   return take(&s);
 }
 
-char *study_record_path(const char *folder, const char *id, const char *step, int n) {
-  vtb_strbuf s = {0};
-  vtb_strbuf_printf(&s, "%s/", folder);
-  if (id) vtb_strbuf_printf(&s, "cells/%s/", id);
-  vtb_strbuf_puts(&s, step);
-  if (strcmp(step, "check") != 0) vtb_strbuf_printf(&s, "-%d", n);
-  vtb_strbuf_puts(&s, ".json");
-  return take(&s);
-}
-
-double study_number(const cJSON *document, const char *name) {
-  const cJSON *v = cJSON_GetObjectItemCaseSensitive(document, name);
-  return cJSON_IsNumber(v) ? v->valuedouble : NAN;
-}
-
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static char *text_of(const cJSON *j, const char *name) {
-  const cJSON *v = cJSON_GetObjectItemCaseSensitive(j, name);
-  return vtb_xstrdup(cJSON_IsString(v) ? v->valuestring : "");
+static char *copy_text(const cJSON *j, const char *name) {
+  return vtb_xstrdup(study_text_of(j, name));
 }
 
 static double number_or(const cJSON *j, const char *name, double otherwise) {
@@ -63,18 +47,18 @@ static int small_number(const cJSON *j, const char *name) {
 static void fill(cJSON *j, study_record *out) {
   const cJSON *word;
   *out = (study_record){.n = small_number(j, "n"),
-                        .key = text_of(j, "key"),
+                        .key = copy_text(j, "key"),
                         .status = small_number(j, "status"),
                         .signal = small_number(j, "signal"),
                         .seconds = number_or(j, "seconds", 0),
                         .cpu_seconds = number_or(j, "cpu_seconds", 0),
                         .others = number_or(j, "others", -1),
-                        .host = text_of(j, "host"),
-                        .began = text_of(j, "began"),
-                        .messages = text_of(j, "messages")};
+                        .host = copy_text(j, "host"),
+                        .began = copy_text(j, "began"),
+                        .messages = copy_text(j, "messages")};
   double bytes = number_or(j, "peak_bytes", 0);
   out->peak_bytes = bytes >= 0 && bytes < 1e18 ? (int64_t)bytes : 0;
-  cJSON_ArrayForEach(word, cJSON_GetObjectItemCaseSensitive(j, "command")) {
+  cJSON_ArrayForEach(word, study_member(j, "command")) {
     vtb_vec_push(&out->command, vtb_xstrdup(cJSON_IsString(word) ? word->valuestring : ""));
   }
   out->document = cJSON_DetachItemFromObjectCaseSensitive(j, "document");
@@ -90,8 +74,7 @@ vtb_status study_record_read(const char *path, study_record *out, bool *found, v
   if (status != VTB_OK) return status;
   *found = true;
   cJSON *j = cJSON_ParseWithLength(text, n);
-  if (cJSON_IsObject(j) && cJSON_IsString(cJSON_GetObjectItemCaseSensitive(j, "step")))
-    fill(j, out);
+  if (cJSON_IsObject(j) && cJSON_IsString(study_member(j, "step"))) fill(j, out);
   if (!out->key || (study_record_ok(out) && !cJSON_IsObject(out->document)))
     status = vtb_fail(err, VTB_E_INPUT, "%s is no record of a step", path);
   vtb_free(text);
@@ -168,17 +151,15 @@ static void last_line(const char *messages, vtb_strbuf *out) {
 
 char *study_record_message(const study_record *r) {
   vtb_strbuf out = {0};
-  const cJSON *error = cJSON_GetObjectItemCaseSensitive(r->document, "error");
-  const cJSON *message = cJSON_GetObjectItemCaseSensitive(error, "message");
-  const cJSON *code = cJSON_GetObjectItemCaseSensitive(error, "code");
-  bool numbered = cJSON_IsString(code) && vtb_starts_with(code->valuestring, "VTB");
+  const cJSON *error = study_member(r->document, "error");
+  const char *message = study_text_of(error, "message"), *code = study_text_of(error, "code");
+  bool numbered = vtb_starts_with(code, "VTB");
   if (study_record_ok(r)) return vtb_xstrdup("");
   if (r->signal)
     vtb_strbuf_printf(&out, "ended by signal %d (%s%s)", r->signal, strsignal(r->signal),
                       r->signal == SIGKILL ? ", perhaps for want of memory" : "");
-  else if (cJSON_IsString(message) && *message->valuestring)
-    vtb_strbuf_printf(&out, "%s%s%s", numbered ? code->valuestring : "", numbered ? ": " : "",
-                      message->valuestring);
+  else if (*message)
+    vtb_strbuf_printf(&out, "%s%s%s", numbered ? code : "", numbered ? ": " : "", message);
   else
     last_line(r->messages ? r->messages : "", &out);
   if (!out.n) vtb_strbuf_printf(&out, "ended with status %d", r->status);

@@ -4,12 +4,11 @@
 #ifndef VTB_STUDY_RECORD_H
 #define VTB_STUDY_RECORD_H
 
+#include "frontend/study/json.h"
 #include "frontend/study/study.h"
 
-#include <cjson/cJSON.h>
-
 typedef struct study_record {
-  const char *step; /* "train"; a constant, or of `owned` */
+  const char *step; /* "train"; a constant */
   int n;
   study_texts command;
   char *key;          /* of what it depends on: another key is another step */
@@ -25,10 +24,8 @@ typedef struct study_record {
 
 const char *study_step_name(study_step step);
 
-/* "<folder>/cells/<id>", or with a step "<folder>/cells/<id>/train-0.json"; `check` has no number.
- * To be freed. */
+/* "<folder>/cells/<id>"; to be freed. */
 char *study_cell_folder(const char *folder, const char *id);
-char *study_record_path(const char *folder, const char *id, const char *step, int n);
 
 /* VTB_OK and found: false where there is no file. VTB_E_INPUT and found: true for one that is no
  * record, or lacks what a step that did what it should has printed; false: it cannot be read. */
@@ -41,8 +38,5 @@ void study_record_free(study_record *r);
 bool study_record_ok(const study_record *r);
 /* Why it did not: the error of its document, or what ended it. To be freed. */
 char *study_record_message(const study_record *r);
-
-/* The number of a document, NAN if it has none of that name. */
-double study_number(const cJSON *document, const char *name);
 
 #endif

@@ -1,18 +1,7 @@
 #include "frontend/study/scores.h"
 
-#include "frontend/study/record.h"
-
 #include <math.h>
 #include <string.h>
-
-const cJSON *study_member(const cJSON *j, const char *name) {
-  return cJSON_GetObjectItemCaseSensitive(j, name);
-}
-
-const char *study_text_of(const cJSON *j, const char *name) {
-  const cJSON *v = study_member(j, name);
-  return cJSON_IsString(v) ? v->valuestring : "";
-}
 
 study_score study_score_of(const cJSON *cell) {
   const cJSON *train = study_member(cell, "train");

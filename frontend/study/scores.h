@@ -2,12 +2,8 @@
 #ifndef VTB_STUDY_SCORES_H
 #define VTB_STUDY_SCORES_H
 
+#include "frontend/study/json.h"
 #include "frontend/study/statistics.h"
-
-#include <cjson/cJSON.h>
-
-const cJSON *study_member(const cJSON *j, const char *name);
-const char *study_text_of(const cJSON *j, const char *name); /* "" where there is none */
 
 /* Its mean is NAN for a cell without one. */
 study_score study_score_of(const cJSON *cell);

@@ -4,6 +4,8 @@
 
 study study_defaults(void) { return (study){.rounds = 3, .seconds = 1, .jobs = 0}; }
 
+void study_texts_add(study_texts *t, const char *text) { vtb_vec_push(t, vtb_xstrdup(text)); }
+
 void study_texts_free(study_texts *t) {
   for (size_t i = 0; i < t->n; i++) vtb_free(t->at[i]);
   vtb_vec_free(t);
@@ -36,14 +38,15 @@ void study_free(study *s) {
   *s = (study){0};
 }
 
+void study_cell_free(study_cell *c) {
+  vtb_free(c->id);
+  vtb_free(c->label);
+  study_texts_free(&c->value);
+  vtb_free(c->excluded);
+}
+
 void study_cells_free(study_cells *cells) {
-  for (size_t i = 0; i < cells->n; i++) {
-    study_cell *c = &cells->at[i];
-    vtb_free(c->id);
-    vtb_free(c->label);
-    study_texts_free(&c->value);
-    vtb_free(c->excluded);
-  }
+  for (size_t i = 0; i < cells->n; i++) study_cell_free(&cells->at[i]);
   vtb_vec_free(cells);
 }
 
@@ -74,11 +77,11 @@ void study_set(study_texts *words, const char *option, const char *name, const c
     i += pair && i + 1 < words->n;
   }
   words->n = kept;
-  vtb_vec_push(words, vtb_xstrdup(option));
+  study_texts_add(words, option);
   if (name)
     vtb_vec_push(words, vtb_need(vtb_strprintf("%s=%s", name, value)));
   else if (value)
-    vtb_vec_push(words, vtb_xstrdup(value));
+    study_texts_add(words, value);
 }
 
 /* The first that cells have; NULL: none. */

@@ -95,7 +95,9 @@ void study_axis_free(study_axis *a);
 void study_axes_free(study *s);
 /* What follows from what was asked for: nothing trained has no seeds, something is measured. */
 void study_complete(study *s);
+void study_cell_free(study_cell *c);
 void study_cells_free(study_cells *cells);
+void study_texts_add(study_texts *t, const char *text); /* a copy */
 void study_texts_free(study_texts *t);
 
 /* ---- design.c: axes and cells ---------------------------------------------------------------- */

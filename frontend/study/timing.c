@@ -11,7 +11,7 @@
 enum { WAIT = 500 };
 static const double much = 0.05; /* spread of which cells are timed again */
 
-/* Best times of a cell's rounds; NULL-terminated nowhere: *n of them, to be freed. */
+/* Best times of a cell's rounds, *n of them; to be freed. */
 static double *times_of(const study_work *w, int cell, size_t *n) {
   double *out = vtb_xcalloc(w->tasks.n + 1, sizeof *out);
   *n = 0;

@@ -1,10 +1,9 @@
 /* The commands of steps. */
 #include "frontend/study/options.h"
+#include "frontend/study/record.h"
 #include "frontend/study/split.h"
 
 #include <string.h>
-
-static void put(study_texts *out, const char *word) { vtb_vec_push(out, vtb_xstrdup(word)); }
 
 /* --test-image is eval's --image, behind that of training if there is one: the last one counts. */
 static void put_name(study_texts *out, const char *name) {
@@ -14,7 +13,7 @@ static void put_name(study_texts *out, const char *name) {
 
 static void put_option(study_texts *out, const char *name, const char *value) {
   vtb_vec_push(out, vtb_need(vtb_strprintf("--%s", name)));
-  put(out, value);
+  study_texts_add(out, value);
 }
 
 char *study_run_folder(const study_cell *c, int n, const char *folder) {
@@ -66,9 +65,9 @@ static void put_common(study_texts *out, const study_texts *words, const study_s
       valued &= strcmp(word, "-D") == 0;
     }
     if (taken && name) put_name(out, name);
-    if (taken && !name) put(out, word);
+    if (taken && !name) study_texts_add(out, word);
     if (valued) i++;
-    if (taken && valued) put(out, words->at[i]);
+    if (taken && valued) study_texts_add(out, words->at[i]);
   }
 }
 
@@ -88,7 +87,7 @@ static bool put_mode(study_texts *out, const char *value) {
 
 static void put_setting(study_texts *out, const study_setting *s, study_step step) {
   if (s->kind == STUDY_HYPERPARAMETER) {
-    put(out, "-D");
+    study_texts_add(out, "-D");
     vtb_vec_push(out, vtb_need(vtb_strprintf("%s=%s", s->name, s->value)));
   }
   const study_option *o = s->kind == STUDY_OPTION ? study_option_find(s->name) : NULL;
@@ -97,7 +96,7 @@ static void put_setting(study_texts *out, const study_setting *s, study_step ste
     if (strcmp(s->value, "true") == 0) vtb_vec_push(out, vtb_xstrdup(o->word));
   } else if (strcmp(s->name, "mode") != 0 || !put_mode(out, s->value)) {
     put_name(out, s->name);
-    put(out, s->value);
+    study_texts_add(out, s->value);
   }
 }
 
@@ -116,7 +115,7 @@ static void put_train(const study *s, const study_cell *c, const study_settings 
   put_option(out, "label", c->label);
   put_option(out, "checkpoint-minutes", "0.25");
   put_option(out, "out", run);
-  put(out, "--quiet");
+  study_texts_add(out, "--quiet");
   vtb_free(run);
 }
 
@@ -137,17 +136,9 @@ static void put_eval(const study *s, const study_cell *c, const study_settings *
 static void put_bench(const study *s, study_texts *out) {
   vtb_strbuf seconds = {0};
   vtb_strbuf_double(&seconds, s->seconds);
-  if (s->bench_train) put(out, "--train");
+  if (s->bench_train) study_texts_add(out, "--train");
   put_option(out, "seconds", vtb_strbuf_text(&seconds));
   vtb_strbuf_free(&seconds);
-}
-
-static const char *step_command(study_step step) {
-  static const char *const names[] = {[STUDY_CHECK] = "check",
-                                      [STUDY_TRAIN] = "train",
-                                      [STUDY_EVAL] = "eval",
-                                      [STUDY_BENCH] = "bench"};
-  return names[step];
 }
 
 static const char *model_of(const study *s, const study_settings *settings) {
@@ -166,17 +157,17 @@ void study_words(const study *s, const study_cell *c, study_step step, int n, co
                  study_texts *out) {
   study_settings settings = {0};
   study_cell_settings(s, c, &settings);
-  put(out, "vertebra");
-  put(out, step_command(step));
-  put(out, model_of(s, &settings));
+  study_texts_add(out, "vertebra");
+  study_texts_add(out, study_step_name(step));
+  study_texts_add(out, model_of(s, &settings));
   put_common(out, &s->options, &settings, step);
   for (size_t i = 0; i < settings.n; i++) put_setting(out, &settings.at[i], step);
-  if (step == STUDY_CHECK && (s->seeds || s->bench_train)) put(out, "--train");
+  if (step == STUDY_CHECK && (s->seeds || s->bench_train)) study_texts_add(out, "--train");
   if (step == STUDY_TRAIN) put_train(s, c, &settings, n, folder, out);
   if (step == STUDY_EVAL) put_eval(s, c, &settings, n, folder, out);
   if (step == STUDY_BENCH) put_bench(s, out);
   if (step != STUDY_CHECK) put_threads(s, &settings, out);
-  put(out, "--json");
+  study_texts_add(out, "--json");
   study_settings_free(&settings);
 }
 
@@ -185,12 +176,12 @@ void study_words_resume(const study *s, const study_cell *c, int n, const char *
   study_settings settings = {0};
   char *run = study_run_folder(c, n, folder);
   study_cell_settings(s, c, &settings);
-  put(out, "vertebra");
-  put(out, "train");
+  study_texts_add(out, "vertebra");
+  study_texts_add(out, "train");
   put_option(out, "resume", run);
-  put(out, "--quiet");
+  study_texts_add(out, "--quiet");
   put_threads(s, &settings, out);
-  put(out, "--json");
+  study_texts_add(out, "--json");
   study_settings_free(&settings);
   vtb_free(run);
 }

@@ -110,8 +110,6 @@ char *study_task_path(const study_work *w, const study_task *t, const char *endi
   return s.at;
 }
 
-static void put(study_texts *out, const char *word) { vtb_vec_push(out, vtb_xstrdup(word)); }
-
 /* Those of the check of a model that is not trained, with a picture instead. */
 static void paths_words(const study_work *w, study s, const study_task *t, study_texts *out) {
   s.seeds = 0;
@@ -119,20 +117,20 @@ static void paths_words(const study_work *w, study s, const study_task *t, study
   study_words(&s, &w->cells->at[t->cell], STUDY_CHECK, 0, w->folder, out);
   vtb_free(out->at[1]);
   out->at[1] = vtb_xstrdup("paths");
-  put(out, "-o");
+  study_texts_add(out, "-o");
   vtb_vec_push(out, study_task_path(w, t, ".svg"));
 }
 
 static void peak_words(const study *s, study_texts *out) {
   char threads[24];
-  put(out, "vertebra");
-  put(out, "bench");
-  put(out, "--peak");
-  put(out, "--json");
+  study_texts_add(out, "vertebra");
+  study_texts_add(out, "bench");
+  study_texts_add(out, "--peak");
+  study_texts_add(out, "--json");
   if (!s->threads) return;
   snprintf(threads, sizeof threads, "%lld", (long long)s->threads);
-  put(out, "--threads");
-  put(out, threads);
+  study_texts_add(out, "--threads");
+  study_texts_add(out, threads);
 }
 
 void study_task_words(const study_work *w, const study_task *t, bool resume, study_texts *out) {
@@ -178,21 +176,16 @@ char *study_task_key(const study_work *w, const study_task *t) {
 
 /* ---- the text of models ---------------------------------------------------------------------- */
 
-static const char *text_of(const cJSON *j, const char *name) {
-  const cJSON *v = cJSON_GetObjectItemCaseSensitive(j, name);
-  return cJSON_IsString(v) ? v->valuestring : "";
-}
-
 /* The first of these files that is not what it was; NULL: they all are. */
 static const char *changed_source(const cJSON *check) {
   const cJSON *file;
-  cJSON_ArrayForEach(file, cJSON_GetObjectItemCaseSensitive(check, "sources")) {
+  cJSON_ArrayForEach(file, study_member(check, "sources")) {
     char *text = NULL, hash[33] = "";
     size_t n;
-    if (vtb_file_read(text_of(file, "path"), 1 << 26, &text, &n, NULL) == VTB_OK)
+    if (vtb_file_read(study_text_of(file, "path"), 1 << 26, &text, &n, NULL) == VTB_OK)
       vtb_hash128(text, n, hash);
     vtb_free(text);
-    if (strcmp(hash, text_of(file, "hash")) != 0) return text_of(file, "path");
+    if (strcmp(hash, study_text_of(file, "hash")) != 0) return study_text_of(file, "path");
   }
   return NULL;
 }
@@ -203,7 +196,7 @@ static void know(study_work *w, study_task *t, study_record *r) {
   *r = (study_record){.n = 0};
   if (t->step != STUDY_CHECK) return;
   vtb_free(w->model.at[t->cell]);
-  w->model.at[t->cell] = vtb_xstrdup(text_of(t->record.document, "text_hash"));
+  w->model.at[t->cell] = vtb_xstrdup(study_text_of(t->record.document, "text_hash"));
 }
 
 /* ---- records --------------------------------------------------------------------------------- */

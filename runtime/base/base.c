@@ -260,6 +260,28 @@ void vtb_strbuf_word(vtb_strbuf *s, const char *text) {
   if (!plain) vtb_strbuf_putc(s, '\'');
 }
 
+void vtb_strbuf_xml(vtb_strbuf *s, const char *text) {
+  static const char special[] = "<>&\"'";
+  static const char *const entities[] = {"&lt;", "&gt;", "&amp;", "&quot;", "&#39;"};
+  for (const char *c = text; *c; c++) {
+    const char *at = strchr(special, *c);
+    if (at)
+      vtb_strbuf_puts(s, entities[at - special]);
+    else
+      vtb_strbuf_putc(s, *c);
+  }
+}
+
+void vtb_strbuf_csv(vtb_strbuf *s, const char *text) {
+  bool quoted = strpbrk(text, ",\"\r\n") != NULL;
+  if (quoted) vtb_strbuf_putc(s, '"');
+  for (const char *c = text; *c; c++) {
+    if (*c == '"') vtb_strbuf_putc(s, '"');
+    vtb_strbuf_putc(s, *c == '\n' || *c == '\r' ? ' ' : *c);
+  }
+  if (quoted) vtb_strbuf_putc(s, '"');
+}
+
 void vtb_strbuf_free(vtb_strbuf *s) {
   vtb_free(s->at);
   *s = (vtb_strbuf){.checked = s->checked};

@@ -171,6 +171,10 @@ void vtb_strbuf_float(vtb_strbuf *s, float x);
 void vtb_strbuf_json(vtb_strbuf *s, const char *text); /* as a string of JSON */
 /* As one word of a command line that a shell reads; behind others with a blank between. */
 void vtb_strbuf_word(vtb_strbuf *s, const char *text);
+/* As text or an attribute of XML, HTML, SVG; only what those read otherwise is escaped. */
+void vtb_strbuf_xml(vtb_strbuf *s, const char *text);
+/* As a field of CSV (RFC 4180) on one line: an end of line within it becomes a blank. */
+void vtb_strbuf_csv(vtb_strbuf *s, const char *text);
 void vtb_strbuf_free(vtb_strbuf *s);
 /* Replaces what is in it; the text, NULL if there was no memory. */
 const char *vtb_strbuf_format(vtb_strbuf *s, const char *fmt, ...) VTB_PRINTF(2, 3);

@@ -50,26 +50,10 @@ static void find_limits(const vtb_plot *p, double *x, double *y) {
     }
 }
 
-static void put_escaped(vtb_strbuf *out, const char *text) {
-  for (; text && *text; text++) switch (*text) {
-    case '<':
-      vtb_strbuf_puts(out, "&lt;");
-      break;
-    case '>':
-      vtb_strbuf_puts(out, "&gt;");
-      break;
-    case '&':
-      vtb_strbuf_puts(out, "&amp;");
-      break;
-    default:
-      vtb_strbuf_putc(out, *text);
-    }
-}
-
 static void put_text(vtb_strbuf *out, double x, double y, const char *anchor, const char *extra,
                      const char *text) {
   vtb_strbuf_printf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\"%s>", x, y, anchor, extra);
-  put_escaped(out, text);
+  vtb_strbuf_xml(out, text ? text : "");
   vtb_strbuf_puts(out, "</text>\n");
 }
 

@@ -52,6 +52,18 @@ TEST(maps_know_what_they_lack) {
   vtb_map_free(&m);
 }
 
+TEST(texts_are_escaped_for_what_reads_them) {
+  vtb_strbuf s = {0};
+  vtb_strbuf_xml(&s, "a<b> & \"c\" 'd'");
+  CHECK_STR(s.at, "a&lt;b&gt; &amp; &quot;c&quot; &#39;d&#39;");
+  s.n = 0;
+  vtb_strbuf_csv(&s, "plain");
+  vtb_strbuf_putc(&s, ',');
+  vtb_strbuf_csv(&s, "two, \"parts\"\non lines");
+  CHECK_STR(s.at, "plain,\"two, \"\"parts\"\" on lines\"");
+  vtb_strbuf_free(&s);
+}
+
 TEST(json_has_no_bare_control_characters) {
   vtb_strbuf s = {0};
   char text[40] = "\"\\/";
@@ -177,6 +189,7 @@ int main(void) {
   RUN(arena_is_zeroed_and_aligned);
   RUN(map_keeps_insertion_order_and_replaces);
   RUN(maps_know_what_they_lack);
+  RUN(texts_are_escaped_for_what_reads_them);
   RUN(json_has_no_bare_control_characters);
   RUN(suggestions_are_near_or_none);
   RUN(numbers_print_shortest);
