@@ -117,9 +117,11 @@ static vtb_status add_value(reader *r, study_axis *a, struct fy_node *label, str
   char *text = value_text(a, study_yaml_behind(node));
   char *name = label ? study_yaml_scalar(study_yaml_behind(label)) : NULL;
   if (text && !name) name = vtb_xstrdup(text);
-  if (!text || (label && !name) || a->values.n > MOST_LIST) {
+  bool many = a->values.n >= MOST_LIST;
+  if (!text || (label && !name) || many) {
     vtb_free(text);
     vtb_free(name);
+    if (many) return fail_at(r, label ? label : node, "an axis has at most 2000 values");
     return fail_at(r, label ? label : node, "a value is a text, a list, or LABEL: VALUE");
   }
   vtb_vec_push(&a->values, text);
@@ -497,6 +499,7 @@ vtb_status study_read_text(const char *path, const char *text, size_t n, study *
   reader r = {.path = path, .s = out, .err = err};
   *out = study_defaults();
   if (memchr(text, 0, n)) return vtb_fail(err, VTB_E_INPUT, "%s is no text", path);
+  if (!n) return vtb_fail(err, VTB_E_INPUT, "%s is empty: a study has a `model` and `vary`", path);
   vtb_status status = study_yaml_read(path, text, n, take_study, &r, err);
   if (status != VTB_OK) return status;
   if (!out->model) {

@@ -149,6 +149,19 @@ static void last_line(const char *messages, vtb_strbuf *out) {
   vtb_strbuf_write(out, messages + from, n - from);
 }
 
+/* The C++ library, and LLVM with it, ends the process where it finds no memory. */
+static void put_signal(const study_record *r, vtb_strbuf *out) {
+  const char *messages = r->messages ? r->messages : "";
+  bool without = strstr(messages, "bad_alloc") != NULL;
+  vtb_strbuf_printf(out, "ended by signal %d (%s%s)", r->signal, strsignal(r->signal),
+                    without                ? ", for want of memory"
+                    : r->signal == SIGKILL ? ", perhaps for want of memory"
+                                           : "");
+  if (r->signal != SIGABRT || without || !*messages) return;
+  vtb_strbuf_puts(out, ": ");
+  last_line(messages, out);
+}
+
 char *study_record_message(const study_record *r) {
   vtb_strbuf out = {0};
   const cJSON *error = study_member(r->document, "error");
@@ -156,8 +169,7 @@ char *study_record_message(const study_record *r) {
   bool numbered = vtb_starts_with(code, "VTB");
   if (study_record_ok(r)) return vtb_xstrdup("");
   if (r->signal)
-    vtb_strbuf_printf(&out, "ended by signal %d (%s%s)", r->signal, strsignal(r->signal),
-                      r->signal == SIGKILL ? ", perhaps for want of memory" : "");
+    put_signal(r, &out);
   else if (*message)
     vtb_strbuf_printf(&out, "%s%s%s", numbered ? code : "", numbered ? ": " : "", message);
   else

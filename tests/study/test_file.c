@@ -89,6 +89,7 @@ TEST(wrong_files_are_told_with_their_place) {
   refuses("model: m\nD: [depth]\n", "NAME: VALUE");
   refuses("vary: {a: [1]}\n", "no `model: NAME`");
   refuses("- a\n- b\n", "lines `option: value`");
+  refuses("", "s.yaml is empty");
   refuses("model: [a\n", "s.yaml:");
   refuses("a: &x [*x]\nmodel: m\n", "s.yaml:");
   refuses("model: m\nmodel: n\n", "s.yaml:");
@@ -108,6 +109,11 @@ TEST(hostile_files_end_quickly) {
   for (int i = 0; i < 100; i++) vtb_strbuf_putc(&text, ']');
   vtb_strbuf_puts(&text, "}\n");
   refuses(text.at, "s.yaml:");
+  text.n = 0;
+  vtb_strbuf_puts(&text, "model: m\nvary: {a: [");
+  for (int i = 0; i < 2001; i++) vtb_strbuf_printf(&text, "%d,", i);
+  vtb_strbuf_puts(&text, "]}\n");
+  refuses(text.at, "at most 2000 values");
   vtb_strbuf_free(&text);
   refuses("%\x90\x90 model: m\n", "byte 2 is no UTF-8 text");
   study s;

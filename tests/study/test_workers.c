@@ -211,6 +211,14 @@ TEST(a_failure_says_why) {
   text = study_record_message(&r);
   CHECK(strstr(text, "signal 9") && strstr(text, "memory"));
   vtb_free(text);
+  r.signal = SIGABRT;
+  text = study_record_message(&r);
+  CHECK(strstr(text, "signal 6") && strstr(text, "): vertebra: no such file"));
+  vtb_free(text);
+  r.messages = "terminate called\n  what():  std::bad_alloc\n";
+  text = study_record_message(&r);
+  CHECK(strstr(text, "for want of memory)") && !strstr(text, "what()"));
+  vtb_free(text);
   cJSON_Delete(r.document);
 }
 
