@@ -149,12 +149,20 @@ static double training_seconds(const plan *p, size_t i) {
   return updates * step * larger;
 }
 
+/* Of one timing: whole runs of the batch, at least these to warm up and to be timed. */
+static double bench_seconds(const plan *p, size_t i) {
+  enum { LEAST_RUNS = 4 };
+  const cJSON *of = p->s->bench_train ? training_of(p, i) : p->check[i];
+  double least = LEAST_RUNS * 1e-3 * study_number(of, "predicted_ms");
+  return least > p->s->seconds ? least : p->s->seconds;
+}
+
 /* Of all that is done for the cell; NAN: not known. */
 static double cell_seconds(const plan *p, size_t i) {
   const study *s = p->s;
   double seconds = start_seconds;
   if (!p->check[i]) return 0;
-  if (s->bench) seconds += (double)s->rounds * (s->seconds + start_seconds);
+  if (s->bench) seconds += (double)s->rounds * (bench_seconds(p, i) + start_seconds);
   if (s->seeds) seconds += (double)s->seeds * (training_seconds(p, i) + 2 * start_seconds);
   return seconds;
 }
@@ -216,7 +224,8 @@ static void print_cell(const plan *p, size_t i, int wide) {
   if (long_one) cli_printf(2, "%s", label);
   cli_line_add(&l, "%-*s", wide, long_one ? "" : label);
   put_count(&l, study_number(check, "parameters"));
-  cli_line_add(&l, "%7.3f", study_number(check, "flops") * 1e-9);
+  double gflop = study_number(check, "flops") * 1e-9;
+  cli_line_add(&l, "%7.*f", gflop < 0.01 ? 5 : 3, gflop);
   cli_line_add(&l, "%4.0f MiB", memory / 1048576);
   cli_line_add(&l, "%6.2f ms", study_number(check, "predicted_ms"));
   double seconds = cell_seconds(p, i);

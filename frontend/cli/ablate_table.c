@@ -92,7 +92,9 @@ static void print_row(const table *t, const cJSON *cell) {
   const cJSON *train = study_member(cell, "train"), *bench = study_member(cell, "bench");
   const char *label = study_text_of(cell, "label");
   cli_line l = {0};
-  cli_line_add(&l, "%-*.*s", t->label, t->label, label);
+  bool long_one = (int)strlen(label) > t->label; /* has a line of its own */
+  if (long_one) cli_printf(2, "%s", label);
+  cli_line_add(&l, "%-*s", t->label, long_one ? "" : label);
   add_parameters(&l, study_number(study_member(cell, "model"), "param_count"));
   if (t->trained)
     add_score(&l, t, train, t->tested ? "mean" : "val_mean", t->tested ? "spread" : "val_spread",
@@ -148,7 +150,7 @@ static void print_others(const cJSON *cells) {
 }
 
 void ablate_print_table(const cJSON *results) {
-  enum { MOST_LABEL = 32 };
+  enum { MOST_LABEL = 24 };
   const cJSON *cell, *cells = study_member(results, "cells");
   const char *score = "top1";
   table t = {.label = 4};

@@ -116,8 +116,13 @@ static void put_label(const entries *all, const entry *e, vtb_strbuf *out) {
       const cJSON *other = study_member(all->at[i].is, one->string);
       differs = !other || strcmp(other->valuestring, one->valuestring) != 0;
     }
-    if (differs)
-      vtb_strbuf_printf(out, "%s%s %s", out->n ? ", " : "", one->string, one->valuestring);
+    if (!differs) continue;
+    bool mode = strcmp(one->string, "mode") == 0, image = strcmp(one->string, "img_size") == 0;
+    vtb_strbuf_printf(out, "%s%s%s%s", out->n ? ", " : "",
+                      mode    ? ""
+                      : image ? "image"
+                              : one->string,
+                      mode ? "" : " ", one->valuestring);
   }
   if (!out->n && study_member(e->is, "model"))
     vtb_strbuf_puts(out, study_member(e->is, "model")->valuestring);
@@ -194,7 +199,9 @@ vtb_status bench_compare(const char *path, cJSON *document, bool json) {
   char *text = NULL;
   size_t n = 0;
   entries old = {0}, new = {0};
-  vtb_status status = vtb_file_read(path, MOST_BYTES, &text, &n, &err);
+  char *file = vtb_need(vtb_strprintf("%s%s", path, vtb_path_is_dir(path) ? "/results.json" : ""));
+  vtb_status status = vtb_file_read(file, MOST_BYTES, &text, &n, &err);
+  vtb_free(file);
   if (status != VTB_OK) return cli_error(&err);
   cJSON *before = cJSON_Parse(text);
   if (!before) before = bench_csv_read(text);

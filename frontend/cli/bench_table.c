@@ -25,14 +25,17 @@ void bench_sweep_judge(bench_sweep *s) {
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
+/* Of about three figures. */
+static int decimals(double ms) { return ms < 0.1 ? 5 : ms < 1 ? 4 : ms < 10 ? 3 : 2; }
+
 static void put_times(const bench_sweep *s, size_t i, cli_line *l) {
   const bench_cell *c = &s->at[i];
-  double per_second = 1e3 / c->image_ms;
-  cli_line_add(l, "%8.2f%s", c->best_ms,
+  double per_second = 1e3 / c->image_ms, median = study_median(c->medians.at, c->medians.n);
+  cli_line_add(l, "%8.*f%s", decimals(c->best_ms), c->best_ms,
                study_is_best(&s->ranking, i)    ? " *"
                : study_is_close(&s->ranking, i) ? " ~"
                                                 : "  ");
-  cli_line_add(l, "%8.2f", study_median(c->medians.at, c->medians.n));
+  cli_line_add(l, "%8.*f", decimals(median), median);
   cli_line_add(l, "%5.0f %%", 100 * c->spread);
   cli_line_add(l, per_second < 100 ? "%7.1f" : "%7.0f", per_second);
   cli_line_add(l, "%7.1f", study_number(c->document, "gflop") / c->best_ms * 1e3);
@@ -127,8 +130,9 @@ void bench_sweep_print(const bench_sweep *s) {
     snprintf(each, sizeof each, "%lld runs", (long long)s->options->runs);
   else
     snprintf(each, sizeof each, "%g s", s->study.seconds);
-  cli_printf(4, "%s: %zu cells, %lld rounds of %s each; timed: %s\n", s->study.model, s->cells.n,
-             (long long)s->study.rounds, each, bench_what_is_timed(s->options));
+  cli_printf(4, "%s: %zu cells, %lld round%s of %s each; timed: %s\n", s->study.model, s->cells.n,
+             (long long)s->study.rounds, s->study.rounds == 1 ? "" : "s", each,
+             bench_what_is_timed(s->options));
   print_head(s);
   for (size_t i = 0; i < s->cells.n; i++) print_cell(s, i);
   printf("\n");

@@ -18,7 +18,15 @@ static const struct {
     {"--target", "cpu cuda cuda-emulated"},
 };
 
+/* Valid until the next call. */
 static const char *words_of(const cli_opt *o) {
+  static char own[64];
+  if (o->metavar && strchr(o->metavar, '|')) { /* "fused|graph" */
+    snprintf(own, sizeof own, "%s", o->metavar);
+    for (char *c = own; *c; c++)
+      if (*c == '|') *c = ' ';
+    return own;
+  }
   for (int i = 0; i < CLI_COUNT(values); i++)
     if (strcmp(values[i].option, o->name) == 0) return values[i].words;
   return NULL;

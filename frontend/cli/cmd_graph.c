@@ -80,7 +80,7 @@ vtb_status cli_cmd_graph(int argc, char **argv) {
       {"--depth", CLI_INT, &g.depth, "N",
        "blocks in blocks that are drawn beside the model (default 1; 0: the model alone)"},
       {"--no-fold", CLI_FLAG, &g.no_fold, NULL, "draw every block, not what repeats once"},
-      {"--stage", CLI_STR, &g.stage, "STAGE",
+      {"--stage", CLI_STR, &g.stage, "fused|graph",
        "fused (default): what runs, an outline a kernel; graph: what each module computes"},
       {"--train", CLI_FLAG, &g.train, NULL, "the training step: forward and gradients"},
       CLI_TARGET_OPT(g.model),

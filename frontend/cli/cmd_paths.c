@@ -2,11 +2,21 @@
  * which its attention sees them, as a list and as a picture. */
 #include "frontend/cli/cli.h"
 #include "frontend/cli/paths_picture.h"
+#include "frontend/cli/progress.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { MAX_STEPS = 200000 };
+
+/* An order of single tokens is long: a terminal shows its beginning. */
+static void print_cut(const char *text) {
+  int columns = cli_columns(stdout);
+  if (columns > 3 && strlen(text) > (size_t)columns)
+    printf("%.*s...\n", columns - 3, text);
+  else
+    puts(text);
+}
 
 static void list_all(const traversals *t, bool json, const char *model) {
   cJSON *doc = json ? cJSON_CreateObject() : NULL,
@@ -19,7 +29,8 @@ static void list_all(const traversals *t, bool json, const char *model) {
     cJSON *paths = json ? cJSON_AddArrayToObject(row, "paths") : NULL;
     vtb_strbuf s = {0};
     traversals_print_blocks(g, &s);
-    if (!json) printf("  %-32s", s.at);
+    vtb_strbuf line = {0};
+    vtb_strbuf_printf(&line, "  %-32s", s.at);
     for (size_t k = 0; json && k < g->blocks.n; k++)
       cJSON_AddItemToArray(blocks, cJSON_CreateString(g->blocks.at[k]));
     for (size_t k = 0; k < g->orders.n; k++) {
@@ -28,12 +39,13 @@ static void list_all(const traversals *t, bool json, const char *model) {
       if (json)
         cJSON_AddItemToArray(paths, cJSON_CreateString(s.at));
       else
-        printf("  %s", s.at);
+        vtb_strbuf_printf(&line, "  %s", s.at);
     }
     if (json)
       cJSON_AddItemToArray(groups, row);
     else
-      putchar('\n');
+      print_cut(line.at);
+    vtb_strbuf_free(&line);
     vtb_strbuf_free(&s);
   }
   if (json) cli_print_json(doc);

@@ -28,11 +28,22 @@ static void put_score(const compare_run *r, const study_score *s, vtb_strbuf *ou
   if (!r->score) vtb_strbuf_puts(out, " %");
 }
 
-/* "vil-quad", of three seeds "vil-quad and 2 more"; of a report's cell its name. */
+/* A cell of a report: its label says more than its folder, if no other row has it. */
+static bool has_cell_name(const compare_runs *c, const compare_group *g) {
+  const compare_run *r = first_of(c, g);
+  int same = 0;
+  for (size_t i = 0; i < c->groups.n; i++)
+    same += strcmp(first_of(c, &c->groups.at[i])->seedless, r->seedless) == 0;
+  return strstr(r->name, "/train-") && *r->seedless && same == 1;
+}
+
+/* "vil-quad", of three seeds "vil-quad and 2 more"; of a report's cell its label. */
 static void put_name(const compare_runs *c, const compare_group *g, vtb_strbuf *out) {
   const compare_run *r = first_of(c, g);
   const char *slash = strstr(r->name, "/train-");
-  if (g->runs.n > 1 && slash)
+  if (has_cell_name(c, g))
+    vtb_strbuf_puts(out, r->seedless);
+  else if (g->runs.n > 1 && slash)
     vtb_strbuf_printf(out, "%.*s", (int)(slash - r->name), r->name);
   else
     vtb_strbuf_puts(out, r->name);
@@ -179,7 +190,7 @@ void compare_print_plain(const compare_runs *c) {
   for (size_t i = 0; i < c->groups.n; i++) {
     vtb_strbuf s = {0};
     put_label(c, &c->groups.at[i], &s);
-    label |= s.n > 0;
+    label |= s.n > 0 && !has_cell_name(c, &c->groups.at[i]);
     vtb_strbuf_free(&s);
   }
   cli_line_add(&l, "%-*s", w.name, "run");

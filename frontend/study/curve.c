@@ -18,7 +18,8 @@ static void learn_score(const cJSON *line, study_curve *c) {
   c->lower = strcmp(study_text_of(line, "better"), "lower") == 0;
 }
 
-static void add_point(const cJSON *line, study_curve *c) {
+/* Whether it was evaluated. */
+static bool add_point(const cJSON *line, study_curve *c) {
   char name[96];
   cJSON *point = cJSON_CreateObject();
   learn_score(line, c);
@@ -32,6 +33,7 @@ static void add_point(const cJSON *line, study_curve *c) {
   cJSON_AddItemToArray(c->points, point);
   bool better = c->lower ? val < c->best : val > c->best;
   if (isfinite(val) && (!isfinite(c->best) || better)) c->best = val;
+  return isfinite(val);
 }
 
 /* The training loss between evaluations. */
@@ -58,13 +60,14 @@ void study_curve_read(const char *run_folder, study_curve *out) {
     if (!strstr(line, "\"epoch\"")) continue;
     cJSON *event = cJSON_Parse(line);
     double step = study_number(event, "step");
-    /* the end of a run counts where it is not also the end of an epoch */
+    /* the end of a run counts where it is not also the end of an epoch that was evaluated */
+    bool valued = false;
     if (is_event(event, "epoch") || is_event(event, "eval") ||
         (is_event(event, "end") && step > last))
-      add_point(event, out);
+      valued = add_point(event, out);
     else if (is_event(event, "window"))
       add_window(event, out);
-    if (is_event(event, "epoch")) last = step;
+    if (is_event(event, "epoch") && valued) last = step;
     cJSON_Delete(event);
   }
   vtb_free(text);

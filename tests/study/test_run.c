@@ -56,6 +56,7 @@ static int train(int argc, char **argv) {
   }
   snprintf(command, sizeof command,
            "mkdir -p '%s' && printf '{\"event\":\"epoch\",\"step\":1,\"epoch\":1,\"loss\":1,"
+           "\"eval_top1\":null,\"seconds\":1}\\n{\"event\":\"end\",\"step\":1,\"epoch\":1,"
            "\"eval_top1\":%g,\"seconds\":1}\\n' > '%s/log.jsonl'",
            out, val, out);
   if (system(command) != 0) return 1;
