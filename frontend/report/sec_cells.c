@@ -178,8 +178,10 @@ static void peaks(const rp_report *r, vtb_strbuf *out) {
 bool sec_machine(const rp_report *r, vtb_strbuf *out) {
   vtb_strbuf_puts(out, "<section id=\"machine\">\n<h2>How to repeat this</h2>\n");
   command(out, "vertebra ablate study.yaml -o again/");
-  vtb_strbuf_puts(out, "<p class=\"note\">with the study.yaml that lies beside this page; "
-                       "<code>--against</code> compares the two reports.</p>\n<dl>");
+  vtb_strbuf_puts(
+      out, "<p class=\"note\">with the study.yaml that lies beside this page, from where it ran: "
+           "what it names by a relative path is looked for from there. "
+           "<code>--against</code> compares the two reports.</p>\n<dl>");
   term(out, "processor", rp_string(r->json, "machine.processor"));
   term(out, "host", rp_string(r->json, "machine.host"));
   number_term(out, "cores", rp_number(r->json, "machine.cores"), "");
