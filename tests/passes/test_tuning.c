@@ -138,6 +138,11 @@ TEST(between_tokens) {
   key = key_of(300);
   CHECK(!vtb_tuning_best(&t, &key, &best));
   vtb_tuning_free(&t);
+  /* five times apart says nothing of what is between */
+  t = parsed(HEAD ROW("64", "parallel 0", "100") ROW("320", "parallel 0", "1600"));
+  key = key_of(128);
+  CHECK(!vtb_tuning_best(&t, &key, &best));
+  vtb_tuning_free(&t);
 }
 
 /* ---- the pass -------------------------------------------------------------------------------- */

@@ -1,4 +1,5 @@
 /* The page of a report: well formed whatever a document holds, and saying what its numbers say. */
+#include "frontend/report/effects.h"
 #include "frontend/report/page.h"
 #include "tests/report/xml.h"
 #include "tests/test.h"
@@ -192,7 +193,54 @@ TEST(the_parser_of_these_tests_sees_what_is_wrong) {
   CHECK(xml_check("<!DOCTYPE html><a b=\"&lt;\">x</a>", 32, &at) == NULL);
 }
 
+/* ---- main effects ---------------------------------------------------------------------------- */
+
+/* Speeds of cells by the values of two axes. */
+static void read_speeds(const char *cells, rp_report *r, cJSON **document) {
+  vtb_strbuf json = {0};
+  vtb_strbuf_printf(&json,
+                    "{\"study\": {\"axes\": [{\"name\": \"a\", \"values\": [\"x\", \"y\"]},"
+                    "{\"name\": \"b\", \"values\": [\"p\", \"q\"]}]}, \"cells\": [%s]}",
+                    cells);
+  *document = cJSON_Parse(json.at);
+  rp_read(r, *document);
+  vtb_strbuf_free(&json);
+}
+
+#define SPEED(a, b, rate)                                                                          \
+  "{\"status\": \"done\", \"settings\": {\"a\": \"" a "\", \"b\": \"" b "\"}, \"bench\": {"        \
+  "\"samples_per_sec\": " rate "}}"
+
+TEST(effects_are_of_cells_that_differ_in_one_axis_alone) {
+  rp_report r;
+  cJSON *document;
+  read_speeds(SPEED("x", "p", "100") "," SPEED("y", "p", "300") "," SPEED("x", "q", "90000"), &r,
+              &document);
+  fx_axis f = fx_main(&r, RP_RATE, 0);
+  CHECK(f.matched && f.best == 1 && f.values.at[0].n == 1);
+  CHECK_NEAR(f.values.at[0].mean, 100, 1e-9);
+  fx_free(&f);
+  rp_free(&r);
+  cJSON_Delete(document);
+}
+
+TEST(means_of_speeds_are_geometric) {
+  rp_report r;
+  cJSON *document;
+  read_speeds(SPEED("x", "p", "100") "," SPEED("y", "p", "300") "," SPEED(
+                  "x", "q", "400") "," SPEED("y", "q", "300"),
+              &r, &document);
+  fx_axis f = fx_main(&r, RP_RATE, 0);
+  CHECK_NEAR(f.values.at[0].mean, 200, 1e-9);
+  CHECK_NEAR(fx_reach(&f, true), 1.5, 1e-9);
+  fx_free(&f);
+  rp_free(&r);
+  cJSON_Delete(document);
+}
+
 int main(void) {
+  RUN(effects_are_of_cells_that_differ_in_one_axis_alone);
+  RUN(means_of_speeds_are_geometric);
   RUN(a_grid_with_trainings_has_every_section);
   RUN(a_sweep_says_where_the_best_mode_changes);
   RUN(what_did_not_run_is_said_with_its_message);

@@ -71,6 +71,7 @@ static int act(int argc, char **argv) {
     printf("{\"error\": {\"code\": \"VTB1305\", \"message\": \"not so\"}, \"status\": 1}\n");
     return 1;
   }
+  if (strcmp(what, "check") == 0 && strstr(model, "vanished")) raise(SIGKILL);
   if (strcmp(what, "check") == 0)
     printf("{\"text_hash\": \"%s\", \"parameters\": 1000, \"flops\": 1000, \"sources\": []}\n",
            getenv("MODEL_TEXT"));
@@ -99,6 +100,7 @@ static char said[4096];
 static volatile int stop;
 static char recipe_file[64];
 static int stop_after; /* begun steps; 0: never */
+static int64_t threads;
 
 static void on_event(void *user, const study_event *e) {
   (void)user;
@@ -128,6 +130,7 @@ static vtb_status run(const char *models, bool bench, int64_t seeds, bool retry)
   s.rounds = 2;
   s.seeds = seeds;
   s.jobs = 2;
+  s.threads = threads;
   if (seeds) s.recipe = vtb_xstrdup("no-recipe");
   if (seeds) s.recipe_file = vtb_xstrdup(recipe_file);
   said[0] = 0;
@@ -154,6 +157,7 @@ static void begin_anew(void) {
   CHECK(vtb_make_dirs(report, NULL) == VTB_OK);
   setenv("MODEL_TEXT", "one", 1);
   stop = stop_after = 0;
+  threads = 0;
 }
 
 static const cJSON *cell(int i) {
@@ -198,6 +202,23 @@ TEST(a_third_seed_is_added_to_two) {
   CHECK(run("a", false, 2, false) == VTB_OK && run("a", false, 3, false) == VTB_OK);
   CHECK(count("train a") == 3 && count("eval ") == 3);
   CHECK(cJSON_GetArraySize(of(of(cell(0), "train"), "seeds")) == 3);
+}
+
+/* No result of a training depends on them, times do. */
+TEST(threads_make_no_training_stale) {
+  begin_anew();
+  CHECK(run("a", true, 1, false) == VTB_OK);
+  threads = 3;
+  CHECK(run("a", true, 1, false) == VTB_OK);
+  CHECK(count("train a") == 1 && count("eval a") == 1 && count("bench a") == 4);
+}
+
+/* Only what the compiler refuses is impossible. */
+TEST(a_check_that_is_killed_is_a_failure) {
+  begin_anew();
+  CHECK(run("vanished,a", false, 1, false) == VTB_OK);
+  CHECK_STR(text(cell(0), "status"), "failed");
+  CHECK_STR(text(cell(1), "status"), "done");
 }
 
 TEST(another_text_of_the_recipe_trains_anew) {
@@ -285,6 +306,8 @@ int main(int argc, char **argv) {
   snprintf(report, sizeof report, "%s/report", folder);
   setenv("DIARY", diary, 1);
   RUN(every_step_is_done_once);
+  RUN(threads_make_no_training_stale);
+  RUN(a_check_that_is_killed_is_a_failure);
   RUN(another_text_of_the_recipe_trains_anew);
   RUN(half_written_files_go);
   RUN(a_third_seed_is_added_to_two);
