@@ -125,6 +125,12 @@ static const rp_cell *cell_at(const ln_line *l, ln_across across, double x) {
   return NULL;
 }
 
+/* By more than the spread, where it is known. */
+static bool is_ahead(const rp_report *r, rp_measure m, const rp_cell *a, const rp_cell *b) {
+  bool known = !isnan(a->spread[m]) && !isnan(b->spread[m]);
+  return known ? rp_beats(r, m, a, b) : rp_direction(r, m) * (a->mean[m] - b->mean[m]) > 0;
+}
+
 /* The best line at x; ties go to the one that was. lines->n: none is there. */
 static size_t best_at(const rp_report *r, ln_across across, rp_measure m, const ln_lines *lines,
                       double x, size_t was) {
@@ -133,9 +139,8 @@ static size_t best_at(const rp_report *r, ln_across across, rp_measure m, const 
     const rp_cell *c = lines->at[i].chooses ? NULL : cell_at(&lines->at[i], across, x);
     const rp_cell *d = best < lines->n ? cell_at(&lines->at[best], across, x) : NULL;
     if (!c) continue;
-    bool known = d && !isnan(c->spread[m]) && !isnan(d->spread[m]);
     bool ahead = d && rp_direction(r, m) * (c->mean[m] - d->mean[m]) > 0;
-    if (!d || (best == was && known ? rp_beats(r, m, c, d) : ahead)) best = i;
+    if (!d || (best == was ? is_ahead(r, m, c, d) : ahead)) best = i;
   }
   return best;
 }
@@ -196,4 +201,19 @@ bool ln_cross(const rp_report *r, ln_across across, rp_measure m, const ln_lines
     last = x;
   }
   return best != lines->n && others > 1;
+}
+
+ln_lead ln_lead_of(const rp_report *r, ln_across across, rp_measure m, const ln_lines *lines,
+                   size_t best) {
+  size_t beaten = 0, level = 0;
+  for (size_t i = 0; i < lines->n; i++) {
+    if (i == best || lines->at[i].chooses) continue;
+    for (size_t k = 0; k < lines->at[i].cells.n; k++) {
+      const rp_cell *c = lines->at[i].cells.at[k];
+      const rp_cell *b = cell_at(&lines->at[best], across, ln_x(c, across));
+      if (!b) continue;
+      *(is_ahead(r, m, b, c) ? &beaten : &level) += 1;
+    }
+  }
+  return !beaten ? LN_LEVEL : level ? LN_SHARES : LN_LEADS;
 }

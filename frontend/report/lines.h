@@ -33,4 +33,10 @@ bool ln_is_auto(const rp_report *r, const rp_cell *c);
 bool ln_cross(const rp_report *r, ln_across across, rp_measure m, const ln_lines *lines,
               ln_crossings *found, size_t *first);
 
+/* How a line stands that is best at each x: ahead of all others at each, ahead of some, or of
+ * none. */
+typedef enum ln_lead { LN_LEVEL, LN_SHARES, LN_LEADS } ln_lead;
+ln_lead ln_lead_of(const rp_report *r, ln_across across, rp_measure m, const ln_lines *lines,
+                   size_t best);
+
 #endif

@@ -86,27 +86,49 @@ static bool several_sizes(const rp_report *r) {
   return false;
 }
 
+/* What a line is that no other one overtakes. */
+static void one_leads(const rp_report *r, rp_measure m, const ln_lines *lines, size_t best,
+                      vtb_strbuf *out) {
+  const char *label = lines->at[best].label;
+  bool time = m == RP_MS;
+  switch (ln_lead_of(r, LN_TOKENS, m, lines, best)) {
+  case LN_LEVEL:
+    mk(out,
+       time ? "<li>No line is told from the others in time." : "<li>All take the same memory.");
+    break;
+  case LN_SHARES:
+    mk(out, "<li><b>%s</b> %s at every size.", label,
+       time ? "is fastest, or as fast as any," : "takes least memory, or as little as any,");
+    break;
+  case LN_LEADS:
+    mk(out, "<li><b>%s</b> %s at every size.", label, time ? "is fastest" : "takes least memory");
+  }
+  vtb_strbuf_puts(out, "</li>\n");
+}
+
+static void overtaken(rp_measure m, const ln_lines *lines, const ln_crossings *found, size_t first,
+                      vtb_strbuf *out) {
+  mk(out, "<li><b>%s</b> %s", lines->at[first].label,
+     m == RP_MS ? "is fastest" : "takes least memory");
+  for (size_t k = 0; k < found->n; k++) {
+    char x[32];
+    mk(out, "%s to about %s tokens, then <b>%s</b>", k ? "" : " up",
+       nr_digits(found->at[k].x, 2, x), lines->at[found->at[k].to].label);
+  }
+  vtb_strbuf_puts(out, ".</li>\n");
+}
+
 /* Which line is fastest, and from how many tokens on. */
 static void crossovers(const rp_report *r, vtb_strbuf *out) {
-  static const struct {
-    rp_measure m;
-    const char *what;
-  } said[] = {{RP_MS, "is fastest"}, {RP_WORKSPACE, "takes least memory"}};
-  for (size_t i = 0; i < 2; i++) {
+  static const rp_measure measures[] = {RP_MS, RP_WORKSPACE};
+  for (size_t i = 0; i < sizeof measures / sizeof *measures; i++) {
     ln_lines lines = {0};
     ln_crossings found = {0};
     size_t first;
-    ln_collect(r, LN_TOKENS, said[i].m, &lines);
-    if (ln_cross(r, LN_TOKENS, said[i].m, &lines, &found, &first)) {
-      mk(out, "<li><b>%s</b> %s%s", lines.at[first].label, said[i].what,
-         found.n ? "" : " at every size");
-      for (size_t k = 0; k < found.n; k++) {
-        char x[32];
-        mk(out, "%s to about %s tokens, then <b>%s</b>", k ? "" : " up",
-           nr_digits(found.at[k].x, 2, x), lines.at[found.at[k].to].label);
-      }
-      vtb_strbuf_puts(out, ".</li>\n");
-    }
+    ln_collect(r, LN_TOKENS, measures[i], &lines);
+    bool compared = ln_cross(r, LN_TOKENS, measures[i], &lines, &found, &first);
+    if (compared && found.n) overtaken(measures[i], &lines, &found, first, out);
+    if (compared && !found.n) one_leads(r, measures[i], &lines, first, out);
     ln_free(&lines);
     vtb_vec_free(&found);
   }

@@ -224,8 +224,14 @@ static void say(const scaling *s, vtb_strbuf *out) {
   }
   if (!s->crosses) return;
   const char *least = s->m == RP_MS ? "is fastest" : "takes least";
+  ln_lead lead = s->crossings.n ? LN_LEADS : ln_lead_of(s->r, s->across, s->m, &s->lines, s->first);
+  if (lead == LN_LEVEL) {
+    vtb_strbuf_puts(out, "<figcaption>No line is told from the others.</figcaption>\n");
+    return;
+  }
   mk(out, "<figcaption><code>%s</code> %s", s->lines.at[s->first].label, least);
-  if (s->crossings.n == 0) mk(out, " throughout");
+  if (s->crossings.n == 0)
+    mk(out, lead == LN_SHARES ? " throughout, alone or with others" : " throughout");
   for (size_t i = 0; i < s->crossings.n; i++) {
     char x[32];
     mk(out, "%s to about %s %s, then <code>%s</code>", i ? "" : " up",

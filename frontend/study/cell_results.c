@@ -126,14 +126,25 @@ static void add_check(cJSON *to, const cJSON *d) {
   copy(compiler, "recurrences", d, "recurrences");
 }
 
-static void add_paths(cJSON *to, const study_work *w, int cell) {
+/* A picture that several cells have stands once in the document; one that would make the page slow
+ * is left out of it. */
+static void add_paths(cJSON *to, cJSON *pictures, const study_work *w, int cell) {
+  enum { MOST = 512 << 10 };
   const study_task *t = study_work_find(w, cell, STUDY_PATHS, 0);
   char *text = NULL;
   size_t n;
   if (!t || !t->known || !study_record_ok(&t->record)) return;
   char *path = study_task_path(w, t, ".svg");
-  if (vtb_file_read(path, 1 << 26, &text, &n, NULL) == VTB_OK)
-    cJSON_AddStringToObject(to, "paths", text);
+  if (vtb_file_read(path, 1 << 26, &text, &n, NULL) == VTB_OK) {
+    int number = 0, known = cJSON_GetArraySize(pictures);
+    for (const cJSON *p = pictures->child; p && strcmp(p->valuestring, text) != 0; p = p->next)
+      number++;
+    if (n > MOST)
+      cJSON_AddNumberToObject(to, "paths_bytes", (double)n);
+    else
+      cJSON_AddNumberToObject(to, "paths", number);
+    if (n <= MOST && number == known) cJSON_AddItemToArray(pictures, cJSON_CreateString(text));
+  }
   vtb_free(text);
   vtb_free(path);
 }
@@ -293,7 +304,7 @@ static void add_train(cJSON *to, const study_work *w, int cell) {
 
 /* ---- the cell -------------------------------------------------------------------------------- */
 
-cJSON *study_cell_results(const study_work *w, int cell) {
+cJSON *study_cell_results(const study_work *w, int cell, cJSON *pictures) {
   const study_cell *c = &w->cells->at[cell];
   const study_record *check = record_of(w, cell, STUDY_CHECK, 0);
   study_settings settings = {0};
@@ -308,7 +319,7 @@ cJSON *study_cell_results(const study_work *w, int cell) {
   add_status(out, w, cell);
   add_commands(out, w, cell);
   if (check && study_record_ok(check)) add_check(out, check->document);
-  add_paths(out, w, cell);
+  add_paths(out, pictures, w, cell);
   add_bench(out, w, cell);
   add_train(out, w, cell);
   return out;

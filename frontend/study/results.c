@@ -114,9 +114,14 @@ cJSON *study_results(const study_work *w) {
     cJSON_AddItemToObject(out, "peaks", peaks);
   else
     cJSON_Delete(peaks);
+  cJSON *pictures = cJSON_CreateArray();
   cells = cJSON_AddArrayToObject(out, "cells");
   for (size_t i = 0; i < w->cells->n; i++)
-    cJSON_AddItemToArray(cells, study_cell_results(w, (int)i));
+    cJSON_AddItemToArray(cells, study_cell_results(w, (int)i, pictures));
+  if (cJSON_GetArraySize(pictures))
+    cJSON_AddItemToObject(out, "pictures", pictures);
+  else
+    cJSON_Delete(pictures);
   study_findings(out);
   return out;
 }

@@ -55,6 +55,7 @@ TEST(a_grid_with_trainings_has_every_section) {
   HAS(page, "the two are not told apart");
   HAS(page, "<details id=\"cell-7\" open=\"open\">"); /* the script folds them */
   HAS(page, "data:image/svg+xml;base64,PHN2Zy");
+  HAS(page, "Pictures of 1 cell with more tokens are too large");
   HAS(page, "class=\"num better\">+22.0 %");
   HAS(page, "done, was failed");
   vtb_free(page);
@@ -67,6 +68,37 @@ TEST(a_sweep_says_where_the_best_mode_changes) {
   HAS(page, "<b>auto</b> is within");
   LACKS(page, "section id=\"against\"");
   LACKS(page, "section id=\"front\""); /* sizes are no rivals */
+  vtb_free(page);
+}
+
+/* Two modes at two sizes: level at the first, and with the same memory at both. */
+static char *two_modes(const char *late_ms) {
+  vtb_strbuf text = {0};
+  vtb_strbuf_puts(&text, "{\"study\": {\"model\": \"m\", \"axes\": ["
+                         "{\"name\": \"image\", \"values\": [\"224\", \"448\"]},"
+                         "{\"name\": \"mode\", \"values\": [\"a\", \"b\"]}]}, \"cells\": [");
+  const char *ms[] = {"10", "10.05", "40", late_ms};
+  for (int i = 0; i < 4; i++)
+    vtb_strbuf_printf(&text,
+                      "%s{\"id\": \"%d\", \"label\": \"%d\", \"status\": \"done\", \"settings\": "
+                      "{\"image\": \"%d\", \"mode\": \"%s\"}, \"model\": {\"tokens\": %d, "
+                      "\"workspace_bytes\": %d}, \"bench\": {\"best_ms\": %s, \"spread\": 0.02, "
+                      "\"rounds\": [{}, {}]}}",
+                      i ? "," : "", i, i, i < 2 ? 224 : 448, i % 2 ? "b" : "a", i < 2 ? 196 : 784,
+                      i < 2 ? 1000 : 4000, ms[i]);
+  vtb_strbuf_puts(&text, "]}");
+  char *page = page_of(text.at, text.n);
+  vtb_strbuf_free(&text);
+  return page;
+}
+
+TEST(what_is_level_is_not_called_the_best) {
+  char *page = two_modes("80");
+  HAS(page, "<b>a</b> is fastest, or as fast as any, at every size.");
+  HAS(page, "All take the same memory.");
+  vtb_free(page);
+  page = two_modes("40.1");
+  HAS(page, "No line is told from the others in time.");
   vtb_free(page);
 }
 
@@ -243,6 +275,7 @@ int main(void) {
   RUN(means_of_speeds_are_geometric);
   RUN(a_grid_with_trainings_has_every_section);
   RUN(a_sweep_says_where_the_best_mode_changes);
+  RUN(what_is_level_is_not_called_the_best);
   RUN(what_did_not_run_is_said_with_its_message);
   RUN(a_document_without_anything_is_a_page);
   RUN(bold_is_what_leads_by_more_than_chance);
