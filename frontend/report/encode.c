@@ -41,7 +41,7 @@ static void legend_of(const rp_report *r, int axis, bool colours, vtb_strbuf *ou
   for (int i = 0; i < (int)a->values.n; i++) {
     vtb_strbuf_puts(out, "<li>");
     sign(out, colours ? i : -1, colours ? 0 : i);
-    mk(out, "%s</li>", a->values.at[i]);
+    mk(out, "%s</li>", a->labels.at[i]);
   }
 }
 

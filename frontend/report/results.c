@@ -41,6 +41,7 @@ static int value_index(rp_axis *a, const char *value) {
   for (size_t i = 0; i < a->values.n; i++)
     if (strcmp(a->values.at[i], value) == 0) return (int)i;
   vtb_vec_push(&a->values, value);
+  vtb_vec_push(&a->labels, value);
   return (int)a->values.n - 1;
 }
 
@@ -50,6 +51,11 @@ static void read_axes(rp_report *r) {
     rp_axis a = {.name = rp_string(axis, "name")};
     if (!*a.name) continue;
     cJSON_ArrayForEach(value, rp_get(axis, "values")) value_index(&a, value_text(r, value));
+    size_t k = 0;
+    cJSON_ArrayForEach(value, rp_get(axis, "labels")) {
+      if (k < a.labels.n && cJSON_IsString(value)) a.labels.at[k] = value->valuestring;
+      k++;
+    }
     vtb_vec_push(&r->axes, a);
   }
 }
@@ -213,7 +219,10 @@ void rp_read(rp_report *r, const cJSON *document) {
 }
 
 void rp_free(rp_report *r) {
-  for (size_t i = 0; i < r->axes.n; i++) vtb_vec_free(&r->axes.at[i].values);
+  for (size_t i = 0; i < r->axes.n; i++) {
+    vtb_vec_free(&r->axes.at[i].values);
+    vtb_vec_free(&r->axes.at[i].labels);
+  }
   vtb_vec_free(&r->axes);
   vtb_vec_free(&r->cells);
   vtb_arena_free(&r->arena);

@@ -24,8 +24,9 @@ typedef enum rp_measure { /* in the order of the table's columns */
 typedef struct rp_axis {
   const char *name;
   VTB_VEC(const char *) values;
-  bool varies;  /* more than one value */
-  bool resizes; /* two cells that differ in it alone have other numbers of tokens */
+  VTB_VEC(const char *) labels; /* as they are shown, one a value */
+  bool varies;                  /* more than one value */
+  bool resizes;                 /* two cells that differ in it alone have other numbers of tokens */
 } rp_axis;
 
 typedef enum rp_status { RP_DONE, RP_FAILED, RP_IMPOSSIBLE, RP_EXCLUDED, RP_PENDING } rp_status;

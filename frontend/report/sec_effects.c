@@ -17,7 +17,7 @@ static double label_width(const rp_axis *a) {
   vtb_strbuf room = {0};
   double most = 0;
   for (size_t i = 0; i < a->values.n; i++) {
-    double w = ch_text_width(ch_short(a->values.at[i], LABEL, &room));
+    double w = ch_text_width(ch_short(a->labels.at[i], LABEL, &room));
     if (w > most) most = w;
   }
   vtb_strbuf_free(&room);
@@ -55,7 +55,7 @@ static void panel(const rp_report *r, rp_measure m, size_t axis, const fx_axis *
   mk(out, "<text class=\"title strong\" x=\"4\" y=\"14\">%s</text>", a->name);
   ch_x_axis(&c, rp_unit_name(r, m), NULL, 0);
   for (size_t i = 0; i < f->values.n; i++)
-    value_row(r, m, &c, &f->values.at[i], a->values.at[i], c.top + ROW * ((double)i + 0.5));
+    value_row(r, m, &c, &f->values.at[i], a->labels.at[i], c.top + ROW * ((double)i + 0.5));
   ch_end(&c);
 }
 
@@ -128,10 +128,10 @@ static void pair_table(const rp_report *r, rp_measure m, size_t a, size_t b, vtb
   mk(out, "<div class=\"scroll\"><table class=\"heat\"><caption>%s</caption>\n", rp_name(r, m));
   mk(out, "<thead><tr><th scope=\"col\">%s \\ %s</th>", rows->name, columns->name);
   for (size_t k = 0; k < columns->values.n; k++)
-    mk(out, "<th scope=\"col\" class=\"num\">%s</th>", columns->values.at[k]);
+    mk(out, "<th scope=\"col\" class=\"num\">%s</th>", columns->labels.at[k]);
   vtb_strbuf_puts(out, "</tr></thead><tbody>\n");
   for (int i = 0; i < (int)rows->values.n; i++) {
-    mk(out, "<tr><th scope=\"row\">%s</th>", rows->values.at[i]);
+    mk(out, "<tr><th scope=\"row\">%s</th>", rows->labels.at[i]);
     for (int k = 0; k < (int)columns->values.n; k++) {
       char text[32];
       sc_scale s = shades(r, m, a, i, b, k);

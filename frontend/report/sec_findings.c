@@ -219,13 +219,13 @@ static void say_effect(const rp_report *r, rp_measure m, size_t axis, vtb_strbuf
   bool score = m == rp_quality(r);
   char reach[32], spread[32];
   mk(out, "<li><code>%s</code> matters most for %s: <code>%s</code> ", a->name,
-     score ? "the score" : "speed", a->values.at[f.best]);
+     score ? "the score" : "speed", a->labels.at[f.best]);
   if (score)
     mk(out, "is %s%s better than", rp_format(r, m, fx_reach(&f, false), reach),
        r->percent ? " points" : "");
   else
     mk(out, "is %s times as fast as", nr_digits(fx_reach(&f, true), 3, reach));
-  mk(out, " <code>%s</code>%s", a->values.at[f.worst],
+  mk(out, " <code>%s</code>%s", a->labels.at[f.worst],
      r->axes.n > 1 ? ", on average over the rest" : "");
   double usual = rp_usual_spread(r, m);
   if (score && !isnan(usual)) mk(out, " (a cell's own spread: %s)", rp_format(r, m, usual, spread));

@@ -17,7 +17,7 @@ static void chips(const rp_report *r, vtb_strbuf *out) {
     mk(out, "<fieldset class=\"chips\" data-axis=\"%d\"><legend>%s</legend>", (int)i, a->name);
     for (size_t k = 0; k < a->values.n; k++)
       mk(out, "<button type=\"button\" data-value=\"%d\" aria-pressed=\"false\">%s</button>",
-         (int)k, a->values.at[k]);
+         (int)k, a->labels.at[k]);
     vtb_strbuf_puts(out, "</fieldset>\n");
   }
 }
@@ -101,7 +101,7 @@ static void row(const rp_report *r, const rp_cell *c, bool statuses, vtb_strbuf 
   for (size_t i = 0; i < r->axes.n; i++) {
     int v = c->value[i];
     mk(out, "<td class=\"value\" data-sort=\"%d\">%s</td>", v,
-       v < 0 ? "" : r->axes.at[i].values.at[v]);
+       v < 0 ? "" : r->axes.at[i].labels.at[v]);
   }
   for (int m = 0; m < RP_MEASURES; m++)
     if (rp_has(r, (rp_measure)m)) number_cell(r, (rp_measure)m, c, out);
