@@ -155,7 +155,7 @@ bool rp_clear_winner(const rp_report *r, rp_measure m, const rp_cell *best) {
 double rp_usual_spread(const rp_report *r, rp_measure m) {
   double sum = 0;
   int n = 0;
-  for (size_t i = 0; i < r->cells.n; i++) {
+  for (size_t i = 0; m < RP_MEASURES && i < r->cells.n; i++) {
     const rp_cell *c = &r->cells.at[i];
     if (isnan(c->spread[m])) continue;
     sum += m == RP_TEST || m == RP_VAL ? c->spread[m] : c->spread[m] / c->mean[m];

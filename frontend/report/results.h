@@ -82,7 +82,8 @@ rp_measure rp_speed(const rp_report *r);
 /* Whether a is better than b by more than chance, as frontend/study/statistics.h has it. False
  * where no spread is known. */
 bool rp_beats(const rp_report *r, rp_measure m, const rp_cell *a, const rp_cell *b);
-/* Of a cell, on average: of scores as they are, of times and speeds as a part. NAN: not known. */
+/* Of a cell, on average: of scores as they are, of times and speeds as a part. NAN: not known,
+ * as of RP_MEASURES. */
 double rp_usual_spread(const rp_report *r, rp_measure m);
 /* The best cell; NULL if none has the measure. Scores are chosen on val. Of a study that only times
  * several sizes, the best one of the size of `like`, if that is not NULL. */
