@@ -228,7 +228,13 @@ static void say_effect(const rp_report *r, rp_measure m, size_t axis, vtb_strbuf
   mk(out, " <code>%s</code>%s", a->labels.at[f.worst],
      r->axes.n > 1 ? ", on average over the rest" : "");
   double usual = rp_usual_spread(r, m);
-  if (score && !isnan(usual)) mk(out, " (a cell's own spread: %s)", rp_format(r, m, usual, spread));
+  if (score && isnan(usual))
+    vtb_strbuf_puts(out, "; of one seed no spread is known, and it may be chance");
+  else if (score && fx_reach(&f, false) <= usual)
+    mk(out, ", less than a cell's own spread of %s: it may be chance",
+       rp_format(r, m, usual, spread));
+  else if (score)
+    mk(out, " (a cell's own spread: %s)", rp_format(r, m, usual, spread));
   vtb_strbuf_puts(out, ".</li>\n");
   fx_free(&f);
 }

@@ -53,6 +53,7 @@ TEST(a_grid_with_trainings_has_every_section) {
     HAS(page, section);
   }
   HAS(page, "the two are not told apart");
+  HAS(page, "(a cell's own spread: 0.22)");
   HAS(page, "<details id=\"cell-7\" open=\"open\">"); /* the script folds them */
   HAS(page, "data:image/svg+xml;base64,PHN2Zy");
   HAS(page, "Pictures of 1 cell with more tokens are too large");
@@ -99,6 +100,25 @@ TEST(what_is_level_is_not_called_the_best) {
   vtb_free(page);
   page = two_modes("40.1");
   HAS(page, "No line is told from the others in time.");
+  vtb_free(page);
+}
+
+TEST(of_one_seed_nothing_is_called_certain) {
+  vtb_strbuf text = {0};
+  vtb_strbuf_puts(&text, "{\"study\": {\"model\": \"m\", \"axes\": ["
+                         "{\"name\": \"paths\", \"values\": [\"uni\", \"bi\"]},"
+                         "{\"name\": \"chunk\", \"values\": [\"16\", \"49\"]}]}, \"cells\": [");
+  for (int i = 0; i < 4; i++)
+    vtb_strbuf_printf(&text,
+                      "%s{\"id\": \"%d\", \"label\": \"%d\", \"status\": \"done\", \"settings\": "
+                      "{\"paths\": \"%s\", \"chunk\": \"%d\"}, \"train\": {\"score\": \"top1\", "
+                      "\"mean\": 0.8%d, \"val_mean\": 0.8%d, \"seeds\": [{\"seed\": 0}]}}",
+                      i ? "," : "", i, i, i < 2 ? "uni" : "bi", i % 2 ? 49 : 16, i, i);
+  vtb_strbuf_puts(&text, "]}");
+  char *page = page_of(text.at, text.n);
+  vtb_strbuf_free(&text);
+  HAS(page, "<code>paths</code> matters most for the score");
+  HAS(page, "of one seed no spread is known, and it may be chance.");
   vtb_free(page);
 }
 
@@ -276,6 +296,7 @@ int main(void) {
   RUN(a_grid_with_trainings_has_every_section);
   RUN(a_sweep_says_where_the_best_mode_changes);
   RUN(what_is_level_is_not_called_the_best);
+  RUN(of_one_seed_nothing_is_called_certain);
   RUN(what_did_not_run_is_said_with_its_message);
   RUN(a_document_without_anything_is_a_page);
   RUN(bold_is_what_leads_by_more_than_chance);
