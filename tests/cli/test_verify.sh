@@ -1,6 +1,6 @@
 # A model agrees with itself in every mode and on every target; wrong numbers are found and given a place.
 . tests/cli/lib.sh
-expect 0 "$VERTEBRA" verify vil_nano -D depth=2 -D dim=32; says "chunkwise(7)"; says "gradients"; says "parallel, auto "
+expect 0 "$VERTEBRA" verify vil_nano -D depth=2; says "chunkwise(7)"; says "gradients"; says "parallel, auto "
 cat > "$work/plain.vtb" <<'END'
 use std.nn
 model plain() {
