@@ -43,12 +43,10 @@ static void *try_places(const char *name, char **path) {
   for (size_t i = 0; i < sizeof places / sizeof *places && !handle; i++) {
     const char *root = places[i].variable ? getenv(places[i].variable) : "";
     if (!root || (places[i].variable && !*root)) continue;
-    vtb_strbuf pattern = VTB_CHECKED_STRBUF;
-    const char *rest = places[i].pattern;
-    if (places[i].variable) vtb_strbuf_puts(&pattern, root), rest += strlen("%s");
-    vtb_strbuf_printf(&pattern, "%s/%s", rest, name);
-    if (!pattern.failed) handle = try_pattern(pattern.at, path);
-    vtb_strbuf_free(&pattern);
+    char pattern[PATH_MAX]; /* no memory that could be missing: then a library would not be found */
+    const char *rest = places[i].pattern + (places[i].variable ? strlen("%s") : 0);
+    int n = snprintf(pattern, sizeof pattern, "%s%s/%s", root, rest, name);
+    if (n > 0 && (size_t)n < sizeof pattern) handle = try_pattern(pattern, path);
   }
   return handle;
 }
