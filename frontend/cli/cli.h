@@ -173,8 +173,6 @@ vtb_compile_options cli_compile_options(const cli_model_options *m, const char *
 
 /* Numbers of the parameters of a model's entry; those that are never trained among them. */
 int64_t cli_count_params(const vtb_func *f, bool frozen_only);
-/* Bytes of the workspace on the options' target. */
-VTB_MUST_USE vtb_status cli_plan_memory(const vtb_compilation *c, int64_t batch, int64_t *peak);
 
 /* ", test iou 0.7312" of every metric, and of losses where there are several. */
 void cli_put_measures(vtb_strbuf *out, const vtb_measured_list *l, const char *prefix);

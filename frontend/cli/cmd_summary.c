@@ -1,6 +1,7 @@
 /* vertebra summary: the tree of a model's modules with what each holds and does. */
 #include "frontend/cli/module_tree.h"
 #include "frontend/cli/progress.h"
+#include "frontend/compile/outline.h"
 #include "passes/target.h"
 
 #include <string.h>
@@ -146,7 +147,10 @@ static vtb_status summarise(const char *what, const cli_model_options *m, int64_
   if (status == VTB_OK)
     status =
         vtb_compilation_lower(&c, vtb_target_find("interp"), &(vtb_codegen_options){0}, 1, &modes);
-  if (status == VTB_OK) status = cli_plan_memory(&c, s.batch, &s.workspace);
+  vtb_outline outline = {0};
+  if (status == VTB_OK) status = vtb_outline_make(&c, s.batch, &outline);
+  s.workspace = outline.workspace_bytes;
+  vtb_outline_free(&outline);
   cli_report(m, status);
   if (status == VTB_OK) {
     vtb_arena arena;

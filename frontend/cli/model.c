@@ -91,19 +91,3 @@ int64_t cli_count_params(const vtb_func *f, bool frozen_only) {
   }
   return n;
 }
-
-vtb_status cli_plan_memory(const vtb_compilation *c, int64_t batch, int64_t *peak) {
-  const vtb_target *target;
-  vtb_codegen_options code;
-  vtb_compilation planned = {0};
-  vtb_plan plan = {0};
-  vtb_error *err = &c->report->error;
-  vtb_status status = vtb_compile_target(c->options.target, true, &target, err);
-  if (status == VTB_OK) status = vtb_compile_code(target, &c->options, &code, err);
-  if (status == VTB_OK) status = vtb_compilation_lower(c, target, &code, batch, &planned);
-  if (status == VTB_OK) status = vtb_plan_memory(planned.module, planned.module->entry, &plan, err);
-  *peak = plan.peak_bytes;
-  vtb_plan_free(&plan);
-  vtb_compilation_free(&planned);
-  return status;
-}

@@ -19,8 +19,6 @@ static const launcher launchers[] = {
      {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}},
 };
 
-const char *study_launchers(void) { return "local, mpi"; }
-
 /* The number of the first variable that is set; -1: none is, or it is none. */
 static int number_of(const char *const *names) {
   for (int i = 0; i < MOST_NAMES && names[i]; i++) {
@@ -33,14 +31,22 @@ static int number_of(const char *const *names) {
   return -1;
 }
 
+static vtb_status unknown(const char *name, vtb_error *err) {
+  vtb_strbuf all = {0};
+  for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
+    vtb_strbuf_printf(&all, "%s%s", i ? ", " : "", launchers[i].name);
+  vtb_status status =
+      vtb_fail(err, VTB_E_USAGE, "no launcher is called '%s'; there are %s", name, all.at);
+  vtb_strbuf_free(&all);
+  return status;
+}
+
 vtb_status study_launch_find(const char *name, study_launch *out, vtb_error *err) {
   const launcher *l = NULL;
   *out = (study_launch){0, 1, 1};
   for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
     if (strcmp(launchers[i].name, name ? name : "local") == 0) l = &launchers[i];
-  if (!l)
-    return vtb_fail(err, VTB_E_USAGE, "no launcher is called '%s'; there are %s", name,
-                    study_launchers());
+  if (!l) return unknown(name, err);
   if (!l->rank[0]) return VTB_OK;
   int rank = number_of(l->rank), size = number_of(l->size), here = number_of(l->here);
   if (rank < 0 || size < 1 || rank >= size)

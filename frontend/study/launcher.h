@@ -10,8 +10,6 @@ typedef struct study_launch {
   int here;       /* how many of them are on this machine */
 } study_launch;
 
-/* "local, mpi": what there is. */
-const char *study_launchers(void);
 /* VTB_E_USAGE: there is no launcher of that name, or it did not begin this process. name: NULL is
  * "local". */
 VTB_MUST_USE vtb_status study_launch_find(const char *name, study_launch *out, vtb_error *err);

@@ -33,6 +33,19 @@ $out"
   done
 }
 
+# The smallest model that trains on small_images, as $work/tiny.vtb.
+tiny_model() {
+  cat > "$work/tiny.vtb" <<'END'
+use std.nn
+model tiny(dim: int = 16, kinds: int = 10) {
+  input image: image[1, 8, 8]
+  x = patch_embed("embed", image, dim, 4x4, 4x4)
+  x += linear("l", x, dim)
+  output y = linear("head", mean(x, axis = "tokens"), kinds)
+}
+END
+}
+
 # small_images TRAIN TEST: so many 8 x 8 images of 4 classes in $work/data, as IDX files; a bright column tells the class
 small_images() {
   mkdir "$work/data"

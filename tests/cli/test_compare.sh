@@ -1,15 +1,7 @@
 # Runs side by side: seeds in one row, what differs, what cannot be read, tables for terminals and for pages.
 . tests/cli/lib.sh
 small_images 64 32
-cat > "$work/tiny.vtb" <<'END'
-use std.nn
-model tiny(dim: int = 16, kinds: int = 10) {
-  input image: image[1, 8, 8]
-  x = patch_embed("embed", image, dim, 4x4, 4x4)
-  x += linear("l", x, dim)
-  output y = linear("head", mean(x, axis = "tokens"), kinds)
-}
-END
+tiny_model
 cd "$work" || exit 1
 run=(tiny.vtb --data data --batch 8 --epochs 6 --val-fraction 0.25 --quiet)
 
