@@ -44,6 +44,7 @@ typedef struct fuser {
   bool *returned;     /* by value id */
   vtb_value **inside; /* by value id, of the kernel under construction */
   int *reads, reads_now; /* by value id: read by the column sums that siblings are looked for */
+  bool again;            /* groups are tried again when they have grown */
 } fuser;
 
 static bool is_splat(const vtb_inst *i) {
@@ -148,9 +149,10 @@ static void merge(fuser *f, int into, int from, vtb_kernel_kind kind, const vtb_
   f->nodes[into].ops += f->nodes[from].ops;
 }
 
+/* Whether they are one now and were two. */
 static bool try_merge(fuser *f, int producer, int consumer) {
   int p = find(f, producer), c = find(f, consumer);
-  if (p == c) return true;
+  if (p == c) return false;
   if (f->nodes[p].kind == VTB_KERNEL_NONE || f->nodes[c].kind == VTB_KERNEL_NONE) return false;
   /* leaves read stored operands only */
   if (is_leaf_mover(f->nodes[consumer].inst->op)) return false;
@@ -257,22 +259,28 @@ static void fuser_free(fuser *f) {
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
+/* Every op with what it reads: those in column sums, or the others. Whether a group has grown. */
+static bool merge_producers(fuser *f, bool columns) {
+  bool grown = false;
+  for (int i = f->groups.n - 1; i >= 0; i--) {
+    int g = find(f, i);
+    if (f->nodes[g].kind == VTB_KERNEL_NONE || columns != (f->nodes[g].kind == VTB_KERNEL_COL))
+      continue;
+    vtb_inst *inst = f->nodes[i].inst;
+    for (int o = 0; o < inst->n_operands; o++) {
+      int p = f->node_of[inst->operands[o]->id];
+      if (p >= 0) grown |= try_merge(f, p, i);
+    }
+  }
+  return grown;
+}
+
 static void form_groups(fuser *f) {
   /* column sums claim their private producers first: those would otherwise be stored by a loop
    * kernel */
-  for (int pass = 0; pass < 2; pass++) {
-    for (int i = f->groups.n - 1; i >= 0; i--) {
-      int g = find(f, i);
-      if (f->nodes[g].kind == VTB_KERNEL_NONE ||
-          (pass == 0) != (f->nodes[g].kind == VTB_KERNEL_COL))
-        continue;
-      vtb_inst *inst = f->nodes[i].inst;
-      for (int o = 0; o < inst->n_operands; o++) {
-        int p = f->node_of[inst->operands[o]->id];
-        if (p >= 0) try_merge(f, p, i);
-      }
-    }
-  }
+  merge_producers(f, true);
+  /* a loop that may not join one statistic of a row may join the whole norm */
+  while (merge_producers(f, false) && f->again) continue;
   merge_sibling_columns(f);
   vtb__groups_sort(&f->groups);
 }
@@ -511,7 +519,7 @@ vtb_status vtb__pass_fuse(vtb_pass_context *c, vtb_error *err) {
   for (vtb_func *func = c->module->first; func; func = func->next) {
     if (func->kind != VTB_FUNC_PLAIN || !func->first) continue;
     keep_reduced_axes(func);
-    fuser f = {.func = func};
+    fuser f = {.func = func, .again = c->target && c->target->memory_bound};
     analyse(&f);
     form_groups(&f);
     rewrite(&f, &kernels);

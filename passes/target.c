@@ -114,6 +114,7 @@ static const vtb_target table[] = {
      .places = CUDA_PLACES,
      .costs = CUDA_COSTS,
      .speeds = CUDA_SPEEDS,
+     .memory_bound = true,
      .precisions = EVERY_PRECISION},
     {.name = "cuda",
      .summary = "CUDA C, compiled by NVRTC for the GPU at hand",
@@ -122,6 +123,7 @@ static const vtb_target table[] = {
      .places = CUDA_PLACES,
      .costs = CUDA_COSTS,
      .speeds = CUDA_SPEEDS,
+     .memory_bound = true,
      .precisions = EVERY_PRECISION},
 };
 enum { N_TARGETS = sizeof table / sizeof *table };

@@ -16,10 +16,12 @@ static vtb_module *parse(const char *text) {
   return m;
 }
 
+static const vtb_target *target; /* of run(); NULL: none */
+
 static void run(vtb_module *m, const char *pipeline) {
   vtb_diags diags = {0};
   vtb_error err = {0};
-  vtb_pass_context c = {.module = m, .diags = &diags, .batch = 2};
+  vtb_pass_context c = {.module = m, .diags = &diags, .batch = 2, .target = target};
   vtb_pipeline_options o = {.pipeline = pipeline, .verify_each = true};
   CHECK_MSG(vtb_run_pipeline(&c, &o, &err) == VTB_OK, "%s", err.text);
 }
@@ -109,6 +111,28 @@ TEST(layernorm_is_one_row_kernel) {
   CHECK(count_kind(m->entry, "row") == 1);
   CHECK(count_op(m->entry, VTB_OP_fused) == 1);
   CHECK(m->entry->first == m->entry->last);
+  vtb_module_free(m);
+}
+
+/* What keeps the loop from the statistic is gone once both are parts of larger kernels. */
+TEST(a_norm_whose_statistic_is_kept_is_one_kernel_where_memory_is_the_limit) {
+  const char *norm = "entry func @main(%x: f32[2, 5, 8], %w: f32[8]) -> (f32[2, 5, 8], "
+                     "f32[2, 5, 1]) {\n"
+                     "  %s = reduce_sum %x {axes = [2], keep = 1} : f32[2, 5, 1]\n"
+                     "  %c = sub %x, %s : f32[2, 5, 8]\n"
+                     "  %q = square %c : f32[2, 5, 8]\n"
+                     "  %v = reduce_sum %q {axes = [2], keep = 1} : f32[2, 5, 1]\n"
+                     "  %r = rsqrt %v : f32[2, 5, 1]\n"
+                     "  %n = mul %c, %r : f32[2, 5, 8]\n"
+                     "  %y = mul %n, %w : f32[2, 5, 8]\n"
+                     "  return %y, %r\n}\n";
+  vtb_module *m = fuse_and_compare(norm);
+  CHECK(count_op(m->entry, VTB_OP_fused) == 2);
+  vtb_module_free(m);
+  target = vtb_target_find("cuda");
+  m = fuse_and_compare(norm);
+  target = NULL;
+  CHECK(count_op(m->entry, VTB_OP_fused) == 1 && count_kind(m->entry, "row") == 1);
   vtb_module_free(m);
 }
 
@@ -301,6 +325,7 @@ TEST(plan_returns_the_value_behind_a_reshape) {
 int main(void) {
   RUN(equal_kernels_are_one_whatever_their_values_are_called);
   RUN(layernorm_is_one_row_kernel);
+  RUN(a_norm_whose_statistic_is_kept_is_one_kernel_where_memory_is_the_limit);
   RUN(a_product_between_keeps_two_kernels_apart);
   RUN(column_sums_take_their_private_producer_and_share);
   RUN(a_stored_producer_is_not_taken_into_a_column_sum);
