@@ -8,6 +8,7 @@
 #include "codegen/cuda/compile/text.h"
 #include "codegen/cuda/cuda.h"
 #include "ir/narrow.h"
+#include "passes/gpu.h"
 #include "codegen/steps.h"
 
 /* Where a pointer points, as far as a function knows: its arguments and frame are placed when it is
@@ -61,6 +62,7 @@ struct vtb_cuda_kernel {
   vtb_strbuf shared, body;
   VTB_VEC(vtb_cuda_param) params;
   vtb_strbuf signature; /* "VTB_IN(float) a0, VTB_OUT(float) r0" */
+  vtb_work work;        /* what was said of a launch (cost.h) */
   /* once finished */
   const char *label; /* of all steps that it serves */
   const char *text;  /* arguments and body */
