@@ -87,7 +87,8 @@ vtb_estimate vtb_estimate_plan(const vtb_launch_plan *p, const vtb_speeds *speed
     vtb_estimate one = {.launches = 1};
     one.flops = s->kind == VTB_LAUNCH_KERNEL ? p->kernels[s->index].info.flops
                                              : gemm_flops(&p->gemms[s->index]);
-    for (int a = 0; a < s->n_args; a++) one.bytes += (double)p->args[s->first_arg + a].bytes;
+    vtb_launch_traffic t = vtb_launch_traffic_of(p, s);
+    one.bytes = (double)(t.read + t.written);
     charge(&e, speeds, speeds->flops[precision], one, 1);
   }
   return e;

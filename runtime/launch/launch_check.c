@@ -139,6 +139,9 @@ static vtb_status check_arg(const checker *c, int number, const vtb_launch_arg *
     return broken(c, "argument %d reaches bytes %lld to %lld of the %s, which has %lld", number,
                   (long long)a->offset, (long long)(a->offset + a->bytes - 1), names[a->space],
                   (long long)size);
+  if (a->touched < 0 || a->touched > a->bytes)
+    return broken(c, "argument %d touches %lld of its %lld bytes", number, (long long)a->touched,
+                  (long long)a->bytes);
   if (a->align == 0 || a->offset % a->align)
     return broken(c, "argument %d at byte %lld is not aligned to %d bytes", number,
                   (long long)a->offset, a->align);

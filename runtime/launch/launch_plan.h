@@ -43,7 +43,7 @@ typedef enum vtb_launch_space {
 enum { VTB_LAUNCH_READ = 1, VTB_LAUNCH_WRITE = 2 };
 
 /* A pointer: base of the space + offset. The kernel touches no byte outside [offset, offset +
- * bytes). */
+ * bytes), and `touched` of these at most: q of a joined qkv tensor is a third of its range. */
 typedef struct vtb_launch_arg {
   uint8_t space, access; /* vtb_launch_space; READ, WRITE or both */
   uint8_t element_bytes; /* 4: f32, i32; 2: bf16; 8: f64 */
@@ -53,7 +53,7 @@ typedef struct vtb_launch_arg {
    * that finds bytes last written for another value is an overlap of live memory. Negative:
    * constants, and the state as a whole, of whatever values. */
   int32_t value;
-  int64_t offset, bytes;
+  int64_t offset, bytes, touched;
 } vtb_launch_arg;
 
 typedef enum vtb_launch_kind { VTB_LAUNCH_KERNEL, VTB_LAUNCH_GEMM } vtb_launch_kind;
@@ -102,6 +102,11 @@ void vtb_launch_plan_free(vtb_launch_plan *p); /* NULL is fine; the struct too *
 static inline int64_t vtb_launch_place(const vtb_launch_plan *p, int i) {
   return p->place ? p->place[i] : -1;
 }
+/* Bytes that a step reads and writes, each counted once whichever arguments reach it. */
+typedef struct vtb_launch_traffic {
+  int64_t read, written;
+} vtb_launch_traffic;
+vtb_launch_traffic vtb_launch_traffic_of(const vtb_launch_plan *p, const vtb_launch_step *s);
 /* What a program that runs the plan says of itself; tables are the plan's. */
 VTB_MUST_USE vtb_status vtb_launch_plan_describe(vtb_launch_plan *p, vtb_program *program,
                                                  vtb_error *err);

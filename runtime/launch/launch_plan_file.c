@@ -4,16 +4,16 @@
 #include "runtime/launch/launch_check.h"
 #include "runtime/launch/wire.h"
 
-enum { FORMAT = 3 };
+enum { FORMAT = 4 };
 /* Bytes that an element takes at least; see vtb__wire_count(). */
-enum { LEAST_SOURCE = 4, LEAST_KERNEL = 52, GEMM = 87, STEP = 24, ARG = 28 };
+enum { LEAST_SOURCE = 4, LEAST_KERNEL = 52, GEMM = 87, STEP = 24, ARG = 36 };
 
 /* Whoever adds a field adds it below, and to the format. */
 _Static_assert(sizeof(vtb_launch_source) == 8, "source()");
 _Static_assert(sizeof(vtb_launch_kernel) == 24 + sizeof(vtb_kernel_info), "kernel()");
 _Static_assert(sizeof(vtb_launch_gemm) == 88, "gemm()");
 _Static_assert(sizeof(vtb_launch_step) == 24, "step()");
-_Static_assert(sizeof(vtb_launch_arg) == 32, "arg()");
+_Static_assert(sizeof(vtb_launch_arg) == 40, "arg()");
 
 static void kernel(vtb_wire *w, vtb_launch_kernel *k) {
   vtb__wire_i32(w, &k->source);
@@ -50,6 +50,7 @@ static void arg(vtb_wire *w, vtb_launch_arg *a) {
   vtb__wire_i32(w, &a->value);
   vtb__wire_i64(w, &a->offset);
   vtb__wire_i64(w, &a->bytes);
+  vtb__wire_i64(w, &a->touched);
 }
 
 static void places(vtb_wire *w, vtb_launch_plan *p) {

@@ -10,6 +10,9 @@ expect 0 "$VERTEBRA" dump vil_nano --stage cuda
 mkdir "$work/elsewhere" && cp -r models/. "$work/elsewhere"
 expect 0 "$VERTEBRA" dump vit_nano --stage launches --precision bf16; says " prepared  vit.vtb:"; says " prepared; "
 [ "$(VTB_MODELS="$work/elsewhere" "$VERTEBRA" dump vil_nano --stage cuda)" = "$first" ] || fail "the text depends on folders"
+# q, k and v are views of one tensor, each a third of it
+expect 0 "$VERTEBRA" dump vit_nano --stage launches --precision bf16-all --batch 128
+awk '/attention/ { n++; if ($5 > 3 * $6) exit 1 } END { exit !n }' <<<"$out" || fail "attention reads its tensor thrice"
 # one more block of the same kind is launches, not text
 expect 0 "$VERTEBRA" dump vil_nano -D depth=14 --stage cuda
 [ "$(grep -c ^VTB_KERNEL <<<"$out")" = "$(grep -c ^VTB_KERNEL <<<"$first")" ] || fail "text grows with depth"

@@ -12,7 +12,8 @@ static inline vtb_launch_arg sample_arg(int space, int tensor, int access, int v
                           .align = 16,
                           .tensor = tensor,
                           .value = value,
-                          .bytes = 256};
+                          .bytes = 256,
+                          .touched = 252};
 }
 
 static inline vtb_launch_kernel sample_kernel(const char *name, int threads, int shared_bytes) {

@@ -27,6 +27,7 @@ static void free_text(vtb_cuda_kernel *k) {
   vtb_strbuf_free(&k->body);
   vtb_strbuf_free(&k->signature);
   vtb_vec_free(&k->params);
+  vtb_vec_free(&k->stored);
   vtb__text_free(&k->of);
 }
 
@@ -39,10 +40,34 @@ static void add_param(vtb_cuda_kernel *k, const char *type, const char *name, vt
   vtb_vec_push(&k->params, ((vtb_cuda_param){vtb_arena_strdup(&k->c->arena, name), ref}));
 }
 
-static bool declared(const vtb_cuda_kernel *k, const char *name) {
+static vtb_cuda_param *param_of(const vtb_cuda_kernel *k, const char *name) {
   for (size_t i = 0; i < k->params.n; i++)
-    if (strcmp(k->params.at[i].name, name) == 0) return true;
-  return false;
+    if (strcmp(k->params.at[i].name, name) == 0) return &k->params.at[i];
+  return NULL;
+}
+
+static bool declared(const vtb_cuda_kernel *k, const char *name) {
+  return param_of(k, name) != NULL;
+}
+
+void vtb__cuda_touches(vtb_cuda_kernel *k, const char *name, int64_t elements) {
+  vtb_cuda_ref *r = &param_of(k, name)->ref;
+  int64_t bytes = elements * vtb__cuda_element(r);
+  if (!r->touched || bytes < r->touched) r->touched = bytes;
+}
+
+void vtb__cuda_stores(vtb_cuda_kernel *k, const char *name, const vtb_value *value,
+                      int64_t offset) {
+  vtb_cuda_ref *r = &param_of(k, name)->ref;
+  bool first = true;
+  for (size_t i = 0; i < k->stored.n; i++) {
+    const vtb_cuda_stored *s = &k->stored.at[i];
+    if (strcmp(s->param, name) != 0) continue;
+    if (s->value == value && s->offset == offset) return;
+    first = false;
+  }
+  r->touched = (first ? 0 : r->touched) + vtb_type_count(&value->type) * vtb__cuda_element(r);
+  vtb_vec_push(&k->stored, ((vtb_cuda_stored){name, value, offset}));
 }
 
 const char *vtb__cuda_type_name(vtb_dtype d) {
@@ -260,7 +285,6 @@ static void describe(vtb_cuda_kernel *k) {
   } else if (inst) {
     k->flops = vtb_inst_cost(inst, 1).flops;
   }
-  for (size_t p = 0; p < k->params.n; p++) k->bytes += (double)k->params.at[p].ref.bytes;
 }
 
 static void finish(vtb_cuda_kernel *k, const char *text) {

@@ -64,31 +64,17 @@ vtb_status vtb_cuda_report(const vtb_launch_plan *plan, const char *arch, vtb_st
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
-typedef struct traffic {
-  int64_t read, written;
-} traffic;
-
-static traffic traffic_of(const vtb_launch_plan *plan, const vtb_launch_step *s) {
-  traffic t = {0, 0};
-  for (int i = 0; i < s->n_args; i++) {
-    const vtb_launch_arg *a = &plan->args[s->first_arg + i];
-    if (a->access & VTB_LAUNCH_READ) t.read += a->bytes;
-    if (a->access & VTB_LAUNCH_WRITE) t.written += a->bytes;
-  }
-  return t;
-}
-
 static double mib(int64_t bytes) { return (double)bytes / (1024.0 * 1024.0); }
 
 void vtb_cuda_launches(const vtb_launch_plan *plan, vtb_strbuf *out) {
-  traffic all = {0, 0};
+  vtb_launch_traffic all = {0, 0};
   int wide = names_width(plan);
   vtb_strbuf_printf(out, "%5s %-*s %9s %7s %10s %10s\n", "step", wide, "kernel", "blocks",
                     "threads", "KiB read", "written");
   for (int i = 0; i < plan->n_steps; i++) {
     const vtb_launch_step *s = &plan->steps[i];
     const vtb_launch_kernel *k = s->kind == VTB_LAUNCH_KERNEL ? &plan->kernels[s->index] : NULL;
-    traffic t = traffic_of(plan, s);
+    vtb_launch_traffic t = vtb_launch_traffic_of(plan, s);
     vtb_strbuf_printf(out, "%5d %-*s %9lld %7d %10.1f %10.1f  %s%s\n", i, wide,
                       k ? k->name : "library product", (long long)s->grid, k ? k->threads : 0,
                       (double)t.read / 1024, (double)t.written / 1024,

@@ -147,6 +147,20 @@ static const char *tensor_name(vtb_cuda_expr *e, int tensor, int64_t temp) {
                           tensor < n ? tensor : tensor - n);
 }
 
+/* Elements of a kernel's argument that its body reads: where only slices are taken, theirs. */
+static int64_t elements_read(const vtb_body *b, const vtb_value *v) {
+  const vtb_func *body = b->inst ? b->inst->callee : NULL;
+  int64_t all = vtb_type_count(&v->type), n = 0;
+  if (!body || v->def) return all;
+  for (int r = 0; r < body->n_returns; r++)
+    if (body->returns[r] == v) return all;
+  for (const vtb_inst *i = body->first; i; i = i->next)
+    for (int o = 0; o < i->n_operands; o++)
+      if (i->operands[o] == v)
+        n += i->op == VTB_OP_slice ? vtb_type_count(&i->results[0]->type) : all;
+  return n && n < all ? n : all;
+}
+
 static void *load_leaf(vtb_body *b, const vtb_leaf *leaf, const vtb_index *index) {
   vtb_cuda_expr *e = vtb__cuda_expr_of(b);
   const vtb_value *v = leaf->value;
@@ -159,6 +173,7 @@ static void *load_leaf(vtb_body *b, const vtb_leaf *leaf, const vtb_index *index
     stride = e->c->unit.t[leaf->tensor].stride;
     align = e->c->unit.t[leaf->tensor].align;
     vtb__cuda_use(e->k, leaf->tensor, name, VTB_LAUNCH_READ);
+    vtb__cuda_touches(e->k, name, elements_read(b, v));
   } else {
     vtb__cuda_use_temp(e->k, (int)leaf->temp, vtb__cuda_type_name(v->type.dtype), name,
                        VTB_LAUNCH_READ);
@@ -176,6 +191,7 @@ void vtb__cuda_store(vtb_cuda_expr *e, const vtb_root *r, const vtb_index *index
     vtb__cuda_use(e->k, r->tensor, name, VTB_LAUNCH_WRITE);
   else
     vtb__cuda_use_temp(e->k, (int)r->temp, vtb__cuda_type_name(d), name, VTB_LAUNCH_WRITE);
+  vtb__cuda_stores(e->k, name, r->value, r->offset);
   vtb_index at = vtb__linear(&e->body, &r->value->type, r->stride, index);
   at = vtb__index_shift(&at, r->offset);
   const char *text = vtb__cuda_index_text(e, &at);

@@ -47,6 +47,7 @@ static vtb_launch_arg resolve(const vtb_cuda_func *f, const vtb_cuda_ref *r,
     break;
   }
   a.bytes = r->bytes;
+  a.touched = r->touched && r->touched < r->bytes ? r->touched : r->bytes;
   return a;
 }
 
@@ -149,13 +150,22 @@ static void fill_kernels(const vtb_cuda *c, vtb_launch_plan *p) {
         .shared_bytes = (int32_t)k->shared_bytes,
         .n_args = k->n_args,
         .info = {name, vtb_arena_strdup(a, k->label), vtb_arena_strdup(a, k->ops),
-                 vtb_arena_strdup(a, k->origin), k->flops, k->bytes, k->launches}};
+                 vtb_arena_strdup(a, k->origin), k->flops, 0, k->launches}};
     put_kernel(k, name, &text);
     if (text.n >= SOURCE_BYTES) end_source(p, &text);
   }
   end_source(p, &text);
   vtb_strbuf_free(&text);
   vtb_map_free(&taken);
+}
+
+/* What a launch of each kernel moves, for profiles: its first one. */
+static void fill_bytes(vtb_launch_plan *p) {
+  for (int i = p->n_steps; i-- > 0;) {
+    if (p->steps[i].kind != VTB_LAUNCH_KERNEL) continue;
+    vtb_launch_traffic t = vtb_launch_traffic_of(p, &p->steps[i]);
+    p->kernels[p->steps[i].index].info.bytes = (double)(t.read + t.written);
+  }
 }
 
 vtb_launch_plan *vtb__cuda_expand(vtb_cuda *c, const vtb_func *entry) {
@@ -183,6 +193,7 @@ vtb_launch_plan *vtb__cuda_expand(vtb_cuda *c, const vtb_func *entry) {
   p->args =
       vtb_arena_memdup(&p->arena, x.args.n ? (void *)x.args.at : "", x.args.n * sizeof *x.args.at);
   fill_kernels(c, p);
+  fill_bytes(p);
   vtb_vec_free(&x.steps);
   vtb_vec_free(&x.args);
   return p;

@@ -68,6 +68,10 @@ static vtb_cuda_ref ref_of(vtb_cuda *c, const vtb_spot *spot) {
     r.offset += constant_of(c, spot->constant);
   }
   r.bytes = vtb_cuda_reach(spot->type, spot->stride) * r.element;
+  r.touched = r.element;
+  for (int a = 0; a < spot->type->rank; a++)
+    if (spot->stride[a]) r.touched *= spot->type->dim[a].size;
+  if (r.touched > r.bytes) r.touched = r.bytes;
   return r;
 }
 

@@ -27,6 +27,7 @@ typedef struct vtb_cuda_ref {
   int access;
   int element; /* bytes of one; 0: 4 */
   int64_t offset, bytes;
+  int64_t touched; /* of `bytes`; 0: all */
 } vtb_cuda_ref;
 
 /* A launch of `kernel`, a call of `callee`, or else a product by the library. */
@@ -53,6 +54,13 @@ typedef struct vtb_cuda_param { /* of a kernel under construction */
   vtb_cuda_ref ref;
 } vtb_cuda_param;
 
+/* A piece of a result that a kernel under construction writes. */
+typedef struct vtb_cuda_stored {
+  const char *param;
+  const vtb_value *value;
+  int64_t offset;
+} vtb_cuda_stored;
+
 struct vtb_cuda_kernel {
   vtb_cuda *c;
   const char *kind;
@@ -61,6 +69,7 @@ struct vtb_cuda_kernel {
   vtb__text of; /* the text whose holes are being filled; without a file: the body is written */
   vtb_strbuf shared, body;
   VTB_VEC(vtb_cuda_param) params;
+  VTB_VEC(vtb_cuda_stored) stored;
   vtb_strbuf signature; /* "VTB_IN(float) a0, VTB_OUT(float) r0" */
   vtb_work work;        /* what was said of a launch (cost.h) */
   /* once finished */
@@ -69,7 +78,7 @@ struct vtb_cuda_kernel {
   int number, n_args, launches;
   const char *ops;
   char origin[160];
-  double flops, bytes;
+  double flops;
 };
 
 /* The instruction being emitted. */
@@ -118,6 +127,12 @@ void vtb__cuda_use_temp(vtb_cuda_kernel *k, int temp, const char *type, const ch
                         int access);
 void vtb__cuda_use_ref(vtb_cuda_kernel *k, vtb_cuda_ref ref, const char *type, const char *name,
                        int access);
+
+/* Of parameter `name`, the kernel touches so many elements only. */
+void vtb__cuda_touches(vtb_cuda_kernel *k, const char *name, int64_t elements);
+/* The kernel writes `value` from element `offset` of parameter `name` on; what it writes is what it
+ * touches. */
+void vtb__cuda_stores(vtb_cuda_kernel *k, const char *name, const vtb_value *value, int64_t offset);
 
 /* A unit of kernels that serve no instruction: `what` they do, for profiles. */
 void vtb__cuda_begin_unit(vtb_cuda *c, const char *what);
