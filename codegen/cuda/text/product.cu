@@ -16,6 +16,7 @@ hole expr a_m, a_k, b_n, b_k;
 hole code store;                  /* of the sum at batch, m, n (and split) */
 constexpr int STAGES = 3, WM = BM / (THREADS / 32 / WARPS_N), WN = BN / WARPS_N, MI = WM / 16, NI = WN / 8;
 constexpr int TILES_M = (M + BM - 1) / BM, TILES_N = (N + BN - 1) / BN, BLOCKS = TILES_M * TILES_N * BATCHES;
+constexpr int K_ENDS = K % STEP != 0; /* a stage may be less than STEP deep */
 constexpr int A_PITCH = A_ALONG ? vtb_pitch_along(STEP, sizeof(A)) : vtb_pitch_across(BM);
 constexpr int B_PITCH = B_ALONG ? vtb_pitch_along(STEP, sizeof(B)) : vtb_pitch_across(BN);
 constexpr int A_STAGE = (A_ALONG ? BM : STEP) * A_PITCH, B_STAGE = (B_ALONG ? BN : STEP) * B_PITCH;
@@ -33,9 +34,9 @@ shared B b_tile[STAGES * B_STAGE];
   vtb_clear(acc);
 
   auto fetch = [&](int stage, int k0) {
-    vtb_fetch<A_ALONG, BM, STEP, A_PITCH, A_WIDE, sizeof(A), THREADS>(
+    vtb_fetch<A_ALONG, BM, STEP, A_PITCH, A_WIDE, sizeof(A), THREADS, K_ENDS>(
         a_tile + stage * A_STAGE, a_of, m0, M, k0, k_end, [&](int m, int k) { return ${a_m} + ${a_k}; });
-    vtb_fetch<B_ALONG, BN, STEP, B_PITCH, B_WIDE, sizeof(B), THREADS>(
+    vtb_fetch<B_ALONG, BN, STEP, B_PITCH, B_WIDE, sizeof(B), THREADS, K_ENDS>(
         b_tile + stage * B_STAGE, b_of, n0, N, k0, k_end, [&](int n, int k) { return ${b_n} + ${b_k}; });
     vtb_cp_commit();
   };

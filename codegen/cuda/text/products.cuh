@@ -266,22 +266,30 @@ VTB_FN void vtb_copy_rows(T to, int n_rows, int n_columns, int more, From from, 
   }
 }
 /* ROWS x DEPTH of a tile as in vtb_rows, by THREADS threads, WIDE elements of BYTES at a time along its rows: (row, k)
- * comes from from[at(row, k)], rows from `row` and the depth from `k` on; zeros where row or k reach their ends.
- * Asynchronous, except where WIDE elements are no 4 bytes. */
-template <bool ALONG, int ROWS, int DEPTH, int PITCH, int WIDE, int BYTES, int THREADS, class T, class From, class At>
+ * comes from from[at(row, k)], rows from `row` and the depth from `k` on. Rows beyond row_end are copies of the last ones,
+ * for results that nobody stores; the depth beyond k_end is zero, if it can be (K_ENDS). Asynchronous, except where WIDE
+ * elements are no 4 bytes. */
+template <bool ALONG, int ROWS, int DEPTH, int PITCH, int WIDE, int BYTES, int THREADS, bool K_ENDS, class T, class From,
+          class At>
 VTB_FN void vtb_fetch(T tile, From from, int row, int row_end, int k, int k_end, At at) {
-  constexpr int PIECES = (ALONG ? DEPTH : ROWS) / WIDE;
-  VTB_UNROLL for (int i = vtb_tid(); i < ROWS * DEPTH / WIDE; i += THREADS) {
+  constexpr int PIECES = (ALONG ? DEPTH : ROWS) / WIDE, COUNT = ROWS * DEPTH / WIDE, TURNS = (COUNT + THREADS - 1) / THREADS;
+  constexpr int TOGETHER = TURNS > 8 ? 4 : TURNS; /* more of single elements would be registers for addresses */
+  const auto one = [&](int i) {
     const int outer = i / PIECES, inner = i % PIECES * WIDE, to = outer * PITCH + inner;
-    const int r = row + (ALONG ? outer : inner), x = k + (ALONG ? inner : outer);
-    const bool valid = r < row_end && x < k_end;
+    const int r = vtb_min_int(row + (ALONG ? outer : inner), row_end - (ALONG ? 1 : WIDE)), x = k + (ALONG ? inner : outer);
+    const bool valid = !K_ENDS || x < k_end;
     if constexpr (WIDE * BYTES == 16)
       vtb_cp_async16(tile + to, from + (valid ? at(r, x) : 0), valid);
     else if constexpr (WIDE * BYTES == 4)
       vtb_cp_async4(tile + to, from + (valid ? at(r, x) : 0), valid);
     else
       tile[to] = valid ? (float)from[at(r, x)] : 0.0f;
-  }
+  };
+  VTB_NO_UNROLL for (int first = 0; first < TURNS; first += TOGETHER)
+    VTB_UNROLL for (int u = first; u < first + TOGETHER; u++) {
+      const int i = vtb_tid() + u * THREADS;
+      if (COUNT % THREADS == 0 ? TURNS % TOGETHER == 0 || u < TURNS : i < COUNT) one(i);
+    }
 }
 /* One of three, which may be pointers to different types. */
 template <int WHICH, class A, class B, class C> VTB_FN auto vtb_choose(A a, B b, C c) {
