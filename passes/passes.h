@@ -111,6 +111,9 @@ enum { VTB_SHORT_SUM = 8 };
  * products of tiles, not steps. */
 bool vtb_is_product(const vtb_inst *einsum);
 bool vtb_scan_is_product(const vtb_inst *scan);
+/* Whether the kernel of a scan on CUDA can hold elementwise ops before and behind it
+ * (fuse_scans.c). */
+bool vtb_scan_takes_body(const vtb_inst *scan);
 /* Both operands begin with one index, and it is summed: over images, and over tokens. */
 bool vtb_ends_in_parameter(const vtb_inst *einsum);
 

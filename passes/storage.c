@@ -194,6 +194,17 @@ static void note_scan(storage *s, const vtb_inst *whole, const vtb_inst *scan) {
   for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) note_tensor(s, whole, wide[i], BARRED);
 }
 
+/* A body with scans: rows and what it makes of them may be of 16 bits, states are not. */
+static void note_scan_body(storage *s, const vtb_inst *whole) {
+  note_computed(s, whole, READ);
+  for (const vtb_inst *i = whole->callee->first; i; i = i->next) {
+    if (i->op != VTB_OP_linscan) continue;
+    vtb_scan_tensors t = vtb_scan_of(i).at;
+    const int wide[] = {t.s0, t.s, t.rates};
+    for (size_t n = 0; n < sizeof wide / sizeof *wide; n++) note_tensor(s, whole, wide[n], BARRED);
+  }
+}
+
 static bool is_concat(const vtb_inst *i) {
   const vtb_inst *only = i->callee->first;
   return only && !only->next && only->op == VTB_OP_concat;
@@ -205,6 +216,8 @@ static void note_fused(storage *s, const vtb_inst *i) {
     note_attention(s, i);
   else if (vtb_is_scans(i))
     for (const vtb_inst *scan = i->callee->first; scan; scan = scan->next) note_scan(s, i, scan);
+  else if (vtb_streq(kind, "scan"))
+    note_scan_body(s, i);
   else if (vtb_streq(kind, "product"))
     note_einsum(s, i, i->callee->first);
   else if (is_concat(i))

@@ -33,6 +33,8 @@ typedef struct vtb__cuda_scan {
   /* Directions 2i and 2i + 1 go opposite ways with the same queries: forward products take both in
    * one block, in the order of the first (linscan_products.c). */
   bool paired;
+  /* Recurrences that a block of linscan_steps.cu runs one after the other, as dir[]; 0 is 1. */
+  int n_passes;
   /* The kernel in the making: members of vtb_scan_tensors that are its arguments, and its
    * pointers to those of the block's direction. */
   vtb_cuda_kernel *k;
@@ -64,6 +66,9 @@ void vtb__scan_temp(vtb__cuda_scan *s, int temp, const char *name, const char *o
  * the element x of the row at pos; declares the arguments. */
 typedef enum vtb__cuda_row { VTB__ROW_Q, VTB__ROW_K, VTB__ROW_V, VTB__ROW_DY } vtb__cuda_row;
 void vtb__fill_row(vtb__cuda_scan *s, vtb__cuda_row row, const char *hole);
+const char *vtb__cuda_scan_row(vtb__cuda_scan *s, vtb__cuda_row row); /* the expression */
+/* A number as an expression, or as what returns it, where the hole is code. */
+void vtb__fill_number(vtb__cuda_scan *s, const char *hole, const char *value);
 /* The same for vtb_copy_rows: ${<hole>_from}, the row's address, and, of rows with the
  * normalizer's column, ${<hole>_extra}. */
 void vtb__fill_source(vtb__cuda_scan *s, vtb__cuda_row row, const char *hole);
@@ -104,5 +109,19 @@ void vtb__cuda_scan_grad(vtb__cuda_scan *s);
 void vtb__cuda_scan_steps(vtb__cuda_scan *s);
 void vtb__cuda_scan_steps_grad(vtb__cuda_scan *s);
 void vtb__cuda_scan_delta(vtb__cuda_scan *s);
+
+/* ---- bodies (linscan_body.c) ----------------------------------------------------------------- */
+
+/* Code of linscan_steps.cu where recurrences stand in a body of elementwise ops
+ * (passes/fuse_scans.c). */
+typedef struct vtb__scan_codes {
+  const char *q, *k, *decay_row, *values, *rate, *first, *put; /* as the text's holes */
+  int more;
+} vtb__scan_codes;
+/* The type of what a block keeps of its first recurrences: that of the body's narrowest result. */
+vtb_dtype vtb__scan_kept_type(const vtb_inst *fused);
+/* From s->k, which gets the arguments; the recurrences are s->dir, of `fused`. */
+vtb__scan_codes vtb__scan_codes_make(vtb__cuda_scan *s, const vtb_inst *fused);
+void vtb__cuda_scan_steps_body(vtb__cuda_scan *s, const vtb_inst *fused);
 
 #endif

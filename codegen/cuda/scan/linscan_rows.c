@@ -155,6 +155,13 @@ void vtb__scan_temp(vtb__cuda_scan *s, int temp, const char *name, const char *o
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
+void vtb__fill_number(vtb__cuda_scan *s, const char *hole, const char *value) {
+  for (size_t i = 0; i < s->k->of.all.n; i++)
+    if (vtb_streq(s->k->of.all.at[i].name, hole) && s->k->of.all.at[i].kind == VTB__TEXT_CODE)
+      value = vtb_arena_printf(&s->c->arena, "return %s;", value);
+  vtb_cuda_fill(s->k, hole, "%s", value);
+}
+
 const char *vtb__cuda_scan_at(const vtb__cuda_scan *s, int tensor, const char *x) {
   return vtb_cuda_offset(s->c, tensor, (const char *const[]){"b", "pos", "h", x});
 }
@@ -174,18 +181,21 @@ static const char *declare_row(vtb__cuda_scan *s, vtb__cuda_row row) {
   return names[row];
 }
 
-/* Texts have parameters q, k, v and dy, and holes of these names. */
-void vtb__fill_row(vtb__cuda_scan *s, vtb__cuda_row row, const char *hole) {
+/* Texts have parameters q, k, v and dy. */
+const char *vtb__cuda_scan_row(vtb__cuda_scan *s, vtb__cuda_row row) {
   const char *at = vtb__cuda_scan_at(s, *row_member(s, row), "x"), *name = declare_row(s, row);
-  if (!s->normalizer || row == VTB__ROW_Q || row == VTB__ROW_K) {
-    vtb_cuda_fill(s->k, hole, "%s[%s]", name, at);
-  } else if (row == VTB__ROW_V) {
-    vtb_cuda_fill(s->k, hole, "(x < V ? v[%s] : 1.0f)", at);
-  } else {
-    vtb__scan_in(s, &s->at.dz, "dz");
-    vtb_cuda_fill(s->k, hole, "(x < V ? dy[%s] : dz[%s])", at,
-                  vtb__cuda_scan_at(s, s->at.dz, NULL));
-  }
+  vtb_arena *arena = &s->c->arena;
+  if (!s->normalizer || row == VTB__ROW_Q || row == VTB__ROW_K)
+    return vtb_arena_printf(arena, "%s[%s]", name, at);
+  if (row == VTB__ROW_V) return vtb_arena_printf(arena, "(x < V ? v[%s] : 1.0f)", at);
+  vtb__scan_in(s, &s->at.dz, "dz");
+  return vtb_arena_printf(arena, "(x < V ? dy[%s] : dz[%s])", at,
+                          vtb__cuda_scan_at(s, s->at.dz, NULL));
+}
+
+/* Holes have the names of the parameters. */
+void vtb__fill_row(vtb__cuda_scan *s, vtb__cuda_row row, const char *hole) {
+  vtb__fill_number(s, hole, vtb__cuda_scan_row(s, row));
 }
 
 void vtb__fill_source(vtb__cuda_scan *s, vtb__cuda_row row, const char *hole) {
@@ -224,13 +234,14 @@ static bool has_paths(const vtb_module *m) {
  * compilation. */
 static const char *place(const vtb__cuda_scan *s, vtb_cuda_kernel *k) {
   if (!has_paths(s->inst->func->module)) return "t";
-  int32_t *table = vtb_xcalloc((size_t)(s->n_dirs * s->N), sizeof *table);
-  for (int d = 0; d < s->n_dirs; d++)
-    vtb__scan_order(s, s->paired ? d / 2 * 2 : d, table + d * s->N);
-  vtb_cuda_table_i32(k, table, (size_t)(s->n_dirs * s->N), "order");
+  int n = s->n_passes > 1 ? s->n_passes : s->n_dirs;
+  int32_t *table = vtb_xcalloc((size_t)(n * s->N), sizeof *table);
+  for (int d = 0; d < n; d++) vtb__scan_order(s, s->paired ? d / 2 * 2 : d, table + d * s->N);
+  vtb_cuda_table_i32(k, table, (size_t)(n * s->N), "order");
   vtb_free(table);
-  return s->n_dirs == 1 ? "order[t]"
-                        : vtb_arena_printf(&s->c->arena, "order[dir * %lld + t]", (long long)s->N);
+  return n == 1 ? "order[t]"
+                : vtb_arena_printf(&s->c->arena, "order[%s * %lld + t]",
+                                   s->n_passes > 1 ? "pass" : "dir", (long long)s->N);
 }
 
 void vtb__fill_decay(vtb__cuda_scan *s) {
@@ -248,14 +259,14 @@ void vtb__fill_state(vtb__cuda_scan *s, const char *hole, const int *tensor, con
   const char *name_n = vtb_arena_printf(&s->c->arena, "%s_n", hole);
   if (*tensor >= 0) vtb__scan_in(s, tensor, name);
   if (*vector >= 0) vtb__scan_in(s, vector, name_n);
+  const char *value = "0.0f";
   if (*vector >= 0)
-    vtb_cuda_fill(s->k, hole, "(x < V ? %s[%s] : %s[%s])", name,
-                  vtb__cuda_state_at(s, *tensor, false), name_n,
-                  vtb__cuda_state_at(s, *vector, true));
+    value = vtb_arena_printf(&s->c->arena, "(x < V ? %s[%s] : %s[%s])", name,
+                             vtb__cuda_state_at(s, *tensor, false), name_n,
+                             vtb__cuda_state_at(s, *vector, true));
   else if (*tensor >= 0)
-    vtb_cuda_fill(s->k, hole, "%s[%s]", name, vtb__cuda_state_at(s, *tensor, false));
-  else
-    vtb_cuda_fill(s->k, hole, "0.0f");
+    value = vtb_arena_printf(&s->c->arena, "%s[%s]", name, vtb__cuda_state_at(s, *tensor, false));
+  vtb__fill_number(s, hole, value);
 }
 
 static void fill_put(vtb__cuda_scan *s, const char *hole, const char *name, const int *tensor,

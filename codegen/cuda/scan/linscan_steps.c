@@ -4,8 +4,10 @@
  * tiles of keys (y, dv, dd of the other classes), and the sum of dA over the batch are added by a
  * second kernel, in order. */
 #include "codegen/cuda/scan/linscan.h"
+#include "codegen/cuda/plan/program.h"
 
 #define HISTORY_BYTES (100 * 1024) /* of a segment's states in shared memory */
+#define KEPT_BYTES (32 * 1024)     /* of what a block has of its first recurrences */
 
 /* How lanes and registers share the state. */
 typedef struct steps_shape {
@@ -58,14 +60,20 @@ static void fill_decays(vtb__cuda_scan *s) {
   bool by_value = s->decay->axes == VTB_ALONG_VALUE || rates;
   const char *row = vtb__cuda_scan_at(s, s->at.d, "x");
   vtb__scan_in(s, &s->at.d, "d");
-  VTB_CUDA_NUMBERS(s->k, {"BY_KEY", by_key}, {"BY_VALUE", by_value}, {"RATES", rates});
-  vtb_cuda_fill(s->k, "decay_row", by_key ? "d[%s]" : "0.0f", row);
-  vtb_cuda_fill(s->k, "decay_value", by_value ? "d[%s]" : "1.0f", row);
+  VTB_CUDA_NUMBERS(s->k, {"BY_KEY", by_key}, {"RATES", rates});
+  if (vtb_cuda_has(s->k, "BY_VALUE")) VTB_CUDA_NUMBERS(s->k, {"BY_VALUE", by_value});
+  const char *element = vtb_arena_printf(&s->c->arena, "d[%s]", row), *rate = "0.0f";
+  vtb__fill_number(s, "decay_row", by_key ? element : "0.0f");
+  if (vtb_cuda_has(s->k, "decay_value"))
+    vtb_cuda_fill(s->k, "decay_value", "%s", by_value ? element : "1.0f");
   fill_decay(s);
-  if (rates) vtb__scan_in(s, &s->at.rates, "a");
-  vtb_cuda_fill(s->k, "rate", rates ? "a[%s]" : "0.0f",
-                rates ? vtb_cuda_offset(s->c, s->at.rates, (const char *const[]){"h", "key", "x"})
-                      : "");
+  if (rates) {
+    vtb__scan_in(s, &s->at.rates, "a");
+    rate = vtb_arena_printf(
+        &s->c->arena, "a[%s]",
+        vtb_cuda_offset(s->c, s->at.rates, (const char *const[]){"h", "key", "x"}));
+  }
+  vtb__fill_number(s, "rate", rate);
 }
 
 /* ---- results, and parts of them -------------------------------------------------------------- */
@@ -125,6 +133,14 @@ static void add_parts(vtb__cuda_scan *s, const steps_parts *p, int which, const 
 
 #define FORWARD_KEYS 256 /* of a block */
 
+static void fill_values(vtb__cuda_scan *s) {
+  bool by_value = s->decay->axes == VTB_ALONG_VALUE || s->decay->rates;
+  const char *step = "";
+  if (by_value)
+    step = vtb_arena_printf(&s->c->arena, " step = d[%s];", vtb__cuda_scan_at(s, s->at.d, "x"));
+  vtb_cuda_fill(s->k, "values", "input = %s;%s", vtb__cuda_scan_row(s, VTB__ROW_V), step);
+}
+
 void vtb__cuda_scan_steps(vtb__cuda_scan *s) {
   steps_shape p = make_shape(s, FORWARD_KEYS);
   steps_parts y = make_parts(s, "part_y", p.key_tiles, 1, s->V1);
@@ -133,15 +149,49 @@ void vtb__cuda_scan_steps(vtb__cuda_scan *s) {
   fill_shape(s, &p);
   vtb__fill_row(s, VTB__ROW_Q, "q");
   vtb__fill_row(s, VTB__ROW_K, "k");
-  vtb__fill_row(s, VTB__ROW_V, "v");
   fill_decays(s);
+  fill_values(s);
   vtb__fill_state(s, "first", &s->at.s0, &s->at.n0);
   vtb__fill_put_state(s, "put_last", s->last, &s->at.s, &s->at.n);
+  VTB_CUDA_NUMBERS(s->k, {"PASSES", 1}, {"MORE", 1});
+  vtb_cuda_fill(s->k, "KEPT", "float");
   fill_put(s, "put_y", "y_out", &s->at.y, &y, "part_at(t0 + i)", "value");
   fill_put_z(s, whole ? &s->at.z : NULL, "value");
   VTB_CUDA_NUMBERS(s->k, {"FIRST", s->init}, {"LAST", s->last}, {"Y_WIDTH", whole ? s->V : s->V1});
   vtb__scan_launch(s, s->n);
   add_parts(s, &y, 0, &s->at.y, &s->at.z);
+}
+
+/* Everything that is read or stored is code of the body. */
+void vtb__cuda_scan_steps_body(vtb__cuda_scan *s, const vtb_inst *fused) {
+  steps_shape p = make_shape(s, FORWARD_KEYS);
+  bool rates = s->decay->rates, by_key = s->decay->axes == VTB_ALONG_KEY;
+  vtb__scan_codes codes;
+  vtb_dtype kept = vtb__scan_kept_type(fused);
+  int64_t waits = (s->n_passes - 1) * s->N * 32 * vtb_dtype_bytes(kept);
+  while (p.wide > 1 && waits * p.wide > KEPT_BYTES) p.wide /= 2;
+  p.blocks = ceil_div(ceil_div(s->V, 32), p.wide);
+  vtb__scan_begin(s, "linscan_steps", "linscan_steps.cu", (int)(32 * p.groups * p.wide));
+  codes = vtb__scan_codes_make(s, fused);
+  fill_shape(s, &p);
+  vtb_cuda_fill(s->k, "q", "%s", codes.q);
+  vtb_cuda_fill(s->k, "k", "%s", codes.k);
+  vtb_cuda_fill(s->k, "decay_row", "%s", codes.decay_row);
+  vtb_cuda_fill(s->k, "values", "%s", codes.values);
+  vtb_cuda_fill(s->k, "rate", "%s", codes.rate);
+  vtb_cuda_fill(s->k, "first", "%s", codes.first);
+  vtb_cuda_fill(s->k, "put_y", "%s", codes.put);
+  vtb_cuda_fill(s->k, "put_z", "%s", "");
+  vtb_cuda_fill(s->k, "decay", "%s",
+                rates    ? "vtb_exp2_fast(step * rate[j])"
+                : by_key ? "decays[at]"
+                         : "step");
+  vtb__fill_put_state(s, "put_last", s->last && s->at.s >= 0, &s->at.s, &s->at.n);
+  vtb_cuda_fill(s->k, "KEPT", "%s", vtb__cuda_type_name(kept));
+  VTB_CUDA_NUMBERS(s->k, {"BY_KEY", by_key}, {"RATES", rates}, {"PASSES", s->n_passes},
+                   {"MORE", codes.more > 0 ? codes.more : 1}, {"FIRST", s->init},
+                   {"LAST", s->last && s->at.s >= 0}, {"Y_WIDTH", s->V});
+  vtb__scan_launch(s, s->n);
 }
 
 /* ---- adjoint --------------------------------------------------------------------------------- */

@@ -1,0 +1,339 @@
+/* fuse_scans: elementwise kernels before a scan's operands and behind its results move into its
+ * kernel.
+ *
+ *   %v = fused @mul(%delta, %u) {kind = "loop"}
+ *   %y, %s = linscan %q, %k, %v, %delta, %A {class = "rates", last = 0}
+ *   %out = fused @gate(%y, %z) {kind = "loop"}
+ *   =>
+ *   %out = fused @scan(%q, %k, %delta, %u, %A, %z) {kind = "scan"}
+ *   func kernel @scan { mul's ops, the linscan, gate's ops }
+ *
+ * After `fuse` and `fuse_products`, for targets whose scans evaluate a body. Takes scans that run
+ * token by token (vtb_scan_takes_body). Before them: kernels of elementwise ops that nothing else
+ * reads; each value is computed where the scan reads it. Behind them: kernels of elementwise ops
+ * whose results have as many elements as the scan's; what others read is stored as well. Of scans
+ * that one such kernel adds up, all are of one kernel that runs them one after the other and keeps
+ * what it has of the first until the last is there. Views between them go along. Declines what
+ * would need a value of the group outside before the group can run.
+ */
+#include "ir/recurrence.h"
+#include "passes/passes_internal.h"
+
+#include "ir/kernels.h"
+
+#include <stdlib.h>
+
+enum { MOST_MEMBERS = 48, MOST_OPS = 96, MOST_SCANS = 2, MANY_WARPS = 1056 };
+/* What a block of 128 columns keeps of the scans before the last. */
+#define MOST_KEPT (256 * 1024)
+
+typedef struct group {
+  vtb_func *func;
+  vtb_inst *at[MOST_MEMBERS]; /* in any order */
+  int n, scans, ops;
+} group;
+
+bool vtb_scan_takes_body(const vtb_inst *scan) {
+  if (scan->op != VTB_OP_linscan || vtb_scan_is_product(scan)) return false;
+  vtb_scan s = vtb_scan_of(scan);
+  vtb_decay_axes axes = s.decay->axes;
+  return !s.normalizer && s.K <= 256 &&
+         (s.decay->rates || axes == VTB_ALONG_KEY || axes == VTB_ALONG_VALUE);
+}
+
+/* ---- membership ------------------------------------------------------------------------------ */
+
+static bool has(const group *g, const vtb_inst *i) {
+  for (int m = 0; m < g->n; m++)
+    if (g->at[m] == i) return true;
+  return false;
+}
+
+static bool is_view(const vtb_inst *i) {
+  return i->op == VTB_OP_reshape || i->op == VTB_OP_broadcast || i->op == VTB_OP_transpose;
+}
+
+static bool is_elementwise(const vtb_inst *i) {
+  if (vtb_kernel_kind_of(i) != VTB_KERNEL_LOOP) return false;
+  for (const vtb_inst *x = i->callee->first; x; x = x->next)
+    if (x->op == VTB_OP_constant ? vtb_attr_find(x, "data") != NULL
+                                 : vtb_op_get(x->op)->klass != VTB_CLASS_ELEMENTWISE)
+      return false;
+  for (int r = 0; r < i->n_results; r++)
+    if (i->results[r]->type.dtype != VTB_F32) return false;
+  return true;
+}
+
+static int ops_of(const vtb_inst *i) {
+  int n = 1;
+  for (const vtb_inst *x = i->callee ? i->callee->first : NULL; x; x = x->next) n++;
+  return n;
+}
+
+static bool is_returned(const vtb_value *v) {
+  for (int r = 0; r < v->func->n_returns; r++)
+    if (v->func->returns[r] == v) return true;
+  return false;
+}
+
+/* Readers of v outside the group; *first: the order of the first of them, if it is less. */
+static bool is_read_outside(const group *g, const vtb_value *v, int *first) {
+  vtb_inst **readers;
+  size_t n = vtb_value_readers(v, &readers);
+  bool any = is_returned(v);
+  for (size_t i = 0; i < n; i++) {
+    if (has(g, readers[i])) continue;
+    any = true;
+    if (readers[i]->order < *first) *first = readers[i]->order;
+  }
+  vtb_free(readers);
+  return any;
+}
+
+/* Where the group can stand: behind all that it reads. */
+static int place_of(const group *g) {
+  int place = 0;
+  for (int m = 0; m < g->n; m++)
+    for (int o = 0; o < g->at[m]->n_operands; o++) {
+      const vtb_inst *def = g->at[m]->operands[o]->def;
+      if (def && !has(g, def) && def->order + 1 > place) place = def->order + 1;
+    }
+  return place;
+}
+
+static bool is_whole(const group *g) {
+  int first = INT32_MAX;
+  for (int m = 0; m < g->n; m++)
+    for (int r = 0; r < g->at[m]->n_results; r++) is_read_outside(g, g->at[m]->results[r], &first);
+  return g->n <= MOST_MEMBERS && g->ops <= MOST_OPS && place_of(g) <= first;
+}
+
+static bool add(group *g, vtb_inst *i) {
+  if (has(g, i)) return true;
+  if (g->n == MOST_MEMBERS) return false;
+  g->at[g->n++] = i;
+  g->ops += ops_of(i);
+  g->scans += i->op == VTB_OP_linscan;
+  return true;
+}
+
+/* ---- growth ---------------------------------------------------------------------------------- */
+
+/* What computes operands, as far as the group alone reads it. */
+static void take_before(group *g) {
+  for (int m = 0; m < g->n; m++)
+    for (int o = 0; o < g->at[m]->n_operands; o++) {
+      vtb_inst *def = g->at[m]->operands[o]->def;
+      bool alone = def && !has(g, def) && (is_view(def) || is_elementwise(def));
+      for (int r = 0, first = INT32_MAX; alone && r < def->n_results; r++)
+        alone = !is_read_outside(g, def->results[r], &first);
+      if (alone && g->ops + ops_of(def) <= MOST_OPS) add(g, def);
+    }
+}
+
+static const vtb_inst *first_scan(const group *g) {
+  for (int m = 0; m < g->n; m++)
+    if (g->at[m]->op == VTB_OP_linscan) return g->at[m];
+  return NULL;
+}
+
+/* Whether a block can run both one after the other. */
+static bool are_alike(const vtb_inst *x, const vtb_inst *y) {
+  vtb_scan a = vtb_scan_of(x), b = vtb_scan_of(y);
+  return a.decay == b.decay && a.n_batch == b.n_batch && a.n_tokens == b.n_tokens &&
+         a.n_heads == b.n_heads && a.K == b.K && a.V == b.V && !a.init && !b.init && !a.last &&
+         !b.last && a.n_tokens * 128 * 4 <= MOST_KEPT;
+}
+
+/* The scan whose result v is, by views; *views gets what lies between. */
+static vtb_inst *scan_behind(vtb_value *v, group *views) {
+  while (v->def && v->def->op == VTB_OP_reshape && add(views, v->def)) v = v->def->operands[0];
+  return v->def && v->def->op == VTB_OP_linscan && v->index == 0 && vtb_scan_takes_body(v->def)
+             ? v->def
+             : NULL;
+}
+
+/* The other scans that the kernel reads. */
+static void take_scans(group *g, const vtb_inst *kernel) {
+  for (int o = 0; o < kernel->n_operands && g->scans < MOST_SCANS; o++) {
+    group views = {0}, before = *g;
+    vtb_inst *scan = scan_behind(kernel->operands[o], &views);
+    if (!scan || has(g, scan) || !are_alike(first_scan(g), scan)) continue;
+    for (int i = 0; i < views.n; i++) add(g, views.at[i]);
+    if (!add(g, scan) || !is_whole(g)) *g = before;
+  }
+}
+
+/* Kernels that read v, of so many elements, and what reads those. */
+static bool take_behind(group *g, const vtb_value *v, int64_t count) {
+  vtb_inst **readers;
+  size_t n = vtb_value_readers(v, &readers);
+  bool any = false;
+  for (size_t i = 0; i < n; i++) {
+    vtb_inst *r = readers[i];
+    group before = *g;
+    if (has(g, r)) continue;
+    bool fits = r->op == VTB_OP_reshape || is_elementwise(r);
+    for (int k = 0; fits && k < r->n_results; k++)
+      fits = vtb_type_count(&r->results[k]->type) == count;
+    if (!fits || !add(g, r)) continue;
+    if (!is_whole(g)) {
+      *g = before;
+      continue;
+    }
+    bool took = r->op != VTB_OP_reshape;
+    if (took) take_scans(g, r);
+    for (int k = 0; k < r->n_results; k++) took |= take_behind(g, r->results[k], count);
+    if (!took) *g = before;
+    any |= took;
+  }
+  vtb_free(readers);
+  return any;
+}
+
+/* ---- the kernel ------------------------------------------------------------------------------ */
+
+static int by_order(const void *x, const void *y) {
+  return (*(vtb_inst *const *)x)->order - (*(vtb_inst *const *)y)->order;
+}
+
+typedef struct kernel {
+  vtb_func *func;
+  vtb_builder b;
+  vtb_value **inside; /* by id of the plain function's values */
+  vtb_value **inputs;
+  int n_inputs;
+} kernel;
+
+static vtb_value *value_inside(kernel *k, vtb_value *v) {
+  if (!k->inside[v->id]) {
+    k->inputs[k->n_inputs++] = v;
+    k->inside[v->id] = vtb_func_add_arg(k->func, v->name, v->type);
+  }
+  return k->inside[v->id];
+}
+
+/* The ops of a kernel function, whose values are `body`. */
+static void copy_ops(kernel *k, const vtb_inst *first, vtb_value **body) {
+  for (const vtb_inst *i = first; i; i = i->next) {
+    vtb_value **operands = vtb_xcalloc((size_t)i->n_operands + 1, sizeof *operands);
+    for (int o = 0; o < i->n_operands; o++) operands[o] = body[i->operands[o]->id];
+    const vtb_inst *copy = vtb_inst_clone(&k->b, i, operands);
+    for (int r = 0; r < i->n_results; r++) body[i->results[r]->id] = copy->results[r];
+    vtb_free(operands);
+  }
+}
+
+static void copy_member(kernel *k, vtb_inst *i) {
+  vtb_value **operands = vtb_xcalloc((size_t)i->n_operands + 1, sizeof *operands);
+  for (int o = 0; o < i->n_operands; o++) operands[o] = value_inside(k, i->operands[o]);
+  if (i->op == VTB_OP_fused) {
+    const vtb_func *f = i->callee;
+    vtb_value **body = vtb_xcalloc((size_t)f->n_values + 1, sizeof *body);
+    for (int a = 0; a < f->n_args; a++) body[f->args[a]->id] = operands[a];
+    copy_ops(k, f->first, body);
+    for (int r = 0; r < i->n_results; r++) k->inside[i->results[r]->id] = body[f->returns[r]->id];
+    vtb_free(body);
+  } else {
+    const vtb_inst *copy = vtb_inst_clone(&k->b, i, operands);
+    for (int r = 0; r < i->n_results; r++) k->inside[i->results[r]->id] = copy->results[r];
+  }
+  vtb_free(operands);
+}
+
+static vtb_inst *at_order(const vtb_func *f, int order) {
+  for (vtb_inst *i = f->first; i; i = i->next)
+    if (i->order == order) return i;
+  return NULL;
+}
+
+static void join(group *g) {
+  vtb_func *f = g->func;
+  qsort(g->at, (size_t)g->n, sizeof *g->at, by_order);
+  kernel k = {.func = vtb__kernel_new(first_scan(g))};
+  k.b = (vtb_builder){.module = f->module, .func = k.func, .span = first_scan(g)->span};
+  k.inside = vtb_xcalloc((size_t)f->n_values + 1, sizeof *k.inside);
+  k.inputs = vtb_xcalloc((size_t)f->n_values + 1, sizeof *k.inputs);
+  vtb_value **outputs = vtb_xcalloc((size_t)f->n_values + 1, sizeof *outputs);
+  vtb_value **returns = vtb_xcalloc((size_t)f->n_values + 1, sizeof *returns);
+  int n = 0;
+  for (int m = 0; m < g->n; m++) copy_member(&k, g->at[m]);
+  for (int m = 0; m < g->n; m++)
+    for (int r = 0, first = 0; r < g->at[m]->n_results; r++) {
+      if (!is_read_outside(g, g->at[m]->results[r], &first)) continue;
+      outputs[n] = g->at[m]->results[r];
+      returns[n++] = k.inside[g->at[m]->results[r]->id];
+    }
+  vtb_func_set_returns(k.func, returns, NULL, n);
+  vtb_builder outer = {.module = f->module,
+                       .func = f,
+                       .before = at_order(f, place_of(g)),
+                       .span = first_scan(g)->span};
+  vtb_attr kind = VTB_A_STR("kind", vtb_kernel_kind_name(VTB_KERNEL_SCAN));
+  const vtb_inst *fused =
+      vtb_build_call(&outer, VTB_OP_fused, k.func, k.inputs, k.n_inputs, &kind, 1);
+  for (int r = 0; r < n; r++) {
+    vtb_replace_all(outputs[r], fused->results[r]);
+    vtb__swap_names(outputs[r], fused->results[r]);
+  }
+  for (int m = g->n; m-- > 0;) vtb_inst_unlink(g->at[m]);
+  vtb_free(k.inside);
+  vtb_free(k.inputs);
+  vtb_free(outputs);
+  vtb_free(returns);
+}
+
+/* ---- directions ------------------------------------------------------------------------------ */
+
+/* Scans of a kernel that the pass `directions` made stand alone again, if there are enough columns
+ * for them to run one after the other. */
+static void part(vtb_inst *fused) {
+  const vtb_func *f = fused->callee;
+  for (const vtb_inst *i = f->first; i; i = i->next)
+    if (!vtb_scan_takes_body(i)) return;
+  vtb_scan s = vtb_scan_of(f->first);
+  if (s.n_batch * s.n_heads * ((s.V + 31) / 32) < MANY_WARPS) return;
+  vtb_builder b = {
+      .module = fused->func->module, .func = fused->func, .before = fused, .span = fused->span};
+  vtb_value **inside = vtb_xcalloc((size_t)f->n_values + 1, sizeof *inside);
+  for (int a = 0; a < f->n_args; a++) inside[f->args[a]->id] = fused->operands[a];
+  for (const vtb_inst *i = f->first; i; i = i->next) {
+    vtb_value *operands[8];
+    for (int o = 0; o < i->n_operands; o++) operands[o] = inside[i->operands[o]->id];
+    const vtb_inst *copy = vtb_inst_clone(&b, i, operands);
+    for (int r = 0; r < i->n_results; r++) inside[i->results[r]->id] = copy->results[r];
+  }
+  for (int r = 0; r < fused->n_results; r++)
+    vtb_replace_all(fused->results[r], inside[f->returns[r]->id]);
+  vtb_inst_unlink(fused);
+  vtb_free(inside);
+}
+
+/* True if the scan is part of a kernel now. */
+static bool visit(vtb_func *f, vtb_inst *scan) {
+  group g = {.func = f};
+  vtb_func_number(f);
+  add(&g, scan);
+  take_behind(&g, scan->results[0], vtb_type_count(&scan->results[0]->type));
+  take_before(&g);
+  if (g.n == 1 || !is_whole(&g)) return false;
+  join(&g);
+  return true;
+}
+
+vtb_status vtb__pass_fuse_scans(vtb_pass_context *c, vtb_error *err) {
+  (void)err;
+  for (vtb_func *f = c->module->first; f; f = f->next) {
+    if (f->kind != VTB_FUNC_PLAIN) continue;
+    for (vtb_inst *i = f->first, *next; i; i = next) {
+      next = i->next;
+      if (vtb_is_scans(i)) part(i);
+    }
+    for (bool again = true; again;) {
+      again = false;
+      for (vtb_inst *i = f->first; i && !again; i = i->next)
+        again = i->op == VTB_OP_linscan && vtb_scan_takes_body(i) && visit(f, i);
+    }
+  }
+  return VTB_OK;
+}

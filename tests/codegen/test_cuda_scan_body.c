@@ -1,0 +1,114 @@
+/* Recurrences with elementwise ops before and behind them as one kernel (passes/fuse_scans.c):
+ * emulated CUDA against the interpreter, at ragged shapes, along paths, one and two recurrences,
+ * all that a body may store. */
+#include "tests/codegen/cuda_check.h"
+
+#include "ir/kernels.h"
+#include "ir/recurrence.h"
+
+typedef struct body_case {
+  vtb_decay_class decay;
+  const char *path, *back; /* back: of a second recurrence; NULL: there is none */
+  int64_t B, N, h, K, V;
+  bool init, last, grouped, also; /* grouped: heads are one axis behind; also: y is wanted, too */
+} body_case;
+
+#define RATES VTB_DECAY_RATES
+#define KEY VTB_DECAY_KEY
+#define VALUE VTB_DECAY_VALUE
+
+static const body_case cases[] = {
+    {RATES, NULL, NULL, 2, 19, 1, 16, 70, false, false, true, false},
+    {RATES, "rows~@3x7", NULL, 1, 21, 2, 5, 33, true, true, false, true},
+    {RATES, "rows@3x7", "rows~@3x7", 2, 21, 1, 16, 150, false, false, true, false},
+    {RATES, "cols@2x4", "rows~@2x4", 1, 8, 2, 3, 7, false, false, true, true},
+    {RATES, NULL, "rows~@1x11", 1, 11, 1, 40, 36, false, false, false, false},
+    {VALUE, NULL, "rows~@3x5", 2, 15, 1, 4, 9, false, false, true, true},
+    {KEY, "cols@2x5", NULL, 1, 10, 2, 20, 40, false, false, true, false},
+    {RATES, NULL, NULL, 1, 1, 1, 1, 1, false, false, false, false},
+};
+
+static vtb_type shape(int rank, int64_t a, int64_t b, int64_t c, int64_t d) {
+  return vtb_type_make(VTB_F32, rank, (int64_t[]){a, b, c, d});
+}
+
+static vtb_value *unary(cuda_cases *c, vtb_op op, vtb_value *x) {
+  return vtb_b_unary(&c->b, op, x);
+}
+static vtb_value *binary(cuda_cases *c, vtb_op op, vtb_value *x, vtb_value *y) {
+  return vtb_b_binary(&c->b, op, x, y);
+}
+
+/* softplus(p) u as values, decays of softplus(p), -exp(a) as rates. */
+static vtb_inst *scan(cuda_cases *c, const body_case *s, vtb_value *u, const char *path) {
+  vtb_type keys = shape(4, s->B, s->N, s->h, s->K), values = shape(4, s->B, s->N, s->h, s->V);
+  vtb_value *p = cuda_arg(c, s->decay == KEY ? keys : values, 1, -1), *operands[6];
+  vtb_value *step = unary(c, VTB_OP_softplus, p);
+  int n = 0;
+  operands[n++] = unary(c, VTB_OP_tanh, cuda_arg(c, keys, 1, 0));
+  operands[n++] = cuda_arg(c, keys, 1, 0);
+  operands[n++] = s->decay == KEY ? u : binary(c, VTB_OP_mul, step, u);
+  operands[n++] = s->decay == RATES ? step : unary(c, VTB_OP_sigmoid, step);
+  if (s->decay == RATES) {
+    vtb_value *a = cuda_arg(c, shape(3, s->h, s->V, s->K, 0), 1, 0);
+    operands[n++] =
+        unary(c, VTB_OP_neg, unary(c, VTB_OP_exp, vtb_b_transpose(&c->b, a, (int64_t[]){0, 2, 1})));
+  }
+  if (s->init) operands[n++] = cuda_arg(c, shape(4, s->B, s->h, s->K, s->V), 1, 0);
+  vtb_attr attrs[] = {VTB_A_STR("class", vtb_decay_class_name(s->decay)),
+                      VTB_A_STR("mode", "recurrent"), VTB_A_INT("init", s->init),
+                      VTB_A_INT("last", s->last), VTB_A_STR("path", path)};
+  return vtb_build(&c->b, VTB_OP_linscan, operands, n, attrs, path ? 5 : 4);
+}
+
+static void wanted(cuda_cases *c, vtb_value *v) {
+  char name[40];
+  snprintf(name, sizeof name, "case%d_%d", c->n_cases, c->n_returns);
+  v->name = vtb_intern(c->m, name);
+  c->returns[c->n_returns++] = v;
+}
+
+static void add(cuda_cases *c, const body_case *s) {
+  vtb_type values = shape(4, s->B, s->N, s->h, s->V), rows = shape(3, s->B, s->N, s->h * s->V, 0);
+  vtb_type *behind = s->grouped ? &rows : &values;
+  vtb_value *u = cuda_arg(c, values, 1, 0);
+  vtb_inst *one = scan(c, s, u, s->path), *two = s->back ? scan(c, s, u, s->back) : NULL;
+  vtb_value *gate = unary(c, VTB_OP_silu, cuda_arg(c, *behind, 1, 0));
+  vtb_value *skip = cuda_arg(c, shape(1, behind->dim[behind->rank - 1].size, 0, 0, 0), 1, 0);
+  vtb_value *x = s->grouped ? vtb_b_reshape(&c->b, u, behind) : u, *sum = NULL;
+  for (int d = 0; d < (two ? 2 : 1); d++) {
+    vtb_value *y = (d ? two : one)->results[0];
+    if (s->grouped) y = vtb_b_reshape(&c->b, y, behind);
+    y = binary(c, VTB_OP_add, y, binary(c, VTB_OP_mul, x, skip));
+    if (s->also) wanted(c, y);
+    y = binary(c, VTB_OP_mul, y, gate);
+    sum = sum ? binary(c, VTB_OP_add, sum, y) : y;
+  }
+  wanted(c, sum);
+  if (s->last) wanted(c, one->results[1]);
+}
+
+TEST(bodies) {
+  cuda_cases c;
+  cuda_begin(&c);
+  for (c.n_cases = 0; c.n_cases < (int)(sizeof cases / sizeof *cases); c.n_cases++)
+    add(&c, &cases[c.n_cases]);
+  vtb_func_set_returns(c.f, c.returns, NULL, c.n_returns);
+  c.m->entry = c.f;
+  cuda_passes(c.m, "fuse,fuse_scans,dce");
+  int kernels = 0;
+  for (const vtb_inst *i = c.f->first; i; i = i->next) {
+    CHECK_MSG(i->op != VTB_OP_linscan, "a scan stands alone");
+    kernels += vtb_kernel_kind_of(i) == VTB_KERNEL_SCAN;
+  }
+  CHECK(kernels == (int)(sizeof cases / sizeof *cases));
+  cuda_check(c.m, c.f, c.args, 2e-5, "bodies");
+  for (int i = 0; i < c.f->n_args; i++) vtb_tensor_free(&c.args[i]);
+  vtb_module_free(c.m);
+}
+
+int main(void) {
+  emulate_or_skip();
+  RUN(bodies);
+  return test_done();
+}
