@@ -28,6 +28,9 @@ typedef struct vtb_emu_place {
 /* Runs once a collective, when its last thread has arrived, for the lanes of `mask`. */
 typedef void (*vtb_emu_complete)(vtb_emu_thread **lane, unsigned mask);
 
+/* Kinds of accesses that are counted. */
+enum { VTB_EMU_READ, VTB_EMU_WRITE, VTB_EMU_SHARED_READ, VTB_EMU_SHARED_WRITE };
+
 typedef struct vtb_emu_api {
   /* Waits until all lanes of `mask` came to the same collective. */
   void (*collective)(vtb_emu_thread *t, unsigned mask, vtb_emu_place at, vtb_emu_complete complete);
@@ -37,6 +40,8 @@ typedef struct vtb_emu_api {
    * kernel. */
   void (*shared_read)(vtb_emu_thread *t, const void *p, long n_bytes);
   void (*shared_write)(vtb_emu_thread *t, void *p, long n_bytes);
+  /* One access of a counted build, before it happens. */
+  void (*access)(vtb_emu_thread *t, int kind, const void *p, long n_bytes);
   /* cp.async; the copy happens at the wait. `from` NULL: zeros. */
   void (*async_copy)(vtb_emu_thread *t, void *shared, const void *from, int n_bytes);
   void (*async_commit)(vtb_emu_thread *t);

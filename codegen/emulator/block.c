@@ -7,6 +7,7 @@
  * or as wrong numbers.
  */
 #include "codegen/emulator/core.h"
+#include "codegen/emulator/count.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -142,6 +143,7 @@ static void collective(vtb_emu_thread *t, unsigned mask, vtb_emu_place at,
     return;
   }
   w->arrived = 0;
+  if (f->worker->count) vtb__emu_count_warp(f->worker->count, t->tid / VTB__EMU_WARP);
   if (complete)
     complete(w->threads, mask);
   else
@@ -169,6 +171,7 @@ static void sync_block(vtb_emu_thread *t, vtb_emu_place at) {
     return;
   }
   w->n_at_barrier = 0;
+  if (w->count) vtb__emu_count_barrier(w);
   w->barrier_time = ++w->clock;
   for (int i = 0; i < w->n_threads; i++) {
     vtb__emu_fiber *g = fiber(w, i);
@@ -181,6 +184,7 @@ static const vtb_emu_api api = {.collective = collective,
                                 .sync = sync_block,
                                 .shared_read = vtb__emu_shared_read,
                                 .shared_write = vtb__emu_shared_write,
+                                .access = vtb__emu_access,
                                 .async_copy = vtb__emu_async_copy,
                                 .async_commit = vtb__emu_async_commit,
                                 .async_wait = vtb__emu_async_wait,

@@ -114,7 +114,8 @@ static const char *level_of(const vtb_emulator *e) { return e->optimise ? "-O1" 
 static void write_source(const vtb_emulator *e, const char *text, const char *const *kernels,
                          int n_kernels, vtb_strbuf *out) {
   vtb_strbuf_printf(out, "// %s\n", level_of(e)); /* so that it is part of the content */
-  if (e->checked) vtb_strbuf_puts(out, "#define VTB_EMU_CHECKED 1\n");
+  if (e->checked || e->counted) vtb_strbuf_puts(out, "#define VTB_EMU_CHECKED 1\n");
+  if (e->counted) vtb_strbuf_puts(out, "#define VTB_EMU_COUNTED 1\n");
   write_part("abi.h", compiled_in("abi.h"), out);
   write_part("device.hpp", compiled_in("device.hpp"), out);
   write_part("library.cuh", compiled_in("library.cuh"), out);

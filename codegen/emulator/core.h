@@ -87,6 +87,7 @@ struct vtb__emu_worker {
   vtb__emu_cell *cells; /* one for two bytes of it */
   unsigned clock, block_time, barrier_time;
   uint64_t random;
+  struct vtb__emu_count *count; /* count.h; NULL: nobody wants to know */
   bool failed;
   struct vtb__emu_worker *next_free;
 };
@@ -94,7 +95,7 @@ struct vtb__emu_worker {
 struct vtb_emulator {
   void *library;
   char *library_path;
-  bool checked, optimise;
+  bool checked, counted, optimise;
   uint64_t seed;
   pthread_mutex_t lock;
   vtb__emu_worker *free_workers;

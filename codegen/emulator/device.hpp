@@ -2,7 +2,8 @@
 // abi.h, this file, the library and the kernels' text, in this order; nothing is included.
 //
 // With VTB_EMU_CHECKED, pointers are objects that know what they may reach (vtb_emu_pointer), and every access to shared
-// memory is reported to the emulator. Without it they are plain pointers.
+// memory is reported to the emulator. Without it they are plain pointers. VTB_EMU_COUNTED, with VTB_EMU_CHECKED: every
+// access to either memory is reported, for its cost; races are not looked for, and tensor cores compute nothing.
 typedef unsigned char vtb_u8;
 typedef unsigned int vtb_u32;
 typedef long long vtb_i64;
@@ -80,25 +81,38 @@ VTB_FN void vtb_emu_outside(bool shared, long first, long n, long size) {
   vtb_emu_thread *t = vtb_emu_self();
   t->api->outside(t, shared, first, n, size);
 }
-VTB_FN void vtb_emu_shared_read(const void *p, long n) {
+#ifdef VTB_EMU_COUNTED
+VTB_FN void vtb_emu_read(bool shared, const void *p, long n) {
+  vtb_emu_thread *t = vtb_emu_self();
+  t->api->access(t, shared ? VTB_EMU_SHARED_READ : VTB_EMU_READ, p, n);
+}
+VTB_FN void vtb_emu_write(bool shared, void *p, long n) {
+  vtb_emu_thread *t = vtb_emu_self();
+  t->api->access(t, shared ? VTB_EMU_SHARED_WRITE : VTB_EMU_WRITE, p, n);
+}
+#else
+VTB_EMU_INLINE void vtb_emu_read(bool shared, const void *p, long n) {
+  if (!shared) return;
   vtb_emu_thread *t = vtb_emu_self();
   t->api->shared_read(t, p, n);
 }
-VTB_FN void vtb_emu_shared_write(void *p, long n) {
+VTB_EMU_INLINE void vtb_emu_write(bool shared, void *p, long n) {
+  if (!shared) return;
   vtb_emu_thread *t = vtb_emu_self();
   t->api->shared_write(t, p, n);
 }
+#endif
 
 // What p[i] of a writable pointer is: a read where a value is wanted, a write where it is assigned to.
 template <class T> struct vtb_emu_element {
   T *at;
   bool shared;
   operator T() const {
-    if (shared) vtb_emu_shared_read(at, sizeof(T));
+    vtb_emu_read(shared, at, sizeof(T));
     return *at;
   }
   T operator=(T v) const {
-    if (shared) vtb_emu_shared_write(at, sizeof(T));
+    vtb_emu_write(shared, at, sizeof(T));
     return *at = v;
   }
   T operator=(const vtb_emu_element &v) const { return *this = (T)v; }
@@ -114,11 +128,11 @@ template <class T> struct vtb_emu_element16 { // of vtb_bf16, vtb_f16
   T *at;
   bool shared;
   operator float() const {
-    if (shared) vtb_emu_shared_read(at, sizeof(T));
+    vtb_emu_read(shared, at, sizeof(T));
     return *at;
   }
   void operator=(float v) const {
-    if (shared) vtb_emu_shared_write(at, sizeof(T));
+    vtb_emu_write(shared, at, sizeof(T));
     *at = v;
   }
   void operator=(const vtb_emu_element16 &v) const { *this = (float)v; }
@@ -146,12 +160,12 @@ template <class T> struct vtb_emu_pointer {
   }
   const T *reading(vtb_i64 i, long n) const {
     T *p = reach(i, n);
-    if (shared) vtb_emu_shared_read(p, n * (long)sizeof(T));
+    vtb_emu_read(shared, p, n * (long)sizeof(T));
     return p;
   }
   T *writing(vtb_i64 i, long n) const {
     T *p = reach(i, n);
-    if (shared) vtb_emu_shared_write((void *)p, n * (long)sizeof(T));
+    vtb_emu_write(shared, (void *)p, n * (long)sizeof(T));
     return p;
   }
   vtb_emu_element<T> operator[](vtb_i64 i) const { return vtb_emu_element<T>(reach(i, 1), shared); }
@@ -173,7 +187,7 @@ template <class T> struct vtb_emu_pointer<const T> {
   }
   const T *reading(vtb_i64 i, long n) const {
     const T *p = reach(i, n);
-    if (shared) vtb_emu_shared_read(p, n * (long)sizeof(T));
+    vtb_emu_read(shared, p, n * (long)sizeof(T));
     return p;
   }
   T operator[](vtb_i64 i) const { return *reading(i, 1); }
@@ -298,6 +312,9 @@ template <class A, class B> VTB_FN void vtb_emu_cp_async(const A &to, const B &f
   vtb_emu_thread *t = vtb_emu_self();
   void *target = vtb_emu_reaching(to, n);
   const void *source = valid ? vtb_emu_reading(from, n) : nullptr;
+#ifdef VTB_EMU_COUNTED
+  vtb_emu_write(true, target, n);
+#endif
   vtb_emu_aligned(target, n);
   vtb_emu_aligned(source, n);
   t->api->async_copy(t, target, source, n);
@@ -394,8 +411,11 @@ VTB_FN void vtb_emu_mma(float (&d)[4], const vtb_u32 (&a)[4], const vtb_u32 (&b)
   for (int i = 0; i < 4; i++) t->in[i] = vtb_bits(d[i]), t->in[4 + i] = a[i];
   t->in[8] = b[0];
   t->in[9] = b[1];
+#ifdef VTB_EMU_COUNTED
+  complete = nullptr;
+#endif
   t->api->collective(t, 0xffffffffu, at, complete);
-  for (int i = 0; i < 4; i++) d[i] = vtb_float(t->out[i]);
+  for (int i = 0; i < 4; i++) d[i] = vtb_float((complete ? t->out : t->in)[i]);
 }
 VTB_FN void vtb_mma_tf32_m16n8k8(float (&d)[4], const vtb_u32 (&a)[4], const vtb_u32 (&b)[2], VTB_EMU_HERE) {
   vtb_emu_mma(d, a, b, vtb_emu_mma_tf32, VTB_EMU_PLACE("vtb_mma_tf32_m16n8k8"));

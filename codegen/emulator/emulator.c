@@ -3,6 +3,7 @@
 #include "codegen/emulator/emulator.h"
 
 #include "codegen/emulator/core.h"
+#include "codegen/emulator/count.h"
 
 #include <dlfcn.h>
 #include <string.h>
@@ -12,7 +13,8 @@ vtb_status vtb_emulator_new(const char *text, const char *const *kernels, int n_
   static const vtb_emulator_options defaults;
   if (!o) o = &defaults;
   vtb_emulator *e = vtb_xcalloc(1, sizeof *e);
-  e->checked = !o->unchecked;
+  e->checked = !o->unchecked && !o->counted;
+  e->counted = o->counted;
   e->optimise = o->optimise;
   e->seed = o->seed;
   pthread_mutex_init(&e->lock, NULL);
@@ -107,23 +109,49 @@ static vtb_status check_launch(const vtb__emu_launch *l, vtb_error *err) {
   return VTB_OK;
 }
 
+static vtb_status find_kernel(vtb__emu_launch *l, vtb_error *err) {
+  char symbol[256];
+  snprintf(symbol, sizeof symbol, "vtb_emu_run_%s", l->what->kernel);
+  *(void **)&l->kernel = dlsym(l->emulator->library, symbol);
+  if (!l->kernel)
+    return vtb_fail(err, VTB_E_INTERNAL, "the emulated source has no kernel %s", l->what->kernel);
+  return check_launch(l, err);
+}
+
 vtb_status vtb_emulator_run(vtb_emulator *e, const vtb_emulator_launch *what, const vtb_services *s,
                             vtb_error *err) {
-  vtb__emu_launch l = {.emulator = e, .what = what};
-  char symbol[256];
-  snprintf(symbol, sizeof symbol, "vtb_emu_run_%s", what->kernel);
-  *(void **)&l.kernel = dlsym(e->library, symbol);
-  if (!l.kernel)
-    return vtb_fail(err, VTB_E_INTERNAL, "the emulated source has no kernel %s", what->kernel);
-  vtb_status status = check_launch(&l, err);
+  vtb__emu_launch l = {.emulator = e, .what = what, .args = what->args};
+  vtb_status status = find_kernel(&l, err);
   if (status != VTB_OK) return status;
-  l.args = what->args;
   pthread_mutex_init(&l.lock, NULL);
   shuffle_blocks(&l);
   if (s && what->grid > 1)
     s->parallel(s, run_blocks, &l, what->grid, 1);
   else
     run_blocks(&l, 0, what->grid);
+  pthread_mutex_destroy(&l.lock);
+  if (!atomic_load(&l.stop)) return VTB_OK;
+  return vtb_fail(err, l.error.status, "%s", l.error.text);
+}
+
+vtb_status vtb_emulator_count(vtb_emulator *e, const vtb_emulator_launch *what,
+                              const int64_t *blocks, int n, vtb_emulator_counts *counts,
+                              vtb_error *err) {
+  vtb__emu_launch l = {.emulator = e, .what = what, .args = what->args};
+  vtb_status status = find_kernel(&l, err);
+  if (status != VTB_OK) return status;
+  vtb_check(e->counted, "counts of an emulator that does not count");
+  pthread_mutex_init(&l.lock, NULL);
+  vtb__emu_worker *w = take_worker(&l);
+  if (w) {
+    w->launch = &l;
+    w->count = vtb__emu_count_new(counts);
+    for (int i = 0; i < n && vtb__emu_run_block(w, (int)blocks[i]); i++) vtb__emu_count_block(w);
+    vtb__emu_count_end(w->count, e);
+    vtb__emu_count_free(w->count);
+    w->count = NULL;
+    give_worker(e, w);
+  }
   pthread_mutex_destroy(&l.lock);
   if (!atomic_load(&l.stop)) return VTB_OK;
   return vtb_fail(err, l.error.status, "%s", l.error.text);

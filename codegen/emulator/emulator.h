@@ -23,6 +23,7 @@ typedef struct vtb_emulator_options {
       *compiler;  /* NULL: $VTB_CXX, $CXX, g++, clang++, c++: the first that is set or exists */
   bool unchecked; /* no checks of single accesses: several times faster */
   bool optimise;  /* compile longer, run faster; vtb_emulator_program() sets it for large plans */
+  bool counted;   /* for vtb_emulator_count(): accesses are counted, products left out */
   uint64_t seed;  /* of the order of blocks and threads */
 } vtb_emulator_options;
 
@@ -46,6 +47,33 @@ void vtb_emulator_free(vtb_emulator *e); /* NULL is fine */
 /* s gives the threads; NULL: the caller's only. */
 VTB_MUST_USE vtb_status vtb_emulator_run(vtb_emulator *e, const vtb_emulator_launch *l,
                                          const vtb_services *s, vtb_error *err);
+
+/* What accesses of some blocks cost. A warp's access is the same instruction of its lanes; a sector
+ * is 32 bytes, a line 128; the ideal is the sectors that the wanted bytes would fill. */
+typedef struct vtb_emulator_counts {
+  int64_t blocks;
+  /* Of global memory: accesses by warps, the distinct bytes, sectors and lines of each, summed. */
+  int64_t accesses, useful, sectors, lines, ideal;
+  /* The same of all a block's accesses together, reads and writes apart: what remains if the
+   * multiprocessor's cache keeps everything. */
+  int64_t block_useful, block_sectors, block_ideal;
+  /* Of shared memory: accesses by warps and their wavefronts, which are more than the least where
+   * lanes want different words of one of the 32 banks. 8 bytes a lane go by half warps, 16 by
+   * quarters. */
+  int64_t shared, wavefronts, least_wavefronts;
+  int64_t partial; /* accesses of either memory in which not all lanes of the warp take part */
+  int64_t lanes;   /* that took part in accesses */
+  int64_t threads, idle; /* of the blocks; those that accessed no memory */
+  int64_t lane_accesses;
+  /* The line with the most sectors beyond its ideal, of those above twice; "" if there is none. */
+  int64_t worst_sectors, worst_ideal;
+  char worst[96];
+} vtb_emulator_counts;
+
+/* Runs some blocks of a launch, in order, and adds to *counts. The emulator must be counted. */
+VTB_MUST_USE vtb_status vtb_emulator_count(vtb_emulator *e, const vtb_emulator_launch *l,
+                                           const int64_t *blocks, int n,
+                                           vtb_emulator_counts *counts, vtb_error *err);
 
 /* A program whose runs walk the plan in the emulator (plan.c): tensors are copied to memory of
  * their own and back, the workspace is filled with NaN before every run. Takes the plan on success.
