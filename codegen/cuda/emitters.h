@@ -8,6 +8,9 @@
 void vtb__cuda_fused(vtb_cuda *c, const vtb_inst *inst);
 void vtb__cuda_reduce(vtb_cuda *c, const vtb_inst *inst);
 void vtb__cuda_einsum(vtb_cuda *c, const vtb_inst *inst);
+/* An einsum of small matrices, one a group, or with a short sum; false, with nothing emitted: of
+ * another form. */
+bool vtb__cuda_blocks(vtb_cuda *c, const vtb_inst *inst);
 void vtb__cuda_im2col(vtb_cuda *c, const vtb_inst *inst);
 void vtb__cuda_col2im(vtb_cuda *c, const vtb_inst *inst);
 void vtb__cuda_dwconv(vtb_cuda *c, const vtb_inst *inst);

@@ -489,6 +489,7 @@ static void emit(product *p) {
   choose_sides(p);
   sort_letters(p);
   if (!vtb_is_product(p->einsum)) {
+    if (!p->fused && vtb__cuda_blocks(p->c, p->einsum)) return;
     emit_generic(p, p->of[LONE].n == 0 && p->of[K].size <= VTB_SHORT_SUM);
     return;
   }
