@@ -14,9 +14,18 @@
 
 typedef struct vtb_emu_thread vtb_emu_thread;
 
-/* An argument of a launch: the memory a pointer may reach. */
+/* What a tensor map says: sizes, innermost first; strides in bytes, the innermost element's being
+ * its own; the box that is copied at once, its rows turned as `swizzle` bytes say (0: not). */
+typedef struct vtb_emu_map {
+  int rank, element_bytes, swizzle;
+  long size[5], stride[5];
+  int box[5];
+} vtb_emu_map;
+
+/* An argument of a launch: the memory a pointer, or a map, may reach. */
 typedef struct vtb_emu_arg {
   char *begin, *end;
+  const vtb_emu_map *map; /* NULL: a pointer */
 } vtb_emu_arg;
 
 /* Where a thread waits. `name` and `file` are compared by address. */
@@ -30,6 +39,19 @@ typedef void (*vtb_emu_complete)(vtb_emu_thread **lane, unsigned mask);
 
 /* Kinds of accesses that are counted. */
 enum { VTB_EMU_READ, VTB_EMU_WRITE, VTB_EMU_SHARED_READ, VTB_EMU_SHARED_WRITE };
+
+/* One warp's part of a wgmma, 16 rows: what its threads say, and with what it is computed. */
+typedef struct vtb_emu_wgmma {
+  unsigned long long a, b; /* descriptors */
+  const unsigned *rows;    /* of A in this thread's registers; NULL: `a` counts */
+  float *d;                /* this thread's registers */
+  int n, half, a_mn, b_mn, add;
+  /* acc (16 x n) += a (16 x 16, in 16-bit elements) b (16 x n) */
+  void (*compute)(int n, int half, const unsigned short *a, const unsigned short *b, float *acc);
+} vtb_emu_wgmma;
+
+/* Shared memory as the hardware counts it: dynamic memory begins behind what the system takes. */
+#define VTB_EMU_SHARED_AT 1024
 
 typedef struct vtb_emu_api {
   /* Waits until all lanes of `mask` came to the same collective. */
@@ -46,6 +68,22 @@ typedef struct vtb_emu_api {
   void (*async_copy)(vtb_emu_thread *t, void *shared, const void *from, int n_bytes);
   void (*async_commit)(vtb_emu_thread *t);
   void (*async_wait)(vtb_emu_thread *t, int n_groups_left);
+  /* hopper.c and wgmma.c; the names are those of codegen/cuda/text/hopper.cuh */
+  void (*mbar_init)(vtb_emu_thread *t, void *bar, int threads);
+  void (*mbar_ready)(vtb_emu_thread *t);
+  void (*mbar_arrive)(vtb_emu_thread *t, void *bar, int n_bytes);
+  void (*mbar_wait)(vtb_emu_thread *t, void *bar, int parity, vtb_emu_place at);
+  void (*async_fence)(vtb_emu_thread *t);
+  /* bar NULL: to global memory. at[]: coordinates */
+  void (*tma)(vtb_emu_thread *t, void *shared, const vtb_emu_arg *map, void *bar, const int *at,
+              int rank);
+  void (*tma_commit)(vtb_emu_thread *t);
+  void (*tma_wait)(vtb_emu_thread *t, int n_groups_left);
+  void (*sync_part)(vtb_emu_thread *t, int number, int threads, vtb_emu_place at);
+  void (*wgmma)(vtb_emu_thread *t, const vtb_emu_wgmma *op, vtb_emu_place at);
+  void (*wgmma_fence)(vtb_emu_thread *t, vtb_emu_place at);
+  void (*wgmma_commit)(vtb_emu_thread *t, vtb_emu_place at);
+  void (*wgmma_wait)(vtb_emu_thread *t, int n_groups_left, vtb_emu_place at);
   /* The two ends a launch with an error that names kernel, block, thread and line. They do not
    * return. */
   void (*outside)(vtb_emu_thread *t, int is_shared, long first, long n_bytes, long size);

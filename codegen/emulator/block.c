@@ -6,8 +6,8 @@
  * ended, somebody waits for a thread that never comes: that is the error a GPU would show as a hang
  * or as wrong numbers.
  */
-#include "codegen/emulator/core.h"
 #include "codegen/emulator/count.h"
+#include "codegen/emulator/hopper.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -100,6 +100,8 @@ static void hand_over(vtb__emu_fiber *f) {
   vtb__fiber_switch(&f->sp, next ? next->sp : f->worker->scheduler_sp);
 }
 
+vtb__emu_fiber *vtb__emu_fiber_at(const vtb__emu_worker *w, int tid) { return fiber(w, tid); }
+
 static void stop_running(vtb__emu_fiber *f, vtb__emu_state state) {
   f->state = state;
   f->warp->ready &= ~(1u << f->t.tid % VTB__EMU_WARP);
@@ -109,6 +111,13 @@ static void resume(vtb__emu_fiber *f) {
   f->state = VTB__EMU_READY;
   f->warp->ready |= 1u << f->t.tid % VTB__EMU_WARP;
 }
+
+void vtb__emu_wait_in(vtb__emu_fiber *f, vtb__emu_state state) {
+  stop_running(f, state);
+  hand_over(f);
+}
+
+void vtb__emu_resume(vtb__emu_fiber *f) { resume(f); }
 
 /* ---- waiting for each other ------------------------------------------------------------------ */
 
@@ -121,8 +130,8 @@ static bool same_place(vtb_emu_place a, vtb_emu_place b) {
   return a.name == b.name && a.line == b.line && a.file == b.file;
 }
 
-static void collective(vtb_emu_thread *t, unsigned mask, vtb_emu_place at,
-                       vtb_emu_complete complete) {
+void vtb__emu_collective(vtb_emu_thread *t, unsigned mask, vtb_emu_place at,
+                         vtb_emu_complete complete) {
   vtb__emu_fiber *f = vtb__emu_fiber_of(t);
   vtb__emu_warp *w = f->warp;
   unsigned lane = (unsigned)t->tid % VTB__EMU_WARP;
@@ -144,15 +153,19 @@ static void collective(vtb_emu_thread *t, unsigned mask, vtb_emu_place at,
   }
   w->arrived = 0;
   if (f->worker->count) vtb__emu_count_warp(f->worker->count, t->tid / VTB__EMU_WARP);
-  if (complete)
+  if (complete) {
     complete(w->threads, mask);
-  else
+  } else {
     w->sync_time = ++f->worker->clock;
+    vtb__emu_join_warp(f->worker, w);
+  }
   for (unsigned rest = mask & ~(1u << lane); rest; rest &= rest - 1)
     resume(w->lane[__builtin_ctz(rest)]);
 }
 
-static void sync_warp(vtb_emu_thread *t, vtb_emu_place at) { collective(t, 0xffffffffu, at, NULL); }
+static void sync_warp(vtb_emu_thread *t, vtb_emu_place at) {
+  vtb__emu_collective(t, 0xffffffffu, at, NULL);
+}
 
 static void sync_block(vtb_emu_thread *t, vtb_emu_place at) {
   vtb__emu_fiber *f = vtb__emu_fiber_of(t);
@@ -173,13 +186,27 @@ static void sync_block(vtb_emu_thread *t, vtb_emu_place at) {
   w->n_at_barrier = 0;
   if (w->count) vtb__emu_count_barrier(w);
   w->barrier_time = ++w->clock;
+  vtb__emu_join_block(w);
   for (int i = 0; i < w->n_threads; i++) {
     vtb__emu_fiber *g = fiber(w, i);
     if (g->state == VTB__EMU_AT_BARRIER) resume(g);
   }
 }
 
-static const vtb_emu_api api = {.collective = collective,
+static const vtb_emu_api api = {.mbar_init = vtb__emu_mbar_init,
+                                .mbar_ready = vtb__emu_mbar_ready,
+                                .mbar_arrive = vtb__emu_mbar_arrive,
+                                .mbar_wait = vtb__emu_mbar_wait,
+                                .async_fence = vtb__emu_async_fence,
+                                .tma = vtb__emu_tma,
+                                .tma_commit = vtb__emu_tma_commit,
+                                .tma_wait = vtb__emu_tma_wait,
+                                .sync_part = vtb__emu_sync_part,
+                                .wgmma = vtb__emu_wgmma,
+                                .wgmma_fence = vtb__emu_wgmma_fence,
+                                .wgmma_commit = vtb__emu_wgmma_commit,
+                                .wgmma_wait = vtb__emu_wgmma_wait,
+                                .collective = vtb__emu_collective,
                                 .sync_warp = sync_warp,
                                 .sync = sync_block,
                                 .shared_read = vtb__emu_shared_read,
@@ -203,9 +230,13 @@ static void fiber_main(void *argument) {
   vtb__emu_fiber *f = argument;
   f->worker->launch->kernel(f->worker->launch->args);
   if (f->copies.n) vtb__emu_fail(&f->t, "at its end", "cp.async copies that nobody waited for");
+  if (f->stores.n) vtb__emu_fail(&f->t, "at its end", "TMA stores that nobody waited for");
   if (*stack_floor(f) != FLOOR_MARK)
     vtb__emu_fail(&f->t, "at its end", "the emulator's stack is too small for it");
-  f->worker->n_done++;
+  if (++f->worker->n_done == f->worker->n_threads) {
+    const char *left = vtb__emu_left_over(f->worker);
+    if (left) vtb__emu_fail(&f->t, "at the block's end", "%s", left);
+  }
   stop_running(f, VTB__EMU_DONE);
   hand_over(f);
   vtb_bug("a finished fiber ran again");
@@ -231,6 +262,8 @@ static void start_fiber(vtb__emu_worker *w, int tid) {
   vtb__emu_fiber *f = stack_fiber(w, tid);
   vtb__emu_warp *warp = &w->warps[tid / VTB__EMU_WARP];
   f->copies.n = 0;
+  f->stores.n = 0;
+  f->store_group = 0;
   f->worker = w;
   f->warp = warp;
   f->state = VTB__EMU_READY;
@@ -259,6 +292,7 @@ static void start_block(vtb__emu_worker *w, int block) {
   memset(w->warps, 0, (size_t)w->n_warps * sizeof *w->warps);
   memset(w->shared, 0xff, (size_t)l->shared_bytes); /* NaN, as far as it is read as floats */
   vtb__emu_shadow_block(w);
+  vtb__emu_hopper_block(w);
   for (int i = 0; i < w->n_warps; i++) shuffle_warp(&w->warps[i], &w->random);
   for (int i = 0; i < w->n_threads; i++) start_fiber(w, i);
 }
@@ -269,19 +303,34 @@ static const char *state_text(const vtb__emu_fiber *f, char *text, size_t n) {
   return text;
 }
 
+static void report_phase(const vtb__emu_fiber *f) {
+  const vtb__emu_mbar *b = f->bar;
+  char a[256], text[1024];
+  snprintf(text, sizeof text,
+           "kernel %s, block %d, thread %d %s for ever: phase %u of the mbarrier lacks %d of %d "
+           "threads, and %ld of %ld bytes have come",
+           f->worker->launch->what->kernel, f->worker->block, f->t.tid, state_text(f, a, sizeof a),
+           b->phase, b->missing, b->threads, b->coming, b->announced);
+  set_error(f->worker->launch, text);
+}
+
 /* Nothing can run: one thread that waits, and one that should come and does not. A warp's
  * collective is the more precise place. */
 static void report_hang(vtb__emu_worker *w) {
   const vtb__emu_fiber *waiting = NULL, *missing = NULL;
   for (int i = 0; i < w->n_threads; i++) {
     const vtb__emu_fiber *f = fiber(w, i);
-    bool better =
-        !waiting || (waiting->state == VTB__EMU_AT_BARRIER && f->state == VTB__EMU_AT_COLLECTIVE);
+    bool better = !waiting ||
+                  (waiting->state != VTB__EMU_AT_COLLECTIVE && f->state == VTB__EMU_AT_COLLECTIVE);
+    if (f->state == VTB__EMU_AT_MBARRIER) {
+      report_phase(f);
+      return;
+    }
     if (f->state != VTB__EMU_DONE && better) waiting = f;
   }
   for (int i = 0; i < w->n_threads && !missing; i++) {
     const vtb__emu_fiber *f = fiber(w, i);
-    bool concerned = waiting->state == VTB__EMU_AT_BARRIER || f->warp == waiting->warp;
+    bool concerned = waiting->state != VTB__EMU_AT_COLLECTIVE || f->warp == waiting->warp;
     if (concerned && (f->state != waiting->state || !same_place(f->at, waiting->at))) missing = f;
   }
   char a[256], b[256], text[1024];
@@ -355,7 +404,8 @@ vtb__emu_worker *vtb__emu_worker_new(vtb_error *err) {
 void vtb__emu_worker_free(vtb__emu_worker *w) {
   if (!w) return;
   for (int i = 0; i < VTB__EMU_MAX_THREADS && w->most_threads > i; i++)
-    vtb_vec_free(&stack_fiber(w, i)->copies);
+    vtb_vec_free(&stack_fiber(w, i)->copies), vtb_vec_free(&stack_fiber(w, i)->stores);
+  vtb__emu_hopper_free(w);
   munmap(w->mapping, w->mapping_bytes);
   vtb_free(w->shared);
   vtb_free(w->cells);

@@ -20,6 +20,8 @@ typedef enum vtb__emu_state {
   VTB__EMU_READY,
   VTB__EMU_AT_COLLECTIVE,
   VTB__EMU_AT_BARRIER,
+  VTB__EMU_AT_PART,     /* of a block: vtb_sync_part */
+  VTB__EMU_AT_MBARRIER, /* `bar` and `parity` say for what */
   VTB__EMU_DONE
 } vtb__emu_state;
 
@@ -29,8 +31,16 @@ typedef struct vtb__emu_copy { /* a cp.async that has not happened yet */
   int n_bytes, group;
 } vtb__emu_copy;
 
+typedef struct vtb__emu_box { /* of a tensor map, on its way */
+  char *shared;
+  const vtb_emu_arg *map;
+  int at[5], n_bytes, group;
+} vtb__emu_box;
+
 typedef struct vtb__emu_worker vtb__emu_worker;
 typedef struct vtb__emu_warp vtb__emu_warp;
+typedef struct vtb__emu_hopper vtb__emu_hopper; /* hopper.h */
+typedef struct vtb__emu_mbar vtb__emu_mbar;
 
 /* `t` is what the kernel sees; it is the last member, at the upper end of the stack. */
 typedef struct vtb__emu_fiber {
@@ -42,6 +52,11 @@ typedef struct vtb__emu_fiber {
   vtb_emu_place at;
   int async_group;
   VTB_VEC(vtb__emu_copy) copies; /* its memory is kept from block to block */
+  VTB_VEC(vtb__emu_box) stores;  /* likewise */
+  int store_group;
+  const vtb__emu_mbar *bar;
+  int parity;
+  const void *frame; /* of the function that a wgmma called */
   vtb_emu_thread t;
 } vtb__emu_fiber;
 
@@ -59,6 +74,8 @@ struct vtb__emu_warp {
 typedef struct vtb__emu_cell {
   unsigned write_time, read_time;
   unsigned short writer, reader;
+  unsigned warps;     /* of several readers */
+  unsigned in_flight; /* warps whose wgmma still reads it */
 } vtb__emu_cell;
 
 typedef struct vtb__emu_launch {
@@ -86,6 +103,7 @@ struct vtb__emu_worker {
   char *shared;         /* the block's */
   vtb__emu_cell *cells; /* one for two bytes of it */
   unsigned clock, block_time, barrier_time;
+  vtb__emu_hopper *hopper; /* NULL until a kernel needs it */
   uint64_t random;
   struct vtb__emu_count *count; /* count.h; NULL: nobody wants to know */
   bool failed;
@@ -117,6 +135,13 @@ VTB_NORETURN void vtb__emu_fail(vtb_emu_thread *t, const char *where, const char
 /* The same, where the kernel called the function of the emulator whose frame this is. */
 VTB_NORETURN void vtb__emu_fail_at(vtb_emu_thread *t, const void *frame, const char *fmt, ...)
     VTB_PRINTF(3, 4);
+/* The running fiber waits in `state` until somebody resumes it; resuming one that is ready does
+ * nothing. */
+void vtb__emu_wait_in(vtb__emu_fiber *f, vtb__emu_state state);
+void vtb__emu_resume(vtb__emu_fiber *f);
+vtb__emu_fiber *vtb__emu_fiber_at(const vtb__emu_worker *w, int tid);
+void vtb__emu_collective(vtb_emu_thread *t, unsigned mask, vtb_emu_place at,
+                         vtb_emu_complete complete);
 static inline vtb__emu_fiber *vtb__emu_fiber_of(vtb_emu_thread *t) {
   return (vtb__emu_fiber *)(void *)((char *)t - offsetof(vtb__emu_fiber, t));
 }
@@ -128,6 +153,14 @@ void vtb__emu_shared_write(vtb_emu_thread *t, void *p, long n);
 void vtb__emu_async_copy(vtb_emu_thread *t, void *shared, const void *from, int n_bytes);
 void vtb__emu_async_commit(vtb_emu_thread *t);
 void vtb__emu_async_wait(vtb_emu_thread *t, int n_groups_left);
+
+/* What the async proxy does with shared memory; `f` is who asked for it, `frame` as for
+ * vtb__emu_fail_at(). */
+void vtb__emu_async_take(vtb__emu_fiber *f, void *p, long n, const void *frame);
+void vtb__emu_async_give(vtb__emu_worker *w, void *p, long n, unsigned writer);
+/* A read: of a wgmma, which goes on until _read_done, or at once. */
+void vtb__emu_async_read(vtb__emu_fiber *f, const void *p, long n, bool goes_on, const void *frame);
+void vtb__emu_async_read_done(vtb__emu_worker *w, int warp, const void *p, long n);
 
 /* ---- compile.c ------------------------------------------------------------------------------- */
 /* Compiles (or finds in the cache) the library of `e`. */

@@ -17,7 +17,9 @@ typedef unsigned long long vtb_u64;
 #define VTB_EMU_FAST static __attribute__((unused, optimize("O3")))
 #endif
 #define VTB_EMU_INLINE static inline __attribute__((always_inline, unused))
+#define VTB_EMULATOR 1
 #define VTB_KERNEL(threads, name) extern "C" void name
+#define VTB_KERNEL_ROOMY(threads, name) extern "C" void name
 #define VTB_UNROLL
 #define VTB_NO_UNROLL
 #define VTB_EMU_HERE const char *file = __builtin_FILE(), int line = __builtin_LINE()
@@ -205,7 +207,7 @@ template <class T> VTB_FN const void *vtb_emu_reading(const vtb_emu_pointer<T> &
   return p.reading(0, n_bytes / (long)sizeof(T));
 }
 template <class T> VTB_FN void *vtb_emu_reaching(const vtb_emu_pointer<T> &p, long n_bytes) {
-  return p.reach(0, n_bytes / (long)sizeof(T));
+  return (void *)p.reach(0, n_bytes / (long)sizeof(T));
 }
 template <class T> VTB_FN const T *vtb_emu_raw_read(const vtb_emu_pointer<T> &p, vtb_i64 at, long n) {
   return p.reading(at, n);
@@ -225,7 +227,7 @@ template <class T> struct vtb_emu_target<vtb_emu_pointer<T>> { typedef T type; }
 #define VTB_OUT(T) T *
 #define VTB_PTR(T) T *
 VTB_FN const void *vtb_emu_reading(const void *p, long) { return p; }
-VTB_FN void *vtb_emu_reaching(void *p, long) { return p; }
+template <class T> VTB_FN T *vtb_emu_reaching(T *p, long) { return p; }
 template <class T> VTB_FN const T *vtb_emu_raw_read(T *p, vtb_i64 at, long) { return p + at; }
 template <class T> VTB_FN T *vtb_emu_raw_write(T *p, vtb_i64 at, long) { return p + at; }
 template <class T> VTB_FN T *vtb_emu_make(T *begin, T *, bool) { return begin; }
@@ -233,6 +235,14 @@ template <class P> struct vtb_emu_target;
 template <class T> struct vtb_emu_target<T *> { typedef T type; };
 
 #endif
+
+// What a kernel's parameter is made of; hopper.hpp has maps.
+template <class P> struct vtb_emu_parameter {
+  static P make(const vtb_emu_arg &a) {
+    typedef typename vtb_emu_target<P>::type T;
+    return vtb_emu_make((T *)a.begin, (T *)a.end, false);
+  }
+};
 
 VTB_FN void vtb_emu_fail(const char *what) {
   vtb_emu_thread *t = vtb_emu_self();
@@ -483,13 +493,9 @@ VTB_FN float vtb_rcp_fast(float x) { return 1.0f / x; }
 template <int... i> struct vtb_emu_numbers {};
 template <int n, int... i> struct vtb_emu_count : vtb_emu_count<n - 1, n - 1, i...> {};
 template <int... i> struct vtb_emu_count<0, i...> { typedef vtb_emu_numbers<i...> type; };
-template <class P> VTB_FN P vtb_emu_argument(const vtb_emu_arg &a) {
-  typedef typename vtb_emu_target<P>::type T;
-  return vtb_emu_make((T *)a.begin, (T *)a.end, false);
-}
 template <class... P, int... i>
 VTB_FN void vtb_emu_call(void (*kernel)(P...), const vtb_emu_arg *args, vtb_emu_numbers<i...>) {
-  kernel(vtb_emu_argument<P>(args[i])...);
+  kernel(vtb_emu_parameter<P>::make(args[i])...);
 }
 template <class... P> VTB_FN int vtb_emu_invoke(void (*kernel)(P...), const vtb_emu_arg *args) {
   if (args) vtb_emu_call(kernel, args, typename vtb_emu_count<sizeof...(P)>::type());

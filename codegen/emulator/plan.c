@@ -59,7 +59,7 @@ static vtb_emu_arg address(const emulated *e, const vtb_launch_arg *a) {
                : a->space == VTB_LAUNCH_WORKSPACE ? e->workspace
                : a->space == VTB_LAUNCH_STATE     ? e->state
                                                   : e->constants;
-  return (vtb_emu_arg){base + a->offset, base + a->offset + a->bytes};
+  return (vtb_emu_arg){.begin = base + a->offset, .end = base + a->offset + a->bytes};
 }
 
 static vtb_status run_kernel(emulated *e, const vtb_launch_step *s, const vtb_services *services,

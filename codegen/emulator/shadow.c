@@ -7,9 +7,10 @@
  * a reader of many being remembered as "several".
  *
  * A cp.async takes its bytes' contents away when it is issued and brings the new ones at the wait,
- * so that a read without the wait is seen.
+ * so that a read without the wait is seen. Copies and wgmmas of the async proxy (hopper.c, wgmma.c)
+ * do likewise; order that mbarriers make is in vectors of clocks (order.c).
  */
-#include "codegen/emulator/core.h"
+#include "codegen/emulator/hopper.h"
 
 #include <string.h>
 
@@ -31,23 +32,46 @@ void vtb__emu_shadow_block(vtb__emu_worker *w) {
     w->clock = 0;
   }
   w->block_time = w->barrier_time = ++w->clock;
+  if (w->hopper)
+    for (int i = 0; i < w->launch->what->shared_bytes / 2; i++) w->cells[i].in_flight = 0;
 }
 
 /* Whether what `who` (a thread, or SEVERAL) did at `time` is known to have ended before thread f
  * goes on. */
 static bool ordered(const vtb__emu_fiber *f, unsigned time, unsigned who) {
   const vtb__emu_worker *w = f->worker;
-  if (time < w->barrier_time) return true;
-  if (who & SEVERAL) {
-    unsigned warp = who & WHOLE_BLOCK;
-    return warp == (unsigned)f->t.tid / VTB__EMU_WARP && time < f->warp->sync_time;
+  if (who >= VTB__EMU_COPIER) return vtb__emu_knows(f, who, time);
+  if (time < w->barrier_time || who == (unsigned)f->t.tid) return true;
+  if (who / VTB__EMU_WARP == (unsigned)f->t.tid / VTB__EMU_WARP && time < f->warp->sync_time)
+    return true;
+  return vtb__emu_knows(f, who, time);
+}
+
+/* A read of the cell by one of the warp, now. */
+static void note_read(vtb__emu_worker *w, vtb__emu_cell *c, int warp) {
+  c->read_time = w->clock;
+  if (w->hopper) w->hopper->read_time[c - w->cells][warp] = w->clock;
+}
+
+/* Whether f knows of all reads of the cell. */
+static bool read_before(const vtb__emu_fiber *f, const vtb__emu_cell *c) {
+  const vtb__emu_worker *w = f->worker;
+  if (c->in_flight) return false;
+  if (c->read_time < w->barrier_time) return true;
+  if (!(c->reader & SEVERAL)) return ordered(f, c->read_time, c->reader);
+  for (unsigned rest = c->warps; rest; rest &= rest - 1) {
+    unsigned warp = (unsigned)__builtin_ctz(rest), first = warp * VTB__EMU_WARP;
+    unsigned time = w->hopper ? w->hopper->read_time[c - w->cells][warp] : c->read_time;
+    for (unsigned who = first; who < first + VTB__EMU_WARP; who++)
+      if (!ordered(f, time, who)) return false;
   }
-  if (who == (unsigned)f->t.tid) return true;
-  return who / VTB__EMU_WARP == (unsigned)f->t.tid / VTB__EMU_WARP && time < f->warp->sync_time;
+  return true;
 }
 
 static void describe_thread(unsigned who, char *text, size_t n) {
-  if (!(who & SEVERAL))
+  if (!(who & SEVERAL) && (who & ~(unsigned)COPYING) >= VTB__EMU_COPIER)
+    snprintf(text, n, "a copy to mbarrier %u", (who & ~(unsigned)COPYING) - VTB__EMU_COPIER);
+  else if (!(who & SEVERAL))
     snprintf(text, n, "thread %u", who & ~(unsigned)COPYING);
   else if ((who & WHOLE_BLOCK) == WHOLE_BLOCK)
     snprintf(text, n, "several warps");
@@ -64,9 +88,11 @@ VTB_NORETURN static void race(vtb__emu_fiber *f, const void *frame, const void *
                    (long)((const char *)p - f->worker->shared), other, did);
 }
 
-static unsigned merge_reader(unsigned before, unsigned tid) {
-  if (before == tid) return tid;
+static unsigned merge_reader(vtb__emu_cell *c, unsigned before, unsigned tid) {
   unsigned warp = before & SEVERAL ? before & WHOLE_BLOCK : before / VTB__EMU_WARP;
+  if (before == tid) return tid;
+  if (!(before & SEVERAL)) c->warps = 1u << warp;
+  c->warps |= 1u << tid / VTB__EMU_WARP;
   return SEVERAL | (warp == tid / VTB__EMU_WARP ? warp : WHOLE_BLOCK);
 }
 
@@ -77,20 +103,24 @@ static void read_cell(vtb__emu_fiber *f, vtb__emu_cell *c, const void *p, const 
                      (long)((const char *)p - w->shared));
   if (c->writer & COPYING)
     vtb__emu_fail_at(&f->t, frame,
-                     "read of shared memory that a cp.async without its wait is writing: byte %ld",
+                     "read of shared memory that a copy without its wait is writing: byte %ld",
                      (long)((const char *)p - w->shared));
   if (!ordered(f, c->write_time, c->writer)) race(f, frame, p, "reads", c->writer, "wrote");
-  bool alone = c->read_time < w->block_time || ordered(f, c->read_time, c->reader);
+  bool alone = c->read_time < w->block_time || read_before(f, c);
   c->reader =
-      (unsigned short)(alone ? (unsigned)f->t.tid : merge_reader(c->reader, (unsigned)f->t.tid));
-  c->read_time = w->clock;
+      (unsigned short)(alone ? (unsigned)f->t.tid : merge_reader(c, c->reader, (unsigned)f->t.tid));
+  note_read(w, c, f->t.tid / VTB__EMU_WARP);
 }
 
 static void write_cell(vtb__emu_fiber *f, vtb__emu_cell *c, const void *p, const void *frame) {
   vtb__emu_worker *w = f->worker;
   if (c->write_time >= w->block_time && !ordered(f, c->write_time, c->writer & ~(unsigned)COPYING))
     race(f, frame, p, "writes", c->writer, "wrote");
-  if (c->read_time >= w->block_time && !ordered(f, c->read_time, c->reader))
+  if (c->in_flight)
+    vtb__emu_fail_at(&f->t, frame,
+                     "writes shared memory that a wgmma without its wait reads: byte %ld",
+                     (long)((const char *)p - w->shared));
+  if (c->read_time >= w->block_time && !read_before(f, c))
     race(f, frame, p, "writes", c->reader, "read");
   c->write_time = w->clock;
   c->writer = (unsigned short)f->t.tid;
@@ -147,4 +177,60 @@ void vtb__emu_async_wait(vtb_emu_thread *t, int n_groups_left) {
     }
   }
   f->copies.n = kept;
+}
+
+/* ---- the async proxy ------------------------------------------------------------------------- */
+
+static bool is_checked(const vtb__emu_worker *w) { return w->launch->emulator->checked; }
+
+void vtb__emu_async_take(vtb__emu_fiber *f, void *p, long n, const void *frame) {
+  if (!is_checked(f->worker)) return;
+  write_cells(f, p, n, frame);
+  for (long i = 0; i < n; i += 2) cell_of(f->worker, (char *)p + i)->writer |= COPYING;
+}
+
+void vtb__emu_async_give(vtb__emu_worker *w, void *p, long n, unsigned writer) {
+  if (!is_checked(w)) return;
+  for (long i = 0; i < n; i += 2) {
+    vtb__emu_cell *c = cell_of(w, (char *)p + i);
+    c->writer = (unsigned short)writer;
+    c->write_time = w->clock;
+  }
+}
+
+/* Threads' own stores must have been made visible by who stored, before the barrier. */
+static void check_fence(vtb__emu_fiber *f, const vtb__emu_cell *c, const void *p,
+                        const void *frame) {
+  if (c->writer >= VTB__EMU_COPIER) return;
+  unsigned fence = vtb__emu_hopper_of(f->worker)->fence_time[c->writer];
+  if (c->write_time < fence && ordered(f, fence - 1, c->writer)) return;
+  vtb__emu_fail_at(
+      &f->t, frame,
+      "the async proxy reads what thread %d stored without vtb_async_fence(): byte %ld", c->writer,
+      (long)((const char *)p - f->worker->shared));
+}
+
+void vtb__emu_async_read(vtb__emu_fiber *f, const void *p, long n, bool goes_on,
+                         const void *frame) {
+  vtb__emu_worker *w = f->worker;
+  if (!is_checked(w)) return;
+  for (long i = 0; i < n; i += 2) {
+    vtb__emu_cell *c = cell_of(w, (const char *)p + i);
+    const char *at = (const char *)p + i;
+    unsigned in_flight = c->in_flight;
+    read_cell(f, c, at, frame);
+    check_fence(f, c, at, frame);
+    if (goes_on) c->in_flight = in_flight | 1u << f->t.tid / VTB__EMU_WARP;
+  }
+}
+
+void vtb__emu_async_read_done(vtb__emu_worker *w, int warp, const void *p, long n) {
+  if (!is_checked(w)) return;
+  for (long i = 0; i < n; i += 2) {
+    vtb__emu_cell *c = cell_of(w, (const char *)p + i);
+    c->in_flight &= ~(1u << warp);
+    c->warps = c->reader & SEVERAL ? c->warps | 1u << warp : 1u << warp;
+    c->reader = (unsigned short)(SEVERAL | (c->warps == 1u << warp ? warp : WHOLE_BLOCK));
+    note_read(w, c, warp);
+  }
 }

@@ -5,7 +5,7 @@
 #include "codegen/emulator/emulator.h"
 #include "tests/test.h"
 
-#define EMU_ARG(array) ((vtb_emu_arg){(char *)(array), (char *)(array) + sizeof(array)})
+#define EMU_ARG(array) ((vtb_emu_arg){(char *)(array), (char *)(array) + sizeof(array), NULL})
 
 /* Compiled kernels stay in the build folder. */
 static inline void emulate_or_skip(void) {

@@ -107,7 +107,7 @@ static void product(const char *row, float *c) {
       "  for (int i = 0; i < 4; i++) c[(g + (i >> 1) * 8) * 8 + 2 * t + (i & 1)] = d[i];\n"
       "}\n",
       row);
-  vtb_emu_arg args[] = {EMU_ARG(a), EMU_ARG(b), {(char *)c, (char *)(c + 128)}};
+  vtb_emu_arg args[] = {EMU_ARG(a), EMU_ARG(b), {(char *)c, (char *)(c + 128), NULL}};
   vtb_emulator_launch l = {.grid = 1, .threads = 32, .n_args = 3, .args = args};
   emulate_ok(text.at, &l, true, 0);
   vtb_strbuf_free(&text);

@@ -2,6 +2,7 @@
  * damage, bounds. */
 #include "codegen/codegen.h"
 #include "codegen/cuda/compile/nvrtc.h"
+#include "codegen/cuda/compile/text.h"
 #include "tests/test.h"
 
 static const char source[] = "VTB_KERNEL(64, twice)(VTB_IN(float) x, VTB_OUT(float) y) {\n"
@@ -33,6 +34,43 @@ TEST(code_for_every_architecture_is_made_once) {
           (ptx || (r.registers > 4 && r.spill_bytes == 0)));
     vtb_cuda_code_free(&first);
     vtb_cuda_code_free(&second);
+  }
+}
+
+/* What kernels for sm_90a use compiles, and what makes it slow is an error. */
+TEST(losses_of_speed_are_errors) {
+  static const char *const bounds[] = {"VTB_KERNEL_ROOMY", "VTB_KERNEL"};
+  for (int i = 0; i < 2; i++) {
+    char text[1000];
+    vtb_cuda_code code = {0};
+    vtb_error err = {0};
+    snprintf(text, sizeof text,
+             "%s(384, k)(VTB_MAP(map), VTB_OUT(float) c) {\n"
+             "  VTB_SHARED(vtb_u64, bar, 0, 1);\n"
+             "  VTB_SHARED(vtb_bf16, tile, 1024, 4096);\n"
+             "  float d[32];\n"
+             "  if (vtb_tid() == 0) {\n"
+             "    vtb_mbar_init(bar, 1);\n"
+             "    vtb_mbar_ready();\n"
+             "    vtb_mbar_expect(bar, 8192);\n"
+             "    vtb_tma_load(tile, map, bar, 0, 0);\n"
+             "  }\n"
+             "  vtb_sync();\n"
+             "  vtb_registers_up<168>();\n"
+             "  vtb_mbar_wait(bar, 0);\n"
+             "  const vtb_u64 of = vtb_wgmma_tile<128>(tile, 0, 1024);\n"
+             "  vtb_wgmma_fence();\n"
+             "  for (int k = 0; k < 4; k++)\n"
+             "    vtb_wgmma<64, false, false, true>(d, of + 2 * k, of + 128 * k, k > 0);\n"
+             "  vtb_wgmma_commit();\n"
+             "  vtb_wgmma_wait<0>();\n"
+             "  VTB_UNROLL for (int i = 0; i < 32; i++) c[i * 384 + vtb_tid()] = d[i];\n"
+             "}\n",
+             bounds[i]);
+    vtb_status status = vtb_cuda_compile(vtb__text_find("hopper.cuh"), text, "sm_90a", &code, &err);
+    CHECK_MSG((status == VTB_OK) == (i == 0), "%s", err.text);
+    if (i) CHECK_MSG(strstr(err.text, "setmaxnreg"), "%s", err.text);
+    vtb_cuda_code_free(&code);
   }
 }
 
@@ -161,5 +199,6 @@ int main(void) {
   RUN(a_mistake_is_an_error_with_the_log_and_numbered_lines);
   RUN(the_verbose_see_the_whole_source);
   RUN(the_cache_stays_within_its_bound_and_can_be_cleared);
+  RUN(losses_of_speed_are_errors);
   return test_done();
 }

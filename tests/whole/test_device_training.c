@@ -347,7 +347,7 @@ static void launch(const char *kernel, unsigned blocks, unsigned threads, unsign
   for (int i = 0; i < launched->n_kernels; i++)
     if (strcmp(launched->kernels[i].name, kernel) == 0) l.n_args = launched->kernels[i].n_args;
   for (int i = 0; i < l.n_args; i++)
-    args[i] = (vtb_emu_arg){(char *)*(uintptr_t *)parameters[i], NULL};
+    args[i] = (vtb_emu_arg){.begin = (char *)*(uintptr_t *)parameters[i]};
   CHECK_OK(vtb_emulator_run(launcher, &l, services, err));
 }
 

@@ -188,6 +188,13 @@ char *vtb__cuda_give_room(const char *text, const char *log) {
   return NULL;
 }
 
+/* Serial wgmmas, setmaxnreg without effect: right numbers at a fraction of the speed. */
+static vtb_status check_speed(const char *log, vtb_error *err) {
+  const char *loss = strstr(log, "Potential Performance Loss");
+  if (!loss) return VTB_OK;
+  return vtb_fail(err, VTB_E_INTERNAL, "ptxas: %.*s", (int)strcspn(loss, "\n"), loss);
+}
+
 /* Once more, with room for the kernels that spill, if that helps. */
 static vtb_status compile_without_spills(const char *source, const char *const *options,
                                          int n_options, bool ptx, vtb_cuda_code *code,
@@ -230,7 +237,11 @@ vtb_status vtb_cuda_compile(const char *common, const char *source, const char *
   vtb_status status = VTB_OK;
   if (!vtb__cuda_cache_get(&key, code)) {
     status = compile_without_spills(text.at, options, N_OPTIONS - ptx, ptx, code, err);
-    if (status == VTB_OK) vtb__cuda_cache_put(&key, code);
+    if (status == VTB_OK) status = check_speed(code->log, err);
+    if (status == VTB_OK)
+      vtb__cuda_cache_put(&key, code);
+    else
+      vtb_cuda_code_free(code);
   }
   vtb_strbuf_free(&text);
   return status;

@@ -27,7 +27,7 @@ typedef unsigned long long vtb_u64;
 #define VTB_FN static __device__ __forceinline__
 #define VTB_UNROLL _Pragma("unroll")
 #define VTB_NO_UNROLL _Pragma("unroll 1")
-extern __shared__ __align__(128) vtb_u8 vtb_dynamic[];
+extern __shared__ __align__(1024) vtb_u8 vtb_dynamic[];
 #define VTB_SHARED(T, name, at, count) T *const name = (T *)(vtb_dynamic + (at))
 
 /* ---- conversions ------------------------------------------------------------------------------------------ */

@@ -1,0 +1,111 @@
+/* Between the files of codegen/emulator/: what sm_90a adds. Not for other folders.
+ *
+ * Order between threads that no barrier of the block makes is kept in vectors of clocks: seen[t][u]
+ * is the time before which everything that u did is known to t. Who arrives at an mbarrier leaves
+ * what it knows there, who waits takes it; likewise at barriers of parts of the block and within a
+ * warp. The data that an mbarrier's copies bring have writers of their own, VTB__EMU_COPIER + its
+ * number.
+ */
+#ifndef VTB_EMULATOR_HOPPER_H
+#define VTB_EMULATOR_HOPPER_H
+
+#include "codegen/emulator/core.h"
+
+enum {
+  VTB__EMU_COPIER = VTB__EMU_MAX_THREADS,
+  VTB__EMU_MBARS = 64,
+  VTB__EMU_SLOTS = VTB__EMU_COPIER + VTB__EMU_MBARS,
+  VTB__EMU_PARTS = 16,
+  VTB__EMU_MAX_N = 256
+};
+
+struct vtb__emu_mbar {
+  char *at;
+  int threads, missing; /* arrivals */
+  long announced, coming;
+  unsigned phase; /* how many have ended */
+  int init_thread;
+  unsigned init_time;
+  bool ready;
+  VTB_VEC(vtb__emu_box) boxes;
+  unsigned gathered[VTB__EMU_SLOTS], released[VTB__EMU_SLOTS];
+};
+
+typedef struct vtb__emu_part { /* a barrier of a part of the block */
+  int threads, n;
+  vtb_emu_place at;
+  unsigned known[VTB__EMU_SLOTS];
+} vtb__emu_part;
+
+/* Accumulators of a warp's wgmmas on their way: the threads' registers hold NaN meanwhile. */
+typedef struct vtb__emu_acc {
+  float *d[VTB__EMU_WARP];
+  int n, uses;
+  float at[16 * VTB__EMU_MAX_N];
+} vtb__emu_acc;
+
+typedef struct vtb__emu_op {
+  vtb_emu_wgmma what;
+  unsigned rows[VTB__EMU_WARP][4];
+  int acc, group;
+} vtb__emu_op;
+
+enum { VTB__EMU_ACCS = 8 };
+typedef struct vtb__emu_queue { /* of a warp's wgmmas, in order */
+  VTB_VEC(vtb__emu_op) ops;
+  vtb__emu_acc *acc; /* VTB__EMU_ACCS */
+  int group;
+  bool fenced;
+} vtb__emu_queue;
+
+struct vtb__emu_hopper {
+  /* when each warp read a cell last; one a cell, filled from the first mbarrier on */
+  unsigned (*read_time)[VTB__EMU_MAX_THREADS / VTB__EMU_WARP];
+  unsigned (*seen)[VTB__EMU_SLOTS];          /* one a thread */
+  unsigned fence_time[VTB__EMU_MAX_THREADS]; /* of the last vtb_async_fence */
+  vtb__emu_mbar *bars;
+  int n_bars;
+  vtb__emu_part parts[VTB__EMU_PARTS];
+  vtb__emu_queue queues[VTB__EMU_MAX_THREADS / VTB__EMU_WARP];
+};
+
+/* ---- order.c --------------------------------------------------------------------------------- */
+vtb__emu_hopper *vtb__emu_hopper_of(vtb__emu_worker *w); /* made if there is none */
+void vtb__emu_hopper_block(vtb__emu_worker *w);          /* a new block */
+void vtb__emu_hopper_free(vtb__emu_worker *w);
+/* What thread f knows goes into `to`; or f knows what is in `from`. */
+void vtb__emu_leave(vtb__emu_fiber *f, unsigned *to);
+void vtb__emu_learn(vtb__emu_fiber *f, const unsigned *from);
+void vtb__emu_join_block(vtb__emu_worker *w); /* what copies brought */
+void vtb__emu_join_warp(vtb__emu_worker *w, vtb__emu_warp *warp);
+/* Whether f knows of what `who` did at `time`. */
+bool vtb__emu_knows(const vtb__emu_fiber *f, unsigned who, unsigned time);
+
+/* Behind the last call that was handed this function's frame, whose place it shall not take. */
+#define VTB__EMU_FRAME_STAYS __asm__ volatile("")
+
+/* ---- hopper.c, wgmma.c: functions of vtb_emu_api --------------------------------------------- */
+void vtb__emu_mbar_init(vtb_emu_thread *t, void *bar, int threads);
+void vtb__emu_mbar_ready(vtb_emu_thread *t);
+void vtb__emu_mbar_arrive(vtb_emu_thread *t, void *bar, int n_bytes);
+void vtb__emu_mbar_wait(vtb_emu_thread *t, void *bar, int parity, vtb_emu_place at);
+void vtb__emu_async_fence(vtb_emu_thread *t);
+void vtb__emu_tma(vtb_emu_thread *t, void *shared, const vtb_emu_arg *map, void *bar, const int *at,
+                  int rank);
+void vtb__emu_tma_commit(vtb_emu_thread *t);
+void vtb__emu_tma_wait(vtb_emu_thread *t, int n_groups_left);
+void vtb__emu_sync_part(vtb_emu_thread *t, int number, int threads, vtb_emu_place at);
+void vtb__emu_wgmma(vtb_emu_thread *t, const vtb_emu_wgmma *op, vtb_emu_place at);
+void vtb__emu_wgmma_fence(vtb_emu_thread *t, vtb_emu_place at);
+void vtb__emu_wgmma_commit(vtb_emu_thread *t, vtb_emu_place at);
+void vtb__emu_wgmma_wait(vtb_emu_thread *t, int n_groups_left, vtb_emu_place at);
+/* What is still on its way when everybody has ended; NULL: nothing. */
+const char *vtb__emu_left_over(const vtb__emu_worker *w);
+
+/* Bits 4 to 6 of an address of shared memory turn with those from 7 on, as far as rows of `bytes`
+ * (128, 64, 32) reach; 0: nothing turns. */
+static inline long vtb__emu_turned(long at, int bytes) {
+  return bytes ? at ^ ((at >> 7 & (bytes / 16 - 1)) << 4) : at;
+}
+
+#endif
