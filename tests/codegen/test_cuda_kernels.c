@@ -144,15 +144,15 @@ static const char products[] =
     "}\n";
 
 /* Elementwise kernels behind products: with and without parts to add, sums written out, two
- * results, a result in a concatenation, letters that do not merge. */
+ * results, results in concatenations of aligned and of odd rows, letters that do not merge. */
 static const char epilogues[] =
     "func @f(%x: f32[2, 70, 96], %w: f32[80, 96], %b: f32[80], %r: f32[2, 70, 80], %q: f32[2, 19, "
     "3, 21],\n"
     "    %k: f32[2, 23, 3, 21], %s: f32[2, 3, 1, 23], %y: f32[2, 600, 34], %z: f32[2, 600, 18], "
     "%l: f32[18],\n"
-    "    %g: f32[2, 5, 24, 4], %h: f32[24, 4, 4]) -> (f32[2, 70, 80], f32[2, 70, 80], f32[2, 3, "
-    "19, 23], f32[34, 18],\n"
-    "    f32[2, 5, 24, 4], f32[2, 70, 160]) {\n"
+    "    %g: f32[2, 5, 24, 4], %h: f32[24, 4, 4], %c: f32[2, 70, 3], %d: f32[2, 70, 1]) -> (f32[2, "
+    "70, 80], f32[2, 70, 80], f32[2, 3, 19, 23], f32[34, 18],\n"
+    "    f32[2, 5, 24, 4], f32[2, 70, 160], f32[2, 70, 83]) {\n"
     "  %p1 = einsum %x, %w, %b {spec = \"abc,dc->abd\"} : f32[2, 70, 80]\n"
     "  %e1 = gelu %p1 : f32[2, 70, 80]\n"
     "  %e2 = add %e1, %r : f32[2, 70, 80]\n"
@@ -166,7 +166,10 @@ static const char epilogues[] =
     "  %p7 = einsum %x, %w {spec = \"abc,dc->abd\"} : f32[2, 70, 80]\n"
     "  %e7 = relu %p7 : f32[2, 70, 80]\n"
     "  %e8 = concat %r, %e7 {axis = 2} : f32[2, 70, 160]\n"
-    "  return %e2, %e3, %e4, %e5, %e6, %e8\n"
+    "  %p9 = einsum %x, %w, %d {spec = \"abc,dc->abd\"} : f32[2, 70, 80]\n"
+    "  %e9 = silu %p9 : f32[2, 70, 80]\n"
+    "  %e10 = concat %c, %e9 {axis = 2} : f32[2, 70, 83]\n"
+    "  return %e2, %e3, %e4, %e5, %e6, %e8, %e10\n"
     "}\n";
 
 TEST(products_with_epilogues) { check("epilogues", epilogues, true, -1, 1, 2e-6); }

@@ -12,58 +12,28 @@
 
 #include "codegen/cuda/emitters.h"
 #include "codegen/cuda/loop/expr.h"
+#include "codegen/cuda/product/product.h"
 
-enum { A, B, OUT, ADD, TENSORS };
-enum { MOST_LETTERS = 3 * VTB_MAX_RANK, THREADS = 256, WANTED_BLOCKS = 264 };
-
-typedef struct letter {
-  char name;
-  int64_t size;
-  bool in[TENSORS];
-  int64_t stride[TENSORS]; /* elements; 0 where absent */
-  int at;                  /* axis of the result, or of the first operand for k */
-} letter;
-
-typedef struct index_of { /* the letters of a class, outermost first: one index */
-  letter at[MOST_LETTERS];
-  int n;
-  int64_t size;
-} index_of;
-
-typedef enum letter_class { BATCH, M, N, K, LONE, CLASSES } letter_class;
-
-typedef struct product {
-  vtb_cuda *c;
-  const vtb_inst *einsum;
-  const vtb_inst *fused; /* whose body begins with the einsum; NULL: it stands alone */
-  letter letters[MOST_LETTERS];
-  int n_letters;
-  bool adds;
-  int a, b; /* which operand has the rows and which the columns of the result */
-  index_of of[CLASSES];
-  /* the tile */
-  int bm, bn, warps_n, k_step;
-  int64_t splits, k_range;
-} product;
+enum { WANTED_BLOCKS = 264 };
 
 /* ---- letters --------------------------------------------------------------------------------- */
 
 /* The result of a product with an epilogue is no tensor: it is never stored. */
-static int tensor_number(const product *p, int which) {
+int vtb__product_tensor(const product *p, int which) {
   vtb_check(which != OUT || !p->fused, "the result of a fused product has no place");
   return which == OUT ? p->c->unit.n_operands : which == ADD ? 2 : which;
 }
 
-static const vtb_type *type_of(const product *p, int which) {
+const vtb_type *vtb__product_type(const product *p, int which) {
   if (which == OUT) return &p->einsum->results[0]->type;
-  return vtb_cuda_tensor_of(p->c, tensor_number(p, which))->type;
+  return vtb_cuda_tensor_of(p->c, vtb__product_tensor(p, which))->type;
 }
 
 static int64_t stride_of(const product *p, int which, int axis) {
   int64_t dense[VTB_MAX_RANK];
   if (which != OUT || !p->fused)
-    return vtb_cuda_tensor_of(p->c, tensor_number(p, which))->stride[axis];
-  vtb__dense_strides(type_of(p, OUT), dense);
+    return vtb_cuda_tensor_of(p->c, vtb__product_tensor(p, which))->stride[axis];
+  vtb__dense_strides(vtb__product_type(p, OUT), dense);
   return dense[axis];
 }
 
@@ -76,8 +46,8 @@ static letter *find_letter(product *p, char name) {
 
 /* ADD is broadcast to the result. */
 static void read_addend(product *p) {
-  const vtb_type *add = type_of(p, ADD);
-  int missing = type_of(p, OUT)->rank - add->rank;
+  const vtb_type *add = vtb__product_type(p, ADD);
+  int missing = vtb__product_type(p, OUT)->rank - add->rank;
   for (int i = 0; i < p->n_letters; i++) {
     letter *l = &p->letters[i];
     int axis = l->in[OUT] ? l->at - missing : -1;
@@ -91,7 +61,7 @@ static void read_letters(product *p) {
   const char *s = vtb_attr_str(p->einsum, "spec", "");
   p->adds = p->einsum->n_operands == 3;
   for (int which = A; which <= OUT; which++) {
-    const vtb_type *t = type_of(p, which);
+    const vtb_type *t = vtb__product_type(p, which);
     for (int axis = 0; (*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z'); s++, axis++) {
       if (t->dim[axis].size == 1) continue;
       letter *l = find_letter(p, *s);
@@ -105,7 +75,7 @@ static void read_letters(product *p) {
   if (p->adds) read_addend(p);
 }
 
-static letter_class class_of(const product *p, const letter *l) {
+letter_class vtb__product_class(const product *p, const letter *l) {
   if (l->in[A] && l->in[B]) return l->in[OUT] ? BATCH : K;
   if (!l->in[OUT]) return LONE;
   return l->in[p->a] ? M : N;
@@ -127,7 +97,7 @@ static void sort_letters(product *p) {
     for (int axis = 0; axis < VTB_MAX_RANK; axis++)
       for (int i = 0; i < p->n_letters; i++) {
         const letter *l = &p->letters[i];
-        if (l->at != axis || (int)class_of(p, l) != class) continue;
+        if (l->at != axis || (int)vtb__product_class(p, l) != class) continue;
         letter *last = x->n ? &x->at[x->n - 1] : NULL;
         x->size *= l->size;
         if (last && joins(last, l)) {
@@ -149,7 +119,7 @@ static void choose_sides(product *p) {
   p->b = B;
   for (int i = 0; i < p->n_letters; i++)
     if (p->letters[i].in[OUT] && (!inner || p->letters[i].at > inner->at)) inner = &p->letters[i];
-  if (!inner || class_of(p, inner) != M) return;
+  if (!inner || vtb__product_class(p, inner) != M) return;
   p->a = B;
   p->b = A;
 }
@@ -210,7 +180,7 @@ static void emit_generic(product *p, bool unroll) {
 /* ---- texts ----------------------------------------------------------------------------------- */
 
 /* Offset in tensor t of the number `i` (a C name) of a class. */
-static const char *offset(product *p, const index_of *x, int t, const char *i) {
+const char *vtb__product_offset(product *p, const index_of *x, int t, const char *i) {
   int64_t reach = 1, inner = 1;
   for (int l = 0; l < p->n_letters; l++)
     reach += (p->letters[l].size - 1) * p->letters[l].stride[t];
@@ -241,117 +211,34 @@ typedef struct fetch {
   int width;   /* elements copied at a time */
 } fetch;
 
-static bool multiples_of(int64_t n, const index_of *x, int t, const letter *but) {
+bool vtb__product_multiples(int64_t n, const index_of *x, int t, const letter *but) {
   for (int i = 0; i < x->n; i++)
     if (&x->at[i] != but && x->at[i].stride[t] % n) return false;
   return true;
 }
 
-static const letter *innermost(const index_of *x) { return x->n ? &x->at[x->n - 1] : NULL; }
-
 static fetch choose_fetch(const product *p, int t, letter_class rows) {
-  const letter *k = innermost(&p->of[K]), *r = innermost(&p->of[rows]);
-  int align = vtb_cuda_tensor_of(p->c, tensor_number(p, t))->align;
+  const letter *k = vtb__product_inner(&p->of[K]), *r = vtb__product_inner(&p->of[rows]);
+  int align = vtb_cuda_tensor_of(p->c, vtb__product_tensor(p, t))->align;
   bool k_run = k && k->stride[t] == 1, r_run = r && r->stride[t] == 1;
-  fetch f = {
-      .along_k = k_run || !r_run, .width = 1, .element = vtb_dtype_bytes(type_of(p, t)->dtype)};
+  fetch f = {.along_k = k_run || !r_run,
+             .width = 1,
+             .element = vtb_dtype_bytes(vtb__product_type(p, t)->dtype)};
   const letter *run = f.along_k ? k : r;
   for (int n = 16 / f.element; n > 1 && (k_run || r_run); n = n * f.element > 4 ? 4 / f.element : 1)
-    if (align >= n && run->size % n == 0 && multiples_of(n, &p->of[K], t, run) &&
-        multiples_of(n, &p->of[rows], t, run) && multiples_of(n, &p->of[BATCH], t, run)) {
+    if (align >= n && run->size % n == 0 && vtb__product_multiples(n, &p->of[K], t, run) &&
+        vtb__product_multiples(n, &p->of[rows], t, run) &&
+        vtb__product_multiples(n, &p->of[BATCH], t, run)) {
       f.width = n;
       break;
     }
   return f;
 }
 
-static const char *place(product *p, int t) {
-  return vtb_arena_printf(&p->c->arena, "%s + %s + %s", offset(p, &p->of[BATCH], t, "batch"),
-                          offset(p, &p->of[M], t, "m"), offset(p, &p->of[N], t, "n"));
-}
-
-/* ---- the epilogue ---------------------------------------------------------------------------- */
-
-/* The class of each variable of a nest over the result, and after the probe the value of each
- * group: a part of m, n or batch, whose letters are those axes in the same order. */
-typedef struct epilogue {
-  product *p;
-  char *value; /* of the product */
-  vtb_space space;
-} epilogue;
-
-static letter_class class_of_axis(const product *p, int axis) {
-  for (int i = 0; i < p->n_letters; i++)
-    if (p->letters[i].in[OUT] && p->letters[i].at == axis) return class_of(p, &p->letters[i]);
-  return LONE;
-}
-
-static void evaluate(vtb_body *b, vtb_space *s, void *user) {
-  vtb_cuda_expr *e = vtb__cuda_expr_of(b);
-  epilogue *x = user;
-  const vtb_inst *fused = x->p->fused;
-  vtb_memo known = {.value = x->p->einsum->results[0], .result = x->value};
-  x->space = *s;
-  vtb__space_index(&e->body, s, known.index);
-  vtb_vec_push(&e->body.memo, known);
-  for (int r = 0; r < fused->n_results; r++) {
-    vtb_root root = {.value = fused->callee->returns[r], .tensor = fused->n_operands + r};
-    memcpy(root.stride, vtb_cuda_tensor_of(e->c, root.tensor)->stride, sizeof root.stride);
-    vtb__cuda_store(e, &root, known.index, vtb__cuda_eval(e, root.value, known.index));
-  }
-}
-
-/* Variables of different classes stay apart; each class' groups are decoded from its number. */
-static void declare_groups(vtb_cuda_expr *e, const product *p, const vtb_space *s) {
-  static const char *const numbers[] = {[BATCH] = "batch", [M] = "m", [N] = "n"};
-  letter_class class[VTB_NEST_MAX];
-  for (int a = 0; a < s->rank; a++)
-    for (int k = s->first[a]; k < s->first[a] + s->count[a]; k++) class[k] = class_of_axis(p, a);
-  for (int which = BATCH; which <= N; which++) {
-    int list[VTB_NEST_MAX], n = 0;
-    for (int g = 0; g < e->body.n_groups; g++)
-      if ((int)class[e->body.groups[g].first] == which) list[n++] = g;
-    vtb__cuda_decode(e, numbers[which], list, n);
-  }
-}
-
-/* The fused body at the element whose product is `value`, as lines that end in its stores. */
-static const char *epilogue_text(product *p, vtb_cuda_kernel *k, const char *value) {
-  vtb_cuda_expr e;
-  vtb_space space;
-  epilogue x = {.p = p, .value = vtb_arena_strdup(&p->c->arena, value)};
-  vtb__cuda_expr_init(&e, p->c, p->fused);
-  e.k = k;
-  vtb__space_init(&e.body, &space, type_of(p, OUT));
-  for (int a = 0; a + 1 < space.rank; a++)
-    if (space.count[a] && class_of_axis(p, a) != class_of_axis(p, a + 1))
-      e.body.no_merge[space.first[a]] = true;
-  vtb__probe(&e.body, &space, evaluate, &x);
-  int indent = k->indent;
-  k->indent = 5;
-  e.next_name = 0;
-  declare_groups(&e, p, &x.space);
-  evaluate(&e.body, &x.space, &x);
-  k->indent = indent;
-  const char *text = vtb_arena_printf(&p->c->arena, "{\n%s        }", k->body.at ? k->body.at : "");
-  k->body.n = 0;
-  if (k->body.at) k->body.at[0] = '\0';
-  vtb__cuda_expr_free(&e);
-  return text;
-}
-
-/* What becomes of the sum `value`, as a statement; declares what it needs as arguments of the
- * kernel, which has no text yet. */
-static const char *store_text(product *p, vtb_cuda_kernel *k, const char *value) {
-  vtb_arena *arena = &p->c->arena;
-  if (p->adds) {
-    vtb_cuda_in(k, 2, "add");
-    value =
-        vtb_arena_printf(arena, p->fused ? "(%s + add[%s])" : "%s + add[%s]", value, place(p, ADD));
-  }
-  if (p->fused) return epilogue_text(p, k, value);
-  vtb_cuda_out(k, tensor_number(p, OUT), "c");
-  return vtb_arena_printf(arena, "c[%s] = %s;", place(p, OUT), value);
+const char *vtb__product_place(product *p, int t) {
+  return vtb_arena_printf(
+      &p->c->arena, "%s + %s + %s", vtb__product_offset(p, &p->of[BATCH], t, "batch"),
+      vtb__product_offset(p, &p->of[M], t, "m"), vtb__product_offset(p, &p->of[N], t, "n"));
 }
 
 /* ---- the product ----------------------------------------------------------------------------- */
@@ -377,16 +264,36 @@ static void choose_tile(product *p) {
   p->splits = (k + p->k_range - 1) / p->k_range;
 }
 
-static vtb_dtype dtype_of(const product *p, int which) { return type_of(p, which)->dtype; }
+static vtb_dtype dtype_of(const product *p, int which) {
+  return vtb__product_type(p, which)->dtype;
+}
 static bool has_half(const product *p) {
   return vtb_is_half(dtype_of(p, A)) || vtb_is_half(dtype_of(p, B));
 }
 
+/* Fills `store` or `store4`, and says by EACH which. */
+static void fill_store(product *p, vtb_cuda_kernel *k) {
+  const char *four = vtb__product_store(p, k, 4);
+  const char *one = four ? "" : vtb__product_store(p, k, 1);
+  VTB_CUDA_NUMBERS(k, {"EACH", four ? 4 : 1});
+  vtb_cuda_fill(k, "store", "%s", one);
+  vtb_cuda_fill(k, "store4", "%s", four ? four : "");
+}
+
 /* What becomes of a block's sums: ranges of k are parts for write_total(). */
-static const char *accumulated(product *p, vtb_cuda_kernel *k, int temp) {
-  if (p->splits == 1) return store_text(p, k, "sum");
+static void fill_accumulated(product *p, vtb_cuda_kernel *k, int temp) {
+  static const char at[] = "((vtb_i64)(split * BATCHES + batch) * M + m) * N + n";
+  bool four = p->of[N].size % 4 == 0;
+  if (p->splits == 1) {
+    fill_store(p, k);
+    return;
+  }
   vtb_cuda_temp_out(k, temp, "float", "part");
-  return "part[((vtb_i64)(split * BATCHES + batch) * M + m) * N + n] = sum;";
+  VTB_CUDA_NUMBERS(k, {"EACH", four ? 4 : 1});
+  const char *text =
+      vtb_arena_printf(&p->c->arena, four ? "vtb_store4(part, %s, vsum);" : "part[%s] = sum;", at);
+  vtb_cuda_fill(k, "store", "%s", four ? "" : text);
+  vtb_cuda_fill(k, "store4", "%s", four ? text : "");
 }
 
 /* A factor, called `name` in the text: its rows are of `class`. */
@@ -394,18 +301,18 @@ static void fill_factor(product *p, vtb_cuda_kernel *k, int t, letter_class clas
   fetch f = choose_fetch(p, t, class);
   char upper[] = {(char)(name - 'a' + 'A'), 0}, row[] = {class == M ? 'm' : 'n', 0};
   char hole[16];
-  vtb_cuda_in(k, tensor_number(p, t), (char[]){name, 0});
+  vtb_cuda_in(k, vtb__product_tensor(p, t), (char[]){name, 0});
   vtb_cuda_fill(k, upper, "%s", vtb__cuda_type_name(dtype_of(p, t)));
   snprintf(hole, sizeof hole, "%s_ALONG", upper);
   VTB_CUDA_NUMBERS(k, {hole, f.along_k});
   snprintf(hole, sizeof hole, "%s_WIDE", upper);
   VTB_CUDA_NUMBERS(k, {hole, f.width});
   snprintf(hole, sizeof hole, "%c_batch", name);
-  vtb_cuda_fill(k, hole, "%s", offset(p, &p->of[BATCH], t, "batch"));
+  vtb_cuda_fill(k, hole, "%s", vtb__product_offset(p, &p->of[BATCH], t, "batch"));
   snprintf(hole, sizeof hole, "%c_%s", name, row);
-  vtb_cuda_fill(k, hole, "%s", offset(p, &p->of[class], t, row));
+  vtb_cuda_fill(k, hole, "%s", vtb__product_offset(p, &p->of[class], t, row));
   snprintf(hole, sizeof hole, "%c_k", name);
-  vtb_cuda_fill(k, hole, "%s", offset(p, &p->of[K], t, "k"));
+  vtb_cuda_fill(k, hole, "%s", vtb__product_offset(p, &p->of[K], t, "k"));
 }
 
 static void write_product(product *p, int temp) {
@@ -418,7 +325,7 @@ static void write_product(product *p, int temp) {
                    {"FACTORS", factors});
   fill_factor(p, k, p->a, M, 'a');
   fill_factor(p, k, p->b, N, 'b');
-  vtb_cuda_fill(k, "store", "%s", accumulated(p, k, temp));
+  fill_accumulated(p, k, temp);
   vtb_cuda_launch(k, vtb_cuda_value(k, "BLOCKS") * p->splits);
 }
 
@@ -427,9 +334,10 @@ static void write_total(product *p, int temp) {
   vtb_cuda_kernel *k = vtb_cuda_begin_text(p->c, "total", "product_total.cu", THREADS);
   int64_t m = p->of[M].size, n = p->of[N].size, batches = p->of[BATCH].size;
   vtb_cuda_temp_in(k, temp, "float", "part");
-  vtb_cuda_fill(k, "store", "%s", store_text(p, k, "sum"));
+  fill_store(p, k);
   VTB_CUDA_NUMBERS(k, {"M", m}, {"N", n}, {"BATCHES", batches}, {"SPLITS", p->splits});
-  vtb_cuda_launch(k, (m * n * batches + THREADS - 1) / THREADS);
+  int64_t each = THREADS * vtb_cuda_value(k, "EACH");
+  vtb_cuda_launch(k, (m * n * batches + each - 1) / each);
 }
 
 /* ---- by the library -------------------------------------------------------------------------- */
@@ -480,7 +388,8 @@ static bool by_library(product *p) {
   g.narrow_factors = vtb_is_half(a);
   g.narrow_result = vtb_is_half(dtype_of(p, OUT));
   vtb__cuda_gemm(p->c, &g,
-                 (int[]){tensor_number(p, p->a), tensor_number(p, p->b), tensor_number(p, OUT), 2});
+                 (int[]){vtb__product_tensor(p, p->a), vtb__product_tensor(p, p->b),
+                         vtb__product_tensor(p, OUT), 2});
   return true;
 }
 

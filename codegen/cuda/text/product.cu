@@ -13,7 +13,8 @@ hole bool A_ALONG, B_ALONG;       /* whether they are copied along k */
 hole int A_WIDE, B_WIDE;          /* elements copied at a time */
 hole expr a_batch, b_batch;       /* offsets of batch, of m or n, of k */
 hole expr a_m, a_k, b_n, b_k;
-hole code store;                  /* of the sum at batch, m, n (and split) */
+hole int EACH;                    /* results that a thread stores at a time: 1, or 4 along n */
+hole code store, store4;          /* of the sum at batch, m, n (and split); of vsum, from n on */
 constexpr int STAGES = 3, WM = BM / (THREADS / 32 / WARPS_N), WN = BN / WARPS_N, MI = WM / 16, NI = WN / 8;
 constexpr int TILES_M = (M + BM - 1) / BM, TILES_N = (N + BN - 1) / BN, BLOCKS = TILES_M * TILES_N * BATCHES;
 constexpr int K_ENDS = K % STEP != 0; /* a stage may be less than STEP deep */
@@ -24,6 +25,7 @@ require MI >= 1 && NI >= 1 && STEP % 16 == 0 && RANGE % STEP == 0;
 require BM % A_WIDE == 0 && BN % B_WIDE == 0 && STEP % A_WIDE == 0 && STEP % B_WIDE == 0;
 shared A a_tile[STAGES * A_STAGE];
 shared B b_tile[STAGES * B_STAGE];
+shared float sums[EACH == 4 ? THREADS / 32 * 16 * (WN + 8) : 0] over a_tile; /* 16 rows of a warp, when tiles are read */
   const int warp_m = vtb_warp() / WARPS_N * WM, warp_n = vtb_warp() % WARPS_N * WN;
   const int n0 = vtb_block() % TILES_N * BN, m0 = vtb_block() / TILES_N % TILES_M * BM;
   const int batch = vtb_block() / (TILES_M * TILES_N) % BATCHES, split = vtb_block() / BLOCKS;
@@ -61,11 +63,32 @@ shared B b_tile[STAGES * B_STAGE];
     VTB_UNROLL for (int k = 0; k < STEP; k += vtb_depth(FACTORS)) vtb_step<FACTORS, MI>(acc, k, rows, columns);
   }
 
-  const int g = vtb_lane() / 4, t = vtb_lane() % 4;
-  VTB_UNROLL for (int i = 0; i < MI; i++)
-    VTB_UNROLL for (int j = 0; j < NI; j++)
-      VTB_UNROLL for (int x = 0; x < 4; x++) {
-        const int m = m0 + warp_m + i * 16 + x / 2 * 8 + g, n = n0 + warp_n + j * 8 + t * 2 + x % 2;
-        const float sum = acc[i * NI + j][x];
-        if (m < M && n < N) ${store}
+  if constexpr (EACH == 4) { /* through shared memory: neighbours are stored together, a warp's rows as whole sectors */
+    constexpr int P = WN + 8, QUADS = WN / 4, TURNS = WN / 8;
+    const int base = vtb_warp() * 16 * P;
+    vtb_sync();
+    VTB_UNROLL for (int i = 0; i < MI; i++) {
+      if (i > 0) vtb_sync_warp();
+      vtb_put_strip<MI, P>(sums, base, acc, i);
+      vtb_sync_warp();
+      VTB_UNROLL for (int u = 0; u < TURNS; u++) {
+        const int e = vtb_lane() + u * 32, row = e / QUADS, column = e % QUADS * 4;
+        const int m = m0 + warp_m + i * 16 + row, n = n0 + warp_n + column;
+        const vtb_f4 vsum = vtb_load4(sums, base + row * P + column);
+        if (m < M && n < N) {
+          ${store4}
+        }
       }
+    }
+  } else {
+    const int g = vtb_lane() / 4, t = vtb_lane() % 4;
+    VTB_UNROLL for (int i = 0; i < MI; i++)
+      VTB_UNROLL for (int j = 0; j < NI; j++)
+        VTB_UNROLL for (int x = 0; x < 4; x++) {
+          const int m = m0 + warp_m + i * 16 + x / 2 * 8 + g, n = n0 + warp_n + j * 8 + t * 2 + x % 2;
+          const float sum = acc[i * NI + j][x];
+          if (m < M && n < N) {
+            ${store}
+          }
+        }
+  }

@@ -34,6 +34,16 @@ template <int TILES, class F> VTB_FN void vtb_each(float (&c)[TILES][4], F f) {
       f(row + 8 * (e >> 1), 8 * i + column + (e & 1), c[i][e]);
 }
 
+/* Strip `s` of the lane's elements to rows of shared memory, PITCH apart from element `at` on. */
+template <int STRIPS, int PITCH, int TILES, class P> VTB_FN void vtb_put_strip(P to, int at, float (&c)[TILES][4], int s) {
+  constexpr int N = TILES / STRIPS;
+  VTB_PTR(float) place = to + (at + (vtb_lane() >> 2) * PITCH + 2 * (vtb_lane() & 3));
+  VTB_UNROLL for (int i = 0; i < N; i++) {
+    VTB_UNROLL for (int e = 0; e < 4; e++)
+      place[(e >> 1) * 8 * PITCH + 8 * i + (e & 1)] = c[s * N + i][e];
+  }
+}
+
 /* ---- factors in shared memory -------------------------------------------------------------------------------
  * A tile's rows lie along the depth (ALONG) or across it, PITCH elements apart, from element `at` on. vtb_rows: rows of
  * the tile, from `first` on, are the product's; vtb_columns: its columns. Of 16-bit elements ldmatrix takes fragments as

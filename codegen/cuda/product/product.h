@@ -1,0 +1,61 @@
+/* A product on tensor cores under construction: what the files of this folder share (einsum.c). */
+#ifndef VTB_CODEGEN_CUDA_PRODUCT_H
+#define VTB_CODEGEN_CUDA_PRODUCT_H
+
+#include "codegen/cuda/cuda.h"
+#include "ir/ir.h"
+
+enum { A, B, OUT, ADD, TENSORS };
+enum { MOST_LETTERS = 3 * VTB_MAX_RANK, THREADS = 256 };
+
+typedef struct letter {
+  char name;
+  int64_t size;
+  bool in[TENSORS];
+  int64_t stride[TENSORS]; /* elements; 0 where absent */
+  int at;                  /* axis of the result, or of the first operand for k */
+} letter;
+
+typedef struct index_of { /* the letters of a class, outermost first: one index */
+  letter at[MOST_LETTERS];
+  int n;
+  int64_t size;
+} index_of;
+
+typedef enum letter_class { BATCH, M, N, K, LONE, CLASSES } letter_class;
+
+typedef struct product {
+  vtb_cuda *c;
+  const vtb_inst *einsum;
+  const vtb_inst *fused; /* whose body begins with the einsum; NULL: it stands alone */
+  letter letters[MOST_LETTERS];
+  int n_letters;
+  bool adds;
+  int a, b; /* which operand has the rows and which the columns of the result */
+  index_of of[CLASSES];
+  /* the tile */
+  int bm, bn, warps_n, k_step;
+  int64_t splits, k_range;
+} product;
+
+/* The number of tensor A, B, OUT or ADD of the instruction; its type. */
+int vtb__product_tensor(const product *p, int which);
+const vtb_type *vtb__product_type(const product *p, int which);
+letter_class vtb__product_class(const product *p, const letter *l);
+/* Offset in tensor t of the number `i` (a C name) of a class; of the element at batch, m, n. */
+const char *vtb__product_offset(product *p, const index_of *x, int t, const char *i);
+const char *vtb__product_place(product *p, int t);
+/* Whether tensor t's strides of the letters of x are multiples of n, but that of `but`. */
+bool vtb__product_multiples(int64_t n, const index_of *x, int t, const letter *but);
+static inline const letter *vtb__product_inner(const index_of *x) {
+  return x->n ? &x->at[x->n - 1] : NULL;
+}
+
+/* ---- epilogue.c ------------------------------------------------------------------------------ */
+
+/* What becomes of the sum at batch, m, n, as a statement: of one element, `sum`, or of four
+ * neighbours along n, `vsum` (lanes = 4; NULL: that cannot be). Declares what it needs as arguments
+ * of the kernel, which has no text yet. */
+const char *vtb__product_store(product *p, vtb_cuda_kernel *k, int lanes);
+
+#endif
