@@ -23,7 +23,7 @@
 
 #include <stdlib.h>
 
-enum { MOST_MEMBERS = 48, MOST_OPS = 96, MOST_SCANS = 2, MANY_WARPS = 1056 };
+enum { MOST_MEMBERS = 48, MOST_OPS = 96, MOST_SCANS = 2, MANY_WARPS = 1056, MOST_SUMS = 4 };
 /* What a block of 128 columns keeps of the scans before the last. */
 #define MOST_KEPT (256 * 1024)
 
@@ -33,10 +33,15 @@ typedef struct group {
   int n, scans, ops;
 } group;
 
+static bool is_scan(const vtb_inst *i) {
+  return i->op == VTB_OP_linscan || i->op == VTB_OP_linscan_grad;
+}
+
 bool vtb_scan_takes_body(const vtb_inst *scan) {
-  if (scan->op != VTB_OP_linscan || vtb_scan_is_product(scan)) return false;
+  if (!is_scan(scan) || vtb_scan_is_product(scan)) return false;
   vtb_scan s = vtb_scan_of(scan);
   vtb_decay_axes axes = s.decay->axes;
+  if (s.grad) return s.decay->rates && s.K <= 16 && !s.init && !s.dlast;
   return !s.normalizer && s.K <= 256 &&
          (s.decay->rates || axes == VTB_ALONG_KEY || axes == VTB_ALONG_VALUE);
 }
@@ -61,6 +66,22 @@ static bool is_elementwise(const vtb_inst *i) {
       return false;
   for (int r = 0; r < i->n_results; r++)
     if (i->results[r]->type.dtype != VTB_F32) return false;
+  return true;
+}
+
+/* Sums over samples and tokens of `count` elements. */
+static bool is_column_sums(const vtb_inst *i, int64_t count) {
+  if (vtb_kernel_kind_of(i) != VTB_KERNEL_COL || i->n_results > MOST_SUMS) return false;
+  for (const vtb_inst *x = i->callee->first; x; x = x->next) {
+    if (x->op == VTB_OP_constant || vtb_op_get(x->op)->klass == VTB_CLASS_ELEMENTWISE) continue;
+    int n = 0;
+    const int64_t *axes = x->op == VTB_OP_reduce_sum ? vtb_attr_ints(x, "axes", &n) : NULL;
+    if (n != 2 || axes[0] != 0 || axes[1] != 1 || vtb_type_count(&x->operands[0]->type) != count)
+      return false;
+  }
+  for (int r = 0; r < i->n_results; r++)
+    if (!i->callee->returns[r]->def || i->callee->returns[r]->def->op != VTB_OP_reduce_sum)
+      return false;
   return true;
 }
 
@@ -113,7 +134,7 @@ static bool add(group *g, vtb_inst *i) {
   if (g->n == MOST_MEMBERS) return false;
   g->at[g->n++] = i;
   g->ops += ops_of(i);
-  g->scans += i->op == VTB_OP_linscan;
+  g->scans += is_scan(i);
   return true;
 }
 
@@ -133,16 +154,16 @@ static void take_before(group *g) {
 
 static const vtb_inst *first_scan(const group *g) {
   for (int m = 0; m < g->n; m++)
-    if (g->at[m]->op == VTB_OP_linscan) return g->at[m];
+    if (is_scan(g->at[m])) return g->at[m];
   return NULL;
 }
 
 /* Whether a block can run both one after the other. */
 static bool are_alike(const vtb_inst *x, const vtb_inst *y) {
   vtb_scan a = vtb_scan_of(x), b = vtb_scan_of(y);
-  return a.decay == b.decay && a.n_batch == b.n_batch && a.n_tokens == b.n_tokens &&
-         a.n_heads == b.n_heads && a.K == b.K && a.V == b.V && !a.init && !b.init && !a.last &&
-         !b.last && a.n_tokens * 128 * 4 <= MOST_KEPT;
+  return !a.grad && !b.grad && a.decay == b.decay && a.n_batch == b.n_batch &&
+         a.n_tokens == b.n_tokens && a.n_heads == b.n_heads && a.K == b.K && a.V == b.V &&
+         !a.init && !b.init && !a.last && !b.last && a.n_tokens * 128 * 4 <= MOST_KEPT;
 }
 
 /* The scan whose result v is, by views; *views gets what lies between. */
@@ -173,8 +194,9 @@ static bool take_behind(group *g, const vtb_value *v, int64_t count) {
     vtb_inst *r = readers[i];
     group before = *g;
     if (has(g, r)) continue;
-    bool fits = r->op == VTB_OP_reshape || is_elementwise(r);
-    for (int k = 0; fits && k < r->n_results; k++)
+    bool sums = first_scan(g)->op == VTB_OP_linscan_grad && is_column_sums(r, count);
+    bool fits = r->op == VTB_OP_reshape || sums || is_elementwise(r);
+    for (int k = 0; fits && !sums && k < r->n_results; k++)
       fits = vtb_type_count(&r->results[k]->type) == count;
     if (!fits || !add(g, r)) continue;
     if (!is_whole(g)) {
@@ -205,8 +227,12 @@ typedef struct kernel {
   int n_inputs;
 } kernel;
 
+/* A view of what comes from outside is one inside, too: views of one value are one argument. */
 static vtb_value *value_inside(kernel *k, vtb_value *v) {
-  if (!k->inside[v->id]) {
+  if (!k->inside[v->id] && v->def && v->def->op == VTB_OP_reshape) {
+    vtb_value *source = value_inside(k, v->def->operands[0]);
+    k->inside[v->id] = vtb_inst_clone(&k->b, v->def, &source)->results[0];
+  } else if (!k->inside[v->id]) {
     k->inputs[k->n_inputs++] = v;
     k->inside[v->id] = vtb_func_add_arg(k->func, v->name, v->type);
   }
@@ -314,9 +340,11 @@ static bool visit(vtb_func *f, vtb_inst *scan) {
   group g = {.func = f};
   vtb_func_number(f);
   add(&g, scan);
-  take_behind(&g, scan->results[0], vtb_type_count(&scan->results[0]->type));
+  bool grad = scan->op == VTB_OP_linscan_grad; /* behind the adjoints of v and the decays */
+  for (int r = grad ? 2 : 0; r < (grad ? 4 : 1); r++)
+    take_behind(&g, scan->results[r], vtb_type_count(&scan->operands[2]->type));
   take_before(&g);
-  if (g.n == 1 || !is_whole(&g)) return false;
+  if ((g.n == 1 && !grad) || !is_whole(&g)) return false;
   join(&g);
   return true;
 }
@@ -332,7 +360,7 @@ vtb_status vtb__pass_fuse_scans(vtb_pass_context *c, vtb_error *err) {
     for (bool again = true; again;) {
       again = false;
       for (vtb_inst *i = f->first; i && !again; i = i->next)
-        again = i->op == VTB_OP_linscan && vtb_scan_takes_body(i) && visit(f, i);
+        again = is_scan(i) && vtb_scan_takes_body(i) && visit(f, i);
     }
   }
   return VTB_OK;

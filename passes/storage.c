@@ -111,11 +111,14 @@ static void note_all(storage *s, const vtb_inst *i, unsigned read, unsigned made
   for (int r = 0; r < i->n_results; r++) note(s, i->results[r], made);
 }
 
-/* Whether a sum with something as large as the product is made, as a residual stream is. */
-static bool adds_to_stream(const vtb_inst *product, int n_factors) {
+/* Whether a sum with something as large as the product is made, as a residual stream is: it is
+ * wide. */
+static bool adds_to_stream(const storage *s, const vtb_inst *product, int n_factors) {
   int64_t n = vtb_type_count(&product->results[0]->type);
   for (int o = n_factors; o < product->n_operands && product->op != VTB_OP_attention_grad; o++)
-    if (vtb_type_count(&product->operands[o]->type) == n) return true;
+    if (vtb_type_count(&product->operands[o]->type) == n &&
+        !(s->trusts && s->narrow[number_of(s, product->operands[o])]))
+      return true;
   return false;
 }
 
@@ -133,7 +136,7 @@ static void note_product(storage *s, const vtb_inst *i, int n, bool rounds) {
       note(s, i->operands[o], FACTOR);
     else
       note(s, i->operands[o], bias && o == 2 ? BIAS : READ);
-  rounds = rounds && !adds_to_stream(i, n);
+  rounds = rounds && !adds_to_stream(s, i, n);
   for (int r = 0; r < i->n_results; r++)
     note(s, i->results[r], rounds && is_much(i->results[r], i->operands[0]) ? PRODUCT : MADE);
 }
@@ -198,9 +201,9 @@ static void note_scan(storage *s, const vtb_inst *whole, const vtb_inst *scan) {
 static void note_scan_body(storage *s, const vtb_inst *whole) {
   note_computed(s, whole, READ);
   for (const vtb_inst *i = whole->callee->first; i; i = i->next) {
-    if (i->op != VTB_OP_linscan) continue;
+    if (i->op != VTB_OP_linscan && i->op != VTB_OP_linscan_grad) continue;
     vtb_scan_tensors t = vtb_scan_of(i).at;
-    const int wide[] = {t.s0, t.s, t.rates};
+    const int wide[] = {t.s0, t.s, t.rates, t.drates};
     for (size_t n = 0; n < sizeof wide / sizeof *wide; n++) note_tensor(s, whole, wide[n], BARRED);
   }
 }

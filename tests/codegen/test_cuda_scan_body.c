@@ -88,27 +88,79 @@ static void add(cuda_cases *c, const body_case *s) {
   if (s->last) wanted(c, one->results[1]);
 }
 
-TEST(bodies) {
+/* ---- adjoints -------------------------------------------------------------------------------- */
+
+static const body_case adjoints[] = {
+    {RATES, NULL, NULL, 2, 19, 1, 16, 150, false, false, true, true},
+    {RATES, "rows~@3x7", NULL, 3, 21, 2, 5, 33, false, false, false, false},
+    {RATES, "cols@2x4", NULL, 1, 8, 2, 3, 7, false, false, true, false},
+    {RATES, NULL, NULL, 1, 1, 1, 1, 1, false, false, false, true},
+};
+
+static vtb_value *column_sums(cuda_cases *c, vtb_value *x) {
+  vtb_attr axes = VTB_A_INTS("axes", ((int64_t[]){0, 1}), 2);
+  return vtb_build(&c->b, VTB_OP_reduce_sum, &x, 1, &axes, 1)->results[0];
+}
+
+/* What autodiff makes around a selective scan; grouped: the adjoint of y is gated before it; also:
+ * the adjoint of the values is wanted as it is. */
+static void add_adjoint(cuda_cases *c, const body_case *s) {
+  vtb_type keys = shape(4, s->B, s->N, s->h, s->K), values = shape(4, s->B, s->N, s->h, s->V);
+  vtb_value *u = cuda_arg(c, values, 1, 0), *p = cuda_arg(c, values, 1, -1);
+  vtb_value *step = unary(c, VTB_OP_softplus, p), *dy = cuda_arg(c, values, 1, 0);
+  vtb_value *skip = cuda_arg(c, shape(1, s->V, 0, 0, 0), 1, 0);
+  if (s->grouped) dy = binary(c, VTB_OP_mul, dy, unary(c, VTB_OP_silu, u));
+  vtb_value *rates = cuda_arg(c, shape(3, s->h, s->K, s->V, 0), 1, -1);
+  vtb_value *operands[] = {cuda_arg(c, keys, 1, 0),
+                           cuda_arg(c, keys, 1, 0),
+                           binary(c, VTB_OP_mul, step, u),
+                           step,
+                           unary(c, VTB_OP_neg, unary(c, VTB_OP_exp, rates)),
+                           dy};
+  vtb_attr attrs[] = {VTB_A_STR("class", "rates"), VTB_A_STR("mode", "recurrent"),
+                      VTB_A_STR("path", s->path)};
+  vtb_inst *scan = vtb_build(&c->b, VTB_OP_linscan_grad, operands, 6, attrs, s->path ? 3 : 2);
+  vtb_value *d_step =
+      binary(c, VTB_OP_add, scan->results[3], binary(c, VTB_OP_mul, scan->results[2], u));
+  vtb_value *d_p = binary(c, VTB_OP_mul, d_step, unary(c, VTB_OP_sigmoid, p));
+  vtb_value *d_u = binary(c, VTB_OP_add, binary(c, VTB_OP_mul, scan->results[2], step),
+                          binary(c, VTB_OP_mul, dy, skip));
+  for (int r = 0; r < 5; r++)
+    if (r < 2 || r == 4 || (r == 2 && s->also)) wanted(c, scan->results[r]);
+  wanted(c, d_u);
+  wanted(c, d_p);
+  wanted(c, column_sums(c, d_p));
+}
+
+static void check_bodies(const body_case *all, int n,
+                         void (*build)(cuda_cases *, const body_case *), double tol,
+                         const char *what) {
   cuda_cases c;
   cuda_begin(&c);
-  for (c.n_cases = 0; c.n_cases < (int)(sizeof cases / sizeof *cases); c.n_cases++)
-    add(&c, &cases[c.n_cases]);
+  for (c.n_cases = 0; c.n_cases < n; c.n_cases++) build(&c, &all[c.n_cases]);
   vtb_func_set_returns(c.f, c.returns, NULL, c.n_returns);
   c.m->entry = c.f;
   cuda_passes(c.m, "fuse,fuse_scans,dce");
-  int kernels = 0;
+  int kernels = 0, others = 0;
   for (const vtb_inst *i = c.f->first; i; i = i->next) {
-    CHECK_MSG(i->op != VTB_OP_linscan, "a scan stands alone");
     kernels += vtb_kernel_kind_of(i) == VTB_KERNEL_SCAN;
+    others += i->op == VTB_OP_fused || i->op == VTB_OP_linscan || i->op == VTB_OP_linscan_grad;
   }
-  CHECK(kernels == (int)(sizeof cases / sizeof *cases));
-  cuda_check(c.m, c.f, c.args, 2e-5, "bodies");
+  CHECK_MSG(kernels == n && others == n, "%s: %d kernels, %d in all", what, kernels, others);
+  cuda_check(c.m, c.f, c.args, tol, what);
   for (int i = 0; i < c.f->n_args; i++) vtb_tensor_free(&c.args[i]);
   vtb_module_free(c.m);
+}
+
+#define COUNT(cases) ((int)(sizeof cases / sizeof *cases))
+TEST(bodies) { check_bodies(cases, COUNT(cases), add, 2e-5, "bodies"); }
+TEST(bodies_of_adjoints) {
+  check_bodies(adjoints, COUNT(adjoints), add_adjoint, 5e-5, "bodies of adjoints");
 }
 
 int main(void) {
   emulate_or_skip();
   RUN(bodies);
+  RUN(bodies_of_adjoints);
   return test_done();
 }

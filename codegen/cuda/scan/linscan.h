@@ -112,14 +112,22 @@ void vtb__cuda_scan_delta(vtb__cuda_scan *s);
 
 /* ---- bodies (linscan_body.c) ----------------------------------------------------------------- */
 
+enum { VTB_MAX_SCAN_SUMS = 8 };
 /* Code of linscan_steps.cu where recurrences stand in a body of elementwise ops
  * (passes/fuse_scans.c). */
 typedef struct vtb__scan_codes {
   const char *q, *k, *decay_row, *values, *rate, *first, *put; /* as the text's holes */
   int more;
+  /* of linscan_rates_grad.cu */
+  const char *given;
+  int n_sums, sums[VTB_MAX_SCAN_SUMS]; /* results that are sums over samples and tokens */
 } vtb__scan_codes;
 /* The type of what a block keeps of its first recurrences: that of the body's narrowest result. */
 vtb_dtype vtb__scan_kept_type(const vtb_inst *fused);
+/* Of states in memory: narrow if the rows that the body reads are. */
+vtb_dtype vtb__scan_state_type(const vtb_inst *fused);
+vtb__scan_codes vtb__scan_grad_codes_make(vtb__cuda_scan *s, const vtb_inst *fused);
+void vtb__cuda_scan_rates_grad(vtb__cuda_scan *s, const vtb_inst *fused);
 /* From s->k, which gets the arguments; the recurrences are s->dir, of `fused`. */
 vtb__scan_codes vtb__scan_codes_make(vtb__cuda_scan *s, const vtb_inst *fused);
 void vtb__cuda_scan_steps_body(vtb__cuda_scan *s, const vtb_inst *fused);

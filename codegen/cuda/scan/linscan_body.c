@@ -167,7 +167,8 @@ static void know(vtb_cuda_expr *e, const vtb_value *v, const vtb_index *index, c
 /* The index of v, which has as many elements as y, where y has `index`. */
 static void index_of(vtb_cuda_expr *e, const scan_code *c, const vtb_value *v,
                      const vtb_index *index, vtb_index *out) {
-  vtb__reshape_index(&e->body, &y_of(c->body, c->pass)->type, index, &v->type, out);
+  const vtb_type *y = &c->body->s->dir[c->pass]->operands[2]->type;
+  vtb__reshape_index(&e->body, y, index, &v->type, out);
 }
 
 static void write_return(vtb_cuda_expr *e, const scan_code *c, const vtb_index *index) {
@@ -180,7 +181,7 @@ static void write_values(vtb_cuda_expr *e, const scan_code *c, const vtb_index *
   vtb_cuda_line(e->k, "input = %s;", vtb__cuda_eval(e, scan->operands[2], index));
   if (b->s->decay->axes != VTB_ALONG_KEY)
     vtb_cuda_line(e->k, "step = %s;", vtb__cuda_eval(e, scan->operands[3], index));
-  for (int m = 0; m < b->n_more[c->pass]; m++) {
+  for (int m = 0; m < b->n_more[c->pass]; m++) { /* none in adjoints */
     vtb_index at[VTB_MAX_RANK];
     index_of(e, c, b->more[c->pass][m], index, at);
     vtb_cuda_line(e->k, "more[%d] = %s;", m, vtb__cuda_eval(e, b->more[c->pass][m], at));
@@ -265,13 +266,85 @@ vtb__scan_codes vtb__scan_codes_make(vtb__cuda_scan *s, const vtb_inst *fused) {
   return codes;
 }
 
+/* ---- the adjoint ----------------------------------------------------------------------------- */
+
+vtb_dtype vtb__scan_state_type(const vtb_inst *fused) {
+  for (int o = 0; o < fused->n_operands; o++)
+    if (vtb_is_half(fused->operands[o]->type.dtype)) return VTB_BF16;
+  return VTB_F32;
+}
+
+static bool is_sum(const vtb_value *v) { return v->def && v->def->op == VTB_OP_reduce_sum; }
+
+static void write_given(vtb_cuda_expr *e, const scan_code *c, const vtb_index *index) {
+  const vtb_inst *scan = c->body->s->dir[0];
+  write_values(e, c, index);
+  vtb_cuda_line(e->k, "dy = %s;", vtb__cuda_eval(e, scan->operands[5], index));
+}
+
+/* v, and what it is another view of. */
+static void know_row(vtb_cuda_expr *e, const scan_code *c, const vtb_value *v,
+                     const vtb_index *index, const char *name) {
+  vtb_index at[VTB_MAX_RANK];
+  know(e, v, index, name);
+  while (v->def && v->def->op == VTB_OP_reshape) {
+    v = v->def->operands[0];
+    index_of(e, c, v, index, at);
+    know(e, v, at, name);
+  }
+}
+
+/* What is behind the adjoints of v and of the steps. */
+static void write_adjoints(vtb_cuda_expr *e, const scan_code *c, const vtb_index *index) {
+  const scan_body *b = c->body;
+  const vtb_inst *scan = b->s->dir[0];
+  int n_sums = 0;
+  know(e, scan->results[2], index, "d_input");
+  know(e, scan->results[3], index, "d_step");
+  know(e, scan->operands[3], index, "step");
+  know_row(e, c, scan->operands[5], index, "dy");
+  for (int r = 0; r < b->fused->n_results; r++) {
+    vtb_root root = {.value = b->fused->callee->returns[r], .tensor = b->fused->n_operands + r};
+    vtb_index at[VTB_MAX_RANK];
+    bool sum = is_sum(root.value);
+    const vtb_value *v = sum ? root.value->def->operands[0] : root.value;
+    if (v->def == scan && v->index != 2 && v->index != 3) continue;
+    index_of(e, c, v, index, at);
+    const char *value = vtb__cuda_eval(e, v, at);
+    memcpy(root.stride, vtb_cuda_tensor_of(e->c, root.tensor)->stride, sizeof root.stride);
+    if (sum)
+      vtb_cuda_line(e->k, "total[%d] += %s;", n_sums++, value);
+    else
+      vtb__cuda_store(e, &root, at, value);
+  }
+}
+
+vtb__scan_codes vtb__scan_grad_codes_make(vtb__cuda_scan *s, const vtb_inst *fused) {
+  static const char *const row[] = {"b", "pos", "h", "x"}, *const rates[] = {"h", "key", "x"};
+  scan_body b = {.s = s, .fused = fused};
+  vtb__scan_codes codes = {0};
+  const vtb_type *v = &s->dir[0]->operands[2]->type;
+  codes.q = operand(&b, 0, row);
+  codes.k = operand(&b, 1, row);
+  codes.rate = operand(&b, 4, rates);
+  codes.values = code(&b, v, row, (scan_code){.write = write_values});
+  codes.given = code(&b, v, row, (scan_code){.write = write_given});
+  codes.put = code(&b, v, row, (scan_code){.write = write_adjoints});
+  for (int r = 0; r < fused->n_results; r++)
+    if (is_sum(fused->callee->returns[r])) codes.sums[codes.n_sums++] = fused->n_operands + r;
+  return codes;
+}
+
 void vtb__cuda_scan_body(vtb_cuda *c, const vtb_inst *inst) {
   vtb__cuda_scan s = {0};
   for (const vtb_inst *i = inst->callee->first; i; i = i->next) {
-    if (i->op != VTB_OP_linscan) continue;
+    if (i->op != VTB_OP_linscan && i->op != VTB_OP_linscan_grad) continue;
     if (!s.n_passes) s = vtb__cuda_scan_make(c, i);
     vtb_check(s.n_passes < VTB__SCAN_DIRS, "so many scans in a kernel");
     s.dir[s.n_passes++] = i;
   }
-  vtb__cuda_scan_steps_body(&s, inst);
+  if (s.grad)
+    vtb__cuda_scan_rates_grad(&s, inst);
+  else
+    vtb__cuda_scan_steps_body(&s, inst);
 }

@@ -279,3 +279,75 @@ void vtb__cuda_scan_steps_grad(vtb__cuda_scan *s) {
   for (int i = 0; i < sums.n_by_value; i++) add_parts(s, &sums.values, i, sums.by_value[i], NULL);
   if (rates >= 0) add_rates(s, rates);
 }
+
+/* ---- adjoint of class rates in a body -------------------------------------------------------- */
+
+/* A column's sum over tokens is a part of each sample, for add_total(). */
+static const char *fill_totals(vtb__cuda_scan *s, const vtb__scan_codes *codes, int *temps) {
+  const char *text = "";
+  for (int i = 0; i < codes->n_sums; i++) {
+    const char *name = vtb_arena_printf(&s->c->arena, "total_%d", i);
+    temps[i] = vtb_cuda_temp(s->c, s->n * s->V * 4);
+    vtb_cuda_temp_out(s->k, temps[i], "float", name);
+    text =
+        vtb_arena_printf(&s->c->arena, "%s%s[(vtb_i64)scan * V + x] = total[%d]; ", text, name, i);
+  }
+  return text;
+}
+
+/* Result `tensor` [h, V] is the sum over samples of temporary `temp`. */
+static void add_total(vtb__cuda_scan *s, int temp, int tensor) {
+  int64_t K = s->K;
+  s->K = 1;
+  vtb__scan_begin(s, "linscan_add_rates", "linscan_add_rates.cu", 256);
+  vtb_cuda_temp_in(s->k, temp, "float", "rates");
+  vtb_cuda_out(s->k, tensor, "da");
+  vtb_cuda_fill(s->k, "da_at", "h * V + x");
+  vtb__scan_launch(s, s->heads * s->n_dirs);
+  s->K = K;
+}
+
+/* dq or dk: of one block, or of parts that add_parts() adds. */
+static void fill_keys(vtb__cuda_scan *s, const char *hole, const char *name, const int *tensor,
+                      const steps_parts *p, const char *part) {
+  if (*tensor < 0 && p->temp < 0)
+    vtb_cuda_fill(s->k, hole, "%s", "");
+  else
+    fill_put(s, hole, name, tensor, p, part, "value");
+}
+
+void vtb__cuda_scan_rates_grad(vtb__cuda_scan *s, const vtb_inst *fused) {
+  enum { MOST_WIDE = 4, SEGMENT = 8 };
+  vtb_dtype state = vtb__scan_state_type(fused);
+  int64_t columns = ceil_div(s->V, 32), wide = columns < MOST_WIDE ? columns : MOST_WIDE;
+  int64_t blocks = ceil_div(columns, wide), n_starts = ceil_div(s->N, SEGMENT);
+  steps_parts keys = make_parts(s, "part_k", blocks, 2, s->K);
+  const char *type = vtb__cuda_type_name(state);
+  int starts = vtb_cuda_temp(s->c, s->n * n_starts * blocks * wide * 32 * 16 *
+                                       (int64_t)vtb_dtype_bytes(state));
+  int rates = s->at.drates < 0 ? -1 : vtb_cuda_temp(s->c, s->n * s->K * s->V * 4);
+  int totals[VTB_MAX_SCAN_SUMS];
+  vtb__scan_begin(s, "linscan_rates_grad", "linscan_rates_grad.cu", (int)(32 * wide));
+  vtb__scan_codes codes = vtb__scan_grad_codes_make(s, fused);
+  VTB_CUDA_NUMBERS(s->k, {"WIDE", wide}, {"SEGMENT", SEGMENT},
+                   {"SUMS", codes.n_sums > 0 ? codes.n_sums : 1});
+  vtb_cuda_fill(s->k, "H", "%s", type);
+  vtb_cuda_temp_out(s->k, starts, type, "starts");
+  vtb_cuda_fill(s->k, "q", "%s", codes.q);
+  vtb_cuda_fill(s->k, "k", "%s", codes.k);
+  vtb_cuda_fill(s->k, "rate", "%s", codes.rate);
+  vtb_cuda_fill(s->k, "values", "%s", codes.values);
+  vtb_cuda_fill(s->k, "given", "%s", codes.given);
+  vtb_cuda_fill(s->k, "put", "%s", codes.put);
+  fill_keys(s, "put_dq", "dq", &s->at.dq, &keys, "part_at(0, t0 + token, x)");
+  fill_keys(s, "put_dk", "dk", &s->at.dk, &keys, "part_at(1, t0 + token, x)");
+  if (rates >= 0) vtb_cuda_temp_out(s->k, rates, "float", "rates");
+  vtb_cuda_fill(s->k, "put_rate", "%s",
+                rates >= 0 ? "rates[((vtb_i64)scan * K + key) * V + x] = s;" : "");
+  vtb_cuda_fill(s->k, "put_totals", "%s", fill_totals(s, &codes, totals));
+  vtb__scan_launch(s, s->n);
+  if (s->at.dq >= 0) add_parts(s, &keys, 0, &s->at.dq, NULL);
+  if (s->at.dk >= 0) add_parts(s, &keys, 1, &s->at.dk, NULL);
+  if (rates >= 0) add_rates(s, rates);
+  for (int i = 0; i < codes.n_sums; i++) add_total(s, totals[i], codes.sums[i]);
+}

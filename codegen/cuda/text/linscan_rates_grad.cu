@@ -1,0 +1,201 @@
+/* The adjoint of a linear recurrence of class rates with up to 16 keys, in a body (linscan_body.c): as linscan_steps_grad.cu,
+ *   P_t = q_t dy_t^T + D_{t+1} o P_{t+1}
+ *   dq_t = S_t dy_t   dk_t = P_t v_t   dv_t = P_t^T k_t   dlog D_t = P_t o D_t o S_{t-1}
+ * but a warp owns 32 columns of V and all keys, a lane 4 keys of 4 columns: sums over columns and over keys begin in
+ * the lane and end in 13 shuffles a token. Forward once, keeping the state at every segment's start; then, last segment
+ * first, the states inside it are made again into shared memory. What v, steps and dy are computed of is read by lanes
+ * along columns, as are the results. Sums over tokens of what is behind them are added a sequence at a time. */
+#include "scans.cuh"
+hole int N, K, V;
+hole int WIDE, SEGMENT, THREADS; /* warps; tokens */
+hole int SCANS;                  /* of all directions */
+hole int DIRS, HEADS;            /* directions of the launch; heads */
+hole code directions;            /* pointers of direction dir */
+hole type H;                     /* of states in memory */
+hole int SUMS;                   /* sums over tokens */
+hole expr place;                 /* of step t */
+hole code q, k;                  /* return the number at pos of key x */
+hole code values, given;         /* set input, step; and dy at pos of column x */
+hole code rate;                  /* returns the rate of key and x */
+hole code put;                   /* stores what is behind d_input, d_step at pos of column x, adds to total */
+hole code put_dq, put_dk;        /* store value at pos of key x */
+hole code put_rate, put_totals;  /* store s of key and x; total of column x */
+constexpr int KP = 16, COLUMNS = 32 * WIDE, BLOCKS = (V + COLUMNS - 1) / COLUMNS;
+constexpr int SEGMENTS = (N + SEGMENT - 1) / SEGMENT;
+require THREADS == COLUMNS && K <= 16;
+shared float keys[SEGMENT * KP], queries[SEGMENT * KP];
+shared float rows[4 * SEGMENT * COLUMNS]; /* v, then its adjoint; steps; dy; the steps' adjoint */
+shared H history[SEGMENT * COLUMNS * KP];
+shared float sums[2 * WIDE * SEGMENT * KP];
+const int scan = vtb_block() / BLOCKS, block = vtb_block() % BLOCKS;
+const int dir = scan % DIRS, b = scan / (DIRS * HEADS), h = scan / DIRS % HEADS;
+${directions}
+const int lane = vtb_lane(), warp = vtb_warp(), key0 = lane % 4 * 4, column0 = warp * 32 + lane / 4 * 4;
+auto place = [&](int t) -> int { return ${place}; };
+auto part_at = [&](int which, int t, int x) -> vtb_i64 {
+  return ((((vtb_i64)block * 2 + which) * SCANS + scan) * N + t) * K + x;
+};
+auto q_at = [&](vtb_i64 pos, int x) -> float { ${q} };
+auto k_at = [&](vtb_i64 pos, int x) -> float { ${k} };
+auto rate_of = [&](int key, int x) -> float { ${rate} };
+auto values = [&](vtb_i64 pos, int x, float &input, float &step) { ${values} };
+auto given = [&](vtb_i64 pos, int x, float &input, float &step, float &dy) { ${given} };
+auto row = [&](int which, int i) -> int { return (which * SEGMENT + i) * COLUMNS; };
+
+float state[4][4], rate[4][4], drate[4][4]; /* of column c and key j of the lane */
+VTB_UNROLL for (int c = 0; c < 4; c++) {
+  VTB_UNROLL for (int j = 0; j < 4; j++) {
+    const int key = key0 + j, x = block * COLUMNS + column0 + c;
+    state[c][j] = drate[c][j] = rate[c][j] = 0.0f;
+    if (key < K && x < V) rate[c][j] = 1.4426950408889634f * rate_of(key, x);
+  }
+}
+float total[SUMS];
+VTB_UNROLL for (int i = 0; i < SUMS; i++) total[i] = 0.0f;
+int t0 = 0, n = 0;
+auto load = [&](int segment, bool backward) {
+  t0 = segment * SEGMENT;
+  n = vtb_min_int(N - t0, SEGMENT);
+  vtb_fill_rows<SEGMENT, KP, KP, WIDE>(keys, n, K, [&](int i) { return place(t0 + i); }, k_at);
+  if (backward) vtb_fill_rows<SEGMENT, KP, KP, WIDE>(queries, n, K, [&](int i) { return place(t0 + i); }, q_at);
+  const int x = block * COLUMNS + vtb_tid();
+  VTB_UNROLL for (int i = 0; i < SEGMENT; i++) {
+    float input = 0.0f, step = 0.0f, dy = 0.0f;
+    if (i < n && x < V) {
+      if (backward)
+        given(place(t0 + i), x, input, step, dy);
+      else
+        values(place(t0 + i), x, input, step);
+    }
+    rows[row(0, i) + vtb_tid()] = input;
+    rows[row(1, i) + vtb_tid()] = step;
+    if (backward) rows[row(2, i) + vtb_tid()] = dy;
+  }
+  vtb_sync();
+};
+auto advance = [&](int i) {
+  float k_row[4], v[4], step[4];
+  vtb_load_row(k_row, keys, i * KP + key0);
+  vtb_load_row(v, rows, row(0, i) + column0);
+  vtb_load_row(step, rows, row(1, i) + column0);
+  VTB_UNROLL for (int c = 0; c < 4; c++)
+    VTB_UNROLL for (int j = 0; j < 4; j++)
+      state[c][j] = vtb_exp2_fast(step[c] * rate[c][j]) * state[c][j] + k_row[j] * v[c];
+};
+auto put_states = [&](auto to, vtb_i64 at) {
+  VTB_UNROLL for (int c = 0; c < 4; c++) {
+    const vtb_f4 four = {state[c][0], state[c][1], state[c][2], state[c][3]};
+    vtb_store4(to, at + (c * 32 + lane) * 4, four);
+  }
+};
+auto get_states = [&](auto from, vtb_i64 at, int c) {
+  const vtb_f4 four = vtb_load4(from, at + (c * 32 + lane) * 4);
+  state[c][0] = four.x;
+  state[c][1] = four.y;
+  state[c][2] = four.z;
+  state[c][3] = four.w;
+};
+auto start_of = [&](int segment) -> vtb_i64 {
+  return (((vtb_i64)scan * SEGMENTS + segment) * BLOCKS + block) * (COLUMNS * KP) + warp * (32 * KP);
+};
+
+for (int segment = 0; segment < SEGMENTS - 1; segment++) {
+  load(segment, false);
+  VTB_NO_UNROLL for (int i = 0; i < SEGMENT; i++) advance(i);
+  put_states(starts, start_of(segment + 1));
+  vtb_sync();
+}
+
+float carry[4][4]; /* D_{t+1} o P_{t+1} */
+VTB_UNROLL for (int c = 0; c < 4; c++) VTB_UNROLL for (int j = 0; j < 4; j++) carry[c][j] = 0.0f;
+for (int segment = SEGMENTS - 1; segment >= 0; segment--) {
+  load(segment, true);
+  VTB_UNROLL for (int c = 0; c < 4; c++) {
+    VTB_UNROLL for (int j = 0; j < 4; j++) state[c][j] = 0.0f;
+    if (segment > 0) get_states(starts, start_of(segment), c);
+  }
+  VTB_NO_UNROLL for (int i = 0; i < n; i++) { /* history: the states before each token */
+    put_states(history, (i * WIDE + warp) * (32 * KP));
+    advance(i);
+  }
+  VTB_NO_UNROLL for (int i = n - 1; i >= 0; i--) {
+    float q_row[4], k_row[4], v[4], step[4], dy[4], to_keys[8], to_values[8]; /* to q, then k; to v, then steps */
+    vtb_load_row(q_row, queries, i * KP + key0);
+    vtb_load_row(k_row, keys, i * KP + key0);
+    vtb_load_row(v, rows, row(0, i) + column0);
+    vtb_load_row(step, rows, row(1, i) + column0);
+    vtb_load_row(dy, rows, row(2, i) + column0);
+    VTB_UNROLL for (int j = 0; j < 8; j++) to_keys[j] = to_values[j] = 0.0f;
+    VTB_UNROLL for (int c = 0; c < 4; c++) {
+      VTB_UNROLL for (int j = 0; j < 4; j++) to_keys[j] += state[c][j] * dy[c];
+      get_states(history, (i * WIDE + warp) * (32 * KP), c);
+      VTB_UNROLL for (int j = 0; j < 4; j++) {
+        const float p = carry[c][j] + q_row[j] * dy[c];
+        carry[c][j] = vtb_exp2_fast(step[c] * rate[c][j]) * p;
+        const float dlog = carry[c][j] * state[c][j];
+        to_keys[4 + j] += p * v[c];
+        to_values[c] += p * k_row[j];
+        to_values[4 + c] += dlog * rate[c][j];
+        drate[c][j] += dlog * step[c];
+      }
+    }
+    /* Each exchange halves what is left: lanes of 4 keys, then of 4 columns. */
+    VTB_UNROLL for (int half = 4; half >= 1; half /= 2) {
+      const bool upper = lane & 4 * half;
+      VTB_UNROLL for (int j = 0; j < 4; j++) {
+        if (j >= half) break;
+        const float sent = upper ? to_keys[j] : to_keys[j + half], kept = upper ? to_keys[j + half] : to_keys[j];
+        to_keys[j] = kept + vtb_shfl_xor(sent, 4 * half);
+      }
+    }
+    VTB_UNROLL for (int half = 2; half >= 1; half /= 2) {
+      const bool upper = lane & half;
+      VTB_UNROLL for (int j = 0; j < 4; j++) {
+        if (j >= 2 * half) break;
+        const float sent = upper ? to_values[j] : to_values[j + 2 * half];
+        const float kept = upper ? to_values[j + 2 * half] : to_values[j];
+        to_values[j] = kept + vtb_shfl_xor(sent, half);
+      }
+    }
+    const int which = lane / 16, key = key0 + lane / 4 % 4, pair = column0 + lane % 2 * 2;
+    sums[((warp * 2 + which) * SEGMENT + i) * KP + key] = to_keys[0];
+    vtb_sync_warp(); /* v has been read */
+    const float back = lane & 2 ? 0.6931471805599453f : 1.0f;
+    rows[row(lane & 2 ? 3 : 0, i) + pair] = back * to_values[0];
+    rows[row(lane & 2 ? 3 : 0, i) + pair + 1] = back * to_values[1];
+  }
+  vtb_sync();
+  for (int i = vtb_tid(); i < 2 * n * K; i += COLUMNS) {
+    const int which = i / (n * K), token = i / K % n, x = i % K;
+    const vtb_i64 pos = place(t0 + token);
+    float value = 0.0f;
+    for (int w = 0; w < WIDE; w++) value += sums[((w * 2 + which) * SEGMENT + token) * KP + x];
+    if (which == 0) {
+      ${put_dq}
+    } else {
+      ${put_dk}
+    }
+  }
+  const int x = block * COLUMNS + vtb_tid();
+  VTB_UNROLL for (int i = 0; i < SEGMENT; i++) {
+    if (i >= n || x >= V) break;
+    const vtb_i64 pos = place(t0 + i);
+    const float d_input = rows[row(0, i) + vtb_tid()], step = rows[row(1, i) + vtb_tid()];
+    const float dy = rows[row(2, i) + vtb_tid()], d_step = rows[row(3, i) + vtb_tid()];
+    ${put}
+  }
+  vtb_sync();
+}
+VTB_UNROLL for (int c = 0; c < 4; c++) {
+  VTB_UNROLL for (int j = 0; j < 4; j++) {
+    const int key = key0 + j, x = block * COLUMNS + column0 + c;
+    const float s = drate[c][j];
+    if (key < K && x < V) {
+      ${put_rate}
+    }
+  }
+}
+const int x = block * COLUMNS + vtb_tid();
+if (x < V) {
+  ${put_totals}
+}
