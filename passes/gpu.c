@@ -74,10 +74,12 @@ const vtb_gpu *vtb_gpu_find(const char *name) {
 
 const vtb_gpu *vtb_gpu_default(void) { return &table[0]; }
 
+const vtb_gpu *vtb_gpu_or_default(const vtb_gpu *g) { return g->name[0] ? g : vtb_gpu_default(); }
+
 /* ---- a launch -------------------------------------------------------------------------------- */
 
-const char *const vtb_limit_names[VTB_N_LIMITS] = {
-    "launch", "memory", "L2", "tensor cores", "issue slots", "special", "wavefronts", "chain"};
+const char *const vtb_limit_names[VTB_N_LIMITS] = {"launch", "memory",  "L2",     "tensor",
+                                                   "issue",  "special", "shared", "chain"};
 
 enum {
   REGISTERS_UNIT = 256,    /* given to a warp at a time */
@@ -153,17 +155,18 @@ vtb_launch_time vtb_gpu_time(const vtb_gpu *m, const vtb_work *w) {
   return t;
 }
 
-double vtb_gpu_gemm(const vtb_gpu *m, double rows, double columns, double depth, double batch,
-                    vtb_tensor_unit unit, double bytes) {
+vtb_launch_time vtb_gpu_gemm(const vtb_gpu *g, double rows, double columns, double depth,
+                             double batch, vtb_tensor_unit unit, double bytes, double l2_bytes) {
   /* Tiles of 128 x 256, or half of it where those are few; filling and emptying a tile's pipeline
    * takes as long as 128 of the depth. */
   vtb_work w = {.threads = 384, .shared_bytes = 200 << 10, .registers = 168, .bytes = bytes};
   double wide = 256, tiles = ceil(rows / 128) * ceil(columns / wide) * batch;
-  if (tiles < 2 * m->processors) {
+  if (tiles < 2 * g->processors) {
     wide = 128;
     tiles = ceil(rows / 128) * ceil(columns / wide) * batch;
   }
   w.blocks = tiles;
+  w.l2_bytes = l2_bytes;
   w.tensor[unit] = 2 * tiles * 128 * wide * (depth + 128);
-  return vtb_gpu_time(m, &w).seconds;
+  return vtb_gpu_time(g, &w);
 }

@@ -51,6 +51,8 @@ const vtb_gpu *vtb_gpus(size_t *n);
 const vtb_gpu *vtb_gpu_find(const char *name); /* NULL: none has the name */
 /* What decisions are made for where nobody says: h200. */
 const vtb_gpu *vtb_gpu_default(void);
+/* The default if g has no name. */
+const vtb_gpu *vtb_gpu_or_default(const vtb_gpu *g);
 
 /* What a launch does. Zero is the default of every field; nothing is known of registers at 0. */
 typedef struct vtb_work {
@@ -87,8 +89,10 @@ typedef struct vtb_launch_time {
 } vtb_launch_time;
 vtb_launch_time vtb_gpu_time(const vtb_gpu *m, const vtb_work *w);
 
-/* A product of m x k and k x n matrices by the vendor's library; bytes as in vtb_work. */
-double vtb_gpu_gemm(const vtb_gpu *m, double rows, double columns, double depth, double batch,
-                    vtb_tensor_unit unit, double bytes);
+/* A product of matrices by the vendor's library: batch times rows x depth by depth x columns, by
+ * large tensor-core operations where there are any. Without them no numbers of two parts: fp32 is
+ * tf32 here. Bytes as in vtb_work. */
+vtb_launch_time vtb_gpu_gemm(const vtb_gpu *g, double rows, double columns, double depth,
+                             double batch, vtb_tensor_unit unit, double bytes, double l2_bytes);
 
 #endif

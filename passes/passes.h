@@ -9,6 +9,7 @@
 #define VTB_PASSES_H
 
 #include "ir/ir.h"
+#include "passes/gpu.h"
 #include "passes/target.h"
 #include "passes/tuning.h"
 
@@ -18,6 +19,7 @@ typedef struct vtb_pass_context {
   const char *options;      /* text between the braces of the pipeline, or NULL */
   int64_t batch;            /* what bind replaces VTB_DYN with */
   const vtb_target *target; /* what the module is on its way to; NULL in the graph's half */
+  vtb_gpu gpu;              /* of targets that are one; without a name: the default */
   vtb_precision precision;  /* of products there */
   bool library;             /* large products are by the vendor's library */
   bool updates;             /* runs change the parameters */

@@ -159,6 +159,8 @@ typedef struct cli_model_options {
        "threads (default: VTB_THREADS, OMP_NUM_THREADS, or the cores)"},                           \
       {"--precision", CLI_STR, &(model).compile.precision, "P",                                    \
        "of products on CUDA: fp32 (default), tf32, bf16, fp16, bf16-all"},                         \
+      {"--machine", CLI_STR, &(model).compile.machine, "GPU",                                      \
+       "what code for CUDA is chosen for: h200 (default), h100, a100, b200"},                      \
       CLI_OUTPUT_OPTS(model)
 /* The options are complete but for `model`; the report begins. */
 void cli_model_parsed(cli_model_options *m);

@@ -1,11 +1,11 @@
 /* vertebra dump: the model at any stage of the compiler. */
-#include "frontend/cli/cli.h"
+#include "frontend/cli/dump_estimate.h"
 
 #include <stdlib.h>
 
 typedef struct dump_options {
   cli_model_options model;
-  const char *stage, *cpu, *arch, *optimizer;
+  const char *stage, *cpu, *arch, *optimizer, *estimate;
   bool train, taps, library, params;
 } dump_options;
 
@@ -17,6 +17,10 @@ static vtb_status dump(const char *what, const dump_options *d) {
   o.taps = d->taps;
   o.fold = !d->params;
   o.library = d->library ? VTB_LIBRARY_YES : VTB_LIBRARY_NO;
+  if (d->estimate) {
+    o.machine = d->estimate;
+    return cli_report(&d->model, cli_dump_estimate(&o, &d->model));
+  }
   vtb_status status =
       vtb_compile_stage(&o, d->stage, d->cpu ? d->cpu : d->arch, &text, d->model.report);
   if (status == VTB_OK) cli_print_text("stage", d->stage, text);
@@ -41,6 +45,8 @@ vtb_status cli_cmd_dump(int argc, char **argv) {
        "ptx, resources: compute_80, compute_90; sm_80, sm_90a (default), sm_100a"},
       {"--target", CLI_STR, &o.model.compile.target, "T",
        "whose passes: cpu (default of fused and plan), interp, cuda or cuda-emulated"},
+      {"--estimate", CLI_STR, &o.estimate, "GPU",
+       "launches: what each takes on an h200, h100, a100 or b200, and what binds"},
       {"--library", CLI_FLAG, &o.library, NULL,
        "large products by the vendor's library, as where it is installed"},
       CLI_MODEL_OPTS(o.model)};
@@ -48,6 +54,8 @@ vtb_status cli_cmd_dump(int argc, char **argv) {
   int parsed = cli_parse("dump", opts, CLI_COUNT(opts), argc, argv, &models);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (models.n != 1) return cli_usage_error("dump", "one MODEL is needed");
+  if (o.estimate && !vtb_streq(o.stage, "launches"))
+    return cli_usage_error("dump", "--estimate is of --stage launches");
   cli_model_parsed(&o.model);
   vtb_status status = dump(models.at[0], &o);
   vtb_vec_free(&models);

@@ -94,6 +94,11 @@ typedef struct vtb_compile_options {
    * model alone (VTB_TUNING=off does the same; files never are: they are equal everywhere). */
   bool no_tuning;
   int64_t threads; /* that runs will have, as far as that decides modes; 0: the default */
+
+  /* The GPU that modes and tiles are chosen for on CUDA: h200, h100, a100, b200, or a file that
+   * `vertebra bench --calibrate` wrote; NULL: VTB_MACHINE, else h200. Results do not depend on it
+   * but for the order of sums. */
+  const char *machine;
 } vtb_compile_options;
 
 /* ---- reports --------------------------------------------------------------------------------- */

@@ -126,6 +126,7 @@ static vtb_status lower(const vtb_compilation *c, const vtb_target *target,
   if (checked != VTB_OK) return checked;
   vtb_pass_context context = {.batch = batch,
                               .target = target,
+                              .gpu = code->gpu,
                               .precision = code->precision,
                               .library = code->library,
                               .updates = vtb_has_update(vtb_module_find(c->module, c->func))};

@@ -92,8 +92,9 @@ static vtb_status estimate(vtb_compilation *lowered, const vtb_target *target,
   vtb_status status =
       backend->plan(lowered->module, lowered->module->entry, code, &plan, &lowered->report->error);
   if (status != VTB_OK) return status;
-  out->estimate = vtb_estimate_plan(plan, &target->speeds, code->precision);
-  vtb_launch_plan_free(plan);
+  out->gpu = *vtb_gpu_or_default(&code->gpu);
+  out->estimate = vtb_estimate_plan(plan, &out->gpu, &out->launches);
+  out->plan = plan;
   return VTB_OK;
 }
 
@@ -123,6 +124,8 @@ vtb_status vtb_outline_make(const vtb_compilation *c, int64_t batch, vtb_outline
 
 void vtb_outline_free(vtb_outline *o) {
   vtb_vec_free(&o->recurrences);
+  vtb_vec_free(&o->launches);
+  vtb_launch_plan_free(o->plan);
   vtb_arena_free(&o->arena);
   *o = (vtb_outline){0};
 }

@@ -22,6 +22,11 @@ typedef struct vtb_outline {
   int64_t workspace_bytes;
   int64_t tokens; /* of the attention or recurrence that has most; 0: there is none */
   vtb_estimate estimate;
+  /* Of targets with plans: the GPU that the estimate is for, and what each launch is expected to
+   * take; their texts are the plan's. Else NULL and none. */
+  vtb_gpu gpu;
+  vtb_launch_plan *plan;
+  vtb_launch_estimates launches;
   VTB_VEC(vtb_outline_recurrence) recurrences;
   vtb_arena arena; /* of the texts */
 } vtb_outline;

@@ -94,6 +94,8 @@ typedef struct vtb_launch_plan {
   vtb_launch_gemm *gemms;
   vtb_launch_step *steps;
   vtb_launch_arg *args;
+  /* one a kernel, of its first launch, while the compiler has the plan (passes/gpu.h); else NULL */
+  const struct vtb_work *work;
   vtb_arena arena; /* owns all of the above */
 } vtb_launch_plan;
 

@@ -97,6 +97,37 @@ TEST(faults_are_named) {
   CHECK_STR(fault("hole big N;\nf(N);", 1), "bad.cu: no kind of holes at ' N;\nf(N);'");
 }
 
+TEST(texts_say_what_a_block_does) {
+  const char *source = "hole int N;\n"
+                       "constexpr int P = N * 4;\n"
+                       "cost issue = P + 3; /* instructions */\n"
+                       "cost tensor = N > 2 ? 2 * P * 100000 * 100000 : 0;\n"
+                       "f(P);\n";
+  vtb_arena arena;
+  vtb_error err = {0};
+  vtb__text t;
+  vtb__text_costs costs;
+  vtb_strbuf out = {0};
+  int64_t bytes;
+  vtb_arena_init(&arena);
+  CHECK(vtb__text_parse("good.cu", source, &arena, &t, &err) == VTB_OK);
+  CHECK(vtb__text_check(&t, &err) == VTB_OK);
+  vtb__text_fill_number(&t, "N", 5);
+  CHECK(vtb__text_costs_of(&t, &costs, &err) == VTB_OK);
+  CHECK(costs.any && costs.issue == 23 && costs.tensor == 400000000000 && costs.chain == 0);
+  CHECK(vtb__text_write(&t, &out, &bytes, &err) == VTB_OK);
+  CHECK_STR(out.at, "  constexpr int N = 5;\n  constexpr int P = N * 4;\nf(P);\n");
+  vtb__text_free(&t);
+  vtb_strbuf_free(&out);
+  CHECK_STR(fault("hole int N;\ncost issues = N;\nf(N);", 1), "bad.cu: no cost is named issues");
+  CHECK_STR(fault("cost issue N;\nf();", 1), "bad.cu: no '=' at 'N;\nf();'");
+  CHECK(vtb__text_parse("bad.cu", "cost issue = 1 - 2;\nf();", &arena, &t, &err) == VTB_OK);
+  CHECK(vtb__text_costs_of(&t, &costs, &err) == VTB_E_INTERNAL);
+  CHECK_STR(err.text, "bad.cu: cost issue is -1");
+  vtb__text_free(&t);
+  vtb_arena_free(&arena);
+}
+
 TEST(a_text_becomes_a_kernel) {
   const char *source = "/* What it does. */\n"
                        "hole int N; /* tokens */\n"
@@ -144,6 +175,7 @@ int main(int argc, char **argv) {
   (void)argc, (void)argv;
   RUN(every_text_declares_what_it_uses);
   RUN(faults_are_named);
+  RUN(texts_say_what_a_block_does);
   RUN(a_text_becomes_a_kernel);
   return test_done();
 }

@@ -1,10 +1,9 @@
-/* What kernels do, as far as they say so: see ../cost.h. */
+/* What launches of kernels do: see ../cost.h. */
 #include "codegen/cuda/cost.h"
 #include "codegen/cuda/plan/program.h"
+#include "ir/scalar.h"
 
-const vtb_gpu *vtb_cuda_gpu(const vtb_cuda *c) {
-  return c->options->gpu ? c->options->gpu : vtb_gpu_default();
-}
+const vtb_gpu *vtb_cuda_gpu(const vtb_cuda *c) { return vtb_gpu_or_default(&c->options->gpu); }
 
 static double larger(double a, double b) { return a > b ? a : b; }
 
@@ -15,4 +14,132 @@ void vtb_cuda_spend(vtb_cuda_kernel *k, const vtb_work *w) {
   k->work.wavefronts += w->wavefronts;
   k->work.chain = larger(k->work.chain, w->chain);
   k->work.registers = larger(k->work.registers, w->registers);
+  k->spent = true;
+}
+
+/* ---- as bodies of ops do it ------------------------------------------------------------------ */
+
+/* Operations of a lane and results of special functions that an elementwise op takes, each. */
+typedef struct effort {
+  double lanes, special;
+} effort;
+
+/* As ptxas makes them in full precision: a quotient is a reciprocal, two steps of Newton's and a
+ * test; erf a polynomial. */
+static effort effort_of(vtb_op op) {
+  static const struct {
+    vtb_op op;
+    effort e;
+  } known[] = {{VTB_OP_exp, {5, 1}},   {VTB_OP_log, {8, 1}},    {VTB_OP_sqrt, {8, 1}},
+               {VTB_OP_sin, {20, 0}},  {VTB_OP_cos, {20, 0}},   {VTB_OP_tanh, {10, 2}},
+               {VTB_OP_erf, {18, 1}},  {VTB_OP_div, {9, 1}},    {VTB_OP_atan2, {24, 1}},
+               {VTB_OP_rsqrt, {4, 1}}, {VTB_OP_log1p, {12, 1}}, {VTB_OP_expm1, {8, 1}},
+               {VTB_OP_pow, {40, 2}}};
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    if (known[i].op == op) return known[i].e;
+  const vtb_scalar *s = vtb_scalar_get(op);
+  effort sum = {0};
+  if (!s || !s->formula) return (effort){1, 0};
+  bool used[VTB_SCALAR_NODES] = {0};
+  if (s->value >= 0) used[s->value] = true;
+  for (int n = s->value; n >= 0; n--) {
+    const vtb_scalar_node *node = &s->nodes[n];
+    if (!used[n] || node->leaf != VTB_LEAF_NONE) continue;
+    effort one = effort_of(node->op);
+    sum.lanes += one.lanes;
+    sum.special += one.special;
+    for (int a = 0; a < vtb_scalar_get(node->op)->n_operands; a++) used[node->arg[a]] = true;
+  }
+  return sum;
+}
+
+static void add_ops(const vtb_inst *i, effort *sum) {
+  vtb_cost cost = vtb_inst_cost(i, 1);
+  if (vtb_scalar_get(i->op)) {
+    effort each = effort_of(i->op);
+    double n = (double)vtb_type_count(&i->results[0]->type);
+    sum->lanes += each.lanes * n;
+    sum->special += each.special * n;
+  } else if (i->op == VTB_OP_einsum) {
+    sum->lanes += cost.flops; /* a multiply-add, and what brings its factors */
+  } else {
+    sum->lanes += cost.flops;
+  }
+}
+
+enum { THREAD_START = 24 /* instructions: its number, taken apart */ };
+
+/* Loads, stores and what makes their addresses, of four elements; of 16 bits they are packed. */
+static double access_lanes(const vtb_cuda_ref *r) {
+  double bytes = vtb__cuda_element(r);
+  double fours = (double)(r->touched ? r->touched : r->bytes) / (4 * bytes);
+  return fours * (bytes < 4 ? 10 : 6);
+}
+
+/* Ops of the unit's instruction that the kernel itself makes. */
+static effort ops_of(const vtb_cuda_kernel *k) {
+  const vtb_inst *inst = k->c->unit.inst;
+  effort sum = {0};
+  bool total = vtb_streq(k->kind, "total"); /* adds what the kernel before has made */
+  if (!inst || k->c->unit.copies || total) return sum;
+  if (inst->op != VTB_OP_fused) {
+    if (!k->of.file) add_ops(inst, &sum);
+    return sum;
+  }
+  for (const vtb_inst *i = inst->callee->first; i; i = i->next)
+    if (!k->of.file || vtb_scalar_get(i->op)) add_ops(i, &sum);
+  return sum;
+}
+
+static void add_derived(vtb_cuda_kernel *k, double blocks) {
+  effort sum = ops_of(k);
+  double lanes = THREAD_START * blocks * k->threads;
+  for (size_t p = 0; p < k->params.n; p++) lanes += access_lanes(&k->params.at[p].ref);
+  vtb_cuda_spend(k, &(vtb_work){.issue = (lanes + sum.lanes) / 32, .special = sum.special});
+}
+
+/* ---- as texts declare it --------------------------------------------------------------------- */
+
+/* Operations on tensor cores for `flops` of a product: numbers of two parts meet three times. */
+static void add_tensor(vtb_work *w, vtb_factors factors, bool wide, double flops) {
+  bool tf32 = factors <= VTB_FACTORS_TF32;
+  double parts = factors == VTB_FACTORS_FP32 || factors == VTB_FACTORS_SPLIT ? 3 : 1;
+  int unit = wide ? (tf32 ? VTB_TENSOR_WIDE_TF32 : VTB_TENSOR_WIDE_16)
+                  : (tf32 ? VTB_TENSOR_WARP_TF32 : VTB_TENSOR_WARP_16);
+  w->tensor[unit] += parts * flops;
+}
+
+static vtb_factors factors_of(vtb_cuda_kernel *k) {
+  if (!vtb__text_has(&k->of, "FACTORS")) return vtb__cuda_factors(k->c);
+  return (vtb_factors)vtb_cuda_value(k, "FACTORS");
+}
+
+static bool add_declared(vtb_cuda_kernel *k, double blocks) {
+  vtb__text_costs c;
+  vtb_error err = {0};
+  vtb_status status = vtb__text_costs_of(&k->of, &c, &err);
+  vtb_check(status == VTB_OK, "%s", err.text);
+  if (!c.any) return false;
+  vtb_work w = {.issue = blocks * (double)c.issue,
+                .special = blocks * (double)c.special,
+                .wavefronts = blocks * (double)c.wavefronts,
+                .chain = (double)c.chain,
+                .registers = (double)c.registers};
+  if (c.tensor) add_tensor(&w, factors_of(k), false, blocks * (double)c.tensor);
+  if (c.wide) add_tensor(&w, factors_of(k), true, blocks * (double)c.wide);
+  if (vtb__text_has(&k->of, "store")) { /* an epilogue */
+    effort sum = ops_of(k);
+    w.issue += sum.lanes / 32;
+    w.special += sum.special;
+  }
+  vtb_cuda_spend(k, &w);
+  return true;
+}
+
+void vtb__cuda_cost(vtb_cuda_kernel *k, int64_t blocks) {
+  if (!(k->of.file && add_declared(k, (double)blocks)) && !k->spent) add_derived(k, (double)blocks);
+  for (size_t p = 0; p < k->params.n; p++) k->work.bytes += (double)k->params.at[p].ref.bytes;
+  k->work.blocks = (double)blocks;
+  k->work.threads = k->threads;
+  k->work.shared_bytes = (double)k->shared_bytes;
 }

@@ -318,6 +318,7 @@ void vtb_cuda_launch(vtb_cuda_kernel *k, int64_t blocks) {
   vtb_cuda_kernel *known = vtb_map_get(&c->kernels, key.at);
   if (!known) {
     known = k;
+    vtb__cuda_cost(k, blocks);
     finish(k, text.at);
     vtb_map_set(&c->kernels, key.at, k);
   }

@@ -121,6 +121,14 @@ static bool parse_require(parser *p) {
   return take_end(p);
 }
 
+static bool parse_cost(parser *p) {
+  vtb__declaration d = {.kind = VTB__TEXT_COST, .name = take_name(p)};
+  if (!take(p, "=")) return fails(p, "no '='");
+  d.text = take_expression(p, ";");
+  declare(p, d);
+  return take_end(p);
+}
+
 static bool parse_include(parser *p) {
   declare(p, (vtb__declaration){.kind = VTB__TEXT_INCLUDE, .name = take_expression(p, "\"")});
   return take(p, "\"") || fails(p, "no '\"'");
@@ -129,11 +137,9 @@ static bool parse_include(parser *p) {
 static const struct statement {
   const char *keyword;
   bool (*parse)(parser *);
-} statements[] = {{"hole ", parse_hole},
-                  {"constexpr ", parse_constant},
-                  {"shared ", parse_shared},
-                  {"require ", parse_require},
-                  {"#include \"", parse_include}};
+} statements[] = {{"hole ", parse_hole},     {"constexpr ", parse_constant},
+                  {"shared ", parse_shared}, {"require ", parse_require},
+                  {"cost ", parse_cost},     {"#include \"", parse_include}};
 
 static const struct statement *next_statement(parser *p) {
   skip_space(p);
@@ -159,6 +165,18 @@ vtb_status vtb__text_parse(const char *file, const char *source, vtb_arena *aren
 }
 
 void vtb__text_free(vtb__text *t) { vtb_vec_free(&t->all); }
+
+static int64_t *cost_named(vtb__text_costs *c, const char *name) {
+  const struct {
+    const char *name;
+    int64_t *value;
+  } all[] = {{"tensor", &c->tensor},      {"wide", &c->wide},   {"issue", &c->issue},
+             {"special", &c->special},    {"chain", &c->chain}, {"wavefronts", &c->wavefronts},
+             {"registers", &c->registers}};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    if (vtb_streq(all[i].name, name)) return all[i].value;
+  return NULL;
+}
 
 /* ---- checking -------------------------------------------------------------------------------- */
 
@@ -223,6 +241,10 @@ vtb_status vtb__text_check(const vtb__text *t, vtb_error *err) {
   for (size_t i = 0; i < t->all.n; i++)
     if (is_named(&t->all.at[i]) && check_declaration(t, &t->all.at[i], err) != VTB_OK)
       return VTB_E_INTERNAL;
+  vtb__text_costs costs;
+  for (size_t i = 0; i < t->all.n; i++)
+    if (t->all.at[i].kind == VTB__TEXT_COST && !cost_named(&costs, t->all.at[i].name))
+      return vtb_fail(err, VTB_E_INTERNAL, "%s: no cost is named %s", t->file, t->all.at[i].name);
   const char *s = t->body, *name;
   for (size_t n; (name = next_hole(&s, &n)) != NULL;) {
     const vtb__declaration *d = find(t, name, n);
@@ -286,6 +308,24 @@ vtb_status vtb__text_layout(vtb__text *t, vtb__text_arrays *arrays, int64_t *byt
     int64_t end = a.at + (a.bytes + 15) / 16 * 16;
     if (end > *bytes) *bytes = end;
     vtb_vec_push(arrays, a);
+  }
+  return VTB_OK;
+}
+
+/* ---- costs of a block ------------------------------------------------------------------------ */
+
+vtb_status vtb__text_costs_of(vtb__text *t, vtb__text_costs *costs, vtb_error *err) {
+  *costs = (vtb__text_costs){0};
+  for (size_t i = 0; i < t->all.n; i++) {
+    const vtb__declaration *d = &t->all.at[i];
+    if (d->kind != VTB__TEXT_COST) continue;
+    int64_t *to = cost_named(costs, d->name);
+    vtb_check(to != NULL, "%s: no cost is named %s", t->file, d->name);
+    *to = vtb__text_value(t, d->text, err);
+    if (err->status != VTB_OK) return err->status;
+    if (*to < 0)
+      return vtb_fail(err, VTB_E_INTERNAL, "%s: cost %s is %lld", t->file, d->name, (long long)*to);
+    costs->any = true;
   }
   return VTB_OK;
 }

@@ -10,6 +10,7 @@
  *   require K % 16 == 0;       what the holes' numbers must obey
  *   shared T tile[64 * P];     dynamic shared memory, 16-byte aligned, behind all arrays before it
  *   shared float all[64] over tile;     or from where others begin: an expression of arrays
+ *   cost tensor = 2 * 64 * N * K;       what a block does (vtb__text_costs), for estimates; no code
  *   #include "products.cuh"    device functions that the body calls
  *
  * They come first, each name with its meaning in a comment; the body begins with the first line
@@ -34,6 +35,7 @@ typedef enum vtb__text_kind {
   VTB__TEXT_CONSTANT,
   VTB__TEXT_SHARED,
   VTB__TEXT_REQUIRE,
+  VTB__TEXT_COST,
   VTB__TEXT_INCLUDE
 } vtb__text_kind;
 
@@ -73,6 +75,21 @@ int64_t vtb__text_bytes_of(const vtb__text *t, const char *type);
 
 /* Value of an expression of numbers and constants; 0 and *err for what cannot be evaluated. */
 int64_t vtb__text_value(vtb__text *t, const char *expression, vtb_error *err);
+
+/* What a block of the kernel does, as its text declares it:
+ *   tensor, wide     operations of tensor cores, multiply and add, by warps (mma.sync) and by what
+ *                    is larger (wgmma, tcgen05), with numbers of one part
+ *   issue            instructions of warps, those of products among them
+ *   special          results of special functions: ex2, lg2, rcp, rsqrt, sqrt
+ *   wavefronts       accesses to L1 and shared memory, 128 bytes each
+ *   chain            clocks at least
+ *   registers        of a thread; 0: nothing is known */
+typedef struct vtb__text_costs {
+  bool any;
+  int64_t tensor, wide, issue, special, wavefronts, chain, registers;
+} vtb__text_costs;
+/* Of a text whose numbers are filled. */
+VTB_MUST_USE vtb_status vtb__text_costs_of(vtb__text *t, vtb__text_costs *costs, vtb_error *err);
 
 /* Places the arrays: bytes of shared memory, and each one's `number` and count. */
 typedef struct vtb__text_array {

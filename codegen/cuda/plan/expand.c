@@ -140,9 +140,12 @@ static void fill_kernels(const vtb_cuda *c, vtb_launch_plan *p) {
   p->n_kernels = (int32_t)c->kernel_list.n;
   p->kernels = VTB_NEW_ARRAY(a, vtb_launch_kernel, p->n_kernels + 1);
   p->sources = VTB_NEW_ARRAY(a, vtb_launch_source, p->n_kernels + 1);
+  vtb_work *work = VTB_NEW_ARRAY(a, vtb_work, p->n_kernels + 1);
+  p->work = work;
   for (int i = 0; i < p->n_kernels; i++) {
     const vtb_cuda_kernel *k = c->kernel_list.at[i];
     const char *name = function_name(k, &taken, a);
+    work[i] = k->work;
     p->kernels[i] = (vtb_launch_kernel){
         .name = name,
         .source = p->n_sources,

@@ -98,6 +98,7 @@ static void begin_unit(vtb_cuda *c, const vtb_inst *inst, int n_operands, int n_
   vtb_cuda_unit *u = &c->unit;
   int n = n_operands + n_results;
   u->inst = inst;
+  u->copies = false;
   u->what = u->label = "copy";
   u->n_operands = n_operands;
   u->n_results = n_results;

@@ -39,6 +39,7 @@ static void emit_kernel(vtb_cuda *c, const vtb_step *step) {
 void vtb__cuda_emit_copy(vtb_cuda *c, const vtb_step *step) {
   vtb_value copied = {.name = "copied", .type = *step->at[0].type};
   vtb__cuda_begin_step(c, step);
+  c->unit.copies = true;
   vtb__cuda_copy(c, &copied, 0, 1);
   vtb__cuda_end_unit(c);
 }

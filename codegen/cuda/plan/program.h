@@ -71,7 +71,8 @@ struct vtb_cuda_kernel {
   VTB_VEC(vtb_cuda_param) params;
   VTB_VEC(vtb_cuda_stored) stored;
   vtb_strbuf signature; /* "VTB_IN(float) a0, VTB_OUT(float) r0" */
-  vtb_work work;        /* what was said of a launch (cost.h) */
+  vtb_work work;        /* of a launch (cost.h) */
+  bool spent;           /* something was said of it */
   /* once finished */
   const char *label; /* of all steps that it serves */
   const char *text;  /* arguments and body */
@@ -84,6 +85,7 @@ struct vtb_cuda_kernel {
 /* The instruction being emitted. */
 typedef struct vtb_cuda_unit {
   const vtb_inst *inst; /* NULL: no instruction, but: */
+  bool copies;          /* an operand of it, into another order */
   const char *what, *label;
   int n_operands, n_results;
   vtb_cuda_tensor *t;
@@ -119,6 +121,8 @@ vtb_factors vtb__cuda_factors(const vtb_cuda *c);
 const char *vtb__cuda_tile_type(const vtb_cuda *c);
 /* Bytes in the program's constants, 16-byte aligned; equal ones are shared. Returns the offset. */
 int64_t vtb__cuda_constant(vtb_cuda *c, const void *data, size_t n_bytes);
+/* The kernel's work, when its text is whole, if it is launched with `blocks`. */
+void vtb__cuda_cost(vtb_cuda_kernel *k, int64_t blocks);
 /* The kernel is given up, with its text. */
 void vtb__cuda_discard(vtb_cuda_kernel *k);
 /* Declares tensor `t` as argument `name` unless it is one; access READ or WRITE. */

@@ -23,6 +23,10 @@ constexpr int WIDTH = (V + 7) / 8 * 8, DEPTH = (K + 15) / 16 * 16, KEYS = (M + 1
 constexpr int ROW_BLOCKS = (N + ROWS - 1) / ROWS, STEP = vtb_depth(FACTORS);
 constexpr int PK = vtb_pitch_along(DEPTH, sizeof(T)), PV = vtb_pitch_across(WIDTH);
 require ROWS % 16 == 0;
+cost tensor = 2 * ROWS * KEYS * (DEPTH + WIDTH);
+cost issue = ROWS / 16 * KEYS * (DEPTH + WIDTH) / 12 + KEYS * (DEPTH + WIDTH) / 20;
+cost special = ROWS * KEYS;
+cost registers = 160;
 shared T keys[KEYS * PK];
 shared T values[KEYS * PV];
 constexpr float LOG2E = 1.4426950408889634f;

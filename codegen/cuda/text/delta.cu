@@ -26,6 +26,9 @@ constexpr int TILE = vtb_min_int(32, (V + 7) / 8 * 8), BLOCKS = (V + TILE - 1) /
 constexpr int TOKENS = 16 / RANK, TILES = (N + TOKENS - 1) / TOKENS, KP = (K + 15) / 16 * 16;
 constexpr int P = vtb_pitch_along(KP, 4), PV = vtb_pitch_across(TILE), PS = vtb_pitch_along(16, 4);
 require THREADS == 128 && RANK <= 16;
+cost tensor = TILES * 32 * KP * (16 + 2 * TILE);
+cost issue = TILES * (KP * (16 + 2 * TILE) / 4 + 1500);
+cost chain = TILES * 2500;
 shared float state[KP * PV];
 shared float keys[2 * 16 * P], reads[2 * 16 * P], values[2 * 16 * PV]; /* of this tile and the next */
 shared float decays[BY_KEY ? 2 * TOKENS * P : 16]; /* by token and key; or by row: 1, but in a token's last */

@@ -15,6 +15,8 @@ hole expr k, v, by;              /* element x of row r at pos */
 hole expr first;                 /* state of key and x */
 hole expr w_at;                  /* offset for pos, r and x */
 constexpr int BLOCKS = (V + 31) / 32, WARPS = THREADS / 32, OWN = (K + WARPS - 1) / WARPS;
+cost issue = N * RANK * (WARPS * (OWN * 8 + 60));
+cost chain = N * RANK * (OWN * 12 + 300);
 shared float held[HELD ? K * 32 : 0];
 shared float parts[2 * WARPS * 32], rows[RANK * 32]; /* of S^T b; w of the token */
 const int scan = vtb_block() / BLOCKS, v0 = vtb_block() % BLOCKS * 32;

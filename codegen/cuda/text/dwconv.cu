@@ -13,6 +13,7 @@ constexpr int PER = sizeof(value) / 4, COLUMNS = C / PER;
 constexpr int ROWS = KT * KH; /* of the kernel, all frames */
 constexpr bool IN_REGISTERS = ROWS * KW * PER <= WINDOW;
 require C % PER == 0;
+cost issue = THREADS / 32 * STRIP * (ROWS * KW * PER + 8 * ROWS + 12);
 const vtb_i64 thread = (vtb_i64)vtb_block() * THREADS + vtb_tid();
 if (thread < ITEMS) {
   const int ch = (int)(thread % COLUMNS) * PER, strip = (int)(thread / COLUMNS % STRIPS);

@@ -10,6 +10,7 @@ hole expr place;                 /* of step t */
 hole expr result_at;             /* offset for pos and x */
 hole code put_z;                 /* stores sum of the column behind COLUMNS at pos */
 constexpr int COUNT = N * WIDTH, BLOCKS = (COUNT + THREADS - 1) / THREADS;
+cost issue = THREADS / 32 * (30 + 4 * PARTS);
 const int scan = vtb_block() / BLOCKS, unit = vtb_block() % BLOCKS;
 const int dir = scan % DIRS, b = scan / (DIRS * HEADS), h = scan / DIRS % HEADS;
 ${directions}

@@ -19,6 +19,8 @@ constexpr int CHUNK_TILES = (CHUNK + 63) / 64, STATE = K * STATE_PITCH, N_CHUNKS
 constexpr int BLOCKS = N_CHUNKS, PARTS = vtb_parts(K);
 constexpr bool CROSSING = CHUNK_TILES > 1;
 require THREADS == 128;
+cost issue = (ENTERS && LEAVES ? STATE / 8 : 0) + CHUNK_TILES * 600;
+cost chain = CHUNK_TILES * 2000;
 shared float parts[32], near[64];
 const int scan = vtb_block() / BLOCKS, unit = vtb_block() % BLOCKS;
 const int dir = scan % DIRS, b = scan / (DIRS * HEADS), h = scan / DIRS % HEADS;

@@ -21,6 +21,9 @@ hole code put_last, put_last_n;  /* stores s of key and x; of the normalizer's c
 constexpr int V_TILES = (V1 + 63) / 64, N_CHUNKS = (N + CHUNK - 1) / CHUNK, BLOCKS = (K + 63) / 64 * V_TILES;
 constexpr int CHUNK_TILES = (CHUNK + 63) / 64, P = vtb_pitch_across(64);
 require THREADS == 256;
+cost tensor = 2 * 64 * 64 * 64 * ROW_TILES;
+cost issue = 8 * 1000 * ROW_TILES;
+cost chain = 1500 * ROW_TILES;
 shared float keys[64 * P], values[64 * P];
 shared float decays[64], through[64], after[64], parts[32];
 const int scan = vtb_block() / BLOCKS, unit = vtb_block() % BLOCKS;

@@ -30,6 +30,10 @@ constexpr int KP = KR * GROUPS, WARPS = GROUPS * WIDE, V_BLOCKS = (V1 + 32 * WID
 constexpr int BLOCKS = V_BLOCKS * KEY_TILES, SEGMENTS = (N + SEGMENT - 1) / SEGMENT, LANES = 32 * WIDE;
 constexpr int N_SUMS = BY_KEY ? 3 : 2, N_STEPS = BY_VALUE ? 2 : 1;
 require THREADS == 32 * WARPS;
+cost issue = WARPS * N * (34 * KR);
+cost special = RATES ? 32 * WARPS * N * 3 * KR : 0;
+cost chain = 120 * N;
+cost registers = 136;
 shared float decays[BY_KEY ? SEGMENT * KP : 0];
 shared float keys[SEGMENT * KP], queries[SEGMENT * KP];
 shared float parts[GROUPS > 1 ? 2 * GROUPS * SEGMENT * 32 : 0];

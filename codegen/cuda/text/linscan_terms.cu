@@ -20,6 +20,8 @@ constexpr int CHUNK_TILES = (CHUNK + 63) / 64, SLAB = vtb_slab(vtb_max_int(K, V1
 constexpr bool CROSSING = CHUNK_TILES > 1;
 constexpr int PA = vtb_pitch_along(SLAB, 4), PP = vtb_pitch_along(64, 4);
 require THREADS == 128;
+cost tensor = 4096 * (CHUNK_TILES + 1) * (K + V1);
+cost issue = 2 * (CHUNK_TILES + 1) * 12 * (K + V1);
 shared float a_tile[64 * PA], b_tile[64 * PA];
 shared float terms[64 * PP];
 shared float decays[64], through[64], after[64], own[64], parts[32];

@@ -7,6 +7,8 @@ hole int THREADS;
 hole expr place;         /* of step t */
 hole expr g_at, i_at, m_at; /* offsets for b, pos and r */
 hole expr first;            /* m before the first token */
+cost issue = THREADS / 32 * (40 * PIECE + 100);
+cost chain = 100 * PIECE + 300;
 const int sequence = (vtb_block() * THREADS + vtb_tid()) / LANES, lane = vtb_tid() % LANES;
 const bool real = sequence < SEQUENCES;
 const int b = real ? sequence / REST : 0, r = real ? sequence % REST : 0;

@@ -8,6 +8,8 @@ hole expr place;         /* of step t */
 hole expr g_at, i_at, m_at, dm_at, dg_at, di_at; /* offsets for b, pos and r */
 hole expr first; /* m before the first token */
 hole code put_first; /* stores carry, its adjoint */
+cost issue = THREADS / 32 * (40 * PIECE + 100);
+cost chain = 100 * PIECE + 300;
 const int sequence = (vtb_block() * THREADS + vtb_tid()) / LANES, lane = vtb_tid() % LANES;
 const bool real = sequence < SEQUENCES;
 const int b = real ? sequence / REST : 0, r = real ? sequence % REST : 0;

@@ -23,6 +23,10 @@ constexpr int B_PITCH = B_ALONG ? vtb_pitch_along(STEP, sizeof(B)) : vtb_pitch_a
 constexpr int A_STAGE = (A_ALONG ? BM : STEP) * A_PITCH, B_STAGE = (B_ALONG ? BN : STEP) * B_PITCH;
 require MI >= 1 && NI >= 1 && STEP % 16 == 0 && RANGE % STEP == 0;
 require BM % A_WIDE == 0 && BN % B_WIDE == 0 && STEP % A_WIDE == 0 && STEP % B_WIDE == 0;
+cost tensor = 2 * BM * BN * RANGE;
+cost issue = THREADS / 32 * (RANGE / STEP * (STEP / 16 * vtb_step_issue(FACTORS, MI, NI) + 8 + 8 * STEP * (BM / A_WIDE + BN / B_WIDE) / THREADS)
+             + (EACH == 4 ? 16 : 40) * MI * NI + 100);
+cost wavefronts = RANGE / 16 * (THREADS / 32 * (MI + (NI + 1) / 2) * (FACTORS >= 2 ? 4 : 16) + (BM + BN) * sizeof(A) / 8);
 shared A a_tile[STAGES * A_STAGE];
 shared B b_tile[STAGES * B_STAGE];
 shared float sums[EACH == 4 ? THREADS / 32 * 16 * (WN + 8) : 0] over a_tile; /* 16 rows of a warp, when tiles are read */

@@ -22,6 +22,8 @@ VTB_FN constexpr int vtb_parts(int width) { return (width + 127) / 128; }
 VTB_FN constexpr int vtb_part_width(int width) { return ((width + vtb_parts(width) - 1) / vtb_parts(width) + 7) / 8 * 8; }
 /* Of a product's depth at a time. */
 VTB_FN constexpr int vtb_slab(int depth) { return depth >= 64 ? 64 : (depth + 15) / 16 * 16; }
+/* Instructions of a warp for 16 of the depth of mi x ni tiles of 16 x 8: products, fragments and what converts them. */
+VTB_FN constexpr int vtb_step_issue(int factors, int mi, int ni) { return factors == 0 ? 2 * (7 * mi * ni + 16 * mi + 8 * ni) : factors == 1 ? 2 * (mi * ni + 8 * mi + 4 * ni) : factors == 4 ? 3 * mi * ni + 28 * mi + 14 * ni : mi * ni + mi + (ni + 1) / 2; }
 
 template <int TILES> VTB_FN void vtb_clear(float (&c)[TILES][4]) {
   VTB_UNROLL for (int i = 0; i < TILES; i++) VTB_UNROLL for (int e = 0; e < 4; e++) c[i][e] = 0.0f;

@@ -1,0 +1,10 @@
+/* vertebra dump --estimate. */
+#ifndef VTB_CLI_DUMP_ESTIMATE_H
+#define VTB_CLI_DUMP_ESTIMATE_H
+
+#include "frontend/cli/cli.h"
+
+/* What a run's launches take on the GPU that the options name, each and together. */
+VTB_MUST_USE vtb_status cli_dump_estimate(const vtb_compile_options *o, const cli_model_options *m);
+
+#endif
