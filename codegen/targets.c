@@ -3,6 +3,7 @@
 
 #include "codegen/cuda/compile/nvrtc.h"
 #include "codegen/cuda/compile/report.h"
+#include "codegen/emulator/audit.h"
 #include "codegen/emulator/emulator.h"
 #include "runtime/cuda/cuda.h"
 #include "runtime/launch/launch_check.h"
@@ -119,6 +120,32 @@ static vtb_status put_launches(const vtb_launch_plan *plan, const char *arch, vt
   return VTB_OK;
 }
 
+/* Launches that move less are not run. */
+enum { LEAST_AUDITED = 1 << 20 };
+
+static vtb_status audit_with(const vtb_launch_plan *plan,
+                             void (*print)(const vtb_audit *, vtb_strbuf *), vtb_strbuf *out,
+                             vtb_error *err) {
+  vtb_audit audit;
+  vtb_status status = vtb_audit_plan(plan, LEAST_AUDITED, &audit, err);
+  if (status != VTB_OK) return status;
+  print(&audit, out);
+  vtb_audit_free(&audit);
+  return VTB_OK;
+}
+
+static vtb_status put_audit(const vtb_launch_plan *plan, const char *arch, vtb_strbuf *out,
+                            vtb_error *err) {
+  (void)arch;
+  return audit_with(plan, vtb_audit_print, out, err);
+}
+
+static vtb_status put_audit_json(const vtb_launch_plan *plan, const char *arch, vtb_strbuf *out,
+                                 vtb_error *err) {
+  (void)arch;
+  return audit_with(plan, vtb_audit_json, out, err);
+}
+
 static vtb_status put_ptx(const vtb_launch_plan *plan, const char *arch, vtb_strbuf *out,
                           vtb_error *err) {
   vtb_cuda_code *codes = vtb_xcalloc((size_t)plan->n_sources + 1, sizeof *codes);
@@ -147,6 +174,8 @@ static vtb_status put_resources(const vtb_launch_plan *plan, const char *arch, v
   }
 PRINTER(sources)
 PRINTER(launches)
+PRINTER(audit)
+PRINTER(audit_json)
 PRINTER(ptx)
 PRINTER(resources)
 #undef PRINTER
@@ -156,6 +185,8 @@ PRINTER(resources)
 static const vtb_backend_text native[] = {{"llvm", print_llvm}, {"asm", print_asm}, {0}};
 static const vtb_backend_text cuda[] = {{"cuda", print_sources},
                                         {"launches", print_launches},
+                                        {"audit", print_audit},
+                                        {"audit-json", print_audit_json},
                                         {"ptx", print_ptx},
                                         {"resources", print_resources},
                                         {0}};

@@ -134,6 +134,9 @@ vtb_status vtb_emulator_run(vtb_emulator *e, const vtb_emulator_launch *what, co
   return vtb_fail(err, l.error.status, "%s", l.error.text);
 }
 
+/* Of single lanes: then no further block begins. */
+static const int64_t ENOUGH_ACCESSES = 2000000;
+
 vtb_status vtb_emulator_count(vtb_emulator *e, const vtb_emulator_launch *what,
                               const int64_t *blocks, int n, vtb_emulator_counts *counts,
                               vtb_error *err) {
@@ -146,7 +149,10 @@ vtb_status vtb_emulator_count(vtb_emulator *e, const vtb_emulator_launch *what,
   if (w) {
     w->launch = &l;
     w->count = vtb__emu_count_new(counts);
-    for (int i = 0; i < n && vtb__emu_run_block(w, (int)blocks[i]); i++) vtb__emu_count_block(w);
+    for (int i = 0; i < n && counts->lane_accesses < ENOUGH_ACCESSES; i++) {
+      if (!vtb__emu_run_block(w, (int)blocks[i])) break;
+      vtb__emu_count_block(w);
+    }
     vtb__emu_count_end(w->count, e);
     vtb__emu_count_free(w->count);
     w->count = NULL;

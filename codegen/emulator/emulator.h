@@ -70,7 +70,8 @@ typedef struct vtb_emulator_counts {
   char worst[96];
 } vtb_emulator_counts;
 
-/* Runs some blocks of a launch, in order, and adds to *counts. The emulator must be counted. */
+/* Runs some blocks of a launch, in order and until they have made some million accesses, and adds
+ * to *counts. The emulator must be counted. */
 VTB_MUST_USE vtb_status vtb_emulator_count(vtb_emulator *e, const vtb_emulator_launch *l,
                                            const int64_t *blocks, int n,
                                            vtb_emulator_counts *counts, vtb_error *err);

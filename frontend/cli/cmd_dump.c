@@ -6,8 +6,21 @@
 typedef struct dump_options {
   cli_model_options model;
   const char *stage, *cpu, *arch, *optimizer, *estimate;
-  bool train, taps, library, params;
+  bool train, taps, library, params, audit;
 } dump_options;
+
+/* The stage of the compile library that has what is asked for. */
+static const char *stage_of(const dump_options *d) {
+  if (!d->audit) return d->stage;
+  return cli_json() ? "audit-json" : "audit";
+}
+
+static void print(const dump_options *d, const char *text) {
+  if (d->audit && cli_json())
+    cli_print_json(cJSON_Parse(text));
+  else
+    cli_print_text("stage", d->stage, text);
+}
 
 static vtb_status dump(const char *what, const dump_options *d) {
   vtb_compile_options o = cli_compile_options(&d->model, what);
@@ -22,8 +35,8 @@ static vtb_status dump(const char *what, const dump_options *d) {
     return cli_report(&d->model, cli_dump_estimate(&o, &d->model));
   }
   vtb_status status =
-      vtb_compile_stage(&o, d->stage, d->cpu ? d->cpu : d->arch, &text, d->model.report);
-  if (status == VTB_OK) cli_print_text("stage", d->stage, text);
+      vtb_compile_stage(&o, stage_of(d), d->cpu ? d->cpu : d->arch, &text, d->model.report);
+  if (status == VTB_OK) print(d, text);
   vtb_free(text);
   return cli_report(&d->model, status);
 }
@@ -47,6 +60,8 @@ vtb_status cli_cmd_dump(int argc, char **argv) {
        "whose passes: cpu (default of fused and plan), interp, cuda or cuda-emulated"},
       {"--estimate", CLI_STR, &o.estimate, "GPU",
        "launches: what each takes on an h200, h100, a100 or b200, and what binds"},
+      {"--audit", CLI_FLAG, &o.audit, NULL,
+       "launches: run some blocks of each and count sectors, bank conflicts, idle threads"},
       {"--library", CLI_FLAG, &o.library, NULL,
        "large products by the vendor's library, as where it is installed"},
       CLI_MODEL_OPTS(o.model)};
@@ -56,6 +71,10 @@ vtb_status cli_cmd_dump(int argc, char **argv) {
   if (models.n != 1) return cli_usage_error("dump", "one MODEL is needed");
   if (o.estimate && !vtb_streq(o.stage, "launches"))
     return cli_usage_error("dump", "--estimate is of --stage launches");
+  if (o.audit && !vtb_streq(o.stage, "launches"))
+    return cli_usage_error("dump", "--audit is of --stage launches");
+  if (o.audit && o.estimate)
+    return cli_usage_error("dump", "--audit and --estimate are two tables: one at a time");
   cli_model_parsed(&o.model);
   vtb_status status = dump(models.at[0], &o);
   vtb_vec_free(&models);
