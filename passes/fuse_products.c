@@ -1,14 +1,18 @@
-/* fuse_products: an elementwise kernel that alone reads a product becomes its epilogue.
+/* fuse_products: an elementwise kernel that reads a product becomes its epilogue.
  *
  *   %p = einsum %x, %w {spec = "abc,dc->abd"}
  *   %y = fused @loop(%p, %r) {kind = "loop"}
+ *   %z = fused @other(%r) {kind = "loop"}
  *   =>
- *   %y = fused @product(%x, %w, %r) {kind = "product"}
- *   func kernel @product { einsum, then the loop's ops }
+ *   %y, %z = fused @product(%x, %w, %r) {kind = "product"}
+ *   func kernel @product { einsum, then the loops' ops }
  *
- * After `fuse`, for targets whose products have room for an epilogue; those of a vendor's library
- * have none. The epilogue sees an element of the product while it is in registers: all ops are
- * elementwise, all results have the product's shape. Declines otherwise.
+ * After `fuse`, for targets whose products have room for an epilogue; those that are left to a
+ * vendor's library (attribute `library`) have none. The epilogue sees an element of the product
+ * while it is in registers: all ops are elementwise, all results have the product's shape. A
+ * product that others read as well is a result beside them. Kernels that read no product but what
+ * such an epilogue reads join it. The kernel stands where all that it reads is there; declines if
+ * somebody reads its results before.
  */
 #include "passes/passes_internal.h"
 
@@ -21,40 +25,87 @@ static bool same_shape(const vtb_type *a, const vtb_type *b) {
   return a->dtype == VTB_F32 && b->dtype == VTB_F32 && vtb_type_equal(a, b);
 }
 
-/* The operand of `loop` that is the product, or -1 if it is none, or several. */
-static int operand_of(const vtb_inst *loop, const vtb_value *product) {
-  int at = -1;
-  for (int o = 0; o < loop->n_operands; o++) {
-    if (loop->operands[o] != product) continue;
-    if (at >= 0) return -1;
-    at = o;
-  }
-  return at;
+static bool is_fused_product(const vtb_inst *i) {
+  return vtb_kernel_kind_of(i) == VTB_KERNEL_PRODUCT;
 }
 
-static bool is_epilogue(const vtb_inst *loop, const vtb_value *product) {
+static const vtb_inst *einsum_of(const vtb_inst *product) {
+  return is_fused_product(product) ? product->callee->first : product;
+}
+
+/* Whether both read one tensor of the results' shape, the product for its epilogue. */
+static bool share_operand(const vtb_inst *loop, const vtb_inst *product) {
+  const vtb_type *shape = &einsum_of(product)->results[0]->type;
+  for (int p = einsum_of(product)->n_operands; p < product->n_operands; p++)
+    for (int o = 0; o < loop->n_operands; o++)
+      if (loop->operands[o] == product->operands[p] && same_shape(&loop->operands[o]->type, shape))
+        return true;
+  return false;
+}
+
+/* All ops elementwise, all results of the product's shape. */
+static bool is_epilogue(const vtb_inst *loop, const vtb_type *shape) {
   if (vtb_kernel_kind_of(loop) != VTB_KERNEL_LOOP) return false;
   for (int r = 0; r < loop->n_results; r++)
-    if (!same_shape(&loop->results[r]->type, &product->type)) return false;
+    if (!same_shape(&loop->results[r]->type, shape)) return false;
   for (const vtb_inst *i = loop->callee->first; i; i = i->next)
     if (i->op != VTB_OP_constant && vtb_op_get(i->op)->klass != VTB_CLASS_ELEMENTWISE) return false;
-  return operand_of(loop, product) >= 0;
+  return true;
 }
 
-/* The only user of v, or NULL. */
-static vtb_inst *only_user(const vtb_value *v, const int *uses) {
-  if (uses[v->id] != 1) return NULL;
-  vtb_inst **readers;
-  size_t n = vtb_value_readers(v, &readers);
-  vtb_inst *user = n ? readers[0] : NULL;
-  vtb_free(readers);
-  return user;
+/* ---- where ----------------------------------------------------------------------------------- */
+
+/* The instruction right behind which all is there that either reads; NULL: the function begins. */
+static vtb_inst *place_of(const vtb_inst *product, const vtb_inst *loop) {
+  vtb_inst *last = NULL;
+  for (int which = 0; which < 2; which++) {
+    const vtb_inst *i = which ? loop : product;
+    for (int o = 0; o < i->n_operands; o++) {
+      vtb_inst *def = i->operands[o]->def;
+      if (def && def != product && (!last || def->order > last->order)) last = def;
+    }
+  }
+  return last;
 }
 
-/* The ops of `loop` behind the product, in kernel function k; `inside` gives the values of the
- * loop's arguments. */
-static void copy_body(vtb_builder *b, const vtb_inst *loop, vtb_value **inside) {
-  const vtb_func *body = loop->callee;
+/* Nobody but `loop` reads results of `i` before `place`. */
+static bool free_behind(const vtb_inst *i, const vtb_inst *loop, const vtb_inst *place) {
+  bool can = true;
+  for (int r = 0; r < i->n_results; r++) {
+    vtb_inst **readers;
+    size_t n = vtb_value_readers(i->results[r], &readers);
+    for (size_t k = 0; k < n; k++)
+      can &= readers[k] == loop || !place || readers[k]->order > place->order;
+    vtb_free(readers);
+  }
+  return can;
+}
+
+static bool can_merge(const vtb_inst *product, const vtb_inst *loop) {
+  const vtb_inst *place = place_of(product, loop);
+  for (int o = 0; o < product->n_operands; o++)
+    if (product->operands[o]->def == loop) return false;
+  return is_epilogue(loop, &einsum_of(product)->results[0]->type) &&
+         free_behind(product, loop, place) && free_behind(loop, loop, place);
+}
+
+/* ---- merging --------------------------------------------------------------------------------- */
+
+typedef struct merging {
+  vtb_func *kernel;
+  vtb_value **inputs, **outer, **inner; /* of the call; its results before, and in the kernel */
+  int n_inputs, n_results;
+} merging;
+
+static vtb_value *input(merging *m, vtb_value *v, int n_factors) {
+  for (int i = n_factors; i < m->n_inputs; i++)
+    if (m->inputs[i] == v) return m->kernel->args[i];
+  m->inputs[m->n_inputs++] = v;
+  return vtb_func_add_arg(m->kernel, v->name, v->type);
+}
+
+/* The ops of a body; `inside` gives the values of its arguments, then of all. */
+static void copy_body(vtb_builder *b, const vtb_func *body, vtb_value **inside) {
   for (const vtb_inst *i = body->first; i; i = i->next) {
     vtb_value **operands = vtb_xcalloc((size_t)i->n_operands + 1, sizeof *operands);
     for (int o = 0; o < i->n_operands; o++) operands[o] = inside[i->operands[o]->id];
@@ -64,59 +115,117 @@ static void copy_body(vtb_builder *b, const vtb_inst *loop, vtb_value **inside) 
   }
 }
 
-static void merge(vtb_func *f, vtb_inst *einsum, vtb_inst *loop) {
-  vtb_module *m = f->module;
-  vtb_func *k = vtb__kernel_new(einsum);
-  vtb_builder b = {.module = m, .func = k, .span = einsum->span};
-  int n = 0, at = operand_of(loop, einsum->results[0]);
-  vtb_value **inputs = vtb_xcalloc((size_t)(einsum->n_operands + loop->n_operands), sizeof *inputs);
+static void add_result(merging *m, vtb_value *outer, vtb_value *inner) {
+  m->outer[m->n_results] = outer;
+  m->inner[m->n_results++] = inner;
+}
+
+/* The product's part; its results in the kernel go to `made`. */
+static void copy_product(merging *m, vtb_builder *b, const vtb_inst *product, vtb_value **made) {
+  vtb_value *args[VTB_MAX_RANK] = {0};
+  if (!is_fused_product(product)) {
+    for (int o = 0; o < product->n_operands; o++)
+      args[o] = input(m, product->operands[o], product->n_operands);
+    made[0] = vtb_inst_clone(b, product, args)->results[0];
+    return;
+  }
+  vtb_value **inside = vtb_xcalloc((size_t)product->callee->n_values + 1, sizeof *inside);
+  for (int o = 0; o < product->n_operands; o++)
+    inside[product->callee->args[o]->id] = input(m, product->operands[o], product->n_operands);
+  copy_body(b, product->callee, inside);
+  for (int r = 0; r < product->n_results; r++) made[r] = inside[product->callee->returns[r]->id];
+  vtb_free(inside);
+}
+
+static void copy_loop(merging *m, vtb_builder *b, const vtb_inst *product, const vtb_inst *loop,
+                      vtb_value **made) {
+  int n_factors = einsum_of(product)->n_operands;
   vtb_value **inside = vtb_xcalloc((size_t)loop->callee->n_values + 1, sizeof *inside);
-  vtb_value **returns = vtb_xcalloc((size_t)loop->n_results + 1, sizeof *returns);
-  vtb_value *factors[3];
-  for (int o = 0; o < einsum->n_operands; o++) {
-    inputs[n++] = einsum->operands[o];
-    factors[o] = vtb_func_add_arg(k, einsum->operands[o]->name, einsum->operands[o]->type);
-  }
   for (int o = 0; o < loop->n_operands; o++) {
-    if (o == at) continue;
-    inputs[n++] = loop->operands[o];
-    inside[loop->callee->args[o]->id] =
-        vtb_func_add_arg(k, loop->operands[o]->name, loop->operands[o]->type);
+    vtb_value *v = loop->operands[o];
+    inside[loop->callee->args[o]->id] = v->def == product ? made[v->index] : input(m, v, n_factors);
   }
-  inside[loop->callee->args[at]->id] = vtb_inst_clone(&b, einsum, factors)->results[0];
-  copy_body(&b, loop, inside);
-  for (int r = 0; r < loop->n_results; r++) returns[r] = inside[loop->callee->returns[r]->id];
-  vtb_func_set_returns(k, returns, NULL, loop->n_results);
-  vtb_builder outer = {.module = m, .func = f, .before = loop, .span = einsum->span};
+  copy_body(b, loop->callee, inside);
+  for (int r = 0; r < loop->n_results; r++)
+    add_result(m, loop->results[r], inside[loop->callee->returns[r]->id]);
+  vtb_free(inside);
+}
+
+/* The results of the product that somebody else needs, then the loop's. */
+static vtb_inst *merge(vtb_func *f, vtb_inst *product, vtb_inst *loop) {
+  size_t most = (size_t)(product->n_operands + loop->n_operands + product->n_results) +
+                (size_t)loop->n_results;
+  vtb_inst *place = place_of(product, loop), *before = place ? place->next : f->first;
+  int *uses = vtb_count_uses(f);
+  merging m = {.kernel = vtb__kernel_new((vtb_inst *)einsum_of(product)),
+               .inputs = vtb_xcalloc(most, sizeof *m.inputs),
+               .outer = vtb_xcalloc(most, sizeof *m.outer),
+               .inner = vtb_xcalloc(most, sizeof *m.inner)};
+  vtb_value **made = vtb_xcalloc((size_t)product->n_results + 1, sizeof *made);
+  vtb_builder b = {.module = f->module, .func = m.kernel, .span = product->span};
+  copy_product(&m, &b, product, made);
+  for (int r = 0; r < product->n_results; r++) {
+    vtb_value *v = product->results[r];
+    int own = 0;
+    for (int o = 0; o < loop->n_operands; o++) own += loop->operands[o] == v;
+    if (uses[v->id] > own) add_result(&m, v, made[r]);
+  }
+  copy_loop(&m, &b, product, loop, made);
+  vtb_func_set_returns(m.kernel, m.inner, NULL, m.n_results);
+  vtb_builder outer = {.module = f->module, .func = f, .before = before, .span = product->span};
   vtb_attr attr = VTB_A_STR("kind", vtb_kernel_kind_name(VTB_KERNEL_PRODUCT));
-  vtb_inst *fused = vtb_build_call(&outer, VTB_OP_fused, k, inputs, n, &attr, 1);
-  for (int r = 0; r < loop->n_results; r++) {
-    vtb_replace_all(loop->results[r], fused->results[r]);
-    vtb__swap_names(loop->results[r], fused->results[r]);
+  vtb_inst *fused = vtb_build_call(&outer, VTB_OP_fused, m.kernel, m.inputs, m.n_inputs, &attr, 1);
+  for (int r = 0; r < m.n_results; r++) {
+    vtb_replace_all(m.outer[r], fused->results[r]);
+    vtb__swap_names(m.outer[r], fused->results[r]);
   }
   vtb_inst_unlink(loop);
-  vtb_inst_unlink(einsum);
-  vtb_free(inputs);
-  vtb_free(inside);
-  vtb_free(returns);
+  vtb_inst_unlink(product);
+  vtb_free(uses);
+  vtb_free(made);
+  vtb_free(m.inputs);
+  vtb_free(m.outer);
+  vtb_free(m.inner);
+  vtb_func_number(f);
+  return fused;
+}
+
+/* ---- the choice ------------------------------------------------------------------------------ */
+
+/* A kernel that reads the product, else, of one with an epilogue, one that reads what this does. */
+static vtb_inst *epilogue_for(const vtb_inst *product) {
+  vtb_inst *found = NULL;
+  for (int r = 0; r < product->n_results && !found; r++) {
+    vtb_inst **readers;
+    size_t n = vtb_value_readers(product->results[r], &readers);
+    for (size_t k = 0; k < n && !found; k++)
+      if (can_merge(product, readers[k])) found = readers[k];
+    vtb_free(readers);
+  }
+  for (int o = einsum_of(product)->n_operands; o < product->n_operands && !found; o++) {
+    vtb_inst **readers;
+    size_t n = vtb_value_readers(product->operands[o], &readers);
+    for (size_t k = 0; k < n && !found; k++)
+      if (readers[k] != product && share_operand(readers[k], product) &&
+          can_merge(product, readers[k]))
+        found = readers[k];
+    vtb_free(readers);
+  }
+  return found;
 }
 
 vtb_status vtb__pass_fuse_products(vtb_pass_context *c, vtb_error *err) {
   (void)err;
-  if (c->library) return VTB_OK;
   for (vtb_func *f = c->module->first; f; f = f->next) {
     if (f->kind != VTB_FUNC_PLAIN) continue;
-    int *uses = vtb_count_uses(f);
-    int n = f->n_values;
+    vtb_func_number(f);
     for (vtb_inst *i = f->first, *next; i; i = next) {
+      vtb_inst *loop = NULL;
       next = i->next;
-      if (i->op != VTB_OP_einsum || i->results[0]->id >= n) continue;
-      vtb_inst *user = only_user(i->results[0], uses);
-      if (!user || !is_epilogue(user, i->results[0])) continue;
-      if (next == user) next = user->next;
-      merge(f, i, user);
+      if ((i->op == VTB_OP_einsum && !vtb_attr_int(i, "library", 0)) || is_fused_product(i))
+        loop = epilogue_for(i);
+      if (loop) next = merge(f, i, loop); /* it may take another */
     }
-    vtb_free(uses);
   }
   return VTB_OK;
 }
