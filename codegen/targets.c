@@ -127,7 +127,7 @@ static vtb_status audit_with(const vtb_launch_plan *plan,
                              void (*print)(const vtb_audit *, vtb_strbuf *), vtb_strbuf *out,
                              vtb_error *err) {
   vtb_audit audit;
-  vtb_status status = vtb_audit_plan(plan, LEAST_AUDITED, &audit, err);
+  vtb_status status = vtb_audit_plan(plan, LEAST_AUDITED, false, &audit, err);
   if (status != VTB_OK) return status;
   print(&audit, out);
   vtb_audit_free(&audit);

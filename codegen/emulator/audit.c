@@ -142,8 +142,9 @@ static vtb_emu_arg address(const reserve *r, const vtb_launch_arg *a) {
   return (vtb_emu_arg){.begin = base + a->offset, .end = base + a->offset + a->bytes};
 }
 
-static vtb_status count_row(const vtb_launch_plan *p, const reserve *r, vtb_emulator *e,
+static vtb_status count_row(const vtb_audit *a, const reserve *r, vtb_emulator *e,
                             vtb_audit_row *row, vtb_error *err) {
+  const vtb_launch_plan *p = a->plan;
   const vtb_launch_step *s = &p->steps[row->step];
   const vtb_launch_kernel *k = &p->kernels[s->index];
   vtb_emu_arg *args = vtb_xcalloc((size_t)s->n_args + 1, sizeof *args);
@@ -154,9 +155,12 @@ static vtb_status count_row(const vtb_launch_plan *p, const reserve *r, vtb_emul
                            .shared_bytes = k->shared_bytes,
                            .n_args = s->n_args,
                            .args = args};
-  int64_t blocks[MOST_BLOCKS];
-  int n = choose_blocks(s->grid, blocks);
+  int64_t *blocks = vtb_xcalloc((size_t)(a->whole ? s->grid : MOST_BLOCKS), sizeof *blocks);
+  int n = a->whole ? (int)s->grid : choose_blocks(s->grid, blocks);
+  for (int i = 0; i < n && a->whole; i++) blocks[i] = i;
+  row->counts.whole = a->whole;
   vtb_status status = vtb_emulator_count(e, &l, blocks, n, &row->counts, err);
+  vtb_free(blocks);
   vtb_free(args);
   return status;
 }
@@ -190,7 +194,7 @@ static vtb_status count_source(vtb_audit *a, const reserve *r, int source, vtb_e
     if (!e)
       status =
           vtb_emulator_new(text.at, names, n, &(vtb_emulator_options){.counted = true}, &e, err);
-    if (status == VTB_OK) status = count_row(p, r, e, row, err);
+    if (status == VTB_OK) status = count_row(a, r, e, row, err);
     if (status == VTB_OK) quote_line(text.at, &row->counts);
   }
   vtb_emulator_free(e);
@@ -199,10 +203,10 @@ static vtb_status count_source(vtb_audit *a, const reserve *r, int source, vtb_e
   return status;
 }
 
-vtb_status vtb_audit_plan(const vtb_launch_plan *plan, int64_t least_bytes, vtb_audit *out,
-                          vtb_error *err) {
+vtb_status vtb_audit_plan(const vtb_launch_plan *plan, int64_t least_bytes, bool whole,
+                          vtb_audit *out, vtb_error *err) {
   reserve r = {0};
-  *out = (vtb_audit){.plan = plan};
+  *out = (vtb_audit){.plan = plan, .whole = whole};
   list_rows(out, least_bytes);
   vtb_status status = reserve_plan(&r, plan, err);
   for (int i = 0; i < plan->n_sources && status == VTB_OK; i++)

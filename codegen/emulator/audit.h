@@ -22,11 +22,13 @@ typedef struct vtb_audit_row {
 
 typedef struct vtb_audit {
   const vtb_launch_plan *plan;
+  bool whole;
   VTB_VEC(vtb_audit_row) rows; /* in the order of the steps */
 } vtb_audit;
 
-/* Launches that move less than least_bytes are listed and not counted. */
-VTB_MUST_USE vtb_status vtb_audit_plan(const vtb_launch_plan *plan, int64_t least_bytes,
+/* Launches that move less than least_bytes are listed and not counted. whole: all blocks run, and
+ * what is counted by blocks is of the launch. */
+VTB_MUST_USE vtb_status vtb_audit_plan(const vtb_launch_plan *plan, int64_t least_bytes, bool whole,
                                        vtb_audit *out, vtb_error *err);
 void vtb_audit_free(vtb_audit *a);
 

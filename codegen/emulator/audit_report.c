@@ -19,7 +19,7 @@ static double banks(const vtb_audit_row *r) {
   return ratio(r->counts.wavefronts, r->counts.least_wavefronts);
 }
 static double partial(const vtb_audit_row *r) {
-  int64_t all = r->counts.accesses + r->counts.shared;
+  int64_t all = r->counts.accesses - r->counts.boxes + r->counts.shared;
   return all ? 100 * (double)r->counts.partial / (double)all : 0;
 }
 static double idle(const vtb_audit_row *r) {

@@ -195,6 +195,22 @@ static void count_global(vtb__emu_count *c, place *p, const warp_access *a) {
   p->ideal += sectors_for(useful);
 }
 
+void vtb__emu_count_row(vtb__emu_count *c, bool write, const char *begin, const char *end) {
+  if (begin == end) return;
+  uintptr_t first = (uintptr_t)begin / SECTOR, last = ((uintptr_t)end - 1) / SECTOR;
+  for (uintptr_t s = first; s <= last; s++) {
+    uintptr_t from = s == first ? (uintptr_t)begin % SECTOR : 0,
+              to = s == last ? ((uintptr_t)end - 1) % SECTOR + 1 : SECTOR;
+    touch(c, s * 2 + write, (uint32_t)(((UINT64_C(1) << (to - from)) - 1) << from));
+  }
+  c->to->accesses++;
+  c->to->boxes++;
+  c->to->sectors += (int64_t)(last - first) + 1;
+  c->to->lines += (int64_t)(last / LINE_SECTORS - first / LINE_SECTORS) + 1;
+  c->to->useful += end - begin;
+  c->to->ideal += sectors_for(end - begin);
+}
+
 /* ---- shared memory --------------------------------------------------------------------------- */
 
 /* Lanes `from` to `to` at once: as many wavefronts as a bank is asked for different words. */
@@ -253,26 +269,32 @@ void vtb__emu_count_barrier(vtb__emu_worker *w) {
   for (int i = 0; i < w->n_warps; i++) vtb__emu_count_warp(w->count, i);
 }
 
-void vtb__emu_count_block(vtb__emu_worker *w) {
-  vtb__emu_count *c = w->count;
+/* What has been touched by a block, or by all of them. */
+static void count_touched(vtb__emu_count *c) {
   int64_t useful = 0;
-  vtb__emu_count_barrier(w);
   for (size_t i = 0; i < c->most_sectors; i++)
     if (c->sectors[i].key) useful += __builtin_popcount(c->sectors[i].bytes);
-  c->to->blocks++;
   c->to->block_sectors += (int64_t)c->n_sectors;
   c->to->block_useful += useful;
   c->to->block_ideal += sectors_for(useful);
-  c->to->threads += w->n_threads;
-  for (int i = 0; i < w->n_warps; i++)
-    c->to->idle += VTB__EMU_WARP - __builtin_popcount(c->used[i]);
-  memset(c->used, 0, sizeof c->used);
   memset(c->sectors, 0, c->most_sectors * sizeof *c->sectors);
   c->n_sectors = 0;
 }
 
+void vtb__emu_count_block(vtb__emu_worker *w) {
+  vtb__emu_count *c = w->count;
+  vtb__emu_count_barrier(w);
+  c->to->blocks++;
+  c->to->threads += w->n_threads;
+  for (int i = 0; i < w->n_warps; i++)
+    c->to->idle += VTB__EMU_WARP - __builtin_popcount(c->used[i]);
+  memset(c->used, 0, sizeof c->used);
+  if (!c->to->whole) count_touched(c);
+}
+
 void vtb__emu_count_end(vtb__emu_count *c, const vtb_emulator *e) {
   const place *worst = NULL;
+  if (c->to->whole) count_touched(c);
   for (size_t i = 0; i < c->places.n; i++) {
     const place *p = &c->places.at[i];
     if (p->sectors > 2 * p->ideal &&

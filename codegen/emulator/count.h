@@ -20,6 +20,9 @@ void vtb__emu_count_free(vtb__emu_count *c); /* NULL is fine */
 void vtb__emu_access(vtb_emu_thread *t, int kind, const void *p, long n_bytes);
 /* An event of warp `warp`: what its lanes did since the last one is counted. */
 void vtb__emu_count_warp(vtb__emu_count *c, int warp);
+/* A row of a box that a tensor map copies, bytes `begin` to `end`: an access of its own, of no
+ * lanes. Nothing if they are equal. */
+void vtb__emu_count_row(vtb__emu_count *c, bool write, const char *begin, const char *end);
 /* All warps, at a barrier. */
 void vtb__emu_count_barrier(vtb__emu_worker *w);
 /* The end of a block. */

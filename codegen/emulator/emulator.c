@@ -149,7 +149,7 @@ vtb_status vtb_emulator_count(vtb_emulator *e, const vtb_emulator_launch *what,
   if (w) {
     w->launch = &l;
     w->count = vtb__emu_count_new(counts);
-    for (int i = 0; i < n && counts->lane_accesses < ENOUGH_ACCESSES; i++) {
+    for (int i = 0; i < n && (counts->whole || counts->lane_accesses < ENOUGH_ACCESSES); i++) {
       if (!vtb__emu_run_block(w, (int)blocks[i])) break;
       vtb__emu_count_block(w);
     }

@@ -55,12 +55,14 @@ typedef struct vtb_emulator_counts {
   /* Of global memory: accesses by warps, the distinct bytes, sectors and lines of each, summed. */
   int64_t accesses, useful, sectors, lines, ideal;
   /* The same of all a block's accesses together, reads and writes apart: what remains if the
-   * multiprocessor's cache keeps everything. */
+   * multiprocessor's cache keeps everything. With `whole` of the blocks' together. */
   int64_t block_useful, block_sectors, block_ideal;
+  bool whole;
   /* Of shared memory: accesses by warps and their wavefronts, which are more than the least where
    * lanes want different words of one of the 32 banks. 8 bytes a lane go by half warps, 16 by
    * quarters. */
   int64_t shared, wavefronts, least_wavefronts;
+  int64_t boxes;   /* of the accesses: rows of boxes, which no lanes make */
   int64_t partial; /* accesses of either memory in which not all lanes of the warp take part */
   int64_t lanes;   /* that took part in accesses */
   int64_t threads, idle; /* of the blocks; those that accessed no memory */
@@ -70,8 +72,8 @@ typedef struct vtb_emulator_counts {
   char worst[96];
 } vtb_emulator_counts;
 
-/* Runs some blocks of a launch, in order and until they have made some million accesses, and adds
- * to *counts. The emulator must be counted. */
+/* Runs some blocks of a launch, in order and (unless counts->whole) until they have made some
+ * million accesses, and adds to *counts. The emulator must be counted. */
 VTB_MUST_USE vtb_status vtb_emulator_count(vtb_emulator *e, const vtb_emulator_launch *l,
                                            const int64_t *blocks, int n,
                                            vtb_emulator_counts *counts, vtb_error *err);

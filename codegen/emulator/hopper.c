@@ -9,6 +9,8 @@
 
 #include "codegen/emulator/hopper.h"
 
+#include "codegen/emulator/count.h"
+
 #define WHERE __builtin_frame_address(0)
 
 static long offset_of(const vtb__emu_worker *w, const void *p) {
@@ -47,12 +49,20 @@ static char *element_at(const vtb__emu_box *b, long e) {
 static bool move_box(const vtb__emu_worker *w, const vtb__emu_box *b, move_row move) {
   const vtb_emu_map *m = b->map->map;
   long first = offset_of(w, b->shared) + VTB_EMU_SHARED_AT;
+  const char *from = NULL, *to = NULL; /* of bytes that follow each other */
   for (long e = 0; e < b->n_bytes / m->element_bytes; e++) {
     char *global = element_at(b, e);
     if (global && (global < b->map->begin || global + m->element_bytes > b->map->end)) return false;
     long at = vtb__emu_turned(first + e * m->element_bytes, m->swizzle);
     move(w->shared + at - VTB_EMU_SHARED_AT, global, m->element_bytes);
+    if (!w->count) continue;
+    if (global != to) {
+      vtb__emu_count_row(w->count, move == store_row, from, to);
+      from = global;
+    }
+    to = global ? global + m->element_bytes : NULL;
   }
+  if (w->count) vtb__emu_count_row(w->count, move == store_row, from, to);
   return true;
 }
 

@@ -159,6 +159,36 @@ TEST(fragments) {
   check_banks(body, 1, 16, 4);
 }
 
+/* Boxes of tensor maps: rows of 32 bytes in a matrix of 128 a row, one of them outside. */
+TEST(boxes_are_rows) {
+  static const char text[] =
+      "VTB_KERNEL(32, k)(VTB_MAP(x)) {\n"
+      "  VTB_SHARED(vtb_bf16, s, 0, 256);\n  VTB_SHARED(vtb_u64, bar, 1024, 1);\n"
+      "  if (vtb_tid() == 0) {\n    vtb_mbar_init(bar, 1);\n    vtb_mbar_ready();\n  }\n"
+      "  vtb_sync();\n"
+      "  if (vtb_tid() == 0) {\n    vtb_mbar_expect(bar, 512);\n"
+      "    vtb_tma_load(s, x, bar, 8, 1);\n  }\n"
+      "  vtb_mbar_wait(bar, 0);\n}\n";
+  static const vtb_emu_map map = {
+      .rank = 2, .element_bytes = 2, .size = {64, 16}, .stride = {2, 128}, .box = {16, 16}};
+  static char memory[16 * 128] __attribute__((aligned(256)));
+  static const char *const name[] = {"k"};
+  vtb_error err = {0};
+  vtb_emulator *e = NULL;
+  vtb_emulator_counts c = {0};
+  vtb_emulator_options o = {.counted = true};
+  vtb_emu_arg args[] = {{.begin = memory, .end = memory + sizeof memory, .map = &map}};
+  vtb_emulator_launch l = {
+      .kernel = "k", .grid = 1, .threads = 32, .shared_bytes = 2048, .n_args = 1, .args = args};
+  vtb_status status = vtb_emulator_new(text, name, 1, &o, &e, &err);
+  if (status == VTB_OK) status = vtb_emulator_count(e, &l, (const int64_t[]){0}, 1, &c, &err);
+  CHECK_MSG(status == VTB_OK, "%s", err.text);
+  vtb_emulator_free(e);
+  /* from byte 16 on: two sectors for one */
+  check_global(&c, 15, 15 * 32, 30, 15, 15);
+  CHECK(c.boxes == 15 && c.block_sectors == 30 && c.block_ideal == 15 && c.partial == 0);
+}
+
 int main(void) {
   emulate_or_skip();
   RUN(rows_of_floats_are_ideal);
@@ -175,5 +205,6 @@ int main(void) {
   RUN(banks_of_wide_accesses);
   RUN(asynchronous_copies_are_a_read_and_a_write);
   RUN(fragments);
+  RUN(boxes_are_rows);
   return test_done();
 }

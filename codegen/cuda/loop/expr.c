@@ -151,6 +151,8 @@ static const char *tensor_name(vtb_cuda_expr *e, int tensor, int64_t temp) {
 static int64_t elements_read(const vtb_body *b, const vtb_value *v) {
   const vtb_func *body = b->inst ? b->inst->callee : NULL;
   int64_t all = vtb_type_count(&v->type), n = 0;
+  if (b->inst && !body && b->inst->op == VTB_OP_slice)
+    return vtb_type_count(&b->inst->results[0]->type);
   if (!body || v->def) return all;
   for (int r = 0; r < body->n_returns; r++)
     if (body->returns[r] == v) return all;
