@@ -19,6 +19,17 @@ static void reduce_inner(bool is_max, int64_t n, double *o, int64_t so, const do
   }
 }
 
+/* Ranges of the leading axes, each summed on its own. */
+static void sum_parts(vtb__eval *e, int64_t parts) {
+  int64_t count = vtb_type_count(&e->out[0]->type) / parts,
+          rows = count ? vtb_type_count(&e->in[0]->type) / count : 0,
+          range = (rows + parts - 1) / parts;
+  for (int64_t k = 0; k < parts * count; k++) e->out[0]->data[k] = 0;
+  for (int64_t r = 0; r < rows; r++)
+    reduce_inner(false, count, e->out[0]->data + r / range * count, 1, e->in[0]->data + r * count,
+                 1);
+}
+
 /* Walks the operand in order; the result's strides are 0 along reduced axes. */
 vtb_status vtb__interp_reduce(vtb__eval *e) {
   const vtb_type *x = &e->in[0]->type, *y = &e->out[0]->type;
@@ -26,6 +37,11 @@ vtb_status vtb__interp_reduce(vtb__eval *e) {
   bool keep = vtb_attr_int(e->inst, "keep", 0) != 0;
   int n_axes;
   const int64_t *axes = vtb_attr_ints(e->inst, "axes", &n_axes);
+  int64_t parts = vtb_attr_int(e->inst, "parts", 0);
+  if (parts) {
+    sum_parts(e, parts);
+    return VTB_OK;
+  }
   for (int i = 0; i < n_axes; i++) reduced[axes[i]] = true;
   int64_t own[VTB_MAX_RANK], n = vtb_type_count(y);
   vtb__strides(y, own);

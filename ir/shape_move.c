@@ -6,6 +6,18 @@
 
 static const char *op_name(const vtb__shape *s) { return vtb_op_get(s->inst->op)->name; }
 
+/* Sums of ranges of the leading axes: a part an entry of a new first axis. */
+static bool leading_parts(vtb__shape *s, const int64_t *axes, int n, int64_t parts, vtb_type *t) {
+  for (int i = 0; i < n; i++)
+    if (axes[i] != i || vtb_attr_int(s->inst, "keep", 0))
+      return vtb__shape_fail(s, VTB_DIAG_IR_AXIS, "%s: parts are of the leading axes, not kept",
+                             op_name(s));
+  if (parts < 1 || s->inst->op != VTB_OP_reduce_sum)
+    return vtb__shape_fail(s, VTB_DIAG_IR_ATTR, "%s: %" PRId64 " parts", op_name(s), parts);
+  t->dim[t->rank++] = vtb__dim(parts, NULL);
+  return true;
+}
+
 bool vtb__shape_reduce(vtb__shape *s) {
   const vtb_type *x = vtb__shape_operand(s, 0);
   int n;
@@ -20,6 +32,8 @@ bool vtb__shape_reduce(vtb__shape *s) {
     drop[axes[i]] = true;
   }
   vtb_type t = {.dtype = x->dtype};
+  int64_t parts = vtb_attr_int(s->inst, "parts", 0);
+  if (parts && !leading_parts(s, axes, n, parts, &t)) return false;
   for (int i = 0; i < x->rank; i++) {
     if (!drop[i])
       t.dim[t.rank++] = x->dim[i];

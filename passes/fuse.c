@@ -15,7 +15,7 @@
  * kernel bodies are one function, so that code does not grow with depth. Declines: ops over i32
  * results other than inside a group, reductions that would store their elementwise operand as well.
  */
-#include "passes/fuse_groups.h"
+#include "passes/fuse.h"
 #include "passes/passes_internal.h"
 
 #include "ir/kernels.h"
@@ -23,29 +23,6 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-
-typedef struct node {
-  vtb_inst *inst;
-  vtb_kernel_kind kind;
-  vtb_type shape; /* iteration shape of the group (valid on representatives) */
-  bool has_leaf;  /* a pad, permute, shift or concat is inside */
-  int ops;        /* in the group */
-} node;
-
-/* Code generation looks at a kernel's ops in depth, so a group has at most this many; what is
- * longer is several kernels. */
-enum { MOST_OPS = 128 };
-
-typedef struct fuser {
-  vtb_func *func;
-  vtb__groups groups;
-  node *nodes;        /* kind, shape and has_leaf of a group are those of the node that names it */
-  int *node_of;       /* value id -> node index, or -1 for arguments */
-  bool *returned;     /* by value id */
-  vtb_value **inside; /* by value id, of the kernel under construction */
-  int *reads, reads_now; /* by value id: read by the column sums that siblings are looked for */
-  bool again;            /* groups are tried again when they have grown */
-} fuser;
 
 static bool is_splat(const vtb_inst *i) {
   return i->op == VTB_OP_constant && !vtb_attr_find(i, "data");
@@ -71,14 +48,12 @@ static vtb_kernel_kind kind_of(const vtb_inst *i) {
   return VTB_KERNEL_NONE;
 }
 
-static int find(fuser *f, int i) { return vtb__group_of(&f->groups, i); }
-
-static bool used_outside(fuser *f, int group, int except) {
+static bool used_outside(vtb__fuser *f, int group, int except) {
   VTB__EACH_NODE(&f->groups, group, i) {
     for (int r = 0; r < f->nodes[i].inst->n_results; r++)
       if (f->returned[f->nodes[i].inst->results[r]->id]) return true;
     VTB__EACH_USER(&f->groups, i, u) {
-      int g = find(f, *u);
+      int g = vtb__fuse_find(f, *u);
       if (g != group && g != except) return true;
     }
   }
@@ -103,11 +78,11 @@ static bool is_row_column(const vtb_type *column, const vtb_type *row) {
   return true;
 }
 
-/* Whether producer group p and consumer group c may share a loop nest; *kind and *shape describe
- * the result. */
-static bool compatible(fuser *f, int p, int c, vtb_kernel_kind *kind, vtb_type *shape) {
-  node *np = &f->nodes[p], *nc = &f->nodes[c];
-  if (np->kind == VTB_KERNEL_COL || np->ops + nc->ops > MOST_OPS) return false;
+/* Whether producer group p and consumer group c may share a loop nest, leaving strips aside; *kind
+ * and *shape describe the result. */
+static bool share_a_nest(vtb__fuser *f, int p, int c, vtb_kernel_kind *kind, vtb_type *shape) {
+  vtb__fuse_node *np = &f->nodes[p], *nc = &f->nodes[c];
+  if (np->kind == VTB_KERNEL_COL || np->ops + nc->ops > VTB__FUSE_MOST_OPS) return false;
   if (nc->kind == VTB_KERNEL_COL) {
     if (np->kind != VTB_KERNEL_LOOP || used_outside(f, p, c)) return false;
     if (!broadcasts_into(&np->shape, &nc->shape)) return false;
@@ -141,17 +116,31 @@ static bool compatible(fuser *f, int p, int c, vtb_kernel_kind *kind, vtb_type *
   return false;
 }
 
-static void merge(fuser *f, int into, int from, vtb_kernel_kind kind, const vtb_type *shape) {
+/* A group with strips has the rows of the whole. */
+static bool compatible(vtb__fuser *f, int p, int c, vtb_kernel_kind *kind, vtb_type *shape) {
+  const vtb__fuse_node *np = &f->nodes[p], *nc = &f->nodes[c];
+  if (!share_a_nest(f, p, c, kind, shape)) return false;
+  if (!np->strip && !nc->strip) return true;
+  vtb_type a = np->shape, b = nc->shape, whole = *shape;
+  a.dtype = b.dtype = whole.dtype = VTB_F32;
+  return *kind != VTB_KERNEL_COL && !np->has_leaf && !nc->has_leaf &&
+         (!np->strip || vtb_type_equal(&a, &whole)) && (!nc->strip || vtb_type_equal(&b, &whole)) &&
+         (!np->strip || !nc->strip || np->strip == nc->strip);
+}
+
+void vtb__fuse_merge(vtb__fuser *f, int into, int from, vtb_kernel_kind kind,
+                     const vtb_type *shape) {
   vtb__groups_join(&f->groups, into, from);
   f->nodes[into].kind = kind;
   f->nodes[into].shape = *shape;
   f->nodes[into].has_leaf |= f->nodes[from].has_leaf;
   f->nodes[into].ops += f->nodes[from].ops;
+  if (!f->nodes[into].strip) f->nodes[into].strip = f->nodes[from].strip;
 }
 
 /* Whether they are one now and were two. */
-static bool try_merge(fuser *f, int producer, int consumer) {
-  int p = find(f, producer), c = find(f, consumer);
+static bool try_merge(vtb__fuser *f, int producer, int consumer) {
+  int p = vtb__fuse_find(f, producer), c = vtb__fuse_find(f, consumer);
   if (p == c) return false;
   if (f->nodes[p].kind == VTB_KERNEL_NONE || f->nodes[c].kind == VTB_KERNEL_NONE) return false;
   /* leaves read stored operands only */
@@ -160,84 +149,27 @@ static bool try_merge(fuser *f, int producer, int consumer) {
   vtb_type shape;
   if (!compatible(f, p, c, &kind, &shape)) return false;
   if (vtb__groups_path(&f->groups, p, c, false)) return false;
-  merge(f, c, p, kind, &shape);
+  vtb__fuse_merge(f, c, p, kind, &shape);
   return true;
-}
-
-/* ---- column sums side by side ---------------------------------------------------------------- */
-
-static bool is_column_sum(fuser *f, int i) {
-  return vtb_op_get(f->nodes[i].inst->op)->klass == VTB_CLASS_REDUCE &&
-         f->nodes[find(f, i)].kind == VTB_KERNEL_COL;
-}
-
-/* Notes the values that ops of the group read. */
-static void note_reads(fuser *f, int group) {
-  VTB__EACH_NODE(&f->groups, group, i) {
-    const vtb_inst *inst = f->nodes[i].inst;
-    for (int o = 0; o < inst->n_operands; o++) f->reads[inst->operands[o]->id] = f->reads_now;
-  }
-}
-
-/* Does an op of the group read a value of more than one element that was noted? */
-static bool reads_noted(fuser *f, int group) {
-  VTB__EACH_NODE(&f->groups, group, i) {
-    const vtb_inst *inst = f->nodes[i].inst;
-    for (int o = 0; o < inst->n_operands; o++)
-      if (f->reads[inst->operands[o]->id] == f->reads_now &&
-          vtb_type_count(&inst->operands[o]->type) > 1)
-        return true;
-  }
-  return false;
-}
-
-/* May the groups of column sums i and j be one kernel? They then read what they share once. What
- * i's group reads is noted. */
-static bool are_siblings(fuser *f, int i, int j) {
-  int a = find(f, i), b = find(f, j);
-  const vtb_type *x = &f->nodes[i].inst->results[0]->type, *y = &f->nodes[j].inst->results[0]->type;
-  return a != b && f->nodes[a].ops + f->nodes[b].ops <= MOST_OPS &&
-         vtb_type_equal(&f->nodes[a].shape, &f->nodes[b].shape) && vtb_type_equal(x, y) &&
-         reads_noted(f, b) && !vtb__groups_path(&f->groups, a, b, true);
-}
-
-/* Column sums over the same space by different consumers of the same gradients read their operands
- * once. */
-static void merge_sibling_columns(fuser *f) {
-  VTB_VEC(int) sums = {0};
-  for (int i = 0; i < f->groups.n; i++)
-    if (is_column_sum(f, i)) vtb_vec_push(&sums, i);
-  for (size_t a = 0; a < sums.n; a++) {
-    int i = sums.at[a];
-    f->reads_now++;
-    note_reads(f, find(f, i));
-    for (size_t b = a + 1; b < sums.n; b++) {
-      int j = sums.at[b];
-      if (!are_siblings(f, i, j)) continue;
-      note_reads(f, find(f, j));
-      merge(f, find(f, i), find(f, j), VTB_KERNEL_COL, &f->nodes[find(f, i)].shape);
-    }
-  }
-  vtb_vec_free(&sums);
 }
 
 /* ---- the graph of a function ----------------------------------------------------------------- */
 
-static node node_new(vtb_inst *i) {
-  node n = {.inst = i, .kind = kind_of(i), .has_leaf = is_leaf_mover(i->op), .ops = 1};
+static vtb__fuse_node node_new(vtb_inst *i) {
+  vtb__fuse_node n = {.inst = i, .kind = kind_of(i), .has_leaf = is_leaf_mover(i->op), .ops = 1};
   bool reduces = vtb_op_get(i->op)->klass == VTB_CLASS_REDUCE;
   if (i->n_results) n.shape = reduces ? i->operands[0]->type : i->results[0]->type;
   return n;
 }
 
-static void analyse(fuser *f) {
+static void analyse(vtb__fuser *f) {
   vtb_func *func = f->func;
   size_t n_values = (size_t)func->n_values + 1;
   f->nodes = vtb_xcalloc((size_t)vtb_func_number(func), sizeof *f->nodes);
   f->node_of = vtb_xmalloc(n_values * sizeof *f->node_of);
   f->returned = vtb_xcalloc(n_values, sizeof *f->returned);
-  /* a kernel's results have ids too, at most one for each value that was there */
-  f->inside = vtb_xcalloc(2 * n_values, sizeof *f->inside);
+  /* a kernel's results have ids too, at most three for each value that was there */
+  f->inside = vtb_xcalloc(4 * n_values, sizeof *f->inside);
   f->reads = vtb_xcalloc(n_values, sizeof *f->reads);
   for (int v = 0; v < func->n_values; v++) f->node_of[v] = -1;
   for (int r = 0; r < func->n_returns; r++) f->returned[func->returns[r]->id] = true;
@@ -248,7 +180,7 @@ static void analyse(fuser *f) {
   vtb__groups_init(&f->groups, func, f->node_of);
 }
 
-static void fuser_free(fuser *f) {
+static void fuser_free(vtb__fuser *f) {
   vtb__groups_free(&f->groups);
   vtb_free(f->nodes);
   vtb_free(f->node_of);
@@ -260,10 +192,10 @@ static void fuser_free(fuser *f) {
 /* ---- groups ---------------------------------------------------------------------------------- */
 
 /* Every op with what it reads: those in column sums, or the others. Whether a group has grown. */
-static bool merge_producers(fuser *f, bool columns) {
+static bool merge_producers(vtb__fuser *f, bool columns) {
   bool grown = false;
   for (int i = f->groups.n - 1; i >= 0; i--) {
-    int g = find(f, i);
+    int g = vtb__fuse_find(f, i);
     if (f->nodes[g].kind == VTB_KERNEL_NONE || columns != (f->nodes[g].kind == VTB_KERNEL_COL))
       continue;
     vtb_inst *inst = f->nodes[i].inst;
@@ -275,13 +207,15 @@ static bool merge_producers(fuser *f, bool columns) {
   return grown;
 }
 
-static void form_groups(fuser *f) {
+static void form_groups(vtb__fuser *f) {
   /* column sums claim their private producers first: those would otherwise be stored by a loop
    * kernel */
   merge_producers(f, true);
   /* a loop that may not join one statistic of a row may join the whole norm */
-  while (merge_producers(f, false) && f->again) continue;
-  merge_sibling_columns(f);
+  while (merge_producers(f, false) && f->memory_bound) continue;
+  if (vtb__fuse_strips(f))
+    while (merge_producers(f, false)) continue;
+  vtb__fuse_siblings(f);
   vtb__groups_sort(&f->groups);
 }
 
@@ -323,10 +257,10 @@ static vtb_func *same_kernel(vtb_map *kernels, vtb_func *k) {
 
 /* A kernel under construction. */
 typedef struct kernel {
-  fuser *f;
+  vtb__fuser *f;
   int group;
   vtb_builder b;
-  VTB_VEC(int) brought; /* ids of values outside that fuser.inside has a stand-in for */
+  VTB_VEC(int) brought; /* ids of values outside that vtb__fuser.inside has a stand-in for */
   VTB_VEC(vtb_value *) inputs;
   VTB_VEC(vtb_value *) outputs;
 } kernel;
@@ -345,17 +279,23 @@ static vtb_value *bring_in(kernel *k, vtb_value *v) {
   return stand_in(k, v, vtb_func_add_arg(k->b.func, v->name, v->type));
 }
 
-static bool is_wanted_outside(fuser *f, int i, const vtb_value *result) {
+static bool is_wanted_outside(vtb__fuser *f, int i, const vtb_value *result) {
   bool wanted = f->returned[result->id];
-  VTB__EACH_USER(&f->groups, i, u) wanted |= find(f, *u) != find(f, i);
+  VTB__EACH_USER(&f->groups, i, u) wanted |= vtb__fuse_find(f, *u) != vtb__fuse_find(f, i);
   return wanted;
+}
+
+/* A sum over leading axes beside rows or elements. */
+static bool is_part(const kernel *k, const vtb_inst *inst) {
+  return k->f->nodes[k->group].strip && kind_of(inst) == VTB_KERNEL_COL;
 }
 
 static void copy_in(kernel *k, int i) {
   vtb_inst *inst = k->f->nodes[i].inst;
   vtb_value **operands = vtb_xcalloc((size_t)inst->n_operands + 1, sizeof *operands);
   for (int o = 0; o < inst->n_operands; o++) operands[o] = bring_in(k, inst->operands[o]);
-  vtb_inst *copy = vtb_inst_clone(&k->b, inst, operands);
+  vtb_inst *copy = is_part(k, inst) ? vtb__fuse_parts(&k->b, inst, operands[0])
+                                    : vtb_inst_clone(&k->b, inst, operands);
   vtb_free(operands);
   for (int r = 0; r < inst->n_results; r++) {
     stand_in(k, inst->results[r], copy->results[r]);
@@ -389,7 +329,7 @@ static void replace_operand(vtb_inst *inst, const vtb_value *old, vtb_value *now
 
 /* `now` takes the place of `old`, its name and the names of its axes. The users of `old` are no
  * kernels yet: those come after what they read. */
-static void take_place(fuser *f, vtb_value *old, vtb_value *now) {
+static void take_place(vtb__fuser *f, vtb_value *old, vtb_value *now) {
   const char *name = old->name;
   vtb_module *m = f->func->module;
   for (int d = 0; d < now->type.rank; d++) now->type.dim[d].name = old->type.dim[d].name;
@@ -403,18 +343,25 @@ static void take_place(fuser *f, vtb_value *old, vtb_value *now) {
 
 /* One fused instruction before `before`, whose results are those of the kernel. */
 static void call_kernel(kernel *k, vtb_func *callee, vtb_inst *before) {
-  const node *n = &k->f->nodes[k->group];
+  const vtb__fuse_node *n = &k->f->nodes[k->group];
   vtb_module *m = k->b.module;
   vtb_builder outer = {.module = m, .func = k->f->func, .before = before, .span = n->inst->span};
-  vtb_attr kind = VTB_A_STR("kind", vtb_kernel_kind_name(n->kind));
+  vtb_attr kind = VTB_A_STR("kind", vtb_kernel_kind_name(n->strip ? VTB_KERNEL_STRIPS : n->kind));
   vtb_inst *fused =
       vtb_build_call(&outer, VTB_OP_fused, callee, k->inputs.at, (int)k->inputs.n, &kind, 1);
-  for (size_t r = 0; r < k->outputs.n; r++) take_place(k->f, k->outputs.at[r], fused->results[r]);
+  for (size_t r = 0; r < k->outputs.n; r++) {
+    vtb_value *old = k->outputs.at[r], *now = fused->results[r];
+    if (is_part(k, old->def)) {
+      now = vtb__fuse_total(&outer, now, old);
+      k->f->totals++;
+    }
+    take_place(k->f, old, now);
+  }
 }
 
 /* Builds the kernel function of `group` and has one fused instruction before `before` compute what
  * its ops did. */
-static void emit_group(fuser *f, int group, vtb_inst *before, vtb_map *kernels) {
+static void emit_group(vtb__fuser *f, int group, vtb_inst *before, vtb_map *kernels) {
   vtb_module *m = f->func->module;
   kernel k = {.f = f, .group = group, .b = {.module = m}};
   k.b.func = vtb__kernel_new(f->nodes[group].inst);
@@ -431,10 +378,10 @@ static void emit_group(fuser *f, int group, vtb_inst *before, vtb_map *kernels) 
 }
 
 /* Adds `by` to the number of unmet edges of every group that `group` feeds. */
-static void count_edges(fuser *f, int group, int by, int *waiting) {
+static void count_edges(vtb__fuser *f, int group, int by, int *waiting) {
   VTB__EACH_NODE(&f->groups, group, i) {
     VTB__EACH_USER(&f->groups, i, u) {
-      if (find(f, *u) != group) waiting[find(f, *u)] += by;
+      if (vtb__fuse_find(f, *u) != group) waiting[vtb__fuse_find(f, *u)] += by;
     }
   }
 }
@@ -442,20 +389,20 @@ static void count_edges(fuser *f, int group, int by, int *waiting) {
 /* Groups so that each comes after those it reads, into order[]; how many. Ready ones are taken in
  * the order of their ops, over and over, so the result does not depend on anything but the input's
  * order. */
-static int order_groups(fuser *f, int *order) {
+static int order_groups(vtb__fuser *f, int *order) {
   size_t n_nodes = (size_t)f->groups.n + 1;
   int *waiting = vtb_xcalloc(n_nodes, sizeof *waiting), *left = vtb_xcalloc(n_nodes, sizeof *left);
   bool *done = vtb_xcalloc(n_nodes, sizeof *done);
   int n = 0, n_left = f->groups.n;
   for (int i = 0; i < f->groups.n; i++) {
     left[i] = i;
-    if (find(f, i) == i) count_edges(f, i, 1, waiting);
+    if (vtb__fuse_find(f, i) == i) count_edges(f, i, 1, waiting);
   }
   for (int before = -1; n_left && n_left != before;) {
     before = n_left;
     n_left = 0;
     for (int k = 0; k < before; k++) {
-      int g = find(f, left[k]);
+      int g = vtb__fuse_find(f, left[k]);
       if (!done[g] && !waiting[g]) {
         done[g] = true;
         order[n++] = g;
@@ -472,14 +419,14 @@ static int order_groups(fuser *f, int *order) {
 }
 
 /* A group of one op that may be fused is a kernel as well. */
-static void rewrite_group(fuser *f, int group, vtb_map *kernels) {
+static void rewrite_group(vtb__fuser *f, int group, vtb_map *kernels) {
   if (f->nodes[group].kind == VTB_KERNEL_NONE) return;
   emit_group(f, group, f->nodes[f->groups.last[group]].inst, kernels);
   VTB__EACH_NODE(&f->groups, group, i) vtb_inst_unlink(f->nodes[i].inst);
 }
 
 /* Reorders the function so that every group is contiguous, then replaces each by its kernel. */
-static void rewrite(fuser *f, vtb_map *kernels) {
+static void rewrite(vtb__fuser *f, vtb_map *kernels) {
   int *order = vtb_xcalloc((size_t)f->groups.n + 1, sizeof *order), n = order_groups(f, order);
   for (int k = 0; k < n; k++)
     VTB__EACH_NODE(&f->groups, order[k], i) vtb_inst_move_before(f->nodes[i].inst, NULL);
@@ -513,16 +460,27 @@ static void drop_unused_splats(vtb_func *func) {
   vtb_free(uses);
 }
 
+/* What is not a kernel now are sums of parts. */
+static void fuse_totals(vtb__fuser *f, vtb_map *kernels) {
+  fuser_free(f);
+  *f = (vtb__fuser){.func = f->func};
+  analyse(f);
+  vtb__fuse_totals(f);
+  vtb__groups_sort(&f->groups);
+  rewrite(f, kernels);
+}
+
 vtb_status vtb__pass_fuse(vtb_pass_context *c, vtb_error *err) {
   (void)err;
   vtb_map kernels = {0};
   for (vtb_func *func = c->module->first; func; func = func->next) {
     if (func->kind != VTB_FUNC_PLAIN || !func->first) continue;
     keep_reduced_axes(func);
-    fuser f = {.func = func, .again = c->target && c->target->memory_bound};
+    vtb__fuser f = {.func = func, .memory_bound = c->target && c->target->memory_bound};
     analyse(&f);
     form_groups(&f);
     rewrite(&f, &kernels);
+    if (f.totals) fuse_totals(&f, &kernels);
     drop_unused_splats(func);
     fuser_free(&f);
   }

@@ -213,6 +213,11 @@ static bool is_concat(const vtb_inst *i) {
   return only && !only->next && only->op == VTB_OP_concat;
 }
 
+/* Sums of strips of rows. */
+static bool is_part(const vtb_value *v) {
+  return v->def && v->def->op == VTB_OP_reduce_sum && vtb_attr_int(v->def, "parts", 0);
+}
+
 static void note_fused(storage *s, const vtb_inst *i) {
   const char *kind = vtb_attr_str(i, "kind", "");
   if (vtb_is_turned_attention(i))
@@ -227,6 +232,8 @@ static void note_fused(storage *s, const vtb_inst *i) {
     join_all(s, i);
   else
     note_computed(s, i, vtb_streq(kind, "col") ? SUMMED : READ);
+  for (int r = 0; r < i->n_results && vtb_streq(kind, "strips"); r++)
+    if (is_part(i->callee->returns[r])) note(s, i->results[r], BARRED);
 }
 
 static void note_call(storage *s, const vtb_inst *i) {

@@ -233,8 +233,13 @@ typedef struct vtb_row {
   vtb_space space;
   VTB_VEC(vtb_row_sum) sums;
   int levels;
+  int strip; /* leading axes that sums beside the rows are over, in parts; 0: there are none */
   bool failed;
 } vtb_row;
+/* A sum of ranges of rows, in a kernel of kind strips: its operand has the rows' shape. */
+bool vtb__row_is_strip(const vtb_value *v);
+/* Where a strip's sum of a column lies among those of one part: linear, dense. */
+vtb_index vtb__row_strip_index(vtb_body *b, const vtb_row *r);
 /* False if the body does not have the form; vtb__row_end in either case. */
 bool vtb__row_begin(vtb_body *b, vtb_row *r, const vtb_root *roots, int n);
 void vtb__row_end(vtb_body *b, vtb_row *r);

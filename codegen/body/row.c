@@ -3,7 +3,8 @@
  * A reduction of level k needs those of lower levels, so a row is walked once a level and once more
  * for the results. Probing finds the reductions, with the index each is needed at, and which values
  * several passes need. Declines if a reduction is over anything else than the row, or a result has
- * another shape.
+ * another shape. Sums over leading axes that are results, in parts (kind strips), add up what the
+ * last pass makes of each row.
  */
 #include "codegen/body/body.h"
 
@@ -36,6 +37,22 @@ void vtb__row_know(vtb_body *b, const vtb_row_sum *s, void *value) {
   vtb_memo known = {.value = s->value, .result = value};
   memcpy(known.index, s->index, sizeof known.index);
   vtb_vec_push(&b->memo, known);
+}
+
+bool vtb__row_is_strip(const vtb_value *v) {
+  return vtb__is_reduce(v) && vtb_attr_int(v->def, "parts", 0) > 0;
+}
+
+vtb_index vtb__row_strip_index(vtb_body *b, const vtb_row *r) {
+  vtb_index index[VTB_MAX_RANK], at = {0};
+  int64_t stride = 1;
+  vtb__space_index(b, &r->space, index);
+  for (int a = r->shape.rank - 1; a >= r->strip; a--) {
+    vtb_index part = vtb__index_scale(b, &index[a], stride);
+    at = vtb__index_add(b, &at, &part);
+    stride *= r->shape.dim[a].size;
+  }
+  return at;
 }
 
 /* ---- probing --------------------------------------------------------------------------------- */
@@ -95,17 +112,36 @@ static void *found_sum(vtb_body *b, const vtb_value *v, const vtb_index *index) 
   return nothing;
 }
 
+/* Its columns, an element a row; strips cut the rows, so that what they are over stays apart. */
+static void probe_strip(vtb_body *b, vtb_row *r, const vtb_value *v) {
+  vtb_index whole[VTB_MAX_RANK];
+  int n;
+  vtb_attr_ints(v->def, "axes", &n);
+  r->failed |=
+      (r->strip && r->strip != n) || !vtb_type_equal(&v->def->operands[0]->type, &r->shape);
+  r->strip = n;
+  if (r->failed) return;
+  vtb__space_index(b, &r->space, whole);
+  vtb__body_eval(b, v->def->operands[0], whole);
+  vtb_index at = vtb__row_strip_index(b, r);
+  vtb__index_used(b, &at);
+  int kept = r->space.first[n]; /* the first variable that is not summed over */
+  if (kept > 0) b->no_merge[kept - 1] = true;
+}
+
 static void probe_row(vtb_body *b, vtb_space *s, void *user) {
   vtb_row *r = user;
   r->space = *s;
   r->sums.n = 0;
-  r->levels = 0;
+  r->levels = r->strip = 0;
   r->failed = false;
   for (int i = 0; i < r->n_roots && !r->failed; i++) {
     vtb_index index[VTB_MAX_RANK];
     bool full;
     b->pass = VTB_LAST_PASS;
-    if (vtb__row_root(b, r, r->roots[i].value, index, &full))
+    if (vtb__row_is_strip(r->roots[i].value))
+      probe_strip(b, r, r->roots[i].value);
+    else if (vtb__row_root(b, r, r->roots[i].value, index, &full))
       b->target->store(b, &r->roots[i], index, vtb__body_eval(b, r->roots[i].value, index));
     else
       r->failed = true;
@@ -114,10 +150,13 @@ static void probe_row(vtb_body *b, vtb_space *s, void *user) {
 }
 
 bool vtb__row_begin(vtb_body *b, vtb_row *r, const vtb_root *roots, int n) {
-  *r = (vtb_row){.roots = roots, .n_roots = n, .shape = roots[0].value->type};
-  const vtb_value *v; /* the largest shape among results and reduced operands is that of the rows */
+  const vtb_value *v =
+      vtb__row_is_strip(roots[0].value) ? roots[0].value->def->operands[0] : roots[0].value;
+  *r = (vtb_row){.roots = roots, .n_roots = n, .shape = v->type};
+  /* the largest shape among results and reduced operands is that of the rows */
   for (int i = 0; i < n; i++)
-    if (vtb_type_count(&roots[i].value->type) > vtb_type_count(&r->shape))
+    if (vtb_type_count(&roots[i].value->type) > vtb_type_count(&r->shape) &&
+        !vtb__row_is_strip(roots[i].value))
       r->shape = roots[i].value->type;
   for (int i = 0; (v = vtb__body_reduction(b, i)); i++)
     if (vtb_type_count(&v->def->operands[0]->type) > vtb_type_count(&r->shape))

@@ -44,6 +44,7 @@ static bool same_space(const vtb_value *x, const vtb_value *y) {
   int n, m;
   const int64_t *a = vtb_attr_ints(x->def, "axes", &n), *b = vtb_attr_ints(y->def, "axes", &m);
   return vtb_type_equal(&x->def->operands[0]->type, &y->def->operands[0]->type) && n == m &&
+         vtb_attr_int(x->def, "parts", 0) == vtb_attr_int(y->def, "parts", 0) &&
          (n == 0 || memcmp(a, b, sizeof *a * (size_t)n) == 0);
 }
 

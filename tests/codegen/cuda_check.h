@@ -147,7 +147,7 @@ static inline void cuda_return(cuda_cases *c, vtb_inst *inst) {
 static inline void cuda_passes(vtb_module *m, const char *pipeline) {
   vtb_error err = {0};
   vtb_diags d = {0};
-  vtb_pass_context c = {.module = m, .diags = &d, .batch = 1};
+  vtb_pass_context c = {.module = m, .diags = &d, .batch = 1, .target = vtb_target_find("cuda")};
   vtb_status status = vtb_run_pipeline(&c, &(vtb_pipeline_options){.pipeline = pipeline}, &err);
   CHECK_MSG(status == VTB_OK, "%s", err.text);
   vtb_diags_free(&d);

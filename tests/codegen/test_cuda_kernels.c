@@ -13,6 +13,14 @@ static vtb_module *parse(const char *text) {
   return m;
 }
 
+static int n_strips; /* kernels with sums of rows beside, of the last check */
+
+static void count_strips(const vtb_func *f) {
+  n_strips = 0;
+  for (const vtb_inst *i = f->first; i; i = i->next)
+    n_strips += vtb_streq(vtb_attr_str(i, "kind", ""), "strips");
+}
+
 /* Random arguments in [low, high). */
 static void check(const char *what, const char *text, bool fused, double low, double high,
                   double tol) {
@@ -21,6 +29,7 @@ static void check(const char *what, const char *text, bool fused, double low, do
   if (!m) return;
   vtb_func *f = m->entry = vtb_module_find(m, "f");
   if (fused) cuda_passes(m, "fuse");
+  count_strips(f);
   vtb_tensor *args = vtb_xcalloc((size_t)f->n_args + 1, sizeof *args);
   for (int a = 0; a < f->n_args; a++) {
     args[a] = vtb_tensor_new(f->args[a]->type);
@@ -97,6 +106,43 @@ static const char rows[] = "func @f(%x: f32[3, 5, 96], %g: f32[96], %o: f32[9, 3
 
 TEST(rows_alone) { check("rows", rows, false, -1, 1, 2e-6); }
 TEST(rows_fused) { check("fused rows", rows, true, -1, 1, 2e-6); }
+
+/* Sums over leading axes beside rows and elements: the backward of a norm with the gradients of its
+ * gain and bias, in fours and with rows that are not; strips of several blocks and one; rows of a
+ * block each; heads whose sums stay apart, so that a block walks one head's rows. */
+static const char strips[] =
+    "func @f(%x: f32[3, 101, 96], %dy: f32[3, 101, 96], %g: f32[96], %o: f32[9, 5, 37],\n"
+    "    %l: f32[2, 9, 1100], %h: f32[5, 31, 3, 20], %e: f32[40, 50, 12])\n"
+    "    -> (f32[3, 101, 96], f32[96], f32[1, 1, 96], f32[9, 5, 37], f32[37], f32[2, 9, 1100],\n"
+    "    f32[1100], f32[5, 31, 3, 20], f32[3, 20], f32[40, 50, 12], f32[12], f32[50, 12]) {\n"
+    "  %q = mul %x, %dy : f32[3, 101, 96]\n"
+    "  %s = reduce_sum %q {axes = [2], keep = 1} : f32[3, 101, 1]\n"
+    "  %c = mul %x, %s : f32[3, 101, 96]\n"
+    "  %t = mul %dy, %g : f32[3, 101, 96]\n"
+    "  %dx = add %t, %c : f32[3, 101, 96]\n"
+    "  %dg = reduce_sum %q {axes = [0, 1]} : f32[96]\n"
+    "  %db = reduce_sum %dy {axes = [0, 1], keep = 1} : f32[1, 1, 96]\n"
+    "  %os = reduce_sum %o {axes = [2], keep = 1} : f32[9, 5, 1]\n"
+    "  %oc = sub %o, %os : f32[9, 5, 37]\n"
+    "  %od = reduce_sum %oc {axes = [0, 1]} : f32[37]\n"
+    "  %lm = reduce_max %l {axes = [2], keep = 1} : f32[2, 9, 1]\n"
+    "  %lc = sub %l, %lm : f32[2, 9, 1100]\n"
+    "  %ld = reduce_sum %lc {axes = [0, 1]} : f32[1100]\n"
+    "  %hs = reduce_sum %h {axes = [3], keep = 1} : f32[5, 31, 3, 1]\n"
+    "  %hc = mul %h, %hs : f32[5, 31, 3, 20]\n"
+    "  %hd = reduce_sum %hc {axes = [0, 1]} : f32[3, 20]\n"
+    "  %ee = exp %e : f32[40, 50, 12]\n"
+    "  %ed = reduce_sum %ee {axes = [0, 1]} : f32[12]\n"
+    "  %en = neg %e : f32[40, 50, 12]\n"
+    "  %ep = reduce_sum %en {axes = [0]} : f32[50, 12]\n"
+    "  return %dx, %dg, %db, %oc, %od, %lc, %ld, %hc, %hd, %ee, %ed, %ep\n"
+    "}\n";
+
+TEST(strips_alone) { check("strips", strips, false, -1, 1, 3e-6); }
+TEST(strips_fused) {
+  check("fused strips", strips, true, -1, 1, 3e-6);
+  CHECK(n_strips == 5); /* the two sums of %e are over different axes */
+}
 
 /* Over leading, middle and last axes; in one range and in several. */
 static const char reductions[] = "func @f(%x: f32[6, 7, 33], %z: f32[40, 50, 12], %l: f32[2, "
@@ -236,6 +282,8 @@ int main(void) {
   RUN(moves_fused);
   RUN(rows_alone);
   RUN(rows_fused);
+  RUN(strips_alone);
+  RUN(strips_fused);
   RUN(reductions_alone);
   RUN(reductions_fused);
   RUN(products_of_every_kind);

@@ -161,6 +161,45 @@ TEST(column_sums_take_their_private_producer_and_share) {
   vtb_module_free(m);
 }
 
+/* A norm's backward: what its gain's and bias's gradients read is in the kernel, and %y, which only
+ * they read, is not stored. */
+TEST(column_sums_go_with_the_rows_they_read_where_memory_is_the_limit) {
+  target = vtb_target_find("cuda");
+  vtb_module *m = fuse_and_compare(
+      "entry func @main(%dy: f32[2, 61, 8], %x: f32[2, 61, 8], %r: f32[2, 61, 1]) -> (f32[2, 61, "
+      "8], f32[8], f32[1, 8]) {\n"
+      "  %y = mul %x, %r : f32[2, 61, 8]\n"
+      "  %p = mul %dy, %y : f32[2, 61, 8]\n"
+      "  %dw = reduce_sum %p {axes = [0, 1]} : f32[8]\n"
+      "  %q = reduce_sum %dy {axes = [0], keep = 1} : f32[1, 61, 8]\n"
+      "  %b = reshape %dy {shape = [122, 8]} : f32[122, 8]\n"
+      "  %db = reduce_sum %b {axes = [0], keep = 1} : f32[1, 8]\n"
+      "  %s = reduce_sum %p {axes = [2], keep = 1} : f32[2, 61, 1]\n"
+      "  %dx = mul %x, %s : f32[2, 61, 8]\n"
+      "  return %dx, %dw, %db\n}\n");
+  target = NULL;
+  CHECK(count_kind(m->entry, "strips") == 1 && count_kind(m->entry, "row") == 0);
+  const vtb_inst *strips = NULL;
+  for (const vtb_inst *i = m->entry->first; i; i = i->next)
+    if (i->op == VTB_OP_fused && vtb_streq(vtb_attr_str(i, "kind", ""), "strips")) strips = i;
+  CHECK(strips && strips->n_results == 2); /* %dx and the parts of %dw: no %y, no %p */
+  vtb_module_free(m);
+}
+
+/* A loop that will be a product's epilogue has no rows. */
+TEST(column_sums_leave_epilogues_alone) {
+  target = vtb_target_find("cuda");
+  vtb_module *m = fuse_and_compare(
+      "entry func @main(%x: f32[2, 6, 8], %w: f32[8, 8]) -> (f32[2, 6, 8], f32[8]) {\n"
+      "  %p = einsum %x, %w {spec = \"abc,dc->abd\"} : f32[2, 6, 8]\n"
+      "  %y = exp %p : f32[2, 6, 8]\n"
+      "  %s = reduce_sum %y {axes = [0, 1]} : f32[8]\n"
+      "  return %y, %s\n}\n");
+  target = NULL;
+  CHECK(count_kind(m->entry, "loop") == 1 && count_kind(m->entry, "col") == 1);
+  vtb_module_free(m);
+}
+
 TEST(a_stored_producer_is_not_taken_into_a_column_sum) {
   vtb_module *m =
       fuse_and_compare("entry func @main(%dy: f32[2, 6, 8]) -> (f32[8], f32[2, 6, 8]) {\n"
@@ -328,6 +367,8 @@ int main(void) {
   RUN(a_norm_whose_statistic_is_kept_is_one_kernel_where_memory_is_the_limit);
   RUN(a_product_between_keeps_two_kernels_apart);
   RUN(column_sums_take_their_private_producer_and_share);
+  RUN(column_sums_go_with_the_rows_they_read_where_memory_is_the_limit);
+  RUN(column_sums_leave_epilogues_alone);
   RUN(a_stored_producer_is_not_taken_into_a_column_sum);
   RUN(rows_of_other_shapes_are_other_kernels);
   RUN(a_stored_column_of_fewer_rows_stays_out);

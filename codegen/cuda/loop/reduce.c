@@ -16,6 +16,8 @@ enum {
   WARPS = THREADS / 32,
   WANTED_BLOCKS = 512,
   LEAST_ROWS = 64,
+  FEW_ROWS = 512,  /* in one range: parts that another kernel left */
+  FEW_BLOCKS = 64, /* better one column a thread than four */
   LEAST_ELEMENTS = 4096
 };
 
@@ -58,7 +60,7 @@ static void sort_groups(vtb_cuda_expr *e, reduction *d) {
 static void choose_ranges(reduction *d, int64_t size, int64_t blocks, int64_t least) {
   int64_t want = (WANTED_BLOCKS + blocks - 1) / blocks, most = size / least;
   if (want > most) want = most;
-  if (want < 1) want = 1;
+  if (want < 1 || size <= FEW_ROWS) want = 1;
   d->range = (size + want - 1) / want;
   d->ranges = (size + d->range - 1) / d->range;
 }
@@ -244,10 +246,14 @@ void vtb__cuda_emit_reduce(vtb_body *b, const vtb_root *roots, int n) {
   vtb_cuda_expr *e = vtb__cuda_expr_of(b);
   reduction d = {0};
   vtb_check(n <= (int)(sizeof d.to / sizeof *d.to), "too many reductions in one kernel");
+  vtb_check(!vtb_attr_int(roots[0].value->def, "parts", 0), "a sum in parts that has no rows");
   vtb__reduction_begin(b, &d.of, roots, n);
   b->vec = b->n_groups - 1;
   sort_groups(e, &d);
-  b->lanes = takes_four(e, &d) ? 4 : 1;
+  int64_t kept = vtb_type_count(&roots[0].value->type),
+          over = vtb_type_count(&d.of.roots[0].value->def->operands[0]->type) / (kept ? kept : 1);
+  bool narrow = !d.last_reduced && over <= FEW_ROWS && kept <= FEW_BLOCKS * 128;
+  b->lanes = !narrow && takes_four(e, &d) ? 4 : 1;
   write_blocks(e, &d);
   if (d.ranges > 1) write_totals(e, &d);
   vtb__nest_end(b);

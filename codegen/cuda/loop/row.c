@@ -7,6 +7,10 @@
  *
  * A thread's share of the row is a fixed number of chunks, so that what several passes need (loads,
  * costly functions) stays in registers, an array over the chunks.
+ *
+ * Kind strips: a block walks a strip of rows, its warps in turn, and every thread adds up its
+ * columns in registers. At the end the warps' sums are added in order through shared memory and
+ * stored as the strip's part of the result, which another kernel adds to the others.
  */
 #include "codegen/cuda/loop/expr.h"
 
@@ -15,13 +19,15 @@ enum {
   MOST_CHUNKS = 16,
   MOST_KEPT = 64 /* registers */,
   MOST_SUMS = 32,
-  MOST_UNROLLED = 256
+  MOST_UNROLLED = 256,
+  MOST_COLUMNS = 96 /* registers for sums of columns; more are a block's */
 };
 
 typedef struct row {
   vtb_row of;
   int threads; /* of one row: 32 or BLOCK */
   int64_t columns, chunks;
+  int n_strips; /* roots that are sums of rows */
 } row;
 
 static void store_root(vtb_cuda_expr *e, const vtb_root *root, const vtb_index *index) {
@@ -96,22 +102,46 @@ static void reduce_pass(vtb_cuda_expr *e, row *r, int level) {
   }
 }
 
+static void add_to_column(vtb_cuda_expr *e, const row *r, int root) {
+  vtb_index index[VTB_MAX_RANK];
+  vtb__space_index(&e->body, &r->of.space, index);
+  const char *v = vtb__cuda_eval(e, r->of.roots[root].value->def->operands[0], index);
+  vtb_cuda_line(e->k, "columns%d[c] = columns%d[c] + %s;", root, root, v);
+}
+
 static void store_roots(vtb_cuda_expr *e, const row *r, bool full) {
   for (int i = 0; i < r->of.n_roots; i++) {
     vtb_index index[VTB_MAX_RANK];
     bool is_full;
+    if (vtb__row_is_strip(r->of.roots[i].value)) {
+      if (full) add_to_column(e, r, i);
+      continue;
+    }
     vtb__row_root(&e->body, &r->of, r->of.roots[i].value, index, &is_full);
     if (is_full == full) store_root(e, &r->of.roots[i], index);
   }
 }
 
-/* Arrays for what several passes need, as far as registers reach. */
+/* Whether it is not the same in every row. */
+static bool varies_by_row(const vtb_cuda_expr *e, const vtb_kept *k) {
+  for (int a = 0; a < k->value->type.rank; a++)
+    for (int g = 0; g < e->body.n_groups; g++)
+      if (g != e->body.vec && k->index[a].coef[e->body.groups[g].last]) return true;
+  return false;
+}
+
+/* Arrays for what several passes need, as far as registers reach: first what each row has of its
+ * own; the rest is in the caches. */
 static void declare_kept(vtb_cuda_expr *e, const row *r) {
   int64_t used = 0;
   for (size_t i = 0; i < e->body.kept.n; i++) {
+    e->body.kept.at[i].place = NULL;
+    e->body.kept.at[i].stored = -1;
+  }
+  for (size_t n = 0; n < 2 * e->body.kept.n; n++) {
+    size_t i = n % e->body.kept.n;
     vtb_kept *k = &e->body.kept.at[i];
-    k->place = NULL;
-    k->stored = -1;
+    if (varies_by_row(e, k) != (n < e->body.kept.n)) continue;
     if (__builtin_popcount(k->passes) < 2 || r->chunks > MOST_CHUNKS) continue;
     if (used + r->chunks * e->body.lanes > MOST_KEPT) continue;
     used += r->chunks * e->body.lanes;
@@ -128,7 +158,8 @@ static void emit_passes(vtb_cuda_expr *e, row *r) {
   bool any[2] = {false, false}, full;
   vtb_index index[VTB_MAX_RANK];
   for (int i = 0; i < r->of.n_roots; i++) {
-    vtb__row_root(&e->body, &r->of, r->of.roots[i].value, index, &full);
+    full = vtb__row_is_strip(r->of.roots[i].value);
+    if (!full) vtb__row_root(&e->body, &r->of, r->of.roots[i].value, index, &full);
     any[full] = true;
   }
   if (any[1]) {
@@ -145,6 +176,103 @@ static void emit_passes(vtb_cuda_expr *e, row *r) {
   }
 }
 
+/* ---- strips ---------------------------------------------------------------------------------- */
+
+static void declare_columns(vtb_cuda_expr *e, const row *r) {
+  for (int i = 0; i < r->of.n_roots; i++) {
+    if (!vtb__row_is_strip(r->of.roots[i].value)) continue;
+    vtb_cuda_line(e->k, "%s columns%d[%lld];", e->body.lanes > 1 ? "vtb_f4" : "float", i,
+                  (long long)r->chunks);
+    vtb_cuda_line(e->k, "VTB_UNROLL for (int c = 0; c < %lld; c++) columns%d[c] = %s;",
+                  (long long)r->chunks, i, e->body.lanes > 1 ? "vtb_splat(0.0f)" : "0.0f");
+  }
+}
+
+/* Parts lie behind one another, each as long as the sum of all rows. */
+static void store_part(vtb_cuda_expr *e, const row *r, int root, const char *value) {
+  const vtb_type *t = &r->of.roots[root].value->type;
+  vtb_value flat = {.type = {.dtype = VTB_F32, .rank = 1}};
+  flat.type.dim[0].size = vtb_type_count(t);
+  vtb_index at = vtb__row_strip_index(&e->body, &r->of), part = vtb__index_dyn("part", false);
+  part = vtb__index_scale(&e->body, &part, flat.type.dim[0].size / t->dim[0].size);
+  at = vtb__index_add(&e->body, &at, &part);
+  vtb_root to = r->of.roots[root];
+  to.value = &flat;
+  to.stride[0] = 1;
+  vtb__cuda_store(e, &to, &at, value);
+}
+
+/* A block has each column once: in its threads, or in those of the first warp when it has added the
+ * others'. */
+static void store_columns(vtb_cuda_expr *e, const row *r) {
+  vtb_cuda_kernel *k = e->k;
+  int64_t share = r->chunks * r->threads;
+  bool warps = r->threads == 32;
+  if (warps)
+    vtb_cuda_shared(k, e->body.lanes > 1 ? "vtb_f4" : "float", 4 * e->body.lanes, "sums",
+                    share * (BLOCK / 32));
+  e->body.groups[e->body.vec].value = vtb_arena_printf(&e->c->arena, "i%d", e->body.vec);
+  const char *i = e->body.groups[e->body.vec].value, *times = e->body.lanes > 1 ? " * 4" : "";
+  for (int root = 0; root < r->of.n_roots; root++) {
+    if (!vtb__row_is_strip(r->of.roots[root].value)) continue;
+    if (warps) {
+      vtb_cuda_line(k, "vtb_sync();");
+      vtb_cuda_line(k,
+                    "VTB_UNROLL for (int c = 0; c < %lld; c++) sums[vtb_warp() * %lld + c * 32 + "
+                    "vtb_lane()] = columns%d[c];",
+                    (long long)r->chunks, (long long)share, root);
+      vtb_cuda_line(k, "vtb_sync();");
+      vtb_cuda_open(k, "for (int q = vtb_tid(); q < %lld; q += %d)", (long long)share, BLOCK);
+      vtb_cuda_line(k, "const int %s = q%s;", i, times);
+    } else {
+      vtb_cuda_open(k, "VTB_UNROLL for (int c = 0; c < %lld; c++)", (long long)r->chunks);
+      vtb_cuda_line(k, "const int %s = (c * %d + vtb_tid())%s;", i, BLOCK, times);
+    }
+    vtb_cuda_open(k, "if (%s < %lld)", i, (long long)r->columns);
+    const char *total = e->body.lanes > 1 ? "vtotal" : "total";
+    vtb_cuda_line(k, "%s %s = %s;", e->body.lanes > 1 ? "vtb_f4" : "float", total,
+                  warps ? "sums[q]" : vtb_arena_printf(&e->c->arena, "columns%d[c]", root));
+    if (warps)
+      vtb_cuda_line(k, "VTB_UNROLL for (int w = 1; w < %d; w++) %s = %s + sums[w * %lld + q];",
+                    BLOCK / 32, total, total, (long long)share);
+    store_part(e, r, root, total);
+    vtb_cuda_close(k);
+    vtb_cuda_close(k);
+  }
+}
+
+/* block = owner * parts + part; an owner is what columns are of that are not summed over. */
+static int64_t write_strips(vtb_cuda_expr *e, row *r, const int *outer, int n) {
+  vtb_cuda_kernel *k = e->k;
+  const vtb_value *sum = NULL;
+  int over = 0, most = r->of.space.first[r->of.strip]; /* variables that are summed over */
+  while (over < n && e->body.groups[outer[over]].first < most) over++;
+  for (int i = 0; i < r->of.n_roots && !sum; i++)
+    if (vtb__row_is_strip(r->of.roots[i].value)) sum = r->of.roots[i].value;
+  int64_t rows = vtb__cuda_groups_size(e, outer, over),
+          owners = vtb__cuda_groups_size(e, outer + over, n - over), parts = sum->type.dim[0].size,
+          range = (rows + parts - 1) / parts;
+  const char *type = vtb__cuda_int(e);
+  bool warps = r->threads == 32;
+  vtb_cuda_line(k, "const int part = vtb_block() %% %lld;", (long long)parts);
+  vtb__cuda_decode(e, vtb_arena_printf(&e->c->arena, "vtb_block() / %lld", (long long)parts),
+                   outer + over, n - over);
+  declare_columns(e, r);
+  vtb_cuda_line(k, "const %s begin = (%s)part * %lld;", type, type, (long long)range);
+  if (parts * range == rows)
+    vtb_cuda_line(k, "const %s end = begin + %lld;", type, (long long)range);
+  else
+    vtb_cuda_line(k, "const %s end = begin + %lld < %lld ? begin + %lld : %lld;", type,
+                  (long long)range, (long long)rows, (long long)range, (long long)rows);
+  vtb_cuda_open(k, "for (%s row = begin%s; row < end; row += %d)", type,
+                warps ? " + vtb_warp()" : "", warps ? BLOCK / 32 : 1);
+  vtb__cuda_decode(e, "row", outer, over);
+  emit_passes(e, r);
+  vtb_cuda_close(k);
+  store_columns(e, r);
+  return parts * owners;
+}
+
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
 /* A warp is enough for a row: unrolled over its chunks, the body's ops still find registers. */
@@ -156,33 +284,50 @@ static bool is_short(const vtb_cuda_expr *e, int64_t columns) {
   return chunks * ops <= MOST_UNROLLED;
 }
 
-static bool write_kernel(vtb_cuda_expr *e, row *r, int lanes) {
-  int outer[VTB_NEST_MAX], last = e->body.n_groups - 1;
-  for (int g = 0; g < last; g++) outer[g] = g;
-  vtb__cuda_begin_lanes(e, lanes);
-  r->columns = e->body.groups[last].size;
-  r->threads = is_short(e, r->columns) ? 32 : BLOCK;
-  r->chunks = (r->columns + r->threads * lanes - 1) / ((int64_t)r->threads * lanes);
-  int64_t rows = vtb__cuda_groups_size(e, outer, last), per_block = BLOCK / r->threads;
-  e->k = vtb_cuda_begin(e->c, "row", BLOCK);
+/* A block a row, or a warp. */
+static int64_t write_rows(vtb_cuda_expr *e, row *r, const int *outer, int n) {
+  int64_t rows = vtb__cuda_groups_size(e, outer, n), per_block = BLOCK / r->threads;
   const char *block = e->wide ? "(vtb_i64)vtb_block()" : "vtb_block()";
   if (r->threads == 32) {
     vtb_cuda_line(e->k, "const %s row = %s * %d + vtb_warp();", vtb__cuda_int(e), block,
                   BLOCK / 32);
     vtb_cuda_open(e->k, "if (row < %lld)", (long long)rows);
   } else {
-    vtb_cuda_shared(e->k, "float", 4, "warps", 32);
     vtb_cuda_line(e->k, "const %s row = %s;", vtb__cuda_int(e), block);
     vtb_cuda_open(e->k, "%s", "");
   }
-  vtb__cuda_decode(e, "row", outer, last);
+  vtb__cuda_decode(e, "row", outer, n);
   emit_passes(e, r);
   vtb_cuda_close(e->k);
+  return (rows + per_block - 1) / per_block;
+}
+
+/* The threads of a row and each one's share. */
+static void choose_threads(const vtb_cuda_expr *e, row *r) {
+  int64_t lanes = e->body.lanes, chunks = (r->columns + 32 * lanes - 1) / (32 * lanes);
+  bool warp =
+      is_short(e, r->columns) &&
+      (!r->n_strips || (chunks <= MOST_CHUNKS && chunks * lanes * r->n_strips <= MOST_COLUMNS));
+  r->threads = warp ? 32 : BLOCK;
+  r->chunks = (r->columns + r->threads * lanes - 1) / (r->threads * lanes);
+}
+
+static bool write_kernel(vtb_cuda_expr *e, row *r, int lanes) {
+  int outer[VTB_NEST_MAX], last = e->body.n_groups - 1;
+  for (int g = 0; g < last; g++) outer[g] = g;
+  vtb__cuda_begin_lanes(e, lanes);
+  r->columns = e->body.groups[last].size;
+  r->n_strips = 0;
+  for (int i = 0; i < r->of.n_roots; i++) r->n_strips += vtb__row_is_strip(r->of.roots[i].value);
+  choose_threads(e, r);
+  e->k = vtb_cuda_begin(e->c, r->n_strips ? "strips" : "row", BLOCK);
+  if (r->threads > 32 && r->of.levels) vtb_cuda_shared(e->k, "float", 4, "warps", 32);
+  int64_t blocks = (r->n_strips ? write_strips : write_rows)(e, r, outer, last);
   if (lanes > 1 && e->no_lanes) {
     vtb__cuda_discard(e->k);
     return false;
   }
-  vtb_cuda_launch(e->k, (rows + per_block - 1) / per_block);
+  vtb_cuda_launch(e->k, blocks);
   return true;
 }
 
