@@ -4,25 +4,24 @@
  *   =>
  *   linscan ... {chunk=16, class="scalar", mode="chunkwise"}
  *
- * Each form has a price a token and head in multiply-adds, by coefficients of the target's row
- * (passes/target.c); T tokens, chunks of L, a state of K x V:
+ * On a GPU a decay a head has the form whose launches take least by the model of passes/gpu.h
+ * (passes/scan_gpu.c); chunks that nobody set have 64, 128 or 256 tokens.
+ *
+ * Elsewhere, and of other classes, each form has a price a token and head in multiply-adds, by
+ * coefficients of the target's row (passes/target.c); T tokens, chunks of L, a state of K x V:
  *
  *   products(n)  (K + V) (own + pair n / 2)            pairs of n tokens
  *   parallel     products(T)
  *   chunkwise    products(L) + state K V               in and out of each chunk's state
  *                + turn K V / L                        which is kept, loaded, decayed
- *                + byte (4 (K + V) + 8 K V / L)        keys and values are read again, for the
- *                                                      states, which are written and read
- *                + launch / (B h T)                    the states are a kernel more
  *   recurrent    step K V
  *
  * The cheapest is taken; of equal ones the later. A chunk that nobody set has the L for which the
- * last is least, about sqrt(2 turn K V / ((K + V) pair)), or the target's own. On the CPU, where a
- * byte and a launch are nothing, a decay a head is parallel below 144 tokens at K = V = 64; on CUDA
- * below 256 in fp32 and more in fewer bits or small batches. A full decay has no
- * matrix form and runs step by step. A delta pays a row, R of them a token, with prices of its own:
- * pairs are of rows, and solving for a chunk costs as much as reading it. A linscan whose final
- * states have no use is told so: last=0.
+ * last is least, about sqrt(2 turn K V / ((K + V) pair)), or the target's own. On the CPU a decay a
+ * head is parallel below 144 tokens at K = V = 64. A full decay has no matrix form and runs step by
+ * step. A delta pays a row, R of them a token, with prices of its own: pairs are of rows, and
+ * solving for a chunk costs as much as reading it. A linscan whose final states have no use is told
+ * so: last=0.
  *
  * Where the forms were measured (passes/tuning.h) the fastest is taken instead, or the one above if
  * it is as fast.
@@ -32,6 +31,7 @@
 #include <math.h>
 
 #include "ir/recurrence.h"
+#include "passes/scan_gpu.h"
 
 enum { LEAST_CHUNK = 16, MOST_CHUNK = 256 };
 
@@ -68,12 +68,9 @@ static int64_t chunk_of(const vtb_scan_costs *c, const sizes *s) {
   return chunk;
 }
 
-static double chunkwise(const vtb_costs *costs, const vtb_scan_costs *c, double byte,
-                        const sizes *s) {
+static double chunkwise(const vtb_scan_costs *c, const sizes *s) {
   double l = (double)chunk_of(c, s), state = s->k * s->v;
-  return products(c, s, l * s->r) + c->state * state + c->turn * state / (l * s->r) +
-         byte * (4 * (s->k + s->v) + 8 * state / (l * s->r)) +
-         costs->launch / (s->b * s->h * s->t * s->r);
+  return products(c, s, l * s->r) + c->state * state + c->turn * state / (l * s->r);
 }
 
 static const vtb_scan_costs *costs_of(const vtb_costs *c, const vtb_inst *inst,
@@ -92,12 +89,41 @@ static const vtb_target *target_of(const vtb_pass_context *c) {
   return c->target ? c->target : vtb_target_find("cpu");
 }
 
+/* ---- on a GPU -------------------------------------------------------------------------------- */
+
+static bool by_launches(const vtb_target *t, const vtb_inst *inst) {
+  return t->costs.by_launches && inst->op != VTB_OP_delta &&
+         decay_of(inst)->form == VTB_FORM_PRODUCTS;
+}
+
+static double seconds_of(const vtb_pass_context *c, const vtb_inst *inst, int64_t chunk) {
+  sizes s = sizes_of(inst);
+  vtb_gpu_scan scan = {s.b, s.t, s.h, s.k, s.v, inst->op == VTB_OP_linscan_grad, c->precision};
+  return vtb_gpu_scan_seconds(vtb_gpu_or_default(&c->gpu), &scan, chunk);
+}
+
+static int64_t best_chunk(const vtb_pass_context *c, const vtb_inst *inst) {
+  static const int64_t chunks[] = {64, 128, 256};
+  int64_t best = chunks[0];
+  for (int i = 1; i < 3 && (double)chunks[i] < sizes_of(inst).t; i++)
+    if (seconds_of(c, inst, chunks[i]) < seconds_of(c, inst, best)) best = chunks[i];
+  return best;
+}
+
+static choice of_least_time(const vtb_pass_context *c, const vtb_inst *inst) {
+  int64_t chunk = best_chunk(c, inst);
+  sizes s = sizes_of(inst);
+  bool chunks = (double)chunk < s.t && seconds_of(c, inst, chunk) < seconds_of(c, inst, 0);
+  return chunks ? (choice){"chunkwise", chunk} : (choice){"parallel", 0};
+}
+
 /* What the prices say. */
 static choice modelled(const vtb_pass_context *context, const vtb_inst *inst) {
   const vtb_target *target = target_of(context);
   const vtb_scan_costs *c = costs_of(&target->costs, inst, decay_of(inst)->form);
   sizes s = sizes_of(inst);
-  double chunks = chunkwise(&target->costs, c, target->costs.byte[context->precision], &s);
+  if (by_launches(target, inst)) return of_least_time(context, inst);
+  double chunks = chunkwise(c, &s);
   double parallel = c->chunks ? INFINITY : products(c, &s, s.t * s.r);
   double steps = c->step > 0 ? c->step * s.k * s.v : INFINITY;
   if (steps < chunks && steps <= parallel) return (choice){"recurrent", 0};
@@ -140,6 +166,7 @@ static choice automatic(const vtb_pass_context *context, const vtb_inst *inst) {
 static int64_t default_chunk(const vtb_pass_context *context, const vtb_inst *inst) {
   const vtb_costs *costs = &target_of(context)->costs;
   sizes s = sizes_of(inst);
+  if (by_launches(target_of(context), inst)) return best_chunk(context, inst);
   return chunk_of(costs_of(costs, inst, decay_of(inst)->form), &s);
 }
 
@@ -167,8 +194,7 @@ static int64_t first_chunked(const vtb_target *target, const vtb_inst *inst) {
   while (!c->chunks && at - below > 1) {
     int64_t t = below + (at - below) / 2;
     s.t = (double)t;
-    bool chunked = chunkwise(&target->costs, c, target->costs.byte[VTB_PRECISION_FP32], &s) <=
-                   products(c, &s, s.t * s.r);
+    bool chunked = chunkwise(c, &s) <= products(c, &s, s.t * s.r);
     *(chunked ? &at : &below) = t;
   }
   return c->chunks ? 0 : at;
@@ -193,6 +219,17 @@ static void put_measured(const vtb_tuned *best, const sizes *s, vtb_strbuf *out)
     vtb_strbuf_printf(out, ", with %lld tokens", (long long)best->below);
   if (best->batch != (int64_t)s->b)
     vtb_strbuf_printf(out, ", at batch %lld", (long long)best->batch);
+}
+
+/* ": 0.031 ms predicted on h200, 0.04 of chunkwise(64)" */
+static void put_predicted(const vtb_pass_context *c, const vtb_inst *inst, const char *mode,
+                          vtb_strbuf *out) {
+  bool chunked = vtb_streq(mode, "chunkwise");
+  int64_t chunk = best_chunk(c, inst);
+  vtb_strbuf_printf(
+      out, ": %.3g ms predicted on %s, %.3g of ", 1e3 * seconds_of(c, inst, chunked ? chunk : 0),
+      vtb_gpu_or_default(&c->gpu)->name, 1e3 * seconds_of(c, inst, chunked ? 0 : chunk));
+  put_mode(chunked ? "parallel" : "chunkwise", chunked ? 0 : chunk, out);
 }
 
 /* Why the formulas chose the mode. */
@@ -226,6 +263,10 @@ void vtb_mode_reason(const vtb_pass_context *c, const vtb_inst *inst, vtb_strbuf
     vtb_strbuf_puts(out, ": products cannot take such decays together");
   else if (was_measured(c, inst, &best))
     put_measured(&best, &s, out);
+  else if (by_launches(target_of(c), inst) && sizes_of(inst).t <= 64)
+    vtb_strbuf_puts(out, ": all tokens are one chunk");
+  else if (by_launches(target_of(c), inst))
+    put_predicted(c, inst, mode, out);
   else
     put_price(target_of(c), inst, mode, out);
 }

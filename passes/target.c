@@ -38,11 +38,6 @@ enum { FP32 = 1u << VTB_PRECISION_FP32, EVERY_PRECISION = (1u << VTB_N_PRECISION
   .matrix = {.pair = 1, .state = 1.75, .turn = 4, .step = 2.6},                                    \
   .matrix_grad = {.pair = 1, .state = 1.6, .turn = 12}, VECTOR_SCANS
 
-/* Tiles of tensor cores are larger. */
-#define CUDA_SCANS                                                                                 \
-  .matrix = {.pair = 1, .state = 2, .chunk = 64},                                                  \
-  .matrix_grad = {.pair = 1, .state = 2, .chunk = 64}, VECTOR_SCANS
-
 /* Measured likewise (tests/bench/delta.c). */
 #define CPU_DELTAS                                                                                 \
   .delta = {.own = 25, .pair = 1, .state = 2, .step = 3.8, .chunk = 32},                           \
@@ -59,18 +54,10 @@ enum { FP32 = 1u << VTB_PRECISION_FP32, EVERY_PRECISION = (1u << VTB_N_PRECISION
     CPU_SCANS, CPU_DELTAS, .fold = {.samples = 8, .tiles = 4, .work = 2e6 }                        \
   }
 
-/* Not measured but from data sheets of A100, H100 and H200: multiply-adds in the time of a byte, 5,
- * 10 and 7 in fp32, 26 to 49 of split factors, three times that in bf16; products of tiles as small
- * as these are taken to reach half of it. A launch is 4 us at the rate of fp32. Decays a key or
- * value run step by step whatever is chosen. */
+/* Decays a key or value run step by step whatever is chosen. */
 #define CUDA_COSTS                                                                                 \
   {                                                                                                \
-    .byte = {[VTB_PRECISION_FP32] = 4,                                                             \
-             [VTB_PRECISION_TF32] = 16,                                                            \
-             [VTB_PRECISION_BF16] = 16,                                                            \
-             [VTB_PRECISION_FP16] = 16,                                                            \
-             [VTB_PRECISION_BF16_ALL] = 48},                                                       \
-    .launch = 6e7, CUDA_SCANS, CUDA_DELTAS, .fold = {                                              \
+    .by_launches = true, VECTOR_SCANS, CUDA_DELTAS, .fold = {                                      \
       .samples = 1,                                                                                \
       .tiles = INT64_MAX,                                                                          \
       .work = 1e6,                                                                                 \
@@ -81,17 +68,6 @@ enum { FP32 = 1u << VTB_PRECISION_FP32, EVERY_PRECISION = (1u << VTB_N_PRECISION
 /* Between what cores with 8 and with 16 lanes reach: docs/results/modes.md and cpu.md there. */
 #define CPU_SPEEDS                                                                                 \
   { .flops = {[VTB_PRECISION_FP32] = 80e9}, .bytes = 40e9, .launch = 1e-6 }
-/* Half of what the data sheet of an H200 says, which small kernels do not reach. */
-#define CUDA_SPEEDS                                                                                \
-  {                                                                                                \
-    .flops = {[VTB_PRECISION_FP32] = 33e12,                                                        \
-              [VTB_PRECISION_TF32] = 240e12,                                                       \
-              [VTB_PRECISION_BF16] = 490e12,                                                       \
-              [VTB_PRECISION_FP16] = 490e12,                                                       \
-              [VTB_PRECISION_BF16_ALL] = 490e12},                                                  \
-    .bytes = 2.4e12, .launch = 3e-6                                                                \
-  }
-
 static const vtb_target table[] = {
     {.name = "interp",
      .summary = "the interpreter, in double precision",
@@ -113,7 +89,6 @@ static const vtb_target table[] = {
      .needs = "a C++ compiler",
      .places = CUDA_PLACES,
      .costs = CUDA_COSTS,
-     .speeds = CUDA_SPEEDS,
      .memory_bound = true,
      .precisions = EVERY_PRECISION},
     {.name = "cuda",
@@ -122,7 +97,6 @@ static const vtb_target table[] = {
      .needs = "an NVIDIA GPU",
      .places = CUDA_PLACES,
      .costs = CUDA_COSTS,
-     .speeds = CUDA_SPEEDS,
      .memory_bound = true,
      .precisions = EVERY_PRECISION},
 };

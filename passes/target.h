@@ -44,15 +44,14 @@ typedef struct vtb_fold_costs {
 } vtb_fold_costs;
 
 typedef struct vtb_costs {
-  double byte[VTB_N_PRECISIONS];      /* to or from memory, beside products of that precision */
-  double launch;                      /* another kernel */
+  bool by_launches; /* a decay a head: by what its launches take on the GPU (passes/gpu.h) */
   vtb_scan_costs matrix, matrix_grad; /* one decay a head: products of matrices */
   vtb_scan_costs vector, vector_grad; /* a decay a key or value */
   vtb_scan_costs delta, delta_vector; /* corrections (op delta), a row: likewise */
   vtb_fold_costs fold;
 } vtb_costs;
 
-/* How fast it is, for predictions (codegen/estimate.h): a thread of a CPU, or a device. */
+/* How fast a thread of a CPU is, for predictions (codegen/estimate.h). */
 typedef struct vtb_speeds {
   double flops[VTB_N_PRECISIONS]; /* a second, of products */
   double bytes;                   /* a second, where the caches help as they do inside a model */

@@ -87,8 +87,10 @@ static vtb_status estimate(vtb_compilation *lowered, const vtb_target *target,
                            const vtb_codegen_options *code, const vtb_steps *s, vtb_outline *out) {
   const vtb_backend *backend = vtb_backend_of(target);
   vtb_launch_plan *plan = NULL;
-  out->estimate = vtb_estimate_steps(s, &lowered->context);
-  if (!backend || !backend->plan) return VTB_OK;
+  if (!backend || !backend->plan) {
+    out->estimate = vtb_estimate_steps(s, &lowered->context);
+    return VTB_OK;
+  }
   vtb_status status =
       backend->plan(lowered->module, lowered->module->entry, code, &plan, &lowered->report->error);
   if (status != VTB_OK) return status;

@@ -1,11 +1,12 @@
 /* Which form each preset's recurrences take on each target: decided by the costs of the target's
- * row (passes/select_mode.c), held here so that a change of a coefficient is seen. */
+ * row and, on CUDA, by what launches take on the machine (passes/select_mode.c); held here so that
+ * a change of a number is seen. */
 #include "frontend/lang/lang.h"
 #include "passes/passes.h"
 #include "tests/test.h"
 
 typedef struct decision {
-  const char *target;
+  const char *target; /* "cuda@a100": on that machine */
   vtb_precision precision;
   int64_t batch;
   const char *mode;
@@ -27,11 +28,13 @@ static vtb_module *graph_of(vtb_unit *unit, const char *model, const char *image
 static void check(const vtb_module *graph, const char *what, const decision *d) {
   vtb_error err = {0};
   vtb_module *m = vtb_module_clone(graph);
-  vtb_pass_context c = {.module = m,
-                        .target = vtb_target_find(d->target),
-                        .precision = d->precision,
-                        .batch = d->batch};
+  const char *machine = strchr(d->target, '@');
+  char target[32];
+  snprintf(target, sizeof target, "%.*s", (int)strcspn(d->target, "@"), d->target);
+  vtb_pass_context c = {
+      .module = m, .target = vtb_target_find(target), .precision = d->precision, .batch = d->batch};
   int scans = 0;
+  if (machine) c.gpu = *vtb_gpu_find(machine + 1);
   CHECK(vtb_run_pipeline(&c, &(vtb_pipeline_options){.pipeline = "bind,select_mode"}, &err) ==
         VTB_OK);
   for (const vtb_func *f = m->first; f; f = f->next)
@@ -73,6 +76,9 @@ TEST(vir_base_at_197_tokens_is_parallel_on_cuda) {
                                {"cpu", FP32, 32, "chunkwise", 16},
                                {"cuda", FP32, 32, "parallel", 0},
                                {"cuda", BF16_ALL, 32, "parallel", 0},
+                               {"cuda", BF16_ALL, 128, "parallel", 0},
+                               {"cuda@a100", BF16_ALL, 128, "parallel", 0},
+                               {"cuda@b200", BF16_ALL, 128, "parallel", 0},
                                {"cuda-emulated", FP32, 1, "parallel", 0},
                                {0}});
 }
@@ -80,17 +86,23 @@ TEST(vir_base_at_197_tokens_is_parallel_on_cuda) {
 TEST(vir_base_at_1025_tokens_goes_by_chunks_once_the_machine_is_full) {
   check_all("vir_base", "512x512",
             (const decision[]){{"cpu", FP32, 1, "chunkwise", 16},
-                               {"cuda", FP32, 1, "chunkwise", 64},
-                               {"cuda", BF16_ALL, 32, "chunkwise", 64},
+                               {"cuda", FP32, 1, "parallel", 0},
+                               {"cuda", FP32, 32, "chunkwise", 64},
+                               {"cuda", BF16_ALL, 1, "parallel", 0},
+                               {"cuda", BF16_ALL, 32, "chunkwise", 256},
+                               {"cuda@a100", BF16_ALL, 32, "chunkwise", 256},
                                {0}});
 }
 
-/* 4 heads with wide states, whose way to memory and back is what chunks cost. */
+/* 4 heads with wide states, whose way to memory and back is what chunks cost: three products of
+ * tf32 for each of fp32 cost more than that, one of bf16 less. */
 TEST(vil_base_at_1024_tokens) {
   check_all("vil_base", "512x512",
             (const decision[]){{"cpu", FP32, 1, "chunkwise", 32},
-                               {"cuda", FP32, 32, "parallel", 0},
+                               {"cuda", FP32, 32, "chunkwise", 64},
                                {"cuda", BF16, 32, "parallel", 0},
+                               {"cuda", BF16_ALL, 32, "parallel", 0},
+                               {"cuda@a100", BF16_ALL, 32, "parallel", 0},
                                {0}});
 }
 
