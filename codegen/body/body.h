@@ -97,6 +97,8 @@ typedef struct vtb_body_target {
   vtb_index (*clamp)(vtb_body *b, const vtb_index *x, int64_t lo, int64_t hi);
   /* values at an index */
   void *(*load)(vtb_body *b, const vtb_leaf *leaf, const vtb_index *index);
+  /* structured ops inside a body; NULL: there are none */
+  void *(*structured)(vtb_body *b, const vtb_value *v, const vtb_index *index);
   void *(*number)(vtb_body *b, vtb_dtype d, double v);
   void *(*table)(vtb_body *b, vtb_dtype d, const int32_t *bits, size_t n, const vtb_index *at);
   void *(*position)(vtb_body *b, vtb_dtype d, const vtb_index *x); /* the index as a number */

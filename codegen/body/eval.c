@@ -269,9 +269,13 @@ static void *eval_new(vtb_body *b, const vtb_leaf *leaf, const vtb_value *v,
   case VTB_CLASS_REDUCE:
     vtb_check(b->reduce != NULL, "reduction %%%s is not computed yet", v->name);
     return b->reduce(b, v, index);
+  case VTB_CLASS_STRUCTURED:
+    if (b->target->structured) return b->target->structured(b, v, index);
+    break;
   default:
-    vtb_bug("op %s inside a kernel body", vtb_op_get(v->def->op)->name);
+    break;
   }
+  vtb_bug("op %s inside a kernel body", vtb_op_get(v->def->op)->name);
 }
 
 static bool same_place(const vtb_body *b, const vtb_value *v, const vtb_index *x,

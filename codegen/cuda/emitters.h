@@ -13,6 +13,9 @@ void vtb__cuda_einsum(vtb_cuda *c, const vtb_inst *inst);
 bool vtb__cuda_blocks(vtb_cuda *c, const vtb_inst *inst);
 void vtb__cuda_im2col(vtb_cuda *c, const vtb_inst *inst);
 void vtb__cuda_col2im(vtb_cuda *c, const vtb_inst *inst);
+/* A `fused` of kind "local": its convolution and what is behind it, or rows of it without. */
+void vtb__cuda_local(vtb_cuda *c, const vtb_inst *fused);
+void vtb__cuda_local_convolution(vtb_cuda *c, const vtb_inst *fused);
 void vtb__cuda_dwconv(vtb_cuda *c, const vtb_inst *inst);
 void vtb__cuda_dwconv_dx(vtb_cuda *c, const vtb_inst *inst);
 void vtb__cuda_dwconv_dw(vtb_cuda *c, const vtb_inst *inst);

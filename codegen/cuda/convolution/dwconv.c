@@ -10,6 +10,7 @@
  * registers. dw: shares of the strips by blocks, added in order by a second kernel.
  */
 #include "codegen/cuda/emitters.h"
+#include "codegen/cuda/loop/expr.h"
 #include "ir/convolution.h"
 
 #define THREADS 128
@@ -48,6 +49,12 @@ static void fill_shape(vtb_cuda_kernel *k, const dwconv *g) {
                    {"LEFT", g->left}, {"STRIP", g->strip}, {"STRIPS", g->strips});
 }
 
+/* Whether the taps of four neighbouring channels lie behind one another, 16-byte aligned. */
+static bool is_flat(const dwconv *g) {
+  const vtb_cuda_tensor *w = vtb_cuda_tensor_of(g->c, 1);
+  return vtb__is_dense(w->type, w->stride) && w->align >= 4;
+}
+
 static const char *token_at(const dwconv *g, int tensor) {
   return vtb_cuda_offset(g->c, tensor, (const char *const[]){"b", "pos", "ch"});
 }
@@ -64,28 +71,70 @@ static const char *weight_at(const dwconv *g, int tensor, bool turned) {
   return vtb_cuda_offset(g->c, tensor, g->rank == 3 ? index : g->rank == 2 ? plane : line);
 }
 
-static void convolve(vtb_cuda *c, const vtb_inst *inst, bool turned) {
+/* What becomes of the sum. NULL: the body behind it takes no fours. */
+static const char *store_text(const dwconv *g, vtb_cuda_kernel *k, const vtb_inst *fused,
+                              bool four) {
+  if (!fused) {
+    vtb_cuda_out(k, 2, "y_out");
+    return vtb_arena_printf(&g->c->arena, "vtb_write(y_out, %s, sum);", token_at(g, 2));
+  }
+  const char *const numbers[] = {"b", "pos", "ch"};
+  vtb_cuda_point p = {.value = g->inst->results[0],
+                      .name = four ? "vsum" : "sum",
+                      .number = numbers,
+                      .lanes = four ? 4 : 1};
+  const char *text = vtb__cuda_local_text(k, fused, &p);
+  if (!text || !four) return text;
+  return vtb_arena_printf(&g->c->arena, "const vtb_f4 vsum = sum;\n%s", text);
+}
+
+/* Products of small matrices read what other channels of their group have. */
+static bool mixes_channels(const vtb_inst *fused) {
+  for (const vtb_inst *i = fused->callee->first; i; i = i->next)
+    if (i->op == VTB_OP_einsum) return true;
+  return false;
+}
+
+/* With a body behind it, or without. False: it cannot have fours. */
+static bool convolve_with(vtb_cuda *c, const vtb_inst *inst, const vtb_inst *fused, bool four) {
+  bool turned = inst->op == VTB_OP_dwconv_dx;
   dwconv g = take_apart(c, inst);
   if (turned) g.front = g.kt - 1 - g.front, g.top = g.kh - 1 - g.top, g.left = g.kw - 1 - g.left;
-  bool four = vtb_cuda_rows_of_four(c, 0) && vtb_cuda_rows_of_four(c, 2) && g.taps * 4 <= WINDOW;
+  bool aligned = vtb_cuda_rows_of_four(c, 0) && (fused || vtb_cuda_rows_of_four(c, 2));
+  bool wanted = aligned && g.taps * 4 <= WINDOW;
+  four = four && g.C % 4 == 0 && (wanted || (fused && mixes_channels(fused)));
   int64_t per = four ? 4 : 1, threads = g.B * g.gt * g.gh * g.strips * (g.C / per);
   vtb_cuda_kernel *k =
       vtb_cuda_begin_text(c, turned ? "dwconv_dx" : "dwconv", "dwconv.cu", THREADS);
   vtb_cuda_in(k, 0, "x_in");
   vtb_cuda_in(k, 1, "w_in");
-  vtb_cuda_out(k, 2, "y_out");
+  const char *store = store_text(&g, k, fused, four);
+  if (!store) {
+    vtb__cuda_discard(k);
+    return false;
+  }
+  vtb_cuda_fill(k, "store", "%s", store);
   fill_shape(k, &g);
   VTB_CUDA_NUMBERS(k, {"ITEMS", threads}, {"WINDOW", WINDOW},
+                   {"X_STEP", aligned ? 0 : vtb_cuda_tensor_of(c, 0)->stride[2]},
+                   {"W_FLAT", is_flat(&g)}, {"TURNED", turned},
                    {"W_STEP", vtb_cuda_tensor_of(c, 1)->stride[0]});
   vtb_cuda_fill(k, "value", four ? "vtb_f4" : "float");
   vtb_cuda_fill(k, "x_at", "%s", token_at(&g, 0));
-  vtb_cuda_fill(k, "y_at", "%s", token_at(&g, 2));
   vtb_cuda_fill(k, "w_at", "%s", weight_at(&g, 1, turned));
   vtb_cuda_launch(k, ceil_div(threads, THREADS));
+  return true;
 }
 
-void vtb__cuda_dwconv(vtb_cuda *c, const vtb_inst *inst) { convolve(c, inst, false); }
-void vtb__cuda_dwconv_dx(vtb_cuda *c, const vtb_inst *inst) { convolve(c, inst, true); }
+static void convolve(vtb_cuda *c, const vtb_inst *inst, const vtb_inst *fused) {
+  if (!convolve_with(c, inst, fused, true)) convolve_with(c, inst, fused, false);
+}
+
+void vtb__cuda_dwconv(vtb_cuda *c, const vtb_inst *inst) { convolve(c, inst, NULL); }
+void vtb__cuda_dwconv_dx(vtb_cuda *c, const vtb_inst *inst) { convolve(c, inst, NULL); }
+void vtb__cuda_local_convolution(vtb_cuda *c, const vtb_inst *fused) {
+  convolve(c, fused->callee->first, fused);
+}
 
 static void add_shares(const dwconv *g, int part, int64_t shares) {
   vtb_cuda_kernel *k = vtb_cuda_begin_text(g->c, "dwconv_add", "dwconv_add.cu", THREADS);

@@ -365,6 +365,89 @@ static void *random_value(vtb_body *b, void *seed, uint32_t stream, const vtb_in
   return as_handle(declare(e, 's', text));
 }
 
+/* ---- products of small matrices -------------------------------------------------------------- */
+
+/* Operand `which` of an einsum at the letters of its result, of which the last is at `n`, and at
+ * `k` along what is summed. */
+static const char *factor_at(vtb_body *b, const vtb_inst *i, int which, const vtb_index *index,
+                             const vtb_index *n, const vtb_index *k) {
+  const char *spec = vtb_attr_str(i, "spec", ""), *out = strchr(spec, '>') + 1;
+  const char *letters = which ? strchr(spec, ',') + 1 : spec;
+  vtb_index at[VTB_MAX_RANK];
+  for (int a = 0; a < i->operands[which]->type.rank; a++) {
+    const char *there = strchr(out, letters[a]);
+    at[a] = !there ? *k : there[1] ? index[there - out] : *n;
+  }
+  return vtb__body_eval(b, i->operands[which], at);
+}
+
+/* Of four by four, lanes along the results: they run along what is summed in the same way. The
+ * matrix is read along its last axis. */
+static const char *whole_product(vtb_body *b, const vtb_inst *i, const vtb_index *index,
+                                 const vtb_index *lanes) {
+  static const char component[] = "xyzw";
+  vtb_cuda_expr *e = vtb__cuda_expr_of(b);
+  vtb_arena *arena = &e->c->arena;
+  const char *spec = vtb_attr_str(i, "spec", ""), *w = strchr(spec, ',') + 1, *part[4];
+  bool along_sum = !strchr(strchr(spec, '>'), w[i->operands[1]->type.rank - 1]);
+  const char *x = vtb__cuda_widen(e, factor_at(b, i, 0, index, lanes, lanes));
+  if (!vtb__cuda_is_vector(x)) x = declare(e, 'v', x);
+  for (int k = 0; k < 4; k++) {
+    vtb_index at = vtb__index_const(k);
+    const char *row = factor_at(b, i, 1, index, along_sum ? &at : lanes, along_sum ? lanes : &at);
+    part[k] = along_sum ? vtb_arena_printf(arena, "vtb_dot4(%s, %s)", row, x)
+                        : vtb_arena_printf(arena, "%s * %s.%c", row, x, component[k]);
+  }
+  vtb_strbuf s = {0};
+  for (int k = 0; k < 4; k++)
+    vtb_strbuf_printf(&s, "%s%s", k ? along_sum ? ", " : " + " : along_sum ? "{" : "", part[k]);
+  vtb_strbuf_puts(&s, along_sum ? "}" : "");
+  const char *sum = declare(e, 'v', s.at);
+  vtb_strbuf_free(&s);
+  return sum;
+}
+
+/* The last letter of the first operand alone is summed. */
+static void *einsum(vtb_body *b, const vtb_value *v, const vtb_index *index) {
+  vtb_cuda_expr *e = vtb__cuda_expr_of(b);
+  const vtb_inst *i = v->def;
+  vtb_arena *arena = &e->c->arena;
+  const char *sum = NULL;
+  int last = v->type.rank - 1, n = (int)i->operands[0]->type.dim[last].size;
+  bool lanes = b->lanes > 1 && vtb__index_varies(b, &index[last]);
+  if (b->probing) { /* which form it will have is not known: the groups must allow both */
+    vtb_index first = vtb__index_const(0);
+    factor_at(b, i, 0, index, &index[last], &index[last]);
+    factor_at(b, i, 1, index, &first, &index[last]);
+  }
+  if (lanes && n == 4 && v->type.dim[last].size == 4 && vtb__index_step(b, &index[last]) == 1) {
+    sum = whole_product(b, i, index, &index[last]);
+    n = 0;
+  }
+  for (int k = 0; k < n; k++) {
+    vtb_index at = vtb__index_const(k);
+    const char *part =
+        vtb_arena_printf(arena, "%s * %s", factor_at(b, i, 1, index, &index[last], &at),
+                         factor_at(b, i, 0, index, &index[last], &at));
+    sum = sum ? vtb_arena_printf(arena, "%s + %s", sum, part) : part;
+  }
+  if (i->n_operands == 3) {
+    vtb_index at[VTB_MAX_RANK];
+    vtb__operand_index(i->operands[2], &v->type, index, at);
+    const char *add = vtb__body_eval(b, i->operands[2], at);
+    sum = vtb_arena_printf(arena, "%s + %s", sum, add);
+  }
+  return as_handle(declare(e, lanes ? 'v' : 's', sum));
+}
+
+/* A convolution is known where the body is evaluated; only probing, whose indices are not split
+ * yet, may not find it there. */
+static void *structured(vtb_body *b, const vtb_value *v, const vtb_index *index) {
+  if (v->def->op == VTB_OP_einsum) return einsum(b, v, index);
+  vtb_check(b->probing, "op %s inside a kernel body", vtb_op_get(v->def->op)->name);
+  return as_handle("0.0f");
+}
+
 /* ---- the target ------------------------------------------------------------------------------ */
 
 static const vtb_body_target target = {.most_together = 8,
@@ -376,6 +459,7 @@ static const vtb_body_target target = {.most_together = 8,
                                        .divide = divide,
                                        .clamp = no_clamp,
                                        .load = load_leaf,
+                                       .structured = structured,
                                        .number = number,
                                        .table = load_table,
                                        .position = position,

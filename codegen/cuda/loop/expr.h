@@ -56,4 +56,17 @@ void vtb__cuda_emit_loop(vtb_body *b, const vtb_root *roots, int n);
 bool vtb__cuda_emit_row(vtb_body *b, const vtb_root *roots, int n);
 void vtb__cuda_emit_reduce(vtb_body *b, const vtb_root *roots, int n);
 
+/* ---- kernels of kind local (local.c) --------------------------------------------------------- */
+/* A place of a kernel's text where a value of the body is known at every element: axis a of its
+ * type has the C expressions number[a] as index, the last one of the first of `lanes` elements. */
+typedef struct vtb_cuda_point {
+  const vtb_value *value;
+  const char *name; /* the C variable */
+  const char *const *number;
+  int lanes;
+} vtb_cuda_point;
+/* Lines that compute and store the body's results there; NULL: not so many lanes. */
+const char *vtb__cuda_local_text(vtb_cuda_kernel *k, const vtb_inst *fused,
+                                 const vtb_cuda_point *p);
+
 #endif

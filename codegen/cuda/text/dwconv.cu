@@ -6,11 +6,14 @@ hole int STRIP, STRIPS;          /* columns of a strip; strips of a grid row */
 hole vtb_i64 ITEMS;              /* strips of all, times C / PER */
 hole int THREADS, WINDOW;        /* WINDOW: taps times PER that may sit in registers */
 hole int W_STEP;                 /* from channel to channel of the weights */
+hole bool W_FLAT, TURNED;        /* weights are dense and aligned; their taps are read backwards */
+hole int X_STEP;                 /* from channel to channel of the input; 0: neighbours, aligned */
 hole type value;                 /* of PER channels: float or vtb_f4 */
 hole expr place;                 /* of step t */
-hole expr x_at, y_at, w_at;      /* offsets for b, pos and ch; of ch, row a and column e */
+hole expr x_at, w_at;            /* offsets for b, pos and ch; of ch, row a and column e */
+hole code store;                 /* of the sum at b, pos and ch */
 constexpr int PER = sizeof(value) / 4, COLUMNS = C / PER;
-constexpr int ROWS = KT * KH; /* of the kernel, all frames */
+constexpr int ROWS = KT * KH, TAPS = ROWS * KW; /* of the kernel, all frames */
 constexpr bool IN_REGISTERS = ROWS * KW * PER <= WINDOW;
 require C % PER == 0;
 cost issue = THREADS / 32 * STRIP * (ROWS * KW * PER + 8 * ROWS + 12);
@@ -25,19 +28,33 @@ if (thread < ITEMS) {
     const int frame = z + a / KH - FRONT, row = y + a % KH - TOP;
     if (frame < 0 || frame >= GT || row < 0 || row >= GH || column < 0 || column >= GW) return value{};
     const vtb_i64 pos = place((frame * GH + row) * GW + column);
-    return vtb_read<value>(x_in, ${x_at});
+    if constexpr (X_STEP == 0)
+      return vtb_read<value>(x_in, ${x_at});
+    else
+      return vtb_read_apart<value>(x_in, ${x_at}, X_STEP);
   };
   auto weight = [&](int a, int e) -> value { return vtb_read_apart<value>(w_in, ${w_at}, W_STEP); };
   auto store = [&](int column, value sum) {
     const vtb_i64 pos = place((z * GH + y) * GW + column);
-    vtb_write(y_out, ${y_at}, sum);
+    ${store}
   };
   if constexpr (IN_REGISTERS) {
     value w[ROWS][KW], window[ROWS][KW];
-    VTB_UNROLL for (int a = 0; a < ROWS; a++) VTB_UNROLL for (int e = 0; e < KW; e++) {
-      w[a][e] = weight(a, e);
-      window[a][e] = e > 0 ? load(a, x0 + e - 1 - LEFT) : value{};
+    if constexpr (PER == 4 && W_FLAT) {
+      float taps[4 * TAPS];
+      VTB_UNROLL for (int i = 0; i < TAPS; i++) {
+        const vtb_f4 four = vtb_load4(w_in, ch * TAPS + 4 * i);
+        taps[4 * i] = four.x, taps[4 * i + 1] = four.y, taps[4 * i + 2] = four.z, taps[4 * i + 3] = four.w;
+      }
+      VTB_UNROLL for (int a = 0; a < ROWS; a++) VTB_UNROLL for (int e = 0; e < KW; e++) {
+        const int tap = TURNED ? TAPS - 1 - a * KW - e : a * KW + e;
+        vtb_put4(w[a][e], taps[tap], taps[TAPS + tap], taps[2 * TAPS + tap], taps[3 * TAPS + tap]);
+      }
+    } else {
+      VTB_UNROLL for (int a = 0; a < ROWS; a++) VTB_UNROLL for (int e = 0; e < KW; e++) w[a][e] = weight(a, e);
     }
+    VTB_UNROLL for (int a = 0; a < ROWS; a++)
+      VTB_UNROLL for (int e = 0; e < KW; e++) window[a][e] = e > 0 ? load(a, x0 + e - 1 - LEFT) : value{};
     for (int x = x0; x < x1; x++) {
       value sum = {};
       VTB_UNROLL for (int a = 0; a < ROWS; a++) {

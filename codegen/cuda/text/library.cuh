@@ -93,6 +93,10 @@ template <class V, class P, class I> VTB_FN V vtb_read_apart(P p, I at, int step
 }
 template <class P, class I> VTB_FN void vtb_write(P p, I at, vtb_f4 v) { vtb_store4(p, at, v); }
 template <class P, class I> VTB_FN void vtb_write(P p, I at, float v) { p[at] = v; }
+/* Four elements as one value; to a single one, which a kernel of ones does not do, nothing. */
+VTB_FN void vtb_put4(vtb_f4 &to, float x, float y, float z, float w) { to.x = x, to.y = y, to.z = z, to.w = w; }
+VTB_FN void vtb_put4(float &, float, float, float, float) {}
+VTB_FN float vtb_dot4(vtb_f4 a, vtb_f4 b) { return (a.x * b.x + a.y * b.y) + (a.z * b.z + a.w * b.w); }
 /* from[at] + from[at + step] + ..., n of them in this order. */
 template <class P> VTB_FN float vtb_sum_apart(P from, vtb_i64 at, vtb_i64 step, int n) {
   float sum = from[at];

@@ -1,0 +1,151 @@
+/* Kernels of kind local (passes/fuse_local.c): bodies whose results are, for a token and a few
+ * channels, made of that token and those channels alone.
+ *
+ * Behind a convolution the body is evaluated where the convolution has its sum, four channels at a
+ * time. Without one a thread owns four neighbouring channels of a range of rows: what does not
+ * depend on the row, the matrices above all, is loaded once, since compilers take it out of the
+ * loop.
+ */
+#include <string.h>
+
+#include "codegen/cuda/emitters.h"
+#include "codegen/cuda/loop/expr.h"
+
+enum { THREADS = 256, FULL = 1056, MOST_EACH = 32 };
+
+typedef struct local {
+  const vtb_inst *fused;
+  const vtb_type *type; /* of the element that a thread is at */
+  vtb_space space;
+  int n_rows; /* leading axes that are the rows' */
+  const vtb_cuda_point *point;
+} local;
+
+static void store_results(vtb_cuda_expr *e, const local *l) {
+  vtb_index index[VTB_MAX_RANK];
+  vtb__space_index(&e->body, &l->space, index);
+  if (l->point) {
+    vtb_memo known = {.value = l->point->value, .result = (void *)(uintptr_t)l->point->name};
+    memcpy(known.index, index, sizeof known.index);
+    vtb_vec_push(&e->body.memo, known);
+  }
+  for (int r = 0; r < l->fused->n_results; r++) {
+    vtb_root root = {.value = l->fused->callee->returns[r], .tensor = l->fused->n_operands + r};
+    memcpy(root.stride, vtb_cuda_tensor_of(e->c, root.tensor)->stride, sizeof root.stride);
+    vtb_index at[VTB_MAX_RANK] = {{0}};
+    vtb__reshape_index(&e->body, l->type, index, &root.value->type, at);
+    vtb__cuda_store(e, &root, at, vtb__cuda_eval(e, root.value, at));
+  }
+}
+
+static void probe(vtb_body *b, vtb_space *s, void *user) {
+  local *l = user;
+  l->space = *s;
+  for (int a = 0; a + 1 < s->rank; a++) /* rows and columns stay apart */
+    if (a + 1 == l->n_rows || l->point)
+      if (s->first[a + 1] > 0 && s->count[a + 1]) b->no_merge[s->first[a + 1] - 1] = true;
+  store_results(vtb__cuda_expr_of(b), l);
+}
+
+/* Groups of the variables of axes first ... last - 1. */
+static int groups_of(const vtb_cuda_expr *e, const local *l, int first, int last, int *list) {
+  int n = 0;
+  for (int g = 0; g < e->body.n_groups; g++)
+    for (int a = first; a < last; a++)
+      if (e->body.groups[g].first >= l->space.first[a] &&
+          e->body.groups[g].first < l->space.first[a] + l->space.count[a])
+        list[n++] = g;
+  return n;
+}
+
+static bool fours(const vtb_cuda_expr *e, const local *l) {
+  int last = e->body.n_groups - 1, all[VTB_NEST_MAX];
+  if (last < 0 || e->body.groups[last].size % 4) return false;
+  int n = groups_of(e, l, l->space.rank - 1, l->space.rank, all);
+  return n > 0 && all[n - 1] == last;
+}
+
+/* ---- behind a convolution -------------------------------------------------------------------- */
+
+const char *vtb__cuda_local_text(vtb_cuda_kernel *k, const vtb_inst *fused,
+                                 const vtb_cuda_point *p) {
+  vtb_cuda_expr e;
+  local l = {.fused = fused, .type = &p->value->type, .point = p};
+  vtb_space space;
+  vtb__cuda_expr_init(&e, k->c, fused);
+  e.k = k;
+  vtb__space_init(&e.body, &space, l.type);
+  vtb__probe(&e.body, &space, probe, &l);
+  const char *text = NULL;
+  if (p->lanes == 1 || fours(&e, &l)) {
+    int indent = k->indent, list[VTB_NEST_MAX];
+    k->indent = 3;
+    vtb__cuda_begin_lanes(&e, p->lanes);
+    for (int a = 0; a < l.space.rank; a++) {
+      bool last = a + 1 == l.space.rank;
+      const char *number = p->number[a];
+      if (last && p->lanes > 1)
+        number = vtb_arena_printf(&k->c->arena, "%s / %d", number, p->lanes);
+      vtb__cuda_decode(&e, number, list, groups_of(&e, &l, a, a + 1, list));
+    }
+    store_results(&e, &l);
+    k->indent = indent;
+    if (!e.no_lanes || p->lanes == 1) text = vtb_arena_strdup(&k->c->arena, k->body.at);
+    k->body.n = 0;
+    if (k->body.at) k->body.at[0] = '\0';
+  }
+  vtb__nest_end(&e.body);
+  vtb__cuda_expr_free(&e);
+  return text;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+static bool write_kernel(vtb_cuda_expr *e, const local *l, int lanes) {
+  int rows[VTB_NEST_MAX], columns[VTB_NEST_MAX];
+  vtb__cuda_begin_lanes(e, lanes);
+  vtb_cuda_kernel *k = e->k = vtb_cuda_begin(e->c, "local", THREADS);
+  int n_rows = groups_of(e, l, 0, l->n_rows, rows),
+      n_columns = groups_of(e, l, l->n_rows, l->space.rank, columns);
+  int64_t height = vtb__cuda_groups_size(e, rows, n_rows),
+          width = vtb__cuda_groups_size(e, columns, n_columns);
+  int64_t each = (height * width + FULL * THREADS - 1) / (FULL * THREADS);
+  if (each > MOST_EACH) each = MOST_EACH;
+  const char *type = vtb__cuda_int(e), *first = e->wide ? "(vtb_i64)vtb_block()" : "vtb_block()";
+  vtb_cuda_line(k, "const %s thread = %s * %d + vtb_tid();", type, first, THREADS);
+  vtb_cuda_line(k, "const %s begin = thread / %lld * %lld;", type, (long long)width,
+                (long long)each);
+  vtb_cuda_line(k, "const %s end = begin + %lld < %lld ? begin + %lld : %lld;", type,
+                (long long)each, (long long)height, (long long)each, (long long)height);
+  vtb__cuda_decode(e, vtb_arena_printf(&e->c->arena, "thread %% %lld", (long long)width), columns,
+                   n_columns);
+  vtb_cuda_open(k, "for (%s row = begin; row < end; row++)", type);
+  vtb__cuda_decode(e, "row", rows, n_rows);
+  store_results(e, l);
+  vtb_cuda_close(k);
+  vtb__nest_end(&e->body);
+  if (lanes > 1 && e->no_lanes) {
+    vtb__cuda_discard(k);
+    return false;
+  }
+  vtb_cuda_launch(k, ((height + each - 1) / each * width + THREADS - 1) / THREADS);
+  return true;
+}
+
+void vtb__cuda_local(vtb_cuda *c, const vtb_inst *fused) {
+  const vtb_inst *i = fused->callee->first;
+  if (i->op == VTB_OP_dwconv || i->op == VTB_OP_dwconv_dx) {
+    vtb__cuda_local_convolution(c, fused);
+    return;
+  }
+  while (i && i->op != VTB_OP_einsum) i = i->next;
+  vtb_check(i != NULL, "a local kernel without a convolution and without a product");
+  vtb_cuda_expr e;
+  local l = {.fused = fused, .type = &i->results[0]->type, .n_rows = i->results[0]->type.rank - 2};
+  vtb_space space;
+  vtb__cuda_expr_init(&e, c, fused);
+  vtb__space_init(&e.body, &space, l.type);
+  vtb__probe(&e.body, &space, probe, &l);
+  if (!fours(&e, &l) || !write_kernel(&e, &l, 4)) write_kernel(&e, &l, 1);
+  vtb__cuda_expr_free(&e);
+}

@@ -1,0 +1,119 @@
+/* Kernels of kind local: convolutions, products of small matrices and what is elementwise beside
+ * them, joined by the passes and emulated, against the interpreter before the passes. */
+#include <stdlib.h>
+
+#include "ir/kernels.h"
+#include "tests/codegen/cuda_check.h"
+
+/* `kernels`: fused instructions that the passes are to leave, all of kind local. */
+static void check(const char *what, const char *text, int kernels) {
+  vtb_source source = {.path = "<test>", .text = text, .n = strlen(text)};
+  vtb_diags d = {0};
+  vtb_module *m = vtb_module_parse(&source, &d);
+  vtb_diags_print(&d, stderr);
+  CHECK_MSG(m != NULL, "%s does not parse", what);
+  if (!m) return;
+  vtb_func *f = m->entry = vtb_module_find(m, "f");
+  cuda_passes(m, "accumulate,simplify,fuse,fuse_local,dce");
+  int left = 0;
+  for (const vtb_inst *i = f->first; i; i = i->next) {
+    left += i->op == VTB_OP_fused && vtb_kernel_kind_of(i) == VTB_KERNEL_LOCAL;
+    CHECK_MSG(i->op == VTB_OP_fused || vtb_op_get(i->op)->klass == VTB_CLASS_SHAPE,
+              "%s: a %s is left", what, vtb_op_get(i->op)->name);
+  }
+  CHECK_MSG(left == kernels, "%s: %d local kernels, want %d", what, left, kernels);
+  unsigned long long seed = 77;
+  vtb_tensor args[16];
+  for (int a = 0; a < f->n_args; a++) {
+    args[a] = vtb_tensor_new(f->args[a]->type);
+    for (int64_t k = 0; k < vtb_type_count(&args[a].type); k++)
+      args[a].data[k] = (float)test_random(&seed);
+  }
+  cuda_check(m, f, args, 1e-5, what);
+  for (int a = 0; a < f->n_args; a++) vtb_tensor_free(&args[a]);
+  vtb_module_free(m);
+  vtb_diags_free(&d);
+}
+
+/* All of it in one kernel: the input is half of a wider tensor, heads and blocks split the channels
+ * differently, one product reads the input itself. */
+TEST(a_convolution_with_all_that_follows) {
+  check("convolution",
+        "func @f(%up: f32[2, 20, 48], %w: f32[24, 3, 3], %b: f32[2, 12], %q: f32[6, 4, 4], %k: "
+        "f32[6, 4, 4],\n"
+        "    %bk: f32[6, 4], %v: f32[6, 4, 4]) -> (f32[2, 20, 2, 12], f32[2, 20, 6, 4], f32[2, 20, "
+        "6, 4], f32[2, 20, 6, 4]) {\n"
+        "  %x = slice %up {axis = 2, start = 0, limit = 24} : f32[2, 20, 24]\n"
+        "  %y = dwconv %x, %w {grid = [4, 5], pad = [1, 1]} : f32[2, 20, 24]\n"
+        "  %h = reshape %y {shape = [2, 20, 2, 12]} : f32[2, 20, 2, 12]\n"
+        "  %s = add %h, %b : f32[2, 20, 2, 12]\n"
+        "  %a = silu %s : f32[2, 20, 2, 12]\n"
+        "  %g = reshape %a {shape = [2, 20, 6, 4]} : f32[2, 20, 6, 4]\n"
+        "  %p1 = einsum %g, %q {spec = \"bngi,goi->bngo\"} : f32[2, 20, 6, 4]\n"
+        "  %p2 = einsum %g, %k, %bk {spec = \"bngi,gio->bngo\"} : f32[2, 20, 6, 4]\n"
+        "  %z = reshape %x {shape = [2, 20, 6, 4]} : f32[2, 20, 6, 4]\n"
+        "  %p3 = einsum %z, %v {spec = \"bngi,goi->bngo\"} : f32[2, 20, 6, 4]\n"
+        "  return %a, %p1, %p2, %p3\n"
+        "}\n",
+        1);
+}
+
+/* More taps than registers, an input that is not aligned, along a path. */
+TEST(a_large_kernel_and_an_odd_view) {
+  check("large",
+        "func @f(%up: f32[2, 30, 11], %w: f32[8, 5, 5], %q: f32[2, 4, 4]) -> (f32[2, 30, 2, 4]) {\n"
+        "  %x = slice %up {axis = 2, start = 3, limit = 11} : f32[2, 30, 8]\n"
+        "  %y = dwconv %x, %w {grid = [5, 6], pad = [2, 2], path = \"snake@5x6\"} : f32[2, 30, 8]\n"
+        "  %a = gelu %y : f32[2, 30, 8]\n"
+        "  %g = reshape %a {shape = [2, 30, 2, 4]} : f32[2, 30, 2, 4]\n"
+        "  %p = einsum %g, %q {spec = \"bngi,goi->bngo\"} : f32[2, 30, 2, 4]\n"
+        "  return %p\n"
+        "}\n",
+        1);
+}
+
+/* Channels that are no fours; the input itself is added behind the convolution. */
+TEST(an_odd_number_of_channels) {
+  check("odd",
+        "func @f(%x: f32[3, 21, 7], %w: f32[7, 4], %b: f32[7]) -> (f32[3, 21, 7], f32[3, 21, 7]) "
+        "{\n"
+        "  %y = dwconv %x, %w {grid = [21], pad = [3]} : f32[3, 21, 7]\n"
+        "  %s = add %y, %b : f32[3, 21, 7]\n"
+        "  %r = add %s, %x : f32[3, 21, 7]\n"
+        "  %a = silu %r : f32[3, 21, 7]\n"
+        "  return %s, %a\n"
+        "}\n",
+        1);
+}
+
+/* As backward: two products that add up, a derivative behind them, and an adjoint of a convolution
+ * with a product added to it. */
+TEST(sums_of_products_without_a_convolution) {
+  check("sums",
+        "func @f(%dq: f32[2, 35, 12], %dk: f32[2, 35, 12], %dv: f32[2, 35, 3, 4], %q: f32[3, 4, "
+        "4], %k: f32[3, 4, 4],\n"
+        "    %v: f32[3, 4, 4], %a: f32[2, 35, 12], %w: f32[12, 3, 3]) -> (f32[2, 35, 12], f32[2, "
+        "35, 3, 4]) {\n"
+        "  %gk = reshape %dk {shape = [2, 35, 3, 4]} : f32[2, 35, 3, 4]\n"
+        "  %gq = reshape %dq {shape = [2, 35, 3, 4]} : f32[2, 35, 3, 4]\n"
+        "  %p1 = einsum %gk, %k {spec = \"bngo,goi->bngi\"} : f32[2, 35, 3, 4]\n"
+        "  %p2 = einsum %gq, %q, %p1 {spec = \"bngo,goi->bngi\"} : f32[2, 35, 3, 4]\n"
+        "  %d = reshape %p2 {shape = [2, 35, 12]} : f32[2, 35, 12]\n"
+        "  %s = sigmoid %a : f32[2, 35, 12]\n"
+        "  %da = mul %d, %s : f32[2, 35, 12]\n"
+        "  %x = dwconv_dx %da, %w {grid = [5, 7], pad = [1, 1]} : f32[2, 35, 12]\n"
+        "  %g = reshape %x {shape = [2, 35, 3, 4]} : f32[2, 35, 3, 4]\n"
+        "  %p3 = einsum %dv, %v, %g {spec = \"bngo,goi->bngi\"} : f32[2, 35, 3, 4]\n"
+        "  return %da, %p3\n"
+        "}\n",
+        2);
+}
+
+int main(void) {
+  emulate_or_skip();
+  RUN(a_convolution_with_all_that_follows);
+  RUN(an_odd_number_of_channels);
+  RUN(sums_of_products_without_a_convolution);
+  RUN(a_large_kernel_and_an_odd_view);
+  return test_done();
+}
