@@ -12,7 +12,7 @@
 /* With tensor cores: how products round, which decides what memory holds; epilogues take kernels
  * that are fused. What is prepared comes last, because casts are. */
 #define TENSOR_CORES                                                                               \
-  KERNELS ",precision,library,fuse_local,fuse_products,fuse_scans,storage,prepare"
+  KERNELS ",precision,library,fuse_local,fuse_products,factor_sums,fuse_scans,storage,prepare"
 
 /* A cache line, and the widest vector; code asks no more of a tensor than its elements. */
 #define CPU_PLACES                                                                                 \

@@ -218,6 +218,49 @@ static const char epilogues[] =
     "  return %e2, %e3, %e4, %e5, %e6, %e8, %e10\n"
     "}\n";
 
+/* Sums of either factor over the depth beside the product: in ranges of k and in one, of batches,
+ * of odd sizes, with axes kept. */
+static const char factor_sums[] =
+    "func @f(%y: f32[2, 300, 34], %z: f32[2, 300, 18], %u: f32[3, 14, 5, 130], %v: f32[3, 14, 5, "
+    "21],\n"
+    "    %g: f32[40, 136], %h: f32[40, 132]) -> (f32[34, 18], f32[34], f32[18, 34], f32[1, 1, 18], "
+    "f32[5, 130, 21],\n"
+    "    f32[1, 1, 5, 130], f32[136, 132], f32[132], f32[40, 40], f32[40, 1]) {\n"
+    "  %s1 = reduce_sum %y {axes = [0, 1]} : f32[34]\n"
+    "  %p1 = einsum %y, %z {spec = \"bnc,bnd->cd\"} : f32[34, 18]\n"
+    "  %p2 = einsum %z, %y {spec = \"bnc,bnd->cd\"} : f32[18, 34]\n"
+    "  %s2 = reduce_sum %z {axes = [0, 1], keep = 1} : f32[1, 1, 18]\n"
+    "  %p3 = einsum %u, %v {spec = \"bnhc,bnhd->hcd\"} : f32[5, 130, 21]\n"
+    "  %s3 = reduce_sum %u {axes = [0, 1], keep = 1} : f32[1, 1, 5, 130]\n"
+    "  %p4 = einsum %g, %h {spec = \"tc,td->cd\"} : f32[136, 132]\n"
+    "  %s4 = reduce_sum %h {axes = [0]} : f32[132]\n"
+    "  %p5 = einsum %g, %g {spec = \"tc,uc->tu\"} : f32[40, 40]\n"
+    "  %s5 = reduce_sum %g {axes = [1], keep = 1} : f32[40, 1]\n"
+    "  return %p1, %s1, %p2, %s2, %p3, %s3, %p4, %s4, %p5, %s5\n"
+    "}\n";
+
+/* How many kernels the plan has that hold both. */
+static int kernels_with_sums(const char *text, vtb_precision precision) {
+  vtb_module *m = parse(text);
+  vtb_launch_plan *plan = NULL;
+  vtb_error err = {0};
+  int n = 0;
+  m->entry = vtb_module_find(m, "f");
+  CHECK(cuda_plan(m, m->entry, &(vtb_codegen_options){.precision = precision}, &plan, &err) ==
+        VTB_OK);
+  for (int s = 0; plan && s < plan->n_sources; s++)
+    for (const char *at = plan->sources[s].text; (at = strstr(at, "SUMMED = ")); at++)
+      n += at[strlen("SUMMED = ")] != '0';
+  vtb_launch_plan_free(plan);
+  vtb_module_free(m);
+  return n;
+}
+
+TEST(products_with_sums_of_a_factor) {
+  CHECK(kernels_with_sums(factor_sums, VTB_PRECISION_FP32) == 5);
+  check("sums of factors", factor_sums, false, -0.5, 1, 2e-6);
+}
+
 TEST(products_with_epilogues) { check("epilogues", epilogues, true, -1, 1, 2e-6); }
 
 TEST(products_of_every_kind) { check("products", products, false, -1, 1, 2e-6); }
@@ -288,6 +331,7 @@ int main(void) {
   RUN(reductions_fused);
   RUN(products_of_every_kind);
   RUN(products_with_epilogues);
+  RUN(products_with_sums_of_a_factor);
   RUN(plain_products_can_be_a_librarys);
   RUN(deep_products_have_no_drift);
   return test_done();

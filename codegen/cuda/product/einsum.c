@@ -21,6 +21,7 @@ enum { WANTED_BLOCKS = 264 };
 /* The result of a product with an epilogue is no tensor: it is never stored. */
 int vtb__product_tensor(const product *p, int which) {
   vtb_check(which != OUT || !p->fused, "the result of a fused product has no place");
+  if (which == SUM) return p->c->unit.n_operands + p->sum_result;
   return which == OUT ? p->c->unit.n_operands : which == ADD ? 2 : which;
 }
 
@@ -57,6 +58,25 @@ static void read_addend(product *p) {
   }
 }
 
+/* SUM has the axes of its factor but those that are summed. */
+static void read_sum(product *p) {
+  int n_axes, to = 0;
+  const int64_t *axes = vtb_attr_ints(p->sum, "axes", &n_axes);
+  bool keep = vtb_attr_int(p->sum, "keep", 0) != 0;
+  const char *s = vtb_attr_str(p->einsum, "spec", "");
+  if (p->sum_of == B) s = strchr(s, ',') + 1;
+  for (int axis = 0; axis < vtb__product_type(p, p->sum_of)->rank; axis++) {
+    bool summed = false;
+    for (int a = 0; a < n_axes; a++) summed |= axes[a] == axis;
+    if (!summed && vtb__product_type(p, p->sum_of)->dim[axis].size != 1) {
+      letter *l = find_letter(p, s[axis]);
+      l->in[SUM] = true;
+      l->stride[SUM] = stride_of(p, SUM, to);
+    }
+    to += !summed || keep;
+  }
+}
+
 static void read_letters(product *p) {
   const char *s = vtb_attr_str(p->einsum, "spec", "");
   p->adds = p->einsum->n_operands == 3;
@@ -73,6 +93,7 @@ static void read_letters(product *p) {
     while (*s == ',' || *s == '-' || *s == '>') s++;
   }
   if (p->adds) read_addend(p);
+  if (p->sum) read_sum(p);
 }
 
 letter_class vtb__product_class(const product *p, const letter *l) {
@@ -280,6 +301,26 @@ static void fill_store(product *p, vtb_cuda_kernel *k) {
   vtb_cuda_fill(k, "store4", "%s", four ? four : "");
 }
 
+static int64_t size_of_sum(const product *p) {
+  return p->sum ? p->of[BATCH].size * p->of[p->sum_of == p->a ? M : N].size : 0;
+}
+
+/* The sums of a factor, or their parts behind those of the product. */
+static void fill_sum(product *p, vtb_cuda_kernel *k) {
+  const char *text = "";
+  int which = !p->sum ? 0 : p->sum_of == p->a ? 1 : 2;
+  if (which && p->splits == 1)
+    text = vtb__product_store_sum(p, k);
+  else if (which)
+    text = vtb_arena_printf(&p->c->arena,
+                            "part[(vtb_i64)M * N * BATCHES * %lld + (split * BATCHES + batch) * %s "
+                            "+ %s] = total;",
+                            (long long)p->splits, which == 1 ? "M" : "N", which == 1 ? "m" : "n");
+  VTB_CUDA_NUMBERS(k, {"SUMMED", which});
+  vtb_cuda_fill(k, "store_total_m", "%s", which == 1 ? text : "");
+  vtb_cuda_fill(k, "store_total_n", "%s", which == 2 ? text : "");
+}
+
 /* What becomes of a block's sums: ranges of k are parts for write_total(). */
 static void fill_accumulated(product *p, vtb_cuda_kernel *k, int temp) {
   static const char at[] = "((vtb_i64)(split * BATCHES + batch) * M + m) * N + n";
@@ -326,6 +367,7 @@ static void write_product(product *p, int temp) {
   fill_factor(p, k, p->a, M, 'a');
   fill_factor(p, k, p->b, N, 'b');
   fill_accumulated(p, k, temp);
+  fill_sum(p, k);
   vtb_cuda_launch(k, vtb_cuda_value(k, "BLOCKS") * p->splits);
 }
 
@@ -335,9 +377,15 @@ static void write_total(product *p, int temp) {
   int64_t m = p->of[M].size, n = p->of[N].size, batches = p->of[BATCH].size;
   vtb_cuda_temp_in(k, temp, "float", "part");
   fill_store(p, k);
-  VTB_CUDA_NUMBERS(k, {"M", m}, {"N", n}, {"BATCHES", batches}, {"SPLITS", p->splits});
-  int64_t each = THREADS * vtb_cuda_value(k, "EACH");
-  vtb_cuda_launch(k, (m * n * batches + each - 1) / each);
+  VTB_CUDA_NUMBERS(k, {"M", m}, {"N", n}, {"BATCHES", batches}, {"SPLITS", p->splits},
+                   {"SUMS", size_of_sum(p)}, {"SUM_ROWS", p->sum && p->sum_of == p->b ? n : m});
+  if (p->sum)
+    vtb_cuda_fill(k, "store_total", "const int %s = at;\n  %s", p->sum_of == p->b ? "n" : "m",
+                  vtb__product_store_sum(p, k));
+  else
+    vtb_cuda_fill(k, "store_total", "%s", "");
+  int64_t each = vtb_cuda_value(k, "EACH");
+  vtb_cuda_launch(k, (m * n * batches / each + size_of_sum(p) + THREADS - 1) / THREADS);
 }
 
 /* ---- by the library -------------------------------------------------------------------------- */
@@ -407,7 +455,8 @@ static void emit(product *p) {
   choose_tile(p);
   int temp = -1;
   if (p->splits > 1)
-    temp = vtb_cuda_temp(p->c, p->of[BATCH].size * p->of[M].size * p->of[N].size * p->splits * 4);
+    temp = vtb_cuda_temp(
+        p->c, (p->of[BATCH].size * p->of[M].size * p->of[N].size + size_of_sum(p)) * p->splits * 4);
   write_product(p, temp);
   if (p->splits > 1) write_total(p, temp);
 }
@@ -417,8 +466,23 @@ void vtb__cuda_einsum(vtb_cuda *c, const vtb_inst *inst) {
   emit(&p);
 }
 
+/* A sum of a factor in the fused body. */
+static void find_sum(product *p) {
+  const vtb_func *body = p->fused->callee;
+  for (int r = 0; r < body->n_returns; r++) {
+    const vtb_inst *i = body->returns[r]->def;
+    if (!i || i->op != VTB_OP_reduce_sum) continue;
+    vtb_check(!p->sum && !i->operands[0]->def && i->operands[0]->index < 2,
+              "a product's body sums something else than a factor");
+    p->sum = i;
+    p->sum_of = i->operands[0]->index;
+    p->sum_result = r;
+  }
+}
+
 void vtb__cuda_product(vtb_cuda *c, const vtb_inst *fused) {
   product p = {.c = c, .einsum = fused->callee->first, .fused = fused};
   vtb_check(p.einsum->op == VTB_OP_einsum, "the body of a product begins with another op");
+  find_sum(&p);
   emit(&p);
 }

@@ -29,6 +29,7 @@ static void evaluate(vtb_body *b, vtb_space *s, void *user) {
   vtb__space_index(&e->body, s, known.index);
   vtb_vec_push(&e->body.memo, known);
   for (int r = 0; r < fused->n_results; r++) {
+    if (x->p->sum && r == x->p->sum_result) continue;
     vtb_root root = {.value = fused->callee->returns[r], .tensor = fused->n_operands + r};
     memcpy(root.stride, vtb_cuda_tensor_of(e->c, root.tensor)->stride, sizeof root.stride);
     vtb__cuda_store(e, &root, known.index, vtb__cuda_eval(e, root.value, known.index));
@@ -140,4 +141,12 @@ const char *vtb__product_store(product *p, vtb_cuda_kernel *k, int lanes) {
   int64_t step = step_of(p, OUT, &aligned);
   if (aligned) return vtb_arena_printf(arena, "vtb_store4(c, %s, %s);", at, value);
   return vtb_arena_printf(arena, "vtb_scatter4(c, %s, %lld, %s);", at, (long long)step, value);
+}
+
+const char *vtb__product_store_sum(product *p, vtb_cuda_kernel *k) {
+  bool rows = p->sum_of == p->a;
+  vtb_cuda_out(k, vtb__product_tensor(p, SUM), "sum_to");
+  return vtb_arena_printf(&p->c->arena, "sum_to[%s + %s] = total;",
+                          vtb__product_offset(p, &p->of[BATCH], SUM, "batch"),
+                          vtb__product_offset(p, &p->of[rows ? M : N], SUM, rows ? "m" : "n"));
 }

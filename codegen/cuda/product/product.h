@@ -5,7 +5,7 @@
 #include "codegen/cuda/cuda.h"
 #include "ir/ir.h"
 
-enum { A, B, OUT, ADD, TENSORS };
+enum { A, B, OUT, ADD, SUM, TENSORS };
 enum { MOST_LETTERS = 3 * VTB_MAX_RANK, THREADS = 256 };
 
 typedef struct letter {
@@ -31,14 +31,16 @@ typedef struct product {
   letter letters[MOST_LETTERS];
   int n_letters;
   bool adds;
-  int a, b; /* which operand has the rows and which the columns of the result */
+  const vtb_inst *sum;    /* of the fused body: of a factor over k; or NULL */
+  int sum_of, sum_result; /* A or B; which result */
+  int a, b;               /* which operand has the rows and which the columns of the result */
   index_of of[CLASSES];
   /* the tile */
   int bm, bn, warps_n, k_step;
   int64_t splits, k_range;
 } product;
 
-/* The number of tensor A, B, OUT or ADD of the instruction; its type. */
+/* The number of tensor A, B, OUT, ADD or SUM of the instruction; its type. */
 int vtb__product_tensor(const product *p, int which);
 const vtb_type *vtb__product_type(const product *p, int which);
 letter_class vtb__product_class(const product *p, const letter *l);
@@ -57,5 +59,7 @@ static inline const letter *vtb__product_inner(const index_of *x) {
  * neighbours along n, `vsum` (lanes = 4; NULL: that cannot be). Declares what it needs as arguments
  * of the kernel, which has no text yet. */
 const char *vtb__product_store(product *p, vtb_cuda_kernel *k, int lanes);
+/* What becomes of `total`, a factor's sum over k, at batch and m or n. */
+const char *vtb__product_store_sum(product *p, vtb_cuda_kernel *k);
 
 #endif

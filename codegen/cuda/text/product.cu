@@ -15,6 +15,8 @@ hole expr a_batch, b_batch;       /* offsets of batch, of m or n, of k */
 hole expr a_m, a_k, b_n, b_k;
 hole int EACH;                    /* results that a thread stores at a time: 1, or 4 along n */
 hole code store, store4;          /* of the sum at batch, m, n (and split); of vsum, from n on */
+hole int SUMMED;                  /* sums over k: 0 none, 1 of A's rows, 2 of B's columns */
+hole code store_total_m, store_total_n; /* of `total` at batch, m or n (and split) */
 constexpr int STAGES = 3, WM = BM / (THREADS / 32 / WARPS_N), WN = BN / WARPS_N, MI = WM / 16, NI = WN / 8;
 constexpr int TILES_M = (M + BM - 1) / BM, TILES_N = (N + BN - 1) / BN, BLOCKS = TILES_M * TILES_N * BATCHES;
 constexpr int K_ENDS = K % STEP != 0; /* a stage may be less than STEP deep */
@@ -36,8 +38,10 @@ shared float sums[EACH == 4 ? THREADS / 32 * 16 * (WN + 8) : 0] over a_tile; /* 
   const int k_begin = split * RANGE, k_end = vtb_min_int(k_begin + RANGE, K);
   VTB_PTR(const A) a_of = a + (${a_batch});
   VTB_PTR(const B) b_of = b + (${b_batch});
-  float acc[MI * NI][4];
+  float acc[MI * NI][4], totals[SUMMED == 1 ? MI : SUMMED == 2 ? NI : 1][4]; /* totals: products with ones */
+  const bool sums_here = SUMMED == 1 ? n0 == 0 && warp_n == 0 : m0 == 0 && warp_m == 0;
   vtb_clear(acc);
+  vtb_clear(totals);
 
   auto fetch = [&](int stage, int k0) {
     vtb_fetch<A_ALONG, BM, STEP, A_PITCH, A_WIDE, sizeof(A), THREADS, K_ENDS>(
@@ -64,7 +68,31 @@ shared float sums[EACH == 4 ? THREADS / 32 * 16 * (WN + 8) : 0] over a_tile; /* 
       vtb_cp_commit();
     const auto rows = vtb_rows<A_ALONG, A_PITCH>(a_tile, warp_m, step % STAGES * A_STAGE);
     const auto columns = vtb_columns<B_ALONG, B_PITCH>(b_tile, warp_n, step % STAGES * B_STAGE);
-    VTB_UNROLL for (int k = 0; k < STEP; k += vtb_depth(FACTORS)) vtb_step<FACTORS, MI>(acc, k, rows, columns);
+    VTB_UNROLL for (int k = 0; k < STEP; k += vtb_depth(FACTORS)) {
+      vtb_step<FACTORS, MI>(acc, k, rows, columns);
+      if (SUMMED == 1 && sums_here)
+        vtb_step<FACTORS, SUMMED == 1 ? MI : 1>(totals, k, rows, [](int, int) { return 1.0f; });
+      if (SUMMED == 2 && sums_here)
+        vtb_step<FACTORS, 1>(totals, k, [](int, int) { return 1.0f; }, columns);
+    }
+  }
+  if (SUMMED == 1 && sums_here && vtb_lane() % 4 == 0) {
+    VTB_UNROLL for (int i = 0; i < MI * 2; i++) {
+      const int m = m0 + warp_m + i * 8 + vtb_lane() / 4;
+      const float total = totals[SUMMED == 1 ? i / 2 : 0][i % 2 * 2];
+      if (m < M) {
+        ${store_total_m}
+      }
+    }
+  }
+  if (SUMMED == 2 && sums_here && vtb_lane() < 4) {
+    VTB_UNROLL for (int i = 0; i < NI * 2; i++) {
+      const int n = n0 + warp_n + i / 2 * 8 + vtb_lane() * 2 + i % 2;
+      const float total = totals[SUMMED == 2 ? i / 2 : 0][i % 2];
+      if (n < N) {
+        ${store_total_n}
+      }
+    }
   }
 
   if constexpr (EACH == 4) { /* through shared memory: neighbours are stored together, a warp's rows as whole sectors */
