@@ -51,6 +51,20 @@ void vtb__cuda_begin_lanes(vtb_cuda_expr *e, int lanes);
 void vtb__cuda_decode(vtb_cuda_expr *e, const char *linear, const int *groups, int n);
 int64_t vtb__cuda_groups_size(const vtb_cuda_expr *e, const int *groups, int n);
 
+/* ---- patches (patch.c): warps that cover two axes -------------------------------------------- */
+typedef struct vtb_cuda_patch {
+  int64_t across; /* elements along `group`; 1: no patch */
+  int n, group[VTB_NEST_MAX];
+  int64_t part[VTB_NEST_MAX]; /* of each */
+} vtb_cuda_patch;
+/* For the nest that has been probed: where reads go along other groups than the last. */
+vtb_cuda_patch vtb__cuda_patch_of(const vtb_cuda_expr *e);
+bool vtb__cuda_patch_fits(const vtb_cuda_expr *e, const vtb_cuda_patch *p, int lanes);
+/* Threads, and the groups' variables from `i`; true: it opened a condition, since patches go beyond
+ * the edges. */
+int64_t vtb__cuda_patch_size(const vtb_cuda_expr *e, const vtb_cuda_patch *p);
+bool vtb__cuda_patch_decode(vtb_cuda_expr *e, const vtb_cuda_patch *p);
+
 /* ---- schedules ------------------------------------------------------------------------------- */
 void vtb__cuda_emit_loop(vtb_body *b, const vtb_root *roots, int n);
 bool vtb__cuda_emit_row(vtb_body *b, const vtb_root *roots, int n);

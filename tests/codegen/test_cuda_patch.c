@@ -1,0 +1,91 @@
+/* Loops that read along another axis than they write: against the interpreter at sizes that patches
+ * do and do not divide, and within twice the sectors that their bytes need. */
+#include "codegen/emulator/audit.h"
+#include "tests/codegen/cuda_check.h"
+
+static vtb_module *parse(const char *text) {
+  static vtb_source source;
+  source = (vtb_source){.path = "<test>", .text = text, .n = strlen(text)};
+  vtb_diags d = {0};
+  vtb_module *m = vtb_module_parse(&source, &d);
+  vtb_diags_print(&d, stderr);
+  CHECK_MSG(m != NULL, "the IR does not parse:\n%s", text);
+  vtb_diags_free(&d);
+  return m;
+}
+
+static void check(const char *what, const char *text) {
+  vtb_module *m = parse(text);
+  unsigned long long seed = 11400714819323198485ull;
+  if (!m) return;
+  vtb_func *f = m->entry = vtb_module_find(m, "f");
+  vtb_tensor *args = vtb_xcalloc((size_t)f->n_args + 1, sizeof *args);
+  for (int a = 0; a < f->n_args; a++) {
+    args[a] = vtb_tensor_new(f->args[a]->type);
+    for (int64_t k = 0; k < vtb_type_count(&args[a].type); k++)
+      args[a].data[k] = (float)test_random(&seed);
+  }
+  cuda_check(m, f, args, 1e-6, what);
+  for (int a = 0; a < f->n_args; a++) vtb_tensor_free(&args[a]);
+  free(args);
+  vtb_module_free(m);
+}
+
+TEST(any_size) {
+  check(
+      "edges of patches",
+      "func @f(%x: f32[3, 37, 52], %y: f32[2, 64, 24], %z: f32[2, 9, 2, 3, 20], %w: f32[2, 50, 9, "
+      "2, 2])\n"
+      "    -> (f32[3, 52, 37], f32[2, 24, 64], f32[2, 20, 9, 2, 3], f32[2, 2, 2, 50, 9], f32[2, "
+      "24, 64]) {\n"
+      "  %a = transpose %x {perm = [0, 2, 1]} : f32[3, 52, 37]\n"
+      "  %a1 = neg %a : f32[3, 52, 37]\n"
+      "  %b = transpose %y {perm = [0, 2, 1]} : f32[2, 24, 64]\n"
+      "  %b1 = neg %b : f32[2, 24, 64]\n"
+      "  %c = transpose %z {perm = [0, 4, 1, 2, 3]} : f32[2, 20, 9, 2, 3]\n"
+      "  %c1 = neg %c : f32[2, 20, 9, 2, 3]\n"
+      "  %d = transpose %w {perm = [0, 3, 4, 1, 2]} : f32[2, 2, 2, 50, 9]\n"
+      "  %d1 = neg %d : f32[2, 2, 2, 50, 9]\n"
+      "  %e = add %b, %b1 : f32[2, 24, 64]\n"
+      "  return %a1, %b1, %c1, %d1, %e\n}\n");
+}
+
+/* The sectors of one transposing launch over their ideal. */
+static double sectors_of(const char *text) {
+  vtb_module *m = parse(text);
+  vtb_launch_plan *plan = NULL;
+  vtb_error err = {0};
+  vtb_audit a = {0};
+  double worst = 0;
+  m->entry = vtb_module_find(m, "f");
+  vtb_status status = cuda_plan(m, m->entry, &(vtb_codegen_options){0}, &plan, &err);
+  if (status == VTB_OK) status = vtb_audit_plan(plan, 0, false, &a, &err);
+  CHECK_MSG(status == VTB_OK, "%s", err.text);
+  for (size_t i = 0; i < a.rows.n; i++) worst = fmax(worst, vtb_audit_sectors(&a.rows.at[i]));
+  vtb_audit_free(&a);
+  vtb_launch_plan_free(plan);
+  vtb_module_free(m);
+  return worst;
+}
+
+TEST(whole_sectors) {
+  double r = sectors_of("func @f(%x: f32[4, 96, 784]) -> (f32[4, 784, 96]) {\n"
+                        "  %a = transpose %x {perm = [0, 2, 1]} : f32[4, 784, 96]\n"
+                        "  %b = neg %a : f32[4, 784, 96]\n  return %b\n}\n");
+  CHECK_MSG(r == 1, "a transpose: %g", r);
+  r = sectors_of("func @f(%x: bf16[4, 96, 784]) -> (bf16[4, 784, 96]) {\n"
+                 "  %a = transpose %x {perm = [0, 2, 1]} : bf16[4, 784, 96]\n"
+                 "  %b = neg %a : bf16[4, 784, 96]\n  return %b\n}\n");
+  CHECK_MSG(r <= 1.5, "a transpose of halves: %g", r);
+  r = sectors_of("func @f(%x: f32[400, 96, 2, 2]) -> (f32[400, 2, 2, 96]) {\n"
+                 "  %a = transpose %x {perm = [0, 2, 3, 1]} : f32[400, 2, 2, 96]\n"
+                 "  %b = neg %a : f32[400, 2, 2, 96]\n  return %b\n}\n");
+  CHECK_MSG(r <= 1.5, "small axes: %g", r);
+}
+
+int main(void) {
+  emulate_or_skip();
+  RUN(any_size);
+  RUN(whole_sectors);
+  return test_done();
+}
