@@ -20,6 +20,8 @@ typedef struct bench_options {
   double seconds; /* of a round; below 0: not given */
   bool train, no_update;
   bool peak; /* the machine's own, alone or beside a model */
+  bool calibrate;
+  const char *output; /* of calibrate */
   const char *optimizer;
   const char *csv, *compare, *trace; /* files; NULL: not wanted */
 } bench_options;

@@ -1,4 +1,4 @@
-#include "frontend/cli/bench.h"
+#include "frontend/cli/bench_small.h"
 #include "frontend/cli/progress.h"
 
 #include <string.h>
@@ -41,39 +41,18 @@ typedef struct measuring {
 /* height x width tokens of `dim` numbers. */
 static vtb_status compile(measuring *m, const char *entry, int height, int width, int dim,
                           vtb_program **program) {
-  char image[32], define[32];
-  const char *defines[] = {define};
-  snprintf(image, sizeof image, "%dx%d", height, width);
-  snprintf(define, sizeof define, "dim=%d", dim);
-  vtb_compile_options o = {.size = sizeof o,
-                           .model = "the machine's peak",
-                           .text = text,
-                           .entry = entry,
-                           .image = image,
-                           .defines = defines,
-                           .n_defines = 1,
-                           .batch = 1,
-                           .target = m->options->compile.target,
-                           .precision = m->options->compile.precision};
-  return cli_report(m->options, vtb_compile(&o, program, m->options->report));
+  bench_small small = {.name = "the machine's peak",
+                       .text = text,
+                       .entry = entry,
+                       .height = height,
+                       .width = width,
+                       .dim = dim};
+  return bench_small_compile(m->options, &small, program);
 }
 
-/* Seconds of a run at best. */
 static vtb_status best_of(measuring *m, const vtb_program *p, int64_t threads, double seconds,
                           double *best) {
-  void **buffers = cli_make_buffers(p, &m->err);
-  void *workspace = vtb_aligned_alloc((size_t)p->workspace_bytes + 64);
-  vtb_services *services = vtb_need(vtb_services_default((int)threads));
-  bench_timing t = {0};
-  vtb_status status = m->err.text[0] ? VTB_E_MEMORY : VTB_OK;
-  if (!workspace) status = vtb_no_memory(&m->err, "the workspace");
-  if (status == VTB_OK)
-    status = bench_time(p, buffers, workspace, services, 0, seconds, NULL, &t, &m->err);
-  *best = t.best;
-  cli_free_buffers(p, buffers);
-  vtb_free(workspace);
-  vtb_services_free(services);
-  return status == VTB_OK ? VTB_OK : cli_error(&m->err);
+  return bench_small_best(p, threads, seconds, best, &m->err);
 }
 
 /* `work` a run over its seconds, with all threads and, if of_one is not NULL, with one. */

@@ -160,7 +160,7 @@ typedef struct cli_model_options {
       {"--precision", CLI_STR, &(model).compile.precision, "P",                                    \
        "of products on CUDA: fp32 (default), tf32, bf16, fp16, bf16-all"},                         \
       {"--machine", CLI_STR, &(model).compile.machine, "GPU",                                      \
-       "what code for CUDA is chosen for: h200 (default), h100, a100, b200"},                      \
+       "what code for CUDA is chosen for: h200 (default), h100, a100, b200 or a file"},            \
       CLI_OUTPUT_OPTS(model)
 /* The options are complete but for `model`; the report begins. */
 void cli_model_parsed(cli_model_options *m);

@@ -1,5 +1,6 @@
 /* vertebra bench: latency, images/s (of a training step: with its update), peak memory, and time
  * and GFLOP/s a kernel with its IR ops. */
+#include "frontend/cli/bench_small.h"
 #include "frontend/cli/cli.h"
 #include "frontend/cli/bench.h"
 #include "frontend/cli/bench_data.h"
@@ -151,6 +152,15 @@ static vtb_status bench_machine(bench_options *o) {
   return status;
 }
 
+/* --calibrate */
+static vtb_status bench_device(bench_options *o) {
+  if (!o->output) return cli_usage_error("bench", "--calibrate writes a file: -o FILE");
+  cli_model_parsed(&o->model);
+  vtb_status status = bench_calibrate(&o->model, o->output);
+  cli_model_options_free(&o->model);
+  return status;
+}
+
 static vtb_status bench_one(const char *what, bench_options *o) {
   int taken = bench_take_values(o);
   if (taken) return (vtb_status)taken;
@@ -169,11 +179,13 @@ static vtb_status bench_none(bench_options *o) {
   if (o->data.path)
     return bench_data(&o->data, o->model.compile.image, o->seconds < 0 ? 3 : o->seconds,
                       o->model.json);
+  if (o->calibrate) return bench_device(o);
   return o->peak ? bench_machine(o) : cli_usage_error("bench", "one MODEL or built FILE is needed");
 }
 
 static vtb_status bench(const cli_list *rest, bench_options *o) {
   if (rest->n == 0) return bench_none(o);
+  if (o->calibrate) return cli_usage_error("bench", "--calibrate takes no MODEL");
   if (o->data.path) return cli_usage_error("bench", "--data is measured without a MODEL");
   if (rest->n != 1) return cli_usage_error("bench", "one MODEL or built FILE is needed");
   if (o->no_update && !o->train) return cli_usage_error("bench", "--no-update is for --train");
@@ -211,6 +223,12 @@ vtb_status cli_cmd_bench(int argc, char **argv) {
       {"--peak", CLI_FLAG, &o.peak, NULL,
        "what the machine reaches at best, in a product and a copy; beside a MODEL: how much of it "
        "the model and its kernels reach"},
+      {"--calibrate", CLI_FLAG, &o.calibrate, NULL,
+       "without a MODEL: what launches on --target cuda are predicted by, measured, into -o FILE "
+       "for --machine and dump --estimate"},
+      {"-o", CLI_STR, &o.output, "FILE", "with --calibrate: the file"},
+      {"--machine", CLI_STR, &o.model.compile.machine, "GPU",
+       "what code for CUDA is chosen for: h200 (default), h100, a100, b200 or a file"},
       {"--seconds", CLI_FLOAT, &o.seconds, "S",
        "time to measure for (default 3; of a list 1, in each round)"},
       {"--runs", CLI_INT, &o.runs, "N", "exactly N runs instead of --seconds"},

@@ -59,7 +59,8 @@ vtb_status cli_cmd_dump(int argc, char **argv) {
       {"--target", CLI_STR, &o.model.compile.target, "T",
        "whose passes: cpu (default of fused and plan), interp, cuda or cuda-emulated"},
       {"--estimate", CLI_STR, &o.estimate, "GPU",
-       "launches: what each takes on an h200, h100, a100 or b200, and what binds"},
+       "launches: what each takes on an h200, h100, a100, b200 or a calibrated file, and what "
+       "binds"},
       {"--audit", CLI_FLAG, &o.audit, NULL,
        "launches: run some blocks of each and count sectors, bank conflicts, idle threads"},
       {"--library", CLI_FLAG, &o.library, NULL,

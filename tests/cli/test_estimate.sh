@@ -46,7 +46,7 @@ json stage launches machine h200 batch 4
 [ "$(printf '%s' "$out" | "$JSON_GET" launches)" -gt 10 ] || fail "$out"
 
 # decisions are for the machine that is named, or that VTB_MACHINE names
-expect 2 "$VERTEBRA" dump vil_nano --stage launches --estimate h300; says "no GPU is named 'h300': there are h200, h100, a100 and b200"
+expect 2 "$VERTEBRA" dump vil_nano --stage launches --estimate h300; says "no GPU is named 'h300': there are h200, h100, a100 and b200, and files"
 expect 2 "$VERTEBRA" check vil_nano --target cuda --machine v100; says "no GPU is named 'v100'"
 expect 2 env VTB_MACHINE=x "$VERTEBRA" check vil_nano --target cuda; says "no GPU is named 'x' (VTB_MACHINE)"
 expect 0 env VTB_MACHINE=a100 "$VERTEBRA" check vil_nano --target cuda --json; slow=$(printf '%s' "$out" | "$JSON_GET" predicted_ms)
