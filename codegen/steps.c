@@ -393,7 +393,7 @@ static void label_steps(vtb_steps *s) {
 vtb_status vtb_steps_make(vtb_module *m, vtb_func *entry, const vtb_places *places, vtb_steps *out,
                           vtb_error *err) {
   *out = (vtb_steps){.places = *places};
-  vtb_status status = vtb_plan_memory(m, entry, &out->plan, err);
+  vtb_status status = vtb_plan_memory(m, entry, places, &out->plan, err);
   if (status != VTB_OK) return status;
   vtb_arena_init(&out->arena);
   out->n_funcs = out->plan.n_funcs;

@@ -178,22 +178,29 @@ static const vtb_inst *as_concat(const vtb_inst *i) {
   return only;
 }
 
+/* The adjoints of mixers of tokens, which come as parts of one projection's. */
+static bool makes_rows(const vtb_inst *i) {
+  return i->op == VTB_OP_attention_grad || vtb_kernel_kind_of(i) == VTB_KERNEL_ATTENTION ||
+         (i->op == VTB_OP_linscan_grad && vtb_scan_is_product(i));
+}
+
 /* Kernels and products store results with any strides whose last is 1. */
-static bool stores_anywhere(const vtb_inst *i) {
+static bool stores_anywhere(const vtb_inst *i, const vtb_places *places) {
   if (!i) return false;
-  if (i->op == VTB_OP_einsum) return true;
+  if (i->op == VTB_OP_einsum || (places && places->strided_rows && makes_rows(i))) return true;
   return vtb_kernel_stores_anywhere(vtb_kernel_kind_of(i)) && !as_concat(i);
 }
 
 /* Where operand `o` of a concatenation lies in its result, as a slot for the value behind its
  * reshapes; NULL if that value cannot be written there. */
 static const vtb_value *part_of(const vtb_inst *i, int o, int axis, int64_t start,
-                                const int *return_of, vtb_slot *s) {
+                                const int *return_of, const vtb_places *places, vtb_slot *s) {
   const vtb_value *v = i->operands[o], *base = v;
   int64_t whole[VTB_MAX_RANK];
   row_major(&i->results[0]->type, whole);
   while (base->def && base->def->op == VTB_OP_reshape) base = base->def->operands[0];
-  if (!stores_anywhere(base->def) || return_of[base->id] >= 0 || vtb_type_count(&base->type) == 0)
+  if (!stores_anywhere(base->def, places) || return_of[base->id] >= 0 ||
+      vtb_type_count(&base->type) == 0)
     return NULL;
   *s = (vtb_slot){
       .place = VTB_PLACE_VIEW, .base = i->results[0], .view_offset = start * whole[axis]};
@@ -204,7 +211,8 @@ static const vtb_value *part_of(const vtb_inst *i, int o, int axis, int64_t star
 
 /* Concatenations whose operands can all be written into the result: slots of the operands, and the
  * mark. */
-static void plan_concats(const vtb_func *f, vtb_frame *frame, const int *return_of) {
+static void plan_concats(const vtb_func *f, vtb_frame *frame, const int *return_of,
+                         const vtb_places *places) {
   for (const vtb_inst *i = f->first; i; i = i->next) {
     const vtb_inst *concat = as_concat(i);
     if (!concat) continue;
@@ -214,7 +222,7 @@ static void plan_concats(const vtb_func *f, vtb_frame *frame, const int *return_
     bool all = true;
     int64_t start = 0;
     for (int o = 0; o < n && all; o++) {
-      parts[o] = part_of(i, o, axis, start, return_of, &slots[o]);
+      parts[o] = part_of(i, o, axis, start, return_of, places, &slots[o]);
       all = parts[o] && frame->slots[parts[o]->id].base == NULL;
       for (int k = 0; k < o; k++) all &= parts[k] != parts[o];
       start += i->operands[o]->type.dim[axis].size;
@@ -226,7 +234,7 @@ static void plan_concats(const vtb_func *f, vtb_frame *frame, const int *return_
   }
 }
 
-static void plan_func(vtb_func *f, vtb_frame *frame) {
+static void plan_func(vtb_func *f, const vtb_places *places, vtb_frame *frame) {
   int n_insts = vtb_func_number(f), n_live = 0, n_constants = 0;
   frame->slots = vtb_xcalloc((size_t)f->n_values + 1, sizeof *frame->slots);
   live *lives = vtb_xcalloc((size_t)f->n_values + 1, sizeof *lives);
@@ -235,7 +243,7 @@ static void plan_func(vtb_func *f, vtb_frame *frame) {
   for (int v = 0; v < f->n_values; v++) live_of[v] = return_of[v] = -1;
   for (int r = f->n_returns - 1; r >= 0; r--) return_of[f->returns[r]->id] = r;
   return_through_reshapes(f, return_of);
-  plan_concats(f, frame, return_of);
+  plan_concats(f, frame, return_of, places);
   for (int a = 0; a < f->n_args; a++) {
     vtb_slot *s = &frame->slots[f->args[a]->id];
     *s = (vtb_slot){.place = VTB_PLACE_ARG, .index = a, .bytes = vtb_type_bytes(&f->args[a]->type)};
@@ -296,7 +304,8 @@ const vtb_frame *vtb_plan_frame(const vtb_plan *p, const vtb_func *f) {
   return NULL;
 }
 
-vtb_status vtb_plan_memory(vtb_module *m, vtb_func *entry, vtb_plan *plan, vtb_error *err) {
+vtb_status vtb_plan_memory(vtb_module *m, vtb_func *entry, const vtb_places *places, vtb_plan *plan,
+                           vtb_error *err) {
   (void)m;
   *plan = (vtb_plan){0};
   vtb_func **order;
@@ -314,7 +323,7 @@ vtb_status vtb_plan_memory(vtb_module *m, vtb_func *entry, vtb_plan *plan, vtb_e
           return vtb_fail(err, VTB_E_INTERNAL,
                           "memory planning needs a bound batch; @%s is symbolic", f->name);
         }
-    plan_func(f, &plan->frames[i]);
+    plan_func(f, places, &plan->frames[i]);
     int64_t deepest = 0;
     for (vtb_inst *k = f->first; k; k = k->next) {
       const vtb_frame *callee =

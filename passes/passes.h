@@ -162,9 +162,9 @@ typedef struct vtb_plan {
   vtb_frame *frames;
   int64_t peak_bytes; /* entry's total */
 } vtb_plan;
-/* The module must be bound (no VTB_DYN). */
-VTB_MUST_USE vtb_status vtb_plan_memory(vtb_module *m, vtb_func *entry, vtb_plan *plan,
-                                        vtb_error *err);
+/* The module must be bound (no VTB_DYN). places NULL: as on the CPU. */
+VTB_MUST_USE vtb_status vtb_plan_memory(vtb_module *m, vtb_func *entry, const vtb_places *places,
+                                        vtb_plan *plan, vtb_error *err);
 void vtb_plan_free(vtb_plan *p);
 void vtb_plan_print(const vtb_plan *p, vtb_strbuf *out);
 const vtb_frame *vtb_plan_frame(const vtb_plan *p, const vtb_func *f);

@@ -7,7 +7,9 @@
  *
  * Reshapes are free views, but no kernel reaches across one: normalising heads and the gate after
  * it would be two passes over memory. Before fuse. Leaves ops alone that have a reduction over the
- * whole row beside them, or that only column sums use, which compute them on the way.
+ * whole row beside them, or that only column sums use, which compute them on the way; but where
+ * sums over leading axes go with the rows that they read (memory is the limit: fuse_sums.c), both
+ * take the parts' shape.
  */
 #include "passes/passes_internal.h"
 
@@ -19,6 +21,7 @@ typedef struct splitter {
   int n_marks;
   VTB_VEC(vtb_type) shapes;
   VTB_VEC(vtb_inst *) work;
+  bool sums_too; /* over leading axes */
 } splitter;
 
 static bool is_elementwise(const vtb_inst *i) {
@@ -146,7 +149,7 @@ static void retype(splitter *s, vtb_inst *e, int shape) {
   const vtb_type whole = e->results[0]->type, split = s->shapes.at[shape - 1];
   vtb_type types[8];
   if (!is_elementwise(e) || marked(s, e) || !splits(&split, &whole) || e->n_operands > 8 ||
-      only_for_columns(e))
+      (!s->sums_too && only_for_columns(e)))
     return;
   for (int o = 0; o < e->n_operands; o++)
     if (!operand_shape(&e->operands[o]->type, &whole, &split, &types[o])) return;
@@ -165,10 +168,34 @@ static void retype(splitter *s, vtb_inst *e, int shape) {
   mark(s, now, shape);
 }
 
+/* A sum over leading axes, of the parts. */
+static void retype_sum(splitter *s, vtb_inst *e, int shape) {
+  vtb_value *x = e->operands[0];
+  const vtb_type *split = &s->shapes.at[shape - 1];
+  int n;
+  if (!s->sums_too || e->op != VTB_OP_reduce_sum || !splits(split, &x->type)) return;
+  const int64_t *axes = vtb_attr_ints(e, "axes", &n);
+  if (n < 1 || n >= x->type.rank) return;
+  for (int a = 0; a < n; a++)
+    if (axes[a] != a) return;
+  vtb_builder b = {.module = s->func->module, .func = s->func, .before = e, .span = e->span};
+  int fresh = s->func->n_values;
+  vtb_value *sum = vtb_b_reduce(&b, e->op, viewed(&b, x, split), axes, n, false);
+  vtb_value *back = vtb_b_reshape(&b, sum, &e->results[0]->type);
+  vtb__swap_names(back, e->results[0]);
+  vtb_replace_all(e->results[0], back);
+  for (vtb_inst *made = e->prev; made && made->results[0]->id >= fresh; made = made->prev)
+    made->order = e->order;
+  vtb_inst_unlink(e);
+}
+
 static void retype_readers(splitter *s, const vtb_value *v, int shape) {
   vtb_inst **readers;
   size_t n = vtb_value_readers(v, &readers);
-  for (size_t r = 0; r < n; r++) retype(s, readers[r], shape);
+  for (size_t r = 0; r < n; r++) {
+    retype(s, readers[r], shape);
+    if (vtb_op_get(readers[r]->op)->klass == VTB_CLASS_REDUCE) retype_sum(s, readers[r], shape);
+  }
   vtb_free(readers);
 }
 
@@ -184,8 +211,8 @@ static void spread(splitter *s, vtb_inst *i, int shape) {
   vtb_free(readers);
 }
 
-static void visit(vtb_func *f) {
-  splitter s = {.func = f};
+static void visit(vtb_func *f, bool sums_too) {
+  splitter s = {.func = f, .sums_too = sums_too};
   vtb_func_number(f);
   for (vtb_inst *i = f->first; i; i = i->next)
     if (reduces_rows(i)) mark_region(&s, i);
@@ -200,6 +227,6 @@ static void visit(vtb_func *f) {
 vtb_status vtb__pass_split_rows(vtb_pass_context *c, vtb_error *err) {
   (void)err;
   for (vtb_func *f = c->module->first; f; f = f->next)
-    if (f->kind == VTB_FUNC_PLAIN) visit(f);
+    if (f->kind == VTB_FUNC_PLAIN) visit(f, c->target && c->target->memory_bound);
   return VTB_OK;
 }

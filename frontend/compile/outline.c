@@ -111,7 +111,9 @@ vtb_status vtb_outline_make(const vtb_compilation *c, int64_t batch, vtb_outline
   vtb_status status = vtb_compile_target(c->options.target, true, &target, err);
   if (status == VTB_OK) status = vtb_compile_code(target, &c->options, &code, err);
   if (status == VTB_OK) status = vtb_compilation_lower(c, target, &code, batch, &lowered);
-  vtb_places places = target && target->places.frame_align ? target->places : (vtb_places){64, 4};
+  vtb_places places = target && target->places.frame_align
+                          ? target->places
+                          : (vtb_places){.frame_align = 64, .tensor_align = 4};
   if (status == VTB_OK)
     status = vtb_steps_make(lowered.module, lowered.module->entry, &places, &steps, err);
   if (status == VTB_OK) {

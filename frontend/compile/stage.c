@@ -27,7 +27,9 @@ static vtb_status write_module(const vtb_compilation *c, vtb_strbuf *out, vtb_er
 
 static vtb_status write_plan(const vtb_compilation *c, vtb_strbuf *out, vtb_error *err) {
   vtb_plan plan;
-  vtb_status status = vtb_plan_memory(c->module, c->module->entry, &plan, err);
+  const vtb_target *target = c->context.target;
+  vtb_status status =
+      vtb_plan_memory(c->module, c->module->entry, target ? &target->places : NULL, &plan, err);
   if (status != VTB_OK) return status;
   vtb_plan_print(&plan, out);
   vtb_plan_free(&plan);

@@ -144,6 +144,42 @@ TEST(strips_fused) {
   CHECK(n_strips == 5); /* the two sums of %e are over different axes */
 }
 
+/* The adjoints of a projection's parts: attention's and a scan's store them side by side. */
+static const char parts[] =
+    "func @f(%q: f32[2, 9, 3, 8], %k: f32[2, 9, 3, 8], %v: f32[2, 9, 3, 8], %y: f32[2, 9, 3, 8],\n"
+    "    %lse: f32[2, 9, 3], %dy: f32[2, 9, 3, 8], %d: f32[3])\n"
+    "    -> (f32[2, 9, 72], f32[2, 9, 72], f32[3]) {\n"
+    "  %aq, %ak, %av = attention_grad %q, %k, %v, %y, %lse, %dy {scale = 0.4} : f32[2, 9, 3, 8], "
+    "f32[2, 9, 3, 8], f32[2, 9, 3, 8]\n"
+    "  %a = reshape %aq {shape = [2, 9, 24]} : f32[2, 9, 24]\n"
+    "  %b = reshape %ak {shape = [2, 9, 24]} : f32[2, 9, 24]\n"
+    "  %c = reshape %av {shape = [2, 9, 24]} : f32[2, 9, 24]\n"
+    "  %e = concat %a, %b, %c {axis = 2} : f32[2, 9, 72]\n"
+    "  %sq, %sk, %sv, %sd = linscan_grad %q, %k, %v, %d, %dy {class = \"constant\", mode = "
+    "\"parallel\"} : f32[2, 9, 3, 8], f32[2, 9, 3, 8], f32[2, 9, 3, 8], f32[3]\n"
+    "  %h = reshape %sq {shape = [2, 9, 24]} : f32[2, 9, 24]\n"
+    "  %i = reshape %sk {shape = [2, 9, 24]} : f32[2, 9, 24]\n"
+    "  %j = reshape %sv {shape = [2, 9, 24]} : f32[2, 9, 24]\n"
+    "  %l = concat %h, %i, %j {axis = 2} : f32[2, 9, 72]\n"
+    "  return %e, %l, %sd\n"
+    "}\n";
+
+TEST(parts_side_by_side) {
+  check("parts", parts, true, 0.1, 0.9, 2e-6);
+  vtb_module *m = parse(parts);
+  vtb_plan plan;
+  vtb_error err = {0};
+  m->entry = vtb_module_find(m, "f");
+  cuda_passes(m, "fuse");
+  CHECK(vtb_plan_memory(m, m->entry, &vtb_target_find("cuda")->places, &plan, &err) == VTB_OK);
+  int joined = 0;
+  for (const vtb_inst *i = m->entry->first; i; i = i->next)
+    joined += i->n_results == 1 && plan.frames[0].slots[i->results[0]->id].in_place;
+  CHECK(joined == 2);
+  vtb_plan_free(&plan);
+  vtb_module_free(m);
+}
+
 /* Over leading, middle and last axes; in one range and in several. */
 static const char reductions[] = "func @f(%x: f32[6, 7, 33], %z: f32[40, 50, 12], %l: f32[2, "
                                  "30000]) -> (f32[7, 33], f32[6, 33], f32[7], f32[],\n"
@@ -327,6 +363,7 @@ int main(void) {
   RUN(rows_fused);
   RUN(strips_alone);
   RUN(strips_fused);
+  RUN(parts_side_by_side);
   RUN(reductions_alone);
   RUN(reductions_fused);
   RUN(products_of_every_kind);

@@ -275,7 +275,7 @@ TEST(plan_views_cost_nothing_and_live_values_do_not_overlap) {
                         "  return %y\n}\n");
   vtb_plan plan;
   vtb_error err = {0};
-  CHECK(vtb_plan_memory(m, m->entry, &plan, &err) == VTB_OK);
+  CHECK(vtb_plan_memory(m, m->entry, NULL, &plan, &err) == VTB_OK);
   const vtb_frame *frame = vtb_plan_frame(&plan, m->entry);
   vtb_inst *i = m->entry->first;
   const vtb_slot *a = &frame->slots[i->results[0]->id], *z = &frame->slots[i->next->results[0]->id];
@@ -302,7 +302,7 @@ TEST(plan_reshape_of_a_strided_view_is_a_view_only_if_strides_allow) {
                         "  return %f, %s\n}\n");
   vtb_plan plan;
   vtb_error err = {0};
-  CHECK(vtb_plan_memory(m, m->entry, &plan, &err) == VTB_OK);
+  CHECK(vtb_plan_memory(m, m->entry, NULL, &plan, &err) == VTB_OK);
   const vtb_frame *frame = vtb_plan_frame(&plan, m->entry);
   vtb_inst *i = m->entry->first;
   CHECK(frame->slots[i->next->results[0]->id].place == VTB_PLACE_WORKSPACE);
@@ -326,7 +326,7 @@ TEST(plan_writes_parts_of_a_concatenation_in_place) {
                         "  return %y\n}\n");
   vtb_plan plan;
   vtb_error err = {0};
-  CHECK(vtb_plan_memory(m, m->entry, &plan, &err) == VTB_OK);
+  CHECK(vtb_plan_memory(m, m->entry, NULL, &plan, &err) == VTB_OK);
   const vtb_frame *frame = vtb_plan_frame(&plan, m->entry);
   const vtb_slot *slot[8];
   int n = 0;
@@ -351,7 +351,7 @@ TEST(plan_returns_the_value_behind_a_reshape) {
             "  return %r, %q\n}\n");
   vtb_plan plan;
   vtb_error err = {0};
-  CHECK(vtb_plan_memory(m, m->entry, &plan, &err) == VTB_OK);
+  CHECK(vtb_plan_memory(m, m->entry, NULL, &plan, &err) == VTB_OK);
   const vtb_frame *frame = vtb_plan_frame(&plan, m->entry);
   const vtb_slot *p = &frame->slots[m->entry->first->results[0]->id],
                  *r = &frame->slots[m->entry->returns[0]->id];

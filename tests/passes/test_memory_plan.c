@@ -5,7 +5,7 @@
 static vtb_plan planned(vtb_module *m) {
   vtb_plan plan;
   vtb_error err = {0};
-  CHECK_MSG(vtb_plan_memory(m, m->entry, &plan, &err) == VTB_OK, "%s", err.text);
+  CHECK_MSG(vtb_plan_memory(m, m->entry, NULL, &plan, &err) == VTB_OK, "%s", err.text);
   return plan;
 }
 

@@ -134,7 +134,7 @@ TEST(what_is_prepared_keeps_its_place_to_the_end) {
   vtb_module *m = parse_ir(text);
   vtb_plan plan;
   vtb_error err = {0};
-  CHECK(vtb_plan_memory(m, m->entry, &plan, &err) == VTB_OK);
+  CHECK(vtb_plan_memory(m, m->entry, NULL, &plan, &err) == VTB_OK);
   const vtb_frame *frame = vtb_plan_frame(&plan, m->entry);
   const vtb_slot *prepared = &frame->slots[m->entry->first->results[0]->id];
   int others = 0;
