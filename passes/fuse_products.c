@@ -151,12 +151,33 @@ static void copy_loop(merging *m, vtb_builder *b, const vtb_inst *product, const
   vtb_free(inside);
 }
 
+static bool others_read(const vtb_value *v, const vtb_inst *loop) {
+  vtb_inst **readers;
+  size_t n = vtb_value_readers(v, &readers);
+  bool any = false;
+  for (size_t k = 0; k < n; k++) any |= readers[k] != loop;
+  for (int r = 0; r < v->func->n_returns; r++) any |= v->func->returns[r] == v;
+  vtb_free(readers);
+  return any;
+}
+
+/* Orders with room between them for what is made. */
+static void number_all(vtb_func *f) {
+  int n = 0;
+  for (vtb_inst *i = f->first; i; i = i->next) i->order = n += 64;
+}
+
+static void number(vtb_func *f, vtb_inst *made) {
+  int low = made->prev ? made->prev->order : 0, high = made->next ? made->next->order : low + 64;
+  made->order = low + (high - low) / 2;
+  if (made->order == low) number_all(f);
+}
+
 /* The results of the product that somebody else needs, then the loop's. */
 static vtb_inst *merge(vtb_func *f, vtb_inst *product, vtb_inst *loop) {
   size_t most = (size_t)(product->n_operands + loop->n_operands + product->n_results) +
                 (size_t)loop->n_results;
   vtb_inst *place = place_of(product, loop), *before = place ? place->next : f->first;
-  int *uses = vtb_count_uses(f);
   merging m = {.kernel = vtb__kernel_new((vtb_inst *)einsum_of(product)),
                .inputs = vtb_xcalloc(most, sizeof *m.inputs),
                .outer = vtb_xcalloc(most, sizeof *m.outer),
@@ -165,10 +186,7 @@ static vtb_inst *merge(vtb_func *f, vtb_inst *product, vtb_inst *loop) {
   vtb_builder b = {.module = f->module, .func = m.kernel, .span = product->span};
   copy_product(&m, &b, product, made);
   for (int r = 0; r < product->n_results; r++) {
-    vtb_value *v = product->results[r];
-    int own = 0;
-    for (int o = 0; o < loop->n_operands; o++) own += loop->operands[o] == v;
-    if (uses[v->id] > own) add_result(&m, v, made[r]);
+    if (others_read(product->results[r], loop)) add_result(&m, product->results[r], made[r]);
   }
   copy_loop(&m, &b, product, loop, made);
   vtb_func_set_returns(m.kernel, m.inner, NULL, m.n_results);
@@ -181,12 +199,11 @@ static vtb_inst *merge(vtb_func *f, vtb_inst *product, vtb_inst *loop) {
   }
   vtb_inst_unlink(loop);
   vtb_inst_unlink(product);
-  vtb_free(uses);
+  number(f, fused);
   vtb_free(made);
   vtb_free(m.inputs);
   vtb_free(m.outer);
   vtb_free(m.inner);
-  vtb_func_number(f);
   return fused;
 }
 
@@ -218,7 +235,7 @@ vtb_status vtb__pass_fuse_products(vtb_pass_context *c, vtb_error *err) {
   (void)err;
   for (vtb_func *f = c->module->first; f; f = f->next) {
     if (f->kind != VTB_FUNC_PLAIN) continue;
-    vtb_func_number(f);
+    number_all(f);
     for (vtb_inst *i = f->first, *next; i; i = next) {
       vtb_inst *loop = NULL;
       next = i->next;

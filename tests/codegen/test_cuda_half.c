@@ -140,6 +140,71 @@ TEST(products_are_as_exact_as_their_factors) {
   }
 }
 
+/* Factors of 16 bits in memory (parameters get a narrow copy), every row of product/tile.c, edges
+ * in all directions. */
+TEST(every_tile_gives_the_same) {
+  enum { M = 262, K = 72, N = 260, TILES = 9 };
+  vtb_strbuf text = {0}, returns = {0}, types = {0};
+  for (int t = 0; t < TILES; t++) {
+    vtb_strbuf_printf(&types, "%sf32[262, 260]", t ? ", " : "");
+    vtb_strbuf_printf(&returns, "%s%%c%d", t ? ", " : "", t);
+  }
+  vtb_strbuf_printf(&text,
+                    "entry func @f(%%a: f32[262, 72] param \"a\", %%b: f32[260, 72] param \"b\") "
+                    "-> (%s) {\n",
+                    types.at);
+  for (int t = 0; t < TILES; t++)
+    vtb_strbuf_printf(&text,
+                      "  %%c%d = einsum %%a, %%b {spec = \"mk,nk->mn\", tile = %d} : f32[262, "
+                      "260]\n",
+                      t, t);
+  vtb_strbuf_printf(&text, "  return %s\n}\n", returns.at);
+  static float a[M * K], b[N * K], c[TILES][M * N];
+  vtb_diags diags = {0};
+  vtb_error err = {0};
+  vtb_source source = {.path = "tiles.ir", .text = text.at, .n = text.n};
+  vtb_module *m = vtb_module_parse(&source, &diags);
+  vtb_diags_print(&diags, stderr);
+  vtb_launch_plan *plan = NULL;
+  vtb_program *p = NULL;
+  unsigned long long seed = 11;
+  for (int i = 0; i < M * K; i++) a[i] = (float)test_random(&seed);
+  for (int i = 0; i < N * K; i++) b[i] = (float)test_random(&seed);
+  vtb_status status =
+      m ? cuda_plan(m, m->entry, &(vtb_codegen_options){.precision = VTB_PRECISION_BF16}, &plan,
+                    &err)
+        : VTB_E_INPUT;
+  int narrow = 0;
+  for (int s = 0; plan && s < plan->n_sources; s++)
+    narrow += strstr(plan->sources[s].text, "typedef vtb_bf16 A;") != NULL;
+  CHECK(narrow > 0);
+  if (status == VTB_OK) status = vtb_emulator_program(plan, NULL, &p, &err);
+  vtb_services *services = vtb_services_default(1);
+  void *tensors[2 + TILES] = {a, b};
+  for (int t = 0; t < TILES; t++) tensors[2 + t] = c[t];
+  void *workspace = p ? vtb_aligned_alloc((size_t)p->workspace_bytes + 64) : NULL;
+  if (status == VTB_OK) status = vtb_program_execute(p, tensors, workspace, services, &err);
+  CHECK_MSG(status == VTB_OK, "%s", err.text);
+  double worst = 0;
+  for (int t = 0; t < TILES; t++)
+    for (int i = 0; i < M * N; i += 7) {
+      double want = 0;
+      for (int k = 0; k < K; k++) want += (double)a[i / N * K + k] * (double)b[i % N * K + k];
+      double error = fabs((double)c[t][i] - want) / sqrt(K);
+      if (!(error <= worst)) worst = error;
+      CHECK_MSG(fabsf(c[t][i] - c[0][i]) < 1e-4f, "tile %d, element %d", t, i);
+    }
+  CHECK_MSG(worst > 1e-4 && worst < 8e-3, "error %g", worst);
+  free(workspace);
+  vtb_services_free(services);
+  vtb_program_free(p);
+  vtb_module_free(m);
+  vtb_diags_free(&diags);
+  vtb_strbuf_free(&text);
+  vtb_strbuf_free(&returns);
+  vtb_strbuf_free(&types);
+}
+
 /* ---- which products get which factors -------------------------------------------------------- */
 
 enum { CARRIED = 64, ENDING = 80 }; /* their numbers of columns tell the two products apart */
@@ -209,6 +274,7 @@ int main(void) {
   RUN(fp16_is_rounded_as_by_the_hardware);
   RUN(fp16_fragments);
   RUN(products_are_as_exact_as_their_factors);
+  RUN(every_tile_gives_the_same);
   RUN(factors_follow_what_is_built_on_them);
   return test_done();
 }

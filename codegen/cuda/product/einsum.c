@@ -14,8 +14,6 @@
 #include "codegen/cuda/loop/expr.h"
 #include "codegen/cuda/product/product.h"
 
-enum { WANTED_BLOCKS = 264 };
-
 /* ---- letters --------------------------------------------------------------------------------- */
 
 /* The result of a product with an epilogue is no tensor: it is never stored. */
@@ -264,32 +262,16 @@ const char *vtb__product_place(product *p, int t) {
 
 /* ---- the product ----------------------------------------------------------------------------- */
 
-/* Tiles by how much of them the shape fills, ranges of k by how few tiles there are. */
-static void choose_tile(product *p) {
-  static const struct {
-    int bm, bn, warps_n;
-  } tiles[] = {{128, 128, 4}, {128, 64, 2}, {64, 64, 4}, {128, 16, 1}};
-  int64_t m = p->of[M].size, n = p->of[N].size, k = p->of[K].size, batch = p->of[BATCH].size;
-  int t = n <= 16 ? 3 : m <= 64 ? 2 : n <= 64 ? 1 : 0;
-  if (t < 2 &&
-      batch * ((m + 127) / 128) * ((n + tiles[t].bn - 1) / tiles[t].bn) < WANTED_BLOCKS / 2)
-    t = 2;
-  p->bm = tiles[t].bm;
-  p->bn = tiles[t].bn;
-  p->warps_n = tiles[t].warps_n;
-  int64_t blocks = ((m + p->bm - 1) / p->bm) * ((n + p->bn - 1) / p->bn) * batch;
-  int64_t want = WANTED_BLOCKS / blocks, most = k / 256;
-  if (want > most) want = most;
-  if (want < 1) want = 1;
-  p->k_range = ((k + want - 1) / want + p->k_step - 1) / p->k_step * p->k_step;
-  p->splits = (k + p->k_range - 1) / p->k_range;
-}
-
 static vtb_dtype dtype_of(const product *p, int which) {
   return vtb__product_type(p, which)->dtype;
 }
 static bool has_half(const product *p) {
   return vtb_is_half(dtype_of(p, A)) || vtb_is_half(dtype_of(p, B));
+}
+
+static vtb_factors factors_of(const product *p) {
+  vtb_factors factors = vtb_factors_of(p->einsum);
+  return has_half(p) && factors != VTB_FACTORS_FP16 ? VTB_FACTORS_BF16 : factors;
 }
 
 /* Fills `store` or `store4`, and says by EACH which. */
@@ -358,12 +340,10 @@ static void fill_factor(product *p, vtb_cuda_kernel *k, int t, letter_class clas
 
 static void write_product(product *p, int temp) {
   vtb_cuda_kernel *k = vtb_cuda_begin_text(p->c, "product", "product.cu", THREADS);
-  vtb_factors factors = vtb_factors_of(p->einsum);
-  if (has_half(p) && factors != VTB_FACTORS_FP16) factors = VTB_FACTORS_BF16;
   VTB_CUDA_NUMBERS(k, {"M", p->of[M].size}, {"N", p->of[N].size}, {"K", p->of[K].size},
                    {"BATCHES", p->of[BATCH].size}, {"BM", p->bm}, {"BN", p->bn},
                    {"WARPS_N", p->warps_n}, {"STEP", p->k_step}, {"RANGE", p->k_range},
-                   {"FACTORS", factors});
+                   {"FACTORS", factors_of(p)});
   fill_factor(p, k, p->a, M, 'a');
   fill_factor(p, k, p->b, N, 'b');
   fill_accumulated(p, k, temp);
@@ -452,7 +432,7 @@ static void emit(product *p) {
   }
   if (by_library(p)) return;
   p->k_step = has_half(p) ? 32 : 16;
-  choose_tile(p);
+  vtb__product_choose_tile(p, factors_of(p));
   int temp = -1;
   if (p->splits > 1)
     temp = vtb_cuda_temp(

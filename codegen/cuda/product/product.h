@@ -4,6 +4,7 @@
 
 #include "codegen/cuda/cuda.h"
 #include "ir/ir.h"
+#include "ir/narrow.h"
 
 enum { A, B, OUT, ADD, SUM, TENSORS };
 enum { MOST_LETTERS = 3 * VTB_MAX_RANK, THREADS = 256 };
@@ -52,6 +53,12 @@ bool vtb__product_multiples(int64_t n, const index_of *x, int t, const letter *b
 static inline const letter *vtb__product_inner(const index_of *x) {
   return x->n ? &x->at[x->n - 1] : NULL;
 }
+
+/* ---- tile.c ---------------------------------------------------------------------------------- */
+
+/* Decides the tile and the ranges of k; the attribute `tile` of the einsum names a row of tile.c
+ * instead. */
+void vtb__product_choose_tile(product *p, vtb_factors factors);
 
 /* ---- epilogue.c ------------------------------------------------------------------------------ */
 
