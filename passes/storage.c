@@ -231,7 +231,7 @@ static void note_fused(storage *s, const vtb_inst *i) {
   else if (is_concat(i))
     join_all(s, i);
   else
-    note_computed(s, i, vtb_streq(kind, "col") ? SUMMED : READ);
+    note_computed(s, i, vtb_streq(kind, "col") || vtb_streq(kind, "sums") ? SUMMED : READ);
   for (int r = 0; r < i->n_results && vtb_streq(kind, "strips"); r++)
     if (is_part(i->callee->returns[r])) note(s, i->results[r], BARRED);
 }

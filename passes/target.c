@@ -5,14 +5,16 @@
  * autodiff leaves, so that the batch is bound in little code; the second for the reductions and
  * reshapes that a known batch turns into nothing; the third for the reshapes that split_rows puts
  * around what it widens: two that meet are none, and what they read becomes equal. */
-#define KERNELS                                                                                    \
+#define BEFORE_FUSION                                                                              \
   "simplify,cse,dce,fold_split,fold_tile,bind,select_mode,simplify,cse,dce,accumulate,split_rows," \
-  "simplify,cse,dce,directions,prologue,fuse"
+  "simplify,cse,dce,directions,prologue"
+#define KERNELS BEFORE_FUSION ",fuse"
 
 /* With tensor cores: how products round, which decides what memory holds; epilogues take kernels
  * that are fused. What is prepared comes last, because casts are. */
 #define TENSOR_CORES                                                                               \
-  KERNELS ",precision,library,fuse_local,fuse_products,factor_sums,fuse_scans,storage,prepare"
+  BEFORE_FUSION ",fuse_bias,fuse,precision,library,fuse_local,fuse_products,factor_sums,"          \
+                "fuse_scans,storage,prepare"
 
 /* A cache line, and the widest vector; code asks no more of a tensor than its elements. */
 #define CPU_PLACES                                                                                 \

@@ -14,6 +14,10 @@ bool vtb__cuda_blocks(vtb_cuda *c, const vtb_inst *inst);
 void vtb__cuda_im2col(vtb_cuda *c, const vtb_inst *inst);
 void vtb__cuda_col2im(vtb_cuda *c, const vtb_inst *inst);
 /* A `fused` of kind "local": its convolution and what is behind it, or rows of it without. */
+/* A `fused` of kind "sums", by its first op. */
+void vtb__cuda_sums(vtb_cuda *c, const vtb_inst *fused);
+void vtb__cuda_dwconv_sums(vtb_cuda *c, const vtb_inst *fused);
+void vtb__cuda_blocks_sums(vtb_cuda *c, const vtb_inst *fused);
 void vtb__cuda_local(vtb_cuda *c, const vtb_inst *fused);
 void vtb__cuda_local_convolution(vtb_cuda *c, const vtb_inst *fused);
 void vtb__cuda_dwconv(vtb_cuda *c, const vtb_inst *inst);

@@ -1,12 +1,13 @@
-/* Kernels of kind local: convolutions, products of small matrices and what is elementwise beside
- * them, joined by the passes and emulated, against the interpreter before the passes. */
+/* Kernels of kind local (convolutions, products of small matrices and what is elementwise beside
+ * them) and of kind sums (gradients of a weight and a bias), joined by the passes and emulated,
+ * against the interpreter. */
 #include <stdlib.h>
 
 #include "ir/kernels.h"
 #include "tests/codegen/cuda_check.h"
 
-/* `kernels`: fused instructions that the passes are to leave, all of kind local. */
-static void check(const char *what, const char *text, int kernels) {
+/* `kernels`: instructions of this kind that the passes are to leave, and no bare op. */
+static void check_kind(const char *what, const char *text, vtb_kernel_kind kind, int kernels) {
   vtb_source source = {.path = "<test>", .text = text, .n = strlen(text)};
   vtb_diags d = {0};
   vtb_module *m = vtb_module_parse(&source, &d);
@@ -14,14 +15,14 @@ static void check(const char *what, const char *text, int kernels) {
   CHECK_MSG(m != NULL, "%s does not parse", what);
   if (!m) return;
   vtb_func *f = m->entry = vtb_module_find(m, "f");
-  cuda_passes(m, "accumulate,simplify,fuse,fuse_local,dce");
+  cuda_passes(m, "accumulate,simplify,fuse_bias,fuse,fuse_local,dce");
   int left = 0;
   for (const vtb_inst *i = f->first; i; i = i->next) {
-    left += i->op == VTB_OP_fused && vtb_kernel_kind_of(i) == VTB_KERNEL_LOCAL;
+    left += i->op == VTB_OP_fused && vtb_kernel_kind_of(i) == kind;
     CHECK_MSG(i->op == VTB_OP_fused || vtb_op_get(i->op)->klass == VTB_CLASS_SHAPE,
               "%s: a %s is left", what, vtb_op_get(i->op)->name);
   }
-  CHECK_MSG(left == kernels, "%s: %d local kernels, want %d", what, left, kernels);
+  CHECK_MSG(left == kernels, "%s: %d such kernels, want %d", what, left, kernels);
   unsigned long long seed = 77;
   vtb_tensor args[16];
   for (int a = 0; a < f->n_args; a++) {
@@ -33,6 +34,10 @@ static void check(const char *what, const char *text, int kernels) {
   for (int a = 0; a < f->n_args; a++) vtb_tensor_free(&args[a]);
   vtb_module_free(m);
   vtb_diags_free(&d);
+}
+
+static void check(const char *what, const char *text, int kernels) {
+  check_kind(what, text, VTB_KERNEL_LOCAL, kernels);
 }
 
 /* All of it in one kernel: the input is half of a wider tensor, heads and blocks split the channels
@@ -109,11 +114,37 @@ TEST(sums_of_products_without_a_convolution) {
         2);
 }
 
+/* Of convolutions with fours and without, of many taps, along a path; of blocks in one share and in
+ * several; where the bias' sum sees another shape. */
+TEST(a_weight_and_its_bias) {
+  check_kind(
+      "gradients",
+      "func @f(%x: f32[2, 70, 12], %dy: f32[2, 70, 12], %z: f32[3, 20, 7], %dz: f32[3, 20, 7], %b: "
+      "f32[2, 250, 40, 4],\n"
+      "    %db: f32[2, 250, 160], %s: f32[1, 70, 3, 2], %ds: f32[1, 70, 3, 5]) -> (f32[12, 3, 3], "
+      "f32[3, 4], f32[7, 5, 5], f32[7], f32[40, 4, 4], f32[160], f32[3, 5, 2], f32[3, 5]) {\n"
+      "  %dw = dwconv_dw %x, %dy {grid = [7, 10], pad = [1, 1], kernel = [3, 3]} : f32[12, 3, 3]\n"
+      "  %r = reshape %dy {shape = [2, 70, 3, 4]} : f32[2, 70, 3, 4]\n"
+      "  %d1 = reduce_sum %r {axes = [0, 1]} : f32[3, 4]\n"
+      "  %d2 = reduce_sum %dz {axes = [0, 1]} : f32[7]\n"
+      "  %dv = dwconv_dw %z, %dz {grid = [4, 5], pad = [2, 2], kernel = [5, 5], path = "
+      "\"rows~@4x5\"} : f32[7, 5, 5]\n"
+      "  %g = reshape %db {shape = [2, 250, 40, 4]} : f32[2, 250, 40, 4]\n"
+      "  %du = einsum %g, %b {spec = \"bngo,bngi->goi\"} : f32[40, 4, 4]\n"
+      "  %d3 = reduce_sum %db {axes = [0, 1]} : f32[160]\n"
+      "  %dt = einsum %ds, %s {spec = \"bngo,bngi->goi\"} : f32[3, 5, 2]\n"
+      "  %d4 = reduce_sum %ds {axes = [0, 1]} : f32[3, 5]\n"
+      "  return %dw, %d1, %dv, %d2, %du, %d3, %dt, %d4\n"
+      "}\n",
+      VTB_KERNEL_SUMS, 4);
+}
+
 int main(void) {
   emulate_or_skip();
   RUN(a_convolution_with_all_that_follows);
   RUN(an_odd_number_of_channels);
   RUN(sums_of_products_without_a_convolution);
   RUN(a_large_kernel_and_an_odd_view);
+  RUN(a_weight_and_its_bias);
   return test_done();
 }

@@ -17,6 +17,7 @@
 #define STRIP 16
 #define WINDOW 64      /* taps times channels of a thread that may sit in registers */
 #define SUMS 25        /* taps of dw a thread sums at once */
+#define DW_WINDOW 36   /* of dw: those that a thread of four channels has */
 #define DW_BLOCKS 1024 /* about as many for dw, so that all of a GPU works */
 
 typedef struct dwconv {
@@ -136,30 +137,80 @@ void vtb__cuda_local_convolution(vtb_cuda *c, const vtb_inst *fused) {
   convolve(c, fused->callee->first, fused);
 }
 
-static void add_shares(const dwconv *g, int part, int64_t shares) {
-  vtb_cuda_kernel *k = vtb_cuda_begin_text(g->c, "dwconv_add", "dwconv_add.cu", THREADS);
+/* The shares' sums of all taps, and of dy for a bias: `sums` a channel. */
+static void add_shares(const dwconv *g, int part, int64_t shares, int64_t sums) {
+  vtb_cuda_kernel *k = vtb_cuda_begin_text(g->c, "dwconv_add", "parts_add.cu", 256);
+  vtb_arena *arena = &g->c->arena;
   vtb_cuda_temp_in(k, part, "float", "part");
   vtb_cuda_out(k, 2, "dw");
-  VTB_CUDA_NUMBERS(k, {"C", g->C}, {"KT", g->kt}, {"KH", g->kh}, {"KW", g->kw}, {"SHARES", shares});
-  vtb_cuda_fill(k, "dw_at", "%s", weight_at(g, 2, false));
-  vtb_cuda_launch(k, ceil_div(g->taps * g->C, THREADS));
+  if (sums > g->taps) vtb_cuda_out(k, 3, "d_bias");
+  VTB_CUDA_NUMBERS(k, {"COUNT", sums * g->C}, {"SHARES", shares});
+  const char *bias = sums > g->taps
+                         ? vtb_arena_printf(arena, "if (a == %lld) d_bias[ch] = sum; else ",
+                                            (long long)(g->kt * g->kh))
+                         : "";
+  vtb_cuda_fill(k, "store",
+                "constexpr int KT = %lld, KH = %lld, KW = %lld;\n"
+                "  (void)KT, (void)KH;\n"
+                "  const int ch = i %% %lld, a = i / %lld / KW, e = i / %lld %% KW;\n"
+                "  %sdw[%s] = sum;",
+                (long long)g->kt, (long long)g->kh, (long long)g->kw, (long long)g->C,
+                (long long)g->C, (long long)g->C, bias, weight_at(g, 2, false));
+  vtb_cuda_launch(k, ceil_div(sums * g->C, 32));
+}
+
+/* Many taps: a thread sums some of one channel. */
+static void sum_taps(dwconv *g) {
+  int64_t taps = g->taps, groups = ceil_div(taps, SUMS), sums = ceil_div(taps, groups);
+  int64_t strips = g->B * g->gt * g->gh * g->strips, others = ceil_div(g->C, 32) * groups;
+  int64_t shares = ceil_div(DW_BLOCKS, others), most = ceil_div(strips, 8);
+  if (shares > most) shares = most;
+  int part = vtb_cuda_temp(g->c, shares * taps * g->C * 4);
+  vtb_cuda_kernel *k = vtb_cuda_begin_text(g->c, "dwconv_dw", "dwconv_dw.cu", 256);
+  vtb_cuda_in(k, 0, "x_in");
+  vtb_cuda_in(k, 1, "dy_in");
+  vtb_cuda_temp_out(k, part, "float", "part");
+  fill_shape(k, g);
+  VTB_CUDA_NUMBERS(k, {"SUMS", sums}, {"GROUPS", groups}, {"SHARES", shares}, {"ALL", strips});
+  vtb_cuda_fill(k, "x_at", "%s", token_at(g, 0));
+  vtb_cuda_fill(k, "dy_at", "%s", token_at(g, 1));
+  vtb_cuda_launch(k, others * shares);
+  add_shares(g, part, shares, taps);
+}
+
+/* All taps of one channel, or of four, sit in a thread's registers twice: inputs and sums. */
+static void sum_strips(dwconv *g, bool bias) {
+  vtb_cuda *c = g->c;
+  bool four =
+      vtb_cuda_rows_of_four(c, 0) && vtb_cuda_rows_of_four(c, 1) && g->taps * 4 <= DW_WINDOW;
+  int64_t columns = g->C / (four ? 4 : 1), along = columns < 32 ? columns : 32;
+  int64_t strips = g->B * g->gt * g->gh * g->strips, tiles = ceil_div(columns, along);
+  int64_t shares = ceil_div(DW_BLOCKS, tiles), most = ceil_div(strips * along, 256);
+  if (shares > most) shares = most;
+  int part = vtb_cuda_temp(c, shares * (g->taps + bias) * g->C * 4);
+  vtb_cuda_kernel *k = vtb_cuda_begin_text(c, "dwconv_dw", "dwconv_dw_strip.cu", 256);
+  vtb_cuda_in(k, 0, "x_in");
+  vtb_cuda_in(k, 1, "dy_in");
+  vtb_cuda_temp_out(k, part, "float", "part");
+  fill_shape(k, g);
+  VTB_CUDA_NUMBERS(k, {"ALONG", along}, {"SHARES", shares}, {"ALL", strips}, {"BIAS", bias});
+  vtb_cuda_fill(k, "value", four ? "vtb_f4" : "float");
+  vtb_cuda_fill(k, "x_at", "%s", token_at(g, 0));
+  vtb_cuda_fill(k, "dy_at", "%s", token_at(g, 1));
+  vtb_cuda_launch(k, tiles * shares);
+  add_shares(g, part, shares, g->taps + bias);
 }
 
 void vtb__cuda_dwconv_dw(vtb_cuda *c, const vtb_inst *inst) {
   dwconv g = take_apart(c, inst);
-  int64_t taps = g.taps, groups = ceil_div(taps, SUMS), sums = ceil_div(taps, groups);
-  int64_t strips = g.B * g.gt * g.gh * g.strips, others = ceil_div(g.C, 32) * groups;
-  int64_t shares = ceil_div(DW_BLOCKS, others), most = ceil_div(strips, 8);
-  if (shares > most) shares = most;
-  int part = vtb_cuda_temp(c, shares * taps * g.C * 4);
-  vtb_cuda_kernel *k = vtb_cuda_begin_text(c, "dwconv_dw", "dwconv_dw.cu", 256);
-  vtb_cuda_in(k, 0, "x_in");
-  vtb_cuda_in(k, 1, "dy_in");
-  vtb_cuda_temp_out(k, part, "float", "part");
-  fill_shape(k, &g);
-  VTB_CUDA_NUMBERS(k, {"SUMS", sums}, {"GROUPS", groups}, {"SHARES", shares}, {"ALL", strips});
-  vtb_cuda_fill(k, "x_at", "%s", token_at(&g, 0));
-  vtb_cuda_fill(k, "dy_at", "%s", token_at(&g, 1));
-  vtb_cuda_launch(k, others * shares);
-  add_shares(&g, part, shares);
+  if (g.taps <= VTB_MOST_TAPS)
+    sum_strips(&g, false);
+  else
+    sum_taps(&g);
+}
+
+/* With the bias' gradient, which is dy's sum: a `fused` of kind "sums". */
+void vtb__cuda_dwconv_sums(vtb_cuda *c, const vtb_inst *fused) {
+  dwconv g = take_apart(c, fused->callee->first);
+  sum_strips(&g, true);
 }

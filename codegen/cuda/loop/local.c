@@ -132,6 +132,13 @@ static bool write_kernel(vtb_cuda_expr *e, const local *l, int lanes) {
   return true;
 }
 
+void vtb__cuda_sums(vtb_cuda *c, const vtb_inst *fused) {
+  if (fused->callee->first->op == VTB_OP_dwconv_dw)
+    vtb__cuda_dwconv_sums(c, fused);
+  else
+    vtb__cuda_blocks_sums(c, fused);
+}
+
 void vtb__cuda_local(vtb_cuda *c, const vtb_inst *fused) {
   const vtb_inst *i = fused->callee->first;
   if (i->op == VTB_OP_dwconv || i->op == VTB_OP_dwconv_dx) {

@@ -39,6 +39,7 @@ typedef struct blocks {
   int n_letters;
   int a, b; /* the operands with m and with n */
   bool adds;
+  int bias; /* result that is the sum of a over the rows; 0: none */
   index_of of[CLASSES];
 } blocks;
 
@@ -234,15 +235,25 @@ static const char *store_sum(blocks *p, vtb_cuda_kernel *k) {
                           offset(p, M, OUT, "m"), offset(p, N, OUT, "n"), add);
 }
 
+/* The statement that stores `sum` of group g's a at m. */
+static const char *store_bias(blocks *p, vtb_cuda_kernel *k) {
+  if (!p->bias) return "";
+  vtb_cuda_out(k, p->inst->n_operands + p->bias, "d_bias");
+  return vtb_arena_printf(&p->c->arena, "d_bias[g * %lld + m] = sum;", (long long)p->of[M].size);
+}
+
 static void add_parts(blocks *p, int temp, int64_t shares) {
   int64_t groups = p->of[GROUP].size, m = p->of[M].size, n = p->of[N].size;
+  int64_t columns = p->bias ? n + 1 : n;
   vtb_cuda_kernel *k = vtb_cuda_begin_text(p->c, "blocks_add", "parts_add.cu", THREADS);
   vtb_cuda_temp_in(k, temp, "float", "part");
-  VTB_CUDA_NUMBERS(k, {"COUNT", groups * m * n}, {"SHARES", shares});
-  vtb_cuda_fill(k, "store", "const int g = i %% %lld, n = i / %lld %% %lld, m = i / %lld; %s",
-                (long long)groups, (long long)groups, (long long)n, (long long)(groups * n),
-                store_sum(p, k));
-  vtb_cuda_launch(k, (groups * m * n + 31) / 32);
+  VTB_CUDA_NUMBERS(k, {"COUNT", groups * m * columns}, {"SHARES", shares});
+  const char *bias = store_bias(p, k);
+  if (p->bias) bias = vtb_arena_printf(&p->c->arena, "if (n == %lld) %s else ", (long long)n, bias);
+  vtb_cuda_fill(k, "store", "const int g = i %% %lld, n = i / %lld %% %lld, m = i / %lld; %s%s",
+                (long long)groups, (long long)groups, (long long)columns,
+                (long long)(groups * columns), bias, store_sum(p, k));
+  vtb_cuda_launch(k, (groups * m * columns + 31) / 32);
 }
 
 static bool emit_sum(blocks *p) {
@@ -258,14 +269,17 @@ static bool emit_sum(blocks *p) {
   if (shares < 1) shares = 1;
   int64_t share = (rows + shares - 1) / shares;
   shares = (rows + share - 1) / share;
-  int temp = shares > 1 ? vtb_cuda_temp(p->c, shares * groups * m * n * 4) : -1;
+  int64_t columns = p->bias ? n + 1 : n; /* of part */
+  int temp = shares > 1 ? vtb_cuda_temp(p->c, shares * groups * m * columns * 4) : -1;
   vtb_cuda_kernel *k = vtb_cuda_begin_text(p->c, "blocks_sum", "blocks_sum.cu", THREADS);
   vtb_cuda_in(k, number(p, p->a), "a");
   vtb_cuda_in(k, number(p, p->b), "b");
   if (shares > 1) vtb_cuda_temp_out(k, temp, "float", "part");
-  vtb_cuda_fill(k, "store", "%s",
-                shares > 1 ? "part[((vtb_i64)(share * M + m) * N + n) * GROUPS + g] = sum;"
-                           : store_sum(p, k));
+  static const char to_part[] =
+      "part[((vtb_i64)(share * M + m) * (N + BIAS) + n) * GROUPS + g] = sum;";
+  VTB_CUDA_NUMBERS(k, {"BIAS", p->bias > 0});
+  vtb_cuda_fill(k, "store", "%s", shares > 1 ? to_part : store_sum(p, k));
+  vtb_cuda_fill(k, "store_bias", "%s", p->bias && shares > 1 ? to_part : store_bias(p, k));
   fill_index(p, k);
   VTB_CUDA_NUMBERS(k, {"ROWS", rows}, {"SHARE", share}, {"GROUPS", groups}, {"M", m}, {"N", n},
                    {"ALONG", along}, {"SIDE", side}, {"A_WIDE", width(p, p->a, M, m, 1)},
@@ -279,6 +293,14 @@ static bool emit_sum(blocks *p) {
   vtb_cuda_launch(k, owners * shares);
   if (shares > 1) add_parts(p, temp, shares);
   return true;
+}
+
+void vtb__cuda_blocks_sums(vtb_cuda *c, const vtb_inst *fused) {
+  vtb_inst inst = *fused->callee->first; /* its operands are the kernel's */
+  blocks p = {.c = c, .inst = &inst, .bias = 1};
+  read_letters(&p);
+  vtb_check(emit_sum(&p), "einsum \"%s\" with the sum of a factor",
+            vtb_attr_str(&inst, "spec", ""));
 }
 
 bool vtb__cuda_blocks(vtb_cuda *c, const vtb_inst *inst) {

@@ -8,16 +8,18 @@ hole int A_WIDE, B_WIDE;       /* elements loaded at a time: 4 or 1 */
 hole type index;               /* of rows: int or vtb_i64 */
 hole expr a_row, a_g, a_m;     /* offsets of row, g and m */
 hole expr b_row, b_g, b_n;
-hole code store;               /* of the sum at share, g, m and n */
+hole bool BIAS;                /* a is summed itself, too, by the blocks of the first n */
+hole code store, store_bias;   /* of the sum at share, g, m and n; of a's, at n = N */
 constexpr int LANES = THREADS / ALONG, TILES = (GROUPS + ALONG - 1) / ALONG, SIDES = N / SIDE, AT_ONCE = 4;
-constexpr int SUMS = M * SIDE, CHUNK = SUMS < 16 ? SUMS : 16;
+constexpr int SUMS = M * SIDE, CHUNK = SUMS < 16 ? SUMS : 16, PLACES = BIAS && M > CHUNK ? M : CHUNK;
 require ALONG <= THREADS && SIDE * SIDES == N && SUMS <= 64;
-shared float sums_of[CHUNK * THREADS];
+shared float sums_of[PLACES * THREADS];
 const int lane = vtb_tid() / ALONG, g = vtb_block() % TILES * ALONG + vtb_tid() % ALONG;
 const int n0 = vtb_block() / TILES % SIDES * SIDE, share = vtb_block() / (TILES * SIDES);
 const vtb_i64 begin = share * SHARE, end = begin + SHARE < ROWS ? begin + SHARE : ROWS;
 const bool works = lane < LANES && g < GROUPS;
-float sums[M][SIDE];
+float sums[M][SIDE], bias[M];
+VTB_UNROLL for (int m = 0; m < M; m++) bias[m] = 0.0f;
 VTB_UNROLL for (int m = 0; m < M; m++) VTB_UNROLL for (int i = 0; i < SIDE; i++) sums[m][i] = 0.0f;
 auto load_a = [&](index row, float (&x)[M]) {
   if constexpr (A_WIDE == 4) {
@@ -45,7 +47,10 @@ auto load_b = [&](index row, float (&x)[SIDE]) {
   }
 };
 auto multiply = [&](const float (&x)[M], const float (&y)[SIDE]) {
-  VTB_UNROLL for (int m = 0; m < M; m++) VTB_UNROLL for (int i = 0; i < SIDE; i++) sums[m][i] += x[m] * y[i];
+  VTB_UNROLL for (int m = 0; m < M; m++) {
+    VTB_UNROLL for (int i = 0; i < SIDE; i++) sums[m][i] += x[m] * y[i];
+    if constexpr (BIAS) bias[m] += x[m];
+  }
 };
 if (works) {
   vtb_i64 at = begin + lane;
@@ -64,17 +69,20 @@ if (works) {
     multiply(x, y);
   }
 }
-VTB_UNROLL for (int from = 0; from < SUMS; from += CHUNK) {
-  VTB_UNROLL for (int i = 0; i < CHUNK; i++)
-    if (from + i < SUMS) sums_of[i * THREADS + vtb_tid()] = sums[(from + i) / SIDE][(from + i) % SIDE];
+auto add_lanes = [&](int n) {
   vtb_sync();
   for (int left = LANES; left > 1; left = (left + 1) / 2) {
     const int half = (left + 1) / 2;
     if (lane + half < left)
-      VTB_UNROLL for (int i = 0; i < CHUNK; i++)
+      for (int i = 0; i < n; i++)
         sums_of[i * THREADS + vtb_tid()] += sums_of[i * THREADS + vtb_tid() + half * ALONG];
     vtb_sync();
   }
+};
+VTB_UNROLL for (int from = 0; from < SUMS; from += CHUNK) {
+  VTB_UNROLL for (int i = 0; i < CHUNK; i++)
+    if (from + i < SUMS) sums_of[i * THREADS + vtb_tid()] = sums[(from + i) / SIDE][(from + i) % SIDE];
+  add_lanes(vtb_min_int(CHUNK, SUMS - from));
   if (works && lane == 0)
     VTB_UNROLL for (int i = 0; i < CHUNK; i++)
       if (from + i < SUMS) {
@@ -83,4 +91,14 @@ VTB_UNROLL for (int from = 0; from < SUMS; from += CHUNK) {
         ${store}
       }
   vtb_sync();
+}
+if constexpr (BIAS) {
+  VTB_UNROLL for (int m = 0; m < M; m++) sums_of[m * THREADS + vtb_tid()] = bias[m];
+  add_lanes(M);
+  if (works && lane == 0 && n0 == 0)
+    for (int m = 0; m < M; m++) {
+      const int n = N;
+      const float sum = sums_of[m * THREADS + vtb_tid()];
+      ${store_bias}
+    }
 }
