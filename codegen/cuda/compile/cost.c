@@ -24,15 +24,14 @@ typedef struct effort {
   double lanes, special;
 } effort;
 
-/* As ptxas makes them in full precision: a quotient is a reciprocal, two steps of Newton's and a
- * test; erf a polynomial. */
+/* As ptxas makes them: a quotient is a reciprocal and a product, scaled; erf a polynomial. */
 static effort effort_of(vtb_op op) {
   static const struct {
     vtb_op op;
     effort e;
-  } known[] = {{VTB_OP_exp, {5, 1}},   {VTB_OP_log, {8, 1}},    {VTB_OP_sqrt, {8, 1}},
+  } known[] = {{VTB_OP_exp, {5, 1}},   {VTB_OP_log, {8, 1}},    {VTB_OP_sqrt, {3, 1}},
                {VTB_OP_sin, {20, 0}},  {VTB_OP_cos, {20, 0}},   {VTB_OP_tanh, {10, 2}},
-               {VTB_OP_erf, {18, 1}},  {VTB_OP_div, {9, 1}},    {VTB_OP_atan2, {24, 1}},
+               {VTB_OP_erf, {18, 1}},  {VTB_OP_div, {4, 1}},    {VTB_OP_atan2, {24, 1}},
                {VTB_OP_rsqrt, {4, 1}}, {VTB_OP_log1p, {12, 1}}, {VTB_OP_expm1, {8, 1}},
                {VTB_OP_pow, {40, 2}}};
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)

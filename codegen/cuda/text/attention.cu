@@ -23,7 +23,7 @@ constexpr int OUT_TILES = (V + TILE - 1) / TILE, ROW_TILES = (N + 63) / 64;
 constexpr int PA = vtb_pitch_along(SLAB, sizeof(T)), PC = vtb_pitch_across(TILE), PP = vtb_pitch_along(64, 4);
 require THREADS == 128;
 cost tensor = 8192 * (M + 63) / 64 * (K + TILE) / (CAUSAL ? 2 : 1);
-cost issue = 4 * ((M + 63) / 64) * (6 * (K + TILE) + 300) / (CAUSAL ? 2 : 1);
+cost issue = 4 * ((M + 63) / 64) * (8 * (K + TILE) + 450) / (CAUSAL ? 2 : 1);
 cost special = 4096 * ((M + 63) / 64) / (CAUSAL ? 2 : 1);
 shared T a_tile[(KEPT ? (K + SLAB - 1) / SLAB : 1) * 64 * PA];
 shared T b_tile[64 * PA];

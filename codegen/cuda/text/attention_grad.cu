@@ -28,7 +28,7 @@ constexpr int ROW_TILES = (ROWS + 63) / 64, COLUMN_TILES = (COLUMNS + 63) / 64;
 constexpr int PA = vtb_pitch_along(SLAB, 4), PC = vtb_pitch_across(TILE), PP = vtb_pitch_along(64, 4);
 require THREADS == 128;
 cost tensor = 8192 * (RESULT == DQ ? COLUMN_TILES : KEYS ? SHARED * COLUMN_TILES : (BY_BATCH ? 1 : BATCH) * (HEADS / BIAS_HEADS)) * (K + V + TILE);
-cost issue = 4 * (RESULT == DQ ? COLUMN_TILES : KEYS ? SHARED * COLUMN_TILES : (BY_BATCH ? 1 : BATCH) * (HEADS / BIAS_HEADS)) * (6 * (K + V + TILE) + 400);
+cost issue = 4 * (RESULT == DQ ? COLUMN_TILES : KEYS ? SHARED * COLUMN_TILES : (BY_BATCH ? 1 : BATCH) * (HEADS / BIAS_HEADS)) * (11 * (K + V + TILE) + 400);
 cost special = 4096 * (RESULT == DQ ? COLUMN_TILES : KEYS ? SHARED * COLUMN_TILES : (BY_BATCH ? 1 : BATCH) * (HEADS / BIAS_HEADS));
 shared float a_tile[64 * PA];
 shared float b_tile[64 * PA];

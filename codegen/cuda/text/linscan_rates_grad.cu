@@ -23,6 +23,10 @@ hole code put_rate, put_totals;  /* store s of key and x; total of column x */
 constexpr int KP = 16, COLUMNS = 32 * WIDE, BLOCKS = (V + COLUMNS - 1) / COLUMNS;
 constexpr int SEGMENTS = (N + SEGMENT - 1) / SEGMENT;
 require THREADS == COLUMNS && K <= 16;
+cost issue = WIDE * N * (420 + 960 / SEGMENT);
+cost special = WIDE * 32 * N * 3 * KP;
+cost chain = 150 * N;
+cost registers = 125;
 shared float keys[SEGMENT * KP], queries[SEGMENT * KP];
 shared float rows[4 * SEGMENT * COLUMNS]; /* v, then its adjoint; steps; dy; the steps' adjoint */
 shared H history[SEGMENT * COLUMNS * KP];

@@ -25,7 +25,7 @@ hole code put_last, put_last_n;  /* stores s of key and x; of the normalizer's c
 constexpr int SEGMENT = 8, KP = KR * GROUPS, WARPS = GROUPS * WIDE, V_BLOCKS = (V1 + 32 * WIDE - 1) / (32 * WIDE);
 constexpr int BLOCKS = V_BLOCKS * KEY_TILES;
 require THREADS == 32 * WARPS;
-cost issue = WARPS * N * (7 * KR + 6);
+cost issue = WARPS * N * 8 * KR;
 cost special = RATES ? 32 * WARPS * N * KR : 0;
 cost chain = 30 * N;
 shared float decays[BY_KEY ? SEGMENT * KP : 0];
