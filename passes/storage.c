@@ -18,7 +18,8 @@
  * What is added to (a residual stream) stays in 32 bits, and so do statistics and gates, which are
  * small. Parameters stay fp32. Those that only products read get a copy in 16 bits by a `cast` at
  * the beginning of the entry, which is one of the steps that runs do not repeat while parameters
- * stay as they are (prepare.c).
+ * stay as they are (prepare.c). In a training step, whose update reads and writes the parameters
+ * themselves, the copies are made anew: those of one shape by one kernel.
  *
  * Needs fused kernels, the products' attributes `precision` and `library`. Kernel functions keep
  * computing in f32: only values of plain functions change. Declines precisions without a type of 16
@@ -30,6 +31,7 @@
 #include <string.h>
 
 #include "ir/attention.h"
+#include "ir/kernels.h"
 #include "ir/narrow.h"
 #include "ir/recurrence.h"
 
@@ -336,6 +338,82 @@ static void cast(storage *s, vtb_module *m, vtb_func *entry, vtb_value *v) {
       if (i->operands[o] == v) vtb_inst_set_operand(i, o, copy);
 }
 
+/* ---- parameters that the step changes -------------------------------------------------------- */
+
+/* Its readers but the update, through a cast that changes nothing yet. */
+static vtb_inst *part_from_update(vtb_func *entry, vtb_value *v) {
+  vtb_inst **readers, *copy = NULL;
+  size_t n = vtb_value_readers(v, &readers), updates = 0;
+  for (size_t k = 0; k < n; k++) updates += readers[k]->op == VTB_OP_update;
+  if (updates && updates < n) {
+    vtb_builder b = {.module = entry->module,
+                     .func = entry,
+                     .before = entry->first,
+                     .span = entry->arg_info[v->index].span,
+                     .name_hint = v->name};
+    vtb_attr to = VTB_A_STR("to", vtb_dtype_name(VTB_F32));
+    copy = vtb_build(&b, VTB_OP_cast, &v, 1, &to, 1)->results[0]->def;
+  }
+  for (size_t k = 0; k < n && copy; k++)
+    for (int o = 0; o < readers[k]->n_operands; o++)
+      if (readers[k]->op != VTB_OP_update && readers[k]->operands[o] == v)
+        vtb_inst_set_operand(readers[k], o, copy->results[0]);
+  vtb_free(readers);
+  return copy;
+}
+
+enum { MOST_TOGETHER = 12 }; /* casts of one kernel: it has a pointer for each operand and result */
+
+/* The casts, of parameters of one shape, as one kernel. */
+static void join_casts(vtb_func *entry, vtb_inst **casts, int n) {
+  vtb_func *k = vtb__kernel_new(casts[0]);
+  vtb_builder b = {.module = entry->module, .func = k, .span = casts[0]->span};
+  vtb_value *inputs[MOST_TOGETHER], *returns[MOST_TOGETHER];
+  vtb_attr to = VTB_A_STR("to", vtb_dtype_name(VTB_F32));
+  for (int i = 0; i < n; i++) {
+    inputs[i] = casts[i]->operands[0];
+    vtb_value *arg = vtb_func_add_arg(k, inputs[i]->name, inputs[i]->type);
+    returns[i] = vtb_build(&b, VTB_OP_cast, &arg, 1, &to, 1)->results[0];
+  }
+  vtb_func_set_returns(k, returns, NULL, n);
+  vtb_builder outer = {
+      .module = entry->module, .func = entry, .before = entry->first, .span = casts[0]->span};
+  vtb_attr kind = VTB_A_STR("kind", vtb_kernel_kind_name(VTB_KERNEL_LOOP));
+  vtb_inst *fused = vtb_build_call(&outer, VTB_OP_fused, k, inputs, n, &kind, 1);
+  for (int i = 0; i < n; i++) {
+    fused->results[i]->type.dtype = casts[i]->results[0]->type.dtype;
+    vtb_replace_all(casts[i]->results[0], fused->results[i]);
+    vtb__swap_names(casts[i]->results[0], fused->results[i]);
+    vtb_inst_unlink(casts[i]);
+  }
+}
+
+/* Casts that are narrow now, those of one shape together; the others go. */
+static void finish_casts(storage *s, vtb_func *entry, vtb_inst **copies, int n) {
+  for (int c = 0; c < n; c++) {
+    vtb_inst *copy = copies[c];
+    if (copy && s->narrow[number_of(s, copy->results[0])]) {
+      vtb_attr_set(copy, VTB_A_STR("to", vtb_dtype_name(s->dtype)));
+    } else if (copy) {
+      vtb_replace_all(copy->results[0], copy->operands[0]);
+      vtb_inst_unlink(copy);
+      copies[c] = NULL;
+    }
+  }
+  for (int first = 0; first < n; first++) {
+    vtb_inst *same[MOST_TOGETHER];
+    int count = 0;
+    for (int c = first; copies[first] && c < n && count < MOST_TOGETHER; c++)
+      if (copies[c] &&
+          vtb_type_equal(&copies[c]->results[0]->type, &copies[first]->results[0]->type))
+        same[count++] = copies[c];
+    for (int c = first + 1; c < n && count > 1; c++)
+      for (int i = 1; i < count; i++)
+        if (copies[c] == same[i]) copies[c] = NULL;
+    if (count > 1) join_casts(entry, same, count);
+  }
+}
+
 static void set_func(storage *s, vtb_func *f) {
   for (int a = 0; a < f->n_args && f != s->entry; a++) set(s, f->args[a]);
   for (vtb_inst *i = f->first; i; i = i->next)
@@ -381,10 +459,15 @@ vtb_status vtb__pass_storage(vtb_pass_context *c, vtb_error *err) {
                .dtype = by_precision[c->precision].dtype,
                .trusts = c->precision == VTB_PRECISION_BF16_ALL};
   if (!vtb_is_half(s.dtype)) return VTB_OK;
+  vtb_inst **copies = vtb_xcalloc((size_t)entry->n_args + 1, sizeof *copies);
+  for (int a = 0; a < entry->n_args; a++)
+    if (is_param(&s, entry->args[a])) copies[a] = part_from_update(entry, entry->args[a]);
   begin(&s);
   note_program(&s);
   for (size_t i = 0; i < s.n_funcs; i++) set_func(&s, s.funcs[i]);
   for (int a = entry->n_args; a-- > 0;) cast(&s, c->module, entry, entry->args[a]);
+  finish_casts(&s, entry, copies, entry->n_args);
+  vtb_free(copies);
   free_all(&s);
   return VTB_OK;
 }

@@ -20,6 +20,10 @@ expect 0 "$VERTEBRA" dump vil_nano --stage asm --cpu x86-64-v4; says "zmm"
 expect 0 "$VERTEBRA" dump vil_nano --target cuda --stage fused; silent_about "bf16"; first=$out
 expect 0 "$VERTEBRA" dump vil_nano --target cuda --stage fused --precision bf16-all; says 'precision = "bf16"'; says "= cast"; says ": bf16["
 [ "$first" != "$out" ] || fail "bf16-all is not seen in the dump"
+# A training step's products read narrow copies of the weights, which its update reads and writes wide.
+expect 0 "$VERTEBRA" dump vit_nano --train --target cuda --stage fused --precision bf16-all
+says "= fused @blocks.0.attn.qkv.weight("; says "bf16[192, 64], bf16[192, 64]"; says ", %blocks.0.attn.qkv.weight, "
+expect 0 "$VERTEBRA" dump vit_nano --train --target cuda --stage fused; silent_about "= fused @blocks.0.attn.qkv.weight("
 expect 0 "$VERTEBRA" dump vil_nano --target cuda --stage fused --library -D dim=128 --batch 4; says "library = 1"
 expect 0 "$VERTEBRA" dump vil_nano --target cuda --stage plan --precision bf16; says "peak workspace"
 for target in interp cpu cuda-emulated cuda; do

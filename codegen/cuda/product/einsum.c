@@ -343,7 +343,7 @@ static void write_product(product *p, int temp) {
   VTB_CUDA_NUMBERS(k, {"M", p->of[M].size}, {"N", p->of[N].size}, {"K", p->of[K].size},
                    {"BATCHES", p->of[BATCH].size}, {"BM", p->bm}, {"BN", p->bn},
                    {"WARPS_N", p->warps_n}, {"STEP", p->k_step}, {"RANGE", p->k_range},
-                   {"FACTORS", factors_of(p)});
+                   {"FACTORS", factors_of(p)}, {"TOGETHER", p->fused ? 2 : 8});
   fill_factor(p, k, p->a, M, 'a');
   fill_factor(p, k, p->b, N, 'b');
   fill_accumulated(p, k, temp);

@@ -15,6 +15,7 @@ hole expr a_batch, b_batch;       /* offsets of batch, of m or n, of k */
 hole expr a_m, a_k, b_n, b_k;
 hole int EACH;                    /* results that a thread stores at a time: 1, or 4 along n */
 hole code store, store4;          /* of the sum at batch, m, n (and split); of vsum, from n on */
+hole int TOGETHER;                /* of store4 written out, at most: long ones stay within the instruction cache */
 hole int SUMMED;                  /* sums over k: 0 none, 1 of A's rows, 2 of B's columns */
 hole code store_total_m, store_total_n; /* of `total` at batch, m or n (and split) */
 constexpr int STAGES = 3, WM = BM / (THREADS / 32 / WARPS_N), WN = BN / WARPS_N, MI = WM / 16, NI = WN / 8;
@@ -97,14 +98,14 @@ shared float sums[EACH == 4 ? THREADS / 32 * 16 * (WN + 8) : 0] over a_tile; /* 
   }
 
   if constexpr (EACH == 4) { /* through shared memory: neighbours are stored together, a warp's rows as whole sectors */
-    constexpr int P = WN + 8, QUADS = WN / 4, TURNS = WN / 8;
+    constexpr int P = WN + 8, QUADS = WN / 4, TURNS = WN / 8, FEW = TURNS % TOGETHER == 0 ? TOGETHER : TURNS;
     const int base = vtb_warp() * 16 * P;
     vtb_sync();
     VTB_UNROLL for (int i = 0; i < MI; i++) {
       if (i > 0) vtb_sync_warp();
       vtb_put_strip<MI, P>(sums, base, acc, i);
       vtb_sync_warp();
-      VTB_UNROLL for (int u = 0; u < TURNS; u++) {
+      VTB_NO_UNROLL for (int first = 0; first < TURNS; first += FEW) VTB_UNROLL for (int u = first; u < first + FEW; u++) {
         const int e = vtb_lane() + u * 32, row = e / QUADS, column = e % QUADS * 4;
         const int m = m0 + warp_m + i * 16 + row, n = n0 + warp_n + column;
         const vtb_f4 vsum = vtb_load4(sums, base + row * P + column);
