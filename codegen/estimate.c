@@ -158,7 +158,7 @@ static vtb_launch_estimate estimate_kernel(walk *w, const vtb_launch_step *s) {
 }
 
 static vtb_launch_estimate estimate_gemm(walk *w, const vtb_launch_step *s) {
-  static const vtb_tensor_unit units[] = {VTB_TENSOR_WIDE_TF32, VTB_TENSOR_WIDE_TF32,
+  static const vtb_tensor_unit units[] = {VTB_N_TENSOR_UNITS, VTB_TENSOR_WIDE_TF32,
                                           VTB_TENSOR_WIDE_16, VTB_TENSOR_WIDE_16};
   const vtb_launch_gemm *g = &w->plan->gemms[s->index];
   vtb_launch_estimate e = {.name = "", .ops = "einsum", .origin = ""};

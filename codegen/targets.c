@@ -113,13 +113,6 @@ static vtb_status put_sources(const vtb_launch_plan *plan, const char *arch, vtb
   return VTB_OK;
 }
 
-static vtb_status put_launches(const vtb_launch_plan *plan, const char *arch, vtb_strbuf *out,
-                               vtb_error *err) {
-  (void)arch, (void)err;
-  vtb_cuda_launches(plan, out);
-  return VTB_OK;
-}
-
 /* Launches that move less are not run. */
 enum { LEAST_AUDITED = 1 << 20 };
 
@@ -173,12 +166,24 @@ static vtb_status put_resources(const vtb_launch_plan *plan, const char *arch, v
     return print_with(put_##what, m, f, o, out, err);                                              \
   }
 PRINTER(sources)
-PRINTER(launches)
 PRINTER(audit)
 PRINTER(audit_json)
 PRINTER(ptx)
 PRINTER(resources)
 #undef PRINTER
+
+/* Modes and tiles depend on the machine. */
+static vtb_status print_launches(vtb_module *m, vtb_func *f, const vtb_codegen_options *o,
+                                 vtb_strbuf *out, vtb_error *err) {
+  vtb_launch_plan *plan = NULL;
+  vtb_status status = vtb_cuda_plan(m, f, o, &plan, err);
+  if (status == VTB_OK) {
+    vtb_cuda_launches(plan, out);
+    vtb_strbuf_printf(out, "chosen for %s\n", vtb_gpu_or_default(&o->gpu)->name);
+  }
+  vtb_launch_plan_free(plan);
+  return status;
+}
 
 /* ---- the table ------------------------------------------------------------------------------- */
 

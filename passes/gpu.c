@@ -167,6 +167,10 @@ vtb_launch_time vtb_gpu_gemm(const vtb_gpu *g, double rows, double columns, doub
   }
   w.blocks = tiles;
   w.l2_bytes = l2_bytes;
-  w.tensor[unit] = 2 * tiles * 128 * wide * (depth + 128);
+  double flops = 2 * tiles * 128 * wide * (depth + 128);
+  if (unit < VTB_N_TENSOR_UNITS)
+    w.tensor[unit] = flops;
+  else
+    w.issue = 1.1 * flops / 64; /* 32 multiply-adds an instruction, and what brings their factors */
   return vtb_gpu_time(g, &w);
 }

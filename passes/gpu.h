@@ -90,8 +90,8 @@ typedef struct vtb_launch_time {
 vtb_launch_time vtb_gpu_time(const vtb_gpu *m, const vtb_work *w);
 
 /* A product of matrices by the vendor's library: batch times rows x depth by depth x columns, by
- * large tensor-core operations where there are any. Without them no numbers of two parts: fp32 is
- * tf32 here. Bytes as in vtb_work. */
+ * large tensor-core operations where there are any; of fp32, VTB_N_TENSOR_UNITS, by multiply-adds
+ * of lanes. Bytes as in vtb_work. */
 vtb_launch_time vtb_gpu_gemm(const vtb_gpu *g, double rows, double columns, double depth,
                              double batch, vtb_tensor_unit unit, double bytes, double l2_bytes);
 

@@ -40,6 +40,9 @@ awk "BEGIN { exit !($(seconds) > 1.5 * $before) }" || fail "twice the batch take
 # the vendor's library makes products too
 estimate vit_nano --estimate h100 -D dim=128 --batch 64 --library; check library; says "library product"
 
+expect 0 "$VERTEBRA" dump vil_nano --stage launches; says "chosen for h200"
+expect 0 "$VERTEBRA" dump vil_nano --stage launches --machine a100; says "chosen for a100"
+
 # as data
 expect 0 "$VERTEBRA" dump vit_nano --stage launches --estimate h200 --batch 4 --json
 json stage launches machine h200 batch 4

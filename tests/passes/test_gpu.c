@@ -66,8 +66,8 @@ TEST(resident_blocks) {
     int resident;
   } cases[] = {{1024, 0, 32, 2},        {256, 0, 32, 8},         {32, 0, 16, 32},
                {256, 0, 128, 2},        {256, 0, 160, 1},        {256, 0, 129, 1},
-               {128, 100 << 10, 32, 2}, {128, 227 << 10, 32, 1}, {384, 0, 168, 1},
-               {128, 83 << 10, 136, 2}};
+               {128, 100 << 10, 32, 2}, {128, 227 << 10, 32, 1}, {128, 57 << 10, 32, 3},
+               {384, 0, 168, 1},        {128, 83 << 10, 136, 2}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     vtb_work w = {.blocks = 1e4,
                   .threads = cases[i].threads,
@@ -139,6 +139,8 @@ TEST(library_products) {
   CHECK(small > g->launch && small < 1e-5);
   CHECK(gemm(g, 4096, 4096, 256, VTB_TENSOR_WIDE_16) <
         gemm(g, 4096, 4096, 512, VTB_TENSOR_WIDE_16));
+  double lanes = 2 * n * n * n / gemm(g, n, n, n, VTB_N_TENSOR_UNITS);
+  CHECK_MSG(lanes > 30e12 && lanes < 60e12, "%g", lanes); /* of 67 on the data sheet */
   /* without wide units they are made of small ones */
   CHECK_NEAR(gemm(a, n, n, n, VTB_TENSOR_WIDE_16), gemm(a, n, n, n, VTB_TENSOR_WARP_16), 1e-12);
 }
