@@ -8,11 +8,12 @@
  *   %a, %q = fused @conv(%x, %w, %bias, %u) {kind = "local"}
  *
  * All of them compute, for a token and a few channels, from that token and those channels alone
- * (the convolution's input apart), so that nothing between them has to be stored and what several
- * read is read once. After `fuse`, for targets with such kernels. Two neighbours join if one feeds
- * the other, through reshapes at most, or both read one large value; if nothing between them reads
- * what the first makes; and if they have at most one convolution, which nothing in the kernel
- * feeds. Declines blocks of other sizes than four channels.
+ * (the convolution's input and a few numbers a token apart), so that nothing between them has to be
+ * stored and what several read is read once. After `fuse`, for targets with such kernels. Two
+ * neighbours join if one feeds the other, through reshapes at most, or both read one large value;
+ * if there is a place for both before all that reads what the first makes; and if they have at most
+ * one convolution, which nothing in the kernel feeds. Declines blocks of other sizes than four
+ * channels.
  */
 #include "passes/passes_internal.h"
 
@@ -46,6 +47,22 @@ static bool is_block(const vtb_inst *i) {
   return x->dim[n - 1].size == BLOCK && i->results[0]->type.dim[n - 1].size == BLOCK;
 }
 
+/* "bne,ed->bnd" with few e, its matrix in any order: a few numbers a token, spread over
+ * channels. */
+static bool is_thin(const vtb_inst *i) {
+  if (i->op != VTB_OP_einsum) return false;
+  const char *spec = vtb_attr_str(i, "spec", ""), *w = strchr(spec, ',') + 1,
+             *out = strchr(spec, '>') + 1;
+  const vtb_type *x = &i->operands[0]->type, *y = &i->results[0]->type;
+  int n = x->rank;
+  if (n < 2 || i->operands[1]->type.rank != 2 || y->rank != n) return false;
+  if (memcmp(spec, out, (size_t)n - 1) != 0 || spec[n - 1] == out[n - 1]) return false;
+  if (!memchr(w, spec[n - 1], 2) || !memchr(w, out[n - 1], 2)) return false;
+  return x->dim[n - 1].size <= VTB_SHORT_SUM && y->dim[n - 1].size % BLOCK == 0;
+}
+
+static bool is_product(const vtb_inst *i) { return is_block(i) || is_thin(i); }
+
 static bool is_local(const vtb_inst *i) {
   return i->op == VTB_OP_fused && vtb_kernel_kind_of(i) == VTB_KERNEL_LOCAL;
 }
@@ -61,7 +78,7 @@ static bool is_loop(const vtb_inst *i) {
   return true;
 }
 
-static bool is_core(const vtb_inst *i) { return is_convolution(i) || is_block(i) || is_local(i); }
+static bool is_core(const vtb_inst *i) { return is_convolution(i) || is_product(i) || is_local(i); }
 
 /* The convolution that i is or begins with. */
 static const vtb_inst *head_of(const vtb_inst *i) {
@@ -71,8 +88,8 @@ static const vtb_inst *head_of(const vtb_inst *i) {
 
 static int count(const vtb_inst *i, bool products) {
   int n = 0;
-  if (i->op != VTB_OP_fused) return products ? is_block(i) : 1;
-  for (const vtb_inst *k = i->callee->first; k; k = k->next) n += !products || is_block(k);
+  if (i->op != VTB_OP_fused) return products ? is_product(i) : 1;
+  for (const vtb_inst *k = i->callee->first; k; k = k->next) n += !products || is_product(k);
   return n;
 }
 
@@ -132,22 +149,60 @@ static int first_reader(const vtb_func *f, const vtb_value *v, const vtb_inst *e
 
 static bool feeds(const vtb_inst *p, const vtb_value *v) { return behind_reshapes(v)->def == p; }
 
+/* v, or what it is a view of, is computed before `place`, or by p. */
+static bool is_there(const vtb_value *v, const vtb_inst *p, const vtb_inst *place) {
+  if (!v->def || v->def == p || v->def->order < place->order) return true;
+  return v->def->op == VTB_OP_reshape && is_there(v->def->operands[0], p, place) && feeds(p, v);
+}
+
+/* Where p and c, which comes behind it, may stand as one: where c does or, if something between
+ * them reads what p makes, before that; NULL: nowhere. */
+static vtb_inst *place_of(const vtb_func *f, const vtb_inst *p, vtb_inst *c) {
+  bool read = false;
+  int first = c->order;
+  for (int r = 0; r < p->n_results; r++) {
+    int order = first_reader(f, p->results[r], c, &read);
+    if (order < first) first = order;
+  }
+  vtb_inst *place = c;
+  while (place->order > first) place = place->prev;
+  for (int o = 0; o < c->n_operands; o++)
+    if (!is_there(c->operands[o], p, place)) return NULL;
+  return place;
+}
+
+/* Sums over the rows of v, gradients that nothing reads so soon, go behind c. */
+static void sink_sums(vtb_func *f, const vtb_value *v, vtb_inst *c) {
+  vtb_inst **readers;
+  size_t n = vtb_value_readers(v, &readers);
+  for (size_t r = 0; r < n; r++) {
+    vtb_inst *i = readers[r];
+    bool read, sums = i->op == VTB_OP_fused && vtb_kernel_kind_of(i) == VTB_KERNEL_SUMS;
+    if (i->op == VTB_OP_reshape) sink_sums(f, i->results[0], c);
+    for (int k = 0; sums && k < i->n_results; k++)
+      sums = first_reader(f, i->results[k], NULL, &read) > c->order;
+    if (!sums || i->order > c->order) continue;
+    vtb_inst_move_before(i, c->next);
+  }
+  vtb_free(readers);
+  vtb_func_number(f);
+}
+
 /* p comes before c. */
-static bool may_join(const vtb_func *f, const vtb_inst *p, const vtb_inst *c) {
+static bool may_join(vtb_func *f, const vtb_inst *p, vtb_inst *c) {
   if (!is_core(p) && !is_core(c)) return false;
   if (!same_elements(&p->results[0]->type, &c->results[0]->type)) return false;
   if (head_of(p) && head_of(c)) return false;
   if (head_of(c) && (feeds(p, c->operands[0]) || feeds(p, c->operands[1]))) return false;
   if (count(p, true) + count(c, true) > MOST_PRODUCTS) return false;
   if (count(p, false) + count(c, false) > MOST_OPS) return false;
-  bool read = false;
-  for (int r = 0; r < p->n_results; r++)
-    if (first_reader(f, p->results[r], c, &read) < c->order) return false;
-  return true;
+  if (place_of(f, p, c)) return true;
+  for (int r = 0; r < p->n_results; r++) sink_sums(f, p->results[r], c);
+  return place_of(f, p, c) != NULL;
 }
 
 /* Something before c that c can join: first what feeds it, then what reads the same. */
-static vtb_inst *partner_of(const vtb_func *f, const vtb_inst *c) {
+static vtb_inst *partner_of(vtb_func *f, vtb_inst *c) {
   for (int o = 0; o < c->n_operands; o++) {
     vtb_inst *p = behind_reshapes(c->operands[o])->def;
     if (p && p->order < c->order && (is_core(p) || is_loop(p)) && may_join(f, p, c)) return p;
@@ -289,10 +344,11 @@ static vtb_inst *join(vtb_func *f, vtb_inst *p, vtb_inst *c) {
     }
   }
   vtb_func_set_returns(j.kernel, returns, NULL, n);
-  vtb_builder outer = {.module = f->module, .func = f, .before = c, .span = first->span};
+  vtb_inst *place = place_of(f, p, c);
+  vtb_builder outer = {.module = f->module, .func = f, .before = place, .span = first->span};
   vtb_attr kind = VTB_A_STR("kind", vtb_kernel_kind_name(VTB_KERNEL_LOCAL));
   vtb_inst *fused = vtb_build_call(&outer, VTB_OP_fused, j.kernel, j.inputs, j.n_inputs, &kind, 1);
-  int order = c->order;
+  int order = place->order;
   for (int r = 0; r < n; r++) {
     vtb_replace_all(outputs[r], fused->results[r]);
     vtb__swap_names(outputs[r], fused->results[r]);
@@ -310,7 +366,7 @@ vtb_status vtb__pass_fuse_local(vtb_pass_context *c, vtb_error *err) {
     if (f->kind != VTB_FUNC_PLAIN) continue;
     vtb_func_number(f);
     for (vtb_inst *i = f->first; i; i = i->next) {
-      vtb_inst *p;
+      vtb_inst *p; /* the joined one may stand before i: what is between has been seen */
       while ((is_core(i) || is_loop(i)) && (p = partner_of(f, i))) {
         i = join(f, p, i);
         vtb_func_number(f);

@@ -114,6 +114,28 @@ TEST(sums_of_products_without_a_convolution) {
         2);
 }
 
+/* Gates' adjoints spread over the channels, a block's adjoint behind them, and gradients that read
+ * what is between: they go behind it. */
+TEST(few_numbers_a_token_over_its_channels) {
+  check("thin",
+        "func @f(%g: f32[2, 45, 5], %w: f32[5, 12], %p: f32[2, 45, 12], %h: f32[3, 4, 4], %x: "
+        "f32[2, 45, 3, 4], %m: f32[2, 45, 3, 1]) -> (f32[3, 4, 4], f32[12], f32[2, 45, 12], f32[2, "
+        "45, 8]) {\n"
+        "  %t = einsum %g, %w, %p {spec = \"bne,ed->bnd\"} : f32[2, 45, 12]\n"
+        "  %r = reshape %t {shape = [2, 45, 3, 4]} : f32[2, 45, 3, 4]\n"
+        "  %d = einsum %r, %x {spec = \"bngo,bngi->goi\"} : f32[3, 4, 4]\n"
+        "  %b = reduce_sum %t {axes = [0, 1]} : f32[12]\n"
+        "  %u = einsum %r, %h, %x {spec = \"bngo,goi->bngi\"} : f32[2, 45, 3, 4]\n"
+        "  %v = mul %u, %m : f32[2, 45, 3, 4]\n"
+        "  %y = reshape %v {shape = [2, 45, 12]} : f32[2, 45, 12]\n"
+        "  %s = slice %w {axis = 1, start = 4, limit = 12} : f32[5, 8]\n"
+        "  %z = einsum %g, %s {spec = \"bne,ed->bnd\"} : f32[2, 45, 8]\n"
+        "  %e = exp %z : f32[2, 45, 8]\n"
+        "  return %d, %b, %y, %e\n"
+        "}\n",
+        2);
+}
+
 /* Of convolutions with fours and without, of many taps, along a path; of blocks in one share and in
  * several; where the bias' sum sees another shape. */
 TEST(a_weight_and_its_bias) {
@@ -145,6 +167,7 @@ int main(void) {
   RUN(an_odd_number_of_channels);
   RUN(sums_of_products_without_a_convolution);
   RUN(a_large_kernel_and_an_odd_view);
+  RUN(few_numbers_a_token_over_its_channels);
   RUN(a_weight_and_its_bias);
   return test_done();
 }

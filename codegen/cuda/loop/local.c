@@ -11,7 +11,7 @@
 #include "codegen/cuda/emitters.h"
 #include "codegen/cuda/loop/expr.h"
 
-enum { THREADS = 256, FULL = 1056, MOST_EACH = 32 };
+enum { THREADS = 128, FULL = 2112, MOST_EACH = 32 };
 
 typedef struct local {
   const vtb_inst *fused;
@@ -132,6 +132,9 @@ static bool write_kernel(vtb_cuda_expr *e, const local *l, int lanes) {
   return true;
 }
 
+/* Of the matrices: 3 with a letter of groups, else 2. */
+static int matrix_axes(const vtb_inst *einsum) { return einsum->operands[1]->type.rank; }
+
 void vtb__cuda_sums(vtb_cuda *c, const vtb_inst *fused) {
   if (fused->callee->first->op == VTB_OP_dwconv_dw)
     vtb__cuda_dwconv_sums(c, fused);
@@ -145,10 +148,13 @@ void vtb__cuda_local(vtb_cuda *c, const vtb_inst *fused) {
     vtb__cuda_local_convolution(c, fused);
     return;
   }
-  while (i && i->op != VTB_OP_einsum) i = i->next;
-  vtb_check(i != NULL, "a local kernel without a convolution and without a product");
+  const vtb_inst *product = NULL; /* one of blocks if there is one, whose columns are two axes */
+  for (; i; i = i->next)
+    if (i->op == VTB_OP_einsum && (!product || matrix_axes(i) > matrix_axes(product))) product = i;
+  vtb_check(product != NULL, "a local kernel without a convolution and without a product");
   vtb_cuda_expr e;
-  local l = {.fused = fused, .type = &i->results[0]->type, .n_rows = i->results[0]->type.rank - 2};
+  const vtb_type *type = &product->results[0]->type;
+  local l = {.fused = fused, .type = type, .n_rows = type->rank + 1 - matrix_axes(product)};
   vtb_space space;
   vtb__cuda_expr_init(&e, c, fused);
   vtb__space_init(&e.body, &space, l.type);
