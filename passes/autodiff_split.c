@@ -9,7 +9,9 @@
  * all others may not; arguments cost nothing, as the caller still has them. The saved set is the
  * cheapest cut (in bytes) between what cannot be recomputed and what the adjoint code reads. A view
  * costs twice, since saving it is a copy: its source is saved instead unless the view is a small
- * part of it. Equal costs are decided towards the later value.
+ * part of it. What lies in memory anyway is a little cheaper: a value that is returned, what a scan
+ * by products makes, and what is read again behind an op that is no part of a kernel with others (a
+ * residual stream). Equal costs are decided towards the later value.
  */
 #include "passes/autodiff.h"
 
@@ -24,9 +26,10 @@ typedef struct split {
   vtb_inst *first_backward; /* NULL: no adjoint code */
   vtb_value *const *outs;
   int n_outs;
-  bool *live;      /* by value id: the backward half needs it */
-  bool *saved;     /* by value id */
-  vtb_value **map; /* by value id: its copy in the half being built */
+  bool *live;              /* by value id: the backward half needs it */
+  bool *saved;             /* by value id */
+  int *behind, behind_now; /* by value id: see is_read_again() */
+  vtb_value **map;         /* by value id: its copy in the half being built */
   vtb_builder b;
 } split;
 
@@ -51,11 +54,50 @@ static bool is_return(const split *s, const vtb_value *v, int *at) {
   return false;
 }
 
-/* In quarters of a byte: a value that is returned anyway is a little cheaper, a view dearer. */
-static int64_t save_cost(const split *s, const vtb_value *v) {
+static bool is_whole_op(const vtb_inst *i) {
+  vtb_op_class c = vtb_op_get(i->op)->klass;
+  return c == VTB_CLASS_STRUCTURED || c == VTB_CLASS_CONTROL;
+}
+
+/* Whether an elementwise value is read once more by what depends on it through a structured op or a
+ * call: behind[] holds one number for what depends on it, the next for what does so through one. */
+static bool is_read_again(split *s, const vtb_value *v) {
+  vtb_inst **readers;
+  if (!v->def || is_whole_op(v->def) || is_view(v->def->op)) return false;
+  size_t n = vtb_value_readers(v, &readers);
+  const vtb_inst *last = NULL; /* in the forward half */
+  for (size_t r = 0; r < n; r++)
+    if (!s->first_backward || readers[r]->order < s->first_backward->order) last = readers[r];
+  bool again = false;
+  s->behind_now += 2;
+  s->behind[v->id] = s->behind_now;
+  for (const vtb_inst *i = last ? v->def->next : NULL; i && !again; i = i->next) {
+    int reaches = 0;
+    bool reads = false;
+    for (int o = 0; o < i->n_operands; o++) {
+      int b = s->behind[i->operands[o]->id];
+      if (b >= s->behind_now && b > reaches) reaches = b;
+      reads |= i->operands[o] == v;
+    }
+    again = reads && reaches > s->behind_now;
+    if (reaches && is_whole_op(i)) reaches = s->behind_now + 1;
+    for (int r = 0; r < i->n_results && reaches; r++) s->behind[i->results[r]->id] = reaches;
+    if (i == last) break;
+  }
+  vtb_free(readers);
+  return again;
+}
+
+static bool lies_in_memory(split *s, const vtb_value *v) {
   int at;
+  bool product = v->def->op == VTB_OP_linscan && vtb_scan_is_product(v->def);
+  return is_return(s, v, &at) || product || is_read_again(s, v);
+}
+
+/* In quarters of a byte: a value that is stored anyway is a little cheaper, a view dearer. */
+static int64_t save_cost(split *s, const vtb_value *v) {
   int64_t elements = vtb_type_count(&v->type) * (vtb_type_is_dynamic(&v->type) ? NOMINAL_BATCH : 1);
-  return elements * 4 * (is_return(s, v, &at) ? 3 : is_view(v->def->op) ? 8 : 4);
+  return elements * 4 * (lies_in_memory(s, v) ? 3 : is_view(v->def->op) ? 8 : 4);
 }
 
 static void mark_live(split *s) {
@@ -254,6 +296,8 @@ void vtb__ad_split(vtb__ad *ad, vtb__ad_func *fi, vtb_func *joint, vtb_inst *las
   s.first_backward = last_forward ? last_forward->next : joint->first;
   s.live = vtb_xcalloc((size_t)joint->n_values + 1, sizeof *s.live);
   s.saved = vtb_xcalloc((size_t)joint->n_values + 1, sizeof *s.saved);
+  s.behind = vtb_xcalloc((size_t)joint->n_values + 1, sizeof *s.behind);
+  vtb_func_number(joint);
   s.map = vtb_xcalloc((size_t)joint->n_values + 1, sizeof *s.map);
   mark_live(&s);
   choose_saved(&s);
@@ -261,5 +305,6 @@ void vtb__ad_split(vtb__ad *ad, vtb__ad_func *fi, vtb_func *joint, vtb_inst *las
   build_backward(&s);
   vtb_free(s.live);
   vtb_free(s.saved);
+  vtb_free(s.behind);
   vtb_free(s.map);
 }

@@ -215,6 +215,8 @@ static void form_groups(vtb__fuser *f) {
   while (merge_producers(f, false) && f->memory_bound) continue;
   if (vtb__fuse_strips(f))
     while (merge_producers(f, false)) continue;
+  if (vtb__fuse_neighbours(f))
+    while (merge_producers(f, false)) continue;
   vtb__fuse_siblings(f);
   vtb__groups_sort(&f->groups);
 }

@@ -42,6 +42,9 @@ void vtb__fuse_siblings(vtb__fuser *f);
 /* Those that read what rows or elements of a kernel read or make become parts of it. Whether there
  * are any. */
 bool vtb__fuse_strips(vtb__fuser *f);
+/* Loops and rows of one shape that read a value in common become one kernel. Whether there are
+ * any. */
+bool vtb__fuse_neighbours(vtb__fuser *f);
 /* Totals of parts of one shape become one kernel. */
 void vtb__fuse_totals(vtb__fuser *f);
 /* The sum `inst` of a group with strips, in parts, in the kernel that `b` builds. */

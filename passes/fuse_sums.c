@@ -11,7 +11,8 @@
  * added in order by one kernel for all sums of a function. Declines kernels that will be epilogues
  * of products (fuse_products.c), which have no rows, and ops that move elements.
  *
- * Other column sums over the same space that read a value in common are one kernel.
+ * Other column sums over the same space that read a value in common are one kernel, and so are
+ * loops and rows, unless a later pass may have better use for one of them.
  */
 #include "passes/fuse.h"
 #include "passes/passes_internal.h"
@@ -77,7 +78,7 @@ void vtb__fuse_siblings(vtb__fuser *f) {
 /* ---- beside the rows of another kernel ------------------------------------------------------- */
 
 /* A kernel's blocks walk strips of rows, as many as fill a GPU twice, a warp at least one row. */
-enum { WANTED_STRIPS = 256, LEAST_ROWS = 8, MOST_COLUMNS = 4096 };
+enum { MOST_BESIDE = 48, WANTED_STRIPS = 256, LEAST_ROWS = 8, MOST_COLUMNS = 4096 };
 
 static bool is_leading_sum(const vtb_inst *i, int *n_axes) {
   const int64_t *axes = vtb_attr_ints(i, "axes", n_axes);
@@ -194,6 +195,83 @@ bool vtb__fuse_strips(vtb__fuser *f) {
   }
   return any;
 }
+
+/* ---- side by side ---------------------------------------------------------------------------- */
+
+static const vtb_inst *behind_views(const vtb_value *v) {
+  while (v->def && v->def->op == VTB_OP_reshape) v = v->def->operands[0];
+  return v->def;
+}
+
+/* Ops whose kernels take in elementwise ones around them, by later passes. */
+static bool takes_others(const vtb_inst *i) {
+  return i &&
+         (i->op == VTB_OP_einsum || i->op == VTB_OP_dwconv || i->op == VTB_OP_dwconv_dx ||
+          i->op == VTB_OP_dwconv_dw ||
+          ((i->op == VTB_OP_linscan || i->op == VTB_OP_linscan_grad) && !vtb_scan_is_product(i)));
+}
+
+static bool is_read_by_taker(vtb__fuser *f, int node) {
+  VTB__EACH_USER(&f->groups, node, u) {
+    const vtb_inst *i = f->nodes[*u].inst;
+    if (i->op == VTB_OP_reshape ? is_read_by_taker(f, *u)
+                                : takes_others(i) && i->op != VTB_OP_einsum)
+      return true;
+  }
+  return false;
+}
+
+/* Whether a later pass may have better use for a loop: products, convolutions and scans take in
+ * what is elementwise beside them. */
+static bool is_wanted(vtb__fuser *f, int group) {
+  if (f->nodes[group].kind != VTB_KERNEL_LOOP || f->nodes[group].strip) return false;
+  VTB__EACH_NODE(&f->groups, group, i) {
+    const vtb_inst *inst = f->nodes[i].inst;
+    for (int o = 0; o < inst->n_operands; o++)
+      if (takes_others(behind_views(inst->operands[o]))) return true;
+    if (is_read_by_taker(f, i)) return true;
+  }
+  return false;
+}
+
+static bool fits_beside(vtb__fuser *f, int a, int b) {
+  const vtb__fuse_node *x = &f->nodes[a], *y = &f->nodes[b];
+  vtb_type s = x->shape, t = y->shape;
+  s.dtype = t.dtype = VTB_F32;
+  return a != b && (y->kind == VTB_KERNEL_LOOP || y->kind == VTB_KERNEL_ROW) && !y->has_leaf &&
+         (!x->strip || !y->strip || x->strip == y->strip) && x->ops + y->ops <= MOST_BESIDE &&
+         vtb_type_equal(&s, &t) && !is_wanted(f, b);
+}
+
+/* The group's next neighbour that may be one kernel with it, or -1. */
+static int neighbour_of(vtb__fuser *f, int group, vtb__fuse_list *list) {
+  list_neighbours(f, group, list);
+  for (size_t k = 0; k < list->n; k++)
+    if (fits_beside(f, group, list->at[k]) &&
+        !vtb__groups_path(&f->groups, group, list->at[k], true))
+      return list->at[k];
+  return -1;
+}
+
+bool vtb__fuse_neighbours(vtb__fuser *f) {
+  vtb__fuse_list list = {0};
+  bool any = false;
+  for (int i = 0; i < f->groups.n && f->memory_bound; i++) {
+    int g = vtb__fuse_find(f, i), n;
+    if (g != i || f->nodes[g].has_leaf || is_wanted(f, g) ||
+        (f->nodes[g].kind != VTB_KERNEL_LOOP && f->nodes[g].kind != VTB_KERNEL_ROW))
+      continue;
+    while ((n = neighbour_of(f, g, &list)) >= 0) {
+      bool row = f->nodes[g].kind == VTB_KERNEL_ROW || f->nodes[n].kind == VTB_KERNEL_ROW;
+      vtb__fuse_merge(f, g, n, row ? VTB_KERNEL_ROW : VTB_KERNEL_LOOP, &f->nodes[g].shape);
+      any = true;
+    }
+  }
+  vtb_vec_free(&list);
+  return any;
+}
+
+/* ---- parts ----------------------------------------------------------------------------------- */
 
 static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 

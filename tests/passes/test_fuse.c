@@ -186,6 +186,23 @@ TEST(column_sums_go_with_the_rows_they_read_where_memory_is_the_limit) {
   vtb_module_free(m);
 }
 
+/* Both read %d; what a convolution reads is left for the kernels of convolutions. */
+TEST(neighbours_are_one_kernel_where_memory_is_the_limit) {
+  target = vtb_target_find("cuda");
+  vtb_module *m = fuse_and_compare(
+      "entry func @main(%d: f32[2, 6, 8], %k: f32[2, 6, 8], %g: f32[2, 6, 1], %w: f32[8, 3, 3]) -> "
+      "(f32[2, 6, 8], f32[2, 6, 1], f32[2, 6, 8]) {\n"
+      "  %a = mul %d, %g : f32[2, 6, 8]\n"
+      "  %p = mul %d, %k : f32[2, 6, 8]\n"
+      "  %s = reduce_sum %p {axes = [2], keep = 1} : f32[2, 6, 1]\n"
+      "  %e = exp %d : f32[2, 6, 8]\n"
+      "  %c = dwconv %e, %w {grid = [2, 3], pad = [1, 1]} : f32[2, 6, 8]\n"
+      "  return %a, %s, %c\n}\n");
+  target = NULL;
+  CHECK(count_kind(m->entry, "row") == 1 && count_kind(m->entry, "loop") == 1);
+  vtb_module_free(m);
+}
+
 /* A loop that will be a product's epilogue has no rows. */
 TEST(column_sums_leave_epilogues_alone) {
   target = vtb_target_find("cuda");
@@ -368,6 +385,7 @@ int main(void) {
   RUN(a_product_between_keeps_two_kernels_apart);
   RUN(column_sums_take_their_private_producer_and_share);
   RUN(column_sums_go_with_the_rows_they_read_where_memory_is_the_limit);
+  RUN(neighbours_are_one_kernel_where_memory_is_the_limit);
   RUN(column_sums_leave_epilogues_alone);
   RUN(a_stored_producer_is_not_taken_into_a_column_sum);
   RUN(rows_of_other_shapes_are_other_kernels);
