@@ -13,7 +13,7 @@
 /* With tensor cores: how products round, which decides what memory holds; epilogues take kernels
  * that are fused. What is prepared comes last, because casts are. */
 #define TENSOR_CORES                                                                               \
-  BEFORE_FUSION ",fuse_bias,fuse,precision,library,fuse_local,fuse_products,factor_sums,"          \
+  BEFORE_FUSION ",fuse_bias,fuse,precision,fuse_local,fuse_products,factor_sums,library,"          \
                 "fuse_scans,storage,prepare"
 
 /* A cache line, and the widest vector; code asks no more of a tensor than its elements. */

@@ -79,6 +79,22 @@ TEST(the_library_gets_large_products_if_it_is_there) {
   says("library", FP32, large, "library", 0);
 }
 
+/* Those with an epilogue or sums of a factor keep them. */
+TEST(the_library_gets_what_stands_alone) {
+  static const char both[] = "entry func @f(%x: f32[64, 64], %w: f32[64, 64], %u: f32[64, 64]) -> "
+                             "(f32[64, 64], f32[64, 64], f32[64, 64], f32[64]) {\n"
+                             "  %y = einsum %x, %w {spec = \"ab,bc->ac\"} : f32[64, 64]\n"
+                             "  %g = gelu %y : f32[64, 64]\n"
+                             "  %z = einsum %x, %u {spec = \"ab,bc->ac\"} : f32[64, 64]\n"
+                             "  %v = einsum %w, %u {spec = \"ta,tb->ab\"} : f32[64, 64]\n"
+                             "  %s = reduce_sum %w {axes = [0]} : f32[64]\n"
+                             "  return %g, %z, %v, %s\n}\n";
+  says("fuse,fuse_products,factor_sums,library", (vtb_pass_context){.library = true}, both,
+       "library = 1", 1);
+  says("fuse,fuse_products,factor_sums,library", (vtb_pass_context){.library = true}, both,
+       "kind = \"product\"", 2);
+}
+
 TEST(memory_holds_16_bits_of_what_only_products_read) {
   says("precision,storage", BF16, two, "cast %w {to = \"bf16\"} : bf16[48, 32]", 1);
   says("precision,storage", BF16, two, "einsum %x, %w.1", 1);
@@ -232,6 +248,7 @@ int main(void) {
   RUN(products_round_and_short_sums_do_not);
   RUN(products_beside_a_recurrence_are_split_and_steps_do_not_round);
   RUN(the_library_gets_large_products_if_it_is_there);
+  RUN(the_library_gets_what_stands_alone);
   RUN(memory_holds_16_bits_of_what_only_products_read);
   RUN(a_view_is_stored_as_what_it_views);
   RUN(what_parameters_make_comes_first);
