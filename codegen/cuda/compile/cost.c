@@ -102,7 +102,7 @@ static void add_derived(vtb_cuda_kernel *k, double blocks) {
 /* Operations on tensor cores for `flops` of a product: numbers of two parts meet three times. */
 static void add_tensor(vtb_work *w, vtb_factors factors, bool wide, double flops) {
   bool tf32 = factors <= VTB_FACTORS_TF32;
-  double parts = 1;
+  double parts = factors == VTB_FACTORS_FP32 || factors == VTB_FACTORS_SPLIT ? 3 : 1;
   int unit = wide ? (tf32 ? VTB_TENSOR_WIDE_TF32 : VTB_TENSOR_WIDE_16)
                   : (tf32 ? VTB_TENSOR_WARP_TF32 : VTB_TENSOR_WARP_16);
   w->tensor[unit] += parts * flops;
