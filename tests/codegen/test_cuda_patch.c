@@ -83,9 +83,37 @@ TEST(whole_sectors) {
   CHECK_MSG(r <= 1.5, "small axes: %g", r);
 }
 
+/* Every second element, and rows that begin anywhere: a thread an element. */
+TEST(neighbours_apart) {
+  double r =
+      sectors_of("func @f(%x: f32[64, 196, 64]) -> (f32[64, 196, 32]) {\n"
+                 "  %a = slice %x {axis = 2, start = 1, limit = 64, step = 2} : f32[64, 196, "
+                 "32]\n"
+                 "  %b = neg %a : f32[64, 196, 32]\n  return %b\n}\n");
+  CHECK_MSG(r <= 1.5, "every second: %g", r);
+  r = sectors_of("func @f(%x: f32[64, 196, 38]) -> (f32[64, 196, 32]) {\n"
+                 "  %a = slice %x {axis = 2, start = 6, limit = 38} : f32[64, 196, 32]\n"
+                 "  %b = neg %a : f32[64, 196, 32]\n  return %b\n}\n");
+  CHECK_MSG(r <= 1.25, "rows of 38: %g", r);
+}
+
+/* The adjoint of patches side by side goes through shared memory, too. */
+TEST(patches_of_images) {
+  double r = sectors_of("func @f(%x: f32[8, 784, 384]) -> (f32[8, 96, 56, 56]) {\n"
+                        "  %a = col2im %x {kernel = [2, 2], stride = [2, 2], pad = [0, 0, 0, 0], "
+                        "image = [96, 56, 56]} : f32[8, 96, 56, 56]\n  return %a\n}\n");
+  CHECK_MSG(r <= 1.05, "col2im: %g", r);
+  r = sectors_of("func @f(%x: f32[8, 96, 56, 56]) -> (f32[8, 3136, 864]) {\n"
+                 "  %a = im2col %x {kernel = [3, 3], stride = [1, 1], pad = [1, 1, 1, 1]} : f32[8, "
+                 "3136, 864]\n  return %a\n}\n");
+  CHECK_MSG(r <= 1.5, "im2col: %g", r);
+}
+
 int main(void) {
   emulate_or_skip();
   RUN(any_size);
   RUN(whole_sectors);
+  RUN(neighbours_apart);
+  RUN(patches_of_images);
   return test_done();
 }

@@ -73,8 +73,6 @@ static void check_model(const char *model, bool training) {
 }
 
 TEST(forward) {
-  check_model("vil_nano", false);
-  check_model("vim_nano", false);
   check_model("vir_nano", false);
   check_model("vit_nano", false);
 }

@@ -124,6 +124,16 @@ static bool is_aligned(const vtb_cuda_expr *e, const vtb_index *at, int align) {
   return true;
 }
 
+/* Accesses of four lanes, by what a warp of them touches. */
+static void note_access(vtb_cuda_expr *e, const vtb_index *at, int align) {
+  enum { NEAR = 4 };
+  int64_t step = vtb__index_step(&e->body, at);
+  if (is_aligned(e, at, align))
+    e->whole++;
+  else if (step >= -NEAR && step <= NEAR)
+    e->apart++;
+}
+
 static const char *load(vtb_cuda_expr *e, vtb_dtype d, const char *from, int align,
                         const vtb_index *at) {
   vtb_arena *a = &e->c->arena;
@@ -134,6 +144,7 @@ static const char *load(vtb_cuda_expr *e, vtb_dtype d, const char *from, int ali
     return declare(e, d == VTB_I32 ? 'n' : 's', vtb_arena_printf(a, "%s[%s]", from, text));
   }
   if (!varies) return declare(e, 's', vtb_arena_printf(a, "%s[%s]", from, text));
+  note_access(e, at, align);
   if (is_aligned(e, at, align))
     return declare(e, 'v', vtb_arena_printf(a, "vtb_load4(%s, %s)", from, text));
   long long step = (long long)vtb__index_step(&e->body, at);
@@ -197,6 +208,7 @@ void vtb__cuda_store(vtb_cuda_expr *e, const vtb_root *r, const vtb_index *index
   vtb_index at = vtb__linear(&e->body, &r->value->type, r->stride, index);
   at = vtb__index_shift(&at, r->offset);
   const char *text = vtb__cuda_index_text(e, &at);
+  if (vtb__index_varies(&e->body, &at)) note_access(e, &at, align);
   if (!vtb__index_varies(&e->body, &at))
     vtb_cuda_line(e->k, "%s[%s] = %s;", name, text, value);
   else if (d == VTB_I32)

@@ -18,6 +18,9 @@ typedef struct vtb_cuda_expr {
   bool no_lanes;      /* found while writing with four */
   bool wide;          /* indices need 64 bits */
   int next_name;
+  /* while writing with four: accesses of 16 bytes, and of four neighbours one by one though they
+   * lie at most four apart */
+  int whole, apart;
   const char *chunk;       /* C variable: number of the chunk of the row */
   vtb_cuda_kernel *behind; /* while probing: the kernel that waits */
 } vtb_cuda_expr;

@@ -44,7 +44,9 @@ static bool write_kernel(vtb_cuda_expr *e, const loop *l, int lanes) {
   if (guarded) vtb_cuda_close(e->k);
   vtb_cuda_close(e->k);
   vtb__nest_end(&e->body);
-  if (lanes > 1 && e->no_lanes) {
+  /* four single accesses of neighbours touch a warp's sectors four times, one a thread once */
+  bool apart = !patch && e->apart && e->apart >= e->whole;
+  if (lanes > 1 && (e->no_lanes || apart)) {
     vtb__cuda_discard(e->k);
     return false;
   }

@@ -52,6 +52,7 @@ void vtb__cuda_begin_lanes(vtb_cuda_expr *e, int lanes) {
   e->body.memo.n = 0;
   e->no_lanes = false;
   e->next_name = 0;
+  e->whole = e->apart = 0;
 }
 
 /* ---- numbers to variables -------------------------------------------------------------------- */
