@@ -317,6 +317,20 @@ template <class P> VTB_FN void vtb_store4(const P &p, vtb_i64 at, vtb_f4 v) {
   vtb_emu_store4(vtb_emu_raw_write(p, at, 4), v);
 }
 
+template <class T> VTB_FN void vtb_emu_store2(T *p, float x, float y) {
+  vtb_emu_aligned(p, 2 * sizeof(T));
+  p[0] = x, p[1] = y;
+}
+template <class P> VTB_FN void vtb_store2(const P &p, vtb_i64 at, float x, float y) {
+  vtb_emu_store2(vtb_emu_raw_write(p, at, 2), x, y);
+}
+VTB_FN vtb_u32 vtb_multiply_bf16(vtb_u32 x, vtb_u32 y) {
+  return vtb_pack_bf16(vtb_float(x << 16) * vtb_float(y << 16), vtb_float(x & 0xffff0000u) * vtb_float(y & 0xffff0000u));
+}
+VTB_FN vtb_u32 vtb_multiply_f16(vtb_u32 x, vtb_u32 y) {
+  return vtb_pack_f16(vtb_emu_half(x & 0xffffu) * vtb_emu_half(y & 0xffffu), vtb_emu_half(x >> 16) * vtb_emu_half(y >> 16));
+}
+
 // ---- asynchronous copies ------------------------------------------------------------------------------------------
 template <class A, class B> VTB_FN void vtb_emu_cp_async(const A &to, const B &from, bool valid, int n) {
   vtb_emu_thread *t = vtb_emu_self();

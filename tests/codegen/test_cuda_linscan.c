@@ -5,6 +5,8 @@
 
 #include "ir/recurrence.h"
 
+static const char *factors; /* attribute of the scans being built, or NULL */
+
 typedef struct scan_case {
   vtb_decay_class decay;
   const char *mode, *path;
@@ -49,6 +51,22 @@ static const scan_case steps[] = {
     {KEY, "chunkwise", NULL, 4, 1, 19, 1, 6, 5, true, true, true, false, true},
     {VALUE, "recurrent", "rows~@3x5", 0, 1, 15, 1, 3, 6, false, true, false, false, true},
     {FULL, "parallel", NULL, 0, 1, 11, 1, 4, 5, false, false, true, false, true},
+};
+
+/* Factors of 16 bits (linscan_tiles.c): narrow results, and wide ones, whose rows several warps
+ * share. */
+static const scan_case halves[] = {
+    {SCALAR, "parallel", NULL, 0, 1, 1, 1, 1, 1, false, false, false, false, false},
+    {SCALAR, "parallel", "rows~@10x15", 0, 1, 150, 2, 24, 20, true, false, false, false, false},
+    {SCALAR, "chunkwise", "cols@5x15", 16, 1, 75, 2, 8, 12, true, true, true, false, false},
+    {SCALAR, "chunkwise", "hilbert@13x11", 70, 1, 143, 1, 70, 130, true, false, false, true,
+     false},
+    {SCALAR, "chunkwise", NULL, 128, 1, 300, 1, 136, 144, true, true, true, false, false},
+    {CONSTANT, "chunkwise", "snake@6x7", 7, 2, 42, 3, 5, 6, false, true, false, true, false},
+    {CONSTANT, "parallel", NULL, 0, 2, 67, 2, 16, 9, true, true, true, false, false},
+    {SCALAR, "chunkwise", NULL, 1, 1, 5, 1, 3, 4, false, false, true, false, false},
+    {SCALAR, "chunkwise", "rows~@4x9", 20, 1, 36, 2, 12, 8, true, true, true, false, true},
+    {CONSTANT, "chunkwise", "cols@2x9", 8, 1, 18, 4, 8, 4, false, true, true, false, true},
 };
 
 static vtb_type shape(int rank, int64_t a, int64_t b, int64_t c, int64_t d, int64_t e) {
@@ -124,6 +142,7 @@ static void build_scan(cuda_cases *c, const scan_case *s, bool grad, vtb_value *
   attrs[n_attrs++] = VTB_A_STR("mode", s->mode);
   if (vtb_streq(s->mode, "chunkwise")) attrs[n_attrs++] = VTB_A_INT("chunk", s->chunk);
   if (path) attrs[n_attrs++] = VTB_A_STR("path", path);
+  if (factors) attrs[n_attrs++] = VTB_A_STR("precision", factors);
   if (s->normalizer) attrs[n_attrs++] = VTB_A_INT("normalizer", 1);
   if (s->init) attrs[n_attrs++] = VTB_A_INT("init", 1);
   if (grad && s->dlast) attrs[n_attrs++] = VTB_A_INT("dlast", 1);
@@ -228,14 +247,36 @@ TEST(directions_adjoint) { check_directions(true, 5e-5, "adjoints of directions"
 #define COUNT(cases) ((int)(sizeof cases / sizeof *cases))
 TEST(products_forward) { check(products, COUNT(products), false, 2e-5, "products"); }
 TEST(products_adjoint) { check(products, COUNT(products), true, 5e-5, "adjoints of products"); }
+static void check_halves(const char *of, bool grad, double tol) {
+  factors = of;
+  check(halves, COUNT(halves), grad, tol, of);
+  factors = NULL;
+}
+TEST(halves_forward) { check_halves("bf16", false, 1e-2); }
+TEST(halves_adjoint) { check_halves("bf16", true, 4e-2); }
+TEST(fp16_forward) { check_halves("fp16", false, 1e-3); }
+TEST(fp16_adjoint) { check_halves("fp16", true, 2e-3); }
+static void check_half_directions(bool grad, double tol) {
+  factors = "bf16";
+  check_directions(grad, tol, "directions in 16 bits");
+  factors = NULL;
+}
+TEST(half_directions_forward) { check_half_directions(false, 1e-2); }
+TEST(half_directions_adjoint) { check_half_directions(true, 2e-2); }
 TEST(steps_forward) { check(steps, COUNT(steps), false, 2e-5, "steps"); }
 TEST(steps_adjoint) { check(steps, COUNT(steps), true, 5e-5, "adjoints of steps"); }
 
 int main(int argc, char **argv) {
   emulate_or_skip();
-  const char *only = argc > 1 ? argv[1] : NULL; /* one test by its letter: f, a, s, t, d, e */
+  const char *only = argc > 1 ? argv[1] : NULL; /* one test by its letter: f, a, h to m, s, t, d, e */
   if (!only || *only == 'f') RUN(products_forward);
   if (!only || *only == 'a') RUN(products_adjoint);
+  if (!only || *only == 'h') RUN(halves_forward);
+  if (!only || *only == 'i') RUN(halves_adjoint);
+  if (!only || *only == 'j') RUN(fp16_forward);
+  if (!only || *only == 'k') RUN(fp16_adjoint);
+  if (!only || *only == 'l') RUN(half_directions_forward);
+  if (!only || *only == 'm') RUN(half_directions_adjoint);
   if (!only || *only == 's') RUN(steps_forward);
   if (!only || *only == 't') RUN(steps_adjoint);
   if (!only || *only == 'd') RUN(directions_forward);

@@ -25,7 +25,10 @@ typedef struct vtb__cuda_scan {
   int64_t B, N, heads, K, V, V1; /* V1: V and the normalizer's column */
   int64_t n;                     /* scans of one sequence each: B heads n_dirs */
   int64_t chunk, n_chunks, row_tiles;
-  int64_t state_pitch; /* floats of a row of states in temporaries: V1, whole fours */
+  bool half; /* factors round to 16 bits: linscan_tiles.c */
+  /* Numbers of a row of states in temporaries: floats, V1 in whole fours; of 16 bits, V in whole
+   * eights, and the normalizer's vectors are temporaries of their own. */
+  int64_t state_pitch;
   vtb_scan_tensors at; /* of the first direction */
   int n_dirs;
   const vtb_inst *dir[VTB__SCAN_DIRS];
@@ -72,6 +75,8 @@ void vtb__fill_number(vtb__cuda_scan *s, const char *hole, const char *value);
 /* The same for vtb_copy_rows: ${<hole>_from}, the row's address, and, of rows with the
  * normalizer's column, ${<hole>_extra}. */
 void vtb__fill_source(vtb__cuda_scan *s, vtb__cuda_row row, const char *hole);
+/* Whether the row's tensor can be read eight elements at a time, 16 bytes each access. */
+bool vtb__cuda_row_eight(const vtb__cuda_scan *s, vtb__cuda_row row);
 /* Whether the tensors of all of `n` rows can be read 16 bytes at a time. */
 bool vtb__cuda_rows_four(const vtb__cuda_scan *s, const vtb__cuda_row *rows, int n);
 /* ${decay}: the decay of the token at pos (classes constant and scalar). */
@@ -88,19 +93,46 @@ void vtb__fill_put_state(vtb__cuda_scan *s, const char *hole, bool asked, const 
 const char *vtb__cuda_scan_at(const vtb__cuda_scan *s, int tensor, const char *x);
 const char *vtb__cuda_state_at(const vtb__cuda_scan *s, int tensor, bool vector);
 
-/* linscan_products.c: states at the borders of chunks [B h, chunk, K, state_pitch], as a temporary;
- * -1 if there is nothing to keep. Forward (with the final state if `last`), or of the adjoint,
- * backward. */
-int vtb__cuda_scan_states(vtb__cuda_scan *s, bool backward);
-/* One of the four products of text/linscan_product.cu. `states`: a temporary or -1. `terms`: a
- * temporary [n_tiles, B h, N] for the terms of the decays' adjoint or -1. */
+/* States at the borders of chunks [B h, chunk, K, state_pitch], and their normalizer's vectors
+ * [B h, chunk, K], if those are apart: temporaries, -1 if there is nothing to keep. */
+typedef struct vtb__scan_states {
+  int states, vectors;
+} vtb__scan_states;
+/* What chunks have at their borders: a state that is kept for the products, one that is asked for,
+ * and where those given and asked for are. */
+typedef struct vtb__scan_borders {
+  bool kept, asked;
+  vtb__cuda_row keys, values;
+  const int *from, *from_n, *to, *to_n;
+} vtb__scan_borders;
+/* linscan_products.c: forward (with the final state if `last`), or of the adjoint, backward. */
+vtb__scan_borders vtb__scan_borders_of(const vtb__cuda_scan *s, bool backward);
+vtb__scan_states vtb__cuda_scan_states(vtb__cuda_scan *s, bool backward);
+/* One of the four products out = (A B^T o M) C + f o (A S). `terms`: a temporary [parts, B h, N]
+ * for the terms of the decays' adjoint, taken with rows of `mate`, or -1. */
 typedef enum vtb__scan_product {
   VTB__PRODUCT_Y,
   VTB__PRODUCT_DQ,
   VTB__PRODUCT_DK,
   VTB__PRODUCT_DV
 } vtb__scan_product;
-void vtb__cuda_scan_product(vtb__cuda_scan *s, vtb__scan_product p, int states, int terms);
+typedef struct vtb__scan_shape {
+  const char *kind;
+  /* the depth is that of values; else of keys, and out is of values' width */
+  bool earlier, by_values;
+  vtb__cuda_row a, b, c, mate;
+} vtb__scan_shape;
+extern const vtb__scan_shape vtb__scan_shapes[];
+void vtb__cuda_scan_product(vtb__cuda_scan *s, vtb__scan_product p, vtb__scan_states states,
+                            int terms);
+/* How many parts the terms of a row have. */
+int64_t vtb__cuda_scan_parts(const vtb__cuda_scan *s);
+
+/* linscan_tiles.c: the same of factors that round to 16 bits. */
+bool vtb__cuda_scan_is_half(const vtb__cuda_scan *s);
+vtb__scan_states vtb__cuda_scan_half_states(vtb__cuda_scan *s, bool backward);
+void vtb__cuda_scan_half_product(vtb__cuda_scan *s, vtb__scan_product p, vtb__scan_states states,
+                                 int terms);
 
 /* All of an instruction's kernels: linscan_products.c, linscan_grad.c; token by token:
  * linscan_steps.c, linscan_steps_grad.c; of a delta: delta.c. */

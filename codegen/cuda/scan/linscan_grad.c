@@ -8,7 +8,8 @@
 #define THREADS 128
 
 typedef struct decay_terms { /* temporaries, -1 if absent */
-  int states, adjoints, rows, columns, inside, row_sums, column_sums, part;
+  vtb__scan_states states, adjoints;
+  int rows, columns, inside, row_sums, column_sums, part;
 } decay_terms;
 
 static int64_t chunk_tiles(vtb__cuda_scan *s) { return (s->chunk + 63) / 64; }
@@ -31,19 +32,30 @@ static void sum_terms(vtb__cuda_scan *s, const decay_terms *t) {
   vtb__scan_launch(s, s->n);
 }
 
+static void fill_states(vtb__cuda_scan *s, vtb__scan_states t, const char *states,
+                        const char *vectors) {
+  const char *type = s->half ? vtb__cuda_tile_type(s->c) : "float";
+  if (t.states >= 0) vtb_cuda_temp_in(s->k, t.states, type, states);
+  vtb_cuda_fill(s->k, states, "%s", t.states >= 0 ? states : "inside");
+  vtb__scan_temp(s, t.vectors, vectors, "inside");
+}
+
 static void store_decays(vtb__cuda_scan *s, const decay_terms *t) {
+  static const vtb__scan_states none = {-1, -1};
   bool constant = !s->decay->by_step, passing = t->rows >= 0 && t->columns >= 0;
   vtb__scan_begin(s, "linscan_decay", "linscan_decay.cu", THREADS);
   vtb__fill_decay(s);
   VTB_CUDA_NUMBERS(s->k, {"ENTERS", t->rows >= 0}, {"LEAVES", t->columns >= 0},
-                   {"ALWAYS_ENTERS", s->init}, {"ALWAYS_LEAVES", s->dlast}, {"PART", constant});
+                   {"ALWAYS_ENTERS", s->init}, {"ALWAYS_LEAVES", s->dlast}, {"PART", constant},
+                   {"PARTS", vtb__cuda_scan_parts(s)},
+                   {"VECTORS", passing && t->states.vectors >= 0});
   vtb_cuda_temp_in(s->k, t->inside, "float", "inside");
   vtb_cuda_temp_in(s->k, t->row_sums, "float", "row_sums");
   vtb__scan_temp(s, t->rows, "row_terms", "inside");
   vtb__scan_temp(s, t->columns, "column_terms", "inside");
   vtb__scan_temp(s, t->column_sums, "column_sums", "inside");
-  vtb__scan_temp(s, passing ? t->states : -1, "states", "inside");
-  vtb__scan_temp(s, passing ? t->adjoints : -1, "adjoints", "inside");
+  fill_states(s, passing ? t->states : none, "states", "vectors");
+  fill_states(s, passing ? t->adjoints : none, "adjoints", "adjoint_vectors");
   if (constant)
     vtb_cuda_temp_out(s->k, t->part, "float", "part");
   else
@@ -83,12 +95,12 @@ static bool decays_are_read(const vtb__cuda_scan *s) {
 }
 
 static void by_products(vtb__cuda_scan *s) {
-  int64_t tokens = s->n * s->N, terms = vtb_cuda_formula("vtb_parts", s->K) * tokens;
+  int64_t tokens = s->n * s->N, terms = vtb__cuda_scan_parts(s) * tokens;
   decay_terms t = {.states = vtb__cuda_scan_states(s, false),
                    .adjoints = vtb__cuda_scan_states(s, true)};
   bool decays = decays_are_read(s);
-  t.rows = decays && t.states >= 0 ? floats(s, terms) : -1;
-  t.columns = decays && t.adjoints >= 0 ? floats(s, terms) : -1;
+  t.rows = decays && t.states.states >= 0 ? floats(s, terms) : -1;
+  t.columns = decays && t.adjoints.states >= 0 ? floats(s, terms) : -1;
   vtb__cuda_scan_product(s, VTB__PRODUCT_DQ, t.states, t.rows);
   vtb__cuda_scan_product(s, VTB__PRODUCT_DK, t.adjoints, t.columns);
   vtb__cuda_scan_product(s, VTB__PRODUCT_DV, t.adjoints, -1);

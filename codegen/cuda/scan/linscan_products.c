@@ -13,41 +13,42 @@
 
 /* ---- states ---------------------------------------------------------------------------------- */
 
-int vtb__cuda_scan_states(vtb__cuda_scan *s, bool backward) {
-  const vtb__cuda_row rows[] = {backward ? VTB__ROW_Q : VTB__ROW_K,
-                                backward ? VTB__ROW_DY : VTB__ROW_V};
-  const int *from = backward ? &s->at.ds : &s->at.s0, *from_n = backward ? &s->at.dn : &s->at.n0;
-  const int *to = backward ? &s->at.ds0 : &s->at.s, *to_n = backward ? &s->at.dn0 : &s->at.n;
-  bool enters = s->n_chunks > 1 || (backward ? s->dlast : s->init);
-  bool asked = backward ? s->init : !s->grad && s->last;
-  if (!enters && !asked) return -1;
+vtb__scan_borders vtb__scan_borders_of(const vtb__cuda_scan *s, bool backward) {
+  vtb__scan_borders b = {.keys = backward ? VTB__ROW_Q : VTB__ROW_K,
+                         .values = backward ? VTB__ROW_DY : VTB__ROW_V,
+                         .from = backward ? &s->at.ds : &s->at.s0,
+                         .from_n = backward ? &s->at.dn : &s->at.n0,
+                         .to = backward ? &s->at.ds0 : &s->at.s,
+                         .to_n = backward ? &s->at.dn0 : &s->at.n};
+  b.kept = s->n_chunks > 1 || (backward ? s->dlast : s->init);
+  b.asked = backward ? s->init : !s->grad && s->last;
+  return b;
+}
+
+vtb__scan_states vtb__cuda_scan_states(vtb__cuda_scan *s, bool backward) {
+  vtb__scan_borders b = vtb__scan_borders_of(s, backward);
+  const vtb__cuda_row rows[] = {b.keys, b.values};
+  if (!b.kept && !b.asked) return (vtb__scan_states){-1, -1};
+  if (s->half) return vtb__cuda_scan_half_states(s, backward);
   int temp = vtb_cuda_temp(s->c, s->n * s->n_chunks * s->K * s->state_pitch * 4);
   vtb__scan_begin(s, backward ? "linscan_adjoint_states" : "linscan_states", "linscan_states.cu",
                   2 * THREADS);
   vtb__fill_decay(s);
   vtb__fill_source(s, rows[0], "key");
   vtb__fill_source(s, rows[1], "value");
-  vtb__fill_state(s, "first", from, from_n);
-  vtb__fill_put_state(s, "put_last", asked, to, to_n);
+  vtb__fill_state(s, "first", b.from, b.from_n);
+  vtb__fill_put_state(s, "put_last", b.asked, b.to, b.to_n);
   VTB_CUDA_NUMBERS(s->k, {"FOUR", vtb__cuda_rows_four(s, rows, 2)},
-                   {"FACTORS", vtb__cuda_factors(s->c)}, {"BACK", backward}, {"FIRST", *from >= 0},
-                   {"LAST", asked});
+                   {"FACTORS", vtb__cuda_factors(s->c)}, {"BACK", backward},
+                   {"FIRST", *b.from >= 0}, {"LAST", b.asked});
   vtb_cuda_temp_out(s->k, temp, "float", "states");
   vtb__scan_launch(s, s->n);
-  return enters ? temp : -1;
+  return (vtb__scan_states){b.kept ? temp : -1, -1};
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* out = (A B^T o M) C + f o (A S), and the row that the terms are taken with. */
-typedef struct product_shape {
-  const char *kind;
-  /* the depth is that of values; else of keys, and out is of values' width */
-  bool earlier, by_values;
-  vtb__cuda_row a, b, c, mate;
-} product_shape;
-
-static const product_shape shapes[] = {
+const vtb__scan_shape vtb__scan_shapes[] = {
     [VTB__PRODUCT_Y] = {"linscan", true, false, VTB__ROW_Q, VTB__ROW_K, VTB__ROW_V, VTB__ROW_Q},
     [VTB__PRODUCT_DQ] = {"linscan_dq", true, true, VTB__ROW_DY, VTB__ROW_V, VTB__ROW_K, VTB__ROW_Q},
     [VTB__PRODUCT_DK] = {"linscan_dk", false, true, VTB__ROW_V, VTB__ROW_DY, VTB__ROW_Q,
@@ -55,6 +56,10 @@ static const product_shape shapes[] = {
     [VTB__PRODUCT_DV] = {"linscan_dv", false, false, VTB__ROW_K, VTB__ROW_Q, VTB__ROW_DY,
                          VTB__ROW_K},
 };
+
+int64_t vtb__cuda_scan_parts(const vtb__cuda_scan *s) {
+  return s->half ? 1 : vtb_cuda_formula("vtb_parts", s->K);
+}
 
 /* A factor's rows, how many of its columns are a tensor's, and whether there is one more. */
 static void fill_factor(vtb__cuda_scan *s, vtb__cuda_row row, const char *hole) {
@@ -74,7 +79,7 @@ static void fill_result(vtb__cuda_scan *s, vtb__scan_product p) {
                 z ? vtb__cuda_scan_at(s, s->at.z, NULL) : "");
 }
 
-static void fill_terms(vtb__cuda_scan *s, const product_shape *shape, int terms) {
+static void fill_terms(vtb__cuda_scan *s, const vtb__scan_shape *shape, int terms) {
   VTB_CUDA_NUMBERS(s->k, {"TERM", terms >= 0});
   if (terms >= 0) vtb_cuda_temp_out(s->k, terms, "float", "terms");
   vtb_cuda_fill(s->k, "terms", terms >= 0 ? "terms" : "result"); /* not reached */
@@ -84,8 +89,14 @@ static void fill_terms(vtb__cuda_scan *s, const product_shape *shape, int terms)
     vtb_cuda_fill(s->k, "mate_from", "d"); /* not reached */
 }
 
-void vtb__cuda_scan_product(vtb__cuda_scan *s, vtb__scan_product p, int states, int terms) {
-  const product_shape *shape = &shapes[p];
+void vtb__cuda_scan_product(vtb__cuda_scan *s, vtb__scan_product p, vtb__scan_states of,
+                            int terms) {
+  const vtb__scan_shape *shape = &vtb__scan_shapes[p];
+  int states = of.states;
+  if (s->half) {
+    vtb__cuda_scan_half_product(s, p, of, terms);
+    return;
+  }
   const vtb__cuda_row rows[] = {shape->a, shape->b, shape->c, shape->mate};
   int64_t values = p == VTB__PRODUCT_DV ? s->V : s->V1;
   vtb__scan_begin(s, shape->kind, "linscan_product.cu", THREADS);
@@ -111,6 +122,6 @@ void vtb__cuda_scan_forward(vtb__cuda_scan *s) {
     vtb__cuda_scan_steps(s);
     return;
   }
-  int states = vtb__cuda_scan_states(s, false);
+  vtb__scan_states states = vtb__cuda_scan_states(s, false);
   vtb__cuda_scan_product(s, VTB__PRODUCT_Y, states, -1);
 }

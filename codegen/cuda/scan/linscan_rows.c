@@ -67,7 +67,8 @@ vtb__cuda_scan vtb__cuda_scan_make(vtb_cuda *c, const vtb_inst *inst) {
                       .n_dirs = 1,
                       .dir = {inst},
                       .dir_at = {of.at}};
-  s.state_pitch = (s.V1 + 3) / 4 * 4;
+  s.half = vtb__cuda_scan_is_half(&s);
+  s.state_pitch = s.half ? (s.V + 7) / 8 * 8 : (s.V1 + 3) / 4 * 4;
   s.chunk = of.recurrent && of.chunk > 64 ? 64 : of.chunk;
   s.n_chunks = (s.N + s.chunk - 1) / s.chunk;
   int64_t rest = s.N - (s.n_chunks - 1) * s.chunk;
@@ -217,6 +218,15 @@ bool vtb__cuda_rows_four(const vtb__cuda_scan *s, const vtb__cuda_row *rows, int
   bool four = true;
   for (int i = 0; i < n; i++) four = four && vtb_cuda_rows_of_four(s->c, *row_member(s, rows[i]));
   return four;
+}
+
+bool vtb__cuda_row_eight(const vtb__cuda_scan *s, vtb__cuda_row row) {
+  const vtb_cuda_tensor *t = vtb_cuda_tensor_of(s->c, *row_member(s, row));
+  int axes = t->type->rank, half = vtb_dtype_bytes(t->type->dtype) == 2;
+  bool eight = vtb_cuda_rows_of_four(s->c, *row_member(s, row)) && t->align == (half ? 8 : 4) &&
+               t->type->dim[axes - 1].size % 8 == 0;
+  for (int a = 0; eight && half && a < axes - 1; a++) eight = t->stride[a] % 8 == 0;
+  return eight;
 }
 
 static bool is_scan(const vtb_inst *i) {

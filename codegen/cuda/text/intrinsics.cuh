@@ -114,6 +114,17 @@ VTB_FN void vtb_store4(vtb_f16 *p, vtb_i64 at, vtb_f4 v) {
   *(vtb_pairs *)(p + at) = r;
 }
 
+/* Two neighbours: 8-byte accesses (4 of 16 bits). */
+struct __align__(8) vtb_two {
+  float x, y;
+};
+VTB_FN void vtb_store2(float *p, vtb_i64 at, float x, float y) {
+  const vtb_two v = {x, y};
+  *(vtb_two *)(p + at) = v;
+}
+VTB_FN void vtb_store2(vtb_bf16 *p, vtb_i64 at, float x, float y) { *(vtb_u32 *)(p + at) = vtb_pack_bf16(x, y); }
+VTB_FN void vtb_store2(vtb_f16 *p, vtb_i64 at, float x, float y) { *(vtb_u32 *)(p + at) = vtb_pack_f16(x, y); }
+
 /* ---- asynchronous copies to shared memory: 16 bytes, both sides 16-byte aligned; zeros if not `valid` --------- */
 VTB_FN vtb_u32 vtb_shared_address(const void *p) { return (vtb_u32)__cvta_generic_to_shared(p); }
 VTB_FN void vtb_cp_async16(void *to, const void *from, bool valid) {
@@ -156,6 +167,17 @@ VTB_FN void vtb_mma_f16_m16n8k16(float (&d)[4], const vtb_u32 (&a)[4], const vtb
   asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+/* Pairs of 16 bits multiplied, nearest, ties to even. */
+VTB_FN vtb_u32 vtb_multiply_bf16(vtb_u32 x, vtb_u32 y) {
+  vtb_u32 r;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(x), "r"(y), "r"(0x80008000u));
+  return r;
+}
+VTB_FN vtb_u32 vtb_multiply_f16(vtb_u32 x, vtb_u32 y) {
+  vtb_u32 r;
+  asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(r) : "r"(x), "r"(y));
+  return r;
 }
 /* Four 8 x 8 matrices of 16-bit elements from shared memory: lane 8i + r gives the 16-byte aligned address of row r of
  * matrix i; lane g*4+t receives in d[i] elements 2t, 2t+1 of row g of matrix i. _trans: of the transposed matrices. */

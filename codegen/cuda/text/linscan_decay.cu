@@ -12,11 +12,13 @@ hole bool ENTERS, LEAVES, PART;
 hole bool ALWAYS_ENTERS, ALWAYS_LEAVES; /* the first chunk, the last chunk too */
 hole expr place;                 /* of step t */
 hole expr decay;                 /* at pos */
-hole expr row_terms, column_terms, column_sums, states, adjoints; /* pointers */
+hole bool VECTORS;               /* the states' rows of the normalizer are vectors of their own */
+hole int PARTS;                  /* of row_terms and column_terms */
+hole expr row_terms, column_terms, column_sums, states, adjoints, vectors, adjoint_vectors; /* pointers */
 hole code put;                   /* stores value at pos, without PART */
 hole code put_part;              /* stores total, with PART */
 constexpr int CHUNK_TILES = (CHUNK + 63) / 64, STATE = K * STATE_PITCH, N_CHUNKS = (N + CHUNK - 1) / CHUNK;
-constexpr int BLOCKS = N_CHUNKS, PARTS = vtb_parts(K);
+constexpr int BLOCKS = N_CHUNKS;
 constexpr bool CROSSING = CHUNK_TILES > 1;
 require THREADS == 128;
 cost issue = (ENTERS && LEAVES ? STATE / 8 : 0) + CHUNK_TILES * 600;
@@ -52,6 +54,9 @@ if (enters && leaves) {
   const vtb_i64 of_chunk = ((vtb_i64)scan * N_CHUNKS + chunk) * STATE;
   float dot = 0.0f;
   for (int i = tid; i < STATE; i += THREADS) dot += ${states}[of_chunk + i] * ${adjoints}[of_chunk + i];
+  if (VECTORS)
+    for (int i = tid; i < K; i += THREADS)
+      dot += ${vectors}[((vtb_i64)scan * N_CHUNKS + chunk) * K + i] * ${adjoint_vectors}[((vtb_i64)scan * N_CHUNKS + chunk) * K + i];
   passing = all * vtb_block_sum(dot, 4, parts);
 }
 

@@ -1,0 +1,108 @@
+/* linscan and linscan_grad, classes constant and scalar, of factors that round to 16 bits: states
+ * at the borders of chunks by text/linscan_borders.cu, in 16 bits too, with the normalizer's
+ * vectors in floats; products by text/linscan_tiles.cu, whose blocks own whole rows of their
+ * results. */
+#include "codegen/cuda/scan/linscan.h"
+#include "codegen/cuda/plan/program.h"
+
+enum { STATE_THREADS = 256, WIDEST = 512, NARROW = 128 };
+
+bool vtb__cuda_scan_is_half(const vtb__cuda_scan *s) {
+  vtb_factors factors = vtb__cuda_factors(s->c);
+  return !s->by_steps && (factors == VTB_FACTORS_BF16 || factors == VTB_FACTORS_FP16) &&
+         s->K <= WIDEST && s->V <= WIDEST;
+}
+
+/* The widest tiles of the state that still make a block a multiprocessor. */
+static int64_t value_tile(const vtb__cuda_scan *s, int64_t tile_k) {
+  enum { ENOUGH = 132 };
+  int64_t tile = 128, key_tiles = (s->K + tile_k - 1) / tile_k;
+  while (tile > 16 &&
+         (tile / 2 >= s->V || s->n * key_tiles * ((s->V + tile - 1) / tile) < ENOUGH))
+    tile /= 2;
+  return tile;
+}
+
+vtb__scan_states vtb__cuda_scan_half_states(vtb__cuda_scan *s, bool backward) {
+  vtb__scan_borders b = vtb__scan_borders_of(s, backward);
+  int64_t rows = s->n * s->n_chunks * s->K, tile_k = s->K > 64 ? 128 : 64;
+  vtb__scan_states to = {vtb_cuda_temp(s->c, rows * s->state_pitch * 2), -1};
+  if (s->normalizer) to.vectors = vtb_cuda_temp(s->c, rows * 4);
+  vtb__scan_begin(s, backward ? "linscan_adjoint_borders" : "linscan_borders", "linscan_borders.cu",
+                  STATE_THREADS);
+  vtb__fill_decay(s);
+  vtb__fill_source(s, b.keys, "key");
+  vtb__fill_source(s, b.values, "value");
+  vtb__fill_state(s, "first", b.from, b.from_n);
+  vtb__fill_put_state(s, "put_last", b.asked, b.to, b.to_n);
+  VTB_CUDA_NUMBERS(s->k, {"TILE_K", tile_k}, {"TILE_V", value_tile(s, tile_k)},
+                   {"KEY_EIGHT", vtb__cuda_row_eight(s, b.keys)},
+                   {"VALUE_EIGHT", vtb__cuda_row_eight(s, b.values)},
+                   {"FACTORS", vtb__cuda_factors(s->c)}, {"BACK", backward},
+                   {"FIRST", *b.from >= 0}, {"LAST", b.asked}, {"NORMALIZED", s->normalizer});
+  const char *type = vtb__cuda_tile_type(s->c);
+  vtb_cuda_fill(s->k, "T", "%s", type);
+  vtb_cuda_temp_out(s->k, to.states, type, "states");
+  if (s->normalizer) vtb_cuda_temp_out(s->k, to.vectors, "float", "vectors");
+  vtb_cuda_fill(s->k, "vectors", s->normalizer ? "vectors" : "states");
+  vtb__scan_launch(s, s->n);
+  return b.kept ? to : (vtb__scan_states){-1, -1};
+}
+
+static void fill_states(vtb__cuda_scan *s, vtb__scan_states t) {
+  if (t.states >= 0) vtb_cuda_temp_in(s->k, t.states, vtb__cuda_tile_type(s->c), "states");
+  vtb_cuda_fill(s->k, "states", t.states >= 0 ? "states" : "d"); /* not reached */
+  vtb__scan_temp(s, t.vectors, "vectors", "d");
+}
+
+static void fill_terms(vtb__cuda_scan *s, vtb__cuda_row mate, int terms) {
+  VTB_CUDA_NUMBERS(s->k, {"TERM", terms >= 0});
+  if (terms >= 0) vtb_cuda_temp_out(s->k, terms, "float", "terms");
+  vtb_cuda_fill(s->k, "terms", terms >= 0 ? "terms" : "result"); /* not reached */
+  if (terms >= 0)
+    vtb__fill_source(s, mate, "mate");
+  else
+    vtb_cuda_fill(s->k, "mate_from", "d"); /* not reached */
+}
+
+static void fill_result(vtb__cuda_scan *s, vtb__scan_product p) {
+  const int *const results[] = {&s->at.y, &s->at.dq, &s->at.dk, &s->at.dv};
+  bool z = s->normalizer && p == VTB__PRODUCT_Y;
+  const vtb_cuda_tensor *t = vtb_cuda_tensor_of(s->c, *results[p]);
+  vtb__scan_out(s, results[p], "result");
+  if (z) vtb__scan_out(s, &s->at.z, "z");
+  vtb_cuda_fill(s->k, "result_at", "%s", vtb__cuda_scan_at(s, *results[p], "x"));
+  vtb_cuda_fill(s->k, "put_z", z ? "z[%s] = value;" : "",
+                z ? vtb__cuda_scan_at(s, s->at.z, NULL) : "");
+  VTB_CUDA_NUMBERS(s->k, {"Z", z},
+                   {"HALF", vtb_streq(vtb__cuda_type_name(t->type->dtype),
+                                      vtb__cuda_tile_type(s->c))},
+                   {"FOUR", vtb_cuda_rows_of_four(s->c, *results[p])});
+}
+
+void vtb__cuda_scan_half_product(vtb__cuda_scan *s, vtb__scan_product p, vtb__scan_states states,
+                                 int terms) {
+  const vtb__scan_shape *shape = &vtb__scan_shapes[p];
+  int64_t width = shape->by_values ? s->K : s->V;
+  bool extra = s->normalizer && shape->by_values, outside = states.states >= 0;
+  vtb__scan_begin(s, shape->kind, "linscan_tiles.cu", width > NARROW ? 256 : 128);
+  vtb__fill_decay(s);
+  vtb__fill_source(s, shape->a, "a");
+  vtb__fill_source(s, shape->b, "b");
+  vtb__fill_source(s, shape->c, "c");
+  fill_result(s, p);
+  fill_terms(s, shape->mate, outside ? terms : -1);
+  fill_states(s, states);
+  if (extra) vtb__scan_in(s, &s->at.dz, "dz");
+  vtb_cuda_fill(s->k, "extra", extra ? "dz[%s]" : "0.0f",
+                extra ? vtb__cuda_scan_at(s, s->at.dz, NULL) : "");
+  vtb_cuda_fill(s->k, "T", "%s", vtb__cuda_tile_type(s->c));
+  VTB_CUDA_NUMBERS(
+      s->k, {"DEPTH", shape->by_values ? s->V : s->K}, {"WIDTH", width},
+      {"FACTORS", vtb__cuda_factors(s->c)}, {"A_EIGHT", vtb__cuda_row_eight(s, shape->a)},
+      {"B_EIGHT", vtb__cuda_row_eight(s, shape->b)}, {"C_EIGHT", vtb__cuda_row_eight(s, shape->c)},
+      {"FORWARD", shape->earlier}, {"OUTSIDE", outside},
+      {"ALWAYS", shape->earlier ? s->init : s->dlast}, {"STATE_ACROSS", shape->by_values},
+      {"NORMALIZED", s->normalizer && outside}, {"EXTRA", extra});
+  vtb__scan_launch(s, s->paired ? s->n / 2 : s->n);
+}

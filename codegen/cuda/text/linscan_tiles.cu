@@ -1,0 +1,336 @@
+/* One product of a chunkwise linear recurrence, as linscan_product.cu, of factors that round to 16 bits:
+ *   out = (A B^T o M) C + f o (A S)
+ * Rows are tokens of a tile of 64, columns those of the tiles before it in the chunk (EARLIER: M[t, j] = product of the
+ * decays after j up to t, f all of the chunk's up to t, S the state before the chunk) or of those behind it (M
+ * transposed, f the decays behind the row's token, S the adjoint of the state after the chunk). A block owns a tile of
+ * rows and all columns of out, so that A B^T is made once. A lies in shared memory whole; slabs of S, B and C come through
+ * a ring. Scores are the next product's factor in the registers where they are, or, where several warps share rows, go
+ * through shared memory in 16 bits. The normalizer is no column: z is the scores' sum and A n, and what it adds to
+ * adjoints a number a row or column (extra), and a row of the state.
+ *
+ * PAIRED: two directions along a path, forth and back, with the same rows. The way back is the second form in the order
+ * of the way forth, its decays moved by one: from t on, token j >= t arrives with those of t ... j - 1. */
+#include "products.cuh"
+#include "scans.cuh"
+#include "tiles.cuh"
+hole int N, K, CHUNK;            /* tokens; width of keys; tokens of a chunk */
+hole int DEPTH, WIDTH;           /* of A and B; of out */
+hole int ROW_TILES;              /* tiles of all chunks */
+hole int STATE_PITCH;            /* from row to row of states */
+hole int FACTORS, THREADS;
+hole int DIRS, HEADS;            /* directions of the launch; heads */
+hole code directions;            /* pointers of direction dir */
+hole type T;                     /* of tiles */
+hole bool A_EIGHT, B_EIGHT, C_EIGHT; /* rows can be copied eight elements at a time */
+hole bool HALF, FOUR;            /* result is as wide as T; it can be stored four elements at a time */
+hole bool PAIRED, FORWARD;       /* FORWARD: EARLIER, unless it is PAIRED */
+hole bool OUTSIDE, ALWAYS;       /* states enter the chunks; the first one too */
+hole bool STATE_ACROSS;          /* S is taken by its columns */
+hole bool NORMALIZED, EXTRA;     /* states have a vector n; scores have extra */
+hole bool Z;                     /* z is stored */
+hole bool TERM;                  /* terms are summed of rows with their mates */
+hole expr place;                 /* of step t */
+hole expr decay;                 /* at pos */
+hole expr a_from, b_from, c_from, mate_from; /* addresses of rows at pos */
+hole expr extra;                 /* of the token of queries at pos */
+hole expr states, vectors, terms; /* their pointers; vectors: n of the states */
+hole expr result_at;             /* offset for pos and x */
+hole code put_z;                 /* stores value at pos */
+constexpr bool WIDE = WIDTH > 128;
+constexpr int STRIPS = WIDE ? 2 : 1, COLUMN_WARPS = WIDE ? 4 : 1, SIDES = PAIRED ? 2 : 1;
+constexpr int WARP_WIDTH = (WIDTH + 8 * COLUMN_WARPS - 1) / (8 * COLUMN_WARPS) * 8, TILE = WARP_WIDTH * COLUMN_WARPS;
+constexpr int SLABS = (DEPTH + 127) / 128, SLAB = ((DEPTH + SLABS - 1) / SLABS + 15) / 16 * 16, DEPTHS = SLABS * SLAB;
+constexpr int CHUNK_TILES = (CHUNK + 63) / 64, BLOCKS = ROW_TILES, N_CHUNKS = (N + CHUNK - 1) / CHUNK;
+constexpr int PA = vtb_pitch_along(DEPTHS, 2), PB = vtb_pitch_along(SLAB, 2), PC = vtb_pitch_across(TILE);
+constexpr int PS = vtb_pitch_along(32, 2), PP = vtb_pitch_along(64, 2), PO = vtb_pitch_across(TILE);
+constexpr int STATE_SLAB = !OUTSIDE ? 0 : STATE_ACROSS ? TILE * PS : 32 * PC;
+constexpr int STAGE = vtb_max_int(vtb_max_int(64 * PB, 32 * PC), STATE_SLAB), STAGES = 3;
+require THREADS == (WIDE ? 256 : 128) && DEPTH <= 512 && WIDTH <= 512 && FACTORS >= 2 && FACTORS <= 3;
+shared T a_tile[64 * PA];
+shared T ring[STAGES * STAGE];
+shared T done[HALF ? 64 * PO : 0] over ring; /* when the ring has been read */
+shared T scores[WIDE ? 64 * PP : 0];
+shared float near[512], gaps[64], in[64], out_of[64];
+shared float decays[64], through[128], after[128], own[64], row_side[64], column_side[128], all_of[2], parts[32];
+shared float sums[WIDE ? 256 : 64];
+shared int row_at[64], column_at[128]; /* places of the rows; of two tiles of columns */
+const int item = vtb_block() / BLOCKS, unit = vtb_block() % BLOCKS;
+const int b = item / (DIRS / SIDES * HEADS), h = item / (DIRS / SIDES) % HEADS;
+const int tid = vtb_tid(), lane = vtb_lane(), row = 16 * STRIPS * (vtb_warp() / COLUMN_WARPS);
+const int column = 64 / COLUMN_WARPS * (vtb_warp() % COLUMN_WARPS), o0 = WARP_WIDTH * (vtb_warp() % COLUMN_WARPS);
+const int row_tile = unit, chunk = row_tile / CHUNK_TILES, c0 = chunk * CHUNK, c1 = vtb_min_int(c0 + CHUNK, N);
+const int i0 = c0 + row_tile % CHUNK_TILES * 64, n_rows = vtb_min_int(c1 - i0, 64);
+const bool live = row < n_rows; /* 196 tokens are 13 strips of 16, not 16 */
+bool have_a = false;            /* the rows' tile */
+for (int side = 0; side < SIDES; side++) {
+const int scan = item * SIDES + side, dir = scan % DIRS;
+const bool EARLIER = PAIRED ? side == 0 : FORWARD;
+${directions}
+const auto states_of = ${states};
+const auto vectors_of = ${vectors};
+const vtb_i64 state_of = (vtb_i64)scan * N_CHUNKS + chunk;
+auto place = [&](int t) -> int { return ${place}; };
+auto decay_at = [&](vtb_i64 pos) -> float { return ${decay}; };
+auto decay = [&](int t) -> float { /* of a step from t - 1 to t, or PAIRED from t to t - 1 */
+  if (!PAIRED || EARLIER) return decay_at(place(t));
+  return t > 0 ? decay_at(place(t - 1)) : 1.0f;
+};
+auto decay_of_column = [&](int t, int at) -> float { /* of step t, whose place column_at has */
+  return !PAIRED || EARLIER ? decay_at(column_at[at]) : decay(t);
+};
+auto extra_at = [&](vtb_i64 pos) -> float { return ${extra}; };
+auto a_row = [&](vtb_i64 pos) { return ${a_from}; };
+auto b_row = [&](vtb_i64 pos) { return ${b_from}; };
+auto c_row = [&](vtb_i64 pos) { return ${c_from}; };
+const int n_steps = EARLIER ? row_tile % CHUNK_TILES + 1 : (c1 - i0 + 63) / 64; /* tiles of columns, the rows' own first */
+auto first_of = [&](int step) { return EARLIER ? i0 - 64 * step : i0 + 64 * step; };
+const bool outside = OUTSIDE && (ALWAYS || (EARLIER ? c0 > 0 : c1 < N));
+
+/* The ring: slabs of the state, then, of each tile of columns, slabs of B and two of C. */
+constexpr int STATE_SLABS = OUTSIDE ? (DEPTH + 31) / 32 : 0, PER_STEP = SLABS + 2;
+int to_state = outside ? 0 : STATE_SLABS, to_step = 0, to_part = 0, to_slot = 0, slot = 0;
+auto bring = [&]() {
+  auto to = ring + to_slot;
+  to_slot = to_slot == (STAGES - 1) * STAGE ? 0 : to_slot + STAGE;
+  if (to_state < STATE_SLABS) {
+    const int x0 = 32 * to_state++;
+    auto state = states_of + state_of * (K * STATE_PITCH);
+    if constexpr (!OUTSIDE) {
+    } else if constexpr (STATE_ACROSS) {
+      vtb_bring_rows<true, TILE, 32, PS, THREADS>(to, WIDTH, vtb_clip(STATE_PITCH - x0, 32), [&](int o) {
+        return state + (vtb_min_int(o, WIDTH - 1) * STATE_PITCH + x0);
+      });
+    } else {
+      vtb_bring_rows<true, 32, TILE, PC, THREADS>(to, vtb_min_int(DEPTH - x0, 32), vtb_min_int(STATE_PITCH, TILE), [&](int x) {
+        return state + vtb_min_int(x0 + x, DEPTH - 1) * STATE_PITCH;
+      });
+    }
+  } else if (to_step < n_steps) {
+    const int n = vtb_min_int(c1 - first_of(to_step), 64), at = to_step % 2 * 64;
+    if (to_part < SLABS) {
+      const int x0 = to_part * SLAB;
+      vtb_bring_rows<B_EIGHT, 64, SLAB, PB, THREADS>(to, n, DEPTH - x0, [&](int r) { return b_row(column_at[at + r]) + x0; });
+    } else {
+      const int r0 = (to_part - SLABS) * 32;
+      vtb_bring_rows<C_EIGHT, 32, TILE, PC, THREADS>(to, n - r0, WIDTH, [&](int r) { return c_row(column_at[at + r0 + r]); });
+    }
+    if (++to_part == PER_STEP) {
+      to_part = 0;
+      to_step++;
+    }
+  }
+  vtb_cp_commit();
+};
+auto arrive = [&]() -> int { /* the next slab's place */
+  vtb_cp_wait<STAGES - 2>();
+  vtb_sync();
+  bring();
+  const int now = slot;
+  slot = slot == (STAGES - 1) * STAGE ? 0 : slot + STAGE;
+  return now;
+};
+
+vtb_sync();
+if (tid < 64) {
+  row_at[tid] = column_at[tid] = place(i0 + vtb_min_int(tid, n_rows - 1));
+  decays[tid] = tid < n_rows ? decay(i0 + tid) : 1.0f;
+  if (EXTRA) (FORWARD ? row_side : column_side)[tid] = tid < n_rows ? extra_at(place(i0 + tid)) : 0.0f;
+}
+vtb_sync();
+if (!PAIRED || !have_a)
+  vtb_bring_rows<A_EIGHT, 64, DEPTHS, PA, THREADS>(a_tile, n_rows, DEPTH, [&](int r) { return a_row(row_at[r]); });
+have_a = true;
+VTB_UNROLL for (int i = 0; i < STAGES - 1; i++) bring();
+float factor = 1.0f; /* of what is outside */
+if (outside) {
+  for (int t = EARLIER ? c0 + tid : i0 + n_rows + tid; t < (EARLIER ? i0 : c1); t += THREADS) factor *= decay(t);
+  VTB_UNROLL for (int m = 16; m > 0; m >>= 1) factor *= vtb_shfl_xor(factor, m);
+  if (lane == 0) parts[vtb_warp()] = factor;
+}
+if (tid < 64) vtb_group_products(decays, near, in, out_of);
+if (vtb_warp() == 2) {
+  const float all = vtb_running_products(decays, through, after);
+  if (lane == 0) all_of[0] = all;
+}
+vtb_sync();
+if (tid < 64) {
+  vtb_group_gaps(in, gaps);
+  own[tid] = EARLIER ? through[tid] : after[tid];
+}
+if (outside) {
+  factor = 1.0f;
+  for (int w = 0; w < THREADS / 32; w++) factor *= parts[w];
+}
+float out[STRIPS * WARP_WIDTH / 8][4], zs[2 * STRIPS];
+vtb_clear(out);
+VTB_UNROLL for (int i = 0; i < 2 * STRIPS; i++) zs[i] = 0.0f;
+
+/* What enters the chunk, with the term that the decays' adjoint takes of it. */
+if (outside) {
+  VTB_NO_UNROLL for (int x0 = 0; x0 < DEPTH; x0 += 32) {
+    const int at = arrive();
+    VTB_UNROLL for (int k = 0; k < 32; k += 16) {
+      if (!live || x0 + k >= DEPTHS) break;
+      const auto a_of = vtb_rows<true, PA>(a_tile, row, x0);
+      if constexpr (STATE_ACROSS)
+        vtb_step_16<FACTORS == VTB_FP16, STRIPS>(out, k, a_of, vtb_columns<true, PS>(ring, o0, at));
+      else
+        vtb_step_16<FACTORS == VTB_FP16, STRIPS>(out, k, a_of, vtb_columns<false, PC>(ring, o0, at));
+    }
+  }
+  auto vector = vectors_of + state_of * K;
+  vtb_each_pair<STRIPS>(out, [&](int r, int o, float &v, float &w) {
+    if (NORMALIZED && STATE_ACROSS) { /* its column of A is the extra, or ones */
+      const float e = EXTRA && FORWARD ? row_side[row + r] : 1.0f;
+      v += e * vector[vtb_min_int(o0 + o, K - 1)];
+      w += e * vector[vtb_min_int(o0 + o + 1, K - 1)];
+    }
+    const float f = factor * own[row + r];
+    v *= f;
+    w *= f;
+  });
+  if constexpr (Z && NORMALIZED) {
+    constexpr int SHARE = THREADS / 64;
+    const int r = tid / SHARE;
+    float dot = 0.0f;
+    for (int x = tid % SHARE; x < DEPTH; x += SHARE) dot += a_tile[r * PA + x] * vector[x];
+    VTB_UNROLL for (int m = 1; m < SHARE; m *= 2) dot += vtb_shfl_xor(dot, m);
+    if (tid % SHARE == 0) sums[r] = dot * factor * own[r];
+    vtb_sync();
+    VTB_UNROLL for (int i = 0; i < 2 * STRIPS; i++)
+      if (column == 0 && lane % 4 == 0) zs[i] = sums[row + 8 * i + lane / 4];
+  }
+  if constexpr (TERM) {
+    VTB_UNROLL for (int i = 0; i < 2 * STRIPS; i++) {
+      const int r = row + 8 * i + lane / 4;
+      const vtb_i64 pos = row_at[r];
+      const auto mate = ${mate_from};
+      float sum = 0.0f;
+      VTB_UNROLL for (int o = 0; o < WARP_WIDTH / 8; o++) VTB_UNROLL for (int e = 0; e < 2; e++) {
+        const int x = o0 + 8 * o + 2 * (lane % 4) + e;
+        if (x < WIDTH) sum += out[i / 2 * (WARP_WIDTH / 8) + o][i % 2 * 2 + e] * mate[x];
+      }
+      sum = vtb_quad_sum(sum);
+      if (lane % 4 == 0) sums[vtb_warp() % COLUMN_WARPS * 64 + r] = sum;
+    }
+    vtb_sync();
+    if (tid < n_rows) {
+      float sum = sums[tid];
+      VTB_UNROLL for (int w = 1; w < COLUMN_WARPS; w++) sum += sums[w * 64 + tid];
+      ${terms}[(vtb_i64)scan * N + i0 + tid] = sum;
+    }
+  }
+}
+
+/* Tiles of columns. */
+float between = 1.0f, d0 = 1.0f, d1 = 1.0f, e0 = 0.0f, e1 = 0.0f; /* decays of the tiles between rows and columns; the next tile's */
+VTB_NO_UNROLL for (int step = 0; step < n_steps; step++) {
+  const int n_columns = vtb_min_int(c1 - first_of(step), 64), cur = step % 2 * 64, next = 64 - cur;
+  const int t1 = first_of(step + 1), n_next = step + 1 < n_steps ? vtb_min_int(c1 - t1, 64) : 0;
+  const bool diagonal = step == 0;
+  float s[STRIPS * 8 / COLUMN_WARPS][4];
+  vtb_clear(s);
+  const bool meets = live && column < n_columns &&
+                     (!diagonal || (EARLIER ? column < row + 16 * STRIPS : column + 64 / COLUMN_WARPS > row));
+  VTB_NO_UNROLL for (int slab = 0; slab < SLABS; slab++) {
+    const int at = arrive();
+    if (slab == 0 && tid < 64 && n_next > 0) column_at[next + tid] = place(t1 + vtb_min_int(tid, n_next - 1));
+    if (meets) {
+      VTB_UNROLL for (int k = 0; k < SLAB; k += 16)
+        vtb_step_16<FACTORS == VTB_FP16, STRIPS>(s, k, vtb_rows<true, PA>(a_tile, row, slab * SLAB),
+                                                 vtb_columns<true, PB>(ring, column, at));
+    }
+  }
+  vtb_each_pair<STRIPS>(s, [&](int r, int j, float &v, float &w) {
+    const int t = row + r, c = column + j;
+    if (EXTRA) {
+      v += FORWARD ? row_side[t] : column_side[cur + c];
+      w += FORWARD ? row_side[t] : column_side[cur + c + 1];
+    }
+    if (!diagonal) {
+      const float f = own[t] * between;
+      v *= f * (EARLIER ? after[cur + c] : through[cur + c]);
+      w *= f * (EARLIER ? after[cur + c + 1] : through[cur + c + 1]);
+    } else if (EARLIER) {
+      v = c > t ? 0.0f : v * vtb_product_between(c, t, near, in, out_of, gaps);
+      w = c + 1 > t ? 0.0f : w * vtb_product_between(c + 1, t, near, in, out_of, gaps);
+    } else {
+      v = c < t ? 0.0f : v * vtb_product_between(t, c, near, in, out_of, gaps);
+      w = c + 1 < t ? 0.0f : w * vtb_product_between(t, c + 1, near, in, out_of, gaps);
+    }
+    if (c >= n_columns) v = 0.0f; /* extra goes beyond the tokens */
+    if (c + 1 >= n_columns) w = 0.0f;
+    if (Z) zs[r / 8] += v + w;
+    if constexpr (WIDE) vtb_store2(scores, t * PP + c, v, w);
+  });
+  if (!diagonal) between *= all_of[step % 2];
+  VTB_UNROLL for (int part = 0; part < 2; part++) {
+    const int at = arrive();
+    if (part == 0 && vtb_warp() == 1 && n_next > 0) { /* on their way while the products go on */
+      const int j0 = 2 * lane, j1 = j0 + 1;
+      d0 = j0 < n_next ? decay_of_column(t1 + j0, next + j0) : 1.0f;
+      d1 = j1 < n_next ? decay_of_column(t1 + j1, next + j1) : 1.0f;
+      if (EXTRA && !FORWARD) e0 = extra_at(column_at[next + j0]), e1 = extra_at(column_at[next + j1]);
+    }
+    VTB_UNROLL for (int k = 0; k < 32; k += 16) {
+      const int k0 = 32 * part + k;
+      if (!live || k0 >= n_columns || (diagonal && (EARLIER ? k0 >= row + 16 * STRIPS : k0 + 16 <= row))) continue;
+      const auto c_of = vtb_columns<false, PC>(ring, o0, at + k * PC);
+      if constexpr (WIDE)
+        vtb_step_16<FACTORS == VTB_FP16, STRIPS>(out, 0, vtb_rows<true, PP>(scores, row, k0), c_of);
+      else
+        vtb_step_16<FACTORS == VTB_FP16, STRIPS>(
+            out, 0, [&](int r, int x) -> float { return s[k0 / 8 + x / 8][r / 8 * 2 + x % 2]; }, c_of);
+    }
+    if (part == 1 && vtb_warp() == 1 && n_next > 0) {
+      decays[2 * lane] = d0;
+      decays[2 * lane + 1] = d1;
+      if (EXTRA && !FORWARD) column_side[next + 2 * lane] = e0, column_side[next + 2 * lane + 1] = e1;
+      vtb_sync_warp();
+      const float all = vtb_running_products(decays, through + next, after + next);
+      if (lane == 0) all_of[(step + 1) % 2] = all;
+    }
+  }
+  if (between == 0.0f) break; /* all that is left has decayed */
+}
+vtb_cp_wait<0>();
+vtb_sync();
+
+if constexpr (Z) {
+  VTB_UNROLL for (int i = 0; i < 2 * STRIPS; i++) {
+    const float sum = vtb_quad_sum(zs[i]);
+    if (lane % 4 == 0) sums[vtb_warp() % COLUMN_WARPS * 64 + row + 8 * i + lane / 4] = sum;
+  }
+}
+if constexpr (HALF) { /* through shared memory, so that rows are stored whole */
+  vtb_each_pair<STRIPS>(out, [&](int r, int o, float v, float w) { vtb_store2(done, (row + r) * PO + o0 + o, v, w); });
+  vtb_sync();
+  constexpr int BY = FOUR ? 4 : 1, PIECES = WIDTH / BY;
+  VTB_NO_UNROLL for (int i = tid; i < n_rows * PIECES; i += THREADS) {
+    const int r = i / PIECES, x = i % PIECES * BY;
+    const vtb_i64 pos = row_at[r];
+    if constexpr (FOUR)
+      vtb_store4(result, ${result_at}, vtb_load4(done, r * PO + x));
+    else
+      result[${result_at}] = done[r * PO + x];
+  }
+} else {
+  vtb_sync();
+  vtb_each_pair<STRIPS>(out, [&](int r, int o, float v, float w) {
+    if (row + r >= n_rows) return;
+    const vtb_i64 pos = row_at[row + r];
+    int x = o0 + o;
+    if (x < WIDTH) result[${result_at}] = v;
+    x++;
+    if (x < WIDTH) result[${result_at}] = w;
+  });
+}
+if constexpr (Z) {
+  if (tid < n_rows) {
+    float value = sums[tid];
+    VTB_UNROLL for (int w = 1; w < COLUMN_WARPS; w++) value += sums[w * 64 + tid];
+    const vtb_i64 pos = row_at[tid];
+    ${put_z}
+  }
+}
+}

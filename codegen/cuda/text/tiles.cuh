@@ -1,0 +1,89 @@
+/* Vertebra: tiles of 16-bit elements in shared memory, on top of products.cuh: copies of 16 bytes with trip counts that
+ * the compiler knows, and pairs of a lane's neighbouring columns. */
+
+/* Eight elements to shared memory, zeros if not `valid`: of its own type asynchronously, of another through registers. */
+#define VTB_BRING8(T, OTHER)                                                                                           \
+  VTB_FN void vtb_bring8(VTB_PTR(T) to, VTB_PTR(const T) from, bool valid) { vtb_cp_async16(to, from, valid); }        \
+  VTB_FN void vtb_bring8(VTB_PTR(T) to, VTB_PTR(const float) from, bool valid) {                                       \
+    vtb_store4(to, 0, valid ? vtb_load4(from, 0) : vtb_splat(0.0f));                                                   \
+    vtb_store4(to, 4, valid ? vtb_load4(from, 4) : vtb_splat(0.0f));                                                   \
+  }                                                                                                                    \
+  VTB_FN void vtb_bring8(VTB_PTR(T) to, VTB_PTR(const OTHER) from, bool valid) {                                       \
+    vtb_store4(to, 0, valid ? vtb_load4(from, 0) : vtb_splat(0.0f));                                                   \
+    vtb_store4(to, 4, valid ? vtb_load4(from, 4) : vtb_splat(0.0f));                                                   \
+  }
+VTB_BRING8(vtb_bf16, vtb_f16)
+VTB_BRING8(vtb_f16, vtb_bf16)
+
+/* ROWS x COLUMNS of shared memory by THREADS threads: row r holds from(r)[0 ... n_columns), zeros else, and zeros in rows
+ * from n_rows on, for which from(r) is an address all the same. EIGHT: 16 bytes at a time: COLUMNS, n_columns, PITCH and
+ * the rows' addresses are multiples of eight. Complete after vtb_cp_wait and vtb_sync. */
+template <bool EIGHT, int ROWS, int COLUMNS, int PITCH, int THREADS, class T, class From>
+VTB_FN void vtb_bring_rows(T to, int n_rows, int n_columns, From from) {
+  constexpr int WIDE = EIGHT ? 8 : 1, PIECES = COLUMNS / WIDE, ALL = ROWS * PIECES;
+  if constexpr (EIGHT) {
+    VTB_UNROLL for (int u = 0; u < (ALL + THREADS - 1) / THREADS; u++) {
+      const int i = u * THREADS + vtb_tid(), row = i / PIECES, x = i % PIECES * WIDE;
+      if (ALL % THREADS != 0 && i >= ALL) break;
+      const bool valid = row < n_rows && x < n_columns;
+      vtb_bring8(to + (row * PITCH + x), from(row) + (valid ? x : 0), valid);
+    }
+  } else {
+    VTB_NO_UNROLL for (int i = vtb_tid(); i < ALL; i += THREADS) {
+      const int row = i / PIECES, x = i % PIECES;
+      to[row * PITCH + x] = row < n_rows && x < n_columns ? from(row)[x] : 0.0f;
+    }
+  }
+}
+
+/* f(row, column, c[i][e], c[i][e + 1]) for all pairs of the lane, of STRIPS times 16 rows. */
+template <int STRIPS, int TILES, class F> VTB_FN void vtb_each_pair(float (&c)[TILES][4], F f) {
+  const int row = vtb_lane() >> 2, column = 2 * (vtb_lane() & 3);
+  VTB_UNROLL for (int s = 0; s < STRIPS; s++) VTB_UNROLL for (int i = 0; i < TILES / STRIPS; i++)
+      VTB_UNROLL for (int e = 0; e < 4; e += 2)
+          f(16 * s + row + 4 * e, 8 * i + column, c[s * (TILES / STRIPS) + i][e], c[s * (TILES / STRIPS) + i][e + 1]);
+}
+
+/* Products of decays inside a tile of 64, d[lo + 1] ... d[hi]: inside a group of eight from a table, else what is left of
+ * lo's group times the groups between times hi's group up to it, all of numbers of size at most 1. Filled by threads 0 to
+ * 63 in two parts with a vtb_sync() between and after them. */
+template <class P> VTB_FN void vtb_group_products(P d, P near, P in, P out) {
+  const int t = vtb_tid(), g = t / 8 * 8;
+  float m = 1.0f;
+  VTB_NO_UNROLL for (int l = t; l >= g; l--) {
+    near[t * 8 + (l - g)] = m;
+    m *= d[l];
+  }
+  in[t] = m;
+  m = 1.0f;
+  VTB_NO_UNROLL for (int l = t + 1; l < g + 8; l++) m *= d[l];
+  out[t] = m;
+}
+template <class P> VTB_FN void vtb_group_gaps(P in, P gaps) {
+  const int from = vtb_tid() / 8, to = vtb_tid() % 8;
+  float m = 1.0f;
+  VTB_NO_UNROLL for (int g = from + 1; g < to; g++) m *= in[8 * g + 7];
+  gaps[vtb_tid()] = m;
+}
+template <class P> VTB_FN float vtb_product_between(int lo, int hi, P near, P in, P out, P gaps) {
+  if (lo / 8 == hi / 8) return near[hi * 8 + lo % 8];
+  return out[lo] * gaps[lo / 8 * 8 + hi / 8] * in[hi];
+}
+
+/* Of neighbouring tiles of eight columns a lane's pairs, (a, b) and (c, d): the four of the sixteen columns from 4 (lane % 4) on. */
+VTB_FN vtb_f4 vtb_four_of_sixteen(float a, float b, float c, float d) {
+  const int from = (vtb_lane() & ~3) | (2 * vtb_lane() & 3);
+  const bool second = vtb_lane() & 2;
+  const float a0 = vtb_shfl(a, from), b0 = vtb_shfl(b, from), a1 = vtb_shfl(a, from + 1), b1 = vtb_shfl(b, from + 1);
+  const float c0 = vtb_shfl(c, from), d0 = vtb_shfl(d, from), c1 = vtb_shfl(c, from + 1), d1 = vtb_shfl(d, from + 1);
+  vtb_f4 r = {second ? c0 : a0, second ? d0 : b0, second ? c1 : a1, second ? d1 : b1};
+  return r;
+}
+
+/* Pairs of 16 bits multiplied. */
+template <bool HALF> VTB_FN vtb_u32 vtb_multiply_pairs(vtb_u32 x, vtb_u32 y) {
+  if constexpr (HALF)
+    return vtb_multiply_f16(x, y);
+  else
+    return vtb_multiply_bf16(x, y);
+}
