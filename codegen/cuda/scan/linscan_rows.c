@@ -204,6 +204,9 @@ void vtb__fill_source(vtb__cuda_scan *s, vtb__cuda_row row, const char *hole) {
   const char *extra = vtb_arena_printf(&s->c->arena, "%s_extra", hole);
   vtb_cuda_fill(s->k, from, "%s + (%s)", declare_row(s, row),
                 vtb__cuda_scan_at(s, *row_member(s, row), NULL));
+  const char *stride = vtb_arena_printf(&s->c->arena, "%s_stride", hole);
+  if (vtb_cuda_has(s->k, stride))
+    VTB_CUDA_NUMBERS(s->k, {stride, vtb_cuda_tensor_of(s->c, *row_member(s, row))->stride[1]});
   if (!vtb_cuda_has(s->k, extra)) return;
   bool values = row == VTB__ROW_V || row == VTB__ROW_DY;
   if (s->normalizer && row == VTB__ROW_DY) {

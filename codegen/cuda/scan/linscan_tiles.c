@@ -17,8 +17,7 @@ bool vtb__cuda_scan_is_half(const vtb__cuda_scan *s) {
 static int64_t value_tile(const vtb__cuda_scan *s, int64_t tile_k) {
   enum { ENOUGH = 132 };
   int64_t tile = 128, key_tiles = (s->K + tile_k - 1) / tile_k;
-  while (tile > 16 &&
-         (tile / 2 >= s->V || s->n * key_tiles * ((s->V + tile - 1) / tile) < ENOUGH))
+  while (tile > 16 && (tile / 2 >= s->V || s->n * key_tiles * ((s->V + tile - 1) / tile) < ENOUGH))
     tile /= 2;
   return tile;
 }
@@ -74,10 +73,10 @@ static void fill_result(vtb__cuda_scan *s, vtb__scan_product p) {
   vtb_cuda_fill(s->k, "result_at", "%s", vtb__cuda_scan_at(s, *results[p], "x"));
   vtb_cuda_fill(s->k, "put_z", z ? "z[%s] = value;" : "",
                 z ? vtb__cuda_scan_at(s, s->at.z, NULL) : "");
-  VTB_CUDA_NUMBERS(s->k, {"Z", z},
-                   {"HALF", vtb_streq(vtb__cuda_type_name(t->type->dtype),
-                                      vtb__cuda_tile_type(s->c))},
-                   {"FOUR", vtb_cuda_rows_of_four(s->c, *results[p])});
+  VTB_CUDA_NUMBERS(
+      s->k, {"Z", z},
+      {"HALF", vtb_streq(vtb__cuda_type_name(t->type->dtype), vtb__cuda_tile_type(s->c))},
+      {"FOUR", vtb_cuda_rows_of_four(s->c, *results[p])});
 }
 
 void vtb__cuda_scan_half_product(vtb__cuda_scan *s, vtb__scan_product p, vtb__scan_states states,

@@ -22,6 +22,7 @@ hole expr vectors;               /* their pointer */
 hole expr place;                 /* of step t */
 hole expr decay;                 /* at pos */
 hole expr key_from, value_from;  /* addresses of rows at pos */
+hole int key_stride, value_stride; /* from row to row of these */
 hole expr value_extra;           /* of the normalizer's column */
 hole expr first;                 /* state of key and x */
 hole code put_last, put_last_n;  /* stores s of key and x; of the normalizer's column */
@@ -43,8 +44,9 @@ const bool vector = NORMALIZED && v0 == 0 && column == 0;
 const auto vectors_of = ${vectors};
 auto place = [&](int t) -> int { return ${place}; };
 auto decay_at = [&](vtb_i64 pos) -> float { return ${decay}; };
-auto key_row = [&](vtb_i64 pos) { return ${key_from}; };
-auto value_row = [&](vtb_i64 pos) { return ${value_from}; };
+constexpr int pos = 0; /* the first row's address */
+const auto keys = ${key_from};
+const auto values = ${value_from};
 auto extra_at = [&](vtb_i64 pos) -> float { return ${value_extra}; };
 auto tile_of = [&](int step) { return BACKWARD ? ROW_TILES - 1 - step : step; };
 auto first_of = [&](int step) { return tile_of(step) / CHUNK_TILES * CHUNK + tile_of(step) % CHUNK_TILES * 64; };
@@ -59,9 +61,10 @@ auto find = [&](int step) { /* the places of a tile */
 auto bring = [&](int step) {
   const int n = size_of(step), at = step % 4 * 64, to = step % STAGES * STAGE;
   if (n > 0) {
-    vtb_bring_rows<KEY_EIGHT, 64, TILE_K, PK, THREADS>(ring + to, n, K - k0, [&](int r) { return key_row(places[at + r]) + k0; });
+    vtb_bring_rows<KEY_EIGHT, 64, TILE_K, PK, THREADS>(
+        ring + to, n, K - k0, keys + k0, key_stride, [&](int r) { return places[at + r]; });
     vtb_bring_rows<VALUE_EIGHT, 64, TILE_V, PV, THREADS>(
-        ring + (to + 64 * PK), n, V - v0, [&](int r) { return value_row(places[at + r]) + v0; });
+        ring + (to + 64 * PK), n, V - v0, values + v0, value_stride, [&](int r) { return places[at + r]; });
   }
   vtb_cp_commit();
 };

@@ -32,6 +32,7 @@ hole bool TERM;                  /* terms are summed of rows with their mates */
 hole expr place;                 /* of step t */
 hole expr decay;                 /* at pos */
 hole expr a_from, b_from, c_from, mate_from; /* addresses of rows at pos */
+hole int a_stride, b_stride, c_stride; /* from row to row of these */
 hole expr extra;                 /* of the token of queries at pos */
 hole expr states, vectors, terms; /* their pointers; vectors: n of the states */
 hole expr result_at;             /* offset for pos and x */
@@ -79,54 +80,46 @@ auto decay_of_column = [&](int t, int at) -> float { /* of step t, whose place c
   return !PAIRED || EARLIER ? decay_at(column_at[at]) : decay(t);
 };
 auto extra_at = [&](vtb_i64 pos) -> float { return ${extra}; };
-auto a_row = [&](vtb_i64 pos) { return ${a_from}; };
-auto b_row = [&](vtb_i64 pos) { return ${b_from}; };
-auto c_row = [&](vtb_i64 pos) { return ${c_from}; };
+constexpr int pos = 0; /* the first row's address */
+const auto a = ${a_from};
+const auto b_of = ${b_from};
+const auto c_of = ${c_from};
 const int n_steps = EARLIER ? row_tile % CHUNK_TILES + 1 : (c1 - i0 + 63) / 64; /* tiles of columns, the rows' own first */
 auto first_of = [&](int step) { return EARLIER ? i0 - 64 * step : i0 + 64 * step; };
 const bool outside = OUTSIDE && (ALWAYS || (EARLIER ? c0 > 0 : c1 < N));
 
 /* The ring: slabs of the state, then, of each tile of columns, slabs of B and two of C. */
 constexpr int STATE_SLABS = OUTSIDE ? (DEPTH + 31) / 32 : 0, PER_STEP = SLABS + 2;
-int to_state = outside ? 0 : STATE_SLABS, to_step = 0, to_part = 0, to_slot = 0, slot = 0;
-auto bring = [&]() {
+int to_slot = 0, slot = 0;
+auto follow = [&](int at) { return at == (STAGES - 1) * STAGE ? 0 : at + STAGE; };
+auto bring = [&](int step, int part) { /* of the last tile's next nothing */
+  const int n = vtb_min_int(c1 - first_of(step), 64), at = step % 2 * 64;
   auto to = ring + to_slot;
-  to_slot = to_slot == (STAGES - 1) * STAGE ? 0 : to_slot + STAGE;
-  if (to_state < STATE_SLABS) {
-    const int x0 = 32 * to_state++;
-    auto state = states_of + state_of * (K * STATE_PITCH);
-    if constexpr (!OUTSIDE) {
-    } else if constexpr (STATE_ACROSS) {
-      vtb_bring_rows<true, TILE, 32, PS, THREADS>(to, WIDTH, vtb_clip(STATE_PITCH - x0, 32), [&](int o) {
-        return state + (vtb_min_int(o, WIDTH - 1) * STATE_PITCH + x0);
-      });
-    } else {
-      vtb_bring_rows<true, 32, TILE, PC, THREADS>(to, vtb_min_int(DEPTH - x0, 32), vtb_min_int(STATE_PITCH, TILE), [&](int x) {
-        return state + vtb_min_int(x0 + x, DEPTH - 1) * STATE_PITCH;
-      });
-    }
-  } else if (to_step < n_steps) {
-    const int n = vtb_min_int(c1 - first_of(to_step), 64), at = to_step % 2 * 64;
-    if (to_part < SLABS) {
-      const int x0 = to_part * SLAB;
-      vtb_bring_rows<B_EIGHT, 64, SLAB, PB, THREADS>(to, n, DEPTH - x0, [&](int r) { return b_row(column_at[at + r]) + x0; });
-    } else {
-      const int r0 = (to_part - SLABS) * 32;
-      vtb_bring_rows<C_EIGHT, 32, TILE, PC, THREADS>(to, n - r0, WIDTH, [&](int r) { return c_row(column_at[at + r0 + r]); });
-    }
-    if (++to_part == PER_STEP) {
-      to_part = 0;
-      to_step++;
-    }
+  if (step < n_steps && part < SLABS) {
+    const int x0 = part * SLAB;
+    vtb_bring_rows<B_EIGHT, 64, SLAB, PB, THREADS>(to, n, DEPTH - x0, b_of + x0, b_stride, [&](int r) { return column_at[at + r]; });
+  } else if (step < n_steps) {
+    const int r0 = (part - SLABS) * 32;
+    vtb_bring_rows<C_EIGHT, 32, TILE, PC, THREADS>(to, n - r0, WIDTH, c_of, c_stride, [&](int r) { return column_at[at + r0 + r]; });
   }
   vtb_cp_commit();
+  to_slot = follow(to_slot);
 };
-auto arrive = [&]() -> int { /* the next slab's place */
+auto bring_state = [&](int x0) {
+  auto to = ring + to_slot;
+  auto state = states_of + state_of * (K * STATE_PITCH);
+  if constexpr (STATE_ACROSS)
+    vtb_bring_rows<true, TILE, 32, PS, THREADS>(to, WIDTH, STATE_PITCH - x0, state + x0, STATE_PITCH, [&](int o) { return o; });
+  else
+    vtb_bring_rows<true, 32, TILE, PC, THREADS>(to, DEPTH - x0, STATE_PITCH, state, STATE_PITCH, [&](int x) { return x0 + x; });
+  vtb_cp_commit();
+  to_slot = follow(to_slot);
+};
+auto arrive = [&]() -> int { /* the next slab's place; another may be brought */
   vtb_cp_wait<STAGES - 2>();
   vtb_sync();
-  bring();
   const int now = slot;
-  slot = slot == (STAGES - 1) * STAGE ? 0 : slot + STAGE;
+  slot = follow(slot);
   return now;
 };
 
@@ -138,9 +131,14 @@ if (tid < 64) {
 }
 vtb_sync();
 if (!PAIRED || !have_a)
-  vtb_bring_rows<A_EIGHT, 64, DEPTHS, PA, THREADS>(a_tile, n_rows, DEPTH, [&](int r) { return a_row(row_at[r]); });
+  vtb_bring_rows<A_EIGHT, 64, DEPTHS, PA, THREADS>(a_tile, n_rows, DEPTH, a, a_stride, [&](int r) { return row_at[r]; });
 have_a = true;
-VTB_UNROLL for (int i = 0; i < STAGES - 1; i++) bring();
+VTB_UNROLL for (int i = 0; i < STAGES - 1; i++) {
+  if (outside && i < STATE_SLABS)
+    bring_state(32 * i);
+  else
+    bring(0, outside ? i - STATE_SLABS : i);
+}
 float factor = 1.0f; /* of what is outside */
 if (outside) {
   for (int t = EARLIER ? c0 + tid : i0 + n_rows + tid; t < (EARLIER ? i0 : c1); t += THREADS) factor *= decay(t);
@@ -168,7 +166,11 @@ VTB_UNROLL for (int i = 0; i < 2 * STRIPS; i++) zs[i] = 0.0f;
 /* What enters the chunk, with the term that the decays' adjoint takes of it. */
 if (outside) {
   VTB_NO_UNROLL for (int x0 = 0; x0 < DEPTH; x0 += 32) {
-    const int at = arrive();
+    const int at = arrive(), ahead = x0 / 32 + STAGES - 1;
+    if (ahead < STATE_SLABS)
+      bring_state(32 * ahead);
+    else
+      bring(0, ahead - STATE_SLABS);
     VTB_UNROLL for (int k = 0; k < 32; k += 16) {
       if (!live || x0 + k >= DEPTHS) break;
       const auto a_of = vtb_rows<true, PA>(a_tile, row, x0);
@@ -232,8 +234,9 @@ VTB_NO_UNROLL for (int step = 0; step < n_steps; step++) {
   vtb_clear(s);
   const bool meets = live && column < n_columns &&
                      (!diagonal || (EARLIER ? column < row + 16 * STRIPS : column + 64 / COLUMN_WARPS > row));
-  VTB_NO_UNROLL for (int slab = 0; slab < SLABS; slab++) {
-    const int at = arrive();
+  VTB_UNROLL for (int slab = 0; slab < SLABS; slab++) {
+    const int at = arrive(), ahead = slab + STAGES - 1;
+    bring(ahead < PER_STEP ? step : step + 1, ahead % PER_STEP);
     if (slab == 0 && tid < 64 && n_next > 0) column_at[next + tid] = place(t1 + vtb_min_int(tid, n_next - 1));
     if (meets) {
       VTB_UNROLL for (int k = 0; k < SLAB; k += 16)
@@ -265,7 +268,8 @@ VTB_NO_UNROLL for (int step = 0; step < n_steps; step++) {
   });
   if (!diagonal) between *= all_of[step % 2];
   VTB_UNROLL for (int part = 0; part < 2; part++) {
-    const int at = arrive();
+    const int at = arrive(), ahead = SLABS + part + STAGES - 1;
+    bring(ahead < PER_STEP ? step : step + 1, ahead % PER_STEP);
     if (part == 0 && vtb_warp() == 1 && n_next > 0) { /* on their way while the products go on */
       const int j0 = 2 * lane, j1 = j0 + 1;
       d0 = j0 < n_next ? decay_of_column(t1 + j0, next + j0) : 1.0f;
@@ -275,12 +279,12 @@ VTB_NO_UNROLL for (int step = 0; step < n_steps; step++) {
     VTB_UNROLL for (int k = 0; k < 32; k += 16) {
       const int k0 = 32 * part + k;
       if (!live || k0 >= n_columns || (diagonal && (EARLIER ? k0 >= row + 16 * STRIPS : k0 + 16 <= row))) continue;
-      const auto c_of = vtb_columns<false, PC>(ring, o0, at + k * PC);
+      const auto c_tile = vtb_columns<false, PC>(ring, o0, at + k * PC);
       if constexpr (WIDE)
-        vtb_step_16<FACTORS == VTB_FP16, STRIPS>(out, 0, vtb_rows<true, PP>(scores, row, k0), c_of);
+        vtb_step_16<FACTORS == VTB_FP16, STRIPS>(out, 0, vtb_rows<true, PP>(scores, row, k0), c_tile);
       else
         vtb_step_16<FACTORS == VTB_FP16, STRIPS>(
-            out, 0, [&](int r, int x) -> float { return s[k0 / 8 + x / 8][r / 8 * 2 + x % 2]; }, c_of);
+            out, 0, [&](int r, int x) -> float { return s[k0 / 8 + x / 8][r / 8 * 2 + x % 2]; }, c_tile);
     }
     if (part == 1 && vtb_warp() == 1 && n_next > 0) {
       decays[2 * lane] = d0;

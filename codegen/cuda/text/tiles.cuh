@@ -15,23 +15,27 @@
 VTB_BRING8(vtb_bf16, vtb_f16)
 VTB_BRING8(vtb_f16, vtb_bf16)
 
-/* ROWS x COLUMNS of shared memory by THREADS threads: row r holds from(r)[0 ... n_columns), zeros else, and zeros in rows
- * from n_rows on, for which from(r) is an address all the same. EIGHT: 16 bytes at a time: COLUMNS, n_columns, PITCH and
- * the rows' addresses are multiples of eight. Complete after vtb_cp_wait and vtb_sync. */
-template <bool EIGHT, int ROWS, int COLUMNS, int PITCH, int THREADS, class T, class From>
-VTB_FN void vtb_bring_rows(T to, int n_rows, int n_columns, From from) {
-  constexpr int WIDE = EIGHT ? 8 : 1, PIECES = COLUMNS / WIDE, ALL = ROWS * PIECES;
+/* ROWS x COLUMNS of shared memory by THREADS threads: row r holds from[at(r) * stride + (0 ... n_columns)], zeros else, and
+ * zeros in rows from n_rows on. EIGHT: 16 bytes at a time: COLUMNS, n_columns, PITCH and the rows' addresses are multiples
+ * of eight; a thread's columns are LANES pieces apart, its rows STEP, so that addresses are a sum and a product each.
+ * Complete after vtb_cp_wait and vtb_sync. */
+template <bool EIGHT, int ROWS, int COLUMNS, int PITCH, int THREADS, class T, class From, class At>
+VTB_FN void vtb_bring_rows(T to, int n_rows, int n_columns, From from, int stride, At at) {
   if constexpr (EIGHT) {
-    VTB_UNROLL for (int u = 0; u < (ALL + THREADS - 1) / THREADS; u++) {
-      const int i = u * THREADS + vtb_tid(), row = i / PIECES, x = i % PIECES * WIDE;
-      if (ALL % THREADS != 0 && i >= ALL) break;
-      const bool valid = row < n_rows && x < n_columns;
-      vtb_bring8(to + (row * PITCH + x), from(row) + (valid ? x : 0), valid);
+    constexpr int PIECES = COLUMNS / 8, PART = PIECES & -PIECES, LANES = PART > 32 ? 32 : PART, STEP = THREADS / LANES;
+    const int first = vtb_tid() / LANES, x0 = vtb_tid() % LANES * 8;
+    const auto source = from + x0;
+    VTB_UNROLL for (int r = 0; r < ROWS; r += STEP) {
+      const int row = r + first;
+      if (ROWS % STEP != 0 && row >= ROWS) break;
+      const auto along = source + (vtb_i64)at(row) * stride;
+      VTB_UNROLL for (int x = 0; x < COLUMNS; x += LANES * 8)
+          vtb_bring8(to + ((first * PITCH + x0) + (r * PITCH + x)), along + x, row < n_rows && x0 + x < n_columns);
     }
   } else {
-    VTB_NO_UNROLL for (int i = vtb_tid(); i < ALL; i += THREADS) {
-      const int row = i / PIECES, x = i % PIECES;
-      to[row * PITCH + x] = row < n_rows && x < n_columns ? from(row)[x] : 0.0f;
+    VTB_NO_UNROLL for (int i = vtb_tid(); i < ROWS * COLUMNS; i += THREADS) {
+      const int row = i / COLUMNS, x = i % COLUMNS;
+      to[row * PITCH + x] = row < n_rows && x < n_columns ? from[(vtb_i64)at(row) * stride + x] : 0.0f;
     }
   }
 }
