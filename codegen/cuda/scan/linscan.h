@@ -105,7 +105,7 @@ typedef struct vtb__scan_borders {
   vtb__cuda_row keys, values;
   const int *from, *from_n, *to, *to_n;
 } vtb__scan_borders;
-/* linscan_products.c: forward (with the final state if `last`), or of the adjoint, backward. */
+/* Forward (with the final state if `last`), or of the adjoint, backward. */
 vtb__scan_borders vtb__scan_borders_of(const vtb__cuda_scan *s, bool backward);
 vtb__scan_states vtb__cuda_scan_states(vtb__cuda_scan *s, bool backward);
 /* One of the four products out = (A B^T o M) C + f o (A S). `terms`: a temporary [parts, B h, N]
@@ -129,7 +129,6 @@ void vtb__cuda_scan_product(vtb__cuda_scan *s, vtb__scan_product p, vtb__scan_st
 int64_t vtb__cuda_scan_parts(const vtb__cuda_scan *s);
 
 /* linscan_tiles.c: the same of factors that round to 16 bits. */
-bool vtb__cuda_scan_is_half(const vtb__cuda_scan *s);
 vtb__scan_states vtb__cuda_scan_half_states(vtb__cuda_scan *s, bool backward);
 void vtb__cuda_scan_half_product(vtb__cuda_scan *s, vtb__scan_product p, vtb__scan_states states,
                                  int terms);

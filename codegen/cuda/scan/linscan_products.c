@@ -13,18 +13,6 @@
 
 /* ---- states ---------------------------------------------------------------------------------- */
 
-vtb__scan_borders vtb__scan_borders_of(const vtb__cuda_scan *s, bool backward) {
-  vtb__scan_borders b = {.keys = backward ? VTB__ROW_Q : VTB__ROW_K,
-                         .values = backward ? VTB__ROW_DY : VTB__ROW_V,
-                         .from = backward ? &s->at.ds : &s->at.s0,
-                         .from_n = backward ? &s->at.dn : &s->at.n0,
-                         .to = backward ? &s->at.ds0 : &s->at.s,
-                         .to_n = backward ? &s->at.dn0 : &s->at.n};
-  b.kept = s->n_chunks > 1 || (backward ? s->dlast : s->init);
-  b.asked = backward ? s->init : !s->grad && s->last;
-  return b;
-}
-
 vtb__scan_states vtb__cuda_scan_states(vtb__cuda_scan *s, bool backward) {
   vtb__scan_borders b = vtb__scan_borders_of(s, backward);
   const vtb__cuda_row rows[] = {b.keys, b.values};

@@ -44,6 +44,13 @@ static vtb__cuda_scan make_delta(vtb_cuda *c, const vtb_inst *inst) {
                           .dir_at = {at}};
 }
 
+static bool is_half(const vtb__cuda_scan *s) {
+  enum { WIDEST = 512 };
+  vtb_factors factors = vtb__cuda_factors(s->c);
+  return !s->by_steps && (factors == VTB_FACTORS_BF16 || factors == VTB_FACTORS_FP16) &&
+         s->K <= WIDEST && s->V <= WIDEST;
+}
+
 vtb__cuda_scan vtb__cuda_scan_make(vtb_cuda *c, const vtb_inst *inst) {
   if (inst->op == VTB_OP_delta) return make_delta(c, inst);
   vtb_scan of = vtb_scan_of(inst);
@@ -67,7 +74,7 @@ vtb__cuda_scan vtb__cuda_scan_make(vtb_cuda *c, const vtb_inst *inst) {
                       .n_dirs = 1,
                       .dir = {inst},
                       .dir_at = {of.at}};
-  s.half = vtb__cuda_scan_is_half(&s);
+  s.half = is_half(&s);
   s.state_pitch = s.half ? (s.V + 7) / 8 * 8 : (s.V1 + 3) / 4 * 4;
   s.chunk = of.recurrent && of.chunk > 64 ? 64 : of.chunk;
   s.n_chunks = (s.N + s.chunk - 1) / s.chunk;
@@ -266,6 +273,18 @@ void vtb__fill_decay(vtb__cuda_scan *s) {
 }
 
 /* ---- states ---------------------------------------------------------------------------------- */
+
+vtb__scan_borders vtb__scan_borders_of(const vtb__cuda_scan *s, bool backward) {
+  vtb__scan_borders b = {.keys = backward ? VTB__ROW_Q : VTB__ROW_K,
+                         .values = backward ? VTB__ROW_DY : VTB__ROW_V,
+                         .from = backward ? &s->at.ds : &s->at.s0,
+                         .from_n = backward ? &s->at.dn : &s->at.n0,
+                         .to = backward ? &s->at.ds0 : &s->at.s,
+                         .to_n = backward ? &s->at.dn0 : &s->at.n};
+  b.kept = s->n_chunks > 1 || (backward ? s->dlast : s->init);
+  b.asked = backward ? s->init : !s->grad && s->last;
+  return b;
+}
 
 void vtb__fill_state(vtb__cuda_scan *s, const char *hole, const int *tensor, const int *vector) {
   const char *name = vtb_arena_printf(&s->c->arena, "%s_in", hole);

@@ -5,13 +5,7 @@
 #include "codegen/cuda/scan/linscan.h"
 #include "codegen/cuda/plan/program.h"
 
-enum { STATE_THREADS = 256, WIDEST = 512, NARROW = 128 };
-
-bool vtb__cuda_scan_is_half(const vtb__cuda_scan *s) {
-  vtb_factors factors = vtb__cuda_factors(s->c);
-  return !s->by_steps && (factors == VTB_FACTORS_BF16 || factors == VTB_FACTORS_FP16) &&
-         s->K <= WIDEST && s->V <= WIDEST;
-}
+enum { STATE_THREADS = 256, NARROW = 128 };
 
 /* The widest tiles of the state that still make a block a multiprocessor. */
 static int64_t value_tile(const vtb__cuda_scan *s, int64_t tile_k) {
