@@ -30,6 +30,9 @@ constexpr int V_TILES = (V + TILE_V - 1) / TILE_V, K_TILES = (K + TILE_K - 1) / 
 constexpr int N_CHUNKS = (N + CHUNK - 1) / CHUNK, CHUNK_TILES = (CHUNK + 63) / 64, STRIPS = TILE_K / 64, PART = TILE_V / 2;
 constexpr int PK = vtb_pitch_across(TILE_K), PV = vtb_pitch_across(TILE_V), STAGES = 3, STAGE = 64 * (PK + PV);
 require THREADS == 256 && (TILE_K == 64 || TILE_K == 128) && TILE_V % 16 == 0 && TILE_V <= 128;
+cost tensor = 2 * 64 * TILE_K * TILE_V * ROW_TILES;
+cost issue = 8 * (STRIPS * PART * 3 / 2 + 100) * ROW_TILES;
+cost chain = 800 * ROW_TILES;
 shared T ring[STAGES * STAGE];
 shared float weights[64], ones[64]; /* pairs of 16 bits, of two tiles */
 shared float decays[64], through[64], after[64], all_of[2];
