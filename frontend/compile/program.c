@@ -31,7 +31,8 @@ vtb_status vtb_compile_code(const vtb_target *target, const vtb_compile_options 
   *out = (vtb_codegen_options){.profile = o->profile};
   vtb_status status = vtb_precision_find(o->precision, &out->precision, err);
   if (status == VTB_OK) status = vtb_target_knows(target, out->precision, err);
-  if (status == VTB_OK) status = vtb_compile_gpu(o->machine, &out->gpu, err);
+  bool device = o->machine || (backend && backend->plan);
+  if (status == VTB_OK && device) status = vtb_compile_gpu(o->machine, &out->gpu, err);
   if (status != VTB_OK || !backend || o->library == VTB_LIBRARY_NO) return status;
   out->library = o->library == VTB_LIBRARY_YES || (backend->library && backend->library());
   return VTB_OK;

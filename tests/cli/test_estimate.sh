@@ -52,6 +52,7 @@ json stage launches machine h200 batch 4
 expect 2 "$VERTEBRA" dump vil_nano --stage launches --estimate h300; says "no GPU is named 'h300': there are h200, h100, a100 and b200, and files"
 expect 2 "$VERTEBRA" check vil_nano --target cuda --machine v100; says "no GPU is named 'v100'"
 expect 2 env VTB_MACHINE=x "$VERTEBRA" check vil_nano --target cuda; says "no GPU is named 'x' (VTB_MACHINE)"
+expect 0 env VTB_MACHINE=x "$VERTEBRA" check vil_nano
 expect 0 env VTB_MACHINE=a100 "$VERTEBRA" check vil_nano --target cuda --json; slow=$(printf '%s' "$out" | "$JSON_GET" predicted_ms)
 expect 0 "$VERTEBRA" check vil_nano --target cuda --machine b200 --json; fast=$(printf '%s' "$out" | "$JSON_GET" predicted_ms)
 awk "BEGIN { exit !($fast < $slow) }" || fail "b200: $fast ms, a100: $slow ms"
