@@ -78,7 +78,7 @@ void vtb__fuse_siblings(vtb__fuser *f) {
 /* ---- beside the rows of another kernel ------------------------------------------------------- */
 
 /* A kernel's blocks walk strips of rows, as many as fill a GPU twice, a warp at least one row. */
-enum { MOST_BESIDE = 48, WANTED_STRIPS = 256, LEAST_ROWS = 8, MOST_COLUMNS = 4096 };
+enum { SMALL = 4096, MOST_BESIDE = 48, WANTED_STRIPS = 256, LEAST_ROWS = 8, MOST_COLUMNS = 4096 };
 
 static bool is_leading_sum(const vtb_inst *i, int *n_axes) {
   const int64_t *axes = vtb_attr_ints(i, "axes", n_axes);
@@ -135,7 +135,8 @@ static bool takes_strips(vtb__fuser *f, int sums, int group, int strip) {
          !may_be_epilogue(f, group);
 }
 
-/* Groups that read or make a value as large as the rows of `group`, each as often as there are such
+/* Groups that read or make a value as large as the rows of `group` (or a number, where that is a
+ * launch for next to nothing: the samples that blocks drop), each as often as there are such
  * values; the group itself and those that are no kernels are left out. */
 static void list_neighbours(vtb__fuser *f, int group, vtb__fuse_list *out) {
   int64_t most = vtb_type_count(&f->nodes[group].shape);
@@ -145,7 +146,9 @@ static void list_neighbours(vtb__fuser *f, int group, vtb__fuse_list *out) {
     const vtb_inst *inst = f->nodes[i].inst;
     for (int o = 0; o < inst->n_operands; o++) {
       vtb_value *v = inst->operands[o];
-      if (vtb_type_count(&v->type) != most || f->reads[v->id] == f->reads_now) continue;
+      int64_t n_elements = vtb_type_count(&v->type);
+      if (n_elements != most && (n_elements > 1 || most > SMALL)) continue;
+      if (f->reads[v->id] == f->reads_now) continue;
       f->reads[v->id] = f->reads_now;
       int made = f->node_of[v->id];
       size_t first = out->n;

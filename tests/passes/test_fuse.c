@@ -203,6 +203,24 @@ TEST(neighbours_are_one_kernel_where_memory_is_the_limit) {
   vtb_module_free(m);
 }
 
+/* Samples that blocks drop: a launch each would be for next to nothing. */
+TEST(small_loops_that_read_one_number_are_one_kernel_where_launches_count) {
+  target = vtb_target_find("cuda");
+  vtb_module *m = fuse_and_compare("entry func @main(%s: f32[], %x: f32[9000]) -> (f32[5], f32[5], "
+                                   "f32[9000], f32[9000]) {\n"
+                                   "  %c = constant {data = [1, 2, 3, 4, 5]} : f32[5]\n"
+                                   "  %d = constant {data = [5, 4, 3, 2, 1]} : f32[5]\n"
+                                   "  %a = mul %c, %s : f32[5]\n"
+                                   "  %b = mul %d, %s : f32[5]\n"
+                                   "  %y = mul %x, %s : f32[9000]\n"
+                                   "  %f = iota {axis = 0} : f32[9000]\n"
+                                   "  %z = mul %f, %s : f32[9000]\n"
+                                   "  return %a, %b, %y, %z\n}\n");
+  target = NULL;
+  CHECK(count_kind(m->entry, "loop") == 3);
+  vtb_module_free(m);
+}
+
 /* A loop that will be a product's epilogue has no rows. */
 TEST(column_sums_leave_epilogues_alone) {
   target = vtb_target_find("cuda");
@@ -386,6 +404,7 @@ int main(void) {
   RUN(column_sums_take_their_private_producer_and_share);
   RUN(column_sums_go_with_the_rows_they_read_where_memory_is_the_limit);
   RUN(neighbours_are_one_kernel_where_memory_is_the_limit);
+  RUN(small_loops_that_read_one_number_are_one_kernel_where_launches_count);
   RUN(column_sums_leave_epilogues_alone);
   RUN(a_stored_producer_is_not_taken_into_a_column_sum);
   RUN(rows_of_other_shapes_are_other_kernels);
