@@ -135,7 +135,8 @@ vtb_launch_time vtb_gpu_time(const vtb_gpu *m, const vtb_work *w) {
   /* times as long as if the work were spread evenly */
   double uneven = most * m->processors / blocks;
   double clocks = m->clock * m->processors;
-  double under_way = smaller(blocks, m->processors) * warps * WARP_BYTES / m->latency;
+  double flight = larger(warps * WARP_BYTES, smaller(most, t.resident) * w->flight);
+  double under_way = smaller(blocks, m->processors) * flight / m->latency;
   t.waves = blocks / (m->processors * t.resident);
   t.by[VTB_LIMIT_LAUNCH] = m->launch + m->latency;
   t.by[VTB_LIMIT_MEMORY] = w->bytes / smaller(m->bytes, under_way);

@@ -65,6 +65,7 @@ typedef struct vtb_work {
   double special;                          /* results: an exponential is one */
   double wavefronts;                       /* accesses to L1 and shared memory, 128 bytes each */
   double chain;                            /* clocks that a block takes at least */
+  double flight; /* bytes that a block keeps under way; 0: two loads of 16 bytes a lane */
 } vtb_work;
 
 typedef enum vtb_limit {

@@ -98,6 +98,11 @@ TEST(waves) {
   many.blocks = 1e4;
   CHECK(vtb_gpu_time(m, &few).by[VTB_LIMIT_MEMORY] >
         10 * vtb_gpu_time(m, &many).by[VTB_LIMIT_MEMORY]);
+  /* unless they keep much under way */
+  vtb_work full = few;
+  full.flight = 1e6;
+  CHECK(vtb_gpu_time(m, &full).by[VTB_LIMIT_MEMORY] <
+        0.1 * vtb_gpu_time(m, &few).by[VTB_LIMIT_MEMORY]);
   /* a chain is as long as the waves are many: 3 of 108 * 2 blocks */
   vtb_work chain = {.blocks = 500, .threads = 1024, .registers = 16, .chain = 1.41e6};
   CHECK_NEAR(vtb_gpu_time(m, &chain).by[VTB_LIMIT_CHAIN], 3e-3, 1e-9);

@@ -13,6 +13,7 @@ void vtb_cuda_spend(vtb_cuda_kernel *k, const vtb_work *w) {
   k->work.special += w->special;
   k->work.wavefronts += w->wavefronts;
   k->work.chain = larger(k->work.chain, w->chain);
+  k->work.flight = larger(k->work.flight, w->flight);
   k->work.registers = larger(k->work.registers, w->registers);
   k->spent = true;
 }
@@ -123,6 +124,7 @@ static bool add_declared(vtb_cuda_kernel *k, double blocks) {
                 .special = blocks * (double)c.special,
                 .wavefronts = blocks * (double)c.wavefronts,
                 .chain = (double)c.chain,
+                .flight = (double)c.flight,
                 .registers = (double)c.registers};
   if (c.tensor) add_tensor(&w, factors_of(k), false, blocks * (double)c.tensor);
   if (c.wide) add_tensor(&w, factors_of(k), true, blocks * (double)c.wide);

@@ -83,10 +83,11 @@ int64_t vtb__text_value(vtb__text *t, const char *expression, vtb_error *err);
  *   special          results of special functions: ex2, lg2, rcp, rsqrt, sqrt
  *   wavefronts       accesses to L1 and shared memory, 128 bytes each
  *   chain            clocks at least
+ *   flight           bytes under way to shared memory; 0: two loads of 16 bytes a lane are
  *   registers        of a thread; 0: nothing is known */
 typedef struct vtb__text_costs {
   bool any;
-  int64_t tensor, wide, issue, special, wavefronts, chain, registers;
+  int64_t tensor, wide, issue, special, wavefronts, chain, flight, registers;
 } vtb__text_costs;
 /* Of a text whose numbers are filled. */
 VTB_MUST_USE vtb_status vtb__text_costs_of(vtb__text *t, vtb__text_costs *costs, vtb_error *err);

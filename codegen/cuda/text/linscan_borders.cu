@@ -33,6 +33,7 @@ require THREADS == 256 && (TILE_K == 64 || TILE_K == 128) && TILE_V % 16 == 0 &&
 cost tensor = 2 * 64 * TILE_K * TILE_V * ROW_TILES;
 cost issue = 8 * (STRIPS * PART * 3 / 2 + 100) * ROW_TILES;
 cost chain = 800 * ROW_TILES;
+cost flight = (STAGES - 1) * STAGE * sizeof(T);
 shared T ring[STAGES * STAGE];
 shared float weights[64], ones[64]; /* pairs of 16 bits, of two tiles */
 shared float decays[64], through[64], after[64], all_of[2];

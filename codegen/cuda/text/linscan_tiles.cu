@@ -49,6 +49,7 @@ constexpr int STAGE = vtb_max_int(vtb_max_int(64 * PB, 32 * PC), STATE_SLAB), ST
 require THREADS == (WIDE ? 256 : 128) && DEPTH <= 512 && WIDTH <= 512 && FACTORS >= 2 && FACTORS <= 3;
 cost tensor = 4096 * SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) + (OUTSIDE ? 128 * DEPTH * TILE : 0);
 cost issue = 6 * SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) + (OUTSIDE ? DEPTH * TILE / 8 : 0) + 1500;
+cost flight = (STAGES - 1) * STAGE * sizeof(T);
 cost registers = WIDE ? 240 : 168;
 shared T a_tile[64 * PA];
 shared T ring[STAGES * STAGE];

@@ -29,6 +29,7 @@ require BM % A_WIDE == 0 && BN % B_WIDE == 0 && STEP % A_WIDE == 0 && STEP % B_W
 cost tensor = 2 * BM * BN * RANGE;
 cost issue = THREADS / 32 * (RANGE / STEP * (STEP / 16 * vtb_step_issue(FACTORS, MI, NI) + 8 + 8 * STEP * (BM / A_WIDE + BN / B_WIDE) / THREADS)
              + (EACH == 4 ? 16 : 40) * MI * NI + 100);
+cost flight = (STAGES - 1) * STEP * (BM * sizeof(A) + BN * sizeof(B));
 cost registers = 4 * MI * NI + 8 * MI + 56;
 cost wavefronts = RANGE / 16 * (THREADS / 32 * (MI + (NI + 1) / 2) * (FACTORS >= 2 ? 4 : 16) + (BM + BN) * sizeof(A) / 8);
 shared A a_tile[STAGES * A_STAGE];
