@@ -34,7 +34,12 @@ static vtb_status emulate_plan(vtb_launch_plan *plan, vtb_program **program, vtb
 static vtb_status emulated(vtb_module *m, vtb_func *f, const vtb_codegen_options *o,
                            vtb_program **program, vtb_error *err) {
   vtb_launch_plan *plan = NULL;
-  vtb_status status = checked_plan(m, f, o, &plan, err);
+  vtb_codegen_options with = *o;
+  const char *arch = getenv("VTB_EMULATOR_ARCH");
+  if (arch && *arch && !vtb_arch_find(arch))
+    return vtb_fail(err, VTB_E_USAGE, "VTB_EMULATOR_ARCH=%s: no such architecture", arch);
+  if (arch && *arch) with.arch = arch;
+  vtb_status status = checked_plan(m, f, &with, &plan, err);
   return status == VTB_OK ? emulate_plan(plan, program, err) : status;
 }
 
@@ -61,7 +66,9 @@ static vtb_status on_device(vtb_module *m, vtb_func *f, const vtb_codegen_option
   vtb_launch_plan *plan = NULL;
   vtb_status status = vtb_cuda_device_open(&device, err);
   if (status != VTB_OK) return status;
-  status = checked_plan(m, f, o, &plan, err);
+  vtb_codegen_options with = *o;
+  with.arch = vtb_cuda_device_arch(device);
+  status = checked_plan(m, f, &with, &plan, err);
   if (status == VTB_OK && (status = compile_for(device, plan, program, err)) != VTB_OK)
     vtb_launch_plan_free(plan);
   if (status != VTB_OK) vtb_cuda_device_close(device);

@@ -28,6 +28,7 @@
 
 #include "ir/ir.h"
 #include "ir/path.h"
+#include "runtime/launch/launch_plan.h"
 
 typedef struct vtb_cuda vtb_cuda;               /* the program under construction */
 typedef struct vtb_cuda_kernel vtb_cuda_kernel; /* one __global__ function under construction */
@@ -53,6 +54,10 @@ vtb_cuda_kernel *vtb_cuda_begin(vtb_cuda *c, const char *kind, int threads);
 /* Arguments, in the order of the calls. `tensor` as in vtb_cuda_tensor_of(). */
 void vtb_cuda_in(vtb_cuda_kernel *k, int tensor, const char *name);
 void vtb_cuda_out(vtb_cuda_kernel *k, int tensor, const char *name);
+/* Boxes of a tensor: VTB_MAP(name), for kernels that include hopper.cuh. */
+void vtb_cuda_map(vtb_cuda_kernel *k, int tensor, const vtb_launch_map *map, const char *name);
+/* Whether kernels for sm_90a alone may be made. */
+bool vtb_cuda_is_hopper(const vtb_cuda *c);
 /* Temporary memory of the instruction, from one of its kernels to the next; 256-byte aligned,
  * contents undefined. */
 int vtb_cuda_temp(vtb_cuda *c, int64_t n_bytes);

@@ -18,6 +18,7 @@ typedef struct emulated {
   vtb_emulator *emulator;
   char **tensors; /* one a tensor of the plan; in the state or its own */
   char *workspace, *constants, *state;
+  vtb_emu_map *maps; /* the plan's */
   vtb_emu_arg *args; /* of the step that runs */
 } emulated;
 
@@ -29,6 +30,7 @@ static void free_all_but_plan(emulated *e) {
   vtb_free(e->constants);
   vtb_free(e->state);
   vtb_free(e->args);
+  vtb_free(e->maps);
   vtb_emulator_free(e->emulator);
   vtb_free(e);
 }
@@ -59,7 +61,9 @@ static vtb_emu_arg address(const emulated *e, const vtb_launch_arg *a) {
                : a->space == VTB_LAUNCH_WORKSPACE ? e->workspace
                : a->space == VTB_LAUNCH_STATE     ? e->state
                                                   : e->constants;
-  return (vtb_emu_arg){.begin = base + a->offset, .end = base + a->offset + a->bytes};
+  return (vtb_emu_arg){.begin = base + a->offset,
+                       .end = base + a->offset + a->bytes,
+                       .map = a->map ? &e->maps[a->map - 1] : NULL};
 }
 
 static vtb_status run_kernel(emulated *e, const vtb_launch_step *s, const vtb_services *services,
@@ -202,6 +206,19 @@ static vtb_status allocate_all(emulated *e, vtb_error *err) {
   return VTB_OK;
 }
 
+static void translate_maps(emulated *e) {
+  e->maps = vtb_xcalloc((size_t)e->plan->n_maps + 1, sizeof *e->maps);
+  for (int i = 0; i < e->plan->n_maps; i++) {
+    const vtb_launch_map *m = &e->plan->maps[i];
+    e->maps[i] = (vtb_emu_map){m->rank, m->element_bytes, m->swizzle, {0}, {0}, {0}};
+    for (int a = 0; a < m->rank; a++) {
+      e->maps[i].size[a] = (long)m->size[a];
+      e->maps[i].stride[a] = (long)m->stride[a];
+      e->maps[i].box[a] = m->box[a];
+    }
+  }
+}
+
 static vtb_status describe(emulated *e, vtb_error *err) {
   e->program = (vtb_program){.run = run, .exchange = exchange, .owner = e, .free = free_emulated};
   return vtb_launch_plan_describe(e->plan, &e->program, err);
@@ -212,6 +229,7 @@ vtb_status vtb_emulator_program(vtb_launch_plan *plan, const vtb_emulator_option
   emulated *e = vtb_xcalloc(1, sizeof *e);
   e->plan = plan;
   double start = vtb_now();
+  translate_maps(e);
   vtb_status status = compile(e, o, err);
   if (status == VTB_OK) status = allocate_all(e, err);
   if (status == VTB_OK) status = describe(e, err);

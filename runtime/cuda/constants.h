@@ -14,6 +14,16 @@ enum {
   VTB__CU_STREAM_NON_BLOCKING = 1
 };
 
+/* cuda.h: CUtensorMapDataType, CUtensorMapSwizzle, CUtensorMapL2promotion */
+enum {
+  VTB__CU_MAP_16_BITS = 1,
+  VTB__CU_MAP_F32 = 7,
+  VTB__CU_MAP_TURNS_32 = 1,
+  VTB__CU_MAP_TURNS_64 = 2,
+  VTB__CU_MAP_TURNS_128 = 3,
+  VTB__CU_MAP_FETCH_128 = 2
+};
+
 /* library_types.h, cublas_api.h: cudaDataType, cublasComputeType_t */
 enum {
   VTB__LT_F32 = 0,

@@ -54,6 +54,15 @@ struct vtb_cuda_device {
 VTB_MUST_USE vtb_status vtb__cu_check(const vtb_cuda_device *d, vtb_cu_result result,
                                       const char *call, const char *file, int line, vtb_error *err);
 
+/* ---- maps.c: tensors for the copy engine ----------------------------------------------------- */
+typedef struct vtb__cu_map {
+  unsigned char bytes[VTB_LAUNCH_MAP_BYTES];
+} vtb__cu_map; /* at a multiple of 64 bytes */
+/* Of the tensor that begins at `address`. */
+VTB_MUST_USE vtb_status vtb__cu_encode_map(vtb_cuda_device *d, const vtb_launch_map *m,
+                                           vtb_cu_address address, vtb__cu_map *out,
+                                           vtb_error *err);
+
 /* ---- product.c: cublasLt --------------------------------------------------------------------- */
 typedef struct vtb__products vtb__products;
 /* Plans of all products; none are made, and cublasLt is not opened, for a plan without. */

@@ -23,7 +23,8 @@ typedef struct cuda_run {
   vtb_cu_address memory, workspace, constants, state;
   vtb_cu_address *tensors;   /* in `memory` or `state` */
   vtb_cu_address *addresses; /* arguments of the step at hand */
-  void **parameters;         /* pointers to them */
+  void **parameters;         /* pointers to them, or to maps */
+  vtb__cu_map *maps;         /* one an argument of the plan; NULL: none is a map */
   vtb__products *products;
   void *graph; /* executable; NULL until there is one */
   int n_runs;
@@ -46,6 +47,7 @@ static void free_all_but_plan(cuda_run *r) {
   free(r->tensors);
   free(r->addresses);
   free(r->parameters);
+  free(r->maps);
   free(r);
 }
 
@@ -78,8 +80,12 @@ static vtb_cu_address address(const cuda_run *r, const vtb_launch_arg *a) {
 }
 
 static vtb_status enqueue_step(cuda_run *r, const vtb_launch_step *s, vtb_error *err) {
-  for (int a = 0; a < s->n_args; a++)
-    r->addresses[a] = address(r, &r->plan->args[s->first_arg + a]);
+  for (int a = 0; a < s->n_args; a++) {
+    int number = s->first_arg + a;
+    r->addresses[a] = address(r, &r->plan->args[number]);
+    r->parameters[a] =
+        r->plan->args[number].map ? (void *)&r->maps[number] : (void *)&r->addresses[a];
+  }
   if (s->kind == VTB_LAUNCH_GEMM)
     return vtb__products_run(r->products, s->index, r->addresses, err);
   const vtb_launch_kernel *k = &r->plan->kernels[s->index];
@@ -279,11 +285,24 @@ static vtb_status allocate(cuda_run *r, vtb_error *err) {
     r->tensors[i] = place >= 0 ? r->state + (vtb_cu_address)place : r->memory + at;
     if (place < 0) at += padded(tensor_bytes(&p->tensors[i]));
   }
-  for (size_t i = 0; i < most; i++) r->parameters[i] = &r->addresses[i];
   if (!p->constant_bytes) return VTB_OK;
   status = VTB_CU_CALL(d, cuMemcpyHtoDAsync_v2,
                        (r->constants, p->constants, (size_t)p->constant_bytes, d->stream), err);
   return status == VTB_OK ? VTB_CU_CALL(d, cuStreamSynchronize, (d->stream), err) : status;
+}
+
+/* All addresses are fixed by now. */
+static vtb_status encode_maps(cuda_run *r, vtb_error *err) {
+  const vtb_launch_plan *p = r->plan;
+  vtb_status status = VTB_OK;
+  if (!p->n_maps) return VTB_OK;
+  r->maps = aligned_alloc(64, (size_t)p->n_args * sizeof *r->maps);
+  if (!r->maps) return vtb_no_memory(err, "the tensor maps of a program");
+  for (int i = 0; i < p->n_args && status == VTB_OK; i++)
+    if (p->args[i].map)
+      status = vtb__cu_encode_map(r->device, &p->maps[p->args[i].map - 1], address(r, &p->args[i]),
+                                  &r->maps[i], err);
+  return status;
 }
 
 static vtb_status describe(cuda_run *r, vtb_error *err) {
@@ -310,6 +329,7 @@ vtb_status vtb_cuda_program(vtb_launch_plan *plan, const vtb_cuda_image *images,
   status = VTB_CU_CALL(device, cuCtxSetCurrent, (device->context), err);
   if (status == VTB_OK) status = load(r, images, err);
   if (status == VTB_OK) status = allocate(r, err);
+  if (status == VTB_OK) status = encode_maps(r, err);
   if (status == VTB_OK) status = vtb__products_open(device, plan, &r->products, err);
   if (status == VTB_OK) status = describe(r, err);
   if (status != VTB_OK) {

@@ -152,6 +152,35 @@ static vtb_status check_arg(const checker *c, int number, const vtb_launch_arg *
   return VTB_OK;
 }
 
+/* What cuTensorMapEncodeTiled takes, and what the kernels rely on: a row of the box is as long as
+ * its swizzle. */
+static vtb_status check_map(const checker *c, int number, const vtb_launch_arg *a) {
+  if (!a->map) return VTB_OK;
+  if (a->map < 0 || a->map > c->plan->n_maps)
+    return broken(c, "argument %d is a map that the plan has not", number);
+  const vtb_launch_map *m = &c->plan->maps[a->map - 1];
+  bool sound = m->rank >= 2 && m->rank <= VTB_LAUNCH_MAP_RANK && a->offset % 16 == 0 &&
+               (m->element_bytes == 2 || m->element_bytes == 4) &&
+               (!m->swizzle || m->swizzle == 32 || m->swizzle == 64 || m->swizzle == 128);
+  int64_t reach = sound ? (m->size[0] - 1) * m->element_bytes : 0;
+  for (int i = 0; i < m->rank && sound; i++) {
+    sound = m->size[i] >= 1 && m->size[i] <= UINT32_MAX && m->box[i] >= 1 && m->box[i] <= 256;
+    if (!i || !sound) continue;
+    sound = m->stride[i] > 0 && m->stride[i] % 16 == 0 && m->stride[i] < INT64_C(1) << 40 &&
+            !__builtin_add_overflow(reach, (m->size[i] - 1) * m->stride[i], &reach);
+  }
+  int row = sound ? m->box[0] * m->element_bytes : 0;
+  if (!sound || row % 16 || (m->swizzle && row != m->swizzle))
+    return broken(c, "argument %d is a map that no driver takes", number);
+  if (reach + m->element_bytes > a->bytes)
+    return broken(c, "argument %d is a map of %lld bytes over %lld", number,
+                  (long long)(reach + m->element_bytes), (long long)a->bytes);
+  if (c->plan->steps[c->step].kind != VTB_LAUNCH_KERNEL ||
+      c->plan->kernels[c->plan->steps[c->step].index].arch != 90)
+    return broken(c, "argument %d is a map, of a kernel for any architecture", number);
+  return VTB_OK;
+}
+
 /* NULL for memory that is there from the start. *at: where the argument begins in it. */
 static memory *memory_of(const checker *c, const vtb_launch_arg *a, int64_t *at) {
   int64_t place = a->space == VTB_LAUNCH_TENSOR ? vtb_launch_place(c->plan, a->tensor) : -1;
@@ -206,8 +235,12 @@ static vtb_status check_limits(const checker *c, const vtb_launch_step *s, const
   if (k->shared_bytes < 0 || k->shared_bytes > arch->shared_bytes)
     return broken(c, "%d bytes of shared memory; %s has %d a block", k->shared_bytes, arch->name,
                   arch->shared_bytes);
-  if (k->n_args * 8 > arch->parameter_bytes)
-    return broken(c, "%d arguments; %s takes %d", k->n_args, arch->name, arch->parameter_bytes / 8);
+  int bytes = k->n_args * 8;
+  for (int i = 0; i < s->n_args; i++) /* aligned to 64 bytes */
+    if (c->plan->args[s->first_arg + i].map) bytes += VTB_LAUNCH_MAP_BYTES + 64 - 8;
+  if (bytes > arch->parameter_bytes)
+    return broken(c, "%d arguments of %d bytes; %s takes %d", k->n_args, bytes, arch->name,
+                  arch->parameter_bytes);
   return VTB_OK;
 }
 
@@ -261,8 +294,16 @@ static vtb_status check_shape(const checker *c, const vtb_launch_step *s, const 
   if (s->first_arg < 0 || s->first_arg > p->n_args - n_args)
     return broken(c, "its arguments are not in the plan");
   vtb_status status = VTB_OK;
-  for (int i = 0; i < vtb_n_archs && s->kind == VTB_LAUNCH_KERNEL && status == VTB_OK; i++)
-    if (!arch || arch == &vtb_archs[i]) status = check_limits(c, s, &vtb_archs[i]);
+  const vtb_arch *only = NULL;
+  if (s->kind != VTB_LAUNCH_KERNEL) return VTB_OK;
+  if (p->kernels[s->index].arch) {
+    only = p->kernels[s->index].arch == 90 ? vtb_arch_find("sm_90a") : NULL;
+    if (!only || (arch && arch != only))
+      return broken(c, "a kernel for sm_%da alone", p->kernels[s->index].arch);
+  }
+  for (int i = 0; i < vtb_n_archs && status == VTB_OK; i++)
+    if ((!arch || arch == &vtb_archs[i]) && (!only || only == &vtb_archs[i]))
+      status = check_limits(c, s, &vtb_archs[i]);
   return status;
 }
 
@@ -272,6 +313,7 @@ static vtb_status check_step(checker *c, const vtb_arch *arch) {
   if (status != VTB_OK) return status;
   const vtb_launch_arg *args = &c->plan->args[s->first_arg];
   for (int i = 0; i < s->n_args && status == VTB_OK; i++) status = check_arg(c, i, &args[i]);
+  for (int i = 0; i < s->n_args && status == VTB_OK; i++) status = check_map(c, i, &args[i]);
   if (status == VTB_OK && s->kind == VTB_LAUNCH_GEMM)
     status = check_product(c, &c->plan->gemms[s->index], args, s->n_args);
   for (int i = 0; i < s->n_args && status == VTB_OK; i++) status = check_read(c, i, &args[i]);

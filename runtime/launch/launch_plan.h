@@ -30,7 +30,8 @@ typedef struct vtb_launch_kernel {
   int32_t source;
   int32_t threads;      /* of a block; a multiple of 32, also its __launch_bounds__ */
   int32_t shared_bytes; /* dynamic */
-  int32_t n_args;       /* pointers, no scalars */
+  int32_t n_args;       /* pointers and maps, no scalars */
+  int32_t arch;         /* 0: any; 90: sm_90a alone */
   vtb_kernel_info info; /* for profiles and messages; `name` is the same */
 } vtb_launch_kernel;
 
@@ -54,7 +55,19 @@ typedef struct vtb_launch_arg {
    * constants, and the state as a whole, of whatever values. */
   int32_t value;
   int64_t offset, bytes, touched;
+  int32_t map; /* 0: a pointer; else that map, counted from 1, whose tensor begins there */
 } vtb_launch_arg;
+
+/* A tensor whose boxes kernels copy at once (TMA): 128 bytes of the driver's making, passed by
+ * value. Innermost first; sizes and boxes in elements, strides in bytes; the innermost is dense and
+ * has no stride. */
+enum { VTB_LAUNCH_MAP_RANK = 5, VTB_LAUNCH_MAP_BYTES = 128 };
+typedef struct vtb_launch_map {
+  int64_t size[VTB_LAUNCH_MAP_RANK], stride[VTB_LAUNCH_MAP_RANK];
+  int32_t box[VTB_LAUNCH_MAP_RANK];
+  int32_t rank, element_bytes; /* 2 to 5; 2 or 4 */
+  int32_t swizzle;             /* bytes of the box's rows in shared memory that are turned, or 0 */
+} vtb_launch_map;
 
 typedef enum vtb_launch_kind { VTB_LAUNCH_KERNEL, VTB_LAUNCH_GEMM } vtb_launch_kind;
 
@@ -84,7 +97,7 @@ typedef struct vtb_launch_plan {
   int64_t batch;
   int64_t workspace_bytes, constant_bytes, state_bytes;
   unsigned char *constants;
-  int32_t n_sources, n_kernels, n_gemms, n_steps, n_args;
+  int32_t n_sources, n_kernels, n_gemms, n_steps, n_args, n_maps;
   /* of the steps, the first: what they write stays valid while parameters and buffers do */
   int32_t n_prepared;
   /* device functions that the sources share; goes before each, or once before all */
@@ -94,6 +107,7 @@ typedef struct vtb_launch_plan {
   vtb_launch_gemm *gemms;
   vtb_launch_step *steps;
   vtb_launch_arg *args;
+  vtb_launch_map *maps;
   /* one a kernel, of its first launch, while the compiler has the plan (passes/gpu.h); else NULL */
   const struct vtb_work *work;
   vtb_arena arena; /* owns all of the above */

@@ -4,22 +4,24 @@
 #include "runtime/launch/launch_check.h"
 #include "runtime/launch/wire.h"
 
-enum { FORMAT = 4 };
+enum { FORMAT = 5 };
 /* Bytes that an element takes at least; see vtb__wire_count(). */
-enum { LEAST_SOURCE = 4, LEAST_KERNEL = 52, GEMM = 87, STEP = 24, ARG = 36 };
+enum { LEAST_SOURCE = 4, LEAST_KERNEL = 56, GEMM = 87, STEP = 24, ARG = 40, MAP = 112 };
 
 /* Whoever adds a field adds it below, and to the format. */
 _Static_assert(sizeof(vtb_launch_source) == 8, "source()");
-_Static_assert(sizeof(vtb_launch_kernel) == 24 + sizeof(vtb_kernel_info), "kernel()");
+_Static_assert(sizeof(vtb_launch_kernel) == 32 + sizeof(vtb_kernel_info), "kernel()");
 _Static_assert(sizeof(vtb_launch_gemm) == 88, "gemm()");
 _Static_assert(sizeof(vtb_launch_step) == 24, "step()");
-_Static_assert(sizeof(vtb_launch_arg) == 40, "arg()");
+_Static_assert(sizeof(vtb_launch_arg) == 48, "arg()");
+_Static_assert(sizeof(vtb_launch_map) == 112, "map()");
 
 static void kernel(vtb_wire *w, vtb_launch_kernel *k) {
   vtb__wire_i32(w, &k->source);
   vtb__wire_i32(w, &k->threads);
   vtb__wire_i32(w, &k->shared_bytes);
   vtb__wire_i32(w, &k->n_args);
+  vtb__wire_i32(w, &k->arch);
   vtb__wire_kernel_info(w, &k->info);
   k->name = k->info.name;
 }
@@ -51,6 +53,18 @@ static void arg(vtb_wire *w, vtb_launch_arg *a) {
   vtb__wire_i64(w, &a->offset);
   vtb__wire_i64(w, &a->bytes);
   vtb__wire_i64(w, &a->touched);
+  vtb__wire_i32(w, &a->map);
+}
+
+static void map(vtb_wire *w, vtb_launch_map *m) {
+  for (int i = 0; i < VTB_LAUNCH_MAP_RANK; i++) {
+    vtb__wire_i64(w, &m->size[i]);
+    vtb__wire_i64(w, &m->stride[i]);
+    vtb__wire_i32(w, &m->box[i]);
+  }
+  vtb__wire_i32(w, &m->rank);
+  vtb__wire_i32(w, &m->element_bytes);
+  vtb__wire_i32(w, &m->swizzle);
 }
 
 static void places(vtb_wire *w, vtb_launch_plan *p) {
@@ -81,6 +95,8 @@ static void whole(vtb_wire *w, vtb_launch_plan *p) {
   vtb__wire_i32(w, &p->n_prepared);
   vtb__wire_array(w, &p->n_args, p->args, ARG);
   for (int i = 0; i < p->n_args; i++) arg(w, &p->args[i]);
+  vtb__wire_array(w, &p->n_maps, p->maps, MAP);
+  for (int i = 0; i < p->n_maps; i++) map(w, &p->maps[i]);
 }
 
 void vtb_launch_plan_write(const vtb_launch_plan *plan, vtb_strbuf *out) {

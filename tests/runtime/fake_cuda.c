@@ -285,6 +285,33 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
   return OK;
 }
 
+/* A map begins with the tensor's address, which launches read as they read pointers. */
+int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *address, const uint64_t *size,
+                           const uint64_t *stride, const uint32_t *box, const uint32_t *steps,
+                           int interleave, int swizzle, int promotion, int fill);
+int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *address, const uint64_t *size,
+                           const uint64_t *stride, const uint32_t *box, const uint32_t *steps,
+                           int interleave, int swizzle, int promotion, int fill) {
+  static const uint64_t longest[] = {UINT64_MAX, 32, 64, 128};
+  uint64_t begin = (uint64_t)(uintptr_t)address, element = type == 1 ? 2 : 4;
+  FAIL_IF_ASKED("cuTensorMapEncodeTiled");
+  if ((uintptr_t)map % 64 || begin % 16 || rank < 1 || rank > 5 || (type != 1 && type != 7) ||
+      interleave || swizzle < 0 || swizzle > 3 || promotion < 0 || promotion > 3 || fill)
+    return INVALID;
+  uint64_t reach = (size[0] - 1) * element;
+  for (uint32_t i = 0; i < rank; i++) {
+    if (!size[i] || size[i] > UINT32_MAX || !box[i] || box[i] > 256 || steps[i] != 1)
+      return INVALID;
+    if (i && (stride[i - 1] % 16 || stride[i - 1] >= (uint64_t)1 << 40)) return INVALID;
+    if (i) reach += (size[i] - 1) * stride[i - 1];
+  }
+  if (box[0] * element % 16 || box[0] * element > longest[swizzle]) return INVALID;
+  if (!is_device(begin, reach + element)) return INVALID;
+  memset(map, 0, 128);
+  memcpy(map, &begin, sizeof begin);
+  return OK;
+}
+
 int cuStreamBeginCapture_v2(void *stream, int mode);
 int cuStreamBeginCapture_v2(void *stream, int mode) {
   if (!stream || mode != 1 || capturing) return INVALID;

@@ -103,6 +103,15 @@ void vtb__cuda_use(vtb_cuda_kernel *k, int t, const char *name, int access) {
 void vtb_cuda_in(vtb_cuda_kernel *k, int tensor, const char *name) {
   vtb__cuda_use(k, tensor, name, VTB_LAUNCH_READ);
 }
+void vtb_cuda_map(vtb_cuda_kernel *k, int tensor, const vtb_launch_map *map, const char *name) {
+  vtb_cuda_ref ref = k->c->unit.ref[tensor];
+  ref.access = VTB_LAUNCH_READ;
+  ref.map = vtb_arena_memdup(&k->c->arena, map, sizeof *map);
+  if (k->signature.n) vtb_strbuf_puts(&k->signature, ", ");
+  vtb_strbuf_printf(&k->signature, "VTB_MAP(%s)", name);
+  vtb_vec_push(&k->params, ((vtb_cuda_param){vtb_arena_strdup(&k->c->arena, name), ref}));
+}
+bool vtb_cuda_is_hopper(const vtb_cuda *c) { return vtb_streq(c->options->arch, "sm_90a"); }
 void vtb_cuda_out(vtb_cuda_kernel *k, int tensor, const char *name) {
   vtb__cuda_use(k, tensor, name, VTB_LAUNCH_WRITE);
 }
@@ -194,6 +203,7 @@ void vtb_cuda_close(vtb_cuda_kernel *k) {
 }
 
 void vtb_cuda_include(vtb_cuda_kernel *k, const char *file) {
+  if (vtb_streq(file, "hopper.cuh")) k->arch = 90;
   if (vtb_map_has(&k->c->includes, file)) return;
   vtb_map_set(&k->c->includes, file, (void *)(uintptr_t)vtb__text_find(file));
 }

@@ -1,5 +1,6 @@
 /* The launch plan: calls are expanded from the entry, which gives each step its addresses. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "codegen/cuda/plan/program.h"
 #include "codegen/label.h"
@@ -12,7 +13,17 @@ typedef struct expansion {
   int next_value;
   VTB_VEC(vtb_launch_step) steps;
   VTB_VEC(vtb_launch_arg) args;
+  VTB_VEC(vtb_launch_map) maps;
 } expansion;
+
+/* From 1; equal ones are one. */
+static int32_t number_of_map(expansion *x, const vtb_launch_map *map) {
+  if (!map) return 0;
+  for (size_t i = 0; i < x->maps.n; i++)
+    if (memcmp(&x->maps.at[i], map, sizeof *map) == 0) return (int32_t)i + 1;
+  vtb_vec_push(&x->maps, *map);
+  return (int32_t)x->maps.n;
+}
 
 static vtb_launch_arg resolve(const vtb_cuda_func *f, const vtb_cuda_ref *r,
                               const vtb_launch_arg *outer, int64_t frame, int first_value) {
@@ -72,7 +83,10 @@ static void expand(expansion *x, const vtb_cuda_func *f, const vtb_launch_arg *o
         s->kernel->launches++;
       }
       vtb_vec_push(&x->steps, step);
-      for (int r = 0; r < s->n_refs; r++) vtb_vec_push(&x->args, args[r]);
+      for (int r = 0; r < s->n_refs; r++) {
+        args[r].map = number_of_map(x, s->refs[r].map);
+        vtb_vec_push(&x->args, args[r]);
+      }
     }
     if (f->n_prepared == i + 1) x->plan->n_prepared = (int32_t)x->steps.n;
     vtb_free(args);
@@ -128,8 +142,9 @@ static const char *function_name(const vtb_cuda_kernel *k, vtb_map *taken, vtb_a
 }
 
 static void put_kernel(const vtb_cuda_kernel *k, const char *name, vtb_strbuf *out) {
-  vtb_strbuf_printf(out, "%s/* %s: %s%s%s */\nVTB_KERNEL(%d, %s)%s", out->n ? "\n" : "", k->label,
-                    k->ops, k->origin[0] ? ": " : "", k->origin, k->threads, name, k->text);
+  vtb_strbuf_printf(out, "%s/* %s: %s%s%s */\n%s(%d, %s)%s", out->n ? "\n" : "", k->label, k->ops,
+                    k->origin[0] ? ": " : "", k->origin,
+                    k->arch ? "VTB_KERNEL_ROOMY" : "VTB_KERNEL", k->threads, name, k->text);
 }
 
 static void fill_kernels(const vtb_cuda *c, vtb_launch_plan *p) {
@@ -152,6 +167,7 @@ static void fill_kernels(const vtb_cuda *c, vtb_launch_plan *p) {
         .threads = k->threads,
         .shared_bytes = (int32_t)k->shared_bytes,
         .n_args = k->n_args,
+        .arch = k->arch,
         .info = {name, vtb_arena_strdup(a, k->label), vtb_arena_strdup(a, k->ops),
                  vtb_arena_strdup(a, k->origin), k->flops, 0, k->launches}};
     put_kernel(k, name, &text);
@@ -195,8 +211,12 @@ vtb_launch_plan *vtb__cuda_expand(vtb_cuda *c, const vtb_func *entry) {
                               x.steps.n * sizeof *x.steps.at);
   p->args =
       vtb_arena_memdup(&p->arena, x.args.n ? (void *)x.args.at : "", x.args.n * sizeof *x.args.at);
+  p->n_maps = (int32_t)x.maps.n;
+  p->maps =
+      vtb_arena_memdup(&p->arena, x.maps.n ? (void *)x.maps.at : "", x.maps.n * sizeof *x.maps.at);
   fill_kernels(c, p);
   fill_bytes(p);
+  vtb_vec_free(&x.maps);
   vtb_vec_free(&x.steps);
   vtb_vec_free(&x.args);
   return p;

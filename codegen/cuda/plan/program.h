@@ -27,7 +27,8 @@ typedef struct vtb_cuda_ref {
   int access;
   int element; /* bytes of one; 0: 4 */
   int64_t offset, bytes;
-  int64_t touched; /* of `bytes`; 0: all */
+  int64_t touched;           /* of `bytes`; 0: all */
+  const vtb_launch_map *map; /* NULL: a pointer */
 } vtb_cuda_ref;
 
 /* A launch of `kernel`, a call of `callee`, or else a product by the library. */
@@ -77,6 +78,7 @@ struct vtb_cuda_kernel {
   const char *label; /* of all steps that it serves */
   const char *text;  /* arguments and body */
   int number, n_args, launches;
+  int arch; /* as in vtb_launch_kernel */
   const char *ops;
   char origin[160];
   double flops;

@@ -304,7 +304,7 @@ static void fill_sum(product *p, vtb_cuda_kernel *k) {
 }
 
 /* What becomes of a block's sums: ranges of k are parts for write_total(). */
-static void fill_accumulated(product *p, vtb_cuda_kernel *k, int temp) {
+void vtb__product_accumulate(product *p, vtb_cuda_kernel *k, int temp) {
   static const char at[] = "((vtb_i64)(split * BATCHES + batch) * M + m) * N + n";
   bool four = p->of[N].size % 4 == 0;
   if (p->splits == 1) {
@@ -346,7 +346,7 @@ static void write_product(product *p, int temp) {
                    {"FACTORS", factors_of(p)}, {"TOGETHER", p->fused ? 2 : 8});
   fill_factor(p, k, p->a, M, 'a');
   fill_factor(p, k, p->b, N, 'b');
-  fill_accumulated(p, k, temp);
+  vtb__product_accumulate(p, k, temp);
   fill_sum(p, k);
   vtb_cuda_launch(k, vtb_cuda_value(k, "BLOCKS") * p->splits);
 }
@@ -433,11 +433,15 @@ static void emit(product *p) {
   if (by_library(p)) return;
   p->k_step = has_half(p) ? 32 : 16;
   vtb__product_choose_tile(p, factors_of(p));
+  bool wide = vtb__product_choose_wide(p, factors_of(p));
   int temp = -1;
   if (p->splits > 1)
     temp = vtb_cuda_temp(
         p->c, (p->of[BATCH].size * p->of[M].size * p->of[N].size + size_of_sum(p)) * p->splits * 4);
-  write_product(p, temp);
+  if (wide)
+    vtb__product_write_wide(p, factors_of(p), temp);
+  else
+    write_product(p, temp);
   if (p->splits > 1) write_total(p, temp);
 }
 

@@ -39,6 +39,8 @@ typedef struct product {
   /* the tile */
   int bm, bn, warps_n, k_step;
   int64_t splits, k_range;
+  double seconds; /* by the model */
+  int groups;     /* of wgmma, with bn; 0: text/product.cu */
 } product;
 
 /* The number of tensor A, B, OUT, ADD or SUM of the instruction; its type. */
@@ -59,6 +61,12 @@ static inline const letter *vtb__product_inner(const index_of *x) {
 /* Decides the tile and the ranges of k; the attribute `tile` of the einsum names a row of tile.c
  * instead. */
 void vtb__product_choose_tile(product *p, vtb_factors factors);
+
+/* Whether that takes less than p->seconds; then p has its tile and ranges. */
+bool vtb__product_choose_wide(product *p, vtb_factors factors);
+void vtb__product_write_wide(product *p, vtb_factors factors, int temp);
+/* What becomes of a tile's sums (einsum.c): fills EACH, `store` and `store4`. */
+void vtb__product_accumulate(product *p, vtb_cuda_kernel *k, int temp);
 
 /* ---- epilogue.c ------------------------------------------------------------------------------ */
 

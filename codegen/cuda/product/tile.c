@@ -91,5 +91,127 @@ void vtb__product_choose_tile(product *p, vtb_factors factors) {
       take(p, &tiles[t], splits);
     }
   }
+  p->seconds = best;
   vtb_check(best < HUGE_VAL, "no tile %d", (int)wanted);
+}
+
+/* ---- by wgmma (text/product_wgmma.cu) -------------------------------------------------------- */
+
+/* On sm_90a, of factors of 16 bits in memory that the copy engine can read. */
+enum { STEP = 64, BOX = 64, SHORTEST_WIDE_RANGE = 512 };
+
+static const struct wide_tile {
+  int groups, bn;
+} wide_tiles[] = {{2, 128}, {2, 256}, {1, 256}, {2, 64}, {1, 128}, {1, 64}};
+enum { N_WIDE_TILES = sizeof wide_tiles / sizeof *wide_tiles };
+
+/* ---- what the copy engine can read ----------------------------------------------------------- */
+
+/* Factor t with rows of `class`, `box` of which are copied at a time; false: no map has it. */
+static bool map_of(const product *p, int t, letter_class class, int box, vtb_launch_map *map) {
+  const letter *r = p->of[class].at, *k = p->of[K].at, *batch = p->of[BATCH].at;
+  if (p->of[class].n != 1 || p->of[K].n != 1 || p->of[BATCH].n > 1) return false;
+  bool along = k->stride[t] == 1;
+  const letter *inner = along ? k : r, *outer = along ? r : k;
+  int64_t between = p->of[BATCH].n ? batch->stride[t] : 0;
+  *map = (vtb_launch_map){.rank = 3, .element_bytes = 2, .swizzle = 128};
+  map->size[0] = inner->size;
+  map->size[1] = outer->size;
+  map->size[2] = between ? batch->size : 1;
+  map->stride[1] = outer->stride[t] * 2;
+  map->stride[2] = between ? between * 2 : 16;
+  map->box[0] = BOX;
+  map->box[1] = along ? box : BOX;
+  map->box[2] = 1;
+  return inner->stride[t] == 1 && outer->stride[t] > 0 && map->stride[1] % 16 == 0 &&
+         map->stride[2] % 16 == 0 &&
+         vtb_cuda_tensor_of(p->c, vtb__product_tensor(p, t))->align == 8;
+}
+
+static bool fits(const product *p, vtb_factors factors) {
+  vtb_launch_map map;
+  vtb_dtype a = vtb__product_type(p, A)->dtype, b = vtb__product_type(p, B)->dtype;
+  vtb_dtype wanted = factors == VTB_FACTORS_FP16 ? VTB_F16 : VTB_BF16;
+  return vtb_cuda_is_hopper(p->c) && !p->sum && a == wanted && b == wanted &&
+         map_of(p, p->a, M, 128, &map) && map_of(p, p->b, N, 128, &map);
+}
+
+/* ---- the tile -------------------------------------------------------------------------------- */
+
+static double wide_seconds(const product *p, const struct wide_tile *t, double splits) {
+  const vtb_gpu *gpu = vtb_cuda_gpu(p->c);
+  double m = (double)p->of[M].size, n = (double)p->of[N].size, k = (double)p->of[K].size,
+         batch = (double)p->of[BATCH].size, bm = t->groups * 64, bn = t->bn;
+  double tiles_of = batch * up(m, bm) * up(n, bn) * splits, range = up(up(k, splits), STEP) * STEP;
+  double out = batch * m * n * 4, blocks = fmin(tiles_of, gpu->processors);
+  double turns = up(tiles_of, gpu->processors) * blocks; /* of all blocks: the last ones wait */
+  vtb_work w = {.blocks = blocks,
+                .threads = (t->groups + 1) * 128,
+                .registers = 168,
+                .shared_bytes = 200 << 10,
+                .bytes = batch * (m + n) * k * 2 + out * (splits > 1 ? splits : 1)};
+  w.tensor[VTB_TENSOR_WIDE_16] = turns * 2 * bm * bn * range;
+  w.issue = turns * (t->groups * 4 * (range / STEP * 24 + bn * 5) + 200);
+  w.wavefronts = turns * (range / STEP * (bm + bn) * 2 + t->groups * 4 * bn * 2);
+  /* gpu->l2_bytes is what loads by threads reach. The copy engine asks for rows of 128 bytes stages
+   * ahead: products of 8192 by wgmma without clusters, published at 610 Tflop/s on an H100 with
+   * tiles of 128 x 256, read 7.1 TB/s. */
+  double l2 = (w.bytes + turns * range * (bm + bn) * 2) / (1.3 * gpu->l2_bytes);
+  double time = fmax(vtb_gpu_time(gpu, &w).seconds, l2);
+  if (splits > 1) {
+    vtb_work add = {
+        .blocks = up(out, 4096), .threads = THREADS, .registers = 32, .bytes = out * (splits + 1)};
+    time += vtb_gpu_time(gpu, &add).seconds;
+  }
+  return time;
+}
+
+bool vtb__product_choose_wide(product *p, vtb_factors factors) {
+  int64_t k = p->of[K].size, most = k / SHORTEST_WIDE_RANGE,
+          wanted =
+              vtb_attr_int(p->einsum, "wide", -1); /* a row of the table, or N_WIDE_TILES: none */
+  double best = wanted < 0 ? p->seconds : HUGE_VAL;
+  if (!fits(p, factors)) return false;
+  for (int t = 0; t < N_WIDE_TILES; t++)
+    for (int64_t splits = 1; splits == 1 || (splits <= most && splits <= MOST_SPLITS); splits++) {
+      double time = wide_seconds(p, &wide_tiles[t], (double)splits);
+      if (time >= best || (wanted >= 0 && t != wanted)) continue;
+      int64_t range = (k + splits - 1) / splits;
+      best = time;
+      p->groups = wide_tiles[t].groups;
+      p->bn = wide_tiles[t].bn;
+      p->k_range = (range + STEP - 1) / STEP * STEP;
+      p->splits = (k + p->k_range - 1) / p->k_range;
+    }
+  return p->groups > 0;
+}
+
+/* ---- the kernel ------------------------------------------------------------------------------ */
+
+static void fill_factor(product *p, vtb_cuda_kernel *k, int t, letter_class class, char name) {
+  vtb_launch_map map;
+  char hole[] = {(char)(name - 'a' + 'A'), '_', 'A', 'L', 'O', 'N', 'G', 0};
+  char own[] = {hole[0], '_', 'B', 'A', 'T', 'C', 'H', 0};
+  bool sound = map_of(p, t, class, class == M ? p->groups * 64 : p->bn, &map);
+  vtb_check(sound, "a product's factor has no map");
+  vtb_cuda_map(k, vtb__product_tensor(p, t), &map, (char[]){name, 0});
+  VTB_CUDA_NUMBERS(k, {hole, p->of[K].at->stride[t] == 1}, {own, map.size[2] > 1});
+}
+
+void vtb__product_write_wide(product *p, vtb_factors factors, int temp) {
+  vtb_cuda_kernel *k =
+      vtb_cuda_begin_text(p->c, "product", "product_wgmma.cu", (p->groups + 1) * 128);
+  bool half = factors == VTB_FACTORS_FP16;
+  int64_t tiles_of = p->of[BATCH].size * p->splits *
+                     ((p->of[M].size + p->groups * 64 - 1) / (p->groups * 64)) *
+                     ((p->of[N].size + p->bn - 1) / p->bn);
+  int64_t sms = (int64_t)vtb_cuda_gpu(p->c)->processors, grid = tiles_of < sms ? tiles_of : sms;
+  VTB_CUDA_NUMBERS(k, {"M", p->of[M].size}, {"N", p->of[N].size}, {"K", p->of[K].size},
+                   {"BATCHES", p->of[BATCH].size}, {"GROUPS", p->groups}, {"BN", p->bn},
+                   {"RANGE", p->k_range}, {"SPLITS", p->splits}, {"GRID", grid}, {"HALF", half});
+  vtb_cuda_fill(k, "T", "%s", half ? "vtb_f16" : "vtb_bf16");
+  fill_factor(p, k, p->a, M, 'a');
+  fill_factor(p, k, p->b, N, 'b');
+  vtb__product_accumulate(p, k, temp);
+  vtb_cuda_launch(k, grid);
 }

@@ -1,0 +1,121 @@
+/* C[m, n] = sum over k of A[m, k] B[k, n] for every batch, by wgmma on sm_90a. GRID blocks go through the tiles of BM x
+ * BN results and a range of k, neighbours along n at a time, so that a tile of A is read from memory once.
+ *
+ * One thread of the last four warps asks for the tiles of the factors, by the copy engine and in the order that they
+ * have in memory; groups of four warps have 64 rows of the results each. A stage of the ring is `full` when its bytes
+ * have come and `empty` when every warp of the groups is done with it, so that the tiles of the next results are on
+ * their way while those of the last are stored. What lies beyond the edges is zero. */
+#include "products.cuh"
+#include "hopper.cuh"
+hole int M, N, K, BATCHES;
+hole int GROUPS, BN;               /* of four warps, 64 rows each; columns */
+hole int RANGE, SPLITS, GRID;      /* k of a tile; how many such; blocks */
+hole type T;                       /* elements of the factors */
+hole bool HALF;                    /* fp16 */
+hole bool A_ALONG, B_ALONG;        /* whether neighbours in memory follow k */
+hole bool A_BATCH, B_BATCH;        /* whether a batch has a factor of its own */
+hole int EACH;                     /* results that a thread stores at a time: 1, or 4 along n */
+hole code store, store4;           /* of the sum at batch, m, n (and split); of vsum, from n on */
+constexpr int BM = 64 * GROUPS, STEP = 64, P = 40; /* floats of a row of results on their way */
+constexpr int STAGES = 196608 / ((BM + BN) * 128) > 6 ? 6 : 196608 / ((BM + BN) * 128);
+constexpr int TILES_M = (M + BM - 1) / BM, TILES_N = (N + BN - 1) / BN, BLOCKS = TILES_M * TILES_N * BATCHES;
+constexpr int TILES = BLOCKS * SPLITS, TURNS = (TILES + GRID - 1) / GRID;
+require BN % 32 == 0 && (B_ALONG || BN % 64 == 0) && RANGE % STEP == 0 && GROUPS <= 2;
+cost wide = 2 * BM * BN * RANGE * TURNS;
+cost issue = TURNS * (GROUPS * 4 * (RANGE / STEP * 24 + BN * 5) + 200);
+cost wavefronts = TURNS * (RANGE / STEP * (BM + BN) * 2 + GROUPS * 4 * BN * 2);
+shared T a_tile[STAGES * BM * STEP];
+shared T b_tile[STAGES * BN * STEP];
+shared vtb_u64 full[STAGES], empty[STAGES];
+shared float sums[GROUPS * 4 * 16 * P];
+  constexpr int COPIED = (BM + BN) * STEP * 2;
+  if (vtb_tid() == 0) {
+    for (int s = 0; s < STAGES; s++) {
+      vtb_mbar_init(full + s, 1);
+      vtb_mbar_init(empty + s, GROUPS * 4);
+    }
+    vtb_mbar_ready();
+  }
+  vtb_sync();
+  int stage = 0, phase = 0; /* of the ring, which goes on from tile to tile */
+  auto next_stage = [&] {
+    stage = stage + 1 == STAGES ? 0 : stage + 1;
+    phase ^= stage == 0;
+  };
+  if (vtb_warp() >= GROUPS * 4) {
+    if constexpr (GROUPS == 2) vtb_registers_down<40>();
+    if (vtb_tid() == GROUPS * 128) {
+      for (int tile = vtb_block(); tile < TILES; tile += GRID) {
+        const int n0 = tile % TILES_N * BN, m0 = tile / TILES_N % TILES_M * BM;
+        const int batch = tile / (TILES_M * TILES_N) % BATCHES, split = tile / BLOCKS;
+        const int k_begin = split * RANGE, k_end = vtb_min_int(k_begin + RANGE, K);
+        const int a_at = A_BATCH ? batch : 0, b_at = B_BATCH ? batch : 0;
+        for (int k0 = k_begin; k0 < k_end; k0 += STEP) {
+          vtb_mbar_wait(empty + stage, phase ^ 1);
+          vtb_mbar_expect(full + stage, COPIED);
+          if (A_ALONG)
+            vtb_tma_load(a_tile + stage * BM * STEP, a, full + stage, k0, m0, a_at);
+          else
+            VTB_UNROLL for (int i = 0; i < BM; i += 64)
+              vtb_tma_load(a_tile + (stage * BM + i) * STEP, a, full + stage, m0 + i, k0, a_at);
+          if (B_ALONG)
+            vtb_tma_load(b_tile + stage * BN * STEP, b, full + stage, k0, n0, b_at);
+          else
+            VTB_UNROLL for (int i = 0; i < BN; i += 64)
+              vtb_tma_load(b_tile + (stage * BN + i) * STEP, b, full + stage, n0 + i, k0, b_at);
+          next_stage();
+        }
+      }
+    }
+  } else {
+    if constexpr (GROUPS == 2) vtb_registers_up<232>();
+    const int warp_m = vtb_warp() * 16, base = vtb_warp() * 16 * P;
+    float d[BN / 2];
+    for (int tile = vtb_block(); tile < TILES; tile += GRID) {
+      const int n0 = tile % TILES_N * BN, m0 = tile / TILES_N % TILES_M * BM;
+      const int batch = tile / (TILES_M * TILES_N) % BATCHES, split = tile / BLOCKS;
+      const int k_begin = split * RANGE, k_end = vtb_min_int(k_begin + RANGE, K);
+      int last = 0;
+      for (int k0 = k_begin; k0 < k_end; k0 += STEP) {
+        vtb_mbar_wait(full + stage, phase);
+        const vtb_u64 rows = vtb_wgmma_tile<128>(a_tile + (stage * BM + vtb_warp() / 4 * 64) * STEP, 0, 1024);
+        const vtb_u64 columns = vtb_wgmma_tile<128>(b_tile + stage * BN * STEP, 8192, 1024);
+        vtb_wgmma_fence();
+        VTB_UNROLL for (int k = 0; k < STEP / 16; k++)
+          vtb_wgmma<BN, HALF, !A_ALONG, !B_ALONG>(d, rows + k * (A_ALONG ? 2 : 128), columns + k * (B_ALONG ? 2 : 128),
+                                                  k0 > k_begin || k > 0);
+        vtb_wgmma_commit();
+        vtb_wgmma_wait<1>(); /* those of the stage before have read it */
+        if (k0 > k_begin && vtb_lane() == 0) vtb_mbar_arrive(empty + last);
+        last = stage;
+        next_stage();
+      }
+      vtb_wgmma_wait<0>();
+      if (vtb_lane() == 0) vtb_mbar_arrive(empty + last);
+
+      VTB_UNROLL for (int strip = 0; strip < BN; strip += 32) { /* through shared memory: whole sectors are stored */
+        vtb_sync_warp();
+        VTB_UNROLL for (int i = 0; i < 16; i++)
+          sums[base + (vtb_lane() / 4 + i / 2 % 2 * 8) * P + i / 4 * 8 + vtb_lane() % 4 * 2 + i % 2] = d[strip / 2 + i];
+        vtb_sync_warp();
+        if constexpr (EACH == 4) {
+          VTB_UNROLL for (int u = 0; u < 4; u++) {
+            const int e = vtb_lane() + u * 32, row = e / 8, column = e % 8 * 4;
+            const int m = m0 + warp_m + row, n = n0 + strip + column;
+            const vtb_f4 vsum = vtb_load4(sums, base + row * P + column);
+            if (m < M && n < N) {
+              ${store4}
+            }
+          }
+        } else {
+          VTB_NO_UNROLL for (int row = 0; row < 16; row++) {
+            const int m = m0 + warp_m + row, n = n0 + strip + vtb_lane();
+            const float sum = sums[base + row * P + vtb_lane()];
+            if (m < M && n < N) {
+              ${store}
+            }
+          }
+        }
+      }
+    }
+  }
