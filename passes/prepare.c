@@ -10,23 +10,25 @@
  * changed (runtime/launch/launch_plan.h).
  *
  * Needs all other rewriting to be done. Declines programs whose runs change parameters (`updates`
- * of the context), returned values, and parts of a concatenation: their place is in a result of
- * other lifetime.
+ * of the context), returned values, and parts of a concatenation that is not prepared: their place
+ * is in a result of other lifetime.
  */
 #include "passes/passes_internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static bool is_concat(const vtb_inst *i) {
   if (i->op == VTB_OP_fused && i->callee->first) i = i->callee->first;
   return i->op == VTB_OP_concat;
 }
 
-/* Values that are read by a concatenation, returned, or views that lead there. */
-static void mark_bound(const vtb_func *f, bool *bound) {
+/* Values that are read by a concatenation which is not ready itself, returned, or views that lead
+ * there. */
+static void mark_bound(const vtb_func *f, const bool *ready, bool *bound) {
   for (int r = 0; r < f->n_returns; r++) bound[f->returns[r]->id] = true;
   for (const vtb_inst *i = f->last; i; i = i->prev) {
-    bool leads = is_concat(i);
+    bool leads = is_concat(i) && !ready[i->results[0]->id];
     for (int r = 0; r < i->n_results; r++)
       leads |= bound[i->results[r]->id] && vtb_op_get(i->op)->klass == VTB_CLASS_SHAPE;
     for (int o = 0; leads && o < i->n_operands; o++) bound[i->operands[o]->id] = true;
@@ -42,19 +44,33 @@ static bool is_ready(const vtb_inst *i, const bool *ready, const bool *bound) {
   return true;
 }
 
-static void prepare(vtb_func *entry) {
-  bool *ready = vtb_xcalloc((size_t)entry->n_values + 1, sizeof *ready);
-  bool *bound = vtb_xcalloc((size_t)entry->n_values + 1, sizeof *bound);
+static void mark_ready(const vtb_func *entry, const bool *bound, bool *ready) {
+  memset(ready, 0, (size_t)entry->n_values * sizeof *ready);
   for (int a = 0; a < entry->n_args; a++) {
     vtb_role role = entry->arg_info[a].role;
     ready[entry->args[a]->id] = role == VTB_ROLE_PARAM || role == VTB_ROLE_BUFFER;
   }
-  mark_bound(entry, bound);
+  for (const vtb_inst *i = entry->first; i; i = i->next)
+    for (int r = 0; r < i->n_results; r++) ready[i->results[r]->id] = is_ready(i, ready, bound);
+}
+
+static void prepare(vtb_func *entry) {
+  bool *ready = vtb_xcalloc((size_t)entry->n_values + 1, sizeof *ready);
+  bool *bound = vtb_xcalloc((size_t)entry->n_values + 1, sizeof *bound);
+  /* what is returned is bound, and what then waits is no reason for others not to */
+  for (int r = 0; r < entry->n_returns; r++) bound[entry->returns[r]->id] = true;
+  for (int now = -1, before = -2; now != before;) { /* fewer are, until no part is of another's */
+    before = now;
+    mark_ready(entry, bound, ready);
+    mark_bound(entry, ready, bound);
+    now = 0;
+    for (int v = 0; v < entry->n_values; v++) now += ready[v];
+  }
+  mark_ready(entry, bound, ready);
   vtb_inst *behind = entry->first; /* the first that is not */
   for (vtb_inst *i = entry->first, *next; i; i = next) {
     next = i->next;
-    if (!is_ready(i, ready, bound)) continue;
-    for (int r = 0; r < i->n_results; r++) ready[i->results[r]->id] = true;
+    if (!i->n_results || !ready[i->results[0]->id]) continue;
     if (i->op != VTB_OP_constant) vtb_attr_set(i, VTB_A_INT("prepared", 1));
     if (i == behind)
       behind = next;

@@ -138,6 +138,55 @@ TEST(what_parameters_make_comes_first) {
   says("prepare", (vtb_pass_context){.updates = true}, late, "prepared", 0);
 }
 
+/* What a block makes of parameters is made by the entry, once where two calls make the same, and
+ * prepared there with the parts of its concatenation; what reads x stays. */
+TEST(blocks_leave_what_parameters_alone_make_to_the_entry) {
+  static const char text[] =
+      "func @block(%x: f32[2, 4], %w: f32[2, 2], %v: f32[2, 2]) -> (f32[2, 4]) {\n"
+      "  %e = exp %w : f32[2, 2]\n"
+      "  %c = concat %e, %v {axis = 1} : f32[2, 4]\n"
+      "  %r = reshape %c {shape = [4, 2]} : f32[4, 2]\n"
+      "  %s = exp %r : f32[4, 2]\n"
+      "  %t = reshape %s {shape = [2, 4]} : f32[2, 4]\n"
+      "  %y = mul %x, %t : f32[2, 4]\n"
+      "  %z = exp %y : f32[2, 4]\n"
+      "  return %z\n}\n"
+      "entry func @f(%x: f32[2, 4], %w: f32[2, 2] param \"w\", %v: f32[2, 2] param \"v\", %u: "
+      "f32[2, 2] "
+      "param \"u\") -> (f32[2, 4]) {\n"
+      "  %a = call @block(%x, %w, %v) : f32[2, 4]\n"
+      "  %b = call @block(%a, %w, %v) : f32[2, 4]\n"
+      "  %c = call @block(%b, %u, %v) : f32[2, 4]\n"
+      "  return %c\n}\n";
+  vtb_module *m = parse_ir(text), *before = parse_ir(text);
+  run_passes(m, "hoist,prepare");
+  const vtb_func *block = vtb_module_find(m, "block");
+  int exps = 0, prepared = 0;
+  for (const vtb_inst *i = block->first; i; i = i->next) exps += i->op == VTB_OP_exp;
+  for (const vtb_inst *i = m->entry->first; i; i = i->next)
+    prepared += vtb_attr_int(i, "prepared", 0) != 0;
+  CHECK_MSG(exps == 1, "%d exponentials are left in the block", exps);
+  CHECK_MSG(count_ops(m, VTB_OP_concat) == 2 && prepared >= 6, "%d concatenations, %d prepared",
+            count_ops(m, VTB_OP_concat), prepared);
+  vtb_tensor args[4], want, got;
+  vtb_error err = {0};
+  unsigned long long seed = 5;
+  for (int a = 0; a < 4; a++) {
+    args[a] = vtb_tensor_new(before->entry->args[a]->type);
+    for (int64_t k = 0; k < vtb_type_count(&args[a].type); k++)
+      args[a].data[k] = test_random(&seed) - 1;
+  }
+  CHECK(vtb_interpret(before->entry, args, &want, &(vtb_interp_options){.batch = 1}, &err) ==
+        VTB_OK);
+  CHECK(vtb_interpret(m->entry, args, &got, &(vtb_interp_options){.batch = 1}, &err) == VTB_OK);
+  for (int k = 0; k < 8; k++) CHECK(got.data[k] == want.data[k]);
+  for (int a = 0; a < 4; a++) vtb_tensor_free(&args[a]);
+  vtb_tensor_free(&want);
+  vtb_tensor_free(&got);
+  vtb_module_free(m);
+  vtb_module_free(before);
+}
+
 /* Two runs of which the second begins behind what is prepared: nothing is put over it. */
 TEST(what_is_prepared_keeps_its_place_to_the_end) {
   static const char text[] = "entry func @f(%x: f32[64], %w: f32[64] param \"w\") -> (f32[64]) {\n"
@@ -252,6 +301,7 @@ int main(void) {
   RUN(memory_holds_16_bits_of_what_only_products_read);
   RUN(a_view_is_stored_as_what_it_views);
   RUN(what_parameters_make_comes_first);
+  RUN(blocks_leave_what_parameters_alone_make_to_the_entry);
   RUN(what_is_prepared_keeps_its_place_to_the_end);
   RUN(final_states_are_computed_where_one_is_read);
   RUN(attributes_and_types_are_checked_and_survive_text);
