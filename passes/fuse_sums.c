@@ -125,6 +125,30 @@ static bool may_be_epilogue(vtb__fuser *f, int group) {
   return false;
 }
 
+static const vtb_inst *behind_views(const vtb_value *v) {
+  while (v->def && v->def->op == VTB_OP_reshape) v = v->def->operands[0];
+  return v->def;
+}
+
+/* Whether the group reads the result of a scan that takes it in, with the sums of what it makes
+ * (fuse_scans.c). */
+static bool is_behind_scan(vtb__fuser *f, int group) {
+  VTB__EACH_NODE(&f->groups, group, i) {
+    const vtb_inst *inst = f->nodes[i].inst;
+    for (int o = 0; o < inst->n_operands; o++) {
+      const vtb_inst *made = behind_views(inst->operands[o]);
+      int other = made && made->n_results ? f->node_of[made->results[0]->id] : -1;
+      if (made && made->op == VTB_OP_linscan_grad && vtb_scan_takes_body(made)) return true;
+      /* or of a loop that does */
+      if (other >= 0 && vtb__fuse_find(f, other) != group &&
+          f->nodes[vtb__fuse_find(f, other)].kind == VTB_KERNEL_LOOP &&
+          is_behind_scan(f, vtb__fuse_find(f, other)))
+        return true;
+    }
+  }
+  return false;
+}
+
 static bool takes_strips(vtb__fuser *f, int sums, int group, int strip) {
   const vtb__fuse_node *s = &f->nodes[sums], *g = &f->nodes[group];
   vtb_type a = s->shape, b = g->shape;
@@ -132,7 +156,7 @@ static bool takes_strips(vtb__fuser *f, int sums, int group, int strip) {
   return group != sums && (g->kind == VTB_KERNEL_LOOP || g->kind == VTB_KERNEL_ROW) &&
          !g->has_leaf && (!g->strip || g->strip == strip) &&
          s->ops + g->ops <= VTB__FUSE_MOST_OPS && vtb_type_equal(&a, &b) &&
-         !may_be_epilogue(f, group);
+         !may_be_epilogue(f, group) && !is_behind_scan(f, group);
 }
 
 /* Groups that read or make a value as large as the rows of `group` (or a number, where that is a
@@ -201,11 +225,6 @@ bool vtb__fuse_strips(vtb__fuser *f) {
 
 /* ---- side by side ---------------------------------------------------------------------------- */
 
-static const vtb_inst *behind_views(const vtb_value *v) {
-  while (v->def && v->def->op == VTB_OP_reshape) v = v->def->operands[0];
-  return v->def;
-}
-
 /* Ops whose kernels take in elementwise ones around them, by later passes. */
 static bool takes_others(const vtb_inst *i) {
   return i &&
@@ -228,6 +247,7 @@ static bool is_read_by_taker(vtb__fuser *f, int node) {
  * what is elementwise beside them. */
 static bool is_wanted(vtb__fuser *f, int group) {
   if (f->nodes[group].kind != VTB_KERNEL_LOOP || f->nodes[group].strip) return false;
+  if (is_behind_scan(f, group)) return true;
   VTB__EACH_NODE(&f->groups, group, i) {
     const vtb_inst *inst = f->nodes[i].inst;
     for (int o = 0; o < inst->n_operands; o++)

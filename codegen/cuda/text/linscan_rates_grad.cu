@@ -99,8 +99,8 @@ auto get_states = [&](auto from, vtb_i64 at, int c) {
   state[c][2] = four.z;
   state[c][3] = four.w;
 };
-auto start_of = [&](int segment) -> vtb_i64 {
-  return (((vtb_i64)scan * SEGMENTS + segment) * BLOCKS + block) * (COLUMNS * KP) + warp * (32 * KP);
+auto start_of = [&](int segment) -> vtb_i64 { /* the first starts from nothing */
+  return (((vtb_i64)scan * (SEGMENTS - 1) + segment - 1) * BLOCKS + block) * (COLUMNS * KP) + warp * (32 * KP);
 };
 
 for (int segment = 0; segment < SEGMENTS - 1; segment++) {
