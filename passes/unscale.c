@@ -3,9 +3,9 @@
  *   %s = mul %q, %c          (c a constant number)        %y0, ... = linscan %q, %k, %v, %d
  *   %y, ... = linscan %s, %k, %v, %d                =>    %y = mul %y0, %c
  *
- * Readout is linear in the queries. Behind the scan the factor joins an elementwise kernel, in both
- * directions of training; before it, the scaled queries would be written, and written again for the
- * backward. Before autodiff.
+ * also through reshapes on either side. Readout is linear in the queries. Behind the scan the
+ * factor joins an elementwise kernel, in both directions of training; before it, the scaled queries
+ * would be written, and written again for the backward. Before autodiff.
  */
 #include "passes/passes_internal.h"
 
@@ -19,19 +19,38 @@ static vtb_value *factor_of(const vtb_inst *mul, vtb_value **x) {
   return NULL;
 }
 
+/* v, or the reshape that alone reads it: there the factor is beside what follows. */
+static vtb_value *readout_of(vtb_value *v) {
+  vtb_inst **readers;
+  size_t n = vtb_value_readers(v, &readers);
+  bool only = n == 1 && readers[0]->op == VTB_OP_reshape;
+  for (int r = 0; r < v->func->n_returns; r++) only &= v->func->returns[r] != v;
+  vtb_value *out = only ? readers[0]->results[0] : v;
+  vtb_free(readers);
+  return out;
+}
+
 static void unscale(vtb_func *f, vtb_inst *scan) {
-  vtb_value *x, *c = factor_of(scan->operands[0]->def, &x);
+  vtb_inst *mul = scan->operands[0]->def, *view = NULL;
+  if (mul && mul->op == VTB_OP_reshape) {
+    view = mul;
+    mul = view->operands[0]->def;
+  }
+  vtb_value *x, *c = mul && mul->op == VTB_OP_mul ? factor_of(mul, &x) : NULL;
   double value;
   if (!c || !vtb__splat(c, &value)) return;
-  vtb_builder b = {.module = f->module, .func = f, .before = scan->next, .span = scan->span};
+  vtb_builder b = {.module = f->module, .func = f, .before = scan, .span = scan->span};
+  vtb_inst *behind = scan->next;
+  if (view) x = vtb_inst_clone(&b, view, &x)->results[0];
   vtb_inst_set_operand(scan, 0, x);
   for (int r = 0; r < scan->n_results; r += 2) { /* what is read out; 1 and 3 are states */
-    vtb_value *old = scan->results[r];
-    vtb_inst *mul = vtb_b_binary(&b, VTB_OP_mul, old, vtb_b_constant(&b, value))->def;
-    vtb__swap_names(old, mul->results[0]);
-    vtb_value_rename(old, mul->results[0]->name);
-    vtb_replace_all(old, mul->results[0]);
-    vtb_inst_set_operand(mul, 0, old);
+    vtb_value *old = readout_of(scan->results[r]);
+    b.before = old->def == scan ? behind : old->def->next;
+    vtb_inst *scaled = vtb_b_binary(&b, VTB_OP_mul, old, vtb_b_constant(&b, value))->def;
+    vtb__swap_names(old, scaled->results[0]);
+    vtb_value_rename(old, scaled->results[0]->name);
+    vtb_replace_all(old, scaled->results[0]);
+    vtb_inst_set_operand(scaled, 0, old);
   }
 }
 
@@ -40,8 +59,7 @@ vtb_status vtb__pass_unscale(vtb_pass_context *c, vtb_error *err) {
   for (vtb_func *f = c->module->first; f; f = f->next) {
     if (f->kind != VTB_FUNC_PLAIN) continue;
     for (vtb_inst *i = f->first; i; i = i->next)
-      if (i->op == VTB_OP_linscan && i->operands[0]->def && i->operands[0]->def->op == VTB_OP_mul)
-        unscale(f, i);
+      if (i->op == VTB_OP_linscan) unscale(f, i);
   }
   return VTB_OK;
 }

@@ -146,6 +146,23 @@ TEST(factors_of_queries_move_behind_the_scan) {
   CHECK_KEPT("unscale", SCAN("  %c = exp %s : f32[]\n"));
 }
 
+TEST(factors_of_queries_move_through_reshapes) {
+  vtb_module *m = changed(
+      "unscale,dce",
+      "entry func @f(%q: f32[2, 9, 12], %k: f32[2, 9, 3, 4], %v: f32[2, 9, 3, 5], %d: f32[2, 9, "
+      "3]) -> (f32[2, 9, 15]) {\n"
+      "  %c = constant {value = 0.5} : f32[]\n"
+      "  %t = mul %q, %c : f32[2, 9, 12]\n"
+      "  %r = reshape %t {shape = [2, 9, 3, 4]} : f32[2, 9, 3, 4]\n"
+      "  %y, %a = linscan %r, %k, %v, %d {class = \"scalar\", mode = \"auto\"} : f32[2, 9, 3, 5], "
+      "f32[2, 3, 4, 5]\n"
+      "  %z = reshape %y {shape = [2, 9, 15]} : f32[2, 9, 15]\n  return %z\n}\n");
+  const vtb_inst *scan = first_op(m, VTB_OP_linscan), *mul = first_op(m, VTB_OP_mul);
+  CHECK(scan && !scan->operands[0]->def->operands[0]->def && count_ops(m, VTB_OP_mul) == 1);
+  CHECK(mul && mul->operands[0]->type.rank == 3); /* beside what follows */
+  vtb_module_free(m);
+}
+
 /* ---- split_rows ------------------------------------------------------------------------------ */
 
 TEST(elementwise_ops_join_the_rows_beside_them) {
@@ -193,6 +210,7 @@ int main(void) {
   RUN(sums_that_products_do_not_take);
   RUN(what_is_added_may_be_younger_than_the_product);
   RUN(factors_of_queries_move_behind_the_scan);
+  RUN(factors_of_queries_move_through_reshapes);
   RUN(elementwise_ops_join_the_rows_beside_them);
   RUN(ops_beside_whole_rows_and_column_sums_keep_their_shape);
   return test_done();
