@@ -113,7 +113,8 @@ TEST(rows_fused) { check("fused rows", rows, true, -1, 1, 2e-6); }
 static const char strips[] =
     "func @f(%x: f32[3, 101, 96], %dy: f32[3, 101, 96], %g: f32[96], %o: f32[9, 5, 37],\n"
     "    %l: f32[2, 9, 1100], %h: f32[5, 31, 3, 20], %e: f32[40, 50, 12])\n"
-    "    -> (f32[3, 101, 96], f32[96], f32[1, 1, 96], f32[9, 5, 37], f32[37], f32[2, 9, 1100],\n"
+    "    -> (f32[3, 101, 96], f32[96], f32[96], f32[1, 1, 96], f32[9, 5, 37], f32[37], f32[2, 9, "
+    "1100],\n"
     "    f32[1100], f32[5, 31, 3, 20], f32[3, 20], f32[40, 50, 12], f32[12], f32[50, 12]) {\n"
     "  %q = mul %x, %dy : f32[3, 101, 96]\n"
     "  %s = reduce_sum %q {axes = [2], keep = 1} : f32[3, 101, 1]\n"
@@ -121,6 +122,7 @@ static const char strips[] =
     "  %t = mul %dy, %g : f32[3, 101, 96]\n"
     "  %dx = add %t, %c : f32[3, 101, 96]\n"
     "  %dg = reduce_sum %q {axes = [0, 1]} : f32[96]\n"
+    "  %dc = reduce_sum %c {axes = [0, 1]} : f32[96]\n"
     "  %db = reduce_sum %dy {axes = [0, 1], keep = 1} : f32[1, 1, 96]\n"
     "  %os = reduce_sum %o {axes = [2], keep = 1} : f32[9, 5, 1]\n"
     "  %oc = sub %o, %os : f32[9, 5, 37]\n"
@@ -135,7 +137,7 @@ static const char strips[] =
     "  %ed = reduce_sum %ee {axes = [0, 1]} : f32[12]\n"
     "  %en = neg %e : f32[40, 50, 12]\n"
     "  %ep = reduce_sum %en {axes = [0]} : f32[50, 12]\n"
-    "  return %dx, %dg, %db, %oc, %od, %lc, %ld, %hc, %hd, %ee, %ed, %ep\n"
+    "  return %dx, %dg, %dc, %db, %oc, %od, %lc, %ld, %hc, %hd, %ee, %ed, %ep\n"
     "}\n";
 
 TEST(strips_alone) { check("strips", strips, false, -1, 1, 3e-6); }

@@ -20,7 +20,8 @@ enum {
   MOST_KEPT = 64 /* registers */,
   MOST_SUMS = 32,
   MOST_UNROLLED = 256,
-  MOST_COLUMNS = 96 /* registers for sums of columns; more are a block's */
+  SUMS_IN_REGISTERS = 2, /* of columns */
+  MOST_COLUMNS = 96      /* registers for sums of columns; more are a block's */
 };
 
 typedef struct row {
@@ -102,11 +103,26 @@ static void reduce_pass(vtb_cuda_expr *e, row *r, int level) {
   }
 }
 
+/* Whether a root's columns are added up in shared memory, where each thread has places of its own:
+ * registers are for those before it. */
+static bool is_beside(const row *r, int root) {
+  int before = 0;
+  for (int i = 0; i < root; i++) before += vtb__row_is_strip(r->of.roots[i].value);
+  return r->threads == 32 && before >= SUMS_IN_REGISTERS;
+}
+
+static const char *column_of(vtb_cuda_expr *e, const row *r, int root) {
+  if (!is_beside(r, root)) return vtb_arena_printf(&e->c->arena, "columns%d[c]", root);
+  return vtb_arena_printf(&e->c->arena, "columns%d[vtb_warp() * %lld + c * 32 + vtb_lane()]", root,
+                          (long long)(r->chunks * 32));
+}
+
 static void add_to_column(vtb_cuda_expr *e, const row *r, int root) {
   vtb_index index[VTB_MAX_RANK];
   vtb__space_index(&e->body, &r->of.space, index);
   const char *v = vtb__cuda_eval(e, r->of.roots[root].value->def->operands[0], index);
-  vtb_cuda_line(e->k, "columns%d[c] = columns%d[c] + %s;", root, root, v);
+  const char *column = column_of(e, r, root);
+  vtb_cuda_line(e->k, "%s = %s + %s;", column, column, v);
 }
 
 static void store_roots(vtb_cuda_expr *e, const row *r, bool full) {
@@ -181,10 +197,14 @@ static void emit_passes(vtb_cuda_expr *e, row *r) {
 static void declare_columns(vtb_cuda_expr *e, const row *r) {
   for (int i = 0; i < r->of.n_roots; i++) {
     if (!vtb__row_is_strip(r->of.roots[i].value)) continue;
-    vtb_cuda_line(e->k, "%s columns%d[%lld];", e->body.lanes > 1 ? "vtb_f4" : "float", i,
-                  (long long)r->chunks);
-    vtb_cuda_line(e->k, "VTB_UNROLL for (int c = 0; c < %lld; c++) columns%d[c] = %s;",
-                  (long long)r->chunks, i, e->body.lanes > 1 ? "vtb_splat(0.0f)" : "0.0f");
+    const char *type = e->body.lanes > 1 ? "vtb_f4" : "float";
+    if (is_beside(r, i))
+      vtb_cuda_shared(e->k, type, 4 * e->body.lanes, vtb_arena_printf(&e->c->arena, "columns%d", i),
+                      r->chunks * BLOCK);
+    else
+      vtb_cuda_line(e->k, "%s columns%d[%lld];", type, i, (long long)r->chunks);
+    vtb_cuda_line(e->k, "VTB_UNROLL for (int c = 0; c < %lld; c++) %s = %s;", (long long)r->chunks,
+                  column_of(e, r, i), e->body.lanes > 1 ? "vtb_splat(0.0f)" : "0.0f");
   }
 }
 
@@ -219,8 +239,8 @@ static void store_columns(vtb_cuda_expr *e, const row *r) {
       vtb_cuda_line(k, "vtb_sync();");
       vtb_cuda_line(k,
                     "VTB_UNROLL for (int c = 0; c < %lld; c++) sums[vtb_warp() * %lld + c * 32 + "
-                    "vtb_lane()] = columns%d[c];",
-                    (long long)r->chunks, (long long)share, root);
+                    "vtb_lane()] = %s;",
+                    (long long)r->chunks, (long long)share, column_of(e, r, root));
       vtb_cuda_line(k, "vtb_sync();");
       vtb_cuda_open(k, "for (int q = vtb_tid(); q < %lld; q += %d)", (long long)share, BLOCK);
       vtb_cuda_line(k, "const int %s = q%s;", i, times);
