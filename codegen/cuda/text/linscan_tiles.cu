@@ -45,7 +45,8 @@ constexpr int CHUNK_TILES = (CHUNK + 63) / 64, BLOCKS = ROW_TILES, N_CHUNKS = (N
 constexpr int PA = vtb_pitch_along(DEPTHS, 2), PB = vtb_pitch_along(SLAB, 2), PC = vtb_pitch_across(TILE);
 constexpr int PS = vtb_pitch_along(32, 2), PP = vtb_pitch_along(64, 2), PO = vtb_pitch_across(TILE);
 constexpr int STATE_SLAB = !OUTSIDE ? 0 : STATE_ACROSS ? TILE * PS : 32 * PC;
-constexpr int STAGE = vtb_max_int(vtb_max_int(64 * PB, 32 * PC), STATE_SLAB), STAGES = 3;
+constexpr int STAGE = vtb_max_int(vtb_max_int(64 * PB, 32 * PC), STATE_SLAB);
+constexpr int STAGES = 64 * PA + 3 * STAGE > 73000 ? 2 : 3; /* 163 KiB a block is what sm_80 has */
 require THREADS == (WIDE ? 256 : 128) && DEPTH <= 512 && WIDTH <= 512 && FACTORS >= 2 && FACTORS <= 3;
 cost tensor = 4096 * SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) + (OUTSIDE ? 128 * DEPTH * TILE : 0);
 cost issue = 6 * SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) + (OUTSIDE ? DEPTH * TILE / 8 : 0) + 1500;
