@@ -67,7 +67,7 @@ static vtb_status on_device(vtb_module *m, vtb_func *f, const vtb_codegen_option
   vtb_status status = vtb_cuda_device_open(&device, err);
   if (status != VTB_OK) return status;
   vtb_codegen_options with = *o;
-  with.arch = vtb_cuda_device_arch(device);
+  if (!vtb_streq(getenv("VTB_CUDA_WGMMA"), "0")) with.arch = vtb_cuda_device_arch(device);
   status = checked_plan(m, f, &with, &plan, err);
   if (status == VTB_OK && (status = compile_for(device, plan, program, err)) != VTB_OK)
     vtb_launch_plan_free(plan);
