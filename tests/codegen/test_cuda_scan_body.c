@@ -95,7 +95,6 @@ static const body_case adjoints[] = {
     {RATES, "rows~@3x7", NULL, 3, 21, 2, 5, 33, false, false, false, false},
     {RATES, "cols@2x4", NULL, 1, 8, 2, 3, 7, false, false, true, false},
     {RATES, NULL, NULL, 1, 1, 1, 1, 1, false, false, false, true},
-    {RATES, NULL, NULL, 264, 9, 1, 2, 256, false, false, false, false}, /* blocks of 8 warps */
 };
 
 static vtb_value *column_sums(cuda_cases *c, vtb_value *x) {

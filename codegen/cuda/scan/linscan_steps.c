@@ -316,17 +316,18 @@ static void fill_keys(vtb__cuda_scan *s, const char *hole, const char *name, con
     fill_put(s, hole, name, tensor, p, part, "value");
 }
 
-/* Warps of a block: dq and dk have as many parts as there are blocks. */
-static int64_t rates_width(const vtb__cuda_scan *s, int64_t columns) {
+/* Warps of a block: dq and dk have as many parts as there are blocks. States of 32 bits leave no
+ * memory for more. */
+static int64_t rates_width(const vtb__cuda_scan *s, int64_t columns, bool half) {
   enum { WIDE = 4, WIDEST = 8, MANY_BLOCKS = 2 * 132 };
-  if (columns % WIDEST == 0 && s->n * columns / WIDEST >= MANY_BLOCKS) return WIDEST;
+  if (half && columns % WIDEST == 0 && s->n * columns / WIDEST >= MANY_BLOCKS) return WIDEST;
   return columns < WIDE ? columns : WIDE;
 }
 
 void vtb__cuda_scan_rates_grad(vtb__cuda_scan *s, const vtb_inst *fused) {
   enum { SEGMENT = 8 };
   vtb_dtype state = vtb__scan_state_type(fused);
-  int64_t columns = ceil_div(s->V, 32), wide = rates_width(s, columns);
+  int64_t columns = ceil_div(s->V, 32), wide = rates_width(s, columns, vtb_is_half(state));
   int64_t blocks = ceil_div(columns, wide), n_starts = ceil_div(s->N, SEGMENT) - 1;
   if (n_starts < 1) n_starts = 1; /* a place that is not used */
   steps_parts keys = make_parts(s, "part_k", blocks, 2, s->K);
