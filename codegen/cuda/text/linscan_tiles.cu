@@ -229,12 +229,12 @@ if (outside) {
   }
 }
 
-/* Tiles of columns. */
+/* A tile of columns; the first is the rows' own, whose decays are no row's and column's, and has code of its own. */
 float between = 1.0f, d0 = 1.0f, d1 = 1.0f, e0 = 0.0f, e1 = 0.0f; /* decays of the tiles between rows and columns; the next tile's */
-VTB_NO_UNROLL for (int step = 0; step < n_steps; step++) {
+auto meet = [&](int step, auto on_diagonal) {
+  constexpr bool diagonal = decltype(on_diagonal)::value;
   const int n_columns = vtb_min_int(c1 - first_of(step), 64), cur = step % 2 * 64, next = 64 - cur;
   const int t1 = first_of(step + 1), n_next = step + 1 < n_steps ? vtb_min_int(c1 - t1, 64) : 0;
-  const bool diagonal = step == 0;
   float s[STRIPS * 8 / COLUMN_WARPS][4];
   vtb_clear(s);
   const bool meets = live && column < n_columns &&
@@ -255,7 +255,7 @@ VTB_NO_UNROLL for (int step = 0; step < n_steps; step++) {
       v += FORWARD ? row_side[t] : column_side[cur + c];
       w += FORWARD ? row_side[t] : column_side[cur + c + 1];
     }
-    if (!diagonal) {
+    if constexpr (!diagonal) {
       const float f = own[t] * between;
       v *= f * (EARLIER ? after[cur + c] : through[cur + c]);
       w *= f * (EARLIER ? after[cur + c + 1] : through[cur + c + 1]);
@@ -266,8 +266,8 @@ VTB_NO_UNROLL for (int step = 0; step < n_steps; step++) {
       v = c < t ? 0.0f : v * vtb_product_between(t, c, near, in, out_of, gaps);
       w = c + 1 < t ? 0.0f : w * vtb_product_between(t, c + 1, near, in, out_of, gaps);
     }
-    if (c >= n_columns) v = 0.0f; /* extra goes beyond the tokens */
-    if (c + 1 >= n_columns) w = 0.0f;
+    if (EXTRA && c >= n_columns) v = 0.0f; /* extra goes beyond the tokens */
+    if (EXTRA && c + 1 >= n_columns) w = 0.0f;
     if (Z) zs[r / 8] += v + w;
     if constexpr (WIDE) vtb_store2(scores, t * PP + c, v, w);
   });
@@ -300,8 +300,10 @@ VTB_NO_UNROLL for (int step = 0; step < n_steps; step++) {
       if (lane == 0) all_of[(step + 1) % 2] = all;
     }
   }
-  if (between == 0.0f) break; /* all that is left has decayed */
-}
+};
+meet(0, vtb_flag<true>());
+VTB_NO_UNROLL for (int step = 1; step < n_steps && between != 0.0f; step++) /* at 0 all that is left has decayed */
+  meet(step, vtb_flag<false>());
 vtb_cp_wait<0>();
 vtb_sync();
 

@@ -25,12 +25,13 @@ VTB_FN void vtb_bring_rows(T to, int n_rows, int n_columns, From from, int strid
     constexpr int PIECES = COLUMNS / 8, PART = PIECES & -PIECES, LANES = PART > 32 ? 32 : PART, STEP = THREADS / LANES;
     const int first = vtb_tid() / LANES, x0 = vtb_tid() % LANES * 8;
     const auto source = from + x0;
+    const auto target = to + (first * PITCH + x0);
     VTB_UNROLL for (int r = 0; r < ROWS; r += STEP) {
       const int row = r + first;
       if (ROWS % STEP != 0 && row >= ROWS) break;
       const auto along = source + (vtb_i64)at(row) * stride;
       VTB_UNROLL for (int x = 0; x < COLUMNS; x += LANES * 8)
-          vtb_bring8(to + ((first * PITCH + x0) + (r * PITCH + x)), along + x, row < n_rows && x0 + x < n_columns);
+          vtb_bring8(target + (r * PITCH + x), along + x, row < n_rows && x0 + x < n_columns);
     }
   } else {
     VTB_NO_UNROLL for (int i = vtb_tid(); i < ROWS * COLUMNS; i += THREADS) {
@@ -91,3 +92,6 @@ template <bool HALF> VTB_FN vtb_u32 vtb_multiply_pairs(vtb_u32 x, vtb_u32 y) {
   else
     return vtb_multiply_bf16(x, y);
 }
+
+/* A number that a function takes as its argument's type. */
+template <bool B> struct vtb_flag { static constexpr bool value = B; };
