@@ -49,7 +49,7 @@ constexpr int STAGE = vtb_max_int(vtb_max_int(64 * PB, 32 * PC), STATE_SLAB);
 constexpr int STAGES = 64 * PA + 3 * STAGE > 73000 ? 2 : 3; /* 163 KiB a block is what sm_80 has */
 require THREADS == (WIDE ? 256 : 128) && DEPTH <= 512 && WIDTH <= 512 && FACTORS >= 2 && FACTORS <= 3;
 cost tensor = 4096 * SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) + (OUTSIDE ? 128 * DEPTH * TILE : 0);
-cost issue = 6 * SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) + (OUTSIDE ? DEPTH * TILE / 8 : 0) + 1500;
+cost issue = 4 * SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) + (OUTSIDE ? DEPTH * TILE / 8 : 0) + 1500;
 cost flight = (STAGES - 1) * STAGE * sizeof(T);
 cost registers = WIDE ? 240 : 168;
 shared T a_tile[64 * PA];
@@ -281,15 +281,16 @@ auto meet = [&](int step, auto on_diagonal) {
       d1 = j1 < n_next ? decay_of_column(t1 + j1, next + j1) : 1.0f;
       if (EXTRA && !FORWARD) e0 = extra_at(column_at[next + j0]), e1 = extra_at(column_at[next + j1]);
     }
+    const auto c_stage = ring + (at + o0 + vtb_lane_across<PC, WARP_WIDTH>());
     VTB_UNROLL for (int k = 0; k < 32; k += 16) {
       const int k0 = 32 * part + k;
       if (!live || k0 >= n_columns || (diagonal && (EARLIER ? k0 >= row + 16 * STRIPS : k0 + 16 <= row))) continue;
-      const auto c_tile = vtb_columns<false, PC>(ring, o0, at + k * PC);
+      const auto c_lane = c_stage + k * PC;
       if constexpr (WIDE)
-        vtb_step_16<FACTORS == VTB_FP16, STRIPS>(out, 0, vtb_rows<true, PP>(scores, row, k0), c_tile);
+        vtb_step_across<FACTORS == VTB_FP16, STRIPS>(out, 0, vtb_rows<true, PP>(scores, row, k0), c_lane);
       else
-        vtb_step_16<FACTORS == VTB_FP16, STRIPS>(
-            out, 0, [&](int r, int x) -> float { return s[k0 / 8 + x / 8][r / 8 * 2 + x % 2]; }, c_tile);
+        vtb_step_across<FACTORS == VTB_FP16, STRIPS>(
+            out, 0, [&](int r, int x) -> float { return s[k0 / 8 + x / 8][r / 8 * 2 + x % 2]; }, c_lane);
     }
     if (part == 1 && vtb_warp() == 1 && n_next > 0) {
       decays[2 * lane] = d0;

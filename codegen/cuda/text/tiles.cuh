@@ -26,10 +26,13 @@ VTB_FN void vtb_bring_rows(T to, int n_rows, int n_columns, From from, int strid
     const int first = vtb_tid() / LANES, x0 = vtb_tid() % LANES * 8;
     const auto source = from + x0;
     const auto target = to + (first * PITCH + x0);
+    int places[(ROWS + STEP - 1) / STEP]; /* all first: copies behind one another cost less */
+    VTB_UNROLL for (int r = 0; r < ROWS; r += STEP)
+        places[r / STEP] = ROWS % STEP == 0 || r + first < ROWS ? at(r + first) : 0;
     VTB_UNROLL for (int r = 0; r < ROWS; r += STEP) {
       const int row = r + first;
       if (ROWS % STEP != 0 && row >= ROWS) break;
-      const auto along = source + (vtb_i64)at(row) * stride;
+      const auto along = source + (vtb_i64)places[r / STEP] * stride;
       VTB_UNROLL for (int x = 0; x < COLUMNS; x += LANES * 8)
           vtb_bring8(target + (r * PITCH + x), along + x, row < n_rows && x0 + x < n_columns);
     }
@@ -95,3 +98,24 @@ template <bool HALF> VTB_FN vtb_u32 vtb_multiply_pairs(vtb_u32 x, vtb_u32 y) {
 
 /* A number that a function takes as its argument's type. */
 template <bool B> struct vtb_flag { static constexpr bool value = B; };
+
+/* A step of 16 as vtb_step_16, of columns of a tile that lies across the depth; `lane_of` is the lane's own address in it,
+ * vtb_lane_across(): the others are numbers from there. */
+template <int PITCH, int COLUMNS> VTB_FN int vtb_lane_across() {
+  return vtb_lane() % 16 * PITCH + (COLUMNS > 8 ? vtb_lane() / 16 * 8 : 0);
+}
+template <bool HALF, int STRIPS, int TILES, class A, class P>
+VTB_FN void vtb_step_across(float (&c)[TILES][4], int k, A a, P lane_of) {
+  constexpr int N = TILES / STRIPS;
+  vtb_u32 x[STRIPS][4], y[4];
+  VTB_UNROLL for (int s = 0; s < STRIPS; s++) vtb_first_16<HALF>(x[s], a, 16 * s, k);
+  VTB_UNROLL for (int i = 0; i < N; i += 2) {
+    vtb_ldmatrix_x4_trans(y, lane_of + 8 * (i + 1 < N || N == 1 ? i : N - 2));
+    const bool alone = i + 1 == N && N > 1; /* the last tile is the second of the pair that was read */
+    const vtb_u32 one[2] = {alone ? y[2] : y[0], alone ? y[3] : y[1]}, other[2] = {y[2], y[3]};
+    VTB_UNROLL for (int s = 0; s < STRIPS; s++) {
+      vtb_mma_16<HALF>(c[s * N + i], x[s], one);
+      if (i + 1 < N) vtb_mma_16<HALF>(c[s * N + i + 1], x[s], other);
+    }
+  }
+}
