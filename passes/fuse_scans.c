@@ -185,6 +185,15 @@ static void take_scans(group *g, const vtb_inst *kernel) {
   }
 }
 
+/* A recurrence's last state is there when all tokens are done. */
+static bool reads_state(const group *g, const vtb_inst *i) {
+  for (int o = 0; o < i->n_operands; o++) {
+    const vtb_value *v = i->operands[o];
+    if (v->def && v->def->op == VTB_OP_linscan && v->index > 0 && has(g, v->def)) return true;
+  }
+  return false;
+}
+
 /* Kernels that read v, of so many elements, and what reads those. */
 static bool take_behind(group *g, const vtb_value *v, int64_t count) {
   vtb_inst **readers;
@@ -196,6 +205,7 @@ static bool take_behind(group *g, const vtb_value *v, int64_t count) {
     if (has(g, r)) continue;
     bool sums = first_scan(g)->op == VTB_OP_linscan_grad && is_column_sums(r, count);
     bool fits = r->op == VTB_OP_reshape || sums || is_elementwise(r);
+    fits = fits && !reads_state(g, r);
     for (int k = 0; fits && !sums && k < r->n_results; k++)
       fits = vtb_type_count(&r->results[k]->type) == count;
     if (!fits || !add(g, r)) continue;

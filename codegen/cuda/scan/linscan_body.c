@@ -30,6 +30,10 @@ typedef struct scan_code {
 
 static int64_t count_of(const vtb_value *v) { return vtb_type_count(&v->type); }
 static const vtb_value *y_of(const scan_body *b, int pass) { return b->s->dir[pass]->results[0]; }
+/* The last state of a recurrence: the kernel stores it by itself, whatever its size. */
+static bool is_state(const vtb_value *v) {
+  return v->def && v->def->op == VTB_OP_linscan && v->index > 0;
+}
 
 vtb_dtype vtb__scan_kept_type(const vtb_inst *fused) {
   for (int r = 0; r < fused->n_results; r++)
@@ -206,7 +210,7 @@ static void write_put(vtb_cuda_expr *e, const scan_code *c, const vtb_index *ind
   for (int r = 0; r < f->n_returns; r++) {
     vtb_root root = {.value = f->returns[r], .tensor = b->fused->n_operands + r};
     int pass = pass_of(b, root.value);
-    if (count_of(root.value) != count_of(y_of(b, 0)) ||
+    if (is_state(root.value) || count_of(root.value) != count_of(y_of(b, 0)) ||
         (pass < 0 ? b->s->n_passes - 1 : pass) != c->pass)
       continue;
     memcpy(root.stride, vtb_cuda_tensor_of(e->c, root.tensor)->stride, sizeof root.stride);
