@@ -2,7 +2,7 @@
 # What the plans of CUDA come to by the estimate (docs/cuda_cost.md), beside their goals, as a table: no GPU is asked.
 #   tests/bench/cuda_goals.sh [GPU]     (default h200; VERTEBRA the program, default build/release/vertebra)
 # bf16-all, batch 128, 224 x 224; cells of tests/gpu/cells.vtb. A block's are half of what two blocks more would add.
-set -eu
+set -eu -o pipefail
 cd "$(dirname "$0")/../.."
 gpu=${1:-h200} vertebra=${VERTEBRA:-build/release/vertebra}
 export VTB_MODELS=${VTB_MODELS:-$PWD/models}
