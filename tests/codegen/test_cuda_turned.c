@@ -221,9 +221,40 @@ TEST(adjoints_are_turned_back) {
   check(some, sizeof some / sizeof *some, true);
 }
 
+/* What turns q and k for the adjoint's kernels stores them as these round factors. */
+static void check_stored(vtb_precision precision, const char *stored) {
+  static const turned_case some = {
+      .B = 1, .N = 9, .M = 9, .h = 1, .g = 1, .K = 8, .V = 8, .r_q = 8, .r_k = 4, .packed = true};
+  cuda_cases c;
+  vtb_launch_plan *plan = NULL;
+  vtb_error err = {0};
+  cuda_begin(&c);
+  add(&c, &some, true);
+  vtb_func_set_returns(c.f, c.returns, NULL, c.n_returns);
+  c.m->entry = c.f;
+  cuda_passes(c.m, "prologue");
+  vtb_codegen_options o = {.precision = precision};
+  CHECK_MSG(cuda_plan(c.m, c.f, &o, &plan, &err) == VTB_OK, "%s", err.text);
+  int found = 0;
+  for (int i = 0; plan && i < plan->n_sources; i++)
+    for (const char *at = plan->sources[i].text; (at = strstr(at, stored)); at++) found++;
+  CHECK_MSG(found == 2, "%d kernels with %s", found, stored);
+  vtb_launch_plan_free(plan);
+  for (int i = 0; i < c.f->n_args; i++) vtb_tensor_free(&c.args[i]);
+  vtb_module_free(c.m);
+}
+
+TEST(turned_rows_are_stored_as_factors_round) {
+  check_stored(VTB_PRECISION_FP32, "VTB_OUT(float) turned");
+  check_stored(VTB_PRECISION_TF32, "VTB_OUT(float) turned");
+  check_stored(VTB_PRECISION_BF16, "VTB_OUT(vtb_bf16) turned");
+  check_stored(VTB_PRECISION_FP16, "VTB_OUT(vtb_f16) turned");
+}
+
 int main(void) {
   emulate_or_skip();
   RUN(turned_queries_and_keys);
   RUN(adjoints_are_turned_back);
+  RUN(turned_rows_are_stored_as_factors_round);
   return test_done();
 }

@@ -91,7 +91,7 @@ static bool fill_turned_row(vtb_cuda *c, vtb_cuda_kernel *k, const char *name, i
     return vtb_cuda_rows_of_four(c, tensor);
   }
   const char *b = vtb_type_count(type) > INT32_MAX ? "(vtb_i64)b" : "b";
-  vtb_cuda_temp_in(k, t->rows, "float", name);
+  vtb_cuda_temp_in(k, t->rows, vtb__cuda_tile_type(c), name);
   vtb_cuda_fill(k, vtb_arena_printf(&c->arena, "%s_from", name),
                 "%s + ((%s * %lld + %s) * %lld + %s) * %lld", name, b, (long long)d[1].size, token,
                 (long long)d[2].size, head, (long long)d[3].size);
@@ -212,17 +212,19 @@ void vtb__cuda_attention(vtb_cuda *c, const vtb_inst *inst) {
 
 /* ---- adjoint --------------------------------------------------------------------------------- */
 
-/* Rows [.., heads, K] turned, as a temporary: three kernels read them, many times each. */
+/* Rows [.., heads, K] turned, as a temporary: three kernels read them, many times each, as factors
+ * alone, so that they are stored as factors round. */
 static void make_turned(vtb_cuda *c, int tensor, turn *t) {
   const vtb_type *type = vtb_cuda_tensor_of(c, tensor)->type;
   int64_t width = type->dim[3].size, four = vtb_cuda_rows_of_four(c, tensor),
           items = vtb_type_count(type) / width * ceil_div(width, four ? 4 : 2);
-  t->rows = vtb_cuda_temp(c, vtb_type_count(type) * 4);
+  const char *element = vtb__cuda_tile_type(c);
+  t->rows = vtb_cuda_temp(c, vtb_type_count(type) * (vtb_streq(element, "float") ? 4 : 2));
   vtb_cuda_kernel *k = vtb_cuda_begin_text(c, "attention_turn", "attention_turn.cu", 256);
   fill_row(c, k, "rows", tensor, "i", "head");
   fill_table(c, k, "cosines", t->cosines, "i", "head");
   fill_table(c, k, "sines", t->sines, "i", "head");
-  vtb_cuda_temp_out(k, t->rows, "float", "turned");
+  vtb_cuda_temp_out(k, t->rows, element, "turned");
   VTB_CUDA_NUMBERS(k, {"N", type->dim[1].size}, {"HEADS", type->dim[2].size}, {"K", width},
                    {"TURNED", t->width}, {"FOUR", four}, {"ITEMS", items});
   vtb_cuda_launch(k, ceil_div(items, 256));
