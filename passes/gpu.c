@@ -25,7 +25,8 @@
  *   latency   600 to 900 clocks of an access to memory in the same microbenchmarks */
 #define SCHEDULERS .issue = 3, .special = 16, .wavefronts = 1, .warps = 64, .blocks = 32
 #define HOPPER                                                                                     \
-  SCHEDULERS, .processors = 132, .clock = 1.755e9, .registers = 65536, .shared_bytes = 228 << 10,  \
+  SCHEDULERS, .arch = "sm_90a", .processors = 132, .clock = 1.755e9, .registers = 65536,           \
+              .shared_bytes = 228 << 10,                                                           \
               .tensor = {0.6 * 989e12, 0.6 * 495e12, 0.8 * 989e12, 0.8 * 495e12},                  \
               .l2_bytes = 5.5e12, .l2_size = 50e6, .launch = 1.5e-6, .latency = 0.5e-6
 

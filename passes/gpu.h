@@ -33,6 +33,7 @@ typedef enum vtb_tensor_unit {
 
 typedef struct vtb_gpu {
   char name[32], what[64];
+  char arch[16]; /* whose own plans it runs (docs/hopper.md); empty: those for all */
   /* of a multiprocessor: clocks a second, and what can be resident */
   double processors, clock;
   double warps, blocks, registers, shared_bytes;

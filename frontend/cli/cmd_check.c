@@ -168,7 +168,7 @@ static vtb_status outline_training(const vtb_compile_options *of, check_facts *f
   o.training = true;
   if (!o.optimizer) o.optimizer = CLI_DEFAULT_OPTIMIZER;
   vtb_status status = vtb_compilation_open(&c, &o, f->model->report);
-  if (status == VTB_OK) status = vtb_outline_make(&c, f->batch, &f->training);
+  if (status == VTB_OK) status = vtb_outline_make(&c, f->batch, NULL, &f->training);
   vtb_compilation_free(&c);
   return status;
 }
@@ -182,7 +182,7 @@ static vtb_status find_facts(const vtb_compilation *c, bool trained, check_facts
   vtb_status status = vtb_compile_target(c->options.target, true, &f->target, err);
   if (status == VTB_OK) status = vtb_compile_code(f->target, &c->options, &code, err);
   if (status == VTB_OK) status = vtb_compilation_modes(c, f->target, &code, f->batch, modes);
-  if (status == VTB_OK) status = vtb_outline_make(c, f->batch, &f->run);
+  if (status == VTB_OK) status = vtb_outline_make(c, f->batch, NULL, &f->run);
   if (status == VTB_OK && trained) status = outline_training(&c->options, f);
   if (status != VTB_OK) return status;
   f->trained = trained;

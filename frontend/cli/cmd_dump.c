@@ -32,7 +32,7 @@ static vtb_status dump(const char *what, const dump_options *d) {
   o.library = d->library ? VTB_LIBRARY_YES : VTB_LIBRARY_NO;
   if (d->estimate) {
     o.machine = d->estimate;
-    return cli_report(&d->model, cli_dump_estimate(&o, &d->model));
+    return cli_report(&d->model, cli_dump_estimate(&o, d->arch, &d->model));
   }
   vtb_status status =
       vtb_compile_stage(&o, stage_of(d), d->cpu ? d->cpu : d->arch, &text, d->model.report);
@@ -55,7 +55,9 @@ vtb_status cli_cmd_dump(int argc, char **argv) {
       {"--cpu", CLI_STR, &o.cpu, "NAME",
        "code for another processor: x86-64-v3, x86-64-v4 (default: this one)"},
       {"--arch", CLI_STR, &o.arch, "NAME",
-       "ptx, resources: compute_80, compute_90; sm_80, sm_90a (default), sm_100a"},
+       "ptx, resources: compute_80, compute_90; sm_80, sm_90a (default), sm_100a; --estimate: "
+       "whose "
+       "plan"},
       {"--target", CLI_STR, &o.model.compile.target, "T",
        "whose passes: cpu (default of fused and plan), interp, cuda or cuda-emulated"},
       {"--estimate", CLI_STR, &o.estimate, "GPU",

@@ -148,7 +148,7 @@ static vtb_status summarise(const char *what, const cli_model_options *m, int64_
     status =
         vtb_compilation_lower(&c, vtb_target_find("interp"), &(vtb_codegen_options){0}, 1, &modes);
   vtb_outline outline = {0};
-  if (status == VTB_OK) status = vtb_outline_make(&c, s.batch, &outline);
+  if (status == VTB_OK) status = vtb_outline_make(&c, s.batch, NULL, &outline);
   s.workspace = outline.workspace_bytes;
   vtb_outline_free(&outline);
   cli_report(m, status);

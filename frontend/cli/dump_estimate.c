@@ -32,6 +32,13 @@ static const char *fit(const char *name, int columns, char out[64]) {
   return out;
 }
 
+/* The architecture whose plan it is: kernels of its own make it that one's alone. */
+static const char *plan_of(const vtb_outline *o) {
+  for (int k = 0; k < o->plan->n_kernels; k++)
+    if (o->plan->kernels[k].arch == 90) return "sm_90a";
+  return "all architectures";
+}
+
 static int by_seconds(const void *a, const void *b) {
   double x = ((const kernel_sum *)a)->seconds, y = ((const kernel_sum *)b)->seconds;
   return (x < y) - (x > y);
@@ -108,6 +115,7 @@ static void print_text(const vtb_outline *o, double batch) {
   print_launches(o);
   print_worst(o, &sums);
   print_limits(o);
+  printf("plan: for %s\n", plan_of(o));
   printf("%s: %lld launches, %.3f ms a run of %.0f, %.0f images/s, %.1f MB an image\n", o->gpu.name,
          (long long)o->estimate.launches, 1e3 * o->estimate.seconds, batch,
          batch / o->estimate.seconds, 1e-6 * o->estimate.bytes / batch);
@@ -140,6 +148,7 @@ static void print_json(const vtb_outline *o, double batch) {
   cJSON *out = cJSON_CreateObject();
   cJSON_AddStringToObject(out, "stage", "launches");
   cJSON_AddStringToObject(out, "machine", o->gpu.name);
+  cJSON_AddStringToObject(out, "plan", plan_of(o));
   cJSON_AddNumberToObject(out, "batch", batch);
   cJSON_AddNumberToObject(out, "launches", (double)o->estimate.launches);
   cJSON_AddNumberToObject(out, "ms", 1e3 * o->estimate.seconds);
@@ -152,14 +161,15 @@ static void print_json(const vtb_outline *o, double batch) {
   cli_print_json(out);
 }
 
-vtb_status cli_dump_estimate(const vtb_compile_options *o, const cli_model_options *m) {
+vtb_status cli_dump_estimate(const vtb_compile_options *o, const char *arch,
+                             const cli_model_options *m) {
   vtb_compilation c = {0};
   vtb_outline outline = {0};
   vtb_compile_options wanted = *o;
   if (!wanted.target) wanted.target = "cuda";
   double batch = (double)(o->batch ? o->batch : 1);
   vtb_status status = vtb_compilation_open(&c, &wanted, m->report);
-  if (status == VTB_OK) status = vtb_outline_make(&c, (int64_t)batch, &outline);
+  if (status == VTB_OK) status = vtb_outline_make(&c, (int64_t)batch, arch, &outline);
   if (status == VTB_OK && !outline.plan)
     status = cli_usage_error("dump", "target %s launches nothing that --estimate could predict",
                              wanted.target);

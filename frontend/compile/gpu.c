@@ -3,7 +3,8 @@
  *
  *   {"vertebra_gpu": 1, "name": "mine", "what": "...", "processors": 132, ...}
  *
- * All numbers of vtb_gpu are there, under their names; tensor rates are a list of four. */
+ * All numbers of vtb_gpu are there, under their names; tensor rates are a list of four. "arch" may
+ * name the architecture whose own plans the GPU runs. */
 #include "frontend/compile/driver.h"
 
 #include <cjson/cJSON.h>
@@ -41,6 +42,7 @@ char *vtb_gpu_write(const vtb_gpu *g) {
   cJSON_AddNumberToObject(out, "vertebra_gpu", 1);
   cJSON_AddStringToObject(out, "name", g->name);
   cJSON_AddStringToObject(out, "what", g->what);
+  if (*g->arch) cJSON_AddStringToObject(out, "arch", g->arch);
   for (int i = 0; i < N_FIELDS; i++) {
     bool list = fields[i].value == copy.tensor;
     cJSON_AddItemToObject(out, fields[i].name,
@@ -84,6 +86,8 @@ static const char *take(const cJSON *in, vtb_gpu *g) {
   if (version->valuedouble != 1) return "vertebra_gpu, which this program reads as 1,";
   if (!take_name(in, "name", g->name, sizeof g->name)) return "name";
   if (!take_name(in, "what", g->what, sizeof g->what)) return "what";
+  if (cJSON_HasObjectItem(in, "arch") && !take_name(in, "arch", g->arch, sizeof g->arch))
+    return "arch";
   for (int i = 0; i < N_FIELDS; i++) {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(in, fields[i].name);
     bool rates = fields[i].value == g->tensor;

@@ -4,6 +4,7 @@
 #include "codegen/label.h"
 #include "ir/fold.h"
 #include "ir/recurrence.h"
+#include "runtime/launch/launch_check.h"
 
 /* ---- recurrences ----------------------------------------------------------------------------- */
 
@@ -100,7 +101,8 @@ static vtb_status estimate(vtb_compilation *lowered, const vtb_target *target,
   return VTB_OK;
 }
 
-vtb_status vtb_outline_make(const vtb_compilation *c, int64_t batch, vtb_outline *out) {
+vtb_status vtb_outline_make(const vtb_compilation *c, int64_t batch, const char *arch,
+                            vtb_outline *out) {
   const vtb_target *target;
   vtb_codegen_options code;
   vtb_compilation lowered = {0};
@@ -110,6 +112,9 @@ vtb_status vtb_outline_make(const vtb_compilation *c, int64_t batch, vtb_outline
   vtb_arena_init(&out->arena);
   vtb_status status = vtb_compile_target(c->options.target, true, &target, err);
   if (status == VTB_OK) status = vtb_compile_code(target, &c->options, &code, err);
+  if (status == VTB_OK && arch && !vtb_arch_find(arch))
+    status = vtb_fail(err, VTB_E_USAGE, "no architecture is named '%s'", arch);
+  if (status == VTB_OK && (arch || *code.gpu.arch)) code.arch = arch ? arch : code.gpu.arch;
   if (status == VTB_OK) status = vtb_compilation_lower(c, target, &code, batch, &lowered);
   vtb_places places = target && target->places.frame_align
                           ? target->places

@@ -33,7 +33,8 @@ typedef struct vtb_outline {
 
 /* Of what the compilation is at, on the options' target and threads, at a batch. Free it after
  * failures too. */
-VTB_MUST_USE vtb_status vtb_outline_make(const vtb_compilation *c, int64_t batch, vtb_outline *out);
+VTB_MUST_USE vtb_status vtb_outline_make(const vtb_compilation *c, int64_t batch, const char *arch,
+                                         vtb_outline *out);
 void vtb_outline_free(vtb_outline *o);
 
 #endif

@@ -40,12 +40,20 @@ awk "BEGIN { exit !($(seconds) > 1.5 * $before) }" || fail "twice the batch take
 # the vendor's library makes products too
 estimate vit_nano --estimate h100 -D dim=128 --batch 64 --library; check library; says "library product"
 
+# the plan is that of the machine, or of --arch
+estimate vit_nano --estimate h200 -D dim=384 --batch 64; says "plan: for sm_90a"; own=$(seconds)
+estimate vit_nano --estimate h200 -D dim=384 --batch 64 --arch sm_80; says "plan: for all architectures"
+awk "BEGIN { exit !($own < $(seconds)) }" || fail "with wgmma $own ms, without $(seconds)"
+estimate vit_nano --estimate b200 -D dim=384 --batch 64; says "plan: for all architectures"
+estimate vit_nano --estimate a100 -D dim=384 --batch 64 --arch sm_90a; says "plan: for sm_90a"
+expect 2 "$VERTEBRA" dump vit_nano --stage launches --estimate h200 --arch sm_9; says "no architecture is named 'sm_9'"
+
 expect 0 "$VERTEBRA" dump vil_nano --stage launches; says "chosen for h200"
 expect 0 "$VERTEBRA" dump vil_nano --stage launches --machine a100; says "chosen for a100"
 
 # as data
 expect 0 "$VERTEBRA" dump vit_nano --stage launches --estimate h200 --batch 4 --json
-json stage launches machine h200 batch 4
+json stage launches machine h200 batch 4 plan "all architectures"
 [ "$(printf '%s' "$out" | "$JSON_GET" launches)" -gt 10 ] || fail "$out"
 
 # decisions are for the machine that is named, or that VTB_MACHINE names

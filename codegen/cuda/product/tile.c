@@ -138,6 +138,11 @@ static bool fits(const product *p, vtb_factors factors) {
 
 /* ---- the tile -------------------------------------------------------------------------------- */
 
+/* As the text has them. */
+static double wide_stages(double bm, double bn) {
+  return fmin(floor(196608 / ((bm + bn) * STEP * 2)), 6);
+}
+
 static double wide_seconds(const product *p, const struct wide_tile *t, double splits) {
   const vtb_gpu *gpu = vtb_cuda_gpu(p->c);
   double m = (double)p->of[M].size, n = (double)p->of[N].size, k = (double)p->of[K].size,
@@ -149,6 +154,7 @@ static double wide_seconds(const product *p, const struct wide_tile *t, double s
                 .threads = (t->groups + 1) * 128,
                 .registers = 168,
                 .shared_bytes = 200 << 10,
+                .flight = (wide_stages(bm, bn) - 1) * (bm + bn) * STEP * 2,
                 .bytes = batch * (m + n) * k * 2 + out * (splits > 1 ? splits : 1)};
   w.tensor[VTB_TENSOR_WIDE_16] = turns * 2 * bm * bn * range;
   w.issue = turns * (t->groups * 4 * (range / STEP * 24 + bn * 5) + 200);

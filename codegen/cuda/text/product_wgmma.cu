@@ -22,6 +22,7 @@ constexpr int TILES_M = (M + BM - 1) / BM, TILES_N = (N + BN - 1) / BN, BLOCKS =
 constexpr int TILES = BLOCKS * SPLITS, TURNS = (TILES + GRID - 1) / GRID;
 require BN % 32 == 0 && (B_ALONG || BN % 64 == 0) && RANGE % STEP == 0 && GROUPS <= 2;
 cost wide = 2 * BM * BN * RANGE * TURNS;
+cost flight = (STAGES - 1) * (BM + BN) * STEP * 2;
 cost issue = TURNS * (GROUPS * 4 * (RANGE / STEP * 24 + BN * 5) + 200);
 cost wavefronts = TURNS * (RANGE / STEP * (BM + BN) * 2 + GROUPS * 4 * BN * 2);
 shared T a_tile[STAGES * BM * STEP];
