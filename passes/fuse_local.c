@@ -171,6 +171,18 @@ static vtb_inst *place_of(const vtb_func *f, const vtb_inst *p, vtb_inst *c) {
   return place;
 }
 
+/* Views of v that stand before `order` move right behind `place`. */
+static void move_views(const vtb_value *v, vtb_inst *place, int order) {
+  vtb_inst **readers;
+  size_t n = vtb_value_readers(v, &readers);
+  for (size_t r = n; r-- > 0;) {
+    if (!is_view(readers[r])) continue;
+    move_views(readers[r]->results[0], place, order);
+    if (readers[r]->order < order) vtb_inst_move_before(readers[r], place->next);
+  }
+  vtb_free(readers);
+}
+
 /* Sums over the rows of v, gradients that nothing reads so soon, go behind c. */
 static void sink_sums(vtb_func *f, const vtb_value *v, vtb_inst *c) {
   vtb_inst **readers;
@@ -183,6 +195,7 @@ static void sink_sums(vtb_func *f, const vtb_value *v, vtb_inst *c) {
       sums = first_reader(f, i->results[k], NULL, &read) > c->order;
     if (!sums || i->order > c->order) continue;
     vtb_inst_move_before(i, c->next);
+    for (int k = 0; k < i->n_results; k++) move_views(i->results[k], i, c->order);
   }
   vtb_free(readers);
   vtb_func_number(f);
@@ -296,18 +309,6 @@ static void copy_head(joining *j, const vtb_inst *i) {
   if (!head) return;
   for (int o = 0; o < 2; o++) operands[o] = inside(j, i->operands[o]);
   know(j, head->results[0], vtb_inst_clone(&j->b, head, operands)->results[0]);
-}
-
-/* Views of v before `place` move behind it; those that nothing reads go. */
-static void move_views(const vtb_value *v, vtb_inst *place, int order) {
-  vtb_inst **readers;
-  size_t n = vtb_value_readers(v, &readers);
-  for (size_t r = n; r-- > 0;) {
-    if (!is_view(readers[r])) continue;
-    move_views(readers[r]->results[0], place, order);
-    if (readers[r]->order < order) vtb_inst_move_before(readers[r], place->next);
-  }
-  vtb_free(readers);
 }
 
 static void remove_dead_views(const vtb_func *f, const vtb_value *v) {

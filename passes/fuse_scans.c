@@ -14,7 +14,8 @@
  * whose results have as many elements as the scan's; what others read is stored as well. Of scans
  * that one such kernel adds up, all are of one kernel that runs them one after the other and keeps
  * what it has of the first until the last is there. Views between them go along. Declines what
- * would need a value of the group outside before the group can run.
+ * would need a value of the group outside before the group can run, scans that read each other, and
+ * sums of other columns than the scan's.
  */
 #include "ir/recurrence.h"
 #include "passes/passes_internal.h"
@@ -30,7 +31,7 @@ enum { MOST_MEMBERS = 48, MOST_OPS = 96, MOST_SCANS = 2, MANY_WARPS = 1056, MOST
 typedef struct group {
   vtb_func *func;
   vtb_inst *at[MOST_MEMBERS]; /* in any order */
-  int n, scans, ops;
+  int n, scans, ops, sums;
 } group;
 
 static bool is_scan(const vtb_inst *i) {
@@ -69,14 +70,16 @@ static bool is_elementwise(const vtb_inst *i) {
   return true;
 }
 
-/* Sums over samples and tokens of `count` elements. */
-static bool is_column_sums(const vtb_inst *i, int64_t count) {
-  if (vtb_kernel_kind_of(i) != VTB_KERNEL_COL || i->n_results > MOST_SUMS) return false;
+/* Sums over samples and tokens, a number a column of the scan, of `count` elements. */
+static bool is_column_sums(const vtb_inst *i, const vtb_inst *scan, int64_t count) {
+  vtb_scan s = vtb_scan_of(scan);
+  if (vtb_kernel_kind_of(i) != VTB_KERNEL_COL) return false;
   for (const vtb_inst *x = i->callee->first; x; x = x->next) {
     if (x->op == VTB_OP_constant || vtb_op_get(x->op)->klass == VTB_CLASS_ELEMENTWISE) continue;
     int n = 0;
     const int64_t *axes = x->op == VTB_OP_reduce_sum ? vtb_attr_ints(x, "axes", &n) : NULL;
-    if (n != 2 || axes[0] != 0 || axes[1] != 1 || vtb_type_count(&x->operands[0]->type) != count)
+    if (n != 2 || axes[0] != 0 || axes[1] != 1 || vtb_type_count(&x->operands[0]->type) != count ||
+        vtb_type_count(&x->results[0]->type) != s.n_heads * s.V)
       return false;
   }
   for (int r = 0; r < i->n_results; r++)
@@ -126,7 +129,7 @@ static bool is_whole(const group *g) {
   int first = INT32_MAX;
   for (int m = 0; m < g->n; m++)
     for (int r = 0; r < g->at[m]->n_results; r++) is_read_outside(g, g->at[m]->results[r], &first);
-  return g->n <= MOST_MEMBERS && g->ops <= MOST_OPS && place_of(g) <= first;
+  return g->n <= MOST_MEMBERS && g->ops <= MOST_OPS && g->sums <= MOST_SUMS && place_of(g) <= first;
 }
 
 static bool add(group *g, vtb_inst *i) {
@@ -135,6 +138,7 @@ static bool add(group *g, vtb_inst *i) {
   g->at[g->n++] = i;
   g->ops += ops_of(i);
   g->scans += is_scan(i);
+  g->sums += vtb_kernel_kind_of(i) == VTB_KERNEL_COL ? i->n_results : 0;
   return true;
 }
 
@@ -174,6 +178,22 @@ static vtb_inst *scan_behind(vtb_value *v, group *views) {
              : NULL;
 }
 
+/* Whether i needs the result of a scan of the group: a block has none of the next before all of one
+ * are there. */
+static bool reads_scan(const group *g, const vtb_inst *i) {
+  for (int o = 0; o < i->n_operands; o++) {
+    const vtb_inst *def = i->operands[o]->def;
+    if (def && has(g, def) && (is_scan(def) || reads_scan(g, def))) return true;
+  }
+  return false;
+}
+
+static bool are_apart(const group *g) {
+  for (int m = 0; m < g->n; m++)
+    if (is_scan(g->at[m]) && reads_scan(g, g->at[m])) return false;
+  return true;
+}
+
 /* The other scans that the kernel reads. */
 static void take_scans(group *g, const vtb_inst *kernel) {
   for (int o = 0; o < kernel->n_operands && g->scans < MOST_SCANS; o++) {
@@ -181,7 +201,7 @@ static void take_scans(group *g, const vtb_inst *kernel) {
     vtb_inst *scan = scan_behind(kernel->operands[o], &views);
     if (!scan || has(g, scan) || !are_alike(first_scan(g), scan)) continue;
     for (int i = 0; i < views.n; i++) add(g, views.at[i]);
-    if (!add(g, scan) || !is_whole(g)) *g = before;
+    if (!add(g, scan) || !is_whole(g) || !are_apart(g)) *g = before;
   }
 }
 
@@ -203,7 +223,7 @@ static bool take_behind(group *g, const vtb_value *v, int64_t count) {
     vtb_inst *r = readers[i];
     group before = *g;
     if (has(g, r)) continue;
-    bool sums = first_scan(g)->op == VTB_OP_linscan_grad && is_column_sums(r, count);
+    bool sums = first_scan(g)->op == VTB_OP_linscan_grad && is_column_sums(r, first_scan(g), count);
     bool fits = r->op == VTB_OP_reshape || sums || is_elementwise(r);
     fits = fits && !reads_state(g, r);
     for (int k = 0; fits && !sums && k < r->n_results; k++)

@@ -16,6 +16,8 @@ static void check_kind(const char *what, const char *text, vtb_kernel_kind kind,
   if (!m) return;
   vtb_func *f = m->entry = vtb_module_find(m, "f");
   cuda_passes(m, "accumulate,simplify,fuse_bias,fuse,fuse_local,dce");
+  vtb_error err = {0};
+  CHECK_MSG(vtb_module_verify(m, &err), "%s: %s", what, err.text);
   int left = 0;
   for (const vtb_inst *i = f->first; i; i = i->next) {
     left += i->op == VTB_OP_fused && vtb_kernel_kind_of(i) == kind;
@@ -119,19 +121,21 @@ TEST(sums_of_products_without_a_convolution) {
 TEST(few_numbers_a_token_over_its_channels) {
   check("thin",
         "func @f(%g: f32[2, 45, 5], %w: f32[5, 12], %p: f32[2, 45, 12], %h: f32[3, 4, 4], %x: "
-        "f32[2, 45, 3, 4], %m: f32[2, 45, 3, 1]) -> (f32[3, 4, 4], f32[12], f32[2, 45, 12], f32[2, "
+        "f32[2, 45, 3, 4], %m: f32[2, 45, 3, 1]) -> (f32[12, 4], f32[12], f32[2, 45, 12], f32[2, "
         "45, 8]) {\n"
         "  %t = einsum %g, %w, %p {spec = \"bne,ed->bnd\"} : f32[2, 45, 12]\n"
         "  %r = reshape %t {shape = [2, 45, 3, 4]} : f32[2, 45, 3, 4]\n"
         "  %d = einsum %r, %x {spec = \"bngo,bngi->goi\"} : f32[3, 4, 4]\n"
         "  %b = reduce_sum %t {axes = [0, 1]} : f32[12]\n"
-        "  %u = einsum %r, %h, %x {spec = \"bngo,goi->bngi\"} : f32[2, 45, 3, 4]\n"
+        "  %f = reshape %d {shape = [12, 4]} : f32[12, 4]\n"
+        "  %o = exp %h : f32[3, 4, 4]\n"
+        "  %u = einsum %r, %o, %x {spec = \"bngo,goi->bngi\"} : f32[2, 45, 3, 4]\n"
         "  %v = mul %u, %m : f32[2, 45, 3, 4]\n"
         "  %y = reshape %v {shape = [2, 45, 12]} : f32[2, 45, 12]\n"
         "  %s = slice %w {axis = 1, start = 4, limit = 12} : f32[5, 8]\n"
         "  %z = einsum %g, %s {spec = \"bne,ed->bnd\"} : f32[2, 45, 8]\n"
         "  %e = exp %z : f32[2, 45, 8]\n"
-        "  return %d, %b, %y, %e\n"
+        "  return %f, %b, %y, %e\n"
         "}\n",
         2);
 }

@@ -158,8 +158,72 @@ TEST(bodies_of_adjoints) {
   check_bodies(adjoints, COUNT(adjoints), add_adjoint, 5e-5, "bodies of adjoints");
 }
 
+/* `text` has @f; its kernels of kind scan. */
+static void check_text(const char *what, const char *text, int kernels) {
+  vtb_source source = {.path = "<test>", .text = text, .n = strlen(text)};
+  vtb_diags d = {0};
+  vtb_module *m = vtb_module_parse(&source, &d);
+  vtb_diags_print(&d, stderr);
+  CHECK_MSG(m != NULL, "%s does not parse", what);
+  if (!m) return;
+  vtb_func *f = m->entry = vtb_module_find(m, "f");
+  vtb_tensor args[8];
+  unsigned long long seed = 5;
+  cuda_passes(m, "fuse,fuse_scans,dce");
+  for (const vtb_inst *i = f->first; i; i = i->next)
+    kernels -= vtb_kernel_kind_of(i) == VTB_KERNEL_SCAN;
+  CHECK_MSG(kernels == 0, "%s: %d kernels are missing", what, kernels);
+  for (int a = 0; a < f->n_args; a++) {
+    args[a] = vtb_tensor_new(f->args[a]->type);
+    for (int64_t k = 0; k < vtb_type_count(&args[a].type); k++)
+      args[a].data[k] = (float)(test_random(&seed) - (a == 3));
+  }
+  cuda_check(m, f, args, 2e-5, what);
+  for (int a = 0; a < f->n_args; a++) vtb_tensor_free(&args[a]);
+  vtb_module_free(m);
+  vtb_diags_free(&d);
+}
+
+#define ROW "f32[2, 6, 1, 5]"
+#define KEYS "f32[2, 6, 1, 3]"
+
+/* Two that are added up, of which the second reads the first. */
+TEST(a_scan_of_a_scan) {
+  check_text("a scan of a scan",
+             "func @f(%q: " KEYS ", %k: " KEYS ", %u: " ROW ", %A: f32[1, 3, 5], %d: " ROW
+             ") -> (" ROW ") {\n"
+             "  %y, %s = linscan %q, %k, %u, %d, %A {class = \"rates\", last = 0} : " ROW
+             ", f32[2, 1, 3, 5]\n"
+             "  %z, %t = linscan %q, %k, %y, %d, %A {class = \"rates\", last = 0} : " ROW
+             ", f32[2, 1, 3, 5]\n"
+             "  %o = add %y, %z : " ROW "\n"
+             "  return %o\n"
+             "}\n",
+             1);
+}
+
+/* Of columns that are not the scan's: two tokens side by side. */
+TEST(sums_of_other_columns) {
+  check_text(
+      "sums of other columns",
+      "func @f(%q: " KEYS ", %k: " KEYS ", %u: " ROW ", %A: f32[1, 3, 5], %d: " ROW ", %dy: " ROW
+      ", %g: " ROW ") -> (f32[10], f32[5]) {\n"
+      "  %a, %b, %c, %e, %h = linscan_grad %q, %k, %u, %d, %A, %dy {class = \"rates\"} : " KEYS
+      ", " KEYS ", " ROW ", " ROW ", f32[1, 3, 5]\n"
+      "  %o = mul %c, %g : " ROW "\n"
+      "  %r = reshape %o {shape = [2, 3, 10]} : f32[2, 3, 10]\n"
+      "  %s = reduce_sum %r {axes = [0, 1]} : f32[10]\n"
+      "  %v = reshape %o {shape = [2, 6, 5]} : f32[2, 6, 5]\n"
+      "  %t = reduce_sum %v {axes = [0, 1]} : f32[5]\n"
+      "  return %s, %t\n"
+      "}\n",
+      1);
+}
+
 int main(void) {
   emulate_or_skip();
+  RUN(a_scan_of_a_scan);
+  RUN(sums_of_other_columns);
   RUN(bodies);
   RUN(bodies_of_adjoints);
   return test_done();
