@@ -74,9 +74,9 @@ vtb_status bench_profile(const vtb_program *p, void **buffers, void *workspace, 
     status = vtb_program_execute(p, buffers, workspace, profiling, err);
   const vtb_kernel_time *times = vtb_services_times(profiling, n);
   *rows = vtb_xcalloc((size_t)*n + 1, sizeof **rows);
-  int timed = 0; /* kernels inside others are not launched */
+  int timed = 0; /* kernels inside others are not launched, nor prepared ones of a device again */
   for (int i = 0; i < *n; i++)
-    if (p->kernels[i].launches > 0)
+    if (p->kernels[i].launches > 0 && times[i].launches > 0)
       (*rows)[timed++] = (bench_row){&p->kernels[i], times[i].seconds / rounds};
   *n = timed;
   qsort(*rows, (size_t)*n, sizeof **rows, by_seconds);

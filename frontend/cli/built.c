@@ -67,6 +67,7 @@ vtb_status cli_built_program(vtb_artefact *a, vtb_artefact_role role, const cli_
   const vtb_backend *on = vtb_backend_of(vtb_target_find(target));
   vtb_status status = on && on->run_plan ? run_plan(a, role, on, program, &err)
                                          : vtb_artefact_load(a, role, target, program, &err);
+  if (status == VTB_OK) (*program)->warn = vtb_warn;
   return status == VTB_OK ? VTB_OK : cli_error(&err);
 }
 

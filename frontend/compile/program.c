@@ -62,6 +62,7 @@ vtb_status vtb_compilation_program(const vtb_compilation *c, int64_t batch, bool
   vtb_compilation_free(&lowered);
   if (status != VTB_OK) return status;
   (*program)->compile_seconds = vtb_now() - start;
+  (*program)->warn = vtb_warn;
   if (c->module->prepare)
     snprintf((*program)->prepare, sizeof(*program)->prepare, "%s", c->module->prepare);
   return status;

@@ -263,5 +263,6 @@ double vtb_now(void);                                /* monotonic seconds */
 bool vtb_color_enabled(FILE *f);                     /* terminal, and NO_COLOR unset */
 void vtb_log_verbose(bool on);                       /* also VTB_VERBOSE=1 */
 void vtb_log(const char *fmt, ...) VTB_PRINTF(1, 2); /* stderr, only when verbose */
+void vtb_warn(const char *text);                     /* stderr; a program's `warn` */
 
 #endif

@@ -1,5 +1,5 @@
-/* What the command line says when asked to be verbose. Not in the runtime's library: it never
- * prints. */
+/* What the command line says when asked to be verbose, and warnings. Not in the runtime's library:
+ * it never prints. */
 #include "runtime/base/base.h"
 
 #include <string.h>
@@ -20,3 +20,5 @@ void vtb_log(const char *fmt, ...) {
   fputc('\n', stderr);
   va_end(ap);
 }
+
+void vtb_warn(const char *text) { fprintf(stderr, "warning: %s\n", text); }

@@ -48,18 +48,30 @@ static vtb_status initialise(vtb_cuda_device *d, vtb_error *err) {
   return status;
 }
 
+static vtb_status wanted_device(long *ordinal, vtb_error *err) {
+  const char *text = getenv("VTB_CUDA_DEVICE");
+  char *end = NULL;
+  *ordinal = text ? strtol(text, &end, 10) : 0;
+  if (!text || !*text || (end != text && !*end)) return VTB_OK;
+  return vtb_fail(err, VTB_E_USAGE,
+                  "VTB_CUDA_DEVICE=%s: not the number of a device, which is 0, 1, ...; unset it to "
+                  "take the first",
+                  text);
+}
+
 static vtb_status find_device(vtb_cuda_device *d, vtb_error *err) {
-  const char *wanted = getenv("VTB_CUDA_DEVICE");
-  int count = 0, ordinal = wanted ? atoi(wanted) : 0;
-  vtb_status status = VTB_CU_CALL(d, cuDeviceGetCount, (&count), err);
+  int count = 0;
+  long ordinal = 0;
+  vtb_status status = wanted_device(&ordinal, err);
+  if (status == VTB_OK) status = VTB_CU_CALL(d, cuDeviceGetCount, (&count), err);
   if (status != VTB_OK) return status;
   if (count == 0)
     return vtb_fail(err, VTB_E_DEVICE,
                     "the CUDA driver finds no device (see CUDA_VISIBLE_DEVICES)");
   if (ordinal < 0 || ordinal >= count)
-    return vtb_fail(err, VTB_E_DEVICE, "there is no CUDA device %d: the driver finds %d", ordinal,
+    return vtb_fail(err, VTB_E_DEVICE, "there is no CUDA device %ld: the driver finds %d", ordinal,
                     count);
-  status = VTB_CU_CALL(d, cuDeviceGet, (&d->number, ordinal), err);
+  status = VTB_CU_CALL(d, cuDeviceGet, (&d->number, (int)ordinal), err);
   if (status == VTB_OK)
     status = VTB_CU_CALL(d, cuDeviceGetName, (d->name, (int)sizeof d->name, d->number), err);
   if (status == VTB_OK)

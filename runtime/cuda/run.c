@@ -10,6 +10,7 @@
 #include "runtime/cuda/device.h"
 #include "runtime/launch/launch_check.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { ALIGNMENT = 256, SHARED_WITHOUT_ASKING = 48 * 1024 };
@@ -32,8 +33,10 @@ typedef struct cuda_run {
   bool no_graph, sync;
 } cuda_run;
 
+/* Work that is under way may still use what is freed here. */
 static void free_all_but_plan(cuda_run *r) {
   const vtb_cu_api *api = &r->device->api;
+  (void)api->cuStreamSynchronize(r->device->stream);
   if (r->graph) (void)api->cuGraphExecDestroy(r->graph);
   vtb__products_free(r->products);
   for (int i = 0; r->modules && i < r->plan->n_sources; i++)
@@ -99,9 +102,9 @@ static vtb_status enqueue_step(cuda_run *r, const vtb_launch_step *s, vtb_error 
 static vtb_status blame(const cuda_run *r, int i, const vtb_error *inner, vtb_status status,
                         vtb_error *err) {
   const vtb_launch_step *s = &r->plan->steps[i];
-  const vtb_kernel_info *k = s->kind == VTB_LAUNCH_KERNEL ? &r->plan->kernels[s->index].info : NULL;
+  const vtb_launch_kernel *k = s->kind == VTB_LAUNCH_KERNEL ? &r->plan->kernels[s->index] : NULL;
   return vtb_fail(err, status, "step %d, %s (%s): %s", i, k ? k->name : "a library product",
-                  k && k->origin ? k->origin : "-", inner->text);
+                  k && k->info.origin ? k->info.origin : "-", inner->text);
 }
 
 static vtb_status enqueue(cuda_run *r, int first, int end, vtb_error *err) {
@@ -147,6 +150,20 @@ static vtb_status capture(cuda_run *r, vtb_error *err) {
     status = VTB_CU_CALL(d, cuGraphInstantiateWithFlags, (&r->graph, graph, 0), err);
   if (graph) (void)d->api.cuGraphDestroy(graph);
   return status;
+}
+
+/* Without a graph launches cost more, and that is all: what is wrong with a kernel shows again when
+ * it is launched by itself. */
+static void capture_or_warn(cuda_run *r) {
+  vtb_error why = {0};
+  if (capture(r, &why) == VTB_OK) return;
+  r->graph = NULL;
+  r->no_graph = true;
+  char text[sizeof why.text + 128];
+  snprintf(text, sizeof text,
+           "no CUDA graph: %s; kernels are launched one by one, as with VTB_CUDA_GRAPH=0",
+           why.text);
+  if (r->program.warn) r->program.warn(text);
 }
 
 static bool is_copied(const cuda_run *r, int i) {
@@ -205,9 +222,8 @@ static vtb_status run(void *owner, void *const *args, const vtb_services *servic
   vtb_status status = VTB_CU_CALL(r->device, cuCtxSetCurrent, (r->device->context), err);
   if (status == VTB_OK) status = copy_in(r, args, err);
   if (status == VTB_OK && !is_prepared && !timed) status = enqueue(r, 0, behind, err);
-  if (status == VTB_OK && r->n_runs == 1 && !r->no_graph && !r->sync && !timed)
-    status = capture(r, err);
   if (status != VTB_OK) return status;
+  if (r->n_runs == 1 && !r->graph && !r->no_graph && !r->sync && !timed) capture_or_warn(r);
   if (timed)
     status = run_timed(r, is_prepared ? behind : 0, services, err);
   else if (r->graph)

@@ -85,6 +85,9 @@ typedef struct vtb_program {
   void (*keep)(void *owner, unsigned roles);
   /* vtb_program_exchange() */
   vtb_status (*exchange)(void *owner, void *const *args, bool in, vtb_error *err);
+  /* NULL, or set by who made it: called with a sentence when a run goes on otherwise than it
+   * should, once a cause */
+  void (*warn)(const char *text);
   int n_tensors; /* arguments, then returns */
   vtb_tensor_info *tensors;
   /* one a tensor: it stays on the device, and runs copy it neither in nor out; NULL: none */

@@ -1,9 +1,13 @@
 /* A CUDA driver without a GPU, as a library of its own: device memory is host memory, a module is
  * the text "fake", perhaps with lines "kernel parameters" behind it (2 where a kernel has none),
  * and a launch calls the test's hook. It refuses what the real one would: addresses it did not give
- * out, launches outside their limits, copies during a capture. Calls can be made to fail by name.
+ * out, launches outside their limits, copies during a capture, unloading what may still run. Calls
+ * can be made to fail by name or by number; what is alive is counted, what streams get is written
+ * down.
  *
  *   fake_cuda_hook = ...; fake_cuda_fail = "cuMemAlloc_v2";        found by dlsym
+ *   fake_cuda_fail_number = 7;     the seventh call from now on fails, alone
+ *   fake_cuda_trace                "in 256;launch k_double;sync;" since the test emptied it
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,6 +20,9 @@ typedef void (*fake_hook)(const char *kernel, unsigned blocks, unsigned threads,
 fake_hook fake_cuda_hook;
 const char *fake_cuda_fail;
 int fake_cuda_allocations, fake_cuda_launches, fake_cuda_graph_launches, fake_cuda_devices = 1;
+int fake_cuda_fail_number, fake_cuda_alive, fake_cuda_faults; /* alive: all but memory */
+const char *fake_cuda_failed;                                 /* the call that failed by number */
+char fake_cuda_trace[16384];
 
 enum {
   OK = 0,
@@ -42,11 +49,28 @@ static struct {
   launch list[MAX_LAUNCHES];
   int n;
 } graph;
-static bool capturing;
-static int opt_in; /* bytes of shared memory that were asked for */
+static bool capturing, under_way; /* work that nobody has waited for */
+static int opt_in;                /* bytes of shared memory that were asked for */
 
+static bool is_to_fail(const char *name) {
+  if (fake_cuda_fail && strcmp(fake_cuda_fail, name) == 0) return true;
+  if (!fake_cuda_fail_number || --fake_cuda_fail_number) return false;
+  fake_cuda_failed = name;
+  return true;
+}
 #define FAIL_IF_ASKED(name)                                                                        \
-  if (fake_cuda_fail && strcmp(fake_cuda_fail, name) == 0) return NO_MEMORY
+  if (is_to_fail(name)) return NO_MEMORY
+/* Of what gives back: it does so and may still fail, with what runs before it has failed. */
+#define GIVEN_BACK(name) is_to_fail(name) ? NO_MEMORY : OK
+
+static void note(const char *what, const char *name, size_t n) {
+  size_t at = strlen(fake_cuda_trace);
+  if (n)
+    snprintf(fake_cuda_trace + at, sizeof fake_cuda_trace - at, "%s %zu;", what, n);
+  else
+    snprintf(fake_cuda_trace + at, sizeof fake_cuda_trace - at, "%s%s%s;", what, *name ? " " : "",
+             name);
+}
 
 /* ---- the driver's functions, with its own names and parameters ------------------------------- */
 
@@ -59,6 +83,7 @@ int cuInit(unsigned flags) {
 
 int cuDriverGetVersion(int *version);
 int cuDriverGetVersion(int *version) {
+  FAIL_IF_ASKED("cuDriverGetVersion");
   *version = fake_cuda_fail && strcmp(fake_cuda_fail, "old") == 0 ? 11040 : 12040;
   return OK;
 }
@@ -79,24 +104,28 @@ int cuGetErrorString(int error, const char **text) {
 
 int cuDeviceGetCount(int *count);
 int cuDeviceGetCount(int *count) {
+  FAIL_IF_ASKED("cuDeviceGetCount");
   *count = fake_cuda_devices;
   return OK;
 }
 
 int cuDeviceGet(int *device, int ordinal);
 int cuDeviceGet(int *device, int ordinal) {
+  FAIL_IF_ASKED("cuDeviceGet");
   *device = ordinal;
   return OK;
 }
 
 int cuDeviceGetName(char *name, int length, int device);
 int cuDeviceGetName(char *name, int length, int device) {
+  FAIL_IF_ASKED("cuDeviceGetName");
   snprintf(name, (size_t)length, "Fake %d", device);
   return OK;
 }
 
 int cuDeviceGetAttribute(int *value, int attribute, int device);
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
+  FAIL_IF_ASKED("cuDeviceGetAttribute");
   (void)device;
   *value = attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 97 ? 232448 : 0;
   return OK;
@@ -104,17 +133,26 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
 
 int cuDevicePrimaryCtxRetain(void **context, int device);
 int cuDevicePrimaryCtxRetain(void **context, int device) {
+  FAIL_IF_ASKED("cuDevicePrimaryCtxRetain");
+  fake_cuda_alive++;
   (void)device;
   *context = memory;
   return OK;
 }
 int cuDevicePrimaryCtxRelease_v2(int device);
-int cuDevicePrimaryCtxRelease_v2(int device) { return device < 0; }
+int cuDevicePrimaryCtxRelease_v2(int device) {
+  fake_cuda_alive--;
+  return device < 0 ? INVALID : GIVEN_BACK("cuDevicePrimaryCtxRelease_v2");
+}
 int cuCtxSetCurrent(void *context);
-int cuCtxSetCurrent(void *context) { return context ? OK : INVALID; }
+int cuCtxSetCurrent(void *context) {
+  FAIL_IF_ASKED("cuCtxSetCurrent");
+  return context ? OK : INVALID;
+}
 
 int cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes);
 int cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
+  FAIL_IF_ASKED("cuMemGetInfo_v2");
   *free_bytes = *total_bytes = (size_t)1 << 30;
   return OK;
 }
@@ -142,7 +180,7 @@ int cuMemFree_v2(uint64_t address) {
     free(memory[i].at);
     memory[i].at = NULL;
     fake_cuda_allocations--;
-    return OK;
+    return GIVEN_BACK("cuMemFree_v2");
   }
   return INVALID;
 }
@@ -157,6 +195,8 @@ static bool is_device(uint64_t address, size_t n_bytes) {
 
 int cuMemsetD8Async(uint64_t to, unsigned char value, size_t n_bytes, void *stream);
 int cuMemsetD8Async(uint64_t to, unsigned char value, size_t n_bytes, void *stream) {
+  FAIL_IF_ASKED("cuMemsetD8Async");
+  under_way = true;
   if (capturing) return IN_CAPTURE;
   if (!stream || !is_device(to, n_bytes)) return INVALID;
   memset((void *)(uintptr_t)to, value, n_bytes);
@@ -165,6 +205,9 @@ int cuMemsetD8Async(uint64_t to, unsigned char value, size_t n_bytes, void *stre
 
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n_bytes, void *stream);
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n_bytes, void *stream) {
+  FAIL_IF_ASKED("cuMemcpyHtoDAsync_v2");
+  under_way = true;
+  note("in", "", n_bytes);
   (void)stream;
   if (capturing) return IN_CAPTURE;
   if (!is_device(to, n_bytes) || is_device((uint64_t)(uintptr_t)from, n_bytes)) return INVALID;
@@ -189,6 +232,9 @@ static void arrive(void) {
 
 int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t n_bytes, void *stream);
 int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t n_bytes, void *stream) {
+  FAIL_IF_ASKED("cuMemcpyDtoHAsync_v2");
+  under_way = true;
+  note("out", "", n_bytes);
   (void)stream;
   if (capturing) return IN_CAPTURE;
   if (!is_device(from, n_bytes)) return INVALID;
@@ -203,15 +249,19 @@ int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t n_bytes, void *stream) 
 
 int cuModuleLoadDataEx(void **module, const void *image, unsigned n, int *options, void **values);
 int cuModuleLoadDataEx(void **module, const void *image, unsigned n, int *options, void **values) {
+  FAIL_IF_ASKED("cuModuleLoadDataEx");
   (void)n, (void)options, (void)values;
   if (strncmp(image, "fake", 4) != 0) return NO_BINARY;
   *module = strdup(image);
+  fake_cuda_alive++;
   return OK;
 }
 int cuModuleUnload(void *module);
 int cuModuleUnload(void *module) {
+  if (under_way) fake_cuda_faults++;
+  fake_cuda_alive--;
   free(module);
-  return OK;
+  return GIVEN_BACK("cuModuleUnload");
 }
 
 static struct function {
@@ -221,8 +271,11 @@ static struct function {
 static int n_functions;
 int cuModuleGetFunction(void **function, void *module, const char *name);
 int cuModuleGetFunction(void **function, void *module, const char *name) {
+  FAIL_IF_ASKED("cuModuleGetFunction");
   if (!module || strstr(name, "absent") || n_functions == MAX_LAUNCHES) return NOT_FOUND;
-  struct function *f = &functions[n_functions++];
+  struct function *f = functions;
+  while (f < functions + n_functions && strcmp(f->name, name) != 0) f++;
+  if (f == functions + n_functions) n_functions++;
   char line[80];
   snprintf(f->name, sizeof f->name, "%s", name);
   snprintf(line, sizeof line, "\n%s ", name);
@@ -233,6 +286,7 @@ int cuModuleGetFunction(void **function, void *module, const char *name) {
 }
 int cuFuncSetAttribute(void *function, int attribute, int value);
 int cuFuncSetAttribute(void *function, int attribute, int value) {
+  FAIL_IF_ASKED("cuFuncSetAttribute");
   if (!function || attribute != 8) return INVALID;
   opt_in = value;
   return OK;
@@ -241,15 +295,25 @@ int cuFuncSetAttribute(void *function, int attribute, int value) {
 int cuStreamCreate(void **stream, unsigned flags);
 int cuStreamCreate(void **stream, unsigned flags) {
   (void)flags;
+  FAIL_IF_ASKED("cuStreamCreate");
+  fake_cuda_alive++;
   *stream = &graph;
   return OK;
 }
 int cuStreamDestroy_v2(void *stream);
-int cuStreamDestroy_v2(void *stream) { return stream ? OK : INVALID; }
+int cuStreamDestroy_v2(void *stream) {
+  fake_cuda_alive--;
+  return !stream ? INVALID : GIVEN_BACK("cuStreamDestroy_v2");
+}
 int cuStreamSynchronize(void *stream);
 int cuStreamSynchronize(void *stream) {
-  FAIL_IF_ASKED("cuStreamSynchronize");
-  if (stream && !capturing) arrive();
+  bool fails = is_to_fail("cuStreamSynchronize"); /* with the error of what it waited for */
+  if (stream && !capturing) {
+    arrive();
+    under_way = false;
+    note("sync", "", 0);
+  }
+  if (fails) return NO_MEMORY;
   return stream && !capturing ? OK : IN_CAPTURE;
 }
 
@@ -257,6 +321,8 @@ static void execute(launch *l) {
   void *parameters[MAX_PARAMETERS];
   for (int i = 0; i < MAX_PARAMETERS; i++) parameters[i] = &l->values[i];
   fake_cuda_launches++;
+  under_way = true;
+  note("launch", l->kernel, 0);
   if (fake_cuda_hook) fake_cuda_hook(l->kernel, l->blocks, l->threads, l->shared, parameters);
 }
 
@@ -314,6 +380,7 @@ int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *address, co
 
 int cuStreamBeginCapture_v2(void *stream, int mode);
 int cuStreamBeginCapture_v2(void *stream, int mode) {
+  FAIL_IF_ASKED("cuStreamBeginCapture_v2");
   if (!stream || mode != 1 || capturing) return INVALID;
   capturing = true;
   graph.n = 0;
@@ -323,23 +390,37 @@ int cuStreamEndCapture(void *stream, void **out);
 int cuStreamEndCapture(void *stream, void **out) {
   if (!stream || !capturing) return INVALID;
   capturing = false;
+  *out = NULL;
+  FAIL_IF_ASKED("cuStreamEndCapture");
   *out = &graph;
+  fake_cuda_alive++;
   return OK;
 }
 int cuGraphInstantiateWithFlags(void **executable, void *from, unsigned long long flags);
 int cuGraphInstantiateWithFlags(void **executable, void *from, unsigned long long flags) {
+  FAIL_IF_ASKED("cuGraphInstantiateWithFlags");
   if (from != &graph || flags) return INVALID;
+  fake_cuda_alive++;
   *executable = &graph;
   return OK;
 }
 int cuGraphLaunch(void *executable, void *stream);
 int cuGraphLaunch(void *executable, void *stream) {
+  FAIL_IF_ASKED("cuGraphLaunch");
   if (executable != &graph || !stream) return INVALID;
+  note("graph", "", 0);
   fake_cuda_graph_launches++;
   for (int i = 0; i < graph.n; i++) execute(&graph.list[i]);
   return OK;
 }
 int cuGraphExecDestroy(void *executable);
-int cuGraphExecDestroy(void *executable) { return executable == &graph ? OK : INVALID; }
+int cuGraphExecDestroy(void *executable) {
+  if (under_way) fake_cuda_faults++;
+  fake_cuda_alive--;
+  return executable != &graph ? INVALID : GIVEN_BACK("cuGraphExecDestroy");
+}
 int cuGraphDestroy(void *from);
-int cuGraphDestroy(void *from) { return from == &graph ? OK : INVALID; }
+int cuGraphDestroy(void *from) {
+  fake_cuda_alive--;
+  return from != &graph ? INVALID : GIVEN_BACK("cuGraphDestroy");
+}

@@ -11,7 +11,9 @@
 typedef void (*hook_fn)(const char *, unsigned, unsigned, unsigned, void **);
 static hook_fn *hook;
 static const char **fail_at;
-static int *allocations, *launches, *graph_launches, *devices;
+static int *allocations, *launches, *graph_launches, *devices, *fail_number, *alive, *faults;
+static const char **failed;
+static char *trace;
 static vtb_services *services;
 static int prepared; /* of the next plan's steps */
 
@@ -219,6 +221,99 @@ TEST(failures_name_the_call) {
   expect_failure("old", "version 11.4; 12.0 or newer is needed");
 }
 
+static int n_warnings;
+static char warning[512];
+static void warn(const char *text) {
+  n_warnings++;
+  snprintf(warning, sizeof warning, "%s", text);
+}
+
+/* Everything from opening to the end, with call number `n` failing. False: there are fewer. */
+static bool fail_call(int n) {
+  vtb_program *p = NULL;
+  vtb_error err = {0};
+  *fail_number = n;
+  *failed = NULL;
+  n_warnings = 0;
+  vtb_status status = make_program("k_add_one", "fake", &p, &err);
+  if (status == VTB_OK) p->warn = warn;
+  for (int i = 0; i < 4 && status == VTB_OK; i++) {
+    float x[64] = {(float)i}, y[64] = {0};
+    void *args[] = {x, y};
+    status = vtb_program_execute(p, args, NULL, services, &err);
+    if (status == VTB_OK) CHECK_MSG(y[0] == (float)(2 * i + 1), "call %d, run %d", n, i);
+  }
+  bool while_freed = status == VTB_OK && !*failed;
+  vtb_program_free(p);
+  const char *name = *failed ? *failed : "";
+  bool is_graph = strstr(name, "Capture") || strstr(name, "GraphInstantiate");
+  bool is_given_back = (strstr(name, "Free") || strstr(name, "Destroy") || strstr(name, "Unload") ||
+                        strstr(name, "Release"));
+  if (!*name || while_freed || is_given_back)
+    CHECK_MSG(status == VTB_OK && !n_warnings, "%s: %s", name, err.text);
+  else if (status == VTB_OK) /* what has another way says so */
+    CHECK_MSG(n_warnings == 1 && (is_graph || strcmp(name, "cuLaunchKernel") == 0) &&
+                  strstr(warning, name),
+              "%s: %d warnings, \"%s\"", name, n_warnings, warning);
+  else
+    CHECK_MSG(status == VTB_E_DEVICE && !is_graph && strstr(err.text, name) &&
+                  strstr(err.text, "the fake refuses") && strstr(err.text, "runtime/cuda/"),
+              "call %d, %s: \"%s\"", n, name, err.text);
+  if (status != VTB_OK && strcmp(name, "cuLaunchKernel") == 0)
+    CHECK_MSG(strstr(err.text, "step 0, k_double (") ||
+                  strstr(err.text, "step 1, k_add_one (model.vtb:7): "),
+              "%s", err.text);
+  CHECK_MSG(*allocations == 0 && *alive == 0 && *faults == 0,
+            "call %d, %s: %d allocations, %d others, %d faults", n, name, *allocations, *alive,
+            *faults);
+  return *name;
+}
+
+TEST(any_call_may_fail) {
+  int n = 1;
+  *allocations = *alive = *faults = 0;
+  while (n < 1000 && fail_call(n)) n++;
+  CHECK_MSG(n > 40 && n < 1000, "%d calls", n);
+  *fail_number = 0;
+}
+
+TEST(without_a_graph_it_goes_on) {
+  static const char *const calls[] = {"cuStreamBeginCapture_v2", "cuStreamEndCapture",
+                                      "cuGraphInstantiateWithFlags"};
+  for (int c = 0; c < 3; c++) {
+    vtb_program *p = NULL;
+    vtb_error err = {0};
+    CHECK(make_program("k_add_one", "fake", &p, &err) == VTB_OK);
+    p->warn = warn;
+    n_warnings = *graph_launches = *launches = 0;
+    *fail_at = calls[c];
+    for (int i = 0; i < 4; i++) run_and_compare(p, (float)i);
+    *fail_at = NULL;
+    run_and_compare(p, 7);
+    CHECK_MSG(n_warnings == 1 && strstr(warning, calls[c]) && strstr(warning, "VTB_CUDA_GRAPH=0"),
+              "%d warnings, \"%s\"", n_warnings, warning);
+    CHECK(*graph_launches == 0 && *launches == 10);
+    vtb_program_free(p);
+    CHECK(*allocations == 0 && *alive == 0);
+  }
+}
+
+/* Copies in, work, copies out, and one synchronisation a run. */
+TEST(calls_come_in_order) {
+  vtb_program *p = NULL;
+  vtb_error err = {0};
+  CHECK(make_program("k_add_one", "fake", &p, &err) == VTB_OK);
+  *trace = '\0';
+  run_and_compare(p, 0);
+  CHECK_STR(trace, "in 256;launch k_double;launch k_add_one;out 256;sync;");
+  *trace = '\0';
+  run_and_compare(p, 1);
+  CHECK_STR(trace, "in 256;graph;launch k_double;launch k_add_one;out 256;sync;");
+  *trace = '\0';
+  vtb_program_free(p);
+  CHECK_STR(trace, "sync;");
+}
+
 TEST(what_is_missing_is_named) {
   vtb_program *p = NULL;
   vtb_error err = {0};
@@ -236,6 +331,13 @@ TEST(what_is_missing_is_named) {
   setenv("VTB_CUDA_DEVICE", "3", 1);
   CHECK(vtb_cuda_device_open(&d, &err) == VTB_E_DEVICE &&
         strstr(err.text, "no CUDA device 3: the driver finds 1"));
+  static const char *const no_numbers[] = {"abc", "1x", "-", "cuda:0"};
+  for (int i = 0; i < 4; i++) {
+    err = (vtb_error){0};
+    setenv("VTB_CUDA_DEVICE", no_numbers[i], 1);
+    CHECK(vtb_cuda_device_open(&d, &err) == VTB_E_USAGE && strstr(err.text, no_numbers[i]) &&
+          strstr(err.text, "unset it to take the first"));
+  }
   unsetenv("VTB_CUDA_DEVICE");
   err = (vtb_error){0};
   setenv("VTB_CUDA_DRIVER", "/no/such/file.so", 1);
@@ -290,6 +392,11 @@ int main(void) {
   launches = dlsym(fake, "fake_cuda_launches");
   graph_launches = dlsym(fake, "fake_cuda_graph_launches");
   devices = dlsym(fake, "fake_cuda_devices");
+  fail_number = dlsym(fake, "fake_cuda_fail_number");
+  alive = dlsym(fake, "fake_cuda_alive");
+  faults = dlsym(fake, "fake_cuda_faults");
+  failed = dlsym(fake, "fake_cuda_failed");
+  trace = dlsym(fake, "fake_cuda_trace");
   *hook = run_kernel;
   services = vtb_services_default(1);
   RUN(runs_and_then_replays_a_graph);
@@ -299,6 +406,9 @@ int main(void) {
   RUN(copies_can_be_left_out);
   RUN(inputs_are_copied_whatever_is_kept);
   RUN(failures_name_the_call);
+  RUN(any_call_may_fail);
+  RUN(without_a_graph_it_goes_on);
+  RUN(calls_come_in_order);
   RUN(a_broken_plan_does_not_reach_the_device);
   RUN(what_is_missing_is_named);
   RUN(libraries_of_the_drivers_cuda_come_first);

@@ -17,7 +17,7 @@ static const struct {
 #endif
     {"stderr stdout printf vprintf puts putchar perror psignal warn warnx syslog", "",
      "it never prints: sentences go to vtb_error"},
-    {"vtb_log vtb_log_verbose", "", "that is the command's: it prints"},
+    {"vtb_log vtb_log_verbose vtb_warn", "", "that is the command's: it prints"},
     {"vtb_x* vtb_need vtb_out_of_memory vtb_bug_at vtb__vec_grow vtb_guard", "base.c.o guard.c.o",
      "what never fails needs a guard, which only compilers have: check the allocation"},
     {"vtb_arena_alloc vtb_arena_array vtb_arena_strdup vtb_arena_strndup vtb_arena_printf "
