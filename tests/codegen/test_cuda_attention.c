@@ -174,6 +174,55 @@ static const attention_case cases[] = {
      .causal = true},
 };
 
+/* Of the ops being built: attribute precision, or NULL. */
+static const char *factors;
+
+/* Adjoints of few keys in 16 bits: one launch, as long as shared memory has room for the head. */
+static const attention_case halves[] = {
+    {.B = 2,
+     .N = 1,
+     .M = 1,
+     .h = 1,
+     .g = 1,
+     .K = 16,
+     .V = 16,
+     .scale = 1,
+     .range = 1,
+     .dlse = true},
+    {.B = 2, .N = 17, .M = 17, .h = 3, .g = 3, .K = 5, .V = 6, .scale = 0.4, .range = 1},
+    {.B = 2, .N = 49, .M = 49, .h = 2, .g = 2, .K = 32, .V = 32, .scale = 0.2, .range = 1},
+    {.B = 1, .N = 197, .M = 197, .h = 2, .g = 2, .K = 64, .V = 64, .scale = 0.1, .range = 1},
+    {.B = 1, .N = 70, .M = 256, .h = 2, .g = 1, .K = 24, .V = 40, .scale = 0.3, .range = 1},
+    {.B = 1, .N = 256, .M = 40, .h = 4, .g = 2, .K = 64, .V = 16, .scale = 0.1, .range = 1},
+    {.B = 1, .N = 256, .M = 256, .h = 1, .g = 1, .K = 64, .V = 64, .scale = 0.1, .range = 1},
+    {.B = 1, .N = 40, .M = 257, .h = 1, .g = 1, .K = 64, .V = 64, .scale = 0.1, .range = 1},
+    {.B = 1, .N = 40, .M = 50, .h = 1, .g = 1, .K = 128, .V = 72, .scale = 0.1, .range = 1},
+    {.B = 2,
+     .N = 50,
+     .M = 30,
+     .h = 2,
+     .g = 2,
+     .K = 8,
+     .V = 4,
+     .scale = 1,
+     .range = 1,
+     .causal = true,
+     .dlse = true,
+     .transposed = true},
+    {.B = 2,
+     .N = 49,
+     .M = 70,
+     .h = 6,
+     .g = 3,
+     .K = 8,
+     .V = 8,
+     .scale = 0.5,
+     .range = 1,
+     .has_bias = true,
+     .bias = {3},
+     .bias_rank = 1},
+};
+
 static vtb_type shape(int64_t a, int64_t b, int64_t c, int64_t d) {
   return vtb_type_make(VTB_F32, 4, (int64_t[]){a, b, c, d});
 }
@@ -197,10 +246,11 @@ static void add(cuda_cases *c, const attention_case *a, bool grad) {
   vtb_value *v[8] = {heads(c, a, a->N, a->h, a->K), heads(c, a, a->M, a->g, a->K),
                      heads(c, a, a->M, a->g, a->V)};
   int n = 3, n_attrs = 0;
-  vtb_attr attrs[5];
+  vtb_attr attrs[6];
   if (a->has_bias) v[n++] = cuda_arg(c, bias_type(a), 2, 0);
   attrs[n_attrs++] = VTB_A_FLOAT("scale", a->scale);
   if (a->causal) attrs[n_attrs++] = VTB_A_INT("causal", 1);
+  if (factors) attrs[n_attrs++] = VTB_A_STR("precision", factors);
   vtb_inst *y = vtb_build(&c->b, VTB_OP_attention, v, n, attrs, n_attrs);
   cuda_return(c, y);
   if (!grad) return;
@@ -220,6 +270,47 @@ TEST(forward_and_adjoints) {
     add(&c, &cases[i], !cases[i].forward);
   cuda_end(&c, 1e-4, "attention");
 }
+
+static void check_halves(const char *of, double tol) {
+  cuda_cases c;
+  factors = of;
+  cuda_begin(&c);
+  for (; c.n_cases < (int)(sizeof halves / sizeof *halves); c.n_cases++)
+    add(&c, &halves[c.n_cases], true);
+  cuda_end(&c, tol, of);
+  factors = NULL;
+}
+
+/* Launches of an attention and its adjoint; `bytes` of shared memory at most. */
+static int launches(const attention_case *a, const char *of, int64_t bytes) {
+  cuda_cases c;
+  vtb_launch_plan *plan = NULL;
+  vtb_error err = {0};
+  factors = of;
+  cuda_begin(&c);
+  add(&c, a, true);
+  factors = NULL;
+  vtb_func_set_returns(c.f, c.returns, NULL, c.n_returns);
+  c.m->entry = c.f;
+  CHECK_MSG(cuda_plan(c.m, c.f, &(vtb_codegen_options){0}, &plan, &err) == VTB_OK, "%s", err.text);
+  int n = plan ? plan->n_steps : 0;
+  for (int i = 0; i < n; i++) CHECK(plan->kernels[i].shared_bytes <= bytes);
+  vtb_launch_plan_free(plan);
+  for (int i = 0; i < c.f->n_args; i++) vtb_tensor_free(&c.args[i]);
+  vtb_module_free(c.m);
+  return n;
+}
+
+TEST(few_keys_are_one_launch) {
+  const attention_case image = {.B = 2, .N = 197, .M = 197, .h = 2, .g = 2, .K = 64, .V = 64},
+                       large = {.B = 2, .N = 256, .M = 256, .h = 2, .g = 2, .K = 64, .V = 64};
+  CHECK(launches(&image, "bf16", 163 * 1024) == 2);
+  CHECK(launches(&image, NULL, 163 * 1024) == 5); /* fp32: delta, dq, dk and dv */
+  CHECK(launches(&large, "bf16", 163 * 1024) == 5);
+}
+
+TEST(bf16_adjoints) { check_halves("bf16", 3e-2); }
+TEST(fp16_adjoints) { check_halves("fp16", 4e-3); }
 
 /* Keys shut out by a bias of -infinity, for one query all of them. */
 TEST(masked_keys) {
@@ -246,6 +337,9 @@ TEST(masked_keys) {
 int main(void) {
   emulate_or_skip();
   RUN(forward_and_adjoints);
+  RUN(few_keys_are_one_launch);
+  RUN(bf16_adjoints);
+  RUN(fp16_adjoints);
   RUN(masked_keys);
   return test_done();
 }

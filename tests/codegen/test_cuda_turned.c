@@ -107,6 +107,8 @@ static const turned_case cases[] = {
      .r_k = 200},
 };
 
+static const char *factors; /* attribute precision, or NULL */
+
 static vtb_type shape(int rank, const int64_t *dims) { return vtb_type_make(VTB_F32, rank, dims); }
 
 static turn_tables tables(cuda_cases *c, int64_t n, int64_t heads, int64_t r) {
@@ -133,7 +135,7 @@ static void rows_of(cuda_cases *c, const turned_case *t, vtb_value *v[3]) {
 static void add(cuda_cases *c, const turned_case *t, bool grad) {
   turn_tables q = {0}, k = {0};
   vtb_value *v[8];
-  vtb_attr attrs[5] = {VTB_A_FLOAT("scale", 0.4)};
+  vtb_attr attrs[6] = {VTB_A_FLOAT("scale", 0.4)};
   int n = 3, n_attrs = 1;
   rows_of(c, t, v);
   if (t->r_q) q = tables(c, t->N, t->by_head ? t->h : 1, t->r_q);
@@ -142,6 +144,7 @@ static void add(cuda_cases *c, const turned_case *t, bool grad) {
   if (t->r_k) v[1] = turned(&c->b, v[1], &k);
   if (t->has_bias) v[n++] = cuda_arg(c, shape(2, (int64_t[]){t->N, t->M}), 2, 0);
   if (t->causal) attrs[n_attrs++] = VTB_A_INT("causal", 1);
+  if (factors) attrs[n_attrs++] = VTB_A_STR("precision", factors);
   if (!grad) {
     cuda_return(c, vtb_build(&c->b, VTB_OP_attention, v, n, attrs, n_attrs));
     return;
@@ -171,7 +174,8 @@ static void check(const turned_case *all, int n_cases, bool grad) {
   cuda_passes(c.m, "prologue");
   int kernels = turned_kernels(c.f, &others);
   CHECK_MSG(kernels == n_cases && others == 0, "%d kernels, %d other ops", kernels, others);
-  cuda_check(c.m, c.f, c.args, 1e-4, grad ? "adjoint of turned attention" : "turned attention");
+  cuda_check(c.m, c.f, c.args, factors ? 3e-2 : 1e-4,
+             grad ? "adjoint of turned attention" : "turned attention");
   for (int i = 0; i < c.f->n_args; i++) vtb_tensor_free(&c.args[i]);
   vtb_module_free(c.m);
 }
@@ -219,6 +223,9 @@ TEST(adjoints_are_turned_back) {
       {.B = 1, .N = 10, .M = 11, .h = 2, .g = 2, .K = 6, .V = 4, .r_k = 4},
   };
   check(some, sizeof some / sizeof *some, true);
+  factors = "bf16";
+  check(some, sizeof some / sizeof *some, true);
+  factors = NULL;
 }
 
 /* What turns q and k for the adjoint's kernels stores them as these round factors. */

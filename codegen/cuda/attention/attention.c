@@ -9,7 +9,8 @@
  * anyway: text/turns.cuh. What is turned once a block stays so: in attention.cu the queries keep a
  * place of their own, in attention_short.cu a lane turns its queries on the way to its registers.
  * The adjoint would turn each row again in all its tiles and launches, so there it is done once, by
- * a kernel of its own; dq and dk are turned back in the registers that hold their sums. */
+ * a kernel of its own; dq and dk are turned back in the registers that hold their sums. The adjoint
+ * of few keys in 16 bits is one kernel, which meets each row once: text/attention_grad_short.cu. */
 #include "ir/attention.h"
 #include "codegen/cuda/emitters.h"
 #include "codegen/cuda/plan/program.h"
@@ -17,8 +18,9 @@
 #define THREADS 128
 #define SHORT_KEYS 256 /* 143 KB of shared memory at 64 columns */
 #define SHORT_WIDTH 64
-#define BUSY_BLOCKS 264 /* two for each of 132 multiprocessors */
-#define KEPT_WIDTH 256  /* 70 KB of queries that stay turned */
+#define SHORT_GRAD_BYTES 166912 /* of shared memory: sm_80's */
+#define BUSY_BLOCKS 264         /* two for each of 132 multiprocessors */
+#define KEPT_WIDTH 256          /* 70 KB of queries that stay turned */
 
 typedef enum result { DQ, DK, DV, DBIAS } result; /* as in text/attention_grad.cu */
 
@@ -283,13 +285,108 @@ static void make_result(vtb_cuda *c, const operands *o, int delta, result r) {
   vtb_cuda_launch(k, outer * vtb_cuda_value(k, "ROW_TILES * OUT_TILES"));
 }
 
+/* ---- adjoint of few keys --------------------------------------------------------------------- */
+
+/* A kernel of its own where factors round to 16 bits and a head's rows fit shared memory so. */
+static bool is_short_grad(const vtb_cuda *c, const vtb_attention *a) {
+  int64_t queries = ceil_div(a->n_queries, 32) * 32, keys = ceil_div(a->n_keys, 16) * 16,
+          pitches = (ceil_div(a->width, 16) + ceil_div(a->value_width, 16) + 1) * 16,
+          bytes = 2 * (queries + keys) * pitches + 160 * keys + 8 * queries;
+  vtb_factors factors = vtb__cuda_factors(c);
+  return (factors == VTB_FACTORS_BF16 || factors == VTB_FACTORS_FP16) && a->n_keys <= SHORT_KEYS &&
+         a->width <= SHORT_WIDTH && a->value_width <= SHORT_WIDTH && bytes <= SHORT_GRAD_BYTES;
+}
+
+/* Whether rows can be read eight elements at a time, 16 bytes each access. */
+static bool rows_of_eight(const vtb_cuda *c, int tensor) {
+  const vtb_cuda_tensor *t = vtb_cuda_tensor_of(c, tensor);
+  int half = vtb_dtype_bytes(t->type->dtype) == 2, last = t->type->rank - 1;
+  bool eight = vtb_cuda_rows_of_four(c, tensor) && t->align == (half ? 8 : 4) &&
+               t->type->dim[last].size % 8 == 0;
+  for (int a = 0; eight && half && a < last; a++)
+    eight = t->type->dim[a].size == 1 || t->stride[a] % 8 == 0;
+  return eight;
+}
+
+/* ${name_from}, ${name_stride}, NAME_EIGHT of rows, as they are or turned before. */
+static void fill_rows(vtb_cuda *c, vtb_cuda_kernel *k, const char *name, const char *eight,
+                      int tensor, const turn *t, const char *head) {
+  const vtb_cuda_tensor *rows = vtb_cuda_tensor_of(c, tensor);
+  const vtb_dim *d = rows->type->dim;
+  bool turned = t && t->rows >= 0;
+  int64_t stride = turned ? d[2].size * d[3].size : rows->stride[1];
+  if (turned) {
+    vtb_cuda_temp_in(k, t->rows, vtb__cuda_tile_type(c), name);
+    vtb_cuda_fill(k, vtb_arena_printf(&c->arena, "%s_from", name),
+                  "%s + (vtb_i64)b * %lld + %s * %lld", name, (long long)(d[1].size * stride), head,
+                  (long long)d[3].size);
+  } else {
+    vtb_cuda_in(k, tensor, name);
+    vtb_cuda_fill(k, vtb_arena_printf(&c->arena, "%s_from", name), "%s + (%s)", name,
+                  element_at(c, tensor, NULL, head, NULL));
+  }
+  VTB_CUDA_NUMBERS(k, {vtb_arena_printf(&c->arena, "%s_stride", name), stride},
+                   {eight, turned ? d[3].size % 8 == 0 : rows_of_eight(c, tensor)});
+}
+
+static void fill_short_rows(vtb_cuda *c, vtb_cuda_kernel *k, const operands *o) {
+  const vtb_attention *a = &o->a;
+  fill_rows(c, k, "q", "Q_EIGHT", o->q, &o->turn_q, "head");
+  fill_rows(c, k, "k", "K_EIGHT", o->k, &o->turn_k, "kv");
+  fill_rows(c, k, "v", "V_EIGHT", o->v, NULL, "kv");
+  fill_rows(c, k, "dy", "DY_EIGHT", a->dy, NULL, "head");
+  vtb_cuda_in(k, a->y, "y");
+  vtb_cuda_in(k, a->lse, "lse");
+  if (a->dlse >= 0) vtb_cuda_in(k, a->dlse, "dlse");
+  if (a->bias >= 0) vtb_cuda_in(k, a->bias, "bias");
+  vtb_cuda_fill(k, "y_at", "%s", element_at(c, a->y, "i", "head", "x"));
+  vtb_cuda_fill(k, "dy_at", "%s", element_at(c, a->dy, "i", "head", "x"));
+  vtb_cuda_fill(k, "lse_at", "%s", element_at(c, a->lse, "i", "head", NULL));
+  vtb_cuda_fill(k, "dlse", a->dlse >= 0 ? "dlse[%s]" : "0.0f",
+                a->dlse >= 0 ? element_at(c, a->dlse, "i", "head", NULL) : "");
+  vtb_cuda_fill(k, "bias", a->bias >= 0 ? "bias[%s]" : "0.0f",
+                a->bias >= 0 ? bias_at(c, a, a->bias) : "");
+}
+
+/* dq, dk and dv in one launch. */
+static void make_short(vtb_cuda *c, const operands *o) {
+  const vtb_attention *a = &o->a;
+  int dq = o->y + DQ, dk = o->y + DK, dv = o->y + DV;
+  vtb_cuda_kernel *k = vtb_cuda_begin_text(c, "attention_grad", "attention_grad_short.cu",
+                                           (int)(2 * ceil_div(a->n_keys, 16) * 16));
+  fill_short_rows(c, k, o);
+  fill_tables(c, k, o);
+  vtb_cuda_out(k, dq, "dq");
+  vtb_cuda_out(k, dk, "dk");
+  vtb_cuda_out(k, dv, "dv");
+  vtb_cuda_fill(k, "dq_at", "%s", element_at(c, dq, "i", "head", "x"));
+  vtb_cuda_fill(k, "dk_at", "%s", element_at(c, dk, "j", "kv", "x"));
+  vtb_cuda_fill(k, "dv_at", "%s", element_at(c, dv, "j", "kv", "x"));
+  vtb_cuda_fill(k, "SCALE", "%.9ef", a->scale);
+  vtb_cuda_fill(k, "T", "%s", vtb__cuda_tile_type(c));
+  VTB_CUDA_NUMBERS(k, {"N", a->n_queries}, {"M", a->n_keys}, {"HEADS", a->n_heads},
+                   {"SHARED", a->n_heads / a->kv_heads}, {"K", a->width}, {"V", a->value_width},
+                   {"FACTORS", vtb__cuda_factors(c)}, {"CAUSAL", a->causal}, {"BIAS", a->bias >= 0},
+                   {"Q_ROWS", o->turn_q.rows >= 0}, {"K_ROWS", o->turn_k.rows >= 0},
+                   {"Y_FOUR", vtb_cuda_rows_of_four(c, a->y) && vtb_cuda_rows_of_four(c, a->dy)},
+                   {"DQ_FOUR", vtb_cuda_rows_of_four(c, dq)},
+                   {"DK_FOUR", vtb_cuda_rows_of_four(c, dk)},
+                   {"DV_FOUR", vtb_cuda_rows_of_four(c, dv)});
+  vtb_cuda_launch(k, a->n_batch * a->kv_heads);
+}
+
 static void attend_grad(vtb_cuda *c, operands *o) {
-  if (o->turn_q.width) make_turned(c, o->q, &o->turn_q);
-  if (o->turn_k.width) make_turned(c, o->k, &o->turn_k);
-  int delta = make_delta(c, &o->a);
-  make_result(c, o, delta, DQ);
-  make_result(c, o, delta, DK);
-  make_result(c, o, delta, DV);
+  bool one = is_short_grad(c, &o->a), apart = !one || o->a.wants_dbias;
+  if (o->turn_q.width && (apart || is_wide(c, o->q))) make_turned(c, o->q, &o->turn_q);
+  if (o->turn_k.width && (apart || is_wide(c, o->k))) make_turned(c, o->k, &o->turn_k);
+  int delta = apart ? make_delta(c, &o->a) : -1;
+  if (one) {
+    make_short(c, o);
+  } else {
+    make_result(c, o, delta, DQ);
+    make_result(c, o, delta, DK);
+    make_result(c, o, delta, DV);
+  }
   if (o->a.wants_dbias) make_result(c, o, delta, DBIAS);
 }
 
