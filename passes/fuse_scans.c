@@ -16,6 +16,11 @@
  * what it has of the first until the last is there. Views between them go along. Declines what
  * would need a value of the group outside before the group can run, scans that read each other, and
  * sums of other columns than the scan's.
+ *
+ * Likewise around maxplus and its adjoint, whose kernels evaluate a body at each token: gates
+ * before, which are stored where others read them, and what is made of the maximum behind. There a
+ * body may also read the maximum of the token before (`shift` along the path), and shifts of what
+ * it reads from memory.
  */
 #include "ir/recurrence.h"
 #include "passes/passes_internal.h"
@@ -305,9 +310,10 @@ static vtb_inst *at_order(const vtb_func *f, int order) {
 
 static void join(group *g) {
   vtb_func *f = g->func;
+  const vtb_inst *scan = first_scan(g) ? first_scan(g) : g->at[0];
   qsort(g->at, (size_t)g->n, sizeof *g->at, by_order);
-  kernel k = {.func = vtb__kernel_new(first_scan(g))};
-  k.b = (vtb_builder){.module = f->module, .func = k.func, .span = first_scan(g)->span};
+  kernel k = {.func = vtb__kernel_new(scan)};
+  k.b = (vtb_builder){.module = f->module, .func = k.func, .span = scan->span};
   k.inside = vtb_xcalloc((size_t)f->n_values + 1, sizeof *k.inside);
   k.inputs = vtb_xcalloc((size_t)f->n_values + 1, sizeof *k.inputs);
   vtb_value **outputs = vtb_xcalloc((size_t)f->n_values + 1, sizeof *outputs);
@@ -321,10 +327,8 @@ static void join(group *g) {
       returns[n++] = k.inside[g->at[m]->results[r]->id];
     }
   vtb_func_set_returns(k.func, returns, NULL, n);
-  vtb_builder outer = {.module = f->module,
-                       .func = f,
-                       .before = at_order(f, place_of(g)),
-                       .span = first_scan(g)->span};
+  vtb_builder outer = {
+      .module = f->module, .func = f, .before = at_order(f, place_of(g)), .span = scan->span};
   vtb_attr kind = VTB_A_STR("kind", vtb_kernel_kind_name(VTB_KERNEL_SCAN));
   const vtb_inst *fused =
       vtb_build_call(&outer, VTB_OP_fused, k.func, k.inputs, k.n_inputs, &kind, 1);
@@ -365,6 +369,97 @@ static void part(vtb_inst *fused) {
   vtb_free(inside);
 }
 
+/* ---- maxplus --------------------------------------------------------------------------------- */
+
+static bool depends_on(const vtb_value *v, const vtb_inst *scan) {
+  if (v->def == scan) return true;
+  if (v->def && v->def->order < scan->order) return false;
+  for (int o = 0; v->def && o < v->def->n_operands; o++)
+    if (depends_on(v->def->operands[o], scan)) return true;
+  return false;
+}
+
+/* As depends_on, of a value in the body of a kernel of the group. */
+static bool inside_depends(const vtb_inst *i, const vtb_value *v, const vtb_inst *scan) {
+  if (!v->def) return depends_on(i->operands[v->index], scan);
+  for (int o = 0; o < v->def->n_operands; o++)
+    if (inside_depends(i, v->def->operands[o], scan)) return true;
+  return false;
+}
+
+static const char *path_of(const vtb_inst *i) { return vtb_attr_str(i, "path", ""); }
+
+/* The shift reads the maximum of the token before. */
+static bool is_before(const vtb_inst *i, const vtb_inst *shift, const vtb_inst *scan) {
+  const vtb_value *x = shift->operands[0];
+  return !x->def && i->operands[x->index] == scan->results[0] && scan->op == VTB_OP_maxplus &&
+         shift->n_operands == 1 && vtb_attr_int(shift, "axis", 0) == 1 &&
+         vtb_attr_int(shift, "by", 0) == 1 && vtb_streq(path_of(shift), path_of(scan));
+}
+
+/* Elementwise at a token, of as many results as the scan has. */
+static bool is_at_tokens(const vtb_inst *i, const vtb_inst *scan) {
+  int64_t count = vtb_type_count(&scan->results[0]->type);
+  if (vtb_kernel_kind_of(i) != VTB_KERNEL_LOOP) return false;
+  for (const vtb_inst *x = i->callee->first; x; x = x->next) {
+    bool view = x->op == VTB_OP_reshape || x->op == VTB_OP_broadcast;
+    if (x->op == VTB_OP_constant ? vtb_attr_find(x, "data") != NULL
+        : x->op == VTB_OP_shift  ? inside_depends(i, x->operands[0], scan) && !is_before(i, x, scan)
+                                 : !view && vtb_op_get(x->op)->klass != VTB_CLASS_ELEMENTWISE)
+      return false;
+  }
+  for (int r = 0; r < i->n_results; r++)
+    if (i->results[r]->type.dtype != VTB_F32 || vtb_type_count(&i->results[r]->type) != count)
+      return false;
+  return true;
+}
+
+/* Takes the kernel that makes v, through views. */
+static bool take_gates(group *g, const vtb_value *v, const vtb_inst *scan) {
+  group before = *g;
+  vtb_inst *i = v->def;
+  for (; i && i->op == VTB_OP_reshape && add(g, i); v = i->operands[0], i = v->def) continue;
+  if (!i || has(g, i) || !is_at_tokens(i, scan) || !add(g, i) || !is_whole(g)) {
+    *g = before;
+    return false;
+  }
+  for (int o = 0; o < i->n_operands; o++) take_gates(g, i->operands[o], scan);
+  return true;
+}
+
+static bool take_readers(group *g, const vtb_value *v, const vtb_inst *scan) {
+  vtb_inst **readers;
+  size_t n = vtb_value_readers(v, &readers);
+  bool any = false;
+  for (size_t i = 0; i < n; i++) {
+    vtb_inst *r = readers[i];
+    group before = *g;
+    bool view = r->op == VTB_OP_reshape, took = false;
+    if (has(g, r) || (!view && !is_at_tokens(r, scan)) || !add(g, r)) continue;
+    took = !view && is_whole(g);
+    for (int k = 0; (took || view) && k < r->n_results; k++)
+      took |= take_readers(g, r->results[k], scan);
+    if (!took) *g = before;
+    any |= took;
+  }
+  vtb_free(readers);
+  return any;
+}
+
+static bool visit_maxplus(vtb_func *f, vtb_inst *scan) {
+  group g = {.func = f};
+  bool grad = scan->op == VTB_OP_maxplus_grad;
+  if (grad ? vtb_attr_int(scan, "init", 0) : scan->n_operands == 3) return false;
+  vtb_func_number(f);
+  add(&g, scan);
+  for (int o = 0; o < scan->n_operands; o++) take_gates(&g, scan->operands[o], scan);
+  for (int m = 0; m < g.n; m++)
+    for (int r = 0; r < g.at[m]->n_results; r++) take_readers(&g, g.at[m]->results[r], scan);
+  if (g.n == 1 || !is_whole(&g)) return false;
+  join(&g);
+  return true;
+}
+
 /* True if the scan is part of a kernel now. */
 static bool visit(vtb_func *f, vtb_inst *scan) {
   group g = {.func = f};
@@ -391,6 +486,11 @@ vtb_status vtb__pass_fuse_scans(vtb_pass_context *c, vtb_error *err) {
       again = false;
       for (vtb_inst *i = f->first; i && !again; i = i->next)
         again = is_scan(i) && vtb_scan_takes_body(i) && visit(f, i);
+    }
+    for (vtb_inst *i = f->first, *next; i; i = next) {
+      next = i->next;
+      if ((i->op == VTB_OP_maxplus || i->op == VTB_OP_maxplus_grad) && visit_maxplus(f, i))
+        next = f->first;
     }
   }
   return VTB_OK;

@@ -152,6 +152,80 @@ static void check_bodies(const body_case *all, int n,
   vtb_module_free(c.m);
 }
 
+/* ---- maxima ---------------------------------------------------------------------------------- */
+
+typedef struct max_case {
+  const char *path;
+  int64_t B, N, h;
+  bool wide; /* numbers of a head are an axis of their own, and gates come as slices */
+} max_case;
+
+/* Pieces of lanes that are full, ragged and empty; a sequence a lane. */
+static const max_case maxima[] = {{NULL, 2, 70, 3, false},       {"rows~@5x7", 3, 35, 2, true},
+                                  {"cols~@4x4", 1, 16, 1, true}, {"rows@3x11", 1, 33, 5, false},
+                                  {NULL, 1, 1, 1, false},        {"cols@1x3", 8200, 3, 4, false}};
+
+static vtb_value *shift(cuda_cases *c, const max_case *s, vtb_value *x, int by, double fill) {
+  vtb_attr attrs[] = {VTB_A_INT("axis", 1), VTB_A_INT("by", by), VTB_A_FLOAT("fill", fill),
+                      VTB_A_STR("path", s->path)};
+  return vtb_build(&c->b, VTB_OP_shift, &x, 1, attrs, s->path ? 4 : 3)->results[0];
+}
+
+static vtb_value *gate(cuda_cases *c, const max_case *s, double scale) {
+  vtb_type rows = shape(3, s->B, s->N, s->h, 0), pairs = shape(3, s->B, s->N, 2 * s->h, 0);
+  vtb_value *x = cuda_arg(c, s->wide ? pairs : rows, scale, 0);
+  return s->wide ? vtb_b_slice(&c->b, x, 2, s->h, 2 * s->h, 1) : x;
+}
+
+/* A cell with gates in exponents: decay and gain of the scale of a state. */
+static void add_maxima(cuda_cases *c, const max_case *s) {
+  vtb_value *bias = cuda_arg(c, shape(1, s->h, 0, 0, 0), 1, 0);
+  vtb_value *g = unary(c, VTB_OP_log_sigmoid, binary(c, VTB_OP_add, gate(c, s, 1), bias));
+  vtb_value *i = binary(c, VTB_OP_add, gate(c, s, 2), bias), *operands[] = {g, i};
+  vtb_attr path = VTB_A_STR("path", s->path);
+  vtb_value *m = vtb_build(&c->b, VTB_OP_maxplus, operands, 2, &path, s->path != NULL)->results[0];
+  vtb_value *before = shift(c, s, m, 1, 0.5);
+  wanted(c, unary(c, VTB_OP_exp, binary(c, VTB_OP_sub, binary(c, VTB_OP_add, g, before), m)));
+  vtb_type column = shape(4, s->B, s->N, s->h, 1);
+  wanted(c, vtb_b_reshape(&c->b, unary(c, VTB_OP_exp, binary(c, VTB_OP_sub, i, m)), &column));
+  if (s->wide) wanted(c, i);
+  if (s->wide) wanted(c, m);
+}
+
+/* The adjoint of m reads what the token behind makes of it; ties are of measure zero. */
+static void add_maxima_adjoint(cuda_cases *c, const max_case *s) {
+  vtb_value *g = unary(c, VTB_OP_log_sigmoid, gate(c, s, 1)), *i = gate(c, s, 2);
+  vtb_value *operands[] = {g, i, gate(c, s, 1), NULL};
+  vtb_value *d = binary(c, VTB_OP_mul, gate(c, s, 1), gate(c, s, 1));
+  operands[3] = binary(c, VTB_OP_sub, shift(c, s, d, -1, 0), d);
+  vtb_attr path = VTB_A_STR("path", s->path);
+  vtb_inst *grad = vtb_build(&c->b, VTB_OP_maxplus_grad, operands, 4, &path, s->path != NULL);
+  wanted(c, binary(c, VTB_OP_add, grad->results[0], d));
+  wanted(c, grad->results[1]);
+  if (s->wide) wanted(c, d);
+}
+
+static void check_maxima(void (*build)(cuda_cases *, const max_case *), const char *what) {
+  cuda_cases c;
+  int n = (int)(sizeof maxima / sizeof *maxima), kernels = 0, others = 0;
+  cuda_begin(&c);
+  for (c.n_cases = 0; c.n_cases < n; c.n_cases++) build(&c, &maxima[c.n_cases]);
+  vtb_func_set_returns(c.f, c.returns, NULL, c.n_returns);
+  c.m->entry = c.f;
+  cuda_passes(c.m, "fuse,fuse_scans,dce");
+  for (const vtb_inst *i = c.f->first; i; i = i->next) {
+    kernels += vtb_kernel_kind_of(i) == VTB_KERNEL_SCAN;
+    others += i->op != VTB_OP_reshape && i->op != VTB_OP_slice;
+  }
+  CHECK_MSG(kernels == n && others == n, "%s: %d kernels, %d in all", what, kernels, others);
+  cuda_check(c.m, c.f, c.args, 2e-5, what);
+  for (int i = 0; i < c.f->n_args; i++) vtb_tensor_free(&c.args[i]);
+  vtb_module_free(c.m);
+}
+
+TEST(bodies_of_maxima) { check_maxima(add_maxima, "maxima"); }
+TEST(bodies_of_adjoint_maxima) { check_maxima(add_maxima_adjoint, "adjoints of maxima"); }
+
 #define COUNT(cases) ((int)(sizeof cases / sizeof *cases))
 TEST(bodies) { check_bodies(cases, COUNT(cases), add, 2e-5, "bodies"); }
 TEST(bodies_of_adjoints) {
@@ -226,5 +300,7 @@ int main(void) {
   RUN(sums_of_other_columns);
   RUN(bodies);
   RUN(bodies_of_adjoints);
+  RUN(bodies_of_maxima);
+  RUN(bodies_of_adjoint_maxima);
   return test_done();
 }

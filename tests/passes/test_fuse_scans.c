@@ -105,6 +105,49 @@ TEST(what_cannot_join) {
                 "= 0} : " ROW ", f32[2, 1, 3, 6]\n" BEHIND "  return %o\n}\n") == 1);
 }
 
+/* Kernels of kind "scan" times 100, and the others. */
+static int maxima(const char *body, const char *returned) {
+  char text[2000];
+  snprintf(text, sizeof text,
+           "entry func @f(%%a: f32[2, 6, 3], %%c: f32[2, 6, 3]) -> (f32[2, 6, 3], f32[2, 6, 3]) "
+           "{\n  %%g = log_sigmoid %%a : f32[2, 6, 3]\n%s  return %s\n}\n",
+           body, returned);
+  vtb_module *before = parse_ir(text);
+  if (!before) return -1;
+  vtb_module *after = vtb_module_clone(before);
+  CHECK(run_passes(after, "fuse,fuse_scans"));
+  CHECK(compare_modules(before, after, 3) < 1e-12);
+  int n = 0;
+  for (const vtb_inst *i = after->entry->first; i; i = i->next)
+    n += i->op != VTB_OP_fused ? 0 : vtb_kernel_kind_of(i) == VTB_KERNEL_SCAN ? 100 : 1;
+  vtb_module_free(before);
+  vtb_module_free(after);
+  return n;
+}
+
+TEST(gates_and_what_is_behind_a_maximum) {
+#define MAX(path) "  %m = maxplus %g, %c {path = \"" path "\"} : f32[2, 6, 3]\n"
+#define BEFORE_IT(path, by)                                                                        \
+  "  %p = shift %m {axis = 1, by = " by ", fill = 1, path = \"" path "\"} : f32[2, 6, 3]\n"        \
+  "  %d = sub %p, %m : f32[2, 6, 3]\n"
+#define GAIN "  %e = exp %m : f32[2, 6, 3]\n"
+  CHECK(maxima(MAX("rows~@2x3") BEFORE_IT("rows~@2x3", "1") GAIN, "%d, %e") == 100);
+  CHECK(maxima(MAX("rows~@2x3") GAIN, "%g, %e") == 100);
+  /* another order, or further away */
+  CHECK(maxima(MAX("rows~@2x3") BEFORE_IT("cols@2x3", "1"), "%d, %m") == 101);
+  CHECK(maxima(MAX("rows~@2x3") BEFORE_IT("rows~@2x3", "2"), "%d, %m") == 101);
+  CHECK(maxima(MAX("rows~@2x3") BEFORE_IT("rows~@2x3", "-1"), "%d, %m") == 101);
+  /* the token before of what is made of the maximum */
+  CHECK(maxima(MAX("rows@2x3") GAIN "  %p = shift %e {axis = 1, by = 1} : f32[2, 6, 3]\n"
+                                    "  %d = mul %p, %a : f32[2, 6, 3]\n",
+               "%d, %e") %
+            100 >
+        0);
+#undef MAX
+#undef BEFORE_IT
+#undef GAIN
+}
+
 int main(void) {
   RUN(what_is_before_and_behind_joins);
   RUN(views_go_along);
@@ -112,5 +155,6 @@ int main(void) {
   RUN(two_scans_of_one_sum);
   RUN(directions_part);
   RUN(what_cannot_join);
+  RUN(gates_and_what_is_behind_a_maximum);
   return test_done();
 }

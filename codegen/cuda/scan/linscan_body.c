@@ -342,6 +342,10 @@ vtb__scan_codes vtb__scan_grad_codes_make(vtb__cuda_scan *s, const vtb_inst *fus
 void vtb__cuda_scan_body(vtb_cuda *c, const vtb_inst *inst) {
   vtb__cuda_scan s = {0};
   for (const vtb_inst *i = inst->callee->first; i; i = i->next) {
+    if (i->op == VTB_OP_maxplus || i->op == VTB_OP_maxplus_grad) {
+      (i->op == VTB_OP_maxplus ? vtb__cuda_maxplus : vtb__cuda_maxplus_grad)(c, inst);
+      return;
+    }
     if (i->op != VTB_OP_linscan && i->op != VTB_OP_linscan_grad) continue;
     if (!s.n_passes) s = vtb__cuda_scan_make(c, i);
     vtb_check(s.n_passes < VTB__SCAN_DIRS, "so many scans in a kernel");

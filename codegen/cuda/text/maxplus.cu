@@ -5,8 +5,9 @@ hole int SEQUENCES;      /* batch entries times REST */
 hole int LANES, PIECE;   /* of a sequence; tokens a lane */
 hole int THREADS;
 hole expr place;         /* of step t */
-hole expr g_at, i_at, m_at; /* offsets for b, pos and r */
-hole expr first;            /* m before the first token */
+hole code gate, gain;    /* return g and i for b, pos and r */
+hole code first;         /* returns m before the first token */
+hole code put;           /* stores what there is of m, gate_t, gain_t; of `before`, m of step t - 1 */
 cost issue = THREADS / 32 * (40 * PIECE + 100);
 cost chain = 100 * PIECE + 300;
 const int sequence = (vtb_block() * THREADS + vtb_tid()) / LANES, lane = vtb_tid() % LANES;
@@ -14,14 +15,15 @@ const bool real = sequence < SEQUENCES;
 const int b = real ? sequence / REST : 0, r = real ? sequence % REST : 0;
 const int t0 = lane * PIECE, t1 = real ? vtb_min_int(t0 + PIECE, N) : t0;
 auto place = [&](int t) -> int { return ${place}; };
-auto gate = [&](vtb_i64 pos) -> float { return g[${g_at}]; };
-auto gain = [&](vtb_i64 pos) -> float { return i[${i_at}]; };
+auto gate = [&](int pos) -> float {${gate}};
+auto gain = [&](int pos) -> float {${gain}};
+auto first = [&]() -> float {${first}};
 
-float m = real ? ${first} : 0.0f;
+float m = first();
 if (LANES > 1) {
   float sum = 0.0f, top = -VTB_INF;
   for (int t = t0; t < t1; t++) {
-    const vtb_i64 pos = place(t);
+    const int pos = place(t);
     const float x = gate(pos);
     sum += x;
     top = vtb_max(top + x, gain(pos));
@@ -37,7 +39,8 @@ if (LANES > 1) {
   if (lane > 0) m = vtb_max(m + sum_before, top_before);
 }
 for (int t = t0; t < t1; t++) {
-  const vtb_i64 pos = place(t);
-  m = vtb_max(m + gate(pos), gain(pos));
-  m_out[${m_at}] = m;
+  const int pos = place(t);
+  const float before = m, gate_t = gate(pos), gain_t = gain(pos);
+  m = vtb_max(before + gate_t, gain_t);
+  ${put}
 }

@@ -5,8 +5,10 @@ hole int SEQUENCES;      /* batch entries times REST */
 hole int LANES, PIECE;   /* of a sequence; tokens a lane */
 hole int THREADS;
 hole expr place;         /* of step t */
-hole expr g_at, i_at, m_at, dm_at, dg_at, di_at; /* offsets for b, pos and r */
-hole expr first; /* m before the first token */
+hole code gate, gain;    /* return g and i for b, pos and r */
+hole code scale, adjoint; /* likewise m and dm */
+hole code first;         /* returns m before the first token */
+hole code put;           /* stores what there is of to_gate, to_gain, adjoint_t */
 hole code put_first; /* stores carry, its adjoint */
 cost issue = THREADS / 32 * (40 * PIECE + 100);
 cost chain = 100 * PIECE + 300;
@@ -15,18 +17,21 @@ const bool real = sequence < SEQUENCES;
 const int b = real ? sequence / REST : 0, r = real ? sequence % REST : 0;
 const int t0 = lane * PIECE, t1 = real ? vtb_min_int(t0 + PIECE, N) : t0;
 auto place = [&](int t) -> int { return ${place}; };
-auto m_at = [&](vtb_i64 pos) -> float { return m_in[${m_at}]; };
-auto keeps = [&](int t, vtb_i64 pos) -> bool {
-  const float before = t > 0 ? m_at(place(t - 1)) : ${first};
-  return before + g[${g_at}] > i[${i_at}];
+auto gate = [&](int pos) -> float {${gate}};
+auto gain = [&](int pos) -> float {${gain}};
+auto scale = [&](int pos) -> float {${scale}};
+auto first = [&]() -> float {${first}};
+auto adjoint = [&](int pos) -> float {${adjoint}};
+auto keeps = [&](int t, int pos) -> bool {
+  const float before = t > 0 ? scale(place(t - 1)) : first();
+  return before + gate(pos) > gain(pos);
 };
-auto adjoint = [&](vtb_i64 pos) -> float { return dm[${dm_at}]; };
 
 float carry = 0.0f;
 if (LANES > 1) {
   float sum = 0.0f, through = 1.0f;
   for (int t = t1 - 1; t >= t0; t--) {
-    const vtb_i64 pos = place(t);
+    const int pos = place(t);
     sum += adjoint(pos);
     if (!keeps(t, pos)) sum = through = 0.0f;
   }
@@ -41,11 +46,12 @@ if (LANES > 1) {
   if (lane == 31) carry = 0.0f;
 }
 for (int t = t1 - 1; t >= t0; t--) {
-  const vtb_i64 pos = place(t);
+  const int pos = place(t);
   const bool kept = keeps(t, pos);
-  carry += adjoint(pos);
-  dg[${dg_at}] = kept ? carry : 0.0f;
-  di[${di_at}] = kept ? 0.0f : carry;
+  const float adjoint_t = adjoint(pos);
+  carry += adjoint_t;
+  const float to_gate = kept ? carry : 0.0f, to_gain = kept ? 0.0f : carry;
+  ${put}
   if (!kept) carry = 0.0f;
 }
 if (real && lane == 0) {
