@@ -34,6 +34,9 @@ static vtb_status dump(const char *what, const dump_options *d) {
     o.machine = d->estimate;
     return cli_report(&d->model, cli_dump_estimate(&o, d->arch, &d->model));
   }
+  const char *target = o.target;
+  if (d->audit && target && !vtb_streq(target, "cuda") && !vtb_streq(target, "cuda-emulated"))
+    return cli_usage_error("dump", "target %s launches nothing that --audit could run", target);
   vtb_status status =
       vtb_compile_stage(&o, stage_of(d), d->cpu ? d->cpu : d->arch, &text, d->model.report);
   if (status == VTB_OK) print(d, text);

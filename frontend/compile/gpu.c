@@ -106,11 +106,13 @@ vtb_status vtb_gpu_read(const char *path, vtb_gpu *out, vtb_error *err) {
   cJSON *in = cJSON_ParseWithLength(text, n);
   const char *wrong = in ? take(in, out) : NULL;
   if (!in)
-    status = vtb_fail(err, VTB_E_INPUT, "%s is no JSON", path);
+    status = vtb_fail(err, VTB_E_INPUT,
+                      "%s is no JSON; `vertebra bench --calibrate -o FILE` writes a GPU's numbers",
+                      path);
   else if (wrong)
     status = vtb_fail(err, VTB_E_INPUT,
                       "%s describes no GPU: %s is missing or out of range; `vertebra bench "
-                      "--calibrate` writes such files",
+                      "--calibrate -o FILE` writes such files",
                       path, wrong);
   cJSON_Delete(in);
   vtb_free(text);

@@ -36,3 +36,4 @@ for target in interp cpu cuda-emulated cuda; do
 done
 expect 0 "$VERTEBRA" dump vil_nano --target cuda --stage fused --print-after storage; says "// after storage"
 expect 2 "$VERTEBRA" dump vil_nano --target cuda --stage llvm; says "no stage 'llvm'"
+expect 2 "$VERTEBRA" dump vil_nano --target cpu --stage launches --audit; says "target cpu launches nothing that --audit could run"

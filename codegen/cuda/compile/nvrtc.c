@@ -138,7 +138,9 @@ static vtb_status run(nvrtc_program p, const char *source, const char *const *op
   int result = api.compile(p, n_options, options);
   code->log = fetch(p, api.log_size, api.log, &n);
   if (result == INVALID_OPTION) /* all others are as old as the versions that are looked for */
-    return vtb_fail(err, VTB_E_DEVICE, "NVRTC %d.%d (%s) does not know %s: a newer one is needed",
+    return vtb_fail(err, VTB_E_DEVICE,
+                    "NVRTC %d.%d (%s) does not know %s: a newer NVRTC is needed, or an "
+                    "architecture from sm_80 on",
                     state.major, state.minor, state.path, options[0]);
   if (result != 0) return wrong_source(result, options[0], source, code->log, err);
   code->data = ptx ? fetch(p, api.ptx_size, api.ptx, &code->n_bytes)
