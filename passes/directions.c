@@ -115,8 +115,7 @@ static void join(vtb_func *f, vtb_inst **group, int n) {
   vtb_attr kind = VTB_A_STR("kind", vtb_kernel_kind_name(VTB_KERNEL_SCANS));
   const vtb_inst *fused = vtb_build_call(&outer, VTB_OP_fused, k, inputs, n_inputs, &kind, 1);
   for (int r = 0; r < n_returns; r++) {
-    vtb_replace_all(outputs[r], fused->results[r]);
-    vtb__swap_names(outputs[r], fused->results[r]);
+    vtb__stand_in(outputs[r], fused->results[r]);
   }
   for (int g = 0; g < n; g++) vtb_inst_unlink(group[g]);
   vtb_free(inputs);

@@ -69,11 +69,6 @@ static vtb_inst *find_sum(const vtb_inst *einsum, int which) {
   return found;
 }
 
-static void replace(vtb_value *old, vtb_value *with) {
-  vtb_replace_all(old, with);
-  vtb__swap_names(old, with);
-}
-
 static void merge(vtb_func *f, vtb_inst *einsum, vtb_inst *whole, int which) {
   vtb_func *kernel = vtb__kernel_new(einsum);
   vtb_builder b = {.module = f->module, .func = kernel, .span = einsum->span};
@@ -88,8 +83,8 @@ static void merge(vtb_func *f, vtb_inst *einsum, vtb_inst *whole, int which) {
   vtb_inst *fused =
       vtb_build_call(&outer, VTB_OP_fused, kernel, einsum->operands, einsum->n_operands, &attr, 1);
   fused->order = einsum->order;
-  replace(einsum->results[0], fused->results[0]);
-  replace(whole->results[0], fused->results[1]);
+  vtb__stand_in(einsum->results[0], fused->results[0]);
+  vtb__stand_in(whole->results[0], fused->results[1]);
   vtb_inst_unlink(whole);
   vtb_inst_unlink(einsum);
 }

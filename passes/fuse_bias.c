@@ -93,8 +93,7 @@ static vtb_inst *join(vtb_func *f, vtb_inst *weight, vtb_inst *sum, int dy) {
   vtb_inst *fused = vtb_build_call(&outer, VTB_OP_fused, k, weight->operands, 2, &kind, 1);
   vtb_inst *old[] = {weight, sum};
   for (int r = 0; r < 2; r++) {
-    vtb_replace_all(old[r]->results[0], fused->results[r]);
-    vtb__swap_names(old[r]->results[0], fused->results[r]);
+    vtb__stand_in(old[r]->results[0], fused->results[r]);
     vtb_inst_unlink(old[r]);
   }
   return fused;

@@ -350,10 +350,7 @@ static vtb_inst *join(vtb_func *f, vtb_inst *p, vtb_inst *c) {
   vtb_attr kind = VTB_A_STR("kind", vtb_kernel_kind_name(VTB_KERNEL_LOCAL));
   vtb_inst *fused = vtb_build_call(&outer, VTB_OP_fused, j.kernel, j.inputs, j.n_inputs, &kind, 1);
   int order = place->order;
-  for (int r = 0; r < n; r++) {
-    vtb_replace_all(outputs[r], fused->results[r]);
-    vtb__swap_names(outputs[r], fused->results[r]);
-  }
+  for (int r = 0; r < n; r++) vtb__stand_in(outputs[r], fused->results[r]);
   vtb_inst_unlink(c);
   for (int r = 0; r < p->n_results; r++) remove_dead_views(f, p->results[r]);
   for (int r = 0; r < n; r++) move_views(fused->results[r], fused, order);

@@ -104,17 +104,6 @@ static vtb_value *input(merging *m, vtb_value *v, int n_factors) {
   return vtb_func_add_arg(m->kernel, v->name, v->type);
 }
 
-/* The ops of a body; `inside` gives the values of its arguments, then of all. */
-static void copy_body(vtb_builder *b, const vtb_func *body, vtb_value **inside) {
-  for (const vtb_inst *i = body->first; i; i = i->next) {
-    vtb_value **operands = vtb_xcalloc((size_t)i->n_operands + 1, sizeof *operands);
-    for (int o = 0; o < i->n_operands; o++) operands[o] = inside[i->operands[o]->id];
-    vtb_inst *copy = vtb_inst_clone(b, i, operands);
-    for (int r = 0; r < i->n_results; r++) inside[i->results[r]->id] = copy->results[r];
-    vtb_free(operands);
-  }
-}
-
 static void add_result(merging *m, vtb_value *outer, vtb_value *inner) {
   m->outer[m->n_results] = outer;
   m->inner[m->n_results++] = inner;
@@ -132,7 +121,7 @@ static void copy_product(merging *m, vtb_builder *b, const vtb_inst *product, vt
   vtb_value **inside = vtb_xcalloc((size_t)product->callee->n_values + 1, sizeof *inside);
   for (int o = 0; o < product->n_operands; o++)
     inside[product->callee->args[o]->id] = input(m, product->operands[o], product->n_operands);
-  copy_body(b, product->callee, inside);
+  vtb__copy_body(b, product->callee, inside);
   for (int r = 0; r < product->n_results; r++) made[r] = inside[product->callee->returns[r]->id];
   vtb_free(inside);
 }
@@ -145,7 +134,7 @@ static void copy_loop(merging *m, vtb_builder *b, const vtb_inst *product, const
     vtb_value *v = loop->operands[o];
     inside[loop->callee->args[o]->id] = v->def == product ? made[v->index] : input(m, v, n_factors);
   }
-  copy_body(b, loop->callee, inside);
+  vtb__copy_body(b, loop->callee, inside);
   for (int r = 0; r < loop->n_results; r++)
     add_result(m, loop->results[r], inside[loop->callee->returns[r]->id]);
   vtb_free(inside);
@@ -193,10 +182,7 @@ static vtb_inst *merge(vtb_func *f, vtb_inst *product, vtb_inst *loop) {
   vtb_builder outer = {.module = f->module, .func = f, .before = before, .span = product->span};
   vtb_attr attr = VTB_A_STR("kind", vtb_kernel_kind_name(VTB_KERNEL_PRODUCT));
   vtb_inst *fused = vtb_build_call(&outer, VTB_OP_fused, m.kernel, m.inputs, m.n_inputs, &attr, 1);
-  for (int r = 0; r < m.n_results; r++) {
-    vtb_replace_all(m.outer[r], fused->results[r]);
-    vtb__swap_names(m.outer[r], fused->results[r]);
-  }
+  for (int r = 0; r < m.n_results; r++) vtb__stand_in(m.outer[r], fused->results[r]);
   vtb_inst_unlink(loop);
   vtb_inst_unlink(product);
   number(f, fused);

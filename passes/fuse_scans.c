@@ -274,17 +274,6 @@ static vtb_value *value_inside(kernel *k, vtb_value *v) {
   return k->inside[v->id];
 }
 
-/* The ops of a kernel function, whose values are `body`. */
-static void copy_ops(kernel *k, const vtb_inst *first, vtb_value **body) {
-  for (const vtb_inst *i = first; i; i = i->next) {
-    vtb_value **operands = vtb_xcalloc((size_t)i->n_operands + 1, sizeof *operands);
-    for (int o = 0; o < i->n_operands; o++) operands[o] = body[i->operands[o]->id];
-    const vtb_inst *copy = vtb_inst_clone(&k->b, i, operands);
-    for (int r = 0; r < i->n_results; r++) body[i->results[r]->id] = copy->results[r];
-    vtb_free(operands);
-  }
-}
-
 static void copy_member(kernel *k, vtb_inst *i) {
   vtb_value **operands = vtb_xcalloc((size_t)i->n_operands + 1, sizeof *operands);
   for (int o = 0; o < i->n_operands; o++) operands[o] = value_inside(k, i->operands[o]);
@@ -292,7 +281,7 @@ static void copy_member(kernel *k, vtb_inst *i) {
     const vtb_func *f = i->callee;
     vtb_value **body = vtb_xcalloc((size_t)f->n_values + 1, sizeof *body);
     for (int a = 0; a < f->n_args; a++) body[f->args[a]->id] = operands[a];
-    copy_ops(k, f->first, body);
+    vtb__copy_body(&k->b, f, body);
     for (int r = 0; r < i->n_results; r++) k->inside[i->results[r]->id] = body[f->returns[r]->id];
     vtb_free(body);
   } else {
@@ -332,10 +321,7 @@ static void join(group *g) {
   vtb_attr kind = VTB_A_STR("kind", vtb_kernel_kind_name(VTB_KERNEL_SCAN));
   const vtb_inst *fused =
       vtb_build_call(&outer, VTB_OP_fused, k.func, k.inputs, k.n_inputs, &kind, 1);
-  for (int r = 0; r < n; r++) {
-    vtb_replace_all(outputs[r], fused->results[r]);
-    vtb__swap_names(outputs[r], fused->results[r]);
-  }
+  for (int r = 0; r < n; r++) vtb__stand_in(outputs[r], fused->results[r]);
   for (int m = g->n; m-- > 0;) vtb_inst_unlink(g->at[m]);
   vtb_free(k.inside);
   vtb_free(k.inputs);
@@ -357,12 +343,7 @@ static void part(vtb_inst *fused) {
       .module = fused->func->module, .func = fused->func, .before = fused, .span = fused->span};
   vtb_value **inside = vtb_xcalloc((size_t)f->n_values + 1, sizeof *inside);
   for (int a = 0; a < f->n_args; a++) inside[f->args[a]->id] = fused->operands[a];
-  for (const vtb_inst *i = f->first; i; i = i->next) {
-    vtb_value *operands[8];
-    for (int o = 0; o < i->n_operands; o++) operands[o] = inside[i->operands[o]->id];
-    const vtb_inst *copy = vtb_inst_clone(&b, i, operands);
-    for (int r = 0; r < i->n_results; r++) inside[i->results[r]->id] = copy->results[r];
-  }
+  vtb__copy_body(&b, f, inside);
   for (int r = 0; r < fused->n_results; r++)
     vtb_replace_all(fused->results[r], inside[f->returns[r]->id]);
   vtb_inst_unlink(fused);

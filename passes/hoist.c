@@ -8,7 +8,7 @@
  *                                                        %y = call @block(%image, %w)
  *
  * In the entry it is prepared once for all runs while parameters stay as they are, and shared by
- * the way back. Behind all rewriting, for targets that prepare. What does not depend on a parameter
+ * the way back. Behind all rewriting, for targets that prepare. What depends on other arguments
  * stays, and so do scans, random numbers and calls.
  */
 #include "passes/passes_internal.h"

@@ -28,6 +28,11 @@ void vtb__swap_names(vtb_value *x, vtb_value *y);
 /* An empty kernel function in which `inst` will stand, called after the scope and the first
  * result: "norm.normed". */
 vtb_func *vtb__kernel_new(const vtb_inst *inst);
+/* The body of a kernel function once more, where `b` stands: of[id] is what a value of the body is
+ * there, given for its arguments. */
+void vtb__copy_body(vtb_builder *b, const vtb_func *body, vtb_value **of);
+/* Whoever reads `old` reads `with`, which takes its name. */
+void vtb__stand_in(vtb_value *old, vtb_value *with);
 /* A call with the same callee kind and attributes but other operands, placed before `inst`, which
  * is unlinked; result i of `inst` becomes result map[i] of the new one (map NULL: the same
  * places). */

@@ -256,8 +256,7 @@ static void join(vtb_func *f, vtb_inst *attention, const turn *t) {
   const vtb_inst *fused =
       vtb_build_call(&out.outer, VTB_OP_fused, out.func, out.inputs, out.n, attrs, 2);
   for (int r = 0; r < fused->n_results; r++) {
-    vtb_replace_all(attention->results[r], fused->results[r]);
-    vtb__swap_names(attention->results[r], fused->results[r]);
+    vtb__stand_in(attention->results[r], fused->results[r]);
     if (r < 2 && t[r].back) vtb_replace_all(t[r].back, t[r].adjoint);
   }
   vtb_inst_unlink(attention);

@@ -382,8 +382,7 @@ static void join_casts(vtb_func *entry, vtb_inst **casts, int n) {
   vtb_inst *fused = vtb_build_call(&outer, VTB_OP_fused, k, inputs, n, &kind, 1);
   for (int i = 0; i < n; i++) {
     fused->results[i]->type.dtype = casts[i]->results[0]->type.dtype;
-    vtb_replace_all(casts[i]->results[0], fused->results[i]);
-    vtb__swap_names(casts[i]->results[0], fused->results[i]);
+    vtb__stand_in(casts[i]->results[0], fused->results[i]);
     vtb_inst_unlink(casts[i]);
   }
 }

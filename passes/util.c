@@ -65,6 +65,21 @@ vtb_func *vtb__kernel_new(const vtb_inst *inst) {
   return vtb_func_new(inst->func->module, buf, VTB_FUNC_KERNEL, inst->span);
 }
 
+void vtb__copy_body(vtb_builder *b, const vtb_func *body, vtb_value **of) {
+  for (const vtb_inst *i = body->first; i; i = i->next) {
+    vtb_value **operands = vtb_xcalloc((size_t)i->n_operands + 1, sizeof *operands);
+    for (int o = 0; o < i->n_operands; o++) operands[o] = of[i->operands[o]->id];
+    const vtb_inst *copy = vtb_inst_clone(b, i, operands);
+    for (int r = 0; r < i->n_results; r++) of[i->results[r]->id] = copy->results[r];
+    vtb_free(operands);
+  }
+}
+
+void vtb__stand_in(vtb_value *old, vtb_value *with) {
+  vtb_replace_all(old, with);
+  vtb__swap_names(old, with);
+}
+
 vtb_inst *vtb__replace_call(vtb_inst *inst, vtb_func *callee, vtb_value *const *operands, int n,
                             const int *map) {
   vtb_builder b = {
