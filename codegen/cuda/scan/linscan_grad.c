@@ -1,7 +1,8 @@
 /* linscan_grad, classes constant and scalar: the states before the chunks and the adjoints of those
  * after them, then dq, dk and dv as the three other products of text/linscan_product.cu, then the
- * decays' adjoint from sums that only add (text/linscan_terms.cu, linscan_decay.cu). Nothing is
- * kept from the forward pass. Other classes: linscan_steps_grad.c. */
+ * decays' adjoint from sums that only add (text/linscan_terms.cu, or linscan_terms_tiles.cu where
+ * factors round to 16 bits; linscan_decay.cu). Nothing is kept from the forward pass. Other
+ * classes: linscan_steps_grad.c. */
 #include "codegen/cuda/scan/linscan.h"
 #include "codegen/cuda/plan/program.h"
 
@@ -15,16 +16,28 @@ typedef struct decay_terms { /* temporaries, -1 if absent */
 static int64_t chunk_tiles(vtb__cuda_scan *s) { return (s->chunk + 63) / 64; }
 static int floats(vtb__cuda_scan *s, int64_t n) { return vtb_cuda_temp(s->c, n * 4); }
 
+static void fill_half_terms(vtb__cuda_scan *s) {
+  VTB_CUDA_NUMBERS(s->k, {"Q_EIGHT", vtb__cuda_row_eight(s, VTB__ROW_Q)},
+                   {"K_EIGHT", vtb__cuda_row_eight(s, VTB__ROW_K)},
+                   {"V_EIGHT", vtb__cuda_row_eight(s, VTB__ROW_V)},
+                   {"DY_EIGHT", vtb__cuda_row_eight(s, VTB__ROW_DY)});
+  vtb_cuda_fill(s->k, "T", "%s", vtb__cuda_tile_type(s->c));
+}
+
 static void sum_terms(vtb__cuda_scan *s, const decay_terms *t) {
   static const vtb__cuda_row rows[] = {VTB__ROW_Q, VTB__ROW_K, VTB__ROW_V, VTB__ROW_DY};
-  vtb__scan_begin(s, "linscan_terms", "linscan_terms.cu", THREADS);
+  vtb__scan_begin(s, "linscan_terms", s->half ? "linscan_terms_tiles.cu" : "linscan_terms.cu",
+                  THREADS);
   vtb__fill_decay(s);
   vtb__fill_source(s, VTB__ROW_Q, "q");
   vtb__fill_source(s, VTB__ROW_K, "k");
   vtb__fill_source(s, VTB__ROW_V, "v");
   vtb__fill_source(s, VTB__ROW_DY, "dy");
-  VTB_CUDA_NUMBERS(s->k, {"FOUR", vtb__cuda_rows_four(s, rows, 4)},
-                   {"FACTORS", vtb__cuda_factors(s->c)});
+  VTB_CUDA_NUMBERS(s->k, {"FACTORS", vtb__cuda_factors(s->c)});
+  if (s->half)
+    fill_half_terms(s);
+  else
+    VTB_CUDA_NUMBERS(s->k, {"FOUR", vtb__cuda_rows_four(s, rows, 4)});
   vtb_cuda_temp_out(s->k, t->inside, "float", "inside");
   vtb_cuda_temp_out(s->k, t->row_sums, "float", "row_sums");
   if (t->column_sums >= 0) vtb_cuda_temp_out(s->k, t->column_sums, "float", "column_sums");
