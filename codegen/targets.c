@@ -31,6 +31,13 @@ static vtb_status emulate_plan(vtb_launch_plan *plan, vtb_program **program, vtb
   return status;
 }
 
+/* Who asked for wgmma wherever it can be does not mean none at all. */
+static vtb_status check_wgmma(const vtb_launch_plan *plan, vtb_error *err) {
+  for (int k = 0; k < plan->n_kernels; k++)
+    if (plan->kernels[k].arch == 90) return VTB_OK;
+  return vtb_fail(err, VTB_E_USAGE, "VTB_CUDA_WGMMA=1: no product of this plan can be by wgmma");
+}
+
 static vtb_status emulated(vtb_module *m, vtb_func *f, const vtb_codegen_options *o,
                            vtb_program **program, vtb_error *err) {
   vtb_launch_plan *plan = NULL;
@@ -39,7 +46,10 @@ static vtb_status emulated(vtb_module *m, vtb_func *f, const vtb_codegen_options
   if (arch && *arch && !vtb_arch_find(arch))
     return vtb_fail(err, VTB_E_USAGE, "VTB_EMULATOR_ARCH=%s: no such architecture", arch);
   if (arch && *arch) with.arch = arch;
+  with.wgmma = vtb_streq(getenv("VTB_CUDA_WGMMA"), "1");
   vtb_status status = checked_plan(m, f, &with, &plan, err);
+  if (status == VTB_OK && with.wgmma && (status = check_wgmma(plan, err)) != VTB_OK)
+    vtb_launch_plan_free(plan);
   return status == VTB_OK ? emulate_plan(plan, program, err) : status;
 }
 
@@ -67,7 +77,9 @@ static vtb_status on_device(vtb_module *m, vtb_func *f, const vtb_codegen_option
   vtb_status status = vtb_cuda_device_open(&device, err);
   if (status != VTB_OK) return status;
   vtb_codegen_options with = *o;
-  if (!vtb_streq(getenv("VTB_CUDA_WGMMA"), "0")) with.arch = vtb_cuda_device_arch(device);
+  const char *wgmma = getenv("VTB_CUDA_WGMMA");
+  if (!vtb_streq(wgmma, "0")) with.arch = vtb_cuda_device_arch(device);
+  with.wgmma = vtb_streq(wgmma, "1");
   status = checked_plan(m, f, &with, &plan, err);
   if (status == VTB_OK && (status = compile_for(device, plan, program, err)) != VTB_OK)
     vtb_launch_plan_free(plan);

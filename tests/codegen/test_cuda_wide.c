@@ -14,6 +14,7 @@ typedef struct shape {
   const char *spec;
   int batch, m, n, k;
   bool fp16, epilogue;
+  char sum; /* of the first or second factor, 'p' or 'q', over the depth as well */
 } shape;
 
 static bool is_batched(const shape *s, const char *operand) {
@@ -35,20 +36,27 @@ static const char *sizes(const shape *s, const char *letters, char end, char *te
 static vtb_module *module_of(const shape *s) {
   static vtb_source source;
   static char text[2000];
-  char a[40], b[40], c[40];
+  char a[40], b[40], c[40], type[40] = "", line[160] = "";
+  if (s->sum) {
+    const char *of = s->sum == 'p' ? s->spec : strchr(s->spec, ',') + 1;
+    snprintf(type, sizeof type, ", f32[%d]", s->sum == 'p' ? s->m : s->n);
+    snprintf(line, sizeof line, "  %%s = reduce_sum %%%c {axes = [%d]} : %s\n", s->sum,
+             of[0] != 'k', type + 2);
+  }
   sizes(s, s->spec, ',', a, sizeof a);
   sizes(s, strchr(s->spec, ',') + 1, '-', b, sizeof b);
   sizes(s, strchr(s->spec, '>') + 1, 0, c, sizeof c);
   snprintf(text, sizeof text,
            "entry func @f(%%a: f32[%s] input \"a\", %%b: f32[%s] input \"b\", %%c: f32[%d] input "
-           "\"c\", %%r: f32[%s] input \"r\") -> (f32[%s]) {\n"
+           "\"c\", %%r: f32[%s] input \"r\") -> (f32[%s]%s) {\n"
            "  %%p = square %%a : f32[%s]\n  %%q = square %%b : f32[%s]\n"
            "  %%x = einsum %%p, %%q {spec = \"%s\"} : f32[%s]\n"
-           "%s%s%s%s%s%s%s  return %s\n}\n",
-           a, b, s->n, c, c, a, b, s->spec, c, s->epilogue ? "  %y = add %x, %c : f32[" : "",
+           "%s%s%s%s%s%s%s%s  return %s%s\n}\n",
+           a, b, s->n, c, c, type, a, b, s->spec, c, s->epilogue ? "  %y = add %x, %c : f32[" : "",
            s->epilogue ? c : "", s->epilogue ? "]\n  %z = relu %y : f32[" : "",
            s->epilogue ? c : "", s->epilogue ? "]\n  %o = add %z, %r : f32[" : "",
-           s->epilogue ? c : "", s->epilogue ? "]\n" : "", s->epilogue ? "%o" : "%x");
+           s->epilogue ? c : "", s->epilogue ? "]\n" : "", line, s->epilogue ? "%o" : "%x",
+           s->sum ? ", %s" : "");
   vtb_diags diags = {0};
   source = (vtb_source){.path = "wide.ir", .text = text, .n = strlen(text)};
   vtb_module *m = vtb_module_parse(&source, &diags);
@@ -65,7 +73,8 @@ static vtb_launch_plan *plan_of(const shape *s, int tile, vtb_module **m) {
                            .precision = s->fp16 ? VTB_PRECISION_FP16 : VTB_PRECISION_BF16_ALL};
   *m = module_of(s);
   vtb_pass_context context = {.module = *m, .target = vtb_target_find("cuda")};
-  vtb_status status = vtb_run_pipeline(&context, &(vtb_pipeline_options){.pipeline = "fuse"}, &err);
+  vtb_status status =
+      vtb_run_pipeline(&context, &(vtb_pipeline_options){.pipeline = "fuse,factor_sums"}, &err);
   if (status == VTB_OK) status = cuda_lower(*m, (*m)->entry, &o, &err);
   for (vtb_func *f = (*m)->first; f; f = f->next)
     for (vtb_inst *i = f->first; i; i = i->next)
@@ -108,6 +117,18 @@ static int wrong(const shape *s, float *const *x, const float *got) {
   return bad;
 }
 
+static int wrong_sums(const shape *s, float *const *x) {
+  int bad = 0, n = !s->sum ? 0 : s->sum == 'p' ? s->m : s->n;
+  for (int r = 0; r < n; r++) {
+    float sum = 0;
+    for (int k = 0; k < s->k; k++)
+      sum += s->sum == 'p' ? at(s, x[0], s->spec, 0, r, 0, k)
+                           : at(s, x[1], strchr(s->spec, ',') + 1, 0, 0, r, k);
+    bad += x[5][r] != sum;
+  }
+  return bad;
+}
+
 static void check(const shape *s, int tile) {
   vtb_module *m;
   vtb_launch_plan *plan = plan_of(s, tile, &m);
@@ -122,15 +143,16 @@ static void check(const shape *s, int tile) {
       vtb_emulator_program(plan, &(vtb_emulator_options){.seed = (uint64_t)tile + 1}, &p, &err);
   CHECK_MSG(status == VTB_OK, "%s", err.text);
   if (status != VTB_OK) return;
-  float *x[] = {numbers(a, 0), numbers(b, 1), numbers(s->n, 2), numbers(c, 3), numbers(c, 0)};
+  float *x[] = {numbers(a, 0), numbers(b, 1), numbers(s->n, 2),
+                numbers(c, 3), numbers(c, 0), numbers(s->m + s->n, 0)};
   void *workspace = vtb_aligned_alloc((size_t)p->workspace_bytes + 64);
   status = vtb_program_execute(p, (void *const *)x, workspace, NULL, &err);
   CHECK_MSG(status == VTB_OK, "%s %d %d %d, tile %d: %s", s->spec, s->m, s->n, s->k, tile,
             err.text);
-  int bad = status == VTB_OK ? wrong(s, x, x[4]) : 0;
+  int bad = status == VTB_OK ? wrong(s, x, x[4]) + wrong_sums(s, x) : 0;
   CHECK_MSG(!bad, "%s %d %d %d, tile %d: %d of %d are wrong", s->spec, s->m, s->n, s->k, tile, bad,
             c);
-  for (int i = 0; i < 5; i++) free(x[i]);
+  for (int i = 0; i < 6; i++) free(x[i]);
   free(workspace);
   vtb_program_free(p);
   vtb_module_free(m);
@@ -142,11 +164,13 @@ TEST(every_tile) {
 }
 
 TEST(every_order_and_odd_sizes) {
-  static const shape shapes[] = {
-      {"mk,kn->mn", 1, 77, 72, 136, false, false},  {"km,nk->mn", 1, 136, 75, 72, false, false},
-      {"km,kn->mn", 1, 200, 136, 91, false, false}, {"bmk,bkn->bmn", 3, 70, 64, 64, false, true},
-      {"bmk,nk->bmn", 2, 100, 104, 88, true, true}, {"bkm,bnk->bmn", 2, 64, 33, 40, false, true},
-      {"mk,nk->mn", 1, 3, 130, 40, false, true}};
+  static const shape shapes[] = {{"mk,kn->mn", 1, 77, 72, 136, false, false, 0},
+                                 {"km,nk->mn", 1, 136, 75, 72, false, false, 0},
+                                 {"km,kn->mn", 1, 200, 136, 91, false, false, 0},
+                                 {"bmk,bkn->bmn", 3, 70, 64, 64, false, true, 0},
+                                 {"bmk,nk->bmn", 2, 100, 104, 88, true, true, 0},
+                                 {"bkm,bnk->bmn", 2, 64, 33, 40, false, true, 0},
+                                 {"mk,nk->mn", 1, 3, 130, 40, false, true, 0}};
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
     check(&shapes[i], (int)i % WIDE_TILES);
 }
@@ -154,6 +178,19 @@ TEST(every_order_and_odd_sizes) {
 TEST(ranges_of_the_depth_are_added) {
   static const shape s = {.spec = "km,kn->mn", .batch = 1, .m = 72, .n = 64, .k = 2100};
   check(&s, 4);
+}
+
+/* Along and across the depth, several tiles of either side, ranges. */
+TEST(factors_are_summed) {
+  static const shape shapes[] = {
+      {.spec = "km,kn->mn", .batch = 1, .m = 200, .n = 136, .k = 91, .sum = 'p'},
+      {.spec = "km,kn->mn", .batch = 1, .m = 136, .n = 600, .k = 200, .sum = 'q'},
+      {.spec = "mk,nk->mn", .batch = 1, .m = 150, .n = 300, .k = 200, .sum = 'p', .fp16 = true},
+      {.spec = "mk,nk->mn", .batch = 1, .m = 131, .n = 70, .k = 136, .sum = 'q', .epilogue = true},
+      {.spec = "km,kn->mn", .batch = 1, .m = 72, .n = 64, .k = 2100, .sum = 'p'},
+      {.spec = "km,kn->mn", .batch = 1, .m = 72, .n = 80, .k = 2100, .sum = 'q'}};
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+    check(&shapes[i], (int)i % WIDE_TILES);
 }
 
 /* ---- plans ---------------------------------------------------------------------------------- */
@@ -239,15 +276,16 @@ TEST(a_device_gets_maps) {
 
 /* No spills; serial wgmma and setmaxnreg without effect are errors of vtb_cuda_compile. */
 TEST(the_device_compiler_takes_them) {
-  static const shape s = {
-      .spec = "mk,nk->mn", .batch = 1, .m = 1000, .n = 768, .k = 192, .epilogue = true};
+  static const shape shapes[] = {
+      {.spec = "mk,nk->mn", .batch = 1, .m = 1000, .n = 768, .k = 192, .epilogue = true},
+      {.spec = "km,kn->mn", .batch = 1, .m = 1000, .n = 768, .k = 192, .sum = 'p'}};
   vtb_strbuf nvrtc = {0};
   bool there = vtb_cuda_describe_nvrtc(&nvrtc);
   vtb_strbuf_free(&nvrtc);
-  for (int tile = 0; tile < WIDE_TILES && there; tile++) {
+  for (int tile = 0; tile < 2 * WIDE_TILES && there; tile++) {
     vtb_module *m;
     vtb_error err = {0};
-    vtb_launch_plan *plan = plan_of(&s, tile, &m);
+    vtb_launch_plan *plan = plan_of(&shapes[tile / WIDE_TILES], tile % WIDE_TILES, &m);
     vtb_cuda_code *codes = vtb_xcalloc((size_t)plan->n_sources, sizeof *codes);
     vtb_status status = vtb_cuda_compile_plan(plan, "sm_90a", codes, &err);
     CHECK_MSG(status == VTB_OK, "tile %d: %s", tile, err.text);
@@ -269,6 +307,7 @@ int main(void) {
   RUN(every_tile);
   RUN(every_order_and_odd_sizes);
   RUN(ranges_of_the_depth_are_added);
+  RUN(factors_are_summed);
   RUN(maps_that_no_driver_takes_are_refused);
   RUN(plans_keep_their_maps_in_files);
   RUN(a_device_gets_maps);

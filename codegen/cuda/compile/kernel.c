@@ -112,6 +112,8 @@ void vtb_cuda_map(vtb_cuda_kernel *k, int tensor, const vtb_launch_map *map, con
   vtb_vec_push(&k->params, ((vtb_cuda_param){vtb_arena_strdup(&k->c->arena, name), ref}));
 }
 bool vtb_cuda_is_hopper(const vtb_cuda *c) { return vtb_streq(c->options->arch, "sm_90a"); }
+
+bool vtb_cuda_wants_wgmma(const vtb_cuda *c) { return c->options->wgmma; }
 void vtb_cuda_out(vtb_cuda_kernel *k, int tensor, const char *name) {
   vtb__cuda_use(k, tensor, name, VTB_LAUNCH_WRITE);
 }

@@ -288,7 +288,7 @@ static int64_t size_of_sum(const product *p) {
 }
 
 /* The sums of a factor, or their parts behind those of the product. */
-static void fill_sum(product *p, vtb_cuda_kernel *k) {
+void vtb__product_sum(product *p, vtb_cuda_kernel *k) {
   const char *text = "";
   int which = !p->sum ? 0 : p->sum_of == p->a ? 1 : 2;
   if (which && p->splits == 1)
@@ -347,7 +347,7 @@ static void write_product(product *p, int temp) {
   fill_factor(p, k, p->a, M, 'a');
   fill_factor(p, k, p->b, N, 'b');
   vtb__product_accumulate(p, k, temp);
-  fill_sum(p, k);
+  vtb__product_sum(p, k);
   vtb_cuda_launch(k, vtb_cuda_value(k, "BLOCKS") * p->splits);
 }
 

@@ -67,6 +67,8 @@ bool vtb__product_choose_wide(product *p, vtb_factors factors);
 void vtb__product_write_wide(product *p, vtb_factors factors, int temp);
 /* What becomes of a tile's sums (einsum.c): fills EACH, `store` and `store4`. */
 void vtb__product_accumulate(product *p, vtb_cuda_kernel *k, int temp);
+/* And of a factor's sums, if there are any: fills SUMMED, `store_total_m` and `store_total_n`. */
+void vtb__product_sum(product *p, vtb_cuda_kernel *k);
 
 /* ---- epilogue.c ------------------------------------------------------------------------------ */
 

@@ -132,8 +132,8 @@ static bool fits(const product *p, vtb_factors factors) {
   vtb_launch_map map;
   vtb_dtype a = vtb__product_type(p, A)->dtype, b = vtb__product_type(p, B)->dtype;
   vtb_dtype wanted = factors == VTB_FACTORS_FP16 ? VTB_F16 : VTB_BF16;
-  return vtb_cuda_is_hopper(p->c) && !p->sum && a == wanted && b == wanted &&
-         map_of(p, p->a, M, 128, &map) && map_of(p, p->b, N, 128, &map);
+  return vtb_cuda_is_hopper(p->c) && a == wanted && b == wanted && map_of(p, p->a, M, 128, &map) &&
+         map_of(p, p->b, N, 128, &map);
 }
 
 /* ---- the tile -------------------------------------------------------------------------------- */
@@ -176,7 +176,7 @@ bool vtb__product_choose_wide(product *p, vtb_factors factors) {
   int64_t k = p->of[K].size, most = k / SHORTEST_WIDE_RANGE,
           wanted =
               vtb_attr_int(p->einsum, "wide", -1); /* a row of the table, or N_WIDE_TILES: none */
-  double best = wanted < 0 ? p->seconds : HUGE_VAL;
+  double best = wanted < 0 && !vtb_cuda_wants_wgmma(p->c) ? p->seconds : HUGE_VAL;
   if (!fits(p, factors)) return false;
   for (int t = 0; t < N_WIDE_TILES; t++)
     for (int64_t splits = 1; splits == 1 || (splits <= most && splits <= MOST_SPLITS); splits++) {
@@ -219,5 +219,6 @@ void vtb__product_write_wide(product *p, vtb_factors factors, int temp) {
   fill_factor(p, k, p->a, M, 'a');
   fill_factor(p, k, p->b, N, 'b');
   vtb__product_accumulate(p, k, temp);
+  vtb__product_sum(p, k);
   vtb_cuda_launch(k, grid);
 }

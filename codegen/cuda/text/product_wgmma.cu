@@ -4,7 +4,10 @@
  * One thread of the last four warps asks for the tiles of the factors, by the copy engine and in the order that they
  * have in memory; groups of four warps have 64 rows of the results each. A stage of the ring is `full` when its bytes
  * have come and `empty` when every warp of the groups is done with it, so that the tiles of the next results are on
- * their way while those of the last are stored. What lies beyond the edges is zero. */
+ * their way while those of the last are stored. What lies beyond the edges is zero.
+ *
+ * Where a factor is summed over k as well, two more of the last warps read its tiles of the first column (row) of
+ * results, in fp32 and in the order of k, and give the stages of all tiles back with the others. */
 #include "products.cuh"
 #include "hopper.cuh"
 hole int M, N, K, BATCHES;
@@ -16,10 +19,13 @@ hole bool A_ALONG, B_ALONG;        /* whether neighbours in memory follow k */
 hole bool A_BATCH, B_BATCH;        /* whether a batch has a factor of its own */
 hole int EACH;                     /* results that a thread stores at a time: 1, or 4 along n */
 hole code store, store4;           /* of the sum at batch, m, n (and split); of vsum, from n on */
+hole int SUMMED;                   /* sums over k: 0 none, 1 of A's rows, 2 of B's columns */
+hole code store_total_m, store_total_n; /* of `total` at batch, m or n (and split) */
 constexpr int BM = 64 * GROUPS, STEP = 64, P = 40; /* floats of a row of results on their way */
 constexpr int STAGES = 196608 / ((BM + BN) * 128) > 6 ? 6 : 196608 / ((BM + BN) * 128);
 constexpr int TILES_M = (M + BM - 1) / BM, TILES_N = (N + BN - 1) / BN, BLOCKS = TILES_M * TILES_N * BATCHES;
 constexpr int TILES = BLOCKS * SPLITS, TURNS = (TILES + GRID - 1) / GRID;
+constexpr int SUM_WARPS = SUMMED ? 2 : 0, SUM_ROWS = SUMMED == 2 ? BN : BM; /* of the summed tile */
 require BN % 32 == 0 && (B_ALONG || BN % 64 == 0) && RANGE % STEP == 0 && GROUPS <= 2;
 cost wide = 2 * BM * BN * RANGE * TURNS;
 cost flight = (STAGES - 1) * (BM + BN) * STEP * 2;
@@ -33,7 +39,7 @@ shared float sums[GROUPS * 4 * 16 * P];
   if (vtb_tid() == 0) {
     for (int s = 0; s < STAGES; s++) {
       vtb_mbar_init(full + s, 1);
-      vtb_mbar_init(empty + s, GROUPS * 4);
+      vtb_mbar_init(empty + s, GROUPS * 4 + SUM_WARPS);
     }
     vtb_mbar_ready();
   }
@@ -65,6 +71,51 @@ shared float sums[GROUPS * 4 * 16 * P];
             VTB_UNROLL for (int i = 0; i < BN; i += 64)
               vtb_tma_load(b_tile + (stage * BN + i) * STEP, b, full + stage, n0 + i, k0, b_at);
           next_stage();
+        }
+      }
+    } else if (SUMMED && vtb_warp() > GROUPS * 4 && vtb_warp() <= GROUPS * 4 + SUM_WARPS) {
+      constexpr bool ALONG = SUMMED == 2 ? B_ALONG : A_ALONG;
+      constexpr int EACH_OWNS = ALONG ? 1 : 2, MINE = (SUM_ROWS + 64 * EACH_OWNS - 1) / (64 * EACH_OWNS);
+      const int own = vtb_tid() - (GROUPS * 4 + 1) * 32; /* its rows: own, own + 64 .., or pairs of them */
+      for (int tile = vtb_block(); tile < TILES; tile += GRID) {
+        const int n0 = tile % TILES_N * BN, m0 = tile / TILES_N % TILES_M * BM;
+        const int batch = tile / (TILES_M * TILES_N) % BATCHES, split = tile / BLOCKS;
+        const int k_begin = split * RANGE, k_end = vtb_min_int(k_begin + RANGE, K);
+        const bool here = SUMMED == 2 ? m0 == 0 : n0 == 0;
+        float totals[MINE][2];
+        VTB_UNROLL for (int i = 0; i < MINE; i++) totals[i][0] = totals[i][1] = 0;
+        for (int k0 = k_begin; k0 < k_end; k0 += STEP) {
+          vtb_mbar_wait(full + stage, phase);
+          VTB_UNROLL for (int i = 0; i < MINE; i++) {
+            const int row = (own + i * 64) * EACH_OWNS;
+            if (!here || row >= SUM_ROWS) continue;
+            VTB_PTR(const T) from = SUMMED == 2 ? b_tile + stage * BN * STEP : a_tile + stage * BM * STEP;
+            if constexpr (ALONG) {
+              VTB_UNROLL for (int k = 0; k < STEP; k += 4) {
+                const vtb_f4 v = vtb_load4(from, row * STEP + ((k / 8 ^ row % 8) * 8 + k % 8));
+                totals[i][0] = totals[i][0] + v.x + v.y + v.z + v.w;
+              }
+            } else {
+              VTB_NO_UNROLL for (int k = 0; k < STEP; k += 8) VTB_UNROLL for (int j = 0; j < 8; j++) {
+                const int at = (row / 64 * STEP + k + j) * 64 + ((row % 64 / 8 ^ j) * 8 + row % 8);
+                totals[i][0] += (float)from[at];
+                totals[i][1] += (float)from[at + 1];
+              }
+            }
+          }
+          vtb_sync_warp();
+          if (vtb_lane() == 0) vtb_mbar_arrive(empty + stage);
+          next_stage();
+        }
+        VTB_UNROLL for (int i = 0; i < MINE; i++) VTB_UNROLL for (int j = 0; j < EACH_OWNS; j++) {
+          const int row = (own + i * 64) * EACH_OWNS + j, m = m0 + row, n = n0 + row;
+          const float total = totals[i][j];
+          if (SUMMED == 1 && here && row < SUM_ROWS && m < M) {
+            ${store_total_m}
+          }
+          if (SUMMED == 2 && here && row < SUM_ROWS && n < N) {
+            ${store_total_n}
+          }
         }
       }
     }
