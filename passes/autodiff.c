@@ -368,13 +368,10 @@ static void remove_halves(vtb__ad *ad) {
   }
 }
 
-vtb_status vtb_autodiff(vtb_module *m, vtb_func *f, const int *outs, int n_outs, const int *wrt,
-                        int n_wrt, vtb_func **grad, vtb_diags *diags, vtb_error *err) {
-  vtb_status status = check_request(f, outs, n_outs, wrt, n_wrt, err);
+static vtb_status differentiate(vtb__ad ad, vtb_func *f, const int *outs, int n_outs,
+                                const int *wrt, int n_wrt, vtb_func **grad) {
+  vtb_status status = check_request(f, outs, n_outs, wrt, n_wrt, ad.err);
   if (status != VTB_OK) return status;
-  /* there is no way to go wrong that a message with a place would explain better than err */
-  (void)diags;
-  vtb__ad ad = {.module = m, .err = err};
   vtb_arena_init(&ad.arena);
   list_funcs(&ad, f);
   vtb__ad_func *entry = vtb__ad_find(&ad, f);
@@ -390,4 +387,17 @@ vtb_status vtb_autodiff(vtb_module *m, vtb_func *f, const int *outs, int n_outs,
     remove_halves(&ad);
   vtb_arena_free(&ad.arena);
   return ad.status;
+}
+
+vtb_status vtb_autodiff(vtb_module *m, vtb_func *f, const int *outs, int n_outs, const int *wrt,
+                        int n_wrt, vtb_func **grad, vtb_diags *diags, vtb_error *err) {
+  /* there is no way to go wrong that a message with a place would explain better than err */
+  (void)diags;
+  return differentiate((vtb__ad){.module = m, .err = err}, f, outs, n_outs, wrt, n_wrt, grad);
+}
+
+vtb_status vtb_autodiff_keeping(vtb_module *m, vtb_func *f, const int *outs, int n_outs,
+                                const int *wrt, int n_wrt, vtb_func **grad, vtb_error *err) {
+  vtb__ad ad = {.module = m, .err = err, .keeps = true};
+  return differentiate(ad, f, outs, n_outs, wrt, n_wrt, grad);
 }

@@ -11,7 +11,8 @@
  * costs twice, since saving it is a copy: its source is saved instead unless the view is a small
  * part of it. What lies in memory anyway is a little cheaper: a value that is returned, what a scan
  * by products makes, and what is read again behind an op that is no part of a kernel with others (a
- * residual stream). Equal costs are decided towards the later value.
+ * residual stream). Equal costs are decided towards the later value. Where memory is the limit
+ * (`keeps`), what products of both halves read costs nothing: either half stores it anyway.
  */
 #include "passes/autodiff.h"
 
@@ -94,8 +95,25 @@ static bool lies_in_memory(split *s, const vtb_value *v) {
   return is_return(s, v, &at) || product || is_read_again(s, v);
 }
 
+static bool is_factor_of_both(const split *s, const vtb_value *v) {
+  vtb_inst **readers;
+  bool ahead = false, back = false;
+  if (!s->ad->keeps || !s->first_backward || !vtb_type_is_dynamic(&v->type)) return false;
+  if (is_view(v->def->op)) return false;
+  size_t n = vtb_value_readers(v, &readers);
+  for (size_t r = 0; r < n; r++) {
+    const vtb_inst *i = readers[r];
+    if (i->op != VTB_OP_einsum || (i->operands[0] != v && i->operands[1] != v)) continue;
+    ahead |= i->order < s->first_backward->order && vtb_is_product(i);
+    back |= i->order >= s->first_backward->order && vtb_ends_in_parameter(i);
+  }
+  vtb_free(readers);
+  return ahead && back;
+}
+
 /* In quarters of a byte: a value that is stored anyway is a little cheaper, a view dearer. */
 static int64_t save_cost(split *s, const vtb_value *v) {
+  if (is_factor_of_both(s, v)) return 0;
   int64_t elements = vtb_type_count(&v->type) * (vtb_type_is_dynamic(&v->type) ? NOMINAL_BATCH : 1);
   return elements * 4 * (lies_in_memory(s, v) ? 3 : is_view(v->def->op) ? 8 : 4);
 }

@@ -70,6 +70,11 @@ void vtb_mode_reason(const vtb_pass_context *c, const vtb_inst *inst, vtb_strbuf
 VTB_MUST_USE vtb_status vtb_autodiff(vtb_module *m, vtb_func *f, const int *outs, int n_outs,
                                      const int *wrt, int n_wrt, vtb_func **grad, vtb_diags *diags,
                                      vtb_error *err);
+/* The same for targets where memory is the limit (passes/target.h): what products read in the
+ * forward and in the backward is returned too, so that it is stored once; takes more memory. */
+VTB_MUST_USE vtb_status vtb_autodiff_keeping(vtb_module *m, vtb_func *f, const int *outs,
+                                             int n_outs, const int *wrt, int n_wrt, vtb_func **grad,
+                                             vtb_error *err);
 
 /* Training step. Of an entry that returns losses and metrics (ir/objective.h):
  *   @train(args..., valid f32 [B]) -> (loss [], loss:<name> [2, K]..., metric:<name> [2, K]...,
@@ -85,6 +90,7 @@ typedef struct vtb_train_step {
   const char *logits; /* of a classifier's outputs; NULL: the first */
   double label_smoothing;
   bool loss_scale;
+  bool keeps; /* by vtb_autodiff_keeping */
 } vtb_train_step;
 VTB_MUST_USE vtb_status vtb_build_train_step(vtb_module *m, vtb_func *f, const vtb_train_step *o,
                                              vtb_func **train, vtb_diags *diags, vtb_error *err);

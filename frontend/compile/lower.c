@@ -30,6 +30,12 @@ vtb_status vtb_compilation_graph(vtb_compilation *c) {
   return vtb_compilation_run(c, vtb_pipeline_graph);
 }
 
+/* Of the one target of the options. */
+static bool memory_is_the_limit(const vtb_compilation *c) {
+  const vtb_target *target = c->options.target ? vtb_target_find(c->options.target) : NULL;
+  return target && target->memory_bound;
+}
+
 vtb_status vtb_compilation_train(vtb_compilation *c) {
   vtb_diags diags = {0};
   vtb_error err = {0};
@@ -38,7 +44,8 @@ vtb_status vtb_compilation_train(vtb_compilation *c) {
   vtb_status status = vtb_precision_find(c->options.precision, &precision, &err);
   vtb_train_step step = {.logits = entry->n_returns ? entry->return_names[0] : NULL,
                          .label_smoothing = c->options.label_smoothing,
-                         .loss_scale = precision == VTB_PRECISION_FP16};
+                         .loss_scale = precision == VTB_PRECISION_FP16,
+                         .keeps = memory_is_the_limit(c)};
   if (status == VTB_OK)
     status = vtb_build_train_step(c->module, entry, &step, &train, &diags, &err);
   vtb__report_end(c->report, status, &diags, &err);
@@ -69,8 +76,11 @@ vtb_status vtb_compilation_gradient(vtb_compilation *c, const int *outs, int n_o
   vtb_diags diags = {0};
   vtb_error err = {0};
   vtb_func *grad = NULL;
+  vtb_func *entry = c->module->entry;
   vtb_status status =
-      vtb_autodiff(c->module, c->module->entry, outs, n_outs, wrt, n_wrt, &grad, &diags, &err);
+      memory_is_the_limit(c)
+          ? vtb_autodiff_keeping(c->module, entry, outs, n_outs, wrt, n_wrt, &grad, &err)
+          : vtb_autodiff(c->module, entry, outs, n_outs, wrt, n_wrt, &grad, &diags, &err);
   vtb__report_end(c->report, status, &diags, &err);
   if (status == VTB_OK) c->func = grad->name;
   return status;

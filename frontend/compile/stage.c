@@ -89,6 +89,7 @@ vtb_status vtb__stage_text(vtb_compilation *c, vtb_compile_options *o, const cha
   if (!v.common && !vtb_target_with_stage(name)) return unknown_stage(name, &r->error);
   level needed = v.common ? v.common->level : LOWERED;
   o->training |= needed == DIFFERENTIATED;
+  if (!v.common && !o->target) o->target = vtb_target_with_stage(name)->name;
   vtb_status status = vtb_compilation_load(c, o, NULL, r);
   if (status == VTB_OK && needed >= GRAPH) status = vtb_compilation_graph(c);
   if (status == VTB_OK && needed >= DIFFERENTIATED && o->training)

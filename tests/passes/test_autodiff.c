@@ -308,6 +308,31 @@ TEST(layernorm_saves_mean_and_rstd) {
   vtb_module_free(m);
 }
 
+/* Where memory is the limit, what a product reads in either half is stored once. */
+TEST(factors_of_both_halves_are_kept_where_that_is_asked_for) {
+  static const char text[] =
+      "func @f(%x: f32[B, 5, 16], %w: f32[32, 16], %d: f32[16, 32]) -> "
+      "(f32[B, 5, 16]) {\n"
+      "  %p = einsum %x, %w {spec = \"bnd,ed->bne\"} : f32[B, 5, 32]\n"
+      "  %g = silu %p : f32[B, 5, 32]\n"
+      "  %y = einsum %g, %d {spec = \"bne,de->bnd\"} : f32[B, 5, 16]\n"
+      "  %o = add %x, %y : f32[B, 5, 16]\n"
+      "  return %o\n}\n" WITH_MAIN("%x: f32[B, 5, 16], %w: f32[32, 16], %d: f32[16, 32]",
+                                   "%x, %w, %d", ", %w, %d", "f32[B, 5, 16]");
+  vtb_module *m = differentiate(text, "main");
+  CHECK_STR(returns_of(grad_func(m, "f_fwd")), "%o %p");
+  vtb_module_free(m);
+  m = grad_parse(text);
+  vtb_func *grad = NULL;
+  vtb_error err = {0};
+  CHECK(vtb_autodiff_keeping(m, grad_func(m, "main"), (const int[]){0}, 1, (const int[]){0, 1, 2},
+                             3, &grad, &err) == VTB_OK);
+  CHECK(grad && vtb_module_verify(m, &err));
+  CHECK_STR(returns_of(grad_func(m, "f_fwd")), "%o %p %g");
+  CHECK_STR(args_of(grad_func(m, "f_bwd")), "%x %w %d %p %g %d_o");
+  vtb_module_free(m);
+}
+
 /* Only a small part of the projection is read again: the part is saved. */
 TEST(small_view_is_saved_instead_of_its_large_source) {
   const char *text = "func @f(%x: f32[B, 12, 4], %w: f32[4, 4]) -> (f32[B, 12, 4]) {\n"
@@ -506,6 +531,7 @@ int main(void) {
   RUN(slices_with_gaps_overlaps_and_other_axes);
   RUN(gated_block_saves_the_projection_only);
   RUN(layernorm_saves_mean_and_rstd);
+  RUN(factors_of_both_halves_are_kept_where_that_is_asked_for);
   RUN(small_view_is_saved_instead_of_its_large_source);
   RUN(residual_stream_is_saved_instead_of_what_the_norm_makes_of_it);
   RUN(mixer_block_with_conv_and_scan);
