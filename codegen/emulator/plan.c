@@ -92,7 +92,10 @@ static float *as_floats(const vtb_emu_arg *arg, bool narrow, bool fp16, float **
   return *copy;
 }
 
-static void run_gemm(const emulated *e, const vtb_launch_gemm *g, const vtb_services *s) {
+static void run_gemm(const emulated *e, int index, const vtb_services *s) {
+  const vtb_launch_gemm *g = &e->plan->gemms[index];
+  int number = e->plan->n_kernels + index;
+  if (s->kernel_begin) s->kernel_begin(s, number);
   float *copies[4] = {NULL};
   bool fp16 = g->precision == 3;
   const float *a = as_floats(&e->args[0], g->narrow_factors, fp16, &copies[0]);
@@ -114,6 +117,7 @@ static void run_gemm(const emulated *e, const vtb_launch_gemm *g, const vtb_serv
       }
   }
   for (int i = 0; i < 4; i++) vtb_free(copies[i]);
+  if (s->kernel_end) s->kernel_end(s, number);
 }
 
 static void copy_in(emulated *e, void *const *args) {
@@ -139,7 +143,7 @@ static vtb_status run(void *owner, void *const *args, const vtb_services *servic
     const vtb_launch_step *s = &p->steps[i];
     for (int a = 0; a < s->n_args; a++) e->args[a] = address(e, &p->args[s->first_arg + a]);
     if (s->kind == VTB_LAUNCH_GEMM)
-      run_gemm(e, &p->gemms[s->index], services);
+      run_gemm(e, s->index, services);
     else
       status = run_kernel(e, s, services, err);
   }

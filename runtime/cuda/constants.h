@@ -4,14 +4,16 @@
 #ifndef VTB_CUDA_CONSTANTS_H
 #define VTB_CUDA_CONSTANTS_H
 
-/* cuda.h: CUdevice_attribute, CUfunction_attribute, CUstreamCaptureMode, CUstream_flags */
+/* cuda.h: CUdevice_attribute, CUfunction_attribute, CUstreamCaptureMode, CUstream_flags,
+ * CUevent_flags */
 enum {
   VTB__CU_CAPABILITY_MAJOR = 75,
   VTB__CU_CAPABILITY_MINOR = 76,
   VTB__CU_SHARED_BYTES_OPTIN = 97,
   VTB__CU_MAX_DYNAMIC_SHARED = 8,
   VTB__CU_CAPTURE_THREAD_LOCAL = 1,
-  VTB__CU_STREAM_NON_BLOCKING = 1
+  VTB__CU_STREAM_NON_BLOCKING = 1,
+  VTB__CU_EVENT_DEFAULT = 0
 };
 
 /* cuda.h: CUtensorMapDataType, CUtensorMapSwizzle, CUtensorMapL2promotion */

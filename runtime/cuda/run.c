@@ -5,7 +5,8 @@
  * The first run launches step by step; the second one, without the prepared steps, is captured in a
  * graph, which all later ones launch: every
  * address in the plan is fixed, and one graph costs the host what one launch does. Timing of single
- * kernels (a profile) and VTB_CUDA_SYNC=1, which finds the kernel behind an error, go step by step.
+ * steps (a profile, by the device's clock) and VTB_CUDA_SYNC=1, which finds the kernel behind an
+ * error, go step by step.
  */
 #include "runtime/cuda/device.h"
 #include "runtime/launch/launch_check.h"
@@ -27,7 +28,8 @@ typedef struct cuda_run {
   void **parameters;         /* pointers to them, or to maps */
   vtb__cu_map *maps;         /* one an argument of the plan; NULL: none is a map */
   vtb__products *products;
-  void *graph; /* executable; NULL until there is one */
+  void *graph;   /* executable; NULL until there is one */
+  void **events; /* n_steps + 1, from the first profile on */
   int n_runs;
   unsigned kept; /* roles that are not copied, from the second run on */
   bool no_graph, sync;
@@ -45,6 +47,9 @@ static void free_all_but_plan(cuda_run *r) {
   if (r->workspace) (void)api->cuMemFree_v2(r->workspace);
   if (r->constants) (void)api->cuMemFree_v2(r->constants);
   if (r->state) (void)api->cuMemFree_v2(r->state);
+  for (int i = 0; r->events && i <= r->plan->n_steps; i++)
+    if (r->events[i]) (void)api->cuEventDestroy_v2(r->events[i]);
+  free(r->events);
   free(r->modules);
   free(r->functions);
   free(r->tensors);
@@ -102,9 +107,10 @@ static vtb_status enqueue_step(cuda_run *r, const vtb_launch_step *s, vtb_error 
 static vtb_status blame(const cuda_run *r, int i, const vtb_error *inner, vtb_status status,
                         vtb_error *err) {
   const vtb_launch_step *s = &r->plan->steps[i];
-  const vtb_launch_kernel *k = s->kind == VTB_LAUNCH_KERNEL ? &r->plan->kernels[s->index] : NULL;
-  return vtb_fail(err, status, "step %d, %s (%s): %s", i, k ? k->name : "a library product",
-                  k && k->info.origin ? k->info.origin : "-", inner->text);
+  const vtb_kernel_info *k = vtb_launch_info(r->plan, s);
+  const char *name = s->kind == VTB_LAUNCH_KERNEL ? r->plan->kernels[s->index].name : k->name;
+  return vtb_fail(err, status, "step %d, %s (%s): %s", i, name ? name : "a library product",
+                  k->origin ? k->origin : "-", inner->text);
 }
 
 static vtb_status enqueue(cuda_run *r, int first, int end, vtb_error *err) {
@@ -118,21 +124,49 @@ static vtb_status enqueue(cuda_run *r, int first, int end, vtb_error *err) {
   return VTB_OK;
 }
 
-/* With the host's clock around each kernel; the stream is empty at both readings. */
-static vtb_status run_timed(cuda_run *r, int first, const vtb_services *services, vtb_error *err) {
-  vtb_status status = VTB_CU_CALL(r->device, cuStreamSynchronize, (r->device->stream), err);
-  for (int i = first; i < r->plan->n_steps && status == VTB_OK; i++) {
-    const vtb_launch_step *s = &r->plan->steps[i];
-    vtb_error inner = {0};
-    bool timed = s->kind == VTB_LAUNCH_KERNEL;
-    if (timed) services->kernel_begin(services, s->index);
-    status = enqueue_step(r, s, &inner);
-    if (status == VTB_OK)
-      status = VTB_CU_CALL(r->device, cuStreamSynchronize, (r->device->stream), &inner);
-    if (timed) services->kernel_end(services, s->index);
-    if (status != VTB_OK) blame(r, i, &inner, status, err);
-  }
+static vtb_status make_events(cuda_run *r, vtb_error *err) {
+  int n = r->plan->n_steps + 1;
+  vtb_status status = VTB_OK;
+  if (!r->events) r->events = calloc((size_t)n, sizeof *r->events);
+  if (!r->events) return vtb_no_memory(err, "the events of a profile");
+  for (int i = 0; i < n && status == VTB_OK; i++)
+    if (!r->events[i])
+      status = VTB_CU_CALL(r->device, cuEventCreate, (&r->events[i], VTB__CU_EVENT_DEFAULT), err);
   return status;
+}
+
+/* What the events say, to who counts; the first was recorded at about `begin` of the host's. */
+static vtb_status tell_times(cuda_run *r, int first, double begin, const vtb_services *services,
+                             vtb_error *err) {
+  double from = begin;
+  for (int i = first; i < r->plan->n_steps; i++) {
+    const vtb_launch_step *s = &r->plan->steps[i];
+    float milliseconds = 0;
+    vtb_status status = VTB_CU_CALL(r->device, cuEventElapsedTime,
+                                    (&milliseconds, r->events[first], r->events[i + 1]), err);
+    if (status != VTB_OK) return status;
+    double to = begin + (double)milliseconds / 1e3;
+    int number = s->kind == VTB_LAUNCH_KERNEL ? s->index : r->plan->n_kernels + s->index;
+    services->kernel_took(services, number, from, to);
+    from = to;
+  }
+  return VTB_OK;
+}
+
+/* With an event behind each step, library products too: the host does not wait in between. */
+static vtb_status run_timed(cuda_run *r, int first, const vtb_services *services, vtb_error *err) {
+  vtb_cuda_device *d = r->device;
+  vtb_status status = make_events(r, err);
+  if (status == VTB_OK) status = VTB_CU_CALL(d, cuStreamSynchronize, (d->stream), err);
+  double begin = vtb_now();
+  if (status == VTB_OK) status = VTB_CU_CALL(d, cuEventRecord, (r->events[first], d->stream), err);
+  for (int i = first; i < r->plan->n_steps && status == VTB_OK; i++) {
+    status = enqueue(r, i, i + 1, err);
+    if (status == VTB_OK)
+      status = VTB_CU_CALL(d, cuEventRecord, (r->events[i + 1], d->stream), err);
+  }
+  if (status == VTB_OK) status = VTB_CU_CALL(d, cuStreamSynchronize, (d->stream), err);
+  return status == VTB_OK ? tell_times(r, first, begin, services, err) : status;
 }
 
 static vtb_status capture(cuda_run *r, vtb_error *err) {
@@ -216,7 +250,7 @@ static vtb_status run(void *owner, void *const *args, const vtb_services *servic
                       vtb_error *err) {
   cuda_run *r = owner;
   const unsigned fixed = 1u << VTB_IO_PARAM | 1u << VTB_IO_BUFFER;
-  bool timed = services && services->kernel_begin;
+  bool timed = services && services->size >= sizeof *services && services->kernel_took;
   bool is_prepared = r->n_runs && (r->kept & fixed) == fixed;
   int behind = r->plan->n_prepared;
   vtb_status status = VTB_CU_CALL(r->device, cuCtxSetCurrent, (r->device->context), err);

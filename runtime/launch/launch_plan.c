@@ -2,17 +2,19 @@
 #include "runtime/launch/launch_plan.h"
 
 vtb_status vtb_launch_plan_describe(vtb_launch_plan *p, vtb_program *program, vtb_error *err) {
-  vtb_kernel_info *kernels = vtb_arena_try(&p->arena, (size_t)p->n_kernels + 1, sizeof *kernels);
+  vtb_kernel_info *kernels =
+      vtb_arena_try(&p->arena, (size_t)p->n_kernels + (size_t)p->n_gemms + 1, sizeof *kernels);
   bool *resident = vtb_arena_try(&p->arena, (size_t)p->n_tensors + 1, sizeof *resident);
   if (!kernels || !resident) return vtb_no_memory(err, "the tables of a program");
   for (int i = 0; i < p->n_kernels; i++) kernels[i] = p->kernels[i].info;
+  for (int i = 0; i < p->n_gemms; i++) kernels[p->n_kernels + i] = p->gemms[i].info;
   for (int i = 0; i < p->n_tensors; i++) resident[i] = vtb_launch_place(p, i) >= 0;
   program->n_tensors = p->n_tensors;
   program->tensors = p->tensors;
   program->resident = p->place ? resident : NULL;
   program->batch = p->batch;
   program->device_workspace_bytes = p->workspace_bytes;
-  program->n_kernels = p->n_kernels;
+  program->n_kernels = p->n_kernels + p->n_gemms;
   program->kernels = kernels;
   return VTB_OK;
 }

@@ -87,6 +87,7 @@ typedef struct vtb_launch_gemm {
   uint8_t precision; /* of the factors: 0 fp32, 1 tf32, 2 bf16, 3 fp16 */
   /* A and B; C and the bias: 16 bits in memory, of that format */
   uint8_t narrow_factors, narrow_result;
+  vtb_kernel_info info; /* for profiles and messages */
 } vtb_launch_gemm;
 
 typedef struct vtb_launch_plan {
@@ -118,12 +119,17 @@ void vtb_launch_plan_free(vtb_launch_plan *p); /* NULL is fine; the struct too *
 static inline int64_t vtb_launch_place(const vtb_launch_plan *p, int i) {
   return p->place ? p->place[i] : -1;
 }
+static inline const vtb_kernel_info *vtb_launch_info(const vtb_launch_plan *p,
+                                                     const vtb_launch_step *s) {
+  return s->kind == VTB_LAUNCH_KERNEL ? &p->kernels[s->index].info : &p->gemms[s->index].info;
+}
 /* Bytes that a step reads and writes, each counted once whichever arguments reach it. */
 typedef struct vtb_launch_traffic {
   int64_t read, written;
 } vtb_launch_traffic;
 vtb_launch_traffic vtb_launch_traffic_of(const vtb_launch_plan *p, const vtb_launch_step *s);
-/* What a program that runs the plan says of itself; tables are the plan's. */
+/* What a program that runs the plan says of itself; tables are the plan's. Its kernels are the
+ * plan's, and behind them its library products. */
 VTB_MUST_USE vtb_status vtb_launch_plan_describe(vtb_launch_plan *p, vtb_program *program,
                                                  vtb_error *err);
 

@@ -4,14 +4,14 @@
 #include "runtime/launch/launch_check.h"
 #include "runtime/launch/wire.h"
 
-enum { FORMAT = 5 };
+enum { FORMAT = 6 };
 /* Bytes that an element takes at least; see vtb__wire_count(). */
-enum { LEAST_SOURCE = 4, LEAST_KERNEL = 56, GEMM = 87, STEP = 24, ARG = 40, MAP = 112 };
+enum { LEAST_SOURCE = 4, LEAST_KERNEL = 56, LEAST_GEMM = 87 + 36, STEP = 24, ARG = 40, MAP = 112 };
 
 /* Whoever adds a field adds it below, and to the format. */
 _Static_assert(sizeof(vtb_launch_source) == 8, "source()");
 _Static_assert(sizeof(vtb_launch_kernel) == 32 + sizeof(vtb_kernel_info), "kernel()");
-_Static_assert(sizeof(vtb_launch_gemm) == 88, "gemm()");
+_Static_assert(sizeof(vtb_launch_gemm) == 88 + sizeof(vtb_kernel_info), "gemm()");
 _Static_assert(sizeof(vtb_launch_step) == 24, "step()");
 _Static_assert(sizeof(vtb_launch_arg) == 48, "arg()");
 _Static_assert(sizeof(vtb_launch_map) == 112, "map()");
@@ -33,6 +33,7 @@ static void gemm(vtb_wire *w, vtb_launch_gemm *g) {
                       &g->precision, &g->narrow_factors, &g->narrow_result};
   for (int i = 0; i < 10; i++) vtb__wire_i64(w, sizes[i]);
   for (int i = 0; i < 7; i++) vtb__wire_u8(w, flags[i]);
+  vtb__wire_kernel_info(w, &g->info);
 }
 
 static void step(vtb_wire *w, vtb_launch_step *s) {
@@ -88,7 +89,7 @@ static void whole(vtb_wire *w, vtb_launch_plan *p) {
   for (int i = 0; i < p->n_sources; i++) vtb__wire_text(w, &p->sources[i].text);
   vtb__wire_array(w, &p->n_kernels, p->kernels, LEAST_KERNEL);
   for (int i = 0; i < p->n_kernels; i++) kernel(w, &p->kernels[i]);
-  vtb__wire_array(w, &p->n_gemms, p->gemms, GEMM);
+  vtb__wire_array(w, &p->n_gemms, p->gemms, LEAST_GEMM);
   for (int i = 0; i < p->n_gemms; i++) gemm(w, &p->gemms[i]);
   vtb__wire_array(w, &p->n_steps, p->steps, STEP);
   for (int i = 0; i < p->n_steps; i++) step(w, &p->steps[i]);

@@ -61,6 +61,9 @@ typedef struct vtb_services {
   void (*kernel_begin)(const struct vtb_services *s, int kernel);
   void (*kernel_end)(const struct vtb_services *s, int kernel);
   void *user;
+  /* The same from who knows the times only afterwards (a GPU's program): one launch, in seconds of
+   * vtb_now(). NULL unless profiling. */
+  void (*kernel_took)(const struct vtb_services *s, int kernel, double begin, double end);
 } vtb_services;
 
 typedef void (*vtb_entry_fn)(void *const *args, void *workspace, const vtb_services *services);

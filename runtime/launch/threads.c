@@ -260,13 +260,18 @@ static void kernel_begin(const vtb_services *s, int kernel) {
   st->started[kernel] = vtb_now();
 }
 
+static void kernel_took(const vtb_services *s, int kernel, double begin, double end) {
+  services_state *st = s->user;
+  if (kernel < 0 || kernel >= st->n_kernels) return;
+  st->times[kernel].seconds += end - begin;
+  st->times[kernel].launches++;
+  if (st->trace) vtb_trace_add(&st->trace->launches, kernel, begin, end);
+}
+
 static void kernel_end(const vtb_services *s, int kernel) {
   services_state *st = s->user;
   if (kernel < 0 || kernel >= st->n_kernels) return;
-  double now = vtb_now();
-  st->times[kernel].seconds += now - st->started[kernel];
-  st->times[kernel].launches++;
-  if (st->trace) vtb_trace_add(&st->trace->launches, kernel, st->started[kernel], now);
+  kernel_took(s, kernel, st->started[kernel], vtb_now());
   st->kernel = -1;
 }
 
@@ -347,6 +352,7 @@ vtb_services *vtb_services_profiling(int n_threads, int n_kernels) {
   if (!s) return NULL;
   s->kernel_begin = kernel_begin;
   s->kernel_end = kernel_end;
+  s->kernel_took = kernel_took;
   return s;
 }
 

@@ -31,6 +31,7 @@ enum {
   NO_DEVICE = 100,
   NO_BINARY = 209,
   NOT_FOUND = 500,
+  NOT_READY = 600,
   IN_CAPTURE = 900
 };
 enum { MAX_BLOCKS = 64, MAX_LAUNCHES = 512, MAX_PARAMETERS = 24 };
@@ -375,6 +376,38 @@ int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *address, co
   if (!is_device(begin, reach + element)) return INVALID;
   memset(map, 0, 128);
   memcpy(map, &begin, sizeof begin);
+  return OK;
+}
+
+/* An event holds the clock, on which every launch takes a millisecond. */
+int cuEventCreate(void **event, unsigned flags);
+int cuEventCreate(void **event, unsigned flags) {
+  FAIL_IF_ASKED("cuEventCreate");
+  if (flags) return INVALID;
+  *event = calloc(1, sizeof(int));
+  fake_cuda_alive++;
+  return OK;
+}
+int cuEventDestroy_v2(void *event);
+int cuEventDestroy_v2(void *event) {
+  fake_cuda_alive--;
+  free(event);
+  return GIVEN_BACK("cuEventDestroy_v2");
+}
+int cuEventRecord(void *event, void *stream);
+int cuEventRecord(void *event, void *stream) {
+  FAIL_IF_ASKED("cuEventRecord");
+  if (!event || !stream || capturing) return INVALID;
+  *(int *)event = fake_cuda_launches;
+  under_way = true;
+  note("event", "", 0);
+  return OK;
+}
+int cuEventElapsedTime(float *milliseconds, void *begin, void *end);
+int cuEventElapsedTime(float *milliseconds, void *begin, void *end) {
+  FAIL_IF_ASKED("cuEventElapsedTime");
+  if (under_way) return NOT_READY;
+  *milliseconds = (float)(*(int *)end - *(int *)begin);
   return OK;
 }
 

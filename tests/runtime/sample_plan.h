@@ -42,8 +42,15 @@ static inline vtb_launch_plan *sample_plan(void) {
   p->sources = VTB_NEW_ARRAY(a, vtb_launch_source, 1);
   p->sources[0].text = "VTB_KERNEL(32, k_double)";
   p->gemms = VTB_NEW_ARRAY(a, vtb_launch_gemm, 1);
-  p->gemms[0] = (vtb_launch_gemm){
-      .m = 2, .n = 3, .k = 4, .batch = 1, .lda = 4, .ldb = 3, .ldc = 3, .trans_b = 1};
+  p->gemms[0] = (vtb_launch_gemm){.m = 2,
+                                  .n = 3,
+                                  .k = 4,
+                                  .batch = 1,
+                                  .lda = 4,
+                                  .ldb = 3,
+                                  .ldc = 3,
+                                  .trans_b = 1,
+                                  .info = {.name = "cublaslt_0", .origin = "m.vtb:9"}};
   p->n_kernels = p->n_steps = 2;
   p->kernels = VTB_NEW_ARRAY(a, vtb_launch_kernel, 2);
   p->kernels[0] = sample_kernel("k_double", 32, 65536);

@@ -2,9 +2,11 @@
  * steps, the graph from the second run on, and what is said when something fails. */
 #include "runtime/cuda/cuda.h"
 #include "runtime/launch/threads.h"
+#include "runtime/launch/trace.h"
 #include "tests/test.h"
 
 #include <dlfcn.h>
+#include <math.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -126,12 +128,25 @@ TEST(profiles_count_every_kernel) {
   vtb_services *plain = services;
   int n;
   services = vtb_services_profiling(1, 2);
-  for (int i = 0; i < 3; i++) run_and_compare(p, 1);
+  vtb_trace *t = vtb_trace_new(1, 10);
+  vtb_services_trace(services, t);
+  for (int i = 0; i < 3; i++) {
+    *trace = '\0';
+    run_and_compare(p, 1);
+    CHECK_STR(trace, "in 256;sync;event;launch k_double;event;launch k_add_one;event;sync;"
+                     "out 256;sync;");
+  }
   const vtb_kernel_time *times = vtb_services_times(services, &n);
   CHECK(n == 2 && times[0].launches == 3 && times[1].launches == 3);
+  for (int i = 0; i < 2; i++) /* by the device's clock */
+    CHECK_MSG(fabs(times[i].seconds - 3e-3) < 1e-9, "%g s", times[i].seconds);
+  CHECK(t->launches.n == 6 && t->launches.at[1].kernel == 1);
+  CHECK(fabs(t->launches.at[1].begin - t->launches.at[0].end) < 1e-9);
+  vtb_trace_free(t);
   vtb_services_free(services);
   services = plain;
   vtb_program_free(p);
+  CHECK(*allocations == 0 && *alive == 0);
 }
 
 /* Without new parameters the first step is not repeated; with new ones it is, also once there is a
@@ -228,6 +243,8 @@ static void warn(const char *text) {
   snprintf(warning, sizeof warning, "%s", text);
 }
 
+static vtb_services *profiling;
+
 /* Everything from opening to the end, with call number `n` failing. False: there are fewer. */
 static bool fail_call(int n) {
   vtb_program *p = NULL;
@@ -237,10 +254,10 @@ static bool fail_call(int n) {
   n_warnings = 0;
   vtb_status status = make_program("k_add_one", "fake", &p, &err);
   if (status == VTB_OK) p->warn = warn;
-  for (int i = 0; i < 4 && status == VTB_OK; i++) {
+  for (int i = 0; i < 5 && status == VTB_OK; i++) { /* the last one with a profile */
     float x[64] = {(float)i}, y[64] = {0};
     void *args[] = {x, y};
-    status = vtb_program_execute(p, args, NULL, services, &err);
+    status = vtb_program_execute(p, args, NULL, i == 4 ? profiling : services, &err);
     if (status == VTB_OK) CHECK_MSG(y[0] == (float)(2 * i + 1), "call %d, run %d", n, i);
   }
   bool while_freed = status == VTB_OK && !*failed;
@@ -272,9 +289,11 @@ static bool fail_call(int n) {
 TEST(any_call_may_fail) {
   int n = 1;
   *allocations = *alive = *faults = 0;
+  profiling = vtb_services_profiling(1, 2);
   while (n < 1000 && fail_call(n)) n++;
   CHECK_MSG(n > 40 && n < 1000, "%d calls", n);
   *fail_number = 0;
+  vtb_services_free(profiling);
 }
 
 TEST(without_a_graph_it_goes_on) {

@@ -131,6 +131,10 @@ TEST(profiling_sums_launches) {
   int n;
   const vtb_kernel_time *t = vtb_services_times(s, &n);
   CHECK(n == 2 && t[0].launches == 0 && t[1].launches == 3 && t[1].seconds >= 0);
+  s->kernel_took(s, 0, 10, 10.5);
+  s->kernel_took(s, 0, 11, 11.25);
+  s->kernel_took(s, 2, 1, 2);
+  CHECK(t[0].launches == 2 && t[0].seconds == 0.75);
   vtb_services_reset_times(s);
   CHECK(t[1].launches == 0);
   vtb_services_free(s);

@@ -22,6 +22,7 @@ SAME(VTB__CU_SHARED_BYTES_OPTIN, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK
 SAME(VTB__CU_MAX_DYNAMIC_SHARED, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
 SAME(VTB__CU_CAPTURE_THREAD_LOCAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
 SAME(VTB__CU_STREAM_NON_BLOCKING, CU_STREAM_NON_BLOCKING);
+SAME(VTB__CU_EVENT_DEFAULT, CU_EVENT_DEFAULT);
 SAME(VTB__CU_MAP_16_BITS, CU_TENSOR_MAP_DATA_TYPE_UINT16);
 SAME(VTB__CU_MAP_F32, CU_TENSOR_MAP_DATA_TYPE_FLOAT32);
 SAME(VTB__CU_MAP_TURNS_32, CU_TENSOR_MAP_SWIZZLE_32B);
@@ -68,6 +69,10 @@ SAME(VTB__NCCL_FLOAT32, ncclFloat32);
 SAME(VTB__NCCL_SUM, ncclSum);
 static_assert(sizeof(vtb_cuda_group_id) == sizeof(ncclUniqueId));
 #endif
+
+// Its newer form is of 12.8 and gives the same.
+#undef cuEventElapsedTime
+extern "C" CUresult CUDAAPI cuEventElapsedTime(float *milliseconds, CUevent begin, CUevent end);
 
 // ---- functions ---------------------------------------------------------------------------------------------------------
 // Parameters agree if they are passed alike: an address may be a number of 64 bits, what is pointed to has one size.

@@ -78,7 +78,7 @@ void vtb_cuda_launches(const vtb_launch_plan *plan, vtb_strbuf *out) {
     vtb_strbuf_printf(out, "%5d %-*s %9lld %7d %10.1f %10.1f  %s%s\n", i, wide,
                       k ? k->name : "library product", (long long)s->grid, k ? k->threads : 0,
                       (double)t.read / 1024, (double)t.written / 1024,
-                      i < plan->n_prepared ? "prepared  " : "", k ? k->info.origin : "");
+                      i < plan->n_prepared ? "prepared  " : "", vtb_launch_info(plan, s)->origin);
     if (i < plan->n_prepared) continue;
     all.read += t.read;
     all.written += t.written;

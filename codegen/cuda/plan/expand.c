@@ -178,12 +178,27 @@ static void fill_kernels(const vtb_cuda *c, vtb_launch_plan *p) {
   vtb_map_free(&taken);
 }
 
-/* What a launch of each kernel moves, for profiles: its first one. */
+/* Library products say of themselves what kernels do; their texts move to the plan. */
+static void fill_products(vtb_launch_plan *p) {
+  for (int i = 0; i < p->n_gemms; i++) {
+    vtb_kernel_info *info = &p->gemms[i].info;
+    info->name = vtb_arena_strdup(&p->arena, info->name);
+    info->what = vtb_arena_strdup(&p->arena, info->what);
+    info->ops = vtb_arena_strdup(&p->arena, info->ops);
+    info->origin = vtb_arena_strdup(&p->arena, info->origin);
+  }
+  for (int i = 0; i < p->n_steps; i++)
+    if (p->steps[i].kind == VTB_LAUNCH_GEMM) p->gemms[p->steps[i].index].info.launches++;
+}
+
+/* What a launch of each kernel and product moves, for profiles: its first one. */
 static void fill_bytes(vtb_launch_plan *p) {
   for (int i = p->n_steps; i-- > 0;) {
-    if (p->steps[i].kind != VTB_LAUNCH_KERNEL) continue;
-    vtb_launch_traffic t = vtb_launch_traffic_of(p, &p->steps[i]);
-    p->kernels[p->steps[i].index].info.bytes = (double)(t.read + t.written);
+    const vtb_launch_step *s = &p->steps[i];
+    vtb_launch_traffic t = vtb_launch_traffic_of(p, s);
+    vtb_kernel_info *info =
+        s->kind == VTB_LAUNCH_KERNEL ? &p->kernels[s->index].info : &p->gemms[s->index].info;
+    info->bytes = (double)(t.read + t.written);
   }
 }
 
@@ -215,6 +230,7 @@ vtb_launch_plan *vtb__cuda_expand(vtb_cuda *c, const vtb_func *entry) {
   p->maps =
       vtb_arena_memdup(&p->arena, x.maps.n ? (void *)x.maps.at : "", x.maps.n * sizeof *x.maps.at);
   fill_kernels(c, p);
+  fill_products(p);
   fill_bytes(p);
   vtb_vec_free(&x.maps);
   vtb_vec_free(&x.steps);

@@ -141,8 +141,18 @@ void vtb__cuda_take_tail(vtb_cuda *c, int64_t bytes) {
 
 static int find_gemm(vtb_cuda *c, const vtb_launch_gemm *g) {
   for (size_t i = 0; i < c->gemms.n; i++)
-    if (memcmp(&c->gemms.at[i], g, sizeof *g) == 0) return (int)i;
-  vtb_vec_push(&c->gemms, *g);
+    if (memcmp(&c->gemms.at[i], g, offsetof(vtb_launch_gemm, info)) == 0) return (int)i;
+  vtb_launch_gemm described = *g;
+  const vtb_inst *inst = c->unit.inst;
+  char origin[160] = "";
+  if (inst) vtb_span_text(inst->span, origin, sizeof origin);
+  described.info =
+      (vtb_kernel_info){.name = vtb_arena_printf(&c->arena, "cublaslt_%d", (int)c->gemms.n),
+                        .what = c->unit.label ? c->unit.label : "",
+                        .ops = inst ? vtb_op_get(inst->op)->name : "",
+                        .origin = vtb_arena_strdup(&c->arena, origin),
+                        .flops = 2 * (double)g->batch * (double)g->m * (double)g->n * (double)g->k};
+  vtb_vec_push(&c->gemms, described);
   return (int)c->gemms.n - 1;
 }
 
