@@ -5,7 +5,7 @@
 #include "runtime/base/library.h"
 
 enum { MOST_ALIGNMENT = 256 };
-enum { WORKSPACE_BYTES = 32 << 20 };
+enum { WORKSPACE_BYTES = 32 << 20, CANDIDATES = 8 };
 
 static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so",
                                     NULL};
@@ -117,10 +117,34 @@ static vtb_status set_alignments(vtb__products *x, const product *p, void *prefe
   return status;
 }
 
+/* The library offers other ways with a bias than without, which it knows by the pointer: here one
+ * that is aligned as the step's is. */
+static vtb_status set_bias(vtb__products *x, product *p, const vtb_launch_gemm *g, vtb_error *err) {
+  if (!g->has_bias) return VTB_OK;
+  vtb_cu_address bias = x->workspace + alignment_of(x, p, 3);
+  return VTB_LT_CALL(x, cublasLtMatmulDescSetAttribute,
+                     (p->operation, VTB__LT_BIAS, &bias, sizeof bias), err);
+}
+
+/* The best candidate, by the library's order, that can run in the workspace. */
+static vtb_status take_first(product *p, const vtb_launch_gemm *g, const vtb_lt_choice *choices,
+                             int n, vtb_error *err) {
+  for (int i = 0; i < n; i++) {
+    if (choices[i].state != 0 || choices[i].workspace_bytes > WORKSPACE_BYTES) continue;
+    p->algorithm = choices[i].algorithm;
+    return VTB_OK;
+  }
+  return vtb_fail(err, VTB_E_DEVICE,
+                  "%s (%s): cublasLt has no way to multiply %lld x %lld by %lld x %lld; "
+                  "VTB_CUBLAS=0 generates kernels for all products",
+                  g->info.name ? g->info.name : "a product", g->info.origin ? g->info.origin : "-",
+                  (long long)g->m, (long long)g->k, (long long)g->k, (long long)g->n);
+}
+
 static vtb_status choose_algorithm(vtb__products *x, product *p, const vtb_launch_gemm *g,
                                    vtb_error *err) {
   void *preference = NULL;
-  vtb_lt_choice choice = {0};
+  vtb_lt_choice choices[CANDIDATES] = {0};
   uint64_t workspace = WORKSPACE_BYTES;
   int found = 0;
   vtb_status status = VTB_LT_CALL(x, cublasLtMatmulPreferenceCreate, (&preference), err);
@@ -129,16 +153,13 @@ static vtb_status choose_algorithm(vtb__products *x, product *p, const vtb_launc
       VTB_LT_CALL(x, cublasLtMatmulPreferenceSetAttribute,
                   (preference, VTB__LT_PREFERENCE_WORKSPACE, &workspace, sizeof workspace), err);
   if (status == VTB_OK) status = set_alignments(x, p, preference, err);
+  if (status == VTB_OK) status = set_bias(x, p, g, err);
   if (status == VTB_OK)
     status = VTB_LT_CALL(x, cublasLtMatmulAlgoGetHeuristic,
                          (x->handle, p->operation, p->first, p->second, p->result, p->result,
-                          preference, 1, &choice, &found),
+                          preference, CANDIDATES, choices, &found),
                          err);
-  if (status == VTB_OK && found == 0)
-    status =
-        vtb_fail(err, VTB_E_DEVICE, "cublasLt has no way to multiply %lld x %lld by %lld x %lld",
-                 (long long)g->m, (long long)g->k, (long long)g->k, (long long)g->n);
-  p->algorithm = choice.algorithm;
+  if (status == VTB_OK) status = take_first(p, g, choices, found, err);
   int destroyed = x->api.cublasLtMatmulPreferenceDestroy(preference);
   return status != VTB_OK
              ? status
