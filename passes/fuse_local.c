@@ -189,7 +189,7 @@ static void sink_sums(vtb_func *f, const vtb_value *v, vtb_inst *c) {
   size_t n = vtb_value_readers(v, &readers);
   for (size_t r = 0; r < n; r++) {
     vtb_inst *i = readers[r];
-    bool read, sums = i->op == VTB_OP_fused && vtb_kernel_kind_of(i) == VTB_KERNEL_SUMS;
+    bool read = false, sums = i->op == VTB_OP_fused && vtb_kernel_kind_of(i) == VTB_KERNEL_SUMS;
     if (i->op == VTB_OP_reshape) sink_sums(f, i->results[0], c);
     for (int k = 0; sums && k < i->n_results; k++)
       sums = first_reader(f, i->results[k], NULL, &read) > c->order;
