@@ -27,16 +27,14 @@
 
 #include "ir/kernels.h"
 
-#include <stdlib.h>
-
-enum { MOST_MEMBERS = 48, MOST_OPS = 96, MOST_SCANS = 2, MANY_WARPS = 1056, MOST_SUMS = 4 };
+enum { MOST_OPS = 96, MOST_SCANS = 2, MANY_WARPS = 1056, MOST_SUMS = 4 };
 /* What a block of 128 columns keeps of the scans before the last. */
 #define MOST_KEPT (256 * 1024)
 
 typedef struct group {
+  vtb__group of;
   vtb_func *func;
-  vtb_inst *at[MOST_MEMBERS]; /* in any order */
-  int n, scans, ops, sums;
+  int scans, ops, sums;
 } group;
 
 static bool is_scan(const vtb_inst *i) {
@@ -54,11 +52,7 @@ bool vtb_scan_takes_body(const vtb_inst *scan) {
 
 /* ---- membership ------------------------------------------------------------------------------ */
 
-static bool has(const group *g, const vtb_inst *i) {
-  for (int m = 0; m < g->n; m++)
-    if (g->at[m] == i) return true;
-  return false;
-}
+static bool has(const group *g, const vtb_inst *i) { return vtb__group_has(&g->of, i); }
 
 static bool is_view(const vtb_inst *i) {
   return i->op == VTB_OP_reshape || i->op == VTB_OP_broadcast || i->op == VTB_OP_transpose;
@@ -99,48 +93,13 @@ static int ops_of(const vtb_inst *i) {
   return n;
 }
 
-static bool is_returned(const vtb_value *v) {
-  for (int r = 0; r < v->func->n_returns; r++)
-    if (v->func->returns[r] == v) return true;
-  return false;
-}
-
-/* Readers of v outside the group; *first: the order of the first of them, if it is less. */
-static bool is_read_outside(const group *g, const vtb_value *v, int *first) {
-  vtb_inst **readers;
-  size_t n = vtb_value_readers(v, &readers);
-  bool any = is_returned(v);
-  for (size_t i = 0; i < n; i++) {
-    if (has(g, readers[i])) continue;
-    any = true;
-    if (readers[i]->order < *first) *first = readers[i]->order;
-  }
-  vtb_free(readers);
-  return any;
-}
-
-/* Where the group can stand: behind all that it reads. */
-static int place_of(const group *g) {
-  int place = 0;
-  for (int m = 0; m < g->n; m++)
-    for (int o = 0; o < g->at[m]->n_operands; o++) {
-      const vtb_inst *def = g->at[m]->operands[o]->def;
-      if (def && !has(g, def) && def->order + 1 > place) place = def->order + 1;
-    }
-  return place;
-}
-
 static bool is_whole(const group *g) {
-  int first = INT32_MAX;
-  for (int m = 0; m < g->n; m++)
-    for (int r = 0; r < g->at[m]->n_results; r++) is_read_outside(g, g->at[m]->results[r], &first);
-  return g->n <= MOST_MEMBERS && g->ops <= MOST_OPS && g->sums <= MOST_SUMS && place_of(g) <= first;
+  return g->ops <= MOST_OPS && g->sums <= MOST_SUMS && vtb__group_stands(&g->of);
 }
 
 static bool add(group *g, vtb_inst *i) {
   if (has(g, i)) return true;
-  if (g->n == MOST_MEMBERS) return false;
-  g->at[g->n++] = i;
+  if (!vtb__group_add(&g->of, i)) return false;
   g->ops += ops_of(i);
   g->scans += is_scan(i);
   g->sums += vtb_kernel_kind_of(i) == VTB_KERNEL_COL ? i->n_results : 0;
@@ -151,19 +110,19 @@ static bool add(group *g, vtb_inst *i) {
 
 /* What computes operands, as far as the group alone reads it. */
 static void take_before(group *g) {
-  for (int m = 0; m < g->n; m++)
-    for (int o = 0; o < g->at[m]->n_operands; o++) {
-      vtb_inst *def = g->at[m]->operands[o]->def;
+  for (int m = 0; m < g->of.n; m++)
+    for (int o = 0; o < g->of.at[m]->n_operands; o++) {
+      vtb_inst *def = g->of.at[m]->operands[o]->def;
       bool alone = def && !has(g, def) && (is_view(def) || is_elementwise(def));
       for (int r = 0, first = INT32_MAX; alone && r < def->n_results; r++)
-        alone = !is_read_outside(g, def->results[r], &first);
+        alone = !vtb__group_is_read(&g->of, def->results[r], &first);
       if (alone && g->ops + ops_of(def) <= MOST_OPS) add(g, def);
     }
 }
 
 static const vtb_inst *first_scan(const group *g) {
-  for (int m = 0; m < g->n; m++)
-    if (is_scan(g->at[m])) return g->at[m];
+  for (int m = 0; m < g->of.n; m++)
+    if (is_scan(g->of.at[m])) return g->of.at[m];
   return NULL;
 }
 
@@ -194,8 +153,8 @@ static bool reads_scan(const group *g, const vtb_inst *i) {
 }
 
 static bool are_apart(const group *g) {
-  for (int m = 0; m < g->n; m++)
-    if (is_scan(g->at[m]) && reads_scan(g, g->at[m])) return false;
+  for (int m = 0; m < g->of.n; m++)
+    if (is_scan(g->of.at[m]) && reads_scan(g, g->of.at[m])) return false;
   return true;
 }
 
@@ -205,7 +164,7 @@ static void take_scans(group *g, const vtb_inst *kernel) {
     group views = {0}, before = *g;
     vtb_inst *scan = scan_behind(kernel->operands[o], &views);
     if (!scan || has(g, scan) || !are_alike(first_scan(g), scan)) continue;
-    for (int i = 0; i < views.n; i++) add(g, views.at[i]);
+    for (int i = 0; i < views.of.n; i++) add(g, views.of.at[i]);
     if (!add(g, scan) || !is_whole(g) || !are_apart(g)) *g = before;
   }
 }
@@ -248,85 +207,9 @@ static bool take_behind(group *g, const vtb_value *v, int64_t count) {
   return any;
 }
 
-/* ---- the kernel ------------------------------------------------------------------------------ */
-
-static int by_order(const void *x, const void *y) {
-  return (*(vtb_inst *const *)x)->order - (*(vtb_inst *const *)y)->order;
-}
-
-typedef struct kernel {
-  vtb_func *func;
-  vtb_builder b;
-  vtb_value **inside; /* by id of the plain function's values */
-  vtb_value **inputs;
-  int n_inputs;
-} kernel;
-
-/* A view of what comes from outside is one inside, too: views of one value are one argument. */
-static vtb_value *value_inside(kernel *k, vtb_value *v) {
-  if (!k->inside[v->id] && v->def && v->def->op == VTB_OP_reshape) {
-    vtb_value *source = value_inside(k, v->def->operands[0]);
-    k->inside[v->id] = vtb_inst_clone(&k->b, v->def, &source)->results[0];
-  } else if (!k->inside[v->id]) {
-    k->inputs[k->n_inputs++] = v;
-    k->inside[v->id] = vtb_func_add_arg(k->func, v->name, v->type);
-  }
-  return k->inside[v->id];
-}
-
-static void copy_member(kernel *k, vtb_inst *i) {
-  vtb_value **operands = vtb_xcalloc((size_t)i->n_operands + 1, sizeof *operands);
-  for (int o = 0; o < i->n_operands; o++) operands[o] = value_inside(k, i->operands[o]);
-  if (i->op == VTB_OP_fused) {
-    const vtb_func *f = i->callee;
-    vtb_value **body = vtb_xcalloc((size_t)f->n_values + 1, sizeof *body);
-    for (int a = 0; a < f->n_args; a++) body[f->args[a]->id] = operands[a];
-    vtb__copy_body(&k->b, f, body);
-    for (int r = 0; r < i->n_results; r++) k->inside[i->results[r]->id] = body[f->returns[r]->id];
-    vtb_free(body);
-  } else {
-    const vtb_inst *copy = vtb_inst_clone(&k->b, i, operands);
-    for (int r = 0; r < i->n_results; r++) k->inside[i->results[r]->id] = copy->results[r];
-  }
-  vtb_free(operands);
-}
-
-static vtb_inst *at_order(const vtb_func *f, int order) {
-  for (vtb_inst *i = f->first; i; i = i->next)
-    if (i->order == order) return i;
-  return NULL;
-}
-
 static void join(group *g) {
-  vtb_func *f = g->func;
-  const vtb_inst *scan = first_scan(g) ? first_scan(g) : g->at[0];
-  qsort(g->at, (size_t)g->n, sizeof *g->at, by_order);
-  kernel k = {.func = vtb__kernel_new(scan)};
-  k.b = (vtb_builder){.module = f->module, .func = k.func, .span = scan->span};
-  k.inside = vtb_xcalloc((size_t)f->n_values + 1, sizeof *k.inside);
-  k.inputs = vtb_xcalloc((size_t)f->n_values + 1, sizeof *k.inputs);
-  vtb_value **outputs = vtb_xcalloc((size_t)f->n_values + 1, sizeof *outputs);
-  vtb_value **returns = vtb_xcalloc((size_t)f->n_values + 1, sizeof *returns);
-  int n = 0;
-  for (int m = 0; m < g->n; m++) copy_member(&k, g->at[m]);
-  for (int m = 0; m < g->n; m++)
-    for (int r = 0, first = 0; r < g->at[m]->n_results; r++) {
-      if (!is_read_outside(g, g->at[m]->results[r], &first)) continue;
-      outputs[n] = g->at[m]->results[r];
-      returns[n++] = k.inside[g->at[m]->results[r]->id];
-    }
-  vtb_func_set_returns(k.func, returns, NULL, n);
-  vtb_builder outer = {
-      .module = f->module, .func = f, .before = at_order(f, place_of(g)), .span = scan->span};
-  vtb_attr kind = VTB_A_STR("kind", vtb_kernel_kind_name(VTB_KERNEL_SCAN));
-  const vtb_inst *fused =
-      vtb_build_call(&outer, VTB_OP_fused, k.func, k.inputs, k.n_inputs, &kind, 1);
-  for (int r = 0; r < n; r++) vtb__stand_in(outputs[r], fused->results[r]);
-  for (int m = g->n; m-- > 0;) vtb_inst_unlink(g->at[m]);
-  vtb_free(k.inside);
-  vtb_free(k.inputs);
-  vtb_free(outputs);
-  vtb_free(returns);
+  const vtb_inst *scan = first_scan(g) ? first_scan(g) : g->of.at[0];
+  vtb__group_join(&g->of, g->func, scan, vtb_kernel_kind_name(VTB_KERNEL_SCAN), true);
 }
 
 /* ---- directions ------------------------------------------------------------------------------ */
@@ -434,9 +317,9 @@ static bool visit_maxplus(vtb_func *f, vtb_inst *scan) {
   vtb_func_number(f);
   add(&g, scan);
   for (int o = 0; o < scan->n_operands; o++) take_gates(&g, scan->operands[o], scan);
-  for (int m = 0; m < g.n; m++)
-    for (int r = 0; r < g.at[m]->n_results; r++) take_readers(&g, g.at[m]->results[r], scan);
-  if (g.n == 1 || !is_whole(&g)) return false;
+  for (int m = 0; m < g.of.n; m++)
+    for (int r = 0; r < g.of.at[m]->n_results; r++) take_readers(&g, g.of.at[m]->results[r], scan);
+  if (g.of.n == 1 || !is_whole(&g)) return false;
   join(&g);
   return true;
 }
@@ -450,7 +333,7 @@ static bool visit(vtb_func *f, vtb_inst *scan) {
   for (int r = grad ? 2 : 0; r < (grad ? 4 : 1); r++)
     take_behind(&g, scan->results[r], vtb_type_count(&scan->operands[2]->type));
   take_before(&g);
-  if ((g.n == 1 && !grad) || !is_whole(&g)) return false;
+  if ((g.of.n == 1 && !grad) || !is_whole(&g)) return false;
   join(&g);
   return true;
 }

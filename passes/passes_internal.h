@@ -39,6 +39,24 @@ void vtb__stand_in(vtb_value *old, vtb_value *with);
 vtb_inst *vtb__replace_call(vtb_inst *inst, vtb_func *callee, vtb_value *const *operands, int n,
                             const int *map);
 
+/* ---- groups that become a kernel (group.c) --------------------------------------------------- */
+
+enum { VTB__GROUP_MOST = 48 };
+typedef struct vtb__group {
+  vtb_inst *at[VTB__GROUP_MOST]; /* of one function that is numbered, in any order */
+  int n;
+} vtb__group;
+bool vtb__group_has(const vtb__group *g, const vtb_inst *i);
+bool vtb__group_add(vtb__group *g, vtb_inst *i); /* false: there is no room */
+/* Whether something outside the group reads v; *first: the order of the first, if it is less. */
+bool vtb__group_is_read(const vtb__group *g, const vtb_value *v, int *first);
+/* There is a place behind all that the group reads and before all that reads it. */
+bool vtb__group_stands(const vtb__group *g);
+/* The members as one `fused` there, called as `named` is; its results are what is read outside.
+ * `views`: reshapes of what the group reads are inside, too. */
+vtb_inst *vtb__group_join(vtb__group *g, vtb_func *f, const vtb_inst *named, const char *kind,
+                          bool views);
+
 /* ---- parts of passes used by others ---------------------------------------------------------- */
 
 int vtb__cse_func(vtb_func *f); /* returns the number of instructions removed */
