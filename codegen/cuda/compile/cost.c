@@ -30,11 +30,12 @@ static effort effort_of(vtb_op op) {
   static const struct {
     vtb_op op;
     effort e;
-  } known[] = {{VTB_OP_exp, {5, 1}},   {VTB_OP_log, {8, 1}},    {VTB_OP_sqrt, {3, 1}},
-               {VTB_OP_sin, {20, 0}},  {VTB_OP_cos, {20, 0}},   {VTB_OP_tanh, {10, 2}},
-               {VTB_OP_erf, {18, 1}},  {VTB_OP_div, {4, 1}},    {VTB_OP_atan2, {24, 1}},
-               {VTB_OP_rsqrt, {4, 1}}, {VTB_OP_log1p, {12, 1}}, {VTB_OP_expm1, {8, 1}},
-               {VTB_OP_pow, {40, 2}}};
+  } known[] = {{VTB_OP_exp, {5, 1}},         {VTB_OP_log, {8, 1}},     {VTB_OP_sqrt, {3, 1}},
+               {VTB_OP_sin, {20, 0}},        {VTB_OP_cos, {20, 0}},    {VTB_OP_tanh, {10, 2}},
+               {VTB_OP_erf, {18, 1}},        {VTB_OP_div, {4, 1}},     {VTB_OP_atan2, {24, 1}},
+               {VTB_OP_rsqrt, {4, 1}},       {VTB_OP_log1p, {12, 1}},  {VTB_OP_expm1, {8, 1}},
+               {VTB_OP_pow, {40, 2}},        {VTB_OP_sigmoid, {4, 2}}, {VTB_OP_softplus, {13, 1}},
+               {VTB_OP_log_sigmoid, {13, 1}}};
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
     if (known[i].op == op) return known[i].e;
   const vtb_scalar *s = vtb_scalar_get(op);

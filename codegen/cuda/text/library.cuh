@@ -10,13 +10,24 @@
 VTB_FN float vtb_max(float x, float y) { return x != x || x > y ? x : y; }
 VTB_FN float vtb_min(float x, float y) { return x != x || x < y ? x : y; }
 VTB_FN float vtb_sign(float x) { return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : x * 0.0f; }
-/* e^-|x| never overflows; the two halves are 1/(1+t) and t/(1+t). */
-VTB_FN float vtb_sigmoid(float x) {
-  float t = vtb_exp(-vtb_abs(x));
-  return (x >= 0.0f ? 1.0f : t) / (1.0f + t);
+/* Where e^-x is infinite its reciprocal is 0. */
+VTB_FN float vtb_sigmoid(float x) { return vtb_rcp_fast(1.0f + vtb_exp2_fast(-1.4426950408889634f * x)); }
+/* log(1 + e^-|x|), a number of (0, ln 2], with a relative error of 3e-7 where |x| is small: log(1 + t) / t is close to a
+ * polynomial (its interpolation at the Chebyshev points of [0, 1]), which takes a third of log1p's instructions. */
+VTB_FN float vtb_log_of_gap(float x) {
+  const float t = vtb_exp2_fast(-1.4426950408889634f * vtb_abs(x));
+  float p = vtb_fma(0.00512610236f, t, -0.0290740654f);
+  p = vtb_fma(p, t, 0.0775160864f);
+  p = vtb_fma(p, t, -0.136022478f);
+  p = vtb_fma(p, t, 0.190768808f);
+  p = vtb_fma(p, t, -0.248353988f);
+  p = vtb_fma(p, t, 0.333181202f);
+  p = vtb_fma(p, t, -0.499994457f);
+  p = vtb_fma(p, t, 0.99999994f);
+  return p * t;
 }
-VTB_FN float vtb_softplus(float x) { return vtb_max(x, 0.0f) + vtb_log1p(vtb_exp(-vtb_abs(x))); }
-VTB_FN float vtb_log_sigmoid(float x) { return vtb_min(x, 0.0f) - vtb_log1p(vtb_exp(-vtb_abs(x))); }
+VTB_FN float vtb_softplus(float x) { return vtb_max(x, 0.0f) + vtb_log_of_gap(x); }
+VTB_FN float vtb_log_sigmoid(float x) { return vtb_min(x, 0.0f) - vtb_log_of_gap(x); }
 VTB_FN float vtb_relu(float x) { return x < 0.0f ? 0.0f : x; }
 VTB_FN float vtb_gt(float x, float y) { return x > y ? 1.0f : 0.0f; }
 VTB_FN float vtb_ge(float x, float y) { return x >= y ? 1.0f : 0.0f; }
