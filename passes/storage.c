@@ -11,12 +11,14 @@
  * of calls) are one class and stored alike. A class is stored in 16 bits if
  *
  *   - nothing but such products reads it, so that nothing is rounded which was not; or,
- *   - where all products round (bf16-all), nothing but such products and sums over tokens reads it,
- *     or it is made by products, or of such values alone, as mixed precisions have it that follow
- *     the type of what they are given.
+ *   - where all products round (bf16-all), such a product reads it, whoever else does, or it is
+ *     made by products, or of such values alone, as mixed precisions have it that follow the type
+ *     of what they are given.
  *
- * What is added to (a residual stream) stays in 32 bits, and so do statistics and gates, which are
- * small. Parameters stay fp32. Those that only products read get a copy in 16 bits by a `cast` at
+ * So the adjoint of a residual stream, which the products of each block read, is stored once, in 16
+ * bits; the sums that make it are those of a kernel's registers, in 32. What is added to and only
+ * normed (the stream itself) stays in 32 bits, and so do statistics and gates, which are small.
+ * Parameters stay fp32. Those that only products read get a copy in 16 bits by a `cast` at
  * the beginning of the entry, which is one of the steps that runs do not repeat while parameters
  * stay as they are (prepare.c). In a training step, whose update reads and writes the parameters
  * themselves, the copies are made anew: those of one shape by one kernel.
@@ -304,6 +306,7 @@ static void note_func(storage *s, const vtb_func *f) {
 static bool is_half(storage *s, int number) {
   unsigned facts = s->facts[root_of(s, number)];
   if (facts & BARRED) return false;
+  if (facts & FACTOR && s->trusts) return true;
   if (facts & (FACTOR | BIAS) && !(facts & (s->trusts ? READ : READ | SUMMED))) return true;
   return s->trusts && facts & PRODUCT && !(facts & MADE);
 }

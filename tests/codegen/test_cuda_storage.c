@@ -125,6 +125,27 @@ TEST(what_others_read_is_wide) {
   vtb_module_free(m);
 }
 
+/* Beside the sums of a stream's adjoint stand products of it: with bf16-all there is one copy. */
+TEST(what_products_read_is_narrow_whoever_else_reads_it) {
+  static const char text[] =
+      "entry func @f(%x: f32[40, 32] input \"x\", %w: f32[32, 24] param \"w\") -> "
+      "(f32[40, 24], f32[40, 32]) {\n"
+      "  %s = sin %x : f32[40, 32]\n"
+      "  %p = einsum %s, %w {spec = \"tc,cd->td\"} : f32[40, 24]\n"
+      "  %n = shift %s {axis = 0, by = 1} : f32[40, 32]\n"
+      "  %y = add %n, %x : f32[40, 32]\n"
+      "  return %p, %y\n}\n";
+  for (int all = 0; all < 2; all++) {
+    vtb_module *m = parse(text);
+    vtb_launch_plan *p = plan_of(m, all ? VTB_PRECISION_BF16_ALL : VTB_PRECISION_BF16);
+    CHECK_STR(signature(p, "product", 0),
+              all ? "VTB_IN(vtb_bf16) a, VTB_IN(vtb_bf16) b, VTB_OUT(float) c) "
+                  : "VTB_IN(float) a, VTB_IN(vtb_bf16) b, VTB_OUT(float) c) ");
+    vtb_launch_plan_free(p);
+    vtb_module_free(m);
+  }
+}
+
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 static double round_to(double v, int bits) {
@@ -298,6 +319,7 @@ int main(void) {
   RUN(what_only_products_read_is_narrow);
   RUN(what_is_computed_of_narrow_values_is_narrow);
   RUN(what_others_read_is_wide);
+  RUN(what_products_read_is_narrow_whoever_else_reads_it);
   RUN(the_library_takes_narrow_factors);
   RUN(factors_are_rounded_once_wherever_they_lie);
   return test_done();
