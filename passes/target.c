@@ -5,16 +5,16 @@
  * autodiff leaves, so that the batch is bound in little code; the second for the reductions and
  * reshapes that a known batch turns into nothing; the third for the reshapes that split_rows puts
  * around what it widens: two that meet are none, and what they read becomes equal. */
-#define BEFORE_FUSION                                                                              \
-  "simplify,cse,dce,fold_split,fold_tile,bind,select_mode,simplify,cse,dce,accumulate,split_rows," \
-  "simplify,cse,dce,directions,prologue"
-#define KERNELS BEFORE_FUSION ",fuse"
+#define BOUND "simplify,cse,dce,fold_split,fold_tile,bind,select_mode,simplify,cse,dce"
+#define BEFORE_FUSION "accumulate,split_rows,simplify,cse,dce,directions,prologue"
+#define KERNELS BOUND "," BEFORE_FUSION ",fuse"
 
 /* With tensor cores: how products round, which decides what memory holds; epilogues take kernels
  * that are fused. What is prepared comes last, because casts are. */
 #define TENSOR_CORES                                                                               \
-  BEFORE_FUSION ",fuse_bias,fuse,precision,fuse_local,fuse_products,factor_sums,library,"          \
-                "fuse_scans,storage,hoist,prepare"
+  BOUND ",absorb," BEFORE_FUSION                                                                   \
+        ",fuse_bias,fuse,precision,fuse_local,fuse_products,factor_sums,library,"                  \
+        "fuse_scans,storage,hoist,prepare"
 
 /* A cache line, and the widest vector; code asks no more of a tensor than its elements. */
 #define CPU_PLACES                                                                                 \
