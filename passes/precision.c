@@ -19,7 +19,8 @@
  *   gradients of parameters           tf32     bf16     fp16
  *
  * bf16-all rounds the factors of all products to bf16 and trusts whoever asks for it, as mixed
- * precision usually does.
+ * precision usually does; also those of a selective scan's adjoint, whose sums over columns are
+ * products (linscan_rates_pairs.cu) while its recurrences stay fp32.
  *
  * Convolutions (im2col) are in this table for the sake of the relu that follows most of them: its
  * derivative jumps where its argument changes sign, however small the error.
@@ -31,9 +32,10 @@
 #include "passes/passes_internal.h"
 
 #include "ir/narrow.h"
+#include "ir/recurrence.h"
 
 typedef struct choice {
-  vtb_factors carried, ending, scored, convolved;
+  vtb_factors carried, ending, scored, convolved, stepped;
 } choice;
 
 static bool is_recurrent(const vtb_module *m) {
@@ -60,7 +62,8 @@ static choice choose(vtb_precision precision, const vtb_module *m) {
                                                       [VTB_PRECISION_FP16] = VTB_FACTORS_FP16,
                                                       [VTB_PRECISION_BF16_ALL] = VTB_FACTORS_BF16};
   vtb_factors all = plain[precision];
-  choice c = {all, all, all, all};
+  choice c = {all, all, all, all, VTB_FACTORS_FP32};
+  if (precision == VTB_PRECISION_BF16_ALL) c.stepped = all;
   if (precision == VTB_PRECISION_BF16_ALL) return c;
   bool gradients = has_gradients(m->entry);
   if (precision == VTB_PRECISION_BF16 && gradients) c.carried = c.scored = VTB_FACTORS_TF32;
@@ -86,8 +89,10 @@ static vtb_factors factors_of(const choice *c, const vtb_inst *i) {
     if (vtb_ends_in_parameter(i)) return c->ending;
     return is_convolution(i) ? c->convolved : c->carried;
   case VTB_OP_linscan:
-  case VTB_OP_linscan_grad:
     return vtb_scan_is_product(i) ? c->carried : VTB_FACTORS_FP32;
+  case VTB_OP_linscan_grad:
+    if (vtb_scan_is_product(i)) return c->carried;
+    return vtb_scan_of(i).decay->rates ? c->stepped : VTB_FACTORS_FP32;
   case VTB_OP_attention:
   case VTB_OP_attention_grad:
     return c->scored;

@@ -102,6 +102,17 @@ static vtb_value *column_sums(cuda_cases *c, vtb_value *x) {
   return vtb_build(&c->b, VTB_OP_reduce_sum, &x, 1, &axes, 1)->results[0];
 }
 
+/* Where factors round to 16 bits, besides: whole segments and tails, one token, columns that are no
+ * multiple of a warp's, keys that fill no quad, several blocks. */
+static const body_case halves[] = {
+    {RATES, NULL, NULL, 2, 33, 1, 16, 150, false, false, true, true},
+    {RATES, "rows~@3x7", NULL, 1, 21, 2, 3, 33, false, false, false, false},
+    {RATES, NULL, NULL, 1, 5, 1, 8, 130, false, false, true, false},
+    {RATES, NULL, NULL, 2, 1, 1, 1, 1, false, false, false, true},
+    {RATES, "cols~@8x4", NULL, 1, 32, 1, 13, 64, false, false, false, false},
+};
+static const char *factors; /* of adjoints */
+
 /* What autodiff makes around a selective scan; grouped: the adjoint of y is gated before it; also:
  * the adjoint of the values is wanted as it is. */
 static void add_adjoint(cuda_cases *c, const body_case *s) {
@@ -120,6 +131,7 @@ static void add_adjoint(cuda_cases *c, const body_case *s) {
   vtb_attr attrs[] = {VTB_A_STR("class", "rates"), VTB_A_STR("mode", "recurrent"),
                       VTB_A_STR("path", s->path)};
   vtb_inst *scan = vtb_build(&c->b, VTB_OP_linscan_grad, operands, 6, attrs, s->path ? 3 : 2);
+  if (factors) vtb_attr_set(scan, VTB_A_STR("precision", factors));
   vtb_value *d_step =
       binary(c, VTB_OP_add, scan->results[3], binary(c, VTB_OP_mul, scan->results[2], u));
   vtb_value *d_p = binary(c, VTB_OP_mul, d_step, unary(c, VTB_OP_sigmoid, p));
@@ -232,6 +244,12 @@ TEST(bodies_of_adjoints) {
   check_bodies(adjoints, COUNT(adjoints), add_adjoint, 5e-5, "bodies of adjoints");
 }
 
+TEST(bodies_of_adjoints_in_pairs) {
+  factors = "bf16";
+  check_bodies(halves, COUNT(halves), add_adjoint, 2e-2, "bodies of adjoints in pairs");
+  factors = NULL;
+}
+
 /* `text` has @f; its kernels of kind scan. */
 static void check_text(const char *what, const char *text, int kernels) {
   vtb_source source = {.path = "<test>", .text = text, .n = strlen(text)};
@@ -300,6 +318,7 @@ int main(void) {
   RUN(sums_of_other_columns);
   RUN(bodies);
   RUN(bodies_of_adjoints);
+  RUN(bodies_of_adjoints_in_pairs);
   RUN(bodies_of_maxima);
   RUN(bodies_of_adjoint_maxima);
   return test_done();

@@ -273,6 +273,9 @@ vtb__scan_codes vtb__scan_codes_make(vtb__cuda_scan *s, const vtb_inst *fused) {
 /* ---- the adjoint ----------------------------------------------------------------------------- */
 
 vtb_dtype vtb__scan_state_type(const vtb_inst *fused) {
+  for (const vtb_inst *i = fused->callee->first; i; i = i->next)
+    if (i->op == VTB_OP_linscan_grad && vtb_streq(vtb_attr_str(i, "precision", ""), "bf16"))
+      return VTB_BF16;
   for (int o = 0; o < fused->n_operands; o++)
     if (vtb_is_half(fused->operands[o]->type.dtype)) return VTB_BF16;
   return VTB_F32;

@@ -316,32 +316,24 @@ static void fill_keys(vtb__cuda_scan *s, const char *hole, const char *name, con
     fill_put(s, hole, name, tensor, p, part, "value");
 }
 
-/* Warps of a block: dq and dk have as many parts as there are blocks. States of 32 bits leave no
- * memory for more. */
-static int64_t rates_width(const vtb__cuda_scan *s, int64_t columns, bool half) {
-  enum { WIDE = 4, WIDEST = 8, MANY_BLOCKS = 2 * 132 };
-  if (half && columns % WIDEST == 0 && s->n * columns / WIDEST >= MANY_BLOCKS) return WIDEST;
-  return columns < WIDE ? columns : WIDE;
-}
-
 void vtb__cuda_scan_rates_grad(vtb__cuda_scan *s, const vtb_inst *fused) {
-  enum { SEGMENT = 8 };
+  enum { SEGMENT = 8, WIDEST = 4 };
   vtb_dtype state = vtb__scan_state_type(fused);
-  int64_t columns = ceil_div(s->V, 32), wide = rates_width(s, columns, vtb_is_half(state));
+  int64_t columns = ceil_div(s->V, 32), wide = columns < WIDEST ? columns : WIDEST;
   int64_t blocks = ceil_div(columns, wide), n_starts = ceil_div(s->N, SEGMENT) - 1;
   if (n_starts < 1) n_starts = 1; /* a place that is not used */
   steps_parts keys = make_parts(s, "part_k", blocks, 2, s->K);
-  const char *type = vtb__cuda_type_name(state);
+  bool pairs = vtb_is_half(state); /* which lie in floats */
   int starts = vtb_cuda_temp(s->c, s->n * n_starts * blocks * wide * 32 * 16 *
                                        (int64_t)vtb_dtype_bytes(state));
   int rates = s->at.drates < 0 ? -1 : vtb_cuda_temp(s->c, s->n * s->K * s->V * 4);
   int totals[VTB_MAX_SCAN_SUMS];
-  vtb__scan_begin(s, "linscan_rates_grad", "linscan_rates_grad.cu", (int)(32 * wide));
+  vtb__scan_begin(s, "linscan_rates_grad",
+                  pairs ? "linscan_rates_pairs.cu" : "linscan_rates_grad.cu", (int)(32 * wide));
   vtb__scan_codes codes = vtb__scan_grad_codes_make(s, fused);
   VTB_CUDA_NUMBERS(s->k, {"WIDE", wide}, {"SEGMENT", SEGMENT},
                    {"SUMS", codes.n_sums > 0 ? codes.n_sums : 1});
-  vtb_cuda_fill(s->k, "H", "%s", type);
-  vtb_cuda_temp_out(s->k, starts, type, "starts");
+  vtb_cuda_temp_out(s->k, starts, "float", "starts");
   vtb_cuda_fill(s->k, "q", "%s", codes.q);
   vtb_cuda_fill(s->k, "k", "%s", codes.k);
   vtb_cuda_fill(s->k, "rate", "%s", codes.rate);

@@ -174,6 +174,11 @@ VTB_FN vtb_u32 vtb_multiply_bf16(vtb_u32 x, vtb_u32 y) {
   asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(x), "r"(y), "r"(0x80008000u));
   return r;
 }
+VTB_FN vtb_u32 vtb_fma_bf16(vtb_u32 x, vtb_u32 y, vtb_u32 z) { /* x y + z, rounded once */
+  vtb_u32 r;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(x), "r"(y), "r"(z));
+  return r;
+}
 VTB_FN vtb_u32 vtb_multiply_f16(vtb_u32 x, vtb_u32 y) {
   vtb_u32 r;
   asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(r) : "r"(x), "r"(y));

@@ -11,7 +11,6 @@ hole int WIDE, SEGMENT, THREADS; /* warps; tokens */
 hole int SCANS;                  /* of all directions */
 hole int DIRS, HEADS;            /* directions of the launch; heads */
 hole code directions;            /* pointers of direction dir */
-hole type H;                     /* of states in memory */
 hole int SUMS;                   /* sums over tokens */
 hole expr place;                 /* of step t */
 hole code q, k;                  /* return the number at pos of key x */
@@ -29,7 +28,7 @@ cost chain = 150 * N;
 cost registers = 125;
 shared float keys[SEGMENT * KP], queries[SEGMENT * KP];
 shared float rows[4 * SEGMENT * COLUMNS]; /* v, then its adjoint; steps; dy; the steps' adjoint */
-shared H history[SEGMENT * COLUMNS * KP];
+shared float history[SEGMENT * COLUMNS * KP];
 shared float sums[2 * WIDE * SEGMENT * KP];
 const int scan = vtb_block() / BLOCKS, block = vtb_block() % BLOCKS;
 const int dir = scan % DIRS, b = scan / (DIRS * HEADS), h = scan / DIRS % HEADS;
