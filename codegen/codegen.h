@@ -22,8 +22,9 @@ typedef struct vtb_codegen_options {
   bool profile;            /* emit the kernel_begin / kernel_end calls */
   vtb_precision precision; /* of products, where the target knows several */
   bool library;            /* large products by the vendor's library instead of generated kernels */
-  bool wgmma;  /* products by it wherever they can be, not where it is faster: of tests */
-  vtb_gpu gpu; /* that launches are to be fast on; without a name: the default */
+  bool wgmma;           /* products by it wherever they can be, not where it is faster: of tests */
+  int64_t bucket_bytes; /* of gradients, at most unless one tensor has more; 0: 25 MB */
+  vtb_gpu gpu;          /* that launches are to be fast on; without a name: the default */
 } vtb_codegen_options;
 
 /* Compiles entry `f` for this machine. On success *program is owned by the caller. */

@@ -133,6 +133,18 @@ static void copy_in(emulated *e, void *const *args) {
   memset(e->workspace, 0xff, (size_t)e->plan->workspace_bytes);
 }
 
+static vtb_status tell_buckets(const emulated *e, int step, vtb_error *err) {
+  const vtb_launch_plan *p = e->plan;
+  vtb_status status = VTB_OK;
+  for (int i = 0; i < p->n_buckets && e->program.on_bucket && status == VTB_OK; i++) {
+    const vtb_launch_bucket *b = &p->buckets[i];
+    const vtb_bucket told = {i, (uint64_t)(uintptr_t)(e->state + b->offset), b->bytes, b->n_tensors,
+                             NULL};
+    if (b->step == step) status = e->program.on_bucket(e->program.bucket_user, &told, err);
+  }
+  return status;
+}
+
 static vtb_status run(void *owner, void *const *args, const vtb_services *services,
                       vtb_error *err) {
   emulated *e = owner;
@@ -146,6 +158,7 @@ static vtb_status run(void *owner, void *const *args, const vtb_services *servic
       run_gemm(e, s->index, services);
     else
       status = run_kernel(e, s, services, err);
+    if (status == VTB_OK) status = tell_buckets(e, i, err);
   }
   for (int i = 0; i < p->n_tensors; i++)
     if (is_result(&p->tensors[i]) && vtb_launch_place(p, i) < 0)

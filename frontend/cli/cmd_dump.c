@@ -6,6 +6,7 @@
 typedef struct dump_options {
   cli_model_options model;
   const char *stage, *cpu, *arch, *optimizer, *estimate;
+  double bucket_mb;
   bool train, taps, library, params, audit;
 } dump_options;
 
@@ -29,6 +30,7 @@ static vtb_status dump(const char *what, const dump_options *d) {
   o.optimizer = !d->train ? NULL : d->optimizer ? d->optimizer : CLI_DEFAULT_OPTIMIZER;
   o.taps = d->taps;
   o.fold = !d->params;
+  o.bucket_mb = d->bucket_mb;
   o.library = d->library ? VTB_LIBRARY_YES : VTB_LIBRARY_NO;
   if (d->estimate) {
     o.machine = d->estimate;
@@ -52,6 +54,8 @@ vtb_status cli_cmd_dump(int argc, char **argv) {
       {"--train", CLI_FLAG, &o.train, NULL, "the training step instead of the forward pass"},
       {"--optimizer", CLI_STR, &o.optimizer, "NAME",
        "with --train: whose update ends the step (default adamw)"},
+      {"--bucket-mb", CLI_FLOAT, &o.bucket_mb, "MB",
+       "launches with --train: largest bucket of gradients (default 25)"},
       {"--params", CLI_FLAG, &o.params, NULL,
        "ir to fused: every parameter on a line of its own; such text parses back"},
       {"--taps", CLI_FLAG, &o.taps, NULL, "keep `tap` statements"},

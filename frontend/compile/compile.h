@@ -99,6 +99,10 @@ typedef struct vtb_compile_options {
    * `vertebra bench --calibrate` wrote; NULL: VTB_MACHINE, else h200. Results do not depend on it
    * but for the order of sums. */
   const char *machine;
+
+  /* Gradients of a training step on CUDA are told in buckets of at most so many MB (10^6 bytes),
+   * unless one tensor has more (vtb_bucket, runtime/launch/program.h); 0: 25. */
+  double bucket_mb;
 } vtb_compile_options;
 
 /* ---- reports --------------------------------------------------------------------------------- */

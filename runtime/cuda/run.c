@@ -28,18 +28,46 @@ typedef struct cuda_run {
   void **parameters;         /* pointers to them, or to maps */
   vtb__cu_map *maps;         /* one an argument of the plan; NULL: none is a map */
   vtb__products *products;
-  void *graph;   /* executable; NULL until there is one */
+  void **graphs; /* executable, one a segment; NULL until there are any */
   void **events; /* n_steps + 1, from the first profile on */
   int n_runs;
   unsigned kept; /* roles that are not copied, from the second run on */
   bool no_graph, sync;
 } cuda_run;
 
+/* ---- segments: what runs between two buckets of gradients that somebody waits for ------------ */
+
+/* The step behind the segment that begins with step `first`. */
+static int segment_end(const cuda_run *r, int first) {
+  for (int i = 0; r->program.on_bucket && i < r->plan->n_buckets; i++)
+    if (r->plan->buckets[i].step >= first) return r->plan->buckets[i].step + 1;
+  return r->plan->n_steps;
+}
+
+/* Called behind the segment that ends with step `last`. */
+static vtb_status tell_buckets(const cuda_run *r, int last, vtb_error *err) {
+  vtb_status status = VTB_OK;
+  for (int i = 0; r->program.on_bucket && i < r->plan->n_buckets && status == VTB_OK; i++) {
+    const vtb_launch_bucket *b = &r->plan->buckets[i];
+    const vtb_bucket told = {i, r->state + (vtb_cu_address)b->offset, b->bytes, b->n_tensors,
+                             r->device->stream};
+    if (b->step == last) status = r->program.on_bucket(r->program.bucket_user, &told, err);
+  }
+  return status;
+}
+
+static void free_graphs(cuda_run *r) {
+  for (int i = 0; r->graphs && i <= r->plan->n_buckets; i++)
+    if (r->graphs[i]) (void)r->device->api.cuGraphExecDestroy(r->graphs[i]);
+  free(r->graphs);
+  r->graphs = NULL;
+}
+
 /* Work that is under way may still use what is freed here. */
 static void free_all_but_plan(cuda_run *r) {
   const vtb_cu_api *api = &r->device->api;
   (void)api->cuStreamSynchronize(r->device->stream);
-  if (r->graph) (void)api->cuGraphExecDestroy(r->graph);
+  free_graphs(r);
   vtb__products_free(r->products);
   for (int i = 0; r->modules && i < r->plan->n_sources; i++)
     if (r->modules[i]) (void)api->cuModuleUnload(r->modules[i]);
@@ -164,25 +192,56 @@ static vtb_status run_timed(cuda_run *r, int first, const vtb_services *services
     status = enqueue(r, i, i + 1, err);
     if (status == VTB_OK)
       status = VTB_CU_CALL(d, cuEventRecord, (r->events[i + 1], d->stream), err);
+    if (status == VTB_OK) status = tell_buckets(r, i, err);
   }
   if (status == VTB_OK) status = VTB_CU_CALL(d, cuStreamSynchronize, (d->stream), err);
   return status == VTB_OK ? tell_times(r, first, begin, services, err) : status;
 }
 
-static vtb_status capture(cuda_run *r, vtb_error *err) {
+static vtb_status capture_segment(cuda_run *r, int first, int end, void **executable,
+                                  vtb_error *err) {
   vtb_cuda_device *d = r->device;
   void *graph = NULL;
   vtb_status status =
       VTB_CU_CALL(d, cuStreamBeginCapture_v2, (d->stream, VTB__CU_CAPTURE_THREAD_LOCAL), err);
   if (status != VTB_OK) return status;
-  status = enqueue(r, r->plan->n_prepared, r->plan->n_steps, err);
+  status = enqueue(r, first, end, err);
   /* also after a failure, to leave the mode */
   vtb_cu_result ended = d->api.cuStreamEndCapture(d->stream, &graph);
   if (status == VTB_OK)
     status = vtb__cu_check(d, ended, "cuStreamEndCapture", __FILE__, __LINE__, err);
   if (status == VTB_OK)
-    status = VTB_CU_CALL(d, cuGraphInstantiateWithFlags, (&r->graph, graph, 0), err);
+    status = VTB_CU_CALL(d, cuGraphInstantiateWithFlags, (executable, graph, 0), err);
   if (graph) (void)d->api.cuGraphDestroy(graph);
+  return status;
+}
+
+static vtb_status capture(cuda_run *r, vtb_error *err) {
+  vtb_status status = VTB_OK;
+  int n = 0;
+  r->graphs = calloc((size_t)r->plan->n_buckets + 1, sizeof *r->graphs);
+  if (!r->graphs) return vtb_no_memory(err, "graphs");
+  for (int first = r->plan->n_prepared, end; first < r->plan->n_steps && status == VTB_OK;
+       first = end) {
+    end = segment_end(r, first);
+    status = capture_segment(r, first, end, &r->graphs[n++], err);
+  }
+  if (status != VTB_OK) free_graphs(r);
+  return status;
+}
+
+/* The steps behind the prepared ones, with whoever waits for gradients called in between. */
+static vtb_status run_steps(cuda_run *r, vtb_error *err) {
+  vtb_status status = VTB_OK;
+  int n = 0;
+  for (int first = r->plan->n_prepared, end; first < r->plan->n_steps && status == VTB_OK;
+       first = end) {
+    end = segment_end(r, first);
+    status = r->graphs
+                 ? VTB_CU_CALL(r->device, cuGraphLaunch, (r->graphs[n++], r->device->stream), err)
+                 : enqueue(r, first, end, err);
+    if (status == VTB_OK) status = tell_buckets(r, end - 1, err);
+  }
   return status;
 }
 
@@ -191,7 +250,6 @@ static vtb_status capture(cuda_run *r, vtb_error *err) {
 static void capture_or_warn(cuda_run *r) {
   vtb_error why = {0};
   if (capture(r, &why) == VTB_OK) return;
-  r->graph = NULL;
   r->no_graph = true;
   char text[sizeof why.text + 128];
   snprintf(text, sizeof text,
@@ -257,13 +315,8 @@ static vtb_status run(void *owner, void *const *args, const vtb_services *servic
   if (status == VTB_OK) status = copy_in(r, args, err);
   if (status == VTB_OK && !is_prepared && !timed) status = enqueue(r, 0, behind, err);
   if (status != VTB_OK) return status;
-  if (r->n_runs == 1 && !r->graph && !r->no_graph && !r->sync && !timed) capture_or_warn(r);
-  if (timed)
-    status = run_timed(r, is_prepared ? behind : 0, services, err);
-  else if (r->graph)
-    status = VTB_CU_CALL(r->device, cuGraphLaunch, (r->graph, r->device->stream), err);
-  else
-    status = enqueue(r, behind, r->plan->n_steps, err);
+  if (r->n_runs == 1 && !r->graphs && !r->no_graph && !r->sync && !timed) capture_or_warn(r);
+  status = timed ? run_timed(r, is_prepared ? behind : 0, services, err) : run_steps(r, err);
   if (status == VTB_OK) status = copy_out(r, args, err);
   if (!timed) r->n_runs++;
   return status;

@@ -376,6 +376,71 @@ static vtb_status fill_state(const checker *c) {
   return VTB_OK;
 }
 
+/* ---- buckets of gradients -------------------------------------------------------------------- */
+
+static bool meets(int64_t begin, int64_t end, const vtb_launch_bucket *b) {
+  return begin < b->offset + b->bytes && b->offset < end;
+}
+
+/* Gradients are in a bucket from their first to their last byte, and nothing else is. */
+static vtb_status check_contents(const checker *c, int number) {
+  const vtb_launch_plan *p = c->plan;
+  const vtb_launch_bucket *b = &p->buckets[number];
+  int n = 0;
+  for (int i = 0; i < p->n_tensors; i++) {
+    const vtb_tensor_info *t = &p->tensors[i];
+    int64_t begin = vtb_launch_place(p, i), end = begin + vtb_tensor_info_count(t) * 4;
+    if (begin < 0 || begin == end || !meets(begin, end, b)) continue;
+    if (t->io != VTB_IO_GRAD_OUT || begin < b->offset || end > b->offset + b->bytes)
+      return vtb_fail(c->err, VTB_E_INTERNAL, "launch plan, bucket %d: %s is %s", number, t->name,
+                      t->io == VTB_IO_GRAD_OUT ? "cut by its end" : "no gradient");
+    n++;
+  }
+  if (n == b->n_tensors) return VTB_OK;
+  return vtb_fail(c->err, VTB_E_INTERNAL, "launch plan, bucket %d: %d gradients, %d are said",
+                  number, n, b->n_tensors);
+}
+
+static vtb_status check_writers(checker *c, int number) {
+  const vtb_launch_plan *p = c->plan;
+  const vtb_launch_bucket *b = &p->buckets[number];
+  for (c->step = b->step + 1; c->step < p->n_steps; c->step++) {
+    const vtb_launch_step *s = &p->steps[c->step];
+    for (int i = 0; i < s->n_args; i++) {
+      const vtb_launch_arg *a = &p->args[s->first_arg + i];
+      int64_t at;
+      if (a->access & VTB_LAUNCH_WRITE && memory_of(c, a, &at) == c->state &&
+          meets(at, at + a->bytes, b))
+        return broken(c, "argument %d writes to bucket %d, which is complete behind step %d", i,
+                      number, b->step);
+    }
+  }
+  return VTB_OK;
+}
+
+static vtb_status check_buckets(checker *c) {
+  const vtb_launch_plan *p = c->plan;
+  vtb_status status = VTB_OK;
+  for (int i = 0; i < p->n_buckets && status == VTB_OK; i++) {
+    const vtb_launch_bucket *b = &p->buckets[i];
+    if (b->offset < 0 || b->offset % 256 || b->bytes <= 0 || b->bytes % 256 ||
+        b->bytes > p->state_bytes || b->offset > p->state_bytes - b->bytes)
+      return vtb_fail(c->err, VTB_E_INTERNAL,
+                      "launch plan, bucket %d: bytes %lld to %lld of the state, which has %lld", i,
+                      (long long)b->offset, (long long)(b->offset + b->bytes - 1),
+                      (long long)p->state_bytes);
+    if (b->step < p->n_prepared || b->step >= p->n_steps || (i && b->step < b[-1].step))
+      return vtb_fail(c->err, VTB_E_INTERNAL, "launch plan, bucket %d: complete behind step %d", i,
+                      b->step);
+    for (int k = 0; k < i; k++)
+      if (meets(b->offset, b->offset + b->bytes, &p->buckets[k]))
+        return vtb_fail(c->err, VTB_E_INTERNAL, "launch plan, bucket %d: it meets bucket %d", i, k);
+    status = check_contents(c, i);
+    if (status == VTB_OK) status = check_writers(c, i);
+  }
+  return status;
+}
+
 vtb_status vtb_launch_plan_check(const vtb_launch_plan *p, const vtb_arch *arch, vtb_error *err) {
   memory workspace = {0}, state = {0};
   checker c = {.plan = p, .workspace = &workspace, .state = &state, .err = err};
@@ -388,6 +453,7 @@ vtb_status vtb_launch_plan_check(const vtb_launch_plan *p, const vtb_arch *arch,
     for (c.step = p->n_prepared; c.step < p->n_steps && status == VTB_OK; c.step++)
       status = check_step(&c, arch);
   if (status == VTB_OK) status = check_results(&c);
+  if (status == VTB_OK) status = check_buckets(&c);
   for (int i = 0; i < p->n_tensors; i++) vtb_vec_free(&c.tensors[i].pieces);
   free(c.tensors);
   vtb_vec_free(&workspace.pieces);

@@ -16,6 +16,7 @@ vtb_status vtb_launch_plan_describe(vtb_launch_plan *p, vtb_program *program, vt
   program->device_workspace_bytes = p->workspace_bytes;
   program->n_kernels = p->n_kernels + p->n_gemms;
   program->kernels = kernels;
+  program->n_buckets = p->n_buckets;
   return VTB_OK;
 }
 

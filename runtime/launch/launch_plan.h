@@ -90,6 +90,14 @@ typedef struct vtb_launch_gemm {
   vtb_kernel_info info; /* for profiles and messages */
 } vtb_launch_gemm;
 
+/* Gradients in the state that are whole behind step `step`: nothing writes there afterwards, and
+ * nothing reads them before it but what adds to them. A range of its own, so that to sum it up over
+ * devices is one call; in the order of their steps. */
+typedef struct vtb_launch_bucket {
+  int64_t offset, bytes; /* in the state, multiples of 256 */
+  int32_t step, n_tensors;
+} vtb_launch_bucket;
+
 typedef struct vtb_launch_plan {
   int32_t n_tensors; /* arguments first, then returns: as in a vtb_program */
   vtb_tensor_info *tensors;
@@ -98,7 +106,7 @@ typedef struct vtb_launch_plan {
   int64_t batch;
   int64_t workspace_bytes, constant_bytes, state_bytes;
   unsigned char *constants;
-  int32_t n_sources, n_kernels, n_gemms, n_steps, n_args, n_maps;
+  int32_t n_sources, n_kernels, n_gemms, n_steps, n_args, n_maps, n_buckets;
   /* of the steps, the first: what they write stays valid while parameters and buffers do */
   int32_t n_prepared;
   /* device functions that the sources share; goes before each, or once before all */
@@ -109,6 +117,7 @@ typedef struct vtb_launch_plan {
   vtb_launch_step *steps;
   vtb_launch_arg *args;
   vtb_launch_map *maps;
+  vtb_launch_bucket *buckets; /* of training steps that update themselves */
   /* one a kernel, of its first launch, while the compiler has the plan (passes/gpu.h); else NULL */
   const struct vtb_work *work;
   vtb_arena arena; /* owns all of the above */

@@ -4,9 +4,17 @@
 #include "runtime/launch/launch_check.h"
 #include "runtime/launch/wire.h"
 
-enum { FORMAT = 6 };
+enum { FORMAT = 7 };
 /* Bytes that an element takes at least; see vtb__wire_count(). */
-enum { LEAST_SOURCE = 4, LEAST_KERNEL = 56, LEAST_GEMM = 87 + 36, STEP = 24, ARG = 40, MAP = 112 };
+enum {
+  LEAST_SOURCE = 4,
+  LEAST_KERNEL = 56,
+  LEAST_GEMM = 87 + 36,
+  STEP = 24,
+  ARG = 40,
+  MAP = 112,
+  BUCKET = 24
+};
 
 /* Whoever adds a field adds it below, and to the format. */
 _Static_assert(sizeof(vtb_launch_source) == 8, "source()");
@@ -15,6 +23,7 @@ _Static_assert(sizeof(vtb_launch_gemm) == 88 + sizeof(vtb_kernel_info), "gemm()"
 _Static_assert(sizeof(vtb_launch_step) == 24, "step()");
 _Static_assert(sizeof(vtb_launch_arg) == 48, "arg()");
 _Static_assert(sizeof(vtb_launch_map) == 112, "map()");
+_Static_assert(sizeof(vtb_launch_bucket) == 24, "bucket()");
 
 static void kernel(vtb_wire *w, vtb_launch_kernel *k) {
   vtb__wire_i32(w, &k->source);
@@ -68,6 +77,13 @@ static void map(vtb_wire *w, vtb_launch_map *m) {
   vtb__wire_i32(w, &m->swizzle);
 }
 
+static void bucket(vtb_wire *w, vtb_launch_bucket *b) {
+  vtb__wire_i64(w, &b->offset);
+  vtb__wire_i64(w, &b->bytes);
+  vtb__wire_i32(w, &b->step);
+  vtb__wire_i32(w, &b->n_tensors);
+}
+
 static void places(vtb_wire *w, vtb_launch_plan *p) {
   bool any = p->place != NULL;
   vtb__wire_bool(w, &any);
@@ -98,6 +114,8 @@ static void whole(vtb_wire *w, vtb_launch_plan *p) {
   for (int i = 0; i < p->n_args; i++) arg(w, &p->args[i]);
   vtb__wire_array(w, &p->n_maps, p->maps, MAP);
   for (int i = 0; i < p->n_maps; i++) map(w, &p->maps[i]);
+  vtb__wire_array(w, &p->n_buckets, p->buckets, BUCKET);
+  for (int i = 0; i < p->n_buckets; i++) bucket(w, &p->buckets[i]);
 }
 
 void vtb_launch_plan_write(const vtb_launch_plan *plan, vtb_strbuf *out) {
@@ -148,7 +166,8 @@ vtb_status vtb_launch_plan_read(const void *data, size_t n, vtb_launch_plan **pl
   vtb_status status = VTB_OK;
   vtb__wire_i32(&w, &format);
   if (!w.bad && format != FORMAT)
-    status = vtb_fail(err, VTB_E_INPUT, "the launch plan has format %d; this runtime reads %d",
+    status = vtb_fail(err, VTB_E_INPUT,
+                      "the launch plan has format %d; this runtime reads %d: build the file again",
                       format, FORMAT);
   if (status == VTB_OK) {
     whole(&w, p);

@@ -78,6 +78,18 @@ typedef struct vtb_kernel_info {
   int launches;        /* in one run of the entry */
 } vtb_kernel_info;
 
+/* Gradients that are whole now and that no step of the run changes any more: one range of floats,
+ * what pads its tensors is zero. */
+typedef struct vtb_bucket {
+  int index;     /* from 0, in the order in which they become whole */
+  uint64_t at;   /* address; of programs on a device, the device's */
+  int64_t bytes; /* a multiple of 256 */
+  int n_tensors;
+  void *stream; /* of the device: what is put on it comes behind the gradients and before whatever
+                   * reads them. NULL: the host's memory */
+} vtb_bucket;
+typedef vtb_status (*vtb_bucket_fn)(void *user, const vtb_bucket *bucket, vtb_error *err);
+
 typedef struct vtb_program {
   vtb_entry_fn entry;
   /* Instead of `entry`, for programs that are no code of this process (a GPU's, emulated ones):
@@ -91,6 +103,11 @@ typedef struct vtb_program {
   /* NULL, or set by who made it: called with a sentence when a run goes on otherwise than it
    * should, once a cause */
   void (*warn)(const char *text);
+  /* NULL, or set before the first run: called in each run for each bucket, to sum it up over
+   * several processes or devices, say. Of training steps with `run`; of others n_buckets is 0. */
+  vtb_bucket_fn on_bucket;
+  void *bucket_user;
+  int n_buckets;
   int n_tensors; /* arguments, then returns */
   vtb_tensor_info *tensors;
   /* one a tensor: it stays on the device, and runs copy it neither in nor out; NULL: none */

@@ -13,6 +13,8 @@ expect 0 "$VERTEBRA" dump vit_nano --stage launches --precision bf16; says " pre
 # q, k and v are views of one tensor, each a third of it
 expect 0 "$VERTEBRA" dump vit_nano --stage launches --precision bf16-all --batch 128
 awk '/attention/ { n++; if ($5 > 3 * $6) exit 1 } END { exit !n }' <<<"$out" || fail "attention reads its tensor thrice"
+expect 0 "$VERTEBRA" dump vit_nano --stage launches --train; says "bucket 0 complete: "; silent_about "bucket 1"
+expect 0 "$VERTEBRA" dump vit_nano --stage launches --train --bucket-mb 0.2; says "bucket 2 complete: 0.2 MB"; says "bucket 4 complete: "
 # one more block of the same kind is launches, not text
 expect 0 "$VERTEBRA" dump vil_nano -D depth=14 --stage cuda
 [ "$(grep -c ^VTB_KERNEL <<<"$out")" = "$(grep -c ^VTB_KERNEL <<<"$first")" ] || fail "text grows with depth"

@@ -1,6 +1,7 @@
-/* cublasLt without a GPU, beside fake_cuda.c: products of fp32 in host memory, at once. It refuses
- * a heuristic before the bias is known, and offers the candidates that the test asks for: those
- * whose state is not 0 cannot be run.
+/* cublasLt without a GPU, beside fake_cuda.c: products of fp32 in host memory, at once, when the
+ * test's fake_lt_before has seen to what is before them on the stream. It refuses a heuristic
+ * before the bias is known, and offers the candidates that the test asks for: those whose state is
+ * not 0 cannot be run.
  *
  *   fake_lt_states = {15, 0}; fake_lt_n = 2; fake_lt_fail_number = 3;        found by dlsym
  */
@@ -11,6 +12,7 @@
 enum { OK = 0, INVALID = 7, INTERNAL = 14, NOT_SUPPORTED = 15, MOST = 8 };
 enum { TRANS_A = 3, TRANS_B = 4, EPILOGUE = 7, BIAS = 8, EPILOGUE_BIAS = 4 };
 int fake_lt_states[MOST], fake_lt_n = 1, fake_lt_alive, fake_lt_used = -1, fake_lt_wanted;
+void (*fake_lt_before)(void *stream);
 int fake_lt_fail_number; /* so many calls from now on, one fails */
 
 typedef struct product {
@@ -137,6 +139,7 @@ int cublasLtMatmul(void *handle, void *what, const void *alpha, uint64_t a, void
     return INVALID;
   if (number >= (uint64_t)fake_lt_n || fake_lt_states[number]) return NOT_SUPPORTED;
   fake_lt_used = (int)number;
+  if (fake_lt_before) fake_lt_before(stream);
   float *to = (float *)(uintptr_t)d;
   for (uint64_t j = 0; j < ld->columns; j++)
     for (uint64_t i = 0; i < ld->rows; i++) {

@@ -5,18 +5,23 @@
  * can be made to fail by name or by number; what is alive is counted, what streams get is written
  * down.
  *
+ * A stream does nothing before somebody waits for it, or for what waits for it: whoever reads a
+ * result too early finds the old one, and whoever fills a pinned buffer too early has the new
+ * contents copied. Memory that is not pinned is read at once, as the driver does.
+ *
  *   fake_cuda_hook = ...; fake_cuda_fail = "cuMemAlloc_v2";        found by dlsym
  *   fake_cuda_fail_number = 7;     the seventh call from now on fails, alone
- *   fake_cuda_trace                "in 256;launch k_double;sync;" since the test emptied it
+ *   fake_cuda_trace                "in 256;launch k_double;sync;" since the test emptied it;
+ *                                  streams behind the first have their number: "2:in 256;"
  */
+#include "tests/runtime/fake_streams.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef void (*fake_hook)(const char *kernel, unsigned blocks, unsigned threads, unsigned shared,
-                          void **parameters);
 fake_hook fake_cuda_hook;
 const char *fake_cuda_fail;
 int fake_cuda_allocations, fake_cuda_launches, fake_cuda_graph_launches, fake_cuda_devices = 1;
@@ -34,24 +39,14 @@ enum {
   NOT_READY = 600,
   IN_CAPTURE = 900
 };
-enum { MAX_BLOCKS = 64, MAX_LAUNCHES = 512, MAX_PARAMETERS = 24 };
 
 static struct {
   char *at;
   size_t n;
 } memory[MAX_BLOCKS];
 
-typedef struct launch {
-  char kernel[64];
-  unsigned blocks, threads, shared;
-  uint64_t values[MAX_PARAMETERS];
-} launch;
-static struct {
-  launch list[MAX_LAUNCHES];
-  int n;
-} graph;
-static bool capturing, under_way; /* work that nobody has waited for */
-static int opt_in;                /* bytes of shared memory that were asked for */
+static graph *capturing;
+static int opt_in; /* bytes of shared memory that were asked for */
 
 static bool is_to_fail(const char *name) {
   if (fake_cuda_fail && strcmp(fake_cuda_fail, name) == 0) return true;
@@ -64,13 +59,19 @@ static bool is_to_fail(const char *name) {
 /* Of what gives back: it does so and may still fail, with what runs before it has failed. */
 #define GIVEN_BACK(name) is_to_fail(name) ? NO_MEMORY : OK
 
-static void note(const char *what, const char *name, size_t n) {
+/* For libraries whose work is done at once: what is before it on the stream. */
+void fake_cuda_finish(void *of);
+void fake_cuda_finish(void *of) { finish(of); }
+
+static void note(const stream *s, const char *what, const char *name, size_t n) {
   size_t at = strlen(fake_cuda_trace);
+  char number[16] = "", tail[96] = "";
+  if (s && s->number > 1) snprintf(number, sizeof number, "%d:", s->number);
   if (n)
-    snprintf(fake_cuda_trace + at, sizeof fake_cuda_trace - at, "%s %zu;", what, n);
+    snprintf(tail, sizeof tail, " %zu", n);
   else
-    snprintf(fake_cuda_trace + at, sizeof fake_cuda_trace - at, "%s%s%s;", what, *name ? " " : "",
-             name);
+    snprintf(tail, sizeof tail, "%s%s", *name ? " " : "", name);
+  snprintf(fake_cuda_trace + at, sizeof fake_cuda_trace - at, "%s%s%s;", number, what, tail);
 }
 
 /* ---- the driver's functions, with its own names and parameters ------------------------------- */
@@ -178,6 +179,7 @@ int cuMemFree_v2(uint64_t address);
 int cuMemFree_v2(uint64_t address) {
   for (int i = 0; i < MAX_BLOCKS; i++) {
     if ((uint64_t)(uintptr_t)memory[i].at != address) continue;
+    finish_all(); /* as the driver waits */
     free(memory[i].at);
     memory[i].at = NULL;
     fake_cuda_allocations--;
@@ -195,56 +197,91 @@ static bool is_device(uint64_t address, size_t n_bytes) {
 }
 
 int cuMemsetD8Async(uint64_t to, unsigned char value, size_t n_bytes, void *stream);
-int cuMemsetD8Async(uint64_t to, unsigned char value, size_t n_bytes, void *stream) {
+int cuMemsetD8Async(uint64_t to, unsigned char value, size_t n_bytes, void *on) {
   FAIL_IF_ASKED("cuMemsetD8Async");
-  under_way = true;
   if (capturing) return IN_CAPTURE;
-  if (!stream || !is_device(to, n_bytes)) return INVALID;
-  memset((void *)(uintptr_t)to, value, n_bytes);
+  if (!on || !is_device(to, n_bytes)) return INVALID;
+  work *w = put(on);
+  if (!w) return NO_MEMORY;
+  w->kind = SET;
+  w->at = to;
+  w->n = n_bytes;
+  w->number = value;
   return OK;
 }
 
-int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n_bytes, void *stream);
-int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n_bytes, void *stream) {
-  FAIL_IF_ASKED("cuMemcpyHtoDAsync_v2");
-  under_way = true;
-  note("in", "", n_bytes);
-  (void)stream;
-  if (capturing) return IN_CAPTURE;
-  if (!is_device(to, n_bytes) || is_device((uint64_t)(uintptr_t)from, n_bytes)) return INVALID;
-  memcpy((void *)(uintptr_t)to, from, n_bytes);
-  return OK;
-}
-
-/* What comes from the device is there when the stream has been waited for, not before. */
+/* Host memory that the device reaches by itself. */
 static struct {
-  void *to, *bytes;
+  char *at;
   size_t n;
-} on_the_way[MAX_BLOCKS];
-static int n_on_the_way;
-
-static void arrive(void) {
-  for (int i = 0; i < n_on_the_way; i++) {
-    memcpy(on_the_way[i].to, on_the_way[i].bytes, on_the_way[i].n);
-    free(on_the_way[i].bytes);
+} pinned[MAX_BLOCKS];
+int cuMemHostAlloc(void **at, size_t n_bytes, unsigned flags);
+int cuMemHostAlloc(void **at, size_t n_bytes, unsigned flags) {
+  FAIL_IF_ASKED("cuMemHostAlloc");
+  if (flags) return INVALID;
+  for (int i = 0; i < MAX_BLOCKS; i++) {
+    if (pinned[i].at) continue;
+    *at = pinned[i].at = aligned_alloc(256, (n_bytes + 255) / 256 * 256);
+    if (!*at) return NO_MEMORY;
+    pinned[i].n = n_bytes;
+    fake_cuda_alive++;
+    return OK;
   }
-  n_on_the_way = 0;
+  return NO_MEMORY;
+}
+int cuMemFreeHost(void *at);
+int cuMemFreeHost(void *at) {
+  for (int i = 0; i < MAX_BLOCKS; i++) {
+    if (!at || pinned[i].at != at) continue;
+    if (is_busy()) fake_cuda_faults++;
+    free(at);
+    pinned[i].at = NULL;
+    fake_cuda_alive--;
+    return GIVEN_BACK("cuMemFreeHost");
+  }
+  return INVALID;
+}
+static bool is_pinned(const void *at, size_t n_bytes) {
+  for (int i = 0; i < MAX_BLOCKS; i++)
+    if (pinned[i].at && (const char *)at >= pinned[i].at &&
+        (const char *)at + n_bytes <= pinned[i].at + pinned[i].n)
+      return true;
+  return false;
 }
 
-int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t n_bytes, void *stream);
-int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t n_bytes, void *stream) {
-  FAIL_IF_ASKED("cuMemcpyDtoHAsync_v2");
-  under_way = true;
-  note("out", "", n_bytes);
-  (void)stream;
+int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n_bytes, void *on);
+int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n_bytes, void *on) {
+  FAIL_IF_ASKED("cuMemcpyHtoDAsync_v2");
+  note(on, "in", "", n_bytes);
   if (capturing) return IN_CAPTURE;
-  if (!is_device(from, n_bytes)) return INVALID;
-  if (n_on_the_way == MAX_BLOCKS) arrive();
-  void *bytes = malloc(n_bytes ? n_bytes : 1);
-  if (!bytes) return NO_MEMORY;
-  on_the_way[n_on_the_way].to = to;
-  on_the_way[n_on_the_way].n = n_bytes;
-  on_the_way[n_on_the_way++].bytes = memcpy(bytes, (void *)(uintptr_t)from, n_bytes);
+  if (!on || !is_device(to, n_bytes) || is_device((uint64_t)(uintptr_t)from, n_bytes))
+    return INVALID;
+  void *bytes = is_pinned(from, n_bytes) ? NULL : malloc(n_bytes + 1);
+  work *w = put(on);
+  if (!w || (!bytes && !is_pinned(from, n_bytes))) {
+    free(bytes);
+    return NO_MEMORY;
+  }
+  w->kind = COPY_IN;
+  w->at = to;
+  w->n = n_bytes;
+  w->host = (void *)(uintptr_t)from;
+  if (bytes) w->bytes = memcpy(bytes, from, n_bytes);
+  return OK;
+}
+
+int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t n_bytes, void *on);
+int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t n_bytes, void *on) {
+  FAIL_IF_ASKED("cuMemcpyDtoHAsync_v2");
+  note(on, "out", "", n_bytes);
+  if (capturing) return IN_CAPTURE;
+  if (!on || !is_device(from, n_bytes)) return INVALID;
+  work *w = put(on);
+  if (!w) return NO_MEMORY;
+  w->kind = COPY_OUT;
+  w->at = from;
+  w->n = n_bytes;
+  w->host = to;
   return OK;
 }
 
@@ -259,7 +296,7 @@ int cuModuleLoadDataEx(void **module, const void *image, unsigned n, int *option
 }
 int cuModuleUnload(void *module);
 int cuModuleUnload(void *module) {
-  if (under_way) fake_cuda_faults++;
+  if (is_busy()) fake_cuda_faults++;
   fake_cuda_alive--;
   free(module);
   return GIVEN_BACK("cuModuleUnload");
@@ -293,47 +330,58 @@ int cuFuncSetAttribute(void *function, int attribute, int value) {
   return OK;
 }
 
-int cuStreamCreate(void **stream, unsigned flags);
-int cuStreamCreate(void **stream, unsigned flags) {
+int cuStreamCreate(void **out, unsigned flags);
+int cuStreamCreate(void **out, unsigned flags) {
   (void)flags;
   FAIL_IF_ASKED("cuStreamCreate");
-  fake_cuda_alive++;
-  *stream = &graph;
-  return OK;
+  for (int i = 0; i < MAX_STREAMS; i++) {
+    if (streams[i].is_open) continue;
+    streams[i].is_open = true;
+    streams[i].number = i + 1;
+    fake_cuda_alive++;
+    *out = &streams[i];
+    return OK;
+  }
+  return NO_MEMORY;
 }
-int cuStreamDestroy_v2(void *stream);
-int cuStreamDestroy_v2(void *stream) {
+int cuStreamDestroy_v2(void *of);
+int cuStreamDestroy_v2(void *of) {
+  stream *s = of;
   fake_cuda_alive--;
-  return !stream ? INVALID : GIVEN_BACK("cuStreamDestroy_v2");
+  if (!s || !s->is_open) return INVALID;
+  finish(s);
+  free(s->list);
+  *s = (stream){0};
+  return GIVEN_BACK("cuStreamDestroy_v2");
 }
-int cuStreamSynchronize(void *stream);
-int cuStreamSynchronize(void *stream) {
+int cuStreamSynchronize(void *of);
+int cuStreamSynchronize(void *of) {
   bool fails = is_to_fail("cuStreamSynchronize"); /* with the error of what it waited for */
-  if (stream && !capturing) {
-    arrive();
-    under_way = false;
-    note("sync", "", 0);
+  if (of && !capturing) {
+    note(of, "sync", "", 0);
+    finish(of);
   }
   if (fails) return NO_MEMORY;
-  return stream && !capturing ? OK : IN_CAPTURE;
+  return of && !capturing ? OK : IN_CAPTURE;
 }
 
-static void execute(launch *l) {
-  void *parameters[MAX_PARAMETERS];
-  for (int i = 0; i < MAX_PARAMETERS; i++) parameters[i] = &l->values[i];
+static int execute(stream *s, const launch *l) {
+  work *w = put(s);
+  if (!w) return NO_MEMORY;
   fake_cuda_launches++;
-  under_way = true;
-  note("launch", l->kernel, 0);
-  if (fake_cuda_hook) fake_cuda_hook(l->kernel, l->blocks, l->threads, l->shared, parameters);
+  note(s, "launch", l->kernel, 0);
+  w->kind = LAUNCH;
+  w->launch = *l;
+  return OK;
 }
 
 int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                   unsigned bz, unsigned shared, void *stream, void **parameters, void **extra);
+                   unsigned bz, unsigned shared, void *on, void **parameters, void **extra);
 int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                   unsigned bz, unsigned shared, void *stream, void **parameters, void **extra) {
+                   unsigned bz, unsigned shared, void *on, void **parameters, void **extra) {
   launch l = {.blocks = gx, .threads = bx, .shared = shared};
   FAIL_IF_ASKED("cuLaunchKernel");
-  if (!function || !stream || extra || gy != 1 || gz != 1 || by != 1 || bz != 1 || !gx || bx > 1024)
+  if (!function || !on || extra || gy != 1 || gz != 1 || by != 1 || bz != 1 || !gx || bx > 1024)
     return INVALID;
   if (shared > 49152 && (int)shared > opt_in) return INVALID;
   const struct function *f = function;
@@ -344,9 +392,9 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
     if (!is_device(l.values[i], 4)) return INVALID;
   }
   if (!capturing)
-    execute(&l);
-  else if (graph.n < MAX_LAUNCHES)
-    graph.list[graph.n++] = l;
+    return execute(on, &l);
+  else if (capturing->n < MAX_LAUNCHES)
+    capturing->list[capturing->n++] = l;
   else
     return NO_MEMORY;
   return OK;
@@ -380,80 +428,124 @@ int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *address, co
 }
 
 /* An event holds the clock, on which every launch takes a millisecond. */
-int cuEventCreate(void **event, unsigned flags);
-int cuEventCreate(void **event, unsigned flags) {
+int cuEventCreate(void **out, unsigned flags);
+int cuEventCreate(void **out, unsigned flags) {
   FAIL_IF_ASKED("cuEventCreate");
-  if (flags) return INVALID;
-  *event = calloc(1, sizeof(int));
+  if (flags != 0 && flags != 2) return INVALID; /* default; without a time */
+  *out = calloc(1, sizeof(event));
+  if (!*out) return NO_MEMORY;
   fake_cuda_alive++;
   return OK;
 }
-int cuEventDestroy_v2(void *event);
-int cuEventDestroy_v2(void *event) {
+int cuEventDestroy_v2(void *e);
+int cuEventDestroy_v2(void *e) {
+  finish_all(); /* they may point to it */
   fake_cuda_alive--;
-  free(event);
+  free(e);
   return GIVEN_BACK("cuEventDestroy_v2");
 }
-int cuEventRecord(void *event, void *stream);
-int cuEventRecord(void *event, void *stream) {
+int cuEventRecord(void *of, void *on);
+int cuEventRecord(void *of, void *on) {
+  event *e = of;
   FAIL_IF_ASKED("cuEventRecord");
-  if (!event || !stream || capturing) return INVALID;
-  *(int *)event = fake_cuda_launches;
-  under_way = true;
-  note("event", "", 0);
+  if (!e || !on || capturing) return INVALID;
+  e->clock = fake_cuda_launches;
+  note(on, "event", "", 0);
+  work *w = put(on);
+  if (!w) return NO_MEMORY;
+  w->kind = RECORD;
+  w->event = e;
+  w->number = ++e->recorded;
   return OK;
+}
+int cuStreamWaitEvent(void *on, void *of, unsigned flags);
+int cuStreamWaitEvent(void *on, void *of, unsigned flags) {
+  event *e = of;
+  FAIL_IF_ASKED("cuStreamWaitEvent");
+  if (!e || !on || capturing || flags) return INVALID;
+  note(on, "after", "", 0);
+  work *w = put(on);
+  if (!w) return NO_MEMORY;
+  w->kind = WAIT;
+  w->event = e;
+  w->number = e->recorded;
+  return OK;
+}
+/* Whoever holds the event comes as far as that, and others as far as it needs them. */
+int cuEventSynchronize(void *of);
+int cuEventSynchronize(void *of) {
+  event *e = of;
+  bool fails = is_to_fail("cuEventSynchronize");
+  if (!e || capturing) return INVALID;
+  note(NULL, "await", "", 0);
+  while (e->done < e->recorded)
+    if (!advance_another(NULL)) {
+      fake_cuda_faults++;
+      return INVALID;
+    }
+  return fails ? NO_MEMORY : OK;
 }
 int cuEventElapsedTime(float *milliseconds, void *begin, void *end);
 int cuEventElapsedTime(float *milliseconds, void *begin, void *end) {
+  const event *from = begin, *to = end;
   FAIL_IF_ASKED("cuEventElapsedTime");
-  if (under_way) return NOT_READY;
-  *milliseconds = (float)(*(int *)end - *(int *)begin);
+  if (from->done < from->recorded || to->done < to->recorded) return NOT_READY;
+  *milliseconds = (float)(to->clock - from->clock);
   return OK;
 }
 
-int cuStreamBeginCapture_v2(void *stream, int mode);
-int cuStreamBeginCapture_v2(void *stream, int mode) {
+int cuStreamBeginCapture_v2(void *on, int mode);
+int cuStreamBeginCapture_v2(void *on, int mode) {
   FAIL_IF_ASKED("cuStreamBeginCapture_v2");
-  if (!stream || mode != 1 || capturing) return INVALID;
-  capturing = true;
-  graph.n = 0;
-  return OK;
+  if (!on || mode != 1 || capturing) return INVALID;
+  capturing = calloc(1, sizeof *capturing);
+  return capturing ? OK : NO_MEMORY;
 }
-int cuStreamEndCapture(void *stream, void **out);
-int cuStreamEndCapture(void *stream, void **out) {
-  if (!stream || !capturing) return INVALID;
-  capturing = false;
+int cuStreamEndCapture(void *on, void **out);
+int cuStreamEndCapture(void *on, void **out) {
+  if (!on || !capturing) return INVALID;
+  graph *g = capturing;
+  capturing = NULL;
   *out = NULL;
-  FAIL_IF_ASKED("cuStreamEndCapture");
-  *out = &graph;
+  if (is_to_fail("cuStreamEndCapture")) {
+    free(g);
+    return NO_MEMORY;
+  }
+  *out = g;
   fake_cuda_alive++;
   return OK;
 }
 int cuGraphInstantiateWithFlags(void **executable, void *from, unsigned long long flags);
 int cuGraphInstantiateWithFlags(void **executable, void *from, unsigned long long flags) {
   FAIL_IF_ASKED("cuGraphInstantiateWithFlags");
-  if (from != &graph || flags) return INVALID;
+  if (!from || flags) return INVALID;
+  graph *copy = malloc(sizeof *copy);
+  if (!copy) return NO_MEMORY;
   fake_cuda_alive++;
-  *executable = &graph;
+  *executable = memcpy(copy, from, sizeof *copy);
   return OK;
 }
-int cuGraphLaunch(void *executable, void *stream);
-int cuGraphLaunch(void *executable, void *stream) {
+int cuGraphLaunch(void *executable, void *on);
+int cuGraphLaunch(void *executable, void *on) {
+  const graph *g = executable;
   FAIL_IF_ASKED("cuGraphLaunch");
-  if (executable != &graph || !stream) return INVALID;
-  note("graph", "", 0);
+  if (!g || !on) return INVALID;
+  note(on, "graph", "", 0);
   fake_cuda_graph_launches++;
-  for (int i = 0; i < graph.n; i++) execute(&graph.list[i]);
-  return OK;
+  int status = OK;
+  for (int i = 0; i < g->n && status == OK; i++) status = execute(on, &g->list[i]);
+  return status;
 }
 int cuGraphExecDestroy(void *executable);
 int cuGraphExecDestroy(void *executable) {
-  if (under_way) fake_cuda_faults++;
+  if (is_busy()) fake_cuda_faults++;
   fake_cuda_alive--;
-  return executable != &graph ? INVALID : GIVEN_BACK("cuGraphExecDestroy");
+  free(executable);
+  return !executable ? INVALID : GIVEN_BACK("cuGraphExecDestroy");
 }
 int cuGraphDestroy(void *from);
 int cuGraphDestroy(void *from) {
   fake_cuda_alive--;
-  return from != &graph ? INVALID : GIVEN_BACK("cuGraphDestroy");
+  free(from);
+  return !from ? INVALID : GIVEN_BACK("cuGraphDestroy");
 }

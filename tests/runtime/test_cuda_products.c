@@ -145,6 +145,7 @@ int main(void) {
   used = dlsym(lt, "fake_lt_used");
   wanted = dlsym(lt, "fake_lt_wanted");
   fail_number = dlsym(lt, "fake_lt_fail_number");
+  *(void **)dlsym(lt, "fake_lt_before") = dlsym(cuda, "fake_cuda_finish");
   services = vtb_services_default(1);
   RUN(the_first_candidate_that_can_run_is_taken);
   RUN(without_one_the_shape_is_named);

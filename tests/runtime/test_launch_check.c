@@ -158,6 +158,45 @@ TEST(the_state_is_followed_too) {
   expect(s, NULL, "reads byte 496");
 }
 
+/* w's gradient as a bucket, whole behind the first step. */
+static sample *make_bucket(int64_t place[2], vtb_launch_bucket *b) {
+  sample *s = make_update(place);
+  *b = (vtb_launch_bucket){.offset = 256, .bytes = 256, .step = 0, .n_tensors = 1};
+  s->plan.buckets = b;
+  s->plan.n_buckets = 1;
+  return s;
+}
+
+TEST(buckets_hold_whole_gradients_that_nothing_changes) {
+  int64_t place[2];
+  vtb_launch_bucket b[2];
+  expect(make_bucket(place, b), NULL, NULL);
+  sample *s = make_bucket(place, b);
+  s->args[2].access = R | W; /* the update clears the gradient */
+  expect(s, NULL, "step 1 (k): argument 0 writes to bucket 0, which is complete behind step 0");
+  s = make_bucket(place, b);
+  b->step = 2;
+  expect(s, NULL, "bucket 0: complete behind step 2");
+  s = make_bucket(place, b);
+  b->bytes = 512;
+  expect(s, NULL, "bucket 0: bytes 256 to 767 of the state, which has 512");
+  s = make_bucket(place, b);
+  b->offset = 0;
+  expect(s, NULL, "bucket 0: w is no gradient");
+  s = make_bucket(place, b);
+  s->plan.state_bytes = 768;
+  s->tensors[1].dim[0] = 65; /* one more than the bucket has */
+  s->args[1].bytes = 260;
+  expect(s, NULL, "bucket 0: d:w is cut by its end");
+  s = make_bucket(place, b);
+  b->n_tensors = 2;
+  expect(s, NULL, "bucket 0: 1 gradients, 2 are said");
+  s = make_bucket(place, b);
+  b[1] = b[0];
+  s->plan.n_buckets = 2;
+  expect(s, NULL, "bucket 1: it meets bucket 0");
+}
+
 TEST(bounds_and_alignment) {
   sample *s = make();
   s->args[3].bytes = 260;
@@ -214,6 +253,7 @@ int main(void) {
   RUN(reuse_of_dead_memory_is_fine);
   RUN(what_is_prepared_must_last);
   RUN(the_state_is_followed_too);
+  RUN(buckets_hold_whole_gradients_that_nothing_changes);
   RUN(bounds_and_alignment);
   RUN(limits);
   return test_done();

@@ -58,6 +58,29 @@ TEST(places_in_the_state_are_kept) {
   vtb_launch_plan_free(p);
 }
 
+/* y is the gradient of x, at byte 256 of the state. */
+TEST(buckets_of_gradients_are_kept) {
+  vtb_launch_plan *p = sample_plan(), *q = NULL;
+  vtb_launch_bucket b = {.offset = 256, .bytes = 256, .step = 1, .n_tensors = 1};
+  p->state_bytes = 512;
+  p->tensors[1].io = VTB_IO_GRAD_OUT;
+  p->place = VTB_NEW_ARRAY(&p->arena, int64_t, 2);
+  p->place[0] = -1;
+  p->place[1] = 256;
+  p->buckets = &b;
+  p->n_buckets = 1;
+  vtb_strbuf bytes = bytes_of(p);
+  CHECK_OK(vtb_launch_plan_read(bytes.at, bytes.n, &q, err));
+  if (q) CHECK(q->n_buckets == 1 && memcmp(&q->buckets[0], &b, sizeof b) == 0);
+  vtb_launch_plan_free(q);
+  b.step = 0; /* the gradient is written by step 1 */
+  bytes.n = 0;
+  vtb_launch_plan_write(p, &bytes);
+  CHECK_REFUSED(vtb_launch_plan_read(bytes.at, bytes.n, &q, err), "writes to bucket 0");
+  vtb_strbuf_free(&bytes);
+  vtb_launch_plan_free(p);
+}
+
 TEST(every_cut_is_refused) {
   vtb_launch_plan *p = sample_plan(), *q = NULL;
   vtb_strbuf bytes = bytes_of(p);
@@ -67,7 +90,7 @@ TEST(every_cut_is_refused) {
   CHECK_REFUSED(vtb_launch_plan_read(bytes.at, bytes.n, &q, err), "the launch plan is damaged");
   bytes.at[0] = 1;
   CHECK_REFUSED(vtb_launch_plan_read(bytes.at, bytes.n, &q, err),
-                "has format 1; this runtime reads 6");
+                "has format 1; this runtime reads 7: build the file again");
   vtb_strbuf_free(&bytes);
   vtb_launch_plan_free(p);
 }
@@ -138,6 +161,7 @@ TEST(plans_that_reach_too_far_are_refused) {
 int main(void) {
   RUN(a_plan_survives_the_way_through_bytes);
   RUN(places_in_the_state_are_kept);
+  RUN(buckets_of_gradients_are_kept);
   RUN(every_cut_is_refused);
   RUN(plans_that_reach_too_far_are_refused);
   return test_done();

@@ -43,6 +43,7 @@ static vtb_program *exact, *half; /* of the faint model */
 /* ---- the model, compiled --------------------------------------------------------------------- */
 
 static const char *optimizer = "adamw"; /* of steps made from here on */
+static int64_t bucket_bytes;            /* of plans made from here on */
 
 static vtb_module *module_of(vtb_unit *u, bool training, bool scaled) {
   vtb_diags diags = {0};
@@ -94,7 +95,7 @@ static vtb_status for_cpu(vtb_module *m, vtb_precision precision, vtb_program **
 
 static vtb_status make_plan(vtb_module *m, vtb_precision precision, vtb_launch_plan **plan,
                             vtb_error *err) {
-  vtb_codegen_options o = {.precision = precision};
+  vtb_codegen_options o = {.precision = precision, .bucket_bytes = bucket_bytes};
   vtb_status status = cuda_plan(m, m->entry, &o, plan, err);
   return status == VTB_OK ? vtb_launch_plan_check(*plan, NULL, err) : status;
 }
@@ -407,6 +408,93 @@ TEST(the_driver_runs_the_same_plan) {
   dlclose(fake);
 }
 
+/* ---- gradients in buckets -------------------------------------------------------------------- */
+
+enum { MOST_BUCKETS = 16 };
+typedef struct bucket_calls {
+  int n, expected; /* calls; the number of the next */
+  int in_all;      /* buckets */
+  vtb_bucket last[MOST_BUCKETS];
+  uint64_t hash[MOST_BUCKETS];
+  float factor; /* gradients are multiplied by it */
+  void (*finish)(void *stream);
+} bucket_calls;
+
+static uint64_t hash_of_bucket(const vtb_bucket *b) {
+  return vtb_hash_bytes(VTB_HASH_INIT, (const void *)(uintptr_t)b->at, (size_t)b->bytes);
+}
+
+static vtb_status on_bucket(void *user, const vtb_bucket *b, vtb_error *err) {
+  bucket_calls *c = user;
+  if (b->index != c->expected)
+    return vtb_fail(err, VTB_E_INTERNAL, "bucket %d instead of %d", b->index, c->expected);
+  float *at = (float *)(uintptr_t)b->at;
+  if (b->stream) c->finish(b->stream);
+  for (int64_t i = 0; i < b->bytes / 4; i++) at[i] *= c->factor;
+  c->last[b->index] = *b;
+  c->hash[b->index] = hash_of_bucket(b);
+  c->n++;
+  c->expected = (c->expected + 1) % c->in_all;
+  return VTB_OK;
+}
+
+/* Ten steps; each bucket is told once a step, in order, when nothing changes it any more; what is
+ * done to it is done before the norm. */
+static void train_in_buckets(vtb_program *p, void (*finish)(void *), const history *want) {
+  history got = {0};
+  bucket_calls calls = {.in_all = p->n_buckets, .factor = 2, .finish = finish};
+  p->on_bucket = on_bucket, p->bucket_user = &calls;
+  train(config(p), &got);
+  p->on_bucket = NULL;
+  CHECK_MSG(p->n_buckets > 2 && p->n_buckets < MOST_BUCKETS, "%d buckets", p->n_buckets);
+  CHECK_MSG(calls.n == STEPS * p->n_buckets && calls.expected == 0, "%d calls", calls.n);
+  CHECK(got.loss[1] == want->loss[1] && got.norm[1] == 2 * want->norm[1]);
+  int64_t bytes = 0, n = 0, gradients = 0;
+  for (int i = 0; i < p->n_buckets; i++) {
+    CHECK(hash_of_bucket(&calls.last[i]) == calls.hash[i]);
+    bytes += calls.last[i].bytes;
+    n += calls.last[i].n_tensors;
+  }
+  for (int i = 0; i < p->n_tensors; i++)
+    if (p->tensors[i].io == VTB_IO_PARAM) {
+      gradients++;
+      bytes -= vtb_tensor_info_count(&p->tensors[i]) * 4;
+    }
+  CHECK(n == gradients && bytes >= 0 && bytes < 256 * n);
+  forget(&got);
+}
+
+TEST(gradients_are_told_in_buckets) {
+  history want = {0};
+  train(config(device), &want);
+  bucket_calls one = {.in_all = 1, .factor = 1};
+  CHECK(device->n_buckets == 1);
+  device->on_bucket = on_bucket, device->bucket_user = &one;
+  history again = {0};
+  train(config(device), &again);
+  CHECK(distance(&again, &want) == 0);
+  forget(&again);
+  device->on_bucket = NULL;
+  CHECK(one.n == STEPS);
+  bucket_bytes = 2048;
+  vtb_program *emulated = compile(plain, true, VTB_PRECISION_FP32, for_emulator);
+  vtb_program *driver = compile(plain, true, VTB_PRECISION_FP32, for_driver);
+  bucket_bytes = 0;
+  train_in_buckets(emulated, NULL, &want);
+  void *fake = dlopen(VTB_FAKE_CUDA, RTLD_NOW);
+  int *graphs = dlsym(fake, "fake_cuda_graph_launches");
+  void (*finish)(void *) = NULL;
+  *(void **)&finish = dlsym(fake, "fake_cuda_finish");
+  *graphs = 0;
+  train_in_buckets(driver, finish, &want); /* a graph between each two */
+  CHECK_MSG(*graphs == (STEPS - 1) * (driver->n_buckets + 1), "%d graphs", *graphs);
+  vtb_program_free(emulated);
+  vtb_program_free(driver);
+  vtb_emulator_free(launcher);
+  forget(&want);
+  dlclose(fake);
+}
+
 /* ---- fp16 ------------------------------------------------------------------------------------ */
 
 enum { FILTER = 16 * 9 };
@@ -503,6 +591,7 @@ int main(void) {
   RUN(what_is_no_training_step_is_refused);
   RUN(a_step_that_does_not_count_changes_nothing);
   RUN(the_driver_runs_the_same_plan);
+  RUN(gradients_are_told_in_buckets);
   RUN(scaling_saves_what_fp16_would_lose);
   RUN(the_scale_finds_its_size);
   vtb_program_free(host);

@@ -79,6 +79,10 @@ void vtb_cuda_launches(const vtb_launch_plan *plan, vtb_strbuf *out) {
                       k ? k->name : "library product", (long long)s->grid, k ? k->threads : 0,
                       (double)t.read / 1024, (double)t.written / 1024,
                       i < plan->n_prepared ? "prepared  " : "", vtb_launch_info(plan, s)->origin);
+    for (int b = 0; b < plan->n_buckets; b++)
+      if (plan->buckets[b].step == i)
+        vtb_strbuf_printf(out, "%5s bucket %d complete: %.1f MB, %d tensors\n", "", b,
+                          (double)plan->buckets[b].bytes / 1e6, plan->buckets[b].n_tensors);
     if (i < plan->n_prepared) continue;
     all.read += t.read;
     all.written += t.written;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "codegen/cuda/plan/program.h"
+#include "codegen/cuda/plan/update.h"
 #include "codegen/label.h"
 #include "codegen/describe.h"
 
@@ -229,6 +230,7 @@ vtb_launch_plan *vtb__cuda_expand(vtb_cuda *c, const vtb_func *entry) {
   p->n_maps = (int32_t)x.maps.n;
   p->maps =
       vtb_arena_memdup(&p->arena, x.maps.n ? (void *)x.maps.at : "", x.maps.n * sizeof *x.maps.at);
+  if (c->groups) vtb__cuda_fill_buckets(c, p);
   fill_kernels(c, p);
   fill_products(p);
   fill_bytes(p);

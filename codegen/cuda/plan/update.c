@@ -3,9 +3,10 @@
  *
  * Each op update has regions of one layout, for values, gradients and each state: element e of a
  * tensor stands at the same offset in all of them, so that a table of pieces drives a kernel over
- * all tensors. A tensor's slot starts at a multiple of 256 bytes; what pads it is not relied upon,
- * except that it is zero among gradients. Values that no update changes and the logits have places
- * behind.
+ * all tensors. Tensors stand there in the order in which the step makes their gradients, so that
+ * those of neighbours are whole at about the same time (buckets.c). A tensor's slot starts at a
+ * multiple of 256 bytes; what pads it is not relied upon, except that it is zero among gradients.
+ * Values that no update changes and the logits have places behind.
  */
 #include "codegen/cuda/plan/update.h"
 
@@ -16,14 +17,38 @@ enum { SLOT_ALIGN = 64 /* elements */, REGION_ALIGN = 256 /* bytes */ };
 
 static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
+/* By where the entry makes gradients; arguments come first. */
+static int *order_of_gradients(vtb_cuda *c, const vtb_inst *update, const vtb_update *u) {
+  int *order = VTB_NEW_ARRAY(&c->arena, int, u->tensors + 1), n = 0;
+  int *next = vtb_xcalloc((size_t)u->tensors + 1, sizeof *next);
+  int *first = vtb_xcalloc((size_t)update->func->n_values + 1, sizeof *first);
+  for (int i = u->tensors; i-- > 0;) { /* tensors of one gradient are a list */
+    const vtb_value *g = update->operands[vtb_update_operand(u, 1, i)];
+    if (!g->def) continue;
+    next[i] = first[g->id];
+    first[g->id] = i + 1;
+  }
+  for (int i = 0; i < u->tensors; i++)
+    if (!update->operands[vtb_update_operand(u, 1, i)]->def) order[n++] = i;
+  for (const vtb_inst *i = update->func->first; i; i = i->next)
+    for (int r = 0; r < i->n_results; r++)
+      for (int t = first[i->results[r]->id]; t; t = next[t - 1]) order[n++] = t - 1;
+  vtb_free(next);
+  vtb_free(first);
+  vtb_check(n == u->tensors, "%d of %d gradients have a place", n, u->tensors);
+  return order;
+}
+
 static vtb_cuda_group *add_group(vtb_cuda *c, const vtb_inst *inst, int64_t *at) {
   vtb_cuda_group *g = VTB_NEW(&c->arena, vtb_cuda_group);
   g->inst = inst;
   g->u = vtb_update_of(inst);
   g->slot = VTB_NEW_ARRAY(&c->arena, int64_t, g->u.tensors + 1);
   g->begin = VTB_NEW_ARRAY(&c->arena, int64_t, 2 + g->u.states);
+  g->order = order_of_gradients(c, inst, &g->u);
   int64_t size = 0;
-  for (int i = 0; i < g->u.tensors; i++) {
+  for (int k = 0; k < g->u.tensors; k++) {
+    int i = g->order[k];
     g->slot[i] = size;
     size += round_up(vtb_type_count(&inst->operands[vtb_update_operand(&g->u, 0, i)]->type),
                      SLOT_ALIGN);

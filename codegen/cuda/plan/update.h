@@ -9,11 +9,15 @@
 typedef struct vtb_cuda_group { /* one op update; in the program's arena */
   const vtb_inst *inst;
   vtb_update u;
+  int *order;     /* tensors as they stand in a region */
   int64_t *slot;  /* of tensor i: elements from the beginning of each region */
   int64_t *begin; /* of region k (0: values, 1: gradients, 2: first state): bytes in the state */
   int64_t bytes;  /* of each region */
   struct vtb_cuda_group *next;
 } vtb_cuda_group;
+
+/* Buckets of the gradients that the verdict reads, in a plan with all its steps (buckets.c). */
+void vtb__cuda_fill_buckets(const vtb_cuda *c, vtb_launch_plan *p);
 
 const vtb_cuda_group *vtb__cuda_group_of(const vtb_cuda *c, const vtb_inst *update);
 

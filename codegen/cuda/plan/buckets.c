@@ -1,0 +1,80 @@
+/* Gradients in buckets: neighbours in the state, together as large as the options say, each with
+ * the step behind which all of it is whole.
+ *
+ *   25 MB:  | head.weight head.bias | blocks.11... |      | blocks.0... patch_embed |
+ *             complete behind step 412  ... 655                ... 1210
+ *
+ * What sums gradients over devices does so bucket by bucket beside the rest of the step. Tensors
+ * stand in the order in which their gradients are made (update.c); a bucket's step is the last that
+ * writes to it, wherever that is.
+ */
+#include "codegen/cuda/plan/update.h"
+
+#include <stdlib.h>
+
+enum { DEFAULT_BYTES = 25 * 1000 * 1000 };
+
+static int64_t end_of(const vtb_cuda_group *g, int k) {
+  return k + 1 < g->u.tensors ? g->slot[g->order[k + 1]] * 4 : g->bytes;
+}
+
+/* The tensor, by its place in the order, in whose slot byte `at` of the region lies. */
+static int find_slot(const vtb_cuda_group *g, int64_t at) {
+  int lo = 0, hi = g->u.tensors - 1;
+  while (lo < hi) {
+    int middle = (lo + hi + 1) / 2;
+    if (g->slot[g->order[middle]] * 4 <= at)
+      lo = middle;
+    else
+      hi = middle - 1;
+  }
+  return lo;
+}
+
+/* For each place in the order, the last step that writes there; -1: none. */
+static int32_t *last_writers(const vtb_cuda_group *g, const vtb_launch_plan *p) {
+  int32_t *last = vtb_xcalloc((size_t)g->u.tensors + 1, sizeof *last);
+  for (int k = 0; k < g->u.tensors; k++) last[k] = -1;
+  for (int s = 0; s < p->n_steps; s++)
+    for (int i = 0; i < p->steps[s].n_args; i++) {
+      const vtb_launch_arg *a = &p->args[p->steps[s].first_arg + i];
+      int64_t place = a->space == VTB_LAUNCH_STATE    ? 0
+                      : a->space == VTB_LAUNCH_TENSOR ? vtb_launch_place(p, a->tensor)
+                                                      : -1;
+      int64_t begin = place + a->offset - g->begin[1], end = begin + a->bytes;
+      if (place < 0 || !(a->access & VTB_LAUNCH_WRITE) || begin >= g->bytes || end <= 0) continue;
+      for (int k = find_slot(g, begin > 0 ? begin : 0); k < g->u.tensors; k++) {
+        if (g->slot[g->order[k]] * 4 >= end) break;
+        last[k] = s;
+      }
+    }
+  return last;
+}
+
+static int by_step(const void *a, const void *b) {
+  const vtb_launch_bucket *x = a, *y = b;
+  if (x->step != y->step) return x->step < y->step ? -1 : 1;
+  return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+void vtb__cuda_fill_buckets(const vtb_cuda *c, vtb_launch_plan *p) {
+  const vtb_cuda_group *g = c->groups; /* the first: whose gradients the verdict reads */
+  int64_t most = c->options->bucket_bytes ? c->options->bucket_bytes : DEFAULT_BYTES;
+  int32_t *last = last_writers(g, p);
+  p->buckets = VTB_NEW_ARRAY(&p->arena, vtb_launch_bucket, g->u.tensors + 1);
+  for (int k = 0; k < g->u.tensors; k++) {
+    int64_t begin = g->slot[g->order[k]] * 4, bytes = end_of(g, k) - begin;
+    vtb_launch_bucket *b = p->n_buckets ? &p->buckets[p->n_buckets - 1] : NULL;
+    if (last[k] < p->n_prepared || bytes == 0) continue; /* nothing to sum up: it is the same */
+    bool joins = b && b->offset + b->bytes == g->begin[1] + begin && b->bytes + bytes <= most;
+    if (!joins) {
+      b = &p->buckets[p->n_buckets++];
+      *b = (vtb_launch_bucket){.offset = g->begin[1] + begin, .step = last[k]};
+    }
+    b->bytes += bytes;
+    b->n_tensors++;
+    if (last[k] > b->step) b->step = last[k];
+  }
+  if (p->n_buckets) qsort(p->buckets, (size_t)p->n_buckets, sizeof *p->buckets, by_step);
+  vtb_free(last);
+}
