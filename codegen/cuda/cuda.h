@@ -85,6 +85,8 @@ void vtb_cuda_include(vtb_cuda_kernel *k, const char *file);
  * (compile/text.h). What is not filled exactly once, with what it is declared as, is a bug; a
  * bool is the number 0 or 1. */
 vtb_cuda_kernel *vtb_cuda_begin_text(vtb_cuda *c, const char *kind, const char *file, int threads);
+/* Two of its blocks are to run on a multiprocessor: no more registers than that allows. */
+void vtb_cuda_pair(vtb_cuda_kernel *k);
 typedef struct vtb_cuda_number {
   const char *name;
   int64_t number;

@@ -20,6 +20,7 @@ typedef unsigned long long vtb_u64;
 #define VTB_EMULATOR 1
 #define VTB_KERNEL(threads, name) extern "C" void name
 #define VTB_KERNEL_ROOMY(threads, name) extern "C" void name
+#define VTB_KERNEL_PAIRED(threads, name) extern "C" void name
 #define VTB_UNROLL
 #define VTB_NO_UNROLL
 #define VTB_EMU_HERE const char *file = __builtin_FILE(), int line = __builtin_LINE()
@@ -504,6 +505,8 @@ VTB_FN float vtb_expm1(float x) { return __builtin_expm1f(x); }
 VTB_FN float vtb_atan2(float x, float y) { return __builtin_atan2f(x, y); }
 VTB_FN float vtb_abs(float x) { return __builtin_fabsf(x); }
 VTB_FN float vtb_fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+VTB_FN float vtb_max(float x, float y) { return x != x || x > y ? x : y; }
+VTB_FN float vtb_min(float x, float y) { return x != x || x < y ? x : y; }
 VTB_FN float vtb_exp2_fast(float x) { return __builtin_exp2f(x); }
 VTB_FN float vtb_rcp_fast(float x) { return 1.0f / x; }
 

@@ -27,8 +27,6 @@ vim product all
 vir im2col all
 vir col2im all
 vir strips all
-vit attention_short
-vllama attention_short
 vllama product all
 "
 

@@ -59,7 +59,8 @@ static inline void **cuda_run(const vtb_program *p, int n_args, const vtb_tensor
   }
   void *workspace = vtb_aligned_alloc((size_t)p->workspace_bytes + 64);
   vtb_services *s = vtb_services_default(1);
-  CHECK(vtb_program_execute(p, all, workspace, s, NULL) == VTB_OK);
+  vtb_error err = {0};
+  CHECK_MSG(vtb_program_execute(p, all, workspace, s, &err) == VTB_OK, "%s", err.text);
   vtb_services_free(s);
   free(workspace);
   return all;

@@ -7,7 +7,7 @@
  * Queries and keys that are to be turned (a `fused` of kind "attention") are copied to shared
  * memory as they are, and each thread turns there what it copied, before the barrier that follows
  * anyway: text/turns.cuh. What is turned once a block stays so: in attention.cu the queries keep a
- * place of their own, in attention_short.cu a lane turns its queries on the way to its registers.
+ * place of their own, in attention_short.cu a warp's strip is turned in the warp's place.
  * The adjoint would turn each row again in all its tiles and launches, so there it is done once, by
  * a kernel of its own; dq and dk are turned back in the registers that hold their sums. The adjoint
  * of few keys in 16 bits is one kernel, which meets each row once: text/attention_grad_short.cu. */
@@ -112,7 +112,20 @@ static const char *bias_at(vtb_cuda *c, const vtb_attention *a, int tensor) {
   return vtb_cuda_offset(c, tensor, index);
 }
 
-/* What attention.cu, attention_short.cu and attention_grad.cu have in common. */
+/* What all texts have in common. */
+static void fill_shapes(vtb_cuda *c, vtb_cuda_kernel *k, const operands *o) {
+  const vtb_attention *a = &o->a;
+  if (a->bias >= 0) vtb_cuda_in(k, a->bias, "bias");
+  vtb_cuda_fill(k, "bias", a->bias >= 0 ? "bias[%s]" : "0.0f",
+                a->bias >= 0 ? bias_at(c, a, a->bias) : "");
+  vtb_cuda_fill(k, "SCALE", "%.9ef", a->scale);
+  VTB_CUDA_NUMBERS(k, {"N", a->n_queries}, {"M", a->n_keys}, {"HEADS", a->n_heads},
+                   {"SHARED", a->n_heads / a->kv_heads}, {"K", a->width}, {"V", a->value_width},
+                   {"FACTORS", vtb__cuda_factors(c)}, {"CAUSAL", a->causal},
+                   {"BIAS", a->bias >= 0});
+}
+
+/* And those of long sequences. */
 static void fill_common(vtb_cuda *c, vtb_cuda_kernel *k, const operands *o) {
   const vtb_attention *a = &o->a;
   bool four_q = fill_turned_row(c, k, "q", o->q, &o->turn_q, "i", "head");
@@ -120,14 +133,40 @@ static void fill_common(vtb_cuda *c, vtb_cuda_kernel *k, const operands *o) {
   bool four = four_q && four_k && vtb_cuda_rows_of_four(c, o->v) &&
               (a->dy < 0 || vtb_cuda_rows_of_four(c, a->dy));
   fill_row(c, k, "v", o->v, "j", "kv");
-  if (a->bias >= 0) vtb_cuda_in(k, a->bias, "bias");
-  vtb_cuda_fill(k, "bias", a->bias >= 0 ? "bias[%s]" : "0.0f",
-                a->bias >= 0 ? bias_at(c, a, a->bias) : "");
-  vtb_cuda_fill(k, "SCALE", "%.9ef", a->scale);
-  VTB_CUDA_NUMBERS(k, {"N", a->n_queries}, {"M", a->n_keys}, {"HEADS", a->n_heads},
-                   {"SHARED", a->n_heads / a->kv_heads}, {"K", a->width}, {"V", a->value_width},
-                   {"FACTORS", vtb__cuda_factors(c)}, {"CAUSAL", a->causal}, {"BIAS", a->bias >= 0},
-                   {"FOUR", four});
+  VTB_CUDA_NUMBERS(k, {"FOUR", four});
+  fill_shapes(c, k, o);
+}
+
+/* Whether rows can be read eight elements at a time, 16 bytes each access. */
+static bool rows_of_eight(const vtb_cuda *c, int tensor) {
+  const vtb_cuda_tensor *t = vtb_cuda_tensor_of(c, tensor);
+  int half = vtb_dtype_bytes(t->type->dtype) == 2, last = t->type->rank - 1;
+  bool eight = vtb_cuda_rows_of_four(c, tensor) && t->align == (half ? 8 : 4) &&
+               t->type->dim[last].size % 8 == 0;
+  for (int a = 0; eight && half && a < last; a++)
+    eight = t->type->dim[a].size == 1 || t->stride[a] % 8 == 0;
+  return eight;
+}
+
+/* ${name_from}, ${name_stride}, NAME_EIGHT of rows, as they are or turned before. */
+static void fill_rows(vtb_cuda *c, vtb_cuda_kernel *k, const char *name, const char *eight,
+                      int tensor, const turn *t, const char *head) {
+  const vtb_cuda_tensor *rows = vtb_cuda_tensor_of(c, tensor);
+  const vtb_dim *d = rows->type->dim;
+  bool turned = t && t->rows >= 0;
+  int64_t stride = turned ? d[2].size * d[3].size : rows->stride[1];
+  if (turned) {
+    vtb_cuda_temp_in(k, t->rows, vtb__cuda_tile_type(c), name);
+    vtb_cuda_fill(k, vtb_arena_printf(&c->arena, "%s_from", name),
+                  "%s + (vtb_i64)b * %lld + %s * %lld", name, (long long)(d[1].size * stride), head,
+                  (long long)d[3].size);
+  } else {
+    vtb_cuda_in(k, tensor, name);
+    vtb_cuda_fill(k, vtb_arena_printf(&c->arena, "%s_from", name), "%s + (%s)", name,
+                  element_at(c, tensor, NULL, head, NULL));
+  }
+  VTB_CUDA_NUMBERS(k, {vtb_arena_printf(&c->arena, "%s_stride", name), stride},
+                   {eight, turned ? d[3].size % 8 == 0 : rows_of_eight(c, tensor)});
 }
 
 /* ---- turned queries and keys ----------------------------------------------------------------- */
@@ -151,6 +190,10 @@ static void fill_tables(vtb_cuda *c, vtb_cuda_kernel *k, const operands *o) {
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
+static bool rounds_to_half(const vtb_cuda *c) {
+  return !vtb_streq(vtb__cuda_tile_type(c), "float");
+}
+
 static bool is_wide(const vtb_cuda *c, int tensor) {
   return vtb_cuda_tensor_of(c, tensor)->type->dtype == VTB_F32;
 }
@@ -173,22 +216,36 @@ static bool is_short(const vtb_attention *a) {
   return a->n_keys <= SHORT_KEYS && a->width <= SHORT_WIDTH && a->value_width <= SHORT_WIDTH;
 }
 
+/* Warps of a block of so many strips of 16 queries: each has as many strips as the others, if it
+ * can be. Fewer where shared memory has no room for their queries, in 32 bits. */
+static int64_t short_warps(const vtb_attention *a, int64_t strips, const char *queries) {
+  int64_t most = a->n_keys > 96 ? 8 : 4;
+  if (a->n_keys > 208 && vtb_streq(queries, "float")) most = 4;
+  return ceil_div(strips, ceil_div(strips, most));
+}
+
 /* A block takes all queries of a head (256 of many) where that keeps the machine busy, else one
- * strip a warp. Of a busy machine no warp is taken that would only copy: a window of up to 48
- * tokens has fewer strips than warps. */
+ * strip a warp. */
 static void attend_short(vtb_cuda *c, const operands *o) {
   const vtb_attention *a = &o->a;
-  int64_t warps = a->n_keys > 96 ? 8 : 4, heads = a->n_batch * a->n_heads;
+  const char *queries = o->turn_q.width && is_wide(c, o->q) ? "float" : vtb__cuda_tile_type(c);
+  int64_t heads = a->n_batch * a->n_heads;
   int64_t rows = ceil_div(a->n_queries, 16) * 16, most = rows < 256 ? rows : 256;
   bool busy = heads * ceil_div(a->n_queries, most) >= BUSY_BLOCKS;
-  if (busy && a->n_keys <= 64 && rows < 16 * warps) warps = rows / 16;
+  int64_t warps = short_warps(a, busy ? most / 16 : 8, queries);
   vtb_cuda_kernel *k =
       vtb_cuda_begin_text(c, "attention_short", "attention_short.cu", (int)(32 * warps));
-  fill_common(c, k, o);
+  fill_rows(c, k, "q", "Q_EIGHT", o->q, NULL, "head");
+  fill_rows(c, k, "k", "K_EIGHT", o->k, NULL, "kv");
+  fill_rows(c, k, "v", "V_EIGHT", o->v, NULL, "kv");
+  fill_shapes(c, k, o);
   fill_tables(c, k, o);
   fill_results(c, k, o);
   vtb_cuda_fill(k, "T", "%s", tile_type(c, o, false));
-  VTB_CUDA_NUMBERS(k, {"ROWS", busy ? most : 16 * warps});
+  vtb_cuda_fill(k, "TQ", "%s", queries);
+  if (rounds_to_half(c)) vtb_cuda_pair(k);
+  VTB_CUDA_NUMBERS(k, {"ROWS", busy ? most : 16 * warps},
+                   {"Y_FOUR", vtb_cuda_rows_of_four(c, o->y)});
   vtb_cuda_launch(k, heads * vtb_cuda_value(k, "ROW_BLOCKS"));
 }
 
@@ -292,41 +349,8 @@ static bool is_short_grad(const vtb_cuda *c, const vtb_attention *a) {
   int64_t queries = ceil_div(a->n_queries, 32) * 32, keys = ceil_div(a->n_keys, 16) * 16,
           pitches = (ceil_div(a->width, 16) + ceil_div(a->value_width, 16) + 1) * 16,
           bytes = 2 * (queries + keys) * pitches + 160 * keys + 8 * queries;
-  vtb_factors factors = vtb__cuda_factors(c);
-  return (factors == VTB_FACTORS_BF16 || factors == VTB_FACTORS_FP16) && a->n_keys <= SHORT_KEYS &&
-         a->width <= SHORT_WIDTH && a->value_width <= SHORT_WIDTH && bytes <= SHORT_GRAD_BYTES;
-}
-
-/* Whether rows can be read eight elements at a time, 16 bytes each access. */
-static bool rows_of_eight(const vtb_cuda *c, int tensor) {
-  const vtb_cuda_tensor *t = vtb_cuda_tensor_of(c, tensor);
-  int half = vtb_dtype_bytes(t->type->dtype) == 2, last = t->type->rank - 1;
-  bool eight = vtb_cuda_rows_of_four(c, tensor) && t->align == (half ? 8 : 4) &&
-               t->type->dim[last].size % 8 == 0;
-  for (int a = 0; eight && half && a < last; a++)
-    eight = t->type->dim[a].size == 1 || t->stride[a] % 8 == 0;
-  return eight;
-}
-
-/* ${name_from}, ${name_stride}, NAME_EIGHT of rows, as they are or turned before. */
-static void fill_rows(vtb_cuda *c, vtb_cuda_kernel *k, const char *name, const char *eight,
-                      int tensor, const turn *t, const char *head) {
-  const vtb_cuda_tensor *rows = vtb_cuda_tensor_of(c, tensor);
-  const vtb_dim *d = rows->type->dim;
-  bool turned = t && t->rows >= 0;
-  int64_t stride = turned ? d[2].size * d[3].size : rows->stride[1];
-  if (turned) {
-    vtb_cuda_temp_in(k, t->rows, vtb__cuda_tile_type(c), name);
-    vtb_cuda_fill(k, vtb_arena_printf(&c->arena, "%s_from", name),
-                  "%s + (vtb_i64)b * %lld + %s * %lld", name, (long long)(d[1].size * stride), head,
-                  (long long)d[3].size);
-  } else {
-    vtb_cuda_in(k, tensor, name);
-    vtb_cuda_fill(k, vtb_arena_printf(&c->arena, "%s_from", name), "%s + (%s)", name,
-                  element_at(c, tensor, NULL, head, NULL));
-  }
-  VTB_CUDA_NUMBERS(k, {vtb_arena_printf(&c->arena, "%s_stride", name), stride},
-                   {eight, turned ? d[3].size % 8 == 0 : rows_of_eight(c, tensor)});
+  return rounds_to_half(c) && a->n_keys <= SHORT_KEYS && a->width <= SHORT_WIDTH &&
+         a->value_width <= SHORT_WIDTH && bytes <= SHORT_GRAD_BYTES;
 }
 
 static void fill_short_rows(vtb_cuda *c, vtb_cuda_kernel *k, const operands *o) {
@@ -338,14 +362,11 @@ static void fill_short_rows(vtb_cuda *c, vtb_cuda_kernel *k, const operands *o) 
   vtb_cuda_in(k, a->y, "y");
   vtb_cuda_in(k, a->lse, "lse");
   if (a->dlse >= 0) vtb_cuda_in(k, a->dlse, "dlse");
-  if (a->bias >= 0) vtb_cuda_in(k, a->bias, "bias");
   vtb_cuda_fill(k, "y_at", "%s", element_at(c, a->y, "i", "head", "x"));
   vtb_cuda_fill(k, "dy_at", "%s", element_at(c, a->dy, "i", "head", "x"));
   vtb_cuda_fill(k, "lse_at", "%s", element_at(c, a->lse, "i", "head", NULL));
   vtb_cuda_fill(k, "dlse", a->dlse >= 0 ? "dlse[%s]" : "0.0f",
                 a->dlse >= 0 ? element_at(c, a->dlse, "i", "head", NULL) : "");
-  vtb_cuda_fill(k, "bias", a->bias >= 0 ? "bias[%s]" : "0.0f",
-                a->bias >= 0 ? bias_at(c, a, a->bias) : "");
 }
 
 /* dq, dk and dv in one launch. */
@@ -362,12 +383,9 @@ static void make_short(vtb_cuda *c, const operands *o) {
   vtb_cuda_fill(k, "dq_at", "%s", element_at(c, dq, "i", "head", "x"));
   vtb_cuda_fill(k, "dk_at", "%s", element_at(c, dk, "j", "kv", "x"));
   vtb_cuda_fill(k, "dv_at", "%s", element_at(c, dv, "j", "kv", "x"));
-  vtb_cuda_fill(k, "SCALE", "%.9ef", a->scale);
+  fill_shapes(c, k, o);
   vtb_cuda_fill(k, "T", "%s", vtb__cuda_tile_type(c));
-  VTB_CUDA_NUMBERS(k, {"N", a->n_queries}, {"M", a->n_keys}, {"HEADS", a->n_heads},
-                   {"SHARED", a->n_heads / a->kv_heads}, {"K", a->width}, {"V", a->value_width},
-                   {"FACTORS", vtb__cuda_factors(c)}, {"CAUSAL", a->causal}, {"BIAS", a->bias >= 0},
-                   {"Q_ROWS", o->turn_q.rows >= 0}, {"K_ROWS", o->turn_k.rows >= 0},
+  VTB_CUDA_NUMBERS(k, {"Q_ROWS", o->turn_q.rows >= 0}, {"K_ROWS", o->turn_k.rows >= 0},
                    {"Y_FOUR", vtb_cuda_rows_of_four(c, a->y) && vtb_cuda_rows_of_four(c, a->dy)},
                    {"DQ_FOUR", vtb_cuda_rows_of_four(c, dq)},
                    {"DK_FOUR", vtb_cuda_rows_of_four(c, dk)},

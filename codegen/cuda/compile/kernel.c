@@ -210,6 +210,8 @@ void vtb_cuda_include(vtb_cuda_kernel *k, const char *file) {
   vtb_map_set(&k->c->includes, file, (void *)(uintptr_t)vtb__text_find(file));
 }
 
+void vtb_cuda_pair(vtb_cuda_kernel *k) { k->paired = true; }
+
 /* ---- from a text ----------------------------------------------------------------------------- */
 
 vtb_cuda_kernel *vtb_cuda_begin_text(vtb_cuda *c, const char *kind, const char *file, int threads) {

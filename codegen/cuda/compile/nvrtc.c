@@ -172,17 +172,23 @@ static int spills_in(const char *log) {
 }
 
 char *vtb__cuda_give_room(const char *text, const char *log) {
-  static const char plain[] = "VTB_KERNEL(";
+  static const char plain[] = "VTB_KERNEL", paired[] = "VTB_KERNEL_PAIRED";
   vtb_strbuf out = {0};
   bool changed = false;
-  for (const char *at; (at = strstr(text, plain)); text = at + strlen(plain)) {
+  for (const char *at; (at = strstr(text, plain));) {
     char name[128];
     vtb_cuda_resources r;
-    bool spills = sscanf(at, "VTB_KERNEL(%*d, %127[^)])", name) == 1 &&
+    bool pair = strncmp(at, paired, strlen(paired)) == 0;
+    size_t n = pair ? strlen(paired) : strlen(plain);
+    bool spills = sscanf(at + n, "(%*d, %127[^)])", name) == 1 &&
                   vtb_cuda_resources_of(log, name, &r) && r.spill_bytes > 0;
     vtb_strbuf_write(&out, text, (size_t)(at - text));
-    vtb_strbuf_puts(&out, spills ? "VTB_KERNEL_ROOMY(" : plain);
+    if (spills)
+      vtb_strbuf_puts(&out, pair ? plain : "VTB_KERNEL_ROOMY");
+    else
+      vtb_strbuf_write(&out, at, n);
     changed |= spills;
+    text = at + n;
   }
   vtb_strbuf_puts(&out, text);
   if (changed) return out.at;

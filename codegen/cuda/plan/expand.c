@@ -145,7 +145,10 @@ static const char *function_name(const vtb_cuda_kernel *k, vtb_map *taken, vtb_a
 static void put_kernel(const vtb_cuda_kernel *k, const char *name, vtb_strbuf *out) {
   vtb_strbuf_printf(out, "%s/* %s: %s%s%s */\n%s(%d, %s)%s", out->n ? "\n" : "", k->label, k->ops,
                     k->origin[0] ? ": " : "", k->origin,
-                    k->arch ? "VTB_KERNEL_ROOMY" : "VTB_KERNEL", k->threads, name, k->text);
+                    k->arch     ? "VTB_KERNEL_ROOMY"
+                    : k->paired ? "VTB_KERNEL_PAIRED"
+                                : "VTB_KERNEL",
+                    k->threads, name, k->text);
 }
 
 static void fill_kernels(const vtb_cuda *c, vtb_launch_plan *p) {

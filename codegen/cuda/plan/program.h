@@ -79,6 +79,7 @@ struct vtb_cuda_kernel {
   const char *text;  /* arguments and body */
   int number, n_args, launches;
   int arch; /* as in vtb_launch_kernel */
+  bool paired;
   const char *ops;
   char origin[160];
   double flops;

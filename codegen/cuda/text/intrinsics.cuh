@@ -21,6 +21,8 @@ typedef unsigned long long vtb_u64;
 #define VTB_KERNEL(threads, name) extern "C" __global__ void __launch_bounds__(threads) name
 /* For kernels that would spill: all the registers that one block can have. */
 #define VTB_KERNEL_ROOMY(threads, name) extern "C" __global__ void __launch_bounds__(threads, 1) name
+/* For kernels that two blocks of a multiprocessor are to run. */
+#define VTB_KERNEL_PAIRED(threads, name) extern "C" __global__ void __launch_bounds__(threads, 2) name
 #define VTB_IN(T) const T *__restrict__
 #define VTB_OUT(T) T *__restrict__
 #define VTB_PTR(T) T *
@@ -219,6 +221,17 @@ VTB_FN float vtb_expm1(float x) { return expm1f(x); }
 VTB_FN float vtb_atan2(float x, float y) { return atan2f(x, y); }
 VTB_FN float vtb_abs(float x) { return fabsf(x); }
 VTB_FN float vtb_fma(float x, float y, float z) { return fmaf(x, y, z); }
+/* NaN wins, as in the interpreter. */
+VTB_FN float vtb_max(float x, float y) {
+  float r;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(x), "f"(y));
+  return r;
+}
+VTB_FN float vtb_min(float x, float y) {
+  float r;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(x), "f"(y));
+  return r;
+}
 VTB_FN float vtb_exp2_fast(float x) {
   float r;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));

@@ -6,9 +6,6 @@
 #define VTB_INF vtb_float(0x7f800000u)
 #define VTB_NAN vtb_float(0x7fc00000u)
 
-/* NaN wins, as in the interpreter. */
-VTB_FN float vtb_max(float x, float y) { return x != x || x > y ? x : y; }
-VTB_FN float vtb_min(float x, float y) { return x != x || x < y ? x : y; }
 VTB_FN float vtb_sign(float x) { return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : x * 0.0f; }
 /* Where e^-x is infinite its reciprocal is 0. */
 VTB_FN float vtb_sigmoid(float x) { return vtb_rcp_fast(1.0f + vtb_exp2_fast(-1.4426950408889634f * x)); }

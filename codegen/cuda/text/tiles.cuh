@@ -14,16 +14,27 @@
   }
 VTB_BRING8(vtb_bf16, vtb_f16)
 VTB_BRING8(vtb_f16, vtb_bf16)
+VTB_FN void vtb_bring8(VTB_PTR(float) to, VTB_PTR(const float) from, bool valid) {
+  vtb_cp_async16(to, from, valid);
+  vtb_cp_async16(to + 4, from + (valid ? 4 : 0), valid);
+}
+#define VTB_BRING8_WIDE(T)                                                                                             \
+  VTB_FN void vtb_bring8(VTB_PTR(float) to, VTB_PTR(const T) from, bool valid) {                                       \
+    vtb_store4(to, 0, valid ? vtb_load4(from, 0) : vtb_splat(0.0f));                                                   \
+    vtb_store4(to, 4, valid ? vtb_load4(from, 4) : vtb_splat(0.0f));                                                   \
+  }
+VTB_BRING8_WIDE(vtb_bf16)
+VTB_BRING8_WIDE(vtb_f16)
 
-/* ROWS x COLUMNS of shared memory by THREADS threads: row r holds from[at(r) * stride + (0 ... n_columns)], zeros else, and
+/* ROWS x COLUMNS of shared memory by THREADS threads (a warp: `self` is the lane): row r holds from[at(r) * stride + (0 ... n_columns)], zeros else, and
  * zeros in rows from n_rows on. EIGHT: 16 bytes at a time: COLUMNS, n_columns, PITCH and the rows' addresses are multiples
  * of eight; a thread's columns are LANES pieces apart, its rows STEP, so that addresses are a sum and a product each.
  * Complete after vtb_cp_wait and vtb_sync. */
 template <bool EIGHT, int ROWS, int COLUMNS, int PITCH, int THREADS, class T, class From, class At>
-VTB_FN void vtb_bring_rows(T to, int n_rows, int n_columns, From from, int stride, At at) {
+VTB_FN void vtb_bring_rows(T to, int n_rows, int n_columns, From from, int stride, At at, int self = vtb_tid()) {
   if constexpr (EIGHT) {
     constexpr int PIECES = COLUMNS / 8, PART = PIECES & -PIECES, LANES = PART > 32 ? 32 : PART, STEP = THREADS / LANES;
-    const int first = vtb_tid() / LANES, x0 = vtb_tid() % LANES * 8;
+    const int first = self / LANES, x0 = self % LANES * 8;
     const auto source = from + x0;
     const auto target = to + (first * PITCH + x0);
     int places[(ROWS + STEP - 1) / STEP]; /* all first: copies behind one another cost less */
@@ -37,7 +48,7 @@ VTB_FN void vtb_bring_rows(T to, int n_rows, int n_columns, From from, int strid
           vtb_bring8(target + (r * PITCH + x), along + x, row < n_rows && x0 + x < n_columns);
     }
   } else {
-    VTB_NO_UNROLL for (int i = vtb_tid(); i < ROWS * COLUMNS; i += THREADS) {
+    VTB_NO_UNROLL for (int i = self; i < ROWS * COLUMNS; i += THREADS) {
       const int row = i / COLUMNS, x = i % COLUMNS;
       to[row * PITCH + x] = row < n_rows && x < n_columns ? from[(vtb_i64)at(row) * stride + x] : 0.0f;
     }
@@ -98,6 +109,7 @@ template <bool HALF> VTB_FN vtb_u32 vtb_multiply_pairs(vtb_u32 x, vtb_u32 y) {
 
 /* A number that a function takes as its argument's type. */
 template <bool B> struct vtb_flag { static constexpr bool value = B; };
+template <int N> struct vtb_int { static constexpr int value = N; };
 
 /* A step of 16 as vtb_step_16, of columns of a tile that lies across the depth; `lane_of` is the lane's own address in it,
  * vtb_lane_across(): the others are numbers from there. */

@@ -21,7 +21,7 @@ VTB_FN void vtb_turn(float &x, float &y, float c, float s) {
 /* The first n_turned channels of rows that vtb_copy_rows, with the same parameters, has copied; after vtb_landed(). With
  * FOUR every thread turns what it copied, four pieces at a time: enough to hide their loads, and few registers. */
 template <bool FOUR, int ROWS, int COLUMNS, int PITCH, int THREADS, class T, class C, class S>
-VTB_FN void vtb_turn_rows(T rows, int n_rows, int n_turned, C cosines, S sines) {
+VTB_FN void vtb_turn_rows(T rows, int n_rows, int n_turned, C cosines, S sines, int self = vtb_tid()) {
   constexpr int PIECE = FOUR ? 4 : 2, WIDE = COLUMNS / PIECE;
   auto turn_piece = [&](int row, int x) {
     const int at = row * PITCH + x;
@@ -39,7 +39,7 @@ VTB_FN void vtb_turn_rows(T rows, int n_rows, int n_turned, C cosines, S sines) 
       rows[at + 1] = odd;
     }
   };
-  VTB_NO_UNROLL for (int first = vtb_tid(); first < ROWS * WIDE; first += 4 * THREADS) {
+  VTB_NO_UNROLL for (int first = self; first < ROWS * WIDE; first += 4 * THREADS) {
     VTB_UNROLL for (int i = first; i < first + 4 * THREADS; i += THREADS) {
       const int row = i / WIDE, x = i % WIDE * PIECE;
       if (row < n_rows && x < n_turned) turn_piece(row, x);
