@@ -124,6 +124,15 @@ bool vtb_scan_is_product(const vtb_inst *scan);
 /* Whether the kernel of a scan on CUDA can hold elementwise ops before and behind it
  * (fuse_scans.c). */
 bool vtb_scan_takes_body(const vtb_inst *scan);
+/* What a product's body keeps of the rows that it stores, for the norm that reads them: of each
+ * VTB_ROW_PART columns of `of` the mean, and the sum of the squares of what they are off it, as
+ * results of these numbers (fuse_norms.c). */
+enum { VTB_ROW_PART = 32 };
+typedef struct vtb_row_parts {
+  vtb_value *of; /* of the body; NULL: it keeps none */
+  int mean, squares;
+} vtb_row_parts;
+vtb_row_parts vtb_row_parts_of(const vtb_func *body);
 /* Both operands begin with one index, and it is summed: over images, and over tokens. */
 bool vtb_ends_in_parameter(const vtb_inst *einsum);
 

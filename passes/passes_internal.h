@@ -31,6 +31,8 @@ vtb_func *vtb__kernel_new(const vtb_inst *inst);
 /* The body of a kernel function once more, where `b` stands: of[id] is what a value of the body is
  * there, given for its arguments. */
 void vtb__copy_body(vtb_builder *b, const vtb_func *body, vtb_value **of);
+/* Of a body, from one of its instructions on. */
+void vtb__copy_body_from(vtb_builder *b, const vtb_inst *first, vtb_value **of);
 /* Whoever reads `old` reads `with`, which takes its name. */
 void vtb__stand_in(vtb_value *old, vtb_value *with);
 /* A call with the same callee kind and attributes but other operands, placed before `inst`, which
@@ -69,6 +71,15 @@ void vtb__bind_func(vtb_func *f, int64_t batch);
 /* objective.c: a copy of f that returns the rows of its measures; `training`: the loss before them,
  * and its updates of buffers behind. */
 vtb_func *vtb__objective_of(vtb_func *f, bool training);
+
+/* A row kernel that norms its rows (norm_form.c): y = (x - mean) gain / sqrt(squares / C + eps) +
+ * shift, mean being 0 where rows are not centred. Values are the kernel's; NULL: it has none. */
+typedef struct vtb__norm {
+  const vtb_value *x, *gain, *shift;
+  bool centred;
+  double eps;
+} vtb__norm;
+bool vtb__norm_of(const vtb_inst *row, vtb__norm *out);
 
 /* By argument of f: whether return `ret` depends on it, and whether through a derivative. */
 void vtb__dependence(vtb_module *m, vtb_func *f, int ret, bool *value, bool *gradient);

@@ -66,7 +66,11 @@ vtb_func *vtb__kernel_new(const vtb_inst *inst) {
 }
 
 void vtb__copy_body(vtb_builder *b, const vtb_func *body, vtb_value **of) {
-  for (const vtb_inst *i = body->first; i; i = i->next) {
+  vtb__copy_body_from(b, body->first, of);
+}
+
+void vtb__copy_body_from(vtb_builder *b, const vtb_inst *first, vtb_value **of) {
+  for (const vtb_inst *i = first; i; i = i->next) {
     vtb_value **operands = vtb_xcalloc((size_t)i->n_operands + 1, sizeof *operands);
     for (int o = 0; o < i->n_operands; o++) operands[o] = of[i->operands[o]->id];
     const vtb_inst *copy = vtb_inst_clone(b, i, operands);

@@ -333,8 +333,10 @@ static const char *const int_forms[VTB_OP_COUNT] = {
 
 static const char *cast_op(vtb_cuda_expr *e, const vtb_inst *i, const char *x) {
   vtb_dtype from = i->operands[0]->type.dtype, to = i->results[0]->type.dtype;
-  if (from == to || (from != VTB_I32 && to != VTB_I32))
-    return x; /* it is rounded where it is stored */
+  if (vtb_is_half(to) && i->results[0]->n_readers) /* else it is rounded where it is stored */
+    return declare(e, vtb__cuda_is_vector(x) ? 'v' : 's',
+                   fmt(e, "vtb_rounded_to<$>(@)", vtb__cuda_type_name(to), x));
+  if (from == to || (from != VTB_I32 && to != VTB_I32)) return x;
   if (to == VTB_F32) return declare(e, 's', fmt(e, "(float)$", x, NULL));
   if (vtb__cuda_is_vector(x)) {
     e->no_lanes = true;

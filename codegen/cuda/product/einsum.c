@@ -274,11 +274,12 @@ static vtb_factors factors_of(const product *p) {
   return has_half(p) && factors != VTB_FACTORS_FP16 ? VTB_FACTORS_BF16 : factors;
 }
 
-/* Fills `store` or `store4`, and says by EACH which. */
+/* Fills `store` or `store4`, and says by EACH which; and `store_part`. */
 static void fill_store(product *p, vtb_cuda_kernel *k) {
   const char *four = vtb__product_store(p, k, 4);
   const char *one = four ? "" : vtb__product_store(p, k, 1);
-  VTB_CUDA_NUMBERS(k, {"EACH", four ? 4 : 1});
+  VTB_CUDA_NUMBERS(k, {"EACH", four ? 4 : 1}, {"PARTED", p->parts.of != NULL});
+  vtb_cuda_fill(k, "store_part", "%s", vtb__product_store_part(p, k));
   vtb_cuda_fill(k, "store", "%s", one);
   vtb_cuda_fill(k, "store4", "%s", four ? four : "");
 }
@@ -312,7 +313,8 @@ void vtb__product_accumulate(product *p, vtb_cuda_kernel *k, int temp) {
     return;
   }
   vtb_cuda_temp_out(k, temp, "float", "part");
-  VTB_CUDA_NUMBERS(k, {"EACH", four ? 4 : 1});
+  VTB_CUDA_NUMBERS(k, {"EACH", four ? 4 : 1}, {"PARTED", 0});
+  vtb_cuda_fill(k, "store_part", "%s", "");
   const char *text =
       vtb_arena_printf(&p->c->arena, four ? "vtb_store4(part, %s, vsum);" : "part[%s] = sum;", at);
   vtb_cuda_fill(k, "store", "%s", four ? "" : text);
@@ -455,7 +457,7 @@ static void find_sum(product *p) {
   const vtb_func *body = p->fused->callee;
   for (int r = 0; r < body->n_returns; r++) {
     const vtb_inst *i = body->returns[r]->def;
-    if (!i || i->op != VTB_OP_reduce_sum) continue;
+    if (!i || i->op != VTB_OP_reduce_sum || (p->parts.of && r == p->parts.squares)) continue;
     vtb_check(!p->sum && !i->operands[0]->def && i->operands[0]->index < 2,
               "a product's body sums something else than a factor");
     p->sum = i;
@@ -465,7 +467,10 @@ static void find_sum(product *p) {
 }
 
 void vtb__cuda_product(vtb_cuda *c, const vtb_inst *fused) {
-  product p = {.c = c, .einsum = fused->callee->first, .fused = fused};
+  product p = {.c = c,
+               .einsum = fused->callee->first,
+               .fused = fused,
+               .parts = vtb_row_parts_of(fused->callee)};
   vtb_check(p.einsum->op == VTB_OP_einsum, "the body of a product begins with another op");
   find_sum(&p);
   emit(&p);

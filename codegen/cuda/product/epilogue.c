@@ -30,10 +30,14 @@ static void evaluate(vtb_body *b, vtb_space *s, void *user) {
   vtb_vec_push(&e->body.memo, known);
   for (int r = 0; r < fused->n_results; r++) {
     if (x->p->sum && r == x->p->sum_result) continue;
+    if (x->p->parts.of && (r == x->p->parts.mean || r == x->p->parts.squares)) continue;
     vtb_root root = {.value = fused->callee->returns[r], .tensor = fused->n_operands + r};
     memcpy(root.stride, vtb_cuda_tensor_of(e->c, root.tensor)->stride, sizeof root.stride);
     vtb__cuda_store(e, &root, known.index, vtb__cuda_eval(e, root.value, known.index));
   }
+  if (!x->p->parts.of) return;
+  const char *of = vtb__cuda_eval(e, x->p->parts.of, known.index);
+  vtb_cuda_line(e->k, "vpart = %s;", vtb__cuda_widen(e, of));
 }
 
 /* Variables of different classes stay apart; each class' groups are decoded from its number. Four
@@ -141,6 +145,18 @@ const char *vtb__product_store(product *p, vtb_cuda_kernel *k, int lanes) {
   int64_t step = step_of(p, OUT, &aligned);
   if (aligned) return vtb_arena_printf(arena, "vtb_store4(c, %s, %s);", at, value);
   return vtb_arena_printf(arena, "vtb_scatter4(c, %s, %lld, %s);", at, (long long)step, value);
+}
+
+const char *vtb__product_store_part(product *p, vtb_cuda_kernel *k) {
+  vtb_arena *arena = &p->c->arena;
+  const char *at = vtb__product_place(p, OUT);
+  if (!p->parts.of) return "";
+  vtb_cuda_out(k, p->fused->n_operands + p->parts.mean, "part_mean_to");
+  vtb_cuda_out(k, p->fused->n_operands + p->parts.squares, "part_squares_to");
+  return vtb_arena_printf(arena,
+                          "const vtb_i64 part_at = (%s) / %d;\n          part_mean_to[part_at] = "
+                          "part_mean;\n          part_squares_to[part_at] = part_squares;",
+                          at, VTB_ROW_PART);
 }
 
 const char *vtb__product_store_sum(product *p, vtb_cuda_kernel *k) {

@@ -5,6 +5,7 @@
 #include "codegen/cuda/cuda.h"
 #include "ir/ir.h"
 #include "ir/narrow.h"
+#include "passes/passes.h"
 
 enum { A, B, OUT, ADD, SUM, TENSORS };
 enum { MOST_LETTERS = 3 * VTB_MAX_RANK, THREADS = 256 };
@@ -34,6 +35,7 @@ typedef struct product {
   bool adds;
   const vtb_inst *sum;    /* of the fused body: of a factor over k; or NULL */
   int sum_of, sum_result; /* A or B; which result */
+  vtb_row_parts parts;    /* of the fused body */
   int a, b;               /* which operand has the rows and which the columns of the result */
   index_of of[CLASSES];
   /* the tile */
@@ -76,6 +78,9 @@ void vtb__product_sum(product *p, vtb_cuda_kernel *k);
  * neighbours along n, `vsum` (lanes = 4; NULL: that cannot be). Declares what it needs as arguments
  * of the kernel, which has no text yet. */
 const char *vtb__product_store(product *p, vtb_cuda_kernel *k, int lanes);
+/* What becomes of the mean and the squares of 32 columns: "" if there are none. After the former,
+ * which leaves what they are of in `vpart`. */
+const char *vtb__product_store_part(product *p, vtb_cuda_kernel *k);
 /* What becomes of `total`, a factor's sum over k, at batch and m or n. */
 const char *vtb__product_store_sum(product *p, vtb_cuda_kernel *k);
 

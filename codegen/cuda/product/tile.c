@@ -84,6 +84,7 @@ void vtb__product_choose_tile(product *p, vtb_factors factors) {
   double best = HUGE_VAL;
   for (int t = 0; t < N_TILES; t++) {
     if (wanted >= 0 ? t != wanted : tiles[t].narrow && !narrow) continue;
+    if (p->parts.of && tiles[t].bn / tiles[t].warps_n % VTB_ROW_PART) continue;
     for (int64_t splits = 1; splits == 1 || (splits <= most && splits <= MOST_SPLITS); splits++) {
       double time = seconds(p, &tiles[t], factors, (double)splits);
       if (time >= best) continue;

@@ -111,6 +111,16 @@ template <class P> VTB_FN float vtb_sum_apart(P from, vtb_i64 at, vtb_i64 step, 
   for (int i = 1; i < n; i++) sum += from[i * step + at];
   return sum;
 }
+/* What memory of 16 bits would keep of it. */
+template <class T> VTB_FN float vtb_rounded_to(float v) {
+  T kept;
+  kept = v;
+  return (float)kept;
+}
+template <class T> VTB_FN vtb_f4 vtb_rounded_to(vtb_f4 v) {
+  vtb_f4 r = {vtb_rounded_to<T>(v.x), vtb_rounded_to<T>(v.y), vtb_rounded_to<T>(v.z), vtb_rounded_to<T>(v.w)};
+  return r;
+}
 VTB_FN float vtb_sum4(float v) { return v; }
 VTB_FN float vtb_sum4(vtb_f4 v) { return (v.x + v.y) + (v.z + v.w); }
 VTB_FN float vtb_max4(float v) { return v; }
@@ -143,6 +153,16 @@ VTB_FN float vtb_warp_sum(float v) {
 VTB_FN float vtb_warp_max(float v) {
   VTB_UNROLL for (int m = 16; m > 0; m >>= 1) v = vtb_max(v, vtb_shfl_xor(v, m));
   return v;
+}
+/* Of the four numbers of each of eight lanes, the first a multiple of eight: their mean and the sum of the squares of
+ * what they are off it; all eight get both. */
+VTB_FN void vtb_part_of_8(vtb_f4 v, float &mean, float &squares) {
+  mean = vtb_sum4(v);
+  VTB_UNROLL for (int m = 4; m > 0; m >>= 1) mean += vtb_shfl_xor(mean, m);
+  mean *= 0.03125f;
+  const vtb_f4 off = v - mean;
+  squares = vtb_dot4(off, off);
+  VTB_UNROLL for (int m = 4; m > 0; m >>= 1) squares += vtb_shfl_xor(squares, m);
 }
 /* Every thread gets the result; `shared` holds 32 floats and may be used again after the next vtb_sync(). */
 template <class P> VTB_FN float vtb_block_sum(float v, int n_warps, P shared) {

@@ -18,17 +18,20 @@ hole code store, store4;          /* of the sum at batch, m, n (and split); of v
 hole int TOGETHER;                /* of store4 written out, at most: long ones stay within the instruction cache */
 hole int SUMMED;                  /* sums over k: 0 none, 1 of A's rows, 2 of B's columns */
 hole code store_total_m, store_total_n; /* of `total` at batch, m or n (and split) */
+hole bool PARTED;                 /* store4 leaves in `vpart` what it stores: mean and squares of 32 columns of a row are kept */
+hole code store_part;             /* part_mean, part_squares of the columns from n - n % 32 on, at batch, m */
 constexpr int STAGES = 3, WM = BM / (THREADS / 32 / WARPS_N), WN = BN / WARPS_N, MI = WM / 16, NI = WN / 8;
 constexpr int TILES_M = (M + BM - 1) / BM, TILES_N = (N + BN - 1) / BN, BLOCKS = TILES_M * TILES_N * BATCHES;
 constexpr int K_ENDS = K % STEP != 0; /* a stage may be less than STEP deep */
 constexpr int A_PITCH = A_ALONG ? vtb_pitch_along(STEP, sizeof(A)) : vtb_pitch_across(BM);
 constexpr int B_PITCH = B_ALONG ? vtb_pitch_along(STEP, sizeof(B)) : vtb_pitch_across(BN);
 constexpr int A_STAGE = (A_ALONG ? BM : STEP) * A_PITCH, B_STAGE = (B_ALONG ? BN : STEP) * B_PITCH;
+require !PARTED || (EACH == 4 && WN % 32 == 0 && N % 32 == 0);
 require MI >= 1 && NI >= 1 && STEP % 16 == 0 && RANGE % STEP == 0;
 require BM % A_WIDE == 0 && BN % B_WIDE == 0 && STEP % A_WIDE == 0 && STEP % B_WIDE == 0;
 cost tensor = 2 * BM * BN * RANGE;
 cost issue = THREADS / 32 * (RANGE / STEP * (STEP / 16 * vtb_step_issue(FACTORS, MI, NI) + 8 + 8 * STEP * (BM / A_WIDE + BN / B_WIDE) / THREADS)
-             + (EACH == 4 ? 16 : 40) * MI * NI + 100);
+             + (EACH == 4 ? 16 : 40) * MI * NI + (PARTED ? 12 * MI * NI : 0) + 100);
 cost flight = (STAGES - 1) * STEP * (BM * sizeof(A) + BN * sizeof(B));
 cost registers = 4 * MI * NI + 8 * MI + 56;
 cost wavefronts = RANGE / 16 * (THREADS / 32 * (MI + (NI + 1) / 2) * (FACTORS >= 2 ? 4 : 16) + (BM + BN) * sizeof(A) / 8);
@@ -110,8 +113,16 @@ shared float sums[EACH == 4 ? THREADS / 32 * 16 * (WN + 8) : 0] over a_tile; /* 
         const int e = vtb_lane() + u * 32, row = e / QUADS, column = e % QUADS * 4;
         const int m = m0 + warp_m + i * 16 + row, n = n0 + warp_n + column;
         const vtb_f4 vsum = vtb_load4(sums, base + row * P + column);
+        vtb_f4 vpart = {0, 0, 0, 0};
         if (m < M && n < N) {
           ${store4}
+        }
+        if constexpr (PARTED) {
+          float part_mean, part_squares;
+          vtb_part_of_8(vpart, part_mean, part_squares);
+          if (m < M && n < N && vtb_lane() % 8 == 0) {
+            ${store_part}
+          }
         }
       }
     }

@@ -4,11 +4,15 @@ hole int SUMS, SUM_ROWS; /* sums of a factor, a batch entry: their parts lie beh
 hole int THREADS;
 hole int EACH;           /* elements of a thread: 1, or 4 along n */
 hole code store, store4; /* of the sum at batch, m, n; of vsum, from n on */
+hole bool PARTED;        /* store4 leaves in `vpart` what it stores: mean and squares of 32 columns of a row are kept */
+hole code store_part;    /* part_mean, part_squares of the columns from n - n % 32 on, at batch, m */
 hole code store_total;   /* of total: at batch, row `at` */
+require !PARTED || (EACH == 4 && N % 32 == 0);
 constexpr vtb_i64 COUNT = (vtb_i64)M * N * BATCHES;
 const vtb_i64 u = (vtb_i64)vtb_block() * THREADS + vtb_tid(), i = u * EACH;
+const int n = (int)(i % N), m = (int)(i / N % M), batch = (int)(i / (M * N));
+vtb_f4 vpart = {0, 0, 0, 0};
 if (i < COUNT) {
-  const int n = (int)(i % N), m = (int)(i / N % M), batch = (int)(i / (M * N));
   if constexpr (EACH == 4) {
     vtb_f4 vsum = vtb_load4(part, i);
     for (int s = 1; s < SPLITS; s++) vsum = vsum + vtb_load4(part, s * COUNT + i);
@@ -21,4 +25,11 @@ if (i < COUNT) {
   const int j = (int)(u - COUNT / EACH), batch = j / SUM_ROWS, at = j % SUM_ROWS;
   const float total = vtb_sum_apart(part, COUNT * SPLITS + j, SUMS, SPLITS);
   ${store_total}
+}
+if constexpr (PARTED) {
+  float part_mean, part_squares;
+  vtb_part_of_8(vpart, part_mean, part_squares);
+  if (i < COUNT && vtb_lane() % 8 == 0) {
+    ${store_part}
+  }
 }

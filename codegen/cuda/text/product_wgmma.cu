@@ -21,15 +21,18 @@ hole int EACH;                     /* results that a thread stores at a time: 1,
 hole code store, store4;           /* of the sum at batch, m, n (and split); of vsum, from n on */
 hole int SUMMED;                   /* sums over k: 0 none, 1 of A's rows, 2 of B's columns */
 hole code store_total_m, store_total_n; /* of `total` at batch, m or n (and split) */
+hole bool PARTED;                  /* store4 leaves in `vpart` what it stores: mean and squares of 32 columns of a row are kept */
+hole code store_part;              /* part_mean, part_squares of the columns from n - n % 32 on, at batch, m */
 constexpr int BM = 64 * GROUPS, STEP = 64, P = 40; /* floats of a row of results on their way */
 constexpr int STAGES = 196608 / ((BM + BN) * 128) > 6 ? 6 : 196608 / ((BM + BN) * 128);
 constexpr int TILES_M = (M + BM - 1) / BM, TILES_N = (N + BN - 1) / BN, BLOCKS = TILES_M * TILES_N * BATCHES;
 constexpr int TILES = BLOCKS * SPLITS, TURNS = (TILES + GRID - 1) / GRID;
 constexpr int SUM_WARPS = SUMMED ? 2 : 0, SUM_ROWS = SUMMED == 2 ? BN : BM; /* of the summed tile */
+require !PARTED || (EACH == 4 && N % 32 == 0);
 require BN % 32 == 0 && (B_ALONG || BN % 64 == 0) && RANGE % STEP == 0 && GROUPS <= 2;
 cost wide = 2 * BM * BN * RANGE * TURNS;
 cost flight = (STAGES - 1) * (BM + BN) * STEP * 2;
-cost issue = TURNS * (GROUPS * 4 * (RANGE / STEP * 24 + BN * 5) + 200);
+cost issue = TURNS * (GROUPS * 4 * (RANGE / STEP * 24 + BN * (PARTED ? 8 : 5)) + 200);
 cost wavefronts = TURNS * (RANGE / STEP * (BM + BN) * 2 + GROUPS * 4 * BN * 2);
 shared T a_tile[STAGES * BM * STEP];
 shared T b_tile[STAGES * BN * STEP];
@@ -155,8 +158,16 @@ shared float sums[GROUPS * 4 * 16 * P];
             const int e = vtb_lane() + u * 32, row = e / 8, column = e % 8 * 4;
             const int m = m0 + warp_m + row, n = n0 + strip + column;
             const vtb_f4 vsum = vtb_load4(sums, base + row * P + column);
+            vtb_f4 vpart = {0, 0, 0, 0};
             if (m < M && n < N) {
               ${store4}
+            }
+            if constexpr (PARTED) {
+              float part_mean, part_squares;
+              vtb_part_of_8(vpart, part_mean, part_squares);
+              if (m < M && n < N && vtb_lane() % 8 == 0) {
+                ${store_part}
+              }
             }
           }
         } else {
