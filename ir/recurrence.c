@@ -149,6 +149,13 @@ vtb_decay_form vtb_scan_form(const vtb_scan *s) {
 
 bool vtb_is_scans(const vtb_inst *inst) { return vtb_kernel_kind_of(inst) == VTB_KERNEL_SCANS; }
 
+const vtb_inst *vtb_mixer_scan(const vtb_inst *fused) {
+  const vtb_inst *i = fused->callee->first;
+  while (i && i->op != VTB_OP_linscan) i = i->next;
+  vtb_check(i != NULL, "a mixer without a scan");
+  return i;
+}
+
 /* ---- expansion of an update into terms ------------------------------------------------------- */
 
 #define MAX_TERMS 64

@@ -161,6 +161,8 @@ vtb_delta vtb_delta_of(const vtb_inst *inst);
 /* True for a `fused` whose kernel holds nothing but scans of equal shape: several directions of one
  * cell (passes/directions.c). */
 bool vtb_is_scans(const vtb_inst *inst);
+/* The scan of a `fused` of kind "mixer". */
+const vtb_inst *vtb_mixer_scan(const vtb_inst *fused);
 
 /* ---- the running scale of a step function (ir/recurrence.c) ---------------------------------- */
 

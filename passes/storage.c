@@ -201,6 +201,30 @@ static void note_scan(storage *s, const vtb_inst *whole, const vtb_inst *scan) {
   for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) note_tensor(s, whole, wide[i], BARRED);
 }
 
+/* A scan by products whose rows others read where they are made. */
+static void note_mixer(storage *s, const vtb_inst *whole) {
+  const vtb_inst *scan = vtb_mixer_scan(whole);
+  vtb_scan_tensors t = vtb_scan_of(scan).at;
+  const int rows[] = {t.q, t.k, t.v}, wide[] = {t.d, t.s0, t.n0};
+  bool rounds = vtb_factors_of(scan) == s->half;
+  for (int o = 0; o < whole->n_operands; o++) {
+    const vtb_value *arg = whole->callee->args[o];
+    bool factor = false;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) factor |= rows[i] == o;
+    vtb_inst **readers;
+    bool only = vtb_value_readers(arg, &readers) == 1 && readers[0] == scan;
+    vtb_free(readers);
+    note(s, whole->operands[o], factor && only && rounds ? FACTOR : READ);
+  }
+  for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) note_tensor(s, whole, wide[i], BARRED);
+  for (int r = 0; r < whole->n_results; r++) {
+    const vtb_value *v = whole->results[r];
+    bool y = whole->callee->returns[r] == scan->results[0];
+    bool narrow = (y && rounds) || (is_much(v, whole->operands[0]) && follows(s, whole, v));
+    note(s, v, narrow ? PRODUCT : MADE);
+  }
+}
+
 /* A body with scans: rows and what it makes of them may be of 16 bits, states are not. */
 static void note_scan_body(storage *s, const vtb_inst *whole) {
   note_computed(s, whole, READ);
@@ -228,6 +252,8 @@ static void note_fused(storage *s, const vtb_inst *i) {
     note_attention(s, i);
   else if (vtb_is_scans(i))
     for (const vtb_inst *scan = i->callee->first; scan; scan = scan->next) note_scan(s, i, scan);
+  else if (vtb_streq(kind, "mixer"))
+    note_mixer(s, i);
   else if (vtb_streq(kind, "scan"))
     note_scan_body(s, i);
   else if (vtb_streq(kind, "product"))

@@ -134,6 +134,7 @@ struct vtb_body {
   int n_vars;
   int64_t var_size[VTB_NEST_MAX];
   bool no_merge[VTB_NEST_MAX]; /* variable k never joins k + 1 */
+  bool apart;                  /* none does, whatever is probed */
   int n_groups;
   vtb_group groups[VTB_NEST_MAX];
   int vec; /* the group with lanes, or -1 */

@@ -67,7 +67,7 @@ static void split_var(vtb_body *b, vtb_space *s, int k, int64_t inner) {
 /* ---- probing --------------------------------------------------------------------------------- */
 
 static bool may_join(const vtb_body *b, int k) {
-  if (b->no_merge[k]) return false;
+  if (b->apart || b->no_merge[k]) return false;
   for (size_t u = 0; u < b->uses.n; u++)
     if (b->uses.at[u].coef[k] != b->uses.at[u].coef[k + 1] * b->var_size[k + 1]) return false;
   return true;

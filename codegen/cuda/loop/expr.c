@@ -174,9 +174,17 @@ static int64_t elements_read(const vtb_body *b, const vtb_value *v) {
   return n && n < all ? n : all;
 }
 
+/* What the kernel has of the row. */
+static void *load_near(vtb_cuda_expr *e, const vtb_cuda_near *near, const vtb_index *index) {
+  vtb_index at = near->along ? index[near->value->type.rank - 1] : vtb__index_const(0);
+  return as_handle(load(e, VTB_F32, near->from, 4, &at));
+}
+
 static void *load_leaf(vtb_body *b, const vtb_leaf *leaf, const vtb_index *index) {
   vtb_cuda_expr *e = vtb__cuda_expr_of(b);
   const vtb_value *v = leaf->value;
+  for (int i = 0; i < e->n_near; i++)
+    if (e->near[i].value == v) return load_near(e, &e->near[i], index);
   const char *name = tensor_name(e, leaf->tensor, leaf->temp);
   int64_t dense[VTB_MAX_RANK];
   const int64_t *stride = dense;

@@ -11,6 +11,14 @@
 #include "codegen/body/body.h"
 #include "codegen/cuda/plan/program.h"
 
+/* A value of the body that the kernel has of each row: elements along it from a pointer, or one
+ * number. */
+typedef struct vtb_cuda_near {
+  const vtb_value *value;
+  const char *from; /* C expression of a pointer */
+  bool along;
+} vtb_cuda_near;
+
 typedef struct vtb_cuda_expr {
   vtb_body body; /* first: vtb__cuda_expr_of() */
   vtb_cuda *c;
@@ -23,6 +31,8 @@ typedef struct vtb_cuda_expr {
   int whole, apart;
   const char *chunk;       /* C variable: number of the chunk of the row */
   vtb_cuda_kernel *behind; /* while probing: the kernel that waits */
+  const vtb_cuda_near *near;
+  int n_near;
 } vtb_cuda_expr;
 
 static inline vtb_cuda_expr *vtb__cuda_expr_of(vtb_body *b) { return (vtb_cuda_expr *)b; }
@@ -72,6 +82,12 @@ bool vtb__cuda_patch_decode(vtb_cuda_expr *e, const vtb_cuda_patch *p);
 void vtb__cuda_emit_loop(vtb_body *b, const vtb_root *roots, int n);
 bool vtb__cuda_emit_row(vtb_body *b, const vtb_root *roots, int n);
 void vtb__cuda_emit_reduce(vtb_body *b, const vtb_root *roots, int n);
+
+/* Lines of a kernel's text in which a warp evaluates the body at one row and stores its results:
+ * axis a of the row, but for the last, has the C expressions number[a] as index. NULL: the body is
+ * not of rows. */
+const char *vtb__cuda_row_text(vtb_cuda_kernel *k, const vtb_inst *fused, const char *const *number,
+                               const vtb_cuda_near *near, int n_near);
 
 /* ---- kernels of kind local (local.c) --------------------------------------------------------- */
 /* A place of a kernel's text where a value of the body is known at every element: axis a of its

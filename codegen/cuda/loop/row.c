@@ -12,6 +12,8 @@
  * columns in registers. At the end the warps' sums are added in order through shared memory and
  * stored as the strip's part of the result, which another kernel adds to the others.
  */
+#include <string.h>
+
 #include "codegen/cuda/loop/expr.h"
 
 enum {
@@ -359,4 +361,58 @@ bool vtb__cuda_emit_row(vtb_body *b, const vtb_root *roots, int n) {
     write_kernel(e, &r, 1);
   vtb__row_end(b, &r.of);
   return ok;
+}
+
+/* ---- rows of another kernel ------------------------------------------------------------------ */
+
+static bool write_row(vtb_cuda_expr *e, row *r, const char *const *number, int lanes) {
+  vtb__cuda_begin_lanes(e, lanes);
+  r->threads = 32;
+  r->chunks = (r->columns + 32 * lanes - 1) / (32 * lanes);
+  for (int a = 0; a + 1 < r->of.space.rank; a++) {
+    int list[VTB_NEST_MAX], n = 0, first = r->of.space.first[a];
+    for (int g = 0; g + 1 < e->body.n_groups; g++)
+      if (e->body.groups[g].first >= first &&
+          e->body.groups[g].first < first + r->of.space.count[a])
+        list[n++] = g;
+    vtb__cuda_decode(e, number[a], list, n);
+  }
+  emit_passes(e, r);
+  return lanes == 1 || !e->no_lanes;
+}
+
+const char *vtb__cuda_row_text(vtb_cuda_kernel *k, const vtb_inst *fused, const char *const *number,
+                               const vtb_cuda_near *near, int n_near) {
+  vtb_cuda_expr e;
+  row r = {0};
+  vtb_root roots[MOST_SUMS];
+  const char *text = NULL;
+  if (fused->n_results > MOST_SUMS) return NULL;
+  vtb__cuda_expr_init(&e, k->c, fused);
+  e.k = k;
+  e.near = near;
+  e.n_near = n_near;
+  e.body.apart = true;
+  for (int i = 0; i < n_near; i++)
+    vtb_vec_push(&e.body.leaves, ((vtb_leaf){.value = near[i].value, .tensor = -1}));
+  for (int i = 0; i < fused->n_results; i++) {
+    roots[i] = (vtb_root){.value = fused->callee->returns[i], .tensor = fused->n_operands + i};
+    memcpy(roots[i].stride, vtb_cuda_tensor_of(k->c, roots[i].tensor)->stride,
+           sizeof roots[i].stride);
+  }
+  if (vtb__row_begin(&e.body, &r.of, roots, fused->n_results) && r.of.sums.n <= MOST_SUMS) {
+    int indent = k->indent;
+    r.columns = e.body.groups[e.body.n_groups - 1].size;
+    for (int lanes = r.columns % 4 ? 1 : 4; !text; lanes = 1) {
+      k->indent = 2;
+      bool done = write_row(&e, &r, number, lanes);
+      k->indent = indent;
+      if (done) text = vtb_arena_strdup(&k->c->arena, k->body.at);
+      k->body.n = 0;
+      if (k->body.at) k->body.at[0] = '\0';
+    }
+  }
+  vtb__row_end(&e.body, &r.of);
+  vtb__cuda_expr_free(&e);
+  return text;
 }

@@ -36,6 +36,7 @@ typedef struct vtb__cuda_scan {
   /* Directions 2i and 2i + 1 go opposite ways with the same queries: forward products take both in
    * one block, in the order of the first (linscan_products.c). */
   bool paired;
+  const vtb_inst *mixer; /* its body takes the rows of y, or NULL (linscan_mixer.c) */
   /* Recurrences that a block of linscan_steps.cu runs one after the other, as dir[]; 0 is 1. */
   int n_passes;
   /* The kernel in the making: members of vtb_scan_tensors that are its arguments, and its
@@ -132,6 +133,9 @@ int64_t vtb__cuda_scan_parts(const vtb__cuda_scan *s);
 vtb__scan_states vtb__cuda_scan_half_states(vtb__cuda_scan *s, bool backward);
 void vtb__cuda_scan_half_product(vtb__cuda_scan *s, vtb__scan_product p, vtb__scan_states states,
                                  int terms);
+
+/* The holes of linscan_tiles.cu that are code of a mixer. */
+void vtb__cuda_scan_fill_mixer(vtb__cuda_scan *s);
 
 /* All of an instruction's kernels: linscan_products.c, linscan_grad.c; token by token:
  * linscan_steps.c, linscan_steps_grad.c; of a delta: delta.c. */

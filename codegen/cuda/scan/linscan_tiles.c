@@ -51,7 +51,7 @@ static void fill_states(vtb__cuda_scan *s, vtb__scan_states t) {
 static void fill_terms(vtb__cuda_scan *s, vtb__cuda_row mate, int terms) {
   VTB_CUDA_NUMBERS(s->k, {"TERM", terms >= 0});
   if (terms >= 0) vtb_cuda_temp_out(s->k, terms, "float", "terms");
-  vtb_cuda_fill(s->k, "terms", terms >= 0 ? "terms" : "result"); /* not reached */
+  vtb_cuda_fill(s->k, "terms", terms >= 0 ? "terms" : "ring"); /* not reached */
   if (terms >= 0)
     vtb__fill_source(s, mate, "mate");
   else
@@ -61,14 +61,20 @@ static void fill_terms(vtb__cuda_scan *s, vtb__cuda_row mate, int terms) {
 static void fill_result(vtb__cuda_scan *s, vtb__scan_product p) {
   const int *const results[] = {&s->at.y, &s->at.dq, &s->at.dk, &s->at.dv};
   bool z = s->normalizer && p == VTB__PRODUCT_Y;
+  if (s->mixer) {
+    vtb__cuda_scan_fill_mixer(s);
+    return;
+  }
   const vtb_cuda_tensor *t = vtb_cuda_tensor_of(s->c, *results[p]);
   vtb__scan_out(s, results[p], "result");
   if (z) vtb__scan_out(s, &s->at.z, "z");
+  vtb_cuda_fill(s->k, "row_body", "%s", "");
+  vtb_cuda_fill(s->k, "result", "result");
   vtb_cuda_fill(s->k, "result_at", "%s", vtb__cuda_scan_at(s, *results[p], "x"));
   vtb_cuda_fill(s->k, "put_z", z ? "z[%s] = value;" : "",
                 z ? vtb__cuda_scan_at(s, s->at.z, NULL) : "");
   VTB_CUDA_NUMBERS(
-      s->k, {"Z", z},
+      s->k, {"Z", z}, {"BODY", false},
       {"HALF", vtb_streq(vtb__cuda_type_name(t->type->dtype), vtb__cuda_tile_type(s->c))},
       {"FOUR", vtb_cuda_rows_of_four(s->c, *results[p])});
 }

@@ -35,7 +35,9 @@ hole expr a_from, b_from, c_from, mate_from; /* addresses of rows at pos */
 hole int a_stride, b_stride, c_stride; /* from row to row of these */
 hole expr extra;                 /* of the token of queries at pos */
 hole expr states, vectors, terms; /* their pointers; vectors: n of the states */
-hole expr result_at;             /* offset for pos and x */
+hole expr result, result_at;     /* its pointer; offset for pos and x */
+hole bool BODY;                  /* rows of the result go through code instead */
+hole code row_body;                  /* what a warp makes of the row at pos: done_row[x], z_row[0] */
 hole code put_z;                 /* stores value at pos */
 constexpr bool WIDE = WIDTH > 128;
 constexpr int STRIPS = WIDE ? 2 : 1, COLUMN_WARPS = WIDE ? 4 : 1, SIDES = PAIRED ? 2 : 1;
@@ -54,7 +56,7 @@ cost flight = (STAGES - 1) * STAGE * sizeof(T);
 cost registers = WIDE ? 240 : 168;
 shared T a_tile[64 * PA];
 shared T ring[STAGES * STAGE];
-shared T done[HALF ? 64 * PO : 0] over ring; /* when the ring has been read */
+shared T done[HALF ? 64 * PO : 0] over ring; /* when the ring has been read; a mixer's is always half */
 shared T scores[WIDE ? 64 * PP : 0];
 shared float near[512], gaps[64], in[64], out_of[64];
 shared float decays[64], through[128], after[128], own[64], row_side[64], column_side[128], all_of[2], parts[32];
@@ -318,13 +320,23 @@ if constexpr (HALF) { /* through shared memory, so that rows are stored whole */
   vtb_each_pair<STRIPS>(out, [&](int r, int o, float v, float w) { vtb_store2(done, (row + r) * PO + o0 + o, v, w); });
   vtb_sync();
   constexpr int BY = FOUR ? 4 : 1, PIECES = WIDTH / BY;
-  VTB_NO_UNROLL for (int i = tid; i < n_rows * PIECES; i += THREADS) {
-    const int r = i / PIECES, x = i % PIECES * BY;
-    const vtb_i64 pos = row_at[r];
-    if constexpr (FOUR)
-      vtb_store4(result, ${result_at}, vtb_load4(done, r * PO + x));
-    else
-      result[${result_at}] = done[r * PO + x];
+  if constexpr (BODY) {
+    VTB_NO_UNROLL for (int r = vtb_warp(); r < n_rows; r += THREADS / 32) {
+      const vtb_i64 pos = row_at[r];
+      const auto done_row = done + r * PO;
+      float z_row[1] = {Z ? sums[r] : 0.0f};
+      VTB_UNROLL for (int w = 1; w < COLUMN_WARPS; w++) z_row[0] += Z ? sums[w * 64 + r] : 0.0f;
+      ${row_body}
+    }
+  } else {
+    VTB_NO_UNROLL for (int i = tid; i < n_rows * PIECES; i += THREADS) {
+      const int r = i / PIECES, x = i % PIECES * BY;
+      const vtb_i64 pos = row_at[r];
+      if constexpr (FOUR)
+        vtb_store4(${result}, ${result_at}, vtb_load4(done, r * PO + x));
+      else
+        ${result}[${result_at}] = done[r * PO + x];
+    }
   }
 } else {
   vtb_sync();
@@ -332,12 +344,12 @@ if constexpr (HALF) { /* through shared memory, so that rows are stored whole */
     if (row + r >= n_rows) return;
     const vtb_i64 pos = row_at[row + r];
     int x = o0 + o;
-    if (x < WIDTH) result[${result_at}] = v;
+    if (x < WIDTH) ${result}[${result_at}] = v;
     x++;
-    if (x < WIDTH) result[${result_at}] = w;
+    if (x < WIDTH) ${result}[${result_at}] = w;
   });
 }
-if constexpr (Z) {
+if constexpr (Z && !BODY) {
   if (tid < n_rows) {
     float value = sums[tid];
     VTB_UNROLL for (int w = 1; w < COLUMN_WARPS; w++) value += sums[w * 64 + tid];

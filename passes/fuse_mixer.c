@@ -1,0 +1,148 @@
+/* fuse_mixer: what stands around a linear recurrence by products moves into its kernel.
+ *
+ *   %y, %s, %z, %n = linscan %q, %k, %v, %d {class = "scalar", normalizer = 1, last = 0, ...}
+ *   %bound = fused @bound(%z, %m) {kind = "loop"}
+ *   %out = fused @norm(%y, %bound, %weight, %gate) {kind = "row"}
+ *   =>
+ *   %out = fused @norm(%q, %k, %v, %d, %m, %weight, %gate) {kind = "mixer"}
+ *   func kernel @norm { the linscan, bound's ops, norm's ops }
+ *
+ * Blocks of such a recurrence own whole rows of y, and the normalizer of each
+ * (text/linscan_tiles.cu), so that what is computed of a token and head, sums over its columns
+ * among it, needs nothing else: y is stored only where others read it. After `fuse`, for factors
+ * of 16 bits. Takes loops and rows that read y or the normalizer, of as many elements, and what
+ * reads those; reductions go over the head's columns. Declines several directions, recurrences
+ * whose last state is wanted, and groups in which nothing reads y.
+ */
+#include "passes/passes_internal.h"
+
+#include "ir/kernels.h"
+#include "ir/narrow.h"
+#include "ir/recurrence.h"
+
+enum { MOST_OPS = 64, WIDEST = 512 };
+
+typedef struct mixer {
+  vtb__group of;
+  vtb_func *func;
+  vtb_inst *scan;
+  int ops;
+} mixer;
+
+/* Products on tiles of 16 bits that own whole rows. */
+static bool has_whole_rows(const vtb_inst *i) {
+  if (i->op != VTB_OP_linscan || !vtb_scan_is_product(i)) return false;
+  vtb_factors factors = vtb_factors_of(i);
+  vtb_scan s = vtb_scan_of(i);
+  return (factors == VTB_FACTORS_BF16 || factors == VTB_FACTORS_FP16) && s.K <= WIDEST &&
+         s.V <= WIDEST && s.V > 1 && !s.last;
+}
+
+/* ---- what rows can compute ------------------------------------------------------------------- */
+
+static bool has_dims(const vtb_type *t, const vtb_type *of, int n) {
+  if (t->rank < n) return false;
+  for (int a = 0; a < n; a++)
+    if (t->dim[a].size != of->dim[a].size) return false;
+  return true;
+}
+
+/* [B, N, h, V], or a number a token and head: [B, N, h] or [B, N, h, 1]. */
+static bool is_row_shape(const vtb_type *t, const vtb_type *y) {
+  if (!has_dims(t, y, 3) || t->rank > 4) return false;
+  return t->rank == 3 || t->dim[3].size == 1 || t->dim[3].size == y->dim[3].size;
+}
+
+static bool is_of_row(const vtb_inst *x, const vtb_type *y) {
+  int n;
+  const int64_t *axes;
+  switch (vtb_op_get(x->op)->klass) {
+  case VTB_CLASS_ELEMENTWISE:
+    return true;
+  case VTB_CLASS_REDUCE:
+    axes = vtb_attr_ints(x, "axes", &n);
+    return n == 1 && axes[0] == 3 && x->operands[0]->type.rank == 4 &&
+           has_dims(&x->operands[0]->type, y, 4) && !vtb_attr_find(x, "parts");
+  default:
+    if (x->op == VTB_OP_constant) return vtb_attr_find(x, "data") == NULL;
+    return x->op == VTB_OP_broadcast ||
+           (x->op == VTB_OP_reshape && is_row_shape(&x->operands[0]->type, y) &&
+            is_row_shape(&x->results[0]->type, y));
+  }
+}
+
+static bool is_taken(const vtb_inst *i, const vtb_type *y) {
+  vtb_kernel_kind kind = vtb_kernel_kind_of(i);
+  if (kind != VTB_KERNEL_LOOP && kind != VTB_KERNEL_ROW) return false;
+  for (const vtb_inst *x = i->callee->first; x; x = x->next)
+    if (!is_of_row(x, y)) return false;
+  for (int r = 0; r < i->n_results; r++)
+    if (i->results[r]->type.dtype != VTB_F32 || !is_row_shape(&i->results[r]->type, y))
+      return false;
+  return true;
+}
+
+/* ---- growth ---------------------------------------------------------------------------------- */
+
+static int ops_of(const vtb_inst *i) {
+  int n = 1;
+  for (const vtb_inst *x = i->callee ? i->callee->first : NULL; x; x = x->next) n++;
+  return n;
+}
+
+/* Readers of v, and of what they make: first those that hold up the others. */
+static bool take_readers(mixer *m, const vtb_value *v) {
+  const vtb_type *y = &m->scan->results[0]->type;
+  vtb_inst **readers;
+  size_t n = vtb_value_readers(v, &readers);
+  bool any = false;
+  for (size_t i = 0; i < n; i++) {
+    vtb_inst *r = readers[i];
+    mixer before = *m;
+    bool view = r->op == VTB_OP_reshape && is_row_shape(&r->results[0]->type, y);
+    bool took = false;
+    if (vtb__group_has(&m->of, r) || (!view && !is_taken(r, y))) continue;
+    if (m->ops + ops_of(r) > MOST_OPS || !vtb__group_add(&m->of, r)) continue;
+    m->ops += ops_of(r);
+    took = !view && vtb__group_stands(&m->of);
+    for (int k = 0; (took || view) && k < r->n_results; k++) took |= take_readers(m, r->results[k]);
+    if (!took) *m = before;
+    any |= took;
+  }
+  vtb_free(readers);
+  return any;
+}
+
+/* Whether y need not be stored, or not be read again. */
+static bool saves(const mixer *m) {
+  const vtb_value *y = m->scan->results[0];
+  bool reads = false;
+  for (int i = 0; i < m->of.n; i++)
+    for (int o = 0; o < m->of.at[i]->n_operands; o++) reads |= m->of.at[i]->operands[o] == y;
+  return reads;
+}
+
+static bool visit(vtb_func *f, vtb_inst *scan) {
+  mixer m = {.func = f, .scan = scan};
+  vtb_func_number(f);
+  vtb__group_add(&m.of, scan);
+  for (int again = 1; again;) { /* a row waits for the loop that bounds the normalizer */
+    again = 0;
+    for (int r = 0; r < scan->n_results; r += 2) again |= take_readers(&m, scan->results[r]);
+  }
+  if (!saves(&m) || !vtb__group_stands(&m.of)) return false;
+  vtb__group_join(&m.of, f, scan, vtb_kernel_kind_name(VTB_KERNEL_MIXER), false);
+  return true;
+}
+
+vtb_status vtb__pass_fuse_mixer(vtb_pass_context *c, vtb_error *err) {
+  (void)err;
+  for (vtb_func *f = c->module->first; f; f = f->next) {
+    if (f->kind != VTB_FUNC_PLAIN) continue;
+    for (vtb_inst *i = f->first, *next; i; i = next) {
+      next = i->next;
+      if (has_whole_rows(i) && visit(f, i)) next = f->first;
+    }
+  }
+  return VTB_OK;
+}

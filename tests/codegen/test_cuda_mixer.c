@@ -1,0 +1,132 @@
+/* Linear recurrences by products with what is computed of their rows as one kernel
+ * (passes/fuse_mixer.c): emulated CUDA against the interpreter, at ragged shapes, along paths, with
+ * and without normalizer and norms, all that a body may store. */
+#include "tests/codegen/cuda_check.h"
+
+#include "ir/kernels.h"
+#include "ir/recurrence.h"
+
+typedef struct mixer_case {
+  vtb_decay_class decay;
+  const char *mode, *path;
+  int64_t chunk, B, N, h, K, V;
+  bool normalizer, norm, narrow, also; /* narrow: rows of 16 bits; also: others are wanted, too */
+} mixer_case;
+
+#define CONSTANT VTB_DECAY_CONSTANT
+#define SCALAR VTB_DECAY_SCALAR
+
+static const mixer_case cases[] = {
+    {SCALAR, "parallel", NULL, 0, 2, 70, 2, 24, 40, true, true, true, false},
+    {SCALAR, "parallel", "rows~@10x15", 0, 1, 150, 2, 40, 136, true, true, true, true},
+    {SCALAR, "chunkwise", "cols@5x15", 16, 1, 75, 2, 8, 12, true, true, false, true},
+    {CONSTANT, "parallel", NULL, 0, 2, 67, 3, 16, 8, false, true, true, false},
+    {CONSTANT, "parallel", "cols~@3x7", 0, 1, 21, 1, 5, 7, false, false, false, true},
+    {SCALAR, "chunkwise", "snake@6x11", 64, 1, 66, 1, 136, 260, true, false, true, false},
+    {SCALAR, "parallel", NULL, 0, 1, 1, 1, 1, 2, true, true, false, false},
+};
+
+static vtb_type shape(int rank, int64_t a, int64_t b, int64_t c, int64_t d) {
+  return vtb_type_make(VTB_F32, rank, (int64_t[]){a, b, c, d});
+}
+
+static vtb_value *unary(cuda_cases *c, vtb_op op, vtb_value *x) {
+  return vtb_b_unary(&c->b, op, x);
+}
+static vtb_value *binary(cuda_cases *c, vtb_op op, vtb_value *x, vtb_value *y) {
+  return vtb_b_binary(&c->b, op, x, y);
+}
+static vtb_value *number(cuda_cases *c, double x) { return vtb_b_constant(&c->b, x); }
+
+static void wanted(cuda_cases *c, vtb_value *v) {
+  char name[40];
+  snprintf(name, sizeof name, "case%d_%d", c->n_cases, c->n_returns);
+  v->name = vtb_intern(c->m, name);
+  c->returns[c->n_returns++] = v;
+}
+
+static vtb_value *row_sum(cuda_cases *c, vtb_value *x) {
+  vtb_attr attrs[] = {VTB_A_INTS("axes", ((int64_t[]){3}), 1), VTB_A_INT("keep", 1)};
+  return vtb_build(&c->b, VTB_OP_reduce_sum, &x, 1, attrs, 2)->results[0];
+}
+
+static vtb_inst *scan(cuda_cases *c, const mixer_case *s) {
+  vtb_type keys = shape(4, s->B, s->N, s->h, s->K), values = shape(4, s->B, s->N, s->h, s->V);
+  vtb_type by_token = shape(3, s->B, s->N, s->h, 0), by_head = shape(1, s->h, 0, 0, 0);
+  vtb_value *operands[] = {cuda_arg(c, keys, 1, 0.2), cuda_arg(c, keys, 1, 0.2),
+                           cuda_arg(c, values, 1, 0),
+                           cuda_arg(c, s->decay == SCALAR ? by_token : by_head, 0.2, 0.8)};
+  vtb_attr attrs[8] = {VTB_A_STR("class", vtb_decay_class_name(s->decay)),
+                       VTB_A_STR("mode", s->mode), VTB_A_INT("last", 0),
+                       VTB_A_INT("normalizer", s->normalizer), VTB_A_STR("precision", "bf16")};
+  int n = 5;
+  if (s->chunk) attrs[n++] = VTB_A_INT("chunk", s->chunk);
+  if (s->path) attrs[n++] = VTB_A_STR("path", s->path);
+  return vtb_build(&c->b, VTB_OP_linscan, operands, 4, attrs, n);
+}
+
+/* y / max(|z|, 1), its head's norm, a skip and a gate. */
+static void add(cuda_cases *c, const mixer_case *s) {
+  vtb_type values = shape(4, s->B, s->N, s->h, s->V), one = shape(4, s->B, s->N, s->h, 1);
+  vtb_type columns = shape(2, s->h, s->V, 0, 0);
+  vtb_inst *of = scan(c, s);
+  vtb_value *x = of->results[0], *z = s->normalizer ? of->results[2] : NULL;
+  if (s->also) wanted(c, x);
+  if (z) {
+    vtb_value *bound = binary(c, VTB_OP_max, unary(c, VTB_OP_abs, z), number(c, 1));
+    if (s->also) wanted(c, z);
+    x = binary(c, VTB_OP_div, x, vtb_b_reshape(&c->b, bound, &one));
+  }
+  if (s->norm) {
+    vtb_value *part = number(c, 1.0 / (double)s->V);
+    vtb_value *centred = binary(c, VTB_OP_sub, x, binary(c, VTB_OP_mul, row_sum(c, x), part));
+    vtb_value *square = row_sum(c, unary(c, VTB_OP_square, centred));
+    vtb_value *variance = binary(c, VTB_OP_mul, square, part);
+    vtb_value *scale = unary(c, VTB_OP_rsqrt, binary(c, VTB_OP_add, variance, number(c, 0.1)));
+    if (s->also) wanted(c, scale);
+    x = binary(c, VTB_OP_mul, centred, scale);
+  }
+  x = binary(c, VTB_OP_mul, x, cuda_arg(c, columns, 1, 0));
+  x = binary(c, VTB_OP_add, x, binary(c, VTB_OP_mul, of->operands[2], cuda_arg(c, columns, 1, 0)));
+  wanted(c, binary(c, VTB_OP_mul, x, unary(c, VTB_OP_silu, cuda_arg(c, values, 1, 0))));
+}
+
+/* What `storage` does: the scan's rows are of 16 bits. */
+static void store_narrow(cuda_cases *c, vtb_inst *mixer) {
+  vtb_scan_tensors t = vtb_scan_of(vtb_mixer_scan(mixer)).at;
+  const int rows[] = {t.q, t.k, t.v};
+  vtb_attr to = VTB_A_STR("to", "bf16");
+  c->b.before = mixer;
+  for (int o = 0; o < 3; o++) {
+    vtb_value *cast =
+        vtb_build(&c->b, VTB_OP_cast, &mixer->operands[rows[o]], 1, &to, 1)->results[0];
+    vtb_inst_set_operand(mixer, rows[o], cast);
+  }
+}
+
+TEST(rows_are_computed_where_they_are) {
+  enum { N = sizeof cases / sizeof *cases };
+  cuda_cases c;
+  cuda_begin(&c);
+  for (c.n_cases = 0; c.n_cases < N; c.n_cases++) add(&c, &cases[c.n_cases]);
+  vtb_func_set_returns(c.f, c.returns, NULL, c.n_returns);
+  c.m->entry = c.f;
+  cuda_passes(c.m, "fuse,fuse_mixer,dce");
+  int kernels = 0, others = 0;
+  for (vtb_inst *i = c.f->first; i; i = i->next) {
+    bool mixer = vtb_kernel_kind_of(i) == VTB_KERNEL_MIXER;
+    if (mixer && cases[kernels].narrow) store_narrow(&c, i);
+    kernels += mixer;
+    others += vtb_kernel_kind_of(i) == VTB_KERNEL_ROW || i->op == VTB_OP_linscan;
+  }
+  CHECK_MSG(kernels == N && others == 0, "%d mixers, %d others", kernels, others);
+  cuda_check(c.m, c.f, c.args, 1e-2, "mixers");
+  for (int i = 0; i < c.f->n_args; i++) vtb_tensor_free(&c.args[i]);
+  vtb_module_free(c.m);
+}
+
+int main(void) {
+  emulate_or_skip();
+  RUN(rows_are_computed_where_they_are);
+  return test_done();
+}

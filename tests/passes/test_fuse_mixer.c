@@ -1,0 +1,66 @@
+/* What is computed of a scan's rows moves into the kernel of its products, with the same numbers,
+ * or stays. */
+#include "tests/passes/pass_check.h"
+
+#include "ir/kernels.h"
+
+#define ROW "f32[2, 5, 3, 6]"
+#define ONE "f32[2, 5, 3, 1]"
+#define HEAD "f32[2, 5, 3]"
+#define ARGS "%q: f32[2, 5, 3, 4], %k: f32[2, 5, 3, 4], %v: " ROW ", %d: " HEAD ", %g: " ROW
+#define SCAN(more)                                                                                 \
+  "  %y, %s, %z, %n = linscan %q, %k, %v, %d {class = \"scalar\", mode = \"parallel\", "           \
+  "normalizer = 1, precision = \"bf16\"" more "} : " ROW ", f32[2, 3, 4, 6], " HEAD ", "           \
+  "f32[2, 3, 4]\n"
+#define BOUND                                                                                      \
+  "  %a = abs %z : " HEAD "\n  %c = constant {value = 1} : f32[]\n  %m = max %a, %c : " HEAD "\n"  \
+  "  %b = reshape %m {shape = [2, 5, 3, 1]} : " ONE "\n  %h = div %y, %b : " ROW "\n"
+#define NORM "  %r = reduce_sum %h {axes = [3], keep = 1} : " ONE "\n  %o = mul %h, %r : " ROW "\n"
+#define FUNC(results, body, returned)                                                              \
+  "entry func @f(" ARGS ") -> (" results ") {\n" body "  return " returned "\n}\n"
+
+/* Mixers times 100, and what else is left: loops, rows and scans. The numbers must be those from
+ * before. */
+static int kernels(const char *text) {
+  vtb_module *before = parse_ir(text);
+  if (!before) return -1;
+  vtb_module *after = vtb_module_clone(before);
+  CHECK(run_passes(after, "fuse,fuse_mixer,dce"));
+  CHECK(compare_modules(before, after, 3) < 1e-12);
+  int n = 0;
+  for (const vtb_inst *i = after->entry->first; i; i = i->next) {
+    bool mixer = vtb_kernel_kind_of(i) == VTB_KERNEL_MIXER;
+    n += mixer ? 100 : i->op == VTB_OP_fused || i->op == VTB_OP_linscan;
+  }
+  vtb_module_free(before);
+  vtb_module_free(after);
+  return n;
+}
+
+TEST(rows_behind_the_normalizer) {
+  CHECK(kernels(FUNC(ROW, SCAN(", last = 0") BOUND NORM, "%o")) == 100);
+  CHECK(kernels(FUNC(ROW ", " ROW ", " ONE, SCAN(", last = 0") BOUND NORM, "%o, %y, %r")) == 100);
+  CHECK(kernels(FUNC(ROW, SCAN(", last = 0, path = \"rows~@1x5\"") "  %o = mul %y, %g : " ROW "\n",
+                     "%o")) == 100);
+}
+
+/* A state is there when all tokens are done; sums over other axes are not of a row. */
+#define OVER_TOKENS                                                                                \
+  "  %t = reduce_sum %y {axes = [1], keep = 1} : f32[2, 1, 3, 6]\n  %o = mul %g, %t : " ROW "\n"
+TEST(what_is_not_of_a_row_stays) {
+  CHECK(kernels(FUNC(ROW ", f32[2, 3, 4, 6]", SCAN("") BOUND NORM, "%o, %s")) < 100);
+  CHECK(kernels(FUNC(ROW, SCAN(", last = 0") OVER_TOKENS, "%o")) < 100);
+}
+
+/* Nobody reads y again: there is nothing to save. */
+TEST(the_normalizer_alone) {
+  CHECK(kernels(FUNC(ROW ", " HEAD, SCAN(", last = 0") "  %a = abs %z : " HEAD "\n", "%y, %a")) ==
+        2);
+}
+
+int main(void) {
+  RUN(rows_behind_the_normalizer);
+  RUN(what_is_not_of_a_row_stays);
+  RUN(the_normalizer_alone);
+  return test_done();
+}
