@@ -206,8 +206,22 @@ static void chunkwise(scan *c, int64_t chunk) {
   vtb_free(entering);
 }
 
+/* The state before every token that is a multiple of `every`, in the order [V, K]. */
+static void scatter_starts(const scan *c, vtb_tensor *to, int64_t every, int64_t b, int64_t h) {
+  int64_t size = c->k * c->v, n = (c->n - 1) / every;
+  memcpy(c->s, c->s0, (size_t)size * sizeof *c->s);
+  for (int64_t t = 0; t < n * every; t++) {
+    decay_state(c, c->d + t * c->d_size, c->s);
+    add_outer(c, c->key + t * c->k, c->value + t * c->v1, c->s);
+    if ((t + 1) % every != 0) continue;
+    double *out = to->data + ((b * n + t / every) * c->h + h) * size;
+    for (int64_t i = 0; i < size; i++) out[i % c->v * c->k + i / c->v] = c->s[i];
+  }
+}
+
 vtb_status vtb__interp_linscan(vtb__eval *e) {
   scan c = scan_new(e->inst, e->in[0]);
+  int64_t starts = vtb_attr_int(e->inst, "starts", 0);
   const char *mode = vtb_attr_str(e->inst, "mode", "auto");
   for (int64_t b = 0; b < c.b; b++)
     for (int64_t h = 0; h < c.h; h++) {
@@ -221,7 +235,10 @@ vtb_status vtb__interp_linscan(vtb__eval *e) {
         recurrent(&c);
       scatter_rows(&c, e->out[0], b, h, c.v, c.y, c.v1);
       if (c.normalizer) scatter_rows(&c, e->out[2], b, h, 1, c.y + c.v, c.v1);
-      scatter_state(&c, e->out[1], c.normalizer ? e->out[3] : NULL, b, h, c.s);
+      if (starts)
+        scatter_starts(&c, e->out[1], starts, b, h);
+      else
+        scatter_state(&c, e->out[1], c.normalizer ? e->out[3] : NULL, b, h, c.s);
     }
   scan_free(&c);
   return VTB_OK;

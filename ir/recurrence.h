@@ -39,12 +39,15 @@
  *   results     y [B,N,h,V], S_T [B,h,K,V], and with normalizer z [B,N,h], n_T [B,h,K]
  *   last        0: nothing reads S_T and n_T, targets may leave them undefined; absent or 1: they
  *               are computed
+ *   starts      L: for the adjoint, the states before tokens L, 2L, ... in place of S_T,
+ *               [B,ceil(N/L)-1,h,K,V] in an order that is the target's (class rates without an
+ *               initial state)
  *   mode        "recurrent" | "parallel" | "chunkwise" (with chunk = L >= 1) | "auto":
  *               passes/select_mode.c decides
  *
  * linscan_grad
  *   operands    q, k, v, d, [A], [S_0, [n_0]], dy, [dz if normalizer], and if dlast = 1: dS_T,
- *               [dn_T]
+ *               [dn_T]; and with starts, those of the forward scan
  *   results     dq, dk, dv, dd (shape of d), [dA], and if init = 1: dS_0, [dn_0]
  *   States are recomputed from the inputs; nothing of size N x N or N x K x V is kept outside
  *   parallel mode.
@@ -119,9 +122,9 @@ bool vtb_decay_class_find(const char *name, vtb_decay_class *c);
  * results; -1 if absent. Inside a kernel of kind "scans" the numbers are those of the `fused`
  * instruction that runs it. */
 typedef struct vtb_scan_tensors {
-  int q, k, v, d, rates, s0, n0, dy, dz, ds, dn; /* operands */
-  int y, s, z, n;                                /* results of linscan */
-  int dq, dk, dv, dd, drates, ds0, dn0;          /* results of linscan_grad */
+  int q, k, v, d, rates, s0, n0, dy, dz, ds, dn, given; /* operands; given: the starts */
+  int y, s, starts, z, n;                               /* results of linscan */
+  int dq, dk, dv, dd, drates, ds0, dn0;                 /* results of linscan_grad */
 } vtb_scan_tensors;
 
 /* A linscan or linscan_grad taken apart. */
@@ -132,7 +135,8 @@ typedef struct vtb_scan {
   int n_inputs;     /* operands before the initial state: q, k, v, d and, with rates, A */
   const char *path; /* NULL: storage order */
   int64_t n_batch, n_tokens, n_heads, K, V;
-  int64_t chunk; /* 1 ... n_tokens; n_tokens unless the mode is chunkwise */
+  int64_t chunk;  /* 1 ... n_tokens; n_tokens unless the mode is chunkwise */
+  int64_t starts; /* tokens from one to the next; 0: none */
   vtb_scan_tensors at;
 } vtb_scan;
 /* Of an instruction that has passed its shape rule. */

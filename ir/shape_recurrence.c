@@ -24,6 +24,7 @@ typedef struct scan {
   vtb_dim b, n, h, k, v;
   const vtb_decay *decay;
   bool normalizer, init, dlast;
+  int64_t starts;
 } scan;
 
 static bool expect(vtb__shape *s, int operand, const char *what, const vtb_dim *dims, int rank) {
@@ -55,6 +56,11 @@ static bool scan_attrs(vtb__shape *s, scan *c) {
   c->normalizer = vtb_attr_int(s->inst, "normalizer", 0) != 0;
   c->init = vtb_attr_int(s->inst, "init", 0) != 0;
   c->dlast = vtb_attr_int(s->inst, "dlast", 0) != 0;
+  c->starts = vtb_attr_int(s->inst, "starts", 0);
+  if (c->starts < 0 || (c->starts && (!c->decay->rates || c->init || c->dlast)))
+    return vtb__shape_fail(s, VTB_DIAG_IR_ATTR,
+                           "%s: starts are of class rates, without states given or asked for",
+                           op_name(s));
   if (c->normalizer && (c->decay->axes & VTB_ALONG_VALUE))
     return vtb__shape_fail(s, VTB_DIAG_IR_SCAN,
                            "%s: a normalizer needs a decay without a value axis, not class %s",
@@ -88,6 +94,13 @@ static int scan_operands(vtb__shape *s, scan *c) {
   return good ? n : -1;
 }
 
+/* The states before tokens `starts`, 2 `starts`, ... */
+static void start_dims(const scan *c, vtb_dim *dims) {
+  vtb_dim n = c->n;
+  n.size = (c->n.size - 1) / c->starts;
+  dims[0] = c->b, dims[1] = n, dims[2] = c->h, dims[3] = c->k, dims[4] = c->v;
+}
+
 static bool wrong_count(vtb__shape *s, int want) {
   if (s->inst->n_operands == want) return false;
   vtb__shape_fail(s, VTB_DIAG_IR_SCAN, "%s: %d operands, want %d", op_name(s), s->inst->n_operands,
@@ -107,7 +120,9 @@ bool vtb__shape_linscan(vtb__shape *s) {
   int n = scan_operands(s, &c);
   if (n < 0 || wrong_count(s, n)) return false;
   vtb__shape_push(s, f32_of((vtb_dim[]){c.b, c.n, c.h, c.v}, 4));
-  vtb__shape_push(s, f32_of((vtb_dim[]){c.b, c.h, c.k, c.v}, 4));
+  vtb_dim dims[5] = {c.b, c.h, c.k, c.v};
+  if (c.starts) start_dims(&c, dims);
+  vtb__shape_push(s, f32_of(dims, c.starts ? 5 : 4));
   if (!c.normalizer) return true;
   vtb__shape_push(s, f32_of((vtb_dim[]){c.b, c.n, c.h}, 3));
   vtb__shape_push(s, f32_of((vtb_dim[]){c.b, c.h, c.k}, 3));
@@ -118,12 +133,15 @@ bool vtb__shape_linscan_grad(vtb__shape *s) {
   scan c = {0};
   if (!scan_attrs(s, &c)) return false;
   int at = scan_operands(s, &c), n_states = 1 + c.normalizer;
-  if (at < 0 || wrong_count(s, at + n_states + (c.dlast ? n_states : 0))) return false;
+  if (at < 0 || wrong_count(s, at + n_states + (c.dlast ? n_states : 0) + !!c.starts)) return false;
   if (!expect(s, at++, "dy", (vtb_dim[]){c.b, c.n, c.h, c.v}, 4)) return false;
   if (c.normalizer && !expect(s, at++, "dz", (vtb_dim[]){c.b, c.n, c.h}, 3)) return false;
   if (c.dlast && !expect(s, at++, "dS_T", (vtb_dim[]){c.b, c.h, c.k, c.v}, 4)) return false;
   if (c.dlast && c.normalizer && !expect(s, at++, "dn_T", (vtb_dim[]){c.b, c.h, c.k}, 3))
     return false;
+  vtb_dim dims[5];
+  if (c.starts) start_dims(&c, dims);
+  if (c.starts && !expect(s, at++, "the starts", dims, 5)) return false;
   int n_inputs = (c.decay->rates ? 5 : 4) + (c.init ? n_states : 0);
   for (int i = 0; i < n_inputs; i++) vtb__shape_push(s, *vtb__shape_operand(s, i));
   return true;

@@ -397,7 +397,8 @@ vtb_status vtb_autodiff(vtb_module *m, vtb_func *f, const int *outs, int n_outs,
 }
 
 vtb_status vtb_autodiff_keeping(vtb_module *m, vtb_func *f, const int *outs, int n_outs,
-                                const int *wrt, int n_wrt, vtb_func **grad, vtb_error *err) {
-  vtb__ad ad = {.module = m, .err = err, .keeps = true};
+                                const int *wrt, int n_wrt, bool starts, vtb_func **grad,
+                                vtb_error *err) {
+  vtb__ad ad = {.module = m, .err = err, .keeps = true, .starts = starts};
   return differentiate(ad, f, outs, n_outs, wrt, n_wrt, grad);
 }

@@ -38,6 +38,7 @@ typedef struct vtb__ad {
   vtb_status status; /* of the first failure */
   bool values;       /* deps are of values, also where no derivative passes */
   bool keeps;        /* what products of both halves read is saved */
+  bool starts;       /* scans save states for their adjoints */
 } vtb__ad;
 
 vtb__ad_func *vtb__ad_find(vtb__ad *ad, const vtb_func *f); /* NULL if unknown */

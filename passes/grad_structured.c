@@ -1,5 +1,6 @@
 /* Adjoints of products, convolutions and scans: each is one or two ops of the same family. d is the
  * adjoint of the result. */
+#include "ir/recurrence.h"
 #include "passes/autodiff.h"
 
 #include <string.h>
@@ -119,13 +120,25 @@ RULE(dwconv_dw) {
   if (vtb__wants(u)) vtb__contribute(g, u, conv(g, inst, VTB_OP_dwconv, x, d, &d->type));
 }
 
+enum { STARTS = 8 /* tokens */ };
+
 /* ---- scans ----------------------------------------------------------------------------------- */
+
+/* Whether the forward scan leaves states for its adjoint, which then walks back from them. */
+static bool leaves_starts(vtb__gradient *g, const vtb_inst *inst) {
+  vtb_scan s = vtb_scan_of(inst);
+  vtb_inst **readers;
+  if (!g->ad->starts || !s.decay->rates || s.init || s.K > 16 || s.K % 4 != 0) return false;
+  size_t n = vtb_value_readers(inst->results[1], &readers);
+  vtb_free(readers);
+  return n == 0 && s.n_tokens > STARTS;
+}
 
 /* Operands q, k, v, d, [S_0, [n_0]]; results y, S_T, [z, n_T]. Final states without an adjoint are
  * left out. */
 RULE(linscan) {
   bool normalizer = vtb_attr_int(inst, "normalizer", 0) != 0;
-  vtb_value **r = inst->results, *operands[10];
+  vtb_value **r = inst->results, *operands[11];
   int n = inst->n_operands;
   memcpy(operands, inst->operands, (size_t)n * sizeof *operands);
   operands[n++] = vtb__adjoint_or_zeros(g, r[0]);
@@ -133,9 +146,19 @@ RULE(linscan) {
   bool dlast = vtb__adjoint(g, r[1]) || (normalizer && vtb__adjoint(g, r[3]));
   if (dlast) operands[n++] = vtb__adjoint_or_zeros(g, r[1]);
   if (dlast && normalizer) operands[n++] = vtb__adjoint_or_zeros(g, r[3]);
+  if (!dlast && leaves_starts(g, inst)) {
+    const vtb_type *s = &r[1]->type; /* [B, h, K, V] */
+    vtb_dim tokens = inst->operands[0]->type.dim[1];
+    tokens.size = (tokens.size - 1) / STARTS;
+    r[1]->type = (vtb_type){
+        .dtype = s->dtype, .rank = 5, .dim = {s->dim[0], tokens, s->dim[1], s->dim[2], s->dim[3]}};
+    vtb_attr_set(inst, VTB_A_INT("starts", STARTS));
+    operands[n++] = r[1];
+  }
 
-  static const char *const keys[] = {"class", "mode", "chunk", "path", "normalizer", "init"};
-  vtb_attr attrs[8];
+  static const char *const keys[] = {"class",  "mode",       "chunk", "path",
+                                     "starts", "normalizer", "init"};
+  vtb_attr attrs[9];
   int n_attrs = 0;
   for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
     const vtb_attr *a = vtb_attr_find(inst, keys[i]);

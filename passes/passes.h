@@ -71,10 +71,11 @@ VTB_MUST_USE vtb_status vtb_autodiff(vtb_module *m, vtb_func *f, const int *outs
                                      const int *wrt, int n_wrt, vtb_func **grad, vtb_diags *diags,
                                      vtb_error *err);
 /* The same for targets where memory is the limit (passes/target.h): what products read in the
- * forward and in the backward is returned too, so that it is stored once; takes more memory. */
+ * forward and in the backward is returned too, so that it is stored once; takes more memory.
+ * starts: and scans of class rates leave every eighth state for their adjoints. */
 VTB_MUST_USE vtb_status vtb_autodiff_keeping(vtb_module *m, vtb_func *f, const int *outs,
-                                             int n_outs, const int *wrt, int n_wrt, vtb_func **grad,
-                                             vtb_error *err);
+                                             int n_outs, const int *wrt, int n_wrt, bool starts,
+                                             vtb_func **grad, vtb_error *err);
 
 /* Training step. Of an entry that returns losses and metrics (ir/objective.h):
  *   @train(args..., valid f32 [B]) -> (loss [], loss:<name> [2, K]..., metric:<name> [2, K]...,
@@ -90,7 +91,7 @@ typedef struct vtb_train_step {
   const char *logits; /* of a classifier's outputs; NULL: the first */
   double label_smoothing;
   bool loss_scale;
-  bool keeps; /* by vtb_autodiff_keeping */
+  bool keeps, starts; /* by vtb_autodiff_keeping */
 } vtb_train_step;
 VTB_MUST_USE vtb_status vtb_build_train_step(vtb_module *m, vtb_func *f, const vtb_train_step *o,
                                              vtb_func **train, vtb_diags *diags, vtb_error *err);

@@ -187,7 +187,7 @@ vtb_status vtb_build_train_step(vtb_module *m, vtb_func *f, const vtb_train_step
     status =
         vtb_fail(err, VTB_E_INPUT, "@%s has %d parameters that nothing trains", f->name, -1 - n);
   else if (o->keeps)
-    status = vtb_autodiff_keeping(m, l, &loss, 1, wrt, n, &made, err);
+    status = vtb_autodiff_keeping(m, l, &loss, 1, wrt, n, o->starts, &made, err);
   else
     status = vtb_autodiff(m, l, &loss, 1, wrt, n, &made, diags, err);
   vtb_free(wrt);

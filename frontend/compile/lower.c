@@ -36,6 +36,12 @@ static bool memory_is_the_limit(const vtb_compilation *c) {
   return target && target->memory_bound;
 }
 
+/* A state rounds as factors do: states are kept for adjoints where that is allowed. */
+static bool keeps_starts(const vtb_compilation *c) {
+  const char *all = vtb_precision_names[VTB_PRECISION_BF16_ALL];
+  return memory_is_the_limit(c) && c->options.precision && vtb_streq(c->options.precision, all);
+}
+
 vtb_status vtb_compilation_train(vtb_compilation *c) {
   vtb_diags diags = {0};
   vtb_error err = {0};
@@ -45,7 +51,8 @@ vtb_status vtb_compilation_train(vtb_compilation *c) {
   vtb_train_step step = {.logits = entry->n_returns ? entry->return_names[0] : NULL,
                          .label_smoothing = c->options.label_smoothing,
                          .loss_scale = precision == VTB_PRECISION_FP16,
-                         .keeps = memory_is_the_limit(c)};
+                         .keeps = memory_is_the_limit(c),
+                         .starts = keeps_starts(c)};
   if (status == VTB_OK)
     status = vtb_build_train_step(c->module, entry, &step, &train, &diags, &err);
   vtb__report_end(c->report, status, &diags, &err);
@@ -79,7 +86,8 @@ vtb_status vtb_compilation_gradient(vtb_compilation *c, const int *outs, int n_o
   vtb_func *entry = c->module->entry;
   vtb_status status =
       memory_is_the_limit(c)
-          ? vtb_autodiff_keeping(c->module, entry, outs, n_outs, wrt, n_wrt, &grad, &err)
+          ? vtb_autodiff_keeping(c->module, entry, outs, n_outs, wrt, n_wrt, keeps_starts(c), &grad,
+                                 &err)
           : vtb_autodiff(c->module, entry, outs, n_outs, wrt, n_wrt, &grad, &diags, &err);
   vtb__report_end(c->report, status, &diags, &err);
   if (status == VTB_OK) c->func = grad->name;

@@ -110,11 +110,15 @@ static const body_case halves[] = {
     {RATES, NULL, NULL, 1, 5, 1, 8, 130, false, false, true, false},
     {RATES, NULL, NULL, 2, 1, 1, 1, 1, false, false, false, true},
     {RATES, "cols~@8x4", NULL, 1, 32, 1, 13, 64, false, false, false, false},
+    {RATES, NULL, NULL, 2, 33, 1, 16, 150, false, true, true, true},
+    {RATES, "rows~@3x7", NULL, 1, 21, 2, 4, 33, false, true, false, false},
+    {RATES, "cols@2x8", NULL, 2, 16, 1, 12, 40, false, true, false, false},
+    {RATES, NULL, NULL, 1, 9, 1, 8, 129, false, true, true, false},
 };
 static const char *factors; /* of adjoints */
 
 /* What autodiff makes around a selective scan; grouped: the adjoint of y is gated before it; also:
- * the adjoint of the values is wanted as it is. */
+ * the adjoint of the values is wanted as it is; last: the forward scan leaves states for it. */
 static void add_adjoint(cuda_cases *c, const body_case *s) {
   vtb_type keys = shape(4, s->B, s->N, s->h, s->K), values = shape(4, s->B, s->N, s->h, s->V);
   vtb_value *u = cuda_arg(c, values, 1, 0), *p = cuda_arg(c, values, 1, -1);
@@ -127,10 +131,17 @@ static void add_adjoint(cuda_cases *c, const body_case *s) {
                            binary(c, VTB_OP_mul, step, u),
                            step,
                            unary(c, VTB_OP_neg, unary(c, VTB_OP_exp, rates)),
-                           dy};
+                           dy,
+                           NULL};
   vtb_attr attrs[] = {VTB_A_STR("class", "rates"), VTB_A_STR("mode", "recurrent"),
-                      VTB_A_STR("path", s->path)};
-  vtb_inst *scan = vtb_build(&c->b, VTB_OP_linscan_grad, operands, 6, attrs, s->path ? 3 : 2);
+                      VTB_A_INT("starts", s->last ? 8 : 0), VTB_A_STR("path", s->path)};
+  int n_attrs = s->path ? 4 : 3;
+  if (s->last) {
+    const vtb_inst *ahead = vtb_build(&c->b, VTB_OP_linscan, operands, 5, attrs, n_attrs);
+    wanted(c, ahead->results[0]);
+    operands[6] = ahead->results[1];
+  }
+  vtb_inst *scan = vtb_build(&c->b, VTB_OP_linscan_grad, operands, s->last ? 7 : 6, attrs, n_attrs);
   if (factors) vtb_attr_set(scan, VTB_A_STR("precision", factors));
   vtb_value *d_step =
       binary(c, VTB_OP_add, scan->results[3], binary(c, VTB_OP_mul, scan->results[2], u));
@@ -156,6 +167,8 @@ static void check_bodies(const body_case *all, int n,
   int kernels = 0, others = 0;
   for (const vtb_inst *i = c.f->first; i; i = i->next) {
     kernels += vtb_kernel_kind_of(i) == VTB_KERNEL_SCAN;
+    if (factors && (i->op == VTB_OP_linscan || vtb_kernel_kind_of(i) == VTB_KERNEL_LOOP))
+      continue; /* a scan ahead, and what it shares with its adjoint */
     others += i->op == VTB_OP_fused || i->op == VTB_OP_linscan || i->op == VTB_OP_linscan_grad;
   }
   CHECK_MSG(kernels == n && others == n, "%s: %d kernels, %d in all", what, kernels, others);

@@ -326,7 +326,7 @@ TEST(factors_of_both_halves_are_kept_where_that_is_asked_for) {
   vtb_func *grad = NULL;
   vtb_error err = {0};
   CHECK(vtb_autodiff_keeping(m, grad_func(m, "main"), (const int[]){0}, 1, (const int[]){0, 1, 2},
-                             3, &grad, &err) == VTB_OK);
+                             3, false, &grad, &err) == VTB_OK);
   CHECK(grad && vtb_module_verify(m, &err));
   CHECK_STR(returns_of(grad_func(m, "f_fwd")), "%o %p %g");
   CHECK_STR(args_of(grad_func(m, "f_bwd")), "%x %w %d %p %g %d_o");

@@ -141,6 +141,27 @@ static void fill_values(vtb__cuda_scan *s) {
   vtb_cuda_fill(s->k, "values", "input = %s;%s", vtb__cuda_scan_row(s, VTB__ROW_V), step);
 }
 
+/* Where the start of a segment is stored, by pass: results of the recurrences' own. */
+static void fill_starts(vtb__cuda_scan *s) {
+  const char *code = "";
+  bool any = false;
+  int n = s->n_passes > 0 ? s->n_passes : 1;
+  for (int p = 0; p < n; p++) {
+    int starts = vtb_scan_of(s->n_passes > 0 ? s->dir[p] : s->inst).at.starts;
+    const char *name = vtb_arena_printf(&s->c->arena, "starts%d", p);
+    if (starts < 0) continue;
+    any = true;
+    if (s->n_passes > 0)
+      vtb_cuda_out(s->k, starts, name);
+    else
+      vtb__scan_out(s, &s->at.starts, name);
+    code = vtb_arena_printf(&s->c->arena, "%sif (pass == %d) vtb_store4(%s, at, four);\n", code, p,
+                            name);
+  }
+  VTB_CUDA_NUMBERS(s->k, {"STARTS", any});
+  vtb_cuda_fill(s->k, "put_start", "%s", code);
+}
+
 void vtb__cuda_scan_steps(vtb__cuda_scan *s) {
   steps_shape p = make_shape(s, FORWARD_KEYS);
   steps_parts y = make_parts(s, "part_y", p.key_tiles, 1, s->V1);
@@ -153,6 +174,7 @@ void vtb__cuda_scan_steps(vtb__cuda_scan *s) {
   fill_values(s);
   vtb__fill_state(s, "first", &s->at.s0, &s->at.n0);
   vtb__fill_put_state(s, "put_last", s->last, &s->at.s, &s->at.n);
+  fill_starts(s);
   VTB_CUDA_NUMBERS(s->k, {"PASSES", 1}, {"MORE", 1});
   vtb_cuda_fill(s->k, "KEPT", "float");
   fill_put(s, "put_y", "y_out", &s->at.y, &y, "part_at(t0 + i)", "value");
@@ -187,6 +209,7 @@ void vtb__cuda_scan_steps_body(vtb__cuda_scan *s, const vtb_inst *fused) {
                 : by_key ? "decays[at]"
                          : "step");
   vtb__fill_put_state(s, "put_last", s->last && s->at.s >= 0, &s->at.s, &s->at.n);
+  fill_starts(s);
   vtb_cuda_fill(s->k, "KEPT", "%s", vtb__cuda_type_name(kept));
   VTB_CUDA_NUMBERS(s->k, {"BY_KEY", by_key}, {"RATES", rates}, {"PASSES", s->n_passes},
                    {"MORE", codes.more > 0 ? codes.more : 1}, {"FIRST", s->init},
@@ -316,6 +339,21 @@ static void fill_keys(vtb__cuda_scan *s, const char *hole, const char *name, con
     fill_put(s, hole, name, tensor, p, part, "value");
 }
 
+/* The states at the segments' starts: given, or kept by the kernel itself. */
+static void fill_pair_starts(vtb__cuda_scan *s, int starts) {
+  bool given = starts < 0;
+  if (given)
+    vtb_cuda_in(s->k, s->at.given, "starts");
+  else
+    vtb_cuda_temp_out(s->k, starts, "float", "starts");
+  VTB_CUDA_NUMBERS(s->k, {"GIVEN", given});
+  vtb_cuda_fill(s->k, "put_start", "%s",
+                given ? "" : "put_pairs(starts, start_of(segment + 1), pairs);");
+  vtb_cuda_fill(s->k, "get_start", "%s",
+                given ? "get_given(starts, segment); pack_state(now);"
+                      : "get_pairs(starts, start_of(segment), now); unpack_state(now);");
+}
+
 void vtb__cuda_scan_rates_grad(vtb__cuda_scan *s, const vtb_inst *fused) {
   enum { SEGMENT = 8, WIDEST = 4 };
   vtb_dtype state = vtb__scan_state_type(fused);
@@ -324,8 +362,8 @@ void vtb__cuda_scan_rates_grad(vtb__cuda_scan *s, const vtb_inst *fused) {
   if (n_starts < 1) n_starts = 1; /* a place that is not used */
   steps_parts keys = make_parts(s, "part_k", blocks, 2, s->K);
   bool pairs = vtb_is_half(state); /* which lie in floats */
-  int starts = vtb_cuda_temp(s->c, s->n * n_starts * blocks * wide * 32 * 16 *
-                                       (int64_t)vtb_dtype_bytes(state));
+  int64_t bytes = s->n * n_starts * blocks * wide * 32 * 16 * (int64_t)vtb_dtype_bytes(state);
+  int starts = pairs && s->at.given >= 0 ? -1 : vtb_cuda_temp(s->c, bytes);
   int rates = s->at.drates < 0 ? -1 : vtb_cuda_temp(s->c, s->n * s->K * s->V * 4);
   int totals[VTB_MAX_SCAN_SUMS];
   vtb__scan_begin(s, "linscan_rates_grad",
@@ -333,7 +371,10 @@ void vtb__cuda_scan_rates_grad(vtb__cuda_scan *s, const vtb_inst *fused) {
   vtb__scan_codes codes = vtb__scan_grad_codes_make(s, fused);
   VTB_CUDA_NUMBERS(s->k, {"WIDE", wide}, {"SEGMENT", SEGMENT},
                    {"SUMS", codes.n_sums > 0 ? codes.n_sums : 1});
-  vtb_cuda_temp_out(s->k, starts, "float", "starts");
+  if (pairs)
+    fill_pair_starts(s, starts);
+  else
+    vtb_cuda_temp_out(s->k, starts, "float", "starts");
   vtb_cuda_fill(s->k, "q", "%s", codes.q);
   vtb_cuda_fill(s->k, "k", "%s", codes.k);
   vtb_cuda_fill(s->k, "rate", "%s", codes.rate);

@@ -11,9 +11,11 @@ hole int SCANS;                  /* of all directions */
 hole int DIRS, HEADS;            /* directions of the launch; heads */
 hole code directions;            /* pointers of direction dir */
 hole int SUMS;                   /* sums over tokens */
+hole bool GIVEN;                 /* the forward scan has left the states at the segments' starts */
 hole expr place;                 /* of step t */
 hole code q, k;                  /* return the number at pos of key x */
 hole code values, given;         /* set input, step; and dy at pos of column x */
+hole code put_start, get_start;  /* of a segment: stores pairs; sets state and, pairs of it, now */
 hole code rate;                  /* returns the rate of key and x */
 hole code put;                   /* stores what is behind d_input, d_step at pos of column x, adds to total */
 hole code put_dq, put_dk;        /* store value at pos of key x */
@@ -21,14 +23,14 @@ hole code put_rate, put_totals;  /* store s of key and x; total of column x */
 constexpr int KP = 16, PAIRS = KP / 2, COLUMNS = 32 * WIDE, BLOCKS = (V + COLUMNS - 1) / COLUMNS;
 constexpr int SEGMENTS = (N + SEGMENT - 1) / SEGMENT, ROW_KEYS = SEGMENT * KP;
 require THREADS == COLUMNS && K <= 16 && SEGMENT == 8;
-cost issue = WIDE * N * 464;
-cost special = WIDE * 32 * N * 3 * KP;
+cost issue = WIDE * N * (GIVEN ? 390 : 464);
+cost special = WIDE * 32 * N * (GIVEN ? 2 : 3) * KP;
 cost tensor = WIDE * N * 40960;
 cost chain = 200 * N;
 cost registers = 132;
 shared float keys[ROW_KEYS], queries[ROW_KEYS], key_pairs[ROW_KEYS / 2];
 shared float rows[3 * SEGMENT * COLUMNS]; /* v, steps, dy */
-shared float drates[KP * COLUMNS];
+shared float drates[KP * COLUMNS], rate_pairs[PAIRS * COLUMNS];
 shared float history[SEGMENT * PAIRS * COLUMNS];
 shared float sums[2 * WIDE * ROW_KEYS] over history; /* when a segment's states have been read */
 const int scan = vtb_block() / BLOCKS, block = vtb_block() % BLOCKS;
@@ -48,12 +50,17 @@ auto values = [&](vtb_i64 pos, int x, float &input, float &step) { ${values} };
 auto given = [&](vtb_i64 pos, int x, float &input, float &step, float &dy) { ${given} };
 
 float state[KP], rate[KP];
-vtb_u32 rate_pairs[PAIRS];
 VTB_UNROLL for (int j = 0; j < KP; j++) {
   state[j] = rate[j] = 0.0f;
   if (j < K && real) rate[j] = 1.4426950408889634f * rate_of(j, x);
 }
-VTB_UNROLL for (int j = 0; j < PAIRS; j++) rate_pairs[j] = vtb_pack_bf16(rate[2 * j], rate[2 * j + 1]);
+VTB_UNROLL for (int j = 0; j < PAIRS; j += 4) {
+  const vtb_f4 four = {vtb_float(vtb_pack_bf16(rate[2 * j], rate[2 * j + 1])),
+                       vtb_float(vtb_pack_bf16(rate[2 * j + 2], rate[2 * j + 3])),
+                       vtb_float(vtb_pack_bf16(rate[2 * j + 4], rate[2 * j + 5])),
+                       vtb_float(vtb_pack_bf16(rate[2 * j + 6], rate[2 * j + 7]))};
+  vtb_store4(rate_pairs, (j / 4 * COLUMNS + tid) * 4, four);
+}
 VTB_UNROLL for (int j = 0; j < KP; j += 4) vtb_store4(drates, (j / 4 * COLUMNS + tid) * 4, vtb_splat(0.0f));
 float total[SUMS];
 VTB_UNROLL for (int i = 0; i < SUMS; i++) total[i] = 0.0f;
@@ -103,11 +110,28 @@ auto get_pairs = [&](auto from, vtb_i64 at, vtb_u32 (&pairs)[PAIRS]) {
 };
 auto low_of = [&](vtb_u32 pair) -> float { return vtb_float(pair << 16); };
 auto high_of = [&](vtb_u32 pair) -> float { return vtb_float(pair & 0xffff0000u); };
+auto unpack_state = [&](const vtb_u32 (&from)[PAIRS]) {
+  VTB_UNROLL for (int j = 0; j < PAIRS; j++) {
+    state[2 * j] = low_of(from[j]);
+    state[2 * j + 1] = high_of(from[j]);
+  }
+};
+auto get_given = [&](auto from, int segment) { /* as linscan_steps.cu has left them */
+  const vtb_i64 first = (((vtb_i64)b * HEADS + h) * (SEGMENTS - 1) + segment - 1) * (K / 4);
+  VTB_UNROLL for (int j = 0; j < KP; j += 4) {
+    if (j >= K) break;
+    const vtb_f4 four = vtb_load4(from, ((first + j / 4) * V + near) * 4);
+    state[j] = four.x;
+    state[j + 1] = four.y;
+    state[j + 2] = four.z;
+    state[j + 3] = four.w;
+  }
+};
 auto start_of = [&](int segment) -> vtb_i64 { /* the first starts from nothing */
   return (((vtb_i64)scan * (SEGMENTS - 1) + segment - 1) * BLOCKS + block) * (COLUMNS * PAIRS);
 };
 
-for (int segment = 0; segment < SEGMENTS - 1; segment++) {
+for (int segment = 0; segment < (GIVEN ? 0 : SEGMENTS - 1); segment++) {
   t0 = segment * SEGMENT;
   n = SEGMENT;
   float inputs[SEGMENT], steps[SEGMENT];
@@ -121,7 +145,7 @@ for (int segment = 0; segment < SEGMENTS - 1; segment++) {
   VTB_UNROLL for (int i = 0; i < SEGMENT; i++) advance(i, inputs[i], steps[i]);
   vtb_u32 pairs[PAIRS];
   pack_state(pairs);
-  put_pairs(starts, start_of(segment + 1), pairs);
+  ${put_start}
   vtb_sync();
 }
 
@@ -161,11 +185,12 @@ for (int segment = SEGMENTS - 1; segment >= 0; segment--) {
     rows[(2 * SEGMENT + i) * COLUMNS + tid] = real ? dy : 0.0f;
   }
   vtb_u32 now[PAIRS], drate_pairs[PAIRS];
-  VTB_UNROLL for (int j = 0; j < PAIRS; j++) now[j] = drate_pairs[j] = 0u;
-  if (segment > 0) get_pairs(starts, start_of(segment), now);
   VTB_UNROLL for (int j = 0; j < PAIRS; j++) {
-    state[2 * j] = low_of(now[j]);
-    state[2 * j + 1] = high_of(now[j]);
+    now[j] = drate_pairs[j] = 0u;
+    state[2 * j] = state[2 * j + 1] = 0.0f;
+  }
+  if (segment > 0) {
+    ${get_start}
   }
   vtb_sync();
   VTB_NO_UNROLL for (int i = 0; i < n; i++) { /* history: the states before each token */
@@ -184,8 +209,9 @@ for (int segment = SEGMENTS - 1; segment >= 0; segment--) {
     sum_columns(to_q, terms, chosen);
     get_pairs(history, i * (PAIRS * COLUMNS), now);
     VTB_UNROLL for (int j = 0; j < PAIRS; j += 4) {
-      float k_row[4];
+      float k_row[4], rate_row[4];
       vtb_load_row(k_row, key_pairs, i * PAIRS + j);
+      vtb_load_row(rate_row, rate_pairs, (j / 4 * COLUMNS + tid) * 4);
       VTB_UNROLL for (int e = 0; e < 4; e += 2) {
         float q_row[4];
         vtb_load_row(q_row, queries, i * KP + 2 * (j + e));
@@ -198,7 +224,7 @@ for (int segment = SEGMENTS - 1; segment >= 0; segment--) {
           const vtb_u32 dlog = vtb_multiply_bf16(vtb_pack_bf16(carry[key], carry[key + 1]), now[pair]);
           terms[pair] = vtb_multiply_bf16(p, v_pair);
           to_v[f] = vtb_fma_bf16(p, vtb_bits(k_row[e + f]), to_v[f]);
-          to_step[f] = vtb_fma_bf16(dlog, rate_pairs[pair], to_step[f]);
+          to_step[f] = vtb_fma_bf16(dlog, vtb_bits(rate_row[e + f]), to_step[f]);
           drate_pairs[pair] = vtb_fma_bf16(dlog, step_pair, drate_pairs[pair]);
         }
       }

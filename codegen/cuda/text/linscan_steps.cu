@@ -12,6 +12,7 @@ hole code directions;            /* pointers of direction dir */
 hole bool FIRST, LAST;           /* a state is given; the last one is asked for */
 hole bool BY_KEY;                /* decays are loaded by rows of keys */
 hole bool RATES;
+hole bool STARTS;                /* of segments but the first are stored: with one group of keys */
 hole int PASSES, MORE;           /* recurrences; numbers a token and column that put_y reads, too */
 hole type KEPT;                  /* of kept */
 hole expr place;                 /* of step t */
@@ -21,10 +22,11 @@ hole code values;                /* sets input, step and more at pos of column x
 hole code rate, first;           /* return rate, state of key and x */
 hole int Y_WIDTH;                /* columns that put_y stores */
 hole code put_y, put_z;          /* stores value of pass p at pos and x; behind Y_WIDTH */
+hole code put_start;             /* stores four at `at` of the pass's starts */
 hole code put_last, put_last_n;  /* stores s of key and x; of the normalizer's column */
 constexpr int SEGMENT = 8, KP = KR * GROUPS, WARPS = GROUPS * WIDE, V_BLOCKS = (V1 + 32 * WIDE - 1) / (32 * WIDE);
-constexpr int BLOCKS = V_BLOCKS * KEY_TILES;
-require THREADS == 32 * WARPS;
+constexpr int BLOCKS = V_BLOCKS * KEY_TILES, LATER = (N + SEGMENT - 1) / SEGMENT - 1;
+require THREADS == 32 * WARPS && (!STARTS || (GROUPS == 1 && KEY_TILES == 1 && K % 4 == 0));
 cost issue = WARPS * N * 8 * KR;
 cost special = RATES ? 32 * WARPS * N * KR : 0;
 cost chain = 30 * N;
@@ -71,6 +73,15 @@ for (pass = 0; pass < PASSES; pass++) {
   }
   for (int t0 = 0; t0 < N; t0 += SEGMENT) {
     const int n = vtb_min_int(N - t0, SEGMENT);
+    if (STARTS && t0 > 0 && real) {
+      VTB_UNROLL for (int j = 0; j + 3 < KR; j += 4) {
+        const vtb_f4 four = {state[j], state[j + 1], state[j + 2], state[j + 3]};
+        const vtb_i64 at = ((((vtb_i64)(b * HEADS + h) * LATER + t0 / SEGMENT - 1) * (K / 4) + j / 4) * V + x) * 4;
+        if (j < K) {
+          ${put_start}
+        }
+      }
+    }
     vtb_sync();
     vtb_fill_rows<SEGMENT, KP, KP, WARPS>(queries, n, n_keys, [&](int i) { return place(t0 + i); }, q_at);
     vtb_fill_rows<SEGMENT, KP, KP, WARPS>(keys, n, n_keys, [&](int i) { return place(t0 + i); }, k_at);
