@@ -318,6 +318,7 @@ template <class P> VTB_FN void vtb_store4(const P &p, vtb_i64 at, vtb_f4 v) {
   vtb_emu_store4(vtb_emu_raw_write(p, at, 4), v);
 }
 
+template <class P> VTB_FN void vtb_store4_whole(const P &p, vtb_i64 at, vtb_f4 v) { vtb_store4(p, at, v); }
 template <class T> VTB_FN void vtb_emu_store2(T *p, float x, float y) {
   vtb_emu_aligned(p, 2 * sizeof(T));
   p[0] = x, p[1] = y;

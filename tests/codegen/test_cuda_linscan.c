@@ -77,6 +77,17 @@ static const scan_case stored[] = {
     {CONSTANT, "chunkwise", "rows~@8x10", 64, 1, 80, 2, 64, 64, false, false, false, false, false},
 };
 
+/* Adjoints in one launch (linscan_grad_short.cu): sequences that leave strips, tiles and slabs in
+ * part, of widths that are no multiples of 16; the last has two rounds of tiles. */
+static const scan_case shorts[] = {
+    {SCALAR, "parallel", NULL, 0, 1, 17, 1, 5, 33, true, false, false, false, false},
+    {SCALAR, "parallel", "snake@7x7", 0, 2, 49, 2, 40, 24, true, false, false, false, false},
+    {CONSTANT, "parallel", NULL, 0, 1, 197, 2, 64, 64, false, false, false, false, false},
+    {CONSTANT, "parallel", NULL, 0, 2, 33, 2, 24, 16, true, false, false, false, true},
+    {SCALAR, "parallel", "rows~@14x14", 0, 1, 196, 1, 72, 104, true, false, false, false, false},
+    {SCALAR, "parallel", NULL, 0, 1, 90, 1, 16, 20, false, false, false, true, true},
+};
+
 static vtb_type shape(int rank, int64_t a, int64_t b, int64_t c, int64_t d, int64_t e) {
   return vtb_type_make(VTB_F32, rank, (int64_t[]){a, b, c, d, e});
 }
@@ -274,6 +285,7 @@ static void check_halves(const char *of, const scan_case *cases, int n, bool gra
 }
 TEST(halves_forward) { check_halves("bf16", halves, COUNT(halves), false, 1e-2); }
 TEST(halves_adjoint) { check_halves("bf16", halves, COUNT(halves), true, 4e-2); }
+TEST(short_adjoint) { check_halves("bf16", shorts, COUNT(shorts), true, 4e-2); }
 TEST(fp16_forward) { check_halves("fp16", stored, COUNT(stored), false, 1e-3); }
 static void check_stored(bool grad, double tol) {
   factors = "bf16";
@@ -300,6 +312,7 @@ int main(int argc, char **argv) {
   if (!only || *only == 'a') RUN(products_adjoint);
   if (!only || *only == 'h') RUN(halves_forward);
   if (!only || *only == 'i') RUN(halves_adjoint);
+  if (!only || *only == 'b') RUN(short_adjoint);
   if (!only || *only == 'j') RUN(fp16_forward);
   if (!only || *only == 'l') RUN(half_directions);
   if (!only || *only == 'n') RUN(stored_forward);

@@ -137,6 +137,11 @@ void vtb__cuda_scan_half_product(vtb__cuda_scan *s, vtb__scan_product p, vtb__sc
 /* The holes of linscan_tiles.cu that are code of a mixer. */
 void vtb__cuda_scan_fill_mixer(vtb__cuda_scan *s);
 
+/* linscan_grad_short.c: dq, dk and dv in one launch, with dd, if `decays` are asked for, or, of
+ * class constant, temporary `part` of a number a scan (else -1). */
+bool vtb__cuda_scan_is_short_grad(const vtb__cuda_scan *s);
+void vtb__cuda_scan_short_grad(vtb__cuda_scan *s, bool decays, int part);
+
 /* All of an instruction's kernels: linscan_products.c, linscan_grad.c; token by token:
  * linscan_steps.c, linscan_steps_grad.c; of a delta: delta.c. */
 void vtb__cuda_scan_forward(vtb__cuda_scan *s);

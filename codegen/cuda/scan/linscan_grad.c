@@ -2,7 +2,7 @@
  * after them, then dq, dk and dv as the three other products of text/linscan_product.cu, then the
  * decays' adjoint from sums that only add (text/linscan_terms.cu, or linscan_terms_tiles.cu where
  * factors round to 16 bits; linscan_decay.cu). Nothing is kept from the forward pass. Other
- * classes: linscan_steps_grad.c. */
+ * classes: linscan_steps_grad.c; few tokens in 16 bits: linscan_grad_short.c. */
 #include "codegen/cuda/scan/linscan.h"
 #include "codegen/cuda/plan/program.h"
 
@@ -127,9 +127,18 @@ static void by_products(vtb__cuda_scan *s) {
   if (t.part >= 0) add_parts(s, t.part);
 }
 
+static void in_one(vtb__cuda_scan *s) {
+  bool decays = decays_are_read(s);
+  int part = decays && !s->decay->by_step ? floats(s, s->n) : -1;
+  vtb__cuda_scan_short_grad(s, decays, part);
+  if (part >= 0) add_parts(s, part);
+}
+
 void vtb__cuda_scan_grad(vtb__cuda_scan *s) {
   if (s->by_steps)
     vtb__cuda_scan_steps_grad(s);
+  else if (vtb__cuda_scan_is_short_grad(s))
+    in_one(s);
   else
     by_products(s);
 }

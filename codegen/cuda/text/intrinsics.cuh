@@ -116,6 +116,15 @@ VTB_FN void vtb_store4(vtb_f16 *p, vtb_i64 at, vtb_f4 v) {
   *(vtb_pairs *)(p + at) = r;
 }
 
+/* vtb_store4 as one instruction also where the compiler would make two of a struct's members. */
+VTB_FN void vtb_store4_whole(float *p, vtb_i64 at, vtb_f4 v) { vtb_store4(p, at, v); }
+VTB_FN void vtb_store4_whole(vtb_bf16 *p, vtb_i64 at, vtb_f4 v) {
+  *(vtb_u64 *)(p + at) = (vtb_u64)vtb_pack_bf16(v.z, v.w) << 32 | vtb_pack_bf16(v.x, v.y);
+}
+VTB_FN void vtb_store4_whole(vtb_f16 *p, vtb_i64 at, vtb_f4 v) {
+  *(vtb_u64 *)(p + at) = (vtb_u64)vtb_pack_f16(v.z, v.w) << 32 | vtb_pack_f16(v.x, v.y);
+}
+
 /* Two neighbours: 8-byte accesses (4 of 16 bits). */
 struct __align__(8) vtb_two {
   float x, y;

@@ -99,6 +99,20 @@ VTB_FN vtb_f4 vtb_four_of_sixteen(float a, float b, float c, float d) {
   return r;
 }
 
+/* The same with a quarter of the shuffles: the four from vtb_four_column() on, of both tiles of eight. */
+VTB_FN int vtb_four_column() { return vtb_lane() % 2 * 8 + vtb_lane() / 2 % 2 * 4; }
+VTB_FN vtb_f4 vtb_four_of_eights(float a, float b, float c, float d) {
+  const bool odd = vtb_lane() & 1;
+  const float x = vtb_shfl_xor(odd ? a : c, 1), y = vtb_shfl_xor(odd ? b : d, 1);
+  vtb_f4 r = {odd ? x : a, odd ? y : b, odd ? c : x, odd ? d : y};
+  return r;
+}
+
+/* Pieces of 2 x 4 tiles that cover a lower triangle of `groups` times two rows. */
+VTB_FN constexpr int vtb_triangle_pieces(int groups) { return (groups + 1) / 2 * (groups / 2 + 1); }
+
+VTB_FN constexpr int vtb_pitch_of_halves(int n) { return vtb_pitch_along(n, 2); }
+
 /* Pairs of 16 bits multiplied. */
 template <bool HALF> VTB_FN vtb_u32 vtb_multiply_pairs(vtb_u32 x, vtb_u32 y) {
   if constexpr (HALF)

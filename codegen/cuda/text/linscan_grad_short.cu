@@ -1,0 +1,403 @@
+/* The adjoints of a linear recurrence of few tokens, classes constant and scalar, of factors that round to 16 bits: with
+ * M[t, j] the product of the decays after j up to t >= j, P = Q K^T o M and dS = (dY V^T + dz) o M,
+ *   dQ = dS K     dK = dS^T Q     dV = P^T dY
+ * A block owns a sequence. Slabs of channels of all tokens come through a ring: of Q and K, then of dY and V, for the lower
+ * triangles of both products, which stay in shared memory as tiles of 16 x 16 in 16 bits, four pieces of 8 x 8 each; then
+ * again for the results, 32 tokens and SLAB channels a warp. W = P o (dY V^T + dz) is what the decays multiply: d_r gets the
+ * sum over t >= r > j, from sums that never take anything away, over d_r. Tiles are made 2 x 4 a warp. */
+#include "products.cuh"
+#include "scans.cuh"
+#include "tiles.cuh"
+hole int N, K, V;                /* tokens; widths of keys and values */
+hole int SLAB, STAGES;           /* channels at a time; places of the ring */
+hole int FACTORS, THREADS;
+hole int DIRS, HEADS;            /* directions of the launch; heads */
+hole code directions;            /* pointers of direction dir */
+hole type T;                     /* of tiles */
+hole bool Q_EIGHT, K_EIGHT, V_EIGHT, DY_EIGHT; /* rows can be copied eight elements at a time */
+hole bool DQ_FOUR, DK_FOUR, DV_FOUR; /* four can be stored */
+hole bool DECAYS, PART;          /* decays' adjoints are asked for; of all tokens together, for part[scan] */
+hole expr place;                 /* of step t */
+hole expr decay;                 /* at pos */
+hole expr q_from, k_from, v_from, dy_from; /* addresses of rows at pos */
+hole int q_stride, k_stride, v_stride, dy_stride; /* from row to row of these */
+hole expr dy_extra;              /* the normalizer's adjoint */
+hole expr dq_at, dk_at, dv_at;   /* offsets for pos and x */
+hole code put;                   /* stores value at pos, without PART */
+hole code put_part;              /* stores total, with PART */
+constexpr int BLOCKS = 1, WARPS = THREADS / 32;
+constexpr int TILES = (N + 15) / 16, ROWS = 16 * TILES, GROUPS = (TILES + 1) / 2, TRIANGLE = TILES * (TILES + 1) / 2;
+constexpr int PIECES = vtb_triangle_pieces(GROUPS), PASSES = (32 * PIECES + THREADS - 1) / THREADS;
+constexpr int HALVES = V > SLAB ? 2 : 1, D_SLAB = HALVES * SLAB; /* slabs of dY alone */
+constexpr int PA = vtb_pitch_along(SLAB, 2), PD = vtb_pitch_along(D_SLAB, 2);
+constexpr int K_SLABS = (K + SLAB - 1) / SLAB, V_SLABS = (V + SLAB - 1) / SLAB, D_SLABS = (V + D_SLAB - 1) / D_SLAB;
+constexpr bool RESIDENT = K_SLABS == 1 && V_SLABS == 1 && PASSES == 1 && !DECAYS; /* all rows are in the ring */
+constexpr int SCORED = PASSES * (K_SLABS + V_SLABS), ALL = SCORED + (RESIDENT ? 0 : K_SLABS + D_SLABS);
+constexpr int LANES = vtb_max_int(SLAB / 8 & -(SLAB / 8), 1), STEP = THREADS / LANES; /* of vtb_bring_rows: a thread's rows are STEP apart */
+constexpr int PARTS = (TILES + 3) / 4, PI = 17; /* of a row's sum; pitch of a tile on the diagonal */
+constexpr int SUMS = TRIANGLE * 17 + PARTS * ROWS + TILES * 16 * PI + 2 * ROWS;
+constexpr int STAGE = vtb_max_int(2 * ROWS * PA, DECAYS && PASSES == 1 ? 2 * SUMS : 0);
+constexpr int SUMS_AT = PASSES == 1 ? (SCORED - 1) % STAGES * (STAGE / 2) : 0; /* the last slab's place */
+require SLAB % 16 == 0 && STAGES >= 2 && THREADS >= ROWS && WARPS >= GROUPS && FACTORS >= 2 && FACTORS <= 3;
+constexpr int RESULTS = 2 * K_SLABS + HALVES * D_SLABS; /* pieces of SLAB channels of them */
+cost tensor = GROUPS * (GROUPS + 1) * 1024 * SLAB * (K_SLABS + V_SLABS + RESULTS);
+cost issue = WARPS * (PASSES * ((K_SLABS + V_SLABS) * (90 + 7 * SLAB / 2) + (DECAYS ? 2500 : 1500)) + (RESIDENT ? 0 : K_SLABS + D_SLABS) * 110 + 400) + RESULTS * GROUPS * (60 + 4 * SLAB + (GROUPS + 1) * (2 + SLAB / 2));
+cost wavefronts = GROUPS * (GROUPS + 1) * (SLAB / 16 * (K_SLABS + V_SLABS) * 6 + (8 + SLAB / 4) * RESULTS) + ROWS * SLAB / 64 * (2 * (K_SLABS + V_SLABS) + RESULTS);
+cost flight = (STAGES - 1) * 2 * ROWS * SLAB * sizeof(T);
+cost registers = 128;
+shared T p_tiles[256 * TRIANGLE];
+shared T s_tiles[256 * TRIANGLE];
+shared T ring[STAGES * STAGE];
+shared float decays[ROWS], in[ROWS], out_of[ROWS], side[ROWS], gaps[TILES * TILES], total_of[32];
+shared int order_of[ROWS];
+shared float behind[0];
+shared float sums[DECAYS ? SUMS_AT + SUMS : 0] over PASSES == 1 ? ring : behind;
+constexpr bool HALF = FACTORS == VTB_FP16;
+const int scan = vtb_block() / BLOCKS, dir = scan % DIRS, b = scan / (DIRS * HEADS), h = scan / DIRS % HEADS;
+${directions}
+const int tid = vtb_tid(), lane = vtb_lane();
+auto place = [&](int t) -> int { return ${place}; };
+auto decay_at = [&](vtb_i64 pos) -> float { return ${decay}; };
+auto extra_at = [&](vtb_i64 pos) -> float { return ${dy_extra}; };
+auto tile_of = [](int i, int j) { return i * (i + 1) / 2 + j; };
+constexpr int pos = 0; /* the first row's address */
+const auto q_of = ${q_from};
+const auto k_of = ${k_from};
+const auto v_of = ${v_from};
+const auto dy_of = ${dy_from};
+
+int next = 0, to_slot = 0, slot = 0; /* slabs in the order in which they are needed */
+auto follow = [&](int at) { return at == (STAGES - 1) * STAGE ? 0 : at + STAGE; };
+int mine[(ROWS + STEP - 1) / STEP]; /* places of the rows that this thread copies */
+auto row_at = [&](int r) { return mine[(r - tid / LANES) / STEP]; };
+auto bring_part = [&](auto of_eight, auto of_long, auto to, int n, auto from, int stride) { /* SLAB channels, of which n are */
+  constexpr int PITCH = decltype(of_long)::value ? PD : PA;
+  if constexpr (decltype(of_eight)::value)
+    vtb_bring_rows<true, ROWS, SLAB, PITCH, THREADS>(to, N, n, from, stride, row_at);
+  else
+    vtb_bring_rows<false, ROWS, SLAB, PITCH, THREADS>(to, N, n, from, stride, [&](int r) { return order_of[r]; });
+};
+constexpr bool K_WHOLE = K % SLAB == 0, V_WHOLE = V % SLAB == 0;
+auto bring = [&]() {
+  const auto to = ring + to_slot;
+  const int slab = next < SCORED ? next % (K_SLABS + V_SLABS) : next - SCORED;
+  if (next < ALL && slab < K_SLABS) {
+    const int x0 = slab * SLAB;
+    bring_part(vtb_flag<Q_EIGHT>(), vtb_flag<false>(), to, K_WHOLE ? SLAB : K - x0, q_of + x0, q_stride);
+    bring_part(vtb_flag<K_EIGHT>(), vtb_flag<false>(), to + ROWS * PA, K_WHOLE ? SLAB : K - x0, k_of + x0, k_stride);
+  } else if (next < SCORED) {
+    const int x0 = (slab - K_SLABS) * SLAB;
+    bring_part(vtb_flag<DY_EIGHT>(), vtb_flag<false>(), to, V_WHOLE ? SLAB : V - x0, dy_of + x0, dy_stride);
+    bring_part(vtb_flag<V_EIGHT>(), vtb_flag<false>(), to + ROWS * PA, V_WHOLE ? SLAB : V - x0, v_of + x0, v_stride);
+  } else if (next < ALL) {
+    VTB_UNROLL for (int half = 0; half < HALVES; half++) {
+      const int x0 = (slab - K_SLABS) * D_SLAB + half * SLAB;
+      bring_part(vtb_flag<DY_EIGHT>(), vtb_flag<true>(), to + half * SLAB, V - x0, dy_of + x0, dy_stride);
+    }
+  }
+  vtb_cp_commit();
+  next++;
+  to_slot = follow(to_slot);
+};
+auto arrive = [&]() -> int { /* the next slab's place; another is brought */
+  vtb_cp_wait<STAGES - 2>();
+  vtb_sync();
+  const int now = slot;
+  slot = follow(slot);
+  bring();
+  return now;
+};
+
+if (tid < ROWS) order_of[tid] = place(vtb_min_int(tid, N - 1));
+vtb_sync();
+VTB_UNROLL for (int r = 0; r < ROWS; r += STEP) mine[r / STEP] = order_of[vtb_min_int(r + tid / LANES, ROWS - 1)];
+VTB_UNROLL for (int i = 0; i < STAGES - 1; i++) bring();
+if (tid < ROWS) {
+  decays[tid] = tid < N ? decay_at(order_of[tid]) : 1.0f;
+  side[tid] = tid < N ? extra_at(order_of[tid]) : 0.0f;
+}
+vtb_sync();
+if (tid < ROWS) { /* products inside tiles: up to a token, behind it */
+  float m = 1.0f;
+  VTB_NO_UNROLL for (int t = tid / 16 * 16; t <= tid; t++) m *= decays[t];
+  in[tid] = m;
+  m = 1.0f;
+  VTB_NO_UNROLL for (int t = tid + 1; t < tid / 16 * 16 + 16; t++) m *= decays[t];
+  out_of[tid] = m;
+}
+vtb_sync();
+VTB_NO_UNROLL for (int e = tid; e < TILES * TILES; e += THREADS) { /* of the tiles between two */
+  float m = 1.0f;
+  VTB_NO_UNROLL for (int i = e / TILES + 1; i < e % TILES; i++) m *= in[16 * i + 15];
+  gaps[e] = m;
+}
+
+/* Sums of W: of columns, tile by tile; of rows, four tiles at a time; tiles on the diagonal as they are. */
+const auto all_sums = sums + SUMS_AT;
+const auto column_sums = all_sums, row_sums = all_sums + TRIANGLE * 16, inner = row_sums + PARTS * ROWS;
+const auto columns_behind = inner + TILES * 16 * PI, rows_before = columns_behind + ROWS, tile_sums = rows_before + ROWS;
+
+VTB_NO_UNROLL for (int pass = 0; pass < PASSES; pass++) {
+  int group = 0, part = pass * WARPS + vtb_warp(); /* the warp's tiles: rows of a group, four columns */
+  VTB_NO_UNROLL while (part >= (group + 2) / 2) {
+    part -= (group + 2) / 2;
+    group++;
+  }
+  const bool live = group < GROUPS;
+  const int wide = vtb_min_int(2 * group + 2, TILES) - 4 * part, first = live ? 32 * group : 0, second = vtb_min_int(first + 16, ROWS - 16);
+  float c[16][4];
+  const int lane_row = lane % 8 + lane / 8 % 2 * 8, lane_column = lane % 8 + lane / 16 * 8; /* of fragments of rows, of columns */
+  int rows_from[2], columns_from[4];
+  rows_from[0] = (first + lane_row) * PA + lane / 16 * 8;
+  rows_from[1] = (second + lane_row) * PA + lane / 16 * 8;
+  VTB_UNROLL for (int i = 0; i < 4; i++)
+      columns_from[i] = (ROWS + vtb_min_int(64 * part + 16 * i, ROWS - 16) + lane_column) * PA + lane / 8 % 2 * 8;
+  auto meet = [&](int at) {
+    if (!live) return;
+    const auto stage = ring + at;
+    VTB_UNROLL for (int k = 0; k < SLAB; k += 16) {
+      vtb_u32 x[2][4], y[4];
+      VTB_UNROLL for (int s = 0; s < 2; s++) vtb_ldmatrix_x4(x[s], stage + (rows_from[s] + k));
+      VTB_UNROLL for (int i = 0; i < 4; i++) {
+        if (i >= 2 && wide <= 2) break;
+        vtb_ldmatrix_x4(y, stage + (columns_from[i] + k));
+        const vtb_u32 left[2] = {y[0], y[1]}, right[2] = {y[2], y[3]};
+        VTB_UNROLL for (int s = 0; s < 2; s++) {
+          vtb_mma_16<HALF>(c[8 * s + 2 * i], x[s], left);
+          vtb_mma_16<HALF>(c[8 * s + 2 * i + 1], x[s], right);
+        }
+      }
+    }
+  };
+  auto each_tile = [&](auto f) { /* f(strip, number, tile's row, column) of the tiles in the triangle */
+    VTB_UNROLL for (int s = 0; s < 2; s++) VTB_UNROLL for (int i = 0; i < 4; i++) {
+      const int row = 2 * group + s, column = 4 * part + i;
+      if (live && row < TILES && column <= row) f(s, i, row, column);
+    }
+  };
+  /* M of the lane's elements of a tile: rows lane / 4 and 8 more, columns 2 (lane % 4), one more, and both 8 more. */
+  float m[2][4];
+  auto outside = [&](int row, int column) { /* a row's product, the tiles' between, a column's */
+    const float between = gaps[column * TILES + row];
+    float f[4];
+    VTB_UNROLL for (int x = 0; x < 4; x++) f[x] = out_of[16 * column + x / 2 * 8 + 2 * (lane % 4) + x % 2];
+    VTB_UNROLL for (int r = 0; r < 2; r++) {
+      const float to = in[16 * row + 8 * r + lane / 4] * between;
+      VTB_UNROLL for (int x = 0; x < 4; x++) m[r][x] = to * f[x];
+    }
+  };
+  auto diagonal = [&](int row) { /* inside of eights one after the other; between them a row's and a column's */
+    const int t = lane / 4, j = 2 * (lane % 4);
+    float to = 1.0f, from[2] = {1.0f, 1.0f};
+    VTB_UNROLL for (int x = 0; x < 4; x++) m[x / 2][x] = x % 2 + j > t ? 0.0f : 1.0f;
+    m[0][2] = m[0][3] = 0.0f;
+    VTB_UNROLL for (int i = 0; i < 8; i++) {
+      const float d = decays[16 * row + i], e = decays[16 * row + 8 + i];
+      VTB_UNROLL for (int x = 0; x < 2; x++) {
+        if (i > j + x && i <= t) m[0][x] *= d, m[1][2 + x] *= e;
+        if (i > j + x) from[x] *= d;
+      }
+      if (i <= t) to *= e;
+    }
+    m[1][0] = to * from[0];
+    m[1][1] = to * from[1];
+  };
+  auto decay_tile = [&](int s, int i, int row, int column) {
+    if (s == i % 2 && row == column) /* others never are on the diagonal */
+      diagonal(row);
+    else
+      outside(row, column);
+  };
+  vtb_clear(c);
+  VTB_NO_UNROLL for (int slab = 0; slab < K_SLABS; slab++) meet(arrive());
+  each_tile([&](int s, int i, int row, int column) {
+    decay_tile(s, i, row, column);
+    VTB_UNROLL for (int q = 0; q < 4; q++) {
+      const int at = 8 * s + 2 * i + q / 2, e = q % 2 * 2;
+      vtb_store2(p_tiles, tile_of(row, column) * 256 + 64 * q + 2 * lane, c[at][e] * m[q % 2][q / 2 * 2], c[at][e + 1] * m[q % 2][q / 2 * 2 + 1]);
+    }
+  });
+  vtb_clear(c);
+  VTB_NO_UNROLL for (int slab = 0; slab < V_SLABS; slab++) meet(arrive());
+  if (DECAYS && PASSES == 1) vtb_sync(); /* sums take the last slab's place */
+  float row_sum[4] = {0.0f, 0.0f, 0.0f, 0.0f}, extras[4];
+  VTB_UNROLL for (int i = 0; i < 4; i++) extras[i] = side[(i < 2 ? first : second) + i % 2 * 8 + lane / 4];
+  each_tile([&](int s, int i, int row, int column) {
+    const int tile = tile_of(row, column) * 256 + 2 * lane;
+    float w[4][2];
+    decay_tile(s, i, row, column);
+    VTB_UNROLL for (int q = 0; q < 4; q++) {
+      const int at = 8 * s + 2 * i + q / 2, e = q % 2 * 2;
+      w[q][0] = c[at][e] + extras[2 * s + q % 2];
+      w[q][1] = c[at][e + 1] + extras[2 * s + q % 2];
+      vtb_store2(s_tiles, tile + 64 * q, w[q][0] * m[q % 2][q / 2 * 2], w[q][1] * m[q % 2][q / 2 * 2 + 1]);
+      if constexpr (DECAYS) {
+        w[q][0] *= p_tiles[tile + 64 * q];
+        w[q][1] *= p_tiles[tile + 64 * q + 1];
+      }
+    }
+    if constexpr (DECAYS) {
+      if (s == i % 2 && row == column) {
+        VTB_UNROLL for (int q = 0; q < 4; q++) VTB_UNROLL for (int e = 0; e < 2; e++)
+            inner[(16 * row + lane / 4 + q % 2 * 8) * PI + q / 2 * 8 + 2 * (lane % 4) + e] = w[q][e];
+      } else {
+        VTB_UNROLL for (int q = 0; q < 4; q++) row_sum[2 * s + q % 2] += w[q][0] + w[q][1];
+        float four[4] = {w[0][0] + w[1][0], w[0][1] + w[1][1], w[2][0] + w[3][0], w[2][1] + w[3][1]};
+        VTB_UNROLL for (int half = 2; half >= 1; half /= 2) { /* over the lanes of a column, halves exchanged */
+          const bool upper = lane & 8 * half;
+          VTB_UNROLL for (int x = 0; x < half; x++) {
+            const float sent = upper ? four[x] : four[x + half], kept = upper ? four[x + half] : four[x];
+            four[x] = kept + vtb_shfl_xor(sent, 8 * half);
+          }
+        }
+        four[0] += vtb_shfl_xor(four[0], 4);
+        if (lane / 4 % 2 == 0) column_sums[tile_of(row, column) * 16 + lane / 16 * 8 + 2 * (lane % 4) + lane / 8 % 2] = four[0];
+      }
+    }
+  });
+  if constexpr (DECAYS) {
+    VTB_UNROLL for (int i = 0; i < 4; i++) {
+      const float sum = vtb_quad_sum(row_sum[i]);
+      const int t = 32 * group + 16 * (i / 2) + i % 2 * 8 + lane / 4;
+      if (live && t < ROWS && lane % 4 == 0) row_sums[part * ROWS + t] = sum;
+    }
+  }
+}
+if constexpr (DECAYS) {
+  vtb_sync();
+  const int tile = tid / 16, first = tile * 16;
+  if (tid < ROWS) {
+    float sum = 0.0f;
+    VTB_NO_UNROLL for (int i = tile + 1; i < TILES; i++) sum += column_sums[tile_of(i, tile) * 16 + tid % 16];
+    columns_behind[tid] = sum;
+    sum = 0.0f;
+    VTB_NO_UNROLL for (int i = 0; i < (tile / 2 + 2) / 2; i++) sum += row_sums[i * ROWS + tid];
+    rows_before[tid] = sum;
+  }
+  VTB_NO_UNROLL for (int e = tid; e < TILES * TILES; e += THREADS) {
+    if (e % TILES >= e / TILES) continue;
+    float sum = 0.0f;
+    VTB_UNROLL for (int x = 0; x < 16; x++) sum += column_sums[tile_of(e / TILES, e % TILES) * 16 + x];
+    tile_sums[tile_of(e / TILES, e % TILES)] = sum;
+  }
+  vtb_sync();
+  float total = 0.0f;
+  if (tid < N) {
+    float sum = 0.0f;
+    VTB_NO_UNROLL for (int i = tile + 1; i < TILES; i++)
+      VTB_NO_UNROLL for (int j = 0; j < tile; j++) sum += tile_sums[tile_of(i, j)];
+    VTB_NO_UNROLL for (int t = tid; t < first + 16; t++) {
+      sum += rows_before[t];
+      VTB_NO_UNROLL for (int x = 0; x < tid - first; x++) sum += inner[t * PI + x];
+    }
+    VTB_NO_UNROLL for (int x = first; x < tid; x++) sum += columns_behind[x];
+    const vtb_i64 pos = order_of[tid];
+    const float value = sum / decays[tid];
+    total = value;
+    ${put}
+  }
+  if (PART) {
+    total = vtb_block_sum(total, WARPS, total_of);
+    if (tid == 0) {
+      ${put_part}
+    }
+  }
+}
+
+/* Results: two strips of 16 tokens and SLAB channels a warp. BACK: tiles are taken transposed, those from the diagonal
+ * down; LONG: rows of the ring are those of dY alone. */
+float out[SLAB / 4][4];
+auto take = [&](auto of_back, auto of_long, auto tiles, int group, int at) {
+  constexpr bool BACK = decltype(of_back)::value;
+  constexpr int PITCH = decltype(of_long)::value ? PD : PA;
+  const int first = 2 * group, second = vtb_min_int(first + 1, TILES - 1);
+  const auto lane_of = ring + (at + vtb_lane_across<PITCH, SLAB>());
+  const auto tile = tiles + (BACK ? (lane / 8 % 2 * 2 + lane / 16) * 64 + lane % 8 * 8 : lane * 8);
+  auto load = [&](vtb_u32 (&x)[4], int from) {
+    if constexpr (BACK)
+      vtb_ldmatrix_x4_trans(x, tile + from);
+    else
+      vtb_ldmatrix_x4(x, tile + from);
+  };
+  auto step = [&](auto of_both, int from, int other, int depth) {
+    vtb_u32 x[2][4], y[4];
+    load(x[0], from);
+    if constexpr (decltype(of_both)::value) load(x[1], other);
+    VTB_UNROLL for (int i = 0; i < SLAB / 8; i += 2) {
+      vtb_ldmatrix_x4_trans(y, lane_of + (16 * depth * PITCH + 8 * i));
+      const vtb_u32 left[2] = {y[0], y[1]}, right[2] = {y[2], y[3]};
+      if constexpr (decltype(of_both)::value) {
+        VTB_UNROLL for (int s = 0; s < 2; s++) {
+          vtb_mma_16<HALF>(out[s * (SLAB / 8) + i], x[s], left);
+          vtb_mma_16<HALF>(out[s * (SLAB / 8) + i + 1], x[s], right);
+        }
+      } else {
+        constexpr int STRIP = BACK ? 0 : 1;
+        vtb_mma_16<HALF>(out[STRIP * (SLAB / 8) + i], x[0], left);
+        vtb_mma_16<HALF>(out[STRIP * (SLAB / 8) + i + 1], x[0], right);
+      }
+    }
+  };
+  vtb_clear(out);
+  if constexpr (BACK) {
+    step(vtb_flag<false>(), 256 * tile_of(first, first), 0, first);
+    int from = 256 * tile_of(first + 1, first);
+    VTB_NO_UNROLL for (int i = first + 1; i < TILES; i++) {
+      step(vtb_flag<true>(), from, from + 256, i);
+      from += 256 * (i + 1);
+    }
+  } else {
+    const int from = 256 * tile_of(first, 0), other = 256 * tile_of(second, 0);
+    VTB_NO_UNROLL for (int j = 0; j <= first; j++) step(vtb_flag<true>(), from + 256 * j, other + 256 * j, j);
+    if (second > first) step(vtb_flag<false>(), other + 256 * second, 0, second);
+  }
+};
+auto store = [&](auto of_four, auto of_whole, int group, int x0, int width, auto put_four, auto put_one) {
+  constexpr bool WHOLE = decltype(of_whole)::value;
+  VTB_UNROLL for (int s = 0; s < 2; s++) VTB_UNROLL for (int e = 0; e < 4; e += 2) {
+    const int t = 32 * group + 16 * s + 4 * e + lane / 4, n = t < N ? width - x0 : 0;
+    const vtb_i64 to = order_of[vtb_min_int(t, N - 1)];
+    VTB_UNROLL for (int i = 0; i < SLAB / 8; i += 2) {
+      const int at = s * (SLAB / 8) + i;
+      if constexpr (decltype(of_four)::value) {
+        const vtb_f4 four = vtb_four_of_eights(out[at][e], out[at][e + 1], out[at + 1][e], out[at + 1][e + 1]);
+        const int x = 8 * i + vtb_four_column();
+        if (WHOLE ? t < N : x < n) put_four(to, x0 + x, four);
+      } else {
+        VTB_UNROLL for (int o = 0; o < 4; o++) {
+          const int x = 8 * i + 8 * (o / 2) + 2 * (lane % 4) + o % 2;
+          if (x < n) put_one(to, x0 + x, out[at + o / 2][e + o % 2]);
+        }
+      }
+    }
+  }
+};
+if (RESIDENT) vtb_sync();
+VTB_NO_UNROLL for (int slab = 0; slab < K_SLABS; slab++) {
+  const int at = RESIDENT ? 0 : arrive(), x0 = slab * SLAB;
+  VTB_NO_UNROLL for (int unit = vtb_warp(); unit < 2 * GROUPS; unit += WARPS) {
+    if (unit < GROUPS) {
+      take(vtb_flag<false>(), vtb_flag<false>(), s_tiles, unit, at + ROWS * PA);
+      store(vtb_flag<DQ_FOUR>(), vtb_flag<K_WHOLE>(), unit, x0, K,
+            [&](vtb_i64 pos, int x, vtb_f4 four) { vtb_store4_whole(dq, ${dq_at}, four); },
+            [&](vtb_i64 pos, int x, float value) { dq[${dq_at}] = value; });
+    } else {
+      take(vtb_flag<true>(), vtb_flag<false>(), s_tiles, unit - GROUPS, at);
+      store(vtb_flag<DK_FOUR>(), vtb_flag<K_WHOLE>(), unit - GROUPS, x0, K,
+            [&](vtb_i64 pos, int x, vtb_f4 four) { vtb_store4_whole(dk, ${dk_at}, four); },
+            [&](vtb_i64 pos, int x, float value) { dk[${dk_at}] = value; });
+    }
+  }
+}
+VTB_NO_UNROLL for (int slab = 0; slab < D_SLABS; slab++) {
+  const int at = RESIDENT ? STAGE : arrive();
+  VTB_NO_UNROLL for (int unit = vtb_warp(); unit < HALVES * GROUPS; unit += WARPS) {
+    const int side_of = unit < GROUPS ? 0 : SLAB, group = unit < GROUPS ? unit : unit - GROUPS, x0 = slab * D_SLAB + side_of;
+    if (x0 >= V) continue;
+    take(vtb_flag<true>(), vtb_flag<true>(), p_tiles, group, at + side_of);
+    store(vtb_flag<DV_FOUR>(), vtb_flag<V_WHOLE>(), group, x0, V,
+          [&](vtb_i64 pos, int x, vtb_f4 four) { vtb_store4_whole(dv, ${dv_at}, four); },
+          [&](vtb_i64 pos, int x, float value) { dv[${dv_at}] = value; });
+  }
+}
+vtb_cp_wait<0>();
