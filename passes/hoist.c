@@ -82,11 +82,19 @@ static void find_ready(hoister *h) {
   }
 }
 
+static bool is_among(const vtb_value *v, vtb_value *const *only, int n) {
+  for (int i = 0; i < n; i++)
+    if (only[i] == v) return true;
+  return !only;
+}
+
 /* Results of ready work of f that others read: new arguments take their place. How many. */
-static int wanted(const vtb_func *f, const bool *ready, vtb_value **out) {
+static int wanted(const vtb_func *f, const bool *ready, vtb_value *const *only, int n_only,
+                  vtb_value **out) {
   int n = 0;
   for (const vtb_inst *i = f->first; i; i = i->next) {
-    if (!is_work(i) || !ready[i->results[0]->id]) continue;
+    if (!i->n_results || !ready[i->results[0]->id]) continue;
+    if (only ? !is_among(i->results[0], only, n_only) : !is_work(i)) continue;
     for (int r = 0; r < i->n_results; r++) out[n++] = i->results[r];
   }
   return n;
@@ -116,10 +124,10 @@ static void extend_call(vtb_func *f, const bool *ready, vtb_inst *call, vtb_valu
   vtb_free(operands);
 }
 
-static void hoist_from(hoister *h, vtb_func *f) {
+static void hoist_from(hoister *h, vtb_func *f, vtb_value *const *only, int n_only) {
   vtb_value **results = vtb_xcalloc((size_t)f->n_values + 1, sizeof *results);
   bool *ready = ready_in(h, f);
-  int n = wanted(f, ready, results), n_args = f->n_args;
+  int n = wanted(f, ready, only, n_only, results), n_args = f->n_args;
   VTB_VEC(vtb_inst *) calls = {0};
   for (vtb_func *g = h->module->first; n && g; g = g->next)
     for (vtb_inst *i = g->first; i; i = i->next)
@@ -131,7 +139,7 @@ static void hoist_from(hoister *h, vtb_func *f) {
     vtb__swap_names(results[r], arg);
     vtb_replace_all(results[r], arg);
   }
-  for (vtb_inst *i = f->last, *before; n && i; i = before) {
+  for (vtb_inst *i = f->last, *before; n && !only && i; i = before) {
     before = i->prev;
     if (is_work(i) && ready[i->results[0]->id]) vtb_inst_unlink(i);
   }
@@ -139,18 +147,20 @@ static void hoist_from(hoister *h, vtb_func *f) {
   vtb_free(results);
 }
 
+void vtb__hoist(vtb_func *f, vtb_value *const *only, int n) {
+  hoister h = {.module = f->module};
+  find_ready(&h);
+  hoist_from(&h, f, only, n);
+  for (size_t i = 0; i < h.ready.n; i++) vtb_free(h.ready.at[i]);
+  vtb_vec_free(&h.ready);
+  vtb_vec_free(&h.funcs);
+}
+
 /* A function is called by those behind it, the entry last. */
 vtb_status vtb__pass_hoist(vtb_pass_context *c, vtb_error *err) {
   (void)err;
-  for (vtb_func *f = c->module->first; f; f = f->next) {
-    if (f->kind != VTB_FUNC_PLAIN || f == c->module->entry) continue;
-    hoister h = {.module = c->module};
-    find_ready(&h);
-    hoist_from(&h, f);
-    for (size_t i = 0; i < h.ready.n; i++) vtb_free(h.ready.at[i]);
-    vtb_vec_free(&h.ready);
-    vtb_vec_free(&h.funcs);
-  }
+  for (vtb_func *f = c->module->first; f; f = f->next)
+    if (f->kind == VTB_FUNC_PLAIN && f != c->module->entry) vtb__hoist(f, NULL, 0);
   vtb__cse_func(c->module->entry);
   vtb__dce_func(c->module->entry);
   return VTB_OK;

@@ -65,6 +65,9 @@ int vtb__cse_func(vtb_func *f); /* returns the number of instructions removed */
 int vtb__dce_func(vtb_func *f);
 /* What is in callees stands where they were called (expand_calls.c). */
 void vtb__expand_calls(vtb_func *f);
+/* Callers compute what f makes of parameters alone, of `only` the n results among it (NULL: all of
+ * it) (hoist.c). */
+void vtb__hoist(vtb_func *f, vtb_value *const *only, int n);
 /* Every VTB_DYN of the function becomes `batch` (bind.c). */
 void vtb__bind_func(vtb_func *f, int64_t batch);
 

@@ -9,12 +9,15 @@
 #define BEFORE_FUSION "accumulate,split_rows,simplify,cse,dce,directions,prologue"
 #define KERNELS BOUND "," BEFORE_FUSION ",fuse"
 
+/* Where memory is the limit, of the graph, differentiated or not. */
+#define FEWER_READERS "compose"
+
 /* With tensor cores: how products round, which decides what memory holds; epilogues take kernels
  * that are fused. What is prepared comes last, because casts are. */
 #define TENSOR_CORES                                                                               \
-  BOUND ",absorb," BEFORE_FUSION                                                                   \
-        ",fuse_bias,fuse,precision,fuse_local,fuse_products,factor_sums,library,"                  \
-        "fuse_norms,fuse_scans,fuse_mixer,storage,hoist,prepare"
+  FEWER_READERS "," BOUND ",absorb," BEFORE_FUSION                                                 \
+                ",fuse_bias,fuse,precision,fuse_local,fuse_products,factor_sums,library,"          \
+                "fuse_norms,fuse_scans,fuse_mixer,storage,hoist,prepare"
 
 /* A cache line, and the widest vector; code asks no more of a tensor than its elements. */
 #define CPU_PLACES                                                                                 \
@@ -88,6 +91,7 @@ static const vtb_target table[] = {
      .precisions = FP32},
     {.name = "cuda-emulated",
      .summary = "the kernels of target cuda, run and checked on the CPU",
+     .graph = FEWER_READERS,
      .pipeline = TENSOR_CORES,
      .needs = "a C++ compiler",
      .places = CUDA_PLACES,
@@ -96,6 +100,7 @@ static const vtb_target table[] = {
      .precisions = EVERY_PRECISION},
     {.name = "cuda",
      .summary = "CUDA C, compiled by NVRTC for the GPU at hand",
+     .graph = FEWER_READERS,
      .pipeline = TENSOR_CORES,
      .needs = "an NVIDIA GPU",
      .places = CUDA_PLACES,

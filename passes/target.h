@@ -67,6 +67,8 @@ typedef struct vtb_places {
 
 typedef struct vtb_target {
   const char *name, *summary;
+  /* behind vtb_pipeline_graph and before autodiff, if there is any; NULL: nothing */
+  const char *graph;
   /* from a module of the graph, differentiated or not, to what code is made of */
   const char *pipeline;
   const char *needs;   /* besides this program, as a text for people; NULL: nothing */

@@ -30,9 +30,13 @@ vtb_status vtb_compilation_graph(vtb_compilation *c) {
   return vtb_compilation_run(c, vtb_pipeline_graph);
 }
 
-/* Of the one target of the options. */
+/* The one target of the options; NULL if they name none. */
+static const vtb_target *target_of(const vtb_compilation *c) {
+  return c->options.target ? vtb_target_find(c->options.target) : NULL;
+}
+
 static bool memory_is_the_limit(const vtb_compilation *c) {
-  const vtb_target *target = c->options.target ? vtb_target_find(c->options.target) : NULL;
+  const vtb_target *target = target_of(c);
   return target && target->memory_bound;
 }
 
@@ -42,12 +46,20 @@ static bool keeps_starts(const vtb_compilation *c) {
   return memory_is_the_limit(c) && c->options.precision && vtb_streq(c->options.precision, all);
 }
 
+/* What the target wants done before autodiff. */
+static vtb_status prepare_graph(vtb_compilation *c) {
+  const vtb_target *target = target_of(c);
+  return target && target->graph ? vtb_compilation_run(c, target->graph) : VTB_OK;
+}
+
 vtb_status vtb_compilation_train(vtb_compilation *c) {
   vtb_diags diags = {0};
   vtb_error err = {0};
   vtb_func *entry = c->module->entry, *train = NULL;
   vtb_precision precision;
-  vtb_status status = vtb_precision_find(c->options.precision, &precision, &err);
+  vtb_status status = prepare_graph(c);
+  if (status != VTB_OK) return status;
+  status = vtb_precision_find(c->options.precision, &precision, &err);
   vtb_train_step step = {.logits = entry->n_returns ? entry->return_names[0] : NULL,
                          .label_smoothing = c->options.label_smoothing,
                          .loss_scale = precision == VTB_PRECISION_FP16,
@@ -84,11 +96,12 @@ vtb_status vtb_compilation_gradient(vtb_compilation *c, const int *outs, int n_o
   vtb_error err = {0};
   vtb_func *grad = NULL;
   vtb_func *entry = c->module->entry;
-  vtb_status status =
-      memory_is_the_limit(c)
-          ? vtb_autodiff_keeping(c->module, entry, outs, n_outs, wrt, n_wrt, keeps_starts(c), &grad,
-                                 &err)
-          : vtb_autodiff(c->module, entry, outs, n_outs, wrt, n_wrt, &grad, &diags, &err);
+  vtb_status status = prepare_graph(c);
+  if (status != VTB_OK) return status;
+  status = memory_is_the_limit(c)
+               ? vtb_autodiff_keeping(c->module, entry, outs, n_outs, wrt, n_wrt, keeps_starts(c),
+                                      &grad, &err)
+               : vtb_autodiff(c->module, entry, outs, n_outs, wrt, n_wrt, &grad, &diags, &err);
   vtb__report_end(c->report, status, &diags, &err);
   if (status == VTB_OK) c->func = grad->name;
   return status;

@@ -68,6 +68,85 @@ TEST(siblings_that_stay_apart) {
              "  %b = einsum %x, %a {spec = \"nd,hd->nh\"} : f32[5, 5]\n  return %b\n}\n");
 }
 
+/* ---- compose --------------------------------------------------------------------------------- */
+
+/* The gates of a cell: of queries and keys, both of %x, and of values, of %y, in front of which
+ * `weights` and biases are arguments of a block that is called twice. */
+#define GATES                                                                                      \
+  "entry func @f(%x: f32[B, 40, 96], %y: f32[B, 40, 96], %u: f32[24, 4, 4] param \"u\", %v: "      \
+  "f32[24, 4, 4] param \"v\", %p: f32[96] param \"p\", %w: f32[8, 288] param \"w\") -> (f32[B, "   \
+  "40, 8], f32[B, 40, 8]) {\n"                                                                     \
+  "  %a = call @block(%x, %y, %u, %v, %p, %w) : f32[B, 40, 8]\n"                                   \
+  "  %b = call @block(%y, %x, %v, %u, %p, %w) : f32[B, 40, 8]\n"                                   \
+  "  return %a, %b\n}\n"                                                                           \
+  "func @block(%x: f32[B, 40, 96], %y: f32[B, 40, 96], %u: f32[24, 4, 4], %v: f32[24, 4, 4], "     \
+  "%p: f32[96], %w: f32[8, 288]) -> (f32[B, 40, 8]) {\n"                                           \
+  "  %xg = reshape %x {shape = [-1, 40, 24, 4]} : f32[B, 40, 24, 4]\n"                             \
+  "  %qe = einsum %xg, %u {spec = \"bngi,goi->bngo\"} : f32[B, 40, 24, 4]\n"                       \
+  "  %qr = reshape %qe {shape = [-1, 40, 96]} : f32[B, 40, 96]\n"                                  \
+  "  %q = add %qr, %p : f32[B, 40, 96]\n"                                                          \
+  "  %ke = einsum %xg, %v {spec = \"bngo,goi->bngi\"} : f32[B, 40, 24, 4]\n"                       \
+  "  %k = reshape %ke {shape = [-1, 40, 96]} : f32[B, 40, 96]\n"                                   \
+  "  %yg = reshape %y {shape = [-1, 40, 24, 4]} : f32[B, 40, 24, 4]\n"                             \
+  "  %ve = einsum %yg, %v {spec = \"bngi,gio->bngo\"} : f32[B, 40, 24, 4]\n"                       \
+  "  %vr = reshape %ve {shape = [-1, 40, 96]} : f32[B, 40, 96]\n"                                  \
+  "  %vb = add %vr, %p : f32[B, 40, 96]\n"                                                         \
+  "  %w0 = slice %w {axis = 1, start = 0, limit = 96} : f32[8, 96]\n"                              \
+  "  %w1 = slice %w {axis = 1, start = 96, limit = 192} : f32[8, 96]\n"                            \
+  "  %w2 = slice %w {axis = 1, start = 192, limit = 288} : f32[8, 96]\n"                           \
+  "  %g0 = einsum %q, %w0 {spec = \"bnd,ed->bne\"} : f32[B, 40, 8]\n"                              \
+  "  %g1 = einsum %k, %w1 {spec = \"bnd,ed->bne\"} : f32[B, 40, 8]\n"                              \
+  "  %g2 = einsum %vb, %w2 {spec = \"bnd,ed->bne\"} : f32[B, 40, 8]\n"                             \
+  "  %s = add %g0, %g1 : f32[B, 40, 8]\n"                                                          \
+  "  %t = add %s, %g2 : f32[B, 40, 8]\n"                                                           \
+  "  return %t\n}\n"
+
+TEST(gates_read_what_queries_and_keys_are_made_of) {
+  vtb_module *m = changed("compose", GATES);
+  const vtb_func *block = vtb_module_find(m, "block");
+  int products = 0;
+  for (const vtb_inst *i = block->first; i; i = i->next)
+    if (i->op == VTB_OP_einsum) {
+      products++;
+      CHECK(i->operands[0] == block->args[0] || i->operands[0] == block->args[1]);
+      CHECK(!i->operands[1]->def); /* the caller composes the weights */
+    }
+  CHECK_MSG(products == 2, "%d products are left of six", products);
+  vtb_module_free(m);
+}
+
+TEST(turned_weights_and_wider_operands_compose) {
+  vtb_module *m =
+      changed("compose", "entry func @f(%x: f32[40, 64], %u: f32[32, 2, 3], %w: f32[96, 5]) -> "
+                         "(f32[40, 5]) {\n"
+                         "  %xg = reshape %x {shape = [40, 32, 2]} : f32[40, 32, 2]\n"
+                         "  %q = einsum %xg, %u {spec = \"ngi,gio->ngo\"} : f32[40, 32, 3]\n"
+                         "  %r = reshape %q {shape = [40, 96]} : f32[40, 96]\n"
+                         "  %g = einsum %r, %w {spec = \"nd,de->ne\"} : f32[40, 5]\n"
+                         "  return %g\n}\n");
+  const vtb_inst *last = m->entry->last;
+  CHECK(last->op == VTB_OP_einsum && last->operands[0] == m->entry->args[0]);
+  vtb_module_free(m);
+}
+
+/* One product of q = blocks(x): tokens, x's width in 32 groups, columns. */
+#define ONE(tokens, from, columns)                                                                 \
+  "entry func @f(%x: f32[" tokens ", 32, " from "], %u: f32[32, 4, " from "], %w: f32[" columns    \
+  ", 128]) -> (f32[" tokens ", " columns "]) {\n"                                                  \
+  "  %q = einsum %x, %u {spec = \"ngi,goi->ngo\"} : f32[" tokens ", 32, 4]\n"                      \
+  "  %r = reshape %q {shape = [" tokens ", 128]} : f32[" tokens ", 128]\n"                         \
+  "  %g = einsum %r, %w {spec = \"nd,ed->ne\"} : f32[" tokens ", " columns "]\n"                   \
+  "  return %g\n}\n"
+
+TEST(products_that_are_not_composed) {
+  vtb_module *m = changed("compose", ONE("40", "4", "8"));
+  CHECK(m->entry->last->operands[0]->def->operands[0] == m->entry->args[0]);
+  vtb_module_free(m);
+  CHECK_KEPT("compose", ONE("40", "4", "24")); /* wide beside q */
+  CHECK_KEPT("compose", ONE("7", "4", "8"));   /* fewer tokens than columns */
+  CHECK_KEPT("compose", ONE("40", "5", "8"));  /* x is wider than q */
+}
+
 /* ---- accumulate ------------------------------------------------------------------------------ */
 
 TEST(a_bias_goes_to_the_start_of_a_chain) {
@@ -205,6 +284,9 @@ int main(void) {
   RUN(narrow_products_of_one_operand_join);
   RUN(three_groups_of_siblings);
   RUN(siblings_that_stay_apart);
+  RUN(gates_read_what_queries_and_keys_are_made_of);
+  RUN(turned_weights_and_wider_operands_compose);
+  RUN(products_that_are_not_composed);
   RUN(a_bias_goes_to_the_start_of_a_chain);
   RUN(a_reshape_moves_behind_the_sum);
   RUN(sums_that_products_do_not_take);
