@@ -120,6 +120,23 @@ static void take_before(group *g) {
     }
 }
 
+static const vtb_value *source_of(const vtb_value *v) {
+  while (v->def && v->def->op == VTB_OP_reshape) v = v->def->operands[0];
+  return v;
+}
+
+/* Whether all of many elements that the kernel reads is read by the group, too. */
+static bool reads_likewise(const group *g, const vtb_inst *i, int64_t count) {
+  for (int o = 0; o < i->n_operands; o++) {
+    bool read = vtb_type_count(&i->operands[o]->type) * 8 <= count;
+    for (int m = 0; m < g->of.n && !read; m++)
+      for (int n = 0; n < g->of.at[m]->n_operands; n++)
+        read |= source_of(g->of.at[m]->operands[n]) == source_of(i->operands[o]);
+    if (!read) return false;
+  }
+  return true;
+}
+
 static const vtb_inst *first_scan(const group *g) {
   for (int m = 0; m < g->of.n; m++)
     if (is_scan(g->of.at[m])) return g->of.at[m];
@@ -167,6 +184,26 @@ static void take_scans(group *g, const vtb_inst *kernel) {
     for (int i = 0; i < views.of.n; i++) add(g, views.of.at[i]);
     if (!add(g, scan) || !is_whole(g) || !are_apart(g)) *g = before;
   }
+}
+
+/* Sums over samples and tokens of what an adjoint's group reads anyway, as the gradient of D in
+ * y + D u. */
+static void take_beside(group *g, int64_t count) {
+  for (int m = 0; m < g->of.n; m++)
+    for (int o = 0; o < g->of.at[m]->n_operands; o++) {
+      const vtb_value *v = source_of(g->of.at[m]->operands[o]);
+      vtb_inst **readers;
+      if (vtb_type_count(&v->type) != count || (v->def && has(g, v->def))) continue;
+      size_t n = vtb_value_readers(v, &readers);
+      for (size_t i = 0; i < n; i++) {
+        group before = *g;
+        if (has(g, readers[i]) || !is_column_sums(readers[i], first_scan(g), count) ||
+            !reads_likewise(g, readers[i], count))
+          continue;
+        if (!add(g, readers[i]) || !is_whole(g)) *g = before;
+      }
+      vtb_free(readers);
+    }
 }
 
 /* A recurrence's last state is there when all tokens are done. */
@@ -333,6 +370,7 @@ static bool visit(vtb_func *f, vtb_inst *scan) {
   for (int r = grad ? 2 : 0; r < (grad ? 4 : 1); r++)
     take_behind(&g, scan->results[r], vtb_type_count(&scan->operands[2]->type));
   take_before(&g);
+  if (grad) take_beside(&g, vtb_type_count(&scan->operands[2]->type));
   if ((g.of.n == 1 && !grad) || !is_whole(&g)) return false;
   join(&g);
   return true;

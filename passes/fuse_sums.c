@@ -14,6 +14,7 @@
  * Other column sums over the same space that read a value in common are one kernel, and so are
  * loops and rows, unless a later pass may have better use for one of them.
  */
+#include "ir/recurrence.h"
 #include "passes/fuse.h"
 #include "passes/passes_internal.h"
 
@@ -44,6 +45,30 @@ static bool reads_noted(vtb__fuser *f, int group) {
   return false;
 }
 
+/* Whether v is what a scan's adjoint that takes a body is given. */
+static bool is_given_to_scan(const vtb_value *v) {
+  vtb_inst **readers;
+  size_t n = vtb_value_readers(v, &readers);
+  bool given = false;
+  for (size_t r = 0; r < n && !given; r++)
+    given = readers[r]->op == VTB_OP_reshape ? is_given_to_scan(readers[r]->results[0])
+            : readers[r]->op == VTB_OP_linscan_grad && vtb_scan_takes_body(readers[r])
+                ? readers[r]->operands[vtb_scan_of(readers[r]).at.dy] == v
+                : false;
+  vtb_free(readers);
+  return given;
+}
+
+/* Whether the sums will stand beside a scan's adjoint (fuse_scans.c). */
+static bool is_beside_scan(vtb__fuser *f, int group) {
+  VTB__EACH_NODE(&f->groups, group, i) {
+    const vtb_inst *inst = f->nodes[i].inst;
+    for (int o = 0; o < inst->n_operands; o++)
+      if (is_given_to_scan(inst->operands[o])) return true;
+  }
+  return false;
+}
+
 /* May the groups of column sums i and j be one kernel? They then read what they share once. What
  * i's group reads is noted. */
 static bool are_siblings(vtb__fuser *f, int i, int j) {
@@ -51,7 +76,8 @@ static bool are_siblings(vtb__fuser *f, int i, int j) {
   const vtb_type *x = &f->nodes[i].inst->results[0]->type, *y = &f->nodes[j].inst->results[0]->type;
   return a != b && f->nodes[a].ops + f->nodes[b].ops <= VTB__FUSE_MOST_OPS &&
          vtb_type_equal(&f->nodes[a].shape, &f->nodes[b].shape) && vtb_type_equal(x, y) &&
-         reads_noted(f, b) && !vtb__groups_path(&f->groups, a, b, true);
+         reads_noted(f, b) && !vtb__groups_path(&f->groups, a, b, true) && !is_beside_scan(f, a) &&
+         !is_beside_scan(f, b);
 }
 
 /* Column sums over the same space by different consumers of the same gradients read their operands
@@ -156,7 +182,7 @@ static bool takes_strips(vtb__fuser *f, int sums, int group, int strip) {
   return group != sums && (g->kind == VTB_KERNEL_LOOP || g->kind == VTB_KERNEL_ROW) &&
          !g->has_leaf && (!g->strip || g->strip == strip) &&
          s->ops + g->ops <= VTB__FUSE_MOST_OPS && vtb_type_equal(&a, &b) &&
-         !may_be_epilogue(f, group) && !is_behind_scan(f, group);
+         !may_be_epilogue(f, group) && !is_behind_scan(f, group) && !is_beside_scan(f, sums);
 }
 
 /* Groups that read or make a value as large as the rows of `group` (or a number, where that is a

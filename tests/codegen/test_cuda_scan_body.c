@@ -153,6 +153,7 @@ static void add_adjoint(cuda_cases *c, const body_case *s) {
   wanted(c, d_u);
   wanted(c, d_p);
   wanted(c, column_sums(c, d_p));
+  if (!s->grouped) wanted(c, column_sums(c, binary(c, VTB_OP_mul, dy, u)));
 }
 
 static void check_bodies(const body_case *all, int n,
