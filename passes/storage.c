@@ -12,16 +12,14 @@
  *
  *   - nothing but such products reads it, so that nothing is rounded which was not; or,
  *   - where all products round (bf16-all), such a product reads it, whoever else does, or it is
- *     made by products, or of such values alone, as mixed precisions have it that follow the type
- *     of what they are given.
+ *     made by products, of such values alone, or of one at least and as large as the largest.
  *
- * So the adjoint of a residual stream, which the products of each block read, is stored once, in 16
- * bits; the sums that make it are those of a kernel's registers, in 32. What is added to and only
- * normed (the stream itself) stays in 32 bits, and so do statistics and gates, which are small.
- * Parameters stay fp32. Those that only products read get a copy in 16 bits by a `cast` at
- * the beginning of the entry, which is one of the steps that runs do not repeat while parameters
- * stay as they are (prepare.c). In a training step, whose update reads and writes the parameters
- * themselves, the copies are made anew: those of one shape by one kernel.
+ * So a residual stream and its adjoint are stored once, in 16 bits; the sums that make them are
+ * those of a kernel's registers, in 32. Statistics and gates, which are smaller than what they are
+ * made of, stay in 32 bits. Parameters stay fp32. Those that only products read get a copy in 16
+ * bits by a `cast` at the beginning of the entry, which is one of the steps that runs do not repeat
+ * while parameters stay as they are (prepare.c). In a training step, whose update reads and writes
+ * the parameters themselves, the copies are made anew: those of one shape by one kernel.
  *
  * Needs fused kernels, the products' attributes `precision` and `library`. Kernel functions keep
  * computing in f32: only values of plain functions change. Declines precisions without a type of 16
@@ -91,16 +89,23 @@ static bool is_much(const vtb_value *v, const vtb_value *beside) {
   return vtb_type_count(&v->type) * 8 > vtb_type_count(&beside->type);
 }
 
-/* Made of narrow values alone, but for statistics, gates and scales; and as large as they are. */
+/* Made of narrow values alone, but for statistics, gates and scales, and as large as they are; or of
+ * one at least, and as large as the largest: a residual stream, to which branches are added, its
+ * norm's adjoint. Statistics and gates are smaller than what they are made of. */
 static bool follows(const storage *s, const vtb_inst *i, const vtb_value *result) {
-  bool any = false;
+  int64_t n = vtb_type_count(&result->type);
+  bool any = false, all = true, same = false, smaller = false;
   for (int o = 0; o < i->n_operands && s->trusts; o++) {
     const vtb_value *v = i->operands[o];
+    int64_t size = vtb_type_count(&v->type);
     if (v->type.dtype != VTB_F32 || !is_much(v, result)) continue;
-    if (!s->narrow[number_of(s, v)] || !is_much(result, v)) return false;
+    bool narrow = s->narrow[number_of(s, v)];
+    all &= narrow && is_much(result, v);
     any = true;
+    same |= narrow && size == n;
+    smaller |= n < size;
   }
-  return any;
+  return any && (all || (same && !smaller));
 }
 
 /* Elementwise ops, norms and the like. */
@@ -115,14 +120,12 @@ static void note_all(storage *s, const vtb_inst *i, unsigned read, unsigned made
   for (int r = 0; r < i->n_results; r++) note(s, i->results[r], made);
 }
 
-/* Whether a sum with something as large as the product is made, as a residual stream is: it is
- * wide. */
+/* Whether a sum with something as large as the product is made, as a residual stream is: but for
+ * bf16-all it is wide. */
 static bool adds_to_stream(const storage *s, const vtb_inst *product, int n_factors) {
   int64_t n = vtb_type_count(&product->results[0]->type);
   for (int o = n_factors; o < product->n_operands && product->op != VTB_OP_attention_grad; o++)
-    if (vtb_type_count(&product->operands[o]->type) == n &&
-        !(s->trusts && s->narrow[number_of(s, product->operands[o])]))
-      return true;
+    if (!s->trusts && vtb_type_count(&product->operands[o]->type) == n) return true;
   return false;
 }
 
