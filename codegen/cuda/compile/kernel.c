@@ -120,6 +120,7 @@ void vtb_cuda_out(vtb_cuda_kernel *k, int tensor, const char *name) {
 
 int vtb_cuda_temp(vtb_cuda *c, int64_t n_bytes) {
   vtb_cuda_unit *u = &c->unit;
+  if (!u->temps.n && u->tail_bytes < c->func->turn) u->tail_bytes = c->func->turn;
   vtb_cuda_ref ref = {.place = VTB_CUDA_TAIL,
                       .value = c->func->n_values++,
                       .offset = u->tail_bytes,

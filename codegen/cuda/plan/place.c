@@ -94,6 +94,8 @@ const vtb_cuda_tensor *vtb_cuda_tensor_of(const vtb_cuda *c, int i) {
   return &c->unit.t[i];
 }
 
+enum { TURN_BYTES = 128 << 20 };
+
 static void begin_unit(vtb_cuda *c, const vtb_inst *inst, int n_operands, int n_results) {
   vtb_cuda_unit *u = &c->unit;
   int n = n_operands + n_results;
@@ -131,7 +133,13 @@ void vtb__cuda_begin_unit(vtb_cuda *c, const char *what) {
   c->unit.what = c->unit.label = what;
 }
 
-void vtb__cuda_end_unit(vtb_cuda *c) { vtb__cuda_take_tail(c, c->unit.tail_bytes); }
+/* Of a training step the temporaries of one instruction lie behind those of another, for as long as
+ * that is not much, so that the last of its kernels may run later (jobs.c). */
+void vtb__cuda_end_unit(vtb_cuda *c) {
+  int64_t used = c->unit.tail_bytes;
+  vtb__cuda_take_tail(c, used);
+  if (c->groups && c->unit.temps.n) c->func->turn = used < TURN_BYTES ? used : 0;
+}
 
 void vtb__cuda_take_tail(vtb_cuda *c, int64_t bytes) {
   if (bytes > c->func->tail_bytes) c->func->tail_bytes = bytes;

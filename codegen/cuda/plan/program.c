@@ -80,6 +80,7 @@ static void emit_func(vtb_cuda *c, vtb_cuda_func *f) {
     emit_step(c, &f->steps_of->list.at[i]);
     if (f->steps_of->list.at[i].prepared) f->n_prepared = f->steps.n;
   }
+  if (c->groups) vtb__cuda_join_jobs(c, f);
   f->total_bytes = vtb_places_round(&c->steps.places, f->steps_of->tail_base + f->tail_bytes);
   c->func = NULL;
 }
@@ -110,6 +111,7 @@ vtb_status vtb_cuda_plan(vtb_module *m, vtb_func *f, const vtb_codegen_options *
     vtb_vec_push(&c.funcs, ((vtb_cuda_func){.steps_of = &c.steps.funcs[i]}));
   vtb__cuda_update_layout(&c, f);
   for (size_t i = 0; i < c.funcs.n && !c.failed; i++) emit_func(&c, &c.funcs.at[i]);
+  if (c.groups) vtb__cuda_drop_kernels(&c);
   if (!c.failed) *plan = vtb__cuda_expand(&c, f);
   status = c.failed ? c.err->status : VTB_OK;
   free_program(&c);

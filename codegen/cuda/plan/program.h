@@ -48,6 +48,7 @@ typedef struct vtb_cuda_func {
   int64_t tail_bytes, total_bytes;
   VTB_VEC(vtb_cuda_step) steps;
   size_t n_prepared; /* of the steps, the first */
+  int64_t turn;      /* bytes of the tail behind the temporaries of the last instruction */
 } vtb_cuda_func;
 
 typedef struct vtb_cuda_param { /* of a kernel under construction */
@@ -168,6 +169,10 @@ void vtb__cuda_emit_copy(vtb_cuda *c, const vtb_step *step);
 void vtb__cuda_emit_call(vtb_cuda *c, const vtb_func *callee, int64_t frame, const vtb_spot *spots,
                          int n);
 void vtb__cuda_emit_fold(vtb_cuda *c, const vtb_step *step);
+/* jobs.c: small launches of the function that do not depend on one another become one. */
+void vtb__cuda_join_jobs(vtb_cuda *c, vtb_cuda_func *f);
+/* Kernels that no step launches any more. */
+void vtb__cuda_drop_kernels(vtb_cuda *c);
 vtb_launch_plan *vtb__cuda_expand(vtb_cuda *c, const vtb_func *entry);
 
 /* A kernel of an einsum and elementwise ops on it (passes/fuse_products.c). */
