@@ -89,8 +89,8 @@ static bool is_much(const vtb_value *v, const vtb_value *beside) {
   return vtb_type_count(&v->type) * 8 > vtb_type_count(&beside->type);
 }
 
-/* Made of narrow values alone, but for statistics, gates and scales, and as large as they are; or of
- * one at least, and as large as the largest: a residual stream, to which branches are added, its
+/* Made of narrow values alone, but for statistics, gates and scales, and as large as they are; or
+ * of one at least, and as large as the largest: a residual stream, to which branches are added, its
  * norm's adjoint. Statistics and gates are smaller than what they are made of. */
 static bool follows(const storage *s, const vtb_inst *i, const vtb_value *result) {
   int64_t n = vtb_type_count(&result->type);
