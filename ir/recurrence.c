@@ -159,6 +159,16 @@ const vtb_inst *vtb_mixer_scan(const vtb_inst *fused) {
   return i;
 }
 
+const vtb_value *vtb_mixer_keys(const vtb_inst *scan, const vtb_value **gain) {
+  const vtb_value *k = scan->operands[1];
+  const vtb_inst *mul = k->def;
+  *gain = NULL;
+  if (!mul) return k;
+  int by = mul->operands[0]->type.dim[3].size == 1 ? 0 : 1;
+  *gain = mul->operands[by];
+  return mul->operands[1 - by];
+}
+
 /* ---- expansion of an update into terms ------------------------------------------------------- */
 
 #define MAX_TERMS 64

@@ -167,6 +167,9 @@ vtb_delta vtb_delta_of(const vtb_inst *inst);
 bool vtb_is_scans(const vtb_inst *inst);
 /* The scan of a `fused` of kind "mixer". */
 const vtb_inst *vtb_mixer_scan(const vtb_inst *fused);
+/* The keys that a mixer's scan reads, of a product with a number a token and head what it
+ * multiplies; *gain: that number, [B, N, h, 1], or NULL. */
+const vtb_value *vtb_mixer_keys(const vtb_inst *scan, const vtb_value **gain);
 
 /* ---- the running scale of a step function (ir/recurrence.c) ---------------------------------- */
 

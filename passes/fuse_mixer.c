@@ -113,6 +113,29 @@ static bool take_readers(mixer *m, const vtb_value *v) {
   return any;
 }
 
+/* Keys times a number a token and head, which nothing else reads: scores are multiplied instead,
+ * where no states are made of the keys. */
+static bool take_gain(mixer *m) {
+  vtb_scan s = vtb_scan_of(m->scan);
+  vtb_inst *loop = m->scan->operands[1]->def;
+  const vtb_type *k = &m->scan->operands[1]->type, *x, *y;
+  mixer before = *m;
+  if (s.init || s.chunk < s.n_tokens || !loop || vtb_kernel_kind_of(loop) != VTB_KERNEL_LOOP)
+    return false;
+  const vtb_inst *mul = loop->callee->first;
+  if (mul->op != VTB_OP_mul || mul->next || loop->n_operands != 2) return false;
+  x = &mul->operands[0]->type, y = &mul->operands[1]->type;
+  if (vtb_type_count(x) == vtb_type_count(y) || !is_row_shape(x, k) || !is_row_shape(y, k) ||
+      x->rank != 4 || y->rank != 4)
+    return false;
+  int first = INT32_MAX;
+  if (!vtb__group_add(&m->of, loop)) return false;
+  if (!vtb__group_is_read(&m->of, loop->results[0], &first) && vtb__group_stands(&m->of))
+    return true;
+  *m = before;
+  return false;
+}
+
 /* Whether y need not be stored, or not be read again. */
 static bool saves(const mixer *m) {
   const vtb_value *y = m->scan->results[0];
@@ -130,7 +153,8 @@ static bool visit(vtb_func *f, vtb_inst *scan) {
     again = 0;
     for (int r = 0; r < scan->n_results; r += 2) again |= take_readers(&m, scan->results[r]);
   }
-  if (!saves(&m) || !vtb__group_stands(&m.of)) return false;
+  bool gain = take_gain(&m);
+  if ((!gain && !saves(&m)) || !vtb__group_stands(&m.of)) return false;
   vtb__group_join(&m.of, f, scan, vtb_kernel_kind_name(VTB_KERNEL_MIXER), false);
   return true;
 }

@@ -208,14 +208,16 @@ static void note_scan(storage *s, const vtb_inst *whole, const vtb_inst *scan) {
 static void note_mixer(storage *s, const vtb_inst *whole) {
   const vtb_inst *scan = vtb_mixer_scan(whole);
   vtb_scan_tensors t = vtb_scan_of(scan).at;
-  const int rows[] = {t.q, t.k, t.v}, wide[] = {t.d, t.s0, t.n0};
+  const vtb_value *gain,
+      *rows[] = {scan->operands[0], vtb_mixer_keys(scan, &gain), scan->operands[2]};
+  const int wide[] = {t.d, t.s0, t.n0};
   bool rounds = vtb_factors_of(scan) == s->half;
   for (int o = 0; o < whole->n_operands; o++) {
     const vtb_value *arg = whole->callee->args[o];
     bool factor = false;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) factor |= rows[i] == o;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) factor |= rows[i] == arg;
     vtb_inst **readers;
-    bool only = vtb_value_readers(arg, &readers) == 1 && readers[0] == scan;
+    bool only = vtb_value_readers(arg, &readers) == 1;
     vtb_free(readers);
     note(s, whole->operands[o], factor && only && rounds ? FACTOR : READ);
   }

@@ -10,20 +10,22 @@ typedef struct mixer_case {
   vtb_decay_class decay;
   const char *mode, *path;
   int64_t chunk, B, N, h, K, V;
-  bool normalizer, norm, narrow, also; /* narrow: rows of 16 bits; also: others are wanted, too */
+  bool normalizer, norm, narrow, also,
+      gain; /* narrow: rows of 16 bits; also: others are wanted, too;
+                                               * gain: keys are multiplied by one a token */
 } mixer_case;
 
 #define CONSTANT VTB_DECAY_CONSTANT
 #define SCALAR VTB_DECAY_SCALAR
 
 static const mixer_case cases[] = {
-    {SCALAR, "parallel", NULL, 0, 2, 70, 2, 24, 40, true, true, true, false},
-    {SCALAR, "parallel", "rows~@10x15", 0, 1, 150, 2, 40, 136, true, true, true, true},
-    {SCALAR, "chunkwise", "cols@5x15", 16, 1, 75, 2, 8, 12, true, true, false, true},
-    {CONSTANT, "parallel", NULL, 0, 2, 67, 3, 16, 8, false, true, true, false},
-    {CONSTANT, "parallel", "cols~@3x7", 0, 1, 21, 1, 5, 7, false, false, false, true},
-    {SCALAR, "chunkwise", "snake@6x11", 64, 1, 66, 1, 136, 260, true, false, true, false},
-    {SCALAR, "parallel", NULL, 0, 1, 1, 1, 1, 2, true, true, false, false},
+    {SCALAR, "parallel", NULL, 0, 2, 70, 2, 24, 40, true, true, true, false, true},
+    {SCALAR, "parallel", "rows~@10x15", 0, 1, 150, 2, 40, 136, true, true, true, true, true},
+    {SCALAR, "chunkwise", "cols@5x15", 16, 1, 75, 2, 8, 12, true, true, false, true, false},
+    {CONSTANT, "parallel", NULL, 0, 2, 67, 3, 16, 8, false, true, true, false, false},
+    {CONSTANT, "parallel", "cols~@3x7", 0, 1, 21, 1, 5, 7, false, false, false, true, true},
+    {SCALAR, "chunkwise", "snake@6x11", 64, 1, 66, 1, 136, 260, true, false, true, false, false},
+    {SCALAR, "parallel", NULL, 0, 1, 1, 1, 1, 2, true, true, false, false, false},
 };
 
 static vtb_type shape(int rank, int64_t a, int64_t b, int64_t c, int64_t d) {
@@ -56,6 +58,8 @@ static vtb_inst *scan(cuda_cases *c, const mixer_case *s) {
   vtb_value *operands[] = {cuda_arg(c, keys, 1, 0.2), cuda_arg(c, keys, 1, 0.2),
                            cuda_arg(c, values, 1, 0),
                            cuda_arg(c, s->decay == SCALAR ? by_token : by_head, 0.2, 0.8)};
+  vtb_type one = shape(4, s->B, s->N, s->h, 1);
+  if (s->gain) operands[1] = binary(c, VTB_OP_mul, cuda_arg(c, one, 0.5, 0.6), operands[1]);
   vtb_attr attrs[8] = {VTB_A_STR("class", vtb_decay_class_name(s->decay)),
                        VTB_A_STR("mode", s->mode), VTB_A_INT("last", 0),
                        VTB_A_INT("normalizer", s->normalizer), VTB_A_STR("precision", "bf16")};
@@ -94,7 +98,8 @@ static void add(cuda_cases *c, const mixer_case *s) {
 /* What `storage` does: the scan's rows are of 16 bits. */
 static void store_narrow(cuda_cases *c, vtb_inst *mixer) {
   vtb_scan_tensors t = vtb_scan_of(vtb_mixer_scan(mixer)).at;
-  const int rows[] = {t.q, t.k, t.v};
+  const vtb_value *gain;
+  const int rows[] = {t.q, vtb_mixer_keys(vtb_mixer_scan(mixer), &gain)->index, t.v};
   vtb_attr to = VTB_A_STR("to", "bf16");
   c->b.before = mixer;
   for (int o = 0; o < 3; o++) {
@@ -117,7 +122,8 @@ TEST(rows_are_computed_where_they_are) {
     bool mixer = vtb_kernel_kind_of(i) == VTB_KERNEL_MIXER;
     if (mixer && cases[kernels].narrow) store_narrow(&c, i);
     kernels += mixer;
-    others += vtb_kernel_kind_of(i) == VTB_KERNEL_ROW || i->op == VTB_OP_linscan;
+    others += vtb_kernel_kind_of(i) == VTB_KERNEL_ROW || vtb_kernel_kind_of(i) == VTB_KERNEL_LOOP ||
+              i->op == VTB_OP_linscan;
   }
   CHECK_MSG(kernels == N && others == 0, "%d mixers, %d others", kernels, others);
   cuda_check(c.m, c.f, c.args, 1e-2, "mixers");

@@ -52,6 +52,19 @@ TEST(what_is_not_of_a_row_stays) {
   CHECK(kernels(FUNC(ROW, SCAN(", last = 0") OVER_TOKENS, "%o")) < 100);
 }
 
+/* Keys times a number a token are multiplied in the kernel; not if somebody else reads the
+ * product, or states are made of it. */
+#define GAIN(k, more)                                                                              \
+  "  %e = reshape %d {shape = [2, 5, 3, 1]} : " ONE "\n  %kg = mul %k, %e : f32[2, 5, 3, 4]\n"     \
+  "  %y, %s = linscan %q, %" k ", %v, %d {class = \"scalar\", " more ", last = 0, precision = "    \
+  "\"bf16\"} : " ROW ", f32[2, 3, 4, 6]\n  %o = mul %y, %g : " ROW "\n"
+TEST(gains_of_keys) {
+  CHECK(kernels(FUNC(ROW, GAIN("kg", "mode = \"parallel\""), "%o")) == 100);
+  CHECK(kernels(FUNC(ROW ", f32[2, 5, 3, 4]", GAIN("kg", "mode = \"parallel\""), "%o, %kg")) ==
+        101);
+  CHECK(kernels(FUNC(ROW, GAIN("kg", "mode = \"chunkwise\", chunk = 2"), "%o")) == 101);
+}
+
 /* Nobody reads y again: there is nothing to save. */
 TEST(the_normalizer_alone) {
   CHECK(kernels(FUNC(ROW ", " HEAD, SCAN(", last = 0") "  %a = abs %z : " HEAD "\n", "%y, %a")) ==
@@ -61,6 +74,7 @@ TEST(the_normalizer_alone) {
 int main(void) {
   RUN(rows_behind_the_normalizer);
   RUN(what_is_not_of_a_row_stays);
+  RUN(gains_of_keys);
   RUN(the_normalizer_alone);
   return test_done();
 }

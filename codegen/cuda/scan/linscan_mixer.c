@@ -19,9 +19,19 @@ void vtb__cuda_scan_fill_mixer(vtb__cuda_scan *s) {
   VTB_CUDA_NUMBERS(s->k, {"Z", s->normalizer}, {"BODY", true}, {"HALF", true}, {"FOUR", false});
 }
 
+/* Keys that are multiplied by a number a token are read as they are. */
+static void find_gain(vtb__cuda_scan *s) {
+  const vtb_value *gain, *keys = vtb_mixer_keys(s->inst, &gain);
+  if (!gain) return;
+  vtb_check(!keys->def && !gain->def, "a mixer's keys are arguments");
+  s->gain = gain->index;
+  s->at.k = s->dir_at[0].k = keys->index;
+}
+
 void vtb__cuda_mixer(vtb_cuda *c, const vtb_inst *fused) {
   vtb__cuda_scan s = vtb__cuda_scan_make(c, vtb_mixer_scan(fused));
   vtb_check(s.half, "a mixer of wide factors");
   s.mixer = fused;
+  find_gain(&s);
   vtb__cuda_scan_forward(&s);
 }

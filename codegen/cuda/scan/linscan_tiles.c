@@ -93,11 +93,14 @@ void vtb__cuda_scan_half_product(vtb__cuda_scan *s, vtb__scan_product p, vtb__sc
   fill_terms(s, shape->mate, outside ? terms : -1);
   fill_states(s, states);
   if (extra) vtb__scan_in(s, &s->at.dz, "dz");
+  if (s->gain >= 0) vtb_cuda_in(s->k, s->gain, "gain");
+  vtb_cuda_fill(s->k, "gain", s->gain >= 0 ? "gain[%s]" : "1.0f",
+                s->gain >= 0 ? vtb__cuda_scan_at(s, s->gain, NULL) : "");
   vtb_cuda_fill(s->k, "extra", extra ? "dz[%s]" : "0.0f",
                 extra ? vtb__cuda_scan_at(s, s->at.dz, NULL) : "");
   vtb_cuda_fill(s->k, "T", "%s", vtb__cuda_tile_type(s->c));
   VTB_CUDA_NUMBERS(
-      s->k, {"DEPTH", shape->by_values ? s->V : s->K}, {"WIDTH", width},
+      s->k, {"GAIN", s->gain >= 0}, {"DEPTH", shape->by_values ? s->V : s->K}, {"WIDTH", width},
       {"FACTORS", vtb__cuda_factors(s->c)}, {"A_EIGHT", vtb__cuda_row_eight(s, shape->a)},
       {"B_EIGHT", vtb__cuda_row_eight(s, shape->b)}, {"C_EIGHT", vtb__cuda_row_eight(s, shape->c)},
       {"FORWARD", shape->earlier}, {"OUTSIDE", outside},

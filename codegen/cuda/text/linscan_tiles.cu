@@ -36,6 +36,8 @@ hole int a_stride, b_stride, c_stride; /* from row to row of these */
 hole expr extra;                 /* of the token of queries at pos */
 hole expr states, vectors, terms; /* their pointers; vectors: n of the states */
 hole expr result, result_at;     /* its pointer; offset for pos and x */
+hole bool GAIN;                  /* keys are multiplied by a number a token: scores are */
+hole expr gain;                  /* at pos */
 hole bool BODY;                  /* rows of the result go through code instead */
 hole code row_body;                  /* what a warp makes of the row at pos: done_row[x], z_row[0] */
 hole code put_z;                 /* stores value at pos */
@@ -49,6 +51,7 @@ constexpr int PS = vtb_pitch_along(32, 2), PP = vtb_pitch_along(64, 2), PO = vtb
 constexpr int STATE_SLAB = !OUTSIDE ? 0 : STATE_ACROSS ? TILE * PS : 32 * PC;
 constexpr int STAGE = vtb_max_int(vtb_max_int(64 * PB, 32 * PC), STATE_SLAB);
 constexpr int STAGES = 64 * PA + 3 * STAGE > 73000 ? 2 : 3; /* 163 KiB a block is what sm_80 has */
+require !GAIN || (FORWARD && !PAIRED && !OUTSIDE);
 require THREADS == (WIDE ? 256 : 128) && DEPTH <= 512 && WIDTH <= 512 && FACTORS >= 2 && FACTORS <= 3;
 cost tensor = 4096 * SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) + (OUTSIDE ? 128 * DEPTH * TILE : 0);
 cost issue = 4 * SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) + (OUTSIDE ? DEPTH * TILE / 8 : 0) + 1500;
@@ -60,7 +63,7 @@ shared T done[HALF ? 64 * PO : 0] over ring; /* when the ring has been read; a m
 shared T scores[WIDE ? 64 * PP : 0];
 shared float near[512], gaps[64], in[64], out_of[64];
 shared float decays[64], through[128], after[128], own[64], row_side[64], column_side[128], all_of[2], parts[32];
-shared float sums[WIDE ? 256 : 64];
+shared float sums[WIDE ? 256 : 64], gains[GAIN ? 64 : 0]; /* of the rows' own tile */
 shared int row_at[64], column_at[128]; /* places of the rows; of two tiles of columns */
 const int item = vtb_block() / BLOCKS, unit = vtb_block() % BLOCKS;
 const int b = item / (DIRS / SIDES * HEADS), h = item / (DIRS / SIDES) % HEADS;
@@ -86,6 +89,7 @@ auto decay = [&](int t) -> float { /* of a step from t - 1 to t, or PAIRED from 
 auto decay_of_column = [&](int t, int at) -> float { /* of step t, whose place column_at has */
   return !PAIRED || EARLIER ? decay_at(column_at[at]) : decay(t);
 };
+auto gain_at = [&](vtb_i64 pos) -> float { return ${gain}; };
 auto extra_at = [&](vtb_i64 pos) -> float { return ${extra}; };
 constexpr int pos = 0; /* the first row's address */
 const auto a = ${a_from};
@@ -134,6 +138,7 @@ vtb_sync();
 if (tid < 64) {
   row_at[tid] = column_at[tid] = place(i0 + vtb_min_int(tid, n_rows - 1));
   decays[tid] = tid < n_rows ? decay(i0 + tid) : 1.0f;
+  if (GAIN) gains[tid] = tid < n_rows ? gain_at(place(i0 + tid)) : 0.0f;
   if (EXTRA) (FORWARD ? row_side : column_side)[tid] = tid < n_rows ? extra_at(place(i0 + tid)) : 0.0f;
 }
 vtb_sync();
@@ -153,6 +158,10 @@ if (outside) {
   if (lane == 0) parts[vtb_warp()] = factor;
 }
 if (tid < 64) vtb_group_products(decays, near, in, out_of);
+if (GAIN && tid < 64) { /* what leaves a column is multiplied by its gain */
+  for (int l = tid / 8 * 8; l <= tid; l++) near[tid * 8 + l % 8] *= gains[l];
+  out_of[tid] *= gains[tid];
+}
 if (vtb_warp() == 2) {
   const float all = vtb_running_products(decays, through, after);
   if (lane == 0) all_of[0] = all;
@@ -232,7 +241,7 @@ if (outside) {
 }
 
 /* A tile of columns; the first is the rows' own, whose decays are no row's and column's, and has code of its own. */
-float between = 1.0f, d0 = 1.0f, d1 = 1.0f, e0 = 0.0f, e1 = 0.0f; /* decays of the tiles between rows and columns; the next tile's */
+float between = 1.0f, d0 = 1.0f, d1 = 1.0f, e0 = 0.0f, e1 = 0.0f, g0 = 1.0f, g1 = 1.0f; /* decays of the tiles between rows and columns; the next tile's */
 auto meet = [&](int step, auto on_diagonal) {
   constexpr bool diagonal = decltype(on_diagonal)::value;
   const int n_columns = vtb_min_int(c1 - first_of(step), 64), cur = step % 2 * 64, next = 64 - cur;
@@ -281,6 +290,7 @@ auto meet = [&](int step, auto on_diagonal) {
       const int j0 = 2 * lane, j1 = j0 + 1;
       d0 = j0 < n_next ? decay_of_column(t1 + j0, next + j0) : 1.0f;
       d1 = j1 < n_next ? decay_of_column(t1 + j1, next + j1) : 1.0f;
+      if (GAIN) g0 = gain_at(column_at[next + j0]), g1 = gain_at(column_at[next + j1]);
       if (EXTRA && !FORWARD) e0 = extra_at(column_at[next + j0]), e1 = extra_at(column_at[next + j1]);
     }
     const auto c_stage = ring + (at + o0 + vtb_lane_across<PC, WARP_WIDTH>());
@@ -301,6 +311,10 @@ auto meet = [&](int step, auto on_diagonal) {
       vtb_sync_warp();
       const float all = vtb_running_products(decays, through + next, after + next);
       if (lane == 0) all_of[(step + 1) % 2] = all;
+      if (GAIN) {
+        after[next + 2 * lane] *= g0;
+        after[next + 2 * lane + 1] *= g1;
+      }
     }
   }
 };
