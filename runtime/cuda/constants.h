@@ -13,7 +13,8 @@ enum {
   VTB__CU_MAX_DYNAMIC_SHARED = 8,
   VTB__CU_CAPTURE_THREAD_LOCAL = 1,
   VTB__CU_STREAM_NON_BLOCKING = 1,
-  VTB__CU_EVENT_DEFAULT = 0
+  VTB__CU_EVENT_DEFAULT = 0,
+  VTB__CU_EVENT_NO_TIME = 2
 };
 
 /* cuda.h: CUtensorMapDataType, CUtensorMapSwizzle, CUtensorMapL2promotion */

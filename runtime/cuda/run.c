@@ -3,49 +3,30 @@
  * place in the plan's state stays on the device from run to run and is copied on request.
  *
  * The first run launches step by step; the second one, without the prepared steps, is captured in a
- * graph, which all later ones launch: every
- * address in the plan is fixed, and one graph costs the host what one launch does. Timing of single
- * steps (a profile, by the device's clock) and VTB_CUDA_SYNC=1, which finds the kernel behind an
- * error, go step by step.
+ * graph, which all later ones launch: every address in the plan is fixed, and one graph costs the
+ * host what one launch does. Runs that are submitted ahead (ahead.c) have two sets of inputs, and
+ * so two graphs. Timing of single steps (a profile, by the device's clock) and VTB_CUDA_SYNC=1,
+ * which finds the kernel behind an error, go step by step.
  */
-#include "runtime/cuda/device.h"
+#include "runtime/cuda/run.h"
 #include "runtime/launch/launch_check.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { ALIGNMENT = 256, SHARED_WITHOUT_ASKING = 48 * 1024 };
-
-typedef struct cuda_run {
-  vtb_program program;
-  vtb_launch_plan *plan;
-  vtb_cuda_device *device;
-  void **modules;   /* one a source */
-  void **functions; /* one a kernel */
-  vtb_cu_address memory, workspace, constants, state;
-  vtb_cu_address *tensors;   /* in `memory` or `state` */
-  vtb_cu_address *addresses; /* arguments of the step at hand */
-  void **parameters;         /* pointers to them, or to maps */
-  vtb__cu_map *maps;         /* one an argument of the plan; NULL: none is a map */
-  vtb__products *products;
-  void **graphs; /* executable, one a segment; NULL until there are any */
-  void **events; /* n_steps + 1, from the first profile on */
-  int n_runs;
-  unsigned kept; /* roles that are not copied, from the second run on */
-  bool no_graph, sync;
-} cuda_run;
+enum { SHARED_WITHOUT_ASKING = 48 * 1024 };
 
 /* ---- segments: what runs between two buckets of gradients that somebody waits for ------------ */
 
 /* The step behind the segment that begins with step `first`. */
-static int segment_end(const cuda_run *r, int first) {
+static int segment_end(const vtb__run *r, int first) {
   for (int i = 0; r->program.on_bucket && i < r->plan->n_buckets; i++)
     if (r->plan->buckets[i].step >= first) return r->plan->buckets[i].step + 1;
   return r->plan->n_steps;
 }
 
 /* Called behind the segment that ends with step `last`. */
-static vtb_status tell_buckets(const cuda_run *r, int last, vtb_error *err) {
+static vtb_status tell_buckets(const vtb__run *r, int last, vtb_error *err) {
   vtb_status status = VTB_OK;
   for (int i = 0; r->program.on_bucket && i < r->plan->n_buckets && status == VTB_OK; i++) {
     const vtb_launch_bucket *b = &r->plan->buckets[i];
@@ -56,18 +37,20 @@ static vtb_status tell_buckets(const cuda_run *r, int last, vtb_error *err) {
   return status;
 }
 
-static void free_graphs(cuda_run *r) {
-  for (int i = 0; r->graphs && i <= r->plan->n_buckets; i++)
-    if (r->graphs[i]) (void)r->device->api.cuGraphExecDestroy(r->graphs[i]);
-  free(r->graphs);
-  r->graphs = NULL;
+static void free_graphs(vtb__run *r, vtb__set *set) {
+  for (int i = 0; set->graphs && i <= r->plan->n_buckets; i++)
+    if (set->graphs[i]) (void)r->device->api.cuGraphExecDestroy(set->graphs[i]);
+  free(set->graphs);
+  set->graphs = NULL;
 }
 
 /* Work that is under way may still use what is freed here. */
-static void free_all_but_plan(cuda_run *r) {
+static void free_all_but_plan(vtb__run *r) {
   const vtb_cu_api *api = &r->device->api;
+  vtb__ahead_wait(r->ahead);
   (void)api->cuStreamSynchronize(r->device->stream);
-  free_graphs(r);
+  for (int i = 0; i < 2; i++) free_graphs(r, &r->sets[i]);
+  vtb__ahead_free(r->ahead);
   vtb__products_free(r->products);
   for (int i = 0; r->modules && i < r->plan->n_sources; i++)
     if (r->modules[i]) (void)api->cuModuleUnload(r->modules[i]);
@@ -80,15 +63,17 @@ static void free_all_but_plan(cuda_run *r) {
   free(r->events);
   free(r->modules);
   free(r->functions);
-  free(r->tensors);
+  for (int i = 0; i < 2; i++) {
+    free(r->sets[i].tensors);
+    free(r->sets[i].maps);
+  }
   free(r->addresses);
   free(r->parameters);
-  free(r->maps);
   free(r);
 }
 
 static void free_run(void *owner) {
-  cuda_run *r = owner;
+  vtb__run *r = owner;
   vtb_launch_plan *plan = r->plan;
   vtb_cuda_device *device = r->device;
   (void)device->api.cuCtxSetCurrent(device->context);
@@ -97,30 +82,22 @@ static void free_run(void *owner) {
   vtb_launch_plan_free(plan);
 }
 
-static size_t tensor_bytes(const vtb_tensor_info *t) {
-  return (size_t)vtb_tensor_info_count(t) * 4;
-}
-
-static bool is_result(const vtb_tensor_info *t) {
-  return t->io == VTB_IO_OUTPUT || t->io == VTB_IO_GRAD_OUT || t->io == VTB_IO_UPDATE;
-}
-
 /* ---- one run --------------------------------------------------------------------------------- */
 
-static vtb_cu_address address(const cuda_run *r, const vtb_launch_arg *a) {
-  vtb_cu_address base = a->space == VTB_LAUNCH_TENSOR      ? r->tensors[a->tensor]
+static vtb_cu_address address(const vtb__run *r, const vtb_launch_arg *a) {
+  vtb_cu_address base = a->space == VTB_LAUNCH_TENSOR      ? r->set->tensors[a->tensor]
                         : a->space == VTB_LAUNCH_WORKSPACE ? r->workspace
                         : a->space == VTB_LAUNCH_STATE     ? r->state
                                                            : r->constants;
   return base + (vtb_cu_address)a->offset;
 }
 
-static vtb_status enqueue_step(cuda_run *r, const vtb_launch_step *s, vtb_error *err) {
+static vtb_status enqueue_step(vtb__run *r, const vtb_launch_step *s, vtb_error *err) {
   for (int a = 0; a < s->n_args; a++) {
     int number = s->first_arg + a;
     r->addresses[a] = address(r, &r->plan->args[number]);
     r->parameters[a] =
-        r->plan->args[number].map ? (void *)&r->maps[number] : (void *)&r->addresses[a];
+        r->plan->args[number].map ? (void *)&r->set->maps[number] : (void *)&r->addresses[a];
   }
   if (s->kind == VTB_LAUNCH_GEMM)
     return vtb__products_run(r->products, s->index, r->addresses, err);
@@ -132,7 +109,7 @@ static vtb_status enqueue_step(cuda_run *r, const vtb_launch_step *s, vtb_error 
 }
 
 /* Says at which step it was. */
-static vtb_status blame(const cuda_run *r, int i, const vtb_error *inner, vtb_status status,
+static vtb_status blame(const vtb__run *r, int i, const vtb_error *inner, vtb_status status,
                         vtb_error *err) {
   const vtb_launch_step *s = &r->plan->steps[i];
   const vtb_kernel_info *k = vtb_launch_info(r->plan, s);
@@ -141,7 +118,7 @@ static vtb_status blame(const cuda_run *r, int i, const vtb_error *inner, vtb_st
                   k->origin ? k->origin : "-", inner->text);
 }
 
-static vtb_status enqueue(cuda_run *r, int first, int end, vtb_error *err) {
+static vtb_status enqueue(vtb__run *r, int first, int end, vtb_error *err) {
   for (int i = first; i < end; i++) {
     vtb_error inner = {0};
     vtb_status status = enqueue_step(r, &r->plan->steps[i], &inner);
@@ -152,7 +129,7 @@ static vtb_status enqueue(cuda_run *r, int first, int end, vtb_error *err) {
   return VTB_OK;
 }
 
-static vtb_status make_events(cuda_run *r, vtb_error *err) {
+static vtb_status make_events(vtb__run *r, vtb_error *err) {
   int n = r->plan->n_steps + 1;
   vtb_status status = VTB_OK;
   if (!r->events) r->events = calloc((size_t)n, sizeof *r->events);
@@ -164,7 +141,7 @@ static vtb_status make_events(cuda_run *r, vtb_error *err) {
 }
 
 /* What the events say, to who counts; the first was recorded at about `begin` of the host's. */
-static vtb_status tell_times(cuda_run *r, int first, double begin, const vtb_services *services,
+static vtb_status tell_times(vtb__run *r, int first, double begin, const vtb_services *services,
                              vtb_error *err) {
   double from = begin;
   for (int i = first; i < r->plan->n_steps; i++) {
@@ -182,7 +159,7 @@ static vtb_status tell_times(cuda_run *r, int first, double begin, const vtb_ser
 }
 
 /* With an event behind each step, library products too: the host does not wait in between. */
-static vtb_status run_timed(cuda_run *r, int first, const vtb_services *services, vtb_error *err) {
+static vtb_status run_timed(vtb__run *r, int first, const vtb_services *services, vtb_error *err) {
   vtb_cuda_device *d = r->device;
   vtb_status status = make_events(r, err);
   if (status == VTB_OK) status = VTB_CU_CALL(d, cuStreamSynchronize, (d->stream), err);
@@ -198,7 +175,7 @@ static vtb_status run_timed(cuda_run *r, int first, const vtb_services *services
   return status == VTB_OK ? tell_times(r, first, begin, services, err) : status;
 }
 
-static vtb_status capture_segment(cuda_run *r, int first, int end, void **executable,
+static vtb_status capture_segment(vtb__run *r, int first, int end, void **executable,
                                   vtb_error *err) {
   vtb_cuda_device *d = r->device;
   void *graph = NULL;
@@ -216,30 +193,30 @@ static vtb_status capture_segment(cuda_run *r, int first, int end, void **execut
   return status;
 }
 
-static vtb_status capture(cuda_run *r, vtb_error *err) {
+static vtb_status capture(vtb__run *r, vtb_error *err) {
   vtb_status status = VTB_OK;
   int n = 0;
-  r->graphs = calloc((size_t)r->plan->n_buckets + 1, sizeof *r->graphs);
-  if (!r->graphs) return vtb_no_memory(err, "graphs");
+  r->set->graphs = calloc((size_t)r->plan->n_buckets + 1, sizeof *r->set->graphs);
+  if (!r->set->graphs) return vtb_no_memory(err, "graphs");
   for (int first = r->plan->n_prepared, end; first < r->plan->n_steps && status == VTB_OK;
        first = end) {
     end = segment_end(r, first);
-    status = capture_segment(r, first, end, &r->graphs[n++], err);
+    status = capture_segment(r, first, end, &r->set->graphs[n++], err);
   }
-  if (status != VTB_OK) free_graphs(r);
+  if (status != VTB_OK) free_graphs(r, r->set);
   return status;
 }
 
 /* The steps behind the prepared ones, with whoever waits for gradients called in between. */
-static vtb_status run_steps(cuda_run *r, vtb_error *err) {
+static vtb_status run_steps(vtb__run *r, vtb_error *err) {
   vtb_status status = VTB_OK;
   int n = 0;
   for (int first = r->plan->n_prepared, end; first < r->plan->n_steps && status == VTB_OK;
        first = end) {
     end = segment_end(r, first);
-    status = r->graphs
-                 ? VTB_CU_CALL(r->device, cuGraphLaunch, (r->graphs[n++], r->device->stream), err)
-                 : enqueue(r, first, end, err);
+    status = r->set->graphs ? VTB_CU_CALL(r->device, cuGraphLaunch,
+                                          (r->set->graphs[n++], r->device->stream), err)
+                            : enqueue(r, first, end, err);
     if (status == VTB_OK) status = tell_buckets(r, end - 1, err);
   }
   return status;
@@ -247,8 +224,9 @@ static vtb_status run_steps(cuda_run *r, vtb_error *err) {
 
 /* Without a graph launches cost more, and that is all: what is wrong with a kernel shows again when
  * it is launched by itself. */
-static void capture_or_warn(cuda_run *r) {
+static void capture_or_warn(vtb__run *r) {
   vtb_error why = {0};
+  if (r->set->graphs || r->no_graph || r->sync) return;
   if (capture(r, &why) == VTB_OK) return;
   r->no_graph = true;
   char text[sizeof why.text + 128];
@@ -258,28 +236,30 @@ static void capture_or_warn(cuda_run *r) {
   if (r->program.warn) r->program.warn(text);
 }
 
-static bool is_copied(const cuda_run *r, int i) {
-  return tensor_bytes(&r->plan->tensors[i]) && vtb_launch_place(r->plan, i) < 0;
+static bool is_copied(const vtb__run *r, int i) {
+  return vtb__tensor_bytes(&r->plan->tensors[i]) && vtb_launch_place(r->plan, i) < 0;
 }
 
-static vtb_status copy_in(cuda_run *r, void *const *args, vtb_error *err) {
+static vtb_status copy_in(vtb__run *r, void *const *args, vtb_error *err) {
   vtb_status status = VTB_OK;
   for (int i = 0; i < r->plan->n_tensors && status == VTB_OK; i++) {
     const vtb_tensor_info *t = &r->plan->tensors[i];
-    if (is_result(t) || !is_copied(r, i) || (r->n_runs && r->kept >> t->io & 1u)) continue;
-    status = VTB_CU_CALL(r->device, cuMemcpyHtoDAsync_v2,
-                         (r->tensors[i], args[i], tensor_bytes(t), r->device->stream), err);
+    if (vtb__is_result(t) || !is_copied(r, i) || (r->n_runs && r->kept >> t->io & 1u)) continue;
+    status =
+        VTB_CU_CALL(r->device, cuMemcpyHtoDAsync_v2,
+                    (r->set->tensors[i], args[i], vtb__tensor_bytes(t), r->device->stream), err);
   }
   return status;
 }
 
-static vtb_status copy_out(cuda_run *r, void *const *args, vtb_error *err) {
+static vtb_status copy_out(vtb__run *r, void *const *args, vtb_error *err) {
   vtb_status status = VTB_OK;
   for (int i = 0; i < r->plan->n_tensors && status == VTB_OK; i++) {
     const vtb_tensor_info *t = &r->plan->tensors[i];
-    if (!is_result(t) || !is_copied(r, i) || r->kept >> t->io & 1u) continue;
-    status = VTB_CU_CALL(r->device, cuMemcpyDtoHAsync_v2,
-                         (args[i], r->tensors[i], tensor_bytes(t), r->device->stream), err);
+    if (!vtb__is_result(t) || !is_copied(r, i) || r->kept >> t->io & 1u) continue;
+    status =
+        VTB_CU_CALL(r->device, cuMemcpyDtoHAsync_v2,
+                    (args[i], r->set->tensors[i], vtb__tensor_bytes(t), r->device->stream), err);
   }
   if (status == VTB_OK)
     status = VTB_CU_CALL(r->device, cuStreamSynchronize, (r->device->stream), err);
@@ -288,35 +268,42 @@ static vtb_status copy_out(cuda_run *r, void *const *args, vtb_error *err) {
 
 /* Between args and the state: what a training run goes on from. */
 static vtb_status exchange(void *owner, void *const *args, bool in, vtb_error *err) {
-  cuda_run *r = owner;
+  vtb__run *r = owner;
   vtb_cuda_device *d = r->device;
   vtb_status status = VTB_CU_CALL(d, cuCtxSetCurrent, (d->context), err);
+  if (status == VTB_OK) status = vtb__ahead_is_empty(r->ahead, err);
   for (int i = 0; i < r->plan->n_tensors && status == VTB_OK; i++) {
     const vtb_tensor_info *t = &r->plan->tensors[i];
-    if (vtb_launch_place(r->plan, i) < 0 || is_result(t) || !tensor_bytes(t)) continue;
+    if (vtb_launch_place(r->plan, i) < 0 || vtb__is_result(t) || !vtb__tensor_bytes(t)) continue;
     status = in ? VTB_CU_CALL(d, cuMemcpyHtoDAsync_v2,
-                              (r->tensors[i], args[i], tensor_bytes(t), d->stream), err)
+                              (r->set->tensors[i], args[i], vtb__tensor_bytes(t), d->stream), err)
                 : VTB_CU_CALL(d, cuMemcpyDtoHAsync_v2,
-                              (args[i], r->tensors[i], tensor_bytes(t), d->stream), err);
+                              (args[i], r->set->tensors[i], vtb__tensor_bytes(t), d->stream), err);
   }
   return status == VTB_OK ? VTB_CU_CALL(d, cuStreamSynchronize, (d->stream), err) : status;
 }
 
-static void keep(void *owner, unsigned roles) { ((cuda_run *)owner)->kept = roles; }
+static void keep(void *owner, unsigned roles) { ((vtb__run *)owner)->kept = roles; }
+
+vtb_status vtb__enqueue_run(vtb__run *r, vtb_error *err) {
+  if (r->n_runs) capture_or_warn(r);
+  return run_steps(r, err);
+}
 
 static vtb_status run(void *owner, void *const *args, const vtb_services *services,
                       vtb_error *err) {
-  cuda_run *r = owner;
+  vtb__run *r = owner;
   const unsigned fixed = 1u << VTB_IO_PARAM | 1u << VTB_IO_BUFFER;
   bool timed = services && services->size >= sizeof *services && services->kernel_took;
   bool is_prepared = r->n_runs && (r->kept & fixed) == fixed;
   int behind = r->plan->n_prepared;
   vtb_status status = VTB_CU_CALL(r->device, cuCtxSetCurrent, (r->device->context), err);
+  if (status == VTB_OK) status = vtb__ahead_is_empty(r->ahead, err);
+  r->set = &r->sets[0];
   if (status == VTB_OK) status = copy_in(r, args, err);
   if (status == VTB_OK && !is_prepared && !timed) status = enqueue(r, 0, behind, err);
   if (status != VTB_OK) return status;
-  if (r->n_runs == 1 && !r->graphs && !r->no_graph && !r->sync && !timed) capture_or_warn(r);
-  status = timed ? run_timed(r, is_prepared ? behind : 0, services, err) : run_steps(r, err);
+  status = timed ? run_timed(r, is_prepared ? behind : 0, services, err) : vtb__enqueue_run(r, err);
   if (status == VTB_OK) status = copy_out(r, args, err);
   if (!timed) r->n_runs++;
   return status;
@@ -324,7 +311,7 @@ static vtb_status run(void *owner, void *const *args, const vtb_services *servic
 
 /* ---- making one ------------------------------------------------------------------------------ */
 
-static vtb_status load(cuda_run *r, const vtb_cuda_image *images, vtb_error *err) {
+static vtb_status load(vtb__run *r, const vtb_cuda_image *images, vtb_error *err) {
   const vtb_launch_plan *p = r->plan;
   vtb_cuda_device *d = r->device;
   vtb_status status = VTB_OK;
@@ -349,44 +336,42 @@ static vtb_status load(cuda_run *r, const vtb_cuda_image *images, vtb_error *err
   return status;
 }
 
-static size_t padded(size_t n) { return (n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
-
-static vtb_status allocate_bytes(vtb_cuda_device *d, vtb_cu_address *to, size_t n, const char *what,
-                                 vtb_error *err) {
+vtb_status vtb__allocate(vtb_cuda_device *d, vtb_cu_address *to, size_t n, const char *what,
+                         vtb_error *err) {
   vtb_error inner = {0};
-  vtb_status status = VTB_CU_CALL(d, cuMemAlloc_v2, (to, n ? n : ALIGNMENT), &inner);
+  vtb_status status = VTB_CU_CALL(d, cuMemAlloc_v2, (to, n ? n : VTB__ALIGNMENT), &inner);
   if (status == VTB_OK) return VTB_OK;
   return vtb_fail(err, status, "%.1f MB of device memory for the %s: %s", (double)n / 1e6, what,
                   inner.text);
 }
 
-static vtb_status allocate(cuda_run *r, vtb_error *err) {
+static vtb_status allocate(vtb__run *r, vtb_error *err) {
   const vtb_launch_plan *p = r->plan;
   vtb_cuda_device *d = r->device;
   size_t total = 0, most = 1, at = 0;
   for (int i = 0; i < p->n_tensors; i++)
-    if (vtb_launch_place(p, i) < 0) total += padded(tensor_bytes(&p->tensors[i]));
+    if (vtb_launch_place(p, i) < 0) total += vtb__padded(vtb__tensor_bytes(&p->tensors[i]));
   for (int i = 0; i < p->n_steps; i++)
     if ((size_t)p->steps[i].n_args > most) most = (size_t)p->steps[i].n_args;
-  vtb_status status = allocate_bytes(d, &r->memory, total, "parameters, inputs and results", err);
+  vtb_status status = vtb__allocate(d, &r->memory, total, "parameters, inputs and results", err);
   if (status == VTB_OK)
-    status = allocate_bytes(d, &r->workspace, (size_t)p->workspace_bytes, "workspace", err);
+    status = vtb__allocate(d, &r->workspace, (size_t)p->workspace_bytes, "workspace", err);
   if (status == VTB_OK)
-    status = allocate_bytes(d, &r->constants, (size_t)p->constant_bytes, "constants", err);
+    status = vtb__allocate(d, &r->constants, (size_t)p->constant_bytes, "constants", err);
   if (status == VTB_OK && p->state_bytes)
-    status = allocate_bytes(d, &r->state, (size_t)p->state_bytes, "state of the training", err);
+    status = vtb__allocate(d, &r->state, (size_t)p->state_bytes, "state of the training", err);
   if (status == VTB_OK && p->state_bytes)
     status = VTB_CU_CALL(d, cuMemsetD8Async, (r->state, 0, (size_t)p->state_bytes, d->stream), err);
   if (status != VTB_OK) return status;
-  r->tensors = calloc((size_t)p->n_tensors + 1, sizeof *r->tensors);
+  r->set->tensors = calloc((size_t)p->n_tensors + 1, sizeof *r->set->tensors);
   r->addresses = calloc(most, sizeof *r->addresses);
   r->parameters = calloc(most, sizeof *r->parameters);
-  if (!r->tensors || !r->addresses || !r->parameters)
+  if (!r->set->tensors || !r->addresses || !r->parameters)
     return vtb_no_memory(err, "the addresses of a program");
   for (int i = 0; i < p->n_tensors; i++) {
     int64_t place = vtb_launch_place(p, i);
-    r->tensors[i] = place >= 0 ? r->state + (vtb_cu_address)place : r->memory + at;
-    if (place < 0) at += padded(tensor_bytes(&p->tensors[i]));
+    r->set->tensors[i] = place >= 0 ? r->state + (vtb_cu_address)place : r->memory + at;
+    if (place < 0) at += vtb__padded(vtb__tensor_bytes(&p->tensors[i]));
   }
   if (!p->constant_bytes) return VTB_OK;
   status = VTB_CU_CALL(d, cuMemcpyHtoDAsync_v2,
@@ -394,24 +379,18 @@ static vtb_status allocate(cuda_run *r, vtb_error *err) {
   return status == VTB_OK ? VTB_CU_CALL(d, cuStreamSynchronize, (d->stream), err) : status;
 }
 
-/* All addresses are fixed by now. */
-static vtb_status encode_maps(cuda_run *r, vtb_error *err) {
+/* Of the set at hand, whose addresses are fixed by now. */
+vtb_status vtb__encode_maps(vtb__run *r, vtb_error *err) {
   const vtb_launch_plan *p = r->plan;
   vtb_status status = VTB_OK;
   if (!p->n_maps) return VTB_OK;
-  r->maps = aligned_alloc(64, (size_t)p->n_args * sizeof *r->maps);
-  if (!r->maps) return vtb_no_memory(err, "the tensor maps of a program");
+  vtb__cu_map *maps = r->set->maps = aligned_alloc(64, (size_t)p->n_args * sizeof *maps);
+  if (!maps) return vtb_no_memory(err, "the tensor maps of a program");
   for (int i = 0; i < p->n_args && status == VTB_OK; i++)
     if (p->args[i].map)
       status = vtb__cu_encode_map(r->device, &p->maps[p->args[i].map - 1], address(r, &p->args[i]),
-                                  &r->maps[i], err);
+                                  &maps[i], err);
   return status;
-}
-
-static vtb_status describe(cuda_run *r, vtb_error *err) {
-  r->program =
-      (vtb_program){.run = run, .keep = keep, .exchange = exchange, .owner = r, .free = free_run};
-  return vtb_launch_plan_describe(r->plan, &r->program, err);
 }
 
 static bool is_set(const char *variable, const char *value) {
@@ -419,20 +398,33 @@ static bool is_set(const char *variable, const char *value) {
   return text && strcmp(text, value) == 0;
 }
 
+static vtb_status describe(vtb__run *r, vtb_error *err) {
+  r->program =
+      (vtb_program){.run = run, .keep = keep, .exchange = exchange, .owner = r, .free = free_run};
+  bool one_by_one = r->sync || is_set("VTB_CUDA_AHEAD", "0");
+  if (!one_by_one && vtb__ahead_is_possible(r->plan)) {
+    r->program.submit = vtb__ahead_submit;
+    r->program.collect = vtb__ahead_collect;
+    r->program.most_ahead = VTB__MOST_AHEAD;
+  }
+  return vtb_launch_plan_describe(r->plan, &r->program, err);
+}
+
 vtb_status vtb_cuda_program(vtb_launch_plan *plan, const vtb_cuda_image *images,
                             vtb_cuda_device *device, vtb_program **program, vtb_error *err) {
   vtb_status status = vtb_launch_plan_check(plan, vtb_arch_find(device->arch), err);
   if (status != VTB_OK) return status;
-  cuda_run *r = calloc(1, sizeof *r);
+  vtb__run *r = calloc(1, sizeof *r);
   if (!r) return vtb_no_memory(err, "a program");
   r->plan = plan;
   r->device = device;
+  r->set = &r->sets[0];
   r->no_graph = is_set("VTB_CUDA_GRAPH", "0");
   r->sync = is_set("VTB_CUDA_SYNC", "1");
   status = VTB_CU_CALL(device, cuCtxSetCurrent, (device->context), err);
   if (status == VTB_OK) status = load(r, images, err);
   if (status == VTB_OK) status = allocate(r, err);
-  if (status == VTB_OK) status = encode_maps(r, err);
+  if (status == VTB_OK) status = vtb__encode_maps(r, err);
   if (status == VTB_OK) status = vtb__products_open(device, plan, &r->products, err);
   if (status == VTB_OK) status = describe(r, err);
   if (status != VTB_OK) {

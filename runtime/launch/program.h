@@ -96,6 +96,12 @@ typedef struct vtb_program {
    * they have their own workspace, copy args (in host memory) to their device and results back, and
    * can fail. Called as vtb_program_execute() (runtime/launch/threads.h) does. */
   vtb_status (*run)(void *owner, void *const *args, const vtb_services *services, vtb_error *err);
+  /* Of such programs, or NULL: submit begins a run with the inputs as they are now, and collect
+   * waits for the oldest that was begun and gives its results. At most most_ahead may be under way,
+   * and none at any other call; runs have the order and the results of `run`. */
+  vtb_status (*submit)(void *owner, void *const *args, vtb_error *err);
+  vtb_status (*collect)(void *owner, void *const *args, vtb_error *err);
+  int most_ahead;
   /* of such programs, may be NULL: see vtb_program_keep() */
   void (*keep)(void *owner, unsigned roles);
   /* vtb_program_exchange() */

@@ -15,7 +15,7 @@ struct vtb_optim {
   int *trained, n_trained;   /* numbers of tensors */
   char name[VTB_OPTIM_NAME]; /* the optimiser's */
   double clip_norm, ema_decay;
-  int64_t steps;
+  int64_t steps, ahead;
 };
 
 bool vtb_optim_is_inside(const vtb_program *p) {
@@ -301,8 +301,10 @@ void vtb_optim_set_rate(vtb_optim *o, int i, double factor) {
 
 /* ---- a step ---- */
 
+void vtb_optim_run_ahead(vtb_optim *o, int64_t n) { o->ahead = n; }
+
 void vtb_optim_prepare(vtb_optim *o, double lr, double scale) {
-  put_scalar(o, VTB_SCALAR_STEP, (double)o->steps + 1);
+  put_scalar(o, VTB_SCALAR_STEP, (double)(o->steps + o->ahead) + 1);
   put_scalar(o, VTB_SCALAR_LR, lr);
   put_scalar(o, VTB_SCALAR_AVERAGE, o->ema_decay);
   put_scalar(o, VTB_SCALAR_CLIP, o->clip_norm);

@@ -54,6 +54,9 @@ float *vtb_optim_average(const vtb_optim *o, int tensor);
 
 /* Before a run: what the next update needs. scale: gradients are this many times too large. */
 void vtb_optim_prepare(vtb_optim *o, double lr, double scale);
+/* From here on, prepare is for the update that comes `n` behind the next: so many have begun that
+ * were not judged yet. */
+void vtb_optim_run_ahead(vtb_optim *o, int64_t n);
 /* After it: *grad_norm is the norm before clipping, *correct how many of the first n images were
  * classified right; either may be NULL. A step whose loss or gradients are not finite has changed
  * nothing and is VTB_E_NUMBERS. */

@@ -80,6 +80,16 @@ static vtb_status initialise(vtb_trainer *t, vtb_error *err) {
   return status == VTB_OK ? start_from(t, err) : status;
 }
 
+/* How many updates may have begun: a scale of the loss and a plan of time depend on the update
+ * before. */
+static int updates_ahead(const vtb_trainer *t) {
+  const vtb_train_config *c = &t->config;
+  const vtb_program *p = t->bound.program;
+  if (!p->submit || vtb__is_scaled(t) || c->fit_seconds > 0 || c->n_plan) return 0;
+  if (c->services && c->services->size >= sizeof *c->services && c->services->kernel_took) return 0;
+  return p->most_ahead < VTB__MOST_ISSUED ? p->most_ahead : VTB__MOST_ISSUED;
+}
+
 static vtb_status prepare(vtb_trainer *t, vtb_error *err) {
   const vtb_train_config *c = &t->config;
   unsigned roles =
@@ -104,31 +114,12 @@ static vtb_status prepare(vtb_trainer *t, vtb_error *err) {
     t->resumed = status == VTB_OK;
   }
   t->first_step = t->state.step;
+  t->most_issued = updates_ahead(t);
   if (c->n_plan) {
     t->fit_total = c->plan[c->n_plan - 1].total;
     t->config.epochs = (t->fit_total + t->batches - 1) / t->batches;
   }
   return status == VTB_OK ? vtb__trainer_push(t, err) : status;
-}
-
-/* The step of the last update whose epoch has a row: of a pending one the row is written again. */
-static int64_t logged_epochs(const vtb_trainer *t) {
-  return t->state.pending ? t->state.step - 1 : t->first_step - t->first_step % t->batches;
-}
-
-vtb_status vtb__begin(vtb_trainer *t, vtb_error *err) {
-  const vtb_train_config *c = &t->config;
-  if (t->begun) return VTB_OK;
-  vtb_status status = c->on_begin ? c->on_begin(c->user, err) : VTB_OK;
-  if (status == VTB_OK && c->log)
-    status =
-        vtb_run_log_open(c->log, t->resumed ? t->first_step : -1, logged_epochs(t), &t->log, err);
-  if (status == VTB_OK && c->board)
-    status = vtb_board_open(c->board, t->resumed ? t->first_step : -1, &t->board, err);
-  t->begun = status == VTB_OK;
-  if (status == VTB_OK && c->fit_seconds > 0)
-    status = vtb__log_plan(t, t->first_step, c->schedule.total, err);
-  return status;
 }
 
 vtb_status vtb_trainer_open(const vtb_train_config *config, vtb_trainer **out, vtb_error *err) {
@@ -179,57 +170,20 @@ float *vtb_trainer_param(vtb_trainer *t, const char *name, int64_t *count) {
   return t->bound.args[i];
 }
 
-/* ---- one update ------------------------------------------------------------------------------ */
-
-static vtb_status update(vtb_trainer *t, const vtb_batch *batch, int64_t *correct, vtb_error *err) {
-  vtb_bound *b = &t->bound;
-  int32_t seed = (int32_t)(vtb_random_u64(t->config.seed, (uint64_t)t->state.step) >> 33);
-  vtb__bound_fill(b, batch);
-  if (b->seed >= 0) b->args[b->seed] = &seed;
-  t->lr = vtb_schedule_lr(&t->config.schedule, t->state.step);
-  vtb__scale_begin(t);
-  vtb_optim_prepare(t->optim, t->lr, (double)t->loss_scale);
-  vtb_status status =
-      vtb_program_execute(b->program, b->args, b->workspace, t->config.services, err);
-  if (status != VTB_OK) return status;
-  t->loss = (double)*(const float *)b->args[b->loss];
-  if (!isfinite(t->loss))
-    return vtb_fail(err, VTB_E_NUMBERS,
-                    "the loss is not finite at update %lld (learning rate %g); the parameters are "
-                    "those before it",
-                    (long long)t->state.step, t->lr);
-  vtb_error inner = {0};
-  status = vtb_optim_judge(t->optim, batch->n, &t->grad_norm, correct, &inner);
-  t->stale |= status == VTB_OK;
-  status = vtb__scale_end(t, status, &inner, err);
-  if (status == VTB_OK) vtb_measures_add(&b->measures, b->args);
-  return status;
-}
-
-static void account(vtb_trainer *t, const vtb_batch *batch, int64_t correct, double seconds) {
-  t->state.step++;
-  t->state.batch++;
-  t->state.seen += batch->n;
-  t->state.correct += correct;
-  t->state.loss_sum += t->loss * (double)batch->n;
-  t->state.window_loss += t->loss * (double)batch->n;
-  t->state.window_seen += batch->n;
-  t->state.window_correct += correct;
-  t->state.window_steps++;
-  t->changed = true;
-  t->images += batch->n;
-  t->train_seconds += seconds;
-  t->step_seconds = t->step_seconds > 0 ? 0.95 * t->step_seconds + 0.05 * seconds : seconds;
-}
-
 /* ---- the loop -------------------------------------------------------------------------------- */
+
+static bool checkpoint_is_late(const vtb_trainer *t) {
+  const vtb_train_config *c = &t->config;
+  return c->checkpoint && c->checkpoint_seconds > 0 &&
+         vtb_now() - t->last_checkpoint >= c->checkpoint_seconds;
+}
 
 static bool checkpoint_due(const vtb_trainer *t) {
   const vtb_train_config *c = &t->config;
   if (!c->checkpoint) return false;
   if (t->state.batch == 0) return true; /* an epoch ended */
   if (c->checkpoint_steps > 0 && t->state.step % c->checkpoint_steps == 0) return true;
-  return c->checkpoint_seconds > 0 && vtb_now() - t->last_checkpoint >= c->checkpoint_seconds;
+  return checkpoint_is_late(t);
 }
 
 /* Why to stop now, or NULL. */
@@ -247,54 +201,24 @@ static const char *reason_to_stop(const vtb_trainer *t) {
   return NULL;
 }
 
-/* As many updates in all as the rest of the time holds at the present speed; reckoned anew some
- * fifty times a run, so that the log can tell all of it. */
-static vtb_status replan(vtb_trainer *t, vtb_error *err) {
-  vtb_train_config *c = &t->config;
-  double now = vtb_now(), left = c->fit_seconds - (now - t->started);
-  if (c->fit_seconds <= 0) return VTB_OK;
-  if (t->fit_total && t->state.step - t->planned_at < t->fit_total / 50 &&
-      now - t->planned_when < c->fit_seconds / 50)
-    return VTB_OK;
-  t->planned_at = t->state.step;
-  t->planned_when = now;
-  t->fit_total = t->state.step + (left > 0 ? (int64_t)(left / t->step_seconds) : 0);
-  c->schedule.total = t->fit_total;
-  c->epochs = t->state.step / t->batches + 1; /* never the reason to stop */
-  if (t->fit_total / t->batches >= c->epochs)
-    c->epochs = (t->fit_total + t->batches - 1) / t->batches;
-  return vtb__log_plan(t, t->state.step, t->fit_total, err);
-}
-
 static void follow_plan(vtb_trainer *t) {
   vtb_train_config *c = &t->config;
   for (; t->next_plan < c->n_plan && c->plan[t->next_plan].step <= t->state.step; t->next_plan++)
     c->schedule.total = c->plan[t->next_plan].total;
 }
 
-/* Trains one batch; *ended: no batch was left. */
+/* Begins to train one batch, and ends what has to be; *ended: no batch was left. */
 static vtb_status step_once(vtb_trainer *t, vtb_loader *loader, bool *ended, vtb_error *err) {
-  double start = vtb_now();
   const vtb_batch *batch;
-  int64_t correct = 0;
+  if (!t->n_issued) t->issued_since = vtb_now();
   vtb_status status = vtb_loader_next(loader, &batch, err);
   *ended = status == VTB_OK && !batch;
   if (status != VTB_OK || !batch) return status;
   follow_plan(t);
-  status = update(t, batch, &correct, err);
+  status = vtb__issue(t, batch, err);
   if (status != VTB_OK) return status;
-  account(t, batch, correct, vtb_now() - start);
-  status = vtb__begin(t, err);
-  if (status == VTB_OK) status = replan(t, err);
-  if (status != VTB_OK) return status;
-  vtb_train_event e = vtb__event(t, VTB_TRAIN_STEP);
-  e.accuracy = (double)correct / (double)batch->n;
-  vtb__send(t, &e);
-  if ((t->log || t->board) && t->state.step % t->config.log_steps == 0)
-    status = vtb__log_step(t, err);
-  if (status == VTB_OK && t->state.window_steps >= (e.total_steps > 50 ? e.total_steps / 50 : 1))
-    status = vtb__log_window(t, err);
-  return status;
+  if (vtb__must_settle(t)) return vtb__settle(t, 0, err);
+  return t->n_issued == t->most_issued ? vtb__settle(t, 1, err) : VTB_OK;
 }
 
 static vtb_status save(vtb_trainer *t, vtb_error *err) {
@@ -311,12 +235,29 @@ static vtb_status end_epoch(vtb_trainer *t, vtb_error *err) {
   return status == VTB_OK ? vtb__epoch_settle(t, err) : status;
 }
 
+/* Updates that are under way are in the weights, so they are in the state before anything is saved;
+ * an error in between keeps what it says. */
+static vtb_status settle_after_error(vtb_trainer *t, vtb_status status) {
+  vtb_error ignored = {0};
+  if (vtb__settle(t, 0, &ignored) != VTB_OK) t->cannot_save = true;
+  return status;
+}
+
 static vtb_status loop(vtb_trainer *t, vtb_loader *loader, const char **why, vtb_error *err) {
-  while (!(*why = reason_to_stop(t))) {
+  for (;;) {
     bool ended;
-    vtb_status status = step_once(t, loader, &ended, err);
+    vtb_status status = VTB_OK;
+    if ((*why = reason_to_stop(t)) && !t->n_issued) break;
+    if (*why) {
+      status = vtb__settle(t, 0, err);
+    } else {
+      status = step_once(t, loader, &ended, err);
+      if (status != VTB_OK) return settle_after_error(t, status);
+      assert(!ended);
+      if (t->n_issued && !checkpoint_is_late(t)) continue;
+      status = vtb__settle(t, 0, err);
+    }
     if (status != VTB_OK) return status;
-    assert(!ended);
     if (t->state.batch == t->batches) status = end_epoch(t, err);
     if (status == VTB_OK) status = vtb__judge_within(t, err);
     if (status == VTB_OK && checkpoint_due(t)) status = save(t, err);

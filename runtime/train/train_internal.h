@@ -54,6 +54,13 @@ typedef struct vtb_train_state {
   int64_t skipped;  /* batches whose gradients it made overflow */
 } vtb_train_state;
 
+/* An update that has begun and whose results are not there yet. */
+typedef struct vtb_issued {
+  int64_t n; /* samples */
+  double lr;
+} vtb_issued;
+enum { VTB__MOST_ISSUED = 16 };
+
 struct vtb_trainer {
   vtb_train_config config;
   char data[2][VTB_FINGERPRINT]; /* of the sets; empty: not taken yet */
@@ -69,6 +76,10 @@ struct vtb_trainer {
   bool cannot_save;   /* a checkpoint could not be written */
   int64_t first_step; /* updates done before this run */
   bool stale;         /* updates were made since parameters and state were copied from a device */
+
+  vtb_issued issued[VTB__MOST_ISSUED]; /* oldest first; the state does not count them yet */
+  int n_issued, most_issued;           /* 0: updates are done one after the other */
+  double issued_since;                 /* when the results before them were there */
 
   double started, train_seconds; /* of this run; train_seconds without evaluation */
   int64_t images;
@@ -96,8 +107,16 @@ void vtb__scale_begin(vtb_trainer *t); /* sets t->loss_scale, 1 without */
 VTB_MUST_USE vtb_status vtb__scale_end(vtb_trainer *t, vtb_status status, const vtb_error *inner,
                                        vtb_error *err);
 
-/* train.c: on_begin and the log, before the first thing that is written. */
+/* train_log.c: on_begin and the log, before the first thing that is written. */
 VTB_MUST_USE vtb_status vtb__begin(vtb_trainer *t, vtb_error *err);
+
+/* train_update.c. issue: begins the update of a batch, which may be another's from then on. settle:
+ * takes the results of all that were issued but the last `leave`; afterwards they are in the state,
+ * the log and the events. An update whose numbers are not finite is the error, behind those that
+ * were under way. must_settle: something depends on the update that was issued last. */
+VTB_MUST_USE vtb_status vtb__issue(vtb_trainer *t, const vtb_batch *batch, vtb_error *err);
+VTB_MUST_USE vtb_status vtb__settle(vtb_trainer *t, int leave, vtb_error *err);
+bool vtb__must_settle(const vtb_trainer *t);
 
 /* train_epoch.c. close: the epoch is done, its evaluation is pending. settle: evaluates it, if that
  * is due, and logs it; a request to stop leaves it pending. judge: a run that a limit ended within

@@ -176,3 +176,25 @@ vtb_status vtb__log_judged(vtb_trainer *t, const char *event, vtb_error *err) {
   if (measured) put_score(&l, &t->result.train);
   return vtb_run_log_event(t->log, event, e.step, l.at, l.n, err);
 }
+
+/* ---- the first thing that is written --------------------------------------------------------- */
+
+/* The step of the last update whose epoch has a row: of a pending one the row is written again. */
+static int64_t logged_epochs(const vtb_trainer *t) {
+  return t->state.pending ? t->state.step - 1 : t->first_step - t->first_step % t->batches;
+}
+
+vtb_status vtb__begin(vtb_trainer *t, vtb_error *err) {
+  const vtb_train_config *c = &t->config;
+  if (t->begun) return VTB_OK;
+  vtb_status status = c->on_begin ? c->on_begin(c->user, err) : VTB_OK;
+  if (status == VTB_OK && c->log)
+    status =
+        vtb_run_log_open(c->log, t->resumed ? t->first_step : -1, logged_epochs(t), &t->log, err);
+  if (status == VTB_OK && c->board)
+    status = vtb_board_open(c->board, t->resumed ? t->first_step : -1, &t->board, err);
+  t->begun = status == VTB_OK;
+  if (status == VTB_OK && c->fit_seconds > 0)
+    status = vtb__log_plan(t, t->first_step, c->schedule.total, err);
+  return status;
+}

@@ -245,6 +245,27 @@ static void warn(const char *text) {
 
 static vtb_services *profiling;
 
+/* n runs, up to four under way, and each gives what it was begun with. */
+static vtb_status run_ahead(vtb_program *p, int n, vtb_error *err) {
+  float x[64], y[64];
+  void *args[] = {x, y};
+  vtb_status status = VTB_OK;
+  for (int begun = 0, done = 0; done < n && status == VTB_OK;) {
+    if (begun < n && begun - done < p->most_ahead) {
+      for (int i = 0; i < 64; i++) x[i] = (float)(100 * begun + i);
+      status = p->submit(p->owner, args, err);
+      begun++;
+      continue;
+    }
+    for (int leave = begun<n; begun - done> leave && status == VTB_OK; done++) {
+      status = p->collect(p->owner, args, err);
+      for (int i = 0; i < 64 && status == VTB_OK; i++)
+        CHECK_MSG(y[i] == (float)(2 * (100 * done + i) + 1), "run %d: %g", done, (double)y[i]);
+    }
+  }
+  return status;
+}
+
 /* Everything from opening to the end, with call number `n` failing. False: there are fewer. */
 static bool fail_call(int n) {
   vtb_program *p = NULL;
@@ -260,6 +281,7 @@ static bool fail_call(int n) {
     status = vtb_program_execute(p, args, NULL, i == 4 ? profiling : services, &err);
     if (status == VTB_OK) CHECK_MSG(y[0] == (float)(2 * i + 1), "call %d, run %d", n, i);
   }
+  if (status == VTB_OK) status = run_ahead(p, 3, &err);
   bool while_freed = status == VTB_OK && !*failed;
   vtb_program_free(p);
   const char *name = *failed ? *failed : "";
@@ -331,6 +353,45 @@ TEST(calls_come_in_order) {
   *trace = '\0';
   vtb_program_free(p);
   CHECK_STR(trace, "sync;");
+}
+
+/* Inputs come on a stream of their own, behind the run before the last, whose set they take; the
+ * host waits once for three runs, while the fourth is under way; at the end for that, too. */
+TEST(runs_ahead_wait_where_results_are_read) {
+#define COPY(wait) wait "2:in 256;2:event;after;"
+#define LAUNCHES "launch k_double;launch k_add_one;"
+#define END "out 256;event;"
+#define AHEAD COPY("2:after;") "graph;" LAUNCHES END
+  vtb_program *p = NULL;
+  vtb_error err = {0};
+  CHECK(make_program("k_add_one", "fake", &p, &err) == VTB_OK);
+  if (!p || !p->submit) return;
+  *trace = '\0';
+  CHECK_MSG(run_ahead(p, 10, &err) == VTB_OK, "%s", err.text);
+  CHECK_STR(trace, COPY("") LAUNCHES END COPY("") "graph;" LAUNCHES END AHEAD AHEAD
+                                                  "await;" AHEAD AHEAD AHEAD
+                                                  "await;" AHEAD AHEAD AHEAD "await;await;");
+  run_and_compare(p, 3); /* between such runs, one as ever */
+  CHECK_MSG(run_ahead(p, 5, &err) == VTB_OK, "%s", err.text);
+  vtb_program_free(p);
+  CHECK(*allocations == 0 && *alive == 0 && *faults == 0);
+}
+
+TEST(results_of_runs_ahead_are_taken_first) {
+  vtb_program *p = NULL;
+  vtb_error err = {0};
+  float x[64] = {0}, y[64];
+  void *args[] = {x, y};
+  CHECK(make_program("k_add_one", "fake", &p, &err) == VTB_OK);
+  CHECK(p->collect(p->owner, args, &err) == VTB_E_INTERNAL && strstr(err.text, "no run"));
+  for (int i = 0; i < p->most_ahead; i++) CHECK(p->submit(p->owner, args, &err) == VTB_OK);
+  err = (vtb_error){0};
+  CHECK(p->submit(p->owner, args, &err) == VTB_E_INTERNAL && strstr(err.text, "4 runs"));
+  err = (vtb_error){0};
+  CHECK(vtb_program_execute(p, args, NULL, services, &err) == VTB_E_INTERNAL &&
+        strstr(err.text, "the results of 4 runs wait"));
+  vtb_program_free(p); /* with work under way */
+  CHECK(*allocations == 0 && *alive == 0 && *faults == 0);
 }
 
 TEST(what_is_missing_is_named) {
@@ -428,6 +489,8 @@ int main(void) {
   RUN(any_call_may_fail);
   RUN(without_a_graph_it_goes_on);
   RUN(calls_come_in_order);
+  RUN(runs_ahead_wait_where_results_are_read);
+  RUN(results_of_runs_ahead_are_taken_first);
   RUN(a_broken_plan_does_not_reach_the_device);
   RUN(what_is_missing_is_named);
   RUN(libraries_of_the_drivers_cuda_come_first);

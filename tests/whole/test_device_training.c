@@ -16,6 +16,7 @@
 #include "tests/codegen/cuda_plan.h"
 #include "tests/runtime/fake_program.h"
 #include "tests/whole/attach.h"
+#include "tests/whole/driver_calls.h"
 
 #include <dlfcn.h>
 
@@ -419,35 +420,44 @@ TEST(the_driver_runs_the_same_plan) {
   dlclose(fake);
 }
 
+/* ---- the host does not wait ------------------------------------------------------------------ */
+
+TEST(the_host_waits_only_where_it_reads) {
+  void *fake = dlopen(VTB_FAKE_CUDA, RTLD_NOW);
+  vtb_program *driver = compile(plain, true, VTB_PRECISION_FP32, for_driver);
+  char *trace = dlsym(fake, "fake_cuda_trace");
+  bool *quiet = dlsym(fake, "fake_cuda_quiet");
+  vtb_strbuf calls = {0};
+  vtb_trainer *t = NULL;
+  vtb_train_config c = config(driver);
+  c.eval = NULL;
+  *quiet = true;
+  CHECK_OK(vtb_trainer_open(&c, &t, err));
+  *trace = '\0';
+  CHECK_OK(vtb_trainer_run(t, NULL, err));
+  shorten(trace, &calls);
+  /* the first update before anything is written; two epochs of five, at whose ends the newest is
+   * waited for too; of the second's first four, three are read while the fourth runs */
+  CHECK_STR(calls.at, "ieaoeSieaGoewieaGoewieaGoewieaGoeSS"
+                      "wieaGoewieaGoewieaGoewieaGoeSwieaGoeSS");
+  *trace = '\0';
+  calls.n = 0;
+  vtb_trainer_param(t, "mid.weight", NULL);
+  shorten(trace, &calls);
+  CHECK_STR(calls.at, "oS");
+  vtb_trainer_close(t);
+  c.schedule.base_lr = 1e38; /* no number stays finite; found when others have begun */
+  CHECK_OK(vtb_trainer_open(&c, &t, err));
+  CHECK_REFUSED(vtb_trainer_run(t, NULL, err), "updates behind it had begun and are done");
+  vtb_trainer_close(t);
+  *quiet = false;
+  vtb_program_free(driver);
+  vtb_emulator_free(launcher);
+  vtb_strbuf_free(&calls);
+  dlclose(fake);
+}
+
 /* ---- gradients in buckets -------------------------------------------------------------------- */
-
-enum { MOST_BUCKETS = 16 };
-typedef struct bucket_calls {
-  int n, expected; /* calls; the number of the next */
-  int in_all;      /* buckets */
-  vtb_bucket last[MOST_BUCKETS];
-  uint64_t hash[MOST_BUCKETS];
-  float factor; /* gradients are multiplied by it */
-  void (*finish)(void *stream);
-} bucket_calls;
-
-static uint64_t hash_of_bucket(const vtb_bucket *b) {
-  return vtb_hash_bytes(VTB_HASH_INIT, (const void *)(uintptr_t)b->at, (size_t)b->bytes);
-}
-
-static vtb_status on_bucket(void *user, const vtb_bucket *b, vtb_error *err) {
-  bucket_calls *c = user;
-  if (b->index != c->expected)
-    return vtb_fail(err, VTB_E_INTERNAL, "bucket %d instead of %d", b->index, c->expected);
-  float *at = (float *)(uintptr_t)b->at;
-  if (b->stream) c->finish(b->stream);
-  for (int64_t i = 0; i < b->bytes / 4; i++) at[i] *= c->factor;
-  c->last[b->index] = *b;
-  c->hash[b->index] = hash_of_bucket(b);
-  c->n++;
-  c->expected = (c->expected + 1) % c->in_all;
-  return VTB_OK;
-}
 
 /* Ten steps; each bucket is told once a step, in order, when nothing changes it any more; what is
  * done to it is done before the norm. */
@@ -606,6 +616,7 @@ int main(void) {
   RUN(what_is_no_training_step_is_refused);
   RUN(a_step_that_does_not_count_changes_nothing);
   RUN(the_driver_runs_the_same_plan);
+  RUN(the_host_waits_only_where_it_reads);
   RUN(gradients_are_told_in_buckets);
   RUN(scaling_saves_what_fp16_would_lose);
   RUN(the_scale_finds_its_size);
