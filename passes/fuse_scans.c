@@ -17,6 +17,10 @@
  * would need a value of the group outside before the group can run, scans that read each other, and
  * sums of other columns than the scan's.
  *
+ * An adjoint also takes sums over samples and tokens of what it makes or reads. Where a function
+ * has a scan and its adjoint, each gets a copy of cheap kernels that both (and what stands around
+ * them) read, so that their rows are not stored.
+ *
  * Likewise around maxplus and its adjoint, whose kernels evaluate a body at each token: gates
  * before, which are stored where others read them, and what is made of the maximum behind. There a
  * body may also read the maximum of the token before (`shift` along the path), and shifts of what
@@ -118,6 +122,94 @@ static void take_before(group *g) {
         alone = !vtb__group_is_read(&g->of, def->results[r], &first);
       if (alone && g->ops + ops_of(def) <= MOST_OPS) add(g, def);
     }
+}
+
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+enum { NEAR = 4, CHEAP_OPS = 8, MOST_INPUTS = 2 };
+
+static bool takes_body(const vtb_inst *i) { return is_scan(i) && vtb_scan_takes_body(i); }
+
+/* Whether i is computed of what a scan makes, at most `depth` kernels before. */
+static bool is_behind(const vtb_inst *i, int depth) {
+  for (int o = 0; o < i->n_operands; o++) {
+    const vtb_inst *def = i->operands[o]->def;
+    if (def && (takes_body(def) ||
+                (depth > 0 && (is_view(def) || is_elementwise(def)) && is_behind(def, depth - 1))))
+      return true;
+  }
+  return false;
+}
+
+/* Whether v is read by scans that take a body alone, or by what stands around them. */
+static bool is_for_scans(const vtb_value *v, int depth) {
+  vtb_inst **readers;
+  size_t n = vtb_value_readers(v, &readers);
+  bool all = n > 0;
+  for (int r = 0; r < v->func->n_returns; r++) all = all && v->func->returns[r] != v;
+  for (size_t i = 0; i < n && all; i++) {
+    const vtb_inst *r = readers[i];
+    bool around = is_view(r) || is_elementwise(r) || vtb_kernel_kind_of(r) == VTB_KERNEL_COL;
+    all = takes_body(r) || (around && is_behind(r, NEAR)) || (around && depth > 0);
+    for (int k = 0; k < r->n_results && all && !takes_body(r) && !is_behind(r, NEAR); k++)
+      all = is_for_scans(r->results[k], depth - 1);
+  }
+  vtb_free(readers);
+  return all;
+}
+
+/* A cheap kernel of few rows, read by scans and around them. */
+static bool is_worth_copies(const vtb_inst *i) {
+  int large = 0;
+  if (!is_view(i) && (!is_elementwise(i) || ops_of(i) > CHEAP_OPS)) return false;
+  int64_t count = vtb_type_count(&i->results[0]->type);
+  for (int o = 0; o < i->n_operands; o++)
+    large += vtb_type_count(&i->operands[o]->type) * 8 > count;
+  for (int r = 0; r < i->n_results; r++) {
+    vtb_inst **readers;
+    size_t n = vtb_value_readers(i->results[r], &readers);
+    vtb_free(readers);
+    if (n > 0 && !is_for_scans(i->results[r], NEAR)) return false;
+  }
+  return large <= MOST_INPUTS;
+}
+
+/* A copy of i for each of its readers but one. */
+static bool copy_for_readers(vtb_func *f, vtb_inst *i) {
+  vtb_inst *kept = NULL;
+  bool any = false;
+  for (int r = 0; r < i->n_results; r++) {
+    vtb_inst **readers;
+    size_t n = vtb_value_readers(i->results[r], &readers);
+    for (size_t k = 0; k < n; k++) {
+      if (!kept) kept = readers[k];
+      if (readers[k] == kept) continue;
+      vtb_builder b = {.module = f->module, .func = f, .before = i, .span = i->span};
+      const vtb_inst *copy = vtb_inst_clone(&b, i, i->operands);
+      any = true;
+      for (int o = 0; o < readers[k]->n_operands; o++)
+        for (int s = 0; s < i->n_results; s++)
+          if (readers[k]->operands[o] == i->results[s])
+            vtb_inst_set_operand(readers[k], o, copy->results[s]);
+    }
+    vtb_free(readers);
+  }
+  return any;
+}
+
+/* Where a function has a scan and its adjoint, what both compute of the same rows is made in either
+ * kernel instead of being stored: last kernels first, so that those before have copies as
+ * readers. */
+static void copy_around_scans(vtb_func *f) {
+  bool ahead = false, back = false;
+  for (const vtb_inst *i = f->first; i; i = i->next) {
+    ahead |= i->op == VTB_OP_linscan && takes_body(i);
+    back |= i->op == VTB_OP_linscan_grad && takes_body(i);
+  }
+  for (vtb_inst *i = f->last, *before; i && ahead && back; i = before) {
+    before = i->prev;
+    if (i->n_results > 0 && is_worth_copies(i) && copy_for_readers(f, i)) before = i->prev;
+  }
 }
 
 static const vtb_value *source_of(const vtb_value *v) {
@@ -384,6 +476,7 @@ vtb_status vtb__pass_fuse_scans(vtb_pass_context *c, vtb_error *err) {
       next = i->next;
       if (vtb_is_scans(i)) part(i);
     }
+    copy_around_scans(f);
     for (bool again = true; again;) {
       again = false;
       for (vtb_inst *i = f->first; i && !again; i = i->next)

@@ -114,18 +114,29 @@ static void fill_put_z(vtb__cuda_scan *s, const int *z, const char *value) {
                 stores ? vtb__cuda_scan_at(s, *z, NULL) : "", value);
 }
 
-/* Adds the parts of row `which`. */
-static void add_parts(vtb__cuda_scan *s, const steps_parts *p, int which, const int *tensor,
+/* Adds the parts of `n` rows, results of one shape, that are there (`z`: behind the last
+ * column). */
+static void add_parts(vtb__cuda_scan *s, const steps_parts *p, const int *const *tensors, int n,
                       const int *z) {
-  if (p->temp < 0) return;
+  const char *put = "";
+  int first = 0, last = n - 1;
+  while (first < n && *tensors[first] < 0) first++;
+  while (last > first && *tensors[last] < 0) last--;
+  if (p->temp < 0 || first == n) return;
   vtb__scan_begin(s, "linscan_add_parts", "linscan_add_parts.cu", 256);
   vtb_cuda_temp_in(s->k, p->temp, "float", "parts");
-  vtb__scan_out(s, tensor, "result");
+  for (int i = first; i <= last; i++) {
+    const char *name = vtb_arena_printf(&s->c->arena, "result%d", i);
+    if (*tensors[i] < 0) continue;
+    vtb__scan_out(s, tensors[i], name);
+    put = vtb_arena_printf(&s->c->arena, "%sif (which == %d) %s[%s] = sum;\n", put, i, name,
+                           vtb__cuda_scan_at(s, *tensors[i], "x"));
+  }
+  vtb_cuda_fill(s->k, "put", "%s", put);
   fill_put_z(s, z, "sum");
-  vtb_cuda_fill(s->k, "result_at", "%s", vtb__cuda_scan_at(s, *tensor, "x"));
   VTB_CUDA_NUMBERS(s->k, {"WIDTH", p->width}, {"PARTS", p->n_parts}, {"ROWS", p->n},
-                   {"WHICH", which},
-                   {"COLUMNS", vtb_cuda_tensor_of(s->c, *tensor)->type->dim[3].size});
+                   {"FIRST", first}, {"TAKEN", last - first + 1},
+                   {"COLUMNS", vtb_cuda_tensor_of(s->c, *tensors[first])->type->dim[3].size});
   vtb__scan_launch(s, s->n);
 }
 
@@ -181,7 +192,7 @@ void vtb__cuda_scan_steps(vtb__cuda_scan *s) {
   fill_put_z(s, whole ? &s->at.z : NULL, "value");
   VTB_CUDA_NUMBERS(s->k, {"FIRST", s->init}, {"LAST", s->last}, {"Y_WIDTH", whole ? s->V : s->V1});
   vtb__scan_launch(s, s->n);
-  add_parts(s, &y, 0, &s->at.y, &s->at.z);
+  add_parts(s, &y, (const int *const[]){&s->at.y}, 1, &s->at.z);
 }
 
 /* Everything that is read or stored is code of the body. */
@@ -298,8 +309,8 @@ void vtb__cuda_scan_steps_grad(vtb__cuda_scan *s) {
   fill_sums(s, &sums);
   fill_full_and_rates(s, rates);
   vtb__scan_launch(s, s->n);
-  for (int i = 0; i < sums.n_by_key; i++) add_parts(s, &sums.keys, i, sums.by_key[i], NULL);
-  for (int i = 0; i < sums.n_by_value; i++) add_parts(s, &sums.values, i, sums.by_value[i], NULL);
+  add_parts(s, &sums.keys, sums.by_key, sums.n_by_key, NULL);
+  add_parts(s, &sums.values, sums.by_value, sums.n_by_value, NULL);
   if (rates >= 0) add_rates(s, rates);
 }
 
@@ -388,8 +399,7 @@ void vtb__cuda_scan_rates_grad(vtb__cuda_scan *s, const vtb_inst *fused) {
                 rates >= 0 ? "rates[((vtb_i64)scan * K + key) * V + x] = s;" : "");
   vtb_cuda_fill(s->k, "put_totals", "%s", fill_totals(s, &codes, totals));
   vtb__scan_launch(s, s->n);
-  if (s->at.dq >= 0) add_parts(s, &keys, 0, &s->at.dq, NULL);
-  if (s->at.dk >= 0) add_parts(s, &keys, 1, &s->at.dk, NULL);
+  add_parts(s, &keys, (const int *const[]){&s->at.dq, &s->at.dk}, 2, NULL);
   if (rates >= 0) add_rates(s, rates);
   for (int i = 0; i < codes.n_sums; i++) add_total(s, totals[i], codes.sums[i]);
 }

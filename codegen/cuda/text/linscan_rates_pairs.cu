@@ -23,7 +23,7 @@ hole code put_rate, put_totals;  /* store s of key and x; total of column x */
 constexpr int KP = 16, PAIRS = KP / 2, COLUMNS = 32 * WIDE, BLOCKS = (V + COLUMNS - 1) / COLUMNS;
 constexpr int SEGMENTS = (N + SEGMENT - 1) / SEGMENT, ROW_KEYS = SEGMENT * KP;
 require THREADS == COLUMNS && K <= 16 && SEGMENT == 8;
-cost issue = WIDE * N * (GIVEN ? 390 : 464);
+cost issue = WIDE * N * (GIVEN ? 372 : 466);
 cost special = WIDE * 32 * N * (GIVEN ? 2 : 3) * KP;
 cost tensor = WIDE * N * 40960;
 cost chain = 200 * N;
@@ -66,18 +66,17 @@ float total[SUMS];
 VTB_UNROLL for (int i = 0; i < SUMS; i++) total[i] = 0.0f;
 int t0 = 0, n = 0;
 auto load_keys = [&](bool backward) {
-  VTB_UNROLL for (int e0 = 0; e0 < (backward ? 2 : 1) * ROW_KEYS; e0 += COLUMNS) {
-    const int e = e0 + tid, i = e / KP % SEGMENT, key = e % KP;
-    const bool there = i < n && key < K;
-    if (e < ROW_KEYS) {
-      const float value = there ? k_at(place(t0 + i), key) : 0.0f;
-      keys[e] = value;
-      if (backward) {
-        const float next = vtb_shfl_xor(value, 1);
-        if (e % 2 == 0) key_pairs[e / 2] = vtb_float(vtb_pack_bf16(value, next));
-      }
-    } else if (backward && e < 2 * ROW_KEYS) {
-      queries[e - ROW_KEYS] = there ? q_at(place(t0 + i), key) : 0.0f;
+  VTB_UNROLL for (int e0 = 0; e0 < ROW_KEYS; e0 += COLUMNS) {
+    const int e = e0 + tid, i = e / KP, key = e % KP;
+    const bool mine = ROW_KEYS % COLUMNS == 0 || e < ROW_KEYS, there = mine && i < n && key < K;
+    const vtb_i64 pos = place(vtb_min_int(t0 + i, N - 1));
+    const int near_key = K == KP ? key : vtb_min_int(key, K - 1);
+    const float k = k_at(pos, near_key), own = there ? k : 0.0f;
+    if (mine) keys[e] = own;
+    if (backward) {
+      const float q = q_at(pos, near_key), next = vtb_shfl_xor(own, 1);
+      if (mine) queries[e] = there ? q : 0.0f;
+      if (mine && e % 2 == 0) key_pairs[e / 2] = vtb_float(vtb_pack_bf16(own, next));
     }
   }
 };
@@ -179,7 +178,7 @@ for (int segment = SEGMENTS - 1; segment >= 0; segment--) {
   load_keys(true);
   VTB_UNROLL for (int i = 0; i < SEGMENT; i++) {
     float input = 0.0f, step = 0.0f, dy = 0.0f;
-    given(place(vtb_min_int(t0 + i, N - 1)), near, input, step, dy);
+    given(place(N % SEGMENT == 0 ? t0 + i : vtb_min_int(t0 + i, N - 1)), near, input, step, dy);
     rows[i * COLUMNS + tid] = real ? input : 0.0f;
     rows[(SEGMENT + i) * COLUMNS + tid] = step;
     rows[(2 * SEGMENT + i) * COLUMNS + tid] = real ? dy : 0.0f;
@@ -232,9 +231,10 @@ for (int segment = SEGMENTS - 1; segment >= 0; segment--) {
     sum_columns(to_k, terms, chosen);
     if (real) {
       const vtb_i64 pos = place(t0 + i);
-      const float d_input = low_of(to_v[0]) + low_of(to_v[1]) + (high_of(to_v[0]) + high_of(to_v[1]));
-      const float d_step = 0.6931471805599453f *
-                           (low_of(to_step[0]) + low_of(to_step[1]) + (high_of(to_step[0]) + high_of(to_step[1])));
+      const vtb_u32 ones = 0x3f803f80u;
+      const vtb_u32 inputs = vtb_fma_bf16(to_v[0], ones, to_v[1]), steps = vtb_fma_bf16(to_step[0], ones, to_step[1]);
+      const float d_input = low_of(inputs) + high_of(inputs);
+      const float d_step = 0.6931471805599453f * (low_of(steps) + high_of(steps));
       ${put}
     }
   }
