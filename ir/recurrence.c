@@ -154,7 +154,7 @@ bool vtb_is_scans(const vtb_inst *inst) { return vtb_kernel_kind_of(inst) == VTB
 
 const vtb_inst *vtb_mixer_scan(const vtb_inst *fused) {
   const vtb_inst *i = fused->callee->first;
-  while (i && i->op != VTB_OP_linscan) i = i->next;
+  while (i && i->op != VTB_OP_linscan && i->op != VTB_OP_linscan_grad) i = i->next;
   vtb_check(i != NULL, "a mixer without a scan");
   return i;
 }

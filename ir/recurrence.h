@@ -165,7 +165,7 @@ vtb_delta vtb_delta_of(const vtb_inst *inst);
 /* True for a `fused` whose kernel holds nothing but scans of equal shape: several directions of one
  * cell (passes/directions.c). */
 bool vtb_is_scans(const vtb_inst *inst);
-/* The scan of a `fused` of kind "mixer". */
+/* The scan of a `fused` of kind "mixer", or "mixer_grad". */
 const vtb_inst *vtb_mixer_scan(const vtb_inst *fused);
 /* The keys that a mixer's scan reads, of a product with a number a token and head what it
  * multiplies; *gain: that number, [B, N, h, 1], or NULL. */

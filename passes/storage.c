@@ -251,6 +251,22 @@ static bool is_part(const vtb_value *v) {
   return v->def && v->def->op == VTB_OP_reduce_sum && vtb_attr_int(v->def, "parts", 0);
 }
 
+/* Its adjoints, with keys that are multiplied by a number a token. */
+static void note_mixer_grad(storage *s, const vtb_inst *whole) {
+  const vtb_inst *scan = vtb_mixer_scan(whole);
+  const vtb_value *gain, *keys = vtb_mixer_keys(scan, &gain);
+  bool rounds = vtb_factors_of(scan) == s->half;
+  note_scan(s, whole, scan);
+  note(s, whole->operands[keys->index], rounds ? FACTOR : READ);
+  note(s, whole->operands[gain->index], BARRED);
+  for (int r = 0; r < whole->n_results; r++) {
+    const vtb_value *v = whole->callee->returns[r];
+    if (v->def == scan) continue;
+    bool sum = v->type.dim[3].size == 1;
+    note(s, whole->results[r], sum ? BARRED : rounds ? PRODUCT : MADE);
+  }
+}
+
 static void note_fused(storage *s, const vtb_inst *i) {
   const char *kind = vtb_attr_str(i, "kind", "");
   if (vtb_is_turned_attention(i))
@@ -259,6 +275,8 @@ static void note_fused(storage *s, const vtb_inst *i) {
     for (const vtb_inst *scan = i->callee->first; scan; scan = scan->next) note_scan(s, i, scan);
   else if (vtb_streq(kind, "mixer"))
     note_mixer(s, i);
+  else if (vtb_streq(kind, "mixer_grad"))
+    note_mixer_grad(s, i);
   else if (vtb_streq(kind, "scan"))
     note_scan_body(s, i);
   else if (vtb_streq(kind, "product"))

@@ -26,9 +26,10 @@ void vtb__cuda_dwconv_dw(vtb_cuda *c, const vtb_inst *inst);
 void vtb__cuda_linscan(vtb_cuda *c, const vtb_inst *inst);
 void vtb__cuda_linscan_grad(vtb_cuda *c, const vtb_inst *inst);
 void vtb__cuda_delta(vtb_cuda *c, const vtb_inst *inst);
-void vtb__cuda_scans(vtb_cuda *c, const vtb_inst *inst);     /* a `fused` of kind "scans" */
-void vtb__cuda_scan_body(vtb_cuda *c, const vtb_inst *inst); /* of kind "scan" */
-void vtb__cuda_mixer(vtb_cuda *c, const vtb_inst *inst);     /* of kind "mixer" */
+void vtb__cuda_scans(vtb_cuda *c, const vtb_inst *inst);      /* a `fused` of kind "scans" */
+void vtb__cuda_scan_body(vtb_cuda *c, const vtb_inst *inst);  /* of kind "scan" */
+void vtb__cuda_mixer(vtb_cuda *c, const vtb_inst *inst);      /* of kind "mixer" */
+void vtb__cuda_mixer_grad(vtb_cuda *c, const vtb_inst *inst); /* of kind "mixer_grad" */
 void vtb__cuda_maxplus(vtb_cuda *c, const vtb_inst *inst);
 void vtb__cuda_maxplus_grad(vtb_cuda *c, const vtb_inst *inst);
 void vtb__cuda_prefix_sum(vtb_cuda *c, const vtb_inst *inst);

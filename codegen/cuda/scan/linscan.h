@@ -38,6 +38,7 @@ typedef struct vtb__cuda_scan {
   bool paired;
   const vtb_inst *mixer; /* its body takes the rows of y, or NULL (linscan_mixer.c) */
   int gain;              /* tensor of what multiplies a token's keys, or -1 */
+  int dgain;             /* of its adjoint */
   /* Recurrences that a block of linscan_steps.cu runs one after the other, as dir[]; 0 is 1. */
   int n_passes;
   /* The kernel in the making: members of vtb_scan_tensors that are its arguments, and its

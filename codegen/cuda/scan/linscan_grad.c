@@ -103,7 +103,8 @@ static bool decays_are_read(const vtb__cuda_scan *s) {
   const vtb_inst *inst = s->c->unit.inst;
   bool read = false;
   for (int d = 0; d < s->n_dirs; d++)
-    read = read || is_read(inst->results[s->dir_at[d].dd - inst->n_operands]);
+    read = read ||
+           (s->dir_at[d].dd >= 0 && is_read(inst->results[s->dir_at[d].dd - inst->n_operands]));
   return read;
 }
 

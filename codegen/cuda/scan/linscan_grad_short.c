@@ -2,6 +2,7 @@
  * kernel, text/linscan_grad_short.cu, whose blocks keep the scores of a sequence in shared memory.
  * It takes what has no states at its ends, as long as a block finds room for the scores and two
  * slabs of rows; else linscan_grad.c does. */
+#include "codegen/cuda/emitters.h"
 #include "codegen/cuda/scan/linscan.h"
 #include "codegen/cuda/plan/program.h"
 
@@ -18,7 +19,7 @@ static int64_t bytes_of(const shape *p, int64_t passes) {
   int64_t sums = 4 * (triangle * 17 + (p->tiles + 3) / 4 * rows + p->tiles * 272 + 2 * rows);
   int64_t stage = 4 * rows * vtb_cuda_formula("vtb_pitch_of_halves", p->slab);
   if (passes == 1 && stage < sums) stage = sums;
-  return 1024 * triangle + p->stages * stage + 20 * rows + 4 * p->tiles * p->tiles + 512 +
+  return 1024 * triangle + p->stages * stage + 24 * rows + 4 * p->tiles * p->tiles + 512 +
          (passes > 1 ? sums : 0);
 }
 
@@ -80,8 +81,32 @@ void vtb__cuda_scan_short_grad(vtb__cuda_scan *s, bool decays, int part) {
   vtb_cuda_fill(s->k, "put", decays && part < 0 ? "dd[%s] = value;" : "",
                 decays && part < 0 ? vtb__cuda_scan_at(s, s->at.dd, NULL) : "");
   vtb_cuda_fill(s->k, "put_part", "%s", part >= 0 ? "part[scan] = total;" : "");
+  if (s->gain >= 0) {
+    vtb_cuda_in(s->k, s->gain, "gain");
+    vtb_cuda_out(s->k, s->dgain, "dgain");
+  }
+  vtb_cuda_fill(s->k, "gain", s->gain >= 0 ? "gain[%s]" : "1.0f",
+                s->gain >= 0 ? vtb__cuda_scan_at(s, s->gain, NULL) : "");
+  vtb_cuda_fill(s->k, "put_gain", s->gain >= 0 ? "dgain[%s] = value;" : "",
+                s->gain >= 0 ? vtb__cuda_scan_at(s, s->dgain, NULL) : "");
   vtb_cuda_fill(s->k, "T", "%s", vtb__cuda_tile_type(s->c));
   VTB_CUDA_NUMBERS(s->k, {"FACTORS", vtb__cuda_factors(s->c)}, {"DECAYS", decays},
-                   {"PART", part >= 0}, {"SLAB", p.slab}, {"STAGES", p.stages});
+                   {"PART", part >= 0}, {"GAIN", s->gain >= 0}, {"SLAB", p.slab},
+                   {"STAGES", p.stages});
   vtb__scan_launch(s, s->n);
+}
+
+void vtb__cuda_mixer_grad(vtb_cuda *c, const vtb_inst *fused) {
+  const vtb_inst *scan = vtb_mixer_scan(fused);
+  const vtb_value *gain, *keys = vtb_mixer_keys(scan, &gain);
+  vtb__cuda_scan s = vtb__cuda_scan_make(c, scan);
+  vtb_check(gain && vtb__cuda_scan_is_short_grad(&s), "an adjoint for one kernel");
+  s.gain = gain->index;
+  s.at.k = keys->index;
+  for (int r = 0; r < fused->n_results; r++) {
+    const vtb_value *v = fused->callee->returns[r];
+    if (v->def != scan) *(v->type.dim[3].size == 1 ? &s.dgain : &s.at.dk) = fused->n_operands + r;
+  }
+  s.dir_at[0] = s.at;
+  vtb__cuda_scan_grad(&s);
 }

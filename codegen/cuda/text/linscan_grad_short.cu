@@ -16,6 +16,7 @@ hole code directions;            /* pointers of direction dir */
 hole type T;                     /* of tiles */
 hole bool Q_EIGHT, K_EIGHT, V_EIGHT, DY_EIGHT; /* rows can be copied eight elements at a time */
 hole bool DQ_FOUR, DK_FOUR, DV_FOUR; /* four can be stored */
+hole bool GAIN;                  /* keys are multiplied by a number a token: scores are, and dV's rows */
 hole bool DECAYS, PART;          /* decays' adjoints are asked for; of all tokens together, for part[scan] */
 hole expr place;                 /* of step t */
 hole expr decay;                 /* at pos */
@@ -23,6 +24,8 @@ hole expr q_from, k_from, v_from, dy_from; /* addresses of rows at pos */
 hole int q_stride, k_stride, v_stride, dy_stride; /* from row to row of these */
 hole expr dy_extra;              /* the normalizer's adjoint */
 hole expr dq_at, dk_at, dv_at;   /* offsets for pos and x */
+hole expr gain;                  /* at pos */
+hole code put_gain;              /* stores value at pos: the sum of dK K over the channels, K as it is multiplied */
 hole code put;                   /* stores value at pos, without PART */
 hole code put_part;              /* stores total, with PART */
 constexpr int BLOCKS = 1, WARPS = THREADS / 32;
@@ -31,33 +34,34 @@ constexpr int PIECES = vtb_triangle_pieces(GROUPS), PASSES = (32 * PIECES + THRE
 constexpr int HALVES = V > SLAB ? 2 : 1, D_SLAB = HALVES * SLAB; /* slabs of dY alone */
 constexpr int PA = vtb_pitch_along(SLAB, 2), PD = vtb_pitch_along(D_SLAB, 2);
 constexpr int K_SLABS = (K + SLAB - 1) / SLAB, V_SLABS = (V + SLAB - 1) / SLAB, D_SLABS = (V + D_SLAB - 1) / D_SLAB;
-constexpr bool RESIDENT = K_SLABS == 1 && V_SLABS == 1 && PASSES == 1 && !DECAYS; /* all rows are in the ring */
+constexpr bool SUMMED = DECAYS || GAIN, RESIDENT = K_SLABS == 1 && V_SLABS == 1 && PASSES == 1 && !SUMMED; /* all rows are in the ring */
 constexpr int SCORED = PASSES * (K_SLABS + V_SLABS), ALL = SCORED + (RESIDENT ? 0 : K_SLABS + D_SLABS);
 constexpr int LANES = vtb_max_int(SLAB / 8 & -(SLAB / 8), 1), STEP = THREADS / LANES; /* of vtb_bring_rows: a thread's rows are STEP apart */
 constexpr int PARTS = (TILES + 3) / 4, PI = 17; /* of a row's sum; pitch of a tile on the diagonal */
 constexpr int SUMS = TRIANGLE * 17 + PARTS * ROWS + TILES * 16 * PI + 2 * ROWS;
-constexpr int STAGE = vtb_max_int(2 * ROWS * PA, DECAYS && PASSES == 1 ? 2 * SUMS : 0);
+constexpr int STAGE = vtb_max_int(2 * ROWS * PA, SUMMED && PASSES == 1 ? 2 * SUMS : 0);
 constexpr int SUMS_AT = PASSES == 1 ? (SCORED - 1) % STAGES * (STAGE / 2) : 0; /* the last slab's place */
 require SLAB % 16 == 0 && STAGES >= 2 && THREADS >= ROWS && WARPS >= GROUPS && FACTORS >= 2 && FACTORS <= 3;
 constexpr int RESULTS = 2 * K_SLABS + HALVES * D_SLABS; /* pieces of SLAB channels of them */
 cost tensor = GROUPS * (GROUPS + 1) * 1024 * SLAB * (K_SLABS + V_SLABS + RESULTS);
-cost issue = WARPS * (PASSES * ((K_SLABS + V_SLABS) * (90 + 7 * SLAB / 2) + (DECAYS ? 2500 : 1500)) + (RESIDENT ? 0 : K_SLABS + D_SLABS) * 110 + 400) + RESULTS * GROUPS * (60 + 4 * SLAB + (GROUPS + 1) * (2 + SLAB / 2));
+cost issue = WARPS * (PASSES * ((K_SLABS + V_SLABS) * (90 + 7 * SLAB / 2) + (SUMMED ? 2500 : 1500)) + (RESIDENT ? 0 : K_SLABS + D_SLABS) * 110 + 400) + RESULTS * GROUPS * (60 + 4 * SLAB + (GROUPS + 1) * (2 + SLAB / 2));
 cost wavefronts = GROUPS * (GROUPS + 1) * (SLAB / 16 * (K_SLABS + V_SLABS) * 6 + (8 + SLAB / 4) * RESULTS) + ROWS * SLAB / 64 * (2 * (K_SLABS + V_SLABS) + RESULTS);
 cost flight = (STAGES - 1) * 2 * ROWS * SLAB * sizeof(T);
 cost registers = 128;
 shared T p_tiles[256 * TRIANGLE];
 shared T s_tiles[256 * TRIANGLE];
 shared T ring[STAGES * STAGE];
-shared float decays[ROWS], in[ROWS], out_of[ROWS], side[ROWS], gaps[TILES * TILES], total_of[32];
+shared float decays[ROWS], in[ROWS], out_of[ROWS], side[ROWS], gaps[TILES * TILES], gains[GAIN ? ROWS : 0], total_of[32];
 shared int order_of[ROWS];
 shared float behind[0];
-shared float sums[DECAYS ? SUMS_AT + SUMS : 0] over PASSES == 1 ? ring : behind;
+shared float sums[SUMMED ? SUMS_AT + SUMS : 0] over PASSES == 1 ? ring : behind;
 constexpr bool HALF = FACTORS == VTB_FP16;
 const int scan = vtb_block() / BLOCKS, dir = scan % DIRS, b = scan / (DIRS * HEADS), h = scan / DIRS % HEADS;
 ${directions}
 const int tid = vtb_tid(), lane = vtb_lane();
 auto place = [&](int t) -> int { return ${place}; };
 auto decay_at = [&](vtb_i64 pos) -> float { return ${decay}; };
+auto gain_at = [&](vtb_i64 pos) -> float { return ${gain}; };
 auto extra_at = [&](vtb_i64 pos) -> float { return ${dy_extra}; };
 auto tile_of = [](int i, int j) { return i * (i + 1) / 2 + j; };
 constexpr int pos = 0; /* the first row's address */
@@ -114,6 +118,7 @@ VTB_UNROLL for (int r = 0; r < ROWS; r += STEP) mine[r / STEP] = order_of[vtb_mi
 VTB_UNROLL for (int i = 0; i < STAGES - 1; i++) bring();
 if (tid < ROWS) {
   decays[tid] = tid < N ? decay_at(order_of[tid]) : 1.0f;
+  if constexpr (GAIN) gains[tid] = tid < N ? gain_at(order_of[tid]) : 0.0f;
   side[tid] = tid < N ? extra_at(order_of[tid]) : 0.0f;
 }
 vtb_sync();
@@ -219,29 +224,35 @@ VTB_NO_UNROLL for (int pass = 0; pass < PASSES; pass++) {
   });
   vtb_clear(c);
   VTB_NO_UNROLL for (int slab = 0; slab < V_SLABS; slab++) meet(arrive());
-  if (DECAYS && PASSES == 1) vtb_sync(); /* sums take the last slab's place */
+  if (SUMMED && PASSES == 1) vtb_sync(); /* sums take the last slab's place */
   float row_sum[4] = {0.0f, 0.0f, 0.0f, 0.0f}, extras[4];
   VTB_UNROLL for (int i = 0; i < 4; i++) extras[i] = side[(i < 2 ? first : second) + i % 2 * 8 + lane / 4];
   each_tile([&](int s, int i, int row, int column) {
     const int tile = tile_of(row, column) * 256 + 2 * lane;
-    float w[4][2];
+    float w[4][2], by[4]; /* by: gains of the lane's columns */
     decay_tile(s, i, row, column);
+    VTB_UNROLL for (int x = 0; x < 4; x++) {
+      if constexpr (GAIN)
+        by[x] = gains[16 * column + x / 2 * 8 + 2 * (lane % 4) + x % 2];
+      else
+        by[x] = 1.0f;
+    }
     VTB_UNROLL for (int q = 0; q < 4; q++) {
       const int at = 8 * s + 2 * i + q / 2, e = q % 2 * 2;
       w[q][0] = c[at][e] + extras[2 * s + q % 2];
       w[q][1] = c[at][e + 1] + extras[2 * s + q % 2];
-      vtb_store2(s_tiles, tile + 64 * q, w[q][0] * m[q % 2][q / 2 * 2], w[q][1] * m[q % 2][q / 2 * 2 + 1]);
-      if constexpr (DECAYS) {
+      vtb_store2(s_tiles, tile + 64 * q, w[q][0] * m[q % 2][q / 2 * 2] * by[q / 2 * 2], w[q][1] * m[q % 2][q / 2 * 2 + 1] * by[q / 2 * 2 + 1]);
+      if constexpr (SUMMED) {
         w[q][0] *= p_tiles[tile + 64 * q];
         w[q][1] *= p_tiles[tile + 64 * q + 1];
       }
     }
-    if constexpr (DECAYS) {
+    if constexpr (SUMMED) {
       if (s == i % 2 && row == column) {
         VTB_UNROLL for (int q = 0; q < 4; q++) VTB_UNROLL for (int e = 0; e < 2; e++)
             inner[(16 * row + lane / 4 + q % 2 * 8) * PI + q / 2 * 8 + 2 * (lane % 4) + e] = w[q][e];
       } else {
-        VTB_UNROLL for (int q = 0; q < 4; q++) row_sum[2 * s + q % 2] += w[q][0] + w[q][1];
+        VTB_UNROLL for (int q = 0; q < 4; q++) row_sum[2 * s + q % 2] += w[q][0] * by[q / 2 * 2] + w[q][1] * by[q / 2 * 2 + 1];
         float four[4] = {w[0][0] + w[1][0], w[0][1] + w[1][1], w[2][0] + w[3][0], w[2][1] + w[3][1]};
         VTB_UNROLL for (int half = 2; half >= 1; half /= 2) { /* over the lanes of a column, halves exchanged */
           const bool upper = lane & 8 * half;
@@ -255,7 +266,7 @@ VTB_NO_UNROLL for (int pass = 0; pass < PASSES; pass++) {
       }
     }
   });
-  if constexpr (DECAYS) {
+  if constexpr (SUMMED) {
     VTB_UNROLL for (int i = 0; i < 4; i++) {
       const float sum = vtb_quad_sum(row_sum[i]);
       const int t = 32 * group + 16 * (i / 2) + i % 2 * 8 + lane / 4;
@@ -263,13 +274,25 @@ VTB_NO_UNROLL for (int pass = 0; pass < PASSES; pass++) {
     }
   }
 }
-if constexpr (DECAYS) {
+if constexpr (SUMMED) {
   vtb_sync();
+  auto times_gain = [&](float v, int t) -> float {
+    if constexpr (GAIN) return v * gains[t];
+    return v;
+  };
   const int tile = tid / 16, first = tile * 16;
   if (tid < ROWS) {
     float sum = 0.0f;
     VTB_NO_UNROLL for (int i = tile + 1; i < TILES; i++) sum += column_sums[tile_of(i, tile) * 16 + tid % 16];
-    columns_behind[tid] = sum;
+    columns_behind[tid] = times_gain(sum, tid);
+    if constexpr (GAIN) {
+      VTB_NO_UNROLL for (int t = tid; t < first + 16; t++) sum += inner[t * PI + tid % 16];
+      const vtb_i64 pos = order_of[tid];
+      const float value = sum;
+      if (tid < N) {
+        ${put_gain}
+      }
+    }
     sum = 0.0f;
     VTB_NO_UNROLL for (int i = 0; i < (tile / 2 + 2) / 2; i++) sum += row_sums[i * ROWS + tid];
     rows_before[tid] = sum;
@@ -277,18 +300,18 @@ if constexpr (DECAYS) {
   VTB_NO_UNROLL for (int e = tid; e < TILES * TILES; e += THREADS) {
     if (e % TILES >= e / TILES) continue;
     float sum = 0.0f;
-    VTB_UNROLL for (int x = 0; x < 16; x++) sum += column_sums[tile_of(e / TILES, e % TILES) * 16 + x];
+    VTB_UNROLL for (int x = 0; x < 16; x++) sum += times_gain(column_sums[tile_of(e / TILES, e % TILES) * 16 + x], e % TILES * 16 + x);
     tile_sums[tile_of(e / TILES, e % TILES)] = sum;
   }
   vtb_sync();
   float total = 0.0f;
-  if (tid < N) {
+  if (DECAYS && tid < N) {
     float sum = 0.0f;
     VTB_NO_UNROLL for (int i = tile + 1; i < TILES; i++)
       VTB_NO_UNROLL for (int j = 0; j < tile; j++) sum += tile_sums[tile_of(i, j)];
     VTB_NO_UNROLL for (int t = tid; t < first + 16; t++) {
       sum += rows_before[t];
-      VTB_NO_UNROLL for (int x = 0; x < tid - first; x++) sum += inner[t * PI + x];
+      VTB_NO_UNROLL for (int x = 0; x < tid - first; x++) sum += times_gain(inner[t * PI + x], first + x);
     }
     VTB_NO_UNROLL for (int x = first; x < tid; x++) sum += columns_behind[x];
     const vtb_i64 pos = order_of[tid];
@@ -352,11 +375,15 @@ auto take = [&](auto of_back, auto of_long, auto tiles, int group, int at) {
     if (second > first) step(vtb_flag<false>(), other + 256 * second, 0, second);
   }
 };
-auto store = [&](auto of_four, auto of_whole, int group, int x0, int width, auto put_four, auto put_one) {
+auto store = [&](auto of_four, auto of_whole, auto of_gain, int group, int x0, int width, auto put_four, auto put_one) {
   constexpr bool WHOLE = decltype(of_whole)::value;
   VTB_UNROLL for (int s = 0; s < 2; s++) VTB_UNROLL for (int e = 0; e < 4; e += 2) {
     const int t = 32 * group + 16 * s + 4 * e + lane / 4, n = t < N ? width - x0 : 0;
     const vtb_i64 to = order_of[vtb_min_int(t, N - 1)];
+    if constexpr (decltype(of_gain)::value) {
+      const float by = gains[vtb_min_int(t, ROWS - 1)];
+      VTB_UNROLL for (int i = 0; i < SLAB / 8; i++) VTB_UNROLL for (int o = 0; o < 2; o++) out[s * (SLAB / 8) + i][e + o] *= by;
+    }
     VTB_UNROLL for (int i = 0; i < SLAB / 8; i += 2) {
       const int at = s * (SLAB / 8) + i;
       if constexpr (decltype(of_four)::value) {
@@ -378,12 +405,12 @@ VTB_NO_UNROLL for (int slab = 0; slab < K_SLABS; slab++) {
   VTB_NO_UNROLL for (int unit = vtb_warp(); unit < 2 * GROUPS; unit += WARPS) {
     if (unit < GROUPS) {
       take(vtb_flag<false>(), vtb_flag<false>(), s_tiles, unit, at + ROWS * PA);
-      store(vtb_flag<DQ_FOUR>(), vtb_flag<K_WHOLE>(), unit, x0, K,
+      store(vtb_flag<DQ_FOUR>(), vtb_flag<K_WHOLE>(), vtb_flag<false>(), unit, x0, K,
             [&](vtb_i64 pos, int x, vtb_f4 four) { vtb_store4_whole(dq, ${dq_at}, four); },
             [&](vtb_i64 pos, int x, float value) { dq[${dq_at}] = value; });
     } else {
       take(vtb_flag<true>(), vtb_flag<false>(), s_tiles, unit - GROUPS, at);
-      store(vtb_flag<DK_FOUR>(), vtb_flag<K_WHOLE>(), unit - GROUPS, x0, K,
+      store(vtb_flag<DK_FOUR>(), vtb_flag<K_WHOLE>(), vtb_flag<false>(), unit - GROUPS, x0, K,
             [&](vtb_i64 pos, int x, vtb_f4 four) { vtb_store4_whole(dk, ${dk_at}, four); },
             [&](vtb_i64 pos, int x, float value) { dk[${dk_at}] = value; });
     }
@@ -395,7 +422,7 @@ VTB_NO_UNROLL for (int slab = 0; slab < D_SLABS; slab++) {
     const int side_of = unit < GROUPS ? 0 : SLAB, group = unit < GROUPS ? unit : unit - GROUPS, x0 = slab * D_SLAB + side_of;
     if (x0 >= V) continue;
     take(vtb_flag<true>(), vtb_flag<true>(), p_tiles, group, at + side_of);
-    store(vtb_flag<DV_FOUR>(), vtb_flag<V_WHOLE>(), group, x0, V,
+    store(vtb_flag<DV_FOUR>(), vtb_flag<V_WHOLE>(), vtb_flag<GAIN>(), group, x0, V,
           [&](vtb_i64 pos, int x, vtb_f4 four) { vtb_store4_whole(dv, ${dv_at}, four); },
           [&](vtb_i64 pos, int x, float value) { dv[${dv_at}] = value; });
   }

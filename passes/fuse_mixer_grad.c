@@ -1,0 +1,124 @@
+/* fuse_mixer_grad: keys that are multiplied by a number a token, on the way back.
+ *
+ *   %kg = fused @k(%k, %gain) {kind = "loop"}                     a mul
+ *   %dq, %dkg, %dv, %dd = linscan_grad %q, %kg, %v, %d, %dy, ...
+ *   %dk, %dgain = fused @d_k(%dkg, %gain, %k) {kind = "row"}      dkg gain; sum of dkg k
+ *   =>
+ *   %dq, %dk, %dv, %dd, %dgain = fused @d_k(%k, %gain, %q, ...) {kind = "mixer_grad"}
+ *   func kernel @d_k { all of them }
+ *
+ * The kernel of few tokens (text/linscan_grad_short.cu) multiplies scores instead, and has the sum
+ * beside those of the decays' adjoint: neither product is in memory. After `fuse`, for factors of
+ * 16 bits. Declines several directions, states at the ends, chunks, and products that others read.
+ */
+#include "passes/passes_internal.h"
+
+#include "ir/kernels.h"
+#include "ir/narrow.h"
+#include "ir/recurrence.h"
+
+enum { MOST_TOKENS = 208, WIDEST = 512 }; /* what every architecture has room for */
+
+static bool is_short(const vtb_inst *i) {
+  if (i->op != VTB_OP_linscan_grad || !vtb_scan_is_product(i)) return false;
+  vtb_factors factors = vtb_factors_of(i);
+  vtb_scan s = vtb_scan_of(i);
+  return (factors == VTB_FACTORS_BF16 || factors == VTB_FACTORS_FP16) && s.K <= WIDEST &&
+         s.V <= WIDEST && s.K > 1 && s.n_tokens <= MOST_TOKENS && s.chunk >= s.n_tokens &&
+         !s.init && !s.dlast && !s.recurrent;
+}
+
+/* [B, N, h, K], and [B, N, h, 1] of it. */
+static bool is_product(const vtb_inst *mul, const vtb_value *x, const vtb_value *y) {
+  if (mul->op != VTB_OP_mul) return false;
+  return (mul->operands[0] == x && mul->operands[1] == y) ||
+         (mul->operands[0] == y && mul->operands[1] == x);
+}
+
+static const vtb_value *argument_of(const vtb_inst *fused, const vtb_value *v) {
+  for (int o = 0; o < fused->n_operands; o++)
+    if (fused->operands[o] == v) return fused->callee->args[o];
+  return NULL;
+}
+
+static bool is_number_a_row(const vtb_type *t, const vtb_type *k) {
+  if (t->rank != 4 || t->dim[3].size != 1) return false;
+  for (int a = 0; a < 3; a++)
+    if (t->dim[a].size != k->dim[a].size) return false;
+  return true;
+}
+
+/* The loop that makes the scan's keys, alone: of two operands, of which *gain is a row's number. */
+static vtb_inst *keys_loop(const vtb_inst *scan, const vtb_value **keys, const vtb_value **gain) {
+  vtb_inst *loop = scan->operands[1]->def, **readers;
+  const vtb_type *k = &scan->operands[1]->type;
+  if (!loop || vtb_kernel_kind_of(loop) != VTB_KERNEL_LOOP || loop->n_operands != 2) return NULL;
+  const vtb_inst *mul = loop->callee->first;
+  bool first = is_number_a_row(&loop->operands[0]->type, k);
+  *gain = loop->operands[first ? 0 : 1], *keys = loop->operands[first ? 1 : 0];
+  if (mul->next || !is_product(mul, loop->callee->args[0], loop->callee->args[1]) ||
+      !is_number_a_row(&(*gain)->type, k) || vtb_type_count(&(*keys)->type) != vtb_type_count(k))
+    return NULL;
+  bool alone = vtb_value_readers(loop->results[0], &readers) == 1;
+  vtb_free(readers);
+  return alone ? loop : NULL;
+}
+
+/* The row behind dk, with nothing but both products and the second's sum. */
+static vtb_inst *adjoint_row(const vtb_inst *scan, const vtb_value *keys, const vtb_value *gain) {
+  const vtb_value *dk = scan->results[1];
+  vtb_inst **readers, *row = NULL;
+  if (vtb_value_readers(dk, &readers) == 1) row = readers[0];
+  vtb_free(readers);
+  if (!row || vtb_kernel_kind_of(row) != VTB_KERNEL_ROW || row->n_results != 2) return NULL;
+  const vtb_value *of = argument_of(row, dk), *k = argument_of(row, keys),
+                  *g = argument_of(row, gain);
+  bool scaled = false, summed = false;
+  for (const vtb_inst *x = row->callee->first; x; x = x->next) {
+    int n = 0;
+    const int64_t *axes = x->op == VTB_OP_reduce_sum ? vtb_attr_ints(x, "axes", &n) : NULL;
+    const vtb_inst *from = x->operands[0]->def;
+    if (g && is_product(x, of, g))
+      scaled = true;
+    else if (axes && n == 1 && axes[0] == 3 && vtb_attr_int(x, "keep", 0) && from && k &&
+             is_product(from, of, k))
+      summed = true;
+    else if (!k || !is_product(x, of, k))
+      return NULL;
+  }
+  return scaled && summed ? row : NULL;
+}
+
+static bool visit(vtb_func *f, vtb_inst *scan) {
+  const vtb_value *keys, *gain;
+  vtb_inst *loop = keys_loop(scan, &keys, &gain);
+  vtb_inst *row = loop ? adjoint_row(scan, keys, gain) : NULL;
+  vtb__group g = {.n = 0};
+  int first = INT32_MAX;
+  if (!row) return false;
+  vtb_func_number(f);
+  vtb__group_add(&g, loop);
+  vtb__group_add(&g, scan);
+  vtb__group_add(&g, row);
+  if (!vtb__group_stands(&g) || vtb__group_is_read(&g, loop->results[0], &first) ||
+      vtb__group_is_read(&g, scan->results[1], &first) ||
+      !vtb__group_is_read(&g, scan->results[0], &first) ||
+      !vtb__group_is_read(&g, scan->results[2], &first) ||
+      !vtb__group_is_read(&g, row->results[0], &first) ||
+      !vtb__group_is_read(&g, row->results[1], &first))
+    return false;
+  vtb__group_join(&g, f, scan, vtb_kernel_kind_name(VTB_KERNEL_MIXER_GRAD), false);
+  return true;
+}
+
+vtb_status vtb__pass_fuse_mixer_grad(vtb_pass_context *c, vtb_error *err) {
+  (void)err;
+  for (vtb_func *f = c->module->first; f; f = f->next) {
+    if (f->kind != VTB_FUNC_PLAIN) continue;
+    for (vtb_inst *i = f->first, *next; i; i = next) {
+      next = i->next;
+      if (is_short(i) && visit(f, i)) next = f->first;
+    }
+  }
+  return VTB_OK;
+}

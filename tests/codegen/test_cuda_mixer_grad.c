@@ -1,0 +1,98 @@
+/* Adjoints of a recurrence by products whose keys have a number a token, as one kernel
+ * (passes/fuse_mixer_grad.c): emulated CUDA against the interpreter, at ragged shapes, along paths,
+ * with gains that hide tokens and decays of 0 and 1. */
+#include "tests/codegen/cuda_check.h"
+
+#include "ir/kernels.h"
+#include "ir/recurrence.h"
+
+#include <math.h>
+
+typedef struct grad_case {
+  vtb_decay_class decay;
+  const char *path;
+  int64_t B, N, h, K, V;
+  bool normalizer, extreme;
+} grad_case;
+
+#define CONSTANT VTB_DECAY_CONSTANT
+#define SCALAR VTB_DECAY_SCALAR
+
+static const grad_case cases[] = {
+    {SCALAR, NULL, 1, 17, 1, 5, 33, true, false},
+    {SCALAR, "snake@7x7", 2, 49, 2, 40, 24, true, true},
+    {SCALAR, "rows~@14x14", 1, 196, 1, 48, 72, true, true},
+    {CONSTANT, NULL, 2, 33, 2, 24, 16, false, false},
+    {SCALAR, NULL, 1, 100, 2, 16, 8, false, true},
+};
+enum { N_CASES = sizeof cases / sizeof *cases };
+
+static vtb_type shape(int rank, int64_t a, int64_t b, int64_t c, int64_t d) {
+  return vtb_type_make(VTB_F32, rank, (int64_t[]){a, b, c, d});
+}
+
+/* Numbers of size at most 1, those of extreme cases with some 0, some 1, some tiny. */
+static vtb_value *fractions(cuda_cases *c, vtb_type t, bool extreme) {
+  vtb_value *v = cuda_arg(c, t, 0.2, 0.8);
+  vtb_tensor *at = &c->args[c->f->n_args - 1];
+  for (int64_t i = 0; extreme && i < vtb_type_count(&t); i++) {
+    double u = test_random(&c->seed);
+    if (u < -0.4) at->data[i] = u < -0.8 ? 0 : u < -0.6 ? 1 : (float)exp(-30 * (u + 1));
+  }
+  return v;
+}
+
+static void wanted(cuda_cases *c, vtb_value *v) {
+  char name[40];
+  snprintf(name, sizeof name, "case%d_%d", c->n_cases, c->n_returns);
+  v->name = vtb_intern(c->m, name);
+  c->returns[c->n_returns++] = v;
+}
+
+static void add(cuda_cases *c, const grad_case *s) {
+  vtb_type keys = shape(4, s->B, s->N, s->h, s->K), values = shape(4, s->B, s->N, s->h, s->V);
+  vtb_type by_token = shape(3, s->B, s->N, s->h, 0), by_head = shape(1, s->h, 0, 0, 0);
+  vtb_value *gain = fractions(c, shape(4, s->B, s->N, s->h, 1), s->extreme);
+  vtb_value *q = cuda_arg(c, keys, 1, 0), *k = cuda_arg(c, keys, 1, 0);
+  vtb_value *v = cuda_arg(c, values, 1, 0), *dy = cuda_arg(c, values, 1, 0);
+  vtb_value *d = fractions(c, s->decay == SCALAR ? by_token : by_head, s->extreme);
+  vtb_value *kg = vtb_b_binary(&c->b, VTB_OP_mul, k, gain);
+  vtb_value *operands[] = {q, kg, v, d, dy, s->normalizer ? cuda_arg(c, by_token, 1, 0) : NULL};
+  vtb_attr attrs[5] = {VTB_A_STR("class", vtb_decay_class_name(s->decay)),
+                       VTB_A_STR("mode", "parallel"), VTB_A_STR("precision", "bf16"),
+                       VTB_A_INT("normalizer", s->normalizer)};
+  if (s->path) attrs[4] = VTB_A_STR("path", s->path);
+  vtb_inst *grad =
+      vtb_build(&c->b, VTB_OP_linscan_grad, operands, 5 + s->normalizer, attrs, s->path ? 5 : 4);
+  vtb_value *dk = grad->results[1], *each = vtb_b_binary(&c->b, VTB_OP_mul, dk, k);
+  vtb_attr sum[] = {VTB_A_INTS("axes", ((int64_t[]){3}), 1), VTB_A_INT("keep", 1)};
+  wanted(c, grad->results[0]);
+  wanted(c, vtb_b_binary(&c->b, VTB_OP_mul, dk, gain));
+  wanted(c, grad->results[2]);
+  wanted(c, grad->results[3]);
+  wanted(c, vtb_build(&c->b, VTB_OP_reduce_sum, &each, 1, sum, 2)->results[0]);
+}
+
+TEST(scores_are_multiplied_for_keys) {
+  cuda_cases c;
+  cuda_begin(&c);
+  for (c.n_cases = 0; c.n_cases < N_CASES; c.n_cases++) add(&c, &cases[c.n_cases]);
+  vtb_func_set_returns(c.f, c.returns, NULL, c.n_returns);
+  c.m->entry = c.f;
+  cuda_passes(c.m, "fuse,fuse_mixer_grad,dce");
+  int kernels = 0, others = 0;
+  for (vtb_inst *i = c.f->first; i; i = i->next) {
+    kernels += vtb_kernel_kind_of(i) == VTB_KERNEL_MIXER_GRAD;
+    others += i->op == VTB_OP_fused || i->op == VTB_OP_linscan_grad;
+  }
+  CHECK_MSG(kernels == N_CASES && others == N_CASES, "%d kernels of %d", kernels, others);
+  cuda_check(c.m, c.f, c.args, 4e-2, "adjoints of gains");
+  for (int i = 0; i < c.f->n_args; i++) vtb_tensor_free(&c.args[i]);
+  vtb_module_free(c.m);
+}
+
+int main(void) {
+  emulate_or_skip();
+  RUN(scores_are_multiplied_for_keys);
+  return test_done();
+}
