@@ -234,7 +234,15 @@ static void plan_concats(const vtb_func *f, vtb_frame *frame, const int *return_
   }
 }
 
-static void plan_func(vtb_func *f, const vtb_places *places, vtb_frame *frame) {
+/* Whether small values keep their places: a training step's small kernels run later than they
+ * stand (codegen/cuda/plan/jobs.c), if nothing takes the place of what they read. */
+static bool keeps_small(const vtb_func *entry, const vtb_places *places) {
+  for (const vtb_inst *i = entry->last; i && places && places->small_bytes; i = i->prev)
+    if (i->op == VTB_OP_update) return true;
+  return false;
+}
+
+static void plan_func(vtb_func *f, const vtb_places *places, int64_t small, vtb_frame *frame) {
   int n_insts = vtb_func_number(f), n_live = 0, n_constants = 0;
   frame->slots = vtb_xcalloc((size_t)f->n_values + 1, sizeof *frame->slots);
   live *lives = vtb_xcalloc((size_t)f->n_values + 1, sizeof *lives);
@@ -274,7 +282,8 @@ static void plan_func(vtb_func *f, const vtb_places *places, vtb_frame *frame) {
         s->index = return_of[v->id];
       } else {
         s->place = VTB_PLACE_WORKSPACE;
-        int to = vtb_attr_int(i, "prepared", 0) ? n_insts : i->order; /* to the next run */
+        /* to the next run */
+        int to = vtb_attr_int(i, "prepared", 0) || s->bytes <= small ? n_insts : i->order;
         live_of[v->id] = n_live;
         lives[n_live++] = (live){v->id, i->order, to, s->bytes, 0};
       }
@@ -323,7 +332,7 @@ vtb_status vtb_plan_memory(vtb_module *m, vtb_func *entry, const vtb_places *pla
           return vtb_fail(err, VTB_E_INTERNAL,
                           "memory planning needs a bound batch; @%s is symbolic", f->name);
         }
-    plan_func(f, places, &plan->frames[i]);
+    plan_func(f, places, keeps_small(entry, places) ? places->small_bytes : 0, &plan->frames[i]);
     int64_t deepest = 0;
     for (vtb_inst *k = f->first; k; k = k->next) {
       const vtb_frame *callee =

@@ -9,9 +9,11 @@
  * in the workspace (memory_plan.c), so that runs repeat these steps only when parameters have
  * changed (runtime/launch/launch_plan.h).
  *
- * Needs all other rewriting to be done. Declines programs whose runs change parameters (`updates`
- * of the context), returned values, and parts of a concatenation that is not prepared: their place
- * is in a result of other lifetime.
+ * In programs whose runs change parameters (`updates` of the context) they come first, too, so that
+ * small ones of all blocks are one launch, and are not marked.
+ *
+ * Needs all other rewriting to be done. Declines returned values, and parts of a concatenation that
+ * is not prepared: their place is in a result of other lifetime.
  */
 #include "passes/passes_internal.h"
 
@@ -54,7 +56,7 @@ static void mark_ready(const vtb_func *entry, const bool *bound, bool *ready) {
     for (int r = 0; r < i->n_results; r++) ready[i->results[r]->id] = is_ready(i, ready, bound);
 }
 
-static void prepare(vtb_func *entry) {
+static void prepare(vtb_func *entry, bool marked) {
   bool *ready = vtb_xcalloc((size_t)entry->n_values + 1, sizeof *ready);
   bool *bound = vtb_xcalloc((size_t)entry->n_values + 1, sizeof *bound);
   /* what is returned is bound, and what then waits is no reason for others not to */
@@ -71,7 +73,7 @@ static void prepare(vtb_func *entry) {
   for (vtb_inst *i = entry->first, *next; i; i = next) {
     next = i->next;
     if (!i->n_results || !ready[i->results[0]->id]) continue;
-    if (i->op != VTB_OP_constant) vtb_attr_set(i, VTB_A_INT("prepared", 1));
+    if (i->op != VTB_OP_constant && marked) vtb_attr_set(i, VTB_A_INT("prepared", 1));
     if (i == behind)
       behind = next;
     else
@@ -83,6 +85,6 @@ static void prepare(vtb_func *entry) {
 
 vtb_status vtb__pass_prepare(vtb_pass_context *c, vtb_error *err) {
   (void)err;
-  if (!c->updates) prepare(c->module->entry);
+  prepare(c->module->entry, !c->updates);
   return VTB_OK;
 }

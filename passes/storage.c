@@ -294,6 +294,10 @@ static void note_call(storage *s, const vtb_inst *i) {
   for (int r = 0; r < i->n_results; r++) join(s, i->callee->returns[r], i->results[r]);
 }
 
+static bool is_param(const storage *s, const vtb_value *v) {
+  return v->func == s->entry && !v->def && s->entry->arg_info[v->index].role == VTB_ROLE_PARAM;
+}
+
 static void note_inst(storage *s, const vtb_inst *i) {
   switch (i->op) {
   case VTB_OP_constant:
@@ -326,6 +330,7 @@ static void note_inst(storage *s, const vtb_inst *i) {
     break;
   }
   vtb_op_class klass = vtb_op_get(i->op)->klass;
+  if (i->op == VTB_OP_cast && is_param(s, i->operands[0])) return; /* of any width, as parameters */
   if (klass == VTB_CLASS_SHAPE)
     join_all(s, i);
   else if (klass == VTB_CLASS_ELEMENTWISE || i->op == VTB_OP_im2col || i->op == VTB_OP_col2im)
@@ -335,10 +340,6 @@ static void note_inst(storage *s, const vtb_inst *i) {
 }
 
 /* ---- the choice ------------------------------------------------------------------------------ */
-
-static bool is_param(const storage *s, const vtb_value *v) {
-  return v->func == s->entry && !v->def && s->entry->arg_info[v->index].role == VTB_ROLE_PARAM;
-}
 
 static void note_func(storage *s, const vtb_func *f) {
   for (int a = 0; a < f->n_args; a++)

@@ -351,7 +351,7 @@ static const vtb_launch_plan *launched;
 
 static void launch(const char *kernel, unsigned blocks, unsigned threads, unsigned shared,
                    void **parameters) {
-  vtb_emu_arg args[32];
+  vtb_emu_arg args[256];
   vtb_emulator_launch l = {.kernel = kernel,
                            .grid = blocks,
                            .threads = (int)threads,
@@ -510,8 +510,8 @@ TEST(gradients_are_told_in_buckets) {
   train_in_buckets(driver, finish, &want);
   /* a graph between each two, unless jobs of one kernel end them both */
   int each = *graphs / (STEPS - 1);
-  CHECK_MSG(*graphs == (STEPS - 1) * each && each > 2 && each <= driver->n_buckets + 1, "%d graphs",
-            *graphs);
+  CHECK_MSG(*graphs == (STEPS - 1) * each && each >= 2 && each <= driver->n_buckets + 1,
+            "%d graphs", *graphs);
   vtb_program_free(emulated);
   vtb_program_free(driver);
   vtb_emulator_free(launcher);

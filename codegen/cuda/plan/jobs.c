@@ -2,6 +2,8 @@
  *
  *   if (block < 24) { the first kernel's text } else if (block < 120) { the second's } ...
  *
+ * and equal ones stand there once, with the arguments of the job at hand.
+ *
  * A step ends each block's way back with sums of parts, casts and other kernels that take less than
  * a launch costs and do not depend on one another. Each moves behind the steps that follow it, as
  * far as none of them touches what it writes or writes what it reads, to the last such launch on
@@ -87,35 +89,55 @@ static bool next_argument(const char **at, char type[64], char name[64]) {
   return true;
 }
 
-static void write_arguments(const vtb_cuda_kernel *k, size_t job, bool inside, vtb_strbuf *out) {
+static void write_arguments(const vtb_cuda_kernel *k, size_t job, vtb_strbuf *out) {
   const char *at = k->text;
   char type[64], name[64];
   while (next_argument(&at, type, name))
-    if (inside)
-      vtb_strbuf_printf(out, "    %s %s = job%zu_%s;\n", type, name, job, name);
-    else
-      vtb_strbuf_printf(out, "%s%s job%zu_%s", out->n > 1 ? ", " : "", type, job, name);
+    vtb_strbuf_printf(out, "%s%s job%zu_%s", out->n > 1 ? ", " : "", type, job, name);
+}
+
+/* Those of the job at hand, of n that have one text. */
+static void choose_arguments(const vtb_cuda_kernel *k, size_t first, size_t n, vtb_strbuf *out) {
+  const char *at = k->text;
+  char type[64], name[64];
+  while (next_argument(&at, type, name)) {
+    vtb_strbuf_printf(out, "    %s %s = ", type, name);
+    for (size_t j = 0; j + 1 < n; j++)
+      vtb_strbuf_printf(out, "job == %zu ? job%zu_%s : ", j, first + j, name);
+    vtb_strbuf_printf(out, "job%zu_%s;\n", first + n - 1, name);
+  }
+}
+
+/* How many jobs from the first on have its text and as many blocks. */
+static size_t count_equal(const steps *jobs, size_t first) {
+  size_t n = 1;
+  while (first + n < jobs->n && jobs->at[first + n].kernel == jobs->at[first].kernel &&
+         jobs->at[first + n].grid == jobs->at[first].grid)
+    n++;
+  return n;
 }
 
 static void write_text(const steps *jobs, vtb_strbuf *out) {
-  int64_t first = 0;
+  int64_t begin = 0;
   vtb_strbuf_puts(out, "(");
-  for (size_t j = 0; j < jobs->n; j++) write_arguments(jobs->at[j].kernel, j, false, out);
-  vtb_strbuf_puts(out, ") {\n  const int block = vtb_block();\n");
-  for (size_t j = 0; j < jobs->n; j++) {
-    const char *body = strstr(jobs->at[j].kernel->text, ") {\n") + 4;
-    if (j + 1 < jobs->n)
-      vtb_strbuf_printf(out, "%sif (block < %lld) {\n", j ? " else " : "  ",
-                        (long long)(first + jobs->at[j].grid));
-    else
-      vtb_strbuf_puts(out, " else {\n");
-    vtb_strbuf_printf(out, "    const auto vtb_block = [block] { return block - %lld; };\n",
-                      (long long)first);
-    write_arguments(jobs->at[j].kernel, j, true, out);
-    vtb_strbuf_printf(out, "%.*s  }", (int)(strlen(body) - 2), body);
-    first += jobs->at[j].grid;
+  for (size_t j = 0; j < jobs->n; j++) write_arguments(jobs->at[j].kernel, j, out);
+  vtb_strbuf_puts(out, ") {\n  const int block = vtb_block();\n  ");
+  for (size_t j = 0, n; j < jobs->n; j += n) {
+    const vtb_cuda_step *s = &jobs->at[j];
+    const char *body = strstr(s->kernel->text, ") {\n") + 4;
+    long long each = (long long)s->grid, first = (long long)begin;
+    n = count_equal(jobs, j);
+    begin += s->grid * (int64_t)n;
+    if (j + n < jobs->n) vtb_strbuf_printf(out, "if (block < %lld) ", (long long)begin);
+    vtb_strbuf_puts(out, "{\n");
+    if (n > 1) vtb_strbuf_printf(out, "    const int job = (block - %lld) / %lld;\n", first, each);
+    vtb_strbuf_printf(out,
+                      "    const auto vtb_block = [block] { return (block - %lld) %% %lld; };\n",
+                      first, each);
+    choose_arguments(s->kernel, j, n, out);
+    vtb_strbuf_printf(out, "%.*s  }%s", (int)(strlen(body) - 2), body,
+                      j + n < jobs->n ? " else " : "\n}\n");
   }
-  vtb_strbuf_puts(out, "\n}\n");
 }
 
 static void add_work(vtb_work *w, const vtb_work *job) {
@@ -178,6 +200,17 @@ static vtb_cuda_step step_of(vtb_cuda *c, const place *p) {
   return s;
 }
 
+/* Beside the jobs that have its text. */
+static void add_job(place *p, const vtb_cuda_step *s) {
+  size_t at = p->jobs.n;
+  vtb_vec_push(&p->jobs, *s);
+  for (size_t j = 0; j + 1 < p->jobs.n; j++)
+    if (p->jobs.at[j].kernel == s->kernel && p->jobs.at[j].grid == s->grid) at = j + 1;
+  for (size_t j = p->jobs.n - 1; j > at; j--) p->jobs.at[j] = p->jobs.at[j - 1];
+  p->jobs.at[at] = *s;
+  p->n_refs += s->n_refs;
+}
+
 /* ---- a function ------------------------------------------------------------------------------ */
 
 void vtb__cuda_join_jobs(vtb_cuda *c, vtb_cuda_func *f) {
@@ -190,8 +223,7 @@ void vtb__cuda_join_jobs(vtb_cuda *c, vtb_cuda_func *f) {
   for (size_t i = n; i-- > 0;) {
     size_t to = is_small(c, &at[i].jobs.at[0]) ? target_of(c, at, i, n) : 0;
     if (!to) continue;
-    vtb_vec_push(&at[to].jobs, at[i].jobs.at[0]);
-    at[to].n_refs += at[i].n_refs;
+    add_job(&at[to], &at[i].jobs.at[0]);
     at[i].jobs.n = 0;
   }
   for (size_t i = 0; i < n; i++) {

@@ -94,7 +94,7 @@ const vtb_cuda_tensor *vtb_cuda_tensor_of(const vtb_cuda *c, int i) {
   return &c->unit.t[i];
 }
 
-enum { TURN_BYTES = 128 << 20 };
+enum { TURN_BYTES = 256 << 20 };
 
 static void begin_unit(vtb_cuda *c, const vtb_inst *inst, int n_operands, int n_results) {
   vtb_cuda_unit *u = &c->unit;
