@@ -10,13 +10,16 @@
 #include "tests/codegen/cuda_plan.h"
 #include "tests/codegen/emulate.h"
 
+/* Of the plans that are checked; NULL: all of them. */
+static const char *cuda_check_arch;
+
 static inline vtb_program *cuda_program(vtb_module *m, vtb_func *f, uint64_t seed,
                                         const char *what) {
   vtb_error err = {0};
   vtb_launch_plan *plan = NULL;
   vtb_program *p = NULL;
   CHECK_MSG(vtb_module_verify(m, &err), "%s: %s", what, err.text);
-  vtb_status status = cuda_plan(m, f, &(vtb_codegen_options){0}, &plan, &err);
+  vtb_status status = cuda_plan(m, f, &(vtb_codegen_options){.arch = cuda_check_arch}, &plan, &err);
   if (status == VTB_OK) {
     const char *dump = getenv("VTB_TEST_DUMP");
     FILE *file = dump ? fopen(dump, "w") : NULL;

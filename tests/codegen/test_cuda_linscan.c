@@ -78,7 +78,7 @@ static const scan_case stored[] = {
 };
 
 /* Adjoints in one launch (linscan_grad_short.cu): sequences that leave strips, tiles and slabs in
- * part, of widths that are no multiples of 16; the last has two rounds of tiles. */
+ * part, of widths that are no multiples of 16. */
 static const scan_case shorts[] = {
     {SCALAR, "parallel", NULL, 0, 1, 17, 1, 5, 33, true, false, false, false, false},
     {SCALAR, "parallel", "snake@7x7", 0, 2, 49, 2, 40, 24, true, false, false, false, false},
@@ -86,6 +86,12 @@ static const scan_case shorts[] = {
     {CONSTANT, "parallel", NULL, 0, 2, 33, 2, 24, 16, true, false, false, false, true},
     {SCALAR, "parallel", "rows~@14x14", 0, 1, 196, 1, 72, 104, true, false, false, false, false},
     {SCALAR, "parallel", NULL, 0, 1, 90, 1, 16, 20, false, false, false, true, true},
+    {SCALAR, "parallel", NULL, 0, 1, 130, 1, 136, 72, true, false, false, false, false},
+};
+/* With the shared memory of sm_90a: two rounds of tiles, and wide slabs. */
+static const scan_case shorts_of_hopper[] = {
+    {SCALAR, "parallel", "rows@25x10", 0, 1, 250, 1, 24, 40, true, false, false, false, false},
+    {SCALAR, "parallel", NULL, 0, 1, 205, 1, 72, 136, true, false, false, false, true},
 };
 
 static vtb_type shape(int rank, int64_t a, int64_t b, int64_t c, int64_t d, int64_t e) {
@@ -286,6 +292,11 @@ static void check_halves(const char *of, const scan_case *cases, int n, bool gra
 TEST(halves_forward) { check_halves("bf16", halves, COUNT(halves), false, 1e-2); }
 TEST(halves_adjoint) { check_halves("bf16", halves, COUNT(halves), true, 4e-2); }
 TEST(short_adjoint) { check_halves("bf16", shorts, COUNT(shorts), true, 4e-2); }
+TEST(short_adjoint_on_hopper) {
+  cuda_check_arch = "sm_90a";
+  check_halves("bf16", shorts_of_hopper, COUNT(shorts_of_hopper), true, 4e-2);
+  cuda_check_arch = NULL;
+}
 TEST(fp16_forward) { check_halves("fp16", stored, COUNT(stored), false, 1e-3); }
 static void check_stored(bool grad, double tol) {
   factors = "bf16";
@@ -313,6 +324,7 @@ int main(int argc, char **argv) {
   if (!only || *only == 'h') RUN(halves_forward);
   if (!only || *only == 'i') RUN(halves_adjoint);
   if (!only || *only == 'b') RUN(short_adjoint);
+  if (!only || *only == 'b') RUN(short_adjoint_on_hopper);
   if (!only || *only == 'j') RUN(fp16_forward);
   if (!only || *only == 'l') RUN(half_directions);
   if (!only || *only == 'n') RUN(stored_forward);
