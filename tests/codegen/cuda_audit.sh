@@ -19,15 +19,12 @@ mkdir -p "$kept" || exit 1
 # Kinds of kernels that are known to waste, by family. An entry that no longer does fails the test: take it out.
 # `all`: only presets beyond the small one have it.
 known="
-vil maxplus_grad
 vil blocks all
 vim local all
 vim loop all
 vim product all
 vir im2col all
-vir col2im all
 vir strips all
-vllama product all
 "
 
 presets_of() { grep -hoE '^preset [a-z0-9_]+' "models/$1.vtb" | awk '{print $2}'; }

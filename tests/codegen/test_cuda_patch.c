@@ -103,6 +103,10 @@ TEST(patches_of_images) {
                         "  %a = col2im %x {kernel = [2, 2], stride = [2, 2], pad = [0, 0, 0, 0], "
                         "image = [96, 56, 56]} : f32[8, 96, 56, 56]\n  return %a\n}\n");
   CHECK_MSG(r <= 1.05, "col2im: %g", r);
+  r = sectors_of("func @f(%x: f32[8, 784, 864]) -> (f32[8, 96, 28, 28]) {\n"
+                 "  %a = col2im %x {kernel = [3, 3], stride = [1, 1], pad = [1, 1, 1, 1], "
+                 "image = [96, 28, 28]} : f32[8, 96, 28, 28]\n  return %a\n}\n");
+  CHECK_MSG(r <= 1.5, "col2im of patches that overlap: %g", r);
   r = sectors_of("func @f(%x: f32[8, 96, 56, 56]) -> (f32[8, 3136, 864]) {\n"
                  "  %a = im2col %x {kernel = [3, 3], stride = [1, 1], pad = [1, 1, 1, 1]} : f32[8, "
                  "3136, 864]\n  return %a\n}\n");

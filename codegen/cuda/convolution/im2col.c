@@ -1,11 +1,12 @@
 /* im2col and col2im: patches [B, oh*ow, C*kh*kw] of an image [B, C, H, W], a series or a video,
  * zeros outside it, and the adjoint. Patches go through shared memory, since they lie along other
- * axes than the image; of an adjoint whose patches overlap a thread makes one element: it gathers,
- * so that sums have an order. */
+ * axes than the image; of an adjoint whose patches overlap a thread gathers what becomes of a
+ * pixel, so that sums have an order, in shared memory where the patches of a block fit it. */
 #include "codegen/cuda/emitters.h"
 #include "ir/convolution.h"
 
 #define THREADS 256
+#define MOST_TILE 81920 /* bytes of shared memory */
 
 /* Each pixel lies in one patch. */
 static bool tiles_image(const vtb_patches *p) {
@@ -56,6 +57,36 @@ void vtb__cuda_im2col(vtb_cuda *c, const vtb_inst *inst) {
   launch_tiles(k, &p);
 }
 
+/* A block's piece of the image: rows of 8 pixels and more, so that stores fill sectors, whose
+ * patches fit shared memory. False: they do not, or it is a video with kernels over time. */
+static bool choose_piece(const vtb_patches *p, int64_t piece[3]) {
+  int64_t taps = p->kernel[1] * p->kernel[2];
+  if (p->kernel[0] != 1 || p->stride[0] != 1 || p->low[0] || p->size[0] != p->out[0]) return false;
+  piece[1] = p->size[2] <= 32 ? p->size[2] : 16;
+  piece[0] = 128 / piece[1] < p->size[1] ? 128 / piece[1] : p->size[1];
+  piece[2] = taps > 72 ? 1 : 72 / taps;
+  if (piece[2] > p->channels) piece[2] = p->channels;
+  int64_t down = (piece[0] + p->kernel[1] - 2) / p->stride[1] + 1,
+          across = (piece[1] + p->kernel[2] - 2) / p->stride[2] + 1;
+  return down * across * (piece[2] * taps + 1) * 4 <= MOST_TILE;
+}
+
+/* Patches overlap. */
+static void gather(vtb_cuda *c, const vtb_patches *p, int64_t elements) {
+  int64_t piece[3];
+  bool staged = choose_piece(p, piece);
+  vtb_cuda_kernel *k =
+      vtb_cuda_begin_text(c, "col2im", staged ? "col2im_overlap.cu" : "col2im.cu", THREADS);
+  fill(k, c, p, false);
+  fill_edges(k, p);
+  if (staged)
+    VTB_CUDA_NUMBERS(k, {"ROWS", piece[0]}, {"COLUMNS", piece[1]}, {"CHANNELS", piece[2]});
+  else
+    VTB_CUDA_NUMBERS(k, {"ELEMENTS", elements});
+  vtb_cuda_launch(k, staged ? p->batch * p->size[0] * vtb_cuda_value(k, "PARTS * DOWN * ACROSS")
+                            : (elements + THREADS - 1) / THREADS);
+}
+
 void vtb__cuda_col2im(vtb_cuda *c, const vtb_inst *inst) {
   vtb_patches p = patches_of(inst, &inst->results[0]->type);
   if (tiles_image(&p)) {
@@ -64,10 +95,5 @@ void vtb__cuda_col2im(vtb_cuda *c, const vtb_inst *inst) {
     launch_tiles(k, &p);
     return;
   }
-  int64_t elements = vtb_type_count(&inst->results[0]->type);
-  vtb_cuda_kernel *k = vtb_cuda_begin_text(c, "col2im", "col2im.cu", THREADS);
-  fill(k, c, &p, false);
-  fill_edges(k, &p);
-  VTB_CUDA_NUMBERS(k, {"ELEMENTS", elements});
-  vtb_cuda_launch(k, (elements + THREADS - 1) / THREADS);
+  gather(c, &p, vtb_type_count(&inst->results[0]->type));
 }

@@ -4,8 +4,9 @@
  *
  * A sequence is one batch entry and one index of the axes after the tokens. A warp owns a sequence
  * and its lanes pieces of it: the maximum of a piece is known up to what enters it, so a scan over
- * the lanes gives every piece its start. Where there are sequences enough for all lanes of a GPU, a
- * lane owns a whole one, next to its neighbours in memory.
+ * the lanes gives every piece its start. What the lanes take lies apart in memory: a block copies
+ * its sequences to shared memory, neighbours together, and results back. Where there are sequences
+ * enough for all lanes of a GPU, a lane owns a whole one, next to its neighbours in memory.
  */
 #include <string.h>
 
@@ -14,6 +15,7 @@
 
 #define MANY (1 << 15) /* sequences */
 #define THREADS 128
+#define MOST_STAGED 98304 /* bytes of shared memory */
 
 typedef struct maxplus {
   vtb_cuda_kernel *k;
@@ -129,6 +131,13 @@ static void fill_value(const maxplus *p, const char *hole, int operand, bool tok
   fill(p, hole, &v->type, tokens, (lines){.value = v});
 }
 
+/* Sequences side by side in memory that a block takes together. */
+static int neighbours(int64_t rest) {
+  int n = rest < 8 ? (int)rest : 8;
+  while (rest % n) n--;
+  return n;
+}
+
 /* The kernel with g, i and the initial m, the operands from 0 on. */
 static maxplus begin(vtb_cuda *c, const vtb_inst *inst, const char *file) {
   maxplus p = {.inst = inst, .scan = inst->callee ? inst->callee->first : inst};
@@ -140,7 +149,10 @@ static maxplus begin(vtb_cuda *c, const vtb_inst *inst, const char *file) {
   for (int a = 2; a < g->rank; a++) rest *= g->dim[a].size;
   int64_t sequences = g->dim[0].size * rest;
   bool many = sequences >= MANY;
-  vtb_cuda_kernel *k = p.k = vtb_cuda_begin_text(c, vtb_op_get(p.scan->op)->name, file, THREADS);
+  int near = neighbours(rest), per_block = many ? THREADS : near * ((3 + near) / near);
+  bool staged = !many && per_block * N * 16 <= MOST_STAGED;
+  vtb_cuda_kernel *k = p.k =
+      vtb_cuda_begin_text(c, vtb_op_get(p.scan->op)->name, file, many ? THREADS : 32 * per_block);
   vtb_cuda_order order = vtb_cuda_order_make(k, vtb_attr_str(p.scan, "path", NULL), N, "order");
   vtb_cuda_fill(k, "place", "%s", vtb_cuda_order_at(c, &order, "t"));
   fill_value(&p, "gate", 0, true);
@@ -150,8 +162,8 @@ static maxplus begin(vtb_cuda *c, const vtb_inst *inst, const char *file) {
   else
     vtb_cuda_fill(k, "first", " return -VTB_INF; ");
   VTB_CUDA_NUMBERS(k, {"N", N}, {"REST", rest}, {"SEQUENCES", sequences}, {"LANES", many ? 1 : 32},
-                   {"PIECE", many ? N : (N + 31) / 32});
-  int64_t per_block = many ? THREADS : THREADS / 32;
+                   {"PIECE", many ? N : (N + 31) / 32}, {"STAGED", staged},
+                   {"NEAR", staged ? near : 1});
   p.blocks = (sequences + per_block - 1) / per_block;
   return p;
 }

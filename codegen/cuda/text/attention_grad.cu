@@ -106,6 +106,11 @@ for (int step = 0; step < STEPS; step++) {
     sums[tid] = i < N ? lse_of(i) : VTB_INF;
     deltas[tid] = RESULT != DV && i < N ? delta[((vtb_i64)b * N + i) * HEADS + head] : 0.0f;
   }
+  if constexpr (BIAS && RESULT == DBIAS) /* read along its rows */
+    VTB_NO_UNROLL for (int e = tid; e < 64 * 64; e += THREADS) {
+      const int i = i0 + e / 64, j = j0 + e % 64;
+      scores[e / 64 * PP + e % 64] = i < N && j < M ? bias_at(i, j) : 0.0f;
+    }
   vtb_sync();
   vtb_each(s, [&](int r, int c, float &v) {
     const int query = KEYS ? c : row + r, i = KEYS ? j0 + c : i0 + row + r, j = KEYS ? i0 + row + r : j0 + c;
@@ -113,7 +118,7 @@ for (int step = 0; step < STEPS; step++) {
     if (i >= N || j >= M || (CAUSAL && j > i + M - N))
       v = 0.0f;
     else
-      v = vtb_exp2_fast(((BIAS ? v + bias_at(i, j) : v) - sums[query]) * LOG2E);
+      v = vtb_exp2_fast(((!BIAS ? v : v + (RESULT == DBIAS ? scores[(row + r) * PP + c] : bias_at(i, j))) - sums[query]) * LOG2E);
     if (RESULT != DBIAS) scores[(row + r) * PP + c] = v;
   });
   if constexpr (RESULT == DBIAS) {

@@ -33,6 +33,9 @@ cost registers = 128;
 shared T keys[KEYS * PK];
 shared T values[KEYS * PV];
 shared TQ queries[THREADS / 2 * PQ];
+constexpr bool STAGED_BIAS = BIAS && KEYS <= 64; /* a strip's, read along its rows */
+constexpr int PB = KEYS + 8;
+shared float biases[STAGED_BIAS ? THREADS / 2 * PB : 1];
 constexpr float LOG2E = 1.4426950408889634f;
 constexpr bool PLAIN = !BIAS && SCALE > 0.0f; /* the scale is part of the exponent */
 const int bh = vtb_block() / ROW_BLOCKS, b = bh / HEADS, head = bh % HEADS, kv = head / SHARED;
@@ -76,6 +79,13 @@ VTB_NO_UNROLL for (; i0 < end; i0 += THREADS / 2) {
         [&](int r) { return q_sines_of(i0 + r); }, lane);
     vtb_sync_warp();
   }
+  if constexpr (STAGED_BIAS) {
+    VTB_NO_UNROLL for (int e = 4 * lane; e < 16 * KEYS; e += 128) VTB_UNROLL for (int part = 0; part < 4; part++) {
+      const int at = e - 4 * lane + 32 * part + lane, i = i0 + at / KEYS, j = at % KEYS;
+      biases[(16 * vtb_warp() + at / KEYS) * PB + j] = i < end && j < M ? bias_at(i, j) : 0.0f;
+    }
+    vtb_sync_warp();
+  }
   auto meet = [&](auto from, auto to) { /* keys from ... to */
     constexpr int J0 = decltype(from)::value, COUNT = decltype(to)::value - J0;
     float s[COUNT / 8][4], low[2];
@@ -92,6 +102,8 @@ VTB_NO_UNROLL for (; i0 < end; i0 += THREADS / 2) {
       if constexpr (!PLAIN) v *= SCALE;
       if ((J0 + 8 * t + 8 > M && j >= M) || (CAUSAL && j > i + M - N))
         v = -VTB_INF;
+      else if constexpr (STAGED_BIAS)
+        v += biases[(16 * vtb_warp() + i - i0) * PB + j];
       else if (BIAS && i < end)
         v += bias_at(i, j);
       top[e / 2] = vtb_max(top[e / 2], v);

@@ -8,7 +8,7 @@ hole vtb_i64 ROWS;                   /* patches of all images */
 hole expr image_at, patch_at;        /* offsets for b, ch, t, y and x; for b, patch and element */
 constexpr int TAPS = KT * KH * KW, WIDTH = C * TAPS, PATCHES = OT * OH * OW, SIDE = 32;
 /* columns of the kernel that neighbouring threads take, before the next patch's */
-constexpr int COLS = KW >= 6 ? 8 : KW >= 4 ? 4 : KW % 2 == 0 ? 2 : 1;
+constexpr int COLS = KW >= 6 ? 8 : KW >= 4 ? 4 : KW % 2 == 0 || (KW == 3 && SW == 2) ? 2 : 1;
 constexpr int PITCH = SIDE + COLS; /* so that their stores meet in no bank */
 constexpr int SLABS = (WIDTH + SIDE - 1) / SIDE, TURNS = SIDE * SIDE / THREADS;
 require SIDE * SIDE % THREADS == 0;

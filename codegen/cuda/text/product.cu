@@ -37,7 +37,7 @@ cost registers = 4 * MI * NI + 8 * MI + 56;
 cost wavefronts = RANGE / 16 * (THREADS / 32 * (MI + (NI + 1) / 2) * (FACTORS >= 2 ? 4 : 16) + (BM + BN) * sizeof(A) / 8);
 shared A a_tile[STAGES * A_STAGE];
 shared B b_tile[STAGES * B_STAGE];
-shared float sums[EACH == 4 ? THREADS / 32 * 16 * (WN + 8) : 0] over a_tile; /* 16 rows of a warp, when tiles are read */
+shared float sums[THREADS / 32 * 16 * (WN + 8)] over a_tile; /* 16 rows of a warp, when tiles are read */
   const int warp_m = vtb_warp() / WARPS_N * WM, warp_n = vtb_warp() % WARPS_N * WN;
   const int n0 = vtb_block() % TILES_N * BN, m0 = vtb_block() / TILES_N % TILES_M * BM;
   const int batch = vtb_block() / (TILES_M * TILES_N) % BATCHES, split = vtb_block() / BLOCKS;
@@ -101,14 +101,15 @@ shared float sums[EACH == 4 ? THREADS / 32 * 16 * (WN + 8) : 0] over a_tile; /* 
     }
   }
 
-  if constexpr (EACH == 4) { /* through shared memory: neighbours are stored together, a warp's rows as whole sectors */
-    constexpr int P = WN + 8, QUADS = WN / 4, TURNS = WN / 8, FEW = TURNS % TOGETHER == 0 ? TOGETHER : TURNS;
-    const int base = vtb_warp() * 16 * P;
-    vtb_sync();
-    VTB_UNROLL for (int i = 0; i < MI; i++) {
-      if (i > 0) vtb_sync_warp();
-      vtb_put_strip<MI, P>(sums, base, acc, i);
-      vtb_sync_warp();
+  constexpr int P = WN + 8; /* through shared memory: a warp's rows are stored as whole sectors */
+  const int base = vtb_warp() * 16 * P;
+  vtb_sync();
+  VTB_UNROLL for (int i = 0; i < MI; i++) {
+    if (i > 0) vtb_sync_warp();
+    vtb_put_strip<MI, P>(sums, base, acc, i);
+    vtb_sync_warp();
+    if constexpr (EACH == 4) {
+      constexpr int QUADS = WN / 4, TURNS = WN / 8, FEW = TURNS % TOGETHER == 0 ? TOGETHER : TURNS;
       VTB_NO_UNROLL for (int first = 0; first < TURNS; first += FEW) VTB_UNROLL for (int u = first; u < first + FEW; u++) {
         const int e = vtb_lane() + u * 32, row = e / QUADS, column = e % QUADS * 4;
         const int m = m0 + warp_m + i * 16 + row, n = n0 + warp_n + column;
@@ -125,16 +126,14 @@ shared float sums[EACH == 4 ? THREADS / 32 * 16 * (WN + 8) : 0] over a_tile; /* 
           }
         }
       }
-    }
-  } else {
-    const int g = vtb_lane() / 4, t = vtb_lane() % 4;
-    VTB_UNROLL for (int i = 0; i < MI; i++)
-      VTB_UNROLL for (int j = 0; j < NI; j++)
-        VTB_UNROLL for (int x = 0; x < 4; x++) {
-          const int m = m0 + warp_m + i * 16 + x / 2 * 8 + g, n = n0 + warp_n + j * 8 + t * 2 + x % 2;
-          const float sum = acc[i * NI + j][x];
-          if (m < M && n < N) {
-            ${store}
-          }
+    } else {
+      VTB_NO_UNROLL for (int first = 0; first < WN / 2; first += 4) VTB_UNROLL for (int u = first; u < first + 4; u++) {
+        const int e = vtb_lane() + u * 32, row = e / WN, column = e % WN;
+        const int m = m0 + warp_m + i * 16 + row, n = n0 + warp_n + column;
+        const float sum = sums[base + row * P + column];
+        if (m < M && n < N) {
+          ${store}
         }
+      }
+    }
   }
