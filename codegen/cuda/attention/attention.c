@@ -337,6 +337,7 @@ static void make_result(vtb_cuda *c, const operands *o, int delta, result r) {
                 r == DBIAS ? bias_at(c, a, tensor)
                            : element_at(c, tensor, keys ? "j" : "i", keys ? "kv" : "head", "x"));
   fill_turned_back(c, k, o, r);
+  vtb_cuda_fill(k, "T", "%s", vtb__cuda_tile_type(c));
   VTB_CUDA_NUMBERS(k, {"RESULT", r}, {"BIAS_HEADS", a->bias_heads}, {"BATCH", a->n_batch},
                    {"BY_BATCH", a->bias_batch > 1});
   vtb_cuda_launch(k, outer * vtb_cuda_value(k, "ROW_TILES * OUT_TILES"));

@@ -1,6 +1,6 @@
 /* softmax(scale q k^T + bias) v: a block owns 64 queries of a head and TILE columns of y, and meets 64 keys after the
- * other. Scores stay in registers, where a query's are spread over four lanes; its maximum m, sum l and outputs are rescaled
- * from tile to tile. Turned queries and keys: turns.cuh. */
+ * other. Scores stay in registers, where a query's are spread over four lanes, and are the second product's factor there;
+ * its maximum m, sum l and outputs are rescaled from tile to tile. Turned queries and keys: turns.cuh. */
 #include "products.cuh"
 #include "turns.cuh"
 hole int N, M;                     /* queries, keys */
@@ -20,7 +20,7 @@ hole expr k_cosines, k_sines;      /* of j and kv */
 hole expr y_at, lse_at;            /* offsets for i and x, of b and head */
 constexpr int TILE = vtb_part_width(V), SLAB = vtb_slab(K);
 constexpr int OUT_TILES = (V + TILE - 1) / TILE, ROW_TILES = (N + 63) / 64;
-constexpr int PA = vtb_pitch_along(SLAB, sizeof(T)), PC = vtb_pitch_across(TILE), PP = vtb_pitch_along(64, 4);
+constexpr int PA = vtb_pitch_along(SLAB, sizeof(T)), PC = vtb_pitch_across(TILE), STEP = vtb_depth(FACTORS);
 require THREADS == 128;
 cost tensor = 8192 * (M + 63) / 64 * (K + TILE) / (CAUSAL ? 2 : 1);
 cost issue = 4 * ((M + 63) / 64) * (8 * (K + TILE) + 450) / (CAUSAL ? 2 : 1);
@@ -28,7 +28,6 @@ cost special = 4096 * ((M + 63) / 64) / (CAUSAL ? 2 : 1);
 shared T a_tile[(KEPT ? (K + SLAB - 1) / SLAB : 1) * 64 * PA];
 shared T b_tile[64 * PA];
 shared T c_tile[64 * PC] over KEPT ? b_tile : a_tile; /* after both */
-shared float scores[64 * PP];
 constexpr float LOG2E = 1.4426950408889634f;
 const int o0 = vtb_block() % OUT_TILES * TILE, i0 = vtb_block() / OUT_TILES % ROW_TILES * 64;
 const int bh = vtb_block() / (OUT_TILES * ROW_TILES), b = bh / HEADS, head = bh % HEADS, kv = head / SHARED;
@@ -89,10 +88,9 @@ for (int j0 = 0; j0 < seen; j0 += 64) {
     shrink[e] = vtb_exp2_fast((m[e] - low[e]) * LOG2E);
     m[e] = top[e];
   }
-  vtb_each(s, [&](int r, int j, float &v) {
+  vtb_each(s, [&](int r, int, float &v) {
     v = vtb_exp2_fast((v - low[r / 8]) * LOG2E);
     sum[r / 8] += v;
-    scores[(row + r) * PP + j] = v;
   });
   VTB_UNROLL for (int e = 0; e < 2; e++) l[e] = l[e] * shrink[e] + vtb_quad_sum(sum[e]);
   vtb_each(out, [&](int r, int, float &v) { v *= shrink[r / 8]; });
@@ -100,8 +98,17 @@ for (int j0 = 0; j0 < seen; j0 += 64) {
   vtb_copy_rows<FOUR, 64, TILE, PC, THREADS>(c_tile, n_keys, vtb_min_int(V - o0, TILE), -1,
                                          [&](int r) { return v_row(j0 + r) + o0; }, nothing);
   vtb_arrived();
-  vtb_product<FACTORS, 64>(out, vtb_rows<true, PP>(scores, row), vtb_columns<false, PC>(c_tile),
-                           row < n_rows ? (n_keys + 15) / 16 * 16 : 0);
+  VTB_UNROLL for (int k0 = 0; k0 < 64; k0 += STEP) {
+    if (k0 >= n_keys || row >= n_rows) continue;
+    auto score = [&](int r, int k) -> float {
+      return s[k0 / 8 + k / 8][2 * (r / 8) + (STEP == 16 ? k % 2 : k % 8 / 4)];
+    };
+    if constexpr (STEP == 16)
+      vtb_product<FACTORS, STEP>(out, score, vtb_columns<false, PC>(c_tile, 0, k0 * PC));
+    else /* in the order in which a lane holds them */
+      vtb_product<FACTORS, 8>(out, score,
+                              [&](int k, int o) -> float { return c_tile[(k0 + 2 * (k % 4) + k / 4) * PC + o]; });
+  }
 }
 vtb_each(out, [&](int r, int o, float &value) {
   const int i = i0 + row + r, x = o0 + o;

@@ -1,4 +1,4 @@
-/* One of the adjoints of attention, from P = exp(s - lse) and dS = P o (dY V^T - delta), made again tile by tile:
+/* One of the adjoints of attention to many keys, from P = exp(s - lse) and dS = P o (dY V^T - delta), made again tile by tile:
  *   DQ = scale dS K     DK = scale dS^T Q     DV = P^T dY     DBIAS = sum of dS over heads and batch entries that share it
  * A block owns 64 rows (queries; keys for DK and DV) and TILE columns of the result; for DBIAS, 64 keys as columns. */
 #include "products.cuh"
@@ -9,6 +9,7 @@ hole int K, V;                     /* widths */
 hole bool CAUSAL, BIAS;
 hole bool FOUR;                    /* rows can be copied 16 bytes at a time */
 hole int FACTORS, THREADS;
+hole type T;                       /* of tiles */
 hole float SCALE;
 hole expr q_from, k_from, v_from;  /* addresses of rows i, j and j, of b and head or kv */
 hole expr bias;                    /* of i, j */
@@ -25,15 +26,16 @@ constexpr int WIDTH = RESULT == DBIAS ? M : RESULT == DV ? V : K, SLAB = vtb_sla
 constexpr int TILE = RESULT == DBIAS ? 64 : vtb_part_width(WIDTH), OUT_TILES = (WIDTH + TILE - 1) / TILE;
 constexpr int ROWS = KEYS ? M : N, COLUMNS = KEYS ? N : M;
 constexpr int ROW_TILES = (ROWS + 63) / 64, COLUMN_TILES = (COLUMNS + 63) / 64;
-constexpr int PA = vtb_pitch_along(SLAB, 4), PC = vtb_pitch_across(TILE), PP = vtb_pitch_along(64, 4);
+constexpr int PA = vtb_pitch_along(SLAB, sizeof(T)), PC = vtb_pitch_across(TILE), PP = 68;
+constexpr int STEP = vtb_depth(FACTORS);
 require THREADS == 128;
 cost tensor = 8192 * (RESULT == DQ ? COLUMN_TILES : KEYS ? SHARED * COLUMN_TILES : (BY_BATCH ? 1 : BATCH) * (HEADS / BIAS_HEADS)) * (K + V + TILE);
 cost issue = 4 * (RESULT == DQ ? COLUMN_TILES : KEYS ? SHARED * COLUMN_TILES : (BY_BATCH ? 1 : BATCH) * (HEADS / BIAS_HEADS)) * (11 * (K + V + TILE) + 400);
 cost special = 4096 * (RESULT == DQ ? COLUMN_TILES : KEYS ? SHARED * COLUMN_TILES : (BY_BATCH ? 1 : BATCH) * (HEADS / BIAS_HEADS));
-shared float a_tile[64 * PA];
-shared float b_tile[64 * PA];
-shared float c_tile[64 * PC] over a_tile; /* after both */
-shared float scores[64 * PP];
+shared T a_tile[64 * PA];
+shared T b_tile[64 * PA];
+shared T c_tile[64 * PC] over a_tile; /* after both */
+shared float biases[BIAS && RESULT == DBIAS ? 64 * PP : 1];
 shared float sums[64], deltas[64];
 constexpr float LOG2E = 1.4426950408889634f;
 const int o0 = vtb_block() % OUT_TILES * TILE, i0 = vtb_block() / OUT_TILES % ROW_TILES * 64;
@@ -109,7 +111,7 @@ for (int step = 0; step < STEPS; step++) {
   if constexpr (BIAS && RESULT == DBIAS) /* read along its rows */
     VTB_NO_UNROLL for (int e = tid; e < 64 * 64; e += THREADS) {
       const int i = i0 + e / 64, j = j0 + e % 64;
-      scores[e / 64 * PP + e % 64] = i < N && j < M ? bias_at(i, j) : 0.0f;
+      biases[e / 64 * PP + e % 64] = i < N && j < M ? bias_at(i, j) : 0.0f;
     }
   vtb_sync();
   vtb_each(s, [&](int r, int c, float &v) {
@@ -118,16 +120,16 @@ for (int step = 0; step < STEPS; step++) {
     if (i >= N || j >= M || (CAUSAL && j > i + M - N))
       v = 0.0f;
     else
-      v = vtb_exp2_fast(((!BIAS ? v : v + (RESULT == DBIAS ? scores[(row + r) * PP + c] : bias_at(i, j))) - sums[query]) * LOG2E);
-    if (RESULT != DBIAS) scores[(row + r) * PP + c] = v;
+      v = vtb_exp2_fast(((!BIAS ? v : v + (RESULT == DBIAS ? biases[(row + r) * PP + c] : bias_at(i, j))) - sums[query]) * LOG2E);
   });
   if constexpr (RESULT == DBIAS) {
     VTB_UNROLL for (int t = 0; t < 8; t++) VTB_UNROLL for (int e = 0; e < 4; e++)
         out[t][e] += s[t][e] * (g[t][e] - deltas[row + vtb_lane() / 4 + 8 * (e / 2)]);
     vtb_sync();
   } else {
-    if (RESULT != DV)
-      vtb_each(g, [&](int r, int c, float &v) { scores[(row + r) * PP + c] *= v - deltas[KEYS ? c : row + r]; });
+    if constexpr (RESULT != DV)
+      VTB_UNROLL for (int t = 0; t < 8; t++) VTB_UNROLL for (int e = 0; e < 4; e++)
+          s[t][e] *= g[t][e] - deltas[KEYS ? 8 * t + 2 * (vtb_lane() % 4) + e % 2 : row + vtb_lane() / 4 + 8 * (e / 2)];
     vtb_copy_rows<FOUR, 64, TILE, PC, THREADS>(
         c_tile, n_columns, vtb_min_int(WIDTH - o0, TILE), -1,
         [&](int r) {
@@ -135,9 +137,17 @@ for (int step = 0; step < STEPS; step++) {
         },
         nothing);
     vtb_arrived();
-    vtb_product<FACTORS, 64>(
-        out, vtb_rows<true, PP>(scores, row), vtb_columns<false, PC>(c_tile),
-        live ? (n_columns + 15) / 16 * 16 : 0);
+    VTB_UNROLL for (int k0 = 0; k0 < 64; k0 += STEP) {
+      if (k0 >= n_columns || !live) continue;
+      auto score = [&](int r, int k) -> float {
+        return s[k0 / 8 + k / 8][2 * (r / 8) + (STEP == 16 ? k % 2 : k % 8 / 4)];
+      };
+      if constexpr (STEP == 16)
+        vtb_product<FACTORS, STEP>(out, score, vtb_columns<false, PC>(c_tile, 0, k0 * PC));
+      else /* in the order in which a lane holds them */
+        vtb_product<FACTORS, 8>(out, score,
+                                [&](int k, int o) -> float { return c_tile[(k0 + 2 * (k % 4) + k / 4) * PC + o]; });
+    }
     vtb_sync();
   }
 }
