@@ -97,6 +97,19 @@ TEST(neighbours_apart) {
   CHECK_MSG(r <= 1.25, "rows of 38: %g", r);
 }
 
+/* Pixels of two by two that become channels and back: 16 bits or 32. */
+TEST(pixels_and_channels) {
+  double r =
+      sectors_of("func @f(%x: bf16[64, 28, 28, 96, 2, 2]) -> (bf16[64, 28, 28, 2, 2, 96]) {\n"
+                 "  %a = transpose %x {perm = [0, 1, 2, 4, 5, 3]} : bf16[64, 28, 28, 2, 2, "
+                 "96]\n  %b = neg %a : bf16[64, 28, 28, 2, 2, 96]\n  return %b\n}\n");
+  CHECK_MSG(r <= 1.6, "16 bits: %g", r);
+  r = sectors_of("func @f(%x: f32[64, 28, 28, 96, 2, 2]) -> (f32[64, 28, 28, 2, 2, 96]) {\n"
+                 "  %a = transpose %x {perm = [0, 1, 2, 4, 5, 3]} : f32[64, 28, 28, 2, 2, 96]\n"
+                 "  %b = neg %a : f32[64, 28, 28, 2, 2, 96]\n  return %b\n}\n");
+  CHECK_MSG(r <= 1.1, "32 bits: %g", r);
+}
+
 /* The adjoint of patches side by side goes through shared memory, too. */
 TEST(patches_of_images) {
   double r = sectors_of("func @f(%x: f32[8, 784, 384]) -> (f32[8, 96, 56, 56]) {\n"
@@ -118,6 +131,7 @@ int main(void) {
   RUN(any_size);
   RUN(whole_sectors);
   RUN(neighbours_apart);
+  RUN(pixels_and_channels);
   RUN(patches_of_images);
   return test_done();
 }

@@ -72,6 +72,9 @@ typedef struct vtb_cuda_patch {
 } vtb_cuda_patch;
 /* For the nest that has been probed: where reads go along other groups than the last. */
 vtb_cuda_patch vtb__cuda_patch_of(const vtb_cuda_expr *e);
+/* Whether reads find the elements of its axes next to each other, those of its steps behind them: a
+ * warp that takes one a thread reads them in one piece. */
+bool vtb__cuda_patch_interleaves(const vtb_cuda_expr *e, const vtb_cuda_patch *p);
 bool vtb__cuda_patch_fits(const vtb_cuda_expr *e, const vtb_cuda_patch *p, int lanes);
 /* Threads, and the groups' variables from `i`; true: it opened a condition, since patches go beyond
  * the edges. */

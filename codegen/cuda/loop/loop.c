@@ -61,6 +61,7 @@ void vtb__cuda_emit_loop(vtb_body *b, const vtb_root *roots, int n) {
   vtb__space_init(b, &space, &roots[0].value->type);
   vtb__probe(b, &space, probe_roots, &l);
   l.patch = vtb__cuda_patch_of(e);
-  bool fours = b->n_groups > 0 && b->groups[b->n_groups - 1].size % 4 == 0;
+  bool fours = b->n_groups > 0 && b->groups[b->n_groups - 1].size % 4 == 0 &&
+               !vtb__cuda_patch_interleaves(e, &l.patch);
   if (!fours || !write_kernel(e, &l, 4)) write_kernel(e, &l, 1);
 }

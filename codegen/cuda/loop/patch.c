@@ -55,6 +55,13 @@ vtb_cuda_patch vtb__cuda_patch_of(const vtb_cuda_expr *e) {
   return best;
 }
 
+bool vtb__cuda_patch_interleaves(const vtb_cuda_expr *e, const vtb_cuda_patch *p) {
+  int vec = e->body.n_groups - 1;
+  for (size_t u = 0; u < e->body.uses.n && p->across == LEAST_ACROSS; u++)
+    if (coef_of(e, &e->body.uses.at[u], vec) == p->across) return true;
+  return false;
+}
+
 bool vtb__cuda_patch_fits(const vtb_cuda_expr *e, const vtb_cuda_patch *p, int lanes) {
   int64_t steps = e->body.groups[e->body.n_groups - 1].size / lanes;
   return p->across > 1 && steps >= WARP / p->across;

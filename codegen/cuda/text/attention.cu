@@ -23,7 +23,7 @@ constexpr int OUT_TILES = (V + TILE - 1) / TILE, ROW_TILES = (N + 63) / 64;
 constexpr int PA = vtb_pitch_along(SLAB, sizeof(T)), PC = vtb_pitch_across(TILE), STEP = vtb_depth(FACTORS);
 require THREADS == 128;
 cost tensor = 8192 * (M + 63) / 64 * (K + TILE) / (CAUSAL ? 2 : 1);
-cost issue = 4 * ((M + 63) / 64) * (8 * (K + TILE) + 450) / (CAUSAL ? 2 : 1);
+cost issue = 4 * ((M + 63) / 64) * (sizeof(T) == 2 ? 4 * (K + TILE) + 400 : 8 * (K + TILE) + 450) / (CAUSAL ? 2 : 1);
 cost special = 4096 * ((M + 63) / 64) / (CAUSAL ? 2 : 1);
 shared T a_tile[(KEPT ? (K + SLAB - 1) / SLAB : 1) * 64 * PA];
 shared T b_tile[64 * PA];
@@ -75,11 +75,11 @@ for (int j0 = 0; j0 < seen; j0 += 64) {
   float top[2] = {m[0], m[1]}, shrink[2], low[2], sum[2] = {0.0f, 0.0f};
   vtb_each(s, [&](int r, int j, float &v) {
     const int i = i0 + row + r, key = j0 + j;
-    v *= SCALE;
-    if (j >= n_keys || row + r >= n_rows || (CAUSAL && key > i + M - N))
-      v = -VTB_INF;
-    else if (BIAS)
-      v += bias_at(i, key);
+    const bool none = j >= n_keys || (CAUSAL && key > i + M - N);
+    v = none ? -VTB_INF : v * SCALE;
+    if constexpr (BIAS) {
+      if (!none && row + r < n_rows) v += bias_at(i, key);
+    }
     top[r / 8] = vtb_max(top[r / 8], v);
   });
   VTB_UNROLL for (int e = 0; e < 2; e++) {
@@ -110,9 +110,10 @@ for (int j0 = 0; j0 < seen; j0 += 64) {
                               [&](int k, int o) -> float { return c_tile[(k0 + 2 * (k % 4) + k / 4) * PC + o]; });
   }
 }
+const float share[2] = {l[0] == 0.0f ? 0.0f : 1.0f / l[0], l[1] == 0.0f ? 0.0f : 1.0f / l[1]};
 vtb_each(out, [&](int r, int o, float &value) {
   const int i = i0 + row + r, x = o0 + o;
-  if (row + r < n_rows && x < V) y[${y_at}] = l[r / 8] == 0.0f ? 0.0f : value / l[r / 8];
+  if (row + r < n_rows && x < V) y[${y_at}] = value * share[r / 8];
 });
 if (o0 == 0 && vtb_lane() % 4 == 0) {
   VTB_UNROLL for (int e = 0; e < 2; e++) {

@@ -30,7 +30,7 @@ constexpr int PA = vtb_pitch_along(SLAB, sizeof(T)), PC = vtb_pitch_across(TILE)
 constexpr int STEP = vtb_depth(FACTORS);
 require THREADS == 128;
 cost tensor = 8192 * (RESULT == DQ ? COLUMN_TILES : KEYS ? SHARED * COLUMN_TILES : (BY_BATCH ? 1 : BATCH) * (HEADS / BIAS_HEADS)) * (K + V + TILE);
-cost issue = 4 * (RESULT == DQ ? COLUMN_TILES : KEYS ? SHARED * COLUMN_TILES : (BY_BATCH ? 1 : BATCH) * (HEADS / BIAS_HEADS)) * (11 * (K + V + TILE) + 400);
+cost issue = 4 * (RESULT == DQ ? COLUMN_TILES : KEYS ? SHARED * COLUMN_TILES : (BY_BATCH ? 1 : BATCH) * (HEADS / BIAS_HEADS)) * (sizeof(T) == 2 ? 5 * (K + V + TILE) + 450 : 11 * (K + V + TILE) + 400);
 cost special = 4096 * (RESULT == DQ ? COLUMN_TILES : KEYS ? SHARED * COLUMN_TILES : (BY_BATCH ? 1 : BATCH) * (HEADS / BIAS_HEADS));
 shared T a_tile[64 * PA];
 shared T b_tile[64 * PA];
@@ -116,11 +116,14 @@ for (int step = 0; step < STEPS; step++) {
   vtb_sync();
   vtb_each(s, [&](int r, int c, float &v) {
     const int query = KEYS ? c : row + r, i = KEYS ? j0 + c : i0 + row + r, j = KEYS ? i0 + row + r : j0 + c;
+    const bool none = i >= N || j >= M || (CAUSAL && j > i + M - N);
     v *= SCALE;
-    if (i >= N || j >= M || (CAUSAL && j > i + M - N))
-      v = 0.0f;
-    else
-      v = vtb_exp2_fast(((!BIAS ? v : v + (RESULT == DBIAS ? biases[(row + r) * PP + c] : bias_at(i, j))) - sums[query]) * LOG2E);
+    if constexpr (BIAS && RESULT == DBIAS)
+      v += biases[(row + r) * PP + c];
+    else if constexpr (BIAS)
+      v += none ? 0.0f : bias_at(i, j);
+    v = vtb_exp2_fast((v - sums[query]) * LOG2E);
+    v = none ? 0.0f : v;
   });
   if constexpr (RESULT == DBIAS) {
     VTB_UNROLL for (int t = 0; t < 8; t++) VTB_UNROLL for (int e = 0; e < 4; e++)
