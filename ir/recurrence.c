@@ -159,14 +159,26 @@ const vtb_inst *vtb_mixer_scan(const vtb_inst *fused) {
   return i;
 }
 
-const vtb_value *vtb_mixer_keys(const vtb_inst *scan, const vtb_value **gain) {
-  const vtb_value *k = scan->operands[1];
-  const vtb_inst *mul = k->def;
+const vtb_value *vtb_mixer_rows(const vtb_inst *scan, int o, const vtb_value **gain,
+                                const vtb_inst **map) {
+  const vtb_value *v = scan->operands[o];
   *gain = NULL;
-  if (!mul) return k;
-  int by = mul->operands[0]->type.dim[3].size == 1 ? 0 : 1;
-  *gain = mul->operands[by];
-  return mul->operands[1 - by];
+  *map = NULL;
+  if (v->def && v->def->op == VTB_OP_mul) {
+    int by = v->def->operands[0]->type.dim[3].size == 1 ? 0 : 1;
+    *gain = v->def->operands[by];
+    v = v->def->operands[1 - by];
+  }
+  if (!v->def) return v;
+  *map = v->def->operands[0]->def; /* behind a reshape, and of one */
+  return (*map)->operands[0]->def ? (*map)->operands[0]->def->operands[0] : (*map)->operands[0];
+}
+
+const vtb_value *vtb_mixer_keys(const vtb_inst *scan, const vtb_value **gain) {
+  const vtb_inst *map;
+  const vtb_value *keys = vtb_mixer_rows(scan, 1, gain, &map);
+  vtb_check(!map, "keys behind a map");
+  return keys;
 }
 
 /* ---- expansion of an update into terms ------------------------------------------------------- */

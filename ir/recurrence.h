@@ -167,8 +167,12 @@ vtb_delta vtb_delta_of(const vtb_inst *inst);
 bool vtb_is_scans(const vtb_inst *inst);
 /* The scan of a `fused` of kind "mixer", or "mixer_grad". */
 const vtb_inst *vtb_mixer_scan(const vtb_inst *fused);
-/* The keys that a mixer's scan reads, of a product with a number a token and head what it
- * multiplies; *gain: that number, [B, N, h, 1], or NULL. */
+/* The argument that operand o (q, k or v) of a mixer's scan is made of: itself, multiplied by
+ * *gain, a number a token and head [B, N, h, 1], behind *map, an einsum of matrices of 4 x 4. NULL:
+ * not so. */
+const vtb_value *vtb_mixer_rows(const vtb_inst *scan, int o, const vtb_value **gain,
+                                const vtb_inst **map);
+/* Its keys, where they have no such map. */
 const vtb_value *vtb_mixer_keys(const vtb_inst *scan, const vtb_value **gain);
 
 /* ---- the running scale of a step function (ir/recurrence.c) ---------------------------------- */

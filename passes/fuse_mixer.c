@@ -11,14 +11,17 @@
  * (text/linscan_tiles.cu), so that what is computed of a token and head, sums over its columns
  * among it, needs nothing else: y is stored only where others read it. After `fuse`, for factors
  * of 16 bits. Takes loops and rows that read y or the normalizer, of as many elements, and what
- * reads those; reductions go over the head's columns. Declines several directions, recurrences
- * whose last state is wanted, and groups in which nothing reads y.
+ * reads those; reductions go over the head's columns. Where no states are made of keys and values,
+ * takes a gain of keys, and matrices of 4 x 4 before q, k and v. Declines several directions,
+ * recurrences whose last state is wanted, and groups of nothing that is worth it.
  */
 #include "passes/passes_internal.h"
 
 #include "ir/kernels.h"
 #include "ir/narrow.h"
 #include "ir/recurrence.h"
+
+#include <string.h>
 
 enum { MOST_OPS = 64, WIDEST = 512 };
 
@@ -113,23 +116,100 @@ static bool take_readers(mixer *m, const vtb_value *v) {
   return any;
 }
 
+/* ---- matrices before the scan ---------------------------------------------------------------- */
+
+static const vtb_inst *only_reader(const vtb_value *v) {
+  vtb_inst **readers;
+  size_t n = vtb_value_readers(v, &readers);
+  const vtb_inst *only = n == 1 ? readers[0] : NULL;
+  vtb_free(readers);
+  for (int r = 0; r < v->func->n_returns; r++)
+    if (v->func->returns[r] == v) only = NULL;
+  return only;
+}
+
+static bool is_gain(const vtb_inst *loop) {
+  if (vtb_kernel_kind_of(loop) != VTB_KERNEL_LOOP || loop->n_operands != 2) return false;
+  const vtb_inst *mul = loop->callee->first;
+  if (mul->op != VTB_OP_mul || mul->next) return false;
+  const vtb_type *r = &mul->results[0]->type, *x = &mul->operands[0]->type,
+                 *y = &mul->operands[1]->type;
+  return r->rank == 4 && x->rank == 4 && y->rank == 4 && vtb_type_count(x) != vtb_type_count(y) &&
+         is_row_shape(x, r) && is_row_shape(y, r);
+}
+
+/* No states are made of keys and values. */
+static bool is_parallel(const vtb_inst *scan) {
+  vtb_scan s = vtb_scan_of(scan);
+  return has_whole_rows(scan) && !s.init && s.chunk >= s.n_tokens;
+}
+
+/* "bngi,goi->bngo" or with the matrix turned round, four by four. */
+static bool is_map(const vtb_inst *i) {
+  const char *spec = vtb_attr_str(i, "spec", ""), *w = strchr(spec, ',');
+  const vtb_type *x = &i->operands[0]->type, *m = &i->operands[1]->type;
+  if (i->op != VTB_OP_einsum || x->rank != 4 || m->rank != 3 || m->dim[1].size != 4 ||
+      m->dim[2].size != 4 || w != spec + 4 || strlen(spec) != 14)
+    return false;
+  const char *out = spec + 10;
+  if (memcmp(spec, out, 3) != 0 || w[1] != spec[2] || x->dim[3].size != 4) return false;
+  if (!(w[2] == spec[3] && w[3] == out[3]) && !(w[3] == spec[3] && w[2] == out[3])) return false;
+  return i->n_operands == 2 || (i->n_operands == 3 && i->operands[2]->type.rank == 2);
+}
+
+bool vtb__mixer_takes(const vtb_inst *einsum) {
+  if (!is_map(einsum)) return false;
+  const vtb_inst *view = only_reader(einsum->results[0]);
+  if (!view || view->op != VTB_OP_reshape) return false;
+  const vtb_value *v = view->results[0];
+  const vtb_inst *scan = only_reader(v);
+  bool gain = scan && is_gain(scan) && vtb_type_equal(&scan->results[0]->type, &v->type);
+  if (gain) v = scan->results[0], scan = only_reader(v);
+  if (!scan || !is_parallel(scan)) return false;
+  int o = 0;
+  while (o < 4 && scan->operands[o] != v) o++;
+  if (o > 2 || (gain && o != 1)) return false;
+  for (int p = 0; p < scan->n_operands; p++)
+    if (p != o && scan->operands[p] == v) return false;
+  return o < 2 || einsum->n_operands == 2 || vtb_scan_of(scan).normalizer;
+}
+
+/* The matrices that make operand o, of rows as the scan would have them. */
+static bool take_map(mixer *m, int o) {
+  mixer before = *m;
+  vtb_value *v = m->scan->operands[o];
+  if (v->def && vtb__group_has(&m->of, v->def)) /* times its gain */
+    for (int k = 0; k < 2; k++)
+      if (vtb_type_equal(&v->def->operands[k]->type, &m->scan->operands[o]->type)) {
+        v = v->def->operands[k];
+        break;
+      }
+  vtb_inst *view = v->def, *einsum = view && view->n_operands == 1 ? view->operands[0]->def : NULL;
+  if (!einsum || !vtb__mixer_takes(einsum) || !vtb__group_add(&m->of, view) ||
+      !vtb__group_add(&m->of, einsum) || !vtb__group_stands(&m->of)) {
+    *m = before;
+    return false;
+  }
+  vtb_value *x = einsum->operands[0], *rows = x;
+  vtb_builder b = {
+      .module = m->func->module, .func = m->func, .before = einsum, .span = einsum->span};
+  while (rows->def && rows->def->op == VTB_OP_reshape) rows = rows->def->operands[0];
+  if (!vtb_type_equal(&rows->type, &v->type)) rows = vtb_b_reshape(&b, rows, &v->type);
+  vtb_value *groups = vtb_b_reshape(&b, rows, &x->type);
+  vtb_inst_set_operand(einsum, 0, groups);
+  if (groups->def) vtb__group_add(&m->of, groups->def);
+  vtb_func_number(m->func);
+  return true;
+}
+
 /* Keys times a number a token and head, which nothing else reads: scores are multiplied instead,
  * where no states are made of the keys. */
 static bool take_gain(mixer *m) {
-  vtb_scan s = vtb_scan_of(m->scan);
   vtb_inst *loop = m->scan->operands[1]->def;
-  const vtb_type *k = &m->scan->operands[1]->type, *x, *y;
   mixer before = *m;
-  if (s.init || s.chunk < s.n_tokens || !loop || vtb_kernel_kind_of(loop) != VTB_KERNEL_LOOP)
-    return false;
-  const vtb_inst *mul = loop->callee->first;
-  if (mul->op != VTB_OP_mul || mul->next || loop->n_operands != 2) return false;
-  x = &mul->operands[0]->type, y = &mul->operands[1]->type;
-  if (vtb_type_count(x) == vtb_type_count(y) || !is_row_shape(x, k) || !is_row_shape(y, k) ||
-      x->rank != 4 || y->rank != 4)
-    return false;
   int first = INT32_MAX;
-  if (!vtb__group_add(&m->of, loop)) return false;
+  if (!is_parallel(m->scan) || !loop || !is_gain(loop) || !vtb__group_add(&m->of, loop))
+    return false;
   if (!vtb__group_is_read(&m->of, loop->results[0], &first) && vtb__group_stands(&m->of))
     return true;
   *m = before;
@@ -154,7 +234,9 @@ static bool visit(vtb_func *f, vtb_inst *scan) {
     for (int r = 0; r < scan->n_results; r += 2) again |= take_readers(&m, scan->results[r]);
   }
   bool gain = take_gain(&m);
-  if ((!gain && !saves(&m)) || !vtb__group_stands(&m.of)) return false;
+  bool maps = false;
+  for (int o = 0; o < 3; o++) maps |= take_map(&m, o);
+  if ((!gain && !maps && !saves(&m)) || !vtb__group_stands(&m.of)) return false;
   vtb__group_join(&m.of, f, scan, vtb_kernel_kind_name(VTB_KERNEL_MIXER), false);
   return true;
 }

@@ -41,6 +41,10 @@ void vtb__stand_in(vtb_value *old, vtb_value *with);
 vtb_inst *vtb__replace_call(vtb_inst *inst, vtb_func *callee, vtb_value *const *operands, int n,
                             const int *map);
 
+/* fuse_mixer.c: of matrices of 4 x 4 a group of channels, which nothing reads but a scan whose
+ * kernel multiplies its rows by them. */
+bool vtb__mixer_takes(const vtb_inst *einsum);
+
 /* ---- groups that become a kernel (group.c) --------------------------------------------------- */
 
 enum { VTB__GROUP_MOST = 48 };

@@ -208,8 +208,9 @@ static void note_scan(storage *s, const vtb_inst *whole, const vtb_inst *scan) {
 static void note_mixer(storage *s, const vtb_inst *whole) {
   const vtb_inst *scan = vtb_mixer_scan(whole);
   vtb_scan_tensors t = vtb_scan_of(scan).at;
-  const vtb_value *gain,
-      *rows[] = {scan->operands[0], vtb_mixer_keys(scan, &gain), scan->operands[2]};
+  const vtb_value *gain, *rows[3];
+  const vtb_inst *map;
+  for (int o = 0; o < 3; o++) rows[o] = vtb_mixer_rows(scan, o, &gain, &map);
   const int wide[] = {t.d, t.s0, t.n0};
   bool rounds = vtb_factors_of(scan) == s->half;
   for (int o = 0; o < whole->n_operands; o++) {

@@ -10,22 +10,22 @@ typedef struct mixer_case {
   vtb_decay_class decay;
   const char *mode, *path;
   int64_t chunk, B, N, h, K, V;
-  bool normalizer, norm, narrow, also,
-      gain; /* narrow: rows of 16 bits; also: others are wanted, too;
-                                               * gain: keys are multiplied by one a token */
+  bool normalizer, norm, narrow, also; /* narrow: rows of 16 bits; also: others are wanted, too */
+  bool gain, maps; /* keys are multiplied by one a token; rows are made by matrices of 4 x 4 */
 } mixer_case;
 
 #define CONSTANT VTB_DECAY_CONSTANT
 #define SCALAR VTB_DECAY_SCALAR
 
 static const mixer_case cases[] = {
-    {SCALAR, "parallel", NULL, 0, 2, 70, 2, 24, 40, true, true, true, false, true},
-    {SCALAR, "parallel", "rows~@10x15", 0, 1, 150, 2, 40, 136, true, true, true, true, true},
-    {SCALAR, "chunkwise", "cols@5x15", 16, 1, 75, 2, 8, 12, true, true, false, true, false},
-    {CONSTANT, "parallel", NULL, 0, 2, 67, 3, 16, 8, false, true, true, false, false},
-    {CONSTANT, "parallel", "cols~@3x7", 0, 1, 21, 1, 5, 7, false, false, false, true, true},
-    {SCALAR, "chunkwise", "snake@6x11", 64, 1, 66, 1, 136, 260, true, false, true, false, false},
-    {SCALAR, "parallel", NULL, 0, 1, 1, 1, 1, 2, true, true, false, false, false},
+    {SCALAR, "parallel", NULL, 0, 2, 70, 2, 24, 40, true, true, true, false, true, true},
+    {SCALAR, "parallel", "rows~@10x15", 0, 1, 150, 2, 40, 136, true, true, true, true, true, true},
+    {SCALAR, "chunkwise", "cols@5x15", 16, 1, 75, 2, 8, 12, true, true, false, true, false, false},
+    {CONSTANT, "parallel", NULL, 0, 2, 67, 3, 16, 8, false, true, true, false, false, true},
+    {CONSTANT, "parallel", "cols~@3x7", 0, 1, 21, 1, 5, 7, false, false, false, true, true, false},
+    {SCALAR, "chunkwise", "snake@6x11", 64, 1, 66, 1, 136, 260, true, false, true, false, false,
+     false},
+    {SCALAR, "parallel", NULL, 0, 1, 1, 1, 1, 2, true, true, false, false, false, false},
 };
 
 static vtb_type shape(int rank, int64_t a, int64_t b, int64_t c, int64_t d) {
@@ -52,6 +52,20 @@ static vtb_value *row_sum(cuda_cases *c, vtb_value *x) {
   return vtb_build(&c->b, VTB_OP_reduce_sum, &x, 1, attrs, 2)->results[0];
 }
 
+/* Groups of four columns of x times a matrix each, turned round or not, and a bias. */
+static vtb_value *map(cuda_cases *c, const mixer_case *s, vtb_value *x, int o) {
+  vtb_type type = x->type, groups = x->type;
+  int64_t n = s->h * type.dim[3].size / 4;
+  groups.dim[2].size = n, groups.dim[3].size = 4;
+  vtb_value *operands[] = {vtb_b_reshape(&c->b, x, &groups),
+                           cuda_arg(c, shape(3, n, 4, 4, 0), 0.5, 0),
+                           cuda_arg(c, shape(2, n, 4, 0, 0), 0.3, 0)};
+  vtb_attr spec = VTB_A_STR("spec", o == 1 ? "bngi,gio->bngo" : "bngi,goi->bngo");
+  int with_bias = o < 2 || s->normalizer ? 3 : 2;
+  x = vtb_build(&c->b, VTB_OP_einsum, operands, with_bias, &spec, 1)->results[0];
+  return vtb_b_reshape(&c->b, x, &type);
+}
+
 static vtb_inst *scan(cuda_cases *c, const mixer_case *s) {
   vtb_type keys = shape(4, s->B, s->N, s->h, s->K), values = shape(4, s->B, s->N, s->h, s->V);
   vtb_type by_token = shape(3, s->B, s->N, s->h, 0), by_head = shape(1, s->h, 0, 0, 0);
@@ -59,6 +73,7 @@ static vtb_inst *scan(cuda_cases *c, const mixer_case *s) {
                            cuda_arg(c, values, 1, 0),
                            cuda_arg(c, s->decay == SCALAR ? by_token : by_head, 0.2, 0.8)};
   vtb_type one = shape(4, s->B, s->N, s->h, 1);
+  for (int o = 0; s->maps && o < 3; o++) operands[o] = map(c, s, operands[o], o);
   if (s->gain) operands[1] = binary(c, VTB_OP_mul, cuda_arg(c, one, 0.5, 0.6), operands[1]);
   vtb_attr attrs[8] = {VTB_A_STR("class", vtb_decay_class_name(s->decay)),
                        VTB_A_STR("mode", s->mode), VTB_A_INT("last", 0),
@@ -75,6 +90,7 @@ static void add(cuda_cases *c, const mixer_case *s) {
   vtb_type columns = shape(2, s->h, s->V, 0, 0);
   vtb_inst *of = scan(c, s);
   vtb_value *x = of->results[0], *z = s->normalizer ? of->results[2] : NULL;
+  vtb_value *skipped = s->maps ? cuda_arg(c, values, 1, 0) : of->operands[2];
   if (s->also) wanted(c, x);
   if (z) {
     vtb_value *bound = binary(c, VTB_OP_max, unary(c, VTB_OP_abs, z), number(c, 1));
@@ -91,15 +107,17 @@ static void add(cuda_cases *c, const mixer_case *s) {
     x = binary(c, VTB_OP_mul, centred, scale);
   }
   x = binary(c, VTB_OP_mul, x, cuda_arg(c, columns, 1, 0));
-  x = binary(c, VTB_OP_add, x, binary(c, VTB_OP_mul, of->operands[2], cuda_arg(c, columns, 1, 0)));
+  x = binary(c, VTB_OP_add, x, binary(c, VTB_OP_mul, skipped, cuda_arg(c, columns, 1, 0)));
   wanted(c, binary(c, VTB_OP_mul, x, unary(c, VTB_OP_silu, cuda_arg(c, values, 1, 0))));
 }
 
 /* What `storage` does: the scan's rows are of 16 bits. */
 static void store_narrow(cuda_cases *c, vtb_inst *mixer) {
-  vtb_scan_tensors t = vtb_scan_of(vtb_mixer_scan(mixer)).at;
   const vtb_value *gain;
-  const int rows[] = {t.q, vtb_mixer_keys(vtb_mixer_scan(mixer), &gain)->index, t.v};
+  const vtb_inst *map;
+  int rows[3];
+  for (int o = 0; o < 3; o++)
+    rows[o] = vtb_mixer_rows(vtb_mixer_scan(mixer), o, &gain, &map)->index;
   vtb_attr to = VTB_A_STR("to", "bf16");
   c->b.before = mixer;
   for (int o = 0; o < 3; o++) {
@@ -123,7 +141,7 @@ TEST(rows_are_computed_where_they_are) {
     if (mixer && cases[kernels].narrow) store_narrow(&c, i);
     kernels += mixer;
     others += vtb_kernel_kind_of(i) == VTB_KERNEL_ROW || vtb_kernel_kind_of(i) == VTB_KERNEL_LOOP ||
-              i->op == VTB_OP_linscan;
+              i->op == VTB_OP_linscan || i->op == VTB_OP_einsum;
   }
   CHECK_MSG(kernels == N && others == 0, "%d mixers, %d others", kernels, others);
   cuda_check(c.m, c.f, c.args, 1e-2, "mixers");

@@ -37,8 +37,10 @@ typedef struct vtb__cuda_scan {
    * one block, in the order of the first (linscan_products.c). */
   bool paired;
   const vtb_inst *mixer; /* its body takes the rows of y, or NULL (linscan_mixer.c) */
-  int gain;              /* tensor of what multiplies a token's keys, or -1 */
-  int dgain;             /* of its adjoint */
+  /* of a mixer: matrices that q, k and v are multiplied by, einsums or NULL */
+  const vtb_inst *map[3];
+  int gain;  /* tensor of what multiplies a token's keys, or -1 */
+  int dgain; /* of its adjoint */
   /* Recurrences that a block of linscan_steps.cu runs one after the other, as dir[]; 0 is 1. */
   int n_passes;
   /* The kernel in the making: members of vtb_scan_tensors that are its arguments, and its
@@ -138,6 +140,7 @@ void vtb__cuda_scan_half_product(vtb__cuda_scan *s, vtb__scan_product p, vtb__sc
 
 /* The holes of linscan_tiles.cu that are code of a mixer. */
 void vtb__cuda_scan_fill_mixer(vtb__cuda_scan *s);
+void vtb__cuda_scan_fill_maps(vtb__cuda_scan *s); /* or of none */
 
 /* linscan_grad_short.c: dq, dk and dv in one launch, with dd, if `decays` are asked for, or, of
  * class constant, temporary `part` of a number a scan (else -1). */

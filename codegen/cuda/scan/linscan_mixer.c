@@ -1,6 +1,8 @@
 /* Mixers (a `fused` of kind "mixer", passes/fuse_mixer.c): a linear recurrence by products
  * whose blocks have whole rows of y and their normalizers, and evaluate there what is
  * computed of them. */
+#include <string.h>
+
 #include "codegen/cuda/emitters.h"
 #include "codegen/cuda/loop/expr.h"
 #include "codegen/cuda/scan/linscan.h"
@@ -19,19 +21,64 @@ void vtb__cuda_scan_fill_mixer(vtb__cuda_scan *s) {
   VTB_CUDA_NUMBERS(s->k, {"Z", s->normalizer}, {"BODY", true}, {"HALF", true}, {"FOUR", false});
 }
 
-/* Keys that are multiplied by a number a token are read as they are. */
-static void find_gain(vtb__cuda_scan *s) {
-  const vtb_value *gain, *keys = vtb_mixer_keys(s->inst, &gain);
-  if (!gain) return;
-  vtb_check(!keys->def && !gain->def, "a mixer's keys are arguments");
-  s->gain = gain->index;
-  s->at.k = s->dir_at[0].k = keys->index;
+/* Rows are read as they are before what multiplies them. */
+static void find_rows(vtb__cuda_scan *s) {
+  int *const at[] = {&s->at.q, &s->at.k, &s->at.v};
+  for (int o = 0; o < 3; o++) {
+    const vtb_value *gain, *rows = vtb_mixer_rows(s->inst, o, &gain, &s->map[o]);
+    vtb_check(!rows->def && (!gain || (o == 1 && !gain->def)), "a mixer's rows are arguments");
+    if (gain) s->gain = gain->index;
+    *at[o] = rows->index;
+  }
+  s->dir_at[0] = s->at;
+}
+
+/* Row e of the matrix of group g, and four biases. */
+static void fill_map(vtb__cuda_scan *s, int o) {
+  static const char *const names[] = {"a", "b", "c"};
+  vtb_arena *arena = &s->c->arena;
+  const vtb_inst *map = s->map[o];
+  const char *name = names[o], *w = vtb_arena_printf(arena, "%s_w", name),
+             *add = vtb_arena_printf(arena, "%s_b", name);
+  const char *matrix = "vtb_splat(0.0f)", *bias = "vtb_splat(0.0f)";
+  bool last = false;
+  if (map) {
+    const char *spec = vtb_attr_str(map, "spec", ""), *letters = strchr(spec, ',') + 1;
+    int at = map->operands[1]->index;
+    last = letters[2] == spec[map->operands[0]->type.rank - 1];
+    vtb_cuda_in(s->k, at, w);
+    matrix = vtb_arena_printf(arena, "vtb_load4(%s, %s)", w,
+                              vtb_cuda_offset(s->c, at, (const char *const[]){"g", "e", NULL}));
+  }
+  if (map && map->n_operands == 3) {
+    int at = map->operands[2]->index;
+    vtb_cuda_in(s->k, at, add);
+    bias = vtb_arena_printf(arena, "vtb_load4(%s, %s)", add,
+                            vtb_cuda_offset(s->c, at, (const char *const[]){"g", NULL}));
+  }
+  vtb_cuda_fill(s->k, vtb_arena_printf(arena, "%s_matrix", name), "%s", matrix);
+  vtb_cuda_fill(s->k, vtb_arena_printf(arena, "%s_bias", name), "%s", bias);
+  VTB_CUDA_NUMBERS(s->k,
+                   {vtb_arena_printf(arena, "%s_MAP",
+                                     o == 0   ? "A"
+                                     : o == 1 ? "B"
+                                              : "C"),
+                    map != NULL},
+                   {vtb_arena_printf(arena, "%s_LAST_SUMMED",
+                                     o == 0   ? "A"
+                                     : o == 1 ? "B"
+                                              : "C"),
+                    last});
+}
+
+void vtb__cuda_scan_fill_maps(vtb__cuda_scan *s) {
+  for (int o = 0; o < 3; o++) fill_map(s, o);
 }
 
 void vtb__cuda_mixer(vtb_cuda *c, const vtb_inst *fused) {
   vtb__cuda_scan s = vtb__cuda_scan_make(c, vtb_mixer_scan(fused));
   vtb_check(s.half, "a mixer of wide factors");
   s.mixer = fused;
-  find_gain(&s);
+  find_rows(&s);
   vtb__cuda_scan_forward(&s);
 }

@@ -38,6 +38,10 @@ hole expr states, vectors, terms; /* their pointers; vectors: n of the states */
 hole expr result, result_at;     /* its pointer; offset for pos and x */
 hole bool GAIN;                  /* keys are multiplied by a number a token: scores are */
 hole expr gain;                  /* at pos */
+/* Rows are first multiplied by matrices of 4 x 4, a group of columns: A's in its tile; B's turned round, in A's tile too,
+ * their bias being extra; C's in the result, their bias times z. LAST_SUMMED: the matrix's last axis is. */
+hole bool A_MAP, B_MAP, C_MAP, A_LAST_SUMMED, B_LAST_SUMMED, C_LAST_SUMMED;
+hole expr a_matrix, b_matrix, c_matrix, a_bias, b_bias, c_bias; /* row e of group g; four of group g */
 hole bool BODY;                  /* rows of the result go through code instead */
 hole code row_body;                  /* what a warp makes of the row at pos: done_row[x], z_row[0] */
 hole code put_z;                 /* stores value at pos */
@@ -51,10 +55,12 @@ constexpr int PS = vtb_pitch_along(32, 2), PP = vtb_pitch_along(64, 2), PO = vtb
 constexpr int STATE_SLAB = !OUTSIDE ? 0 : STATE_ACROSS ? TILE * PS : 32 * PC;
 constexpr int STAGE = vtb_max_int(vtb_max_int(64 * PB, 32 * PC), STATE_SLAB);
 constexpr int STAGES = 64 * PA + 3 * STAGE > 73000 ? 2 : 3; /* 163 KiB a block is what sm_80 has */
+constexpr int MAPS = (A_MAP ? DEPTH : 0) + (B_MAP ? 2 * DEPTH : 0) + (C_MAP ? WIDTH : 0); /* columns */
+require MAPS == 0 || (FORWARD && !PAIRED && !OUTSIDE && HALF);
 require !GAIN || (FORWARD && !PAIRED && !OUTSIDE);
 require THREADS == (WIDE ? 256 : 128) && DEPTH <= 512 && WIDTH <= 512 && FACTORS >= 2 && FACTORS <= 3;
 cost tensor = 4096 * SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) + (OUTSIDE ? 128 * DEPTH * TILE : 0);
-cost issue = 4 * SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) + (OUTSIDE ? DEPTH * TILE / 8 : 0) + 1500;
+cost issue = 4 * SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) + (OUTSIDE ? DEPTH * TILE / 8 : 0) + 1500 + MAPS * 14 * N / (64 * ROW_TILES); /* 28 for four columns of a row */
 cost flight = (STAGES - 1) * STAGE * sizeof(T);
 cost registers = WIDE ? 240 : 168;
 shared T a_tile[64 * PA];
@@ -178,6 +184,32 @@ if (outside) {
 float out[STRIPS * WARP_WIDTH / 8][4], zs[2 * STRIPS];
 vtb_clear(out);
 VTB_UNROLL for (int i = 0; i < 2 * STRIPS; i++) zs[i] = 0.0f;
+
+if constexpr (A_MAP || B_MAP) {
+  constexpr int GROUPS = DEPTH / 4 > 0 ? DEPTH / 4 : 1;
+  const int g0 = h * GROUPS;
+  auto a_row = [&](int group, int e) -> vtb_f4 { const int g = g0 + group; return ${a_matrix}; };
+  auto b_row = [&](int group, int e) -> vtb_f4 { const int g = g0 + group; return ${b_matrix}; };
+  auto a_add = [&](int group) -> vtb_f4 { const int g = g0 + group; return ${a_bias}; };
+  auto b_add = [&](int group) -> vtb_f4 { const int g = g0 + group; return ${b_bias}; };
+  vtb_cp_wait<STAGES - 2>();
+  vtb_sync();
+  if constexpr (A_MAP)
+    vtb_map_groups<A_LAST_SUMMED, GROUPS, PA, THREADS>(a_tile, n_rows, a_row, [&](int, int group, vtb_f4 y) { return y + a_add(group); });
+  if constexpr (A_MAP) vtb_sync();
+  if constexpr (B_MAP) {
+    constexpr int SHARE = THREADS / 64;
+    const int r = tid / SHARE;
+    float dot = 0.0f;
+    VTB_NO_UNROLL for (int group = tid % SHARE; group < GROUPS; group += SHARE)
+      dot += vtb_dot4(b_add(group), vtb_load4(a_tile, r * PA + 4 * group));
+    VTB_UNROLL for (int m = 1; m < SHARE; m *= 2) dot += vtb_shfl_xor(dot, m);
+    if (tid % SHARE == 0) row_side[r] = dot;
+    vtb_sync();
+    vtb_map_groups<!B_LAST_SUMMED, GROUPS, PA, THREADS>(a_tile, n_rows, b_row, [&](int, int, vtb_f4 y) { return y; });
+    vtb_sync();
+  }
+}
 
 /* What enters the chunk, with the term that the decays' adjoint takes of it. */
 if (outside) {
@@ -334,6 +366,18 @@ if constexpr (HALF) { /* through shared memory, so that rows are stored whole */
   vtb_each_pair<STRIPS>(out, [&](int r, int o, float v, float w) { vtb_store2(done, (row + r) * PO + o0 + o, v, w); });
   vtb_sync();
   constexpr int BY = FOUR ? 4 : 1, PIECES = WIDTH / BY;
+  if constexpr (C_MAP) {
+    constexpr int GROUPS = WIDTH / 4 > 0 ? WIDTH / 4 : 1;
+    const int g0 = h * GROUPS;
+    auto c_row = [&](int group, int e) -> vtb_f4 { const int g = g0 + group; return ${c_matrix}; };
+    auto c_add = [&](int group) -> vtb_f4 { const int g = g0 + group; return ${c_bias}; };
+    vtb_map_groups<C_LAST_SUMMED, GROUPS, PO, THREADS>(done, n_rows, c_row, [&](int r, int group, vtb_f4 y) {
+      float all = Z ? sums[r] : 0.0f;
+      VTB_UNROLL for (int w = 1; w < COLUMN_WARPS; w++) all += Z ? sums[w * 64 + r] : 0.0f;
+      return y + c_add(group) * all;
+    });
+    vtb_sync();
+  }
   if constexpr (BODY) {
     VTB_NO_UNROLL for (int r = vtb_warp(); r < n_rows; r += THREADS / 32) {
       const vtb_i64 pos = row_at[r];

@@ -55,6 +55,27 @@ VTB_FN void vtb_bring_rows(T to, int n_rows, int n_columns, From from, int strid
   }
 }
 
+/* Groups of four columns of n_rows rows of a tile multiplied by matrices of 4 x 4: matrix(g, e) is row e of group g's; ALONG:
+ * what lies along it is summed. Stores after(row, g, result). Between two vtb_sync(). */
+template <bool ALONG, int GROUPS, int PITCH, int THREADS, class P, class W, class F>
+VTB_FN void vtb_map_groups(P tile, int n_rows, W matrix, F after) {
+  constexpr int TOGETHER = GROUPS < THREADS ? THREADS / GROUPS : 1;
+  VTB_NO_UNROLL for (int i = vtb_tid(); i < TOGETHER * GROUPS; i += THREADS) {
+    const int g = i % GROUPS;
+    const vtb_f4 w0 = matrix(g, 0), w1 = matrix(g, 1), w2 = matrix(g, 2), w3 = matrix(g, 3);
+    VTB_NO_UNROLL for (int r = i / GROUPS; r < n_rows; r += TOGETHER) {
+      const vtb_f4 x = vtb_load4(tile, r * PITCH + 4 * g);
+      vtb_f4 y;
+      if constexpr (ALONG) {
+        y.x = vtb_dot4(w0, x), y.y = vtb_dot4(w1, x), y.z = vtb_dot4(w2, x), y.w = vtb_dot4(w3, x);
+      } else {
+        y = w0 * x.x + w1 * x.y + w2 * x.z + w3 * x.w;
+      }
+      vtb_store4(tile, r * PITCH + 4 * g, after(r, g, y));
+    }
+  }
+}
+
 /* f(row, column, c[i][e], c[i][e + 1]) for all pairs of the lane, of STRIPS times 16 rows. */
 template <int STRIPS, int TILES, class F> VTB_FN void vtb_each_pair(float (&c)[TILES][4], F f) {
   const int row = vtb_lane() >> 2, column = 2 * (vtb_lane() & 3);
