@@ -23,6 +23,13 @@ static void print(const dump_options *d, const char *text) {
     cli_print_text("stage", d->stage, text);
 }
 
+/* A plan for the machine at hand has the library's products if runs here have: `--target cuda`
+ * without a machine or architecture that is named. */
+static bool is_of_this_machine(const dump_options *d, const vtb_compile_options *o) {
+  return o->target && vtb_streq(o->target, "cuda") && !o->machine && !d->estimate && !d->audit &&
+         !d->arch;
+}
+
 static vtb_status dump(const char *what, const dump_options *d) {
   vtb_compile_options o = cli_compile_options(&d->model, what);
   char *text = NULL;
@@ -31,7 +38,9 @@ static vtb_status dump(const char *what, const dump_options *d) {
   o.taps = d->taps;
   o.fold = !d->params;
   o.bucket_mb = d->bucket_mb;
-  o.library = d->library ? VTB_LIBRARY_YES : VTB_LIBRARY_NO;
+  o.library = d->library                  ? VTB_LIBRARY_YES
+              : is_of_this_machine(d, &o) ? VTB_LIBRARY_AUTO
+                                          : VTB_LIBRARY_NO;
   if (d->estimate) {
     o.machine = d->estimate;
     return cli_report(&d->model, cli_dump_estimate(&o, d->arch, &d->model));
@@ -73,7 +82,7 @@ vtb_status cli_cmd_dump(int argc, char **argv) {
       {"--audit", CLI_FLAG, &o.audit, NULL,
        "launches: run some blocks of each and count sectors, bank conflicts, idle threads"},
       {"--library", CLI_FLAG, &o.library, NULL,
-       "large products by the vendor's library, as where it is installed"},
+       "large products by the vendor's library, as with --target cuda where it is installed"},
       CLI_MODEL_OPTS(o.model)};
   cli_list models = {0};
   int parsed = cli_parse("dump", opts, CLI_COUNT(opts), argc, argv, &models);

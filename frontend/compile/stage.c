@@ -59,6 +59,15 @@ typedef struct view {
   const stage *common; /* NULL: the target's own */
 } view;
 
+/* Whose products the text shows, where there is a choice; as a comment, but below a table. */
+static void say_products(const view *v, bool library, vtb_strbuf *out) {
+  bool table = strcmp(v->name, "launches") == 0;
+  if (!v->common && !table && strcmp(v->name, "cuda") != 0) return;
+  vtb_strbuf_printf(out, "%sproducts: %s\n", table ? "" : "// ",
+                    library ? "large ones by cublasLt (VTB_CUBLAS=0: all generated)"
+                            : "all generated (--library: large ones by cublasLt)");
+}
+
 static vtb_status write_lowered(const vtb_compilation *c, const view *v, vtb_strbuf *out,
                                 vtb_error *err) {
   const vtb_compile_options *o = &c->options;
@@ -74,9 +83,13 @@ static vtb_status write_lowered(const vtb_compilation *c, const view *v, vtb_str
     return vtb_fail(err, VTB_E_USAGE, "target %s has no stage '%s'", target->name, v->name);
   status = vtb_compilation_lower(c, target, &code, o->batch, &lowered);
   vtb_module *m = lowered.module;
+  bool choice = o->target && vtb_backend_of(target) && vtb_backend_of(target)->library;
+  bool below = strcmp(v->name, "launches") == 0;
+  if (status == VTB_OK && choice && !below) say_products(v, code.library, out);
   if (status == VTB_OK)
     status = v->common ? v->common->write(&lowered, out, err)
                        : text->print(m, m->entry, &code, out, err);
+  if (status == VTB_OK && choice && below) say_products(v, code.library, out);
   vtb_compilation_free(&lowered);
   return status;
 }

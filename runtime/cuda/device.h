@@ -63,12 +63,23 @@ VTB_MUST_USE vtb_status vtb__cu_encode_map(vtb_cuda_device *d, const vtb_launch_
                                            vtb_cu_address address, vtb__cu_map *out,
                                            vtb_error *err);
 
+/* ---- timing.c: which of cublasLt's ways is fastest ------------------------------------------- */
+enum { VTB__LT_NOTE = 512 };
+/* Enqueues the product once, by that algorithm. */
+typedef vtb_status (*vtb__trial_fn)(void *user, const vtb_lt_algorithm *a, vtb_error *err);
+/* The number of the choice, each of which can run, that was fastest when the product of that key
+ * was timed, now if that never was; 0 if it cannot be timed. note: what was ignored, if any was. */
+int vtb__fastest(vtb_cuda_device *d, const char *key, const vtb_lt_choice *choices, int n,
+                 vtb__trial_fn trial, void *user, char note[VTB__LT_NOTE]);
+
 /* ---- product.c: cublasLt --------------------------------------------------------------------- */
 typedef struct vtb__products vtb__products;
 /* Plans of all products; none are made, and cublasLt is not opened, for a plan without. */
 VTB_MUST_USE vtb_status vtb__products_open(vtb_cuda_device *d, const vtb_launch_plan *p,
                                            vtb__products **out, vtb_error *err);
 void vtb__products_free(vtb__products *x);
+/* What somebody should hear of once, or NULL. */
+const char *vtb__products_note(const vtb__products *x);
 /* Enqueues gemm `i` of the plan; addresses as in vtb_launch_gemm. */
 VTB_MUST_USE vtb_status vtb__products_run(vtb__products *x, int i, const vtb_cu_address *args,
                                           vtb_error *err);

@@ -4,6 +4,8 @@
 #include "runtime/cuda/device.h"
 #include "runtime/base/library.h"
 
+#include <string.h>
+
 enum { MOST_ALIGNMENT = 256 };
 enum { WORKSPACE_BYTES = 32 << 20, CANDIDATES = 8 };
 
@@ -34,6 +36,8 @@ struct vtb__products {
   void *handle;
   vtb_cu_address workspace;
   product *list; /* one a gemm of the plan */
+  bool timed;    /* candidates are timed */
+  char note[VTB__LT_NOTE];
 };
 
 /* VTB_LT_CALL(x, cublasLtCreate, (&h), err) */
@@ -126,18 +130,94 @@ static vtb_status set_bias(vtb__products *x, product *p, const vtb_launch_gemm *
                      (p->operation, VTB__LT_BIAS, &bias, sizeof bias), err);
 }
 
-/* The best candidate, by the library's order, that can run in the workspace. */
-static vtb_status take_first(product *p, const vtb_launch_gemm *g, const vtb_lt_choice *choices,
-                             int n, vtb_error *err) {
-  for (int i = 0; i < n; i++) {
-    if (choices[i].state != 0 || choices[i].workspace_bytes > WORKSPACE_BYTES) continue;
-    p->algorithm = choices[i].algorithm;
+/* ---- of several candidates one --------------------------------------------------------------- */
+
+static vtb_status multiply(vtb__products *x, product *p, const vtb_launch_gemm *g,
+                           const vtb_lt_algorithm *algorithm, const vtb_cu_address *args,
+                           vtb_error *err) {
+  float alpha = 1, beta = g->accumulate ? 1 : 0;
+  return VTB_LT_CALL(x, cublasLtMatmul,
+                     (x->handle, p->operation, &alpha, args[1], p->first, args[0], p->second, &beta,
+                      args[2], p->result, args[2], p->result, algorithm, x->workspace,
+                      WORKSPACE_BYTES, x->device->stream),
+                     err);
+}
+
+typedef struct trial {
+  vtb__products *x;
+  product *p;
+  const vtb_launch_gemm *g;
+  vtb_cu_address args[3];
+} trial;
+
+static vtb_status try_once(void *user, const vtb_lt_algorithm *algorithm, vtb_error *err) {
+  trial *t = user;
+  return multiply(t->x, t->p, t->g, algorithm, t->args, err);
+}
+
+/* What times depend on. */
+static void put_key(const vtb__products *x, const product *p, const vtb_launch_gemm *g,
+                    vtb_strbuf *out) {
+  const vtb_cuda_device *d = x->device;
+  vtb_strbuf_printf(out, "%s %d.%d %d %d:", d->name, d->major, d->minor, d->driver,
+                    (int)x->api.cublasLtGetVersion());
+  const int64_t sizes[] = {g->m,   g->n,   g->k,        g->batch,    g->lda,
+                           g->ldb, g->ldc, g->stride_a, g->stride_b, g->stride_c};
+  const int flags[] = {g->trans_a,   g->trans_b,        g->has_bias,     g->accumulate,
+                       g->precision, g->narrow_factors, g->narrow_result};
+  for (int i = 0; i < 10; i++) vtb_strbuf_printf(out, " %lld", (long long)sizes[i]);
+  for (int i = 0; i < 7; i++) vtb_strbuf_printf(out, " %d", flags[i]);
+  for (int i = 0; i < 3 + (g->has_bias != 0); i++)
+    vtb_strbuf_printf(out, " %u", (unsigned)alignment_of(x, p, i));
+}
+
+/* Bytes of argument `arg` at the step that has most of them. */
+static size_t bytes_of(const vtb__products *x, const product *p, int arg) {
+  int64_t most = 0;
+  for (int s = 0; s < x->plan->n_steps; s++) {
+    const vtb_launch_step *step = &x->plan->steps[s];
+    if (step->kind != VTB_LAUNCH_GEMM || &x->list[step->index] != p) continue;
+    int64_t n = x->plan->args[step->first_arg + arg].bytes;
+    if (n > most) most = n;
+  }
+  return ((size_t)most + MOST_ALIGNMENT) / MOST_ALIGNMENT * MOST_ALIGNMENT;
+}
+
+/* On zeros, in memory of its own; 0, the library's first, where that is not to be had. */
+static int time_candidates(vtb__products *x, product *p, const vtb_launch_gemm *g,
+                           const vtb_lt_choice *choices, int n) {
+  vtb_cuda_device *d = x->device;
+  vtb_cu_address memory = 0;
+  vtb_error why = {0};
+  vtb_strbuf key = VTB_CHECKED_STRBUF;
+  size_t a = bytes_of(x, p, 0), b = bytes_of(x, p, 1), c = bytes_of(x, p, 2);
+  int best = 0;
+  if (VTB_CU_CALL(d, cuMemAlloc_v2, (&memory, a + b + c), &why) != VTB_OK) return 0;
+  vtb_status status = VTB_CU_CALL(d, cuMemsetD8Async, (memory, 0, a + b + c, d->stream), &why);
+  trial t = {x, p, g, {memory, memory + a, memory + a + b}};
+  put_key(x, p, g, &key);
+  if (status == VTB_OK && key.at) best = vtb__fastest(d, key.at, choices, n, try_once, &t, x->note);
+  (void)d->api.cuStreamSynchronize(d->stream);
+  (void)d->api.cuMemFree_v2(memory);
+  vtb_strbuf_free(&key);
+  return best;
+}
+
+/* The fastest candidate that can run in the workspace, or the first by the library's order. */
+static vtb_status take_one(vtb__products *x, product *p, const vtb_launch_gemm *g,
+                           vtb_lt_choice *choices, int n, vtb_error *err) {
+  int fit = 0;
+  for (int i = 0; i < n; i++)
+    if (choices[i].state == 0 && choices[i].workspace_bytes <= WORKSPACE_BYTES)
+      choices[fit++] = choices[i];
+  if (fit) {
+    int best = fit > 1 && x->timed ? time_candidates(x, p, g, choices, fit) : 0;
+    p->algorithm = choices[best].algorithm;
     return VTB_OK;
   }
   return vtb_fail(err, VTB_E_DEVICE,
-                  "%s (%s): cublasLt has no way to multiply %lld x %lld by %lld x %lld; "
-                  "VTB_CUBLAS=0 generates kernels for all products",
-                  g->info.name ? g->info.name : "a product", g->info.origin ? g->info.origin : "-",
+                  "cublasLt has no way to multiply %lld x %lld by %lld x %lld; VTB_CUBLAS=0 "
+                  "generates kernels for all products",
                   (long long)g->m, (long long)g->k, (long long)g->k, (long long)g->n);
 }
 
@@ -159,15 +239,15 @@ static vtb_status choose_algorithm(vtb__products *x, product *p, const vtb_launc
                          (x->handle, p->operation, p->first, p->second, p->result, p->result,
                           preference, CANDIDATES, choices, &found),
                          err);
-  if (status == VTB_OK) status = take_first(p, g, choices, found, err);
+  if (status == VTB_OK) status = take_one(x, p, g, choices, found, err);
   int destroyed = x->api.cublasLtMatmulPreferenceDestroy(preference);
   return status != VTB_OK
              ? status
              : check(destroyed, "cublasLtMatmulPreferenceDestroy", __FILE__, __LINE__, err);
 }
 
-static vtb_status make_product(vtb__products *x, product *p, const vtb_launch_gemm *g,
-                               vtb_error *err) {
+static vtb_status describe_product(vtb__products *x, product *p, const vtb_launch_gemm *g,
+                                   vtb_error *err) {
   vtb_status status = make_operation(x, p, g, err);
   int64_t b_rows = g->trans_b ? g->k : g->n, b_columns = g->trans_b ? g->n : g->k;
   int64_t a_rows = g->trans_a ? g->m : g->k, a_columns = g->trans_a ? g->k : g->m;
@@ -184,6 +264,15 @@ static vtb_status make_product(vtb__products *x, product *p, const vtb_launch_ge
   return status == VTB_OK ? choose_algorithm(x, p, g, err) : status;
 }
 
+static vtb_status make_product(vtb__products *x, product *p, const vtb_launch_gemm *g,
+                               vtb_error *err) {
+  vtb_error inner = {0};
+  vtb_status status = describe_product(x, p, g, &inner);
+  if (status == VTB_OK) return VTB_OK;
+  return vtb_fail(err, status, "%s (%s): %s", g->info.name ? g->info.name : "a product",
+                  g->info.origin ? g->info.origin : "-", inner.text);
+}
+
 vtb_status vtb__products_open(vtb_cuda_device *d, const vtb_launch_plan *p, vtb__products **out,
                               vtb_error *err) {
   *out = NULL;
@@ -195,7 +284,9 @@ vtb_status vtb__products_open(vtb_cuda_device *d, const vtb_launch_plan *p, vtb_
     free(list);
     return vtb_no_memory(err, "library products");
   }
-  *x = (vtb__products){.device = d, .plan = p, .list = list};
+  const char *wish = getenv("VTB_CUBLASLT_TIMING");
+  *x = (vtb__products){
+      .device = d, .plan = p, .list = list, .timed = !wish || strcmp(wish, "0") != 0};
   vtb_status status = vtb_library_open(&cublaslt, &x->api, NULL, err);
   if (status == VTB_OK) status = VTB_LT_CALL(x, cublasLtCreate, (&x->handle), err);
   if (status == VTB_OK)
@@ -225,20 +316,17 @@ void vtb__products_free(vtb__products *x) {
   free(x);
 }
 
+const char *vtb__products_note(const vtb__products *x) { return x && x->note[0] ? x->note : NULL; }
+
 vtb_status vtb__products_run(vtb__products *x, int i, const vtb_cu_address *args, vtb_error *err) {
   product *p = &x->list[i];
   const vtb_launch_gemm *g = &x->plan->gemms[i];
-  float alpha = 1, beta = g->accumulate ? 1 : 0;
   if (g->has_bias) {
     vtb_status status = VTB_LT_CALL(x, cublasLtMatmulDescSetAttribute,
                                     (p->operation, VTB__LT_BIAS, &args[3], sizeof args[3]), err);
     if (status != VTB_OK) return status;
   }
-  return VTB_LT_CALL(x, cublasLtMatmul,
-                     (x->handle, p->operation, &alpha, args[1], p->first, args[0], p->second, &beta,
-                      args[2], p->result, args[2], p->result, &p->algorithm, x->workspace,
-                      WORKSPACE_BYTES, x->device->stream),
-                     err);
+  return multiply(x, p, g, &p->algorithm, args, err);
 }
 
 bool vtb_cuda_probe_cublaslt(vtb_strbuf *out) {

@@ -286,6 +286,8 @@ static vtb_status exchange(void *owner, void *const *args, bool in, vtb_error *e
 static void keep(void *owner, unsigned roles) { ((vtb__run *)owner)->kept = roles; }
 
 vtb_status vtb__enqueue_run(vtb__run *r, vtb_error *err) {
+  const char *note = r->n_runs ? NULL : vtb__products_note(r->products);
+  if (note && r->program.warn) r->program.warn(note);
   if (r->n_runs) capture_or_warn(r);
   return run_steps(r, err);
 }
@@ -311,6 +313,19 @@ static vtb_status run(void *owner, void *const *args, const vtb_services *servic
 
 /* ---- making one ------------------------------------------------------------------------------ */
 
+static vtb_status load_kernel(vtb__run *r, int i, vtb_error *err) {
+  const vtb_launch_kernel *k = &r->plan->kernels[i];
+  vtb_cuda_device *d = r->device;
+  vtb_status status =
+      VTB_CU_CALL(d, cuModuleGetFunction, (&r->functions[i], r->modules[k->source], k->name), err);
+  if (status != VTB_OK || k->shared_bytes <= SHARED_WITHOUT_ASKING) return status;
+  if (k->shared_bytes > d->shared_bytes)
+    return vtb_fail(err, VTB_E_DEVICE, "it wants %d bytes of shared memory; %s has %d a block",
+                    k->shared_bytes, d->name, d->shared_bytes);
+  return VTB_CU_CALL(d, cuFuncSetAttribute,
+                     (r->functions[i], VTB__CU_MAX_DYNAMIC_SHARED, k->shared_bytes), err);
+}
+
 static vtb_status load(vtb__run *r, const vtb_cuda_image *images, vtb_error *err) {
   const vtb_launch_plan *p = r->plan;
   vtb_cuda_device *d = r->device;
@@ -323,15 +338,11 @@ static vtb_status load(vtb__run *r, const vtb_cuda_image *images, vtb_error *err
         VTB_CU_CALL(d, cuModuleLoadDataEx, (&r->modules[i], images[i].data, 0, NULL, NULL), err);
   for (int i = 0; i < p->n_kernels && status == VTB_OK; i++) {
     const vtb_launch_kernel *k = &p->kernels[i];
-    status = VTB_CU_CALL(d, cuModuleGetFunction, (&r->functions[i], r->modules[k->source], k->name),
-                         err);
-    if (status != VTB_OK || k->shared_bytes <= SHARED_WITHOUT_ASKING) continue;
-    if (k->shared_bytes > d->shared_bytes)
-      return vtb_fail(err, VTB_E_DEVICE,
-                      "kernel %s wants %d bytes of shared memory; %s has %d a block", k->name,
-                      k->shared_bytes, d->name, d->shared_bytes);
-    status = VTB_CU_CALL(d, cuFuncSetAttribute,
-                         (r->functions[i], VTB__CU_MAX_DYNAMIC_SHARED, k->shared_bytes), err);
+    vtb_error inner = {0};
+    status = load_kernel(r, i, &inner);
+    if (status != VTB_OK)
+      return vtb_fail(err, status, "kernel %s (%s): %s", k->name,
+                      k->info.origin ? k->info.origin : "-", inner.text);
   }
   return status;
 }
@@ -386,10 +397,14 @@ vtb_status vtb__encode_maps(vtb__run *r, vtb_error *err) {
   if (!p->n_maps) return VTB_OK;
   vtb__cu_map *maps = r->set->maps = aligned_alloc(64, (size_t)p->n_args * sizeof *maps);
   if (!maps) return vtb_no_memory(err, "the tensor maps of a program");
-  for (int i = 0; i < p->n_args && status == VTB_OK; i++)
-    if (p->args[i].map)
-      status = vtb__cu_encode_map(r->device, &p->maps[p->args[i].map - 1], address(r, &p->args[i]),
-                                  &maps[i], err);
+  for (int i = 0; i < p->n_steps; i++)
+    for (int n = p->steps[i].first_arg, end = n + p->steps[i].n_args; n < end; n++) {
+      vtb_error inner = {0};
+      if (!p->args[n].map) continue;
+      status = vtb__cu_encode_map(r->device, &p->maps[p->args[n].map - 1], address(r, &p->args[n]),
+                                  &maps[n], &inner);
+      if (status != VTB_OK) return blame(r, i, &inner, status, err);
+    }
   return status;
 }
 

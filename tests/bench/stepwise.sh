@@ -56,6 +56,6 @@ echo
 for program in "$other" "$vertebra"; do
   for patch in 4 2 1; do
     echo "$program, CUDA, $((28 / patch * (28 / patch))) tokens: $("$program" dump tests/bench/stepwise.vtb --entry gru_nano \
-      -D patch=$patch --train --batch 32 --stage launches 2>/dev/null | tail -n 1)"
+      -D patch=$patch --train --batch 32 --stage launches 2>/dev/null | grep " launches and ")"
   done
 done

@@ -25,6 +25,10 @@ expect 0 "$VERTEBRA" dump vit_nano --train --target cuda --stage fused --precisi
 says "= fused @blocks.0.attn.qkv.weight("; says "bf16[192, 64], bf16[192, 64]"; says ", %blocks.0.attn.qkv.weight, "
 expect 0 "$VERTEBRA" dump vit_nano --train --target cuda --stage fused; silent_about "= fused @blocks.0.attn.qkv.weight("
 expect 0 "$VERTEBRA" dump vil_nano --target cuda --stage fused --library -D dim=128 --batch 4; says "library = 1"
+says "// products: large ones by cublasLt"
+expect 0 env VTB_CUBLAS=0 "$VERTEBRA" dump vit_nano --target cuda --stage launches --batch 64; says "products: all generated"; silent_about "library product"
+expect 0 env VTB_CUBLAS=1 "$VERTEBRA" dump vit_nano --target cuda --stage launches --batch 64; says "products: large ones by cublasLt"; says "library product"
+expect 0 env VTB_CUBLAS=1 "$VERTEBRA" dump vit_nano --target cuda --machine h200 --stage launches --batch 64; silent_about "library product"
 expect 0 "$VERTEBRA" dump vil_nano --target cuda --stage plan --precision bf16; says "peak workspace"
 for target in interp cpu cuda-emulated cuda; do
   expect 0 "$VERTEBRA" dump vil_nano --target $target --stage fused --time-passes --print-after all

@@ -12,6 +12,8 @@
 enum { OK = 0, INVALID = 7, INTERNAL = 14, NOT_SUPPORTED = 15, MOST = 8 };
 enum { TRANS_A = 3, TRANS_B = 4, EPILOGUE = 7, BIAS = 8, EPILOGUE_BIAS = 4 };
 int fake_lt_states[MOST], fake_lt_n = 1, fake_lt_alive, fake_lt_used = -1, fake_lt_wanted;
+int fake_lt_times[MOST], *fake_lt_clock; /* what each takes; the clock of fake_cuda */
+int fake_lt_products;                    /* so many were made */
 void (*fake_lt_before)(void *stream);
 int fake_lt_fail_number; /* so many calls from now on, one fails */
 
@@ -139,6 +141,8 @@ int cublasLtMatmul(void *handle, void *what, const void *alpha, uint64_t a, void
     return INVALID;
   if (number >= (uint64_t)fake_lt_n || fake_lt_states[number]) return NOT_SUPPORTED;
   fake_lt_used = (int)number;
+  fake_lt_products++;
+  if (fake_lt_clock) *fake_lt_clock += fake_lt_times[number];
   if (fake_lt_before) fake_lt_before(stream);
   float *to = (float *)(uintptr_t)d;
   for (uint64_t j = 0; j < ld->columns; j++)

@@ -56,6 +56,7 @@ static vtb_launch_plan *make_plan(const char *second) {
   p->kernels = VTB_NEW_ARRAY(a, vtb_launch_kernel, 2);
   p->kernels[0] =
       (vtb_launch_kernel){.name = "k_double", .threads = 32, .shared_bytes = 65536, .n_args = 2};
+  p->kernels[0].info = (vtb_kernel_info){.name = "k_double", .origin = "model.vtb:3"};
   p->kernels[1] = (vtb_launch_kernel){.name = second, .threads = 64, .n_args = 2};
   p->kernels[1].info = (vtb_kernel_info){.name = second, .origin = "model.vtb:7"};
   p->steps = VTB_NEW_ARRAY(a, vtb_launch_step, 2);
@@ -298,8 +299,12 @@ static bool fail_call(int n) {
     CHECK_MSG(status == VTB_E_DEVICE && !is_graph && strstr(err.text, name) &&
                   strstr(err.text, "the fake refuses") && strstr(err.text, "runtime/cuda/"),
               "call %d, %s: \"%s\"", n, name, err.text);
+  if (status != VTB_OK && (strstr(name, "GetFunction") || strstr(name, "FuncSet")))
+    CHECK_MSG(strstr(err.text, "kernel k_double (model.vtb:3): ") ||
+                  strstr(err.text, "kernel k_add_one (model.vtb:7): "),
+              "%s", err.text);
   if (status != VTB_OK && strcmp(name, "cuLaunchKernel") == 0)
-    CHECK_MSG(strstr(err.text, "step 0, k_double (") ||
+    CHECK_MSG(strstr(err.text, "step 0, k_double (model.vtb:3): ") ||
                   strstr(err.text, "step 1, k_add_one (model.vtb:7): "),
               "%s", err.text);
   CHECK_MSG(*allocations == 0 && *alive == 0 && *faults == 0,

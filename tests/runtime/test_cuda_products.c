@@ -65,6 +65,10 @@ static vtb_status make_program(vtb_program **program, vtb_error *err) {
   return status;
 }
 
+static int *times, *products;
+static char warning[512];
+static void warn(const char *text) { snprintf(warning, sizeof warning, "%s", text); }
+
 static vtb_status make_and_run(vtb_error *err) {
   vtb_program *p = NULL;
   float x[8], w[12], b[3] = {100, 200, 300}, y[6];
@@ -72,6 +76,7 @@ static vtb_status make_and_run(vtb_error *err) {
   for (int i = 0; i < 8; i++) x[i] = (float)(i + 1);
   for (int i = 0; i < 12; i++) w[i] = (float)(i % 5);
   vtb_status status = make_program(&p, err);
+  if (status == VTB_OK) p->warn = warn;
   if (status == VTB_OK) status = vtb_program_execute(p, args, NULL, services, err);
   for (int i = 0; i < 6 && status == VTB_OK; i++) {
     float sum = b[i % 3];
@@ -103,6 +108,48 @@ TEST(the_first_candidate_that_can_run_is_taken) {
   CHECK_MSG(make_and_run(&err) == VTB_OK && *used == 2, "%s", err.text);
 }
 
+static const char *cache_file(void) {
+  static char path[512];
+  FILE *ls = popen("ls " VTB_BINARY_DIR "/test-lt-cache/vertebra/cublaslt/*.txt", "r");
+  if (!ls || !fgets(path, sizeof path, ls)) path[0] = 0;
+  if (ls) pclose(ls);
+  path[strcspn(path, "\n")] = 0;
+  return path;
+}
+
+/* Timed once; what is kept is taken without; what is damaged or no more offered is timed again. */
+TEST(the_fastest_is_kept) {
+  vtb_error err = {0};
+  if (system("rm -rf " VTB_BINARY_DIR "/test-lt-cache")) return;
+  setenv("XDG_CACHE_HOME", VTB_BINARY_DIR "/test-lt-cache", 1);
+  unsetenv("VTB_CUBLASLT_TIMING");
+  offer(3, 0, 0, 0);
+  times[0] = 5, times[1] = 2, times[2] = 9;
+  *products = 0;
+  CHECK_MSG(make_and_run(&err) == VTB_OK && *used == 1, "%s, %d", err.text, *used);
+  CHECK_MSG(*products == 3 * 4 + 1 && !warning[0], "%d products, %s", *products, warning);
+  times[1] = 20; /* it was fastest then */
+  *products = 0;
+  CHECK(make_and_run(&err) == VTB_OK && *used == 1 && *products == 1 && !warning[0]);
+  offer(1, 0, 0, 0); /* of one there is nothing to choose */
+  CHECK(make_and_run(&err) == VTB_OK && *used == 0);
+  offer(3, 0, 15, 0);
+  times[2] = 3;
+  CHECK(make_and_run(&err) == VTB_OK && *used == 2 && strstr(warning, "offers that algorithm no"));
+  warning[0] = 0;
+  const char *path = cache_file();
+  FILE *f = fopen(path, "r+");
+  CHECK_MSG(f != NULL, "%s", path);
+  if (f) fputs("vertebra-cublaslt-0", f);
+  if (f) fclose(f);
+  offer(3, 0, 0, 0);
+  CHECK(make_and_run(&err) == VTB_OK && *used == 2 && strstr(warning, "damaged, or of another"));
+  warning[0] = 0;
+  CHECK(make_and_run(&err) == VTB_OK && *used == 2 && !warning[0]);
+  setenv("VTB_CUBLASLT_TIMING", "0", 1);
+  CHECK(make_and_run(&err) == VTB_OK && *used == 0);
+}
+
 TEST(without_one_the_shape_is_named) {
   vtb_error err = {0};
   offer(2, 15, 15, 0);
@@ -122,6 +169,8 @@ TEST(any_call_may_fail) {
     if (*fail_number) break; /* there are fewer calls */
     CHECK_MSG(status == VTB_E_DEVICE && strstr(err.text, "internal error (14) in cublasLt"),
               "call %d: \"%s\"", n, err.text);
+    if (!strstr(err.text, "in cublasLtCreate("))
+      CHECK_MSG(strstr(err.text, "cublaslt_0 (model.vtb:3): "), "%s", err.text);
     if (strstr(err.text, "in cublasLtMatmul("))
       CHECK_MSG(strstr(err.text, "step 0, cublaslt_0 (model.vtb:3): "), "%s", err.text);
   }
@@ -146,8 +195,13 @@ int main(void) {
   wanted = dlsym(lt, "fake_lt_wanted");
   fail_number = dlsym(lt, "fake_lt_fail_number");
   *(void **)dlsym(lt, "fake_lt_before") = dlsym(cuda, "fake_cuda_finish");
+  times = dlsym(lt, "fake_lt_times");
+  products = dlsym(lt, "fake_lt_products");
+  *(void **)dlsym(lt, "fake_lt_clock") = dlsym(cuda, "fake_cuda_launches");
+  setenv("VTB_CUBLASLT_TIMING", "0", 1);
   services = vtb_services_default(1);
   RUN(the_first_candidate_that_can_run_is_taken);
+  RUN(the_fastest_is_kept);
   RUN(without_one_the_shape_is_named);
   RUN(any_call_may_fail);
   vtb_services_free(services);
