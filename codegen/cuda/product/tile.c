@@ -98,6 +98,9 @@ void vtb__product_choose_tile(product *p, vtb_factors factors) {
 
 /* ---- by wgmma (text/product_wgmma.cu) -------------------------------------------------------- */
 
+/* More ranges are more bytes, and nearly as fast ones no better. */
+static const double WORTH_PARTS = 0.03;
+
 /* On sm_90a, of factors of 16 bits in memory that the copy engine can read. */
 enum { STEP = 64, BOX = 64, SHORTEST_WIDE_RANGE = 512 };
 
@@ -182,7 +185,8 @@ bool vtb__product_choose_wide(product *p, vtb_factors factors) {
   for (int t = 0; t < N_WIDE_TILES; t++)
     for (int64_t splits = 1; splits == 1 || (splits <= most && splits <= MOST_SPLITS); splits++) {
       double time = wide_seconds(p, &wide_tiles[t], (double)splits);
-      if (time >= best || (wanted >= 0 && t != wanted)) continue;
+      if (time >= (splits > 1 ? (1 - WORTH_PARTS) * best : best) || (wanted >= 0 && t != wanted))
+        continue;
       int64_t range = (k + splits - 1) / splits;
       best = time;
       p->groups = wide_tiles[t].groups;
